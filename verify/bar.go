@@ -8,17 +8,16 @@ import (
 	"descartes/verify/results"
 )
 
-// Bar is what a check has to meet besides its exit status: what is known of it from before the work. It survives
-// JSON.
+// Bar is what a check must meet besides its exit status: what was known about it before the work. It survives JSON.
 type Bar struct {
-	Before *results.Set `json:"before,omitempty"` // nil: nothing is known of its tests
+	Before *results.Set `json:"before,omitempty"` // nil: its tests are unknown
 	Failed bool         `json:"failed,omitempty"` // it did not pass
 	Known  bool         `json:"known,omitempty"`  // what failed before may fail
-	Fewer  bool         `json:"fewer,omitempty"`  // there may be fewer tests than before, or none
+	Fewer  bool         `json:"fewer,omitempty"`  // fewer tests than before, or none, are allowed
 }
 
-// Measure judges a result by a bar: a pass becomes a failure where no tests ran, fewer than before, or more fail; a
-// failure becomes a pass where all that fails had failed before. A check that was ended or cancelled stays as it is.
+// Measure judges a result by a bar. A pass becomes a failure if no tests ran, fewer than before, or more fail; a failure becomes a pass if all that
+// fails had failed before. A check that was ended or cancelled stays as it is.
 func (r *Result) Measure(b *Bar) {
 	if r.Cancelled || r.TimedOut || r.Overran != "" || r.Signal != 0 {
 		return
@@ -42,7 +41,7 @@ func (r *Result) Measure(b *Bar) {
 	}
 }
 
-// lacks says what a pass by the exit status lacks, "" where that is nothing.
+// lacks says what a pass by exit status lacks, or returns "".
 func (r *Result) lacks(b *Bar) string {
 	before := 0
 	if b.Before != nil {
@@ -69,7 +68,7 @@ func (r *Result) lacks(b *Bar) string {
 	return ""
 }
 
-// Remark says what should be mentioned about a pass, "" for nothing.
+// Remark is a remark on a pass, or "".
 func (r *Result) Remark() string {
 	var list []string
 	if r.Standing {
@@ -87,19 +86,18 @@ func (r *Result) Remark() string {
 // Grade says how much a pass proves.
 type Grade string
 
-// Accepted is the grade of work that a person passed.
+// Accepted is the grade of work that a person accepted.
 const Accepted Grade = "accepted"
 
-// RegressionOnly is the grade of an attempt that turned no test from red to green and added none, where that is
-// known.
+// RegressionOnly is the grade of an attempt that is known to have turned no test from red to green and added none.
 const RegressionOnly Grade = "regression only"
 
-// Better reports whether a test went from red to green or was added; known, whether that can be determined.
+// Better reports whether a test went from red to green or was added; known says whether that can be determined.
 func (r *Result) Better() (better, known bool) {
 	return r.Change != nil && r.Change.Better(), r.Change != nil
 }
 
-// Again is the result of another run of a check that had failed: tests that failed then and pass now are flaky.
+// Again combines the result with that of an earlier, failed run: tests that failed then and pass now are flaky.
 func (r *Result) Again(before *Result, tries int) {
 	r.Tries, r.Flaky = tries, before.Flaky
 	if !r.Passed || before.Tests == nil || r.Tests == nil {
@@ -114,7 +112,7 @@ func (r *Result) Again(before *Result, tries int) {
 	r.Flaky = slices.Compact(r.Flaky)
 }
 
-// count says a number with its word.
+// count prints a number with its noun.
 func count(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -124,7 +122,7 @@ func count(n int, one, many string) string {
 
 const fewest = 3
 
-// few names the first of a list.
+// few lists the first names.
 func few(list []string) string {
 	s := strings.Join(list[:min(fewest, len(list))], ", ")
 	if n := len(list) - fewest; n > 0 {

@@ -15,8 +15,8 @@ type When string
 // The points, in the order in which work passes them.
 const (
 	AtAttempt When = "attempt" // after each attempt
-	AtMerge   When = "merge"   // on the state that results meet in; where nothing is merged, at the wave
-	AtWave    When = "wave"    // on the state as a whole, before a wave's commit
+	AtMerge   When = "merge"   // on merged results; if nothing is merged, at the wave
+	AtWave    When = "wave"    // on the whole state, before a wave's commit
 	AtEnd     When = "end"     // once, when nothing is left to do
 )
 
@@ -29,8 +29,8 @@ type Check struct {
 	Run     string        `json:"run"`            // for sh -c
 	Timeout time.Duration `json:"timeout,omitempty"`
 	When    When          `json:"when,omitempty"`    // "" is AtAttempt
-	Retry   int           `json:"retry,omitempty"`   // how often one that failed is run again
-	Results []string      `json:"results,omitempty"` // patterns of the files that it writes its results to, below the project
+	Retry   int           `json:"retry,omitempty"`   // how often to run it again after a failure
+	Results []string      `json:"results,omitempty"` // patterns of the files with its test results, below the project
 }
 
 // At reports whether a check runs at that point.
@@ -50,12 +50,12 @@ func title(name string) string {
 const (
 	maxChecks  = 50
 	maxRetries = 5
-	maxResults = 20 // patterns of one check
+	maxResults = 20 // patterns per check
 )
 
 var checkName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$`)
 
-// CheckAll refuses a list of named checks that cannot run as meant.
+// CheckAll rejects a list of named checks that cannot run as meant.
 func CheckAll(list []Check) error {
 	if len(list) == 0 {
 		return fmt.Errorf("the list is empty: give a command, or none")
@@ -99,7 +99,7 @@ func CheckAll(list []Check) error {
 	return nil
 }
 
-// checkPattern refuses a pattern of files that leads out of the project.
+// checkPattern rejects a file pattern that leads out of the project.
 func checkPattern(p string) error {
 	clean := path.Clean(p)
 	if p == "" || path.IsAbs(p) || clean == ".." || strings.HasPrefix(clean, "../") || strings.ContainsAny(p, "\\\x00") {

@@ -11,7 +11,7 @@ import (
 	"descartes/internal/plainfile"
 )
 
-// maxProjectFile bounds, in bytes, what is read of a makefile or package.json. One that is larger, or no file, suggests nothing.
+// maxProjectFile limits, in bytes, a makefile or package.json. A larger one suggests nothing.
 const maxProjectFile = 4 << 20
 
 // Detected are the files that Detect looks for.
@@ -19,8 +19,7 @@ func Detected() []string {
 	return []string{"Cargo.toml", "GNUmakefile", "makefile", "Makefile", "go.mod", "package.json", "pyproject.toml"}
 }
 
-// Detect finds the verify command that a project's files suggest. Why names
-// the file and what in it.
+// Detect finds the verify command that a project's files suggest. why names the file and what in it.
 func Detect(dir string) (command, why string, ok bool) {
 	if has(dir, "Cargo.toml") {
 		return "cargo check && cargo test", "Cargo.toml", true
@@ -40,7 +39,7 @@ func Detect(dir string) (command, why string, ok bool) {
 		break // make reads no other
 	}
 	if has(dir, "go.mod") {
-		return "go build -o /dev/null ./... && go test ./...", "go.mod", true // a lone main package is built into the folder otherwise
+		return "go build -o /dev/null ./... && go test ./...", "go.mod", true // without -o, go build writes a lone main package into the folder
 	}
 	if hasTestScript(filepath.Join(dir, "package.json")) {
 		return "npm test", "package.json: scripts.test", true
@@ -56,7 +55,7 @@ func has(dir, name string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// targets returns those of the wanted names that a makefile has a rule for.
+// targets returns the wanted names for which a makefile has a rule.
 func targets(makefile string, wanted ...string) (found []string) {
 	ruled := map[string]bool{}
 	joined := strings.ReplaceAll(strings.ReplaceAll(makefile, "\r\n", "\n"), "\\\n", " ")
@@ -84,7 +83,7 @@ func targets(makefile string, wanted ...string) (found []string) {
 	return found
 }
 
-// hasTestScript is false for the script that npm init writes, which fails.
+// hasTestScript is false for the script that npm init writes, which always fails.
 func hasTestScript(path string) bool {
 	data, err := plainfile.Read(filepath.Dir(path), path, maxProjectFile)
 	if err != nil {

@@ -24,7 +24,7 @@ type Facts struct {
 	AgentEnd    string // an agent.End
 	AgentReason string // for people
 	Blocked     string // reason given with TASK_BLOCKED
-	Question    string // that its last words ask, where they claim nothing
+	Question    string // the question in its last words, if they claim nothing
 	Complete    bool   // the agent claimed completion
 	Changed     bool   // the attempt changed a file
 	Verify      *Result
@@ -37,9 +37,9 @@ const NoSignal = "no changes and no completion signal"
 // Asks begins the reason of a task whose agent waits for an answer.
 const Asks = "it asks: "
 
-// Judge decides. How the agent ended comes first; after that the verify command's exit status alone, with one guard:
-// an agent that changed nothing and claimed nothing has not done the task, whatever the command says. If it asked
-// something instead, it is blocked until somebody answers; a question beside changes does not block it.
+// Judge reaches a verdict. How the agent ended comes first; then only the verify command's exit status counts, with one exception: an agent that
+// changed nothing and claimed nothing has not done the task, whatever the command says. If it asked something instead, it is blocked until somebody
+// answers; a question beside changes does not block it.
 func Judge(f Facts) (Verdict, string) {
 	switch f.AgentEnd {
 	case "cancelled":
@@ -62,7 +62,7 @@ func Judge(f Facts) (Verdict, string) {
 	case v != nil && v.Cancelled:
 		return Cancelled, "verify was cancelled"
 	case !f.Changed && !f.Complete && f.Question != "":
-		return Blocked, Asks + f.Question // whatever was asked, asking it again is no use
+		return Blocked, Asks + f.Question // asking again is useless
 	case !f.Changed && !f.Complete:
 		return Failed, NoSignal
 	case f.None && f.Complete:
@@ -76,7 +76,7 @@ func Judge(f Facts) (Verdict, string) {
 	}
 }
 
-// crash says who it was that ended so.
+// crash says what crashed.
 func crash(reason string) string {
 	switch {
 	case strings.HasPrefix(reason, "exit status "):

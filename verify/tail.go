@@ -12,8 +12,8 @@ const (
 	tailLines = 200
 )
 
-// Tail reads the end of a log from an offset on: whole lines, at most 8 KiB and 200 of them (of a single longer line
-// its end), valid UTF-8. A log that is now shorter than the offset is read from its beginning.
+// Tail reads the end of a log, starting at from: whole lines of valid UTF-8, at most 8 KiB and 200 lines, or the end of a single longer line. If the
+// log is now shorter than from it is read from its beginning.
 func Tail(path string, from int64) (string, error) {
 	if path == "" {
 		return "", nil
@@ -30,7 +30,7 @@ func Tail(path string, from int64) (string, error) {
 	if size < from {
 		from = 0
 	}
-	begin := max(from, size-tailBytes-1) // one more, to see whether it begins a line
+	begin := max(from, size-tailBytes-1) // one more, to see whether a line begins there
 	buf := make([]byte, size-begin)
 	n, err := f.ReadAt(buf, begin)
 	if err != nil && err != io.EOF {
@@ -57,8 +57,7 @@ func lastLines(b []byte) []byte {
 	return b[at+1:]
 }
 
-// clean makes text fit for a person and for JSON. It never gets longer than
-// the limit: a replacement takes the room of what stood before it.
+// clean makes text fit for people and for JSON. It never exceeds the limit: a replacement takes the room of what it replaces.
 func clean(b []byte) string {
 	s := strings.ToValidUTF8(string(b), "\uFFFD")
 	s = strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\x00", "")

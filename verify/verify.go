@@ -1,5 +1,4 @@
-// Package verify runs the command that decides whether a task is done, and turns the outcome of an attempt into a
-// verdict.
+// Package verify runs the command that decides whether a task is done, and derives the verdict on an attempt.
 package verify
 
 import (
@@ -27,19 +26,19 @@ type Request struct {
 	Command string // for sh -c
 	Dir     string
 	Env     []string
-	Held    bool           // with the held-out checks in sight, for a Verifier that hides them
-	Whole   bool           // with all of the caller's variables, for a Verifier that withholds some
+	Held    bool           // show it the held-out checks, for a Verifier that hides them
+	Whole   bool           // give it all of the caller's variables, for a Verifier that withholds some
 	Log     string         // a header line and both streams are appended here
-	Redact  Redactor       // of secrets in the log, overwritten before it is read; nil: none
+	Redact  Redactor       // overwrites secrets in the log before it is read; nil: none
 	Timeout time.Duration  // of the whole run; 0 is none
-	Idle    time.Duration  // longest time without output, of which Log must be given; 0 is none
+	Idle    time.Duration  // longest time without output; needs Log; 0 is none
 	Grace   time.Duration  // between SIGTERM and SIGKILL
-	Limits  process.Limits // what holds the command in
-	Results []string       // patterns of the files that it writes the results of its tests to
-	Files   string         // where the files of Dir really are; "" is there
+	Limits  process.Limits // of the command's processes
+	Results []string       // patterns of the files with its test results
+	Files   string         // where the files of Dir really are; "": in Dir
 }
 
-// Of is the request for one run of a check: its command, and its own timeout where it has one.
+// Of returns the request for a check: its command, and its timeout if it has one.
 func (q Request) Of(c *Check) Request {
 	q.Command, q.Results = c.Run, c.Results
 	if c.Timeout > 0 {
@@ -48,28 +47,28 @@ func (q Request) Of(c *Check) Request {
 	return q
 }
 
-// Result is the result of the command.
+// Result is the result of a verify command.
 type Result struct {
-	Name      string // of the check; "" for the only one
+	Name      string // the check's name; "" for the only one
 	Command   string
 	Passed    bool // exit status 0, and only that
 	Code      int
-	Signal    int  // that ended it; 0 for none
-	TimedOut  bool // by one of the two clocks
+	Signal    int  // the signal that ended it, or 0
+	TimedOut  bool // by Timeout or Idle
 	Cancelled bool
-	Overran   string // the limit that ended it, in words; "" for none
-	Digest    string // SHA-256 in hex of all that it printed, as the log has it; "" without a log
-	Tail      string // the end of what it printed on both streams, see Tail
-	Why       string // the line of it that says why the command failed; "" where it passed, was ended, or printed nothing
+	Overran   string // the limit that ended it, in words, or ""
+	Digest    string // SHA-256 in hex of its output as logged; "" without a log
+	Tail      string // end of its output on both streams, see Tail
+	Why       string // the output line that says why it failed; "" if it passed, was ended, or printed nothing
 	Duration  time.Duration
 
-	Tests    *results.Set    // what its tests came to; nil: not known
-	Unread   string          // why the files that it was to write its results to say nothing; "" where they do
-	Change   *results.Change // of them, against what was known before; nil: nothing was
-	Known    int             // failures that were there before, and do not count
-	Standing bool            // it failed before, too, and what its tests came to is not known: it does not decide
-	Tries    int             // runs, where it was run again; else 0
-	Flaky    []string        // tests that failed in one of them and pass now
+	Tests    *results.Set    // results of its tests; nil: unknown
+	Unread   string          // why its result files could not be read, or ""
+	Change   *results.Change // compared with what was known before; nil: nothing was
+	Known    int             // failures that do not count because they existed before
+	Standing bool            // it also failed before, and its test results are unknown: it decides nothing
+	Tries    int             // number of runs if it ran again; else 0
+	Flaky    []string        // tests that failed in one run and pass now
 }
 
 // Reason says in one line why the command did not pass.
@@ -97,17 +96,17 @@ func (r *Result) reason() string {
 // Runner runs verify commands, one after the other.
 type Runner struct{ process Process }
 
-// Process runs a command, with all that it starts, to its end. A command that fails or is ended is a result.
+// Process runs a command and everything it starts to the end. A failed or ended command is a result.
 type Process interface {
 	Run(ctx context.Context, c process.Command) (process.Exit, error)
 }
 
-// NewRunner makes a Runner; p stays the caller's.
+// NewRunner makes a Runner. It does not take ownership of p.
 func NewRunner(p Process) *Runner { return &Runner{process: p} }
 
-// Redactor overwrites secrets, in files and in texts.
+// Redactor overwrites secrets in files and texts.
 type Redactor interface {
-	File(path string, from int64) (found bool, err error) // in place, from an offset on; twice is as once
+	File(path string, from int64) (found bool, err error) // in place, from an offset on; idempotent
 	Text(s string) string
 }
 
@@ -117,8 +116,7 @@ type nothing struct{}
 func (nothing) File(string, int64) (bool, error) { return false, nil }
 func (nothing) Text(s string) string             { return s }
 
-// Run runs the command once. A command that fails is a result; an error means that there is none: no shell, no such
-// directory, no place for the log.
+// Run runs the command once. A failed command is a result; an error means that there is none: no shell, no such directory, no place for the log.
 func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 	if q.Redact == nil {
 		q.Redact = nothing{}
@@ -181,7 +179,7 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 	return res, nil
 }
 
-// watch looks at the files of results before the command runs; nil where it writes none.
+// watch examines the result files before the command runs; nil if it writes none.
 func watch(q *Request) (*results.Files, error) {
 	if len(q.Results) == 0 {
 		return nil, nil
@@ -189,7 +187,7 @@ func watch(q *Request) (*results.Files, error) {
 	return results.Watch(cmp.Or(q.Files, q.Dir), q.Results)
 }
 
-// tests reads what the command's tests came to: from the files that it was to write, else from what it printed.
+// tests reads the results of the command's tests: from its result files, else from its output.
 func tests(q *Request, files *results.Files, start int64) (set *results.Set, unread string, err error) {
 	if files != nil {
 		set, none, err := files.Read()
@@ -200,7 +198,7 @@ func tests(q *Request, files *results.Files, start int64) (set *results.Set, unr
 			return nil, "no file of " + strings.Join(q.Results, ", ") + " was written", nil
 		}
 		if set != nil {
-			set.Rename(q.Redact.Text) // what was printed is redacted already
+			set.Rename(q.Redact.Text) // the output is redacted already
 		}
 		return set, "", nil
 	}
@@ -225,7 +223,7 @@ func tests(q *Request, files *results.Files, start int64) (set *results.Set, unr
 	return set, "", err
 }
 
-// digest names what a command printed; "" where its log cannot be read.
+// digest is the digest of a command's output; "" if its log is unreadable.
 func digest(log string, from int64) string {
 	f, err := plainfile.Open("", log)
 	if err != nil {
@@ -242,8 +240,7 @@ func digest(log string, from int64) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// header appends the line that parts the command's output from what is
-// before it and returns where the output begins.
+// header appends the line that separates the command's output from what is before it, and returns where the output begins.
 func header(log, command string) (start int64, err error) {
 	if log == "" {
 		return 0, nil

@@ -11,7 +11,7 @@ import (
 // whyLimit is the length of the longest line that Why returns.
 const whyLimit = 200
 
-// pattern finds the line that says why a tool failed. Groups are put together as form says.
+// pattern finds the line that says why a tool failed; form combines its groups.
 type pattern struct {
 	tool string
 	find *lazyregexp.Regexp
@@ -22,8 +22,8 @@ func tool(name, find, form string) pattern {
 	return pattern{name, lazyregexp.New(`(?m)` + find), form}
 }
 
-// patterns are tried in this order: compile errors before failed tests, and a tool's own words before those of the
-// program that ran it. They are compiled when something has failed.
+// patterns are tried in this order: compile errors before failed tests, and a tool's own words before those of the program that ran it. They are
+// compiled on the first failure.
 var patterns = sync.OnceValue(func() []pattern {
 	return []pattern{
 		tool("go build, go vet", `^(?:vet: )?(\S+\.go:\d+:\d+: .+)$`, "$1"),
@@ -66,8 +66,8 @@ var wrapped = lazyregexp.New(`^(?:make(?:\[\d+\])?: |npm (?:ERR!|error)|error Co
 // colours are a terminal's control sequences.
 var colours = lazyregexp.New("\x1b\\[[0-?]*[ -/]*[@-~]")
 
-// Why is the line of a failed command's output that says why it failed: the first failure in a known tool's format,
-// else the last line that says anything. It is "" where nothing was printed.
+// Why returns the output line that says why a command failed: the first failure in a known tool's format, else the last line that says anything, else
+// "".
 func Why(output string) string {
 	output = strings.ReplaceAll(colours.ReplaceAllString(output, ""), "\r\n", "\n")
 	for _, p := range patterns() {
@@ -92,7 +92,7 @@ func Why(output string) string {
 	return oneLine(last)
 }
 
-// oneLine is a text with single spaces, not too long, and without what an empty group leaves at its beginning.
+// oneLine returns a text with single spaces, shortened, and without what an empty group leaves at its beginning.
 func oneLine(s string) string {
 	s = strings.TrimPrefix(strings.Join(strings.Fields(s), " "), ": ")
 	if len(s) <= whyLimit {

@@ -1,5 +1,5 @@
-// Package attempt runs one attempt at a piece of work: an agent, the verify command, and the verdict. What it is given and what it returns
-// is plain data, so that another machine can make it. It knows no other attempt and no journal.
+// Package attempt runs one attempt at a piece of work: an agent, the verify command, and the verdict. Its input and result are plain data, so that
+// another machine can run it. It knows no other attempt and no journal.
 package attempt
 
 import (
@@ -19,10 +19,10 @@ import (
 	"descartes/verify"
 )
 
-// Agent runs one coding agent, once: that of the kind which the request names.
+// Agent runs one coding agent, of the kind the request names, once.
 type Agent interface {
 	Run(ctx context.Context, r agent.Request) (agent.Result, error)
-	// Recall tells how the run of a dead loop ended, if it ended by itself.
+	// Recall returns how the agent of a dead loop ended, if it ended by itself.
 	Recall(r agent.Request, exitFile string) (agent.Result, bool)
 }
 
@@ -31,7 +31,7 @@ type Verifier interface {
 	Run(ctx context.Context, r verify.Request) (verify.Result, error)
 }
 
-// Workspace is where an attempt runs, as package workspace has it.
+// Workspace is where an attempt runs; see package workspace.
 type Workspace interface {
 	Dir() string
 	Files() string // where the files of Dir really are
@@ -42,128 +42,128 @@ type Workspace interface {
 	Restore(ctx context.Context, to gitops.Tree, since time.Time) (workspace.Restored, error)
 }
 
-// Clocks say after which times a run is ended; 0 is never.
+// Clocks limit how long a run takes; 0 is no limit.
 type Clocks struct {
 	Timeout, Idle time.Duration
-	Start, Exit   time.Duration // of an agent: until its first event, and from its last one to its exit
-	Spin          int           // an agent's steps in a row without anything done
+	Start, Exit   time.Duration // of an agent: time until its first event, and from its last event to its exit
+	Spin          int           // an agent's steps in a row that accomplish nothing
 }
 
-// Input is what an attempt is made with. It survives JSON.
+// Input is everything an attempt needs. It survives JSON.
 type Input struct {
-	Name    string // of the attempt's processes, for the loop that may have to adopt it
+	Name    string // of the attempt's processes, for a later run that adopts it
 	Backend string
 	Model   string
 	Promise string
 	Session string        // a conversation to continue; "" starts a new one
-	Spent   *agent.Tokens // that conversation's so far
+	Spent   *agent.Tokens // what that conversation has used so far
 	Keep    bool          // the conversation may be continued later
 	Prompt  string
-	Words   int // bytes of the agent's last message that are of interest; 0: as many as usual
+	Words   int // how many bytes of the agent's last message to keep; 0: the default
 	Env     []string
 	Log     string
 	Agent   Clocks
 
 	Needs    []string    // labels of the machines that may make it
-	Checks   []Command   // that look at the work, in this order
-	All      bool        // run the checks that come after one that has failed, too
-	Better   bool        // it fails unless it turned a test from red to green or added one, where that is known
-	Always   bool        // verify whatever an agent that ended well has done and said
-	Clocks   Clocks      // of those commands
-	Guard    *Guard      // of the checks; nil: nobody compares them
-	Holdout  *Holdout    // checks that no agent sees; nil: there are none
-	Prove    bool        // tests that it brings have to fail without the rest of it
-	Strength *Strength   // by what its tests are measured; nil: by nothing
-	Mutants  int         // small faults in it that its tests have to notice; 0: none is tried
-	Review   *Review     // what a second agent is asked; nil: nothing
+	Checks   []Command   // checks of the work, in this order
+	All      bool        // run the remaining checks after one has failed
+	Better   bool        // fail unless a test went from red to green or was added, if that is known
+	Always   bool        // verify whatever an agent that ended well did and said
+	Clocks   Clocks      // of the checks
+	Guard    *Guard      // watches the checks for tampering; nil: not watched
+	Holdout  *Holdout    // checks that no agent sees; nil: none
+	Prove    bool        // the tests it adds must fail without the rest of its work
+	Strength *Strength   // how to measure its tests; nil: not measured
+	Mutants  int         // how many small faults its tests must notice; 0: none
+	Review   *Review     // what to ask a second agent; nil: nothing
 	Base     gitops.Tree // before the first attempt at the same work: looks judge everything since; "" without git
-	Adopted  *Adopted    // the attempt was begun by a run that was killed
+	Adopted  *Adopted    // a killed run began the attempt
 }
 
-// Adopted is the journal's account of an attempt that a killed run had begun.
+// Adopted is what the journal records about an attempt that a killed run had begun.
 type Adopted struct {
-	Agent   *agent.Result // nil: its agent's end is not in the journal
+	Agent   *agent.Result // nil: the journal has no end of its agent
 	Changed int           // files that differed then
 }
 
-// Result is what an attempt came to. It survives JSON.
+// Result is the result of an attempt. It survives JSON.
 type Result struct {
 	Agent   agent.Result
-	Verify  *verify.Result // of the check that decided: the first that failed, else the last; nil: none was run
-	Checks  []Ran          // all that were run, in their order
+	Verify  *verify.Result // the deciding check: the first that failed, else the last; nil: none ran
+	Checks  []Ran          // all that ran, in order
 	Work    workspace.Result
-	Changed int // files that differed when the agent had ended: what a build leaves behind is no work
+	Changed int // files that differed when the agent ended: later build output is not work
 	Verdict verify.Verdict
 	Paced   bool         // of one that met a limit: whoever made it keeps the next one from asking the same account too early
-	Grade   verify.Grade // of one that is verified; "" is the best, or not known
+	Grade   verify.Grade // of verified work; "" is the best grade, or unknown
 	Reason  string
 
-	Looks     []Looked   // those that examined it, in their order
-	Objection *Objection // of the last of them; nil: none objects
+	Looks     []Looked   // the looks that examined it, in order
+	Objection *Objection // the last look's objection, or nil
 }
 
-// Moment says what a step tells.
+// Moment is the kind of a step.
 type Moment int
 
-// The moments of an attempt, in their order. Ended and Undone may come twice, Started and Checked once for each command.
+// The moments of an attempt, in order. Ended and Undone may occur twice, Started and Checked once per command.
 const (
 	Waits     Moment = iota - 1 // no other machine has it yet
 	Placed                      // another machine has it
 	Ended                       // the processes of a part of it are dead
-	Undone                      // what that part may not do was undone
-	Answered                    // the agent's end is known
+	Undone                      // forbidden changes of that part were undone
+	Answered                    // the agent's result is known
 	Started                     // a command begins
 	Checked                     // it has ended
 	Looking                     // a look runs something
-	Consulted                   // an agent that a look asks has ended
-	Noted                       // a person should know
+	Consulted                   // an agent that a look asked has ended
+	Noted                       // something a person should know
 )
 
-// Step is one moment of an attempt, told while it runs.
+// Step is one moment of an attempt, reported while it runs.
 type Step struct {
 	Moment  Moment
 	Number  int       // of a step that another machine reports: from 1
 	Ref     string    // of Placed: of that machine's reports
 	Who     string    // of Waits: what for; of Placed: the machine; of Ended and Undone: the part of it; of Looking, Consulted and of what a look notes: the look
 	Until   time.Time // of Waits; zero where nobody knows
-	Lines   []string  // of Undone and Noted
-	Command Command   // of Started and Checked
+	Lines   []string  // Undone, Noted
+	Command Command   // Started, Checked
 	Result  *Result   // so far
 	Verify  verify.Result
-	Agent   *agent.Result // of Consulted
-	With    With          // of Consulted: what it was run with
-	Tree    gitops.Tree   // of Consulted: what it was asked about
-	Log     string        // of Consulted: its own
+	Agent   *agent.Result // Consulted
+	With    With          // Consulted: what the agent ran with
+	Tree    gitops.Tree   // Consulted: the tree it was asked about
+	Log     string        // Consulted: the agent's log
 }
 
-// Runner makes attempts, one after the other.
+// Runner runs attempts, one after the other.
 type Runner struct {
 	Agent   Agent
 	Verify  Verifier
-	Redact  *redact.Redactor  // of what is printed and recorded nowhere; nil: nothing
-	Dir     string            // folder of the prompt and of what the running agent prints on standard error
-	Exit    string            // file that tells how the last process ended
-	Observe func(*Step) error // hears of each step; an error ends the attempt without a result
+	Redact  *redact.Redactor  // secrets never to print or record; nil: none
+	Dir     string            // folder for the prompt and the running agent's standard error
+	Exit    string            // file that records how the last process ended
+	Observe func(*Step) error // called with each step; an error ends the attempt without a result
 
-	Looks []Look       // at what the verify command has passed
-	Repo  *gitops.Repo // whose trees they read; nil without git
+	Looks []Look       // examine what the verify command passed
+	Repo  *gitops.Repo // has the trees they read; nil without git
 	Lab   Lab          // nil without git
-	Below string       // where commands run, below the repository's top; "." is that
+	Below string       // folder commands run in, below the repository's top; "." is the top
 
-	// Choose says with which of several an agent may be consulted now, best first; it waits where their providers ask for that. Where the
-	// run ends instead that is ErrRunEnds. Nil: with the first.
+	// Choose picks what a consulted agent runs with now; among is sorted best first. It waits if the providers require it, and returns ErrRunEnds if
+	// the run ends instead. If nil, the first is taken.
 	Choose func(ctx context.Context, among []With) (With, error)
 }
 
-// Grace is what a process is given between the request to end and the kill.
+// Grace is the time a process has to end before it is killed.
 const Grace = 5 * time.Second
 
-// PromptFile holds the prompt of the attempt under way.
+// PromptFile holds the prompt of the current attempt.
 func (r *Runner) PromptFile() string { return filepath.Join(r.Dir, "prompt.md") }
 
 func (r *Runner) errors() string { return filepath.Join(r.Dir, "stderr") }
 
-// run is one attempt under way.
+// run is the current attempt.
 type run struct {
 	*Runner
 	ws      Workspace
@@ -172,15 +172,14 @@ type run struct {
 	res     Result
 }
 
-// Run makes an attempt in a workspace that is prepared for it, or adopts one whose agent ended while nobody ran the loop. The end of ctx
-// interrupts its processes; what they left is looked at all the same. observe hears of each step, and ends the attempt without a result by
-// an error.
+// Run runs an attempt in a prepared workspace, or adopts one whose agent ended while no process ran the loop. Cancelling ctx interrupts its
+// processes; what they left is still examined. observe is called with each step; its error ends the attempt without a result.
 func (r *Runner) Run(ctx context.Context, ws Workspace, in Input, observe func(*Step) error) (Result, error) {
 	a := &run{Runner: r, ws: ws, in: &in, observe: observe}
 	if err := a.agent(ctx); err != nil {
 		return a.res, err
 	}
-	gctx, done := Linger(ctx) // the work is kept, whatever stopped the agent
+	gctx, done := Linger(ctx) // keep the work, whatever stopped the agent
 	defer done()
 	if err := a.over(gctx, "attempt"); err != nil {
 		return a.res, err
@@ -207,8 +206,8 @@ func (r *Runner) Run(ctx context.Context, ws Workspace, in Input, observe func(*
 	return a.res, a.noted()
 }
 
-// agent runs the agent, or finds out how it ended. The exit file knows that until the verification begins, whose own end then overwrites
-// it; from there on the journal knows it.
+// agent runs the agent, or finds out how it ended: from the exit file until the verification begins, which overwrites it; from then on from the
+// journal.
 func (a *run) agent(ctx context.Context) (err error) {
 	q := a.request(a.in, "agent", a.PromptFile())
 	q.Dir = a.ws.Dir()
@@ -222,7 +221,7 @@ func (a *run) agent(ctx context.Context) (err error) {
 		}
 		return a.gather(q)
 	}
-	for _, path := range []string{q.Log, q.ErrLog, q.PromptFile} { // whoever would have masked them was killed
+	for _, path := range []string{q.Log, q.ErrLog, q.PromptFile} { // the process that would have masked them was killed
 		if _, err := a.Redact.File(path, 0); err != nil {
 			return err
 		}
@@ -239,7 +238,7 @@ func (a *run) agent(ctx context.Context) (err error) {
 	return a.gather(q)
 }
 
-// anew runs a fresh agent in place of one that was to go on in a session which its client does not have any more.
+// anew runs a fresh agent, because the client no longer has the session that was to continue.
 func (a *run) anew(ctx context.Context, q agent.Request) (err error) {
 	if err := a.gather(q); err != nil {
 		return err
@@ -256,7 +255,7 @@ func (a *run) anew(ctx context.Context, q agent.Request) (err error) {
 	return err
 }
 
-// request is the agent's side of an attempt; part says what the agent is run for.
+// request is the agent's part of an attempt; part says what the agent is run for.
 func (r *Runner) request(in *Input, part, file string) agent.Request {
 	return agent.Request{Label: in.Name + " " + part, Backend: in.Backend, Model: in.Model, Promise: in.Promise, Session: in.Session, Spent: in.Spent, Keep: in.Keep, Words: in.Words,
 		Prompt: in.Prompt, PromptFile: file, Env: r.environment(in), Log: in.Log, ErrLog: r.errors(), Redact: r.Redact,
@@ -267,11 +266,11 @@ func (r *Runner) environment(in *Input) []string {
 	return append(in.Env[:len(in.Env):len(in.Env)], "DESCARTES_PROMPT_FILE="+r.PromptFile())
 }
 
-// gather adds what an agent printed on standard error to the attempt's log.
+// gather appends the agent's standard error to the attempt's log.
 func (r *Runner) gather(q agent.Request) (err error) {
 	fi, err := os.Stat(q.ErrLog)
 	if err != nil || fi.Size() == 0 {
-		return nil // an agent that was never started has none
+		return nil // the agent never started
 	}
 	src, err := os.Open(q.ErrLog)
 	if err != nil {
@@ -291,13 +290,13 @@ func (r *Runner) gather(q agent.Request) (err error) {
 	return nil
 }
 
-// tell tells of a step.
+// tell reports a step.
 func (a *run) tell(s Step) error {
 	s.Result = &a.res
 	return a.observe(&s)
 }
 
-// over undoes what a part of the attempt may not do.
+// over undoes forbidden changes after a part of the attempt.
 func (a *run) over(ctx context.Context, who string) error {
 	if err := a.tell(Step{Moment: Ended, Who: who}); err != nil {
 		return err
@@ -309,7 +308,7 @@ func (a *run) over(ctx context.Context, who string) error {
 	return err
 }
 
-// answered looks at what the agent left, and tells of its end, unless a run that was killed since had done so.
+// answered examines what the agent left and reports its end, unless a killed run had reported it.
 func (a *run) answered(ctx context.Context) (err error) {
 	if a.res.Work, err = a.ws.Look(ctx); err != nil {
 		return err
@@ -321,7 +320,7 @@ func (a *run) answered(ctx context.Context) (err error) {
 	return a.tell(Step{Moment: Answered})
 }
 
-// conclude comes to the verdict, and for a task to its grade. An attempt whose work is lost fails, and so does one that made what no commit can hold.
+// conclude reaches the verdict, and for a task its grade. An attempt fails if its work is lost, or if it made something no commit can contain.
 func (a *run) conclude() {
 	r := &a.res.Agent
 	a.res.Verdict, a.res.Reason = verify.Judge(verify.Facts{AgentEnd: string(r.End), AgentReason: r.Reason, Blocked: r.Blocked, Question: oneline.Text(r.Question),
@@ -344,10 +343,10 @@ func (a *run) conclude() {
 	}
 }
 
-// NotBetter is the reason of an attempt that passes and proves nothing, where that is required.
+// NotBetter is the reason of an attempt that passes without proving anything although the settings require proof.
 const NotBetter = "verify passed, but no test went from red to green and none was added (require: verified)"
 
-// noted tells what a person should know of what the attempt left.
+// noted reports what a person should know about what the attempt left.
 func (a *run) noted() error {
 	if lines := a.res.Work.Notes(); len(lines) > 0 {
 		return a.tell(Step{Moment: Noted, Lines: lines})
@@ -355,11 +354,11 @@ func (a *run) noted() error {
 	return nil
 }
 
-// lingering is how long a run that has to stop still looks at what its attempt left. What takes longer, such as files
-// of many gigabytes, is left to the run that resumes it.
+// lingering is how long a run that has to stop still examines what its attempt left. What takes longer, such as files of many gigabytes, is left to
+// the run that resumes it.
 const lingering = 10 * time.Second
 
-// Linger gives a context that outlasts ctx by that time.
+// Linger returns a context that outlasts ctx by that time.
 func Linger(ctx context.Context) (_ context.Context, done func()) {
 	out, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {

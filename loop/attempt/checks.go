@@ -10,11 +10,11 @@ import (
 	"descartes/verify"
 )
 
-// Command is a named command that looks at the work.
+// Command is a named command that checks the work.
 type Command struct {
 	verify.Check
-	Bar       *verify.Bar `json:"bar,omitempty"`       // nil: its exit status alone counts
-	Criterion bool        `json:"criterion,omitempty"` // it says whether a criterion of a gate is met, and not whether the work is done
+	Bar       *verify.Bar `json:"bar,omitempty"`       // nil: only its exit status counts
+	Criterion bool        `json:"criterion,omitempty"` // it decides about a criterion of a gate, not about the work
 }
 
 // Ran is a command that ran, with its result.
@@ -28,7 +28,7 @@ func (in *Input) decided() bool {
 	return slices.ContainsFunc(in.Checks, func(c Command) bool { return !c.Criterion })
 }
 
-// Failed is the first result that decides about the work and is no pass; nil where there is none.
+// Failed returns the first deciding result that is not a pass, or nil.
 func (r *Result) Failed() *verify.Result {
 	for i := range r.Checks {
 		if c := &r.Checks[i]; !c.Command.Criterion && !c.Result.Passed {
@@ -38,8 +38,7 @@ func (r *Result) Failed() *verify.Result {
 	return nil
 }
 
-// grade is how much a pass of the checks proves: "" where a test went from red to green or was added, and where that
-// is unknown.
+// grade is how much a pass of the checks proves: "" if a test went from red to green or was added, or if that is unknown.
 func (r *Result) grade() verify.Grade {
 	told := false
 	for i := range r.Checks {
@@ -55,7 +54,7 @@ func (r *Result) grade() verify.Grade {
 	return ""
 }
 
-// Remarks are what is to be said of the checks that passed, "" for nothing.
+// Remarks are remarks on the checks that passed, or "".
 func (r *Result) Remarks() string {
 	var list []string
 	for i := range r.Checks {
@@ -70,8 +69,8 @@ func (r *Result) Remarks() string {
 	return strings.Join(list, "; ")
 }
 
-// commands runs the commands that look at the work, where there is something to look at. What comes after a check that failed is not run,
-// unless that was asked for; criteria are looked at whatever the checks say.
+// commands runs the commands that check the work, if there is work. After a failed check the rest is skipped, unless the input asks for all; criteria
+// are always checked.
 func (a *run) commands(ctx context.Context) (ran bool, err error) {
 	end, verifies, criteria := a.res.Agent.End, a.verifies(), 0
 	for _, c := range a.in.Checks {
@@ -93,7 +92,7 @@ func (a *run) commands(ctx context.Context) (ran bool, err error) {
 		if err != nil {
 			return ran, err
 		}
-		if res.Cancelled { // it says nothing of the work
+		if res.Cancelled { // it says nothing about the work
 			if !c.Criterion {
 				a.res.Verify = &res
 			}
@@ -107,7 +106,7 @@ func (a *run) commands(ctx context.Context) (ran bool, err error) {
 	return ran, nil
 }
 
-// verifies reports whether the work is worth a verification. An agent that only asked did none.
+// verifies reports whether the work is worth verifying. An agent that only asked did none.
 func (a *run) verifies() bool {
 	r := &a.res.Agent
 	if r.End != agent.Finished || a.res.Work.Lost != "" {
@@ -116,7 +115,7 @@ func (a *run) verifies() bool {
 	return a.in.Always || r.Blocked == "" && (a.res.Changed > 0 || r.Complete || r.Question == "")
 }
 
-// command runs a command on the work. One that was cancelled says nothing of it.
+// command runs a command on the work. A cancelled one says nothing about it.
 func (a *run) command(ctx context.Context, c Command, part string) (verify.Result, error) {
 	if err := a.tell(Step{Moment: Started, Command: c}); err != nil {
 		return verify.Result{}, err
@@ -133,7 +132,7 @@ func (a *run) command(ctx context.Context, c Command, part string) (verify.Resul
 	return res, a.tell(Step{Moment: Checked, Command: c, Verify: res})
 }
 
-// Check runs a command with what else the request says, and measures it by its bar. One that fails is run again as often as it may.
+// Check runs a command and measures the result by its bar. A failed command is run again as often as its settings allow.
 func Check(ctx context.Context, v Verifier, q verify.Request, c *Command) (res verify.Result, err error) {
 	for tries := 1; ; tries++ {
 		before := res

@@ -14,14 +14,13 @@ import (
 	"descartes/loop/workspace"
 )
 
-// With is what an agent is run with.
+// With is what an agent runs with.
 type With struct {
 	Backend string
-	Model   string // "" is the program's own choice
+	Model   string // "": the program's own choice
 }
 
-// Consult runs an agent that is asked for its words alone, in a workspace that is prepared for it; who says what for. In the sandbox it can only
-// read the tree.
+// Consult runs an agent that is only asked for words, in a prepared workspace; who names its purpose. In the sandbox it can only read the tree.
 func (r *Runner) Consult(ctx context.Context, ws Workspace, in Input, who string, observe func(*Step) error) (agent.Result, error) {
 	q := r.request(&in, who, filepath.Join(r.Dir, who+".md"))
 	q.Dir, q.Reads = ws.Dir(), true
@@ -36,20 +35,19 @@ func (r *Runner) Consult(ctx context.Context, ws Workspace, in Input, who string
 	return res, a.over(context.WithoutCancel(ctx), who)
 }
 
-// ErrRunEnds says that no agent can be asked any more in this run: it ends.
+// ErrRunEnds says that no agent can be asked any more, because the run ends.
 var ErrRunEnds = errors.New("the run ends")
 
 // Question is what a look asks an agent.
 type Question struct {
-	Who    string // what for, in one word: of its prompt, its log and messages
-	Among  []With // what it may be run with, best first
+	Who    string // its purpose in one word: for its prompt, its log and messages
+	Among  []With // what it may run with, best first
 	Prompt string
-	Tree   gitops.Tree // that it is about
+	Tree   gitops.Tree // the tree it is about
 }
 
-// Consult asks an agent for its words only, about the work in the workspace. Its changes there are undone and
-// reported. Its cost counts like any agent's. Where its provider is out of quota or fails, it is asked again, or the
-// next one is, as the run's settings say. A request to stop is a context.Canceled.
+// Consult asks an agent for words about the work in the workspace. Its changes there are undone and reported. Its cost counts like any agent's. If
+// its provider is out of quota or fails, the same agent or the next is asked, as the run's settings say. A request to stop is a context.Canceled.
 func (s *Subject) Consult(ctx context.Context, q Question) (agent.Result, error) {
 	if err := s.Working(); err != nil {
 		return agent.Result{}, err
@@ -79,14 +77,13 @@ func (s *Subject) Consult(ctx context.Context, q Question) (agent.Result, error)
 		case res.End == agent.Cancelled:
 			return res, context.Canceled
 		case s.Choose != nil && (res.End == agent.Limited || res.End == agent.Refused || res.Cause == agent.Transient):
-			continue // it waits, takes another one, or ends the run
+			continue // Choose waits, takes another one, or ends the run
 		}
 		return res, nil
 	}
 }
 
-// Ask asks an agent for its words alone, in a workspace that is prepared for it, where there is no attempt that they are about. What it changes
-// there is undone, and notes say so.
+// Ask asks an agent for words in a prepared workspace, outside of any attempt. Its changes there are undone, and notes say so.
 func (r *Runner) Ask(ctx context.Context, ws Workspace, in Input, q Question) (res agent.Result, notes []string, err error) {
 	hear := func(s *Step) error {
 		notes = append(notes, s.Lines...)
@@ -98,12 +95,12 @@ func (r *Runner) Ask(ctx context.Context, ws Workspace, in Input, q Question) (r
 	return res, notes, err
 }
 
-// Aside is a log beside that of the attempt.
+// Aside is the path of a log beside the attempt's.
 func (s *Subject) Aside(what string) string {
 	return strings.TrimSuffix(s.Input.Log, ".log") + "." + what + ".log"
 }
 
-// untouched runs an agent that is to change nothing, and restores what it changed all the same.
+// untouched runs an agent that must not change anything, and restores what it changed anyway.
 func (s *Subject) untouched(ctx context.Context, who string, run func() (agent.Result, error)) (agent.Result, error) {
 	kctx, done := Linger(ctx)
 	defer done()
@@ -131,11 +128,10 @@ func (s *Subject) untouched(ctx context.Context, who string, run func() (agent.R
 	return res, s.Note("the " + who + " changed files, which were put back: " + workspace.Paths(changed) + workspace.NotRestored(put.Restored))
 }
 
-// maxAnswers bounds the objects that are looked at in an agent's last words.
+// maxAnswers limits how many objects in an agent's last words are tried.
 const maxAnswers = 2000
 
-// Decode reads the JSON object that an agent's own last words end with into v: the last one that has the member. What else the words say does
-// not matter.
+// Decode reads the last JSON object with the member from an agent's last words into v. The rest of the words does not matter.
 func Decode(words, member string, v any) error {
 	var last json.RawMessage
 	for at, seen := strings.IndexByte(words, '{'), 0; at >= 0 && at < len(words) && seen < maxAnswers; seen++ {

@@ -16,13 +16,13 @@ import (
 	"descartes/verify"
 )
 
-// MaxDenied bounds what is said of one attempt, and MaxDeniedLine the bytes of each line; a longer one is left out.
+// MaxDenied limits the lines about one attempt, and MaxDeniedLine the bytes of each; longer ones are left out.
 const (
 	MaxDenied     = 8
 	MaxDeniedLine = 600
 )
 
-// deniedTail bounds the bytes of a log's end in which refusals are looked for.
+// deniedTail limits how many bytes at the end of a log are searched for refusals.
 const deniedTail = 1 << 20
 
 var (
@@ -30,8 +30,8 @@ var (
 	afterReadOnly  = regexp.MustCompile(`(?i)read-only file system[:,]? *(?:\w+ )?['"\\]*(/[^\s'"\\:,]+)`)
 )
 
-// Denied says in words what the sandbox refused an attempt, each with the setting that opens it: hosts that its proxy refused, and
-// paths that a program called read-only in the log. What nothing complained of is not known.
+// Denied lists what the sandbox refused an attempt, each with the setting that allows it: hosts that its proxy refused, and paths that a program
+// called read-only in the log. A refusal that no program printed is unknown.
 func Denied(root, log string, hosts []string) (list []string) {
 	for _, host := range hosts {
 		list = append(list, "the network to "+host+"; sandbox_domains: ["+host+"] in descartes.yaml opens it")
@@ -61,7 +61,7 @@ func Denied(root, log string, hosts []string) (list []string) {
 	return list[:min(len(list), MaxDenied)]
 }
 
-// readOnlyPaths are those that programs named in a log, as they wrote them, when the system called them read-only.
+// readOnlyPaths are the paths that programs in a log reported as read-only, as they printed them.
 func readOnlyPaths(log string) (paths []string) {
 	f, err := plainfile.Open("", log)
 	if err != nil {
@@ -87,14 +87,14 @@ func readOnlyPaths(log string) (paths []string) {
 	return slices.Compact(paths)
 }
 
-// Withheld names the variables of the caller's that are not passed on.
+// Withheld names the caller's variables that are not passed on.
 type Withheld struct {
 	Agents []string
 	Verify []string
 }
 
-// Missed says what an attempt may have failed for: withheld variables that its failed verification, or its agent that crashed,
-// names. Each is said once in a run; said is where that is noted.
+// Missed says which withheld variables an attempt may have failed for: those that its failed verification, or its crashed agent, mentions. Each is
+// reported once in a run; said records that.
 func (w *Withheld) Missed(said map[string]bool, res agent.Result, check *verify.Result) (message string) {
 	var names []string
 	look := func(text string, among []string) {

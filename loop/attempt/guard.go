@@ -18,27 +18,27 @@ import (
 	"descartes/verify/guard"
 )
 
-// Guard is what an attempt may not do to the checks that judge it. It survives JSON.
+// Guard is what an attempt must not do to the checks that judge it. It survives JSON.
 type Guard struct {
 	Levels  map[string]guard.Level // by rule, group, or all; see guard.Settings
 	Allow   []string               // what the task may do
 	Protect []string               // patterns of paths, as in a .gitignore
-	Base    bool                   // the checks run once more, with protected files as they were before
-	Yes     []string               // questions of the guard's about the task that a person answered with yes
+	Base    bool                   // run the checks once more, with protected files as they were before
+	Yes     []string               // the guard's questions about the task that a person answered with yes
 }
 
-// off reports whether it looks at nothing.
+// off reports whether nothing is guarded.
 func (g *Guard) off() bool {
 	return !g.Base && len(g.Protect) == 0 && len(g.Levels) == 1 && g.Levels[guard.All] == guard.Off
 }
 
 const (
 	mostGuarded = 10000    // changed files that are read
-	guardBytes  = 64 << 20 // of them
+	guardBytes  = 64 << 20 // bytes read of them
 	mostTold    = 20       // findings in a spec, a question or the journal
 )
 
-// guarded compares the checks with what they were before the work.
+// guarded compares the checks with those from before the work.
 func guarded(ctx context.Context, s *Subject) (*Objection, error) {
 	g := s.Input.Guard
 	tree, err := s.Tree()
@@ -124,7 +124,7 @@ func lines(found []guard.Finding, level guard.Level) string {
 	return b.String()
 }
 
-// answered reports whether a person was asked about a finding like this and said yes.
+// answered reports whether a person said yes to a question about such a finding.
 func (g *Guard) answered(f guard.Finding) bool {
 	for _, q := range g.Yes {
 		for l := range strings.Lines(q) {
@@ -136,7 +136,7 @@ func (g *Guard) answered(f guard.Finding) bool {
 	return false
 }
 
-// asChecked looks at the work as the checks began with it, where they changed it: a script can put back what it was while it runs.
+// asChecked examines the work as it was when the checks began, if they changed it: a running script can restore itself.
 func (s *Subject) asChecked(ctx context.Context, tree gitops.Tree) ([]guard.Finding, error) {
 	seen := s.Result.Work.Seen
 	if seen == "" || seen == tree {
@@ -149,7 +149,7 @@ func (s *Subject) asChecked(ctx context.Context, tree gitops.Tree) ([]guard.Find
 	return guard.Find(in), nil
 }
 
-// evidence reads what changed since before the work.
+// evidence reads what changed since the work began.
 func (s *Subject) evidence(ctx context.Context, tree gitops.Tree) (in guard.Input, base *gitops.Contents, err error) {
 	g := s.Input.Guard
 	changed, err := s.Repo.Changed(ctx, s.Input.Base, tree)
@@ -200,7 +200,7 @@ func (s *Subject) evidence(ctx context.Context, tree gitops.Tree) (in guard.Inpu
 	return in, base, nil
 }
 
-// soon orders what is read: as there is a limit, first what was there before, and of that the tests.
+// soon orders what is read under the limit: first what existed before, tests foremost.
 func soon(c gitops.Change) int {
 	test, beside := guard.OfTests(c.Path)
 	switch {
@@ -212,10 +212,10 @@ func soon(c gitops.Change) int {
 	return 1
 }
 
-// mostHidden bounds the files that are looked at for what git ignores since the work.
+// mostHidden limits how many files are examined that git ignores because of the work.
 const mostHidden = 20000
 
-// hidden reads the files that a .gitignore of the work hides: a check finds them all the same.
+// hidden reads the files that a .gitignore from the work hides: a check still finds them.
 func (s *Subject) hidden(in *guard.Input) (out []guard.Change) {
 	root := s.Workspace.Files()
 	n := 0
@@ -265,13 +265,13 @@ func (s *Subject) hidden(in *guard.Input) (out []guard.Change) {
 			return nil
 		})
 		if err != nil {
-			continue // it went meanwhile
+			continue // it is gone
 		}
 	}
 	return out
 }
 
-// version is a file for the guard, nil where there is none.
+// version returns a file for the guard, nil if it does not exist.
 func version(c *gitops.Contents, path string, limit int64) (*guard.Version, error) {
 	f, err := c.File(path, limit)
 	if err != nil || f == nil {
@@ -289,7 +289,7 @@ func version(c *gitops.Contents, path string, limit int64) (*guard.Version, erro
 	return v, nil
 }
 
-// withBase runs the checks on the work with what is protected as it was before it.
+// withBase runs the checks on the work, with protected files as they were before it.
 func (s *Subject) withBase(ctx context.Context, in *guard.Input, base *gitops.Contents) (*Objection, error) {
 	backs := guard.Backs(*in, func(dir string) bool {
 		if dir == "." {
@@ -299,7 +299,7 @@ func (s *Subject) withBase(ctx context.Context, in *guard.Input, base *gitops.Co
 		return err != nil || there
 	})
 	if len(backs) == 0 {
-		return nil, nil // they ran with nothing else
+		return nil, nil // they ran on the very same files
 	}
 	var paths, names []string
 	data := map[string][]byte{}
@@ -339,7 +339,7 @@ func (s *Subject) withBase(ctx context.Context, in *guard.Input, base *gitops.Co
 	return nil, s.Note("the checks also pass with the protected files as they were before: " + oneline.List(names))
 }
 
-// places are where installed tools of checks lie that git ignores, and how many of their files are looked at.
+// places are where ignored tools of checks are installed, and how many of their files are examined.
 var places = []string{
 	"node_modules/.bin", "node_modules/jest*", "node_modules/@jest", "node_modules/vitest", "node_modules/@vitest", "node_modules/mocha", "node_modules/chai", "node_modules/ava", "node_modules/tap", "node_modules/typescript/bin", "node_modules/eslint/bin",
 	"*venv*/bin", "*venv*/lib/python*/site-packages/*.pth", "*venv*/lib/python*/site-packages/*customize.py", "*venv*/lib/python*/site-packages/_pytest", "*venv*/lib/python*/site-packages/pytest", "*venv*/lib/python*/site-packages/pluggy",
@@ -348,8 +348,7 @@ var places = []string{
 
 const mostInstalled = 5000
 
-// installed finds tools of the checks, in places that git ignores, that were written since the agent began, though no file changed that says
-// which tools there are.
+// installed finds tools of the checks, in ignored places, that were written since the agent began although no file that lists the tools changed.
 func (s *Subject) installed(in *guard.Input) []guard.Finding {
 	level := in.LevelOf("installed")
 	fi, err := os.Stat(s.PromptFile())
@@ -375,7 +374,7 @@ func (s *Subject) installed(in *guard.Input) []guard.Finding {
 				return nil
 			})
 			if err != nil {
-				continue // it went meanwhile
+				continue // it is gone
 			}
 		}
 	}
@@ -393,5 +392,5 @@ func (s *Subject) installed(in *guard.Input) []guard.Finding {
 	return []guard.Finding{{Rule: "installed", Path: path.Clean(filepath.ToSlash(rel)), Text: text, Level: level}}
 }
 
-// written reports whether a file dates from a time on. The prompt was written just before the agent began, perhaps in the same tick.
+// written reports whether a file was written at a time or later. The prompt was written just before the agent began, perhaps in the same tick.
 func written(fi fs.FileInfo, since time.Time) bool { return !fi.ModTime().Before(since) }

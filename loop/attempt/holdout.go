@@ -10,15 +10,15 @@ import (
 	"descartes/verify"
 )
 
-// Holdout is a command with checks that no agent sees: not while it works, and nothing of what they print later.
+// Holdout is a command with checks that no agent sees: neither the checks nor their output.
 type Holdout struct {
 	Run     string // for sh -c
-	Dir     string // of the checks; $DESCARTES_HOLDOUT is its name
-	Log     string // a person's alone
+	Dir     string // of the checks; $DESCARTES_HOLDOUT names it
+	Log     string // only for a person
 	Timeout time.Duration
 }
 
-// heldOut runs the held-out checks. All that an agent ever hears of them is that they failed.
+// heldOut runs the held-out checks. All that an agent ever learns is that they failed.
 func heldOut(ctx context.Context, s *Subject) (*Objection, error) {
 	h := s.Input.Holdout
 	tree, err := s.Tree()
@@ -36,7 +36,7 @@ func heldOut(ctx context.Context, s *Subject) (*Objection, error) {
 	return &Objection{Reason: "the held-out checks " + heldOutEnd(&res)}, nil
 }
 
-// heldOutEnd says how they ended, without a word of theirs.
+// heldOutEnd says how they ended, without quoting them.
 func heldOutEnd(res *verify.Result) string {
 	if res.TimedOut {
 		return "did not end in time"

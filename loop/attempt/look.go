@@ -13,14 +13,14 @@ import (
 	"descartes/verify"
 )
 
-// Look examines an attempt that the verify command has passed. The first one that objects ends the attempt.
+// Look examines an attempt that passed the verify command. The first look that objects ends the attempt.
 type Look struct {
 	Name string               // in journals and reports
-	On   func(in *Input) bool // whether it is configured for an attempt
+	On   func(in *Input) bool // whether it is configured for the attempt
 	At   func(ctx context.Context, s *Subject) (*Objection, error)
 }
 
-// Looks are all of them, in the order in which they run: cheap ones first.
+// Looks are all looks in the order in which they run, cheap ones first.
 func Looks() []Look {
 	return []Look{
 		{Name: "guard", On: func(in *Input) bool { return in.Guard != nil && !in.Guard.off() && in.Base != "" && in.decided() }, At: guarded},
@@ -32,15 +32,15 @@ func Looks() []Look {
 	}
 }
 
-// Objection is why a look lets a verified attempt not pass.
+// Objection is why a look does not let a verified attempt pass.
 type Objection struct {
 	By     string // the look's name
-	Reason string // in one line; where it asks, the question
-	Detail string // for the spec of the next attempt, or beside the question; "" for nothing
+	Reason string // in one line; if it asks, the question
+	Detail string // for the spec of the next attempt, or beside the question
 	Ask    bool   // a person decides: the task is blocked until then
 }
 
-// Question is what a person is asked.
+// Question is what to ask a person.
 func (o *Objection) Question() string {
 	if o.Detail == "" {
 		return o.Reason
@@ -48,14 +48,14 @@ func (o *Objection) Question() string {
 	return o.Reason + "\n\n" + o.Detail
 }
 
-// Looked is what one look came to.
+// Looked is the result of one look.
 type Looked struct {
 	Name    string
 	Objects bool          // see Result.Objection
 	Said    []string      // what a person should know, each in one line
-	Shown   []string      // what it showed: evidence, that needs nobody's attention
-	Agent   *agent.Result // that it consulted; nil for none
-	With    With          // what that was run with
+	Shown   []string      // evidence that needs nobody's attention
+	Agent   *agent.Result // the agent it consulted, or nil
+	With    With          // what that agent ran with
 	Took    time.Duration
 }
 
@@ -71,17 +71,17 @@ type Subject struct {
 	long   bool
 }
 
-// Note keeps a line for people with what the look came to, and shows it at once.
+// Note records a line for people with the look's result, and shows it at once.
 func (s *Subject) Note(line string) error {
 	line = oneline.Text(line)
 	s.looked.Said = append(s.looked.Said, line)
 	return s.run.tell(Step{Moment: Noted, Who: s.looked.Name, Lines: []string{line}})
 }
 
-// Show keeps a line of evidence with what the look came to.
+// Show records a line of evidence with the look's result.
 func (s *Subject) Show(line string) { s.looked.Shown = append(s.looked.Shown, oneline.Text(line)) }
 
-// Working tells, once, that the look runs something that takes a while.
+// Working reports, once, that the look runs something slow.
 func (s *Subject) Working() error {
 	if s.long {
 		return nil
@@ -90,38 +90,38 @@ func (s *Subject) Working() error {
 	return s.run.tell(Step{Moment: Looking, Who: s.looked.Name})
 }
 
-// Tree is the work as a commit will hold it: without what only the verify command made.
+// Tree is the work as a commit will contain it: without what only the verify command made.
 func (s *Subject) Tree() (gitops.Tree, error) {
 	return s.Repo.TreeWithout(s.Result.Work.Before, s.Result.Work.After, s.Result.Work.Left)
 }
 
-// Lab runs commands on trees, in a slot of its own in which no attempt works, one at a time.
+// Lab runs commands on trees, one at a time, in a slot of its own that attempts never use.
 type Lab interface {
 	Run(ctx context.Context, x Experiment) (verify.Result, error)
-	// RunFor gives the text of a file, too, which the command leaves in the folder that it runs in; nil: it left none.
+	// RunFor also returns the text of a file that the command leaves in its folder; nil: it left none.
 	RunFor(ctx context.Context, x Experiment, file string) (verify.Result, []byte, error)
 }
 
-// Experiment is a command that the lab runs on a tree.
+// Experiment is a command for the lab to run on a tree.
 type Experiment struct {
 	Name   string // of its processes
 	Tree   gitops.Tree
-	Base   gitops.Tree // that its HEAD holds; "" for the same
+	Base   gitops.Tree // the tree in its HEAD; "" for the same
 	Check  verify.Check
 	Env    []string
 	Log    string
 	Clocks Clocks
 	Held   bool // it sees the held-out checks
-	Known  bool // a pass that is known from before will do
+	Known  bool // a pass known from before is enough
 }
 
-// InLab runs a check on a tree as the attempt's own ran: with its environment and clocks, and a log beside that of the attempt. A request to stop is an
-// error, as nothing is known then.
+// InLab runs a check on a tree as the attempt's own ran: with its environment and clocks, and a log beside the attempt's. A request to stop is an
+// error, since nothing is known then.
 func (s *Subject) InLab(ctx context.Context, tree gitops.Tree, c verify.Check, part string) (verify.Result, error) {
 	return s.experiment(ctx, s.like(tree, c, part))
 }
 
-// passes is InLab where a pass that is known already will do.
+// passes is InLab, but accepts a pass that is already known.
 func (s *Subject) passes(ctx context.Context, tree gitops.Tree, c verify.Check, part string) (verify.Result, error) {
 	x := s.like(tree, c, part)
 	x.Known = true
@@ -137,7 +137,7 @@ func (s *Subject) experiment(ctx context.Context, x Experiment) (verify.Result, 
 	return res, err
 }
 
-// experimentFor is Lab.RunFor, with the end by a request to stop as an error.
+// experimentFor is Lab.RunFor, but a request to stop is an error.
 func (s *Subject) experimentFor(ctx context.Context, x Experiment, file string) (verify.Result, []byte, error) {
 	if err := s.Working(); err != nil {
 		return verify.Result{}, nil, err
@@ -149,13 +149,13 @@ func (s *Subject) experimentFor(ctx context.Context, x Experiment, file string) 
 	return res, text, err
 }
 
-// Passed reports whether the verify command, where it ran, and the looks let the work pass.
+// Passed reports whether the verify command, if it ran, and the looks let the work pass.
 func (r *Result) Passed() bool {
 	return r.Objection == nil && (r.Verify == nil || r.Verify.Passed)
 }
 
-// looks has the looks examine an attempt that passed. An iteration of a prompt is examined whatever its agent has said: its gate may end the
-// loop without a word of the agent's.
+// looks runs the looks on an attempt that passed. An iteration of a prompt is examined whatever its agent said: its gate may end the loop without the
+// agent's word.
 func (a *run) looks(ctx context.Context) error {
 	r := &a.res
 	if r.Verdict != verify.Verified && !(a.in.Always && r.Verdict != verify.Cancelled && r.Work.Lost == "" && r.Agent.End == agent.Finished && r.Passed()) {

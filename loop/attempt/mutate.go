@@ -14,13 +14,13 @@ import (
 	"descartes/verify/mutants"
 )
 
-// Bounds of what is read of a diff, in bytes, and of the faults that are named.
+// Limits, in bytes, of what is read of a diff and of the faults that are named.
 const (
 	maxDiff   = 16 << 20
 	maxFaults = 50
 )
 
-// mutate has mutation tools put small faults into the lines that the work changed. The tests have to notice each.
+// mutate lets mutation tools put small faults into the lines that the work changed. The tests must notice each.
 func mutate(ctx context.Context, s *Subject) (*Objection, error) {
 	tree, err := s.Tree()
 	if err != nil {

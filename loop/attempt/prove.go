@@ -12,7 +12,7 @@ import (
 	"descartes/verify/results"
 )
 
-// tests are the files with tests that the work added or changed, and what such tests read: expected output, fixtures, helpers.
+// tests returns the test files that the work added or changed, and what tests read: expected output, fixtures, helpers.
 func (s *Subject) tests(ctx context.Context, tree gitops.Tree) (tests, all []string, err error) {
 	changed, err := s.Repo.Changed(ctx, s.base(), tree)
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *Subject) tests(ctx context.Context, tree gitops.Tree) (tests, all []str
 	return tests, all, nil
 }
 
-// base is the tree that the work as a whole goes on from.
+// base is the tree that the whole work started from.
 func (s *Subject) base() gitops.Tree {
 	if s.Input.Base != "" {
 		return s.Input.Base
@@ -38,13 +38,13 @@ func (s *Subject) base() gitops.Tree {
 	return s.Result.Work.Before
 }
 
-// failsMore reports whether tests are known by name to fail that did not fail before.
+// failsMore reports whether a test is known by name that fails now and did not fail before.
 func failsMore(before, now *verify.Result) bool {
 	return before.Tests != nil && now.Tests != nil && len(results.Compare(before.Tests, now.Tests).Broken) > 0
 }
 
-// prove runs the checks with the tests that the work brings, and everything else as it was before: one of them has to fail there which passes
-// without those tests. What cannot be built fails too.
+// prove runs the checks with the work's tests on everything else as it was before: a test must fail there that passes without those tests. A build
+// error counts as a failure.
 func prove(ctx context.Context, s *Subject) (*Objection, error) {
 	tree, err := s.Tree()
 	if err != nil {

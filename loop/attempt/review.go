@@ -14,20 +14,20 @@ import (
 	"descartes/specbuild"
 )
 
-// Review is what a second agent is asked about an attempt that passed everything else.
+// Review is what to ask a second agent about an attempt that passed everything else.
 type Review struct {
-	Among   []With            // what it may be run with, best first
-	Opinion specbuild.Opinion // without what changed and the checks
-	Team    []string          // what each of several reviewers looks at besides; none: there is one
-	Known   []Known           // what it answered before this loop was killed
+	Among   []With            // what it may run with, best first
+	Opinion specbuild.Opinion // without the changes and the checks
+	Team    []string          // what each of several reviewers focuses on; none: there is one reviewer
+	Known   []Known           // its answers from before this loop was killed
 
-	From   gitops.Tree // what changed since it is reviewed; "": since the work began
-	Claims bool        // only work that its agent says is done
+	From   gitops.Tree // review what changed since then; "": since the work began
+	Claims bool        // only review work that its agent calls done
 }
 
-// Known is an agent's answer to a look that the journal has.
+// Known is an agent's answer to a look, from the journal.
 type Known struct {
-	Tree  string // that it is about
+	Tree  string // the tree it is about
 	Words string
 }
 
@@ -49,7 +49,7 @@ const (
 	Unsure  = "unsure" // a person decides
 )
 
-// Bounds of what is kept of an answer.
+// Limits of what is kept of an answer.
 const (
 	maxReasons = 20
 	maxReason  = 600
@@ -77,7 +77,7 @@ func readOpinion(words string) (o opinion, err error) {
 	return o, nil
 }
 
-// unmet are the criteria of the tasks themselves that the answer calls unmet, with what it saw.
+// unmet returns the tasks' own criteria that the answer calls unmet, with what the reviewer saw.
 func (o *opinion) unmet(of specbuild.Opinion) (list []string) {
 	for _, c := range o.Criteria {
 		own := slices.ContainsFunc(of.Tasks, func(t specbuild.Reviewed) bool {
@@ -96,13 +96,13 @@ func (o *opinion) unmet(of specbuild.Opinion) (list []string) {
 	return list
 }
 
-// Judgement is what a review came to.
+// Judgement is the result of a review.
 type Judgement struct {
 	Verdict string   // Approve, Reject or Unsure
 	Reasons []string // with the criteria that are not met
 }
 
-// judge asks every reviewer, and consolidates what they say: one rejection rejects, and where nobody rejects one that is unsure asks.
+// judge asks every reviewer and combines the answers: one rejection rejects; without one, an unsure reviewer makes it a question.
 func (r *Review) judge(o specbuild.Opinion, tree gitops.Tree, ask func(prompt string) (words, ended string, err error)) (Judgement, error) {
 	known := slices.DeleteFunc(slices.Clone(r.Known), func(k Known) bool { return k.Tree != string(tree) })
 	if len(r.Team) == 0 {
@@ -128,8 +128,8 @@ func (r *Review) judge(o specbuild.Opinion, tree gitops.Tree, ask func(prompt st
 	return all, nil
 }
 
-// one asks one reviewer until its opinion can be read, twice at most; what cannot be read is unsure. ask is not called for what is known already,
-// in the order in which it was answered. An approval that calls a criterion of the task's own unmet is a rejection.
+// one asks a reviewer up to twice until its opinion is readable; an unreadable opinion is unsure. Known answers are used first, in their order,
+// instead of calling ask. An approval that calls one of the task's own criteria unmet is a rejection.
 func one(o specbuild.Opinion, known *[]Known, ask func(prompt string) (words, ended string, err error)) (Judgement, error) {
 	for range 2 {
 		words, ended := "", ""
@@ -159,7 +159,7 @@ func one(o specbuild.Opinion, known *[]Known, ask func(prompt string) (words, en
 	return Judgement{Verdict: Unsure, Reasons: []string{"Is the work what was asked for? The reviewer's answer cannot be read: " + oneline.Text(o.Unread)}}, nil
 }
 
-// changes adds to an opinion what differs between two trees. It says so where that is cut.
+// changes adds the difference between two trees to an opinion, and says if it is cut.
 func changes(ctx context.Context, repo *gitops.Repo, o *specbuild.Opinion, from, to gitops.Tree) (cut bool, err error) {
 	if o.DiffStat, err = repo.DiffStat(ctx, from, to); err != nil {
 		return false, err
@@ -171,7 +171,7 @@ func changes(ctx context.Context, repo *gitops.Repo, o *specbuild.Opinion, from,
 	return !o.Whole, nil
 }
 
-// review asks a second agent for its opinion. What it cannot decide is a question for a person.
+// review asks a second agent for its opinion. What it cannot decide becomes a question for a person.
 func review(ctx context.Context, s *Subject) (*Objection, error) {
 	r := s.Input.Review
 	if r.Claims && !claims(&s.Result.Agent) {
@@ -188,7 +188,7 @@ func review(ctx context.Context, s *Subject) (*Objection, error) {
 		return nil, err
 	}
 	from := cmp.Or(r.From, s.base())
-	if from == tree && !r.Claims && s.Input.Always { // an iteration that has nothing to show
+	if from == tree && !r.Claims && s.Input.Always { // an iteration with nothing to show
 		return nil, nil
 	}
 	j, err := s.opinion(ctx, o, from, tree)
@@ -207,20 +207,20 @@ func review(ctx context.Context, s *Subject) (*Objection, error) {
 	return &Objection{Ask: true, Reason: j.Reasons[0], Detail: strings.Join(j.Reasons[1:], "\n")}, nil
 }
 
-// signal is what a final message has in the block of a gate where the agent says that everything is done.
+// signal is the line in a gate's block with which the agent says that everything is done.
 var signal = regexp.MustCompile(`(?mi)^\W*EXIT_SIGNAL\W+true\b`)
 
 // claims reports whether an agent says that everything is done.
 func claims(r *agent.Result) bool { return r.Complete || signal.MatchString(r.Final) }
 
-// Review asks a second agent about what differs between two trees, in a workspace that holds the second and is prepared.
+// Review asks a second agent about the difference between two trees, in a prepared workspace that holds the second.
 func (r *Runner) Review(ctx context.Context, ws Workspace, in Input, from, to gitops.Tree, observe func(*Step) error) (Judgement, error) {
 	a := &run{Runner: r, ws: ws, in: &in, observe: observe}
 	s := &Subject{Runner: r, Workspace: ws, Input: &in, Result: &a.res, run: a, looked: &Looked{Name: "review"}}
 	return s.opinion(ctx, in.Review.Opinion, from, to)
 }
 
-// opinion is what a second agent says of the difference between two trees.
+// opinion is a second agent's judgement of the difference between two trees.
 func (s *Subject) opinion(ctx context.Context, o specbuild.Opinion, from, to gitops.Tree) (Judgement, error) {
 	r := s.Input.Review
 	cut, err := changes(ctx, s.Repo, &o, from, to)

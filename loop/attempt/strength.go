@@ -13,22 +13,22 @@ import (
 	"descartes/verify/guard"
 )
 
-// Strength asks an agent for patches by which the tests of an attempt are measured.
+// Strength asks an agent for patches that measure the tests of an attempt.
 type Strength struct {
-	Wrong specbuild.Wrong // without what changed
-	Among []With          // what it may be run with, best first
+	Wrong specbuild.Wrong // without the changes
+	Among []With          // what it may run with, best first
 }
 
 // suggested is a patch that an agent suggests.
 type suggested struct{ Title, Diff string }
 
 const (
-	maxPatch = 256 << 10 // bytes of a patch that is tried
-	maxShown = 3 << 10   // bytes of one that the next attempt is shown
+	maxPatch = 256 << 10 // largest patch that is tried, in bytes
+	maxShown = 3 << 10   // how much of a patch the next attempt sees, in bytes
 )
 
-// strengthen has an agent write wrong solutions and one that the task permits. With the tests of the work the checks have to fail on each of the
-// first, and pass on the last.
+// strengthen lets an agent write wrong solutions, and one right one. With the work's tests, the checks must fail on each wrong one and pass on the
+// right one.
 func strengthen(ctx context.Context, s *Subject) (*Objection, error) {
 	tree, err := s.Tree()
 	if err != nil {
@@ -97,8 +97,7 @@ func strengthen(ctx context.Context, s *Subject) (*Objection, error) {
 	return &Objection{Reason: fmt.Sprintf("its tests pass with %d of %d wrong solutions: %s", len(weak), tried, oneline.List(titles)), Detail: detail.String()}, nil
 }
 
-// try runs the checks with a patch on top of the work. A patch that cannot be tried does not count and is reported:
-// done is false then.
+// try runs the checks with a patch on top of the work. A patch that cannot be tried is reported and does not count: done is false.
 func (s *Subject) try(ctx context.Context, tree gitops.Tree, p suggested, name string) (passed, done bool, err error) {
 	cannot := func(why string) (bool, bool, error) {
 		return false, false, s.Note(name + " was not tried: " + why)
@@ -138,7 +137,7 @@ func (s *Subject) try(ctx context.Context, tree gitops.Tree, p suggested, name s
 	return true, true, nil
 }
 
-// shown is a patch, or its beginning.
+// shown returns a patch, or its beginning.
 func shown(diff string) string {
 	if len(diff) <= maxShown {
 		return diff
