@@ -13,6 +13,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -130,6 +131,15 @@ func (e *gitError) Error() string {
 	}
 	return fmt.Sprintf("git %s: %s", e.command, e.said)
 }
+
+// Unreachable reports whether git could not talk with a remote, for a reason that may pass: the network, or a server that is away.
+func Unreachable(err error) bool {
+	g, ok := errors.AsType[*gitError](err)
+	return ok && mayPass.MatchString(g.said)
+}
+
+var mayPass = regexp.MustCompile(`(?i)could not resolve host|couldn't connect|failed to connect|connection (refused|reset|timed out|closed)|operation (timed out|too slow)|network is unreachable|no route to host|` +
+	`returned error: (429|5\d\d)|early eof|hung up unexpectedly|unexpected disconnect|empty reply from server|broken pipe|(ssl|tls)[ _](error|connect|connection|handshake)|kex_exchange_identification|temporary failure in name resolution`)
 
 // literally is for commands that are given paths rather than patterns.
 var literally = []string{"--literal-pathspecs"}

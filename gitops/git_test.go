@@ -1,6 +1,8 @@
 package gitops
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -146,5 +148,30 @@ func TestPresence(t *testing.T) {
 	}
 	if b, err := os.ReadFile(s.path(".git/" + presence)); err != nil || len(b) != 0 {
 		t.Errorf("after both: %q, %v", b, err)
+	}
+}
+
+// TestUnreachable: what may pass is told from what does not.
+func TestUnreachable(t *testing.T) {
+	for said, want := range map[string]bool{
+		"fatal: unable to access 'http://127.0.0.1:1/x.git/': Failed to connect to 127.0.0.1 port 1 after 0 ms: Couldn't connect to server": true,
+		"ssh: connect to host h port 22: Connection refused\nfatal: Could not read from remote repository.":                                 true,
+		"ssh: Could not resolve hostname h: Temporary failure in name resolution":                                                           true,
+		"fatal: unable to access 'http://h/': Could not resolve host: h":                                                                    true,
+		"error: RPC failed; HTTP 502 curl 22 The requested URL returned error: 502":                                                         true,
+		"fatal: the remote end hung up unexpectedly":                                                                                        true,
+		"fatal: unable to access 'http://h/': The requested URL returned error: 403":                                                        false,
+		"fatal: Authentication failed for 'http://h/'":                                                                                      false,
+		"git@h: Permission denied (publickey).\nfatal: Could not read from remote repository.":                                              false,
+		" ! [remote rejected] refs/x -> refs/x (pre-receive hook declined)":                                                                 false,
+		"fatal: couldn't find remote ref refs/x":                                                                                            false,
+		"":                                                                                                                                  false,
+	} {
+		if got := Unreachable(fmt.Errorf("push: %w", &gitError{"push", 128, said})); got != want {
+			t.Errorf("%q: got %v, want %v", said, got, want)
+		}
+	}
+	if Unreachable(nil) || Unreachable(errors.New("connection refused")) {
+		t.Error("what git did not say counts")
 	}
 }

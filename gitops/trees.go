@@ -637,6 +637,9 @@ func (r *Repo) Remote(branch string) (string, error) {
 // howToReach are the variables by which people say how git reaches a remote.
 var howToReach = []string{"GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS"}
 
+// givingUp are the options with which git ends a transfer in which nothing moves: on its own it waits for ever.
+var givingUp = []string{"-c", "http.lowSpeedLimit=1", "-c", "http.lowSpeedTime=120"}
+
 // Push sends refs to a remote. Nothing is forced, and a refused ref does not keep the others back.
 func (r *Repo) Push(ctx context.Context, remote string, refspecs []string) error {
 	r.mu.Lock()
@@ -662,20 +665,20 @@ func (r *Repo) RemoteURL(ctx context.Context, remote string) (url string, login 
 
 // Send is Push without the hooks that people have for their own pushes. "+" forces a ref, as git has it, and an empty source deletes one.
 func (r *Repo) Send(ctx context.Context, remote string, refspecs ...string) error {
-	_, err := r.cli.run(ctx, gitCall{args: append([]string{"push", "-q", "--", remote}, refspecs...), env: r.reaching()})
+	_, err := r.cli.run(ctx, gitCall{options: givingUp, args: append([]string{"push", "-q", "--", remote}, refspecs...), env: r.reaching()})
 	return err
 }
 
 // Fetch brings refs of a remote here, and what they name.
 func (r *Repo) Fetch(ctx context.Context, remote string, refspecs ...string) error {
 	r.AwaitGC(ctx)
-	_, err := r.cli.run(ctx, gitCall{args: append([]string{"fetch", "-q", "--no-tags", "--no-write-fetch-head", "--", remote}, refspecs...), env: r.reaching()})
+	_, err := r.cli.run(ctx, gitCall{options: givingUp, args: append([]string{"fetch", "-q", "--no-tags", "--no-write-fetch-head", "--", remote}, refspecs...), env: r.reaching()})
 	return err
 }
 
 // RemoteRefs names the refs of a remote that match a pattern, as git ls-remote has it.
 func (r *Repo) RemoteRefs(ctx context.Context, remote, pattern string) (names []string, err error) {
-	said, err := r.cli.run(ctx, gitCall{args: []string{"ls-remote", "--refs", "--", remote, pattern}, env: r.reaching()})
+	said, err := r.cli.run(ctx, gitCall{options: givingUp, args: []string{"ls-remote", "--refs", "--", remote, pattern}, env: r.reaching()})
 	for line := range strings.Lines(string(said)) {
 		if _, name, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t"); ok {
 			names = append(names, name)

@@ -61,7 +61,7 @@ type answerFile struct {
 
 // AnswerFile is the path of a tag's answers.
 func (h Home) AnswerFile(tag string) string {
-	return filepath.Join(string(h), "answers", fileName(tag)+".json")
+	return filepath.Join(string(h), "answers", FileName(tag)+".json")
 }
 
 // Answers reads a tag's answers, oldest first. It returns none if nobody has answered, and none in a fresh clone.

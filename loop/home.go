@@ -47,7 +47,7 @@ func (h Home) Events(id string) string { return filepath.Join(h.Run(id), "events
 
 // Log is the log of one attempt: agent and verification.
 func (h Home) Log(id, task string, attempt int) string {
-	return filepath.Join(h.Run(id), "logs", fmt.Sprintf("%s-%d.log", fileName(task), attempt))
+	return filepath.Join(h.Run(id), "logs", fmt.Sprintf("%s-%d.log", FileName(task), attempt))
 }
 
 // IterationLog is the log of one iteration: agent and verification. A repeated iteration has several.
@@ -191,8 +191,8 @@ func (h Home) taken(id string) bool {
 	return false
 }
 
-// fileName turns any task id into one component of a path or a ref. Different ids give different names.
-func fileName(id string) string {
+// FileName turns any task id into one component of a path or a ref. Different ids give different names.
+func FileName(id string) string {
 	var b strings.Builder
 	for i := range len(id) {
 		c := id[i]
@@ -211,7 +211,7 @@ func fileName(id string) string {
 func StartRef(id string) string { return "refs/descartes/" + id + "/start" }
 
 // RefPrefix is the prefix of the refs that keep a task's attempts.
-func RefPrefix(id, task string) string { return "refs/descartes/" + id + "/" + fileName(task) + "/" }
+func RefPrefix(id, task string) string { return "refs/descartes/" + id + "/" + FileName(task) + "/" }
 
 // Saved is one loop found on disk.
 type Saved struct {

@@ -326,7 +326,7 @@ func (l *Loop) newTrunk(ctx context.Context, stop *stopper, pool *workspace.Pool
 
 // aside is the branch for commits that the user's own tree cannot follow.
 func (t *trunk) aside() string {
-	return "refs/heads/descartes/" + fileName(cmp.Or(t.state.Tag, t.state.ID))
+	return "refs/heads/descartes/" + FileName(cmp.Or(t.state.Tag, t.state.ID))
 }
 
 // tip is the commit the next one builds on.

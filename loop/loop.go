@@ -728,6 +728,13 @@ func (l *Loop) warn(u *unit, message string) error {
 	return l.record(e)
 }
 
+// Warn records what a person should know of the whole run.
+func (l *Loop) Warn(text string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.record(&journal.Event{Type: journal.Warning, Message: text})
+}
+
 // heal restores what is ours and the attempt changed: the run's files, the journal, the locks. who names the part that did it.
 func (l *Loop) heal(u *unit, who string) error {
 	lines, err := l.work.repair(u, who)

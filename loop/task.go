@@ -61,7 +61,7 @@ func (w *tagWork) spec(_ context.Context, u *unit) (spec specbuild.Spec, _ *Outc
 	if err := w.saver.absorb(u.task.ID, w.job.Graph.Status(u.task.ID)); err != nil {
 		return specbuild.Spec{}, nil, err
 	}
-	if w.tuned[fileName(u.task.ID)+".md"] {
+	if w.tuned[FileName(u.task.ID)+".md"] {
 		text, err := w.home.Tuned(w.state.Tag, u.task.ID)
 		if err != nil {
 			return specbuild.Spec{}, nil, err

@@ -27,10 +27,10 @@ import (
 // maxTuned limits, in bytes, a text that a person chose or wrote.
 const maxTuned = maxSpecFile
 
-func (h Home) tunedDir(tag string) string { return filepath.Join(string(h), "tuned", fileName(tag)) }
+func (h Home) tunedDir(tag string) string { return filepath.Join(string(h), "tuned", FileName(tag)) }
 
 func (h Home) tuned(tag, task string) string {
-	return filepath.Join(h.tunedDir(tag), fileName(task)+".md")
+	return filepath.Join(h.tunedDir(tag), FileName(task)+".md")
 }
 
 // Tune keeps a text for a task's next attempt. It replaces an earlier one.
@@ -90,7 +90,7 @@ func (h Home) tunedNames(tag string) map[string]bool {
 
 // keptSpec is the file with the text of an attempt that was not verified.
 func (h Home) keptSpec(id, task string, attempt int) string {
-	return filepath.Join(h.Run(id), "specs", fmt.Sprintf("%s-%d.md", fileName(task), attempt))
+	return filepath.Join(h.Run(id), "specs", fmt.Sprintf("%s-%d.md", FileName(task), attempt))
 }
 
 // spent puts aside an attempt's spec, and the text that a person had chosen for it.
@@ -100,7 +100,7 @@ func (w *tagWork) spent(u *unit) {
 		putAside(u.lane.runner.PromptFile(), to)
 	}
 	if u.tuned && u.res.Verdict != verify.Limited && u.res.Verdict != verify.Cancelled {
-		delete(w.tuned, fileName(u.task.ID)+".md")
+		delete(w.tuned, FileName(u.task.ID)+".md")
 		_ = os.Remove(w.home.tuned(w.state.Tag, u.task.ID)) // at worst it is used once more
 	}
 }
@@ -334,11 +334,11 @@ func (l *Loop) undoReview(ctx context.Context, u *unit, ref string) error {
 func (w *tagWork) reviewed(u *unit) *unit {
 	id := u.task.ID
 	f, failed := w.history.Failures[id]
-	if !w.config.Scud.AutoTune || u.round != nil || !failed || w.history.Reviewed[id] == f.Attempt || w.tuned[fileName(id)+".md"] {
+	if !w.config.Scud.AutoTune || u.round != nil || !failed || w.history.Reviewed[id] == f.Attempt || w.tuned[FileName(id)+".md"] {
 		return nil
 	}
 	return &unit{lane: u.lane, task: u.task, with: u.with, number: u.number, since: u.since,
-		log: filepath.Join(w.home.Run(w.state.ID), "logs", fmt.Sprintf("%s-%d.tune.log", fileName(id), u.number))}
+		log: filepath.Join(w.home.Run(w.state.ID), "logs", fmt.Sprintf("%s-%d.tune.log", FileName(id), u.number))}
 }
 
 // review is what a review of a task's last attempt sees, and the ref that keeps what it changes.
