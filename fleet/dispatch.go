@@ -56,7 +56,7 @@ func (d *Dispatcher) Serve(ctx context.Context, in io.Reader) error {
 	defer k.Stop()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	over, err := d.claim(ctx, *first.Hello)
+	over, err := d.claim(ctx, *first.Hello, stop)
 	if err != nil {
 		return d.say.Say(wire.Line{Error: err.Error()})
 	}
@@ -86,9 +86,14 @@ func (d *Dispatcher) Serve(ctx context.Context, in io.Reader) error {
 			asked, cancel := context.WithCancel(context.Background()) // the end of this program ends no attempt
 			cancels[l.ID], l.Ask.Silent = cancel, int(d.Silent.Seconds())
 			wg.Go(func() {
-				slots <- struct{}{}
-				d.attempt(ctx, asked, l)
-				<-slots
+				select {
+				case slots <- struct{}{}:
+					d.attempt(ctx, asked, l)
+					<-slots
+				case <-asked.Done():
+					d.tell(l.ID, wire.Kept{}, temporal.NewCanceledError())
+				case <-ctx.Done():
+				}
 				mu.Lock()
 				defer mu.Unlock()
 				cancel()
@@ -99,39 +104,45 @@ func (d *Dispatcher) Serve(ctx context.Context, in io.Reader) error {
 	}
 }
 
-// claim makes this the only run of its tag. Of a run that was killed and is resumed it takes over.
-func (d *Dispatcher) claim(ctx context.Context, h wire.Hello) (over func(), err error) {
+// claim makes this the only run of its tag. Of a run that was killed and is resumed it takes over. Where the claim is lost, the run ends.
+func (d *Dispatcher) claim(ctx context.Context, h wire.Hello, lost func()) (over func(), err error) {
 	sum := sha256.Sum256([]byte(h.Remote + "\n" + h.Tag))
 	id := "run/" + hex.EncodeToString(sum[:8])
-	_, err = d.Client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: Queue, WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-		StaticSummary: fmt.Sprintf("run of %s by %s, loop %s", h.Tag, h.Host, h.Loop)}, runWorkflow, h)
-	if err != nil {
+	if err := d.own(ctx, id, h); err != nil {
 		return nil, err
-	}
-	said, err := d.Client.QueryWorkflow(ctx, id, "", whoQuery)
-	if err != nil {
-		return nil, fmt.Errorf("ask who runs %s: %w", h.Tag, err)
-	}
-	var who wire.Hello
-	if err := said.Get(&who); err != nil {
-		return nil, err
-	}
-	if who.Loop != h.Loop {
-		return nil, fmt.Errorf("%s runs %s already (loop %s); where that was killed, it can be resumed there, and its claim ends %s later", who.Host, h.Tag, who.Loop, aliveFor)
 	}
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
 		tick := time.NewTicker(aliveEvery)
 		defer tick.Stop()
+		heard, missed := time.Now(), false
 		for {
 			select {
 			case <-quit:
 				return
 			case <-tick.C:
-				bctx, end := context.WithTimeout(context.WithoutCancel(ctx), aliveEvery)
-				_ = d.Client.SignalWorkflow(bctx, id, "", aliveSignal, nil) // the next one may come through
-				end()
+			}
+			actx, end := context.WithTimeout(context.WithoutCancel(ctx), aliveEvery)
+			err := d.Client.SignalWorkflow(actx, id, "", aliveSignal, nil)
+			if _, none := errors.AsType[*serviceerror.NotFound](err); none { // the server was away for longer than a claim lasts
+				err = d.own(actx, id, h)
+			}
+			end()
+			switch {
+			case err == nil && missed:
+				missed = false
+				_ = d.say.Say(wire.Line{Note: fmt.Sprintf("the Temporal server answers again, after %v", time.Since(heard).Round(time.Second))})
+				fallthrough
+			case err == nil:
+				heard = time.Now()
+			case !away(err):
+				_ = d.say.Say(wire.Line{Error: err.Error()})
+				lost()
+				return
+			case !missed:
+				missed = true
+				_ = d.say.Say(wire.Line{Note: "the Temporal server does not answer: waiting for it; attempts under way go on for a minute without it"})
 			}
 		}
 	}()
@@ -144,9 +155,34 @@ func (d *Dispatcher) claim(ctx context.Context, h wire.Hello) (over func(), err 
 	}, nil
 }
 
+// own starts the workflow that keeps others from the tag, and sees that it is this run's.
+func (d *Dispatcher) own(ctx context.Context, id string, h wire.Hello) error {
+	_, err := d.Client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: Queue, WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+		StaticSummary: fmt.Sprintf("run of %s by %s, loop %s", h.Tag, h.Host, h.Loop)}, runWorkflow, h)
+	if err != nil {
+		return err
+	}
+	said, err := d.Client.QueryWorkflow(ctx, id, "", whoQuery)
+	if err != nil {
+		return fmt.Errorf("ask who runs %s: %w", h.Tag, err)
+	}
+	var who wire.Hello
+	if err := said.Get(&who); err != nil {
+		return err
+	}
+	if who.Loop != h.Loop {
+		return fmt.Errorf("%s runs %s already (loop %s); if that run was killed, resume it there, or wait %v", who.Host, h.Tag, wire.LoopName(who.Loop), aliveFor)
+	}
+	return nil
+}
+
 // attempt has one attempt made. The end of asked cancels it; the end of ctx only stops looking.
 func (d *Dispatcher) attempt(ctx, asked context.Context, l wire.Line) {
-	run, err := d.begin(ctx, l)
+	var run client.WorkflowRun
+	err := patiently(ctx, func() (err error) {
+		run, err = d.begin(ctx, l)
+		return err
+	})
 	if err != nil {
 		d.tell(l.ID, wire.Kept{}, err)
 		return
@@ -155,7 +191,7 @@ func (d *Dispatcher) attempt(ctx, asked context.Context, l wire.Line) {
 	var kept wire.Kept
 	go func() {
 		defer close(over)
-		err = run.Get(ctx, &kept)
+		err = patiently(ctx, func() error { return run.Get(ctx, &kept) })
 	}()
 	d.watch(ctx, asked, l, over)
 	if <-over; ctx.Err() == nil {
@@ -166,13 +202,6 @@ func (d *Dispatcher) attempt(ctx, asked context.Context, l wire.Line) {
 // begin starts the workflow of an attempt, or finds the one that was started before.
 func (d *Dispatcher) begin(ctx context.Context, l wire.Line) (client.WorkflowRun, error) {
 	id := l.Ask.ID()
-	if l.Again {
-		_, err := d.Client.DescribeWorkflowExecution(ctx, id, "")
-		if _, none := errors.AsType[*serviceerror.NotFound](err); none {
-			return nil, errors.New("descartes was stopped before any worker had this attempt")
-		}
-		return d.Client.GetWorkflow(ctx, id, ""), err
-	}
 	return d.Client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: Queue, WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE, StaticSummary: summary(l.Ask),
 		Priority: temporal.Priority{PriorityKey: rank(l.Ask), FairnessKey: l.Ask.Loop}, // a small run does not wait for the end of a large one
@@ -197,8 +226,10 @@ func (d *Dispatcher) watch(ctx, asked context.Context, l wire.Line, over chan st
 			return
 		case <-cancelled:
 			cancelled = nil
-			if err := d.Client.CancelWorkflow(ctx, l.Ask.ID(), ""); err != nil {
-				_ = d.say.Say(wire.Line{ID: l.ID, Lost: "it could not be cancelled: " + err.Error()})
+			cctx, done := context.WithTimeout(ctx, connectFor)
+			err := d.Client.CancelWorkflow(cctx, l.Ask.ID(), "")
+			if done(); err != nil && away(err) { // who cancels does not wait for the server
+				_ = d.say.Say(wire.Line{ID: l.ID, Lost: "it was cancelled, and the Temporal server did not hear of it"})
 				return
 			}
 		case <-tick.C:

@@ -219,16 +219,19 @@ func (w *Worker) make(ctx context.Context, a wire.Ask) (kept wire.Kept, err erro
 	}
 	now := beat{Host: host, Tries: before.Tries + 1}
 	activity.RecordHeartbeat(ctx, now)
-	w.tell("task %s, attempt %d of loop %s", a.Task, a.Try, a.Loop)
+	tell := func(what string) {
+		w.tell("task %s, attempt %d of loop %s%s", terminal.Clean(a.Task), a.Try, terminal.Clean(wire.LoopName(a.Loop)), terminal.Clean(what))
+	}
+	tell("")
 	defer func() {
-		word := "made"
+		word := " made"
 		switch {
 		case err != nil:
-			word = "ended without a result: " + err.Error()
+			word = " ended without a result: " + err.Error()
 		case kept.Limit != nil:
-			word = "met a limit: " + kept.Limit.Reason
+			word = " met a limit: " + kept.Limit.Reason
 		}
-		w.tell("task %s, attempt %d of loop %s %s", a.Task, a.Try, a.Loop, word)
+		tell(word)
 	}()
 	var said tail
 	p, err := proc.StartCompanion([]string{w.Program, wire.Command}, os.Environ(), &said)
@@ -251,19 +254,30 @@ func (w *Worker) make(ctx context.Context, a wire.Ask) (kept wire.Kept, err erro
 			lines <- l
 		}
 	}()
-	tick := time.NewTicker(beatEvery)
-	defer tick.Stop()
-	cancelled, stopped, gone := ctx.Done(), activity.GetWorkerStopChannel(ctx), false
+	pulse := startPulse(ctx, now)
+	defer pulse.end()
+	cancelled, lost, ended, stopped := pulse.cancelled, pulse.lost, ctx.Done(), activity.GetWorkerStopChannel(ctx)
+	var why error
+	var refusal string
 	var deadline <-chan time.Time
+	drop := func(err error) { // its agent is ended, and nobody hears of it: another worker begins it anew
+		why, cancelled, lost, ended, deadline = err, nil, nil, nil, time.After(stopFor)
+		_ = p.In.Close() // it may have ended
+	}
 	for open := true; open; {
 		select {
-		case <-tick.C:
-			activity.RecordHeartbeat(ctx, now)
 		case <-cancelled: // its agent is ended, and what it left is sent all the same
 			cancelled, deadline = nil, time.After(stopFor)
-			_ = p.In.Close() // it may have ended
-		case <-stopped: // another worker begins it anew
-			stopped, gone = nil, true
+			activity.RecordHeartbeat(ctx, now)                        // the SDK learns of it too
+			_ = json.NewEncoder(p.In).Encode(wire.Line{Cancel: true}) // it may have ended
+		case <-lost:
+			drop(errors.New("the server has not heard of the worker for too long, or wants the attempt no more"))
+		case <-ended:
+			if ended = nil; !temporal.IsCanceledError(context.Cause(ctx)) { // else the pulse hears of it too
+				drop(context.Cause(ctx))
+			}
+		case <-stopped:
+			stopped, why = nil, errors.New("the worker was stopped")
 			go func() { _, _ = p.End(0) }()
 		case <-deadline:
 			deadline = nil
@@ -276,12 +290,18 @@ func (w *Worker) make(ctx context.Context, a wire.Ask) (kept wire.Kept, err erro
 				kept = *l.Done
 			case l.Live != nil:
 				now.Live = l.Live
-				activity.RecordHeartbeat(ctx, now)
+				pulse.say(now)
+			case l.Lost != "":
+				refusal = l.Lost
+			case l.Note != "":
+				tell(": " + l.Note)
 			}
 		}
 	}
 	code, err := p.Wait()
 	switch {
+	case why != nil:
+		return wire.Kept{}, why
 	case kept.Commit != "":
 		if kept.Limit != nil { // before anybody takes the next one
 			kept.Limit.Account = w.Account
@@ -290,8 +310,8 @@ func (w *Worker) make(ctx context.Context, a wire.Ask) (kept wire.Kept, err erro
 			}
 		}
 		return kept, nil
-	case gone:
-		return kept, errors.New("the worker was stopped")
+	case refusal != "":
+		return kept, temporal.NewNonRetryableApplicationError(refusal, refused, nil)
 	case ctx.Err() != nil:
 		return kept, ctx.Err()
 	case err != nil:

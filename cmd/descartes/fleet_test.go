@@ -39,16 +39,12 @@ func directFleet() {
 		}
 		mu.Lock()
 		if p := running[l.ID]; l.Cancel && p != nil {
-			_ = p.In.Close()
+			_ = json.NewEncoder(p.In).Encode(l)
 		} else if l.Cancel {
 			_ = out.Say(wire.Line{ID: l.ID, Lost: "it was cancelled"})
 		}
 		mu.Unlock()
 		if l.Ask == nil {
-			continue
-		}
-		if l.Again {
-			_ = out.Say(wire.Line{ID: l.ID, Lost: "nobody had this attempt"})
 			continue
 		}
 		if q := os.Getenv("FLEET_QUOTA"); q == l.Ask.Backend {

@@ -199,11 +199,11 @@ func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e rep
 	}
 	defer func() { err = errors.Join(err, commands.Close()) }()
 	if away != nil {
-		if err := r.join(ctx, &fleet, j, l.ID(), saved); err != nil {
+		if err := r.join(ctx, &fleet, l, saved); err != nil {
 			return e, err
 		}
 		defer func() { // where it was cut short, its refs are for the run that resumes it
-			err = errors.Join(err, fleet.Close(context.WithoutCancel(ctx), err == nil))
+			err = errors.Join(err, fleet.Close(context.WithoutCancel(ctx), err == nil && e.Outcome.Ending != journal.GitRefused))
 		}()
 	}
 	out, err := l.Run(ctx, soft)
@@ -246,7 +246,7 @@ func findFleet(dir string) (string, error) {
 }
 
 // join starts what carries a run's orders to the workers.
-func (r *prepared) join(ctx context.Context, fleet *wire.Client, j job, id string, cfg loop.Config) error {
+func (r *prepared) join(ctx context.Context, fleet *wire.Client, l *loop.Loop, cfg loop.Config) error {
 	program, err := findFleet(r.root)
 	if err != nil {
 		return err
@@ -266,7 +266,11 @@ func (r *prepared) join(ctx context.Context, fleet *wire.Client, j job, id strin
 		argv = append(argv, "--address", cfg.Fleet)
 	}
 	host, _ := os.Hostname()
-	err = fleet.Start(ctx, wire.ClientOptions{Repo: r.repo, Remote: remote, Apart: cfg.FleetRemote != "", Config: cfg, Program: argv, Env: os.Environ(), Hello: wire.Hello{Tag: cfg.Scud.Tag, Loop: id, Host: host}, Stderr: os.Stderr})
+	err = fleet.Start(ctx, wire.ClientOptions{Repo: r.repo, Remote: remote, Apart: cfg.FleetRemote != "", Config: cfg, Program: argv, Env: os.Environ(), Stderr: os.Stderr, Note: func(text string) { _ = l.Warn(text) },
+		Hello: wire.Hello{Tag: cfg.Scud.Tag, Loop: wire.NameLoop(l.ID(), r.root+"\n"+l.State().StartedAt.UTC().Format(time.RFC3339Nano)), Host: host}})
+	if _, git := errors.AsType[*workspace.GitError](err); git {
+		return &failure{code: exitGit, err: fmt.Errorf("--fleet: %w", err), hint: "orders and results travel as refs below refs/descartes: let the remote take them"}
+	}
 	if err != nil {
 		return &failure{code: exitError, err: fmt.Errorf("--fleet: %w", err), hint: "descartes-fleet status says what there is; descartes-fleet dev starts a server to try it"}
 	}

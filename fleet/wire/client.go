@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -21,6 +22,7 @@ import (
 	"descartes/internal/proc"
 	"descartes/loop"
 	"descartes/loop/attempt"
+	"descartes/loop/workspace"
 	"descartes/verify"
 )
 
@@ -34,7 +36,9 @@ type Client struct {
 	config config.Config
 	other  *proc.Companion
 	say    *Writer
-	loop   string // of the orders that were given; "" before the first
+	loop   string // its name in the fleet
+	reach  reach
+	note   func(string)
 
 	basing sync.Mutex
 	based  bool // the remote has what the attempts are based on
@@ -55,12 +59,14 @@ type ClientOptions struct {
 	Env     []string
 	Hello   Hello
 	Stderr  io.Writer
+	Note    func(string) // hears what a person should know while the run lasts
 }
 
 // Start starts the program, and waits until it has a connection and the run is the only one of its tag. Close is for after that; after an error
 // there is nothing to close.
 func (c *Client) Start(ctx context.Context, o ClientOptions) (err error) {
 	c.repo, c.remote, c.apart, c.config, c.waiting = o.Repo, o.Remote, o.Apart, o.Config, map[int]chan Line{}
+	c.loop, c.note, c.reach = o.Hello.Loop, o.Note, reach{name: o.Remote, note: o.Note}
 	if c.url, _, err = o.Repo.RemoteURL(ctx, o.Remote); err != nil {
 		return err
 	}
@@ -87,9 +93,12 @@ func (c *Client) Start(ctx context.Context, o ClientOptions) (err error) {
 	}()
 	select {
 	case l := <-first:
-		if !l.Ready {
+		if err = errors.New(l.Error); l.Ready {
+			err = c.open(ctx)
+		}
+		if err != nil {
 			_, _ = c.other.End(patience)
-			return errors.New(l.Error)
+			return err
 		}
 	case <-ctx.Done():
 		_, _ = c.other.End(patience)
@@ -99,12 +108,32 @@ func (c *Client) Start(ctx context.Context, o ClientOptions) (err error) {
 	return nil
 }
 
+// open sees that the remote takes what a run puts there, before anything depends on it.
+func (c *Client) open(ctx context.Context) error {
+	below, err := Below(c.loop)
+	if err != nil {
+		return err
+	}
+	ref := below + opened
+	if _, err := c.repo.Keep(ctx, ref, gitops.EmptyTree(), nil, "descartes: a fleet works on this run"); err != nil {
+		return err
+	}
+	if err := c.repo.Send(ctx, c.remote, "+"+ref+":"+ref); err != nil {
+		return &workspace.GitError{What: fmt.Sprintf("push to the remote %s, below refs/descartes", c.remote), Err: err}
+	}
+	return nil
+}
+
 // listen hands on what is said about attempts.
 func (c *Client) listen(lines *Reader) {
 	for {
 		l, err := lines.Next()
 		if err == nil && l.Error != "" {
 			err = errors.New(l.Error)
+		}
+		if err == nil && l.Note != "" {
+			c.note(l.Note)
+			continue
 		}
 		c.mu.Lock()
 		if err != nil {
@@ -155,32 +184,36 @@ func (c *Client) enter() (id int, ch chan Line, leave func(), err error) {
 
 // Run has an attempt made.
 func (c *Client) Run(ctx context.Context, o loop.Order, observe func(*attempt.Step) error) (res attempt.Result, err error) {
-	ask := &Ask{Remote: c.url, Loop: o.Loop, Tag: o.Tag, Task: o.Task, Title: cut(o.Title, maxTitle), Wave: o.Wave, Try: o.Try, Limit: limit(&o.Input),
+	ask := &Ask{Remote: c.url, Loop: c.loop, Tag: o.Tag, Task: o.Task, Title: cut(o.Title, maxTitle), Wave: o.Wave, Try: o.Try, Limit: limit(&o.Input),
 		Rank: o.Rank, Backend: o.Input.Backend}
 	if ask.Needs, err = Labels(o.Input.Needs); err != nil {
 		return res, fmt.Errorf("the needs of task %s: %w", o.Task, err)
 	}
-	if ask.Ref, err = Ref(o.Loop, orders, o.Task, o.Try); err != nil {
+	if ask.Ref, err = Ref(c.loop, orders, o.Task, o.Try); err != nil {
 		return res, err
 	}
-	c.mu.Lock()
-	c.loop = o.Loop
-	c.mu.Unlock()
-	if !o.Again {
-		if ask.Commit, err = c.give(ctx, ask.Ref, o); err != nil {
-			return res, c.sent(ctx, o, err)
+	told := &progress{observe: observe, log: &follower{c: c, path: o.Input.Log}, ref: o.Ref, n: o.Steps, answered: o.Input.Adopted != nil && o.Input.Adopted.Agent != nil}
+	if o.Again { // whoever was killed had kept it here before anybody could make it
+		if ask.Commit, err = c.repo.RefCommit(ask.Ref); err == nil && ask.Commit == "" {
+			return lost(o, "descartes was stopped before the attempt was ordered", told)
 		}
+	} else {
+		ask.Commit, err = c.keep(ctx, ask.Ref, o)
+	}
+	if err == nil {
+		err = c.reach.do(ctx, reachFor, func() error { return c.repo.Send(ctx, c.remote, "+"+ask.Ref+":"+ask.Ref) })
+	}
+	if err != nil {
+		return res, c.sent(ctx, o, err)
 	}
 	id, lines, leave, err := c.enter()
 	if err != nil {
 		return res, err
 	}
 	defer leave()
-	if err := c.say.Say(Line{ID: id, Ask: ask, Again: o.Again}); err != nil {
+	if err := c.say.Say(Line{ID: id, Ask: ask}); err != nil {
 		return res, errGone
 	}
-	log := &follower{c: c, path: o.Input.Log}
-	told := &progress{observe: observe, log: log, ref: o.Ref, n: o.Steps, answered: o.Input.Adopted != nil && o.Input.Adopted.Agent != nil}
 	began := time.Now()
 	cancel := ctx.Done()
 	var refused *attempt.Result // of an attempt that waits for a quota longer than the run may
@@ -237,8 +270,8 @@ func limit(in *attempt.Input) int {
 	return int((2*sum + time.Hour).Seconds())
 }
 
-// give puts an order on the remote. Its parents are the commits of what the attempt begins with: who fetches it has them.
-func (c *Client) give(ctx context.Context, ref string, o loop.Order) (commit string, err error) {
+// keep makes the commit of an order. Its parents are the commits of what the attempt begins with: who fetches it has them.
+func (c *Client) keep(ctx context.Context, ref string, o loop.Order) (commit string, err error) {
 	b, err := json.Marshal(Order{Version: version, Order: o, Config: c.config})
 	if err != nil {
 		return "", err
@@ -254,7 +287,7 @@ func (c *Client) give(ctx context.Context, ref string, o loop.Order) (commit str
 		parents = append(parents, o.At.Hash)
 	}
 	for i, tree := range distinct(o.Start.Before, o.Start.Base, o.Input.Base) {
-		at, err := c.repo.Keep(ctx, fmt.Sprintf("%s/tree%d", strings.Replace(ref, "/"+orders+"/", "/"+sent+"/", 1), i), tree, nil, "descartes: what an attempt begins with")
+		at, err := c.repo.Keep(ctx, fmt.Sprintf("%s/tree%d", instead(ref, orders, sent), i), tree, nil, "descartes: what an attempt begins with")
 		if err != nil {
 			return "", err
 		}
@@ -264,10 +297,7 @@ func (c *Client) give(ctx context.Context, ref string, o loop.Order) (commit str
 	if err != nil {
 		return "", err
 	}
-	if commit, err = c.repo.Keep(ctx, ref, tree, parents, fmt.Sprintf("descartes: attempt %d at task %s", o.Try, o.Task)); err != nil {
-		return "", err
-	}
-	return commit, c.repo.Send(ctx, c.remote, "+"+ref+":"+ref)
+	return c.repo.Keep(ctx, ref, tree, parents, fmt.Sprintf("descartes: attempt %d at task %s", o.Try, o.Task))
 }
 
 // base sends a remote that is for the fleet alone the commit that the run began with, before anything is based on it. It stays there for the
@@ -279,7 +309,10 @@ func (c *Client) base(ctx context.Context, o loop.Order) error {
 		return nil
 	}
 	sum := sha256.Sum256([]byte(o.Tag))
-	if err := c.repo.Send(ctx, c.remote, "+"+o.At.Hash+":refs/descartes/_base/"+hex.EncodeToString(sum[:8])); err != nil {
+	err := c.reach.do(ctx, reachFor, func() error {
+		return c.repo.Send(ctx, c.remote, "+"+o.At.Hash+":refs/descartes/_base/"+hex.EncodeToString(sum[:8]))
+	})
+	if err != nil {
 		return err
 	}
 	c.based = true
@@ -296,7 +329,7 @@ func (c *Client) sent(ctx context.Context, o loop.Order, err error) error {
 	if ctx.Err() != nil {
 		return err
 	}
-	return fmt.Errorf("send the order of task %s to the remote %s: %w", o.Task, c.remote, err)
+	return &workspace.GitError{What: fmt.Sprintf("send the order of task %s to the remote %s", o.Task, c.remote), Err: err}
 }
 
 // take fetches a result, and reports the steps that led to it.
@@ -304,8 +337,11 @@ func (c *Client) take(ctx context.Context, o loop.Order, k *Kept, told *progress
 	if err := told.place(k.Host, k.live()); err != nil {
 		return res, err
 	}
-	if err := c.fetch(ctx, k); err != nil {
-		return res, fmt.Errorf("fetch the result of task %s from the remote %s: %w", o.Task, c.remote, err)
+	if err := c.reach.do(ctx, reachFor, func() error { return c.fetch(ctx, k) }); err != nil {
+		if names, lerr := c.repo.RemoteRefs(ctx, c.remote, k.Ref); lerr == nil && len(names) == 0 {
+			return lost(o, "its result is no longer on the remote "+c.remote, told)
+		}
+		return res, &workspace.GitError{What: fmt.Sprintf("fetch the result of task %s from the remote %s", o.Task, c.remote), Err: err}
 	}
 	b, err := c.repo.FileAt(ctx, k.Commit, "result.json", maxOrder)
 	if err != nil {
@@ -428,8 +464,12 @@ func ended(o loop.Order, res attempt.Result, told *progress) (attempt.Result, er
 // Close ends the program, and removes from the remote what the run needs there no more, where it has ended.
 func (c *Client) Close(ctx context.Context, ended bool) error {
 	var err error
-	if ended && c.loop != "" {
-		err = c.clear(ctx)
+	if ended {
+		cctx, done := context.WithTimeout(ctx, patience)
+		if cerr := c.reach.do(cctx, patience, func() error { return c.clear(cctx) }); cerr != nil {
+			c.note(fmt.Sprintf("what the run had put on the remote %s could not be removed (refs/descartes/%s/fleet): %v", c.remote, LoopName(c.loop), cerr))
+		}
+		done()
 	}
 	if _, eerr := c.other.End(patience); eerr != nil {
 		err = errors.Join(err, fmt.Errorf("end descartes-fleet: %w", eerr))
@@ -439,29 +479,32 @@ func (c *Client) Close(ctx context.Context, ended bool) error {
 
 // clear removes the orders, logs and results of a run that has ended: what came of them is kept under the attempts' own refs.
 func (c *Client) clear(ctx context.Context) error {
-	for _, part := range []string{orders, results, live} {
-		names, err := c.repo.RemoteRefs(ctx, c.remote, "refs/descartes/"+c.loop+"/"+part+"/*")
-		if err != nil {
-			return err
+	below, err := Below(c.loop)
+	if err != nil {
+		return err
+	}
+	names, err := c.repo.RemoteRefs(ctx, c.remote, below+"*")
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(names, func(a, b string) int { // with its order an attempt is withdrawn
+		return cmp.Or(-cmp.Compare(strings.Count(a, "/"+orders+"/"), strings.Count(b, "/"+orders+"/")), cmp.Compare(a, b))
+	})
+	for chunk := range slices.Chunk(names, 100) {
+		for i := range chunk {
+			chunk[i] = ":" + chunk[i]
 		}
-		for chunk := range slices.Chunk(names, 100) {
-			for i := range chunk {
-				chunk[i] = ":" + chunk[i]
-			}
-			if err := c.repo.Send(ctx, c.remote, chunk...); err != nil {
-				return err
-			}
+		if err := c.repo.Send(ctx, c.remote, chunk...); err != nil {
+			return err
 		}
 	}
+	refs, err := c.repo.Refs(ctx, below)
+	if err != nil {
+		return err
+	}
 	var mine []string
-	for _, part := range []string{orders, results, live, sent} {
-		refs, err := c.repo.Refs(ctx, "refs/descartes/"+c.loop+"/"+part+"/")
-		if err != nil {
-			return err
-		}
-		for _, r := range refs {
-			mine = append(mine, r.Name)
-		}
+	for _, r := range refs {
+		mine = append(mine, r.Name)
 	}
 	return c.repo.DeleteRefs(ctx, mine)
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -45,24 +46,30 @@ type Work struct {
 	Confine bool   `json:"confine"` // no sandbox: no attempt
 }
 
-// Serve makes one attempt: what in says first. It ends it where in ends before, and says on out what becomes of it.
+// Serve makes one attempt: what in says first. Where in cancels it later, its agent is ended and what that left is the result; where in ends
+// before, the agent is ended and there is no result. out hears what becomes of it.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	d := json.NewDecoder(io.LimitReader(in, maxLine))
 	var w Work
 	if err := d.Decode(&w); err != nil {
 		return fmt.Errorf("read what to do: %w", err)
 	}
 	go func() {
-		_, _ = io.Copy(io.Discard, in)
-		stop()
+		var l Line
+		if d.Decode(&l) == nil && l.Cancel {
+			stop(nil)
+			return
+		}
+		stop(errDropped)
 	}()
 	s := &server{Work: w, say: NewWriter(out), wake: make(chan struct{}, 1)}
 	s.host, _ = os.Hostname()
+	s.reach = reach{name: s.Remote, note: func(text string) { _ = s.say.Say(Line{Note: unsecret(text)}) }}
 	ref, err := Ref(s.Loop, live, s.Task, s.Try)
-	if err != nil {
-		return err
+	if order, _ := Ref(s.Loop, orders, s.Task, s.Try); err != nil || order != s.Ref || !hash.MatchString(s.Commit) || !runName.MatchString(s.Run) {
+		return s.refuse("the order's names do not fit together")
 	}
 	s.reports = Kept{Ref: ref + "-" + s.Run, Host: s.host}
 	if err := s.say.Say(Line{Live: &s.reports}); err != nil {
@@ -75,6 +82,9 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	return s.serve(ctx)
 }
 
+// errDropped says that the worker is gone, or has lost the attempt to another one.
+var errDropped = errors.New("nobody waits for the attempt any more")
+
 // server makes one attempt.
 type server struct {
 	Work
@@ -84,10 +94,22 @@ type server struct {
 	root    string // of the worker's copy of the repository
 	repo    *gitops.Repo
 	order   Order
+	reach   reach
 
 	mu    sync.Mutex
 	steps []attempt.Step
 	wake  chan struct{} // there are more steps
+}
+
+// What a commit and a try may be called.
+var (
+	hash    = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+	runName = regexp.MustCompile(`^[A-Za-z0-9-]{1,80}$`)
+)
+
+// refuse says that no other worker would make the attempt either.
+func (s *server) refuse(why string) error {
+	return errors.Join(errors.New(why), s.say.Say(Line{Lost: why}))
 }
 
 // open brings the repository and the order here. The copy has no branch and no files of its own: attempts run in its slots.
@@ -98,7 +120,7 @@ func (s *server) open(ctx context.Context) error {
 		return err
 	}
 	lock := flock.New(s.root + ".lock")
-	if err := lock.Lock(); err != nil {
+	if _, err := lock.TryLockContext(ctx, 50*time.Millisecond); err != nil {
 		return fmt.Errorf("lock %s: %w", s.root, err)
 	}
 	defer lock.Close()
@@ -113,13 +135,22 @@ func (s *server) open(ctx context.Context) error {
 	if err := showToken(s.repo, s.Remote, os.Environ()); err != nil {
 		return errors.Join(err, s.repo.Close())
 	}
-	if err := s.repo.Fetch(ctx, s.Remote, "+"+s.Ref+":"+s.Ref); err != nil {
-		return errors.Join(fmt.Errorf("fetch the order: %w", err), s.repo.Close())
+	if err := s.reach.do(ctx, fetchFor, func() error { return s.repo.Fetch(ctx, s.Remote, "+"+s.Ref+":"+s.Ref) }); err != nil {
+		return errors.Join(fmt.Errorf("fetch the order: %w", err), s.wanted(ctx), s.repo.Close())
 	}
 	if err := s.read(); err != nil {
 		return errors.Join(err, s.repo.Close())
 	}
 	return nil
+}
+
+// wanted refuses an attempt whose order is no longer on the remote: its run is over.
+func (s *server) wanted(ctx context.Context) error {
+	names, err := s.repo.RemoteRefs(ctx, s.Remote, s.Ref)
+	if err == nil && len(names) == 0 {
+		err = s.refuse("its run has withdrawn the order")
+	}
+	return err
 }
 
 // read reads the order, which is the one that was named.
@@ -135,11 +166,10 @@ func (s *server) read() error {
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(b, &s.order); err != nil {
-		return fmt.Errorf("the order cannot be read: %w", err)
-	}
-	if s.order.Version != version {
-		return errors.New("another version of descartes gave the order: all machines of a fleet need the same one")
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields() // a setting that is not known here would not hold here
+	if err := d.Decode(&s.order); err != nil || s.order.Version != version {
+		return errors.Join(errors.New("another version of descartes gave the order: all machines of a fleet need the same one"), err)
 	}
 	return nil
 }
@@ -250,6 +280,9 @@ func (s *server) serve(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if errors.Is(context.Cause(ctx), errDropped) {
+		return errDropped
+	}
 	switch res.Result.Verdict {
 	case verify.Failed, verify.Crashed, verify.TimedOut: // not its fault, where the disk is full
 		if why := loop.Room(oscall.Free, s.root, cfg.MinFreeDisk); why != "" {
@@ -306,7 +339,7 @@ func (s *server) send(ctx context.Context, res *Outcome, log string) (*Kept, err
 	work := &res.Result.Work
 	parents := []string{s.Commit}
 	for i, t := range distinct(work.Before, work.Seen, work.After) {
-		at, err := s.repo.Keep(ctx, fmt.Sprintf("refs/descartes/%s/fleet/made/%s/%d", s.Loop, s.Run, i), t, nil, "descartes: what an attempt left")
+		at, err := s.repo.Keep(ctx, fmt.Sprintf("%s-tree%d", instead(ref, results, sent), i), t, nil, "descartes: what an attempt left")
 		if err != nil {
 			return nil, err
 		}
@@ -319,7 +352,13 @@ func (s *server) send(ctx context.Context, res *Outcome, log string) (*Kept, err
 	if err != nil {
 		return nil, err
 	}
-	if err := s.repo.Send(ctx, s.Remote, ref+":"+ref); err != nil {
+	err = s.reach.do(ctx, reachFor, func() error {
+		if err := s.wanted(ctx); err != nil {
+			return err
+		}
+		return s.repo.Send(ctx, s.Remote, ref+":"+ref)
+	})
+	if err != nil {
 		return nil, fmt.Errorf("send the result: %w", err)
 	}
 	return &Kept{Ref: ref, Commit: commit, Host: s.host}, nil
@@ -411,9 +450,13 @@ var logins = regexp.MustCompile(`://[^/@\s]+@`)
 // stores it, without the secrets of this machine.
 func Main(ctx context.Context, in io.Reader, out, errs io.Writer) int {
 	if err := Serve(ctx, in, out); err != nil {
-		text := redact.Of(new(config.Config).Secrets(os.Environ())).Text(err.Error())
-		fmt.Fprintf(errs, "error: %s\n", logins.ReplaceAllString(text, "://"))
+		fmt.Fprintf(errs, "error: %s\n", unsecret(err.Error()))
 		return 1
 	}
 	return 0
+}
+
+// unsecret takes the values of our variables out of a text, and the logins of URLs.
+func unsecret(text string) string {
+	return logins.ReplaceAllString(redact.Of(new(config.Config).Secrets(os.Environ())).Text(text), "://")
 }

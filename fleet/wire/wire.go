@@ -100,7 +100,6 @@ type Line struct {
 	ID     int    `json:"id,omitempty"`     // of the attempt it is about; 0: the run
 	Hello  *Hello `json:"hello,omitempty"`  // the first line of a run
 	Ask    *Ask   `json:"ask,omitempty"`    // make this attempt
-	Again  bool   `json:"again,omitempty"`  // of Ask: it was asked for before
 	Cancel bool   `json:"cancel,omitempty"` // end it
 
 	Ready bool   `json:"ready,omitempty"` // the run may begin
@@ -108,6 +107,7 @@ type Line struct {
 	Wait  *Wait  `json:"wait,omitempty"`  // what it waits for
 	Done  *Kept  `json:"done,omitempty"`  // its result
 	Lost  string `json:"lost,omitempty"`  // why it had no result
+	Note  string `json:"note,omitempty"`  // a person should know
 	Error string `json:"error,omitempty"` // why the run ends
 }
 
@@ -136,7 +136,7 @@ type Outcome struct {
 }
 
 // live is the ref of what the same worker reported before.
-func (k *Kept) live() string { return strings.Replace(k.Ref, "/"+results+"/", "/"+live+"/", 1) }
+func (k *Kept) live() string { return instead(k.Ref, results, live) }
 
 // besideName is what a further log may be called.
 var besideName = regexp.MustCompile(`^[a-z0-9-]{1,40}\.log$`)
@@ -156,28 +156,63 @@ const (
 	maxLog   = 1 << 30
 )
 
-// name is what a loop or a task may be called in a ref.
-var name = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+// loopName is what a loop may be called in the fleet: its own id, and what tells it from those of the same id elsewhere.
+var loopName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}\.[0-9a-f]{8}$`)
 
-// Ref names a ref of a loop; part says what of. A task whose id no ref can have gets one that is made of it.
-func Ref(loopID, part, task string, try int) (string, error) {
-	if !name.MatchString(loopID) {
-		return "", fmt.Errorf("the loop %q has no name that a ref can have", loopID)
-	}
-	plain := strings.NewReplacer("/", "_", ":", "_").Replace(task)
-	if !name.MatchString(plain) || strings.Contains(plain, "..") || strings.HasSuffix(plain, ".") || strings.HasSuffix(plain, ".lock") {
-		sum := sha256.Sum256([]byte(task))
-		plain = "_" + hex.EncodeToString(sum[:16])
-	}
-	return fmt.Sprintf("refs/descartes/%s/%s/%s/%d", loopID, part, plain, try), nil
+// NameLoop is the name of a loop in the whole fleet. Ids are drawn for one project, and people choose them; mark tells it from others.
+func NameLoop(id, mark string) string {
+	sum := sha256.Sum256([]byte(mark))
+	return id + "." + hex.EncodeToString(sum[:4])
 }
+
+// LoopName is a loop's own id.
+func LoopName(name string) string {
+	id, _, _ := strings.Cut(name, ".")
+	return id
+}
+
+// Below is the prefix of everything of a loop on the remote.
+func Below(name string) (string, error) {
+	if !loopName.MatchString(name) {
+		return "", fmt.Errorf("a loop cannot be called %q in a fleet", name)
+	}
+	id, mark, _ := strings.Cut(name, ".")
+	return "refs/descartes/" + id + "/fleet/" + mark + "/", nil
+}
+
+// Ref names a ref of a loop; part says what of. Different tasks have different ones; a long id gets one that is made of it.
+func Ref(name, part, task string, try int) (string, error) {
+	below, err := Below(name)
+	if err != nil {
+		return "", err
+	}
+	if task == "" || try < 1 {
+		return "", fmt.Errorf("attempt %d at task %q has no name that a ref can have", try, task)
+	}
+	folder := loop.FileName(task)
+	if len(folder) > maxTask {
+		sum := sha256.Sum256([]byte(task))
+		folder = "%-" + hex.EncodeToString(sum[:16]) // as no other id has it
+	}
+	return fmt.Sprintf("%s%s/%s/%d", below, part, folder, try), nil
+}
+
+// instead is the ref of another part of the same attempt. A loop may be called like a part.
+func instead(ref, part, other string) string {
+	i := max(0, strings.Index(ref, "/fleet/"))
+	return ref[:i] + strings.Replace(ref[i:], "/"+part+"/", "/"+other+"/", 1)
+}
+
+// maxTask bounds the bytes of a task's id in a ref: it is the name of a folder.
+const maxTask = 200
 
 // The parts of a loop's refs on the remote.
 const (
-	orders  = "fleet/orders"
-	results = "fleet/results"
-	live    = "fleet/live"
-	sent    = "fleet/sent"
+	orders  = "orders"
+	results = "results"
+	live    = "live"
+	sent    = "sent"
+	opened  = "run" // says that the remote takes what a run puts there
 )
 
 // Writer writes lines. It is safe for concurrent use.

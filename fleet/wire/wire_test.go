@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -16,15 +17,13 @@ import (
 
 // TestRef: no name of a loop or task leads a ref elsewhere.
 func TestRef(t *testing.T) {
-	const made = "refs/descartes/loop-1/fleet/orders/_"
+	const name = "loop-1.0123abcd"
+	const at = "refs/descartes/loop-1/fleet/0123abcd/orders/"
 	for _, c := range []struct{ loop, task, want string }{
-		{"loop-1", "3", "refs/descartes/loop-1/fleet/orders/3/2"},
-		{"loop-1", "1.2", "refs/descartes/loop-1/fleet/orders/1.2/2"},
-		{"loop-1", "auth:7", "refs/descartes/loop-1/fleet/orders/auth_7/2"},
-		{"loop-1", "../x", made + "d6b96a97d147daaae49eb87a5ca7bfbc/2"}, {"loop-1", "a..b", made + "f62b42414c514fa689d3e087ba397c60/2"},
-		{"loop-1", "a.lock", made + "e018dd87fb8dec2494fe7786270b235e/2"}, {"loop-1", "-x", made + "a420962426d711880258b007d6767792/2"},
-		{"loop-1", "a b", made + "c8687a08aa5d6ed2044328fa6a697ab8/2"}, {"loop-1", "a\nb", made + "7e18f737311b2dc3b2f269dd78396b03/2"},
-		{"../x", "3", ""}, {"", "3", ""}, {"loop-1", strings.Repeat("x", 200), made + "aa20c23e3201834050679e1d88941b9a/2"},
+		{name, "3", at + "3/2"}, {name, "1.2", at + "1.2/2"}, {name, "auth:7", at + "auth%3a7/2"}, {name, "1/2", at + "1%2f2/2"}, {name, "1_2", at + "1_2/2"},
+		{name, "../x", at + "%2e%2e%2fx/2"}, {name, "a.lock", at + "a%2elock/2"}, {name, "-x", at + "-x/2"}, {name, "a\nb", at + "a%0ab/2"},
+		{name, "", ""}, {name, strings.Repeat("x", 201), at + "%-84a0678c90937f5dcf9994d5866668da/2"}, {name, strings.Repeat("/", 67), at + "%-3eb1349aab9dc074e2028d6801ffe27e/2"},
+		{"../x.0123abcd", "3", ""}, {"", "3", ""}, {"loop-1", "3", ""}, {"loop-1.0123abcd/..", "3", ""}, {"loop-1.0123ABCD", "3", ""}, {"loop-1.\n123abcd", "3", ""}, {name + "\n", "3", ""},
 	} {
 		got, err := Ref(c.loop, orders, c.task, 2)
 		if got != c.want || (err != nil) != (c.want == "") {
@@ -33,11 +32,25 @@ func TestRef(t *testing.T) {
 	}
 }
 
+// TestNameLoop: loops of one id that are not the same loop have different names.
+func TestNameLoop(t *testing.T) {
+	a, b := NameLoop("nightly", "/a\n1"), NameLoop("nightly", "/a\n2")
+	if a == b || LoopName(a) != "nightly" || LoopName(b) != "nightly" {
+		t.Errorf("got %q and %q", a, b)
+	}
+	for _, id := range []string{"nightly", "results", "fleet"} {
+		ref, err := Ref(NameLoop(id, "x"), results, results, 1)
+		if other := (&Kept{Ref: ref}).live(); err != nil || other != strings.Replace(ref, "/results/results/", "/live/results/", 1) || other == ref {
+			t.Errorf("%s, %v: %s", ref, err, other)
+		}
+	}
+}
+
 // TestLines: what one program writes another one reads; what is no line of ours is refused, and so is one without end.
 func TestLines(t *testing.T) {
 	var b bytes.Buffer
 	w := NewWriter(&b)
-	want := []Line{{Hello: &Hello{Tag: "x"}}, {ID: 3, Ask: &Ask{Task: "1", Try: 2}, Again: true}, {ID: 3, Done: &Kept{Ref: "r", Commit: "c"}}}
+	want := []Line{{Hello: &Hello{Tag: "x"}}, {ID: 3, Ask: &Ask{Task: "1", Try: 2}}, {ID: 3, Done: &Kept{Ref: "r", Commit: "c"}}}
 	for _, l := range want {
 		if err := w.Say(l); err != nil {
 			t.Fatal(err)
@@ -92,16 +105,18 @@ func TestNoSecretInErrors(t *testing.T) {
 	t.Setenv("GIT_CONFIG_GLOBAL", gitconfig)
 	t.Setenv("MY_API_KEY", "sk-0123456789abcdefghij")
 	for _, remote := range []string{"http://host/x.git", "/nowhere/sk-0123456789abcdefghij"} {
-		work, err := json.Marshal(Work{Ask: Ask{Remote: remote, Loop: "l", Task: "1", Try: 1, Ref: "refs/descartes/l/fleet/orders/1/1", Commit: "c"}, Cache: dir, Run: "1-x"})
+		work, err := json.Marshal(Work{Ask: Ask{Remote: remote, Loop: "l.0123abcd", Task: "1", Try: 1, Ref: "refs/descartes/l/fleet/0123abcd/orders/1/1", Commit: strings.Repeat("c", 40)}, Cache: dir, Run: "1-x"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		in, keep := io.Pipe()
 		go func() { _, _ = keep.Write(append(work, '\n')) }()
 		var out, errs bytes.Buffer
-		code := Main(t.Context(), in, &out, &errs)
+		ctx, stop := context.WithTimeout(t.Context(), 2*time.Second) // a remote that does not answer is waited for
+		code := Main(ctx, in, &out, &errs)
+		stop()
 		keep.Close()
-		if said := errs.String(); code != 1 || !strings.Contains(said, "fetch the order") || strings.Contains(said, "hunter2") || strings.Contains(said, "sk-0123") {
+		if said := out.String() + errs.String(); code != 1 || !strings.Contains(said, "fetch the order") || strings.Contains(said, "hunter2") || strings.Contains(said, "sk-0123") {
 			t.Errorf("exit status %d: %s", code, said)
 		}
 	}
