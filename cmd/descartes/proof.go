@@ -180,6 +180,7 @@ func showReceipt(cmd *cobra.Command, look tagFlags, id string, bundle bool) erro
 		return &failure{code: exitBlocked, err: fmt.Errorf("the note on commit %.12s cannot be read: %w", on, err), hint: "git notes --ref descartes show " + on}
 	}
 	r := report.Receipt{Claim: claims[at], On: on, Next: "descartes recheck --commit " + on[:12] + b.Named()}
+	r.Next += otherVerify(&r.Claim.Receipt, look, b.Root)
 	if err != nil {
 		r.Problems = append(r.Problems, "of its note: "+err.Error())
 	}
@@ -258,6 +259,16 @@ func noReceipt(b *report.Board, t *tasks.Task) error {
 		return badInput("descartes why "+terminal.Quote(t.ID)+b.Named(), "task %s has no receipt: its status is %s", t.ID, status)
 	}
 	return badInput("git fetch origin "+receipt.NotesRef+":"+receipt.NotesRef+" brings those that were pushed", "task %s has no receipt here: no loop that is known committed it, or its notes were not fetched", t.ID)
+}
+
+// otherVerify is the flag without which a recheck runs another command than the only check of a receipt; "" if it needs none.
+func otherVerify(r *receipt.Receipt, look tagFlags, root string) string {
+	k := recheckFlags{tagFlags: look}
+	mine, _ := k.checksOf(root)
+	if len(r.Checks) != 1 || r.Checks[0].Name != receipt.NameOf("") || len(mine) == 1 && mine[0].Run == r.Checks[0].Command {
+		return ""
+	}
+	return " --verify " + terminal.Quote(r.Checks[0].Command)
 }
 
 // recheckFlags are what a recheck is asked for.

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -69,15 +70,15 @@ the source found, and takes the same flags.
   descartes run feature-x           a tag
   descartes run plan.md             a plan: its tasks become the tag "plan"
   descartes run specs/1/tasks.md    a task list of any known format
-  descartes run prompt.md           Markdown or text without tasks is a prompt
+  descartes run prompt.md           a prompt, as its name says; of any other text
+                                    without tasks a terminal asks, and a script
+                                    says --prompt-file
 
 ` + exitTable,
 		Args: takes(0, 1, "one tag or file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				if err := s.source(cmd.Flags(), args[0]); err != nil {
-					return err
-				}
+			if err := s.source(cmd, args); err != nil {
+				return err
 			}
 			return startRun(cmd, s, loop.Scope{})
 		},
@@ -90,8 +91,12 @@ the source found, and takes the same flags.
 // tag was named it may be mistyped.
 func importsPlan(f *pflag.FlagSet) bool { return f.Changed("plan") || !f.Changed("scud-tag") }
 
-// source gives the flag that a tag or a file stands for.
-func (s *settings) source(f *pflag.FlagSet, what string) error {
+// source sets the flag that the argument, a tag or a file, stands for.
+func (s *settings) source(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	f, what := cmd.Flags(), args[0]
 	for _, flag := range []string{"scud-tag", "tasks-file", "prompt", "prompt-file"} {
 		if f.Changed(flag) {
 			return badInput("leave one of them out", "%q and --%s both say what to run", what, flag)
@@ -131,6 +136,9 @@ func (s *settings) source(f *pflag.FlagSet, what string) error {
 		return badInput("", "%w", err)
 	}
 	if _, err := plan.Parse(what, text); err != nil {
+		if err := s.repeats(cmd, what); err != nil {
+			return err
+		}
 		return f.Set("prompt-file", what)
 	}
 	if front, _ := plan.ReadFrontMatter(text); front.Tag == "" {
@@ -145,6 +153,29 @@ func (s *settings) source(f *pflag.FlagSet, what string) error {
 	return f.Set("plan", what)
 }
 
+// repeats makes sure that a file without tasks is meant as a prompt: its name says so, or a person at the terminal.
+func (s *settings) repeats(cmd *cobra.Command, file string) error {
+	if strings.Contains(strings.ToLower(filepath.Base(file)), "prompt") {
+		return nil
+	}
+	in, out, ok := s.atTerminal(cmd)
+	if !ok || cmd.Flags().Changed("detach") {
+		return badInput("to repeat it as a prompt: descartes run --prompt-file "+terminal.Quote(file), "%s has no tasks", file)
+	}
+	fmt.Fprintf(out, "%s has no tasks. Repeat it as a prompt? [y/N] ", terminal.Clean(file))
+	if line, _ := in.ReadString('\n'); !strings.EqualFold(strings.TrimSpace(line), "y") {
+		return &failure{code: exitInterrupted, err: errors.New("nothing was started")}
+	}
+	return nil
+}
+
+// atTerminal returns where to ask a person; ok is false if nobody is there.
+func (s *settings) atTerminal(cmd *cobra.Command) (in *bufio.Reader, out io.Writer, ok bool) {
+	f, ok := cmd.InOrStdin().(*os.File)
+	out = cmd.ErrOrStderr()
+	return bufio.NewReader(f), out, ok && !s.CI && !s.JSON && terminal.IsTerminal(f) && terminal.IsTerminal(out)
+}
+
 // chooseTag completes what is run where nobody said it: the only list of the project, or the one that a person at the terminal chooses.
 func (s *settings) chooseTag(cmd *cobra.Command, root string) error {
 	known := tasks.Known(root)
@@ -156,16 +187,14 @@ func (s *settings) chooseTag(cmd *cobra.Command, root string) error {
 		s.Scud.Tag = known[0]
 		return nil
 	}
-	out := cmd.ErrOrStderr()
-	in, ok := cmd.InOrStdin().(*os.File)
-	if s.CI || s.JSON || !ok || !terminal.IsTerminal(in) || !terminal.IsTerminal(out) {
+	lines, out, ok := s.atTerminal(cmd)
+	if !ok {
 		return badInput("known tags: "+strings.Join(known, ", "), "which tag? give --scud-tag")
 	}
 	usual := max(0, slices.Index(known, active))
 	for i, tag := range known {
 		fmt.Fprintf(out, "  %d  %s\n", i+1, terminal.Clean(tag))
 	}
-	lines := bufio.NewReader(in)
 	for range 5 {
 		fmt.Fprintf(out, "Which one? A number or a name; q leaves [%d] ", usual+1)
 		line, err := lines.ReadString('\n')
@@ -520,13 +549,16 @@ func newStepCmd() *cobra.Command {
 	s := &settings{}
 	var task string
 	cmd := &cobra.Command{
-		Use:   "step",
+		Use:   "step [tag | file]",
 		Short: "Run the next unfinished wave of a tag, or one task, and no more",
 		Long: `Run the next unfinished wave of a tag, or one task, and no more.
 
 ` + exitTable,
-		Args: takes(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args: takes(0, 1, "one tag or file"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := s.source(cmd, args); err != nil {
+				return err
+			}
 			return startRun(cmd, s, loop.Scope{Step: true, Task: task})
 		},
 	}

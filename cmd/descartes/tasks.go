@@ -511,7 +511,17 @@ func (l *tagFlags) list(f *pflag.FlagSet, say io.Writer) (root string, c loop.Sc
 	if f.Changed("tasks-file") && !f.Changed("scud-tag") { // the tag of the settings is that of another file
 		c.Tag = ""
 	}
+	if c.Tag == "" && l.onlyPlan(f, root) {
+		if c.Tag, err = tagOfPlan(c.PlanPath); err != nil {
+			return root, c, err
+		}
+	}
 	return root, c, chooseSource(say, root, &c)
+}
+
+// onlyPlan reports whether the tasks are those of the named plan, because the project has no list.
+func (l *tagFlags) onlyPlan(f *pflag.FlagSet, root string) bool {
+	return f.Changed("plan") && l.Scud.TasksFile == "" && len(tasks.Known(root)) == 0
 }
 
 // board reads the list that the flags mean, and what its loops know of it. Nothing is changed.
@@ -520,7 +530,11 @@ func (l *tagFlags) board(cmd *cobra.Command) (*report.Board, error) {
 	if err != nil {
 		return nil, err
 	}
-	job, found := loop.Load(root, l.models(c))
+	load := loop.Load
+	if l.onlyPlan(cmd.Flags(), root) {
+		load = loop.LoadOrImport
+	}
+	job, found := load(root, l.models(c))
 	if job == nil || len(found) > 0 && cmd.Flags().Changed("plan") {
 		return nil, problems(found)
 	}

@@ -162,6 +162,7 @@ func (p Project) arguments() map[string]answer {
 	live := loops(func(h loop.Home, s loop.Saved) bool { return h.IsLive(s) })
 	m := map[string]answer{
 		"run":    {then: files, offers: []offer{p.tags}},
+		"step":   {then: files, offers: []offer{p.tags}},
 		"import": aFile, "prompt": aFile, "tasks plan": aFile,
 		"build": nothing, "plan": nothing,
 		"cancel": loops(func(_ loop.Home, s loop.Saved) bool { return !s.State.Completed }),

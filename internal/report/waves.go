@@ -17,7 +17,15 @@ type WavesJSON struct {
 }
 
 func (b *Board) Report() WavesJSON {
-	return WavesJSON{Tag: b.File.Tag(), Source: Relative(b.Root, b.File.Path()), Waves: b.standing(), Added: b.added(), Problems: b.problems()}
+	return WavesJSON{Tag: b.File.Tag(), Source: b.source(), Waves: b.standing(), Added: b.added(), Problems: b.problems()}
+}
+
+// source is the file that the tasks come from: the list, or the plan that a run would import.
+func (b *Board) source() string {
+	if b.job.Import != nil {
+		return b.Scud.PlanPath
+	}
+	return Relative(b.Root, b.File.Path())
 }
 
 // maxIDs is how wide the column of ids gets: a longer one moves its own line.
@@ -28,7 +36,7 @@ func (b *Board) Text(p terminal.Paint, width int) string {
 	var s strings.Builder
 	waves := b.Waves()
 	fmt.Fprintf(&s, "%s: %s in %s (%s)%s\n", b.File.Tag(), terminal.Count(b.Graph.Counts().Total, "task"), terminal.Count(len(waves), "wave"),
-		terminal.Clean(Relative(b.Root, b.File.Path())), b.tally())
+		terminal.Clean(b.source()), b.tally())
 	commits := b.committed()
 	ids := 0
 	for _, w := range waves {
