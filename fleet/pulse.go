@@ -24,13 +24,16 @@ type pulse struct {
 	wg   sync.WaitGroup
 }
 
+// reporter reports what a worker says of the attempt with a token.
+type reporter func(ctx context.Context, token []byte, details ...any) error
+
 // startPulse reports b, and what say says later, until end. ctx is an activity's.
-func startPulse(ctx context.Context, b beat) *pulse {
+func startPulse(ctx context.Context, b beat, report reporter) *pulse {
 	p := &pulse{cancelled: make(chan struct{}), lost: make(chan struct{}), now: b}
-	info, server := activity.GetInfo(ctx), activity.GetClient(ctx)
+	info := activity.GetInfo(ctx)
 	ctx, p.stop = context.WithCancel(context.WithoutCancel(ctx))
 	p.wg.Go(func() {
-		p.run(ctx, info.HeartbeatTimeout, func(ctx context.Context, b beat) error { return server.RecordActivityHeartbeat(ctx, info.TaskToken, b) })
+		p.run(ctx, info.HeartbeatTimeout, func(ctx context.Context, b beat) error { return report(ctx, info.TaskToken, b) })
 	})
 	return p
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -167,6 +169,65 @@ func TestHandsBack(t *testing.T) {
 				t.Errorf("it is not offered again soon: %v", app.NextRetryDelay())
 			}
 			if c.slots > 0 && !w.slots.take() {
+				t.Error("its slot is not given back")
+			}
+		})
+	}
+}
+
+// TestMade: what becomes of an attempt that was begun: its result; a limit, which the fleet hears of; a full disk, which is no try and keeps the
+// worker from the next one; or any other fault, which is a try.
+func TestMade(t *testing.T) {
+	for _, c := range []struct {
+		name, script, commit string
+		limit                bool
+		tries                int // that are known afterwards
+		full                 bool
+	}{
+		{name: "made", script: `echo '{"done":{"ref":"r","commit":"c1"}}'`, commit: "c1", tries: 3},
+		{name: "limit", script: `echo '{"done":{"ref":"r","commit":"c1","limit":{"backend":"claude","reason":"weekly limit"}}}'`, commit: "c1", limit: true, tries: 3},
+		{name: "no room", script: "echo 'error: no space' >&2; exit 3", tries: 2, full: true},
+		{name: "fault", script: "echo 'error: no such remote' >&2; exit 1", tries: 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			program := filepath.Join(dir, "descartes")
+			if err := os.WriteFile(program, []byte("#!/bin/sh\nread line\n"+c.script+"\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			accounts := &known{}
+			w := &Worker{Program: program, Cache: dir, Repos: []string{"*"}, Account: "team-a", Log: io.Discard, quota: accounts,
+				report: func(context.Context, []byte, ...any) error { return nil }}
+			w.room = w.full
+			w.slots = newSlots(1, w.room)
+			env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
+			env.RegisterActivityWithOptions(w.make, activity.RegisterOptions{Name: makeActivity})
+			env.SetHeartbeatDetails(beat{Host: "b", Tries: 2})
+			var last beat
+			env.SetOnActivityHeartbeatListener(func(_ *activity.Info, details converter.EncodedValues) {
+				if err := details.Get(&last); err != nil {
+					t.Error(err)
+				}
+			})
+			said, err := env.ExecuteActivity(makeActivity, wire.Ask{Task: "3", Backend: "claude"})
+			var kept wire.Kept
+			if err == nil {
+				err = said.Get(&kept)
+			}
+			app, _ := errors.AsType[*temporal.ApplicationError](err)
+			switch {
+			case kept.Commit != c.commit || (err == nil) != (c.commit != ""):
+				t.Errorf("got %+v, %v", kept, err)
+			case c.full != (app != nil && app.Type() == noRoom):
+				t.Errorf("got %v", err)
+			}
+			if got := len(accounts.noted) == 1 && accounts.noted[0].Account == "team-a" && accounts.noted[0].Backend == "claude"; got != c.limit {
+				t.Errorf("the fleet heard of %+v", accounts.noted)
+			}
+			if last.Tries != c.tries || (w.room() != "") != c.full {
+				t.Errorf("%d tries, want %d; the disk: %q", last.Tries, c.tries, w.room())
+			}
+			if !w.slots.take() {
 				t.Error("its slot is not given back")
 			}
 		})

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -37,10 +38,13 @@ type Worker struct {
 	Least   int64    // free bytes below which it begins no attempt
 	Log     io.Writer
 
-	slots *slots
-	quota quotas
-	room  func() string
-	said  sync.Mutex
+	slots  *slots
+	report reporter
+	quota  quotas
+	room   func() string // why the disk has no room for an attempt, "" where it has
+	said   sync.Mutex
+
+	lacked atomic.Int64 // when an attempt last found the disk full, in nanoseconds
 }
 
 // quotas knows the accounts whose quota is used up.
@@ -67,7 +71,7 @@ func (w *Worker) Serve(ctx context.Context, at Server) error {
 		return err
 	}
 	defer c.Close()
-	w.quota = &accounts{client: c, converter: conv}
+	w.quota, w.report = &accounts{client: c, converter: conv}, c.RecordActivityHeartbeat
 	w.room = w.full
 	w.slots = newSlots(w.Slots, w.room)
 	host, _ := os.Hostname()
@@ -138,8 +142,11 @@ func (w *Worker) present(ctx context.Context, c client.Client, id identity) erro
 // fullDisk is why a worker makes no attempt.
 const fullDisk = "its disk is full"
 
-// full says that the disk has no room for an attempt; "" where it has.
+// full says that the disk has no room for an attempt, or had none a moment ago; "" where it has.
 func (w *Worker) full() string {
+	if time.Since(time.Unix(0, w.lacked.Load())) < lastPause {
+		return fullDisk + ": an attempt found no space on it"
+	}
 	free, err := oscall.Free(w.Cache)
 	if err != nil || free >= w.Least {
 		return ""
@@ -227,7 +234,7 @@ func (w *Worker) make(ctx context.Context, a wire.Ask) (kept wire.Kept, err erro
 		word := " made"
 		switch {
 		case err != nil:
-			word = " ended without a result: " + err.Error()
+			word = " ended without a result: " + words(err)
 		case kept.Limit != nil:
 			word = " met a limit: " + kept.Limit.Reason
 		}
@@ -254,7 +261,7 @@ func (w *Worker) make(ctx context.Context, a wire.Ask) (kept wire.Kept, err erro
 			lines <- l
 		}
 	}()
-	pulse := startPulse(ctx, now)
+	pulse := startPulse(ctx, now, w.report)
 	defer pulse.end()
 	cancelled, lost, ended, stopped := pulse.cancelled, pulse.lost, ctx.Done(), activity.GetWorkerStopChannel(ctx)
 	var why error
@@ -316,8 +323,20 @@ func (w *Worker) make(ctx context.Context, a wire.Ask) (kept wire.Kept, err erro
 		return kept, ctx.Err()
 	case err != nil:
 		return kept, err
+	case code == wire.NoRoom:
+		activity.RecordHeartbeat(ctx, before) // it is no try
+		w.lacked.Store(time.Now().UnixNano())
+		return kept, handBack(noRoom, fmt.Sprintf("the disk of %s is full: %s", host, said.text()), firstPause/2)
 	}
 	return kept, fmt.Errorf("%s could not make the attempt (exit status %d): %s", host, code, said.text())
+}
+
+// words is an error without its type.
+func words(err error) string {
+	if app, ok := errors.AsType[*temporal.ApplicationError](err); ok {
+		return app.Message()
+	}
+	return err.Error()
 }
 
 func short(id string) string { return id[:min(len(id), 8)] }

@@ -854,8 +854,8 @@ func roomFor(c *Config, free func(dir string) (int64, error), root string) strin
 	return Room(free, root, c.MinFreeDisk)
 }
 
-// full reports whether an error means a full disk; git only says so in words.
-func full(err error) bool {
+// DiskFull reports whether an error means a full disk; git only says so in words.
+func DiskFull(err error) bool {
 	return err != nil && (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || strings.Contains(err.Error(), "No space left on device"))
 }
 

@@ -312,7 +312,7 @@ func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 		out.Branch = l.trunk.elsewhere(context.WithoutCancel(ctx))
 	}
 	ferr := errors.Join(l.push(ctx, stop, &out), l.finish(&out))
-	if l.full = out.Ending == journal.DiskFull && full(ferr); err == nil && !l.full { // otherwise a resume finds a killed loop
+	if l.full = out.Ending == journal.DiskFull && DiskFull(ferr); err == nil && !l.full { // otherwise a resume finds a killed loop
 		err = ferr
 	}
 	return out, err
@@ -855,7 +855,7 @@ func (l *Loop) Close() error {
 		l.saver.stop()
 	}
 	if l.journal != nil {
-		if err := l.journal.Close(); !l.full || !full(err) {
+		if err := l.journal.Close(); !l.full || !DiskFull(err) {
 			errs = append(errs, err)
 		}
 	}

@@ -154,7 +154,7 @@ func (s *stopper) failed(ctx context.Context, err error) (Outcome, error) {
 		return Outcome{Ending: journal.ChecksFail, Message: checks.Error(), Checks: checks}, nil
 	}
 	switch {
-	case full(err):
+	case DiskFull(err):
 		return Outcome{Ending: journal.DiskFull, Message: "the disk is full: " + err.Error()}, nil
 	case out != nil && (errors.Is(err, context.Canceled) || stopped && (out.Ending == journal.UserCancelled || out.Ending == journal.Interrupted)):
 		out.Message += ": " + err.Error() + resumes

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -34,6 +35,9 @@ import (
 	"descartes/loop/workspace"
 	"descartes/verify"
 )
+
+// NoRoom is the exit status of a program that makes one attempt and finds the disk full.
+const NoRoom = 3
 
 // Command is the argument with which our own program makes one attempt for a fleet.
 const Command = "fleet-attempt"
@@ -286,7 +290,7 @@ func (s *server) serve(ctx context.Context) (err error) {
 	switch res.Result.Verdict {
 	case verify.Failed, verify.Crashed, verify.TimedOut: // not its fault, where the disk is full
 		if why := loop.Room(oscall.Free, s.root, cfg.MinFreeDisk); why != "" {
-			return fmt.Errorf("the disk is full: %s", why)
+			return fmt.Errorf("%s: %w", why, syscall.ENOSPC)
 		}
 	}
 	gctx, done := attempt.Linger(ctx)
@@ -451,6 +455,9 @@ var logins = regexp.MustCompile(`://[^/@\s]+@`)
 func Main(ctx context.Context, in io.Reader, out, errs io.Writer) int {
 	if err := Serve(ctx, in, out); err != nil {
 		fmt.Fprintf(errs, "error: %s\n", unsecret(err.Error()))
+		if loop.DiskFull(err) {
+			return NoRoom
+		}
 		return 1
 	}
 	return 0
