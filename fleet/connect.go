@@ -19,6 +19,7 @@ import (
 	"go.temporal.io/sdk/contrib/envconfig"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -55,6 +56,9 @@ func (s Server) connect(ctx context.Context, conv converter.DataConverter) (clie
 		opt.Namespace = s.Namespace
 	}
 	opt.DataConverter = conv
+	if s.KeyFile != "" {
+		opt.FailureConverter = failures(conv)
+	}
 	host, _ := os.Hostname()
 	opt.Identity = fmt.Sprintf("%s@%d", host, os.Getpid())
 	opt.Logger = log.NewStructuredLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
@@ -92,6 +96,11 @@ func (s Server) converter() (converter.DataConverter, error) {
 		return nil, err
 	}
 	return converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), &sealed{sealer}), nil
+}
+
+// failures encrypts the text of failures as well.
+func failures(c converter.DataConverter) converter.FailureConverter {
+	return temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{DataConverter: c, EncodeCommonAttributes: true})
 }
 
 // sealed encrypts payloads with AES-GCM.

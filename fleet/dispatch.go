@@ -298,13 +298,18 @@ func (d *Dispatcher) tell(id int, kept wire.Kept, err error) {
 		_ = d.say.Say(wire.Line{ID: id, Done: &kept})
 		return
 	}
-	why := err.Error()
+	text := why(err)
+	_ = d.say.Say(wire.Line{ID: id, Lost: strings.ToValidUTF8(text[:min(len(text), 1000)], "")})
+}
+
+// why says why an attempt has no result.
+func why(err error) string {
 	if temporal.IsCanceledError(err) {
-		why = "it was cancelled"
+		return "it was cancelled"
 	} else if app, ok := errors.AsType[*temporal.ApplicationError](err); ok {
-		why = app.Message()
+		return app.Message()
 	} else if _, ok := errors.AsType[*temporal.TimeoutError](err); ok {
-		why = "no worker made it in time"
+		return "no worker made it in time"
 	}
-	_ = d.say.Say(wire.Line{ID: id, Lost: strings.ToValidUTF8(why[:min(len(why), 1000)], "")})
+	return err.Error()
 }

@@ -175,7 +175,7 @@ func (d *Dispatcher) underway(ctx context.Context, e *workflowpb.WorkflowExecuti
 			u.On = readIdentity(p.GetLastWorkerIdentity()).Name
 		}
 		if f := p.GetLastFailure(); f != nil && !handedBack(f.GetApplicationFailureInfo().GetType()) {
-			u.Last = f.GetMessage()
+			u.Last = why(failures(d.Converter).FailureToError(f))
 		}
 	}
 	return u

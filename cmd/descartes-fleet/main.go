@@ -222,6 +222,12 @@ minute. descartes-fleet status lists such accounts.`,
 // replace directive, which go install refuses.
 const temporalVersion = "v1.5.1"
 
+// serverSettings are what a fleet needs of the server: few workers find the tasks of one partition sooner, and small runs do not wait for large
+// ones.
+func serverSettings() []string {
+	return []string{"matching.numTaskqueueReadPartitions=1", "matching.numTaskqueueWritePartitions=1", "matching.useNewMatcher=true", "matching.enableFairness=true"}
+}
+
 func newDevCmd() *cobra.Command {
 	port, dir := 7233, ""
 	cmd := &cobra.Command{
@@ -247,10 +253,12 @@ trying things: it has no authentication. What it stores stays in --dir.`,
 				return fmt.Errorf("something listens on %s already; --port chooses another one", at)
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "server: %s, its own page: http://127.0.0.1:%d\nnext: descartes-fleet worker --address %s --repo URL\n      descartes run TAG --fleet=%s\nCtrl-C ends it\n", at, port+1000, at, at)
-			code, err := proc.Interactive(context.WithoutCancel(cmd.Context()), []string{program, "server", "start-dev", "--ip", "127.0.0.1", "--port", strconv.Itoa(port), "--ui-port", strconv.Itoa(port + 1000),
-				"--db-filename", filepath.Join(dir, "temporal.db"), "--log-level", "error",
-				"--dynamic-config-value", "matching.useNewMatcher=true", "--dynamic-config-value", "matching.enableFairness=true",
-				"--dynamic-config-value", "matching.numTaskqueueReadPartitions=1", "--dynamic-config-value", "matching.numTaskqueueWritePartitions=1"}, ".")
+			argv := []string{program, "server", "start-dev", "--ip", "127.0.0.1", "--port", strconv.Itoa(port), "--ui-port", strconv.Itoa(port + 1000),
+				"--db-filename", filepath.Join(dir, "temporal.db"), "--log-level", "error"}
+			for _, setting := range serverSettings() {
+				argv = append(argv, "--dynamic-config-value", setting)
+			}
+			code, err := proc.Interactive(context.WithoutCancel(cmd.Context()), argv, ".")
 			if err == nil && code != 0 && cmd.Context().Err() == nil {
 				err = fmt.Errorf("the server ended with exit status %d", code)
 			}
