@@ -1,8 +1,8 @@
+//go:build unix
+
 package main
 
 import (
-	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +12,9 @@ import (
 
 // TestRunChooses lets a person choose one of several lists: by number, by name, as offered, or none.
 func TestRunChooses(t *testing.T) {
+	if !haveTerminals(t) {
+		return
+	}
 	for name, c := range map[string]struct {
 		types []string
 		code  int
@@ -26,11 +29,6 @@ func TestRunChooses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ours, theirs, ok := pseudoTerminal(t)
-			if !ok {
-				t.Log("this machine has no pseudo terminals")
-				return
-			}
 			dir, home := t.TempDir(), t.TempDir()
 			for _, tag := range []string{"alpha", "beta"} {
 				path := filepath.Join(dir, ".scud", "tasks", tag+".json")
@@ -48,40 +46,17 @@ func TestRunChooses(t *testing.T) {
 				t.Fatalf("%v: %s", err, out)
 			}
 			cmd := exec.Command("descartes", "run", "--command", "fakeagent", "--verify", "true", "--dry-run", "--sandbox", "off")
-			cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = dir, theirs, theirs, theirs
-			cmd.Env = append(os.Environ(), "HOME="+home, "TERM=dumb", "DESCARTES_TIMES=false")
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			if err := theirs.Close(); err != nil {
-				t.Fatal(err)
-			}
-			var seen shownText
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				_, _ = io.Copy(&seen, ours) // ends with an error when the program has ended
-			}()
-			from := 0
+			cmd.Dir, cmd.Env = dir, append(os.Environ(), "HOME="+home, "TERM=dumb", "DESCARTES_TIMES=false")
+			a := startAtTerminal(t, cmd, 0, 0)
 			for _, text := range c.types {
-				waitFor(t, &seen, &from, "q leaves [1] ")
+				a.shows("q leaves [1] ")
 				if text != "\x04" {
 					text += "\n"
 				}
-				if _, err := io.WriteString(ours, text); err != nil {
-					t.Fatal(err)
-				}
+				a.press(text)
 			}
-			code := 0
-			var exit *exec.ExitError
-			if err := cmd.Wait(); errors.As(err, &exit) {
-				code = exit.ExitCode()
-			} else if err != nil {
-				t.Fatal(err)
-			}
-			<-done
-			if code != c.code || !strings.Contains(seen.text(), c.shows) {
-				t.Errorf("exit code %d, want %d, and %q in\n%s", code, c.code, c.shows, seen.text())
+			if code, text := a.ended(); code != c.code || !strings.Contains(text, c.shows) {
+				t.Errorf("exit code %d, want %d, and %q in\n%s", code, c.code, c.shows, text)
 			}
 		})
 	}

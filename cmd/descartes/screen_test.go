@@ -7,16 +7,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 )
 
 // TestRunOutlivesItsTerminal closes the terminal of a run in the middle of an attempt: the run ends well all the same.
 func TestRunOutlivesItsTerminal(t *testing.T) {
 	t.Parallel()
-	ours, theirs, ok := pseudoTerminal(t)
-	if !ok {
-		t.Log("this machine has no pseudo terminals")
+	if !haveTerminals(t) {
 		return
 	}
 	dir := t.TempDir()
@@ -29,17 +26,12 @@ func TestRunOutlivesItsTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("descartes", "loop", "start", "--command", "fakeagent", "--prompt", "Fix it", "--sandbox", "off", "--env-pass", "AGENT", "--name", "night")
-	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = work, theirs, theirs, theirs
-	cmd.Env = append(os.Environ(), "AGENT="+filepath.Join(dir, "agent"), "HOME="+dir)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	theirs.Close()
+	cmd.Dir, cmd.Env = work, append(os.Environ(), "AGENT="+filepath.Join(dir, "agent"), "HOME="+dir)
+	a := startAtTerminal(t, cmd, 0, 0)
 	if err := await(filepath.Join(dir, "started")); err != nil {
 		t.Fatal(err)
 	}
-	ours.Close() // SIGHUP for the run, and an error for each of its writes
+	a.tty.Close() // SIGHUP for the run, and an error for each of its writes
 	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

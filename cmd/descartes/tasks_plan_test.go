@@ -3,13 +3,10 @@
 package main
 
 import (
-	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -17,10 +14,6 @@ import (
 // work is the repository.
 func atQuestion(t *testing.T, agent string, files map[string]string, args []string, question, answer string) (code int, text, work string) {
 	t.Helper()
-	ours, theirs, ok := pseudoTerminal(t)
-	if !ok {
-		t.Fatal("this machine has no pseudo terminals")
-	}
 	dir := t.TempDir()
 	work = filepath.Join(dir, "work")
 	for name, text := range files {
@@ -41,40 +34,18 @@ func atQuestion(t *testing.T, agent string, files map[string]string, args []stri
 		}
 	}
 	cmd := exec.Command("descartes", append(args, "--command", "fakeagent", "--sandbox", "off", "--env-pass", "AGENT")...)
-	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = work, theirs, theirs, theirs
+	cmd.Dir = work
 	cmd.Env = append(os.Environ(), "AGENT="+filepath.Join(dir, "agent"), "HOME="+dir, "TERM=dumb", "GIT_AUTHOR_NAME=T", "GIT_AUTHOR_EMAIL=t@example.org", "GIT_COMMITTER_NAME=T", "GIT_COMMITTER_EMAIL=t@example.org")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if err := theirs.Close(); err != nil {
-		t.Fatal(err)
-	}
-	var seen shownText
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_, _ = io.Copy(&seen, ours)
-	}()
-	from := 0
-	waitFor(t, &seen, &from, question)
-	if _, err := io.WriteString(ours, answer); err != nil {
-		t.Fatal(err)
-	}
-	var ended *exec.ExitError
-	if err := cmd.Wait(); errors.As(err, &ended) {
-		code = ended.ExitCode()
-	} else if err != nil {
-		t.Fatal(err)
-	}
-	<-done
-	return code, strings.Join(strings.Fields(seen.text()), " "), work
+	a := startAtTerminal(t, cmd, 0, 0)
+	a.shows(question)
+	a.press(answer)
+	code, text = a.ended()
+	return code, strings.Join(strings.Fields(text), " "), work
 }
 
 // A person at a terminal sees the tasks, and decides whether they are written.
 func TestTasksPlanAsks(t *testing.T) {
-	if _, _, ok := pseudoTerminal(t); !ok {
-		t.Log("this machine has no pseudo terminals")
+	if !haveTerminals(t) {
 		return
 	}
 	for _, c := range []struct {
@@ -102,8 +73,7 @@ func TestTasksPlanAsks(t *testing.T) {
 
 // A list with a circle or a dependency on nothing is not started before a person at the terminal says so.
 func TestFaultyListAsks(t *testing.T) {
-	if _, _, ok := pseudoTerminal(t); !ok {
-		t.Log("this machine has no pseudo terminals")
+	if !haveTerminals(t) {
 		return
 	}
 	list := map[string]string{"circle": `{"tag":"x","tasks":[{"id":1,"title":"One"},{"id":2,"title":"Two","depends_on":[3]},{"id":3,"title":"Three","depends_on":[2]}]}`,
@@ -115,11 +85,12 @@ func TestFaultyListAsks(t *testing.T) {
 		question     string
 		want         string
 	}{
+		{"circle", "\n", []string{"run"}, exitBlocked, "2 tasks cannot run", "done 1/3, held 2"},
 		{"circle", "n\n", []string{"run"}, exitInput, "2 tasks cannot run", "nothing was started hint: descartes waves --scud-tag x shows what is wrong"},
 		{"missing", "n\n", []string{"loop", "step", "--scud-tag", "x"}, exitInput, "1 task cannot run", "nothing was started"},
 		{"missing", "y\n", []string{"loop", "start", "--scud-tag", "x"}, exitBlocked, "1 task cannot run", "1 One done"},
 	} {
-		t.Run(c.list+" "+strings.Join(c.args, " "), func(t *testing.T) {
+		t.Run(c.list+" "+strings.Join(c.args, " ")+" "+strings.TrimSpace(c.answer), func(t *testing.T) {
 			code, text, work := atQuestion(t, "*: write it.txt it\n*: say TASK_COMPLETE\n", map[string]string{".scud/tasks/x.json": list[c.list]}, append(c.args, "--verify", "true"), "Start the others? [Y/n] ", c.answer)
 			if code != c.code || !strings.Contains(text, c.want) || !strings.Contains(text, c.question) {
 				t.Errorf("exit status %d, want %d; it showed:\n%s", code, c.code, text)

@@ -4,29 +4,20 @@ package main
 
 import (
 	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"descartes/internal/terminal"
 )
 
 // viewAt is descartes at a terminal that can show the live view.
 type viewAt struct {
-	t      *testing.T
-	cmd    *exec.Cmd
-	tty    *os.File
-	theirs *os.File
-	dir    string
-	seen   shownText
-	from   int
-	done   chan struct{}
+	*terminalRun // once it is started
+	t            *testing.T
+	dir          string
 }
 
 // leftScreen is what a terminal is sent when the view gives it back.
@@ -46,19 +37,13 @@ func loopStart(args ...string) []string {
 	return append([]string{"loop", "start", "--command", "fakeagent", "--sandbox", "off", "--env-pass", "AGENT", "--no-commit"}, args...)
 }
 
-// newView makes the project and the terminal.
+// newView makes the project; nil where the machine has no pseudo terminals.
 func newView(t *testing.T, agent string) *viewAt {
 	t.Helper()
-	ours, theirs, ok := pseudoTerminal(t)
-	if !ok {
-		t.Log("this machine has no pseudo terminals")
+	if !haveTerminals(t) {
 		return nil
 	}
-	t.Cleanup(func() { theirs.Close() })
-	if err := unix.IoctlSetWinsize(int(theirs.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: 100, Row: 30}); err != nil {
-		t.Fatal(err)
-	}
-	v := &viewAt{t: t, tty: ours, theirs: theirs, dir: t.TempDir(), done: make(chan struct{})}
+	v := &viewAt{t: t, dir: t.TempDir()}
 	work := filepath.Join(v.dir, "work")
 	v.write("work/.scud/tasks/x.json", `{"tag":"x","tasks":[{"id":1,"title":"Slugs","status":"pending"}]}`)
 	v.write("agent", agent)
@@ -83,17 +68,7 @@ func (v *viewAt) descartes(args ...string) *exec.Cmd {
 // start runs it at the terminal.
 func (v *viewAt) start(args ...string) {
 	v.t.Helper()
-	v.cmd = v.descartes(args...)
-	v.cmd.Stdin, v.cmd.Stdout, v.cmd.Stderr = v.theirs, v.theirs, v.theirs
-	v.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := v.cmd.Start(); err != nil {
-		v.t.Fatal(err)
-	}
-	v.theirs.Close()
-	go func() {
-		defer close(v.done)
-		_, _ = io.Copy(&v.seen, v.tty) // ends with an error when the program has ended
-	}()
+	v.terminalRun = startAtTerminal(v.t, v.descartes(args...), 100, 30)
 }
 
 func (v *viewAt) write(name, text string) {
@@ -107,32 +82,10 @@ func (v *viewAt) write(name, text string) {
 	}
 }
 
-// shows waits until each text is shown, one after the other.
-func (v *viewAt) shows(texts ...string) {
-	v.t.Helper()
-	for _, text := range texts {
-		waitFor(v.t, &v.seen, &v.from, text)
-	}
-}
-
-func (v *viewAt) press(keys string) {
-	v.t.Helper()
-	if _, err := io.WriteString(v.tty, keys); err != nil {
-		v.t.Fatal(err)
-	}
-}
-
 // ends waits for the program and returns what its terminal showed after the view had given it back.
 func (v *viewAt) ends(code int) string {
 	v.t.Helper()
-	err := v.cmd.Wait()
-	<-v.done
-	got := 0
-	var ended *exec.ExitError
-	if errors.As(err, &ended) {
-		got = ended.ExitCode()
-	}
-	all := v.seen.text()
+	got, all := v.ended()
 	_, after, left := strings.Cut(all, leftScreen)
 	if got != code || !left {
 		v.t.Errorf("exit status %d, want %d; it showed:\n%s", got, code, all)
@@ -260,11 +213,10 @@ func TestStatusFitsItsTerminal(t *testing.T) {
 		t.Errorf("pause: %v\n%s", err, out)
 	}
 	v.start("loop", "status")
-	if err := v.cmd.Wait(); err != nil {
-		t.Error(err)
+	code, text := v.ended()
+	if code != exitDone {
+		t.Errorf("exit status %d", code)
 	}
-	<-v.done
-	text := v.seen.text()
 	for line := range strings.SplitSeq(text, "\r\n") {
 		if n := terminal.Width(terminal.Unpainted(line)); n > 100 {
 			t.Errorf("%d columns: %s", n, line)
@@ -379,11 +331,8 @@ func TestPlainLines(t *testing.T) {
 		return
 	}
 	v.shows("  1 Slugs started\r\n", "done 1/1 ")
-	if err := v.cmd.Wait(); err != nil {
-		t.Error(err)
-	}
-	if <-v.done; strings.Contains(v.seen.text(), "\x1b[?1049h") {
-		t.Errorf("it left the normal screen:\n%s", v.seen.text())
+	if code, text := v.ended(); code != exitDone || strings.Contains(text, "\x1b[?1049h") {
+		t.Errorf("exit status %d, or it left the normal screen:\n%s", code, text)
 	}
 }
 
