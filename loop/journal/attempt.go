@@ -6,62 +6,61 @@ import (
 	"time"
 )
 
-// Attempt is one attempt at a task, or one run of an iteration of a prompt loop, as far as it has come. Nobody but State
-// changes it.
+// Attempt is one attempt at a task, or one run of an iteration of a prompt loop, as far as it has come. Only State changes it.
 type Attempt struct {
 	Task      string // "" for an iteration's
 	Iteration int    // 0 for a task's
-	Number    int    // of the task's attempts in this loop, or of the iteration's runs; from 1
-	Of        int    // attempts that the task may have, iterations that the loop may have
+	Number    int    // attempt of the task in this loop, or run of the iteration; from 1
+	Of        int    // attempts the task may have, or iterations the loop may have
 	Title     string
 	Wave      int
-	Round     int    // of a candidate: the number of the first of those that are made at the same time; else 0
-	Slot      int    // that it runs in; 0 for the user's tree
-	Host      string // machine of a fleet that has it, or had it last; "" for this one
+	Round     int    // of a candidate: number of the first attempt of its round; else 0
+	Slot      int    // slot it runs in; 0 for the user's tree
+	Host      string // fleet machine that has it, or had it last; "" for this one
 	Waits     string // what it waits for until a machine of a fleet takes it; "" where it does not
 	Reports   string // ref of what that machine reports; another ref is another worker, which starts from the beginning
 	Steps     int    // of its reports: how many the journal has
 
 	Started    time.Time
-	Before     string // the tree that it began on
-	Base       string // the one before its task's first attempt, once it has ended
+	Before     string // the tree it began on
+	Base       string // the tree before its task's first attempt; set at its end
 	Inputs     *Inputs
-	Branch     string // where HEAD stood then
+	Branch     string // HEAD's branch then
 	Head       string
-	Refinement string // of its spec, by a review of the attempt before it
+	Refinement string // advice in its spec from a review of the attempt before it
 	Tuned      bool   // a person chose or wrote its spec
 	Log        string
-	Backend    string   // that it started with
-	Model      string   // that was asked for; "" for the backend's own choice
-	Dir        string   // where its agent runs, if another attempt may go on in its session
-	From       *Session // of another task, that it goes on in; nil for a fresh agent
+	Backend    string   // backend it started with
+	Model      string   // model asked for; "" for the backend's own choice
+	Dir        string   // where its agent runs, if another attempt may continue its session
+	From       *Session // another task's session that it continues; nil for a fresh agent
 
 	Phase  Phase
-	Look   string    // that examines it, in PhaseLook
-	Since  time.Time // when the phase began
-	Passed time.Time // of a candidate: when its checks had passed, and it began to wait for the others
-	Agent  *Detail   // what its agent came to; nil while it runs
-	Checks []*Detail // what ran on its work, in that order
-	Asked  []*Detail // what the agents came to that looks at it consulted, in that order
-	Cost   Cost      // of its agent, and of those that looks consulted
+	Look   string    // look that examines it, in PhaseLook
+	Since  time.Time // start of the phase
+	Passed time.Time // of a candidate: when its checks passed and it began to wait for the others
+	Agent  *Detail   // its agent's result; nil while the agent runs
+	Checks []*Detail // checks of its work, in order
+	Asked  []*Detail // agents that its looks consulted, in order
+	Cost   Cost      // of its agent and of consulted ones
 
-	Ended     time.Time // what follows is of its end, and not there before
+	Ended     time.Time // zero until its end; so are the fields below
 	Verdict   Verdict   // of a task's attempt
 	Decision  Decision  // of an iteration
 	Reason    string
-	Settled   time.Time // of a verified attempt: when its work was integrated, or was not; zero before that, and where that takes no step of its own
-	Unfit     bool      // it was verified, and could not be integrated: Reason says why
+	Settled   time.Time // of a verified attempt: when it was integrated or rejected; zero before, and if integration is not a step of its own
+	Unfit     bool      // verified, but not integrated: Reason says why
 	Delivered string    // of a verified attempt: what it delivers to others
-	DiffStat  string    // of any other: what it changed
-	After     string    // the tree that it left
-	Ref       string    // that keeps it
+	DiffStat  string    // of any other: its changes
+	After     string    // the tree it left
+	Ref       string    // ref that keeps it
 	Commit    string    // of an iteration
-	Paths     []string  // of an iteration: the first that its agent changed
-	Next      string    // of an iteration: what the next one's prompt adds
-	Result    *Detail   // what its steps measured; nil until its end
+	Paths     []string  // of an iteration: the first paths that its agent changed
+	Next      string    // of an iteration: what it adds to the next one's prompt
+	Result    *Detail   // measurements of its steps; nil until its end
 }
 
-// Place is where an attempt runs, in words; "" for the user's tree.
+// Place says where an attempt runs; "" for the user's tree.
 func (a *Attempt) Place() string {
 	switch {
 	case a.Waits != "":
@@ -76,8 +75,8 @@ func (a *Attempt) Place() string {
 
 // Phase is what an attempt is doing.
 //
-//	agent --the agent ended--> agent --verify began--> verify --the attempt ended--> integrating, where it is verified
-//	verify --a look began--> look --the attempt ended--> integrating, where it is verified
+//	agent --the agent ended--> agent --verify began--> verify --the attempt ended--> integrating, if it is verified
+//	verify --a look began--> look --the attempt ended--> integrating, if it is verified
 //	verify --verify passed--> integrating, of a candidate: it waits for the others
 //	any --the run ended, or another began--> open, until a run adopts it or ends it
 type Phase string
@@ -87,22 +86,22 @@ const (
 	PhaseVerify      Phase = "verify"
 	PhaseLook        Phase = "look"
 	PhaseIntegrating Phase = "integrating"
-	PhaseOpen        Phase = "open" // nobody works on it: its run is over
+	PhaseOpen        Phase = "open" // nobody works on it: its run has ended
 )
 
-// Key names an attempt within its loop.
+// Key identifies an attempt within its loop.
 type Key struct {
 	Task              string
 	Iteration, Number int
 }
 
-// Key names the attempt.
+// Key returns the attempt's key.
 func (a *Attempt) Key() Key { return Key{a.Task, a.Iteration, a.Number} }
 
-// Over reports whether it has ended, though its work may not be integrated yet.
+// Over reports whether it has ended; its work may still wait to be integrated.
 func (a *Attempt) Over() bool { return a.Verdict != "" || a.Decision != "" }
 
-// Candidate is the attempt's number among those that are made at the same time, from 1; 0 where it is alone.
+// Candidate is the attempt's number within its round, from 1; 0 without a round.
 func (a *Attempt) Candidate() int {
 	if a.Round == 0 {
 		return 0
@@ -110,7 +109,7 @@ func (a *Attempt) Candidate() int {
 	return a.Number - a.Round + 1
 }
 
-// Seconds is how long it took, as its end says.
+// Seconds is how long it took, according to its end.
 func (a *Attempt) Seconds() float64 {
 	if a.Result == nil {
 		return 0
@@ -121,12 +120,12 @@ func (a *Attempt) Seconds() float64 {
 // Wait is a wait for a provider.
 type Wait struct {
 	Since   time.Time
-	Until   time.Time // zero where nobody knows
+	Until   time.Time // zero if unknown
 	Backend string
 	Reason  string
 }
 
-// follow updates the attempt that an event is about.
+// follow updates the attempt that an event belongs to.
 func (s *State) follow(e *Event) {
 	if a := s.Running[keyOf(e)]; a != nil && e.Step > 0 {
 		a.Steps = e.Step
@@ -268,7 +267,7 @@ func (s *State) placed(e *Event) {
 	}
 }
 
-// checked takes in what a check came to. One that ran again, because the run was killed meanwhile, counts once.
+// checked records a check's result. A check that ran again because the run was killed counts once.
 func (a *Attempt) checked(d *Detail) {
 	if d == nil {
 		return
@@ -280,7 +279,7 @@ func (a *Attempt) checked(d *Detail) {
 	a.Checks = append(a.Checks, d)
 }
 
-// consulted notes what an agent came to that a look asked.
+// consulted records the result of an agent that a look asked.
 func (s *State) consulted(e *Event) {
 	delete(s.Waiting, e.Task)
 	if a := s.running(e); e.Detail != nil {
@@ -289,7 +288,7 @@ func (s *State) consulted(e *Event) {
 	}
 }
 
-// running is the attempt that an event is about, also one whose beginning is not among the events.
+// running returns the attempt of an event, even if the events lack its start.
 func (s *State) running(e *Event) *Attempt {
 	a := s.Running[keyOf(e)]
 	if a == nil {
@@ -318,7 +317,7 @@ func (s *State) ended(a *Attempt, e *Event) {
 	delete(s.Running, a.Key())
 }
 
-// VerifiedBy is the attempt at a task that was verified last before a time, nil if none was.
+// VerifiedBy returns the task's last attempt that was verified before at, or nil.
 func (s *State) VerifiedBy(task string, at time.Time) *Attempt {
 	for _, a := range slices.Backward(s.Ended) {
 		if a.Task == task && a.Verdict == Verified && !a.Unfit && !a.Ended.After(at) {
@@ -328,7 +327,7 @@ func (s *State) VerifiedBy(task string, at time.Time) *Attempt {
 	return nil
 }
 
-// Underway reports whether an attempt or an iteration is being worked on.
+// Underway reports whether an attempt or an iteration is at work.
 func (s *State) Underway() bool {
 	for _, a := range s.Running {
 		if a.Phase != PhaseOpen {
@@ -338,7 +337,7 @@ func (s *State) Underway() bool {
 	return false
 }
 
-// Interrupted counts the attempts at tasks that a person, a reboot or a kill ended: they count for nothing else.
+// Interrupted counts the task attempts that a person, a reboot or a kill ended: they count for nothing else.
 func (s *State) Interrupted() (n int) {
 	for _, a := range s.Attempts {
 		if a.Verdict == Cancelled || a.Task != "" && a.Phase == PhaseOpen && !a.Over() {
@@ -348,7 +347,7 @@ func (s *State) Interrupted() (n int) {
 	return n
 }
 
-// Verifying is when the verification began that has run longest, zero where none is under way.
+// Verifying is when the longest-running verification began, zero if none runs.
 func (s *State) Verifying() time.Time {
 	since := s.Baseline
 	for _, a := range s.Running {
@@ -359,7 +358,7 @@ func (s *State) Verifying() time.Time {
 	return since
 }
 
-// WaitsUntil is the wait that ends first where nothing is worked on before that; ok is false where something is.
+// WaitsUntil returns the wait that ends first; ok is false if an attempt is at work.
 func (s *State) WaitsUntil() (w Wait, ok bool) {
 	if s.Underway() {
 		return Wait{}, false

@@ -1,11 +1,10 @@
 package journal
 
-// A round is several attempts at one task at the same time, the candidates, of which one that is verified is taken. It counts as one attempt at
-// the task, and as one for each candidate toward the limit of all attempts. What the next round is given, and begins with, is the candidate that
-// came furthest.
+// A round is several simultaneous attempts at one task, its candidates, of which one verified candidate is taken. It counts as one attempt at the
+// task, but each candidate counts toward the limit of all attempts. The next round starts from the candidate that came furthest.
 
-// finishCandidate takes in the end of a candidate that was not verified, as far as it is another than that of any attempt; true says that it is as
-// that of any other.
+// finishCandidate records the end of an unverified candidate, as far as it differs from that of a single attempt; true says that the rest is the
+// same.
 func (s *State) finishCandidate(u *Task, e *Event) bool {
 	d := e.Detail
 	switch {
@@ -51,7 +50,7 @@ func (s *State) count(u *Task, e *Event) {
 	}
 }
 
-// rank says how far an attempt came that was not verified.
+// rank says how far an unverified attempt came.
 func rank(v Verdict, d *Detail) int {
 	switch {
 	case d != nil && d.Objector() != "": // it was verified

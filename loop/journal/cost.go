@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// Cost is what runs of agents cost, as far as they reported it. What is unknown is counted, never taken for zero:
-// with Unknown, the true sum of dollars is larger.
+// Cost is the cost of agents' runs, as far as they reported it. Unknown costs are counted, never taken as zero: if Unknown is not 0, the true sum of
+// dollars is larger.
 type Cost struct {
-	USD           *float64 `json:"usd"` // nil where no run reported it
+	USD           *float64 `json:"usd"` // nil if no run reported it
 	InputTokens   *int64   `json:"input_tokens"`
 	OutputTokens  *int64   `json:"output_tokens"`
-	Estimated     bool     `json:"estimated,omitempty"`               // some of the dollars are tokens at the settings' prices
-	Runs          int      `json:"runs,omitempty"`                    // of agents
-	Unknown       int      `json:"unknown_attempts,omitempty"`        // of them, those whose dollars are not known
-	UnknownTokens int      `json:"unknown_tokens_attempts,omitempty"` // and those whose tokens are not known
+	Estimated     bool     `json:"estimated,omitempty"`               // some of the dollars are computed from tokens at the settings' prices
+	Runs          int      `json:"runs,omitempty"`                    // agent runs
+	Unknown       int      `json:"unknown_attempts,omitempty"`        // runs with unknown dollars
+	UnknownTokens int      `json:"unknown_tokens_attempts,omitempty"` // runs with unknown tokens
 }
 
-// Add counts in one run of an agent. One that was refused without a token cost nothing.
+// Add adds one run of an agent. A run that was refused without a token cost nothing.
 func (c *Cost) Add(d *Detail) {
 	if d == nil || d.End == EndRefused && d.USD == nil && d.InputTokens+d.OutputTokens == 0 {
 		return
@@ -42,7 +42,7 @@ func (c *Cost) Add(d *Detail) {
 	c.InputTokens, c.OutputTokens = &in, &out
 }
 
-// dollarSum is what was spent and more, to a billionth: ten times $0.10 reach a limit of $1.00.
+// dollarSum adds, rounded to a billionth, so that ten times $0.10 reach a limit of $1.00.
 func dollarSum(spent *float64, more float64) float64 {
 	if spent != nil {
 		more += *spent
@@ -50,7 +50,7 @@ func dollarSum(spent *float64, more float64) float64 {
 	return math.Round(more*1e9) / 1e9
 }
 
-// Plus is both together.
+// Plus returns the sum of both.
 func (c Cost) Plus(o Cost) Cost {
 	if o.USD != nil {
 		sum := dollarSum(c.USD, *o.USD)
@@ -102,7 +102,7 @@ func (c Cost) Dollars() string {
 	return s
 }
 
-// Dollars writes a sum so that what is not nothing does not look like it.
+// Dollars formats a sum so that a tiny one does not look like zero.
 func Dollars(usd float64) string {
 	if usd > 0 && usd < 0.01 {
 		return fmt.Sprintf("$%.4f", max(usd, 0.0001))
@@ -110,7 +110,7 @@ func Dollars(usd float64) string {
 	return fmt.Sprintf("$%.2f", usd)
 }
 
-// Trailer is the sum for a commit: $0.42 (12,345 in, 678 out).
+// Trailer formats the sum for a commit: $0.42 (12,345 in, 678 out).
 func (c Cost) Trailer() string {
 	s := c.Dollars()
 	if c.InputTokens != nil {
@@ -138,14 +138,14 @@ func thousands(n int64) string {
 	return b.String()
 }
 
-// Costs are the sums of a loop's parts.
+// Costs are the costs of a loop's parts.
 type Costs struct {
 	Tasks map[string]Cost
 	Waves map[int]Cost
-	Fresh map[string]float64 // dollars of each task since it was last given new attempts
+	Fresh map[string]float64 // dollars of each task since it last got new attempts
 }
 
-// add counts a run in where it belongs.
+// add adds a run to the parts it belongs to.
 func (c *Costs) add(e *Event) {
 	if c.Tasks == nil {
 		c.Tasks, c.Waves, c.Fresh = map[string]Cost{}, map[int]Cost{}, map[string]float64{}
@@ -153,7 +153,7 @@ func (c *Costs) add(e *Event) {
 	task, wave := c.Tasks[e.Task], c.Waves[e.Wave]
 	task.Add(e.Detail)
 	wave.Add(e.Detail)
-	if c.Waves[e.Wave] = wave; e.Task == "" { // the review of a wave
+	if c.Waves[e.Wave] = wave; e.Task == "" { // a wave's review
 		return
 	}
 	c.Tasks[e.Task] = task
@@ -163,7 +163,7 @@ func (c *Costs) add(e *Event) {
 	}
 }
 
-// spend counts a run of an agent in.
+// spend adds an agent's run.
 func (s *State) spend(e *Event) {
 	s.Cost.Add(e.Detail)
 	if e.Task != "" || e.Wave > 0 {

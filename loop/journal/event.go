@@ -23,14 +23,14 @@ const (
 	SpecRefined     Type = "spec_refined"
 	AttemptStarted  Type = "attempt_started"
 	AttemptWaiting  Type = "attempt_waiting" // no worker of a fleet can take it yet
-	AttemptPlaced   Type = "attempt_placed"  // a worker of a fleet has it
+	AttemptPlaced   Type = "attempt_placed"  // a fleet worker has it
 	AgentFinished   Type = "agent_finished"
 	VerifyStarted   Type = "verify_started"
 	VerifyFinished  Type = "verify_finished"
 	LookStarted     Type = "look_started"  // what passed is examined further
-	LookAnswered    Type = "look_answered" // an agent that a look asks has ended
+	LookAnswered    Type = "look_answered" // an agent that a look asked has ended
 	AttemptFinished Type = "attempt_finished"
-	Integrated      Type = "integrated" // with slots: a verified result is folded in, or with a verdict not
+	Integrated      Type = "integrated" // with slots: a verified result was folded in, or was rejected, with a verdict
 	TaskDone        Type = "task_done"
 	TaskBlocked     Type = "task_blocked"
 	TaskHeld        Type = "task_held"
@@ -38,21 +38,20 @@ const (
 	LimitWaiting    Type = "limit_waiting"
 	BreakerOpened   Type = "breaker_opened"
 	Warning         Type = "warning"
-	LoopStopping    Type = "loop_stopping" // by Ctrl-C where it runs: it ends when what is under way has
+	LoopStopping    Type = "loop_stopping" // Ctrl-C in its terminal: it ends with its running attempts
 	LoopPaused      Type = "loop_paused"
 	LoopResumed     Type = "loop_resumed"
 	LoopFinished    Type = "loop_finished"
-	LoopRewound     Type = "loop_rewound" // by a person: what came after a wave was taken back
+	LoopRewound     Type = "loop_rewound" // a person took back what came after a wave
 
-	// Of loops that repeat a prompt. agent_finished, verify_started and verify_finished stand between the two.
+	// Of prompt loops. agent_finished, verify_started and verify_finished come between the two.
 	IterationStarted  Type = "iteration_started"
 	IterationFinished Type = "iteration_finished"
-	GateSpoke         Type = "gate" // what the gate says between iterations: the start, a question, an answer
+	GateSpoke         Type = "gate" // what the gate says between iterations: at the start, a question, an answer
 )
 
-// Durable reports whether an event of this type must be on the disk before it is announced.
-// What is not durable is only ever repeated after a power cut, never lost: an attempt that had
-// started is started again.
+// Durable reports whether an event of this type must be on disk before it is announced. After a power cut any other event is at worst repeated, never
+// lost: an attempt that had started starts again.
 func (t Type) Durable() bool {
 	switch t {
 	case LoopStarted, Integrated, TaskDone, TaskBlocked, WaveCommitted, BreakerOpened, LoopPaused, LoopFinished, LoopRewound, IterationStarted, IterationFinished, GateSpoke:
@@ -61,8 +60,8 @@ func (t Type) Durable() bool {
 	return false
 }
 
-// Event is one line of a loop's journal. Fields that a type does not use are absent. Those without a name in JSON share a
-// member of the line with another: see onDisk.
+// Event is one line of a loop's journal. Fields that a type does not use are absent. Fields without a JSON name share a member of the line with
+// another field: see onDisk.
 type Event struct {
 	Seq      int64     `json:"seq"` // from 1, without gaps
 	TS       time.Time `json:"ts"`
@@ -72,40 +71,40 @@ type Event struct {
 	Task     string    `json:"task,omitempty"`
 	Title    string    `json:"title,omitempty"`
 	Attempt  int       `json:"attempt,omitempty"`
-	Round    int       `json:"round,omitempty"`   // of a candidate: the number of the first attempt of those that are made at the same time
-	Slot     int       `json:"slot,omitempty"`    // that an attempt runs in; 0 for the user's tree
-	Host     string    `json:"host,omitempty"`    // machine that has an attempt, where that is another one
+	Round    int       `json:"round,omitempty"`   // of a candidate: number of the first attempt of its round
+	Slot     int       `json:"slot,omitempty"`    // slot an attempt runs in; 0 for the user's tree
+	Host     string    `json:"host,omitempty"`    // other machine that has the attempt
 	Step     int       `json:"step,omitempty"`    // of what that machine reports about the attempt: its number, from 1
-	Of       int       `json:"of,omitempty"`      // attempts the task may have, tasks the wave has
+	Of       int       `json:"of,omitempty"`      // attempts the task may have, or tasks of the wave
 	Verdict  Verdict   `json:"verdict,omitempty"` // of an attempt or a blocked task
-	Decision Decision  `json:"-"`                 // of an iteration or a gate, on disk in the place of a verdict
+	Decision Decision  `json:"-"`                 // of an iteration or a gate; on disk a verdict
 	Reason   string    `json:"reason,omitempty"`
 	Message  string    `json:"message,omitempty"`
 
 	Delivered string   `json:"-"` // of a verified attempt: what it delivers to others; on disk a message
-	DiffStat  string   `json:"-"` // of any other attempt: what it changed; on disk a message
-	Head      string   `json:"-"` // of an attempt, an iteration or a task that begins: the commit HEAD stood at; on disk a commit
-	UserPaths []string `json:"-"` // of a run that begins, what the user had changed before; of a wave's commit, what of that it holds; on disk paths
+	DiffStat  string   `json:"-"` // of any other attempt: its changes; on disk a message
+	Head      string   `json:"-"` // when an attempt, an iteration or a task begins: HEAD's commit; on disk a commit
+	UserPaths []string `json:"-"` // when a run begins: what the user had changed; of a wave's commit: which of that it contains; on disk paths
 
 	Detail   *Detail  `json:"detail,omitempty"`
-	Tasks    []string `json:"tasks,omitempty"`    // that it is about; of an attempt that begins in another task's session, that one
-	Paths    []string `json:"paths,omitempty"`    // of an iteration: the first that its agent changed
-	Restored []string `json:"restored,omitempty"` // of a blocked task: the first of the paths put back
-	Removed  []string `json:"removed,omitempty"`  // and of deleted ones that did not exist before
-	Branch   string   `json:"branch,omitempty"`   // where HEAD stood before an attempt, with Head
+	Tasks    []string `json:"tasks,omitempty"`    // tasks it is about; of an attempt that continues another task's session: that task
+	Paths    []string `json:"paths,omitempty"`    // of an iteration: the first paths that its agent changed
+	Restored []string `json:"restored,omitempty"` // of a blocked task: the first restored paths
+	Removed  []string `json:"removed,omitempty"`  // and the first deleted ones that did not exist before
+	Branch   string   `json:"branch,omitempty"`   // HEAD's branch before an attempt, with Head
 	Base     string   `json:"base,omitempty"`     // tree before the task's first attempt
-	Tree     string   `json:"tree,omitempty"`     // tree that the event leaves behind
+	Tree     string   `json:"tree,omitempty"`     // tree after the event
 	Ref      string   `json:"ref,omitempty"`      // where the attempt is kept, or what the machine of a fleet that has it reports
-	Commit   string   `json:"commit,omitempty"`   // that was made, or that the branch went back to
+	Commit   string   `json:"commit,omitempty"`   // commit that was made, or that the branch went back to
 
-	Iteration int             `json:"iteration,omitempty"` // of a prompt loop, from 1; of its first event, those of before the journal
-	Lines     []string        `json:"lines,omitempty"`     // what the gate says to people about an iteration
-	Next      string          `json:"next,omitempty"`      // what the next iteration's prompt adds
-	Gate      json.RawMessage `json:"gate,omitempty"`      // what the gate knows after an iteration
-	Grant     string          `json:"grant,omitempty"`     // of a gate that is passed by one: its name
+	Iteration int             `json:"iteration,omitempty"` // of a prompt loop, from 1; in its first event: iterations before the journal began
+	Lines     []string        `json:"lines,omitempty"`     // what the gate tells people about an iteration
+	Next      string          `json:"next,omitempty"`      // what it adds to the next iteration's prompt
+	Gate      json.RawMessage `json:"gate,omitempty"`      // the gate's state after an iteration
+	Grant     string          `json:"grant,omitempty"`     // name of the grant that passes a gate
 }
 
-// Verdict is what an attempt came to.
+// Verdict is the result of an attempt.
 type Verdict string
 
 const (
@@ -119,29 +118,29 @@ const (
 	Dropped   Verdict = "dropped"   // another candidate was taken
 )
 
-// Counts reports whether such an attempt uses up one of its task's.
+// Counts reports whether an attempt with this verdict uses up one of its task's.
 func (v Verdict) Counts() bool { return v != Limited && v != Cancelled && v != Dropped }
 
-// Decision is what an iteration came to, or what a gate says between two: a word of the gate's, which knows more than these, or one for an
-// iteration that no gate judged.
+// Decision is the result of an iteration, or what a gate says between two: one of the gate's own words, or one of these for an iteration that no gate
+// judged.
 type Decision string
 
 const (
-	Continue Decision = "continue" // another follows
-	Done     Decision = "done"     // everything that was asked for is there
+	Continue Decision = "continue" // another one follows
+	Done     Decision = "done"     // everything asked for is there
 
 	Retry    Decision = "retry"     // it failed, and is repeated under its number
-	NoQuota  Decision = "limited"   // the provider's quota is used up: it is repeated under its number
+	NoQuota  Decision = "limited"   // out of quota: it is repeated under its number
 	CutShort Decision = "cancelled" // by a person, a reboot or a kill
 
 	Asks    Decision = "ask"     // a person decides
-	Granted Decision = "granted" // a use of a grant was taken, with which the gate that Reason names will be passed
+	Granted Decision = "granted" // a use of a grant was reserved for the gate that Reason names
 )
 
-// Failed reports whether the iteration had no result: no gate judged it.
+// Failed reports whether the iteration had no result for a gate to judge.
 func (d Decision) Failed() bool { return d == Retry || d == NoQuota || d == CutShort }
 
-// Ends of an agent's run, and the cause that the account of a run depends on.
+// Ends of an agent's run, and the cause that folding depends on.
 const (
 	EndFinished    = "finished"
 	EndCrashed     = "crashed"
@@ -153,18 +152,18 @@ const (
 	CauseTransient = "transient"
 )
 
-// NotIntegrated stands before the reason of an attempt that was verified, and could not be integrated.
+// NotIntegrated begins the reason of an attempt that was verified but could not be integrated.
 const NotIntegrated = "not integrated: "
 
-// Reasons of events that say what kind they are.
+// Reasons that classify an event.
 const (
 	ReasonAnswered = "questions were answered"
 	ReasonRetry    = "retry blocked tasks"
 	ReasonTakeover = "the loop had been interrupted"
-	ReasonUndone   = "undone" // of a warning: what the agent did was undone
+	ReasonUndone   = "undone" // of a warning: something the agent did was undone
 )
 
-// Ending says in one word why a run came back. The command line turns it into an exit status.
+// Ending says in one word why a run ended. The command line turns it into an exit status.
 type Ending string
 
 // The endings, as the state file's exit_reason spells them.
@@ -188,18 +187,18 @@ const (
 	OwnError      Ending = "error"
 	Rewound       Ending = "rewound" // a person took the last waves back
 
-	// Of prompt loops. Errors of theirs are all "error" in the state file.
+	// Of prompt loops. The state file calls all their errors "error".
 	PromiseSeen      Ending = "completion_promise_detected"
-	CommandSucceeded Ending = "process_success" // where no promise is asked for
-	GateDone         Ending = "gate_passed"     // another gate than the promise
-	TestsFailed      Ending = "tests_failed"    // of one iteration, as often as it may be repeated
+	CommandSucceeded Ending = "process_success" // without a promise to look for
+	GateDone         Ending = "gate_passed"     // a gate other than the promise
+	TestsFailed      Ending = "tests_failed"    // of one iteration, after all its repeats
 	PlanMissing      Ending = "plan_missing"    // nothing to build from
-	GateBlocked      Ending = "blocked"         // the agent says that a person is needed
+	GateBlocked      Ending = "blocked"         // the agent says that it needs a person
 	BreakerOpen      Ending = "circuit_open"
 	GateAsks         Ending = "waits_for_answer"
 )
 
-// Final reports whether a loop that ended so is over; any other ending can be resumed.
+// Final reports whether a loop with this ending is over; any other ending can be resumed.
 func (e Ending) Final() bool {
 	switch e {
 	case AllDone, StepDone, TasksBlocked, PromiseSeen, CommandSucceeded, GateDone:
@@ -208,81 +207,81 @@ func (e Ending) Final() bool {
 	return false
 }
 
-// Detail is what an attempt's steps measured.
+// Detail holds measurements of an attempt's steps.
 type Detail struct {
 	End          string     `json:"end,omitempty"`   // why the agent's run ended
-	Cause        string     `json:"cause,omitempty"` // and what that was due to
-	Code         int        `json:"code"`            // exit status of the agent, of verify, or at its end of the loop
+	Cause        string     `json:"cause,omitempty"` // its cause
+	Code         int        `json:"code"`            // exit status of the agent, of verify, or at a run's end of the loop
 	Signal       int        `json:"signal,omitempty"`
 	Passed       bool       `json:"passed,omitempty"`
-	Baseline     bool       `json:"baseline,omitempty"` // verify ran on a tree without unverified work: before the first attempt, or without a blocked task's
-	Left         []string   `json:"left,omitempty"`     // files that only the verify command made, in no commit
-	Taken        []string   `json:"taken,omitempty"`    // of those of earlier attempts what the agent changed, which is work now
+	Baseline     bool       `json:"baseline,omitempty"` // verify ran on a tree without unverified work: before the first attempt, or without a blocked task's work
+	Left         []string   `json:"left,omitempty"`     // uncommitted files that only the verify command made
+	Taken        []string   `json:"taken,omitempty"`    // such files of earlier attempts that the agent changed: they are work now
 	Tree         string     `json:"tree,omitempty"`     // when the agent had ended, before the verification
 	Command      string     `json:"command,omitempty"`  // of a verification that decides about a task
-	Check        string     `json:"check,omitempty"`    // its name, where there are several
-	At           string     `json:"at,omitempty"`       // of a check on the state as a whole, and of no attempt: merge, wave or end
-	Why          string     `json:"why,omitempty"`      // one of several failed
-	Standing     bool       `json:"standing,omitempty"` // it failed before the first attempt too, and does not decide
-	Tries        int        `json:"tries,omitempty"`    // runs of a check that was run again
-	Flaky        []string   `json:"flaky,omitempty"`    // tests that failed first and passed then; of a check that passed with several tries
-	Tests        *Tests     `json:"tests,omitempty"`    // results of its tests, where they are known
+	Check        string     `json:"check,omitempty"`    // its name, if there are several
+	At           string     `json:"at,omitempty"`       // of a check on the whole state, not of an attempt: merge, wave or end
+	Why          string     `json:"why,omitempty"`      // why it failed, if there are several
+	Standing     bool       `json:"standing,omitempty"` // it also failed before the first attempt, and decides nothing
+	Tries        int        `json:"tries,omitempty"`    // number of runs, if it ran again
+	Flaky        []string   `json:"flaky,omitempty"`    // tests that failed first and then passed
+	Tests        *Tests     `json:"tests,omitempty"`    // results of its tests, if known
 	Grade        Grade      `json:"grade,omitempty"`    // of a verified attempt
 	TimedOut     bool       `json:"timed_out,omitempty"`
-	Changed      int        `json:"changed,omitempty"`  // files that differ from before the attempt
-	Claimed      bool       `json:"claimed,omitempty"`  // the agent's own words say complete
-	Blocked      string     `json:"blocked,omitempty"`  // the agent's own words say blocked, and why
+	Changed      int        `json:"changed,omitempty"`  // files changed since before the attempt
+	Claimed      bool       `json:"claimed,omitempty"`  // the agent's own words claim completion
+	Blocked      string     `json:"blocked,omitempty"`  // reason, if the agent's own words say it is blocked
 	Question     string     `json:"question,omitempty"` // what the agent's last words ask
-	Denied       []string   `json:"denied,omitempty"`   // what the sandbox refused the attempt, each with what opens it
-	Notes        []string   `json:"notes,omitempty"`    // what a person should know of the agent's run besides
+	Denied       []string   `json:"denied,omitempty"`   // what the sandbox refused, each with the setting that allows it
+	Notes        []string   `json:"notes,omitempty"`    // what else a person should know about the agent's run
 	Words        string     `json:"words,omitempty"`    // the agent's last words, shortened
-	Output       string     `json:"output,omitempty"`   // the tail of what a failed verification printed
-	Look         string     `json:"look,omitempty"`     // of one that started: its name
-	Looks        []Look     `json:"looks,omitempty"`    // those that examined a verified attempt; the last one may object, with the reason and output of the attempt's end
+	Output       string     `json:"output,omitempty"`   // end of a failed verification's output
+	Look         string     `json:"look,omitempty"`     // name of the look that started
+	Looks        []Look     `json:"looks,omitempty"`    // looks at a verified attempt; the last may object, with the reason and output of the attempt's end
 	Seconds      float64    `json:"seconds,omitempty"`
 	SpecTokens   int        `json:"spec_tokens,omitempty"`
 	Tuned        bool       `json:"tuned,omitempty"` // a person chose or wrote the spec
 	Log          string     `json:"log,omitempty"`
 	Until        *time.Time `json:"until,omitempty"`
 	Backend      string     `json:"backend,omitempty"` // kind of agent
-	Model        string     `json:"model,omitempty"`   // as the agent reported it, or as it was asked to use
-	Session      string     `json:"session,omitempty"` // the agent's own name for its run; of an attempt that begins, the one that it goes on in
-	Anew         bool       `json:"anew,omitempty"`    // that session was gone: it was a fresh agent's
-	Dir          string     `json:"dir,omitempty"`     // of an attempt in whose session another may go on: where its agent runs
+	Model        string     `json:"model,omitempty"`   // as the agent reported it, or as requested
+	Session      string     `json:"session,omitempty"` // the agent's id for its run; of an attempt that begins: the one it continues
+	Anew         bool       `json:"anew,omitempty"`    // that session was gone: a fresh agent ran
+	Dir          string     `json:"dir,omitempty"`     // of an attempt whose session another may continue: where its agent runs
 	USD          *float64   `json:"usd,omitempty"`
-	Estimated    bool       `json:"estimated,omitempty"`    // the dollars are the tokens at the settings' prices
-	InputTokens  int64      `json:"input_tokens,omitempty"` // cached ones are part of them
+	Estimated    bool       `json:"estimated,omitempty"`    // the dollars are computed from tokens at the settings' prices
+	InputTokens  int64      `json:"input_tokens,omitempty"` // including cached ones
 	OutputTokens int64      `json:"output_tokens,omitempty"`
 	CacheRead    int64      `json:"cache_read_tokens,omitempty"`
 	CacheWrite   int64      `json:"cache_write_tokens,omitempty"`
-	Totals       *Totals    `json:"totals,omitempty"`   // of a run's end: what its loop came to so far
+	Totals       *Totals    `json:"totals,omitempty"`   // of a run's end: the loop's totals so far
 	Unpushed     string     `json:"unpushed,omitempty"` // of a run's end: the command that does what --push could not
 
-	Digest string  `json:"output_sha256,omitempty"` // of all that a verification printed, as the log has it
+	Digest string  `json:"output_sha256,omitempty"` // of a verification's whole output, as logged
 	Inputs *Inputs `json:"inputs,omitempty"`        // of an attempt that begins
 }
 
 // Inputs are digests, SHA-256 in hex, of what an attempt is made from.
 type Inputs struct {
-	Spec     string `json:"spec,omitempty"` // the text that its agent is given
+	Spec     string `json:"spec,omitempty"` // its agent's text
 	Task     string `json:"task,omitempty"` // title, description, details, dependencies, test strategy and acceptance
 	Plan     string `json:"plan,omitempty"` // its section of the plan; "" for none
 	PlanPath string `json:"plan_path,omitempty"`
-	Policy   string `json:"policy,omitempty"`   // the checks and looks in force
-	Settings string `json:"settings,omitempty"` // those that descartes.yaml asks for
+	Policy   string `json:"policy,omitempty"`   // checks and looks in force
+	Settings string `json:"settings,omitempty"` // what descartes.yaml asks for
 }
 
-// Look is what one look at a verified attempt came to.
+// Look is the result of one look at a verified attempt.
 type Look struct {
 	Name    string   `json:"name"`
 	Objects bool     `json:"objects,omitempty"`
 	Said    []string `json:"said,omitempty"`  // what a person should know
 	Shown   []string `json:"shown,omitempty"` // evidence that needs nobody's attention
-	Agent   *Detail  `json:"agent,omitempty"` // what the agent came to that it consulted
+	Agent   *Detail  `json:"agent,omitempty"` // the agent it consulted
 	Seconds float64  `json:"seconds,omitempty"`
 }
 
-// Said is what the looks say that a person should know, a line each.
+// Said returns what the looks want a person to know, one line each.
 func (d *Detail) Said() (lines []string) {
 	if d != nil {
 		for _, l := range d.Looks {
@@ -292,7 +291,7 @@ func (d *Detail) Said() (lines []string) {
 	return lines
 }
 
-// Objector names the look that objects to the attempt, "" where none does.
+// Objector returns the look that objects to the attempt, or "".
 func (d *Detail) Objector() string {
 	if n := len(d.Looks); n > 0 && d.Looks[n-1].Objects {
 		return d.Looks[n-1].Name
@@ -305,33 +304,33 @@ type Tests struct {
 	Ran     int `json:"ran"` // passed or failed
 	Failed  int `json:"failed"`
 	Skipped int `json:"skipped,omitempty"`
-	Known   int `json:"known,omitempty"` // of those that failed, how many had failed before
-	More    int `json:"more,omitempty"`  // of those that passed, how many are not named
-	Extra   int `json:"extra,omitempty"` // tests that were added and are not named
+	Known   int `json:"known,omitempty"` // failed tests that had failed before
+	More    int `json:"more,omitempty"`  // passed tests without a name here
+	Extra   int `json:"extra,omitempty"` // added tests without a name here
 
-	// Against what was known before: the names of tests.
+	// Names of tests, compared with what was known before.
 	Fixed  []string `json:"fixed,omitempty"`  // failed, and pass now
-	Added  []string `json:"added,omitempty"`  // did not exist
-	Broken []string `json:"broken,omitempty"` // did not fail
-	Gone   []string `json:"gone,omitempty"`   // are not run any more
+	Added  []string `json:"added,omitempty"`  // new
+	Broken []string `json:"broken,omitempty"` // failed now, not before
+	Gone   []string `json:"gone,omitempty"`   // no longer run
 
 	// Of a check before the first attempt: all of them.
 	Passes []string `json:"passes,omitempty"`
 	Fails  []string `json:"fails,omitempty"`
 }
 
-// Grade says how far the word done reaches.
+// Grade says how much the word done proves.
 type Grade string
 
 const (
-	RegressionOnly Grade = "regression only" // no test went from red to green, and none was added
-	Accepted       Grade = "accepted"        // by a person
+	RegressionOnly Grade = "regression only" // no test went from red to green or was added
+	Accepted       Grade = "accepted"        // a person accepted it
 )
 
-// Grades are those of tasks, by id. One of which nothing is to be said is not in it.
+// Grades are the grades of tasks by id. A task without a remark is not in it.
 type Grades map[string]Grade
 
-// Totals are what a loop came to when a run of it ended, earlier runs of it included. Journals of before do not have them.
+// Totals are a loop's totals at the end of a run, including earlier runs. Old journals lack them.
 type Totals struct {
 	Tasks      *TaskCounts `json:"tasks,omitempty"`      // of a tag
 	Iterations *int        `json:"iterations,omitempty"` // of a prompt
@@ -340,7 +339,7 @@ type Totals struct {
 	Cost       Cost        `json:"cost"`
 }
 
-// TaskCounts are the numbers of a tag's tasks by state. All but the total add up to it.
+// TaskCounts counts a tag's tasks by state. All others add up to Total.
 type TaskCounts struct {
 	Total      int `json:"total"`
 	Done       int `json:"done"`
@@ -351,7 +350,7 @@ type TaskCounts struct {
 	Other      int `json:"other"`
 }
 
-// Begins reports whether a run of the loop begins with the event.
+// Begins reports whether the event begins a run of the loop.
 func (e *Event) Begins() bool {
 	return e.Type == LoopStarted || e.Type == LoopResumed && e.Reason != ReasonAnswered
 }
@@ -363,8 +362,7 @@ const crcField = `,"crc":"`
 
 func crcTable() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
-// appendLine appends the event's line: its JSON object with a CRC-32C of all bytes before the
-// checksum's own field as the last member.
+// appendLine appends the event's line: its JSON object, whose last member is a CRC-32C of all bytes before it.
 func (e *Event) appendLine(b []byte) ([]byte, error) {
 	w := e.onDisk()
 	j, err := json.Marshal(&w)
@@ -401,8 +399,8 @@ func parse(line []byte) (Event, error) {
 	return e, nil
 }
 
-// onDisk is the event with the members that its line has. Lines keep them as they were from the beginning: a decision is
-// a verdict there, what was delivered and a diff stat are messages, HEAD is a commit, the user's paths are paths.
+// onDisk returns the event with the members its line has. The format is unchanged since the beginning: a decision is a verdict there, delivered and
+// diff stat are messages, HEAD is a commit, the user's paths are paths.
 func (e *Event) onDisk() Event {
 	w := *e
 	w.Verdict = cmp.Or(w.Verdict, Verdict(w.Decision))
@@ -432,18 +430,17 @@ func (e *Event) fromDisk() {
 	}
 }
 
-// Line is the event as its journal has it, with the newline.
+// Line returns the event as in its journal, with the newline.
 func (e *Event) Line() ([]byte, error) { return e.appendLine(nil) }
 
-// Transient reports whether an agent's run ended by a fault of its provider's that a later one may not meet. A client
-// that a signal ended ran out of memory or into a fault of its own, perhaps by what the task asks of it: such an
-// attempt counts.
+// Transient reports whether an agent's run ended by a fault of its provider that a later run may not meet. A client that a signal ended ran out of
+// memory or into a fault of its own, perhaps because of the task: such an attempt counts.
 func (d *Detail) Transient() bool {
 	return d.End == EndCrashed && d.Cause == CauseTransient && d.Signal == 0
 }
 
-// Texts are the members that hold the words of others, for masking. Names by which the journal is read again are not
-// among them: a task's id, paths, refs and hashes.
+// Texts returns the members with the words of others, for masking, but not the names needed to read the journal again: task ids, paths, refs and
+// hashes.
 func (e *Event) Texts() []*string {
 	texts := []*string{&e.Title, &e.Reason, &e.Message, &e.Delivered, &e.DiffStat, &e.Next}
 	for i := range e.Lines {

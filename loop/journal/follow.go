@@ -12,17 +12,17 @@ import (
 // Follower reads a journal while its loop writes it.
 type Follower struct {
 	path string
-	at   int64 // bytes read, whole lines
+	at   int64 // bytes read, in whole lines
 	seq  int64
 }
 
-// Follow begins with the first event of the journal at path.
+// Follow starts with the first event of the journal at path.
 func Follow(path string) *Follower { return &Follower{path: path} }
 
 // Next returns the events that were written since the last call.
 func (f *Follower) Next() ([]Event, error) {
 	file, err := os.Open(f.path)
-	if errors.Is(err, fs.ErrNotExist) { // an agent cleared it away: it is put back after the attempt
+	if errors.Is(err, fs.ErrNotExist) { // an agent deleted it: it is restored after the attempt
 		return nil, nil
 	}
 	if err != nil {
@@ -36,7 +36,7 @@ func (f *Follower) Next() ([]Event, error) {
 	var out []Event
 	for {
 		n := bytes.IndexByte(data, '\n')
-		if n < 0 { // the rest is being written
+		if n < 0 { // the rest is still being written
 			return out, nil
 		}
 		e, err := parse(data[:n])

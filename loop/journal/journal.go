@@ -1,8 +1,8 @@
-// Package journal owns the record of a run: its events and their lines on disk, appending and following them, and the one
-// account of a run that folding them gives, State. It decides nothing.
+// Package journal owns the record of a run: its events, their lines on disk, appending and following them, and State, the one account of a run that
+// results from folding them. It decides nothing.
 //
-// Of ours it imports what replaces, reads and breaks files in tests: a damaged journal is replaced, only a regular
-// file of bounded size is read, and every append is a crash point.
+// Of our packages it imports those that replace, read and break files in tests: a damaged journal is replaced, only a regular file of bounded size is
+// read, and every append is a crash point.
 package journal
 
 import (
@@ -20,10 +20,9 @@ import (
 	"descartes/internal/plainfile"
 )
 
-// Journal is the append-only record of a loop, the truth about everything that the task file does
-// not hold. A transition is one line, appended in one write; a durable one is on the disk before
-// Append returns. After a failed write the journal accepts nothing more: a line behind a torn one
-// would make the whole unreadable. It is not safe for concurrent use.
+// Journal is the append-only record of a loop, and the truth about everything that the task file does not contain. A transition is one line, appended
+// in one write; a durable one is on disk before Append returns. After a failed write the journal accepts nothing more: a line after a torn one would
+// make the whole unreadable. It is not safe for concurrent use.
 type Journal struct {
 	fs      atomicfile.FS
 	path    string
@@ -33,19 +32,18 @@ type Journal struct {
 	now     func() time.Time
 	buf     []byte
 	broken  error
-	copy    *os.File    // the same bytes in a file without a name; nil where none could be made
+	copy    *os.File    // the same bytes in an unnamed file; nil if it could not be made
 	stamp   os.FileInfo // of the file, after our last write
-	pending bool        // something was written since the last sync
+	pending bool        // written since the last sync
 }
 
-// maxSize bounds what is read of a journal.
+// maxSize limits what is read of a journal.
 const maxSize = 4 << 30
 
 // Recover reads a journal's bytes. good is the length of the part that can be trusted.
 //
-// A durable event with another event behind it had been synced, with all before it, when that other
-// one was written. So a bad line before one was damaged since: that stops loudly. Where no such
-// event follows the first bad line, nothing from there on was announced, and it is dropped.
+// A durable event was synced, with all before it, before the next event was written. So a bad line before such an event was damaged later: that is an
+// error. If no such event follows the first bad line, nothing from there on was announced, and it is dropped.
 func Recover(name string, data []byte) (events []Event, good int, err error) {
 	bad, badLine, badErr, durable := -1, 0, error(nil), false
 	line := 0
@@ -79,7 +77,7 @@ func Recover(name string, data []byte) (events []Event, good int, err error) {
 	return events, good, nil
 }
 
-// DamageError says that a journal was changed or damaged after it had been written.
+// DamageError says that a journal was changed or damaged after it was written.
 type DamageError struct {
 	Path string
 	Line int
@@ -105,7 +103,7 @@ func ReadEvents(path string) ([]Event, error) {
 	return events, err
 }
 
-// Load is the account of the journal at path. A missing file is that of a loop of which nothing is known.
+// Load folds the journal at path. A missing file gives the state of an unknown loop.
 func Load(path string) (*State, error) {
 	events, err := ReadEvents(path)
 	if err != nil {
@@ -114,7 +112,7 @@ func Load(path string) (*State, error) {
 	return Fold(events), nil
 }
 
-// Open opens or begins the journal of a loop and cuts off a torn tail. The caller holds the loop's lock.
+// Open opens or creates the journal of a loop and cuts off a torn tail. The caller holds the loop's lock.
 func Open(fsys atomicfile.FS, path, loop string, now func() time.Time) (*Journal, []Event, error) {
 	data, err := plainfile.Read("", path, maxSize)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -158,8 +156,7 @@ func syncParents(fsys atomicfile.FS, path string, n int) error {
 	return nil
 }
 
-// Append numbers the events, writes them in one write, and syncs when one of them is durable. The
-// events are completed in place.
+// Append numbers the events, writes them in one write, and syncs if one of them is durable. It completes the events in place.
 func (j *Journal) Append(events ...*Event) error {
 	if j.broken != nil {
 		return j.broken
@@ -193,11 +190,11 @@ func (j *Journal) Append(events ...*Event) error {
 	return nil
 }
 
-// Seq is the number of the last event, and Path the file.
+// Seq is the number of the last event; Path is the file.
 func (j *Journal) Seq() int64   { return j.seq }
 func (j *Journal) Path() string { return j.path }
 
-// Sync writes to the disk what is not on it yet.
+// Sync writes to disk what is not there yet.
 func (j *Journal) Sync() error {
 	if !j.pending {
 		return nil
@@ -209,7 +206,7 @@ func (j *Journal) Sync() error {
 	return nil
 }
 
-// shadow starts the copy that Heal restores the journal from. It needs no durability and no name.
+// shadow starts the copy that Heal restores the journal from. It needs neither durability nor a name.
 func (j *Journal) shadow(data []byte) {
 	f, err := os.CreateTemp(filepath.Dir(j.path), ".events-*")
 	if err != nil {
@@ -219,13 +216,13 @@ func (j *Journal) shadow(data []byte) {
 		err = os.Remove(f.Name())
 	}
 	if err != nil {
-		_ = f.Close() // without a copy a deleted journal stops the run, and nothing else is lost
+		_ = f.Close() // without a copy a deleted journal stops the run; nothing else is lost
 		return
 	}
 	j.copy = f
 }
 
-// written notes what the file is after a write of ours.
+// written remembers the file's identity after our own write.
 func (j *Journal) written(line []byte) {
 	if j.copy != nil {
 		if _, err := j.copy.Write(line); err != nil {
@@ -247,7 +244,7 @@ func (j *Journal) intact() bool {
 	return j.stamp == nil || os.SameFile(fi, j.stamp) && fi.Size() == j.stamp.Size() && fi.ModTime().Equal(j.stamp.ModTime())
 }
 
-// Heal puts the journal back where somebody changed or deleted it while it was open.
+// Heal restores the journal if somebody changed or deleted it while it was open.
 func (j *Journal) Heal() (bool, error) {
 	if j.intact() {
 		return false, nil

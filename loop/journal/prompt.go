@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// Prompt is what the journal of a prompt loop says of its iterations. State.Apply alone fills it.
+// Prompt is what a prompt loop's journal says about its iterations. Only State.Apply changes it.
 type Prompt struct {
 	Try      int       // of the last iteration
 	Open     *Event    // iteration_started without its end
 	Agent    *Event    // agent_finished of the open iteration
 	Last     *Event    // the last iteration_finished
-	Base     string    // the tree before the last iteration, and before those whose work no commit holds
+	Base     string    // the tree before the last iteration, and before those whose work is uncommitted
 	Since    time.Time // when Base was taken
-	Reviewed int       // the last iteration that was reviewed
-	Troubled bool      // the last iteration failed, or its verification
-	Failing  bool      // the verify command did not pass when it was run last
+	Reviewed int       // the last iteration with a review
+	Troubled bool      // the last iteration, or its verification, failed
+	Failing  bool      // the last run of the verify command did not pass
 	Words    string    // of the last iteration's agent
-	Owed     string    // the tree before the first iteration whose work no commit holds, "" for none
-	Again    bool      // the last iteration is to be repeated
-	Failed   int       // times that it was repeated because it had failed
-	Crashes  int       // iterations in a row that ended by the agent's crash
+	Owed     string    // the tree before the first iteration with uncommitted work, or ""
+	Again    bool      // the last iteration will be repeated
+	Failed   int       // how often it was repeated because it failed
+	Crashes  int       // iterations in a row that crashed
 	Gate     json.RawMessage
-	Next     []string // what the next iteration's prompt adds, in parts
-	Kept     []string // of Next what holds for every try of the iteration
+	Next     []string // what is added to the next iteration's prompt, in parts
+	Kept     []string // the parts of Next for every try of the iteration
 	Session  Session
 	Asked    int // iterations in a row that ended with a question
 	Commits  int
@@ -67,7 +67,7 @@ func (p *Prompt) apply(e *Event) {
 	}
 }
 
-// record notes what a gate said between iterations.
+// record records what a gate said between iterations.
 func (p *Prompt) record(e *Event) {
 	p.Gate, p.Next, p.Kept = e.Gate, append(slices.Clone(p.Next), e.Next), append(slices.Clone(p.Kept), e.Next)
 }
@@ -92,7 +92,7 @@ func (p *Prompt) finish(e *Event) {
 	}
 	switch {
 	case e.Decision == NoQuota || e.Decision == CutShort:
-		return // says nothing of the agent
+		return // says nothing about the agent
 	case e.Detail != nil && e.Detail.End == EndCrashed:
 		p.Crashes++
 	default:

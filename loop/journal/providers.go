@@ -2,37 +2,37 @@ package journal
 
 import "time"
 
-// Providers is what a loop knows of its agents' providers. The journal's events fill it through State.Apply alone, so
-// that a resumed loop waits for what is left of a wait, not for all of it again.
+// Providers is what a loop knows about its agents' providers. Only State.Apply changes it, from the journal's events, so that a resumed loop waits
+// for the rest of a wait, not for all of it again.
 type Providers struct {
 	Of    map[string]*Provider // by backend
-	Since time.Time            // when the waiting began that no attempt has got past yet; zero: there is none
+	Since time.Time            // start of the current waiting, which no attempt has got past; zero if there is none
 	said  bool                 // the last run's provider said when its quota resets
 }
 
-// Provider is how it stands with one provider.
+// Provider is the state of one provider.
 //
 //	free --limit--> used up until a time --the time comes--> free, with the limit counted
 //	free --fault--> resting for a moment --the moment is over--> free, with the fault counted
 //	     --fault after the last try--> failing, and asked again a quarter of an hour later
 //	free --refusal--> unusable, until the loop is resumed
 //
-// An attempt that ends in any other way clears the counts: the provider did its part.
+// An attempt that ends in any other way resets the counts: the provider did its part.
 type Provider struct {
 	Until    time.Time // its quota is used up until then
-	Guess    bool      // which the provider did not say
+	Guess    bool      // Until is a guess: the provider did not say
 	Limits   int       // attempts in a row that met a limit
-	Rest     time.Time // it is not asked again before that
-	Faults   int       // attempts in a row that failed by a fault of its own
+	Rest     time.Time // do not ask it before
+	Faults   int       // attempts in a row that failed because of it
 	Unusable string    // why it cannot be used at all
 	Reason   string    // of the last limit or fault
-	Met      time.Time // when that was
+	Met      time.Time // time of that
 }
 
-// NewProviders is what is known before the first attempt.
+// NewProviders is the state before the first attempt.
 func NewProviders() Providers { return Providers{Of: map[string]*Provider{}} }
 
-// Get is what is known of a backend's provider.
+// Get returns the state of a backend's provider.
 func (p *Providers) Get(backend string) *Provider {
 	s := p.Of[backend]
 	if s == nil {
@@ -42,10 +42,10 @@ func (p *Providers) Get(backend string) *Provider {
 	return s
 }
 
-// apply takes one event into account.
+// apply applies one event.
 func (p *Providers) apply(e *Event) {
 	switch e.Type {
-	case LoopStarted, LoopResumed: // a person may have fixed what was wrong
+	case LoopStarted, LoopResumed: // a person may have fixed the problem
 		for _, s := range p.Of {
 			s.Unusable, s.Faults, s.Rest = "", 0, time.Time{}
 		}
@@ -56,7 +56,7 @@ func (p *Providers) apply(e *Event) {
 		}
 	case LoopPaused, LoopFinished:
 		p.Since = time.Time{}
-		for _, s := range p.Of { // who resumes a loop that gave up may ask again: the time was our guess
+		for _, s := range p.Of { // a person who resumes a loop that gave up may ask again: the time was our guess
 			if s.Guess && e.Reason == string(QuotaUsedUp) {
 				s.Until = time.Time{}
 			}
@@ -92,7 +92,7 @@ func (p *Providers) attempt(e *Event) {
 		}
 	case d.End == EndRefused:
 		s.Unusable = e.Reason
-	case d.End == EndCancelled: // nothing is known of it
+	case d.End == EndCancelled: // it says nothing
 	default:
 		*s, p.Since = Provider{}, time.Time{}
 	}

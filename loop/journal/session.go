@@ -2,24 +2,24 @@ package journal
 
 import "fmt"
 
-// Session is a client's conversation, in which an attempt at another task may go on.
+// Session is a client's conversation that an attempt at another task may continue.
 type Session struct {
 	ID      string
-	Task    string // that was done in it
+	Task    string // the task done in it
 	Backend string
-	Dir     string // where its client ran: it may look for the conversation only there
-	Spent   Tokens // from its beginning
-	By      string // the task that went on in it; "" if none did
+	Dir     string // where its client ran: the client may look for the conversation only there
+	Spent   Tokens // since its beginning
+	By      string // the task that continued it, or ""
 }
 
-// Tokens are those that a run of an agent was charged for.
+// Tokens are what a run of an agent was charged for.
 type Tokens struct{ Input, CacheRead, CacheWrite, Output int64 }
 
 func (t Tokens) plus(d *Detail) Tokens {
 	return Tokens{t.Input + d.InputTokens, t.CacheRead + d.CacheRead, t.CacheWrite + d.CacheWrite, t.Output + d.OutputTokens}
 }
 
-// keepSession notes the session in which a task was done.
+// keepSession records the session in which a task was done.
 func (s *State) keepSession(e *Event) {
 	var a *Attempt
 	for n := len(s.Ended) - 1; n >= 0 && a == nil; n-- {
@@ -38,15 +38,15 @@ func (s *State) keepSession(e *Event) {
 	s.Sessions[e.Task] = Session{ID: d.Session, Task: e.Task, Backend: d.Backend, Dir: a.Dir, Spent: before.plus(d)}
 }
 
-// Chains says what the attempts that went on in another's session came to. New input is what its client did not have in its cache.
+// Chains compares attempts that continued another's session with fresh ones. New input is what the client did not have in its cache.
 type Chains struct {
-	Attempts int    `json:"attempts"`         // that went on in the session of the task before
-	New      *int64 `json:"new_input_tokens"` // of theirs; null where no client told its tokens
-	Fresh    *int64 `json:"fresh_average"`    // new input tokens of a fresh agent, on average over the attempts of this loop
+	Attempts int    `json:"attempts"`         // attempts that continued the previous task's session
+	New      *int64 `json:"new_input_tokens"` // of those attempts; null if no client reported tokens
+	Fresh    *int64 `json:"fresh_average"`    // average new input tokens of a fresh agent in this loop
 	Saved    *int64 `json:"saved_input_tokens"`
 }
 
-// Chains compares the attempts that went on in a session with those of fresh agents.
+// Chains compares the attempts that continued a session with those of fresh agents.
 func (s *State) Chains() Chains {
 	var c Chains
 	var chained, fresh, sum, told int64
@@ -78,7 +78,7 @@ func (s *State) Chains() Chains {
 	return c
 }
 
-// String is the comparison in a line, "" where no attempt went on in a session.
+// String is the comparison in one line, "" if no attempt continued a session.
 func (c Chains) String() string {
 	if c.Attempts == 0 {
 		return ""

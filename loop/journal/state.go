@@ -7,95 +7,95 @@ import (
 	"time"
 )
 
-// State is the one account of a run: what its events say when they are folded. Replay and the run itself fill it through
-// Apply alone, so that a resumed loop knows exactly what the first one knew. Maps are by task id unless they say otherwise.
+// State is the one account of a run: the fold of its events. Both replay and the live run change it only through Apply, so that a resumed loop knows
+// exactly what the first one knew. Maps are by task id unless they say otherwise.
 type State struct {
-	Begun         map[string]int     // attempts begun, for numbering; a task's attempts are numbered for the whole loop
-	Counted       map[string]int     // attempts that count against the limit; --retry-blocked starts anew
+	Begun         map[string]int     // attempts begun, for numbering across the whole loop
+	Counted       map[string]int     // attempts that count against the limit; --retry-blocked resets it
 	Interruptions map[string]int     // attempts in a row that a person, a reboot or a kill ended
 	Failures      map[string]Failure // of the last attempt that counted, or of its integration
-	OtherEnds     map[string]bool    // tasks with an attempt that failed otherwise than by a crash of the agent
+	OtherEnds     map[string]bool    // tasks with an attempt that failed other than by an agent's crash
 	Blocked       []BlockedTask
-	KeptRefs      map[string]string // the last ref of each task's attempts
+	KeptRefs      map[string]string // last ref of each task's attempts
 	Delivered     map[string]string
-	Verified      []VerifiedTask // whose work no commit holds yet
-	GivenUp       []BlockedTask  // whose status no commit holds yet
+	Verified      []VerifiedTask // tasks whose work is uncommitted
+	GivenUp       []BlockedTask  // tasks whose status is uncommitted
 	Work          []Work
 	Undone        []Undone
 	Noticed       []Notice
 	WaveCommits   []WaveCommit
 	Open          *Event               // attempt_started without attempt_finished
-	Bases         map[string]string    // the tree before each running task's first attempt
-	Heads         map[string]string    // and the commit that HEAD stood at
-	Starts        map[string]time.Time // and when that was
-	Sessions      map[string]Session   // in which tasks were done
-	WaveAnswers   map[int][]*Detail    // what reviewers of each wave came to, in that order
-	Approved      map[string]bool      // trees that a review of a wave let pass, or a person
-	Reviewed      map[string]int       // the failed attempt of each task that was reviewed last
+	Bases         map[string]string    // tree before each running task's first attempt
+	Heads         map[string]string    // HEAD's commit then
+	Starts        map[string]time.Time // and the time
+	Sessions      map[string]Session   // sessions in which tasks were done
+	WaveAnswers   map[int][]*Detail    // results of each wave's reviewers, in order
+	Approved      map[string]bool      // trees that a wave's review, or a person, approved
+	Reviewed      map[string]int       // the failed attempt of each task that was last reviewed
 	Refinements   map[string][]string
-	Current       string // task last started and neither done nor blocked
+	Current       string // the task started last, if neither done nor blocked
 	Tasks         map[string]*Task
 	Wave          int
 	Iteration     int
 	Tree          string
-	Integrated    string   // with slots: the tree of everything verified so far; "" before there is any
-	IntegratedOn  string   // and the commit that it builds on
-	LastCommit    string   // of a wave, taken back or not
-	Branch        string   // of a run in slots: the ref that takes the commits; "" where that is not known
+	Integrated    string   // with slots: tree of all verified work; "" before there is any
+	IntegratedOn  string   // the commit it builds on
+	LastCommit    string   // last wave commit, taken back or not
+	Branch        string   // of a run in slots: the ref that receives the commits; "" if unknown
 	UserPaths     []string // what the user had changed before the loop
 	Started       time.Time
 	Cost          Cost
 	Costs         Costs
-	Finished      *End      // of the last run; nil while one runs
-	Stopping      time.Time // when Ctrl-C asked the run to end after its running attempts; zero where it did not, and when the run is over
+	Finished      *End      // end of the last run; nil during a run
+	Stopping      time.Time // when Ctrl-C asked the run to end after its running attempts; zero if it did not, or the run is over
 	Prompt        Prompt
 	Providers     Providers
-	CutShort      map[string]Failure // the last attempt of a task that its provider cut short, and that had changed something
-	Agents        []AgentUse         // what attempts were run with, in the order of first use
-	Passes        map[string]Pass    // the tree that each check passed on last; "" is the only one
+	CutShort      map[string]Failure // a task's last attempt that its provider cut short and that had changed something
+	Agents        []AgentUse         // what attempts ran with, in the order of first use
+	Passes        map[string]Pass    // the tree on which each check last passed; "" is the only check
 	VerifyLeft    []string           // files that only verifications made
 	Known         map[string]*Known  // by check
-	Checks        []Tally            // of named checks, in the order in which they ran first
-	Flaky         []Flaky            // the most frequent first
-	Grades        Grades             // of tasks that are done; "" is not in it
+	Checks        []Tally            // of named checks, in the order of their first run
+	Flaky         []Flaky            // most frequent first
+	Grades        Grades             // of done tasks; "" is left out
 
 	Attempts        []*Attempt       // in the order in which they began
 	Ended           []*Attempt       // in the order in which they ended
-	Running         map[Key]*Attempt // begun, and neither integrated nor ended otherwise
-	Waiting         map[string]Wait  // for a provider, by the task that waits, "" for a prompt loop
-	BaselineOutput  string           // the end of what the last verification before any task printed, where it failed
-	Baseline        time.Time        // when the verification before any task began that is under way; zero if none is
+	Running         map[Key]*Attempt // begun, and neither integrated nor otherwise ended
+	Waiting         map[string]Wait  // waits for a provider, by task; "" for a prompt loop
+	BaselineOutput  string           // end of the output of the last verification before any task, if it failed
+	Baseline        time.Time        // start of the current verification before any task; zero if none
 	Waits           []*Waited        // in the order in which they began
-	BreakerOpenings []int            // how many attempts had ended when the breaker opened
-	Rewound         int              // how many attempts had ended when a person went back last
-	Seq             int64            // of the last event
-	At              time.Time        // and its time
+	BreakerOpenings []int            // how many attempts had ended at each opening of the breaker
+	Rewound         int              // how many attempts had ended when a person last went back
+	Seq             int64            // last event
+	At              time.Time        // its time
 
-	refined   map[string]string // advice of a review that no attempt was given yet
+	refined   map[string]string // review advice that no attempt has received yet
 	changes   []statusChange
-	waitsOver int                          // of Waits, up to which all have ended
-	bars      map[string]map[string]*Known // what was known of the checks where each running task began
-	checked   map[Key]map[string]*Detail   // the checks that attempts under way have passed
-	retried   []BlockedTask                // blocked tasks that this run tries again, from where they stand until an attempt begins
+	waitsOver int                          // how many of Waits, from the start, have ended
+	bars      map[string]map[string]*Known // what was known about the checks when each running task began
+	checked   map[Key]map[string]*Detail   // checks that running attempts have passed
+	retried   []BlockedTask                // blocked tasks that this run retries, until an attempt begins
 }
 
-// Task is one that was started and is neither done nor blocked.
+// Task is a task that was started and is neither done nor blocked.
 type Task struct {
-	Tree string        // that its last attempt left, or the best one of several candidates; or the base
+	Tree string        // tree after its last attempt, or after the best of several candidates; or the base
 	Open []OpenAttempt // begun and not finished: one, or several candidates
 
-	shelved bool // the run was stopped in the middle of the task: the task file calls it pending
-	counted int  // the round of candidates that was counted as an attempt last
-	cut     int  // and the one that was interrupted last
+	shelved bool // the run stopped in the middle of the task: the task file calls it pending
+	counted int  // the round of candidates last counted as an attempt
+	cut     int  // the round last interrupted
 }
 
-// OpenAttempt is an attempt under way.
+// OpenAttempt is a running attempt.
 type OpenAttempt struct {
 	Started *Event // attempt_started
-	Agent   *Event // agent_finished; nil before that
+	Agent   *Event // agent_finished; nil before
 }
 
-// In is the attempt that is open in a slot, 0 for the user's tree; nil if none is.
+// In returns the open attempt in a slot, or nil; 0 is the user's tree.
 func (t *Task) In(slot int) *OpenAttempt {
 	for _, o := range t.Open {
 		if o.Started.Slot == slot {
@@ -105,12 +105,12 @@ func (t *Task) In(slot int) *OpenAttempt {
 	return nil
 }
 
-// at is where an event's attempt is among a task's open ones, negative if it is not.
+// at is the index of an event's attempt among a task's open ones, or negative.
 func (t *Task) at(e *Event) int {
 	return slices.IndexFunc(t.Open, func(o OpenAttempt) bool { return e.Round == 0 || o.Started.Attempt == e.Attempt })
 }
 
-// Fold is the account of a journal's events.
+// Fold folds a journal's events.
 func Fold(events []Event) *State {
 	s := NewState()
 	for i := range events {
@@ -119,13 +119,13 @@ func Fold(events []Event) *State {
 	return s
 }
 
-// statusChange is one task's new status, and the event that made it so.
+// statusChange is a task's new status, and the event that set it.
 type statusChange struct {
 	task, status string
 	seq          int64
 }
 
-// NewState is the account of a loop of which nothing is known.
+// NewState is the state of a loop without events.
 func NewState() *State {
 	return &State{Tasks: map[string]*Task{}, Begun: map[string]int{}, Counted: map[string]int{}, Interruptions: map[string]int{}, Failures: map[string]Failure{}, OtherEnds: map[string]bool{}, KeptRefs: map[string]string{},
 		Delivered: map[string]string{}, Bases: map[string]string{}, Heads: map[string]string{}, Starts: map[string]time.Time{},
@@ -134,7 +134,7 @@ func NewState() *State {
 		Passes: map[string]Pass{}, checked: map[Key]map[string]*Detail{}, Known: map[string]*Known{}, bars: map[string]map[string]*Known{}, Grades: Grades{}, WaveAnswers: map[int][]*Detail{}, Approved: map[string]bool{}}
 }
 
-// Apply takes one event into account.
+// Apply applies one event.
 func (s *State) Apply(e *Event) {
 	s.followWaits(e, s.At)
 	s.Seq, s.At = e.Seq, e.TS
@@ -153,7 +153,7 @@ func (s *State) Apply(e *Event) {
 			s.Work = append(s.Work, Work{Iteration: e.Iteration, Base: s.Prompt.Base, Tree: e.Tree, Left: s.VerifyLeft, Committed: true})
 		}
 	}
-	if e.Type == GateSpoke && e.Wave > 0 { // of the review of a wave
+	if e.Type == GateSpoke && e.Wave > 0 { // of a wave's review
 		if e.Decision == Done && e.Detail != nil {
 			s.Approved[e.Detail.Tree] = true
 		}
@@ -191,7 +191,7 @@ func (s *State) Apply(e *Event) {
 	case AttemptStarted:
 		s.Begun[e.Task], s.Open, s.retried = max(e.Attempt, s.Begun[e.Task]), e, nil
 		s.Iteration++
-		if e.Round == 0 { // else where the round came to something
+		if e.Round == 0 { // otherwise when the round has a result
 			s.Counted[e.Task]++
 		}
 		if u := s.Tasks[e.Task]; u != nil {
@@ -250,7 +250,7 @@ func (s *State) Apply(e *Event) {
 			s.Integrated, s.IntegratedOn = e.Tree, e.Commit
 		}
 		s.LastCommit = e.Commit
-		s.WaveCommits, s.GivenUp = append(s.WaveCommits, WaveCommit{e.Wave, e.Commit, e.TS, e.Tasks}), nil // every commit holds the whole task file
+		s.WaveCommits, s.GivenUp = append(s.WaveCommits, WaveCommit{e.Wave, e.Commit, e.TS, e.Tasks}), nil // every commit contains the whole task file
 		s.UserPaths = slices.DeleteFunc(slices.Clone(s.UserPaths), func(p string) bool { return slices.Contains(e.UserPaths, p) })
 		s.Verified = slices.DeleteFunc(s.Verified, func(v VerifiedTask) bool { return slices.Contains(e.Tasks, v.Task) })
 	case LoopRewound:
@@ -260,7 +260,7 @@ func (s *State) Apply(e *Event) {
 		s.notRetried(e)
 		for _, id := range e.Tasks {
 			if u := s.Tasks[id]; u != nil && len(u.Open) > 0 {
-				continue // an attempt is under way: the next run ends it, and needs the task's base for that
+				continue // an attempt is open: the next run ends it, and needs the task's base for that
 			}
 			s.close(&Event{Task: id, Seq: e.Seq}, "pending")
 		}
@@ -271,14 +271,13 @@ func (s *State) Apply(e *Event) {
 	}
 }
 
-// ForgetWave forgets that a wave has anything to commit: its commit would hold nothing.
+// ForgetWave drops what a wave has to commit: its commit would be empty.
 func (s *State) ForgetWave(wave int) {
 	s.Verified = slices.DeleteFunc(s.Verified, func(v VerifiedTask) bool { return v.Wave == wave })
 	s.GivenUp = slices.DeleteFunc(s.GivenUp, func(b BlockedTask) bool { return b.Wave == wave })
 }
 
-// After are the commits that came after a wave: those behind its last one, or where it has none, from the first of a
-// later wave on.
+// After returns the commits after a wave: those after its last commit or, without one, from a later wave's first commit on.
 func After(commits []WaveCommit, wave int) []WaveCommit {
 	for i := len(commits) - 1; i >= 0; i-- {
 		if commits[i].Wave == wave {
@@ -293,12 +292,12 @@ func After(commits []WaveCommit, wave int) []WaveCommit {
 	return nil
 }
 
-// rewind forgets what came after a wave. Attempts keep their numbers, and what is kept of them its refs.
+// rewind drops what came after a wave. Attempts keep their numbers, and kept ones their refs.
 func (s *State) rewind(e *Event) {
 	again := func(task string) bool { return slices.Contains(e.Tasks, task) }
 	ofTask := func(x BlockedTask) bool { return again(x.Task) }
 	s.WaveCommits = s.WaveCommits[:len(s.WaveCommits)-len(After(s.WaveCommits, e.Wave))]
-	s.Integrated, s.IntegratedOn = "", "" // it is what HEAD holds
+	s.Integrated, s.IntegratedOn = "", "" // now it is what HEAD contains
 	s.Verified = slices.DeleteFunc(s.Verified, func(v VerifiedTask) bool { return again(v.Task) })
 	s.Blocked, s.GivenUp = slices.DeleteFunc(s.Blocked, ofTask), slices.DeleteFunc(s.GivenUp, ofTask)
 	s.Work = slices.DeleteFunc(s.Work, func(w Work) bool { return again(w.Task) })
@@ -335,7 +334,7 @@ func (s *State) resume(e *Event) {
 	s.Blocked = slices.DeleteFunc(s.Blocked, func(b BlockedTask) bool { return slices.Contains(e.Tasks, b.Task) })
 }
 
-// blockedAs is a blocked task; of one that an earlier loop blocked only its id is known.
+// blockedAs returns a blocked task; if an earlier loop blocked it, only the id is known.
 func (s *State) blockedAs(id string) BlockedTask {
 	if at := slices.IndexFunc(s.Blocked, func(b BlockedTask) bool { return b.Task == id }); at >= 0 {
 		return s.Blocked[at]
@@ -343,7 +342,7 @@ func (s *State) blockedAs(id string) BlockedTask {
 	return BlockedTask{Task: id}
 }
 
-// notRetried blocks the tasks again that were to be tried once more, where the run was refused before any attempt.
+// notRetried blocks the tasks again that were to be retried, if the run was rejected before any attempt.
 func (s *State) notRetried(e *Event) {
 	if Ending(e.Reason) != BaselineFails {
 		return
@@ -357,7 +356,7 @@ func (s *State) notRetried(e *Event) {
 }
 
 func (s *State) finishAttempt(e *Event) {
-	if e.Verdict != Verified { // else until its work is integrated
+	if e.Verdict != Verified { // otherwise when its work is integrated
 		defer delete(s.checked, keyOf(e))
 	}
 	if s.Open != nil && s.Open.Task == e.Task {
@@ -386,13 +385,13 @@ func (s *State) finishAttempt(e *Event) {
 		if e.Delivered != "" {
 			s.Delivered[e.Task] = e.Delivered
 		}
-	case Cancelled: // not an attempt
+	case Cancelled: // does not count
 		s.Interruptions[e.Task]++
 		s.Counted[e.Task]--
 		s.Iteration--
 		s.cutShort(e)
 		return
-	case Limited: // nor is this
+	case Limited: // nor does this
 		s.Counted[e.Task]--
 		s.Iteration--
 		s.cutShort(e)
@@ -401,7 +400,7 @@ func (s *State) finishAttempt(e *Event) {
 		if e.Detail != nil && e.Detail.End == EndRefused { // not the task's fault
 			s.Counted[e.Task]--
 		}
-		if e.Detail != nil && e.Detail.Transient() { // nor this, though it may have cost something
+		if e.Detail != nil && e.Detail.Transient() { // nor is this, though it may have cost something
 			s.Counted[e.Task]--
 			s.cutShort(e)
 			return
@@ -414,8 +413,7 @@ func (s *State) finishAttempt(e *Event) {
 	delete(s.CutShort, e.Task)
 }
 
-// integrate takes in what became of a verified result that was to be folded in: it is part of the state now, or the task is tried again on the
-// state as it is.
+// integrate applies the fate of a verified result: either it is now part of the state, or the task is retried on the state as it is.
 func (s *State) integrate(e *Event) {
 	s.Integrated, s.IntegratedOn = e.Tree, e.Commit
 	if e.Verdict == "" {
@@ -432,14 +430,14 @@ func (s *State) integrate(e *Event) {
 	s.bars[e.Task] = maps.Clone(s.Known)
 }
 
-// cutShort notes an attempt that does not count, but whose work is in the tree.
+// cutShort records an attempt that does not count but whose work is in the tree.
 func (s *State) cutShort(e *Event) {
 	if e.Detail != nil && e.Detail.Changed > 0 {
 		s.CutShort[e.Task] = s.failure(e)
 	}
 }
 
-// addUse counts an attempt with what it was run with.
+// addUse counts an attempt by what it ran with.
 func (s *State) addUse(d *Detail) {
 	if d == nil {
 		return
@@ -454,7 +452,7 @@ func (s *State) addUse(d *Detail) {
 
 func (s *State) close(e *Event, status string) {
 	s.change(e, status)
-	if status == "done" { // a task that is tried again later needs what failed for its spec
+	if status == "done" { // a later retry needs the failure for its spec
 		delete(s.Failures, e.Task)
 	}
 	delete(s.CutShort, e.Task)
@@ -472,8 +470,7 @@ func (s *State) change(e *Event, status string) {
 	s.changes = append(s.changes, statusChange{e.Task, status, e.Seq})
 }
 
-// TakeChanges returns the status changes since the last call that the events after seq made, the
-// last one for each task.
+// TakeChanges returns the status changes since the last call that events after seq made: the last one of each task.
 func (s *State) TakeChanges(seq int64) map[string]string {
 	out := make(map[string]string, len(s.changes))
 	for _, c := range s.changes {
@@ -485,15 +482,15 @@ func (s *State) TakeChanges(seq int64) map[string]string {
 	return out
 }
 
-// Failure is what an attempt that was not verified, or the integration of one that was, came to.
+// Failure is an attempt that was not verified, or that could not be integrated.
 type Failure struct {
 	Attempt          int
-	Round            int // of candidates; 0 for none
+	Round            int // of candidates; else 0
 	Verdict          Verdict
-	Unfit            bool // it was verified, and could not be integrated
+	Unfit            bool // verified, but not integrated
 	Reason, DiffStat string
-	Checks           []*Detail // of several named checks: those that were run
-	Result           *Detail   // nil where nothing was measured
+	Checks           []*Detail // of several named checks: those that ran
+	Result           *Detail   // nil if nothing was measured
 }
 
 func (s *State) failure(e *Event) Failure {
@@ -511,17 +508,17 @@ func (s *State) failure(e *Event) Failure {
 	return f
 }
 
-// BlockedTask is one that was given up.
+// BlockedTask is a task that was given up.
 type BlockedTask struct {
 	Task, Title string
 	Wave        int
 	Verdict     Verdict // of its last attempt
 	Reason      string
-	Question    string   // that its agent asked instead of doing it
+	Question    string   // what its agent asked instead of doing it
 	Denied      []string // what the sandbox refused its last attempt
 	Attempts    int
-	Ref         string    // where its work is kept
-	At          time.Time // zero where an earlier loop blocked it
+	Ref         string    // ref that keeps its work
+	At          time.Time // zero if an earlier loop blocked it
 }
 
 func blockedTask(e *Event) BlockedTask {
@@ -532,15 +529,15 @@ func blockedTask(e *Event) BlockedTask {
 	return b
 }
 
-// VerifiedTask is one whose work is verified: the trees before and after it.
+// VerifiedTask is a task with verified work: the trees before and after it.
 type VerifiedTask struct {
 	Task       string
 	Attempt    int
 	Wave       int
 	Base, Tree string
-	Head       string   // where HEAD stood before its first attempt
-	Ref        string   // that keeps it
-	Left       []string // files that only verifications made: no work
+	Head       string   // HEAD's commit before its first attempt
+	Ref        string   // ref that keeps it
+	Left       []string // files that only verifications made: not work
 }
 
 // WaveCommit is one commit of a loop.
@@ -553,12 +550,12 @@ type WaveCommit struct {
 
 // End is how a run ended.
 type End struct {
-	Ending  Ending // as the state file has it
+	Ending  Ending // as in the state file
 	Message string
-	Event   *Event // that says so; nil where a person rewound
+	Event   *Event // its event; nil after a rewind
 }
 
-// AgentUse counts the attempts with one backend and model. An attempt that its provider cut short is among them.
+// AgentUse counts the attempts with one backend and model, including those that the provider cut short.
 type AgentUse struct {
 	Backend  string `json:"backend"`
 	Model    string `json:"model,omitempty"`
@@ -568,19 +565,19 @@ type AgentUse struct {
 // Pass is a tree on which a verify command passed.
 type Pass struct {
 	Tree, Command string
-	Told          bool // what its tests came to was known
+	Told          bool // its test results were known
 }
 
-// Work is work of the run that is verified, or of a prompt loop: committed.
+// Work is verified work of the run or, in a prompt loop, committed work.
 type Work struct {
 	Task       string // "" for an iteration's
 	Iteration  int
 	Base, Tree string
-	Left       []string // of verifications: no work
+	Left       []string // made by verifications: not work
 	Committed  bool
 }
 
-// Undone is what was undone of an attempt, or of an iteration of a prompt loop: it may not do that.
+// Undone is what was undone after an attempt or an iteration, because it is forbidden.
 type Undone struct {
 	Task      string   `json:"task_id,omitempty"`
 	Iteration int      `json:"iteration,omitempty"`
@@ -588,10 +585,10 @@ type Undone struct {
 	Notes     []string `json:"notes"` // one line each
 }
 
-// maxUndone bounds the attempts whose undone actions are kept.
+// maxUndone limits the attempts whose undone actions are kept.
 const maxUndone = 50
 
-// undo records a warning that something was undone.
+// undo records a warning about something undone.
 func (s *State) undo(e *Event) {
 	n := len(s.Undone)
 	if n == 0 || s.Undone[n-1].Task != e.Task || s.Undone[n-1].Iteration != e.Iteration || s.Undone[n-1].Attempt != e.Attempt {
@@ -604,7 +601,7 @@ func (s *State) undo(e *Event) {
 	s.Undone[n-1].Notes = append(s.Undone[n-1].Notes, e.Message)
 }
 
-// Notice is what looks at an attempt that passed them say that a person should know.
+// Notice is what looks at a passed attempt want a person to know.
 type Notice struct {
 	Task      string   `json:"task_id,omitempty"`
 	Iteration int      `json:"iteration,omitempty"`
@@ -612,7 +609,7 @@ type Notice struct {
 	Notes     []string `json:"notes"` // one line each
 }
 
-// maxNotices bounds the attempts whose notices are kept.
+// maxNotices limits the attempts whose notices are kept.
 const maxNotices = 50
 
 func (s *State) notice(e *Event) {
@@ -638,7 +635,7 @@ func (s *State) noteLeavings(d *Detail) {
 	}
 }
 
-// Uncommitted names the tasks whose verified work no commit holds, in the order in which it was verified.
+// Uncommitted returns the tasks with uncommitted verified work, in the order of verification.
 func (s *State) Uncommitted() (ids []string) {
 	for _, v := range s.Verified {
 		ids = append(ids, v.Task)
@@ -646,6 +643,6 @@ func (s *State) Uncommitted() (ids []string) {
 	return ids
 }
 
-// Unfinished reports whether a dead loop left a tree that no event describes: an attempt under way,
-// or one given up whose work was not yet taken back.
+// Unfinished reports whether a dead loop left a tree that no event describes: with an open attempt, or with a given-up task's work that was not yet
+// taken back.
 func (s *State) Unfinished() bool { return s.Open != nil || s.Current != "" }

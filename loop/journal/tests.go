@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// Known is what is known of a check on the state that everything verified so far makes up: what failed before the first attempt, less what
-// passed since, and with the tests that were added.
+// Known is what is known about a check on all verified work so far: what failed before the first attempt, less what has passed since, plus added
+// tests.
 type Known struct {
 	Command string
-	Failed  bool // it did not pass before the first attempt, and has not since
-	Told    bool // what its tests came to is known
-	More    int  // tests that passed and are not named
+	Failed  bool // it did not pass before the first attempt, nor since
+	Told    bool // its test results are known
+	More    int  // passing tests without a name here
 
 	passes, fails map[string]bool
 }
@@ -23,7 +23,7 @@ func (k *Known) Passes() []string { return slices.Sorted(maps.Keys(k.passes)) }
 // Fails are the tests that fail.
 func (k *Known) Fails() []string { return slices.Sorted(maps.Keys(k.fails)) }
 
-// knownOf is a check before the first attempt.
+// knownOf is what a check before the first attempt tells.
 func knownOf(d *Detail) *Known {
 	k := &Known{Command: d.Command, Failed: !d.Passed, passes: map[string]bool{}, fails: map[string]bool{}}
 	if t := d.Tests; t != nil {
@@ -38,8 +38,8 @@ func knownOf(d *Detail) *Known {
 	return k
 }
 
-// after is what is known once a verified attempt is part of the state: what failed and passes now lowers the bar for all that come. was is what
-// was known where the attempt began. Nothing of k changes.
+// after returns what is known once a verified attempt is part of the state: what failed and now passes raises the bar for all later ones. was is what
+// was known when the attempt began. It does not change k.
 func (k *Known) after(d *Detail, was *Known) *Known {
 	next := *k
 	if !d.Standing {
@@ -67,17 +67,17 @@ func (k *Known) after(d *Detail, was *Known) *Known {
 	return &next
 }
 
-// Flaky is a check, or one of its tests, that failed and passed when it was run again.
+// Flaky is a check, or one of its tests, that failed and passed when run again.
 type Flaky struct {
 	Check string `json:"check,omitempty"` // "" for the only one
-	Test  string `json:"test,omitempty"`  // "" where it is not known which
+	Test  string `json:"test,omitempty"`  // "" if unknown
 	Times int    `json:"times"`
 }
 
-// Apart reports whether a check is one of no attempt's: before the first one, or on the state as a whole.
+// Apart reports whether a check belongs to no attempt: it ran before the first one, or on the whole state.
 func (d *Detail) Apart() bool { return d != nil && (d.Baseline || d.At != "") }
 
-// noteFlaky counts what failed and passed when it was run again.
+// noteFlaky counts what failed and passed when run again.
 func (s *State) noteFlaky(d *Detail) {
 	if !d.Passed || d.Tries < 2 {
 		return
@@ -99,14 +99,14 @@ func (s *State) noteFlaky(d *Detail) {
 	})
 }
 
-// Tally is what the runs of one of several checks came to.
+// Tally sums up the runs of one of several checks.
 type Tally struct {
 	Check   string  `json:"check"`
 	Runs    int     `json:"runs"`
 	Failed  int     `json:"failed"`
 	Flaky   int     `json:"flaky"`
 	Seconds float64 `json:"seconds"`
-	Fails   string  `json:"fails,omitempty"` // why it fails on the work as a whole, where it did so last
+	Fails   string  `json:"fails,omitempty"` // why its last run on the whole work failed, if it did
 }
 
 // tally counts a run of a named check.
@@ -133,7 +133,7 @@ func (s *State) tally(e *Event) {
 	}
 }
 
-// noteCheck takes in the end of a check: on a tree without unverified work at once, of an attempt once that is verified.
+// noteCheck applies the end of a check: at once if it ran on a tree without unverified work, else once the attempt is verified.
 func (s *State) noteCheck(e *Event) {
 	d := e.Detail
 	s.noteFlaky(d)
@@ -155,14 +155,14 @@ func (s *State) noteCheck(e *Event) {
 	}
 }
 
-// passAttempt takes in that an attempt is verified: its checks have passed on what it left.
+// passAttempt applies that an attempt is verified: its checks passed on what it left.
 func (s *State) passAttempt(e *Event) {
 	for name, d := range s.checked[keyOf(e)] {
 		s.Passes[name] = Pass{e.Tree, d.Command, d.Tests != nil}
 	}
 }
 
-// KnownAt is what was known of the checks where a task that is under way began: what others changed since is not in its tree.
+// KnownAt is what was known about the checks when a running task began: its tree lacks what others changed since.
 func (s *State) KnownAt(task string) map[string]*Known {
 	if at, ok := s.bars[task]; ok {
 		return at
@@ -170,7 +170,7 @@ func (s *State) KnownAt(task string) map[string]*Known {
 	return s.Known
 }
 
-// integrateTests takes in that the work of an attempt is part of the state now.
+// integrateTests applies that an attempt's work is now part of the state.
 func (s *State) integrateTests(e *Event) {
 	for name, d := range s.checked[keyOf(e)] {
 		if k := s.Known[name]; k != nil && k.Command == d.Command {
@@ -184,7 +184,7 @@ func (s *State) integrateTests(e *Event) {
 	delete(s.checked, keyOf(e))
 }
 
-// GradeOf is the grade of a verified attempt whose work may not be integrated yet.
+// GradeOf is the grade of a verified attempt, integrated or not.
 func (s *State) GradeOf(task string, number int) Grade {
 	for _, a := range slices.Backward(s.Ended) {
 		if a.Task == task && a.Number == number && a.Result != nil {
@@ -194,7 +194,7 @@ func (s *State) GradeOf(task string, number int) Grade {
 	return ""
 }
 
-// ModelOf is what the agent of an attempt under way was run with, "" where none was.
+// ModelOf is the model of a running attempt's agent, or "".
 func (s *State) ModelOf(task string, number int) string {
 	if a := s.Running[Key{Task: task, Number: number}]; a != nil && a.Agent != nil {
 		return a.Agent.Model

@@ -5,29 +5,29 @@ import (
 	"time"
 )
 
-// Waited is a time in which something waited.
+// Waited is a period in which something waited.
 type Waited struct {
 	For    WaitFor
-	Task   string // that waited; "" for a prompt loop, and for a loop that nobody ran
+	Task   string // the task that waited; "" for a prompt loop, and for a loop without a run
 	Since  time.Time
-	Ended  time.Time // zero: it has not
+	Ended  time.Time // zero: still waiting
 	Reason string
 }
 
-// WaitFor is what was waited for.
+// WaitFor is the reason for a wait.
 type WaitFor string
 
-// What a loop waits for, as its journal tells.
+// What a loop waits for.
 const (
-	WaitProvider WaitFor = "provider" // its quota, or that it works again
-	WaitPerson   WaitFor = "person"   // an answer, or that somebody resumes the loop
-	WaitRun      WaitFor = "run"      // a run that was killed or reached its limit, until another went on
+	WaitProvider WaitFor = "provider" // for quota, or for the provider to work again
+	WaitPerson   WaitFor = "person"   // for an answer, or for somebody to resume the loop
+	WaitRun      WaitFor = "run"      // for another run after one that was killed or reached its limit
 )
 
-// wait begins a wait.
+// wait starts a wait.
 func (s *State) wait(w Waited) { s.Waits = append(s.Waits, &w) }
 
-// waited ends the waits of a task; "" ends all of them.
+// waited ends a task's waits; "" ends all.
 func (s *State) waited(task string, at time.Time) {
 	for i := len(s.Waits) - 1; i >= s.waitsOver; i-- {
 		if w := s.Waits[i]; w.Ended.IsZero() && (task == "" || w.Task == task) {
@@ -39,7 +39,7 @@ func (s *State) waited(task string, at time.Time) {
 	}
 }
 
-// followWaits takes an event into account; before is when the one before it happened.
+// followWaits applies an event; before is the time of the previous one.
 func (s *State) followWaits(e *Event, before time.Time) {
 	switch e.Type {
 	case LimitWaiting:
@@ -68,10 +68,10 @@ func (s *State) followWaits(e *Event, before time.Time) {
 	}
 }
 
-// asks is the decision of a gate that a person has to answer.
+// asks is a gate's decision that a person has to answer.
 const asks Decision = "ask"
 
-// waitsFor is what a loop with this end waits for, if somebody resumes it.
+// waitsFor is what a loop with this ending waits for, if somebody resumes it.
 func (e Ending) waitsFor() WaitFor {
 	switch e {
 	case QuotaUsedUp, ProviderFails:

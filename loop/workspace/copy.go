@@ -18,22 +18,22 @@ import (
 	"descartes/internal/oscall"
 )
 
-// copies are the ignored files of the user's tree that each slot gets: credentials of a test, packages, build folders.
+// copies are the ignored files of the user's tree that each slot gets: test credentials, packages, build folders.
 type copies struct {
 	root  string
 	list  []copied
 	bytes int64
 	limit int64
-	large []copied // what passes the limit
+	large []copied // over the limit
 }
 
-// copied is one of the paths that git lists: a file, or a folder that is ignored as a whole.
+// copied is a path listed by git: a file, or a folder that is ignored as a whole.
 type copied struct {
-	path string // slashes, no final one
+	path string // with slashes, none at the end
 	size int64
 }
 
-// planCopies measures what git ignores, smallest first, up to the limit: half of a folder would be worse than none.
+// planCopies measures what git ignores and takes the smallest first, up to the limit: half a folder would be worse than none.
 func planCopies(ctx context.Context, root string, list []string, limit int64) (*copies, error) {
 	c := &copies{root: root, limit: limit}
 	var all []copied
@@ -41,7 +41,7 @@ func planCopies(ctx context.Context, root string, list []string, limit int64) (*
 		x := copied{path: strings.TrimSuffix(path, "/")}
 		err := filepath.WalkDir(filepath.Join(root, x.path), func(p string, e fs.DirEntry, err error) error {
 			if err != nil || !e.Type().IsRegular() {
-				return context.Cause(ctx) // what cannot be read is named when it is copied
+				return context.Cause(ctx) // unreadable files are reported when they are copied
 			}
 			if fi, err := e.Info(); err == nil {
 				x.size += fi.Size()
@@ -65,7 +65,7 @@ func planCopies(ctx context.Context, root string, list []string, limit int64) (*
 	return c, nil
 }
 
-// into copies the files into a slot. A disk without room is an error.
+// into copies the files into a slot. A full disk is an error.
 func (c *copies) into(ctx context.Context, tree string) (*copier, error) {
 	from, err := os.OpenRoot(c.root)
 	if err != nil {
@@ -92,16 +92,16 @@ func (c *copies) into(ctx context.Context, tree string) (*copier, error) {
 	return w, nil
 }
 
-// copier copies into one slot. No link is followed on either side.
+// copier copies into one slot. It follows no link on either side.
 type copier struct {
 	*copies
 	from, to *os.Root
 	bad      []string // what could not be copied, with the reason
-	out      []string // links that lead out of the project
-	shared   bool     // the file system copies without taking room
+	out      []string // links out of the project
+	shared   bool     // the file system copies without using space
 }
 
-// notes tell what slots do not have, in lines.
+// notes say what slots lack, in lines.
 func (w *copier) notes() (lines []string) {
 	var large []string
 	for _, x := range w.large {
@@ -118,7 +118,7 @@ func (w *copier) notes() (lines []string) {
 	return lines
 }
 
-// copy copies a file or a folder. What is there already stays.
+// copy copies a file or a folder, but never overwrites.
 func (w *copier) copy(ctx context.Context, path string) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -219,7 +219,7 @@ func (w *copier) file(path string, fi fs.FileInfo) (err error) {
 	return w.to.Chtimes(path, time.Time{}, fi.ModTime()) // build tools compare times
 }
 
-// link copies a link. One to a place in the project leads to the same place in the slot, any other where it leads from the project.
+// link copies a link. A link within the project points to the same place in the slot, any other keeps its target.
 func (w *copier) link(path string) error {
 	to, err := w.from.Readlink(path)
 	if err != nil {

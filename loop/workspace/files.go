@@ -15,14 +15,14 @@ import (
 	"descartes/internal/plainfile"
 )
 
-// maxFile bounds, in bytes, a file that is remembered.
+// maxFile limits, in bytes, a remembered file.
 const maxFile = 64 << 20
 
-// Look is what the file system says of the file at a path: of a link, of the link and of what it leads to.
+// Look is what the file system says about a path: about a link, both the link and its target.
 type Look struct {
 	Path       string
-	to         string      // what it is a link to, word for word; "" for no link
-	link, file os.FileInfo // nil: there is none
+	to         string      // the link's text; "" if it is no link
+	link, file os.FileInfo // nil: it does not exist
 }
 
 // LookAt looks at a path.
@@ -34,7 +34,7 @@ func LookAt(path string) Look {
 	return k
 }
 
-// Same reports whether the path still is what it was.
+// Same reports whether the path is unchanged.
 func (k Look) Same() bool {
 	now := LookAt(k.Path)
 	return k.to == now.to && unchangedInfo(k.link, now.link) && unchangedInfo(k.file, now.file)
@@ -47,14 +47,14 @@ func unchangedInfo(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && a.Mode() == b.Mode()
 }
 
-// File is a file that no attempt may change as it was before one, and what is needed to put it back.
+// File is a file that attempts must not change, as it was before one, with what is needed to restore it.
 type File struct {
 	Look
 	Real string // path without links
 	Data []byte
 }
 
-// readFile remembers the file at a path, or that there is none.
+// readFile remembers the file at a path, or that it does not exist.
 func readFile(root, path string) (k File, err error) {
 	k.Look, k.Real = LookAt(path), path
 	if k.link == nil {
@@ -67,8 +67,7 @@ func readFile(root, path string) (k File, err error) {
 	return k, err
 }
 
-// changed says what became of the file since, in a verb and what comes after the path, and returns its text, nil where it has none
-// that may be read.
+// changed says what happened to the file since, as a verb and words after the path, and returns its text, nil if it is gone or unreadable.
 func (k File) changed(root string) (verb, after string, now []byte) {
 	is := LookAt(k.Path)
 	if is.link == nil {
@@ -87,7 +86,7 @@ func (k File) changed(root string) (verb, after string, now []byte) {
 	return "changed", "", now
 }
 
-// restore replaces whatever is there by the file. It follows no link that did not exist before.
+// restore replaces whatever is there with the file. It follows no link that did not exist before.
 func (k File) restore(fsys atomicfile.FS) error {
 	if k.link == nil {
 		return os.RemoveAll(k.Path)
@@ -125,7 +124,7 @@ func (k File) restore(fsys atomicfile.FS) error {
 	return os.Symlink(k.to, k.Path)
 }
 
-// clearWay removes what is in the place of a folder, or of one above it: a link too, since dir had none in it.
+// clearWay removes what is in place of a folder, or of one above it: links too, since dir had none.
 func clearWay(dir string) error {
 	for at, rest := "", dir; rest != ""; {
 		name, more, _ := strings.Cut(strings.TrimPrefix(rest, string(filepath.Separator)), string(filepath.Separator))
@@ -144,17 +143,16 @@ func clearWay(dir string) error {
 	return nil
 }
 
-// Files are files that no attempt may change: the settings, which name commands, and lists that would be read in place of the
-// loop's own.
+// Files are files that attempts must not change: the settings, which name commands, and lists that would be read instead of the loop's own.
 type Files struct {
 	root  string
 	files []File
 }
 
-// NewFiles are the given files of the project at root.
+// NewFiles returns the given files of the project at root.
 func NewFiles(root string, files ...File) *Files { return &Files{root: root, files: files} }
 
-// remember takes the files at paths as they are now. What cannot be read is none of ours.
+// remember reads the files at paths. It skips unreadable ones.
 func (g *Files) remember(paths []string) {
 	var now []File
 	for _, path := range paths {
@@ -170,8 +168,7 @@ func (g *Files) remember(paths []string) {
 	g.files = now
 }
 
-// PutBack restores what was changed and says so; what was made of it is kept in the folder aside. who is the part of an attempt
-// that did it.
+// PutBack restores changed files and reports them; changed versions are kept in the folder aside. who is the part of an attempt that changed them.
 func (g *Files) PutBack(fsys atomicfile.FS, who, aside string) (notes []string, err error) {
 	for i, k := range g.files {
 		if k.Same() {

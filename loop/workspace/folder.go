@@ -8,7 +8,7 @@ import (
 	"descartes/internal/atomicfile"
 )
 
-// Folder is a folder without git: only the project's settings are looked after.
+// Folder is a folder without git: only the project's settings are protected.
 type Folder struct {
 	dir   string
 	fs    atomicfile.FS
@@ -17,7 +17,7 @@ type Folder struct {
 	aside string
 }
 
-// NewFolder is the workspace of attempts that run in dir, in the project at root; fixed are the files that none may change.
+// NewFolder is a workspace for attempts in dir, in the project at root; they must not change the fixed files.
 func NewFolder(fs atomicfile.FS, root, dir string, fixed []string) *Folder {
 	return &Folder{dir: dir, fs: fs, paths: fixed, fixed: NewFiles(root)}
 }
@@ -25,10 +25,10 @@ func NewFolder(fs atomicfile.FS, root, dir string, fixed []string) *Folder {
 // Dir is where commands run.
 func (f *Folder) Dir() string { return f.dir }
 
-// Files is the same.
+// Files is Dir.
 func (f *Folder) Files() string { return f.dir }
 
-// Prepare remembers the files that no attempt may change.
+// Prepare remembers the fixed files.
 func (f *Folder) Prepare(_ context.Context, s Start) (Stand, error) {
 	f.aside = s.Aside
 	f.fixed.remember(f.paths)

@@ -10,13 +10,11 @@ import (
 	"descartes/gitops"
 )
 
-// Leavings are files that only the verify command made and that git does not ignore: a binary, a report, a cache. They
-// stay where they are, are in no commit, and are nobody's work. The lock files of package managers are work: a build
-// that brings one up to date does so for the project.
+// Leavings are files that only the verify command made and that git does not ignore: a binary, a report, a cache. They stay where they are,
+// uncommitted, and are nobody's work. Lock files of package managers are work: a build that updates one does so for the project.
 
-// leavings are those of one verification: before is the tree before the attempt, agent that at the end of its agent,
-// after that at the end of the verification. known are those of earlier ones; taken are those of them that the agent
-// made its own.
+// leavings returns those of one verification: before is the tree before the attempt, agent the one at its agent's end, after the one after the
+// verification. known are the earlier ones; taken are those of them that the agent made its own.
 func leavings(ctx context.Context, repo *gitops.Repo, before, agent, after gitops.Tree, known []string) (left, taken []string, work []gitops.Change, err error) {
 	changed, err := repo.Changed(ctx, agent, after)
 	if err != nil {
@@ -55,8 +53,7 @@ func leavings(ctx context.Context, repo *gitops.Repo, before, agent, after gitop
 	return left, taken, work, nil
 }
 
-// uncovered are the files that were there before the attempt, ignored by git, and show as added by it. Files of folders
-// that it moved are old too, and none of these.
+// uncovered returns files from before the attempt that git ignored and that now look like additions, except in folders that the attempt moved.
 func uncovered(repo *gitops.Repo, changed []gitops.Change, began time.Time) []string {
 	var added []string
 	gone := map[string]bool{}
@@ -71,7 +68,7 @@ func uncovered(repo *gitops.Repo, changed []gitops.Change, began time.Time) []st
 	return slices.DeleteFunc(repo.OlderThan(added, began), func(p string) bool { return gone[path.Base(p)] })
 }
 
-// pathSet are those of changes that are wanted; nil wants all.
+// pathSet returns the paths of the wanted changes; nil wants all.
 func pathSet(changes []gitops.Change, want func(gitops.Change) bool) map[string]bool {
 	out := map[string]bool{}
 	for _, c := range changes {
@@ -82,7 +79,7 @@ func pathSet(changes []gitops.Change, want func(gitops.Change) bool) map[string]
 	return out
 }
 
-// Untracked are those of the paths that HEAD does not have and the tree has.
+// Untracked returns the paths that the tree has and HEAD lacks.
 func Untracked(ctx context.Context, repo *gitops.Repo, tree gitops.Tree, candidates []string) (out []string, err error) {
 	if len(candidates) == 0 {
 		return nil, nil
@@ -104,13 +101,12 @@ func Untracked(ctx context.Context, repo *gitops.Repo, tree gitops.Tree, candida
 	return out, nil
 }
 
-// without leaves out of a list what another has.
+// without returns list minus the elements of out.
 func without(list, out []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(p string) bool { return slices.Contains(out, p) })
 }
 
-// lockFile reports whether a file is one in which a package manager writes down the versions that it chose: a build
-// that brings it up to date does so for the project.
+// lockFile reports whether a package manager records chosen versions in the file: a build that updates it does so for the project.
 func lockFile(path string) bool {
 	switch filepath.Base(path) {
 	case "go.sum", "go.work.sum", "Cargo.lock", "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock", "bun.lockb", "deno.lock",

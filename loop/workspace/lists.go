@@ -11,11 +11,10 @@ import (
 	"descartes/internal/plainfile"
 )
 
-// lists are the task lists beside the loop's own. They are no part of its work: whoever changes them meanwhile keeps the change, and no
-// commit of the loop holds it.
+// lists are the other task lists. They are not part of the loop's work: whoever changes them keeps the change, and no commit of the loop contains it.
 type lists struct {
 	root  string
-	own   func(path string) bool // the loop's own list; nil: nobody looks at any
+	own   func(path string) bool // reports the loop's own list; nil: lists are not watched
 	files map[string]otherList   // by path
 }
 
@@ -25,10 +24,10 @@ type otherList struct {
 	data []byte
 }
 
-// maxList bounds, in bytes, the lists of other tags that are remembered.
+// maxList limits, in bytes, the remembered lists of other tags.
 const maxList = 16 << 20
 
-// remember reads the lists, those that changed since the last time.
+// remember reads the lists that changed since the last call.
 func (l *lists) remember() {
 	if l.own == nil {
 		return
@@ -61,8 +60,8 @@ func (l *lists) read(path string) (one otherList, ok bool) {
 	return one, err == nil
 }
 
-// missing says which of the lists were deleted or changed by that part of an attempt, and keeps their text in the folder aside: the
-// attempt may have thrown away what nobody had committed.
+// missing reports the lists that this part of an attempt deleted or changed, and keeps their old text in the folder aside: it may have been
+// uncommitted.
 func (l *lists) missing(who, aside string) (notes []string, err error) {
 	var gone, changed []string
 	aside = filepath.Join(aside, who)

@@ -23,35 +23,35 @@ import (
 	"descartes/internal/crash"
 )
 
-// PoolOptions say how a project's slots are made.
+// PoolOptions say how to make a project's slots.
 type PoolOptions struct {
 	Repo    *gitops.Repo
 	FS      atomicfile.FS
-	Root    string   // the project's folder, with .descartes in it
+	Root    string   // the project's folder, which contains .descartes
 	Dir     string   // where commands would run in the user's tree
-	Fixed   []string // files of the project that no attempt may change
-	Shown   bool     // a sandbox shows the slot in the place of the project
-	Fresh   bool     // ignored files do not outlast an attempt
-	MaxCopy int64    // bytes of ignored files that are copied into a slot; 0 copies none
+	Fixed   []string // files of the project that attempts must not change
+	Shown   bool     // a sandbox mounts the slot at the project's path
+	Fresh   bool     // remove ignored files after each attempt
+	MaxCopy int64    // bytes of ignored files to copy into a slot; 0 copies none
 
-	Setup string                                   // command that is run once in each slot, and again when a lock file changed; "" is none
+	Setup string                                   // command to run once in each slot, and again when a lock file changed
 	Run   func(ctx context.Context, s *Slot) error // runs it
-	Free  func(dir string) (int64, error)          // bytes that may be written on the disk of a folder
+	Free  func(dir string) (int64, error)          // free bytes on a folder's disk
 }
 
-// Pool makes the slots of a project, below .descartes/pool, and hands them out. A slot is made once and stays for later runs. Several loops
-// may take slots of one project: each slot has a lock. Safe for concurrent use.
+// Pool makes a project's slots below .descartes/pool and hands them out. A slot is made once and stays for later runs. Several loops may use slots of
+// one project: each slot has a lock. Safe for concurrent use.
 type Pool struct {
 	opt PoolOptions
 
 	mu      sync.Mutex
 	planned *copies // nil until the first slot is made
 	said    bool    // what is not copied was reported
-	shares  bool    // the file system copies without taking room
+	shares  bool    // the file system copies without using space
 	notes   []string
 }
 
-// NewPool makes nothing yet.
+// NewPool returns a pool without making slots.
 func NewPool(o PoolOptions) *Pool { return &Pool{opt: o} }
 
 // RoomError says that the disk has no room for a slot.
@@ -64,17 +64,17 @@ func (e *RoomError) Error() string {
 	return fmt.Sprintf("a slot needs about %s, and only %s are free on the disk of %s", size(e.Need), size(e.Free), e.Dir)
 }
 
-// PoolDir is where the slots of a project lie.
+// PoolDir contains a project's slots.
 func PoolDir(root string) string { return filepath.Join(root, ".descartes", "pool") }
 
-// Objects is the path by which the .git of each slot reaches the repository's objects.
+// Objects is the path through which the .git of each slot reaches the repository's objects.
 func Objects(root string) string { return filepath.Join(root, ".descartes", "objects") }
 
 func (p *Pool) dir(number int) string {
 	return filepath.Join(PoolDir(p.opt.Root), strconv.Itoa(number))
 }
 
-// lockSlot locks a slot; nil where somebody else has it. The lock file is never removed, so that two never hold different ones.
+// lockSlot locks a slot; nil if another process has it. The lock file is never removed, so that two processes cannot lock different files.
 func lockSlot(root string, number int) (*flock.Flock, error) {
 	path := filepath.Join(PoolDir(root), strconv.Itoa(number)+".lock")
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -88,25 +88,25 @@ func lockSlot(root string, number int) (*flock.Flock, error) {
 	return f, nil
 }
 
-// Take gives the caller its own slot: one with a number, or with 0 the first free one. nil: somebody else has that
-// number. Its first Prepare makes a slot that does not exist yet.
+// Take gives the caller a slot: the one with a number, or with 0 the first free one. It returns nil if that number is taken. Its first Prepare makes
+// the slot if it does not exist.
 func (p *Pool) Take(ctx context.Context, number int) (*Slot, error) {
 	return p.take(ctx, max(1, number), number > 0)
 }
 
-// firstLab is the number of the first slot in which no attempt ever works: what is run there may leave what no agent is to see.
+// firstLab is the number of the first slot that attempts never use: what runs there may leave what no agent may see.
 const firstLab = 1001
 
-// TakeLab gives the caller a slot for itself in which no attempt ever works.
+// TakeLab gives the caller a slot that attempts never use.
 func (p *Pool) TakeLab(ctx context.Context) (*Slot, error) { return p.take(ctx, firstLab, false) }
 
-// firstHeld is the number of the first slot in which nothing but held-out checks are run.
+// firstHeld is the number of the first slot that only runs held-out checks.
 const firstHeld = 2001
 
-// TakeHeld gives the caller a slot for itself in which nothing but held-out checks are run.
+// TakeHeld gives the caller a slot that only runs held-out checks.
 func (p *Pool) TakeHeld(ctx context.Context) (*Slot, error) { return p.take(ctx, firstHeld, false) }
 
-// take gives the first slot from a number on that nobody has, or only that one.
+// take takes the first free slot from a number on, or only that one.
 func (p *Pool) take(ctx context.Context, from int, only bool) (*Slot, error) {
 	for n := from; ; n++ {
 		lock, err := lockSlot(p.opt.Root, n)
@@ -127,7 +127,7 @@ func (p *Pool) take(ctx context.Context, from int, only bool) (*Slot, error) {
 	}
 }
 
-// Notes are what a person should know of the slots that were made since they were asked for last, in lines.
+// Notes returns what a person should know about the slots made since the last call, in lines.
 func (p *Pool) Notes() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -136,9 +136,9 @@ func (p *Pool) Notes() []string {
 	return notes
 }
 
-// slotState is what is known of a slot between runs.
+// slotState is what is recorded about a slot between runs.
 type slotState struct {
-	Furnished bool   `json:"furnished"`       // the ignored files are there
+	Furnished bool   `json:"furnished"`       // it has the ignored files
 	Setup     string `json:"setup,omitempty"` // what the set-up command was run for
 }
 
@@ -146,7 +146,7 @@ func (p *Pool) stateFile(s *Slot) string { return filepath.Join(p.dir(s.Number),
 
 func (p *Pool) state(s *Slot) (st slotState) {
 	if b, err := os.ReadFile(p.stateFile(s)); err == nil {
-		_ = json.Unmarshal(b, &st) // a torn file says nothing
+		_ = json.Unmarshal(b, &st) // a torn file counts as empty
 	}
 	return st
 }
@@ -159,7 +159,7 @@ func (p *Pool) setState(s *Slot, st slotState) error {
 	return os.WriteFile(p.stateFile(s), append(b, '\n'), 0o644)
 }
 
-// open opens the slot's folder. One that was being made when its run was killed is removed first.
+// open opens the slot's folder. One that a killed run was making is removed first.
 func (p *Pool) open(ctx context.Context, s *Slot) error {
 	if _, err := os.Lstat(p.dir(s.Number)); err == nil && !p.state(s).Furnished {
 		if err := RemoveAll(p.dir(s.Number)); err != nil {
@@ -176,17 +176,16 @@ func (p *Pool) open(ctx context.Context, s *Slot) error {
 	return err
 }
 
-// remake removes a slot and opens it anew, empty.
+// remake removes a slot and opens an empty one.
 func (p *Pool) remake(ctx context.Context, s *Slot) error {
-	_ = s.git.Close() // whatever it still holds is removed
+	_ = s.git.Close() // its files are removed anyway
 	if err := RemoveAll(p.dir(s.Number)); err != nil {
 		return err
 	}
 	return p.open(ctx, s)
 }
 
-// fixed are the files that no attempt may change, with their places in the slot. A sandbox that shows the slot keeps
-// them itself.
+// fixed returns the files that attempts must not change, as paths in the slot. A sandbox that mounts the slot protects them itself.
 func (p *Pool) fixed(s *Slot) (paths []string) {
 	if p.opt.Shown {
 		return nil
@@ -197,7 +196,7 @@ func (p *Pool) fixed(s *Slot) (paths []string) {
 	return paths
 }
 
-// furnish brings the ignored files into a slot that is new, and runs the set-up command where that is due.
+// furnish copies the ignored files into a new slot, and runs the set-up command if it is due.
 func (p *Pool) furnish(ctx context.Context, s *Slot) error {
 	st := p.state(s)
 	if !st.Furnished {
@@ -227,12 +226,12 @@ func (p *Pool) furnish(ctx context.Context, s *Slot) error {
 	return nil
 }
 
-// lockFiles name, exactly, what package managers fix versions in: a new one asks for a set-up.
+// lockFiles are the exact names of files in which package managers pin versions: a new one needs a set-up.
 var lockFiles = []string{"go.sum", "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock", "bun.lockb", "deno.lock", "Cargo.lock",
 	"poetry.lock", "uv.lock", "pdm.lock", "Pipfile.lock", "requirements.txt", "Gemfile.lock", "composer.lock", "mix.lock", "gradle.lockfile", "packages.lock.json",
 	"pubspec.lock", "Podfile.lock", "Package.resolved", "flake.lock", ".gitmodules"}
 
-// setupKey says what a set-up is for: the command, and the lock files as the slot has them.
+// setupKey identifies a set-up: the command, and the lock files in the slot.
 func (p *Pool) setupKey(s *Slot) (string, error) {
 	_, blobs, err := s.git.Tracked(lockFiles)
 	if err != nil {
@@ -272,7 +271,7 @@ func (p *Pool) copyInto(ctx context.Context, s *Slot) error {
 	return nil
 }
 
-// plan finds out, once, what is copied.
+// plan decides, once, what to copy.
 func (p *Pool) plan(ctx context.Context) (*copies, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -287,11 +286,10 @@ func (p *Pool) plan(ctx context.Context) (*copies, error) {
 	return p.planned, err
 }
 
-// spare is what stays free on a disk on which slots are made.
+// spare is what must stay free on a disk with slots.
 const spare = 64 << 20
 
-// Room returns a *RoomError if the disk has no room for so many slots, and for a lab's, not counting those that
-// exist.
+// Room returns a *RoomError if the disk has no room for that many slots, and for a lab's if lab is set, not counting existing ones.
 func (p *Pool) Room(ctx context.Context, slots int, lab bool) error {
 	missing := 0
 	if lab && !p.state(&Slot{Number: firstLab}).Furnished {
@@ -307,7 +305,7 @@ func (p *Pool) Room(ctx context.Context, slots int, lab bool) error {
 	}
 	free, err := p.opt.Free(p.opt.Root)
 	if err != nil {
-		return nil // a file system that does not tell is let be
+		return nil // the file system does not report it
 	}
 	c, err := p.plan(ctx)
 	if err != nil {
@@ -326,7 +324,7 @@ func (p *Pool) Room(ctx context.Context, slots int, lab bool) error {
 	return nil
 }
 
-// RemoveAll removes a folder, also where folders in it are closed to their owner.
+// RemoveAll removes a folder, even if folders in it deny access to their owner.
 func RemoveAll(dir string) error {
 	err := os.RemoveAll(dir)
 	if err == nil {
@@ -341,7 +339,7 @@ func RemoveAll(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// size is a number of bytes for people.
+// size formats a number of bytes for people.
 func size(n int64) string {
 	units := []string{"bytes", "KiB", "MiB", "GiB", "TiB"}
 	v, u := float64(n), 0
@@ -364,7 +362,7 @@ func Slots(root string) (out []SlotInfo) {
 		if b, err := os.ReadFile(filepath.Join(i.Dir, "slot.json")); err == nil {
 			i.Whole = json.Unmarshal(b, &st) == nil && st.Furnished
 		}
-		for _, name := range []string{"slot.json", "git/HEAD", "git/index"} { // written by each Prepare
+		for _, name := range []string{"slot.json", "git/HEAD", "git/index"} { // each Prepare writes these
 			if fi, err := os.Lstat(filepath.Join(i.Dir, name)); err == nil && fi.ModTime().After(i.Last) {
 				i.Last = fi.ModTime()
 			}
@@ -379,16 +377,16 @@ func Slots(root string) (out []SlotInfo) {
 	return out
 }
 
-// SlotInfo is what is known of a slot from outside.
+// SlotInfo describes a slot from outside.
 type SlotInfo struct {
 	Number int
 	Dir    string
-	Busy   bool // somebody has it
-	Whole  bool // it was made to the end
+	Busy   bool // a process has it
+	Whole  bool // it was completely made
 	Last   time.Time
 }
 
-// RemoveSlot removes a slot; false where somebody has it. Its lock file stays.
+// RemoveSlot removes a slot, but not its lock file; false if a process has it.
 func RemoveSlot(root string, number int) (bool, error) {
 	lock, err := lockSlot(root, number)
 	if err != nil || lock == nil {

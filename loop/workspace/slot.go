@@ -14,8 +14,8 @@ import (
 	"descartes/gitops"
 )
 
-// Slot is a working copy of the project in which one attempt runs at a time. The user's tree and .git are nobody's concern there: what an
-// attempt does to its own is undone by the next Prepare. It is Pool's to make and to give back.
+// Slot is a working copy of the project for one attempt at a time. It is separate from the user's tree and .git: the next Prepare undoes what an
+// attempt did to its own. Pool makes it and takes it back.
 type Slot struct {
 	Number int
 
@@ -28,15 +28,15 @@ type Slot struct {
 	start  Start
 	began  time.Time
 	pinned string // commit that the attempt starts from
-	state  string // how the slot was set up last
+	state  string // how the slot was last set up
 
-	commits string // tip of the commits that the agent made itself
-	bare    bool   // its .git was destroyed, and that was reported
+	commits string // tip of the agent's own commits
+	bare    bool   // its .git was destroyed, which was reported
 	lost    string // see Result
 	fixed   *Files
 }
 
-// Dir is where commands run. Where a sandbox shows the slot in the place of the project that is the project's own folder.
+// Dir is where commands run: the project's own folder, if a sandbox mounts the slot there.
 func (s *Slot) Dir() string {
 	if s.pool.opt.Shown {
 		return s.pool.opt.Dir
@@ -47,7 +47,7 @@ func (s *Slot) Dir() string {
 // Files is where the files of Dir really are.
 func (s *Slot) Files() string { return s.Host(s.pool.opt.Dir) }
 
-// Host is where a file of the project is in the slot.
+// Host is the path of a project's file in the slot.
 func (s *Slot) Host(path string) string {
 	rel, err := filepath.Rel(s.pool.opt.Repo.Root(), path)
 	if err != nil || rel == ".." || strings.HasPrefix(rel, "../") {
@@ -59,8 +59,8 @@ func (s *Slot) Host(path string) string {
 // Tree is the top of the working copy.
 func (s *Slot) Tree() string { return s.git.Tree() }
 
-// Env is what commands need besides where no sandbox shows the slot in the place of the project: git in it must not find the user's
-// repository, whatever became of the slot's own.
+// Env is extra environment for commands if no sandbox mounts the slot at the project's path: it keeps git from finding the user's repository,
+// whatever happened to the slot's own.
 func (s *Slot) Env() []string {
 	if s.pool.opt.Shown {
 		return nil
@@ -68,16 +68,16 @@ func (s *Slot) Env() []string {
 	return []string{"GIT_CEILING_DIRECTORIES=" + filepath.Dir(s.git.Tree())}
 }
 
-// Repo is the slot's working tree, with the objects and refs of the user's repository.
+// Repo is the slot's working tree with the user's objects and refs.
 func (s *Slot) Repo() *gitops.Repo { return s.git.Repo }
 
-// ref names the refs by which a slot keeps what it holds from being pruned.
+// ref is a ref that protects the slot's objects from pruning.
 func (s *Slot) ref(what string) string {
 	return fmt.Sprintf("refs/descartes/pool/%d/%s", s.Number, what)
 }
 
-// Prepare brings the slot to the state that an attempt starts from: its branch is the user's, its commit one of Base, its files those of
-// Before. A slot that cannot be brought there is made anew. One whose attempt is resumed is left as it is.
+// Prepare sets up the slot for an attempt: the user's branch, a commit with the tree Base, the files of Before. A slot that cannot be set up is made
+// again. If its attempt is resumed the slot stays as it is.
 func (s *Slot) Prepare(ctx context.Context, start Start) (stand Stand, err error) {
 	s.start, s.commits, s.bare, s.lost, s.seen = start, "", false, "", Result{}
 	head, err := s.pool.opt.Repo.Head(ctx)
@@ -109,7 +109,7 @@ func (s *Slot) Prepare(ctx context.Context, start Start) (stand Stand, err error
 	return Stand{Tree: s.start.Before, Head: head}, nil
 }
 
-// aim completes what the attempt starts from, and pins its commit.
+// aim completes the start of the attempt, and pins its commit.
 func (s *Slot) aim(ctx context.Context, head *gitops.Head) (err error) {
 	if s.start.Base == "" {
 		if s.start.Base, err = s.pool.opt.Repo.HeadTree(ctx); err != nil {
@@ -125,7 +125,7 @@ func (s *Slot) aim(ctx context.Context, head *gitops.Head) (err error) {
 	return nil
 }
 
-// Aim is Prepare for an attempt that another machine makes: what it starts from is pinned here, and no file of the slot changes.
+// Aim is Prepare for an attempt on another machine: it pins the start here and changes no file of the slot.
 func (s *Slot) Aim(ctx context.Context, start Start) (Stand, error) {
 	s.start = start
 	head, err := s.pool.opt.Repo.Head(ctx)
@@ -138,7 +138,7 @@ func (s *Slot) Aim(ctx context.Context, start Start) (Stand, error) {
 	return Stand{Tree: s.start.Before, Head: head}, nil
 }
 
-// bring makes the slot's files those of Before, and its branch's commit that of head.
+// bring gives the slot the files of Before, and its branch the commit of head.
 func (s *Slot) bring(ctx context.Context, head gitops.Head) error {
 	s.head = head
 	err := s.git.Prepare(ctx, head, s.start.Before, s.pool.opt.Fresh)
@@ -158,7 +158,7 @@ func (s *Slot) bring(ctx context.Context, head gitops.Head) error {
 	return nil
 }
 
-// commit is a commit of the base, pinned by a ref: HEAD itself where it holds that tree.
+// commit returns a commit of the base, pinned by a ref: HEAD itself if it has that tree.
 func (s *Slot) commit(ctx context.Context, head string) (string, error) {
 	repo := s.pool.opt.Repo
 	tree, err := repo.CommitTree(head)
@@ -182,11 +182,11 @@ func (s *Slot) commit(ctx context.Context, head string) (string, error) {
 	return s.pinned, err
 }
 
-// Running does nothing: what an attempt does to its settings runs for nobody else.
+// Running does nothing: an attempt's changes to its settings affect nobody else.
 func (s *Slot) Running() {}
 
-// Repair collects the commits that the attempt made itself, and restores the files that it may not change. A slot
-// that somebody deleted is made again at once, and the attempt has no result.
+// Repair collects the attempt's own commits, and restores the files that it must not change. A deleted slot is made again at once, and the attempt
+// has no result.
 func (s *Slot) Repair(ctx context.Context, who string) ([]string, error) {
 	if !s.git.There() {
 		s.lost = fmt.Sprintf("slot %d was deleted during the %s, with what it had written there", s.Number, who)
@@ -212,7 +212,7 @@ func (s *Slot) Repair(ctx context.Context, who string) ([]string, error) {
 	return notes, nil
 }
 
-// from is the tree that an attempt's work is measured against.
+// from is the tree with which an attempt's work is compared.
 func (s *Slot) from() gitops.Tree {
 	if s.start.Whole {
 		return s.start.Base
@@ -220,7 +220,7 @@ func (s *Slot) from() gitops.Tree {
 	return s.start.Before
 }
 
-// Look takes the snapshot when the agent has ended: what verification finds.
+// Look takes the snapshot at the agent's end, before verification.
 func (s *Slot) Look(ctx context.Context) (Result, error) {
 	r := Result{Before: s.from(), Lost: s.lost}
 	if err := s.look(ctx, &r); err != nil {
@@ -246,7 +246,7 @@ func (s *Slot) look(ctx context.Context, r *Result) (err error) {
 	return nil
 }
 
-// Result is what the attempt left in the end. verified says that commands ran after the agent: what they made that is new is no work.
+// Result is what the attempt left in the end. verified says that commands ran after the agent: new files of theirs are not work.
 func (s *Slot) Result(ctx context.Context, verified bool) (Result, error) {
 	r := s.seen
 	r.Lost = s.lost
@@ -274,7 +274,7 @@ func (s *Slot) Restore(_ context.Context, to gitops.Tree, _ time.Time) (Restored
 // Stale does nothing: nobody else works in a slot.
 func (s *Slot) Stale() {}
 
-// Close gives the slot back. Where an attempt is left open it stays as it is for the run that resumes it.
+// Close releases the slot. With an open attempt it stays as it is for the run that resumes it.
 func (s *Slot) Close(bool) error {
 	if s.lock == nil {
 		return nil

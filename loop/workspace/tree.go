@@ -23,50 +23,49 @@ type Options struct {
 	FS       atomicfile.FS
 	Root     string                 // of the project
 	Dir      string                 // where commands run
-	Settings string                 // keeps git's configuration and hooks during an attempt, for the run after one that is killed
-	Fixed    []string               // files that no attempt may change
-	OwnList  func(path string) bool // whether that is the loop's own task list; nil: the other lists are nobody's concern
+	Settings string                 // file that keeps git's configuration and hooks during an attempt, for the next run after a kill
+	Fixed    []string               // files that attempts must not change
+	OwnList  func(path string) bool // reports the loop's own task list; nil: the other lists are not watched
 	Shared   Sharing                // nil: no other loop works in the tree
-	Watch    bool                   // look at what attempts change
-	Commits  bool                   // of a shared tree: the branch and the index are the loop's
-	Reworks  bool                   // its attempts are about the same work: only leading git back undoes what an earlier one made
+	Watch    bool                   // record what attempts change
+	Commits  bool                   // of a shared tree: the loop owns the branch and the index
+	Reworks  bool                   // its attempts work on the same thing: only moving git back undoes an earlier one
 	Loop     string                 // its id
 }
 
 // Sharing is how a tree is shared with other loops.
 type Sharing interface {
-	// Enter does what no other loop may do in the tree at the same time. busy names the loop that has the tree for itself; nothing is
-	// done then.
+	// Enter calls do while no other loop works in the tree. If a loop has the tree for itself, busy names it and do is not called.
 	Enter(ctx context.Context, do func() error) (busy string, err error)
 	Alone() bool // no other loop works in the tree now
 }
 
-// Tree is the user's own working tree, in a git repository. It restores what no attempt may change: the git directory, what the user had
-// changed before the run, what earlier attempts made that is verified, the project's settings.
+// Tree is the user's own working tree, in a git repository. It restores what attempts must not change: the git directory, the user's earlier changes,
+// verified work of earlier attempts, the project's settings.
 type Tree struct {
 	opt   Options
 	fixed *Files
 	lists lists
-	now   gitops.Tree     // what the tree holds; "" where it has to be looked at
-	kept  []byte          // what Settings holds
+	now   gitops.Tree     // what the tree contains; "" if unknown
+	kept  []byte          // content of Settings
 	told  map[string]bool // paths in no snapshot, already reported
 
 	work     gitops.Verified
 	verified bool // there is such work
 
-	// of the attempt under way
+	// Of the current attempt.
 	start    Start
 	began    time.Time
-	git      *gitops.Guard // nil: nobody looks
-	repaired bool          // what it did to the settings is undone, and nothing of it runs any more
+	git      *gitops.Guard // nil: not watched
+	repaired bool          // its changes to the settings are undone, and nothing of it runs any more
 	alone    bool          // no other loop worked in the tree when it began
-	commits  string        // tip of commits that the agent made itself
+	commits  string        // tip of the agent's own commits
 	deleted  []string      // verified files that it deleted, already reported
 	left     []string      // what could not be restored, already reported
 	seen     Result        // when its agent had ended
 }
 
-// NewTree is the workspace of attempts in a working tree.
+// NewTree returns a workspace for attempts in a working tree.
 func NewTree(o Options) *Tree {
 	return &Tree{opt: o, fixed: NewFiles(o.Root), lists: lists{root: o.Root, own: o.OwnList}, told: map[string]bool{}}
 }
@@ -74,26 +73,25 @@ func NewTree(o Options) *Tree {
 // Dir is where commands run.
 func (t *Tree) Dir() string { return t.opt.Dir }
 
-// Files is the same.
+// Files is Dir.
 func (t *Tree) Files() string { return t.opt.Dir }
 
-// Verified says that work is verified, and what it made of the tree. left is no work. Work of long ago whose objects were pruned meanwhile
-// is passed over: commits hold it.
+// Verified adds verified work, with the trees before and after it. left is not work. Old work with pruned objects is ignored: commits contain it.
 func (t *Tree) Verified(name string, base, result gitops.Tree, left []string) {
 	t.verified = true
 	_ = t.opt.Repo.AddVerified(&t.work, name, base, result)
 	t.work.Drop(left)
 }
 
-// Committed says that a commit holds the work of these names.
+// Committed says that the work of these names is committed.
 func (t *Tree) Committed(names []string) { t.work.Committed(names) }
 
-// Stale says that the tree may hold something else than the last attempt left.
+// Stale says that the tree may have changed since the last attempt.
 func (t *Tree) Stale() { t.now = "" }
 
-// Holds is a snapshot of the tree.
+// Holds returns a snapshot of the tree.
 func (t *Tree) Holds(ctx context.Context) (gitops.Tree, error) {
-	if t.now != "" && t.opt.Shared == nil { // the state after one attempt is the state before the next
+	if t.now != "" && t.opt.Shared == nil { // nothing changes the tree between attempts
 		return t.now, nil
 	}
 	tree, err := t.opt.Repo.Snapshot(ctx)
@@ -104,7 +102,7 @@ func (t *Tree) Holds(ctx context.Context) (gitops.Tree, error) {
 	return tree, nil
 }
 
-// enter does something in the tree while no other loop does.
+// enter calls do while no other loop works in the tree.
 func (t *Tree) enter(ctx context.Context, do func() error) (busy string, err error) {
 	if t.opt.Shared == nil {
 		return "", do()
@@ -112,7 +110,7 @@ func (t *Tree) enter(ctx context.Context, do func() error) (busy string, err err
 	return t.opt.Shared.Enter(ctx, do)
 }
 
-// Prepare notes how things stand before an attempt.
+// Prepare records the state before an attempt.
 func (t *Tree) Prepare(ctx context.Context, s Start) (stand Stand, err error) {
 	t.start, t.git, t.commits, t.deleted, t.left, t.seen = s, nil, "", nil, nil, Result{}
 	t.fixed.remember(t.opt.Fixed)
@@ -155,7 +153,7 @@ func (t *Tree) Prepare(ctx context.Context, s Start) (stand Stand, err error) {
 	return stand, err
 }
 
-// saveSettings saves git's configuration and hooks before an attempt. The sandbox lets no attempt write there.
+// saveSettings saves git's configuration and hooks before an attempt. In the sandbox no attempt can write there.
 func (t *Tree) saveSettings() error {
 	t.repaired = false
 	now := t.git.Settings()
@@ -169,7 +167,7 @@ func (t *Tree) saveSettings() error {
 	return nil
 }
 
-// savedSettings reads what a killed run kept; nil where there is nothing to trust.
+// savedSettings reads what a killed run saved; nil if it cannot be trusted.
 func (t *Tree) savedSettings() []byte {
 	b, err := plainfile.Read(filepath.Join(t.opt.Root, ".descartes"), t.opt.Settings, 16<<20)
 	if err != nil {
@@ -187,7 +185,7 @@ func (t *Tree) forget() error {
 	return nil
 }
 
-// Forget removes what is kept for the run that follows a killed one: no attempt is open.
+// Forget removes what is saved for the run after a killed one: no attempt is open.
 func (t *Tree) Forget() error {
 	if err := t.forget(); err != nil {
 		return err
@@ -198,8 +196,8 @@ func (t *Tree) Forget() error {
 	return nil
 }
 
-// Close ends the use of the tree. Where an attempt is left open, what it did to the settings may be undone already: what changes from
-// here on, perhaps to correct what ended the run, is a person's.
+// Close ends the use of the tree. With an open attempt its changes to the settings may be undone already: later changes, perhaps to fix what ended
+// the run, are a person's.
 func (t *Tree) Close(open bool) error {
 	switch {
 	case !open:
@@ -213,8 +211,8 @@ func (t *Tree) Close(open bool) error {
 // Running says that a part of the attempt runs again, which may change git's settings.
 func (t *Tree) Running() { t.repaired = false }
 
-// Repair undoes what no attempt may do, once its processes are dead, and says so; who is the part of it that did it. It may be called again
-// for what was done since. Only a loop that commits, and has the tree for itself, may say where the branch and the index stand.
+// Repair undoes forbidden changes once the attempt's processes are dead, and reports them; who is the part of the attempt. It may be called again
+// later. Only a loop that commits, and has the tree for itself, decides where the branch and the index stand.
 func (t *Tree) Repair(ctx context.Context, who string) (notes []string, err error) {
 	t.now = ""
 	if notes, err = t.fixed.PutBack(t.opt.FS, who, t.start.Aside+".changed"); err != nil {
@@ -294,7 +292,7 @@ func (t *Tree) restore(ctx context.Context, who string, back bool) ([]string, er
 	return notes, nil
 }
 
-// lossNotes tell what an attempt undid: one line for the user's, one for each set of tasks.
+// lossNotes describe what an attempt undid: one line for the user's changes, one for each set of tasks.
 func lossNotes(losses []gitops.Loss, who string) []string {
 	paths, order := map[string][]string{}, []string{}
 	for _, l := range losses {
@@ -316,7 +314,7 @@ func lossNotes(losses []gitops.Loss, who string) []string {
 	return order
 }
 
-// worksOf names the last ones of several pieces of work.
+// worksOf names the last of several pieces of work.
 func worksOf(names []string) string {
 	last := names[max(0, len(names)-3):]
 	s := strings.Join(last, ", ")
@@ -326,7 +324,7 @@ func worksOf(names []string) string {
 	return s
 }
 
-// from is the tree that an attempt's work is measured against.
+// from is the tree with which an attempt's work is compared.
 func (t *Tree) from() gitops.Tree {
 	if t.start.Whole {
 		return t.start.Base
@@ -334,7 +332,7 @@ func (t *Tree) from() gitops.Tree {
 	return t.start.Before
 }
 
-// Look takes the snapshot when the agent has ended: what verification finds.
+// Look takes the snapshot at the agent's end, before verification.
 func (t *Tree) Look(ctx context.Context) (Result, error) {
 	if t.from() == "" || !t.opt.Watch {
 		return Result{Commits: t.commits}, nil
@@ -349,7 +347,7 @@ func (t *Tree) Look(ctx context.Context) (Result, error) {
 	return r, err
 }
 
-// look notes in r what the tree holds and what differs. Repair, which comes after everything that runs in the tree, may know it already.
+// look sets in r what the tree contains and what differs, unless Repair, which comes last, already knows it.
 func (t *Tree) look(ctx context.Context, r *Result) (err error) {
 	if r.After, err = t.Holds(ctx); err != nil {
 		return err
@@ -364,7 +362,7 @@ func (t *Tree) look(ctx context.Context, r *Result) (err error) {
 	return nil
 }
 
-// Result is what the attempt left in the end. verified says that commands ran after the agent: what they made that is new is no work.
+// Result is what the attempt left in the end. verified says that commands ran after the agent: new files of theirs are not work.
 func (t *Tree) Result(ctx context.Context, verified bool) (Result, error) {
 	r := t.seen
 	if r.After == "" {
@@ -389,7 +387,7 @@ func (t *Tree) Result(ctx context.Context, verified bool) (Result, error) {
 	return r, err
 }
 
-// past is a time. One that has not come yet, since the clock was set back, says nothing: it is zero then.
+// past returns at, or zero if it is in the future because the clock was set back.
 func past(at time.Time) time.Time {
 	if at.After(gitops.Now()) {
 		return time.Time{}
@@ -406,7 +404,7 @@ func (t *Tree) nested(ctx context.Context, since time.Time) ([]string, error) {
 	return edits, nil
 }
 
-// Restore brings the tree back to what it was. Files that it did not have then and that are older than since stay.
+// Restore restores the tree. Files that it lacks and that are older than since stay.
 func (t *Tree) Restore(ctx context.Context, to gitops.Tree, since time.Time) (r Restored, err error) {
 	_, err = t.enter(ctx, func() error {
 		if r.Restored, err = t.opt.Repo.Restore(ctx, to, past(since)); err != nil {
@@ -415,7 +413,7 @@ func (t *Tree) Restore(ctx context.Context, to gitops.Tree, since time.Time) (r 
 		if r.Tree, err = t.opt.Repo.Snapshot(ctx); err != nil {
 			return gitErr("snapshot the restored tree", err)
 		}
-		if t.now = r.Tree; r.Tree != to { // a submodule that moved, a repository that an agent made: nobody's to undo
+		if t.now = r.Tree; r.Tree != to { // a moved submodule or a new repository: not ours to undo
 			if r.Differs, err = t.opt.Repo.Changed(ctx, to, r.Tree); err != nil {
 				return gitErr("look at the restored tree", err)
 			}
@@ -426,8 +424,8 @@ func (t *Tree) Restore(ctx context.Context, to gitops.Tree, since time.Time) (r 
 	return r, err
 }
 
-// Untouched restores what a command changed that was no attempt: the project's files go back to what they were, and are kept as it left
-// them below the ref. made are new files, which stay.
+// Untouched undoes a command outside of any attempt: the project's files are restored, and their changed versions kept below the ref. made are new
+// files, which stay.
 func (t *Tree) Untouched(ctx context.Context, ref string) (back, made []string, err error) {
 	r, err := t.Look(ctx)
 	if err != nil {
@@ -453,7 +451,7 @@ func (t *Tree) Untouched(ctx context.Context, ref string) (back, made []string, 
 	return back, made, nil
 }
 
-// Unrestored names what differs after a restore, each with the reason where one is known.
+// Unrestored lists what differs after a restore, each with the reason if it is known.
 func (r *Restored) Unrestored() string {
 	why := map[string]string{}
 	for _, x := range r.Left {

@@ -1,6 +1,5 @@
-// Package workspace is where attempts run: the user's own tree, or a plain folder. It notes how things stand before an attempt, undoes
-// what no attempt may do, and says what an attempt changed. It knows no task and no journal: what it restored it returns, in lines for
-// people.
+// Package workspace is where attempts run: the user's own tree, a plain folder, or a slot. It records the state before an attempt, undoes what
+// attempts must not do, and says what an attempt changed. It knows neither tasks nor the journal: it returns what it restored, in lines for people.
 package workspace
 
 import (
@@ -13,55 +12,55 @@ import (
 	"descartes/internal/oneline"
 )
 
-// Start is what an attempt begins with.
+// Start is what an attempt starts from.
 type Start struct {
-	Before  gitops.Tree // what it starts from; "" is the tree as it is
+	Before  gitops.Tree // "" is the tree as it is
 	Base    gitops.Tree // before the first attempt at the same work; "" is Before
-	At      string      // of a slot: the commit that its branch is at; "" is the user's
+	At      string      // of a slot: its branch's commit; "" is the user's
 	Branch  string      // of a slot: its branch; "" is the user's
-	Whole   bool        // what it changed is all that differs from Base, not from Before: earlier attempts' work that no commit holds is its own
-	Since   time.Time   // when the first attempt at the same work began, by the clock that files are stamped by; zero is now
+	Whole   bool        // its work is all that differs from Base, not from Before: it owns the uncommitted work of earlier attempts
+	Since   time.Time   // start of the first attempt at the same work, by the clock of file times; zero is now
 	Users   []string    // paths that the user had changed before the run
 	Left    []string    // files that only verifications made
-	Aside   string      // the log without its ending: beside it is kept what is put back
-	Resumed *Resumed    // the attempt was begun by a run that was killed
+	Aside   string      // the log without its ending: restored files' changed versions are kept beside it
+	Resumed *Resumed    // a killed run began the attempt
 }
 
-// Resumed is the journal's account of an attempt that a killed run had begun.
+// Resumed is what the journal records about an attempt that a killed run had begun.
 type Resumed struct {
 	Head  gitops.Head
 	Began time.Time
 	Ended time.Time   // at the latest
-	Seen  gitops.Tree // when its agent had ended; "" where that is not known
+	Seen  gitops.Tree // when its agent had ended; "" if unknown
 }
 
-// Stand is how things stood before an attempt.
+// Stand is the state before an attempt.
 type Stand struct {
-	Tree gitops.Tree // "" where nobody looks
+	Tree gitops.Tree // "" if not recorded
 	Head gitops.Head
-	Busy string // the loop that has the tree for itself: nothing is known of what the attempt changes
+	Busy string // the loop that has the tree for itself: the attempt's changes are unknown
 }
 
 // Result is what an attempt left behind. It survives JSON.
 type Result struct {
-	Before    gitops.Tree // what Changed is measured against
+	Before    gitops.Tree // what Changed is compared with
 	Seen      gitops.Tree // when its agent had ended
-	After     gitops.Tree // when all had ended; "" where nobody looked
+	After     gitops.Tree // when everything had ended; "" if not recorded
 	Changed   []gitops.Change
 	Left      []string         // files that only its verification made
-	Fresh     []string         // of these, those that no earlier one had made
-	Taken     []string         // those of earlier ones that its agent made its own
-	Grown     []gitops.Change  // what its verification changed, which is part of the work
-	Uncovered []string         // files that git had ignored before it: no work of its
-	LeftOut   []gitops.LeftOut // what it made and no commit can hold
-	Old       []gitops.LeftOut // what was there before it and no commit can hold, told once
+	Fresh     []string         // those of them that are new
+	Taken     []string         // earlier ones that its agent made its own
+	Grown     []gitops.Change  // changes by its verification that are part of the work
+	Uncovered []string         // files that git ignored before: not its work
+	LeftOut   []gitops.LeftOut // what it made and no commit can contain
+	Old       []gitops.LeftOut // what was there before and no commit can contain, reported once
 	Nested    []string         // edits inside submodules and the like
-	Commits   string           // tip of the commits that the agent made itself
+	Commits   string           // tip of the agent's own commits
 	Busy      string           // see Stand
-	Lost      string           // why there is nothing of its work, "" where there is
+	Lost      string           // why its work is lost, or ""
 }
 
-// measure says what of the changes is work. verified says that commands ran after the agent.
+// measure decides which changes are work. verified says that commands ran after the agent.
 func (r *Result) measure(ctx context.Context, repo *gitops.Repo, start Start, verified bool) (err error) {
 	if verified {
 		if r.Left, r.Taken, r.Grown, err = leavings(ctx, repo, r.Before, r.Seen, r.After, start.Left); err != nil {
@@ -83,7 +82,7 @@ func (r *Result) drop(paths []string) {
 	r.Changed = slices.DeleteFunc(r.Changed, func(c gitops.Change) bool { return slices.Contains(paths, c.Path) })
 }
 
-// unreported are those that were not reported before, and are now.
+// unreported returns those not reported before, and marks them as reported.
 func unreported(told map[string]bool, all []gitops.LeftOut) (out []gitops.LeftOut) {
 	for _, x := range all {
 		if !told[x.Path] {
@@ -94,7 +93,7 @@ func unreported(told map[string]bool, all []gitops.LeftOut) (out []gitops.LeftOu
 	return out
 }
 
-// Notes are what a person should know of a result, in lines.
+// Notes are what a person should know about a result, in lines.
 func (r *Result) Notes() (notes []string) {
 	add := func(what, list string) {
 		if list != "" {
@@ -109,18 +108,18 @@ func (r *Result) Notes() (notes []string) {
 	return notes
 }
 
-// MadeByVerify begins a line that names files which only a verification made.
+// MadeByVerify begins a line about files that only a verification made.
 const MadeByVerify = "the verification made files that git does not ignore; they stay, but in no commit: "
 
-// Restored is what was put back of an attempt's work.
+// Restored is what was restored after an attempt.
 type Restored struct {
 	gitops.Restored
 	Tree    gitops.Tree     // now
-	Differs []gitops.Change // from what it was to be
+	Differs []gitops.Change // compared with the goal
 	Nested  []string        // edits inside submodules, which stay
 }
 
-// Line says in one line what was put back and removed, and where the attempts' own files are kept; "" where nothing was touched.
+// Line says in one line what was restored and removed, and where the attempts' own files are kept; "" if nothing was touched.
 func (r *Restored) Line(ref string) string {
 	s := ""
 	add := func(paths []string, done string) {
@@ -144,7 +143,7 @@ func (r *Restored) Line(ref string) string {
 	return s
 }
 
-// NotRestored says what could not be put back, "" where that is nothing.
+// NotRestored says what could not be restored, or returns "".
 func NotRestored(r gitops.Restored) string {
 	if len(r.Left) == 0 {
 		return ""
