@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// Account names the account that a backend works with by its program and a hash of what may choose the account: the
-// home directory, and the provider's variables for keys, addresses and folders. The same key in another project is the
-// same account, and so is the same client run in another way.
+// Account identifies the account that a backend uses: its program, and a hash of what may choose the account, which is the home directory and the
+// provider's variables for keys, addresses and folders. The same key in another project is the same account, and so is the same client run in another
+// way.
 func (b Backend) Account(home string, environ []string) string {
 	program := filepath.Base(b.Command[0])
 	values := map[string]string{"HOME": home}

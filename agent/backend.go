@@ -1,6 +1,5 @@
-// Package agent runs one coding agent once: it builds the command line, hands
-// over the prompt, reads what the agent said and says why it ended. It does
-// not judge the work.
+// Package agent runs one coding agent once: it builds the command line, hands over the prompt, reads what the agent said and says why it ended. It
+// does not judge the work.
 package agent
 
 import (
@@ -48,29 +47,27 @@ type Backend struct {
 	Name      string
 	Command   []string
 	Prompt    PromptMode
-	StdinArgs []string // last arguments where the prompt comes by standard input
+	StdinArgs []string // last arguments if the prompt comes by standard input
 	Format    string
 	Env       map[string]string
-	UnsetEnv  []string // variables that the program gets empty
-	EnvPass   []string // variables that it gets from our environment besides those of its provider
-	ModelArgs []string // added to Command when a model is asked for
+	UnsetEnv  []string // variables to clear in the program's environment
+	EnvPass   []string // variables to pass on besides its provider's
+	ModelArgs []string // added to Command if a model is requested
 	ExitCodes map[int]Cause
-	Prices    Prices // for a client that tells only tokens
+	Prices    Prices // for a client that only reports tokens
 
-	// Expressions for lines of standard error that say that the quota is used
-	// up. A run that prints one is ended at once.
+	// Expressions for lines on standard error that mean a used-up quota. A run that prints one is ended at once.
 	StderrLimit []string
 
 	// SessionArgs are added, with {session} filled in, to continue a conversation; none: it cannot.
 	SessionArgs []string
-	// Forgets are options of Command without which the client keeps a conversation for later.
+	// Forgets are options of Command that keep the client from saving a conversation for later.
 	Forgets []string
-	// Cumulative: in a continued conversation the client counts the tokens from its beginning.
+	// Cumulative: in a continued conversation the client counts tokens from its beginning.
 	Cumulative bool
 
-	// Subjects groups the options that say the same thing, or its opposite. Where the user's command has one of a
-	// group, no other of the group is added. "--mode plan" is the option with that value, "-c key" a setting given
-	// with -c or --config.
+	// Subjects groups options that say the same thing, or its opposite. If the user's command has one of a group, no other of the group is added.
+	// "--mode plan" is the option with that value, "-c key" a setting given with -c or --config.
 	Subjects [][]string
 }
 
@@ -85,8 +82,7 @@ func (b Backend) title() string {
 	return b.Name
 }
 
-// Check says what would keep a run from starting: a missing program, or a
-// prompt of promptLen bytes that does not fit the way it is handed over.
+// Check returns what would keep a run from starting: a missing program, or a prompt of promptLen bytes that cannot be handed over.
 func (b Backend) Check(look func(program string) (string, error), promptLen int) error {
 	if len(b.Command) == 0 || b.Command[0] == "" {
 		return fmt.Errorf("backend %s: no command given", b.Name)
@@ -97,8 +93,7 @@ func (b Backend) Check(look func(program string) (string, error), promptLen int)
 	return b.fits(promptLen)
 }
 
-// fits refuses a prompt that the system would not take. Cutting it is never
-// an option.
+// fits rejects a prompt that the system would not accept. Cutting it is never an option.
 func (b Backend) fits(promptLen int) error {
 	limit := process.MaxString
 	switch b.Prompt {
@@ -199,10 +194,9 @@ func (b Backend) command(r Request) (argv, env []string, err error) {
 	return argv, env, nil
 }
 
-// With is the backend run by the user's command. Options of the backend that
-// the command does not have are added to it, with their values: without them
-// the program would wait for a person, or print what nobody can read. Nothing
-// is added about a subject that the command decides itself, in whatever words.
+// With returns the backend with the user's command. Options of the backend that the command lacks are added with their values: without them the
+// program would wait for a person, or print what nobody can read. Nothing is added about a subject that the command itself decides, in whatever
+// words.
 func (b Backend) With(command []string) Backend {
 	own := b.Command
 	b.Command = slices.Clone(command)
@@ -240,8 +234,7 @@ func options(args []string) (groups [][]string) {
 	return groups
 }
 
-// takesValue tells options with a value from those that a word of another
-// meaning may follow.
+// takesValue separates options with a value from those that a word of another meaning may follow.
 func takesValue(option string) bool {
 	switch option {
 	case "-p", "--json", "--auto", "--yolo", "--verbose":
@@ -250,8 +243,7 @@ func takesValue(option string) bool {
 	return true
 }
 
-// overridden reports whether a command says something about what an option of
-// ours is for: by its name, or by another of the same subject.
+// overridden reports whether a command already decides what one of our options is for: by the same option, or by another of the same subject.
 func (b Backend) overridden(command, group []string) bool {
 	if len(group) == 0 {
 		return false
@@ -269,11 +261,9 @@ func (b Backend) overridden(command, group []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return states(command, name) })
 }
 
-// states reports whether a command has an option, however it is written:
-// --name value, --name=value, --no-name, --camelCase, -n value, -nvalue, or
-// among other letters, as in -dn. With a word after its name, as in
-// "--mode plan" or "-c sandbox_mode", the option must have that value, or set
-// that key or one below it.
+// states reports whether a command has an option, however it is written: --name value, --name=value, --no-name, --camelCase, -n value, -nvalue, or
+// among other letters, as in -dn. With a word after its name, as in "--mode plan" or "-c sandbox_mode", the option must have that value, or set that
+// key or one below it.
 func states(command []string, name string) bool {
 	name, value, valued := strings.Cut(name, " ")
 	form := optionForm(name)
@@ -299,8 +289,8 @@ func states(command []string, name string) bool {
 	return false
 }
 
-// optionForm matches the arguments that are an option, with the value that is written into one. Some clients also take
-// --approvalMode for --approval-mode.
+// optionForm matches the arguments that are an option, including a value written into one. Some clients also accept --approvalMode for
+// --approval-mode.
 func optionForm(name string) *regexp.Regexp {
 	letter := regexp.QuoteMeta(strings.TrimPrefix(name, "-"))
 	switch {
@@ -318,14 +308,12 @@ func settingKey(setting string) string {
 	return strings.TrimSpace(key)
 }
 
-// ACPCommand is the hidden command that a main program maps to the bridge:
-// it talks with an agent that speaks the Agent Client Protocol and prints what
+// ACPCommand is the hidden command that a main program maps to the bridge: it talks to an agent that speaks the Agent Client Protocol and prints what
 // happens as events.
 const ACPCommand = "__acp"
 
-// bridged is the command line that has a conversation with a program, instead
-// of the one that runs it. The bridge asks for the model, unless the program
-// has an option for that.
+// bridged is the command line that has a conversation with a program instead of running it. The bridge asks for the model, unless the program has an
+// option for that.
 func (b Backend) bridged(argv []string, model string) ([]string, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -18,8 +18,7 @@ const (
 	reasonLimit = 500
 )
 
-// claims looks in an agent's own words for those by which it says how far it
-// got, by the rule of package promise; the later one counts.
+// claims looks in an agent's own words for those that say how far it got, by the rule of package promise; the later one counts.
 //
 //   - the promise word, "" is COMPLETE;
 //   - TASK_COMPLETE alone on a line;
@@ -68,9 +67,8 @@ func stopReason(line string) (reason string, ok bool) {
 // questionLimit is how much of a question is kept.
 const questionLimit = 1000
 
-// question is what a final message asks its reader, from the paragraph with the
-// question on, with the choices below it; "" where it asks nothing. Whether the agent did anything besides
-// is not known here.
+// question returns what a final message asks its reader: the paragraph with the question and the choices below it; "" if it asks nothing. It does not
+// know whether the agent did anything else.
 func question(message string) string {
 	paragraphs := strings.Split(strings.TrimSpace(unfenced(message)), "\n\n")
 	for back := 1; back <= min(3, len(paragraphs)); back++ {
@@ -85,8 +83,7 @@ func question(message string) string {
 	return ""
 }
 
-// asks reports whether a line of the paragraph is a question, and not whether anything else is wanted: one that ends with its mark, or
-// asks the reader what to do.
+// asks reports whether a line of the paragraph ends with a question mark, or asks the reader what to do.
 func asks(paragraph string) bool {
 	question := regexp.MustCompile(`[?？][\s*_\x60"')”»]*$|(?i)\b((should|shall) I|(do|would) you (want|like|prefer))\b.*\?`)
 	for line := range strings.Lines(paragraph) {

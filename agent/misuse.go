@@ -7,10 +7,8 @@ import (
 	"descartes/internal/oneline"
 )
 
-// misused reports whether the client refused its command line, and gives the
-// line that says why. To be asked of a run that failed without an event or a
-// word on standard output: no other attempt, of whatever task, would get any
-// further.
+// misused reports whether the client rejected its command line, and returns the line that says why. Use it for a run that failed without an event or
+// a word on standard output: another attempt, at whatever task, would fail in the same way.
 func (r *Runner) misused(q Request) (why string, ok bool) {
 	return usageError(plain(q.errors(false)), r.backend.Name)
 }

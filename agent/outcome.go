@@ -15,9 +15,8 @@ import (
 	"descartes/internal/oneline"
 )
 
-// result joins what was said with how the process ended. What we ended stays
-// ended by us, whatever the agent said: agents answer SIGTERM with promises.
-// why says why the watchdog ended the run, nil where it did not.
+// result combines what was said with how the process ended. What we ended stays ended by us, whatever the agent said: agents answer SIGTERM with
+// promises. why says why the watchdog ended the run; nil if it did not.
 func (r *Runner) result(q Request, exit process.Exit, why *cutoff) (Result, error) {
 	if err := q.redact(); err != nil {
 		return Result{}, err
@@ -77,7 +76,7 @@ func (r *Runner) result(q Request, exit process.Exit, why *cutoff) (Result, erro
 	return res, nil
 }
 
-// concludeText judges plain output, which only the exit status can.
+// concludeText judges plain output, for which only the exit status counts.
 func (r *Runner) concludeText(res *Result, h *said, q Request, exit process.Exit) {
 	failed := exit.Why == process.Signaled || exit.Code != 0
 	switch {
@@ -124,9 +123,8 @@ func (r *Runner) concludeText(res *Result, h *said, q Request, exit process.Exit
 	}
 }
 
-// conclude judges a stream: a limit comes first, then how the client says that
-// it ended, and only then the exit status, which alone is worth nothing. Half
-// of the clients exit with 0 after one failure or another.
+// conclude judges a stream: first a limit, then how the client says that it ended, and last the exit status, which alone is worthless: half of the
+// clients exit with 0 after one failure or another.
 func (r *Runner) conclude(res *Result, h *said, q Request, exit process.Exit) {
 	s := h.progress
 	failed := exit.Why == process.Signaled || exit.Code != 0
@@ -181,8 +179,8 @@ func (r *Runner) conclude(res *Result, h *said, q Request, exit process.Exit) {
 	}
 }
 
-// quota looks for a used-up quota in what the client reported: first for an event of its own, then in its words, and
-// where it reported no end, on standard error.
+// quota looks for a used-up quota in what the client reported: first in an event of its own, then in its words, and without a reported end, on
+// standard error.
 func (r *Runner) quota(res *Result, s *progress, told stream.Event, q Request, exit process.Exit, failed bool) bool {
 	name, ok := quota.Named(told.Text)
 	until := quota.Reset(told.Text, exit.End)
@@ -214,7 +212,7 @@ func (r *Runner) limitOnErrors(text string, now time.Time) (name string, until t
 	return name, quota.Reset(line, now), true
 }
 
-// waitsFor says what a silent client waits for, where it said so.
+// waitsFor says what a silent client waits for, if it said so.
 func (r *Runner) waitsFor(q Request, now time.Time) string {
 	if name, _, ok := r.limitOnErrors(q.lastErrors(), now); ok && stream.HasEvents(r.backend.Format) {
 		return ": it waits for " + r.backend.title() + "'s " + name
@@ -226,8 +224,7 @@ func (r *Runner) limited(res *Result, name string, until, now time.Time) {
 	res.End, res.Until, res.Reason = Limited, until, quota.Reason(r.backend.title(), name, until, now)
 }
 
-// cause distinguishes what a later try may fix from what it will not: by the
-// status, then by the client's words, then by its exit status.
+// cause separates what a later try may fix from what it will not: by the status, then the client's words, then its exit status.
 func (r *Runner) cause(told stream.Event, exit process.Exit) Cause {
 	status := told.Status
 	if status == 0 {
@@ -263,7 +260,7 @@ func (r *Runner) cause(told stream.Event, exit process.Exit) Cause {
 	return Transient
 }
 
-// loginWords are clients' whole phrases for what no further attempt would fix, also where the agent's own words may be among them.
+// loginWords are clients' whole phrases for what no further attempt would fix, even among the agent's own words.
 const loginWords = `not logged in|(invalid|incorrect) api key|api key not valid|credit balance is too low|cannot be used with root|oauth token has expired` +
 	`|authentication_(error|failed)|no authentication information found|no auth type is selected`
 
@@ -272,8 +269,8 @@ func fatalWords(text string) bool {
 	return hopeless(text) || !saysWhen(text) && regexp.MustCompile(`(?i)quota exceeded|context window|prompt is too long|unauthorized`).MatchString(text)
 }
 
-// hopeless reports whether waiting cannot fix a client's error, whatever its status: agents report an unknown model
-// as their own server's error 500, and used-up money as 429. An error that says when to ask again is not hopeless.
+// hopeless reports whether waiting cannot fix a client's error, whatever its status: agents report an unknown model as their own server's error 500,
+// and used-up money as 429. An error that says when to ask again is not hopeless.
 func hopeless(text string) bool {
 	return !saysWhen(text) && regexp.MustCompile(`(?i)\bmodels?\b.{0,100}\b(not found|does not exist|is not supported)|insufficient_quota|exceeded your current quota|`+loginWords).MatchString(text)
 }

@@ -13,29 +13,28 @@ import (
 	"descartes/agent/stream"
 )
 
-// Host is where a client would run, as far as Preflight looks at it.
+// Host is what Preflight knows about the place where a client would run.
 type Host struct {
-	Root    bool                     // we are the superuser
+	Root    bool                     // we are root
 	Env     func(name string) string // of the client
-	Read    func(path string) []byte // the beginning of a file; nil where it cannot be read
+	Read    func(path string) []byte // the beginning of a file; nil if unreadable
 	Dir     string                   // the project
-	Version string                   // what the program says of its version; "" where it was not asked
+	Version string                   // the program's own version line; "" if unknown
 }
 
-// Problem is something that would keep a client from its work.
+// Problem is something that would keep a client from working.
 type Problem struct {
 	What, Fix string
-	Certain   bool // else it may work all the same
+	Certain   bool // else it may still work
 }
 
-// Known reports whether Preflight knows the backend's program, by its name. Only such a program is sure to understand
-// --version.
+// Known reports whether Preflight knows the backend's program by name. Only such a program is sure to understand --version.
 func (b Backend) Known() bool {
 	_, ok := b.needs()
 	return ok
 }
 
-// Install is the command that gets the backend's program, "" where it is not known.
+// Install is the command that installs the backend's program, "" if unknown.
 func (b Backend) Install() string {
 	n, _ := b.needs()
 	return n.install
@@ -54,8 +53,8 @@ func (b Backend) needs() (needs, bool) {
 	return needs{}, false
 }
 
-// Preflight finds what would keep the program from working when it is called like this, and how to fix it. It looks
-// only at the variables and files of the place; of an unknown program it says nothing.
+// Preflight finds what would keep the program from working when it is called like this, and how to fix it. It only looks at variables and files; it
+// finds nothing for an unknown program.
 func (b Backend) Preflight(p Host) (found []Problem) {
 	n, ok := b.needs()
 	if !ok {
@@ -114,7 +113,7 @@ func (f file) holds(p Host, env func(string) string) bool {
 	return len(text) > 0 && (len(f.any) == 0 || slices.ContainsFunc(f.any, func(word string) bool { return bytes.Contains(text, []byte(word)) }))
 }
 
-// names reports whether the file names the project or a folder above it.
+// names reports whether the file mentions the project or a folder above it.
 func (f file) names(p Host, env func(string) string) bool {
 	if f.name == "" {
 		return false
@@ -131,13 +130,13 @@ func (f file) names(p Host, env func(string) string) bool {
 	return false
 }
 
-// of reports whether the trouble is one of this version.
+// of reports whether this version has the trouble.
 func (t trouble) of(version string) bool {
 	v := regexp.MustCompile(`\d+(\.\d+)+`).FindString(version)
 	return v != "" && (t.from == "" || !older(v, t.from)) && (t.before == "" || older(v, t.before))
 }
 
-// older compares versions by their numbers; one that is missing is 0.
+// older compares versions by their numbers; a missing number is 0.
 func older(v, than string) bool {
 	a, b := strings.Split(v, "."), strings.Split(than, ".")
 	for i := range max(len(a), len(b)) {
@@ -156,8 +155,8 @@ func numberAt(parts []string, i int) int {
 	return n
 }
 
-// CommandLine is how the program is called for a model, for people: what it gets as its prompt is named, not quoted, and of
-// the variables that the backend adds only the names are given, for some hold keys.
+// CommandLine shows people how the program is called for a model: its prompt is named, not quoted, and variables that the backend adds are shown
+// without values, because some hold keys.
 func (b Backend) CommandLine(model string) string {
 	words := slices.Clone(b.Command)
 	if model != "" {
@@ -192,49 +191,48 @@ func (b Backend) CommandLine(model string) string {
 	return line
 }
 
-// WithEnv is the backend with a user's variables added to its own.
+// WithEnv returns the backend with a user's variables added.
 func (b Backend) WithEnv(env map[string]string) Backend {
 	b.Env = overlaid(b.Env, env)
 	return b
 }
 
-// needs is what is known of one client program besides how it is called: what it refuses, where it keeps its login,
-// which of its versions are trouble.
+// needs is what is known about a client besides how to call it: what it refuses, where it keeps its login, which of its versions have trouble.
 type needs struct {
 	program  string
-	install  string  // the command that gets it
+	install  string  // the command that installs it
 	root     refusal // of the superuser
-	trust    refusal // of a folder that nobody has said to trust
-	trusted  file    // the folders that somebody has
+	trust    refusal // of a folder that nobody has trusted
+	trusted  file    // the trusted folders
 	vars     []string
 	files    []file
 	login    string // how a person gives it a login
 	troubles []trouble
 }
 
-// refusal is what a client refuses by default. With options, it refuses only where one of them is given; unless is an
-// option, and pardon a variable with its value, that lets it pass.
+// refusal is what a client refuses by default. With options, it refuses only if one of them is given; unless is an option, and pardon a variable with
+// its value, that lets it pass.
 type refusal struct {
 	options       []string
 	unless        string
 	pardon, value string
 	what, fix     string
-	certain       bool // it was seen to end at once; else it may work all the same
+	certain       bool // it was seen to end at once; else it may still work
 }
 
-// file is a file that has a login, or one of the words of a login. It is in the folder that the variable names, else
-// in folder, below the home or, with inProject, below the project.
+// file is a file that contains a login, or words of one. It is in the folder that the variable names, else in folder, below the home or, with
+// inProject, below the project.
 type file struct {
 	variable, folder, name string
 	any                    []string
 	inProject              bool
 }
 
-// trouble is known of versions from the first to before the second; "" is no bound.
+// trouble affects versions from the first to before the second; "" is no bound.
 type trouble struct{ from, before, what, fix string }
 
-// known lists the clients. What they need was seen with the programs themselves where a version is named in
-// testdata/streams, and comes from their documents otherwise.
+// known lists the clients. Their needs were seen with the programs themselves if testdata/streams names a version, and otherwise come from their
+// documents.
 func known() []needs {
 	return []needs{
 		{

@@ -7,8 +7,8 @@ import (
 	"descartes/agent/stream"
 )
 
-// Price is what a model costs, in dollars per million tokens. Input is what is neither read from a cache nor
-// written to one; where a price for those is nil, they cost as much as it.
+// Price is a model's price in dollars per million tokens. Input is what is neither read from a cache nor written to one; a nil price means that those
+// cost as much as Input.
 type Price struct {
 	Input       float64  `json:"input"`
 	CachedInput *float64 `json:"cached_input,omitempty"`
@@ -16,11 +16,11 @@ type Price struct {
 	Output      float64  `json:"output"`
 }
 
-// Prices are those of models, by the beginnings of their names.
+// Prices are the prices of models, by the beginnings of their names.
 type Prices map[string]Price
 
-// For finds the price of a model: that of the longest name that its own begins with. A provider in front, as in
-// openai/gpt-5, is passed over where no name has it. Case does not matter.
+// For returns the price of a model: that of the longest matching beginning of its name. A provider in front, as in openai/gpt-5, is ignored if
+// nothing matches with it. Case does not matter.
 func (p Prices) For(model string) (Price, bool) {
 	model = strings.ToLower(model)
 	if price, ok := p.longest(model); ok {
@@ -39,7 +39,7 @@ func (p Prices) longest(model string) (best Price, ok bool) {
 	return best, ok
 }
 
-// Of is what tokens cost at this price, in dollars.
+// Of is the cost of tokens in dollars.
 func (p Price) Of(t Tokens) float64 {
 	or := func(price *float64) float64 {
 		if price == nil {
@@ -52,8 +52,8 @@ func (p Price) Of(t Tokens) float64 {
 	return sum / 1e6
 }
 
-// priced completes what a run cost by the prices: a client that tells its dollars knows better. model is what the
-// client told, asked what it was asked to use.
+// priced computes a run's cost from the prices, unless the client reported dollars, which it knows better. model is what the client reported, asked
+// what was requested.
 func (b Backend) priced(c *Cost, model, asked string) {
 	if c == nil || c.USD != nil || c.Tokens == nil {
 		return
@@ -64,8 +64,7 @@ func (b Backend) priced(c *Cost, model, asked string) {
 	}
 }
 
-// TellsCost reports whether it can be known what a run of this backend costs in dollars when it is asked to use
-// that model, "" for its own choice; why says what is missing.
+// TellsCost reports whether the cost in dollars of a run with that model can be known; "" is the backend's own choice, and why says what is missing.
 func (b Backend) TellsCost(model string) (ok bool, why string) {
 	if _, priced := b.Prices.For(model); priced && model != "" && b.Format != stream.FormatText && b.Format != stream.FormatCopilot {
 		return true, ""
@@ -83,11 +82,10 @@ func (b Backend) TellsCost(model string) (ok bool, why string) {
 	return false, b.title() + " reports only tokens, and the settings have no price for " + model
 }
 
-// TellsAtEnd reports whether a run of this backend tells what it cost only when it ends by itself: of one that is
-// cut short nothing is known.
+// TellsAtEnd reports whether the backend only reports its cost when a run ends by itself: the cost of a run cut short is unknown then.
 func (b Backend) TellsAtEnd() bool { return b.Format != stream.FormatOpencode }
 
-// WithPrices is the backend with prices for the models that its own row has none for.
+// WithPrices returns the backend with prices for models that it has none for.
 func (b Backend) WithPrices(p Prices) Backend {
 	b.Prices = overlaid(p, b.Prices)
 	return b

@@ -12,11 +12,10 @@ import (
 	"descartes/internal/oneline"
 )
 
-// messageLimit is how much of a final message is looked at. No model answers
-// at such length.
+// messageLimit is how much of a final message is examined. No model answers at such length.
 const messageLimit = 1 << 20
 
-// progress is what the events of a run come to.
+// progress sums up the events of a run.
 type progress struct {
 	events, unknown, noise int64
 	tooLong                int64 // lines that were not read
@@ -25,10 +24,10 @@ type progress struct {
 	message                tail // own words since the last tool call
 	spoke, acted           bool // any words, any tool
 	retries, retryStatus   int
-	retrying               string // what the client said last, where that is that it tries again
-	moved                  int64  // events that were more than that
-	refused                int    // of them, those in a row for a key that was refused
-	refusal                string // the client's word for it
+	retrying               string // the client's last words, if they say that it tries again
+	moved                  int64  // events besides those
+	refused                int    // how many of them, in a row, report a refused key
+	refusal                string // the client's word for that
 	limited                bool
 	limit                  stream.Event
 	denied, kept           []string
@@ -59,7 +58,7 @@ func (s *progress) apply(e stream.Event) {
 		s.ended, s.troubled, s.more = false, false, true
 		s.steps++
 	case stream.Text:
-		s.troubled = s.troubled && e.Text == "" // it got past it
+		s.troubled = s.troubled && e.Text == "" // it recovered
 		if e.Whole {
 			s.message.reset()
 		}
@@ -128,8 +127,7 @@ func (s *progress) line(kind stream.LineKind, _ []byte, whole bool) {
 	}
 }
 
-// cost is what the run cost, nil where nothing is known. Clients print zeros
-// for what they do not know: an answer costs tokens, and tokens cost money.
+// cost is the run's cost, nil if unknown. Clients print zeros for what they do not know: an answer costs tokens, and tokens cost money.
 func (s *progress) cost() *Cost {
 	var c Cost
 	if s.tokens.Input+s.tokens.Output > 0 {
@@ -144,7 +142,7 @@ func (s *progress) cost() *Cost {
 	return &c
 }
 
-// notes are what a person should know of a run besides its result.
+// notes are what else a person should know about a run.
 func (s *progress) notes(owner string, exit process.Exit, good bool) (notes []string) {
 	if len(s.denied) > 0 {
 		notes = append(notes, fmt.Sprintf("%s did not let the agent use %s", owner, oneline.Clip(strings.Join(s.denied, ", "), 200)))

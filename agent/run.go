@@ -18,38 +18,38 @@ import (
 
 // Request is one run of an agent.
 type Request struct {
-	Label      string // names the run; Recall knows it again by this
-	Backend    string // kind of agent, for who has several; a Runner is of one and does not look at it
+	Label      string // identifies the run for Recall
+	Backend    string // kind of agent, for callers with several; a Runner has one and ignores it
 	Prompt     string
 	PromptFile string // where Run stores the prompt, mode 0600; needed for stdin and file
 	Dir        string
 	Env        []string
 	Log        string // standard output is appended here
-	ErrLog     string // standard error; may be Log, and is then taken for the agent's words too
+	ErrLog     string // standard error; may be Log, and then counts as the agent's words too
 	Offset     int64  // size of Log before the run
-	ErrOffset  int64  // size of ErrLog before the run; Run itself looks when it is zero
+	ErrOffset  int64  // size of ErrLog before the run; if zero, Run looks
 	Timeout    time.Duration
 	Idle       time.Duration // longest time without output
 	Grace      time.Duration // between SIGTERM and SIGKILL
 	Model      string        // "" is the program's own choice
 	Clocks     Clocks
-	Redact     Redactor       // of secrets in Log and ErrLog, overwritten before anything there is read; nil: none
+	Redact     Redactor       // overwrites secrets in Log and ErrLog before they are read; nil: none
 	Promise    string         // the word of <promise>word</promise>; "" is COMPLETE
-	Session    string         // continues this conversation, where the backend can; "" starts a new one
-	Spent      *Tokens        // that conversation's so far, for clients that tell them from its beginning
+	Session    string         // continues this conversation, if the backend can; "" starts a new one
+	Spent      *Tokens        // what that conversation has used so far, for clients that report totals
 	Keep       bool           // the conversation may be continued later
-	Limits     process.Limits // what holds the agent in
-	Words      int            // bytes of its last message that Result.Final has at most; 0: 16 KiB
-	Reads      bool           // it may only read the working tree, where something holds it in
+	Limits     process.Limits // of its processes
+	Words      int            // longest Result.Final in bytes; 0: 16 KiB
+	Reads      bool           // it may only read the working tree, if it is sandboxed
 }
 
 // Redactor overwrites secrets, in files and in texts.
 type Redactor interface {
-	File(path string, from int64) (found bool, err error) // in place, from an offset on; twice is as once
+	File(path string, from int64) (found bool, err error) // in place, from an offset on; idempotent
 	Text(s string) string
 }
 
-// redact overwrites secrets in what was printed and in the stored prompt, which an echo of it is then like again.
+// redact overwrites secrets in the output and in the stored prompt, so that an echo of the prompt still matches it.
 func (q *Request) redact() error {
 	if q.Redact == nil {
 		return nil
@@ -80,39 +80,38 @@ const (
 	TimedOut  End = "timeout"   // ended by us
 	Idled     End = "idle"      // ended by us
 	Limited   End = "limited"   // the provider's quota is used up, until Result.Until
-	Refused   End = "refused"   // could not be started, or may not run: another attempt would end alike
+	Refused   End = "refused"   // could not start, or may not run: another attempt would end the same way
 	Cancelled End = "cancelled" // ended by us
 )
 
-// Cause says what a run's end was due to, where it did not simply finish or
-// crash.
+// Cause is why a run did not simply finish or crash.
 type Cause string
 
 const (
-	Transient Cause = "transient" // of Crashed and Idled: the service or the client failed, a later try may not
+	Transient Cause = "transient" // of Crashed and Idled: the service or the client failed; a later try may succeed
 	Budget    Cause = "budget"    // of Crashed: the client's own cap on turns or money
-	Fatal     Cause = "fatal"     // of Refused: key, model name, money or size; needs a person
+	Fatal     Cause = "fatal"     // of Refused: key, model name, money or size; a person must act
 )
 
-// Result is what one run came to.
+// Result is the result of one run.
 type Result struct {
 	End      End
-	Cause    Cause // "" where nothing is known
+	Cause    Cause // "" if unknown
 	Code     int
 	Signal   int
 	Reason   string    // for people, one line; "" after a plain end
-	Until    time.Time // of Limited; zero where unknown
+	Until    time.Time // of Limited; zero if unknown
 	Final    string    // the end of the agent's own last message, at most 16 KiB of valid UTF-8, or Request.Words
 	Complete bool      // it claimed completion
 	Blocked  string    // the reason it gave with TASK_BLOCKED
-	Question string    // what its last message asks, where it claimed nothing; "" if it asks nothing
-	Notes    []string  // what a person should know besides, one line each
-	Cost     *Cost     // nil where unknown
-	Session  string    // the client's name for it; "" where not told
-	Gone     bool      // the conversation to continue no longer exists: nothing was done, or all of it by a fresh agent
-	Model    string    // as the client told
+	Question string    // what its last message asks, if it claimed nothing
+	Notes    []string  // what else a person should know, one line each
+	Cost     *Cost     // nil if unknown
+	Session  string    // the client's id for it; "" if not reported
+	Gone     bool      // the conversation to continue no longer exists: nothing was done, or a fresh agent did it all
+	Model    string    // as the client reported it
 	Events   int64     // of a stream; 0 for text
-	Unknown  int64     // of them, those that its dialect does not know
+	Unknown  int64     // of these, events unknown to its dialect
 	Duration time.Duration
 	Bytes    int64 // printed to Log
 }
@@ -120,15 +119,14 @@ type Result struct {
 // Tokens are what a run was charged for. Cached ones are part of Input.
 type Tokens = stream.Tokens
 
-// Cost is what a run cost, as the agent reported it. What it did not report is
-// nil: never taken for nothing.
+// Cost is the cost of a run as the agent reported it. What it did not report is nil, never zero.
 type Cost struct {
 	USD       *float64
 	Estimated bool // USD is Tokens at the settings' prices
 	Tokens    *Tokens
 }
 
-// Process runs a command, with all that it starts, to its end. That it fails or is ended is a result.
+// Process runs a command and everything it starts to the end. A failed or ended command is a result.
 type Process interface {
 	Run(ctx context.Context, c process.Command) (process.Exit, error)
 }
@@ -139,16 +137,15 @@ type Runner struct {
 	backend Backend
 }
 
-// NewRunner makes a Runner; p stays the caller's.
+// NewRunner makes a Runner. It does not take ownership of p.
 func NewRunner(p Process, b Backend) *Runner {
 	return &Runner{process: p, backend: b}
 }
 
-// Name is its backend's.
+// Name is the backend's name.
 func (r *Runner) Name() string { return r.backend.Name }
 
-// Run runs the agent once. Whatever the agent does is a result; an error
-// means that there is none.
+// Run runs the agent once. Whatever the agent does is a result; an error means that there is none.
 func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 	argv, env, err := r.backend.command(q)
 	if err != nil {
@@ -160,7 +157,7 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 		}
 	}
 	if info, err := os.Stat(q.ErrLog); err == nil && q.ErrOffset == 0 {
-		q.ErrOffset = info.Size() // what others wrote there is not this run's
+		q.ErrOffset = info.Size() // earlier output is not this run's
 	}
 	cmd := process.Command{
 		Label: q.Label, Argv: argv, Dir: q.Dir, Env: env, Stdout: q.Log, Stderr: q.ErrLog,
@@ -177,15 +174,14 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if why != nil && context.Cause(ctx) != error(why) { // somebody else was first
+	if why != nil && context.Cause(ctx) != error(why) { // something else ended it first
 		why = nil
 	}
 	return r.result(q, exit, why)
 }
 
-// Recall reads the result of a run that ended by itself while nobody was there
-// to hear of it, from the shim's exit file and the log. It is false for every
-// other run than the one of this label.
+// Recall reads the result of a run that ended by itself while nobody waited for it, from the shim's exit file and the log. ok is false unless it was
+// the run with this label.
 func (r *Runner) Recall(q Request, exitFile string) (Result, bool) {
 	exit, ok := process.ReadExit(exitFile)
 	if !ok || exit.Label != q.Label || exit.Why != process.Exited && exit.Why != process.Signaled {
@@ -200,10 +196,8 @@ func (r *Runner) Recall(q Request, exitFile string) (Result, bool) {
 	return res, err == nil
 }
 
-// writePrompt stores the prompt for the agent and for whoever looks later. A
-// file that is there is overwritten in place: cut to nothing and filled again,
-// ext4 would write it out on close, which takes as long as a whole small task.
-// Whatever else an earlier agent may have left in its place is removed.
+// writePrompt stores the prompt for the agent and for later readers. It overwrites an existing file in place: after a truncation ext4 would write it
+// out on close, which takes as long as a whole small task. Anything else that an earlier agent left in its place is removed.
 func writePrompt(path, prompt string) (err error) {
 	f, err := openPrompt(path)
 	if err != nil {

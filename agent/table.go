@@ -10,8 +10,7 @@ import (
 	"descartes/agent/stream"
 )
 
-// builtin lists what is known. A function, so that nothing is built before it
-// is needed and nobody changes it.
+// builtin returns the known backends. It is a function so that nothing is built before it is needed and nobody changes it.
 func builtin() []Backend {
 	return []Backend{
 		{
@@ -95,7 +94,7 @@ func builtin() []Backend {
 			Subjects: [][]string{{"--output-format", "-o"}, {"--yolo", "-y", "--approval-mode", "--allowed-tools"}, {"-m", "--model"},
 				{"--resume", "-r", "--continue", "-c", "--session-id"}},
 			ExitCodes: map[int]Cause{41: Fatal, 42: Fatal, 52: Fatal, 53: Budget, 55: Budget},
-			// It asks again for hours, and tells nothing of it in its events.
+			// It asks again for hours, and its events do not say so.
 			StderrLimit: []string{`\[API Error: 429 .*(usage limit|quota)`},
 		},
 		{
@@ -127,17 +126,16 @@ func builtin() []Backend {
 // Table holds the backends that a run may use.
 type Table struct{ rows []Backend }
 
-// Row is what a user's settings say of one backend: what is empty stays as it
-// is. For a name that is not known yet Command, Prompt and Format are needed.
+// Row is what a user's settings say about one backend; what is empty stays as it is. A name that is not known yet needs Command, Prompt and Format.
 type Row struct {
-	Command   []string          `json:"command,omitempty"` // the program, with first arguments if it has some
+	Command   []string          `json:"command,omitempty"` // the program, perhaps with first arguments
 	Args      []string          `json:"args"`              // instead of the program's other arguments; empty and not nil for none
 	Prompt    string            `json:"prompt,omitempty"`  // a PromptMode
-	StdinArgs []string          `json:"stdin_args"`        // last arguments where the prompt comes by stdin
+	StdinArgs []string          `json:"stdin_args"`        // last arguments if the prompt comes by stdin
 	Format    string            `json:"parser,omitempty"`  // one of Formats
-	Env       map[string]string `json:"env,omitempty"`     // added to the known ones, or instead of them
+	Env       map[string]string `json:"env,omitempty"`     // added to the known ones
 	UnsetEnv  []string          `json:"unset_env"`
-	EnvPass   []string          `json:"env_pass,omitempty"` // variables of ours that it gets besides: NAME or PREFIX_*
+	EnvPass   []string          `json:"env_pass,omitempty"` // further variables of ours that it gets: NAME or PREFIX_*
 	ModelArgs []string          `json:"model_args"`
 	ExitCodes map[int]string    `json:"exit_codes,omitempty"` // a Cause for each; added to the known ones
 	Prices    Prices            `json:"prices,omitempty"`
@@ -147,7 +145,7 @@ type Row struct {
 	SessionArgs []string `json:"session_args"` // to continue a conversation
 }
 
-// NewTable is the built-in table with a user's rows laid over it.
+// NewTable returns the built-in table with a user's rows applied.
 func NewTable(rows map[string]Row) (Table, error) {
 	t := Table{rows: builtin()}
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
@@ -169,7 +167,7 @@ func NewTable(rows map[string]Row) (Table, error) {
 	return t, nil
 }
 
-// over is the backend with a row laid over it.
+// over returns the backend with a row applied.
 func (b Backend) over(r Row) (Backend, error) {
 	program, args := b.Command[:min(1, len(b.Command))], b.Command[min(1, len(b.Command)):]
 	if len(r.Command) > 0 {

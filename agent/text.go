@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	// finalLimit is how much of an agent's last words is kept.
+	// finalLimit is how many bytes of an agent's last words are kept.
 	finalLimit = 16 << 10
-	// ownLimit is how much of them is searched for what they claim.
+	// ownLimit is how many of them are searched for claims.
 	ownLimit = 64 << 10
 )
 
-// tail keeps the last bytes written to it, limit of them at least.
+// tail keeps at least the last limit bytes written to it.
 type tail struct {
 	limit int
 	buf   []byte
@@ -34,7 +34,7 @@ func (t *tail) Write(p []byte) (int, error) {
 
 func (t *tail) reset() { t.buf, t.cut = t.buf[:0], false }
 
-// text is what was kept, less a line whose beginning was not: half a line says something else.
+// text returns what was kept, without an incomplete first line: half a line says something else.
 func (t *tail) text() string {
 	b := t.buf
 	if t.cut {
@@ -50,14 +50,13 @@ func (t *tail) text() string {
 	return text
 }
 
-// clean is a text as a person should see it: valid UTF-8 without
-// terminal colours, CR and NUL.
+// clean returns a text as a person should see it: valid UTF-8 without terminal colours, CR and NUL.
 func clean(s string) string {
 	s = strings.ReplaceAll(plain(strings.ToValidUTF8(s, "\uFFFD")), "\r\n", "\n")
 	return strings.TrimRight(strings.ReplaceAll(s, "\x00", ""), " \t\r\n")
 }
 
-// plain takes terminal control sequences out: colours and the cursor's, titles and links, and what else begins with ESC.
+// plain removes terminal control sequences: colours, cursor movements, titles, links, and whatever else begins with ESC.
 func plain(s string) string {
 	if strings.IndexByte(s, 0x1b) < 0 {
 		return s
@@ -74,9 +73,9 @@ func last(s string, n int) string {
 	return s[at:]
 }
 
-// withoutEcho takes the prompt out of a text, wherever it is repeated whole, and an end of it at the beginning of a text that was cut.
-// Lines are compared without what quoting puts in front (spaces, > and |) and without trailing blanks. What stands before the first line's
-// beginning, or follows the last line's end, on the same line, is the agent's; a prompt of one line is repeated by a whole line only.
+// withoutEcho removes the prompt from a text wherever it is repeated whole, and its end at the beginning of a text that was cut. Lines are compared
+// without quoting in front (spaces, > and |) and trailing blanks. What stands on the same line before the first line's beginning, or after the last
+// line's end, is the agent's. A prompt of one line only matches a whole line.
 func withoutEcho(text, prompt string, cut bool) string {
 	want, _ := bare(clean(prompt))
 	want = strings.Trim(want, "\n")
@@ -89,7 +88,7 @@ func withoutEcho(text, prompt string, cut bool) string {
 		begins := begin == 0 || have[begin-1] == '\n'
 		to := at[begin]
 		if begins {
-			to = strings.LastIndexByte(text[:to], '\n') + 1 // with what quotes it
+			to = strings.LastIndexByte(text[:to], '\n') + 1 // with its quoting
 		}
 		own.WriteString(text[from:max(from, to)])
 		from, pos = at[end-1]+1, end
@@ -118,7 +117,7 @@ func withoutEcho(text, prompt string, cut bool) string {
 	return own.String() + text[from:]
 }
 
-// bare is a text as withoutEcho compares it, with the place of each byte in the original.
+// bare is a text in the form that withoutEcho compares, with the place of each byte in the original.
 func bare(text string) (string, []int) {
 	out, at, start := make([]byte, 0, len(text)), make([]int, 0, len(text)), 0
 	for line := range strings.Lines(text) {

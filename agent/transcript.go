@@ -25,9 +25,8 @@ type said struct {
 	bytes    int64
 }
 
-// transcript takes what an agent prints: as events where the format has them, and
-// as text as long as there is not a single one, as a script under a client's
-// name prints it, or a client that does not come as far as its first event.
+// transcript reads what an agent prints: as events if the format has them, and as text as long as there is not a single event, as from a script under
+// a client's name, or from a client that fails before its first event.
 type transcript struct {
 	q        Request
 	format   string
@@ -71,7 +70,7 @@ func (h *transcript) Read(p []byte) (int, error) {
 // started reports whether an event or some text came.
 func (h *transcript) started() bool { return h.text || h.progress.events+h.progress.noise > 0 }
 
-// said is what it comes to. The completion words count in the agent's own words only.
+// said returns what the agent said. Completion words count only in its own words.
 func (h *transcript) said() *said {
 	out, words := &said{}, h.words
 	if h.progress.events > 0 {
@@ -112,15 +111,14 @@ func unfenced(text string) string {
 		case !code[n]:
 			own = append(own, line)
 		case n == 0 || !code[n-1]:
-			own = append(own, "") // nothing reaches over it
+			own = append(own, "") // nothing may match across it
 		}
 	}
 	return strings.Join(own, "\n")
 }
 
-// readFrom lets use read a file from an offset on, in pieces of about the given
-// size, and returns how much that was. A file that is gone counts as empty, one
-// that was cut short is read whole: agents do both.
+// readFrom feeds a file from an offset on to use, in pieces of about the given size, and returns how much it read. A file that is gone counts as
+// empty, one that was truncated is read whole: agents do both.
 func readFrom(path string, offset int64, use func(r io.Reader, size int) error) (int64, error) {
 	if path == "" {
 		return 0, nil
@@ -149,8 +147,7 @@ func readFrom(path string, offset int64, use func(r io.Reader, size int) error) 
 // pieceSize is how much of a long output is read at a time.
 const pieceSize = 256 << 10
 
-// openLog opens a file that an agent may have replaced: waiting for the other
-// end of a pipe is not an option.
+// openLog opens a file that an agent may have replaced: it must not wait for the other end of a pipe.
 func openLog(path string) (*os.File, int64, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -193,9 +190,8 @@ func (q Request) errors(end bool) string {
 	return text.String()
 }
 
-// lastLine is the last line that is not blank of the first text that has one,
-// at most 200 bytes of it. What a client's runtime says of itself after a crash
-// is passed over, and of its error the line that says what it is is taken.
+// lastLine returns the last non-blank line of the first text that has one, at most 200 bytes of it. It skips what a client's runtime says about
+// itself after a crash, and of an error it takes the line that says what it is.
 func lastLine(texts ...string) string {
 	for _, text := range texts {
 		line, thrown := "", ""

@@ -15,23 +15,21 @@ import (
 )
 
 const (
-	// headStart is how long a program runs before it is followed. One that has
-	// ended by then costs a timer that never fired.
+	// headStart is how long a program runs before the watchdog follows it. A program that ends earlier only costs a timer that never fired.
 	headStart = 100 * time.Millisecond
-	// lookEvery is how often a program that prints nothing is looked after.
+	// lookEvery is how often a silent program is checked.
 	lookEvery = 100 * time.Millisecond
 )
 
-// watchdog reads what an agent prints while it runs, and ends the run where
-// that says that waiting is no use. The
-// result is read anew when the run is over, as far as the watchdog let it run.
+// watchdog reads what an agent prints while it runs, and ends the run once that says that waiting is useless. The result is read anew after the run,
+// as far as the watchdog let it run.
 //
-// Everything happens on its one goroutine. The timeouts of the whole run and of
-// silence need no look at the output: internal/proc's server keeps them.
+// Everything happens on its one goroutine. The timeouts of the whole run and of silence need no look at the output: internal/proc's server keeps
+// them.
 type watchdog struct {
 	transcript *transcript
 	clock      clocks
-	errs       *errorWatch      // nil where nothing is looked for
+	errs       *errorWatch      // nil if there is nothing to look for
 	end        func(why error)  // ends the run
 	over       <-chan struct{}  // closed when the run is
 	tick       <-chan time.Time // of a ticker, but for tests
@@ -42,8 +40,7 @@ type watchdog struct {
 	why    *cutoff // why it ended the run
 }
 
-// follow begins to follow a run once it has lasted for a while. stop waits for
-// the watchdog and says why it ended the run, nil where it did not.
+// follow starts following a run after headStart. stop waits for the watchdog and returns why it ended the run, nil if it did not.
 func (r *Runner) follow(q Request, end func(why error)) (stop func() *cutoff) {
 	began := time.Now()
 	over, done := make(chan struct{}), make(chan *cutoff, 1)
@@ -71,7 +68,7 @@ func (r *Runner) watchdog(q Request, began time.Time, end func(why error)) *watc
 
 // run reads until the run is over, or ended.
 func (f *watchdog) run() {
-	_ = f.transcript.take(f, pieceSize) // what cannot be read is said when the run is over
+	_ = f.transcript.take(f, pieceSize) // a read error is reported after the run
 	if f.file != nil {
 		f.file.Close()
 	}
@@ -114,8 +111,7 @@ func (f *watchdog) open() bool {
 	return err == nil
 }
 
-// look asks the clocks, all of them where everything is read that was printed,
-// and at most every lookEvery or so.
+// look checks the clocks: all of them if everything printed was read, and at most about every lookEvery.
 func (f *watchdog) look(all bool) {
 	now := time.Since(f.clock.began)
 	if f.why != nil || now-f.looked < lookEvery/2 {
@@ -143,8 +139,7 @@ type Clocks struct {
 	Spin  int           // steps in a row without a word, a tool call or tokens
 }
 
-// What to ask for where nobody says otherwise. Less than ten minutes of
-// silence would end honest runs: a long test suite is one tool call.
+// Defaults. Less than ten minutes of silence would end honest runs: a long test suite is one tool call.
 const (
 	DefaultStart = 2 * time.Minute
 	DefaultIdle  = 15 * time.Minute
@@ -152,19 +147,18 @@ const (
 	DefaultSpin  = 20
 )
 
-// overflowLimit is how often a client may run into its model's context window
-// without a tool call in between. Text is not enough: it is the summary that
-// the client makes each time.
+// overflowLimit is how often a client may overflow its model's context window without a tool call in between. Text does not count: it is the summary
+// that the client makes each time.
 const overflowLimit = 5
 
-// refusedLimit is how often a client may try a key that is refused. Some do it ten times, for three minutes.
+// refusedLimit is how often a client may try a refused key. Some try ten times, for three minutes.
 const refusedLimit = 3
 
 // cutoff is why the watchdog ended a run.
 type cutoff struct {
 	clock cutoffKind
-	words string // of the client, about that
-	read  int64  // bytes of the run's output until then: nothing counts after that
+	words string // the client's words about that
+	read  int64  // bytes of the run's output until then: later ones do not count
 }
 
 type cutoffKind string
@@ -181,15 +175,14 @@ const (
 
 func (h *cutoff) Error() string { return "ended: " + string(h.clock) }
 
-// clocks watch one run. All times are durations since its start, of which no
-// setting of the machine's clock changes anything.
+// clocks watch one run. All times are durations since its start, so that changes of the machine's clock do not matter.
 type clocks struct {
 	began  time.Time
 	limits Clocks
-	idle   time.Duration // without anything but a client's word that it tries again
+	idle   time.Duration // since the last sign of life other than the client's word that it tries again
 	ends   int64         // end events seen
 	ended  time.Duration
-	steps  int64 // events seen that were more than such a word
+	steps  int64 // events other than such words
 	moved  time.Duration
 }
 
@@ -201,8 +194,7 @@ func newClocks(format string, limits Clocks, idle time.Duration, began time.Time
 	return clocks{began: began, limits: limits, idle: idle}
 }
 
-// check says whether it is time to end the run. started tells that something
-// came from it, or that what came is not looked at yet.
+// check returns whether it is time to end the run. started says that it printed something, or that its output was not examined yet.
 func (c *clocks) check(s *progress, now time.Duration, started bool) *cutoff {
 	if s.ends != c.ends {
 		c.ends, c.ended = s.ends, now
@@ -212,7 +204,7 @@ func (c *clocks) check(s *progress, now time.Duration, started bool) *cutoff {
 	}
 	l := c.limits
 	switch {
-	case c.idle > 0 && s.retrying != "" && now-c.moved >= c.idle: // its output alone would keep it alive for ever
+	case c.idle > 0 && s.retrying != "" && now-c.moved >= c.idle: // its output alone would keep it alive forever
 		return &cutoff{clock: cutoffRetries, words: s.retrying}
 	case !started && l.Start > 0 && now >= l.Start:
 		return &cutoff{clock: cutoffStart}
@@ -241,7 +233,7 @@ func (r *Runner) cutOff(res *Result, h *said, q Request, exit process.Exit, why 
 			res.Reason += "; its last line on standard error: " + line
 		}
 	case cutoffExit:
-		// What it said before the end is what counts, how it died does not.
+		// What it said before the end counts, not how it died.
 		exit.Why, exit.Code, exit.Signal = process.Exited, 0, 0
 		r.conclude(res, h, q, exit)
 		res.Notes = append(res.Notes, fmt.Sprintf("%s had reported that it was finished and was still running %v later: it was ended", who, q.Clocks.Exit))
@@ -262,8 +254,7 @@ func (r *Runner) cutOff(res *Result, h *said, q Request, exit process.Exit, why 
 	}
 }
 
-// limitFromErrors concludes from a line of standard error that says that a quota
-// is used up. Some quotas no waiting renews.
+// limitFromErrors derives a limit from a line on standard error about a used-up quota. Waiting does not renew every quota.
 func (r *Runner) limitFromErrors(res *Result, line string, now time.Time) {
 	name, known := quota.Named(line)
 	if !known && fatalWords(line) {
@@ -277,22 +268,21 @@ func (r *Runner) limitFromErrors(res *Result, line string, now time.Time) {
 	r.limited(res, name, until, now)
 }
 
-// errorWatch looks through what a running client prints on standard error for
-// lines that say that its quota is used up. Some then sleep until it is
-// renewed, for hours, and say it nowhere else.
+// errorWatch searches what a running client prints on standard error for lines about a used-up quota. Some clients then sleep until it is renewed,
+// for hours, and say so nowhere else.
 type errorWatch struct {
 	path string
-	at   int64 // up to where it was read
+	at   int64 // read up to here
 	any  []*regexp.Regexp
-	rest []byte // read, and not looked at: the beginning of a line
+	rest []byte // read but not examined: the beginning of a line
 }
 
 const (
 	errorPiece = 1 << 20  // read at a time
-	errorLine  = 16 << 10 // of a longer line the end is looked at
+	errorLine  = 16 << 10 // of a longer line only the end is examined
 )
 
-// errorWatch is nil where there is nothing to look for.
+// errorWatch is nil if there is nothing to look for.
 func (b Backend) errorWatch(q Request) *errorWatch {
 	any := b.limitPatterns()
 	if len(any) == 0 || q.ErrLog == "" || q.ErrLog == q.Log {
@@ -311,7 +301,7 @@ func (b Backend) limitPatterns() (list []*regexp.Regexp) {
 	return list
 }
 
-// look reads on, and says whether the run has to be ended.
+// look reads on, and returns whether the run must end.
 func (w *errorWatch) look() *cutoff {
 	if w == nil {
 		return nil
@@ -338,8 +328,7 @@ func (w *errorWatch) look() *cutoff {
 	return nil
 }
 
-// limitLine is the last line that fits one of the expressions, from where it
-// does: what stands before is the log's, its time for one.
+// limitLine returns the last line that matches one of the expressions, from the match on: what is before it belongs to the log, such as a time.
 func limitLine(any []*regexp.Regexp, text []byte) (line string, found bool) {
 	for _, re := range any {
 		at := re.FindAllIndex(text, -1)

@@ -8,15 +8,15 @@ import (
 	"descartes/internal/lazyregexp"
 )
 
-// Footprint is what a task says about the files that it is going to change.
+// Footprint is what a task says about the files it will change.
 type Footprint struct {
 	Task  string
-	Scope []string // paths and patterns with *, ? and **; where there are any, the text does not count
+	Scope []string // paths and patterns with *, ? and **; if there are any, the text does not count
 	Text  string   // of the task and of its section of the plan
 }
 
-// Forecast foretells which tasks are likely to change the same files, from what is said about them. A task of which nothing is said
-// meets no other. It is read-only and safe for concurrent use; a nil Forecast sees nothing.
+// Forecast predicts which tasks are likely to change the same files, from what is said about them. A task that says nothing overlaps with no other.
+// It is read-only and safe for concurrent use; a nil Forecast predicts nothing.
 type Forecast struct {
 	areas map[string][]area
 }
@@ -38,8 +38,8 @@ func NewForecast(prints []Footprint) *Forecast {
 	return f
 }
 
-// Meet returns where two tasks are likely to meet: the paths and patterns of the first that have a file in common with one of the
-// second, the longer name of the two, each once.
+// Meet returns where two tasks are likely to overlap: the paths and patterns of the first that share a file with one of the second, the longer name
+// of the two, each once.
 func (f *Forecast) Meet(a, b string) []string {
 	if f == nil {
 		return nil

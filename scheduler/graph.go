@@ -13,7 +13,7 @@ import (
 
 // Options are what a graph needs to know beyond its list.
 type Options struct {
-	// External returns the status of a task of another tag, and false if there is none. A nil External knows no task.
+	// External returns the status of a task of another tag; ok is false if there is none. A nil External knows no task.
 	External func(tag, id string) (tasks.Status, bool)
 
 	// ExternalErr says why External cannot know the tasks of a tag, nil if it can. It may be nil.
@@ -23,7 +23,7 @@ type Options struct {
 	// Task Master has it.
 	OpenInDone bool
 
-	// More holds dependencies beyond those of the list, as a plan states them: by task, the tasks of the list that it waits for too.
+	// More holds dependencies beyond those of the list, for example from a plan: for each task, the tasks of the list that it also waits for.
 	More map[string][]string
 }
 

@@ -16,7 +16,7 @@ type QueueOptions struct {
 	Slots int
 	// Barrier finishes each wave before a task of the next one starts.
 	Barrier bool
-	// Durations are what tasks took in earlier runs. A task without one is taken to last as long as the others do on average.
+	// Durations are how long tasks took in earlier runs. A task without one is assumed to take the average of the others.
 	Durations map[string]time.Duration
 	// Forecast says which tasks are likely to change the same files; nil for no forecast.
 	Forecast *Forecast
@@ -157,7 +157,7 @@ func (q *Queue) ready(now Now) func(yield func(string) bool) {
 	}
 }
 
-// WaitReason is what a task waits for that is neither done nor running nor out of reach.
+// WaitReason is why a task waits that is neither done nor running nor out of reach.
 type WaitReason string
 
 // The reasons.

@@ -117,7 +117,7 @@ func (g *Graph) evaluate() {
 	}
 }
 
-// effect works out what a vertex means to those that depend on it.
+// effect works out what a vertex means for those that depend on it.
 func (g *Graph) effect(n *node) (satisfied, holds bool) {
 	if n.kind == externalTask {
 		done := n.outside.status == tasks.Done

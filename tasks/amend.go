@@ -26,12 +26,12 @@ type Amendment struct {
 	Add    []Task   // in this order: at the end of the list, or in the container, whose id their ids begin with
 }
 
-// AmendError says why a list cannot be changed so.
+// AmendError says why a list cannot be changed like this.
 type AmendError struct{ Path, Reason string }
 
 func (e *AmendError) Error() string { return e.Path + ": " + e.Reason }
 
-// NewList is a list of those tasks in the tag's own file, .scud/tasks/<tag>.json below root. Nothing is written before Create.
+// NewList returns a list with those tasks in the tag's own file, .scud/tasks/<tag>.json below root. Nothing is written before Create.
 func NewList(root, tag string, list []Task) (*File, error) {
 	path, err := TagPath(root, tag)
 	if err != nil {
@@ -48,7 +48,7 @@ func NewList(root, tag string, list []Task) (*File, error) {
 	return f.Amended(Amendment{Add: list})
 }
 
-// Create writes a list whose file does not exist yet. If it exists by now, nothing is written, and the error is an fs.ErrExist.
+// Create writes a list whose file must not exist. If it exists by now, nothing is written, and the error is an fs.ErrExist.
 func (f *File) Create() error {
 	if _, err := os.Lstat(f.path); err == nil {
 		return fmt.Errorf("write %s: %w", f.path, fs.ErrExist)
@@ -65,8 +65,8 @@ func (f *File) Create() error {
 	return nil
 }
 
-// Amend changes the list and keeps every other byte. If the file changed on disk since it was read, what is there now is changed. After
-// Amend, f is what the file holds. An error leaves f unchanged.
+// Amend changes the list and keeps every other byte. If the file changed on disk since it was read, the change applies to what is there now.
+// Afterwards f is what the file holds. An error leaves f unchanged.
 func (f *File) Amend(a Amendment) error {
 	if f.letters {
 		if err := f.mirrorWritable(); err != nil {
@@ -113,7 +113,7 @@ func (f *File) Amend(a Amendment) error {
 	return nil
 }
 
-// Amended is the list as Amend would leave it.
+// Amended returns the list as Amend would leave it.
 func (f *File) Amended(a Amendment) (*File, error) {
 	if err := f.canAmend(&a); err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func (f *File) Amended(a Amendment) (*File, error) {
 	return now, f.compare(now, &a)
 }
 
-// canAmend refuses what no list can be changed to.
+// canAmend rejects what no list can be changed to.
 func (f *File) canAmend(a *Amendment) error {
 	refuse := func(format string, args ...any) error { return &AmendError{f.path, fmt.Sprintf(format, args...)} }
 	if f.binary == flags {
@@ -188,7 +188,7 @@ func (f *File) canAmend(a *Amendment) error {
 	return nil
 }
 
-// compare says what would be read back differently from what was meant.
+// compare returns what would be read back differently from what was meant.
 func (f *File) compare(now *File, a *Amendment) error {
 	wrong := func(id, what string) error {
 		return fmt.Errorf("change %s: task %s would be read back with another %s", f.path, id, what)
@@ -587,7 +587,7 @@ func (f *File) amendGraph(a *Amendment) (list []splice, err error) {
 	return append(list, f.stamped(edits)...), nil
 }
 
-// stamped is the splices of some edits, and of the time of the last change.
+// stamped combines the splices of some edits with the one for the time of the last change.
 func (f *File) stamped(edits []edit) []splice {
 	list := f.splices(edits, f.time)
 	if len(edits) > 0 || f.updated.end == f.updated.start {
@@ -599,7 +599,7 @@ func (f *File) stamped(edits []edit) []splice {
 	return list
 }
 
-// lastOf is where the last line of a section ends that says something, 0 where there is no such section.
+// lastOf is the end of a section's last line with content, 0 if there is no such section.
 func (p *phase) lastOf(in section, head, src string) (end int) {
 	at := false
 	for _, l := range p.lines {
@@ -666,7 +666,7 @@ func priorityLetter(word string) string {
 	return strings.ToUpper(word[:1])
 }
 
-// amendChecklist writes the parts of an entry below it, in an order in which each comes after what it depends on.
+// amendChecklist writes the parts of an entry below it, each after what it depends on.
 func (f *File) amendChecklist(a *Amendment) ([]splice, error) {
 	c, p := readChecklist(f.src)
 	if p != nil {
@@ -702,7 +702,7 @@ func (f *File) amendChecklist(a *Amendment) ([]splice, error) {
 	return []splice{{end, end, b.String()}}, nil
 }
 
-// sequence sorts tasks so that each comes after those of them that it depends on, and else as they stand. Those on a circle come last.
+// sequence sorts tasks so that each comes after its dependencies among them, otherwise in the given order. Those on a cycle come last.
 func sequence(list []Task) (out []Task) {
 	left := slices.Clone(list)
 	for len(left) > 0 {

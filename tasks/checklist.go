@@ -35,7 +35,7 @@ type checkEntry struct {
 	heads      []int  // lines of the headings around it, outermost first
 }
 
-// readChecklist finds the entries. It refuses lists whose entries have no ids: their places are no ids, because the list changes.
+// readChecklist finds the entries. It rejects lists whose entries have no ids: positions are no ids, because the list changes.
 func readChecklist(src string) (*checklist, *problem) {
 	if p := notText(src); p != nil {
 		return nil, p
@@ -76,7 +76,7 @@ func readChecklist(src string) (*checklist, *problem) {
 	return c, nil
 }
 
-// drop sorts out entries without an id. Where some ids are codes like T001, a mere number is none.
+// drop removes entries without an id. If some ids are codes like T001, a mere number is no id.
 func (c *checklist) drop(codes bool) {
 	kept := c.entries[:0]
 	for _, e := range c.entries {
@@ -96,7 +96,7 @@ func (c *checklist) drop(codes bool) {
 	}
 }
 
-// nearBox reports whether a line looks like an entry that was mistyped: -[ ] T002, - [] T003, - [ ]T004.
+// nearBox reports whether a line looks like a mistyped entry: -[ ] T002, - [] T003, - [ ]T004.
 func nearBox(line string) bool {
 	m := nearEntry.FindStringSubmatch(line)
 	return m != nil && prose.CodeID(m[1])
@@ -207,7 +207,7 @@ func (c *checklist) priority(e *checkEntry) string {
 	return "medium"
 }
 
-// relate makes 1.1 a part of 1 where the list has both, as some programs write it.
+// relate makes 1.1 a part of 1 if the list has both, as some programs write it.
 func (c *checklist) relate(f *File) {
 	var m family
 	for i := range f.tasks {
@@ -224,8 +224,8 @@ func (c *checklist) relate(f *File) {
 	f.relate(&m)
 }
 
-// order makes each task wait for the group before its own: a task by itself, or neighbours under one heading that are marked [P]. It
-// reports false if that would be too much.
+// order makes each task wait for the group before its own: a single task, or neighbours under one heading that are marked [P]. ok is false if that
+// would be too many dependencies.
 func (c *checklist) order(f *File) bool {
 	var places []int
 	for i := range c.entries {
@@ -239,7 +239,7 @@ func (c *checklist) order(f *File) bool {
 	})
 }
 
-// statements adds "(depends on T012)" where that is more than the order of the list. What comes later in the list cannot be waited for.
+// statements adds "(depends on T012)" if that says more than the order of the list. A task cannot wait for one later in the list.
 func (c *checklist) statements(f *File) {
 	for i := range c.entries {
 		if e := &c.entries[i]; f.index[e.id] == i {
@@ -313,8 +313,8 @@ func BoxStatus(mark rune) Status {
 	return Pending
 }
 
-// binary is a format that says of a task only whether it is done. A status that it has no word for is "not done" in the file: setting
-// it unticks a task that was done, and otherwise changes nothing. What else a run knows of the task is in its own state.
+// binary is a format that only says whether a task is done. A status without a word in the file means "not done" there: setting it unticks a done
+// task, and otherwise changes nothing. A run keeps the rest in its own state.
 type binary uint8
 
 const (
@@ -331,7 +331,7 @@ func (b binary) plain(s Status) Status {
 	return Pending
 }
 
-// word is what is written for a status.
+// word returns what to write for a status.
 func (b binary) word(s Status) string {
 	switch {
 	case b == boxes && s == Done:
@@ -344,7 +344,7 @@ func (b binary) word(s Status) string {
 	return "false"
 }
 
-// has reports whether the file, whose task is at now, has nothing to write for s.
+// has reports whether the file, with the task's status now, already says s.
 func (b binary) has(now, s Status) bool {
 	return b != notBinary && (now == s || now != Done && s != Done && s != Pending)
 }

@@ -12,7 +12,7 @@ const parentMark = "[PARENT] " // how the oldest SCUD files mark a container
 
 // family is what the entries of a list say about parents and subtasks.
 type family struct {
-	listed     map[int][]string // by place: the subtasks that a task lists
+	listed     map[int][]string // by place: the subtasks a task lists
 	marked     map[int]bool     // by place: called a parent in its title
 	explicit   bool             // some task names its parent or its subtasks
 	namespaced bool             // some id has the prefix of the tag
@@ -35,13 +35,13 @@ func (m *family) mark(i int) {
 	m.marked[i] = true
 }
 
-// dotted reports whether the list has nothing but dots in its ids to tell who belongs to whom, as the oldest SCUD files.
+// dotted reports whether only dots in ids say which task belongs to which, as in the oldest SCUD files.
 func (m *family) dotted() bool {
 	return !m.explicit && len(m.listed) == 0 && (m.namespaced || len(m.marked) > 0)
 }
 
-// relate makes Parent and Children agree, name only tasks of the list and have no cycle. A parent that a task names itself counts
-// more than a list that names the task.
+// relate makes Parent and Children agree, name only tasks of the list and contain no cycle. A task's own Parent outranks another task's list of
+// subtasks.
 func (f *File) relate(m *family) {
 	f.dropStrangers()
 	for i := range f.tasks {
@@ -108,8 +108,8 @@ func (f *File) adopt(i int, children []string) {
 	}
 }
 
-// adoptDotted takes 3.1 for a child of 3 where 3 is expanded and nothing else names its children, or where the whole list has no
-// other way to say so. Either way it is reported.
+// adoptDotted takes 3.1 for a child of 3 if 3 is expanded and nothing else names its children, or if the whole list says it in no other way. Either
+// way it is reported.
 func (f *File) adoptDotted(m *family) {
 	taken := map[string]bool{}
 	for i := range f.tasks {
@@ -137,7 +137,7 @@ func (f *File) adoptDotted(m *family) {
 	}
 }
 
-// breakCircles makes a task that is among its own ancestors a task without parent.
+// breakCircles removes the parent of a task that is its own ancestor.
 func (f *File) breakCircles() {
 	const walking, fine = 1, 2
 	state := make([]uint8, len(f.tasks))
@@ -190,7 +190,7 @@ func inOrder(children, list []string) []string {
 // it are done; until then, expanded means pending. Everything in a done container is done.
 func (f *File) Outcome(id string) (Status, bool) { return f.outcomes().of(id) }
 
-// outcomes answers for many tasks of one file, whose families may be deep: each is walked once.
+// outcomes answers for many tasks of one file whose families may be deep: each is walked once.
 type outcomes struct {
 	f       *File
 	covered map[string]bool // by container: whether it, or one around it, is done
@@ -245,8 +245,8 @@ func (o *outcomes) isDone(id string) bool {
 // maxLinks is how many dependencies the order of a list may make.
 const maxLinks = 1_000_000
 
-// queue makes each task wait for the group before its own; the tasks at places are in the order of the list, and together says of two
-// neighbours that they are in one group. It reports false if that would be too much.
+// queue makes each task wait for the group before its own. The tasks at places are in the order of the list; together reports whether two neighbours
+// are in one group. ok is false if that would be too many dependencies.
 func (f *File) queue(places []int, together func(before, after int) bool) bool {
 	var before, group []string
 	links := 0
@@ -255,7 +255,7 @@ func (f *File) queue(places []int, together func(before, after int) bool) bool {
 			before, group = group, nil
 		}
 		group = append(group, f.tasks[i].ID)
-		f.tasks[i].DependsOn = before // shared: nobody changes it
+		f.tasks[i].DependsOn = before // shared: do not change it
 		if links += len(before); links > maxLinks {
 			return false
 		}

@@ -27,23 +27,23 @@ type File struct {
 	inserts   map[int]string // by task: what has to precede a status that does not exist yet
 	index     map[string]int // id to the first task that has it
 	findings  []Finding
-	remarks   []Finding // what Lint alone says of how it is written
+	remarks   []Finding // what only Lint reports about how it is written
 	master    bool      // a Task Master file
 	letters   bool      // statuses are SCG letters, not JSON strings
 	binary    binary
 	updated   span // SCG: the time of the last change of the tag; empty where it has none
 	clock     func() time.Time
 	replace   func(path string, data []byte) error
-	mirror    *File // of tasks.scg: the tag in tasks.json beside it, once that was looked at
+	mirror    *File // of tasks.scg: the tag in tasks.json beside it, once examined
 }
 
 // span is a part of the source.
 type span struct{ start, end int32 }
 
-// FormatError says that a file is not a task file, and where that shows.
+// FormatError says that a file is not a task file, and where.
 type FormatError struct {
 	Path   string
-	Line   int // from 1; 0 where no line is to blame
+	Line   int // from 1; 0 if no line is to blame
 	Reason string
 }
 
@@ -54,8 +54,8 @@ func (e *FormatError) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.Path, e.Line, e.Reason)
 }
 
-// OpenPath reads the tag from the file at path, of any format. An empty tag is the tag that the file names, or its
-// only one. A missing file is an fs.ErrNotExist; a missing tag in a file with several is a *NotFoundError.
+// OpenPath reads the tag from the file at path, of any format. An empty tag is the tag that the file names, or its only one. A missing file is an
+// fs.ErrNotExist; a tag missing from a file with several is a *NotFoundError.
 func OpenPath(path, tag string) (*File, error) {
 	t, err := load(path)
 	if err != nil {
@@ -64,7 +64,7 @@ func OpenPath(path, tag string) (*File, error) {
 	return t.open(tag)
 }
 
-// text is a task file that was read and taken apart as far as its tags.
+// text is a task file that was read and split into its tags.
 type text struct {
 	path, src string
 	graph     bool
@@ -139,7 +139,7 @@ func (t *text) findTags() []string {
 	return nil
 }
 
-// nameless says why a file that could be read has no tags; nil for a graph, which may have none.
+// nameless says why a readable file has no tags; nil for a graph, which may have none.
 func (t *text) nameless() error {
 	if t.graph || len(t.tags()) > 0 {
 		return nil
@@ -209,7 +209,7 @@ func (f *File) refuse(p *problem) error {
 	return &FormatError{Path: f.path, Line: line, Reason: p.reason}
 }
 
-// read returns the bytes of a regular file of bearable size.
+// read returns the bytes of a regular file of bounded size.
 func read(path string) (string, error) {
 	file, err := openRegular(path)
 	if err != nil {
@@ -236,7 +236,7 @@ func tooLarge(path string) error {
 	return &FormatError{Path: path, Reason: fmt.Sprintf("larger than %d MiB", maxFile>>20)}
 }
 
-// openRegular opens path for reading, and never a FIFO, on which that would hang, nor by a link that leads out of the repository.
+// openRegular opens path for reading. It refuses a FIFO, which would block, and a link that leads out of the repository.
 func openRegular(path string) (*os.File, error) {
 	file, err := plainfile.Open("", path)
 	var refused *plainfile.Error
@@ -257,11 +257,11 @@ func (f *File) Tag() string { return f.tag }
 // Path returns the file that was read.
 func (f *File) Path() string { return f.path }
 
-// Target returns the file that Save replaces: Path without links, as it was when the file was read.
+// Target returns the file that Save replaces: Path with links resolved, as of when the file was read.
 func (f *File) Target() string { return f.real }
 
-// Tasks returns all tasks in file order, including containers and tasks whose id an earlier one has. The caller must
-// not change them; Save makes a new list, so an older one may be read beside it.
+// Tasks returns all tasks in file order, including containers and tasks with a duplicate id. The caller must not change them; Save makes a new list,
+// so an older one stays valid.
 func (f *File) Tasks() []Task { return f.tasks }
 
 // Findings returns what the reader had to assume, in file order.

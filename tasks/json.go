@@ -23,7 +23,7 @@ const (
 	mergeMarker = "<<<<<<< "
 )
 
-// problem is a FormatError whose place is still a byte offset.
+// problem is a FormatError that still has a byte offset as its place.
 type problem struct {
 	pos    int
 	reason string
@@ -45,7 +45,7 @@ func members(object gjson.Result) []member {
 	return list
 }
 
-// last returns the last member of a name, as JSON readers do.
+// last returns the last member with a name, as JSON readers do.
 func last(list []member, name string) (gjson.Result, bool) {
 	for _, m := range slices.Backward(list) {
 		if m.name == name {
@@ -58,7 +58,7 @@ func last(list []member, name string) (gjson.Result, bool) {
 // end is where a value ends in the source.
 func end(v gjson.Result) int { return v.Index + len(v.Raw) }
 
-// plain is a string, "" for null, and the literal text of anything else.
+// plain returns a string, "" for null, and the literal text of anything else.
 func plain(v gjson.Result) string {
 	switch v.Type {
 	case gjson.String:
@@ -98,7 +98,7 @@ func parse(src string) (*document, *problem) {
 	return doc, nil
 }
 
-// notText refuses what is no UTF-8 text.
+// notText rejects text that is not UTF-8.
 func notText(src string) *problem {
 	if strings.HasPrefix(src, "\xff\xfe") || strings.HasPrefix(src, "\xfe\xff") {
 		return &problem{0, "the file is UTF-16 text, and must be UTF-8: iconv -f UTF-16 -t UTF-8 FILE > NEW"}
@@ -116,7 +116,7 @@ func notText(src string) *problem {
 	return nil
 }
 
-// notJSON explains what encoding/json says of the text from start on, and says what the file seems to be instead.
+// notJSON explains what encoding/json says about the text from start on, and what the file seems to be instead.
 func notJSON(src string, start int, err error) *problem {
 	text := strings.TrimPrefix(src, byteOrder)
 	switch {
@@ -172,8 +172,8 @@ func (d *document) lookalike() *problem {
 	return &problem{0, `no task list: expected "tasks" or tags that contain "tasks", found ` + strings.Join(names, ", ")}
 }
 
-// flat reports whether the document is one list: {"tag": ..., "tasks": [...]}, or {"tasks": [...], "metadata": ...}. Task Master leaves
-// an old list beside its tags in some files, and does not look at it any more.
+// flat reports whether the document is one list: {"tag": ..., "tasks": [...]}, or {"tasks": [...], "metadata": ...}. Task Master leaves an old list
+// beside its tags in some files, and ignores it.
 func (d *document) flat() bool {
 	v, ok := d.find("tasks")
 	return ok && v.IsArray() && (d.flatTag() != "" || len(d.lists()) == 0)
@@ -208,8 +208,7 @@ func (d *document) lists() (tags []string) {
 	return tags
 }
 
-// decodeTagged reads one tag of {"<tag>": {"name": ..., "tasks": [...]}, ...}. It reports false if the tag does not
-// exist.
+// decodeTagged reads one tag of {"<tag>": {"name": ..., "tasks": [...]}, ...}. ok is false if the tag does not exist.
 func decodeTagged(d *document, f *File) (bool, *problem) {
 	tag, ok := d.find(f.tag)
 	if !ok {

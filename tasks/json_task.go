@@ -12,7 +12,7 @@ import (
 	"descartes/tasks/prose"
 )
 
-// reader decodes the tasks of one array. The document is valid JSON: only its meaning can be wrong here.
+// reader decodes the tasks of one array. The document is valid JSON: only its meaning can be wrong.
 type reader struct {
 	file   *File
 	line   int // of the byte at seen
@@ -58,7 +58,7 @@ func each(v gjson.Result, visit func(key, value gjson.Result) *problem) (p *prob
 // isID reports whether a value can be an id.
 func isID(v gjson.Result) bool { return v.Type == gjson.String || v.Type == gjson.Number }
 
-// own is a value as an id of the tag.
+// own returns a value as an id of the tag.
 func (r *reader) own(v gjson.Result) string { return ownID(r.file.tag, strings.TrimSpace(plain(v))) }
 
 // decodeTasks reads an array of tasks into f.
@@ -144,7 +144,7 @@ func (r *reader) object(v gjson.Result, up *entry, nth int) *problem {
 	return nil
 }
 
-// finish puts a task in its place. One without a status gets it behind its id, with white space as it is there.
+// finish stores a task. If it has no status, one gets inserted after its id, with the white space used there.
 func (r *reader) finish(e *entry, status string) {
 	const blank = " \t\r\n"
 	f := r.file
@@ -219,7 +219,7 @@ func (r *reader) member(e *entry, key, v gjson.Result) *problem {
 	return nil
 }
 
-// attribute takes in what a list says about how the task is run; false: it makes no sense, and says nothing.
+// attribute reads what a list says about how to run the task; false: it makes no sense, and is ignored.
 func (t *Task) attribute(name, text string) bool {
 	switch name {
 	case "scope":
@@ -286,7 +286,7 @@ func (r *reader) id(e *entry, key, v gjson.Result) *problem {
 	return nil
 }
 
-// mark notes where the status stands, and returns its word.
+// mark records where the status is, and returns its word.
 func (e *entry) mark(v gjson.Result) string {
 	e.status++
 	e.site.start, e.site.end = int32(v.Index), int32(end(v))
@@ -307,8 +307,8 @@ func (r *reader) subtasks(e *entry, v gjson.Result) *problem {
 	return p
 }
 
-// dependencies reads an array of ids, or a lone id, or several in one string. What cannot be an id is kept as its literal text: it
-// names no task, so the task is held rather than started too early.
+// dependencies reads an array of ids, a single id, or several in one string. What cannot be an id is kept as literal text: it names no task, so the
+// task is held rather than started too early.
 func (r *reader) dependencies(e *entry, v gjson.Result) {
 	e.deps = true
 	var ids []string
@@ -340,8 +340,8 @@ type nestedKey struct {
 	id string
 }
 
-// complete completes what was read: ids of nested tasks get the ids of their containers before them, dependencies between these are
-// found, and families are made to agree.
+// complete finishes the reading: nested ids get their containers' ids in front, dependencies between them are resolved, and families are made to
+// agree.
 func (r *reader) complete() *problem {
 	f := r.file
 	var byNested map[nestedKey]string
@@ -389,8 +389,7 @@ func nestedID(parent, ownParent, id string) string {
 	return parent + "." + id
 }
 
-// resolveNested finds what the dependencies of nested tasks mean: a task in the same container, else one in a container around that,
-// else one of the list.
+// resolveNested resolves the dependencies of nested tasks: a task in the same container, else one in a surrounding container, else one of the list.
 func (f *File) resolveNested(byNested map[nestedKey]string) {
 	for i := range f.tasks {
 		up := f.sites[i].up
@@ -414,7 +413,7 @@ func (f *File) resolveNested(byNested map[nestedKey]string) {
 	}
 }
 
-// unique drops what comes a second time.
+// unique drops repeated elements.
 func unique(list []string) []string {
 	if len(list) < 2 {
 		return list

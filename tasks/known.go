@@ -50,7 +50,7 @@ func (e *NotFoundError) text() string {
 		return fmt.Sprintf("no tag %q: there are no task files in %s", e.Tag, e.Path)
 	}
 	where := " in " + e.Path
-	if _, err := os.Stat(e.Path); errors.Is(err, fs.ErrNotExist) { // the tags are those of another tool's lists
+	if _, err := os.Stat(e.Path); errors.Is(err, fs.ErrNotExist) { // the tags come from another tool's lists
 		where = ""
 	}
 	return fmt.Sprintf("no tag %q%s, known tags: %s", e.Tag, where, strings.Join(e.Known, ", "))
@@ -66,10 +66,10 @@ func (t *text) taskMaster() bool {
 type source struct {
 	path  string
 	own   bool // the tag's own file
-	other bool // a name that other programs use too: what cannot be read there is none of ours
+	other bool // a name that other programs use too: an unreadable file is not ours
 }
 
-// sources lists the places in which the tag is looked for, the first that holds it wins.
+// sources lists the places to look for the tag; the first that has it wins.
 func sources(root, tag string) []source {
 	scud := filepath.Join(root, ".scud", "tasks")
 	list := []source{
@@ -115,7 +115,7 @@ func Open(root, tag string) (*File, error) {
 				also = append(also, s.path)
 			}
 		case err != nil && !array && (s.own || strings.HasSuffix(s.path, graphText)):
-			return nil, err // it may hold the tag, and would win
+			return nil, err // it may have the tag, and would win
 		case err != nil && s.other:
 			foreign = cmp.Or(foreign, err)
 		case err != nil:
@@ -143,8 +143,8 @@ func Open(root, tag string) (*File, error) {
 	return found, nil
 }
 
-// Ahead lists the places that Open would look in before it came to f and that have no file now: a file made there
-// would be read instead. For a file in no such place, these are all.
+// Ahead lists the places before f in Open's order that have no file now: a file made there would be read instead. If f is in no such place, these are
+// all places.
 func (f *File) Ahead(root string) []string {
 	var ahead []string
 	for _, s := range sources(root, f.tag) {
@@ -158,7 +158,7 @@ func (f *File) Ahead(root string) []string {
 	return ahead
 }
 
-// holds reports whether a text has the tag. A file of the tag's own name may call it differently, or not at all.
+// holds reports whether a text has the tag. A file named after the tag may call it differently, or not at all.
 func (s source) holds(t *text, tag string) bool {
 	return s.own && !t.graph || slices.Contains(t.tags(), tag)
 }
@@ -168,7 +168,7 @@ func absent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.As(err, &missing)
 }
 
-// nameSources reports what else there is for the tag.
+// nameSources reports the tag's other sources.
 func (f *File) nameSources(root string, also []string, broken []error) {
 	for _, path := range also {
 		f.find("source", fmt.Sprintf("the tag is in %s too; %s is read", below(root, path), below(root, f.path)))
@@ -220,7 +220,7 @@ func ownFiles(dir string) []string {
 	return tags
 }
 
-// notFound lists what there is. Where there is nothing, a file that could not be read matters more.
+// notFound lists what there is. If there is nothing, a file that could not be read matters more.
 func notFound(root, tag string, broken []error, foreign error, empty []string) error {
 	e := &NotFoundError{Tag: tag, Path: filepath.Join(root, ".scud", "tasks"), Known: Known(root), Empty: empty}
 	if len(e.Known) == 0 && len(broken) > 0 {
@@ -263,9 +263,9 @@ func beginsObject(path string) bool {
 	return strings.HasPrefix(text, "{")
 }
 
-// Active returns the tag that the project at root works on, and the file that says so: .scud/active-tag, else SCUD's older
-// .scud/workflow-state.json, else .taskmaster/state.json, else the file of the only tag there is, else Task Master's tag of lists
-// that have none, if all tags are Task Master's. What a file says is not checked: the tag may be gone.
+// Active returns the tag that the project at root works on, and the file that says so: .scud/active-tag, else SCUD's older .scud/workflow-state.json,
+// else .taskmaster/state.json, else the file of the only tag, else Task Master's tag for lists without tags, if all tags are Task Master's. What a
+// file says is not checked: the tag may be gone.
 func Active(root string) (tag, from string, ok bool) {
 	if states := stateTags(root); len(states) > 0 {
 		return states[0].tag, states[0].from, true

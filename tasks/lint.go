@@ -13,9 +13,8 @@ import (
 	"descartes/tasks/prose"
 )
 
-// Lint names what a reader accepts silently but a person should look at: what SCUD would refuse or lose, statuses
-// that contradict each other, a stale mirror, a tag that is active in one place and not in another. The project is at
-// root.
+// Lint reports what a reader accepts silently but a person should look at: what SCUD would refuse or lose, statuses that contradict each other, a
+// stale mirror, a tag that is active in one place and not in another. The project is at root.
 func (f *File) Lint(root string) []Finding {
 	l := &linter{File: f, root: root, others: map[string]*File{}, results: map[*File]*outcomes{f: f.outcomes()}, out: slices.Clone(f.remarks)}
 	for i := range f.tasks {
@@ -96,7 +95,7 @@ func (l *linter) statuses(t *Task) {
 
 func (l *linter) word(t *Task) string { return cmp.Or(t.RawStatus, string(t.Status)) }
 
-// numbering names holes in the numbers of subtasks: a subtask may have been lost there.
+// numbering reports gaps in the numbers of subtasks: one may have been lost there.
 func (l *linter) numbering(t *Task) {
 	next := 1
 	for _, id := range slices.SortedFunc(slices.Values(t.Children), CompareIDs) {
@@ -152,7 +151,7 @@ func (l *linter) losses(t *Task) {
 	}
 }
 
-// declaredWaves compares the waves that a list declares with its dependencies. They are nowhere used.
+// declaredWaves compares the waves that a list declares with its dependencies. Nothing else uses them.
 func (l *linter) declaredWaves() {
 	var doc struct {
 		Waves []struct {
@@ -202,7 +201,7 @@ func (l *linter) stale() {
 	l.out = append(l.out, Finding{Kind: "source", Message: fmt.Sprintf("%s beside it is stale and does not follow: %s", manyTags, detail)})
 }
 
-// brokenMirror names a tasks.json beside a tasks.scg that cannot be read, unless Open did.
+// brokenMirror reports an unreadable tasks.json beside a tasks.scg, unless Open did.
 func (l *linter) brokenMirror() {
 	path, ok := l.mirrorPath()
 	if !ok || l.mirror != nil {

@@ -13,18 +13,17 @@ import (
 	"descartes/internal/crash"
 )
 
-// Save writes the given statuses into the file and keeps every other byte. If the file changed on disk since it was read, they are
-// written into what is there now: other tasks and other fields keep what others wrote, and a task that is gone is a finding, no
-// error. If it cannot be parsed any more, the error is a *FormatError and the file is left alone; if it was deleted, it is made again
-// from the bytes known. Where nothing changes, nothing is written. After Save, f is what the file holds. An error leaves f unchanged.
+// Save writes the given statuses into the file and keeps every other byte. If the file changed on disk since it was read, they are written into what
+// is there now: other tasks and fields keep what others wrote, and a task that is gone is a finding, not an error. If the file no longer parses, the
+// error is a *FormatError and the file stays as it is; if it was deleted, it is made again from the known bytes. Without a change nothing is written.
+// Afterwards f is what the file holds. An error leaves f unchanged.
 //
-// Two things follow a change by themselves: a Task Master container becomes done with the last task nested in it, and a container
-// that is done becomes open again with a task in it. A tasks.scg is changed under the lock that scud takes on it, gets a new "updated"
-// time, and tasks.json beside it follows if its statuses of the tag were those of tasks.scg before; where that is read-only, nothing is
-// written.
+// Two changes follow from others: a Task Master container becomes done with the last task nested in it, and a done container reopens with a task in
+// it. A tasks.scg is changed under scud's own lock and gets a new "updated" time. tasks.json beside it follows if its statuses of the tag matched
+// tasks.scg before; if that file is read-only, nothing is written.
 //
-// A tasks.md and a prd.json say only whether a task is done. A status that they have no word for is no error: it makes a task that was
-// done undone, and otherwise leaves the bytes alone.
+// A tasks.md and a prd.json only say whether a task is done. A status without a word there is no error: it makes a done task undone, and otherwise
+// leaves the bytes alone.
 func (f *File) Save(set map[string]Status) error {
 	set, err := f.check(set)
 	if err != nil || len(set) == 0 {
@@ -51,7 +50,7 @@ func (f *File) Save(set map[string]Status) error {
 	return err
 }
 
-// changes reports whether a status of the set is another one in f.
+// changes reports whether one of the statuses differs from f's.
 func (f *File) changes(set map[string]Status) bool {
 	for id, status := range set {
 		if f.tasks[f.index[id]].Status != status {
@@ -61,7 +60,7 @@ func (f *File) changes(set map[string]Status) bool {
 	return false
 }
 
-// mirrorWritable refuses a mirror that is in step and read-only: it could not follow.
+// mirrorWritable rejects a read-only mirror that is in step: it could not follow.
 func (f *File) mirrorWritable() error {
 	path, ok := f.mirrorPath()
 	if !ok {
@@ -77,7 +76,7 @@ func (f *File) mirrorWritable() error {
 	return fmt.Errorf("%s would no longer match %s: %w", manyTags, f.path, err)
 }
 
-// follow brings the mirror in step again. It is not the truth, so what fails there is a finding.
+// follow brings the mirror in step again. It is not the truth, so a failure is only a finding.
 func (f *File) follow(changes map[string]change) {
 	m := f.beside()
 	if m == nil || !f.inStep(m, changes) {
@@ -135,7 +134,7 @@ func (f *File) save(set map[string]Status) (map[string]change, error) {
 	return changes, nil
 }
 
-// SetReplace gives Save another way to replace a file whole; without it, a temporary file is written, synced and renamed.
+// SetReplace gives Save another way to replace a whole file; by default it writes, syncs and renames a temporary file.
 func (f *File) SetReplace(replace func(path string, data []byte) error) { f.replace = replace }
 
 func (f *File) replaceFile(path string, data []byte) error {
@@ -145,7 +144,7 @@ func (f *File) replaceFile(path string, data []byte) error {
 	return f.replace(path, data)
 }
 
-// SetClock gives Save the time to write where a format has one; without it, Save asks the machine. Times are UTC in the file.
+// SetClock gives Save the time for formats that record one; by default it asks the machine. Times are UTC in the file.
 func (f *File) SetClock(now func() time.Time) { f.clock = now }
 
 func (f *File) time() time.Time {
@@ -155,7 +154,7 @@ func (f *File) time() time.Time {
 	return f.clock()
 }
 
-// check refuses what must not be written, and names every task without the prefix of the tag.
+// check rejects what must not be written; ids lose the tag's prefix.
 func (f *File) check(set map[string]Status) (map[string]Status, error) {
 	clean := make(map[string]Status, len(set))
 	for id, status := range set {
@@ -170,7 +169,7 @@ func (f *File) check(set map[string]Status) (map[string]Status, error) {
 	return clean, nil
 }
 
-// current returns f, or a new File if the one on disk has other bytes by now. gone: there is none any more.
+// current returns f, or a new File if the one on disk has other bytes by now; gone says that it was deleted.
 func (f *File) current() (now *File, gone bool, err error) {
 	src, err := read(f.path) // of a graph: under our lock
 	switch {
@@ -185,7 +184,7 @@ func (f *File) current() (now *File, gone bool, err error) {
 	return now, false, err
 }
 
-// reread is the file with other bytes. What was found out about its place stays.
+// reread returns the file with other bytes. What is known about its place stays.
 func (f *File) reread(src []byte) (*File, error) {
 	now, err := Parse(f.path, f.tag, src)
 	if err != nil {
@@ -200,7 +199,7 @@ func (f *File) reread(src []byte) (*File, error) {
 	return now, nil
 }
 
-// inPlace refuses a path that leads to another file than the one that was read: somebody has put a link there since.
+// inPlace rejects a path that now leads to another file than the one that was read, through a new link.
 func (f *File) inPlace(deleted bool) error {
 	path, want := f.path, f.real
 	if deleted {
@@ -213,7 +212,7 @@ func (f *File) inPlace(deleted bool) error {
 	return err
 }
 
-// writable refuses a file that its owner marked as not to be written: a rename would go through all the same.
+// writable rejects a file that its owner marked as read-only: a rename would replace it anyway.
 func writable(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -225,7 +224,7 @@ func writable(path string) error {
 	return nil
 }
 
-// Writable says why the file could not be saved, as far as that can be known before: it is read-only, or its directory is.
+// Writable says why the file could not be saved, as far as that is known in advance: it, or its directory, is read-only.
 func (f *File) Writable() error {
 	if err := f.inPlace(false); err != nil {
 		return err
@@ -239,8 +238,8 @@ func (f *File) Writable() error {
 	return f.mirrorWritable()
 }
 
-// site is where a task and its status are in the source. Where start is end, there is no status yet: File.inserts has
-// what goes before it. A file is at most 64 MiB, so 32 bits are enough.
+// site is the place of a task and its status in the source. If start is end, there is no status yet: File.inserts has what goes before it. A file is
+// at most 64 MiB, so 32 bits are enough.
 type site struct {
 	start, end int32
 	at         int32 // where the task begins
@@ -321,8 +320,8 @@ func (f *File) spliced(list []splice) []byte {
 	return append(out, f.src[from:]...)
 }
 
-// withContainers adds what Task Master does by itself: a task is done when the last of the tasks nested in it is. A container that
-// is done in any format is so no longer when a task in it is reopened.
+// withContainers adds what Task Master does by itself: a container is done when the last of its nested tasks is. In any format a done container
+// reopens when a task in it does.
 func (f *File) withContainers(edits []edit, set map[string]Status) []edit {
 	var new map[int]Status
 	type question struct {
@@ -359,7 +358,7 @@ func (f *File) withContainers(edits []edit, set map[string]Status) []edit {
 	return edits
 }
 
-// became is the status of a container after one of its tasks was changed.
+// became returns the status of a container after one of its tasks changed.
 func (f *File) became(up int, e edit, nested bool, new map[int]Status) Status {
 	status := f.tasks[up].Status
 	all, none := true, true

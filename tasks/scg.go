@@ -10,7 +10,7 @@ import (
 	"descartes/tasks/prose"
 )
 
-// isGraph reports whether a file is read as SCUD's graph text: by its name, or by its content where the name says nothing.
+// isGraph reports whether a file is read as SCUD's graph text: by its name, or by its content if the name does not tell.
 func isGraph(path, src string) bool {
 	switch strings.ToLower(filepath.Ext(path)) {
 	case ".scg":
@@ -143,7 +143,7 @@ func (p *phase) header(word string) {
 	}
 }
 
-// named drops parts without content. One that has content and no name is no task list.
+// named drops parts without content. A part with content but no name is no task list.
 func named(list []phase) ([]phase, *problem) {
 	kept := list[:0]
 	for _, p := range list {
@@ -160,7 +160,7 @@ func named(list []phase) ([]phase, *problem) {
 	return kept, nil
 }
 
-// notGraph refuses what is something else.
+// notGraph rejects other kinds of files.
 func notGraph(src string) *problem {
 	if p := notText(src); p != nil {
 		return p
@@ -190,7 +190,7 @@ func graphTags(list []phase) []string {
 	return tags
 }
 
-// decodeGraph reads the tag f.tag. It reports false if the tag does not exist.
+// decodeGraph reads the tag f.tag. ok is false if the tag does not exist.
 func decodeGraph(list []phase, f *File) (bool, *problem) {
 	f.letters = true
 	var own *phase
@@ -260,7 +260,7 @@ type detail struct {
 	open  bool
 }
 
-// strange notes a line that means nothing to us.
+// strange records a line that we do not understand.
 func (r *graphReader) strange(l graphLine, why string) {
 	const most = 100
 	r.odd++
@@ -342,8 +342,8 @@ func (r *graphReader) node(l graphLine, text string) *problem {
 	return nil
 }
 
-// letters are those of the statuses. Two have one: a failed task is written as B, since ! is unknown to SCUD before 1.32, which would run
-// the task again.
+// letters are those of the statuses. Two share one: a failed task is written as B, since SCUD before 1.32 does not know ! and would run the task
+// again.
 var letters = []struct {
 	letter string
 	status Status
@@ -415,7 +415,7 @@ func (r *graphReader) place(l graphLine, id string) (int, bool) {
 	return i, ok
 }
 
-// edge reads "dependent -> dependency". What newer dialects put behind a bar is not for us.
+// edge reads "dependent -> dependency". What newer dialects put after a bar is ignored.
 func (r *graphReader) edge(l graphLine, text string) {
 	body, tail, _ := strings.Cut(text, "|")
 	left, right, _ := strings.Cut(body, "->")
@@ -504,7 +504,7 @@ func (r *graphReader) agent(l graphLine, text string) {
 	}
 }
 
-// openDetail reads "id | field |", after which the text comes, indented. What stands behind the second bar is its first line.
+// openDetail reads "id | field |", after which the text follows, indented. What is after the second bar is its first line.
 func (r *graphReader) openDetail(l graphLine, text string) {
 	id, rest, ok := strings.Cut(text, "|")
 	if !ok {
@@ -526,7 +526,7 @@ func (r *graphReader) openDetail(l graphLine, text string) {
 	}
 }
 
-// detailLine adds a line to the text. It is indented by two spaces, all that is more belongs to it, empty lines between others too.
+// detailLine adds a line to the text. It is indented by two spaces; further indentation belongs to the text, and so do empty lines in between.
 func (r *graphReader) detailLine(l graphLine, text string) {
 	d := &r.detail
 	if strings.HasPrefix(text, "\t") && !r.tab {
@@ -549,7 +549,7 @@ func (r *graphReader) detailLine(l graphLine, text string) {
 	}
 }
 
-// closeDetail gives the text to its task.
+// closeDetail ends the text of a task.
 func (r *graphReader) closeDetail() {
 	d := &r.detail
 	if !d.open {

@@ -14,7 +14,7 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// sameStyle writes a time as the file has it: SCUD in Rust gives fractions of a second and +00:00, SCUD in Go neither.
+// sameStyle writes a time in the file's style: SCUD in Rust writes fractions of a second and +00:00, SCUD in Go neither.
 func sameStyle(old string, now time.Time) (string, bool) {
 	if _, err := time.Parse(time.RFC3339Nano, old); err != nil {
 		return "", false
@@ -34,7 +34,7 @@ func sameStyle(old string, now time.Time) (string, bool) {
 	return now.UTC().Format(layout) + zone, true
 }
 
-// ErrLocked says that another program held the lock on a tasks.scg all the time that Save waited for it.
+// ErrLocked says that another program had the lock on a tasks.scg for as long as Save waited.
 var ErrLocked = errors.New("another program (scud?) holds its lock")
 
 // lockWaits is how long to wait after each try but the last, as scud does.
@@ -46,11 +46,11 @@ func lockWaits() []time.Duration {
 	return waits
 }
 
-// lockGraph takes the advisory lock that scud takes on its file, so that neither sees what the other has half written. A file that
-// had text and is empty is one that scud has truncated: it does so before it asks for the lock, and is let in first.
+// lockGraph takes the advisory lock that scud takes on its file, so that neither sees what the other has half written. A file that had text and is
+// now empty was truncated by scud, which does that before it asks for the lock: scud goes first.
 func lockGraph(path string, hadText bool, waits []time.Duration) (release func(), err error) {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return func() {}, nil // what is wrong shows when it is read; a deleted file is made again
+		return func() {}, nil // the problem shows when it is read; a deleted file is made again
 	}
 	for try := 0; ; try++ {
 		lock := flock.New(path, flock.SetFlag(os.O_RDONLY))
@@ -63,12 +63,12 @@ func lockGraph(path string, hadText bool, waits []time.Duration) (release func()
 		case err != nil:
 			return nil, fmt.Errorf("lock %s: %w", path, err)
 		case ok && runtime.GOOS == "windows":
-			_ = lock.Unlock() // a file that is open cannot be replaced there: it is enough that nobody else holds it
+			_ = lock.Unlock() // an open file cannot be replaced there: it is enough that nobody else has the lock
 			return func() {}, nil
 		case ok && current(lock, path, hadText):
 			return func() { _ = lock.Unlock() }, nil
 		case ok && try == len(waits):
-			return func() { _ = lock.Unlock() }, nil // empty for good: reading it says so
+			return func() { _ = lock.Unlock() }, nil // it stays empty: reading it reports that
 		}
 		_ = lock.Unlock()
 		if try == len(waits) {
@@ -103,11 +103,11 @@ func readGraph(path string) (src string, err error) {
 	return read(path)
 }
 
-// change is what became of a status.
+// change is a status before and after.
 type change struct{ from, to Status }
 
-// Mirror returns SCUD's tasks.json beside a tasks.scg, if it holds the tag with the same tasks and statuses. Save keeps it so. Its
-// bytes are those on disk when Save or Mirror last looked.
+// Mirror returns SCUD's tasks.json beside a tasks.scg, if it has the tag with the same tasks and statuses. Save keeps it so. Its bytes are those on
+// disk when Save or Mirror last looked.
 func (f *File) Mirror() (*File, bool) {
 	m := f.beside()
 	return m, m != nil && f.inStep(m, nil)

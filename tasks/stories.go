@@ -43,8 +43,8 @@ type storyReader struct {
 	ranked bool      // all have one
 }
 
-// decodeStories reads user stories. They are worked on by priority, equal ones beside each other; without numbers the order of the
-// list is that of the work. Where stories name dependencies, these are all there are.
+// decodeStories reads user stories. They are done by priority, equal ones side by side; without numbers in the order of the list. If stories name
+// dependencies, only those count.
 func decodeStories(f *File, list gjson.Result) *problem {
 	f.binary = flags
 	r := &storyReader{reader: reader{file: f, line: 1}, ranked: true}
@@ -130,7 +130,7 @@ func bullets(v gjson.Result) string {
 	return strings.Join(lines, "\n")
 }
 
-// order makes each story wait for those before it. It reports false if that would be too much.
+// order makes each story wait for those before it. ok is false if that would be too many dependencies.
 func (r *storyReader) order() bool {
 	list := r.file.tasks
 	places := make([]int, 0, len(list))

@@ -1,5 +1,5 @@
-// Package tasks owns task files: their formats, ids, statuses and the legal changes of these, and saving a status without touching
-// any other byte. It knows no graph, no git and no process.
+// Package tasks owns task files: their formats, ids, statuses and the legal changes of these, and saving a status without touching any other byte. It
+// knows no graph, no git and no process.
 package tasks
 
 import (
@@ -20,8 +20,8 @@ type Task struct {
 	Description  string
 	Details      string
 	TestStrategy string
-	Acceptance   string // Markdown: what has to hold before it is done, one list entry each
-	Story        string // the user story that it is a part of, as spec-kit marks it: US1
+	Acceptance   string // Markdown: what must hold before it is done, one list entry each
+	Story        string // the user story it belongs to, as spec-kit marks it: US1
 
 	Status    Status // a known status, or RawStatus where the word is unknown
 	RawStatus string // the word in the file, or the word that an SCG letter stands for; "" where it is missing (then Status is Pending)

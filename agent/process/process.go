@@ -1,5 +1,5 @@
-// Package process says how a command is run as one unit with all that it starts, and how that ended, for whoever runs commands and
-// whoever has them run.
+// Package process describes how to run a command as one unit with everything it starts, and how it ended. It is shared by callers and by what runs
+// the commands.
 package process
 
 import (
@@ -15,8 +15,7 @@ import (
 	"descartes/internal/oscall"
 )
 
-// DefaultGrace is what a command gets between SIGTERM and SIGKILL when its
-// Grace is zero.
+// DefaultGrace is the time between SIGTERM and SIGKILL for a command whose Grace is zero.
 const DefaultGrace = 5 * time.Second
 
 // Command is one program to run.
@@ -32,21 +31,20 @@ type Command struct {
 	Stdout, Stderr string
 
 	Limits Limits
-	Leave  bool // what it leaves running when it ends by itself lives on until the shim is closed
+	Leave  bool // after its own end, what it started lives on until the shim is closed
 
 	Timeout time.Duration // of the whole run; 0 is none
 	Idle    time.Duration // without growth of Stdout or Stderr, of which one must be a file; 0 is none
 	Grace   time.Duration // between SIGTERM and SIGKILL; 0 is DefaultGrace, negative is none
 }
 
-// Limits hold a command in. The zero value holds nothing.
+// Limits confine a command. The zero value does not.
 type Limits struct {
-	// Wrap is the command line of bubblewrap, with --new-session in it, or of what
-	// else holds the program in, up to the program; nil is none. The program is searched and reported as without it,
-	// how it ended comes through, and its output goes through pipes.
+	// Wrap is the command line of bubblewrap (with --new-session), or of another sandbox, up to the program; nil is none. The program is looked up
+	// and reported as without it, its exit is passed on, and its output goes through pipes.
 	Wrap   []string
 	Inside []string // of Wrap: arguments put before the program
-	Bare   bool     // of Wrap: it becomes the program and reports nothing of its own, as macOS's sandbox-exec does
+	Bare   bool     // of Wrap: it becomes the program and reports nothing itself, like macOS's sandbox-exec
 
 	Memory int64 // bytes of all processes together; 0 is no limit
 	Procs  int   // processes, each thread counted, at the same time; 0 is no limit
@@ -68,8 +66,7 @@ const (
 	NotStarted Why = "notstarted" // could not be executed: Code is 127 (no such program) or 126, Err says why
 )
 
-// Exit tells how a command ended. After TimedOut, Idled, Cancelled, Memory,
-// Procs and Orphaned, Code and Signal tell how the command took the end.
+// Exit says how a command ended. After TimedOut, Idled, Cancelled, Memory, Procs and Orphaned, Code and Signal say how the command reacted.
 type Exit struct {
 	Label  string        `json:"label"`
 	Why    Why           `json:"why"`
@@ -80,9 +77,9 @@ type Exit struct {
 	User   time.Duration `json:"user_ns"`
 	System time.Duration `json:"system_ns"`
 	MaxRSS int64         `json:"max_rss"`       // bytes, of the largest process
-	Took   time.Duration `json:"took_ns"`       // unlike End less Start, no change of the clock falsifies it
+	Took   time.Duration `json:"took_ns"`       // unlike End less Start, changes of the clock do not affect it
 	Left   int           `json:"left"`          // processes that had to be killed after the command's own end or its grace
-	Err    string        `json:"err,omitempty"` // of NotStarted; otherwise what went wrong besides
+	Err    string        `json:"err,omitempty"` // of NotStarted; otherwise what else went wrong
 }
 
 // String is Exit in a few words: "exit status 3", "killed by signal 9 (killed)".
@@ -107,7 +104,7 @@ func (e Exit) String() string {
 	}
 }
 
-// Size is a number of bytes as a person would say it: "4 GiB".
+// Size formats a number of bytes for people: "4 GiB".
 func Size(n int64) string {
 	units := []string{"bytes", "KiB", "MiB", "GiB", "TiB"}
 	v, u := float64(n), 0
@@ -126,7 +123,7 @@ func signalName(n int) string {
 // takes (MAX_ARG_STRLEN less the closing zero byte).
 const MaxString = 128<<10 - 1
 
-// Check refuses what no system call could take, before anything is started.
+// Check rejects what no system call would accept, before anything is started.
 func (c Command) Check() error {
 	if len(c.Argv) == 0 || c.Argv[0] == "" {
 		return fmt.Errorf("run %q: no program given", c.Label)
@@ -179,8 +176,7 @@ func (e *TooLongError) Error() string {
 	return fmt.Sprintf("%s is %d bytes long, and the system allows at most %d", e.What, e.Len, MaxString)
 }
 
-// ReadExit reads what a shim wrote to its ExitFile last. It is false for a
-// file that is missing, empty or torn.
+// ReadExit reads what a shim last wrote to its ExitFile. ok is false for a file that is missing, empty or torn.
 func ReadExit(path string) (Exit, bool) {
 	data, err := os.ReadFile(path)
 	if err != nil {
