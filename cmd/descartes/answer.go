@@ -64,10 +64,10 @@ A running loop tries an answered task again when it has nothing else to do.
 	return cmd
 }
 
-// cutHere parts an answer, in the editor, from the question.
+// cutHere separates an answer from the question in the editor.
 const cutHere = "---- what you write above this line is the answer ----"
 
-// writtenAnswer is the answer as a person writes it in an editor that shows the question.
+// writtenAnswer opens an editor that shows the question, and returns what the person wrote.
 func writtenAnswer(cmd *cobra.Command, root string, file *tasks.File, id string) (string, error) {
 	open, err := loop.NewHome(root).Questions(file)
 	if err != nil {
@@ -86,7 +86,7 @@ func writtenAnswer(cmd *cobra.Command, root string, file *tasks.File, id string)
 	return text, nil
 }
 
-// answer keeps what a person said and makes the task pending.
+// answer keeps a person's answer and makes the task pending.
 func answer(cmd *cobra.Command, look tagFlags, id, text string) error {
 	if err := byPerson("answer"); err != nil {
 		return err
@@ -119,8 +119,8 @@ func answer(cmd *cobra.Command, look tagFlags, id, text string) error {
 	return printAnswered(cmd, look, done)
 }
 
-// giveAnswer keeps what a person said of a task, and makes it pending or leaves that to the loop that runs. A text of ""
-// only has the task tried again.
+// giveAnswer keeps a person's answer about a task, and makes the task pending or leaves that to the running loop. An empty text only retries the
+// task.
 func giveAnswer(ctx context.Context, root string, c loop.ScudConfig, file *tasks.File, id, text string) (answered, error) {
 	home := loop.NewHome(root)
 	if who, owned := home.Owner(file); owned && who.Tag == file.Tag() {
@@ -144,7 +144,7 @@ func answerTask(ctx context.Context, root string, file *tasks.File, c loop.ScudC
 		return answered{}, err
 	}
 	change := statusChange{Task: loop.TaskID{ID: t.ID, Numeric: t.Numeric}, From: t.Status, To: tasks.Pending, File: report.Relative(root, file.Path())}
-	// The answer first: a task that is pending without it would be asked the same again.
+	// The answer first: a task that is pending without it would ask the same again.
 	if text != "" {
 		if err := home.Answer(ctx, atomicfile.OS(), file.Tag(), a); err != nil {
 			return answered{}, err
@@ -158,7 +158,7 @@ func answerTask(ctx context.Context, root string, file *tasks.File, c loop.ScudC
 	return answered{statusChange: change, Question: a.Question, Answer: text, Next: goOn(root, file, c)}, nil
 }
 
-// answerTo is an answer with the open question that it is to.
+// answerTo returns an answer with the open question it belongs to.
 func answerTo(home loop.Home, file *tasks.File, id, text string) (loop.Answer, error) {
 	a := loop.Answer{Task: id, Text: text, At: time.Now()}
 	open, err := home.Questions(file)
@@ -170,7 +170,7 @@ func answerTo(home loop.Home, file *tasks.File, id, text string) (loop.Answer, e
 	return a, err
 }
 
-// handOver leaves an answer for the loop that runs: it owns the statuses of its tag.
+// handOver leaves an answer for the running loop, which owns the statuses of its tag.
 func handOver(ctx context.Context, root string, file *tasks.File, who loop.Holder, id, text string) (answered, error) {
 	home := loop.NewHome(root)
 	a, err := answerTo(home, file, id, text)
@@ -215,7 +215,7 @@ func answerText(stdin io.Reader, text string) (string, error) {
 	return strings.TrimSpace(text), nil
 }
 
-// answerable says why a task can take no answer.
+// answerable says why a task cannot take an answer.
 func answerable(root string, t *tasks.Task, file *tasks.File, c loop.ScudConfig) error {
 	switch {
 	case t.Container():
@@ -231,7 +231,7 @@ func answerable(root string, t *tasks.Task, file *tasks.File, c loop.ScudConfig)
 	return nil
 }
 
-// goOn is the command that runs an answered task, with the settings of the loop that asked.
+// goOn is the command that runs an answered task with the settings of the loop that asked.
 func goOn(root string, file *tasks.File, c loop.ScudConfig) string {
 	last, err := loop.NewHome(root).LastOf(file.Tag())
 	if err == nil && last != nil && (!last.State.Completed || reopened(root, last.State)) {
@@ -240,7 +240,7 @@ func goOn(root string, file *tasks.File, c loop.ScudConfig) string {
 	return startAgain(listFlags(root, file.Tag(), c.TasksFile), last)
 }
 
-// startAgain is the command that starts another loop over a list, as its last one was.
+// startAgain is the command that starts a new loop over a list with the settings of its last one.
 func startAgain(list string, last *loop.Saved) string {
 	typed := ""
 	if last != nil {
@@ -249,7 +249,7 @@ func startAgain(list string, last *loop.Saved) string {
 	return "descartes loop start" + list + typed
 }
 
-// answered is what became of an answer.
+// answered is the result of giving an answer.
 type answered struct {
 	statusChange
 	Question string `json:"question"`
@@ -279,7 +279,7 @@ func (a answered) outcome() string {
 	return fmt.Sprintf("%s -> %s, and its next agent gets the answer", a.From, a.To)
 }
 
-// showQuestions lists what is open: in the tag that was named, or in each that a loop ran over.
+// showQuestions lists the open questions: of the named tag, or of every tag that a loop ran over.
 func showQuestions(cmd *cobra.Command, look tagFlags) error {
 	boards, err := asked(cmd, look)
 	if err != nil {
@@ -303,7 +303,7 @@ func showQuestions(cmd *cobra.Command, look tagFlags) error {
 	return write(cmd.OutOrStdout(), text)
 }
 
-// asked are the boards that questions are looked for in.
+// asked returns the boards to search for questions.
 func asked(cmd *cobra.Command, look tagFlags) (boards []*report.Board, err error) {
 	if err := environment(cmd.Flags()); err != nil {
 		return nil, err
@@ -343,7 +343,7 @@ func asked(cmd *cobra.Command, look tagFlags) (boards []*report.Board, err error
 	return boards, nil
 }
 
-// showQuestion tells what a task's agent asks, and what was answered before.
+// showQuestion shows what a task's agent asks, and earlier answers.
 func showQuestion(cmd *cobra.Command, look tagFlags, id string) error {
 	b, t, err := look.task(cmd, id)
 	if err != nil {
@@ -411,7 +411,7 @@ checks of a wave and of the end run as usual.
 	return cmd
 }
 
-// maxReason bounds why a person accepts something, in bytes.
+// maxReason limits, in bytes, why a person accepts something.
 const maxReason = 1 << 10
 
 // accept keeps a person's decision and makes the task pending.
@@ -485,7 +485,7 @@ func accept(cmd *cobra.Command, look tagFlags, id string, number int, reason str
 	return printAccepted(cmd, look, done)
 }
 
-// accepted is what became of a person's decision.
+// accepted is the result of a person's decision.
 type accepted struct {
 	statusChange
 	Loop    string `json:"loop"`

@@ -22,10 +22,10 @@ import (
 	"descartes/loop/journal"
 )
 
-// leaveKey is what leaves an attached loop running.
+// leaveKey leaves an attached loop running.
 const leaveKey = `Ctrl-\`
 
-// attachedLines is how much of what was printed before is shown again.
+// attachedLines is how many lines printed before are shown again.
 const attachedLines = 20
 
 func newAttachCmd() *cobra.Command {
@@ -61,7 +61,7 @@ started. ` + leaveKey + ` leaves it running, and so does closing this terminal.
 	return cmd
 }
 
-// attachable is the loop that is meant: the one of that id, the only live one, or else the last.
+// attachable returns the loop to attach to: the one with that id, the only live one, or else the last.
 func attachable(root string, args []string) (*loop.Saved, error) {
 	home := loop.NewHome(root)
 	if len(args) == 1 {
@@ -134,7 +134,7 @@ func (a *attached) follow(ctx context.Context) error {
 	}
 }
 
-// see takes an event into account.
+// see takes in an event.
 func (a *attached) see(e journal.Event) {
 	a.run.Apply(&e)
 	switch {
@@ -145,7 +145,7 @@ func (a *attached) see(e journal.Event) {
 	}
 }
 
-// catchUp shows the last lines that this run of the loop has printed.
+// catchUp shows the last lines that this run of the loop printed.
 func (a *attached) catchUp(events []journal.Event) {
 	var lines []func()
 	for _, e := range events {
@@ -161,7 +161,7 @@ func (a *attached) catchUp(events []journal.Event) {
 	}
 }
 
-// heed does what a signal asks for; left says that nobody follows any more.
+// heed does what a signal asks for; left says that it stops following.
 func (a *attached) heed(sig os.Signal) (left bool, err error) {
 	switch {
 	case sig == syscall.SIGPIPE: // a reader that goes away
@@ -180,7 +180,7 @@ func (a *attached) heed(sig os.Signal) (left bool, err error) {
 	return true, nil
 }
 
-// tellRequest shows what was asked for elsewhere.
+// tellRequest shows what another terminal asked for.
 func (a *attached) tellRequest() {
 	asked := report.Pending{Stopping: !a.run.Stopping.IsZero(), Kind: a.saved.State.Kind, Underway: a.run.Underway()}
 	asked.Asked, asked.Now = a.home.Asked(a.saved.State.ID)
@@ -190,7 +190,7 @@ func (a *attached) tellRequest() {
 	}
 }
 
-// over tells how the loop ended, and ends as it did.
+// over reports how the loop ended, and ends in the same way.
 func (a *attached) over(ctx context.Context) error {
 	id := a.saved.State.ID
 	s, err := a.home.Find(id)
@@ -223,7 +223,7 @@ func (a *attached) over(ctx context.Context) error {
 	return nil
 }
 
-// kept are the loop's attempts in the repository; none where it cannot be read.
+// kept returns the loop's attempts in the repository; none if that cannot be read.
 func (a *attached) kept(ctx context.Context, st *report.Status) []gitops.Ref {
 	repo, err := openHooked(ctx, a.root, nil, loop.GitConfig{})
 	if err != nil {
@@ -237,12 +237,11 @@ func (a *attached) kept(ctx context.Context, st *report.Status) []gitops.Ref {
 	return slices.Clip(refs)
 }
 
-// detachedVar marks the run that works in the background for who called it with --detach.
+// detachedVar marks a run in the background, for the process that started it with --detach.
 const detachedVar = "DESCARTES_DETACHED"
 
-// background starts the same command once more, in a session of its own, where --detach asks for that. Everything up
-// to the first attempt is still seen by the caller, and ends with the exit code that it has in the foreground. away
-// says that this process has nothing more to do.
+// background starts the same command again in its own session if --detach asks for that. The caller still sees everything up to the first attempt,
+// and ends with the exit code it would have in the foreground. away says that this process is finished.
 func (s *settings) background(cmd *cobra.Command, root string) (away bool, err error) {
 	switch {
 	case !s.Detach || s.DryRun:
@@ -287,7 +286,7 @@ func (s *settings) background(cmd *cobra.Command, root string) (away bool, err e
 	return true, write(cmd.OutOrStdout(), detachedText(root, id, b.PID))
 }
 
-// detachedText says how a loop in the background is followed.
+// detachedText says how to follow a loop in the background.
 func detachedText(root, id string, pid int) string {
 	var s strings.Builder
 	there := fromHere(root)
@@ -305,7 +304,7 @@ func detachedText(root, id string, pid int) string {
 	return s.String()
 }
 
-// letGo is observe, and lets the caller of a run in the background go when its first attempt begins.
+// letGo returns observe, extended to release the caller of a background run when its first attempt begins.
 func (s *settings) letGo(root string, p *printer, observe func(journal.Event)) func(journal.Event) {
 	if s.ready == nil {
 		return observe

@@ -26,7 +26,7 @@ func newPauseCmd() *cobra.Command {
 	return newAskCmd(loop.RequestPause, "Pause a loop at its next boundary, to resume it later")
 }
 
-// newAskCmd is a command that asks a live loop for something.
+// newAskCmd is a command that sends a request to a live loop.
 func newAskCmd(r loop.Request, short string) *cobra.Command {
 	var dir string
 	var now, undo bool
@@ -67,7 +67,7 @@ func newAskCmd(r loop.Request, short string) *cobra.Command {
 	return cmd
 }
 
-// takeBack withdraws what a live loop was asked for.
+// takeBack withdraws a request to a live loop.
 func takeBack(home loop.Home, id string, r loop.Request) (string, error) {
 	if asked, _ := home.Asked(id); asked != r {
 		hint := "nothing is asked of it, so it keeps running"
@@ -85,13 +85,13 @@ func takeBack(home loop.Home, id string, r loop.Request) (string, error) {
 	return fmt.Sprintf("loop %s keeps running: the request to %s is taken back\n", id, r), nil
 }
 
-// stopping reports whether a live loop ends by Ctrl-C where it runs.
+// stopping reports whether a live loop is ending because of Ctrl-C in its terminal.
 func stopping(home loop.Home, id string) bool {
 	h, err := journal.Load(home.Events(id))
 	return err == nil && !h.Stopping.IsZero()
 }
 
-// nothingAsked is why nothing can be taken back where no loop runs.
+// nothingAsked says why there is nothing to take back without a running loop.
 func nothingAsked(home loop.Home, args []string) error {
 	s, err := dormant(home, args)
 	if err != nil {
@@ -130,7 +130,7 @@ func askLive(home loop.Home, id, kind string, r loop.Request, now bool) (string,
 	return fmt.Sprintf("loop %s will be %s %s\n", id, done, when), nil
 }
 
-// markDormant cancels a loop that no process runs.
+// markDormant cancels a loop without a process.
 func markDormant(ctx context.Context, home loop.Home, args []string, r loop.Request) (string, error) {
 	s, err := dormant(home, args)
 	if err != nil {
@@ -153,8 +153,7 @@ func markDormant(ctx context.Context, home loop.Home, args []string, r loop.Requ
 	return who + " was not running; it is marked as cancelled\n", nil
 }
 
-// liveOne is the live loop that is meant, with its kind: the one of that id, or the only one. The kind is "" if
-// none is.
+// liveOne returns the live loop with that id, or the only one, and its kind. The kind is "" if there is none.
 func liveOne(home loop.Home, args []string) (id, kind string, err error) {
 	var names []string
 	for _, s := range liveLoops(home) {
@@ -173,7 +172,7 @@ func liveOne(home loop.Home, args []string) (id, kind string, err error) {
 	return id, kind, nil
 }
 
-// liveLoops are the loops of the project that a process runs now.
+// liveLoops are the project's loops with a running process.
 func liveLoops(home loop.Home) (out []loop.Saved) {
 	all, err := home.List()
 	if err != nil {
@@ -187,7 +186,7 @@ func liveLoops(home loop.Home) (out []loop.Saved) {
 	return out
 }
 
-// dormant is the loop of that id, or the last that has not ended.
+// dormant returns the loop with that id, or the last one that has not ended.
 func dormant(home loop.Home, args []string) (*loop.Saved, error) {
 	if len(args) == 1 {
 		s, err := home.Find(args[0])
@@ -211,7 +210,7 @@ type requestTeller struct {
 	look func(last bool)
 }
 
-// watch begins with the first call. The caller stops it.
+// watch starts it with the first call. The caller stops it.
 func (t *requestTeller) watch(home loop.Home, id, kind string, underway func() bool, say func(string, ...any)) {
 	t.once.Do(func() {
 		t.quit = make(chan struct{})
@@ -240,13 +239,13 @@ func (t *requestTeller) watch(home loop.Home, id, kind string, underway func() b
 	})
 }
 
-// requestOf says what a live loop is asked to do, "" for nothing.
+// requestOf names the request to a live loop, or "".
 func requestOf(home loop.Home, id, kind string, underway bool) string {
 	r, now := home.Asked(id)
 	return report.Pending{Asked: r, Now: now, Kind: kind, Underway: underway}.Text()
 }
 
-// stop ends it, and returns when nothing more is shown.
+// stop ends it, and returns when it shows nothing more.
 func (t *requestTeller) stop() {
 	if t.quit != nil {
 		close(t.quit)

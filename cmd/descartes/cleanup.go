@@ -79,7 +79,7 @@ yours, no branch and no commit on a branch is touched.`,
 	return cmd
 }
 
-// days reads a duration that may be in days.
+// days parses a duration that may be in days.
 func days(s string) (time.Duration, error) {
 	if n, ok := strings.CutSuffix(s, "d"); ok {
 		if f, err := strconv.ParseFloat(n, 64); err == nil && f >= 0 && f < 36500 {
@@ -159,8 +159,8 @@ func limitTable(list []quota.Record) string {
 	return s.String()
 }
 
-// warnLimits says of each backend whose account is remembered as used up until when, who met that, and how to forget
-// it. A run that asks anew believes nothing of it.
+// warnLimits reports each backend whose account is remembered as used up: until when, who met that, and how to forget it. A run started anew ignores
+// all of it.
 func (p *printer) warnLimits(root string, backends []agent.Backend, anew bool) {
 	if anew {
 		return
@@ -184,7 +184,7 @@ func (d *doctor) limits() {
 	}
 }
 
-// stateDir is our folder in the user's state directory; "" where there is none.
+// stateDir is our folder in the user's state directory, "" without one.
 func stateDir(env func(string) string) string {
 	dir := env("XDG_STATE_HOME")
 	if !filepath.IsAbs(dir) {
@@ -196,7 +196,7 @@ func stateDir(env func(string) string) string {
 	return filepath.Join(dir, "descartes")
 }
 
-// accounts is what is known of the quotas of a run's backends, under the user's state directory; root is its project.
+// accounts is what is recorded, under the user's state directory, about the quotas of a run's backends; root is its project.
 func accounts(backends []agent.Backend, root string, env func(string) string) *quota.Accounts {
 	dir := stateDir(env)
 	if dir == "" {
@@ -279,7 +279,7 @@ it never touches a file that was changed here and differs between the two states
 	return cmd
 }
 
-// refuseRewind is everything that only --force goes past.
+// refuseRewind returns everything that only --force allows.
 func refuseRewind(w *loop.Rewind, force bool) error {
 	if force {
 		return nil

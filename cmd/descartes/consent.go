@@ -22,7 +22,7 @@ import (
 	"descartes/loop/grant"
 )
 
-// byPerson refuses what only a person may do to the agents of a loop.
+// byPerson refuses, inside an attempt, what only a person may do.
 func byPerson(what string) error {
 	if os.Getenv("DESCARTES_LOOP_ID") != "" {
 		return badInput("do it in a terminal of your own", "an agent cannot %s: this runs inside an attempt", what)
@@ -79,7 +79,7 @@ asks as usual, and without a terminal it waits (exit 7). --no-confirm passes eve
 	return cmd
 }
 
-// giveGrant gives one, unless an agent that nothing holds in could give it too.
+// giveGrant gives a grant, unless an agent without a sandbox could give it too.
 func giveGrant(cmd *cobra.Command, root string, book grant.Book, g grant.Grant, expires string) error {
 	if err := byPerson("grant"); err != nil {
 		return err
@@ -132,7 +132,7 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// expiry is when a grant ends.
+// expiry is when a grant expires.
 func expiry(text string, now time.Time) (time.Time, error) {
 	if strings.HasSuffix(text, "d") {
 		if d, err := days(text); err == nil && d > 0 {
@@ -309,7 +309,7 @@ func trust(cmd *cobra.Command, root, name string, f *config.File, show, digest, 
 	return write(out, s.String())
 }
 
-// trustOf is what the user trusts of a project.
+// trustOf returns what the user trusts in a project.
 func trustOf(root string, m *redact.Redactor) (*config.Trust, error) {
 	dir := stateDir(os.Getenv)
 	if dir == "" {
@@ -318,8 +318,8 @@ func trustOf(root string, m *redact.Redactor) (*config.Trust, error) {
 	return &config.Trust{Dir: filepath.Join(dir, "trust"), Root: root, Redact: m}, nil
 }
 
-// untrusted says what the settings file wants outside the sandbox that nobody has trusted; nil: nothing. What a flag or a variable of the
-// user's decides needs no trust. t is nil where none is needed.
+// untrusted returns what the settings file wants outside the sandbox that nobody has trusted, or nil. What the user's flags or variables decide needs
+// no trust. t is nil if none is needed.
 func (s *settings) untrusted(root string, c loop.Config, m *redact.Redactor) (all []config.Demand, t *config.Trust, refused *untrustedError, err error) {
 	path := settingsPath(root, c)
 	f, err := config.ReadFile(path, false)
@@ -351,7 +351,7 @@ func settingsPath(root string, c loop.Config) string {
 	return cmp.Or(c.SettingsFile, filepath.Join(root, loop.SettingsFile))
 }
 
-// trusted asks a person at the terminal to trust what the settings file wants outside the sandbox; without one it refuses.
+// trusted asks the person at the terminal to trust what the settings file wants outside the sandbox; without a terminal it refuses.
 func (r *prepared) trusted(cmd *cobra.Command, p *printer, s *settings, c loop.Config) error {
 	all, t, refused, err := s.untrusted(r.root, c, r.redact)
 	if err != nil || refused == nil {
@@ -367,7 +367,7 @@ func (r *prepared) trusted(cmd *cobra.Command, p *printer, s *settings, c loop.C
 	return badInput("look at it, then: descartes trust; in CI: DESCARTES_TRUST="+config.TrustDigest(all), "%w", refused)
 }
 
-// untrustedError says what a settings file asks for that nobody has trusted.
+// untrustedError lists what a settings file wants and nobody has trusted.
 type untrustedError struct {
 	file  string
 	given string // a digest, of something else

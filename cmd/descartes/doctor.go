@@ -81,7 +81,7 @@ Exit codes: 0 it could start, 2 it could not, 4 no loop can run on this system.`
 	return cmd
 }
 
-// doctor prints one line for each thing that it looks at.
+// doctor prints one line for each thing it checks.
 type doctor struct {
 	w     io.Writer
 	paint terminal.Paint
@@ -95,7 +95,7 @@ func (d *doctor) good(what, found string) {
 	fmt.Fprintf(d.w, "%s %-12s %s\n", d.paint.In(terminal.Green, "ok "), what, terminal.Clean(found))
 }
 
-// bad is something without which a loop cannot run; lacking is something that it may do without.
+// bad reports something without which a loop cannot run; lacking something it can do without.
 func (d *doctor) bad(what, found, fix string) {
 	if slices.Contains(d.told, found) {
 		return
@@ -176,7 +176,7 @@ func (d *doctor) tags(root string) {
 	}
 }
 
-// tag reads one list. With imports, one that is missing will be made from the plan, which the run's check reads.
+// tag reads one list. With imports, a missing one will be made from the plan, which the run's check reads.
 func (d *doctor) tag(c loop.ScudConfig, imports bool) {
 	f, err := loop.OpenTasks(d.root, c)
 	var missing *tasks.NotFoundError
@@ -200,7 +200,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// backend tells of the agent that the settings choose, and returns it.
+// backend reports on the agent that the settings choose, and returns it.
 func (d *doctor) backend(ctx context.Context, cfg loop.Config) (b agent.Backend) {
 	b, _, err := config.ResolveBackend(cfg)
 	if err != nil {
@@ -226,8 +226,7 @@ func (d *doctor) backend(ctx context.Context, cfg loop.Config) (b agent.Backend)
 	return b
 }
 
-// agents tells, after what matters for this run, of every client of the table with the settings' rows, but the chosen one, and of accounts that are used
-// up.
+// agents reports on every other client of the table, after what matters for this run, and on used-up accounts.
 func (d *doctor) agents(ctx context.Context, cfg loop.Config, chosen agent.Backend) {
 	defer d.limits()
 	table, err := agent.NewTable(cfg.Backends)
@@ -269,7 +268,7 @@ func (d *doctor) agents(ctx context.Context, cfg loop.Config, chosen agent.Backe
 	}
 }
 
-// inBrackets is a remark after a sentence, where there is one.
+// inBrackets formats a remark after a sentence, if there is one.
 func inBrackets(s string) string {
 	if s == "" {
 		return ""
@@ -284,7 +283,7 @@ type installed struct {
 	version string // as the program tells it, "" where it did not or was not asked
 }
 
-// ask asks a program that is known for its version: any other may do anything when it is called so.
+// ask runs a known program to ask for its version: any other program may do anything.
 func (c *installed) ask(ctx context.Context, d *doctor) {
 	if c.b.Known() {
 		c.version = d.version(ctx, c.path)
@@ -304,8 +303,8 @@ func (c *installed) text(model string) string {
 	return s
 }
 
-// version is the first line of what a program says of its version. It is asked in a folder of its own, which is its home
-// too: a wrapper under a client's name may write where it stands, and clients leave settings and caches behind.
+// version is the first line of a program's answer about its version. It runs in a folder of its own, which is also its home: a wrapper under a
+// client's name may write where it stands, and clients leave settings and caches behind.
 func (d *doctor) version(ctx context.Context, path string) string {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
@@ -326,7 +325,7 @@ func (d *doctor) version(ctx context.Context, path string) string {
 	return terminal.Fit(line, 60)
 }
 
-// placeOf is where a client would run, with the variables that the settings pass on to it, for what it may lack.
+// placeOf describes where a client would run, with the variables that the settings pass on to it.
 func placeOf(cfg loop.Config, b agent.Backend, root, version string) agent.Host {
 	parted := supervise.Part(cfg, b, os.Environ())
 	env := slices.Concat(parted.Base, parted.Agent)
@@ -341,7 +340,7 @@ func placeOf(cfg loop.Config, b agent.Backend, root, version string) agent.Host 
 	return agent.Host{Root: os.Geteuid() == 0, Env: get, Read: beginning, Dir: root, Version: version}
 }
 
-// lacking sorts what keeps a client from its work into what stops a start and what is only a warning.
+// lacking sorts what keeps a client from working into what stops a start and what is only a warning.
 func lacking(cfg loop.Config, b agent.Backend, root string) (found problems, warnings []string) {
 	for _, l := range b.Preflight(placeOf(cfg, b, root, "")) {
 		what := b.Name + ": " + l.What
@@ -354,7 +353,7 @@ func lacking(cfg loop.Config, b agent.Backend, root string) (found problems, war
 	return found, warnings
 }
 
-// beginning is the first of a file's bytes, where it is one: settings of a client are shorter than this.
+// beginning returns the first bytes of a regular file: a client's settings are shorter.
 func beginning(path string) []byte {
 	b, err := plainfile.Read("", path, 4<<20)
 	if err != nil {
@@ -363,7 +362,7 @@ func beginning(path string) []byte {
 	return b
 }
 
-// checkPrompt looks at what a loop over a prompt needs.
+// checkPrompt checks what a prompt loop needs.
 func (d *doctor) checkPrompt(cmd *cobra.Command, s *settings, wants typedFlags) {
 	ctx := cmd.Context()
 	d.git(ctx, d.root)
@@ -404,8 +403,7 @@ func (d *doctor) checkPrompt(cmd *cobra.Command, s *settings, wants typedFlags) 
 	}
 }
 
-// check looks at everything. imports says that the plan may stand in for a missing list; wrong is why the settings cannot be
-// used, or nil.
+// check runs all checks. imports says that the plan may replace a missing list; wrong is why the settings cannot be used, or nil.
 func (d *doctor) check(ctx context.Context, s *settings, imports bool, wrong error) {
 	d.git(ctx, d.root)
 	d.repository(ctx, d.root)
@@ -429,7 +427,7 @@ func (d *doctor) check(ctx context.Context, s *settings, imports bool, wrong err
 	d.agents(ctx, s.Config, chosen)
 }
 
-// trust says whether a start would refuse what the settings file asks for outside the sandbox.
+// trust says whether a start would refuse what the settings file wants outside the sandbox.
 func (d *doctor) trust(s *settings, cfg loop.Config) {
 	all, t, refused, err := s.untrusted(d.root, cfg, redact.Of(cfg.Secrets(d.env)))
 	switch {
@@ -442,7 +440,7 @@ func (d *doctor) trust(s *settings, cfg loop.Config) {
 	}
 }
 
-// notify says who is called, and for what. Nobody is called for it.
+// notify says who gets notices, and about what. It sends none.
 func (d *doctor) notify(cfg loop.Config) {
 	n, err := notify.New(notify.Options{Targets: cfg.Notify, On: cfg.NotifyOn, Env: d.env})
 	switch {
@@ -453,7 +451,7 @@ func (d *doctor) notify(cfg loop.Config) {
 	}
 }
 
-// verify says which command decides, and whether its program is there.
+// verify says which command decides, and whether its program exists.
 func (d *doctor) verify(ctx context.Context, s *settings) {
 	command, why, ok := s.Scud.VerificationCommand, s.verifyFrom, true
 	if command == "" && len(s.Checks) > 0 {
@@ -480,7 +478,7 @@ func (d *doctor) verify(ctx context.Context, s *settings) {
 	d.good("verify", command+why)
 }
 
-// checks says whether the programs of named checks are there.
+// checks says whether the programs of named checks exist.
 func (d *doctor) checks(ctx context.Context, list []verify.Check) {
 	for _, c := range list {
 		if word, lacks := d.lacksProgram(ctx, c.Run); lacks {
@@ -491,7 +489,7 @@ func (d *doctor) checks(ctx context.Context, list []verify.Check) {
 	}
 }
 
-// lacksProgram reports whether the first word of a shell command is no command. What is no plain word is not judged.
+// lacksProgram reports whether the first word of a shell command is not a command. It only judges plain words.
 func (d *doctor) lacksProgram(ctx context.Context, command string) (word string, lacks bool) {
 	word = strings.Fields(command + " :")[0]
 	if strings.Trim(strings.ToLower(word), "abcdefghijklmnopqrstuvwxyz0123456789_-+./") != "" {
@@ -501,7 +499,7 @@ func (d *doctor) lacksProgram(ctx context.Context, command string) (word string,
 	return word, err == nil && reply.Code != 0
 }
 
-// documents are the plan and the other texts of a spec.
+// documents checks the plan and the other texts of a spec.
 func (d *doctor) documents(c loop.ScudConfig) {
 	if c.PlanPath != "" {
 		if _, err := loop.PlanText(d.root, c.PlanPath); err != nil {
@@ -512,7 +510,7 @@ func (d *doctor) documents(c loop.ScudConfig) {
 	}
 }
 
-// run checks what a start with these settings would check, which knows all that is in its way.
+// run checks what a start with these settings would check.
 func (d *doctor) run(ctx context.Context, s *settings, imports bool) {
 	if err := chooseSource(io.Discard, d.root, &s.Scud); err != nil {
 		d.tags(d.root)
@@ -565,7 +563,7 @@ func (d *doctor) run(ctx context.Context, s *settings, imports bool) {
 	}
 }
 
-// baseline runs the verify command as a start would before its first attempt.
+// baseline runs the verify command like a start before its first attempt.
 func (d *doctor) baseline(ctx context.Context, r *tagRun) (err error) {
 	c := r.job.Config
 	setting := cmp.Or(c.Baseline, loop.BaselineRequire)
@@ -620,7 +618,7 @@ func (d *doctor) output(r *tagRun, b *loop.Baseline) {
 	}
 }
 
-// mutants says which mutation tools are lacking for what the project is written in.
+// mutants says which mutation tools are missing for the project's languages.
 func (d *doctor) mutants(cfg loop.Config) {
 	if cfg.Mutants == 0 {
 		return
@@ -635,7 +633,7 @@ func (d *doctor) mutants(cfg loop.Config) {
 	}
 }
 
-// safety tells what is asked of work beyond its verify command, what agents would be held in by, and what they would be given of our environment.
+// safety says what is required of work beyond its verify command, what confines agents, and which of our variables they would get.
 func (d *doctor) safety(ctx context.Context, s *settings, tag bool) {
 	cfg := s.Config
 	b, _, err := config.ResolveBackend(cfg)

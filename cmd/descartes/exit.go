@@ -19,7 +19,7 @@ import (
 	"descartes/tasks"
 )
 
-// Exit codes. exitTable says what they mean; exitCode, promptCode and codeOf are the only ones to choose.
+// Exit codes. exitTable says what they mean; only exitCode, promptCode and codeOf choose one.
 const (
 	exitDone        = 0
 	exitError       = 1
@@ -95,8 +95,7 @@ func exitCode(out loop.Outcome, blocked int) int {
 	return code
 }
 
-// promptCode is exitCode for a loop over a prompt. For plan and build the limit of iterations is no failure; a prompt that is run
-// once has failed there.
+// promptCode is exitCode for a prompt loop. For plan and build the limit of iterations is no failure; for a prompt that runs once it is.
 func promptCode(kind mode.Kind, out loop.Outcome) int {
 	limit := out.Ending == journal.LimitReached
 	switch {
@@ -109,7 +108,7 @@ func promptCode(kind mode.Kind, out loop.Outcome) int {
 	return exitCode(out, 0)
 }
 
-// failure is an error with the exit status and, where it is known, what the user can do next.
+// failure is an error with its exit status and, if known, what the user can do next.
 type failure struct {
 	code int
 	err  error
@@ -124,12 +123,12 @@ func badInput(hint, format string, args ...any) error {
 	return &failure{code: exitInput, err: fmt.Errorf(format, args...), hint: hint}
 }
 
-// quiet ends the program with a code when everything has been said.
+// quiet ends the program with a code and prints nothing.
 type quiet int
 
 func (q quiet) Error() string { return fmt.Sprintf("exit status %d", int(q)) }
 
-// printError prints what a command ended with and returns the exit status.
+// printError prints a command's error and returns the exit status.
 func printError(w io.Writer, err error) int {
 	var q quiet
 	var found problems
@@ -146,7 +145,7 @@ func printError(w io.Writer, err error) int {
 	return codeOf(err)
 }
 
-// codeOf is the exit status of an error that kept a command from its work.
+// codeOf is the exit status of an error that stopped a command.
 func codeOf(err error) int {
 	var f *failure
 	if errors.As(err, &f) {
@@ -179,7 +178,7 @@ func isInput(err error) bool {
 		errors.Is(err, tasks.ErrLocked) || errors.Is(err, gitops.ErrNotRepo) || errors.Is(err, gitops.ErrBare) || errors.Is(err, fs.ErrNotExist)
 }
 
-// hintOf is the next step after an error, where it is known.
+// hintOf is the next step after an error, if known.
 func hintOf(err error) string {
 	var f *failure
 	var refused *gitops.RefusedError
@@ -247,7 +246,7 @@ func (p problems) print(w io.Writer) {
 	}
 }
 
-// code is that of the problems' kind where all are of one, and exitInput otherwise.
+// code is the problems' common exit status, or exitInput if they differ.
 func (p problems) code() int {
 	code := 0
 	for _, one := range p {

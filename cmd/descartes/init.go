@@ -32,7 +32,7 @@ import (
 	"descartes/verify"
 )
 
-// initFiles holds what init writes. Its folders are named for what asks for them.
+// initFiles holds what init writes, in folders named after the flag that writes them.
 //
 //go:embed all:init
 var initFiles embed.FS
@@ -95,7 +95,7 @@ An existing file is left alone, unless --force replaces it.`,
 	return cmd
 }
 
-// initWriter writes files below root and remembers what it did; the first error ends its work.
+// initWriter writes files below root and records what it did; the first error stops it.
 type initWriter struct {
 	root          string
 	force, dryRun bool
@@ -103,7 +103,7 @@ type initWriter struct {
 	err           error
 }
 
-// project writes what a project needs to begin with: settings, and a sample where there is nothing to run.
+// project writes what a project needs to start: settings, and a sample if there is nothing to run.
 func (w *initWriter) project(cmd *cobra.Command, full, yes bool) {
 	a := w.found()
 	if full {
@@ -146,13 +146,13 @@ func (w *initWriter) project(cmd *cobra.Command, full, yes bool) {
 	w.next(run)
 }
 
-// sampleTag is the list that a project without any gets, and sampleVerify what decides about it.
+// sampleTag is the list for a project without one, and sampleVerify its verify command.
 const (
 	sampleTag    = "sample"
 	sampleVerify = "test -s greeting.txt"
 )
 
-// answers are what the settings begin with.
+// answers are the first settings.
 type answers struct {
 	source  string // tag
 	plan    string // that it is made of; "" where there is a list
@@ -162,7 +162,7 @@ type answers struct {
 	known   []string // tags
 }
 
-// found is what the project suggests.
+// found returns what the project suggests.
 func (w *initWriter) found() *answers {
 	a := &answers{source: sampleTag, agent: "claude", known: tasks.Known(w.root)}
 	if tag, _, ok := tasks.Active(w.root); ok {
@@ -188,7 +188,7 @@ func (w *initWriter) found() *answers {
 	return a
 }
 
-// planHere is the plan with tasks that lies where plans usually lie in a project; "" where none does.
+// planHere returns the plan with tasks in one of the usual places, or "".
 func planHere(root string) string {
 	for _, name := range []string{"plan.md", "PLAN.md", "docs/plan.md", "IMPLEMENTATION_PLAN.md"} {
 		if new(answers).takePlan(root, name) {
@@ -206,7 +206,7 @@ func hintOfTasks(root string) string {
 	return "descartes init makes a sample list, and docs/task-formats.md says which formats are read"
 }
 
-// takePlan makes a plan what is run, if it is one.
+// takePlan chooses a plan to run, if it is one.
 func (a *answers) takePlan(root, name string) bool {
 	text, err := loop.PlanText(root, name)
 	if err != nil {
@@ -223,7 +223,7 @@ func (a *answers) takePlan(root, name string) bool {
 	return true
 }
 
-// ask asks a person for the three answers; an empty line takes what is offered.
+// ask asks a person for the three answers; an empty line accepts the suggestion.
 func (a *answers) ask(in io.Reader, out io.Writer, root string) error {
 	lines := bufio.NewScanner(in)
 	ask := func(question, offered string, take func(string) error) error {
@@ -268,7 +268,7 @@ func (a *answers) ask(in io.Reader, out io.Writer, root string) error {
 	return err
 }
 
-// takeAgent makes a backend, or the program that a command line names, the agent.
+// takeAgent chooses a backend, or the program of a command line, as the agent.
 func (a *answers) takeAgent(s, root string) error {
 	b, known := agent.Lookup(s)
 	if known && len(b.Command) > 0 {
@@ -317,7 +317,7 @@ func (a *answers) yaml() []byte {
 	return []byte(b.String())
 }
 
-// try runs the command that decides once, as it stands.
+// try runs the verify command once.
 func (w *initWriter) try(ctx context.Context, command string) {
 	if command == "" || command == loop.NoVerify {
 		w.lines = append(w.lines, "no command decides yet whether a task is done: set verify in "+loop.SettingsFile)
@@ -340,7 +340,7 @@ func (w *initWriter) try(ctx context.Context, command string) {
 	}
 }
 
-// uncommitted reports whether the project has changes that a run would refuse: others than ours and the plan's.
+// uncommitted reports whether the project has changes that a run would refuse, beyond ours and the plan's.
 func (w *initWriter) uncommitted(ctx context.Context, plan string) bool {
 	reply, err := proc.Output(ctx, proc.Call{Argv: []string{"git", "status", "--porcelain"}, Dir: w.root, Env: os.Environ()})
 	if err != nil || reply.Code != 0 {
@@ -355,7 +355,7 @@ func (w *initWriter) uncommitted(ctx context.Context, plan string) bool {
 	return false
 }
 
-// speckit makes descartes a step of Spec Kit's workflow: a type of step, and an overlay that puts it in the place of implement.
+// speckit makes descartes a step of Spec Kit's workflow: a step type, and an overlay that puts it in place of implement.
 func (w *initWriter) speckit() {
 	if fi, err := os.Stat(filepath.Join(w.root, ".specify")); err != nil || !fi.IsDir() {
 		w.err = badInput("specify init --here makes it one", "init --speckit: %s is not a Spec Kit project: it has no folder .specify", w.root)
@@ -384,7 +384,7 @@ func (w *initWriter) tree(from, to string) {
 	w.err = errors.Join(w.err, err)
 }
 
-// file writes one file, unless something else has its place. It never writes through a link.
+// file writes one file, unless something else is in its place. It never writes through a link.
 func (w *initWriter) file(from, to string) {
 	if w.err != nil {
 		return
@@ -397,7 +397,7 @@ func (w *initWriter) file(from, to string) {
 	w.put(to, text)
 }
 
-// put writes a text, as file does.
+// put writes a text like file.
 func (w *initWriter) put(to string, text []byte) {
 	if w.err != nil {
 		return
@@ -479,7 +479,7 @@ Needs git, and Go to build the sample.`,
 	return cmd
 }
 
-// demo is one showing.
+// demo is one run of the demo.
 type demo struct {
 	out, errs io.Writer
 	paint     terminal.Paint
@@ -511,7 +511,7 @@ func (d *demo) run(ctx context.Context, dir string) error {
 	return nil
 }
 
-// retry shows what the second attempt at task 4 learned of the first, and the result.
+// retry shows what the second attempt at task 4 learned from the first, and the result.
 func (d *demo) retry(ctx context.Context) error {
 	d.say("Task 4 failed once. Its second agent was a new process that knew nothing of the first. Its spec said:")
 	d.typed("descartes", "spec", "4", "--attempt", "2")
@@ -554,10 +554,10 @@ func (d *demo) end(ctx context.Context) error {
 	return nil
 }
 
-// noInput is what the commands of the demo read: with nobody to type, what they say stays on the screen as lines.
+// noInput is the input of the demo's commands: with nobody to type, their output stays on the screen as lines.
 func noInput() io.Reader { return strings.NewReader("") }
 
-// where tells how to go on from here by hand.
+// where says how to continue from here by hand.
 func (d *demo) where(commands ...string) {
 	fmt.Fprintf(d.out, "\n  cd %s\n", terminal.Quote(d.project))
 	for _, c := range commands {
@@ -565,7 +565,7 @@ func (d *demo) where(commands ...string) {
 	}
 }
 
-// removes tells how to remove what the demo leaves.
+// removes says how to remove what the demo leaves.
 func (d *demo) removes() {
 	fmt.Fprintf(d.out, "\n  rm -rf %s     # when you have seen enough\n", terminal.Quote(filepath.Dir(d.project)))
 }
@@ -605,8 +605,8 @@ func (d *demo) prepare(ctx context.Context, dir string) error {
 	return nil
 }
 
-// demoEnvironment keeps the person's own git and Go settings out of the demo, and the demo off the network. What is
-// remembered of quotas is kept out of both by its caller.
+// demoEnvironment keeps the person's own git and Go settings out of the demo, and the demo off the network. Its caller keeps remembered quotas out of
+// both.
 func demoEnvironment() error {
 	var errs []error
 	for _, kv := range os.Environ() {
@@ -618,7 +618,7 @@ func demoEnvironment() error {
 		"GIT_CONFIG_GLOBAL": os.DevNull, "GIT_CONFIG_NOSYSTEM": "1",
 		"DESCARTES_SANDBOX": "off", // a script of ours
 		"GO111MODULE":       "on", "GOWORK": "off", "GOPROXY": "off", "GOTOOLCHAIN": "local",
-		// As make builds us: the standard library is then in the cache, which halves the time of a first demo.
+		// Like our own make: the standard library is then in the cache, which halves the time of a first demo.
 		"GOFLAGS": "-mod=mod -trimpath", "CGO_ENABLED": "0",
 	} {
 		errs = append(errs, os.Setenv(name, value))
@@ -626,7 +626,7 @@ func demoEnvironment() error {
 	return errors.Join(errs...)
 }
 
-// check makes sure that the run came to what the texts around it say.
+// check makes sure that the run ended as the surrounding texts say.
 func (d *demo) check(ctx context.Context) error {
 	f, err := tasks.Open(d.project, "tally")
 	if err != nil {
@@ -663,7 +663,7 @@ func (d *demo) typed(args ...string) {
 	fmt.Fprintf(d.out, "\n%s\n", d.paint.In(terminal.Bold, "$ "+strings.Join(words, " ")))
 }
 
-// descartes runs one of our own commands, just as it runs when it is typed.
+// descartes runs one of our own commands as if it had been typed.
 func (d *demo) descartes(ctx context.Context, want int, args ...string) error {
 	d.typed(append([]string{"descartes"}, args...)...)
 	switch code := run(ctx, args, noInput(), d.out, d.errs); code {
@@ -695,7 +695,7 @@ func (d *demo) output(ctx context.Context, args ...string) ([]byte, error) {
 	return r.Stdout, err
 }
 
-// selfName is how the person reaches this program: by its name where PATH leads to it.
+// selfName is what a person types to run this program: its bare name if PATH finds it.
 func selfName() string {
 	self, err := os.Executable()
 	if err != nil {
@@ -711,8 +711,8 @@ func selfName() string {
 	return terminal.Quote(self)
 }
 
-// demoFiles holds the demo's project and its agent. Go files and go.mod carry the suffix .txt, so that
-// they belong to the demo's module and not to ours.
+// demoFiles holds the demo's project and its agent. Go files and go.mod have the suffix .txt, so that they belong to the demo's module and not to
+// ours.
 //
 //go:embed all:demo
 var demoFiles embed.FS
@@ -736,8 +736,7 @@ func installDemo(from, dir string) error {
 	})
 }
 
-// emptyFolder makes dir, which must not exist yet or hold nothing. Without a name it is a new
-// temporary folder.
+// emptyFolder makes dir, which must be missing or empty. Without a name it makes a temporary folder.
 func emptyFolder(dir string) (string, error) {
 	if dir == "" {
 		tmp, err := os.MkdirTemp("", "descartes-demo-")

@@ -121,7 +121,7 @@ func (l *logs) show(ctx context.Context, w io.Writer, task string) error {
 	return nil
 }
 
-// logView shows the logs of a loop's attempts, as its journal tells of them.
+// logView shows the logs of a loop's attempts, guided by its journal.
 type logView struct {
 	home     loop.Home
 	saved    *loop.Saved
@@ -138,7 +138,7 @@ type logView struct {
 	open  []*openLog
 }
 
-// openLog is a log that is being shown.
+// openLog is a log being shown.
 type openLog struct {
 	of     *journal.Attempt
 	file   *os.File
@@ -146,7 +146,7 @@ type openLog struct {
 	text   *render.Renderer // nil for one that is shown raw
 }
 
-// logReader knows how a loop's agents print, and what is secret in it: the log of a running attempt is not masked yet.
+// logReader knows how a loop's agents print, and its secrets: the log of a running attempt is not masked yet.
 type logReader struct {
 	redact  *redact.Redactor
 	formats agent.Table
@@ -167,7 +167,7 @@ func newLogReader(root string, s *loop.State) (*logReader, error) {
 	return r, err
 }
 
-// read makes items of the log of an attempt that runs with a backend.
+// read turns the log of an attempt with that backend into items.
 func (r *logReader) read(backend string, show func(render.Item)) *readLog {
 	format := r.usual.Format
 	if b, ok := r.formats.Lookup(backend); ok && backend != r.usual.Name {
@@ -178,7 +178,7 @@ func (r *logReader) read(backend string, show func(render.Item)) *readLog {
 	return &readLog{r.redact.Writer(text), text}
 }
 
-// readLog is written a log. Close brings out what was said last.
+// readLog takes a log as written. Close flushes the rest.
 type readLog struct {
 	*redact.Writer
 	text *render.Renderer
@@ -190,7 +190,7 @@ func (l *readLog) Close() error {
 	return err
 }
 
-// follow takes in what the journal says by now.
+// follow takes in the journal's new events.
 func (v *logView) follow() error {
 	events, err := v.journal.Next()
 	if err != nil {
@@ -208,7 +208,7 @@ func (v *logView) follow() error {
 	return nil
 }
 
-// underway are the attempts that run, or where none does, the last one.
+// underway returns the running attempts, or without any the last one.
 func (v *logView) underway() (list []*journal.Attempt) {
 	for _, a := range v.attempts {
 		if !a.Over() && a.Phase != journal.PhaseOpen {
@@ -232,7 +232,7 @@ func (v *logView) path(a *journal.Attempt) string {
 	return path
 }
 
-// asked are the agents that looks at an attempt consulted, one for each log.
+// asked returns the agents that looks at an attempt consulted, one for each log.
 func (v *logView) asked(a *journal.Attempt) (list []*journal.Detail) {
 	if v.held {
 		return nil
@@ -245,12 +245,12 @@ func (v *logView) asked(a *journal.Attempt) (list []*journal.Detail) {
 	return list
 }
 
-// asideOf is the log of one of them: it lies beside that of the attempt.
+// asideOf is the log of such an agent, beside that of the attempt.
 func (v *logView) asideOf(d *journal.Detail) string {
 	return filepath.Join(v.home.Run(v.saved.State.ID), "logs", filepath.Base(d.Log))
 }
 
-// aside shows what an agent said that a look consulted.
+// aside shows what an agent consulted by a look said.
 func (v *logView) aside(a *journal.Attempt, d *journal.Detail) error {
 	f, err := plainfile.Open("", v.asideOf(d))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -279,7 +279,7 @@ func (v *logView) aside(a *journal.Attempt, d *journal.Detail) error {
 	return errors.Join(err, read.Close())
 }
 
-// begin opens the log of an attempt; its error is fs.ErrNotExist where there is none.
+// begin opens the log of an attempt; the error is fs.ErrNotExist if there is none.
 func (v *logView) begin(a *journal.Attempt) (*openLog, error) {
 	f, err := plainfile.Open("", v.path(a))
 	if err != nil {
@@ -310,7 +310,7 @@ func (v *logView) begin(a *journal.Attempt) (*openLog, error) {
 	return o, nil
 }
 
-// prefix names the attempt that a line is of, where several are shown at the same time.
+// prefix names a line's attempt, if several are shown at the same time.
 func (v *logView) prefix(a *journal.Attempt) string {
 	if len(v.open) < 2 {
 		return ""
@@ -337,7 +337,7 @@ func (v *logView) say(a *journal.Attempt, colour, what string) {
 	fmt.Fprintln(v.out, terminal.Colours(v.width > 0).In(colour, line))
 }
 
-// end closes a log, and says what the attempt came to.
+// end closes a log, and reports the attempt's result.
 func (v *logView) end(o *openLog) error {
 	_, err := io.Copy(o.masked, o.file)
 	err = errors.Join(err, o.masked.Flush(), o.file.Close())
@@ -367,7 +367,7 @@ func (v *logView) end(o *openLog) error {
 	return err
 }
 
-// because is why an attempt had no result, as the end of a sentence.
+// because says why an attempt had no result, as the end of a sentence.
 func because(a *journal.Attempt) string {
 	if a.Verdict == journal.Verified || a.Reason == "" {
 		return ""
@@ -387,7 +387,7 @@ func (v *logView) whole(a *journal.Attempt) error {
 	return v.end(o)
 }
 
-// live shows logs while they grow, those in the list and those of attempts that begin later, until the loop ends.
+// live shows growing logs, those in the list and those of later attempts, until the loop ends.
 func (v *logView) live(ctx context.Context, list []*journal.Attempt) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -434,7 +434,7 @@ func (v *logView) live(ctx context.Context, list []*journal.Attempt) error {
 	}
 }
 
-// readable shows on w what an agent of a format prints.
+// readable shows on w what an agent with that format prints.
 func readable(w io.Writer, format, root string) *render.Renderer {
 	width := terminal.Columns(w)
 	r := render.New(format, func(i render.Item) {
@@ -446,7 +446,7 @@ func readable(w io.Writer, format, root string) *render.Renderer {
 	return r
 }
 
-// nameOf is a task, or an iteration, in a sentence.
+// nameOf names a task, or an iteration, in a sentence.
 func nameOf(kind, id string) string {
 	if kind == loop.KindTag {
 		return "task " + terminal.Clean(id)
@@ -454,7 +454,7 @@ func nameOf(kind, id string) string {
 	return "iteration " + terminal.Clean(id)
 }
 
-// numbersOf names attempts: attempt 1, attempts 1 and 2, attempts 1 to 7.
+// numbersOf lists attempts: attempt 1, attempts 1 and 2, attempts 1 to 7.
 func numbersOf(list []*journal.Attempt) string {
 	first, last := list[0].Number, list[len(list)-1].Number
 	switch last - first {
@@ -466,7 +466,7 @@ func numbersOf(list []*journal.Attempt) string {
 	return fmt.Sprintf("attempts %d to %d", first, last)
 }
 
-// wordOf is what a log is of: an attempt at a task, or an iteration.
+// wordOf says what a log belongs to: an attempt at a task, or an iteration.
 func wordOf(kind, id string) string {
 	switch {
 	case kind == loop.KindTag:

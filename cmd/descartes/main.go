@@ -37,9 +37,9 @@ func main() {
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// run is the whole program but for the exit.
+// run is the whole program except os.Exit.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	// The supervising process is started once per loop and never looks at flags.
+	// The supervising process is started once per loop and never reads flags.
 	if len(args) == 1 && args[0] == proc.ShimCommand {
 		return proc.Serve()
 	}
@@ -49,7 +49,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if len(args) == 1 && args[0] == wire.Command {
 		return wire.Main(ctx, stdin, stdout, stderr)
 	}
-	// So is the one that talks with an agent, once per attempt.
+	// So is the one that talks to an agent, once per attempt.
 	if len(args) > 0 && args[0] == agent.ACPCommand {
 		return acp.Serve(args[1:])
 	}
@@ -81,10 +81,10 @@ func printVersion(cmd *cobra.Command, _ []string) error {
 	return err
 }
 
-// What a release is, set by the linker as .goreleaser.yaml has it: its version, its commit and when that was made.
+// Set by the linker for a release, see .goreleaser.yaml: version, commit and its date.
 var release, commit, date string
 
-// versionLine is the version, the commit with its day where they are known, and what it was built with and for.
+// versionLine has the version, the commit with its date if known, and the build environment.
 func versionLine() string {
 	from, day := commit, date
 	if info, ok := debug.ReadBuildInfo(); ok && from == "" {
@@ -103,7 +103,7 @@ func versionLine() string {
 	return fmt.Sprintf("%s%s %s %s/%s", version(), from, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// version is the release's, the module's, or the commit that a checkout was built from.
+// version is the release's, the module's, or the commit a checkout was built from.
 func version() string {
 	if release != "" {
 		return release
@@ -163,9 +163,9 @@ and committed.
 		}
 		return pflag.NormalizedName(name)
 	})
-	// By cobra's own means this would take a template, and with those the linker keeps every method of every type.
+	// Cobra would use a template for this, and with templates the linker keeps every method of every type.
 	root.Flags().BoolP("version", "v", false, "version for descartes")
-	// What is typed most needs no loop before it.
+	// The most frequent commands also work without loop.
 	root.AddCommand(newRunCmd(), newStartCmd(), newStepCmd(), newStatusCmd(), newResumeCmd(), newCancelCmd(), newPauseCmd(), newWatchCmd(), newListCmd(), newLogsCmd())
 	root.AddCommand(newLoopCmd(), newPlanCmd(), newBuildCmd(), newPromptCmd(), newWavesCmd(), newSpecCmd(), newTasksCmd(), newAttemptsCmd(), newAnswerCmd(), newAcceptCmd(), newConfigCmd(), newWhyCmd(), newReceiptCmd(), newRecheckCmd(), newLimitsCmd(), newCleanupCmd(), newRewindCmd(), newGrantCmd(), newTrustCmd(), newServeCmd(), newFleetCmd(), newReportCmd(), newDoctorCmd(), newInitCmd(), newDemoCmd(), newVersionCmd())
 	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "What each exit code means", Long: exitTable})
@@ -178,7 +178,7 @@ and committed.
 	return root
 }
 
-// explainCompletion says how each shell is made to complete, in lines to copy.
+// explainCompletion says how to set up completion for each shell, in lines to copy.
 func explainCompletion(root *cobra.Command) {
 	how := map[string]string{
 		"bash": `  echo 'source <(descartes completion bash)' >> ~/.bashrc
@@ -205,13 +205,13 @@ It needs the package bash-completion (macOS: brew install bash-completion@2).`,
 	}
 }
 
-// Where no agent can be started, and what works there all the same.
+// For systems on which no agent can be started, what works anyway.
 const (
 	noAgents = "descartes cannot run agents on Windows, only on Linux and macOS"
 	noLoops  = "use WSL; waves, spec, tasks, report, config and init work here too"
 )
 
-// runsOn refuses a command that starts agents or verify commands, or changes the working tree, on a system where descartes cannot.
+// runsOn refuses a command that starts agents or verify commands, or changes the working tree, on a system where descartes cannot do that.
 func runsOn(system string, cmd *cobra.Command) error {
 	if system != "windows" {
 		return nil
@@ -223,7 +223,7 @@ func runsOn(system string, cmd *cobra.Command) error {
 	return nil
 }
 
-// groups are the parts of the list of commands, each with its commands in the order in which they are shown.
+// groups are the parts of the list of commands, in the order in which help shows them.
 func groups() [][]string {
 	return [][]string{
 		{"Run:", "run", "start", "step", "resume", "plan", "build", "prompt", "demo"},
@@ -236,7 +236,7 @@ func groups() [][]string {
 	}
 }
 
-// sortIntoGroups gives every command its part of the list.
+// sortIntoGroups assigns every command to its part of the list.
 func sortIntoGroups(root *cobra.Command) {
 	of := map[string]string{}
 	for _, g := range groups() {
@@ -252,10 +252,10 @@ func sortIntoGroups(root *cobra.Command) {
 	root.SetCompletionCommandGroupID(of["completion"])
 }
 
-// helpWidth is how many columns help takes.
+// helpWidth is the width of help in columns.
 const helpWidth = 80
 
-// help prints what a command is for: its text, how it is called, the commands below it by group, its flags, and last the exit codes.
+// help prints a command's text, how to call it, the commands below it by group, its flags, and last the exit codes.
 func help(cmd *cobra.Command, _ []string) {
 	w := cmd.OutOrStdout()
 	text, codes := strings.CutSuffix(cmp.Or(cmd.Long, cmd.Short), exitTable)
@@ -288,7 +288,7 @@ func help(cmd *cobra.Command, _ []string) {
 	}
 }
 
-// inColumns fills the paragraphs of a text; an example, which is indented, has what it is for on the next line where that is too long.
+// inColumns fills the paragraphs of a text. An example, which is indented, gets its explanation on the next line if it is too long.
 func inColumns(text string) string {
 	var out []string
 	for part := range strings.SplitSeq(text, "\n\n") {
@@ -307,7 +307,7 @@ func inColumns(text string) string {
 	return strings.Join(out, "\n\n")
 }
 
-// inOrder sorts commands as their group has them, and others by name.
+// inOrder sorts commands as in their group, and others by name.
 func inOrder(list []*cobra.Command) []*cobra.Command {
 	place := map[string]int{}
 	for _, g := range groups() {
@@ -335,10 +335,10 @@ func flagGroups() [][]string {
 	}
 }
 
-// fewFlags are so few that they are one list.
+// fewFlags is up to how many flags make one list.
 const fewFlags = 20
 
-// helpFlags prints flags, in groups where they are many.
+// helpFlags prints flags, in groups if they are many.
 func helpFlags(w io.Writer, flags *pflag.FlagSet) {
 	left := map[string]*pflag.Flag{}
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -379,7 +379,7 @@ func helpFlag(w io.Writer, f *pflag.Flag) {
 	}
 }
 
-// helpLine prints a name and what it is about, which begins in that column, or on the next line where the name is longer.
+// helpLine prints a name and its explanation, which begins in that column, or on the next line if the name is longer.
 func helpLine(w io.Writer, name string, column int, text string) {
 	for i, line := range terminal.Wrap(text, helpWidth-2-column) {
 		switch {
@@ -410,7 +410,7 @@ func newGroup(name, short string) *cobra.Command {
 	return &cobra.Command{Use: name, Short: short, Args: cobra.ArbitraryArgs, RunE: groupRun}
 }
 
-// groupRun prints what there is, or refuses a word that is no command.
+// groupRun prints help, or refuses a word that is no command.
 func groupRun(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return cmd.Help()
@@ -424,7 +424,7 @@ func groupRun(cmd *cobra.Command, args []string) error {
 	return badInput(cmp.Or(didYouMean(args[0], names), cmd.CommandPath()+" --help"), "%s: there is no command %q", cmd.CommandPath(), args[0])
 }
 
-// didYouMean is a hint at the known words that a wrong one is close to; "" where none is. Closeness is cobra's, which knows it of commands.
+// didYouMean is a hint at known words close to a wrong one, or "". Closeness is cobra's, which has it for commands.
 func didYouMean(wrong string, known []string) string {
 	if len(wrong) < 3 { // near to everything
 		return ""
@@ -440,7 +440,7 @@ func didYouMean(wrong string, known []string) string {
 	return "did you mean " + terminal.Clean(strings.Join(near, " or ")) + "?"
 }
 
-// nearFlag is a hint at the flags that an unknown one is close to; "" where none is.
+// nearFlag is a hint at the flags close to an unknown one, or "".
 func nearFlag(cmd *cobra.Command, err error) string {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
@@ -458,7 +458,7 @@ func nearFlag(cmd *cobra.Command, err error) string {
 	return didYouMean("--"+unknown.GetSpecifiedName(), names)
 }
 
-// takes checks the number of a command's arguments; names are those of the arguments.
+// takes checks the number of a command's arguments; names describes them.
 func takes(least, most int, names string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		hint := cmd.CommandPath() + " --help"
@@ -490,8 +490,8 @@ func writeJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// findRoot is the project's folder: the nearest one at or above dir that has .scud, looked for up
-// to the top of the git working tree; without any, that top; without git, dir itself.
+// findRoot returns the project's folder: the nearest one with .scud at or above dir, up to the top of the git working tree; else that top; without
+// git, dir itself.
 func findRoot(dir string) (string, error) {
 	dir, err := realDir(dir)
 	if err != nil {
@@ -521,7 +521,7 @@ func findRoot(dir string) (string, error) {
 	return top, hasRoom(top)
 }
 
-// hasRoom refuses a project in which something else has the place of .descartes.
+// hasRoom refuses a project in which .descartes is something else than a folder of ours.
 func hasRoom(root string) error {
 	path := filepath.Join(root, ".descartes")
 	if fi, err := os.Stat(path); err == nil && !fi.IsDir() {
@@ -530,7 +530,7 @@ func hasRoom(root string) error {
 	return nil
 }
 
-// realDir is dir without symbolic links, as git sees it: paths are compared with those that git knows.
+// realDir is dir without symbolic links, as git sees it: paths are compared with git's.
 func realDir(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -543,7 +543,7 @@ func realDir(dir string) (string, error) {
 	return dir, err
 }
 
-// inProject makes a path that was typed in dir one that is relative to root, where it lies below it.
+// inProject makes a path typed in dir relative to root, if it is below root.
 func inProject(root, dir, path string) string {
 	if path == "" {
 		return ""

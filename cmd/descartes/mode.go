@@ -16,7 +16,7 @@ import (
 	"descartes/verify"
 )
 
-// modeIterations is the limit of a plan or build where none is given.
+// modeIterations is the default limit of a plan or build.
 const modeIterations = 10
 
 func newPlanCmd() *cobra.Command {
@@ -39,7 +39,7 @@ func newPromptCmd() *cobra.Command {
 what the agent says.`)
 }
 
-// modeText is what the help of the three modes shares.
+// modeText is the help that the three modes share.
 const modeText = `
 
 In prompts ${ITERATION} ${MAX_ITERATIONS} ${MODE} ${RETRY} ${TASK_DESCRIPTION} ${ASSOCIATED_SPEC} ${PLAN_FILE} ${SPECS_DIR} ${TEST_COMMAND}
@@ -152,7 +152,7 @@ func (s *settings) completeMode(f *pflag.FlagSet, root string, kind mode.Kind, a
 	return s.testWith(project, verifyCommand, checks)
 }
 
-// testWith chooses the command that decides about what was built.
+// testWith chooses the command that tests what was built.
 func (s *settings) testWith(p mode.Project, given string, checks []verify.Check) error {
 	if len(checks) > 0 && checks[0].Name != "" && given == "" { // whoever names several means these
 		s.Checks = checks
@@ -198,7 +198,7 @@ func (s *settings) iterationsOf(f *pflag.FlagSet, args []string) error {
 	return nil
 }
 
-// completeAdhoc reads the file of a prompt that is run once.
+// completeAdhoc reads the file of a prompt that runs once.
 func (s *settings) completeAdhoc(root, name string) error {
 	text, err := mode.ReadPrompt(root, absolute(s.dirPath(), name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -218,7 +218,7 @@ func (s *settings) completeAdhoc(root, name string) error {
 	return nil
 }
 
-// modeOf is what a loop of that kind is made of; nil for a loop over a prompt alone.
+// modeOf returns the rules of that kind of loop; nil for a plain prompt loop.
 func modeOf(root, kind string, cfg loop.Config, g loop.Gate) (*mode.Run, loop.Gate) {
 	if kind != loop.KindPlan && kind != loop.KindBuild {
 		return nil, g

@@ -16,7 +16,7 @@ import (
 	"descartes/loop/journal"
 )
 
-// printer shows a run's events: a line per step for a person, the journal's own lines for a program.
+// printer shows a run's events: a line per step for people, the journal's own lines for programs.
 type printer struct {
 	text   *liveWriter // people's text
 	lines  *liveWriter // events as JSON; nil if nobody wants them
@@ -30,7 +30,7 @@ type printer struct {
 	view   *runView   // that may have the terminal; nil where there is none
 }
 
-// newPrinter prints for people on stdout, or, with events there, on stderr.
+// newPrinter prints for people on stdout, or on stderr if events go to stdout.
 func newPrinter(stdout, stderr io.Writer, events, ci bool) *printer {
 	p := &printer{}
 	people := stdout
@@ -46,7 +46,7 @@ func newPrinter(stdout, stderr io.Writer, events, ci bool) *printer {
 	return p
 }
 
-// close brings out everything.
+// close flushes everything.
 func (p *printer) close() {
 	p.count.stop()
 	p.count = nil
@@ -56,7 +56,7 @@ func (p *printer) close() {
 	}
 }
 
-// lineWidth is how many columns there are: a terminal's, else what COLUMNS says, else 80.
+// lineWidth is the number of columns: a terminal's, else COLUMNS, else 80.
 func lineWidth(w io.Writer) int {
 	if n := terminal.Columns(w); n > 0 {
 		return n
@@ -67,7 +67,7 @@ func lineWidth(w io.Writer) int {
 	return 80
 }
 
-// say shows a line, in the view where there is one.
+// say shows a line, in the view if there is one.
 func (p *printer) say(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if p.text.redact != nil {
@@ -80,7 +80,7 @@ func (p *printer) say(format string, args ...any) {
 // tell shows a text of whole lines.
 func (p *printer) tell(text string) { p.put("", strings.TrimSuffix(text, "\n")) }
 
-// put shows lines behind a margin, broken at words where they are too long. Secrets are masked before that.
+// put shows lines after a margin, broken at words if they are too long. It masks secrets first.
 func (p *printer) put(margin, text string) {
 	if p.text.redact != nil {
 		text = p.text.redact.Text(text)
@@ -110,7 +110,7 @@ func (p *printer) warn(message string) {
 	p.say("%s %s", p.paint.In(terminal.Yellow, "warning:"), terminal.Clean(message))
 }
 
-// margin is the time at which something happened, before the line that says so.
+// margin is the time at which something happened, in front of its line.
 func (p *printer) margin(at time.Time) string {
 	if !p.times {
 		return ""
@@ -144,7 +144,7 @@ func (p *printer) observe(e journal.Event) {
 	}
 }
 
-// liveWriter is what a run prints to: a run does not end because nobody reads any more, and no secret is shown.
+// liveWriter is what a run prints to. It shows no secret, and the run continues if nobody reads any more.
 type liveWriter struct {
 	mu     sync.Mutex
 	w      io.Writer
@@ -154,7 +154,7 @@ type liveWriter struct {
 	kept   [][]byte // what was written since a view has the terminal, the last of it; nil: no view has it
 }
 
-// keptLines is how much of that a person who leaves the view is shown.
+// keptLines is how much of it a person sees who leaves the view.
 const keptLines = 20
 
 func newLiveWriter(w io.Writer) *liveWriter {
@@ -165,7 +165,7 @@ func newLiveWriter(w io.Writer) *liveWriter {
 	return &liveWriter{w: w}
 }
 
-// Write takes text in, whole lines of it. It never fails.
+// Write takes in whole lines of text. It never fails.
 func (l *liveWriter) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -183,7 +183,7 @@ func (l *liveWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// hold keeps back what is written: a view has the terminal.
+// hold keeps text back while a view has the terminal.
 func (l *liveWriter) hold() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -196,7 +196,7 @@ func (l *liveWriter) held() bool {
 	return l.kept != nil
 }
 
-// release writes again, and first, where that is wanted, the last of what was kept back.
+// release writes again and, if wanted, first shows the last of what was kept back.
 func (l *liveWriter) release(shown bool) {
 	l.mu.Lock()
 	kept := l.kept
@@ -216,20 +216,20 @@ func (l *liveWriter) Flush() {
 	}
 }
 
-// countdown shows how long a run still waits for its provider: on a terminal as one line that changes each second,
-// elsewhere as a line each half hour. It is over with the next event.
+// countdown shows how long a run still waits for its provider: on a terminal as one line updated each second, elsewhere as a line each half hour. The
+// next event ends it.
 type countdown struct {
 	quit chan struct{}
 	done sync.WaitGroup
 }
 
-// startCountdown shows the wait that e tells of on p. The caller stops it.
+// startCountdown shows e's wait on p. The caller stops it.
 func startCountdown(p *printer, e *journal.Event, live bool) *countdown {
 	c := &countdown{quit: make(chan struct{})}
 	until := e.Detail.Until.Round(0)
 	every, show := 30*time.Minute, func(left string) { p.put(p.margin(time.Now()), "  still waiting, "+left+" left") }
 	if live {
-		// The cursor stays at the line's begin: whatever is printed next takes its place.
+		// The cursor stays at the start of the line, so that the next output overwrites it.
 		every, show = time.Second, func(left string) { fmt.Fprintf(p.text, "  %s left\x1b[K\r", left) }
 	}
 	c.done.Go(func() {
@@ -252,7 +252,7 @@ func startCountdown(p *printer, e *journal.Event, live bool) *countdown {
 	return c
 }
 
-// stop ends it, and returns when nothing more is shown. A nil countdown has ended.
+// stop ends it, and returns when it shows nothing more. It does nothing on a nil countdown.
 func (c *countdown) stop() {
 	if c != nil {
 		close(c.quit)

@@ -25,7 +25,7 @@ import (
 	"descartes/loop/mode"
 )
 
-// promptRun is a prompt loop prepared to start: everything was read and checked, nothing was touched.
+// promptRun is a prompt loop ready to start: everything is read and checked, nothing is touched.
 type promptRun struct {
 	prepared
 	job  *loop.PromptJob
@@ -53,7 +53,7 @@ func startPrompt(cmd *cobra.Command, root string, s *settings) error {
 	return runPrompt(cmd, root, loop.KindPrompt, s, opt)
 }
 
-// stateAt is where the state of a prompt loop is wanted, by its flag or in the settings file; "" is the usual place.
+// stateAt is where the state of a prompt loop should be, by its flag or in the settings file; "" is the usual place.
 func (s *settings) stateAt(root string) string {
 	switch {
 	case s.StatePath != "":
@@ -145,13 +145,12 @@ func runPrompt(cmd *cobra.Command, root, kind string, s *settings, opt loop.Star
 	return nil
 }
 
-// session names the program's session that we are started from: a loop of the same one is preferred when the
-// last loop has to be resumed.
+// session identifies the session of the program that started us: resume prefers a loop of the same session.
 func session() string {
 	return cmp.Or(os.Getenv("DESCARTES_SESSION_ID"), os.Getenv("CLAUDE_CODE_SESSION_ID"))
 }
 
-// preparePrompt reads and checks everything that a prompt loop needs. It names all that is wrong at once.
+// preparePrompt reads and checks everything that a prompt loop needs. It reports all problems at once.
 func preparePrompt(ctx context.Context, root, kind string, cfg loop.Config, opt loop.StartOptions) (_ *promptRun, err error) {
 	r := &promptRun{prepared: newPrepared(root, cfg, opt), job: &loop.PromptJob{Dir: cfg.WorkingDirectory, Kind: kind}}
 	defer func() {
@@ -209,7 +208,7 @@ func preparePrompt(ctx context.Context, root, kind string, cfg loop.Config, opt 
 	return r, nil
 }
 
-// unnamedPromise says that the prompt of a new loop does not name what ends it.
+// unnamedPromise says that the prompt of a new loop does not mention what ends it.
 func unnamedPromise(m *mode.Run, cfg loop.Config, opt loop.StartOptions) []string {
 	if m != nil || opt.Resume != "" || !cfg.Promised() || cfg.CompletionPromise == "" || strings.Contains(cfg.Prompt, cfg.CompletionPromise) {
 		return nil
@@ -235,7 +234,7 @@ func (r *promptRun) promptProblems(cfg loop.Config) problems {
 	return found
 }
 
-// promptHeader tells what is about to be repeated.
+// promptHeader describes what is about to be repeated.
 func (p *printer) promptHeader(ctx context.Context, r *promptRun) {
 	c := r.job.Config
 	first, _, _ := strings.Cut(strings.TrimSpace(c.Prompt), "\n")
@@ -287,7 +286,7 @@ func onBranch(name string) string {
 	return ", on the new branch " + terminal.Clean(name)
 }
 
-// size is a number of bytes as a person says it.
+// size formats a number of bytes for people.
 func size(n int) string {
 	switch {
 	case n < 10<<10:
@@ -298,7 +297,7 @@ func size(n int) string {
 	return fmt.Sprintf("%d MiB", n>>20)
 }
 
-// dry tells what a prompt loop would do.
+// dry describes what a prompt loop would do.
 func (r *promptRun) dry(p *printer, cmd *cobra.Command, s *settings) error {
 	if s.JSON {
 		w := r.redact.Writer(cmd.OutOrStdout())
@@ -319,8 +318,8 @@ func (r *promptRun) dry(p *printer, cmd *cobra.Command, s *settings) error {
 	return nil
 }
 
-// fromHere is what a command needs besides where it is typed in another project than that of root.
-// Below that folder it is needed for paths, which begin where they are typed.
+// fromHere is the flag that a command needs if it is typed in another project than root's. Below that folder it is needed because of paths, which
+// begin where they are typed.
 func fromHere(root string, paths ...string) string {
 	dir, _ := realDir(".")
 	if here, err := findRoot("."); err == nil && here == root && (dir == root || strings.Join(paths, "") == "") {
@@ -329,7 +328,7 @@ func fromHere(root string, paths ...string) string {
 	return " --working-dir " + terminal.Quote(root)
 }
 
-// listFlags are the flags that name a list there where a command is typed.
+// listFlags are the flags that name a list from where a command is typed.
 func listFlags(root, tag, file string) string {
 	return config.ListFlags(tag, file) + fromHere(root, file)
 }
@@ -394,7 +393,7 @@ func (r *promptRun) openRepository(ctx context.Context, cfg *loop.Config) (found
 	return found
 }
 
-// besides tells of what else is going on in the project.
+// besides reports what else runs in the project.
 func (r *promptRun) besides(cfg loop.Config) {
 	home := loop.NewHome(r.root)
 	if who, live := home.Live(); live && !cfg.Git.AutoCommit {
@@ -416,7 +415,7 @@ func (r *promptRun) besides(cfg loop.Config) {
 	}
 }
 
-// ralphNote tells a user of the Ralph plugin which of the two loops counts. The plugin's file is left alone.
+// ralphNote tells a user of the Ralph plugin which of the two loops counts. It does not touch the plugin's file.
 func ralphNote(root string) string {
 	if _, err := os.Lstat(filepath.Join(root, ".claude", "ralph-loop.local.md")); err != nil {
 		return ""
@@ -424,8 +423,7 @@ func ralphNote(root string) string {
 	return "this loop overrides Ralph Loop. The ralph-loop plugin's state file is unchanged; cancel the ralph loop separately if you want it gone."
 }
 
-// leftBy is the loop over a prompt that did something last, where it was to commit, did not commit its last iteration,
-// and what that changed is still uncommitted.
+// leftBy returns the most recent prompt loop, if it should have committed its last iteration but did not, and those changes are still uncommitted.
 func leftBy(home loop.Home, dirty []string) (id, path string) {
 	all, _ := home.List() // what cannot be read is reported elsewhere
 	var last *loop.Saved
@@ -455,7 +453,7 @@ func leftBy(home loop.Home, dirty []string) (id, path string) {
 	return last.State.ID, last.Path
 }
 
-// planned is where the plan is that a loop over a prompt is held to: where its agent works, else in the project.
+// planned is the path of the plan that a prompt loop follows: where its agent works, else in the project.
 func planned(dir, root string) mode.Project {
 	here := mode.Open(dir)
 	if plan, err := here.ReadPlan(); plan == nil && err == nil {
@@ -466,7 +464,7 @@ func planned(dir, root string) mode.Project {
 	return here
 }
 
-// gateProblem is why there is no gate. What a vague spec lacks is listed line by line.
+// gateProblem explains why there is no gate. It lists line by line what a vague spec lacks.
 func gateProblem(err error) error {
 	var vague *gate.VagueError
 	if errors.As(err, &vague) {
@@ -475,7 +473,7 @@ func gateProblem(err error) error {
 	return badInput("", "%w", err)
 }
 
-// disclose says that a file is written, and asks what is to become of it where somebody can answer.
+// disclose says that a file will be written, and asks what should happen to it at the end if somebody can answer.
 func (r *promptRun) disclose(ctx context.Context, p *printer, h *person) {
 	c := &r.job.Config
 	if c.Gate != loop.GateCriteria || r.opt.Resume != "" {
@@ -502,7 +500,7 @@ func (r *promptRun) gatePlan() *report.GatePlan {
 	return nil
 }
 
-// criteria is the gate that ends the loop, where it is one by criteria.
+// criteria returns the loop's gate, if it is the criteria gate.
 func (r *promptRun) criteria() *gate.Criteria {
 	g := r.job.Gate
 	if outer, ok := g.(interface{ Within() loop.Gate }); ok {
@@ -512,7 +510,7 @@ func (r *promptRun) criteria() *gate.Criteria {
 	return c
 }
 
-// gateHeader tells what ends a loop that a status or criteria gate ends.
+// gateHeader describes what ends a loop with a status or criteria gate.
 func (r *promptRun) gateHeader(p *printer) {
 	c := r.job.Config
 	p.say("ends with: the %s gate, or after %s", c.Gate, terminal.Count(c.MaxIterations, "iteration"))
@@ -527,7 +525,7 @@ func (r *promptRun) gateHeader(p *printer) {
 	}
 }
 
-// disclosure says that a file is written, in the words of the question, with its answer.
+// disclosure says that a file will be written, with the question's words and its answer.
 func disclosure(c loop.Config) string {
 	switch c.LoopState {
 	case loop.LoopStateDelete:

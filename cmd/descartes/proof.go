@@ -84,7 +84,7 @@ func why(cmd *cobra.Command, look tagFlags, id string) (err error) {
 	return write(cmd.OutOrStdout(), w.Text())
 }
 
-// markStale gives a board the receipts of its tasks, where there is a repository that can be read.
+// markStale adds the receipts of its tasks to a board, if a repository can be read.
 func markStale(ctx context.Context, b *report.Board) error {
 	repo, err := openRepo(ctx, b.Root, nil)
 	if err != nil {
@@ -103,8 +103,8 @@ func markStale(ctx context.Context, b *report.Board) error {
 	return nil
 }
 
-// commitOf is the newest commit that says it holds a loop's work on a task, "" where there is none. Without a loop it is one of any that names the
-// tag: ids of other tags are alike.
+// commitOf is the newest commit that claims to contain a loop's work on a task, or "". Without a loop it takes one of any loop over the tag: ids of
+// other tags look alike.
 func commitOf(ctx context.Context, repo *gitops.Repo, tag, loop, task string) string {
 	lines := []string{"Descartes-Task: " + oneline.Text(task)}
 	if loop != "" {
@@ -223,7 +223,7 @@ func readSigners(root, path string) (*receipt.Signers, error) {
 	return nil, badInput("ssh-keygen's manual has the format of ALLOWED SIGNERS; for gpg a line is: NAME openpgp FINGERPRINT", "allowed signers %s: %w", path, err)
 }
 
-// readReceipts reads the notes with receipts, and where one is gone the copy in .descartes/receipts.
+// readReceipts reads the notes with receipts, or if one is gone its copy in .descartes/receipts.
 func readReceipts(ctx context.Context, root string, repo *gitops.Repo) (map[string][]byte, error) {
 	notes, err := receipt.Saved(loop.NewHome(root).Receipts())
 	if err != nil {
@@ -234,7 +234,7 @@ func readReceipts(ctx context.Context, root string, repo *gitops.Repo) (map[stri
 	return notes, err
 }
 
-// latest is the commit with the newest receipt of a task, "" where there is none. One that HEAD leads to comes before others.
+// latest is the commit with a task's newest receipt, or "". A commit in HEAD's history comes before others.
 func latest(ctx context.Context, repo *gitops.Repo, notes map[string][]byte, tag, task string) (on string) {
 	var newest time.Time
 	ours := false
@@ -261,7 +261,7 @@ func noReceipt(b *report.Board, t *tasks.Task) error {
 	return badInput("git fetch origin "+receipt.NotesRef+":"+receipt.NotesRef+" brings those that were pushed", "task %s has no receipt here: no loop that is known committed it, or its notes were not fetched", t.ID)
 }
 
-// otherVerify is the flag without which a recheck runs another command than the only check of a receipt; "" if it needs none.
+// otherVerify is the flag without which a recheck would run another command than a receipt's only check, or "".
 func otherVerify(r *receipt.Receipt, look tagFlags, root string) string {
 	k := recheckFlags{tagFlags: look}
 	mine, _ := k.checksOf(root)
@@ -271,7 +271,7 @@ func otherVerify(r *receipt.Receipt, look tagFlags, root string) string {
 	return " --verify " + terminal.Quote(r.Checks[0].Command)
 }
 
-// recheckFlags are what a recheck is asked for.
+// recheckFlags are the flags of recheck.
 type recheckFlags struct {
 	tagFlags
 	commit, branch, signers string
@@ -408,7 +408,7 @@ func (k *recheckFlags) recheck(cmd *cobra.Command) (err error) {
 	return k.conclude(cmd, root, out)
 }
 
-// ends are the commits of --branch A..B, "" without it. What the branch began from is the one that A and B have in common.
+// ends are the two commits of --branch A..B, "" without it: where the branch began, which A and B have in common, and its end.
 func (k *recheckFlags) ends(ctx context.Context, repo *gitops.Repo) (from, to string, err error) {
 	if k.branch == "" {
 		return "", "", nil
@@ -430,7 +430,7 @@ func (k *recheckFlags) ends(ctx context.Context, repo *gitops.Repo) (from, to st
 	return fork, to, err
 }
 
-// settingsAt makes a folder with the settings of a commit, and with those files that tell how a project is verified.
+// settingsAt makes a folder with the settings of a commit, and the files that tell how a project is verified.
 func settingsAt(ctx context.Context, repo *gitops.Repo, root, commit string) (string, error) {
 	dir, err := os.MkdirTemp("", "descartes-recheck-")
 	if err != nil {
@@ -452,8 +452,8 @@ func settingsAt(ctx context.Context, repo *gitops.Repo, root, commit string) (st
 	return dir, nil
 }
 
-// checksOf are the checks of who looks: those of a flag or of the settings, else what the project's files suggest; found says which. Those at the end
-// of a run are for the last commit alone, and run where all are asked for.
+// checksOf returns the checks to run: those of a flag or of the settings, else what the project's files suggest; found says which. Checks for the end
+// of a run only run with --all-checks, on the last commit.
 func (k *recheckFlags) checksOf(dir string) (list []verify.Check, found string) {
 	for _, c := range k.ChecksOf(true) {
 		if k.AllChecks || !c.At(verify.AtEnd) {
@@ -469,7 +469,7 @@ func (k *recheckFlags) checksOf(dir string) (list []verify.Check, found string) 
 	return nil, ""
 }
 
-// allowed are the signers of who looks: those of the flag, else of the file that the settings name, as it was where the branch began.
+// allowed returns the signers that count: those of the flag, else of the file from the settings, as it was where the branch began.
 func (k *recheckFlags) allowed(ctx context.Context, root string, repo *gitops.Repo, from string) (*receipt.Signers, error) {
 	switch {
 	case k.signers != "":
@@ -493,7 +493,7 @@ func (k *recheckFlags) allowed(ctx context.Context, root string, repo *gitops.Re
 	return receipt.ReadSigners(text)
 }
 
-// commits are those to look at, the oldest first.
+// commits are the commits to check, oldest first.
 func (k *recheckFlags) commits(ctx context.Context, cmd *cobra.Command, repo *gitops.Repo, notes map[string][]byte, from, to string) ([]string, error) {
 	switch {
 	case k.branch != "":
@@ -527,7 +527,7 @@ func (k *recheckFlags) commits(ctx context.Context, cmd *cobra.Command, repo *gi
 	return append(lost, list...), err
 }
 
-// lostReceipts are commits of loops whose other commits have receipts: somebody took theirs away, or a kill came before they were written.
+// lostReceipts are commits without receipts of loops whose other commits have some: somebody removed them, or a kill came before they were written.
 func lostReceipts(ctx context.Context, repo *gitops.Repo, known []string, loops map[string]bool, notes map[string][]byte, head string) (lost []string, err error) {
 	candidates, err := repo.Since(ctx, known[0], head)
 	if err != nil {
@@ -585,7 +585,7 @@ func (k *recheckFlags) bench(ctx context.Context, root string, repo *gitops.Repo
 		Warn: func(string) error { return nil }}), nil
 }
 
-// runIn runs a check on a tree, with the clocks of the settings; what it prints is added to one log.
+// runIn runs a check on a tree with the timeouts of the settings; all output goes into one log.
 func (k *recheckFlags) runIn(work *lab.Lab, root string) func(context.Context, gitops.Tree, verify.Check) (verify.Result, error) {
 	clocks := attempt.Clocks{Timeout: time.Duration(k.VerifyTimeoutSecs) * time.Second, Idle: time.Duration(k.VerifyIdleSecs) * time.Second}
 	log := filepath.Join(loop.NewHome(root).Recheck(), "recheck.log")
@@ -594,7 +594,7 @@ func (k *recheckFlags) runIn(work *lab.Lab, root string) func(context.Context, g
 	}
 }
 
-// recheckError says what kept a commit from being looked at.
+// recheckError says why a commit could not be checked.
 func recheckError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return quiet(exitInterrupted)
@@ -605,7 +605,7 @@ func recheckError(ctx context.Context, err error) error {
 	return err
 }
 
-// conclude says what it all came to, and remembers what holds.
+// conclude reports the overall result, and records what holds.
 func (k *recheckFlags) conclude(cmd *cobra.Command, root string, out recheckJSON) (err error) {
 	var claims int
 	if out.Verdict, claims = receipt.Total(out.Commits); claims == 0 {
@@ -644,7 +644,7 @@ func (k *recheckFlags) what() string {
 	return fmt.Sprintf("a commit of tag %q in HEAD's history", k.Scud.Tag)
 }
 
-// confirm remembers what tasks were like whose receipts hold.
+// confirm records the state of the tasks whose receipts hold.
 func confirm(root string, list []receipt.Looked) error {
 	jobs := map[string]*loop.Job{}
 	var add []receipt.Confirmed
@@ -666,7 +666,7 @@ func confirm(root string, list []receipt.Looked) error {
 	return receipt.Confirm(atomicfile.OS(), loop.NewHome(root).Receipts(), add)
 }
 
-// canSign says what keeps receipts from being signed as the settings ask for.
+// canSign says why receipts cannot be signed as the settings ask.
 func canSign(c config.Receipts, repo *gitops.Repo) problems {
 	key := repo.SigningKey()
 	switch {

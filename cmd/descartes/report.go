@@ -53,10 +53,10 @@ worked when, as JUnit, or as JSON. The default is the running loop, or the last 
 	return cmd
 }
 
-// inJob reports whether we run in a job of a service that says so, as GitHub, GitLab and others do: whoever reads what we write is elsewhere.
+// inJob reports whether we run in a CI job, such as GitHub's or GitLab's: whoever reads our output is elsewhere.
 func inJob() bool { return os.Getenv("CI") == "true" }
 
-// reportOn is a loop in one of the formats, without secrets.
+// reportOn formats a loop, without secrets.
 func reportOn(root string, s *loop.Saved, format string) (string, error) {
 	st, err := report.NewStatus(root, *s)
 	if err != nil {
@@ -177,7 +177,7 @@ func serve(ctx context.Context, cmd *cobra.Command, root, addr string, browse bo
 	return s.Serve(ctx, l)
 }
 
-// runSelf runs this program with other arguments. What it refuses is the error.
+// runSelf runs this program with other arguments. Its refusal is the error.
 func runSelf(ctx context.Context, self, root, stdin string, args []string) (string, error) {
 	r, err := proc.Output(ctx, proc.Call{Argv: append([]string{self}, args...), Dir: root, Env: os.Environ(), Stdin: []byte(stdin)})
 	if err != nil {
@@ -190,7 +190,7 @@ func runSelf(ctx context.Context, self, root, stdin string, args []string) (stri
 	return out, nil
 }
 
-// openBrowser shows an address where the system has a way to. Where it has none, the address is on the screen.
+// openBrowser opens an address if the system can. If not, the address is on the screen.
 func openBrowser(ctx context.Context, url string) {
 	argv := []string{"xdg-open", url}
 	switch runtime.GOOS {

@@ -119,7 +119,7 @@ func resume(cmd *cobra.Command, s *settings, last, step bool) error {
 	return execute(cmd, root, s, opt, false)
 }
 
-// unhidden is a loop's settings with the values of secrets, which its state file does not have. notify says that whom to call is given anew.
+// unhidden returns a loop's settings with the values of secrets, which its state file lacks. notify says that the notices' targets are given anew.
 func unhidden(root string, st *loop.State, notify bool) (loop.Config, error) {
 	var file loop.Config // resuming needs nothing of it but what it has of these
 	if f, err := config.ReadFile(filepath.Join(root, loop.SettingsFile), false); err == nil {
@@ -137,8 +137,7 @@ func unhidden(root string, st *loop.State, notify bool) (loop.Config, error) {
 	return cfg, nil
 }
 
-// reopened reports whether a loop that ended with blocked tasks has one that is pending again, as descartes answer
-// leaves it: there is something to resume.
+// reopened reports whether a loop that ended with blocked tasks has a pending one again, for example after descartes answer: it can be resumed.
 func reopened(root string, st *loop.State) bool {
 	if journal.Ending(st.ExitReason.Type) != journal.TasksBlocked {
 		return false
@@ -167,7 +166,7 @@ func resumeHint(root string, s *loop.Saved) string {
 	return startAgain(listFlags(root, s.State.Tag, s.State.Config.Scud.TasksFile), s)
 }
 
-// findSaved is the loop to resume.
+// findSaved finds the loop to resume.
 func findSaved(root string, s *settings, last, step bool) (*loop.Saved, error) {
 	home := loop.NewHome(root)
 	switch {
@@ -201,9 +200,8 @@ func findSaved(root string, s *settings, last, step bool) (*loop.Saved, error) {
 	return lastOpen(home)
 }
 
-// lastOpen is the loop to resume where none is named. Those that were interrupted or paused come before
-// those that somebody or something stopped, those of our session before others, then the one that did
-// something last. A live one is taken only if there is no other.
+// lastOpen chooses the loop to resume if none is named. Interrupted or paused ones come before stopped ones, those of our session before others, then
+// the most recent one. It takes a live one only if there is no other.
 func lastOpen(home loop.Home) (*loop.Saved, error) {
 	all, err := home.List()
 	if err != nil {
@@ -246,8 +244,7 @@ func countLoops(n int) string {
 	return fmt.Sprintf("there are %d loops", n)
 }
 
-// resumePrompt resumes a loop that repeats a prompt. Its settings are the saved ones, with the limits that
-// were given now over them.
+// resumePrompt resumes a prompt loop with its saved settings, overridden by the limits given now.
 func resumePrompt(cmd *cobra.Command, root string, s *settings, saved *loop.Saved) error {
 	if err := checkPrompt("the prompt in "+report.Relative(root, saved.Path), s.Prompt); err != nil {
 		return err

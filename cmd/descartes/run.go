@@ -37,7 +37,7 @@ import (
 	"descartes/verify"
 )
 
-// prepared is what a run of any kind is prepared with: everything was read and checked, nothing was touched.
+// prepared is a run of any kind, ready to start: everything is read and checked, nothing is touched.
 type prepared struct {
 	root     string
 	repo     *gitops.Repo // nil where git is not needed
@@ -53,7 +53,7 @@ type prepared struct {
 	notices  *notify.Notifier // calls people; nil: nobody is to be called
 }
 
-// notify makes what calls people ready. The caller ends it when everything is reported.
+// notify prepares the notices. The caller ends it when everything is reported.
 func (r *prepared) notify(p *printer, c *loop.Config, tag string) (err error) {
 	bell := func() {
 		if p.text.term != nil {
@@ -73,8 +73,7 @@ func newPrepared(root string, cfg loop.Config, opt loop.StartOptions) prepared {
 	return r
 }
 
-// resolve finds the agents that the settings name, and puts into the settings what they are. ok is false where there is not even
-// the usual one.
+// resolve finds the agents that the settings name, and completes the settings with them. ok is false if not even the main one exists.
 func (r *prepared) resolve(cfg *loop.Config) (found problems, ok bool) {
 	note := func(err error) {
 		found = append(found, loop.Problem{Message: err.Error(), Hint: hintOf(err), Err: err})
@@ -91,7 +90,7 @@ func (r *prepared) resolve(cfg *loop.Config) (found problems, ok bool) {
 	return found, true
 }
 
-// agentProblems says what keeps the usual agent from running in dir, and what may.
+// agentProblems returns what keeps the main agent from running in dir, and warnings.
 func (r *prepared) agentProblems(cfg loop.Config, dir string) (found problems, warnings []string) {
 	if err := r.backend.Check(lookIn(dir), 0); err != nil {
 		hint := "install it" + inBrackets(r.backend.Install()) + ", or name another with --command"
@@ -101,7 +100,7 @@ func (r *prepared) agentProblems(cfg loop.Config, dir string) (found problems, w
 	return append(found, more...), warnings
 }
 
-// reviewProblems says what keeps the agent from running that reviews.
+// reviewProblems returns what keeps the reviewing agent from running.
 func (r *prepared) reviewProblems(cfg loop.Config, look func(program string) (string, error)) (found problems) {
 	for _, b := range r.others {
 		if cfg.Reviews() == "" || b.Name != cfg.Review.Backend {
@@ -115,17 +114,17 @@ func (r *prepared) reviewProblems(cfg loop.Config, look func(program string) (st
 	return found
 }
 
-// lookIn finds programs for commands that run in dir; known is for who has found them.
+// lookIn finds programs for commands that run in dir; known skips the search.
 func lookIn(dir string) func(program string) (string, error) {
 	return func(program string) (string, error) { return proc.Look(program, dir, os.Environ()) }
 }
 
 func known(string) (string, error) { return "", nil }
 
-// backends are all that a run may call, the usual one first.
+// backends are all that a run may use, the main one first.
 func (r *prepared) backends() []agent.Backend { return append([]agent.Backend{r.backend}, r.others...) }
 
-// continues reports whether a backend's client can go on in a session.
+// continues reports whether a backend's client can continue a session.
 func (r *prepared) continues(backend string) bool {
 	return slices.ContainsFunc(r.backends(), func(b agent.Backend) bool { return b.Name == backend && len(b.SessionArgs) > 0 })
 }
@@ -137,7 +136,7 @@ func (r *prepared) close() error {
 	return r.repo.Close()
 }
 
-// job is what a run works on, with what it tells and asks.
+// job is what a run works on, with its callbacks.
 type job struct {
 	loop.Source
 	kind    string
@@ -150,8 +149,7 @@ type job struct {
 	said    *liveWriter            // where what the agents say is printed as they say it; nil: nowhere
 }
 
-// work runs a prepared loop to its end. soft asks it to stop after the running attempt, the end of
-// ctx interrupts that.
+// work runs a prepared loop to its end. Closing soft stops it after the running attempt, cancelling ctx interrupts that.
 func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e report.Run, err error) {
 	if r.opt.Branch != "" {
 		if err := r.repo.CanBranch(r.opt.Branch); err != nil {
@@ -191,7 +189,7 @@ func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e rep
 	if err := r.settings.Remember(); err != nil {
 		return e, err
 	}
-	// The loop's locks are ours now: what a killed run left running may be ended.
+	// We hold the loop's locks now: what a killed run left running may be ended.
 	q := r.commands(*j.cfg, loop.NewHome(r.root).Run(l.ID()), loop.NewHome(r.root).ExitFile(l.ID()), j.cookie(l.ID()))
 	q.Dir = j.dir
 	if err := commands.Start(q); err != nil {
@@ -213,7 +211,7 @@ func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e rep
 // fleetProgram carries orders between this program and the workers.
 const fleetProgram = "descartes-fleet"
 
-// newFleetCmd hands its arguments to the fleet's own program.
+// newFleetCmd passes its arguments to the fleet's own program.
 func newFleetCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "fleet",
@@ -245,7 +243,7 @@ func findFleet(dir string) (string, error) {
 	return program, nil
 }
 
-// join starts what carries a run's orders to the workers.
+// join starts the program that carries a run's orders to the workers.
 func (r *prepared) join(ctx context.Context, fleet *wire.Client, l *loop.Loop, cfg loop.Config) error {
 	program, err := findFleet(r.root)
 	if err != nil {
@@ -277,7 +275,7 @@ func (r *prepared) join(ctx context.Context, fleet *wire.Client, l *loop.Loop, c
 	return nil
 }
 
-// canPush refuses a run whose work could be pushed nowhere.
+// canPush refuses a run whose work could not be pushed anywhere.
 func (r *prepared) canPush(ctx context.Context) error {
 	if r.repo == nil {
 		return badInput("git init", "--push needs a git repository")
@@ -296,7 +294,7 @@ func (r *prepared) canPush(ctx context.Context) error {
 	return nil
 }
 
-// slot gives the agents and the verify command of a slot, which run in a sandbox of their own and under a process of their own.
+// slot makes the agents and the verify command of a slot, with their own sandbox and supervising process.
 func (r *prepared) slot(j job, s *workspace.Slot, dir, run string) (attempt.Agent, attempt.Verifier, func() error, error) {
 	q := r.commands(*j.cfg, dir, filepath.Join(dir, "exit.json"), fmt.Sprintf("%s/slot-%d", r.root, s.Number))
 	q.Sandbox.Slot = sandbox.Slot{Tree: s.Tree(), Link: workspace.Objects(r.root), Objects: r.repo.ObjectDirs()}
@@ -310,12 +308,12 @@ func (r *prepared) slot(j job, s *workspace.Slot, dir, run string) (attempt.Agen
 	return c.Agents(), c.Verifier(), c.Close, nil
 }
 
-// commands is what the run's commands are started with: files is the folder of theirs, and name marks their processes.
+// commands describes how to start the run's commands: files is the folder for their files, and name marks their processes.
 func (r *prepared) commands(cfg loop.Config, files, exitFile, name string) supervise.Run {
 	return supervise.Run{Config: cfg, Sandbox: r.sandbox, Backends: r.backends(), Files: files, Dir: r.root, ExitFile: exitFile, Cookie: supervise.Cookie(name)}
 }
 
-// conduct does a prepared run, and tells people of it while it lasts. A run that was asked to stop before it had begun has no state.
+// conduct runs a prepared run and reports to people meanwhile. A run stopped before it began has no state.
 func (r *prepared) conduct(cmd *cobra.Command, s *settings, p *printer, j job) (e report.Run, took time.Duration, err error) {
 	var in interrupts
 	p.view = r.view(cmd, s, p, &in, j)
@@ -362,7 +360,7 @@ func (r *prepared) conduct(cmd *cobra.Command, s *settings, p *printer, j job) (
 	return e, time.Since(began), err
 }
 
-// treeTaken tells whose the working tree is while the run lasts.
+// treeTaken says that the working tree belongs to the run.
 func (p *printer) treeTaken(ctx context.Context, r *prepared) {
 	branch := r.opt.Branch
 	if head, err := r.repo.Head(ctx); err == nil && branch == "" { // that it cannot be read is said elsewhere
@@ -377,7 +375,7 @@ func (p *printer) treeTaken(ctx context.Context, r *prepared) {
 	p.say("tree: this working tree and %s belong to the run until it ends; to keep working: git worktree add --detach %s", what, terminal.Quote("../"+terminal.Clean(filepath.Base(r.root))+"-work"))
 }
 
-// slots tells where agents work that do not work in the user's tree, and when that follows.
+// slots says where agents work outside the user's tree, and when that tree follows.
 func (p *printer) slots(n int, r *prepared, fleet bool, what string) {
 	if fleet {
 		p.say("slots: %s at a time, made by the workers of a fleet; your files follow when %s is committed", terminal.Count(n, "attempt"), what)
@@ -390,8 +388,7 @@ func (p *printer) slots(n int, r *prepared, fleet bool, what string) {
 	p.say("slots: %s at a time, each in a copy of the project %s; your files follow when %s is committed", terminal.Count(n, "agent"), where, what)
 }
 
-// verify tells what decides about the work, after which times that is ended, and which policies are in force. found is where one command
-// was found.
+// verify says what decides about the work, its timeouts, and which policies apply. found is where a detected command comes from.
 func (p *printer) verify(c loop.Config, tag bool, found string) {
 	checks := c.ChecksOf(tag)
 	switch {
@@ -424,14 +421,14 @@ func (p *printer) verify(c loop.Config, tag bool, found string) {
 	p.policy(c, tag)
 }
 
-// policy says what else is asked of the work.
+// policy says what else is required of the work.
 func (p *printer) policy(c loop.Config, tag bool) {
 	if text := report.Policy(c, tag); text != "" {
 		p.say("in force: %s", text)
 	}
 }
 
-// agent names the agent, and its model where one was asked for.
+// agent names the agent, and its model if one is requested.
 func (p *printer) agent(r *prepared, c loop.Config) {
 	model := ""
 	if c.Backend.Model != "" {
@@ -440,7 +437,7 @@ func (p *printer) agent(r *prepared, c loop.Config) {
 	p.say("agent: %s (%s%s)", terminal.Clean(strings.Join(r.backend.Command, " ")), r.backend.Name, model)
 }
 
-// surroundings tells what commands run in, and what a person should know before.
+// surroundings describes what commands run in, and what a person should know first.
 func (p *printer) surroundings(r *prepared, c loop.Config, more ...string) {
 	p.say("sandbox: %s", terminal.Clean(report.Sandbox(c)))
 	p.say("environment: %s", terminal.Clean(supervise.EnvironmentText(c, r.backend, os.Environ())))
@@ -459,14 +456,14 @@ func tellBaseline(w *redact.Writer, b *loop.Baseline) {
 	_ = w.Flush()
 }
 
-// watchSettings notes what became of the commands in the settings file since the last run of the project.
+// watchSettings reports the commands in the settings file that changed since the project's last run.
 func (r *prepared) watchSettings(ctx context.Context, c loop.Config) {
 	file := settingsPath(r.root, c)
 	r.settings = &config.Watch{Root: r.root, File: file, Name: report.Relative(r.root, file), Seen: loop.NewHome(r.root).Settings(), Redact: r.redact}
 	r.notes = append(r.notes, r.settings.Changed(func() string { return r.changedBy(ctx, file) })...)
 }
 
-// changedBy names the commit that a file is from.
+// changedBy names the commit that last changed a file.
 func (r *prepared) changedBy(ctx context.Context, file string) string {
 	if r.repo == nil {
 		return ""
@@ -485,8 +482,7 @@ func (r *prepared) changedBy(ctx context.Context, file string) string {
 	return " (commit " + commit + " by " + author + ")"
 }
 
-// safety finds out what sandbox there is for commands in dir, and whether there is room on the disk. It writes into the
-// settings what came of it.
+// safety finds the sandbox for commands in dir, and checks the room on the disk. It writes the results into the settings.
 func safety(ctx context.Context, root, dir string, cfg *loop.Config, b agent.Backend) (box supervise.Sandbox, found problems) {
 	box, err := findSandbox(ctx, root, dir, *cfg, b)
 	if err != nil {
@@ -502,7 +498,7 @@ func safety(ctx context.Context, root, dir string, cfg *loop.Config, b agent.Bac
 	return box, found
 }
 
-// findSandbox finds out what sandbox there is for commands in dir. The list of the tag is no command's to change.
+// findSandbox finds the sandbox for commands in dir. No command may change the tag's list.
 func findSandbox(ctx context.Context, root, dir string, cfg loop.Config, b agent.Backend) (supervise.Sandbox, error) {
 	at := supervise.Place{Root: root, Dir: dir, Top: gitTop(dir)}
 	if cfg.Scud.Tag != "" {
@@ -513,7 +509,7 @@ func findSandbox(ctx context.Context, root, dir string, cfg loop.Config, b agent
 	return supervise.FindSandbox(ctx, at, cfg, b)
 }
 
-// person is who sits at the terminal.
+// person is whoever sits at the terminal.
 type person struct {
 	p       *printer
 	want    chan struct{} // asks for a line
@@ -522,8 +518,8 @@ type person struct {
 	soft    <-chan struct{} // closed by Ctrl-C, which is no answer
 }
 
-// atTerminal is the person at the terminal; nil where nobody is there. The goroutine that reads ends with the
-// program: a read of a terminal cannot be ended. It reads only what was asked for: what else is typed is a view's.
+// atTerminal returns the person at the terminal, or nil. The goroutine that reads ends with the program: a read of a terminal cannot be ended. It
+// only reads when asked: everything else typed belongs to a view.
 func atTerminal(cmd *cobra.Command, p *printer, ci bool) *person {
 	if ci || p.lines != nil || !terminal.IsTerminal(cmd.OutOrStdout()) {
 		return nil
@@ -546,7 +542,7 @@ func atTerminal(cmd *cobra.Command, p *printer, ci bool) *person {
 	return h
 }
 
-// ask asks a question whose usual answer is yes.
+// ask asks a question whose default is yes.
 func (h *person) ask(ctx context.Context, question string) (yes, answered bool) {
 	if yes, answered, asked := h.p.view.ask(ctx, question, h.soft); asked {
 		return yes, answered
@@ -554,7 +550,7 @@ func (h *person) ask(ctx context.Context, question string) (yes, answered bool) 
 	return h.question(ctx, question+" [Y/n]", true)
 }
 
-// question asks in lines; usual is what an empty line says.
+// question asks in lines; usual is the answer of an empty line.
 func (h *person) question(ctx context.Context, question string, usual bool) (yes, answered bool) {
 	for range 5 {
 		fmt.Fprintf(h.p.text, "%s ", terminal.Clean(question))
@@ -595,7 +591,7 @@ type interrupts struct {
 	underway atomic.Bool    // an attempt is running
 }
 
-// saw takes note of an event.
+// saw takes in an event.
 func (i *interrupts) saw(e journal.Event) {
 	if i.run == nil {
 		i.run = journal.NewState()
@@ -612,9 +608,8 @@ func (i *interrupts) press() {
 	}
 }
 
-// watch catches signals until stop is called. The context ends with the second Ctrl-C or SIGTERM. The end of the
-// terminal ends nothing: what is printed then is lost, and the journal has it. A signal that our parent had us ignore
-// stays ignored.
+// watch catches signals until stop is called. The second Ctrl-C or SIGTERM ends the context. Losing the terminal ends nothing: output is lost, but
+// the journal has it. A signal that our parent made us ignore stays ignored.
 func (i *interrupts) watch(ctx context.Context, say func(string)) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	i.soft = make(chan struct{})
@@ -628,7 +623,7 @@ func (i *interrupts) watch(ctx context.Context, say func(string)) (_ context.Con
 	if !signal.Ignored(syscall.SIGHUP) { // nor does it end what follows the run: the summary, and the exit code
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
-	// A reader that goes away must not end the run in its middle: writing then fails, and that is all.
+	// A reader that goes away must not end the run: writes fail, and that is all.
 	broken := make(chan os.Signal, 1)
 	signal.Notify(broken, syscall.SIGPIPE)
 	quit, done := make(chan struct{}), make(chan struct{})
@@ -676,7 +671,7 @@ func (i *interrupts) watch(ctx context.Context, say func(string)) (_ context.Con
 	}
 }
 
-// cutShort is the error of a run that was asked to stop, for cause, before it had begun.
+// cutShort is the error of a run that was stopped, for cause, before it began.
 func cutShort(cause, err error) error {
 	switch {
 	case cause == nil || err == nil:
@@ -704,8 +699,7 @@ func missingFallbacks(others []agent.Backend, cfg loop.Config, root string, look
 	return notes
 }
 
-// powerless says of the limits of money that they may not act, because what an agent costs will not be known. chosen
-// is all that attempts may be run with.
+// powerless warns that cost limits may not work, because the cost of an agent will not be known. chosen is all that attempts may run with.
 func powerless(c loop.Config, backends []agent.Backend, chosen []loop.Choice) (told []string) {
 	var limits, reasons, late []string
 	if c.MaxCostUSD > 0 {

@@ -34,8 +34,8 @@ import (
 	"descartes/verify"
 )
 
-// settings are what a run is asked for, and what was found out while they were completed. A flag beats the environment, that
-// beats descartes.yaml, that beats the default.
+// settings are the settings of a run, and what was derived from them. A flag overrides the environment, which overrides descartes.yaml, which
+// overrides the default.
 type settings struct {
 	config.Settings
 	mode         mode.Kind              // of descartes plan, build and prompt
@@ -50,19 +50,18 @@ type settings struct {
 	ready        *proc.Ready            // where a run in the background says that it has begun
 }
 
-// register binds the flags of those settings, for all but a build's if none are named.
+// register binds the flags of those settings; all but a build's if none are named.
 func (s *settings) register(cmd *cobra.Command, which func(*config.Setting) bool) {
 	s.Settings = config.New()
 	s.Bind(cmd.Flags(), which)
 }
 
-// ofRun are the settings of loop start; ofStart those of a command that only looks at what a start would do; ofResume those
-// that a resumed loop may be given anew.
+// ofRun are the settings of loop start; ofStart those of a command that only examines a start; ofResume those that may be changed for a resumed loop.
 func ofRun(one *config.Setting) bool    { return !one.Is("build") }
 func ofStart(one *config.Setting) bool  { return ofRun(one) && !one.Is("run") }
 func ofResume(one *config.Setting) bool { return one.Is("resume") }
 
-// flagsIn are the flags of the settings that count there.
+// flagsIn are the flags of the settings that apply there.
 func flagsIn(word string) (names []string) {
 	for _, one := range config.All() {
 		if one.Flag != "" && one.Is(word) {
@@ -85,7 +84,7 @@ func (s *settings) load(f *pflag.FlagSet) (root string, err error) {
 	return root, s.complete(f, root)
 }
 
-// read reads the environment and the settings file, and puts what they say below the flags.
+// read reads the environment and the settings file, which rank below the flags.
 func (s *settings) read(f *pflag.FlagSet) (root string, err error) {
 	s.anew, s.given = asksAnew(f), f.Changed
 	if err := environment(f); err != nil {
@@ -111,7 +110,7 @@ func (s *settings) read(f *pflag.FlagSet) (root string, err error) {
 	if must {
 		file.SettingsFile = path
 	}
-	// Paths of the file begin at the project, those of flags where the user is.
+	// Paths in the file are relative to the project, those in flags to the user's directory.
 	typed := s.dirPath()
 	return root, s.Over(f, file.Config, func(path string) string { return inProject(root, typed, path) })
 }
@@ -121,7 +120,7 @@ func environment(f *pflag.FlagSet) error {
 	return config.Environment(f, "help", "prompt", "prompt-file", "name", "task", "attempt", "explain")
 }
 
-// complete turns what was typed into what is run, as far as loops of every kind do it alike.
+// complete derives the settings that loops of every kind share.
 func (s *settings) complete(f *pflag.FlagSet, root string) error {
 	for _, t := range [][2]string{{"commit-template", s.Git.CommitTemplate}, {"branch-template", s.Git.BranchTemplate}} {
 		if err := config.CheckTemplate(t[1]); err != nil {
@@ -145,7 +144,7 @@ func (s *settings) complete(f *pflag.FlagSet, root string) error {
 	return s.checkSafety()
 }
 
-// completeTag turns the settings into those of a loop over a tag.
+// completeTag derives the settings of a tag loop.
 func (s *settings) completeTag(f *pflag.FlagSet, root string) error {
 	s.WorkingDirectory = root
 	s.VerificationCommand, s.PromptHandoff, s.AutoTune = "", "", false // which share their flags with Scud
@@ -164,7 +163,7 @@ func (s *settings) completeTag(f *pflag.FlagSet, root string) error {
 	return nil
 }
 
-// completeProviders says what is done at a limit where nobody did, and refuses what cannot be.
+// completeProviders sets the default for limits, and refuses what is impossible.
 func (s *settings) completeProviders(f *pflag.FlagSet) error {
 	given := f.Changed("on-limit")
 	if f.Changed("fallback") && len(s.Fallback) == 0 && !given && s.OnLimit == loop.OnLimitFallback { // taken back
@@ -190,11 +189,11 @@ func (s *settings) completeProviders(f *pflag.FlagSet) error {
 	return nil
 }
 
-// asksAnew reports whether a person wants the providers asked, whatever is known of their quotas: by giving --on-limit
-// again. It is to be called before the environment has its say.
+// asksAnew reports whether a person wants the providers asked, whatever is recorded about their quotas: by giving --on-limit again. Call it before
+// the environment is read.
 func asksAnew(f *pflag.FlagSet) bool { return f.Changed("on-limit") }
 
-// checkSafety refuses words that name nothing, from wherever they come.
+// checkSafety rejects unknown words, wherever they come from.
 func (s *settings) checkSafety() error {
 	for _, word := range s.EnvPass {
 		if !sandbox.ValidPass(word) {
@@ -213,7 +212,7 @@ func (s *settings) checkSafety() error {
 	return nil
 }
 
-// dirPath is the directory in which the user typed paths.
+// dirPath is the directory that typed paths are relative to.
 func (s *settings) dirPath() string {
 	if dir, err := realDir(s.Dir); err == nil {
 		return dir
@@ -221,7 +220,7 @@ func (s *settings) dirPath() string {
 	return s.Dir
 }
 
-// workIn is where the agent works: --working-dir, the setting of that name, or here.
+// workIn is where the agent works: --working-dir, that setting, or here.
 func (s *settings) workIn(f *pflag.FlagSet, root string) {
 	if s.WorkingDirectory != "" && !f.Changed("working-dir") {
 		s.WorkingDirectory = absolute(root, s.WorkingDirectory)
@@ -230,8 +229,7 @@ func (s *settings) workIn(f *pflag.FlagSet, root string) {
 	s.WorkingDirectory = s.dirPath()
 }
 
-// typedFlags is what was typed for a start, which decides between a loop over a tag and one over a prompt. It counts
-// before what the environment and descartes.yaml say.
+// typedFlags are the flags typed for a start, which decide between a tag loop and a prompt loop. They outrank the environment and descartes.yaml.
 type typedFlags struct{ flags []string }
 
 func typed(f *pflag.FlagSet) (a typedFlags) {
@@ -239,7 +237,7 @@ func typed(f *pflag.FlagSet) (a typedFlags) {
 	return a
 }
 
-// any is the first of these flags that was typed, or "".
+// any returns the first of these flags that was typed, or "".
 func (a typedFlags) any(flags ...string) string {
 	for _, name := range a.flags {
 		if slices.Contains(flags, name) {
@@ -249,7 +247,7 @@ func (a typedFlags) any(flags ...string) string {
 	return ""
 }
 
-// prompt completes the decision with the settings, and refuses flags that the loop has no use for.
+// prompt completes the decision with the settings, and rejects flags that the loop cannot use.
 func (a typedFlags) prompt(s *settings, root string) (bool, error) {
 	tag, prompt := a.any("scud-tag") != "", a.any("prompt", "prompt-file") != ""
 	switch {
@@ -276,8 +274,7 @@ func (a typedFlags) prompt(s *settings, root string) (bool, error) {
 	return true, nil
 }
 
-// fromPlan takes from the plan's front matter what is not set elsewhere. A plan that cannot be read is
-// named when it is loaded.
+// fromPlan takes what is not set elsewhere from the plan's front matter. An unreadable plan is reported when it is loaded.
 func (s *settings) fromPlan(root string) {
 	c := &s.Scud
 	if c.PlanPath == "" {
@@ -299,7 +296,7 @@ func (s *settings) fromPlan(root string) {
 		return
 	}
 	for _, p := range front.SpecFiles {
-		// As in descartes.yaml, a path begins at the project; one beside the plan is found too.
+		// As in descartes.yaml, a path is relative to the project; one beside the plan is found too.
 		if beside := filepath.Join(filepath.Dir(absolute(root, c.PlanPath)), p); !filepath.IsAbs(p) {
 			_, here := os.Stat(filepath.Join(root, p))
 			if _, err := os.Stat(beside); err == nil && here != nil {
