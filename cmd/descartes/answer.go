@@ -91,11 +91,7 @@ func answer(cmd *cobra.Command, look tagFlags, id, text string) error {
 	if err := byPerson("answer"); err != nil {
 		return err
 	}
-	root, c, err := look.source(cmd)
-	if err != nil {
-		return err
-	}
-	file, err := loop.OpenTasks(root, c)
+	root, c, file, err := look.open(cmd)
 	if err != nil {
 		return err
 	}
@@ -259,14 +255,11 @@ type answered struct {
 }
 
 func printAnswered(cmd *cobra.Command, look tagFlags, a answered) error {
-	if look.json {
-		return writeJSON(cmd.OutOrStdout(), a)
-	}
 	text := fmt.Sprintf("task %s: answered; %s\n", terminal.Clean(a.Task.ID), a.outcome())
 	if a.Next != "" {
 		text += "next: " + terminal.Clean(a.Next) + "\n"
 	}
-	return write(cmd.OutOrStdout(), text)
+	return show(cmd.OutOrStdout(), look.json, a, text)
 }
 
 func (a answered) outcome() string {
@@ -294,13 +287,10 @@ func showQuestions(cmd *cobra.Command, look tagFlags) error {
 		list = append(list, report.QuestionList(b, open)...)
 		text += report.QuestionLines(open, b.Named())
 	}
-	if look.json {
-		return writeJSON(cmd.OutOrStdout(), list)
-	}
 	if text == "" {
 		text = "no task waits for an answer\n"
 	}
-	return write(cmd.OutOrStdout(), text)
+	return show(cmd.OutOrStdout(), look.json, list, text)
 }
 
 // asked returns the boards to search for questions.
@@ -376,13 +366,10 @@ func showQuestion(cmd *cobra.Command, look tagFlags, id string) error {
 			text.WriteString(report.QuestionLines([]loop.Question{q}, b.Named()))
 		}
 	}
-	if look.json {
-		return writeJSON(cmd.OutOrStdout(), shown)
-	}
 	if shown.Question == nil {
 		fmt.Fprintf(&text, "task %s is not waiting for an answer\n", terminal.Clean(t.ID))
 	}
-	return write(cmd.OutOrStdout(), text.String())
+	return show(cmd.OutOrStdout(), look.json, shown, text.String())
 }
 
 func newAcceptCmd() *cobra.Command {
@@ -496,9 +483,6 @@ type accepted struct {
 }
 
 func printAccepted(cmd *cobra.Command, look tagFlags, a accepted) error {
-	if look.json {
-		return writeJSON(cmd.OutOrStdout(), a)
-	}
 	text := fmt.Sprintf("task %s: attempt %d of loop %s is accepted; the next run takes its work\n", terminal.Clean(a.Task.ID), a.Attempt, a.Loop)
 	if a.by != "" {
 		text = fmt.Sprintf("task %s: attempt %d is accepted; loop %s is running and takes its work\n", terminal.Clean(a.Task.ID), a.Attempt, a.by)
@@ -506,5 +490,5 @@ func printAccepted(cmd *cobra.Command, look tagFlags, a accepted) error {
 	if a.Next != "" {
 		text += "next: " + terminal.Clean(a.Next) + "\n"
 	}
-	return write(cmd.OutOrStdout(), text)
+	return show(cmd.OutOrStdout(), look.json, a, text)
 }

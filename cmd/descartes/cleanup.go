@@ -119,10 +119,7 @@ machine waits for them without asking, or ends with 75. descartes limits clear [
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), append([]quota.Record{}, list...))
-			}
-			return write(cmd.OutOrStdout(), limitTable(list))
+			return show(cmd.OutOrStdout(), asJSON, append([]quota.Record{}, list...), limitTable(list))
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the accounts as JSON")

@@ -483,6 +483,14 @@ func write(w io.Writer, s string) error {
 	return err
 }
 
+// show prints v as JSON, or the text for people.
+func show(w io.Writer, asJSON bool, v any, text string) error {
+	if asJSON {
+		return writeJSON(w, v)
+	}
+	return write(w, text)
+}
+
 func writeJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")

@@ -78,10 +78,7 @@ func why(cmd *cobra.Command, look tagFlags, id string) (err error) {
 	if err != nil {
 		return err
 	}
-	if look.json {
-		return writeJSON(cmd.OutOrStdout(), w)
-	}
-	return write(cmd.OutOrStdout(), w.Text())
+	return show(cmd.OutOrStdout(), look.json, w, w.Text())
 }
 
 // markStale adds the receipts of its tasks to a board, if a repository can be read.

@@ -156,10 +156,7 @@ func newListCmd() *cobra.Command {
 				}
 				reports = append(reports, st.Report(false))
 			}
-			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), reports)
-			}
-			return write(cmd.OutOrStdout(), report.LoopTable(reports, bad, every))
+			return show(cmd.OutOrStdout(), asJSON, reports, report.LoopTable(reports, bad, every))
 		},
 	}
 	registerDir(cmd, &dir)

@@ -43,10 +43,7 @@ func newTasksListCmd() *cobra.Command {
 			for _, message := range b.Elsewhere() {
 				fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", terminal.Clean(message))
 			}
-			if look.json {
-				return writeJSON(cmd.OutOrStdout(), b.Details())
-			}
-			return write(cmd.OutOrStdout(), b.Table())
+			return show(cmd.OutOrStdout(), look.json, b.Details(), b.Table())
 		},
 	}
 	look.register(cmd, "print the tasks as JSON")
@@ -69,10 +66,7 @@ func newTasksShowCmd() *cobra.Command {
 				return err
 			}
 			d := b.Detail(t)
-			if look.json {
-				return writeJSON(cmd.OutOrStdout(), d)
-			}
-			return write(cmd.OutOrStdout(), d.Text())
+			return show(cmd.OutOrStdout(), look.json, d, d.Text())
 		},
 	}
 	look.register(cmd, "print the task as JSON")
@@ -132,11 +126,7 @@ func newTasksSetCmd() *cobra.Command {
 }
 
 func setStatus(cmd *cobra.Command, look tagFlags, id, word string) error {
-	root, c, err := look.source(cmd)
-	if err != nil {
-		return err
-	}
-	file, err := loop.OpenTasks(root, c)
+	root, c, file, err := look.open(cmd)
 	if err != nil {
 		return err
 	}
@@ -161,10 +151,7 @@ func setStatus(cmd *cobra.Command, look tagFlags, id, word string) error {
 			return unwritable(err)
 		}
 	}
-	if look.json {
-		return writeJSON(cmd.OutOrStdout(), change)
-	}
-	return write(cmd.OutOrStdout(), change.text())
+	return show(cmd.OutOrStdout(), look.json, change, change.text())
 }
 
 // ownTask is a task whose status may be changed by hand: no live loop owns its list, and the list has what dead
@@ -416,10 +403,7 @@ func newAttemptsCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if look.json {
-				return writeJSON(cmd.OutOrStdout(), list)
-			}
-			return write(cmd.OutOrStdout(), report.AttemptTable(t.ID, list))
+			return show(cmd.OutOrStdout(), look.json, list, report.AttemptTable(t.ID, list))
 		},
 	}
 	look.register(cmd, "print the attempts as JSON")
@@ -494,6 +478,14 @@ func (l *tagFlags) registerGraph(cmd *cobra.Command) {
 // tag's unfinished loop.
 func (l *tagFlags) source(cmd *cobra.Command) (root string, c loop.ScudConfig, err error) {
 	return l.list(cmd.Flags(), cmd.ErrOrStderr())
+}
+
+// open opens the list that source means.
+func (l *tagFlags) open(cmd *cobra.Command) (root string, c loop.ScudConfig, file *tasks.File, err error) {
+	if root, c, err = l.source(cmd); err == nil {
+		file, err = loop.OpenTasks(root, c)
+	}
+	return root, c, file, err
 }
 
 // listOf is the source that flags mean, without a word.

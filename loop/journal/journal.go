@@ -194,7 +194,7 @@ func (j *Journal) Append(events ...*Event) error {
 func (j *Journal) Seq() int64   { return j.seq }
 func (j *Journal) Path() string { return j.path }
 
-// Sync writes to disk what is not there yet.
+// Sync writes what is pending to disk.
 func (j *Journal) Sync() error {
 	if !j.pending {
 		return nil
