@@ -1,0 +1,248 @@
+//go:build fleet
+
+package fleet
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// partition is a town whose first worker is behind walls, with an agent in each slot.
+func partition(t *testing.T, silent string) (w *town, run *program, server *wall, release func()) {
+	w = newTown(t, plan{tasks: 8, width: 4, slots: 2, silent: silent})
+	server = newWall(t, w.address)
+	git := newWall(t, strings.TrimSuffix(strings.TrimPrefix(w.url, "http://"), "/tally.git"))
+	home := filepath.Join(w.dir, "home0")
+	if err := os.MkdirAll(home, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	config := "[url \"http://" + git.address() + "/\"]\n\tinsteadOf = " + strings.TrimSuffix(w.url, "tally.git") + "\n"
+	if err := os.WriteFile(filepath.Join(home, ".gitconfig"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.workers = make([]*program, 2)
+	w.work(0, "TEMPORAL_ADDRESS="+server.address(), "HOME="+home)
+	w.work(1)
+	release = w.hold("")
+	run = w.run()
+	w.until("four agents are at work", func() bool { return w.on(0) == 2 && w.on(1) == 2 })
+	return w, run, server, release
+}
+
+// TestShortPartition: a worker that is cut off for less than the heartbeat ends what it has begun.
+func TestShortPartition(t *testing.T) {
+	w, run, server, release := partition(t, "60s")
+	server.set(nothing)
+	time.Sleep(12 * time.Second) // longer than any report may take
+	server.set(through)
+	release()
+	w.ends(run)
+	w.whole(run, "tally", 1, 8)
+	if n := w.attempts(); n != 8 {
+		t.Errorf("%d agents ran for 8 tasks:\n%s", n, w.ledger())
+	}
+}
+
+// TestLongPartition: of a worker that is cut off for longer another one takes over; its agents end, what it sends later changes nothing, and
+// it works as before when it is back.
+func TestLongPartition(t *testing.T) {
+	w, run, server, release := partition(t, "8s")
+	mine := w.hold(".0")
+	server.set(nothing)
+	release()
+	w.until("the other worker makes all of them", func() bool { return w.on(1) >= 8 })
+	w.ends(run)
+	mine()
+	w.whole(run, "tally", 1, 8) // while the first one is still away
+	if w.on(0) != 2 {
+		t.Errorf("the worker that was away began something:\n%s", w.ledger())
+	}
+	if n := w.journal("tally")["attempt_started"]; n != 8 {
+		t.Errorf("%d attempts count, want 8", n)
+	}
+	server.set(through)
+	w.until("the worker has given its attempts up", func() bool {
+		return strings.Count(w.workers[0].out.String(), "ended without a result") == 2
+	})
+	w.cleared()
+	w.workers[1].kill()
+	w.list("more", 9, 12, 2)
+	w.git(w.project, "add", "-A")
+	w.git(w.project, "commit", "-qm", "more")
+	run = w.runIn(w.project, "more")
+	w.ends(run)
+	w.whole(run, "more", 9, 12)
+}
+
+// TestServerAway: a server that is away for less than the heartbeat costs nobody anything; one that is away longer costs the agents, and no
+// task. The run says that it waits.
+func TestServerAway(t *testing.T) {
+	w := newTown(t, plan{tasks: 8, width: 4, workers: 2, slots: 2, silent: "120s"})
+	release := w.hold("")
+	run := w.run()
+	w.until("four agents are at work", func() bool { return w.attempts() == 4 })
+	w.server.kill()
+	w.until("the run says it", func() bool { return strings.Contains(run.out.String(), "the Temporal server does not answer") })
+	w.serve()
+	release()
+	w.until("the run says that it is over", func() bool { return strings.Contains(run.out.String(), "the Temporal server answers again") })
+	w.ends(run)
+	w.whole(run, "tally", 1, 8)
+	if n := w.attempts(); n != 8 {
+		t.Errorf("%d agents ran for 8 tasks:\n%s", n, w.ledger())
+	}
+}
+
+// TestServerAwayLong: workers end their agents when another one may have the attempts, and the tasks are made when the server is back.
+func TestServerAwayLong(t *testing.T) {
+	w := newTown(t, plan{tasks: 8, width: 4, workers: 2, slots: 2, silent: "8s"})
+	release := w.hold("")
+	run := w.run()
+	w.until("four agents are at work", func() bool { return w.attempts() == 4 })
+	w.server.kill()
+	w.until("the agents have ended", func() bool {
+		return strings.Count(w.workers[0].out.String()+w.workers[1].out.String(), "ended without a result") == 4
+	})
+	release()
+	w.serve()
+	w.ends(run)
+	w.whole(run, "tally", 1, 8)
+	if n := w.journal("tally")["attempt_started"]; n != 8 {
+		t.Errorf("%d attempts count, want 8", n)
+	}
+}
+
+// TestRemoteAway: results wait for the remote, and so do orders.
+func TestRemoteAway(t *testing.T) {
+	w := newTown(t, plan{tasks: 8, width: 4, workers: 2, slots: 2, silent: "60s"})
+	release := w.hold("")
+	run := w.run()
+	w.until("four agents are at work", func() bool { return w.attempts() == 4 })
+	w.remote.set(refuses)
+	release()
+	w.until("the workers say it", func() bool {
+		return strings.Contains(w.workers[0].out.String(), "does not answer") && strings.Contains(w.workers[1].out.String(), "does not answer")
+	})
+	w.remote.set(through)
+	w.ends(run)
+	w.whole(run, "tally", 1, 8)
+	if n := w.attempts(); n != 8 {
+		t.Errorf("%d agents ran for 8 tasks:\n%s", n, w.ledger())
+	}
+}
+
+// TestRemoteAwayFromRun: a run that cannot give orders says so, and goes on when it can.
+func TestRemoteAwayFromRun(t *testing.T) {
+	w := newTown(t, plan{tasks: 8, width: 4, workers: 2, slots: 2, silent: "60s"})
+	git := newWall(t, strings.TrimSuffix(strings.TrimPrefix(w.url, "http://"), "/tally.git"))
+	release := w.hold("")
+	w.git(w.project, "config", "url.http://"+git.address()+"/.pushInsteadOf", strings.TrimSuffix(w.url, "tally.git"))
+	run := w.run()
+	w.until("four agents are at work", func() bool { return w.attempts() == 4 })
+	git.set(refuses)
+	release()
+	w.until("the run says it", func() bool { return strings.Contains(run.out.String(), "the remote origin does not answer") })
+	git.set(through)
+	w.ends(run)
+	w.whole(run, "tally", 1, 8)
+	if !strings.Contains(run.out.String(), "the remote origin answers again") {
+		t.Errorf("the run says:\n%s", run.out)
+	}
+}
+
+// TestRemoteRefuses: a remote that takes no refs of a run's is found out before any task begins.
+func TestRemoteRefuses(t *testing.T) {
+	w := newTown(t, plan{tasks: 4, width: 4, workers: 1, slots: 2})
+	hook := "#!/bin/sh\ncase $1 in refs/descartes/*) echo 'no refs below descartes here' >&2; exit 1;; esac\n"
+	if err := os.WriteFile(filepath.Join(w.bare, "hooks/update"), []byte(hook), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	run := w.run()
+	w.ends(run)
+	if code, said := run.cmd.ProcessState.ExitCode(), run.out.String(); code != 5 || !strings.Contains(said, "no refs below descartes here") || !strings.Contains(said, "hint: ") {
+		t.Errorf("exit status %d:\n%s", code, said)
+	}
+	if w.attempts() != 0 || w.git(w.project, "status", "--porcelain") != "" {
+		t.Errorf("something has begun:\n%s", w.ledger())
+	}
+	if err := os.Remove(filepath.Join(w.bare, "hooks/update")); err != nil {
+		t.Fatal(err)
+	}
+	run = w.run()
+	w.ends(run)
+	w.whole(run, "tally", 1, 4)
+}
+
+// TestTwoRuns: a tag of a repository has one run, wherever the other one is; one that was killed makes room, and waits until the other one is
+// over when it comes back.
+func TestTwoRuns(t *testing.T) {
+	w := newTown(t, plan{tasks: 8, width: 4, workers: 2, slots: 2})
+	clone := filepath.Join(w.dir, "clone")
+	w.git(w.dir, "clone", "-q", "-b", "main", w.url, clone)
+	w.git(clone, "config", "user.name", "other")
+	w.git(clone, "config", "user.email", "other@example.org")
+	release := w.hold("")
+	first := w.run("--name", "nightly")
+	w.until("the first one has begun", func() bool { return w.attempts() == 4 })
+	second := w.runIn(clone, "tally", "--name", "nightly") // of the same name, too
+	w.ends(second)
+	if code, said := second.cmd.ProcessState.ExitCode(), second.out.String(); code == 0 || !strings.Contains(said, "runs tally already (loop nightly)") {
+		t.Errorf("exit status %d:\n%s", code, said)
+	}
+	first.kill()
+	w.until("the second one begins", func() bool {
+		second = w.runIn(clone, "tally", "--name", "second")
+		for !strings.Contains(second.out.String(), "attempt 1 started") {
+			select {
+			case <-second.over:
+				return false
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+		return true
+	})
+	again := w.run("--name", "nightly")
+	w.ends(again)
+	if code, said := again.cmd.ProcessState.ExitCode(), again.out.String(); code == 0 || !strings.Contains(said, "runs tally already (loop second)") {
+		t.Errorf("exit status %d:\n%s", code, said)
+	}
+	release()
+	w.ends(second)
+	if !second.cmd.ProcessState.Success() {
+		t.Errorf("the second run: %s", second.out)
+	}
+	run := w.start(w.project, "descartes", "loop", "resume", "--last", "--plain")
+	w.ends(run)
+	w.whole(run, "tally", 1, 8)
+	if n := w.attempts(); n != 16 {
+		t.Errorf("%d agents ran for 8 tasks in two clones:\n%s", n, w.ledger())
+	}
+}
+
+// TestSmallDisk: what a worker cannot write another one makes, and no attempt counts for it.
+func TestSmallDisk(t *testing.T) {
+	w := newTown(t, plan{tasks: 8, width: 4, slots: 2})
+	if err := os.WriteFile(filepath.Join(w.project, "large"), []byte(strings.Repeat("0123456789abcdef", 1<<16)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w.git(w.project, "add", "-A")
+	w.git(w.project, "commit", "-qm", "large")
+	small := filepath.Join(w.dir, "small")
+	if err := os.WriteFile(small, []byte("#!/bin/sh\nulimit -f 512\nexec \""+filepath.Join(w.bin, "descartes-fleet")+"\" \"$@\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w.workers = make([]*program, 2)
+	w.workers[0] = w.startWith([]string{"MACHINE=0"}, w.dir, small, w.workerArgs(0)...)
+	run := w.run()
+	w.until("the small one has tried", func() bool { return strings.Contains(w.workers[0].out.String(), "ended without a result") })
+	w.work(1)
+	w.ends(run)
+	w.whole(run, "tally", 1, 8)
+	if n := w.journal("tally")["attempt_started"]; n != 8 || w.on(0) != 0 {
+		t.Errorf("%d attempts count, want 8\n%s", n, w.ledger())
+	}
+	t.Logf("the small one said:\n%s", w.workers[0].out)
+}
