@@ -106,8 +106,8 @@ func TestSlots(t *testing.T) {
 		s.stepAside("a")
 		expect("many times", "a", lastPause)
 		s.stepAside("a")
-		s.begun("a")
-		expect("one was begun", "a", 0)
+		s.made("a")
+		expect("one was made", "a", 0)
 		full = "no room"
 		expect("full disk", "a", never)
 		time.AfterFunc(time.Second, func() { full = "" })
@@ -229,6 +229,9 @@ func TestMade(t *testing.T) {
 			}
 			if !w.slots.take() {
 				t.Error("its slot is not given back")
+			}
+			if aside := len(w.slots.aside) > 0; aside != (c.name == "fault") {
+				t.Errorf("it leaves the queue to others: %v", aside)
 			}
 		})
 	}

@@ -49,7 +49,7 @@ type slots struct {
 	aside   map[string]pause
 }
 
-// pause keeps a worker from a queue whose attempts it handed back, so that another worker gets them.
+// pause keeps a worker from a queue whose attempts it handed back or could not make, so that another worker gets them.
 type pause struct {
 	until time.Time
 	times int // in a row
@@ -98,8 +98,8 @@ func (s *slots) stepAside(queue string) {
 	s.aside[queue] = p
 }
 
-// begun ends what stepAside began.
-func (s *slots) begun(queue string) {
+// made ends what stepAside began: the worker has made an attempt.
+func (s *slots) made(queue string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.aside, queue)

@@ -196,7 +196,6 @@ func (w *Worker) begin(ctx context.Context, a *wire.Ask) (over func(), err error
 		w.slots.give()
 		return nil, handBack(kind, why, firstPause/2)
 	}
-	w.slots.begun(queue)
 	return w.slots.give, nil
 }
 
@@ -310,6 +309,7 @@ func (w *Worker) make(ctx context.Context, a wire.Ask) (kept wire.Kept, err erro
 	case why != nil:
 		return wire.Kept{}, why
 	case kept.Commit != "":
+		w.slots.made(info.TaskQueue)
 		if kept.Limit != nil { // before anybody takes the next one
 			kept.Limit.Account = w.Account
 			if err := w.quota.note(context.WithoutCancel(ctx), *kept.Limit); err != nil {
@@ -328,6 +328,7 @@ func (w *Worker) make(ctx context.Context, a wire.Ask) (kept wire.Kept, err erro
 		w.lacked.Store(time.Now().UnixNano())
 		return kept, handBack(noRoom, fmt.Sprintf("the disk of %s is full: %s", host, said.text()), firstPause/2)
 	}
+	w.slots.stepAside(info.TaskQueue) // it would fail at the next one as fast, and take them from those who can make them
 	return kept, fmt.Errorf("%s could not make the attempt (exit status %d): %s", host, code, said.text())
 }
 

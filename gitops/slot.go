@@ -246,8 +246,10 @@ func (s *Slot) checkOut(ctx context.Context, tree string) error {
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	if err := os.Remove(filepath.Join(s.own(), "index")); err != nil {
-		return err
+	for _, name := range []string{"index", "index.lock"} { // the lock is of a git that was killed: nobody else works here
+		if err := os.Remove(filepath.Join(s.own(), name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	loosen(s.Tree())
 	_, err = s.cli.run(ctx, gitCall{args: []string{"read-tree", "--reset", "-u", tree}})
