@@ -194,19 +194,22 @@ func TestTwoRuns(t *testing.T) {
 	}
 	first.kill()
 	w.until("the second one begins", func() bool {
-		second = w.runIn(clone, "tally", "--name", "second")
-		for !strings.Contains(second.out.String(), "attempt 1 started") {
+		second = w.runIn(clone, "tally", "--name", "nightly")
+		for { // all slots are in use: its attempts wait
+			found, _ := filepath.Glob(filepath.Join(clone, ".descartes/runs/*/events.ndjson"))
+			if b, _ := os.ReadFile(append(found, os.DevNull)[0]); strings.Contains(string(b), "attempt_started") {
+				return true
+			}
 			select {
 			case <-second.over:
 				return false
 			case <-time.After(50 * time.Millisecond):
 			}
 		}
-		return true
 	})
 	again := w.run("--name", "nightly")
 	w.ends(again)
-	if code, said := again.cmd.ProcessState.ExitCode(), again.out.String(); code == 0 || !strings.Contains(said, "runs tally already (loop second)") {
+	if code, said := again.cmd.ProcessState.ExitCode(), again.out.String(); code == 0 || !strings.Contains(said, "runs tally already (loop nightly)") {
 		t.Errorf("exit status %d:\n%s", code, said)
 	}
 	release()
@@ -222,27 +225,36 @@ func TestTwoRuns(t *testing.T) {
 	}
 }
 
-// TestSmallDisk: what a worker cannot write another one makes, and no attempt counts for it.
-func TestSmallDisk(t *testing.T) {
-	w := newTown(t, plan{tasks: 8, width: 4, slots: 2})
-	if err := os.WriteFile(filepath.Join(w.project, "large"), []byte(strings.Repeat("0123456789abcdef", 1<<16)), 0o644); err != nil {
-		t.Fatal(err)
+// TestFullDisk: what a worker has no room for another one makes, and no attempt counts for it.
+func TestFullDisk(t *testing.T) {
+	for _, c := range []struct{ name, begin, says string }{
+		{"full disk", "[ \"$1\" = inside ] || exec unshare -Urm \"$0\" inside \"$@\"\nshift\nmkdir -p machine0 && mount -t tmpfs -o size=3m none machine0\n", "the disk of "},
+		{"size of files", "ulimit -f 512\n", "could not make the attempt"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newTown(t, plan{tasks: 8, width: 4, slots: 2})
+			if err := os.WriteFile(filepath.Join(w.project, "large"), []byte(strings.Repeat("0123456789abcdef", 1<<17)), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			w.git(w.project, "add", "-A")
+			w.git(w.project, "commit", "-qm", "large")
+			small := filepath.Join(w.dir, "small")
+			if err := os.WriteFile(small, []byte("#!/bin/sh\n"+c.begin+"exec \""+filepath.Join(w.bin, "descartes-fleet")+"\" \"$@\" --min-free-disk 1\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			w.workers = make([]*program, 2)
+			w.workers[0] = w.startWith([]string{"MACHINE=0"}, w.dir, small, w.workerArgs(0)...)
+			run := w.run()
+			w.until("the small one has tried", func() bool { return strings.Contains(w.workers[0].out.String(), "ended without a result") })
+			w.work(1)
+			w.ends(run)
+			w.whole(run, "tally", 1, 8)
+			if n := w.journal("tally")["attempt_started"]; n != 8 {
+				t.Errorf("%d attempts count, want 8\n%s", n, w.ledger())
+			}
+			if !strings.Contains(w.workers[0].out.String(), c.says) {
+				t.Errorf("the small one said:\n%s", w.workers[0].out)
+			}
+		})
 	}
-	w.git(w.project, "add", "-A")
-	w.git(w.project, "commit", "-qm", "large")
-	small := filepath.Join(w.dir, "small")
-	if err := os.WriteFile(small, []byte("#!/bin/sh\nulimit -f 512\nexec \""+filepath.Join(w.bin, "descartes-fleet")+"\" \"$@\"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	w.workers = make([]*program, 2)
-	w.workers[0] = w.startWith([]string{"MACHINE=0"}, w.dir, small, w.workerArgs(0)...)
-	run := w.run()
-	w.until("the small one has tried", func() bool { return strings.Contains(w.workers[0].out.String(), "ended without a result") })
-	w.work(1)
-	w.ends(run)
-	w.whole(run, "tally", 1, 8)
-	if n := w.journal("tally")["attempt_started"]; n != 8 || w.on(0) != 0 {
-		t.Errorf("%d attempts count, want 8\n%s", n, w.ledger())
-	}
-	t.Logf("the small one said:\n%s", w.workers[0].out)
 }
