@@ -33,10 +33,10 @@ func (r *Repo) CommitWave(ctx context.Context, w Wave) (Commit, error) {
 	return done, nil
 }
 
-// errHeadMoved says that somebody else has moved HEAD since the commit was planned, and that nothing was committed.
+// errHeadMoved says that HEAD moved since the commit was planned, and that nothing was committed.
 var errHeadMoved = errors.New("HEAD was moved meanwhile")
 
-// commitWave plans anew where somebody else moves HEAD before the commit is made.
+// commitWave plans again if HEAD moves before the commit is made.
 func (r *Repo) commitWave(ctx context.Context, w Wave) (Commit, error) {
 	_, first, err := r.refs.head()
 	if err != nil {
@@ -115,8 +115,7 @@ type waveCommit struct {
 	staged *staging
 }
 
-// unstage takes the wave out of the user's index again, but for what another commit holds by now: the wave's commit
-// failed.
+// unstage removes the wave from the user's index after its commit failed, except what another commit has by now.
 func (c *waveCommit) unstage(ctx context.Context, failed error) error {
 	ctx = context.WithoutCancel(ctx)
 	held, err := c.heldByHead()
@@ -129,7 +128,7 @@ func (c *waveCommit) unstage(ctx context.Context, failed error) error {
 	return failed
 }
 
-// heldByHead lists the wave's paths that a commit made meanwhile has as the wave has them.
+// heldByHead returns the wave's paths that a commit made meanwhile has exactly as the wave does.
 func (c *waveCommit) heldByHead() (map[string]bool, error) {
 	_, head, err := c.r.refs.head()
 	if err != nil || head == c.parent {
@@ -150,7 +149,7 @@ func (c *waveCommit) heldByHead() (map[string]bool, error) {
 	return held, nil
 }
 
-// orMoved is errHeadMoved if that is why git refused.
+// orMoved returns errHeadMoved if that is why git refused.
 func (c *waveCommit) orMoved(err error) error {
 	said, ok := errors.AsType[*gitError](err)
 	if !ok || !strings.Contains(said.said, "cannot lock ref") {
@@ -162,7 +161,7 @@ func (c *waveCommit) orMoved(err error) error {
 	return err
 }
 
-// collect finds what each path becomes: by the plan, then by the wave's files.
+// collect finds the new content of each path: from the plan, then from the wave's files.
 func (c *waveCommit) collect(ctx context.Context, head *treeView) error {
 	c.entries = map[string]treeItem{}
 	for name, item := range c.plan.edits {
@@ -197,7 +196,7 @@ func (c *waveCommit) collect(ctx context.Context, head *treeView) error {
 	return nil
 }
 
-// putFile stores what a commit is to hold of a file with this content.
+// putFile stores what a commit should have for a file with this content.
 func (r *Repo) putFile(ctx context.Context, name string, data []byte) (objectID, error) {
 	if !r.viaGit { // then git converts nothing
 		if err := r.scanner.checkEnds(name, data); err != nil {
@@ -212,7 +211,7 @@ func (r *Repo) putFile(ctx context.Context, name string, data []byte) (objectID,
 	return parseID(strings.TrimSpace(string(b)))
 }
 
-// byUs makes the commit through go-git and, when everything is on the disk, shows first the index and then the ref.
+// byUs makes the commit through go-git and, once everything is on disk, updates first the index and then the ref.
 func (c *waveCommit) byUs(ctx context.Context) (hash string, err error) {
 	author, err := c.r.people.author(ctx)
 	if err != nil {
@@ -254,7 +253,7 @@ func (c *waveCommit) byUs(ctx context.Context) (hash string, err error) {
 	return id.String(), nil
 }
 
-// made reads what became of it: hooks may have had their say.
+// made reads the resulting commit: hooks may have changed it.
 func (c *waveCommit) made(ctx context.Context, hash string, planned map[string]treeItem) (Commit, error) {
 	after, err := c.r.treeOf(hash)
 	if err != nil {
@@ -282,7 +281,7 @@ func (c *waveCommit) made(ctx context.Context, hash string, planned map[string]t
 	return done, nil
 }
 
-// wavePlan is what a wave makes of each path, on top of HEAD.
+// wavePlan is the wave's new content of each path, on top of HEAD.
 type wavePlan struct {
 	w     Wave
 	edits map[string]treeItem // mode 0 deletes
@@ -290,9 +289,8 @@ type wavePlan struct {
 	late  string              // a note on how the commit was made, "" for none
 }
 
-// planWave takes for each path the last result that changed it. Where HEAD has something that none of the wave's
-// attempts began with or came to, somebody has committed it meanwhile: that stays, but for what the user had
-// changed before the run.
+// planWave takes for each path the last result that changed it. If HEAD has something that no attempt of the wave started from or produced, somebody
+// has committed it meanwhile: that stays, except for what the user had changed before the run.
 func (r *Repo) planWave(w Wave, head string, tree objectID) (*wavePlan, error) {
 	p := &wavePlan{w: w, edits: map[string]treeItem{}}
 	known, err := r.collectEdits(p, head)
@@ -325,7 +323,7 @@ func (r *Repo) planWave(w Wave, head string, tree objectID) (*wavePlan, error) {
 	return p, nil
 }
 
-// collectEdits fills in the edits and returns what HEAD may have at each path whose fate depends on that.
+// collectEdits fills in the edits and returns what HEAD may have at each path that depends on it.
 func (r *Repo) collectEdits(p *wavePlan, head string) (map[string][]treeItem, error) {
 	known, settled := map[string][]treeItem{}, map[string]bool{}
 	views := map[string]*treeView{}
@@ -378,8 +376,8 @@ func (p *wavePlan) leave(names []string) {
 	slices.Sort(p.left)
 }
 
-// inTheWay finds the files that could only be added at the cost of others in HEAD: a directory that became a
-// file there, or one that got more files where we have a file.
+// inTheWay returns the files that could only be added at the cost of others in HEAD: a directory that became a file there, or one that got more files
+// where we have a file.
 func (p *wavePlan) inTheWay(now *treeView) ([]string, error) {
 	gone := func(name string) bool {
 		item, ok := p.edits[name]
@@ -429,11 +427,11 @@ func (p *wavePlan) notes(paths []string) []string {
 	return out
 }
 
-// historyLimit bounds every walk through history: what a run looks for is never far from HEAD.
+// historyLimit limits every walk through history: what a run looks for is never far from HEAD.
 const historyLimit = 500
 
-// FindCommit looks for a commit whose message has these trailers, each a line of the form "Key: value": from a commit, or from HEAD where that
-// is "", back through its newest few hundred ancestors.
+// FindCommit looks for a commit whose message has these trailers, each a line of the form "Key: value": from from, or from HEAD if that is "", back
+// through the nearest few hundred ancestors.
 func (r *Repo) FindCommit(ctx context.Context, from string, lines ...string) (hash string, ok bool, err error) {
 	if from == "" {
 		if _, from, err = r.refs.head(); err != nil || from == "" {
@@ -464,7 +462,7 @@ type WaveCommit struct {
 	Tasks   []string
 	Subject string
 	Tree    Tree
-	Files   int // that differ from its parent's
+	Files   int // files that differ from its parent's
 }
 
 // ReadWave reads the commit of a wave; for any other commit it returns the zero value.
@@ -531,8 +529,8 @@ func trailers(message string) map[string][]string {
 	return out
 }
 
-// walk calls visit for a commit and its ancestors, nearest first, until it returns false or limit is reached. Missing
-// history (a shallow clone) ends the walk without an error.
+// walk calls visit for a commit and its ancestors, nearest first, until it returns false or limit is reached. Missing history (a shallow clone) is
+// not an error.
 func (r *Repo) walk(ctx context.Context, from string, limit int, visit func(hash, message string) bool) error {
 	queue, seen := []string{from}, map[string]bool{from: true}
 	for n := 0; n < limit && n < len(queue); n++ {
@@ -559,8 +557,8 @@ func (r *Repo) walk(ctx context.Context, from string, limit int, visit func(hash
 	return nil
 }
 
-// WaveDiffers lists the paths at which a commit differs from what CommitWave makes of the wave on that commit's
-// parent. The wave's files do not count: they may have been written since.
+// WaveDiffers returns the paths at which a commit differs from what CommitWave makes of the wave on that commit's parent. The wave's files are
+// ignored: they may have been written since.
 func (r *Repo) WaveDiffers(ctx context.Context, commit string, w Wave) ([]string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -623,8 +621,8 @@ func (r *Repo) parentOf(commit string) (string, error) {
 	return c.ParentHashes[0].String(), nil
 }
 
-// TakeBack keeps the newest commit of the branch as a ref and puts the branch back to its parent. Neither the index
-// nor a file changes. A commit with others on top of it is a RefusedError.
+// TakeBack keeps the newest commit of the branch as a ref and moves the branch back to its parent. Neither the index nor a file changes. A commit
+// with others on top of it is a RefusedError.
 func (r *Repo) TakeBack(ctx context.Context, commit, keep string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -648,7 +646,7 @@ func (r *Repo) TakeBack(ctx context.Context, commit, keep string) error {
 	return nil
 }
 
-// backToParent puts a branch ("" is a detached HEAD) that is at commit to that one's parent.
+// backToParent moves a branch ("" is a detached HEAD) from commit to that one's parent.
 func (r *Repo) backToParent(ctx context.Context, branch, commit string) error {
 	parent, err := r.parentOf(commit)
 	if err != nil {

@@ -25,8 +25,8 @@ import (
 	"descartes/internal/proc"
 )
 
-// cli does with the git program what the native path cannot do as git does. It never touches the user's
-// index but to record a commit: everything else happens in private copies of it.
+// cli uses the git program for what the native path cannot do like git. It only touches the user's index to record a commit: everything else happens
+// in private copies of it.
 type cli struct {
 	l        layout
 	program  string
@@ -58,8 +58,7 @@ func newCLI(l layout, program string, version Version, opt Options) *cli {
 	return c
 }
 
-// claim ends what a killed run left of the git program at work here, removes the files it worked with, and has
-// the program run under a shim from now on.
+// claim ends what a killed run left running of the git program, removes its files, and runs the program under a shim from now on.
 func (c *cli) claim() error {
 	if c.presence != nil {
 		return nil
@@ -91,7 +90,7 @@ func (c *cli) cookieOf() string {
 	return "git-" + hex.EncodeToString(sum[:8])
 }
 
-// keptVariables are the only GIT_* variables that reach the program: where configuration is, and who commits.
+// keptVariables are the only GIT_* variables passed to the program: where configuration is, and who commits.
 var keptVariables = []string{"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_ATTR_NOSYSTEM",
 	"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"}
 
@@ -132,7 +131,7 @@ func (e *gitError) Error() string {
 	return fmt.Sprintf("git %s: %s", e.command, e.said)
 }
 
-// Unreachable reports whether git could not talk with a remote, for a reason that may pass: the network, or a server that is away.
+// Unreachable reports whether git could not reach a remote, for a reason that may pass: the network, or a server that is down.
 func Unreachable(err error) bool {
 	g, ok := errors.AsType[*gitError](err)
 	return ok && mayPass.MatchString(g.said)
@@ -174,8 +173,8 @@ func (c *cli) run(ctx context.Context, call gitCall) ([]byte, error) {
 	return reply.Stdout, nil
 }
 
-// freePipes watches a command that takes long. git waits for ever where a pipe has the place of an ignore or attribute
-// file: it is removed, and git, which waits for its content, gets none. stop ends the watch.
+// freePipes watches a slow command. git waits forever if a pipe replaces an ignore or attribute file: the pipe is removed, and git, which waits for
+// its content, reads nothing. stop ends the watch.
 func (c *cli) freePipes() (stop func()) {
 	done := make(chan struct{})
 	var wg sync.WaitGroup
@@ -212,10 +211,10 @@ func removePipes(root string) {
 	})
 }
 
-// gitGrace is what git has between the request to end and the kill: it removes its lock files.
+// gitGrace is how long git has to remove its lock files before it is killed.
 const gitGrace = 2 * time.Second
 
-// start runs one command within the limit. What ends it early is a StoppedError.
+// start runs one command within the limit. If something ends it early the error is a StoppedError.
 func (c *cli) start(ctx context.Context, command string, call proc.Call) (reply proc.Reply, err error) {
 	began := time.Now()
 	if c.limit > 0 {
@@ -249,7 +248,7 @@ func (c *cli) start(ctx context.Context, command string, call proc.Call) (reply 
 	return reply, err
 }
 
-// waitedFor reads from git's own trace which program it had started last and not seen the end of.
+// waitedFor reads from git's own trace which program it started last and still waits for.
 func waitedFor(trace string) string {
 	f, err := os.Open(trace)
 	if err != nil {
@@ -324,8 +323,7 @@ func nulJoin(paths []string) []byte {
 	return b.Bytes()
 }
 
-// sweep removes what a dead process left of its copies, and of the streams of its git commands. None of those is
-// at work any more: the caller has seen to that.
+// sweep removes a dead process's copies of the index and its git commands' output. The caller has made sure that none of those still runs.
 func (c *cli) sweep() {
 	names, _ := within(filepath.Dir(c.cache), filepath.Base(c.cache)+".*")
 	for _, n := range names {
@@ -348,8 +346,7 @@ func (c *cli) close() {
 	c.leave()
 }
 
-// Oldest is the oldest version of git that is supported. Slots need merge-tree --write-tree, which came with
-// OldestMerging.
+// Oldest is the oldest supported version of git. Slots need merge-tree --write-tree, which came with OldestMerging.
 var (
 	Oldest        = Version{2, 30}
 	OldestMerging = Version{2, 38}
@@ -384,8 +381,8 @@ func (e *VersionError) Unwrap() error {
 	return &RefusedError{Reason: e.Error(), Hint: fmt.Sprintf("install git %s or newer", e.Needed)}
 }
 
-// FindGit looks for the git program in env as seen from dir ("" is "git"), and asks for its version. If there is none
-// or it is too old, the error is a RefusedError that says what was found and what is needed.
+// FindGit looks for the git program in env as seen from dir ("" is "git"), and asks for its version. If it is missing or too old, the error is a
+// RefusedError that says what was found and what is needed.
 func FindGit(ctx context.Context, program, dir string, env []string) (path string, v Version, err error) {
 	if program == "" {
 		program = "git"
@@ -416,9 +413,8 @@ func parseVersion(said string) (Version, error) {
 	return v, nil
 }
 
-// presence is a file in the git directory, never removed, that is locked with flock(2) by every run that works there,
-// for as long as it does. It says "running" until the last of them ends. Who finds it so, and unlocked, follows on a
-// killed run: with it, perhaps, came lock files of that run's git commands.
+// presence is a file in the git directory, never removed, on which every run that works there holds a flock(2). It says "running" until the last of
+// them ends. Whoever finds it so, and unlocked, follows a killed run, which may have left lock files of its git commands.
 const presence = "descartes-run"
 
 // alone locks the presence file for itself; nil where a run lives, or where flock does not work.
@@ -433,10 +429,10 @@ func (c *cli) alone(flags int) (*os.File, error) {
 	return f, nil
 }
 
-// showWithin is how long another run may take to begin, the end of what a killed one left among it.
+// showWithin is how long another run may take to start, including the time to end what a killed one left.
 const showWithin = 10 * time.Second
 
-// show makes this run's presence known, once it has ended what a killed one left at work.
+// show announces this run, after it has ended what a killed one left running.
 func (c *cli) show() error {
 	f, err := c.alone(os.O_CREATE)
 	if err != nil {
@@ -466,7 +462,7 @@ func (c *cli) show() error {
 	return nil
 }
 
-// leave takes back what show did.
+// leave undoes show.
 func (c *cli) leave() {
 	if c.presence == nil {
 		return
@@ -481,8 +477,8 @@ func (c *cli) leave() {
 // killedWithin is how long a child that a killed run had just forked may hold the presence file.
 const killedWithin = 2 * time.Second
 
-// clearAfterKill ends what a killed run left of its git commands, and removes their lock files: those that are newer
-// than the run, where no git command of somebody else's works here.
+// clearAfterKill ends a killed run's git commands and removes their lock files: those newer than the run, if no git command of somebody else's works
+// here.
 func (r *Repo) clearAfterKill() error {
 	f, err := r.cli.alone(0)
 	for until := time.Now().Add(killedWithin); err == nil && f == nil && time.Now().Before(until); f, err = r.cli.alone(0) {
@@ -523,7 +519,7 @@ func (r *Repo) clearAfterKill() error {
 	return f.Truncate(0)
 }
 
-// Locked names a lock that would stop the next commit: of the index, of HEAD or of the branch that is checked out.
+// Locked names a lock that would stop the next commit: of the index, of HEAD or of the checked-out branch.
 func (r *Repo) Locked() (path string, ok bool) {
 	files := []string{filepath.Join(r.l.gitDir, "index"), filepath.Join(r.l.gitDir, "HEAD")}
 	if branch, _, err := r.refs.head(); err == nil && branch != "" {

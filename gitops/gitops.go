@@ -35,7 +35,7 @@ import (
 	"time"
 )
 
-// ErrNotRepo and ErrBare mean that a directory cannot be worked in at all.
+// ErrNotRepo and ErrBare mean that gitops cannot work in a directory at all.
 var (
 	ErrNotRepo = errors.New("not a git repository")
 	ErrBare    = errors.New("a bare repository has no working tree")
@@ -49,11 +49,11 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string { return e.Reason }
 
-// StoppedError means that a git command was ended before it finished. The repository is as before it.
+// StoppedError means that a git command was ended before it finished. The repository is as before.
 type StoppedError struct {
 	Command string        // "git commit"
-	Inside  string        // what it waited for, "the hook pre-commit"; "" if that is not known
-	After   time.Duration // that it had run
+	Inside  string        // what it waited for, such as "the hook pre-commit"; "" if unknown
+	After   time.Duration // how long it ran
 	Cause   error         // ErrTooLong, or why the context ended
 }
 
@@ -91,8 +91,8 @@ type Options struct {
 	Git     string   // the git program; "" is the one on the PATH of Env
 	Env     []string // the environment that configuration and the git program see
 
-	// Shim is our own command line under which the git program runs once Claim was called, so that it and its hooks
-	// end with us, however we end. Nil: git is a plain child.
+	// Shim is our own command line that runs the git program after Claim, so that git and its hooks end with us, however we end. Nil: git is a plain
+	// child.
 	Shim        []string
 	HookTimeout time.Duration // of each run of the git program, its hooks, filters and signing included; 0 is none
 }
@@ -123,16 +123,16 @@ type Ref struct {
 // Pair is the work of one verified attempt: the snapshots before and after it.
 type Pair struct {
 	Base, Result Tree
-	Without      []string // paths whose change is in no commit
-	Head         string   // the commit that HEAD stood at when Base was taken, "" if that is not known
+	Without      []string // paths whose change is uncommitted
+	Head         string   // HEAD's commit when Base was taken, "" if unknown
 }
 
 // Wave is what one commit should contain.
 type Wave struct {
 	Message   string
-	Results   []Pair            // oldest first; where several touched a path, the last one has the say
-	Files     map[string][]byte // repository paths committed with this content, whatever the working tree holds
-	UserPaths []string          // what the user had changed before the run: noted when the commit holds it
+	Results   []Pair            // oldest first; if several touched a path, the last one wins
+	Files     map[string][]byte // repository paths to commit with this content, whatever the working tree holds
+	UserPaths []string          // what the user had changed before the run: noted if the commit contains it
 }
 
 // Commit is the result of CommitWave.

@@ -16,8 +16,8 @@ import (
 	"descartes/internal/proc"
 )
 
-// Guard remembers the git directory from before an attempt, so that Repair can restore it: configuration and hooks,
-// HEAD, the branch and the other refs, and the index. It is valid until the next commit of its Repo.
+// Guard remembers the git directory as it was before an attempt, so that Repair can restore it: configuration and hooks, HEAD, the branch and the
+// other refs, and the index. It is valid until the next commit of its Repo.
 type Guard struct {
 	r        *Repo
 	at       Head
@@ -39,15 +39,15 @@ type Guard struct {
 type Repaired struct {
 	Notes   []string // one line each, for people
 	Commits string   // the newest commit of the agent's own, "" if it made none
-	Back    bool     // HEAD or the branch was led to a commit that lacks the one where the attempt began, or a stash was left
+	Back    bool     // HEAD or the branch was moved to a commit that lacks the attempt's start, or a stash remains
 }
 
 func (s *Repaired) note(format string, args ...any) {
 	s.Notes = append(s.Notes, fmt.Sprintf(format, args...))
 }
 
-// Guard reads the state of the git directory before an attempt. What a run after a killed one needs of the index
-// stays in the git directory until DropGuard.
+// Guard reads the state of the git directory before an attempt. What the run after a killed one needs of the index stays in the git directory until
+// DropGuard.
 func (r *Repo) Guard(ctx context.Context) (*Guard, error) {
 	r.keepIndex()
 	g, err := r.look(ctx)
@@ -64,7 +64,7 @@ func (r *Repo) Guard(ctx context.Context) (*Guard, error) {
 	return g, nil
 }
 
-// look reads everything but where HEAD leads to.
+// look reads everything except where HEAD points.
 func (r *Repo) look(ctx context.Context) (g *Guard, err error) {
 	g = &Guard{r: r}
 	if g.shallow, err = copyFile(filepath.Join(r.l.commonDir, "shallow")); err != nil {
@@ -108,12 +108,11 @@ func (g *Guard) Head() Head {
 	return g.at
 }
 
-// keptIndex is the index as it was before the running attempt: a second name of its file, which git replaces
-// and never writes to. It is there for the run that follows on one that was killed.
+// keptIndex is the index as it was before the running attempt: a hard link to its file, which git replaces and never writes to. It is for the run
+// after a killed one.
 func (r *Repo) keptIndex() string { return filepath.Join(r.l.gitDir, "descartes-index") }
 
-// keepIndex gives the index its second name. Where there are no hard links, a killed attempt's changes of the
-// index stay.
+// keepIndex makes that hard link. Without hard links, a killed attempt's changes of the index stay.
 func (r *Repo) keepIndex() {
 	index, kept := filepath.Join(r.l.gitDir, "index"), r.keptIndex()
 	now, err := os.Lstat(index)
@@ -126,8 +125,8 @@ func (r *Repo) keepIndex() {
 	}
 }
 
-// DropGuard removes what Guard saved for the run after a killed one. Call it when no attempt is open: at the start of
-// a run with nothing to repair, and at the end of a run.
+// DropGuard removes what Guard saved for the run after a killed one. Call it when no attempt is open: at the start of a run with nothing to repair,
+// and at the end of a run.
 func (r *Repo) DropGuard() error {
 	if err := r.removeRef(context.Background(), heldRef); err != nil {
 		return err
@@ -138,15 +137,13 @@ func (r *Repo) DropGuard() error {
 	return nil
 }
 
-// clockSlack is how long after a change another one may still carry the same time stamp: a few ticks of the
-// coarse clock that file systems use.
+// clockSlack is how long after a change another one may get the same time stamp: a few ticks of the file system's coarse clock.
 const clockSlack = 20 * time.Millisecond
 
-// GuardSince is the guard of an attempt whose run died. HEAD and the branch are as they were known to be, the index
-// is as it was before. Lock files and unfinished operations are the attempt's if they date from its time.
-// Configuration and hooks that changed in that time are restored at once to what the guard's Settings say, and the
-// next Repair reports it. Other refs stay as they are, since a person may have changed them meanwhile; missing ones
-// are reported.
+// GuardSince is the guard of an attempt whose run died. HEAD and the branch are as they were known to be, the index as it was before. Lock files and
+// unfinished operations are the attempt's if they date from its time. Configuration and hooks that changed in that time are restored at once to what
+// the guard's Settings say, and the next Repair reports it. Other refs stay, since a person may have changed them meanwhile; missing ones are
+// reported.
 func (r *Repo) GuardSince(ctx context.Context, h Head, kept []byte, began, ended time.Time) (*Guard, error) {
 	during := func(t time.Time) bool { return t.After(began.Add(-clockSlack)) && t.Before(ended.Add(clockSlack)) }
 	was, known := parseSettings(kept)
@@ -196,18 +193,17 @@ func (r *Repo) GuardSince(ctx context.Context, h Head, kept []byte, began, ended
 	return g, nil
 }
 
-// Repair undoes what an agent did to the git directory, once all its processes are dead: it restores configuration
-// and hooks, the branch, HEAD, the index and deleted refs, and removes unfinished operations and lock files. Commits,
-// stashes and new branches stay in the store, and the working tree stays as it is. Worse damage, such as a repository
-// that git cannot read or missing objects, is a RefusedError, and then no ref has changed.
+// Repair undoes what an agent did to the git directory, once all its processes are dead: it restores configuration and hooks, the branch, HEAD, the
+// index and deleted refs, and removes unfinished operations and lock files. Commits, stashes and new branches stay in the store, and the working tree
+// stays as it is. Worse damage, such as an unreadable repository or missing objects, is a RefusedError, and then no ref has changed.
 //
-// It may be called again for what was done since: nothing is reported twice.
+// It may be called again for later changes: nothing is reported twice.
 func (g *Guard) Repair(ctx context.Context) (Repaired, error) {
 	return g.take(ctx, g.present, g.clear, g.repairHeld, g.repairSettings, g.repairStash, g.repairIndex, g.readable, g.repairRefs)
 }
 
-// RepairSettings undoes what an agent did to the configuration and the hooks, and nothing else: for where commits are
-// up to the agent, or others commit in the same repository meanwhile.
+// RepairSettings only undoes what an agent did to the configuration and the hooks: for when the agent may commit, or others commit in the same
+// repository meanwhile.
 func (g *Guard) RepairSettings(ctx context.Context) (Repaired, error) {
 	return g.take(ctx, g.repairHeld, g.repairSettings, g.repairStash)
 }
@@ -223,7 +219,7 @@ func (g *Guard) take(ctx context.Context, steps ...func(context.Context, *Repair
 	return s, nil
 }
 
-// present refuses to touch a repository that is another one.
+// present refuses to touch a repository that is not the one it was.
 func (g *Guard) present(context.Context, *Repaired) error {
 	const hint = "bring the repository back, from a clone or a backup: the files beside it stay as they are"
 	r := g.r
@@ -243,9 +239,8 @@ func (g *Guard) present(context.Context, *Repaired) error {
 var unfinished = []string{"MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "MERGE_RR", "AUTO_MERGE", "SQUASH_MSG", "CHERRY_PICK_HEAD",
 	"REVERT_HEAD", "REBASE_HEAD", "rebase-merge", "rebase-apply", "sequencer"}
 
-// passing lists the unfinished operations and the lock files there are, those of the housekeeping that a commit starts
-// too: left behind, they stop all later housekeeping. In a linked working tree it leaves out those that the others share:
-// they may be at work.
+// passing returns the unfinished operations and the lock files, including those of the housekeeping that a commit starts: left behind, they would
+// stop all later housekeeping. In a linked working tree it leaves out those shared with others: they may be in use.
 func passing(l layout) (map[string]bool, error) {
 	out := map[string]bool{}
 	entries, err := os.ReadDir(l.gitDir)
@@ -275,8 +270,7 @@ func passing(l layout) (map[string]bool, error) {
 	return out, err
 }
 
-// clear removes what dead git commands left: locks, and merges, rebases and the like that are not finished. Their commits
-// are in the store.
+// clear removes what dead git commands left: locks, and unfinished merges, rebases and the like. Their commits are in the store.
 func (g *Guard) clear(_ context.Context, s *Repaired) error {
 	now, err := passing(g.r.l)
 	if err != nil {
@@ -319,11 +313,11 @@ func (g *Guard) clear(_ context.Context, s *Repaired) error {
 	return nil
 }
 
-// readers are git's commands that may run for long and hold no lock.
+// readers are git commands that may run for long without a lock.
 var readers = []string{"log", "show", "diff", "blame", "grep", "help", "reflog", "shortlog", "cat-file", "ls-files", "fsmonitor--daemon"}
 
-// othersAtWork names a git command that runs in a working tree of the repository, "" for none. Every process of the
-// attempt is dead by now, so it is somebody else's.
+// othersAtWork names a git command that runs in a working tree of the repository, or "". Every process of the attempt is dead by now, so it is
+// somebody else's.
 func (r *Repo) othersAtWork() string {
 	dirs := []string{r.l.root, r.l.gitDir, r.l.commonDir}
 	if main, ok := strings.CutSuffix(r.l.commonDir, "/.git"); ok {
@@ -352,8 +346,8 @@ func (g *Guard) repairSettings(ctx context.Context, s *Repaired) error {
 	return g.r.restoreSettings(ctx, &g.settings, func(fileStamp) bool { return false }, s)
 }
 
-// repairStash reports stash entries. New ones are kept; dropped ones can be recovered, and are put back where none is
-// left. Entries with missing objects are a RefusedError.
+// repairStash reports stash entries. New ones are kept; dropped ones can be recovered, and are restored if none is left. Entries with missing objects
+// are a RefusedError.
 func (g *Guard) repairStash(ctx context.Context, s *Repaired) error {
 	now, err := copyFile(g.stash.Path)
 	if err != nil {
@@ -416,8 +410,8 @@ func stashMessage(log []byte, entry string) (message string) {
 	return message
 }
 
-// repairIndex restores the index byte for byte, unless only its stat data changed. What the agent added to it counts as
-// tracked from now on, ignored or not.
+// repairIndex restores the index byte for byte, unless only its stat data changed. What the agent added to it counts as tracked from now on, ignored
+// or not.
 func (g *Guard) repairIndex(ctx context.Context, s *Repaired) error {
 	if changed, err := g.index.changed(); err != nil || !changed {
 		return err
@@ -456,7 +450,7 @@ func sameEntries(a, b *index) bool {
 	})
 }
 
-// track makes snapshots hold what an index lacked from now on, ignored or not.
+// track makes snapshots include from now on, ignored or not, what the earlier index lacked.
 func (r *Repo) track(old, now *index) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -298,8 +298,7 @@ func (r *Repo) pointHead(ctx context.Context, ref, message string) error {
 	return err
 }
 
-// Keep makes a commit of a tree and sets a ref to it, whatever the ref was before. Both are on the disk when it
-// returns.
+// Keep makes a commit of a tree and sets a ref to it, whatever the ref was before. Both are on disk when it returns.
 func (r *Repo) Keep(ctx context.Context, ref string, tree Tree, parents []string, message string) (hash string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -310,7 +309,7 @@ func (r *Repo) Keep(ctx context.Context, ref string, tree Tree, parents []string
 	return hash, nil
 }
 
-// Pin keeps a tree from being pruned, by a ref to a commit of it without parents.
+// Pin protects a tree from pruning, by a ref to a commit of it without parents.
 func (r *Repo) Pin(ctx context.Context, ref string, tree Tree) error {
 	_, err := r.Keep(ctx, ref, tree, nil, "snapshot")
 	return err
@@ -455,9 +454,8 @@ func (r *Repo) noteText(id objectID) ([]byte, error) {
 	return r.store.read(id, kindBlob)
 }
 
-// AddNotes adds texts to the notes of a ref, by the object that each is about; join merges an existing note with the
-// new text. Where nothing changes, no commit is made. What somebody else adds at the same time stays. The notes are
-// on the disk when it returns.
+// AddNotes adds texts to the notes of a ref, by the object that each is about; join merges an existing note with the new text. Without a change it
+// makes no commit. What somebody else adds at the same time stays. The notes are on disk when it returns.
 func (r *Repo) AddNotes(ctx context.Context, ref string, add map[string][]byte, join func(old, add []byte) []byte) error {
 	r.AwaitGC(ctx)
 	r.mu.Lock()
@@ -465,8 +463,7 @@ func (r *Repo) AddNotes(ctx context.Context, ref string, add map[string][]byte, 
 	return r.changeNotes(ctx, ref, "Notes added by descartes", join, func() (map[string][]byte, string, error) { return add, "", nil })
 }
 
-// MergeNotes fetches a remote's notes under the same ref and joins them with ours. A remote without notes is no
-// error.
+// MergeNotes fetches a remote's notes under the same ref and joins them with ours. A remote without notes is not an error.
 func (r *Repo) MergeNotes(ctx context.Context, remote, ref string, join func(old, add []byte) []byte) error {
 	r.AwaitGC(ctx)
 	r.mu.Lock()
@@ -505,8 +502,8 @@ func (r *Repo) MergeNotes(ctx context.Context, remote, ref string, join func(old
 	})
 }
 
-// notesPatience is how often a change of notes is tried again that somebody else's came before, and notesLocked how often one is that failed
-// with nobody's before it: another process may hold the lock.
+// notesPatience is how often a change of notes is retried after somebody else's came first, and notesLocked how often after a failure without one:
+// another process may have the lock.
 const (
 	notesPatience = 50
 	notesLocked   = 5

@@ -43,8 +43,8 @@ type Repo struct {
 	raw     map[rawKey]objectID // the bytes of files that git converts
 }
 
-// Open finds the repository that contains opt.Dir and looks for everything that the native path cannot do. If the git
-// program cannot do it either, the error is a RefusedError.
+// Open finds the repository that contains opt.Dir and checks for everything that the native path cannot do. If the git program cannot do it either,
+// the error is a RefusedError.
 func Open(ctx context.Context, opt Options) (*Repo, error) {
 	program, version, err := FindGit(ctx, opt.Git, opt.Dir, opt.Env)
 	if err != nil {
@@ -61,8 +61,8 @@ func Open(ctx context.Context, opt Options) (*Repo, error) {
 	return openAt(ctx, opt, git, (*Repo).clearAfterKill)
 }
 
-// Mirror opens the repository in a folder of ours that holds others' commits and no files, and makes it where there is none yet. Nobody else
-// does that at the same time.
+// Mirror opens, and if necessary makes, the repository in a folder of ours that holds others' commits and no files. The caller makes sure that nobody
+// else does so at the same time.
 func Mirror(ctx context.Context, opt Options) (*Repo, error) {
 	program, version, err := FindGit(ctx, opt.Git, opt.Dir, opt.Env)
 	if err != nil {
@@ -173,8 +173,7 @@ func (r *Repo) note(reason string, tree bool) {
 	}
 }
 
-// fallBack goes over to the git program for good if that is what err asks for. Otherwise err stays, or
-// becomes a RefusedError where there is no program.
+// fallBack switches to the git program for good if err asks for that. Otherwise it returns err, or a RefusedError if there is no program.
 func (r *Repo) fallBack(err *error) bool {
 	only, ok := errors.AsType[*unsupportedError](*err)
 	if !ok {
@@ -205,16 +204,16 @@ func (r *Repo) newScanner() *scanner {
 	return s
 }
 
-// Claim is for the holder of the working tree's lock: it ends the git commands, with their hooks, that a killed run
-// left running here, and makes this Repo's run under Options.Shim from now on. It may be called again.
+// Claim is for the holder of the working tree's lock: it ends the git commands, with their hooks, that a killed run left running here, and makes this
+// Repo run its own under Options.Shim from now on. It may be called again.
 func (r *Repo) Claim() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.cli.claim()
 }
 
-// Close releases what Open took. The repository must not be used afterwards. What Guard kept for an attempt that is
-// still open stays for the next run; DropGuard removes it.
+// Close releases what Open took. Do not use the repository afterwards. What Guard saved for an open attempt stays for the next run; DropGuard removes
+// it.
 func (r *Repo) Close() error {
 	err := r.store.writeOut()
 	r.cli.close()
@@ -228,7 +227,7 @@ func (r *Repo) Root() string { return r.l.root }
 // Dir is the git directory of this working tree.
 func (r *Repo) Dir() string { return r.l.gitDir }
 
-// Notes says what is left to the git program and why, one line each.
+// Notes says what the git program does instead of the native path, and why, one line each.
 func (r *Repo) Notes() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -312,7 +311,7 @@ func locate(ctx context.Context, program string, opt Options) (layout, error) {
 	return l, nil
 }
 
-// layoutError tells apart what callers have to; the rest is said in git's words.
+// layoutError separates the errors that callers distinguish; the rest is in git's words.
 func layoutError(dir string, e *gitError) error {
 	why := fatal(e.said)
 	switch {

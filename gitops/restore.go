@@ -23,10 +23,9 @@ type Restored struct {
 	Left    []LeftOut // not as the snapshot has them, sorted by path
 }
 
-// Restore makes the working tree match a snapshot. Files that do not differ are not touched. A file that the snapshot
-// does not have is deleted, unless the snapshot's own rules ignore it or it is older than since (zero: none is): then
-// it existed when the snapshot was made, and is not part of it. What is in the way and may not be deleted is left,
-// and everything else is restored.
+// Restore makes the working tree match a snapshot. Files that do not differ are not touched. A file that the snapshot lacks is deleted, unless the
+// snapshot's own rules ignore it or it is older than since (zero: no file is): then it existed when the snapshot was made, and is not part of it.
+// What is in the way and must not be deleted stays, and everything else is restored.
 func (r *Repo) Restore(ctx context.Context, to Tree, since time.Time) (Restored, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -44,8 +43,7 @@ func (r *Repo) Restore(ctx context.Context, to Tree, since time.Time) (Restored,
 	return x.result(), nil
 }
 
-// RestorePaths makes these files match a snapshot and touches nothing else. A file that the snapshot does not have is
-// deleted.
+// RestorePaths makes these files match a snapshot and touches nothing else. A file that the snapshot lacks is deleted.
 func (r *Repo) RestorePaths(ctx context.Context, to Tree, paths []string) (Restored, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,7 +82,7 @@ func (r *Repo) RestorePaths(ctx context.Context, to Tree, paths []string) (Resto
 	return x.result(), nil
 }
 
-// untrack ends the tracking of what agents added although it is ignored, but for what the snapshot has.
+// untrack ends the tracking of ignored files that agents added, except for what the snapshot has.
 func (r *Repo) untrack(to objectID) error {
 	view := &treeView{store: r.store, root: to}
 	for p := range r.forced {
@@ -99,7 +97,7 @@ func (r *Repo) untrack(to objectID) error {
 	return nil
 }
 
-// restoration is one restore under way.
+// restoration is a restore in progress.
 type restoration struct {
 	r     *Repo
 	to    objectID
@@ -130,8 +128,7 @@ type wanted struct {
 	item treeItem
 }
 
-// run puts the ignore files back first: which of the other files are there at all is for the rules of the snapshot to
-// say, not for those that an agent wrote.
+// run restores the ignore files first: the snapshot's rules decide which of the other files matter, not those that an agent wrote.
 func (x *restoration) run(ctx context.Context) error {
 	for range maxTreeDepth {
 		if err := context.Cause(ctx); err != nil {

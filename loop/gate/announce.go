@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Disclosure is what a person is asked once, at the start.
+// Disclosure is the question that a person gets once, at the start.
 const Disclosure = "Writing state to .loop/state.json. Delete after session? [Y/n]"
 
 // Starting announces the loop.
@@ -19,8 +19,8 @@ func (c *Criteria) Starting() string {
 	return fmt.Sprintf("[LOOP] Starting | Shape: %s (%d/10) | Workflow: %s | Steps: %d | Budget: %s", c.Shape, c.Score, c.Workflow, len(c.Steps), budget)
 }
 
-// Before announces an iteration, counted from 1. cost is that of the loop so far, nil where unknown;
-// most is the largest number of iterations, or less than 1 where there is none.
+// Before announces an iteration, counted from 1. cost is the loop's cost so far, nil if unknown; most is the largest number of iterations, less than
+// 1 for no limit.
 func (c *Criteria) Before(iteration, most int, cost *float64) string {
 	of, spent, step := "", "$?", cmp.Or(c.Step(), "verify all criteria")
 	if most > 0 {
@@ -35,8 +35,7 @@ func (c *Criteria) Before(iteration, most int, cost *float64) string {
 	return fmt.Sprintf("[LOOP] Iteration %d%s | Cost: %s | Step: %s", iteration, of, spent, step)
 }
 
-// after announces an iteration's end: step was the first step that was not complete, before the
-// number of those that were.
+// after announces an iteration's end: step was the first incomplete step, before the number of complete ones.
 func (c *Criteria) after(step string, before int) string {
 	done := c.done()
 	next := cmp.Or(cmp.Or(c.Step(), c.Next), "none")
@@ -54,7 +53,7 @@ func (c *Criteria) decomposed() []string {
 	return out
 }
 
-// Finished is the block that ends a loop whose criteria are met, and the verdict box.
+// Finished is the block that ends a loop whose criteria are met, with the verdict box.
 func (c *Criteria) Finished() string {
 	var b strings.Builder
 	b.WriteString("<loop-complete>\nAll success criteria satisfied:\n")
@@ -65,14 +64,14 @@ func (c *Criteria) Finished() string {
 	return b.String() + c.Box()
 }
 
-// Verdicts of the box.
+// The box's verdicts.
 const (
-	Ship     = "SHIP"     // every criterion is verified, and the work can be taken back
-	Monitor  = "MONITOR"  // verified, but by reading alone, or hard to take back
+	Ship     = "SHIP"     // every criterion is verified, and the work can be undone
+	Monitor  = "MONITOR"  // verified, but by reading alone, or hard to undo
 	Research = "RESEARCH" // something is not verified
 )
 
-// Verdict is what the evidence comes to.
+// Verdict is what the evidence adds up to.
 func (c *Criteria) Verdict() string {
 	weak := c.Class == Type1
 	for _, k := range c.Asked.Criteria {
@@ -88,7 +87,7 @@ func (c *Criteria) Verdict() string {
 	return Ship
 }
 
-// Box is the verdict with its evidence, in a frame that is open to the right: evidence is as long as it is.
+// Box shows the verdict with its evidence in a frame that is open to the right: evidence has any length.
 func (c *Criteria) Box() string {
 	var kinds, rest []string
 	for _, k := range c.Asked.Criteria {
@@ -110,10 +109,10 @@ func (c *Criteria) Box() string {
 	return fmt.Sprintf("╭─ %s %s %s╮\n│ %s\n╰%s╯\n", light, verdict, strings.Repeat("─", boxWidth-6-len(verdict)), strings.Join(lines, "\n│ "), strings.Repeat("─", boxWidth))
 }
 
-// boxWidth is the number of columns inside the frame.
+// boxWidth is the inner width of the frame in columns.
 const boxWidth = 37
 
-// StateFile is .loop/state.json as it is to be written now, with what others put into it.
+// StateFile is the new text of .loop/state.json, with fields that others put into it.
 func (c *Criteria) StateFile() []byte {
 	st := &LoopState{}
 	if old, _, err := DecodeState(c.Others); err == nil {
@@ -186,7 +185,7 @@ If you cannot continue without a person: <loop-blocked>what you need</loop-block
 	return b.String()
 }
 
-// ahead tells the next iteration what is missing, with the words of the commands that fail.
+// ahead tells the next iteration what is missing, in the words of the failing commands.
 func (c *Criteria) ahead(f Facts, unmet []string) string {
 	var b strings.Builder
 	if len(unmet) > 0 {

@@ -6,17 +6,17 @@ import (
 	"descartes/internal/oneline"
 )
 
-// fields are the "KEY: value" lines of one status block, keys in capitals with _ for blanks.
+// fields are the "KEY: value" lines of one status block, with keys in capitals and _ for blanks.
 type fields struct {
 	values map[string]string
 	twice  map[string]bool // keys given again with another value
-	closed bool            // the end line was there
+	closed bool            // the end line exists
 	body   []string        // its lines, without quote marks
 }
 
-// lastBlock finds the last block that begins with ---NAME--- and ends with ---END_NAME---, one of the other ends, the
-// end of its fence or the end of the message. Blocks may be in fenced code, in a quote or in emphasis, and their
-// lines in a list: agents write them like that. The second result is the message without its blocks.
+// lastBlock finds the last block that begins with ---NAME--- and ends with ---END_NAME---, with another of the ends, or with its fence or the
+// message. Blocks may be in fenced code, in a quote or in emphasis, and their lines in a list: agents write them like that. The second result is the
+// message without its blocks.
 func lastBlock(message, name string) (f fields, rest string, ok bool) {
 	var out []string
 	inside, blank := false, false
@@ -30,7 +30,7 @@ func lastBlock(message, name string) (f fields, rest string, ok bool) {
 		case inside && (strings.HasPrefix(strings.TrimSpace(line), "```") || strings.HasPrefix(strings.TrimSpace(line), "~~~")):
 			inside = false
 			out = append(out, line)
-		case inside && blank && !f.known(line): // words after a block that was not closed
+		case inside && blank && !f.known(line): // words after an unclosed block
 			inside = false
 			out = append(out, line)
 		case inside:
@@ -103,7 +103,7 @@ func truth(value string) (yes, ok bool) {
 	return false, false
 }
 
-// signal reads EXIT_SIGNAL. What is not clearly true is false, and said.
+// signal reads EXIT_SIGNAL. What is not clearly true is false, and gets reported.
 func (f *fields) signal(problem func(string, ...any)) bool {
 	value, given := f.values["EXIT_SIGNAL"]
 	yes, ok := truth(value)
@@ -119,7 +119,7 @@ func (f *fields) signal(problem func(string, ...any)) bool {
 	return yes
 }
 
-// word reads one of the words that a field may have.
+// word reads a field with a fixed set of words.
 func (f *fields) word(key string, allowed []string, also map[string]string, problem func(string, ...any)) string {
 	value, given := f.values[key]
 	if !given || value == "" {

@@ -8,11 +8,11 @@ import (
 	"descartes/internal/oneline"
 )
 
-// Dimension is one of the five by which the clarity of a spec is scored.
+// Dimension is one of the five dimensions of a spec's clarity.
 type Dimension struct {
 	Name   string
 	Points int    // 0 to 2
-	Reason string // what in the spec earned them
+	Reason string // what in the spec earned the points
 	Ask    string // what would earn more; "" at 2
 }
 
@@ -35,7 +35,7 @@ func (c Clarity) Total() int {
 	return n
 }
 
-// Lines are the score for people: one line per dimension.
+// Lines show the score to people, one line per dimension.
 func (c Clarity) Lines() []string {
 	var out []string
 	for _, d := range c.Dimensions() {
@@ -48,8 +48,8 @@ func (c Clarity) Lines() []string {
 	return out
 }
 
-// Score judges how clear a spec is by what can be counted in it: targets, places, prohibitions, criteria and their commands. It is the same
-// for the same text, and knows no words of a trade: what it cannot see, a person says by choosing the shape.
+// Score judges how clear a spec is by what can be counted in it: targets, places, prohibitions, criteria and their commands. The same text always
+// gets the same score. It knows no words of a trade: a person can overrule it by choosing the shape.
 func Score(spec string, a Asked) Clarity {
 	spec = oneline.Clip(spec, 256<<10)
 	c := Clarity{
@@ -99,7 +99,7 @@ func Score(spec string, a Asked) Clarity {
 	return c
 }
 
-// enoughWords is how long a spec is that says more than a wish.
+// enoughWords is the length of a spec that says more than a wish.
 const enoughWords = 6
 
 var (
@@ -129,14 +129,14 @@ func withCommand(list []Criterion) int {
 	return n
 }
 
-// Shape says how much a loop asks on its way.
+// Shape says how much a loop asks along the way.
 type Shape string
 
 // The shapes.
 const (
 	Tool      Shape = "tool"      // runs without a pause, reports at the end
 	Colleague Shape = "colleague" // asks at G1, G2 and G3
-	Intent    Shape = "intent"    // does not start: the spec has to become clearer first
+	Intent    Shape = "intent"    // does not start: the spec must become clearer first
 )
 
 // ShapeFor is the shape for a score: Tool from 8, Colleague from 5, Intent below.
@@ -156,7 +156,7 @@ func (s Shape) String() string {
 	return strings.ToUpper(string(s[:first])) + string(s[first:])
 }
 
-// VagueError says that a spec is too vague to start with, and what is missing.
+// VagueError says that a spec is too vague to start with, and what it lacks.
 type VagueError struct{ Clarity Clarity }
 
 // Error names the score and, per dimension that lacks points, what would earn them.
@@ -170,9 +170,8 @@ func (e *VagueError) Error() string {
 	return fmt.Sprintf("the spec scores %d of 10 for clarity, and 5 are needed to start:\n  %s", e.Clarity.Total(), strings.Join(missing, "\n  "))
 }
 
-// SelectShape is what asked, one of auto, tool, colleague and intent, comes to for a score. auto and
-// intent refuse a spec below 5 with a *VagueError; intent refuses every spec, since its work is to
-// make one clearer. Who asks for tool or colleague by name has decided that the spec will do.
+// SelectShape returns the shape for a score; asked is auto, tool, colleague or intent. auto and intent reject a spec below 5 with a *VagueError;
+// intent rejects every spec, since its work is to make one clearer. Asking for tool or colleague by name means that the spec is good enough.
 func SelectShape(asked string, c Clarity) (Shape, error) {
 	switch Shape(asked) {
 	case "", "auto":
@@ -188,7 +187,7 @@ func SelectShape(asked string, c Clarity) (Shape, error) {
 	return "", fmt.Errorf("shape %q: expected auto, tool, colleague or intent", asked)
 }
 
-// Reversibility says how hard it would be to take the work back.
+// Reversibility says how hard it would be to undo the work.
 type Reversibility string
 
 // The classes.
@@ -198,7 +197,7 @@ const (
 	Type1  Reversibility = "1"  // hours or more: schema changes, public APIs
 )
 
-// The examples of the classes; what names none is 2B: a checkpoint at each step costs little.
+// Examples of the classes; a spec without any is 2B: a checkpoint at each step costs little.
 var (
 	type1Text  = lazyregexp.New(`(?i)\b(schemas?|public (api|interface)s?|migrat\w+ (the )?data\w*|drop (table|column))\b`)
 	type2BText = lazyregexp.New(`(?i)\b(dependenc(y|ies)|deps|refactor\w*)\b`)
@@ -206,7 +205,7 @@ var (
 	negated    = lazyregexp.New(`(?i)\b(no|not|without|never)(\s+\w+){0,3}\s*$`)
 )
 
-// Classify reads from a spec how hard it would be to take back, and by which word.
+// Classify derives from a spec how hard it would be to undo, and which word says so.
 func Classify(spec string) (Reversibility, string) {
 	spec = oneline.Clip(spec, 256<<10)
 	for _, class := range []struct {
@@ -222,13 +221,13 @@ func Classify(spec string) (Reversibility, string) {
 	return Type2B, "it names nothing that is easier or harder to undo"
 }
 
-// Checkpoint reports whether the state is to be kept after each step.
+// Checkpoint reports whether to keep the state after each step.
 func (r Reversibility) Checkpoint() bool { return r == Type2B || r == Type1 }
 
 // Precheck reports whether somebody else must agree before the first step.
 func (r Reversibility) Precheck() bool { return r == Type1 }
 
-// Text is the class with what it asks for.
+// Text describes the class and what it requires.
 func (r Reversibility) Text() string {
 	return string(r) + map[Reversibility]string{
 		Type2A: " (rollback in under a minute): execute freely",
@@ -262,8 +261,7 @@ var (
 	refactorText = lazyregexp.New(`(?i)\b(refactor(s|ing)?|clean ?up|reorganize|migrat(es?|ion))\b`)
 )
 
-// DetectWorkflow counts the indicators of each workflow in a spec; of equal ones the first to be
-// named counts. A spec without any is A.
+// DetectWorkflow counts the indicators of each workflow in a spec; among equals the first mentioned wins. A spec without any is A.
 func DetectWorkflow(spec string) Workflow {
 	best, most, first := Build, 0, len(spec)
 	for _, kind := range []struct {
@@ -282,7 +280,7 @@ func (w Workflow) Name() string {
 	return fmt.Sprintf("%s (%s)", string(w), map[Workflow]string{Build: "Build", Debug: "Debug", Refactor: "Refactor"}[w])
 }
 
-// Gate is what the workflow asks for before its work, as the prompt says it.
+// Gate is what the workflow requires before its work, as the prompt says it.
 func (w Workflow) Gate() string {
 	return map[Workflow]string{
 		Build:    "Library search required: before you write new code, search the project and the libraries that it uses for what already does the job, and say what you found.",
@@ -293,7 +291,7 @@ func (w Workflow) Gate() string {
 
 var freelyText = lazyregexp.New(`(?i)\bproceed\s+without\s+confirmation\b`)
 
-// Freely reports whether a spec says "proceed without confirmation", and does not forbid it.
+// Freely reports whether a spec says "proceed without confirmation" and does not forbid it.
 func Freely(spec string) bool {
 	at := freelyText.FindStringIndex(oneline.Clip(spec, 256<<10))
 	return at != nil && !negated.MatchString(spec[max(0, at[0]-60):at[0]])

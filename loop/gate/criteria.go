@@ -15,10 +15,9 @@ import (
 	"descartes/internal/oneline"
 )
 
-// Criteria is the gate that ends a loop when every criterion is met with evidence and the agent
-// signals that it is done. A criterion with a command is met when the command says so, whatever the
-// agent says. Make one with NewCriteria; before the first iteration ask Begin, and after a Decision
-// that waits for a person, Answer.
+// Criteria is the gate that ends a loop when every criterion is met with evidence and the agent signals that it is done. A criterion with a command
+// is met when the command says so, whatever the agent says. Make one with NewCriteria; call Begin before the first iteration, and Answer after a
+// Decision that waits for a person.
 type Criteria struct {
 	Spec     string        `json:"spec"`
 	Asked    Asked         `json:"asked"`
@@ -38,22 +37,22 @@ type Criteria struct {
 	Next      string          `json:"next,omitempty"` // what the agent says it does next
 	Count     Counts          `json:"counts,omitzero"`
 	Waiting   string          `json:"waiting,omitempty"`      // gate or breaker that waits for an answer
-	Begun     bool            `json:"begun,omitempty"`        // G1 is behind
+	Begun     bool            `json:"begun,omitempty"`        // G1 has passed
 	Agreed    bool            `json:"agreed,omitempty"`       // the pre-check agreed
 	Others    json.RawMessage `json:"others_state,omitempty"` // .loop/state.json as it was last read, for fields of others
 }
 
-// Options are what a criteria loop is made from.
+// Options are the settings of a criteria loop.
 type Options struct {
 	Spec          string
 	Asked         Asked
 	Shape         string        // auto, tool, colleague or intent; "" is auto
-	Reversibility Reversibility // "" is read from the spec
+	Reversibility Reversibility // "": derive it from the spec
 	Caps          Caps
 	Freely        bool
 }
 
-// NewCriteria makes the gate. A spec that is too vague to start with is a *VagueError.
+// NewCriteria makes the gate. A spec too vague to start with is a *VagueError.
 func NewCriteria(o Options) (*Criteria, error) {
 	if len(o.Asked.Criteria) == 0 {
 		return nil, errors.New("a criteria loop needs at least one criterion")
@@ -78,7 +77,7 @@ func NewCriteria(o Options) (*Criteria, error) {
 	return c, nil
 }
 
-// StepsOf are the steps that a spec lists, or, where it lists none, one for each criterion.
+// StepsOf returns the steps that a spec lists, or else one for each criterion.
 func StepsOf(spec string, a Asked) []string {
 	var steps []string
 	doc := document(oneline.Clip(spec, 256<<10))
@@ -97,14 +96,14 @@ func StepsOf(spec string, a Asked) []string {
 	return steps
 }
 
-// Command is one that the loop runs after an iteration. Its result goes into Facts.Checks under Name.
+// Command is a command that the loop runs after an iteration. Its result goes into Facts.Checks under Name.
 type Command struct{ Name, Run string }
 
 // mustNotName is the name of a mustNot condition's command.
 func mustNotName(c Criterion) string { return "mustNot: " + c.Text }
 
-// Commands are what to run after each iteration. The command of a mustNot condition tests the
-// condition: exit status 0 says that it has become true.
+// Commands are the commands to run after each iteration. The command of a mustNot condition tests the condition: exit status 0 means that it has
+// become true.
 func (c *Criteria) Commands() []Command {
 	var out []Command
 	for _, k := range c.Asked.Criteria {
@@ -120,7 +119,7 @@ func (c *Criteria) Commands() []Command {
 	return out
 }
 
-// Unmet are the criteria that do not count as met, in their order.
+// Unmet returns the criteria that do not count as met, in order.
 func (c *Criteria) Unmet() []string {
 	var out []string
 	for _, k := range c.Asked.Criteria {
@@ -166,7 +165,7 @@ func (c *Criteria) Decide(f Facts) Decision {
 	return d
 }
 
-// notDone says what keeps the loop from being done, "" where nothing does.
+// notDone says what keeps the loop from being done, or returns "".
 func (c *Criteria) notDone(f Facts, said statement, unmet []string) string {
 	switch {
 	case f.Err != "":
@@ -216,7 +215,7 @@ func (c *Criteria) open(d *Decision, breaker, why string) {
 	c.Waiting, c.State = breaker, "paused"
 }
 
-// g2 asks after each iteration of a colleague's loop.
+// g2 asks after each iteration of a loop with the shape colleague.
 func (c *Criteria) g2(d *Decision, step string, before int) {
 	if c.Shape != Colleague || c.Freely {
 		return
@@ -228,9 +227,8 @@ func (c *Criteria) g2(d *Decision, step string, before int) {
 	c.Waiting, c.State = "G2", "paused"
 }
 
-// Begin says whether an iteration may start, before the first one and when the loop is resumed.
-// A class 1 needs its pre-check first, a colleague's loop its G1; Show announces the loop. What a
-// loop waited for when it stopped, it still waits for.
+// Begin says whether an iteration may start: before the first one, and when the loop is resumed. Class 1 needs its pre-check first, a colleague's
+// loop its G1; Show announces the loop. A question that was open when the loop stopped is still open.
 func (c *Criteria) Begin(time.Time) Decision {
 	if c.Waiting != "" && c.Begun {
 		return Decision{Kind: Ask, Gate: c.Waiting, Reason: "the loop waits for an answer at " + c.Waiting, Question: "It stopped at: " + c.Waiting + ". Continue?"}
@@ -256,8 +254,7 @@ func (c *Criteria) Begin(time.Time) Decision {
 	return d
 }
 
-// Precheck takes the result of the pre-check that a class 1 needs. Where it does not agree, the loop
-// does not start, and its words say why.
+// Precheck takes the result of the pre-check that class 1 needs. If it does not agree, the loop does not start, and its words say why.
 func (c *Criteria) Precheck(r Check) Decision {
 	if !r.Passed {
 		return Decision{Kind: Blocked, Reason: "the pre-check does not agree: " + cmp.Or(oneLine(r.Output, 500), "missing")}
@@ -266,8 +263,8 @@ func (c *Criteria) Precheck(r Check) Decision {
 	return c.Begin(time.Time{})
 }
 
-// Answer takes what a person says to the last question: of Begin, or of a Decision that asked or
-// opened a breaker. Where nothing waits, it says Continue.
+// Answer takes a person's answer to the last question: of Begin, or of a Decision that asked or opened a breaker. Without an open question it returns
+// Continue.
 func (c *Criteria) Answer(yes bool) Decision {
 	waited := c.Waiting
 	c.Waiting, c.State = "", "in_progress"
@@ -296,8 +293,7 @@ func (c *Criteria) Answer(yes bool) Decision {
 	return Decision{Kind: Continue, Reason: "a person said yes"}
 }
 
-// done are the steps that are complete: those that the agent reports, and those that are criteria and
-// met.
+// done are the complete steps: those that the agent reports, and those that are met criteria.
 func (c *Criteria) done() []string {
 	unmet := c.Unmet()
 	var out []string
@@ -309,7 +305,7 @@ func (c *Criteria) done() []string {
 	return out
 }
 
-// Step is the first step that is not complete, "" where all are.
+// Step is the first incomplete step, or "".
 func (c *Criteria) Step() string {
 	done := c.done()
 	for _, s := range c.Steps {
@@ -330,7 +326,7 @@ const (
 	BreakMustNot    = "mustNot"
 )
 
-// Caps say when they open. A field that is 0 has its default; a negative one never opens it.
+// Caps are the breakers' limits. 0 is the default; a negative value never opens the breaker.
 type Caps struct {
 	Unmet      int     `json:"same_criteria,omitempty"` // iterations in a row with the same criteria unmet; 5
 	SameError  int     `json:"same_error,omitempty"`    // iterations in a row with one error; 3
@@ -353,7 +349,7 @@ func (l Caps) orDefault() Caps {
 	return l
 }
 
-// Counts are what the breakers have seen so far.
+// Counts are what the breakers have counted so far.
 type Counts struct {
 	Stuck     int    `json:"stuck,omitempty"`
 	LastUnmet string `json:"last_unmet,omitempty"`
@@ -361,7 +357,7 @@ type Counts struct {
 	LastError string `json:"last_error,omitempty"` // signature
 }
 
-// add counts one iteration and names the breaker that it opens, and why. Without one both are "".
+// add counts one iteration and returns the breaker that it opens, and why, or "".
 func (n *Counts) add(f Facts, unmet []string, l Caps) (breaker, why string) {
 	l = l.orDefault()
 	now := strings.Join(unmet, ", ")
@@ -409,20 +405,19 @@ func mostEdited(edits map[string]int) (file string, n int) {
 	return file, n
 }
 
-// money writes dollars: $25, $4.50.
+// money formats dollars: $25, $4.50.
 func money(usd float64) string {
 	return "$" + strings.TrimSuffix(fmt.Sprintf("%.2f", usd), ".00")
 }
 
-// statement is what an agent says in one iteration, from whichever place it says it.
+// statement is what an agent says in one iteration, in whichever place.
 type statement struct {
 	signal  bool
 	blocked string
 }
 
-// listen reads .loop/state.json, the last ---LOOP_STATUS--- block (or, in its other dialect,
-// ---RALPH_STATUS---) and the tags of the final message. The block outranks the file, which the loop
-// itself wrote before; the tag <loop-complete> is a signal where there is no block.
+// listen reads .loop/state.json, the last ---LOOP_STATUS--- block (or, in its other dialect, ---RALPH_STATUS---) and the tags of the final message.
+// The block outranks the file, which the loop itself wrote before; the tag <loop-complete> is a signal if there is no block.
 func (c *Criteria) listen(f Facts, d *Decision) statement {
 	s := c.readState(f.State, d)
 	done, blocked, inner := tags(f.Final)
@@ -453,8 +448,8 @@ func (c *Criteria) listen(f Facts, d *Decision) statement {
 	return s
 }
 
-// readState takes over what the agent wrote into the file: which criteria are met, which steps are
-// complete. The criteria themselves are not the agent's to change.
+// readState takes over what the agent wrote into the file: which criteria are met, which steps are complete. The agent cannot change the criteria
+// themselves.
 func (c *Criteria) readState(src []byte, d *Decision) statement {
 	if src == nil {
 		return statement{}
@@ -481,8 +476,8 @@ func (c *Criteria) readState(src []byte, d *Decision) statement {
 	return statement{signal: st.ExitSignal}
 }
 
-// readBlock takes a block's CRITERIA and NEXT. CRITERIA is a JSON object, on one line or several, of
-// booleans or of {"met": ..., "verification": ...}; where it is none, "name: true" lines are read.
+// readBlock reads a block's CRITERIA and NEXT. CRITERIA is a JSON object, on one line or several, of booleans or of {"met": ..., "verification":
+// ...}; otherwise "name: true" lines are read.
 func (c *Criteria) readBlock(b *fields, d *Decision) {
 	if next := cmp.Or(b.values["NEXT"], b.values["RECOMMENDATION"]); next != "" {
 		c.Next = oneLine(next, 300)
@@ -515,7 +510,7 @@ func (c *Criteria) readBlock(b *fields, d *Decision) {
 	}
 }
 
-// state takes what is said about one criterion, by any spelling of its name.
+// state records what is said about one criterion, in any spelling of its name.
 func (c *Criteria) state(said string, m Met, d *Decision) {
 	for _, k := range c.Asked.Criteria {
 		if name(k.Text) != name(said) {
@@ -532,7 +527,7 @@ func (c *Criteria) state(said string, m Met, d *Decision) {
 	}
 }
 
-// ticks takes the list inside <loop-complete>: "- tests pass: ✓".
+// ticks reads the list inside <loop-complete>: "- tests pass: ✓".
 func (c *Criteria) ticks(inner string) {
 	for line := range strings.SplitSeq(inner, "\n") {
 		text, _ := entry(line)
@@ -544,7 +539,7 @@ func (c *Criteria) ticks(inner string) {
 	}
 }
 
-// check lets the commands decide that are bound to criteria, and warns of what rests on nothing.
+// check lets commands decide about the criteria they are bound to, and warns about what rests on nothing.
 func (c *Criteria) check(f Facts, d *Decision) {
 	for _, k := range c.Asked.Criteria {
 		m := c.Status[k.Text]
@@ -568,7 +563,7 @@ func (c *Criteria) check(f Facts, d *Decision) {
 	}
 }
 
-// violated names the first mustNot condition whose command says that it is true.
+// violated returns the first mustNot condition whose command says that it is true.
 func (c *Criteria) violated(f Facts) string {
 	for _, k := range c.Asked.MustNot {
 		for _, r := range f.Checks {
@@ -582,8 +577,8 @@ func (c *Criteria) violated(f Facts) string {
 
 var loopTag = lazyregexp.New("^[\\s>*_]*(?:`[\\s*_]*<loop-(complete|blocked)>.*`\\s*$|<loop-(complete|blocked)>)")
 
-// tags finds <loop-complete> and <loop-blocked> at the start of a line outside code, the last of
-// either. inner is what stands between the tag and its end, or the end of the message.
+// tags finds <loop-complete> and <loop-blocked> at the start of a line outside code, the last of either. inner is what is between the tag and its
+// end, or the end of the message.
 func tags(message string) (done, blocked bool, inner string) {
 	doc := document(message)
 	from, tag := -1, ""

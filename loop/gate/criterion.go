@@ -10,7 +10,7 @@ import (
 	"descartes/internal/markdown"
 )
 
-// maxCriteria and maxText bound what a person can ask of a criteria loop.
+// maxCriteria and maxText limit what a person can ask of a criteria loop.
 const (
 	maxCriteria = 200
 	maxText     = 1000
@@ -19,8 +19,8 @@ const (
 // Criterion is one condition of success, or, in a list of what must not be, of failure.
 type Criterion struct {
 	Text         string `json:"text"`
-	Command      string `json:"command,omitempty"`      // whose exit status 0 says that the text is true
-	Verification string `json:"verification,omitempty"` // how it is to be verified: "execution output", "observation" ...
+	Command      string `json:"command,omitempty"`      // exit status 0 says that the text is true
+	Verification string `json:"verification,omitempty"` // how to verify it: "execution output", "observation" ...
 }
 
 // ParseCriterion reads "text" or "text :: command". The last " :: " divides.
@@ -55,7 +55,7 @@ func ParseCriteria(list []string) ([]Criterion, error) {
 	return out, CheckCriteria(out)
 }
 
-// CheckCriteria says what is wrong with a list as a whole: two of one name, or too many.
+// CheckCriteria says what is wrong with a list as a whole: duplicate names, or too many entries.
 func CheckCriteria(list []Criterion) error {
 	if len(list) > maxCriteria {
 		return fmt.Errorf("%d criteria: at most %d are allowed", len(list), maxCriteria)
@@ -71,7 +71,7 @@ func CheckCriteria(list []Criterion) error {
 	return nil
 }
 
-// name is what a criterion is known by: its words, so that an agent may write it in its own way.
+// name identifies a criterion by its words, so that an agent may write it in its own way.
 func name(text string) string {
 	if k := strings.Join(words(text), " "); k != "" {
 		return k
@@ -79,7 +79,7 @@ func name(text string) string {
 	return squeeze(text)
 }
 
-// Asked is what a loop by criteria is asked for, from whichever place.
+// Asked is what a criteria loop is asked for, in whichever place.
 type Asked struct {
 	Criteria []Criterion
 	MustNot  []Criterion // conditions that must not become true; a command tests the condition itself
@@ -189,7 +189,7 @@ func yamlCriterion(n *yaml.Node) (Criterion, error) {
 	return c, nil
 }
 
-// verify gives criteria the way in which they are to be verified, by name.
+// verify sets, by name, how criteria are to be verified.
 func (a *Asked) verify(how map[string]string) {
 	for i := range a.Criteria {
 		c := &a.Criteria[i]
@@ -199,8 +199,7 @@ func (a *Asked) verify(how map[string]string) {
 	}
 }
 
-// sectionOf says which part of what is asked for a key or heading begins: criteria, mustnot,
-// verification, or "".
+// sectionOf says which part begins at a key or heading: criteria, mustnot, verification, or "".
 func sectionOf(title string) string {
 	switch strings.Join(words(title), "") {
 	case "criteria", "successcriteria", "implementationcriteria", "acceptancecriteria":
@@ -213,10 +212,9 @@ func sectionOf(title string) string {
 	return ""
 }
 
-// ParseShape reads the criteria, mustNot and verification sections of a SHAPE.md. A section begins at
-// a heading or at a line such as "criteria:", in fenced YAML or outside; its entries are list items,
-// "name: value" lines or rows of a table. Whatever else the document says is not read. One that has neither
-// criteria nor mustNot is an error: its author meant to ask something.
+// ParseShape reads the criteria, mustNot and verification sections of a SHAPE.md. A section begins at a heading or at a line such as "criteria:", in
+// fenced YAML or outside; its entries are list items, "name: value" lines or rows of a table. The rest of the document is ignored. A document with
+// neither criteria nor mustNot is an error: its author meant to ask something.
 func ParseShape(text string) (Asked, error) {
 	if len(text) > 1<<20 {
 		return Asked{}, errors.New("SHAPE.md is larger than 1 MiB")
@@ -268,8 +266,8 @@ func ParseShape(text string) (Asked, error) {
 	return a, errors.Join(CheckCriteria(a.Criteria), CheckCriteria(a.MustNot))
 }
 
-// verificationRow takes a row of the table Criterion, Verification Type, Command/Method. A method that is
-// one piece of code binds it as a command, where the kind is execution output.
+// verificationRow reads a row of the table Criterion, Verification Type, Command/Method. A method that is one piece of code becomes the command, if
+// the type is execution output.
 func verificationRow(row string, how, commands map[string]string) {
 	cells := markdown.Cells(row)
 	if len(cells) < 2 {
@@ -297,7 +295,7 @@ const (
 
 func isExecution(kind string) bool { return strings.HasPrefix(strings.ToLower(kind), "execution") }
 
-// assumed reports whether what is said to be the evidence is none.
+// assumed reports whether the stated evidence is none.
 func assumed(kind string) bool {
 	for _, w := range words(kind) {
 		switch w {

@@ -1,10 +1,8 @@
-// Package gate decides when a loop that repeats one prompt has come to its end: by a promise, by a
-// status block that is held against what can be checked, or by criteria. It is a function of what an
-// iteration left behind: it runs nothing, reads no file and knows no clock.
+// Package gate decides when a loop that repeats one prompt ends: by a promise, by a status block that is compared with what can be checked, or by
+// criteria. It is a function of what an iteration left behind: it runs nothing, reads no file and knows no clock.
 //
-// A gate is a value. Decide takes the facts of each iteration, in order, and changes only the gate's
-// own exported fields, which encode to JSON and back: a loop that is resumed gives the gate its saved
-// fields and continues with the same counts. Asking a gate twice about one iteration counts it twice.
+// A gate is a value. Decide takes the facts of each iteration, in order, and changes only the gate's own exported fields, which encode to JSON and
+// back: a resumed loop gives the gate its saved fields and continues with the same counts. Asking a gate twice about one iteration counts it twice.
 package gate
 
 import (
@@ -31,8 +29,8 @@ type Kind string
 // The kinds.
 const (
 	Continue Kind = "continue" // run the next iteration
-	Done     Kind = "done"     // everything that was asked for is there
-	Blocked  Kind = "blocked"  // the agent cannot go on; a person is needed
+	Done     Kind = "done"     // everything asked for is there
+	Blocked  Kind = "blocked"  // the agent cannot continue; a person is needed
 	Open     Kind = "open"     // a circuit breaker has opened
 	Ask      Kind = "ask"      // a person must answer Decision.Question first
 )
@@ -41,44 +39,44 @@ const (
 type Facts struct {
 	Iteration int    // from 1
 	Final     string // the agent's final message
-	Err       string // why the iteration failed, "" if it did not: crash, timeout, git
+	Err       string // why the iteration failed: crash, timeout, git; "" if it did not
 	Changed   []string
-	Unwatched bool   // Changed is not known: an iteration without an error counts as progress
+	Unwatched bool   // Changed is unknown: an iteration without an error counts as progress
 	Verify    *Check // nil: there is no verify command, or it did not run
 	Before    *Plan  // IMPLEMENTATION_PLAN.md before the iteration; nil: there was none
 	After     *Plan  // and after it
 
-	Edits       map[string]int // file to number of edits, where the agent's stream tells
+	Edits       map[string]int // edits per file, if the agent's stream reports them
 	OutputBytes int64
-	CostUSD     *float64 // of the whole loop so far; nil where unknown
+	CostUSD     *float64 // of the whole loop so far; nil if unknown
 	Checks      []Check  // results of the commands that Criteria.Commands asked for
-	State       []byte   // .loop/state.json as the iteration left it; nil where there is none
+	State       []byte   // .loop/state.json after the iteration; nil if missing
 	Now         time.Time
 }
 
 // Check is the result of one command.
 type Check struct {
-	Name   string `json:"name,omitempty"` // the text of the criterion or mustNot condition that it is bound to
+	Name   string `json:"name,omitempty"` // the text of the criterion or mustNot condition it belongs to
 	Passed bool   `json:"passed"`         // exit status 0
 	Output string `json:"output,omitempty"`
-	Why    string `json:"-"` // the line of the output that says why it failed; "" where none is known
+	Why    string `json:"-"` // the output line that says why it failed; "" if unknown
 
-	Objects string `json:"-"` // of what looked at work that passed, and objects: why
+	Objects string `json:"-"` // the objection of a look at work that passed
 }
 
-// failure says what a check that did not pass came to.
+// failure describes a check that did not pass.
 func (c *Check) failure() string { return cmp.Or(c.Objects, "verify fails") }
 
-// Decision is what a gate makes of an iteration.
+// Decision is a gate's decision about an iteration.
 type Decision struct {
 	Kind     Kind
-	Reason   string    // in words, for people; never empty
-	Until    time.Time // Open: when the breaker lets one iteration try again; zero: only a person can say
+	Reason   string    // for people; never empty
+	Until    time.Time // Open: when the breaker allows another try; zero: only a person can
 	Breaker  string    // Open: which breaker, one of the Breaker constants; "" of Status
-	Question string    // Ask, and Open where going on is offered: what the person is asked
+	Question string    // Ask, and Open if continuing is offered: the question for a person
 	Gate     string    // Ask: which gate asks: G1, G2, G3 or precheck
 	Warnings []string
-	Prompt   string   // what the next iteration's prompt says beside Instructions
+	Prompt   string   // what the next iteration's prompt says besides Instructions
 	Show     []string // lines for people, at the end of the iteration
 }
 
@@ -91,7 +89,7 @@ type Promise struct {
 	Word string `json:"word"`
 }
 
-// Decide says Done where the promise was made by an iteration that did not fail.
+// Decide returns Done if an iteration without a failure made the promise.
 func (p *Promise) Decide(f Facts) Decision {
 	switch made := Promised(f.Final, p.Word); {
 	case made && f.Err == "":
@@ -134,7 +132,7 @@ func list(texts []string, limit int) string {
 // Promised reports whether an agent's final message makes the promise word, as package promise says.
 func Promised(final, word string) bool { return promise.Made(promise.Lines(final), word) >= 0 }
 
-// document is a text as Markdown; one that is too large for that has no lines.
+// document parses a text as Markdown; one too large for that has no lines.
 func document(text string) *markdown.Document {
 	doc, err := markdown.Parse(text)
 	if err != nil {
@@ -151,7 +149,7 @@ func entry(line string) (text string, ok bool) {
 	return strings.TrimSpace(line[len(mark):]), mark != ""
 }
 
-// bare takes quote marks off the start of a line, and emphasis and blanks off both ends.
+// bare removes quote marks from the start of a line, and emphasis and blanks from both ends.
 func bare(line string) string {
 	return strings.TrimRight(strings.TrimLeft(line, " \t\r>*_`"), " \t\r*_`")
 }
@@ -163,13 +161,13 @@ func words(text string) []string {
 	})
 }
 
-// squeeze makes every run of blanks one space.
+// squeeze turns every run of blanks into one space.
 func squeeze(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// oneLine is a text's words on one line, shortened.
+// oneLine puts a text's words on one line, shortened.
 func oneLine(text string, n int) string { return oneline.Clip(squeeze(text), n) }
 
-// signatureLimit bounds how much of an error is compared.
+// signatureLimit limits how much of an error is compared.
 const signatureLimit = 4 << 10
 
 var (
@@ -180,9 +178,8 @@ var (
 	figureRow = lazyregexp.New(`#[T#]*#`)
 )
 
-// Signature is an error without what differs from run to run: numbers, times, addresses, hashes and
-// paths of temporary files are taken out, of other paths the directories. Two errors are the same if
-// their signatures are.
+// Signature is an error without what differs from run to run: numbers, times, addresses, hashes, paths of temporary files, and the directories of
+// other paths. Two errors are the same if their signatures are.
 func Signature(text string) string {
 	text = squeeze(oneline.Clip(strings.ToValidUTF8(text, ""), signatureLimit))
 	text = tempPath.ReplaceAllString(text, "<path>")
@@ -197,8 +194,8 @@ func Signature(text string) string {
 	return oneline.Clip(figureRow.ReplaceAllString(text, "#"), signatureLimit)
 }
 
-// failure is the signature of what went wrong in an iteration, and the line that shows it; both are ""
-// where nothing did. Of a failed verification the lines that speak of an error count, or else the last.
+// failure returns the signature of what went wrong in an iteration, and the line that shows it, or "". Of a failed verification the lines about an
+// error count, or else the last one.
 func failure(f Facts) (signature, shown string) {
 	if f.Err != "" {
 		return "iteration: " + Signature(f.Err), oneLine(f.Err, 300)
@@ -209,7 +206,7 @@ func failure(f Facts) (signature, shown string) {
 	return Failed(f.Verify.Output)
 }
 
-// Failed is the signature of what a failed verification printed, and the line that shows it.
+// Failed returns the signature of a failed verification's output, and the line that shows it.
 func Failed(output string) (signature, shown string) {
 	lines := errorLine.FindAllString(output, 30)
 	if len(lines) == 0 {

@@ -11,11 +11,11 @@ import (
 	"descartes/internal/oneline"
 )
 
-// maxItems bounds how many entries of a plan are read.
+// maxItems limits how many entries of a plan are read.
 const maxItems = 10000
 
-// Plan is the checklist of an IMPLEMENTATION_PLAN.md: a prioritised list of tasks, those that are
-// done checked off. Text that is no entry is only read for its headings and for missing specs.
+// Plan is the checklist of an IMPLEMENTATION_PLAN.md: a prioritised list of tasks, with the done ones checked. Other text is only read for its
+// headings and for missing specs.
 type Plan struct {
 	Items        []Item
 	MissingSpecs []string // what "Missing specs identified:" names
@@ -35,7 +35,7 @@ type Item struct {
 	Priority int      // P0 is 0; NoPriority
 	Blocks   bool     // it says that others wait for it
 	Waits    bool     // it says that it waits, or is marked [!]
-	Detail   []string // lines below it that are no entries
+	Detail   []string // lines below it that are not entries
 }
 
 // ParsePlan reads a plan. It understands entries behind -, *, + and numbers, at any depth, and x, X
@@ -193,8 +193,8 @@ func rank(text string) int {
 	return NoPriority
 }
 
-// Open are the items that are not checked off, in the plan's order. An item with entries of its own
-// counts only where all of those are checked: it is the entries that are the work.
+// Open returns the unchecked items, in the plan's order. An item with entries of its own only counts once all of those are checked: the entries are
+// the work.
 func (p *Plan) Open() []Item {
 	if p == nil {
 		return nil
@@ -220,7 +220,7 @@ func (p *Plan) openBelow(i int) bool {
 	return false
 }
 
-// Checked is the number of items that are checked off.
+// Checked is the number of checked items.
 func (p *Plan) Checked() int {
 	n := 0
 	if p != nil {
@@ -233,9 +233,8 @@ func (p *Plan) Checked() int {
 	return n
 }
 
-// NewlyChecked are the items without entries of their own that are checked in after and were not in
-// before. An item is known by its words without what stands in a closing bracket, so that a note that
-// is added or taken off makes no other item. Without a plan before there is nothing to compare with.
+// NewlyChecked returns the items without entries of their own that are checked in after and were not in before. An item is identified by its words
+// without a closing bracket, so that adding or removing a note makes no new item. Without a plan before there is nothing to compare with.
 func NewlyChecked(before, after *Plan) []Item {
 	if before == nil || after == nil {
 		return nil
@@ -260,7 +259,7 @@ func NewlyChecked(before, after *Plan) []Item {
 	return fresh
 }
 
-// key is what an item is known by.
+// key identifies an item.
 func key(text string) string {
 	text = strings.TrimRight(text, " .*_`~")
 	if strings.HasSuffix(text, ")") {
@@ -274,10 +273,10 @@ func key(text string) string {
 	return text
 }
 
-// Situation is what the choice of the next task depends on, beside the plan.
+// Situation is what the choice of the next task depends on, besides the plan.
 type Situation struct {
 	TestsFail bool
-	Specs     []string // the spec files that there are, slash paths
+	Specs     []string // the existing spec files, slash paths
 }
 
 // Choice is what the next iteration should work on.
@@ -285,7 +284,7 @@ type Choice struct {
 	Item   *Item  // nil: no item of the plan
 	Row    string // the row of the selection table that decided
 	Reason string
-	Replan bool // the plan has to be made again first
+	Replan bool // the plan must be made again first
 }
 
 // Rows of the selection table, in the order in which they are tried.
@@ -298,10 +297,9 @@ const (
 	RowNothing  = "Nothing is left"
 )
 
-// Choose names the most important remaining task. A blocker comes before failing tests, those before
-// priority, and among items of one priority the one with the clearest spec wins: one that a spec file is
-// named for, then the one with the most detail, then the first. Items that wait for others are only
-// taken where nothing else is left.
+// Choose returns the most important remaining task. Blockers come before failing tests, those before priority, and among items of one priority the
+// one with the clearest spec wins: one that a spec file is named for, then the one with the most detail, then the first. Items that wait for others
+// come last.
 func Choose(p *Plan, s Situation) Choice {
 	open := candidates(p)
 	if blockers := slices.DeleteFunc(slices.Clone(open), func(it Item) bool { return !it.Blocks }); len(blockers) > 0 {
@@ -329,7 +327,7 @@ func Choose(p *Plan, s Situation) Choice {
 	return Choice{Item: &it, Row: RowPriority, Reason: "it has the highest priority"}
 }
 
-// candidates are the open items, without those that wait as long as others are there.
+// candidates are the open items, without waiting ones as long as others exist.
 func candidates(p *Plan) []Item {
 	open := p.Open()
 	free := slices.DeleteFunc(slices.Clone(open), func(it Item) bool { return it.Waits })
@@ -339,7 +337,7 @@ func candidates(p *Plan) []Item {
 	return open
 }
 
-// best is the item of the highest priority whose spec is the clearest, and how many have that priority.
+// best is the item of the highest priority with the clearest spec; n is how many have that priority.
 func best(open []Item, specs []string) (top Item, same int) {
 	clearest := -1
 	for _, it := range open {
@@ -395,7 +393,7 @@ func specNames(it Item) []string {
 	return names
 }
 
-// Text says what the next iteration works on, for its prompt.
+// Text says, for its prompt, what the next iteration works on.
 func (c Choice) Text() string {
 	switch {
 	case c.Replan:
@@ -408,16 +406,15 @@ func (c Choice) Text() string {
 	return "No item of IMPLEMENTATION_PLAN.md is unchecked. Compare the specs with the code: if something is missing, add it to the plan and do ONE task; if nothing is, say so in the status block."
 }
 
-// Planner decides, in a build that may plan again, whether the next iteration plans or builds. It
-// plans at most every other time, and only once for each spec, so that a gap that planning cannot
-// close does not keep the loop from building.
+// Planner decides, in a build that may plan again, whether the next iteration plans or builds. It plans at most every other time, and only once for
+// each spec, so that a gap that planning cannot close does not stop the building.
 type Planner struct {
 	Planned bool     `json:"planned,omitempty"` // the last iteration planned
-	Asked   []string `json:"asked,omitempty"`   // specs that it was planned for
+	Asked   []string `json:"asked,omitempty"`   // specs it was planned for
 }
 
-// Replan reports whether to plan next, and why. plan is nil where there is no IMPLEMENTATION_PLAN.md;
-// verifyFails says that the verify command ran and failed; specs are the spec files that there are.
+// Replan reports whether to plan next, and why. plan is nil without an IMPLEMENTATION_PLAN.md; verifyFails says that the verify command ran and
+// failed; specs are the existing spec files.
 func (p *Planner) Replan(plan *Plan, verifyFails bool, specs []string) (replan bool, why string) {
 	last := p.Planned
 	p.Planned = false
@@ -438,7 +435,7 @@ func (p *Planner) Replan(plan *Plan, verifyFails bool, specs []string) (replan b
 	return true, why
 }
 
-// gap says which spec and plan do not fit together, and remembers that it did.
+// gap returns a mismatch between specs and plan, and remembers it.
 func (p *Planner) gap(plan *Plan, specs []string) string {
 	ask := func(spec string) bool {
 		if slices.Contains(p.Asked, spec) || len(p.Asked) >= 10000 {

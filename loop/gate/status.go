@@ -13,10 +13,9 @@ import (
 // NeedIndicators is how often a final message must say that the work is done.
 const NeedIndicators = 2
 
-// Status is the gate with two conditions: the final message says at least twice that the work is
-// done, and its ---RALPH_STATUS--- block has EXIT_SIGNAL: true. Both are only believed where what can
-// be checked agrees: no unchecked item in IMPLEMENTATION_PLAN.md, verify passes, no error in the
-// iteration. A circuit breaker stops a loop that stands still.
+// Status is the gate with two conditions: the final message says at least twice that the work is done, and its ---RALPH_STATUS--- block has
+// EXIT_SIGNAL: true. Both only count if what can be checked agrees: no unchecked item in IMPLEMENTATION_PLAN.md, verify passes, no error in the
+// iteration. A circuit breaker stops a loop without progress.
 type Status struct {
 	Limits  Limits  `json:"limits,omitzero"`
 	Breaker Breaker `json:"breaker,omitzero"`
@@ -63,8 +62,8 @@ func (s *Status) Decide(f Facts) Decision {
 
 const tryAgain = "The circuit breaker is open. Let one iteration try?"
 
-// Begin says whether an iteration may start, before the first one and when the loop is resumed:
-// a breaker that is open holds it until its cooldown is over.
+// Begin says whether an iteration may start: before the first one, and when the loop is resumed. An open breaker prevents it until its cooldown is
+// over.
 func (s *Status) Begin(now time.Time) Decision {
 	if ok, until := s.Breaker.Ready(now, s.Limits); !ok {
 		return Decision{Kind: Open, Until: until, Reason: "the circuit breaker is open: " + s.Breaker.Evidence, Question: tryAgain}
@@ -72,7 +71,7 @@ func (s *Status) Begin(now time.Time) Decision {
 	return Decision{Kind: Continue, Reason: "the circuit breaker is " + string(s.Breaker.state())}
 }
 
-// Answer takes what a person says while the breaker is open: yes lets one iteration try at once.
+// Answer takes what a person says while the breaker is open: yes allows one iteration at once.
 func (s *Status) Answer(yes bool) Decision {
 	if !yes && s.Breaker.State == BreakerOpen {
 		return Decision{Kind: Open, Until: s.Breaker.OpenedAt.Add(s.Limits.orDefault().Cooldown), Reason: "the circuit breaker stays open: " + s.Breaker.Evidence}
@@ -81,7 +80,7 @@ func (s *Status) Answer(yes bool) Decision {
 	return Decision{Kind: Continue, Reason: "the circuit breaker is " + string(s.Breaker.state())}
 }
 
-// exit goes through the conditions in the order of the two decision tables and says which fails.
+// exit checks the conditions in the order of the two decision tables and returns the one that fails.
 func (s *Status) exit(r Report, ok bool, f Facts) (bool, string) {
 	said := Indicators(f.Final)
 	open := f.After.Open()
@@ -115,8 +114,7 @@ func (s *Status) exit(r Report, ok bool, f Facts) (bool, string) {
 	return true, fmt.Sprintf("the message says %s that the work is done, EXIT_SIGNAL is true, %s and tests pass", times(said), plan)
 }
 
-// Tests says whether tests pass: a verify command that ran outranks a report that does not know, but
-// a report of failing tests is believed beside it.
+// Tests says whether tests pass. A verify command that ran outranks a report that does not know, but a report of failing tests counts besides it.
 func Tests(r Report, verify *Check) string {
 	switch {
 	case verify != nil && !verify.Passed, r.Tests == Failing:
@@ -151,7 +149,7 @@ If you cannot go on without a person, set STATUS: BLOCKED and say in RECOMMENDAT
 `
 }
 
-// Prompt is Instructions with the task that the plan and the tests say comes next.
+// Prompt is Instructions with the next task according to plan and tests.
 func (s *Status) Prompt(c Choice) string { return c.Text() + "\n\n" + s.Instructions() }
 
 // blocker is what a blocked agent says it needs.
@@ -187,7 +185,7 @@ type Report struct {
 	Tests          string // PASSING, FAILING or NOT_RUN; "" where missing
 	ExitSignal     bool
 	Recommendation string
-	Problems       []string // what the block lacks and which values mean nothing
+	Problems       []string // what the block lacks, and values without a meaning
 }
 
 // Words of a report's fields.
@@ -201,10 +199,8 @@ const (
 	NotRun  = "NOT_RUN"
 )
 
-// ParseReport reads the last ---RALPH_STATUS--- block of a message, or, where there is none, the last
-// ---LOOP_STATUS--- block with the same fields; ok is false where there is neither.
-// A block that shows the choices, as in "STATUS: IN_PROGRESS | COMPLETE | BLOCKED", is read as one
-// without values: it can end nothing.
+// ParseReport reads the last ---RALPH_STATUS--- block of a message, or else the last ---LOOP_STATUS--- block with the same fields; ok is false
+// without either. A block that shows the choices, as in "STATUS: IN_PROGRESS | COMPLETE | BLOCKED", counts as one without values: it can end nothing.
 func ParseReport(message string) (r Report, ok bool) {
 	f, _, ok := lastBlock(message, "RALPH_STATUS")
 	if !ok {
@@ -229,11 +225,11 @@ func ParseReport(message string) (r Report, ok bool) {
 
 var (
 	saysDone = lazyregexp.New(`(?i)\b(done|completed?|finished)\b`)
-	// What says the same in other words.
+	// Other words for the same.
 	donePhrase = lazyregexp.New(`(?i)\b(ready (for review|to (merge|ship))|nothing (is |else )?(left|remains|to do)( to (do|be done))?|` +
 		`no (remaining (tasks|work)|(meaningful )?(tasks|work) (remain|remains|remaining|left)|further work))\b`)
 	partlyDone = lazyregexp.New(`(?i)\byet\b|\b\d{1,2}(\.\d+)? ?%`)
-	// What denies or puts off what follows it.
+	// What denies or postpones what follows it.
 	denial = lazyregexp.New(`(?i)\b(not|never|cannot|without|until|unless|when|whenever|once|if|before|will|would|should|must|could|might|may|far|neither|nor|none|` +
 		`nothing|almost|nearly|partially|partly|half|mostly|remaining)\b|n['’]t\b|\b(no(\W+\w+){0,2}|to( be| get)?|an?|the)\W+$`)
 	command  = lazyregexp.New(`(?i)^complete (the|an?|this|that|these|those|it|them|all|each|every|my|your|our|its|task|step)\b`)
@@ -241,10 +237,9 @@ var (
 	clauses  = lazyregexp.New(`[.!;,](\s|$)|\bbut\b`)
 )
 
-// Indicators counts how often a message says that the work is done: the words done, complete, completed and finished,
-// and phrases such as "ready for review" or "nothing left to do". It does not count what is denied ("not all tasks
-// are done yet"), hoped for ("once it is done"), partial ("almost done", "80% complete"), asked or commanded
-// ("complete the API"); nor what is in code, in an unchecked box or in a status block, which speaks for itself.
+// Indicators counts how often a message says that the work is done: the words done, complete, completed and finished, and phrases such as "ready for
+// review" or "nothing left to do". It does not count what is denied ("not all tasks are done yet"), hoped for ("once it is done"), partial ("almost
+// done", "80% complete"), asked or commanded ("complete the API"), in code, in an unchecked box, or in a status block, which counts by itself.
 func Indicators(message string) (n int) {
 	for _, name := range []string{"RALPH_STATUS", "LOOP_STATUS"} {
 		_, message, _ = lastBlock(message, name)
@@ -269,7 +264,7 @@ func Indicators(message string) (n int) {
 	return n
 }
 
-// BreakerState is where a circuit breaker stands.
+// BreakerState is the state of a circuit breaker.
 //
 //	closed --no progress, same error, output shrinks--> open --cooldown or a person--> half-open
 //	half-open --progress--> closed
@@ -283,7 +278,7 @@ const (
 	BreakerHalfOpen BreakerState = "half-open"
 )
 
-// Limits say when a breaker opens. A field that is 0 has its default; a negative one never opens it.
+// Limits say when a breaker opens. 0 is the default; a negative value never opens it.
 type Limits struct {
 	NoProgress int           `json:"no_progress,omitempty"`    // iterations in a row without progress; 3
 	SameError  int           `json:"same_error,omitempty"`     // iterations in a row with one error; 5
@@ -291,7 +286,7 @@ type Limits struct {
 	Cooldown   time.Duration `json:"cooldown,omitempty"`       // how long it stays open; 30 minutes
 }
 
-// DefaultCooldown is how long a breaker stays open where nothing is said.
+// DefaultCooldown is how long a breaker stays open by default.
 const DefaultCooldown = 30 * time.Minute
 
 func (l Limits) orDefault() Limits {
@@ -300,13 +295,13 @@ func (l Limits) orDefault() Limits {
 	return l
 }
 
-// Output below minOutput bytes is too little to see it shrink, and so many iterations are looked back.
+// Output below minOutput bytes is too little to tell that it shrinks; outputWindow is how many iterations are compared.
 const (
 	minOutput    = 500
 	outputWindow = 5
 )
 
-// Breaker watches a loop for standstill. It belongs to one run: see Begin.
+// Breaker watches a loop for lack of progress. It belongs to one run: see Begin.
 type Breaker struct {
 	Run        string       `json:"run,omitempty"`
 	State      BreakerState `json:"state,omitempty"`
@@ -325,17 +320,15 @@ func (b *Breaker) state() BreakerState {
 	return b.State
 }
 
-// Begin says which run the breaker watches from now on. What it knows of another run is forgotten, so
-// that a breaker that an earlier run left open never holds up a new one.
+// Begin says which run the breaker watches. It forgets other runs, so that a breaker left open by an earlier run never stops a new one.
 func (b *Breaker) Begin(run string) {
 	if b.Run != run {
 		*b = Breaker{Run: run}
 	}
 }
 
-// Ready reports whether an iteration may start. A breaker whose cooldown is over becomes half-open and
-// lets one iteration try; until is when that will be. A clock that went backwards does not lengthen
-// the wait beyond the cooldown.
+// Ready reports whether an iteration may start. After its cooldown a breaker becomes half-open and allows one iteration; until is when that will be.
+// A clock set back does not extend the wait beyond the cooldown.
 func (b *Breaker) Ready(now time.Time, l Limits) (ok bool, until time.Time) {
 	if b.State != BreakerOpen {
 		return true, time.Time{}
@@ -351,7 +344,7 @@ func (b *Breaker) Ready(now time.Time, l Limits) (ok bool, until time.Time) {
 	return true, time.Time{}
 }
 
-// HalfOpen lets one iteration try although the breaker is open: a person said so.
+// HalfOpen allows one iteration although the breaker is open: a person said so.
 func (b *Breaker) HalfOpen() {
 	if b.State == BreakerOpen {
 		b.State = BreakerHalfOpen
@@ -410,7 +403,7 @@ func (b *Breaker) tally(progress bool, signature string) {
 	}
 }
 
-// shrunk reports whether an output is smaller by percent than the largest of the last ones.
+// shrunk reports whether an output is smaller by percent than the largest of the recent ones.
 func (b *Breaker) shrunk(now int64, percent int) (bool, int64) {
 	var most int64
 	for _, n := range b.Outputs {
