@@ -117,6 +117,8 @@ func (a *accounts) out(ctx context.Context, account, backend string) (wire.Limit
 	if err != nil {
 		return wire.Limit{}, false
 	}
+	ctx, done := context.WithTimeout(ctx, connectFor)
+	defer done()
 	a.mu.Lock()
 	met, own := a.met[backend]
 	a.mu.Unlock()
@@ -146,6 +148,8 @@ func (a *accounts) note(ctx context.Context, l wire.Limit) error {
 	}
 	a.met[l.Backend] = first
 	a.mu.Unlock()
+	ctx, done := context.WithTimeout(ctx, connectFor)
+	defer done()
 	_, err = a.client.SignalWithStartWorkflow(ctx, id, limitSignal, l, client.StartWorkflowOptions{TaskQueue: Queue, Memo: map[string]any{limitMemo: first},
 		StaticSummary: "quota of account " + l.Account + " for " + l.Backend}, accountWorkflow, wire.Limit{}, 0)
 	return err

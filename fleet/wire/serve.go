@@ -301,7 +301,8 @@ func (s *server) serve(ctx context.Context) (err error) {
 	}
 	kept.Cut = res.Result.Verdict == verify.Cancelled
 	if a := &res.Result.Agent; a.End == agent.Limited {
-		kept.Limit = &Limit{Backend: input.Backend, Until: a.Until, Reason: cut(a.Reason, maxTitle), Host: s.host}
+		what, _, _ := strings.Cut(a.Reason, "; resets ") // which Until says
+		kept.Limit = &Limit{Backend: input.Backend, Until: a.Until, Reason: cut(mask.Text(what), maxTitle), Host: s.host}
 	}
 	return s.say.Say(Line{Done: kept})
 }
