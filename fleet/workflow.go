@@ -31,8 +31,8 @@ const (
 // worker tells of itself far more often, for it learns in the answer that the attempt was cancelled.
 const (
 	heartbeat = 60 * time.Second
-	beatEvery = 2 * time.Second
-	throttle  = 2 * time.Second
+	beatEvery = time.Second
+	throttle  = 3 * time.Second / 2
 )
 
 // Attempt is one attempt: it ends with what one worker made of it. A worker that is lost, or cannot make it, is no attempt: another one

@@ -241,7 +241,7 @@ func (s *server) serve(ctx context.Context) (err error) {
 	}
 	verifier = v
 	defer func() { err = errors.Join(err, end()) }()
-	runner := &attempt.Runner{Agent: agents, Verify: v, Redact: mask, Dir: dir, Exit: filepath.Join(dir, "exit.json"), Looks: attempt.Looks(), Repo: s.repo, Below: "."}
+	runner := &attempt.Runner{Grace: grace, Agent: agents, Verify: v, Redact: mask, Dir: dir, Exit: filepath.Join(dir, "exit.json"), Looks: attempt.Looks(), Repo: s.repo, Below: "."}
 	if cfg.NeedsLab() {
 		l := lab.New(lab.Options{Pool: pool, Files: filepath.Join(dir, "lab"), Log: setup, Shown: setup, Redact: mask, Setup: timeout,
 			Start: func(slot *workspace.Slot, dir string) (attempt.Verifier, func() error, error) {
@@ -306,6 +306,9 @@ func (s *server) serve(ctx context.Context) (err error) {
 	}
 	return s.say.Say(Line{Done: kept})
 }
+
+// grace is short: a cancelled attempt takes some seconds to reach its worker.
+const grace = 2 * time.Second
 
 // send puts what came of the attempt on the remote, with the trees that it names.
 func (s *server) send(ctx context.Context, res *Outcome, log string) (*Kept, error) {

@@ -3,6 +3,7 @@
 package attempt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -143,6 +144,7 @@ type Runner struct {
 	Redact  *redact.Redactor  // secrets never to print or record; nil: none
 	Dir     string            // folder for the prompt and the running agent's standard error
 	Exit    string            // file that records how the last process ended
+	Grace   time.Duration     // the time a process has to end before it is killed; 0 is Grace
 	Observe func(*Step) error // called with each step; an error ends the attempt without a result
 
 	Looks []Look       // examine what the verify command passed
@@ -155,7 +157,7 @@ type Runner struct {
 	Choose func(ctx context.Context, among []With) (With, error)
 }
 
-// Grace is the time a process has to end before it is killed.
+// Grace is the time a process has to end before it is killed, unless a Runner says otherwise.
 const Grace = 5 * time.Second
 
 // PromptFile holds the prompt of the current attempt.
@@ -259,7 +261,7 @@ func (a *run) anew(ctx context.Context, q agent.Request) (err error) {
 func (r *Runner) request(in *Input, part, file string) agent.Request {
 	return agent.Request{Label: in.Name + " " + part, Backend: in.Backend, Model: in.Model, Promise: in.Promise, Session: in.Session, Spent: in.Spent, Keep: in.Keep, Words: in.Words,
 		Prompt: in.Prompt, PromptFile: file, Env: r.environment(in), Log: in.Log, ErrLog: r.errors(), Redact: r.Redact,
-		Timeout: in.Agent.Timeout, Idle: in.Agent.Idle, Grace: Grace, Clocks: agent.Clocks{Start: in.Agent.Start, Exit: in.Agent.Exit, Spin: in.Agent.Spin}}
+		Timeout: in.Agent.Timeout, Idle: in.Agent.Idle, Grace: cmp.Or(r.Grace, Grace), Clocks: agent.Clocks{Start: in.Agent.Start, Exit: in.Agent.Exit, Spin: in.Agent.Spin}}
 }
 
 func (r *Runner) environment(in *Input) []string {

@@ -1,6 +1,7 @@
 package attempt
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -121,7 +122,7 @@ func (a *run) command(ctx context.Context, c Command, part string) (verify.Resul
 		return verify.Result{}, err
 	}
 	a.ws.Running()
-	q := verify.Request{Label: a.in.Name + " " + part, Dir: a.ws.Dir(), Files: a.ws.Files(), Env: a.environment(a.in), Log: a.in.Log, Redact: a.Redact, Timeout: a.in.Clocks.Timeout, Idle: a.in.Clocks.Idle, Grace: Grace}
+	q := verify.Request{Label: a.in.Name + " " + part, Dir: a.ws.Dir(), Files: a.ws.Files(), Env: a.environment(a.in), Log: a.in.Log, Redact: a.Redact, Timeout: a.in.Clocks.Timeout, Idle: a.in.Clocks.Idle, Grace: cmp.Or(a.Grace, Grace)}
 	res, err := Check(ctx, a.Verify, q, &c)
 	if err != nil {
 		return res, fmt.Errorf("verify the work: %w", err)
