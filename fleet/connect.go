@@ -45,9 +45,17 @@ func (s Server) open(ctx context.Context) (client.Client, converter.DataConverte
 }
 
 func (s Server) connect(ctx context.Context, conv converter.DataConverter) (client.Client, error) {
+	opt, err := s.options(conv)
+	if err != nil {
+		return nil, err
+	}
+	return dial(ctx, opt)
+}
+
+func (s Server) options(conv converter.DataConverter) (client.Options, error) {
 	opt, err := envconfig.LoadDefaultClientOptions()
 	if err != nil {
-		return nil, fmt.Errorf("read Temporal's settings: %w", err)
+		return opt, fmt.Errorf("read Temporal's settings: %w", err)
 	}
 	if s.Address != "" {
 		opt.HostPort = s.Address
@@ -62,6 +70,10 @@ func (s Server) connect(ctx context.Context, conv converter.DataConverter) (clie
 	host, _ := os.Hostname()
 	opt.Identity = fmt.Sprintf("%s@%d", host, os.Getpid())
 	opt.Logger = log.NewStructuredLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	return opt, nil
+}
+
+func dial(ctx context.Context, opt client.Options) (client.Client, error) {
 	ctx, done := context.WithTimeout(ctx, connectFor)
 	defer done()
 	c, err := client.DialContext(ctx, opt)

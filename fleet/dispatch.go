@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
@@ -35,6 +36,8 @@ type Dispatcher struct {
 	around sync.Mutex
 	looked time.Time // when seen was
 	seen   Status    // workers and accounts
+
+	unsearched atomic.Bool // the server does not know the search attributes
 }
 
 // mostInFlight is how many attempts are handed to the server at a time.
@@ -107,7 +110,7 @@ func (d *Dispatcher) Serve(ctx context.Context, in io.Reader) error {
 // claim makes this the only run of its tag. Of a run that was killed and is resumed it takes over. Where the claim is lost, the run ends.
 func (d *Dispatcher) claim(ctx context.Context, h wire.Hello, lost func()) (over func(), err error) {
 	sum := sha256.Sum256([]byte(h.Remote + "\n" + h.Tag))
-	id := "run/" + hex.EncodeToString(sum[:8])
+	id := "run/" + h.Tag + "/" + hex.EncodeToString(sum[:8])
 	if err := d.own(ctx, id, h); err != nil {
 		return nil, err
 	}
@@ -157,8 +160,8 @@ func (d *Dispatcher) claim(ctx context.Context, h wire.Hello, lost func()) (over
 
 // own starts the workflow that keeps others from the tag, and sees that it is this run's.
 func (d *Dispatcher) own(ctx context.Context, id string, h wire.Hello) error {
-	_, err := d.Client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: Queue, WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-		StaticSummary: fmt.Sprintf("run of %s by %s, loop %s", h.Tag, h.Host, h.Loop)}, runWorkflow, h)
+	_, err := d.start(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: Queue, WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+		StaticSummary: fmt.Sprintf("run of %s by %s, loop %s", h.Tag, h.Host, h.Loop)}, []temporal.SearchAttributeUpdate{byTag.ValueSet(h.Tag), byLoop.ValueSet(h.Loop)}, runWorkflow, h)
 	if err != nil {
 		return err
 	}
@@ -202,10 +205,11 @@ func (d *Dispatcher) attempt(ctx, asked context.Context, l wire.Line) {
 // begin starts the workflow of an attempt, or finds the one that was started before.
 func (d *Dispatcher) begin(ctx context.Context, l wire.Line) (client.WorkflowRun, error) {
 	id := l.Ask.ID()
-	return d.Client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: Queue, WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+	return d.start(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: Queue, WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE, StaticSummary: summary(l.Ask),
 		Priority: temporal.Priority{PriorityKey: rank(l.Ask), FairnessKey: l.Ask.Loop}, // a small run does not wait for the end of a large one
-		Memo:     map[string]any{"tag": l.Ask.Tag, "task": l.Ask.Task, "wave": l.Ask.Wave, "loop": l.Ask.Loop, needsMemo: l.Ask.Needs, backendMemo: l.Ask.Backend}}, attemptWorkflow, *l.Ask)
+		Memo:     map[string]any{"tag": l.Ask.Tag, "task": l.Ask.Task, "wave": l.Ask.Wave, "loop": l.Ask.Loop, needsMemo: l.Ask.Needs, backendMemo: l.Ask.Backend}},
+		[]temporal.SearchAttributeUpdate{byTag.ValueSet(l.Ask.Tag), byTask.ValueSet(l.Ask.Task), byWave.ValueSet(int64(l.Ask.Wave)), byLoop.ValueSet(l.Ask.Loop)}, attemptWorkflow, *l.Ask)
 }
 
 // lookEvery is how often an attempt is looked at while it is made.

@@ -106,6 +106,53 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// TestBounds: no workflow comes near what Temporal allows one, 51,200 events, whatever happens: a day of a run, and an attempt that no worker
+// brings to its end.
+func TestBounds(t *testing.T) {
+	const most = 5000 // events: a tenth
+	beats := 0
+	for day := 24 * time.Hour; day > 0; {
+		env := (&testsuite.WorkflowTestSuite{}).NewTestWorkflowEnvironment()
+		env.RegisterWorkflowWithOptions(Run, workflow.RegisterOptions{Name: runWorkflow})
+		events := 1
+		env.SetOnTimerScheduledListener(func(string, time.Duration) { events += 2 }) // its end, too
+		for i := range min(mostBeats, int(day/aliveEvery)) {
+			env.RegisterDelayedCallback(func() { events += 4; beats++; env.SignalWorkflow(aliveSignal, nil) }, time.Duration(i+1)*aliveEvery) // the signal and three of a workflow task
+		}
+		began := env.Now()
+		env.ExecuteWorkflow(runWorkflow, wire.Hello{Tag: "x", Loop: "loop-1"})
+		day -= env.Now().Sub(began)
+		if events > most {
+			t.Fatalf("a run has %d events", events)
+		}
+		if err := env.GetWorkflowError(); day > 0 && !workflow.IsContinueAsNewError(err) {
+			t.Fatalf("%v before its end: %v", day, err)
+		}
+	}
+	if want := int(24 * time.Hour / aliveEvery); beats < want {
+		t.Errorf("%d signs of life were taken in, want %d", beats, want)
+	}
+	for _, c := range []struct {
+		name   string
+		result wire.Kept
+		err    error
+		events int // for each try: an activity has six, and one that is retried none
+	}{{"cut off", wire.Kept{Commit: "cut", Cut: true}, nil, 6}, {"fails", wire.Kept{}, errors.New("full disk"), 0}} {
+		env := (&testsuite.WorkflowTestSuite{}).NewTestWorkflowEnvironment()
+		env.RegisterWorkflowWithOptions(Attempt, workflow.RegisterOptions{Name: attemptWorkflow})
+		events, tries := 10, 0
+		env.RegisterActivityWithOptions(func(context.Context, wire.Ask) (wire.Kept, error) {
+			tries++
+			events += c.events
+			return c.result, c.err
+		}, activity.RegisterOptions{Name: makeActivity})
+		env.ExecuteWorkflow(attemptWorkflow, wire.Ask{Loop: "loop-1", Tag: "x", Task: "3", Try: 1, Limit: 3600})
+		if !env.IsWorkflowCompleted() || tries < mostTries || events > most {
+			t.Errorf("%s: completed: %v, after %d tries and %d events", c.name, env.IsWorkflowCompleted(), tries, events)
+		}
+	}
+}
+
 // TestSealed: payloads come back as they were, the server sees nothing of them, and none of another key's or without one is taken.
 func TestSealed(t *testing.T) {
 	key := func(b byte) string {

@@ -329,7 +329,11 @@ func (w *Worker) make(ctx context.Context, a wire.Ask) (kept wire.Kept, err erro
 		return kept, handBack(noRoom, fmt.Sprintf("the disk of %s is full: %s", host, said.text()), firstPause/2)
 	}
 	w.slots.stepAside(info.TaskQueue) // it would fail at the next one as fast, and take them from those who can make them
-	return kept, fmt.Errorf("%s could not make the attempt (exit status %d): %s", host, code, said.text())
+	how := said.text()
+	if code < 0 {
+		how = "descartes fleet-attempt was killed"
+	}
+	return kept, temporal.NewApplicationError(fmt.Sprintf("%s could not make the attempt: %s", host, how), notMade)
 }
 
 // words is an error without its type.

@@ -1,6 +1,10 @@
 // Package fleet has the attempts of a run made by workers on other machines, over a Temporal server. The run's engine is the usual one, on the
 // machine that started it; an attempt is a workflow with one activity. What lies in the server's history are names and hashes: everything else
 // travels as git objects, see package wire.
+//
+// There is no workflow above the attempts of a run: the run's own journal is the record of what was started and what came of it. So the limits
+// of one workflow (2,000 activities at a time, 51,200 events) concern a single attempt, which has one activity and a few hundred events at
+// most, and the claim of a run, which continues as new. A dispatcher has at most 500 attempts in flight.
 package fleet
 
 import (
@@ -64,6 +68,9 @@ const mostTries = 20
 // refused is the type of the error of an order that no other worker would make either.
 const refused = "Refused"
 
+// notMade is the type of the error of an attempt that another worker may still make.
+const notMade = "NotMade"
+
 func summary(a *wire.Ask) string {
 	s := fmt.Sprintf("%s, wave %d, task %s, attempt %d: %s", a.Tag, a.Wave, a.Task, a.Try, a.Title)
 	return strings.ToValidUTF8(s[:min(len(s), 200)], "")
@@ -101,6 +108,9 @@ func Run(ctx workflow.Context, h wire.Hello) error {
 		if cancel(); ended || quiet {
 			return nil
 		}
+	}
+	if over.ReceiveAsync(nil) {
+		return nil
 	}
 	return workflow.NewContinueAsNewError(ctx, runWorkflow, h)
 }

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -67,7 +68,7 @@ TEMPORAL_TLS_CLIENT_CERT_PATH, ...), else 127.0.0.1:7233.`,
 	f.StringVar(&at.Address, "address", "", "`host:port` of the Temporal server (default: $TEMPORAL_ADDRESS)")
 	f.StringVar(&at.Namespace, "namespace", "", "Temporal `namespace` (default: $TEMPORAL_NAMESPACE)")
 	f.StringVar(&at.KeyFile, "key-file", os.Getenv("DESCARTES_FLEET_KEY_FILE"), "`file` with the key that encrypts what the server stores (default: $DESCARTES_FLEET_KEY_FILE)")
-	root.AddCommand(newWorkerCmd(&at), newDevCmd(), newDispatchCmd(&at), newStatusCmd(&at), newLimitsCmd(&at), newServeGitCmd())
+	root.AddCommand(newWorkerCmd(&at), newDevCmd(), newSetupCmd(&at), newDispatchCmd(&at), newStatusCmd(&at), newLimitsCmd(&at), newServeGitCmd())
 	return root
 }
 
@@ -154,6 +155,30 @@ func newDispatchCmd(at *fleet.Server) *cobra.Command {
 				}
 			}
 			return d.Serve(context.WithoutCancel(cmd.Context()), os.Stdin)
+		},
+	}
+}
+
+func newSetupCmd(at *fleet.Server) *cobra.Command {
+	return &cobra.Command{
+		Use:   "setup",
+		Short: "Prepare a server: search attributes for tag, task, wave and loop",
+		Long: `setup adds to the server's namespace the search attributes DescartesTag,
+DescartesTask, DescartesWave and DescartesLoop, by which Temporal's own page finds
+the attempts of a tag. Once is enough, twice does no harm, and a fleet works
+without them, too. dev adds them by itself.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			added, err := at.Setup(cmd.Context())
+			if err != nil {
+				return err
+			}
+			text := "the server has all search attributes already"
+			if len(added) > 0 {
+				text = "added: " + strings.Join(added, ", ")
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
+			return err
 		},
 	}
 }
@@ -257,6 +282,9 @@ trying things: it has no authentication. What it stores stays in --dir.`,
 				"--db-filename", filepath.Join(dir, "temporal.db"), "--log-level", "error"}
 			for _, setting := range serverSettings() {
 				argv = append(argv, "--dynamic-config-value", setting)
+			}
+			for _, one := range fleet.SearchAttributes() {
+				argv = append(argv, "--search-attribute", one)
 			}
 			code, err := proc.Interactive(context.WithoutCancel(cmd.Context()), argv, ".")
 			if err == nil && code != 0 && cmd.Context().Err() == nil {
