@@ -76,7 +76,7 @@ func TestPulse(t *testing.T) {
 					}
 				}
 				p.wg.Wait()
-				if at["lost"].Truncate(beatEvery) != c.lost.Truncate(beatEvery) || at["cancelled"] != c.cancelled {
+				if at["lost"].Truncate(2*time.Second) != c.lost.Truncate(2*time.Second) || at["cancelled"] != c.cancelled {
 					t.Errorf("got %v, want lost after %v, cancelled after %v", at, c.lost, c.cancelled)
 				}
 			})
