@@ -61,7 +61,8 @@ func (d *Dispatcher) Serve(ctx context.Context, in io.Reader) error {
 	defer stop()
 	over, err := d.claim(ctx, *first.Hello, stop)
 	if err != nil {
-		return d.say.Say(wire.Line{Error: err.Error()})
+		_, taken := errors.AsType[*TakenError](err)
+		return d.say.Say(wire.Line{Error: err.Error(), Taken: taken})
 	}
 	defer over()
 	if err := d.say.Say(wire.Line{Ready: true}); err != nil {
@@ -109,8 +110,7 @@ func (d *Dispatcher) Serve(ctx context.Context, in io.Reader) error {
 
 // claim makes this the only run of its tag. Of a run that was killed and is resumed it takes over. Where the claim is lost, the run ends.
 func (d *Dispatcher) claim(ctx context.Context, h wire.Hello, lost func()) (over func(), err error) {
-	sum := sha256.Sum256([]byte(h.Remote + "\n" + h.Tag))
-	id := "run/" + h.Tag + "/" + hex.EncodeToString(sum[:8])
+	id := claimID(h.Remote, h.Tag)
 	if err := d.own(ctx, id, h); err != nil {
 		return nil, err
 	}
@@ -165,18 +165,25 @@ func (d *Dispatcher) own(ctx context.Context, id string, h wire.Hello) error {
 	if err != nil {
 		return err
 	}
+	who, err := d.who(ctx, id, h.Tag)
+	if err == nil && who.Loop != h.Loop {
+		err = &TakenError{who}
+	}
+	return err
+}
+
+func claimID(remote, tag string) string {
+	sum := sha256.Sum256([]byte(remote + "\n" + tag))
+	return "run/" + tag + "/" + hex.EncodeToString(sum[:8])
+}
+
+// who has a claim.
+func (d *Dispatcher) who(ctx context.Context, id, tag string) (who wire.Hello, err error) {
 	said, err := d.Client.QueryWorkflow(ctx, id, "", whoQuery)
 	if err != nil {
-		return fmt.Errorf("ask who runs %s: %w", h.Tag, err)
+		return who, fmt.Errorf("ask who runs %s: %w", tag, err)
 	}
-	var who wire.Hello
-	if err := said.Get(&who); err != nil {
-		return err
-	}
-	if who.Loop != h.Loop {
-		return fmt.Errorf("%s runs %s already (loop %s); if that run was killed, resume it there, or wait %v", who.Host, h.Tag, wire.LoopName(who.Loop), aliveFor)
-	}
-	return nil
+	return who, said.Get(&who)
 }
 
 // attempt has one attempt made. The end of asked cancels it; the end of ctx only stops looking.

@@ -234,6 +234,28 @@ func (r *Repo) Notes() []string {
 	return slices.Clone(r.notes)
 }
 
+// Checkout is what CheckOut puts into a repository that has no files yet.
+type Checkout struct {
+	Remote, Branch, Commit string // URL of the remote, which is called origin; the branch is to take more commits
+	Name, Email            string // of their author; "" is whoever git says
+}
+
+// CheckOut checks a commit out on a branch that belongs to a remote. Who does not know the repository's new settings has to open it again.
+func (r *Repo) CheckOut(ctx context.Context, c Checkout) error {
+	ref := "refs/heads/" + c.Branch
+	for _, args := range [][]string{{"config", "remote.origin.url", c.Remote}, {"config", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*"},
+		{"config", "branch." + c.Branch + ".remote", "origin"}, {"config", "branch." + c.Branch + ".merge", ref}, {"config", "user.name", c.Name}, {"config", "user.email", c.Email},
+		{"update-ref", ref, c.Commit}, {"symbolic-ref", "HEAD", ref}, {"read-tree", "-u", "--reset", ref}} {
+		if args[0] == "config" && args[2] == "" {
+			continue
+		}
+		if _, err := r.cli.run(ctx, gitCall{args: args}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Head says where HEAD is.
 func (r *Repo) Head(ctx context.Context) (Head, error) {
 	branch, hash, err := r.refs.head()

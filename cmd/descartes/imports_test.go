@@ -63,10 +63,10 @@ func arrows() map[string][]string {
 		"loop":                {"verify/guard", "internal/receipt", "agent/quota", "verify/results", "loop/gate", "loop/grant", "loop/lab", "agent/render", "loop/attempt", "loop/workspace", "internal/oneline", "loop/journal", "internal/config", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/crash", "internal/redact", "internal/plainfile"},
 		"cmd/descartes":       {"internal/oscall", "loop/breakdown", "fleet/wire", "internal/complete", "loop/lab", "internal/receipt", "loop/grant", "internal/notify", "agent/quota", "internal/tui", "internal/web", "loop/attempt", "loop/workspace", "agent/process", "agent/render", "agent/stream", "internal/report", "internal/terminal", "internal/config", "loop", "loop/gate", "loop/journal", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/acp", "internal/oneline", "internal/redact", "internal/plainfile", "internal/proc", "internal/sandbox", "internal/supervise", "verify/mutants"},
 		"loop/mode":           {"internal/lazyregexp", "internal/oneline", "loop", "loop/gate", "loop/journal", "internal/markdown", "internal/plainfile", "internal/redact"},
-		"fleet/wire":          {"agent", "gitops", "internal/atomicfile", "internal/config", "internal/oscall", "internal/proc", "internal/redact", "internal/sandbox", "internal/supervise", "loop", "loop/attempt", "loop/lab", "loop/workspace", "verify"}, // both ends of a fleet
+		"fleet/wire":          {"agent", "agent/process", "gitops", "internal/atomicfile", "internal/config", "internal/oscall", "internal/plainfile", "internal/proc", "internal/redact", "internal/sandbox", "internal/supervise", "loop", "loop/attempt", "loop/lab", "loop/workspace", "verify"}, // both ends of a fleet
 		"fleet":               {"fleet/wire", "internal/oscall", "internal/proc", "internal/terminal"},
 		"fleet/gitserver":     {"internal/proc"},
-		"cmd/descartes-fleet": {"fleet", "fleet/gitserver", "internal/config", "internal/proc"},
+		"cmd/descartes-fleet": {"fleet", "fleet/gitserver", "fleet/wire", "internal/config", "internal/proc"},
 	}
 }
 

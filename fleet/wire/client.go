@@ -93,7 +93,10 @@ func (c *Client) Start(ctx context.Context, o ClientOptions) (err error) {
 	}()
 	select {
 	case l := <-first:
-		if err = errors.New(l.Error); l.Ready {
+		if err = errors.New(l.Error); l.Taken {
+			err = &InputError{Message: l.Error}
+		}
+		if l.Ready {
 			err = c.open(ctx)
 		}
 		if err != nil {

@@ -454,10 +454,10 @@ func (s *server) soFar(log string) (gitops.Tree, error) {
 // logins are those in URLs, which git prints as its settings have them.
 var logins = regexp.MustCompile(`://[^/@\s]+@`)
 
-// Main is the whole program that makes one attempt. An error is the machine's, not the attempt's: another one may fare better. The server
+// Main is the whole program that serves one line of work. An error is the machine's, not the work's: another one may fare better. The server
 // stores it, without the secrets of this machine.
-func Main(ctx context.Context, in io.Reader, out, errs io.Writer) int {
-	if err := Serve(ctx, in, out); err != nil {
+func Main(ctx context.Context, serve func(context.Context, io.Reader, io.Writer) error, in io.Reader, out, errs io.Writer) int {
+	if err := serve(ctx, in, out); err != nil {
 		fmt.Fprintf(errs, "error: %s\n", unsecret(err.Error()))
 		if loop.DiskFull(err) {
 			return NoRoom

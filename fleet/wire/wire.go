@@ -108,7 +108,9 @@ type Line struct {
 	Done  *Kept  `json:"done,omitempty"`  // its result
 	Lost  string `json:"lost,omitempty"`  // why it had no result
 	Note  string `json:"note,omitempty"`  // a person should know
+	Over  *Over  `json:"over,omitempty"`  // what a submitted run came to
 	Error string `json:"error,omitempty"` // why the run ends
+	Taken bool   `json:"taken,omitempty"` // of Error: somebody else runs the tag
 }
 
 // Hello says which run asks: there is one for each tag of a repository.

@@ -113,7 +113,7 @@ func TestNoSecretInErrors(t *testing.T) {
 		go func() { _, _ = keep.Write(append(work, '\n')) }()
 		var out, errs bytes.Buffer
 		ctx, stop := context.WithTimeout(t.Context(), 2*time.Second) // a remote that does not answer is waited for
-		code := Main(ctx, in, &out, &errs)
+		code := Main(ctx, Serve, in, &out, &errs)
 		stop()
 		keep.Close()
 		if said := out.String() + errs.String(); code != 1 || !strings.Contains(said, "fetch the order") || strings.Contains(said, "hunter2") || strings.Contains(said, "sk-0123") {
