@@ -119,8 +119,9 @@ func TestSecrets(t *testing.T) {
 			}
 			w.git(w.project, "add", "-A")
 			w.git(w.project, "commit", "-qm", "list")
-			// A worker cannot reach the remote, and git says so with the URL that its settings make of it.
-			t.Setenv("GIT_CONFIG_GLOBAL", write("gitconfig", "[url \"http://me:"+login+"@127.0.0.1:1/"+strings.Repeat("long/", 100)+"\"]\n\tinsteadOf = "+w.url+"\n"))
+			// A worker looks for the remote elsewhere, where none is, and git says so with the URL that its settings make of it.
+			host := strings.TrimSuffix(with, "tally.git")
+			t.Setenv("GIT_CONFIG_GLOBAL", write("gitconfig", "[url \""+host+strings.Repeat("long/", 100)+"\"]\n\tinsteadOf = "+w.url+"\n"))
 			w.workers = append(w.workers, nil)
 			w.work(0, 1)
 			if err := os.Unsetenv("GIT_CONFIG_GLOBAL"); err != nil {
