@@ -3,6 +3,7 @@
 package fleet
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -17,7 +18,7 @@ import (
 )
 
 var (
-	many   = flag.Bool("many", false, "1,000 and 10,000 attempts instead of 100 and 500")
+	many   = flag.Bool("many", false, "1,000 and 10,000 attempts instead of 20 and 60")
 	budget = 9 * time.Millisecond // of one attempt: 90 s for 10,000
 	growth = 1.2                  // of its time, from the first number to ten times as many
 )
@@ -48,6 +49,8 @@ func (w *town) overhead(loop string, n int) time.Duration {
 	if l, err := lines.Next(); err != nil || !l.Ready {
 		w.t.Fatalf("%+v, %v", l, err)
 	}
+	limit := time.AfterFunc(3*time.Minute+time.Duration(n)*20*time.Millisecond, func() { said.CloseWithError(errors.New("it takes too long")) })
+	defer limit.Stop()
 	began := time.Now()
 	go func() {
 		for i := 1; i <= n; i++ {
@@ -57,7 +60,7 @@ func (w *town) overhead(loop string, n int) time.Duration {
 	for done := 0; done < n; {
 		l, err := lines.Next()
 		if err != nil || l.Lost != "" || l.Error != "" {
-			w.t.Fatalf("%+v, %v", l, err)
+			w.t.Fatalf("after %d of %d: %+v, %v", done, n, l, err)
 		}
 		if l.Done != nil {
 			done++
@@ -74,7 +77,7 @@ func (w *town) overhead(loop string, n int) time.Duration {
 // TestScale: what carries an attempt costs little, and not more where there are many. Without -many it is a short one, which shows that it works
 // and prints what it measured.
 func TestScale(t *testing.T) {
-	few, lot := 100, 500
+	few, lot := 20, 60
 	if *many {
 		few, lot = 1000, 10000
 	}

@@ -46,6 +46,9 @@ type Limits struct {
 	Inside []string // of Wrap: arguments put before the program
 	Bare   bool     // of Wrap: it becomes the program and reports nothing itself, like macOS's sandbox-exec
 
+	// Tree is what the program sees at Place, "" where that is what everybody sees there. A program named by its place in it is searched in it.
+	Tree, Place string
+
 	Memory int64 // bytes of all processes together; 0 is no limit
 	Procs  int   // processes, each thread counted, at the same time; 0 is no limit
 }

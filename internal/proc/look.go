@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"descartes/agent/process"
 )
 
 // ErrNoProgram is what Look returns, wrapped, for a program that is nowhere.
@@ -42,6 +44,18 @@ func Look(program, dir string, env []string) (string, error) {
 		return "", fmt.Errorf("%s: %w", program, found)
 	}
 	return "", fmt.Errorf("%s: %w on PATH", program, ErrNoProgram)
+}
+
+// lookInside is Look for a command that sees another tree at its directory.
+func lookInside(c *process.Command, env []string) (string, error) {
+	below, err := filepath.Rel(c.Limits.Place, c.Dir)
+	if c.Limits.Tree == "" || err != nil || !filepath.IsLocal(below) || !isPath(c.Argv[0]) || filepath.IsAbs(c.Argv[0]) {
+		return Look(c.Argv[0], c.Dir, env)
+	}
+	if _, err := Look(c.Argv[0], filepath.Join(c.Limits.Tree, below), env); err != nil {
+		return "", err
+	}
+	return under(c.Dir, c.Argv[0]), nil
 }
 
 // isPath reports whether a program is named by its place.

@@ -286,7 +286,7 @@ func (s *server) spawn(j *job) (fault error) {
 			return fmt.Errorf("working directory: %w", err)
 		}
 	}
-	path, err := Look(c.Argv[0], c.Dir, env)
+	path, err := lookInside(&c, env)
 	if err != nil {
 		j.notStarted(err)
 		return nil

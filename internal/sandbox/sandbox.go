@@ -423,6 +423,9 @@ func (b *Box) forwarded() bool {
 // proxy, where there is one.
 func (b *Box) Limits(tmp string) process.Limits {
 	v := process.Limits{Wrap: b.Wrap(tmp), Bare: b.c.Bwrap == ""}
+	if b.c.Slot.Tree != "" && !v.Bare {
+		v.Tree, v.Place = b.c.Slot.Tree, b.c.Top
+	}
 	switch {
 	case v.Wrap == nil || !b.forwarded():
 	case v.Bare:
