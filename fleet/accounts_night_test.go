@@ -75,16 +75,16 @@ func (w *town) usedUp(machine int, until time.Time) {
 	}
 }
 
-// until waits for a state of the fleet.
-func (w *town) until(what string, is func(s *Status) bool) {
+// shows waits for a state of the fleet.
+func (w *town) shows(what string, is func(s *Status) bool) {
 	w.t.Helper()
 	var last string
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
 		p := w.start(w.dir, "descartes-fleet", "status", "--json")
 		<-p.over
 		last = p.out.String()
 		var s Status
-		if err := json.Unmarshal(p.out.Bytes(), &s); err == nil && is(&s) {
+		if err := json.Unmarshal([]byte(last), &s); err == nil && is(&s) {
 			return
 		}
 	}
@@ -95,7 +95,7 @@ func (w *town) until(what string, is func(s *Status) bool) {
 // account has quota left, the run waits until one has.
 func TestAccounts(t *testing.T) {
 	const n = 6
-	w := newTown(t, n, 0, 0)
+	w := newTown(t, plan{tasks: n, width: 1})
 	w.paced(n)
 	w.usedUp(0, time.Now().Add(time.Hour))
 	w.join(0)
@@ -103,7 +103,7 @@ func TestAccounts(t *testing.T) {
 		return w.start(w.project, "descartes", "loop", "start", "--scud-tag", "tally", "--backend", "fake", "--verify", "test -d out", "--fleet", "-j", "6", "--plain")
 	}
 	p := start()
-	w.until("a limit, and a label that nobody has", func(s *Status) bool {
+	w.shows("a limit, and a label that nobody has", func(s *Status) bool {
 		waits := map[string]int{}
 		for _, u := range s.Attempts {
 			if u.Waits != nil {
@@ -119,33 +119,33 @@ func TestAccounts(t *testing.T) {
 	}
 	w.join(1, "--labels", "gpu,go")
 	<-p.over
-	w.whole(n, p)
+	w.whole(p, "tally", 1, n)
 	b, err := os.ReadFile(w.agents)
 	if err != nil || strings.Count(string(b), "machine0") != before || strings.Count(string(b), "machine1") != n {
 		t.Errorf("agents ran: %s, %v", b, err)
 	}
-	w.until("two workers", func(s *Status) bool { return len(s.Workers) == 2 && s.Workers[0].Slots == 2 && len(s.Attempts) == 0 })
+	w.shows("two workers", func(s *Status) bool { return len(s.Workers) == 2 && s.Workers[0].Slots == 2 && len(s.Attempts) == 0 })
 	cleared := w.start(w.dir, "descartes-fleet", "limits", "clear", "account0")
 	if <-cleared.over; !cleared.cmd.ProcessState.Success() {
 		t.Errorf("clear: %s", cleared.out)
 	}
-	w.until("an account that was cleared", func(s *Status) bool { return len(s.Accounts) == 0 })
+	w.shows("an account that was cleared", func(s *Status) bool { return len(s.Accounts) == 0 })
 }
 
 // TestNoAccount: where the quota of all accounts is used up, the run waits, and goes on by itself.
 func TestNoAccount(t *testing.T) {
 	const n = 4
-	w := newTown(t, n, 0, 0)
+	w := newTown(t, plan{tasks: n, width: 1})
 	w.paced(n)
 	reset := time.Now().Add(25 * time.Second)
 	w.usedUp(0, reset)
 	w.usedUp(1, reset)
 	w.join(0)
 	w.join(1, "--labels", "gpu")
-	w.until("two workers", func(s *Status) bool { return len(s.Workers) == 2 })
+	w.shows("two workers", func(s *Status) bool { return len(s.Workers) == 2 })
 	p := w.start(w.project, "descartes", "loop", "start", "--scud-tag", "tally", "--backend", "fake", "--verify", "test -d out", "--fleet", "-j", "6", "--plain")
 	<-p.over
-	w.whole(n, p)
+	w.whole(p, "tally", 1, n)
 	if time.Now().Before(reset) || !strings.Contains(p.out.String(), "waits for quota: account account") {
 		t.Errorf("it did not wait:\n%s", p.out)
 	}

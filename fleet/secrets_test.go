@@ -103,7 +103,7 @@ func TestSecrets(t *testing.T) {
 				key = write("key", strings.Repeat("0f", 32))
 				t.Setenv("DESCARTES_FLEET_KEY_FILE", key)
 			}
-			w := newTown(t, 1, 0, 0)
+			w := newTown(t, plan{tasks: 1, width: 1, slots: 1})
 			with := strings.Replace(w.url, "://", "://me:"+login+"@", 1)
 			w.git(w.project, "remote", "set-url", "origin", with)
 			tag, id, title := strings.Repeat("t", 100), strings.Repeat("9", 100), "Wordsmith "+strings.Repeat("ü", 3000)
@@ -123,7 +123,7 @@ func TestSecrets(t *testing.T) {
 			host := strings.TrimSuffix(with, "tally.git")
 			t.Setenv("GIT_CONFIG_GLOBAL", write("gitconfig", "[url \""+host+strings.Repeat("long/", 100)+"\"]\n\tinsteadOf = "+w.url+"\n"))
 			w.workers = append(w.workers, nil)
-			w.work(0, 1)
+			w.work(0)
 			if err := os.Unsetenv("GIT_CONFIG_GLOBAL"); err != nil {
 				t.Fatal(err)
 			}
@@ -132,7 +132,7 @@ func TestSecrets(t *testing.T) {
 			var all []byte
 			until := func(what string, there func() bool) {
 				t.Helper()
-				for deadline := time.Now().Add(2 * time.Minute); !there(); time.Sleep(100 * time.Millisecond) {
+				for deadline := time.Now().Add(4 * time.Minute); !there(); time.Sleep(100 * time.Millisecond) {
 					select {
 					case <-p.over:
 						if what != "the run's end" {
@@ -151,7 +151,8 @@ func TestSecrets(t *testing.T) {
 				return bytes.Contains(b, []byte("could not make the attempt")) || bytes.Contains(b, []byte("Encoded failure"))
 			})
 			w.workers = append(w.workers, nil)
-			w.work(1, 2)
+			w.slots = 2
+			w.work(1)
 			until("the run's end", func() bool {
 				b, _ := w.stored(key)
 				all = append(all, b...)
