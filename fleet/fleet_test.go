@@ -210,7 +210,8 @@ func TestSealed(t *testing.T) {
 func TestAccepts(t *testing.T) {
 	w := Worker{Repos: []string{"https://host/team/*", "git@host:one.git", "/srv/git/?.git"}}
 	for url, want := range map[string]bool{"https://host/team/a.git": true, "https://host/team/b/c.git": true, "https://host/teams/a.git": false, "https://host.evil/team/a.git": false,
-		"git@host:one.git": true, "git@host:two.git": false, "/srv/git/a.git": true, "/srv/git/ab.git": false, "": false} {
+		"git@host:one.git": true, "git@host:two.git": false, "/srv/git/a.git": true, "/srv/git/ab.git": false, "": false,
+		"https://host/team/../secret.git": false, "https://host/team/%2E%2e/secret.git": false, "https://host/team/..": false, "https://host/team/a..b.git": true} {
 		if got := w.accepts(url); got != want {
 			t.Errorf("%q: got %v, want %v", url, got, want)
 		}

@@ -356,8 +356,11 @@ func words(err error) string {
 
 func short(id string) string { return id[:min(len(id), 8)] }
 
-// accepts reports whether the worker works for a repository.
+// accepts reports whether the worker works for a repository. A URL with a way up in its path may lead out of what a pattern allows.
 func (w *Worker) accepts(url string) bool {
+	if slices.Contains(strings.FieldsFunc(url, func(r rune) bool { return r == '/' || r == '\\' || r == ':' }), "..") || strings.Contains(strings.ToLower(url), "%2e") {
+		return false
+	}
 	return slices.ContainsFunc(w.Repos, func(pattern string) bool {
 		if prefix, all := strings.CutSuffix(pattern, "*"); all && strings.HasPrefix(url, prefix) {
 			return true

@@ -22,7 +22,7 @@ type reach struct {
 // How long a remote that does not answer is waited for, and how long it is left alone in between.
 const (
 	reachFor  = time.Hour
-	fetchFor  = 5 * time.Minute // by a worker that has nothing to lose: another one may reach it
+	fetchFor  = time.Minute // by a worker that has nothing to lose: another one may reach it
 	mostReach = 30 * time.Second
 )
 

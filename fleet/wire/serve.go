@@ -170,12 +170,18 @@ func (s *server) read() error {
 	if err != nil {
 		return err
 	}
+	s.order, err = readOrder(b)
+	return err
+}
+
+// readOrder reads an order. A setting that is not known here would not hold here: no worker makes an attempt without it.
+func readOrder(b []byte) (o Order, err error) {
 	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields() // a setting that is not known here would not hold here
-	if err := d.Decode(&s.order); err != nil || s.order.Version != version {
-		return errors.Join(errors.New("another version of descartes gave the order: all machines of a fleet need the same one"), err)
+	d.DisallowUnknownFields()
+	if err = d.Decode(&o); err != nil || o.Version != version {
+		return o, errors.Join(errors.New("another version of descartes gave the order: all machines of a fleet need the same one"), err)
 	}
-	return nil
+	return o, nil
 }
 
 // serve makes the attempt in a slot, and sends what came of it.

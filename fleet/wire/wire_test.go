@@ -46,6 +46,25 @@ func TestNameLoop(t *testing.T) {
 	}
 }
 
+// TestReadOrder: a worker of another version makes no attempt with settings that it does not know.
+func TestReadOrder(t *testing.T) {
+	good, err := json.Marshal(Order{Version: version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{
+		string(good): true,
+		strings.Replace(string(good), "{", `{"later":1,`, 1):                   false,
+		strings.Replace(string(good), `"config":{`, `"config":{"later":1,`, 1): false,
+		strings.Replace(string(good), `"version":1`, `"version":2`, 1):         false,
+		string(good[:len(good)/2]):                                             false, "": false,
+	} {
+		if _, err := readOrder([]byte(text)); (err == nil) != want || !want && !strings.Contains(err.Error(), "another version of descartes") {
+			t.Errorf("%.40s: %v", text, err)
+		}
+	}
+}
+
 // TestLines: what one program writes another one reads; what is no line of ours is refused, and so is one without end.
 func TestLines(t *testing.T) {
 	var b bytes.Buffer
