@@ -393,7 +393,7 @@ func (o *objectStore) find(id plumbing.Hash) (plumbing.EncodedObject, error) {
 const gcPatience = 10 * time.Minute
 
 // AwaitGC waits while git gc runs in the repository: with --prune=now it also deletes what was stored after it looked
-// for refs. Snapshot and CommitWave wait by themselves before they store anything.
+// for refs. Snapshot, Keep and CommitWave wait by themselves before they store anything.
 func (r *Repo) AwaitGC(ctx context.Context) {
 	for deadline := time.Now().Add(gcPatience); collecting(r.l.commonDir) && time.Now().Before(deadline); {
 		select {

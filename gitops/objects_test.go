@@ -275,12 +275,18 @@ func TestAwaitGC(t *testing.T) {
 		write(other)
 		snap(t, r) // waits for none of them
 	}
+	tree := snap(t, r)
 	write(fmt.Sprint(gc.Process.Pid, " ", host))
 	ctx, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer stop()
 	r.AwaitGC(ctx)
 	if ctx.Err() == nil {
 		t.Error("did not wait")
+	}
+	ctx, stop = context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer stop()
+	if _, err := r.Keep(ctx, "refs/descartes/kept", tree, nil, "kept"); err == nil {
+		t.Error("a commit is kept while git gc may delete it")
 	}
 	ended := make(chan error)
 	go func() { _, err := r.Snapshot(t.Context()); ended <- err }()

@@ -298,8 +298,13 @@ func (r *Repo) pointHead(ctx context.Context, ref, message string) error {
 	return err
 }
 
-// Keep makes a commit of a tree and sets a ref to it, whatever the ref was before. Both are on disk when it returns.
+// keptAgain is how often a commit is stored again that a git gc deleted before its ref was set.
+const keptAgain = 5
+
+// Keep makes a commit of a tree and sets a ref to it, whatever the ref was before. Both are on disk when it
+// returns. It waits while git gc runs.
 func (r *Repo) Keep(ctx context.Context, ref string, tree Tree, parents []string, message string) (hash string, err error) {
+	r.AwaitGC(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	hash, err = r.keep(ctx, ref, tree, parents, message, r.people.keeper(ctx), time.Now())
@@ -328,19 +333,25 @@ func (r *Repo) keep(ctx context.Context, ref string, tree Tree, parents []string
 			return "", err
 		}
 	}
-	if !r.store.has(id) {
-		return "", fmt.Errorf("the snapshot %s is gone: somebody pruned the repository", tree)
-	}
-	commit, err := r.putCommit(id, parents, message, who, who, now)
-	if err != nil {
-		return "", err
-	}
-	if err := r.store.writeOut(); err != nil {
-		return "", err
-	}
+	var commit objectID
 	subject, _, _ := strings.Cut(message, "\n")
-	if err := r.forceRef(ctx, ref, commit.String(), subject); err != nil {
-		return "", err
+	for try := range keptAgain {
+		if !r.store.has(id) {
+			return "", fmt.Errorf("the snapshot %s is gone: somebody pruned the repository", tree)
+		}
+		if commit, err = r.putCommit(id, parents, message, who, who, now); err != nil {
+			return "", err
+		}
+		if err = r.store.writeOut(); err != nil {
+			return "", err
+		}
+		if err = r.forceRef(ctx, ref, commit.String(), subject); err == nil {
+			break
+		}
+		if try == keptAgain-1 || r.store.has(commit) || ctx.Err() != nil {
+			return "", err
+		}
+		r.AwaitGC(ctx) // which has deleted the commit
 	}
 	if r.kept != nil && strings.HasPrefix(ref, privateRefs) {
 		r.kept[ref] = commit.String()
