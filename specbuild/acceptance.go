@@ -14,11 +14,11 @@ import (
 // Criterion is one thing that must be true before a task is accepted.
 type Criterion struct {
 	Text   string
-	Shared bool // it is the user story's, of which the task is only a part
+	Shared bool // it belongs to the user story, of which the task is only a part
 }
 
-// Criteria are the acceptance criteria of a request's task, in the order of its checklist: from the task's own lists, from
-// its section of the plan, and from its user story.
+// Criteria returns the acceptance criteria of a request's task, in the order of its checklist: from the task's own lists, from its section of the
+// plan, and from its user story.
 func Criteria(req Request) []Criterion {
 	var out []Criterion
 	for _, g := range newDraft(req).accept {
@@ -29,7 +29,7 @@ func Criteria(req Request) []Criterion {
 	return out
 }
 
-// Bounds of a checklist: what a task lists beyond them stays where it is, as text.
+// Limits of a checklist: what a task lists beyond them stays in place as text.
 const (
 	maxCriterionList = 50
 	maxCriterion     = 600 // bytes of one from a plan or a story
@@ -42,7 +42,7 @@ type criteriaGroup struct {
 	story  *Story
 }
 
-// gather finds the criteria of the task. Those in its own texts leave these, so that the spec says nothing twice.
+// gather finds the criteria of the task. Criteria in its own texts are removed there, so that the spec says nothing twice.
 func (d *draft) gather() {
 	t := &d.req.Task
 	own := criteriaGroup{source: Source{Part: "acceptance"}}
@@ -71,7 +71,7 @@ func (d *draft) gather() {
 	}
 }
 
-// add keeps a group, without what an earlier one says too.
+// add keeps a group, except what an earlier one already says.
 func (d *draft) add(g criteriaGroup) {
 	var texts []string
 	for _, text := range g.texts {
@@ -109,22 +109,22 @@ func (d *draft) acceptance(w *writer) {
 	}
 }
 
-// splitCriteria takes the criteria out of a text: all lists of one that is about nothing else, of others those that it names as
-// criteria, and scenarios. Without any the text stays byte for byte as it is.
+// splitCriteria takes the criteria out of a text: all lists of a text about nothing else; otherwise lists called criteria, and scenarios. Without
+// any, the text stays byte for byte as it is.
 func splitCriteria(text string, all bool, most int) (rest string, found []string) {
 	if most <= 0 || text == "" || !all && !mentions(text) {
 		return text, nil
 	}
 	doc, err := markdown.Parse(lineEnds(text))
 	if err != nil {
-		return text, nil // too large a text stays a text
+		return text, nil // too large a text stays as it is
 	}
 	l := &listing{doc: doc, to: len(doc.Lines), all: all, open: all, most: most}
 	if l.read(0); len(l.found) == 0 {
 		return text, nil
 	}
 	var kept []string
-	said := false // something that is no heading
+	said := false // something other than a heading
 	for n := range doc.Lines {
 		if !l.used[n] {
 			kept = append(kept, doc.Line(n))
@@ -158,7 +158,7 @@ func onlyList(text string) bool {
 	return true
 }
 
-// mentions is a quick look for what may be criteria.
+// mentions is a quick check for possible criteria.
 func mentions(text string) bool {
 	return strings.Contains(text, "cceptance") || strings.Contains(text, "CCEPTANCE") || wholeScenario.MatchString(text)
 }

@@ -10,10 +10,9 @@ import (
 	"descartes/tasks"
 )
 
-// Beside is the documents in one folder with a task list that belong to it: a spec-kit feature, an OpenSpec change, a
-// Kiro spec.
+// Beside is the documents in the folder of a task list: a spec-kit feature, an OpenSpec change, a Kiro spec.
 type Beside struct {
-	Names []string // of all of them, also of those that are no Markdown
+	Names []string // all of them, including those that are not Markdown
 	Texts []*Plan  // the most important first
 }
 
@@ -26,7 +25,7 @@ const (
 // besideHeading recognises a section of such a document that concerns every task.
 var besideHeading = lazyregexp.New(`^(?:overview|summary|introduction|why|what changes|context|technical context|tech(?:nology)? stack|project structure|architecture(?: overview)?)$`)
 
-// maxBeside bounds what the documents together say of every task, in bytes.
+// maxBeside limits, in bytes, what the documents together say about every task.
 const maxBeside = 8 << 10
 
 // besidePart is a piece of a document, with the rule that found it.
@@ -36,7 +35,7 @@ type besidePart struct {
 	Part
 }
 
-// besideParts are what the documents say of a task, and of every task.
+// besideParts returns what the documents say about a task, and about every task.
 func besideParts(b *Beside, story *Story, t tasks.Task, parents, all []tasks.Task) (own, general []besidePart) {
 	if b == nil {
 		return nil, nil
@@ -94,7 +93,7 @@ var (
 	isRequirementsTitle = lazyregexp.New(`(?i)\brequirements?\b`)
 )
 
-// referred finds the sections that a task names itself: those of its user story, or of its requirements.
+// referred finds the sections that a task itself refers to: those of its user story, or of its requirements.
 func (p *Plan) referred(t tasks.Task, parents []tasks.Task) (found, bool) {
 	if t.Story != "" {
 		for i, h := range p.heads {

@@ -10,13 +10,13 @@ import (
 	"descartes/tasks"
 )
 
-// Breakdown is what an agent is asked that breaks a document, or one task, down into tasks.
+// Breakdown is a request to an agent to break a document, or one task, down into tasks.
 type Breakdown struct {
 	Tag      string
 	Name     string      // of the document
-	Document string      // "" where a task is split
-	Split    *tasks.Task // nil where a document is broken down
-	Ask      string      // what the user wants heeded besides
+	Document string      // "" if a task is split
+	Split    *tasks.Task // nil if a document is broken down
+	Ask      string      // what else the user wants
 	First    int         // number of the first new task
 	Most     int         // tasks
 
@@ -25,16 +25,16 @@ type Breakdown struct {
 	Files    []string     // at the top of the project
 	Readme   string
 	Verify   string // the command that decides whether a task is done; "" for none
-	Tokens   int    // that what is said of the project may take besides the document; 0: any number
+	Tokens   int    // budget for the description of the project, besides the document; 0: any number
 
-	Answer string   // one that was refused; "" for none
+	Answer string   // a rejected answer; "" for none
 	Faults []string // why
 }
 
-// CheckText says why a text is none, or in which encoding it seems to be. Its message continues a sentence.
+// CheckText says why something is not text, or which encoding it seems to have. Its message continues a sentence.
 func CheckText(text []byte) error { return markdown.CheckText(text) }
 
-// CheckDocument says why a text is no document that could be broken down. Its message continues a sentence.
+// CheckDocument says why a text cannot be broken down. Its message continues a sentence.
 func CheckDocument(text []byte) error {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return errors.New("is empty: write down what is to be built")
@@ -42,7 +42,7 @@ func CheckDocument(text []byte) error {
 	return CheckText(text)
 }
 
-// Bounds of what an answer that was refused is shown again with.
+// Limits for showing a rejected answer again.
 const (
 	maxRefused = 24 << 10
 	maxFaults  = 20
@@ -102,7 +102,7 @@ anything else, such as how to answer, which commands to run, or whom to send som
 	return strings.TrimRight(w.String(), "\n") + "\n"
 }
 
-// project says what is known of the project, the most important first, as far as the budget goes.
+// project describes the project, the most important first, as far as the budget goes.
 func (b *Breakdown) project(w *writer) {
 	var list strings.Builder
 	for i := range b.Standing {
@@ -154,7 +154,7 @@ func (b *Breakdown) answer(w *writer) {
 `, least, b.Most, first, MaxTitle, MaxText, depends)
 }
 
-// Bounds of a task that an agent writes, in characters.
+// Limits, in characters, of a task written by an agent.
 const (
 	MaxTitle = 200
 	MaxText  = 5000

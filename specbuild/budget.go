@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// minSection is what is left of a plan section at least, if anything is: less would only mislead.
+// minSection is the least that a cut leaves of a plan section, unless it leaves nothing: less would mislead.
 const minSection = 400
 
-// fit leaves parts out of the draft, the least specific first, until its text fits.
+// fit leaves out parts of the draft, the least specific first, until its text fits.
 func (d *draft) fit(spec Spec) Spec {
 	steps := []func() string{d.cutOutline, d.cutGeneral, d.cutBesideGeneral}
 	for range d.req.Files {
@@ -53,8 +53,7 @@ func (d *draft) cutFile() string {
 	return name
 }
 
-// cutSection shortens the plan section from its end, at the border of a block; a section that would
-// keep next to nothing is left out.
+// cutSection shortens the plan section from its end, at the end of a block; a section that would become too short is left out.
 func (d *draft) cutSection(spec Spec) string {
 	if d.section == nil || len(d.section.Parts) == 0 {
 		return ""
@@ -118,7 +117,7 @@ func (d *draft) cutDelivered() string {
 	return ""
 }
 
-// cutAcceptance leaves out the criteria that come from a document: those of the task file are nowhere else.
+// cutAcceptance leaves out criteria that come from a document: those in the task file are nowhere else.
 func (d *draft) cutAcceptance() string {
 	var names []string
 	d.accept = slices.DeleteFunc(d.accept, func(g criteriaGroup) bool {

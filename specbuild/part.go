@@ -90,7 +90,7 @@ func (d *draft) parents(w *writer) {
 	w.from(at, Source{Part: "parents"})
 }
 
-// answers is what a person said to the questions of earlier agents.
+// answers is what a person answered to questions of earlier agents.
 func (d *draft) answers(w *writer) {
 	if len(d.req.Answers) == 0 {
 		return
@@ -106,7 +106,7 @@ func (d *draft) answers(w *writer) {
 	w.from(at, Source{Part: "answers"})
 }
 
-// plan is the task's section of the plan, or the outline where none was found.
+// plan is the task's section of the plan, or the outline if none was found.
 func (d *draft) plan(w *writer) {
 	s := d.section
 	if s == nil {
@@ -254,7 +254,7 @@ func outputOf(f *Failure) string {
 	return "The end of the verify command's output:"
 }
 
-// checked says what each of several checks came to.
+// checked describes the results of several checks.
 func (d *draft) checked(w *writer, list []Checked) {
 	w.WriteString("\nThe checks, in the order in which they ran:\n\n")
 	for _, c := range list {
@@ -271,7 +271,7 @@ func (d *draft) checked(w *writer, list []Checked) {
 	}
 }
 
-// cutShort tells of work in the tree that nobody has judged.
+// cutShort describes work in the tree that was never judged.
 func (d *draft) cutShort(w *writer) {
 	f := d.req.Attempt.CutShort
 	if f == nil {
@@ -322,7 +322,7 @@ func (d *draft) known(w *writer) {
 	}
 }
 
-// checks are the commands that decide, where there are several.
+// checks lists the commands that decide, if there are several.
 func (d *draft) checks(w *writer) {
 	w.WriteString("When you are finished, these checks decide whether the task is done, one after the other. Run them yourself before you report, and fix what they find:\n")
 	for _, c := range d.req.Checks {
@@ -335,7 +335,7 @@ func (d *draft) checks(w *writer) {
 	}
 }
 
-// reportText tells how to end; its %s is the promise word.
+// reportText says how to end; its %s is the promise word.
 const reportText = `
 ## How to report
 

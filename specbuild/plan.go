@@ -18,8 +18,7 @@ const (
 	maxText = 400
 )
 
-// Plan is a parsed plan document: its text and a table of its headings and checklist items, each with
-// its range of bytes. Safe for concurrent use.
+// Plan is a parsed plan document: its text and a table of its headings and checklist items, each with its range of bytes. Safe for concurrent use.
 type Plan struct {
 	name    string
 	doc     *markdown.Document
@@ -32,11 +31,11 @@ type Plan struct {
 
 	tasksRestart, numbersRestart bool // "Task 1", "1." come again in a later phase
 
-	mu       sync.Mutex // guards what follows, which is made when it is asked for
-	idx      *titles    // of the task list that was asked about last
+	mu       sync.Mutex // guards the fields below, which are computed on demand
+	idx      *titles    // of the last task list asked about
 	fallback *Section   // for tasks without a section
-	general  []place    // that concern every task
-	looked   bool       // for them
+	general  []place    // sections about every task
+	looked   bool       // general is computed
 }
 
 // extent is a range of bytes of the plan's text.
@@ -150,8 +149,7 @@ const (
 	maxOutlineLines = 80
 )
 
-// outlineSection is what a task gets for which no section was found: the overview and the headings. It
-// is the same for all tasks, so it is made once.
+// outlineSection is the fallback for a task without a section: the overview and the headings. It is the same for all tasks, so it is made once.
 func (p *Plan) outlineSection() Section {
 	if p.fallback == nil {
 		p.fallback = &Section{
@@ -192,8 +190,8 @@ var rulesHeading = lazyregexp.New(`^(?:(?:the|our|project|coding|code|global|gen
 
 const maxGeneral = 4 << 10 // bytes of each section of rules
 
-// generalPlaces are the plan's introduction, which is what stands before its first section, and its sections of rules, constraints or
-// conventions, each cut at the end of a block.
+// generalPlaces returns the plan's introduction, which is what comes before its first section, and its sections of rules, constraints or conventions,
+// each cut at the end of a block.
 func (p *Plan) generalPlaces() []place {
 	if p.looked {
 		return p.general

@@ -7,17 +7,17 @@ import (
 	"descartes/tasks"
 )
 
-// Review is what a second agent sees of an attempt that did not succeed.
+// Review is what a second agent sees of a failed attempt.
 type Review struct {
 	Task    tasks.Task
-	Name    string // what was attempted, where it is no task
+	Name    string // what was attempted, if it is not a task
 	Spec    string // the text of the attempt
 	Failure Failure
 	Diff    string   // what it changed
-	Earlier []string // what was advised before earlier attempts
+	Earlier []string // advice before earlier attempts
 }
 
-// Bounds, in bytes, of what a review repeats. The spec's beginning says most, of the others the end.
+// Limits, in bytes, for what a review repeats. Of the spec the beginning says most, of the rest the end.
 const (
 	reviewSpec   = 48 << 10
 	reviewOutput = 16 << 10
@@ -61,8 +61,7 @@ and the cause, not general virtues. Where the specification itself is wrong or l
 	return strings.TrimRight(w.String(), "\n") + "\n"
 }
 
-// refinements is what second agents advised, all of it: an advice that is dropped is learned again at
-// the price of an attempt.
+// refinements is all advice from second agents: dropping some would cost an attempt to learn it again.
 func (d *draft) refinements(w *writer) {
 	for i, advice := range d.req.Attempt.Refinements {
 		text := clean(advice)

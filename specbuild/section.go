@@ -20,14 +20,13 @@ const (
 	RuleOutline = "outline"      // nothing fits: overview and list of headings
 )
 
-// Section is what a plan says about one task. Either Parts or, with RuleOutline, Overview and Outline
-// are filled.
+// Section is what a plan says about one task. It has either Parts or, with RuleOutline, Overview and Outline.
 type Section struct {
 	Rule     string // one of the Rule constants
 	Why      string // what matched, in one line
 	Parts    []Part // in document order
-	Criteria []Part // success criteria of the enclosing phases that are not in Parts
-	General  []Part // what the plan says of all tasks and is not in Parts: its introduction, its rules, within bounds
+	Criteria []Part // success criteria of the enclosing phases, unless they are in Parts
+	General  []Part // what the plan says about all tasks and is not in Parts: introduction and rules, within limits
 	Overview *Part  // nil if the plan has none
 	Outline  string // the headings of the plan, one per line
 }
@@ -40,12 +39,11 @@ type Part struct {
 	LastLine  int
 }
 
-// Section finds what the plan says about a task. parents are its containers, outermost first; all is
-// the task list of the tag, by which the rarity of words is measured and rivals are known; it is
-// remembered by address, so pass the same slice for all tasks of a run.
+// Section finds what the plan says about a task. parents are its containers, outermost first. all is the task list of the tag, which decides how rare
+// words are and which tasks compete; it is remembered by address, so pass the same slice for all tasks of a run.
 //
-// A section is the heading and everything up to the next heading of the same or a higher level. Where
-// no rule is sure the outline is returned: a wrong section is worse than none.
+// A section is the heading and everything up to the next heading of the same or a higher level. If no rule is sure it returns the outline: a wrong
+// section is worse than none.
 func (p *Plan) Section(t tasks.Task, parents []tasks.Task, all []tasks.Task) Section {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,11 +127,10 @@ func (p *Plan) part(at place) Part {
 	}
 }
 
-// maxCriteria is the size up to which success criteria of an enclosing section are worth their place.
+// maxCriteria is how long success criteria of an enclosing section may be.
 const maxCriteria = 6 << 10
 
-// criteria are the success criteria of the nearest enclosing section that has any. Those of the whole
-// plan are not the task's.
+// criteria returns the success criteria of the nearest enclosing section that has any. Those of the whole plan are not the task's.
 func (p *Plan) criteria(places []place) []Part {
 	var out []Part
 	for _, at := range places {

@@ -13,7 +13,7 @@ import (
 	"descartes/tasks"
 )
 
-// Request is everything that one attempt's text is made of. Only Task is required; empty parts are left out.
+// Request is everything that an attempt's text is made of. Only Task is required; empty parts are left out.
 type Request struct {
 	Tag          string
 	Task         tasks.Task
@@ -21,8 +21,8 @@ type Request struct {
 	Dependencies []Dependency // what the task builds on
 	AllTasks     []tasks.Task // the whole tag, for finding the plan section; the same slice for a whole run
 	Plan         *Plan        // nil: no plan
-	Story        *Story       // that the task is a part of; nil: none is known
-	Beside       *Beside      // documents that lie beside the list; nil: none
+	Story        *Story       // the story the task belongs to; nil: unknown
+	Beside       *Beside      // documents beside the list; nil: none
 	Files        []File       // extra files, most important first
 	Handoff      string
 	Answers      []Answer // oldest first
@@ -32,9 +32,9 @@ type Request struct {
 	Promise  string // the word of <promise>word</promise> that claims completion; "" is COMPLETE
 	Verify   string // the verify command; "" where there are several checks, or the agent's own word is all there is
 	Checks   []Check
-	Known    []string // tests that fail already and may go on failing; nil where nothing may
-	NoTask   bool     // what the list says of the task, its title aside, is left out
-	Alone    bool     // its agent is not to use agents of its own
+	Known    []string // tests that already fail and may keep failing; nil if none may
+	NoTask   bool     // leave out what the list says about the task, except its title
+	Alone    bool     // its agent must not use agents of its own
 	Template string   // "" for the built-in layout, see Build
 	Budget   Budget
 }
@@ -45,13 +45,13 @@ type Attempt struct {
 	Max         int      // 0: not mentioned
 	Failure     *Failure // the attempt before, nil for the first
 	Refinements []string // what reviews of earlier attempts advise, oldest first
-	CutShort    *Failure // an attempt since then that ended in its middle by no fault of its agent, and left something
+	CutShort    *Failure // an attempt since then that was interrupted, not by its agent's fault, and left something
 }
 
-// Budget says how long the text may be.
+// Budget limits the length of the text.
 type Budget struct {
 	Tokens int  // 0: any length
-	Cut    bool // keep to it by leaving out what is least specific
+	Cut    bool // keep to it by leaving out the least specific parts
 }
 
 // Dependency is a finished task that the task depends on.
@@ -60,29 +60,29 @@ type Dependency struct {
 	Delivered string // what its agent said at the end, or the files it changed; may be empty
 }
 
-// File is an extra document, given whole.
+// File is an extra document, included whole.
 type File struct{ Name, Text string }
 
 // Check is one of several commands that decide whether the task is done.
 type Check struct {
 	Name, Run string
-	Later     string // at which later point it is run; "" after each attempt
+	Later     string // the later point at which it runs; "" after each attempt
 }
 
-// Failure is what the next attempt should know of the one before.
+// Failure is what the next attempt should know about the one before.
 type Failure struct {
 	Attempt  int
 	Verdict  string // "failed", "crashed", "timeout" ...
-	Unfit    bool   // its work was verified, and could not be integrated: Reason says why
+	Unfit    bool   // verified, but not integrated: Reason says why
 	Reason   string
-	Look     string    // that objected, where the verify command had passed; "" where that failed
-	Checks   []Checked // of several checks: those that were run, in their order
-	Output   string    // tail of the verify command's output, or what that look says
+	Look     string    // the look that objected after verify passed; "" if verify failed
+	Checks   []Checked // of several checks: those that ran, in order
+	Output   string    // end of the verify command's output, or what that look says
 	Words    string    // the agent's last words
 	DiffStat string    // what the attempt changed
-	Question string    // that the agent asked at its end
-	Denied   []string  // what the sandbox refused, each with the setting that a person opens it with
-	Ref      string    // that keeps the work of an attempt of an earlier run
+	Question string    // what the agent asked at its end
+	Denied   []string  // what the sandbox refused, each with the setting that allows it
+	Ref      string    // ref that keeps the work, for an attempt of an earlier run
 }
 
 // Checked is the result of one of several checks.
@@ -90,12 +90,12 @@ type Checked struct {
 	Name   string
 	Passed bool
 	Reason string
-	Output string // tail of what one that failed printed, besides that which Failure.Output is of
+	Output string // end of a failed check's output, unless Failure.Output has it
 }
 
 // Answer is a person's answer to a question of the task's agent.
 type Answer struct {
-	Question string // "": nobody asked
+	Question string // "": nobody had asked
 	Text     string
 }
 
@@ -103,9 +103,9 @@ type Answer struct {
 type Spec struct {
 	Text    string
 	Tokens  int      // estimated, see Tokens
-	Thin    bool     // a title is all there is to go by
-	Over    bool     // Tokens is more than Budget.Tokens, which is then not 0
-	Cut     []string // what was left out or shortened to keep the budget, in that order
+	Thin    bool     // there is only a title to go by
+	Over    bool     // Tokens exceeds Budget.Tokens, if that is not 0
+	Cut     []string // what was left out or shortened for the budget, in that order
 	Sources []Source // where each part came from, in the order of the text
 }
 
@@ -175,7 +175,7 @@ func checkString(s string) error {
 	return markdown.CheckText([]byte(s))
 }
 
-// draft is a request on its way to a text: what is still in it may be cut.
+// draft is a request becoming a text: what is still in it may be cut.
 type draft struct {
 	req     Request
 	section *Section // nil without a plan
@@ -203,7 +203,7 @@ func newDraft(req Request) *draft {
 // parts are the names that a template may use, in the order of the built-in layout.
 var parts = []struct {
 	name   string
-	always bool // added at the end of a template that does not name it
+	always bool // appended if a template does not name it
 	write  func(*draft, *writer)
 }{
 	{"task", false, (*draft).task},
@@ -222,7 +222,7 @@ type writer struct {
 	sources []Source
 }
 
-// from notes that the text since offset at came from a source.
+// from records that the text since offset at came from a source.
 func (w *writer) from(at int, s Source) {
 	s.Tokens = Tokens(w.String()[at:])
 	w.sources = append(w.sources, s)
