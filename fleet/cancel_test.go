@@ -27,7 +27,7 @@ wait
 // TestEnds: whatever ends an attempt, all its processes are dead soon after: descartes cancel --now, Ctrl-C, a worker that is stopped, killed,
 // or whose attempt's own program is killed.
 func TestEnds(t *testing.T) {
-	w := newTown(t, 1, 1, 2)
+	w := newTown(t, plan{tasks: 1, width: 1, workers: 1, slots: 2})
 	marker := fmt.Sprintf("%d.25", 100000+os.Getpid())
 	if err := os.WriteFile(filepath.Join(w.project, "agent.sh"), fmt.Appendf(nil, stubborn, marker), 0o755); err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func TestEnds(t *testing.T) {
 				<-w.start(w.project, "descartes", "cancel", "--now").over
 			}
 			if exited(w.workers[0]) || strings.HasPrefix(c.name, "worker") {
-				w.work(0, 2)
+				w.work(0)
 			}
 			select {
 			case <-run.over:

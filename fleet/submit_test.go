@@ -15,8 +15,8 @@ import (
 // and nobody else runs the tag meanwhile.
 func TestSubmit(t *testing.T) {
 	const n = 8
-	w := newTown(t, n, 2, 2)
-	text := strings.Replace(agentText, "sleep 0.4", "sleep 2", 1)
+	w := newTown(t, plan{tasks: n, width: 2, workers: 2, slots: 2})
+	const text = "#!/bin/sh\ncat >/dev/null; echo $DESCARTES_TASK_ID/$DESCARTES_ATTEMPT on $MACHINE >>$LEDGER; sleep 2; mkdir -p out; echo $DESCARTES_TASK_ID >out/$DESCARTES_TASK_ID; echo '<promise>COMPLETE</promise>'\n"
 	if err := os.WriteFile(filepath.Join(w.project, "agent.sh"), []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}
