@@ -52,7 +52,7 @@ func TestSubmit(t *testing.T) {
 	said := do(0, submit...)
 	id, _, _ := strings.Cut(strings.TrimPrefix(said, "submitted: "), ",")
 	follow := w.start(w.project, "descartes-fleet", "follow", id)
-	for deadline := time.Now().Add(time.Minute); w.attempts() < 2; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); w.attempts() < 3 || !strings.Contains(w.git(w.project, "ls-remote", "origin"), "/fleet/state"); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("no agent:\n%s", follow.out)
 		}
