@@ -81,17 +81,18 @@ func TestScale(t *testing.T) {
 	if *many {
 		few, lot = 1000, 10000
 	}
-	w := newTown(t, 1, 0, 0)
-	program := filepath.Join(w.bin, "descartes")
-	if err := os.Remove(program); err != nil {
+	w := newTown(t, plan{tasks: 1, width: 1, slots: 16})
+	real := w.bin
+	w.bin = t.TempDir()
+	if err := os.Link(filepath.Join(real, "descartes-fleet"), filepath.Join(w.bin, "descartes-fleet")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(program, []byte(attemptText), 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(w.bin, "descartes"), []byte(attemptText), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for range 4 {
 		w.workers = append(w.workers, nil)
-		w.work(len(w.workers)-1, 16)
+		w.work(len(w.workers) - 1)
 	}
 	w.overhead("warm", few/10)
 	one, ten := w.overhead("few", few), w.overhead("many", lot)
