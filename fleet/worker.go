@@ -33,6 +33,7 @@ type Worker struct {
 	Slots   int      // attempts at a time
 	Repos   []string // patterns of the URLs that it works for, as path.Match has them; a final * also matches slashes
 	Confine bool     // agents run in a sandbox only
+	Grants  wire.Grants
 	Labels  []string // what it has that tasks may need
 	Runs    int      // submitted runs that it coordinates at a time
 	At      Server   // for what it starts
@@ -254,7 +255,7 @@ func (w *Worker) make(ctx context.Context, a wire.Ask) (kept wire.Kept, err erro
 	if err != nil {
 		return kept, err
 	}
-	work := wire.Work{Ask: a, Cache: w.Cache, Run: fmt.Sprintf("%s-%d-%s", info.ActivityID, info.Attempt, short(info.WorkflowExecution.RunID)), Confine: w.Confine}
+	work := wire.Work{Ask: a, Cache: w.Cache, Run: fmt.Sprintf("%s-%d-%s", info.ActivityID, info.Attempt, short(info.WorkflowExecution.RunID)), Confine: w.Confine, Grants: w.Grants}
 	if err = json.NewEncoder(p.In).Encode(work); err != nil {
 		_, _ = p.End(0)
 		return kept, fmt.Errorf("%s has ended: %s", w.Program, said.text())

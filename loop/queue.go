@@ -33,9 +33,13 @@ func (j *Job) Queue(slots int, durations map[string]time.Duration) *scheduler.Qu
 		Forecast: scheduler.NewForecast(prints), RespectScope: j.Config.RespectScope})
 }
 
-// Needs are the labels of the workers of a fleet that may do a task: its own, and those of the containers around it. Sorted.
+// Needs are the labels of the workers of a fleet that may do a task: its own, and those of the containers around it. Sorted. What belongs to
+// no task, such as the review of a wave, has none.
 func (j *Job) Needs(id string) (labels []string) {
-	t, _ := j.Graph.Task(id)
+	t, ok := j.Graph.Task(id)
+	if !ok {
+		return nil
+	}
 	labels = append(labels, t.Needs...)
 	for _, around := range j.Graph.Parents(id) {
 		labels = append(labels, around.Needs...)

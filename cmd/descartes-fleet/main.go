@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -112,6 +113,11 @@ func newWorkerCmd(at *fleet.Server) *cobra.Command {
 			if w.Runs < 0 {
 				return &usageError{"--runs is at least 0", "descartes-fleet worker --help"}
 			}
+			for _, path := range slices.Concat(w.Grants.Write, w.Grants.Read) {
+				if !filepath.IsAbs(path) {
+					return &usageError{fmt.Sprintf("%q is no absolute path", path), "--sandbox-write and --sandbox-read name places of this machine, from its root"}
+				}
+			}
 			w.Confine, w.At = !unconfined, *at
 			return w.Serve(cmd.Context(), *at)
 		},
@@ -125,6 +131,9 @@ func newWorkerCmd(at *fleet.Server) *cobra.Command {
 	f.StringVar(&w.Account, "account", defaultAccount(), "`name` of the account that its agents are logged in with")
 	f.StringVar(&least, "min-free-disk", least, "`size` of the free disk space below which it begins no attempt")
 	f.BoolVar(&unconfined, "no-sandbox", false, "run agents even where there is no sandbox")
+	f.StringArrayVar(&w.Grants.Write, "sandbox-write", nil, "`path` that a run's sandbox_write may name, or what lies below; may be repeated")
+	f.StringArrayVar(&w.Grants.Read, "sandbox-read", nil, "`path` that a run's sandbox_read may name, or what lies below; may be repeated")
+	f.StringSliceVar(&w.Grants.Pass, "env-pass", nil, "`variables` that a run's env_pass may name: NAME or PREFIX_*")
 	return cmd
 }
 

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -48,6 +49,44 @@ type Work struct {
 	Cache   string `json:"cache"`   // folder of the worker's repositories
 	Run     string `json:"run"`     // tells this try of the queue's from another one at the same attempt
 	Confine bool   `json:"confine"` // no sandbox: no attempt
+	Grants  Grants `json:"grants"`  // of a worker that confines
+}
+
+// Grants are what a worker lets an order have beyond the sandbox. What a run's machine may touch is for who runs that, and what a worker may
+// is for who runs the worker.
+type Grants struct {
+	Write []string `json:"write,omitempty"` // places outside the attempt's copy
+	Read  []string `json:"read,omitempty"`  // hidden places
+	Pass  []string `json:"pass,omitempty"`  // variables: NAME or PREFIX_*
+}
+
+// refuses names the first setting of an order that asks for more, with the worker's flag that grants it; "" for none.
+func (g *Grants) refuses(cfg *config.Config, root string) string {
+	below := func(dirs []string, path string) bool {
+		return slices.ContainsFunc(dirs, func(dir string) bool {
+			rel, err := filepath.Rel(dir, path)
+			return err == nil && filepath.IsLocal(rel)
+		})
+	}
+	for _, ask := range []struct {
+		key, flag     string
+		wanted, given []string
+		grants        func(given []string, what string) bool
+	}{
+		{"sandbox_write", "--sandbox-write", supervise.Paths(root, cfg.SandboxWrite), g.Write, below},
+		{"sandbox_read", "--sandbox-read", supervise.Paths(root, cfg.SandboxRead), append(slices.Clone(g.Read), g.Write...), below},
+		{"env_pass", "--env-pass", cfg.EnvPass, g.Pass, sandbox.Matches},
+	} {
+		for _, what := range ask.wanted {
+			if !ask.grants(ask.given, what) {
+				return fmt.Sprintf("the run's settings ask for %s: %s, which this worker does not grant; %s of the worker does", ask.key, what, ask.flag)
+			}
+		}
+	}
+	if cfg.VerifyEnv == "inherit" {
+		return "the run's settings ask for verify_env: inherit, which no worker with a sandbox grants; env_pass names single variables"
+	}
+	return ""
 }
 
 // Serve makes one attempt: what in says first. Where in cancels it later, its agent is ended and what that left is the result; where in ends
@@ -188,6 +227,9 @@ func readOrder(b []byte) (o Order, err error) {
 func (s *server) serve(ctx context.Context) (err error) {
 	o, cfg := &s.order.Order, s.order.Config
 	cfg.Fleet, cfg.FleetRemote, cfg.SettingsFile = "", "", ""
+	if why := s.Grants.refuses(&cfg, s.root); s.Confine && why != "" {
+		return errors.New(why)
+	}
 	if s.Confine && cfg.Sandbox == string(sandbox.Off) {
 		cfg.Sandbox = string(sandbox.Auto)
 	}

@@ -12,8 +12,30 @@ import (
 	"testing"
 	"time"
 
+	"descartes/internal/config"
 	"descartes/loop/attempt"
 )
+
+// TestGrants: an order has no more of a worker than the worker grants.
+func TestGrants(t *testing.T) {
+	t.Setenv("HOME", "/home/w")
+	g := Grants{Write: []string{"/srv/cache", "/home/w/.cargo"}, Read: []string{"/etc/team"}, Pass: []string{"TOKEN", "AWS_*"}}
+	for want, list := range map[string][]config.SafetyConfig{
+		"": {{}, {SandboxWrite: []string{"/srv/cache", "/srv/cache/go", "~/.cargo"}}, {SandboxRead: []string{"/etc/team/key", "/srv/cache"}}, {EnvPass: []string{"TOKEN", "AWS_*", "AWS_KEY"}}, {VerifyEnv: "list"}},
+		"sandbox_write": {{SandboxWrite: []string{"/srv"}}, {SandboxWrite: []string{"/srv/cache/../.."}}, {SandboxWrite: []string{"~/.ssh"}}, {SandboxWrite: []string{"/srv/cachet"}},
+			{SandboxWrite: []string{"../other"}}, {SandboxWrite: []string{"/etc/team"}}},
+		"sandbox_read": {{SandboxRead: []string{"~/.ssh"}}, {SandboxRead: []string{"/srv/cache", "/"}}},
+		"env_pass":     {{EnvPass: []string{"TOKENS"}}, {EnvPass: []string{"*"}}, {EnvPass: []string{"TEMPORAL_*"}}, {EnvPass: []string{"AW*"}}},
+		"verify_env":   {{VerifyEnv: "inherit"}},
+	} {
+		for _, one := range list {
+			got := g.refuses(&config.Config{SafetyConfig: one}, "/var/cache/repo")
+			if (got == "") != (want == "") || !strings.Contains(got, want) {
+				t.Errorf("%+v: %q, want %q", one, got, want)
+			}
+		}
+	}
+}
 
 // TestRef: no name of a loop or task leads a ref elsewhere.
 func TestRef(t *testing.T) {

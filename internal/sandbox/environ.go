@@ -40,11 +40,11 @@ func (p Passing) Part(env []string) (out Parted) {
 		case !ok || name == "":
 		case refused(name):
 			out.Never = append(out.Never, name)
-		case common(known, name) || matches(p.Pass, name):
+		case common(known, name) || Matches(p.Pass, name):
 			out.Base = append(out.Base, kv)
-		case !p.Strict && !p.secret(name, value) && !matches(p.Own, name):
+		case !p.Strict && !p.secret(name, value) && !Matches(p.Own, name):
 			out.Base = append(out.Base, kv)
-		case matches(families, name) || matches(p.Own, name):
+		case Matches(families, name) || Matches(p.Own, name):
 			out.Agent = append(out.Agent, kv)
 		default:
 			out.Left = append(out.Left, kv)
@@ -59,7 +59,7 @@ func (p Passing) secret(name, value string) bool {
 	if p.Credential != nil && p.Credential(name, value) {
 		return true
 	}
-	return value != "" && secret(name) && (strings.HasPrefix(name, "AWS_") || matches(Passing{}.families(nil), name))
+	return value != "" && secret(name) && (strings.HasPrefix(name, "AWS_") || Matches(Passing{}.families(nil), name))
 }
 
 // ValidPass reports whether a word of a setting names variables.
@@ -68,9 +68,9 @@ func ValidPass(word string) bool {
 	return name != "" && !strings.ContainsAny(name, "*= \t\n\x00")
 }
 
-// matches reports whether a list has a name, or the beginning of one with a
+// Matches reports whether a list has a name, or the beginning of one with a
 // star behind it.
-func matches(list []string, name string) bool {
+func Matches(list []string, name string) bool {
 	return slices.ContainsFunc(list, func(word string) bool {
 		prefix, open := strings.CutSuffix(word, "*")
 		return open && strings.HasPrefix(name, prefix) || word == name

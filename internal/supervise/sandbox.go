@@ -97,7 +97,7 @@ func sandboxConfig(at Place, cfg config.Config, b agent.Backend) (sandbox.Config
 	} else if path, err := proc.Look("bwrap", "/", env); err == nil && filepath.IsAbs(path) {
 		c.Bwrap = path
 	}
-	c.Write, c.Read = paths(at.Root, cfg.SandboxWrite), paths(at.Root, cfg.SandboxRead)
+	c.Write, c.Read = Paths(at.Root, cfg.SandboxWrite), Paths(at.Root, cfg.SandboxRead)
 	if cfg.Holdout.Run != "" {
 		c.Held = sandbox.Held{Dir: cfg.Holdout.Folder(at.Root), Own: filepath.Join(at.Root, ".descartes", "private")}
 	}
@@ -122,7 +122,8 @@ func commandsOf(cfg config.Config) string {
 }
 
 // paths are those of a setting: below the user's home, or the project.
-func paths(root string, list []string) (out []string) {
+// Paths are the places that a setting of the sandbox names, in a project with that root.
+func Paths(root string, list []string) (out []string) {
 	for _, path := range list {
 		if rest, ok := strings.CutPrefix(path, "~/"); ok {
 			path = filepath.Join(os.Getenv("HOME"), rest)
