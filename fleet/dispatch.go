@@ -37,7 +37,8 @@ type Dispatcher struct {
 	looked time.Time // when seen was
 	seen   Status    // workers and accounts
 
-	unsearched atomic.Bool // the server does not know the search attributes
+	inFlight   atomic.Int64 // attempts that the server has
+	unsearched atomic.Bool  // the server does not know the search attributes
 }
 
 // mostInFlight is how many attempts are handed to the server at a time.
@@ -197,6 +198,8 @@ func (d *Dispatcher) attempt(ctx, asked context.Context, l wire.Line) {
 		d.tell(l.ID, wire.Kept{}, err)
 		return
 	}
+	d.inFlight.Add(1)
+	defer d.inFlight.Add(-1)
 	over := make(chan struct{})
 	var kept wire.Kept
 	go func() {
@@ -219,8 +222,11 @@ func (d *Dispatcher) begin(ctx context.Context, l wire.Line) (client.WorkflowRun
 		[]temporal.SearchAttributeUpdate{byTag.ValueSet(l.Ask.Tag), byTask.ValueSet(l.Ask.Task), byWave.ValueSet(int64(l.Ask.Wave)), byLoop.ValueSet(l.Ask.Loop)}, attemptWorkflow, *l.Ask)
 }
 
-// lookEvery is how often an attempt is looked at while it is made.
-const lookEvery = 3 * time.Second
+// How often an attempt is looked at while it is made. Where there are many, the server has no more than so many looks to answer.
+const (
+	lookEvery = 3 * time.Second
+	mostLooks = 30 // a second, of all attempts
+)
 
 // watch passes on what an attempt's worker reports, and cancels the attempt where that is asked for.
 func (d *Dispatcher) watch(ctx, asked context.Context, l wire.Line, over chan struct{}) {
@@ -244,6 +250,7 @@ func (d *Dispatcher) watch(ctx, asked context.Context, l wire.Line, over chan st
 				return
 			}
 		case <-tick.C:
+			tick.Reset(max(lookEvery, time.Duration(d.inFlight.Load())*time.Second/mostLooks))
 			b, state, ok := d.state(ctx, l.Ask.ID())
 			if ok && state == enumspb.PENDING_ACTIVITY_STATE_SCHEDULED {
 				seen = wire.Kept{}
