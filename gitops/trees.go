@@ -657,7 +657,9 @@ func (r *Repo) RemoteURL(ctx context.Context, remote string) (url string, login 
 	if err != nil {
 		return "", false, fmt.Errorf("read the URL of the remote %s: %w", remote, err)
 	}
-	if url, login = WithoutLogin(url); !strings.Contains(url, ":") && !filepath.IsAbs(url) {
+	if url, login = WithoutLogin(url); filepath.IsAbs(url) {
+		url = filepath.Clean(url) // others know the place by one name
+	} else if !strings.Contains(url, ":") {
 		url = filepath.Join(r.l.root, url)
 	}
 	return url, login, nil

@@ -3,6 +3,7 @@ package gitops
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -135,5 +136,18 @@ func TestContents(t *testing.T) {
 	s.sh("mkdir dir new; printf 'one\n' >dir/a.txt; printf 'true\n' >run; chmod +x run; ln -s run to; printf 'b\n' >new/b.txt")
 	if want := snap(t, r); with != want {
 		t.Errorf("got tree %s, want %s", with, want)
+	}
+}
+
+// TestRemoteURL: other machines get a remote's one name, whichever way it is written here, and no login.
+func TestRemoteURL(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	beside := filepath.Join(filepath.Dir(r.l.root), "bare.git")
+	for url, want := range map[string]string{"../bare.git": beside, r.l.root + "/../bare.git": beside, beside: beside, "https://u:p@host/a.git": "https://host/a.git", "git@host:a/b.git": "git@host:a/b.git"} {
+		s.git("config", "remote.origin.url", url)
+		if got, _, err := r.RemoteURL(t.Context(), "origin"); got != want || err != nil {
+			t.Errorf("%s: got %q, %v, want %q", url, got, err, want)
+		}
 	}
 }

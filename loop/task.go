@@ -248,7 +248,11 @@ func (w *tagWork) verdict(ctx context.Context, stop *stopper, u *unit) (_ *Outco
 	id := u.task.ID
 	if res.Verdict == verify.Cancelled {
 		if n := w.history.Interruptions[id]; n >= mostCutOff {
-			res.Verdict, res.Reason = verify.Failed, fmt.Sprintf("%d attempts in a row were interrupted", n)
+			why := fmt.Sprintf("%d attempts in a row were interrupted", n)
+			if w.tools.Away != nil && res.Reason != "" { // elsewhere
+				why += ": " + res.Reason
+			}
+			res.Verdict, res.Reason = verify.Failed, why
 			if err := w.block(gctx, u); err != nil {
 				return nil, false, err
 			}
