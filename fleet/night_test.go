@@ -21,7 +21,7 @@ var (
 func TestNight(t *testing.T) {
 	w := newTown(t, plan{tasks: *tasks, width: max(1, *tasks/5), workers: 4, slots: 4, silent: "60s", agent: 1})
 	began := time.Now()
-	p := w.run()
+	p := w.run("--max-attempts", "20") // one whose changes conflict counts, and a task may meet others again and again
 	w.ends(p)
 	w.whole(p, "tally", 1, *tasks)
 	if n := w.journal("tally")["attempt_started"]; w.attempts() != n {
