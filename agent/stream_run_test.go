@@ -122,8 +122,8 @@ func TestQuestionOfARun(t *testing.T) {
 	}
 }
 
-// A client that waits for its quota in silence is ended at once; where nobody
-// looks for that, why it was silent is told.
+// A client that waits silently for its quota is ended at once; without that
+// check, the result still says why it was silent.
 func TestSilentQuota(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

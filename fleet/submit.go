@@ -72,17 +72,7 @@ func (w *Worker) coordinate(ctx context.Context, s wire.Submission) (over wire.O
 	tell := json.NewEncoder(p.In)
 	work := wire.Coordination{Submission: s, Cache: w.Cache, Try: fmt.Sprintf("%d-%s", info.Attempt, short(info.WorkflowExecution.RunID)), Confine: w.Confine}
 	_ = tell.Encode(work) // where it has ended, its output has, too
-	lines := make(chan wire.Line)
-	go func() {
-		defer close(lines)
-		for r := wire.NewReader(p.Out); ; {
-			l, err := r.Next()
-			if err != nil {
-				return
-			}
-			lines <- l
-		}
-	}()
+	lines := wire.Lines(p.Out)
 	now := beat{Host: host}
 	alive := startPulse(ctx, now, w.report)
 	defer alive.end()

@@ -260,17 +260,7 @@ func (w *Worker) make(ctx context.Context, a wire.Ask) (kept wire.Kept, err erro
 		_, _ = p.End(0)
 		return kept, fmt.Errorf("%s has ended: %s", w.Program, said.text())
 	}
-	lines := make(chan wire.Line)
-	go func() {
-		defer close(lines)
-		for r := wire.NewReader(p.Out); ; {
-			l, err := r.Next()
-			if err != nil {
-				return
-			}
-			lines <- l
-		}
-	}()
+	lines := wire.Lines(p.Out)
 	pulse := startPulse(ctx, now, w.report)
 	defer pulse.end()
 	cancelled, lost, ended, stopped := pulse.cancelled, pulse.lost, ctx.Done(), activity.GetWorkerStopChannel(ctx)

@@ -7,7 +7,7 @@ import (
 	"testing/iotest"
 )
 
-// Every line is told of once, whatever its length and the size of the pieces in which it comes.
+// Every line is reported once, whatever its length and the size of the pieces in which it comes.
 func TestRead(t *testing.T) {
 	t.Parallel()
 	long := `{"type":"assistant","message":{"content":[{"type":"text","text":"` + strings.Repeat("a", MaxLine) + `"}]}}`

@@ -77,7 +77,7 @@ func lastLines(text string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// TestAgentsChain: a task goes on in the session of the one before, and is told that session's words; what it cost is its own.
+// TestAgentsChain: a task continues the session of the task before it, with that session's context; it is charged only its own cost.
 func TestAgentsChain(t *testing.T) {
 	with(t, everyClient(), func(t *testing.T, c client) {
 		again := turn{Text: "I write it.", Shell: writes("2")} // its conversation has the turns of task 1 too

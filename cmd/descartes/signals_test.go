@@ -176,8 +176,8 @@ func (f *field) shim(t *testing.T) int {
 	return 0
 }
 
-// The supervising process dies under a running agent: that is an error of the machine, nothing of
-// the agent outlives it, and the run can be gone on with.
+// The supervising process dies under a running agent: that is the machine's fault, no process of
+// the agent survives it, and the run can be resumed.
 func TestSignalKillOfShim(t *testing.T) {
 	t.Parallel()
 	f, r := held(t)

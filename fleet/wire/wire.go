@@ -248,6 +248,22 @@ func NewReader(r io.Reader) *Reader {
 	return &Reader{s}
 }
 
+// Lines are those of a program, until its output ends or is none of ours. They must be read to their end.
+func Lines(r io.Reader) <-chan Line {
+	lines := make(chan Line)
+	go func() {
+		defer close(lines)
+		for r := NewReader(r); ; {
+			l, err := r.Next()
+			if err != nil {
+				return
+			}
+			lines <- l
+		}
+	}()
+	return lines
+}
+
 // Next is the next line; io.EOF after the last.
 func (r *Reader) Next() (l Line, err error) {
 	if !r.s.Scan() {
