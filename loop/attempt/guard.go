@@ -45,7 +45,7 @@ func guarded(ctx context.Context, s *Subject) (*Objection, error) {
 	if err != nil {
 		return nil, err
 	}
-	in, base, err := s.evidence(ctx, tree)
+	in, err := s.evidence(ctx, tree)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func guarded(ctx context.Context, s *Subject) (*Objection, error) {
 			"\nIf you answer yes, the next attempt may do it.", Ask: true}, nil
 	}
 	if g.Base {
-		return s.withBase(ctx, &in, base)
+		return s.withBase(ctx, &in)
 	}
 	return nil, nil
 }
@@ -142,7 +142,7 @@ func (s *Subject) asChecked(ctx context.Context, tree gitops.Tree) ([]guard.Find
 	if seen == "" || seen == tree {
 		return nil, nil
 	}
-	in, _, err := s.evidence(ctx, seen)
+	in, err := s.evidence(ctx, seen)
 	if err != nil {
 		return nil, err
 	}
@@ -150,20 +150,20 @@ func (s *Subject) asChecked(ctx context.Context, tree gitops.Tree) ([]guard.Find
 }
 
 // evidence reads what changed since the work began.
-func (s *Subject) evidence(ctx context.Context, tree gitops.Tree) (in guard.Input, base *gitops.Contents, err error) {
+func (s *Subject) evidence(ctx context.Context, tree gitops.Tree) (in guard.Input, err error) {
 	g := s.Input.Guard
 	changed, err := s.Repo.Changed(ctx, s.Input.Base, tree)
 	if err != nil {
-		return in, nil, err
+		return in, err
 	}
 	slices.SortStableFunc(changed, func(a, b gitops.Change) int { return soon(a) - soon(b) })
-	base, err = s.Repo.Contents(s.Input.Base)
+	base, err := s.Repo.Contents(s.Input.Base)
 	if err != nil {
-		return in, nil, err
+		return in, err
 	}
 	after, err := s.Repo.Contents(tree)
 	if err != nil {
-		return in, nil, err
+		return in, err
 	}
 	left := int64(guardBytes)
 	for i, c := range changed {
@@ -176,7 +176,7 @@ func (s *Subject) evidence(ctx context.Context, tree gitops.Tree) (in guard.Inpu
 			one.After, err = version(after, c.Path, limit)
 		}
 		if err != nil {
-			return in, nil, err
+			return in, err
 		}
 		for _, v := range []*guard.Version{one.Before, one.After} {
 			if v != nil {
@@ -195,9 +195,13 @@ func (s *Subject) evidence(ctx context.Context, tree gitops.Tree) (in guard.Inpu
 		}
 		return f.Data, true
 	}
+	in.There = func(dir string) bool {
+		there, err := base.Folder(dir)
+		return dir == "." || err != nil || there
+	}
 	in.Changes = append(in.Changes, s.hidden(&in)...)
 	in.Settings = guard.Settings{Levels: g.Levels, Allow: g.Allow, Named: gitops.NewPatterns(g.Protect).Match}
-	return in, base, nil
+	return in, nil
 }
 
 // soon orders what is read under the limit: first what existed before, tests foremost.
@@ -290,14 +294,8 @@ func version(c *gitops.Contents, path string, limit int64) (*guard.Version, erro
 }
 
 // withBase runs the checks on the work, with protected files as they were before it.
-func (s *Subject) withBase(ctx context.Context, in *guard.Input, base *gitops.Contents) (*Objection, error) {
-	backs := guard.Backs(*in, func(dir string) bool {
-		if dir == "." {
-			return true
-		}
-		there, err := base.Folder(dir)
-		return err != nil || there
-	})
+func (s *Subject) withBase(ctx context.Context, in *guard.Input) (*Objection, error) {
+	backs := guard.Backs(*in)
 	if len(backs) == 0 {
 		return nil, nil // they ran on the very same files
 	}

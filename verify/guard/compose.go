@@ -14,9 +14,8 @@ type Back struct {
 }
 
 // Backs lists what the checks must not see of a change: existing tests, expected output, scripts, targets and
-// settings of the checks, and new files that replace them. New tests stay. there says whether a folder existed
-// before.
-func Backs(in Input, there func(dir string) bool) (out []Back) {
+// settings of the checks, and new files that replace them. New tests stay.
+func Backs(in Input) (out []Back) {
 	l := newLook(&in)
 	shadows := map[string]bool{}
 	for _, c := range l.in.Changes {
@@ -30,7 +29,7 @@ func Backs(in Input, there func(dir string) bool) (out []Back) {
 		if _, excepted := in.named(c.Path); excepted {
 			continue
 		}
-		group, back := l.back(c, there, shadows[c.Path])
+		group, back := l.back(c, shadows[c.Path])
 		if group == "" || slices.Contains(in.Allow, group) || slices.Contains(in.Allow, All) {
 			continue
 		}
@@ -41,11 +40,11 @@ func Backs(in Input, there func(dir string) bool) (out []Back) {
 }
 
 // back says by which group a change is put back, "" where it stays.
-func (l *look) back(c Change, there func(string) bool, shadow bool) (group string, b Back) {
+func (l *look) back(c Change, shadow bool) (group string, b Back) {
 	k, p := kindOf(c.Path), c.Path
 	if c.Before == nil {
 		switch {
-		case shadow, l.checks.missing[p] != "", k == "environment", (k == "runner" || k == "linter") && there(path.Dir(p)):
+		case shadow, l.checks.missing[p] != "" && ofTools(p), k == "environment", (k == "runner" || k == "linter") && l.in.There(path.Dir(p)):
 			return "checks", b
 		}
 		return "", b
@@ -62,7 +61,7 @@ func (l *look) back(c Change, there func(string) bool, shadow bool) (group strin
 		}
 		b.Data = mergePackage(c.Before.Data, c.After.Data, l.checks.packages[p])
 		return or(b.Data != nil, "checks", ""), b
-	case l.checks.scripts[p] != "", len(l.checks.targets[p]) > 0, strings.HasSuffix(p, ".mk") && len(l.checks.targets) > 0, testLibrary.MatchString(p), shadow:
+	case l.checks.scripts[p] != "", len(l.checks.targets[p]) > 0, strings.HasSuffix(p, ".mk") && len(l.checks.targets) > 0, libraryOfTests(p), shadow:
 		return "checks", b
 	case k == "ci":
 		return "ci", b

@@ -97,9 +97,47 @@ func (l *look) tool(p string) bool {
 var (
 	pythonStart  = lazyregexp.New(`(?:^|/)(?:sitecustomize|usercustomize)(?:\.py|/__init__\.py)$|\.pth$`)
 	pythonModule = lazyregexp.New(`^(?:src/|lib/|tests?/)?(?:pytest|_pytest|unittest|doctest|pluggy|hypothesis|nose|nose2|coverage|tox)(?:\.py|/__init__\.py)$`)
-	testLibrary  = lazyregexp.New(`(?:^|/)node_modules/|(?:^|/)vendor/(?:.*/)?(?:testify|gomega|ginkgo|goconvey|quicktest|go-cmp|gotest\.tools|rspec[^/]*|minitest[^/]*|phpunit|mockery|check\.v1)(?:/|$)|(?:^|/)(?:site-packages|dist-packages|\.venv|venv)/|(?:^|/)\.yarn/(?:releases|cache|plugins)/|^gradle/wrapper/|^\.mvn/wrapper/`)
+	testLibrary  = lazyregexp.New(`(?:^|/)vendor/(?:.*/)?(?:testify|gomega|ginkgo|goconvey|quicktest|go-cmp|gotest\.tools|rspec[^/]*|minitest[^/]*|phpunit|mockery|check\.v1)(?:/|$)|(?:^|/)(?:site-packages|dist-packages|\.venv|venv)/|(?:^|/)\.yarn/(?:releases|cache|plugins)/|^gradle/wrapper/|^\.mvn/wrapper/`)
 	runnerName   = lazyregexp.New(`(?i)^(?:@?(?:jest|vitest|mocha|chai|ava|jasmine|karma|tape|tap|nyc|c8|sinon|cypress|playwright|qunit|uvu)(?:[-/].*)?|@(?:jest|vitest|playwright|testing-library)/.*|ts-jest|babel-jest|pytest(?:[-_].*)?|tox|nox|coverage|hypothesis|nose2?|unittest2|rspec(?:-.*)?|minitest|simplecov|phpunit/phpunit|pestphp/.*)$`)
 )
+
+// libraryOfTests reports whether a file belongs to an installed tool or library of the checks.
+func libraryOfTests(p string) bool {
+	for _, m := range nodePackage.FindAllStringSubmatch(p, -1) {
+		if m[1] == ".bin" || runnerName.MatchString(m[1]) {
+			return true
+		}
+	}
+	return testLibrary.MatchString(p)
+}
+
+var (
+	nodePackage = lazyregexp.New(`(?:^|/)node_modules/((?:@[^/]+/)?[^/]+)/`)
+	installed   = lazyregexp.New(`^((?:.*?/)?)(?:node_modules/(?:@[^/]+/)?[^/]+|\.yarn/cache/[^/]+|vendor/.+)(?:/|$)`)
+)
+
+// brought reports whether a package manager added a file with a new dependency: a manifest changed, and nothing stood in the file's place before.
+func (in *Input) brought(c Change) bool {
+	if c.Before != nil || c.After == nil {
+		return false
+	}
+	p := c.Path
+	if c.After.Kind == Link && path.Base(path.Dir(p)) == ".bin" {
+		p = path.Join(path.Dir(p), string(c.After.Data))
+	}
+	m := installed.FindStringSubmatch(p)
+	if m == nil {
+		return false
+	}
+	root := strings.TrimSuffix(m[0], "/")
+	if strings.HasPrefix(root, m[1]+"vendor/") {
+		root = path.Dir(p)
+	}
+	return !in.There(root) && slices.ContainsFunc(in.Changes, func(d Change) bool {
+		dir, _ := path.Split(d.Path)
+		return Installs(d.Path) && dir == m[1] && (dir == "" || d.Before != nil) || d.Path == m[1]+"vendor/modules.txt"
+	})
+}
 
 // replaced finds files that take the place of programs, modules and libraries that the checks use.
 func (l *look) replaced(c Change) {
@@ -113,7 +151,7 @@ func (l *look) replaced(c Change) {
 		l.add("shadow", p, 0, "python runs it before everything else")
 	case pythonModule.MatchString(p) && c.Before == nil:
 		l.add("shadow", p, 0, "python imports it instead of the real %s", strings.TrimSuffix(strings.TrimSuffix(name, ".py"), "/__init__"))
-	case testLibrary.MatchString(p):
+	case libraryOfTests(p):
 		l.add("runner", p, 0, "a file of an installed or vendored library of the checks was %s", or(c.Before == nil, "added", "changed"))
 	case fresh && c.After.Kind == Executable && l.tool(p) && l.checks.scripts[p] == "":
 		l.add("shadow", p, 0, "an executable file called %s may be found instead of the real one", name)
@@ -239,10 +277,14 @@ var shellVariable = lazyregexp.New(`^(?:export\s+|local\s+)?(\w+)=`)
 
 // script looks at a script that a check runs.
 func (l *look) script(c Change) {
+	if l.checks.product[c.Path] != "" {
+		l.product(c)
+		return
+	}
 	by := l.checks.scripts[c.Path]
 	if by == "" || c.Before == nil {
 		if by = l.checks.missing[c.Path]; by != "" && c.Before == nil && c.After.Kind != Link {
-			l.add("check-script", c.Path, 0, "it is new, and %s runs it", by)
+			l.add(or(ofTools(c.Path), "check-script", "run-by-check"), c.Path, 0, "it is new, and %s runs it", by)
 		}
 		return
 	}
@@ -277,6 +319,18 @@ func (l *look) script(c Change) {
 		}
 		if overrides.MatchString(x.text) || m != nil && (l.tool(m[1]) || lazyregexp.New(`(?m)(?:^|[;&|(]\s*|\s)`+regexp.QuoteMeta(m[1])+`\b|\$\{?`+regexp.QuoteMeta(m[1])+`\b`).MatchString(old)) {
 			l.add("check-script", c.Path, x.n, "it is run by %s, and was given: %s", by, short(x.text))
+			return
+		}
+	}
+}
+
+var passes = lazyregexp.New(`\b(?:sys\.exit|process\.exit|os\._exit|exit!?)\((?:0|True)?\)|\bprocess\.exitCode\s*=\s*0`)
+
+// product looks at a program of the project that a check runs. What it does is the work itself.
+func (l *look) product(c Change) {
+	for _, x := range minus(split(c.After), split(c.Before)) {
+		if ignored(x.text) || passes.MatchString(x.text) {
+			l.add("run-by-check", c.Path, x.n, "%s runs it, and it may end as if it had passed: %s", l.checks.product[c.Path], short(x.text))
 			return
 		}
 	}

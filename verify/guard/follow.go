@@ -15,8 +15,9 @@ import (
 // checks is what the commands run, found in the files as they were before.
 type checks struct {
 	base     func(string) ([]byte, bool)
-	scripts  map[string]string   // path to what runs it, for people
-	missing  map[string]string   // what scripts and targets run where it is there, and was not: path to what runs it
+	scripts  map[string]string   // of the checks: path to what runs it, for people
+	product  map[string]string   // programs of the project itself, that the checks run: path to what runs it
+	missing  map[string]string   // what was not there, and is sourced or would be a script of the checks: path to what runs it
 	targets  map[string][]string // path of a makefile to the targets that are asked for
 	packages map[string][]string // path of a package.json to the scripts that are run
 	programs map[string]bool     // first words
@@ -33,7 +34,7 @@ const (
 // follow finds the scripts, targets and package scripts that decide whether the commands pass. A command whose output is piped into another
 // one, or substituted, does not decide: it is what is checked.
 func follow(commands []string, base func(string) ([]byte, bool)) *checks {
-	c := &checks{base: base, scripts: map[string]string{}, missing: map[string]string{}, targets: map[string][]string{}, packages: map[string][]string{}, programs: map[string]bool{}}
+	c := &checks{base: base, scripts: map[string]string{}, product: map[string]string{}, missing: map[string]string{}, targets: map[string][]string{}, packages: map[string][]string{}, programs: map[string]bool{}}
 	for _, command := range commands {
 		c.shell(command, ".", "", "the check", 0)
 	}
@@ -161,7 +162,9 @@ func (c *checks) call(args []*syntax.Word, at *place) {
 
 func (c *checks) command(words []string, at *place) {
 	name, rest := path.Base(words[0]), words[1:]
-	c.programs[name] = true
+	if !strings.Contains(words[0], "/") {
+		c.programs[name] = true
+	}
 	switch {
 	case name == "cd" || name == "pushd":
 		if len(rest) == 1 && !strings.HasPrefix(rest[0], "$") && !path.IsAbs(rest[0]) {
@@ -177,7 +180,7 @@ func (c *checks) command(words []string, at *place) {
 				c.programs[rest[i+1]] = true
 				return
 			case !strings.HasPrefix(w, "-") && w != "run":
-				c.script(w, at)
+				c.script(w, at, name == "." || name == "source")
 				return
 			}
 		}
@@ -187,13 +190,13 @@ func (c *checks) command(words []string, at *place) {
 		c.npm(name, rest, at)
 	default:
 		if strings.Contains(words[0], "/") {
-			c.script(words[0], at)
+			c.script(words[0], at, false)
 		}
 	}
 }
 
 // script notes a file that is run, and follows it.
-func (c *checks) script(word string, at *place) {
+func (c *checks) script(word string, at *place, sourced bool) {
 	word, open := strings.CutPrefix(word, "$")
 	tries := []string{path.Join(at.dir, word)}
 	if at.self != "" {
@@ -205,21 +208,36 @@ func (c *checks) script(word string, at *place) {
 	for _, file := range tries {
 		file = strings.TrimPrefix(file, "/")
 		data, ok := c.base(file)
-		if !ok && at.deep > 0 {
+		if !ok && at.deep > 0 && (sourced || ofTools(file)) {
 			c.missing[file] = at.by
 		}
-		if _, seen := c.scripts[file]; seen || !ok {
+		if !ok || c.scripts[file] != "" || c.product[file] != "" {
 			continue
 		}
-		if len(c.scripts) >= mostFollowed || at.deep >= deepest {
+		if len(c.scripts)+len(c.product) >= mostFollowed || at.deep >= deepest {
 			return
 		}
-		c.scripts[file] = at.by
+		if ofTools(file) {
+			c.scripts[file] = at.by
+		} else {
+			c.product[file] = at.by
+		}
 		if isShell(file, data) {
 			c.shell(string(data), at.dir, path.Dir(file), file, at.deep+1)
 		}
 		return
 	}
+}
+
+// Where projects keep what checks them, and how they name it.
+var (
+	toolFolder = lazyregexp.New(`(?i)(?:^|/)(?:tests?|specs?|__tests__|t|e2e|checks?|qa|scripts?|tools?|hack|\.?ci|build|\.github|\.gitlab|\.circleci|\.buildkite|\.husky|\.githooks|node_modules|\.?venv)/`)
+	toolName   = lazyregexp.New(`(?i)(?:^|[^a-z])(?:run|do|all)?(?:tests?|testing|checks?|verify|verification|validate|lint|specs?|ci|e2e|smoke|presubmit|precommit)(?:[^a-z]|$)`)
+)
+
+// ofTools reports whether a script that a check runs belongs to the checks by its folder or its name. Any other one is what is checked.
+func ofTools(file string) bool {
+	return toolFolder.MatchString(file) || toolName.MatchString(path.Base(file))
 }
 
 var shebang = lazyregexp.New(`^#!.*\b(?:sh|bash|dash|zsh|ksh)\b`)

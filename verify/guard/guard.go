@@ -58,6 +58,7 @@ type Input struct {
 	Changes  []Change
 	Commands []string                         // of the checks
 	Base     func(path string) ([]byte, bool) // a file as it was before, whether it changed or not; false where there is none
+	There    func(dir string) bool            // whether a folder existed before
 	Settings
 }
 
@@ -128,6 +129,7 @@ func Rules() []Rule {
 		{"protected", "checks", Fail, "a protected path was changed"},
 		{"too-long", "checks", Fail, "a changed file of the checks is too long to check, or one of too many"},
 		{"check-config", "checks", Warn, "settings of the checks were changed"},
+		{"run-by-check", "checks", Warn, "a program of the project that a check runs may end as if it had passed"},
 		{"linter-off", "checks", Warn, "a linter or type checker was silenced"},
 		{"environment", "checks", Warn, "a file that sets variables or options of the checks' tools was changed"},
 		{"runner-version", "checks", Warn, "a tool or library of the checks has a different version"},
@@ -199,7 +201,10 @@ func newLook(in *Input) *look {
 	if in.Base == nil {
 		in.Base = func(string) ([]byte, bool) { return nil, false }
 	}
-	in.Changes = slices.Clone(in.Changes)
+	if in.There == nil {
+		in.There = func(string) bool { return false }
+	}
+	in.Changes = slices.DeleteFunc(slices.Clone(in.Changes), in.brought)
 	slices.SortFunc(in.Changes, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
 	return &look{in: in, checks: follow(in.Commands, in.Base)}
 }

@@ -376,7 +376,7 @@ func rows(lines []line) (out []line) {
 
 var (
 	definition = lazyregexp.New(`\b(?:func(?: \([^)]*\))?|def|fn|function|class|struct|enum|trait|interface|type|module|fun|macro_rules!|mod)\s+(\w+)|\b(?:const|let|var|val)\s+(\w+)\s*[:=]|^(?:exports|module\.exports|\w+)\.(\w+)\s*=|^(?:(?:public|private|protected|static|final|async)\s+)+[\w<>\[\]]*\s*(\w+)\s*\(|^pub (?:const|static) (\w+)`)
-	word       = lazyregexp.New(`\w{4,}`)
+	word       = lazyregexp.New(`\w{3,}`)
 )
 
 // subjectGone reports whether a test speaks of something that the code defined before and does not define any more.
@@ -391,7 +391,7 @@ func (l *look) subjectGone(lines []line) bool {
 			was, is := split(c.Before), split(c.After)
 			for _, x := range minus(was, is) {
 				for _, m := range definition.FindAllStringSubmatch(x.text, -1) {
-					if name := strings.Join(m[1:], ""); len(name) >= 4 {
+					if name := strings.Join(m[1:], ""); len(name) >= 4 || len(m[1]) == 3 { // a short name of a variable says little
 						l.removed[name] = true
 					}
 				}
