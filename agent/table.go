@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"descartes/agent/process"
 	"descartes/agent/stream"
 )
 
@@ -213,6 +214,9 @@ func (b Backend) over(r Row) (Backend, error) {
 			return b, fmt.Errorf("stderr_limit: %w", err)
 		}
 	}
+	if err := CheckEnv(r.Env); err != nil {
+		return b, fmt.Errorf("env: %w", err)
+	}
 	b.Env, b.Prices = overlaid(b.Env, r.Env), overlaid(b.Prices, r.Prices)
 	causes := map[int]Cause{}
 	for code, word := range r.ExitCodes {
@@ -225,6 +229,16 @@ func (b Backend) over(r Row) (Backend, error) {
 	}
 	b.ExitCodes = overlaid(b.ExitCodes, causes)
 	return b, nil
+}
+
+// CheckEnv refuses settings' variables that load code into programs, lead git elsewhere, or the like.
+func CheckEnv(env map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		if process.Refused(name) || process.Loads(name) {
+			return fmt.Errorf("no setting may set %s: it loads code into programs, leads git elsewhere or hands over keys; remove it", name)
+		}
+	}
+	return nil
 }
 
 func overlaid[K comparable, V any](base, over map[K]V) map[K]V {

@@ -51,7 +51,7 @@ type cli struct {
 
 func newCLI(l layout, program string, version Version, opt Options) *cli {
 	c := &cli{
-		l: l, program: program, version: version, env: gitEnv(opt.Env), hooks: opt.Hooks != "skip",
+		l: l, program: program, version: version, env: gitEnv(opt.Env, l.root), hooks: opt.Hooks != "skip",
 		guard: newProtection(opt.Protect), limit: opt.HookTimeout, argv: opt.Shim, cache: filepath.Join(l.gitDir, "descartes-snapshot"), forced: map[string]bool{},
 		patience: 2 * time.Second,
 	}
@@ -94,9 +94,10 @@ func (c *cli) cookieOf() string {
 var keptVariables = []string{"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_ATTR_NOSYSTEM",
 	"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"}
 
-func gitEnv(env []string) []string {
+// gitEnv is what git is run with in a project. Libraries that lie in it are not for git, which runs outside the sandbox.
+func gitEnv(env []string, project string) []string {
 	out := make([]string, 0, len(env)+3)
-	for _, kv := range env {
+	for _, kv := range proc.Anchored(env, project) {
 		name, _, _ := strings.Cut(kv, "=")
 		if strings.HasPrefix(name, "GIT_") && !slices.Contains(keptVariables, name) || name == "LC_ALL" {
 			continue
@@ -390,7 +391,7 @@ func FindGit(ctx context.Context, program, dir string, env []string) (path strin
 	if path, err = proc.Look(program, dir, env); err != nil {
 		return "", Version{}, &RefusedError{Reason: fmt.Sprintf("the git program is not on the PATH; git %s or newer is needed", Oldest), Hint: fmt.Sprintf("install git %s or newer", Oldest)}
 	}
-	git := &cli{program: path, env: gitEnv(env), l: layout{root: dir}}
+	git := &cli{program: path, env: gitEnv(env, dir), l: layout{root: dir}}
 	said, err := git.word(ctx, "", "version")
 	if err != nil {
 		return "", Version{}, fmt.Errorf("ask git for its version: %w", err)

@@ -298,7 +298,7 @@ type layout struct {
 // locate asks git for the repository that holds dir. GIT_DIR and its relatives are not honoured. What git refuses
 // (a repository of somebody else, of a format that it does not know) is a RefusedError.
 func locate(ctx context.Context, program string, opt Options) (layout, error) {
-	git := &cli{program: program, env: gitEnv(opt.Env), l: layout{root: opt.Dir}}
+	git := &cli{program: program, env: gitEnv(opt.Env, opt.Dir), l: layout{root: opt.Dir}}
 	b, err := git.run(ctx, gitCall{args: []string{"rev-parse", "--show-toplevel", "--git-dir", "--git-common-dir"}})
 	var said *gitError
 	if errors.As(err, &said) {

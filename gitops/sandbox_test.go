@@ -126,5 +126,5 @@ func (s *sandbox) readConfig() (*gitConfig, error) {
 
 // program is git in the repository, before it is opened.
 func (s *sandbox) program() *cli {
-	return &cli{program: gitProgram(s.t), env: gitEnv(s.env), l: layout{root: s.dir}}
+	return &cli{program: gitProgram(s.t), env: gitEnv(s.env, s.dir), l: layout{root: s.dir}}
 }

@@ -28,6 +28,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	proc.Anchor()
 	err := newRootCmd().ExecuteContext(ctx)
 	stop()
 	if err == nil {

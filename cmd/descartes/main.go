@@ -46,6 +46,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if len(args) > 1 && args[0] == sandbox.NetCommand {
 		return sandbox.Netforward(args[1:], stderr)
 	}
+	proc.Anchor()
 	if len(args) == 1 && args[0] == wire.Command {
 		return wire.Main(ctx, wire.Serve, stdin, stdout, stderr)
 	}

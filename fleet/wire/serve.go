@@ -22,6 +22,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"descartes/agent"
+	"descartes/agent/process"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/config"
@@ -229,6 +230,11 @@ func (s *server) serve(ctx context.Context) (err error) {
 	cfg.Fleet, cfg.FleetRemote, cfg.SettingsFile = "", "", ""
 	if why := s.Grants.refuses(&cfg, s.root); s.Confine && why != "" {
 		return errors.New(why)
+	}
+	for _, kv := range o.Input.Env {
+		if name, _, _ := strings.Cut(kv, "="); process.Refused(name) || process.Loads(name) {
+			return s.refuse(fmt.Sprintf("the order sets %s, which no run does", name))
+		}
 	}
 	if s.Confine && cfg.Sandbox == string(sandbox.Off) {
 		cfg.Sandbox = string(sandbox.Auto)

@@ -61,6 +61,9 @@ func ResolveBackend(cfg Config) (agent.Backend, BackendConfig, error) {
 	default:
 		return b, saved, wrong("", "output_format %q is not one of stream-json, json, text", saved.OutputFormat)
 	}
+	if err := agent.CheckEnv(saved.Environment); err != nil {
+		return b, saved, wrong("", "backend.environment: %w", err)
+	}
 	b = b.WithEnv(saved.Environment).WithPrices(cfg.Prices)
 	saved.PromptMode = string(b.Prompt)
 	if saved.OutputFormat == "" {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"descartes/agent/process"
@@ -107,4 +108,54 @@ func lookup(env []string, name string) string {
 		}
 	}
 	return ""
+}
+
+// searched are variables with search paths.
+var searched = []string{"PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FRAMEWORK_PATH", "DYLD_FALLBACK_LIBRARY_PATH", "DYLD_FALLBACK_FRAMEWORK_PATH",
+	"PYTHONPATH", "PERL5LIB", "RUBYLIB", "NODE_PATH"}
+
+// preloaded are variables with names of libraries, which are searched, or their paths.
+var preloaded = []string{"LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES"}
+
+// Anchored is an environment whose search paths hold absolute paths only. An empty or a relative one means the folder that a program happens
+// to work in, where an agent may have left a library or a program of its own. Libraries below project ("" for none) are left out too.
+func Anchored(env []string, project string) (out []string) {
+	for _, kv := range env {
+		name, value, _ := strings.Cut(kv, "=")
+		bare := slices.Contains(preloaded, name)
+		if !bare && !slices.Contains(searched, name) {
+			out = append(out, kv)
+			continue
+		}
+		list := filepath.SplitList(value)
+		if bare {
+			list = strings.FieldsFunc(value, func(r rune) bool { return r == ' ' || r == os.PathListSeparator })
+		}
+		list = slices.DeleteFunc(list, func(path string) bool {
+			if !filepath.IsAbs(path) {
+				return !bare || isPath(path)
+			}
+			below, err := filepath.Rel(project, path)
+			return project != "" && process.Loads(name) && err == nil && filepath.IsLocal(below)
+		})
+		if len(list) > 0 {
+			out = append(out, name+"="+strings.Join(list, string(os.PathListSeparator)))
+		}
+	}
+	return out
+}
+
+// Anchor makes our own environment, and so that of all that we start, an Anchored one.
+func Anchor() {
+	kept := Anchored(os.Environ(), "")
+	for _, name := range slices.Concat(searched, preloaded) {
+		at := slices.IndexFunc(kept, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
+		if was, ok := os.LookupEnv(name); !ok || at >= 0 && kept[at] == name+"="+was {
+			continue
+		} else if at < 0 {
+			_ = os.Unsetenv(name)
+		} else {
+			_ = os.Setenv(name, strings.TrimPrefix(kept[at], name+"="))
+		}
+	}
 }

@@ -85,13 +85,13 @@ func (*limiter) exceeded(time.Time) process.Why { return "" }
 func (*limiter) verdict() process.Why           { return "" }
 
 // inMemory is a copy of a file that has no name.
-func inMemory(f *os.File) (*os.File, error) {
-	copied, err := os.CreateTemp("", "stdin")
+func inMemory(r io.Reader) (*os.File, error) {
+	copied, err := os.CreateTemp("", "descartes")
 	if err != nil {
 		return nil, err
 	}
 	if err = os.Remove(copied.Name()); err == nil {
-		_, err = io.Copy(copied, f)
+		_, err = io.Copy(copied, r)
 	}
 	if err == nil {
 		_, err = copied.Seek(0, io.SeekStart)

@@ -40,9 +40,9 @@ const (
 	relayLast = 512
 	// maxStatus bounds what bubblewrap may tell of itself.
 	maxStatus = 4 << 10
-	// statusFD is where bubblewrap finds its end of the status pipe: the first
-	// descriptor after the standard ones.
+	// Where bubblewrap finds its end of the status pipe and its own arguments: the first descriptors after the standard ones.
 	statusFD = "3"
+	argsFD   = "4"
 )
 
 // wrap returns the files that a wrapped command is started with instead.
@@ -82,6 +82,24 @@ func (j *job) wrap(files []*os.File) (theirs []*os.File, err error) {
 		return nil, err
 	}
 	return append(theirs, status), nil
+}
+
+// closed gives bubblewrap its arguments by a file, the variables of the command among them: it starts without any, since a library that one
+// of them names would run outside, and nobody reads them in a list of processes.
+func (j *job) closed(files []*os.File, wrap, env []string) ([]*os.File, []string, error) {
+	var args []string
+	for _, kv := range env {
+		if name, value, _ := strings.Cut(kv, "="); name != "" {
+			args = append(args, "--setenv", name, value)
+		}
+	}
+	args = append(append(args, wrap[1:]...), "--json-status-fd", statusFD)
+	f, err := inMemory(strings.NewReader(strings.Join(args, "\x00") + "\x00"))
+	if err != nil {
+		return nil, nil, err
+	}
+	j.sandboxed.theirs = append(j.sandboxed.theirs, f)
+	return append(files, f), []string{wrap[0], "--args", argsFD}, nil
 }
 
 func (w *sandboxed) pipe() (ours, their *os.File, err error) {

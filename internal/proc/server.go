@@ -298,8 +298,13 @@ func (s *server) spawn(j *job) (fault error) {
 		}
 		defer j.sandboxed.started()
 		if !c.Limits.Bare {
-			wrap = append(slices.Clip(wrap), "--json-status-fd", statusFD)
+			if files, wrap, err = j.closed(files, wrap, env); err != nil {
+				return fmt.Errorf("start %s in the sandbox: %w", c.Argv[0], err)
+			}
 		}
+		env = slices.DeleteFunc(env, func(kv string) bool {
+			return !c.Limits.Bare && !strings.HasPrefix(kv, CookieVar+"=") || process.Loads(kv)
+		})
 		argv = slices.Concat(wrap, []string{"--"}, c.Limits.Inside, []string{path}, c.Argv[1:])
 		path = wrap[0]
 	}

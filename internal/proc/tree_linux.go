@@ -52,13 +52,13 @@ func becomeShim() {
 }
 
 // inMemory is a copy of a file that is nowhere on the disk.
-func inMemory(f *os.File) (*os.File, error) {
-	fd, err := unix.MemfdCreate("stdin", unix.MFD_CLOEXEC)
+func inMemory(r io.Reader) (*os.File, error) {
+	fd, err := unix.MemfdCreate("descartes", unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, err
 	}
-	copied := os.NewFile(uintptr(fd), "stdin")
-	if _, err = io.Copy(copied, f); err == nil {
+	copied := os.NewFile(uintptr(fd), "descartes")
+	if _, err = io.Copy(copied, r); err == nil {
 		_, err = copied.Seek(0, io.SeekStart)
 	}
 	if err != nil {

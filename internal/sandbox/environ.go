@@ -3,6 +3,8 @@ package sandbox
 import (
 	"slices"
 	"strings"
+
+	"descartes/agent/process"
 )
 
 // Passing says which variables go on to agents and verify commands: all but credentials, other providers' keys and
@@ -38,7 +40,7 @@ func (p Passing) Part(env []string) (out Parted) {
 		name, value, ok := strings.Cut(kv, "=")
 		switch {
 		case !ok || name == "":
-		case refused(name):
+		case process.Refused(name):
 			out.Never = append(out.Never, name)
 		case common(known, name) || Matches(p.Pass, name):
 			out.Base = append(out.Base, kv)
@@ -77,34 +79,10 @@ func Matches(list []string, name string) bool {
 	})
 }
 
-// refused are variables that lead git elsewhere, hand over somebody's keys,
-// load code into every program, or make an agent believe that it runs inside
-// another. No setting passes them on.
-func refused(name string) bool {
-	switch name {
-	case "SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "BASH_ENV", "ENV", "PROMPT_COMMAND",
-		"NODE_OPTIONS", "RUBYOPT", "PERL5OPT", "CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_EXECPATH":
-		return true
-	}
-	return strings.HasSuffix(name, "_ASKPASS") || strings.HasPrefix(name, "CLAUDE_CODE_SESSION") || strings.HasPrefix(name, "BASH_FUNC_") ||
-		strings.HasPrefix(name, "GIT_") && !personal(name)
-}
-
-// personal reports whether a variable of git's says who somebody is and how he
-// connects, not which repository is meant.
-func personal(name string) bool {
-	switch name {
-	case "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM",
-		"GIT_CONFIG_NOSYSTEM", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_TERMINAL_PROMPT":
-		return true
-	}
-	return false
-}
-
 // common reports whether every command gets a variable: what a shell, a
 // network behind a proxy, and a build need.
 func common(known []string, name string) bool {
-	if _, ok := slices.BinarySearch(known, name); ok || personal(name) || strings.HasPrefix(name, "DESCARTES_") {
+	if _, ok := slices.BinarySearch(known, name); ok || process.Personal(name) || strings.HasPrefix(name, "DESCARTES_") {
 		return true
 	}
 	return !secret(name) && slices.ContainsFunc(prefixes(), func(p string) bool { return strings.HasPrefix(name, p) })

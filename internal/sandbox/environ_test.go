@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"descartes/agent/process"
 )
 
 func names(list []string) (out []string) {
@@ -42,7 +44,7 @@ func TestPart(t *testing.T) {
 			t.Errorf("%+v: agent\n got %v\nwant %v", c.p, have, c.agent)
 		}
 		for _, name := range names(slices.Concat(got.Base, got.Agent, got.Left)) {
-			if refused(name) {
+			if process.Refused(name) {
 				t.Errorf("%+v: %s is among the lists", c.p, name)
 			}
 		}

@@ -69,7 +69,7 @@ func (b *Box) try(ctx context.Context) error {
 	if err != nil {
 		return &CannotError{Why: err.Error(), Fix: "install coreutils"}
 	}
-	reply, err := proc.Output(ctx, proc.Call{Argv: append(argv, "--", nothing), Dir: b.c.Top, Env: b.c.Env})
+	reply, err := proc.Output(ctx, proc.Call{Argv: append(argv, "--", nothing), Dir: b.c.Top, Env: []string{}})
 	switch {
 	case b.c.Bwrap == "" && err != nil:
 		return &CannotError{Why: "sandbox-exec does not run: " + err.Error(), Fix: seatbeltFix}

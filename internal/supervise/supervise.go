@@ -113,6 +113,9 @@ func (c *Commands) confine(r Run) (base []string, err error) {
 	for _, b := range r.Backends {
 		parted := Part(r.Config, b, os.Environ())
 		base, c.whole = parted.Base, slices.Concat(parted.Agent, parted.Left)
+		loads := slices.DeleteFunc(slices.Clone(parted.Base), func(kv string) bool { return !process.Loads(kv) })
+		base = slices.DeleteFunc(base, process.Loads) // the supervising process runs outside the sandbox
+		parted.Agent, c.env[verifying], c.whole = append(parted.Agent, loads...), loads, append(c.whole, loads...)
 		for _, kv := range parted.Agent {
 			name, _, _ := strings.Cut(kv, "=")
 			if _, set := b.Env[name]; !set && !slices.Contains(b.UnsetEnv, name) {
