@@ -40,6 +40,7 @@ type cli struct {
 	cookie   string        // of the shim; "" until the working tree is ours
 	shim     *proc.Shim    // nil until the first run of the program after that
 	runs     int           // so far, for names
+	barred   error         // why no git may run any more
 
 	cache  string          // the private index after the last snapshot
 	based  fileInfo        // the index that cache was copied from
@@ -146,6 +147,9 @@ var literally = []string{"--literal-pathspecs"}
 
 // run returns standard output.
 func (c *cli) run(ctx context.Context, call gitCall) ([]byte, error) {
+	if c.barred != nil {
+		return nil, c.barred
+	}
 	argv := []string{c.program, "-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "core.fsmonitor=false"}
 	env := slices.Clip(call.env)
 	if call.index != "" {
@@ -446,7 +450,7 @@ func (c *cli) show() error {
 		if fi, err := f.Stat(); err == nil && fi.Size() == 0 { // else it still tells since when a killed run's locks may lie here
 			_, err = f.WriteString("running\n")
 		}
-	} else if f, err = os.OpenFile(filepath.Join(c.l.gitDir, presence), os.O_RDONLY|oscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0); err == nil { // another run lives, which has it alone only while it begins
+	} else if f, err = os.OpenFile(filepath.Join(c.l.gitDir, presence), os.O_RDWR|oscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0); err == nil { // another run lives, which has it alone only while it begins
 		for until := time.Now().Add(showWithin); ; time.Sleep(10 * time.Millisecond) {
 			if err = oscall.Flock(int(f.Fd()), oscall.LOCK_SH|oscall.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) || time.Now().After(until) {
 				break
@@ -469,7 +473,7 @@ func (c *cli) leave() {
 		return
 	}
 	if oscall.Flock(int(c.presence.Fd()), oscall.LOCK_EX|oscall.LOCK_NB) == nil {
-		_ = os.Truncate(c.presence.Name(), 0)
+		_ = c.presence.Truncate(0)
 	}
 	c.presence.Close()
 	c.presence = nil

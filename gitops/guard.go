@@ -29,7 +29,6 @@ type Guard struct {
 	held     heldFiles
 	shallow  fileCopy // the commits whose parents are not here
 	stash    fileCopy // the stash's log: its entries, one a line
-	log      string   // what is no file or folder where HEAD's log is, "" for none
 	settings settings
 	passing  map[string]bool // lock files and unfinished operations
 	notes    []string        // of what GuardSince found
@@ -49,6 +48,9 @@ func (s *Repaired) note(format string, args ...any) {
 // Guard reads the state of the git directory before an attempt. What the run after a killed one needs of the index stays in the git directory until
 // DropGuard.
 func (r *Repo) Guard(ctx context.Context) (*Guard, error) {
+	if err := r.ownLinks(); err != nil {
+		return nil, err
+	}
 	r.keepIndex()
 	g, err := r.look(ctx)
 	if err == nil {
@@ -57,7 +59,6 @@ func (r *Repo) Guard(ctx context.Context) (*Guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.log = r.oddLog(g.at.Branch)
 	if g.held, err = r.hold(ctx, &g.index); err != nil {
 		return nil, fmt.Errorf("keep the files that git is set to skip: %w", err)
 	}
@@ -90,7 +91,7 @@ func (r *Repo) look(ctx context.Context) (g *Guard, err error) {
 		return nil, err
 	}
 	g.before = maps.Clone(g.refs)
-	g.settings.Refs, g.settings.Broken = g.before, g.broken
+	g.settings.Refs, g.settings.Broken, g.settings.Links = g.before, g.broken, r.links
 	if r.kept == nil {
 		if r.kept, _, err = r.refs.list(privateRefs); err != nil {
 			return nil, err
@@ -149,6 +150,12 @@ func (r *Repo) GuardSince(ctx context.Context, h Head, kept []byte, began, ended
 	was, known := parseSettings(kept)
 	var s Repaired
 	if known {
+		if r.links = was.Links; r.links == nil {
+			r.links = map[string]string{}
+		}
+		if err := r.noLinks(true); err != nil {
+			return nil, r.wayOut(err, was.Refs)
+		}
 		later := func(at fileStamp) bool { return at != fileStamp{} && !during(time.Unix(at.ctime.Unix())) }
 		if err := r.restoreSettings(ctx, &was, later, &s); err != nil {
 			return nil, err
@@ -211,6 +218,13 @@ func (g *Guard) RepairSettings(ctx context.Context) (Repaired, error) {
 func (g *Guard) take(ctx context.Context, steps ...func(context.Context, *Repaired) error) (Repaired, error) {
 	s := Repaired{Notes: g.notes}
 	g.notes = nil
+	stamps, err := g.r.keptStamps()
+	if err == nil {
+		err = g.r.noLinks(!maps.Equal(stamps, g.kept))
+	}
+	if err != nil {
+		return s, g.r.wayOut(err, g.before)
+	}
 	for _, step := range steps {
 		if err := step(ctx, &s); err != nil {
 			return s, err

@@ -120,8 +120,7 @@ func (r *Repo) wayOut(err error, was refValues) error {
 	return &out
 }
 
-// readable refuses files without which no git command should run: a HEAD that names neither a branch nor a commit, a log of
-// HEAD that leads elsewhere, and history that was cut.
+// readable refuses files without which no git command should run: a HEAD that names neither a branch nor a commit, and history that was cut.
 func (g *Guard) readable(ctx context.Context, _ *Repaired) error {
 	r := g.r
 	value, err := r.refs.readLoose("HEAD")
@@ -132,9 +131,6 @@ func (g *Guard) readable(ctx context.Context, _ *Repaired) error {
 			text = "ref: " + g.at.Branch
 		}
 		return &RefusedError{Reason: "the attempt damaged " + r.inGit(head), Hint: fmt.Sprintf("rm -rf %s && echo '%s' >%[1]s", head, text)}
-	}
-	if odd := r.oddLog(g.at.Branch); odd != "" && odd != g.log {
-		return &RefusedError{Reason: fmt.Sprintf("the attempt made %s a link, a FIFO or a device: the log of a commit would be written to what it leads to", r.inGit(odd)), Hint: "rm " + odd}
 	}
 	if changed, err := g.shallow.changed(); err != nil || !changed {
 		return err
@@ -157,25 +153,6 @@ func (g *Guard) readable(ctx context.Context, _ *Repaired) error {
 		hint += " && cp " + kept + " " + file
 	}
 	return &RefusedError{Reason: "the attempt cut the history: " + r.inGit(file) + " has changed", Hint: hint + "; where a fetch of the attempt's changed it: git fetch --unshallow"}
-}
-
-// oddLog is what is no file or folder on the way to the logs of HEAD and a branch, "" for none: git would write the next
-// commit's line into what a link leads to, and wait for who reads a FIFO.
-func (r *Repo) oddLog(branch string) string {
-	for _, log := range [][2]string{{r.l.gitDir, "logs/HEAD"}, {r.l.commonDir, "logs/" + branch}} {
-		at := log[0]
-		for name := range strings.SplitSeq(log[1], "/") {
-			at = filepath.Join(at, name)
-			fi, err := os.Lstat(at)
-			if err != nil {
-				break
-			}
-			if !fi.Mode().IsRegular() && !fi.IsDir() {
-				return at
-			}
-		}
-	}
-	return ""
 }
 
 // repairRefs restores HEAD, the branch and what was deleted, and tells of what else changed, and of the commits that the

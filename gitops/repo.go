@@ -31,8 +31,9 @@ type Repo struct {
 	root  *rootDir
 	store *objectStore
 	refs  *refStore
-	index fileCopy  // as the last Guard read it
-	held  heldFiles // as it held them
+	index fileCopy          // as the last Guard read it
+	held  heldFiles         // as it held them
+	links map[string]string // of the git directory's layout; nil: not looked for
 
 	mu      sync.Mutex
 	scanner *scanner
@@ -209,6 +210,9 @@ func (r *Repo) newScanner() *scanner {
 func (r *Repo) Claim() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if err := r.ownLinks(); err != nil {
+		return err
+	}
 	return r.cli.claim()
 }
 

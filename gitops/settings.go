@@ -175,7 +175,8 @@ type settings struct {
 	Folders []string // of hooks, and those in them
 	Tops    []string // of these, those where git or the configuration looks
 	Refs    refValues
-	Broken  []string // refs that git could not read
+	Broken  []string          // refs that git could not read
+	Links   map[string]string // see Repo.ownLinks
 }
 
 func (p settingPaths) read() (now settings, err error) {

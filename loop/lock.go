@@ -13,6 +13,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"descartes/gitops"
+	"descartes/internal/oscall"
 	"descartes/internal/plainfile"
 )
 
@@ -54,12 +55,15 @@ func takeLock(ctx context.Context, path string, wait time.Duration, who Holder) 
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
-	f := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDWR))
+	f := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDWR|oscall.O_NOFOLLOW))
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	ok, err := f.TryLockContext(ctx, 10*time.Millisecond)
 	if errors.Is(err, context.DeadlineExceeded) || err == nil && !ok {
 		return nil, &BusyError{Path: path, Holder: readHolder(path)}
+	}
+	if errors.Is(err, syscall.ELOOP) {
+		return nil, &gitops.RefusedError{Reason: path + " is a link, which an agent may have made", Hint: "rm " + path}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", path, err)
@@ -107,7 +111,12 @@ func (l *lock) sign(who Holder) error {
 	if err != nil {
 		return fmt.Errorf("sign lock: %w", err)
 	}
-	if err := os.WriteFile(l.f.Path(), append(b, '\n'), 0o644); err != nil {
+	f, err := os.OpenFile(l.f.Path(), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|oscall.O_NOFOLLOW, 0o644)
+	if err == nil {
+		_, err = f.Write(append(b, '\n'))
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
 		return fmt.Errorf("sign lock: %w", err)
 	}
 	return nil
@@ -136,7 +145,7 @@ func live(path string) (Holder, bool) {
 	if _, err := os.Stat(path); err != nil {
 		return Holder{}, false
 	}
-	f := flock.New(path, flock.SetFlag(os.O_RDWR))
+	f := flock.New(path, flock.SetFlag(os.O_RDWR|oscall.O_NOFOLLOW))
 	ok, err := f.TryRLock()
 	if err != nil {
 		return Holder{}, false
