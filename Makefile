@@ -77,7 +77,7 @@ screenshots: build ## the README's pictures, of the demo
 vendor-htmx: ## fetch the scripts of the page again, in the versions that assets/VENDORED.md names
 	cd internal/web/assets && for f in $$(sed -n 's/^| \([a-z.-]*\.js\) | \([a-z.-]*\) | \([0-9.]*\) |.*/\1=\2@\3/p' VENDORED.md); do \
 		dir="$$(mktemp -d)" && npm pack --silent --pack-destination "$$dir" "$${f#*=}" && tar xzf "$$dir"/*.tgz -C "$$dir" && \
-		cp "$$(ls "$$dir"/package/dist/htmx.min.js "$$dir"/package/dist/sse.min.js 2>/dev/null | head -1)" "$${f%%=*}" && rm -r "$$dir"; done
+		cp "$$dir/package/dist/htmx.min.js" "$${f%%=*}" && rm -r "$$dir"; done
 
 fuzz: ## each fuzz target for FUZZTIME
 	@grep -rl --include='*_test.go' '^func Fuzz' . | while read -r file; do \

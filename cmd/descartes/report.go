@@ -5,12 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -106,9 +109,9 @@ func newServeCmd() *cobra.Command {
 		Short: "Show the loops of the project in a browser",
 		Long: `Show the loops of the project in a browser, live, until Ctrl-C.
 
-The first line printed is the address to open. It contains a key: whoever has it may press the buttons, which run the
-same commands as a person would. Only this machine can reach the page, unless --addr says otherwise; then
-looking at it needs the key too.`,
+The first line printed is the address to open. It contains a key, without which nothing is shown: whoever reads this
+terminal can look at the page and press its buttons, which run the same commands as a person would. Only this
+machine can reach the page, unless --addr says otherwise; then the key and the page cross the network unencrypted.`,
 		Args: takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			root, err := findRoot(dir)
@@ -162,6 +165,9 @@ func serve(ctx context.Context, cmd *cobra.Command, root, addr string, browse bo
 		_, port, _ := net.SplitHostPort(shown)
 		shown = net.JoinHostPort(opt.Host, port)
 	}
+	seen, opened := context.WithCancel(ctx)
+	defer opened()
+	opt.Seen = opened
 	s, err := web.New(opt)
 	if err != nil {
 		return err
@@ -171,10 +177,14 @@ func serve(ctx context.Context, cmd *cobra.Command, root, addr string, browse bo
 	if err := write(cmd.OutOrStdout(), url+"\n"); err != nil {
 		return err
 	}
+	var browser sync.WaitGroup
 	if browse && terminal.IsTerminal(cmd.OutOrStdout()) {
-		openBrowser(ctx, url)
+		browser.Go(func() { openBrowser(ctx, url, seen) })
 	}
-	return s.Serve(ctx, l)
+	err = s.Serve(ctx, l)
+	opened()
+	browser.Wait()
+	return err
 }
 
 // runSelf runs this program with other arguments. Its refusal is the error.
@@ -190,14 +200,28 @@ func runSelf(ctx context.Context, self, root, stdin string, args []string) (stri
 	return out, nil
 }
 
-// openBrowser opens an address if the system can. If not, the address is on the screen.
-func openBrowser(ctx context.Context, url string) {
-	argv := []string{"xdg-open", url}
+// openBrowser opens an address if the system can, and returns once the browser has seen it. If not, the address is on the screen. Its key
+// would stand in the arguments of a program, which everybody on this machine can read; so it is in a file that only the user can read, in
+// a folder that no agent sees in its sandbox.
+func openBrowser(ctx context.Context, url string, seen context.Context) {
+	dir, err := os.MkdirTemp(os.Getenv("XDG_RUNTIME_DIR"), "descartes-serve-")
+	if err != nil {
+		return
+	}
+	defer os.RemoveAll(dir)
+	context.AfterFunc(seen, func() { os.RemoveAll(dir) }) // a program that opens browsers may run as long as they do
+	path := filepath.Join(dir, "open.html")
+	if err := os.WriteFile(path, []byte(`<!doctype html><meta http-equiv="refresh" content="0;url=`+html.EscapeString(url)+`">`), 0o600); err != nil {
+		return
+	}
+	argv := []string{"xdg-open", path}
 	switch runtime.GOOS {
 	case "darwin":
-		argv = []string{"open", url}
+		argv = []string{"open", path}
 	case "windows":
-		argv = []string{"rundll32", "url.dll,FileProtocolHandler", url}
+		argv = []string{"rundll32", "url.dll,FileProtocolHandler", path}
 	}
-	_, _ = proc.Output(ctx, proc.Call{Argv: argv})
+	if r, err := proc.Output(ctx, proc.Call{Argv: argv}); err == nil && r.Code == 0 {
+		<-seen.Done()
+	}
 }

@@ -330,11 +330,6 @@ func funcs() template.FuncMap {
 	}
 }
 
-func canWrite(r *http.Request) bool {
-	ok, _ := r.Context().Value(mayWrite{}).(bool)
-	return ok
-}
-
 // row is a loop in the list of all.
 type row struct {
 	ID, Kind, Tag, State, Ending string

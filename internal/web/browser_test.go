@@ -6,10 +6,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -79,7 +82,7 @@ func TestLiveInBrowser(t *testing.T) {
 	}
 	p := newProject(t, 12)
 	do(t, ctx, "open the printed address", chromedp.Navigate(p.http.URL+p.server.Path()))
-	until(t, ctx, `!location.search && document.querySelector('a[href="/loops/loop-1234"]')`)
+	until(t, ctx, `!location.hash && document.querySelector('a[href="/loops/loop-1234"]')`)
 	do(t, ctx, "open the loop", chromedp.Navigate(p.http.URL+"/loops/loop-1234"))
 	until(t, ctx, `document.querySelector('#t0.s-ready') && document.querySelectorAll('#edges path').length === 10`)
 	p.attempt("1", journal.Verified, "")
@@ -153,10 +156,62 @@ func TestLogInBrowser(t *testing.T) {
 	}
 	defer f.Close()
 	fmt.Fprintln(f, "first", evil)
-	do(t, ctx, "open the task", chromedp.Navigate(p.http.URL+"/loops/loop-1234/tasks/1"))
+	do(t, ctx, "open the task", chromedp.Navigate(p.http.URL+p.server.Path()), chromedp.Navigate(p.http.URL+"/loops/loop-1234/tasks/1"))
 	until(t, ctx, `document.querySelector('#log .lines').textContent.includes('first <script>') && !document.querySelector('#log script')`)
 	do(t, ctx, "open the diff", chromedp.Click(`//summary[.="Diff"]`, chromedp.BySearch))
 	until(t, ctx, `document.querySelector('.diff .added')?.textContent.includes('<script>')`)
+}
+
+// TestKeyInBrowser: links and reloads work, a tab without the key says what to do, and a page on another port of this machine, such as a
+// preview that an agent serves, gets neither the key nor anything of the page from a browser that has it.
+func TestKeyInBrowser(t *testing.T) {
+	ctx := browser(t)
+	if ctx == nil {
+		return
+	}
+	p := newProject(t, 2)
+	p.attempt("1", journal.Verified, "")
+	var mu sync.Mutex
+	var sent []string
+	preview := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		sent = append(sent, fmt.Sprint(r.URL, r.Header))
+		fmt.Fprintf(w, `<!doctype html><title>preview</title><iframe src="%[1]s/loops/loop-1234"></iframe>`, p.http.URL)
+	}))
+	t.Cleanup(preview.Close)
+	const open = "open the address that descartes serve has printed"
+	const says = `document.querySelector('#trouble')?.textContent.startsWith('` + open + `')`
+	do(t, ctx, "open a bookmark", chromedp.Navigate(p.http.URL+"/loops/loop-1234"))
+	until(t, ctx, says)
+	do(t, ctx, "type the printed address into that tab", chromedp.Navigate(p.http.URL+p.server.Path()))
+	until(t, ctx, `!location.hash && document.querySelector('a[href="/loops/loop-1234"]')`)
+	do(t, ctx, "follow links", chromedp.Click(`a[href="/loops/loop-1234"]`), chromedp.WaitVisible("#t0"), chromedp.Reload(), chromedp.WaitVisible("#t0"), chromedp.Click("#t0"), chromedp.WaitVisible(".attempt"))
+	until(t, ctx, `location.pathname === '/loops/loop-1234/tasks/1' && document.title.startsWith('1 ')`)
+	do(t, ctx, "open the preview in the same tab", chromedp.Navigate(preview.URL), chromedp.WaitReady("iframe"))
+	var got string
+	do(t, ctx, "have the preview ask", chromedp.Evaluate(fmt.Sprintf(`Promise.all(['cors', 'no-cors'].flatMap(mode => [{}, {'Descartes-Key': 'x'}].map(headers =>
+		fetch(%q, {mode, headers, credentials: 'include'}).then(a => a.text(), () => '')))).then(all => all.join('') + document.cookie + JSON.stringify(sessionStorage))`, p.http.URL+"/loops/loop-1234"), &got, awaited))
+	if got != "{}" {
+		t.Errorf("the preview reads %s", got)
+	}
+	do(t, ctx, "go back to the page", chromedp.Navigate(p.http.URL+"/loops/loop-1234"), chromedp.WaitVisible("#t0"))
+	mu.Lock()
+	if all := strings.Join(sent, "\n"); len(sent) == 0 || strings.Contains(all, p.server.key) || strings.Contains(all, "Cookie") {
+		t.Errorf("the preview was sent %s", all)
+	}
+	mu.Unlock()
+	tab, stop := chromedp.NewContext(ctx)
+	t.Cleanup(stop)
+	if err := chromedp.Run(tab); err != nil { // it lives as long as this context, too
+		t.Fatal(err)
+	}
+	do(t, tab, "open another tab", chromedp.Navigate(p.http.URL+"/loops/loop-1234"))
+	until(t, tab, says+` && !document.querySelector('.card')`)
+	do(t, tab, "type the address of that page with the key", chromedp.Navigate(p.http.URL+"/loops/loop-1234"+p.server.Path()[1:]), chromedp.WaitVisible("#t0"))
+	p.server.key = "another" // as a server that was started anew at the same port has
+	do(t, tab, "reload", chromedp.Reload())
+	until(t, tab, says)
 }
 
 // TestAccess finds nothing serious wrong for those who cannot see the page or use a mouse, light and dark, wide and narrow.
@@ -182,7 +237,7 @@ func TestAccess(t *testing.T) {
 			for _, width := range []int64{360, 1280} {
 				var found string
 				do(t, ctx, path, emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}),
-					chromedp.EmulateViewport(width, 900), chromedp.Navigate(p.http.URL+path), chromedp.Evaluate(string(axe), nil),
+					chromedp.EmulateViewport(width, 900), chromedp.Navigate(p.http.URL+path), chromedp.WaitVisible("header.bar"), chromedp.Evaluate(string(axe), nil),
 					chromedp.Evaluate(`axe.run().then(r => JSON.stringify(r.violations.filter(v => v.impact === 'serious' || v.impact === 'critical').map(v => v.id + ': ' + v.nodes.map(n => n.html).join(' '))))`, &found, awaited))
 				var list []string
 				if err := json.Unmarshal([]byte(found), &list); err != nil {
@@ -209,10 +264,10 @@ func TestManyTasks(t *testing.T) {
 	}
 	p := newProject(t, 10_000)
 	var paint, scripting float64
-	do(t, ctx, "open", chromedp.Navigate(p.http.URL+"/loops/loop-1234"),
+	do(t, ctx, "open", chromedp.Navigate(p.http.URL+p.server.Path()), chromedp.Navigate(p.http.URL+"/loops/loop-1234"),
 		chromedp.Poll(`document.querySelectorAll('.card').length === 10000 && performance.getEntriesByName('first-contentful-paint').length`, nil, chromedp.WithPollingTimeout(patience)),
 		chromedp.Evaluate(`performance.getEntriesByName('first-contentful-paint')[0].startTime`, &paint),
-		chromedp.Evaluate(`document.addEventListener('htmx:sseBeforeMessage', () => window.began = performance.now()); document.addEventListener('htmx:sseMessage', () => window.took = performance.now() - window.began)`, nil))
+		chromedp.Evaluate(`document.addEventListener('htmx:oobBeforeSwap', () => window.began ??= performance.now()); document.addEventListener('htmx:oobAfterSwap', () => window.took = performance.now() - window.began)`, nil))
 	p.attempt("1", journal.Verified, "")
 	until(t, ctx, `document.querySelector('#t0.s-done')`)
 	until(t, ctx, `window.took`)

@@ -287,7 +287,7 @@ func (s *Server) showLoop(w http.ResponseWriter, r *http.Request) {
 	defer s.leave(f)
 	f.mu.Lock()
 	v, err := f.view, f.err
-	data := loopPage{v, f.name, f.change, canWrite(r)}
+	data := loopPage{v, f.name, f.change}
 	f.mu.Unlock()
 	s.page(w, r, "loop.html", data, err)
 }
@@ -295,9 +295,8 @@ func (s *Server) showLoop(w http.ResponseWriter, r *http.Request) {
 // loopPage is a loop's page, and where the changes go on from.
 type loopPage struct {
 	*view
-	Feed     string
-	Change   int
-	MayWrite bool
+	Feed   string
+	Change int
 }
 
 // streamLoop sends the parts of a loop's page that change.

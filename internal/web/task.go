@@ -39,7 +39,7 @@ func escape(s string) string { return url.PathEscape(s) }
 type taskView struct {
 	Loop, Kind, Tag, ID, Title string
 	State, Word, Note          string
-	Live, MayWrite             bool
+	Live                       bool
 	Question                   string
 	Spec                       string
 	SpecError                  string
@@ -107,7 +107,7 @@ func (s *Server) task(r *http.Request) (*taskView, error) {
 		return nil, err
 	}
 	id, state := r.PathValue("task"), &st.View.State
-	v := &taskView{Loop: state.ID, Kind: state.Kind, Tag: state.Tag, ID: id, Live: st.View.Live, MayWrite: canWrite(r), Root: s.opt.Root,
+	v := &taskView{Loop: state.ID, Kind: state.Kind, Tag: state.Tag, ID: id, Live: st.View.Live, Root: s.opt.Root,
 		Editor: "vscode://file" + (&url.URL{Path: filepath.ToSlash(s.opt.Root)}).EscapedPath()}
 	known := len(list) > 0
 	if st.Board != nil {

@@ -33,8 +33,9 @@ var assets embed.FS
 type Options struct {
 	Root string  // of the project
 	Host string  // that the page is reached by; the browser's Host header has to name it, or this machine
-	Open bool    // others than this machine reach it: reading needs the token too
+	Open bool    // others than this machine reach it, by any of its addresses
 	Repo Patcher // nil where there is no repository: no diffs then
+	Seen func()  // called with each request that has the key; may be nil
 
 	// Read makes items of the log of an attempt that a backend ran, without what is secret.
 	Read func(s *loop.State, backend string, show func(render.Item)) (io.WriteCloser, error)
@@ -46,26 +47,19 @@ type Options struct {
 type Server struct {
 	opt   Options
 	home  loop.Home
-	token string
+	key   string
 	pages *template.Template
 	feeds feeds
 	gone  chan struct{} // closed by Close
 }
 
-// cookie is the name of what a browser proves by that it was given the printed address. It has the port, because a browser sends the
-// cookies of a host to each of its ports, and another project may be served at one.
-func cookie(host string) string {
-	_, port, _ := net.SplitHostPort(host)
-	return "descartes_token_" + port
-}
-
-// New makes a server with a token of its own.
+// New makes a server with a key of its own.
 func New(opt Options) (*Server, error) {
 	var secret [24]byte
 	if _, err := rand.Read(secret[:]); err != nil {
-		return nil, fmt.Errorf("draw a token: %w", err)
+		return nil, fmt.Errorf("draw a key: %w", err)
 	}
-	s := &Server{opt: opt, home: loop.NewHome(opt.Root), token: base64.RawURLEncoding.EncodeToString(secret[:]), gone: make(chan struct{})}
+	s := &Server{opt: opt, home: loop.NewHome(opt.Root), key: base64.RawURLEncoding.EncodeToString(secret[:]), gone: make(chan struct{})}
 	var err error
 	s.pages, err = template.New("").Funcs(funcs()).ParseFS(assets, "assets/*.html")
 	return s, err
@@ -74,8 +68,8 @@ func New(opt Options) (*Server, error) {
 // Close ends what follows the loops. It is called once.
 func (s *Server) Close() { close(s.gone) }
 
-// Path is where a browser is sent first: it is given the token there.
-func (s *Server) Path() string { return "/?token=" + s.token }
+// Path is where a browser is sent first. The key stands where no browser sends it to any server; the page's script takes it from there.
+func (s *Server) Path() string { return "/#key=" + s.key }
 
 // Handler serves the page.
 func (s *Server) Handler() http.Handler {
@@ -84,7 +78,6 @@ func (s *Server) Handler() http.Handler {
 	if err != nil {
 		panic(err) // the folder is embedded
 	}
-	mux.Handle("GET /assets/", http.StripPrefix("/assets/", http.FileServerFS(static)))
 	mux.HandleFunc("GET /{$}", s.showLoops)
 	mux.HandleFunc("GET /loops/{id}", s.showLoop)
 	mux.HandleFunc("GET /loops/{id}/live", s.streamLoop)
@@ -93,10 +86,13 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("GET /loops/{id}/tasks/{task}/{attempt}/log", s.streamLog)
 	mux.HandleFunc("GET /tags/{tag}", s.showTag)
 	mux.HandleFunc("POST /loops/{id}/{action}", s.act)
-	return s.guard(mux)
+	all := http.NewServeMux()
+	all.Handle("GET /assets/", http.StripPrefix("/assets/", http.FileServerFS(static))) // the same for everybody
+	all.Handle("/", s.keyed(mux))
+	return s.guard(all)
 }
 
-// guard lets in who may come in: see Options. A page of another origin can neither read nor press a button.
+// guard has browsers keep pages of other origins away, and refuses names that are not ours.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -109,26 +105,37 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			http.Error(w, "this page is not served under that name", http.StatusMisdirectedRequest)
 			return
 		}
-		allowed := s.hasToken(r)
-		if given := r.URL.Query().Get("token"); !allowed && r.Method == http.MethodGet && same(given, s.token) {
-			allowed = true
-			http.SetCookie(w, &http.Cookie{Name: cookie(r.Host), Value: s.token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
-		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// keyHeader has the key. It is no cookie, because a browser sends those of a host to each of its ports: whoever serves a page on another one
+// would get it.
+const keyHeader = "Descartes-Key"
+
+// keyed answers who has the key. A browser that opens an address cannot have sent it: it gets the shell, whose script asks again.
+func (s *Server) keyed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		reads := r.Method == http.MethodGet || r.Method == http.MethodHead
-		switch {
-		case !allowed && (!reads || s.opt.Open):
+		switch given := r.Header.Values(keyHeader); {
+		case len(given) == 0 && reads:
+			w.Header().Set("Content-Type", "text/html; charset=utf-8")
+			w.WriteHeader(http.StatusForbidden)
+			_ = s.pages.ExecuteTemplate(w, "shell.html", nil) // a reader that went away
+			return
+		case len(given) != 1 || subtle.ConstantTimeCompare([]byte(given[0]), []byte(s.key)) != 1:
 			http.Error(w, "open the address that descartes serve has printed: it has the key to this page", http.StatusForbidden)
 			return
 		case !reads && !sameOrigin(r):
 			http.Error(w, "this request comes from another page", http.StatusForbidden)
 			return
 		}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), mayWrite{}, allowed)))
+		if s.opt.Seen != nil {
+			s.opt.Seen()
+		}
+		next.ServeHTTP(w, r)
 	})
 }
-
-// mayWrite is the key of whether a request has the token.
-type mayWrite struct{}
 
 // knownHost refuses names that lead here without being ours: a page of somebody else's may have its own name lead to this machine.
 func (s *Server) knownHost(host string) bool {
@@ -142,13 +149,6 @@ func (s *Server) knownHost(host string) bool {
 	}
 	return name == "localhost" || name == strings.ToLower(s.opt.Host)
 }
-
-func (s *Server) hasToken(r *http.Request) bool {
-	c, err := r.Cookie(cookie(r.Host))
-	return err == nil && same(c.Value, s.token)
-}
-
-func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
 // sameOrigin reports whether a request comes from one of our own pages.
 func sameOrigin(r *http.Request) bool {

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
 	"os"
@@ -137,7 +136,7 @@ func (p *project) attempt(task string, verdict journal.Verdict, reason string) {
 	}
 }
 
-// get asks for a page, as a browser does that was given the printed address where key is true.
+// get asks for a page, as its script does that was given the printed address where key is true.
 func (p *project) get(path string, key bool, change func(*http.Request)) (int, string) {
 	p.t.Helper()
 	return p.ask(http.MethodGet, path, "", key, change)
@@ -150,7 +149,7 @@ func (p *project) ask(method, path, body string, key bool, change func(*http.Req
 		p.t.Fatal(err)
 	}
 	if key {
-		r.AddCookie(&http.Cookie{Name: cookie(r.URL.Host), Value: p.server.token})
+		r.Header.Set("Descartes-Key", p.server.key)
 	}
 	if body != "" {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -166,6 +165,11 @@ func (p *project) ask(method, path, body string, key bool, change func(*http.Req
 	b, err := io.ReadAll(resp.Body)
 	if err != nil {
 		p.t.Fatal(err)
+	}
+	for _, name := range []string{"Set-Cookie", "Access-Control-Allow-Origin", "Access-Control-Allow-Headers"} {
+		if v := resp.Header.Get(name); v != "" {
+			p.t.Errorf("%s: %s: %s", path, name, v)
+		}
 	}
 	if csp := resp.Header.Get("Content-Security-Policy"); !strings.HasPrefix(csp, "default-src 'none'; script-src 'self'") {
 		p.t.Errorf("%s: policy %q", path, csp)
@@ -189,9 +193,9 @@ func TestPages(t *testing.T) {
 		"/loops/loop-1234/tasks/2":        {"Attempt 1: failed", "What the verify command printed", "the spec &lt;script&gt;"},
 		"/loops/loop-1234/tasks/2/1/diff": {`<span class="gone">-old`, `<span class="added">&#43;&lt;script&gt;`},
 		"/tags/x":                         {"loop-1234", "✓</span> verified", "✕</span> blocked"},
-		"/assets/page.js":                 {"EventSource"},
+		"/assets/serve.js":                {"Descartes-Key"},
 	} {
-		code, text := p.get(path, false, nil)
+		code, text := p.get(path, true, nil)
 		if code != http.StatusOK {
 			t.Errorf("%s: got %d, %s", path, code, text)
 		}
@@ -215,7 +219,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestDoor lets in who may come in, and lets press buttons who has the key, from our own pages.
+// TestDoor lets in who has the key and names us, and lets press buttons from our own pages only.
 func TestDoor(t *testing.T) {
 	p := newProject(t, 2)
 	host := func(name string) func(*http.Request) { return func(r *http.Request) { r.Host = name } }
@@ -225,17 +229,19 @@ func TestDoor(t *testing.T) {
 		change       func(*http.Request)
 		want         int
 	}{
-		{"GET", "/", false, nil, 200},
+		{"GET", "/", true, nil, 200},
+		{"GET", "/assets/page.css", false, nil, 200},
 		{"GET", "/", true, host("evil.example"), 421},
+		{"GET", "/assets/page.css", false, host("evil.example"), 421},
 		{"GET", "/", true, host("evil.example:80"), 421},
-		{"GET", "/", false, host("localhost:9"), 200},
-		{"GET", "/", false, host("[::1]:9"), 200},
-		{"GET", "/", false, host("192.0.2.7"), 421},
+		{"GET", "/", true, host("localhost:9"), 200},
+		{"GET", "/", true, host("[::1]:9"), 200},
+		{"GET", "/", true, host("192.0.2.7"), 421},
 		{"POST", "/loops/loop-1234/pause", false, origin(p), 403},
 		{"POST", "/loops/loop-1234/pause", true, nil, 403},
 		{"POST", "/loops/loop-1234/pause", true, func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") }, 403},
 		{"POST", "/loops/loop-1234/pause", true, func(r *http.Request) { origin(p)(r); r.Header.Set("Sec-Fetch-Site", "cross-site") }, 403},
-		{"POST", "/loops/loop-1234/pause?token=" + p.server.token, false, origin(p), 403},
+		{"POST", "/loops/loop-1234/pause?key=" + p.server.key, false, origin(p), 403},
 		{"POST", "/loops/loop-1234/pause", true, origin(p), 200},
 		{"POST", "/loops/loop-1234/explode", true, origin(p), 404},
 		{"POST", "/loops/none/pause", true, origin(p), 404},
@@ -249,46 +255,52 @@ func TestDoor(t *testing.T) {
 		t.Errorf("commands: %s", got)
 	}
 	p.server.opt.Open = true
-	if code, _ := p.get("/", false, nil); code != http.StatusForbidden {
-		t.Errorf("reached from other machines, without the key: got %d", code)
-	}
-	if code, _ := p.get("/?token=wrong", false, nil); code != http.StatusForbidden {
-		t.Errorf("with a wrong key: got %d", code)
-	}
-	if code, _ := p.get(p.server.Path(), false, nil); code != http.StatusOK {
-		t.Errorf("the printed address: got %d", code)
+	if code, text := p.get("/", true, host("192.0.2.7")); code != http.StatusOK {
+		t.Errorf("reached from another machine by an address of ours: %d %s", code, text)
 	}
 }
 
-// TestTwoServed has one browser look at two projects: the second one's key does not take the place of the first one's.
-func TestTwoServed(t *testing.T) {
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
+// TestKey: without the key nothing is answered but a page that is the same for everybody, whatever else a request carries; and no answer makes
+// a browser send the key by itself, as it would send a cookie to every other port of this machine.
+func TestKey(t *testing.T) {
+	p := newProject(t, 2)
+	p.attempt("1", journal.Verified, "")
+	seen := 0
+	p.server.opt.Seen = func() { seen++ }
+	shell := ""
+	for _, path := range []string{"/", "/loops/loop-1234", "/loops/loop-1234/live", "/loops/loop-1234/tasks/1", "/loops/loop-1234/tasks/1/1/diff", "/loops/loop-1234/tasks/1/1/log", "/tags/x", "/loops/none",
+		"/?key=" + p.server.key, "/?token=" + p.server.key} {
+		for name, change := range map[string]func(*http.Request){
+			"nothing":         nil,
+			"a cookie":        func(r *http.Request) { r.Header.Set("Cookie", "descartes_key="+p.server.key) },
+			"a login":         func(r *http.Request) { r.SetBasicAuth("descartes", p.server.key) },
+			"an empty key":    func(r *http.Request) { r.Header.Set("Descartes-Key", "") },
+			"part of the key": func(r *http.Request) { r.Header.Set("Descartes-Key", p.server.key[1:]) },
+			"two keys":        func(r *http.Request) { r.Header["Descartes-Key"] = []string{p.server.key, "x"} },
+		} {
+			code, text := p.get(path, false, change)
+			if code != http.StatusForbidden {
+				t.Errorf("%s with %s: got %d", path, name, code)
+			}
+			if name == "nothing" && shell == "" {
+				shell = text
+			}
+			if text != shell && text != "open the address that descartes serve has printed: it has the key to this page\n" {
+				t.Errorf("%s with %s: %s", path, name, text)
+			}
+		}
 	}
-	browser := &http.Client{Jar: jar}
-	first, second := newProject(t, 2), newProject(t, 2)
-	for _, p := range []*project{first, second} {
-		resp, err := browser.Get(p.http.URL + p.server.Path())
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
+	if seen > 0 {
+		t.Error("the key was seen where nobody had it")
 	}
-	for _, p := range []*project{first, second} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.http.URL+"/loops/loop-1234/pause", nil)
-		if err != nil {
-			t.Fatal(err)
+	for _, path := range []string{"/", "/loops/loop-1234", "/assets/serve.js"} {
+		_, text := p.get(path, true, func(r *http.Request) { r.Header.Set("Origin", "http://127.0.0.1:1") })
+		if strings.Contains(text, p.server.key) {
+			t.Errorf("%s has the key in it", path)
 		}
-		origin(p)(r)
-		resp, err := browser.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			t.Errorf("a button: got %d", resp.StatusCode)
-		}
+	}
+	if seen != 2 {
+		t.Errorf("the key was seen %d times, want 2", seen)
 	}
 }
 
@@ -329,7 +341,12 @@ func TestButtons(t *testing.T) {
 // events reads a stream.
 func (p *project) events(path string) (next func() (event, data string)) {
 	p.t.Helper()
-	resp, err := http.Get(p.http.URL + path)
+	r, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, p.http.URL+path, nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	r.Header.Set("Descartes-Key", p.server.key)
+	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -357,8 +374,8 @@ func (p *project) events(path string) (next func() (event, data string)) {
 // live is the address of the stream that the loop's page opens.
 func (p *project) live() string {
 	p.t.Helper()
-	_, page := p.get("/loops/loop-1234", false, nil)
-	_, rest, ok := strings.Cut(page, `sse-connect="`)
+	_, page := p.get("/loops/loop-1234", true, nil)
+	_, rest, ok := strings.Cut(page, `data-live="`)
 	address, _, _ := strings.Cut(rest, `"`)
 	if !ok {
 		p.t.Fatalf("no stream in\n%s", page)
@@ -370,13 +387,13 @@ func (p *project) live() string {
 func TestNext(t *testing.T) {
 	p := newProject(t, 3)
 	p.attempt("1", journal.Verified, "")
-	if _, page := p.get("/loops/loop-1234", false, nil); !strings.Contains(page, "Next: <code>descartes loop resume</code>") {
+	if _, page := p.get("/loops/loop-1234", true, nil); !strings.Contains(page, "Next: <code>descartes loop resume</code>") {
 		t.Errorf("a killed loop: %s", page)
 	} else if !strings.Contains(page, `class="can-resume can-step "`) {
 		t.Errorf("a killed loop has no button that resumes it: %s", page)
 	}
 	p.append(&journal.Event{Type: journal.LoopFinished, Reason: string(journal.AllDone), Detail: &journal.Detail{End: string(journal.AllDone)}})
-	if _, page := p.get("/loops/loop-1234", false, nil); strings.Contains(page, "can-resume") || strings.Contains(page, "can-step") {
+	if _, page := p.get("/loops/loop-1234", true, nil); strings.Contains(page, "can-resume") || strings.Contains(page, "can-step") {
 		t.Errorf("an ended loop has buttons that cannot do anything: %s", page)
 	}
 }
@@ -401,7 +418,7 @@ func TestLive(t *testing.T) {
 	if event, data := next(); event != "reload" {
 		t.Errorf("another list: %s\n%s", event, data)
 	}
-	if code, _ := p.get("/loops/none/live", false, nil); code != http.StatusNotFound {
+	if code, _ := p.get("/loops/none/live", true, nil); code != http.StatusNotFound {
 		t.Errorf("a loop that is not there: %d", code)
 	}
 }
@@ -433,7 +450,7 @@ func TestIdle(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { c.Close() })
-		fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", address)
+		fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\nDescartes-Key: %s\r\n\r\n", address, p.server.key)
 	}
 	for deadline := time.Now().Add(time.Minute); p.server.open() < 500; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -441,13 +458,13 @@ func TestIdle(t *testing.T) {
 		}
 	}
 	p.attempt("1", journal.Verified, "")
-	if code, text := p.get("/loops/loop-1234", false, nil); code != 200 || !strings.Contains(text, "1 of 2") {
+	if code, text := p.get("/loops/loop-1234", true, nil); code != 200 || !strings.Contains(text, "1 of 2") {
 		t.Errorf("with 500 idle pages: %d", code)
 	}
 	p.server.feeds.mu.Lock()
 	p.server.feeds.streams += maxStreams - 500
 	p.server.feeds.mu.Unlock()
-	if code, _ := p.get("/loops/loop-1234/live", false, nil); code != http.StatusServiceUnavailable {
+	if code, _ := p.get("/loops/loop-1234/live", true, nil); code != http.StatusServiceUnavailable {
 		t.Errorf("one too many: got %d", code)
 	}
 }
@@ -468,11 +485,12 @@ func TestServe(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- p.server.Serve(ctx, l) }()
-	resp, err := http.Get("http://" + l.Addr().String() + "/loops/loop-1234/live")
-	if err != nil {
-		t.Fatal(err)
+	p.http.URL = "http://" + l.Addr().String()
+	next := p.events("/loops/loop-1234/live?change=1&feed=other")
+	if event, _ := next(); event != "reload" {
+		t.Errorf("got %s", event)
 	}
-	defer resp.Body.Close()
+	p.events(p.live())
 	stop()
 	if err := <-ended; err != nil && !errors.Is(err, http.ErrServerClosed) {
 		t.Errorf("ended with %v", err)
@@ -486,6 +504,7 @@ func BenchmarkBoard(b *testing.B) {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest(http.MethodGet, "/loops/loop-1234", nil)
 		r.Host = "localhost"
+		r.Header.Set("Descartes-Key", p.server.key)
 		if p.server.Handler().ServeHTTP(w, r); w.Code != 200 {
 			b.Fatal(w.Code)
 		}

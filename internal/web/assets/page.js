@@ -1,12 +1,8 @@
-// What the page does by itself: times that grow, lines between tasks, logs that follow. Everything else comes from the server.
+// What the page and the report draw by themselves: times that grow, and lines between tasks.
 "use strict";
 
 const svgName = "http://www.w3.org/2000/svg";
 const allEdges = 150; // tasks up to which every dependency is drawn; of more, those of the task that is looked at
-const logItems = 5000; // of a log that are kept on the page
-
-// The key to the page stays out of the address once the browser has it.
-if (new URLSearchParams(location.search).has("token")) history.replaceState(null, "", location.pathname + location.hash);
 
 function duration(ms) {
   const s = Math.max(0, Math.round(ms / 1000));
@@ -22,8 +18,7 @@ setInterval(tick, 1000);
 tick();
 
 // Lines between tasks that depend on each other.
-const board = document.querySelector(".board");
-const edges = document.getElementById("edges");
+let board, edges;
 
 function line(from, to, origin, kind) {
   const a = from.getBoundingClientRect(), b = to.getBoundingClientRect();
@@ -51,61 +46,17 @@ function draw(card) {
   }
 }
 
-if (board) {
+addEventListener("resize", () => draw(null));
+
+// showBoard draws the board, once it is there.
+function showBoard() {
+  board = document.querySelector(".board");
+  edges = document.getElementById("edges");
+  if (!board) return;
   const looked = e => draw(e.target.closest(".card"));
   board.addEventListener("mouseover", looked);
   board.addEventListener("focusin", looked);
   board.addEventListener("mouseleave", () => draw(null));
-  addEventListener("resize", () => draw(null));
   draw(null);
 }
-
-document.addEventListener("htmx:sseMessage", e => {
-  if (e.detail.type === "reload") location.reload();
-  tick();
-});
-document.addEventListener("htmx:oobAfterSwap", tick);
-
-// What the server refuses is said where its answer would stand.
-document.addEventListener("htmx:responseError", e => {
-  const place = document.getElementById("did") || document.getElementById("trouble");
-  if (place) place.textContent = e.detail.xhr.responseText;
-});
-document.addEventListener("htmx:sendError", () => {
-  const place = document.getElementById("did") || document.getElementById("trouble");
-  if (place) place.textContent = "descartes serve does not answer: is it still running?";
-});
-
-// Logs are followed while they are open.
-function follow(details) {
-  const lines = details.querySelector(".lines");
-  let source = null;
-  const toggle = () => {
-    if (!details.open) {
-      if (source) source.close();
-      source = null;
-      return;
-    }
-    if (source || details.dataset.over) return;
-    lines.replaceChildren();
-    source = new EventSource(details.dataset.log);
-    source.addEventListener("line", e => {
-      const end = lines.scrollTop + lines.clientHeight >= lines.scrollHeight - 40;
-      lines.insertAdjacentHTML("beforeend", e.data);
-      while (lines.childElementCount > logItems) lines.firstElementChild.remove();
-      if (end) lines.scrollTop = lines.scrollHeight;
-    });
-    source.addEventListener("over", () => {
-      details.dataset.over = "yes";
-      source.close();
-      if (!lines.childElementCount) lines.textContent = "It is empty.";
-    });
-    source.addEventListener("error", () => {
-      source.close();
-      if (!lines.childElementCount) lines.textContent = "There is no log to show.";
-    });
-  };
-  details.addEventListener("toggle", toggle);
-  toggle();
-}
-for (const d of document.querySelectorAll("details[data-log]")) follow(d);
+showBoard();
