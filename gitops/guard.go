@@ -446,7 +446,9 @@ func (g *Guard) repairIndex(ctx context.Context, s *Repaired) error {
 		return err
 	}
 	g.r.keepIndex()
-	s.note("the index was changed during the attempt and put back (the files stay as they are)")
+	if aerr != nil { // git add, rm and mv are what every agent does
+		s.note("the index was changed during the attempt and put back (the files stay as they are)")
+	}
 	return nil
 }
 

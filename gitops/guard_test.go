@@ -22,15 +22,15 @@ var guardRows = []struct {
 }{
 	{name: "nothing", attempt: "echo 2 >>f"},
 	{name: "git status", attempt: "touch f src/x.go; git status >/dev/null"},
-	{name: "commit", attempt: "echo 2 >>f; git commit -qam own", notes: []string{"index was changed", "branch main went from", "own commits up to"}, commits: true},
-	{name: "several commits", attempt: "echo 2 >>f; git commit -qam own; echo 3 >n; git add n; git commit -qm own2", notes: []string{"index", "branch main went", "own commits"}, commits: true},
-	{name: "amend", attempt: "echo 2 >>f; git commit -qa --amend -m other", notes: []string{"index", "branch main went", "own commits"}, commits: true},
+	{name: "commit", attempt: "echo 2 >>f; git commit -qam own", notes: []string{"branch main went from", "own commits up to"}, commits: true},
+	{name: "several commits", attempt: "echo 2 >>f; git commit -qam own; echo 3 >n; git add n; git commit -qm own2", notes: []string{"branch main went", "own commits"}, commits: true},
+	{name: "amend", attempt: "echo 2 >>f; git commit -qa --amend -m other", notes: []string{"branch main went", "own commits"}, commits: true},
 	{name: "reset to an older commit", setup: "git commit -qm2 --allow-empty", attempt: "git reset -q --hard HEAD~1", notes: []string{"branch main went"}},
-	{name: "commit on an unborn branch", setup: "!git init -q .", attempt: "echo 1 >f; git add f; git commit -qm own", notes: []string{"index", "branch main went from nothing", "own commits"}, commits: true},
-	{name: "commit when detached", setup: "git checkout -q --detach", attempt: "echo 2 >>f; git commit -qam own", notes: []string{"index", "HEAD was at commit", "own commits"}, commits: true},
+	{name: "commit on an unborn branch", setup: "!git init -q .", attempt: "echo 1 >f; git add f; git commit -qm own", notes: []string{"branch main went from nothing", "own commits"}, commits: true},
+	{name: "commit when detached", setup: "git checkout -q --detach", attempt: "echo 2 >>f; git commit -qam own", notes: []string{"HEAD was at commit", "own commits"}, commits: true},
 	{name: "new branch", attempt: "git checkout -qb side", notes: []string{"branch side was checked out; switched back to branch main", "branch side was made"}, keeps: "refs/heads/side"},
-	{name: "new branch with a commit", attempt: "git checkout -qb side; echo 2 >>f; git commit -qam own", notes: []string{"index", "branch side was checked out", "own commits", "branch side was made"}, commits: true, keeps: "refs/heads/side"},
-	{name: "old branch", setup: "git branch old; echo 2 >>f; git commit -qam2", attempt: "git checkout -q old", notes: []string{"index", "branch old was checked out"}},
+	{name: "new branch with a commit", attempt: "git checkout -qb side; echo 2 >>f; git commit -qam own", notes: []string{"branch side was checked out", "own commits", "branch side was made"}, commits: true, keeps: "refs/heads/side"},
+	{name: "old branch", setup: "git branch old; echo 2 >>f; git commit -qam2", attempt: "git checkout -q old", notes: []string{"branch old was checked out"}},
 	{name: "detached by the attempt", attempt: "git checkout -q --detach", notes: []string{"HEAD was at commit"}},
 	{name: "orphan branch", attempt: "git checkout -q --orphan fresh", notes: []string{"branch fresh was checked out"}},
 	{name: "branch deleted", attempt: "git checkout -q --detach; git branch -qD main", notes: []string{"HEAD was", "branch main went"}},
@@ -40,9 +40,9 @@ var guardRows = []struct {
 	{name: "branch renamed", attempt: "git branch -m main trunk", notes: []string{"branch trunk was checked out; switched back to branch main", "branch main went", "branch trunk was made"}, keeps: "refs/heads/trunk"},
 	{name: "tag", attempt: "git tag v1", notes: []string{"tag v1 was made"}, keeps: "refs/tags/v1"},
 	{name: "refs packed", setup: "git branch old", attempt: "git pack-refs --all; git gc -q"},
-	{name: "add", attempt: "echo 2 >>f; git add f", notes: []string{"index was changed"}},
-	{name: "rm --cached", attempt: "git rm -q --cached f", notes: []string{"index was changed"}},
-	{name: "index deleted", attempt: "rm .git/index", notes: []string{"index was changed"}},
+	{name: "add", attempt: "echo 2 >>f; git add f"},
+	{name: "rm --cached", attempt: "git rm -q --cached f"},
+	{name: "index deleted", attempt: "rm .git/index"},
 	{name: "index damaged", attempt: "echo x >.git/index", notes: []string{"index was changed"}},
 	{name: "index split", attempt: "git update-index --split-index; echo 2 >>f; git add f", notes: []string{"index was changed"}},
 	{name: "stash", attempt: "echo 2 >>f; git stash -q", notes: []string{"ran git stash; its entry"}, keeps: "refs/stash"},
@@ -54,10 +54,10 @@ var guardRows = []struct {
 	{name: "ref of the stash deleted", setup: "echo 2 >>f; git stash -q", attempt: "rm .git/refs/stash", notes: []string{"refs/stash was deleted during the attempt and put back"}},
 	{name: "refs of other tools deleted", setup: "git update-ref refs/jj/keep/1 HEAD; git update-ref refs/original/refs/heads/main HEAD; git pack-refs --all; git update-ref refs/one HEAD",
 		attempt: "for r in jj/keep/1 original/refs/heads/main one; do git update-ref -d refs/$r; done", notes: []string{"refs/jj/keep/1 was deleted during the attempt and put back", "refs/one was deleted", "refs/original/refs/heads/main was deleted"}},
-	{name: "merge left", setup: conflict, attempt: "git merge -q x || true", notes: []string{"the attempt's git commands left unfinished: .git/MERGE_HEAD .git/MERGE_MODE .git/MERGE_MSG; kept: commit", "index"}},
-	{name: "merge done", setup: "git checkout -qb x; echo x >n; git add n; git commit -qm2; git checkout -q main; git commit -qm3 --allow-empty", attempt: "git merge -q -m merged x", notes: []string{"index", "branch main went", "own commits"}, commits: true},
-	{name: "rebase left", setup: conflict, attempt: "git rebase -q x || true", notes: []string{".git/rebase-merge", "index", "HEAD was"}},
-	{name: "cherry-pick left", setup: conflict, attempt: "git cherry-pick x || true", notes: []string{".git/CHERRY_PICK_HEAD", "index"}},
+	{name: "merge left", setup: conflict, attempt: "git merge -q x || true", notes: []string{"the attempt's git commands left unfinished: .git/MERGE_HEAD .git/MERGE_MODE .git/MERGE_MSG; kept: commit"}},
+	{name: "merge done", setup: "git checkout -qb x; echo x >n; git add n; git commit -qm2; git checkout -q main; git commit -qm3 --allow-empty", attempt: "git merge -q -m merged x", notes: []string{"branch main went", "own commits"}, commits: true},
+	{name: "rebase left", setup: conflict, attempt: "git rebase -q x || true", notes: []string{".git/rebase-merge", "HEAD was"}},
+	{name: "cherry-pick left", setup: conflict, attempt: "git cherry-pick x || true", notes: []string{".git/CHERRY_PICK_HEAD"}},
 	{name: "bisect left", setup: "git commit -qm2 --allow-empty", attempt: "git bisect start -q HEAD HEAD~1", notes: []string{"BISECT"}},
 	{name: "config", attempt: "git config core.hooksPath /tmp/evil; git config user.name Agent", notes: []string{".git/config was changed"}},
 	{name: "config deleted", attempt: "rm .git/config", notes: []string{".git/config was changed"}},
@@ -82,9 +82,9 @@ var guardRows = []struct {
 	{name: "hooks deleted", setup: hook("pre-push", "exit 0"), attempt: "rm -r .git/hooks", notes: []string{"hook pre-push was changed"}},
 	{name: "info", setup: "mkdir -p .git/info; echo '*.x' >.git/info/exclude", attempt: "echo '*' >.git/info/exclude; echo '* text' >.git/info/attributes; git rev-parse HEAD >.git/info/grafts", notes: []string{"info/attributes", "info/exclude", "info/grafts"}},
 	{name: "locks left", attempt: ": >.git/index.lock; : >.git/HEAD.lock; : >.git/refs/heads/main.lock; : >.git/config.lock; echo 2 >>f", notes: []string{".git/HEAD.lock .git/config.lock .git/index.lock .git/refs/heads/main.lock"}},
-	{name: "housekeeping killed", attempt: "echo 2 >>f; git commit -qam own; : >.git/objects/maintenance.lock; : >.git/objects/pack/multi-pack-index.lock", commits: true, notes: []string{".git/objects/maintenance.lock .git/objects/pack/multi-pack-index.lock", "index", "branch main went", "own commits"}},
+	{name: "housekeeping killed", attempt: "echo 2 >>f; git commit -qam own; : >.git/objects/maintenance.lock; : >.git/objects/pack/multi-pack-index.lock", commits: true, notes: []string{".git/objects/maintenance.lock .git/objects/pack/multi-pack-index.lock", "branch main went", "own commits"}},
 	{name: "lock of before", setup: ": >.git/index.lock", attempt: "echo 2 >>f"},
-	{name: "linked working tree", setup: "git worktree add -q -b side work", attempt: "echo 2 >>f; git commit -qam own; git checkout -q --detach", notes: []string{"index", "HEAD was", "branch side went", "own commits"}, commits: true},
+	{name: "linked working tree", setup: "git worktree add -q -b side work", attempt: "echo 2 >>f; git commit -qam own; git checkout -q --detach", notes: []string{"HEAD was", "branch side went", "own commits"}, commits: true},
 	{name: "remote refs and notes", setup: "git update-ref refs/remotes/origin/x HEAD; git symbolic-ref refs/remotes/origin/HEAD refs/remotes/origin/x; git notes add -m n",
 		attempt: "git update-ref -d refs/remotes/origin/x; git symbolic-ref -d refs/remotes/origin/HEAD; git update-ref -d refs/notes/commits",
 		notes:   []string{"refs/notes/commits was deleted", "refs/remotes/origin/HEAD was deleted", "refs/remotes/origin/x was deleted"}},
@@ -102,7 +102,7 @@ var guardRows = []struct {
 	{name: "kept attempt deleted beside another", setup: "git update-ref refs/descartes/l/1/1 HEAD; git update-ref refs/descartes/l/1/2 HEAD", attempt: "git update-ref -d refs/descartes/l/1/1", notes: []string{"1 of the kept attempts"}},
 	{name: "kept attempt deleted from packed-refs", setup: "git update-ref refs/descartes/l/1/1 HEAD; git pack-refs --all", attempt: "sed -i /descartes/d .git/packed-refs", notes: []string{"1 of the kept attempts"}},
 	{name: "everything at once", attempt: "git checkout -qb b; echo 2 >>f; git add f; git commit -qm own; git config x.y z; " + hook("pre-commit", "exit 1") + ": >.git/index.lock",
-		notes: []string{"index.lock", "config", "hook pre-commit was added", "index", "branch b was checked out", "own commits", "branch b was made"}, commits: true, keeps: "refs/heads/b"},
+		notes: []string{"index.lock", "config", "hook pre-commit was added", "branch b was checked out", "own commits", "branch b was made"}, commits: true, keeps: "refs/heads/b"},
 }
 
 // hookLink makes a hook a link to a tracked file, linkedLib has a submodule sm.
@@ -270,11 +270,11 @@ func TestRepairTwice(t *testing.T) {
 					t.Errorf("%s: staged is\n%s", script, got)
 				}
 			}
-			after("echo 1 >one.log; echo 2 >>f; git add -f one.log f; git branch side; : >.git/index.lock", "index.lock", "index was changed", "branch side was made")
+			after("echo 1 >one.log; echo 2 >>f; git add -f one.log f; git branch side; : >.git/index.lock", "index.lock", "branch side was made")
 			after("true")
 			after("git status >/dev/null; touch f; git status >/dev/null")
 			mustSnapshot(t, r)
-			after("echo 2 >two.log; git add -f two.log; git commit -qm own; git branch -f side", "index was changed", "branch main went", "own commits", "branch side was moved")
+			after("echo 2 >two.log; git add -f two.log; git commit -qm own; git branch -f side", "branch main went", "own commits", "branch side was moved")
 			after("rm f; git checkout -q f; echo 3 >>f")
 			if got, want := s.git("diff", "--name-only", string(base), string(mustSnapshot(t, r))), "f\none.log\ntwo.log\n"; got != want {
 				t.Errorf("the snapshot changes\n%swant\n%s", got, want)
