@@ -509,7 +509,9 @@ func (w *tagWork) block(ctx context.Context, u *unit) error {
 	if asked {
 		e.Detail.Question = tail(question(&u.res), maxWords)
 	}
-	e.Message = put.Line(e.Ref)
+	if u.lane.slot == nil { // else nobody's files changed
+		e.Message = put.Line(e.Ref)
+	}
 	e.Restored, e.Removed = put.Back[:min(len(put.Back), maxListed)], put.Removed[:min(len(put.Removed), maxListed)]
 	return w.record(e)
 }

@@ -79,7 +79,7 @@ func guarded(ctx context.Context, s *Subject) (*Objection, error) {
 	}
 	switch guard.Worst(found) {
 	case guard.Fail:
-		return &Objection{Reason: "the checks got weaker: " + summary(found), Detail: "What the work changed in the checks:\n\n" + lines(found, guard.Fail) +
+		return &Objection{Reason: "the checks got weaker: " + summary(found) + "; to allow it: " + guard.Permit(found, !s.Input.Always), Detail: "What the work changed in the checks:\n\n" + lines(found, guard.Fail) +
 			"\nUndo this, and do the task without it. New tests and stricter checks are welcome. Where the task\ncannot be done otherwise, say so: TASK_BLOCKED and the reason."}, nil
 	case guard.Ask:
 		return &Objection{Reason: "may the work do this to the checks?", Detail: lines(found, guard.Ask) +

@@ -86,6 +86,33 @@ func (f Finding) String() string {
 	return at + ": " + f.Text + " (" + f.Rule + ")"
 }
 
+// Permit says what a person writes where to allow what fails of these: in the task if there is one.
+func Permit(list []Finding, task bool) string {
+	groups, paths := map[string]bool{}, map[string]bool{}
+	for _, f := range list {
+		if f.Level != Fail {
+			continue
+		}
+		for _, r := range Rules() {
+			if r.Name == f.Rule {
+				groups[r.Group] = true
+			}
+		}
+		if f.Path != "" {
+			paths[fmt.Sprintf("%q", "!"+f.Path)] = true
+		}
+	}
+	names := slices.Sorted(maps.Keys(groups))
+	s := "guard: {" + strings.Join(names, ": warn, ") + ": warn} in descartes.yaml"
+	if task {
+		s = `"allow": ["` + strings.Join(names, `", "`) + `"] in the task`
+	}
+	if n := len(paths); n > 0 && n <= 3 {
+		s += ", or protect: [" + strings.Join(slices.Sorted(maps.Keys(paths)), ", ") + "] in descartes.yaml"
+	}
+	return s
+}
+
 // Worst is the highest level among findings, Off where there are none.
 func Worst(list []Finding) Level {
 	worst := Off
