@@ -50,7 +50,7 @@ func TestDialectOddities(t *testing.T) {
 	}{
 		{"recovered", "opencode", 1, []string{`{"type":"error","error":{"name":"ContextOverflowError","data":{"message":"too long"}}}`, `{"type":"step_start"}`,
 			`{"type":"text","part":{"text":"TASK_COMPLETE"}}`, `{"type":"step_finish","part":{"reason":"stop"}}`}, "complete"},
-		{"did not recover", "opencode", 1, []string{`{"type":"text","part":{"text":"TASK_COMPLETE"}}`, `{"type":"error","error":{"name":"ContextOverflowError","data":{"message":"too long"}}}`}, "fatal"},
+		{"did not recover", "opencode", 1, []string{`{"type":"text","part":{"text":"TASK_COMPLETE"}}`, `{"type":"error","error":{"name":"ContextOverflowError","data":{"message":"too long"}}}`}, "crashed"},
 		{"starts and is gone", "opencode", 0, []string{`{"type":"step_start"}`}, "retryable"},
 		{"the client's own text", "opencode", 0, []string{`{"type":"text","part":{"synthetic":true,"text":"TASK_COMPLETE"}}`, `{"type":"step_finish","part":{"reason":"stop"}}`}, "incomplete"},
 		{"trouble and nothing after it, exit status 0", "copilot", 0, []string{`{"type":"assistant.message","data":{"content":"TASK_COMPLETE"}}`,

@@ -60,7 +60,7 @@ func manners() []manner {
 		{name: "mute, hangs", want: "killed", only: "text", change: begun},
 		{name: "spins", want: "crashed", only: "opencode codex", change: func(q *Request) { q.Clocks.Spin = 20 }, reason: "20 steps in a row"},
 		{name: "spins", want: "killed", only: "opencode codex", change: timeout},
-		{name: "overflows", want: "fatal", only: "opencode", change: func(q *Request) { q.Clocks.Spin = 20 }, reason: "exceeds the context window of this model. (5 times"},
+		{name: "overflows", want: "crashed", only: "opencode", change: func(q *Request) { q.Clocks.Spin = 20 }, reason: "exceeds the context window of this model. (5 times"},
 		{name: "large line", want: "complete", only: "claude text"},
 	}
 }

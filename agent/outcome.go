@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"math"
 	"regexp"
@@ -47,8 +48,9 @@ func (r *Runner) result(q Request, exit process.Exit, why *cutoff) (Result, erro
 	case process.TimedOut:
 		res.End, res.Reason = TimedOut, fmt.Sprintf("not finished after %v", q.Timeout)
 	case process.Idled:
-		res.End, res.Cause, res.Reason = Idled, Transient, fmt.Sprintf("no output for %v", q.Idle)
-		res.Reason += r.waitsFor(q, exit.End)
+		if !r.waits(&res, q, exit.End) {
+			res.End, res.Cause, res.Reason = Idled, Transient, fmt.Sprintf("no output for %v", q.Idle)
+		}
 	case process.Memory, process.Procs:
 		res.End, res.Reason = Crashed, q.overran(exit.Why)
 	case process.Stopped:
@@ -165,6 +167,10 @@ func (r *Runner) conclude(res *Result, h *said, q Request, exit process.Exit) {
 	if words == "" {
 		words = "it ended without an answer"
 	}
+	if limit := oversizeWords.FindString(words); limit != "" { // a further attempt at the task would have even more to read
+		res.End, res.Blocked = Finished, r.backend.title()+" takes no prompt of this length: "+limit
+		return
+	}
 	if s.retries > 1 {
 		words += fmt.Sprintf(" (it tried %d times more)", s.retries)
 	}
@@ -182,8 +188,7 @@ func (r *Runner) conclude(res *Result, h *said, q Request, exit process.Exit) {
 // quota looks for a used-up quota in what the client reported: first in an event of its own, then in its words, and without a reported end, on
 // standard error.
 func (r *Runner) quota(res *Result, s *progress, told stream.Event, q Request, exit process.Exit, failed bool) bool {
-	name, ok := quota.Named(told.Text)
-	until := quota.Reset(told.Text, exit.End)
+	name, until, ok := quota.Told(told.Text, exit.End)
 	if !ok && !s.ended && failed {
 		name, until, ok = r.limitOnErrors(q.lastErrors(), exit.End)
 	}
@@ -212,12 +217,13 @@ func (r *Runner) limitOnErrors(text string, now time.Time) (name string, until t
 	return name, quota.Reset(line, now), true
 }
 
-// waitsFor says what a silent client waits for, if it said so.
-func (r *Runner) waitsFor(q Request, now time.Time) string {
-	if name, _, ok := r.limitOnErrors(q.lastErrors(), now); ok && stream.HasEvents(r.backend.Format) {
-		return ": it waits for " + r.backend.title() + "'s " + name
+// waits reports whether a silent client said on standard error that it waits for a quota.
+func (r *Runner) waits(res *Result, q Request, now time.Time) bool {
+	name, until, ok := r.limitOnErrors(q.lastErrors(), now)
+	if ok = ok && stream.HasEvents(r.backend.Format); ok {
+		r.limited(res, name, until, now)
 	}
-	return ""
+	return ok
 }
 
 func (r *Runner) limited(res *Result, name string, until, now time.Time) {
@@ -233,6 +239,8 @@ func (r *Runner) cause(told stream.Event, exit process.Exit) Cause {
 		}
 	}
 	switch {
+	case overflowWords.MatchString(told.Text): // of this task; the next one is another matter
+		return ""
 	case hopeless(told.Text):
 		return Fatal
 	case status == 408 || status == 409 || status == 425 || status == 429 || status >= 500:
@@ -243,9 +251,9 @@ func (r *Runner) cause(told stream.Event, exit process.Exit) Cause {
 		return Budget
 	}
 	switch told.Word {
-	case "billing_error", "invalid_request", "model_not_found", "authentication_failed", "authentication", "not_started", "ContextOverflowError":
+	case "billing_error", "invalid_request", "model_not_found", "authentication_failed", "authentication", "not_started":
 		return Fatal
-	case "refusal": // of this task; the next one is another matter
+	case "refusal", stream.Overflow: // of this task
 		return ""
 	}
 	if regexp.MustCompile(`(?i)\bloop (was |has been )?detect`).MatchString(told.Text) { // of this task too
@@ -260,19 +268,35 @@ func (r *Runner) cause(told stream.Event, exit process.Exit) Cause {
 	return Transient
 }
 
-// loginWords are clients' whole phrases for what no further attempt would fix, even among the agent's own words.
-const loginWords = `not logged in|(invalid|incorrect) api key|api key not valid|credit balance is too low|cannot be used with root|oauth token has expired` +
-	`|authentication_(error|failed)|no authentication information found|no auth type is selected`
+// The words that clients and providers use for what waiting does not change.
+var (
+	// overflowWords say that the conversation grew longer than the model takes.
+	overflowWords = oneOf(`context window`, `prompt (is|as) too long`, `maximum context length`, `context_length_exceeded`,
+		`\binput token count\b.{0,40}\bexceeds`, `\bprompt token count\b.{0,40}\bexceeds`)
+	// oversizeWords say that the client takes no prompt of this size.
+	oversizeWords = oneOf(`input exceeds the maximum length of \d+ characters`, `input_too_large`)
+	// loginWords are whole phrases, fatal even among the agent's own words.
+	loginWords = oneOf(`not logged in`, `(invalid|incorrect) api key`, `api key not valid`, `credit balance is too low`, `cannot be used with root`,
+		`oauth token has expired`, `authentication_(error|failed)`, `no authentication information found`, `no auth type is selected`)
+	// hopelessWords are fatal whatever the status: agents report an unknown model as their own server's error 500, and used-up money as 429.
+	hopelessWords = oneOf(`\bmodels?\b.{0,100}\b(not found|does not exist|is not supported)`, `insufficient_quota`, `exceeded your current quota`,
+		`to use \w+ with your .{0,20}plan, upgrade`, `billing.hard.limit`)
+	// bareWords are fatal in an error without a status.
+	bareWords = oneOf(`quota exceeded`, `unauthorized`)
+)
+
+func oneOf(words ...string) *regexp.Regexp {
+	return regexp.MustCompile(`(?i)` + strings.Join(words, "|"))
+}
 
 // fatalWords reports whether a client's error is one that waiting does not fix.
 func fatalWords(text string) bool {
-	return hopeless(text) || !saysWhen(text) && regexp.MustCompile(`(?i)quota exceeded|context window|prompt is too long|unauthorized`).MatchString(text)
+	return hopeless(text) || !saysWhen(text) && bareWords.MatchString(text)
 }
 
-// hopeless reports whether waiting cannot fix a client's error, whatever its status: agents report an unknown model as their own server's error 500,
-// and used-up money as 429. An error that says when to ask again is not hopeless.
+// hopeless reports whether waiting cannot fix a client's error, whatever its status. An error that says when to ask again is not hopeless.
 func hopeless(text string) bool {
-	return !saysWhen(text) && regexp.MustCompile(`(?i)\bmodels?\b.{0,100}\b(not found|does not exist|is not supported)|insufficient_quota|exceeded your current quota|`+loginWords).MatchString(text)
+	return !saysWhen(text) && (hopelessWords.MatchString(text) || loginWords.MatchString(text))
 }
 
 // saysWhen reports whether an error says when to ask again: "Please retry in 33.5s".
@@ -306,6 +330,14 @@ func sentence(text string) string {
 	if inner, ok := strings.CutPrefix(text, "[API Error: "); ok {
 		text = strings.TrimSuffix(inner, "]")
 	}
+	var answer struct { // of the provider, as it came
+		Error struct {
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	if json.Unmarshal([]byte(text), &answer) == nil {
+		text = cmp.Or(answer.Error.Message, text)
+	}
 	return oneline.Clip(strings.Join(strings.Fields(text), " "), 300)
 }
 
@@ -324,9 +356,8 @@ func (q Request) overran(why process.Why) string {
 
 // refusalIn looks for a client's refusal in what a failed run printed as text.
 func refusalIn(text string) (line string, ok bool) {
-	fatal := regexp.MustCompile(`(?i)` + loginWords)
 	for l := range strings.Lines(text) {
-		if fatal.MatchString(l) {
+		if loginWords.MatchString(l) {
 			line, ok = oneline.Clip(strings.TrimSpace(l), 200), true
 		}
 	}

@@ -123,7 +123,7 @@ func TestQuestionOfARun(t *testing.T) {
 }
 
 // A client that waits silently for its quota is ended at once; without that
-// check, the result still says why it was silent.
+// check, its silence still is none of the task's.
 func TestSilentQuota(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -137,7 +137,7 @@ func TestSilentQuota(t *testing.T) {
 	}
 	b.StderrLimit, q.Label, q.Idle = nil, "silent-again", 300*time.Millisecond
 	res = s.run(b, q)
-	if res.End != Idled || res.Reason != "no output for 300ms: it waits for opencode's usage limit" {
+	if res.End != Limited || res.Reason != "opencode's usage limit is used up; it does not say when it resets" {
 		t.Errorf("got %+v", res)
 	}
 }
@@ -148,6 +148,7 @@ func TestQuotaOnStandardError(t *testing.T) {
 	s := newStage(t)
 	for _, tt := range []struct{ words, end, reason string }{
 		{"429 The usage limit has been reached", "limit", "Qwen's usage limit is used up; it does not say when it resets"},
+		{"429 hour allocated quota exceeded, please increase your quota limit.", "limit", "Qwen's hour quota is used up; it does not say when it resets"},
 		{"429 You exceeded your current quota, please check your plan and billing details.", "fatal", "Qwen cannot go on: 429 You exceeded your current quota, please check your plan and billing details."},
 	} {
 		b, _ := Lookup("qwen")
@@ -157,6 +158,32 @@ func TestQuotaOnStandardError(t *testing.T) {
 		if res := s.run(b, q); outcome(res) != tt.end || res.Reason != tt.reason || res.Duration > time.Minute {
 			t.Errorf("%s: got %+v", tt.words, res)
 		}
+	}
+}
+
+// A prompt that the client does not take is not handed over again: the task is blocked.
+func TestPromptRefusedForItsLength(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	b, _ := Lookup("codex")
+	b.Command = []string{"sh", "-c", `echo '{"type":"thread.started","thread_id":"s"}'
+echo 'Error: turn/start: turn/start failed: Input exceeds the maximum length of 1048576 characters. (code -32602), data: {"input_error_code":"input_too_large"}' >&2; exit 1`}
+	res := s.run(b, s.request("long"))
+	if res.End != Finished || res.Blocked != "Codex takes no prompt of this length: Input exceeds the maximum length of 1048576 characters" {
+		t.Errorf("got %+v", res)
+	}
+}
+
+// opencode sleeps for hours where its free models are used up, and says so in its log alone.
+func TestFreeModelsUsedUp(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	b, _ := Lookup("opencode")
+	b.Command = []string{"sh", "-c", `echo 'level=ERROR message="stream error" error.error="AI_APICallError: Rate limit exceeded. Please try again later."' >&2; sleep 60`}
+	q := s.request("free")
+	q.Idle = time.Minute
+	if res := s.run(b, q); res.End != Limited || res.Duration > time.Minute {
+		t.Errorf("got %+v", res)
 	}
 }
 

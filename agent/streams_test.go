@@ -196,6 +196,11 @@ func TestReasons(t *testing.T) {
 		"qwen-0.24.4-nomodel.ndjson":      "Qwen cannot go on: 404 The model `fake-model` does not exist or you do not have access to it.",
 		"qwen-0.24.4-unauthorized.ndjson": "Qwen cannot go on: 401 Incorrect API key provided.",
 		"copilot-quota.ndjson":            "Copilot cannot go on: Failed to get response from the AI model; retried 5 times (total retry wait time: 57.18 seconds) Last error: 429 You exceeded your current quota, please check your plan and billing details. (it tried 6 times more)",
+		"gemini-toolong.ndjson":           "Gemini failed: The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+		"copilot-rpd.ndjson":              "Copilot's daily limit; resets Fri 20 Nov 22:07 (in 2 h 7 min)",
+		"claude-spend.ndjson":             "Claude's usage limit; resets Tue 1 Dec 00:00 (in 10 d 4 h)",
+		"opencode-freeday.ndjson":         "opencode's daily limit; resets Wed 25 Nov 00:00 (in 4 d 4 h)",
+		"codex-hardlimit.ndjson":          "Codex cannot go on: Billing hard limit has been reached",
 		"qwen-maxturns.ndjson":            "Qwen stopped at a limit of its own: exit status 53",
 	} {
 		c := byFile[file]

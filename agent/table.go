@@ -11,6 +11,9 @@ import (
 	"descartes/agent/stream"
 )
 
+// opencodeLimit is what opencode logs of a used-up quota, its free models' included: "Rate limit exceeded. Please try again later."
+const opencodeLimit = `AI_APICallError: .*(usage limit|quota|Rate limit exceeded\. Please try again later)`
+
 // builtin returns the known backends. It is a function so that nothing is built before it is needed and nobody changes it.
 func builtin() []Backend {
 	return []Backend{
@@ -35,7 +38,7 @@ func builtin() []Backend {
 			Env:       map[string]string{"OPENCODE_DISABLE_AUTOUPDATE": "1"},
 			ModelArgs: []string{"-m", "{model}"},
 			// It then sleeps until the quota is renewed, be it for days.
-			StderrLimit: []string{`AI_APICallError: .*(usage limit|quota)`},
+			StderrLimit: []string{opencodeLimit},
 			SessionArgs: []string{"--session", "{session}"},
 			Subjects: [][]string{{"--auto", "--dangerously-skip-permissions", "--yolo", "--agent plan"},
 				{"-m", "--model"}, {"--session", "-s", "--continue", "-c"}},
@@ -114,7 +117,7 @@ func builtin() []Backend {
 			Format:  stream.FormatACP,
 			Env:     map[string]string{"OPENCODE_DISABLE_AUTOUPDATE": "1"},
 			// As opencode's.
-			StderrLimit: []string{`AI_APICallError: .*(usage limit|quota)`},
+			StderrLimit: []string{opencodeLimit},
 		},
 		{
 			Name:   "generic", // the user says which program

@@ -225,11 +225,12 @@ func (r *Runner) cutOff(res *Result, h *said, q Request, exit process.Exit, why 
 	who := r.backend.title()
 	switch why.clock {
 	case cutoffStart:
+		if r.waits(res, q, exit.End) {
+			break
+		}
 		res.End, res.Cause = Idled, Transient
 		res.Reason = fmt.Sprintf("%s printed nothing in its first %v", who, q.Clocks.Start)
-		if waits := r.waitsFor(q, exit.End); waits != "" {
-			res.Reason += waits
-		} else if line := lastLine(q.lastErrors()); line != "" {
+		if line := lastLine(q.lastErrors()); line != "" {
 			res.Reason += "; its last line on standard error: " + line
 		}
 	case cutoffExit:
@@ -240,9 +241,9 @@ func (r *Runner) cutOff(res *Result, h *said, q Request, exit process.Exit, why 
 	case cutoffSpin:
 		res.End = Crashed // which may be the task's doing as well as the client's
 		res.Reason = fmt.Sprintf("%s went round in circles and was ended: %d steps in a row without a word, a tool call or a token", who, q.Clocks.Spin)
-	case cutoffOverflow:
-		res.End, res.Cause = Refused, Fatal
-		res.Reason = fmt.Sprintf("%s cannot go on: %s (%d times without getting further)", who, sentence(why.words), overflowLimit)
+	case cutoffOverflow: // the task's doing
+		res.End = Crashed
+		res.Reason = fmt.Sprintf("%s failed: %s (%d times without getting further)", who, sentence(why.words), overflowLimit)
 	case cutoffRefused:
 		res.End, res.Cause = Refused, Fatal
 		res.Reason = fmt.Sprintf("%s cannot go on: %s (it was ended after %d tries)", who, why.words, refusedLimit)

@@ -3,16 +3,27 @@
 package quota
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
 	"time"
 )
 
-// Named looks for what clients say of a used-up quota, and gives it a
-// name. "Rate limit reached for M on tokens per min" is none: the client or the
-// next attempt gets past it.
+// longestFault is how long a provider may ask to be left alone without a quota being used up.
+const longestFault = 10 * time.Minute
+
+// Told reads what a client said of the end of a run: which quota is used up, and when it resets. "Rate limit reached for M on tokens per min" is
+// none, as the client or the next attempt gets past it, unless it takes hours.
+func Told(text string, now time.Time) (name string, until time.Time, ok bool) {
+	until = Reset(text, now)
+	if name, ok = Named(text); ok {
+		return name, until, true
+	}
+	long := until.Sub(now) > longestFault && strings.Contains(strings.ToLower(text), "rate limit")
+	return "rate limit", until, long
+}
+
+// Named looks for what clients say of a used-up quota, and gives it a name.
 func Named(text string) (name string, ok bool) {
 	if name, ok := Phrase(text); ok {
 		return name, true
@@ -20,23 +31,35 @@ func Named(text string) (name string, ok bool) {
 	return "usage limit", strings.Contains(strings.ToLower(text), "usage limit")
 }
 
+// phrases are providers' and clients' words for a used-up quota, and its name.
+var phrases = []struct {
+	words *regexp.Regexp
+	name  string
+}{
+	{regexp.MustCompile(`(?i)hit your (.{0,40}?) ?limit\b`), "$1 limit"},
+	{regexp.MustCompile(`(?i)(usage|\d+-hour|hour|hourly|daily|weekly|session|opus|sonnet|spending) limit (?:has been )?reached`), "$1 limit"},
+	{regexp.MustCompile(`(?i)out of (extra usage)`), "$1"},
+	{regexp.MustCompile(`(?i)exhausted your (daily quota|capacity)`), "$1"},
+	{regexp.MustCompile(`(?i)exceed your account's rate limit`), "account rate limit"},
+	{regexp.MustCompile(`(?i)rate limit (?:reached|exceeded)\b.{0,160}\bper[- ]day\b`), "daily limit"}, // OpenAI, OpenRouter
+	{regexp.MustCompile(`(?i)\b(hour|week|month) allocated quota exceeded`), "$1 quota"},               // DashScope's plans
+	{regexp.MustCompile(`(?i)(weekly/monthly) limit exhausted`), "$1 limit"},                           // Z.ai
+	{regexp.MustCompile(`使用上限`), "usage limit"},                                                        // Z.ai
+}
+
 // Phrase is Named for text that may be the agent's own.
 func Phrase(text string) (name string, ok bool) {
 	text = strings.ReplaceAll(text, "’", "'")
-	limit := regexp.MustCompile(`(?i)hit your (.{0,40}?) ?limit\b|(usage|\d+-hour|hour|hourly|daily|weekly|session|opus|sonnet|spending) limit (?:has been )?reached|out of (extra usage)` +
-		`|exhausted your (daily quota|capacity)|exceed your (account)'s rate limit`)
-	m := limit.FindStringSubmatch(text)
-	switch {
-	case m == nil:
-		return "", false
-	case m[3] != "":
-		return "extra usage", true
-	case m[4] != "":
-		return strings.ToLower(m[4]), true
-	case m[5] != "":
-		return "account rate limit", true
+	for _, p := range phrases {
+		if at := p.words.FindStringSubmatchIndex(text); at != nil {
+			name = strings.TrimSpace(string(p.words.ExpandString(nil, p.name, text, at)))
+			if name == "limit" {
+				name = "usage limit"
+			}
+			return name, true
+		}
 	}
-	return strings.TrimSpace(cmp.Or(m[1], m[2], "usage")) + " limit", true
+	return "", false
 }
 
 // Kind is the name of a limit that claude's stream tells of.

@@ -10,9 +10,9 @@ import (
 
 // Reset reads when a limit ends: "|1750708800", "in 5 days 22 hours",
 // "after 8h32m10s", "at Nov 23rd, 2026 8:33 PM", "resets Nov 23, 8:33pm
-// (Europe/Lisbon)", "resets 9:32pm (UTC)", "at 9:10 PM". Without a zone it is
-// the local one, without a date the next such time; zero means that there is
-// none.
+// (Europe/Lisbon)", "resets 9:32pm (UTC)", "at 9:10 PM", "on 2026-12-01 at 00:00
+// UTC". Without a zone it is the local one, without a date the next such time;
+// zero means that there is none.
 func Reset(line string, now time.Time) time.Time {
 	if m := regexp.MustCompile(`\|(\d{10}|\d{13})\b`).FindStringSubmatch(line); m != nil {
 		return epochText(m[1])
@@ -22,11 +22,23 @@ func Reset(line string, now time.Time) time.Time {
 			return at
 		}
 	}
+	if m := dated.FindStringSubmatch(line); m != nil {
+		zone := time.FixedZone("", 8*60*60) // Z.ai, the only provider that names none, means Beijing's
+		if m[4] != "" {
+			zone = time.UTC
+		}
+		if at, err := time.ParseInLocation("2006-01-02 15:04:05", m[1]+" "+m[2]+cmp.Or(m[3], ":00"), zone); err == nil {
+			return at
+		}
+	}
 	if d, ok := resetAfter(line); ok {
 		return now.Add(d)
 	}
 	return resetClock(line, now)
 }
+
+// dated is a date and a time of day as digits.
+var dated = regexp.MustCompile(`(?:\bon|\bat|将在) (\d{4}-\d\d-\d\d)(?: at)? (\d\d:\d\d)(:\d\d)?( ?UTC)?`)
 
 func epochText(s string) time.Time {
 	n, err := strconv.ParseFloat(s, 64)
@@ -41,8 +53,8 @@ const longestWait = 400 * 24 * time.Hour
 
 // resetAfter reads a time from now.
 func resetAfter(line string) (sum time.Duration, ok bool) {
-	const part = `(\d{1,6})\s*(d|h|m|s|days?|hours?|hrs?|minutes?|mins?|seconds?|secs?)\b`
-	span := regexp.MustCompile(`(?i)\b(?:in|after) +((?:\d{1,6}\s*(?:days?|hours?|hrs?|minutes?|mins?|seconds?|secs?|[dhms])[\s,]*(?:and +)?)+)`).FindStringSubmatch(line)
+	const part = `(\d{1,6})(?:\.\d+)?\s*(d|h|m|s|days?|hours?|hrs?|minutes?|mins?|seconds?|secs?)\b`
+	span := regexp.MustCompile(`(?i)\b(?:in|after) +((?:\d{1,6}(?:\.\d+)?\s*(?:days?|hours?|hrs?|minutes?|mins?|seconds?|secs?|[dhms])[\s,]*(?:and +)?)+)`).FindStringSubmatch(line)
 	if span == nil {
 		return 0, false
 	}

@@ -84,7 +84,7 @@ func readOpencode(line []byte, tell func(Event)) LineKind {
 func (e *opencodeLine) failure(tell func(Event)) {
 	f := Event{Kind: Trouble, Word: e.Error.Name, Text: lastOf(e.Error.Data.Message), Status: int(e.Error.Data.Status.int())}
 	tell(f)
-	body := regexp.MustCompile(`"resets_at"\s*:\s*(\d{10,13})`).FindStringSubmatch(lastOf(e.Error.Data.Body))
+	body := regexp.MustCompile(`(?i)"(?:resets_at|x-ratelimit-reset)"\s*:\s*"?(\d{10,13})`).FindStringSubmatch(lastOf(e.Error.Data.Body))
 	if _, limited := quota.Named(f.Text); limited && body != nil {
 		at, _ := strconv.ParseFloat(body[1], 64)
 		tell(Event{Kind: Limit, Until: quota.Epoch(at)})
