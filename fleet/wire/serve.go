@@ -227,9 +227,12 @@ func readOrder(b []byte) (o Order, err error) {
 // serve makes the attempt in a slot, and sends what came of it.
 func (s *server) serve(ctx context.Context) (err error) {
 	o, cfg := &s.order.Order, s.order.Config
-	cfg.Fleet, cfg.FleetRemote, cfg.SettingsFile = "", "", ""
+	cfg.Fleet, cfg.FleetRemote, cfg.SettingsFile, cfg.Typed = "", "", "", nil // nobody typed anything here
 	if why := s.Grants.refuses(&cfg, s.root); s.Confine && why != "" {
 		return errors.New(why)
+	}
+	if o.Input.Holdout != nil || cfg.Holdout.Run != "" { // they would show a folder of this machine
+		return s.refuse("the order has held-out checks, which no worker runs")
 	}
 	for _, kv := range o.Input.Env {
 		if name, _, _ := strings.Cut(kv, "="); process.Refused(name) || process.Loads(name) {

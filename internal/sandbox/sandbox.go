@@ -41,7 +41,7 @@ type Config struct {
 	Reads    bool     // the working tree, and its repository, are for reading only
 	Agent    string   // the backend's name
 	Program  string   // the agent's program, as it was found
-	Named    []string // words of command lines: a file among them is seen wherever it lies
+	Named    []string // words that a person typed: a file among them is seen wherever it lies
 	Self     string   // our own program, for the way to the proxy
 	Own      bool     // the command is our own program, which is then seen inside wherever it lies
 	Bwrap    string   // where bubblewrap is; "" if it is nowhere

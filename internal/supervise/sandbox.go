@@ -87,9 +87,9 @@ func sandboxConfig(at Place, cfg config.Config, b agent.Backend) (sandbox.Config
 	env := os.Environ()
 	c := sandbox.Config{Mode: sandbox.Mode(cmp.Or(cfg.Sandbox, string(sandbox.Auto))), Root: at.Root, Top: at.Top, Env: env, Agent: family(b), Program: programOf(b, at.Dir),
 		UID: os.Geteuid(), VerifyNetwork: cfg.VerifyNetwork, Hosts: cfg.SandboxDomains, ShowLogin: verifyInherits(cfg), Keep: at.Keep}
-	c.Named = slices.Concat(b.Command[min(1, len(b.Command)):], strings.FieldsFunc(commandsOf(cfg), func(r rune) bool {
-		return strings.ContainsRune(" \t\n;&|<>()\"'`=", r)
-	}))
+	// What a person typed names files that commands may see. A repository's settings do not: for those there is sandbox_read, which needs trust.
+	typed := slices.Concat(cfg.Typed["command"], cfg.Typed["verify"], []string{os.Getenv("DESCARTES_COMMAND"), os.Getenv("DESCARTES_VERIFY")})
+	c.Named = strings.FieldsFunc(strings.Join(typed, " "), func(r rune) bool { return strings.ContainsRune(" \t\n;&|<>()\"'`=", r) })
 	if runtime.GOOS == "darwin" {
 		if path, err := proc.Look(sandbox.SandboxExec, "/", env); err == nil {
 			c.Seatbelt = path
@@ -112,16 +112,6 @@ func sandboxConfig(at Place, cfg config.Config, b agent.Backend) (sandbox.Config
 	return c, nil
 }
 
-// commandsOf are the commands that verify.
-func commandsOf(cfg config.Config) string {
-	text := ""
-	for _, c := range append(cfg.ChecksOf(true), cfg.ChecksOf(false)...) {
-		text += " " + c.Run
-	}
-	return text
-}
-
-// paths are those of a setting: below the user's home, or the project.
 // Paths are the places that a setting of the sandbox names, in a project with that root.
 func Paths(root string, list []string) (out []string) {
 	for _, path := range list {
