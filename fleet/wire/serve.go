@@ -235,8 +235,8 @@ func (s *server) serve(ctx context.Context) (err error) {
 		return s.refuse("the order has held-out checks, which no worker runs")
 	}
 	for _, kv := range o.Input.Env {
-		if name, _, _ := strings.Cut(kv, "="); process.Refused(name) || process.Loads(name) {
-			return s.refuse(fmt.Sprintf("the order sets %s, which no run does", name))
+		if process.Loads(kv) {
+			return s.refuse(fmt.Sprintf("the order sets %.30q, which no run does", kv))
 		}
 	}
 	if s.Confine && cfg.Sandbox == string(sandbox.Off) {
