@@ -69,12 +69,18 @@ const questionLimit = 1000
 
 // question returns what a final message asks its reader: the paragraph with the question and the choices below it; "" if it asks nothing. It does not
 // know whether the agent did anything else.
-func question(message string) string {
+func question(message string) string { return ending(message, asks) }
+
+// ToReader returns the end of a final message that speaks to its reader: a request, or what the agent lacks, with or without a question mark. A report
+// of finished work and an announcement of what it does next are neither.
+func ToReader(message string) string { return ending(message, speaks) }
+
+func ending(message string, wanted func(paragraph string) bool) string {
 	paragraphs := strings.Split(strings.TrimSpace(unfenced(message)), "\n\n")
 	for back := 1; back <= min(3, len(paragraphs)); back++ {
 		at := len(paragraphs) - back
 		switch text := strings.TrimSpace(paragraphs[at]); {
-		case asks(text):
+		case wanted(text):
 			return oneline.Clip(strings.TrimSpace(strings.Join(paragraphs[at:], "\n\n")), questionLimit)
 		case back > 1 && !isList(text):
 			return ""
@@ -92,6 +98,22 @@ func asks(paragraph string) bool {
 		}
 	}
 	return false
+}
+
+// speaks reports whether a sentence of the paragraph is for its reader.
+func speaks(paragraph string) bool {
+	reader := regexp.MustCompile(`(?i)[?？]\W*$|\b(you|your|please|let me know|tell me|I need|waiting|unclear|await)\b`)
+	courtesy := regexp.MustCompile(`(?i)anything else|any questions|feel free|as (you )?(asked|requested)|happy to|you can now|for you\W*$`)
+	reports := regexp.MustCompile(`(?i)\b(done|(is|are|was|were|been|already|now) (complete|completed|finished|implemented|fixed|there|in place)|I('ve| have)? (implemented|finished|completed|fixed|added|wrote)|pass(es)?|no changes? (is |are |was |were )?(needed|required|necessary)|nothing (left )?to do)\b`)
+	intent := regexp.MustCompile(`(?i)^(\W|now|next|first|then|okay|ok)*(I('|’)(ll|m going to)|I will|I am going to|let me ([^k]|k[^n]))`)
+	found := false
+	for _, s := range regexp.MustCompile(`[^.!?？\n]+[.!?？]*`).FindAllString(paragraph, -1) {
+		if s = strings.TrimSpace(s); reports.MatchString(s) {
+			return false
+		}
+		found = found || reader.MatchString(s) && !courtesy.MatchString(s) && (!intent.MatchString(s) || strings.Contains(s, "wait"))
+	}
+	return found
 }
 
 // isList reports whether every line is an item or belongs to one: the choices

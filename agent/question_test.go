@@ -30,6 +30,39 @@ func TestQuestion(t *testing.T) {
 	}
 }
 
+// What an agent says to its reader without a question mark at the end of a line.
+func TestToReader(t *testing.T) {
+	t.Parallel()
+	for _, message := range []string{
+		"Should the flag be --json or --format json? I need to know before I change the public interface.",
+		"I need a decision on the output format.\n\nPlease tell me which of the two formats you prefer.",
+		"The plan names two formats. I need your decision:\n\n1. json\n2. yaml",
+		"I could not run the tests: please allow me to use Bash.",
+		"Your plan contradicts itself in section 2, so I stopped.",
+		"It is unclear which table the task means.",
+		"I'll wait until you have decided.",
+		"Let me know which one to take.",
+	} {
+		if ToReader(message) == "" {
+			t.Errorf("%q says nothing to its reader", message)
+		}
+	}
+	for _, message := range []string{
+		"", "ok", "compiled 3 files",
+		"I'll start by reading the files.",
+		"Now let me implement the parser for you.",
+		"The parser is already implemented, and your tests pass.",
+		"Done.\n\nLet me know if you have any questions!",
+		"No changes are needed. Please review.",
+		"I looked at the files as you asked.",
+		"```\nplease\n```",
+	} {
+		if got := ToReader(message); got != "" {
+			t.Errorf("%q says to its reader: %q", message, got)
+		}
+	}
+}
+
 func TestUnfenced(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{

@@ -365,9 +365,11 @@ func (s *streak) add(a *journal.Attempt) {
 // failureOf returns what an attempt failed with, without what differs from run to run; "" if it did not fail.
 func failureOf(a *journal.Attempt) (signature, shown string) {
 	switch {
+	case a.Verdict == journal.Blocked && strings.HasPrefix(a.Reason, verify.Said): // "Please log in" of every task
+		return a.Reason, a.Reason
 	case a.Verdict == journal.Verified || a.Verdict == journal.Blocked:
 		return "", ""
-	case a.Verdict == journal.Crashed, a.Reason == verify.NoSignal, a.Verdict == journal.TimedOut && a.Result.Changed == 0:
+	case a.Verdict == journal.Crashed, strings.HasPrefix(a.Reason, verify.NoSignal), a.Verdict == journal.TimedOut && a.Result.Changed == 0:
 		return idleAgent, a.Reason
 	case a.Verdict == journal.Failed:
 		return verifyFailure(a.Result.Output, a.Reason)

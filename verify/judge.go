@@ -34,8 +34,11 @@ type Facts struct {
 // NoSignal is the reason of an attempt that did nothing and said nothing.
 const NoSignal = "no changes and no completion signal"
 
-// Asks begins the reason of a task whose agent waits for an answer.
-const Asks = "it asks: "
+// Asks and Said begin the reason of a task whose agent waits for an answer, or did nothing and said why.
+const (
+	Asks = "it asks: "
+	Said = "it said: "
+)
 
 // Judge reaches a verdict. How the agent ended comes first; then only the verify command's exit status counts, with one exception: an agent that
 // changed nothing and claimed nothing has not done the task, whatever the command says. If it asked something instead, it is blocked until somebody
@@ -62,7 +65,11 @@ func Judge(f Facts) (Verdict, string) {
 	case v != nil && v.Cancelled:
 		return Cancelled, "verify was cancelled"
 	case !f.Changed && !f.Complete && f.Question != "":
-		return Blocked, Asks + f.Question // asking again is useless
+		begin := Said
+		if strings.ContainsAny(f.Question, "?？") {
+			begin = Asks
+		}
+		return Blocked, begin + f.Question // asking again is useless
 	case !f.Changed && !f.Complete:
 		return Failed, NoSignal
 	case f.None && f.Complete:

@@ -21,6 +21,7 @@ func TestJudge(t *testing.T) {
 		{"guard, not run", Facts{AgentEnd: "finished"}, Failed, NoSignal},
 		{"guard, none", Facts{AgentEnd: "finished", None: true}, Failed, NoSignal},
 		{"asks", Facts{AgentEnd: "finished", Question: "Tabs?"}, Blocked, "it asks: Tabs?"},
+		{"says", Facts{AgentEnd: "finished", Question: "I need a decision."}, Blocked, "it said: I need a decision."},
 		{"asks, passes", Facts{AgentEnd: "finished", Question: "Tabs?", Verify: pass}, Blocked, "it asks: Tabs?"},
 		{"asks, none", Facts{AgentEnd: "finished", Question: "Tabs?", None: true}, Blocked, "it asks: Tabs?"},
 		{"asks, changed, passes", Facts{AgentEnd: "finished", Question: "Tabs?", Changed: true, Verify: pass}, Verified, "verify passed"},

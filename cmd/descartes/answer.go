@@ -28,7 +28,7 @@ func newAnswerCmd() *cobra.Command {
 		Short: "Answer a task's agent, and try the task again",
 		Long: `Answer a task's agent, and try the task again.
 
-An agent that ends with a question and no work blocks its task until somebody answers. The answer becomes part of
+An agent that did nothing and ends with words to its reader blocks its task until somebody answers. The answer becomes part of
 every later spec of the task, and the task is pending again.
 
   descartes answer                   every open question

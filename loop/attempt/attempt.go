@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"descartes/agent"
@@ -315,8 +316,14 @@ func (a *run) answered(ctx context.Context) (err error) {
 	if a.res.Work, err = a.ws.Look(ctx); err != nil {
 		return err
 	}
-	if a.res.Changed = len(a.res.Work.Changed); a.in.Adopted != nil && a.in.Adopted.Agent != nil {
+	known := a.in.Adopted != nil && a.in.Adopted.Agent != nil
+	if a.res.Changed = len(a.res.Work.Changed); known {
 		a.res.Changed = a.in.Adopted.Changed
+	}
+	if r := &a.res.Agent; r.End == agent.Finished && a.res.Changed == 0 && !r.Complete && r.Blocked == "" && r.Question == "" && !a.in.Always {
+		r.Question = agent.ToReader(r.Final) // whoever did nothing has a reason
+	}
+	if known {
 		return nil
 	}
 	return a.tell(Step{Moment: Answered})
@@ -332,6 +339,9 @@ func (a *run) conclude() {
 	}
 	if out := a.res.Work.LeftOut; len(out) > 0 && (a.res.Verdict == verify.Verified || a.res.Reason == verify.NoSignal) {
 		a.res.Verdict, a.res.Reason = verify.Failed, "it left what no commit can contain: "+workspace.Reasons(out)
+	}
+	if text := strings.TrimSpace(r.Final); a.res.Reason == verify.NoSignal && text != "" {
+		a.res.Reason += "; " + verify.Said + oneline.Clip(oneline.Text(text[strings.LastIndexByte(text, '\n')+1:]), 200)
 	}
 	if a.res.Verdict != verify.Verified || a.in.Always {
 		return
