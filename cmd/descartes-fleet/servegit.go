@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/fleet/gitserver"
+	"descartes/fleet/wire"
 )
 
 func newServeGitCmd() *cobra.Command {
@@ -29,9 +30,10 @@ there instead of to the project's remote, where a run says so:
   descartes run TAG --fleet --fleet-remote http://127.0.0.1:7280/PROJECT.git
 
 A repository is made when a run first sends something to it, in DIR. Only refs
-below refs/descartes are served. Other machines reach it with --addr and
---token-file; they find the token in the file that
-DESCARTES_FLEET_GIT_TOKEN_FILE names, or by git's own credential helpers.`,
+below refs/descartes are served, and nothing without the token, on this machine
+too: agents here reach it as well. Runs and workers find the token in the file
+that DESCARTES_FLEET_GIT_TOKEN_FILE names, or by git's own credential helpers.
+Other machines reach the server with --addr.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := filepath.Join(defaultCache(), "git")
@@ -43,28 +45,29 @@ DESCARTES_FLEET_GIT_TOKEN_FILE names, or by git's own credential helpers.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&addr, "addr", addr, "`host:port` to listen on")
-	f.StringVar(&tokenFile, "token-file", "", "`file` with the token that every request must have")
+	f.StringVar(&tokenFile, "token-file", "", "`file` with the token that every request must have; required")
 	f.StringVar(&cert, "cert", "", "`file` with the TLS certificate")
 	f.StringVar(&key, "key", "", "`file` with the certificate's key")
 	return cmd
 }
 
 func serveGit(ctx context.Context, addr, dir, tokenFile, cert, key string, out io.Writer) error {
-	host, port, err := net.SplitHostPort(addr)
+	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return &usageError{"--addr: " + err.Error(), "--addr 127.0.0.1:7280, or --addr 0.0.0.0:7280 with --token-file"}
+		return &usageError{"--addr: " + err.Error(), "--addr 127.0.0.1:7280, or --addr 0.0.0.0:7280 for other machines"}
 	}
 	if (cert == "") != (key == "") {
 		return &usageError{"--cert and --key belong together", "descartes-fleet serve-git --help"}
 	}
-	token := ""
-	if tokenFile != "" {
-		if token, err = readToken(tokenFile); err != nil {
-			return err
-		}
+	if tokenFile == "" {
+		return &usageError{"without --token-file whoever reaches " + addr + " could fetch and push, agents on this machine too", newToken + "; then --token-file ~/.ssh/fleet.token"}
 	}
-	if ip := net.ParseIP(host); token == "" && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return &usageError{"on " + addr + " other machines could fetch and push without a token", "openssl rand -hex 32 > git.token; then --token-file git.token"}
+	token, err := readToken(tokenFile)
+	if err == nil {
+		tokenFile, err = filepath.Abs(tokenFile)
+	}
+	if err != nil {
+		return err
 	}
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err
@@ -88,10 +91,11 @@ func serveGit(ctx context.Context, addr, dir, tokenFile, cert, key string, out i
 		scheme = "https"
 	}
 	fmt.Fprintf(out, "git server: %s://%s, repositories in %s\n", scheme, addr, dir)
-	if token != "" && cert == "" {
+	if cert == "" && !l.Addr().(*net.TCPAddr).IP.IsLoopback() {
 		fmt.Fprintln(out, "without --cert anybody on the way can read the token: put a proxy with TLS before it")
 	}
-	fmt.Fprintf(out, "next: descartes-fleet worker --repo '%[1]s://%[2]s/*'\n      descartes run TAG --fleet --fleet-remote %[1]s://%[2]s/PROJECT.git\nCtrl-C ends it\n", scheme, addr)
+	fmt.Fprintf(out, "next: export %s='%s'\n      descartes-fleet worker --repo '%[3]s://%[4]s/*'\n      descartes run TAG --fleet --fleet-remote %[3]s://%[4]s/PROJECT.git\nCtrl-C ends it\n",
+		wire.GitTokenVar, strings.ReplaceAll(tokenFile, "'", `'\''`), scheme, addr)
 	server := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: log.New(out, "", 0)}
 	stopped := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {
@@ -110,6 +114,9 @@ func serveGit(ctx context.Context, addr, dir, tokenFile, cert, key string, out i
 	return err
 }
 
+// newToken makes one where agents cannot read it.
+const newToken = "(umask 077; openssl rand -hex 32 > ~/.ssh/fleet.token)"
+
 // shortest is how few characters a token may have.
 const shortest = 16
 
@@ -120,7 +127,7 @@ func readToken(path string) (string, error) {
 	}
 	token := strings.TrimSpace(string(b))
 	if len(token) < shortest || strings.ContainsAny(token, " \t\r\n") {
-		return "", &usageError{fmt.Sprintf("%s holds no token: one line of at least %d characters", path, shortest), "openssl rand -hex 32 > " + path}
+		return "", &usageError{fmt.Sprintf("%s holds no token: one line of at least %d characters", path, shortest), "(umask 077; openssl rand -hex 32 > " + path + ")"}
 	}
 	return token, nil
 }

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -30,6 +29,7 @@ type Server struct {
 	env   []string
 	log   io.Writer
 	slots chan struct{}
+	pause time.Duration // patience, but in tests
 
 	mu   sync.Mutex
 	made map[string]bool // repositories that are known to be whole
@@ -38,17 +38,20 @@ type Server struct {
 // atOnce bounds the git programs that run at a time; further requests wait.
 const atOnce = 32
 
-// patience is how long the end of a request that was answered is waited for.
-const patience = 30 * time.Second
+// Each piece of a request has to arrive within the patience: half a request would hold one of the places for good.
+const (
+	patience = 10 * time.Second
+	piece    = 16 << 10
+)
 
-// New serves the repositories in dir. Without a token, everybody on this machine may fetch and push, and nobody else.
+// New serves the repositories in dir to who has the token.
 func New(dir, token string, env []string, log io.Writer) (*Server, error) {
 	git, err := proc.Look("git", dir, env)
 	if err != nil {
 		return nil, err
 	}
 	env = slices.DeleteFunc(slices.Clone(env), func(kv string) bool { return strings.HasPrefix(kv, "GIT_") })
-	return &Server{dir: dir, token: token, git: git, env: append(env, "LC_ALL=C"), log: log, slots: make(chan struct{}, atOnce), made: map[string]bool{}}, nil
+	return &Server{dir: dir, token: token, git: git, env: append(env, "LC_ALL=C"), log: log, slots: make(chan struct{}, atOnce), pause: patience, made: map[string]bool{}}, nil
 }
 
 // asked is every path that there is: at most one folder, a repository, and one of the three requests of git's protocol.
@@ -59,10 +62,12 @@ const receivePack = "git-receive-pack"
 // ServeHTTP answers a git client.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m := asked.FindStringSubmatch(r.URL.Path)
+	if r.ContentLength != 0 { // for what is refused, unread
+		w.Header().Set("Connection", "close")
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.pause))
+	}
 	switch {
-	case s.token == "" && (!loopback(r.Host) || r.Header.Get("Origin") != ""): // a page in a browser here
-		http.Error(w, "without --token-file only git on this machine is served", http.StatusForbidden)
-	case s.token != "" && !s.knows(r):
+	case !s.knows(r):
 		w.Header().Set("WWW-Authenticate", `Basic realm="descartes"`)
 		http.Error(w, "the token is missing or wrong", http.StatusUnauthorized)
 	case m == nil:
@@ -74,15 +79,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		http.Error(w, "only git can use this", http.StatusBadRequest)
 	}
-}
-
-// loopback reports whether a host, perhaps with a port, is this machine.
-func loopback(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	ip := net.ParseIP(strings.Trim(host, "[]"))
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // knows reports whether a request has the token, as the password of any user or as a bearer.
@@ -130,9 +126,9 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request, repo, service 
 		http.NotFound(w, r)
 		return
 	}
-	body := io.Reader(r.Body)
+	body := io.Reader(&paced{r: r.Body, c: http.NewResponseController(w), pause: s.pause})
 	if r.Header.Get("Content-Encoding") == "gzip" {
-		if body, err = gzip.NewReader(r.Body); err != nil {
+		if body, err = gzip.NewReader(body); err != nil {
 			http.Error(w, "the request is not compressed as it says", http.StatusBadRequest)
 			return
 		}
@@ -171,8 +167,32 @@ func settings() []string {
 		"-c", "receive.autogc=true", "-c", "gc.autoDetach=false", "-c", "maintenance.autoDetach=false", "-c", "gc.cruftPacks=true", "-c", "gc.pruneExpire=1.day.ago"}
 }
 
+// paced reads a request that has to arrive at some pace. The time in which nobody reads does not count.
+type paced struct {
+	r     io.Reader
+	c     *http.ResponseController
+	pause time.Duration
+	need  int           // bytes of this piece
+	left  time.Duration // for it
+}
+
+func (p *paced) Read(b []byte) (int, error) {
+	if p.need <= 0 {
+		p.need, p.left = piece, p.pause
+	}
+	began := time.Now()
+	_ = p.c.SetReadDeadline(began.Add(p.left))
+	n, err := p.r.Read(b)
+	p.need -= n
+	p.left -= time.Since(began)
+	return n, err
+}
+
 // answer runs a git program on a request, and sends what it prints.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, repo, service, first string, body io.Reader, options ...string) {
+	c := http.NewResponseController(w)
+	w.Header().Del("Connection")
+	_ = c.SetReadDeadline(time.Time{}) // waiting for a place is no fault of the client's
 	select {
 	case s.slots <- struct{}{}:
 		defer func() { <-s.slots }()
@@ -192,14 +212,17 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, repo, service, f
 		s.fail(w, repo, err)
 		return
 	}
-	c := http.NewResponseController(w)
 	_ = c.EnableFullDuplex() // over HTTP/2 it is so anyway
+	var half error
 	read, killed := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(read)
 		_, _ = io.Copy(p.In, body) // half a request is none for git
 		_ = p.In.Close()
-		_, _ = io.Copy(io.Discard, body) // what git did not want to read
+		_ = c.SetReadDeadline(time.Now().Add(s.pause))
+		if _, half = io.Copy(io.Discard, r.Body); half == nil { // what git did not want to read
+			_ = c.SetReadDeadline(time.Time{})
+		}
 	}()
 	stop := context.AfterFunc(r.Context(), func() {
 		defer close(killed)
@@ -211,18 +234,16 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, repo, service, f
 	if err != nil { // the client has gone
 		_, _ = io.Copy(io.Discard, p.Out)
 	}
-	select {
-	case <-read:
-	case <-time.After(patience): // the client sends no more, and does not end
-		_ = c.SetReadDeadline(time.Now())
-		<-read
-	}
-	if !stop() {
+	<-read
+	if stop() {
+		if code, err := p.Wait(); err != nil || code != 0 {
+			fmt.Fprintf(s.log, "%s: %s for %s: exit status %d: %s\n", repo, service, r.RemoteAddr, code, strings.TrimSpace(said.String()))
+		}
+	} else {
 		<-killed
-		return
 	}
-	if code, err := p.Wait(); err != nil || code != 0 {
-		fmt.Fprintf(s.log, "%s: %s for %s: exit status %d: %s\n", repo, service, r.RemoteAddr, code, strings.TrimSpace(said.String()))
+	if half != nil {
+		panic(http.ErrAbortHandler) // nothing more can come by this connection
 	}
 }
 

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,21 +16,28 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 const secret = "0123456789abcdef"
 
-func start(t *testing.T, token string) (url, dir string) {
+// start serves a folder. Its URL has the token in it.
+func start(t *testing.T, change ...func(*Server)) (remote, dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	s, err := New(dir, token, os.Environ(), t.Output())
+	s, err := New(dir, secret, os.Environ(), t.Output())
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, c := range change {
+		c(s)
+	}
 	l := httptest.NewServer(s)
 	t.Cleanup(l.Close)
-	return l.URL, dir
+	return strings.Replace(l.URL, "http://", "http://x:"+secret+"@", 1), dir
 }
+
+func bare(remote string) string { return strings.Replace(remote, "x:"+secret+"@", "", 1) }
 
 func git(t *testing.T, dir string, args ...string) (string, error) {
 	t.Helper()
@@ -65,7 +74,7 @@ func project(t *testing.T) string {
 // TestGit: git pushes and fetches what is below refs/descartes, deletes it, and can neither push nor see anything else.
 func TestGit(t *testing.T) {
 	t.Parallel()
-	url, dir := start(t, "")
+	url, dir := start(t)
 	at := project(t)
 	remote := url + "/team/tally.git"
 	if said, err := git(t, at, "ls-remote", remote); err == nil {
@@ -106,7 +115,8 @@ func TestGit(t *testing.T) {
 // TestToken: without the token nothing is served, whatever is asked for; with it by either way of saying it.
 func TestToken(t *testing.T) {
 	t.Parallel()
-	url, dir := start(t, secret)
+	url, dir := start(t)
+	url = bare(url)
 	at := project(t)
 	basic := "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("x-access-token:"+secret))
 	for _, header := range []string{"A: b", "Authorization: Bearer " + secret[1:], "Authorization: Basic eDp5", "Authorization: Bearer"} {
@@ -122,17 +132,51 @@ func TestToken(t *testing.T) {
 	}
 }
 
+// TestHalfRequests: who sends half a request, with the token or without, loses the connection, and more of them than there are places keep
+// nobody from being served.
+func TestHalfRequests(t *testing.T) {
+	t.Parallel()
+	url, _ := start(t, func(s *Server) { s.pause = 500 * time.Millisecond })
+	at := project(t)
+	must(t, at, "push", "-q", url+"/x.git", "HEAD:refs/descartes/x/1")
+	host := strings.TrimPrefix(bare(url), "http://")
+	basic := "Basic " + base64.StdEncoding.EncodeToString([]byte("x:"+secret))
+	var open []net.Conn
+	for i := range 2 * (atOnce + 8) {
+		c, err := net.Dial("tcp", host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		open = append(open, c)
+		login, sent := basic, "0011want" // the beginning of what git asks for
+		if i%2 == 1 {
+			login = "Basic eDp5"
+		}
+		fmt.Fprintf(c, "POST /x.git/git-upload-pack HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\nContent-Type: application/x-git-upload-pack-request\r\nContent-Length: 100000\r\n\r\n%s", login, sent)
+	}
+	must(t, at, "fetch", "-q", url+"/x.git", "+refs/descartes/*:refs/descartes/*")
+	for _, c := range open {
+		if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal("the connection of half a request stays open")
+		}
+	}
+}
+
 // TestNothingElse: no path leads elsewhere, no file of a repository is served, and no page in a browser gets through.
 func TestNothingElse(t *testing.T) {
 	t.Parallel()
-	url, dir := start(t, "")
+	url, dir := start(t)
 	at := project(t)
 	must(t, at, "push", "-q", url+"/x.git", "HEAD:refs/descartes/x/1")
 	if err := os.WriteFile(filepath.Join(dir, "secret"), []byte("s"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	ask := func(method, path string, header ...string) (int, string) {
-		r, err := http.NewRequest(method, url+path, strings.NewReader("0000"))
+		r, err := http.NewRequest(method, bare(url)+path, strings.NewReader("0000"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,6 +185,9 @@ func TestNothingElse(t *testing.T) {
 				r.Host = header[i+1]
 			}
 			r.Header.Set(header[i], header[i+1])
+		}
+		if header == nil || header[0] != "Authorization" {
+			r.SetBasicAuth("x", secret)
 		}
 		a, err := http.DefaultTransport.RoundTrip(r)
 		if err != nil {
@@ -165,7 +212,7 @@ func TestNothingElse(t *testing.T) {
 		{"GET", "/.x.git/info/refs?service=git-receive-pack", nil}, {"GET", "/-x.git/info/refs?service=git-receive-pack", nil}, {"GET", "/x/info/refs?service=git-receive-pack", nil},
 		{"POST", push, nil}, {"GET", "/x.git/git-upload-pack", nil}, {"POST", "/x.git/git-receive-pack", []string{"Content-Type", "text/plain"}},
 		{"POST", "/y.git/git-upload-pack", []string{"Content-Type", "application/x-git-upload-pack-request"}},
-		{"GET", push, []string{"Origin", "http://evil.example"}}, {"GET", push, []string{"Host", "evil.example"}}, {"GET", push, []string{"Host", "evil.example:80"}},
+		{"GET", push, []string{"Authorization", ""}}, {"GET", push, []string{"Authorization", "", "Origin", "http://evil.example"}},
 		{"POST", "/x.git/git-upload-pack", []string{"Content-Type", "application/x-git-upload-pack-request", "Content-Encoding", "gzip"}},
 	} {
 		if code, said := ask(c.method, c.path, c.header...); code < 400 || strings.Contains(said, "refs/") {
