@@ -101,7 +101,7 @@ func (c *cli) addAll(ctx context.Context, index string, guard protection) error 
 	for {
 		args := append([]string{"add", "-A", "--ignore-errors"}, append(c.sparse(), "--", ".")...)
 		for _, p := range append(skip, guard...) {
-			args = append(args, ":(top,exclude,literal)"+p)
+			args = append(args, ":(top,exclude,literal)"+strings.TrimSuffix(p, "/"))
 		}
 		_, err := c.run(ctx, gitCall{options: []string{"-c", "core.safecrlf=false"}, args: args, index: index})
 		if c.out = leftByGit(err); err == nil || onlyIgnored(err) {

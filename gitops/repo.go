@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 )
 
 // Repo is an open repository with its working tree. Safe for concurrent use; calls wait for each other.
@@ -375,10 +376,11 @@ func newProtection(paths []string) protection {
 	return p
 }
 
-// covers says whether a path, or a directory that ends in a slash, is protected.
+// covers says whether a path, or a directory that ends in a slash, is protected: what stands in the place of a protected file or directory is too.
 func (p protection) covers(path string) bool {
 	return slices.ContainsFunc(p, func(s string) bool {
-		return path == s || strings.HasSuffix(s, "/") && strings.HasPrefix(path, s)
+		rest, ok := strings.CutPrefix(path, strings.TrimSuffix(s, "/"))
+		return ok && (rest == "" || rest[0] == '/')
 	})
 }
 
@@ -396,14 +398,21 @@ func safeName(name string) bool {
 	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
 		return false
 	}
-	if name[0] != '.' && name[0] != 'g' && name[0] != 'G' {
-		return true
+	for part := range strings.SplitSeq(name, "\\") { // Windows' separator
+		if part == "" || part[0] != '.' && part[0] != 'g' && part[0] != 'G' && part[0] < utf8.RuneSelf {
+			continue
+		}
+		base, _, _ := strings.Cut(part, ":") // an NTFS stream
+		if base = strings.TrimRight(base, " ."); strings.EqualFold(base, ".git") || strings.EqualFold(base, "git~1") || strings.EqualFold(unseen.Replace(part), ".git") {
+			return false
+		}
 	}
-	base, _, _ := strings.Cut(name, ":") // an NTFS stream
-	base, _, _ = strings.Cut(base, "\\")
-	base = strings.TrimRight(base, " .")
-	return !strings.EqualFold(base, ".git") && !strings.EqualFold(base, "git~1")
+	return true
 }
+
+// unseen removes the characters that HFS+ leaves out of names.
+var unseen = strings.NewReplacer("\u200c", "", "\u200d", "", "\u200e", "", "\u200f", "", "\u202a", "", "\u202b", "", "\u202c", "", "\u202d", "", "\u202e", "",
+	"\u206a", "", "\u206b", "", "\u206c", "", "\u206d", "", "\u206e", "", "\u206f", "", "\ufeff", "")
 
 // safePath checks every component of a repository path.
 func safePath(path string) bool {

@@ -837,13 +837,30 @@ func usedUp(c *Config, now time.Time, cost journal.Cost) *Outcome {
 // SettingsFile is the file with a project's settings.
 const SettingsFile = "descartes.yaml"
 
-// settingsFiles are the files settings are read from: the project's, and one named by flag.
-func settingsFiles(c *Config, root string) []string {
-	paths := []string{filepath.Join(root, SettingsFile)}
-	if c.SettingsFile != "" && c.SettingsFile != paths[0] {
-		paths = append(paths, c.SettingsFile)
+// Protected are the paths that no attempt may change, be there a file or not. Nobody writes the fixed ones during a run: the settings, and lists that
+// would be read instead of the run's own. Of the others the run itself writes some; a folder ends in a slash. list is nil for a prompt.
+func Protected(c *Config, root string, list *tasks.File) (fixed, others []string) {
+	fixed = []string{filepath.Join(root, SettingsFile)}
+	if c.SettingsFile != "" && c.SettingsFile != fixed[0] {
+		fixed = append(fixed, c.SettingsFile)
 	}
-	return paths
+	others = []string{filepath.Join(root, ".descartes") + "/"}
+	handoff := c.PromptHandoff
+	if list != nil {
+		fixed = append(fixed, list.Ahead(root)...)
+		others = append(others, list.Path(), filepath.Join(root, ".scud", "tasks")+"/")
+		if mirror, ok := list.Mirror(); ok {
+			others = append(others, mirror.Path())
+		}
+		handoff = c.Scud.HandoffPath
+	}
+	if handoff != "" {
+		if !filepath.IsAbs(handoff) {
+			handoff = filepath.Join(root, handoff)
+		}
+		others = append(others, handoff)
+	}
+	return fixed, others
 }
 
 // roomFor says that the disk has too little room for another attempt, or returns "". On a full disk an attempt would fail for nothing.

@@ -214,7 +214,8 @@ func (w *promptWork) here() Workspace {
 }
 
 func (w *promptWork) place() (dir string, fixed []string) {
-	return w.job.Dir, settingsFiles(w.config, w.root)
+	fixed, _ = Protected(w.config, w.root, nil)
+	return w.job.Dir, fixed
 }
 
 // watches reports whether an iteration's changes are recorded.

@@ -142,12 +142,14 @@ func (w *tagWork) replay(ctx context.Context, events []journal.Event) (err error
 }
 
 func (w *tagWork) here() Workspace {
+	fixed, _ := Protected(w.config, w.root, w.job.File)
 	return workspace.NewTree(workspace.Options{Repo: w.tools.Repo, FS: w.tools.FS, Root: w.root, Dir: w.root, Settings: w.home.settings(w.state.ID),
-		Fixed: append(settingsFiles(w.config, w.root), w.job.File.Ahead(w.root)...), OwnList: w.saver.writes, Watch: true, Loop: w.state.ID})
+		Fixed: fixed, OwnList: w.saver.writes, Watch: true, Loop: w.state.ID})
 }
 
 func (w *tagWork) place() (dir string, fixed []string) {
-	return w.root, append(settingsFiles(w.config, w.root), w.job.File.Path())
+	fixed, _ = Protected(w.config, w.root, w.job.File)
+	return w.root, append(fixed, w.job.File.Path())
 }
 
 // opening records what the user had changed and which tasks are retried.

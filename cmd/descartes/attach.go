@@ -225,7 +225,7 @@ func (a *attached) over(ctx context.Context) error {
 
 // kept returns the loop's attempts in the repository; none if that cannot be read.
 func (a *attached) kept(ctx context.Context, st *report.Status) []gitops.Ref {
-	repo, err := openHooked(ctx, a.root, nil, loop.GitConfig{})
+	repo, err := openRepo(ctx, a.root, nil)
 	if err != nil {
 		return nil
 	}

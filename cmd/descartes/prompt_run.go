@@ -344,7 +344,7 @@ func (r *promptRun) openRepository(ctx context.Context, cfg *loop.Config) (found
 	note := func(err error, hint string) {
 		found = append(found, loop.Problem{Message: err.Error(), Hint: cmp.Or(hint, hintOf(err)), Err: &failure{code: exitInput, err: err}})
 	}
-	repo, err := openHooked(ctx, r.root, nil, cfg.Git, cfg.PromptHandoff)
+	repo, err := openHooked(ctx, r.root, cfg, nil)
 	if err == nil && cfg.Slots() > 0 {
 		err = repo.CanSlot()
 	}

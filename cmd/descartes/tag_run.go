@@ -187,42 +187,25 @@ func (r *tagRun) fleetProblems(ctx context.Context) (found problems) {
 // longestURL is how long the URL of a remote may be.
 const longestURL = 1000
 
-// openRepo opens the repository that holds root. Attempts may not change the task file, nor .descartes; what
-// becomes of other tags' lists is no part of them.
+// openRepo opens the repository that holds root. What loop.Protected names is no part of an attempt's work.
 func openRepo(ctx context.Context, root string, job *loop.Job) (*gitops.Repo, error) {
-	var git loop.GitConfig
-	if job != nil {
-		git = job.Config.Git
+	if job == nil {
+		return openHooked(ctx, root, &loop.Config{}, nil)
 	}
-	return openHooked(ctx, root, job, git)
+	return openHooked(ctx, root, &job.Config, job.File)
 }
 
-// own are further paths that are no part of an attempt's work: a stop writes the handoff.
-func openHooked(ctx context.Context, root string, job *loop.Job, c loop.GitConfig, own ...string) (*gitops.Repo, error) {
-	opt := gitops.Options{Dir: root, Env: os.Environ(), Hooks: cmp.Or(c.Hooks, "run"), HookTimeout: time.Duration(c.HookTimeout) * time.Second}
+func openHooked(ctx context.Context, root string, c *loop.Config, list *tasks.File) (*gitops.Repo, error) {
+	opt := gitops.Options{Dir: root, Env: os.Environ(), Hooks: cmp.Or(c.Git.Hooks, "run"), HookTimeout: time.Duration(c.Git.HookTimeout) * time.Second}
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find our own program: %w", err)
 	}
 	opt.Shim = []string{self, proc.ShimCommand}
 	top := gitTop(root)
-	if rel, ok := below(top, filepath.Join(root, ".descartes")); ok {
-		opt.Protect = append(opt.Protect, rel+"/")
-	}
-	if job != nil {
-		lists := []string{job.File.Path(), filepath.Join(root, ".scud", "tasks") + "/"}
-		if mirror, ok := job.File.Mirror(); ok {
-			lists = append(lists, mirror.Path())
-		}
-		own = append(own, job.Config.Scud.HandoffPath)
-		for _, path := range lists {
-			opt.Protect = append(opt.Protect, protected(top, path)...)
-		}
-	}
-	for _, path := range own {
-		if path != "" {
-			opt.Protect = append(opt.Protect, protected(top, absolute(root, path))...)
-		}
+	fixed, others := loop.Protected(c, root, list)
+	for _, path := range append(fixed, others...) {
+		opt.Protect = append(opt.Protect, protected(top, path)...)
 	}
 	return gitops.Open(ctx, opt)
 }

@@ -326,7 +326,7 @@ func (v viewed) diff(ctx context.Context, a *journal.Attempt) (string, error) {
 	if a.After == "" || a.Before == "" {
 		return "the diff is there when the attempt has ended", nil
 	}
-	repo, err := openHooked(ctx, v.root, nil, loop.GitConfig{})
+	repo, err := openRepo(ctx, v.root, nil)
 	if err != nil {
 		return "", err
 	}

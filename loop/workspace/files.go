@@ -58,6 +58,13 @@ type File struct {
 func readFile(root, path string) (k File, err error) {
 	k.Look, k.Real = LookAt(path), path
 	if k.link == nil {
+		dir, rest := filepath.Dir(path), filepath.Base(path)
+		for ; dir != filepath.Dir(dir); dir, rest = filepath.Dir(dir), filepath.Join(filepath.Base(dir), rest) {
+			if real, err := filepath.EvalSymlinks(dir); err == nil {
+				k.Real = filepath.Join(real, rest)
+				break
+			}
+		}
 		return k, nil
 	}
 	if k.Real, err = filepath.EvalSymlinks(path); err != nil {
@@ -88,11 +95,11 @@ func (k File) changed(root string) (verb, after string, now []byte) {
 
 // restore replaces whatever is there with the file. It follows no link that did not exist before.
 func (k File) restore(fsys atomicfile.FS) error {
-	if k.link == nil {
-		return os.RemoveAll(k.Path)
-	}
 	if err := clearWay(filepath.Dir(k.Real)); err != nil {
 		return err
+	}
+	if k.link == nil {
+		return os.RemoveAll(k.Real)
 	}
 	if err := os.MkdirAll(filepath.Dir(k.Real), 0o755); err != nil {
 		return err
@@ -146,11 +153,12 @@ func clearWay(dir string) error {
 // Files are files that attempts must not change: the settings, which name commands, and lists that would be read instead of the loop's own.
 type Files struct {
 	root  string
+	at    string // where they are: the root, or its place in a slot
 	files []File
 }
 
 // NewFiles returns the given files of the project at root.
-func NewFiles(root string, files ...File) *Files { return &Files{root: root, files: files} }
+func NewFiles(root string, files ...File) *Files { return &Files{root: root, at: root, files: files} }
 
 // remember reads the files at paths. It skips unreadable ones.
 func (g *Files) remember(paths []string) {
@@ -180,7 +188,7 @@ func (g *Files) PutBack(fsys atomicfile.FS, who, aside string) (notes []string, 
 			continue
 		}
 		name := k.Path
-		if rel, err := filepath.Rel(g.root, k.Path); err == nil {
+		if rel, err := filepath.Rel(g.at, k.Path); err == nil {
 			name = filepath.ToSlash(rel)
 		}
 		done := "which was put back"

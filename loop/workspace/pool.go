@@ -123,6 +123,7 @@ func (p *Pool) take(ctx context.Context, from int, only bool) (*Slot, error) {
 		if err := p.open(ctx, s); err != nil {
 			return nil, errors.Join(err, lock.Close())
 		}
+		s.fixed.at = s.Host(p.opt.Root)
 		return s, nil
 	}
 }
@@ -185,13 +186,12 @@ func (p *Pool) remake(ctx context.Context, s *Slot) error {
 	return p.open(ctx, s)
 }
 
-// fixed returns the files that attempts must not change, as paths in the slot. A sandbox that mounts the slot protects them itself.
+// fixed returns the files that attempts must not change, as paths in the slot. A sandbox that mounts the slot protects those that the project has.
 func (p *Pool) fixed(s *Slot) (paths []string) {
-	if p.opt.Shown {
-		return nil
-	}
 	for _, path := range p.opt.Fixed {
-		paths = append(paths, s.Host(path))
+		if _, err := os.Lstat(path); err != nil || !p.opt.Shown {
+			paths = append(paths, s.Host(path))
+		}
 	}
 	return paths
 }
