@@ -325,9 +325,6 @@ func (s *Slot) agentRepository(at Head, index []byte) error {
 			files[name] = b
 		}
 	}
-	if rel, err := filepath.Rel(s.user.l.root, filepath.Dir(s.objects)); err == nil && filepath.IsLocal(rel) && rel != "." { // the objects, as a sandbox shows them
-		files["info/exclude"] = append(files["info/exclude"], "\n/"+filepath.ToSlash(rel)+"/\n"...)
-	}
 	for _, d := range []string{"objects/info", "objects/pack", "refs/heads", "refs/tags", "info", "hooks"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o777); err != nil {
 			return err

@@ -33,8 +33,8 @@ type Leftover struct {
 const poolRefs = "refs/descartes/pool/"
 
 // Leftovers lists what has not been used since a time: finished runs, refs of loops that are gone, slots. It leaves out what a live loop, a loop that
-// can be resumed, or the last loop of a tag needs. repo may be nil.
-func (h Home) Leftovers(ctx context.Context, repo *gitops.Repo, before time.Time) ([]Leftover, error) {
+// can be resumed, or the last loop of a tag needs. repo may be nil; pool is the folder with the project's slots.
+func (h Home) Leftovers(ctx context.Context, repo *gitops.Repo, pool string, before time.Time) ([]Leftover, error) {
 	refs := map[string][]gitops.Ref{}
 	if repo != nil {
 		all, err := repo.Refs(ctx, "refs/descartes/")
@@ -101,10 +101,10 @@ func (h Home) Leftovers(ctx context.Context, repo *gitops.Repo, before time.Time
 			out = append(out, Leftover{Kind: "builds", Name: "holdout", Why: "no loop runs", Last: last, paths: []string{h.private(".builds")}})
 		}
 	}
-	for _, l := range h.oldSlots(before) {
+	for _, l := range oldSlots(pool, before) {
 		if !slots[l.slot] {
 			if repo != nil {
-				kept, err := repo.Refs(ctx, poolRefs+l.Name+"/")
+				kept, err := repo.Refs(ctx, workspace.Refs(pool)+l.Name+"/")
 				if err != nil {
 					return nil, gitErr("list the refs of slots", err)
 				}
@@ -157,8 +157,8 @@ func (h Home) needed(saved []Saved) (ids map[string]bool, slots map[int]bool) {
 }
 
 // oldSlots lists the slots not used since a time. A half-made slot counts as old at any age.
-func (h Home) oldSlots(before time.Time) (out []Leftover) {
-	for _, s := range workspace.Slots(filepath.Dir(string(h))) {
+func oldSlots(pool string, before time.Time) (out []Leftover) {
+	for _, s := range workspace.Slots(pool) {
 		if s.Busy || s.Whole && !s.Last.Before(before) {
 			continue
 		}
@@ -172,7 +172,7 @@ func (h Home) oldSlots(before time.Time) (out []Leftover) {
 }
 
 // Remove removes what Leftovers listed. It skips and returns what is in use by now.
-func (h Home) Remove(ctx context.Context, repo *gitops.Repo, list []Leftover, who Holder) (left []string, err error) {
+func (h Home) Remove(ctx context.Context, repo *gitops.Repo, pool string, list []Leftover, who Holder) (left []string, err error) {
 	ids, err := takeLock(ctx, lockOf(h.ids()), lockWait, who) // so that no loop starts meanwhile
 	if err != nil {
 		return nil, err
@@ -180,7 +180,7 @@ func (h Home) Remove(ctx context.Context, repo *gitops.Repo, list []Leftover, wh
 	defer func() { err = errors.Join(err, ids.release()) }()
 	for _, l := range list {
 		if l.Kind == "slot" {
-			ok, err := workspace.RemoveSlot(filepath.Dir(string(h)), l.slot)
+			ok, err := workspace.RemoveSlot(pool, l.slot)
 			if err != nil {
 				return left, err
 			}

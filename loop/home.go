@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -59,12 +58,12 @@ func (h Home) IterationLog(id string, iteration, try int) string {
 	return filepath.Join(h.Run(id), "logs", name)
 }
 
-// slotFiles holds the prompt of the attempt under way in a slot; 0 is the user's tree.
-func (h Home) slotFiles(id string, slot int) string {
+// slotFiles holds the prompt of the attempt under way in a slot of that pool; 0 is the user's tree.
+func (h Home) slotFiles(pool, id string, slot int) string {
 	if slot == 0 {
 		return h.Run(id)
 	}
-	return filepath.Join(h.Run(id), "slots", strconv.Itoa(slot))
+	return workspace.SlotFiles(pool, slot, id)
 }
 
 // private holds what only a person may see of a loop, never an agent. Other users cannot open its folders.
@@ -119,9 +118,6 @@ func (h Home) sound() error {
 	entries, _ := os.ReadDir(string(h))
 	for _, e := range entries {
 		dir := filepath.Join(string(h), e.Name())
-		if dir == workspace.Objects(filepath.Dir(string(h))) { // slots read through it, and OpenSlot checks where it leads
-			continue
-		}
 		if err := odd(dir, e.Type()); err != nil {
 			return err
 		}

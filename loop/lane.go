@@ -147,7 +147,7 @@ func (l *Loop) open(ctx context.Context, stop *stopper) error {
 	}
 	ws := l.work.here()
 	tree, _ := ws.(*workspace.Tree)
-	l.lanes = []*lane{{ws: ws, tree: tree, runner: l.runner(l.tools.Agent, l.tools.Verify, l.home.slotFiles(l.state.ID, 0), l.home.ExitFile(l.state.ID))}}
+	l.lanes = []*lane{{ws: ws, tree: tree, runner: l.runner(l.tools.Agent, l.tools.Verify, l.home.slotFiles("", l.state.ID, 0), l.home.ExitFile(l.state.ID))}}
 	return nil
 }
 
@@ -212,7 +212,7 @@ func (l *Loop) openSlots(ctx context.Context, stop *stopper, n int) error {
 func (l *Loop) pool() workspace.PoolOptions {
 	c := &l.config.Pool
 	dir, fixed := l.work.place()
-	return workspace.PoolOptions{Repo: l.tools.Repo, FS: l.tools.FS, Root: l.root, Dir: dir, Shown: l.tools.Shown, Fixed: fixed, Fresh: c.Fresh, MaxCopy: c.MaxCopy,
+	return workspace.PoolOptions{Repo: l.tools.Repo, FS: l.tools.FS, Place: l.tools.Pool, Root: l.root, Dir: dir, Shown: l.tools.Shown, Fixed: fixed, Fresh: c.Fresh, MaxCopy: c.MaxCopy,
 		Setup: c.Setup, Free: l.tools.Free}
 }
 
@@ -282,7 +282,7 @@ func (l *Loop) openSlot(ctx context.Context, number int) (*lane, error) {
 	if slot == nil || err != nil {
 		return nil, err
 	}
-	dir := l.home.slotFiles(l.state.ID, slot.Number)
+	dir := l.home.slotFiles(l.tools.Pool, l.state.ID, slot.Number)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, errors.Join(fmt.Errorf("make the folder of slot %d: %w", slot.Number, err), slot.Close(true))
 	}
@@ -291,7 +291,7 @@ func (l *Loop) openSlot(ctx context.Context, number int) (*lane, error) {
 		return nil, errors.Join(err, slot.Close(true))
 	}
 	return &lane{ws: slot, slot: slot, runner: l.runner(a, v, dir, filepath.Join(dir, "exit.json")),
-		end: func() error { return errors.Join(end(), slot.Close(true)) }}, nil
+		end: func() error { return errors.Join(end(), workspace.RemoveAll(dir), slot.Close(true)) }}, nil
 }
 
 // closeLanes ends the processes of the slots and releases them.

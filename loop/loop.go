@@ -59,6 +59,7 @@ type Tools struct {
 	// a slot at the project's own path.
 	Slot  func(s *workspace.Slot, dir string) (attempt.Agent, attempt.Verifier, func() error, error)
 	Shown bool
+	Pool  string // the folder with the project's slots
 
 	Away Away // runs a tag's attempts on other machines; nil: they run here
 }

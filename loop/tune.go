@@ -254,10 +254,10 @@ func (h Home) ReadSpec(j *Job, a *PastAttempt) error {
 }
 
 // IterationPrompt returns the text an iteration's agent got, or gets now; if it was not kept, the loop's own prompt.
-func (h Home) IterationPrompt(s *State, a *journal.Attempt) (string, error) {
+func (h Home) IterationPrompt(pool string, s *State, a *journal.Attempt) (string, error) {
 	path := h.keptPrompt(s.ID, a.Iteration, a.Number)
 	if !a.Over() {
-		path = (&attempt.Runner{Dir: h.slotFiles(s.ID, a.Slot)}).PromptFile()
+		path = (&attempt.Runner{Dir: h.slotFiles(pool, s.ID, a.Slot)}).PromptFile()
 	}
 	b, err := plainfile.Read("", path, maxKept)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -21,6 +21,7 @@ import (
 	"descartes/internal/atomicfile"
 	"descartes/internal/terminal"
 	"descartes/loop"
+	"descartes/loop/workspace"
 )
 
 func newCleanupCmd() *cobra.Command {
@@ -29,8 +30,8 @@ func newCleanupCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cleanup",
 		Short: "Remove what old runs left: their logs and kept refs, and slots that nobody uses",
-		Long: `Remove what old runs left: the logs and kept refs of loops that are over, refs of loops that are gone, and slots below
-.descartes/pool that nobody uses. What a live loop, one that can be resumed, or the last one of a tag needs stays. No file of
+		Long: `Remove what old runs left: the logs and kept refs of loops that are over, refs of loops that are gone, and slots that
+nobody uses. What a live loop, one that can be resumed, or the last one of a tag needs stays. No file of
 yours, no branch and no commit on a branch is touched.`,
 		Args: takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -52,7 +53,7 @@ yours, no branch and no commit on a branch is touched.`,
 				repo = nil
 			}
 			home := loop.NewHome(root)
-			list, err := home.Leftovers(cmd.Context(), repo, time.Now().Add(-age))
+			list, err := home.Leftovers(cmd.Context(), repo, poolOf(root), time.Now().Add(-age))
 			if err != nil {
 				return err
 			}
@@ -63,7 +64,7 @@ yours, no branch and no commit on a branch is touched.`,
 			if dry {
 				return write(out, leftoverTable(list)+"\nnothing is removed: --dry-run\n")
 			}
-			left, err := home.Remove(cmd.Context(), repo, list, loop.Holder{PID: os.Getpid(), Loop: "cleanup", At: time.Now()})
+			left, err := home.Remove(cmd.Context(), repo, poolOf(root), list, loop.Holder{PID: os.Getpid(), Loop: "cleanup", At: time.Now()})
 			if err != nil {
 				return err
 			}
@@ -191,6 +192,28 @@ func stateDir(env func(string) string) string {
 		dir = filepath.Join(env("HOME"), ".local", "state")
 	}
 	return filepath.Join(dir, "descartes")
+}
+
+// poolOf is the folder with the slots of a project, "" without a state directory.
+func poolOf(root string) string {
+	state := stateDir(os.Getenv)
+	if state == "" {
+		return ""
+	}
+	return workspace.PlaceOf(state, root)
+}
+
+// checkPool refuses to make slots where the user's tools would find them.
+func checkPool(root string) error {
+	const hint = "set XDG_STATE_HOME to a folder outside the project"
+	pool := poolOf(root)
+	if pool == "" {
+		return badInput(hint, "HOME and XDG_STATE_HOME name no folder for the copies of the project that agents work in")
+	}
+	if _, inside := below(root, pool); inside {
+		return badInput(hint, "agents work in copies of the project, and their folder %s is in the project", pool)
+	}
+	return nil
 }
 
 // accounts is what is recorded, under the user's state directory, about the quotas of a run's backends; root is its project.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -59,6 +58,7 @@ func actAsTold() error {
 func act(action string) error {
 	verb, rest, _ := strings.Cut(action, " ")
 	name, text, _ := strings.Cut(rest, " ")
+	name = strings.Replace(name, "$WORK", os.Getenv("WORK"), 1) // beside the project, wherever its copies are
 	switch verb {
 	case "write":
 		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
@@ -102,7 +102,7 @@ func act(action string) error {
 			}
 		}
 	case "await":
-		return await(rest)
+		return await(name)
 	case "hang":
 		for {
 			time.Sleep(time.Hour)
@@ -162,21 +162,18 @@ func addTo(name, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// signalLoop sends a signal to the loop that runs this agent in the project's folder or a slot, and returns the loop's journal.
+// signalLoop sends a signal to the loop that runs this agent, in a project beside its plan, and returns the loop's journal.
 func signalLoop(name string) (events string, err error) {
-	home, err := filepath.Abs(".descartes")
-	if err != nil {
-		return "", err
+	runs, err := filepath.Glob(filepath.Join(filepath.Dir(os.Getenv("AGENT")), "*", ".descartes", "runs", os.Getenv("DESCARTES_LOOP_ID")))
+	if err != nil || len(runs) == 0 {
+		return "", fmt.Errorf("the loop's folder is not found: %v", err)
 	}
+	home := filepath.Dir(filepath.Dir(runs[0]))
 	file := "tree.lock"
 	if os.Getenv("DESCARTES_TASK_ID") == "" {
 		file = "loop-state.json.lock"
 	}
 	lock, err := os.ReadFile(filepath.Join(home, file))
-	for errors.Is(err, fs.ErrNotExist) && filepath.Dir(home) != filepath.Dir(filepath.Dir(home)) {
-		home = filepath.Join(filepath.Dir(filepath.Dir(home)), ".descartes")
-		lock, err = os.ReadFile(filepath.Join(home, file))
-	}
 	if err != nil {
 		return "", err
 	}

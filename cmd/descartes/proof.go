@@ -566,7 +566,10 @@ func (k *recheckFlags) bench(ctx context.Context, root string, repo *gitops.Repo
 	if found, ok := r.resolve(&cfg); !ok {
 		return nil, found
 	}
-	var err error
+	err := checkPool(root)
+	if err != nil {
+		return nil, err
+	}
 	if r.sandbox, err = findSandbox(ctx, root, root, cfg, r.backend); err != nil {
 		return nil, err
 	}
@@ -574,10 +577,10 @@ func (k *recheckFlags) bench(ctx context.Context, root string, repo *gitops.Repo
 	files := home.Recheck()
 	log := filepath.Join(files, "setup.log")
 	start := func(s *workspace.Slot, dir string) (attempt.Verifier, func() error, error) {
-		_, v, end, err := r.slot(job{cfg: &k.Config}, s, dir, files)
+		_, v, end, err := r.slot(job{cfg: &k.Config}, s, dir)
 		return v, end, err
 	}
-	pool := workspace.PoolOptions{Repo: repo, FS: atomicfile.OS(), Root: root, Dir: root, Shown: r.sandbox.Mounts(), Fresh: cfg.Pool.Fresh, MaxCopy: cfg.Pool.MaxCopy, Setup: cfg.Pool.Setup, Free: oscall.Free}
+	pool := workspace.PoolOptions{Repo: repo, FS: atomicfile.OS(), Place: r.pool, Root: root, Dir: root, Shown: r.sandbox.Mounts(), Fresh: cfg.Pool.Fresh, MaxCopy: cfg.Pool.MaxCopy, Setup: cfg.Pool.Setup, Free: oscall.Free}
 	return lab.New(lab.Options{Pool: pool, Files: files, Log: log, Shown: report.Relative(root, log), Redact: r.redact, Setup: time.Duration(cfg.Pool.SetupTimeout) * time.Second, Start: start,
 		Warn: func(string) error { return nil }}), nil
 }

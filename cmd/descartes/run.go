@@ -41,6 +41,7 @@ import (
 type prepared struct {
 	root     string
 	repo     *gitops.Repo // nil where git is not needed
+	pool     string       // folder with the slots
 	backend  agent.Backend
 	others   []agent.Backend // that tasks ask for, or that take over
 	opt      loop.StartOptions
@@ -68,7 +69,7 @@ func (r *prepared) notify(p *printer, c *loop.Config, tag string) (err error) {
 }
 
 func newPrepared(root string, cfg loop.Config, opt loop.StartOptions) prepared {
-	r := prepared{root: root, opt: opt, secrets: cfg.Secrets(os.Environ())}
+	r := prepared{root: root, pool: poolOf(root), opt: opt, secrets: cfg.Secrets(os.Environ())}
 	r.redact = redact.Of(r.secrets)
 	return r
 }
@@ -168,7 +169,7 @@ func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e rep
 	var l *loop.Loop
 	var commands supervise.Commands
 	slot := func(s *workspace.Slot, dir string) (attempt.Agent, attempt.Verifier, func() error, error) {
-		return r.slot(j, s, dir, loop.NewHome(r.root).Run(l.ID()))
+		return r.slot(j, s, dir)
 	}
 	var withheld attempt.Withheld
 	withheld.Agents, withheld.Verify = supervise.Withheld(*j.cfg, r.backend, os.Environ())
@@ -181,7 +182,7 @@ func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e rep
 		away, quotas = &fleet, nil
 	}
 	l, err = loop.Start(ctx, r.root, j.Source, loop.Tools{Repo: r.repo, Agent: commands.Agents(), Verify: commands.Verifier(), FS: atomicfile.OS(), Now: gitops.Now, Redact: r.redact, Free: oscall.Free, Observe: j.observe,
-		Code: j.code, Ask: ask, Continues: r.continues, Accounts: quotas, Refused: commands.Refused, Slot: slot, Shown: r.sandbox.Mounts(), Withheld: withheld, Looks: attempt.Looks(), Program: "descartes " + version(), Away: away}, r.opt)
+		Code: j.code, Ask: ask, Continues: r.continues, Accounts: quotas, Refused: commands.Refused, Slot: slot, Shown: r.sandbox.Mounts(), Pool: r.pool, Withheld: withheld, Looks: attempt.Looks(), Program: "descartes " + version(), Away: away}, r.opt)
 	if err != nil {
 		return e, err
 	}
@@ -298,11 +299,11 @@ func (r *prepared) canPush(ctx context.Context) error {
 }
 
 // slot makes the agents and the verify command of a slot, with their own sandbox and supervising process.
-func (r *prepared) slot(j job, s *workspace.Slot, dir, run string) (attempt.Agent, attempt.Verifier, func() error, error) {
+func (r *prepared) slot(j job, s *workspace.Slot, dir string) (attempt.Agent, attempt.Verifier, func() error, error) {
 	q := r.commands(*j.cfg, dir, filepath.Join(dir, "exit.json"), fmt.Sprintf("%s/slot-%d", r.root, s.Number))
-	q.Sandbox.Slot = sandbox.Slot{Tree: s.Tree(), Link: workspace.Objects(r.root), Objects: r.repo.ObjectDirs()}
-	if _, ok := below(run, dir); ok { // else it is the lab: no agent works there
-		q.Sandbox.Slot.Shown = []string{run}
+	q.Sandbox.Slot = sandbox.Slot{Tree: s.Tree(), Link: workspace.Objects(r.pool), Objects: r.repo.ObjectDirs()}
+	if _, ok := below(r.pool, dir); ok { // else it is the lab: no agent works there
+		q.Sandbox.Slot.Shown = []string{dir}
 	}
 	var c supervise.Commands
 	if err := c.Start(q); err != nil {
@@ -386,7 +387,7 @@ func (p *printer) slots(n int, r *prepared, fleet bool, what string) {
 	}
 	where := "that it sees at the project's own path"
 	if !r.sandbox.Mounts() {
-		where = "below .descartes/pool"
+		where = "below " + terminal.Clean(r.pool)
 	}
 	p.say("slots: %s at a time, each in a copy of the project %s; your files follow when %s is committed", terminal.Count(n, "agent"), where, what)
 }
@@ -492,6 +493,11 @@ func safety(ctx context.Context, root, dir string, cfg *loop.Config, b agent.Bac
 		found = append(found, loop.Problem{Message: err.Error(), Hint: hintOf(err), Err: err})
 	}
 	cfg.SandboxInForce = box.Note
+	if cfg.Slots() > 0 || cfg.NeedsLab() {
+		if err := checkPool(root); err != nil {
+			found = append(found, loop.Problem{Message: err.Error(), Hint: hintOf(err), Err: err})
+		}
+	}
 	if cfg.MinFreeDisk > 0 {
 		if why := loop.Room(oscall.Free, root, cfg.MinFreeDisk); why != "" {
 			hint := "free some, or start with --min-free-disk 0"

@@ -300,7 +300,7 @@ func (v viewed) spec(ctx context.Context, a *journal.Attempt) (string, error) {
 		return "", err
 	}
 	if a.Iteration > 0 {
-		return loop.NewHome(v.root).IterationPrompt(s.State, a)
+		return loop.NewHome(v.root).IterationPrompt(poolOf(v.root), s.State, a)
 	}
 	job, found := loop.Load(v.root, s.State.Config)
 	if job == nil {

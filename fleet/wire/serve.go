@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -259,12 +258,12 @@ func (s *server) serve(ctx context.Context) (err error) {
 	}
 	home := loop.NewHome(s.root)
 	run := home.Run(s.Loop)
-	files := func(n int) string { return filepath.Join(run, "slots", strconv.Itoa(n)) }
+	place := filepath.Join(filepath.Dir(s.root), filepath.Base(s.root)+".pool")
 	mask := redact.Of(cfg.Secrets(os.Environ()))
 	commands := func(slot *workspace.Slot, dir string) (attempt.Agent, attempt.Verifier, func() error, error) {
 		q := supervise.Run{Config: cfg, Sandbox: box, Backends: append([]agent.Backend{backend}, others...), Files: dir, Dir: s.root, ExitFile: filepath.Join(dir, "exit.json"),
 			Cookie: supervise.Cookie(fmt.Sprintf("%s/slot-%d", s.root, slot.Number))}
-		q.Sandbox.Slot = sandbox.Slot{Tree: slot.Tree(), Link: workspace.Objects(s.root), Objects: s.repo.ObjectDirs(), Shown: []string{run}}
+		q.Sandbox.Slot = sandbox.Slot{Tree: slot.Tree(), Link: workspace.Objects(place), Objects: s.repo.ObjectDirs(), Shown: []string{dir}}
 		var c supervise.Commands
 		if err := c.Start(q); err != nil {
 			return nil, nil, nil, err
@@ -279,7 +278,7 @@ func (s *server) serve(ctx context.Context) (err error) {
 	setup := filepath.Join(logs, "setup-"+s.Run+".log")
 	timeout := time.Duration(cfg.Pool.SetupTimeout) * time.Second
 	var verifier attempt.Verifier
-	pool := workspace.PoolOptions{Repo: s.repo, FS: atomicfile.OS(), Root: s.root, Dir: s.root, Shown: box.Mounts(), Fresh: cfg.Pool.Fresh, Setup: cfg.Pool.Setup,
+	pool := workspace.PoolOptions{Repo: s.repo, FS: atomicfile.OS(), Place: place, Root: s.root, Dir: s.root, Shown: box.Mounts(), Fresh: cfg.Pool.Fresh, Setup: cfg.Pool.Setup,
 		Run: func(ctx context.Context, slot *workspace.Slot) error {
 			return lab.SetUp(ctx, verifier, slot, lab.Setup{Command: cfg.Pool.Setup, Log: setup, Shown: setup, Redact: mask, Timeout: timeout})
 		}}
@@ -288,7 +287,7 @@ func (s *server) serve(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, slot.Close(true)) }()
-	dir := files(slot.Number)
+	dir := workspace.SlotFiles(place, slot.Number, s.Loop)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}

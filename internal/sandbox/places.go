@@ -30,7 +30,7 @@ func secrets() []string {
 		".config/BraveSoftware", ".config/microsoft-edge", ".config/vivaldi", ".config/opera", ".librewolf", "snap/firefox", "snap/chromium",
 		".config/Bitwarden", ".config/Bitwarden CLI", ".config/1Password", ".authinfo", ".authinfo.gpg", ".config/hcloud", ".config/linode-cli",
 		".pgpass", ".my.cnf", ".s3cfg", ".boto", ".fly", ".config/fly", ".wrangler", ".databrickscfg", ".snowflake",
-		".config/stripe", ".config/ngrok", ".ngrok2", ".config/vercel", ".local/share/com.vercel.cli", ".config/pulumi", ".pulumi/credentials.json",
+		".local/state/descartes", ".config/stripe", ".config/ngrok", ".ngrok2", ".config/vercel", ".local/share/com.vercel.cli", ".config/pulumi", ".pulumi/credentials.json",
 		".config/github-copilot", ".msmtprc", ".config/msmtp", ".electrum", ".bitcoin", ".ethereum/keystore", ".config/solana", ".config/Exodus",
 		".config/temporalio", "Library/Application Support/temporalio", ".config/Code/User/globalStorage", ".config/Cursor/User/globalStorage",
 		"Library/Cookies", "Library/Safari", "Library/Mail", "Library/Messages", "Library/Application Support/Google/Chrome", "Library/Application Support/Chromium",
@@ -357,9 +357,8 @@ func (b *Box) held() {
 	if h.Dir == "" {
 		return
 	}
-	pool := filepath.Join(b.c.Root, ".descartes", "pool")
 	if b.c.Make {
-		_, _ = os.MkdirAll(h.builds(), 0o700), os.MkdirAll(pool, 0o755) // a mount needs a place
+		_ = os.MkdirAll(h.builds(), 0o700) // a mount needs a place
 	}
 	if b.c.Role == HeldOut {
 		b.add(h.Dir, regained)
@@ -368,7 +367,6 @@ func (b *Box) held() {
 	}
 	b.add(h.Dir, emptied)
 	b.add(h.Own, emptied)
-	b.add(pool, emptied)
 }
 
 // tree names the working tree, and what in it belongs to us.

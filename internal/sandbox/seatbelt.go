@@ -116,6 +116,10 @@ func (b *Box) aside() {
 			b.add(filepath.Join(b.c.Slot.Tree+strings.TrimPrefix(dir, b.c.Top), name), readable)
 		}
 	}
+	for _, dir := range b.c.Slot.Shown {
+		b.add(dir, readable)
+	}
+	b.mounts = append(b.mounts, mount{path: b.c.Slot.Link, how: readable})
 	for i, dir := range b.c.Slot.Objects {
 		if i > 0 { // the first lies in the user's own tree
 			b.add(dir, readable)

@@ -76,7 +76,7 @@ func belt(t *testing.T) (home, project string) {
 	home, project = filepath.Join(base, "home"), filepath.Join(base, `pro "ject`)
 	for _, file := range []string{home + "/.ssh/id", home + "/.bashrc", home + "/Library/Caches/go-build/x", home + "/Library/Keychains/login.keychain-db",
 		home + "/Library/LaunchAgents/x.plist", home + "/.claude/settings.json", home + "/.codex/auth.json", home + "/notes/x", project + "/file", project + "/.git/config",
-		project + "/.git/HEAD", project + "/.git/hooks/pre-commit", project + "/.scud/tasks/t.json", project + "/.descartes/pool/1/file", project + "/.descartes/pool/1/.scud/tasks/t.json",
+		project + "/.git/HEAD", project + "/.git/hooks/pre-commit", project + "/.scud/tasks/t.json", home + "/.local/state/descartes/pool/p/1/tree/file", home + "/.local/state/descartes/pool/p/1/tree/.scud/tasks/t.json",
 		project + "/descartes.yaml", project + "/.env"} {
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			t.Fatal(err)
@@ -92,8 +92,8 @@ func belt(t *testing.T) (home, project string) {
 func TestProfile(t *testing.T) {
 	t.Parallel()
 	home, project := belt(t)
-	const tmp = "/private/tmp/descartes-1"
-	slot := Slot{Tree: project + "/.descartes/pool/1", Link: project + "/.descartes/objects", Objects: []string{project + "/.git/objects"}}
+	const tmp, pool = "/private/tmp/descartes-1", "~/.local/state/descartes/pool/p/"
+	slot := Slot{Tree: home + "/.local/state/descartes/pool/p/1/tree", Link: home + "/.local/state/descartes/pool/p/objects", Objects: []string{project + "/.git/objects"}}
 	for _, test := range []struct {
 		name       string
 		c          Config
@@ -118,8 +118,8 @@ func TestProfile(t *testing.T) {
 		{name: "verify", c: Config{Mode: Auto, Role: Verify}, yes: "file-write-data file", no: "file-read-data ~/.claude/settings.json,file-read-data ~/Library/Keychains/login.keychain-db"},
 		{name: "reads", c: Config{Mode: Auto, Reads: true}, yes: "file-read-data file,file-read-data .git/HEAD", no: "file-write-data file,file-write-create new,file-write-data .git/HEAD,file-link file"},
 		{name: "slot", c: Config{Mode: Auto, Slot: slot},
-			yes: "file-write-data .descartes/pool/1/file,file-read-data file,file-read-data .descartes/pool/1/.scud/tasks/t.json",
-			no:  "file-write-data file,file-write-data .git/HEAD,file-write-create .descartes/pool/2,file-write-data .descartes/pool/1/.scud/tasks/t.json,file-write-unlink .descartes/pool/1"},
+			yes: "file-write-data " + pool + "1/tree/file,file-read-data file,file-read-data " + pool + "1/tree/.scud/tasks/t.json,file-read-data " + pool + "objects",
+			no:  "file-write-data file,file-write-data .git/HEAD,file-write-create " + pool + "2,file-read-data " + pool + "2/tree/x,file-write-data " + pool + "1/tree/.scud/tasks/t.json,file-write-unlink " + pool + "1/tree"},
 		{name: "named", c: Config{Mode: Auto, Write: []string{home + "/notes"}, Read: []string{home + "/.ssh"}}, yes: "file-write-data ~/notes/x,file-read-data ~/.ssh/id", no: "file-write-data ~/.ssh/id"},
 	} {
 		c := test.c

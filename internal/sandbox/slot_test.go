@@ -16,18 +16,19 @@ func TestSlot(t *testing.T) {
 			if w == nil {
 				return
 			}
-			slot := w.project + "/.descartes/pool/1/tree"
+			pool := w.home + "/.local/state/descartes/pool/p"
+			slot := pool + "/1/tree"
 			w.write(slot+"/file", "slot\n")
 			w.write(slot+"/.git/config", "[core]\n")
 			w.write(slot+"/sub/x", "x\n")
-			w.write(w.project+"/.descartes/pool/2/tree/file", "another's\n")
+			w.write(pool+"/2/tree/file", "another's\n")
 			w.write(w.project+"/.git/objects/ab/cdef", "object\n")
 			w.write(w.project+"/sub/.scud/tasks/s.json", "{}\n")
 			c := w.box.c
 			c.Root = w.project + "/sub"
-			c.Slot = Slot{Tree: slot, Link: w.project + "/sub/.descartes/objects", Objects: []string{w.project + "/.git/objects"},
-				Shown: []string{w.project + "/sub/.descartes/runs/r"}}
-			w.write(w.project+"/sub/.descartes/runs/r/prompt", "do it\n")
+			c.Slot = Slot{Tree: slot, Link: pool + "/objects", Objects: []string{w.project + "/.git/objects"},
+				Shown: []string{pool + "/1.files/r"}}
+			w.write(pool+"/1.files/r/prompt", "do it\n")
 			if err := os.Symlink(w.project+"/.git/objects", c.Slot.Link); err != nil {
 				t.Fatal(err)
 			}
@@ -40,9 +41,9 @@ func TestSlot(t *testing.T) {
 				{"pwd; cat file", w.project + "\nslot\n"},
 				{"echo 2 >file; echo n >new; echo y >>sub/x; echo mine >.git/config; rm -r .git; mkdir .git; cat file", "2\n"},
 				{"cat sub/.scud/tasks/s.json; echo 1 2>/dev/null >sub/.scud/tasks/s.json || echo refused", "{}\nrefused\n"},
-				{"cat sub/.descartes/objects/ab/cdef; echo 1 2>/dev/null >sub/.descartes/objects/ab/cdef || echo refused", "object\nrefused\n"},
-				{"cat sub/.descartes/runs/r/prompt; ls sub/.descartes; touch sub/.descartes/z 2>/dev/null || echo refused", "do it\nobjects\nruns\nrefused\n"},
-				{"mv sub gone 2>/dev/null || echo refused; ls -d .descartes/pool .git/objects 2>/dev/null; ls .scud/tasks", "refused\nt.json\n"},
+				{"cat " + pool + "/objects/ab/cdef; echo 1 2>/dev/null >" + pool + "/objects/ab/cdef || echo refused", "object\nrefused\n"},
+				{"cat " + pool + "/1.files/r/prompt; ls " + pool + "; touch " + pool + "/1.files/r/z 2>/dev/null || echo refused", "do it\n1.files\nobjects\nrefused\n"},
+				{"mv sub gone 2>/dev/null || echo refused; ls -d .descartes/* " + pool + "/2 .git/objects 2>/dev/null; ls .scud/tasks", "refused\nt.json\n"},
 			} {
 				if e, text := w.run("sh", "-c", c.script); text != c.want {
 					t.Errorf("%s: got %q (exit %d), want %q", c.script, text, e.Code, c.want)
@@ -57,7 +58,7 @@ func TestSlot(t *testing.T) {
 				t.Error("a file of the slot's is in the user's tree")
 			}
 			for path, was := range before {
-				if is := w.guarded()[path]; is != was && !strings.HasPrefix(path, "project/.descartes/pool/1/") {
+				if is := w.guarded()[path]; is != was && !strings.HasPrefix(path, "home/.local/state/descartes/pool/p/1/") {
 					t.Errorf("%s: got %q, was %q", path, is, was)
 				}
 			}

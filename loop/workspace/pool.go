@@ -27,7 +27,8 @@ import (
 type PoolOptions struct {
 	Repo    *gitops.Repo
 	FS      atomicfile.FS
-	Root    string   // the project's folder, which contains .descartes
+	Place   string   // folder with the project's slots, in no tree that a user's tools walk
+	Root    string   // the project's folder
 	Dir     string   // where commands would run in the user's tree
 	Fixed   []string // files of the project that attempts must not change
 	Shown   bool     // a sandbox mounts the slot at the project's path
@@ -39,8 +40,11 @@ type PoolOptions struct {
 	Free  func(dir string) (int64, error)          // free bytes on a folder's disk
 }
 
-// Pool makes a project's slots below .descartes/pool and hands them out. A slot is made once and stays for later runs. Several loops may use slots of
-// one project: each slot has a lock. Safe for concurrent use.
+// Pool makes a project's slots and hands them out. A slot is made once and stays for later runs. Several loops may use slots of one project: each slot
+// has a lock. Safe for concurrent use.
+//
+// The slots lie in the user's state folder, not below the project, where gofmt, eslint and find would list them, and not in .git, where find would too.
+// No sandbox may write there: what git reads about a slot decides what runs.
 type Pool struct {
 	opt PoolOptions
 
@@ -64,20 +68,26 @@ func (e *RoomError) Error() string {
 	return fmt.Sprintf("a slot needs about %s, and only %s are free on the disk of %s", size(e.Need), size(e.Free), e.Dir)
 }
 
-// PoolDir contains a project's slots.
-func PoolDir(root string) string { return filepath.Join(root, ".descartes", "pool") }
-
-// Objects is the path through which the .git of each slot reaches the repository's objects.
-func Objects(root string) string { return filepath.Join(root, ".descartes", "objects") }
-
-func (p *Pool) dir(number int) string {
-	return filepath.Join(PoolDir(p.opt.Root), strconv.Itoa(number))
+// PlaceOf is the folder with the slots of the project at root, below state, the user's folder for our state.
+func PlaceOf(state, root string) string {
+	sum := sha256.Sum256([]byte(root))
+	return filepath.Join(state, "pool", filepath.Base(root)+"-"+hex.EncodeToString(sum[:6]))
 }
 
+// Objects is the path through which the .git of each slot of a place reaches the repository's objects.
+func Objects(place string) string { return filepath.Join(place, "objects") }
+
+// SlotFiles is the folder of a slot's prompt, temporary files and sockets for a loop. It is removed with the slot.
+func SlotFiles(place string, number int, loop string) string {
+	return filepath.Join(place, strconv.Itoa(number)+".files", loop)
+}
+
+func (p *Pool) dir(number int) string { return filepath.Join(p.opt.Place, strconv.Itoa(number)) }
+
 // lockSlot locks a slot; nil if another process has it. The lock file is never removed, so that two processes cannot lock different files.
-func lockSlot(root string, number int) (*flock.Flock, error) {
-	path := filepath.Join(PoolDir(root), strconv.Itoa(number)+".lock")
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+func lockSlot(place string, number int) (*flock.Flock, error) {
+	path := filepath.Join(place, strconv.Itoa(number)+".lock")
+	if err := os.MkdirAll(place, 0o700); err != nil {
 		return nil, err
 	}
 	f := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDWR))
@@ -109,7 +119,7 @@ func (p *Pool) TakeHeld(ctx context.Context) (*Slot, error) { return p.take(ctx,
 // take takes the first free slot from a number on, or only that one.
 func (p *Pool) take(ctx context.Context, from int, only bool) (*Slot, error) {
 	for n := from; ; n++ {
-		lock, err := lockSlot(p.opt.Root, n)
+		lock, err := lockSlot(p.opt.Place, n)
 		if err != nil {
 			return nil, fmt.Errorf("lock slot %d: %w", n, err)
 		}
@@ -167,10 +177,10 @@ func (p *Pool) open(ctx context.Context, s *Slot) error {
 			return fmt.Errorf("remove the unfinished slot %d: %w", s.Number, err)
 		}
 	}
-	git, err := p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Objects: Objects(p.opt.Root)})
+	git, err := p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Objects: Objects(p.opt.Place)})
 	if _, broken := errors.AsType[*gitops.BrokenSlotError](err); broken {
 		if err = RemoveAll(p.dir(s.Number)); err == nil {
-			git, err = p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Objects: Objects(p.opt.Root)})
+			git, err = p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Objects: Objects(p.opt.Place)})
 		}
 	}
 	s.git = git
@@ -303,7 +313,7 @@ func (p *Pool) Room(ctx context.Context, slots int, lab bool) error {
 	if missing == 0 || p.opt.Free == nil {
 		return nil
 	}
-	free, err := p.opt.Free(p.opt.Root)
+	free, err := p.opt.Free(p.opt.Place)
 	if err != nil {
 		return nil // the file system does not report it
 	}
@@ -319,7 +329,7 @@ func (p *Pool) Room(ctx context.Context, slots int, lab bool) error {
 		files += c.bytes
 	}
 	if need := int64(missing)*files + spare; need > free {
-		return &RoomError{Need: files, Free: free, Dir: p.opt.Root}
+		return &RoomError{Need: files, Free: free, Dir: p.opt.Place}
 	}
 	return nil
 }
@@ -349,15 +359,15 @@ func size(n int64) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0") + " " + units[u]
 }
 
-// Slots lists the slots of a project, by number.
-func Slots(root string) (out []SlotInfo) {
-	entries, _ := os.ReadDir(PoolDir(root))
+// Slots lists the slots in a place, by number.
+func Slots(place string) (out []SlotInfo) {
+	entries, _ := os.ReadDir(place)
 	for _, e := range entries {
 		n, err := strconv.Atoi(e.Name())
 		if err != nil || !e.IsDir() || n < 1 {
 			continue
 		}
-		i := SlotInfo{Number: n, Dir: filepath.Join(PoolDir(root), e.Name())}
+		i := SlotInfo{Number: n, Dir: filepath.Join(place, e.Name())}
 		var st slotState
 		if b, err := os.ReadFile(filepath.Join(i.Dir, "slot.json")); err == nil {
 			i.Whole = json.Unmarshal(b, &st) == nil && st.Furnished
@@ -367,7 +377,7 @@ func Slots(root string) (out []SlotInfo) {
 				i.Last = fi.ModTime()
 			}
 		}
-		lock, err := lockSlot(root, n)
+		lock, err := lockSlot(place, n)
 		if i.Busy = lock == nil || err != nil; lock != nil {
 			_ = lock.Close()
 		}
@@ -387,13 +397,13 @@ type SlotInfo struct {
 }
 
 // RemoveSlot removes a slot, but not its lock file; false if a process has it.
-func RemoveSlot(root string, number int) (bool, error) {
-	lock, err := lockSlot(root, number)
+func RemoveSlot(place string, number int) (bool, error) {
+	lock, err := lockSlot(place, number)
 	if err != nil || lock == nil {
 		return false, err
 	}
-	err = RemoveAll(filepath.Join(PoolDir(root), strconv.Itoa(number)))
-	if err = errors.Join(err, lock.Close()); err != nil {
+	dir := filepath.Join(place, strconv.Itoa(number))
+	if err = errors.Join(RemoveAll(dir), RemoveAll(dir+".files"), lock.Close()); err != nil {
 		return false, fmt.Errorf("remove slot %d: %w", number, err)
 	}
 	return true, nil

@@ -71,9 +71,12 @@ func (s *Slot) Env() []string {
 // Repo is the slot's working tree with the user's objects and refs.
 func (s *Slot) Repo() *gitops.Repo { return s.git.Repo }
 
+// Refs is the prefix of the refs that protect the objects of a place's slots. Several projects in one repository have several places.
+func Refs(place string) string { return "refs/descartes/pool/" + filepath.Base(place) + "/" }
+
 // ref is a ref that protects the slot's objects from pruning.
 func (s *Slot) ref(what string) string {
-	return fmt.Sprintf("refs/descartes/pool/%d/%s", s.Number, what)
+	return fmt.Sprintf("%s%d/%s", Refs(s.pool.opt.Place), s.Number, what)
 }
 
 // Prepare sets up the slot for an attempt: the user's branch, a commit with the tree Base, the files of Before. A slot that cannot be set up is made

@@ -42,7 +42,7 @@ func newProject(t *testing.T, script string) *project {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.repo.Close() })
-	p.opt = PoolOptions{Repo: p.repo, FS: atomicfile.OS(), Root: p.dir, Dir: p.dir, MaxCopy: 1 << 20}
+	p.opt = PoolOptions{Repo: p.repo, FS: atomicfile.OS(), Place: filepath.Join(base, "pool"), Root: p.dir, Dir: p.dir, MaxCopy: 1 << 20}
 	return p
 }
 
@@ -165,12 +165,12 @@ func TestSlotsAreLocked(t *testing.T) {
 func TestSlotIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{
-		"deleted":          "rm -rf .descartes/pool/1",
-		"filled":           "rm -rf .descartes/pool/1/tree; mkdir .descartes/pool/1/tree; echo x >.descartes/pool/1/tree/a",
-		"a file":           "rm -rf .descartes/pool/1/tree; echo x >.descartes/pool/1/tree",
-		"our part damaged": "rm -rf .descartes/pool/1/git; mkdir .descartes/pool/1/git; echo x >.descartes/pool/1/git/index",
-		"index damaged":    "echo x >.descartes/pool/1/git/index",
-		"everything":       "rm -rf .descartes/pool .descartes/objects",
+		"deleted":          "rm -rf ../pool/1",
+		"filled":           "rm -rf ../pool/1/tree; mkdir ../pool/1/tree; echo x >../pool/1/tree/a",
+		"a file":           "rm -rf ../pool/1/tree; echo x >../pool/1/tree",
+		"our part damaged": "rm -rf ../pool/1/git; mkdir ../pool/1/git; echo x >../pool/1/git/index",
+		"index damaged":    "echo x >../pool/1/git/index",
+		"everything":       "rm -rf ../pool",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -178,7 +178,7 @@ func TestSlotIsMadeAnew(t *testing.T) {
 			s := p.take(NewPool(p.opt), 0)
 			p.prepare(s, Start{})
 			p.sh(s.Tree(), "echo edited >a; mkdir -p node_modules/u; chmod 000 node_modules/u")
-			p.sh(p.dir, "chmod -R u+rwx .descartes/pool; "+script)
+			p.sh(p.dir, "chmod -R u+rwx ../pool; "+script)
 			if name == "everything" { // objects is a link of the pool's, which a run makes when it takes a slot
 				if err := s.Close(false); err != nil {
 					t.Fatal(err)
@@ -200,7 +200,7 @@ func TestHalfASlot(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := p.take(NewPool(p.opt), 0)
 	p.prepare(s, Start{})
-	p.sh(p.dir, "rm -rf .descartes/pool/1/slot.json .descartes/pool/1/tree/.env; echo torn >.descartes/pool/1/git/index.lock")
+	p.sh(p.dir, "rm -rf ../pool/1/slot.json ../pool/1/tree/.env; echo torn >../pool/1/git/index.lock")
 	cancel()
 	if _, err := s.Prepare(ctx, Start{}); err == nil {
 		t.Error("prepared after the end")
@@ -316,7 +316,7 @@ func TestRoom(t *testing.T) {
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, "truncate -s 5000 x.log; head -c 900000 /dev/zero >big.log")
-	small := filepath.Join(p.dir, ".descartes", "pool")
+	small := p.opt.Place
 	if err := os.MkdirAll(small, 0o755); err != nil {
 		t.Fatal(err)
 	}
