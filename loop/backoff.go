@@ -315,14 +315,20 @@ func fault(r agent.Result) bool {
 
 // pause returns until when a provider must rest after an agent run that ended like this: zero unless it met a limit or a passing fault.
 func pause(s *journal.Provider, r agent.Result, now time.Time) time.Time {
+	limits := s.Limits
+	if limits > 0 && now.Before(s.Until) {
+		limits-- // nobody starts into a known limit: this agent ran when it was met, and meets the same one
+	}
 	switch {
+	case r.End == agent.Limited && limits < s.Limits && !r.Until.After(s.Until):
+		return s.Until
 	case r.End == agent.Limited && r.Until.IsZero():
-		return now.Add(15*time.Minute<<min(s.Limits, 2) + spread(30*time.Second))
+		return now.Add(15*time.Minute<<min(limits, 2) + spread(30*time.Second))
 	case r.End == agent.Limited:
 		// Many processes may wait for the same moment. A reset in the past, or none, must not cause a burst of requests: each limit in a row waits
 		// longer.
 		until := r.Until.Round(0).Add(spread(min(30*time.Second, time.Second+max(0, r.Until.Sub(now))/10)))
-		least := now.Add([]time.Duration{time.Second, 30 * time.Second, 5 * time.Minute, 15 * time.Minute, time.Hour}[min(s.Limits, 4)])
+		least := now.Add([]time.Duration{time.Second, 30 * time.Second, 5 * time.Minute, 15 * time.Minute, time.Hour}[min(limits, 4)])
 		if until.Before(least) {
 			return least.Add(spread(time.Second))
 		}

@@ -116,6 +116,34 @@ func TestLimitInMidTask(t *testing.T) {
 	p.clean()
 }
 
+// Agents that run at the same time and meet one limit wait for its reset, and for nothing more; who meets it after that waits longer.
+func TestLimitMetTogether(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, threeTasks)
+	now := gitops.Now().Round(0)
+	w.now = func() time.Time { return now }
+	h := journal.NewState()
+	b := newBackoff(Tools{Now: w.now}, &w.cfg, &h.Providers, "l", false)
+	meet := func(reset time.Time) time.Time {
+		t.Helper()
+		until, err := b.after(Choice{Backend: "claude"}, limitedUntil(reset), "Claude's limit", func(*journal.Event) error { return nil })
+		if err != nil || until == nil {
+			t.Fatalf("got %v, %v", until, err)
+		}
+		h.Apply(&journal.Event{Type: journal.AttemptFinished, TS: now, Verdict: journal.Limited, Detail: &journal.Detail{Backend: "claude", Until: until}})
+		return *until
+	}
+	reset := now.Add(75 * time.Second)
+	for range 8 {
+		within(t, "the wait", meet(reset).Sub(reset), 0, 10*time.Second)
+		now = now.Add(time.Second)
+	}
+	week := reset.Add(50 * time.Hour)
+	within(t, "the wait for another limit", meet(week).Sub(week), 0, 31*time.Second)
+	now = week.Add(time.Minute)
+	within(t, "the wait after a reset that was none", meet(week).Sub(now), 30*time.Second, 32*time.Second)
+}
+
 // Where nothing is said of the reset it is asked ever more seldom, and not for ever.
 func TestLimitUnknownReset(t *testing.T) {
 	t.Parallel()

@@ -21,7 +21,7 @@ type Providers struct {
 type Provider struct {
 	Until    time.Time // its quota is used up until then
 	Guess    bool      // Until is a guess: the provider did not say
-	Limits   int       // attempts in a row that met a limit
+	Limits   int       // limits in a row; what attempts that run at the same time meet is one
 	Rest     time.Time // do not ask it before
 	Faults   int       // attempts in a row that failed because of it
 	Unusable string    // why it cannot be used at all
@@ -80,7 +80,9 @@ func (p *Providers) attempt(e *Event) {
 	s := p.Get(d.Backend)
 	switch {
 	case e.Verdict == Limited || e.Decision == NoQuota || e.Type == LookAnswered && d.End == EndLimited:
-		s.Limits, s.Reason, s.Met = s.Limits+1, e.Reason, e.TS
+		if s.Reason, s.Met = e.Reason, e.TS; s.Limits == 0 || !e.TS.Before(s.Until) { // else it ran when the limit was met
+			s.Limits++
+		}
 		s.Guess = !p.said
 		if d.Until != nil {
 			s.Until = *d.Until
