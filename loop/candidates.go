@@ -27,6 +27,7 @@ const PickSmallest = "smallest"
 //	                                             --else---> dropped: its end is recorded, a ref keeps its work
 type round struct {
 	first        int // number of its first attempt
+	of           int // number of the task's last attempt
 	next, left   int // number of the next attempt, and how many have not begun
 	size         int
 	base, before gitops.Tree
@@ -91,10 +92,10 @@ func (w *tagWork) candidate(ctx context.Context, ln *lane, t *tasks.Task) (*unit
 			return nil, err
 		}
 		n := w.config.CandidatesOf(t)
-		r = &round{first: alone.number, next: alone.number, left: n, size: n, base: alone.base, before: alone.before, stop: make(chan struct{})}
+		r = &round{first: alone.number, of: alone.of, next: alone.number, left: n, size: n, base: alone.base, before: alone.before, stop: make(chan struct{})}
 		w.rounds[t.ID] = r
 	}
-	u := &unit{lane: ln, task: t, number: r.next, round: r, base: r.base, before: r.before, since: w.history.Starts[t.ID], log: w.home.Log(w.state.ID, t.ID, r.next)}
+	u := &unit{lane: ln, task: t, number: r.next, of: r.of, round: r, base: r.base, before: r.before, since: w.history.Starts[t.ID], log: w.home.Log(w.state.ID, t.ID, r.next)}
 	r.next, r.left, r.running, r.unsaid = r.next+1, r.left-1, r.running+1, r.unsaid+1
 	return u, nil
 }

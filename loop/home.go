@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -511,28 +512,27 @@ func (h Home) NextSpec(id, tag, task string, attempt int, refs []gitops.Ref) (r 
 		e := &events[i]
 		if e.Type == journal.AttemptStarted && e.Task == task && e.Attempt == attempt {
 			r := request(b, task)
-			r.Of, r.Before = e.Of, e.TS
+			r.Attempt, r.Of, r.Before = cmp.Or(e.Round, e.Attempt), e.Of, e.TS
 			return r, nil
 		}
 		b.Apply(e)
 	}
-	var next int
-	r, next = request(b, task), b.Begun[task]+1
+	r = request(b, task)
 	switch {
 	case slices.ContainsFunc(b.Blocked, func(t journal.BlockedTask) bool { return t.Task == task }):
-		r.Attempt = 1
+		r.Counted = 0
 	case b.Finished != nil && b.Finished.Ending.Final():
-		r, next, id = SpecRequest{Task: task, Attempt: 1}, 1, ""
+		r, id = SpecRequest{Task: task, Attempt: 1}, ""
 	}
-	if attempt > next {
-		r.Attempt, r.Failure = r.Attempt+attempt-next, nil
+	if more := attempt - r.Attempt; more > 0 {
+		r.Attempt, r.Counted, r.Failure = attempt, r.Counted+more, nil
 	}
 	return r, nil
 }
 
 // request returns what a task's next attempt learns from earlier ones.
 func request(h *journal.State, task string) SpecRequest {
-	r := SpecRequest{Task: task, Attempt: h.Counted[task] + 1, Refinements: slices.Clone(h.Refinements[task]), Delivered: func(id string) string { return h.Delivered[id] }}
+	r := SpecRequest{Task: task, Attempt: h.Begun[task] + 1, Counted: h.Counted[task], Refinements: slices.Clone(h.Refinements[task]), Delivered: func(id string) string { return h.Delivered[id] }}
 	if f, ok := h.Failures[task]; ok {
 		r.Failure = failure(f)
 	}

@@ -247,8 +247,9 @@ func (e *missingFile) Unwrap() error { return fs.ErrNotExist }
 // SpecRequest is what differs between the specs of a job.
 type SpecRequest struct {
 	Task        string
-	Attempt     int // within the attempts the task is allowed
-	Of          int // attempts it was allowed; 0: as in the settings
+	Attempt     int // its number
+	Of          int // the last attempt's number; 0: as the settings and Counted make it
+	Counted     int // attempts before it that used up what the task is allowed
 	Failure     *specbuild.Failure
 	Cut         *specbuild.Failure     // a later attempt that the provider cut short, whose work is in the tree
 	Refinements []string               // advice from reviews of earlier attempts
@@ -264,10 +265,11 @@ func (j *Job) Spec(r SpecRequest) (specbuild.Spec, error) {
 		return specbuild.Spec{}, fmt.Errorf("tag %q has no task %q", j.File.Tag(), r.Task)
 	}
 	c := j.Config.Scud
+	r.Attempt = max(1, r.Attempt)
 	req := specbuild.Request{
 		Tag: j.File.Tag(), Task: *t, Parents: j.Graph.Parents(r.Task), Plan: j.plan, Story: j.stories[t.Story], AllTasks: j.all, Beside: j.beside,
 		Files: j.specs, Handoff: j.hand, Answers: j.answersTo(r.Task, r.Before), Promise: j.Config.CompletionPromise, Template: c.Spec.SpecTemplate, Budget: specbuild.Budget{Tokens: c.Spec.MaxSpecTokens, Cut: c.Spec.Cut},
-		Attempt: specbuild.Attempt{Number: max(1, r.Attempt), Max: cmp.Or(r.Of, c.MaxIterationsPerTask), Failure: r.Failure, CutShort: r.Cut, Refinements: r.Refinements},
+		Attempt: specbuild.Attempt{Number: r.Attempt, Max: cmp.Or(r.Of, j.Config.LastAttempt(t, r.Attempt-1, r.Counted)), Failure: r.Failure, CutShort: r.Cut, Refinements: r.Refinements},
 	}
 	if j.Config.Baseline == BaselineKnown {
 		req.Known = r.Known

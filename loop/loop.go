@@ -139,6 +139,7 @@ type unit struct {
 	task    *tasks.Task // nil: an iteration of a prompt
 	it      *Iteration  // nil: a task
 	number  int         // attempt of the task within the loop, or try of the iteration
+	of      int         // number of the task's last attempt, as things stand; 0: unknown
 	base    gitops.Tree // before the first attempt at the same work: what blocking the task restores
 	before  gitops.Tree // before this attempt; "" is the tree as it is
 	whole   bool        // see workspace.Start

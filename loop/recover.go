@@ -48,11 +48,11 @@ func (w *tagWork) recover(ctx context.Context, stop *stopper, ln *lane) (*Outcom
 // do.
 func (w *tagWork) takeUp(ctx context.Context, stop *stopper, ln *lane) (out *Outcome, err error) {
 	id, begun := ln.task, w.history.Tasks[ln.task]
-	o, number := begun.In(ln.number()), w.history.Begun[id]
+	o, number, of := begun.In(ln.number()), w.history.Begun[id], 0
 	if o != nil {
-		number = o.Started.Attempt
+		number, of = o.Started.Attempt, o.Started.Of
 	}
-	if u, ok := w.revive(ln, id, number); ok && o != nil && o.Started.Round > 0 {
+	if u, ok := w.revive(ln, id, number, of); ok && o != nil && o.Started.Round > 0 {
 		return w.adoptCandidate(ctx, stop, u, o)
 	} else if ok && o != nil {
 		out, err = w.endOpen(ctx, stop, u, o)
@@ -131,12 +131,12 @@ func (w *tagWork) finishTask(ctx context.Context, u *unit) error {
 }
 
 // revive returns the unit that the journal describes. ok is false if the list no longer has the task.
-func (w *tagWork) revive(ln *lane, id string, number int) (*unit, bool) {
+func (w *tagWork) revive(ln *lane, id string, number, of int) (*unit, bool) {
 	t, ok := w.job.Graph.Task(id)
 	if !ok {
 		return nil, false
 	}
-	return &unit{lane: ln, task: t, number: number, base: gitops.Tree(w.history.Bases[id]), before: gitops.Tree(w.history.Tasks[id].Tree), since: w.history.Starts[id],
+	return &unit{lane: ln, task: t, number: number, of: of, base: gitops.Tree(w.history.Bases[id]), before: gitops.Tree(w.history.Tasks[id].Tree), since: w.history.Starts[id],
 		log: w.home.Log(w.state.ID, id, number), started: w.tools.Now(), with: w.config.Choices(t)[0]}, true
 }
 

@@ -38,7 +38,7 @@ func (w *tagWork) unit(ctx context.Context, ln *lane) (*unit, error) {
 // alone returns the next attempt at a task without candidates.
 func (w *tagWork) alone(ctx context.Context, ln *lane, t *tasks.Task) (_ *unit, err error) {
 	id, h := t.ID, w.history
-	u := &unit{lane: ln, task: t, number: h.Begun[id] + 1, since: h.Starts[id]}
+	u := &unit{lane: ln, task: t, number: h.Begun[id] + 1, of: w.config.LastAttempt(t, h.Begun[id], h.Counted[id]), since: h.Starts[id]}
 	u.log = w.home.Log(w.state.ID, id, u.number)
 	if w.started(u) {
 		u.base, u.before = gitops.Tree(h.Bases[id]), gitops.Tree(h.Tasks[id].Tree)
@@ -72,6 +72,9 @@ func (w *tagWork) spec(_ context.Context, u *unit) (spec specbuild.Spec, _ *Outc
 		}
 	}
 	r := request(w.history, u.task.ID)
+	if r.Attempt, r.Of = u.number, u.of; u.round != nil {
+		r.Attempt = u.round.first
+	}
 	r.tellEarlier(w.kept, w.state.Tag, w.state.ID)
 	spec, err = w.job.Spec(r)
 	return spec, nil, err
@@ -559,7 +562,7 @@ func (w *tagWork) event(t journal.Type, u *unit) *journal.Event {
 		return &journal.Event{Type: t}
 	}
 	e := &journal.Event{Type: t, Wave: cmp.Or(u.wave, w.job.Graph.Wave(u.task.ID)), Task: u.task.ID, Title: u.task.Title, Attempt: u.number,
-		Of: w.config.Scud.MaxIterationsPerTask, Step: u.step}
+		Of: u.of, Step: u.step}
 	if u.round != nil {
 		e.Round = u.round.first
 	}

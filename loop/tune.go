@@ -182,7 +182,7 @@ func (h Home) Attempts(id, task string) ([]PastAttempt, error) {
 		e := &events[i]
 		if e.Type == journal.AttemptStarted && e.Task == task {
 			r := request(b, task)
-			r.Of, r.Before = e.Of, e.TS
+			r.Attempt, r.Of, r.Before = cmp.Or(e.Round, e.Attempt), e.Of, e.TS
 			requests = append(requests, r)
 		}
 		b.Apply(e)
@@ -337,7 +337,7 @@ func (w *tagWork) reviewed(u *unit) *unit {
 	if !w.config.Scud.AutoTune || u.round != nil || !failed || w.history.Reviewed[id] == f.Attempt || w.tuned[FileName(id)+".md"] {
 		return nil
 	}
-	return &unit{lane: u.lane, task: u.task, with: u.with, number: u.number, since: u.since,
+	return &unit{lane: u.lane, task: u.task, with: u.with, number: u.number, of: u.of, since: u.since,
 		log: filepath.Join(w.home.Run(w.state.ID), "logs", fmt.Sprintf("%s-%d.tune.log", FileName(id), u.number))}
 }
 

@@ -198,6 +198,12 @@ func (c *Config) TasksAtOnce() int {
 // CandidatesOf is how many attempts at a task run at the same time.
 func (c *Config) CandidatesOf(t *tasks.Task) int { return max(1, cmp.Or(t.Candidates, c.Candidates)) }
 
+// LastAttempt is the number of a task's last attempt after some, of which a part counted: interrupted attempts and those before a retry come on top
+// of what it is allowed.
+func (c *Config) LastAttempt(t *tasks.Task, begun, counted int) int {
+	return begun + max(1, c.Scud.MaxIterationsPerTask-counted)*c.CandidatesOf(t)
+}
+
 // ChoicesOf lists what a candidate may run with, best first: each candidate begins with another backend.
 func (c *Config) ChoicesOf(t *tasks.Task, candidate int) []Choice {
 	all := c.Choices(t)

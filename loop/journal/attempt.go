@@ -11,7 +11,7 @@ type Attempt struct {
 	Task      string // "" for an iteration's
 	Iteration int    // 0 for a task's
 	Number    int    // attempt of the task in this loop, or run of the iteration; from 1
-	Of        int    // attempts the task may have, or iterations the loop may have
+	Of        int    // number of the last one that the task may have, or iterations the loop may have
 	Title     string
 	Wave      int
 	Round     int    // of a candidate: number of the first attempt of its round; else 0

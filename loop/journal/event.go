@@ -75,7 +75,7 @@ type Event struct {
 	Slot     int       `json:"slot,omitempty"`    // slot an attempt runs in; 0 for the user's tree
 	Host     string    `json:"host,omitempty"`    // other machine that has the attempt
 	Step     int       `json:"step,omitempty"`    // of what that machine reports about the attempt: its number, from 1
-	Of       int       `json:"of,omitempty"`      // attempts the task may have, or tasks of the wave
+	Of       int       `json:"of,omitempty"`      // number of the last attempt that the task may have, or tasks of the wave
 	Verdict  Verdict   `json:"verdict,omitempty"` // of an attempt or a blocked task
 	Decision Decision  `json:"-"`                 // of an iteration or a gate; on disk a verdict
 	Reason   string    `json:"reason,omitempty"`
