@@ -59,6 +59,7 @@ func (w *town) paced(tasks int) {
 	}
 	w.git(w.project, "add", "-A")
 	w.git(w.project, "commit", "-qm", "paced")
+	<-w.start(w.project, "descartes", "trust").over
 }
 
 // join starts a worker on a machine, with an account of its own.

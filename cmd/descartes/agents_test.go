@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"descartes/internal/config"
 	"descartes/internal/proc"
 	"descartes/internal/supervise"
 	"descartes/loop/journal"
@@ -280,7 +281,11 @@ func TestAgentsSandbox(t *testing.T) {
 				s.file(t, filepath.Join(s.root, "descartes.yaml"), "sandbox_domains: [\""+strings.TrimPrefix(strings.TrimSuffix(s.url, "/s/main"), "http://")+"\"]\n")
 				s.git(t, "add", "descartes.yaml")
 				s.git(t, "commit", "-q", "--amend", "-C", "HEAD")
-				r := s.begin(t, "start", "--sandbox", mode, "--timeout", "60", "--max-attempts", "1", "--on-limit", "stop")
+				f, err := config.ReadFile(filepath.Join(s.root, "descartes.yaml"), true)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r := s.begin(t, "start", "--trust", config.TrustDigest(f.Demands(s.root)), "--sandbox", mode, "--timeout", "60", "--max-attempts", "1", "--on-limit", "stop")
 				code := r.wait(t)
 				s.nothingLeft(t)
 				out := readText(t, r.stdout) + readText(t, r.stderr)

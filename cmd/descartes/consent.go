@@ -212,13 +212,13 @@ func newTrustCmd() *cobra.Command {
 	var show, digest, forget bool
 	cmd := &cobra.Command{
 		Use:   "trust",
-		Short: "Trust what descartes.yaml asks for outside the sandbox",
-		Long: `Trust what descartes.yaml asks for outside the sandbox.
+		Short: "Trust what descartes.yaml runs, reaches and reads",
+		Long: `Trust what descartes.yaml runs, reaches and reads beyond what a run does without it.
 
-A repository brings its descartes.yaml, and parts of it act outside the sandbox: whom notify calls, what sandbox_write and
-sandbox_read open, and with sandbox: off every command; where this machine has no sandbox, pool.setup and precheck too. A
-start at a terminal asks once; without one it refuses (exit 2) until you have run this command. Trust is saved as a
-digest in your own state directory: when the file asks for more, you are asked again. Flags that you type need no trust.
+A repository brings its descartes.yaml: another agent program, variables, a wider sandbox, whom notify calls, a fleet, and
+with sandbox: off every command. A start at a terminal asks once; without one it refuses (exit 2) until you have run this
+command. Trust is saved as a digest in your own state directory: when the file asks for more, you are asked again. Flags
+that you type need no trust. docs/sandbox-and-secrets.md lists the settings.
 
   descartes trust --show       what it asks for, and whether that is trusted
   descartes trust              trust it
@@ -255,10 +255,10 @@ digest in your own state directory: when the file asks for more, you are asked a
 
 func trust(cmd *cobra.Command, root, name string, f *config.File, show, digest, forget bool) error {
 	out := cmd.OutOrStdout()
-	demands := f.Demands()
+	demands := f.Demands(root)
 	if digest {
 		if len(demands) == 0 {
-			return badInput("", "%s asks for nothing outside the sandbox: there is nothing to trust", name)
+			return badInput("", "%s has nothing that needs trust", name)
 		}
 		return write(out, config.TrustDigest(demands)+"\n")
 	}
@@ -277,20 +277,16 @@ func trust(cmd *cobra.Command, root, name string, f *config.File, show, digest, 
 		return write(out, "nothing of this project is trusted any more\n")
 	}
 	if len(demands) == 0 {
-		return write(out, name+" asks for nothing outside the sandbox: there is nothing to trust\n")
+		return write(out, name+" has nothing that needs trust\n")
 	}
 	wider, err := t.Wider(demands)
 	if err != nil {
 		return err
 	}
 	var s strings.Builder
-	fmt.Fprintf(&s, "%s asks for this outside the sandbox:\n", name)
+	fmt.Fprintf(&s, "%s asks for this:\n", name)
 	for _, d := range demands {
-		where := ""
-		if d.Held {
-			where = " (only where there is no sandbox)"
-		}
-		fmt.Fprintf(&s, "  %s: %s%s\n", d.Key, terminal.Clean(t.Redact.Text(d.Text)), where)
+		fmt.Fprintf(&s, "  %s: %s\n", d.Key, terminal.Clean(t.Redact.Text(d.Text)))
 	}
 	switch {
 	case show && len(wider) > 0:
@@ -318,64 +314,69 @@ func trustOf(root string, m *redact.Redactor) (*config.Trust, error) {
 	return &config.Trust{Dir: filepath.Join(dir, "trust"), Root: root, Redact: m}, nil
 }
 
-// untrusted returns what the settings file wants outside the sandbox that nobody has trusted, or nil. What the user's flags or variables decide needs
-// no trust. t is nil if none is needed.
-func (s *settings) untrusted(root string, c loop.Config, m *redact.Redactor) (all []config.Demand, t *config.Trust, refused *untrustedError, err error) {
-	path := settingsPath(root, c)
-	f, err := config.ReadFile(path, false)
-	if err != nil {
-		return nil, nil, nil, err
+// untrusted returns what the settings file wants that nobody has trusted, or nil. What the user's flags or variables decide needs no trust.
+func (s *settings) untrusted(root string) (refused *untrustedError, err error) {
+	all := s.file.Demands(root)
+	needed := slices.DeleteFunc(slices.Clone(all), func(d config.Demand) bool { return slices.ContainsFunc(d.Flags, s.given) })
+	digest := config.TrustDigest(all)
+	if given := strings.TrimPrefix(strings.TrimSpace(s.Trust), "sha256:"); len(needed) == 0 || given == digest {
+		return nil, nil
 	}
-	all = f.Demands()
-	needed := slices.DeleteFunc(slices.Clone(all), func(d config.Demand) bool {
-		return d.Flag != "" && s.given(d.Flag) || d.Held && c.Confined() || d.Off && s.given("sandbox")
-	})
-	if given := strings.TrimPrefix(strings.TrimSpace(s.Trust), "sha256:"); len(needed) == 0 || given != "" && given == config.TrustDigest(all) {
-		return all, nil, nil, nil
+	refused = &untrustedError{file: s.fileName, digest: digest, given: s.Trust, all: all}
+	if s.SettingsFile != "" {
+		refused.config = " --config " + terminal.Quote(s.File)
 	}
-	if t, err = trustOf(root, m); err != nil {
-		return all, nil, nil, err
+	if refused.trust, err = trustOf(root, redact.Of(s.Secrets(os.Environ()))); err != nil {
+		return nil, err
 	}
-	wider, err := t.Wider(needed)
+	wider, err := refused.trust.Wider(needed)
 	if err != nil || len(wider) == 0 {
-		return all, t, nil, err
+		return nil, err
 	}
-	refused = &untrustedError{file: report.Relative(root, path), given: s.Trust}
 	for _, w := range wider { // one that spans lines could pass for others
 		refused.wider = append(refused.wider, terminal.Clean(w))
 	}
-	return all, t, refused, nil
+	return refused, nil
 }
 
 func settingsPath(root string, c loop.Config) string {
 	return cmp.Or(c.SettingsFile, filepath.Join(root, loop.SettingsFile))
 }
 
-// trusted asks the person at the terminal to trust what the settings file wants outside the sandbox; without a terminal it refuses.
-func (r *prepared) trusted(cmd *cobra.Command, p *printer, s *settings, c loop.Config) error {
-	all, t, refused, err := s.untrusted(r.root, c, r.redact)
+// trusted asks the person at the terminal to trust what the settings file wants; without a terminal it refuses. Every command that acts on
+// the settings calls it first; those that only look do not.
+func (s *settings) trusted(cmd *cobra.Command, root string) error {
+	refused, err := s.untrusted(root)
 	if err != nil || refused == nil {
 		return err
 	}
-	if h := atTerminal(cmd, p, s.CI); h != nil {
-		p.say("%s", terminal.CleanLines(refused.Error()))
-		if yes, _ := h.question(cmd.Context(), "Trust it? [y/N]", false); yes {
-			return t.Add(all, time.Now().UTC().Truncate(time.Second))
+	if in, out, ok := s.atTerminal(cmd); ok {
+		fmt.Fprintf(out, "%s\nTrust it? [y/N] ", terminal.CleanLines(refused.Error()))
+		if line, _ := in.ReadString('\n'); strings.EqualFold(strings.TrimSpace(line), "y") {
+			return refused.trust.Add(refused.all, time.Now().UTC().Truncate(time.Second))
 		}
 		return badInput("correct it, or give what you want by flags", "%s is not trusted, and nothing was started", refused.file)
 	}
-	return badInput("look at it, then: descartes trust; in CI: DESCARTES_TRUST="+config.TrustDigest(all), "%w", refused)
+	return badInput(refused.hint(), "%w", refused)
 }
 
 // untrustedError lists what a settings file wants and nobody has trusted.
 type untrustedError struct {
-	file  string
-	given string // a digest, of something else
-	wider []string
+	file   string
+	config string // the flag that names it, "" where it is the project's own
+	digest string // of all that it wants
+	given  string // a digest, of something else
+	wider  []string
+	all    []config.Demand
+	trust  *config.Trust
+}
+
+func (e *untrustedError) hint() string {
+	return "look at it, then: descartes trust" + e.config + "; in CI: DESCARTES_TRUST=" + e.digest
 }
 
 func (e *untrustedError) Error() string {
-	text := e.file + " asks for this outside the sandbox, and you have not trusted it:\n  " + strings.Join(e.wider, "\n  ")
+	text := e.file + " asks for this, and you have not trusted it:\n  " + strings.Join(e.wider, "\n  ")
 	if e.given != "" {
 		text += "\n(--trust, or DESCARTES_TRUST, is the digest of something else)"
 	}

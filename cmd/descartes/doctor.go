@@ -24,7 +24,6 @@ import (
 	"descartes/internal/oscall"
 	"descartes/internal/plainfile"
 	"descartes/internal/proc"
-	"descartes/internal/redact"
 	"descartes/internal/report"
 	"descartes/internal/supervise"
 	"descartes/internal/terminal"
@@ -427,16 +426,16 @@ func (d *doctor) check(ctx context.Context, s *settings, imports bool, wrong err
 	d.agents(ctx, s.Config, chosen)
 }
 
-// trust says whether a start would refuse what the settings file wants outside the sandbox.
-func (d *doctor) trust(s *settings, cfg loop.Config) {
-	all, t, refused, err := s.untrusted(d.root, cfg, redact.Of(cfg.Secrets(d.env)))
-	switch {
+// trust says whether a start would refuse what the settings file wants.
+func (d *doctor) trust(s *settings) {
+	refused, err := s.untrusted(d.root)
+	switch all := s.file.Demands(d.root); {
 	case err != nil:
 		d.bad("trust", err.Error(), "")
 	case refused != nil:
-		d.bad("trust", refused.Error(), "look at it, then: descartes trust")
-	case len(all) > 0 && t != nil:
-		d.good("trust", report.Relative(d.root, settingsPath(d.root, cfg))+" asks for "+terminal.Count(len(all), "thing")+" outside the sandbox, which you have trusted")
+		d.bad("trust", refused.Error(), refused.hint())
+	case len(all) > 0:
+		d.good("trust", s.fileName+" asks for "+terminal.Count(len(all), "thing")+" that you have trusted or decided by flags")
 	}
 }
 
@@ -655,7 +654,7 @@ func (d *doctor) safety(ctx context.Context, s *settings, tag bool) {
 		d.good("sandbox", box.Note)
 	}
 	cfg.SandboxInForce = box.Note
-	d.trust(s, cfg)
+	d.trust(s)
 	d.good("environment", supervise.EnvironmentText(cfg, b, d.env))
 	if cfg.MaxMemory > 0 || cfg.MaxProcs > 0 {
 		d.good("ceilings", "kept by "+proc.Ceilings())

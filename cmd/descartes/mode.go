@@ -93,6 +93,9 @@ func runMode(cmd *cobra.Command, kind mode.Kind, s *settings, args []string) err
 	if err := s.check(root); err != nil {
 		return err
 	}
+	if err := s.trusted(cmd, root); err != nil {
+		return err
+	}
 	if away, err := s.background(cmd, root); away || err != nil {
 		return err
 	}

@@ -84,11 +84,6 @@ func runPrompt(cmd *cobra.Command, root, kind string, s *settings, opt loop.Star
 	p.times = s.Times
 	p.text.redact = r.redact
 	defer p.close()
-	if opt.Resume == "" {
-		if err := r.trusted(cmd, p, s, r.job.Config); err != nil {
-			return err
-		}
-	}
 	if err := r.notify(p, &r.job.Config, ""); err != nil {
 		return err
 	}

@@ -299,7 +299,7 @@ recheck, 5 git refused.`,
 		Args: takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error { return k.recheck(cmd) },
 	}
-	more := []string{"verify", "verify-timeout", "verify-idle-timeout", "all-checks", "sandbox", "config"}
+	more := []string{"verify", "verify-timeout", "verify-idle-timeout", "all-checks", "sandbox", "config", "trust"}
 	k.settings.register(cmd, func(one *config.Setting) bool { return one.Is("look") || slices.Contains(more, one.Flag) })
 	f := cmd.Flags()
 	f.Lookup("scud-tag").Usage = "only the receipts of this tag"
@@ -349,7 +349,7 @@ func (k *recheckFlags) recheck(cmd *cobra.Command) (err error) {
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 		if detectIn = dir; !f.Changed("config") {
-			k.File = filepath.Join(dir, loop.SettingsFile)
+			k.File, k.fileName = filepath.Join(dir, loop.SettingsFile), loop.SettingsFile+" at "+from[:12]
 		}
 		out.Settings = "the settings at " + from[:12]
 	}
@@ -358,6 +358,9 @@ func (k *recheckFlags) recheck(cmd *cobra.Command) (err error) {
 	}
 	if k.File != "" && !f.Changed("config") {
 		k.Config.SettingsFile = "" // it is a copy of our own
+	}
+	if err := k.trusted(cmd, root); err != nil {
+		return err
 	}
 	c := receipt.Recheck{Repo: repo, All: k.AllChecks}
 	var found string

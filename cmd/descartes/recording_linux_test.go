@@ -23,6 +23,7 @@ import (
 	"github.com/charmbracelet/x/vt"
 	"golang.org/x/sys/unix"
 
+	"descartes/internal/config"
 	"descartes/internal/docs"
 )
 
@@ -102,7 +103,11 @@ func recordDemo(t *testing.T) []byte {
 	if err := os.WriteFile(filepath.Join(project, "descartes.yaml"), []byte(settings), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	environment := []string{"GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_CONFIG_NOSYSTEM=1", "TERM=xterm-256color", "NO_COLOR=",
+	f, err := config.ReadFile(filepath.Join(project, "descartes.yaml"), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	environment := []string{"DESCARTES_TRUST=" + config.TrustDigest(f.Demands(project)), "GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_CONFIG_NOSYSTEM=1", "TERM=xterm-256color", "NO_COLOR=",
 		"GOFLAGS=-mod=mod -trimpath", "GOPROXY=off", "GOTOOLCHAIN=local", "CGO_ENABLED=0"}
 	for _, line := range []string{"git init -q -b main", "git config user.name Demo", "git config user.email demo@example.org", "git add -A", "git commit -q -m 'plan tally'"} {
 		cmd := exec.Command("sh", "-c", line)

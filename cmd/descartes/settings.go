@@ -44,7 +44,8 @@ type settings struct {
 	criteriaFrom []string               // where criteria were found that nobody gave
 	anew         bool                   // the providers are asked, whatever is known of their quotas
 	front        []tasks.Finding        // what is wrong with the plan's front matter
-	lines        map[string]int         // of the settings file, on which each key stands
+	file         *config.File           // as it was read
+	fileName     string                 // of it, in messages
 	given        func(flag string) bool // it was typed, or is in the environment
 	agents       int                    // that were asked for where a prompt loop has one
 	ready        *proc.Ready            // where a run in the background says that it has begun
@@ -103,7 +104,7 @@ func (s *settings) read(f *pflag.FlagSet) (root string, err error) {
 	if err != nil {
 		return "", err
 	}
-	s.lines = file.Lines
+	s.file, s.fileName = file, cmp.Or(s.fileName, report.Relative(root, path))
 	if file.Lines["git.auto_commit"] > 0 && file.Lines["scud.auto_commit_waves"] == 0 {
 		file.Scud.AutoCommitWaves = file.Git.AutoCommit
 	}
@@ -130,7 +131,9 @@ func (s *settings) complete(f *pflag.FlagSet, root string) error {
 	if f.Changed("command") && strings.TrimSpace(s.Command) == "" {
 		return badInput("leave it out to run the backend's own program", "--command is empty")
 	}
-	s.fromPlan(root)
+	if err := s.fromPlan(root); err != nil {
+		return err
+	}
 	if s.Template != "" {
 		b, err := plainfile.Read(root, absolute(s.dirPath(), s.Template), config.MaxFile)
 		if err != nil {
@@ -275,14 +278,14 @@ func (a typedFlags) prompt(s *settings, root string) (bool, error) {
 }
 
 // fromPlan takes what is not set elsewhere from the plan's front matter. An unreadable plan is reported when it is loaded.
-func (s *settings) fromPlan(root string) {
+func (s *settings) fromPlan(root string) error {
 	c := &s.Scud
 	if c.PlanPath == "" {
-		return
+		return nil
 	}
 	text, err := loop.PlanText(root, c.PlanPath)
 	if err != nil {
-		return
+		return nil
 	}
 	var front plan.FrontMatter
 	front, s.front = plan.ReadFrontMatter([]byte(text))
@@ -293,7 +296,7 @@ func (s *settings) fromPlan(root string) {
 		c.VerificationCommand, s.verifyFrom = front.Verify, "front matter of "+c.PlanPath
 	}
 	if len(c.Spec.AdditionalSpecs) > 0 {
-		return
+		return nil
 	}
 	for _, p := range front.SpecFiles {
 		// As in descartes.yaml, a path is relative to the project; one beside the plan is found too.
@@ -303,8 +306,12 @@ func (s *settings) fromPlan(root string) {
 				p = report.Relative(root, beside)
 			}
 		}
+		if config.Leaves(root, p) && !config.Leaves(root, c.PlanPath) {
+			return badInput("--spec-file "+terminal.Quote(p)+" adds it", "%s: spec_files: %s is not in the project", c.PlanPath, p)
+		}
 		c.Spec.AdditionalSpecs = append(c.Spec.AdditionalSpecs, p)
 	}
+	return nil
 }
 
 // frontProblem says what is wrong with the plan's front matter, where the tag was to come from there.
@@ -497,11 +504,7 @@ func (s *settings) show(f *pflag.FlagSet) ([]config.Value, error) {
 	if _, backend, err := config.ResolveBackend(s.Config); err == nil {
 		s.Backend = backend
 	}
-	path := filepath.Join(root, loop.SettingsFile)
-	if s.File != "" {
-		path = absolute(s.Dir, s.File)
-	}
-	return s.Show(f, typed.flags, report.Relative(root, path), s.lines), nil
+	return s.Show(f, typed.flags, s.fileName, s.file.Lines), nil
 }
 
 // named are the settings of that key, or that begin so.

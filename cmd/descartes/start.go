@@ -231,6 +231,9 @@ func startRun(cmd *cobra.Command, s *settings, scope loop.Scope) error {
 	if err := s.check(root); err != nil {
 		return err
 	}
+	if err := s.trusted(cmd, root); err != nil {
+		return err
+	}
 	if away, err := s.background(cmd, root); away || err != nil {
 		return err
 	}
@@ -342,9 +345,6 @@ func execute(cmd *cobra.Command, root string, s *settings, opt loop.StartOptions
 	p.text.redact = r.redact
 	if anew {
 		r.watchSettings(cmd.Context(), r.job.Config)
-		if err := r.trusted(cmd, p, s, r.job.Config); err != nil {
-			return err
-		}
 	}
 	if r.nothing {
 		p.say("nothing left to do in tag %s: %s done", r.job.File.Tag(), terminal.Count(r.job.Graph.Counts().Total, "task"))

@@ -129,6 +129,9 @@ func (k *planFlags) run(cmd *cobra.Command, document string) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := k.trusted(cmd, root); err != nil {
+		return err
+	}
 	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), k.json, false)
 	defer p.close()
 	x := &tasksPlan{planFlags: k, root: root, p: p, home: loop.NewHome(root)}
@@ -412,9 +415,6 @@ func (x *tasksPlan) tasks(ctx context.Context, cmd *cobra.Command) ([]tasks.Task
 	}
 	r.sandbox = box
 	cfg.SandboxInForce = box.Note
-	if err := r.trusted(cmd, x.p, &x.settings, cfg); err != nil {
-		return nil, err
-	}
 	x.p.agent(&r, cfg)
 	x.p.say("sandbox: %s", terminal.Clean(box.Note))
 	for _, w := range append(warnings, r.sandbox.Warning()) {

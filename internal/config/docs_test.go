@@ -17,6 +17,7 @@ import (
 func TestDocs(t *testing.T) {
 	t.Parallel()
 	docs.Block(t, "docs/settings.md", "settings", reference())
+	docs.Block(t, "docs/sandbox-and-secrets.md", "trust", trustTable())
 	var schema bytes.Buffer
 	e := json.NewEncoder(&schema)
 	e.SetEscapeHTML(false)
@@ -47,6 +48,28 @@ func reference() string {
 		if key != "" || s.Help != "" { // else the setting that shares its flag has a row
 			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", code(key), code(flag), s.typeText(), code(value), strings.NewReplacer("|", "\\|", "<", "&lt;").Replace(s.about()))
 		}
+	}
+	return b.String()
+}
+
+// trustTable is the table of the settings that need trust, in Markdown.
+func trustTable() string {
+	var b strings.Builder
+	b.WriteString("| key | needs trust |\n|---|---|\n")
+	for _, s := range all {
+		when := map[string]string{always: "always", confined: "with `sandbox: off`", outside: "where it leads out of the project"}[s.Trust]
+		if !s.YAML || s.Trust == harmless {
+			continue
+		}
+		switch {
+		case len(s.safe) > 0:
+			when = "unless it is `" + strings.Join(s.safe, "`, `") + "`"
+		case s.kind == "mask":
+			when = "for `off` and `!NAME`"
+		case s.kind == "backends":
+			when = "but for `model`, `model_tiers` and `prices`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s |\n", s.Key, when)
 	}
 	return b.String()
 }

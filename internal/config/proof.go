@@ -14,30 +14,30 @@ import (
 type ProofConfig struct {
 	Holdout HoldoutConfig `json:"holdout,omitzero"`
 	Review  ReviewConfig  `json:"review,omitzero"`
-	Prove   string        `json:"prove,omitempty" flag:"prove" words:"off|red-without" open:"off" in:"mode resume" help:"red-without: tests that an attempt adds or changes must fail without the rest of its work, on a copy of the project; a task's own prove overrides this (default: off)"`
+	Prove   string        `json:"prove,omitempty" flag:"prove" words:"off|red-without" open:"off" in:"mode resume" trust:"no" help:"red-without: tests that an attempt adds or changes must fail without the rest of its work, on a copy of the project; a task's own prove overrides this (default: off)"`
 
-	Mutants int `json:"mutants,omitempty" flag:"mutants" least:"0" in:"mode resume" help:"have the language's mutation tool put this many small faults into what an attempt changed; the tests must catch each (default: none)"`
+	Mutants int `json:"mutants,omitempty" flag:"mutants" least:"0" in:"mode resume" trust:"no" help:"have the language's mutation tool put this many small faults into what an attempt changed; the tests must catch each (default: none)"`
 
-	Strength        int    `json:"strength,omitempty" flag:"strength" least:"0" in:"mode resume" help:"have an agent write this many wrong solutions, which the attempt's tests must reject, and one that the task permits (default: none)"`
-	StrengthBackend string `json:"strength_backend,omitempty" power:"yes" help:"backend of the agent that writes them (default: that of the run)"`
+	Strength        int    `json:"strength,omitempty" flag:"strength" least:"0" in:"mode resume" trust:"no" help:"have an agent write this many wrong solutions, which the attempt's tests must reject, and one that the task permits (default: none)"`
+	StrengthBackend string `json:"strength_backend,omitempty" power:"yes" trust:"no" help:"backend of the agent that writes them (default: that of the run)"`
 
 	ProvesSome bool `json:"proves_some,omitempty" yaml:"-"` // tasks that ask for it themselves
 }
 
 // HoldoutConfig is a command with checks that no agent sees.
 type HoldoutConfig struct {
-	Run     string `json:"run,omitempty" power:"yes" help:"command that checks a verified attempt with tests that no agent sees; $DESCARTES_HOLDOUT is their folder"`
-	Dir     string `json:"dir,omitempty" type:"path" power:"yes" help:"folder of those tests, outside the project"`
-	Timeout int    `json:"timeout_secs,omitempty" yaml:"timeout" type:"duration" help:"time limit for that command (default: that of the verify command)"`
+	Run     string `json:"run,omitempty" trust:"confined" help:"command that checks a verified attempt with tests that no agent sees; $DESCARTES_HOLDOUT is their folder"`
+	Dir     string `json:"dir,omitempty" type:"path" power:"yes" trust:"outside" help:"folder of those tests, outside the project"`
+	Timeout int    `json:"timeout_secs,omitempty" yaml:"timeout" type:"duration" trust:"no" help:"time limit for that command (default: that of the verify command)"`
 }
 
 // ReviewConfig has a second agent review work that has passed everything else.
 type ReviewConfig struct {
-	Backend string   `json:"backend,omitempty" flag:"review" power:"yes" arg:"backend" in:"mode resume" help:"backend that reads what the checks have passed, and approves it, rejects it or asks a person; off: no review"`
-	Model   string   `json:"model,omitempty" power:"yes" help:"model that the reviewer uses"`
-	Prompt  string   `json:"prompt,omitempty" help:"what the reviewer looks at besides the task and its criteria"`
-	Team    []string `json:"team,omitempty" type:"lines" help:"what each of several reviewers looks at alone, such as security; one rejection rejects"`
-	On      string   `json:"on,omitempty" words:"task|wave" help:"what the reviewer reads: each task's verified attempt, or each wave before its commit (default: task)"`
+	Backend string   `json:"backend,omitempty" flag:"review" power:"yes" arg:"backend" in:"mode resume" trust:"no" help:"backend that reads what the checks have passed, and approves it, rejects it or asks a person; off: no review"`
+	Model   string   `json:"model,omitempty" power:"yes" trust:"no" help:"model that the reviewer uses"`
+	Prompt  string   `json:"prompt,omitempty" trust:"no" help:"what the reviewer looks at besides the task and its criteria"`
+	Team    []string `json:"team,omitempty" type:"lines" trust:"no" help:"what each of several reviewers looks at alone, such as security; one rejection rejects"`
+	On      string   `json:"on,omitempty" words:"task|wave" trust:"no" help:"what the reviewer reads: each task's verified attempt, or each wave before its commit (default: task)"`
 }
 
 // What a review may be of.

@@ -26,15 +26,25 @@ type Setting struct {
 	Help  string   // of the flag, with its value's name in backquotes
 	Words []string // allowed values; nil for any
 	Power bool     // it decides what runs, or what that may touch
+	Trust string   // whether the settings file needs the user's trust for it: one of the words of its trust tag
 
-	kind    string // how it is written: its type tag, else its field's type
-	initial string // the default tag
+	safe    []string // values that need no trust
+	kind    string   // how it is written: its type tag, else its field's type
+	initial string   // the default tag
 	open    string
 	short   string // the flag's letter
 	least   *int
 	in      []string
 	index   []int
 }
+
+// The words of a trust tag.
+const (
+	harmless = "no"
+	always   = "yes"      // "yes but a b": not for these values
+	confined = "confined" // a command: only where the file turns off the sandbox that confines it
+	outside  = "outside"  // a path: only where it leads out of the project
+)
 
 // all are the settings, in the order of their fields.
 var all = settingsOf(reflect.TypeFor[Settings](), "", nil)
@@ -66,8 +76,10 @@ func settingsOf(t reflect.Type, prefix string, index []int) (list []*Setting) {
 		case tag.Get("flag") == "" && (yaml == "-" || yaml == ""):
 			continue // found out by a run, and kept with its settings
 		}
-		s := &Setting{YAML: yaml != "-" && yaml != "", Flag: tag.Get("flag"), From: tag.Get("from"), Help: tag.Get("help"), Power: tag.Get("power") == "yes",
-			kind: cmp.Or(tag.Get("type"), strings.TrimPrefix(f.Type.String(), "[]")), initial: tag.Get("default"), open: tag.Get("open"), short: tag.Get("short"), in: strings.Fields(tag.Get("in")), index: at}
+		trust, safe, _ := strings.Cut(tag.Get("trust"), " but ")
+		s := &Setting{YAML: yaml != "-" && yaml != "", Flag: tag.Get("flag"), From: tag.Get("from"), Help: tag.Get("help"), Trust: trust, safe: strings.Fields(safe),
+			Power: tag.Get("power") == "yes" || trust == always || trust == confined,
+			kind:  cmp.Or(tag.Get("type"), strings.TrimPrefix(f.Type.String(), "[]")), initial: tag.Get("default"), open: tag.Get("open"), short: tag.Get("short"), in: strings.Fields(tag.Get("in")), index: at}
 		if name != "" {
 			s.Key = prefix + name
 			if s.YAML {

@@ -7,25 +7,28 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"descartes/agent"
 	"descartes/internal/atomicfile"
 	"descartes/internal/plainfile"
 	"descartes/internal/redact"
+	"descartes/loop/gate"
+	"descartes/verify"
 )
 
-// Demand is something in a project's settings file that acts outside the sandbox, or opens it. The file comes with
-// the repository, so the user has to trust it first.
+// Demand is something in a project's settings file that runs, reaches, reads or receives more than a run does without
+// the file. The file comes with the repository, so the user has to trust it first.
 type Demand struct {
-	Key  string
-	Text string // the value, or one of several
-	Flag string // that lets a user decide instead; "" for none
-	Held bool   // the sandbox confines it, where there is one
-	Off  bool   // outside only because the file says sandbox: off
+	Key   string
+	Text  string   // the value, or one of several
+	Flags []string // that let a user decide instead
 }
 
 // Sum identifies the demand.
@@ -34,57 +37,108 @@ func (d *Demand) Sum() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Demands lists what a settings file demands: notifications, a wider sandbox, and with sandbox: off every command.
-func (f *File) Demands() (out []Demand) {
-	add := func(d Demand, texts ...string) {
-		for _, text := range texts {
-			if d.Text = strings.TrimSpace(text); d.Text != "" {
-				out = append(out, d)
+// Demands lists what in a settings file needs trust, as the trust tags of the settings say; root is the project. It is
+// the only place that decides this.
+func (f *File) Demands(root string) (out []Demand) {
+	s := Settings{Config: f.Config}
+	for _, one := range all {
+		if !one.YAML || one.Trust == harmless || one.Trust == confined && f.Sandbox != "off" {
+			continue
+		}
+		var flags []string
+		if flag := one.Flag + one.From; flag != "" { // it has one of the two
+			flags = append(flags, flag)
+		}
+		if one.Trust == confined { // whoever types --sandbox has decided about them
+			flags = append(flags, "sandbox")
+		}
+		for key, texts := range one.demanded(one.value(&s).Interface()) {
+			for _, text := range texts {
+				if text = strings.TrimSpace(text); text != "" && !slices.Contains(one.safe, text) && (one.Trust != outside || Leaves(root, text)) {
+					out = append(out, Demand{key, text, flags})
+				}
 			}
 		}
-	}
-	for _, target := range f.Notify {
-		if target != "desktop" && target != "bell" {
-			add(Demand{Key: "notify", Flag: "notify"}, target)
-		}
-	}
-	add(Demand{Key: "sandbox_write"}, f.SandboxWrite...)
-	add(Demand{Key: "sandbox_read"}, f.SandboxRead...)
-	add(Demand{Key: "pool.setup", Held: true}, f.Pool.Setup)
-	if f.Precheck != "agent" {
-		add(Demand{Key: "precheck", Flag: "precheck", Held: true}, f.Precheck)
-	}
-	if f.Sandbox != "off" {
-		return out
-	}
-	add(Demand{Key: "sandbox", Flag: "sandbox"}, "off")
-	add(Demand{Key: "command", Flag: "command", Off: true}, strings.Join(append([]string{f.Command}, f.Args...), " "))
-	for _, name := range sortedKeys(f.Backends) {
-		if row := f.Backends[name]; len(row.Command)+len(row.Args) > 0 {
-			add(Demand{Key: "backends." + name, Off: true}, strings.Join(append(slices.Clone(row.Command), row.Args...), " "))
-		}
-	}
-	add(Demand{Key: "verification_command", Flag: "verify", Off: true}, f.VerificationCommand)
-	add(Demand{Key: "scud.verification_command", Flag: "verify", Off: true}, f.Scud.VerificationCommand)
-	for _, c := range f.Checks {
-		add(Demand{Key: "verify", Flag: "verify", Off: true}, c.Run)
-	}
-	add(Demand{Key: "holdout.run", Off: true}, f.Holdout.Run)
-	for _, c := range f.Criteria {
-		add(Demand{Key: "criteria", Off: true}, c.Command)
-	}
-	for _, c := range f.MustNot {
-		add(Demand{Key: "mustNot", Off: true}, c.Command)
 	}
 	return out
 }
 
-func sortedKeys[V any](m map[string]V) (keys []string) {
-	for k := range m {
-		keys = append(keys, k)
+// demanded are the texts of a value, by the key that people know.
+func (s *Setting) demanded(value any) iter.Seq2[string, []string] {
+	return func(yield func(string, []string) bool) {
+		var texts []string
+		switch v := value.(type) {
+		case string:
+			texts = []string{v}
+		case bool:
+			if v {
+				texts = []string{"true"}
+			}
+		case []string:
+			texts = slices.DeleteFunc(slices.Clone(v), func(word string) bool { // to mask more harms nobody
+				return s.kind == "mask" && word != "off" && !strings.HasPrefix(word, "!")
+			})
+		case map[string]string:
+			for _, name := range slices.Sorted(maps.Keys(v)) {
+				texts = append(texts, name+"="+v[name])
+			}
+		case []verify.Check:
+			for _, c := range v {
+				texts = append(texts, c.Run)
+			}
+		case []gate.Criterion:
+			for _, c := range v {
+				texts = append(texts, c.Command)
+			}
+		case map[string]agent.Row:
+			for _, name := range slices.Sorted(maps.Keys(v)) {
+				if !yield(s.Key+"."+name, rowTexts(v[name])) {
+					return
+				}
+			}
+		default:
+			panic(fmt.Sprintf("trust of %s: %T", s.Key, value)) // a tag of ours
+		}
+		yield(s.Key, texts)
 	}
-	slices.Sort(keys)
-	return keys
+}
+
+// rowTexts is a backend's row but for its prices, a line for each key.
+func rowTexts(row agent.Row) (texts []string) {
+	row.Prices = nil
+	data, err := json.Marshal(row)
+	var keys map[string]json.RawMessage
+	if err == nil {
+		err = json.Unmarshal(data, &keys)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("a backend's row: %v", err)) // of plain types
+	}
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		if value := string(keys[key]); value != "null" {
+			texts = append(texts, key+": "+value)
+		}
+	}
+	return texts
+}
+
+// Leaves reports whether a path leads out of the project, through links as well.
+func Leaves(root, path string) bool {
+	if strings.HasPrefix(path, "~") {
+		return true
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(root, path)
+	}
+	if real, err := filepath.EvalSymlinks(root); err == nil {
+		root = real
+	}
+	for at := filepath.Clean(path); ; at = filepath.Dir(at) { // what does not exist yet will be where its folder is
+		if real, err := filepath.EvalSymlinks(at); err == nil {
+			rel, err := filepath.Rel(root, real)
+			return err != nil || !filepath.IsLocal(rel)
+		}
+	}
 }
 
 // TrustDigest identifies a set of demands; "" for none.
