@@ -17,7 +17,7 @@ type checks struct {
 	base     func(string) ([]byte, bool)
 	scripts  map[string]string   // of the checks: path to what runs it, for people
 	product  map[string]string   // programs of the project itself, that the checks run: path to what runs it
-	missing  map[string]string   // what was not there, and is sourced or would be a script of the checks: path to what runs it
+	missing  map[string]string   // what did not exist, and is sourced or would be a script of the checks: path to what runs it
 	targets  map[string][]string // path of a makefile to the targets that are asked for
 	packages map[string][]string // path of a package.json to the scripts that are run
 	programs map[string]bool     // first words
