@@ -64,7 +64,7 @@ func (l *live) finish(b Backend, exit process.Exit) Result {
 	close(l.over)
 	<-l.done
 	l.log.Close()
-	res, err := NewRunner(nil, b).result(l.q, exit, l.f.why)
+	res, err := NewRunner(nil, b).result(l.q, exit, l.f)
 	if err != nil {
 		l.tb.Fatal(err)
 	}

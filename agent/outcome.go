@@ -17,18 +17,38 @@ import (
 )
 
 // result combines what was said with how the process ended. What we ended stays ended by us, whatever the agent said: agents answer SIGTERM with
-// promises. why says why the watchdog ended the run; nil if it did not.
-func (r *Runner) result(q Request, exit process.Exit, why *cutoff) (Result, error) {
-	if err := q.redact(); err != nil {
+// promises. f followed the run; nil if nothing did.
+func (r *Runner) result(q Request, exit process.Exit, f *watchdog) (Result, error) {
+	var why *cutoff
+	most := int64(math.MaxInt64)
+	if f != nil && f.why != nil {
+		if why = f.why; exit.Why == process.Cancelled { // else it ended by itself just then
+			most = why.read
+		}
+	}
+	var whole *progress // of a log that is shortened
+	if q.long() {
+		all := newTranscript(r.backend.Format, q)
+		if f != nil {
+			all = f.transcript
+		} else if _, err := readFrom(q.Log, q.Offset, all.take); err != nil {
+			return Result{}, fmt.Errorf("read agent output: %w", err)
+		}
+		whole = &all.progress
+	}
+	left, err := q.redact()
+	if err != nil {
 		return Result{}, err
 	}
-	most := int64(math.MaxInt64)
-	if why != nil && exit.Why == process.Cancelled { // else it ended by itself just then
-		most = why.read
+	if left > 0 {
+		most = max(most-left, q.Limits.Share(q.Offset)/2)
 	}
 	h, err := readTranscript(r.backend.Format, q, most)
 	if err != nil {
 		return Result{}, fmt.Errorf("read agent output: %w", err)
+	}
+	if h.bytes += left; left > 0 && h.progress != nil {
+		h.progress.counted(whole)
 	}
 	res := Result{Code: exit.Code, Signal: exit.Signal, Final: h.final, Bytes: h.bytes, Duration: exit.Took}
 	if s := h.progress; s != nil {
@@ -51,8 +71,8 @@ func (r *Runner) result(q Request, exit process.Exit, why *cutoff) (Result, erro
 		if !r.waits(&res, q, exit.End) {
 			res.End, res.Cause, res.Reason = Idled, Transient, fmt.Sprintf("no output for %v", q.Idle)
 		}
-	case process.Memory, process.Procs:
-		res.End, res.Reason = Crashed, q.overran(exit.Why)
+	case process.Memory, process.Procs, process.Disk, process.Full:
+		res.End, res.Reason = Crashed, "the agent "+q.Limits.Overran(exit.Why)+" and was ended"
 	case process.Stopped:
 		res.End, res.Reason = Crashed, exit.String()
 	case process.Cancelled, process.Orphaned:
@@ -344,14 +364,6 @@ func sentence(text string) string {
 // noSession reports whether a client says that it does not know the conversation that it should continue.
 func noSession(text string) bool {
 	return regexp.MustCompile(`(?i)\b(no|invalid) ([a-z]+,? ){0,3}(sessions?|conversation|rollout|thread)\b|\b(session|conversation|thread) (was )?not found`).MatchString(text)
-}
-
-// overran says which limit ended a run.
-func (q Request) overran(why process.Why) string {
-	if why == process.Memory {
-		return "the agent's processes used more than " + process.Size(q.Limits.Memory) + " of memory and were ended"
-	}
-	return fmt.Sprintf("the agent had more than %d processes and threads at a time and was ended", q.Limits.Procs)
 }
 
 // refusalIn looks for a client's refusal in what a failed run printed as text.

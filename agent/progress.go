@@ -127,6 +127,13 @@ func (s *progress) line(kind stream.LineKind, _ []byte, whole bool) {
 	}
 }
 
+// counted takes over what only a reader of the whole output can count, which s is not.
+func (s *progress) counted(whole *progress) {
+	s.events, s.unknown, s.noise, s.tooLong = whole.events, whole.unknown, whole.noise, whole.tooLong
+	s.tokens, s.usd = whole.tokens, whole.usd
+	s.spoke, s.acted = whole.spoke, whole.acted
+}
+
 // cost is the run's cost, nil if unknown. Clients print zeros for what they do not know: an answer costs tokens, and tokens cost money.
 func (s *progress) cost() *Cost {
 	var c Cost

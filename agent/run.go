@@ -45,30 +45,37 @@ type Request struct {
 
 // Redactor overwrites secrets, in files and in texts.
 type Redactor interface {
-	File(path string, from int64) (found bool, err error) // in place, from an offset on; idempotent
+	Log(path string, from, most int64) (left int64, err error) // in place, from an offset on, also leaving out what is more than most; idempotent
 	Text(s string) string
 }
 
-// redact overwrites secrets in the output and in the stored prompt, so that an echo of the prompt still matches it.
-func (q *Request) redact() error {
+// redact overwrites secrets in the output and in the stored prompt, so that an echo of the prompt still matches it, and shortens the output to its
+// limit. left is by how much the log is shorter.
+func (q *Request) redact() (left int64, err error) {
 	if q.Redact == nil {
-		return nil
+		return 0, nil
 	}
-	if _, err := q.Redact.File(q.Log, q.Offset); err != nil {
-		return err
+	if left, err = q.Redact.Log(q.Log, q.Offset, q.Limits.Share(q.Offset)); err != nil {
+		return left, err
 	}
 	if q.ErrLog != q.Log {
-		if _, err := q.Redact.File(q.ErrLog, q.ErrOffset); err != nil {
-			return err
+		if _, err := q.Redact.Log(q.ErrLog, q.ErrOffset, q.Limits.Share(q.ErrOffset)); err != nil {
+			return left, err
 		}
 	}
 	prompt := q.Redact.Text(q.Prompt)
 	if prompt == q.Prompt {
-		return nil
+		return left, nil
 	}
 	q.Prompt = prompt
-	_, err := q.Redact.File(q.PromptFile, 0)
-	return err
+	_, err = q.Redact.Log(q.PromptFile, 0, 0)
+	return left, err
+}
+
+// long reports whether the log's part of this run is more than stays of it.
+func (q *Request) long() bool {
+	info, err := os.Stat(q.Log)
+	return err == nil && q.Limits.Log > 0 && info.Size()-q.Offset > q.Limits.Share(q.Offset)
 }
 
 // End says why a run ended.
@@ -170,14 +177,14 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 	defer end(nil)
 	stop := r.follow(q, end)
 	exit, err := r.process.Run(ctx, cmd)
-	why := stop()
+	f := stop()
 	if err != nil {
 		return Result{}, err
 	}
-	if why != nil && context.Cause(ctx) != error(why) { // something else ended it first
-		why = nil
+	if f != nil && f.why != nil && context.Cause(ctx) != error(f.why) { // something else ended it first
+		f.why = nil
 	}
-	return r.result(q, exit, why)
+	return r.result(q, exit, f)
 }
 
 // Recall reads the result of a run that ended by itself while nobody waited for it, from the shim's exit file and the log. ok is false unless it was

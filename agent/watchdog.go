@@ -40,19 +40,19 @@ type watchdog struct {
 	why    *cutoff // why it ended the run
 }
 
-// follow starts following a run after headStart. stop waits for the watchdog and returns why it ended the run, nil if it did not.
-func (r *Runner) follow(q Request, end func(why error)) (stop func() *cutoff) {
+// follow starts following a run after headStart. stop waits for the watchdog and returns it, nil if it never followed the run.
+func (r *Runner) follow(q Request, end func(why error)) (stop func() *watchdog) {
 	began := time.Now()
-	over, done := make(chan struct{}), make(chan *cutoff, 1)
+	over, done := make(chan struct{}), make(chan *watchdog, 1)
 	start := time.AfterFunc(headStart, func() {
 		t := time.NewTicker(lookEvery)
 		defer t.Stop()
 		f := r.watchdog(q, began, end)
 		f.over, f.tick = over, t.C
 		f.run()
-		done <- f.why
+		done <- f
 	})
-	return func() *cutoff {
+	return func() *watchdog {
 		if start.Stop() {
 			return nil
 		}
@@ -74,18 +74,26 @@ func (f *watchdog) run() {
 	}
 }
 
-// Read waits for a piece of the output, and is at its end when the run is.
+// Read waits for a piece of the output, and is at its end when the run is. It reads to the end what is too long to be there for the result.
 func (f *watchdog) Read(p []byte) (int, error) {
-	for f.why == nil {
+	for over := false; f.why == nil; {
 		select {
 		case <-f.over:
-			return 0, io.EOF
+			if over = f.transcript.q.long(); !over {
+				return 0, io.EOF
+			}
 		default:
 		}
 		n := 0
 		if f.file != nil || f.open() {
 			n, _ = f.file.Read(p)
 			f.read += int64(n)
+		}
+		if n > 0 && over {
+			return n, nil
+		}
+		if over {
+			return 0, io.EOF
 		}
 		f.look(n == 0)
 		if n > 0 {

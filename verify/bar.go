@@ -54,6 +54,8 @@ func (r *Result) lacks(b *Bar) string {
 		return ""
 	case r.Unread != "":
 		return "no tests ran: " + r.Unread
+	case r.Cut && before > 0:
+		return fmt.Sprintf("it ran %d tests before, and now prints more than the log may hold (max_log)", before)
 	case r.Tests == nil && before > 0:
 		return fmt.Sprintf("no tests ran: it ran %d before, and now prints no results", before)
 	case r.Tests != nil && r.Tests.Ran() == 0:

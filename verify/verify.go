@@ -64,6 +64,7 @@ type Result struct {
 
 	Tests    *results.Set    // results of its tests; nil: unknown
 	Unread   string          // why its result files could not be read, or ""
+	Cut      bool            // it printed more than the log may hold: the results of its tests are unknown
 	Change   *results.Change // compared with what was known before; nil: nothing was
 	Known    int             // failures that do not count because they existed before
 	Standing bool            // it also failed before, and its test results are unknown: it decides nothing
@@ -106,15 +107,15 @@ func NewRunner(p Process) *Runner { return &Runner{process: p} }
 
 // Redactor overwrites secrets in files and texts.
 type Redactor interface {
-	File(path string, from int64) (found bool, err error) // in place, from an offset on; idempotent
+	Log(path string, from, most int64) (left int64, err error) // in place, from an offset on, also leaving out what is more than most; idempotent
 	Text(s string) string
 }
 
 // nothing redacts nothing.
 type nothing struct{}
 
-func (nothing) File(string, int64) (bool, error) { return false, nil }
-func (nothing) Text(s string) string             { return s }
+func (nothing) Log(string, int64, int64) (int64, error) { return 0, nil }
+func (nothing) Text(s string) string                    { return s }
 
 // Run runs the command once. A failed command is a result; an error means that there is none: no shell, no such directory, no place for the log.
 func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
@@ -152,13 +153,11 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 		res.Overran = "timed out: it printed nothing for " + q.Idle.String()
 	case process.Stopped:
 		res.Overran = "stopped the process that supervises it"
-	case process.Memory:
-		res.Overran = "used more than " + process.Size(q.Limits.Memory) + " of memory"
-	case process.Procs:
-		res.Overran = fmt.Sprintf("had more than %d processes and threads at a time", q.Limits.Procs)
 	default:
+		res.Overran = q.Limits.Overran(exit.Why)
 	}
-	if _, err := q.Redact.File(q.Log, start); err != nil {
+	left, err := q.Redact.Log(q.Log, start, q.Limits.Share(start))
+	if err != nil {
 		return Result{}, fmt.Errorf("verify: %w", err)
 	}
 	res.Digest = digest(q.Log, start)
@@ -169,8 +168,10 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("verify: %w", err)
 	}
-	if res.Tests, res.Unread, err = tests(&q, files, start); err != nil {
-		return Result{}, fmt.Errorf("verify: %w", err)
+	if res.Cut = files == nil && left > 0; !res.Cut { // else what is left of its tests would look as if some were gone
+		if res.Tests, res.Unread, err = tests(&q, files, start); err != nil {
+			return Result{}, fmt.Errorf("verify: %w", err)
+		}
 	}
 	res.Tail = results.Plain(res.Tail)
 	if exit.Why == process.Exited && !res.Passed {

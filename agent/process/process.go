@@ -51,7 +51,34 @@ type Limits struct {
 
 	Memory int64 // bytes of all processes together; 0 is no limit
 	Procs  int   // processes, each thread counted, at the same time; 0 is no limit
+
+	Disk int64  // bytes by which the working tree, its logs and Temp together may grow; 0 is no limit
+	Free int64  // bytes that have to stay free on the disk of these; 0: none
+	Temp string // folder of its temporary files; "" is none
+
+	// Log is the most that may stay of all that is printed to one file, in bytes; 0 is no limit. Who reads the file when the command is over
+	// shortens it; until then no more than that is kept on the disk, if the file system can: the middle reads as zeros.
+	Log int64
 }
+
+// Overran says which limit a command went beyond, after its name: "used more than 4 GiB of memory". "" if it was none of them.
+func (l Limits) Overran(why Why) string {
+	switch why {
+	case Memory:
+		return "used more than " + Size(l.Memory) + " of memory"
+	case Procs:
+		return fmt.Sprintf("had more than %d processes and threads at a time", l.Procs)
+	case Disk:
+		return "wrote more than " + Size(l.Disk) + " to the disk"
+	case Full:
+		return "left less than " + Size(l.Free) + " of the disk free"
+	default:
+		return ""
+	}
+}
+
+// Share is how much a command may add to a log that holds so many bytes already: half of what is left, but never next to nothing. 0 is no limit.
+func (l Limits) Share(size int64) int64 { return max((l.Log-size)/2, l.Log/16) }
 
 // Why says what ended a command.
 type Why string
@@ -65,11 +92,13 @@ const (
 	Stopped    Why = "stopped"    // ended by us: what watched over it was stopped
 	Memory     Why = "memory"     // ended by us: Limits.Memory
 	Procs      Why = "procs"      // ended by us: Limits.Procs
+	Disk       Why = "disk"       // ended by us: Limits.Disk
+	Full       Why = "full"       // ended by us: Limits.Free
 	Orphaned   Why = "orphaned"   // ended by the shim: nobody waited for it any more
 	NotStarted Why = "notstarted" // could not be executed: Code is 127 (no such program) or 126, Err says why
 )
 
-// Exit says how a command ended. After TimedOut, Idled, Cancelled, Memory, Procs and Orphaned, Code and Signal say how the command reacted.
+// Exit says how a command ended. After TimedOut, Idled, Cancelled, Memory, Procs, Disk, Full and Orphaned, Code and Signal say how the command reacted.
 type Exit struct {
 	Label  string        `json:"label"`
 	Why    Why           `json:"why"`
@@ -96,10 +125,8 @@ func (e Exit) String() string {
 		return e.Err
 	case Stopped:
 		return "the process that supervises it (descartes-shim) was stopped, by it or from outside; both were ended"
-	case Memory:
-		return "its processes used too much memory and were ended"
-	case Procs:
-		return "it had too many processes and was ended"
+	case Memory, Procs, Disk, Full:
+		return "it went beyond a limit (" + string(e.Why) + ") and was ended"
 	case TimedOut, Idled, Cancelled, Orphaned:
 		return string(e.Why)
 	default:

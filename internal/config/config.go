@@ -271,7 +271,9 @@ type SafetyConfig struct {
 	EnvPass        []string `json:"env_pass,omitempty" flag:"env-pass" type:"words" arg:"variables" in:"mode resume" trust:"yes" help:"more variables for agents and verify commands: NAME or PREFIX_*; may be repeated"`
 	MaxMemory      int64    `json:"max_memory,omitempty" flag:"max-memory" type:"size" in:"mode resume" trust:"no" help:"end an attempt whose processes use more memory than this, like 4G (default: no limit)"`
 	MaxProcs       int      `json:"max_procs,omitempty" flag:"max-procs" least:"0" in:"mode resume" trust:"no" help:"end an attempt with more processes than this at a time, threads included (default: no limit)"`
-	MinFreeDisk    int64    `json:"min_free_disk,omitempty" flag:"min-free-disk" type:"size" default:"200M" in:"mode resume" trust:"no" help:"start no attempt with less free disk space than this; 0: never check"`
+	MaxDisk        int64    `json:"max_disk,omitempty" type:"size" trust:"no" help:"end an attempt that writes more than this, like 20G, into its working tree, its temporary files and its log (default: no limit)"`
+	MaxLog         int64    `json:"max_log,omitempty" type:"size" default:"200M" trust:"no" help:"largest log of an attempt: of more output its head and tail are kept; 0: no limit"`
+	MinFreeDisk    int64    `json:"min_free_disk,omitempty" flag:"min-free-disk" type:"size" default:"200M" in:"mode resume" trust:"no" help:"start no attempt with less free disk space than this, and end those that leave less; 0: never check"`
 }
 
 // InSandbox and InSeatbelt end the words for an active sandbox, of Linux and of macOS.

@@ -2,24 +2,30 @@ package proc
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"descartes/agent/process"
 )
 
 // limiter holds a command's processes within its limits. Where the machine lets
 // us make a control group the kernel counts; else the tree is looked at once a
-// second, and what grows faster than that is noticed late.
+// second, and what grows faster than that is noticed late. So are disk and logs.
 type limiter struct {
 	memory int64
 	procs  int
 	groups []group // made for this command
+	disk   *disk
 	last   time.Time
 	why    process.Why
 }
@@ -37,11 +43,15 @@ const limitTick = time.Second
 
 // limit makes what a command's limits need and moves this process there, so
 // that the command is born inside. leave moves us back.
-func (s *server) limit(c process.Limits) (*limiter, error) {
-	if c.Memory <= 0 && c.Procs <= 0 {
+func (s *server) limit(j *job) (*limiter, error) {
+	c := j.cmd.Limits
+	if c.Memory <= 0 && c.Procs <= 0 && c.Disk <= 0 && c.Free <= 0 && c.Log <= 0 {
 		return nil, nil
 	}
-	k := &limiter{memory: c.Memory, procs: c.Procs, last: time.Now()}
+	k := &limiter{memory: c.Memory, procs: c.Procs, disk: newDisk(j), last: time.Now()}
+	if c.Memory <= 0 && c.Procs <= 0 {
+		return k, nil
+	}
 	s.limited++
 	k.groups = makeGroups(groupPlaces(), "descartes-"+strconv.Itoa(os.Getpid())+"-"+strconv.Itoa(s.limited), c)
 	for i := range k.groups {
@@ -87,7 +97,13 @@ func (k *limiter) exceeded(now time.Time) process.Why {
 		return ""
 	}
 	k.last = now
-	if why := k.verdict(); why != "" {
+	if k.disk != nil {
+		k.disk.shorten()
+		if k.why = k.disk.exceeded(now); k.why != "" {
+			return k.why
+		}
+	}
+	if why := k.ofGroups(); why != "" {
 		return why
 	}
 	memory, procs := k.blind()
@@ -121,12 +137,20 @@ func (k *limiter) blind() (memory, procs bool) {
 	return memory, procs
 }
 
-// verdict is what the groups say, also after the command's own end: one that
-// the kernel killed for its memory did not simply crash.
+// verdict is which limit was overrun when the command has ended by itself.
 func (k *limiter) verdict() process.Why {
 	if k == nil {
 		return ""
 	}
+	if k.ofGroups() == "" && k.disk != nil && k.disk.grown() {
+		k.why = process.Disk
+	}
+	return k.why
+}
+
+// ofGroups is what the groups say, also after the command's own end: one that
+// the kernel killed for its memory did not simply crash.
+func (k *limiter) ofGroups() process.Why {
 	for _, g := range k.groups {
 		killed := "memory.oom_control"
 		if g.v2 {
@@ -141,6 +165,103 @@ func (k *limiter) verdict() process.Why {
 		}
 	}
 	return k.why
+}
+
+// disk watches what a command writes.
+type disk struct {
+	limits process.Limits
+	dirs   []string // that count
+	logs   []*os.File
+	held   []int64 // by each log before
+	before int64   // in dirs
+	next   time.Time
+}
+
+func newDisk(j *job) *disk {
+	d := &disk{limits: j.cmd.Limits, dirs: []string{cmp.Or(j.cmd.Limits.Tree, workTree(j.cmd.Dir))}}
+	if d.limits.Temp != "" {
+		d.dirs = append(d.dirs, d.limits.Temp)
+	}
+	for _, f := range []*os.File{j.out, j.to} {
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && !slices.Contains(d.logs, f) {
+			d.logs, d.held = append(d.logs, f), append(d.held, info.Size())
+		}
+	}
+	if d.limits.Disk > 0 {
+		d.before = d.used()
+	}
+	return d
+}
+
+// workTree is the folder of the repository that dir lies in, else dir.
+func workTree(dir string) string {
+	for at := dir; ; at = filepath.Dir(at) {
+		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil {
+			return at
+		}
+		if at == filepath.Dir(at) {
+			return dir
+		}
+	}
+}
+
+// exceeded says which limit was overrun. A count that takes long is made seldom.
+func (d *disk) exceeded(now time.Time) process.Why {
+	if d.limits.Free > 0 {
+		for _, dir := range d.dirs {
+			var st syscall.Statfs_t
+			if syscall.Statfs(dir, &st) == nil && int64(st.Bavail)*int64(st.Bsize) < d.limits.Free {
+				return process.Full
+			}
+		}
+	}
+	if now.Before(d.next) {
+		return ""
+	}
+	grown := d.grown()
+	d.next = now.Add(20 * time.Since(now))
+	if grown {
+		return process.Disk
+	}
+	return ""
+}
+
+func (d *disk) grown() bool { return d.limits.Disk > 0 && d.used()-d.before > d.limits.Disk }
+
+// used is what the folders and the logs take, in bytes.
+func (d *disk) used() (n int64) {
+	for _, dir := range d.dirs {
+		_ = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, _ error) error { // what goes or is closed meanwhile does not count
+			var st syscall.Stat_t
+			if syscall.Lstat(path, &st) == nil {
+				n += st.Blocks * 512
+			}
+			return nil
+		})
+	}
+	for _, f := range d.logs {
+		var st syscall.Stat_t
+		if syscall.Fstat(int(f.Fd()), &st) == nil {
+			n += st.Blocks * 512
+		}
+	}
+	return n
+}
+
+// margin is how much more of a log's ends stays than will be kept: who cuts it masks it first.
+const margin = 1 << 20
+
+// shorten takes the disk's room from the middle of a log that is over its limit. Nothing in it moves, so the command
+// writes on, and who follows it reads on.
+func (d *disk) shorten() {
+	for n, f := range d.logs {
+		half := d.limits.Share(d.held[n])/2 + margin
+		info, err := f.Stat()
+		if d.limits.Log <= 0 || err != nil || info.Size()-d.held[n] <= 2*half {
+			continue
+		}
+		_ = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, d.held[n]+half, info.Size()-d.held[n]-2*half)
+	}
 }
 
 // counter reads one line "name number" of a group's file.

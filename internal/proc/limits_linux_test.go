@@ -1,11 +1,14 @@
 package proc
 
 import (
+	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -35,6 +38,66 @@ func TestLimits(t *testing.T) {
 		left, err := filepath.Glob("/sys/fs/cgroup/*/descartes-" + strconv.Itoa(s.PID()) + "-*")
 		return err == nil && len(left) == 0
 	})
+}
+
+// TestDiskLimits ends what writes too much, into its tree, its temporary files or its log, also what ends by itself before it is looked at,
+// and what leaves too little of the disk to others.
+func TestDiskLimits(t *testing.T) {
+	t.Parallel()
+	s := startShim(t, ShimConfig{})
+	for name, script := range map[string]string{"tree": "head -c 3000000 /dev/zero >new", "below": "mkdir a; cd a; head -c 3000000 /dev/zero >new", "temp": "head -c 3000000 /dev/zero >../../temp/new",
+		"log": "head -c 3000000 /dev/zero", "less": "head -c 100000 /dev/zero >new; rm old", "again": "head -c 3000000 /dev/zero >old"} {
+		for _, rest := range []string{"", "; sleep 600"} {
+			if rest != "" && (name == "less" || name == "again") {
+				continue
+			}
+			dir := t.TempDir()
+			for path, size := range map[string]int{"top/.git/config": 1, "top/sub/old": 3 << 20, "temp/old": 1 << 20} {
+				path = filepath.Join(dir, path)
+				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, make([]byte, size), 0o600)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c := sh("disk", script+rest)
+			c.Dir, c.Stdout, c.Grace = filepath.Join(dir, "top/sub"), filepath.Join(dir, "log"), -1
+			c.Limits = process.Limits{Disk: 2 << 20, Temp: filepath.Join(dir, "temp")}
+			want := process.Disk
+			if name == "less" || name == "again" {
+				want = process.Exited
+			}
+			if e := run(t, s, c); e.Why != want {
+				t.Errorf("%s%s: got %+v", name, rest, e)
+			}
+		}
+	}
+	c := sh("full", "sleep 600")
+	c.Dir, c.Limits.Free = t.TempDir(), 1<<60
+	if e := run(t, s, c); e.Why != process.Full {
+		t.Errorf("full: got %+v", e)
+	}
+}
+
+// TestLogLimit takes little of the disk for what a command prints without end, and loses neither its beginning nor its end.
+func TestLogLimit(t *testing.T) {
+	t.Parallel()
+	s := startShim(t, ShimConfig{})
+	c := sh("flood", "echo first; yes | head -c 40000000; sleep 2.5; echo last")
+	c.Stdout = filepath.Join(t.TempDir(), "log")
+	c.Limits.Log = 4 << 20
+	if e := run(t, s, c); e.Why != process.Exited {
+		t.Fatalf("got %+v", e)
+	}
+	var st syscall.Stat_t
+	if err := syscall.Stat(c.Stdout, &st); err != nil || st.Size != 40000011 {
+		t.Fatalf("%d bytes, %v", st.Size, err)
+	}
+	b, err := os.ReadFile(c.Stdout)
+	if err != nil || !bytes.HasPrefix(b, []byte("first\ny\ny")) || !bytes.HasSuffix(b, []byte("y\nlast\n")) {
+		t.Errorf("%.20q, %v", b, err)
+	}
+	if used := st.Blocks * 512; used > 6<<20 {
+		t.Errorf("it takes %d bytes of the disk", used)
+	}
 }
 
 // TestLimitsLooking is the same where no group can be made: the tree is looked at.

@@ -72,9 +72,9 @@ func Within(...string) map[int][]string { return nil }
 // limiter would enforce limits; here there are none.
 type limiter struct{}
 
-func (s *server) limit(c process.Limits) (*limiter, error) {
-	if c.Memory > 0 || c.Procs > 0 {
-		return nil, errors.New("limits of memory and processes are kept on Linux only")
+func (s *server) limit(j *job) (*limiter, error) {
+	if c := j.cmd.Limits; c.Memory > 0 || c.Procs > 0 || c.Disk > 0 {
+		return nil, errors.New("limits of memory, processes and disk are kept on Linux only")
 	}
 	return nil, nil
 }

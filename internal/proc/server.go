@@ -308,7 +308,7 @@ func (s *server) spawn(j *job) (fault error) {
 		argv = slices.Concat(wrap, []string{"--"}, c.Limits.Inside, []string{path}, c.Argv[1:])
 		path = wrap[0]
 	}
-	if j.limiter, err = s.limit(c.Limits); err != nil {
+	if j.limiter, err = s.limit(j); err != nil {
 		return err
 	}
 	defer j.limiter.leave()

@@ -18,38 +18,93 @@ const chunk = 256 << 10
 // secret is only read. masked says whether there was one. To mask it twice is to mask it once. A file that is gone, or that is no regular file any
 // more, is left alone: whoever reads it finds that out.
 func (m *Redactor) File(path string, from int64) (masked bool, err error) {
-	if m == nil || path == "" {
-		return false, nil
+	f, from, size, err := m.open(path, from, 0)
+	if f == nil || err != nil {
+		return false, err
 	}
-	seen, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && !seen.Mode().IsRegular() {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("mask %s: %w", path, err)
-	}
-	if seen.Size() < from { // it was cut short
-		from = 0
-	}
-	if seen.Size()-from < int64(m.window) {
-		return false, nil
-	}
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		return false, fmt.Errorf("mask: %w", err)
-	}
-	defer func() {
-		if cerr := f.Close(); err == nil {
-			err = cerr
-		}
-	}()
-	if now, err := f.Stat(); err != nil || !os.SameFile(seen, now) {
-		return false, fmt.Errorf("mask %s: the file was replaced meanwhile", path)
-	}
-	if masked, err = m.overwrite(f, from, seen.Size()); err != nil {
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if masked, err = m.overwrite(f, from, size); err != nil {
 		return masked, fmt.Errorf("mask %s: %w", path, err)
 	}
 	return masked, nil
+}
+
+// slack is how much longer than asked for Log leaves a log, rather than to cut it for less than the line that says so.
+const slack = 4 << 10
+
+// Log masks a log from an offset on, as File does, and of what is longer than most keeps the head and the tail, with a
+// line between them that says how much is missing. most 0 cuts nothing. left is by how much the log is shorter now.
+// What is left out is not read, however long it is.
+func (m *Redactor) Log(path string, from, most int64) (left int64, err error) {
+	f, from, size, err := m.open(path, from, most)
+	if f == nil || err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	end, head := size, from+most/2
+	if most > 0 && size > from+most+slack {
+		around := int64(slack) // what is masked besides what stays: a secret may lie across the cut
+		if m != nil {
+			around += 4 * int64(m.longest)
+		}
+		if cut := head + around; cut < size-most/2-around {
+			if end, err = splice(f, cut, size-most/2-around, size, ""); err != nil {
+				return 0, fmt.Errorf("shorten %s: %w", path, err)
+			}
+		}
+	}
+	if m != nil {
+		if _, err := m.overwrite(f, from, end); err != nil {
+			return size - end, fmt.Errorf("mask %s: %w", path, err)
+		}
+	}
+	if most > 0 && size > from+most+slack {
+		gap := fmt.Sprintf("\n--- %d bytes of output are left out here: the log is limited (max_log) ---\n", size-from-2*(most/2))
+		if end, err = splice(f, head, end-most/2, end, gap); err != nil {
+			return size - end, fmt.Errorf("shorten %s: %w", path, err)
+		}
+	}
+	return size - end, nil
+}
+
+// splice puts a text, which is not longer, in the place of a file's bytes from..to, and returns its new size.
+func splice(f *os.File, from, to, size int64, text string) (int64, error) {
+	if _, err := f.WriteAt([]byte(text), from); err != nil {
+		return size, err
+	}
+	from += int64(len(text))
+	if _, err := io.Copy(io.NewOffsetWriter(f, from), io.NewSectionReader(f, to, size-to)); err != nil {
+		return size, err
+	}
+	size -= to - from
+	return size, f.Truncate(size)
+}
+
+// open opens a file to mask and to shorten it; nil where there is nothing to do. from is 0 for a file that is shorter now.
+func (m *Redactor) open(path string, from, most int64) (f *os.File, begin, size int64, err error) {
+	if path == "" || m == nil && most <= 0 {
+		return nil, 0, 0, nil
+	}
+	seen, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !seen.Mode().IsRegular() {
+		return nil, 0, 0, nil
+	}
+	if err != nil {
+		return nil, 0, 0, fmt.Errorf("mask %s: %w", path, err)
+	}
+	if size = seen.Size(); size < from { // it was cut short
+		from = 0
+	}
+	if (m == nil || size-from < int64(m.window)) && (most <= 0 || size-from <= most+slack) {
+		return nil, 0, 0, nil
+	}
+	if f, err = os.OpenFile(path, os.O_RDWR, 0); err != nil {
+		return nil, 0, 0, fmt.Errorf("mask: %w", err)
+	}
+	if now, err := f.Stat(); err != nil || !os.SameFile(seen, now) {
+		return nil, 0, 0, errors.Join(fmt.Errorf("mask %s: the file was replaced meanwhile", path), f.Close())
+	}
+	return f, from, size, nil
 }
 
 // overwrite masks a file from an offset on. Chunks overlap by what a needle may have in the one before. The buffer
@@ -111,7 +166,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	for _, s := range found {
 		spans = add(spans, s)
 	}
-	hold := w.mask.open(all)
+	hold := w.mask.unended(all)
 	tail := bytes.Clone(all[hold:])
 	lead := 0
 	for _, s := range spans {
@@ -136,8 +191,8 @@ func (w *Writer) Flush() error {
 	return err
 }
 
-// open is where the first needle may begin that b does not hold the end of; len(b) if none.
-func (m *Redactor) open(b []byte) int {
+// unended is where the first needle may begin that b does not hold the end of; len(b) if none.
+func (m *Redactor) unended(b []byte) int {
 	most := len(b)
 	if m.folded != nil {
 		most = m.folded.openFolded(b, m.longest)

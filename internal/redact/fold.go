@@ -74,7 +74,7 @@ func (m *Redactor) openFolded(b []byte, most int) int {
 			i++
 		}
 	}
-	if hold := m.open(text); hold < len(text) {
+	if hold := m.unended(text); hold < len(text) {
 		return at[hold]
 	}
 	return len(b)

@@ -65,7 +65,7 @@ const holding = " held"
 // them has ended; after an error there is nothing to close.
 func (c *Commands) Start(r Run) (err error) {
 	c.boxes, c.reads, c.env, c.tmp = map[string]*sandbox.Box{}, map[string]func() (*sandbox.Box, error){}, map[string][]string{}, filepath.Join(r.Files, "tmp")
-	c.limits = process.Limits{Memory: r.Config.MaxMemory, Procs: r.Config.MaxProcs}
+	c.limits = process.Limits{Memory: r.Config.MaxMemory, Procs: r.Config.MaxProcs, Disk: r.Config.MaxDisk, Free: r.Config.MinFreeDisk, Log: r.Config.MaxLog}
 	if err := sandbox.RemoveTemp(c.tmp); err != nil { // of a loop that was killed
 		return err
 	}
@@ -173,8 +173,9 @@ func (c *Commands) limitsOf(box *sandbox.Box) (l process.Limits, done func() []s
 	if err != nil {
 		return l, nil, err
 	}
-	l = box.Limits(tmp)
-	l.Memory, l.Procs = c.limits.Memory, c.limits.Procs
+	of := box.Limits(tmp)
+	l = c.limits
+	l.Wrap, l.Inside, l.Bare, l.Tree, l.Place, l.Temp = of.Wrap, of.Inside, of.Bare, of.Tree, of.Place, tmp
 	return l, func() (notes []string) {
 		for _, path := range box.Planted() {
 			notes = append(notes, "the attempt made "+path+", which points git elsewhere: it was removed")
