@@ -49,7 +49,7 @@ func ownVars() map[string]string {
 // elsewhere is where a place of the home is for programs that find it by a variable.
 func (b *Box) elsewhere(name string) (list []string) {
 	for _, v := range [][2]string{
-		{"XDG_CONFIG_HOME", ".config/"}, {"XDG_DATA_HOME", ".local/share/"}, {"XDG_STATE_HOME", ".local/state/"}, {"XDG_CACHE_HOME", ".cache/"},
+		{"XDG_CONFIG_HOME", ".config/"}, {"XDG_DATA_HOME", ".local/share/"}, {"XDG_STATE_HOME", ".local/state/"}, {"XDG_CACHE_HOME", ".cache/"}, {"npm_config_cache", ".npm/"}, {"NPM_CONFIG_CACHE", ".npm/"},
 		{"CARGO_HOME", ".cargo/"}, {"GRADLE_USER_HOME", ".gradle/"}, {"HF_HOME", ".cache/huggingface/"}, {"COMPOSER_HOME", ".composer/"},
 		{"HEX_HOME", ".hex/"}, {"PUB_CACHE", ".pub-cache/"}, {"GEMINI_CLI_HOME", ""},
 	} {

@@ -14,7 +14,8 @@ import (
 func logins() []string {
 	return []string{
 		".gradle/gradle.properties", ".cache/huggingface/token", ".huggingface/token", ".m2/settings.xml", ".m2/settings-security.xml",
-		".yarnrc.yml", ".yarnrc", ".wgetrc", ".env", ".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".terraform.d/credentials.tfrc.json",
+		".yarnrc.yml", ".yarnrc", ".wgetrc", ".env", ".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".terraform.d/plugin.cfg", ".netlify/config.json",
+		".config/twine/x", ".config/nats/context/x.json", ".config/helm/repositories.yaml", ".config/syncthing/key.pem", ".mutt/muttrc", ".local/share/fish/fish_history",
 		".config/hub", ".config/glab-cli/config.yml", ".config/op/config", ".password-store/x.gpg", ".vault-token", ".pgpass", ".my.cnf",
 		".config/rclone/rclone.conf", ".boto", ".s3cfg", ".config/doctl/config.yaml", ".fly/config.yml", ".config/heroku/x", ".mozilla/firefox/p/logins.json",
 		".config/google-chrome/Default/Login Data", ".config/chromium/Default/Cookies", ".local/share/keyrings/login.keyring",

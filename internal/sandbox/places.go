@@ -17,7 +17,7 @@ import (
 func secrets() []string {
 	return []string{
 		".ssh", ".aws", ".gnupg", ".netrc", ".kube", ".npmrc", ".pypirc", ".git-credentials", ".azure", ".oci", ".vault-token",
-		".password-store", ".docker/config.json", ".docker/run", ".docker/contexts", ".colima", ".terraform.d/credentials.tfrc.json", ".terraformrc",
+		".password-store", ".docker/config.json", ".docker/run", ".docker/contexts", ".colima", ".terraform.d", ".terraformrc",
 		".config/gh", ".config/hub", ".config/glab-cli", ".config/git/credentials", ".config/gcloud", ".config/op", ".config/rclone",
 		".config/doctl", ".config/heroku", ".config/containers", ".config/sops", ".config/age", ".config/google-chrome", ".config/chromium",
 		".config/systemd", ".config/autostart", ".local/share/keyrings", ".local/share/kwalletd", ".mozilla", ".thunderbird", ".pki",
@@ -26,7 +26,8 @@ func secrets() []string {
 		".gradle/enterprise/keys.properties", ".cache/huggingface/token", ".cache/huggingface/stored_tokens", ".huggingface/token", ".huggingface/stored_tokens",
 		".ivy2/.credentials", ".sbt/.credentials", ".coursier/credentials.properties", ".config/coursier/credentials.properties", ".hex/hex.config",
 		".pub-cache/credentials.json", ".config/dart/pub-credentials.json", ".config/dart/pub-tokens.json", ".config/composer/auth.json", ".local/share/gem/credentials",
-		".bundle/config", ".julia/servers", ".local/share/uv/credentials", ".config/pypoetry/auth.toml", ".config/configstore", ".config/netlify",
+		".bundle/config", ".julia/servers", ".local/share/uv/credentials", ".config/pypoetry/auth.toml", ".config/configstore", ".config/netlify", ".netlify",
+		".config/twine", ".config/nats", ".config/helm", ".config/syncthing", ".local/state/syncthing", ".mutt", ".muttrc", ".config/mutt", ".config/neomutt",
 		".config/BraveSoftware", ".config/microsoft-edge", ".config/vivaldi", ".config/opera", ".librewolf", "snap/firefox", "snap/chromium",
 		".config/Bitwarden", ".config/Bitwarden CLI", ".config/1Password", ".authinfo", ".authinfo.gpg", ".config/hcloud", ".config/linode-cli",
 		".pgpass", ".my.cnf", ".s3cfg", ".boto", ".fly", ".config/fly", ".wrangler", ".databrickscfg", ".snowflake",
@@ -39,6 +40,7 @@ func secrets() []string {
 		"Library/Application Support/com.apple.TCC", "Library/LaunchAgents", "Library/Containers/com.docker.docker",
 		"Library/Application Support/Code/User/globalStorage", "Library/Application Support/Cursor/User/globalStorage",
 		".bash_history", ".zsh_history", ".psql_history", ".mysql_history", ".python_history", ".node_repl_history",
+		".local/share/fish/fish_history",
 	}
 }
 
@@ -66,6 +68,17 @@ func caches() []string {
 		".local/share/NuGet", ".julia/packages", ".julia/compiled", ".julia/artifacts", ".julia/registries", ".julia/scratchspaces", ".julia/logs",
 	}, below(".gradle", gradleCaches())...)
 }
+
+// launched are places in caches with programs that run outside later without being built again: those of git hooks, of shells and of launchers.
+// Each has the launcher that makes it; "" for one that a shell keeps.
+func launched() [][2]string {
+	return [][2]string{{".cache/pre-commit", "pre-commit"}, {".cache/prek", "prek"}, {".cache/trunk", "trunk"}, {".npm/_npx", "npx"}, {".cache/pnpm/dlx", "pnpm"},
+		{".cache/node/corepack", "corepack"}, {".cache/pipx", "pipx"}, {".cache/bazelisk", "bazelisk"}, {"Library/Caches/bazelisk", "bazelisk"},
+		{"Library/Caches/pnpm/dlx", "pnpm"}, {".cache/gitstatus", ""}, {".cache/zsh", ""}, {".cache/oh-my-zsh", ""}, {".cache/antidote", ""}, {".cache/wal", ""}}
+}
+
+// refetched are those of them that a launcher fills again from what it fetched.
+var refetched = []string{".npm/_npx", ".cache/pnpm/dlx", ".cache/pipx"}
 
 // gradleCaches are those of a gradle user home. Its wrapper/dists, which gradlew runs, is none.
 func gradleCaches() []string {
@@ -197,6 +210,7 @@ func (b *Box) open() {
 		for _, name := range caches() {
 			toWrite(filepath.Join(b.home, name))
 		}
+		b.launchers()
 		if strict {
 			for _, name := range toolchains() {
 				b.add(filepath.Join(b.home, name), readable)
@@ -221,6 +235,32 @@ func (b *Box) open() {
 	for _, path := range b.c.Write {
 		b.add(path, granted)
 	}
+}
+
+// launchers lets commands run the programs that are in caches, and change none that runs outside later. Those that a launcher fetches again
+// come from a place of the run's own.
+func (b *Box) launchers() {
+	private := b.c.Make && b.c.Cache != "" && b.c.Mode == Auto && b.c.Role != HeldOut && b.c.Mounts()
+	for _, l := range launched() {
+		name, program := l[0], l[1]
+		_, rest, _ := strings.Cut(name, "/")
+		for _, path := range append(b.elsewhere(name), filepath.Join(b.home, name)) {
+			if info, err := os.Stat(strings.TrimSuffix(path, "/"+rest)); err != nil || !info.IsDir() {
+				continue
+			}
+			if _, err := proc.Look(program, "/", b.c.Env); b.c.Make && program != "" && err == nil {
+				_ = os.MkdirAll(path, 0o755) // else an agent could make it
+			}
+			dir := filepath.Join(b.c.Cache, "own-"+filepath.Base(name))
+			real, err := filepath.EvalSymlinks(path)
+			if err == nil && private && slices.Contains(refetched, name) && os.MkdirAll(dir, 0o700) == nil {
+				b.mounts = append(b.mounts, mount{path: real, how: writable, from: dir})
+				continue
+			}
+			b.add(path, readable)
+		}
+	}
+	b.add(b.env("PRE_COMMIT_HOME"), readable)
 }
 
 // makeCaches gives the build tools that are here a place for their caches where the home lacks it: in one that is read-only they could make
@@ -324,7 +364,10 @@ func (b *Box) beside(program string) {
 // slot puts a working copy in the place of the working tree. What in it belongs to us is the user's own, read-only; of .descartes there
 // is only what is shown. Its .git is the agent's.
 func (b *Box) slot() {
-	b.mounts = slices.DeleteFunc(b.mounts, func(m mount) bool { return within(m.path, b.c.Top) && m.how != emptied && m.how != blanked })
+	cache, err := filepath.EvalSymlinks(b.c.Cache) // it lies in .descartes
+	b.mounts = slices.DeleteFunc(b.mounts, func(m mount) bool {
+		return within(m.path, b.c.Top) && m.how != emptied && m.how != blanked && (err != nil || !within(m.path, cache))
+	})
 	b.mounts = append(b.mounts, mount{path: b.c.Top, how: writable, from: b.c.Slot.Tree})
 	b.own()
 	for i, m := range b.mounts {

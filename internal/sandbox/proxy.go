@@ -51,6 +51,8 @@ const (
 	proxyHeader  = 64 << 10 // bytes of a request's head
 	proxyTimeout = 30 * time.Second
 	mostRefused  = 50
+
+	longestSocket = 103 // bytes of a socket's path on macOS; Linux takes 107
 )
 
 // StartProxy listens. Close ends it. owner names who starts it: what an owner
@@ -66,13 +68,17 @@ func StartProxy(hosts []string, owner string) (*Proxy, error) {
 // newProxy listens, and answers nobody yet.
 func newProxy(hosts []string, owner string) (*Proxy, error) {
 	sum := sha256.Sum256([]byte(owner))
-	dir := filepath.Join(os.TempDir(), "descartes-net-"+hex.EncodeToString(sum[:8])) // short: a socket's path may be no longer
+	name, tmp := "descartes-net-"+hex.EncodeToString(sum[:8]), os.TempDir()
+	if len(filepath.Join(tmp, name)) > longestSocket-len("-1234567890/s") {
+		tmp = "/tmp"
+	}
+	dir := filepath.Join(tmp, name)
 	err := os.RemoveAll(dir)
 	if err == nil {
 		err = os.Mkdir(dir, 0o700)
 	}
 	if err != nil { // somebody else's
-		dir, err = os.MkdirTemp("", "descartes-net-")
+		dir, err = os.MkdirTemp(tmp, "descartes-net-")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("start the sandbox's proxy: %w", err)

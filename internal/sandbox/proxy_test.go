@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -302,5 +304,21 @@ func TestPatience(t *testing.T) {
 	}
 	if got := o.ask(t, "CONNECT allowed.test:443 HTTP/1.1\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 503 ") {
 		t.Errorf("one too many: got %q", got)
+	}
+}
+
+// The proxy listens where the folder of temporary files has a longer name than a socket can.
+func TestProxyLongTemp(t *testing.T) {
+	tmp := filepath.Join(t.TempDir(), strings.Repeat("x", 120))
+	if err := os.Mkdir(tmp, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", tmp)
+	p, err := StartProxy(nil, tmp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
 	}
 }
