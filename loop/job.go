@@ -892,7 +892,7 @@ func Room(free func(dir string) (int64, error), root string, least int64) string
 func mebibytes(n int64) string { return fmt.Sprintf("%.0f MiB", float64(n)/(1<<20)) }
 
 // denied lists what the sandbox refused the attempt with that log.
-func (t *Tools) denied(c *Config, root, log string) []string {
+func (t *Tools) denied(c *Config, root string, list *tasks.File, log string) []string {
 	if !c.Confined() {
 		return nil
 	}
@@ -900,7 +900,8 @@ func (t *Tools) denied(c *Config, root, log string) []string {
 	if t.Refused != nil {
 		hosts = t.Refused()
 	}
-	return attempt.Denied(root, log, hosts)
+	fixed, others := Protected(c, root, list)
+	return attempt.Denied(root, append(fixed, others...), log, hosts)
 }
 
 func seconds(n int) time.Duration { return time.Duration(n) * time.Second }

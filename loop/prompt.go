@@ -808,7 +808,7 @@ func (w *promptWork) askGate(ctx context.Context, stop *stopper, u *unit) (*Outc
 		Left: res.Work.Left, Taken: res.Work.Taken}
 	troubled := res.Agent.End != agent.Finished || !res.Passed()
 	end.Detail.Passed, end.Detail.Looks = res.Verify != nil && res.Passed(), looked(res)
-	if denied := w.tools.denied(w.config, w.root, u.log); troubled {
+	if denied := w.tools.denied(w.config, w.root, nil, u.log); troubled {
 		end.Detail.Denied, end.Detail.Output = denied, output(res)
 	}
 	for _, c := range res.Work.Changed[:min(len(res.Work.Changed), maxChanged)] {

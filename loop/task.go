@@ -426,7 +426,7 @@ func delivered(changed []gitops.Change) string {
 func (w *tagWork) describe(ctx context.Context, u *unit, end *journal.Event) error {
 	res := &u.res
 	end.Detail.Words, end.Detail.Question = tail(res.Agent.Final, maxWords), tail(question(res), maxWords)
-	u.denied = w.tools.denied(w.config, w.root, u.log)
+	u.denied = w.tools.denied(w.config, w.root, w.job.File, u.log)
 	end.Detail.Denied = u.denied
 	if end.Detail.Output = output(res); res.Verify != nil {
 		end.Detail.Code, end.Detail.TimedOut = res.Verify.Code, res.Verify.TimedOut

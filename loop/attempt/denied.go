@@ -31,8 +31,9 @@ var (
 )
 
 // Denied lists what the sandbox refused an attempt, each with the setting that allows it: hosts that its proxy refused, and paths that a program
-// called read-only in the log. A refusal that no program printed is unknown.
-func Denied(root, log string, hosts []string) (list []string) {
+// called read-only in the log. Agents have sandboxes of their own: in the project ours keeps no more than .git, .scud and what is protected (a folder
+// ends in a slash), and a refusal elsewhere is not ours. One that no program printed is unknown.
+func Denied(root string, protected []string, log string, hosts []string) (list []string) {
 	for _, host := range hosts {
 		list = append(list, "the network to "+host+"; sandbox_domains: ["+host+"] in descartes.yaml opens it")
 	}
@@ -41,17 +42,24 @@ func Denied(root, log string, hosts []string) (list []string) {
 			path = filepath.Join(root, path)
 		}
 		if rel, err := filepath.Rel(root, path); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
-			list = append(list, "writing to "+rel+", which no attempt may change")
+			parts := strings.Split(rel, "/")
+			if parts[0] == ".scud" || slices.Contains(parts, ".git") || slices.ContainsFunc(protected, func(p string) bool { return below(path, p) }) {
+				list = append(list, "writing to "+rel+", which no attempt may change")
+			}
 			continue
 		}
-		open := path
+		open, missing := path, ""
 		for open != filepath.Dir(open) {
 			if _, err := os.Lstat(open); err == nil {
 				break
 			}
-			open = filepath.Dir(open)
+			open, missing = filepath.Dir(open), open
 		}
-		list = append(list, "writing to "+path+"; sandbox_write: ["+open+"] in descartes.yaml opens it")
+		once := ""
+		if missing != "" && below(os.Getenv("HOME"), open) { // nobody is to open the whole home
+			open, once = missing, " once it exists"
+		}
+		list = append(list, "writing to "+path+"; sandbox_write: ["+open+"] in descartes.yaml opens it"+once)
 	}
 	for i := range list {
 		list[i] = oneline.Text(list[i])
@@ -59,6 +67,12 @@ func Denied(root, log string, hosts []string) (list []string) {
 	slices.Sort(list)
 	list = slices.DeleteFunc(slices.Compact(list), func(s string) bool { return len(s) > MaxDeniedLine })
 	return list[:min(len(list), MaxDenied)]
+}
+
+// below reports whether a path is dir or in it.
+func below(path, dir string) bool {
+	dir = strings.TrimSuffix(dir, "/")
+	return path == dir || strings.HasPrefix(path, dir+"/")
 }
 
 // readOnlyPaths are the paths that programs in a log reported as read-only, as they printed them.
