@@ -358,7 +358,11 @@ func (w *tagWork) message(subject string, number int, done []string, blocked []j
 	var b strings.Builder
 	b.WriteString(subject + "\n\n")
 	for _, id := range done {
-		fmt.Fprintf(&b, "- %s %s\n", oneline.Text(id), oneline.Text(w.title(id)))
+		how := ""
+		if a := w.history.VerifiedBy(id, w.tools.Now()); a != nil && a.Outcome() == string(journal.Accepted) {
+			how = " (accepted)"
+		}
+		fmt.Fprintf(&b, "- %s %s%s\n", oneline.Text(id), oneline.Text(w.title(id)), how)
 	}
 	for _, e := range blocked {
 		fmt.Fprintf(&b, "- %s %s (blocked: %s)\n", oneline.Text(e.Task), oneline.Text(e.Title), oneline.Text(e.Reason))
@@ -461,7 +465,7 @@ func ReadKept(r gitops.Ref, tag, task string) (Kept, bool) {
 
 // verified is 1 for an attempt that was verified and integrated, else 0.
 func (k *Kept) verified() int {
-	if k.Verdict == string(verify.Verified) && !k.Unfit {
+	if (k.Verdict == string(verify.Verified) || k.Verdict == string(verify.Accepted)) && !k.Unfit {
 		return 1
 	}
 	return 0

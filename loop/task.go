@@ -393,8 +393,11 @@ func (w *tagWork) keep(ctx context.Context, u *unit, fate *Fate) (ref string, er
 		}
 	}
 	k := Kept{Loop: w.state.ID, Task: u.task.ID, Attempt: u.number, Verdict: string(u.res.Verdict), Reason: u.res.Reason}
-	if u.res.Verdict != verify.Verified {
+	switch {
+	case u.res.Verdict != verify.Verified:
 		k.Output = output(&u.res)
+	case u.res.Grade == verify.Accepted:
+		k.Verdict = string(verify.Accepted)
 	}
 	if fate != nil {
 		k.Unfit, k.Reason, k.Output = true, journal.NotIntegrated+fate.Reason(), fate.Detail()

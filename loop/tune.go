@@ -211,7 +211,7 @@ func pastAttempt(loop string, a *journal.Attempt) PastAttempt {
 	if !a.Over() {
 		return p
 	}
-	p.Verdict, p.Reason, p.Seconds, p.Ref = cmp.Or(string(a.Verdict), string(a.Decision)), a.Reason, a.Seconds(), a.Ref
+	p.Verdict, p.Reason, p.Seconds, p.Ref = cmp.Or(a.Outcome(), string(a.Decision)), a.Reason, a.Seconds(), a.Ref
 	p.After, p.DiffStat, p.Output = gitops.Tree(a.After), a.DiffStat, a.Next
 	if a.Iteration == 0 && a.Result != nil {
 		p.Output = a.Result.Output

@@ -432,7 +432,7 @@ func accept(cmd *cobra.Command, look tagFlags, id string, number int, reason str
 	}
 	var chosen *report.Attempt
 	for i := range list {
-		if a := &list[i]; a.Ref != nil && a.Verdict != string(journal.Verified) && (number == 0 || a.Attempt == number) && (chosen == nil || !a.At.Before(chosen.At)) {
+		if a := &list[i]; a.Ref != nil && !a.Done() && (number == 0 || a.Attempt == number) && (chosen == nil || !a.At.Before(chosen.At)) {
 			chosen = a
 		}
 	}

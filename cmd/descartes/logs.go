@@ -358,7 +358,7 @@ func (v *logView) end(o *openLog) error {
 	case a.Unfit:
 		v.say(a, terminal.Faint, "verified after "+took+", "+terminal.Clean(a.Reason))
 	case a.Over():
-		v.say(a, terminal.Faint, report.VerdictWord(a.Verdict)+" after "+took+because(a))
+		v.say(a, terminal.Faint, report.VerdictWord(journal.Verdict(a.Outcome()))+" after "+took+because(a))
 	case v.home.IsLive(*v.saved):
 		v.say(a, terminal.Faint, "still running")
 	default:

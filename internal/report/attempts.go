@@ -37,7 +37,11 @@ type Attempt struct {
 	dollars string
 	before  string // tree
 	checks  []*journal.Detail
-	grade   journal.Grade
+}
+
+// Done reports whether its work was taken, by the checks or by a person.
+func (a *Attempt) Done() bool {
+	return a.Verdict == string(journal.Verified) || a.Verdict == string(journal.Accepted)
 }
 
 // Attempts joins a task's attempts in the journals with the refs that keep them. A ref whose journal is gone is
@@ -66,10 +70,10 @@ func (b *Board) Attempts(id string, refs []gitops.Ref) ([]Attempt, error) {
 			if one.Task != id {
 				continue
 			}
-			a := Attempt{Loop: s.State.ID, Attempt: one.Number, Verdict: string(one.Verdict), Reason: one.Reason, At: one.Ended,
+			a := Attempt{Loop: s.State.ID, Attempt: one.Number, Verdict: one.Outcome(), Reason: one.Reason, At: one.Ended,
 				Log: Relative(b.Root, home.Log(s.State.ID, id, one.Number))}
 			if d := one.Result; d != nil {
-				a.Backend, a.Model, a.grade = d.Backend, d.Model, d.Grade
+				a.Backend, a.Model = d.Backend, d.Model
 			}
 			a.checks, a.before = one.Checks, Short(one.Before)
 			a.Round, a.Nth = one.Round, one.Candidate()

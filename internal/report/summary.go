@@ -282,7 +282,7 @@ func (s *Summary) uncommitted() string {
 	case s.Run.Outcome.Ending == journal.GitRefused:
 		why = "git refused; resuming commits it"
 	}
-	return fmt.Sprintf("the verified work on %s %s is %s (%s)", word, list, s.Run.where(), why)
+	return fmt.Sprintf("the work done on %s %s is %s (%s)", word, list, s.Run.where(), why)
 }
 
 // log shows the run's commits.

@@ -130,10 +130,10 @@ func (w *Why) container(d *TaskDetail) {
 	w.Next = w.about("why", open[0])
 }
 
-// verified is the last verified attempt, nil if there is none.
+// verified is the last attempt whose work was taken, nil if there is none.
 func (w *Why) verified() *Attempt {
 	for i := len(w.Attempts) - 1; i >= 0; i-- {
-		if w.Attempts[i].Verdict == string(journal.Verified) {
+		if w.Attempts[i].Done() {
 			return &w.Attempts[i]
 		}
 	}
@@ -168,7 +168,7 @@ func (w *Why) done(commit func(loop string) string) {
 		return
 	}
 	w.Loop, w.Commit = a.Loop, w.committed(a.Loop, commit)
-	if a.grade == journal.Accepted {
+	if a.Verdict == string(journal.Accepted) {
 		w.say("Attempt %d in loop %s was accepted by a person on %s%s", a.Attempt, a.Loop, terminal.Moment(a.At), strings.TrimPrefix(a.Reason, "accepted by a person"))
 	} else {
 		w.say("Attempt %d in loop %s was verified on %s%s.", a.Attempt, a.Loop, terminal.Moment(a.At), a.by())
@@ -246,7 +246,7 @@ func (w *Why) failures() {
 	n := 0
 	for i := range w.Attempts {
 		a := &w.Attempts[i]
-		if v := journal.Verdict(a.Verdict); v == journal.Verified || !v.Counts() {
+		if a.Done() || !journal.Verdict(a.Verdict).Counts() {
 			continue
 		}
 		n++
@@ -300,7 +300,7 @@ func (w *Why) blocked() {
 
 // lastFailure says what the last attempt that was not verified came to.
 func (w *Why) lastFailure() {
-	if n := len(w.Attempts); n > 0 && w.Attempts[n-1].Verdict != string(journal.Verified) {
+	if n := len(w.Attempts); n > 0 && !w.Attempts[n-1].Done() {
 		a := &w.Attempts[n-1]
 		w.say("Attempt %d in loop %s %s: %s", a.Attempt, a.Loop, VerdictWord(journal.Verdict(a.Verdict)), a.Reason)
 	}
@@ -526,7 +526,7 @@ func (w *Why) tried(s *strings.Builder) {
 		if !a.At.IsZero() {
 			line += ", " + terminal.Moment(a.At)
 		}
-		if a.Reason != "" && a.Verdict != string(journal.Verified) {
+		if a.Reason != "" && !a.Done() {
 			line += ": " + terminal.Clean(a.Reason)
 		}
 		s.WriteString(strings.Join(terminal.Hang(line, whyWidth, 4), "\n") + "\n")

@@ -90,7 +90,7 @@ func (c card) Shape() string { return shape(c.State) }
 
 func shape(state string) string {
 	switch state {
-	case "done", journal.AllDone.Words(), string(journal.Verified):
+	case "done", journal.AllDone.Words(), string(journal.Verified), string(journal.Accepted):
 		return "✓"
 	case "running":
 		return "▶"

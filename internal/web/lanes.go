@@ -188,7 +188,7 @@ func newLanes(id string, h *journal.State, board *report.Board, live bool, now t
 
 // bar is an attempt.
 func (d *drawing) bar(id string, a *journal.Attempt, at func(time.Time) float64) bar {
-	state := cmp.Or(string(a.Verdict), string(a.Decision))
+	state := cmp.Or(a.Outcome(), string(a.Decision))
 	switch {
 	case !a.Ended.IsZero():
 	case d.live && d.h.Running[a.Key()] == a && a.Phase != journal.PhaseOpen:

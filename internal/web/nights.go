@@ -96,7 +96,7 @@ func (s *Server) tag(tag string) (*tagView, error) {
 			}
 			c := &cells[i]
 			c.Attempts++
-			c.State, c.Title, c.Href = cmp.Or(string(a.Verdict), "running"), cmp.Or(a.Reason, string(a.Verdict)), taskPath(one.State.ID, a)
+			c.State, c.Title, c.Href = cmp.Or(a.Outcome(), "running"), cmp.Or(a.Reason, a.Outcome()), taskPath(one.State.ID, a)
 			count(agents, a)
 		}
 		for _, b := range st.View.State.BlockedTasks {
@@ -129,7 +129,7 @@ func (s *Server) tag(tag string) (*tagView, error) {
 
 func count(agents map[[2]string]*agentRow, a *journal.Attempt) {
 	d := cmp.Or(a.Result, a.Agent)
-	if d == nil {
+	if d == nil || a.Outcome() == string(journal.Accepted) { // no agent ran
 		return
 	}
 	key := [2]string{d.Backend, d.Model}

@@ -93,7 +93,7 @@ func tasksOf(h *journal.State, v *view) (list []*reportTask) {
 			at = len(list)
 			list = append(list, &reportTask{ID: id, Title: title, State: states[id]})
 		}
-		one := reportAttempt{Number: a.Number, Verdict: cmp.Or(string(a.Verdict), string(a.Decision)), Reason: a.Reason, Began: a.Started, Ref: a.Ref,
+		one := reportAttempt{Number: a.Number, Verdict: cmp.Or(a.Outcome(), string(a.Decision)), Reason: a.Reason, Began: a.Started, Ref: a.Ref,
 			Agent: strings.TrimSpace(a.Backend + " " + a.Model)}
 		if a.Cost.USD != nil {
 			one.Cost = a.Cost.Dollars()

@@ -142,7 +142,7 @@ func (s *Server) task(r *http.Request) (*taskView, error) {
 
 func (s *Server) attempt(st *report.Status, a *journal.Attempt) attemptView {
 	id := st.View.State.ID
-	v := attemptView{Said: a.Result.Said(), Number: a.Number, Path: fmt.Sprintf("%s/%d", taskPath(id, a), a.Number), Verdict: cmp.Or(string(a.Verdict), string(a.Decision)), Reason: a.Reason,
+	v := attemptView{Said: a.Result.Said(), Number: a.Number, Path: fmt.Sprintf("%s/%d", taskPath(id, a), a.Number), Verdict: cmp.Or(a.Outcome(), string(a.Decision)), Reason: a.Reason,
 		Started: a.Started, Cost: a.Cost.Text(), Ref: a.Ref, Stat: a.DiffStat, Place: a.Place(), Differ: s.opt.Repo != nil && a.Before != "" && a.After != "",
 		File: s.logFile(id, a)}
 	if a.Verdict != "" && a.Ref == "" {

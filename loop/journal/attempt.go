@@ -317,6 +317,14 @@ func (s *State) ended(a *Attempt, e *Event) {
 	delete(s.Running, a.Key())
 }
 
+// Outcome is how it ended in a word for people: its verdict, but "accepted" where a person decided and no check.
+func (a *Attempt) Outcome() string {
+	if a.Verdict == Verified && a.Result != nil && a.Result.Grade == Accepted {
+		return string(Accepted)
+	}
+	return string(a.Verdict)
+}
+
 // VerifiedBy returns the task's last attempt that was verified before at, or nil.
 func (s *State) VerifiedBy(task string, at time.Time) *Attempt {
 	for _, a := range slices.Backward(s.Ended) {
