@@ -124,7 +124,7 @@ func newWorkerCmd(at *fleet.Server) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&w.Cache, "repo-cache", defaultCache(), "`directory` of the worker's copies of repositories")
+	f.StringVar(&w.Cache, "repo-cache", stateDir(), "`directory` of the worker's copies of repositories")
 	f.IntVar(&w.Slots, "slots", max(1, runtime.NumCPU()/2), "attempts at the same time")
 	f.IntVar(&w.Runs, "runs", 4, "submitted runs that it coordinates at the same time; they take no slot; 0 for none")
 	f.StringArrayVar(&w.Repos, "repo", nil, "`URL` of a repository that it works for; * stands for any text; may be repeated")
@@ -138,10 +138,16 @@ func newWorkerCmd(at *fleet.Server) *cobra.Command {
 	return cmd
 }
 
-func defaultCache() string {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		dir = os.TempDir()
+// stateDir is where the fleet's programs keep what they work with. Agents in the sandbox may write caches, and what git reads in a repository
+// decides what runs; this folder is hidden from them.
+func stateDir() string {
+	dir := os.Getenv("XDG_STATE_HOME")
+	if !filepath.IsAbs(dir) {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			home = "/" // nobody may write there
+		}
+		dir = filepath.Join(home, ".local", "state")
 	}
 	return filepath.Join(dir, "descartes-fleet")
 }
@@ -298,7 +304,7 @@ trying things: it has no authentication. What it stores stays in --dir.`,
 				return &usageError{"the temporal program is not on the PATH", "go install github.com/temporalio/cli/cmd/temporal@" + temporalVersion + "   (takes some minutes)"}
 			}
 			if dir == "" {
-				dir = filepath.Join(defaultCache(), "dev")
+				dir = filepath.Join(stateDir(), "dev")
 			}
 			if err := os.MkdirAll(dir, 0o700); err != nil {
 				return fmt.Errorf("make the server's folder: %w", err)

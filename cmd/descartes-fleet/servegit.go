@@ -36,7 +36,7 @@ that DESCARTES_FLEET_GIT_TOKEN_FILE names, or by git's own credential helpers.
 Other machines reach the server with --addr.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			dir := filepath.Join(defaultCache(), "git")
+			dir := filepath.Join(stateDir(), "git")
 			if len(args) > 0 {
 				dir = args[0]
 			}

@@ -31,7 +31,7 @@ func secrets() []string {
 		".config/BraveSoftware", ".config/microsoft-edge", ".config/vivaldi", ".config/opera", ".librewolf", "snap/firefox", "snap/chromium",
 		".config/Bitwarden", ".config/Bitwarden CLI", ".config/1Password", ".authinfo", ".authinfo.gpg", ".config/hcloud", ".config/linode-cli",
 		".pgpass", ".my.cnf", ".s3cfg", ".boto", ".fly", ".config/fly", ".wrangler", ".databrickscfg", ".snowflake",
-		".local/state/descartes", ".config/stripe", ".config/ngrok", ".ngrok2", ".config/vercel", ".local/share/com.vercel.cli", ".config/pulumi", ".pulumi/credentials.json",
+		".local/state/descartes", ".local/state/descartes-fleet", ".config/stripe", ".config/ngrok", ".ngrok2", ".config/vercel", ".local/share/com.vercel.cli", ".config/pulumi", ".pulumi/credentials.json",
 		".config/github-copilot", ".msmtprc", ".config/msmtp", ".electrum", ".bitcoin", ".ethereum/keystore", ".config/solana", ".config/Exodus",
 		".config/temporalio", "Library/Application Support/temporalio", ".config/Code/User/globalStorage", ".config/Cursor/User/globalStorage",
 		"Library/Cookies", "Library/Safari", "Library/Mail", "Library/Messages", "Library/Application Support/Google/Chrome", "Library/Application Support/Chromium",
