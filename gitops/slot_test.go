@@ -13,7 +13,7 @@ import (
 func slotOf(t *testing.T, s *sandbox, r *Repo) *Slot {
 	t.Helper()
 	s.put(".descartes/.gitignore", "*\n")
-	slot, err := r.OpenSlot(t.Context(), SlotOptions{Dir: s.path(".descartes/pool/1"), Objects: s.path(".descartes/objects")})
+	slot, err := r.OpenSlot(t.Context(), SlotOptions{Dir: s.path(".descartes/pool/1"), Objects: s.path(".descartes/pool/objects")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +241,7 @@ func TestSlotNeedsNewerGit(t *testing.T) {
 	s.sh(slotBase)
 	r := s.reopen(".descartes/")
 	r.cli.version = Version{2, 37}
-	_, err := r.OpenSlot(t.Context(), SlotOptions{Dir: s.path(".descartes/pool/1"), Objects: s.path(".descartes/objects")})
+	_, err := r.OpenSlot(t.Context(), SlotOptions{Dir: s.path(".descartes/pool/1"), Objects: s.path(".descartes/pool/objects")})
 	if refused, ok := errors.AsType[*RefusedError](err); !ok || !strings.Contains(refused.Reason, "is git 2.37; git 2.38 or newer is needed for slots") {
 		t.Errorf("got %v", err)
 	}

@@ -37,6 +37,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(stateless{m}, map[string]func(){
 		"descartes":       main,
 		"fakeagent":       fakeAgent,
+		"outside":         outside,
 		"descartes-fleet": directFleet,
 	})
 }
@@ -131,7 +132,10 @@ func setupScript(env *testscript.Env) error {
 	env.Setenv("DESCARTES_BASELINE", "off")
 	env.Setenv("DESCARTES_TIMES", "false") // and lines of any length: a few scripts ask for both
 	env.Setenv("COLUMNS", "1000")
-	env.Setenv("DESCARTES_ENV_PASS", "AGENT,WORK,TEST_*,FAKE_*")
+	env.Setenv("DESCARTES_ENV_PASS", "AGENT,WORK,OUTSIDE,TEST_*,FAKE_*")
+	if os.Getenv("DESCARTES_TEST_SLOTS") != "" { // every run in a slot
+		env.Setenv("DESCARTES_ISOLATE", "true")
+	}
 	both, err := filepath.Abs(filepath.Join("..", "..", "testdata", "both.sh"))
 	if err != nil {
 		return err
@@ -140,6 +144,9 @@ func setupScript(env *testscript.Env) error {
 	env.Setenv("AGENT", filepath.Join(env.WorkDir, "agent"))
 	config := "[user]\n\tname = Test\n\temail = test@example.org\n[init]\n\tdefaultBranch = main\n[advice]\n\tdetachedHead = false\n"
 	if err := os.MkdirAll(filepath.Join(env.WorkDir, "home"), 0o777); err != nil {
+		return err
+	}
+	if err := runErrands(env); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(env.WorkDir, "home", ".gitconfig"), []byte(config), 0o666)

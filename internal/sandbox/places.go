@@ -361,6 +361,15 @@ func (b *Box) beside(program string) {
 	}
 }
 
+// view puts a working copy in the place of the working tree and confines nothing, but .descartes is read-only there: it is the loop's own, and
+// a git clean would empty it.
+func (b *Box) view() {
+	b.mounts = append(b.mounts, mount{path: b.c.Top, how: writable, from: b.c.Slot.Tree})
+	b.add(filepath.Join(b.c.Root, ".descartes"), readable)
+	b.add(filepath.Dir(b.c.Slot.Link), emptied)
+	b.shown()
+}
+
 // slot puts a working copy in the place of the working tree. What in it belongs to us is the user's own, read-only; of .descartes there
 // is only what is shown. Its .git is the agent's.
 func (b *Box) slot() {
@@ -379,6 +388,11 @@ func (b *Box) slot() {
 			b.mounts[i].how = emptied
 		}
 	}
+	b.shown()
+}
+
+// shown is what a slot's commands see of the pool: their own files, and what the slot's .git borrows from.
+func (b *Box) shown() {
 	for _, dir := range b.c.Slot.Shown {
 		b.add(dir, readable)
 	}

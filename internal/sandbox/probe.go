@@ -25,7 +25,7 @@ func (e *CannotError) Error() string { return e.Why }
 // make namespaces. userns says that it works with Config.Userns only. What
 // keeps it from working is a *CannotError.
 func (b *Box) Probe(ctx context.Context) (userns bool, err error) {
-	if b.c.Mode == Off {
+	if !b.Wraps() {
 		return false, nil
 	}
 	if b.c.Bwrap == "" && b.c.Seatbelt == "" {

@@ -23,7 +23,7 @@ const (
 	// Strict: the home is empty but for what the agent needs, and the network is a list of hosts. Where this is not
 	// possible, nothing runs.
 	Strict Mode = "strict"
-	// Off: nothing is confined.
+	// Off: nothing is confined. A slot is seen at the project's path all the same, where bubblewrap can do that.
 	Off Mode = "off"
 )
 
@@ -61,8 +61,8 @@ type Config struct {
 	ShowLogin     bool // the verify command may see what agents keep in the home
 }
 
-// Mounts reports whether a place can be seen at another's path: bubblewrap can do that, macOS cannot.
-func (c Config) Mounts() bool { return c.Mode != Off && (c.Bwrap != "" || c.Seatbelt == "") }
+// Mounts reports whether a slot can be seen at the project's path: bubblewrap can do that, macOS cannot.
+func (c Config) Mounts() bool { return c.Bwrap != "" }
 
 // Slot is a working copy that is seen in the place of the working tree, at the same path: commands find the same absolute
 // paths in it, and neither the user's files nor the user's .git. The zero value is none.
@@ -134,7 +134,7 @@ func (h how) writes() bool { return h == writable || h == granted }
 // they are missing, because a mount needs a place.
 func New(c Config) (*Box, error) {
 	b := &Box{c: c}
-	if c.Mode == Off {
+	if c.Mode == Off && (c.Slot.Tree == "" || !c.Mounts()) {
 		return b, nil
 	}
 	top, err := filepath.EvalSymlinks(c.Top)
@@ -149,6 +149,11 @@ func New(c Config) (*Box, error) {
 		return nil, &CannotError{Why: "the working tree is the root of the file system", Fix: "work in a folder of its own"}
 	}
 	b.c.Top, b.c.Root = top, root
+	if c.Mode == Off {
+		b.view()
+		b.order()
+		return b, nil
+	}
 	if home := b.env("HOME"); home != "" {
 		if b.home, err = filepath.EvalSymlinks(home); err != nil || b.home == "/" || !filepath.IsAbs(home) {
 			b.home = ""
@@ -176,8 +181,8 @@ func New(c Config) (*Box, error) {
 	return b, nil
 }
 
-// Mode is that of the sandbox.
-func (b *Box) Mode() Mode { return b.c.Mode }
+// Wraps reports whether commands run in anything of the box's.
+func (b *Box) Wraps() bool { return b.c.Mode != Off || len(b.mounts) > 0 }
 
 // env is a variable of the process that the sandbox is made by.
 func (b *Box) env(name string) string {
@@ -297,8 +302,10 @@ func kept(m Mode) []string {
 // caller makes and removes. It is nil where nothing holds commands in.
 func (b *Box) Wrap(tmp string) []string {
 	switch {
-	case b.c.Mode == Off:
+	case !b.Wraps():
 		return nil
+	case b.c.Mode == Off:
+		return b.mount(b.only(), tmp)
 	case b.c.Bwrap != "":
 		return b.bubblewrap(tmp)
 	case b.c.Seatbelt != "":
@@ -310,18 +317,7 @@ func (b *Box) Wrap(tmp string) []string {
 func (b *Box) bubblewrap(tmp string) []string {
 	v := b.base()
 	v = append(v, "--bind", filepath.Join(tmp, "tmp"), insideTmp, "--bind", filepath.Join(tmp, "var"), insideVarTmp)
-	for _, m := range b.mounts {
-		switch m.how {
-		case writable, granted:
-			v = append(v, "--bind", m.source(), m.path)
-		case readable, regained:
-			v = append(v, "--ro-bind", m.source(), m.path)
-		case emptied:
-			v = append(v, "--tmpfs", m.path)
-		case blanked:
-			v = append(v, "--ro-bind", blank(tmp, m.path), m.path)
-		}
-	}
+	v = b.mount(v, tmp)
 	if b.c.Own {
 		v = append(v, "--ro-bind", b.c.Self, b.c.Self)
 	}
@@ -341,6 +337,32 @@ func (b *Box) bubblewrap(tmp string) []string {
 		v = append(v, "--setenv", name, value)
 	}
 	return v
+}
+
+// mount adds the mounts to a command line.
+func (b *Box) mount(v []string, tmp string) []string {
+	for _, m := range b.mounts {
+		switch m.how {
+		case writable, granted:
+			v = append(v, "--bind", m.source(), m.path)
+		case readable, regained:
+			v = append(v, "--ro-bind", m.source(), m.path)
+		case emptied:
+			v = append(v, "--tmpfs", m.path)
+		case blanked:
+			v = append(v, "--ro-bind", blank(tmp, m.path), m.path)
+		}
+	}
+	return v
+}
+
+// only is bubblewrap with nothing but mounts.
+func (b *Box) only() []string {
+	v := []string{b.c.Bwrap}
+	if b.c.Userns {
+		v = append(v, "--unshare-user")
+	}
+	return append(v, "--dev-bind", "/", "/")
 }
 
 // variables are those that a command gets in any sandbox, NAME=value; tmp is its folder of temporary files as it sees it.

@@ -48,6 +48,7 @@ func FindSandbox(ctx context.Context, at Place, cfg config.Config, b agent.Backe
 	}
 	if s.Mode == sandbox.Off {
 		s.Note = "off"
+		s.mountOnly(ctx)
 		return s, nil
 	}
 	box, err := sandbox.New(s.Config)
@@ -71,7 +72,21 @@ func FindSandbox(ctx context.Context, at Place, cfg config.Config, b agent.Backe
 		return s, &StrictError{*s.Lacking}
 	}
 	s.Mode, s.Note = sandbox.Off, "none ("+s.Lacking.Why+")"
+	s.mountOnly(ctx)
 	return s, nil
+}
+
+// mountOnly finds out whether slots can be seen at the project's path where nothing is confined.
+func (s *Sandbox) mountOnly(ctx context.Context) {
+	c := s.Config
+	c.Slot.Tree = c.Top
+	box, err := sandbox.New(c)
+	if err == nil {
+		s.Userns, err = box.Probe(ctx)
+	}
+	if err != nil {
+		s.Bwrap = ""
+	}
 }
 
 // Warning is the one line about a sandbox that is missing, "" where there is one or none was wanted.

@@ -166,7 +166,7 @@ func (c *Commands) Refused() []string {
 
 // limitsOf are those of one command, which calls done when it has ended.
 func (c *Commands) limitsOf(box *sandbox.Box) (l process.Limits, done func() []string, err error) {
-	if box.Mode() == sandbox.Off {
+	if !box.Wraps() {
 		return c.limits, func() []string { return nil }, nil
 	}
 	tmp, err := sandbox.MakeTemp(c.tmp)

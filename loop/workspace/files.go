@@ -152,8 +152,8 @@ func clearWay(dir string) error {
 
 // Files are files that attempts must not change: the settings, which name commands, and lists that would be read instead of the loop's own.
 type Files struct {
-	root  string
-	at    string // where they are: the root, or its place in a slot
+	root  string // the project's folder
+	at    string // where the files are: in root, or in its copy in a slot
 	files []File
 }
 
@@ -169,7 +169,7 @@ func (g *Files) remember(paths []string) {
 			now = append(now, g.files[i])
 			continue
 		}
-		if k, err := readFile(g.root, path); err == nil {
+		if k, err := readFile(g.at, path); err == nil {
 			now = append(now, k)
 		}
 	}
@@ -182,15 +182,12 @@ func (g *Files) PutBack(fsys atomicfile.FS, who, aside string) (notes []string, 
 		if k.Same() {
 			continue
 		}
-		verb, after, now := k.changed(g.root)
+		verb, after, now := k.changed(g.at)
 		if verb == "changed" && bytes.Equal(now, k.Data) {
 			g.files[i].Look = LookAt(k.Path)
 			continue
 		}
-		name := k.Path
-		if rel, err := filepath.Rel(g.at, k.Path); err == nil {
-			name = filepath.ToSlash(rel)
-		}
+		name := filepath.ToSlash(relative(g.at, k.Path))
 		done := "which was put back"
 		if k.link == nil {
 			done = "which is removed"
@@ -204,10 +201,7 @@ func (g *Files) PutBack(fsys atomicfile.FS, who, aside string) (notes []string, 
 			if err := os.WriteFile(to, now, 0o600); err != nil {
 				return notes, fmt.Errorf("keep the changed %s: %w", name, err)
 			}
-			if rel, err := filepath.Rel(g.root, to); err == nil {
-				to = rel
-			}
-			note += "; its text is kept in " + to
+			note += "; its text is kept in " + relative(g.root, to)
 		}
 		if err := k.restore(fsys); err != nil {
 			return notes, fmt.Errorf("put %s back: %w", name, err)

@@ -31,7 +31,7 @@ type PoolOptions struct {
 	Root    string   // the project's folder
 	Dir     string   // where commands would run in the user's tree
 	Fixed   []string // files of the project that attempts must not change
-	Shown   bool     // a sandbox mounts the slot at the project's path
+	Shown   bool     // commands see the slot at the project's path
 	Fresh   bool     // remove ignored files after each attempt
 	MaxCopy int64    // bytes of ignored files to copy into a slot; 0 copies none
 
@@ -196,12 +196,10 @@ func (p *Pool) remake(ctx context.Context, s *Slot) error {
 	return p.open(ctx, s)
 }
 
-// fixed returns the files that attempts must not change, as paths in the slot. A sandbox that mounts the slot protects those that the project has.
+// fixed returns the files that attempts must not change, as paths in the slot.
 func (p *Pool) fixed(s *Slot) (paths []string) {
 	for _, path := range p.opt.Fixed {
-		if _, err := os.Lstat(path); err != nil || !p.opt.Shown {
-			paths = append(paths, s.Host(path))
-		}
+		paths = append(paths, s.Host(path))
 	}
 	return paths
 }
