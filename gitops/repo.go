@@ -384,6 +384,11 @@ func (p protection) covers(path string) bool {
 	})
 }
 
+// leads says whether something protected lies below a path: a link there would show another in its place.
+func (p protection) leads(path string) bool {
+	return slices.ContainsFunc(p, func(s string) bool { return strings.HasPrefix(s, path+"/") })
+}
+
 // within says whether something directly in dir ("" or "a/b/") is protected.
 func (p protection) within(dir string) bool {
 	return slices.ContainsFunc(p, func(s string) bool {

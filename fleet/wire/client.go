@@ -19,6 +19,7 @@ import (
 	"descartes/agent"
 	"descartes/gitops"
 	"descartes/internal/config"
+	"descartes/internal/oneline"
 	"descartes/internal/proc"
 	"descartes/loop"
 	"descartes/loop/attempt"
@@ -346,13 +347,13 @@ func (c *Client) take(ctx context.Context, o loop.Order, k *Kept, told *progress
 		}
 		return res, &workspace.GitError{What: fmt.Sprintf("fetch the result of task %s from the remote %s", o.Task, c.remote), Err: err}
 	}
-	b, err := c.repo.FileAt(ctx, k.Commit, "result.json", maxOrder)
-	if err != nil {
-		return res, err
-	}
 	var out Outcome
-	if err := json.Unmarshal(b, &out); err != nil {
-		return res, fmt.Errorf("the result of task %s, made by %s, cannot be read: %w", o.Task, k.Host, err)
+	b, err := c.repo.FileAt(ctx, k.Commit, "result.json", maxOrder)
+	if err == nil {
+		err = json.Unmarshal(b, &out)
+	}
+	if err != nil {
+		return lost(o, fmt.Sprintf("the result, made by %s, cannot be read: %v", k.Host, err), told)
 	}
 	if out.Version != version {
 		return res, fmt.Errorf("another version of descartes, on %s, made the result of task %s: all machines of a fleet need the same one", k.Host, o.Task)
@@ -361,7 +362,50 @@ func (c *Client) take(ctx context.Context, o loop.Order, k *Kept, told *progress
 		return res, err
 	}
 	out.Result.Paced = k.Limit != nil
-	return out.Result, told.tell(out.Steps, &out.Result)
+	if err := told.tell(out.Steps, &out.Result); err != nil {
+		return out.Result, err
+	}
+	return c.settle(ctx, o, k.Host, out.Result, told.observe)
+}
+
+// settle makes of a worker's result what the same attempt could have come to here: its work is all that differs from what it was given, without what no
+// attempt may change, and the guard has seen it. A tree that nobody could check out fails the attempt.
+func (c *Client) settle(ctx context.Context, o loop.Order, host string, res attempt.Result, observe func(*attempt.Step) error) (attempt.Result, error) {
+	work := &res.Work
+	work.Before = o.Start.Before
+	if o.Start.Whole && o.Start.Base != "" {
+		work.Before = o.Start.Base
+	}
+	var undone []string
+	for _, tree := range []*gitops.Tree{&work.Seen, &work.After} {
+		if *tree == "" {
+			*tree = work.Before
+		}
+		var err error
+		*tree, undone, err = c.repo.Received(work.Before, *tree)
+		if bad, ok := errors.AsType[*gitops.ReceivedError](err); ok {
+			res.Work, res.Changed = workspace.Result{Before: work.Before, Seen: work.Before, After: work.Before}, 0
+			if res.Verdict == verify.Verified || res.Verdict == verify.Failed {
+				res.Verdict, res.Grade, res.Objection, res.Reason = verify.Failed, "", nil, fmt.Sprintf("the result of %s cannot be taken: %v", host, bad)
+			}
+			return res, nil
+		}
+		if err != nil {
+			return res, err
+		}
+	}
+	if len(undone) > 0 {
+		line := fmt.Sprintf("the attempt on %s changed what no attempt may change, which was undone: %s", host, oneline.List(undone))
+		if err := observe(&attempt.Step{Moment: attempt.Undone, Who: "attempt", Lines: []string{line}}); err != nil {
+			return res, err
+		}
+	}
+	changed, err := c.repo.Changed(ctx, work.Before, work.After)
+	if err != nil {
+		return res, err
+	}
+	work.Changed = slices.DeleteFunc(changed, func(one gitops.Change) bool { return slices.Contains(work.Left, one.Path) })
+	return res, attempt.Again(ctx, c.repo, &o.Input, &res, observe)
 }
 
 // progress reports the steps of an attempt to its run, each of them once. Those of a worker that was lost are taken back when another one

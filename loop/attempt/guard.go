@@ -15,6 +15,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/oneline"
 	"descartes/internal/plainfile"
+	"descartes/verify"
 	"descartes/verify/guard"
 )
 
@@ -59,7 +60,18 @@ func guarded(ctx context.Context, s *Subject) (*Objection, error) {
 			found = append(found, f)
 		}
 	}
-	found = slices.DeleteFunc(found, func(f guard.Finding) bool { return f.Level == guard.Ask && g.answered(f) })
+	if o, err := s.weigh(found); o != nil || err != nil {
+		return o, err
+	}
+	if g.Base {
+		return s.withBase(ctx, &in)
+	}
+	return nil, nil
+}
+
+// weigh reports what the guard found, and objects where a level asks for that.
+func (s *Subject) weigh(found []guard.Finding) (*Objection, error) {
+	found = slices.DeleteFunc(found, func(f guard.Finding) bool { return f.Level == guard.Ask && s.Input.Guard.answered(f) })
 	for i := range found {
 		if s.Input.Always && found[i].Level == guard.Ask { // no answer reaches an iteration
 			found[i].Level = guard.Fail
@@ -85,10 +97,35 @@ func guarded(ctx context.Context, s *Subject) (*Objection, error) {
 		return &Objection{Reason: "may the work do this to the checks?", Detail: lines(found, guard.Ask) +
 			"\nIf you answer yes, the next attempt may do it.", Ask: true}, nil
 	}
-	if g.Base {
-		return s.withBase(ctx, &in)
-	}
 	return nil, nil
+}
+
+// Again is the guard's look at verified work that another machine sent: whatever that machine reports, the trees are here.
+func Again(ctx context.Context, repo *gitops.Repo, in *Input, res *Result, observe func(*Step) error) error {
+	if res.Verdict != verify.Verified || !guards(in) {
+		return nil
+	}
+	a := &run{Runner: &Runner{Repo: repo}, in: in, observe: observe, res: *res}
+	s := &Subject{Runner: a.Runner, Input: in, Result: &a.res, run: a, looked: &Looked{Name: "guard"}}
+	tree, err := s.Tree()
+	if err != nil {
+		return err
+	}
+	changes, err := s.evidence(ctx, tree)
+	if err != nil {
+		return err
+	}
+	objection, err := s.weigh(guard.Find(changes))
+	if err != nil || objection == nil {
+		return err
+	}
+	a.object("guard", objection)
+	res.Objection, res.Verdict, res.Reason = a.res.Objection, a.res.Verdict, a.res.Reason
+	return nil
+}
+
+func guards(in *Input) bool {
+	return in.Guard != nil && !in.Guard.off() && in.Base != "" && in.decided()
 }
 
 // summary is the first finding that fails in words, and how many more there are.
@@ -221,6 +258,9 @@ const mostHidden = 20000
 
 // hidden reads the files that a .gitignore from the work hides: a check still finds them.
 func (s *Subject) hidden(in *guard.Input) (out []guard.Change) {
+	if s.Workspace == nil {
+		return nil // they are on the machine that made the work
+	}
 	root := s.Workspace.Files()
 	n := 0
 	for _, c := range in.Changes {

@@ -23,7 +23,7 @@ type Look struct {
 // Looks are all looks in the order in which they run, cheap ones first.
 func Looks() []Look {
 	return []Look{
-		{Name: "guard", On: func(in *Input) bool { return in.Guard != nil && !in.Guard.off() && in.Base != "" && in.decided() }, At: guarded},
+		{Name: "guard", On: guards, At: guarded},
 		{Name: "holdout", On: func(in *Input) bool { return in.Holdout != nil }, At: heldOut},
 		{Name: "prove", On: func(in *Input) bool { return in.Prove }, At: prove},
 		{Name: "mutants", On: func(in *Input) bool { return in.Mutants > 0 }, At: mutate},
