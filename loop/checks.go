@@ -92,6 +92,10 @@ func (b *Baseline) outcome(ctx context.Context, stop *stopper, setting string, m
 	case setting == BaselineKnown: // its line says how many tests fail
 	case !b.Result.Passed:
 		return nil, &journal.Event{Type: journal.Warning, Message: b.Reason() + "; --baseline warn continues anyway"}
+	case b.Result.NoTests() && b.Result.Tests == nil && b.Result.Unread == "":
+		return nil, &journal.Event{Type: journal.Warning, Message: b.Check.Title() + " runs no tests before any task: `" + oneline.Text(b.Check.Run) + "`"}
+	case b.Result.NoTests():
+		return nil, &journal.Event{Type: journal.Warning, Message: b.Check.Title() + " runs no tests before any task, and an attempt passes only if it runs some: `" + oneline.Text(b.Check.Run) + "`"}
 	}
 	return nil, nil
 }
@@ -110,6 +114,8 @@ func (b *Baseline) Reason() string {
 		return s + fmt.Sprintf("has %d failing tests that were not known failures of the last run: %s", len(b.New), oneline.List(b.New))
 	case r.Overran != "" || r.Signal != 0:
 		s += strings.TrimPrefix(r.Reason(), name+" ")
+	case r.NoTests():
+		s += fmt.Sprintf("runs no tests, and ends with exit status %d", r.Code)
 	default:
 		s += fmt.Sprintf("ends with exit status %d", r.Code)
 	}
@@ -140,6 +146,8 @@ func (b *Baseline) Hint() string {
 		return "--baseline known needs test results: go test -json, TAP, pytest, or a check with results: build/junit/*.xml in descartes.yaml"
 	case b.CannotRun():
 		return "install what is missing, or correct --verify; --baseline off starts without this check"
+	case b.Result.NoTests():
+		return "write a first test or correct --verify; --baseline warn leaves the first test to the tasks"
 	case b.Result.TimedOut:
 		return "make it end by itself (no watch mode, no server), or raise --verify-timeout and --verify-idle-timeout"
 	}
@@ -192,7 +200,7 @@ func (l *Loop) baseline(ctx context.Context, stop *stopper, ln *lane) (*Outcome,
 	}
 	known := setting == BaselineKnown
 	var standing []*Baseline
-	decides := false
+	decides, unproven := false, false
 	for _, c := range l.checks() {
 		if c.At(verify.AtEnd) && !known {
 			continue
@@ -219,6 +227,10 @@ func (l *Loop) baseline(ctx context.Context, stop *stopper, ln *lane) (*Outcome,
 		out, note := b.outcome(ctx, stop, setting, l.tools.Redact)
 		if note != nil {
 			err = l.record(note)
+		}
+		if out == nil && err == nil && (l.config.ProveOf(nil) || l.config.ProvesSome) && !b.Result.Passed && b.Result.Tests == nil && !unproven {
+			unproven = true
+			err = l.record(&journal.Event{Type: journal.Warning, Message: "prove: red-without judges no tests while " + c.Title() + " fails on the project as it is and names none"})
 		}
 		if out != nil || err != nil {
 			return out, err

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"descartes/internal/lazyregexp"
 	"descartes/verify/results"
 )
 
@@ -68,6 +69,20 @@ func (r *Result) lacks(b *Bar) string {
 		return fmt.Sprintf("%s gone: %s", count(len(gone), "test is", "tests are"), few(gone))
 	}
 	return ""
+}
+
+// What runners print that found no tests, and what those print that ran some.
+var (
+	noneRan = lazyregexp.New(`(?m)^(?:=* ?no tests ran\b|no packages to test|go: warning: .* matched no packages|Ran 0 tests in |NO TESTS RAN|No tests? found|No test files found|\?\s+\S+\s+\[no test files\])`)
+	someRan = lazyregexp.New(`(?m)^(?:ok\s|--- |PASS\b|FAIL\b|Ran [1-9])`)
+)
+
+// NoTests reports whether a check found no tests to run, as far as its output tells.
+func (r *Result) NoTests() bool {
+	if r.Tests != nil {
+		return r.Tests.Ran() == 0
+	}
+	return r.Unread != "" || noneRan.MatchString(r.Tail) && !someRan.MatchString(r.Tail)
 }
 
 // Remark is a remark on a pass, or "".

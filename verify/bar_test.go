@@ -56,3 +56,23 @@ func TestMeasure(t *testing.T) {
 		}
 	}
 }
+
+func TestNoTests(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"": false, "hello\n": false,
+		"?   \ta/b\t[no test files]\n":                                      true,
+		"?   \ta/b\t[no test files]\nok  \ta/c\t0.1s\n":                     false,
+		"go: warning: \"./...\" matched no packages\nno packages to test\n": true,
+		"Ran 0 tests in 0.000s\n\nNO TESTS RAN\n":                           true,
+		"Ran 3 tests in 0.000s\n\nOK\n":                                     false,
+		"No tests found, exiting with code 1\n":                             true,
+	} {
+		if got := (&Result{Tail: text}).NoTests(); got != want {
+			t.Errorf("%q: got %v", text, got)
+		}
+	}
+	if !(&Result{Tests: &results.Set{}}).NoTests() || (&Result{Tests: &results.Set{Passed: []string{"a"}}}).NoTests() {
+		t.Error("what is known of tests is not taken")
+	}
+}
