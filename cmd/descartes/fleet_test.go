@@ -20,6 +20,7 @@ import (
 // directFleet stands for descartes-fleet where there is no server: each attempt is made at once, by a worker of its own whose repositories
 // lie in $FLEET_CACHE. When the file $FLEET_LOSE appears, a worker is lost and another one takes its place. No account has quota for the backend
 // $FLEET_QUOTA, and nobody has the label "rare". The script $FLEET_TAMPER makes another commit of a result on the remote, and prints it.
+// Workers say that what they sent is $FLEET_REF.
 func directFleet() {
 	if len(os.Args) > 2 && os.Args[1] == "serve-git" {
 		gitForFleet(os.Args[2])
@@ -97,6 +98,11 @@ func directFleet() {
 					}
 					ended = ended || said.Done != nil
 					said.ID = l.ID
+					for _, k := range []*wire.Kept{said.Live, said.Done} {
+						if ref := os.Getenv("FLEET_REF"); ref != "" && k != nil {
+							k.Ref = ref
+						}
+					}
 					_ = out.Say(said)
 				}
 				code, _ := p.Wait()

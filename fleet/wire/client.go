@@ -234,6 +234,7 @@ func (c *Client) Run(ctx context.Context, o loop.Order, observe func(*attempt.St
 				c.mu.Lock()
 				defer c.mu.Unlock()
 				return res, c.err
+			case l.Live != nil && !l.Live.of(ask, live):
 			case l.Live != nil:
 				if err := told.live(ctx, l.Live); err != nil {
 					return res, err
@@ -249,6 +250,8 @@ func (c *Client) Run(ctx context.Context, o loop.Order, observe func(*attempt.St
 						return res, errGone
 					}
 				}
+			case l.Done != nil && !l.Done.of(ask, results):
+				return lost(o, fmt.Sprintf("%s sent the result of something else (%s)", l.Done.Host, l.Done.Ref), told)
 			case l.Done != nil:
 				gctx, done := attempt.Linger(ctx)
 				defer done()

@@ -140,6 +140,14 @@ type Outcome struct {
 // live is the ref of what the same worker reported before.
 func (k *Kept) live() string { return instead(k.Ref, results, live) }
 
+// of reports whether that is a part of the attempt asked for: a worker, or the server, could name any other ref, and fetching it would overwrite
+// the one of that name here.
+func (k *Kept) of(a *Ask, part string) bool {
+	ref, err := Ref(a.Loop, part, a.Task, a.Try)
+	try, ok := strings.CutPrefix(k.Ref, ref+"-")
+	return err == nil && ok && runName.MatchString(try)
+}
+
 // besideName is what a further log may be called.
 var besideName = regexp.MustCompile(`^[a-z0-9-]{1,40}\.log$`)
 

@@ -68,6 +68,18 @@ func TestNameLoop(t *testing.T) {
 	}
 }
 
+// TestKeptOf: what a worker names is fetched only if it is what it was asked for.
+func TestKeptOf(t *testing.T) {
+	ask := &Ask{Loop: "loop-1.0123abcd", Task: "3", Try: 2}
+	const at = "refs/descartes/loop-1/fleet/0123abcd/results/3/2"
+	for ref, want := range map[string]bool{at + "-1-x": true, at: false, at + "-": false, at + "-1/x": false, at + "-1:refs/heads/main": false, at + "1-x": false,
+		strings.Replace(at, "/3/", "/4/", 1) + "-1-x": false, strings.Replace(at, "results", "live", 1) + "-1-x": false, "refs/heads/main": false, "refs/notes/descartes": false, "": false} {
+		if got := (&Kept{Ref: ref}).of(ask, results); got != want {
+			t.Errorf("%s: %v, want %v", ref, got, want)
+		}
+	}
+}
+
 // TestReadOrder: a worker of another version makes no attempt with settings that it does not know.
 func TestReadOrder(t *testing.T) {
 	good, err := json.Marshal(Order{Version: version})
