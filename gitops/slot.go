@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -77,6 +78,7 @@ func (r *Repo) OpenSlot(ctx context.Context, opt SlotOptions) (*Slot, error) {
 	if s.Repo, err = openAt(ctx, slot, git, (*Repo).clearSlot); err != nil {
 		return nil, &BrokenSlotError{opt.Dir, err}
 	}
+	s.viaGit, s.commitGit = true, s.commitGit || r.commitGit // only git knows what a commit will ask of its files
 	s.config, err = s.agentConfig(ctx)
 	if err == nil {
 		err = s.Claim()
@@ -462,22 +464,31 @@ func (r *Repo) Ignored(ctx context.Context) ([]string, error) {
 	return slices.DeleteFunc(nulSplit(b), func(p string) bool { return r.guard.covers(p) || r.guard.covers(p+"/") }), nil
 }
 
-// Tracked returns the size of all tracked files in bytes, as the index remembers it, and the blobs of those with one
-// of the base names.
-func (r *Repo) Tracked(names []string) (size int64, blobs map[string]string, err error) {
-	ix, err := readIndex(filepath.Join(r.l.gitDir, "index"))
-	if err != nil {
-		return 0, nil, err
+// Tracked returns the blobs of the tracked files with one of these names, by path.
+func (r *Repo) Tracked(ctx context.Context, names []string) (map[string]string, error) {
+	args := []string{"ls-files", "-s", "-z", "--"}
+	for _, name := range names {
+		args = append(args, ":(top,glob)**/"+name)
 	}
-	blobs = map[string]string{}
-	for i := range ix.entries {
-		e := &ix.entries[i]
-		size += int64(e.st.size)
-		if slices.Contains(names, e.name[strings.LastIndexByte(e.name, '/')+1:]) {
-			blobs[strings.Clone(e.name)] = e.id.String()
+	b, err := r.cli.run(ctx, gitCall{args: args})
+	blobs := map[string]string{}
+	for _, entry := range nulSplit(b) {
+		if about, path, ok := strings.Cut(entry, "\t"); ok {
+			blobs[path] = about
 		}
 	}
-	return size, blobs, nil
+	return blobs, err
+}
+
+// Size is how many bytes a tree's files have.
+func (r *Repo) Size(ctx context.Context, tree Tree) (size int64, err error) {
+	b, err := r.cli.run(ctx, gitCall{args: []string{"ls-tree", "-r", "-l", "-z", string(tree)}})
+	for _, entry := range nulSplit(b) {
+		about, _, _ := strings.Cut(entry, "\t")
+		n, _ := strconv.ParseInt(about[strings.LastIndexByte(about, ' ')+1:], 10, 64) // "-" of a submodule
+		size += n
+	}
+	return size, err
 }
 
 // CommitTree is the tree of a commit, the empty tree for "".

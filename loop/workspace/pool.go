@@ -219,7 +219,7 @@ func (p *Pool) furnish(ctx context.Context, s *Slot) error {
 	if p.opt.Setup == "" {
 		return nil
 	}
-	key, err := p.setupKey(s)
+	key, err := p.setupKey(ctx, s)
 	if err != nil || st.Setup == key {
 		return err
 	}
@@ -240,8 +240,8 @@ var lockFiles = []string{"go.sum", "package-lock.json", "npm-shrinkwrap.json", "
 	"pubspec.lock", "Podfile.lock", "Package.resolved", "flake.lock", ".gitmodules"}
 
 // setupKey identifies a set-up: the command, and the lock files in the slot.
-func (p *Pool) setupKey(s *Slot) (string, error) {
-	_, blobs, err := s.git.Tracked(lockFiles)
+func (p *Pool) setupKey(ctx context.Context, s *Slot) (string, error) {
+	blobs, err := s.git.Tracked(ctx, lockFiles)
 	if err != nil {
 		return "", fmt.Errorf("look for lock files in slot %d: %w", s.Number, err)
 	}
@@ -319,7 +319,11 @@ func (p *Pool) Room(ctx context.Context, slots int, lab bool) error {
 	if err != nil {
 		return err
 	}
-	files, _, err := p.opt.Repo.Tracked(nil)
+	head, err := p.opt.Repo.HeadTree(ctx)
+	if err != nil {
+		return err
+	}
+	files, err := p.opt.Repo.Size(ctx, head)
 	if err != nil {
 		return err
 	}
