@@ -345,7 +345,7 @@ func (s *Slot) agentRepository(at Head, index []byte) error {
 var agentSections = []string{"user.", "remote.", "branch.", "filter.", "diff.", "merge.", "alias.", "core.autocrlf", "core.eol", "core.safecrlf", "core.filemode",
 	"core.ignorecase", "core.symlinks", "core.precomposeunicode", "core.quotepath", "core.excludesfile", "core.attributesfile", "core.whitespace", "i18n.", "init."}
 
-// agentConfig is the config file of an agent's .git. A remote can be read and not pushed to.
+// agentConfig is the config file of an agent's .git. A remote can be read where that takes no login, and not pushed to.
 func (s *Slot) agentConfig(ctx context.Context) ([]byte, error) {
 	b, err := s.user.cli.run(ctx, gitCall{args: []string{"config", "--local", "--includes", "--list", "-z"}})
 	if err != nil {
@@ -366,6 +366,9 @@ func (s *Slot) agentConfig(ctx context.Context) ([]byte, error) {
 			if strings.HasSuffix(key, ".pushurl") {
 				continue
 			}
+		}
+		if strings.HasPrefix(key, "remote.") || strings.HasPrefix(key, "branch.") {
+			value, _ = WithoutLogin(value)
 		}
 		out = appendSetting(out, key, value)
 	}

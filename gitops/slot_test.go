@@ -235,6 +235,22 @@ func TestSlotPush(t *testing.T) {
 	}
 }
 
+// A login in a remote's URL is not the agent's to read; the user's own settings keep it.
+func TestSlotRemoteLogin(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	s.sh(slotBase + "; git remote set-url origin https://me:hunter2@host.test/x.git; git remote add other https://t0ken@host.test/y.git; git config branch.main.remote ssh://git:hunter2@host.test/z.git")
+	r := s.reopen(".descartes/")
+	_, in := prepared(t, s, r)
+	out := in.git("config", "--list")
+	if strings.Contains(out, "hunter2") || strings.Contains(out, "t0ken") || !strings.Contains(out, "remote.origin.url=https://host.test/x.git") {
+		t.Errorf("the slot's settings: %s", out)
+	}
+	if out := s.git("config", "remote.origin.url"); !strings.Contains(out, "me:hunter2@") {
+		t.Errorf("the user's settings: %s", out)
+	}
+}
+
 func TestSlotNeedsNewerGit(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
