@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -24,12 +25,13 @@ type line struct {
 	Parameters json.RawMessage `json:"parameters"`
 	Output     json.RawMessage `json:"output"`
 
-	ID     string   `json:"id"` // acp
-	Kind   string   `json:"kind"`
-	Title  string   `json:"title"`
-	Status string   `json:"status"` // and gemini
-	Text   string   `json:"text"`
-	Paths  []string `json:"paths"`
+	ID      string   `json:"id"` // acp
+	Kind    string   `json:"kind"`
+	Title   string   `json:"title"`
+	Command string   `json:"command"`
+	Status  string   `json:"status"` // and gemini
+	Text    string   `json:"text"`
+	Paths   []string `json:"paths"`
 
 	Part struct { // opencode
 		Tool  string `json:"tool"`
@@ -193,14 +195,18 @@ func (l *line) opencode(tell func(act)) {
 }
 
 func (l *line) acp(tell func(act)) {
-	file := ""
-	if len(l.Paths) > 0 && (l.Kind == "edit" || l.Kind == "delete" || l.Kind == "move") {
-		file = l.Paths[0]
+	path, file := strings.Join(l.Paths[:min(1, len(l.Paths))], ""), ""
+	if l.Kind == "edit" || l.Kind == "delete" || l.Kind == "move" {
+		file = path
 	}
 	if nameOf(l.Title) == l.Title {
-		tell(act{kind: Call, id: l.ID, tool: l.Kind, text: l.Title, file: file})
+		text := cmp.Or(l.Command, l.Title)
+		if l.Command == "" && l.Kind != "execute" && path != "" && !strings.Contains(text, filepath.Base(path)) {
+			text += " " + path
+		}
+		tell(act{kind: Call, id: l.ID, tool: l.Kind, text: text, file: file})
 	} else if l.Status != "pending" { // else it is not known yet what the tool is called with
-		tell(act{kind: Call, id: l.ID, tool: cmp.Or(l.Title, l.Kind), text: strings.Join(l.Paths[:min(1, len(l.Paths))], ""), file: file})
+		tell(act{kind: Call, id: l.ID, tool: cmp.Or(l.Title, l.Kind), text: cmp.Or(l.Command, path), file: file})
 	}
 	if l.Status == "completed" || l.Status == "failed" {
 		tell(act{kind: Result, id: l.ID, text: l.Text, failed: l.Status == "failed"})

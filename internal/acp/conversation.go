@@ -245,6 +245,9 @@ func (b *conversation) converse(ctx context.Context, prompt string) event {
 	if err != nil {
 		return b.failure("session/new", err, first.AuthMethods)
 	}
+	if err := b.mayWrite(ctx, session); err != nil {
+		return b.failure("session/set_mode", err, first.AuthMethods)
+	}
 	model, err := b.chooseModel(ctx, session)
 	b.log.print(event{Type: "session", ID: session.SessionID, Model: model})
 	if err != nil {
@@ -438,7 +441,7 @@ func (b *conversation) notified(method string, params json.RawMessage) {
 		_ = json.Unmarshal(u.Content, &u.Piece) // what is no text has none
 		b.piece(u)
 	case "tool_call", "tool_call_update":
-		b.tool(u.toolFields)
+		b.tool(u.toolFields, false)
 	case "plan":
 		b.plan(u)
 	}
@@ -469,9 +472,9 @@ func (b *conversation) piece(u update) {
 	}
 }
 
-// tool prints a tool call when it begins and when its status changes. More output alone is not printed: it would
+// tool prints a tool call once it is known what it is called with, or when the agent asks for it, and when its status changes. More output alone is not printed: it would
 // separate the agent's last words from the message they belong to.
-func (b *conversation) tool(f toolFields) {
+func (b *conversation) tool(f toolFields, asked bool) {
 	c, known := b.calls[f.ToolCallID]
 	if !known {
 		if len(b.calls) >= 10_000 {
@@ -482,11 +485,15 @@ func (b *conversation) tool(f toolFields) {
 	}
 	before := c.Status
 	c.merge(f)
-	if known && c.Status == before {
+	if known && c.Status == before && (c.told || !c.known()) {
 		return
 	}
 	b.said, b.acted = false, true
-	e := event{Type: "tool", ID: f.ToolCallID, Kind: c.Kind, Title: oneline.Clip(c.Title, 500), Status: c.Status}
+	if !c.told && !c.known() && !asked {
+		return
+	}
+	c.told = true
+	e := event{Type: "tool", ID: f.ToolCallID, Kind: c.Kind, Title: oneline.Clip(c.Title, 500), Command: oneline.Clip(c.Command, 500), Status: c.Status}
 	if len(c.Paths) > 0 {
 		e.Paths = c.Paths[:min(len(c.Paths), 20)]
 	}
@@ -574,7 +581,7 @@ func (b *conversation) permit(params json.RawMessage) (any, *rpcError) {
 	}
 	status := q.ToolCall.Status
 	q.ToolCall.Status = cmp.Or(status, "pending")
-	b.tool(q.ToolCall)
+	b.tool(q.ToolCall, true)
 	c := *b.calls[q.ToolCall.ToolCallID]
 	b.mu.Unlock()
 	chosen, ok, why := b.tree.answer(c, q.Options)

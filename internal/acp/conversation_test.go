@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -312,6 +313,30 @@ func TestModel(t *testing.T) {
 		if tt.bad != "" && e.Word != "model_not_found" {
 			t.Errorf("%s %s: word %q", tt.scenario, tt.model, e.Word)
 		}
+	}
+}
+
+// A session in which nothing may be written is no use, unless it was asked for.
+func TestMode(t *testing.T) {
+	t.Parallel()
+	for scenario, want := range map[string]string{"reads": `"modeId":"full-access"`, "read-only": ""} { // the latter is an argument
+		out := play(t, t.TempDir(), scenario)
+		if e := out.last(); !e.OK || !strings.Contains(out.text(), want) || want == "" && out.text() != "" {
+			t.Errorf("%s: got %+v", scenario, out)
+		}
+	}
+}
+
+// A call is told of once it is known what it is called with.
+func TestCallsAreNamed(t *testing.T) {
+	t.Parallel()
+	var got []string
+	for _, e := range play(t, t.TempDir(), "names-later").of("tool") {
+		got = append(got, strings.Join([]string{e.Status, e.Title, e.Command, strings.Join(e.Paths, " ")}, "|"))
+	}
+	want := []string{"pending|make check|make check|", "completed|make check|make check|", "pending|Write||a.txt", "in_progress|Shell|go vet|", "pending|Fetch||"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -33,6 +33,7 @@ type event struct {
 	Kind    string   `json:"kind,omitempty"`
 	Status  string   `json:"status,omitempty"`
 	Title   string   `json:"title,omitempty"`
+	Command string   `json:"command,omitempty"`
 	Paths   []string `json:"paths,omitempty"`
 	OK      bool     `json:"ok,omitempty"`
 	Stop    string   `json:"stop,omitempty"`

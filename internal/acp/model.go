@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -19,6 +20,29 @@ type newSession struct {
 		} `json:"availableModels"`
 	} `json:"models"`
 	ConfigOptions []configOption `json:"configOptions"`
+	Modes         struct {
+		Current   string `json:"currentModeId"`
+		Available []struct {
+			ID string `json:"id"`
+		} `json:"availableModes"`
+	} `json:"modes"`
+}
+
+// mayWrite leaves a mode in which nothing can be written, codex-acp's first, unless the program's arguments ask for it. Its "auto" has a sandbox of
+// its own, in which no command runs in a plain container or in ours: what may be touched is up to the latter, as with codex itself.
+func (b *conversation) mayWrite(ctx context.Context, s newSession) error {
+	const reads = "read-only"
+	if s.Modes.Current != reads || slices.ContainsFunc(b.argv, func(arg string) bool { return strings.Contains(arg, reads) }) {
+		return nil
+	}
+	for _, id := range []string{"full-access", "auto"} {
+		for _, m := range s.Modes.Available {
+			if m.ID == id {
+				return b.rpc.call(ctx, "session/set_mode", map[string]any{"sessionId": s.SessionID, "modeId": id}, &struct{}{})
+			}
+		}
+	}
+	return nil
 }
 
 // configOption is a setting of a session: a choice among values, which may be

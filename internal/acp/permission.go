@@ -11,8 +11,13 @@ import (
 // call is what is known of a tool call. A request for permission may name no more of it than its id.
 type call struct {
 	Title, Kind, Status string
+	Command             string
 	Paths               []string
+	told                bool // its beginning was printed
 }
+
+// known reports whether there is more of the call than its name: some agents announce it first, and then say what it is called with.
+func (c *call) known() bool { return c.Command != "" || len(c.Paths) > 0 || c.Status != "pending" }
 
 // pathLimit is how many paths of one call are checked; a call with more is refused.
 const pathLimit = 1000
@@ -20,6 +25,7 @@ const pathLimit = 1000
 // merge adds what is newly known.
 func (c *call) merge(u toolFields) {
 	c.Title, c.Kind, c.Status = cmp.Or(u.Title, c.Title), cmp.Or(u.Kind, c.Kind), cmp.Or(u.Status, c.Status)
+	c.Command = cmp.Or(u.command(), c.Command)
 	for _, p := range u.paths() {
 		if p != "" && len(c.Paths) <= pathLimit && !slices.Contains(c.Paths, p) {
 			c.Paths = append(c.Paths, p)
@@ -86,6 +92,22 @@ func (u toolFields) paths() (list []string) {
 		}
 	}
 	return list
+}
+
+// command is what the raw input says is run: a line, or a program's arguments, of which a shell's last one is the line.
+func (u toolFields) command() string {
+	var input struct {
+		Command json.RawMessage `json:"command"`
+	}
+	var line string
+	var argv []string
+	if json.Unmarshal(u.RawInput, &input) != nil || json.Unmarshal(input.Command, &line) == nil || json.Unmarshal(input.Command, &argv) != nil || len(argv) == 0 {
+		return line
+	}
+	if len(argv) == 3 && strings.HasPrefix(argv[1], "-") && strings.HasSuffix(argv[1], "c") {
+		return argv[2]
+	}
+	return strings.Join(argv, " ")
 }
 
 // refusal says why a call is not allowed; "" where it is. Commands are allowed: only a sandbox could tell what they

@@ -310,6 +310,20 @@ func scenarios() map[string]func(*script) {
 					map[string]any{"group": "g", "name": "G", "options": []any{map[string]any{"value": "big", "name": "Big One"}}}}}}})
 			a.setModel("session/set_config_option")
 		},
+		"reads":     actReads,
+		"read-only": actReads,
+		"names-later": func(a *script) { // what is run and written, as claude-agent-acp does
+			a.start()
+			options := []any{map[string]any{"optionId": "once", "kind": "allow_once"}}
+			a.update("tool_call", map[string]any{"toolCallId": "t", "title": "Terminal", "kind": "execute", "status": "pending", "rawInput": map[string]any{}})
+			a.update("tool_call_update", map[string]any{"toolCallId": "t", "title": "make check", "rawInput": map[string]any{"command": "make check"}})
+			a.update("tool_call_update", map[string]any{"toolCallId": "t", "status": "completed"})
+			a.update("tool_call", map[string]any{"toolCallId": "u", "title": "Write", "kind": "edit", "status": "pending"})
+			a.update("tool_call_update", map[string]any{"toolCallId": "u", "rawInput": map[string]any{"file_path": "a.txt"}})
+			a.update("tool_call", map[string]any{"toolCallId": "v", "title": "Shell", "kind": "execute", "status": "in_progress", "rawInput": map[string]any{"command": []string{"bash", "-lc", "go vet"}}})
+			a.ask("session/request_permission", map[string]any{"toolCall": map[string]any{"toolCallId": "w", "title": "Fetch", "kind": "fetch"}, "options": options})
+			a.stop("end_turn")
+		},
 		"no-models": func(a *script) { a.start(); a.stop("end_turn") },
 		"last-only": func(a *script) {
 			a.start()
@@ -343,6 +357,16 @@ func (a *script) setModel(method string) {
 		a.prompt = m.ID
 	}
 	a.stop("end_turn")
+}
+
+// actReads has modes, of which the first may write nothing.
+func actReads(a *script) {
+	a.await("initialize")
+	a.answer(json.RawMessage("1"), map[string]any{"protocolVersion": 1})
+	a.await("session/new")
+	a.answer(json.RawMessage("2"), map[string]any{"sessionId": "s1", "modes": map[string]any{"currentModeId": "read-only", "availableModes": []any{
+		map[string]any{"id": "read-only"}, map[string]any{"id": "auto"}, map[string]any{"id": "full-access"}}}})
+	a.setModel("session/set_mode")
 }
 
 // actLogin wants a login, and takes the key that is said to be in the environment.
