@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -68,6 +69,10 @@ func (g *Grants) refuses(cfg *config.Config, root string) string {
 			return err == nil && filepath.IsLocal(rel)
 		})
 	}
+	pass := slices.Clone(cfg.EnvPass)
+	for _, name := range slices.Sorted(maps.Keys(cfg.Backends)) {
+		pass = append(pass, cfg.Backends[name].EnvPass...)
+	}
 	for _, ask := range []struct {
 		key, flag     string
 		wanted, given []string
@@ -75,7 +80,7 @@ func (g *Grants) refuses(cfg *config.Config, root string) string {
 	}{
 		{"sandbox_write", "--sandbox-write", supervise.Paths(root, cfg.SandboxWrite), g.Write, below},
 		{"sandbox_read", "--sandbox-read", supervise.Paths(root, cfg.SandboxRead), append(slices.Clone(g.Read), g.Write...), below},
-		{"env_pass", "--env-pass", cfg.EnvPass, g.Pass, sandbox.Matches},
+		{"env_pass", "--env-pass", pass, g.Pass, sandbox.Matches},
 	} {
 		for _, what := range ask.wanted {
 			if !ask.grants(ask.given, what) {

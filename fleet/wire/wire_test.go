@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"descartes/agent"
 	"descartes/internal/config"
 	"descartes/loop/attempt"
 )
@@ -33,6 +34,12 @@ func TestGrants(t *testing.T) {
 			if (got == "") != (want == "") || !strings.Contains(got, want) {
 				t.Errorf("%+v: %q, want %q", one, got, want)
 			}
+		}
+	}
+	for variable, want := range map[string]string{"TOKEN": "", "TEMPORAL_API_KEY": "env_pass: TEMPORAL_API_KEY"} {
+		got := g.refuses(&config.Config{Backends: map[string]agent.Row{"other": {EnvPass: []string{variable}}}}, "/var/cache/repo")
+		if (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("a backend's %s: %q, want %q", variable, got, want)
 		}
 	}
 }
