@@ -196,15 +196,21 @@ func (c *coordinator) restore(ctx context.Context) (argv []string, err error) {
 	if err := c.repo.CheckOut(ctx, gitops.Checkout{Remote: c.Remote, Branch: c.Branch, Commit: head, Name: c.asked.Name, Email: c.asked.Email}); err != nil {
 		return nil, fmt.Errorf("check out %s: %w", c.Branch, err)
 	}
+	root, err := os.OpenRoot(c.root)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
 	for path, data := range files {
 		if !c.keeps(path) {
 			return nil, fmt.Errorf("the state of the run has a file %q", path)
 		}
-		if err := os.MkdirAll(filepath.Join(c.root, filepath.Dir(path)), 0o755); err != nil {
-			return nil, err
+		err := root.MkdirAll(filepath.Dir(path), 0o755)
+		if err == nil {
+			err = root.WriteFile(path, data, 0o600)
 		}
-		if err := os.WriteFile(filepath.Join(c.root, path), data, 0o600); err != nil {
-			return nil, err
+		if err != nil {
+			return nil, fmt.Errorf("write the state of the run: %w", err)
 		}
 	}
 	if c.state != "" {
@@ -353,12 +359,17 @@ func (c *coordinator) save(ctx context.Context) error {
 			names = append(names, rel)
 		}
 	}
+	root, err := os.OpenRoot(c.root)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
 	for _, rel := range names {
-		fi, err := os.Lstat(filepath.Join(c.root, rel))
+		fi, err := root.Lstat(rel)
 		if err != nil || !fi.Mode().IsRegular() || fi.Size() > maxOrder && !strings.HasSuffix(rel, ".ndjson") {
 			continue
 		}
-		data, err := os.ReadFile(filepath.Join(c.root, rel))
+		data, err := root.ReadFile(rel)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
