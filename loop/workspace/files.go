@@ -187,6 +187,12 @@ func (g *Files) PutBack(fsys atomicfile.FS, who, aside string) (notes []string, 
 			g.files[i].Look = LookAt(k.Path)
 			continue
 		}
+		if verb == "made" && now != nil && len(now) == 0 { // a mount of the sandbox leaves an empty file where it needs a place
+			if err := k.restore(fsys); err != nil {
+				return notes, fmt.Errorf("remove %s: %w", k.Path, err)
+			}
+			continue
+		}
 		name := filepath.ToSlash(relative(g.at, k.Path))
 		done := "which was put back"
 		if k.link == nil {
