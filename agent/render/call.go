@@ -199,13 +199,15 @@ func (l *line) acp(tell func(act)) {
 	if l.Kind == "edit" || l.Kind == "delete" || l.Kind == "move" {
 		file = path
 	}
-	if nameOf(l.Title) == l.Title {
+	switch bare := nameOf(l.Title) != l.Title; { // its title is the tool's name
+	case l.Status == "pending" && l.Command == "" && (bare || path == ""): // it is not known yet what the tool is called with
+	case !bare:
 		text := cmp.Or(l.Command, l.Title)
 		if l.Command == "" && l.Kind != "execute" && path != "" && !strings.Contains(text, filepath.Base(path)) {
 			text += " " + path
 		}
 		tell(act{kind: Call, id: l.ID, tool: l.Kind, text: text, file: file})
-	} else if l.Status != "pending" { // else it is not known yet what the tool is called with
+	default:
 		tell(act{kind: Call, id: l.ID, tool: cmp.Or(l.Title, l.Kind), text: cmp.Or(l.Command, path), file: file})
 	}
 	if l.Status == "completed" || l.Status == "failed" {

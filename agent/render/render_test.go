@@ -115,7 +115,8 @@ ok
 `, "First.\n• Task look around\nLast.\n    I am small.\n"},
 		"a long result": {stream.FormatCodex, `{"type":"item.completed","item":{"id":"1","type":"command_execution","command":"bash -lc 'make'","aggregated_output":"1\n2\n3\n4\n5\n6\n7\n8\n","exit_code":2,"status":"failed"}}
 `, "• Bash make\n  Exit code 2 … 3 lines\n  4\n  5\n  6\n  7\n  8\n"},
-		"calls by the protocol": {stream.FormatACP, `{"type":"tool","id":"1","kind":"execute","title":"Shell","command":"make check","status":"in_progress"}
+		"calls by the protocol": {stream.FormatACP, `{"type":"tool","id":"1","kind":"execute","title":"Shell","status":"pending"}
+{"type":"tool","id":"1","kind":"execute","title":"Shell","command":"make check","status":"in_progress"}
 {"type":"tool","id":"1","kind":"execute","title":"Shell","command":"make check","status":"completed","text":"ok"}
 {"type":"tool","id":"2","kind":"edit","title":"Write","paths":["a.txt"],"status":"pending"}
 {"type":"tool","id":"3","kind":"edit","title":"Write b.txt","paths":["/p/b.txt"],"status":"pending"}

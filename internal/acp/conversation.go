@@ -441,7 +441,7 @@ func (b *conversation) notified(method string, params json.RawMessage) {
 		_ = json.Unmarshal(u.Content, &u.Piece) // what is no text has none
 		b.piece(u)
 	case "tool_call", "tool_call_update":
-		b.tool(u.toolFields, false)
+		b.tool(u.toolFields)
 	case "plan":
 		b.plan(u)
 	}
@@ -472,9 +472,9 @@ func (b *conversation) piece(u update) {
 	}
 }
 
-// tool prints a tool call once it is known what it is called with, or when the agent asks for it, and when its status changes. More output alone is not printed: it would
+// tool prints a tool call when it begins, when it is known what it is called with, and when its status changes. More output alone is not printed: it would
 // separate the agent's last words from the message they belong to.
-func (b *conversation) tool(f toolFields, asked bool) {
+func (b *conversation) tool(f toolFields) {
 	c, known := b.calls[f.ToolCallID]
 	if !known {
 		if len(b.calls) >= 10_000 {
@@ -483,16 +483,12 @@ func (b *conversation) tool(f toolFields, asked bool) {
 		c = &call{}
 		b.calls[f.ToolCallID] = c
 	}
-	before := c.Status
+	before, named := c.Status, c.known()
 	c.merge(f)
-	if known && c.Status == before && (c.told || !c.known()) {
+	if known && c.Status == before && named == c.known() {
 		return
 	}
 	b.said, b.acted = false, true
-	if !c.told && !c.known() && !asked {
-		return
-	}
-	c.told = true
 	e := event{Type: "tool", ID: f.ToolCallID, Kind: c.Kind, Title: oneline.Clip(c.Title, 500), Command: oneline.Clip(c.Command, 500), Status: c.Status}
 	if len(c.Paths) > 0 {
 		e.Paths = c.Paths[:min(len(c.Paths), 20)]
@@ -581,7 +577,7 @@ func (b *conversation) permit(params json.RawMessage) (any, *rpcError) {
 	}
 	status := q.ToolCall.Status
 	q.ToolCall.Status = cmp.Or(status, "pending")
-	b.tool(q.ToolCall, true)
+	b.tool(q.ToolCall)
 	c := *b.calls[q.ToolCall.ToolCallID]
 	b.mu.Unlock()
 	chosen, ok, why := b.tree.answer(c, q.Options)

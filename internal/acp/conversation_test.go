@@ -327,14 +327,14 @@ func TestMode(t *testing.T) {
 	}
 }
 
-// A call is told of once it is known what it is called with.
+// A call is told of anew once it is known what it is called with.
 func TestCallsAreNamed(t *testing.T) {
 	t.Parallel()
 	var got []string
 	for _, e := range play(t, t.TempDir(), "names-later").of("tool") {
 		got = append(got, strings.Join([]string{e.Status, e.Title, e.Command, strings.Join(e.Paths, " ")}, "|"))
 	}
-	want := []string{"pending|make check|make check|", "completed|make check|make check|", "pending|Write||a.txt", "in_progress|Shell|go vet|", "pending|Fetch||"}
+	want := []string{"pending|Terminal||", "pending|make check|make check|", "completed|make check|make check|", "pending|Write||", "pending|Write||a.txt", "in_progress|Shell|go vet|", "pending|Fetch||"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -13,11 +13,10 @@ type call struct {
 	Title, Kind, Status string
 	Command             string
 	Paths               []string
-	told                bool // its beginning was printed
 }
 
 // known reports whether there is more of the call than its name: some agents announce it first, and then say what it is called with.
-func (c *call) known() bool { return c.Command != "" || len(c.Paths) > 0 || c.Status != "pending" }
+func (c *call) known() bool { return c.Command != "" || len(c.Paths) > 0 }
 
 // pathLimit is how many paths of one call are checked; a call with more is refused.
 const pathLimit = 1000
