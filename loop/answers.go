@@ -254,16 +254,7 @@ func (w *tagWork) takeAccepted(ctx context.Context, u *unit, work gitops.Tree) (
 	if res.Work.Changed, err = w.tools.Repo.Changed(ctx, u.base, work); err != nil {
 		return res, gitErr("look at the accepted work on task "+u.task.ID, err)
 	}
-	if res.Changed = len(res.Work.Changed); u.lane.tree == nil || res.Changed == 0 {
-		return res, nil
-	}
-	put, err := u.lane.tree.Restore(ctx, work, time.Time{})
-	if err == nil && put.Tree != work {
-		err = errors.New("some of it cannot be put there: " + put.Unrestored())
-	}
-	if err != nil {
-		return res, gitErr("use the accepted work on task "+u.task.ID, err)
-	}
+	res.Changed = len(res.Work.Changed)
 	return res, nil
 }
 

@@ -169,7 +169,7 @@ func (w *tagWork) concludeCandidate(ctx context.Context, stop *stopper, u *unit)
 	u.round = nil
 	if n := w.history.Interruptions[id]; n >= mostCutOff {
 		u.res.Verdict, u.res.Reason = verify.Failed, fmt.Sprintf("%d attempts in a row were interrupted", n)
-		return nil, w.block(ctx, u)
+		return nil, w.block(u)
 	}
 	if err := w.finishTask(ctx, u); err != nil {
 		return nil, err

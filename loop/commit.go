@@ -37,9 +37,6 @@ func (w *tagWork) commitAlone(ctx context.Context, stop *stopper, ln *lane, wave
 		}
 		return w.commitWave(ctx, stop, ln, wave.Number, wave.Tasks)
 	}
-	if w.trunk == nil {
-		return commit()
-	}
 	return w.trunk.alone(ctx, commit)
 }
 
@@ -56,7 +53,7 @@ func (w *tagWork) commitWave(ctx context.Context, stop *stopper, ln *lane, numbe
 	var done []string
 	var verified []journal.VerifiedTask
 	for _, v := range w.history.Verified {
-		if v.Wave == number || w.trunk != nil && w.job.Graph.Status(v.Task) == tasks.Done {
+		if v.Wave == number || w.job.Graph.Status(v.Task) == tasks.Done {
 			wave.Results = append(wave.Results, pairOf(v))
 			done, verified = append(done, v.Task), append(verified, v)
 		}
@@ -72,10 +69,8 @@ func (w *tagWork) commitWave(ctx context.Context, stop *stopper, ln *lane, numbe
 	}
 	subject := w.subject(number, ids, len(done) > 0)
 	wave.Message = w.tools.Redact.Text(w.message(subject, number, done, blocked))
-	wave.UserPaths = w.history.UserPaths
 	wave.Files = w.taskFile()
 	crash.Point("before-wave-commit")
-	ln.stale() // a hook may change files
 	cctx, over := stop.committing(ctx, w.config.Deadline)
 	defer over()
 	c, tree, err := w.commitOnce(cctx, ln, number, done, wave)
@@ -92,7 +87,7 @@ func (w *tagWork) commitWave(ctx context.Context, stop *stopper, ln *lane, numbe
 		w.history.ForgetWave(number)
 		return nil
 	}
-	if err := w.record(&journal.Event{Type: journal.WaveCommitted, Wave: number, Commit: c.Hash, Tree: string(tree), Tasks: done, Message: subject, Of: len(c.Paths), UserPaths: w.usersIn(c.Paths)}); err != nil {
+	if err := w.record(&journal.Event{Type: journal.WaveCommitted, Wave: number, Commit: c.Hash, Tree: string(tree), Tasks: done, Message: subject, Of: len(c.Paths)}); err != nil {
 		return err
 	}
 	crash.Point("wave-recorded")
@@ -248,30 +243,16 @@ func (w *tagWork) noteRun(ctx context.Context) error {
 	return repo.AddNotes(ctx, receipt.NotesRef, map[string][]byte{run.Commits[n-1]: text}, receipt.Join)
 }
 
-// passWave runs a wave's checks on the whole state before its commit. In the user's tree it refuses while an unfinished task's work is there.
+// passWave runs a wave's checks on the whole state before its commit.
 func (w *tagWork) passWave(ctx context.Context, stop *stopper, ln *lane, number int) error {
 	if len(w.checksAt(verify.AtMerge, verify.AtWave)) == 0 || len(w.history.Verified) == 0 {
 		return nil
-	}
-	if w.trunk == nil && w.history.Unfinished() {
-		return uncheckedError(fmt.Sprintf("wave %d is not committed: its checks wait for task %s, whose unfinished work is in the tree", number, w.history.Current))
 	}
 	err := w.passChecks(ctx, stop, ln, verify.AtWave, number, false)
 	if not, ok := errors.AsType[uncheckedError](err); ok {
 		return uncheckedError(fmt.Sprintf("wave %d is not committed: %s", number, not))
 	}
 	return err
-}
-
-// usersIn returns the user's own changes that a commit contains.
-func (w *tagWork) usersIn(committed []string) []string {
-	var out []string
-	for _, p := range w.history.UserPaths {
-		if slices.Contains(committed, p) {
-			out = append(out, p)
-		}
-	}
-	return out
 }
 
 // commitOnce makes the commit, unless a loop that died before it recorded the hash made it already; the trailers tell. A commit with other content
@@ -281,33 +262,8 @@ func (w *tagWork) commitOnce(ctx context.Context, ln *lane, number int, done []s
 	made := func(from string) (string, bool, error) {
 		return repo.FindCommit(ctx, from, waveTrailers(w.state.ID, number, done)...)
 	}
-	if w.trunk != nil {
-		return w.trunk.commit(ctx, ln, wave, made, 0)
-	}
-	if w.resumed && len(done) > 0 {
-		hash, found, err := made("")
-		if err != nil {
-			return c, "", err
-		}
-		if found {
-			wrong, err := repo.WaveDiffers(ctx, hash, wave)
-			if err != nil || len(wrong) == 0 {
-				return gitops.Commit{Hash: hash}, "", err
-			}
-			keep := fmt.Sprintf("refs/descartes/%s/wave-%d", w.state.ID, number)
-			if err := repo.TakeBack(ctx, hash, keep); err != nil {
-				return c, "", fmt.Errorf("it differs from what was verified at %s: %w", oneline.List(wrong), err)
-			}
-			if err := w.record(&journal.Event{Type: journal.Warning, Wave: number, Message: fmt.Sprintf("commit %.12s, which the killed run had made, differs from what was verified at %s; it is kept as %s, and the wave is committed again",
-				hash, oneline.List(wrong), keep)}); err != nil {
-				return c, "", err
-			}
-		}
-	}
-	c, err = repo.CommitWave(ctx, wave)
-	return c, "", err
+	return w.trunk.commit(ctx, ln, wave, made, 0)
 }
-
 // taskFile returns the task file as the commit should have it, and the mirror that follows it, if they are in the repository.
 func (w *tagWork) taskFile() map[string][]byte {
 	files := map[string][]byte{}

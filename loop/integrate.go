@@ -211,7 +211,7 @@ type candidate struct {
 // takes returns the branch that receives the commits of a run in slots: the one made for it, else the one checked out at its start; "" for a detached
 // HEAD.
 func (l *Loop) takes(ctx context.Context) (string, error) {
-	if l.config.Slots() == 0 {
+	if !l.inSlots() {
 		return "", nil
 	}
 	if name := cmp.Or(l.config.Git.Branch, l.branch); name != "" {

@@ -20,7 +20,6 @@ import (
 	"descartes/internal/receipt"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
-	"descartes/loop/workspace"
 	"descartes/scheduler"
 	"descartes/specbuild"
 	"descartes/tasks"
@@ -601,12 +600,8 @@ func Check(ctx context.Context, j *Job, repo *gitops.Repo, opt StartOptions) []P
 		problems = append(problems, Problem{Message: path + " exists: git is at work here, or was killed in the middle of it",
 			Hint: "wait for it to end; if no git process runs any more, remove the file"})
 	}
-	if j.Config.Slots() > 0 { // nobody works in the user's tree
-		if err := repo.CanSlot(); err != nil {
-			problems = append(problems, Problem{Message: err.Error(), Hint: "install a newer git, or run one agent at a time in your working tree: -j 1", Err: err})
-		}
-	} else if p := checkTree(ctx, j, repo, home, opt); p != nil {
-		problems = append(problems, *p)
+	if err := repo.CanSlot(); err != nil {
+		problems = append(problems, Problem{Message: err.Error(), Hint: "install a newer git", Err: err})
 	}
 	return problems
 }
@@ -670,114 +665,13 @@ func noneRunnable(j *Job) Problem {
 	return p
 }
 
-// DirtyError names the uncommitted changes that stop a loop from starting.
-type DirtyError struct{ Paths []string }
-
-func (e *DirtyError) Error() string {
-	shown := e.Paths[:min(10, len(e.Paths))]
-	s := fmt.Sprintf("%d uncommitted changes: %s", len(e.Paths), strings.Join(shown, ", "))
-	if len(e.Paths) == 1 {
-		s = "uncommitted change: " + e.Paths[0]
-	}
-	if n := len(e.Paths) - len(shown); n > 0 {
-		s += fmt.Sprintf(" and %d more", n)
-	}
-	return s
-}
-
-// checkTree rejects uncommitted changes that are neither ours nor allowed. What an earlier loop of the tag left is ours: as recorded in its journal,
-// or whatever its interrupted attempt had reached.
-func checkTree(ctx context.Context, j *Job, repo *gitops.Repo, home Home, opt StartOptions) *Problem {
-	fail := func(err error) *Problem { return &Problem{Message: err.Error(), Err: err} }
-	dirty, err := repo.Dirty(ctx)
-	if err != nil {
-		return fail(err)
-	}
-	own := j.ownPaths(repo.Root(), opt.Own...)
-	if dirty = foreign(dirty, own); len(dirty) == 0 || j.Config.AllowDirty {
-		return nil
-	}
-	left, err := home.leftBefore(ctx, repo, dirty)
-	if err != nil {
-		return fail(err)
-	}
-	if dirty = without(dirty, left); len(dirty) == 0 {
-		return nil
-	}
-	last, err := home.LastOf(j.File.Tag())
-	if err != nil {
-		return fail(err)
-	}
-	if last != nil {
-		b, err := journal.Load(home.Events(last.State.ID))
-		if err != nil {
-			return fail(err)
-		}
-		if b.Unfinished() {
-			return nil
-		}
-		if b.Tree != "" {
-			if dirty, err = changedSince(ctx, repo, gitops.Tree(b.Tree), own); err != nil {
-				return fail(err)
-			}
-		}
-	}
-	if len(dirty) == 0 {
-		return nil
-	}
-	e := &DirtyError{Paths: dirty}
-	hint := "commit or stash them, or start with --allow-dirty: they are kept and not committed"
-	if len(dirty) == 1 {
-		hint = "commit or stash it, or start with --allow-dirty: it is kept and not committed"
-	}
-	return &Problem{Message: e.Error(), Hint: hint, Err: e}
-}
-
 // NotInSlots returns the uncommitted changes that agents in slots will not see: a slot starts from the last commit.
 func (j *Job) NotInSlots(ctx context.Context, repo *gitops.Repo) ([]string, error) {
-	if j.Config.Slots() == 0 {
-		return nil, nil
-	}
 	dirty, err := repo.Dirty(ctx)
 	if err != nil {
 		return nil, gitErr("look for uncommitted changes", err)
 	}
 	return foreign(dirty, j.ownPaths(repo.Root())), nil
-}
-
-func changedSince(ctx context.Context, repo *gitops.Repo, tree gitops.Tree, own []string) ([]string, error) {
-	paths, err := repo.ChangedSince(ctx, tree)
-	if err != nil {
-		return nil, err
-	}
-	return foreign(paths, own), nil
-}
-
-// leftBefore returns which of these changes verifications of earlier loops left behind.
-func (h Home) leftBefore(ctx context.Context, repo *gitops.Repo, dirty []string) ([]string, error) {
-	all, err := h.List()
-	if err != nil || len(dirty) == 0 {
-		return nil, err
-	}
-	var candidates []string
-	for _, s := range all {
-		if s.State == nil {
-			continue
-		}
-		for _, path := range s.State.VerifyLeft {
-			if slices.Contains(dirty, path) && !slices.Contains(candidates, path) {
-				candidates = append(candidates, path)
-			}
-		}
-	}
-	if len(candidates) == 0 {
-		return nil, nil
-	}
-	now, err := repo.Snapshot(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return workspace.Untracked(ctx, repo, now, candidates)
 }
 
 // without returns list minus the elements of out.

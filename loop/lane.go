@@ -122,23 +122,30 @@ func workName(w *journal.Work) string {
 
 func taskWork(id string) string { return "task " + oneline.Text(id) }
 
+// inSlots reports whether attempts run in slots.
+func (l *Loop) inSlots() bool {
+	return l.tools.Repo != nil && (l.state.Kind == KindTag || l.config.Isolate)
+}
+
 // open makes the lanes: one for the user's tree, or one per slot.
 func (l *Loop) open(ctx context.Context, stop *stopper) error {
-	h, slots := l.history, l.config.Slots()
-	inSlots := len(h.Attempts) > 0 && h.Attempts[len(h.Attempts)-1].Slot > 0
-	owes := h.Prompt.Open != nil || h.Prompt.Owed != ""
-	switch {
-	case slots == 0 && inSlots && (h.Open != nil || owes || len(h.Verified)+len(h.Tasks) > 0):
-		return errors.New("the loop has uncommitted work in slots: resume it as it was started, with -j or --isolate")
-	case slots > 0 && !inSlots && (h.Open != nil || owes || len(h.Verified) > 0):
-		return errors.New("the loop has uncommitted work in your working tree: resume it there first, with -j 1 and without --isolate")
+	h := l.history
+	if l.state.Kind != KindTag {
+		inSlots := len(h.Attempts) > 0 && h.Attempts[len(h.Attempts)-1].Slot > 0
+		owes := h.Prompt.Open != nil || h.Prompt.Owed != ""
+		switch {
+		case !l.inSlots() && inSlots && owes:
+			return errors.New("the loop has uncommitted work in slots: resume it as it was started, with -j or --isolate")
+		case l.inSlots() && !inSlots && owes:
+			return errors.New("the loop has uncommitted work in your working tree: resume it there first, with -j 1 and without --isolate")
+		}
 	}
 	l.openLab()
 	switch {
-	case slots > 0 && l.state.Kind != KindTag: // each iteration waits for the one before
+	case l.state.Kind == KindTag:
+		return l.openSlots(ctx, stop, l.config.Slots())
+	case l.inSlots(): // each iteration waits for the one before
 		return l.openSlots(ctx, stop, 1)
-	case slots > 0:
-		return l.openSlots(ctx, stop, slots)
 	}
 	if l.lab != nil {
 		if err := workspace.NewPool(l.pool()).Room(ctx, 0, true); err != nil {
@@ -246,7 +253,7 @@ func CheckLab(ctx context.Context, root string, c *Config, repo *gitops.Repo) []
 		return []Problem{{Message: "held-out checks and proofs run on a copy of the project, which needs a git repository", Hint: "git init"}}
 	}
 	var problems []Problem
-	if err := repo.CanSlot(); err != nil && c.Slots() == 0 { // otherwise reported elsewhere
+	if err := repo.CanSlot(); err != nil && c.Scud.Tag == "" { // otherwise reported elsewhere
 		problems = append(problems, Problem{Message: err.Error(), Hint: "install a newer git, or leave out holdout, prove, mutants and strength", Err: err})
 	}
 	h := c.Holdout

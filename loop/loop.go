@@ -365,7 +365,7 @@ func (l *Loop) run(ctx context.Context, stop *stopper) (Outcome, error) {
 	if out, err := l.baseline(ctx, stop, l.lanes[0]); out != nil || err != nil {
 		return *cmp.Or(out, &Outcome{}), err
 	}
-	if l.branch != "" && l.trunk == nil {
+	if l.branch != "" && l.trunk == nil && l.tools.Repo != nil {
 		if err := l.tools.Repo.NewBranch(ctx, l.branch); err != nil {
 			return Outcome{}, err
 		}

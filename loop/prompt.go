@@ -260,7 +260,7 @@ func (w *promptWork) opening(ctx context.Context, e *journal.Event, fresh bool) 
 	if fresh && w.resumed { // the state file is all there is
 		e.Iteration = w.state.Iteration
 	}
-	if w.tools.Repo == nil || w.config.Slots() > 0 || w.history.Prompt.Open != nil || w.resumed && !w.config.Git.AutoCommit {
+	if w.tools.Repo == nil || w.inSlots() || w.history.Prompt.Open != nil || w.resumed && !w.config.Git.AutoCommit {
 		return nil
 	}
 	_, err := w.Enter(ctx, func() (err error) { // otherwise it is unknown whose changes these are

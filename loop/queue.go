@@ -59,7 +59,7 @@ func durations(h *journal.State) map[string]time.Duration {
 	return out
 }
 
-// order returns the queue of a run with slots. A new run uses the durations of the tag's last loop.
+// order returns the queue of a run. A new run uses the durations of the tag's last loop.
 func (w *tagWork) order(slots int) (*scheduler.Queue, error) {
 	took := map[string]time.Duration{}
 	last, err := w.home.LastOf(w.state.Tag)
@@ -118,7 +118,7 @@ func (w *tagWork) next(ctx context.Context, stop *stopper, ln *lane) (*unit, *Ou
 				return nil, nil, err
 			}
 			w.passed = 0
-		} else if ln.slot != nil && w.history.Tasks[id] != nil && w.rounds[id] == nil { // a dead loop, or another lane, had begun it
+		} else if w.history.Tasks[id] != nil && w.rounds[id] == nil { // a dead loop, or another lane, had begun it
 			if out, err := w.takeUp(ctx, stop, ln); out != nil || err != nil {
 				return nil, out, err
 			}
@@ -126,8 +126,8 @@ func (w *tagWork) next(ctx context.Context, stop *stopper, ln *lane) (*unit, *Ou
 	}
 }
 
-// pass skips waves with nothing left to do, and commits what they have verified. It reports held tasks. In slots a commit includes finished work of
-// later waves.
+// pass skips waves with nothing left to do, and commits what they have verified. It reports held tasks. A commit includes finished work of later
+// waves.
 func (w *tagWork) pass(ctx context.Context, stop *stopper, ln *lane) error {
 	waves := w.job.Graph.Waves()
 	for i := w.passed; i < len(waves) && !w.beyond(waves[i]); i++ {
@@ -173,8 +173,8 @@ func (w *tagWork) open(id string) (bool, error) {
 	return false, nil
 }
 
-// pick returns a ready task that no lane has, or "". In the user's tree, with a barrier and in a step, each wave is finished before the next begins.
-// In the user's tree the first task of the list goes first, in slots the most urgent one. A postponed task comes last.
+// pick returns the most urgent ready task that no lane has, or "". With one slot, a barrier and in a step, each wave is finished before the next
+// begins. A postponed task comes last.
 func (w *tagWork) pick(ln *lane) (string, error) {
 	if id := w.wanted(); id != "" {
 		return id, nil
@@ -185,7 +185,7 @@ func (w *tagWork) pick(ln *lane) (string, error) {
 		}
 		return id, nil
 	}
-	inOrder := w.trunk == nil || w.config.Barrier || w.scope.Step
+	inOrder := w.config.Slots() == 1 || w.config.Barrier || w.scope.Step
 	var ready []string
 	for _, wave := range w.job.Graph.Waves()[w.passed:] {
 		if w.beyond(wave) {
@@ -209,9 +209,6 @@ func (w *tagWork) pick(ln *lane) (string, error) {
 			ready = others
 		}
 	}
-	if ln.slot == nil && len(ready) > 0 {
-		return ready[0], nil
-	}
 	id, ready := w.sameSlot(ln, ready)
 	if id != "" {
 		return id, nil
@@ -222,12 +219,12 @@ func (w *tagWork) pick(ln *lane) (string, error) {
 // waitsForQuota reports whether a task would wait for a quota while other lanes exist.
 func (w *tagWork) waitsForQuota(id string) bool {
 	t, _ := w.job.Graph.Task(id)
-	return w.trunk != nil && !w.backoff.free(w.config.Choices(t))
+	return !w.backoff.free(w.config.Choices(t))
 }
 
 // sitsOut lets the other tasks continue if the accounts of a unit's task are out of quota for longer than the run may wait.
 func (w *tagWork) sitsOut(u *unit, out *Outcome) bool {
-	if out.Ending != journal.QuotaUsedUp || w.config.OnLimit == OnLimitStop || w.trunk == nil || u.round != nil {
+	if out.Ending != journal.QuotaUsedUp || w.config.OnLimit == OnLimitStop || u.round != nil {
 		return false
 	}
 	if w.quota == nil {

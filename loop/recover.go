@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -19,24 +18,12 @@ import (
 	"descartes/verify"
 )
 
-// recover resumes what a dead loop had begun in a lane. In the user's tree a half-done task goes first: its work is in the tree, and blocking it
-// would restore the task's base.
+// recover resumes what a dead loop had begun in a lane.
 func (w *tagWork) recover(ctx context.Context, stop *stopper, ln *lane) (*Outcome, error) {
-	if ln.tree != nil {
-		ln.task = w.history.Current
-		if w.history.Open == nil {
-			if err := ln.tree.Forget(); err != nil {
-				return nil, err
-			}
-		}
-	}
 	if ln.task == "" {
 		return nil, nil
 	}
 	out, err := w.takeUp(ctx, stop, ln)
-	if id := ln.task; out == nil && err == nil && ln.tree != nil && id != "" && w.scope.Task != "" && w.scope.Task != id {
-		return nil, fmt.Errorf("task %s is half done: finish it first with descartes loop resume --name %s", id, w.state.ID)
-	}
 	if ln.spare {
 		ln.task = ""
 	}
@@ -90,7 +77,7 @@ func (w *tagWork) endOpen(ctx context.Context, stop *stopper, u *unit, o *journa
 		return out, err
 	}
 	if over := w.overpaid(u.task.ID); over != "" && w.history.Tasks[u.task.ID] != nil {
-		return nil, w.blockOverpaid(ctx, u, over)
+		return nil, w.blockOverpaid(u, over)
 	}
 	return nil, nil
 }
@@ -118,14 +105,14 @@ func (w *tagWork) finishTask(ctx context.Context, u *unit) error {
 	f, failed := h.Failures[id]
 	if over := w.overpaid(id); over != "" && f.Verdict != journal.Blocked {
 		u.res.Reason = cmp.Or(f.Reason, "none has ended")
-		return w.blockOverpaid(ctx, u, over)
+		return w.blockOverpaid(u, over)
 	}
 	if failed && (f.Verdict == journal.Blocked || h.Counted[id] >= w.config.Scud.MaxIterationsPerTask) {
 		u.res.Verdict, u.res.Reason = verify.Verdict(f.Verdict), f.Reason
 		if f.Result != nil {
 			u.res.Agent.Question, u.denied = f.Result.Question, f.Result.Denied
 		}
-		return w.block(ctx, u)
+		return w.block(u)
 	}
 	return nil
 }

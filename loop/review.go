@@ -129,10 +129,7 @@ func (w *tagWork) approve(ctx context.Context, stop *stopper, ln *lane, number i
 	}
 	u := &unit{lane: ln, task: &tasks.Task{Title: fmt.Sprintf("Wave %d", number)}, wave: number, started: w.tools.Now(),
 		log: filepath.Join(w.home.Run(w.state.ID), "logs", fmt.Sprintf("wave-%d.log", number))}
-	start := workspace.Start{Users: w.history.UserPaths, Left: w.history.VerifyLeft, Aside: strings.TrimSuffix(u.log, ".log")}
-	if ln.slot != nil {
-		start.Base = to
-	}
+	start := workspace.Start{Base: to, Left: w.history.VerifyLeft, Aside: strings.TrimSuffix(u.log, ".log")}
 	if u.stand, err = w.prepare(ctx, ln, start); err != nil {
 		return err
 	}
@@ -146,7 +143,6 @@ func (w *tagWork) approve(ctx context.Context, stop *stopper, ln *lane, number i
 	ln.runner.Choose = w.chooser(actx, stop, u)
 	var j attempt.Judgement
 	w.unlocked(func() { j, err = ln.runner.Review(actx, ln.ws, in, from, to, w.observe(u)) })
-	ln.stale()
 	switch {
 	case errors.Is(err, attempt.ErrRunEnds):
 		w.unapproved = u.over
@@ -172,13 +168,8 @@ func (w *tagWork) approve(ctx context.Context, stop *stopper, ln *lane, number i
 
 // waveTrees are the trees before and after verified work.
 func (w *tagWork) waveTrees(done []journal.VerifiedTask) (from, to gitops.Tree, err error) {
-	if w.trunk != nil {
-		from, err = w.tools.Repo.CommitTree(w.trunk.on)
-		return from, w.trunk.merged.Tree, err
-	}
-	first, last := done[0], done[len(done)-1]
-	to, err = w.tools.Repo.TreeWithout(gitops.Tree(last.Base), gitops.Tree(last.Tree), last.Left)
-	return gitops.Tree(first.Base), to, err
+	from, err = w.tools.Repo.CommitTree(w.trunk.on)
+	return from, w.trunk.merged.Tree, err
 }
 
 // tellReview records the result of a wave's review.

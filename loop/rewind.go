@@ -111,11 +111,7 @@ func PlanRewind(ctx context.Context, j *Job, repo *gitops.Repo, wave int) (*Rewi
 	if err != nil {
 		return nil, gitErr("look for uncommitted changes", err)
 	}
-	left, err := home.leftBefore(ctx, repo, dirty)
-	if err != nil {
-		return nil, gitErr("look for what verify left", err)
-	}
-	w.Dirty = append(w.Dirty, without(foreign(dirty, j.ownPaths(repo.Root())), left)...)
+	w.Dirty = append(w.Dirty, foreign(dirty, j.ownPaths(repo.Root()))...)
 	return w, nil
 }
 
@@ -233,4 +229,19 @@ func (w *Rewind) reopen(fsys atomicfile.FS) error {
 		}
 	}
 	return nil
+}
+
+// DirtyError names the uncommitted changes that keep a rewind from starting.
+type DirtyError struct{ Paths []string }
+
+func (e *DirtyError) Error() string {
+	shown := e.Paths[:min(10, len(e.Paths))]
+	s := fmt.Sprintf("%d uncommitted changes: %s", len(e.Paths), strings.Join(shown, ", "))
+	if len(e.Paths) == 1 {
+		s = "uncommitted change: " + e.Paths[0]
+	}
+	if n := len(e.Paths) - len(shown); n > 0 {
+		s += fmt.Sprintf(" and %d more", n)
+	}
+	return s
 }

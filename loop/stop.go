@@ -419,12 +419,5 @@ func (w *tagWork) idles() bool {
 // openBreaker records that the breaker is open. Refs keep what the current task left in the tree, which goes back to the state before the task.
 func (w *tagWork) openBreaker(ctx context.Context, out *Outcome) error {
 	e := &journal.Event{Type: journal.BreakerOpened, Reason: out.Message, Tasks: w.streak().tasks}
-	if cur := w.history.Current; w.trunk == nil && cur != "" && w.history.Bases[cur] != "" && w.history.Bases[cur] != w.history.Tree {
-		tree, err := w.takeBack(ctx, w.lanes[0], cur)
-		if err != nil {
-			return err
-		}
-		e.Task, e.Tree, e.Ref = cur, string(tree), RefPrefix(w.state.ID, cur)
-	}
 	return w.record(e)
 }

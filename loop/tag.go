@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	"descartes/gitops"
@@ -152,8 +151,8 @@ func (w *tagWork) place() (dir string, fixed []string) {
 	return w.root, append(fixed, w.job.File.Path())
 }
 
-// opening records what the user had changed and which tasks are retried.
-func (w *tagWork) opening(ctx context.Context, e *journal.Event, fresh bool) error {
+// opening records which tasks are retried.
+func (w *tagWork) opening(_ context.Context, e *journal.Event, fresh bool) error {
 	if !fresh {
 		e.Reason = journal.ReasonTakeover
 	}
@@ -162,77 +161,14 @@ func (w *tagWork) opening(ctx context.Context, e *journal.Event, fresh bool) err
 			e.Reason = journal.ReasonRetry
 		}
 	}
-	if w.config.Slots() > 0 { // nobody works in the user's tree
-		return nil
-	}
-	if !fresh {
-		return w.edited(ctx, e)
-	}
-	dirty, err := w.tools.Repo.Dirty(ctx)
-	if err != nil {
-		return gitErr("look for uncommitted changes", err)
-	}
-	tree, err := w.tools.Repo.Snapshot(ctx)
-	if err != nil {
-		return gitErr("snapshot the working tree", err)
-	}
-	if len(dirty) > 0 {
-		if err := w.tools.Repo.Pin(ctx, StartRef(w.state.ID), tree); err != nil {
-			return gitErr("keep the state before the run", err)
-		}
-	}
-	left, err := w.home.leftBefore(ctx, w.tools.Repo, dirty)
-	if err != nil {
-		return gitErr("look for what verify left", err)
-	}
-	e.UserPaths, e.Tree = without(dirty, left), string(tree)
-	if len(left) > 0 {
-		e.Detail = &journal.Detail{Left: left}
-	}
 	return nil
 }
 
-// edited adds what the user changed since the loop stopped, if the run may start with that. While an attempt is open its work cannot be distinguished from the
-// user's.
-func (w *tagWork) edited(ctx context.Context, e *journal.Event) error {
-	if !w.config.AllowDirty || w.history.Tree == "" || w.history.Unfinished() {
-		return nil
-	}
-	repo := w.tools.Repo
-	changed, err := changedSince(ctx, repo, gitops.Tree(w.history.Tree), w.job.ownPaths(repo.Root()))
-	if err != nil {
-		return gitErr("look for uncommitted changes", err)
-	}
-	if changed = without(changed, w.history.VerifyLeft); len(changed) > 0 {
-		e.UserPaths = append(slices.Clone(w.history.UserPaths), without(changed, w.history.UserPaths)...)
-	}
-	return nil
-}
+func (w *tagWork) opened(bool) error { return nil }
 
-// opened reports the tasks that are done but in no commit: those of an earlier loop with --no-commit.
-func (w *tagWork) opened(fresh bool) error {
-	if !fresh {
-		return nil
-	}
-	last, err := w.home.LastOf(w.state.Tag)
-	if err != nil || last == nil {
-		return err
-	}
-	events, err := journal.ReadEvents(w.home.Events(last.State.ID))
-	if err != nil {
-		return nil // the commands that show that loop report it
-	}
-	ids := journal.Fold(events).Uncommitted()
-	if len(ids) == 0 || len(w.history.UserPaths) == 0 {
-		return nil
-	}
-	return w.record(&journal.Event{Type: journal.Warning, Message: fmt.Sprintf("loop %s ran with --no-commit: the work of its tasks (%s) is in no commit yet, and this loop will not commit it; commit it yourself",
-		last.State.ID, strings.Join(ids, ", "))})
-}
-
-// testable reports whether the tree has no work of an unfinished attempt, and an attempt will start.
+// testable reports whether no task is half done, and an attempt will start.
 func (w *tagWork) testable() bool {
-	return !w.history.Unfinished() && (w.trunk == nil || len(w.history.Tasks) == 0) && slices.ContainsFunc(w.job.Graph.Leaves(), w.job.Graph.Ready)
+	return !w.history.Unfinished() && len(w.history.Tasks) == 0 && slices.ContainsFunc(w.job.Graph.Leaves(), w.job.Graph.Ready)
 }
 
 // enter records that a wave begins, unless it already has.
@@ -272,7 +208,7 @@ func (w *tagWork) endRun(ctx context.Context, stop *stopper, out *Outcome, err e
 		err = w.openBreaker(context.WithoutCancel(ctx), out)
 	}
 	w.shelve()
-	if len(w.lanes) == 0 || err != nil && (w.trunk == nil || !errors.Is(err, context.Canceled)) { // in slots, what is integrated is whole
+	if len(w.lanes) == 0 || err != nil && !errors.Is(err, context.Canceled) { // what is integrated is whole
 		return err
 	}
 	for _, wave := range w.job.Graph.Waves() {
@@ -374,9 +310,6 @@ func (w *tagWork) ended(out *Outcome) (*journal.Event, error) {
 	w.void = out.Ending == journal.BaselineFails
 	counts := journal.TaskCounts(w.job.Graph.Counts())
 	e := w.end(out, string(out.Ending), journal.Totals{Tasks: &counts, Attempts: w.history.Iteration, Commits: len(w.history.WaveCommits)})
-	if cur := w.history.Current; cur != "" && w.trunk == nil && w.history.Open == nil && w.history.Tree == w.history.Bases[cur] {
-		e.Tasks = []string{cur} // none of its work is in the tree: it goes back to the list
-	}
 	return e, nil
 }
 

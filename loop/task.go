@@ -80,14 +80,8 @@ func (w *tagWork) spec(_ context.Context, u *unit) (spec specbuild.Spec, _ *Outc
 	return spec, nil, err
 }
 
-// started reports whether a unit's task has begun and is neither done nor blocked. The user's tree has one task under way at a time: what another one
-// had begun was taken back.
-func (w *tagWork) started(u *unit) bool {
-	if u.lane.slot != nil {
-		return w.history.Tasks[u.task.ID] != nil
-	}
-	return w.history.Current == u.task.ID
-}
+// started reports whether a unit's task has begun and is neither done nor blocked.
+func (w *tagWork) started(u *unit) bool { return w.history.Tasks[u.task.ID] != nil }
 
 // begun also announces the task, at its first attempt.
 func (w *tagWork) begun(u *unit, first *journal.Event) []*journal.Event {
@@ -110,7 +104,7 @@ func (w *tagWork) begun(u *unit, first *journal.Event) []*journal.Event {
 func (w *tagWork) input(u *unit, in *attempt.Input) {
 	in.Keep = w.chains
 	goOn(in, u.session)
-	in.Name, in.Checks = fmt.Sprintf("%s %d", u.task.ID, u.number), w.commands(w.checksAt(w.points(u)...), u.task.ID, w.fewer([]string{u.task.ID}))
+	in.Name, in.Checks = fmt.Sprintf("%s %d", u.task.ID, u.number), w.commands(w.checksAt(verify.AtAttempt), u.task.ID, w.fewer([]string{u.task.ID}))
 	in.Guard.Allow, in.Guard.Yes = u.task.Allow, w.job.allowed(u.task.ID)
 	in.Better = w.config.Require == "verified"
 	in.Needs = w.job.Needs(u.task.ID)
@@ -132,14 +126,6 @@ func (w *tagWork) fewer(units []string) bool {
 		t, ok := w.job.Graph.Task(id)
 		return ok && (slices.Contains(t.Allow, "tests") || len(w.job.allowed(id)) > 0)
 	})
-}
-
-// points are those whose checks decide about a unit. In the user's tree, the last open task of a wave works on the very state that will be committed.
-func (w *tagWork) points(u *unit) []verify.When {
-	if w.trunk == nil && w.closes([]string{u.task.ID}) {
-		return []verify.When{verify.AtAttempt, verify.AtMerge, verify.AtWave}
-	}
-	return []verify.When{verify.AtAttempt}
 }
 
 // closes reports whether a wave has nothing left to do once these units are done.
@@ -181,11 +167,6 @@ func (w *tagWork) conclude(ctx context.Context, stop *stopper, u *unit) (*Outcom
 		ln.task = ""
 		return out, err
 	case w.idles():
-		if ln.tree != nil && u.res.Work.After != u.base {
-			if _, err := w.takeBack(context.WithoutCancel(ctx), ln, id); err != nil {
-				return nil, err
-			}
-		}
 		w.putOff, ln.task = append(w.putOff, id), ""
 	}
 	return nil, nil
@@ -256,7 +237,7 @@ func (w *tagWork) verdict(ctx context.Context, stop *stopper, u *unit) (_ *Outco
 				why += ": " + res.Reason
 			}
 			res.Verdict, res.Reason = verify.Failed, why
-			if err := w.block(gctx, u); err != nil {
+			if err := w.block(u); err != nil {
 				return nil, false, err
 			}
 		}
@@ -272,10 +253,10 @@ func (w *tagWork) verdict(ctx context.Context, stop *stopper, u *unit) (_ *Outco
 		return nil, false, err
 	}
 	if over := w.overpaid(id); over != "" && res.Verdict != verify.Blocked && res.Agent.End != agent.Refused {
-		return nil, false, w.blockOverpaid(gctx, u, over)
+		return nil, false, w.blockOverpaid(u, over)
 	}
 	if res.Verdict == verify.Blocked || w.history.Counted[id] >= w.config.Scud.MaxIterationsPerTask {
-		return nil, false, w.block(gctx, u)
+		return nil, false, w.block(u)
 	}
 	out, err := w.backoff.over(w.config.Choices(u.task), w.teller(u))
 	return out, true, err
@@ -333,9 +314,6 @@ func (w *tagWork) integrate(ctx context.Context, u *unit, ref string, end ...*jo
 	if u.res.Grade != "" {
 		done.Detail = &journal.Detail{Grade: journal.Grade(u.res.Grade)}
 	}
-	if u.lane.slot == nil {
-		return false, w.record(append(end, done)...)
-	}
 	if len(end) > 0 {
 		if err := w.record(end...); err != nil {
 			return false, err
@@ -366,7 +344,7 @@ func (w *tagWork) integrate(ctx context.Context, u *unit, ref string, end ...*jo
 		return false, err
 	}
 	if w.history.Counted[u.task.ID] >= w.config.Scud.MaxIterationsPerTask {
-		return false, w.block(ctx, u)
+		return false, w.block(u)
 	}
 	return true, nil
 }
@@ -478,30 +456,12 @@ func looked(res *attempt.Result) (list []journal.Look) {
 	return list
 }
 
-// block gives a task up: refs keep its work, the working tree is restored.
-func (w *tagWork) block(ctx context.Context, u *unit) error {
+// block gives a task up. Refs keep its work.
+func (w *tagWork) block(u *unit) error {
 	id := u.task.ID
-	put, err := u.lane.ws.Restore(ctx, u.base, w.history.Starts[id])
-	if err != nil {
-		return fmt.Errorf("take back the work on task %s: %w", id, err)
-	}
-	if put.Tree != u.base {
-		kept := RefPrefix(w.state.ID, id) + "base"
-		if err := w.tools.Repo.Pin(ctx, kept, u.base); err != nil {
-			return gitErr("keep the start of task "+id, err)
-		}
-		if err := w.warn(u, "not everything of the blocked task could be put back; it stays out of commits: "+put.Unrestored()+"; what was there before is kept in "+kept); err != nil {
-			return err
-		}
-	}
-	if len(put.Nested) > 0 {
-		if err := w.warn(u, "the blocked task's edits inside a submodule stay: "+oneline.List(put.Nested)); err != nil {
-			return err
-		}
-	}
 	e := w.event(journal.TaskBlocked, u)
 	e.Attempt = w.history.Counted[id]
-	e.Verdict, e.Reason, e.Tree = journal.Verdict(u.res.Verdict), u.res.Reason, string(put.Tree)
+	e.Verdict, e.Reason, e.Tree = journal.Verdict(u.res.Verdict), u.res.Reason, string(u.base)
 	if e.Verdict == journal.Crashed && w.history.OtherEnds[id] {
 		e.Verdict = journal.Failed
 	}
@@ -515,27 +475,7 @@ func (w *tagWork) block(ctx context.Context, u *unit) error {
 	if asked {
 		e.Detail.Question = tail(question(&u.res), maxWords)
 	}
-	if u.lane.slot == nil { // else nobody's files changed
-		e.Message = put.Line(e.Ref)
-	}
-	e.Restored, e.Removed = put.Back[:min(len(put.Back), maxListed)], put.Removed[:min(len(put.Removed), maxListed)]
 	return w.record(e)
-}
-
-// maxListed limits the paths in an event.
-const maxListed = 1000
-
-// takeBack restores the tree from before a task that is neither done nor blocked; its attempts' refs keep its work.
-func (w *tagWork) takeBack(ctx context.Context, ln *lane, id string) (gitops.Tree, error) {
-	put, err := ln.ws.Restore(ctx, gitops.Tree(w.history.Bases[id]), w.history.Starts[id])
-	if err != nil {
-		return "", fmt.Errorf("take back the work on task %s: %w", id, err)
-	}
-	line := put.Line(RefPrefix(w.state.ID, id)) + workspace.NotRestored(put.Restored)
-	if line == "" {
-		return put.Tree, nil
-	}
-	return put.Tree, w.record(&journal.Event{Type: journal.Warning, Task: id, Tree: string(put.Tree), Message: "restored: " + line})
 }
 
 // failure is the last attempt as the next one sees it. It comes from the journal alone, so a resumed loop says the same.
@@ -597,9 +537,9 @@ func (w *tagWork) costOf(tasks []string) (sum journal.Cost) {
 }
 
 // blockOverpaid gives up a task that has reached its cost limit.
-func (w *tagWork) blockOverpaid(ctx context.Context, u *unit, over string) error {
+func (w *tagWork) blockOverpaid(u *unit, over string) error {
 	u.res.Verdict, u.res.Reason = verify.Failed, over+"; the last one: "+u.res.Reason
-	return w.block(ctx, u)
+	return w.block(u)
 }
 
 // chained returns the task whose agent's session a task should continue: its only dependency. ok is false if it should not.

@@ -259,7 +259,7 @@ func (p *printer) promptHeader(ctx context.Context, r *promptRun) {
 	}
 	if c.Git.AutoCommit {
 		p.say("commits: each iteration%s", onBranch(r.opt.Branch))
-		if c.Slots() > 0 {
+		if c.Isolate {
 			p.slots(1, &r.prepared, false, "an iteration")
 		} else {
 			p.treeTaken(ctx, &r.prepared)
@@ -340,7 +340,7 @@ func (r *promptRun) openRepository(ctx context.Context, cfg *loop.Config) (found
 		found = append(found, loop.Problem{Message: err.Error(), Hint: cmp.Or(hint, hintOf(err)), Err: &failure{code: exitInput, err: err}})
 	}
 	repo, err := openHooked(ctx, r.root, cfg, nil)
-	if err == nil && cfg.Slots() > 0 {
+	if err == nil && cfg.Isolate {
 		err = repo.CanSlot()
 	}
 	if err != nil {
@@ -373,7 +373,7 @@ func (r *promptRun) openRepository(ctx context.Context, cfg *loop.Config) (found
 	}
 	if dirty, err := repo.Dirty(ctx); err != nil {
 		note(err, "")
-	} else if cfg.Slots() > 0 {
+	} else if cfg.Isolate {
 		for _, path := range dirty {
 			if r.mode != nil && (path == r.mode.Project.Plan || strings.HasPrefix(path, "specs/")) {
 				note(fmt.Errorf("%s has uncommitted changes, which a copy of the project does not have", path), "commit it, or work in your own tree, without --isolate")

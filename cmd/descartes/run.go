@@ -501,7 +501,7 @@ func safety(ctx context.Context, root, dir string, cfg *loop.Config, b agent.Bac
 		found = append(found, loop.Problem{Message: err.Error(), Hint: hintOf(err), Err: err})
 	}
 	cfg.SandboxInForce = box.Note
-	if cfg.Slots() > 0 || cfg.NeedsLab() {
+	if cfg.Scud.Tag != "" || cfg.Isolate || cfg.NeedsLab() {
 		if err := checkPool(root); err != nil {
 			found = append(found, loop.Problem{Message: err.Error(), Hint: hintOf(err), Err: err})
 		}

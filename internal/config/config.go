@@ -98,7 +98,7 @@ type Config struct {
 	Backend           BackendConfig  `json:"backend"`
 	SettingsFile      string         `json:"settings_file,omitempty" yaml:"-"` // absolute; used instead of descartes.yaml
 	Typed             Typed          `json:"typed,omitempty" yaml:"-"`
-	Parallel          int            `json:"parallel,omitempty" flag:"parallel" short:"j" open:"1" least:"1" in:"mode resume" trust:"no" help:"number of agents that work at the same time, each in its own copy of the project (default 1: in your working tree)"`
+	Parallel          int            `json:"parallel,omitempty" flag:"parallel" short:"j" open:"1" least:"1" in:"mode resume" trust:"no" help:"number of agents that work at the same time, each in its own copy of the project (default 1)"`
 	Fleet             string         `json:"fleet,omitempty" flag:"fleet" type:"address" arg:"address" in:"tag resume" trust:"yes" help:"have the workers of a fleet make the attempts, up to -j at a time (default 8); the Temporal server is at $TEMPORAL_ADDRESS, or where --fleet=ADDRESS says"`
 	FleetRemote       string         `json:"fleet_remote,omitempty" flag:"fleet-remote" arg:"remote" in:"tag resume" trust:"yes" help:"name or URL of the remote over which a fleet's machines send each other specs, results and logs (default: the branch's remote); descartes-fleet serve-git is one"`
 	Isolate           bool           `json:"isolate,omitempty" flag:"isolate" in:"mode resume" trust:"no" help:"give the agent a copy of the project even when only one works at a time"`
@@ -177,13 +177,8 @@ type GitConfig struct {
 	CostTrailer    bool   `json:"cost_trailer,omitempty" flag:"cost-trailer" in:"tag" trust:"no" help:"add a Descartes-Cost trailer to each wave's commit: what its tasks cost"`
 }
 
-// Slots is how many agents work at a time, each in its own copy of the project; 0 means one in the working tree.
-func (c *Config) Slots() int {
-	if n := max(c.TasksAtOnce(), c.MostCandidates); n > 1 || c.Isolate || c.Fleet != "" {
-		return n
-	}
-	return 0
-}
+// Slots is how many agents work at a time on a tag, each in its own copy of the project.
+func (c *Config) Slots() int { return max(c.TasksAtOnce(), c.MostCandidates) }
 
 // fleetAtOnce is how many tasks a fleet works on at the same time where nothing is said.
 const fleetAtOnce = 8

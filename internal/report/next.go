@@ -112,11 +112,7 @@ func (s *Summary) here() Next {
 		n.Note = "correct what made them fail before you resume"
 		return n
 	case journal.GateAsks: // the review of a wave
-		look := "git status"
-		if state.Config.Slots() > 0 {
-			look = "git diff HEAD refs/descartes/" + s.Run.ID + "/state"
-		}
-		n := do(look, resume+" --yes")
+		n := do("git diff HEAD refs/descartes/"+s.Run.ID+"/state", resume+" --yes")
 		n.Note = "--yes commits the wave all the same"
 		return n
 	case journal.ChecksFail:

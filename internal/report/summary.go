@@ -298,9 +298,12 @@ func (r *Run) aside(commits int) string {
 	return fmt.Sprintf("commits: on the branch %s; git merge %[1]s brings them here", terminal.Clean(r.Outcome.Branch))
 }
 
+// inSlots reports whether the agents worked in copies of the project.
+func (r *Run) inSlots() bool { return r.State.Kind == loop.KindTag || r.State.Config.Isolate }
+
 // where says where verified work lies that no commit holds.
 func (r *Run) where() string {
-	if r.State.Config.Slots() > 0 {
+	if r.inSlots() {
 		return "kept as refs/descartes/" + r.ID + "/state"
 	}
 	return "in the working tree"
@@ -311,7 +314,7 @@ func (s *Summary) keptWhere() string {
 	refs := "refs/descartes/" + s.Run.ID + "/"
 	attempts := slices.ContainsFunc(s.Kept, func(r gitops.Ref) bool { return r.Name != refs+"start" })
 	switch {
-	case attempts && s.Run.State.Config.Slots() > 0:
+	case attempts && s.Run.inSlots():
 		return "what the agents wrote is kept as commits under " + refs
 	case attempts:
 		return "what the agents wrote is in the working tree, and as commits under " + refs
