@@ -59,9 +59,6 @@ const slotPatience = 5 * time.Minute
 
 // OpenSlot opens a slot, or makes an empty one. The caller holds the slot's lock: nobody else works in it.
 func (r *Repo) OpenSlot(ctx context.Context, opt SlotOptions) (*Slot, error) {
-	if err := r.CanSlot(); err != nil {
-		return nil, err
-	}
 	s := &Slot{user: r, dir: opt.Dir, objects: opt.Objects}
 	if err := s.lay(); err != nil {
 		return nil, fmt.Errorf("make the slot %s: %w", opt.Dir, err)
@@ -90,10 +87,10 @@ func (r *Repo) OpenSlot(ctx context.Context, opt SlotOptions) (*Slot, error) {
 	return s, nil
 }
 
-// CanSlot is a *VersionError where git is too old for slots.
-func (r *Repo) CanSlot() error {
+// CanMerge is a *VersionError where git is too old to merge the work of several slots.
+func (r *Repo) CanMerge() error {
 	if v := r.cli.version; v.Before(OldestMerging) {
-		return &VersionError{Program: r.cli.program, Found: v, Needed: OldestMerging, For: "slots"}
+		return &VersionError{Program: r.cli.program, Found: v, Needed: OldestMerging, For: "several agents at a time"}
 	}
 	return nil
 }

@@ -600,8 +600,8 @@ func Check(ctx context.Context, j *Job, repo *gitops.Repo, opt StartOptions) []P
 		problems = append(problems, Problem{Message: path + " exists: git is at work here, or was killed in the middle of it",
 			Hint: "wait for it to end; if no git process runs any more, remove the file"})
 	}
-	if err := repo.CanSlot(); err != nil {
-		problems = append(problems, Problem{Message: err.Error(), Hint: "install a newer git", Err: err})
+	if err := repo.CanMerge(); err != nil && j.Config.Slots() > 1 {
+		problems = append(problems, Problem{Message: err.Error(), Hint: "install a newer git, or run one agent at a time: -j 1", Err: err})
 	}
 	return problems
 }

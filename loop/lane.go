@@ -253,9 +253,6 @@ func CheckLab(ctx context.Context, root string, c *Config, repo *gitops.Repo) []
 		return []Problem{{Message: "held-out checks and proofs run on a copy of the project, which needs a git repository", Hint: "git init"}}
 	}
 	var problems []Problem
-	if err := repo.CanSlot(); err != nil && c.Scud.Tag == "" { // otherwise reported elsewhere
-		problems = append(problems, Problem{Message: err.Error(), Hint: "install a newer git, or leave out holdout, prove, mutants and strength", Err: err})
-	}
 	h := c.Holdout
 	dir := h.Folder(root)
 	fi, err := os.Stat(dir)

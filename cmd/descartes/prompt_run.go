@@ -340,9 +340,6 @@ func (r *promptRun) openRepository(ctx context.Context, cfg *loop.Config) (found
 		found = append(found, loop.Problem{Message: err.Error(), Hint: cmp.Or(hint, hintOf(err)), Err: &failure{code: exitInput, err: err}})
 	}
 	repo, err := openHooked(ctx, r.root, cfg, nil)
-	if err == nil && cfg.Isolate {
-		err = repo.CanSlot()
-	}
 	if err != nil {
 		switch {
 		case commits || r.mode != nil:

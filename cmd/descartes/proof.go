@@ -557,9 +557,6 @@ func lostReceipts(ctx context.Context, repo *gitops.Repo, known []string, loops 
 
 // bench is a copy of the project to run checks in.
 func (k *recheckFlags) bench(ctx context.Context, root string, repo *gitops.Repo) (*lab.Lab, error) {
-	if err := repo.CanSlot(); err != nil {
-		return nil, err
-	}
 	home := loop.NewHome(root)
 	if err := home.Make(atomicfile.OS()); err != nil {
 		return nil, err
