@@ -191,14 +191,23 @@ func (q Request) errors(end bool) string {
 }
 
 // lastLine returns the last non-blank line of the first text that has one, at most 200 bytes of it. It skips what a client's runtime says about
-// itself after a crash, and of an error it takes the line that says what it is.
+// itself after a crash, and labels without a value; of an error it takes the line that says what it is, not the fields printed below that.
 func lastLine(texts ...string) string {
 	for _, text := range texts {
 		line, thrown := "", ""
+		var above []string // lines that open a brace
 		for l := range strings.Lines(text) {
 			l = strings.TrimSpace(l)
+			if head, opens := strings.CutSuffix(l, "{"); opens {
+				l = strings.TrimSpace(head)
+				above = append(above, l)
+			}
 			switch {
-			case l == "" || runtimeLine(l):
+			case l == "" || runtimeLine(l) || line != "" && strings.HasSuffix(l, ":"):
+			case strings.Trim(l, "{}[](),;") == "":
+				if last := len(above) - 1; last >= 0 {
+					line, above = cmp.Or(above[last], line), above[:last]
+				}
 			case thrownLine(l):
 				thrown, line = l, l
 			default:

@@ -361,7 +361,7 @@ func (l *Loop) untouched(ctx context.Context, stop *stopper, ln *lane, before gi
 }
 
 // onState runs a check on a state between attempts, for that point of the run, and undoes its changes. A named check is recorded.
-func (l *Loop) onState(ctx context.Context, stop *stopper, ln *lane, state gitops.Tree, when verify.When, c *attempt.Command, label, log string) (res verify.Result, err error) {
+func (l *Loop) onState(ctx context.Context, stop *stopper, ln *lane, state gitops.Tree, when verify.When, c *attempt.Command, label, log string, tasks ...string) (res verify.Result, err error) {
 	u := &unit{lane: ln, before: state, base: state, log: log}
 	if _, err := l.prepare(ctx, ln, l.start(u)); err != nil {
 		return res, err
@@ -372,7 +372,7 @@ func (l *Loop) onState(ctx context.Context, stop *stopper, ln *lane, state gitop
 		}
 	}
 	vctx, done := stop.watch(ctx)
-	l.unlocked(func() { res, err = attempt.Check(vctx, ln.runner.Verify, l.checkRequest(ln, label, log), c) })
+	l.unlocked(func() { res, err = attempt.Check(vctx, ln.runner.Verify, l.checkRequest(ln, label, log, tasks...), c) })
 	done()
 	if err != nil || c.Name == "" {
 		return res, err
@@ -449,9 +449,10 @@ func (l *Loop) lastChecks(ctx context.Context, stop *stopper, out *Outcome) erro
 }
 
 // checkRequest is the request for a check in a lane between attempts.
-func (l *Loop) checkRequest(ln *lane, label, log string) verify.Request {
+func (l *Loop) checkRequest(ln *lane, label, log string, tasks ...string) verify.Request {
+	ids := strings.Join(tasks, ",")
 	return Timed(l.config, verify.Request{Label: label, Dir: ln.ws.Dir(), Files: ln.ws.Files(),
-		Env: append(ln.env(), "DESCARTES_LOOP_ID="+l.state.ID, "DESCARTES_TAG="+l.state.Tag), Log: log, Redact: l.tools.Redact})
+		Env: append(ln.env(), "DESCARTES_LOOP_ID="+l.state.ID, "DESCARTES_TAG="+l.state.Tag, "DESCARTES_TASK_ID="+ids, "SCUD_TASK_ID="+ids), Log: log, Redact: l.tools.Redact})
 }
 
 // passedBefore reports whether the same check last passed on this very tree, in this loop or in the tag's last one.

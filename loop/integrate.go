@@ -405,12 +405,13 @@ func (t *trunk) verify(ctx context.Context, ln *lane, tree gitops.Tree, units []
 	}
 	log := filepath.Join(t.home.Run(t.state.ID), "logs", "integration.log")
 	res.Passed = true
+	tasks := slices.DeleteFunc(slices.Clone(units), func(id string) bool { return t.history.Tasks[id] == nil }) // else it is what others committed
 	for _, c := range t.commands(t.checksAt(whens...), "", t.fewer != nil && t.fewer(units)) {
 		when := verify.AtMerge
 		if c.At(verify.AtWave) {
 			when = verify.AtWave
 		}
-		if res, err = t.onState(ctx, t.stop, ln, tree, when, &c, "integration of "+oneline.List(units), log); err != nil || !res.Passed {
+		if res, err = t.onState(ctx, t.stop, ln, tree, when, &c, "integration of "+oneline.List(units), log, tasks...); err != nil || !res.Passed {
 			return res, err
 		}
 	}

@@ -754,7 +754,7 @@ func (w *promptWork) message(u *unit) string {
 		n := config.Names{Iteration: u.it.Number, Wave: u.it.Number, Tag: w.state.ID, At: w.tools.Now()}
 		subject = n.Expand(cmp.Or(w.config.Git.CommitTemplate, config.DefaultCommitTemplate))
 	}
-	return strings.TrimSpace(subject) + "\n\n" + strings.Join(w.trailers(u), "\n") + "\n"
+	return strings.TrimSpace(oneline.Text(subject)) + "\n\n" + strings.Join(w.trailers(u), "\n") + "\n"
 }
 
 // trailers identify an iteration's commit.

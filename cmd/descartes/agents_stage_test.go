@@ -250,7 +250,7 @@ func (s *stage) startModel(t *testing.T) {
 // env is the whole environment of the program.
 func (s *stage) env() []string {
 	env := []string{"PATH=" + s.client.bin() + ":" + os.Getenv("PATH"), "HOME=" + s.home, "TMPDIR=" + filepath.Join(s.aside, "tmp"),
-		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C", "TERM=dumb",
+		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C", "TERM=dumb", "COLUMNS=1000", // lines stay whole
 		"DESCARTES_BASELINE=off"} // verify fails until a task is done
 	if s.client.env != nil {
 		env = append(env, s.client.env(s.url)...)

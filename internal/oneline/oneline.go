@@ -4,11 +4,14 @@ package oneline
 import (
 	"fmt"
 	"strings"
+	"unicode"
 )
 
-// Text is s without line breaks and control characters.
+// Text is s without line breaks, control characters, and what turns the direction of text.
 func Text(s string) string {
-	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
+	return strings.Join(strings.FieldsFunc(s, func(r rune) bool {
+		return unicode.IsControl(r) || '\u202a' <= r && r <= '\u202e' || '\u2066' <= r && r <= '\u2069'
+	}), " ")
 }
 
 // most is how many items List names.

@@ -19,6 +19,14 @@ func TestClip(t *testing.T) {
 	}
 }
 
+// Nothing that steers a terminal, or turns the order of what follows, stays.
+func TestText(t *testing.T) {
+	t.Parallel()
+	if got, want := Text("a\x1b[31mb\x07c\u009b2Jd\u202ee\r\nf\x7f"), "a [31mb c 2Jd e f"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestList(t *testing.T) {
 	t.Parallel()
 	if got, want := List(strings.Split("a b\n c d e f g h i j", " ")), "a, b, c, d, e, f, g, h and 2 more"; got != want {
