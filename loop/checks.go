@@ -14,7 +14,6 @@ import (
 	"descartes/internal/redact"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
-	"descartes/loop/workspace"
 	"descartes/tasks"
 	"descartes/verify"
 	"descartes/verify/results"
@@ -205,10 +204,7 @@ func (l *Loop) baseline(ctx context.Context, stop *stopper, ln *lane) (*Outcome,
 		if c.At(verify.AtEnd) && !known {
 			continue
 		}
-		before, err := l.holds(ctx, ln)
-		if err != nil {
-			return nil, err
-		}
+		before := l.holds()
 		passed, err := l.passedBefore(ctx, before, &c)
 		if err != nil {
 			return nil, err
@@ -302,10 +298,7 @@ func (w *tagWork) recheck(ctx context.Context, stop *stopper, u *unit) (*Outcome
 	if at < 0 {
 		return nil, nil
 	}
-	now, err := w.holds(ctx, u.lane)
-	if err != nil {
-		return nil, err
-	}
+	now := w.holds()
 	if known, err := w.passedBefore(ctx, now, &list[at]); err != nil || !known {
 		return nil, err
 	}
@@ -342,12 +335,11 @@ func (l *Loop) untouched(ctx context.Context, stop *stopper, ln *lane, before gi
 		return nil, err
 	}
 	b.Task = task
-	tree, left, err := l.tidy(context.WithoutCancel(ctx), u, "the verification before any task")
-	if err != nil {
+	if err := l.tidy(context.WithoutCancel(ctx), u); err != nil {
 		return nil, err
 	}
-	e := &journal.Event{Type: journal.VerifyFinished, Task: task, Tree: tree, Detail: verifyDetail(b.Result)}
-	e.Detail.Baseline, e.Detail.Command, e.Detail.Left = true, c.Run, left
+	e := &journal.Event{Type: journal.VerifyFinished, Task: task, Tree: string(before), Detail: verifyDetail(b.Result)}
+	e.Detail.Baseline, e.Detail.Command = true, c.Run
 	if t := b.Result.Tests; t != nil && task == "" {
 		e.Detail.Tests.Passes, e.Detail.Tests.Fails = t.Passed, t.Failed
 	}
@@ -379,7 +371,7 @@ func (l *Loop) onState(ctx context.Context, stop *stopper, ln *lane, state gitop
 	}
 	e := &journal.Event{Type: journal.VerifyFinished, Tree: string(state), Detail: verifyDetail(res)}
 	e.Detail.At, e.Detail.Command = string(when), c.Run
-	if _, e.Detail.Left, err = l.tidy(context.WithoutCancel(ctx), u, "check "+c.Name); err != nil {
+	if err := l.tidy(context.WithoutCancel(ctx), u); err != nil {
 		return res, err
 	}
 	if !res.Passed {
@@ -414,10 +406,7 @@ func (e uncheckedError) Unwrap() error { return context.Canceled }
 // passChecks runs the checks that have not yet passed on the verified work as a whole. The first failure is returned as a *ChecksError.
 func (l *Loop) passChecks(ctx context.Context, stop *stopper, ln *lane, when verify.When, wave int, fewer bool) error {
 	for _, c := range l.commands(l.checksAt(when), "", fewer) {
-		state, err := l.holds(ctx, ln)
-		if err != nil {
-			return err
-		}
+		state := l.holds()
 		if passed, err := l.passedBefore(ctx, state, &c.Check); err != nil || passed {
 			if err != nil {
 				return err
@@ -504,32 +493,11 @@ func (h Home) before(tag string) (b before) {
 	return b
 }
 
-// tidy restores the repository's files that the verify command changed; a ref keeps its changes. New files stay.
-func (l *Loop) tidy(ctx context.Context, u *unit, what string) (tree string, made []string, err error) {
+// tidy puts back what a check between attempts must not change; its other changes go with the slot's next attempt.
+func (l *Loop) tidy(ctx context.Context, u *unit) error {
 	if err := l.heal(u, "verification"); err != nil {
-		return "", nil, err
+		return err
 	}
 	notes, err := u.lane.ws.Repair(ctx, "verification")
-	if err := errors.Join(err, l.undone(u, notes)); err != nil {
-		return "", nil, err
-	}
-	ref := "refs/descartes/" + l.state.ID + "/baseline"
-	var back []string
-	if u.lane.tree != nil {
-		if back, made, err = u.lane.tree.Untouched(ctx, ref); err != nil {
-			return "", nil, err
-		}
-	}
-	if len(back) > 0 {
-		if err := l.record(&journal.Event{Type: journal.Warning, Message: what + " changed files, which were restored: " + oneline.List(back) + "; its versions are kept in " + ref}); err != nil {
-			return "", nil, err
-		}
-	}
-	if len(made) > 0 {
-		if err := l.record(&journal.Event{Type: journal.Warning, Message: workspace.MadeByVerify + oneline.List(made)}); err != nil {
-			return "", nil, err
-		}
-	}
-	now, err := l.holds(ctx, u.lane)
-	return string(now), made, err
+	return errors.Join(err, l.undone(u, notes))
 }

@@ -341,7 +341,7 @@ func waveTrailers(loop string, number int, done []string) []string {
 
 // pairOf returns the trees around a verified attempt, for the wave's commit.
 func pairOf(v journal.VerifiedTask) gitops.Pair {
-	return gitops.Pair{Base: gitops.Tree(v.Base), Result: gitops.Tree(v.Tree), Head: v.Head, Without: v.Left}
+	return gitops.Pair{Base: gitops.Tree(v.Base), Result: gitops.Tree(v.Tree), Head: v.Head}
 }
 
 // gitErr marks an error as git's refusal, so that the run ends with that and not with an internal error.

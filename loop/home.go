@@ -461,7 +461,7 @@ func (h Home) Active(s *Saved) time.Time {
 func fill(s *State, h *journal.State, id func(string) TaskID) {
 	s.Iteration, s.IterationCount = h.Iteration, h.Iteration
 	s.CurrentWave, s.CurrentTask = h.Wave, h.Current
-	s.Tree, s.VerifyLeft = h.Tree, slices.Clone(h.VerifyLeft[:min(len(h.VerifyLeft), maxLeft)])
+	s.Tree = h.Tree
 	s.Undone, s.Noticed = slices.Clone(h.Undone), slices.Clone(h.Noticed)
 	s.Grades, s.Checks, s.Flaky = nil, slices.Clone(h.Checks), slices.Clone(h.Flaky[:min(len(h.Flaky), maxLeft)])
 	if len(h.Grades) > 0 {

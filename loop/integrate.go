@@ -211,7 +211,7 @@ type candidate struct {
 // takes returns the branch that receives the commits of a run in slots: the one made for it, else the one checked out at its start; "" for a detached
 // HEAD.
 func (l *Loop) takes(ctx context.Context) (string, error) {
-	if !l.inSlots() {
+	if l.tools.Repo == nil {
 		return "", nil
 	}
 	if name := cmp.Or(l.config.Git.Branch, l.branch); name != "" {
@@ -459,7 +459,7 @@ func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, made fun
 	if _, err := t.prepare(ctx, ln, workspace.Start{Base: base, Before: t.merged.Tree, At: tip}); err != nil {
 		return c, "", err
 	}
-	wave.Results, wave.UserPaths = []gitops.Pair{{Base: base, Result: t.merged.Tree, Head: tip}}, nil
+	wave.Results = []gitops.Pair{{Base: base, Result: t.merged.Tree, Head: tip}}
 	t.unlocked(func() { c, err = ln.slot.Repo().CommitWave(ctx, wave) }) // its hooks may be slow
 	if err != nil || c.Empty {
 		return c, base, err

@@ -25,23 +25,20 @@ type Workspace interface {
 	Close(open bool) error
 }
 
-// lane is where attempts run one after the other: the user's own tree or folder, or a slot.
+// lane is where attempts run one after the other: a slot, or a folder without git.
 type lane struct {
 	ws     Workspace
-	tree   *workspace.Tree // ws, if it is the user's tree in a repository
-	slot   *workspace.Slot // ws, if it is a slot
+	slot   *workspace.Slot // ws; nil: it is a folder without git
 	runner *attempt.Runner
-	end    func() error // ends a slot's processes and releases it; nil outside of slots
+	end    func() error // ends a slot's processes and releases it; nil for a folder
 
 	task  string // the task it works on, or ""
 	waits bool   // it has nothing to do until another lane ends something
 	unit  *unit  // its current unit, or nil
 	spare bool   // it only ends the attempt that a dead loop left open in its slot
-
-	taught, commits int // how much of history's verified work and commits the tree knows
 }
 
-// number is the slot's number; 0 for the user's tree.
+// number is the slot's number; 0 for a folder.
 func (ln *lane) number() int {
 	if ln.slot == nil {
 		return 0
@@ -57,29 +54,8 @@ func (ln *lane) env() []string {
 	return ln.slot.Env()
 }
 
-// stale marks the tree as possibly changed since the last attempt.
-func (ln *lane) stale() {
-	if ln.tree != nil {
-		ln.tree.Stale()
-	}
-}
-
-// holds returns the tree that work on something new starts from: the tree as it is, or everything integrated.
-func (l *Loop) holds(ctx context.Context, ln *lane) (gitops.Tree, error) {
-	switch {
-	case ln.slot != nil:
-		return l.trunk.merged.Tree, nil
-	case ln.tree != nil:
-		return ln.tree.Holds(ctx)
-	}
-	return "", nil
-}
-
 // prepare sets up a lane for a unit.
 func (l *Loop) prepare(ctx context.Context, ln *lane, s workspace.Start) (stand workspace.Stand, err error) {
-	if ln.slot != nil { // no other task's work is there
-		s.Users, s.Left = nil, nil
-	}
 	l.unlocked(func() { stand, err = ln.ws.Prepare(ctx, s) })
 	if l.trunk == nil {
 		return stand, err
@@ -90,71 +66,26 @@ func (l *Loop) prepare(ctx context.Context, ln *lane, s workspace.Start) (stand 
 	return stand, err
 }
 
-// teach updates the user's tree with what was verified and committed since the last call.
-func (l *Loop) teach(ln *lane) {
-	if ln.tree == nil {
-		return
+// holds is the tree that work on something new starts from: all that is integrated; "" without git.
+func (l *Loop) holds() gitops.Tree {
+	if l.trunk == nil {
+		return ""
 	}
-	for _, w := range l.history.Work[ln.taught:] {
-		ln.tree.Verified(workName(&w), gitops.Tree(w.Base), gitops.Tree(w.Tree), w.Left)
-		if w.Committed {
-			ln.tree.Committed([]string{workName(&w)})
-		}
-	}
-	ln.taught = len(l.history.Work)
-	for _, c := range l.history.WaveCommits[ln.commits:] {
-		names := make([]string, len(c.Tasks))
-		for i, id := range c.Tasks {
-			names[i] = taskWork(id)
-		}
-		ln.tree.Committed(names)
-	}
-	ln.commits = len(l.history.WaveCommits)
+	return l.trunk.merged.Tree
 }
 
-// workName names a piece of work for people.
-func workName(w *journal.Work) string {
-	if w.Task == "" {
-		return fmt.Sprintf("iteration %d", w.Iteration)
-	}
-	return taskWork(w.Task)
-}
-
-func taskWork(id string) string { return "task " + oneline.Text(id) }
-
-// inSlots reports whether attempts run in slots.
-func (l *Loop) inSlots() bool {
-	return l.tools.Repo != nil && (l.state.Kind == KindTag || l.config.Isolate)
-}
-
-// open makes the lanes: one for the user's tree, or one per slot.
+// open makes the lanes: one per slot, or one for a folder without git.
 func (l *Loop) open(ctx context.Context, stop *stopper) error {
-	h := l.history
-	if l.state.Kind != KindTag {
-		inSlots := len(h.Attempts) > 0 && h.Attempts[len(h.Attempts)-1].Slot > 0
-		owes := h.Prompt.Open != nil || h.Prompt.Owed != ""
-		switch {
-		case !l.inSlots() && inSlots && owes:
-			return errors.New("the loop has uncommitted work in slots: resume it as it was started, with -j or --isolate")
-		case l.inSlots() && !inSlots && owes:
-			return errors.New("the loop has uncommitted work in your working tree: resume it there first, with -j 1 and without --isolate")
-		}
-	}
 	l.openLab()
 	switch {
 	case l.state.Kind == KindTag:
 		return l.openSlots(ctx, stop, l.config.Slots())
-	case l.inSlots(): // each iteration waits for the one before
+	case l.tools.Repo != nil: // each iteration waits for the one before
 		return l.openSlots(ctx, stop, 1)
 	}
-	if l.lab != nil {
-		if err := workspace.NewPool(l.pool()).Room(ctx, 0, true); err != nil {
-			return err
-		}
-	}
-	ws := l.work.here()
-	tree, _ := ws.(*workspace.Tree)
-	l.lanes = []*lane{{ws: ws, tree: tree, runner: l.runner(l.tools.Agent, l.tools.Verify, l.home.slotFiles("", l.state.ID, 0), l.home.ExitFile(l.state.ID))}}
+	dir, fixed := l.work.place()
+	ws := workspace.NewFolder(l.tools.FS, l.root, dir, fixed)
+	l.lanes = []*lane{{ws: ws, runner: l.runner(l.tools.Agent, l.tools.Verify, l.home.slotFiles("", l.state.ID, 0), l.home.ExitFile(l.state.ID))}}
 	return nil
 }
 

@@ -173,8 +173,7 @@ type work interface {
 	opening(ctx context.Context, first *journal.Event, fresh bool) error
 	opened(fresh bool) error
 
-	// here is the user's own tree or folder as a workspace; place is where commands run in it, and what attempts may not change.
-	here() Workspace
+	// place is where commands run in the project, and what attempts may not change.
 	place() (dir string, fixed []string)
 	// recover finishes what an earlier run left in a lane.
 	recover(ctx context.Context, stop *stopper, ln *lane) (*Outcome, error)
@@ -365,11 +364,6 @@ func (l *Loop) run(ctx context.Context, stop *stopper) (Outcome, error) {
 	if out, err := l.baseline(ctx, stop, l.lanes[0]); out != nil || err != nil {
 		return *cmp.Or(out, &Outcome{}), err
 	}
-	if l.branch != "" && l.trunk == nil && l.tools.Repo != nil {
-		if err := l.tools.Repo.NewBranch(ctx, l.branch); err != nil {
-			return Outcome{}, err
-		}
-	}
 	var wg sync.WaitGroup
 	for _, ln := range l.lanes {
 		wg.Go(func() {
@@ -457,7 +451,6 @@ func (l *Loop) choose(ctx context.Context, stop *stopper, u *unit) (out *Outcome
 	with, waited, out, err := l.backoff.before(ctx, stop, l.config.ChoicesOf(u.task, u.candidate()), l.teller(u))
 	u.with = with
 	if waited {
-		u.lane.stale() // the tree may have changed during the wait
 		if out == nil && err == nil {
 			out = l.limits(ctx, stop)
 		}
@@ -563,8 +556,7 @@ func (l *Loop) adopt(ctx context.Context, stop *stopper, u *unit, open, end *jou
 
 // start is what the workspace needs to know about a unit.
 func (l *Loop) start(u *unit) workspace.Start {
-	l.teach(u.lane)
-	return workspace.Start{Before: u.before, Base: u.base, Whole: u.whole, Since: u.since, Users: l.history.UserPaths, Left: l.history.VerifyLeft,
+	return workspace.Start{Before: u.before, Base: u.base, Whole: u.whole, Since: u.since,
 		Aside: strings.TrimSuffix(u.log, ".log")}
 }
 
@@ -681,10 +673,7 @@ func (l *Loop) chooser(ctx context.Context, stop *stopper, u *unit) func(context
 		for _, w := range among {
 			choices = append(choices, Choice(w))
 		}
-		with, waited, out, err := l.backoff.before(ctx, stop, choices, l.teller(u))
-		if err == nil && out == nil && waited {
-			u.lane.stale()
-		}
+		with, _, out, err := l.backoff.before(ctx, stop, choices, l.teller(u))
 		if err == nil && out == nil {
 			out = usedUp(l.config, l.tools.Now(), l.history.Cost)
 		}

@@ -205,23 +205,9 @@ func (w *promptWork) replay(ctx context.Context, events []journal.Event) error {
 	return w.holdLoopFile(ctx)
 }
 
-func (w *promptWork) here() Workspace {
-	dir, fixed := w.place()
-	if w.tools.Repo == nil {
-		return workspace.NewFolder(w.tools.FS, w.root, dir, fixed)
-	}
-	return workspace.NewTree(workspace.Options{Repo: w.tools.Repo, FS: w.tools.FS, Root: w.root, Dir: dir, Settings: w.home.settings(w.state.ID), Fixed: fixed,
-		Shared: w, Watch: w.watches(), Commits: w.config.Git.AutoCommit, Reworks: true, Loop: w.state.ID})
-}
-
 func (w *promptWork) place() (dir string, fixed []string) {
 	fixed, _ = Protected(w.config, w.root, nil)
 	return w.job.Dir, fixed
-}
-
-// watches reports whether an iteration's changes are recorded.
-func (w *promptWork) watches() bool {
-	return w.tools.Repo != nil && (w.job.Watch || w.config.Git.AutoCommit || w.config.NeedsLab() || w.config.Guards() || w.config.Reviews() != "")
 }
 
 // treeWait is how long an iteration waits for others that read the working tree or commit in it.
@@ -247,50 +233,12 @@ func (w *promptWork) Enter(ctx context.Context, do func() error) (busy string, e
 	return "", errors.Join(err, k.release())
 }
 
-// Alone reports whether no other prompt loop works in the project.
-func (w *promptWork) Alone() bool {
-	all, err := w.home.List()
-	return err == nil && !slices.ContainsFunc(all, func(s Saved) bool {
-		return s.State != nil && !s.Archived && s.State.Kind != KindTag && s.Path != w.saver.own.path && w.home.IsLive(s)
-	})
-}
-
-// opening records and keeps what the user has not committed. What an interrupted iteration left counts as the loop's own, and so does what every
-// iteration left if none commits: it cannot be distinguished from later changes by hand.
-func (w *promptWork) opening(ctx context.Context, e *journal.Event, fresh bool) error {
+// opening tells which iteration a loop without a journal had come to.
+func (w *promptWork) opening(_ context.Context, e *journal.Event, fresh bool) error {
 	if fresh && w.resumed { // the state file is all there is
 		e.Iteration = w.state.Iteration
 	}
-	if w.tools.Repo == nil || w.inSlots() || w.history.Prompt.Open != nil || w.resumed && !w.config.Git.AutoCommit {
-		return nil
-	}
-	_, err := w.Enter(ctx, func() (err error) { // otherwise it is unknown whose changes these are
-		if e.UserPaths, err = w.tools.Repo.Dirty(ctx); err != nil {
-			return gitErr("look for uncommitted changes", err)
-		}
-		e.UserPaths = slices.DeleteFunc(e.UserPaths, ours)
-		if b := &w.history.Prompt; b.Owed != "" && b.Last != nil && b.Last.Tree != "" { // left by the last iterations
-			left, err := w.tools.Repo.Changed(ctx, gitops.Tree(b.Owed), gitops.Tree(b.Last.Tree))
-			if err != nil {
-				return gitErr("look for what the last iterations left", err)
-			}
-			e.UserPaths = slices.DeleteFunc(e.UserPaths, func(p string) bool {
-				return !slices.Contains(w.history.UserPaths, p) && slices.ContainsFunc(left, func(c gitops.Change) bool { return c.Path == p })
-			})
-		}
-		if w.resumed || len(e.UserPaths) == 0 {
-			return nil
-		}
-		tree, err := w.tools.Repo.Snapshot(ctx)
-		if err == nil {
-			err = w.tools.Repo.Pin(ctx, StartRef(w.state.ID), tree)
-		}
-		if err != nil {
-			return gitErr("keep the state before the run", err)
-		}
-		return nil
-	})
-	return err
+	return nil
 }
 
 func (w *promptWork) opened(bool) error {
@@ -417,7 +365,7 @@ func (w *promptWork) spec(ctx context.Context, u *unit) (s specbuild.Spec, _ *Ou
 		return s, out, nil
 	}
 	apart := w.job.Rules.Apart()
-	if owed := w.history.Prompt.Owed; w.config.Git.AutoCommit && owed != "" && w.watches() && !apart { // what no commit contains yet is part of its work
+	if owed := w.history.Prompt.Owed; w.config.Git.AutoCommit && owed != "" && !apart { // what no commit contains yet is part of its work
 		u.base, u.whole = gitops.Tree(owed), true
 	} else {
 		u.base = u.before
@@ -479,14 +427,7 @@ func (w *promptWork) begun(u *unit, first *journal.Event) []*journal.Event {
 			w.held = append(w.held, &journal.Event{Type: journal.Warning, Iteration: w.history.Iteration, Message: err.Error()})
 		}
 	}
-	if u.stand.Busy != "" && w.watches() {
-		w.held = append(w.held, &journal.Event{Type: journal.Warning, Iteration: w.history.Iteration, Message: beside(u.stand.Busy)})
-	}
 	return []*journal.Event{first}
-}
-
-func beside(loop string) string {
-	return "loop " + loop + " works in this tree: this iteration's changes mix with its own, and this loop does not commit them"
 }
 
 // costSoFar is the loop's cost so far; nil if unknown.
@@ -560,11 +501,6 @@ func (w *promptWork) conclude(ctx context.Context, stop *stopper, u *unit) (*Out
 		return nil, err
 	}
 	it.Facts, it.Watched = w.facts(u), res.Work.After != ""
-	if res.Work.Busy != "" {
-		if err := w.note(beside(res.Work.Busy)); err != nil {
-			return nil, err
-		}
-	}
 	if out := res.Work.LeftOut; len(out) > 0 {
 		if err := w.note(fmt.Sprintf("iteration %d left what no commit can contain: %s", it.Number, workspace.Reasons(out))); err != nil {
 			return nil, err
@@ -655,13 +591,9 @@ func (w *promptWork) deliver(ctx context.Context, stop *stopper, u *unit) error 
 	if !w.loose() || work.After == "" || work.After == u.it.base {
 		return w.commit(ctx, stop, u)
 	}
-	tree, err := w.tools.Repo.TreeWithout(u.it.base, work.After, without(slices.Concat(w.history.VerifyLeft, work.Left), work.Taken))
-	if err != nil {
-		return gitErr("take the work of an iteration", err)
-	}
 	why := ""
 	busy, err := w.Enter(context.WithoutCancel(ctx), func() (err error) {
-		why, err = w.tools.Repo.Arrive(context.WithoutCancel(ctx), u.it.base, tree)
+		why, err = w.tools.Repo.Arrive(context.WithoutCancel(ctx), u.it.base, work.After)
 		return err
 	})
 	if busy != "" {
@@ -689,38 +621,7 @@ func (w *promptWork) commit(ctx context.Context, stop *stopper, u *unit) error {
 	if w.fails(u).Reason != "" || u.res.Agent.End == agent.Cancelled && len(w.checks()) > 0 {
 		return nil // the next iteration continues from it
 	}
-	if w.trunk != nil {
-		return w.commitSlot(ctx, stop, u)
-	}
-	busy, err := w.Enter(context.WithoutCancel(ctx), func() error {
-		c := gitops.Wave{Message: w.tools.Redact.Text(w.message(u)), UserPaths: w.history.UserPaths,
-			Results: []gitops.Pair{{Base: u.it.base, Result: work.After, Head: u.stand.Head.Hash, Without: without(slices.Concat(w.history.VerifyLeft, work.Left), work.Taken)}}}
-		crash.Point("before-iteration-commit")
-		cctx, over := stop.committing(ctx, w.config.Deadline)
-		defer over()
-		made, err := w.tools.Repo.CommitWave(cctx, c)
-		if err != nil && w.job.Rules.Retries() > 0 && cctx.Err() == nil {
-			u.it.refused = fmt.Sprintf("commit iteration %d: %s", u.it.Number, err)
-			return nil
-		}
-		if err != nil {
-			return gitErr(fmt.Sprintf("commit iteration %d", u.it.Number), err)
-		}
-		crash.Point("iteration-committed")
-		for _, n := range made.Notes {
-			if err := w.note(n); err != nil {
-				return err
-			}
-		}
-		if !made.Empty {
-			u.it.commit = made.Hash
-		}
-		return nil
-	})
-	if busy != "" {
-		return w.note(beside(busy))
-	}
-	return err
+	return w.commitSlot(ctx, stop, u)
 }
 
 // commitSlot commits what an iteration changed in its slot, once it is verified, and moves the user's branch. The next iteration continues from what
@@ -730,10 +631,7 @@ func (w *promptWork) commitSlot(ctx context.Context, stop *stopper, u *unit) err
 		return nil
 	}
 	t, gctx := w.trunk, context.WithoutCancel(ctx)
-	tree, err := w.tools.Repo.TreeWithout(u.it.base, u.res.Work.After, without(slices.Concat(w.history.VerifyLeft, u.res.Work.Left), u.res.Work.Taken))
-	if err != nil {
-		return gitErr("take the work of an iteration", err)
-	}
+	tree := u.res.Work.After
 	tip, err := t.tip(gctx)
 	if err != nil {
 		return err
@@ -856,7 +754,7 @@ func (w *promptWork) askGate(ctx context.Context, stop *stopper, u *unit) (*Outc
 	}
 	end.Detail = &journal.Detail{End: string(res.Agent.End), Cause: string(res.Agent.Cause), Backend: u.with.Backend, Model: u.with.Model, Code: res.Agent.Code, Signal: res.Agent.Signal,
 		Changed: len(res.Work.Changed), Words: preview(res.Agent.Final), Seconds: max(0, w.tools.Now().Sub(u.started).Seconds()), Log: w.relative(u.log),
-		Left: res.Work.Left, Taken: res.Work.Taken}
+		Left: res.Work.Left}
 	troubled := res.Agent.End != agent.Finished || !res.Passed()
 	end.Detail.Passed, end.Detail.Looks = res.Verify != nil && res.Passed(), looked(res)
 	if denied := w.tools.denied(w.config, w.root, nil, u.log); troubled {

@@ -96,7 +96,7 @@ func (w *tagWork) finishTask(ctx context.Context, u *unit) error {
 	for _, v := range h.Verified {
 		if v.Task == id {
 			u.number, u.base, u.res.Verdict = v.Attempt, gitops.Tree(v.Base), verify.Verified
-			u.res.Work.After, u.res.Work.Left = gitops.Tree(v.Tree), v.Left
+			u.res.Work.After = gitops.Tree(v.Tree)
 			u.res.Grade = verify.Grade(h.GradeOf(id, v.Attempt))
 			_, err := w.integrate(ctx, u, v.Ref)
 			return err

@@ -62,7 +62,7 @@ func (l *Loop) newReview(known []*journal.Detail) *attempt.Review {
 // askReview asks for a review of an iteration: in plan and build of each that changed something, in a prompt loop when the agent says that everything
 // is done, then of all the loop's work.
 func (w *promptWork) askReview(u *unit, in *attempt.Input) {
-	if w.config.Reviews() == "" || !w.watches() || u.it == nil {
+	if w.config.Reviews() == "" || w.tools.Repo == nil || u.it == nil {
 		return
 	}
 	var known []*journal.Detail
@@ -129,7 +129,7 @@ func (w *tagWork) approve(ctx context.Context, stop *stopper, ln *lane, number i
 	}
 	u := &unit{lane: ln, task: &tasks.Task{Title: fmt.Sprintf("Wave %d", number)}, wave: number, started: w.tools.Now(),
 		log: filepath.Join(w.home.Run(w.state.ID), "logs", fmt.Sprintf("wave-%d.log", number))}
-	start := workspace.Start{Base: to, Left: w.history.VerifyLeft, Aside: strings.TrimSuffix(u.log, ".log")}
+	start := workspace.Start{Base: to, Aside: strings.TrimSuffix(u.log, ".log")}
 	if u.stand, err = w.prepare(ctx, ln, start); err != nil {
 		return err
 	}

@@ -46,7 +46,6 @@ type State struct {
 	Cost            *journal.Cost      `json:"cost,omitempty"`
 	Agents          []journal.AgentUse `json:"agents,omitempty"` // what attempts ran with, in the order of first use
 	TaskFile        string             `json:"task_file,omitempty"`
-	VerifyLeft      []string           `json:"verify_left,omitempty"` // uncommitted files that only verify made
 	Undone          []journal.Undone   `json:"undone,omitempty"`      // what was undone after attempts
 	Noticed         []journal.Notice   `json:"noticed,omitempty"`     // what looks said about attempts that passed
 	Grades          journal.Grades     `json:"grades,omitempty"`      // of tasks that are done
@@ -127,7 +126,7 @@ func (t *TaskID) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// maxLeft limits the files left by verifications in a state file.
+// maxLeft limits the lists of a state file.
 const maxLeft = 1000
 
 // maxSummaries limits the attempts in a state file; the journal has all of them.

@@ -14,7 +14,6 @@ import (
 	"descartes/internal/atomicfile"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
-	"descartes/loop/workspace"
 	"descartes/scheduler"
 	"descartes/tasks"
 	"descartes/verify"
@@ -138,12 +137,6 @@ func (w *tagWork) replay(ctx context.Context, events []journal.Event) (err error
 		return gitErr("look for the attempts of earlier runs", err)
 	}
 	return nil
-}
-
-func (w *tagWork) here() Workspace {
-	fixed, _ := Protected(w.config, w.root, w.job.File)
-	return workspace.NewTree(workspace.Options{Repo: w.tools.Repo, FS: w.tools.FS, Root: w.root, Dir: w.root, Settings: w.home.settings(w.state.ID),
-		Fixed: fixed, OwnList: w.saver.writes, Watch: true, Loop: w.state.ID})
 }
 
 func (w *tagWork) place() (dir string, fixed []string) {

@@ -42,8 +42,8 @@ func (w *tagWork) alone(ctx context.Context, ln *lane, t *tasks.Task) (_ *unit, 
 	u.log = w.home.Log(w.state.ID, id, u.number)
 	if w.started(u) {
 		u.base, u.before = gitops.Tree(h.Bases[id]), gitops.Tree(h.Tasks[id].Tree)
-	} else if u.base, err = w.holds(ctx, ln); err != nil { // the tree before the task's first attempt
-		return nil, err
+	} else {
+		u.base = w.holds() // before the task's first attempt
 	}
 	if u.before == "" || h.Counted[id] == 0 {
 		u.before = u.base
@@ -280,7 +280,7 @@ func (w *tagWork) endOf(ctx context.Context, u *unit) (end *journal.Event, ref s
 	end.Tree, end.Ref = string(res.Work.After), ref
 	end.Detail = &journal.Detail{End: string(res.Agent.End), Cause: string(res.Agent.Cause), Backend: u.with.Backend, Model: w.history.ModelOf(u.task.ID, u.number),
 		Code: res.Agent.Code, Signal: res.Agent.Signal, Changed: len(res.Work.Changed), Claimed: res.Agent.Complete,
-		Seconds: w.tools.Now().Sub(u.started).Seconds(), Log: w.relative(u.log), Left: res.Work.Left, Taken: res.Work.Taken}
+		Seconds: w.tools.Now().Sub(u.started).Seconds(), Log: w.relative(u.log), Left: res.Work.Left}
 	end.Detail.Looks = looked(res)
 	if !res.Paced {
 		if end.Detail.Until, err = w.backoff.after(u.with, res.Agent, res.Reason, w.teller(u)); err != nil {
@@ -319,12 +319,8 @@ func (w *tagWork) integrate(ctx context.Context, u *unit, ref string, end ...*jo
 			return false, err
 		}
 	}
-	tree, err := w.tools.Repo.TreeWithout(u.base, u.res.Work.After, u.res.Work.Left)
-	if err != nil {
-		return false, gitErr("take the work of task "+u.task.ID, err)
-	}
 	w.trunk.closes, w.trunk.fewer = w.closes, w.fewer
-	fate, err := w.trunk.fold(ctx, u.lane, Candidate{Unit: u.task.ID, Base: u.base, Tree: tree}, func(fate *Fate) error {
+	fate, err := w.trunk.fold(ctx, u.lane, Candidate{Unit: u.task.ID, Base: u.base, Tree: u.res.Work.After}, func(fate *Fate) error {
 		e := w.event(journal.Integrated, u)
 		e.Tree, e.Commit = string(w.trunk.merged.Tree), w.trunk.on
 		if fate.Accepted() {

@@ -323,11 +323,10 @@ func (l *Loop) undoReview(ctx context.Context, u *unit, ref string) error {
 	if _, err := l.tools.Repo.Keep(ctx, ref, left.After, nil, "what a review changed\n"); err != nil {
 		return gitErr("keep what a review changed", err)
 	}
-	put, err := u.lane.ws.Restore(ctx, left.Before, u.started)
-	if err != nil {
+	if err := u.lane.ws.Restore(ctx, left.Before); err != nil {
 		return err
 	}
-	return l.warn(u, "the review changed files, which were put back; its versions are kept as "+ref+": "+workspace.Paths(left.Changed)+workspace.NotRestored(put.Restored))
+	return l.warn(u, "the review changed files, which were put back; its versions are kept as "+ref+": "+workspace.Paths(left.Changed))
 }
 
 // reviewed returns the unit again if its task's last attempt failed and was not reviewed.

@@ -118,7 +118,7 @@ func (s *settings) completeMode(f *pflag.FlagSet, root string, kind mode.Kind, a
 	s.workIn(f, root)
 	s.WorkingDirectory = root // plan, specs and tests are the project's
 	s.mode = kind
-	s.isolate(f)
+	s.oneAgent(f)
 	if kind == mode.Prompt {
 		return s.completeAdhoc(root, args[0])
 	}
@@ -208,10 +208,7 @@ func (s *settings) completeAdhoc(root, name string) error {
 	if err != nil {
 		return badInput("", "%w", err)
 	}
-	run := &mode.Run{Kind: mode.Prompt, Project: mode.Open(root), Text: text, Now: time.Now}
-	if s.Isolate { // where that will be is not known yet, but that the agent starts there
-		run.Shown = "."
-	}
+	run := &mode.Run{Kind: mode.Prompt, Project: mode.Open(root), Shown: ".", Text: text, Now: time.Now}
 	s.promptFrom, s.MaxIterations, s.CompletionPromise, s.Gate = report.Relative(root, absolute(s.dirPath(), name)), 1, "", ""
 	s.Prompt, s.Review = run.Once(), config.ReviewConfig{} // nobody judges it
 	s.Git.CommitTemplate = run.OnceSubject()

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +20,6 @@ import (
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/gate"
-	"descartes/loop/journal"
 	"descartes/loop/mode"
 )
 
@@ -184,7 +182,7 @@ func preparePrompt(ctx context.Context, root, kind string, cfg loop.Config, opt 
 	if r.repo == nil && cfg.Reviews() != "" {
 		found = append(found, loop.Problem{Message: "a review reads what the loop changed, and without a git repository nobody knows that", Hint: "git init, or --review off"})
 	}
-	r.besides(cfg)
+	r.besides()
 	if r.criteria() != nil {
 		if err := loop.NewHome(root).LoopFileFree(); err != nil {
 			note(err)
@@ -259,13 +257,11 @@ func (p *printer) promptHeader(ctx context.Context, r *promptRun) {
 	}
 	if c.Git.AutoCommit {
 		p.say("commits: each iteration%s", onBranch(r.opt.Branch))
-		if c.Isolate {
-			p.slots(1, &r.prepared, false, "an iteration")
-		} else {
-			p.treeTaken(ctx, &r.prepared)
-		}
 	} else if r.opt.Branch != "" {
 		p.say("branch: %s is made at HEAD", terminal.Clean(r.opt.Branch))
+	}
+	if r.repo != nil {
+		p.slots(1, &r.prepared, false, "an iteration")
 	}
 	p.surroundings(&r.prepared, c)
 	if why := r.sandbox.Warning(); why != "" {
@@ -341,14 +337,8 @@ func (r *promptRun) openRepository(ctx context.Context, cfg *loop.Config) (found
 	}
 	repo, err := openHooked(ctx, r.root, cfg, nil)
 	if err != nil {
-		none := errors.Is(err, gitops.ErrNotRepo) || errors.Is(err, gitops.ErrBare)
-		switch {
-		case commits || r.mode != nil || cfg.Slots() > 0 && !none:
+		if commits || r.mode != nil || !errors.Is(err, gitops.ErrNotRepo) && !errors.Is(err, gitops.ErrBare) { // else the folder itself is used
 			note(err, "")
-		case none: // the folder itself is used
-			cfg.Isolate = false
-		default:
-			r.notes = append(r.notes, "what the agent does to git's hooks and settings, and to your uncommitted files, is not checked: "+err.Error())
 		}
 		return found
 	}
@@ -371,40 +361,20 @@ func (r *promptRun) openRepository(ctx context.Context, cfg *loop.Config) (found
 		n := config.Names{Tag: cmp.Or(r.opt.Name, "loop"), At: time.Now()}
 		r.opt.Branch = n.Expand(cmp.Or(cfg.Git.BranchTemplate, config.DefaultBranchTemplate))
 	}
-	if dirty, err := repo.Dirty(ctx); err != nil {
+	dirty, err := repo.Dirty(ctx)
+	if err != nil {
 		note(err, "")
-	} else if cfg.Isolate {
-		for _, path := range dirty {
-			if r.mode != nil && (path == r.mode.Project.Plan || strings.HasPrefix(path, "specs/")) {
-				note(fmt.Errorf("%s has uncommitted changes, which a copy of the project does not have", path), "commit it, or work in your own tree, without --isolate")
-			}
-		}
-	} else if len(dirty) > 0 && cfg.Git.AutoCommit {
-		r.notes = append(r.notes, fmt.Sprintf("%s of yours: in no commit, except for files that the agent changes too", terminal.Count(len(dirty), "uncommitted change")))
-		if id, path := leftBy(loop.NewHome(r.root), dirty); id != "" {
-			r.notes = append(r.notes, fmt.Sprintf("loop %s left uncommitted work among them; %s continues from it instead", id, resumeOf(r.root, id, path)))
+	}
+	for _, path := range dirty {
+		if r.mode != nil && (path == r.mode.Project.Plan || strings.HasPrefix(path, "specs/")) {
+			note(fmt.Errorf("%s has uncommitted changes, which a copy of the project does not have", path), "commit it")
 		}
 	}
 	return found
 }
 
 // besides reports what else runs in the project.
-func (r *promptRun) besides(cfg loop.Config) {
-	home := loop.NewHome(r.root)
-	if who, live := home.Live(); live && !cfg.Git.AutoCommit {
-		r.notes = append(r.notes, fmt.Sprintf("loop %s over tag %s works in this tree: what this loop's agent changes may end up in its commits, or be put back by it", who.Loop, who.Tag))
-	}
-	if cfg.Git.AutoCommit {
-		var others []string
-		for _, s := range liveLoops(home) {
-			if s.State.Kind != loop.KindTag && s.State.ID != r.opt.Name && s.Path != r.opt.Resume {
-				others = append(others, s.State.ID)
-			}
-		}
-		if len(others) > 0 {
-			r.notes = append(r.notes, "in this tree too: "+strings.Join(others, ", ")+". A commit contains all that changed during its iteration, whoever changed it; a git worktree for each loop keeps them apart")
-		}
-	}
+func (r *promptRun) besides() {
 	if n := ralphNote(r.root); n != "" {
 		r.notes = append(r.notes, n)
 	}
@@ -416,36 +386,6 @@ func ralphNote(root string) string {
 		return ""
 	}
 	return "this loop overrides Ralph Loop. The ralph-loop plugin's state file is unchanged; cancel the ralph loop separately if you want it gone."
-}
-
-// leftBy returns the most recent prompt loop, if it should have committed its last iteration but did not, and those changes are still uncommitted.
-func leftBy(home loop.Home, dirty []string) (id, path string) {
-	all, _ := home.List() // what cannot be read is reported elsewhere
-	var last *loop.Saved
-	for i := range all {
-		s := &all[i]
-		if s.State == nil || s.State.Kind == loop.KindTag || !s.State.Config.Git.AutoCommit || home.IsLive(*s) {
-			continue
-		}
-		if last == nil || home.Active(s).After(home.Active(last)) {
-			last = s
-		}
-	}
-	if last == nil || last.State.Completed {
-		return "", ""
-	}
-	events, err := journal.ReadEvents(home.Events(last.State.ID))
-	if err != nil {
-		return "", ""
-	}
-	var paths []string
-	if ended := journal.Fold(events).Ended; len(ended) > 0 && ended[len(ended)-1].Commit == "" {
-		paths = ended[len(ended)-1].Paths
-	}
-	if !slices.ContainsFunc(paths, func(p string) bool { return slices.Contains(dirty, p) }) {
-		return "", ""
-	}
-	return last.State.ID, last.Path
 }
 
 // planned is the path of the plan that a prompt loop follows: where its agent works, else in the project.

@@ -372,21 +372,6 @@ func (r *prepared) conduct(cmd *cobra.Command, s *settings, p *printer, j job) (
 	return e, time.Since(began), err
 }
 
-// treeTaken says that the working tree belongs to the run.
-func (p *printer) treeTaken(ctx context.Context, r *prepared) {
-	branch := r.opt.Branch
-	if head, err := r.repo.Head(ctx); err == nil && branch == "" { // that it cannot be read is said elsewhere
-		if branch = strings.TrimPrefix(head.Branch, "refs/heads/"); branch == "" {
-			p.warn("HEAD is on no branch, and neither will be the commits of this run: --branch NAME puts them on a new one")
-		}
-	}
-	what := "its branch"
-	if branch != "" {
-		what = "branch " + terminal.Clean(branch)
-	}
-	p.say("tree: this working tree and %s belong to the run until it ends; to keep working: git worktree add --detach %s", what, terminal.Quote("../"+terminal.Clean(filepath.Base(r.root))+"-work"))
-}
-
 // slots says where agents work outside the user's tree, and when that tree follows.
 func (p *printer) slots(n int, r *prepared, fleet bool, what string) {
 	if fleet {
@@ -501,7 +486,7 @@ func safety(ctx context.Context, root, dir string, cfg *loop.Config, b agent.Bac
 		found = append(found, loop.Problem{Message: err.Error(), Hint: hintOf(err), Err: err})
 	}
 	cfg.SandboxInForce = box.Note
-	if cfg.Scud.Tag != "" || cfg.Isolate || cfg.NeedsLab() {
+	if _, err := os.Lstat(filepath.Join(gitTop(dir), ".git")); err == nil {
 		if err := checkPool(root); err != nil {
 			found = append(found, loop.Problem{Message: err.Error(), Hint: hintOf(err), Err: err})
 		}

@@ -356,17 +356,17 @@ func (s *settings) completePrompt(cmd *cobra.Command, root string) error {
 	}
 	s.workIn(f, root)
 	s.Git.AutoCommit = s.Git.AutoCommit && !s.NoCommit
-	s.isolate(f)
+	s.oneAgent(f)
 	if err := s.readPrompt(cmd, root); err != nil {
 		return err
 	}
 	return s.completeGate(f, root)
 }
 
-// isolate has a prompt loop work in a slot, where that is asked for. The number of agents in the settings file is for tags.
-func (s *settings) isolate(f *pflag.FlagSet) {
+// oneAgent takes the number of agents back, which is for tags.
+func (s *settings) oneAgent(f *pflag.FlagSet) {
 	if s.agents = 0; f.Changed("parallel") && s.Parallel > 1 {
-		s.agents, s.Isolate = s.Parallel, true
+		s.agents = s.Parallel
 	}
 	s.Parallel = 0
 }

@@ -22,6 +22,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/config"
+	"descartes/internal/oscall"
 	"descartes/internal/plainfile"
 	"descartes/internal/report"
 	"descartes/internal/sandbox"
@@ -441,7 +442,7 @@ func (x *tasksPlan) asked(ctx context.Context, r *prepared, cfg loop.Config) (_ 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	ws, free, err := x.workspace(ctx, r, cfg, who)
+	ws, free, err := x.workspace(ctx, r, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -506,9 +507,8 @@ func (x *tasksPlan) usedUp(cfg loop.Config) error {
 	return nil
 }
 
-// workspace is where the agent reads the project. The sandbox lets it change nothing there; without one git undoes what it changes, and no
-// loop works in the tree meanwhile.
-func (x *tasksPlan) workspace(ctx context.Context, r *prepared, cfg loop.Config, who loop.Holder) (_ breakdown.Workspace, free func() error, err error) {
+// workspace is where the agent reads the project. The sandbox lets it change nothing there; without one it reads a copy of it.
+func (x *tasksPlan) workspace(ctx context.Context, r *prepared, cfg loop.Config) (_ breakdown.Workspace, free func() error, err error) {
 	fixed := []string{settingsPath(x.root, cfg)}
 	if x.file != nil {
 		fixed = append(fixed, x.file.Path())
@@ -520,17 +520,26 @@ func (x *tasksPlan) workspace(ctx context.Context, r *prepared, cfg loop.Config,
 	}
 	r.repo, err = openRepo(ctx, x.root, nil)
 	if errors.Is(err, gitops.ErrNotRepo) {
-		return nil, nil, badInput("git init, or a sandbox (descartes doctor says what is missing)", "without a sandbox and without git nothing undoes what the agent changes")
+		return nil, nil, badInput("git init, or a sandbox (descartes doctor says what is missing)", "without a sandbox and without git the agent would work in your own files")
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	release, err := x.home.HoldTree(ctx, r.repo, who)
+	now, err := r.repo.Snapshot(ctx)
 	if err != nil {
 		return nil, nil, errors.Join(err, r.close())
 	}
-	tree := workspace.NewTree(workspace.Options{Repo: r.repo, FS: atomicfile.OS(), Root: x.root, Dir: x.root, Settings: filepath.Join(x.home.Breakdown(), "git-settings.json"), Fixed: fixed, Watch: true, Loop: who.Loop})
-	return tree, func() error { return errors.Join(tree.Close(false), release(), r.close()) }, nil
+	pool := workspace.NewPool(workspace.PoolOptions{Repo: r.repo, FS: atomicfile.OS(), Place: r.pool, Root: x.root, Dir: x.root, Fixed: fixed, Shown: r.sandbox.Mounts(), Free: oscall.Free})
+	slot, err := pool.Take(ctx, 0)
+	if err != nil {
+		return nil, nil, errors.Join(err, r.close())
+	}
+	free = func() error { return errors.Join(slot.Close(false), r.close()) }
+	if _, err := slot.Prepare(ctx, workspace.Start{Base: now, Aside: filepath.Join(x.home.Breakdown(), "slot")}); err != nil {
+		return nil, nil, errors.Join(err, free())
+	}
+	r.sandbox.Slot = sandbox.Slot{Tree: slot.Tree(), Link: workspace.Objects(r.pool), Objects: r.repo.ObjectDirs(), Shown: []string{x.home.Breakdown()}}
+	return slot, free, nil
 }
 
 // offer shows what would be written, and writes it if that is wanted.

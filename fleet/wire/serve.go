@@ -314,7 +314,7 @@ func (s *server) serve(ctx context.Context) (err error) {
 		runner.Lab = l
 	}
 	start, input := o.Start, o.Input
-	start.At, start.Branch, start.Aside, start.Users, start.Left, start.Since = o.At.Hash, o.At.Branch, log+".aside", nil, nil, time.Time{}
+	start.At, start.Branch, start.Aside, start.Since = o.At.Hash, o.At.Branch, log+".aside", time.Time{}
 	if _, err := slot.Prepare(ctx, start); err != nil {
 		return err
 	}

@@ -158,7 +158,6 @@ func (s *Summary) Text(paint terminal.Paint, boxed bool) string {
 	if text := s.uncommitted(); text != "" {
 		p.say("not committed: %s", text)
 	}
-	p.verifyLeft(s.Run.State)
 	p.undone(s.Run.State)
 	p.noticed(s.Run.State)
 	p.say("sandbox: %s", terminal.Clean(Sandbox(s.Run.State.Config)))
@@ -298,30 +297,15 @@ func (r *Run) aside(commits int) string {
 	return fmt.Sprintf("commits: on the branch %s; git merge %[1]s brings them here", terminal.Clean(r.Outcome.Branch))
 }
 
-// inSlots reports whether the agents worked in copies of the project.
-func (r *Run) inSlots() bool { return r.State.Kind == loop.KindTag || r.State.Config.Isolate }
-
 // where says where verified work lies that no commit holds.
-func (r *Run) where() string {
-	if r.inSlots() {
-		return "kept as refs/descartes/" + r.ID + "/state"
-	}
-	return "in the working tree"
-}
+func (r *Run) where() string { return "kept as refs/descartes/" + r.ID + "/state" }
 
 // keptWhere says what there is of a run that git ended.
 func (s *Summary) keptWhere() string {
-	refs := "refs/descartes/" + s.Run.ID + "/"
-	attempts := slices.ContainsFunc(s.Kept, func(r gitops.Ref) bool { return r.Name != refs+"start" })
-	switch {
-	case attempts && s.Run.inSlots():
-		return "what the agents wrote is kept as commits under " + refs
-	case attempts:
-		return "what the agents wrote is in the working tree, and as commits under " + refs
-	case s.Run.State.Iteration == 0:
-		return "the working tree is as it was, no agent ran"
+	if len(s.Kept) > 0 {
+		return "what the agents wrote is kept as commits under refs/descartes/" + s.Run.ID + "/"
 	}
-	return "what the agents wrote is in the working tree, in no commit"
+	return "your files are as they were"
 }
 
 func (p *page) noticed(s *loop.State) {
@@ -372,13 +356,6 @@ func (p *page) undone(s *loop.State) {
 	}
 	if n := len(s.Undone) - most; n > 0 {
 		p.say("undone: of %s more, see undone in the state file", terminal.Count(n, "attempt"))
-	}
-}
-
-// verifyLeft names the files that only the verify command made, and those that git ignored before an attempt.
-func (p *page) verifyLeft(s *loop.State) {
-	if n := len(s.VerifyLeft); n > 0 {
-		p.say("in no commit: %s (made by verify, or ignored before); add them to .gitignore", terminal.Clean(terminal.Few(s.VerifyLeft, 8)))
 	}
 }
 
@@ -533,7 +510,6 @@ func (s *Summary) promptText(paint terminal.Paint) string {
 		p.say("kept: what the agent wrote is %s; what this iteration changed is in no commit", e.where())
 	}
 	p.unpushed(*e)
-	p.verifyLeft(st)
 	p.undone(st)
 	p.noticed(st)
 	for _, line := range flaky(st.Flaky) {

@@ -37,11 +37,10 @@ type Verifier interface {
 type Workspace interface {
 	Dir() string
 	Files() string // where the files of Dir really are
-	Running()
 	Repair(ctx context.Context, who string) (notes []string, err error)
 	Look(ctx context.Context) (workspace.Result, error)
 	Result(ctx context.Context, verified bool) (workspace.Result, error)
-	Restore(ctx context.Context, to gitops.Tree, since time.Time) (workspace.Restored, error)
+	Restore(ctx context.Context, to gitops.Tree) error
 }
 
 // Clocks limit how long a run takes; 0 is no limit.

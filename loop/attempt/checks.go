@@ -121,7 +121,6 @@ func (a *run) command(ctx context.Context, c Command, part string) (verify.Resul
 	if err := a.tell(Step{Moment: Started, Command: c}); err != nil {
 		return verify.Result{}, err
 	}
-	a.ws.Running()
 	q := verify.Request{Label: a.in.Name + " " + part, Dir: a.ws.Dir(), Files: a.ws.Files(), Env: a.environment(a.in), Log: a.in.Log, Redact: a.Redact, Timeout: a.in.Clocks.Timeout, Idle: a.in.Clocks.Idle, Grace: cmp.Or(a.Grace, Grace)}
 	res, err := Check(ctx, a.Verify, q, &c)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"descartes/agent"
 	"descartes/gitops"
@@ -108,7 +107,6 @@ func (s *Subject) untouched(ctx context.Context, who string, run func() (agent.R
 	if err != nil {
 		return agent.Result{}, err
 	}
-	began := time.Now()
 	res, err := run()
 	if err != nil {
 		return res, err
@@ -121,11 +119,10 @@ func (s *Subject) untouched(ctx context.Context, who string, run func() (agent.R
 	if err != nil {
 		return res, err
 	}
-	put, err := s.Workspace.Restore(kctx, before.After, began)
-	if err != nil {
+	if err := s.Workspace.Restore(kctx, before.After); err != nil {
 		return res, err
 	}
-	return res, s.Note("the " + who + " changed files, which were put back: " + workspace.Paths(changed) + workspace.NotRestored(put.Restored))
+	return res, s.Note("the " + who + " changed files, which were put back: " + workspace.Paths(changed))
 }
 
 // maxAnswers limits how many objects in an agent's last words are tried.

@@ -84,7 +84,6 @@ type Event struct {
 	Delivered string   `json:"-"` // of a verified attempt: what it delivers to others; on disk a message
 	DiffStat  string   `json:"-"` // of any other attempt: its changes; on disk a message
 	Head      string   `json:"-"` // when an attempt, an iteration or a task begins: HEAD's commit; on disk a commit
-	UserPaths []string `json:"-"` // when a run begins: what the user had changed; of a wave's commit: which of that it contains; on disk paths
 
 	Detail   *Detail  `json:"detail,omitempty"`
 	Tasks    []string `json:"tasks,omitempty"`    // tasks it is about; of an attempt that continues another task's session: that task
@@ -216,7 +215,6 @@ type Detail struct {
 	Passed       bool       `json:"passed,omitempty"`
 	Baseline     bool       `json:"baseline,omitempty"` // verify ran on a tree without unverified work: before the first attempt, or without a blocked task's work
 	Left         []string   `json:"left,omitempty"`     // uncommitted files that only the verify command made
-	Taken        []string   `json:"taken,omitempty"`    // such files of earlier attempts that the agent changed: they are work now
 	Tree         string     `json:"tree,omitempty"`     // when the agent had ended, before the verification
 	Command      string     `json:"command,omitempty"`  // of a verification that decides about a task
 	Check        string     `json:"check,omitempty"`    // its name, if there are several
@@ -400,15 +398,12 @@ func parse(line []byte) (Event, error) {
 }
 
 // onDisk returns the event with the members its line has. The format is unchanged since the beginning: a decision is a verdict there, delivered and
-// diff stat are messages, HEAD is a commit, the user's paths are paths.
+// diff stat are messages, HEAD is a commit.
 func (e *Event) onDisk() Event {
 	w := *e
 	w.Verdict = cmp.Or(w.Verdict, Verdict(w.Decision))
 	w.Message = cmp.Or(w.Message, w.Delivered, w.DiffStat)
 	w.Commit = cmp.Or(w.Commit, w.Head)
-	if len(w.Paths) == 0 {
-		w.Paths = w.UserPaths
-	}
 	return w
 }
 
@@ -419,8 +414,6 @@ func (e *Event) fromDisk() {
 		e.Verdict, e.Decision = "", Decision(e.Verdict)
 	case AttemptStarted, IterationStarted, TaskStarted:
 		e.Commit, e.Head = "", e.Commit
-	case LoopStarted, LoopResumed, WaveCommitted:
-		e.Paths, e.UserPaths = nil, e.Paths
 	case AttemptFinished:
 		if e.Verdict == Verified {
 			e.Message, e.Delivered = "", e.Message

@@ -42,7 +42,6 @@ type State struct {
 	IntegratedOn  string   // the commit it builds on
 	LastCommit    string   // last wave commit, taken back or not
 	Branch        string   // of a run in slots: the ref that receives the commits; "" if unknown
-	UserPaths     []string // what the user had changed before the loop
 	Started       time.Time
 	Cost          Cost
 	Costs         Costs
@@ -53,7 +52,6 @@ type State struct {
 	CutShort      map[string]Failure // a task's last attempt that its provider cut short and that had changed something
 	Agents        []AgentUse         // what attempts ran with, in the order of first use
 	Passes        map[string]Pass    // the tree on which each check last passed; "" is the only check
-	VerifyLeft    []string           // files that only verifications made
 	Known         map[string]*Known  // by check
 	Checks        []Tally            // of named checks, in the order of their first run
 	Flaky         []Flaky            // most frequent first
@@ -150,7 +148,7 @@ func (s *State) Apply(e *Event) {
 		s.Iteration = e.Iteration
 		s.Prompt.apply(e)
 		if e.Type == IterationFinished && e.Commit != "" && s.Prompt.Base != "" {
-			s.Work = append(s.Work, Work{Iteration: e.Iteration, Base: s.Prompt.Base, Tree: e.Tree, Left: s.VerifyLeft, Committed: true})
+			s.Work = append(s.Work, Work{Iteration: e.Iteration, Base: s.Prompt.Base, Tree: e.Tree, Committed: true})
 		}
 	}
 	if e.Type == GateSpoke && e.Wave > 0 { // of a wave's review
@@ -166,14 +164,10 @@ func (s *State) Apply(e *Event) {
 			s.undo(e)
 		}
 	case LoopStarted:
-		s.Started, s.UserPaths, s.Branch = e.TS, e.UserPaths, e.Branch
-		s.noteLeavings(e.Detail)
+		s.Started, s.Branch = e.TS, e.Branch
 		s.resume(e)
 	case LoopResumed:
 		s.Prompt.Failed = 0
-		if len(e.UserPaths) > 0 {
-			s.UserPaths = e.UserPaths
-		}
 		s.resume(e)
 	case WaveStarted:
 		s.Wave = e.Wave
@@ -217,13 +211,11 @@ func (s *State) Apply(e *Event) {
 		}
 	case VerifyFinished:
 		if d := e.Detail; d != nil && d.Command != "" {
-			s.noteLeavings(d)
 			s.noteCheck(e)
 		}
 	case IterationFinished:
 		s.notice(e)
-		s.noteLeavings(e.Detail)
-		if !e.Decision.Failed() && e.Detail != nil && e.Detail.Passed {
+			if !e.Decision.Failed() && e.Detail != nil && e.Detail.Passed {
 			s.integrateTests(e)
 		}
 		delete(s.checked, keyOf(e))
@@ -251,7 +243,6 @@ func (s *State) Apply(e *Event) {
 		}
 		s.LastCommit = e.Commit
 		s.WaveCommits, s.GivenUp = append(s.WaveCommits, WaveCommit{e.Wave, e.Commit, e.TS, e.Tasks}), nil // every commit contains the whole task file
-		s.UserPaths = slices.DeleteFunc(slices.Clone(s.UserPaths), func(p string) bool { return slices.Contains(e.UserPaths, p) })
 		s.Verified = slices.DeleteFunc(s.Verified, func(v VerifiedTask) bool { return slices.Contains(e.Tasks, v.Task) })
 	case LoopRewound:
 		s.rewind(e)
@@ -366,7 +357,6 @@ func (s *State) finishAttempt(e *Event) {
 	if u != nil {
 		u.Open = slices.DeleteFunc(u.Open, func(o OpenAttempt) bool { return e.Round == 0 || o.Started.Attempt == e.Attempt })
 	}
-	s.noteLeavings(e.Detail)
 	if e.Ref != "" {
 		s.KeptRefs[e.Task] = e.Ref
 	}
@@ -378,10 +368,10 @@ func (s *State) finishAttempt(e *Event) {
 	}
 	switch e.Verdict {
 	case Verified:
-		v := VerifiedTask{Task: e.Task, Attempt: e.Attempt, Wave: e.Wave, Base: s.Bases[e.Task], Head: s.Heads[e.Task], Tree: e.Tree, Ref: e.Ref, Left: slices.Clone(s.VerifyLeft)}
+		v := VerifiedTask{Task: e.Task, Attempt: e.Attempt, Wave: e.Wave, Base: s.Bases[e.Task], Head: s.Heads[e.Task], Tree: e.Tree, Ref: e.Ref}
 		s.passAttempt(e)
 		s.Verified = append(s.Verified, v)
-		s.Work = append(s.Work, Work{Task: e.Task, Base: v.Base, Tree: v.Tree, Left: v.Left})
+		s.Work = append(s.Work, Work{Task: e.Task, Base: v.Base, Tree: v.Tree})
 		if e.Delivered != "" {
 			s.Delivered[e.Task] = e.Delivered
 		}
@@ -619,19 +609,6 @@ func (s *State) notice(e *Event) {
 	}
 	if said := d.Said(); len(said) > 0 {
 		s.Noticed = append(s.Noticed, Notice{e.Task, e.Iteration, e.Attempt, said})
-	}
-}
-
-// noteLeavings records which files a verification left behind.
-func (s *State) noteLeavings(d *Detail) {
-	if d == nil || len(d.Left)+len(d.Taken) == 0 {
-		return
-	}
-	s.VerifyLeft = slices.DeleteFunc(slices.Clone(s.VerifyLeft), func(p string) bool { return slices.Contains(d.Taken, p) })
-	for _, path := range d.Left {
-		if !slices.Contains(s.VerifyLeft, path) {
-			s.VerifyLeft = append(s.VerifyLeft, path)
-		}
 	}
 }
 

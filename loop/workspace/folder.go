@@ -2,7 +2,6 @@ package workspace
 
 import (
 	"context"
-	"time"
 
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
@@ -46,33 +45,8 @@ func (f *Folder) Look(context.Context) (Result, error) { return Result{}, nil }
 // Result is empty: nobody knows what was changed.
 func (f *Folder) Result(context.Context, bool) (Result, error) { return Result{}, nil }
 
-// Running does nothing.
-func (f *Folder) Running() {}
-
-// Restore does nothing.
-func (f *Folder) Restore(context.Context, gitops.Tree, time.Time) (Restored, error) {
-	return Restored{}, nil
-}
-
-// Untouched finds nothing.
-func (f *Folder) Untouched(context.Context, string) (back, made []string, err error) {
-	return nil, nil, nil
-}
-
-// Holds knows nothing.
-func (f *Folder) Holds(context.Context) (gitops.Tree, error) { return "", nil }
-
-// Verified does nothing.
-func (f *Folder) Verified(string, gitops.Tree, gitops.Tree, []string) {}
-
-// Committed does nothing.
-func (f *Folder) Committed([]string) {}
-
-// Forget does nothing.
-func (f *Folder) Forget() error { return nil }
-
-// Stale does nothing.
-func (f *Folder) Stale() {}
+// Restore does nothing: nobody knows what was changed.
+func (f *Folder) Restore(context.Context, gitops.Tree) error { return nil }
 
 // Close does nothing.
 func (f *Folder) Close(bool) error { return nil }

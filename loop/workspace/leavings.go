@@ -10,47 +10,32 @@ import (
 	"descartes/gitops"
 )
 
-// Leavings are files that only the verify command made and that git does not ignore: a binary, a report, a cache. They stay where they are,
-// uncommitted, and are nobody's work. Lock files of package managers are work: a build that updates one does so for the project.
-
-// leavings returns those of one verification: before is the tree before the attempt, agent the one at its agent's end, after the one after the
-// verification. known are the earlier ones; taken are those of them that the agent made its own.
-func leavings(ctx context.Context, repo *gitops.Repo, before, agent, after gitops.Tree, known []string) (left, taken []string, work []gitops.Change, err error) {
+// leavings returns the files that only a verification made and that git does not ignore: a binary, a report, a cache. They are nobody's work. What else
+// it changed is work: lock files of package managers too, which a build updates for the project. before is the tree before the attempt, agent the one
+// at its agent's end, after the one after the verification.
+func leavings(ctx context.Context, repo *gitops.Repo, before, agent, after gitops.Tree) (left []string, work []gitops.Change, err error) {
 	changed, err := repo.Changed(ctx, agent, after)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	byAgent, err := repo.Changed(ctx, before, agent)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	whole, err := repo.Changed(ctx, before, after)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	new := pathSet(whole, func(c gitops.Change) bool { return c.Op == 'A' })
 	touched := pathSet(byAgent, nil)
-	for path := range touched {
-		if slices.Contains(known, path) {
-			taken = append(taken, path)
-		}
-	}
-	slices.Sort(taken)
-	var candidates []string
 	for _, c := range changed {
-		if !touched[c.Path] && !lockFile(c.Path) && (c.Op == 'A' && new[c.Path] || slices.Contains(known, c.Path)) {
-			candidates = append(candidates, c.Path)
-		}
-	}
-	if left, err = Untracked(ctx, repo, after, candidates); err != nil {
-		return nil, nil, nil, err
-	}
-	for _, c := range changed {
-		if !slices.Contains(left, c.Path) {
+		if !touched[c.Path] && !lockFile(c.Path) && c.Op == 'A' && new[c.Path] {
+			left = append(left, c.Path)
+		} else {
 			work = append(work, c)
 		}
 	}
-	return left, taken, work, nil
+	return left, work, nil
 }
 
 // uncovered returns files from before the attempt that git ignored and that now look like additions, except in folders that the attempt moved.
@@ -77,33 +62,6 @@ func pathSet(changes []gitops.Change, want func(gitops.Change) bool) map[string]
 		}
 	}
 	return out
-}
-
-// Untracked returns the paths that the tree has and HEAD lacks.
-func Untracked(ctx context.Context, repo *gitops.Repo, tree gitops.Tree, candidates []string) (out []string, err error) {
-	if len(candidates) == 0 {
-		return nil, nil
-	}
-	head, err := repo.HeadTree(ctx)
-	if err != nil {
-		return nil, err
-	}
-	changed, err := repo.Changed(ctx, head, tree)
-	if err != nil {
-		return nil, err
-	}
-	added := pathSet(changed, func(c gitops.Change) bool { return c.Op == 'A' })
-	for _, path := range candidates {
-		if added[path] {
-			out = append(out, path)
-		}
-	}
-	return out, nil
-}
-
-// without returns list minus the elements of out.
-func without(list, out []string) []string {
-	return slices.DeleteFunc(slices.Clone(list), func(p string) bool { return slices.Contains(out, p) })
 }
 
 // lockFile reports whether a package manager records chosen versions in the file: a build that updates it does so for the project.

@@ -185,9 +185,6 @@ func (s *Slot) commit(ctx context.Context, head string) (string, error) {
 	return s.pinned, err
 }
 
-// Running does nothing: an attempt's changes to its settings affect nobody else.
-func (s *Slot) Running() {}
-
 // Repair collects the attempt's own commits, and restores the files that it must not change. A deleted slot is made again at once, and the attempt
 // has no result.
 func (s *Slot) Repair(ctx context.Context, who string) ([]string, error) {
@@ -261,6 +258,12 @@ func (s *Slot) Result(ctx context.Context, verified bool) (Result, error) {
 	if err := r.measure(ctx, s.git.Repo, s.start, verified); err != nil {
 		return r, err
 	}
+	if len(r.Left) > 0 {
+		var err error
+		if r.After, err = s.git.TreeWithout(r.Before, r.After, r.Left); err != nil {
+			return r, gitErr("take the work alone", err)
+		}
+	}
 	r.Old = unreported(s.told, r.Old)
 	var err error
 	if r.Nested, err = s.git.NestedEdits(ctx, s.began); err != nil {
@@ -269,13 +272,13 @@ func (s *Slot) Result(ctx context.Context, verified bool) (Result, error) {
 	return r, nil
 }
 
-// Restore does nothing: the next Prepare does.
-func (s *Slot) Restore(_ context.Context, to gitops.Tree, _ time.Time) (Restored, error) {
-	return Restored{Tree: to}, nil
+// Restore brings the files back to a tree.
+func (s *Slot) Restore(ctx context.Context, to gitops.Tree) error {
+	if err := s.git.Prepare(ctx, s.head, to, false); err != nil {
+		return gitErr(fmt.Sprintf("restore slot %d", s.Number), err)
+	}
+	return nil
 }
-
-// Stale does nothing: nobody else works in a slot.
-func (s *Slot) Stale() {}
 
 // Close releases the slot. With an open attempt it stays as it is for the run that resumes it.
 func (s *Slot) Close(bool) error {

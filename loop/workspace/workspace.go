@@ -1,10 +1,10 @@
-// Package workspace is where attempts run: the user's own tree, a plain folder, or a slot. It records the state before an attempt, undoes what
-// attempts must not do, and says what an attempt changed. It knows neither tasks nor the journal: it returns what it restored, in lines for people.
+// Package workspace is where attempts run: a slot, or a folder without git. It records the state before an attempt, undoes what attempts must not do,
+// and says what an attempt changed. It knows neither tasks nor the journal: it returns what it restored, in lines for people.
 package workspace
 
 import (
 	"context"
-	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -14,14 +14,12 @@ import (
 
 // Start is what an attempt starts from.
 type Start struct {
-	Before  gitops.Tree // "" is the tree as it is
-	Base    gitops.Tree // before the first attempt at the same work; "" is Before
-	At      string      // of a slot: its branch's commit; "" is the user's
-	Branch  string      // of a slot: its branch; "" is the user's
+	Before  gitops.Tree // "" is Base
+	Base    gitops.Tree // before the first attempt at the same work; "" is the tree of HEAD
+	At      string      // its branch's commit; "" is the user's
+	Branch  string      // its branch; "" is the user's
 	Whole   bool        // its work is all that differs from Base, not from Before: it owns the uncommitted work of earlier attempts
 	Since   time.Time   // start of the first attempt at the same work, by the clock of file times; zero is now
-	Users   []string    // paths that the user had changed before the run
-	Left    []string    // files that only verifications made
 	Aside   string      // the log without its ending: restored files' changed versions are kept beside it
 	Resumed *Resumed    // a killed run began the attempt
 }
@@ -34,40 +32,35 @@ type Resumed struct {
 	Seen  gitops.Tree // when its agent had ended; "" if unknown
 }
 
-// Stand is the state before an attempt.
+// Stand is the state before an attempt; zero for a folder.
 type Stand struct {
-	Tree gitops.Tree // "" if not recorded
+	Tree gitops.Tree
 	Head gitops.Head
-	Busy string // the loop that has the tree for itself: the attempt's changes are unknown
 }
 
 // Result is what an attempt left behind. It survives JSON.
 type Result struct {
 	Before    gitops.Tree // what Changed is compared with
 	Seen      gitops.Tree // when its agent had ended
-	After     gitops.Tree // when everything had ended; "" if not recorded
+	After     gitops.Tree // the work when everything had ended, without what is in Left; "" if not recorded
 	Changed   []gitops.Change
 	Left      []string         // files that only its verification made
-	Fresh     []string         // those of them that are new
-	Taken     []string         // earlier ones that its agent made its own
 	Grown     []gitops.Change  // changes by its verification that are part of the work
 	Uncovered []string         // files that git ignored before: not its work
 	LeftOut   []gitops.LeftOut // what it made and no commit can contain
 	Old       []gitops.LeftOut // what was there before and no commit can contain, reported once
 	Nested    []string         // edits inside submodules and the like
 	Commits   string           // tip of the agent's own commits
-	Busy      string           // see Stand
 	Lost      string           // why its work is lost, or ""
 }
 
 // measure decides which changes are work. verified says that commands ran after the agent.
 func (r *Result) measure(ctx context.Context, repo *gitops.Repo, start Start, verified bool) (err error) {
 	if verified {
-		if r.Left, r.Taken, r.Grown, err = leavings(ctx, repo, r.Before, r.Seen, r.After, start.Left); err != nil {
+		if r.Left, r.Grown, err = leavings(ctx, repo, r.Before, r.Seen, r.After); err != nil {
 			return gitErr("compare the work", err)
 		}
 		r.drop(r.Left)
-		r.Fresh = without(r.Left, start.Left)
 	}
 	if r.Uncovered = uncovered(repo, r.Changed, past(start.Since)); len(r.Uncovered) > 0 {
 		r.drop(r.Uncovered)
@@ -100,7 +93,7 @@ func (r *Result) Notes() (notes []string) {
 			notes = append(notes, what+list)
 		}
 	}
-	add(MadeByVerify, oneline.List(r.Fresh))
+	add(MadeByVerify, oneline.List(r.Left))
 	add("the verification changed files, which count as part of the work: ", Paths(r.Grown))
 	add("the attempt edited files inside a submodule, which no commit here will contain: ", oneline.List(r.Nested))
 	add("files of yours that git ignored before the attempt stay where they are and in no commit, though the attempt changed what is ignored or staged them by force: ", oneline.List(r.Uncovered))
@@ -109,47 +102,7 @@ func (r *Result) Notes() (notes []string) {
 }
 
 // MadeByVerify begins a line about files that only a verification made.
-const MadeByVerify = "the verification made files that git does not ignore; they stay, but in no commit: "
-
-// Restored is what was restored after an attempt.
-type Restored struct {
-	gitops.Restored
-	Tree    gitops.Tree     // now
-	Differs []gitops.Change // compared with the goal
-	Nested  []string        // edits inside submodules, which stay
-}
-
-// Line says in one line what was restored and removed, and where the attempts' own files are kept; "" if nothing was touched.
-func (r *Restored) Line(ref string) string {
-	s := ""
-	add := func(paths []string, done string) {
-		if len(paths) == 0 {
-			return
-		}
-		if s != "" {
-			s += ", "
-		}
-		what := fmt.Sprintf("%d paths", len(paths))
-		if len(paths) == 1 {
-			what = "1 path"
-		}
-		s += what + " " + done + " (" + oneline.List(paths) + ")"
-	}
-	add(r.Back, "put back")
-	add(r.Removed, "removed")
-	if s != "" && ref != "" {
-		s += ", what was there is kept in " + ref
-	}
-	return s
-}
-
-// NotRestored says what could not be restored, or returns "".
-func NotRestored(r gitops.Restored) string {
-	if len(r.Left) == 0 {
-		return ""
-	}
-	return "; not put back: " + Reasons(r.Left)
-}
+const MadeByVerify = "the verification made files that git does not ignore; they are in no commit: "
 
 // Reasons names the first of what was left out, with the reasons.
 func Reasons(left []gitops.LeftOut) string {
@@ -179,3 +132,19 @@ func (e *GitError) Error() string { return e.What + ": " + e.Err.Error() }
 func (e *GitError) Unwrap() error { return e.Err }
 
 func gitErr(what string, err error) error { return &GitError{what, err} }
+
+// relative is a path as a person in the project's folder would type it.
+func relative(root, path string) string {
+	if rel, err := filepath.Rel(root, path); err == nil {
+		return rel
+	}
+	return path
+}
+
+// past returns at, or zero if it is in the future because the clock was set back.
+func past(at time.Time) time.Time {
+	if at.After(gitops.Now()) {
+		return time.Time{}
+	}
+	return at
+}
