@@ -318,6 +318,10 @@ func (l *Loop) newTrunk(ctx context.Context, stop *stopper, pool *workspace.Pool
 	if t.on, err = t.tip(ctx); err != nil {
 		return nil, err
 	}
+	if l.state.Kind != KindTag && !l.config.Git.AutoCommit { // nobody commits: what there is is the tree as it is
+		t.merged.Tree, err = repo.Snapshot(ctx)
+		return t, err
+	}
 	if t.merged.Tree, err = repo.CommitTree(t.on); err != nil {
 		return nil, err
 	}
