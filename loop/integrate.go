@@ -336,6 +336,9 @@ func (t *trunk) aside() string {
 // tip is the commit the next one builds on.
 func (t *trunk) tip(ctx context.Context) (string, error) {
 	head, err := t.tools.Repo.Head(ctx)
+	if err == nil && t.branch == "" && head.Branch != "" && t.on != "" { // begun on a detached HEAD: the branch is the user's own affair
+		return t.on, nil
+	}
 	if err != nil || t.branch == "" || t.branch == head.Branch {
 		return head.Hash, err
 	}
@@ -485,7 +488,9 @@ func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, made fun
 func (t *trunk) publish(ctx context.Context, tip, commit string, again bool) (err error) {
 	repo := t.tools.Repo
 	var left []gitops.LeftOut
-	if t.branch == "" {
+	if head, herr := repo.Head(ctx); t.branch == "" && herr == nil && head.Branch != "" {
+		left = []gitops.LeftOut{{Path: shortRef(head.Branch), Why: "it was checked out meanwhile, and the run began on no branch"}}
+	} else if t.branch == "" {
 		left, err = repo.Forward(ctx, tip, commit, again)
 	} else {
 		left, err = repo.Advance(ctx, t.branch, tip, commit, again)
