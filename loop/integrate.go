@@ -644,7 +644,7 @@ func (t *trunk) mergedByHand(ctx context.Context, ln *lane, tip string, work git
 
 // pin keeps the state as a commit that a person can merge.
 func (t *trunk) pin(ctx context.Context) error {
-	if _, err := t.tools.Repo.Keep(ctx, t.kept(), t.merged.Tree, []string{t.on}, "descartes: verified so far\n\nWhat loop "+t.state.ID+" has verified, and no commit contains yet."); err != nil {
+	if _, err := t.tools.Repo.Keep(ctx, t.kept(), t.merged.Tree, slices.DeleteFunc([]string{t.on}, func(h string) bool { return h == "" }), "descartes: verified so far\n\nWhat loop "+t.state.ID+" has verified, and no commit contains yet."); err != nil {
 		return gitErr("keep the verified work", err)
 	}
 	return nil
