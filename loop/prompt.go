@@ -53,6 +53,7 @@ type Iteration struct {
 	edits   map[string]int
 	file    []byte // .loop/state.json as the agent left it
 	commit  string
+	apart   string // why its changes did not arrive in the user's tree, or ""
 	ref     string // of the checkpoint
 	refused string // why git rejected the commit, if the iteration can be repeated
 }
@@ -351,6 +352,9 @@ func (w *promptWork) iteration(ln *lane, number, try int) *unit {
 	u := &unit{lane: ln, it: it, number: try, log: w.home.IterationLog(w.state.ID, number, try)}
 	if ln.slot != nil { // start from the last commit, or from what the last iteration left uncommitted
 		it.slot, it.seen = ln.slot, w.tools.Shown
+		if w.loose() { // spec takes the user's tree as it is then
+			return u
+		}
 		if u.base, u.before = w.trunk.merged.Tree, w.trunk.merged.Tree; b.Owed != "" {
 			u.before = gitops.Tree(b.Last.Tree)
 		}
@@ -396,6 +400,14 @@ func iterations(n int) string {
 
 // spec is the text for an iteration's agent: the one a person chose, else the composed one with the handoff and the reviews' advice.
 func (w *promptWork) spec(ctx context.Context, u *unit) (s specbuild.Spec, _ *Outcome, err error) {
+	if w.loose() {
+		var tree gitops.Tree
+		w.unlocked(func() { tree, err = w.tools.Repo.Snapshot(ctx) })
+		if err != nil {
+			return s, nil, gitErr("take the working tree as it is", err)
+		}
+		u.base, u.before = tree, tree
+	}
 	if u.lane.slot != nil { // the rules read the slot's files
 		if _, err := w.prepare(ctx, u.lane, w.start(u)); err != nil {
 			return s, nil, err
@@ -558,13 +570,18 @@ func (w *promptWork) conclude(ctx context.Context, stop *stopper, u *unit) (*Out
 			return nil, err
 		}
 	}
-	if err := w.commit(ctx, stop, u); err != nil {
+	if err := w.deliver(ctx, stop, u); err != nil {
 		return nil, err
 	}
 	if err := w.checkpoint(context.WithoutCancel(ctx), u); err != nil {
 		return nil, err
 	}
 	out, err := w.askGate(ctx, stop, u)
+	if it.apart != "" && err == nil {
+		if err = w.note(it.apart); out == nil || !out.Ending.Final() {
+			out = &Outcome{Ending: journal.GitRefused, Message: it.apart}
+		}
+	}
 	putAside(u.lane.runner.PromptFile(), w.home.keptPrompt(w.state.ID, it.Number, it.Try))
 	if u.tuned && res.Agent.End != agent.Limited && res.Agent.End != agent.Cancelled {
 		_ = w.home.TunePrompt(w.tools.FS, w.state.ID, "") // at worst it is used once more
@@ -627,6 +644,40 @@ func (w *promptWork) countEdits(u *unit) error {
 // ours reports whether a path is below .loop, which belongs to the loop and is nobody's work.
 func ours(path string) bool {
 	return strings.HasPrefix(path, loopDir+"/") || strings.Contains(path, "/"+loopDir+"/")
+}
+
+// loose reports whether iterations run in a slot and nobody commits them: each starts from the user's tree as it is, and its changes arrive there.
+func (w *promptWork) loose() bool { return w.trunk != nil && !w.config.Git.AutoCommit }
+
+// deliver commits what an iteration changed, or brings it into the user's tree.
+func (w *promptWork) deliver(ctx context.Context, stop *stopper, u *unit) error {
+	work := &u.res.Work
+	if !w.loose() || work.After == "" || work.After == u.it.base {
+		return w.commit(ctx, stop, u)
+	}
+	tree, err := w.tools.Repo.TreeWithout(u.it.base, work.After, without(slices.Concat(w.history.VerifyLeft, work.Left), work.Taken))
+	if err != nil {
+		return gitErr("take the work of an iteration", err)
+	}
+	why := ""
+	busy, err := w.Enter(context.WithoutCancel(ctx), func() (err error) {
+		why, err = w.tools.Repo.Arrive(context.WithoutCancel(ctx), u.it.base, tree)
+		return err
+	})
+	if busy != "" {
+		why = "loop " + busy + " works there"
+	}
+	if why != "" {
+		u.it.apart = fmt.Sprintf("your working tree cannot take what iteration %d changed: %s; git stash, git cherry-pick -n %s, git stash pop bring the two together", u.it.Number, why, w.iterationRef(u.it.Number))
+	}
+	if err != nil {
+		return gitErr(fmt.Sprintf("bring the work of iteration %d into your tree", u.it.Number), err)
+	}
+	return nil
+}
+
+func (w *promptWork) iterationRef(n int) string {
+	return fmt.Sprintf("refs/descartes/%s/iteration-%d", w.state.ID, n)
 }
 
 // commit commits what an iteration changed and nothing else. If a dead loop made that commit already, nothing is left to commit.
@@ -767,12 +818,12 @@ func (w *promptWork) trailers(u *unit) []string {
 func (w *promptWork) checkpoint(ctx context.Context, u *unit) (err error) {
 	c, work := w.criteria(), &u.res.Work
 	class := c != nil && c.Class.Checkpoint()
-	loose := w.trunk != nil && u.it.commit == "" && work.After != u.it.base
-	if !class && !loose && work.Commits == "" || work.After == "" {
+	open := w.trunk != nil && u.it.commit == "" && work.After != u.it.base
+	if !class && !open && work.Commits == "" || work.After == "" {
 		return nil
 	}
 	keep := func(n int, tree gitops.Tree) (string, error) {
-		ref := fmt.Sprintf("refs/descartes/%s/iteration-%d", w.state.ID, n)
+		ref := w.iterationRef(n)
 		var parents []string
 		for _, p := range []string{u.stand.Head.Hash, work.Commits} {
 			if p != "" && !slices.Contains(parents, p) {
@@ -998,7 +1049,7 @@ func (w *promptWork) review(ctx context.Context, u *unit, now gitops.Tree) (r sp
 // endRun says where a slot's uncommitted work is.
 func (w *promptWork) endRun(_ context.Context, _ *stopper, _ *Outcome, err error) error {
 	b := &w.history.Prompt
-	if err != nil || w.trunk == nil || b.Owed == "" || b.Open != nil || b.Last.Ref == "" {
+	if err != nil || w.trunk == nil || w.loose() || b.Owed == "" || b.Open != nil || b.Last.Ref == "" {
 		return err
 	}
 	return w.note("what was done since the last commit was not verified and is in no commit: it is kept as " + b.Last.Ref + ", and resuming the loop continues from it")

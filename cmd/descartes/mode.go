@@ -118,9 +118,7 @@ func (s *settings) completeMode(f *pflag.FlagSet, root string, kind mode.Kind, a
 	s.workIn(f, root)
 	s.WorkingDirectory = root // plan, specs and tests are the project's
 	s.mode = kind
-	if err := s.isolate(f); err != nil {
-		return err
-	}
+	s.isolate(f)
 	if kind == mode.Prompt {
 		return s.completeAdhoc(root, args[0])
 	}

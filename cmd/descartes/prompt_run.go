@@ -341,10 +341,13 @@ func (r *promptRun) openRepository(ctx context.Context, cfg *loop.Config) (found
 	}
 	repo, err := openHooked(ctx, r.root, cfg, nil)
 	if err != nil {
+		none := errors.Is(err, gitops.ErrNotRepo) || errors.Is(err, gitops.ErrBare)
 		switch {
-		case commits || r.mode != nil:
+		case commits || r.mode != nil || cfg.Slots() > 0 && !none:
 			note(err, "")
-		case !errors.Is(err, gitops.ErrNotRepo) && !errors.Is(err, gitops.ErrBare):
+		case none: // the folder itself is used
+			cfg.Isolate = false
+		default:
 			r.notes = append(r.notes, "what the agent does to git's hooks and settings, and to your uncommitted files, is not checked: "+err.Error())
 		}
 		return found

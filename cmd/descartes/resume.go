@@ -252,9 +252,7 @@ func resumePrompt(cmd *cobra.Command, root string, s *settings, saved *loop.Save
 	if err := live(root, saved); err != nil {
 		return err
 	}
-	if err := s.isolate(cmd.Flags()); err != nil {
-		return err
-	}
+	s.isolate(cmd.Flags())
 	if saved.State.Kind == loop.KindPlan || saved.State.Kind == loop.KindBuild {
 		s.promptFrom = "its prompt"
 	}

@@ -356,29 +356,19 @@ func (s *settings) completePrompt(cmd *cobra.Command, root string) error {
 	}
 	s.workIn(f, root)
 	s.Git.AutoCommit = s.Git.AutoCommit && !s.NoCommit
-	if err := s.isolate(f); err != nil {
-		return err
-	}
+	s.isolate(f)
 	if err := s.readPrompt(cmd, root); err != nil {
 		return err
 	}
 	return s.completeGate(f, root)
 }
 
-// isolate has a prompt loop work in a slot, where that is asked for. What comes out of a slot is commits. The number of agents in the settings
-// file is for tags.
-func (s *settings) isolate(f *pflag.FlagSet) error {
+// isolate has a prompt loop work in a slot, where that is asked for. The number of agents in the settings file is for tags.
+func (s *settings) isolate(f *pflag.FlagSet) {
 	if s.agents = 0; f.Changed("parallel") && s.Parallel > 1 {
 		s.agents, s.Isolate = s.Parallel, true
 	}
-	if s.Parallel = 0; !s.Isolate {
-		return nil
-	}
-	if s.NoCommit || f.Changed("auto-commit") && !s.Git.AutoCommit {
-		return badInput("leave one of the two out", "a prompt loop in a copy of the project commits each iteration: that is how its work gets into your branch")
-	}
-	s.Git.AutoCommit = true
-	return nil
+	s.Parallel = 0
 }
 
 // readPrompt reads the prompt from where the flags say; - is standard input.
