@@ -138,15 +138,15 @@ func (r *Repo) DropGuard() error {
 	return nil
 }
 
-// clockSlack is how long after a change another one may get the same time stamp: a few ticks of the file system's coarse clock.
-const clockSlack = 20 * time.Millisecond
+// ClockSlack is how long after a change another one may get the same time stamp: a few ticks of the file system's coarse clock.
+const ClockSlack = 20 * time.Millisecond
 
 // GuardSince is the guard of an attempt whose run died. HEAD and the branch are as they were known to be, the index as it was before. Lock files and
 // unfinished operations are the attempt's if they date from its time. Configuration and hooks that changed in that time are restored at once to what
 // the guard's Settings say, and the next Repair reports it. Other refs stay, since a person may have changed them meanwhile; missing ones are
 // reported.
 func (r *Repo) GuardSince(ctx context.Context, h Head, kept []byte, began, ended time.Time) (*Guard, error) {
-	during := func(t time.Time) bool { return t.After(began.Add(-clockSlack)) && t.Before(ended.Add(clockSlack)) }
+	during := func(t time.Time) bool { return t.After(began.Add(-ClockSlack)) && t.Before(ended.Add(ClockSlack)) }
 	was, known := parseSettings(kept)
 	var s Repaired
 	if known {

@@ -45,7 +45,7 @@ func (r *Repo) hold(ctx context.Context, f *fileCopy) (heldFiles, error) {
 			continue // it is not checked out
 		}
 		h := r.held[name]
-		if h.item.mode != info.mode || !h.st.same(&info.st) || !stampBefore(info.st.ctimeS, info.st.ctimeN, Now().Add(-clockSlack)) || !r.store.has(h.item.id) {
+		if h.item.mode != info.mode || !h.st.same(&info.st) || !stampBefore(info.st.ctimeS, info.st.ctimeN, Now().Add(-ClockSlack)) || !r.store.has(h.item.id) {
 			f, err := r.readRaw(ctx, name)
 			if passesOver(err) != "" || err != nil && isGone(err) {
 				continue

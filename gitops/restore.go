@@ -652,7 +652,7 @@ func (r *Repo) statBelow(name string) (fileInfo, error) {
 // olderThan says whether a file was changed last before a time, whatever its own clock's resolution. Nothing is older
 // than the zero time.
 func olderThan(info fileInfo, t time.Time) bool {
-	return !t.IsZero() && stampBefore(info.st.ctimeS, info.st.ctimeN, t.Add(-clockSlack))
+	return !t.IsZero() && stampBefore(info.st.ctimeS, info.st.ctimeN, t.Add(-ClockSlack))
 }
 
 // deleteFile removes a file; one that is gone already, or below something that is no directory, is fine.

@@ -336,6 +336,9 @@ func (t *trunk) aside() string {
 // tip is the commit the next one builds on.
 func (t *trunk) tip(ctx context.Context) (string, error) {
 	head, err := t.tools.Repo.Head(ctx)
+	if err == nil && t.branch == "" && head.Branch != "" && t.on != "" { // begun on a detached HEAD: the branch is the user's own affair
+		return t.on, nil
+	}
 	if err != nil || t.branch == "" || t.branch == head.Branch {
 		return head.Hash, err
 	}
@@ -485,7 +488,9 @@ func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, made fun
 func (t *trunk) publish(ctx context.Context, tip, commit string, again bool) (err error) {
 	repo := t.tools.Repo
 	var left []gitops.LeftOut
-	if t.branch == "" {
+	if head, herr := repo.Head(ctx); t.branch == "" && herr == nil && head.Branch != "" {
+		left = []gitops.LeftOut{{Path: shortRef(head.Branch), Why: "it was checked out meanwhile, and the run began on no branch"}}
+	} else if t.branch == "" {
 		left, err = repo.Forward(ctx, tip, commit, again)
 	} else {
 		left, err = repo.Advance(ctx, t.branch, tip, commit, again)
@@ -639,7 +644,7 @@ func (t *trunk) mergedByHand(ctx context.Context, ln *lane, tip string, work git
 
 // pin keeps the state as a commit that a person can merge.
 func (t *trunk) pin(ctx context.Context) error {
-	if _, err := t.tools.Repo.Keep(ctx, t.kept(), t.merged.Tree, []string{t.on}, "descartes: verified so far\n\nWhat loop "+t.state.ID+" has verified, and no commit contains yet."); err != nil {
+	if _, err := t.tools.Repo.Keep(ctx, t.kept(), t.merged.Tree, slices.DeleteFunc([]string{t.on}, func(h string) bool { return h == "" }), "descartes: verified so far\n\nWhat loop "+t.state.ID+" has verified, and no commit contains yet."); err != nil {
 		return gitErr("keep the verified work", err)
 	}
 	return nil

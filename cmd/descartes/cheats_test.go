@@ -135,7 +135,7 @@ func cheats() []cheat {
 func (c *cheat) script(all bool) string {
 	want, run, lines := c.plain, "TAP= make -s test", []string{"cd repo", "exec sh ../before.sh"}
 	if all {
-		want, run, lines = c.all, "TAP=1 make -s test", append(lines, "exec cp ../all.yaml descartes.yaml")
+		want, run, lines = c.all, "TAP=1 make -s test", append(lines, "exec cp ../all.yaml descartes.yaml", "code 0 descartes trust")
 		if c.sandbox {
 			lines = append([]string{"[!sandbox] stop 'this machine has no bubblewrap, or forbids it to work'"}, lines...)
 		}

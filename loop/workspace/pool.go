@@ -269,6 +269,11 @@ func (p *Pool) copyInto(ctx context.Context, s *Slot) error {
 		return err
 	}
 	crash.Point("slot furnished")
+	select { // the copies have to be older than the attempt by more than clocks differ: else an agent that changes .gitignore has them committed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(2 * gitops.ClockSlack):
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.shares = p.shares || done.shared

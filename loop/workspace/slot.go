@@ -234,8 +234,16 @@ func (s *Slot) Look(ctx context.Context) (Result, error) {
 }
 
 func (s *Slot) look(ctx context.Context, r *Result) (err error) {
-	if r.After, err = s.git.Snapshot(ctx); err != nil {
-		return gitErr("snapshot the work", err)
+	for try := 0; ; try++ { // git gc --prune=now removes what no ref names
+		if r.After, err = s.git.Snapshot(ctx); err == nil {
+			err = s.pool.opt.Repo.Pin(ctx, s.ref("work"), r.After)
+		}
+		if err == nil {
+			break
+		}
+		if try == 2 || ctx.Err() != nil {
+			return gitErr("snapshot the work", err)
+		}
 	}
 	if r.Commits, r.Changed = s.commits, nil; r.After == r.Before {
 		return nil
