@@ -32,9 +32,9 @@ func TestDataSurvivesJSON(t *testing.T) {
 		Verify: &verify.Result{Name: "n", Command: "c", Passed: true, Code: 1, Signal: 2, TimedOut: true, Cancelled: true, Overran: "o", Tail: "t", Duration: time.Second, Tests: &results.Set{Failed: []string{"f"}}, Unread: "u", Change: &results.Change{Broken: []string{"f"}}, Known: 1, Standing: true, Tries: 2, Flaky: []string{"x"}},
 		Checks: []Ran{{Command: Command{Check: verify.Check{Run: "true"}}, Result: verify.Result{Passed: true}}},
 		Looks:  []Looked{{Name: "guard", Objects: true, Said: []string{"s"}, Shown: []string{"e"}, Agent: &agent.Result{End: agent.Finished}, Took: time.Second}}, Objection: &Objection{By: "guard", Reason: "r", Detail: "d", Ask: true},
-		Work: workspace.Result{Before: "1", Seen: "2", After: "3", Changed: []gitops.Change{{Op: 'A', Path: "a"}}, Left: []string{"l"}, Fresh: []string{"l"}, Taken: []string{"t"},
+		Work: workspace.Result{Before: "1", Seen: "2", After: "3", Changed: []gitops.Change{{Op: 'A', Path: "a"}}, Left: []string{"l"},
 			Grown: []gitops.Change{{Op: 'M', Path: "go.sum"}}, Uncovered: []string{"u"}, LeftOut: []gitops.LeftOut{{Path: "p", Why: "w"}},
-			Old: []gitops.LeftOut{{Path: "o", Why: "w"}}, Nested: []string{"n"}, Commits: "c", Busy: "x"}})
+			Old: []gitops.LeftOut{{Path: "o", Why: "w"}}, Nested: []string{"n"}, Commits: "c"}})
 }
 
 func through[T any](t *testing.T, v T) {

@@ -62,8 +62,6 @@ func random(r *rand.Rand, n int) []Event {
 			}
 		case AttemptStarted, IterationStarted, TaskStarted:
 			e.Head = "c0"
-		case LoopStarted, WaveCommitted:
-			e.UserPaths = []string{"mine.txt"}
 		case IterationFinished:
 			e.Decision = decisions[r.IntN(len(decisions))]
 		}
