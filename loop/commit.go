@@ -264,6 +264,7 @@ func (w *tagWork) commitOnce(ctx context.Context, ln *lane, number int, done []s
 	}
 	return w.trunk.commit(ctx, ln, wave, made, 0)
 }
+
 // taskFile returns the task file as the commit should have it, and the mirror that follows it, if they are in the repository.
 func (w *tagWork) taskFile() map[string][]byte {
 	files := map[string][]byte{}

@@ -46,15 +46,15 @@ type State struct {
 	Cost            *journal.Cost      `json:"cost,omitempty"`
 	Agents          []journal.AgentUse `json:"agents,omitempty"` // what attempts ran with, in the order of first use
 	TaskFile        string             `json:"task_file,omitempty"`
-	Undone          []journal.Undone   `json:"undone,omitempty"`      // what was undone after attempts
-	Noticed         []journal.Notice   `json:"noticed,omitempty"`     // what looks said about attempts that passed
-	Grades          journal.Grades     `json:"grades,omitempty"`      // of tasks that are done
-	Checks          []journal.Tally    `json:"checks,omitempty"`      // results of named checks
-	Flaky           []journal.Flaky    `json:"flaky,omitempty"`       // tests that failed and passed when run again
-	Tree            string             `json:"tree,omitempty"`        // the working tree when the loop ended
-	Seq             int64              `json:"seq"`                   // the task file and this file include events up to this one
-	Session         string             `json:"session_id,omitempty"`  // id from the program that started it
-	Gate            json.RawMessage    `json:"gate,omitempty"`        // the state of a prompt loop's gate
+	Undone          []journal.Undone   `json:"undone,omitempty"`     // what was undone after attempts
+	Noticed         []journal.Notice   `json:"noticed,omitempty"`    // what looks said about attempts that passed
+	Grades          journal.Grades     `json:"grades,omitempty"`     // of tasks that are done
+	Checks          []journal.Tally    `json:"checks,omitempty"`     // results of named checks
+	Flaky           []journal.Flaky    `json:"flaky,omitempty"`      // tests that failed and passed when run again
+	Tree            string             `json:"tree,omitempty"`       // the working tree when the loop ended
+	Seq             int64              `json:"seq"`                  // the task file and this file include events up to this one
+	Session         string             `json:"session_id,omitempty"` // id from the program that started it
+	Gate            json.RawMessage    `json:"gate,omitempty"`       // the state of a prompt loop's gate
 	PID             int                `json:"pid"`
 	Host            string             `json:"host,omitempty"`
 }

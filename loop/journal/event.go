@@ -81,9 +81,9 @@ type Event struct {
 	Reason   string    `json:"reason,omitempty"`
 	Message  string    `json:"message,omitempty"`
 
-	Delivered string   `json:"-"` // of a verified attempt: what it delivers to others; on disk a message
-	DiffStat  string   `json:"-"` // of any other attempt: its changes; on disk a message
-	Head      string   `json:"-"` // when an attempt, an iteration or a task begins: HEAD's commit; on disk a commit
+	Delivered string `json:"-"` // of a verified attempt: what it delivers to others; on disk a message
+	DiffStat  string `json:"-"` // of any other attempt: its changes; on disk a message
+	Head      string `json:"-"` // when an attempt, an iteration or a task begins: HEAD's commit; on disk a commit
 
 	Detail   *Detail  `json:"detail,omitempty"`
 	Tasks    []string `json:"tasks,omitempty"`    // tasks it is about; of an attempt that continues another task's session: that task

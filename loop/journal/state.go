@@ -38,10 +38,10 @@ type State struct {
 	Wave          int
 	Iteration     int
 	Tree          string
-	Integrated    string   // with slots: tree of all verified work; "" before there is any
-	IntegratedOn  string   // the commit it builds on
-	LastCommit    string   // last wave commit, taken back or not
-	Branch        string   // of a run in slots: the ref that receives the commits; "" if unknown
+	Integrated    string // with slots: tree of all verified work; "" before there is any
+	IntegratedOn  string // the commit it builds on
+	LastCommit    string // last wave commit, taken back or not
+	Branch        string // of a run in slots: the ref that receives the commits; "" if unknown
 	Started       time.Time
 	Cost          Cost
 	Costs         Costs
@@ -215,7 +215,7 @@ func (s *State) Apply(e *Event) {
 		}
 	case IterationFinished:
 		s.notice(e)
-			if !e.Decision.Failed() && e.Detail != nil && e.Detail.Passed {
+		if !e.Decision.Failed() && e.Detail != nil && e.Detail.Passed {
 			s.integrateTests(e)
 		}
 		delete(s.checked, keyOf(e))
