@@ -405,7 +405,11 @@ func (e uncheckedError) Unwrap() error { return context.Canceled }
 
 // passChecks runs the checks that have not yet passed on the verified work as a whole. The first failure is returned as a *ChecksError.
 func (l *Loop) passChecks(ctx context.Context, stop *stopper, ln *lane, when verify.When, wave int, fewer bool) error {
-	for _, c := range l.commands(l.checksAt(when), "", fewer) {
+	whens := []verify.When{when}
+	if when == verify.AtWave && l.config.Slots() == 1 {
+		whens = append(whens, verify.AtMerge)
+	}
+	for _, c := range l.commands(l.checksAt(whens...), "", fewer) {
 		state := l.holds()
 		if passed, err := l.passedBefore(ctx, state, &c.Check); err != nil || passed {
 			if err != nil {

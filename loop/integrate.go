@@ -82,6 +82,8 @@ func (f *Fate) Reason() string {
 			list[i] = c.String()
 		}
 		return "its changes conflict with " + with + ": " + oneline.List(list)
+	case f.Failure != nil && len(f.After) == 0: // a check that no attempt runs alone
+		return f.Failure.Reason()
 	}
 	return "verification fails on its changes together with " + with
 }
@@ -427,11 +429,13 @@ func (t *trunk) verify(ctx context.Context, ln *lane, tree gitops.Tree, units []
 
 // whens returns the points whose checks apply to a state with these units: the wave's too, if they complete one.
 func (t *trunk) whens(units []string) []verify.When {
-	whens := []verify.When{verify.AtAttempt, verify.AtMerge}
-	if t.closes != nil && t.closes(units) {
-		whens = append(whens, verify.AtWave)
+	switch {
+	case t.closes != nil && t.closes(units):
+		return []verify.When{verify.AtAttempt, verify.AtMerge, verify.AtWave}
+	case t.config.Slots() == 1: // nothing is merged before the wave
+		return []verify.When{verify.AtAttempt}
 	}
-	return whens
+	return []verify.When{verify.AtAttempt, verify.AtMerge}
 }
 
 // commit commits the state in a slot and moves the branch, together with the user's files. If that is impossible the commits go to a branch aside.
