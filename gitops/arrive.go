@@ -10,7 +10,6 @@ import (
 func (r *Repo) Arrive(ctx context.Context, from, to Tree) (why string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.last = nil
 	patch, err := r.cli.run(ctx, gitCall{args: []string{"diff-tree", "-r", "-p", "--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color",
 		"--src-prefix=a/", "--dst-prefix=b/", string(from), string(to)}})
 	if err != nil || len(patch) == 0 {

@@ -198,35 +198,6 @@ func BenchmarkSnapshotUnchanged(b *testing.B) {
 	}
 }
 
-// BenchmarkAttempt is the git work of one attempt that changes six of 10,000 files: the guard before it, what it and
-// the verification left repaired, the snapshot after it. Goal 15 ms.
-func BenchmarkAttempt(b *testing.B) {
-	repo := newBenchRepo(b, 10_000)
-	r := repo.open()
-	if _, err := r.Snapshot(b.Context()); err != nil {
-		b.Fatal(err)
-	}
-	round := 0
-	for b.Loop() {
-		b.StopTimer()
-		repo.change(round)
-		round++
-		b.StartTimer()
-		g, err := r.Guard(b.Context())
-		for range 2 {
-			if err == nil {
-				_, err = g.Repair(b.Context())
-			}
-		}
-		if err == nil {
-			_, err = r.Snapshot(b.Context())
-		}
-		if err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // BenchmarkKeep is a commit object and a ref, on the disk.
 func BenchmarkKeep(b *testing.B) {
 	r := newBenchRepo(b, 10).open()

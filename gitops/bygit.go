@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -50,7 +49,7 @@ func (c *cli) snapshot(ctx context.Context, protect []string) (Tree, error) {
 	}
 	tree, err := c.word(ctx, index, "write-tree")
 	if err != nil && from == c.cache && exitCode(err) != 0 { // what that index knows may have been pruned
-		c.based = fileInfo{}
+		c.based = fileStamp{}
 		return c.snapshot(ctx, protect)
 	}
 	if err != nil {
@@ -60,28 +59,6 @@ func (c *cli) snapshot(ctx context.Context, protect []string) (Tree, error) {
 		c.based = now
 	}
 	return Tree(tree), nil
-}
-
-// changedSince compares the working tree with a snapshot. What git stores on the way goes into a folder that is removed.
-func (c *cli) changedSince(ctx context.Context, tree Tree, protect []string) ([]string, error) {
-	dir, err := os.MkdirTemp(c.l.gitDir, "descartes-look-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	look := *c
-	look.cache, look.based = filepath.Join(dir, "index"), fileInfo{}
-	look.cookie, look.shim = "", nil // a shim has an environment of its own
-	look.env = append(slices.Clip(c.env), "GIT_OBJECT_DIRECTORY="+dir, "GIT_ALTERNATE_OBJECT_DIRECTORIES="+filepath.Join(c.l.commonDir, "objects"))
-	now, err := look.snapshot(ctx, protect)
-	if err != nil {
-		return nil, err
-	}
-	b, err := look.run(ctx, gitCall{args: []string{"diff-tree", "-r", "-z", "--name-only", "--no-renames", string(tree), string(now)}})
-	if err != nil {
-		return nil, err
-	}
-	return slices.Sorted(slices.Values(slices.DeleteFunc(nulSplit(b), c.guard.covers))), nil
 }
 
 // addAll is `git add -A` but for protected paths and for nested repositories without a commit, which git
@@ -98,7 +75,7 @@ func (c *cli) addAll(ctx context.Context, index string, guard protection) error 
 	for _, n := range inner {
 		skip = append(skip, n.path)
 	}
-	for {
+	for tries := 0; ; tries++ {
 		args := append([]string{"add", "-A", "--ignore-errors"}, append(c.sparse(), "--", ".")...)
 		for _, p := range append(skip, guard...) {
 			args = append(args, ":(top,exclude,literal)"+strings.TrimSuffix(p, "/"))
@@ -106,6 +83,9 @@ func (c *cli) addAll(ctx context.Context, index string, guard protection) error 
 		_, err := c.run(ctx, gitCall{options: []string{"-c", "core.safecrlf=false"}, args: args, index: index})
 		if c.out = leftByGit(err); err == nil || onlyIgnored(err) {
 			return c.setNested(ctx, index, inner)
+		}
+		if said, ok := errors.AsType[*gitError](err); ok && tries < 5 && strings.Contains(said.said, "unstable object source") { // a file that grows
+			continue
 		}
 		bare, ok := uncommittedRepository(err)
 		if !ok && len(c.out) > 0 {
@@ -223,14 +203,13 @@ func leftByGit(err error) []LeftOut {
 
 // privateIndex is a copy to work in: of the last snapshot's, which knows the files since hashed, unless the
 // repository's index changed since then. from is what was copied, now the state of the repository's index.
-func (c *cli) privateIndex() (path, from string, now fileInfo, err error) {
+func (c *cli) privateIndex() (path, from string, now fileStamp, err error) {
 	own := filepath.Join(c.l.gitDir, "index")
-	now, err = statPath(own)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	if now, err = stampOf(own); err != nil {
 		return "", "", now, err
 	}
 	from = own
-	if c.based != (fileInfo{}) && now == c.based {
+	if c.based != (fileStamp{}) && now == c.based {
 		if _, err := os.Stat(c.cache); err == nil {
 			from = c.cache
 		}
@@ -274,11 +253,7 @@ func (c *cli) forget(ctx context.Context, index string, paths []string) error {
 const lockPatience = 2 * time.Second
 
 // byGit records the wave with `git commit`, so that hooks, filters and signing act. Like `git commit --only`
-// it commits from an index of its own, made from HEAD and the wave's entries; the user's index gets the same
-// entries and keeps everything else that is staged in it.
-//
-// The user's index is written before the commit: a crash between the two leaves the wave staged, and the next
-// try commits it. The other way round it would leave a commit that looks reverted.
+// it commits from an index of its own, made from HEAD and the wave's entries.
 func (c *waveCommit) byGit(ctx context.Context) (string, error) {
 	cli := c.r.cli
 	if err := c.r.store.writeOut(); err != nil {
@@ -289,14 +264,7 @@ func (c *waveCommit) byGit(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if c.staged, err = cli.stage(ctx, c.entries); err != nil {
-		return "", err
-	}
-	hash, err := c.runCommit(ctx, index)
-	if err != nil {
-		return "", c.unstage(ctx, err)
-	}
-	return hash, nil
+	return c.runCommit(ctx, index)
 }
 
 // runCommit gives where HEAD stands afterwards. `git commit` takes for the parent whatever HEAD is when it begins, but
@@ -411,172 +379,6 @@ func (c *cli) setEntries(ctx context.Context, index string, entries map[string]t
 	return nil
 }
 
-// staging is what was put into the user's index.
-type staging struct {
-	cli     *cli
-	entries map[string]treeItem
-	before  fileCopy
-	after   fileStamp
-}
-
-// stage puts entries into the user's index.
-func (c *cli) stage(ctx context.Context, entries map[string]treeItem) (*staging, error) {
-	s := &staging{cli: c, entries: entries}
-	own := filepath.Join(c.l.gitDir, "index")
-	err := c.editIndex(ctx, func(index string) (err error) {
-		if s.before, err = copyFile(own); err != nil {
-			return err
-		}
-		if err := c.setEntries(ctx, index, entries); err != nil {
-			return err
-		}
-		s.after, err = stampOf(index)
-		return err
-	})
-	return s, err
-}
-
-// editIndex has edit change a copy of the user's index, which then takes its place. No other git command writes the
-// index meanwhile.
-func (c *cli) editIndex(ctx context.Context, edit func(index string) error) error {
-	own := filepath.Join(c.l.gitDir, "index")
-	f, err := takeLock(ctx, own+".lock")
-	if err != nil {
-		return lockedBy(own, err)
-	}
-	defer os.Remove(own + ".lock")
-	defer f.Close()
-	index, err := c.indexCopy(own)
-	if err != nil {
-		return err
-	}
-	defer os.Remove(index)
-	if err := edit(index); err != nil {
-		return err
-	}
-	if err := os.Rename(index, own); !errors.Is(err, os.ErrNotExist) { // there was none, and nothing to put into one
-		return err
-	}
-	return nil
-}
-
-// takeBack gives the user's index what it had for our entries, but for those that somebody has staged anew since, and
-// those in held.
-func (s *staging) takeBack(ctx context.Context, held map[string]bool) error {
-	return s.cli.editIndex(ctx, func(index string) error {
-		now, err := stampOf(index)
-		if err != nil {
-			return err
-		}
-		old := index + ".old"
-		defer os.Remove(old)
-		if s.before.Kind == 0 {
-			if err := os.WriteFile(old, s.before.Text, s.before.Perm); err != nil {
-				return err
-			}
-			if err := os.Chtimes(old, s.before.Time, s.before.Time); err != nil {
-				return err
-			}
-			if len(held) == 0 && now.ino == s.after.ino && now.mtime == s.after.mtime && now.size == s.after.size {
-				return os.Rename(old, index) // nobody has written it since
-			}
-		}
-		was, err := s.cli.listed(ctx, old)
-		if err != nil {
-			return err
-		}
-		is, err := s.cli.listed(ctx, index)
-		if err != nil {
-			return err
-		}
-		var removed, set, skipped bytes.Buffer
-		put := func(name string) {
-			set.WriteString(was[name].lines)
-			if was[name].skipped {
-				skipped.WriteString(name + "\x00")
-			}
-		}
-		theirs := map[string]bool{} // what somebody else has staged, and the directories that it is in
-		for name, at := range is {
-			if ours, ok := s.entries[name]; !ok || held[name] || at.lines != entryLine(name, ours) {
-				addWithParents(theirs, name)
-			}
-		}
-		over := map[string]bool{} // the same of our entries that go
-		for _, name := range sortedKeys(s.entries) {
-			ours := entryLine(name, s.entries[name])
-			if held[name] || is[name].lines != ours || was[name].lines == ours || ours == "" && theirs[name] {
-				continue
-			}
-			fmt.Fprintf(&removed, "0 %040d\t%s\x00", 0, name)
-			put(name)
-			addWithParents(over, name)
-		}
-		for name := range was { // a file that gave way to a folder of ours, or one in a folder that gave way to our file
-			_, ours := s.entries[name]
-			gaveWay := over[name]
-			for dir := path.Dir(name); dir != "." && !gaveWay; dir = path.Dir(dir) {
-				gaveWay = is[dir].lines != "" && is[dir].lines == entryLine(dir, s.entries[dir]) && !held[dir]
-			}
-			if !ours && gaveWay && !theirs[name] {
-				put(name)
-			}
-		}
-		removed.Write(set.Bytes())
-		if _, err := s.cli.run(ctx, gitCall{args: []string{"update-index", "-z", "--index-info"}, index: index, stdin: removed.Bytes()}); err != nil || skipped.Len() == 0 {
-			return err
-		}
-		_, err = s.cli.run(ctx, gitCall{args: []string{"update-index", "-z", "--skip-worktree", "--stdin"}, index: index, stdin: skipped.Bytes()})
-		return err
-	})
-}
-
-func addWithParents(to map[string]bool, name string) {
-	for ; name != "." && !to[name]; name = path.Dir(name) {
-		to[name] = true
-	}
-}
-
-// restage puts entries into the user's index where it has what is expected.
-func (c *cli) restage(ctx context.Context, expected, entries map[string]treeItem) error {
-	return c.editIndex(ctx, func(index string) error {
-		is, err := c.listed(ctx, index)
-		if err != nil {
-			return err
-		}
-		set := maps.Clone(entries)
-		maps.DeleteFunc(set, func(name string, _ treeItem) bool { return is[name].lines != entryLine(name, expected[name]) })
-		return c.setEntries(ctx, index, set)
-	})
-}
-
-// listedItem is what an index has at a path, as update-index takes it: a line, and more than one where it is unmerged.
-type listedItem struct {
-	lines   string
-	skipped bool
-}
-
-func entryLine(name string, e treeItem) string {
-	if e.mode == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%06o %s 0\t%s\x00", e.mode, e.id, name)
-}
-
-func (c *cli) listed(ctx context.Context, index string) (map[string]listedItem, error) {
-	b, err := c.run(ctx, gitCall{args: []string{"ls-files", "-z", "-s", "-t"}, index: index})
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]listedItem{}
-	for _, line := range nulSplit(b) {
-		tag, line, _ := strings.Cut(line, " ")
-		_, name, _ := strings.Cut(line, "\t")
-		out[name] = listedItem{out[name].lines + line + "\x00", tag == "S"}
-	}
-	return out, nil
-}
-
 // lockedBy explains a lock file that did not go away.
 func lockedBy(path string, err error) error {
 	if fi, lerr := os.Lstat(path + ".lock"); lerr == nil {
@@ -597,4 +399,13 @@ func pause(ctx context.Context, d time.Duration) error {
 	case <-t.C:
 		return nil
 	}
+}
+
+// ignored reports whether git would ignore an untracked file of that name.
+func (c *cli) ignored(ctx context.Context, name string) (bool, error) {
+	_, err := c.run(ctx, gitCall{args: []string{"check-ignore", "-q", "--no-index", "--", name}})
+	if exitCode(err) == 1 {
+		return false, nil
+	}
+	return err == nil, err
 }

@@ -7,26 +7,19 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// CommitWave commits what the attempts of a wave changed, and nothing else, on top of HEAD. The index gets the
-// same entries and keeps everything else that is staged in it, as after `git commit --only`.
-//
-// The index is replaced before the ref: a crash between the two leaves the wave staged, and the next try
-// commits it. The other way round it would leave a commit that looks reverted.
+// CommitWave commits what the attempts of a wave changed, and nothing else, on top of a slot's HEAD. It leaves the slot's index as it is: the next
+// Prepare makes it anew.
 func (r *Repo) CommitWave(ctx context.Context, w Wave) (Commit, error) {
 	r.AwaitGC(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	done, err := r.commitWave(ctx, w)
-	if r.fallBack(&err) {
-		done, err = r.commitWave(ctx, w)
-	}
 	if err != nil {
 		return Commit{}, fmt.Errorf("commit wave: %w", err)
 	}
@@ -56,9 +49,6 @@ func (r *Repo) commitWave(ctx context.Context, w Wave) (Commit, error) {
 }
 
 func (r *Repo) commitOnHead(ctx context.Context, w Wave) (Commit, error) {
-	if err := r.wholeTrees(ctx, w); err != nil {
-		return Commit{}, err
-	}
 	c := waveCommit{r: r}
 	var err error
 	if c.branch, c.parent, err = r.refs.head(); err != nil {
@@ -68,9 +58,6 @@ func (r *Repo) commitOnHead(ctx context.Context, w Wave) (Commit, error) {
 		return Commit{}, err
 	}
 	if c.plan, err = r.planWave(w, c.parent, c.before); err != nil {
-		return Commit{}, err
-	}
-	if err := r.whole(ctx, c.plan.edits); err != nil {
 		return Commit{}, err
 	}
 	head := &treeView{store: r.store, root: c.before}
@@ -112,41 +99,6 @@ type waveCommit struct {
 	branch string // "" when HEAD is detached
 	parent string // "" on an unborn branch
 	before objectID
-	staged *staging
-}
-
-// unstage removes the wave from the user's index after its commit failed, except what another commit has by now.
-func (c *waveCommit) unstage(ctx context.Context, failed error) error {
-	ctx = context.WithoutCancel(ctx)
-	held, err := c.heldByHead()
-	if err == nil {
-		err = c.staged.takeBack(ctx, held)
-	}
-	if err != nil {
-		return fmt.Errorf("%w (and the index still has what was to be committed: %w)", failed, err)
-	}
-	return failed
-}
-
-// heldByHead returns the wave's paths that a commit made meanwhile has exactly as the wave does.
-func (c *waveCommit) heldByHead() (map[string]bool, error) {
-	_, head, err := c.r.refs.head()
-	if err != nil || head == c.parent {
-		return nil, err
-	}
-	tree, err := c.r.headTree()
-	if err != nil {
-		return nil, err
-	}
-	held, now := map[string]bool{}, &treeView{store: c.r.store, root: tree}
-	for name, ours := range c.entries {
-		at, err := now.file(name)
-		if err != nil {
-			return nil, err
-		}
-		held[name] = sameItem(at, ours)
-	}
-	return held, nil
 }
 
 // orMoved returns errHeadMoved if that is why git refused.
@@ -175,12 +127,12 @@ func (c *waveCommit) collect(ctx context.Context, head *treeView) error {
 		if err != nil {
 			return err
 		}
-		if is.mode == 0 && c.r.pathIgnored(name) {
-			ix, err := readIndex(filepath.Join(c.r.l.gitDir, "index"))
+		if is.mode == 0 {
+			ignored, err := c.r.cli.ignored(ctx, name)
 			if err != nil {
-				continue // it is one that only git can read
+				return err
 			}
-			if _, staged := ix.find(name); !staged {
+			if ignored {
 				continue
 			}
 		}
@@ -198,12 +150,6 @@ func (c *waveCommit) collect(ctx context.Context, head *treeView) error {
 
 // putFile stores what a commit should have for a file with this content.
 func (r *Repo) putFile(ctx context.Context, name string, data []byte) (objectID, error) {
-	if !r.viaGit { // then git converts nothing
-		if err := r.scanner.checkEnds(name, data); err != nil {
-			return objectID{}, err
-		}
-		return r.store.put(kindBlob, data)
-	}
 	b, err := r.cli.run(ctx, gitCall{args: []string{"hash-object", "-w", "--stdin", "--path=" + name}, stdin: data})
 	if err != nil {
 		return objectID{}, err
@@ -211,7 +157,7 @@ func (r *Repo) putFile(ctx context.Context, name string, data []byte) (objectID,
 	return parseID(strings.TrimSpace(string(b)))
 }
 
-// byUs makes the commit through go-git and, once everything is on disk, updates first the index and then the ref.
+// byUs makes the commit through go-git and, once everything is on disk, updates the ref.
 func (c *waveCommit) byUs(ctx context.Context) (hash string, err error) {
 	author, err := c.r.people.author(ctx)
 	if err != nil {
@@ -243,12 +189,9 @@ func (c *waveCommit) byUs(ctx context.Context) (hash string, err error) {
 	if err := c.r.store.writeOut(); err != nil {
 		return "", err
 	}
-	if c.staged, err = c.r.cli.stage(ctx, c.entries); err != nil {
-		return "", err
-	}
 	subject, _, _ := strings.Cut(c.plan.w.Message, "\n")
 	if err := c.r.setRef(ctx, ref, c.parent, id.String(), kind+subject); err != nil {
-		return "", c.unstage(ctx, c.orMoved(err))
+		return "", c.orMoved(err)
 	}
 	return id.String(), nil
 }
@@ -259,13 +202,9 @@ func (c *waveCommit) made(ctx context.Context, hash string, planned map[string]t
 	if err != nil {
 		return Commit{}, err
 	}
-	final, staged := map[string]treeItem{}, maps.Clone(c.entries)
-	d := differ{store: c.r.store, each: func(name string, was, is treeItem) {
-		name = strings.Clone(name)
-		final[name] = treeItem{mode: is.mode, id: is.id}
-		if _, ours := staged[name]; !ours {
-			staged[name] = was
-		}
+	final := map[string]treeItem{}
+	d := differ{store: c.r.store, each: func(name string, _, is treeItem) {
+		final[strings.Clone(name)] = treeItem{mode: is.mode, id: is.id}
 	}}
 	if err := d.dirs("", &c.before, &after, 0); err != nil {
 		return Commit{}, err
@@ -274,9 +213,6 @@ func (c *waveCommit) made(ctx context.Context, hash string, planned map[string]t
 	done.Notes = c.plan.notes(done.Paths)
 	if !maps.Equal(final, planned) {
 		done.Notes = append(done.Notes, "hooks changed what was committed")
-		if err := c.r.cli.restage(ctx, staged, final); err != nil {
-			return Commit{}, err
-		}
 	}
 	return done, nil
 }
@@ -290,7 +226,7 @@ type wavePlan struct {
 }
 
 // planWave takes for each path the last result that changed it. If HEAD has something that no attempt of the wave started from or produced, somebody
-// has committed it meanwhile: that stays, except for what the user had changed before the run.
+// has committed it meanwhile: that stays.
 func (r *Repo) planWave(w Wave, head string, tree objectID) (*wavePlan, error) {
 	p := &wavePlan{w: w, edits: map[string]treeItem{}}
 	known, err := r.collectEdits(p, head)
@@ -298,13 +234,9 @@ func (r *Repo) planWave(w Wave, head string, tree objectID) (*wavePlan, error) {
 		return nil, err
 	}
 	now := &treeView{store: r.store, root: tree}
-	users := map[string]bool{}
-	for _, name := range w.UserPaths {
-		users[name] = true
-	}
 	var foreign []string
 	for _, name := range slices.Sorted(maps.Keys(known)) {
-		if _, ours := w.Files[name]; ours || users[name] {
+		if _, ours := w.Files[name]; ours {
 			continue
 		}
 		at, err := now.file(name)
@@ -339,9 +271,6 @@ func (r *Repo) collectEdits(p *wavePlan, head string) (map[string][]treeItem, er
 		}
 		var failed error
 		err := r.diffTrees(pair.Base, pair.Result, func(name string, a, b treeItem) {
-			if slices.Contains(pair.Without, name) {
-				return
-			}
 			name = strings.Clone(name)
 			p.edits[name] = b
 			if settled[name] || pair.Head != "" && pair.Head == head { // nobody has committed anything since
@@ -420,9 +349,6 @@ func (p *wavePlan) notes(paths []string) []string {
 		if p.edits[name].mode == modeGitlink {
 			out = append(out, name+" is a repository of its own: the commit holds only the id of its commit")
 		}
-		if slices.Contains(p.w.UserPaths, name) {
-			out = append(out, name+" had uncommitted changes of yours, which are in this commit too")
-		}
 	}
 	return out
 }
@@ -489,29 +415,6 @@ func (r *Repo) ReadWave(ctx context.Context, hash string) (w WaveCommit, err err
 	return w, err
 }
 
-// OursSince reports whether no other loop has committed since an attempt began: no new commit that HEAD leads to has
-// another loop's trailer.
-func (r *Repo) OursSince(ctx context.Context, g *Guard, loop string) bool {
-	_, at, err := r.refs.head()
-	if err != nil || at == "" || at == g.at.Hash {
-		return true // what is wrong with HEAD is for Repair to find
-	}
-	ours, old := true, map[string]bool{}
-	if g.at.Hash != "" {
-		_ = r.walk(ctx, g.at.Hash, historyLimit, func(h, _ string) bool { old[h] = true; return true })
-	}
-	_ = r.walk(ctx, at, historyLimit, func(h, message string) bool {
-		if old[h] {
-			return true
-		}
-		for _, l := range trailers(message)["Descartes-Loop"] {
-			ours = ours && l == loop
-		}
-		return ours
-	})
-	return ours
-}
-
 // trailers reads the last paragraphs of a commit message, as far back as every line has the form "Key: value":
 // a hook may have added one of its own.
 func trailers(message string) map[string][]string {
@@ -557,61 +460,6 @@ func (r *Repo) walk(ctx context.Context, from string, limit int, visit func(hash
 	return nil
 }
 
-// WaveDiffers returns the paths at which a commit differs from what CommitWave makes of the wave on that commit's parent. The wave's files are
-// ignored: they may have been written since.
-func (r *Repo) WaveDiffers(ctx context.Context, commit string, w Wave) ([]string, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	out, err := r.waveDiffers(commit, w)
-	if err != nil {
-		return nil, fmt.Errorf("compare commit %s with the wave: %w", shortHash(commit), err)
-	}
-	return out, nil
-}
-
-func (r *Repo) waveDiffers(commit string, w Wave) ([]string, error) {
-	parent, err := r.parentOf(commit)
-	if err != nil {
-		return nil, err
-	}
-	before := emptyTreeID
-	if parent != "" {
-		if before, err = r.treeOf(parent); err != nil {
-			return nil, err
-		}
-	}
-	after, err := r.treeOf(commit)
-	if err != nil {
-		return nil, err
-	}
-	plan, err := r.planWave(w, parent, before)
-	if err != nil {
-		return nil, err
-	}
-	then, wrong := &treeView{store: r.store, root: before}, map[string]bool{}
-	for name, want := range plan.edits {
-		at, err := then.file(name)
-		if err != nil {
-			return nil, err
-		}
-		wrong[name] = at.mode != want.mode || at.id != want.id // until it shows in the commit
-	}
-	d := differ{store: r.store, each: func(name string, _, is treeItem) {
-		want, planned := plan.edits[name]
-		wrong[strings.Clone(name)] = !planned || want.mode != is.mode || want.id != is.id
-	}}
-	if err := d.dirs("", &before, &after, 0); err != nil {
-		return nil, err
-	}
-	var out []string
-	for _, name := range sortedKeys(wrong) {
-		if _, ours := w.Files[name]; wrong[name] && !ours {
-			out = append(out, name)
-		}
-	}
-	return out, nil
-}
-
 // parentOf is the first parent of a commit, "" for one without.
 func (r *Repo) parentOf(commit string) (string, error) {
 	c, err := r.store.commit(commit)
@@ -619,31 +467,6 @@ func (r *Repo) parentOf(commit string) (string, error) {
 		return "", err
 	}
 	return c.ParentHashes[0].String(), nil
-}
-
-// TakeBack keeps the newest commit of the branch as a ref and moves the branch back to its parent. Neither the index nor a file changes. A commit
-// with others on top of it is a RefusedError.
-func (r *Repo) TakeBack(ctx context.Context, commit, keep string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	branch, at, err := r.refs.head()
-	if err == nil && at != commit {
-		return &RefusedError{Reason: fmt.Sprintf("commit %s is followed by others", shortHash(commit)), Hint: "look at it with git show " + shortHash(commit) + "; take it back with git revert " + shortHash(commit)}
-	}
-	var old string
-	if err == nil {
-		old, err = r.refs.hash(keep)
-	}
-	if err == nil {
-		err = r.setRef(ctx, keep, old, commit, "descartes: kept")
-	}
-	if err == nil {
-		err = r.backToParent(ctx, branch, commit)
-	}
-	if err != nil {
-		return fmt.Errorf("take back commit %s: %w", shortHash(commit), err)
-	}
-	return nil
 }
 
 // backToParent moves a branch ("" is a detached HEAD) from commit to that one's parent.

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"time"
 
 	"descartes/gitops"
 )
@@ -56,7 +55,7 @@ func Example() {
 	if _, err := repo.Keep(ctx, "refs/descartes/night/2/1", bad, nil, "attempt 1 of task 2"); err != nil {
 		log.Fatal(err)
 	}
-	restored, err := repo.Restore(ctx, good, time.Time{})
+	kept, err := repo.Refs(ctx, "refs/descartes/night/")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -64,12 +63,9 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	dirty, err := repo.Dirty(ctx)
-	fmt.Println("removed", restored.Removed)
 	fmt.Println("committed", commit.Paths)
-	fmt.Println("dirty", dirty, err)
+	fmt.Println("kept", kept[0].Name)
 	// Output:
-	// removed [bad.txt]
 	// committed [good.txt]
-	// dirty [] <nil>
+	// kept refs/descartes/night/2/1
 }

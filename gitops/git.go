@@ -43,7 +43,7 @@ type cli struct {
 	barred   error         // why no git may run any more
 
 	cache  string          // the private index after the last snapshot
-	based  fileInfo        // the index that cache was copied from
+	based  fileStamp       // the index that cache was copied from
 	forced map[string]bool // in every snapshot although ignored: added by an agent
 	out    []LeftOut       // what the last snapshot could not take
 
@@ -345,7 +345,7 @@ func (c *cli) close() {
 	if c.shim != nil {
 		_ = c.shim.Close() // whatever it was at has ended
 	}
-	if c.based != (fileInfo{}) {
+	if c.based != (fileStamp{}) {
 		_ = os.Remove(c.cache)
 	}
 	c.leave()
@@ -536,4 +536,32 @@ func (r *Repo) Locked() (path string, ok bool) {
 		}
 	}
 	return "", false
+}
+
+// readers are git commands that may run for long without a lock.
+var readers = []string{"log", "show", "diff", "blame", "grep", "help", "reflog", "shortlog", "cat-file", "ls-files", "fsmonitor--daemon"}
+
+// othersAtWork names a git command that runs in a working tree of the repository, or "".
+func (r *Repo) othersAtWork() string {
+	dirs := []string{r.l.root, r.l.gitDir, r.l.commonDir}
+	if main, ok := strings.CutSuffix(r.l.commonDir, "/.git"); ok {
+		dirs = append(dirs, main)
+	}
+	links, _ := within(r.l.commonDir, "worktrees/*/gitdir")
+	for _, link := range links {
+		if b, err := readPlain(link, mostLoose); err == nil {
+			dirs = append(dirs, filepath.Dir(strings.TrimSpace(string(b))))
+		}
+	}
+	found := proc.Within(dirs...)
+	for _, pid := range sortedKeys(found) {
+		argv := found[pid]
+		if name := filepath.Base(argv[0]); name != "git" && !strings.HasPrefix(name, "git-") {
+			continue
+		}
+		if !slices.ContainsFunc(argv[1:], func(arg string) bool { return slices.Contains(readers, arg) }) {
+			return fmt.Sprintf("%s (process %d)", strings.Join(argv[:min(3, len(argv))], " "), pid)
+		}
+	}
+	return ""
 }

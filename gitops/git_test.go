@@ -4,36 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"descartes/internal/oscall"
 )
-
-func TestRestoreFile(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "deep", "HEAD")
-	c := fileCopy{Path: file, Text: []byte("x\n"), Perm: 0o640, Time: time.Unix(1e9, 0)}
-	for range 2 {
-		if err := c.restore(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := os.Lstat(file + ".lock"); err == nil {
-			t.Error("the lock is left")
-		}
-		if now, err := copyFile(file); err != nil || string(now.Text) != "x\n" || now.Perm != c.Perm || !now.Time.Equal(c.Time) {
-			t.Errorf("got %+v, %v", now, err)
-		}
-	}
-	if err := os.WriteFile(file+".lock", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.restore(t.Context()); err == nil || !strings.Contains(err.Error(), "HEAD.lock is held") {
-		t.Errorf("restored under another's lock: %v", err)
-	}
-}
 
 // What all processes of a run leave when they are killed at once is cleared by the next; other people's locks stay.
 func TestLocksOfAKilledRunAreCleared(t *testing.T) {

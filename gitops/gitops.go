@@ -1,31 +1,20 @@
-// Package gitops owns the repository that a run works in: whether it is safe to start there, snapshots of the working
-// tree, restoring one, keeping an attempt's result as a ref, merging results, and the commit of a wave.
+// Package gitops owns the repository that a run works in: whether it is safe to start there, snapshots of a working tree, keeping an attempt's result
+// as a ref, merging results, the commit of a wave, and how the user's files follow it.
 //
 //	Open          a repository, by Options; Repo.Author, Dirty, Locked, Head: is it safe to start?
+//	OpenSlot      a working copy for an attempt beside the user's
 //	Snapshot      the working tree as a Tree: what `git add -A` would stage
 //	Changed       what differs between two trees; DiffStat and Patch say it to people
 //	Keep          a tree as a commit under a ref, so that nothing an agent made is lost
-//	Restore       makes the working tree a snapshot's again
-//	MergeTrees    two results on one base; Forward moves the user's branch and files to a commit
-//	CommitWave    the changes of a wave's attempts, and nothing else, on top of HEAD
-//	Guard         what an attempt may not change of the repository, and Guard.Repair puts back
-//	OpenSlot      a working copy for an attempt beside the user's
+//	MergeTrees    two results on one base
+//	CommitWave    the changes of a wave's attempts, and nothing else, on top of a slot's HEAD
+//	Forward       moves the user's branch and files to a commit; Arrive brings changes into his files
 //
-// A repository is read and written in three ways, each where it is the right one:
+// go-git reads and writes every object (objects.go, trees.go, commit.go); it does not wait for the disk, so objects.go does before a ref names what was
+// written. The git program does all else: snapshots, settings and identity, refs with their logs, the index, the files, diffs for people and merges.
+// Where hooks, signing or an encoding are in play it makes the commit too: preflight.go finds that out, and Repo.Notes says so. git.go runs it.
 //
-// Through go-git: reading and writing every object, blobs, trees and commits (objects.go, trees.go, commit.go). go-git does
-// not wait for the disk, so objects.go does before a ref names what was written.
-//
-// By the git program, because go-git loses or damages what git keeps: settings and identity (config.go), refs with their
-// logs (refs.go), the index after a commit, the files of a restore (restore.go), diffs for people (trees.go) and merges
-// (merge.go). Where filters, line ends, submodules, sparse checkouts, hooks or signing are in play it makes the snapshots
-// and the whole commit too (bygit.go); preflight.go finds that out, and Repo.Notes says so. git.go runs it.
-//
-// By ourselves, because go-git is wrong and the git program slow there: the scan of the working tree (scan.go), the ignore
-// rules (ignore.go) and reading the index (index.go).
-//
-// Nothing here follows a symbolic link out of the working tree or deletes an ignored file. git writes the index and the refs,
-// but for what an attempt did to the index, which filecopy.go puts back as git replaces a file: under its lock, by renaming.
+// Nothing here follows a symbolic link out of the working tree or deletes an ignored file.
 package gitops
 
 import (
@@ -123,16 +112,14 @@ type Ref struct {
 // Pair is the work of one verified attempt: the snapshots before and after it.
 type Pair struct {
 	Base, Result Tree
-	Without      []string // paths whose change is uncommitted
-	Head         string   // HEAD's commit when Base was taken, "" if unknown
+	Head         string // HEAD's commit when Base was taken, "" if unknown
 }
 
 // Wave is what one commit should contain.
 type Wave struct {
-	Message   string
-	Results   []Pair            // oldest first; if several touched a path, the last one wins
-	Files     map[string][]byte // repository paths to commit with this content, whatever the working tree holds
-	UserPaths []string          // what the user had changed before the run: noted if the commit contains it
+	Message string
+	Results []Pair            // oldest first; if several touched a path, the last one wins
+	Files   map[string][]byte // repository paths to commit with this content, whatever the working tree holds
 }
 
 // Commit is the result of CommitWave.

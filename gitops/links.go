@@ -81,3 +81,23 @@ func (r *Repo) ownLinks() error {
 	})
 	return r.noLinks(true)
 }
+
+// inGit names a file of the git directory for people.
+func (r *Repo) inGit(path string) string {
+	for _, dir := range []string{r.l.gitDir, r.l.commonDir} {
+		if rel, err := filepath.Rel(dir, path); err == nil && !strings.HasPrefix(rel, "..") {
+			return ".git/" + filepath.ToSlash(rel)
+		}
+	}
+	if rel, ok := strings.CutPrefix(path, r.l.root+"/"); ok {
+		return rel
+	}
+	return path
+}
+
+func unlessMissing(err error) error {
+	if missing(err) {
+		return nil
+	}
+	return err
+}

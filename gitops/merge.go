@@ -5,14 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"descartes/internal/crash"
-	"descartes/internal/oscall"
 )
 
 // Conflict is a path that two sides changed in incompatible ways.
@@ -276,7 +275,7 @@ func (r *Repo) moveFiles(ctx context.Context, from, to objectID, cut bool) ([]Le
 	var left []LeftOut
 	entries := map[string]treeItem{} // what the index is to say before git moves the rest
 	already := map[string]treeItem{} // what it then says as to does
-	var plan restorePlan
+	was := map[string]treeItem{}
 	var begun []string
 	modes := r.cfg.boolean("core.filemode", true)
 	for _, name := range sortedKeys(steps) {
@@ -303,11 +302,7 @@ func (r *Repo) moveFiles(ctx context.Context, from, to objectID, cut bool) ([]Le
 			why = "it was changed here, and the commit changes it too"
 		default:
 			entries[name] = s.was
-			if s.is.mode == 0 {
-				plan.deletes = append(plan.deletes, doomed{path: name})
-			} else {
-				plan.writes = append(plan.writes, wanted{name, s.is})
-			}
+			why = r.lostBelow(name, s.is, steps)
 		}
 		if why != "" {
 			left = append(left, LeftOut{name, why})
@@ -315,19 +310,16 @@ func (r *Repo) moveFiles(ctx context.Context, from, to objectID, cut bool) ([]Le
 		if entered, ok := entries[name]; ok && entered == s.is || !ok && in.treeItem == s.is {
 			already[name] = s.is
 		}
-		if entries[name] == in.treeItem {
+		if was[name] = in.treeItem; entries[name] == in.treeItem {
 			delete(entries, name)
 		}
-	}
-	for name, why := range (&restoration{r: r}).obstacles(&plan) {
-		left = append(left, LeftOut{name, why})
 	}
 	if len(left) > 0 {
 		slices.SortFunc(left, func(a, b LeftOut) int { return strings.Compare(a.Path, b.Path) })
 		return left, nil
 	}
 	for _, name := range begun {
-		if err := r.deleteFile(name); err != nil {
+		if err := r.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
 	}
@@ -336,7 +328,26 @@ func (r *Repo) moveFiles(ctx context.Context, from, to objectID, cut bool) ([]Le
 	if from, err = ed.edit("", &from, already); err != nil {
 		return nil, err
 	}
-	return nil, r.cli.moveTree(ctx, entries, from, to)
+	return r.cli.moveTree(ctx, entries, was, from, to)
+}
+
+// lostBelow says which file would go if a folder gave way to one of the commit's, "" for none: git spares untracked files there, not ignored ones.
+func (r *Repo) lostBelow(name string, is treeItem, steps map[string]step) (why string) {
+	if fi, err := r.root.Lstat(name); err != nil || !fi.IsDir() || is.mode == 0 {
+		return ""
+	}
+	_ = filepath.WalkDir(filepath.Join(r.l.root, name), func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(r.l.root, path)
+		if s, gone := steps[filepath.ToSlash(rel)]; err == nil && (!gone || s.is.mode != 0) {
+			why = "it is a folder here, and holds " + filepath.ToSlash(rel) + ", which no commit has"
+			return filepath.SkipAll
+		}
+		return err
+	})
+	return why
 }
 
 // begunToWrite reports whether git can have been killed while it wrote a file: it is gone, or the beginning of what it is to be.
@@ -355,29 +366,58 @@ func (r *Repo) begunToWrite(name string, now, is treeItem) bool {
 	return err == nil && bytes.HasPrefix(whole, half)
 }
 
-// moveTree enters files in the index and has git move it and the working tree from one tree to another.
-func (c *cli) moveTree(ctx context.Context, entries map[string]treeItem, from, to objectID) error {
-	undo := func(err error) error { return err }
+// moveTree enters files in the index and has git move it and the working tree from one tree to another. Files that are in git's way are returned, and
+// the index has what it had at the entries.
+func (c *cli) moveTree(ctx context.Context, entries, was map[string]treeItem, from, to objectID) ([]LeftOut, error) {
 	if len(entries) > 0 {
-		staged, err := c.stage(ctx, entries)
-		if err != nil {
-			return err
+		if err := c.setEntries(ctx, "", entries); err != nil {
+			return nil, err
 		}
-		undo = func(err error) error { return errors.Join(err, staged.takeBack(context.WithoutCancel(ctx), nil)) }
 		crash.Point("git: index ahead of the files")
 	}
 	if from == to {
-		return nil
+		return nil, nil
 	}
 	// Exit status 1: some files differ from the index, which is the user's affair.
-	if _, err := c.run(ctx, gitCall{args: []string{"update-index", "-q", "--refresh"}}); err != nil && exitCode(err) != 1 {
-		return undo(err)
+	_, err := c.run(ctx, gitCall{args: []string{"update-index", "-q", "--refresh"}})
+	if err == nil || exitCode(err) == 1 {
+		if _, err = c.run(ctx, gitCall{args: []string{"read-tree", "-m", "-u", from.String(), to.String()}}); err == nil {
+			return nil, nil
+		}
 	}
-	_, err := c.run(ctx, gitCall{args: []string{"read-tree", "-m", "-u", from.String(), to.String()}})
+	back := map[string]treeItem{}
+	for name := range entries {
+		back[name] = was[name]
+	}
+	if berr := c.setEntries(context.WithoutCancel(ctx), "", back); berr != nil {
+		return nil, errors.Join(err, berr)
+	}
 	if said, ok := errors.AsType[*gitError](err); ok {
-		return undo(&RefusedError{Reason: "git cannot update the working tree: " + said.said, Hint: "commit or stash what was changed there, and try again"})
+		if path, why, found := inTheWay(said.said); found {
+			return []LeftOut{{path, why}}, nil
+		}
+		return nil, &RefusedError{Reason: "git cannot update the working tree: " + said.said, Hint: "commit or stash what was changed there, and try again"}
 	}
-	return err
+	return nil, err
+}
+
+// inTheWay reads from git's words which file of the user's it does not overwrite.
+func inTheWay(said string) (path, why string, ok bool) {
+	for line := range strings.Lines(said) {
+		for _, m := range []struct{ before, after, why string }{
+			{"Untracked working tree file '", "' would be overwritten", "it exists here and is untracked, and the commit adds it"},
+			{"Updating '", "' would lose untracked files in it", "it holds untracked files, and the commit replaces it"},
+			{"Entry '", "' not uptodate", "it was changed here, and the commit changes it too"},
+			{"Entry '", "' would be overwritten", "it was changed here, and the commit changes it too"},
+		} {
+			if _, rest, found := strings.Cut(line, m.before); found {
+				if path, _, found := strings.Cut(rest, m.after); found {
+					return path, m.why, true
+				}
+			}
+		}
+	}
+	return "", "", false
 }
 
 // stagedItem is what the index has at a path.
@@ -420,21 +460,25 @@ func (r *Repo) onDisk(ctx context.Context, paths []string) (map[string]treeItem,
 	var files []string
 	var ask bytes.Buffer
 	for _, name := range paths {
-		info, err := r.statBelow(name)
-		switch {
-		case err != nil && !isGone(err):
-			return nil, fmt.Errorf("look at %s: %w", name, err)
-		case err != nil || info.mode == modeDir:
-		case info.mode == modeLink:
-			text, err := r.readLink(name)
+		fi, err := r.root.Lstat(name)
+		if err != nil { // it is missing, or a link leads there
+			continue
+		}
+		switch mode := fi.Mode(); {
+		case mode.IsDir():
+		case mode&fs.ModeSymlink != 0:
+			text, err := r.root.Readlink(name)
 			if err != nil {
 				return nil, fmt.Errorf("read %s: %w", name, err)
 			}
-			out[name] = treeItem{mode: modeLink, id: hashObject(kindBlob, text)}
-		case info.mode == 0:
+			out[name] = treeItem{mode: modeLink, id: hashObject(kindBlob, []byte(text))}
+		case !mode.IsRegular():
 			out[name] = treeItem{mode: modeDir} // a pipe or a device: nothing that a tree has
 		default:
-			out[name] = treeItem{mode: info.mode}
+			out[name] = treeItem{mode: modeRegular}
+			if mode&0o100 != 0 {
+				out[name] = treeItem{mode: modeExec}
+			}
 			files = append(files, name)
 			ask.WriteString(quotePath(name) + "\n")
 		}
@@ -458,18 +502,6 @@ func (r *Repo) onDisk(ctx context.Context, paths []string) (map[string]treeItem,
 		out[name] = item
 	}
 	return out, nil
-}
-
-func (r *Repo) readLink(name string) ([]byte, error) {
-	dir, base := path.Split(name)
-	fd, err := r.root.open(dir, oscall.PathOnly|oscall.O_DIRECTORY, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer oscall.Close(fd)
-	b := make([]byte, oscall.PathMax)
-	n, err := oscall.Readlinkat(fd, base, b)
-	return b[:max(n, 0)], err
 }
 
 // quotePath writes a path as git reads one from a line.

@@ -200,12 +200,12 @@ git for-each-ref --format='%%(refname) %%(tree)' refs/heads >../trees`, runs-1)
 
 func TestMergeConflicts(t *testing.T) {
 	t.Parallel()
-	s := newTwin(t, &scenario{setup: `mkdir -p dir; seq 20 >f; seq 30 >renamed; seq 40 >gone; printf 'a\0b' >bin; seq 50 >dir/x; seq 60 >dir/y
+	s := newBase(t, `mkdir -p dir; seq 20 >f; seq 30 >renamed; seq 40 >gone; printf 'a\0b' >bin; seq 50 >dir/x; seq 60 >dir/y
 git add -A; git commit -qm b; git tag base
 sed -i 5s/.*/ours/ f; git mv renamed other; git rm -q gone; printf 'a\0c' >bin; rm link; ln -s ours link; echo 1 >new; mkdir way; echo 1 >way/a; git mv dir moved
 git add -A; git commit -qm o; git tag ours; git checkout -q base
 sed -i 5s/.*/theirs/ f; git rm -q renamed; sed -i 5s/.*/x/ gone; printf 'a\0d' >bin; rm link; ln -s theirs link; echo 2 >new; echo x >way; seq 70 >dir/z
-git add -A; git commit -qm t; git tag theirs`})
+git add -A; git commit -qm t; git tag theirs`)
 	r := s.reopen()
 	tree := func(name string) Tree { return Tree(strings.TrimSpace(s.git("rev-parse", name+"^{tree}"))) }
 	before := s.git("status", "--porcelain=v2", "--branch")
@@ -234,9 +234,9 @@ git add -A; git commit -qm t; git tag theirs`})
 
 func TestMergeNeedsGit238(t *testing.T) {
 	t.Parallel()
-	s := newTwin(t, &scenario{setup: "git tag base; echo a >a; git add a; git commit -qm a; git tag a; git checkout -q base; echo b >b; git add b; git commit -qm b"})
+	s := newBase(t, "git tag base; echo a >a; git add a; git commit -qm a; git tag a; git checkout -q base; echo b >b; git add b; git commit -qm b")
 	old := s.home + "/git"
-	s.put(old, "#!/bin/sh\ncase \"$*\" in *' version') echo git version 2.37.1 ;; *) exec "+gitProgram(t)+" \"$@\" ;; esac\n")
+	s.put(old, "#!/bin/sh\ncase \"$*\" in *' version') echo git version 2.37.1 ;; *) exec "+gitProgram+" \"$@\" ;; esac\n")
 	s.sh("chmod +x " + old)
 	r, err := s.open("", old)
 	if err != nil {
@@ -282,7 +282,7 @@ func TestForward(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s := newTwin(t, &scenario{setup: ahead})
+			s := newBase(t, ahead)
 			s.sh(tt.setup)
 			r := s.reopen()
 			base, next := strings.TrimSpace(s.git("rev-parse", "base")), strings.TrimSpace(s.git("rev-parse", "next"))
@@ -321,19 +321,19 @@ func TestForwardTouchesNothingOfTheUsers(t *testing.T) {
 		{"what the commit deletes", "echo mine >gone", "gone (it was changed here, and the commit changes it too)", false},
 		{"untracked in the way", "mkdir -p new/deep; echo mine >new/deep/n", "new/deep/n (it was changed here, and the commit changes it too)", false},
 		{"ignored in the way", "echo new/ >.git/info/exclude; mkdir -p new/deep; echo mine >new/deep/n", "new/deep/n (it was changed here, and the commit changes it too)", false},
-		{"file where a folder comes", "echo mine >new", "new/deep/n (new is a file now, which is in no snapshot)", false},
-		{"link where a folder comes", "ln -s src new", "new/deep/n (new is a symbolic link now, which is in no snapshot)", false},
-		{"ignored in a folder that becomes a file", "echo mine >docs/x.tmp", "docs (it is a directory now, and holds docs/x.tmp, which is in no snapshot)", false},
+		{"file where a folder comes", "echo mine >new", "new (it exists here and is untracked, and the commit adds it)", false},
+		{"link where a folder comes", "ln -s src new", "new (it exists here and is untracked, and the commit adds it)", false},
+		{"ignored in a folder that becomes a file", "echo mine >docs/x.tmp", "docs (it is a folder here, and holds docs/x.tmp, which no commit has)", false},
 		{"folder in place of a file", "rm f; mkdir f; echo mine >f/x", "f (it was deleted here, and the commit changes it)", false},
 		{"pipe in place of a file", "rm f; mkfifo f", "f (it was changed here, and the commit changes it too)", false},
 		{"link in place of a file", "rm f; ln -s way f", "f (it was changed here, and the commit changes it too)", false},
 		{"assumed unchanged", "git update-index --assume-unchanged f; echo mine >f", "f (it was changed here, and the commit changes it too)", false},
-		{"several", "echo mine >f; echo mine >docs/d.md", "docs (it is a directory now, and holds docs/d.md, which is in no snapshot) docs/d.md (it was changed here, and the commit changes it too) f (it was changed here, and the commit changes it too)", false},
+		{"several", "echo mine >f; echo mine >docs/d.md", "docs/d.md (it was changed here, and the commit changes it too) f (it was changed here, and the commit changes it too)", false},
 		{"mode", "chmod -x run.sh; chmod +x f", "f (it was changed here, and the commit changes it too)", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s := newTwin(t, &scenario{setup: ahead})
+			s := newBase(t, ahead)
 			s.sh(tt.setup)
 			r := s.reopen()
 			before, state := files(t, s.dir), s.git("status", "--porcelain=v2", "--branch", "--ignored")
@@ -357,7 +357,7 @@ func TestForwardTouchesNothingOfTheUsers(t *testing.T) {
 
 func TestForwardProtectedUnbornAndElsewhere(t *testing.T) {
 	t.Parallel()
-	s := newTwin(t, &scenario{setup: `mkdir list; echo 1 >list/t; git add list; git commit -qm l; git tag base; echo 2 >list/t; git commit -qam l2; git tag next; git reset -q --hard base; echo 3 >list/t`})
+	s := newBase(t, `mkdir list; echo 1 >list/t; git add list; git commit -qm l; git tag base; echo 2 >list/t; git commit -qam l2; git tag next; git reset -q --hard base; echo 3 >list/t`)
 	r := s.reopen("list/")
 	base, next := strings.TrimSpace(s.git("rev-parse", "base")), strings.TrimSpace(s.git("rev-parse", "next"))
 	if left, err := r.Forward(t.Context(), base, next, false); err != nil || left != nil {
@@ -388,7 +388,7 @@ func TestAdvance(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s := newTwin(t, &scenario{setup: ahead})
+			s := newBase(t, ahead)
 			s.sh(tt.setup)
 			r := s.reopen()
 			base, next := strings.TrimSpace(s.git("rev-parse", "base")), strings.TrimSpace(s.git("rev-parse", "next"))

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -118,59 +118,34 @@ func (c *cli) setNested(ctx context.Context, index string, found []nestedRepo) e
 	return err
 }
 
-// NestedEdits lists, sorted, files inside submodules and other nested repositories that were edited since a time and
-// are not committed there. No snapshot contains them: neither commits nor restores touch them.
+// NestedEdits lists, sorted, files inside submodules and other nested repositories that were written since a time: no snapshot contains them. git is
+// not asked, which would obey a configuration that an agent may have written.
 func (r *Repo) NestedEdits(ctx context.Context, since time.Time) ([]string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.viaGit { // what is nested is not for the native path
-		return nil, nil
-	}
 	found, _, err := r.cli.nested(ctx, "")
 	if err != nil {
 		return nil, err
 	}
 	var out []string
 	for _, n := range found {
-		for _, name := range editsIn(ctx, filepath.Join(r.l.root, filepath.FromSlash(n.path)), since) {
-			out = append(out, path.Join(n.path, name))
-		}
+		_ = filepath.WalkDir(filepath.Join(r.l.root, filepath.FromSlash(n.path)), func(path string, e fs.DirEntry, err error) error {
+			rel, rerr := filepath.Rel(r.l.root, path)
+			switch {
+			case err != nil || rerr != nil || len(out) == mostEdits:
+				return filepath.SkipDir
+			case e.Name() == ".git" && e.IsDir():
+				return filepath.SkipDir
+			case e.IsDir() || e.Name() == ".git" || r.olderThan(rel, since):
+				return nil
+			}
+			out = append(out, filepath.ToSlash(rel))
+			return nil
+		})
 	}
 	slices.Sort(out)
 	return out, nil
 }
 
-// editsIn compares a repository's working tree with its index without asking git, which would obey a configuration that
-// an agent may have written. Where that cannot be read, nothing is found.
-func editsIn(ctx context.Context, dir string, since time.Time) []string {
-	gitDir := filepath.Join(dir, ".git")
-	if fi, err := os.Stat(gitDir); err != nil {
-		return nil
-	} else if !fi.IsDir() {
-		if gitDir, err = readGitFile(gitDir); err != nil {
-			return nil
-		}
-	}
-	ix, err := readIndex(filepath.Join(gitDir, "index"))
-	if err != nil {
-		return nil
-	}
-	root, err := openRoot(dir)
-	if err != nil {
-		return nil
-	}
-	defer root.close()
-	s := &scanner{root: root, strict: true, global: []*ruleFile{{path: filepath.Join(gitDir, "info", "exclude")}}, attrs: func([]byte) string { return "" }}
-	top, err := s.scan(ctx, ix, nil, nil, readKnown)
-	if err != nil {
-		return nil
-	}
-	at := &Repo{root: root}
-	return slices.DeleteFunc(ix.differs(top, nil), func(name string) bool {
-		info, err := at.statBelow(name)
-		if err != nil {
-			info, err = at.statBelow(path.Dir(name))
-		}
-		return err == nil && olderThan(info, since)
-	})
-}
+// mostEdits bounds what NestedEdits lists.
+const mostEdits = 1000

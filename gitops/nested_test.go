@@ -24,7 +24,7 @@ func TestSubmodulesRunNothing(t *testing.T) {
 			s := newSandbox(t)
 			s.sh(submodule)
 			mark := filepath.Join(s.home, "ran")
-			r, err := Open(t.Context(), Options{Dir: s.dir, Git: gitProgram(t), Env: s.env})
+			r, err := Open(t.Context(), Options{Dir: s.dir, Env: s.env})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -60,7 +60,7 @@ func TestSubmoduleWithPipes(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
 	s.sh(submodule)
-	r, err := Open(t.Context(), Options{Dir: s.dir, Git: gitProgram(t), Env: s.env})
+	r, err := Open(t.Context(), Options{Dir: s.dir, Env: s.env})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,12 +78,12 @@ func TestOpenIsNotMisled(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
 	s.sh(base + "cp -r .git ../evil; echo ../../evil >.git/commondir")
-	_, err := Open(t.Context(), Options{Dir: s.dir, Git: gitProgram(t), Env: s.env})
+	_, err := Open(t.Context(), Options{Dir: s.dir, Env: s.env})
 	if refused, ok := errors.AsType[*RefusedError](err); !ok || !strings.Contains(refused.Hint, "rm "+s.dir+"/.git/commondir") {
 		t.Errorf("opened: %v", err)
 	}
 	s.sh("rm .git/commondir; git worktree add -q ../linked")
-	r, err := Open(t.Context(), Options{Dir: filepath.Join(s.dir, "..", "linked"), Git: gitProgram(t), Env: s.env})
+	r, err := Open(t.Context(), Options{Dir: filepath.Join(s.dir, "..", "linked"), Env: s.env})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,6 +39,14 @@ const (
 // errChanged says that a file was not the same when it was read again.
 var errChanged = errors.New("changed while it was read")
 
+// largeFile is from where on files are streamed.
+const largeFile = 8 << 20
+
+// objectID is an object's name.
+type objectID [20]byte
+
+func (id objectID) isZero() bool { return id == objectID{} }
+
 func (id objectID) String() string { return hex.EncodeToString(id[:]) }
 
 func parseID(s string) (objectID, error) {

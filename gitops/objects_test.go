@@ -66,7 +66,7 @@ func TestPackedAndBorrowedObjectsAreRead(t *testing.T) {
 		if err != nil || len(changes) != 1 {
 			t.Errorf("changed: %v, %v", changes, err)
 		}
-		restore(t, r, first)
+		restore(t, s, first)
 		if b, err := os.ReadFile(s.path("f")); string(b) != "one\n" {
 			t.Errorf("f is %q, %v", b, err)
 		}
@@ -178,49 +178,14 @@ func TestLargeFilesAreStreamed(t *testing.T) {
 	if want := s.gitTree(); string(tree) != want {
 		t.Errorf("tree %s, git makes %s", tree, want)
 	}
-	restore(t, r, before)
+	restore(t, s, before)
 	runtime.ReadMemStats(&m0)
-	restore(t, r, tree)
+	restore(t, s, tree)
 	runtime.ReadMemStats(&m1)
 	if used := int64(m1.TotalAlloc - m0.TotalAlloc); used > 16<<20 {
 		t.Errorf("restoring 96 MiB allocated %d MiB", used>>20)
 	}
 	s.sh("test $(stat -c %s large) = 100663296")
-}
-
-func TestFileThatKeepsChanging(t *testing.T) {
-	t.Parallel()
-	s, r := start(t)
-	snap(t, r)
-	f, err := os.Create(s.path("busy"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if err := f.Truncate(32 << 20); err != nil { // long enough to read that a write comes between
-		t.Fatal(err)
-	}
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		for n := int64(0); ; n++ {
-			select {
-			case <-stop:
-				return
-			default:
-				f.WriteAt([]byte{byte(n)}, n%1000)
-			}
-		}
-	}()
-	_, err = r.Snapshot(t.Context())
-	close(stop)
-	<-done
-	if left, _ := r.LeftOut(time.Time{}); err != nil || len(left) > 0 && left[0].String() != "busy (it keeps changing while it is read)" {
-		t.Errorf("left out %v, %v, want at most the file that changes", left, err)
-	}
-	if got, want := snap(t, r), s.gitTree(); string(got) != want {
-		t.Errorf("tree %s afterwards, git makes %s", got, want)
-	}
 }
 
 // Objects are written while git gc, started by the user's own git, removes empty folders.

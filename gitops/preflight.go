@@ -1,33 +1,33 @@
 package gitops
 
 import (
-	"bytes"
-	"errors"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 )
 
-// finding is one thing about a repository that the native path would not treat as git does.
+// finding is one thing about a repository that go-git would not treat as git does.
 type finding struct {
 	reason string
 	hint   string
-	tree   bool // snapshots and restores go to the git program
-	commit bool // the wave commit does
-	ends   bool // so does everything once a file with CRLF line ends is met; without one there is nothing to convert
-	refuse bool // neither can do it, or it must not be done
+	refuse bool // git cannot do it either, or it must not be done; else the git program makes the commits
 }
 
-// inspect looks at everything that can be known before the first scan: cheap, a few dozen calls of stat. ix is
-// nil where the index is one that only git can read.
-func inspect(l layout, c *gitConfig, ix *index, opt Options) []finding {
-	out := append(formatFindings(c), progressFindings(l)...)
-	out = append(out, settingFindings(c)...)
-	out = append(out, hookFindings(l, c, opt.Hooks)...)
-	out = append(out, indexFindings(ix)...)
-	return append(out, attributeFindings(l, c, trackedAttributes(ix), opt.Env)...)
+// inspect looks at everything that can be known before anything is done.
+func inspect(ctx context.Context, git *cli, c *gitConfig, opt Options) ([]finding, error) {
+	out := append(progressFindings(git.l), settingFindings(c)...)
+	out = append(out, hookFindings(git.l, c, opt.Hooks)...)
+	unmerged, err := git.run(ctx, gitCall{args: []string{"ls-files", "-u", "-z"}})
+	if err != nil {
+		return nil, fmt.Errorf("read the index: %w", err)
+	}
+	if lines := nulSplit(unmerged); len(lines) > 0 {
+		_, name, _ := strings.Cut(lines[0], "\t")
+		out = append(out, finding{reason: "the index holds unresolved conflicts (" + name + ")", hint: "resolve them and git add the files", refuse: true})
+	}
+	return out, nil
 }
 
 // refusal is the error of all findings that refuse, nil where none does.
@@ -46,11 +46,6 @@ func refusal(found []finding) error {
 	return &RefusedError{Reason: strings.Join(reasons, "; "), Hint: hint}
 }
 
-// both is a finding that sends everything to the git program.
-func both(format string, args ...any) finding {
-	return finding{reason: fmt.Sprintf(format, args...), tree: true, commit: true}
-}
-
 // formatFindings looks at what the repository says of its own format, as far as git itself accepts it.
 func formatFindings(c *gitConfig) []finding {
 	var out []finding
@@ -60,7 +55,7 @@ func formatFindings(c *gitConfig) []finding {
 		value, _ := c.get(k)
 		switch name {
 		case "noop", "noop-v1", "worktreeconfig", "preciousobjects", "partialclone", "relativeworktrees":
-			// the native path reads and adds objects, and knows config.worktree
+			// go-git reads and adds objects all the same
 		case "objectformat":
 			if value != "sha1" {
 				out = append(out, finding{reason: "its object format is " + value + "; only sha1 is supported",
@@ -100,50 +95,17 @@ func progressFindings(l layout) []finding {
 	return nil
 }
 
-// settingFindings looks at the settings that change what is stored.
+// settingFindings looks at the settings that change how a commit is made.
 func settingFindings(c *gitConfig) []finding {
 	var out []finding
-	if v, ok := c.get("core.autocrlf"); ok && strings.EqualFold(v, "input") {
-		out = append(out, finding{reason: "core.autocrlf is input", ends: true})
-	} else if ok && truth(v, true, true) {
-		out = append(out, both("core.autocrlf is %s", v))
-	}
-	if v, ok := c.get("core.eol"); ok && strings.EqualFold(v, "crlf") {
-		out = append(out, both("core.eol is %s", v))
-	}
-	for _, s := range []struct {
-		key  string
-		def  bool
-		hits bool
-	}{
-		{"core.filemode", true, false},
-		{"core.symlinks", true, false},
-		{"core.ignorecase", false, true},
-		{"core.precomposeunicode", false, true},
-		{"core.protecthfs", false, true},
-		{"core.sparsecheckout", false, true},
-		{"index.sparse", false, true},
-	} {
-		if c.boolean(s.key, s.def) == s.hits {
-			out = append(out, both("%s is %v", s.key, s.hits))
-		}
-	}
-	if v, ok := c.get("core.sharedrepository"); ok && !strings.EqualFold(v, "umask") && (!isBoolean(v) || truth(v, true, true)) {
-		out = append(out, both("core.sharedRepository is %s", v))
-	}
-	if c.boolean("core.splitindex", false) {
-		out = append(out, both("core.splitIndex is true"))
-	}
 	if c.boolean("commit.gpgsign", false) {
-		out = append(out, finding{reason: "commit.gpgSign is true", commit: true})
+		out = append(out, finding{reason: "commit.gpgSign is true"})
 	}
 	if v, ok := c.get("i18n.commitencoding"); ok && !strings.EqualFold(v, "utf-8") && !strings.EqualFold(v, "utf8") {
-		out = append(out, finding{reason: "i18n.commitEncoding is " + v, commit: true})
+		out = append(out, finding{reason: "i18n.commitEncoding is " + v})
 	}
 	return out
 }
-
-func isBoolean(v string) bool { return truth(v, true, true) == truth(v, true, false) }
 
 // commitHooks are those that a commit runs.
 var commitHooks = []string{"pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "reference-transaction", "post-index-change"}
@@ -162,7 +124,7 @@ func hookFindings(l layout, c *gitConfig, policy string) []finding {
 		return []finding{{reason: what + " would run at each commit, and the policy is to fail then",
 			hint: "choose hooks run or skip", refuse: true}}
 	}
-	return []finding{{reason: what + " to run", commit: true}}
+	return []finding{{reason: what + " to run"}}
 }
 
 // liveHooks names the executable commit hooks, and those that git takes from its configuration.
@@ -194,191 +156,4 @@ func hooksDir(l layout, c *gitConfig) (string, bool) {
 		p = filepath.Join(l.root, p)
 	}
 	return p, ok
-}
-
-// indexFindings looks at the entries: conflicts, submodules.
-func indexFindings(ix *index) []finding {
-	if ix == nil {
-		return nil
-	}
-	var out []finding
-	modules := 0
-	for i := range ix.entries {
-		e := &ix.entries[i]
-		if e.stage() != 0 {
-			return []finding{{reason: "the index holds unresolved conflicts (" + e.name + ")",
-				hint: "resolve them and git add the files", refuse: true}}
-		}
-		if e.mode == modeGitlink {
-			if modules++; modules == 1 {
-				out = append(out, both("%s is a submodule", e.name))
-			}
-		}
-	}
-	return out
-}
-
-func trackedAttributes(ix *index) []string {
-	if ix == nil {
-		return nil
-	}
-	var out []string
-	for i := range ix.entries {
-		e := &ix.entries[i]
-		if strings.HasSuffix(e.name, ".gitattributes") && e.mode != modeGitlink &&
-			(len(e.name) == len(".gitattributes") || e.name[len(e.name)-len(".gitattributes")-1] == '/') {
-			out = append(out, e.name)
-		}
-	}
-	return out
-}
-
-// conversion is what an attribute asks for between the working tree and the store.
-type conversion int
-
-const (
-	noConversion conversion = iota
-	lineEnds                // CRLF becomes LF on its way in, and nothing changes on its way out
-	fullConversion
-)
-
-// conversionIn says which attribute of a file asks for the most, and what that is. It errs on the side of a
-// conversion: a pattern that matches nothing counts.
-func conversionIn(attributes []byte, c *gitConfig) (attr string, most conversion) {
-	attributes = bytes.TrimPrefix(attributes, []byte("\xef\xbb\xbf"))
-	for line := range strings.Lines(string(attributes)) {
-		line = strings.TrimSpace(line)
-		if line == "" || line[0] == '#' {
-			continue
-		}
-		for _, a := range strings.Fields(afterPattern(line)) {
-			if k := conversionOf(a, c); k > most {
-				attr, most = a, k
-			}
-		}
-	}
-	return attr, most
-}
-
-// afterPattern cuts the pattern, which may be quoted as in C, or the "[attr]name" of a macro.
-func afterPattern(line string) string {
-	if line[0] != '"' {
-		if i := strings.IndexAny(line, " \t"); i >= 0 {
-			return line[i:]
-		}
-		return ""
-	}
-	for i := 1; i < len(line); i++ {
-		switch line[i] {
-		case '\\':
-			i++
-		case '"':
-			return line[i+1:]
-		}
-	}
-	return ""
-}
-
-// conversionOf is what one attribute, as written, asks for.
-func conversionOf(attr string, c *gitConfig) conversion {
-	name, value, assigned := strings.Cut(attr, "=")
-	if strings.HasPrefix(name, "-") || strings.HasPrefix(name, "!") {
-		return noConversion
-	}
-	switch name {
-	case "text", "crlf":
-		return lineEnds
-	case "eol":
-		switch value {
-		case "lf":
-			return lineEnds
-		case "crlf":
-			return fullConversion
-		}
-	case "ident":
-		return fullConversion
-	case "working-tree-encoding":
-		v := strings.ToLower(strings.ReplaceAll(value, "-", ""))
-		if assigned && v != "" && v != "utf8" {
-			return fullConversion
-		}
-	case "filter":
-		if assigned && filterConfigured(value, c) {
-			return fullConversion
-		}
-	}
-	return noConversion
-}
-
-// filterConfigured: git leaves content alone if the filter that an attribute names is not configured.
-func filterConfigured(driver string, c *gitConfig) bool {
-	for _, k := range []string{"clean", "smudge", "process"} {
-		if v, ok := c.get("filter." + driver + "." + k); ok && v != "" {
-			return true
-		}
-	}
-	return c.boolean("filter."+driver+".required", false)
-}
-
-// attributeFiles are the attribute files outside the working tree, in git's order of precedence from low to high.
-func attributeFiles(l layout, c *gitConfig, env []string) []string {
-	var out []string
-	if !truth(envValue(env, "GIT_ATTR_NOSYSTEM"), true, false) {
-		out = append(out, "/etc/gitattributes")
-	}
-	if p, ok := c.pathname("core.attributesfile"); ok {
-		if !filepath.IsAbs(p) {
-			p = filepath.Join(l.root, p)
-		}
-		out = append(out, p)
-	} else if p := xdgPath(env, "attributes"); p != "" {
-		out = append(out, p)
-	}
-	return append(out, filepath.Join(l.commonDir, "info", "attributes"))
-}
-
-// readSmall reads a file that may be missing; present is false then.
-func readSmall(path string) (b []byte, present bool, err error) {
-	b, err = readPlain(path, mostRules)
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, errNotPlain) {
-		return nil, false, nil
-	}
-	return b, err == nil, err
-}
-
-// attributeFindings names the attribute files that convert: those outside the working tree, and the tracked
-// ones in it. Files that are not tracked yet are met by the scan.
-func attributeFindings(l layout, c *gitConfig, tracked []string, env []string) []finding {
-	var out []finding
-	check := func(path, name string) {
-		b, present, err := readSmall(path)
-		switch {
-		case err != nil:
-			out = append(out, finding{reason: name + " cannot be read", tree: true, commit: true})
-		case present:
-			switch a, k := conversionIn(b, c); k {
-			case lineEnds:
-				out = append(out, finding{reason: name + " asks for LF line ends (" + a + ")", ends: true})
-			case fullConversion:
-				out = append(out, both("%s asks for a conversion (%s)", name, a))
-			}
-		}
-	}
-	for _, f := range attributeFiles(l, c, env) {
-		check(f, f)
-	}
-	for _, t := range tracked {
-		path := filepath.Join(l.root, filepath.FromSlash(t))
-		fi, err := os.Lstat(path)
-		if err == nil && !fi.Mode().IsRegular() {
-			continue // git does not follow a link, and nobody is to wait for a pipe
-		}
-		if err != nil {
-			// git then reads the staged file, which is not at hand here
-			out = append(out, finding{reason: t + " is tracked but missing", tree: true, commit: true})
-			continue
-		}
-		check(path, t)
-	}
-	return out
 }

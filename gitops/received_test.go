@@ -11,8 +11,8 @@ import (
 // Whatever names a tree from another machine has, it is refused for those that git's fsck refuses, and is without what is protected.
 func TestReceived(t *testing.T) {
 	t.Parallel()
-	s := newTwin(t, &scenario{setup: "echo mine >descartes.yaml; mkdir -p .scud/tasks; echo mine >.scud/tasks/x.json; git add -A; git commit -qm2"})
-	r, err := Open(t.Context(), Options{Dir: s.dir, Git: gitProgram(t), Env: s.env, Protect: []string{"descartes.yaml", ".descartes/", ".scud/tasks/", "prd/prd.json"}})
+	s := newBase(t, "echo mine >descartes.yaml; mkdir -p .scud/tasks; echo mine >.scud/tasks/x.json; git add -A; git commit -qm2")
+	r, err := Open(t.Context(), Options{Dir: s.dir, Git: gitProgram, Env: s.env, Protect: []string{"descartes.yaml", ".descartes/", ".scud/tasks/", "prd/prd.json"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -353,9 +353,6 @@ func (r *Repo) keep(ctx context.Context, ref string, tree Tree, parents []string
 		}
 		r.AwaitGC(ctx) // which has deleted the commit
 	}
-	if r.kept != nil && strings.HasPrefix(ref, privateRefs) {
-		r.kept[ref] = commit.String()
-	}
 	return commit.String(), nil
 }
 
@@ -679,4 +676,20 @@ func (r *Repo) putNotes(n notes) (objectID, error) {
 		return r.store.put(kindTree, tree)
 	}
 	return put(names, 0, n.other)
+}
+
+// LeadsTo reports whether one commit is another, or a descendant of it.
+func (r *Repo) LeadsTo(ctx context.Context, from, to string) bool {
+	_, err := r.cli.run(ctx, gitCall{args: []string{"merge-base", "--is-ancestor", to, from}})
+	return err == nil
+}
+
+func shortRef(name string) string {
+	if b, ok := strings.CutPrefix(name, "refs/heads/"); ok {
+		return "branch " + b
+	}
+	if t, ok := strings.CutPrefix(name, "refs/tags/"); ok {
+		return "tag " + t
+	}
+	return name
 }

@@ -14,39 +14,27 @@ import (
 
 // Repo is an open repository with its working tree. Safe for concurrent use; calls wait for each other.
 type Repo struct {
-	opt      Options
-	l        layout
-	cfg      *gitConfig
-	kept     refValues // where attempts are kept: what the first Guard found, and what this Repo kept since
-	settings settingPaths
-	people   identities
-	guard    protection
-	notes    []string
-	token    []string // variables that have git show it to a remote's server
+	opt    Options
+	l      layout
+	cfg    *gitConfig
+	people identities
+	guard  protection
+	notes  []string
+	token  []string // variables that have git show it to a remote's server
 
 	cli       *cli
-	viaGit    bool   // the git program makes snapshots and restores them
-	commitGit bool   // it makes the wave commit
-	ends      string // why files with CRLF line ends are git's, "" if they are not
+	commitGit bool // the git program makes the wave commit
 
-	root  *rootDir
+	root  *os.Root
 	store *objectStore
 	refs  *refStore
-	index fileCopy          // as the last Guard read it
-	held  heldFiles         // as it held them
 	links map[string]string // of the git directory's layout; nil: not looked for
 
-	mu      sync.Mutex
-	scanner *scanner
-	last    *folder         // what the last scan found, nil for none
-	ix      *index          // as it was then
-	forced  map[string]bool // of cli: in every snapshot although ignored
-	packs   string
-	raw     map[rawKey]objectID // the bytes of files that git converts
+	mu     sync.Mutex
+	forced map[string]bool // of cli: in every snapshot although ignored
 }
 
-// Open finds the repository that contains opt.Dir and checks for everything that the native path cannot do. If the git program cannot do it either,
-// the error is a RefusedError.
+// Open finds the repository that contains opt.Dir. One that neither go-git nor the git program may work in is a RefusedError.
 func Open(ctx context.Context, opt Options) (*Repo, error) {
 	program, version, err := FindGit(ctx, opt.Git, opt.Dir, opt.Env)
 	if err != nil {
@@ -89,27 +77,26 @@ func openAt(ctx context.Context, opt Options, git *cli, clear func(*Repo) error)
 	if err := refusal(formatFindings(cfg)); err != nil {
 		return nil, err
 	}
-	r := &Repo{opt: opt, l: l, cfg: cfg, settings: findSettings(l, cfg, opt.Env), people: identities{git: git, cfg: cfg}, cli: git, guard: newProtection(opt.Protect), forced: git.forced, raw: map[rawKey]objectID{}}
+	r := &Repo{opt: opt, l: l, cfg: cfg, people: identities{git: git, cfg: cfg}, cli: git, guard: newProtection(opt.Protect), forced: git.forced}
 	r.refs = &refStore{l: l}
 	if err := clear(r); err != nil {
 		return nil, err
 	}
-	ix, err := readIndex(filepath.Join(l.gitDir, "index"))
-	var found []finding
-	if only, ok := errors.AsType[*unsupportedError](err); ok {
-		found = append(found, both("%s", only.reason))
-		ix = nil
-	} else if err != nil {
+	found, err := inspect(ctx, git, cfg, opt)
+	if err != nil {
 		return nil, err
 	}
-	if err := r.decide(append(found, inspect(l, cfg, ix, opt)...)); err != nil {
+	if err := refusal(found); err != nil {
 		return nil, err
 	}
-	if r.root, err = openRoot(l.root); err != nil {
+	for _, f := range found {
+		r.commitGit = true
+		r.notes = append(r.notes, f.reason+": the git program makes the commits")
+	}
+	if r.root, err = os.OpenRoot(l.root); err != nil {
 		return nil, err
 	}
 	r.store = newObjectStore(l.commonDir)
-	r.scanner = r.newScanner()
 	return r, nil
 }
 
@@ -142,70 +129,6 @@ func misled(dir string) error {
 		Hint: "remove it before you run git here: rm " + file}
 }
 
-// decide chooses between the native path and the git program.
-func (r *Repo) decide(found []finding) error {
-	if err := refusal(found); err != nil {
-		return err
-	}
-	why := ""
-	for _, f := range found {
-		if f.ends && r.ends == "" {
-			r.ends = f.reason
-		}
-		if f.tree || f.commit {
-			r.viaGit = r.viaGit || f.tree
-			r.commitGit = true
-			if why == "" {
-				why = f.reason
-			}
-			r.note(f.reason, f.tree)
-		}
-	}
-	return nil
-}
-
-func (r *Repo) note(reason string, tree bool) {
-	what := "the git program makes the commits"
-	if tree {
-		what = "the git program makes snapshots and commits"
-	}
-	line := reason + ": " + what
-	if !slices.Contains(r.notes, line) {
-		r.notes = append(r.notes, line)
-	}
-}
-
-// fallBack switches to the git program for good if err asks for that. Otherwise it returns err, or a RefusedError if there is no program.
-func (r *Repo) fallBack(err *error) bool {
-	only, ok := errors.AsType[*unsupportedError](*err)
-	if !ok {
-		return false
-	}
-	r.viaGit, r.commitGit, r.last = true, true, nil
-	r.note(only.reason, true)
-	return true
-}
-
-func (r *Repo) newScanner() *scanner {
-	s := &scanner{root: r.root, guard: r.guard, store: r.store, ends: r.ends, strict: r.cfg.boolean("core.protectntfs", true)}
-	s.attrs = func(text []byte) string {
-		attr, asks := conversionIn(text, r.cfg)
-		if asks == lineEnds && r.ends != "" {
-			return "" // that is how every file is looked at already
-		}
-		return attr
-	}
-	exclude, ok := r.cfg.pathname("core.excludesfile")
-	switch {
-	case !ok:
-		exclude = xdgPath(r.opt.Env, "ignore")
-	case exclude != "" && !filepath.IsAbs(exclude):
-		exclude = filepath.Join(r.l.root, exclude)
-	}
-	s.global = []*ruleFile{{path: filepath.Join(r.l.commonDir, "info", "exclude")}, {path: exclude}}
-	return s
-}
-
 // Claim is for the holder of the working tree's lock: it ends the git commands, with their hooks, that a killed run left running here, and makes this
 // Repo run its own under Options.Shim from now on. It may be called again.
 func (r *Repo) Claim() error {
@@ -217,13 +140,11 @@ func (r *Repo) Claim() error {
 	return r.cli.claim()
 }
 
-// Close releases what Open took. Do not use the repository afterwards. What Guard saved for an open attempt stays for the next run; DropGuard removes
-// it.
+// Close releases what Open took. Do not use the repository afterwards.
 func (r *Repo) Close() error {
 	err := r.store.writeOut()
 	r.cli.close()
-	r.root.close()
-	return err
+	return errors.Join(err, r.root.Close())
 }
 
 // Root is the top of the working tree, absolute and without symbolic links.
@@ -232,7 +153,7 @@ func (r *Repo) Root() string { return r.l.root }
 // Dir is the git directory of this working tree.
 func (r *Repo) Dir() string { return r.l.gitDir }
 
-// Notes says what the git program does instead of the native path, and why, one line each.
+// Notes says what the git program does instead of go-git, and why, one line each.
 func (r *Repo) Notes() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

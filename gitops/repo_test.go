@@ -36,7 +36,7 @@ func TestLocked(t *testing.T) {
 	for name, setup := range map[string]string{"main": "", "linked": "git worktree add -q -b side work"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newTwin(t, &scenario{setup: setup})
+			s := newBase(t, setup)
 			r, err := s.open("", "")
 			if err != nil {
 				t.Fatal(err)
@@ -70,7 +70,7 @@ func TestLocked(t *testing.T) {
 func TestOpenRefusesFIFO(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"HEAD", "config", "index", "packed-refs"} {
-		s := newTwin(t, &scenario{})
+		s := newBase(t, "")
 		s.sh("rm -f .git/" + name + "; mkfifo .git/" + name)
 		_, err := s.open("", "")
 		var refused *RefusedError
@@ -147,7 +147,7 @@ func TestLocateBrokenGitFile(t *testing.T) {
 			t.Errorf(".git file %q: got %v, want %v", text, err, ErrNotRepo)
 		}
 	}
-	if _, err := locate(t.Context(), gitProgram(t), Options{Dir: filepath.Join(s.dir, "missing"), Env: s.env}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := locate(t.Context(), gitProgram, Options{Dir: filepath.Join(s.dir, "missing"), Env: s.env}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("missing directory: got %v", err)
 	}
 }
@@ -158,9 +158,9 @@ func TestOldestGit(t *testing.T) {
 	for name, setup := range map[string]string{"plain": "", "sparse checkout": "git sparse-checkout set docs"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newTwin(t, &scenario{setup: setup})
+			s := newBase(t, setup)
 			s.gitScript("for a; do last=$a; case $a in --path-format*|--sparse) echo \"unknown option: $a\" >&2; exit 129;; esac; done\n" +
-				"if [ \"$last\" = version ]; then echo git version 2.30.2; else exec " + gitProgram(t) + " \"$@\"; fi\n")
+				"if [ \"$last\" = version ]; then echo git version 2.30.2; else exec " + gitProgram + " \"$@\"; fi\n")
 			s.sh("mkdir -p docs/deep; ln -s repo/docs/deep ../link")
 			root := s.dir
 			for _, s.dir = range []string{root, root + "/docs/deep", root + "/../link"} {

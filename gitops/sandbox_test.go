@@ -1,6 +1,10 @@
 package gitops
 
 import (
+	"fmt"
+	"io/fs"
+	"slices"
+
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -117,7 +121,7 @@ func (s *sandbox) config() *gitConfig {
 }
 
 func (s *sandbox) locate() (layout, error) {
-	return locate(s.t.Context(), gitProgram(s.t), Options{Dir: s.dir, Env: s.env})
+	return locate(s.t.Context(), gitProgram, Options{Dir: s.dir, Env: s.env})
 }
 
 func (s *sandbox) readConfig() (*gitConfig, error) {
@@ -126,5 +130,128 @@ func (s *sandbox) readConfig() (*gitConfig, error) {
 
 // program is git in the repository, before it is opened.
 func (s *sandbox) program() *cli {
-	return &cli{program: gitProgram(s.t), env: gitEnv(s.env, s.dir), l: layout{root: s.dir}}
+	return &cli{program: gitProgram, env: gitEnv(s.env, s.dir), l: layout{root: s.dir}}
+}
+
+const base = `git init -q .
+mkdir -p src/a docs
+printf 'one\n' >f
+printf 'x\n' >src/x.go
+printf 'y\n' >src/a/y.go
+printf '#!/bin/sh\n' >run.sh
+chmod +x run.sh
+ln -s f link
+printf 'doc\n' >docs/d.md
+printf '*.log\nbuild/\n' >.gitignore
+git add .
+git commit -qm base
+`
+
+const waveMessage = "feat(tag): complete wave 1\n\n- 1 first\n\nDescartes-Loop: loop-1\nDescartes-Wave: 1\n"
+
+func (s *sandbox) open(hooks, program string) (*Repo, error) {
+	return Open(s.t.Context(), Options{Dir: s.dir, Hooks: hooks, Git: program, Env: s.env})
+}
+
+func mustSnapshot(t *testing.T, r *Repo) Tree {
+	t.Helper()
+	tree, err := r.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+// newBase is a repository with the files of base, and what a script makes of it.
+func newBase(t *testing.T, script string) *sandbox {
+	t.Helper()
+	s := newSandbox(t)
+	s.env = append(s.env, "GIT_AUTHOR_DATE=2024-01-02T03:04:05Z", "GIT_COMMITTER_DATE=2024-01-02T03:04:05Z")
+	s.sh(base + script)
+	return s
+}
+
+// files are those below a folder, with what they hold.
+func files(t *testing.T, root string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	err := filepath.WalkDir(root, func(p string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if e.Name() == ".git" {
+			if e.IsDir() {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		name, fi := strings.TrimPrefix(p, root+"/"), info(e)
+		switch {
+		case fi.Mode().IsRegular():
+			b, err := os.ReadFile(p)
+			out[name] = fmt.Sprintf("%v %s", fi.Mode()&0o100 != 0, b)
+			return err
+		case fi.Mode()&fs.ModeSymlink != 0:
+			to, err := os.Readlink(p)
+			out[name] = "-> " + to
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func diffFiles(want, got map[string]string) string {
+	var out []string
+	for p, w := range want {
+		if g, ok := got[p]; !ok {
+			out = append(out, "-"+p)
+		} else if g != w {
+			out = append(out, "~"+p)
+		}
+	}
+	for p := range got {
+		if _, ok := want[p]; !ok {
+			out = append(out, "+"+p)
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, " ")
+}
+
+func commitWave(t *testing.T, r *Repo, w Wave) Commit {
+	t.Helper()
+	c, err := r.CommitWave(t.Context(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (s *sandbox) clean() {
+	s.t.Helper()
+	if out := s.git("status", "--porcelain"); out != "" {
+		s.t.Errorf("git status is not clean:\n%s", out)
+	}
+	s.check()
+}
+
+func info(e fs.DirEntry) fs.FileInfo {
+	fi, err := e.Info()
+	if err != nil {
+		panic(err)
+	}
+	return fi
+}
+
+// gitProgram is the git of this machine.
+var gitProgram = func() string { p, _ := exec.LookPath("git"); return p }()
+
+// restore brings the working tree to a snapshot, as git does.
+func restore(t *testing.T, s *sandbox, to Tree) {
+	t.Helper()
+	s.git("read-tree", "--reset", "-u", string(to))
 }

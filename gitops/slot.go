@@ -75,7 +75,7 @@ func (r *Repo) OpenSlot(ctx context.Context, opt SlotOptions) (*Slot, error) {
 	if s.Repo, err = openAt(ctx, slot, git, (*Repo).clearSlot); err != nil {
 		return nil, &BrokenSlotError{opt.Dir, err}
 	}
-	s.viaGit, s.commitGit = true, s.commitGit || r.commitGit // only git knows what a commit will ask of its files
+	s.commitGit = s.commitGit || r.commitGit
 	s.config, err = s.agentConfig(ctx)
 	if err == nil {
 		err = s.Claim()
@@ -185,7 +185,6 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 	if err != nil {
 		return err
 	}
-	s.last = nil
 	clear(s.forced)
 	if err := os.WriteFile(filepath.Join(s.own(), "HEAD"), []byte(at.Hash+"\n"), 0o666); err != nil {
 		return err
@@ -215,7 +214,8 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 // There reports whether the working tree is the folder that was opened: somebody may have deleted or replaced it.
 func (s *Slot) There() bool {
 	fi, err := os.Lstat(s.Tree())
-	return err == nil && fi.IsDir() && s.root.same(fi)
+	opened, oerr := s.root.Stat(".")
+	return err == nil && oerr == nil && fi.IsDir() && os.SameFile(fi, opened)
 }
 
 // New reports whether nothing was ever checked out in the slot.

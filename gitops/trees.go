@@ -2,11 +2,13 @@ package gitops
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -20,6 +22,19 @@ var emptyTreeID = objectID{0x4b, 0x82, 0x5d, 0xc6, 0x42, 0xcb, 0x6e, 0xb9, 0xa0,
 
 // emptyBlobID is the file without content.
 var emptyBlobID = hashObject(kindBlob, nil)
+
+// maxTreeDepth bounds the recursion over bytes that we did not write; paths are at most 4096 bytes long.
+const maxTreeDepth = 2048
+
+// File modes as trees spell them.
+const (
+	modeType    = 0o170000
+	modeRegular = 0o100644
+	modeExec    = 0o100755
+	modeLink    = 0o120000
+	modeGitlink = 0o160000
+	modeDir     = 0o040000
+)
 
 // treeItem is one entry of a tree object.
 type treeItem struct {
@@ -41,7 +56,7 @@ func nextEntry(b []byte) (e treeItem, rest []byte, err error) {
 	if !ok1 || !ok2 || err != nil || len(b) < len(e.id) {
 		return e, nil, errTreeFormat
 	}
-	e = treeItem{name: aliasString(name), mode: uint32(m), id: objectID(b[:20])}
+	e = treeItem{name: string(name), mode: uint32(m), id: objectID(b[:20])}
 	if !safeName(e.name) {
 		return e, nil, &RefusedError{Reason: "a tree holds the unsafe name " + strconv.Quote(e.name)}
 	}
@@ -414,7 +429,8 @@ func (e *treeEditor) edit(dir string, base *objectID, edits map[string]treeItem)
 		var sub *objectID
 		for _, it := range items[name] {
 			if it.isDir() {
-				sub = ptr(it.id)
+				id := it.id
+				sub = &id
 			}
 		}
 		id, err := e.edit(strings.TrimPrefix(dir+"/"+name, "/"), sub, below[name])
@@ -823,4 +839,42 @@ func (r *Repo) PatchID(ctx context.Context, from, to Tree) (string, error) {
 	}
 	id, _, _ := strings.Cut(string(b), " ")
 	return id, nil
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+
+func sameItem(a, b treeItem) bool { return a.mode == b.mode && a.id == b.id }
+
+// TreeWithout returns a tree in which some paths are as in base: what an attempt left there is not part of its work.
+func (r *Repo) TreeWithout(base, tree Tree, paths []string) (Tree, error) {
+	if len(paths) == 0 || base == tree {
+		return tree, nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	from, err := parseID(string(base))
+	if err != nil {
+		return "", err
+	}
+	id, err := parseID(string(tree))
+	if err != nil {
+		return "", err
+	}
+	before := &treeView{store: r.store, root: from}
+	edits := map[string]treeItem{}
+	for _, path := range paths {
+		if edits[path], err = before.file(path); err != nil {
+			return "", err
+		}
+	}
+	e := treeEditor{objects: r.store}
+	if id, err = e.edit("", &id, edits); err != nil {
+		return "", fmt.Errorf("leave files out of a tree: %w", err)
+	}
+	return Tree(id.String()), r.store.writeOut()
+}
+
+// TreeWith returns a tree with some paths as in another one; paths that the other lacks are removed.
+func (r *Repo) TreeWith(tree, from Tree, paths []string) (Tree, error) {
+	return r.TreeWithout(from, tree, paths)
 }
