@@ -306,19 +306,15 @@ func (l *Loop) newTrunk(ctx context.Context, stop *stopper, pool *workspace.Pool
 		}
 		return t, t.finish(ctx)
 	}
-	head, err := repo.Head(ctx)
-	if err != nil {
-		return nil, gitErr("read HEAD", err)
-	}
-	if t.branch != "" && t.branch != head.Branch {
-		if at, err := repo.RefCommit(t.branch); err != nil || at == "" {
-			if err := repo.PinCommit(ctx, t.branch, head.Hash); err != nil {
-				return nil, gitErr("make the branch "+t.branch, err)
-			}
-		}
-	}
 	if t.on, err = t.tip(ctx); err != nil {
 		return nil, err
+	}
+	if t.on == "" { // the branch is to be made
+		head, err := repo.Head(ctx)
+		if err != nil {
+			return nil, gitErr("read HEAD", err)
+		}
+		t.on = head.Hash
 	}
 	if l.state.Kind != KindTag && !l.config.Git.AutoCommit { // nobody commits: what there is is the tree as it is
 		t.merged.Tree, err = repo.Snapshot(ctx)
@@ -328,6 +324,20 @@ func (l *Loop) newTrunk(ctx context.Context, stop *stopper, pool *workspace.Pool
 		return nil, err
 	}
 	return t, t.finish(ctx)
+}
+
+// begin makes the branch that the run was told to make. One that was there at the start of a run and is gone is reported by tip.
+func (t *trunk) begin(ctx context.Context) error {
+	if t.history.Integrated != "" || t.branch == "" || t.on == "" {
+		return nil
+	}
+	if at, err := t.tools.Repo.RefCommit(t.branch); err != nil || at != "" {
+		return err
+	}
+	if err := t.tools.Repo.PinCommit(ctx, t.branch, t.on); err != nil {
+		return gitErr("make the branch "+t.branch, err)
+	}
+	return nil
 }
 
 // aside is the branch for commits that the user's own tree cannot follow.
