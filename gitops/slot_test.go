@@ -251,15 +251,14 @@ func TestSlotRemoteLogin(t *testing.T) {
 	}
 }
 
-func TestSlotNeedsNewerGit(t *testing.T) {
+func TestMergingNeedsNewerGit(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
 	s.sh(slotBase)
 	r := s.reopen(".descartes/")
 	r.cli.version = Version{2, 37}
-	_, err := r.OpenSlot(t.Context(), SlotOptions{Dir: s.path(".descartes/pool/1"), Objects: s.path(".descartes/pool/objects")})
-	if refused, ok := errors.AsType[*RefusedError](err); !ok || !strings.Contains(refused.Reason, "is git 2.37; git 2.38 or newer is needed for slots") {
-		t.Errorf("got %v", err)
+	if refused, ok := errors.AsType[*VersionError](r.CanMerge()); !ok || !strings.Contains(refused.Error(), "is git 2.37; git 2.38 or newer is needed for several agents at a time") {
+		t.Errorf("got %v", r.CanMerge())
 	}
 }
 

@@ -168,8 +168,8 @@ func (s *Slot) commit(ctx context.Context, head string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if tree == s.start.Base && head != "" {
-		if s.pinned != head {
+	if tree == s.start.Base {
+		if s.pinned != head && head != "" {
 			if err := repo.PinCommit(ctx, s.ref("base"), head); err != nil {
 				return "", err
 			}
