@@ -133,6 +133,7 @@ type Wave struct {
 	Results   []Pair            // oldest first; if several touched a path, the last one wins
 	Files     map[string][]byte // repository paths to commit with this content, whatever the working tree holds
 	UserPaths []string          // what the user had changed before the run: noted if the commit contains it
+	Root      bool              // the commit gets no parents: HEAD stands for a branch without a commit
 }
 
 // Commit is the result of CommitWave.

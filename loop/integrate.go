@@ -476,7 +476,7 @@ func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, made fun
 	if _, err := t.prepare(ctx, ln, workspace.Start{Base: base, Before: t.merged.Tree, At: tip}); err != nil {
 		return c, "", err
 	}
-	wave.Results = []gitops.Pair{{Base: base, Result: t.merged.Tree, Head: tip}}
+	wave.Results, wave.Root = []gitops.Pair{{Base: base, Result: t.merged.Tree, Head: tip}}, tip == ""
 	t.unlocked(func() { c, err = ln.slot.Repo().CommitWave(ctx, wave) }) // its hooks may be slow
 	if err != nil || c.Empty {
 		return c, base, err
