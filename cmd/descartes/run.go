@@ -373,7 +373,10 @@ func (r *prepared) conduct(cmd *cobra.Command, s *settings, p *printer, j job) (
 }
 
 // slots says where agents work outside the user's tree, and when that tree follows.
-func (p *printer) slots(n int, r *prepared, fleet bool, what string) {
+func (p *printer) slots(ctx context.Context, n int, r *prepared, fleet bool, what string) {
+	if head, err := r.repo.Head(ctx); err == nil && head.Branch == "" && r.opt.Branch == "" { // that it cannot be read is said elsewhere
+		p.warn("HEAD is on no branch, and neither will be the commits of this run: --branch NAME puts them on a new one")
+	}
 	if fleet {
 		p.say("slots: %s at a time, made by the workers of a fleet; your files follow when %s is committed", terminal.Count(n, "attempt"), what)
 		return
