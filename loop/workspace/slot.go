@@ -34,6 +34,7 @@ type Slot struct {
 	bare    bool   // its .git was destroyed, which was reported
 	lost    string // see Result
 	fixed   *Files
+	current bool // this run brought its ignored files up to date
 }
 
 // Dir is where commands run: the project's own folder, if a sandbox mounts the slot there.
