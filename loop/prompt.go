@@ -498,7 +498,7 @@ func (w *promptWork) conclude(ctx context.Context, stop *stopper, u *unit) (*Out
 	} else if res.Verdict == verify.Cancelled && res.Agent.End == agent.Finished { // neither does a look that was stopped
 		res.Agent.End, res.Agent.Reason = agent.Cancelled, res.Reason
 	}
-	if err := w.countEdits(u); err != nil {
+	if err := errors.Join(w.countEdits(u), w.withoutOurs(&res.Work)); err != nil {
 		return nil, err
 	}
 	it.Facts, it.Watched = w.facts(u), res.Work.After != ""
@@ -578,9 +578,26 @@ func (w *promptWork) countEdits(u *unit) error {
 	return nil
 }
 
-// ours reports whether a path is below .loop, which belongs to the loop and is nobody's work.
-func ours(path string) bool {
-	return strings.HasPrefix(path, loopDir+"/") || strings.Contains(path, "/"+loopDir+"/")
+// ours reports whether a path is .loop or below it, which belongs to the loop and is nobody's work.
+func ours(path string) bool { return strings.Contains("/"+path+"/", "/"+loopDir+"/") }
+
+// withoutOurs takes what a criteria loop and its agent write below .loop out of the work.
+func (w *promptWork) withoutOurs(work *workspace.Result) error {
+	if w.criteria() == nil || w.tools.Repo == nil {
+		return nil
+	}
+	var paths []string
+	work.Changed = slices.DeleteFunc(slices.Clone(work.Changed), func(c gitops.Change) bool {
+		if ours(c.Path) {
+			paths = append(paths, c.Path)
+		}
+		return ours(c.Path)
+	})
+	var err error
+	if work.After, err = w.tools.Repo.TreeWithout(work.Before, work.After, paths); err != nil {
+		return gitErr("take the work of an iteration", err)
+	}
+	return nil
 }
 
 // loose reports whether iterations run in a slot and nobody commits them: each starts from the user's tree as it is, and its changes arrive there.
