@@ -83,11 +83,31 @@ func (r *Repo) commitOnHead(ctx context.Context, w Wave) (Commit, error) {
 	} else {
 		hash, err = c.byUs(ctx)
 	}
+	if err == nil && w.Root {
+		hash, err = r.rootOf(ctx, hash)
+	}
 	if err != nil {
 		return Commit{}, err
 	}
 	r.store.forgetRecent()
 	return c.made(context.WithoutCancel(ctx), hash, changes)
+}
+
+// rootOf stores a commit once more, without parents and without a signature, which would not fit.
+func (r *Repo) rootOf(ctx context.Context, hash string) (string, error) {
+	text, err := r.cli.run(ctx, gitCall{args: []string{"cat-file", "commit", hash}})
+	if err != nil {
+		return "", err
+	}
+	head, message, _ := strings.Cut(string(text), "\n\n")
+	var kept []string
+	for _, line := range strings.Split(head, "\n") {
+		if name, _, _ := strings.Cut(line, " "); slices.Contains([]string{"tree", "author", "committer", "encoding"}, name) {
+			kept = append(kept, line)
+		}
+	}
+	made, err := r.cli.run(ctx, gitCall{args: []string{"hash-object", "-t", "commit", "-w", "--stdin"}, stdin: []byte(strings.Join(kept, "\n") + "\n\n" + message)})
+	return strings.TrimSpace(string(made)), err
 }
 
 // waveCommit is a wave commit under way.

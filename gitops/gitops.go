@@ -120,6 +120,7 @@ type Wave struct {
 	Message string
 	Results []Pair            // oldest first; if several touched a path, the last one wins
 	Files   map[string][]byte // repository paths to commit with this content, whatever the working tree holds
+	Root    bool              // the commit gets no parents: HEAD stands for a branch without a commit
 }
 
 // Commit is the result of CommitWave.

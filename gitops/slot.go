@@ -1,6 +1,7 @@
 package gitops
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -113,7 +114,7 @@ func (s *Slot) lay() error {
 		return err
 	}
 	if hash == "" {
-		hash = "ref: refs/heads/descartes-unborn"
+		hash = unborn
 	}
 	if !isHead(filepath.Join(s.own(), "HEAD")) {
 		if err := os.WriteFile(filepath.Join(s.own(), "HEAD"), []byte(hash+"\n"), 0o666); err != nil {
@@ -134,6 +135,9 @@ func (s *Slot) lay() error {
 	}
 	return os.Rename(link, s.objects)
 }
+
+// unborn is what our HEAD of a slot says on a branch without a commit: the slot has the ref to itself.
+const unborn = "ref: refs/worktree/descartes/unborn"
 
 // isHead is whether a file reads like a HEAD.
 func isHead(path string) bool {
@@ -181,12 +185,18 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 	if !s.There() {
 		return errors.New("its working tree was replaced")
 	}
-	head, err := s.treeOf(at.Hash)
-	if err != nil {
-		return err
+	head, is := emptyTreeID, cmp.Or(at.Hash, unborn)
+	if at.Hash != "" {
+		var err error
+		if head, err = s.treeOf(at.Hash); err != nil {
+			return err
+		}
 	}
 	clear(s.forced)
-	if err := os.WriteFile(filepath.Join(s.own(), "HEAD"), []byte(at.Hash+"\n"), 0o666); err != nil {
+	if err := os.RemoveAll(filepath.Join(s.own(), "refs", "worktree", "descartes", "unborn")); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(s.own(), "HEAD"), []byte(is+"\n"), 0o666); err != nil {
 		return err
 	}
 	crash.Point("git: slot started")
@@ -300,6 +310,8 @@ func (s *Slot) agentRepository(at Head, index []byte) error {
 	head := at.Hash
 	if at.Branch != "" {
 		head = "ref: " + at.Branch
+	}
+	if at.Branch != "" && at.Hash != "" {
 		if hashes[at.Branch] == "" {
 			names = append(names, at.Branch)
 			slices.Sort(names)
@@ -424,9 +436,13 @@ func (s *Slot) Commits(ctx context.Context, ref string) (string, error) {
 func (s *Slot) bring(ctx context.Context, objects, tip, base string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, slotPatience, errors.New("its objects took too long to read"))
 	defer cancel()
+	want := tip + "\n"
+	if base != "" {
+		want += "^" + base + "\n"
+	}
 	pack, err := s.cli.run(ctx, gitCall{options: []string{"-c", "core.commitGraph=false", "-c", "core.multiPackIndex=false"},
 		args:  []string{"pack-objects", "--revs", "--stdout", "--thin", "--delta-base-offset", "-q"},
-		stdin: []byte(tip + "\n^" + base + "\n"), env: []string{"GIT_ALTERNATE_OBJECT_DIRECTORIES=" + objects}})
+		stdin: []byte(want), env: []string{"GIT_ALTERNATE_OBJECT_DIRECTORIES=" + objects}})
 	if err != nil {
 		return err
 	}

@@ -251,6 +251,17 @@ func TestSlotRemoteLogin(t *testing.T) {
 	}
 }
 
+func TestMergingNeedsNewerGit(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	s.sh(slotBase)
+	r := s.reopen(".descartes/")
+	r.cli.version = Version{2, 37}
+	if refused, ok := errors.AsType[*VersionError](r.CanMerge()); !ok || !strings.Contains(refused.Error(), "is git 2.37; git 2.38 or newer is needed for several agents at a time") {
+		t.Errorf("got %v", r.CanMerge())
+	}
+}
+
 // A wave is committed in a slot, with the user's hooks and identity, and the user's branch and clean files follow.
 func TestSlotCommitsAWave(t *testing.T) {
 	t.Parallel()

@@ -146,7 +146,6 @@ func (w *tagWork) handoffCurrent(b *strings.Builder) {
 			fmt.Fprintf(b, "\n  Its agent's last words: %s", words)
 		}
 	}
-	b.WriteString("\n  What it wrote is in the working tree.\n")
 }
 
 // handoffNext lists what could run next.

@@ -198,6 +198,8 @@ type trunk struct {
 	loose  string // commit a dead loop made and did not record, or ""
 	stop   *stopper
 
+	unchecked bool // the state has work that was not verified, and need not be
+
 	closes func(units []string) bool // whether they complete a wave; nil: there are no waves
 	fewer  func(units []string) bool // whether one of them may reduce the number of tests
 }
@@ -306,19 +308,15 @@ func (l *Loop) newTrunk(ctx context.Context, stop *stopper, pool *workspace.Pool
 		}
 		return t, t.finish(ctx)
 	}
-	head, err := repo.Head(ctx)
-	if err != nil {
-		return nil, gitErr("read HEAD", err)
-	}
-	if t.branch != "" && t.branch != head.Branch {
-		if at, err := repo.RefCommit(t.branch); err != nil || at == "" {
-			if err := repo.PinCommit(ctx, t.branch, head.Hash); err != nil {
-				return nil, gitErr("make the branch "+t.branch, err)
-			}
-		}
-	}
 	if t.on, err = t.tip(ctx); err != nil {
 		return nil, err
+	}
+	if t.on == "" { // the branch is to be made
+		head, err := repo.Head(ctx)
+		if err != nil {
+			return nil, gitErr("read HEAD", err)
+		}
+		t.on = head.Hash
 	}
 	if l.state.Kind != KindTag && !l.config.Git.AutoCommit { // nobody commits: what there is is the tree as it is
 		t.merged.Tree, err = repo.Snapshot(ctx)
@@ -328,6 +326,20 @@ func (l *Loop) newTrunk(ctx context.Context, stop *stopper, pool *workspace.Pool
 		return nil, err
 	}
 	return t, t.finish(ctx)
+}
+
+// begin makes the branch that the run was told to make. One that was there at the start of a run and is gone is reported by tip.
+func (t *trunk) begin(ctx context.Context) error {
+	if t.history.Integrated != "" || t.branch == "" || t.on == "" {
+		return nil
+	}
+	if at, err := t.tools.Repo.RefCommit(t.branch); err != nil || at != "" {
+		return err
+	}
+	if err := t.tools.Repo.PinCommit(ctx, t.branch, t.on); err != nil {
+		return gitErr("make the branch "+t.branch, err)
+	}
+	return nil
 }
 
 // aside is the branch for commits that the user's own tree cannot follow.
@@ -408,6 +420,9 @@ func (t *trunk) fold(ctx context.Context, ln *lane, c Candidate, note func(*Fate
 // verify runs the checks that an integration state has to pass. It returns the first result that is not a pass, else the last. done says that an
 // attempt's checks have already passed on the state.
 func (t *trunk) verify(ctx context.Context, ln *lane, tree gitops.Tree, units []string, done bool) (res verify.Result, err error) {
+	if t.unchecked {
+		return verify.Result{Passed: true}, nil
+	}
 	whens := t.whens(units)
 	if done {
 		whens = whens[1:]
@@ -466,7 +481,7 @@ func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, made fun
 	if _, err := t.prepare(ctx, ln, workspace.Start{Base: base, Before: t.merged.Tree, At: tip}); err != nil {
 		return c, "", err
 	}
-	wave.Results = []gitops.Pair{{Base: base, Result: t.merged.Tree, Head: tip}}
+	wave.Results, wave.Root = []gitops.Pair{{Base: base, Result: t.merged.Tree, Head: tip}}, tip == ""
 	t.unlocked(func() { c, err = ln.slot.Repo().CommitWave(ctx, wave) }) // its hooks may be slow
 	if err != nil || c.Empty {
 		return c, base, err

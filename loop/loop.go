@@ -364,6 +364,11 @@ func (l *Loop) run(ctx context.Context, stop *stopper) (Outcome, error) {
 	if out, err := l.baseline(ctx, stop, l.lanes[0]); out != nil || err != nil {
 		return *cmp.Or(out, &Outcome{}), err
 	}
+	if l.trunk != nil {
+		if err := l.trunk.begin(ctx); err != nil {
+			return Outcome{}, err
+		}
+	}
 	var wg sync.WaitGroup
 	for _, ln := range l.lanes {
 		wg.Go(func() {

@@ -50,6 +50,7 @@ type Iteration struct {
 	slot    *workspace.Slot // slot it runs in; nil: the user's tree
 	seen    bool            // a sandbox mounts the slot at the project's path
 	base    gitops.Tree     // the tree that its commit is compared with
+	owed    gitops.Tree     // the tree that what its commit leaves out is compared with, or ""
 	edits   map[string]int
 	file    []byte // .loop/state.json as the agent left it
 	commit  string
@@ -497,7 +498,7 @@ func (w *promptWork) conclude(ctx context.Context, stop *stopper, u *unit) (*Out
 	} else if res.Verdict == verify.Cancelled && res.Agent.End == agent.Finished { // neither does a look that was stopped
 		res.Agent.End, res.Agent.Reason = agent.Cancelled, res.Reason
 	}
-	if err := w.countEdits(u); err != nil {
+	if err := errors.Join(w.countEdits(u), w.withoutOurs(&res.Work)); err != nil {
 		return nil, err
 	}
 	it.Facts, it.Watched = w.facts(u), res.Work.After != ""
@@ -577,9 +578,26 @@ func (w *promptWork) countEdits(u *unit) error {
 	return nil
 }
 
-// ours reports whether a path is below .loop, which belongs to the loop and is nobody's work.
-func ours(path string) bool {
-	return strings.HasPrefix(path, loopDir+"/") || strings.Contains(path, "/"+loopDir+"/")
+// ours reports whether a path is .loop or below it, which belongs to the loop and is nobody's work.
+func ours(path string) bool { return strings.Contains("/"+path+"/", "/"+loopDir+"/") }
+
+// withoutOurs takes what a criteria loop and its agent write below .loop out of the work.
+func (w *promptWork) withoutOurs(work *workspace.Result) error {
+	if w.criteria() == nil || w.tools.Repo == nil {
+		return nil
+	}
+	var paths []string
+	work.Changed = slices.DeleteFunc(slices.Clone(work.Changed), func(c gitops.Change) bool {
+		if ours(c.Path) {
+			paths = append(paths, c.Path)
+		}
+		return ours(c.Path)
+	})
+	var err error
+	if work.After, err = w.tools.Repo.TreeWithout(work.Before, work.After, paths); err != nil {
+		return gitErr("take the work of an iteration", err)
+	}
+	return nil
 }
 
 // loose reports whether iterations run in a slot and nobody commits them: each starts from the user's tree as it is, and its changes arrive there.
@@ -624,13 +642,10 @@ func (w *promptWork) commit(ctx context.Context, stop *stopper, u *unit) error {
 	return w.commitSlot(ctx, stop, u)
 }
 
-// commitSlot commits what an iteration changed in its slot, once it is verified, and moves the user's branch. The next iteration continues from what
-// is not verified.
+// commitSlot commits what an iteration changed in its slot, and moves the user's branch.
 func (w *promptWork) commitSlot(ctx context.Context, stop *stopper, u *unit) error {
-	if u.res.Agent.End != agent.Finished || !u.res.Passed() {
-		return nil
-	}
 	t, gctx := w.trunk, context.WithoutCancel(ctx)
+	t.unchecked = u.res.Agent.End != agent.Finished || !u.res.Passed() || !w.job.Rules.Checks(u.it)
 	tree := u.res.Work.After
 	tip, err := t.tip(gctx)
 	if err != nil {
@@ -654,6 +669,9 @@ func (w *promptWork) commitSlot(ctx context.Context, stop *stopper, u *unit) err
 			return gitErr("keep the work of an iteration", err)
 		}
 		return gitErr(fmt.Sprintf("commit iteration %d", u.it.Number), t.apart(fate))
+	}
+	if owed := w.history.Prompt.Owed; owed != "" && owed != string(u.it.base) {
+		u.it.owed = t.merged.Tree
 	}
 	crash.Point("before-iteration-commit")
 	cctx, over := stop.committing(ctx, w.config.Deadline)
@@ -747,6 +765,9 @@ func (w *promptWork) askGate(ctx context.Context, stop *stopper, u *unit) (*Outc
 	res := &u.res
 	end := w.event(journal.IterationFinished, u)
 	end.Reason, end.Tree, end.Commit, end.Ref = res.Agent.Reason, string(res.Work.After), u.it.commit, u.it.ref
+	if u.it.commit != "" {
+		end.Base = string(u.it.owed)
+	}
 	if o, v := res.Objection, res.Verify; o != nil {
 		end.Reason = o.Reason
 	} else if v != nil && !v.Passed {

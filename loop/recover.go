@@ -64,7 +64,7 @@ func (w *tagWork) endOpen(ctx context.Context, stop *stopper, u *unit, o *journa
 		return nil, err
 	}
 	if changed := u.res.Work.Changed; len(changed) > 0 && u.res.Agent.End == agent.Cancelled {
-		if err := w.warn(u, "the interrupted attempt left changes, which the next one continues from: "+workspace.Paths(changed)); err != nil {
+		if err := w.warn(u, "the interrupted attempt had changed "+workspace.Paths(changed)); err != nil {
 			return nil, err
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"descartes/agent"
-	"descartes/gitops"
 	"descartes/loop/journal"
 	"descartes/verify"
 )
@@ -75,7 +74,7 @@ func TestPlanAsSource(t *testing.T) {
 	if len(problems) > 0 || j.Import == nil || len(j.File.Tasks()) != 3 {
 		t.Fatalf("got %v", problems)
 	}
-	l, err := Start(t.Context(), w.dir, j, Tools{Repo: w.repo(), Agent: w, Verify: checker{w}, FS: w.fs, Now: gitops.Now}, StartOptions{Command: "loop"})
+	l, err := Start(t.Context(), w.dir, j, w.tools(w.repo()), StartOptions{Command: "loop"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -172,34 +172,21 @@ func (w *tagWork) conclude(ctx context.Context, stop *stopper, u *unit) (*Outcom
 	return nil, nil
 }
 
-// repair restores the task file, but keeps a change made from outside the sandbox.
-func (w *tagWork) repair(u *unit, who string) (lines []string, err error) {
+// repair takes in what somebody changed in the task file during an attempt, which works in a slot. A file that does not parse, or is none, is
+// restored.
+func (w *tagWork) repair(u *unit, who string) ([]string, error) {
 	w.saver.mu.Lock()
-	edited, err := w.keepEdit(u)
-	if err == nil && !edited && !w.saver.intact() {
-		lines, err = w.restoreTasks(who, strings.TrimSuffix(u.log, ".log")+".tasks")
+	defer w.saver.mu.Unlock()
+	if w.saver.err != nil || w.saver.intact() {
+		return nil, nil
 	}
-	w.saver.mu.Unlock()
-	if err != nil || !edited {
-		return lines, err
+	if fi, err := os.Lstat(w.job.File.Target()); err == nil && fi.Mode().IsRegular() {
+		err = w.saver.takeIn(u.task.ID, w.job.Graph.Status(u.task.ID))
+		if _, bad := errors.AsType[*tasks.FormatError](err); !bad {
+			return nil, err
+		}
 	}
-	return lines, w.warn(u, w.relative(w.job.File.Path())+" was changed during the "+who+", by somebody outside the sandbox: the change is kept")
-}
-
-// keepEdit takes in a change of the task file that no attempt can have made, because the sandbox makes it read-only. A change that does not parse is
-// not taken in. The caller holds the saver's lock.
-func (w *tagWork) keepEdit(u *unit) (kept bool, err error) {
-	if !w.config.Confined() || w.saver.err != nil || w.saver.intact() {
-		return false, nil
-	}
-	if fi, err := os.Lstat(w.job.File.Target()); err != nil || !fi.Mode().IsRegular() {
-		return false, nil
-	}
-	err = w.saver.takeIn(u.task.ID, w.job.Graph.Status(u.task.ID))
-	if _, bad := errors.AsType[*tasks.FormatError](err); bad {
-		return false, nil
-	}
-	return err == nil, err
+	return w.restoreTasks(who, strings.TrimSuffix(u.log, ".log")+".tasks")
 }
 
 // restoreTasks restores the task file and its mirror. What the attempt had made of them is kept in files aside.

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -17,18 +18,22 @@ import (
 	"descartes/internal/atomicfile"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
+	"descartes/loop/workspace"
 	"descartes/verify"
 )
 
-// world is a project in a real repository, with an agent and a verification played by functions.
+// world is a project in a real repository, with one slot, and an agent and a verification played by functions. What these read, write and ask of git
+// is the slot's; what anybody else does is the user's tree's.
 type world struct {
 	t     *testing.T
 	dir   string
+	pool  string // the project's slots
 	cfg   Config
 	fs    atomicfile.FS
 	agent func(r agent.Request, env map[string]string) agent.Result
 	check func(env map[string]string) verify.Result
 	mu    sync.Mutex
+	at    string   // folder of the agent or verification at hand, "" between them
 	runs  []string // "task attempt", in order
 	tell  func(journal.Event)
 	now   func() time.Time
@@ -52,7 +57,7 @@ const threeTasks = `{"tag": "x", "tasks": [
 
 func newWorld(t *testing.T, taskFile string) *world {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir(), fs: atomicfile.OS(), now: gitops.Now, protect: []string{".scud/tasks/x.json", ".descartes/"}}
+	w := &world{t: t, dir: t.TempDir(), pool: t.TempDir(), fs: atomicfile.OS(), now: gitops.Now, protect: []string{".scud/tasks/x.json", ".descartes/"}}
 	w.prepare(taskFile)
 	w.cfg = Config{Baseline: BaselineOff, Breaker: BreakerOff, Scud: ScudConfig{Tag: "x", MaxIterationsPerTask: 3, MaxTotalIterations: 100, VerificationCommand: "check", AutoCommitWaves: true,
 		Spec: SpecConfig{IncludeTask: true, IncludePlanSection: true}}}
@@ -76,10 +81,24 @@ func (w *world) prepare(taskFile string) {
 	w.git("commit", "-q", "-m", "start")
 }
 
+func (w *world) here() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return cmp.Or(w.at, w.dir)
+}
+
+// enter lets the world act in a folder, until leave is called.
+func (w *world) enter(dir string) (leave func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.at = dir
+	return func() { w.enter("") }
+}
+
 func (w *world) git(args ...string) string {
 	w.t.Helper()
 	c := exec.Command("git", args...)
-	c.Dir = w.dir
+	c.Dir = w.here()
 	c.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "LC_ALL=C")
 	out, err := c.CombinedOutput()
 	if err != nil {
@@ -90,7 +109,7 @@ func (w *world) git(args ...string) string {
 
 func (w *world) write(name, text string) {
 	w.t.Helper()
-	p := filepath.Join(w.dir, name)
+	p := filepath.Join(w.here(), name)
 	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
 		w.t.Fatal(err)
 	}
@@ -101,7 +120,7 @@ func (w *world) write(name, text string) {
 
 func (w *world) read(name string) string {
 	w.t.Helper()
-	b, err := os.ReadFile(filepath.Join(w.dir, name))
+	b, err := os.ReadFile(filepath.Join(w.here(), name))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -122,6 +141,7 @@ func (w *world) Run(_ context.Context, r agent.Request) (agent.Result, error) {
 	if w.broken != nil {
 		return agent.Result{}, w.broken
 	}
+	defer w.enter(r.Dir)()
 	return w.agent(r, env), w.cut
 }
 
@@ -141,6 +161,7 @@ func (c checker) Run(_ context.Context, r verify.Request) (verify.Result, error)
 		k, v, _ := strings.Cut(kv, "=")
 		env[k] = v
 	}
+	defer c.w.enter(r.Dir)()
 	return c.w.check(env), nil
 }
 
@@ -159,6 +180,13 @@ func (w *world) repo() *gitops.Repo {
 	return r
 }
 
+func (w *world) tools(repo *gitops.Repo) Tools {
+	slot := func(*workspace.Slot, string) (attempt.Agent, attempt.Verifier, func() error, error) {
+		return w, checker{w}, func() error { return nil }, nil
+	}
+	return Tools{Repo: repo, Agent: w, Verify: checker{w}, Slot: slot, Pool: w.pool, FS: w.fs, Now: w.now, Observe: w.tell, Sleep: w.sleep, Free: w.free, Accounts: w.known, Looks: w.looks}
+}
+
 // start loads and checks the job and starts a loop; problems and errors come back.
 func (w *world) start(opt StartOptions) (*Loop, error) {
 	w.t.Helper()
@@ -173,7 +201,7 @@ func (w *world) start(opt StartOptions) (*Loop, error) {
 	if opt.Command == "" {
 		opt.Command = "loop"
 	}
-	return Start(w.t.Context(), w.dir, j, Tools{Repo: repo, Agent: w, Verify: checker{w}, FS: w.fs, Now: w.now, Observe: w.tell, Sleep: w.sleep, Free: w.free, Accounts: w.known, Looks: w.looks}, opt)
+	return Start(w.t.Context(), w.dir, j, w.tools(repo), opt)
 }
 
 // run starts a loop, runs it to its end and closes it.

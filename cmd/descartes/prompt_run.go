@@ -261,7 +261,7 @@ func (p *printer) promptHeader(ctx context.Context, r *promptRun) {
 		p.say("branch: %s is made at HEAD", terminal.Clean(r.opt.Branch))
 	}
 	if r.repo != nil {
-		p.slots(1, &r.prepared, false, "an iteration")
+		p.slots(ctx, 1, &r.prepared, false, "an iteration")
 	}
 	p.surroundings(&r.prepared, c)
 	if why := r.sandbox.Warning(); why != "" {

@@ -577,8 +577,11 @@ func (k *recheckFlags) bench(ctx context.Context, root string, repo *gitops.Repo
 	files := home.Recheck()
 	log := filepath.Join(files, "setup.log")
 	start := func(s *workspace.Slot, dir string) (attempt.Verifier, func() error, error) {
-		_, v, end, err := r.slot(job{cfg: &k.Config}, s, dir)
-		return v, end, err
+		c, err := r.slot(job{cfg: &k.Config}, s, dir)
+		if err != nil {
+			return nil, nil, err
+		}
+		return c.Verifier(), c.Close, nil
 	}
 	pool := workspace.PoolOptions{Repo: repo, FS: atomicfile.OS(), Place: r.pool, Root: root, Dir: root, Shown: r.sandbox.Mounts(), Fresh: cfg.Pool.Fresh, MaxCopy: cfg.Pool.MaxCopy, Setup: cfg.Pool.Setup, Free: oscall.Free}
 	return lab.New(lab.Options{Pool: pool, Files: files, Log: log, Shown: report.Relative(root, log), Redact: r.redact, Setup: time.Duration(cfg.Pool.SetupTimeout) * time.Second, Start: start,

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -176,8 +177,25 @@ func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e rep
 	}
 	var l *loop.Loop
 	var commands supervise.Commands
+	var mu sync.Mutex
+	started := []*supervise.Commands{&commands} // also those of slots
 	slot := func(s *workspace.Slot, dir string) (attempt.Agent, attempt.Verifier, func() error, error) {
-		return r.slot(j, s, dir)
+		c, err := r.slot(j, s, dir)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		mu.Lock()
+		started = append(started, c)
+		mu.Unlock()
+		return c.Agents(), c.Verifier(), c.Close, nil
+	}
+	refused := func() (hosts []string) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, c := range started {
+			hosts = append(hosts, c.Refused()...)
+		}
+		return hosts
 	}
 	var withheld attempt.Withheld
 	withheld.Agents, withheld.Verify = supervise.Withheld(*j.cfg, r.backend, os.Environ())
@@ -190,7 +208,7 @@ func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e rep
 		away, quotas = &fleet, nil
 	}
 	l, err = loop.Start(ctx, r.root, j.Source, loop.Tools{Repo: r.repo, Agent: commands.Agents(), Verify: commands.Verifier(), FS: atomicfile.OS(), Now: gitops.Now, Redact: r.redact, Free: oscall.Free, Observe: j.observe,
-		Code: j.code, Ask: ask, Continues: r.continues, Accounts: quotas, Refused: commands.Refused, Slot: slot, Shown: r.sandbox.Mounts(), Pool: r.pool, Withheld: withheld, Looks: attempt.Looks(), Program: "descartes " + version(), Away: away}, r.opt)
+		Code: j.code, Ask: ask, Continues: r.continues, Accounts: quotas, Refused: refused, Slot: slot, Shown: r.sandbox.Mounts(), Pool: r.pool, Withheld: withheld, Looks: attempt.Looks(), Program: "descartes " + version(), Away: away}, r.opt)
 	if err != nil {
 		return e, err
 	}
@@ -306,18 +324,15 @@ func (r *prepared) canPush(ctx context.Context) error {
 	return nil
 }
 
-// slot makes the agents and the verify command of a slot, with their own sandbox and supervising process.
-func (r *prepared) slot(j job, s *workspace.Slot, dir string) (attempt.Agent, attempt.Verifier, func() error, error) {
+// slot starts what runs agents and verify commands in a slot, with their own sandbox and supervising process.
+func (r *prepared) slot(j job, s *workspace.Slot, dir string) (*supervise.Commands, error) {
 	q := r.commands(*j.cfg, dir, filepath.Join(dir, "exit.json"), fmt.Sprintf("%s/slot-%d", r.root, s.Number))
 	q.Sandbox.Slot = sandbox.Slot{Tree: s.Tree(), Link: workspace.Objects(r.pool), Objects: r.repo.ObjectDirs()}
 	if _, ok := below(r.pool, dir); ok { // else it is the lab: no agent works there
 		q.Sandbox.Slot.Shown = []string{dir}
 	}
 	var c supervise.Commands
-	if err := c.Start(q); err != nil {
-		return nil, nil, nil, err
-	}
-	return c.Agents(), c.Verifier(), c.Close, nil
+	return &c, c.Start(q)
 }
 
 // commands describes how to start the run's commands: files is the folder for their files, and name marks their processes.
@@ -373,7 +388,10 @@ func (r *prepared) conduct(cmd *cobra.Command, s *settings, p *printer, j job) (
 }
 
 // slots says where agents work outside the user's tree, and when that tree follows.
-func (p *printer) slots(n int, r *prepared, fleet bool, what string) {
+func (p *printer) slots(ctx context.Context, n int, r *prepared, fleet bool, what string) {
+	if head, err := r.repo.Head(ctx); err == nil && head.Branch == "" && r.opt.Branch == "" { // that it cannot be read is said elsewhere
+		p.warn("HEAD is on no branch, and neither will be the commits of this run: --branch NAME puts them on a new one")
+	}
 	if fleet {
 		p.say("slots: %s at a time, made by the workers of a fleet; your files follow when %s is committed", terminal.Count(n, "attempt"), what)
 		return

@@ -49,14 +49,15 @@ func Look(program, dir string, env []string) (string, error) {
 
 // lookInside is Look for a command that sees another tree at its directory.
 func lookInside(c *process.Command, env []string) (string, error) {
-	below, err := filepath.Rel(c.Limits.Place, c.Dir)
+	path := under(c.Dir, c.Argv[0])
+	below, err := filepath.Rel(c.Limits.Place, path)
 	if c.Limits.Tree == "" || err != nil || !filepath.IsLocal(below) || !isPath(c.Argv[0]) || filepath.IsAbs(c.Argv[0]) {
 		return Look(c.Argv[0], c.Dir, env)
 	}
-	if _, err := Look(c.Argv[0], filepath.Join(c.Limits.Tree, below), env); err != nil {
-		return "", err
+	if _, err := firstExecutable(under(c.Limits.Tree, below), env); err != nil {
+		return "", fmt.Errorf("%s: %w", c.Argv[0], err)
 	}
-	return under(c.Dir, c.Argv[0]), nil
+	return path, nil
 }
 
 // isPath reports whether a program is named by its place.

@@ -76,7 +76,7 @@ func (s *Summary) here() Next {
 	}
 	state := s.Run.State
 	tag := s.Named()
-	again := "descartes loop start" + tag
+	again, diff := "descartes loop start"+tag, "git diff HEAD refs/descartes/"+s.Run.ID+"/state"
 	if len(state.BlockedTasks) > 0 {
 		again = resume + " --retry-blocked"
 	}
@@ -84,6 +84,9 @@ func (s *Summary) here() Next {
 	case journal.AllDone:
 		if n := len(state.WaveCommits); n > 0 {
 			return do(s.Run.log(n))
+		}
+		if len(s.Run.Loose) > 0 {
+			return do(diff)
 		}
 		return do("git status")
 	case journal.StepDone:
@@ -112,7 +115,7 @@ func (s *Summary) here() Next {
 		n.Note = "correct what made them fail before you resume"
 		return n
 	case journal.GateAsks: // the review of a wave
-		n := do("git diff HEAD refs/descartes/"+s.Run.ID+"/state", resume+" --yes")
+		n := do(diff, resume+" --yes")
 		n.Note = "--yes commits the wave all the same"
 		return n
 	case journal.ChecksFail:

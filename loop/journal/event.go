@@ -91,7 +91,7 @@ type Event struct {
 	Restored []string `json:"restored,omitempty"` // of a blocked task: the first restored paths
 	Removed  []string `json:"removed,omitempty"`  // and the first deleted ones that did not exist before
 	Branch   string   `json:"branch,omitempty"`   // HEAD's branch before an attempt, with Head
-	Base     string   `json:"base,omitempty"`     // tree before the task's first attempt
+	Base     string   `json:"base,omitempty"`     // tree before the task's first attempt; of a committed iteration: the tree that what its commit leaves out is compared with
 	Tree     string   `json:"tree,omitempty"`     // tree after the event
 	Ref      string   `json:"ref,omitempty"`      // where the attempt is kept, or what the machine of a fleet that has it reports
 	Commit   string   `json:"commit,omitempty"`   // commit that was made, or that the branch went back to

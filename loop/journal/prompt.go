@@ -78,8 +78,8 @@ func (p *Prompt) finish(e *Event) {
 		p.Commits++
 	}
 	switch {
-	case e.Commit != "" && (p.Owed == "" || p.Owed == p.Base): // else it was committed without what is owed
-		p.Owed = ""
+	case e.Commit != "":
+		p.Owed = e.Base
 	case e.Commit == "" && p.Owed == "" && e.Tree != "" && e.Tree != p.Base:
 		p.Owed = p.Base
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,8 +30,9 @@ type copies struct {
 
 // copied is a path listed by git: a file, or a folder that is ignored as a whole.
 type copied struct {
-	path string // with slashes, none at the end
-	size int64
+	path  string // with slashes, none at the end
+	size  int64
+	files map[string]stamp // what is in it
 }
 
 // planCopies measures what git ignores and takes the smallest first, up to the limit: half a folder would be worse than none.
@@ -38,13 +40,16 @@ func planCopies(ctx context.Context, root string, list []string, limit int64) (*
 	c := &copies{root: root, limit: limit}
 	var all []copied
 	for _, path := range list {
-		x := copied{path: strings.TrimSuffix(path, "/")}
+		x := copied{path: strings.TrimSuffix(path, "/"), files: map[string]stamp{}}
 		err := filepath.WalkDir(filepath.Join(root, x.path), func(p string, e fs.DirEntry, err error) error {
-			if err != nil || !e.Type().IsRegular() {
+			if err != nil || !e.Type().IsRegular() && e.Type() != fs.ModeSymlink {
 				return context.Cause(ctx) // unreadable files are reported when they are copied
 			}
 			if fi, err := e.Info(); err == nil {
-				x.size += fi.Size()
+				x.files[filepath.ToSlash(p[len(root)+1:])] = stampOf(fi)
+				if e.Type().IsRegular() {
+					x.size += fi.Size()
+				}
 			}
 			return context.Cause(ctx)
 		})
@@ -65,8 +70,17 @@ func planCopies(ctx context.Context, root string, list []string, limit int64) (*
 	return c, nil
 }
 
-// into copies the files into a slot. A full disk is an error.
-func (c *copies) into(ctx context.Context, tree string) (*copier, error) {
+// stamp tells whether the user changed a file since it was copied.
+type stamp struct {
+	Size int64 `json:"size"`
+	Time int64 `json:"time"` // nanoseconds
+}
+
+func stampOf(fi fs.FileInfo) stamp { return stamp{fi.Size(), fi.ModTime().UnixNano()} }
+
+// into brings a slot up to date. was says what was copied into it before: only what the user changed or deleted since then is touched, and what attempts
+// made stays. Files that are tracked there are left alone. A full disk is an error.
+func (c *copies) into(ctx context.Context, tree string, was map[string]stamp, tracked map[string]string) (*copier, error) {
 	from, err := os.OpenRoot(c.root)
 	if err != nil {
 		return nil, err
@@ -77,29 +91,81 @@ func (c *copies) into(ctx context.Context, tree string) (*copier, error) {
 		return nil, err
 	}
 	defer to.Close()
-	w := &copier{copies: c, from: from, to: to}
+	w := &copier{copies: c, from: from, to: to, was: was, now: map[string]stamp{}, tracked: tracked}
 	for _, x := range c.list {
+		if w.has(x) {
+			continue
+		}
+		fi, err := from.Lstat(x.path)
+		if err != nil {
+			w.failed(x.path, err)
+			continue
+		}
 		if dir := filepath.Dir(x.path); dir != "." {
 			if err := to.MkdirAll(dir, 0o777); err != nil {
-				w.bad = append(w.bad, x.path+" ("+reason(err)+")")
+				w.failed(x.path, err)
 				continue
 			}
 		}
-		if err := w.copy(ctx, x.path); err != nil {
+		if err := w.copy(ctx, x.path, fi); err != nil {
 			return nil, err
 		}
 	}
-	return w, nil
+	return w, w.deleted(ctx)
 }
 
 // copier copies into one slot. It follows no link on either side.
 type copier struct {
 	*copies
 	from, to *os.Root
+	was, now map[string]stamp // what was copied by path, before and after
+	tracked  map[string]string
+	wrote    bool     // it copied something
 	bad      []string // what could not be copied, with the reason
 	out      []string // links out of the project
 	shared   bool     // the file system copies without using space
 }
+
+// has reports whether the slot was given all of a path as it is, and takes it over if so: a folder of 50,000 files costs what its measuring did.
+func (w *copier) has(x copied) bool {
+	for path, at := range x.files {
+		if was, ok := w.was[path]; !ok || was != at {
+			return false
+		}
+	}
+	maps.Copy(w.now, x.files)
+	return len(x.files) > 0
+}
+
+// deleted removes what the user deleted since it was copied, and the folders that only held that.
+func (w *copier) deleted(ctx context.Context) error {
+	for _, path := range slices.Backward(slices.Sorted(maps.Keys(w.was))) {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if _, done := w.now[path]; done {
+			continue
+		}
+		if _, err := w.from.Lstat(path); !gone(err) {
+			w.now[path] = w.was[path] // it is too large by now, or unreadable
+			continue
+		}
+		if _, is := w.tracked[path]; is {
+			continue
+		}
+		err := w.to.Remove(path)
+		for dir := filepath.Dir(path); err == nil && dir != "."; dir = filepath.Dir(dir) {
+			if _, there := w.from.Lstat(dir); !gone(there) {
+				break
+			}
+			err = w.to.Remove(dir)
+		}
+	}
+	return nil
+}
+
+// gone reports whether an error says that there is no such file.
+func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) }
 
 // notes say what slots lack, in lines.
 func (w *copier) notes() (lines []string) {
@@ -118,16 +184,26 @@ func (w *copier) notes() (lines []string) {
 	return lines
 }
 
-// copy copies a file or a folder, but never overwrites.
-func (w *copier) copy(ctx context.Context, path string) error {
+// copy copies a file or a folder, unless the slot has it as it is.
+func (w *copier) copy(ctx context.Context, path string, fi fs.FileInfo) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	fi, err := w.from.Lstat(path)
+	if fi.IsDir() {
+		return w.folder(ctx, path, fi)
+	}
+	if _, is := w.tracked[path]; is {
+		return nil
+	}
+	at := stampOf(fi)
+	was, before := w.was[path]
+	if before && was == at {
+		w.now[path] = at
+		return nil
+	}
+	err := w.to.RemoveAll(path)
 	if err == nil {
 		switch mode := fi.Mode(); {
-		case mode.IsDir():
-			return w.folder(ctx, path, fi)
 		case mode.IsRegular():
 			err = w.file(path, fi)
 		case mode&fs.ModeSymlink != 0:
@@ -136,12 +212,19 @@ func (w *copier) copy(ctx context.Context, path string) error {
 			err = errors.New("it is not a file: " + kind(mode))
 		}
 	}
+	if err == nil {
+		w.now[path], w.wrote = at, true
+		return nil
+	}
+	return w.failed(path, err)
+}
+
+// failed records why something was not copied. A full disk is an error.
+func (w *copier) failed(path string, err error) error {
 	switch {
-	case err == nil, errors.Is(err, fs.ErrExist):
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return err
-	case errors.Is(err, fs.ErrNotExist): // it was removed meanwhile
-	default:
+	case !errors.Is(err, fs.ErrNotExist): // otherwise it was removed meanwhile
 		w.bad = append(w.bad, path+" ("+reason(err)+")")
 	}
 	return nil
@@ -167,29 +250,43 @@ func reason(err error) string {
 func (w *copier) folder(ctx context.Context, path string, fi fs.FileInfo) error {
 	d, err := w.from.Open(path)
 	if err != nil {
-		w.bad = append(w.bad, path+"/ ("+reason(err)+")")
-		return nil
+		return w.failed(path+"/", err)
 	}
+	defer d.Close()
 	entries, err := d.ReadDir(-1)
-	_ = d.Close()
 	if err != nil {
-		w.bad = append(w.bad, path+"/ ("+reason(err)+")")
-		return nil
+		return w.failed(path+"/", err)
 	}
-	if err := w.to.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-			return err
+	err = w.to.Mkdir(path, 0o700)
+	if errors.Is(err, fs.ErrExist) {
+		switch old, serr := w.to.Lstat(path); {
+		case serr == nil && old.IsDir():
+			err = nil
+		case serr == nil && w.tracked[path] == "":
+			if err = w.to.Remove(path); err == nil {
+				err = w.to.Mkdir(path, 0o700)
+			}
 		}
-		w.bad = append(w.bad, path+"/ ("+reason(err)+")")
-		return nil
+	} else if err == nil {
+		defer func() { // when it has its files
+			_ = w.to.Chmod(path, fi.Mode().Perm())
+			_ = w.to.Chtimes(path, time.Time{}, fi.ModTime())
+		}()
+	}
+	if err != nil {
+		return w.failed(path+"/", err)
 	}
 	for _, e := range entries {
-		if err := w.copy(ctx, path+"/"+e.Name()); err != nil {
+		fi, err := e.Info()
+		if err == nil {
+			err = w.copy(ctx, path+"/"+e.Name(), fi)
+		} else {
+			err = w.failed(path+"/"+e.Name(), err)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	_ = w.to.Chmod(path, fi.Mode().Perm())
-	_ = w.to.Chtimes(path, time.Time{}, fi.ModTime())
 	return nil
 }
 

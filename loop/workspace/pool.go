@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -204,13 +205,16 @@ func (p *Pool) fixed(s *Slot) (paths []string) {
 	return paths
 }
 
-// furnish copies the ignored files into a new slot, and runs the set-up command if it is due.
+// furnish brings the ignored files up to date, once in a run, and runs the set-up command if it is due.
 func (p *Pool) furnish(ctx context.Context, s *Slot) error {
 	st := p.state(s)
-	if !st.Furnished {
+	if !st.Furnished || !s.current {
 		if err := p.copyInto(ctx, s); err != nil {
 			return fmt.Errorf("copy ignored files into slot %d: %w", s.Number, err)
 		}
+		s.current = true
+	}
+	if !st.Furnished {
 		st.Furnished = true
 		if err := p.setState(s, st); err != nil {
 			return fmt.Errorf("make slot %d: %w", s.Number, err)
@@ -258,21 +262,42 @@ func (p *Pool) setupKey(ctx context.Context, s *Slot) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:16]), nil
 }
 
-// copyInto copies what git ignores in the user's tree.
+// copyInto copies what git ignores in the user's tree and the slot does not have as it is there. A slot records what it was given: what its attempts
+// made of that stays.
 func (p *Pool) copyInto(ctx context.Context, s *Slot) error {
 	c, err := p.plan(ctx)
 	if err != nil {
 		return err
 	}
-	done, err := c.into(ctx, s.git.Tree())
+	record := filepath.Join(p.dir(s.Number), "copied.json")
+	var was map[string]stamp
+	if b, err := os.ReadFile(record); err == nil && !p.opt.Fresh {
+		_ = json.Unmarshal(b, &was) // everything is copied again if it is damaged
+	}
+	tracked, err := s.git.Tracked(ctx, []string{"*"})
+	if err != nil {
+		return fmt.Errorf("list the files of slot %d: %w", s.Number, err)
+	}
+	done, err := c.into(ctx, s.git.Tree(), was, tracked)
 	if err != nil {
 		return err
 	}
+	if !maps.Equal(was, done.now) {
+		b, err := json.Marshal(done.now)
+		if err == nil {
+			err = atomicfile.Write(p.opt.FS, record, b, 0o644)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	crash.Point("slot furnished")
-	select { // the copies have to be older than the attempt by more than clocks differ: else an agent that changes .gitignore has them committed
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(2 * gitops.ClockSlack):
+	if done.wrote { // the copies have to be older than the attempt by more than clocks differ: else an agent that changes .gitignore has them committed
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(2 * gitops.ClockSlack):
+		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -34,6 +34,7 @@ type Slot struct {
 	bare    bool   // its .git was destroyed, which was reported
 	lost    string // see Result
 	fixed   *Files
+	current bool // this run brought its ignored files up to date
 }
 
 // Dir is where commands run: the project's own folder, if a sandbox mounts the slot there.
@@ -168,8 +169,8 @@ func (s *Slot) commit(ctx context.Context, head string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if tree == s.start.Base && head != "" {
-		if s.pinned != head {
+	if tree == s.start.Base {
+		if s.pinned != head && head != "" {
 			if err := repo.PinCommit(ctx, s.ref("base"), head); err != nil {
 				return "", err
 			}
