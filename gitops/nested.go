@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -23,25 +24,30 @@ type nestedRepo struct {
 // their configuration says, filters among it, and an agent may have written that. So they are kept from it: only
 // their HEAD is read, by us.
 func (c *cli) nested(ctx context.Context, index string) (found []nestedRepo, gone []string, err error) {
-	b, err := c.run(ctx, gitCall{args: []string{"ls-files", "-s", "-z"}, index: index})
-	if err != nil {
-		return nil, nil, err
+	links, err := c.links(ctx, index)
+	for _, n := range links {
+		switch c.kindOf(n.path) {
+		case nestedHere:
+			n.now = c.checkedOut(ctx, filepath.Join(c.l.root, n.path))
+			found = append(found, n)
+		case nestedReplaced:
+			gone = append(gone, n.path)
+		}
 	}
+	return found, gone, err
+}
+
+// links lists the repositories that an index knows, checked out or not.
+func (c *cli) links(ctx context.Context, index string) (links []nestedRepo, err error) {
+	b, err := c.run(ctx, gitCall{args: []string{"ls-files", "-s", "-z"}, index: index})
 	for _, entry := range nulSplit(b) {
 		info, path, _ := strings.Cut(entry, "\t")
-		rest, is := strings.CutPrefix(info, "160000 ")
-		if !is {
-			continue
-		}
-		was, _, _ := strings.Cut(rest, " ")
-		switch c.kindOf(path) {
-		case nestedHere:
-			found = append(found, nestedRepo{path, was, c.checkedOut(ctx, filepath.Join(c.l.root, path))})
-		case nestedReplaced:
-			gone = append(gone, path)
+		if rest, is := strings.CutPrefix(info, "160000 "); is {
+			was, _, _ := strings.Cut(rest, " ")
+			links = append(links, nestedRepo{path: path, was: was})
 		}
 	}
-	return found, gone, nil
+	return links, err
 }
 
 type nestedKind int
@@ -126,18 +132,41 @@ func (r *Repo) NestedEdits(ctx context.Context, since time.Time) ([]string, erro
 	if !r.viaGit { // what is nested is not for the native path
 		return nil, nil
 	}
-	found, _, err := r.cli.nested(ctx, "")
+	links, err := r.cli.links(ctx, "")
 	if err != nil {
 		return nil, err
 	}
 	var out []string
-	for _, n := range found {
-		for _, name := range editsIn(ctx, filepath.Join(r.l.root, filepath.FromSlash(n.path)), since) {
+	for _, n := range links {
+		dir := filepath.Join(r.l.root, filepath.FromSlash(n.path))
+		var edits []string
+		switch r.cli.kindOf(n.path) {
+		case nestedHere:
+			edits = editsIn(ctx, dir, since)
+		case nestedNone:
+			edits = filesIn(dir)
+		}
+		for _, name := range edits {
 			out = append(out, path.Join(n.path, name))
 		}
 	}
 	slices.Sort(out)
 	return out, nil
+}
+
+// filesIn lists what is in the folder of a repository that is not checked out: git sees none of it.
+func filesIn(dir string) (files []string) {
+	const most = 1000
+	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			files = append(files, filepath.ToSlash(path[len(dir)+1:]))
+		}
+		if len(files) == most {
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return files
 }
 
 // editsIn compares a repository's working tree with its index without asking git, which would obey a configuration that

@@ -144,6 +144,9 @@ func (l LeftOut) String() string { return l.Path + " (" + l.Why + ")" }
 const (
 	whyName = "git refuses such a name"
 	whyLong = "its path is too long"
+
+	// whyRules: the file is as it was before the attempt again, since git would read the whole of it.
+	whyRules = "an ignore or attributes file of more than 16 MiB"
 )
 
 // maxFile bounds what is read of one file: beyond it a snapshot would take minutes, and no host takes the commit.
@@ -158,7 +161,7 @@ func (r *Repo) LeftOut(since time.Time) (recent, old []LeftOut) {
 	defer r.mu.Unlock()
 	for _, x := range r.leftOut() {
 		info, err := r.statBelow(strings.TrimSuffix(x.Path, "/"))
-		if err != nil || x.Why == whyLong || olderThan(info, since) {
+		if x.Why != whyRules && (err != nil || x.Why == whyLong || olderThan(info, since)) {
 			old = append(old, x)
 		} else {
 			recent = append(recent, x)
