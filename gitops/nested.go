@@ -23,25 +23,30 @@ type nestedRepo struct {
 // their configuration says, filters among it, and an agent may have written that. So they are kept from it: only
 // their HEAD is read, by us.
 func (c *cli) nested(ctx context.Context, index string) (found []nestedRepo, gone []string, err error) {
-	b, err := c.run(ctx, gitCall{args: []string{"ls-files", "-s", "-z"}, index: index})
-	if err != nil {
-		return nil, nil, err
+	links, err := c.links(ctx, index)
+	for _, n := range links {
+		switch c.kindOf(n.path) {
+		case nestedHere:
+			n.now = c.checkedOut(ctx, filepath.Join(c.l.root, n.path))
+			found = append(found, n)
+		case nestedReplaced:
+			gone = append(gone, n.path)
+		}
 	}
+	return found, gone, err
+}
+
+// links lists the repositories that an index knows, checked out or not.
+func (c *cli) links(ctx context.Context, index string) (links []nestedRepo, err error) {
+	b, err := c.run(ctx, gitCall{args: []string{"ls-files", "-s", "-z"}, index: index})
 	for _, entry := range nulSplit(b) {
 		info, path, _ := strings.Cut(entry, "\t")
-		rest, is := strings.CutPrefix(info, "160000 ")
-		if !is {
-			continue
-		}
-		was, _, _ := strings.Cut(rest, " ")
-		switch c.kindOf(path) {
-		case nestedHere:
-			found = append(found, nestedRepo{path, was, c.checkedOut(ctx, filepath.Join(c.l.root, path))})
-		case nestedReplaced:
-			gone = append(gone, path)
+		if rest, is := strings.CutPrefix(info, "160000 "); is {
+			was, _, _ := strings.Cut(rest, " ")
+			links = append(links, nestedRepo{path: path, was: was})
 		}
 	}
-	return found, gone, nil
+	return links, err
 }
 
 type nestedKind int
@@ -123,12 +128,16 @@ func (c *cli) setNested(ctx context.Context, index string, found []nestedRepo) e
 func (r *Repo) NestedEdits(ctx context.Context, since time.Time) ([]string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	found, _, err := r.cli.nested(ctx, "")
+	links, err := r.cli.links(ctx, "")
 	if err != nil {
 		return nil, err
 	}
 	var out []string
-	for _, n := range found {
+	for _, n := range links {
+		kind := r.cli.kindOf(n.path)
+		if kind != nestedHere && kind != nestedNone {
+			continue
+		}
 		_ = filepath.WalkDir(filepath.Join(r.l.root, filepath.FromSlash(n.path)), func(path string, e fs.DirEntry, err error) error {
 			rel, rerr := filepath.Rel(r.l.root, path)
 			switch {
@@ -136,7 +145,7 @@ func (r *Repo) NestedEdits(ctx context.Context, since time.Time) ([]string, erro
 				return filepath.SkipDir
 			case e.Name() == ".git" && e.IsDir():
 				return filepath.SkipDir
-			case e.IsDir() || e.Name() == ".git" || r.olderThan(rel, since):
+			case e.IsDir() || e.Name() == ".git" || kind == nestedHere && r.olderThan(rel, since):
 				return nil
 			}
 			out = append(out, filepath.ToSlash(rel))

@@ -32,8 +32,9 @@ type Slot struct {
 	user    *Repo
 	dir     string
 	objects string
-	config  []byte // of the agent's .git
-	at      Head   // that Prepare brought it to
+	config  []byte   // of the agent's .git
+	at      Head     // that Prepare brought it to
+	large   []string // ignore and attributes files that were too large since then
 }
 
 // SlotOptions say where a slot is.
@@ -192,6 +193,7 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 			return err
 		}
 	}
+	s.large = nil
 	clear(s.forced)
 	if err := os.RemoveAll(filepath.Join(s.own(), "refs", "worktree", "descartes", "unborn")); err != nil {
 		return err
@@ -200,6 +202,9 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 		return err
 	}
 	crash.Point("git: slot started")
+	if _, err := s.boundRules(ctx); err != nil {
+		return err
+	}
 	if err := s.checkOut(ctx, head.String()); err != nil {
 		return err
 	}
@@ -214,6 +219,9 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 		}
 	}
 	if err := s.clean(ctx, fresh); err != nil {
+		return err
+	}
+	if err := s.emptyModules(ctx); err != nil {
 		return err
 	}
 	crash.Point("git: slot clean")
@@ -246,7 +254,78 @@ func (s *Slot) Snapshot(ctx context.Context) (Tree, error) {
 			return "", fmt.Errorf("snapshot: %w", err)
 		}
 	}
-	return s.Repo.Snapshot(ctx)
+	large, err := s.boundRules(ctx)
+	if err != nil {
+		return "", fmt.Errorf("snapshot: %w", err)
+	}
+	s.large = append(s.large, large...)
+	tree, err := s.Repo.Snapshot(ctx)
+	for _, path := range s.large {
+		s.cli.out = append(s.cli.out, LeftOut{path, whyRules})
+	}
+	return tree, err
+}
+
+// maxRulesSize bounds a file of ignore rules or attributes.
+const maxRulesSize = 16 << 20
+
+// boundRules gives ignore and attributes files that are too large their content from the index, or removes them: git reads such a file as a whole, three
+// times its size in memory. It returns their paths.
+func (s *Slot) boundRules(ctx context.Context) (large []string, err error) {
+	_ = filepath.WalkDir(s.Tree(), func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil: // git cannot read it either
+		case e.IsDir() && e.Name() == ".git":
+			return fs.SkipDir
+		case (e.Name() == ".gitignore" || e.Name() == ".gitattributes") && e.Type().IsRegular():
+			if fi, err := e.Info(); err == nil && fi.Size() > maxRulesSize {
+				large = append(large, filepath.ToSlash(path[len(s.Tree())+1:]))
+			}
+		}
+		return context.Cause(ctx)
+	})
+	for _, path := range large {
+		if err := os.Remove(filepath.Join(s.Tree(), path)); err != nil {
+			return large, err
+		}
+	}
+	if len(large) == 0 {
+		return nil, context.Cause(ctx)
+	}
+	_, err = s.cli.run(ctx, gitCall{args: []string{"checkout-index", "-q", "-z", "--stdin"}, stdin: nulJoin(large)})
+	if code := exitCode(err); code > 0 { // some are not in the index
+		err = nil
+	}
+	return large, err
+}
+
+// emptyModules empties the folders of submodules that are not checked out: nothing else takes away what an attempt put there.
+func (s *Slot) emptyModules(ctx context.Context) error {
+	links, err := s.cli.links(ctx, "")
+	for _, n := range links {
+		dir := filepath.Join(s.Tree(), filepath.FromSlash(n.path))
+		if inside, _ := os.ReadDir(dir); s.cli.kindOf(n.path) != nestedNone || len(inside) == 0 {
+			continue
+		}
+		if rerr := os.RemoveAll(dir); rerr != nil {
+			loosen(dir)
+			rerr = os.RemoveAll(dir)
+			err = errors.Join(err, rerr)
+		}
+		err = errors.Join(err, os.MkdirAll(dir, 0o777))
+	}
+	return err
+}
+
+// EmptyModules lists the submodules that are not checked out in the slot.
+func (s *Slot) EmptyModules(ctx context.Context) (paths []string, err error) {
+	links, err := s.cli.links(ctx, "")
+	for _, n := range links {
+		if s.cli.kindOf(n.path) == nestedNone {
+			paths = append(paths, n.path)
+		}
+	}
+	return paths, err
 }
 
 // checkOut makes index and tracked files those of a tree. An index that git cannot read is made anew.

@@ -37,7 +37,12 @@ type LeftOut struct{ Path, Why string }
 
 func (l LeftOut) String() string { return l.Path + " (" + l.Why + ")" }
 
-const whyName = "git refuses such a name"
+const (
+	whyName = "git refuses such a name"
+
+	// whyRules: the file is as it was before the attempt again, since git would read the whole of it.
+	whyRules = "an ignore or attributes file of more than 16 MiB"
+)
 
 // LeftOut lists what the last snapshot could not contain, sorted by path: what changed since a time apart from what
 // is older.
@@ -45,7 +50,7 @@ func (r *Repo) LeftOut(since time.Time) (recent, old []LeftOut) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, x := range r.leftOut() {
-		if r.olderThan(strings.TrimSuffix(x.Path, "/"), since) {
+		if x.Why != whyRules && r.olderThan(strings.TrimSuffix(x.Path, "/"), since) {
 			old = append(old, x)
 		} else {
 			recent = append(recent, x)

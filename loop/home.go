@@ -204,9 +204,6 @@ func FileName(id string) string {
 	return b.String()
 }
 
-// StartRef keeps what the user had not committed when a loop started.
-func StartRef(id string) string { return "refs/descartes/" + id + "/start" }
-
 // RefPrefix is the prefix of the refs that keep a task's attempts.
 func RefPrefix(id, task string) string { return "refs/descartes/" + id + "/" + FileName(task) + "/" }
 

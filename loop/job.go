@@ -674,11 +674,6 @@ func (j *Job) NotInSlots(ctx context.Context, repo *gitops.Repo) ([]string, erro
 	return foreign(dirty, j.ownPaths(repo.Root())), nil
 }
 
-// without returns list minus the elements of out.
-func without(list, out []string) []string {
-	return slices.DeleteFunc(slices.Clone(list), func(p string) bool { return slices.Contains(out, p) })
-}
-
 // Config is what a loop was asked to do; internal/config has each setting with its flag, key and default.
 type (
 	Config        = config.Config

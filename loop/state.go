@@ -456,13 +456,6 @@ func (s *saver) intact() bool {
 	return s.seen.Same() && (s.mirror == nil || s.mirror.seen.Same())
 }
 
-// writes reports whether a path is the task file or its mirror.
-func (s *saver) writes(path string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return path == s.file.Path() || s.mirror != nil && path == s.mirror.path
-}
-
 // ownState is a live loop's state file. Another program may mark the loop as cancelled there, which ends it at its next boundary.
 type ownState struct {
 	fs   atomicfile.FS

@@ -442,7 +442,7 @@ func (x *tasksPlan) asked(ctx context.Context, r *prepared, cfg loop.Config) (_ 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	ws, free, err := x.workspace(ctx, r, cfg)
+	ws, base, free, err := x.workspace(ctx, r, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -452,7 +452,7 @@ func (x *tasksPlan) asked(ctx context.Context, r *prepared, cfg loop.Config) (_ 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, commands.Close()) }()
-	a := &breakdown.Asker{Dir: dir, Workspace: ws, Note: x.p.warn,
+	a := &breakdown.Asker{Dir: dir, Workspace: ws, Start: workspace.Start{Base: base}, Note: x.p.warn,
 		Runner: &attempt.Runner{Agent: commands.Agents(), Redact: r.redact, Dir: dir, Exit: filepath.Join(dir, "exit.json"), Repo: r.repo},
 		Input: attempt.Input{Name: x.b.Tag, Env: []string{"DESCARTES_TAG=" + x.b.Tag}, Agent: attempt.Clocks{Timeout: seconds(cfg.TimeoutSecs), Idle: seconds(cfg.IdleTimeoutSecs),
 			Start: seconds(cfg.StartTimeoutSecs), Exit: seconds(cfg.ExitGraceSecs), Spin: cfg.SpinLimit}},
@@ -508,7 +508,7 @@ func (x *tasksPlan) usedUp(cfg loop.Config) error {
 }
 
 // workspace is where the agent reads the project. The sandbox lets it change nothing there; without one it reads a copy of it.
-func (x *tasksPlan) workspace(ctx context.Context, r *prepared, cfg loop.Config) (_ breakdown.Workspace, free func() error, err error) {
+func (x *tasksPlan) workspace(ctx context.Context, r *prepared, cfg loop.Config) (_ breakdown.Workspace, base gitops.Tree, free func() error, err error) {
 	fixed := []string{settingsPath(x.root, cfg)}
 	if x.file != nil {
 		fixed = append(fixed, x.file.Path())
@@ -516,30 +516,27 @@ func (x *tasksPlan) workspace(ctx context.Context, r *prepared, cfg loop.Config)
 		fixed = append(fixed, path)
 	}
 	if r.sandbox.Mode != sandbox.Off {
-		return workspace.NewFolder(atomicfile.OS(), x.root, x.root, fixed), func() error { return nil }, nil
+		return workspace.NewFolder(atomicfile.OS(), x.root, x.root, fixed), "", func() error { return nil }, nil
 	}
 	r.repo, err = openRepo(ctx, x.root, nil)
 	if errors.Is(err, gitops.ErrNotRepo) {
-		return nil, nil, badInput("git init, or a sandbox (descartes doctor says what is missing)", "without a sandbox and without git the agent would work in your own files")
+		return nil, "", nil, badInput("git init, or a sandbox (descartes doctor says what is missing)", "without a sandbox and without git the agent would work in your own files")
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, "", nil, err
 	}
-	now, err := r.repo.Snapshot(ctx)
+	base, err = r.repo.Snapshot(ctx)
 	if err != nil {
-		return nil, nil, errors.Join(err, r.close())
+		return nil, "", nil, errors.Join(err, r.close())
 	}
 	pool := workspace.NewPool(workspace.PoolOptions{Repo: r.repo, FS: atomicfile.OS(), Place: r.pool, Root: x.root, Dir: x.root, Fixed: fixed, Shown: r.sandbox.Mounts(), Free: oscall.Free})
 	slot, err := pool.Take(ctx, 0)
 	if err != nil {
-		return nil, nil, errors.Join(err, r.close())
+		return nil, "", nil, errors.Join(err, r.close())
 	}
 	free = func() error { return errors.Join(slot.Close(false), r.close()) }
-	if _, err := slot.Prepare(ctx, workspace.Start{Base: now, Aside: filepath.Join(x.home.Breakdown(), "slot")}); err != nil {
-		return nil, nil, errors.Join(err, free())
-	}
 	r.sandbox.Slot = sandbox.Slot{Tree: slot.Tree(), Link: workspace.Objects(r.pool), Objects: r.repo.ObjectDirs(), Shown: []string{x.home.Breakdown()}}
-	return slot, free, nil
+	return slot, base, free, nil
 }
 
 // offer shows what would be written, and writes it if that is wanted.

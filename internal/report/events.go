@@ -63,11 +63,7 @@ func (p *Events) line(e *journal.Event) string {
 	case journal.TaskDone:
 		return fmt.Sprintf("  %s %s%s%s", taskName(e), p.paint.In(terminal.Green, doneWord(e)), p.since(e), doneRemark(e))
 	case journal.TaskBlocked:
-		line := fmt.Sprintf("  %s %s after %s: %s", taskName(e), p.paint.In(terminal.Red, "blocked"), terminal.Count(e.Attempt, "attempt"), terminal.Clean(e.Reason))
-		if e.Message != "" {
-			line += "\n  restored: " + terminal.Clean(e.Message)
-		}
-		return line
+		return fmt.Sprintf("  %s %s after %s: %s", taskName(e), p.paint.In(terminal.Red, "blocked"), terminal.Count(e.Attempt, "attempt"), terminal.Clean(e.Reason))
 	case journal.TaskHeld:
 		return fmt.Sprintf("  %s %s: %s", taskName(e), p.paint.In(terminal.Yellow, "held"), terminal.Clean(e.Reason))
 	case journal.WaveCommitted:

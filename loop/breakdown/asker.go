@@ -29,9 +29,10 @@ type Workspace interface {
 type Asker struct {
 	Runner    *attempt.Runner
 	Workspace Workspace
-	Dir       string         // of their logs
-	Among     []attempt.With // what they may be run with: the next one takes over where one is out of quota or keeps failing
-	Input     attempt.Input  // without a prompt and a log
+	Start     workspace.Start // what they see
+	Dir       string          // of their logs
+	Among     []attempt.With  // what they may be run with: the next one takes over where one is out of quota or keeps failing
+	Input     attempt.Input   // without a prompt and a log
 	Note      func(line string)
 	Ended     func(with attempt.With, res agent.Result)
 }
@@ -71,8 +72,9 @@ func (a *Asker) Ask(ctx context.Context, n int, prompt string) (string, error) {
 	in.Name, in.Log, in.Words = fmt.Sprintf("%s %s %d", in.Name, who, n), filepath.Join(a.Dir, strconv.Itoa(n)+".log"), maxWords
 	in.Env = append(slices.Clip(in.Env), "DESCARTES_ATTEMPT="+strconv.Itoa(n))
 	for {
-		with := a.Among[0]
-		if _, err := a.Workspace.Prepare(ctx, workspace.Start{Aside: filepath.Join(a.Dir, strconv.Itoa(n))}); err != nil {
+		with, start := a.Among[0], a.Start
+		start.Aside = filepath.Join(a.Dir, strconv.Itoa(n))
+		if _, err := a.Workspace.Prepare(ctx, start); err != nil {
 			return "", err
 		}
 		res, notes, err := a.Runner.Ask(ctx, a.Workspace, in, attempt.Question{Who: who, Among: []attempt.With{with}, Prompt: prompt})

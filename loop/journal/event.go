@@ -85,16 +85,14 @@ type Event struct {
 	DiffStat  string `json:"-"` // of any other attempt: its changes; on disk a message
 	Head      string `json:"-"` // when an attempt, an iteration or a task begins: HEAD's commit; on disk a commit
 
-	Detail   *Detail  `json:"detail,omitempty"`
-	Tasks    []string `json:"tasks,omitempty"`    // tasks it is about; of an attempt that continues another task's session: that task
-	Paths    []string `json:"paths,omitempty"`    // of an iteration: the first paths that its agent changed
-	Restored []string `json:"restored,omitempty"` // of a blocked task: the first restored paths
-	Removed  []string `json:"removed,omitempty"`  // and the first deleted ones that did not exist before
-	Branch   string   `json:"branch,omitempty"`   // HEAD's branch before an attempt, with Head
-	Base     string   `json:"base,omitempty"`     // tree before the task's first attempt; of a committed iteration: the tree that what its commit leaves out is compared with
-	Tree     string   `json:"tree,omitempty"`     // tree after the event
-	Ref      string   `json:"ref,omitempty"`      // where the attempt is kept, or what the machine of a fleet that has it reports
-	Commit   string   `json:"commit,omitempty"`   // commit that was made, or that the branch went back to
+	Detail *Detail  `json:"detail,omitempty"`
+	Tasks  []string `json:"tasks,omitempty"`  // tasks it is about; of an attempt that continues another task's session: that task
+	Paths  []string `json:"paths,omitempty"`  // of an iteration: the first paths that its agent changed
+	Branch string   `json:"branch,omitempty"` // HEAD's branch before an attempt, with Head
+	Base   string   `json:"base,omitempty"`   // tree before the task's first attempt; of a committed iteration: the tree that what its commit leaves out is compared with
+	Tree   string   `json:"tree,omitempty"`   // tree after the event
+	Ref    string   `json:"ref,omitempty"`    // where the attempt is kept, or what the machine of a fleet that has it reports
+	Commit string   `json:"commit,omitempty"` // commit that was made, or that the branch went back to
 
 	Iteration int             `json:"iteration,omitempty"` // of a prompt loop, from 1; in its first event: iterations before the journal began
 	Lines     []string        `json:"lines,omitempty"`     // what the gate tells people about an iteration

@@ -22,6 +22,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/crash"
+	"descartes/internal/oneline"
 )
 
 // PoolOptions say how to make a project's slots.
@@ -291,6 +292,10 @@ func (p *Pool) copyInto(ctx context.Context, s *Slot) error {
 			return err
 		}
 	}
+	empty, err := s.git.EmptyModules(ctx)
+	if err != nil {
+		return err
+	}
 	crash.Point("slot furnished")
 	if done.wrote { // the copies have to be older than the attempt by more than clocks differ: else an agent that changes .gitignore has them committed
 		select {
@@ -305,6 +310,9 @@ func (p *Pool) copyInto(ctx context.Context, s *Slot) error {
 	if !p.said {
 		p.said = true
 		p.notes = append(p.notes, done.notes()...)
+		if len(empty) > 0 && p.opt.Setup == "" {
+			p.notes = append(p.notes, "submodules are empty folders in the slots (pool.setup can check them out): "+oneline.List(empty))
+		}
 	}
 	return nil
 }

@@ -93,7 +93,7 @@ func (r *Result) Notes() (notes []string) {
 			notes = append(notes, what+list)
 		}
 	}
-	add(MadeByVerify, oneline.List(r.Left))
+	add(MadeByVerify, oneline.List(slices.DeleteFunc(slices.Clone(r.Left), func(p string) bool { return slices.Contains(r.Uncovered, p) })))
 	add("the verification changed files, which count as part of the work: ", Paths(r.Grown))
 	add("the attempt edited files inside a submodule, which no commit here will contain: ", oneline.List(r.Nested))
 	add("files of yours that git ignored before the attempt stay where they are and in no commit, though the attempt changed what is ignored or staged them by force: ", oneline.List(r.Uncovered))
