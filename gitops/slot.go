@@ -621,6 +621,25 @@ func (r *Repo) CommitTree(hash string) (Tree, error) {
 	return Tree(id.String()), err
 }
 
+// CommitChanges lists what a commit changes.
+func (r *Repo) CommitChanges(ctx context.Context, hash string) ([]Change, error) {
+	r.mu.Lock()
+	parent, err := r.parentOf(hash)
+	r.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	before, err := r.CommitTree(parent)
+	if err != nil {
+		return nil, err
+	}
+	after, err := r.CommitTree(hash)
+	if err != nil {
+		return nil, err
+	}
+	return r.Changed(ctx, before, after)
+}
+
 // RefCommit is the commit that a ref names, "" if there is no such ref.
 func (r *Repo) RefCommit(ref string) (string, error) {
 	r.mu.Lock()

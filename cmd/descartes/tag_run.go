@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"descartes/fleet/wire"
 	"descartes/gitops"
 	"descartes/internal/config"
+	"descartes/internal/lockfile"
 	"descartes/internal/oneline"
 	"descartes/internal/proc"
 	"descartes/internal/report"
@@ -542,6 +544,7 @@ func runAndReport(cmd *cobra.Command, r *tagRun, s *settings, p *printer) error 
 		}
 		sum.Kept = refs
 	}
+	sum.Update = r.updates(cmd.Context(), e.State.WaveCommits)
 	if e.Outcome.Baseline == nil {
 		p.tell(sum.Text(p.paint, p.box))
 	}
@@ -553,6 +556,30 @@ func runAndReport(cmd *cobra.Command, r *tagRun, s *settings, p *printer) error 
 		return s.ends(code, p)
 	}
 	return nil
+}
+
+// updates are the commands that install what lock files pin that a run's commits changed: its attempts did so in their slots only.
+func (r *tagRun) updates(ctx context.Context, commits []loop.WaveCommit) (lines []string) {
+	for _, c := range commits {
+		changes, err := r.repo.CommitChanges(context.WithoutCancel(ctx), c.Hash)
+		if err != nil {
+			return nil // it is advice only
+		}
+		for _, x := range changes {
+			f, _ := lockfile.Of(x.Path)
+			if f.Update == "" || x.Op == 'D' {
+				continue
+			}
+			line := f.Update + " (" + x.Path + " changed)"
+			if dir := path.Dir(x.Path); dir != "." {
+				line = "cd " + terminal.Quote(dir) + " && " + line
+			}
+			if !slices.Contains(lines, line) {
+				lines = append(lines, line)
+			}
+		}
+	}
+	return lines
 }
 
 // after is the board when a run is over: the graph was kept up to date by the run itself.

@@ -22,6 +22,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/crash"
+	"descartes/internal/lockfile"
 	"descartes/internal/oneline"
 )
 
@@ -263,14 +264,9 @@ func (p *Pool) furnish(ctx context.Context, s *Slot) error {
 	return nil
 }
 
-// lockFiles are the exact names of files in which package managers pin versions: a new one needs a set-up.
-var lockFiles = []string{"go.sum", "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock", "bun.lockb", "deno.lock", "Cargo.lock",
-	"poetry.lock", "uv.lock", "pdm.lock", "Pipfile.lock", "requirements.txt", "Gemfile.lock", "composer.lock", "mix.lock", "gradle.lockfile", "packages.lock.json",
-	"pubspec.lock", "Podfile.lock", "Package.resolved", "flake.lock", ".gitmodules"}
-
 // setupKey identifies a set-up: the command, and the lock files in the slot.
 func (p *Pool) setupKey(ctx context.Context, s *Slot) (string, error) {
-	blobs, err := s.git.Tracked(ctx, lockFiles)
+	blobs, err := s.git.Tracked(ctx, lockfile.Names())
 	if err != nil {
 		return "", fmt.Errorf("look for lock files in slot %d: %w", s.Number, err)
 	}
