@@ -32,6 +32,8 @@ type Slot struct {
 	user    *Repo
 	dir     string
 	objects string
+	here    bool // the working tree is the user's own
+	kept    string
 	config  []byte   // of the agent's .git
 	at      Head     // that Prepare brought it to
 	large   []string // ignore and attributes files that were too large since then
@@ -43,6 +45,10 @@ type SlotOptions struct {
 	// Objects is the path by which the agent's .git reaches the repository's objects. OpenSlot makes it a link to
 	// them. A sandbox that shows the slot at the working tree's path mounts the objects there.
 	Objects string
+	// Here makes the user's own working tree that of the slot, with the user's .git: nothing else can stand at its path. Nobody
+	// else may work in it, and it has to be clean.
+	Here bool
+	Kept string // of Here: the ref that keeps what an interrupted run left there
 }
 
 // BrokenSlotError means that a slot cannot be brought to the wanted state: remove it and make it again.
@@ -61,7 +67,7 @@ const slotPatience = 5 * time.Minute
 
 // OpenSlot opens a slot, or makes an empty one. The caller holds the slot's lock: nobody else works in it.
 func (r *Repo) OpenSlot(ctx context.Context, opt SlotOptions) (*Slot, error) {
-	s := &Slot{user: r, dir: opt.Dir, objects: opt.Objects}
+	s := &Slot{user: r, dir: opt.Dir, objects: opt.Objects, here: opt.Here, kept: opt.Kept}
 	if err := s.lay(); err != nil {
 		return nil, fmt.Errorf("make the slot %s: %w", opt.Dir, err)
 	}
@@ -98,7 +104,12 @@ func (r *Repo) CanMerge() error {
 }
 
 // Tree is the slot's working tree.
-func (s *Slot) Tree() string { return filepath.Join(s.dir, "tree") }
+func (s *Slot) Tree() string {
+	if s.here {
+		return s.user.l.root
+	}
+	return filepath.Join(s.dir, "tree")
+}
 
 // own is where HEAD and index are kept for us.
 func (s *Slot) own() string { return filepath.Join(s.dir, "git") }
@@ -124,6 +135,9 @@ func (s *Slot) lay() error {
 	}
 	if err := os.WriteFile(filepath.Join(s.own(), "commondir"), []byte(s.user.l.commonDir+"\n"), 0o666); err != nil {
 		return err
+	}
+	if s.here {
+		return s.seed()
 	}
 	real := filepath.Join(s.user.l.commonDir, "objects")
 	if to, err := os.Readlink(s.objects); err == nil && to == real {
@@ -174,7 +188,7 @@ func (r *Repo) clearSlot() error {
 // BrokenSlotError means that the slot has to be made again.
 func (s *Slot) Prepare(ctx context.Context, at Head, tree Tree, fresh bool) error {
 	err := s.prepare(ctx, at, tree, fresh)
-	if _, refused := errors.AsType[*RefusedError](err); err == nil || refused || ctx.Err() != nil {
+	if _, refused := errors.AsType[*RefusedError](err); err == nil || refused || s.here || ctx.Err() != nil {
 		return err
 	}
 	return &BrokenSlotError{s.dir, err}
@@ -186,19 +200,19 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 	if !s.There() {
 		return errors.New("its working tree was replaced")
 	}
-	head, is := emptyTreeID, cmp.Or(at.Hash, unborn)
+	s.large = nil
+	clear(s.forced)
+	if s.here {
+		return s.prepareHere(ctx, at, tree)
+	}
+	head := emptyTreeID
 	if at.Hash != "" {
 		var err error
 		if head, err = s.treeOf(at.Hash); err != nil {
 			return err
 		}
 	}
-	s.large = nil
-	clear(s.forced)
-	if err := os.RemoveAll(filepath.Join(s.own(), "refs", "worktree", "descartes", "unborn")); err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(s.own(), "HEAD"), []byte(is+"\n"), 0o666); err != nil {
+	if err := s.setHead(at.Hash); err != nil {
 		return err
 	}
 	crash.Point("git: slot started")
@@ -227,6 +241,14 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 	crash.Point("git: slot clean")
 	s.at = at
 	return s.agentRepository(at, index)
+}
+
+// setHead makes our HEAD a commit, or that of a branch without one.
+func (s *Slot) setHead(commit string) error {
+	if err := os.RemoveAll(filepath.Join(s.own(), "refs", "worktree", "descartes", "unborn")); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(s.own(), "HEAD"), []byte(cmp.Or(commit, unborn)+"\n"), 0o666)
 }
 
 // There reports whether the working tree is the folder that was opened: somebody may have deleted or replaced it.
@@ -272,6 +294,9 @@ const maxRulesSize = 16 << 20
 // boundRules gives ignore and attributes files that are too large their content from the index, or removes them: git reads such a file as a whole, three
 // times its size in memory. It returns their paths.
 func (s *Slot) boundRules(ctx context.Context) (large []string, err error) {
+	if s.here { // it may be a file of the user's that git ignores
+		return nil, nil
+	}
 	_ = filepath.WalkDir(s.Tree(), func(path string, e fs.DirEntry, err error) error {
 		switch {
 		case err != nil: // git cannot read it either
@@ -484,6 +509,9 @@ var ErrNoRepository = errors.New("the agent destroyed its repository")
 func (s *Slot) Commits(ctx context.Context, ref string) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.here {
+		return s.setBack(ctx, ref)
+	}
 	dot := filepath.Join(s.Tree(), ".git")
 	if fi, err := os.Lstat(dot); err != nil || !fi.IsDir() {
 		return "", ErrNoRepository
@@ -595,6 +623,25 @@ func (r *Repo) CommitTree(hash string) (Tree, error) {
 	}
 	id, err := r.treeOf(hash)
 	return Tree(id.String()), err
+}
+
+// CommitChanges lists what a commit changes.
+func (r *Repo) CommitChanges(ctx context.Context, hash string) ([]Change, error) {
+	r.mu.Lock()
+	parent, err := r.parentOf(hash)
+	r.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	before, err := r.CommitTree(parent)
+	if err != nil {
+		return nil, err
+	}
+	after, err := r.CommitTree(hash)
+	if err != nil {
+		return nil, err
+	}
+	return r.Changed(ctx, before, after)
 }
 
 // RefCommit is the commit that a ref names, "" if there is no such ref.

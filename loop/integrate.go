@@ -499,7 +499,7 @@ func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, made fun
 		return c, "", err
 	}
 	t.merged.Tree, t.on = tree, c.Hash
-	return c, tree, nil
+	return c, tree, ln.slot.Settle(ctx)
 }
 
 // publish moves the branch to a commit, together with the user's files if it is checked out. If that is impossible, later commits go to a branch

@@ -109,8 +109,17 @@ func (l *Loop) openSlots(ctx context.Context, stop *stopper, n int) error {
 		defer end()
 		return l.setUp(ctx, s)
 	}
+	room := n
+	if o.Here = l.tools.Here; o.Here {
+		room = 0
+		if l.branch != "" {
+			if err := l.tools.Repo.NewBranch(ctx, l.branch); err != nil {
+				return gitErr("make the branch "+l.branch, err)
+			}
+		}
+	}
 	pool := workspace.NewPool(o)
-	if err := pool.Room(ctx, n, l.lab != nil); err != nil {
+	if err := pool.Room(ctx, room, l.lab != nil); err != nil {
 		return err
 	}
 	var err error
@@ -218,6 +227,9 @@ func (l *Loop) openSlot(ctx context.Context, number int) (*lane, error) {
 		return nil, err
 	}
 	dir := l.home.slotFiles(l.tools.Pool, l.state.ID, slot.Number)
+	if l.tools.Here {
+		dir = filepath.Join(l.home.Run(l.state.ID), "slot") // no sandbox shows what is in the pool
+	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, errors.Join(fmt.Errorf("make the folder of slot %d: %w", slot.Number, err), slot.Close(true))
 	}
@@ -240,6 +252,23 @@ func (l *Loop) closeLanes() (err error) {
 		err = errors.Join(err, l.lab.Close())
 	}
 	return err
+}
+
+// leave gives the project's own folder back at the branch's commit. An attempt that a resumed run finishes stays as it is, and so does what somebody
+// edited meanwhile.
+func (l *Loop) leave(ctx context.Context, out *Outcome) error {
+	if !l.tools.Here || len(l.lanes) == 0 || l.history.Open != nil || l.history.Prompt.Open != nil {
+		return nil
+	}
+	var err error
+	l.unlocked(func() { err = l.lanes[0].slot.Leave(context.WithoutCancel(ctx)) })
+	if _, edited := errors.AsType[*gitops.EditedError](err); edited && out.Ending == journal.Paused {
+		return nil
+	}
+	if err != nil {
+		return l.record(&journal.Event{Type: journal.Warning, Message: "this folder stays as it is: " + err.Error()})
+	}
+	return nil
 }
 
 // setUp runs the set-up command in a slot.

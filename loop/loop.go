@@ -59,6 +59,7 @@ type Tools struct {
 	// a slot at the project's own path.
 	Slot  func(s *workspace.Slot, dir string) (attempt.Agent, attempt.Verifier, func() error, error)
 	Shown bool
+	Here  bool   // attempts run in the project's own folder, one at a time, as the one slot
 	Pool  string // the folder with the project's slots
 
 	Away Away // runs a tag's attempts on other machines; nil: they run here
@@ -309,7 +310,7 @@ func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 	if err != nil {
 		out, err = stop.failed(ctx, err)
 	}
-	if l.trunk != nil {
+	if err = errors.Join(err, l.leave(ctx, &out)); l.trunk != nil {
 		out.Branch = l.trunk.elsewhere(context.WithoutCancel(ctx))
 	}
 	ferr := errors.Join(l.push(ctx, stop, &out), l.finish(&out))

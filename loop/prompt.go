@@ -140,7 +140,18 @@ func (j *PromptJob) begin(l *Loop, opt StartOptions) work {
 	return &promptWork{Loop: l, job: j}
 }
 
-func (w *promptWork) hold(context.Context) error { return nil }
+// hold locks the working tree if the agent has it for itself.
+func (w *promptWork) hold(ctx context.Context) error {
+	if !w.tools.Here {
+		return nil
+	}
+	k, err := takeLock(ctx, treeLock(w.tools.Repo.Dir()), lockWait, w.who)
+	if err != nil {
+		return err
+	}
+	w.locks = append(w.locks, k)
+	return w.tools.Repo.Claim()
+}
 
 // choose resumes the given loop, or starts another.
 func (w *promptWork) choose(ctx context.Context, opt StartOptions) (path string, err error) {
@@ -217,6 +228,9 @@ const treeWait = 60 * time.Second
 // Enter calls do while no other loop uses the working tree. A loop over a tag uses it for its whole run: then busy names that loop and do is not
 // called.
 func (w *promptWork) Enter(ctx context.Context, do func() error) (busy string, err error) {
+	if w.tools.Here {
+		return "", do()
+	}
 	path := treeLock(w.tools.Repo.Dir())
 	if who, held := live(path); held && who.Tag != "" {
 		return who.Loop + " over tag " + who.Tag, nil

@@ -153,6 +153,9 @@ func (s *stopper) failed(ctx context.Context, err error) (Outcome, error) {
 	if checks, ok := errors.AsType[*ChecksError](err); ok {
 		return Outcome{Ending: journal.ChecksFail, Message: checks.Error(), Checks: checks}, nil
 	}
+	if edited, ok := errors.AsType[*gitops.EditedError](err); ok {
+		return Outcome{Ending: journal.Paused, Message: edited.Error()}, nil
+	}
 	switch {
 	case DiskFull(err):
 		return Outcome{Ending: journal.DiskFull, Message: "the disk is full: " + err.Error()}, nil

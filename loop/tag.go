@@ -141,6 +141,9 @@ func (w *tagWork) replay(ctx context.Context, events []journal.Event) (err error
 
 func (w *tagWork) place() (dir string, fixed []string) {
 	fixed, _ = Protected(w.config, w.root, w.job.File)
+	if w.tools.Here { // statuses are written into the list meanwhile
+		return w.root, fixed
+	}
 	return w.root, append(fixed, w.job.File.Path())
 }
 

@@ -31,6 +31,13 @@ func TestCrashSlots(t *testing.T) {
 	t.Run("hook", func(t *testing.T) { crashEach(t, slotsPlan(), 4, hooked, randomFlags()...) })
 }
 
+// TestCrashInPlace kills a run that has the project's own folder.
+func TestCrashInPlace(t *testing.T) {
+	p := smallPlan()
+	p.apart = true
+	crashEach(t, p, 2, asItIs, "--in-place")
+}
+
 // TestCrashSlotsStory is a tag of 60 tasks in 6 waves, in which some meet, two do not go together and one hangs, killed five times.
 func TestCrashSlotsStory(t *testing.T) {
 	slotsLikeSerial(t, fieldPlan{size: 60, width: 10, apart: true, slots: 4, meeting: []int{1, 2, 3, 31, 32}, clashing: []int{14, 15}, hanging: []int{25}, flaky: []int{8, 47}}, 5)

@@ -43,7 +43,8 @@ func arrows() map[string][]string {
 		"verify":              {"internal/lazyregexp", "agent/process", "internal/plainfile", "verify/results"},
 		"verify/results":      {"internal/lazyregexp", "internal/plainfile"},
 		"gitops":              {"internal/proc", "internal/crash", "internal/oscall"},
-		"verify/guard":        {"internal/lazyregexp"},
+		"internal/lockfile":   {},
+		"verify/guard":        {"internal/lazyregexp", "internal/lockfile"},
 		"verify/mutants":      {"internal/lazyregexp"},
 		"internal/report":     {"verify", "internal/receipt", "internal/config", "internal/terminal", "loop", "loop/gate", "loop/journal", "scheduler", "tasks", "gitops"},
 		"internal/supervise":  {"agent", "agent/process", "agent/stream", "internal/config", "internal/proc", "internal/redact", "internal/sandbox", "internal/terminal", "verify"},
@@ -53,7 +54,7 @@ func arrows() map[string][]string {
 		"internal/notify":     {"internal/proc", "internal/redact", "internal/terminal", "loop/gate", "loop/journal"}, // nothing imports it but cmd
 		"internal/oneline":    {},
 		"internal/oscall":     {},
-		"loop/workspace":      {"gitops", "internal/oscall", "internal/atomicfile", "internal/crash", "internal/oneline", "internal/plainfile"},
+		"loop/workspace":      {"gitops", "internal/lockfile", "internal/oscall", "internal/atomicfile", "internal/crash", "internal/oneline", "internal/plainfile"},
 		"loop/attempt":        {"agent", "specbuild", "verify", "verify/guard", "verify/results", "verify/mutants", "gitops", "loop/workspace", "internal/redact", "internal/oneline", "internal/plainfile"},
 		"loop/lab":            {"internal/oneline", "internal/plainfile", "internal/redact", "loop/attempt", "loop/workspace", "verify"},
 		"loop/breakdown":      {"agent", "internal/oneline", "loop/attempt", "loop/workspace", "scheduler", "specbuild", "tasks", "tasks/prose"}, // an agent that is asked, and the check of what it answers
@@ -61,7 +62,7 @@ func arrows() map[string][]string {
 		"loop/gate":           {"internal/lazyregexp", "internal/markdown", "internal/oneline", "internal/redact", "internal/promise"},
 		"loop/journal":        {"internal/atomicfile", "internal/crash", "internal/plainfile"}, // a journal is healed by replacing it, bounded, and cut off in tests
 		"loop":                {"internal/oscall", "verify/guard", "internal/receipt", "agent/quota", "verify/results", "loop/gate", "loop/grant", "loop/lab", "agent/render", "loop/attempt", "loop/workspace", "internal/oneline", "loop/journal", "internal/config", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/crash", "internal/redact", "internal/plainfile"},
-		"cmd/descartes":       {"internal/oscall", "loop/breakdown", "fleet/wire", "internal/complete", "loop/lab", "internal/receipt", "loop/grant", "internal/notify", "agent/quota", "internal/tui", "internal/web", "loop/attempt", "loop/workspace", "agent/process", "agent/render", "agent/stream", "internal/report", "internal/terminal", "internal/config", "loop", "loop/gate", "loop/journal", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/acp", "internal/oneline", "internal/redact", "internal/plainfile", "internal/proc", "internal/sandbox", "internal/supervise", "verify/mutants"},
+		"cmd/descartes":       {"internal/oscall", "internal/lockfile", "loop/breakdown", "fleet/wire", "internal/complete", "loop/lab", "internal/receipt", "loop/grant", "internal/notify", "agent/quota", "internal/tui", "internal/web", "loop/attempt", "loop/workspace", "agent/process", "agent/render", "agent/stream", "internal/report", "internal/terminal", "internal/config", "loop", "loop/gate", "loop/journal", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/acp", "internal/oneline", "internal/redact", "internal/plainfile", "internal/proc", "internal/sandbox", "internal/supervise", "verify/mutants"},
 		"loop/mode":           {"internal/lazyregexp", "internal/oneline", "loop", "loop/gate", "loop/journal", "internal/markdown", "internal/plainfile", "internal/redact"},
 		"fleet/wire":          {"agent", "agent/process", "gitops", "internal/atomicfile", "internal/config", "internal/oneline", "internal/oscall", "internal/plainfile", "internal/proc", "internal/redact", "internal/sandbox", "internal/supervise", "loop", "loop/attempt", "loop/lab", "loop/workspace", "verify"}, // both ends of a fleet
 		"fleet":               {"fleet/wire", "internal/oscall", "internal/proc", "internal/terminal"},

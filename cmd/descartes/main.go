@@ -330,7 +330,7 @@ func flagGroups() [][]string {
 		{"Agent:", "backend", "command", "model", "prompt-mode", "fallback", "on-limit", "max-wait"},
 		{"When a task is done:", "verify", "verify-timeout", "verify-idle-timeout", "all-checks", "baseline", "require", "protect-mode", "prove", "mutants", "strength", "review"},
 		{"Limits:", "max-attempts", "max-total-iterations", "max-cost", "max-cost-per-task", "deadline", "breaker", "timeout", "idle-timeout", "start-timeout", "exit-grace", "spin-limit", "max-memory", "max-procs", "min-free-disk"},
-		{"Several at a time:", "parallel", "fleet", "fleet-remote", "isolate", "barrier", "respect-scope", "candidates", "pick"},
+		{"Several at a time:", "parallel", "fleet", "fleet-remote", "isolate", "in-place", "barrier", "respect-scope", "candidates", "pick"},
 		{"Git:", "branch", "create-branch", "branch-template", "auto-commit", "no-commit", "commit-template", "cost-trailer", "allow-dirty", "hooks", "hook-timeout", "push"},
 		{"Sandbox:", "sandbox", "env", "env-pass", "trust"},
 		{"Reports:", "json", "junit", "summary", "notify", "notify-on", "ci", "ok-exit", "plain", "times"},

@@ -21,6 +21,7 @@ import (
 	"descartes/loop"
 	"descartes/loop/gate"
 	"descartes/loop/mode"
+	"descartes/loop/workspace"
 )
 
 // promptRun is a prompt loop ready to start: everything is read and checked, nothing is touched.
@@ -193,6 +194,11 @@ func preparePrompt(ctx context.Context, root, kind string, cfg loop.Config, opt 
 	}
 	r.sandbox, wrong = safety(ctx, root, r.job.Dir, &cfg, r.backend)
 	found = append(found, append(wrong, loop.CheckLab(ctx, root, &cfg, r.repo)...)...)
+	if r.repo != nil && cfg.Git.AutoCommit || cfg.InPlace {
+		if err := r.inPlace(ctx, &cfg); err != nil {
+			note(err)
+		}
+	}
 	r.notes = append(r.notes, unnamedPromise(r.mode, cfg, opt)...)
 	r.job.Config = cfg
 	if len(found) > 0 {
@@ -371,6 +377,22 @@ func (r *promptRun) openRepository(ctx context.Context, cfg *loop.Config) (found
 		}
 	}
 	return found
+}
+
+// inPlace has the agent work in the project's own folder, if that is possible.
+func (r *promptRun) inPlace(ctx context.Context, cfg *loop.Config) (err error) {
+	if r.here, err = inPlace(cfg, r.sandbox, 1); err != nil || !r.here {
+		return err
+	}
+	switch {
+	case r.repo == nil:
+		return badInput("git init", "--in-place needs a git repository")
+	case !cfg.Git.AutoCommit:
+		return badInput("add --auto-commit, or leave --in-place out", "--in-place is for loops that commit each iteration")
+	case r.opt.Resume != "" && workspace.Here(r.pool): // what is there is that run's, and it looks at it itself
+		return nil
+	}
+	return r.clean(ctx, nil)
 }
 
 // besides reports what else runs in the project.

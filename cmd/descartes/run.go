@@ -43,6 +43,7 @@ type prepared struct {
 	root     string
 	repo     *gitops.Repo // nil where git is not needed
 	pool     string       // folder with the slots
+	here     bool         // the agent works in the project's own folder
 	backend  agent.Backend
 	others   []agent.Backend // that tasks ask for, or that take over
 	opt      loop.StartOptions
@@ -208,7 +209,7 @@ func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e rep
 		away, quotas = &fleet, nil
 	}
 	l, err = loop.Start(ctx, r.root, j.Source, loop.Tools{Repo: r.repo, Agent: commands.Agents(), Verify: commands.Verifier(), FS: atomicfile.OS(), Now: gitops.Now, Redact: r.redact, Free: oscall.Free, Observe: j.observe,
-		Code: j.code, Ask: ask, Continues: r.continues, Accounts: quotas, Refused: refused, Slot: slot, Shown: r.sandbox.Mounts(), Pool: r.pool, Withheld: withheld, Looks: attempt.Looks(), Program: "descartes " + version(), Away: away}, r.opt)
+		Code: j.code, Ask: ask, Continues: r.continues, Accounts: quotas, Refused: refused, Slot: slot, Shown: r.sandbox.Mounts(), Here: r.here, Pool: r.pool, Withheld: withheld, Looks: attempt.Looks(), Program: "descartes " + version(), Away: away}, r.opt)
 	if err != nil {
 		return e, err
 	}
@@ -327,7 +328,9 @@ func (r *prepared) canPush(ctx context.Context) error {
 // slot starts what runs agents and verify commands in a slot, with their own sandbox and supervising process.
 func (r *prepared) slot(j job, s *workspace.Slot, dir string) (*supervise.Commands, error) {
 	q := r.commands(*j.cfg, dir, filepath.Join(dir, "exit.json"), fmt.Sprintf("%s/slot-%d", r.root, s.Number))
-	q.Sandbox.Slot = sandbox.Slot{Tree: s.Tree(), Link: workspace.Objects(r.pool), Objects: r.repo.ObjectDirs()}
+	if q.Sandbox.Here = r.here && s.Tree() == r.repo.Root(); !q.Sandbox.Here {
+		q.Sandbox.Slot = sandbox.Slot{Tree: s.Tree(), Link: workspace.Objects(r.pool), Objects: r.repo.ObjectDirs()}
+	}
 	if _, ok := below(r.pool, dir); ok { // else it is the lab: no agent works there
 		q.Sandbox.Slot.Shown = []string{dir}
 	}
@@ -394,6 +397,11 @@ func (p *printer) slots(ctx context.Context, n int, r *prepared, fleet bool, wha
 	}
 	if fleet {
 		p.say("slots: %s at a time, made by the workers of a fleet; your files follow when %s is committed", terminal.Count(n, "attempt"), what)
+		return
+	}
+	if r.here {
+		p.say("slots: one agent, in this folder itself: it belongs to the run until it ends; to keep working: git worktree add --detach %s",
+			terminal.Quote("../"+terminal.Clean(filepath.Base(r.root))+"-work"))
 		return
 	}
 	where := "that it sees at the project's own path"

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,12 +19,15 @@ import (
 	"descartes/fleet/wire"
 	"descartes/gitops"
 	"descartes/internal/config"
+	"descartes/internal/lockfile"
 	"descartes/internal/oneline"
 	"descartes/internal/proc"
 	"descartes/internal/report"
+	"descartes/internal/supervise"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/workspace"
 	"descartes/tasks"
 	"descartes/verify"
 )
@@ -84,6 +89,7 @@ func prepare(ctx context.Context, root string, cfg loop.Config, opt loop.StartOp
 	if r.job != nil {
 		r.sandbox, wrong = safety(ctx, root, root, &r.job.Config, r.backend)
 		if found = append(found, wrong...); r.repo != nil {
+			found = append(found, r.ground(ctx)...)
 			found = append(found, loop.CheckLab(ctx, root, &r.job.Config, r.repo)...)
 			found = append(found, r.fleetProblems(ctx)...)
 			found = append(found, canSign(r.job.Config.Receipts, r.repo)...)
@@ -121,15 +127,99 @@ func (r *tagRun) openRepository(ctx context.Context) (found problems) {
 			note(err)
 		}
 	}
-	if r.opt.Resume == "" {
-		missing, err := r.job.NotInSlots(ctx, repo)
+	return append(found, loop.Check(ctx, r.job, repo, r.opt)...)
+}
+
+// ground decides where agents work, and looks at what is not committed: no copy of the project has it, and in the project's own folder there may be
+// none.
+func (r *tagRun) ground(ctx context.Context) (found problems) {
+	c := &r.job.Config
+	var wrong error
+	if r.here, wrong = inPlace(c, r.sandbox, c.Slots()); wrong != nil {
+		return append(found, loop.Problem{Message: wrong.Error(), Hint: hintOf(wrong), Err: wrong})
+	}
+	note := func(err error) {
+		found = append(found, loop.Problem{Message: err.Error(), Hint: hintOf(err), Err: &failure{code: exitInput, err: err}})
+	}
+	old, err := unfinished(r.root, r.job.File.Tag())
+	if err != nil {
+		note(err)
+	}
+	switch again := r.opt.Resume != "" || old != nil; {
+	case r.here && again && workspace.Here(r.pool): // what is there is that run's, and it looks at it itself
+	case r.here:
+		if err := r.clean(ctx, r.job.File); err != nil {
+			note(err)
+		}
+	case r.opt.Resume == "":
+		missing, err := r.job.NotInSlots(ctx, r.repo)
 		if err != nil {
 			note(err)
 		} else if len(missing) > 0 {
 			r.notes = append(r.notes, "not committed, so not in the copies of the project that agents work in: "+oneline.List(missing))
 		}
 	}
-	return append(found, loop.Check(ctx, r.job, repo, r.opt)...)
+	return found
+}
+
+// inPlace reports whether the agent works in the project's own folder: where that is asked for, and where nothing can be mounted and it works alone.
+func inPlace(c *loop.Config, box supervise.Sandbox, agents int) (bool, error) {
+	switch {
+	case c.InPlace && c.Isolate:
+		return false, badInput("leave one of the two out", "--in-place has the agent work in this folder, and --isolate (-j) in a copy of it")
+	case c.InPlace && agents > 1:
+		return false, badInput("leave --in-place out, or run one agent at a time: -j 1", "--in-place is for one agent, and %d are to work at a time", agents)
+	case c.InPlace && c.Fleet != "":
+		return false, badInput("leave one of the two out", "--in-place is for agents that work here, and --fleet has them work elsewhere")
+	}
+	return c.InPlace || !box.Mounts() && agents == 1 && c.Fleet == "", nil
+}
+
+// clean refuses a folder with uncommitted changes. In a task list, statuses may differ: runs write them.
+func (r *prepared) clean(ctx context.Context, list *tasks.File) error {
+	paths, err := r.repo.NotClean(ctx)
+	if err != nil {
+		return err
+	}
+	if list != nil {
+		lists := []*tasks.File{list}
+		if mirror, ok := list.Mirror(); ok {
+			lists = append(lists, mirror)
+		}
+		for _, f := range lists {
+			if rel, ok := below(r.repo.Root(), f.Target()); ok && slices.Contains(paths, rel) && r.onlyStatuses(ctx, f, rel) {
+				paths = slices.DeleteFunc(paths, func(p string) bool { return p == rel })
+			}
+		}
+	}
+	if len(paths) == 0 {
+		return nil
+	}
+	return badInput("commit or stash it, or work in a git worktree", "the agent works in this folder itself, and not all of it is committed: %s", oneline.List(paths))
+}
+
+// onlyStatuses reports whether a list differs from the committed one in nothing but statuses.
+func (r *prepared) onlyStatuses(ctx context.Context, f *tasks.File, rel string) bool {
+	head, err := r.repo.Head(ctx)
+	if err != nil {
+		return false
+	}
+	b, err := r.repo.FileAt(ctx, head.Hash, rel, 64<<20)
+	if err != nil {
+		return false
+	}
+	was, err := tasks.Parse(f.Path(), f.Tag(), b)
+	if err != nil {
+		return false
+	}
+	plain := func(list []tasks.Task) []tasks.Task {
+		list = slices.Clone(list)
+		for i := range list {
+			list[i].Status, list[i].RawStatus, list[i].Line = "", "", 0
+		}
+		return list
+	}
+	return reflect.DeepEqual(plain(was.Tasks()), plain(f.Tasks()))
 }
 
 // fleetProblems says what keeps the workers of a fleet from making the attempts.
@@ -204,6 +294,9 @@ func openHooked(ctx context.Context, root string, c *loop.Config, list *tasks.Fi
 	opt.Shim = []string{self, proc.ShimCommand}
 	top := gitTop(root)
 	fixed, others := loop.Protected(c, root, list)
+	if c.InPlace {
+		others = append(others, filepath.Join(root, ".loop")+"/") // the loop writes there meanwhile
+	}
 	for _, path := range append(fixed, others...) {
 		opt.Protect = append(opt.Protect, protected(top, path)...)
 	}
@@ -451,6 +544,7 @@ func runAndReport(cmd *cobra.Command, r *tagRun, s *settings, p *printer) error 
 		}
 		sum.Kept = refs
 	}
+	sum.Update = r.updates(cmd.Context(), e.State.WaveCommits)
 	if e.Outcome.Baseline == nil {
 		p.tell(sum.Text(p.paint, p.box))
 	}
@@ -462,6 +556,30 @@ func runAndReport(cmd *cobra.Command, r *tagRun, s *settings, p *printer) error 
 		return s.ends(code, p)
 	}
 	return nil
+}
+
+// updates are the commands that install what lock files pin that a run's commits changed: its attempts did so in their slots only.
+func (r *tagRun) updates(ctx context.Context, commits []loop.WaveCommit) (lines []string) {
+	for _, c := range commits {
+		changes, err := r.repo.CommitChanges(context.WithoutCancel(ctx), c.Hash)
+		if err != nil {
+			return nil // it is advice only
+		}
+		for _, x := range changes {
+			f, _ := lockfile.Of(x.Path)
+			if f.Update == "" || x.Op == 'D' {
+				continue
+			}
+			line := f.Update + " (" + x.Path + " changed)"
+			if dir := path.Dir(x.Path); dir != "." {
+				line = "cd " + terminal.Quote(dir) + " && " + line
+			}
+			if !slices.Contains(lines, line) {
+				lines = append(lines, line)
+			}
+		}
+	}
+	return lines
 }
 
 // after is the board when a run is over: the graph was kept up to date by the run itself.

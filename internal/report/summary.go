@@ -21,6 +21,7 @@ type Summary struct {
 	Step   bool
 	Took   time.Duration
 	Kept   []gitops.Ref // of attempts; only looked up where tasks are blocked
+	Update []string     // what brings the user's packages up to date
 	Live   bool         // the run is not over
 	Away   bool         // whoever reads it is on another machine
 	Later  bool         // the loop's settings are saved ones: no flags are known that would give them again
@@ -180,6 +181,9 @@ func (s *Summary) Text(paint terminal.Paint, boxed bool) string {
 		p.say("%s", s.nextStep())
 	}
 	p.WriteString(s.here().lines())
+	for _, line := range s.Update {
+		p.say("then: %s", terminal.Clean(line))
+	}
 	return p.String()
 }
 

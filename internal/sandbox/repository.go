@@ -32,7 +32,11 @@ func (b *Box) repository() {
 			common = real
 		}
 	}
-	b.add(common, writable)
+	git := writable
+	if b.c.Here {
+		git = readable
+	}
+	b.add(common, git)
 	for _, name := range []string{"hooks", "info"} {
 		if !b.c.Make {
 			break
@@ -40,7 +44,7 @@ func (b *Box) repository() {
 		_ = os.Mkdir(filepath.Join(common, name), 0o777) // a mount needs a place; git makes them too
 	}
 	b.add(filepath.Join(common, "worktrees"), readable)
-	b.add(dir, writable)
+	b.add(dir, git)
 	b.worktreeConfig(common, filepath.Join(common, "config"))
 	b.worktreeConfig(dir, filepath.Join(common, "config"))
 	b.guard(common)

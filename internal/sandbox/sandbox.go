@@ -38,6 +38,7 @@ type Config struct {
 	Slot     Slot     // what is seen in the place of Top
 	Env      []string // of this process: tells home, caches and the agent's own folders
 	Role     Role
+	Here     bool     // the repository is for reading only
 	Reads    bool     // the working tree, and its repository, are for reading only
 	Agent    string   // the backend's name
 	Program  string   // the agent's program, as it was found

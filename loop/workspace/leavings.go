@@ -3,11 +3,11 @@ package workspace
 import (
 	"context"
 	"path"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"descartes/gitops"
+	"descartes/internal/lockfile"
 )
 
 // leavings returns the files that only a verification made and that git does not ignore: a binary, a report, a cache. They are nobody's work. What else
@@ -66,11 +66,6 @@ func pathSet(changes []gitops.Change, want func(gitops.Change) bool) map[string]
 
 // lockFile reports whether a package manager records chosen versions in the file: a build that updates it does so for the project.
 func lockFile(path string) bool {
-	switch filepath.Base(path) {
-	case "go.sum", "go.work.sum", "Cargo.lock", "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock", "bun.lockb", "deno.lock",
-		"uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock", "pixi.lock", "conda-lock.yml", "Gemfile.lock", "composer.lock", "mix.lock", "rebar.lock", "pubspec.lock",
-		"Podfile.lock", "Package.resolved", "packages.lock.json", "paket.lock", "gradle.lockfile", "flake.lock", "Manifest.toml", "cabal.project.freeze", "stack.yaml.lock", "renv.lock":
-		return true
-	}
-	return false
+	f, ok := lockfile.Of(path)
+	return ok && !f.ByHand
 }

@@ -22,6 +22,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/crash"
+	"descartes/internal/lockfile"
 	"descartes/internal/oneline"
 )
 
@@ -34,6 +35,7 @@ type PoolOptions struct {
 	Dir     string   // where commands would run in the user's tree
 	Fixed   []string // files of the project that attempts must not change
 	Shown   bool     // commands see the slot at the project's path
+	Here    bool     // the one slot for attempts is the project's own folder
 	Fresh   bool     // remove ignored files after each attempt
 	MaxCopy int64    // bytes of ignored files to copy into a slot; 0 copies none
 
@@ -103,7 +105,26 @@ func lockSlot(place string, number int) (*flock.Flock, error) {
 // Take gives the caller a slot: the one with a number, or with 0 the first free one. It returns nil if that number is taken. Its first Prepare makes
 // the slot if it does not exist.
 func (p *Pool) Take(ctx context.Context, number int) (*Slot, error) {
+	switch {
+	case p.opt.Here && number == 0:
+		s, err := p.take(ctx, hereSlot, true)
+		if s == nil && err == nil {
+			err = gitErr("take this folder", &gitops.RefusedError{Reason: "another run works in it", Hint: "descartes loop list shows it; wait for its end"})
+		}
+		return s, err
+	case number > 0 && p.opt.Here != (number == hereSlot): // the run that used it worked elsewhere
+		return nil, nil
+	}
 	return p.take(ctx, max(1, number), number > 0)
+}
+
+// hereSlot is the number of the project's own folder.
+const hereSlot = 1000
+
+// Here reports whether a run that has not given it back works, or worked, in the project's own folder.
+func Here(place string) bool {
+	_, err := os.Lstat(gitops.HereFile(filepath.Join(place, strconv.Itoa(hereSlot))))
+	return err == nil
 }
 
 // firstLab is the number of the first slot that attempts never use: what runs there may leave what no agent may see.
@@ -173,7 +194,11 @@ func (p *Pool) setState(s *Slot, st slotState) error {
 }
 
 // open opens the slot's folder. One that a killed run was making is removed first.
-func (p *Pool) open(ctx context.Context, s *Slot) error {
+func (p *Pool) open(ctx context.Context, s *Slot) (err error) {
+	if s.here() {
+		s.git, err = p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Here: true, Kept: s.ref("interrupted")})
+		return err
+	}
 	if _, err := os.Lstat(p.dir(s.Number)); err == nil && !p.state(s).Furnished {
 		if err := RemoveAll(p.dir(s.Number)); err != nil {
 			return fmt.Errorf("remove the unfinished slot %d: %w", s.Number, err)
@@ -209,7 +234,7 @@ func (p *Pool) fixed(s *Slot) (paths []string) {
 // furnish brings the ignored files up to date, once in a run, and runs the set-up command if it is due.
 func (p *Pool) furnish(ctx context.Context, s *Slot) error {
 	st := p.state(s)
-	if !st.Furnished || !s.current {
+	if !s.here() && (!st.Furnished || !s.current) {
 		if err := p.copyInto(ctx, s); err != nil {
 			return fmt.Errorf("copy ignored files into slot %d: %w", s.Number, err)
 		}
@@ -239,14 +264,9 @@ func (p *Pool) furnish(ctx context.Context, s *Slot) error {
 	return nil
 }
 
-// lockFiles are the exact names of files in which package managers pin versions: a new one needs a set-up.
-var lockFiles = []string{"go.sum", "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock", "bun.lockb", "deno.lock", "Cargo.lock",
-	"poetry.lock", "uv.lock", "pdm.lock", "Pipfile.lock", "requirements.txt", "Gemfile.lock", "composer.lock", "mix.lock", "gradle.lockfile", "packages.lock.json",
-	"pubspec.lock", "Podfile.lock", "Package.resolved", "flake.lock", ".gitmodules"}
-
 // setupKey identifies a set-up: the command, and the lock files in the slot.
 func (p *Pool) setupKey(ctx context.Context, s *Slot) (string, error) {
-	blobs, err := s.git.Tracked(ctx, lockFiles)
+	blobs, err := s.git.Tracked(ctx, lockfile.Names())
 	if err != nil {
 		return "", fmt.Errorf("look for lock files in slot %d: %w", s.Number, err)
 	}

@@ -45,6 +45,9 @@ func (s *Slot) Dir() string {
 	return s.Host(s.pool.opt.Dir)
 }
 
+// here reports whether the slot is the project's own folder.
+func (s *Slot) here() bool { return s.Number == hereSlot }
+
 // Files is where the files of Dir really are.
 func (s *Slot) Files() string { return s.Host(s.pool.opt.Dir) }
 
@@ -63,7 +66,7 @@ func (s *Slot) Tree() string { return s.git.Tree() }
 // Env is extra environment for commands if no sandbox mounts the slot at the project's path: it keeps git from finding the user's repository,
 // whatever happened to the slot's own.
 func (s *Slot) Env() []string {
-	if s.pool.opt.Shown {
+	if s.pool.opt.Shown || s.here() {
 		return nil
 	}
 	return []string{"GIT_CEILING_DIRECTORIES=" + filepath.Dir(s.git.Tree())}
@@ -189,6 +192,9 @@ func (s *Slot) commit(ctx context.Context, head string) (string, error) {
 // Repair collects the attempt's own commits, and restores the files that it must not change. A deleted slot is made again at once, and the attempt
 // has no result.
 func (s *Slot) Repair(ctx context.Context, who string) ([]string, error) {
+	if s.here() && !s.git.There() {
+		return nil, gitErr("look at the work", &gitops.RefusedError{Reason: "the " + who + " deleted or replaced this folder", Hint: "clone the repository again"})
+	}
 	if !s.git.There() {
 		s.lost = fmt.Sprintf("slot %d was deleted during the %s, with what it had written there", s.Number, who)
 		return []string{s.lost}, s.bring(ctx, s.head)
@@ -197,7 +203,14 @@ func (s *Slot) Repair(ctx context.Context, who string) ([]string, error) {
 	if err != nil {
 		return notes, err
 	}
+	moved := ""
+	if s.here() {
+		moved = s.git.Moved(ctx)
+	}
 	tip, err := s.git.Commits(ctx, s.ref("commits"))
+	if moved != "" && err == nil {
+		notes = append(notes, fmt.Sprintf("the %s left HEAD at %s, which is set back", who, moved))
+	}
 	switch {
 	case errors.Is(err, gitops.ErrNoRepository):
 		if !s.bare {
@@ -210,7 +223,40 @@ func (s *Slot) Repair(ctx context.Context, who string) ([]string, error) {
 		s.commits = tip
 		notes = append(notes, fmt.Sprintf("the %s committed by itself, up to %.12s; its commits are kept under the attempt's ref, its work is taken as files", who, tip))
 	}
-	return notes, nil
+	return notes, s.Settle(ctx)
+}
+
+// Settle says that all commands in the slot have ended: whoever changes the project's own folder from now on is somebody else.
+func (s *Slot) Settle(ctx context.Context) error {
+	if !s.here() {
+		return nil
+	}
+	if err := s.git.Settle(ctx); err != nil {
+		return gitErr("look at what was left", err)
+	}
+	return nil
+}
+
+// Leave brings the project's own folder to the user's commit and gives it back. A slot stays as it is.
+func (s *Slot) Leave(ctx context.Context) error {
+	if !s.here() {
+		return nil
+	}
+	head, err := s.pool.opt.Repo.Head(ctx)
+	if err != nil {
+		return gitErr("read the branch", err)
+	}
+	tree, err := s.pool.opt.Repo.HeadTree(ctx)
+	if err == nil {
+		err = s.git.Prepare(ctx, head, tree, false)
+	}
+	if err == nil {
+		err = s.git.Leave()
+	}
+	if err != nil {
+		return gitErr("give this folder back", err)
+	}
+	return nil
 }
 
 // from is the tree with which an attempt's work is compared.

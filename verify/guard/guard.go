@@ -9,6 +9,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"descartes/internal/lockfile"
 )
 
 // MaxFile is how many bytes of a file are read; of a longer one only the path counts.
@@ -283,8 +285,8 @@ func (s *Settings) LevelOf(rule string) Level {
 
 // Installs reports whether a file says which tools are installed.
 func Installs(p string) bool {
-	name := path.Base(p)
-	return strings.Contains(name, "lock") || name == "package.json" || name == "go.sum" || name == "npm-shrinkwrap.json" || kindOf(p) == "manifest"
+	_, locks := lockfile.Of(p)
+	return locks || path.Base(p) == "package.json" || kindOf(p) == "manifest"
 }
 
 // line is one line of a file.

@@ -1,0 +1,399 @@
+package gitops
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"descartes/internal/crash"
+)
+
+// EditedError says that somebody else changed the user's folder while a run had it for itself.
+type EditedError struct {
+	Paths  []string // none where another branch was checked out
+	Branch string   // then the one that the run works on
+}
+
+func (e *EditedError) Error() string {
+	if len(e.Paths) == 0 {
+		return "another branch was checked out in this folder, which the run has for itself; git switch " + shortBranch(e.Branch) + ", then resume the loop"
+	}
+	n := min(len(e.Paths), 10)
+	more := ""
+	if n < len(e.Paths) {
+		more = fmt.Sprintf(" and %d more", len(e.Paths)-n)
+	}
+	return fmt.Sprintf("somebody edited this folder, which the run has for itself: %q%s; nothing was touched; commit, stash or undo that, then resume the loop", e.Paths[:n], more)
+}
+
+func shortBranch(ref string) string { return strings.TrimPrefix(ref, "refs/heads/") }
+
+// hereState is what is recorded about the user's folder while it is a slot.
+type hereState struct {
+	Left Tree `json:"left"` // what the folder had when the last command of the run had ended
+	Busy bool `json:"busy"` // the run may have changed it since
+	Head Head `json:"head"` // where the user's HEAD has to be
+}
+
+func (s *Slot) stateFile() string { return HereFile(s.dir) }
+
+// HereFile is the file of a slot that exists while the user's folder is it.
+func HereFile(dir string) string { return filepath.Join(dir, "here.json") }
+
+func (s *Slot) state() (st hereState) {
+	if b, err := os.ReadFile(s.stateFile()); err == nil {
+		_ = json.Unmarshal(b, &st) // a torn file counts as empty: what differs from HEAD is somebody's then
+	}
+	return st
+}
+
+func (s *Slot) setState(st hereState) error {
+	b, err := json.Marshal(st)
+	if err != nil {
+		return err
+	}
+	next := s.stateFile() + ".new"
+	if err := os.WriteFile(next, b, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(next, s.stateFile())
+}
+
+// seed takes the user's HEAD and index for ours: the index knows the times of the files.
+func (s *Slot) seed() error {
+	st := s.state()
+	if id, err := parseID(string(st.Left)); err == nil && !s.user.store.has(id) { // of another repository that was here
+		if err := s.Leave(); err != nil {
+			return err
+		}
+		st = hereState{}
+	}
+	own := filepath.Join(s.own(), "index")
+	if _, err := os.Lstat(own); err == nil && st.Busy {
+		return nil
+	}
+	_, head, err := s.user.refs.head()
+	if err != nil {
+		return err
+	}
+	if err := s.setHead(head); err != nil {
+		return err
+	}
+	from := filepath.Join(s.user.l.gitDir, "index")
+	b, err := readPlain(from, mostCopied)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	fi, serr := os.Stat(from)
+	if err = errors.Join(err, serr); err != nil {
+		return err
+	}
+	next := own + ".new"
+	if err := os.WriteFile(next, b, 0o666); err != nil {
+		return err
+	}
+	if err := os.Chtimes(next, fi.ModTime(), fi.ModTime()); err != nil { // a newer time would hide changes
+		return err
+	}
+	return os.Rename(next, own)
+}
+
+// prepareHere is prepare in the user's own folder. The snapshot that it compares with what the run left becomes our index: so git writes what
+// differs and nothing else, and removes what is too much. Files that attempts may not change stay as they are.
+func (s *Slot) prepareHere(ctx context.Context, at Head, tree Tree) error {
+	head, err := s.user.Head(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.look(ctx, head, tree); err != nil {
+		return err
+	}
+	crash.Point("git: folder begun")
+	if err := s.setHead(at.Hash); err != nil {
+		return err
+	}
+	is, want, err := s.spared(ctx, tree)
+	if err != nil {
+		return err
+	}
+	id, err := parseID(string(tree))
+	if err != nil {
+		return err
+	}
+	ed := treeEditor{objects: s.store}
+	if id, err = ed.edit("", &id, is); err == nil {
+		err = s.store.writeOut()
+	}
+	if err != nil {
+		return err
+	}
+	if _, err = s.cli.run(ctx, gitCall{args: []string{"read-tree", "--reset", "-u", id.String()}}); err != nil && ctx.Err() == nil {
+		loosen(s.Tree())
+		_, err = s.cli.run(ctx, gitCall{args: []string{"read-tree", "--reset", "-u", id.String()}})
+	}
+	if err != nil {
+		return err
+	}
+	crash.Point("git: folder checked out")
+	if err := s.cli.setEntries(ctx, "", want); err != nil {
+		return err
+	}
+	if err := s.removeRest(ctx); err != nil {
+		return err
+	}
+	if s.at = at; s.at.Branch == "" {
+		s.at.Branch = head.Branch
+	}
+	return s.user.unstageAll(ctx, head.Hash)
+}
+
+// look compares the folder with what the run left, takes the snapshot's index for ours, and records that the run is at work. What a killed run
+// left half done is kept under a ref.
+func (s *Slot) look(ctx context.Context, head Head, tree Tree) error {
+	st := s.state()
+	if st.Head != (Head{}) && st.Head.Branch != head.Branch && !st.Busy {
+		return &EditedError{Branch: st.Head.Branch}
+	}
+	now, err := s.snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	committed, err := s.user.headTree()
+	if err != nil {
+		return err
+	}
+	known := []Tree{Tree(committed.String()), tree}
+	if st.Left != "" {
+		known = append(known, st.Left)
+	} else if !st.Busy {
+		known = known[:1]
+	}
+	edited, err := s.differs(now, known)
+	switch {
+	case err != nil:
+		return err
+	case len(edited) > 0 && !st.Busy:
+		return &EditedError{Paths: edited}
+	case len(edited) > 0:
+		if _, err := s.keep(ctx, s.kept, now, nil, "descartes: what was in the folder when a run was interrupted", s.people.keeper(ctx), time.Now()); err != nil {
+			return err
+		}
+	}
+	if err := s.setState(hereState{Left: now, Busy: true, Head: head}); err != nil {
+		return err
+	}
+	return s.takeIndex()
+}
+
+// differs lists the paths at which a tree is like none of others. Protected ones are nobody's.
+func (s *Slot) differs(now Tree, others []Tree) (paths []string, err error) {
+	for i, other := range others {
+		here := []string{}
+		if err := s.diffTrees(other, now, func(name string, _, _ treeItem) {
+			if !s.guard.covers(name) && (i == 0 || slices.Contains(paths, name)) {
+				here = append(here, strings.Clone(name))
+			}
+		}); err != nil {
+			return nil, err
+		}
+		paths = here
+	}
+	slices.Sort(paths)
+	return paths, nil
+}
+
+// takeIndex gives our index what the last snapshot found: all files with their times, untracked ones too.
+func (s *Slot) takeIndex() error {
+	index, err := s.cli.indexCopy(s.cli.cache)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(index) // where both names are one file already, a rename does nothing
+	return os.Rename(index, filepath.Join(s.own(), "index"))
+}
+
+// spared enters the files that attempts may not change in our index, as they are on disk, so that git finds nothing to do there. want is what a tree
+// has in their place.
+func (s *Slot) spared(ctx context.Context, tree Tree) (is, want map[string]treeItem, err error) {
+	is, want = map[string]treeItem{}, map[string]treeItem{}
+	if len(s.guard) == 0 {
+		return is, want, nil
+	}
+	var dirs []string
+	for _, p := range s.guard {
+		dirs = append(dirs, strings.TrimSuffix(p, "/"))
+	}
+	b, err := s.cli.run(ctx, gitCall{args: append([]string{"ls-tree", "-r", "-z", "--full-tree", string(tree), "--"}, dirs...)})
+	if err != nil {
+		return nil, nil, err
+	}
+	steps := map[string]step{}
+	for _, line := range nulSplit(b) {
+		about, name, _ := strings.Cut(line, "\t")
+		var item treeItem
+		var kind, id string
+		if _, err := fmt.Sscanf(about, "%o %s %s", &item.mode, &kind, &id); err != nil {
+			return nil, nil, fmt.Errorf("git ls-tree says %q: %w", line, err)
+		}
+		if item.id, err = parseID(id); err != nil {
+			return nil, nil, err
+		}
+		want[name], steps[name] = item, step{}
+	}
+	if b, err = s.cli.run(ctx, gitCall{options: literally, args: append([]string{"ls-files", "-z", "--"}, dirs...)}); err != nil {
+		return nil, nil, err
+	}
+	for _, name := range nulSplit(b) {
+		steps[name] = step{}
+		if _, ok := want[name]; !ok {
+			want[name] = treeItem{}
+		}
+	}
+	if len(steps) == 0 {
+		return is, want, nil
+	}
+	if _, err := s.cli.run(ctx, gitCall{args: []string{"update-index", "--add", "--remove", "-z", "--stdin"}, stdin: nulJoin(sortedKeys(steps))}); err != nil {
+		return nil, nil, err
+	}
+	found, err := s.cli.stagedAt(ctx, steps)
+	for name := range steps {
+		is[name] = found[name].treeItem
+	}
+	return is, want, err
+}
+
+// removeRest removes what an attempt made and no snapshot can have: repositories without a commit and the like.
+func (s *Slot) removeRest(ctx context.Context) error {
+	b, err := s.cli.run(ctx, gitCall{args: []string{"ls-files", "-o", "--exclude-standard", "--directory", "--no-empty-directory", "-z"}})
+	if err != nil {
+		return err
+	}
+	rest := slices.DeleteFunc(nulSplit(b), func(p string) bool { return s.guard.covers(p) || s.guard.leads(strings.TrimSuffix(p, "/")) })
+	if len(rest) == 0 {
+		return nil
+	}
+	_, err = s.cli.run(ctx, gitCall{options: literally, args: append([]string{"clean", "-ffdq", "--"}, rest...)})
+	return err
+}
+
+// NotClean lists what a commit of everything would change, sorted, and untracked files. Of protected paths it lists the tracked ones.
+func (r *Repo) NotClean(ctx context.Context) ([]string, error) {
+	b, err := r.cli.run(ctx, gitCall{args: []string{"status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=dirty"}})
+	if err != nil {
+		return nil, fmt.Errorf("look for uncommitted changes: %w", err)
+	}
+	var out []string
+	for _, entry := range nulSplit(b) {
+		if len(entry) > 3 && (entry[:2] != "??" || !r.guard.covers(entry[3:])) {
+			out = append(out, entry[3:])
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// unstageAll makes the index that of a commit. No file changes.
+func (r *Repo) unstageAll(ctx context.Context, commit string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	args := []string{"read-tree", "--empty"}
+	if commit != "" {
+		_, err := r.cli.run(ctx, gitCall{args: []string{"diff-index", "--cached", "--quiet", commit}})
+		if err == nil || exitCode(err) != 1 {
+			return err
+		}
+		args = []string{"read-tree", "--reset", commit}
+	}
+	_, err := r.cli.run(ctx, gitCall{args: args})
+	return err
+}
+
+// Settle records what the folder has now: a later change is somebody else's.
+func (s *Slot) Settle(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, err := s.snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	head, err := s.user.Head(ctx)
+	if err != nil {
+		return err
+	}
+	return s.setState(hereState{Left: now, Head: head})
+}
+
+// Leave gives the folder back.
+func (s *Slot) Leave() error {
+	if err := os.Remove(s.stateFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// setBack is Commits in the user's folder: ref keeps what the agent committed there, and HEAD and branch are set back.
+func (s *Slot) setBack(ctx context.Context, ref string) (string, error) {
+	found := s.state().Head
+	s.user.mu.Lock()
+	defer s.user.mu.Unlock()
+	branch, tip, err := s.user.refs.head()
+	if err != nil {
+		return "", err
+	}
+	at := tip
+	if found.Branch != "" && branch != found.Branch {
+		if at, err = s.user.refs.hash(found.Branch); err != nil {
+			return "", err
+		}
+	}
+	if tip == found.Hash {
+		tip = at
+	}
+	if tip != "" && tip != found.Hash {
+		if err := s.user.forceRef(ctx, ref, tip, "descartes: commits of an attempt"); err != nil {
+			return "", err
+		}
+	}
+	crash.Point("git: commits kept")
+	const why = "descartes: set back after an attempt"
+	switch {
+	case branch != found.Branch && found.Branch != "":
+		err = s.user.pointHead(ctx, found.Branch, why)
+	case branch != found.Branch:
+		_, err = s.user.cli.run(ctx, gitCall{args: []string{"update-ref", "--no-deref", "-m", why, "HEAD", found.Hash}})
+		at = found.Hash
+	}
+	switch {
+	case err != nil || at == found.Hash:
+	case found.Hash == "":
+		err = s.user.removeRef(ctx, found.Branch)
+	case found.Branch == "":
+		err = s.user.setRef(ctx, "HEAD", at, found.Hash, why)
+	default:
+		err = s.user.setRef(ctx, found.Branch, at, found.Hash, why)
+	}
+	if tip == found.Hash {
+		tip = ""
+	}
+	return tip, err
+}
+
+// Moved says where HEAD was left, "" where it is as the attempt found it.
+func (s *Slot) Moved(ctx context.Context) string {
+	found := s.state().Head
+	now, err := s.user.Head(ctx)
+	switch {
+	case err != nil || now == found:
+		return ""
+	case now.Branch != found.Branch && now.Branch != "":
+		return "the branch " + shortBranch(now.Branch)
+	}
+	return shortHash(now.Hash)
+}
