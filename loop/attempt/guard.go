@@ -395,7 +395,7 @@ func (s *Subject) installed(in *guard.Input) []guard.Finding {
 	}
 	seen, first, n := 0, "", 0
 	for _, p := range places {
-		found, err := filepath.Glob(filepath.Join(s.Workspace.Dir(), p))
+		found, err := filepath.Glob(filepath.Join(s.Workspace.Files(), p))
 		if err != nil {
 			continue
 		}
@@ -419,7 +419,7 @@ func (s *Subject) installed(in *guard.Input) []guard.Finding {
 	if n == 0 {
 		return nil
 	}
-	rel, err := filepath.Rel(s.Workspace.Dir(), first)
+	rel, err := filepath.Rel(s.Workspace.Files(), first)
 	if err != nil {
 		return nil
 	}
