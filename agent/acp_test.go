@@ -110,18 +110,6 @@ func TestACPClocks(t *testing.T) {
 	}
 }
 
-// A loop that was restarted reads the same from the log.
-func TestRecallOfACP(t *testing.T) {
-	t.Parallel()
-	s := newStage(t)
-	b, q := acpScript(acpSay+acpEnd), s.request("recalled")
-	want := s.run(b, q)
-	got, ok := NewRunner(nil, b).Recall(q, s.exit)
-	if !ok || !got.Complete || got.Final != want.Final || *got.Cost.Tokens != *want.Cost.Tokens {
-		t.Errorf("got %+v %v, want %+v", got, ok, want)
-	}
-}
-
 // The bridge is asked for the model, unless the program has an option for it.
 func TestACPCommand(t *testing.T) {
 	t.Parallel()

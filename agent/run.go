@@ -18,7 +18,7 @@ import (
 
 // Request is one run of an agent.
 type Request struct {
-	Label      string // identifies the run for Recall
+	Label      string // names the run in errors
 	Backend    string // kind of agent, for callers with several; a Runner has one and ignores it
 	Prompt     string
 	PromptFile string // where Run stores the prompt, mode 0600; needed for stdin and file
@@ -185,22 +185,6 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 		f.why = nil
 	}
 	return r.result(q, exit, f)
-}
-
-// Recall reads the result of a run that ended by itself while nobody waited for it, from the shim's exit file and the log. ok is false unless it was
-// the run with this label.
-func (r *Runner) Recall(q Request, exitFile string) (Result, bool) {
-	exit, ok := process.ReadExit(exitFile)
-	if !ok || exit.Label != q.Label || exit.Why != process.Exited && exit.Why != process.Signaled {
-		return Result{}, false
-	}
-	if q.Prompt == "" && q.PromptFile != "" {
-		if prompt, err := os.ReadFile(q.PromptFile); err == nil {
-			q.Prompt = string(prompt)
-		}
-	}
-	res, err := r.result(q, exit, nil)
-	return res, err == nil
 }
 
 // writePrompt stores the prompt for the agent and for later readers. It overwrites an existing file in place: after a truncation ext4 would write it

@@ -18,7 +18,6 @@ type stage struct {
 	tb   testing.TB
 	dir  string
 	shim *proc.Shim
-	exit string
 }
 
 func newStage(tb testing.TB) *stage {
@@ -28,8 +27,7 @@ func newStage(tb testing.TB) *stage {
 		tb.Fatal(err)
 	}
 	s := &stage{tb: tb, dir: tb.TempDir()}
-	s.exit = filepath.Join(s.dir, "exit.json")
-	s.shim, err = proc.Start(proc.ShimConfig{Argv: []string{exe, proc.ShimCommand}, Cookie: rand.Text(), ExitFile: s.exit})
+	s.shim, err = proc.Start(proc.ShimConfig{Argv: []string{exe, proc.ShimCommand}, Cookie: rand.Text()})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -126,9 +124,6 @@ func TestInterrupted(t *testing.T) {
 	if err != nil || res.End != Cancelled || res.Complete {
 		t.Errorf("cancel: %+v %v", res, err)
 	}
-	if _, ok := NewRunner(s.shim, liar).Recall(q, s.exit); ok {
-		t.Error("a cancelled run was recalled")
-	}
 }
 
 func TestOffset(t *testing.T) {
@@ -154,31 +149,6 @@ func TestOffset(t *testing.T) {
 	b.Format = stream.FormatClaude
 	if res := s.run(b, q); res.End != Crashed || res.Reason != "exit status 1: broken" {
 		t.Errorf("errors of a run before: %+v", res)
-	}
-}
-
-func TestRecall(t *testing.T) {
-	t.Parallel()
-	s := newStage(t)
-	b := script(ByStdin, "cat; echo done; echo TASK_COMPLETE")
-	q := s.request("3/1/agent")
-	q.PromptFile, q.Log, q.ErrLog = filepath.Join(s.dir, "p"), filepath.Join(s.dir, "l"), filepath.Join(s.dir, "e")
-	want := s.run(b, q)
-	got, ok := NewRunner(nil, b).Recall(q, s.exit)
-	if !ok || got.Duration.Round(time.Millisecond) != want.Duration.Round(time.Millisecond) || !got.Complete || got.Final != want.Final {
-		t.Errorf("got %+v %v, want %+v", got, ok, want)
-	}
-	bare := q
-	bare.Prompt = ""
-	if again, ok := NewRunner(nil, b).Recall(bare, s.exit); !ok || again.Final != want.Final {
-		t.Errorf("with the prompt from its file: got %+v %v, want %+v", again, ok, want)
-	}
-	q.Label = "3/2/agent"
-	if _, ok := NewRunner(nil, b).Recall(q, s.exit); ok {
-		t.Error("another label was recalled")
-	}
-	if _, ok := NewRunner(nil, b).Recall(q, s.exit+".none"); ok {
-		t.Error("a missing file was recalled")
 	}
 }
 

@@ -2,8 +2,6 @@ package agent
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -213,26 +211,6 @@ echo '{"type":"error","error":{"name":"UnknownError","data":{"message":"Unexpect
 	res := s.run(b, s.request("model"))
 	if outcome(res) != "fatal" || res.Reason != "opencode cannot go on: ProviderModelNotFoundError: Model not found: fake/x. Did you mean: fake-model?" {
 		t.Errorf("got %+v", res)
-	}
-}
-
-// A loop that was restarted reads the same from the log.
-func TestRecallOfAStream(t *testing.T) {
-	t.Parallel()
-	s := newStage(t)
-	stream, err := filepath.Abs(filepath.Join("testdata", "streams", "claude-ok.ndjson"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, q := claudeScript("cat "+stream), s.request("recalled")
-	if err := os.WriteFile(q.Log, []byte("TASK_BLOCKED: of the attempt before\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	q.Offset = 36
-	want := s.run(b, q)
-	got, ok := NewRunner(nil, b).Recall(q, s.exit)
-	if !ok || !got.Complete || got.Final != want.Final || *got.Cost.USD != 0.01785 || *got.Cost.Tokens != *want.Cost.Tokens || got.Session == "" || got.Model != "claude-opus-4-8[1m]" {
-		t.Errorf("got %+v %v, want %+v", got, ok, want)
 	}
 }
 

@@ -2,7 +2,6 @@ package loop
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -220,31 +219,6 @@ func TestLimitIsOfOneBackend(t *testing.T) {
 	p.cfg.Backend.Type = "codex"
 	p.mustRun(StartOptions{}, journal.AllDone)
 	within(t, "the wait", p.took(), 0, 0)
-	if !slices.Equal(p.asked, []string{"claude", "codex", "codex", "codex"}) {
-		t.Errorf("asked %v", p.asked)
-	}
-}
-
-// The attempt of a dead loop is adopted as one of the backend that it was made with.
-func TestAdoptedFallback(t *testing.T) {
-	t.Parallel()
-	p := newPatient(t)
-	p.cfg.OnLimit, p.cfg.Fallback = OnLimitFallback, []string{"codex"}
-	reset := p.time.Add(5 * time.Hour)
-	p.result = func(r agent.Request) agent.Result {
-		if r.Backend == "claude" {
-			p.broken = errors.New("the supervisor died") // the next run's
-			return limitedUntil(reset)
-		}
-		return agent.Result{}
-	}
-	if out, err := p.run(StartOptions{}); err == nil || out.Ending != journal.OwnError {
-		t.Fatalf("got %+v, %v", out, err)
-	}
-	p.broken = nil
-	p.recall = func() agent.Result { return limitedUntil(reset.Add(-time.Hour)) }
-	p.mustRun(StartOptions{}, journal.AllDone)
-	within(t, "the wait", p.took(), 4*time.Hour, 4*time.Hour+40*time.Second)
 	if !slices.Equal(p.asked, []string{"claude", "codex", "codex", "codex"}) {
 		t.Errorf("asked %v", p.asked)
 	}

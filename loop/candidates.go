@@ -116,11 +116,9 @@ func (w *tagWork) fitting(ready []string) []string {
 	if w.config.MostCandidates <= 1 {
 		return ready
 	}
-	begun, free := map[string]bool{}, 0
+	begun, free := map[string]bool{}, len(w.lanes)
 	for _, ln := range w.lanes {
-		if begun[ln.task] = true; !ln.spare {
-			free++
-		}
+		begun[ln.task] = true
 	}
 	for id := range w.rounds {
 		begun[id] = true
@@ -167,10 +165,6 @@ func (w *tagWork) concludeCandidate(ctx context.Context, stop *stopper, u *unit)
 	}
 	delete(w.rounds, id)
 	u.round = nil
-	if n := w.history.Interruptions[id]; n >= mostCutOff {
-		u.res.Verdict, u.res.Reason = verify.Failed, fmt.Sprintf("%d attempts in a row were interrupted", n)
-		return nil, w.block(u)
-	}
 	if err := w.finishTask(ctx, u); err != nil {
 		return nil, err
 	}
@@ -225,7 +219,7 @@ func (w *tagWork) concludePassed(ctx context.Context, stop *stopper, u *unit) (*
 	for w.err == nil && (r.running > 0 || r.left > 0 && w.out == nil) {
 		w.Loop.changed.Wait()
 	}
-	if w.err != nil { // the next run adopts it
+	if w.err != nil {
 		return nil, nil
 	}
 	if !r.over() {
@@ -249,27 +243,4 @@ func (w *tagWork) concludePassed(ctx context.Context, stop *stopper, u *unit) (*
 	}
 	delete(w.rounds, u.task.ID)
 	return w.conclude(ctx, stop, u)
-}
-
-// adoptCandidate finishes a candidate that a dead loop had begun. The round continues with the candidates that can be finished; the others count as
-// interrupted, and no new ones start.
-func (w *tagWork) adoptCandidate(ctx context.Context, stop *stopper, u *unit, o *journal.OpenAttempt) (*Outcome, error) {
-	id := u.task.ID
-	r := w.rounds[id]
-	if r == nil {
-		r = &round{first: o.Started.Round, base: u.base, stop: make(chan struct{})}
-		w.rounds[id] = r
-		for _, other := range slices.Clone(w.history.Tasks[id].Open) {
-			if slices.ContainsFunc(w.lanes, func(ln *lane) bool { return ln.task == id && ln.number() == other.Started.Slot }) {
-				r.running, r.unsaid, r.size = r.running+1, r.unsaid+1, r.size+1
-			} else if err := w.lost(u, other.Started); err != nil {
-				return nil, err
-			}
-		}
-	}
-	u.round, u.before, u.begun = r, gitops.Tree(o.Started.Tree), true
-	if err := w.adopt(ctx, stop, u, o.Started, o.Agent); err != nil {
-		return nil, err
-	}
-	return w.concludeCandidate(ctx, stop, u)
 }

@@ -144,10 +144,8 @@ func (h Home) needed(saved []Saved) (ids map[string]bool, slots map[int]bool) {
 		if err != nil {
 			continue
 		}
-		for _, t := range known.Tasks {
-			for _, o := range t.Open {
-				slots[o.Started.Slot] = true
-			}
+		for _, open := range known.Left() {
+			slots[open.Slot] = true
 		}
 	}
 	for _, s := range last {

@@ -40,7 +40,6 @@ func TestCostSurvives(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	w.recall = func() agent.Result { return dear } // the exit file tells it too
 	out := w.mustRun(StartOptions{}, journal.TasksBlocked)
 	st, err := LoadState(NewHome(w.dir).Default())
 	if err != nil {

@@ -97,9 +97,6 @@ func (h Home) Recheck() string { return filepath.Join(string(h), "recheck") }
 // Breakdown holds the prompt, the log and the answer of descartes tasks plan.
 func (h Home) Breakdown() string { return filepath.Join(string(h), "breakdown") }
 
-// ExitFile records how the last process of a loop ended.
-func (h Home) ExitFile(id string) string { return filepath.Join(h.Run(id), "exit.json") }
-
 // settings is a copy of git's configuration and hooks from before the attempt under way.
 func (h Home) settings(id string) string { return filepath.Join(h.Run(id), "git-settings.json") }
 

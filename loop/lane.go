@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,7 +21,6 @@ import (
 type Workspace interface {
 	attempt.Workspace
 	Prepare(ctx context.Context, s workspace.Start) (workspace.Stand, error)
-	Close(open bool) error
 }
 
 // lane is where attempts run one after the other: a slot, or a folder without git.
@@ -32,10 +30,10 @@ type lane struct {
 	runner *attempt.Runner
 	end    func() error // ends a slot's processes and releases it; nil for a folder
 
-	task  string // the task it works on, or ""
-	waits bool   // it has nothing to do until another lane ends something
-	unit  *unit  // its current unit, or nil
-	spare bool   // it only ends the attempt that a dead loop left open in its slot
+	task  string         // the task it works on, or ""
+	waits bool           // it has nothing to do until another lane ends something
+	unit  *unit          // its current unit, or nil
+	order *journal.Event // start of an attempt that a killed run ordered from a fleet
 }
 
 // number is the slot's number; 0 for a folder.
@@ -85,12 +83,15 @@ func (l *Loop) open(ctx context.Context, stop *stopper) error {
 	}
 	dir, fixed := l.work.place()
 	ws := workspace.NewFolder(l.tools.FS, l.root, dir, fixed)
-	l.lanes = []*lane{{ws: ws, runner: l.runner(l.tools.Agent, l.tools.Verify, l.home.slotFiles("", l.state.ID, 0), l.home.ExitFile(l.state.ID))}}
+	l.lanes = []*lane{{ws: ws, runner: l.runner(l.tools.Agent, l.tools.Verify, l.home.slotFiles("", l.state.ID, 0))}}
+	if open := l.history.Prompt.Open; open != nil {
+		return l.work.killed(ctx, l.lanes[0], open)
+	}
 	return nil
 }
 
-func (l *Loop) runner(a attempt.Agent, v attempt.Verifier, dir, exit string) *attempt.Runner {
-	r := &attempt.Runner{Agent: a, Verify: v, Redact: l.tools.Redact, Dir: dir, Exit: exit, Looks: l.tools.Looks, Repo: l.tools.Repo}
+func (l *Loop) runner(a attempt.Agent, v attempt.Verifier, dir string) *attempt.Runner {
+	r := &attempt.Runner{Agent: a, Verify: v, Redact: l.tools.Redact, Dir: dir, Looks: l.tools.Looks, Repo: l.tools.Repo}
 	if l.lab != nil {
 		dir, _ := l.work.place()
 		r.Lab, r.Below = l.lab, "."
@@ -101,7 +102,7 @@ func (l *Loop) runner(a attempt.Agent, v attempt.Verifier, dir, exit string) *at
 	return r
 }
 
-// openSlots takes n slots, and those in which a dead loop left attempts open, and finds the state of the run.
+// openSlots takes n slots, ends the attempts that a killed run left open, and finds the state of the run.
 func (l *Loop) openSlots(ctx context.Context, stop *stopper, n int) error {
 	o := l.pool()
 	o.Run = func(ctx context.Context, s *workspace.Slot) error {
@@ -126,23 +127,30 @@ func (l *Loop) openSlots(ctx context.Context, stop *stopper, n int) error {
 	if l.trunk, err = l.newTrunk(ctx, stop, pool); err != nil {
 		return err
 	}
-	open := []*journal.Event{l.history.Prompt.Open}
-	for _, id := range slices.Sorted(maps.Keys(l.history.Tasks)) {
-		for _, o := range l.history.Tasks[id].Open {
-			open = append(open, o.Started)
+	for _, e := range l.history.Left() {
+		number := e.Slot
+		if l.tools.Away != nil { // its slot only says that an order is out
+			number = 0
 		}
-	}
-	for _, e := range open {
-		if e == nil || e.Slot == 0 {
+		var ln *lane // nil: another run has the slot
+		if e.Slot > 0 {
+			if ln, err = l.openSlot(ctx, number); err != nil { // and end what still runs there
+				return err
+			}
+		}
+		if ln != nil && l.tools.Away != nil {
+			ln.task, ln.order = e.Task, e
+			l.lanes = append(l.lanes, ln)
 			continue
 		}
-		ln, err := l.openSlot(ctx, e.Slot)
+		err = l.work.killed(ctx, ln, e)
+		if ln != nil && len(l.lanes) < n {
+			l.lanes = append(l.lanes, ln)
+		} else if ln != nil {
+			err = errors.Join(err, ln.end())
+		}
 		if err != nil {
 			return err
-		}
-		if ln != nil { // otherwise another run has the slot, and its attempt is lost
-			ln.task, ln.spare = e.Task, len(l.lanes) >= n
-			l.lanes = append(l.lanes, ln)
 		}
 	}
 	for len(l.lanes) < n {
@@ -231,14 +239,14 @@ func (l *Loop) openSlot(ctx context.Context, number int) (*lane, error) {
 		dir = filepath.Join(l.home.Run(l.state.ID), "slot") // no sandbox shows what is in the pool
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, errors.Join(fmt.Errorf("make the folder of slot %d: %w", slot.Number, err), slot.Close(true))
+		return nil, errors.Join(fmt.Errorf("make the folder of slot %d: %w", slot.Number, err), slot.Close())
 	}
 	a, v, end, err := l.tools.Slot(slot, dir)
 	if err != nil {
-		return nil, errors.Join(err, slot.Close(true))
+		return nil, errors.Join(err, slot.Close())
 	}
-	return &lane{ws: slot, slot: slot, runner: l.runner(a, v, dir, filepath.Join(dir, "exit.json")),
-		end: func() error { return errors.Join(end(), workspace.RemoveAll(dir), slot.Close(true)) }}, nil
+	return &lane{ws: slot, slot: slot, runner: l.runner(a, v, dir),
+		end: func() error { return errors.Join(end(), workspace.RemoveAll(dir), slot.Close()) }}, nil
 }
 
 // closeLanes ends the processes of the slots and releases them.
@@ -257,7 +265,7 @@ func (l *Loop) closeLanes() (err error) {
 // leave gives the project's own folder back at the branch's commit. An attempt that a resumed run finishes stays as it is, and so does what somebody
 // edited meanwhile.
 func (l *Loop) leave(ctx context.Context, out *Outcome) error {
-	if !l.tools.Here || len(l.lanes) == 0 || l.history.Open != nil || l.history.Prompt.Open != nil {
+	if !l.tools.Here || len(l.lanes) == 0 || len(l.history.Left()) > 0 {
 		return nil
 	}
 	var err error

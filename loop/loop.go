@@ -84,6 +84,7 @@ type Order struct {
 	Again bool            `json:"-"`              // an earlier run gave the same order
 	Ref   string          `json:"-"`              // of such an order: the ref of the reports that the journal has
 	Steps int             `json:"-"`              // and their number
+	Told  bool            `json:"-"`              // they tell how its agent ended
 	At    gitops.Head     `json:"at"`
 	Start workspace.Start `json:"start"`
 	Input attempt.Input   `json:"input"`
@@ -150,6 +151,7 @@ type unit struct {
 	started time.Time
 	tuned   bool            // a person chose its text
 	begun   bool            // its start is recorded
+	again   bool            // a killed run ordered it from a fleet
 	ended   bool            // of a candidate: its round has counted its end
 	size    int             // of a verified candidate: changed lines
 	round   *round          // the round it is a candidate of; nil: none
@@ -176,7 +178,9 @@ type work interface {
 
 	// place is where commands run in the project, and what attempts may not change.
 	place() (dir string, fixed []string)
-	// recover finishes what an earlier run left in a lane.
+	// killed ends an attempt that a killed run left open; its slot's lane is nil if another run has that.
+	killed(ctx context.Context, ln *lane, open *journal.Event) error
+	// recover does what comes before a lane's first unit.
 	recover(ctx context.Context, stop *stopper, ln *lane) (*Outcome, error)
 	// next returns the unit that a lane runs now. With neither a unit nor an outcome, the lane waits until another lane has ended something.
 	next(ctx context.Context, stop *stopper, ln *lane) (*unit, *Outcome, error)
@@ -393,7 +397,7 @@ func (l *Loop) run(ctx context.Context, stop *stopper) (Outcome, error) {
 // drive makes attempts in a lane until it has nothing left to do, or the run ends.
 func (l *Loop) drive(ctx context.Context, stop *stopper, ln *lane) (*Outcome, error) {
 	out, err := l.work.recover(ctx, stop, ln)
-	for out == nil && err == nil && l.out == nil && l.err == nil && !ln.spare {
+	for out == nil && err == nil && l.out == nil && l.err == nil {
 		var u *unit
 		u, out, err = l.work.next(ctx, stop, ln)
 		switch {
@@ -516,12 +520,12 @@ func (l *Loop) execute(ctx context.Context, stop *stopper, u *unit, start worksp
 	actx, done := stop.watch(ctx)
 	defer done()
 	if away := l.tools.Away; away != nil {
-		o := Order{Loop: l.state.ID, Tag: l.state.Tag, Task: u.task.ID, Title: u.task.Title, Rank: u.task.Priority, Try: u.number, Again: in.Adopted != nil, At: u.stand.Head, Start: start, Input: in}
+		o := Order{Loop: l.state.ID, Tag: l.state.Tag, Task: u.task.ID, Title: u.task.Title, Rank: u.task.Priority, Try: u.number, Again: u.again, At: u.stand.Head, Start: start, Input: in}
 		if o.Wave = l.work.event(journal.AttemptStarted, u).Wave; o.Start.Before == "" {
 			o.Start.Before = u.stand.Tree
 		}
 		if a := l.history.Running[journal.Key{Task: u.task.ID, Number: u.number}]; a != nil {
-			o.Ref, o.Steps = a.Reports, a.Steps
+			o.Ref, o.Steps, o.Told = a.Reports, a.Steps, a.Agent != nil
 		}
 		l.unlocked(func() { u.res, err = away.Run(actx, o, l.observe(u)) })
 		return err
@@ -529,35 +533,6 @@ func (l *Loop) execute(ctx context.Context, stop *stopper, u *unit, start worksp
 	u.lane.runner.Choose = l.chooser(actx, stop, u)
 	l.unlocked(func() { u.res, err = u.lane.runner.Run(actx, u.lane.ws, in, l.observe(u)) })
 	return err
-}
-
-// adopt finishes an attempt that a killed run had begun: its agent may have finished meanwhile.
-func (l *Loop) adopt(ctx context.Context, stop *stopper, u *unit, open, end *journal.Event) error {
-	u.started = open.TS
-	if d := open.Detail; d != nil {
-		if u.tuned = d.Tuned; d.Backend != "" {
-			u.with = Choice{Backend: d.Backend, Model: d.Model}
-		}
-	}
-	if a := l.history.Running[journal.Key{Task: open.Task, Iteration: open.Iteration, Number: open.Attempt}]; a != nil {
-		if a.From != nil {
-			u.session = *a.From
-		}
-		if a.Host != "" && l.tools.Away == nil { // its agent left nothing here
-			end = nil
-		}
-	}
-	start := l.start(u)
-	if l.tools.Away == nil { // otherwise the machine that runs it knows how it ended
-		start.Resumed = resumed(u.lane.runner.Exit, open, end, l.tools.Now())
-	}
-	var err error
-	if u.stand, err = l.stand(ctx, u.lane, start); err != nil {
-		return err
-	}
-	in := l.input(u, "")
-	in.Adopted = adopted(end)
-	return l.execute(ctx, stop, u, start, in)
 }
 
 // start is what the workspace needs to know about a unit.
@@ -619,7 +594,7 @@ func (l *Loop) observe(u *unit) func(*attempt.Step) error {
 				words = maxFinal
 			}
 			e := agentEnd(l.work.event(journal.AgentFinished, u), s.Result.Agent, u.with, words)
-			e.Detail.Changed, e.Detail.Tree = s.Result.Changed, string(s.Result.Work.After)
+			e.Detail.Changed = s.Result.Changed
 			return l.record(withNotes(e)...)
 		case attempt.Started:
 			e := l.work.event(journal.VerifyStarted, u)
@@ -831,11 +806,6 @@ func (l *Loop) finish(out *Outcome) error {
 	}
 	if err := l.flush(); err != nil {
 		return err
-	}
-	for _, ln := range l.lanes {
-		if err := ln.ws.Close(l.history.Open != nil || l.history.Prompt.Open != nil); err != nil { // with an open attempt the next run restores the index
-			return err
-		}
 	}
 	if path, text := l.work.handoff(out); path != "" { // everything else is saved
 		if err := WriteHandoff(l.tools.FS, l.root, path, l.tools.Redact.Text(text)); err != nil {

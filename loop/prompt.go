@@ -80,7 +80,6 @@ type Rules interface {
 	Before(*Iteration) *Outcome                // may the iteration begin? An outcome ends the run
 	About() string                             // the iteration's subject in one line, recorded with its start
 	Announce(*Iteration) []string              // lines shown to people before it
-	Adopt(it *Iteration, about string)         // replaces Before for an iteration that a killed run had begun, with its recorded subject
 	Compose(*Iteration) (text string, ok bool) // the prompt; not ok: use the settings' prompt with its iteration context
 	Checks(*Iteration) bool                    // whether to run the verify command after it
 	Facts(*Iteration) error                    // completes the facts for the gate
@@ -96,7 +95,6 @@ type Plain struct{}
 func (Plain) Before(*Iteration) *Outcome        { return nil }
 func (Plain) About() string                     { return "" }
 func (Plain) Announce(*Iteration) []string      { return nil }
-func (Plain) Adopt(*Iteration, string)          {}
 func (Plain) Compose(*Iteration) (string, bool) { return "", false }
 func (Plain) Checks(*Iteration) bool            { return true }
 func (Plain) Facts(*Iteration) error            { return nil }
@@ -275,36 +273,52 @@ func (w *promptWork) final(out *Outcome) bool { return out.Ending.Final() }
 
 func (w *promptWork) testable() bool { return w.history.Iteration == 0 }
 
-// recover finishes the iteration that a killed run had begun, and asks the gate before another starts.
-func (w *promptWork) recover(ctx context.Context, stop *stopper, ln *lane) (*Outcome, error) {
-	if open := w.history.Prompt.Open; open != nil {
-		u := w.iteration(ln, open.Iteration, open.Attempt)
-		u.before = gitops.Tree(open.Tree)
-		u.it.base, u.with, u.since = u.before, w.config.Choices(nil)[0], w.history.Prompt.Since
-		w.job.Rules.Adopt(u.it, open.Title)
-		if open.Slot != ln.number() { // another run uses its slot
-			end := w.event(journal.IterationFinished, u)
-			end.Decision, end.Tree, end.Reason, end.Detail = journal.CutShort, open.Tree, "the run was interrupted, and continues in another slot", &journal.Detail{End: string(agent.Cancelled)}
-			if err := w.ends(end); err != nil {
-				return nil, err
-			}
-			return w.beginGate(ctx, stop, ln)
+// killed ends an iteration that a killed run left open. It counts for nothing: a ref keeps what its slot holds, and it begins again from what it had
+// started from. One whose commit was made is over.
+func (w *promptWork) killed(ctx context.Context, ln *lane, open *journal.Event) error {
+	u := &unit{lane: ln, it: &Iteration{Number: open.Iteration, Try: open.Attempt, Max: open.Of}, number: open.Attempt, before: gitops.Tree(open.Tree),
+		log: w.home.IterationLog(w.state.ID, open.Iteration, open.Attempt)}
+	if b := &w.history.Prompt; b.Owed != "" {
+		u.before = gitops.Tree(b.Last.Tree)
+	}
+	end := w.event(journal.IterationFinished, u)
+	end.Decision, end.Reason, end.Tree, end.Detail = journal.CutShort, journal.Killed, string(u.before), &journal.Detail{End: string(agent.Cancelled), Log: w.relative(u.log)}
+	work, err := w.holding(ctx, u, open)
+	if err != nil {
+		return err
+	}
+	if ln != nil {
+		putAside(ln.runner.PromptFile(), w.home.keptPrompt(w.state.ID, open.Iteration, open.Attempt))
+	}
+	made, found := "", false
+	if w.trunk != nil && w.config.Git.AutoCommit {
+		tip, err := w.trunk.tip(ctx)
+		if err == nil && tip != open.Head {
+			made, found, err = w.tools.Repo.FindCommit(ctx, tip, w.trailers(u)...)
 		}
-		if err := w.adopt(ctx, stop, u, open, w.history.Prompt.Agent); err != nil {
-			return nil, err
-		}
-		out, err := w.conclude(ctx, stop, u)
-		switch {
-		case err != nil || u.res.Agent.End != agent.Cancelled:
-			if out != nil || err != nil {
-				return out, err
-			}
-		case len(u.res.Work.Changed) > 0: // the run that resumes need not stop
-			if err := w.note("the interrupted iteration left changes, which the next one continues from: " + workspace.Paths(u.res.Work.Changed)); err != nil {
-				return nil, err
-			}
+		if err != nil {
+			return gitErr("look for the commit of a killed iteration", err)
 		}
 	}
+	switch {
+	case found:
+		tree, err := w.tools.Repo.CommitTree(made)
+		if err != nil {
+			return gitErr("read the commit of a killed iteration", err)
+		}
+		end.Reason, end.Commit, end.Tree = journal.Killed+" after its commit", made, string(tree)
+	case work.After != "":
+		end.Ref = fmt.Sprintf("refs/descartes/%s/iteration-%d-%d", w.state.ID, open.Iteration, open.Attempt)
+		parents := slices.DeleteFunc([]string{open.Head, work.Commits}, func(hash string) bool { return hash == "" })
+		if _, err := w.tools.Repo.Keep(ctx, end.Ref, work.After, slices.Compact(parents), fmt.Sprintf("loop %s: iteration %d, when the run was killed", w.state.ID, open.Iteration)); err != nil {
+			return gitErr("keep what a killed iteration left", err)
+		}
+	}
+	return w.ends(end)
+}
+
+// recover asks the gate before an iteration starts.
+func (w *promptWork) recover(ctx context.Context, stop *stopper, ln *lane) (*Outcome, error) {
 	return w.beginGate(ctx, stop, ln)
 }
 

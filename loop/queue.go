@@ -119,8 +119,8 @@ func (w *tagWork) next(ctx context.Context, stop *stopper, ln *lane) (*unit, *Ou
 			}
 			w.passed = 0
 		} else if w.history.Tasks[id] != nil && w.rounds[id] == nil { // a dead loop, or another lane, had begun it
-			if out, err := w.takeUp(ctx, stop, ln); out != nil || err != nil {
-				return nil, out, err
+			if err := w.takeUp(ctx, ln); err != nil {
+				return nil, nil, err
 			}
 		}
 	}

@@ -4,90 +4,105 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"os"
+	"fmt"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"descartes/agent"
 	"descartes/gitops"
-	"descartes/loop/attempt"
 	"descartes/loop/journal"
 	"descartes/loop/workspace"
+	"descartes/tasks"
 	"descartes/verify"
 )
 
-// recover resumes what a dead loop had begun in a lane.
+// killed ends an attempt that a killed run left open. It counts for nothing: a ref keeps what its slot holds, and the task starts again from what
+// this attempt had started from.
+func (w *tagWork) killed(ctx context.Context, ln *lane, open *journal.Event) error {
+	u, ok := w.attemptOf(ln, open)
+	if !ok { // the list no longer has it
+		return errors.New("task " + open.Task + " was under way when the loop was killed, and is no longer in the task file; put it back, or remove " + w.relative(w.saver.own.path))
+	}
+	u.res.Verdict, u.res.Reason = verify.Cancelled, journal.Killed
+	var err error
+	if u.res.Work, err = w.holding(ctx, u, open); err != nil {
+		return err
+	}
+	end := w.event(journal.AttemptFinished, u)
+	end.Verdict, end.Reason, end.Round, end.Detail = journal.Cancelled, u.res.Reason, open.Round, &journal.Detail{End: string(agent.Cancelled), Log: w.relative(u.log)}
+	if end.Ref, err = w.keep(ctx, u, nil); err != nil {
+		return err
+	}
+	return w.record(end)
+}
+
+// holding is what the slot of a killed run's attempt holds; nothing if another run used it since, or if it holds what the attempt began with. It masks
+// the secrets in the attempt's log: the process that would have done so was killed.
+func (l *Loop) holding(ctx context.Context, u *unit, open *journal.Event) (work workspace.Result, err error) {
+	if u.lane == nil {
+		return work, nil
+	}
+	if err := u.lane.runner.Killed(u.log); err != nil || u.lane.slot == nil {
+		return work, err
+	}
+	l.unlocked(func() { work, err = u.lane.slot.Holds(ctx, open.TS) })
+	if err != nil && ctx.Err() == nil && !DiskFull(err) {
+		return workspace.Result{}, l.warn(u, fmt.Sprintf("what it left in slot %d cannot be kept: %v", open.Slot, err))
+	}
+	if work.After == u.before && work.Commits == "" {
+		work.After = ""
+	}
+	return work, err
+}
+
+// recover takes up the order that a killed run gave to a fleet, if the lane has one: its result is used.
 func (w *tagWork) recover(ctx context.Context, stop *stopper, ln *lane) (*Outcome, error) {
-	if ln.task == "" {
+	open := ln.order
+	if ln.order = nil; open == nil {
 		return nil, nil
 	}
-	out, err := w.takeUp(ctx, stop, ln)
-	if ln.spare {
-		ln.task = ""
+	u, ok := w.attemptOf(ln, open)
+	if !ok {
+		return nil, errors.New("task " + open.Task + " was ordered from the fleet, and is no longer in the task file; put it back, or remove " + w.relative(w.saver.own.path))
 	}
-	return out, err
-}
-
-// takeUp finishes what a dead loop had begun of a lane's task. An attempt under way is adopted if its agent had finished; otherwise it does not
-// count, and its work stays for the next one. Verified work is integrated; a given-up task is taken back. The lane keeps the task if there is more to
-// do.
-func (w *tagWork) takeUp(ctx context.Context, stop *stopper, ln *lane) (out *Outcome, err error) {
-	id, begun := ln.task, w.history.Tasks[ln.task]
-	o, number, of := begun.In(ln.number()), w.history.Begun[id], 0
-	if o != nil {
-		number, of = o.Started.Attempt, o.Started.Of
-	}
-	if u, ok := w.revive(ln, id, number, of); ok && o != nil && o.Started.Round > 0 {
-		return w.adoptCandidate(ctx, stop, u, o)
-	} else if ok && o != nil {
-		out, err = w.endOpen(ctx, stop, u, o)
-	} else if ok && len(begun.Open) > 0 {
-		for _, o := range slices.Clone(begun.Open) {
-			err = errors.Join(err, w.lost(u, o.Started))
+	u.started, u.again = open.TS, true
+	if open.Round > 0 {
+		r := w.rounds[open.Task]
+		if r == nil { // it continues with the candidates that were ordered
+			n := len(w.history.Tasks[open.Task].Open)
+			r = &round{first: open.Round, base: u.base, size: n, running: n, unsaid: n, stop: make(chan struct{})}
+			w.rounds[open.Task] = r
 		}
-	} else if ok {
-		err = w.finishTask(ctx, u)
-	} else if len(begun.Open) > 0 { // the task is gone from the list: its work stays where it is
-		err = errors.New("task " + id + " was under way when the loop was interrupted, and is no longer in the task file; put it back, or remove " + w.relative(w.saver.own.path))
+		u.round = r
 	}
-	if w.history.Tasks[id] == nil || !w.job.Graph.Ready(id) {
-		ln.task = ""
+	if d := open.Detail; d != nil {
+		if u.tuned = d.Tuned; d.Backend != "" {
+			u.with = Choice{Backend: d.Backend, Model: d.Model}
+		}
 	}
-	return out, err
-}
-
-// endOpen ends an attempt that was under way. An outcome ends the run, as it would have then.
-func (w *tagWork) endOpen(ctx context.Context, stop *stopper, u *unit, o *journal.OpenAttempt) (*Outcome, error) {
-	if err := w.adopt(ctx, stop, u, o.Started, o.Agent); err != nil {
+	if a := w.history.Running[journal.Key{Task: open.Task, Number: open.Attempt}]; a != nil && a.From != nil {
+		u.session = *a.From
+	}
+	start := w.start(u)
+	var err error
+	if u.stand, err = w.stand(ctx, ln, start); err != nil {
 		return nil, err
 	}
-	if changed := u.res.Work.Changed; len(changed) > 0 && u.res.Agent.End == agent.Cancelled {
-		if err := w.warn(u, "the interrupted attempt had changed "+workspace.Paths(changed)); err != nil {
-			return nil, err
-		}
+	if err := w.execute(ctx, stop, u, start, w.Loop.input(u, "")); err != nil {
+		return nil, err
 	}
-	if u.over != nil {
-		return u.over, nil
-	}
-	out, _, err := w.verdict(ctx, stop, u)
-	w.spent(u)
-	if err != nil || u.res.Verdict != verify.Cancelled {
-		return out, err
-	}
-	if over := w.overpaid(u.task.ID); over != "" && w.history.Tasks[u.task.ID] != nil {
-		return nil, w.blockOverpaid(u, over)
-	}
-	return nil, nil
+	return w.conclude(ctx, stop, u)
 }
 
-// lost records the end of an attempt whose slot another run uses.
-func (w *tagWork) lost(u *unit, started *journal.Event) error {
-	e := w.event(journal.AttemptFinished, u)
-	e.Attempt, e.Round = started.Attempt, started.Round
-	e.Verdict, e.Reason, e.Detail = journal.Cancelled, "the run was interrupted, and continues in another slot", &journal.Detail{}
-	return w.record(e)
+// takeUp completes what another run, or another lane, began of a lane's task. The lane keeps the task if there is more to do.
+func (w *tagWork) takeUp(ctx context.Context, ln *lane) error {
+	t, _ := w.job.Graph.Task(ln.task)
+	err := w.finishTask(ctx, w.underway(ln, t, w.history.Begun[t.ID], 0))
+	if w.history.Tasks[t.ID] == nil || !w.job.Graph.Ready(t.ID) {
+		ln.task = ""
+	}
+	return err
 }
 
 // finishTask completes the steps between the end of an attempt and the end of its task.
@@ -101,6 +116,10 @@ func (w *tagWork) finishTask(ctx context.Context, u *unit) error {
 			_, err := w.integrate(ctx, u, v.Ref)
 			return err
 		}
+	}
+	if n := h.Interruptions[id]; n >= mostCutOff {
+		u.res.Verdict, u.res.Reason = verify.Failed, fmt.Sprintf("%d attempts in a row were interrupted", n)
+		return w.block(u)
 	}
 	f, failed := h.Failures[id]
 	if over := w.overpaid(id); over != "" && f.Verdict != journal.Blocked {
@@ -117,40 +136,24 @@ func (w *tagWork) finishTask(ctx context.Context, u *unit) error {
 	return nil
 }
 
-// revive returns the unit that the journal describes. ok is false if the list no longer has the task.
-func (w *tagWork) revive(ln *lane, id string, number, of int) (*unit, bool) {
-	t, ok := w.job.Graph.Task(id)
+// attemptOf is the unit of an attempt that the journal says has begun. ok is false if the list no longer has the task.
+func (w *tagWork) attemptOf(ln *lane, open *journal.Event) (u *unit, ok bool) {
+	t, ok := w.job.Graph.Task(open.Task)
 	if !ok {
 		return nil, false
 	}
-	return &unit{lane: ln, task: t, number: number, of: of, base: gitops.Tree(w.history.Bases[id]), before: gitops.Tree(w.history.Tasks[id].Tree), since: w.history.Starts[id],
-		log: w.home.Log(w.state.ID, id, number), started: w.tools.Now(), with: w.config.Choices(t)[0]}, true
+	u = w.underway(ln, t, open.Attempt, open.Of)
+	u.before, u.begun = gitops.Tree(open.Tree), true
+	return u, true
 }
 
-// adopted is the journal's record of an attempt that a killed run had begun.
-func adopted(end *journal.Event) *attempt.Adopted {
-	if end == nil || end.Detail == nil {
-		return &attempt.Adopted{}
-	}
-	res := recalled(end)
-	return &attempt.Adopted{Agent: &res, Changed: end.Detail.Changed}
+// underway is an attempt of a task that the journal says has begun.
+func (w *tagWork) underway(ln *lane, t *tasks.Task, number, of int) *unit {
+	return &unit{lane: ln, task: t, number: number, of: of, base: gitops.Tree(w.history.Bases[t.ID]), before: gitops.Tree(w.history.Tasks[t.ID].Tree), since: w.history.Starts[t.ID],
+		log: w.home.Log(w.state.ID, t.ID, number), started: w.tools.Now(), with: w.config.Choices(t)[0]}
 }
 
-// resumed is what the workspace needs to know about it.
-func resumed(exit string, open, end *journal.Event, now time.Time) *workspace.Resumed {
-	r := &workspace.Resumed{Head: gitops.Head{Branch: open.Branch, Hash: open.Head}, Began: open.TS, Ended: now}
-	// Its last process ended when that was recorded; without a record, the attempt lasted until now.
-	if fi, err := os.Stat(exit); err == nil && fi.ModTime().After(open.TS) {
-		r.Ended = fi.ModTime()
-	}
-	if end != nil && end.Detail != nil {
-		r.Seen = gitops.Tree(end.Detail.Tree)
-	}
-	return r
-}
-
-// agentEnd fills an event with how an agent's run ended, and up to words bytes of its last message. A resumed loop knows nothing else about the run:
-// see recalled.
+// agentEnd fills an event with how an agent's run ended, and up to words bytes of its last message.
 func agentEnd(e *journal.Event, r agent.Result, with Choice, words int) *journal.Event {
 	e.Type, e.Reason, e.Detail = journal.AgentFinished, r.Reason, agentDetail(r, with, words)
 	return e
@@ -187,29 +190,10 @@ func withNotes(e *journal.Event) []*journal.Event {
 // maxNotes limits the notes per run in the journal.
 const maxNotes = 20
 
-// recalled rebuilds an agent's result from its event.
-func recalled(e *journal.Event) agent.Result {
-	d := e.Detail
-	r := agent.Result{End: agent.End(d.End), Cause: agent.Cause(d.Cause), Code: d.Code, Signal: d.Signal, Reason: e.Reason, Complete: d.Claimed,
-		Blocked: d.Blocked, Question: d.Question, Notes: d.Notes, Final: d.Words, Session: d.Session, Gone: d.Anew, Model: d.Model,
-		Duration: time.Duration(d.Seconds * float64(time.Second))}
-	if d.Until != nil {
-		r.Until = *d.Until
-	}
-	if d.USD != nil || d.InputTokens+d.OutputTokens > 0 {
-		r.Cost = &agent.Cost{USD: d.USD, Estimated: d.Estimated}
-		if d.InputTokens+d.OutputTokens > 0 {
-			r.Cost.Tokens = &agent.Tokens{Input: d.InputTokens, CacheRead: d.CacheRead, CacheWrite: d.CacheWrite, Output: d.OutputTokens}
-		}
-	}
-	return r
-}
-
 // maxWords limits, in bytes, an agent's last words in the journal; its log has all of them.
 const maxWords = 4 << 10
 
-// maxFinal limits, in bytes, the final message in the journal. A resumed loop looks for the promise in it, so it is as long as what is read of a
-// final message.
+// maxFinal limits, in bytes, the final message in the journal of an iteration or a review: as long as what is read of one.
 const maxFinal = 16 << 10
 
 // head is the beginning of s, at most n bytes of whole characters.

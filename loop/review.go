@@ -10,7 +10,6 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/config"
-	"descartes/internal/plainfile"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
 	"descartes/loop/workspace"
@@ -65,20 +64,11 @@ func (w *promptWork) askReview(u *unit, in *attempt.Input) {
 	if w.config.Reviews() == "" || w.tools.Repo == nil || u.it == nil {
 		return
 	}
-	var known []*journal.Detail
-	if a := w.history.Running[journal.Key{Iteration: u.it.Number, Number: u.it.Try}]; a != nil {
-		known = a.Asked
-	}
-	in.Review = w.newReview(known)
+	in.Review = w.newReview(nil)
 	if in.Review.Claims = w.job.Kind == KindPrompt; !in.Review.Claims {
 		in.Review.From = u.it.base
 	}
-	text := in.Prompt
-	if text == "" { // of an adopted iteration
-		kept, _ := plainfile.Read("", u.lane.runner.PromptFile(), maxKept) // without it the changes must do
-		text = string(kept)
-	}
-	what := specbuild.Reviewed{Name: fmt.Sprintf("Iteration %d", u.it.Number), Text: text}
+	what := specbuild.Reviewed{Name: fmt.Sprintf("Iteration %d", u.it.Number), Text: in.Prompt}
 	for _, k := range w.config.Criteria {
 		if k.Command == "" && w.criteria() != nil { // commands decide about the others
 			what.Criteria = append(what.Criteria, specbuild.Criterion{Text: k.Text})
@@ -87,16 +77,12 @@ func (w *promptWork) askReview(u *unit, in *attempt.Input) {
 	in.Review.Opinion.Tasks = []specbuild.Reviewed{what}
 }
 
-// askReview asks for a review of a unit's attempt if the settings want one. Answers from before a kill are reused.
+// askReview asks for a review of a unit's attempt if the settings want one.
 func (w *tagWork) askReview(u *unit, in *attempt.Input) {
 	if w.config.Reviews() != config.ReviewTask {
 		return
 	}
-	var known []*journal.Detail
-	if a := w.history.Running[journal.Key{Task: u.task.ID, Number: u.number}]; a != nil {
-		known = a.Asked
-	}
-	in.Review = w.reviewOf(0, []string{u.task.ID}, known)
+	in.Review = w.reviewOf(0, []string{u.task.ID}, nil)
 }
 
 // errWaits says that a wave is not committed: its review asks a person, or did not happen.

@@ -1,10 +1,7 @@
 package loop
 
 import (
-	"context"
-	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -38,34 +35,8 @@ func says(verdict string) agent.Result {
 	return agent.Result{End: agent.Finished, Final: `{"verdict": "` + verdict + `", "reasons": ["so it is"]}`, Cost: &agent.Cost{USD: &usd}}
 }
 
-// A reviewer whose answer is in the journal is not paid again by the run that takes the loop up, and its cost counts once.
-func TestReviewPaidOnce(t *testing.T) {
-	w, asked := newReviewWorld(t, says("approve"))
-	looks := w.looks
-	at := slices.IndexFunc(looks, func(l attempt.Look) bool { return l.Name == lookReview })
-	dies := looks[at]
-	dies.At = func(ctx context.Context, s *attempt.Subject) (*attempt.Objection, error) {
-		_, err := looks[at].At(ctx, s)
-		return nil, errors.Join(err, errors.New("the machine is gone"))
-	}
-	w.looks = []attempt.Look{dies}
-	if _, err := w.run(StartOptions{}); err == nil || !strings.Contains(err.Error(), "the machine is gone") {
-		t.Fatalf("got %v", err)
-	}
-	w.looks, w.recall = looks, func() agent.Result { return agent.Result{End: agent.Finished, Complete: true} }
-	w.mustRun(StartOptions{}, journal.AllDone)
-	st, err := LoadState(NewHome(w.dir).Default())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(*asked) != 1 || len(w.runs) != 2 || st.Cost.USD == nil || *st.Cost.USD != 0.25 {
-		t.Errorf("the reviewer was asked %d times, agents ran %q, and it cost %+v", len(*asked), w.runs, st.Cost)
-	}
-	w.clean()
-}
-
-// A reviewer that is out of quota is waited for, or the next backend takes over; with on_limit stop the run ends, and the attempt waits for its
-// review.
+// A reviewer that is out of quota is waited for, or the next backend takes over; with on_limit stop the run ends, and with it the attempt, which
+// does not count.
 func TestReviewLimited(t *testing.T) {
 	limited := agent.Result{End: agent.Limited, Reason: "quota used up", Until: time.Now().Add(time.Hour)}
 	w, asked := newReviewWorld(t, limited, says("approve"))
@@ -75,20 +46,18 @@ func TestReviewLimited(t *testing.T) {
 		t.Errorf("asked %q, runs %q", *asked, w.runs)
 	}
 
-	w, asked = newReviewWorld(t, limited)
+	w, asked = newReviewWorld(t, limited, says("approve"))
 	w.cfg.OnLimit = OnLimitStop
 	if out := w.mustRun(StartOptions{}, journal.QuotaUsedUp); out.Until.IsZero() {
 		t.Errorf("got %+v", out)
 	}
 	w.cfg.OnLimit = OnLimitStop
 	w.cfg.Review.Backend = "other"
-	w.recall = func() agent.Result { return agent.Result{End: agent.Finished, Complete: true} }
-	w.agent = func(_ agent.Request, env map[string]string) agent.Result { return says("approve") }
+	*asked = nil
 	w.mustRun(StartOptions{}, journal.AllDone)
-	if len(w.runs) != 3 {
-		t.Errorf("the agent was paid again: runs %q", w.runs)
+	if !slices.Equal(*asked, []string{"other"}) || len(w.runs) != 4 {
+		t.Errorf("asked %q, runs %q", *asked, w.runs)
 	}
-	_ = asked
 }
 
 // An attempt that is rejected as often as a task may be tried blocks the task.

@@ -2,7 +2,6 @@ package loop
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -236,22 +235,6 @@ func TestRetryBlocked(t *testing.T) {
 	w.cfg.Scud.RetryBlocked = true
 	w.mustRun(StartOptions{}, journal.AllDone)
 	w.clean()
-}
-
-func TestAdoptedQuotaEndsTheRun(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, threeTasks)
-	w.broken = errors.New("the supervisor died")
-	if out, err := w.run(StartOptions{}); err == nil || out.Ending != journal.OwnError {
-		t.Fatalf("got %+v, %v", out, err)
-	}
-	w.broken, w.runs = nil, nil
-	w.recall = func() agent.Result { return agent.Result{End: agent.Limited, Reason: "weekly limit"} }
-	w.cfg.OnLimit = "stop"
-	w.mustRun(StartOptions{}, journal.QuotaUsedUp)
-	if len(w.runs) > 0 {
-		t.Errorf("with the quota used up the agent ran: %v", w.runs)
-	}
 }
 
 // Interruptions are no attempts, but one that takes the machine down each time has to end somewhere.

@@ -153,9 +153,6 @@ func (w *tagWork) conclude(ctx context.Context, stop *stopper, u *unit) (*Outcom
 	if u.round != nil && !u.ended {
 		return w.concludeCandidate(ctx, stop, u)
 	}
-	if u.over != nil { // its agent has finished: the attempt stays open for the resumed run
-		return u.over, nil
-	}
 	id, ln := u.task.ID, u.lane
 	out, again, err := w.verdict(ctx, stop, u)
 	w.spent(u)
@@ -209,6 +206,7 @@ func (w *tagWork) verdict(ctx context.Context, stop *stopper, u *unit) (_ *Outco
 	if err != nil {
 		return nil, false, err
 	}
+	over = cmp.Or(over, u.over)
 	if res.Verdict == verify.Verified {
 		again, err := w.integrate(ctx, u, ref, end)
 		return nil, again, err
@@ -597,7 +595,7 @@ func (w *tagWork) sameSlot(ln *lane, ready []string) (id string, others []string
 		switch {
 		case at >= 0 && w.lanes[at] == ln:
 			return id, nil
-		case at < 0 || w.lanes[at].task != "" || w.lanes[at].waits || w.lanes[at].spare:
+		case at < 0 || w.lanes[at].task != "" || w.lanes[at].waits:
 			others = append(others, id)
 		}
 	}

@@ -43,9 +43,6 @@ type world struct {
 
 	looks   []attempt.Look
 	protect []string
-	broken  error               // the run of the agent fails for a reason of our own
-	cut     error               // the same, once the agent has run
-	recall  func() agent.Result // what a dead loop's agent came to; nil finds nothing
 }
 
 const threeTasks = `{"tag": "x", "tasks": [
@@ -138,19 +135,8 @@ func (w *world) Run(_ context.Context, r agent.Request) (agent.Result, error) {
 	w.mu.Lock()
 	w.runs = append(w.runs, env["DESCARTES_TASK_ID"]+" "+env["DESCARTES_ATTEMPT"])
 	w.mu.Unlock()
-	if w.broken != nil {
-		return agent.Result{}, w.broken
-	}
 	defer w.enter(r.Dir)()
-	return w.agent(r, env), w.cut
-}
-
-// Recall plays the exit file of a dead loop.
-func (w *world) Recall(agent.Request, string) (agent.Result, bool) {
-	if w.recall == nil {
-		return agent.Result{}, false
-	}
-	return w.recall(), true
+	return w.agent(r, env), nil
 }
 
 type checker struct{ w *world }

@@ -3,11 +3,8 @@
 package process
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -20,7 +17,7 @@ const DefaultGrace = 5 * time.Second
 
 // Command is one program to run.
 type Command struct {
-	Label string   // names the run in the exit file and in errors
+	Label string   // names the run in errors
 	Argv  []string // Argv[0] without a slash is searched on PATH of the command's environment
 	Dir   string   // "" is the shim's directory
 	Env   []string // added to the shim's environment, or overriding it
@@ -204,18 +201,4 @@ type TooLongError struct {
 
 func (e *TooLongError) Error() string {
 	return fmt.Sprintf("%s is %d bytes long, and the system allows at most %d", e.What, e.Len, MaxString)
-}
-
-// ReadExit reads what a shim last wrote to its ExitFile. ok is false for a file that is missing, empty or torn.
-func ReadExit(path string) (Exit, bool) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return Exit{}, false
-	}
-	line, _, whole := bytes.Cut(data, []byte{'\n'})
-	var e Exit
-	if !whole || json.Unmarshal(line, &e) != nil || e.Why == "" {
-		return Exit{}, false
-	}
-	return e, true
 }

@@ -26,8 +26,7 @@ import (
 
 // kills is what the random kill loop counts, over all its runs.
 type kills struct {
-	runs, kills     atomic.Int64
-	ended, repeated atomic.Int64 // attempts whose agent had ended when the kill came, and those of them run again
+	runs, kills atomic.Int64
 }
 
 // TestCrashRandom kills the program 100 times (DESCARTES_CRASH_KILLS), one to eight times a run, at
@@ -56,19 +55,12 @@ func TestCrashRandom(t *testing.T) {
 		}
 	})
 	t.Logf("%d kills over %d runs; an undisturbed run takes %v", k.kills.Load(), k.runs.Load(), whole.Round(time.Millisecond))
-	t.Logf("%d times the agent had ended when the kill came; it was run again %d times, %.3f for each such kill", k.ended.Load(), k.repeated.Load(),
-		float64(k.repeated.Load())/float64(max(1, k.ended.Load())))
-	// About one in twenty is killed between its last line and its exit, more on a busy machine.
-	if n := k.ended.Load(); n > 20 && k.repeated.Load()*4 > n {
-		t.Error("adoption does not work")
-	}
 }
 
 // run is one run with its kills.
 func (k *kills) run(t *testing.T, random *rand.Rand, whole time.Duration) {
 	f := newField(t, smallPlan(), randomFlags()...)
 	k.runs.Add(1)
-	ended := map[note]bool{} // attempts that were open in the journal with their agent's end in the ledger
 	for range 1 + random.IntN(8) {
 		if f.over(t) {
 			break
@@ -88,38 +80,9 @@ func (k *kills) run(t *testing.T, random *rand.Rand, whole time.Duration) {
 		}
 		f.checkFiles(t)
 		f.promise(t, r)
-		f.unfinished(t, ended)
 	}
 	f.finish(t, f.goOn(t, random.IntN(2)))
 	f.checkEnd(t)
-	k.ended.Add(int64(len(ended)))
-	for _, e := range f.journal(t) {
-		n := note{"end", e.Task, e.Attempt}
-		if e.Type == journal.AttemptFinished && e.Verdict == "cancelled" && ended[n] {
-			k.repeated.Add(1)
-			t.Logf("attempt %d of task %s had ended and was not adopted", e.Attempt, e.Task)
-		}
-	}
-}
-
-// unfinished adds the attempts whose agent has come to its end, of which the journal knows only the beginning.
-func (f *field) unfinished(t *testing.T, into map[note]bool) {
-	t.Helper()
-	open := map[note]bool{}
-	for _, e := range f.journal(t) {
-		n := note{"end", e.Task, e.Attempt}
-		switch e.Type {
-		case journal.AttemptStarted:
-			open[n] = true
-		case journal.AttemptFinished:
-			delete(open, n)
-		}
-	}
-	for _, n := range f.ledger(t) {
-		if open[n] {
-			into[n] = true
-		}
-	}
 }
 
 // newGateField is a field for a criteria loop whose agent meets nothing, so that it is stopped after five
@@ -290,7 +253,7 @@ func newRepeatField(t *testing.T, flags ...string) *field {
 }
 
 // TestCrashRepeat kills a prompt loop at points of each kind, every third time also while it is taken up again: its
-// counter never goes back, no iteration runs twice, and all that an agent wrote is committed once.
+// counter never goes back, an iteration runs again only until it is committed, and each is committed once.
 func TestCrashRepeat(t *testing.T) { crashRepeat(t) }
 
 // TestCrashRepeatSlot does the same in a slot.
@@ -437,7 +400,7 @@ func (f *field) repeatCalls(t *testing.T) (calls []int) {
 func (f *field) checkRepeat(t *testing.T) {
 	t.Helper()
 	calls := f.repeatCalls(t)
-	if !slices.IsSorted(calls) || len(slices.Compact(slices.Clone(calls))) != len(calls) {
+	if !slices.IsSorted(calls) {
 		t.Errorf("the agents were started for iterations %v", calls)
 	}
 	if st, err := loop.LoadState(loop.NewHome(f.root).Default()); err != nil {
@@ -450,7 +413,7 @@ func (f *field) checkRepeat(t *testing.T) {
 	}
 	subjects := strings.Fields(strings.ReplaceAll(f.git(t, "log", "--reverse", "--format=%s", "HEAD"), "loop: iteration ", ""))[1:]
 	var want []string
-	for _, n := range calls {
+	for _, n := range slices.Compact(slices.Clone(calls)) {
 		want = append(want, strconv.Itoa(n))
 	}
 	if !slices.Equal(subjects, want) {

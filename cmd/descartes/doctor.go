@@ -580,7 +580,7 @@ func (d *doctor) baseline(ctx context.Context, r *tagRun) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	var commands supervise.Commands
-	if err := commands.Start(r.commands(c, dir, filepath.Join(dir, "exit.json"), dir)); err != nil {
+	if err := commands.Start(r.commands(c, dir, dir)); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, commands.Close()) }()

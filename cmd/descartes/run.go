@@ -218,7 +218,7 @@ func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e rep
 		return e, err
 	}
 	// We hold the loop's locks now: what a killed run left running may be ended.
-	q := r.commands(*j.cfg, loop.NewHome(r.root).Run(l.ID()), loop.NewHome(r.root).ExitFile(l.ID()), j.cookie(l.ID()))
+	q := r.commands(*j.cfg, loop.NewHome(r.root).Run(l.ID()), j.cookie(l.ID()))
 	q.Dir = j.dir
 	if err := commands.Start(q); err != nil {
 		return e, err
@@ -327,7 +327,7 @@ func (r *prepared) canPush(ctx context.Context) error {
 
 // slot starts what runs agents and verify commands in a slot, with their own sandbox and supervising process.
 func (r *prepared) slot(j job, s *workspace.Slot, dir string) (*supervise.Commands, error) {
-	q := r.commands(*j.cfg, dir, filepath.Join(dir, "exit.json"), fmt.Sprintf("%s/slot-%d", r.root, s.Number))
+	q := r.commands(*j.cfg, dir, fmt.Sprintf("%s/slot-%d", r.root, s.Number))
 	if q.Sandbox.Here = r.here && s.Tree() == r.repo.Root(); !q.Sandbox.Here {
 		q.Sandbox.Slot = sandbox.Slot{Tree: s.Tree(), Link: workspace.Objects(r.pool), Objects: r.repo.ObjectDirs()}
 	}
@@ -339,8 +339,8 @@ func (r *prepared) slot(j job, s *workspace.Slot, dir string) (*supervise.Comman
 }
 
 // commands describes how to start the run's commands: files is the folder for their files, and name marks their processes.
-func (r *prepared) commands(cfg loop.Config, files, exitFile, name string) supervise.Run {
-	return supervise.Run{Config: cfg, Sandbox: r.sandbox, Backends: r.backends(), Files: files, Dir: r.root, ExitFile: exitFile, Cookie: supervise.Cookie(name)}
+func (r *prepared) commands(cfg loop.Config, files, name string) supervise.Run {
+	return supervise.Run{Config: cfg, Sandbox: r.sandbox, Backends: r.backends(), Files: files, Dir: r.root, Cookie: supervise.Cookie(name)}
 }
 
 // conduct runs a prepared run and reports to people meanwhile. A run stopped before it began has no state.

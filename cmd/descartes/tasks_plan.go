@@ -448,12 +448,12 @@ func (x *tasksPlan) asked(ctx context.Context, r *prepared, cfg loop.Config) (_ 
 	}
 	defer func() { err = errors.Join(err, free()) }()
 	var commands supervise.Commands
-	if err := commands.Start(r.commands(cfg, dir, filepath.Join(dir, "exit.json"), x.root+"/breakdown")); err != nil {
+	if err := commands.Start(r.commands(cfg, dir, x.root+"/breakdown")); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, commands.Close()) }()
 	a := &breakdown.Asker{Dir: dir, Workspace: ws, Start: workspace.Start{Base: base}, Note: x.p.warn,
-		Runner: &attempt.Runner{Agent: commands.Agents(), Redact: r.redact, Dir: dir, Exit: filepath.Join(dir, "exit.json"), Repo: r.repo},
+		Runner: &attempt.Runner{Agent: commands.Agents(), Redact: r.redact, Dir: dir, Repo: r.repo},
 		Input: attempt.Input{Name: x.b.Tag, Env: []string{"DESCARTES_TAG=" + x.b.Tag}, Agent: attempt.Clocks{Timeout: seconds(cfg.TimeoutSecs), Idle: seconds(cfg.IdleTimeoutSecs),
 			Start: seconds(cfg.StartTimeoutSecs), Exit: seconds(cfg.ExitGraceSecs), Spin: cfg.SpinLimit}},
 		Ended: func(_ attempt.With, res agent.Result) { x.spent(res) }}
@@ -534,7 +534,7 @@ func (x *tasksPlan) workspace(ctx context.Context, r *prepared, cfg loop.Config)
 	if err != nil {
 		return nil, "", nil, errors.Join(err, r.close())
 	}
-	free = func() error { return errors.Join(slot.Close(false), r.close()) }
+	free = func() error { return errors.Join(slot.Close(), r.close()) }
 	r.sandbox.Slot = sandbox.Slot{Tree: slot.Tree(), Link: workspace.Objects(r.pool), Objects: r.repo.ObjectDirs(), Shown: []string{x.home.Breakdown()}}
 	return slot, base, free, nil
 }

@@ -196,7 +196,7 @@ func (c *Client) Run(ctx context.Context, o loop.Order, observe func(*attempt.St
 	if ask.Ref, err = Ref(c.loop, orders, o.Task, o.Try); err != nil {
 		return res, err
 	}
-	told := &progress{observe: observe, log: &follower{c: c, path: o.Input.Log}, ref: o.Ref, n: o.Steps, answered: o.Input.Adopted != nil && o.Input.Adopted.Agent != nil}
+	told := &progress{observe: observe, log: &follower{c: c, path: o.Input.Log}, ref: o.Ref, n: o.Steps, answered: o.Told}
 	if o.Again { // whoever was killed had kept it here before anybody could make it
 		if ask.Commit, err = c.repo.RefCommit(ask.Ref); err == nil && ask.Commit == "" {
 			return lost(o, "descartes was stopped before the attempt was ordered", told)

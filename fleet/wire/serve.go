@@ -266,7 +266,7 @@ func (s *server) serve(ctx context.Context) (err error) {
 	place := filepath.Join(filepath.Dir(s.root), filepath.Base(s.root)+".pool")
 	mask := redact.Of(cfg.Secrets(os.Environ()))
 	commands := func(slot *workspace.Slot, dir string) (attempt.Agent, attempt.Verifier, func() error, error) {
-		q := supervise.Run{Config: cfg, Sandbox: box, Backends: append([]agent.Backend{backend}, others...), Files: dir, Dir: s.root, ExitFile: filepath.Join(dir, "exit.json"),
+		q := supervise.Run{Config: cfg, Sandbox: box, Backends: append([]agent.Backend{backend}, others...), Files: dir, Dir: s.root,
 			Cookie: supervise.Cookie(fmt.Sprintf("%s/slot-%d", s.root, slot.Number))}
 		q.Sandbox.Slot = sandbox.Slot{Tree: slot.Tree(), Link: workspace.Objects(place), Objects: s.repo.ObjectDirs(), Shown: []string{dir}}
 		var c supervise.Commands
@@ -291,7 +291,7 @@ func (s *server) serve(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, slot.Close(true)) }()
+	defer func() { err = errors.Join(err, slot.Close()) }()
 	dir := workspace.SlotFiles(place, slot.Number, s.Loop)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -302,7 +302,7 @@ func (s *server) serve(ctx context.Context) (err error) {
 	}
 	verifier = v
 	defer func() { err = errors.Join(err, end()) }()
-	runner := &attempt.Runner{Grace: grace, Agent: agents, Verify: v, Redact: mask, Dir: dir, Exit: filepath.Join(dir, "exit.json"), Looks: attempt.Looks(), Repo: s.repo, Below: "."}
+	runner := &attempt.Runner{Grace: grace, Agent: agents, Verify: v, Redact: mask, Dir: dir, Looks: attempt.Looks(), Repo: s.repo, Below: "."}
 	if cfg.NeedsLab() {
 		l := lab.New(lab.Options{Pool: pool, Files: filepath.Join(dir, "lab"), Log: setup, Shown: setup, Redact: mask, Setup: timeout,
 			Start: func(slot *workspace.Slot, dir string) (attempt.Verifier, func() error, error) {

@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 		case "__unlinked":
 			os.Exit(unlinked())
 		case "__stuck":
-			os.Exit(besideStuck(os.Args[2]))
+			os.Exit(besideStuck())
 		case "__orchestrate":
 			os.Exit(orchestrate(os.Args[2:]))
 		}

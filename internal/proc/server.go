@@ -32,7 +32,6 @@ const tick = time.Second
 type server struct {
 	null     *os.File
 	base     []string // environment of every command
-	exit     string   // file where the end of each command is recorded
 	requests chan request
 	children chan os.Signal // one of them changed its state
 	reaped   int            // children collected so far
@@ -54,7 +53,6 @@ func Serve() int {
 		if r.Command == nil { // a cancel that came after the end of its command
 			continue
 		}
-		s.exit = r.ExitFile
 		exit, fault := s.run(*r.Command)
 		answer := reply{Exit: exit}
 		if fault != nil {
@@ -117,10 +115,6 @@ func (s *server) run(c process.Command) (_ process.Exit, fault error) {
 	}
 	j.exit.End = time.Now()
 	j.exit.Took = j.exit.End.Sub(j.exit.Start)
-	if err := writeExit(s.exit, j.exit); err != nil {
-		// The result stands; only a successor would not hear of it.
-		j.exit.Err = joinText(j.exit.Err, "the end was not recorded: "+err.Error())
-	}
 	return j.exit, nil
 }
 

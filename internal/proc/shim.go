@@ -3,7 +3,6 @@ package proc
 import (
 	"context"
 	"encoding/gob"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,12 +19,11 @@ import (
 
 // ShimConfig says how to start a shim.
 type ShimConfig struct {
-	Argv     []string // own binary and its hidden command
-	Env      []string // base environment of every command; nil is ours
-	Cookie   string   // random; marks every process, for Sweep
-	ExitFile string   // where the end of each command is recorded; "" is nowhere
-	Dir      string   // directory of the shim; "" is ours
-	Adopt    bool     // what a shim that dies leaves becomes ours to end, also where it hides: for a whole process that runs one shim
+	Argv   []string // own binary and its hidden command
+	Env    []string // base environment of every command; nil is ours
+	Cookie string   // random; marks every process, for Sweep
+	Dir    string   // directory of the shim; "" is ours
+	Adopt  bool     // what a shim that dies leaves becomes ours to end, also where it hides: for a whole process that runs one shim
 }
 
 // Shim runs commands, one at a time. Its methods may be called concurrently;
@@ -161,7 +159,7 @@ func (s *Shim) Run(ctx context.Context, c process.Command) (process.Exit, error)
 		return process.Exit{}, err
 	}
 	l, start := s.live, time.Now()
-	if err := l.tell.Encode(request{Command: &c, ExitFile: s.cfg.ExitFile}); err != nil {
+	if err := l.tell.Encode(request{Command: &c}); err != nil {
 		return process.Exit{}, s.lost(c.Label)
 	}
 	done := l.watch(ctx, c)
@@ -224,7 +222,7 @@ func (s *Shim) lost(label string) error {
 }
 
 // ended is the end of a command whose shim did not answer any more and was
-// killed for it. It is recorded as the shim would have done.
+// killed for it.
 func (s *Shim) ended(c process.Command, why process.Why, start time.Time) process.Exit {
 	_, killed, err := s.clean()
 	e := process.Exit{Label: c.Label, Why: why, Signal: int(syscall.SIGKILL), Start: start, End: time.Now(), Left: killed,
@@ -232,9 +230,6 @@ func (s *Shim) ended(c process.Command, why process.Why, start time.Time) proces
 	e.Took = e.End.Sub(e.Start)
 	if err != nil {
 		e.Err = joinText(e.Err, err.Error())
-	}
-	if err := writeExit(s.cfg.ExitFile, e); err != nil {
-		e.Err = joinText(e.Err, "the end was not recorded: "+err.Error())
 	}
 	return e
 }
@@ -286,8 +281,7 @@ func (s *Shim) Close() error {
 
 // request asks a shim to run a command or, without one, to end the running one.
 type request struct {
-	Command  *process.Command
-	ExitFile string // where its end is recorded
+	Command *process.Command
 }
 
 // reply answers a request with a command.
@@ -395,28 +389,4 @@ func openMaking(path string, flags int) (*os.File, error) {
 		f, err = os.OpenFile(path, flags, 0o600)
 	}
 	return f, err
-}
-
-// writeExit records how a command ended, so that whoever takes over from a dead process learns it. The file is
-// overwritten in place: one write of one line, of which a reader takes the first only.
-func writeExit(path string, e process.Exit) error {
-	if path == "" {
-		return nil
-	}
-	line, err := json.Marshal(e)
-	if err != nil {
-		return err
-	}
-	f, err := openMaking(path, os.O_WRONLY|os.O_CREATE)
-	if err != nil {
-		return err
-	}
-	n, err := f.WriteAt(append(line, '\n'), 0)
-	if err != nil {
-		n = 0 // rather nothing than half of two
-	}
-	if info, serr := f.Stat(); serr == nil && info.Mode().IsRegular() && info.Size() != int64(n) {
-		err = errors.Join(err, f.Truncate(int64(n)))
-	}
-	return errors.Join(err, f.Close())
 }

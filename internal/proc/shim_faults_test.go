@@ -144,8 +144,8 @@ func TestStoppedShim(t *testing.T) {
 		t.Run(string(tt.why), func(t *testing.T) {
 			t.Parallel()
 			dir, cookie := t.TempDir(), rand.Text()
-			out, exit := filepath.Join(dir, "out"), filepath.Join(dir, "exit.json")
-			s := startShim(t, ShimConfig{Cookie: cookie, ExitFile: exit})
+			out := filepath.Join(dir, "out")
+			s := startShim(t, ShimConfig{Cookie: cookie})
 			s.live.look = 40 * time.Millisecond
 			pid := s.PID()
 			ctx, cancel := context.WithCancel(t.Context())
@@ -167,9 +167,6 @@ func TestStoppedShim(t *testing.T) {
 			if took := time.Since(begun); took > time.Minute {
 				t.Errorf("it took %v", took)
 			}
-			if last, ok := process.ReadExit(exit); !ok || last.Why != tt.why || last.Label != "stopper" {
-				t.Errorf("recorded: %+v", last)
-			}
 			if left := append(carriers(cookie), shims(cookie)...); len(left) > 0 {
 				t.Errorf("survivors: %v", left)
 			}
@@ -189,19 +186,6 @@ func TestSlowShimIsNoStoppedOne(t *testing.T) {
 	c := sh("slow", "while :; do sleep 997 & sleep 0.01; done")
 	c.Timeout, c.Grace = 50*time.Millisecond, -1
 	if e := run(t, s, c); e.Why != process.TimedOut || e.Err != "" || s.PID() != pid {
-		t.Errorf("got %+v", e)
-	}
-}
-
-// A full disk under the exit file does not take the result away.
-func TestExitFileCannotBeWritten(t *testing.T) {
-	t.Parallel()
-	s := startShim(t, ShimConfig{ExitFile: "/dev/full"})
-	if e := run(t, s, sh("full", "exit 3")); e.Why != process.Exited || e.Code != 3 || !strings.Contains(e.Err, "not recorded") {
-		t.Errorf("got %+v", e)
-	}
-	s = startShim(t, ShimConfig{ExitFile: "/proc/none/exit.json"})
-	if e := run(t, s, sh("nowhere", "exit 3")); e.Code != 3 || !strings.Contains(e.Err, "not recorded") {
 		t.Errorf("got %+v", e)
 	}
 }

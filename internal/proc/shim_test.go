@@ -320,40 +320,6 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-func TestExitFile(t *testing.T) {
-	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "run")
-	path := filepath.Join(dir, "exit.json")
-	s := startShim(t, ShimConfig{ExitFile: path})
-	run(t, s, sh(strings.Repeat("long ", 50), "exit 7"))
-	run(t, s, sh("b", "exit 8"))
-	e, ok := process.ReadExit(path)
-	if !ok || e.Label != "b" || e.Code != 8 || e.Why != process.Exited {
-		t.Errorf("got %+v %v", e, ok)
-	}
-	if n := strings.Count(read(t, path), "\n"); n != 1 {
-		t.Errorf("%d lines", n)
-	}
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
-	run(t, s, sh("c", "exit 9"))
-	if e, ok := process.ReadExit(path); !ok || e.Label != "c" {
-		t.Errorf("after its directory was removed: %+v %v", e, ok)
-	}
-	for _, text := range []string{"", "{", `{"label":"x","why":"exited"}`, "null\n", "[]\n", "\x00\x00\x00\n"} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if e, ok := process.ReadExit(path); ok {
-			t.Errorf("%q read as %+v", text, e)
-		}
-	}
-	if _, ok := process.ReadExit(filepath.Join(dir, "none")); ok {
-		t.Error("a missing file was read")
-	}
-}
-
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	s := startShim(t, ShimConfig{})

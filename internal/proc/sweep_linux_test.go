@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
 	"descartes/agent/process"
 )
@@ -70,34 +69,6 @@ func TestSweepSparesOthers(t *testing.T) {
 		if i, ok := stat(p.Pid); !ok || i.state == 'Z' {
 			t.Errorf("stray %d was killed", k)
 		}
-	}
-}
-
-// The shim of a killed loop gets a moment to record how its command ended.
-func TestSweepLetsADyingShimFinish(t *testing.T) {
-	t.Parallel()
-	cookie, dir := rand.Text(), t.TempDir()
-	orch, err := os.StartProcess(self(t), []string{"orchestrator", "__orchestrate", dir, cookie, "trap '' TERM; sleep 997 & touch up; while :; do sleep 0.01; done"},
-		&os.ProcAttr{Env: os.Environ()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the command", func() bool { _, err := os.Stat(filepath.Join(dir, "up")); return err == nil })
-	if err := orch.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := orch.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	start := time.Now()
-	if _, err := Sweep(cookie); err != nil {
-		t.Error(err)
-	}
-	if len(carriers(cookie))+len(shims(cookie)) > 0 {
-		t.Error("survivors")
-	}
-	if e, ok := process.ReadExit(filepath.Join(dir, "exit.json")); !ok || e.Why != process.Orphaned {
-		t.Errorf("exit file after %v: %+v %v", time.Since(start), e, ok)
 	}
 }
 

@@ -2,7 +2,6 @@ package proc
 
 import (
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"syscall"
@@ -62,13 +61,12 @@ func TestChildren(t *testing.T) {
 
 // besideStuck is a shim's inside next to a child that no signal has ended: it
 // must neither wait for it nor touch it.
-func besideStuck(dir string) int {
+func besideStuck() int {
 	becomeShim()
 	s, err := newServer()
 	if err != nil {
 		return 1
 	}
-	s.exit = filepath.Join(dir, "exit.json")
 	pid, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", "exec sleep 997"}, &syscall.ProcAttr{Env: s.base, Files: []uintptr{s.null.Fd(), s.null.Fd(), s.null.Fd()}})
 	if err != nil {
 		return 2
@@ -79,11 +77,11 @@ func besideStuck(dir string) int {
 		c := sh(strconv.Itoa(n), script)
 		c.Timeout, c.Grace = 200*time.Millisecond, 50*time.Millisecond
 		start := time.Now()
-		if _, err := s.run(c); err != nil {
+		e, err := s.run(c)
+		if err != nil {
 			return 9
 		}
-		e, ok := process.ReadExit(s.exit)
-		if !ok || e.Err != "" || e.Why == process.Exited && e.Code != 3 || time.Since(start) > time.Minute || len(tree()) != 1 {
+		if e.Err != "" || e.Why == process.Exited && e.Code != 3 || time.Since(start) > time.Minute || len(tree()) != 1 {
 			return 10 + n
 		}
 	}
@@ -107,7 +105,7 @@ func TestStuckProcess(t *testing.T) {
 	}
 	defer lifeline.Close()
 	defer hold.Close()
-	p, err := os.StartProcess(self(t), []string{"stuck", "__stuck", t.TempDir()},
+	p, err := os.StartProcess(self(t), []string{"stuck", "__stuck"},
 		&os.ProcAttr{Env: os.Environ(), Files: []*os.File{null, null, os.Stderr, lifeline, null}})
 	if err != nil {
 		t.Fatal(err)

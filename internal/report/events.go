@@ -223,6 +223,9 @@ func (p *Events) failedLine(e *journal.Event) string {
 	}
 	word := VerdictWord(e.Verdict)
 	line := fmt.Sprintf("  %s attempt %d %s: %s", taskName(e), e.Attempt, p.paint.In(terminal.Yellow, word), terminal.Clean(e.Reason))
+	if e.Reason == journal.Killed && e.Ref != "" {
+		line += "; kept as " + terminal.Clean(e.Ref)
+	}
 	if e.Detail != nil {
 		for _, what := range e.Detail.Denied {
 			line += "\n    the sandbox refused " + terminal.Clean(what)
@@ -330,8 +333,11 @@ func (p *Events) iterationFinished(e *journal.Event) string {
 	if d.End != journal.EndFinished {
 		text = e.Reason
 	}
-	if text != "" && d.End != journal.EndCancelled {
+	if text != "" && (d.End != journal.EndCancelled || e.Reason == journal.Killed) {
 		s += ": " + terminal.Clean(text)
+	}
+	if e.Reason == journal.Killed && e.Ref != "" {
+		s += "; kept as " + terminal.Clean(e.Ref)
 	}
 	for _, what := range d.Denied {
 		s += "\n    the sandbox refused " + terminal.Clean(what)

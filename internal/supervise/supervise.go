@@ -30,7 +30,6 @@ type Run struct {
 	Backends []agent.Backend // the usual one first
 	Files    string          // folder of temporary files
 	Dir      string          // where the supervising process works
-	ExitFile string          // where that notes how a command ended
 	Cookie   string          // marks every process, see Cookie
 }
 
@@ -85,7 +84,7 @@ func (c *Commands) Start(r Run) (err error) {
 	if err != nil {
 		return fmt.Errorf("find our own program: %w", err)
 	}
-	c.shim, err = proc.Start(proc.ShimConfig{Argv: []string{self, proc.ShimCommand}, Env: base, Cookie: r.Cookie, ExitFile: r.ExitFile, Dir: r.Dir, Adopt: true})
+	c.shim, err = proc.Start(proc.ShimConfig{Argv: []string{self, proc.ShimCommand}, Env: base, Cookie: r.Cookie, Dir: r.Dir, Adopt: true})
 	if err != nil {
 		return err
 	}
@@ -221,11 +220,6 @@ func (a Agents) Run(ctx context.Context, q agent.Request) (agent.Result, error) 
 	res, err := r.Run(ctx, q)
 	res.Notes = append(res.Notes, done()...)
 	return res, err
-}
-
-// Recall is what came of an agent that a killed run had started.
-func (a Agents) Recall(q agent.Request, exitFile string) (agent.Result, bool) {
-	return a.of(q.Backend).Recall(q, exitFile)
 }
 
 // Verifier runs the verify command of a loop.

@@ -24,8 +24,6 @@ import (
 // Agent runs one coding agent, of the kind the request names, once.
 type Agent interface {
 	Run(ctx context.Context, r agent.Request) (agent.Result, error)
-	// Recall returns how the agent of a dead loop ended, if it ended by itself.
-	Recall(r agent.Request, exitFile string) (agent.Result, bool)
 }
 
 // Verifier runs the verify command, once.
@@ -52,7 +50,7 @@ type Clocks struct {
 
 // Input is everything an attempt needs. It survives JSON.
 type Input struct {
-	Name    string // of the attempt's processes, for a later run that adopts it
+	Name    string // of the attempt's processes, in errors
 	Backend string
 	Model   string
 	Promise string
@@ -78,13 +76,6 @@ type Input struct {
 	Mutants  int         // how many small faults its tests must notice; 0: none
 	Review   *Review     // what to ask a second agent; nil: nothing
 	Base     gitops.Tree // before the first attempt at the same work: looks judge everything since; "" without git
-	Adopted  *Adopted    // a killed run began the attempt
-}
-
-// Adopted is what the journal records about an attempt that a killed run had begun.
-type Adopted struct {
-	Agent   *agent.Result // nil: the journal has no end of its agent
-	Changed int           // files that differed then
 }
 
 // Result is the result of an attempt. It survives JSON.
@@ -143,7 +134,6 @@ type Runner struct {
 	Verify  Verifier
 	Redact  *redact.Redactor  // secrets never to print or record; nil: none
 	Dir     string            // folder for the prompt and the running agent's standard error
-	Exit    string            // file that records how the last process ended
 	Grace   time.Duration     // the time a process has to end before it is killed; 0 is Grace
 	Observe func(*Step) error // called with each step; an error ends the attempt without a result
 
@@ -174,8 +164,8 @@ type run struct {
 	res     Result
 }
 
-// Run runs an attempt in a prepared workspace, or adopts one whose agent ended while no process ran the loop. Cancelling ctx interrupts its
-// processes; what they left is still examined. observe is called with each step; its error ends the attempt without a result.
+// Run runs an attempt in a prepared workspace. Cancelling ctx interrupts its processes; what they left is still examined. observe is called with each
+// step; its error ends the attempt without a result.
 func (r *Runner) Run(ctx context.Context, ws Workspace, in Input, observe func(*Step) error) (Result, error) {
 	a := &run{Runner: r, ws: ws, in: &in, observe: observe}
 	if err := a.agent(ctx); err != nil {
@@ -208,36 +198,28 @@ func (r *Runner) Run(ctx context.Context, ws Workspace, in Input, observe func(*
 	return a.res, a.noted()
 }
 
-// agent runs the agent, or finds out how it ended: from the exit file until the verification begins, which overwrites it; from then on from the
-// journal.
+// agent runs the agent.
 func (a *run) agent(ctx context.Context) (err error) {
 	q := a.request(a.in, "agent", a.PromptFile())
 	q.Dir = a.ws.Dir()
-	if a.in.Adopted == nil {
-		a.res.Agent, err = a.Agent.Run(ctx, q)
-		if err == nil && a.res.Agent.Gone {
-			err = a.anew(ctx, q)
-		}
-		if err != nil {
-			return fmt.Errorf("run the agent: %w", err)
-		}
-		return a.gather(q)
+	a.res.Agent, err = a.Agent.Run(ctx, q)
+	if err == nil && a.res.Agent.Gone {
+		err = a.anew(ctx, q)
 	}
-	for _, path := range []string{q.Log, q.ErrLog, q.PromptFile} { // the process that would have masked them was killed
-		if _, err := a.Redact.File(path, 0); err != nil {
+	if err != nil {
+		return fmt.Errorf("run the agent: %w", err)
+	}
+	return a.gather(q)
+}
+
+// Killed completes the log of an attempt whose run was killed before it could mask secrets and add the agent's standard error.
+func (r *Runner) Killed(log string) error {
+	for _, path := range []string{log, r.errors(), r.PromptFile()} {
+		if _, err := r.Redact.File(path, 0); err != nil {
 			return err
 		}
 	}
-	res, known := a.Agent.Recall(q, a.Exit)
-	switch {
-	case known:
-		a.res.Agent = res
-	case a.in.Adopted.Agent != nil:
-		a.res.Agent = *a.in.Adopted.Agent
-	default:
-		a.res.Agent = agent.Result{End: agent.Cancelled, Code: -1, Reason: "descartes was stopped during this attempt"}
-	}
-	return a.gather(q)
+	return r.gather(agent.Request{Log: log, ErrLog: r.errors()})
 }
 
 // anew runs a fresh agent, because the client no longer has the session that was to continue.
@@ -310,20 +292,14 @@ func (a *run) over(ctx context.Context, who string) error {
 	return err
 }
 
-// answered examines what the agent left and reports its end, unless a killed run had reported it.
+// answered examines what the agent left and reports its end.
 func (a *run) answered(ctx context.Context) (err error) {
 	if a.res.Work, err = a.ws.Look(ctx); err != nil {
 		return err
 	}
-	known := a.in.Adopted != nil && a.in.Adopted.Agent != nil
-	if a.res.Changed = len(a.res.Work.Changed); known {
-		a.res.Changed = a.in.Adopted.Changed
-	}
+	a.res.Changed = len(a.res.Work.Changed)
 	if r := &a.res.Agent; r.End == agent.Finished && a.res.Changed == 0 && !r.Complete && r.Blocked == "" && r.Question == "" && !a.in.Always {
 		r.Question = agent.ToReader(r.Final) // whoever did nothing has a reason
-	}
-	if known {
-		return nil
 	}
 	return a.tell(Step{Moment: Answered})
 }

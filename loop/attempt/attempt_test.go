@@ -21,7 +21,7 @@ func TestDataSurvivesJSON(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	in := Input{Name: "3 1", Needs: []string{"gpu"}, Backend: "claude", Model: "m", Promise: "DONE", Session: "s", Spent: &agent.Tokens{Input: 1, CacheRead: 1, CacheWrite: 1, Output: 1}, Keep: true, Words: 9, Prompt: "do\n", Env: []string{"A=b"}, Log: "/x/log", Always: true,
 		Agent: Clocks{Timeout: time.Hour, Idle: time.Minute, Start: time.Second, Exit: 2 * time.Second, Spin: 7}, Clocks: Clocks{Timeout: time.Minute},
-		Checks: []Command{{Check: verify.Check{Name: "one", Run: "true", Timeout: time.Minute, When: verify.AtWave, Retry: 1, Results: []string{"a.xml"}}, Bar: &verify.Bar{Before: &results.Set{Passed: []string{"t"}, More: 1}, Failed: true, Known: true, Fewer: true}, Criterion: true}}, All: true, Better: true, Adopted: &Adopted{Agent: &agent.Result{End: agent.Crashed, Code: 3}, Changed: 2}, Base: "b", Review: &Review{Among: []With{{"codex", "m"}}, Known: []Known{{"t", "w"}},
+		Checks: []Command{{Check: verify.Check{Name: "one", Run: "true", Timeout: time.Minute, When: verify.AtWave, Retry: 1, Results: []string{"a.xml"}}, Bar: &verify.Bar{Before: &results.Set{Passed: []string{"t"}, More: 1}, Failed: true, Known: true, Fewer: true}, Criterion: true}}, All: true, Better: true, Base: "b", Review: &Review{Among: []With{{"codex", "m"}}, Known: []Known{{"t", "w"}},
 			Opinion: specbuild.Opinion{Tag: "x", Tasks: []specbuild.Reviewed{{Name: "Task 1", Criteria: []specbuild.Criterion{{Text: "c", Shared: true}}}}, Wave: 1, Ask: "a", Checks: []specbuild.PassedCheck{{Name: "n"}}, DiffStat: "s", Diff: "d", Whole: true, Unread: "u"}},
 		Guard: &Guard{Levels: map[string]guard.Level{"all": guard.Fail}, Allow: []string{"tests"}, Protect: []string{"*.sql"}, Base: true, Yes: []string{"q"}}, Prove: true, Mutants: 3, Strength: &Strength{Wrong: specbuild.Wrong{Text: "t", N: 2}, Among: []With{{Backend: "claude"}}}, Holdout: &Holdout{Run: "true", Dir: "/d", Log: "/l", Timeout: time.Second}}
 	through(t, in)
@@ -61,7 +61,7 @@ func missing(t *testing.T, name string, v reflect.Value) {
 		missing(t, name, v.Elem())
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if f := v.Type().Field(i); f.IsExported() && v.Field(i).IsZero() && name != "Input.Adopted" && name != "Result.Checks" && name != "Input.Clocks" {
+			if f := v.Type().Field(i); f.IsExported() && v.Field(i).IsZero() && name != "Result.Checks" && name != "Input.Clocks" {
 				t.Errorf("%s.%s is not in the example", name, f.Name)
 			}
 		}

@@ -52,7 +52,7 @@ func (s *Subject) Consult(ctx context.Context, q Question) (agent.Result, error)
 		return agent.Result{}, err
 	}
 	in := *s.Input
-	in.Prompt, in.Session, in.Spent, in.Keep, in.Adopted = q.Prompt, "", nil, false, nil
+	in.Prompt, in.Session, in.Spent, in.Keep = q.Prompt, "", nil, false
 	in.Log = s.Aside(q.Who)
 	in.Env = append(in.Env[:len(in.Env):len(in.Env)], "DESCARTES_REVIEW=1") // for agents that are scripts
 	for {

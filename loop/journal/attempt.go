@@ -78,7 +78,7 @@ func (a *Attempt) Place() string {
 //	agent --the agent ended--> agent --verify began--> verify --the attempt ended--> integrating, if it is verified
 //	verify --a look began--> look --the attempt ended--> integrating, if it is verified
 //	verify --verify passed--> integrating, of a candidate: it waits for the others
-//	any --the run ended, or another began--> open, until a run adopts it or ends it
+//	any --the run ended, or another began--> open, until a run ends it
 type Phase string
 
 const (
@@ -253,11 +253,6 @@ func (s *State) placed(e *Event) {
 		a.Reports, a.Steps, a.Agent, a.Checks, a.Asked, a.Look, a.Passed = e.Ref, 0, nil, nil, nil, "", time.Time{}
 		a.Phase, a.Since = PhaseAgent, e.TS
 		delete(s.checked, a.Key())
-		if u := s.Tasks[e.Task]; u != nil {
-			if at := u.at(e); at >= 0 {
-				u.Open[at].Agent = nil
-			}
-		}
 		return
 	}
 	if a.Phase == PhaseOpen { // the run was resumed, and the worker is still there

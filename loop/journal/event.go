@@ -152,6 +152,9 @@ const (
 // NotIntegrated begins the reason of an attempt that was verified but could not be integrated.
 const NotIntegrated = "not integrated: "
 
+// Killed is the reason of an attempt, or an iteration, whose run was killed: it counts for nothing.
+const Killed = "the run was killed"
+
 // Reasons that classify an event.
 const (
 	ReasonAnswered = "questions were answered"

@@ -10,7 +10,6 @@ import (
 type Prompt struct {
 	Try      int       // of the last iteration
 	Open     *Event    // iteration_started without its end
-	Agent    *Event    // agent_finished of the open iteration
 	Last     *Event    // the last iteration_finished
 	Base     string    // the tree before the last iteration, and before those whose work is uncommitted
 	Since    time.Time // when Base was taken
@@ -39,11 +38,10 @@ func (p *Prompt) apply(e *Event) {
 		if p.Base = e.Tree; p.Owed == "" || p.Owed != e.Tree {
 			p.Since = e.TS
 		}
-		p.Try, p.Open, p.Agent, p.Again = e.Attempt, e, nil, false
+		p.Try, p.Open, p.Again = e.Attempt, e, false
 	case SpecRefined:
 		p.Reviewed = e.Iteration
 	case AgentFinished:
-		p.Agent = e
 		if e.Detail != nil {
 			p.Words = e.Detail.Words
 			p.Troubled = e.Detail.End != EndFinished
@@ -73,7 +71,7 @@ func (p *Prompt) record(e *Event) {
 }
 
 func (p *Prompt) finish(e *Event) {
-	p.Open, p.Agent, p.Last = nil, nil, e
+	p.Open, p.Last = nil, e
 	if e.Commit != "" {
 		p.Commits++
 	}
@@ -83,7 +81,7 @@ func (p *Prompt) finish(e *Event) {
 	case e.Commit == "" && p.Owed == "" && e.Tree != "" && e.Tree != p.Base:
 		p.Owed = p.Base
 	}
-	p.Again = e.Decision == NoQuota || e.Decision == Retry
+	p.Again = e.Decision == NoQuota || e.Decision == Retry || e.Reason == Killed
 	if e.Decision == Retry {
 		p.Failed++
 	}

@@ -24,7 +24,6 @@ type State struct {
 	Undone        []Undone
 	Noticed       []Notice
 	WaveCommits   []WaveCommit
-	Open          *Event               // attempt_started without attempt_finished
 	Bases         map[string]string    // tree before each running task's first attempt
 	Heads         map[string]string    // HEAD's commit then
 	Starts        map[string]time.Time // and the time
@@ -79,33 +78,23 @@ type State struct {
 
 // Task is a task that was started and is neither done nor blocked.
 type Task struct {
-	Tree string        // tree after its last attempt, or after the best of several candidates; or the base
-	Open []OpenAttempt // begun and not finished: one, or several candidates
+	Tree string   // tree after its last attempt, or after the best of several candidates; or the base
+	Open []*Event // starts of attempts that have not ended: one, or several candidates
 
 	shelved bool // the run stopped in the middle of the task: the task file calls it pending
 	counted int  // the round of candidates last counted as an attempt
 	cut     int  // the round last interrupted
 }
 
-// OpenAttempt is a running attempt.
-type OpenAttempt struct {
-	Started *Event // attempt_started
-	Agent   *Event // agent_finished; nil before
-}
-
-// In returns the open attempt in a slot, or nil; 0 is the user's tree.
-func (t *Task) In(slot int) *OpenAttempt {
-	for _, o := range t.Open {
-		if o.Started.Slot == slot {
-			return &o
-		}
+// Left are the starts of the attempts that have not ended: what a killed run was at.
+func (s *State) Left() (open []*Event) {
+	if s.Prompt.Open != nil {
+		open = append(open, s.Prompt.Open)
 	}
-	return nil
-}
-
-// at is the index of an event's attempt among a task's open ones, or negative.
-func (t *Task) at(e *Event) int {
-	return slices.IndexFunc(t.Open, func(o OpenAttempt) bool { return e.Round == 0 || o.Started.Attempt == e.Attempt })
+	for _, id := range slices.Sorted(maps.Keys(s.Tasks)) {
+		open = append(open, s.Tasks[id].Open...)
+	}
+	return open
 }
 
 // Fold folds a journal's events.
@@ -183,13 +172,13 @@ func (s *State) Apply(e *Event) {
 		}
 		s.spend(e)
 	case AttemptStarted:
-		s.Begun[e.Task], s.Open, s.retried = max(e.Attempt, s.Begun[e.Task]), e, nil
+		s.Begun[e.Task], s.retried = max(e.Attempt, s.Begun[e.Task]), nil
 		s.Iteration++
 		if e.Round == 0 { // otherwise when the round has a result
 			s.Counted[e.Task]++
 		}
 		if u := s.Tasks[e.Task]; u != nil {
-			if u.Open = append(u.Open, OpenAttempt{Started: e}); e.Round == 0 {
+			if u.Open = append(u.Open, e); e.Round == 0 {
 				u.Open = u.Open[len(u.Open)-1:]
 			}
 			if u.shelved {
@@ -198,11 +187,6 @@ func (s *State) Apply(e *Event) {
 			u.shelved = false
 		}
 	case AgentFinished:
-		if u := s.Tasks[e.Task]; u != nil {
-			if at := u.at(e); at >= 0 {
-				u.Open[at].Agent = e
-			}
-		}
 		s.spend(e)
 		s.addUse(e.Detail)
 	case LookAnswered:
@@ -350,12 +334,9 @@ func (s *State) finishAttempt(e *Event) {
 	if e.Verdict != Verified { // otherwise when its work is integrated
 		defer delete(s.checked, keyOf(e))
 	}
-	if s.Open != nil && s.Open.Task == e.Task {
-		s.Open = nil
-	}
 	u := s.Tasks[e.Task]
 	if u != nil {
-		u.Open = slices.DeleteFunc(u.Open, func(o OpenAttempt) bool { return e.Round == 0 || o.Started.Attempt == e.Attempt })
+		u.Open = slices.DeleteFunc(u.Open, func(o *Event) bool { return e.Round == 0 || o.Attempt == e.Attempt })
 	}
 	if e.Ref != "" {
 		s.KeptRefs[e.Task] = e.Ref
@@ -622,4 +603,4 @@ func (s *State) Uncommitted() (ids []string) {
 
 // Unfinished reports whether a dead loop left a tree that no event describes: with an open attempt, or with a given-up task's work that was not yet
 // taken back.
-func (s *State) Unfinished() bool { return s.Open != nil || s.Current != "" }
+func (s *State) Unfinished() bool { return len(s.Left()) > 0 || s.Current != "" }

@@ -177,7 +177,7 @@ func TestTasksSideBySide(t *testing.T) {
 		{Type: TaskStarted, Task: "2", Base: "T0", Commit: "c0"}, {Type: AttemptStarted, Task: "2", Attempt: 1, Slot: 2, Tree: "T0"},
 		{Type: AgentFinished, Task: "1", Detail: &Detail{}},
 	})
-	if a, b := s.Tasks["1"], s.Tasks["2"]; a.Open[0].Agent == nil || a.Open[0].Started.Slot != 1 || b.Open[0].Agent != nil || b.Open[0].Started.Slot != 2 {
+	if a, b := s.Tasks["1"], s.Tasks["2"]; a.Open[0].Slot != 1 || b.Open[0].Slot != 2 || len(s.Left()) != 2 {
 		t.Fatalf("under way: %+v %+v", a, b)
 	}
 	for _, e := range []Event{

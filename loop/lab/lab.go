@@ -141,11 +141,11 @@ func (l *Lab) open(ctx context.Context) error {
 		return err
 	}
 	if err := os.MkdirAll(l.opt.Files, 0o700); err != nil {
-		return errors.Join(fmt.Errorf("make the lab's folder: %w", err), slot.Close(true))
+		return errors.Join(fmt.Errorf("make the lab's folder: %w", err), slot.Close())
 	}
 	v, end, err := l.opt.Start(slot, l.opt.Files)
 	if err != nil {
-		return errors.Join(err, slot.Close(true))
+		return errors.Join(err, slot.Close())
 	}
 	l.slot, l.verify, l.end = slot, v, end
 	return nil
@@ -192,7 +192,7 @@ func (l *Lab) Close() (err error) {
 	if l.slot == nil {
 		return err
 	}
-	err = errors.Join(err, l.end(), l.slot.Close(true))
+	err = errors.Join(err, l.end(), l.slot.Close())
 	l.slot = nil
 	return err
 }

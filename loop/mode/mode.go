@@ -105,7 +105,7 @@ func (r *Run) Before(t *loop.Iteration) *loop.Outcome {
 // Specs lists the spec files as the iteration at hand finds them.
 func (r *Run) Specs() []string { return r.here.Specs() }
 
-// About says what the iteration at hand does, and Adopt is its opposite.
+// About says what the iteration at hand does.
 func (r *Run) About() string { return string(r.at) + ": " + r.task }
 
 // Announce says which mode a loop begins in, and what each iteration is about.
@@ -118,16 +118,6 @@ func (r *Run) Announce(t *loop.Iteration) (lines []string) {
 		lines = append(lines, "I'm starting the autonomous loop. Loading context and beginning "+strings.ToUpper(doing)+" mode.")
 	}
 	return append(lines, doing+": "+oneline.Clip(oneline.Text(r.task), 200))
-}
-
-// Adopt takes over an iteration about that.
-func (r *Run) Adopt(t *loop.Iteration, about string) {
-	r.here = r.Project.in(t)
-	kind, task, _ := strings.Cut(about, ": ")
-	r.before, r.at, r.task, r.spec = nil, r.Kind, task, "" // the plan may have been changed since
-	if k := Kind(kind); k == Plan || k == Build {
-		r.at = k
-	}
 }
 
 // title is the first line of a prompt that says something.

@@ -47,6 +47,3 @@ func (f *Folder) Result(context.Context, bool) (Result, error) { return Result{}
 
 // Restore does nothing: nobody knows what was changed.
 func (f *Folder) Restore(context.Context, gitops.Tree) error { return nil }
-
-// Close does nothing.
-func (f *Folder) Close(bool) error { return nil }

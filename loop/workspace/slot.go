@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -84,7 +85,7 @@ func (s *Slot) ref(what string) string {
 }
 
 // Prepare sets up the slot for an attempt: the user's branch, a commit with the tree Base, the files of Before. A slot that cannot be set up is made
-// again. If its attempt is resumed the slot stays as it is.
+// again.
 func (s *Slot) Prepare(ctx context.Context, start Start) (stand Stand, err error) {
 	s.start, s.commits, s.bare, s.lost, s.seen = start, "", false, "", Result{}
 	head, err := s.pool.opt.Repo.Head(ctx)
@@ -95,15 +96,6 @@ func (s *Slot) Prepare(ctx context.Context, start Start) (stand Stand, err error
 		head.Hash = start.At
 	}
 	head.Branch = cmp.Or(start.Branch, head.Branch)
-	if r := start.Resumed; r != nil {
-		s.began, s.head = r.Began, r.Head
-		if s.git.New() {
-			s.lost = fmt.Sprintf("slot %d was deleted while no run used it, with what the interrupted attempt had written there", s.Number)
-			return Stand{Tree: start.Before, Head: r.Head}, s.bring(ctx, r.Head)
-		}
-		s.fixed.remember(s.pool.fixed(s))
-		return Stand{Tree: start.Before, Head: r.Head}, nil
-	}
 	if err := s.aim(ctx, &head); err != nil {
 		return stand, err
 	}
@@ -273,9 +265,7 @@ func (s *Slot) Look(ctx context.Context) (Result, error) {
 	if err := s.look(ctx, &r); err != nil {
 		return r, err
 	}
-	if r.Seen = r.After; s.start.Resumed != nil && s.start.Resumed.Seen != "" { // its verification may have begun
-		r.Seen = s.start.Resumed.Seen
-	}
+	r.Seen = r.After
 	s.seen = r
 	return r, nil
 }
@@ -335,8 +325,22 @@ func (s *Slot) Restore(ctx context.Context, to gitops.Tree) error {
 	return nil
 }
 
-// Close releases the slot. With an open attempt it stays as it is for the run that resumes it.
-func (s *Slot) Close(bool) error {
+// Holds is the tree that the slot holds of an attempt that a killed run began at a time, and the tip of its own commits; nothing if the slot was
+// deleted or another run used it since.
+func (s *Slot) Holds(ctx context.Context, began time.Time) (r Result, err error) {
+	files, err := os.Lstat(filepath.Dir(SlotFiles(s.pool.opt.Place, s.Number, "loop"))) // each run that uses the slot has a folder there
+	if err != nil || s.git.New() || files.ModTime().After(began) {
+		return Result{}, nil
+	}
+	if r.Commits, err = s.git.Commits(ctx, s.ref("commits")); err != nil && !errors.Is(err, gitops.ErrNoRepository) {
+		return r, err
+	}
+	r.After, err = s.git.Snapshot(ctx)
+	return r, err
+}
+
+// Close releases the slot.
+func (s *Slot) Close() error {
 	if s.lock == nil {
 		return nil
 	}

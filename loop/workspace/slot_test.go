@@ -63,7 +63,7 @@ func (p *project) take(pool *Pool, number int) *Slot {
 	if err != nil || s == nil {
 		p.t.Fatalf("take slot %d: %v %v", number, s, err)
 	}
-	p.t.Cleanup(func() { _ = s.Close(false) })
+	p.t.Cleanup(func() { _ = s.Close() })
 	return s
 }
 
@@ -154,7 +154,7 @@ func TestSlotsAreLocked(t *testing.T) {
 	}
 	p.prepare(a, Start{})
 	p.sh(a.Tree(), "echo work >w.log")
-	if err := a.Close(true); err != nil {
+	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if c := p.take(other, 1); p.sh(c.Tree(), "cat w.log") != "work\n" {
@@ -180,7 +180,7 @@ func TestSlotIsMadeAnew(t *testing.T) {
 			p.sh(s.Tree(), "echo edited >a; mkdir -p node_modules/u; chmod 000 node_modules/u")
 			p.sh(p.dir, "chmod -R u+rwx ../pool; "+script)
 			if name == "everything" { // objects is a link of the pool's, which a run makes when it takes a slot
-				if err := s.Close(false); err != nil {
+				if err := s.Close(); err != nil {
 					t.Fatal(err)
 				}
 				s = p.take(NewPool(p.opt), 0)
@@ -205,7 +205,7 @@ func TestHalfASlot(t *testing.T) {
 	if _, err := s.Prepare(ctx, Start{}); err == nil {
 		t.Error("prepared after the end")
 	}
-	if err := s.Close(true); err != nil {
+	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	s = p.take(NewPool(p.opt), 1)
@@ -329,7 +329,7 @@ func TestDiskFull(t *testing.T) {
 	if _, err := s.Prepare(t.Context(), Start{}); err == nil || !strings.Contains(err.Error(), "no space left") {
 		t.Fatalf("got %v", err)
 	}
-	_ = s.Close(false)
+	_ = s.Close()
 	p.sh(p.dir, "rm big.log")
 	s = p.take(NewPool(p.opt), 1)
 	p.prepare(s, Start{})

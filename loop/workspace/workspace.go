@@ -14,22 +14,13 @@ import (
 
 // Start is what an attempt starts from.
 type Start struct {
-	Before  gitops.Tree // "" is Base
-	Base    gitops.Tree // before the first attempt at the same work; "" is the tree of HEAD
-	At      string      // its branch's commit; "" is the user's
-	Branch  string      // its branch; "" is the user's
-	Whole   bool        // its work is all that differs from Base, not from Before: it owns the uncommitted work of earlier attempts
-	Since   time.Time   // start of the first attempt at the same work, by the clock of file times; zero is now
-	Aside   string      // the log without its ending: restored files' changed versions are kept beside it
-	Resumed *Resumed    // a killed run began the attempt
-}
-
-// Resumed is what the journal records about an attempt that a killed run had begun.
-type Resumed struct {
-	Head  gitops.Head
-	Began time.Time
-	Ended time.Time   // at the latest
-	Seen  gitops.Tree // when its agent had ended; "" if unknown
+	Before gitops.Tree // "" is Base
+	Base   gitops.Tree // before the first attempt at the same work; "" is the tree of HEAD
+	At     string      // its branch's commit; "" is the user's
+	Branch string      // its branch; "" is the user's
+	Whole  bool        // its work is all that differs from Base, not from Before: it owns the uncommitted work of earlier attempts
+	Since  time.Time   // start of the first attempt at the same work, by the clock of file times; zero is now
+	Aside  string      // the log without its ending: restored files' changed versions are kept beside it
 }
 
 // Stand is the state before an attempt; zero for a folder.
