@@ -1,0 +1,40 @@
+package gitops
+
+import (
+	"errors"
+	"slices"
+	"testing"
+)
+
+// TestHere: in the user's own folder only what differs is written, protected and ignored files stay, and somebody's edit is an error that touches nothing.
+func TestHere(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	s.sh(slotBase + "; echo list >list; git add list; git commit -qm list; echo changed >list; mkdir empty build; echo o >build/o; touch -d 2020-01-01 a")
+	r := s.reopen("list")
+	slot, err := r.OpenSlot(t.Context(), SlotOptions{Dir: s.path("../pool/1"), Here: true, Kept: "refs/descartes/pool/p/1000/interrupted"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { slot.Close() })
+	head := prepare(t, r, slot, "", false)
+	s.sh("echo mine >>d/b; echo new >n; git add n; git checkout -q -b side; git commit -qm own")
+	tip, err := slot.Commits(t.Context(), "refs/descartes/pool/p/1000/commits")
+	if err != nil || tip == "" {
+		t.Fatalf("commits: %q, %v", tip, err)
+	}
+	if err := slot.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.sh("echo theirs >a")
+	var edited *EditedError
+	if err := slot.Prepare(t.Context(), head, Tree(s.git("rev-parse", "HEAD^{tree}")[:40]), false); !errors.As(err, &edited) || !slices.Equal(edited.Paths, []string{"a"}) {
+		t.Fatalf("after an edit: %v", err)
+	}
+	s.sh("test $(cat a) = theirs; test -e n; echo one >a; touch -d 2020-01-01 a")
+	prepare(t, r, slot, "", false)
+	s.sh("test ! -e n; test $(cat d/b) = two; test $(cat list) = changed; test -d empty; test -e build/o; test $(git symbolic-ref HEAD) = refs/heads/main")
+	if got := s.git("status", "--porcelain"); got != " M list\n" {
+		t.Errorf("git status: %q", got)
+	}
+}
