@@ -108,10 +108,16 @@ func gitEnv(env []string, project string) []string {
 	return append(out, "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0")
 }
 
-// outside is the PATH on which git finds its own helpers, a filter, ssh or gpg, as a variable.
+// outside is the PATH on which git finds its own helpers, a filter, ssh or gpg, as a variable: those in the project come last.
 func outside(env []string, dir string) string {
-	env = proc.Outside(env, dir)
-	return env[len(env)-1]
+	found := proc.Outside(env, dir)
+	path := found[len(found)-1]
+	for _, kv := range env {
+		if value, ok := strings.CutPrefix(kv, "PATH="); ok {
+			path += string(os.PathListSeparator) + value
+		}
+	}
+	return path
 }
 
 // gitCall is one run of the program.
@@ -162,7 +168,7 @@ func (c *cli) run(ctx context.Context, call gitCall) ([]byte, error) {
 		env = append(env, "GIT_INDEX_FILE="+call.index)
 		argv = append(argv, "-c", "core.splitIndex=false")
 	}
-	if !call.hooks { // those may use tools of the project
+	if !call.hooks { // those have the user's own PATH
 		env = append(env, outside(c.env, c.l.root))
 		argv = append(argv, "-c", "core.hooksPath="+os.DevNull)
 	}
