@@ -80,9 +80,13 @@ func TestFindGit(t *testing.T) {
 		"something else":                     `git reports its version as "something else", which cannot be parsed`,
 	} {
 		s.sh("mkdir -p bin; printf '#!/bin/sh\\necho \"" + version + "\"\\n' >bin/git; chmod +x bin/git")
-		_, _, err := FindGit(t.Context(), "", s.dir, []string{"PATH=" + s.dir + "/bin:/bin:/usr/bin"})
+		env := []string{"PATH=" + s.dir + "/bin:/bin:/usr/bin"}
+		_, _, err := FindGit(t.Context(), "", s.home, env)
 		if got := errText(err); want == "" && got != "" || !strings.Contains(got, want) {
 			t.Errorf("%s: got %q, want %q", version, got, want)
+		}
+		if path, _, err := FindGit(t.Context(), "", s.dir, env); err != nil || strings.HasPrefix(path, s.dir) {
+			t.Errorf("in the project git is %s, %v", path, err)
 		}
 	}
 	_, _, err := FindGit(t.Context(), "", s.dir, []string{"PATH=" + s.home})

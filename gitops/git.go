@@ -108,6 +108,18 @@ func gitEnv(env []string, project string) []string {
 	return append(out, "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0")
 }
 
+// outside is the PATH on which git finds its own helpers, a filter, ssh or gpg, as a variable: those in the project come last.
+func outside(env []string, dir string) string {
+	found := proc.Outside(env, dir)
+	path := found[len(found)-1]
+	for _, kv := range env {
+		if value, ok := strings.CutPrefix(kv, "PATH="); ok {
+			path += string(os.PathListSeparator) + value
+		}
+	}
+	return path
+}
+
 // gitCall is one run of the program.
 type gitCall struct {
 	options []string // of git itself, before the command
@@ -156,7 +168,8 @@ func (c *cli) run(ctx context.Context, call gitCall) ([]byte, error) {
 		env = append(env, "GIT_INDEX_FILE="+call.index)
 		argv = append(argv, "-c", "core.splitIndex=false")
 	}
-	if !call.hooks {
+	if !call.hooks { // those have the user's own PATH
+		env = append(env, outside(c.env, c.l.root))
 		argv = append(argv, "-c", "core.hooksPath="+os.DevNull)
 	}
 	argv = append(append(argv, call.options...), call.args...)
@@ -392,7 +405,7 @@ func FindGit(ctx context.Context, program, dir string, env []string) (path strin
 	if program == "" {
 		program = "git"
 	}
-	if path, err = proc.Look(program, dir, env); err != nil {
+	if path, err = proc.Look(program, dir, proc.Outside(env, dir)); err != nil {
 		return "", Version{}, &RefusedError{Reason: fmt.Sprintf("the git program is not on the PATH; git %s or newer is needed", Oldest), Hint: fmt.Sprintf("install git %s or newer", Oldest)}
 	}
 	git := &cli{program: path, env: gitEnv(env, dir), l: layout{root: dir}}
@@ -407,6 +420,20 @@ func FindGit(ctx context.Context, program, dir string, env []string) (path strin
 		return "", v, &VersionError{Program: path, Found: v, Needed: Oldest}
 	}
 	return path, v, nil
+}
+
+// Held returns the files that git has in its index at a path in dir or below it; none where dir is in no working tree.
+func Held(ctx context.Context, dir string, env []string, path string) ([]string, error) {
+	program, _, err := FindGit(ctx, "", dir, env)
+	if err != nil {
+		return nil, nil // who needs git says so
+	}
+	git := &cli{program: program, env: gitEnv(env, dir), l: layout{root: dir}}
+	b, err := git.run(ctx, gitCall{options: literally, args: []string{"ls-files", "-z", "--", path}})
+	if said := (*gitError)(nil); errors.As(err, &said) {
+		return nil, nil
+	}
+	return nulSplit(b), err
 }
 
 // parseVersion reads "git version 2.39.5 (Apple Git-154)" and the like.

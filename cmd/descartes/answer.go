@@ -420,6 +420,9 @@ func accept(cmd *cobra.Command, look tagFlags, id string, number int, reason str
 	if err != nil {
 		return err
 	}
+	if err := brought(cmd.Context(), b.Root); err != nil {
+		return err
+	}
 	if number < 0 {
 		return badInput("descartes attempts "+terminal.Quote(id)+b.Named(), "--attempt %d: attempts are numbered from 1", number)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/config"
 	"descartes/internal/redact"
@@ -346,6 +348,9 @@ func settingsPath(root string, c loop.Config) string {
 // trusted asks the person at the terminal to trust what the settings file wants; without a terminal it refuses. Every command that acts on
 // the settings calls it first; those that only look do not.
 func (s *settings) trusted(cmd *cobra.Command, root string) error {
+	if err := brought(cmd.Context(), root); err != nil {
+		return err
+	}
 	refused, err := s.untrusted(root)
 	if err != nil || refused == nil {
 		return err
@@ -358,6 +363,22 @@ func (s *settings) trusted(cmd *cobra.Command, root string) error {
 		return badInput("correct it, or give what you want by flags", "%s is not trusted, and nothing was started", refused.file)
 	}
 	return badInput(refused.hint(), "%w", refused)
+}
+
+// brought refuses a .descartes that came with the repository: the states and grants in it would decide what runs, and with which rights. The
+// receipts decide nothing.
+func brought(ctx context.Context, root string) error {
+	held, err := gitops.Held(ctx, root, os.Environ(), ".descartes")
+	if err != nil {
+		return err
+	}
+	for _, file := range held {
+		if file != ".descartes/.gitignore" && !strings.HasPrefix(file, ".descartes/receipts/") {
+			return badInput("git rm -r .descartes, where you did not make it; git rm -r --cached .descartes, where you did",
+				"git has %s, so it came with the repository; what it says of runs and grants would need no trust", terminal.Quote(file))
+		}
+	}
+	return nil
 }
 
 // untrustedError lists what a settings file wants and nobody has trusted.

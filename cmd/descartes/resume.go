@@ -55,6 +55,9 @@ func resume(cmd *cobra.Command, s *settings, last, step bool) error {
 	if err != nil {
 		return err
 	}
+	if err := brought(cmd.Context(), root); err != nil {
+		return err
+	}
 	saved, err := findSaved(root, s, last, step)
 	if err != nil {
 		return err

@@ -146,6 +146,34 @@ func Anchored(env []string, project string) (out []string) {
 	return out
 }
 
+// Outside is an environment whose PATH has no folder of the project that dir lies in: an activated virtual environment or node_modules/.bin is
+// an agent's to write, and what we run ourselves is held in by nothing. PATH is the last variable of it.
+func Outside(env []string, dir string) []string {
+	project, err := filepath.Abs(dir) // "" is where we work
+	if err != nil {
+		return append(slices.Clip(env), "PATH=")
+	}
+	for at := project; ; at = filepath.Dir(at) {
+		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil {
+			project = at
+			break
+		} else if at == filepath.Dir(at) {
+			break
+		}
+	}
+	if real, err := filepath.EvalSymlinks(project); err == nil {
+		project = real
+	}
+	list := slices.DeleteFunc(filepath.SplitList(lookup(env, "PATH")), func(path string) bool {
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			path = real
+		}
+		below, err := filepath.Rel(project, path)
+		return err == nil && filepath.IsLocal(below)
+	})
+	return append(slices.Clip(env), "PATH="+strings.Join(list, string(os.PathListSeparator)))
+}
+
 // Anchor makes our own environment, and so that of all that we start, an Anchored one.
 func Anchor() {
 	kept := Anchored(os.Environ(), "")

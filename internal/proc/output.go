@@ -95,8 +95,8 @@ func Output(ctx context.Context, call Call) (Reply, error) {
 	name := strings.Join(call.Argv[:min(2, len(call.Argv))], " ")
 	c := exec.CommandContext(ctx, call.Argv[0], call.Argv[1:]...)
 	c.Dir, c.Env = call.Dir, call.Env
-	if c.Env != nil && !isPath(call.Argv[0]) {
-		path, err := Look(call.Argv[0], call.Dir, c.Env)
+	if !isPath(call.Argv[0]) {
+		path, err := Look(call.Argv[0], call.Dir, Outside(Outside(c.Environ(), ""), call.Dir))
 		if err != nil {
 			return Reply{}, err
 		}

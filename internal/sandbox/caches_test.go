@@ -13,7 +13,7 @@ func TestCaches(t *testing.T) {
 	t.Parallel()
 	home, top, bin := t.TempDir(), t.TempDir(), t.TempDir()
 	for _, dir := range []string{".gradle/init.d", ".gradle/wrapper/dists", ".julia/config", ".julia/packages", ".sbt/1.0", ".sbt/boot", ".mix/archives", ".deno/bin",
-		".cache/pre-commit/repo", ".cache/gitstatus", ".cache/pip", ".npm/_npx/x", ".npm/_cacache",
+		".cache/pre-commit/repo", ".cache/gitstatus", ".cache/p10k-instant-prompt-me.zsh", ".cache/zcompdump-x", ".cache/pip", ".npm/_npx/x", ".npm/_cacache",
 		".pub-cache/bin", ".pub-cache/hosted", ".yarn/bin", ".yarn/berry/cache", ".cargo/bin", "go/bin"} {
 		if err := os.MkdirAll(filepath.Join(home, dir), 0o755); err != nil {
 			t.Fatal(err)
@@ -32,7 +32,7 @@ func TestCaches(t *testing.T) {
 	for path, want := range map[string]bool{
 		".gradle/init.d": false, ".gradle/wrapper/dists": false, ".gradle/caches": true, ".gradle/daemon": true, ".gradle/init.gradle": false,
 		".julia/config": false, ".julia/packages": true, ".sbt/1.0": false, ".sbt/boot": true, ".mix/archives": false, ".deno/bin": false,
-		".cache/pre-commit": false, ".cache/pre-commit/repo": false, ".cache/gitstatus": false, ".cache/pip": true, ".npm/_cacache": true,
+		".cache/pre-commit": false, ".cache/pre-commit/repo": false, ".cache/gitstatus": false, ".cache/p10k-instant-prompt-me.zsh": false, ".cache/zcompdump-x": false, ".cache/pip": true, ".npm/_cacache": true,
 		".cache/prek": false, ".cache/bazelisk": true, // only one of them is installed
 		".pub-cache/bin": false, ".pub-cache/hosted": true, ".yarn/bin": false, ".yarn/berry/cache": true, ".cargo/bin": false, ".cargo/registry": true, "go/bin": false,
 	} {

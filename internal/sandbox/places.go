@@ -70,11 +70,12 @@ func caches() []string {
 }
 
 // launched are places in caches with programs that run outside later without being built again: those of git hooks, of shells and of launchers.
-// Each has the launcher that makes it; "" for one that a shell keeps.
+// Each has the launcher that makes it; "" for one that a shell or an editor keeps. A star at the end stands for any end of a name that is there.
 func launched() [][2]string {
 	return [][2]string{{".cache/pre-commit", "pre-commit"}, {".cache/prek", "prek"}, {".cache/trunk", "trunk"}, {".npm/_npx", "npx"}, {".cache/pnpm/dlx", "pnpm"},
 		{".cache/node/corepack", "corepack"}, {".cache/pipx", "pipx"}, {".cache/bazelisk", "bazelisk"}, {"Library/Caches/bazelisk", "bazelisk"},
-		{"Library/Caches/pnpm/dlx", "pnpm"}, {".cache/gitstatus", ""}, {".cache/zsh", ""}, {".cache/oh-my-zsh", ""}, {".cache/antidote", ""}, {".cache/wal", ""}}
+		{"Library/Caches/pnpm/dlx", "pnpm"}, {".cache/gitstatus", ""}, {".cache/zsh", ""}, {".cache/oh-my-zsh", ""}, {".cache/antidote", ""}, {".cache/wal", ""},
+		{".cache/p10k-*", ""}, {".cache/zcompdump*", ""}, {".cache/prezto", ""}, {".cache/zsh4humans", ""}, {".cache/fish", ""}, {".cache/nvim/luac", ""}}
 }
 
 // refetched are those of them that a launcher fills again from what it fetched.
@@ -246,6 +247,15 @@ func (b *Box) launchers() {
 		_, rest, _ := strings.Cut(name, "/")
 		for _, path := range append(b.elsewhere(name), filepath.Join(b.home, name)) {
 			if info, err := os.Stat(strings.TrimSuffix(path, "/"+rest)); err != nil || !info.IsDir() {
+				continue
+			}
+			if dir, name := filepath.Split(path); strings.HasSuffix(name, "*") {
+				entries, _ := os.ReadDir(dir)
+				for _, e := range entries {
+					if strings.HasPrefix(e.Name(), strings.TrimSuffix(name, "*")) {
+						b.add(filepath.Join(dir, e.Name()), readable)
+					}
+				}
 				continue
 			}
 			if _, err := proc.Look(program, "/", b.c.Env); b.c.Make && program != "" && err == nil {

@@ -107,12 +107,12 @@ type mount struct {
 	sealed bool // nobody writes there any more once all mounts are made
 }
 
-// source is what is seen at the place.
+// source is what is seen at the place. A file of ours that a working copy has no more, at another commit, is seen as the user has it.
 func (m mount) source() string {
-	if m.from != "" {
-		return m.from
+	if m.from == "" || m.how == readable && !regular(m.from) && regular(m.path) {
+		return m.path
 	}
-	return m.path
+	return m.from
 }
 
 // how is what becomes of a place. Where a place is named twice the higher one

@@ -109,7 +109,7 @@ func sandboxConfig(at Place, cfg config.Config, b agent.Backend) (sandbox.Config
 		if path, err := proc.Look(sandbox.SandboxExec, "/", env); err == nil {
 			c.Seatbelt = path
 		}
-	} else if path, err := proc.Look("bwrap", "/", env); err == nil && filepath.IsAbs(path) {
+	} else if path, err := proc.Look("bwrap", "/", proc.Outside(env, at.Top)); err == nil && filepath.IsAbs(path) {
 		c.Bwrap = path
 	}
 	c.Write, c.Read = Paths(at.Root, cfg.SandboxWrite), Paths(at.Root, cfg.SandboxRead)

@@ -320,10 +320,11 @@ func (a *Attempt) Outcome() string {
 	return string(a.Verdict)
 }
 
-// VerifiedBy returns the task's last attempt that was verified before at, or nil.
+// VerifiedBy returns the task's last attempt that was verified before at, or nil. Times are compared as the journal has them: the monotonic
+// readings of two calls of the coarse clock within one tick are in no order.
 func (s *State) VerifiedBy(task string, at time.Time) *Attempt {
 	for _, a := range slices.Backward(s.Ended) {
-		if a.Task == task && a.Verdict == Verified && !a.Unfit && !a.Ended.After(at) {
+		if a.Task == task && a.Verdict == Verified && !a.Unfit && !a.Ended.Round(0).After(at.Round(0)) {
 			return a
 		}
 	}
