@@ -53,9 +53,8 @@ func TestReviewLimited(t *testing.T) {
 	}
 	w.cfg.OnLimit = OnLimitStop
 	w.cfg.Review.Backend = "other"
-	*asked = nil
 	w.mustRun(StartOptions{}, journal.AllDone)
-	if !slices.Equal(*asked, []string{"other"}) || len(w.runs) != 4 {
+	if !slices.Equal(*asked, []string{"judge", "other"}) || len(w.runs) != 4 {
 		t.Errorf("asked %q, runs %q", *asked, w.runs)
 	}
 }

@@ -325,11 +325,11 @@ func (s *Slot) Restore(ctx context.Context, to gitops.Tree) error {
 	return nil
 }
 
-// Holds is the tree that the slot holds of an attempt that a killed run began at a time, and the tip of its own commits; nothing if the slot was
-// deleted or another run used it since.
+// Holds is the tree that the slot holds of an attempt that a killed run began at a time, and the tip of its own commits, which are taken back in the
+// project's own folder; nothing if the slot was deleted or another run used it since.
 func (s *Slot) Holds(ctx context.Context, began time.Time) (r Result, err error) {
 	files, err := os.Lstat(filepath.Dir(SlotFiles(s.pool.opt.Place, s.Number, "loop"))) // each run that uses the slot has a folder there
-	if err != nil || s.git.New() || files.ModTime().After(began) {
+	if s.git.New() || !s.here() && (err != nil || files.ModTime().After(began)) {
 		return Result{}, nil
 	}
 	if r.Commits, err = s.git.Commits(ctx, s.ref("commits")); err != nil && !errors.Is(err, gitops.ErrNoRepository) {
