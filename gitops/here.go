@@ -115,7 +115,7 @@ func (s *Slot) prepareHere(ctx context.Context, at Head, tree Tree) error {
 	if err := s.look(ctx, head, tree); err != nil {
 		return err
 	}
-	crash.Point("git: folder begun")
+	crash.Point("git: folder started")
 	if err := s.setHead(at.Hash); err != nil {
 		return err
 	}

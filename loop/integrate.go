@@ -328,7 +328,7 @@ func (l *Loop) newTrunk(ctx context.Context, stop *stopper, pool *workspace.Pool
 	return t, t.finish(ctx)
 }
 
-// begin makes the branch that the run was told to make. One that was there at the start of a run and is gone is reported by tip.
+// begin makes the branch that the run is to commit to. One that was there at the start of a run and is gone is reported by tip.
 func (t *trunk) begin(ctx context.Context) error {
 	if t.history.Integrated != "" || t.branch == "" || t.on == "" {
 		return nil

@@ -95,7 +95,8 @@ func (f *field) put(t *testing.T, name, text string) {
 }
 
 func fieldEnv(more ...string) []string {
-	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C",
+	state := "XDG_STATE_HOME=" + os.Getenv("XDG_STATE_HOME")
+	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", state, "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C",
 		"DESCARTES_SANDBOX=off", "DESCARTES_BASELINE=off"}, more...) // its agents keep books outside the repository, and verify reads them
 }
 

@@ -44,17 +44,29 @@ func newView(t *testing.T, agent string) *viewAt {
 		return nil
 	}
 	v := &viewAt{t: t, dir: t.TempDir()}
-	work := filepath.Join(v.dir, "work")
 	v.write("work/.scud/tasks/x.json", `{"tag":"x","tasks":[{"id":1,"title":"Slugs","status":"pending"}]}`)
 	v.write("agent", agent)
-	for _, a := range [][]string{{"init", "-q"}, {"config", "user.name", "a"}, {"config", "user.email", "a@b"}, {"add", "-A"}, {"commit", "-q", "-m", "start"}} {
-		git := exec.Command("git", a...)
-		git.Dir, git.Env = work, append(os.Environ(), "HOME="+v.dir)
-		if out, err := git.CombinedOutput(); err != nil {
-			t.Fatalf("git %v: %v\n%s", a, err, out)
-		}
-	}
+	v.git("init", "-q")
+	v.git("config", "user.name", "a")
+	v.git("config", "user.email", "a@b")
+	v.commit("start")
 	return v
+}
+
+func (v *viewAt) git(args ...string) {
+	v.t.Helper()
+	git := exec.Command("git", args...)
+	git.Dir, git.Env = filepath.Join(v.dir, "work"), append(os.Environ(), "HOME="+v.dir)
+	if out, err := git.CombinedOutput(); err != nil {
+		v.t.Fatalf("git %v: %v\n%s", args, err, out)
+	}
+}
+
+// commit commits all files of the project.
+func (v *viewAt) commit(message string) {
+	v.t.Helper()
+	v.git("add", "-A")
+	v.git("commit", "-q", "-m", message)
 }
 
 // descartes is the program in the project.
@@ -124,8 +136,9 @@ func TestViewOfABuild(t *testing.T) {
 		return
 	}
 	v.write("work/IMPLEMENTATION_PLAN.md", "- [ ] Slugs\n- [ ] Store\n")
+	v.commit("plan")
 	v.start("build", "3", "--command", "fakeagent", "--sandbox", "off", "--env-pass", "AGENT", "--verify", "true")
-	v.shows("Iterative Loop: build", "iteration 2  build: Slugs", "Iteration History", "I look around.", "Second look.")
+	v.shows("Iterative Loop: build", "build: Slugs", "Iteration History", "I look around.", "Second look.")
 	v.press("l")
 	v.shows("log of iteration 2", "Second look.")
 	v.press("qjd")
@@ -241,7 +254,7 @@ func TestViewRetries(t *testing.T) {
 	}
 	v.write("work/.scud/tasks/y.json", `{"tag":"y","tasks":[{"id":1,"title":"Slugs","status":"pending"},{"id":2,"title":"Store","status":"pending"}]}`)
 	v.start(loopStart("--scud-tag", "y", "--verify", "true", "--allow-dirty")...)
-	v.shows("Blocked Tasks: 1", "no key")
+	v.shows("Blocked Tasks: 1", "no key", "2 Store started")
 	v.press("jr")
 	v.shows("Try task 1 again")
 	v.press("\r")
@@ -313,6 +326,7 @@ func TestViewAsksInABuild(t *testing.T) {
 		return
 	}
 	v.write("work/IMPLEMENTATION_PLAN.md", "- [ ] Slugs\n")
+	v.commit("plan")
 	v.start("build", "3", "--command", "fakeagent", "--sandbox", "off", "--env-pass", "AGENT", "--verify", "true", "--criterion", "a", "--shape", "colleague", "--loop-state", "delete")
 	v.shows("The loop asks", "Here is 1 step. Proceed?")
 	v.press("y")
