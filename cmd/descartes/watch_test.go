@@ -138,7 +138,7 @@ func TestViewOfABuild(t *testing.T) {
 	v.write("work/IMPLEMENTATION_PLAN.md", "- [ ] Slugs\n- [ ] Store\n")
 	v.commit("plan")
 	v.start("build", "3", "--command", "fakeagent", "--sandbox", "off", "--env-pass", "AGENT", "--verify", "true")
-	v.shows("Iterative Loop: build", "build: Slugs", "Iteration History", "I look around.", "Second look.")
+	v.shows("Iterative Loop: build", "build: Slugs", "Second look.")
 	v.press("l")
 	v.shows("log of iteration 2", "Second look.")
 	v.press("qjd")
