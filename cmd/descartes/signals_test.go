@@ -5,7 +5,9 @@ package main
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -160,15 +162,22 @@ func TestSignalStopAndContinue(t *testing.T) {
 	f.checkEnd(t)
 }
 
-// shim finds the process that supervises the field's agents.
+// shim finds the process that supervises the agent at work: the one that has a child.
 func (f *field) shim(t *testing.T) int {
 	t.Helper()
+	parent := regexp.MustCompile(`(?m)^PPid:\s+(\d+)$`)
 	for _, line := range f.carriers(t) {
-		var pid int
-		if _, err := fmt.Sscanf(line, "/proc/%d ", &pid); err != nil {
-			t.Fatal(err)
+		dir, _, _ := strings.Cut(line, " ")
+		status, err := os.ReadFile(dir + "/status")
+		m := parent.FindSubmatch(status)
+		if err != nil || m == nil {
+			continue // it has ended
 		}
-		if name := readText(t, fmt.Sprintf("/proc/%d/comm", pid)); name == "descartes-shim\n" {
+		if name, err := os.ReadFile("/proc/" + string(m[1]) + "/comm"); err == nil && string(name) == "descartes-shim\n" {
+			pid, err := strconv.Atoi(string(m[1]))
+			if err != nil {
+				t.Fatal(err)
+			}
 			return pid
 		}
 	}
