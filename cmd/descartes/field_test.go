@@ -264,13 +264,17 @@ func until(t *testing.T, what string, true func() bool) {
 // carriers are the processes that carry the mark of this field's loops.
 func (f *field) carriers(t *testing.T) (found []string) {
 	t.Helper()
-	mark := []byte(proc.CookieVar + "=" + supervise.Cookie(f.root) + "\x00")
+	var marks [][]byte
+	for _, name := range []string{"", "/slot-1", "/slot-2", "/slot-3", "/slot-4"} {
+		marks = append(marks, []byte(proc.CookieVar+"="+supervise.Cookie(f.root+name)+"\x00"))
+	}
 	all, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range all {
-		if b, err := os.ReadFile(path); err == nil && bytes.Contains(b, mark) {
+		b, err := os.ReadFile(path)
+		if err == nil && slices.ContainsFunc(marks, func(mark []byte) bool { return bytes.Contains(b, mark) }) {
 			name, _ := os.ReadFile(filepath.Dir(path) + "/cmdline")
 			found = append(found, filepath.Dir(path)+" "+string(bytes.ReplaceAll(name, []byte{0}, []byte{' '})))
 		}

@@ -3,9 +3,10 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
-	"regexp"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -165,16 +166,20 @@ func TestSignalStopAndContinue(t *testing.T) {
 // shim finds the process that supervises the agent at work: the one that has a child.
 func (f *field) shim(t *testing.T) int {
 	t.Helper()
-	parent := regexp.MustCompile(`(?m)^PPid:\s+(\d+)$`)
+	all, err := filepath.Glob("/proc/[0-9]*/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var parents []string
+	for _, path := range all {
+		if status, err := os.ReadFile(path); err == nil { // otherwise it has ended
+			parents = append(parents, strings.Fields(string(status[bytes.Index(status, []byte("\nPPid:")):]))[1])
+		}
+	}
 	for _, line := range f.carriers(t) {
 		dir, _, _ := strings.Cut(line, " ")
-		status, err := os.ReadFile(dir + "/status")
-		m := parent.FindSubmatch(status)
-		if err != nil || m == nil {
-			continue // it has ended
-		}
-		if name, err := os.ReadFile("/proc/" + string(m[1]) + "/comm"); err == nil && string(name) == "descartes-shim\n" {
-			pid, err := strconv.Atoi(string(m[1]))
+		if id := filepath.Base(dir); readText(t, dir+"/comm") == "descartes-shim\n" && slices.Contains(parents, id) {
+			pid, err := strconv.Atoi(id)
 			if err != nil {
 				t.Fatal(err)
 			}
