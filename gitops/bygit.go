@@ -390,17 +390,6 @@ func lockedBy(path string, err error) error {
 	return err
 }
 
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
-}
-
 // ignored reports whether git would ignore an untracked file of that name.
 func (c *cli) ignored(ctx context.Context, name string) (bool, error) {
 	_, err := c.run(ctx, gitCall{args: []string{"check-ignore", "-q", "--no-index", "--", name}})

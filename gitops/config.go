@@ -132,17 +132,6 @@ func truth(value string, given, def bool) bool {
 	return def
 }
 
-// xdgPath is git's file of that name under the XDG configuration directory; "" without a home.
-func xdgPath(env []string, name string) string {
-	if x := envValue(env, "XDG_CONFIG_HOME"); x != "" {
-		return filepath.Join(x, "git", name)
-	}
-	if home := envValue(env, "HOME"); home != "" {
-		return filepath.Join(home, ".config", "git", name)
-	}
-	return ""
-}
-
 // envValue is the last setting of key, as a process would see it.
 func envValue(env []string, key string) string {
 	for i := len(env) - 1; i >= 0; i-- {

@@ -96,22 +96,6 @@ func (r *Repo) olderThan(name string, t time.Time) bool {
 // ClockSlack is how long after a change another one may get the same time stamp: a few ticks of the file system's coarse clock.
 const ClockSlack = 20 * time.Millisecond
 
-// gitMode is a file's mode as git spells it, 0 for what git does not store.
-func gitMode(m uint32) uint32 {
-	switch m & syscall.S_IFMT {
-	case syscall.S_IFREG:
-		if m&0o100 != 0 {
-			return modeExec
-		}
-		return modeRegular
-	case syscall.S_IFLNK:
-		return modeLink
-	case syscall.S_IFDIR:
-		return modeDir
-	}
-	return 0
-}
-
 // Now is the time, but never later than the stamp of a file that is changed after the call: file stamps come from the
 // kernel's coarse clock, which lags on a busy machine. Use it to compare the age of files with the time of an event.
 func Now() time.Time {

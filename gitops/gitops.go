@@ -63,15 +63,6 @@ func (e *StoppedError) Error() string {
 
 func (e *StoppedError) Unwrap() error { return e.Cause }
 
-// unsupportedError is met on the way: from then on the git program does the work.
-type unsupportedError struct{ reason string }
-
-func (e *unsupportedError) Error() string { return e.reason }
-
-func unsupported(format string, args ...any) error {
-	return &unsupportedError{reason: fmt.Sprintf(format, args...)}
-}
-
 // Options say where to work and by which rules. Only Dir is required.
 type Options struct {
 	Dir     string   // any directory inside the working tree

@@ -91,23 +91,6 @@ func (c *cli) checkedOut(ctx context.Context, dir string) string {
 	return strings.TrimSpace(string(hash))
 }
 
-// readGitFile follows the one-line .git file of a linked working tree or a submodule.
-func readGitFile(path string) (string, error) {
-	b, err := readPlain(path, mostLoose)
-	if err != nil {
-		return "", fmt.Errorf("find repository: %w", err)
-	}
-	to, ok := strings.CutPrefix(string(b), "gitdir: ")
-	to = strings.TrimRight(to, "\r\n")
-	if !ok || to == "" {
-		return "", fmt.Errorf("%s is not a git file: %w", path, ErrNotRepo)
-	}
-	if !filepath.IsAbs(to) {
-		to = filepath.Join(filepath.Dir(path), to)
-	}
-	return filepath.Clean(to), nil
-}
-
 // setNested gives the nested repositories of an index the commits that are checked out.
 func (c *cli) setNested(ctx context.Context, index string, found []nestedRepo) error {
 	var moved bytes.Buffer

@@ -12,7 +12,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -72,16 +71,6 @@ func hashObject(kind objectKind, data []byte) objectID {
 	h := newHash(kind, int64(len(data)))
 	h.Write(data)
 	return objectID(h.Sum(make([]byte, 0, 20)))
-}
-
-// hashStream names a blob of size bytes; errChanged when r holds another number.
-func hashStream(r io.Reader, size int64) (objectID, error) {
-	h := newHash(kindBlob, size)
-	n, err := io.CopyBuffer(struct{ io.Writer }{h}, r, make([]byte, 256<<10))
-	if err == nil && n != size {
-		err = errChanged
-	}
-	return objectID(h.Sum(make([]byte, 0, 20))), err
 }
 
 // objectStore reads and writes objects, through go-git. Safe for concurrent use.
@@ -209,17 +198,6 @@ func (o *objectStore) stream(id objectID, kind objectKind, r io.Reader, size int
 		return err
 	}
 	return o.remember(f)
-}
-
-// lost reports whether an object that was stored since the last commit is no loose object any more: it was packed,
-// or pruned.
-func (o *objectStore) lost() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return slices.ContainsFunc(o.recent, func(id objectID) bool {
-		_, err := os.Lstat(o.path(id))
-		return errors.Is(err, os.ErrNotExist)
-	})
 }
 
 // forgetRecent forgets what was stored so far: a commit holds it, or a ref.

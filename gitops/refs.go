@@ -683,13 +683,3 @@ func (r *Repo) LeadsTo(ctx context.Context, from, to string) bool {
 	_, err := r.cli.run(ctx, gitCall{args: []string{"merge-base", "--is-ancestor", to, from}})
 	return err == nil
 }
-
-func shortRef(name string) string {
-	if b, ok := strings.CutPrefix(name, "refs/heads/"); ok {
-		return "branch " + b
-	}
-	if t, ok := strings.CutPrefix(name, "refs/tags/"); ok {
-		return "tag " + t
-	}
-	return name
-}

@@ -310,14 +310,6 @@ func (p protection) leads(path string) bool {
 	return slices.ContainsFunc(p, func(s string) bool { return strings.HasPrefix(s, path+"/") })
 }
 
-// within says whether something directly in dir ("" or "a/b/") is protected.
-func (p protection) within(dir string) bool {
-	return slices.ContainsFunc(p, func(s string) bool {
-		rest, ok := strings.CutPrefix(s, dir)
-		return ok && rest != "" && !strings.Contains(strings.TrimSuffix(rest, "/"), "/")
-	})
-}
-
 // safeName says whether a path component may be created, opened or stored: git refuses the same ones.
 // It covers what Windows and macOS take for ".git", because trees travel.
 func safeName(name string) bool {

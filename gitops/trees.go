@@ -843,8 +843,6 @@ func (r *Repo) PatchID(ctx context.Context, from, to Tree) (string, error) {
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
-func sameItem(a, b treeItem) bool { return a.mode == b.mode && a.id == b.id }
-
 // TreeWithout returns a tree in which some paths are as in base: what an attempt left there is not part of its work.
 func (r *Repo) TreeWithout(base, tree Tree, paths []string) (Tree, error) {
 	if len(paths) == 0 || base == tree {
