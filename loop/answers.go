@@ -28,9 +28,9 @@ import (
 )
 
 // Answer is a person's reply about a blocked task: to the question its agent asked, or unasked. Answers belong to the tag, not to a loop: every later
-// spec of the task contains them.
+// spec of the task contains them. Those about a prompt loop belong to the loop, and are in the prompt of each later iteration.
 type Answer struct {
-	Task     string    `json:"task"`
+	Task     string    `json:"task"`               // "": a prompt loop
 	Question string    `json:"question,omitempty"` // "": the agent had asked nothing
 	Text     string    `json:"answer"`             // "": only retry the task; the agent sees no answer
 	At       time.Time `json:"at"`
@@ -52,6 +52,9 @@ const (
 	maxAnswers    = 20
 	maxAnswerFile = 16 << 20
 )
+
+// LoopKey stands in place of a tag for a prompt loop's answers. No tag has a colon.
+func LoopKey(id string) string { return "loop:" + id }
 
 type answerFile struct {
 	Version string   `json:"version"`
@@ -87,7 +90,7 @@ func (h Home) Answers(tag string) ([]Answer, error) {
 // Answer adds an answer to a tag's, unless it repeats the task's latest one.
 func (h Home) Answer(ctx context.Context, fsys atomicfile.FS, tag string, a Answer) error {
 	if len(a.Text) > MaxAnswer || !utf8.ValidString(a.Text) {
-		return fmt.Errorf("answer to task %s: give at most %d bytes of UTF-8 text", a.Task, MaxAnswer)
+		return fmt.Errorf("answer %.40q: give at most %d bytes of UTF-8 text", a.Text, MaxAnswer)
 	}
 	return h.editAnswers(ctx, fsys, tag, func(all []Answer) []Answer {
 		mine := 0
@@ -268,6 +271,15 @@ func (j *Job) answersTo(task string, before time.Time) (out []specbuild.Answer) 
 	return out
 }
 
+// answers are those for the prompt of the next iteration.
+func (w *promptWork) answers() (out []specbuild.Answer, err error) {
+	all, err := w.home.Answers(LoopKey(w.state.ID))
+	for _, a := range all {
+		out = append(out, specbuild.Answer{Question: a.Question, Text: a.Text})
+	}
+	return out, err
+}
+
 // allowed returns the questions about a task that a person answered with yes.
 func (j *Job) allowed(task string) (questions []string) {
 	for _, a := range j.answers {
@@ -315,10 +327,10 @@ func unasked(f *specbuild.Failure, answers []specbuild.Answer) *specbuild.Failur
 	return &answered
 }
 
-// Question is what the agent of a blocked task asked.
+// Question is what the agent of a blocked task asked, or that of a prompt loop.
 type Question struct {
 	Loop     string
-	Task     string
+	Task     string // "" for a prompt loop
 	Title    string
 	Question string
 	At       time.Time
@@ -348,6 +360,26 @@ func (h Home) Questions(file *tasks.File) ([]Question, error) {
 		}
 	}
 	return out, nil
+}
+
+// Asks returns the question for which a prompt loop waits, or nil.
+func (h Home) Asks(s Saved) (*Question, error) {
+	if s.State.Kind == KindTag || s.State.ExitReason.Type != string(journal.GateAsks) {
+		return nil, nil
+	}
+	b, err := journal.Load(h.Events(s.State.ID))
+	if err != nil {
+		return nil, err
+	}
+	last := b.Prompt.Last
+	if last == nil || last.Detail == nil || last.Detail.Question == "" {
+		return nil, nil
+	}
+	answers, err := h.Answers(LoopKey(s.State.ID))
+	if err != nil || slices.ContainsFunc(answers, func(a Answer) bool { return a.At.After(last.TS) }) {
+		return nil, err
+	}
+	return &Question{Loop: s.State.ID, Title: oneline.Text(s.State.Config.Prompt), Question: last.Detail.Question, At: last.TS}, nil
 }
 
 // lastAsked returns why the tag's loops last gave up each task, with or without a question, and the statuses that the task file may not show yet.

@@ -411,6 +411,11 @@ func (w *promptWork) spec(ctx context.Context, u *unit) (s specbuild.Spec, _ *Ou
 	if hand := strings.TrimSpace(w.hand); hand != "" {
 		more = "## Handoff\n\nAn earlier session left this for you:\n\n" + hand
 	}
+	if answers, err := w.answers(); err != nil {
+		return s, nil, err
+	} else if len(answers) > 0 {
+		more = joinText(more, specbuild.Answered(answers))
+	}
 	if list := w.history.Refinements[""]; len(list) > 0 {
 		more = joinText(more, "## Advice from reviews of the earlier iterations", strings.Join(list, "\n\n"))
 	}

@@ -96,14 +96,21 @@ func (d *draft) answers(w *writer) {
 		return
 	}
 	at := w.Len()
-	w.WriteString("\n## Questions and answers\n\nThe person who wants this task done has decided:\n")
-	for _, a := range d.req.Answers {
-		if q := clean(a.Question); q != "" {
-			w.WriteString("\nQuestion:\n\n" + indent(q, "> ") + "\n\nAnswer:\n")
-		}
-		w.WriteString("\n" + indent(clean(a.Text), "> ") + "\n")
-	}
+	w.WriteString("\n" + Answered(d.req.Answers))
 	w.from(at, Source{Part: "answers"})
+}
+
+// Answered tells an agent what a person has decided.
+func Answered(list []Answer) string {
+	var s strings.Builder
+	s.WriteString("## Questions and answers\n\nThe person who wants this task done has decided:\n")
+	for _, a := range list {
+		if q := clean(a.Question); q != "" {
+			s.WriteString("\nQuestion:\n\n" + indent(q, "> ") + "\n\nAnswer:\n")
+		}
+		s.WriteString("\n" + indent(clean(a.Text), "> ") + "\n")
+	}
+	return s.String()
 }
 
 // plan is the task's section of the plan, or the outline if none was found.

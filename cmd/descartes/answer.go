@@ -26,28 +26,34 @@ import (
 func newAnswerCmd() *cobra.Command {
 	var look tagFlags
 	var edit bool
+	var name string
 	cmd := &cobra.Command{
 		Use:   "answer [task] [text]",
-		Short: "Answer a task's agent, and try the task again",
-		Long: `Answer a task's agent, and try the task again.
+		Short: "Answer an agent's question, and try its task again",
+		Long: `Answer an agent's question, and try its task again.
 
 An agent that did nothing and ends with words to its reader blocks its task until somebody answers. The answer becomes part of
-every later spec of the task, and the task is pending again.
+every later spec of the task, and the task is pending again. A prompt loop whose agent asks ends with exit code 7; when it is
+resumed, its prompt has the answer.
 
   descartes answer                   every open question
   descartes answer 3                 task 3's question, and its earlier answers
   descartes answer 3 "Use tabs."     answer it
   descartes answer 3 -               answer it with standard input
   descartes answer 3 --edit          write the answer in $EDITOR
+  descartes answer --name ID "SQL."  answer the agent of a prompt loop
 
 A running loop tries an answered task again when it has nothing else to do.
 `,
 		Args: takes(0, 2, "at most a task and a text"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if name != "" {
+				return aboutLoop(cmd, look, name, edit, args)
+			}
 			switch len(args) {
 			case 0:
 				if edit {
-					return badInput("", "--edit needs a task")
+					return badInput("", "--edit needs a task, or --name of a prompt loop")
 				}
 				return showQuestions(cmd, look)
 			case 1:
@@ -64,25 +70,81 @@ A running loop tries an answered task again when it has nothing else to do.
 	}
 	look.register(cmd, "print it as JSON")
 	cmd.Flags().BoolVar(&edit, "edit", false, "write the answer in $EDITOR")
+	cmd.Flags().StringVar(&name, "name", "", "`id` of a prompt loop")
 	return cmd
+}
+
+// aboutLoop shows what a prompt loop's agent asks, or keeps a person's answer for its next iteration.
+func aboutLoop(cmd *cobra.Command, look tagFlags, name string, edit bool, args []string) error {
+	root, err := findRoot(look.Dir)
+	if err != nil {
+		return err
+	}
+	s, err := lookUp(root, look.Dir, name, "")
+	if err != nil {
+		return err
+	}
+	id, home := s.State.ID, loop.NewHome(root)
+	switch {
+	case s.State.Kind == loop.KindTag:
+		return badInput("leave --name out, and name the task", "loop %s works on the tasks of tag %q", id, s.State.Tag)
+	case len(args) > 1 || edit && len(args) > 0:
+		return badInput("", "--name takes one text, or --edit: %q", args)
+	}
+	open, err := home.Asks(*s)
+	if err != nil {
+		return err
+	}
+	if len(args) == 0 && !edit {
+		return showAnswers(cmd, look, home, loop.LoopKey(id), "loop "+id, loop.TaskID{}, open, fromHere(root))
+	}
+	if err := byPerson("answer"); err != nil {
+		return err
+	}
+	if s.State.Completed {
+		return badInput("start another one", "loop %s has ended (%s)", id, journal.Ending(s.State.ExitReason.Type).Words())
+	}
+	text := strings.Join(args, "")
+	if edit {
+		if text, err = writtenAnswer(cmd, open); err != nil {
+			return err
+		}
+	}
+	if text, err = answerText(cmd.InOrStdin(), text); err != nil {
+		return err
+	}
+	a := loop.Answer{Text: text, At: time.Now()}
+	if open != nil {
+		a.Question = open.Question
+	}
+	if err := home.Answer(cmd.Context(), atomicfile.OS(), loop.LoopKey(id), a); err != nil {
+		return err
+	}
+	done := struct {
+		Loop     string `json:"loop"`
+		Question string `json:"question"`
+		Answer   string `json:"answer"`
+		Next     string `json:"next"`
+	}{Loop: id, Question: a.Question, Answer: text}
+	told := "loop " + id + ": answered; its next agent gets the answer\n"
+	if !home.IsLive(*s) {
+		done.Next = resumeOf(root, id, s.Path)
+		told += "next: " + done.Next + "\n"
+	}
+	return show(cmd.OutOrStdout(), look.json, done, told)
 }
 
 // cutHere separates an answer from the question in the editor.
 const cutHere = "---- what you write above this line is the answer ----"
 
 // writtenAnswer opens an editor that shows the question, and returns what the person wrote.
-func writtenAnswer(cmd *cobra.Command, root string, file *tasks.File, id string) (string, error) {
-	open, err := loop.NewHome(root).Questions(file)
-	if err != nil {
-		return "", err
-	}
+func writtenAnswer(cmd *cobra.Command, open *loop.Question) (string, error) {
 	text := "\n\n" + cutHere + "\n"
-	for _, q := range open {
-		if q.Task == id {
-			text += "\n" + terminal.Clean(id+" "+q.Title) + "\n\n" + terminal.CleanLines(q.Question) + "\n"
-		}
+	if open != nil {
+		text += "\n" + terminal.Clean(strings.TrimSpace(open.Task+" "+open.Title)) + "\n\n" + terminal.CleanLines(open.Question) + "\n"
 	}
-	if text, err = edited(cmd.Context(), "answer.md", text); err != nil {
+	text, err := edited(cmd.Context(), "answer.md", text)
+	if err != nil {
 		return "", err
 	}
 	text, _, _ = strings.Cut(text, cutHere)
@@ -104,7 +166,11 @@ func answer(cmd *cobra.Command, look tagFlags, id, text string) error {
 		return badInput("descartes tasks list"+listFlags(root, file.Tag(), c.TasksFile), "tag %q has no task %q", file.Tag(), id)
 	}
 	if cmd.Flags().Changed("edit") {
-		if text, err = writtenAnswer(cmd, root, file, id); err != nil {
+		open, err := openQuestion(loop.NewHome(root), file, id)
+		if err != nil {
+			return err
+		}
+		if text, err = writtenAnswer(cmd, open); err != nil {
 			return err
 		}
 	}
@@ -160,13 +226,22 @@ func answerTask(ctx context.Context, root string, file *tasks.File, c loop.ScudC
 // answerTo returns an answer with the open question it belongs to.
 func answerTo(home loop.Home, file *tasks.File, id, text string) (loop.Answer, error) {
 	a := loop.Answer{Task: id, Text: text, At: time.Now()}
+	open, err := openQuestion(home, file, id)
+	if open != nil {
+		a.Question = open.Question
+	}
+	return a, err
+}
+
+// openQuestion is what a task's agent asks, or nil.
+func openQuestion(home loop.Home, file *tasks.File, id string) (*loop.Question, error) {
 	open, err := home.Questions(file)
 	for _, q := range open {
 		if q.Task == id {
-			a.Question = q.Question
+			return &q, nil
 		}
 	}
-	return a, err
+	return nil, err
 }
 
 // handOver leaves an answer for the running loop, which owns the statuses of its tag.
@@ -275,7 +350,7 @@ func (a answered) outcome() string {
 	return fmt.Sprintf("%s -> %s, and its next agent gets the answer", a.From, a.To)
 }
 
-// showQuestions lists the open questions: of the named tag, or of every tag that a loop ran over.
+// showQuestions lists the open questions: of the named tag, or of every tag that a loop ran over and every prompt loop.
 func showQuestions(cmd *cobra.Command, look tagFlags) error {
 	boards, err := asked(cmd, look)
 	if err != nil {
@@ -290,8 +365,32 @@ func showQuestions(cmd *cobra.Command, look tagFlags) error {
 		list = append(list, report.QuestionList(b, open)...)
 		text += report.QuestionLines(open, b.Named())
 	}
+	if f := cmd.Flags(); !f.Changed("scud-tag") && !f.Changed("tasks-file") {
+		root, err := findRoot(look.Dir)
+		if err != nil {
+			return err
+		}
+		home := loop.NewHome(root)
+		all, err := home.List()
+		if err != nil {
+			return err
+		}
+		for _, s := range all {
+			if s.State == nil {
+				continue
+			}
+			q, err := home.Asks(s)
+			if err != nil {
+				return err
+			}
+			if q != nil {
+				list = append(list, report.LoopQuestion(*q, fromHere(root)))
+				text += report.QuestionLines([]loop.Question{*q}, fromHere(root))
+			}
+		}
+	}
 	if text == "" {
-		text = "no task waits for an answer\n"
+		text = "no agent waits for an answer\n"
 	}
 	return show(cmd.OutOrStdout(), look.json, list, text)
 }
@@ -343,11 +442,16 @@ func showQuestion(cmd *cobra.Command, look tagFlags, id string) error {
 		return err
 	}
 	home := loop.NewHome(b.Root)
-	open, err := home.Questions(b.File)
+	open, err := openQuestion(home, b.File, t.ID)
 	if err != nil {
 		return err
 	}
-	answers, err := home.Answers(b.File.Tag())
+	return showAnswers(cmd, look, home, b.File.Tag(), "task "+terminal.Clean(t.ID), b.ID(t.ID), open, b.Named())
+}
+
+// showAnswers shows the answers given about a task or a prompt loop, and the open question.
+func showAnswers(cmd *cobra.Command, look tagFlags, home loop.Home, key, who string, task loop.TaskID, open *loop.Question, named string) error {
+	answers, err := home.Answers(key)
 	if err != nil {
 		return err
 	}
@@ -355,22 +459,19 @@ func showQuestion(cmd *cobra.Command, look tagFlags, id string) error {
 		Task     loop.TaskID   `json:"task_id"`
 		Question *string       `json:"question"` // null where none is open
 		Answers  []loop.Answer `json:"answers"`
-	}{Task: b.ID(t.ID), Answers: []loop.Answer{}}
+	}{Task: task, Answers: []loop.Answer{}}
 	var text strings.Builder
 	for _, a := range answers {
-		if a.Task == t.ID {
+		if a.Task == task.ID {
 			shown.Answers = append(shown.Answers, a)
 			fmt.Fprintf(&text, "answered %s:\n%s", a.At.Local().Format(time.DateTime), terminal.Indent(a.Text))
 		}
 	}
-	for _, q := range open {
-		if q.Task == t.ID {
-			shown.Question = &q.Question
-			text.WriteString(report.QuestionLines([]loop.Question{q}, b.Named()))
-		}
-	}
-	if shown.Question == nil {
-		fmt.Fprintf(&text, "task %s is not waiting for an answer\n", terminal.Clean(t.ID))
+	if open != nil {
+		shown.Question = &open.Question
+		text.WriteString(report.QuestionLines([]loop.Question{*open}, named))
+	} else {
+		text.WriteString(who + " is not waiting for an answer\n")
 	}
 	return show(cmd.OutOrStdout(), look.json, shown, text.String())
 }

@@ -206,9 +206,7 @@ func (r *Run) afterPrompt(resume string) Next {
 		return n.after("wait until " + r.Outcome.Until.Local().Format("2006-01-02 15:04:05") + ", when one iteration may try")
 	case journal.GateAsks:
 		if r.Outcome.Question != "" {
-			n := do("descartes loop tune --name "+r.ID+" --edit"+r.Here, resume)
-			n.Note = "write the answer into the next prompt"
-			return n
+			return do("descartes answer --edit --name "+r.ID+r.Here, resume)
 		}
 		return do(resume + " --yes")
 	}

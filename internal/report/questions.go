@@ -13,13 +13,20 @@ import (
 func QuestionLines(list []loop.Question, named string) string {
 	var s strings.Builder
 	for _, q := range list {
-		fmt.Fprintf(&s, "asks: %s %s\n%s  %s\n", terminal.Clean(q.Task), terminal.Fit(terminal.Clean(q.Title), 60), terminal.Indent(q.Question), answerCommand(q.Task, named))
+		who := terminal.Clean(q.Task)
+		if who == "" {
+			who = "loop " + q.Loop
+		}
+		fmt.Fprintf(&s, "asks: %s %s\n%s  %s\n", who, terminal.Fit(terminal.Clean(q.Title), 60), terminal.Indent(q.Question), answerCommand(q, named))
 	}
 	return s.String()
 }
 
-func answerCommand(task, named string) string {
-	return "descartes answer " + terminal.Quote(terminal.Clean(task)) + ` "..."` + named
+func answerCommand(q loop.Question, named string) string {
+	if q.Task == "" {
+		return "descartes answer --name " + q.Loop + ` "..."` + named
+	}
+	return "descartes answer " + terminal.Quote(terminal.Clean(q.Task)) + ` "..."` + named
 }
 
 // openQuestions are those of one loop whose tasks are still blocked.
@@ -54,7 +61,12 @@ type Question struct {
 func QuestionList(b *Board, list []loop.Question) []Question {
 	out := []Question{}
 	for _, q := range list {
-		out = append(out, Question{b.File.Tag(), b.ID(q.Task), q.Title, q.Question, q.Loop, answerCommand(q.Task, b.Named())})
+		out = append(out, Question{b.File.Tag(), b.ID(q.Task), q.Title, q.Question, q.Loop, answerCommand(q, b.Named())})
 	}
 	return out
+}
+
+// LoopQuestion is a prompt loop's; it has no tag and no task.
+func LoopQuestion(q loop.Question, here string) Question {
+	return Question{Title: q.Title, Question: q.Question, Loop: q.Loop, Command: answerCommand(q, here)}
 }

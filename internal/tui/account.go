@@ -306,7 +306,7 @@ func (a *account) nobodyAsks() string {
 	case a.tag():
 		return "no task waits for an answer"
 	case end != nil && end.Ending == journal.GateAsks:
-		return "descartes loop tune --name " + a.saved.State.ID + " --edit writes the answer into the next prompt"
+		return "descartes answer --edit --name " + a.saved.State.ID + " answers it"
 	}
 	return "the loop has no question"
 }

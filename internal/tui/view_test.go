@@ -470,7 +470,7 @@ func TestGateOfAStoppedLoop(t *testing.T) {
 		{keys: "a", shows: "G2: step done, continue?"},
 		{keys: "a y", asked: "proceed", shows: "it continues in the background"},
 		{keys: "a n"},
-		{keys: "a y", question: "Which colour?", shows: "descartes loop tune --name loop-1a2b --edit"},
+		{keys: "a y", question: "Which colour?", shows: "descartes answer --edit --name loop-1a2b"},
 	} {
 		w := repetition(t)
 		w.then(0, &journal.Event{Type: journal.IterationFinished, Iteration: 3, Attempt: 1, Decision: journal.Continue, Detail: &journal.Detail{Question: c.question}},
