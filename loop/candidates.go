@@ -195,7 +195,6 @@ func (w *tagWork) recordEnd(ctx context.Context, u *unit) (*Outcome, error) {
 		return nil, err
 	}
 	r.unsaid--
-	w.spent(u)
 	return cmp.Or(over, u.over), w.noteMissing(u)
 }
 

@@ -526,7 +526,7 @@ func (h Home) NextSpec(id, tag, task string, attempt int, refs []gitops.Ref) (r 
 
 // request returns what a task's next attempt learns from earlier ones.
 func request(h *journal.State, task string) SpecRequest {
-	r := SpecRequest{Task: task, Attempt: h.Begun[task] + 1, Counted: h.Counted[task], Refinements: slices.Clone(h.Refinements[task]), Delivered: func(id string) string { return h.Delivered[id] }}
+	r := SpecRequest{Task: task, Attempt: h.Begun[task] + 1, Counted: h.Counted[task], Delivered: func(id string) string { return h.Delivered[id] }}
 	if f, ok := h.Failures[task]; ok {
 		r.Failure = failure(f)
 	}

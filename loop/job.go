@@ -245,16 +245,15 @@ func (e *missingFile) Unwrap() error { return fs.ErrNotExist }
 
 // SpecRequest is what differs between the specs of a job.
 type SpecRequest struct {
-	Task        string
-	Attempt     int // its number
-	Of          int // the last attempt's number; 0: as the settings and Counted make it
-	Counted     int // attempts before it that used up what the task is allowed
-	Failure     *specbuild.Failure
-	Cut         *specbuild.Failure     // a later attempt that the provider cut short, whose work is in the tree
-	Refinements []string               // advice from reviews of earlier attempts
-	Delivered   func(id string) string // nil: nothing is known
-	Known       []string               // tests that failed before the first attempt, and still do
-	Before      time.Time              // leave out answers given later; zero: none
+	Task      string
+	Attempt   int // its number
+	Of        int // the last attempt's number; 0: as the settings and Counted make it
+	Counted   int // attempts before it that used up what the task is allowed
+	Failure   *specbuild.Failure
+	Cut       *specbuild.Failure     // a later attempt that the provider cut short, whose work is in the tree
+	Delivered func(id string) string // nil: nothing is known
+	Known     []string               // tests that failed before the first attempt, and still do
+	Before    time.Time              // leave out answers given later; zero: none
 }
 
 // Spec builds the complete text for one attempt.
@@ -268,7 +267,7 @@ func (j *Job) Spec(r SpecRequest) (specbuild.Spec, error) {
 	req := specbuild.Request{
 		Tag: j.File.Tag(), Task: *t, Parents: j.Graph.Parents(r.Task), Plan: j.plan, Story: j.stories[t.Story], AllTasks: j.all, Beside: j.beside,
 		Files: j.specs, Handoff: j.hand, Answers: j.answersTo(r.Task, r.Before), Promise: j.Config.CompletionPromise, Template: c.Spec.SpecTemplate, Budget: specbuild.Budget{Tokens: c.Spec.MaxSpecTokens, Cut: c.Spec.Cut},
-		Attempt: specbuild.Attempt{Number: r.Attempt, Max: cmp.Or(r.Of, j.Config.LastAttempt(t, r.Attempt-1, r.Counted)), Failure: r.Failure, CutShort: r.Cut, Refinements: r.Refinements},
+		Attempt: specbuild.Attempt{Number: r.Attempt, Max: cmp.Or(r.Of, j.Config.LastAttempt(t, r.Attempt-1, r.Counted)), Failure: r.Failure, CutShort: r.Cut},
 	}
 	if j.Config.Baseline == BaselineKnown {
 		req.Known = r.Known

@@ -149,7 +149,6 @@ type unit struct {
 	log     string
 	with    Choice
 	started time.Time
-	tuned   bool            // a person chose its text
 	begun   bool            // its start is recorded
 	again   bool            // a killed run ordered it from a fleet
 	ended   bool            // of a candidate: its round has counted its end
@@ -203,9 +202,6 @@ type work interface {
 	repair(u *unit, who string) (lines []string, err error)
 	// conclude reaches a verdict, records it and acts on it.
 	conclude(ctx context.Context, stop *stopper, u *unit) (*Outcome, error)
-	// reviewed returns the unit whose failure a second agent should look at before u, or nil. review is what that agent sees.
-	reviewed(u *unit) *unit
-	review(ctx context.Context, u *unit, now gitops.Tree) (r specbuild.Review, ref string, err error)
 	// final reports whether a run with that outcome has nothing left to do and did something that the end's checks apply to.
 	final(out *Outcome) bool
 	// testable reports whether the verify command may run on the tree before the first attempt.
@@ -438,14 +434,6 @@ func (l *Loop) step(ctx context.Context, stop *stopper, u *unit) (*Outcome, erro
 	if out != nil || err != nil {
 		return out, err
 	}
-	if r := l.work.reviewed(u); r != nil && stop.asked(ctx) == nil {
-		if err := l.consult(ctx, stop, r); err != nil {
-			return nil, err
-		}
-		if out := l.limits(ctx, stop); out != nil { // choosing may have taken time and money
-			return out, nil
-		}
-	}
 	spec, out, err := l.work.spec(ctx, u)
 	if out != nil || err != nil {
 		return out, err
@@ -488,7 +476,7 @@ func (l *Loop) attempt(ctx context.Context, stop *stopper, u *unit, spec specbui
 		return nil
 	}
 	first := l.work.event(journal.AttemptStarted, u)
-	first.Detail = &journal.Detail{SpecTokens: spec.Tokens, Tuned: u.tuned, Log: l.relative(u.log), Backend: u.with.Backend, Model: u.with.Model}
+	first.Detail = &journal.Detail{SpecTokens: spec.Tokens, Log: l.relative(u.log), Backend: u.with.Backend, Model: u.with.Model}
 	first.Detail.Inputs = l.work.inputs(u, spec.Text)
 	first.Slot, first.Branch, first.Head = u.lane.number(), u.stand.Head.Branch, u.stand.Head.Hash
 	if err := l.record(l.work.begun(u, first)...); err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -402,10 +403,6 @@ func (w *promptWork) spec(ctx context.Context, u *unit) (s specbuild.Spec, _ *Ou
 	if u.base != "" && w.history.Prompt.Base == string(u.base) {
 		u.since = w.history.Prompt.Since
 	}
-	if s.Text, err = w.home.TunedPrompt(w.state.ID); err != nil || s.Text != "" {
-		u.tuned = s.Text != ""
-		return s, nil, err
-	}
 	s.Text = w.compose(u.it)
 	more := ""
 	if hand := strings.TrimSpace(w.hand); hand != "" {
@@ -415,9 +412,6 @@ func (w *promptWork) spec(ctx context.Context, u *unit) (s specbuild.Spec, _ *Ou
 		return s, nil, err
 	} else if len(answers) > 0 {
 		more = joinText(more, specbuild.Answered(answers))
-	}
-	if list := w.history.Refinements[""]; len(list) > 0 {
-		more = joinText(more, "## Advice from reviews of the earlier iterations", strings.Join(list, "\n\n"))
 	}
 	if more != "" {
 		s.Text = joinText(s.Text, more) + "\n"
@@ -553,10 +547,35 @@ func (w *promptWork) conclude(ctx context.Context, stop *stopper, u *unit) (*Out
 		}
 	}
 	putAside(u.lane.runner.PromptFile(), w.home.keptPrompt(w.state.ID, it.Number, it.Try))
-	if u.tuned && res.Agent.End != agent.Limited && res.Agent.End != agent.Cancelled {
-		_ = w.home.TunePrompt(w.tools.FS, w.state.ID, "") // at worst it is used once more
-	}
 	return out, err
+}
+
+// keptPrompt is the file with the prompt of an iteration.
+func (h Home) keptPrompt(id string, iteration, try int) string {
+	return filepath.Join(h.Run(id), "specs", fmt.Sprintf("iteration-%d-%d.md", iteration, try))
+}
+
+// putAside keeps an iteration's prompt under another name. If that fails, a view shows the loop's own prompt.
+func putAside(from, to string) {
+	if os.Rename(from, to) != nil && os.MkdirAll(filepath.Dir(to), 0o755) == nil {
+		_ = os.Rename(from, to)
+	}
+}
+
+// IterationPrompt returns the text an iteration's agent got, or gets now; if it was not kept, the loop's own prompt.
+func (h Home) IterationPrompt(pool string, s *State, a *journal.Attempt) (string, error) {
+	path := h.keptPrompt(s.ID, a.Iteration, a.Number)
+	if !a.Over() {
+		path = (&attempt.Runner{Dir: h.slotFiles(pool, s.ID, a.Slot)}).PromptFile()
+	}
+	b, err := plainfile.Read("", path, maxKept)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s.Config.Prompt, nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the prompt of iteration %d: %w", a.Iteration, err)
+	}
+	return string(b), nil
 }
 
 // facts are what the gate sees.
@@ -972,32 +991,6 @@ func joinText(parts ...string) string {
 	return strings.Join(out, "\n\n")
 }
 
-// reviewed returns the last iteration's unit if it failed and was not reviewed.
-func (w *promptWork) reviewed(next *unit) *unit {
-	b := &w.history.Prompt
-	if !w.config.AutoTune || b.Last == nil || b.Reviewed == b.Last.Iteration || !b.Troubled {
-		return nil
-	}
-	u := w.iteration(next.lane, b.Last.Iteration, b.Last.Attempt)
-	u.with = w.config.Choices(nil)[0]
-	u.log = strings.TrimSuffix(u.log, ".log") + ".tune.log"
-	return u
-}
-
-// review is what a reviewer of it sees, and the ref that keeps what the reviewer changes.
-func (w *promptWork) review(ctx context.Context, u *unit, now gitops.Tree) (r specbuild.Review, ref string, err error) {
-	b := &w.history.Prompt
-	if b.Base != "" && now != "" {
-		if r.Diff, err = w.tools.Repo.Patch(ctx, gitops.Tree(b.Base), now, maxReviewDiff); err != nil {
-			return r, "", gitErr("look at the work of the last iteration", err)
-		}
-	}
-	kept, _ := plainfile.Read("", w.home.keptPrompt(w.state.ID, u.it.Number, u.it.Try), maxKept) // without it the rest must do
-	r.Name, r.Spec, r.Earlier = fmt.Sprintf("iteration %d of a prompt", u.it.Number), string(kept), w.history.Refinements[""]
-	r.Failure = specbuild.Failure{Attempt: u.it.Number, Verdict: string(b.Last.Decision), Reason: cmp.Or(b.Last.Reason, b.Last.Message), Output: b.Last.Next, Words: b.Words}
-	return r, fmt.Sprintf("refs/descartes/%s/review-%d", w.state.ID, u.it.Number), nil
-}
-
 // endRun says where a slot's uncommitted work is.
 func (w *promptWork) endRun(_ context.Context, _ *stopper, _ *Outcome, err error) error {
 	b := &w.history.Prompt
@@ -1046,7 +1039,7 @@ func (w *promptWork) handoff(out *Outcome) (path, text string) {
 			fmt.Fprintf(&b, "\n%s\n", tail(next, maxWords))
 		}
 	}
-	fmt.Fprintf(&b, "\n### Continue\n\n    descartes loop resume --name %s%s\n    descartes loop tune --name %s --edit     # change the next iteration's prompt\n",
+	fmt.Fprintf(&b, "\n### Continue\n\n    descartes loop resume --name %s%s\n    descartes answer --name %s --edit     # tell the next iteration's agent something\n",
 		w.state.ID, more(out, w.config, w.config.MaxIterations), w.state.ID)
 	return path, b.String()
 }

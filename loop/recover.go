@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"descartes/agent"
@@ -76,10 +75,8 @@ func (w *tagWork) recover(ctx context.Context, stop *stopper, ln *lane) (*Outcom
 		}
 		u.round = r
 	}
-	if d := open.Detail; d != nil {
-		if u.tuned = d.Tuned; d.Backend != "" {
-			u.with = Choice{Backend: d.Backend, Model: d.Model}
-		}
+	if d := open.Detail; d != nil && d.Backend != "" {
+		u.with = Choice{Backend: d.Backend, Model: d.Model}
 	}
 	if a := w.history.Running[journal.Key{Task: open.Task, Number: open.Attempt}]; a != nil && a.From != nil {
 		u.session = *a.From
@@ -195,14 +192,6 @@ const maxWords = 4 << 10
 
 // maxFinal limits, in bytes, the final message in the journal of an iteration or a review: as long as what is read of one.
 const maxFinal = 16 << 10
-
-// head is the beginning of s, at most n bytes of whole characters.
-func head(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "")
-}
 
 // tail is the end of s, at most n bytes of whole characters.
 func tail(s string, n int) string {

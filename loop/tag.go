@@ -33,7 +33,6 @@ type tagWork struct {
 	told    map[string]string // held tasks already reported, and why
 	waiting map[string]bool   // tasks reported as waiting for another's files
 	kept    []gitops.Ref      // kept attempts of this loop and others, as of the run's start
-	tuned   map[string]bool   // tasks whose next text a person chose, by file name
 	failing streak
 	void    bool                              // the run was rejected before it began
 	chains  bool                              // a task may continue another's session
@@ -132,7 +131,6 @@ func (w *tagWork) replay(ctx context.Context, events []journal.Event) (err error
 		}
 	}
 	w.saver.look()
-	w.tuned = w.home.tunedNames(w.state.Tag)
 	if w.kept, err = w.tools.Repo.Refs(ctx, "refs/descartes/"); err != nil {
 		return gitErr("look for the attempts of earlier runs", err)
 	}

@@ -51,7 +51,7 @@ func (w *tagWork) alone(ctx context.Context, ln *lane, t *tasks.Task) (_ *unit, 
 	return u, nil
 }
 
-// spec is a unit's text: the one that a person chose, else one built from task, plan and the last failure.
+// spec is a unit's text, built from task, plan and the last failure.
 func (w *tagWork) spec(_ context.Context, u *unit) (spec specbuild.Spec, _ *Outcome, err error) {
 	if r := u.round; r != nil && r.spec != nil {
 		return *r.spec, nil, nil
@@ -60,16 +60,6 @@ func (w *tagWork) spec(_ context.Context, u *unit) (spec specbuild.Spec, _ *Outc
 	}
 	if err := w.saver.absorb(u.task.ID, w.job.Graph.Status(u.task.ID)); err != nil {
 		return specbuild.Spec{}, nil, err
-	}
-	if w.tuned[FileName(u.task.ID)+".md"] {
-		text, err := w.home.Tuned(w.state.Tag, u.task.ID)
-		if err != nil {
-			return specbuild.Spec{}, nil, err
-		}
-		if text != "" {
-			u.tuned = true
-			return specbuild.Spec{Text: text, Tokens: specbuild.Tokens(text)}, nil, nil
-		}
 	}
 	r := request(w.history, u.task.ID)
 	if r.Attempt, r.Of = u.number, u.of; u.round != nil {
@@ -155,7 +145,6 @@ func (w *tagWork) conclude(ctx context.Context, stop *stopper, u *unit) (*Outcom
 	}
 	id, ln := u.task.ID, u.lane
 	out, again, err := w.verdict(ctx, stop, u)
-	w.spent(u)
 	switch {
 	case out != nil || err != nil:
 		return out, err

@@ -211,7 +211,7 @@ func (d *draft) handoff(w *writer) {
 const maxWords = 4 << 10
 
 func (d *draft) failure(w *writer) {
-	defer func() { d.cutShort(w); d.refinements(w) }()
+	defer d.cutShort(w)
 	f := d.req.Attempt.Failure
 	if f == nil {
 		return

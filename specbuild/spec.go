@@ -41,11 +41,10 @@ type Request struct {
 
 // Attempt says which attempt the text is for, and what happened before it.
 type Attempt struct {
-	Number      int      // from 1; 0: not mentioned
-	Max         int      // 0: not mentioned
-	Failure     *Failure // the attempt before, nil for the first
-	Refinements []string // what reviews of earlier attempts advise, oldest first
-	CutShort    *Failure // an attempt since then that was interrupted, not by its agent's fault, and left something
+	Number   int      // from 1; 0: not mentioned
+	Max      int      // 0: not mentioned
+	Failure  *Failure // the attempt before, nil for the first
+	CutShort *Failure // an attempt since then that was interrupted, not by its agent's fault, and left something
 }
 
 // Budget limits the length of the text.
@@ -111,7 +110,7 @@ type Spec struct {
 
 // Source is the origin of one part of a spec.
 type Source struct {
-	Part      string   // task, acceptance, parents, answers, plan, criteria, general, outline, beside, file, handoff, failure, refinement, verification, report
+	Part      string   // task, acceptance, parents, answers, plan, criteria, general, outline, beside, file, handoff, failure, verification, report
 	File      string   // "" for what is not from a document
 	FirstLine int      // from 1; 0 where there is no file
 	LastLine  int      // the last one included

@@ -221,7 +221,7 @@ func runsOn(system string, cmd *cobra.Command) error {
 		return nil
 	}
 	switch cmd.Name() {
-	case "run", "start", "step", "resume", "plan", "build", "prompt", "demo", "tune", "accept", "recheck", "rewind":
+	case "run", "start", "step", "resume", "plan", "build", "prompt", "demo", "accept", "recheck", "rewind":
 		return &failure{code: exitAgent, err: errors.New(noAgents), hint: noLoops}
 	}
 	return nil
@@ -326,7 +326,7 @@ func inOrder(list []*cobra.Command) []*cobra.Command {
 func flagGroups() [][]string {
 	return [][]string{
 		{"Task list:", "scud-tag", "tasks-file", "plan", "task", "open-in-done", "retry-blocked"},
-		{"What the agent is given:", "spec-file", "spec-template", "spec-budget", "max-spec-tokens", "handoff", "auto-tune", "chain"},
+		{"What the agent is given:", "spec-file", "spec-template", "spec-budget", "max-spec-tokens", "handoff", "chain"},
 		{"Agent:", "backend", "command", "model", "prompt-mode", "fallback", "on-limit", "max-wait"},
 		{"When a task is done:", "verify", "verify-timeout", "verify-idle-timeout", "all-checks", "baseline", "require", "protect-mode", "prove", "mutants", "strength", "review"},
 		{"Limits:", "max-attempts", "max-total-iterations", "max-cost", "max-cost-per-task", "deadline", "breaker", "timeout", "idle-timeout", "start-timeout", "exit-grace", "spin-limit", "max-memory", "max-procs", "min-free-disk"},
@@ -399,7 +399,7 @@ func helpLine(w io.Writer, name string, column int, text string) {
 
 func newLoopCmd() *cobra.Command {
 	cmd := newGroup("loop", "Start, watch, stop and resume loops")
-	cmd.AddCommand(newStartCmd(), newStepCmd(), newStatusCmd(), newResumeCmd(), newCancelCmd(), newPauseCmd(), newAttachCmd(), newWatchCmd(), newListCmd(), newLogsCmd(), newTuneCmd())
+	cmd.AddCommand(newStartCmd(), newStepCmd(), newStatusCmd(), newResumeCmd(), newCancelCmd(), newPauseCmd(), newAttachCmd(), newWatchCmd(), newListCmd(), newLogsCmd())
 	return cmd
 }
 

@@ -178,7 +178,7 @@ func preparePrompt(ctx context.Context, root, kind string, cfg loop.Config, opt 
 	} else if g, ok := r.job.Gate.(*gate.Status); ok {
 		r.job.Rules = &mode.Listed{Project: planned(r.job.Dir, root), Config: cfg, Gate: g}
 	}
-	r.job.Watch = cfg.AutoTune || r.mode != nil || r.job.Gate != nil && cfg.Gate != "" && cfg.Gate != "promise"
+	r.job.Watch = r.mode != nil || r.job.Gate != nil && cfg.Gate != "" && cfg.Gate != "promise"
 	found = append(found, r.openRepository(ctx, &cfg)...)
 	if r.repo == nil && cfg.Reviews() != "" {
 		found = append(found, loop.Problem{Message: "a review reads what the loop changed, and without a git repository nobody knows that", Hint: "git init, or --review off"})

@@ -150,7 +150,7 @@ func (s *settings) complete(f *pflag.FlagSet, root string) error {
 // completeTag derives the settings of a tag loop.
 func (s *settings) completeTag(f *pflag.FlagSet, root string) error {
 	s.WorkingDirectory = root
-	s.VerificationCommand, s.PromptHandoff, s.AutoTune = "", "", false // which share their flags with Scud
+	s.VerificationCommand, s.PromptHandoff = "", "" // which share their flags with Scud
 	s.Scud.AutoCommitWaves = s.Scud.AutoCommitWaves && !s.NoCommit
 	s.Git.AutoCommit = s.Scud.AutoCommitWaves
 	total := &s.Scud.MaxTotalIterations

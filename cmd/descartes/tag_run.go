@@ -472,9 +472,6 @@ func (p *printer) header(ctx context.Context, r *tagRun) {
 			which = "of those that are verified the one with the smallest diff"
 		}
 		p.say("candidates: %d attempts at a task at the same time; %s is taken", n, which)
-		if c.Scud.AutoTune {
-			p.warn("--auto-tune does not review candidates")
-		}
 	}
 	p.surroundings(&r.prepared, c, r.addedByPlan()...)
 	for _, w := range append(r.warnings(), r.lacks...) {

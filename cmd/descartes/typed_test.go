@@ -94,7 +94,6 @@ func sentences() []string {
 		"open the address that descartes serve has printed: it has the key to this page",
 		"the demo went wrong: descartes spec ended with exit status %d",
 		"leave --json out here, and give it to descartes loop attach",
-		"chosen with descartes loop tune",
 		"start another with descartes loop start",
 		"descartes init --yes asks nothing",                          // of a terminal that went away: init.txtar runs it
 		"Implementation plan not found. Run 'descartes plan' first.", // the words that such a loop's users look for; its hint has the command

@@ -174,7 +174,7 @@ func (p Project) arguments() map[string]answer {
 		"clear":  {then: noFiles, offers: []offer{p.accounts}},
 		"help":   nothing,
 	}
-	for _, name := range []string{"accept", "answer", "attempts", "receipt", "spec", "tune", "why"} {
+	for _, name := range []string{"accept", "answer", "attempts", "receipt", "spec", "why"} {
 		m[name] = task
 	}
 	return m
@@ -193,7 +193,6 @@ func (p Project) flags() map[string]answer {
 		"--gate":            words("promise", "status", "criteria"),
 		"grant --gate":      words("G1", "G2", "G3"),
 		"--format":          words("markdown", "html", "junit", "json"),
-		"tune --format":     words("text", "json", "markdown"),
 		"--prompt-mode":     words("stdin", "arg", "env", "file"),
 		"--notify":          words("desktop", "bell", "ntfy:", "slack:", "discord:", "telegram:"),
 		"--notify-on":       words("finished", "blocked", "question", "quota", "breaker"),

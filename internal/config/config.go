@@ -133,7 +133,6 @@ type Config struct {
 type RepeatConfig struct {
 	Gate                string `json:"gate,omitempty" flag:"gate" words:"promise|status|criteria" open:"promise" in:"gate mode" trust:"no" help:"what ends a prompt loop: promise, status or criteria (default: the promise)"`
 	PromptHandoff       string `json:"handoff_path,omitempty" yaml:"-" flag:"handoff" type:"path"`
-	AutoTune            bool   `json:"auto_tune,omitempty" yaml:"-" flag:"auto-tune"`
 	Replan              bool   `json:"replan,omitempty" yaml:"-" flag:"replan" in:"build" help:"plan again when everything is checked off but tests fail, or when the plan leaves out a spec"`
 	PlanPrompt          string `json:"plan_prompt,omitempty" yaml:"-"` // used when a build plans again
 	StateFile           string `json:"state_file,omitempty" open:".descartes/loop-state.json" power:"yes" trust:"outside" help:"a prompt loop's state file"`
@@ -238,7 +237,6 @@ type ScudConfig struct {
 	VerificationCommand  string     `json:"verification_command" flag:"verify" arg:"command" in:"mode spec" trust:"confined" help:"command that decides whether a task is done; none: the agent's word is enough (default: found from the project)"`
 	AutoCommitWaves      bool       `json:"auto_commit_waves" flag:"auto-commit" default:"true" trust:"no" help:"commit each wave, or each iteration of a prompt loop (there off by default)"`
 	RetryBlocked         bool       `json:"retry_blocked,omitempty" flag:"retry-blocked" in:"tag resume" trust:"no" help:"try blocked tasks again"`
-	AutoTune             bool       `json:"auto_tune,omitempty" flag:"auto-tune" in:"mode resume" trust:"no" help:"have a second agent review each failed attempt, and give its advice to the later ones"`
 	Chain                bool       `json:"chain,omitempty" flag:"chain" in:"tag resume" trust:"no" help:"continue the agent's session in a task whose only dependency the loop has done, where the client can; a task's own chain overrides this"`
 	OpenInDone           bool       `json:"open_in_done,omitempty" flag:"open-in-done" in:"tag spec graph" trust:"no" help:"treat open subtasks of a done task as work to do"`
 	Spec                 SpecConfig `json:"spec"`

@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -27,7 +26,7 @@ func NewEvents(paint terminal.Paint) *Events {
 
 // Line takes an event into account and is what it says to a person, "" if it is not worth a line.
 func (p *Events) Line(e *journal.Event) string {
-	if e.Type == journal.AgentFinished || e.Type == journal.SpecRefined {
+	if e.Type == journal.AgentFinished {
 		cost := p.costs[e.Task]
 		cost.Add(e.Detail)
 		p.costs[e.Task] = cost
@@ -53,8 +52,6 @@ func (p *Events) line(e *journal.Event) string {
 		return fmt.Sprintf("  %s attempt %d waits for %s", taskName(e), e.Attempt, terminal.Clean(e.Reason))
 	case journal.AttemptFinished:
 		return p.failedLine(e)
-	case journal.SpecRefined:
-		return p.reviewLine(e)
 	case journal.Integrated:
 		if e.Verdict == "" {
 			return ""
@@ -232,23 +229,6 @@ func (p *Events) failedLine(e *journal.Event) string {
 		}
 	}
 	return line
-}
-
-// reviewLine shows the whole advice: it becomes part of the next spec.
-func (p *Events) reviewLine(e *journal.Event) string {
-	what := taskName(e) + " review, for attempt " + strconv.Itoa(e.Attempt)
-	if e.Task == "" {
-		what = "review of iteration " + strconv.Itoa(e.Iteration)
-	}
-	if e.Message == "" {
-		return fmt.Sprintf("  %s: %s", what, terminal.Clean(e.Reason))
-	}
-	var s strings.Builder
-	fmt.Fprintf(&s, "  %s:", what)
-	for line := range strings.SplitSeq(strings.TrimSpace(e.Message), "\n") {
-		s.WriteString("\n    " + terminal.Clean(line))
-	}
-	return s.String()
 }
 
 func (p *Events) waitLine(e *journal.Event) string {

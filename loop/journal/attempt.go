@@ -21,19 +21,17 @@ type Attempt struct {
 	Reports   string // ref of what that machine reports; another ref is another worker, which starts from the beginning
 	Steps     int    // of its reports: how many the journal has
 
-	Started    time.Time
-	Before     string // the tree it began on
-	Base       string // the tree before its task's first attempt; set at its end
-	Inputs     *Inputs
-	Branch     string // HEAD's branch then
-	Head       string
-	Refinement string // advice in its spec from a review of the attempt before it
-	Tuned      bool   // a person chose or wrote its spec
-	Log        string
-	Backend    string   // backend it started with
-	Model      string   // model asked for; "" for the backend's own choice
-	Dir        string   // where its agent runs, if another attempt may continue its session
-	From       *Session // another task's session that it continues; nil for a fresh agent
+	Started time.Time
+	Before  string // the tree it began on
+	Base    string // the tree before its task's first attempt; set at its end
+	Inputs  *Inputs
+	Branch  string // HEAD's branch then
+	Head    string
+	Log     string
+	Backend string   // backend it started with
+	Model   string   // model asked for; "" for the backend's own choice
+	Dir     string   // where its agent runs, if another attempt may continue its session
+	From    *Session // another task's session that it continues; nil for a fresh agent
 
 	Phase  Phase
 	Look   string    // look that examines it, in PhaseLook
@@ -131,13 +129,11 @@ func (s *State) follow(e *Event) {
 		a.Steps = e.Step
 	}
 	switch e.Type {
-	case SpecRefined:
-		s.refined[e.Task] = e.Message
 	case AttemptStarted, IterationStarted:
 		a := &Attempt{Task: e.Task, Iteration: e.Iteration, Number: e.Attempt, Of: e.Of, Title: e.Title, Wave: e.Wave, Round: e.Round, Slot: e.Slot, Started: e.TS, Before: e.Tree,
-			Branch: e.Branch, Head: e.Head, Refinement: s.refined[e.Task], Phase: PhaseAgent, Since: e.TS}
+			Branch: e.Branch, Head: e.Head, Phase: PhaseAgent, Since: e.TS}
 		if d := e.Detail; d != nil {
-			a.Tuned, a.Log, a.Backend, a.Model, a.Dir, a.Inputs = d.Tuned, d.Log, d.Backend, d.Model, d.Dir, d.Inputs
+			a.Log, a.Backend, a.Model, a.Dir, a.Inputs = d.Log, d.Backend, d.Model, d.Dir, d.Inputs
 		}
 		if len(e.Tasks) > 0 {
 			from := s.Sessions[e.Tasks[0]]
@@ -146,7 +142,6 @@ func (s *State) follow(e *Event) {
 			taken.By = e.Task
 			s.Sessions[e.Tasks[0]] = taken
 		}
-		delete(s.refined, e.Task)
 		s.Attempts, s.Running[a.Key()] = append(s.Attempts, a), a
 		delete(s.Waiting, e.Task)
 	case LimitWaiting:

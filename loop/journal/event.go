@@ -20,7 +20,6 @@ const (
 	LoopStarted     Type = "loop_started"
 	WaveStarted     Type = "wave_started"
 	TaskStarted     Type = "task_started"
-	SpecRefined     Type = "spec_refined"
 	AttemptStarted  Type = "attempt_started"
 	AttemptWaiting  Type = "attempt_waiting" // no worker of a fleet can take it yet
 	AttemptPlaced   Type = "attempt_placed"  // a fleet worker has it
@@ -239,7 +238,6 @@ type Detail struct {
 	Looks        []Look     `json:"looks,omitempty"`    // looks at a verified attempt; the last may object, with the reason and output of the attempt's end
 	Seconds      float64    `json:"seconds,omitempty"`
 	SpecTokens   int        `json:"spec_tokens,omitempty"`
-	Tuned        bool       `json:"tuned,omitempty"` // a person chose or wrote the spec
 	Log          string     `json:"log,omitempty"`
 	Until        *time.Time `json:"until,omitempty"`
 	Backend      string     `json:"backend,omitempty"` // kind of agent

@@ -8,25 +8,23 @@ import (
 
 // Prompt is what a prompt loop's journal says about its iterations. Only State.Apply changes it.
 type Prompt struct {
-	Try      int       // of the last iteration
-	Open     *Event    // iteration_started without its end
-	Last     *Event    // the last iteration_finished
-	Base     string    // the tree before the last iteration, and before those whose work is uncommitted
-	Since    time.Time // when Base was taken
-	Reviewed int       // the last iteration with a review
-	Troubled bool      // the last iteration, or its verification, failed
-	Failing  bool      // the last run of the verify command did not pass
-	Words    string    // of the last iteration's agent
-	Owed     string    // the tree before the first iteration with uncommitted work, or ""
-	Again    bool      // the last iteration will be repeated
-	Failed   int       // how often it was repeated because it failed
-	Crashes  int       // iterations in a row that crashed
-	Gate     json.RawMessage
-	Next     []string // what is added to the next iteration's prompt, in parts
-	Kept     []string // the parts of Next for every try of the iteration
-	Session  Session
-	Asked    int // iterations in a row that ended with a question
-	Commits  int
+	Try     int       // of the last iteration
+	Open    *Event    // iteration_started without its end
+	Last    *Event    // the last iteration_finished
+	Base    string    // the tree before the last iteration, and before those whose work is uncommitted
+	Since   time.Time // when Base was taken
+	Failing bool      // the last run of the verify command did not pass
+	Words   string    // of the last iteration's agent
+	Owed    string    // the tree before the first iteration with uncommitted work, or ""
+	Again   bool      // the last iteration will be repeated
+	Failed  int       // how often it was repeated because it failed
+	Crashes int       // iterations in a row that crashed
+	Gate    json.RawMessage
+	Next    []string // what is added to the next iteration's prompt, in parts
+	Kept    []string // the parts of Next for every try of the iteration
+	Session Session
+	Asked   int // iterations in a row that ended with a question
+	Commits int
 }
 
 func (p *Prompt) apply(e *Event) {
@@ -39,12 +37,9 @@ func (p *Prompt) apply(e *Event) {
 			p.Since = e.TS
 		}
 		p.Try, p.Open, p.Again = e.Attempt, e, false
-	case SpecRefined:
-		p.Reviewed = e.Iteration
 	case AgentFinished:
 		if e.Detail != nil {
 			p.Words = e.Detail.Words
-			p.Troubled = e.Detail.End != EndFinished
 			if p.Asked++; e.Detail.Question == "" {
 				p.Asked = 0
 			}
@@ -58,7 +53,7 @@ func (p *Prompt) apply(e *Event) {
 		}
 	case VerifyFinished:
 		if e.Title == "" && e.Detail != nil { // else it is the command of a criterion
-			p.Troubled, p.Failing = !e.Detail.Passed, !e.Detail.Passed
+			p.Failing = !e.Detail.Passed
 		}
 	case IterationFinished:
 		p.finish(e)

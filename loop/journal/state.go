@@ -30,9 +30,7 @@ type State struct {
 	Sessions      map[string]Session   // sessions in which tasks were done
 	WaveAnswers   map[int][]*Detail    // results of each wave's reviewers, in order
 	Approved      map[string]bool      // trees that a wave's review, or a person, approved
-	Reviewed      map[string]int       // the failed attempt of each task that was last reviewed
-	Refinements   map[string][]string
-	Current       string // the task started last, if neither done nor blocked
+	Current       string               // the task started last, if neither done nor blocked
 	Tasks         map[string]*Task
 	Wave          int
 	Iteration     int
@@ -68,7 +66,6 @@ type State struct {
 	Seq             int64            // last event
 	At              time.Time        // its time
 
-	refined   map[string]string // review advice that no attempt has received yet
 	changes   []statusChange
 	waitsOver int                          // how many of Waits, from the start, have ended
 	bars      map[string]map[string]*Known // what was known about the checks when each running task began
@@ -116,8 +113,8 @@ type statusChange struct {
 func NewState() *State {
 	return &State{Tasks: map[string]*Task{}, Begun: map[string]int{}, Counted: map[string]int{}, Interruptions: map[string]int{}, Failures: map[string]Failure{}, OtherEnds: map[string]bool{}, KeptRefs: map[string]string{},
 		Delivered: map[string]string{}, Bases: map[string]string{}, Heads: map[string]string{}, Starts: map[string]time.Time{},
-		Sessions: map[string]Session{}, Reviewed: map[string]int{}, Refinements: map[string][]string{}, CutShort: map[string]Failure{}, Providers: NewProviders(),
-		Running: map[Key]*Attempt{}, Waiting: map[string]Wait{}, refined: map[string]string{},
+		Sessions: map[string]Session{}, CutShort: map[string]Failure{}, Providers: NewProviders(),
+		Running: map[Key]*Attempt{}, Waiting: map[string]Wait{},
 		Passes: map[string]Pass{}, checked: map[Key]map[string]*Detail{}, Known: map[string]*Known{}, bars: map[string]map[string]*Known{}, Grades: Grades{}, WaveAnswers: map[int][]*Detail{}, Approved: map[string]bool{}}
 }
 
@@ -165,12 +162,6 @@ func (s *State) Apply(e *Event) {
 		s.Tasks[e.Task] = &Task{Tree: e.Base}
 		s.bars[e.Task] = maps.Clone(s.Known)
 		s.change(e, "in-progress")
-	case SpecRefined:
-		s.Reviewed[e.Task] = s.Failures[e.Task].Attempt
-		if e.Message != "" {
-			s.Refinements[e.Task] = append(s.Refinements[e.Task], e.Message)
-		}
-		s.spend(e)
 	case AttemptStarted:
 		s.Begun[e.Task], s.retried = max(e.Attempt, s.Begun[e.Task]), nil
 		s.Iteration++

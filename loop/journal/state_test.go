@@ -33,7 +33,7 @@ func before(t *testing.T) map[string][]Event {
 
 // random is a run of several attempts at once, in no order that an engine would keep to.
 func random(r *rand.Rand, n int) []Event {
-	types := []Type{LoopStarted, LoopResumed, WaveStarted, TaskStarted, SpecRefined, AttemptStarted, AgentFinished, VerifyStarted, VerifyFinished,
+	types := []Type{LoopStarted, LoopResumed, WaveStarted, TaskStarted, AttemptStarted, AgentFinished, VerifyStarted, VerifyFinished,
 		AttemptFinished, Integrated, TaskDone, TaskBlocked, WaveCommitted, LimitWaiting, BreakerOpened, Warning, LoopStopping, LoopPaused, LoopFinished,
 		IterationStarted, IterationFinished, GateSpoke}
 	verdicts := []Verdict{Verified, Failed, Blocked, Crashed, TimedOut, Limited, Cancelled}
