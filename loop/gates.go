@@ -175,50 +175,25 @@ func (w *promptWork) beginGate(ctx context.Context, stop *stopper, ln *lane) (*O
 	if err != nil {
 		return nil, err
 	}
-	by, err := w.reserve(ctx, d)
-	if err != nil {
-		return nil, err
-	}
 	if d.Kind != gate.Continue || len(d.Show) > 0 || string(before) != string(after) {
 		if err := w.tell(d); err != nil {
 			return nil, err
 		}
 	}
-	out, err := w.answered(ctx, d, by)
+	out, err := w.answered(ctx, d)
 	w.job.Yes = false
 	return out, err
 }
 
-// reserve uses up one use of a grant for the gate's question, before anything passes with it, and returns the grant's name; "" means a person must be
-// asked. Unreadable grants are reported and grant nothing.
-func (w *promptWork) reserve(ctx context.Context, d gate.Decision) (by string, err error) {
-	if d.Kind != gate.Ask || d.Question == "" || w.job.Yes {
-		return "", nil
-	}
-	what := fmt.Sprintf("%s after iteration %d", d.Gate, w.history.Iteration)
-	g, nth, err := w.home.Grants(w.tools.FS).Reserve(context.WithoutCancel(ctx), d.Gate, w.state.ID, what, w.tools.Now())
-	if err != nil {
-		return "", w.note(err.Error())
-	}
-	if nth == 0 {
-		return "", nil
-	}
-	line := fmt.Sprintf("%s passed by grant %s: use %d of %d, until %s", d.Gate, g.ID, nth, g.Uses, g.Expires.Local().Format("2006-01-02 15:04"))
-	return g.ID, w.record(&journal.Event{Type: journal.GateSpoke, Iteration: w.history.Iteration, Decision: journal.Granted, Reason: d.Gate, Message: d.Question, Grant: g.ID, Lines: []string{line}})
-}
-
-// answered asks a person the gate's question, unless a grant answers it. Without an answer the run ends and waits for one.
-func (w *promptWork) answered(ctx context.Context, d gate.Decision, by string) (*Outcome, error) {
+// answered asks a person the gate's question. Without an answer the run ends and waits for one.
+func (w *promptWork) answered(ctx context.Context, d gate.Decision) (*Outcome, error) {
 	for {
 		out := w.outcome(d)
 		a, ok := deciding(w.job.Gate).(asker)
 		if out == nil || !ok || d.Question == "" {
 			return out, nil
 		}
-		yes, answered := by != "", by != ""
-		if by == "" {
-			yes, answered = w.reply(ctx, d.Question)
-		}
+		yes, answered := w.reply(ctx, d.Question)
 		if asked, _ := w.home.Asked(w.state.ID); !answered && asked != "" {
 			return requested(asked), nil
 		}
@@ -228,14 +203,7 @@ func (w *promptWork) answered(ctx context.Context, d gate.Decision, by string) (
 		said := d.Show
 		d = a.Answer(yes)
 		d.Show = slices.DeleteFunc(slices.Clone(d.Show), func(line string) bool { return slices.Contains(said, line) })
-		if by != "" {
-			d.Reason = strings.Replace(d.Reason, "a person", "grant "+by, 1)
-		}
 		w.raised()
-		var err error
-		if by, err = w.reserve(ctx, d); err != nil { // a yes to the pre-check may lead to G1
-			return nil, err
-		}
 		if err := w.tell(d); err != nil {
 			return nil, err
 		}

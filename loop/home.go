@@ -18,7 +18,6 @@ import (
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/plainfile"
-	"descartes/loop/grant"
 	"descartes/loop/journal"
 	"descartes/loop/workspace"
 	"descartes/tasks"
@@ -79,11 +78,6 @@ func (h Home) control(id string) string { return filepath.Join(h.Run(id), "contr
 func (h Home) tree() string             { return filepath.Join(string(h), "tree") }
 func (h Home) ids() string              { return filepath.Join(string(h), "loops") }
 func lockOf(path string) string         { return path + ".lock" }
-
-// Grants are what a person allowed in advance.
-func (h Home) Grants(fsys atomicfile.FS) grant.Book {
-	return grant.Book{FS: fsys, Path: filepath.Join(string(h), "grants.json")}
-}
 
 // Settings records what the last run found in the project's settings files.
 func (h Home) Settings() string { return filepath.Join(string(h), "settings.json") }

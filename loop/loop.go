@@ -21,7 +21,6 @@ import (
 	"descartes/internal/crash"
 	"descartes/internal/redact"
 	"descartes/loop/attempt"
-	"descartes/loop/grant"
 	"descartes/loop/journal"
 	"descartes/loop/lab"
 	"descartes/loop/workspace"
@@ -239,7 +238,6 @@ type Loop struct {
 	held    []*journal.Event // written with the next event
 	missing map[string]bool  // withheld variables, and notes of looks, already reported
 	last    before           // what the tag's last loop recorded about its checks
-	grants  []grant.Grant    // without a sandbox: as they were before the attempt under way
 	resumed bool
 	full    bool // the disk is full, and the end could not be recorded
 
@@ -698,13 +696,6 @@ func (l *Loop) Warn(text string) error {
 // heal restores what is ours and the attempt changed: the run's files, the journal, the locks. who names the part that did it.
 func (l *Loop) heal(u *unit, who string) error {
 	lines, err := l.work.repair(u, who)
-	if err == nil && !l.config.Confined() {
-		var notes []string
-		notes, err = l.home.Grants(l.tools.FS).Hold(context.Background(), l.grants)
-		for _, n := range notes {
-			lines = append(lines, n+" during the "+who+", which was put back: only a person may grant")
-		}
-	}
 	if err := errors.Join(err, l.undone(u, lines)); err != nil {
 		return err
 	}

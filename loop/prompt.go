@@ -880,17 +880,13 @@ func (w *promptWork) askGate(ctx context.Context, stop *stopper, u *unit) (*Outc
 		}
 		return &Outcome{Ending: journal.GateAsks, Message: who + " asks: " + oneline.Text(question), Question: question}, w.ends(end)
 	}
-	by, err := w.reserve(ctx, d)
-	if err != nil {
-		return nil, err
-	}
 	if err := w.ends(end); err != nil {
 		return nil, err
 	}
 	if err := w.writeLoopFile(); err != nil {
 		return nil, err
 	}
-	return w.answered(ctx, d, by)
+	return w.answered(ctx, d)
 }
 
 // maxChanged limits the changed paths of an iteration in the journal.

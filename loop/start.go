@@ -165,9 +165,6 @@ func (l *Loop) begin(ctx context.Context, path string, opt StartOptions) error {
 	if err := l.work.replay(ctx, events); err != nil {
 		return err
 	}
-	if !l.config.Confined() {
-		l.grants, _ = l.home.Grants(l.tools.FS).Read() // unreadable grants allow nothing
-	}
 	l.backoff = newBackoff(l.tools, l.config, &l.history.Providers, l.state.ID, opt.Anew)
 	l.backoff.saved = l.flush
 	first := &journal.Event{Type: journal.LoopStarted}

@@ -17,10 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"descartes/internal/atomicfile"
 	"descartes/loop"
 	"descartes/loop/gate"
-	"descartes/loop/grant"
 	"descartes/loop/journal"
 )
 
@@ -277,54 +275,6 @@ func crashRepeat(t *testing.T, flags ...string) {
 				}
 			}
 			f.checkRepeat(t)
-		})
-	}
-}
-
-// TestCrashGrant kills a loop that passes gates by a grant of three uses, at points of each kind: in the end the grant is used at most
-// three times, and no gate was passed without a use of its own.
-func TestCrashGrant(t *testing.T) {
-	begin := func(t *testing.T) *field {
-		f := newField(t, smallPlan())
-		if err := os.WriteFile(f.aside+"/gate.sh", []byte("printf '%s\\n' ---LOOP_STATUS--- 'CRITERIA: {\"a\": false}' 'EXIT_SIGNAL: false' ---END_STATUS---\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		f.flags = []string{"--command", "sh " + f.aside + "/gate.sh", "--prompt", "go", "--criterion", "a", "--shape", "colleague", "--json"}
-		now := time.Now()
-		for gate, uses := range map[string]int{"G1": 1, "G2": 2} {
-			if err := loop.NewHome(f.root).Make(atomicfile.OS()); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := loop.NewHome(f.root).Grants(atomicfile.OS()).Add(t.Context(), grant.Grant{Gate: gate, Uses: uses, At: now, Expires: now.Add(time.Hour)}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return f
-	}
-	check := func(t *testing.T, f *field) {
-		list, err := loop.NewHome(f.root).Grants(atomicfile.OS()).Read()
-		if err != nil || len(list) != 2 || len(list[0].Used) != list[0].Uses || len(list[1].Used) != list[1].Uses {
-			t.Errorf("the grants are %+v, %v", list, err)
-		}
-		iterations := 0
-		for _, e := range f.journal(t) {
-			if e.Type == journal.IterationFinished && !e.Decision.Failed() { // one that a kill cut short passed no gate
-				iterations++
-			}
-		}
-		if iterations != 3 { // G1 before the first, G2 before the second and the third
-			t.Errorf("%d iterations ran", iterations)
-		}
-	}
-	f := begin(t)
-	chosen := f.undisturbed(t, 1, exitWaits)
-	check(t, f)
-	for _, at := range chosen {
-		t.Run(at.String(), func(t *testing.T) {
-			t.Parallel()
-			f := begin(t)
-			f.fallWaiting(t, at)
-			check(t, f)
 		})
 	}
 }

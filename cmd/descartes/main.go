@@ -171,7 +171,7 @@ and committed.
 	root.Flags().BoolP("version", "v", false, "version for descartes")
 	// The most frequent commands also work without loop.
 	root.AddCommand(newRunCmd(), newStartCmd(), newStepCmd(), newStatusCmd(), newResumeCmd(), newCancelCmd(), newPauseCmd(), newWatchCmd(), newListCmd(), newLogsCmd())
-	root.AddCommand(newLoopCmd(), newPlanCmd(), newBuildCmd(), newPromptCmd(), newWavesCmd(), newSpecCmd(), newTasksCmd(), newAttemptsCmd(), newAnswerCmd(), newAcceptCmd(), newConfigCmd(), newWhyCmd(), newReceiptCmd(), newRecheckCmd(), newLimitsCmd(), newCleanupCmd(), newRewindCmd(), newGrantCmd(), newTrustCmd(), newServeCmd(), newFleetCmd(), newReportCmd(), newDoctorCmd(), newInitCmd(), newDemoCmd(), newVersionCmd())
+	root.AddCommand(newLoopCmd(), newPlanCmd(), newBuildCmd(), newPromptCmd(), newWavesCmd(), newSpecCmd(), newTasksCmd(), newAttemptsCmd(), newAnswerCmd(), newAcceptCmd(), newConfigCmd(), newWhyCmd(), newReceiptCmd(), newRecheckCmd(), newLimitsCmd(), newCleanupCmd(), newRewindCmd(), newTrustCmd(), newServeCmd(), newFleetCmd(), newReportCmd(), newDoctorCmd(), newInitCmd(), newDemoCmd(), newVersionCmd())
 	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "What each exit code means", Long: exitTable})
 	root.InitDefaultCompletionCmd("")
 	explainCompletion(root)
@@ -235,7 +235,7 @@ func groups() [][]string {
 		{"Decide:", "answer", "accept", "pause", "cancel", "rewind"},
 		{"Look at what was done:", "why", "report", "attempts", "receipt", "recheck"},
 		{"Look at what is to do:", "waves", "spec", "tasks"},
-		{"Set up:", "init", "doctor", "config", "trust", "grant", "limits", "cleanup", "completion", "fleet", "version"},
+		{"Set up:", "init", "doctor", "config", "trust", "limits", "cleanup", "completion", "fleet", "version"},
 		{"More:", "loop", "help"},
 	}
 }

@@ -15,7 +15,6 @@ import (
 
 	"descartes/agent"
 	"descartes/agent/quota"
-	"descartes/internal/atomicfile"
 	"descartes/internal/config"
 	"descartes/internal/report"
 	"descartes/internal/terminal"
@@ -191,7 +190,6 @@ func (p Project) flags() map[string]answer {
 		"--fallback":        one(p.backends),
 		"--review":          one(func(f *pflag.FlagSet, args []string) []string { return append(p.backends(f, args), "off") }),
 		"--gate":            words("promise", "status", "criteria"),
-		"grant --gate":      words("G1", "G2", "G3"),
 		"--format":          words("markdown", "html", "junit", "json"),
 		"--prompt-mode":     words("stdin", "arg", "env", "file"),
 		"--notify":          words("desktop", "bell", "ntfy:", "slack:", "discord:", "telegram:"),
@@ -204,7 +202,6 @@ func (p Project) flags() map[string]answer {
 		"--breaker":         words("off"),
 		"--fleet":           words("127.0.0.1:7233\ta server that descartes-fleet dev started"),
 		"--reversibility":   words("2A", "2B", "1"),
-		"--revoke":          one(p.grants),
 		"--dir":             aFolder,
 		"--allowed-signers": aFile,
 	}
@@ -325,25 +322,6 @@ func (p Project) backends(f *pflag.FlagSet, _ []string) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
-}
-
-// grants are those that let something pass now, and all.
-func (p Project) grants(f *pflag.FlagSet, _ []string) []string {
-	out := []string{"all"}
-	root, err := p.Root(f)
-	if err != nil {
-		return nil
-	}
-	list, err := loop.NewHome(root).Grants(atomicfile.OS()).Read()
-	if err != nil {
-		return out
-	}
-	for _, g := range list {
-		if g.State(time.Now()) == "open" {
-			out = append(out, cobra.CompletionWithDesc(g.ID, g.Gate+", "+terminal.Count(g.Left(), "use")+" left"))
-		}
-	}
-	return out
 }
 
 func (p Project) accounts(*pflag.FlagSet, []string) (out []string) {

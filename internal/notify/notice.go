@@ -51,7 +51,6 @@ type caller struct {
 	done  map[string]bool
 	quota map[string]time.Time // by backend, what was reported last
 	told  Event                // of the last event that ends a run by itself
-	by    string               // the grant that passes what the gate asks next
 }
 
 func newCaller(opt *Options) *caller {
@@ -78,8 +77,7 @@ func (c *caller) see(e *journal.Event) (n Notice, ok bool) {
 		}
 		n.Message = strings.TrimSpace(e.Title + "\n" + n.Message)
 	case journal.GateSpoke, journal.IterationFinished:
-		asks := e.Decision == journal.Decision(gate.Ask) && c.by == ""
-		if c.by = e.Grant; asks && c.told != Question {
+		if e.Decision == journal.Decision(gate.Ask) && c.told != Question {
 			n.Event, n.Heading, n.Message = Question, "the loop asks", e.Message
 		}
 	case journal.LimitWaiting:

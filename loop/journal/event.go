@@ -97,7 +97,6 @@ type Event struct {
 	Lines     []string        `json:"lines,omitempty"`     // what the gate tells people about an iteration
 	Next      string          `json:"next,omitempty"`      // what it adds to the next iteration's prompt
 	Gate      json.RawMessage `json:"gate,omitempty"`      // the gate's state after an iteration
-	Grant     string          `json:"grant,omitempty"`     // name of the grant that passes a gate
 }
 
 // Verdict is the result of an attempt.
@@ -129,8 +128,7 @@ const (
 	NoQuota  Decision = "limited"   // out of quota: it is repeated under its number
 	CutShort Decision = "cancelled" // by a person, a reboot or a kill
 
-	Asks    Decision = "ask"     // a person decides
-	Granted Decision = "granted" // a use of a grant was reserved for the gate that Reason names
+	Asks Decision = "ask" // a person decides
 )
 
 // Failed reports whether the iteration had no result for a gate to judge.

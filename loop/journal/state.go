@@ -141,7 +141,7 @@ func (s *State) Apply(e *Event) {
 		if e.Decision == Done && e.Detail != nil {
 			s.Approved[e.Detail.Tree] = true
 		}
-	} else if e.Type == GateSpoke && e.Decision != Granted {
+	} else if e.Type == GateSpoke {
 		s.Prompt.record(e)
 	}
 	switch e.Type {

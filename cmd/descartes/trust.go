@@ -3,25 +3,21 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"descartes/gitops"
-	"descartes/internal/atomicfile"
 	"descartes/internal/config"
 	"descartes/internal/redact"
 	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
-	"descartes/loop/grant"
 )
 
 // byPerson refuses, inside an attempt, what only a person may do.
@@ -30,183 +26,6 @@ func byPerson(what string) error {
 		return badInput("do it in a terminal of your own", "an agent cannot %s: this runs inside an attempt", what)
 	}
 	return nil
-}
-
-func newGrantCmd() *cobra.Command {
-	var g grant.Grant
-	var expires, revoke string
-	var list, asJSON bool
-	cmd := &cobra.Command{
-		Use:   "grant --gate G2 [--uses 3] [--expires 12h] [--loop ID]",
-		Short: "Let loops with the criteria gate pass a gate a number of times without asking",
-		Long: `Let loops with the criteria gate pass a gate a number of times, until a given time, without asking.
-
-  descartes grant --gate G2 --uses 3 --expires 12h
-  descartes grant --gate G1 --loop nightly            once, within a day, only by that loop
-  descartes grant --list                              what is granted, and what it was used for
-  descartes grant --revoke g-1a2b3c                   or --revoke all
-
-Each use is recorded before the gate is passed. A grant that is used up, expired or revoked no longer counts: the loop
-asks as usual, and without a terminal it waits (exit 7). --no-confirm passes every gate.
-`,
-		Args: takes(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			root, err := findRoot(".")
-			if err != nil {
-				return err
-			}
-			book := loop.NewHome(root).Grants(atomicfile.OS())
-			given := cmd.Flags().Changed("gate")
-			switch {
-			case list && (given || revoke != "") || given && revoke != "":
-				return badInput("descartes grant --help", "--gate, --list and --revoke are different commands")
-			case revoke != "":
-				return revokeGrants(cmd, root, book, revoke)
-			case list || !given && cmd.Flags().NFlag() == 0 || asJSON && !given:
-				return listGrants(cmd, book, asJSON)
-			case !given:
-				return badInput("descartes grant --gate G2 --uses 3 --expires 12h", "which gate? --gate names one of %s", grant.Gates)
-			}
-			return giveGrant(cmd, root, book, g, expires)
-		},
-	}
-	f := cmd.Flags()
-	f.StringVar(&g.Gate, "gate", "", "the `gate` that may be passed: "+grant.Gates)
-	f.IntVar(&g.Uses, "uses", 1, "how often")
-	f.StringVar(&expires, "expires", "24h", "until `when`: a duration like 12h or 7d, HH:MM, or RFC 3339")
-	f.StringVar(&g.Loop, "loop", "", "only by the loop of this `ID`")
-	f.BoolVar(&list, "list", false, "list the grants and their uses")
-	f.StringVar(&revoke, "revoke", "", "end the grant of this `name`, or all")
-	f.BoolVar(&asJSON, "json", false, "list the grants as JSON")
-	return cmd
-}
-
-// giveGrant gives a grant, unless an agent without a sandbox could give it too.
-func giveGrant(cmd *cobra.Command, root string, book grant.Book, g grant.Grant, expires string) error {
-	if err := byPerson("grant"); err != nil {
-		return err
-	}
-	g.Gate, g.At = strings.ToUpper(g.Gate), time.Now().UTC().Truncate(time.Second)
-	until, err := expiry(expires, time.Now())
-	if err != nil {
-		return err
-	}
-	g.Expires = until
-	if err := g.Valid(); err != nil {
-		return badInput("descartes grant --help", "%w", err)
-	}
-	home := loop.NewHome(root)
-	if g.Loop != "" {
-		if err := loop.ValidID(g.Loop); err != nil {
-			return badInput("", "%w", err)
-		}
-	}
-	all, err := home.List()
-	if err != nil {
-		return err
-	}
-	for _, s := range all {
-		if s.State != nil && home.IsLive(s) && !s.State.Config.Confined() {
-			return badInput("grant it before the start, or when the loop waits for you (exit 7); with a sandbox, at any time",
-				"loop %s runs without a sandbox: its agent could grant as well as you, so a grant given now would be undone", s.State.ID)
-		}
-	}
-	if err := home.Make(atomicfile.OS()); err != nil {
-		return err
-	}
-	if g, err = book.Add(cmd.Context(), g); err != nil {
-		return err
-	}
-	who := "any loop of this project"
-	if g.Loop != "" {
-		who = "loop " + g.Loop
-		if !slices.ContainsFunc(all, func(s loop.Saved) bool { return s.State != nil && s.State.ID == g.Loop }) {
-			who += " (no loop has that name yet)"
-		}
-	}
-	return write(cmd.OutOrStdout(), fmt.Sprintf("granted %s: %s may be passed %s by %s, until %s\n", g.ID, g.Gate, times(g.Uses), who, terminal.Moment(g.Expires)))
-}
-
-func times(n int) string {
-	if n == 1 {
-		return "once"
-	}
-	return fmt.Sprintf("%d times", n)
-}
-
-// expiry is when a grant expires.
-func expiry(text string, now time.Time) (time.Time, error) {
-	if strings.HasSuffix(text, "d") {
-		if d, err := days(text); err == nil && d > 0 {
-			return now.Add(d).UTC().Truncate(time.Second), nil
-		}
-	}
-	t, err := config.ParseDeadline(text, now)
-	if err != nil || t == nil {
-		return time.Time{}, badInput("for example --expires 12h, --expires 7d, --expires 06:00", "--expires %q is not a time", text)
-	}
-	return t.UTC().Truncate(time.Second), nil
-}
-
-func revokeGrants(cmd *cobra.Command, root string, book grant.Book, id string) error {
-	if _, err := os.Stat(book.Path); errors.Is(err, os.ErrNotExist) {
-		return badInput("", "nothing is granted in %s", root)
-	}
-	ended, err := book.Revoke(cmd.Context(), id, time.Now().UTC().Truncate(time.Second))
-	if errors.Is(err, grant.ErrUnknown) {
-		return badInput("descartes grant --list", "%w", err)
-	}
-	if err != nil {
-		return err
-	}
-	if len(ended) == 0 {
-		return write(cmd.OutOrStdout(), "nothing to revoke: it had already ended\n")
-	}
-	for _, g := range ended {
-		if err := write(cmd.OutOrStdout(), fmt.Sprintf("revoked %s: %s, used %d of %d\n", g.ID, g.Gate, len(g.Used), g.Uses)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// grantJSON is a grant with how it stands.
-type grantJSON struct {
-	grant.Grant
-	State string `json:"state"`
-}
-
-func listGrants(cmd *cobra.Command, book grant.Book, asJSON bool) error {
-	list, err := book.Read()
-	if err != nil {
-		return err
-	}
-	now := time.Now()
-	if asJSON {
-		out := []grantJSON{}
-		for _, g := range list {
-			out = append(out, grantJSON{g, g.State(now)})
-		}
-		return writeJSON(cmd.OutOrStdout(), out)
-	}
-	if len(list) == 0 {
-		return write(cmd.OutOrStdout(), "nothing is granted; descartes grant --gate G2 --uses 3 --expires 12h\n")
-	}
-	var s strings.Builder
-	w := tabwriter.NewWriter(&s, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tGATE\tUSED\tSTATE\tUNTIL\tLOOP")
-	for _, g := range list {
-		who := g.Loop
-		if who == "" {
-			who = "any"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%d of %d\t%s\t%s\t%s\n", g.ID, g.Gate, len(g.Used), g.Uses, g.State(now), terminal.Moment(g.Expires), terminal.Clean(who))
-		for _, u := range g.Used {
-			fmt.Fprintf(w, "\t\t\t  by %s, %s, %s\n", terminal.Clean(u.Loop), terminal.Clean(u.For), terminal.Moment(u.At))
-		}
-	}
-	w.Flush() // into memory
-	return write(cmd.OutOrStdout(), s.String())
 }
 
 func newTrustCmd() *cobra.Command {
@@ -365,7 +184,7 @@ func (s *settings) trusted(cmd *cobra.Command, root string) error {
 	return badInput(refused.hint(), "%w", refused)
 }
 
-// brought refuses a .descartes that came with the repository: the states and grants in it would decide what runs, and with which rights. The
+// brought refuses a .descartes that came with the repository: the states in it would decide what runs, and with which rights. The
 // receipts decide nothing.
 func brought(ctx context.Context, root string) error {
 	held, err := gitops.Held(ctx, root, os.Environ(), ".descartes")
@@ -375,7 +194,7 @@ func brought(ctx context.Context, root string) error {
 	for _, file := range held {
 		if file != ".descartes/.gitignore" && !strings.HasPrefix(file, ".descartes/receipts/") {
 			return badInput("git rm -r .descartes, where you did not make it; git rm -r --cached .descartes, where you did",
-				"git has %s, so it came with the repository; what it says of runs and grants would need no trust", terminal.Quote(file))
+				"git has %s, so it came with the repository; what it says of runs would need no trust", terminal.Quote(file))
 		}
 	}
 	return nil
