@@ -222,8 +222,8 @@ func removePipes(root string) {
 			return fs.SkipDir
 		case e.IsDir() || !slices.Contains([]string{".gitignore", ".gitattributes", ".gitmodules"}, e.Name()):
 		case e.Type()&(fs.ModeNamedPipe|fs.ModeDevice) != 0:
-			if fd, err := oscall.Open(path, syscall.O_WRONLY|syscall.O_NONBLOCK|oscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0); err == nil {
-				defer oscall.Close(fd) // who waits to read it finds its end
+			if f, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK|oscall.O_NOFOLLOW, 0); err == nil {
+				defer f.Close() // who waits to read it finds its end
 			}
 			_ = os.Remove(path)
 		}
