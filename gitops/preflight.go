@@ -146,6 +146,12 @@ func liveHooks(l layout, c *gitConfig) []string {
 	return out
 }
 
+// HooksDir is where git looks for the repository's hooks.
+func (r *Repo) HooksDir() string {
+	dir, _ := hooksDir(r.l, r.cfg)
+	return dir
+}
+
 // hooksDir is where git looks for hooks; false if core.hooksPath cannot be read.
 func hooksDir(l layout, c *gitConfig) (string, bool) {
 	if _, set := c.get("core.hookspath"); !set {

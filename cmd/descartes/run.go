@@ -328,7 +328,9 @@ func (r *prepared) canPush(ctx context.Context) error {
 // slot starts what runs agents and verify commands in a slot, with their own sandbox and supervising process.
 func (r *prepared) slot(j job, s *workspace.Slot, dir string) (*supervise.Commands, error) {
 	q := r.commands(*j.cfg, dir, fmt.Sprintf("%s/slot-%d", r.root, s.Number))
-	if q.Sandbox.Here = r.here && s.Tree() == r.repo.Root(); !q.Sandbox.Here {
+	if r.here && s.Tree() == r.repo.Root() {
+		q.Sandbox.Keep = append(q.Sandbox.Keep, r.repo.HooksDir())
+	} else {
 		q.Sandbox.Slot = sandbox.Slot{Tree: s.Tree(), Link: workspace.Objects(r.pool), Objects: r.repo.ObjectDirs()}
 	}
 	if _, ok := below(r.pool, dir); ok { // else it is the lab: no agent works there

@@ -102,9 +102,11 @@ func TestBlank(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, env := box.at(w.home + "/.env")
-		_, ssh := box.at(w.home + "/.ssh")
-		_, gradle := box.at(w.home + "/.gradle/gradle.properties")
+		mounted := func(name string) bool {
+			in, _ := box.nearest(w.home + "/" + name)
+			return in.path == w.home+"/"+name
+		}
+		env, ssh, gradle := mounted(".env"), mounted(".ssh"), mounted(".gradle/gradle.properties")
 		if env || ssh != (mode == Auto) || gradle != (mode == Auto) { // strict shows nothing of the folders that these lie in
 			t.Errorf("%s: .env %v, .ssh %v, gradle.properties %v", mode, env, ssh, gradle)
 		}
@@ -115,7 +117,7 @@ func TestBlank(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m, _ := box.at(cfg.Top); m.how != writable {
+	if m, _ := box.nearest(cfg.Top); m.how != writable {
 		t.Errorf("the tree is hidden: %v", m)
 	}
 }

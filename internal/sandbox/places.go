@@ -388,18 +388,28 @@ func (b *Box) slot() {
 		return within(m.path, b.c.Top) && m.how != emptied && m.how != blanked && (err != nil || !within(m.path, cache))
 	})
 	b.mounts = append(b.mounts, mount{path: b.c.Top, how: writable, from: b.c.Slot.Tree})
-	b.own()
+	b.own(b.c.Top)
 	for i, m := range b.mounts {
 		// The user's own file may be replaced by the loop while this sandbox is made, that of the working copy is not.
-		if file := b.c.Slot.Tree + strings.TrimPrefix(m.path, b.c.Top); m.how == readable && m.from == "" && within(m.path, b.c.Top) && regular(m.path) && regular(file) {
+		if file := b.copied(m.path); m.how == readable && m.from == "" && within(m.path, b.c.Top) && regular(m.path) && regular(file) {
 			b.mounts[i].from = file
 		}
-		if m.path == filepath.Join(b.c.Root, ".descartes") || m.path == filepath.Join(b.c.Top, ".descartes") {
-			b.mounts[i].how = emptied
-		}
 	}
+	b.add(filepath.Join(b.c.Root, ".descartes"), emptied)
+	b.add(filepath.Join(b.c.Top, ".descartes"), emptied)
 	b.shown()
 }
+
+// aside is slot where nothing can be seen at another place: the copy is worked in where it lies, the user's own tree is read-only.
+func (b *Box) aside() {
+	b.add(b.c.Top, readable)
+	b.add(b.c.Slot.Tree, writable)
+	b.own(b.c.Slot.Tree)
+	b.shown()
+}
+
+// copied is where a slot has a path of the working tree.
+func (b *Box) copied(path string) string { return b.c.Slot.Tree + strings.TrimPrefix(path, b.c.Top) }
 
 // shown is what a slot's commands see of the pool: their own files, and what the slot's .git borrows from.
 func (b *Box) shown() {
@@ -436,27 +446,46 @@ func (b *Box) held() {
 	b.add(h.Own, emptied)
 }
 
-// tree names the working tree, and what in it belongs to us.
-func (b *Box) tree() {
+// here names the working tree where it is no slot. The repository is for reading, wherever it lies: nobody commits beside us.
+func (b *Box) here() {
 	b.add(b.c.Top, writable)
-	b.own()
+	b.own(b.c.Top)
+	dot := filepath.Join(b.c.Top, ".git")
+	b.add(dot, readable)
+	if dir := pointed(dot, "gitdir: "); dir != "" {
+		b.add(dir, readable)
+		b.add(pointed(filepath.Join(dir, "commondir"), ""), readable)
+	}
 }
 
-// own names what in the working tree is ours.
-func (b *Box) own() {
-	for _, dir := range []string{b.c.Root, b.c.Top} {
-		for _, name := range []string{".scud", ".descartes", "descartes.yaml"} {
-			b.add(filepath.Join(dir, name), readable)
-		}
+// pointed is the path in a file of git's that holds one, relative to where it lies; "" where there is none.
+func pointed(file, prefix string) string {
+	if !regular(file) {
+		return ""
 	}
-	for _, path := range b.c.Keep {
+	text, _ := os.ReadFile(file)
+	path, ok := strings.CutPrefix(strings.TrimSpace(string(text)), prefix)
+	switch {
+	case !ok || path == "":
+		return ""
+	case !filepath.IsAbs(path):
+		return filepath.Join(filepath.Dir(file), path)
+	}
+	return path
+}
+
+// own names what is ours in a working tree, the user's or a slot's.
+func (b *Box) own(tree string) {
+	ours := []string{".scud", ".descartes", "descartes.yaml"}
+	for _, path := range slices.Concat(below(b.c.Root, ours), below(b.c.Top, ours), b.c.Keep) {
 		real, err := filepath.EvalSymlinks(path)
-		if err != nil || !within(real, b.c.Top) {
+		if err != nil || !within(filepath.Dir(real), b.c.Top) {
 			continue
 		}
+		place := tree + strings.TrimPrefix(real, b.c.Top)
 		// A file that is replaced while a sandbox is made is no place for a mount; its folder is.
-		if in, ok := b.nearest(real); !ok || in.how != readable {
-			b.add(real, readable)
+		if in, ok := b.nearest(place); !ok || in.how != readable {
+			b.add(place, readable)
 		}
 	}
 }

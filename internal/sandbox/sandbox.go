@@ -38,7 +38,6 @@ type Config struct {
 	Slot     Slot     // what is seen in the place of Top
 	Env      []string // of this process: tells home, caches and the agent's own folders
 	Role     Role
-	Here     bool     // the repository is for reading only
 	Reads    bool     // the working tree, and its repository, are for reading only
 	Agent    string   // the backend's name
 	Program  string   // the agent's program, as it was found
@@ -130,9 +129,8 @@ const (
 
 func (h how) writes() bool { return h == writable || h == granted }
 
-// New works out what a command may touch. With Config.Make it makes the
-// agent's own folders in the home and the hooks folder of the repository where
-// they are missing, because a mount needs a place.
+// New works out what a command may touch. With Config.Make it makes the agent's own folders in the home where they are missing, because a
+// mount needs a place.
 func New(c Config) (*Box, error) {
 	b := &Box{c: c}
 	if c.Mode == Off && (c.Slot.Tree == "" || !c.Mounts()) {
@@ -165,8 +163,7 @@ func New(c Config) (*Box, error) {
 	before := len(b.mounts)
 	switch {
 	case c.Slot.Tree == "":
-		b.tree()
-		b.repository()
+		b.here()
 	case c.Mounts():
 		b.slot()
 	default:

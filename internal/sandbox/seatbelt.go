@@ -105,24 +105,3 @@ func (p *profile) rule(verb, what, path string) {
 func quote(path string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(path) + `"`
 }
-
-// aside is slot where nothing can be seen at another place: the copy is worked in where it lies, the user's own tree is read-only.
-func (b *Box) aside() {
-	b.add(b.c.Top, readable)
-	b.own()
-	b.add(b.c.Slot.Tree, writable)
-	for _, dir := range []string{b.c.Root, b.c.Top} {
-		for _, name := range []string{".scud", "descartes.yaml"} {
-			b.add(filepath.Join(b.c.Slot.Tree+strings.TrimPrefix(dir, b.c.Top), name), readable)
-		}
-	}
-	for _, dir := range b.c.Slot.Shown {
-		b.add(dir, readable)
-	}
-	b.mounts = append(b.mounts, mount{path: b.c.Slot.Link, how: readable})
-	for i, dir := range b.c.Slot.Objects {
-		if i > 0 { // the first lies in the user's own tree
-			b.add(dir, readable)
-		}
-	}
-}

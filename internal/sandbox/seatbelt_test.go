@@ -101,11 +101,11 @@ func TestProfile(t *testing.T) {
 		text, none string // lines that the profile has, and has not
 	}{
 		{name: "auto", c: Config{Mode: Auto},
-			yes: "file-read-data file,file-write-data file,file-write-create new,file-link file,file-write-data .git/HEAD,file-read-data ~/.bashrc,file-read-data .git/config," +
+			yes: "file-read-data file,file-write-data file,file-write-create new,file-link file,file-read-data .git/HEAD,file-read-data ~/.bashrc,file-read-data .git/config," +
 				"file-write-data ~/Library/Caches/go-build/x,file-write-data ~/.claude/settings.json,file-read-data ~/Library/Keychains/login.keychain-db,file-read-data /usr/bin/true," +
 				"file-write-data /dev/null,file-write-create /private/tmp/x,network-outbound /private/var/run/mDNSResponder,file-read-data .scud/tasks/t.json",
 			no: "file-write-data ~/.bashrc,file-link ~/.bashrc,file-read-data ~/.ssh/id,file-link ~/.ssh/id,file-write-create ~/.ssh/new,file-read-data ~/.codex/auth.json," +
-				"file-write-data .git/config,file-write-unlink .git/config,file-write-create .git/hooks/x,file-write-data .scud/tasks/t.json,file-write-unlink .scud,file-write-unlink .git," +
+				"file-write-data .git/config,file-write-data .git/HEAD,file-write-unlink .git/config,file-write-create .git/hooks/x,file-write-data .scud/tasks/t.json,file-write-unlink .scud,file-write-unlink .git," +
 				"file-write-data descartes.yaml,file-write-create ~/Library/LaunchAgents/y.plist,appleevent-send /,lsopen /,job-creation /,signal /,process-info-pidinfo /," +
 				"file-write-create /usr/local/bin/x,file-write-unlink .",
 			text: "(allow signal (target same-sandbox))", none: "(deny network*)"},

@@ -53,8 +53,6 @@ func newWorld(tb testing.TB, mode Mode) *world {
 		w.write(repo+"/.git/HEAD", "ref: refs/heads/main\n")
 		w.write(repo+"/file", "text\n")
 	}
-	w.write(w.project+"/.git/config", "[include] path = team.inc\n")
-	w.write(w.project+"/.git/team.inc", "[core] hooksPath = .husky\n")
 	w.write(w.project+"/.husky/pre-commit", "#!/bin/sh\n")
 	w.write(w.project+"/.scud/tasks/t.json", "{}\n")
 	w.write(w.project+"/.descartes/runs/r/events.ndjson", "{}\n")
@@ -136,7 +134,7 @@ func (w *world) config(mode Mode) Config {
 	if err != nil {
 		w.tb.Fatal(err)
 	}
-	c := Config{Mode: mode, Root: w.project, Top: w.project, Env: w.env(), Agent: w.agent, Program: self, Self: self, UID: os.Geteuid(), Make: true}
+	c := Config{Mode: mode, Root: w.project, Top: w.project, Env: w.env(), Agent: w.agent, Program: self, Self: self, UID: os.Geteuid(), Make: true, Keep: []string{w.project + "/.husky"}}
 	if path, err := proc.Look("bwrap", "/", os.Environ()); err == nil {
 		c.Bwrap = path
 	}
@@ -201,7 +199,7 @@ func (w *world) run(argv ...string) (process.Exit, string) {
 	return e, text
 }
 
-// guarded is what no run may change: all but the working tree, what git writes for a commit, and the agent's own.
+// guarded is what no run may change: all but the working tree and the agent's own.
 func (w *world) guarded() map[string]string {
 	w.tb.Helper()
 	out := map[string]string{}
@@ -212,8 +210,7 @@ func (w *world) guarded() map[string]string {
 		rel := strings.TrimPrefix(path, w.base+"/")
 		open := strings.HasPrefix(rel, "log-") || strings.HasPrefix(rel, "tmp") || rel == "." || rel == w.base
 		if inside, ok := strings.CutPrefix(rel, "project/"); ok {
-			open = !strings.HasPrefix(inside, ".scud") && !strings.HasPrefix(inside, ".descartes") && !strings.HasPrefix(inside, ".husky") && !strings.HasPrefix(inside, ".git/config") &&
-				!strings.HasPrefix(inside, ".git/hooks") && !strings.HasPrefix(inside, ".git/info") && !strings.HasPrefix(inside, ".git/modules/sub/") && !strings.HasPrefix(inside, ".git/worktrees")
+			open = !strings.HasPrefix(inside, ".scud") && !strings.HasPrefix(inside, ".descartes") && !strings.HasPrefix(inside, ".husky") && !strings.HasPrefix(inside, ".git")
 		}
 		if open || strings.HasPrefix(rel, "home/.claude") || strings.HasPrefix(rel, "home/.cache") {
 			return nil

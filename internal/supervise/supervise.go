@@ -176,9 +176,6 @@ func (c *Commands) limitsOf(box *sandbox.Box) (l process.Limits, done func() []s
 	l = c.limits
 	l.Wrap, l.Inside, l.Bare, l.Tree, l.Place, l.Temp = of.Wrap, of.Inside, of.Bare, of.Tree, of.Place, tmp
 	return l, func() (notes []string) {
-		for _, path := range box.Planted() {
-			notes = append(notes, "the attempt made "+path+", which points git elsewhere: it was removed")
-		}
 		if err := sandbox.RemoveTemp(tmp); err != nil {
 			notes = append(notes, "temporary files are left: "+err.Error())
 		}
