@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -477,46 +476,6 @@ func (e *treeEditor) write(dir string, base *objectID, items map[string][]treeIt
 
 // statLines is how long a diff stat may be, its summary included.
 const statLines = 40
-
-// PatchError means that a patch does not apply.
-type PatchError struct{ said string }
-
-func (e *PatchError) Error() string { return e.said }
-
-// Apply returns a tree with a patch on top, in the format that git apply reads. A patch that does not apply is a
-// *PatchError.
-func (r *Repo) Apply(ctx context.Context, tree Tree, patch []byte) (Tree, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	dir, err := os.MkdirTemp("", "descartes-index-")
-	if err != nil {
-		return "", fmt.Errorf("apply a patch: %w", err)
-	}
-	defer os.RemoveAll(dir)
-	index := filepath.Join(dir, "index")
-	if _, err := r.cli.run(ctx, gitCall{args: []string{"read-tree", string(tree)}, index: index}); err != nil {
-		return "", fmt.Errorf("apply a patch: %w", err)
-	}
-	apply := func(more ...string) error {
-		args := append([]string{"apply", "--cached", "--whitespace=nowarn"}, more...)
-		_, err := r.cli.run(ctx, gitCall{args: append(args, "-"), index: index, stdin: patch})
-		return err
-	}
-	if err = apply(); exitCode(err) != 0 && apply("--recount") == nil { // who writes patches by hand counts badly
-		err = nil
-	}
-	if exitCode(err) != 0 {
-		return "", &PatchError{err.Error()}
-	}
-	if err != nil {
-		return "", fmt.Errorf("apply a patch: %w", err)
-	}
-	out, err := r.cli.run(ctx, gitCall{options: []string{"-c", "core.fsync=objects"}, args: []string{"write-tree"}, index: index})
-	if err != nil {
-		return "", fmt.Errorf("apply a patch: %w", err)
-	}
-	return Tree(strings.TrimSpace(string(out))), nil
-}
 
 // DiffStat describes how two trees differ, as `git diff --stat` does: one line for each file, at most 40 in all, and
 // a summary. It is "" where nothing differs.

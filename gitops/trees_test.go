@@ -1,7 +1,6 @@
 package gitops
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -64,35 +63,6 @@ func TestPatch(t *testing.T) {
 	got, err = r.Patch(t.Context(), before, huge, 500)
 	if err != nil || len(got) > 600 || !strings.HasSuffix(got, " bytes of the diff left out]\n") {
 		t.Errorf("cut: got %d bytes ending %q, %v", len(got), got[max(0, len(got)-60):], err)
-	}
-}
-
-// A patch is applied to a tree alone: the working tree and the index stay as they are, and one that does not fit says so.
-func TestApply(t *testing.T) {
-	t.Parallel()
-	s, r := start(t)
-	s.put("a.txt", "one\ntwo\n")
-	tree := snap(t, r)
-	s.sh("{ git status --porcelain; git ls-files -s; } >../before")
-	patched, err := r.Apply(t.Context(), tree, []byte("--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+three\n--- /dev/null\n+++ b/new/b.txt\n@@ -0,0 +1 @@\n+b\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.put("a.txt", "one\nthree\n")
-	s.put("new/b.txt", "b\n")
-	if want := snap(t, r); patched != want {
-		t.Errorf("got tree %s, want %s", patched, want)
-	}
-	s.sh("rm -r new; printf 'one\\ntwo\\n' >a.txt")
-	s.sh("{ git status --porcelain; git ls-files -s; } | diff ../before -")
-	if counted, err := r.Apply(t.Context(), tree, []byte("--- a/a.txt\n+++ b/a.txt\n@@ -1,9 +1,7 @@\n one\n-two\n+three\n")); err != nil || counted == tree {
-		t.Errorf("a patch that counts its lines wrongly: %v", err)
-	}
-	for _, patch := range []string{"", "no patch\n", "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-other\n+x\n", "--- /dev/null\n+++ b/../out\n@@ -0,0 +1 @@\n+x\n", "--- /dev/null\n+++ b/.git/hooks/x\n@@ -0,0 +1 @@\n+x\n"} {
-		var bad *PatchError
-		if _, err := r.Apply(t.Context(), tree, []byte(patch)); !errors.As(err, &bad) {
-			t.Errorf("%q: got %v, want a PatchError", patch, err)
-		}
 	}
 }
 

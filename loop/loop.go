@@ -540,12 +540,6 @@ func (l *Loop) input(u *unit, prompt string) attempt.Input {
 		in.Holdout = &attempt.Holdout{Run: h.Run, Dir: h.Folder(l.root), Log: l.home.HeldOutLog(l.state.ID, u.log), Timeout: seconds(cmp.Or(h.Timeout, c.VerifyTimeoutSecs))}
 	}
 	in.Prove, in.Mutants = c.ProveOf(u.task), c.Mutants
-	if c.Strength > 0 {
-		in.Strength = &attempt.Strength{Wrong: specbuild.Wrong{Task: u.task, Text: c.Prompt, N: c.Strength}}
-		for _, one := range c.StrengthChoices(u.task) {
-			in.Strength.Among = append(in.Strength.Among, attempt.With(one))
-		}
-	}
 	l.work.input(u, &in)
 	in.Env = append(in.Env, u.lane.env()...)
 	return in

@@ -328,7 +328,7 @@ func flagGroups() [][]string {
 		{"Task list:", "scud-tag", "tasks-file", "plan", "task", "open-in-done", "retry-blocked"},
 		{"What the agent is given:", "spec-file", "spec-template", "spec-budget", "max-spec-tokens", "handoff", "chain"},
 		{"Agent:", "backend", "command", "model", "prompt-mode", "fallback", "on-limit", "max-wait"},
-		{"When a task is done:", "verify", "verify-timeout", "verify-idle-timeout", "all-checks", "baseline", "require", "protect-mode", "prove", "mutants", "strength", "review"},
+		{"When a task is done:", "verify", "verify-timeout", "verify-idle-timeout", "all-checks", "baseline", "require", "protect-mode", "prove", "mutants", "review"},
 		{"Limits:", "max-attempts", "max-total-iterations", "max-cost", "max-cost-per-task", "deadline", "breaker", "timeout", "idle-timeout", "start-timeout", "exit-grace", "spin-limit", "max-memory", "max-procs", "min-free-disk"},
 		{"Several at a time:", "parallel", "fleet", "fleet-remote", "isolate", "in-place", "barrier", "respect-scope", "candidates", "pick"},
 		{"Git:", "branch", "create-branch", "branch-template", "auto-commit", "no-commit", "commit-template", "cost-trailer", "allow-dirty", "hooks", "hook-timeout", "push"},

@@ -119,11 +119,6 @@ func OtherBackends(cfg Config) (out []agent.Backend, err error) {
 			return nil, err
 		}
 	}
-	if cfg.Strength > 0 {
-		if err := add("strength_backend", cfg.StrengthBackend); err != nil {
-			return nil, err
-		}
-	}
 	if cfg.Reviews() != "" {
 		if err := add("review", cfg.Review.Backend); err != nil {
 			return nil, err

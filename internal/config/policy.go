@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 
@@ -59,9 +58,6 @@ func Policy(c *Config, tag bool) (lines []Line) {
 	}
 	if c.Mutants > 0 {
 		add("mutants", "tests must catch %s in what an attempt changed, where the language's mutation tool is installed", count(c.Mutants, "small fault"))
-	}
-	if c.Strength > 0 {
-		add("strength", "tests that an attempt adds must reject %s that %s writes", count(c.Strength, "wrong solution"), cmp.Or(c.StrengthBackend, "an agent"))
 	}
 	if what := c.Reviews(); what != "" {
 		one := c.Reviewers()[0]

@@ -18,9 +18,6 @@ type ProofConfig struct {
 
 	Mutants int `json:"mutants,omitempty" flag:"mutants" least:"0" in:"mode resume" trust:"no" help:"have the language's mutation tool put this many small faults into what an attempt changed; the tests must catch each (default: none)"`
 
-	Strength        int    `json:"strength,omitempty" flag:"strength" least:"0" in:"mode resume" trust:"no" help:"have an agent write this many wrong solutions, which the attempt's tests must reject, and one that the task permits (default: none)"`
-	StrengthBackend string `json:"strength_backend,omitempty" power:"yes" trust:"no" help:"backend of the agent that writes them (default: that of the run)"`
-
 	ProvesSome bool `json:"proves_some,omitempty" yaml:"-"` // tasks that ask for it themselves
 }
 
@@ -72,7 +69,7 @@ func (c *Config) Reviewers() []Choice {
 
 // NeedsLab reports whether commands run on trees other than those that attempts work in.
 func (c *Config) NeedsLab() bool {
-	return c.Holdout.Run != "" || c.ProtectsBase() || c.proves() || c.ProvesSome || c.Mutants > 0 || c.Strength > 0
+	return c.Holdout.Run != "" || c.ProtectsBase() || c.proves() || c.ProvesSome || c.Mutants > 0
 }
 
 const redWithout = "red-without"
@@ -100,13 +97,4 @@ func (h HoldoutConfig) Folder(root string) string {
 		return real
 	}
 	return dir
-}
-
-// StrengthChoices lists what the agent that writes wrong solutions may run with, best first.
-func (c *Config) StrengthChoices(t *tasks.Task) []Choice {
-	out := c.Choices(t)
-	if name := c.StrengthBackend; name != "" && name != out[0].Backend {
-		out = append([]Choice{{name, c.model(name, "")}}, out...)
-	}
-	return out
 }

@@ -63,19 +63,18 @@ type Input struct {
 	Log     string
 	Agent   Clocks
 
-	Needs    []string    // labels of the machines that may make it
-	Checks   []Command   // checks of the work, in this order
-	All      bool        // run the remaining checks after one has failed
-	Better   bool        // fail unless a test went from red to green or was added, if that is known
-	Always   bool        // verify whatever an agent that ended well did and said
-	Clocks   Clocks      // of the checks
-	Guard    *Guard      // watches the checks for tampering; nil: not watched
-	Holdout  *Holdout    // checks that no agent sees; nil: none
-	Prove    bool        // the tests it adds must fail without the rest of its work
-	Strength *Strength   // how to measure its tests; nil: not measured
-	Mutants  int         // how many small faults its tests must notice; 0: none
-	Review   *Review     // what to ask a second agent; nil: nothing
-	Base     gitops.Tree // before the first attempt at the same work: looks judge everything since; "" without git
+	Needs   []string    // labels of the machines that may make it
+	Checks  []Command   // checks of the work, in this order
+	All     bool        // run the remaining checks after one has failed
+	Better  bool        // fail unless a test went from red to green or was added, if that is known
+	Always  bool        // verify whatever an agent that ended well did and said
+	Clocks  Clocks      // of the checks
+	Guard   *Guard      // watches the checks for tampering; nil: not watched
+	Holdout *Holdout    // checks that no agent sees; nil: none
+	Prove   bool        // the tests it adds must fail without the rest of its work
+	Mutants int         // how many small faults its tests must notice; 0: none
+	Review  *Review     // what to ask a second agent; nil: nothing
+	Base    gitops.Tree // before the first attempt at the same work: looks judge everything since; "" without git
 }
 
 // Result is the result of an attempt. It survives JSON.

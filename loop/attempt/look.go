@@ -27,7 +27,6 @@ func Looks() []Look {
 		{Name: "holdout", On: func(in *Input) bool { return in.Holdout != nil }, At: heldOut},
 		{Name: "prove", On: func(in *Input) bool { return in.Prove }, At: prove},
 		{Name: "mutants", On: func(in *Input) bool { return in.Mutants > 0 }, At: mutate},
-		{Name: "strength", On: func(in *Input) bool { return in.Strength != nil }, At: strengthen},
 		{Name: "review", On: func(in *Input) bool { return in.Review != nil }, At: review},
 	}
 }
