@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"descartes/internal/atomicfile"
-	"descartes/internal/oneline"
 	"descartes/internal/plainfile"
 )
 
@@ -56,41 +55,20 @@ type File struct {
 
 // readFile remembers the file at a path, or that it does not exist.
 func readFile(root, path string) (k File, err error) {
-	k.Look, k.Real = LookAt(path), path
-	if k.link == nil {
-		dir, rest := filepath.Dir(path), filepath.Base(path)
-		for ; dir != filepath.Dir(dir); dir, rest = filepath.Dir(dir), filepath.Join(filepath.Base(dir), rest) {
-			if real, err := filepath.EvalSymlinks(dir); err == nil {
-				k.Real = filepath.Join(real, rest)
-				break
-			}
-		}
-		return k, nil
+	k.Look, k.Real = LookAt(path), real(path)
+	if k.link != nil {
+		k.Data, err = plainfile.Read(root, path, maxFile)
 	}
-	if k.Real, err = filepath.EvalSymlinks(path); err != nil {
-		return k, err
-	}
-	k.Data, err = plainfile.Read(root, path, maxFile)
 	return k, err
 }
 
-// changed says what happened to the file since, as a verb and words after the path, and returns its text, nil if it is gone or unreadable.
-func (k File) changed(root string) (verb, after string, now []byte) {
-	is := LookAt(k.Path)
-	if is.link == nil {
-		return "deleted", "", nil
+// real is a path without links, also of what does not exist.
+func real(path string) string {
+	to, err := filepath.EvalSymlinks(path)
+	if err == nil || path == filepath.Dir(path) {
+		return to
 	}
-	now, err := plainfile.Read(root, k.Path, maxFile)
-	var refused *plainfile.Error
-	switch {
-	case is.to != k.to && is.to != "":
-		return "replaced", " by a link to " + oneline.Text(is.to), nil
-	case errors.As(err, &refused):
-		return "replaced", " (it now " + refused.Reason + ")", nil
-	case k.link == nil:
-		return "made", "", now
-	}
-	return "changed", "", now
+	return filepath.Join(real(filepath.Dir(path)), filepath.Base(path))
 }
 
 // restore replaces whatever is there with the file. It follows no link that did not exist before.
@@ -133,19 +111,14 @@ func (k File) restore(fsys atomicfile.FS) error {
 
 // clearWay removes what is in place of a folder, or of one above it: links too, since dir had none.
 func clearWay(dir string) error {
-	for at, rest := "", dir; rest != ""; {
-		name, more, _ := strings.Cut(strings.TrimPrefix(rest, string(filepath.Separator)), string(filepath.Separator))
-		at, rest = at+string(filepath.Separator)+name, more
-		fi, err := os.Lstat(at)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err == nil && !fi.IsDir() {
-			return os.Remove(at)
-		}
-		if err != nil {
-			return err
-		}
+	if dir == filepath.Dir(dir) {
+		return nil
+	}
+	if err := clearWay(filepath.Dir(dir)); err != nil {
+		return err
+	}
+	if fi, err := os.Lstat(dir); err == nil && !fi.IsDir() {
+		return os.Remove(dir)
 	}
 	return nil
 }
@@ -182,37 +155,34 @@ func (g *Files) PutBack(fsys atomicfile.FS, who, aside string) (notes []string, 
 		if k.Same() {
 			continue
 		}
-		verb, after, now := k.changed(g.at)
-		if verb == "changed" && bytes.Equal(now, k.Data) {
-			g.files[i].Look = LookAt(k.Path)
-			continue
-		}
-		if verb == "made" && now != nil && len(now) == 0 { // a mount of the sandbox leaves an empty file where it needs a place
-			if err := k.restore(fsys); err != nil {
-				return notes, fmt.Errorf("remove %s: %w", k.Path, err)
-			}
+		is := LookAt(k.Path)
+		now, _ := plainfile.Read(g.at, k.Path, maxFile) // nil: it is gone, or no plain file
+		if k.link != nil && is.to == k.to && now != nil && bytes.Equal(now, k.Data) {
+			g.files[i].Look = is
 			continue
 		}
 		name := filepath.ToSlash(relative(g.at, k.Path))
-		done := "which was put back"
-		if k.link == nil {
-			done = "which is removed"
-		}
-		note := fmt.Sprintf("the %s %s %s%s, %s", who, verb, name, after, done)
-		if now != nil {
-			if err := os.MkdirAll(aside, 0o755); err != nil {
-				return notes, fmt.Errorf("keep the changed %s: %w", name, err)
-			}
-			to := filepath.Join(aside, strings.ReplaceAll(name, "/", "-"))
-			if err := os.WriteFile(to, now, 0o600); err != nil {
-				return notes, fmt.Errorf("keep the changed %s: %w", name, err)
-			}
-			note += "; its text is kept in " + relative(g.root, to)
-		}
 		if err := k.restore(fsys); err != nil {
 			return notes, fmt.Errorf("put %s back: %w", name, err)
 		}
 		g.files[i].Look = LookAt(k.Path)
+		verb, done := "changed", "put back"
+		switch {
+		case k.link == nil && now != nil && len(now) == 0: // a mount of the sandbox leaves an empty file where it needs a place
+			continue
+		case k.link == nil:
+			verb, done = "made", "removed"
+		case is.link == nil:
+			verb = "deleted"
+		}
+		note := fmt.Sprintf("the %s %s %s, which was %s", who, verb, name, done)
+		if now != nil {
+			to := filepath.Join(aside, strings.ReplaceAll(name, "/", "-"))
+			if err := errors.Join(os.MkdirAll(aside, 0o755), os.WriteFile(to, now, 0o600)); err != nil {
+				return notes, fmt.Errorf("keep the changed %s: %w", name, err)
+			}
+			note += "; its text is kept in " + relative(g.root, to)
+		}
 		notes = append(notes, note)
 	}
 	return notes, nil

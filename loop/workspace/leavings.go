@@ -1,7 +1,6 @@
 package workspace
 
 import (
-	"context"
 	"path"
 	"slices"
 	"time"
@@ -10,32 +9,23 @@ import (
 	"descartes/internal/lockfile"
 )
 
-// leavings returns the files that only a verification made and that git does not ignore: a binary, a report, a cache. They are nobody's work. What else
-// it changed is work: lock files of package managers too, which a build updates for the project. before is the tree before the attempt, agent the one
-// at its agent's end, after the one after the verification.
-func leavings(ctx context.Context, repo *gitops.Repo, before, agent, after gitops.Tree) (left []string, work []gitops.Change, err error) {
-	changed, err := repo.Changed(ctx, agent, after)
-	if err != nil {
-		return nil, nil, err
+// leavings parts what changed after the agent's end into files that only a verification made and that git does not ignore (a binary, a report, a
+// cache), which are nobody's work, and the rest, which is: lock files of package managers too, which a build updates for the project. all are the
+// changes of the whole attempt: a file that the agent deleted is no new one.
+func leavings(changed, all []gitops.Change) (left []string, work []gitops.Change) {
+	made := map[string]bool{}
+	for _, c := range all {
+		made[c.Path] = c.Op == 'A'
 	}
-	byAgent, err := repo.Changed(ctx, before, agent)
-	if err != nil {
-		return nil, nil, err
-	}
-	whole, err := repo.Changed(ctx, before, after)
-	if err != nil {
-		return nil, nil, err
-	}
-	new := pathSet(whole, func(c gitops.Change) bool { return c.Op == 'A' })
-	touched := pathSet(byAgent, nil)
 	for _, c := range changed {
-		if !touched[c.Path] && !lockFile(c.Path) && c.Op == 'A' && new[c.Path] {
+		lock, ok := lockfile.Of(c.Path)
+		if c.Op == 'A' && made[c.Path] && (!ok || lock.ByHand) {
 			left = append(left, c.Path)
 		} else {
 			work = append(work, c)
 		}
 	}
-	return left, work, nil
+	return left, work
 }
 
 // uncovered returns files from before the attempt that git ignored and that now look like additions, except in folders that the attempt moved.
@@ -51,21 +41,4 @@ func uncovered(repo *gitops.Repo, changed []gitops.Change, began time.Time) []st
 		}
 	}
 	return slices.DeleteFunc(repo.OlderThan(added, began), func(p string) bool { return gone[path.Base(p)] })
-}
-
-// pathSet returns the paths of the wanted changes; nil wants all.
-func pathSet(changes []gitops.Change, want func(gitops.Change) bool) map[string]bool {
-	out := map[string]bool{}
-	for _, c := range changes {
-		if want == nil || want(c) {
-			out[c.Path] = true
-		}
-	}
-	return out
-}
-
-// lockFile reports whether a package manager records chosen versions in the file: a build that updates it does so for the project.
-func lockFile(path string) bool {
-	f, ok := lockfile.Of(path)
-	return ok && !f.ByHand
 }

@@ -47,11 +47,13 @@ type Result struct {
 }
 
 // measure decides which changes are work. verified says that commands ran after the agent.
-func (r *Result) measure(ctx context.Context, repo *gitops.Repo, start Start, verified bool) (err error) {
+func (r *Result) measure(ctx context.Context, repo *gitops.Repo, start Start, verified bool) error {
 	if verified {
-		if r.Left, r.Grown, err = leavings(ctx, repo, r.Before, r.Seen, r.After); err != nil {
+		changed, err := repo.Changed(ctx, r.Seen, r.After)
+		if err != nil {
 			return gitErr("compare the work", err)
 		}
+		r.Left, r.Grown = leavings(changed, r.Changed)
 		r.drop(r.Left)
 	}
 	if r.Uncovered = uncovered(repo, r.Changed, past(start.Since)); len(r.Uncovered) > 0 {
