@@ -136,11 +136,12 @@ func setupScript(env *testscript.Env) error {
 	if os.Getenv("DESCARTES_TEST_SLOTS") != "" { // every run in a slot
 		env.Setenv("DESCARTES_ISOLATE", "true")
 	}
-	both, err := filepath.Abs(filepath.Join("..", "..", "testdata", "both.sh"))
+	libraries, err := filepath.Abs(filepath.Join("..", "..", "testdata"))
 	if err != nil {
 		return err
 	}
-	env.Setenv("BOTH", both)
+	env.Setenv("BOTH", filepath.Join(libraries, "both.sh"))
+	env.Setenv("SHAPES", filepath.Join(libraries, "shapes.sh"))
 	env.Setenv("AGENT", filepath.Join(env.WorkDir, "agent"))
 	config := "[user]\n\tname = Test\n\temail = test@example.org\n[init]\n\tdefaultBranch = main\n[advice]\n\tdetachedHead = false\n"
 	if err := os.MkdirAll(filepath.Join(env.WorkDir, "home"), 0o777); err != nil {

@@ -22,3 +22,6 @@ func Sync(f *os.File) error { return f.Sync() }
 
 // Share is not possible: macOS clones only to a file that does not exist yet.
 func Share(dst, src *os.File) error { return errors.ErrUnsupported }
+
+// Mkfifoat is not possible: macOS has no such call.
+func Mkfifoat(int, string, uint32) error { return errors.ErrUnsupported }

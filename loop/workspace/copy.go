@@ -32,7 +32,7 @@ type copies struct {
 type copied struct {
 	path  string // with slashes, none at the end
 	size  int64
-	files map[string]stamp // what is in it
+	files map[string]stamp // what is in it; folders have none
 }
 
 // planCopies measures what git ignores and takes the smallest first, up to the limit: half a folder would be worse than none.
@@ -42,15 +42,22 @@ func planCopies(ctx context.Context, root string, list []string, limit int64) (*
 	for _, path := range list {
 		x := copied{path: strings.TrimSuffix(path, "/"), files: map[string]stamp{}}
 		err := filepath.WalkDir(filepath.Join(root, x.path), func(p string, e fs.DirEntry, err error) error {
-			if err != nil || !e.Type().IsRegular() && e.Type() != fs.ModeSymlink {
-				return context.Cause(ctx) // unreadable files are reported when they are copied
+			at := stamp{Size: -1} // it cannot be copied, which is said at every start
+			var fi fs.FileInfo
+			if err == nil {
+				fi, err = e.Info()
 			}
-			if fi, err := e.Info(); err == nil {
-				x.files[filepath.ToSlash(p[len(root)+1:])] = stampOf(fi)
-				if e.Type().IsRegular() {
-					x.size += fi.Size()
-				}
+			switch {
+			case err != nil:
+			case fi.IsDir():
+				at = stamp{}
+			default:
+				at = stampOf(fi)
 			}
+			if err == nil && fi.Mode().IsRegular() {
+				x.size += fi.Size()
+			}
+			x.files[filepath.ToSlash(p[len(root)+1:])] = at
 			return context.Cause(ctx)
 		})
 		if err != nil {
@@ -122,7 +129,6 @@ type copier struct {
 	tracked  map[string]string
 	wrote    bool     // it copied something
 	bad      []string // what could not be copied, with the reason
-	out      []string // links out of the project
 	shared   bool     // the file system copies without using space
 }
 
@@ -137,7 +143,7 @@ func (w *copier) has(x copied) bool {
 	return len(x.files) > 0
 }
 
-// deleted removes what the user deleted since it was copied, and the folders that only held that.
+// deleted removes what the user deleted since it was copied: of folders those in which nothing else is.
 func (w *copier) deleted(ctx context.Context) error {
 	for _, path := range slices.Backward(slices.Sorted(maps.Keys(w.was))) {
 		if err := context.Cause(ctx); err != nil {
@@ -153,12 +159,9 @@ func (w *copier) deleted(ctx context.Context) error {
 		if _, is := w.tracked[path]; is {
 			continue
 		}
-		err := w.to.Remove(path)
-		for dir := filepath.Dir(path); err == nil && dir != "."; dir = filepath.Dir(dir) {
-			if _, there := w.from.Lstat(dir); !gone(there) {
-				break
-			}
-			err = w.to.Remove(dir)
+		if err := w.to.Remove(path); errors.Is(err, fs.ErrPermission) { // its folder is read-only
+			_ = w.to.Chmod(filepath.Dir(path), 0o700)
+			_ = w.to.Remove(path)
 		}
 	}
 	return nil
@@ -180,7 +183,6 @@ func (w *copier) notes() (lines []string) {
 	}
 	add(fmt.Sprintf("ignored files that are not in the slots, since more than %s would be copied (pool.max_copy): ", size(w.limit)), large)
 	add("ignored files that could not be copied into the slots: ", w.bad)
-	add("ignored links that lead out of the project, from the slots too: ", w.out)
 	return lines
 }
 
@@ -208,6 +210,8 @@ func (w *copier) copy(ctx context.Context, path string, fi fs.FileInfo) error {
 			err = w.file(path, fi)
 		case mode&fs.ModeSymlink != 0:
 			err = w.link(path)
+		case mode&fs.ModeNamedPipe != 0:
+			err = w.pipe(path, mode)
 		default:
 			err = errors.New("it is not a file: " + kind(mode))
 		}
@@ -258,16 +262,20 @@ func (w *copier) folder(ctx context.Context, path string, fi fs.FileInfo) error 
 		return w.failed(path+"/", err)
 	}
 	err = w.to.Mkdir(path, 0o700)
+	made := err == nil
 	if errors.Is(err, fs.ErrExist) {
 		switch old, serr := w.to.Lstat(path); {
-		case serr == nil && old.IsDir():
+		case serr == nil && old.IsDir() && old.Mode().Perm()&0o700 == 0o700:
 			err = nil
+		case serr == nil && old.IsDir():
+			made, err = true, w.to.Chmod(path, 0o700)
 		case serr == nil && w.tracked[path] == "":
 			if err = w.to.Remove(path); err == nil {
 				err = w.to.Mkdir(path, 0o700)
 			}
 		}
-	} else if err == nil {
+	}
+	if made && err == nil {
 		defer func() { // when it has its files
 			_ = w.to.Chmod(path, fi.Mode().Perm())
 			_ = w.to.Chtimes(path, time.Time{}, fi.ModTime())
@@ -276,6 +284,7 @@ func (w *copier) folder(ctx context.Context, path string, fi fs.FileInfo) error 
 	if err != nil {
 		return w.failed(path+"/", err)
 	}
+	w.now[path] = stamp{}
 	for _, e := range entries {
 		fi, err := e.Info()
 		if err == nil {
@@ -302,7 +311,10 @@ func (w *copier) file(path string, fi fs.FileInfo) (err error) {
 	}
 	defer func() {
 		if err = errors.Join(err, dst.Close()); err != nil {
-			_ = w.to.Remove(path)
+			if err := w.to.Remove(path); errors.Is(err, fs.ErrPermission) { // its folder is read-only
+				_ = w.to.Chmod(filepath.Dir(path), 0o700)
+				_ = w.to.Remove(path)
+			}
 		}
 	}()
 	if oscall.Share(dst, src) == nil {
@@ -314,6 +326,19 @@ func (w *copier) file(path string, fi fs.FileInfo) (err error) {
 		return err
 	}
 	return w.to.Chtimes(path, time.Time{}, fi.ModTime()) // build tools compare times
+}
+
+// pipe makes a FIFO.
+func (w *copier) pipe(path string, mode fs.FileMode) error {
+	dir, err := w.to.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if err := oscall.Mkfifoat(int(dir.Fd()), filepath.Base(path), uint32(mode.Perm())); err != nil {
+		return fmt.Errorf("it is a pipe: %w", err)
+	}
+	return nil
 }
 
 // link copies a link. A link within the project points to the same place in the slot, any other keeps its target.
@@ -333,7 +358,6 @@ func (w *copier) link(path string) error {
 			return err
 		}
 	case !inside:
-		w.out = append(w.out, path+" -> "+target)
 		to = target
 	}
 	return w.to.Symlink(to, path)

@@ -265,7 +265,7 @@ func (s *Slot) Look(ctx context.Context) (Result, error) {
 	if err := s.look(ctx, &r); err != nil {
 		return r, err
 	}
-	r.Seen, r.United = r.After, s.git.United()
+	r.Seen = r.After
 	s.seen = r
 	return r, nil
 }

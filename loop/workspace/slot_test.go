@@ -228,12 +228,12 @@ func TestCopies(t *testing.T) {
 	pool := NewPool(p.opt)
 	s := p.take(pool, 0)
 	p.prepare(s, Start{})
-	got := p.sh(s.Tree(), "cat build/deep/d build/in build/abs sub/build/s x.log; readlink build/abs build/out build/etc; test -x build/run; stat -c '%a' build/deep; stat -c %y build/deep/d | cut -c1-10; stat -c %s build/big; ls")
+	got := p.sh(s.Tree(), "cat build/deep/d build/in build/abs sub/build/s x.log; readlink build/abs build/out build/etc; test -x build/run; test -p build/pipe; stat -c '%a' build/deep; stat -c %y build/deep/d | cut -c1-10; stat -c %s build/big; ls")
 	if want := "d\nd\none\ns\nl\n../a\n" + filepath.Dir(p.dir) + "/outside\n/etc/hostname\n750\n2001-02-03\n921600\na\nbuild\nsub\nx.log\n"; got != want {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
 	notes := strings.Join(pool.Notes(), "\n")
-	for _, want := range []string{"more than 1 MiB would be copied (pool.max_copy): node_modules (1.2 MiB)", "build/pipe (it is not a file: a pipe)", "build/sock (it is not a file: a socket)", "build/out -> ", "sub/esc.log -> /tmp"} {
+	for _, want := range []string{"more than 1 MiB would be copied (pool.max_copy): node_modules (1.2 MiB)", "build/sock (it is not a file: a socket)"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("the notes lack %q:\n%s", want, notes)
 		}
