@@ -83,7 +83,7 @@ func (r *Repo) OpenSlot(ctx context.Context, opt SlotOptions) (*Slot, error) {
 	if s.Repo, err = openAt(ctx, slot, git, (*Repo).clearSlot); err != nil {
 		return nil, &BrokenSlotError{opt.Dir, err}
 	}
-	s.commitGit, s.cli.unites = s.commitGit || r.commitGit, !opt.Here
+	s.commitGit = s.commitGit || r.commitGit
 	s.config, err = s.agentConfig(ctx)
 	if err == nil {
 		err = s.Claim()
@@ -200,7 +200,7 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 	if !s.There() {
 		return errors.New("its working tree was replaced")
 	}
-	s.large, s.cli.united = nil, nil
+	s.large = nil
 	clear(s.forced)
 	if s.here {
 		return s.prepareHere(ctx, at, tree)
@@ -219,8 +219,14 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 	if _, err := s.boundRules(ctx); err != nil {
 		return err
 	}
+	first := s.New()
 	if err := s.checkOut(ctx, head.String()); err != nil {
 		return err
+	}
+	if first {
+		if err := s.takeTimes(ctx); err != nil {
+			return err
+		}
 	}
 	crash.Point("git: slot checked out")
 	index, err := os.ReadFile(filepath.Join(s.own(), "index"))
@@ -236,6 +242,9 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 		return err
 	}
 	if err := s.emptyModules(ctx); err != nil {
+		return err
+	}
+	if err := s.takeModes(ctx); err != nil {
 		return err
 	}
 	crash.Point("git: slot clean")
@@ -287,9 +296,6 @@ func (s *Slot) Snapshot(ctx context.Context) (Tree, error) {
 	}
 	return tree, err
 }
-
-// United lists the folders in which the attempt made git repositories. Snapshots have their files.
-func (s *Slot) United() []string { return s.cli.united }
 
 // maxRulesSize bounds a file of ignore rules or attributes.
 const maxRulesSize = 16 << 20
@@ -369,6 +375,53 @@ func (s *Slot) checkOut(ctx context.Context, tree string) error {
 	}
 	loosen(s.Tree())
 	_, err = s.cli.run(ctx, gitCall{args: []string{"read-tree", "--reset", "-u", tree}})
+	return err
+}
+
+// takeTimes gives the files of a new slot that are as in the user's tree the times that they have there: what the user built from them is up to date.
+// Later it would not do: what an attempt built from other content would be up to date too.
+func (s *Slot) takeTimes(ctx context.Context) error {
+	mine, err := s.Tracked(ctx, []string{"*"})
+	if err != nil {
+		return err
+	}
+	theirs, err := s.user.Tracked(ctx, []string{"*"})
+	if err != nil {
+		return err
+	}
+	b, err := s.user.cli.run(ctx, gitCall{args: []string{"diff", "--name-only", "--no-renames", "-z", "--ignore-submodules"}})
+	if err != nil {
+		return err
+	}
+	for _, path := range nulSplit(b) {
+		delete(theirs, path)
+	}
+	now := time.Now()
+	for path, blob := range theirs {
+		if fi, err := s.user.root.Lstat(path); err == nil && mine[path] == blob && fi.Mode().IsRegular() && fi.ModTime().Before(now) {
+			_ = s.root.Chtimes(path, time.Time{}, fi.ModTime()) // at worst something is built again
+		}
+	}
+	_, err = s.cli.run(ctx, gitCall{args: []string{"update-index", "-q", "--refresh"}})
+	if exitCode(err) == 1 { // a filter gives other bytes back
+		err = nil
+	}
+	return err
+}
+
+// takeModes makes those files executable that are so in the user's tree, where core.fileMode keeps git from doing it.
+func (s *Slot) takeModes(ctx context.Context) error {
+	if s.user.cfg.boolean("core.filemode", true) {
+		return nil
+	}
+	tracked, err := s.Tracked(ctx, []string{"*"})
+	for path := range tracked {
+		mine, err := s.root.Lstat(path)
+		theirs, uerr := s.user.root.Lstat(path)
+		if err == nil && uerr == nil && mine.Mode().IsRegular() && theirs.Mode().IsRegular() && (mine.Mode()^theirs.Mode())&0o111 != 0 {
+			_ = s.root.Chmod(path, mine.Mode().Perm()&^0o111|theirs.Mode().Perm()&0o111) // the check that needs it says so
+		}
+	}
 	return err
 }
 
