@@ -32,6 +32,41 @@ func (r *Repo) Dirty(ctx context.Context) ([]string, error) {
 	return r.cli.dirty(ctx)
 }
 
+// Hidden lists the files whose edits skip-worktree or assume-unchanged hide, sorted. What a sparse checkout left out is none.
+func (r *Repo) Hidden(ctx context.Context) ([]string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	b, err := r.cli.run(ctx, gitCall{args: []string{"ls-files", "-v", "-s", "-z"}})
+	if err != nil {
+		return nil, fmt.Errorf("look for hidden changes: %w", err)
+	}
+	var out, there, ids []string
+	for _, entry := range nulSplit(b) {
+		about, path, _ := strings.Cut(entry, "\t")
+		flag, about, _ := strings.Cut(about, " ")
+		if assumed := flag == strings.ToLower(flag); !assumed && flag != "S" {
+			continue
+		} else if fi, err := r.root.Lstat(path); missing(err) && assumed {
+			out = append(out, path)
+		} else if err == nil && fi.Mode().IsRegular() && !strings.Contains(path, "\n") { // hash-object reads lines
+			there, ids = append(there, path), append(ids, about)
+		}
+	}
+	if len(there) > 0 {
+		b, err := r.cli.run(ctx, gitCall{args: []string{"hash-object", "--stdin-paths"}, stdin: []byte(strings.Join(there, "\n") + "\n")})
+		if err != nil {
+			return nil, fmt.Errorf("look for hidden changes: %w", err)
+		}
+		for i, id := range strings.Fields(string(b)) {
+			if !strings.Contains(ids[i], id) {
+				out = append(out, there[i])
+			}
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
 // LeftOut is a path that could not be dealt with, and why.
 type LeftOut struct{ Path, Why string }
 
