@@ -275,7 +275,7 @@ func (w *tagWork) taskFile() map[string][]byte {
 		}
 		rel, err := filepath.Rel(w.tools.Repo.Root(), path)
 		if err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
-			files[filepath.ToSlash(rel)] = f.Bytes()
+			files[filepath.ToSlash(rel)] = w.saver.content(f)
 		}
 	}
 	add(w.job.File)

@@ -335,8 +335,7 @@ func (h Home) View(s Saved, file *tasks.File) (View, error) {
 // Live returns the loop that runs in the working tree of this home.
 func (h Home) Live() (Holder, bool) { return live(lockOf(h.tree())) }
 
-// Owner returns the live loop that a change of a task list would disturb: one over its tag, or one that uses the same task file or mirror. At the end
-// of an attempt such a loop undoes the change.
+// Owner returns the live loop that a change of a task list would disturb: one over its tag, or one that uses the same task file or mirror.
 func (h Home) Owner(file *tasks.File) (Holder, bool) {
 	who, busy := h.Live()
 	if !busy {
@@ -384,8 +383,16 @@ func (h Home) catchUp(ctx context.Context, fsys atomicfile.FS, s Saved, file *ta
 	}
 	defer func() { err = errors.Join(err, lk.release()) }()
 	v, err := h.View(s, file)
-	if err != nil || len(v.Changes) == 0 {
+	if err != nil {
 		return err
+	}
+	for id := range v.Changes {
+		if _, ok := file.Task(id); !ok { // deleted since
+			delete(v.Changes, id)
+		}
+	}
+	if len(v.Changes) == 0 {
+		return nil
 	}
 	file.SetReplace(atomicfile.Replacer(fsys))
 	if err := file.Save(v.Changes); err != nil {

@@ -51,6 +51,7 @@ type Job struct {
 	beside    *specbuild.Beside // documents in the list's folder; nil: none
 	hand      string
 	answers   []Answer
+	more      map[string][]string // dependencies that only the plan states
 }
 
 const maxSpecFile = 4 << 20 // bytes of one spec or handoff file
@@ -98,22 +99,32 @@ func load(root string, cfg Config, imports bool) (*Job, []Problem) {
 		note(err, "")
 	}
 	j.readBeside()
-	j.Config.MostCandidates, j.Config.ProvesSome = 0, false
-	for i := range j.all {
-		for _, name := range j.all[i].Allow {
-			if !slices.Contains(guard.Names(), name) {
-				note(fmt.Errorf("task %s allows %q, which is not a rule of the guard", j.all[i].ID, name), "allow tests, checks, ci, secrets, all, or rules by their names")
-			}
-		}
-		if n := j.Config.CandidatesOf(&j.all[i]); n > 1 && !j.all[i].Container() {
-			j.Config.MostCandidates = max(j.Config.MostCandidates, n)
-		}
-		j.Config.ProvesSome = j.Config.ProvesSome || j.all[i].Prove != "" && j.Config.ProveOf(&j.all[i])
+	var bad []error
+	j.Config.MostCandidates, j.Config.ProvesSome, bad = j.survey(j.all)
+	for _, err := range bad {
+		note(err, "allow tests, checks, ci, secrets, all, or rules by their names")
 	}
 	if j.answers, err = NewHome(root).Answers(j.File.Tag()); err != nil {
 		note(err, "fix it, or move it away: it has what was said with descartes answer")
 	}
 	return j, problems
+}
+
+// survey returns how many candidates the tasks ask for at most, 0 for none, whether one asks for a proof, and which allow what there is not.
+func (j *Job) survey(list []tasks.Task) (candidates int, proves bool, bad []error) {
+	for i := range list {
+		t := &list[i]
+		for _, name := range t.Allow {
+			if !slices.Contains(guard.Names(), name) {
+				bad = append(bad, fmt.Errorf("task %s allows %q, which is not a rule of the guard", t.ID, name))
+			}
+		}
+		if n := j.Config.CandidatesOf(t); n > 1 && !t.Container() {
+			candidates = max(candidates, n)
+		}
+		proves = proves || t.Prove != "" && j.Config.ProveOf(t)
+	}
+	return candidates, proves, bad
 }
 
 // readPlan reads the plan for the specs and returns its text, "" without a plan.
@@ -468,11 +479,16 @@ func (j *Job) open(text string, imports bool) error {
 
 // take uses file as the job's list.
 func (j *Job) take(file *tasks.File, more map[string][]string) {
+	j.File, j.all, j.more = file, slices.Clone(file.Tasks()), more
+	j.Config.Scud.Tag = file.Tag()
+	j.Graph = j.graph(j.all)
+}
+
+// graph is the graph of a list.
+func (j *Job) graph(list []tasks.Task) *scheduler.Graph {
 	c := &j.Config.Scud
-	j.File, j.all = file, slices.Clone(file.Tasks())
-	c.Tag = file.Tag()
 	external, why := otherTags(j.Root, *c)
-	j.Graph = scheduler.New(j.all, scheduler.Options{External: external, ExternalErr: why, OpenInDone: c.OpenInDone, More: more})
+	return scheduler.New(list, scheduler.Options{External: external, ExternalErr: why, OpenInDone: c.OpenInDone, More: j.more})
 }
 
 // JobOf returns a job for a list that is not on disk, or differs from the one there.

@@ -78,6 +78,9 @@ func (w *tagWork) order(slots int) (*scheduler.Queue, error) {
 // next returns the unit a lane runs next: the next attempt at its task, or the first attempt at the most urgent ready task.
 func (w *tagWork) next(ctx context.Context, stop *stopper, ln *lane) (*unit, *Outcome, error) {
 	for {
+		if _, err := w.relist(); err != nil {
+			return nil, nil, err
+		}
 		if ln.task == "" {
 			if err := w.pass(ctx, stop, ln); errors.Is(err, errWaits) {
 				return nil, w.unapproved, nil
@@ -114,7 +117,11 @@ func (w *tagWork) next(ctx context.Context, stop *stopper, ln *lane) (*unit, *Ou
 			if w.scope.Step || !w.lone() {
 				return nil, nil, nil
 			}
-			if again, err := w.takeAnswers(); err != nil || !again {
+			again, err := w.takeAnswers()
+			if err == nil && !again { // the list may have changed while the last wave was committed
+				again, err = w.relist()
+			}
+			if err != nil || !again {
 				return nil, nil, err
 			}
 			w.passed = 0

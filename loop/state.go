@@ -336,6 +336,11 @@ type saver struct {
 	seen    workspace.Look
 	mirror  *mirror // nil if it is not in step
 	err     error   // from a rewrite by the timer; returned by the next call
+
+	unread error                   // why the task file cannot be read now: what was last read of it holds
+	theirs map[string]tasks.Status // statuses that others wrote since the run last took them
+	edited bool                    // others changed the file since then
+	saved  int64                   // the task file includes events up to this one
 }
 
 // mirror is the file that follows the task file, as Save last wrote it.
@@ -352,7 +357,9 @@ func (s *saver) note(changes map[string]string) error {
 		return s.err
 	}
 	for id, st := range changes {
-		s.pending[id] = tasks.Status(st)
+		if _, ok := s.file.Task(id); ok { // otherwise somebody deleted it
+			s.pending[id] = tasks.Status(st)
+		}
 	}
 	if len(s.pending) == 0 {
 		return nil
@@ -371,8 +378,7 @@ func (s *saver) late() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.timer = nil
-	// A file that an agent changed meanwhile waits for the end of its attempt, which restores it.
-	if len(s.pending) > 0 && s.err == nil && s.intact() {
+	if len(s.pending) > 0 && s.err == nil {
 		s.err = s.write()
 	}
 }
@@ -398,48 +404,91 @@ func (s *saver) stop() {
 	clear(s.pending)
 }
 
-// write saves the task file, then the state, whose sequence number says that the task file is complete up to there.
+// write saves the task file, then the state, whose sequence number says that the task file is complete up to there. A task file that cannot be read
+// waits: a later run writes into it what it lacks.
 func (s *saver) write() error {
 	begin := time.Now()
 	if err := s.sync(); err != nil {
 		return err
 	}
-	if len(s.pending) > 0 {
+	s.read()
+	if len(s.pending) > 0 && s.unread == nil {
 		crash.Point("before-task-file")
 		s.file.SetReplace(atomicfile.Replacer(s.fs))
-		if err := s.file.Save(s.pending); err != nil {
+		before := s.file.Tasks()
+		want, err := s.file.With(s.pending)
+		if err == nil {
+			err = s.file.Save(s.pending)
+		}
+		if err != nil {
 			return fmt.Errorf("save task file: %w", err)
+		}
+		if !bytes.Equal(want, s.file.Bytes()) { // it was edited just now
+			s.compare(before)
 		}
 		clear(s.pending)
 		s.look()
 		crash.Point("task-file-saved")
 	}
-	if err := s.own.save(s.state()); err != nil {
+	state := s.state()
+	if len(s.pending) > 0 {
+		state.Seq = s.saved
+	}
+	if err := s.own.save(state); err != nil {
 		return err
 	}
+	s.saved = state.Seq
 	crash.Point("state-saved")
 	s.last = time.Now()
 	s.took = s.last.Sub(begin)
 	return nil
 }
 
-// absorb takes in what another program wrote into the task file since we last did, so that the attempt about to begin is not blamed for it. id is the
-// current task, status its status now.
-func (s *saver) absorb(id string, status tasks.Status) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err != nil || s.intact() {
-		return s.err
+// read takes in what others wrote into the task file. The caller holds mu.
+func (s *saver) read() {
+	if s.file == nil || s.unread == nil && s.intact() {
+		return
 	}
-	return s.takeIn(id, status)
+	before := s.file.Tasks()
+	if s.unread = s.file.Refresh(); s.unread != nil {
+		return
+	}
+	s.compare(before)
+	s.look()
 }
 
-// takeIn is absorb for a file known to have changed. The caller holds mu.
-func (s *saver) takeIn(id string, status tasks.Status) error {
-	if _, ok := s.pending[id]; !ok {
-		s.pending[id] = status
+// compare notes that others changed the list since it was as given, and the statuses that they changed. The caller holds mu.
+func (s *saver) compare(before []tasks.Task) {
+	s.edited = true
+	if s.theirs == nil {
+		s.theirs = map[string]tasks.Status{}
 	}
-	return s.write()
+	known := make(map[string]tasks.Status, len(before))
+	for i := range before {
+		known[before[i].ID] = before[i].Status
+	}
+	for _, t := range s.file.Tasks() {
+		if _, ours := s.pending[t.ID]; !ours && known[t.ID] != t.Status {
+			s.theirs[t.ID] = t.Status
+		}
+	}
+	for id := range s.pending {
+		if _, ok := s.file.Task(id); !ok {
+			delete(s.pending, id)
+		}
+	}
+}
+
+// content is the task file, or its mirror, as it is to be: with the statuses that are not written yet.
+func (s *saver) content(f *tasks.File) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f == s.file {
+		if b, err := f.With(s.pending); err == nil {
+			return b
+		}
+	}
+	return f.Bytes()
 }
 
 // look remembers the task file's identity as we left it, and the mirror's.

@@ -49,6 +49,7 @@ type tagWork struct {
 	passed  int                 // waves with nothing left to do
 	entered int                 // the last wave whose start was recorded
 	putOff  []string            // tasks whose next attempt waits for the first one of others
+	refused bool                // reported that the list cannot be used as it is now
 	quota   map[string]*Outcome // tasks whose accounts are out of quota for longer than the run may wait
 }
 
@@ -106,7 +107,7 @@ func (w *tagWork) choose(ctx context.Context, opt StartOptions) (path string, er
 		return "", err
 	}
 	s := w.state
-	s.Kind, s.Tag, s.TotalWaves, s.TaskFile = KindTag, w.job.File.Tag(), len(w.job.Graph.Waves()), w.relative(w.job.File.Path())
+	s.Kind, s.Tag, s.TaskFile = KindTag, w.job.File.Tag(), w.relative(w.job.File.Path())
 	for _, p := range []string{w.job.File.Path(), w.home.Settings()} { // half written by a killed loop
 		if _, err := atomicfile.Clean(w.tools.FS, p); err != nil {
 			return "", fmt.Errorf("remove temporary files of %s: %w", p, err)
@@ -124,6 +125,8 @@ func (w *tagWork) replay(ctx context.Context, events []journal.Event) (err error
 		w.history.Apply(&events[i])
 	}
 	w.saver.file = w.job.File
+	w.job.Graph.Number(w.history.Waves)
+	w.state.TotalWaves = len(w.job.Graph.Waves())
 	for id, st := range w.history.TakeChanges(w.state.Seq) {
 		if _, ok := w.job.Graph.Task(id); ok {
 			w.saver.pending[id] = tasks.Status(st)
@@ -223,6 +226,9 @@ func (w *tagWork) endRun(ctx context.Context, stop *stopper, out *Outcome, err e
 	if c := w.job.Graph.Counts(); err == nil && out.Ending == journal.Paused && c.Done == c.Total && len(w.history.Uncommitted()) == 0 && len(w.checksAt(verify.AtEnd)) == 0 {
 		*out = Outcome{Ending: journal.AllDone} // it was the last attempt: nothing is left to resume
 	}
+	if why := w.unwritten(); err == nil && why != nil && out.Ending.Final() { // for a resume
+		*out = Outcome{Ending: journal.Paused, Message: fmt.Sprintf("the task list cannot be read, and lacks what is done: %v", why)}
+	}
 	gctx, done := attempt.Linger(ctx)
 	defer done()
 	return errors.Join(err, w.endReceipts(gctx))
@@ -244,7 +250,9 @@ func (w *tagWork) shelve() {
 	w.saver.mu.Lock()
 	defer w.saver.mu.Unlock()
 	for id := range w.history.Tasks {
-		w.saver.pending[id] = tasks.Pending
+		if _, ok := w.job.File.Task(id); ok {
+			w.saver.pending[id] = tasks.Pending
+		}
 		w.setStatus(id, tasks.Pending)
 	}
 }

@@ -3,9 +3,7 @@ package loop
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,9 +55,6 @@ func (w *tagWork) spec(_ context.Context, u *unit) (spec specbuild.Spec, _ *Outc
 		return *r.spec, nil, nil
 	} else if r != nil {
 		defer func() { r.spec = &spec }()
-	}
-	if err := w.saver.absorb(u.task.ID, w.job.Graph.Status(u.task.ID)); err != nil {
-		return specbuild.Spec{}, nil, err
 	}
 	r := request(w.history, u.task.ID)
 	if r.Attempt, r.Of = u.number, u.of; u.round != nil {
@@ -158,20 +153,17 @@ func (w *tagWork) conclude(ctx context.Context, stop *stopper, u *unit) (*Outcom
 	return nil, nil
 }
 
-// repair takes in what somebody changed in the task file during an attempt, which works in a slot. A file that does not parse, or is none, is
-// restored.
+// repair restores a task file that does not parse, or is none, if the attempt had the project's own folder. Nobody else touches it in a slot.
 func (w *tagWork) repair(u *unit, who string) ([]string, error) {
 	w.saver.mu.Lock()
 	defer w.saver.mu.Unlock()
-	if w.saver.err != nil || w.saver.intact() {
+	if w.saver.err != nil || !w.tools.Here {
 		return nil, nil
 	}
-	if fi, err := os.Lstat(w.job.File.Target()); err == nil && fi.Mode().IsRegular() {
-		err = w.saver.takeIn(u.task.ID, w.job.Graph.Status(u.task.ID))
-		if _, bad := errors.AsType[*tasks.FormatError](err); !bad {
-			return nil, err
-		}
+	if w.saver.read(); w.saver.unread == nil {
+		return nil, nil
 	}
+	w.saver.unread = nil
 	return w.restoreTasks(who, strings.TrimSuffix(u.log, ".log")+".tasks")
 }
 

@@ -102,7 +102,7 @@ func New(list []tasks.Task, opt Options) *Graph {
 	g.number()
 	g.connect(opt)
 	g.findCycles()
-	g.layer()
+	g.layer(nil)
 	g.evaluate()
 	g.reviewStatuses()
 	g.sortProblems()
@@ -383,6 +383,15 @@ func (g *Graph) Wave(id string) int {
 	return n.wave
 }
 
+// Number numbers the waves anew: a leaf's wave is at least least[id], and still after those of all that it depends on. A wave may then be empty.
+func (g *Graph) Number(least map[string]int) {
+	for v := range g.nodes {
+		g.nodes[v].wave = 0
+	}
+	g.sorted, g.waves = nil, nil
+	g.layer(least)
+}
+
 // leaf returns the vertex of a task that can run.
 func (g *Graph) leaf(id string) (*node, bool) {
 	i, ok := g.index[id]
@@ -393,8 +402,8 @@ func (g *Graph) leaf(id string) (*node, bool) {
 }
 
 // layer sorts the vertices, dependencies first, and puts every leaf that is on no cycle into its wave. Every cycle has a leaf, and cycles
-// are cut at their leaves.
-func (g *Graph) layer() {
+// are cut at their leaves. A leaf's wave is at least least[id].
+func (g *Graph) layer(least map[string]int) {
 	open := make([]int, len(g.nodes)) // predecessors still to come
 	for v := 1; v < len(g.nodes); v++ {
 		open[v] = len(g.pred[v])
@@ -411,8 +420,8 @@ func (g *Graph) layer() {
 		n := &g.nodes[g.sorted[k]]
 		if n.cycle > 0 {
 			n.wave = 0
-		} else if n.kind == leaf {
-			n.wave++ // until now the deepest wave before it
+		} else if n.kind == leaf { // until now the deepest wave before it
+			n.wave = max(n.wave+1, least[g.list[n.place].ID])
 		}
 		for _, s := range g.succ[g.sorted[k]] {
 			g.nodes[s].wave = max(g.nodes[s].wave, n.wave)

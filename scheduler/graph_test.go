@@ -286,3 +286,20 @@ func TestChildrenWithoutParents(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
+
+// What a run has numbered keeps its number, however its depth changes; what depends on it comes later.
+func TestNumber(t *testing.T) {
+	g := New([]tasks.Task{{ID: "1"}, {ID: "2", DependsOn: []string{"1"}}, {ID: "3", DependsOn: []string{"2"}}, {ID: "4"}}, Options{})
+	for _, c := range []struct {
+		least map[string]int
+		want  []Wave
+	}{
+		{map[string]int{"1": 1, "4": 3}, []Wave{{1, []string{"1"}}, {2, []string{"2"}}, {3, []string{"3", "4"}}}},
+		{map[string]int{"2": 3}, []Wave{{1, []string{"1", "4"}}, {2, nil}, {3, []string{"2"}}, {4, []string{"3"}}}},
+		{nil, []Wave{{1, []string{"1", "4"}}, {2, []string{"2"}}, {3, []string{"3"}}}},
+	} {
+		if g.Number(c.least); !reflect.DeepEqual(g.Waves(), c.want) {
+			t.Errorf("%v: got %v, want %v", c.least, g.Waves(), c.want)
+		}
+	}
+}

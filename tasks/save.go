@@ -50,6 +50,33 @@ func (f *File) Save(set map[string]Status) error {
 	return err
 }
 
+// Refresh takes in what others wrote into the file since it was read. An error leaves f unchanged.
+func (f *File) Refresh() error {
+	reading := read
+	if f.letters {
+		reading = readGraph
+	}
+	src, err := reading(f.path)
+	if err != nil || src == f.src {
+		return err
+	}
+	now, err := f.reread([]byte(src))
+	if err == nil {
+		*f = *now
+	}
+	return err
+}
+
+// With returns the bytes of the file as f knows it, with the given statuses. Nothing is written.
+func (f *File) With(set map[string]Status) ([]byte, error) {
+	set, err := f.check(set)
+	if err != nil {
+		return nil, err
+	}
+	edits, _ := f.edits(set)
+	return f.spliced(f.splices(edits, f.time)), nil
+}
+
 // changes reports whether one of the statuses differs from f's.
 func (f *File) changes(set map[string]Status) bool {
 	for id, status := range set {

@@ -74,6 +74,9 @@ func NewBoard(job *loop.Job) (*Board, error) {
 			b.view = &v
 		}
 	}
+	if b.view != nil && (b.view.Live || !b.view.State.Completed) { // the list may have changed while it ran
+		b.Graph.Number(b.view.History.Waves)
+	}
 	for id, status := range changes {
 		b.Know(id, status)
 	}

@@ -44,6 +44,9 @@ func (p *Events) line(e *journal.Event) string {
 			return fmt.Sprintf("loop %s resumed, %s tried again", e.Loop, terminal.Count(n, "blocked task"))
 		}
 		return fmt.Sprintf("loop %s resumed", e.Loop)
+	case journal.ListChanged:
+		p.Waves = e.Of
+		return "task list changed: " + terminal.Clean(e.Message)
 	case journal.WaveStarted:
 		return p.waveLine(e)
 	case journal.AttemptStarted:
@@ -167,7 +170,7 @@ func warned(e *journal.Event) string {
 func (p *Events) waveLine(e *journal.Event) string {
 	s := fmt.Sprintf("wave %d", e.Wave)
 	if p.Waves > 0 {
-		s += fmt.Sprintf(" of %d", p.Waves)
+		s += fmt.Sprintf(" of %d", max(p.Waves, e.Wave))
 	}
 	if e.Of > 0 {
 		s += ": " + terminal.Count(e.Of, "task")

@@ -46,7 +46,7 @@ func NewStatus(root string, s loop.Saved) (*Status, error) {
 	if st.Board != nil { // the commits shown are this loop's
 		st.Board.Commits = v.State.WaveCommits
 		if file.Holds(tasks.Blocked) { // answered, or set by hand since
-			st.View.State.BlockedTasks = slices.DeleteFunc(slices.Clone(v.State.BlockedTasks), func(b loop.Blocked) bool { return st.Board.Graph.Status(b.Task.ID) == tasks.Pending })
+			st.View.State.BlockedTasks = slices.DeleteFunc(slices.Clone(v.State.BlockedTasks), func(b loop.Blocked) bool { return st.Board.Graph.Status(b.Task.ID) != tasks.Blocked })
 		}
 	}
 	return st, err

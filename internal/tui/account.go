@@ -15,6 +15,7 @@ import (
 
 // account is a loop so far, from its journal, and its tag.
 type account struct {
+	root   string
 	saved  loop.Saved
 	home   loop.Home
 	follow *journal.Follower
@@ -78,18 +79,25 @@ type row struct {
 }
 
 func newAccount(root string, saved loop.Saved) (*account, error) {
-	a := &account{saved: saved, home: loop.NewHome(root), state: journal.NewState(), events: report.NewEvents(false)}
-	st, err := report.NewStatus(root, saved)
-	if err != nil {
+	a := &account{root: root, saved: saved, home: loop.NewHome(root), state: journal.NewState(), events: report.NewEvents(false)}
+	if err := a.list(); err != nil {
 		return nil, err
-	}
-	a.board = st.Board
-	if a.board != nil {
-		a.events.Waves = len(a.board.Graph.Waves())
 	}
 	a.events.Usual = saved.State.Config.Backend.Type
 	a.follow = journal.Follow(a.home.Events(saved.State.ID))
 	return a, a.read()
+}
+
+// list reads the task list.
+func (a *account) list() error {
+	st, err := report.NewStatus(a.root, a.saved)
+	if err != nil {
+		return err
+	}
+	if a.board = st.Board; a.board != nil {
+		a.events.Waves = len(a.board.Graph.Waves())
+	}
+	return nil
 }
 
 // read takes in what was written since the last call.
@@ -104,6 +112,11 @@ func (a *account) read() error {
 	}
 	for i := range events {
 		a.see(&events[i])
+		if events[i].Type == journal.ListChanged {
+			if err := a.list(); err != nil {
+				return err
+			}
+		}
 	}
 	from := int64(0)
 	if first { // the task file may have been changed by hand since

@@ -32,6 +32,7 @@ type State struct {
 	Approved      map[string]bool      // trees that a wave's review, or a person, approved
 	Current       string               // the task started last, if neither done nor blocked
 	Tasks         map[string]*Task
+	Waves         map[string]int // the wave of each task that began or was added; the task stays in it, or comes later
 	Wave          int
 	Iteration     int
 	Tree          string
@@ -111,7 +112,7 @@ type statusChange struct {
 
 // NewState is the state of a loop without events.
 func NewState() *State {
-	return &State{Tasks: map[string]*Task{}, Begun: map[string]int{}, Counted: map[string]int{}, Interruptions: map[string]int{}, Failures: map[string]Failure{}, OtherEnds: map[string]bool{}, KeptRefs: map[string]string{},
+	return &State{Tasks: map[string]*Task{}, Waves: map[string]int{}, Begun: map[string]int{}, Counted: map[string]int{}, Interruptions: map[string]int{}, Failures: map[string]Failure{}, OtherEnds: map[string]bool{}, KeptRefs: map[string]string{},
 		Delivered: map[string]string{}, Bases: map[string]string{}, Heads: map[string]string{}, Starts: map[string]time.Time{},
 		Sessions: map[string]Session{}, CutShort: map[string]Failure{}, Providers: NewProviders(),
 		Running: map[Key]*Attempt{}, Waiting: map[string]Wait{},
@@ -155,9 +156,12 @@ func (s *State) Apply(e *Event) {
 	case LoopResumed:
 		s.Prompt.Failed = 0
 		s.resume(e)
+	case ListChanged:
+		s.relist(e)
 	case WaveStarted:
 		s.Wave = e.Wave
 	case TaskStarted:
+		s.Waves[e.Task] = e.Wave
 		s.Current, s.Bases[e.Task], s.Heads[e.Task], s.Starts[e.Task] = e.Task, e.Base, e.Head, e.TS
 		s.Tasks[e.Task] = &Task{Tree: e.Base}
 		s.bars[e.Task] = maps.Clone(s.Known)
@@ -288,16 +292,33 @@ func (s *State) resume(e *Event) {
 		return
 	}
 	for _, id := range e.Tasks {
+		if e.Reason == ReasonRetry {
+			s.retried = append(s.retried, s.blockedAs(id))
+		}
+	}
+	s.again(e)
+}
+
+// again gives tasks all their attempts anew.
+func (s *State) again(e *Event) {
+	for _, id := range e.Tasks {
 		delete(s.Counted, id)
 		delete(s.Interruptions, id)
 		delete(s.OtherEnds, id)
 		delete(s.Costs.Fresh, id)
 		s.changes = append(s.changes, statusChange{id, "pending", e.Seq})
-		if e.Reason == ReasonRetry {
-			s.retried = append(s.retried, s.blockedAs(id))
-		}
 	}
 	s.Blocked = slices.DeleteFunc(s.Blocked, func(b BlockedTask) bool { return slices.Contains(e.Tasks, b.Task) })
+}
+
+// relist takes in tasks that were added or opened again: those that never began get a wave that is not committed.
+func (s *State) relist(e *Event) {
+	for _, id := range e.Tasks {
+		if s.Waves[id] == 0 {
+			s.Waves[id] = e.Wave
+		}
+	}
+	s.again(e)
 }
 
 // blockedAs returns a blocked task; if an earlier loop blocked it, only the id is known.

@@ -34,7 +34,7 @@ func before(t *testing.T) map[string][]Event {
 // random is a run of several attempts at once, in no order that an engine would keep to.
 func random(r *rand.Rand, n int) []Event {
 	types := []Type{LoopStarted, LoopResumed, WaveStarted, TaskStarted, AttemptStarted, AgentFinished, VerifyStarted, VerifyFinished,
-		AttemptFinished, Integrated, TaskDone, TaskBlocked, WaveCommitted, LimitWaiting, BreakerOpened, Warning, LoopStopping, LoopPaused, LoopFinished,
+		AttemptFinished, Integrated, TaskDone, TaskBlocked, WaveCommitted, LimitWaiting, BreakerOpened, Warning, LoopStopping, LoopPaused, LoopFinished, ListChanged,
 		IterationStarted, IterationFinished, GateSpoke}
 	verdicts := []Verdict{Verified, Failed, Blocked, Crashed, TimedOut, Limited, Cancelled}
 	decisions := []Decision{Continue, Done, "ask", Retry, NoQuota, CutShort}
@@ -50,7 +50,7 @@ func random(r *rand.Rand, n int) []Event {
 			e.Task, e.Iteration = "", 1+r.IntN(5)
 		case AttemptFinished, TaskDone:
 			e.Tree = fmt.Sprintf("%040d", r.IntN(100))
-		case WaveCommitted, LoopFinished, LoopResumed:
+		case WaveCommitted, LoopFinished, LoopResumed, ListChanged:
 			e.Tasks = []string{"1", "2"}
 		}
 		switch e.Type {

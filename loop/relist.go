@@ -1,0 +1,147 @@
+package loop
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"descartes/internal/oneline"
+	"descartes/loop/journal"
+	"descartes/tasks"
+)
+
+// relist takes in what somebody changed in the task list, and reports whether that may be more to do. A task that is under way goes on to its end,
+// also if it was deleted; of any other the status in the list holds. A run in the project's own folder has the list to itself.
+func (w *tagWork) relist() (bool, error) {
+	w.saver.mu.Lock() // its timer writes the list, and asks for the state
+	e, why := w.reread()
+	w.saver.mu.Unlock()
+	if why != nil {
+		return false, w.refuse(why)
+	}
+	if w.refused = false; e == nil {
+		return false, nil
+	}
+	w.count()
+	w.passed, w.queue = 0, nil
+	if e.Message == "" {
+		return false, nil
+	}
+	return len(e.Tasks) > 0, w.record(e)
+}
+
+// reread makes the graph of the list as it is now, and returns the event that says what others changed; nil if that is nothing.
+func (w *tagWork) reread() (*journal.Event, error) {
+	w.saver.read()
+	if w.saver.unread != nil || !w.saver.edited || w.tools.Here {
+		return nil, w.saver.unread
+	}
+	if err := w.fits(w.job.File.Tasks()); err != nil {
+		return nil, err
+	}
+	e := &journal.Event{Type: journal.ListChanged, Wave: 1, Message: w.changes()}
+	for _, c := range w.history.WaveCommits {
+		e.Wave = max(e.Wave, c.Wave+1)
+	}
+	list, waves, later := slices.Concat(w.job.File.Tasks(), w.deleted()), maps.Clone(w.history.Waves), map[string]tasks.Status{}
+	g := w.job.graph(list)
+	for _, id := range g.Leaves() {
+		was, now := w.job.Graph.Status(id), g.Status(id)
+		_, set := w.saver.theirs[id]
+		switch {
+		case was != "" && (!set || w.history.Tasks[id] != nil):
+			g.SetStatus(id, was)
+		case slices.Contains(w.history.Uncommitted(), id): // its work has to be committed first
+			later[id] = now
+			g.SetStatus(id, was)
+		case now == tasks.Pending || now == tasks.InProgress:
+			e.Tasks = append(e.Tasks, id)
+			waves[id] = cmp.Or(waves[id], e.Wave)
+		}
+	}
+	g.Number(waves)
+	w.job.all, w.job.Graph, w.state.TotalWaves = list, g, len(g.Waves())
+	w.saver.theirs, w.saver.edited = later, len(later) > 0
+	e.Of = len(g.Waves())
+	return e, nil
+}
+
+// refuse reports once that a list cannot be used as it is now.
+func (w *tagWork) refuse(why error) error {
+	if w.refused {
+		return nil
+	}
+	w.refused = true
+	return w.record(&journal.Event{Type: journal.Warning, Message: fmt.Sprintf("the task list stays as last read: %v", why)})
+}
+
+// unwritten says why statuses cannot be written into the list now; nil if none wait for that.
+func (w *tagWork) unwritten() error {
+	w.saver.mu.Lock()
+	defer w.saver.mu.Unlock()
+	if w.saver.read(); len(w.saver.pending) == 0 {
+		return nil
+	}
+	return w.saver.unread
+}
+
+// fits says why this run cannot use a changed list.
+func (w *tagWork) fits(list []tasks.Task) error {
+	most, proves, bad := w.job.survey(list)
+	switch {
+	case len(bad) > 0:
+		return bad[0]
+	case most > len(w.lanes):
+		return fmt.Errorf("a task asks for %d candidates, and this run has %d slots; start again for it", most, len(w.lanes))
+	case proves && w.lab == nil:
+		return errors.New("a task asks for a proof, which this run cannot give; start again for it")
+	}
+	return nil
+}
+
+// deleted are the tasks that the list no longer has and the run has begun. They belong to its account.
+func (w *tagWork) deleted() (list []tasks.Task) {
+	for _, t := range w.job.all {
+		if _, ok := w.job.File.Task(t.ID); !ok && w.history.Begun[t.ID] > 0 {
+			t.DependsOn, t.Parent, t.Children, t.Line = nil, "", nil, 0
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// changes says what others changed in the list; "" if that is nothing to a run.
+func (w *tagWork) changes() string {
+	var added, removed, changed []string
+	for _, t := range w.job.File.Tasks() {
+		old, ok := w.job.Graph.Task(t.ID)
+		if !ok {
+			added = append(added, t.ID)
+			continue
+		}
+		was := *old
+		was.Status, was.RawStatus, was.Line = t.Status, t.RawStatus, t.Line
+		if s, set := w.saver.theirs[t.ID]; set && s != w.job.Graph.Status(t.ID) || !reflect.DeepEqual(was, t) {
+			changed = append(changed, t.ID)
+		}
+	}
+	for _, t := range w.job.all {
+		if _, ok := w.job.File.Task(t.ID); !ok && t.Line > 0 {
+			removed = append(removed, t.ID)
+		}
+	}
+	var parts []string
+	for _, p := range []struct {
+		ids  []string
+		word string
+	}{{added, "added"}, {changed, "changed"}, {removed, "removed"}} {
+		if len(p.ids) > 0 {
+			parts = append(parts, oneline.List(p.ids)+" "+p.word)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
