@@ -165,8 +165,6 @@ func (r *tagRun) ground(ctx context.Context) (found problems) {
 // inPlace reports whether the agent works in the project's own folder: where that is asked for, and where nothing can be mounted and it works alone.
 func inPlace(c *loop.Config, box supervise.Sandbox, agents int) (bool, error) {
 	switch {
-	case c.InPlace && c.Isolate:
-		return false, badInput("leave one of the two out", "--in-place has the agent work in this folder, and --isolate (-j) in a copy of it")
 	case c.InPlace && agents > 1:
 		return false, badInput("leave --in-place out, or run one agent at a time: -j 1", "--in-place is for one agent, and %d are to work at a time", agents)
 	case c.InPlace && c.Fleet != "":
