@@ -78,7 +78,7 @@ func (r *Repo) commitOnHead(ctx context.Context, w Wave) (Commit, error) {
 		return Commit{Empty: true, Notes: c.plan.notes(nil)}, nil
 	}
 	hash := ""
-	if r.commitGit {
+	if r.byGit != "" {
 		hash, err = c.byGit(ctx)
 	} else {
 		hash, err = c.byUs(ctx)

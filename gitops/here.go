@@ -151,6 +151,9 @@ func (s *Slot) prepareHere(ctx context.Context, at Head, tree Tree) error {
 	if s.at = at; s.at.Branch == "" {
 		s.at.Branch = head.Branch
 	}
+	if fi, err := os.Stat(filepath.Join(s.user.l.gitDir, "logs", "HEAD")); err == nil {
+		s.logged = fi.Size()
+	}
 	return s.user.unstageAll(ctx, head.Hash)
 }
 

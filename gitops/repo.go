@@ -1,6 +1,7 @@
 package gitops
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,8 +23,8 @@ type Repo struct {
 	notes  []string
 	token  []string // variables that have git show it to a remote's server
 
-	cli       *cli
-	commitGit bool // the git program makes the wave commit
+	cli   *cli
+	byGit string // why the git program makes the wave commit: hooks, signing; "" where it does not
 
 	root  *os.Root
 	store *objectStore
@@ -90,7 +91,7 @@ func openAt(ctx context.Context, opt Options, git *cli, clear func(*Repo) error)
 		return nil, err
 	}
 	for _, f := range found {
-		r.commitGit = true
+		r.byGit = cmp.Or(r.byGit, f.reason)
 		r.notes = append(r.notes, f.reason+": the git program makes the commits")
 	}
 	if r.root, err = os.OpenRoot(l.root); err != nil {
@@ -159,6 +160,12 @@ func (r *Repo) Notes() []string {
 	defer r.mu.Unlock()
 	return slices.Clone(r.notes)
 }
+
+// ByGit says why the git program makes the commits: hooks, signing; "" where it does not.
+func (r *Repo) ByGit() string { return r.byGit }
+
+// Protects reports whether attempts may not change a path.
+func (r *Repo) Protects(path string) bool { return r.guard.covers(path) }
 
 // Checkout is what CheckOut puts into a repository that has no files yet.
 type Checkout struct {

@@ -37,6 +37,7 @@ type Slot struct {
 	config  []byte   // of the agent's .git
 	at      Head     // that Prepare brought it to
 	large   []string // ignore and attributes files that were too large since then
+	logged  int64    // size of the reflog of HEAD then
 }
 
 // SlotOptions say where a slot is.
@@ -83,7 +84,7 @@ func (r *Repo) OpenSlot(ctx context.Context, opt SlotOptions) (*Slot, error) {
 	if s.Repo, err = openAt(ctx, slot, git, (*Repo).clearSlot); err != nil {
 		return nil, &BrokenSlotError{opt.Dir, err}
 	}
-	s.commitGit = s.commitGit || r.commitGit
+	s.byGit = cmp.Or(s.byGit, r.byGit)
 	s.config, err = s.agentConfig(ctx)
 	if err == nil {
 		err = s.Claim()
@@ -587,7 +588,11 @@ func (s *Slot) Commits(ctx context.Context, ref string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if !s.store.has(id) {
+	known := s.store.has(id)
+	if known && base != "" && s.LeadsTo(ctx, base, tip) {
+		return "", nil
+	}
+	if !known {
 		if err := s.bring(ctx, filepath.Join(dot, "objects"), tip, base); err != nil {
 			return "", fmt.Errorf("%w: %w", ErrNoRepository, err)
 		}

@@ -747,6 +747,30 @@ func (r *Repo) Since(ctx context.Context, from, to string) ([]string, error) {
 	return strings.Fields(string(b)), err
 }
 
+// Between describes the commits that to has and from does not: the paths that any of them changes, and their messages.
+func (r *Repo) Between(ctx context.Context, from, to string) (paths []string, text string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list, err := r.cli.run(ctx, gitCall{args: []string{"rev-list", to, "^" + from}})
+	if err != nil {
+		return nil, "", fmt.Errorf("list the commits up to %s: %w", shortHash(to), err)
+	}
+	names, err := r.cli.run(ctx, gitCall{args: []string{"diff-tree", "--stdin", "--no-commit-id", "--root", "-r", "-m", "-z", "--no-renames", "--name-only"}, stdin: list})
+	if err != nil {
+		return nil, "", fmt.Errorf("list what the commits up to %s change: %w", shortHash(to), err)
+	}
+	for _, hash := range strings.Fields(string(list)) {
+		c, err := r.store.commit(hash)
+		if err != nil {
+			return nil, "", fmt.Errorf("read commit %s: %w", shortHash(hash), err)
+		}
+		text += c.Message + "\n"
+	}
+	paths = nulSplit(names)
+	slices.Sort(paths)
+	return slices.Compact(paths), text, nil
+}
+
 // ForkOf is the newest commit that two have in common, "" where there is none.
 func (r *Repo) ForkOf(ctx context.Context, a, b string) (string, error) {
 	r.mu.Lock()

@@ -262,7 +262,7 @@ func (w *tagWork) commitOnce(ctx context.Context, ln *lane, number int, done []s
 	made := func(from string) (string, bool, error) {
 		return repo.FindCommit(ctx, from, waveTrailers(w.state.ID, number, done)...)
 	}
-	return w.trunk.commit(ctx, ln, wave, made, 0)
+	return w.trunk.commit(ctx, ln, wave, "", made, 0)
 }
 
 // taskFile returns the task file as the commit should have it, and the mirror that follows it, if they are in the repository.

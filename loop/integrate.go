@@ -454,8 +454,9 @@ func (t *trunk) whens(units []string) []verify.When {
 }
 
 // commit commits the state in a slot and moves the branch, together with the user's files. If that is impossible the commits go to a branch aside.
-// made finds the commit that a dead loop had made; tries counts from 0.
-func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, made func(tip string) (string, bool, error), tries int) (c gitops.Commit, tree gitops.Tree, err error) {
+// own is the tip of the agent's own commits, which become the branch's if they are still on top of it, or "". made finds the commit that a dead loop had
+// made, nil: none is looked for; tries counts from 0.
+func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, own string, made func(tip string) (string, bool, error), tries int) (c gitops.Commit, tree gitops.Tree, err error) {
 	repo := t.tools.Repo
 	tip, err := t.tip(ctx)
 	if err != nil {
@@ -465,7 +466,7 @@ func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, made fun
 	if err != nil {
 		return c, "", err
 	}
-	if tip != t.on && t.resumed { // a loop that died before it recorded the hash may have made it
+	if tip != t.on && t.resumed && made != nil { // a loop that died before it recorded the hash may have made it
 		if hash, found, err := made(tip); err != nil || found && hash == tip {
 			if err == nil {
 				t.merged.Tree, t.on = base, tip
@@ -478,14 +479,22 @@ func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, made fun
 			return c, "", err
 		}
 	}
-	if _, err := t.prepare(ctx, ln, workspace.Start{Base: base, Before: t.merged.Tree, At: tip}); err != nil {
+	at := tip
+	if own != "" && repo.LeadsTo(ctx, own, tip) {
+		if base, err = repo.CommitTree(own); err != nil {
+			return c, "", err
+		}
+		at = own
+	}
+	if _, err := t.prepare(ctx, ln, workspace.Start{Base: base, Before: t.merged.Tree, At: at}); err != nil {
 		return c, "", err
 	}
-	wave.Results, wave.Root = []gitops.Pair{{Base: base, Result: t.merged.Tree, Head: tip}}, tip == ""
+	wave.Results, wave.Root = []gitops.Pair{{Base: base, Result: t.merged.Tree, Head: at}}, tip == ""
 	t.unlocked(func() { c, err = ln.slot.Repo().CommitWave(ctx, wave) }) // its hooks may be slow
-	if err != nil || c.Empty {
+	if err != nil || c.Empty && at == tip {
 		return c, base, err
 	}
+	c.Hash = cmp.Or(c.Hash, at)
 	if tree, err = repo.CommitTree(c.Hash); err != nil {
 		return c, "", err
 	}
@@ -494,7 +503,7 @@ func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, made fun
 	}
 	if err != nil {
 		if now, terr := t.tip(ctx); terr == nil && now != tip && now != c.Hash && tries < 3 { // another program committed during the hooks
-			return t.commit(ctx, ln, wave, made, tries+1)
+			return t.commit(ctx, ln, wave, own, made, tries+1)
 		}
 		return c, "", err
 	}
@@ -551,7 +560,7 @@ func (t *trunk) finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, next, err := t.tools.Repo.History(ctx, commit, tip, 2); err != nil || next {
+	if _, next, err := t.tools.Repo.History(ctx, commit, tip, t.longest()); err != nil || next {
 		if t.loose = commit; err != nil || commit == tip {
 			return err
 		}
@@ -562,6 +571,14 @@ func (t *trunk) finish(ctx context.Context) error {
 	}
 	t.loose = commit
 	return nil
+}
+
+// longest is how many commits one publication may consist of, its base included.
+func (t *trunk) longest() int {
+	if t.state.Kind == KindTag {
+		return 2
+	}
+	return rewindLimit // an agent's own
 }
 
 // catchUp updates the state with what happened to the branch while no process ran the loop: a commit the dead loop made and did not record, whose

@@ -56,6 +56,7 @@ type Iteration struct {
 	file    []byte // .loop/state.json as the agent left it
 	commit  string
 	apart   string // why its changes did not arrive in the user's tree, or ""
+	own     bool   // the commits that its agent made are the branch's
 	ref     string // of the checkpoint
 	refused string // why git rejected the commit, if the iteration can be repeated
 }
@@ -291,18 +292,14 @@ func (w *promptWork) killed(ctx context.Context, ln *lane, open *journal.Event) 
 	if ln != nil {
 		putAside(ln.runner.PromptFile(), w.home.keptPrompt(w.state.ID, open.Iteration, open.Attempt))
 	}
-	made, found := "", false
+	made := ""
 	if w.trunk != nil && w.config.Git.AutoCommit {
-		tip, err := w.trunk.tip(ctx)
-		if err == nil && tip != open.Head {
-			made, found, err = w.tools.Repo.FindCommit(ctx, tip, w.trailers(u)...)
-		}
-		if err != nil {
+		if made, err = w.published(ctx, open.Head); err != nil {
 			return gitErr("look for the commit of a killed iteration", err)
 		}
 	}
 	switch {
-	case found:
+	case made != "":
 		tree, err := w.tools.Repo.CommitTree(made)
 		if err != nil {
 			return gitErr("read the commit of a killed iteration", err)
@@ -316,6 +313,19 @@ func (w *promptWork) killed(ctx context.Context, ln *lane, open *journal.Event) 
 		}
 	}
 	return w.ends(end)
+}
+
+// published is the last commit of this loop that is on the branch, if it was made on top of another one.
+func (w *promptWork) published(ctx context.Context, base string) (string, error) {
+	tip, err := w.trunk.tip(ctx)
+	if err != nil {
+		return "", err
+	}
+	last, err := w.tools.Repo.RefCommit(w.trunk.last())
+	if err != nil || last == "" || last == base || !w.tools.Repo.LeadsTo(ctx, tip, last) || base != "" && !w.tools.Repo.LeadsTo(ctx, last, base) {
+		return "", err
+	}
+	return last, nil
 }
 
 // recover asks the gate before an iteration starts.
@@ -540,6 +550,11 @@ func (w *promptWork) conclude(ctx context.Context, stop *stopper, u *unit) (*Out
 	if err := w.checkpoint(context.WithoutCancel(ctx), u); err != nil {
 		return nil, err
 	}
+	if why := res.Work.TookBack; why != "" {
+		if err := w.note(fmt.Sprintf("iteration %d is not taken: %s; it is kept as %s", it.Number, why, it.ref)); err != nil {
+			return nil, err
+		}
+	}
 	out, err := w.askGate(ctx, stop, u)
 	if it.apart != "" && err == nil {
 		if err = w.note(it.apart); out == nil || !out.Ending.Final() {
@@ -602,6 +617,9 @@ func (w *promptWork) facts(u *unit) gate.Facts {
 			f.Err = v.Reason()
 		}
 	}
+	if why := res.Work.TookBack; why != "" {
+		f.Err = cmp.Or(f.Err, why)
+	}
 	if o := res.Objection; o != nil { // as if the verification had failed
 		f.Verify = &gate.Check{Name: o.By, Output: o.Detail, Objects: o.Reason}
 		if w.config.Promised() && f.Err == "" {
@@ -658,6 +676,9 @@ func (w *promptWork) loose() bool { return w.trunk != nil && !w.config.Git.AutoC
 // deliver commits what an iteration changed, or brings it into the user's tree.
 func (w *promptWork) deliver(ctx context.Context, stop *stopper, u *unit) error {
 	work := &u.res.Work
+	if work.TookBack != "" {
+		return nil
+	}
 	if !w.loose() || work.After == "" || work.After == u.it.base {
 		return w.commit(ctx, stop, u)
 	}
@@ -725,14 +746,16 @@ func (w *promptWork) commitSlot(ctx context.Context, stop *stopper, u *unit) err
 	if owed := w.history.Prompt.Owed; owed != "" && owed != string(u.it.base) {
 		u.it.owed = t.merged.Tree
 	}
+	own, why, err := w.own(gctx, u, tip)
+	if err != nil {
+		return gitErr("read the commits of an iteration", err)
+	}
 	crash.Point("before-iteration-commit")
 	cctx, over := stop.committing(ctx, w.config.Deadline)
 	defer over()
 	var made gitops.Commit
 	busy, err := w.Enter(gctx, func() (err error) {
-		made, _, err = t.commit(cctx, u.lane, gitops.Wave{Message: w.tools.Redact.Text(w.message(u))}, func(from string) (string, bool, error) {
-			return w.tools.Repo.FindCommit(cctx, from, w.trailers(u)...)
-		}, 0)
+		made, _, err = t.commit(cctx, u.lane, gitops.Wave{Message: w.tools.Redact.Text(w.message(u))}, own, nil, 0)
 		return err
 	})
 	_, meanwhile := errors.AsType[*apartError](err)
@@ -748,7 +771,40 @@ func (w *promptWork) commitSlot(ctx context.Context, stop *stopper, u *unit) err
 		return gitErr(fmt.Sprintf("commit iteration %d", u.it.Number), err)
 	}
 	crash.Point("iteration-committed")
+	if tip := u.res.Work.Commits; tip != "" {
+		if u.it.own = w.tools.Repo.LeadsTo(gctx, t.on, tip); !u.it.own {
+			if err := w.note(fmt.Sprintf("iteration %d: one commit has what the agent committed by itself, which %s", u.it.Number, cmp.Or(why, "is not on top of what was committed meanwhile"))); err != nil {
+				return err
+			}
+		}
+	}
 	return w.committed(u, made, nil)
+}
+
+// own is the tip of the agent's own commits if they can become the branch's as they are, or "" and why not.
+func (w *promptWork) own(ctx context.Context, u *unit, tip string) (own, why string, err error) {
+	repo, work := w.tools.Repo, &u.res.Work
+	switch {
+	case work.Commits == "":
+		return "", "", nil
+	case tip == "" || tip != u.stand.Head.Hash || !repo.LeadsTo(ctx, work.Commits, tip):
+		return "", "is not on top of the branch", nil
+	case repo.ByGit() != "":
+		return "", "is neither signed nor seen by hooks (" + repo.ByGit() + ")", nil
+	}
+	paths, text, err := repo.Between(ctx, tip, work.Commits)
+	if err != nil {
+		return "", "", err
+	}
+	for _, path := range paths {
+		if slices.Contains(work.Left, path) || repo.Protects(path) || w.criteria() != nil && ours(path) {
+			return "", "contains " + path + ", which is no work", nil
+		}
+	}
+	if w.tools.Redact.Text(text) != text {
+		return "", "has a secret in a message", nil
+	}
+	return work.Commits, "", nil
 }
 
 // committed records that a commit contains an iteration's work, from which the next one starts.
@@ -773,12 +829,7 @@ func (w *promptWork) message(u *unit) string {
 		n := config.Names{Iteration: u.it.Number, Wave: u.it.Number, Tag: w.state.ID, At: w.tools.Now()}
 		subject = n.Expand(cmp.Or(w.config.Git.CommitTemplate, config.DefaultCommitTemplate))
 	}
-	return strings.TrimSpace(oneline.Text(subject)) + "\n\n" + strings.Join(w.trailers(u), "\n") + "\n"
-}
-
-// trailers identify an iteration's commit.
-func (w *promptWork) trailers(u *unit) []string {
-	return []string{"Descartes-Loop: " + w.state.ID, fmt.Sprintf("Descartes-Iteration: %d", u.it.Number)}
+	return fmt.Sprintf("%s\n\nDescartes-Loop: %s\nDescartes-Iteration: %d\n", strings.TrimSpace(oneline.Text(subject)), w.state.ID, u.it.Number)
 }
 
 // checkpoint keeps the tree after an iteration as a ref below refs/descartes/<loop>/, the start as iteration-0: if the work is of a class that asks
@@ -787,7 +838,7 @@ func (w *promptWork) checkpoint(ctx context.Context, u *unit) (err error) {
 	c, work := w.criteria(), &u.res.Work
 	class := c != nil && c.Class.Checkpoint()
 	open := w.trunk != nil && u.it.commit == "" && work.After != u.it.base
-	if !class && !open && work.Commits == "" || work.After == "" {
+	if !class && !open && (work.Commits == "" || u.it.own) || work.After == "" {
 		return nil
 	}
 	keep := func(n int, tree gitops.Tree) (string, error) {
@@ -820,7 +871,9 @@ func (w *promptWork) askGate(ctx context.Context, stop *stopper, u *unit) (*Outc
 	if u.it.commit != "" {
 		end.Base = string(u.it.owed)
 	}
-	if o, v := res.Objection, res.Verify; o != nil {
+	if why := res.Work.TookBack; why != "" { // the next iteration does not build on that
+		end.Reason, end.Tree = why, string(u.before)
+	} else if o, v := res.Objection, res.Verify; o != nil {
 		end.Reason = o.Reason
 	} else if v != nil && !v.Passed {
 		end.Reason = cmp.Or(end.Reason, v.Reason())
@@ -954,6 +1007,9 @@ func (w *promptWork) fails(u *unit) Failure {
 // failureText tells the next iteration's agent how the verification failed, or what a look objects to.
 func (w *promptWork) failureText(u *unit) string {
 	v := u.res.Verify
+	if why := u.res.Work.TookBack; why != "" {
+		return "The changes of the last iteration were not taken: " + why + "\n"
+	}
 	if o := u.res.Objection; o != nil {
 		text := fmt.Sprintf("After the last iteration the %s objected: %s", o.By, o.Reason)
 		if o.Detail == "" {

@@ -93,6 +93,9 @@ func (w *tagWork) input(u *unit, in *attempt.Input) {
 	in.Guard.Allow, in.Guard.Yes = u.task.Allow, w.job.allowed(u.task.ID)
 	in.Better = w.config.Require == "verified"
 	in.Needs = w.job.Needs(u.task.ID)
+	if list := w.history.Attempts; len(list) > 0 {
+		in.First = gitops.Tree(list[0].Before)
+	}
 	w.askReview(u, in)
 	in.Env = append(in.Env, "DESCARTES_TAG="+w.state.Tag, "DESCARTES_TASK_ID="+u.task.ID, "SCUD_TASK_ID="+u.task.ID,
 		"DESCARTES_WAVE="+strconv.Itoa(w.job.Graph.Wave(u.task.ID)), "DESCARTES_ITERATION="+strconv.Itoa(w.history.Iteration))
@@ -243,7 +246,9 @@ func (w *tagWork) endOf(ctx context.Context, u *unit) (end *journal.Event, ref s
 		return nil, "", nil, err
 	}
 	end = w.event(journal.AttemptFinished, u)
-	end.Tree, end.Ref = string(res.Work.After), ref
+	if end.Tree, end.Ref = string(res.Work.After), ref; res.Work.TookBack != "" { // the next attempt does not build on that
+		end.Tree = string(u.before)
+	}
 	end.Detail = &journal.Detail{End: string(res.Agent.End), Cause: string(res.Agent.Cause), Backend: u.with.Backend, Model: w.history.ModelOf(u.task.ID, u.number),
 		Code: res.Agent.Code, Signal: res.Agent.Signal, Changed: len(res.Work.Changed), Claimed: res.Agent.Complete,
 		Seconds: w.tools.Now().Sub(u.started).Seconds(), Log: w.relative(u.log), Left: res.Work.Left}

@@ -75,6 +75,7 @@ type Input struct {
 	Mutants int         // how many small faults its tests must notice; 0: none
 	Review  *Review     // what to ask a second agent; nil: nothing
 	Base    gitops.Tree // before the first attempt at the same work: looks judge everything since; "" without git
+	First   gitops.Tree // before the run's first attempt; "" where later work may take back earlier work
 }
 
 // Result is the result of an attempt. It survives JSON.
@@ -303,12 +304,13 @@ func (a *run) answered(ctx context.Context) (err error) {
 	return a.tell(Step{Moment: Answered})
 }
 
-// conclude reaches the verdict, and for a task its grade. An attempt fails if its work is lost, or if it made something no commit can contain.
+// conclude reaches the verdict, and for a task its grade. An attempt fails if its work is lost, if its git took back earlier work, or if it made
+// something no commit can contain.
 func (a *run) conclude() {
 	r := &a.res.Agent
 	a.res.Verdict, a.res.Reason = verify.Judge(verify.Facts{AgentEnd: string(r.End), AgentReason: r.Reason, Blocked: r.Blocked, Question: oneline.Text(r.Question),
 		Complete: r.Complete, Changed: a.res.Changed > 0, Verify: a.res.Verify, None: !a.in.decided()})
-	if lost := a.res.Work.Lost; lost != "" && (a.res.Verdict == verify.Verified || a.res.Verdict == verify.Failed) {
+	if lost := cmp.Or(a.res.Work.Lost, a.res.Work.TookBack); lost != "" && (a.res.Verdict == verify.Verified || a.res.Verdict == verify.Failed) {
 		a.res.Verdict, a.res.Reason = verify.Failed, lost
 	}
 	if out := a.res.Work.LeftOut; len(out) > 0 && (a.res.Verdict == verify.Verified || a.res.Reason == verify.NoSignal) {

@@ -46,6 +46,9 @@ func guarded(ctx context.Context, s *Subject) (*Objection, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.tellTakenBack(tree); err != nil {
+		return nil, err
+	}
 	in, err := s.evidence(ctx, tree)
 	if err != nil {
 		return nil, err
@@ -67,6 +70,19 @@ func guarded(ctx context.Context, s *Subject) (*Objection, error) {
 		return s.withBase(ctx, &in)
 	}
 	return nil, nil
+}
+
+// tellTakenBack notes the files that earlier work of this run changed and that the work sets back.
+func (s *Subject) tellTakenBack(tree gitops.Tree) error {
+	first := s.Input.First
+	if first == "" || first == s.Input.Base || s.Repo == nil {
+		return nil
+	}
+	paths, err := s.Repo.TakenBack(first, s.Input.Base, tree, false)
+	if err != nil || len(paths) == 0 {
+		return err
+	}
+	return s.Note("the work takes back what earlier tasks of this run did to " + oneline.List(paths))
 }
 
 // weigh reports what the guard found, and objects where a level asks for that.

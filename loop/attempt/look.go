@@ -157,7 +157,7 @@ func (r *Result) Passed() bool {
 // agent's word.
 func (a *run) looks(ctx context.Context) error {
 	r := &a.res
-	if r.Verdict != verify.Verified && !(a.in.Always && r.Verdict != verify.Cancelled && r.Work.Lost == "" && r.Agent.End == agent.Finished && r.Passed()) {
+	if r.Verdict != verify.Verified && !(a.in.Always && r.Verdict != verify.Cancelled && r.Work.Lost == "" && r.Work.TookBack == "" && r.Agent.End == agent.Finished && r.Passed()) {
 		return nil
 	}
 	for _, look := range a.Looks {

@@ -13,6 +13,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"descartes/gitops"
+	"descartes/internal/oneline"
 )
 
 // Slot is a working copy of the project for one attempt at a time. It is separate from the user's tree and .git: the next Prepare undoes what an
@@ -33,6 +34,7 @@ type Slot struct {
 
 	commits string // tip of the agent's own commits
 	bare    bool   // its .git was destroyed, which was reported
+	below   gitops.Below
 	lost    string // see Result
 	fixed   *Files
 	current bool // this run brought its ignored files up to date
@@ -87,7 +89,7 @@ func (s *Slot) ref(what string) string {
 // Prepare sets up the slot for an attempt: the user's branch, a commit with the tree Base, the files of Before. A slot that cannot be set up is made
 // again.
 func (s *Slot) Prepare(ctx context.Context, start Start) (stand Stand, err error) {
-	s.start, s.commits, s.bare, s.lost, s.seen = start, "", false, "", Result{}
+	s.start, s.commits, s.bare, s.lost, s.seen, s.below = start, "", false, "", Result{}, gitops.Below{}
 	head, err := s.pool.opt.Repo.Head(ctx)
 	if err != nil {
 		return stand, gitErr("read the branch", err)
@@ -195,6 +197,13 @@ func (s *Slot) Repair(ctx context.Context, who string) ([]string, error) {
 	if err != nil {
 		return notes, err
 	}
+	below, err := s.git.Below(ctx)
+	if err != nil {
+		return notes, gitErr("read the reflog of the "+who, err)
+	}
+	if len(below.Forks) > 0 {
+		s.below = below
+	}
 	moved := ""
 	if s.here() {
 		moved = s.git.Moved(ctx)
@@ -211,9 +220,8 @@ func (s *Slot) Repair(ctx context.Context, who string) ([]string, error) {
 		}
 	case err != nil:
 		return notes, gitErr("collect the commits of the "+who, err)
-	case tip != "" && tip != s.commits:
+	case tip != "":
 		s.commits = tip
-		notes = append(notes, fmt.Sprintf("the %s committed by itself, up to %.12s; its commits are kept under the attempt's ref, its work is taken as files", who, tip))
 	}
 	return notes, s.Settle(ctx)
 }
@@ -311,10 +319,31 @@ func (s *Slot) Result(ctx context.Context, verified bool) (Result, error) {
 	}
 	r.Old = unreported(s.told, r.Old)
 	var err error
+	if r.TookBack, err = s.tookBack(r.After); err != nil {
+		return r, gitErr("compare the work with what its own git went back to", err)
+	}
 	if r.Nested, err = s.git.NestedEdits(ctx, s.began); err != nil {
 		return r, gitErr("look at the submodules", err)
 	}
 	return r, nil
+}
+
+// tookBack says what the work lacks because the attempt's own git went back behind its start, or returns "".
+func (s *Slot) tookBack(after gitops.Tree) (string, error) {
+	for _, fork := range s.below.Forks {
+		was, err := s.git.CommitTree(fork)
+		if err != nil {
+			return "", err
+		}
+		paths, err := s.git.TakenBack(was, s.start.Base, after, s.below.Away)
+		if err != nil {
+			return "", err
+		}
+		if len(paths) > 0 {
+			return fmt.Sprintf("its own git went back to commit %.12s, before the attempt's start, and took back earlier work: %s", fork, oneline.List(paths)), nil
+		}
+	}
+	return "", nil
 }
 
 // Restore brings the files back to a tree.

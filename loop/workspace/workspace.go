@@ -4,6 +4,7 @@ package workspace
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"time"
@@ -43,6 +44,7 @@ type Result struct {
 	Nested    []string         // edits inside submodules and the like
 	Commits   string           // tip of the agent's own commits
 	Lost      string           // why its work is lost, or ""
+	TookBack  string           // what its own git took back of earlier work, or ""
 }
 
 // measure decides which changes are work. verified says that commands ran after the agent.
@@ -85,6 +87,9 @@ func (r *Result) Notes() (notes []string) {
 		if list != "" {
 			notes = append(notes, what+list)
 		}
+	}
+	if r.Commits != "" {
+		notes = append(notes, fmt.Sprintf("the attempt committed by itself, up to %.12s; its commits are kept", r.Commits))
 	}
 	add(MadeByVerify, oneline.List(slices.DeleteFunc(slices.Clone(r.Left), func(p string) bool { return slices.Contains(r.Uncovered, p) })))
 	add("the verification changed files, which count as part of the work: ", Paths(r.Grown))

@@ -1,0 +1,156 @@
+package gitops
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// Below is where an attempt's own git went back behind the commit that the attempt began at.
+type Below struct {
+	Forks []string // what a reset, a checkout or a rebase left of its history; "" is nothing
+	Away  bool     // HEAD has not come back
+}
+
+// maxReflog and mostVisited bound what is read of a reflog.
+const (
+	maxReflog   = 1 << 20
+	mostVisited = 100
+)
+
+// Below reads what HEAD and its reflog tell about the attempt. A commit in place of another, which git commit --amend makes, is none of this: no file
+// changes then.
+func (s *Slot) Below(ctx context.Context) (b Below, err error) {
+	at := s.at.Hash
+	if at == "" {
+		return b, nil
+	}
+	log, err := s.reflog()
+	if err != nil {
+		return b, err
+	}
+	var visited []string
+	for line := range strings.Lines(string(log)) {
+		about, message, _ := strings.Cut(line, "\t")
+		if f := strings.Fields(about); len(f) > 1 && !strings.HasPrefix(message, "commit") && !strings.HasPrefix(message, "descartes: ") && !slices.Contains(visited, f[1]) && len(visited) < mostVisited {
+			visited = append(visited, f[1])
+		}
+	}
+	tip := s.cli.checkedOut(ctx, s.Tree())
+	b.Away = tip != "" && tip != at && !s.LeadsTo(ctx, tip, at)
+	if b.Away && len(log) == 0 && !s.here {
+		visited = append(visited, tip)
+	}
+	for _, hash := range visited {
+		if id, err := parseID(hash); err != nil || hash == at || !s.store.has(id) || s.LeadsTo(ctx, hash, at) {
+			continue
+		}
+		fork, err := s.ForkOf(ctx, hash, at)
+		if err != nil {
+			return b, err
+		}
+		if !slices.Contains(b.Forks, fork) {
+			b.Forks = append(b.Forks, fork)
+		}
+	}
+	return b, nil
+}
+
+// reflog is what the attempt added to the reflog of HEAD. It follows no link out of the attempt's repository.
+func (s *Slot) reflog() ([]byte, error) {
+	root, err := s.root.OpenRoot(".git")
+	if s.here {
+		root, err = os.OpenRoot(s.user.l.gitDir)
+	}
+	if err != nil {
+		return nil, nil // it destroyed its repository, which is reported elsewhere
+	}
+	defer root.Close()
+	f, err := root.OpenFile(filepath.Join("logs", "HEAD"), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil
+	}
+	defer f.Close()
+	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
+		return nil, err
+	}
+	b, err := io.ReadAll(io.LimitReader(f, s.logged+maxReflog))
+	return b[min(s.logged, int64(len(b))):], err
+}
+
+// TakenBack lists the paths that differ between two states and are in a third as they were in the first. With lost set it lists those too that lack a
+// line which the second brought.
+func (r *Repo) TakenBack(was, is, now Tree, lost bool) (paths []string, err error) {
+	id, err := parseID(string(now))
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	view := &treeView{store: r.store, root: id}
+	var differ [][2]treeItem
+	err = r.diffTrees(was, is, func(name string, a, b treeItem) {
+		paths, differ = append(paths, strings.Clone(name)), append(differ, [2]treeItem{a, b})
+	})
+	if err != nil {
+		return nil, err
+	}
+	kept := paths[:0]
+	for i, name := range paths {
+		a, b := differ[i][0], differ[i][1]
+		at, err := view.file(name)
+		if err != nil {
+			return nil, err
+		}
+		back := at.mode == a.mode && at.id == a.id
+		if !back && lost && at.id != b.id {
+			if back, err = r.lacks(a, b, at); err != nil {
+				return nil, err
+			}
+		}
+		if back {
+			kept = append(kept, name)
+		}
+	}
+	slices.Sort(kept)
+	return kept, nil
+}
+
+// maxLines bounds, in bytes, a file whose lines are compared.
+const maxLines = 16 << 20
+
+// lacks reports whether a file lacks a line that is has and was has not.
+func (r *Repo) lacks(was, is, now treeItem) (bool, error) {
+	count := map[string]int{}
+	for _, part := range []struct {
+		item treeItem
+		n    int
+	}{{is, 1}, {was, -1}, {now, -1}} {
+		if part.item.mode == 0 || part.item.mode == modeGitlink {
+			continue
+		}
+		_, size, rc, err := r.store.open(part.item.id)
+		if err != nil {
+			return false, err
+		}
+		b, err := io.ReadAll(io.LimitReader(rc, maxLines))
+		if err = cmp.Or(err, rc.Close()); err != nil || size > maxLines {
+			return false, err
+		}
+		for line := range bytes.Lines(b) {
+			count[string(bytes.TrimRight(line, "\r\n"))] += part.n
+		}
+	}
+	for _, n := range count {
+		if n > 0 {
+			return true, nil
+		}
+	}
+	return false, nil
+}
