@@ -216,6 +216,9 @@ func (r *Repo) usedBy(branch string) string {
 }
 
 func (r *Repo) forward(ctx context.Context, from, to string, cut bool) ([]LeftOut, error) {
+	if left, err := r.awaitIndex(ctx); err != nil || len(left) > 0 {
+		return left, err
+	}
 	branch, at, err := r.refs.head()
 	if err != nil {
 		return nil, err
@@ -247,6 +250,28 @@ func (r *Repo) forward(ctx context.Context, from, to string, cut bool) ([]LeftOu
 		return nil, errors.Join(err, back)
 	}
 	return nil, nil
+}
+
+// awaitIndex waits for a git command of somebody else's that has locked the index, such as git commit -a. It returns the lock if that stays.
+func (r *Repo) awaitIndex(ctx context.Context) ([]LeftOut, error) {
+	lock := filepath.Join(r.l.gitDir, "index.lock")
+	for until := time.Now().Add(10 * r.cli.patience); ; {
+		if at, err := stampOf(lock); err != nil || at.ino == 0 {
+			return nil, err
+		}
+		if time.Now().After(until) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	if rel, err := filepath.Rel(r.l.root, lock); err == nil && filepath.IsLocal(rel) {
+		lock = rel
+	}
+	return []LeftOut{{lock, "another git command is at work, or one was killed"}}, nil
 }
 
 // step is a path that differs between two trees.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // patchwork is a tree of files that two sides change at random, in few places so that they often meet.
@@ -330,12 +331,14 @@ func TestForwardTouchesNothingOfTheUsers(t *testing.T) {
 		{"assumed unchanged", "git update-index --assume-unchanged f; echo mine >f", "f (it was changed here, and the commit changes it too)", false},
 		{"several", "echo mine >f; echo mine >docs/d.md", "docs/d.md (it was changed here, and the commit changes it too) f (it was changed here, and the commit changes it too)", false},
 		{"mode", "chmod -x run.sh; chmod +x f", "f (it was changed here, and the commit changes it too)", false},
+		{"git commit -a with an editor open", "touch .git/index.lock", ".git/index.lock (another git command is at work, or one was killed)", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s := newBase(t, ahead)
 			s.sh(tt.setup)
 			r := s.reopen()
+			r.cli.patience = time.Millisecond
 			before, state := files(t, s.dir), s.git("status", "--porcelain=v2", "--branch", "--ignored")
 			left, err := r.Forward(t.Context(), strings.TrimSpace(s.git("rev-parse", "base")), strings.TrimSpace(s.git("rev-parse", "next")), tt.cut)
 			var got []string
