@@ -33,6 +33,7 @@ type copied struct {
 	path  string // with slashes, none at the end
 	size  int64
 	files map[string]stamp // what is in it; folders have none
+	ways  []string         // of those the ones that may lead elsewhere: see leads
 }
 
 // planCopies measures what git ignores and takes the smallest first, up to the limit: half a folder would be worse than none.
@@ -54,10 +55,14 @@ func planCopies(ctx context.Context, root string, list []string, limit int64) (*
 			default:
 				at = stampOf(fi)
 			}
+			rel := filepath.ToSlash(p[len(root)+1:])
 			if err == nil && fi.Mode().IsRegular() {
 				x.size += fi.Size()
 			}
-			x.files[filepath.ToSlash(p[len(root)+1:])] = at
+			if err == nil && leads(rel, fi.Mode()) {
+				x.ways = append(x.ways, rel)
+			}
+			x.files[rel] = at
 			return context.Cause(ctx)
 		})
 		if err != nil {

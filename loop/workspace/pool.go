@@ -246,22 +246,23 @@ func (p *Pool) furnish(ctx context.Context, s *Slot) error {
 			return fmt.Errorf("make slot %d: %w", s.Number, err)
 		}
 	}
-	if p.opt.Setup == "" {
-		return nil
+	if p.opt.Setup != "" {
+		key, err := p.setupKey(ctx, s)
+		if err != nil {
+			return err
+		}
+		if st.Setup != key {
+			if err := p.opt.Run(ctx, s); err != nil {
+				return err
+			}
+			crash.Point("slot set up")
+			st.Setup = key
+			if err := p.setState(s, st); err != nil {
+				return fmt.Errorf("set up slot %d: %w", s.Number, err)
+			}
+		}
 	}
-	key, err := p.setupKey(ctx, s)
-	if err != nil || st.Setup == key {
-		return err
-	}
-	if err := p.opt.Run(ctx, s); err != nil {
-		return err
-	}
-	crash.Point("slot set up")
-	st.Setup = key
-	if err := p.setState(s, st); err != nil {
-		return fmt.Errorf("set up slot %d: %w", s.Number, err)
-	}
-	return nil
+	return p.apart(ctx, s)
 }
 
 // setupKey identifies a set-up: the command, and the lock files in the slot.

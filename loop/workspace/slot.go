@@ -38,6 +38,7 @@ type Slot struct {
 	lost    string // see Result
 	fixed   *Files
 	current bool // this run brought its ignored files up to date
+	alone   bool // and found that nothing in it leads back into the user's tree
 }
 
 // Dir is where commands run: the project's own folder, if a sandbox mounts the slot there.

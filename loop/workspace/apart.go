@@ -1,0 +1,89 @@
+package workspace
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"descartes/gitops"
+	"descartes/internal/oneline"
+	"descartes/internal/plainfile"
+)
+
+// written are the names of files in which tools write full paths: editable installs and virtual environments, build systems, settings.
+var written = []string{"*.pth", "*.egg-link", "activate", "CMakeCache.txt", "build.ninja", "config.status", "Makefile", "*.mk", ".env*"}
+
+// leads reports whether a file may lead out of its slot: a link, or a file in which tools write full paths.
+func leads(name string, mode fs.FileMode) bool {
+	return mode&fs.ModeSymlink != 0 || mode.IsRegular() && slices.ContainsFunc(written, func(pattern string) bool {
+		is, _ := path.Match(pattern, path.Base(name))
+		return is
+	})
+}
+
+// apart refuses an attempt's slot at a path of its own in which something leads back into the user's tree: a check would test what is there, and an
+// agent could write there. What the set-up command made anew does not.
+func (p *Pool) apart(ctx context.Context, s *Slot) error {
+	if p.opt.Shown || s.here() || s.alone || s.Number >= firstLab {
+		return nil
+	}
+	c, err := p.plan(ctx)
+	if err != nil {
+		return err
+	}
+	tracked, err := s.git.Tracked(ctx, []string{"*"})
+	if err != nil {
+		return fmt.Errorf("list the files of slot %d: %w", s.Number, err)
+	}
+	var ways []string
+	for name, about := range tracked {
+		if strings.HasPrefix(about, "120000 ") {
+			ways = append(ways, name)
+		}
+	}
+	slices.Sort(ways)
+	for _, x := range c.list {
+		ways = append(ways, x.ways...)
+	}
+	var back []string
+	for _, name := range ways {
+		if s.leadsBack(name) {
+			back = append(back, name)
+		}
+	}
+	if len(back) > 0 {
+		return &gitops.RefusedError{Reason: fmt.Sprintf("nothing mounts slots at the project's path here, and in slot %d files lead back into your tree, where agents and checks would end up: %s", s.Number, oneline.List(back)),
+			Hint: "have pool.setup make them anew, let -j 1 work in this folder itself, or install bubblewrap"}
+	}
+	s.alone = true
+	return nil
+}
+
+// mostWritten bounds what is read of a file in which tools write full paths.
+const mostWritten = 1 << 20
+
+// leadsBack reports whether a file of the slot leads into the user's tree.
+func (s *Slot) leadsBack(name string) bool {
+	root, at := s.pool.opt.Repo.Root(), filepath.Join(s.Tree(), name)
+	if to, err := os.Readlink(at); err == nil {
+		if real, err := filepath.EvalSymlinks(at); err == nil {
+			to = real
+		}
+		return to == root || strings.HasPrefix(to, root+"/")
+	}
+	b, err := plainfile.Read(s.Tree(), at, mostWritten)
+	if err != nil { // too large for a file of that kind, or gone
+		return false
+	}
+	for _, rest := range strings.Split(string(b), root)[1:] {
+		if rest == "" || !strings.ContainsAny(rest[:1], "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") {
+			return true
+		}
+	}
+	return false
+}
