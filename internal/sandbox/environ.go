@@ -35,7 +35,7 @@ func (p Passing) Part(env []string) (out Parted) {
 			set[name] = true
 		}
 	}
-	families, known := p.families(set), harmless()
+	families, known := providers(p.Backend, set), harmless()
 	for _, kv := range env {
 		name, value, ok := strings.Cut(kv, "=")
 		switch {
@@ -61,7 +61,7 @@ func (p Passing) secret(name, value string) bool {
 	if p.Credential != nil && p.Credential(name, value) {
 		return true
 	}
-	return value != "" && secret(name) && (strings.HasPrefix(name, "AWS_") || Matches(Passing{}.families(nil), name))
+	return value != "" && secret(name) && (strings.HasPrefix(name, "AWS_") || Matches(providers("", nil), name))
 }
 
 // ValidPass reports whether a word of a setting names variables.
@@ -98,39 +98,6 @@ func secret(name string) bool {
 		}
 	}
 	return strings.HasSuffix(name, "_KEY") || strings.HasSuffix(name, "_PAT") || strings.HasSuffix(name, "_PASS")
-}
-
-// families are the variables of a backend's model provider, and its settings.
-func (p Passing) families(set map[string]bool) []string {
-	aws := []string{"AWS_*"}
-	google := []string{"GOOGLE_*", "CLOUD_ML_REGION", "VERTEX_*", "VERTEXAI_*"}
-	switch p.Backend {
-	case "claude":
-		list := []string{"ANTHROPIC_*", "CLAUDE_*", "IS_SANDBOX", "DISABLE_*", "BASH_DEFAULT_TIMEOUT_MS", "BASH_MAX_*", "MAX_THINKING_TOKENS",
-			"MAX_MCP_OUTPUT_TOKENS", "MCP_TIMEOUT", "MCP_TOOL_TIMEOUT", "ENABLE_TOOL_SEARCH", "API_TIMEOUT_MS", "USE_BUILTIN_RIPGREP"}
-		if set["CLAUDE_CODE_USE_BEDROCK"] {
-			list = append(list, aws...)
-		}
-		if set["CLAUDE_CODE_USE_VERTEX"] {
-			list = append(list, google...)
-		}
-		return list
-	case "codex":
-		return []string{"OPENAI_*", "CODEX_*", "AZURE_OPENAI_*"}
-	case "gemini":
-		return append([]string{"GEMINI_*"}, google...)
-	case "qwen":
-		return []string{"OPENAI_*", "QWEN_*", "DASHSCOPE_*", "BAILIAN_*", "MODELSCOPE_*"}
-	case "copilot":
-		return []string{"COPILOT_*", "GH_TOKEN", "GITHUB_TOKEN", "GH_HOST"}
-	}
-	list := []string{"IS_SANDBOX"}
-	for _, family := range []string{"ANTHROPIC", "CLAUDE", "OPENAI", "CODEX", "AZURE_OPENAI", "GEMINI", "OPENCODE", "QWEN", "DASHSCOPE", "COPILOT",
-		"MISTRAL", "GROQ", "DEEPSEEK", "OPENROUTER", "XAI", "TOGETHER", "FIREWORKS", "CEREBRAS", "COHERE", "PERPLEXITY", "MOONSHOT", "KIMI", "ZAI",
-		"ZHIPU", "MINIMAX", "OLLAMA", "LMSTUDIO", "LITELLM", "HF", "HUGGINGFACE", "AIDER", "GOOSE", "AMP", "CURSOR", "CLINE", "CRUSH", "KIRO", "VERCEL_AI"} {
-		list = append(list, family+"_*")
-	}
-	return append(list, google...)
 }
 
 // Names are those of the variables that are not passed on, though a setting could. Empty ones are left out.

@@ -9,75 +9,41 @@ import (
 	"strings"
 )
 
-// Hosts are those of an agent's model provider. A word that begins with *. is
-// every host below a domain.
-func Hosts(agent string) []string {
-	table := map[string][]string{
-		"claude":   {"api.anthropic.com", "console.anthropic.com", "platform.claude.com", "claude.ai"},
-		"codex":    {"api.openai.com", "auth.openai.com", "chatgpt.com", "*.openai.azure.com"},
-		"gemini":   {"generativelanguage.googleapis.com", "cloudcode-pa.googleapis.com", "oauth2.googleapis.com", "*.aiplatform.googleapis.com", "aiplatform.googleapis.com", "accounts.google.com"},
-		"qwen":     {"dashscope.aliyuncs.com", "dashscope-intl.aliyuncs.com", "chat.qwen.ai", "portal.qwen.ai"},
-		"copilot":  {"api.github.com", "github.com", "*.githubcopilot.com"},
-		"opencode": {"opencode.ai", "models.dev", "openrouter.ai", "api.mistral.ai", "api.groq.com", "api.deepseek.com", "api.x.ai"},
-	}
-	if agent != "opencode" {
-		if list, ok := table[agent]; ok {
-			return list
-		}
-	}
-	var all []string
-	for _, list := range table {
-		all = append(all, list...)
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
 // ValidHost reports whether a word of a setting names hosts: a name, *.name,
 // or an address, each with a port behind a colon if need be.
 func ValidHost(word string) bool {
 	host, port := splitPort(word)
-	if port != "" && portNumber(port) == 0 {
-		return false
-	}
 	host = strings.TrimPrefix(host, "*.")
-	if _, err := netip.ParseAddr(host); err == nil {
-		return true
-	}
+	_, err := netip.ParseAddr(host)
+	return (port == "" || portNumber(port) > 0) && (err == nil || isName(host))
+}
+
+func isName(host string) bool {
 	return host != "" && strings.Trim(strings.ToLower(host), "abcdefghijklmnopqrstuvwxyz0123456789.-_") == "" && !strings.HasPrefix(host, ".")
 }
 
 // hostPort parts a host, a name or an address (IPv6 in brackets), from its port.
 // standard is for one without; "" if it must have one.
 func hostPort(s, standard string) (host, port string, err error) {
-	bad := errors.New("the host is neither a name nor an address, each with a port")
 	if standard != "" && (!strings.Contains(s, ":") || strings.HasSuffix(s, "]")) {
 		s += ":" + standard
 	}
 	host, port, err = net.SplitHostPort(s)
-	if err != nil || len(host) > 255 {
-		return "", "", bad
-	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || strconv.FormatUint(n, 10) != port {
-		return "", "", bad
-	}
+	ok := isName(host)
 	if strings.HasPrefix(s, "[") {
-		if a, err := netip.ParseAddr(host); err != nil || !a.Is6() || a.Zone() != "" {
-			return "", "", bad
-		}
-		return host, port, nil
+		a, wrong := netip.ParseAddr(host)
+		ok = wrong == nil && a.Is6() && a.Zone() == ""
 	}
-	if host == "" || strings.Trim(strings.ToLower(host), hostLetters) != "" || strings.HasPrefix(host, ".") {
-		return "", "", bad
+	if err != nil || !ok || len(host) > 255 || portNumber(port) == 0 {
+		return "", "", errors.New("the host is neither a name nor an address, each with a port")
 	}
 	return host, port, nil
 }
 
-const hostLetters = "abcdefghijklmnopqrstuvwxyz0123456789.-_"
-
+// portNumber is 0 for what is no port, or not as a number is written.
 func portNumber(port string) uint16 {
 	n, err := strconv.ParseUint(port, 10, 16)
-	if err != nil {
+	if err != nil || strconv.FormatUint(n, 10) != port {
 		return 0
 	}
 	return uint16(n)

@@ -115,22 +115,19 @@ func (b *Box) hide() {
 	if b.home != "" && b.c.Mode == Strict && !within(b.home, b.c.Top) {
 		b.add(b.home, emptied)
 	}
-	for _, home := range b.homes() {
-		for _, name := range secrets() {
-			b.conceal(filepath.Join(home, name))
-		}
-		if home == b.home {
-			continue
-		}
-		for _, names := range families() {
-			for _, name := range names {
-				b.conceal(filepath.Join(home, name))
-			}
+	for _, name := range secrets() {
+		for _, path := range b.at(name) {
+			b.conceal(path)
 		}
 	}
-	for _, name := range secrets() {
-		for _, path := range b.elsewhere(name) {
+	for _, home := range b.others() {
+		for _, path := range below(home, secrets()) {
 			b.conceal(path)
+		}
+		for _, c := range clients() {
+			for _, path := range below(home, c.places) {
+				b.conceal(path)
+			}
 		}
 	}
 	for _, name := range secretVars() {
@@ -158,25 +155,18 @@ func (b *Box) hide() {
 	}
 }
 
-// homes are the home of the user and, for root who could read them, those of
-// the others.
-func (b *Box) homes() (list []string) {
-	if b.home != "" {
-		list = append(list, b.home)
-	}
+// others are the homes of other users, for root who could read them.
+func (b *Box) others() (list []string) {
 	if b.c.UID != 0 {
-		return list
+		return nil
 	}
-	others, _ := os.ReadDir("/home")
-	for _, o := range others[:min(len(others), 64)] {
-		if dir := filepath.Join("/home", o.Name()); o.IsDir() && dir != b.home {
-			list = append(list, dir)
+	found, _ := os.ReadDir("/home")
+	for _, o := range found[:min(len(found), 64)] {
+		if o.IsDir() {
+			list = append(list, filepath.Join("/home", o.Name()))
 		}
 	}
-	if b.home != "/root" {
-		list = append(list, "/root")
-	}
-	return list
+	return slices.DeleteFunc(append(list, "/root"), func(dir string) bool { return dir == b.home })
 }
 
 // open names what may be written besides the tree, and what is seen of a home
@@ -193,29 +183,17 @@ func (b *Box) open() {
 	for _, name := range cacheVars() {
 		toWrite(b.env(name))
 	}
-	if dir := b.env("GRADLE_USER_HOME"); dir != "" {
-		for _, path := range below(dir, gradleCaches()) {
+	b.login()
+	b.makeCaches()
+	for _, name := range caches() {
+		for _, path := range b.at(name) {
 			toWrite(path)
 		}
 	}
-	if path := b.env("GOPATH"); path != "" {
-		toWrite(filepath.Join(path, "pkg"))
-	}
-	if dir := b.env("CARGO_HOME"); dir != "" {
-		toWrite(filepath.Join(dir, "registry"))
-		toWrite(filepath.Join(dir, "git"))
-	}
-	b.login()
-	if b.home != "" {
-		b.makeCaches()
-		for _, name := range caches() {
-			toWrite(filepath.Join(b.home, name))
-		}
-		b.launchers()
-		if strict {
-			for _, name := range toolchains() {
-				b.add(filepath.Join(b.home, name), readable)
-			}
+	b.launchers()
+	if strict && b.home != "" {
+		for _, path := range below(b.home, toolchains()) {
+			b.add(path, readable)
 		}
 	}
 	for _, dir := range filepath.SplitList(b.env("PATH")) {
@@ -245,29 +223,26 @@ func (b *Box) launchers() {
 	for _, l := range launched() {
 		name, program := l[0], l[1]
 		_, rest, _ := strings.Cut(name, "/")
-		for _, path := range append(b.elsewhere(name), filepath.Join(b.home, name)) {
+		for _, path := range b.at(name) {
 			if info, err := os.Stat(strings.TrimSuffix(path, "/"+rest)); err != nil || !info.IsDir() {
-				continue
-			}
-			if dir, name := filepath.Split(path); strings.HasSuffix(name, "*") {
-				entries, _ := os.ReadDir(dir)
-				for _, e := range entries {
-					if strings.HasPrefix(e.Name(), strings.TrimSuffix(name, "*")) {
-						b.add(filepath.Join(dir, e.Name()), readable)
-					}
-				}
 				continue
 			}
 			if _, err := proc.Look(program, "/", b.c.Env); b.c.Make && program != "" && err == nil {
 				_ = os.MkdirAll(path, 0o755) // else an agent could make it
 			}
-			dir := filepath.Join(b.c.Cache, "own-"+filepath.Base(name))
+			own := filepath.Join(b.c.Cache, "own-"+filepath.Base(name))
 			real, err := filepath.EvalSymlinks(path)
-			if err == nil && private && slices.Contains(refetched, name) && os.MkdirAll(dir, 0o700) == nil {
-				b.mounts = append(b.mounts, mount{path: real, how: writable, from: dir})
+			if err == nil && private && slices.Contains(refetched, name) && os.MkdirAll(own, 0o700) == nil {
+				b.mounts = append(b.mounts, mount{path: real, how: writable, from: own})
 				continue
 			}
-			b.add(path, readable)
+			dir, pattern := filepath.Split(path)
+			entries, _ := os.ReadDir(dir)
+			for _, e := range entries {
+				if ok, _ := filepath.Match(pattern, e.Name()); ok {
+					b.add(filepath.Join(dir, e.Name()), readable)
+				}
+			}
 		}
 	}
 	b.add(b.env("PRE_COMMIT_HOME"), readable)
@@ -276,7 +251,7 @@ func (b *Box) launchers() {
 // makeCaches gives the build tools that are here a place for their caches where the home lacks it: in one that is read-only they could make
 // none. It is a folder of the run, which a variable leads them to; nothing is made in the home but what a tool's own folder there lacks.
 func (b *Box) makeCaches() {
-	if !b.c.Make || b.c.Mode != Auto || b.c.Role == HeldOut {
+	if !b.c.Make || b.c.Mode != Auto || b.c.Role == HeldOut || b.home == "" {
 		return
 	}
 	for _, own := range []struct {

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -121,22 +122,19 @@ func sysctl(name string) string {
 
 // MakeTemp makes a folder for a command's temporary files below dir, "" for
 // the system's. Its path is absolute.
-func MakeTemp(dir string) (string, error) {
+func MakeTemp(dir string) (tmp string, err error) {
 	if dir != "" {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return "", fmt.Errorf("make a folder for temporary files: %w", err)
-		}
+		err = os.MkdirAll(dir, 0o700)
 	}
-	tmp, err := os.MkdirTemp(dir, "descartes-")
+	if err == nil {
+		tmp, err = os.MkdirTemp(dir, "descartes-")
+	}
 	if err == nil {
 		tmp, err = filepath.EvalSymlinks(tmp)
 	}
-	for _, name := range []string{"tmp", "var"} {
-		if err == nil {
-			err = os.Mkdir(filepath.Join(tmp, name), 0o700)
-		}
+	for _, dir := range below(tmp, []string{"tmp", "var"}) {
 		if err == nil { // nobody else comes through the folder above
-			err = os.Chmod(filepath.Join(tmp, name), 0o777|os.ModeSticky)
+			err = errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o777|os.ModeSticky))
 		}
 	}
 	if err == nil {

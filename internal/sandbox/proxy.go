@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -233,11 +234,7 @@ func (p *Proxy) reach(ctx context.Context, target string) (net.Conn, error) {
 		return p.dial(ctx, "tcp", netip.AddrPortFrom(addr, portNumber(port)).String())
 	}
 	if host == "localhost" { // which the list holds itself
-		c, err := p.dial(ctx, "tcp", net.JoinHostPort("127.0.0.1", port))
-		if err != nil {
-			c, err = p.dial(ctx, "tcp", net.JoinHostPort("::1", port))
-		}
-		return c, err
+		return p.dial(ctx, "tcp", net.JoinHostPort(host, port))
 	}
 	u := &url.URL{Scheme: "https", Host: net.JoinHostPort(host, port)}
 	if port == "80" {
@@ -283,10 +280,8 @@ func (p *Proxy) through(ctx context.Context, up *url.URL, target string) (net.Co
 	defer context.AfterFunc(ctx, func() { c.Close() })()
 	r := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: target}, Host: target, Header: http.Header{"User-Agent": {""}}}
 	if u := up.User; u != nil {
-		login := &http.Request{Header: http.Header{}}
 		pass, _ := u.Password()
-		login.SetBasicAuth(u.Username(), pass)
-		r.Header["Proxy-Authorization"] = login.Header["Authorization"]
+		r.Header.Set("Proxy-Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(u.Username()+":"+pass)))
 	}
 	if err := r.Write(c); err != nil {
 		c.Close()
@@ -298,23 +293,13 @@ func (p *Proxy) through(ctx context.Context, up *url.URL, target string) (net.Co
 	if err != nil {
 		err = fmt.Errorf("the proxy %s gave no valid answer", up.Host)
 	} else if answer.StatusCode/100 != 2 {
-		err = fmt.Errorf("the proxy %s does not let %s be reached: %s", up.Host, target, printable(answer.Status))
+		err = fmt.Errorf("the proxy %s does not let %s be reached: %.200q", up.Host, target, answer.Status)
 	}
 	if err != nil {
 		c.Close()
 		return nil, err
 	}
 	return &begun{Conn: c, rest: buffered(head, in)}, nil
-}
-
-// printable is the beginning of another's words without what would move a terminal's cursor.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return '?'
-		}
-		return r
-	}, s[:min(len(s), 200)])
 }
 
 // begun is a connection of which something has already been read.

@@ -4,6 +4,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -252,15 +253,7 @@ func (b *Box) order() {
 		}
 	}
 	all := append(b.mounts, between...)
-	slices.SortStableFunc(all, func(a, b mount) int {
-		if c := strings.Count(a.path, "/") - strings.Count(b.path, "/"); c != 0 {
-			return c
-		}
-		if c := strings.Compare(a.path, b.path); c != 0 {
-			return c
-		}
-		return int(b.how) - int(a.how)
-	})
+	slices.SortStableFunc(all, func(a, b mount) int { return cmp.Or(strings.Compare(a.path, b.path), int(b.how)-int(a.how)) })
 	b.mounts = slices.CompactFunc(all, func(a, b mount) bool { return a.path == b.path })
 }
 
@@ -446,12 +439,12 @@ func (b *Box) Limits(tmp string) process.Limits {
 	if b.c.Slot.Tree != "" && !v.Bare {
 		v.Tree, v.Place = b.c.Slot.Tree, b.c.Top
 	}
-	switch {
-	case v.Wrap == nil || !b.forwarded():
-	case v.Bare:
-		v.Inside = []string{b.c.Self, NetCommand, b.c.Socket, direct(b.c.Hosts), "--"}
-	default:
-		v.Inside = []string{insideSelf + filepath.Base(b.c.Self), NetCommand, insideSocket, direct(b.c.Hosts), "--"}
+	if v.Wrap != nil && b.forwarded() {
+		self, socket := insideSelf+filepath.Base(b.c.Self), insideSocket
+		if v.Bare {
+			self, socket = b.c.Self, b.c.Socket
+		}
+		v.Inside = []string{self, NetCommand, socket, direct(b.c.Hosts), "--"}
 	}
 	return v
 }

@@ -11,13 +11,13 @@ func TestOfficeProxy(t *testing.T) {
 	for answer, want := range map[string]string{
 		"HTTP/1.1 200 OK\r\nX: y\r\n\r\nbytes":                             "HTTP/1.1 200 Connection established\r\n\r\nbytes",
 		"HTTP/1.0 204\r\n\r\nbytes":                                        "HTTP/1.1 200 Connection established\r\n\r\nbytes",
-		"HTTP/1.1 407 Who are you?\r\n\r\n":                                "allowed.test:443 be reached: 407 Who are you?\n",
-		"HTTP/1.1 407 " + strings.Repeat("a", 5000) + "\r\n\r\n":           strings.Repeat("a", 196) + "\n",
+		"HTTP/1.1 407 Who are you?\r\n\r\n":                                "allowed.test:443 be reached: \"407 Who are you?\"\n",
+		"HTTP/1.1 407 " + strings.Repeat("a", 5000) + "\r\n\r\n":           strings.Repeat("a", 196) + "\"\n",
 		"HTTP/1.1 2000 OK\r\n\r\n":                                         "gave no valid answer\n",
 		"HTTP/1.1 2\r\n\r\n":                                               "gave no valid answer\n",
 		"SSH-2.0-OpenSSH\r\n\r\n":                                          "gave no valid answer\n",
 		"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("a", 1<<17) + "\r\n\r\n": "gave no valid answer\n",
-		"HTTP/1.1 403 a\x1b[2Jb\r\n\r\n":                                   "allowed.test:443 be reached: 403 a?[2Jb\n",
+		"HTTP/1.1 403 a\x1b[2Jb\r\n\r\n":                                   "allowed.test:443 be reached: \"403 a\\x1b[2Jb\"\n",
 		"":                                                                 "gave no valid answer\n",
 	} {
 		t.Run("", func(t *testing.T) {
