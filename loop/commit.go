@@ -203,46 +203,6 @@ func (w *tagWork) signed(ctx context.Context, lines [][]byte) ([]byte, error) {
 	return receipt.Text(lines), nil
 }
 
-// noteRun notes on the loop's last commit the combined change of all its commits, by which a squash of them is found.
-func (w *tagWork) noteRun(ctx context.Context) error {
-	n := len(w.history.WaveCommits)
-	if !w.config.Receipts.Write || n < 2 {
-		return nil
-	}
-	repo, run := w.tools.Repo, receipt.Run{Tag: w.state.Tag, Loop: w.state.ID}
-	for _, c := range w.history.WaveCommits {
-		run.Commits = append(run.Commits, c.Commit)
-	}
-	first, _, err := repo.History(ctx, run.Commits[0], run.Commits[0], 1)
-	if err != nil {
-		return err
-	}
-	before, err := repo.CommitTree(first[0].Parent)
-	if err != nil {
-		return err
-	}
-	after, err := repo.CommitTree(run.Commits[n-1])
-	if err != nil {
-		return err
-	}
-	if run.PatchID, err = repo.PatchID(ctx, before, after); err != nil {
-		return err
-	}
-	line, err := run.Statement(string(after))
-	if err != nil {
-		return err
-	}
-	known, err := repo.ReadNotes(ctx, receipt.NotesRef)
-	if err != nil || receipt.HasRun(known[run.Commits[n-1]], run.Loop) {
-		return err
-	}
-	text, err := w.signed(ctx, [][]byte{line})
-	if err != nil {
-		return err
-	}
-	return repo.AddNotes(ctx, receipt.NotesRef, map[string][]byte{run.Commits[n-1]: text}, receipt.Join)
-}
-
 // passWave runs a wave's checks on the whole state before its commit.
 func (w *tagWork) passWave(ctx context.Context, stop *stopper, ln *lane, number int) error {
 	if len(w.checksAt(verify.AtMerge, verify.AtWave)) == 0 || len(w.history.Verified) == 0 {

@@ -231,18 +231,7 @@ func (w *tagWork) endRun(ctx context.Context, stop *stopper, out *Outcome, err e
 	}
 	gctx, done := attempt.Linger(ctx)
 	defer done()
-	return errors.Join(err, w.endReceipts(gctx))
-}
-
-// endReceipts writes the missing receipts, and the note about all commits together.
-func (w *tagWork) endReceipts(ctx context.Context) error {
-	if err := w.writeReceipts(ctx); err != nil {
-		return err
-	}
-	if err := w.noteRun(ctx); err != nil && ctx.Err() == nil {
-		return w.record(&journal.Event{Type: journal.Warning, Message: fmt.Sprintf("a squash of this run's commits will not be recognised: %v", err)})
-	}
-	return nil
+	return errors.Join(err, w.writeReceipts(gctx))
 }
 
 // shelve returns half-done tasks to the list: nobody works on them now. The journal still knows how far they were.

@@ -285,7 +285,7 @@ Each commit is checked out in a copy of the project; your files stay as they are
 
   descartes recheck --scud-tag x          every commit of the tag in HEAD's history
   descartes recheck --commit HEAD~2       one commit
-  descartes recheck --branch main..HEAD   what a branch brings, after a rebase or a squash too
+  descartes recheck --branch main..HEAD   what a branch brings, after a rebase too
 
 With --branch the checks and the allowed signers are those of --verify and --allowed-signers,
 else of descartes.yaml where the branch began: nothing on the branch can change
@@ -523,22 +523,15 @@ func (k *recheckFlags) commits(ctx context.Context, cmd *cobra.Command, repo *gi
 	if len(list) == 0 {
 		return nil, nil
 	}
-	lost, err := lostReceipts(ctx, repo, list, loops, notes, head.Hash)
+	lost, err := lostReceipts(ctx, repo, list, loops, head.Hash)
 	return append(lost, list...), err
 }
 
 // lostReceipts are commits without receipts of loops whose other commits have some: somebody removed them, or a kill came before they were written.
-func lostReceipts(ctx context.Context, repo *gitops.Repo, known []string, loops map[string]bool, notes map[string][]byte, head string) (lost []string, err error) {
+func lostReceipts(ctx context.Context, repo *gitops.Repo, known []string, loops map[string]bool, head string) (lost []string, err error) {
 	candidates, err := repo.Since(ctx, known[0], head)
 	if err != nil {
 		return nil, err
-	}
-	for _, text := range notes {
-		for _, r := range receipt.RunsIn(text) { // which knows those before the first receipt
-			if loops[r.Loop] {
-				candidates = append(candidates, r.Commits...)
-			}
-		}
 	}
 	for _, hash := range candidates {
 		if slices.Contains(known, hash) || slices.Contains(lost, hash) || !repo.LeadsTo(ctx, head, hash) {

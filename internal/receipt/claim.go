@@ -38,9 +38,6 @@ func Claims(on, tree string, note []byte) ([]Claim, error) {
 		out = append(out, c)
 	}
 	for _, l := range lines {
-		if l.Statement.PredicateType == RunType {
-			continue
-		}
 		if !slices.ContainsFunc(out, func(c Claim) bool {
 			return slices.ContainsFunc(c.Lines, func(o Line) bool { return string(o.Payload) == string(l.Payload) })
 		}) {

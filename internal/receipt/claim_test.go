@@ -209,7 +209,6 @@ func FuzzNote(f *testing.F) {
 			}
 		}
 		Held(note)
-		RunsIn(note)
 		Join(note, note)
 	})
 }

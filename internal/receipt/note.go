@@ -113,23 +113,6 @@ func Held(note []byte) []Receipt {
 	return out
 }
 
-// RunsIn are what a note says of whole loops.
-func RunsIn(note []byte) (out []Run) {
-	lines, _ := Read(note)
-	for _, l := range lines {
-		var r Run
-		if l.Statement.PredicateType == RunType && json.Unmarshal(l.Statement.Predicate, &r) == nil {
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
-// HasRun reports whether a note says what a loop changed as a whole.
-func HasRun(note []byte, loop string) bool {
-	return slices.ContainsFunc(RunsIn(note), func(r Run) bool { return r.Loop == loop })
-}
-
 // Save writes a copy of a note into a folder.
 func Save(fsys atomicfile.FS, dir, commit string, text []byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {

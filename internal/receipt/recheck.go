@@ -39,7 +39,7 @@ type Rechecked struct {
 	Loop    string   `json:"loop,omitempty"`
 	Commit  string   `json:"commit"`                // that was looked at
 	Written string   `json:"written_for,omitempty"` // the commit that the receipt is about, where that is another one
-	Found   string   `json:"found_by"`              // commit, patch, squash or tree; nothing, where the commit says that it holds the task and no receipt does
+	Found   string   `json:"found_by"`              // commit or patch; nothing, where the commit says that it holds the task and no receipt does
 	Verdict Verdict  `json:"verdict"`
 	Reasons []string `json:"reasons"`
 	Notes   []string `json:"notes"` // what a person should know besides
@@ -81,26 +81,18 @@ type Recheck struct {
 
 	ran     map[gitops.Tree][]Ran
 	patches map[string]string // patch id to the commit whose note has it
-	runs    map[string]Run    // patch id to what a loop changed as a whole
-	trees   map[string]string // tree to the commit whose note has it
 	tags    map[string]string // loop to its tag, as any note says
 }
 
 // index finds notes by what their receipts say of commits.
 func (k *Recheck) index() {
-	k.ran, k.patches, k.runs, k.trees, k.tags = map[gitops.Tree][]Ran{}, map[string]string{}, map[string]Run{}, map[string]string{}, map[string]string{}
+	k.ran, k.patches, k.tags = map[gitops.Tree][]Ran{}, map[string]string{}, map[string]string{}
 	for _, on := range slices.Sorted(maps.Keys(k.Notes)) {
 		for _, r := range Held(k.Notes[on]) {
 			if r.Commit.PatchID != "" {
 				k.patches[r.Commit.PatchID] = on
 			}
-			k.trees[r.Commit.Tree], k.tags[r.Loop] = on, r.Tag
-		}
-		for _, r := range RunsIn(k.Notes[on]) {
 			k.tags[r.Loop] = r.Tag
-			if r.PatchID != "" {
-				k.runs[r.PatchID] = r
-			}
 		}
 	}
 }
@@ -124,12 +116,12 @@ func (k *Recheck) Commit(ctx context.Context, hash string) (l Looked, err error)
 	if err != nil {
 		return l, err
 	}
-	found, notes, err := k.find(ctx, hash, before, tree)
+	found, on, err := k.find(ctx, hash, before, tree)
 	if err != nil {
 		return l, err
 	}
-	for _, on := range notes {
-		l.Claims = append(l.Claims, k.claims(ctx, hash, string(tree), on, found)...)
+	if on != "" {
+		l.Claims = k.claims(ctx, hash, string(tree), on, found)
 	}
 	if err := k.unproven(ctx, hash, &l); err != nil {
 		return l, err
@@ -146,50 +138,23 @@ func (k *Recheck) Commit(ctx context.Context, hash string) (l Looked, err error)
 	return l, nil
 }
 
-// find are the notes that are about a commit, and by what they were found: they stand on it, or say that they are about the same patch, about
-// patches that make this one together, or about the same tree.
-func (k *Recheck) find(ctx context.Context, hash string, before, tree gitops.Tree) (by string, notes []string, err error) {
+// find returns the commit whose note is about a commit, and by what it was found: it stands on it, or says that it is about the same patch.
+func (k *Recheck) find(ctx context.Context, hash string, before, tree gitops.Tree) (by, on string, err error) {
 	if len(Held(k.Notes[hash])) > 0 || strings.Contains(string(k.Notes[hash]), `"_type"`) {
-		return "commit", []string{hash}, nil
+		return "commit", hash, nil
 	}
 	patch, err := k.Repo.PatchID(ctx, before, tree)
-	if err != nil || patch == "" {
-		return "", nil, err
+	if err != nil || k.patches[patch] == "" {
+		return "", "", err
 	}
-	if on := k.patches[patch]; on != "" {
-		return "patch", []string{on}, nil
-	}
-	if r, ok := k.runs[patch]; ok {
-		return "squash", k.noted(r), nil
-	}
-	on := k.trees[string(tree)]
-	if on == "" {
-		return "", nil, nil
-	}
-	for _, r := range k.runs {
-		if at := slices.Index(r.Commits, on); at >= 0 {
-			r.Commits = r.Commits[:at+1]
-			return "tree", k.noted(r), nil
-		}
-	}
-	return "tree", []string{on}, nil
-}
-
-// noted are the commits of a run that have notes.
-func (k *Recheck) noted(r Run) (out []string) {
-	for _, c := range r.Commits {
-		if len(Held(k.Notes[c])) > 0 {
-			out = append(out, c)
-		}
-	}
-	return out
+	return "patch", k.patches[patch], nil
 }
 
 // claims are those of a note, each with what is wrong with it already.
 func (k *Recheck) claims(ctx context.Context, hash, tree, on, found string) (out []Rechecked) {
 	if on != hash {
 		tree = ""
-		if t, err := k.Repo.CommitTree(on); err == nil { // else it is gone, as it may be after a squash
+		if t, err := k.Repo.CommitTree(on); err == nil { // else it is gone, as it may be after a rebase
 			tree = string(t)
 		}
 	}

@@ -20,7 +20,6 @@ import (
 const (
 	StatementType  = "https://in-toto.io/Statement/v1"
 	ReceiptType    = "urn:descartes:receipt:v1" // docs/receipt.schema.json
-	RunType        = "urn:descartes:run:v1"
 	TestResultType = "https://in-toto.io/attestation/test-result/v0.1"
 	SummaryType    = "https://slsa.dev/verification_summary/v1"
 )
@@ -99,29 +98,11 @@ type Receipt struct {
 	Program  string         `json:"program"`
 }
 
-// Commit is the commit of a wave, and how it is found again after a rebase or a squash.
+// Commit is the commit of a wave, and how it is found again after a rebase.
 type Commit struct {
 	Hash    string `json:"hash"`
 	Tree    string `json:"tree"`
 	PatchID string `json:"patch_id,omitempty"` // of what it changes, by git patch-id --stable
-}
-
-// Run is the predicate on the last commit of a loop: what all of its commits changed together.
-type Run struct {
-	Tag     string   `json:"tag"`
-	Loop    string   `json:"loop"`
-	Commits []string `json:"commits"`            // the first one first
-	PatchID string   `json:"patch_id,omitempty"` // of what they change together
-}
-
-// Statement is the statement of it, on the loop's last commit.
-func (r *Run) Statement(tree string) ([]byte, error) {
-	raw, err := encode(r)
-	if err != nil {
-		return nil, err
-	}
-	return encode(Statement{Type: StatementType, PredicateType: RunType, Predicate: raw,
-		Subject: []Resource{{Name: r.Loop, Digest: map[string]string{"gitCommit": r.Commits[len(r.Commits)-1], "gitTree": tree}}}})
 }
 
 // Check is one check as it ran on the work.

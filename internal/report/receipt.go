@@ -147,7 +147,10 @@ func RecheckText(l receipt.Looked) string {
 	}
 	for _, c := range l.Claims {
 		who := strings.TrimSpace(c.Task + " " + terminal.FitWords(c.Title, 50))
-		found := map[string]string{"patch": ", the patch of " + Short(c.Written), "squash": ", squashed from " + Short(c.Written), "tree": ", the tree of " + Short(c.Written)}[c.Found]
+		found := ""
+		if c.Found == "patch" {
+			found = ", the patch of " + Short(c.Written)
+		}
 		if c.Signer != "" {
 			found += ", signed by " + c.Signer
 		}
