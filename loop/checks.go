@@ -503,5 +503,5 @@ func (l *Loop) tidy(ctx context.Context, u *unit) error {
 		return err
 	}
 	notes, err := u.lane.ws.Repair(ctx, "verification")
-	return errors.Join(err, l.undone(u, notes))
+	return errors.Join(err, l.warn(u, notes...))
 }

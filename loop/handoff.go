@@ -97,7 +97,7 @@ func (w *tagWork) handoffText(out *Outcome) string {
 	b.WriteString(".\n")
 	w.handoffCurrent(&b)
 	if len(w.history.Blocked) > 0 {
-		b.WriteString("\n### Blocked\n\nTheir files were put back; the attempts are kept under these refs.\n\n")
+		b.WriteString("\n### Blocked\n\nTheir attempts are kept under these refs.\n\n")
 		for _, e := range w.history.Blocked[:min(maxHandoffTasks, len(w.history.Blocked))] {
 			fmt.Fprintf(&b, "- %s %s: %s", oneline.Text(e.Task), oneline.Text(e.Title), oneline.Text(e.Reason))
 			if e.Ref != "" {

@@ -58,7 +58,7 @@ func (h Home) IterationLog(id string, iteration, try int) string {
 	return filepath.Join(h.Run(id), "logs", name)
 }
 
-// slotFiles holds the prompt of the attempt under way in a slot of that pool; 0 is the user's tree.
+// slotFiles holds the prompt of the attempt under way in a slot of that pool; 0 is a folder without git.
 func (h Home) slotFiles(pool, id string, slot int) string {
 	if slot == 0 {
 		return h.Run(id)
@@ -457,7 +457,7 @@ func fill(s *State, h *journal.State, id func(string) TaskID) {
 	s.Iteration, s.IterationCount = h.Iteration, h.Iteration
 	s.CurrentWave, s.CurrentTask = h.Wave, h.Current
 	s.Tree = h.Tree
-	s.Undone, s.Noticed = slices.Clone(h.Undone), slices.Clone(h.Noticed)
+	s.Noticed = slices.Clone(h.Noticed)
 	s.Grades, s.Checks, s.Flaky = nil, slices.Clone(h.Checks), slices.Clone(h.Flaky[:min(len(h.Flaky), maxLeft)])
 	if len(h.Grades) > 0 {
 		s.Grades = maps.Clone(h.Grades)

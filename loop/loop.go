@@ -247,7 +247,7 @@ type Loop struct {
 	changed *sync.Cond // signals that something ended: there may be work
 	lanes   []*lane
 	lab     *lab.Lab // nil: no look needs one
-	trunk   *trunk   // nil: attempts run in the user's tree
+	trunk   *trunk   // nil without git
 	idle    int      // lanes without work, for now or for good
 	out     *Outcome // the run ends with it, or with err
 	err     error
@@ -268,7 +268,7 @@ func (l *Loop) Chains() journal.Chains { return l.history.Chains() }
 // Interrupted counts the attempts that something ended before they had a result.
 func (l *Loop) Interrupted() int { return l.history.Interrupted() }
 
-// Uncommitted lists the tasks whose verified work is in the working tree but in no commit.
+// Uncommitted lists the tasks whose verified work is in no commit.
 func (l *Loop) Uncommitted() []string { return l.history.Uncommitted() }
 
 // State is the loop as its state file would show it now.
@@ -566,8 +566,6 @@ func (l *Loop) observe(u *unit) func(*attempt.Step) error {
 			return l.record(e)
 		case attempt.Ended:
 			return l.heal(u, s.Who)
-		case attempt.Undone:
-			return l.undone(u, s.Lines)
 		case attempt.Answered:
 			words := maxWords
 			if u.it != nil {
@@ -662,22 +660,15 @@ func nameCheck(e *journal.Event, c attempt.Command) {
 	}
 }
 
-// undone records what was undone after a unit.
-func (l *Loop) undone(u *unit, lines []string) error {
-	for _, line := range lines {
+func (l *Loop) warn(u *unit, messages ...string) error {
+	for _, m := range messages {
 		e := l.work.event(journal.Warning, u)
-		e.Reason, e.Message = journal.ReasonUndone, line
+		e.Message = m
 		if err := l.record(e); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (l *Loop) warn(u *unit, message string) error {
-	e := l.work.event(journal.Warning, u)
-	e.Message = message
-	return l.record(e)
 }
 
 // Warn records what a person should know of the whole run.
@@ -690,7 +681,7 @@ func (l *Loop) Warn(text string) error {
 // heal restores what is ours and the attempt changed: the run's files, the journal, the locks. who names the part that did it.
 func (l *Loop) heal(u *unit, who string) error {
 	lines, err := l.work.repair(u, who)
-	if err := errors.Join(err, l.undone(u, lines)); err != nil {
+	if err := errors.Join(err, l.warn(u, lines...)); err != nil {
 		return err
 	}
 	l.saver.mu.Lock()
@@ -703,7 +694,7 @@ func (l *Loop) heal(u *unit, who string) error {
 	if err := l.home.Make(l.tools.FS); err != nil {
 		return err
 	}
-	return l.undone(u, []string{"the " + who + " changed " + l.relative(l.journal.Path()) + ", which was put back"})
+	return l.warn(u, "the "+who+" changed "+l.relative(l.journal.Path())+", which was put back")
 }
 
 // limits returns the limit or the request that forbids another attempt, or nil.

@@ -48,7 +48,7 @@ type Iteration struct {
 	Facts   gate.Facts
 	Watched bool // Facts.Changed is known
 
-	slot    *workspace.Slot // slot it runs in; nil: the user's tree
+	slot    *workspace.Slot // slot it runs in; nil: a folder without git
 	seen    bool            // a sandbox mounts the slot at the project's path
 	base    gitops.Tree     // the tree that its commit is compared with
 	owed    gitops.Tree     // the tree that what its commit leaves out is compared with, or ""

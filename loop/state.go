@@ -46,7 +46,6 @@ type State struct {
 	Cost            *journal.Cost      `json:"cost,omitempty"`
 	Agents          []journal.AgentUse `json:"agents,omitempty"` // what attempts ran with, in the order of first use
 	TaskFile        string             `json:"task_file,omitempty"`
-	Undone          []journal.Undone   `json:"undone,omitempty"`     // what was undone after attempts
 	Noticed         []journal.Notice   `json:"noticed,omitempty"`    // what looks said about attempts that passed
 	Grades          journal.Grades     `json:"grades,omitempty"`     // of tasks that are done
 	Checks          []journal.Tally    `json:"checks,omitempty"`     // results of named checks

@@ -392,7 +392,7 @@ func (r *prepared) conduct(cmd *cobra.Command, s *settings, p *printer, j job) (
 	return e, time.Since(began), err
 }
 
-// slots says where agents work outside the user's tree, and when that tree follows.
+// slots says in one line where agents work, and that the user may go on working.
 func (p *printer) slots(ctx context.Context, n int, r *prepared, fleet bool, what string) {
 	if head, err := r.repo.Head(ctx); err == nil && head.Branch == "" && r.opt.Branch == "" { // that it cannot be read is said elsewhere
 		p.warn("HEAD is on no branch, and neither will be the commits of this run: --branch NAME puts them on a new one")
@@ -410,7 +410,7 @@ func (p *printer) slots(ctx context.Context, n int, r *prepared, fleet bool, wha
 	if !r.sandbox.Mounts() {
 		where = "below " + terminal.Clean(r.pool)
 	}
-	p.say("slots: %s at a time, each in a copy of the project %s; your files follow when %s is committed", terminal.Count(n, "agent"), where, what)
+	p.say("slots: %s at a time, each in a copy of the project %s: go on working here, your files follow when %s is committed", terminal.Count(n, "agent"), where, what)
 }
 
 // verify says what decides about the work, its timeouts, and which policies apply. found is where a detected command comes from.

@@ -399,7 +399,7 @@ func (c *Client) settle(ctx context.Context, o loop.Order, host string, res atte
 	}
 	if len(undone) > 0 {
 		line := fmt.Sprintf("the attempt on %s changed what no attempt may change, which was undone: %s", host, oneline.List(undone))
-		if err := observe(&attempt.Step{Moment: attempt.Undone, Who: "attempt", Lines: []string{line}}); err != nil {
+		if err := observe(&attempt.Step{Moment: attempt.Noted, Lines: []string{line}}); err != nil {
 			return res, err
 		}
 	}

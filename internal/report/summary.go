@@ -159,7 +159,6 @@ func (s *Summary) Text(paint terminal.Paint, boxed bool) string {
 	if text := s.uncommitted(); text != "" {
 		p.say("not committed: %s", text)
 	}
-	p.undone(s.Run.State)
 	p.noticed(s.Run.State)
 	p.say("sandbox: %s", terminal.Clean(Sandbox(s.Run.State.Config)))
 	s.sayChecks(p)
@@ -257,7 +256,7 @@ func (p *page) unpushed(r Run) {
 	}
 }
 
-// uncommitted names the tasks whose verified work is in the working tree only, and says why; "" for none.
+// uncommitted names the tasks whose verified work is in no commit, and says why; "" for none.
 func (s *Summary) uncommitted() string {
 	n := len(s.Run.Loose)
 	if n == 0 {
@@ -339,28 +338,6 @@ func noticed(s *loop.State) (list []string) {
 		list = append(list, fmt.Sprintf("and %d more, in the reports", more))
 	}
 	return list
-}
-
-// undone lists the attempts of which something was undone, and what.
-func (p *page) undone(s *loop.State) {
-	const most = 5
-	for _, u := range s.Undone[:min(most, len(s.Undone))] {
-		what := "task " + terminal.Clean(u.Task) + fmt.Sprintf(" attempt %d", u.Attempt)
-		switch {
-		case u.Task == "" && u.Iteration == 0:
-			what = "before the first attempt"
-		case u.Task == "":
-			what = fmt.Sprintf("iteration %d attempt %d", u.Iteration, u.Attempt)
-		}
-		more := ""
-		if n := len(u.Notes) - 1; n > 0 {
-			more = fmt.Sprintf(", and %d more", n)
-		}
-		p.say("undone: %s: %s%s", what, terminal.Clean(u.Notes[0]), more)
-	}
-	if n := len(s.Undone) - most; n > 0 {
-		p.say("undone: of %s more, see undone in the state file", terminal.Count(n, "attempt"))
-	}
 }
 
 const heldShown = 20
@@ -514,7 +491,6 @@ func (s *Summary) promptText(paint terminal.Paint) string {
 		p.say("kept: what the agent wrote is %s; what this iteration changed is in no commit", e.where())
 	}
 	p.unpushed(*e)
-	p.undone(st)
 	p.noticed(st)
 	for _, line := range flaky(st.Flaky) {
 		p.say("flaky: %s", line)

@@ -123,7 +123,7 @@ func TestLiveInBrowser(t *testing.T) {
 	p.append(&journal.Event{Type: journal.LoopStopping})
 	until(t, ctx, `document.querySelector('#head .warning')?.textContent === 'interrupted: the loop stops when its running attempt is finished' && ![...document.querySelectorAll('.buttons button')].some(b => b.checkVisibility() && b.textContent.startsWith('Take back'))`)
 	p.append(&journal.Event{Type: journal.AttemptFinished, Task: "3", Wave: 2, Attempt: 1, Verdict: journal.Limited, Reason: "5-hour limit"}, &journal.Event{Type: journal.LimitWaiting, Task: "3", Reason: "5-hour limit"})
-	until(t, ctx, `document.querySelector('.lanes g[aria-label^="your tree: waited for the provider: 5-hour limit"] rect.gap[fill="url(#wait-quota)"]') && document.querySelector('#lanes .legend').textContent.includes('waits for the provider')`)
+	until(t, ctx, `document.querySelector('.lanes g[aria-label^="this folder: waited for the provider: 5-hour limit"] rect.gap[fill="url(#wait-quota)"]') && document.querySelector('#lanes .legend').textContent.includes('waits for the provider')`)
 	if err := lock.Unlock(); err != nil {
 		t.Fatal(err)
 	}

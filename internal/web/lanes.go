@@ -157,7 +157,7 @@ func newLanes(id string, h *journal.State, board *report.Board, live bool, now t
 	}
 	drawn := map[waitKind]bool{}
 	for _, n := range slices.Sorted(maps.Keys(slots)) {
-		row := lane{Name: "your tree", Y: len(out.Rows) * laneHeight}
+		row := lane{Name: "this folder", Y: len(out.Rows) * laneHeight}
 		if n > 0 {
 			row.Name = fmt.Sprintf("slot %d", n)
 		}

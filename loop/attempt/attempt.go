@@ -97,12 +97,11 @@ type Result struct {
 // Moment is the kind of a step.
 type Moment int
 
-// The moments of an attempt, in order. Ended and Undone may occur twice, Started and Checked once per command.
+// The moments of an attempt, in order. Ended may occur twice, Started and Checked once per command.
 const (
 	Waits     Moment = iota - 1 // no other machine has it yet
 	Placed                      // another machine has it
 	Ended                       // the processes of a part of it are dead
-	Undone                      // forbidden changes of that part were undone
 	Answered                    // the agent's result is known
 	Started                     // a command begins
 	Checked                     // it has ended
@@ -116,9 +115,9 @@ type Step struct {
 	Moment  Moment
 	Number  int       // of a step that another machine reports: from 1
 	Ref     string    // of Placed: of that machine's reports
-	Who     string    // of Waits: what for; of Placed: the machine; of Ended and Undone: the part of it; of Looking, Consulted and of what a look notes: the look
+	Who     string    // of Waits: what for; of Placed: the machine; of Ended: the part of it; of Looking, Consulted and of what a look notes: the look
 	Until   time.Time // of Waits; zero where nobody knows
-	Lines   []string  // Undone, Noted
+	Lines   []string  // Noted
 	Command Command   // Started, Checked
 	Result  *Result   // so far
 	Verify  verify.Result
@@ -287,7 +286,7 @@ func (a *run) over(ctx context.Context, who string) error {
 	}
 	notes, err := a.ws.Repair(ctx, who)
 	if len(notes) > 0 {
-		err = errors.Join(err, a.tell(Step{Moment: Undone, Who: who, Lines: notes}))
+		err = errors.Join(err, a.tell(Step{Moment: Noted, Lines: notes}))
 	}
 	return err
 }

@@ -15,7 +15,7 @@ type Attempt struct {
 	Title     string
 	Wave      int
 	Round     int    // of a candidate: number of the first attempt of its round; else 0
-	Slot      int    // slot it runs in; 0 for the user's tree
+	Slot      int    // slot it runs in; 0 for a folder without git
 	Host      string // fleet machine that has it, or had it last; "" for this one
 	Waits     string // what it waits for until a machine of a fleet takes it; "" where it does not
 	Reports   string // ref of what that machine reports; another ref is another worker, which starts from the beginning
@@ -58,7 +58,7 @@ type Attempt struct {
 	Result    *Detail   // measurements of its steps; nil until its end
 }
 
-// Place says where an attempt runs; "" for the user's tree.
+// Place says where an attempt runs; "" for a folder without git.
 func (a *Attempt) Place() string {
 	switch {
 	case a.Waits != "":

@@ -72,7 +72,7 @@ type Event struct {
 	Title    string    `json:"title,omitempty"`
 	Attempt  int       `json:"attempt,omitempty"`
 	Round    int       `json:"round,omitempty"`   // of a candidate: number of the first attempt of its round
-	Slot     int       `json:"slot,omitempty"`    // slot an attempt runs in; 0 for the user's tree
+	Slot     int       `json:"slot,omitempty"`    // slot an attempt runs in; 0 for a folder without git
 	Host     string    `json:"host,omitempty"`    // other machine that has the attempt
 	Step     int       `json:"step,omitempty"`    // of what that machine reports about the attempt: its number, from 1
 	Of       int       `json:"of,omitempty"`      // number of the last attempt that the task may have, or tasks of the wave
@@ -158,7 +158,6 @@ const (
 	ReasonAnswered = "questions were answered"
 	ReasonRetry    = "retry blocked tasks"
 	ReasonTakeover = "the loop had been interrupted"
-	ReasonUndone   = "undone" // of a warning: something the agent did was undone
 )
 
 // Ending says in one word why a run ended. The command line turns it into an exit status.

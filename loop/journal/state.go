@@ -21,7 +21,6 @@ type State struct {
 	Verified      []VerifiedTask // tasks whose work is uncommitted
 	GivenUp       []BlockedTask  // tasks whose status is uncommitted
 	Work          []Work
-	Undone        []Undone
 	Noticed       []Notice
 	WaveCommits   []WaveCommit
 	Bases         map[string]string    // tree before each running task's first attempt
@@ -146,10 +145,6 @@ func (s *State) Apply(e *Event) {
 		s.Prompt.record(e)
 	}
 	switch e.Type {
-	case Warning:
-		if e.Reason == ReasonUndone {
-			s.undo(e)
-		}
 	case LoopStarted:
 		s.Started, s.Branch = e.TS, e.Branch
 		s.resume(e)
@@ -558,30 +553,6 @@ type Work struct {
 	Base, Tree string
 	Left       []string // made by verifications: not work
 	Committed  bool
-}
-
-// Undone is what was undone after an attempt or an iteration, because it is forbidden.
-type Undone struct {
-	Task      string   `json:"task_id,omitempty"`
-	Iteration int      `json:"iteration,omitempty"`
-	Attempt   int      `json:"attempt"`
-	Notes     []string `json:"notes"` // one line each
-}
-
-// maxUndone limits the attempts whose undone actions are kept.
-const maxUndone = 50
-
-// undo records a warning about something undone.
-func (s *State) undo(e *Event) {
-	n := len(s.Undone)
-	if n == 0 || s.Undone[n-1].Task != e.Task || s.Undone[n-1].Iteration != e.Iteration || s.Undone[n-1].Attempt != e.Attempt {
-		if n == maxUndone {
-			return
-		}
-		s.Undone = append(s.Undone, Undone{Task: e.Task, Iteration: e.Iteration, Attempt: e.Attempt})
-		n++
-	}
-	s.Undone[n-1].Notes = append(s.Undone[n-1].Notes, e.Message)
 }
 
 // Notice is what looks at a passed attempt want a person to know.
