@@ -61,8 +61,8 @@ func (c *cli) snapshot(ctx context.Context, protect []string) (Tree, error) {
 	return Tree(tree), nil
 }
 
-// addAll is `git add -A` but for protected paths and for nested repositories without a commit, which git
-// cannot record.
+// addAll is `git add -A` but for protected paths. A repository that the index does not know becomes files in a slot; elsewhere it stays one, and git
+// cannot record it without a commit.
 func (c *cli) addAll(ctx context.Context, index string, guard protection) error {
 	inner, gone, err := c.nested(ctx, index)
 	if err == nil {
@@ -72,6 +72,7 @@ func (c *cli) addAll(ctx context.Context, index string, guard protection) error 
 		return err
 	}
 	var skip []string
+	var bare []LeftOut
 	for _, n := range inner {
 		skip = append(skip, n.path)
 	}
@@ -80,22 +81,62 @@ func (c *cli) addAll(ctx context.Context, index string, guard protection) error 
 		for _, p := range append(skip, guard...) {
 			args = append(args, ":(top,exclude,literal)"+strings.TrimSuffix(p, "/"))
 		}
-		_, err := c.run(ctx, gitCall{options: []string{"-c", "core.safecrlf=false"}, args: args, index: index})
-		if c.out = leftByGit(err); err == nil || onlyIgnored(err) {
+		said := ""
+		_, err := c.run(ctx, gitCall{options: []string{"-c", "core.safecrlf=false"}, args: args, index: index, warned: &said})
+		again, uerr := c.unite(ctx, index, said)
+		if uerr != nil {
+			return uerr
+		}
+		if again {
+			continue
+		}
+		if c.out = append(leftByGit(err), bare...); err == nil || onlyIgnored(err) {
 			return c.setNested(ctx, index, inner)
 		}
 		if said, ok := errors.AsType[*gitError](err); ok && tries < 5 && strings.Contains(said.said, "unstable object source") { // a file that grows
 			continue
 		}
-		bare, ok := uncommittedRepository(err)
-		if !ok && len(c.out) > 0 {
+		empty := named(said, "error: '", "' does not have a commit checked out")
+		if len(empty) == 0 && len(c.out) > len(bare) {
 			return c.setNested(ctx, index, inner)
 		}
-		if !ok || slices.Contains(skip, bare) {
+		if len(empty) == 0 || slices.Contains(skip, empty[0]) {
 			return err
 		}
-		skip = append(skip, bare)
+		for _, path := range empty {
+			skip = append(skip, path)
+			bare = append(bare, LeftOut{path, "a git repository without a commit"})
+		}
 	}
+}
+
+// unite makes files of repositories that git add met in a slot for the first time: a commit could at most name theirs. Those that .gitmodules names
+// stay. It reports whether there is more to add.
+func (c *cli) unite(ctx context.Context, index, said string) (again bool, err error) {
+	if !c.unites {
+		return false, nil
+	}
+	found := named(said, "warning: adding embedded git repository: ", "")
+	if len(found) > 0 {
+		b, err := c.run(ctx, gitCall{args: []string{"config", "--file", ".gitmodules", "-z", "--get-regexp", `^submodule\..*\.path$`}})
+		if err != nil && exitCode(err) != 1 {
+			return false, err
+		}
+		found = slices.DeleteFunc(found, func(path string) bool { return strings.Contains("\x00"+string(b), "\n"+path+"\x00") })
+		if err := c.forget(ctx, index, found); err != nil {
+			return false, err
+		}
+	}
+	for _, path := range append(found, named(said, "error: '", "' does not have a commit checked out")...) {
+		path = strings.TrimSuffix(path, "/")
+		dot := filepath.Join(c.l.root, path, ".git")
+		loosen(dot)
+		if err := os.RemoveAll(dot); err != nil {
+			return false, err
+		}
+		c.united, again = append(c.united, path), true
+	}
+	return again, nil
 }
 
 // dropIgnored takes out what an earlier snapshot added and a rule covers since: for git, what is in an index is
@@ -132,20 +173,16 @@ func (c *cli) sparse() []string {
 	return []string{"--sparse"}
 }
 
-// uncommittedRepository finds the nested repository that git add stumbled over.
-func uncommittedRepository(err error) (string, bool) {
-	var ge *gitError
-	if !errors.As(err, &ge) {
-		return "", false
-	}
-	for line := range strings.Lines(ge.said) {
-		rest, found := strings.CutPrefix(line, "error: '")
-		path, _, here := strings.Cut(rest, "' does not have a commit checked out")
-		if found && here {
-			return path, true
+// named finds what lines of git's have between two texts.
+func named(said, before, after string) (names []string) {
+	for line := range strings.Lines(said) {
+		if rest, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), before); ok {
+			if name, ok := strings.CutSuffix(rest, after); ok {
+				names = append(names, name)
+			}
 		}
 	}
-	return "", false
+	return names
 }
 
 func (c *cli) addForced(ctx context.Context, index string) error {
@@ -181,6 +218,10 @@ func leftByGit(err error) []LeftOut {
 	for line := range strings.Lines(ge.said) {
 		text, ok := strings.CutPrefix(strings.TrimSpace(line), "error: ")
 		if !ok {
+			continue
+		}
+		if path, ok := strings.CutSuffix(text, ": can only add regular files, symbolic links or git-directories"); ok {
+			out = append(out, LeftOut{path, "it is not a file"})
 			continue
 		}
 		path, named := strings.CutPrefix(text, "unable to index file '")

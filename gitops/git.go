@@ -46,6 +46,8 @@ type cli struct {
 	based  fileStamp       // the index that cache was copied from
 	forced map[string]bool // in every snapshot although ignored: added by an agent
 	out    []LeftOut       // what the last snapshot could not take
+	unites bool            // snapshots make files of repositories in the working tree
+	united []string        // the folders of those
 
 	patience time.Duration // with a command that may wait for a pipe
 }

@@ -84,7 +84,7 @@ func (r *Repo) OpenSlot(ctx context.Context, opt SlotOptions) (*Slot, error) {
 	if s.Repo, err = openAt(ctx, slot, git, (*Repo).clearSlot); err != nil {
 		return nil, &BrokenSlotError{opt.Dir, err}
 	}
-	s.byGit = cmp.Or(s.byGit, r.byGit)
+	s.byGit, s.cli.unites = cmp.Or(s.byGit, r.byGit), !opt.Here
 	s.config, err = s.agentConfig(ctx)
 	if err == nil {
 		err = s.Claim()
@@ -201,7 +201,7 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 	if !s.There() {
 		return errors.New("its working tree was replaced")
 	}
-	s.large = nil
+	s.large, s.cli.united = nil, nil
 	clear(s.forced)
 	if s.here {
 		return s.prepareHere(ctx, at, tree)
@@ -297,6 +297,9 @@ func (s *Slot) Snapshot(ctx context.Context) (Tree, error) {
 	}
 	return tree, err
 }
+
+// United lists the folders in which the attempt made git repositories. Snapshots have their files.
+func (s *Slot) United() []string { return s.cli.united }
 
 // maxRulesSize bounds a file of ignore rules or attributes.
 const maxRulesSize = 16 << 20

@@ -274,7 +274,7 @@ func (s *Slot) Look(ctx context.Context) (Result, error) {
 	if err := s.look(ctx, &r); err != nil {
 		return r, err
 	}
-	r.Seen = r.After
+	r.Seen, r.United = r.After, s.git.United()
 	s.seen = r
 	return r, nil
 }
