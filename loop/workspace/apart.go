@@ -48,7 +48,11 @@ func (p *Pool) apart(ctx context.Context, s *Slot) error {
 	}
 	slices.Sort(ways)
 	for _, x := range c.list {
-		ways = append(ways, x.ways...)
+		for _, e := range x.entries {
+			if e.err == nil && leads(e.path, e.info.Mode()) {
+				ways = append(ways, e.path)
+			}
+		}
 	}
 	var back []string
 	for _, name := range ways {

@@ -30,10 +30,16 @@ type copies struct {
 
 // copied is a path listed by git: a file, or a folder that is ignored as a whole.
 type copied struct {
-	path  string // with slashes, none at the end
-	size  int64
-	files map[string]stamp // what is in it; folders have none
-	ways  []string         // of those the ones that may lead elsewhere: see leads
+	path    string // with slashes, none at the end
+	size    int64
+	entries []entry // itself and what is in it, folders first
+}
+
+// entry is a file or a folder of the user's.
+type entry struct {
+	path string
+	info fs.FileInfo
+	err  error // it cannot be copied, which is said at every start
 }
 
 // planCopies measures what git ignores and takes the smallest first, up to the limit: half a folder would be worse than none.
@@ -41,28 +47,16 @@ func planCopies(ctx context.Context, root string, list []string, limit int64) (*
 	c := &copies{root: root, limit: limit}
 	var all []copied
 	for _, path := range list {
-		x := copied{path: strings.TrimSuffix(path, "/"), files: map[string]stamp{}}
-		err := filepath.WalkDir(filepath.Join(root, x.path), func(p string, e fs.DirEntry, err error) error {
-			at := stamp{Size: -1} // it cannot be copied, which is said at every start
-			var fi fs.FileInfo
+		x := copied{path: strings.TrimSuffix(path, "/")}
+		err := filepath.WalkDir(filepath.Join(root, x.path), func(p string, d fs.DirEntry, err error) error {
+			e := entry{path: filepath.ToSlash(p[len(root)+1:]), err: err}
 			if err == nil {
-				fi, err = e.Info()
+				e.info, e.err = d.Info()
 			}
-			switch {
-			case err != nil:
-			case fi.IsDir():
-				at = stamp{}
-			default:
-				at = stampOf(fi)
+			if e.err == nil && e.info.Mode().IsRegular() {
+				x.size += e.info.Size()
 			}
-			rel := filepath.ToSlash(p[len(root)+1:])
-			if err == nil && fi.Mode().IsRegular() {
-				x.size += fi.Size()
-			}
-			if err == nil && leads(rel, fi.Mode()) {
-				x.ways = append(x.ways, rel)
-			}
-			x.files[rel] = at
+			x.entries = append(x.entries, e)
 			return context.Cause(ctx)
 		})
 		if err != nil {
@@ -88,7 +82,13 @@ type stamp struct {
 	Time int64 `json:"time"` // nanoseconds
 }
 
-func stampOf(fi fs.FileInfo) stamp { return stamp{fi.Size(), fi.ModTime().UnixNano()} }
+// stamp of a folder is zero: what is in it has stamps of its own.
+func (e entry) stamp() stamp {
+	if e.info.IsDir() {
+		return stamp{}
+	}
+	return stamp{e.info.Size(), e.info.ModTime().UnixNano()}
+}
 
 // into brings a slot up to date. was says what was copied into it before: only what the user changed or deleted since then is touched, and what attempts
 // made stays. Files that are tracked there are left alone. A full disk is an error.
@@ -108,20 +108,19 @@ func (c *copies) into(ctx context.Context, tree string, was map[string]stamp, tr
 		if w.has(x) {
 			continue
 		}
-		fi, err := from.Lstat(x.path)
-		if err != nil {
+		if err := to.MkdirAll(filepath.Dir(x.path), 0o777); err != nil {
 			w.failed(x.path, err)
 			continue
 		}
-		if dir := filepath.Dir(x.path); dir != "." {
-			if err := to.MkdirAll(dir, 0o777); err != nil {
-				w.failed(x.path, err)
-				continue
+		for _, e := range x.entries {
+			if err := w.copy(ctx, e); err != nil {
+				return nil, err
 			}
 		}
-		if err := w.copy(ctx, x.path, fi); err != nil {
-			return nil, err
-		}
+	}
+	for _, e := range slices.Backward(w.folders) { // when they have their files
+		_ = to.Chmod(e.path, e.info.Mode().Perm())
+		_ = to.Chtimes(e.path, time.Time{}, e.info.ModTime())
 	}
 	return w, w.deleted(ctx)
 }
@@ -132,6 +131,8 @@ type copier struct {
 	from, to *os.Root
 	was, now map[string]stamp // what was copied by path, before and after
 	tracked  map[string]string
+	folders  []entry  // that were made, or opened
+	none     string   // what is tracked in the slot, or no folder can be: nothing goes below it
 	wrote    bool     // it copied something
 	bad      []string // what could not be copied, with the reason
 	shared   bool     // the file system copies without using space
@@ -139,13 +140,15 @@ type copier struct {
 
 // has reports whether the slot was given all of a path as it is, and takes it over if so: a folder of 50,000 files costs what its measuring did.
 func (w *copier) has(x copied) bool {
-	for path, at := range x.files {
-		if was, ok := w.was[path]; !ok || was != at {
+	for _, e := range x.entries {
+		if was, ok := w.was[e.path]; e.err != nil || !ok || was != e.stamp() {
 			return false
 		}
 	}
-	maps.Copy(w.now, x.files)
-	return len(x.files) > 0
+	for _, e := range x.entries {
+		w.now[e.path] = e.stamp()
+	}
+	return true
 }
 
 // deleted removes what the user deleted since it was copied: of folders those in which nothing else is.
@@ -164,12 +167,16 @@ func (w *copier) deleted(ctx context.Context) error {
 		if _, is := w.tracked[path]; is {
 			continue
 		}
-		if err := w.to.Remove(path); errors.Is(err, fs.ErrPermission) { // its folder is read-only
-			_ = w.to.Chmod(filepath.Dir(path), 0o700)
-			_ = w.to.Remove(path)
-		}
+		w.remove(path)
 	}
 	return nil
+}
+
+func (w *copier) remove(path string) {
+	if err := w.to.Remove(path); errors.Is(err, fs.ErrPermission) { // its folder is read-only
+		_ = w.to.Chmod(filepath.Dir(path), 0o700)
+		_ = w.to.Remove(path)
+	}
 }
 
 // gone reports whether an error says that there is no such file.
@@ -191,41 +198,49 @@ func (w *copier) notes() (lines []string) {
 	return lines
 }
 
-// copy copies a file or a folder, unless the slot has it as it is.
-func (w *copier) copy(ctx context.Context, path string, fi fs.FileInfo) error {
+// copy copies a file, or makes a folder, unless the slot has it as it is.
+func (w *copier) copy(ctx context.Context, e entry) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	if fi.IsDir() {
-		return w.folder(ctx, path, fi)
-	}
-	if _, is := w.tracked[path]; is {
+	path, err := e.path, e.err
+	if w.none != "" && strings.HasPrefix(path, w.none+"/") {
 		return nil
 	}
-	at := stampOf(fi)
-	was, before := w.was[path]
-	if before && was == at {
+	if _, is := w.tracked[path]; is {
+		w.none = path
+		return nil
+	}
+	if err != nil {
+		return w.failed(path, err)
+	}
+	at := e.stamp()
+	if was, before := w.was[path]; before && was == at && !e.info.IsDir() {
 		w.now[path] = at
 		return nil
 	}
-	err := w.to.RemoveAll(path)
+	if !e.info.IsDir() {
+		err = w.to.RemoveAll(path)
+	}
 	if err == nil {
-		switch mode := fi.Mode(); {
+		switch mode := e.info.Mode(); {
+		case mode.IsDir():
+			err = w.folder(e)
 		case mode.IsRegular():
-			err = w.file(path, fi)
+			err = w.file(path, e.info)
 		case mode&fs.ModeSymlink != 0:
 			err = w.link(path)
 		case mode&fs.ModeNamedPipe != 0:
 			err = w.pipe(path, mode)
 		default:
-			err = errors.New("it is not a file: " + kind(mode))
+			err = errors.New("it is not a file")
 		}
 	}
-	if err == nil {
-		w.now[path], w.wrote = at, true
-		return nil
+	if err != nil {
+		return w.failed(path, err)
 	}
-	return w.failed(path, err)
+	w.now[path], w.wrote = at, w.wrote || !e.info.IsDir()
+	return nil
 }
 
 // failed records why something was not copied. A full disk is an error.
@@ -239,16 +254,6 @@ func (w *copier) failed(path string, err error) error {
 	return nil
 }
 
-func kind(m fs.FileMode) string {
-	switch {
-	case m&fs.ModeSocket != 0:
-		return "a socket"
-	case m&fs.ModeNamedPipe != 0:
-		return "a pipe"
-	}
-	return "a device"
-}
-
 func reason(err error) string {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		err = p.Err
@@ -256,51 +261,28 @@ func reason(err error) string {
 	return err.Error()
 }
 
-func (w *copier) folder(ctx context.Context, path string, fi fs.FileInfo) error {
-	d, err := w.from.Open(path)
-	if err != nil {
-		return w.failed(path+"/", err)
-	}
-	defer d.Close()
-	entries, err := d.ReadDir(-1)
-	if err != nil {
-		return w.failed(path+"/", err)
-	}
-	err = w.to.Mkdir(path, 0o700)
-	made := err == nil
+// folder makes a folder, or opens the one that is there.
+func (w *copier) folder(e entry) error {
+	err := w.to.Mkdir(e.path, 0o700)
 	if errors.Is(err, fs.ErrExist) {
-		switch old, serr := w.to.Lstat(path); {
-		case serr == nil && old.IsDir() && old.Mode().Perm()&0o700 == 0o700:
-			err = nil
-		case serr == nil && old.IsDir():
-			made, err = true, w.to.Chmod(path, 0o700)
-		case serr == nil && w.tracked[path] == "":
-			if err = w.to.Remove(path); err == nil {
-				err = w.to.Mkdir(path, 0o700)
+		is, serr := w.to.Lstat(e.path)
+		switch {
+		case serr != nil:
+		case !is.IsDir():
+			if err = w.to.Remove(e.path); err == nil {
+				err = w.to.Mkdir(e.path, 0o700)
 			}
+		case is.Mode().Perm()&0o700 == 0o700:
+			return nil
+		default:
+			err = w.to.Chmod(e.path, 0o700)
 		}
-	}
-	if made && err == nil {
-		defer func() { // when it has its files
-			_ = w.to.Chmod(path, fi.Mode().Perm())
-			_ = w.to.Chtimes(path, time.Time{}, fi.ModTime())
-		}()
 	}
 	if err != nil {
-		return w.failed(path+"/", err)
+		w.none = e.path
+		return err
 	}
-	w.now[path] = stamp{}
-	for _, e := range entries {
-		fi, err := e.Info()
-		if err == nil {
-			err = w.copy(ctx, path+"/"+e.Name(), fi)
-		} else {
-			err = w.failed(path+"/"+e.Name(), err)
-		}
-		if err != nil {
-			return err
-		}
-	}
+	w.folders = append(w.folders, e)
 	return nil
 }
 
@@ -316,10 +298,7 @@ func (w *copier) file(path string, fi fs.FileInfo) (err error) {
 	}
 	defer func() {
 		if err = errors.Join(err, dst.Close()); err != nil {
-			if err := w.to.Remove(path); errors.Is(err, fs.ErrPermission) { // its folder is read-only
-				_ = w.to.Chmod(filepath.Dir(path), 0o700)
-				_ = w.to.Remove(path)
-			}
+			w.remove(path)
 		}
 	}()
 	if oscall.Share(dst, src) == nil {
@@ -352,18 +331,16 @@ func (w *copier) link(path string) error {
 	if err != nil {
 		return err
 	}
-	dir := filepath.Join(w.root, filepath.Dir(path))
-	target := to
+	dir, target := filepath.Join(w.root, filepath.Dir(path)), to
 	if !filepath.IsAbs(to) {
 		target = filepath.Join(dir, to)
 	}
-	switch inside := target == w.root || strings.HasPrefix(target, w.root+"/"); {
-	case inside && filepath.IsAbs(to):
+	if inside := target == w.root || strings.HasPrefix(target, w.root+"/"); !inside {
+		to = target
+	} else if filepath.IsAbs(to) {
 		if to, err = filepath.Rel(dir, target); err != nil {
 			return err
 		}
-	case !inside:
-		to = target
 	}
 	return w.to.Symlink(to, path)
 }
