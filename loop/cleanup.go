@@ -32,9 +32,9 @@ type Leftover struct {
 
 const poolRefs = "refs/descartes/pool/"
 
-// Leftovers lists what has not been used since a time: finished runs, refs of loops that are gone, slots. It leaves out what a live loop, a loop that
-// can be resumed, or the last loop of a tag needs. repo may be nil; pool is the folder with the project's slots.
-func (h Home) Leftovers(ctx context.Context, repo *gitops.Repo, pool string, before time.Time) ([]Leftover, error) {
+// Leftovers lists what has not been used since a time: finished runs, refs of loops that are gone; and the slots not used since another one. It leaves
+// out what a live loop, a loop that can be resumed, or the last loop of a tag needs. repo may be nil; pool is the folder with the project's slots.
+func (h Home) Leftovers(ctx context.Context, repo *gitops.Repo, pool string, before, slotsBefore time.Time) ([]Leftover, error) {
 	refs := map[string][]gitops.Ref{}
 	if repo != nil {
 		all, err := repo.Refs(ctx, "refs/descartes/")
@@ -101,7 +101,7 @@ func (h Home) Leftovers(ctx context.Context, repo *gitops.Repo, pool string, bef
 			out = append(out, Leftover{Kind: "builds", Name: "holdout", Why: "no loop runs", Last: last, paths: []string{h.private(".builds")}})
 		}
 	}
-	for _, l := range oldSlots(pool, before) {
+	for _, l := range oldSlots(pool, slotsBefore) {
 		if !slots[l.slot] {
 			if repo != nil {
 				kept, err := repo.Refs(ctx, workspace.Refs(pool)+l.Name+"/")
@@ -117,7 +117,7 @@ func (h Home) Leftovers(ctx context.Context, repo *gitops.Repo, pool string, bef
 	}
 	for i := range out {
 		for _, path := range out[i].paths {
-			out[i].Size += sizeOf(path)
+			out[i].Size += workspace.Weight(path)
 		}
 	}
 	slices.SortFunc(out, func(a, b Leftover) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) })
@@ -231,16 +231,4 @@ func newest(files ...string) (t time.Time) {
 		}
 	}
 	return t
-}
-
-func sizeOf(path string) (n int64) {
-	_ = filepath.WalkDir(path, func(_ string, e fs.DirEntry, err error) error {
-		if err == nil && e.Type().IsRegular() {
-			if fi, err := e.Info(); err == nil {
-				n += fi.Size()
-			}
-		}
-		return nil
-	})
-	return n
 }

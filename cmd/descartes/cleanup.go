@@ -53,7 +53,11 @@ yours, no branch and no commit on a branch is touched.`,
 				repo = nil
 			}
 			home := loop.NewHome(root)
-			list, err := home.Leftovers(cmd.Context(), repo, poolOf(root), time.Now().Add(-age))
+			unused := age
+			if !cmd.Flags().Changed("older-than") {
+				unused = 7 * 24 * time.Hour
+			}
+			list, err := home.Leftovers(cmd.Context(), repo, poolOf(root), time.Now().Add(-age), time.Now().Add(-unused))
 			if err != nil {
 				return err
 			}
@@ -75,7 +79,7 @@ yours, no branch and no commit on a branch is touched.`,
 			return write(out, text)
 		},
 	}
-	cmd.Flags().StringVar(&older, "older-than", "14d", "remove what has not been used for this long: 14d, 36h; 0 for all")
+	cmd.Flags().StringVar(&older, "older-than", "14d", "remove what has not been used for this long: 14d, 36h; 0 for all; slots go after 7d where it is not given")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "list it and remove nothing")
 	return cmd
 }

@@ -117,7 +117,7 @@ func runPrompt(cmd *cobra.Command, root, kind string, s *settings, opt loop.Star
 	if e.State == nil {
 		return err
 	}
-	sum := &report.Summary{Run: e, Took: took}
+	sum := &report.Summary{Run: e, Took: took, Pool: r.occupied()}
 	if e.Outcome.Baseline == nil {
 		p.tell(sum.Text(p.paint, p.box))
 	}

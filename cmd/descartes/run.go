@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/agent"
+	"descartes/agent/process"
 	"descartes/fleet/wire"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
@@ -469,6 +470,14 @@ func (p *printer) surroundings(r *prepared, c loop.Config, more ...string) {
 	for _, n := range append(r.notes, more...) {
 		p.say("note: %s", terminal.Clean(n))
 	}
+}
+
+// occupied is how much of the disk the project's slots have, "" for less than a gigabyte.
+func (r *prepared) occupied() string {
+	if n := workspace.Occupied(r.pool); n > 1<<30 {
+		return process.Size(n)
+	}
+	return ""
 }
 
 // tellBaseline says why a run was refused whose verify command fails before any task.

@@ -531,7 +531,7 @@ func runAndReport(cmd *cobra.Command, r *tagRun, s *settings, p *printer) error 
 	if e.State == nil {
 		return err
 	}
-	sum := &report.Summary{Board: r.after(e), Run: e, Step: r.opt.Scope.Step, Took: took, Later: !r.branch}
+	sum := &report.Summary{Board: r.after(e), Run: e, Step: r.opt.Scope.Step, Took: took, Pool: r.occupied(), Later: !r.branch}
 	if len(e.State.BlockedTasks) > 0 || e.Outcome.Ending == journal.GitRefused {
 		refs, rerr := r.repo.Refs(context.WithoutCancel(cmd.Context()), "refs/descartes/"+e.ID+"/")
 		if rerr != nil {

@@ -22,6 +22,7 @@ type Summary struct {
 	Took   time.Duration
 	Kept   []gitops.Ref // of attempts; only looked up where tasks are blocked
 	Update []string     // what brings the user's packages up to date
+	Pool   string       // what the project's slots occupy, where that is much
 	Live   bool         // the run is not over
 	Away   bool         // whoever reads it is on another machine
 	Later  bool         // the loop's settings are saved ones: no flags are known that would give them again
@@ -183,6 +184,7 @@ func (s *Summary) Text(paint terminal.Paint, boxed bool) string {
 	for _, line := range s.Update {
 		p.say("then: %s", terminal.Clean(line))
 	}
+	s.sayPool(p)
 	return p.String()
 }
 
@@ -504,7 +506,14 @@ func (s *Summary) promptText(paint terminal.Paint) string {
 		p.say("%s", text)
 	}
 	p.WriteString(s.here().lines())
+	s.sayPool(p)
 	return p.String()
+}
+
+func (s *Summary) sayPool(p *page) {
+	if s.Pool != "" {
+		p.say("slots: %s on disk; descartes cleanup removes those that no run used for a week", s.Pool)
+	}
 }
 
 // Readable is an ending's word in a sentence.

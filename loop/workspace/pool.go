@@ -174,6 +174,9 @@ func (p *Pool) Notes() []string {
 type slotState struct {
 	Furnished bool   `json:"furnished"`       // it has the ignored files
 	Setup     string `json:"setup,omitempty"` // what the set-up command was run for
+
+	Bytes   int64     `json:"bytes,omitempty"` // what it occupies
+	Weighed time.Time `json:"weighed,omitzero"`
 }
 
 func (p *Pool) stateFile(s *Slot) string { return filepath.Join(p.dir(s.Number), "slot.json") }
@@ -432,6 +435,7 @@ func Slots(place string) (out []SlotInfo) {
 		var st slotState
 		if b, err := os.ReadFile(filepath.Join(i.Dir, "slot.json")); err == nil {
 			i.Whole = json.Unmarshal(b, &st) == nil && st.Furnished
+			i.bytes = st.Bytes
 		}
 		for _, name := range []string{"slot.json", "git/HEAD", "git/index"} { // each Prepare writes these
 			if fi, err := os.Lstat(filepath.Join(i.Dir, name)); err == nil && fi.ModTime().After(i.Last) {
@@ -448,6 +452,37 @@ func Slots(place string) (out []SlotInfo) {
 	return out
 }
 
+// Occupied is how many bytes a place's slots had when each was last weighed.
+func Occupied(place string) (n int64) {
+	for _, s := range Slots(place) {
+		n += s.bytes
+	}
+	return n
+}
+
+// weigh records what the slot occupies. That takes a look at each of its files, so once a day is enough.
+func (p *Pool) weigh(s *Slot) error {
+	st := p.state(s)
+	if s.here() || !st.Furnished || time.Since(st.Weighed) < 24*time.Hour {
+		return nil
+	}
+	st.Bytes, st.Weighed = Weight(p.dir(s.Number)), time.Now()
+	return p.setState(s, st)
+}
+
+// Weight is how many bytes the files in a folder have.
+func Weight(dir string) (n int64) {
+	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() {
+			if fi, err := e.Info(); err == nil {
+				n += fi.Size()
+			}
+		}
+		return nil
+	})
+	return n
+}
+
 // SlotInfo describes a slot from outside.
 type SlotInfo struct {
 	Number int
@@ -455,6 +490,7 @@ type SlotInfo struct {
 	Busy   bool // a process has it
 	Whole  bool // it was completely made
 	Last   time.Time
+	bytes  int64
 }
 
 // RemoveSlot removes a slot, but not its lock file; false if a process has it.

@@ -374,7 +374,7 @@ func (s *Slot) Close() error {
 	if s.lock == nil {
 		return nil
 	}
-	err := errors.Join(s.git.Close(), s.lock.Close())
+	err := errors.Join(s.pool.weigh(s), s.git.Close(), s.lock.Close())
 	s.lock = nil
 	return err
 }
