@@ -329,9 +329,6 @@ Otherwise say in a few lines what must be settled first.
 
 // decide asks the mode and the gate about an iteration, and records what they say in its end event.
 func (w *promptWork) decide(u *unit, end *journal.Event) (gate.Decision, error) {
-	if err := w.job.Rules.Facts(u.it); err != nil {
-		return gate.Decision{}, err
-	}
 	d := w.ask(u)
 	end.Decision, end.Lines, end.Message = journal.Decision(d.Kind), eachLine(d.Show), d.Reason
 	var err error

@@ -438,8 +438,8 @@ func (j *Job) ownPaths(repoRoot string, more ...string) []string {
 	return out
 }
 
-// foreign returns the paths outside our own ones.
-func foreign(paths, own []string) []string {
+// Foreign returns the paths outside our own ones.
+func Foreign(paths, own []string) []string {
 	return slices.DeleteFunc(slices.Clone(paths), func(p string) bool {
 		return slices.ContainsFunc(own, func(o string) bool { return p == o || strings.HasPrefix(p, o+"/") })
 	})
@@ -690,7 +690,7 @@ func (j *Job) NotInSlots(ctx context.Context, repo *gitops.Repo) ([]string, erro
 	if err != nil {
 		return nil, gitErr("look for uncommitted changes", err)
 	}
-	return foreign(slices.Compact(slices.Sorted(slices.Values(append(dirty, hidden...)))), j.ownPaths(repo.Root())), nil
+	return Foreign(slices.Compact(slices.Sorted(slices.Values(append(dirty, hidden...)))), j.ownPaths(repo.Root())), nil
 }
 
 // Config is what a loop was asked to do; internal/config has each setting with its flag, key and default.

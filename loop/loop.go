@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/crash"
+	"descartes/internal/oneline"
 	"descartes/internal/redact"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
@@ -58,8 +60,9 @@ type Tools struct {
 	// a slot at the project's own path.
 	Slot  func(s *workspace.Slot, dir string) (attempt.Agent, attempt.Verifier, func() error, error)
 	Shown bool
-	Here  bool   // attempts run in the project's own folder, one at a time, as the one slot
-	Pool  string // the folder with the project's slots
+	Here  bool     // attempts run in the project's own folder, one at a time, as the one slot
+	Pool  string   // the folder with the project's slots
+	Named []string // files that specs name, from the repository's top on: attempts have them as they are in the user's tree
 
 	Away Away // runs a tag's attempts on other machines; nil: they run here
 }
@@ -523,8 +526,33 @@ func (l *Loop) execute(ctx context.Context, stop *stopper, u *unit, start worksp
 
 // start is what the workspace needs to know about a unit.
 func (l *Loop) start(u *unit) workspace.Start {
-	return workspace.Start{Before: u.before, Base: u.base, Whole: u.whole, Since: u.since,
-		Aside: strings.TrimSuffix(u.log, ".log")}
+	s := workspace.Start{Before: u.before, Base: u.base, Whole: u.whole, Since: u.since, Aside: strings.TrimSuffix(u.log, ".log")}
+	if l.tools.Away == nil {
+		s.Named = l.tools.Named
+	}
+	return s
+}
+
+// bringNamed brings what an attempt changed in the user's files that its spec names into his tree, as uncommitted changes. Where they are in the way a
+// ref keeps it.
+func (l *Loop) bringNamed(ctx context.Context, u *unit) error {
+	n := &u.res.Work.Named
+	if !n.Changed() {
+		return nil
+	}
+	ctx = context.WithoutCancel(ctx)
+	why, err := l.tools.Repo.Arrive(ctx, n.Was, n.Has)
+	if err != nil {
+		return gitErr("bring changes of "+oneline.List(n.Paths)+" into your tree", err)
+	}
+	if why == "" {
+		return nil
+	}
+	ref := "refs/descartes/" + l.state.ID + "/named"
+	if _, err := l.tools.Repo.Keep(ctx, ref, n.Has, nil, "descartes: files that git does not have, as an attempt left them"); err != nil {
+		return gitErr("keep changes of "+oneline.List(n.Paths), err)
+	}
+	return l.warn(u, fmt.Sprintf("your tree cannot take what it changed in %s, which is not committed: %s; it is kept as %s", oneline.List(n.Paths), why, ref))
 }
 
 // input is the input of a unit's attempt.

@@ -544,6 +544,9 @@ func (w *promptWork) conclude(ctx context.Context, stop *stopper, u *unit) (*Out
 			return nil, err
 		}
 	}
+	if err := w.job.Rules.Facts(it); err != nil { // of the slot as the iteration left it
+		return nil, err
+	}
 	if err := w.deliver(ctx, stop, u); err != nil {
 		return nil, err
 	}
@@ -607,6 +610,9 @@ func (w *promptWork) facts(u *unit) gate.Facts {
 		if !ours(c.Path) {
 			f.Changed = append(f.Changed, c.Path)
 		}
+	}
+	if n := &res.Work.Named; n.Changed() {
+		f.Changed = append(f.Changed, n.Paths...)
 	}
 	if res.Agent.End != agent.Finished {
 		f.Err = cmp.Or(res.Agent.Reason, string(res.Agent.End))
@@ -706,13 +712,25 @@ func (w *promptWork) iterationRef(n int) string {
 // commit commits what an iteration changed and nothing else. If a dead loop made that commit already, nothing is left to commit.
 func (w *promptWork) commit(ctx context.Context, stop *stopper, u *unit) error {
 	work := &u.res.Work
-	if !w.config.Git.AutoCommit || work.After == "" || work.After == u.it.base {
+	if !w.config.Git.AutoCommit || work.After == "" {
 		return nil
 	}
 	if w.fails(u).Reason != "" || u.res.Agent.End == agent.Cancelled && len(w.checks()) > 0 {
 		return nil // the next iteration continues from it
 	}
+	if work.After == u.it.base {
+		return w.named(ctx, u)
+	}
 	return w.commitSlot(ctx, stop, u)
+}
+
+// named brings changes of files that git does not have into the user's tree.
+func (w *promptWork) named(ctx context.Context, u *unit) error {
+	busy, err := w.Enter(context.WithoutCancel(ctx), func() error { return w.bringNamed(ctx, u) })
+	if busy != "" && u.res.Work.Named.Changed() {
+		return w.note("loop " + busy + " works in this tree: what iteration " + strconv.Itoa(u.it.Number) + " changed in " + oneline.List(u.res.Work.Named.Paths) + " is not there")
+	}
+	return err
 }
 
 // commitSlot commits what an iteration changed in its slot, and moves the user's branch.
@@ -725,7 +743,7 @@ func (w *promptWork) commitSlot(ctx context.Context, stop *stopper, u *unit) err
 		return err
 	}
 	if done, err := t.mergedByHand(gctx, u.lane, tip, tree); done || err != nil {
-		return w.committed(u, gitops.Commit{Hash: tip}, err)
+		return w.committed(gctx, u, gitops.Commit{Hash: tip}, err)
 	}
 	was := t.merged
 	fate, err := t.fold(gctx, u.lane, Candidate{Unit: fmt.Sprintf("iteration %d", u.it.Number), Base: u.it.base, Tree: tree}, func(fate *Fate) error {
@@ -778,7 +796,7 @@ func (w *promptWork) commitSlot(ctx context.Context, stop *stopper, u *unit) err
 			}
 		}
 	}
-	return w.committed(u, made, nil)
+	return w.committed(gctx, u, made, nil)
 }
 
 // own is the tip of the agent's own commits if they can become the branch's as they are, or "" and why not.
@@ -797,7 +815,7 @@ func (w *promptWork) own(ctx context.Context, u *unit, tip string) (own, why str
 		return "", "", err
 	}
 	for _, path := range paths {
-		if slices.Contains(work.Left, path) || repo.Protects(path) || w.criteria() != nil && ours(path) {
+		if slices.Contains(work.Left, path) || slices.Contains(work.Named.Paths, path) || repo.Protects(path) || w.criteria() != nil && ours(path) {
 			return "", "contains " + path + ", which is no work", nil
 		}
 	}
@@ -808,7 +826,7 @@ func (w *promptWork) own(ctx context.Context, u *unit, tip string) (own, why str
 }
 
 // committed records that a commit contains an iteration's work, from which the next one starts.
-func (w *promptWork) committed(u *unit, made gitops.Commit, err error) error {
+func (w *promptWork) committed(ctx context.Context, u *unit, made gitops.Commit, err error) error {
 	if err != nil {
 		return gitErr(fmt.Sprintf("commit iteration %d", u.it.Number), err)
 	}
@@ -820,7 +838,7 @@ func (w *promptWork) committed(u *unit, made gitops.Commit, err error) error {
 		}
 	}
 	u.it.commit = cmp.Or(made.Hash, t.on)
-	return nil
+	return w.named(ctx, u)
 }
 
 func (w *promptWork) message(u *unit) string {
@@ -952,7 +970,7 @@ func (w *promptWork) question(u *unit) string {
 		return tail(o.Question(), maxWords)
 	}
 	r, work := &u.res.Agent, &u.res.Work
-	if r.End != agent.Finished || r.Complete || len(work.Changed) > 0 || work.After == "" && w.history.Prompt.Asked < 2 {
+	if r.End != agent.Finished || r.Complete || len(work.Changed) > 0 || work.Named.Changed() || work.After == "" && w.history.Prompt.Asked < 2 {
 		return ""
 	}
 	return tail(r.Question, maxWords)

@@ -111,7 +111,7 @@ func PlanRewind(ctx context.Context, j *Job, repo *gitops.Repo, wave int) (*Rewi
 	if err != nil {
 		return nil, gitErr("look for uncommitted changes", err)
 	}
-	w.Dirty = append(w.Dirty, foreign(dirty, j.ownPaths(repo.Root()))...)
+	w.Dirty = append(w.Dirty, Foreign(dirty, j.ownPaths(repo.Root()))...)
 	return w, nil
 }
 

@@ -193,6 +193,9 @@ func (w *tagWork) verdict(ctx context.Context, stop *stopper, u *unit) (_ *Outco
 	over = cmp.Or(over, u.over)
 	if res.Verdict == verify.Verified {
 		again, err := w.integrate(ctx, u, ref, end)
+		if !again && err == nil {
+			err = w.bringNamed(ctx, u)
+		}
 		return nil, again, err
 	}
 	if err := w.record(end); err != nil {

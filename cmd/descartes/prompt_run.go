@@ -72,6 +72,18 @@ func runPrompt(cmd *cobra.Command, root, kind string, s *settings, opt loop.Star
 	}
 	defer r.close()
 	r.from, r.why = s.promptFrom, s.verifyFrom
+	if r.repo != nil && r.job.Config.Git.AutoCommit && !r.here {
+		if r.brought = append(r.brought, s.promptFrom); s.PromptFile != "" {
+			r.brought = append(r.brought, absolute(s.dirPath(), s.PromptFile))
+		}
+		if opt.Resume == "" {
+			dirty, err := r.repo.Dirty(cmd.Context())
+			if err != nil {
+				return err
+			}
+			r.notInSlots(loop.Foreign(dirty, r.inRepo(append(r.brought, ".descartes"))))
+		}
+	}
 	if s.agents > 1 {
 		r.notes = append(r.notes, fmt.Sprintf("-j %d: the iterations of a prompt follow each other, so one agent works at a time, in one copy of the project", s.agents))
 	}
@@ -360,21 +372,16 @@ func (r *promptRun) openRepository(ctx context.Context, cfg *loop.Config) (found
 		note(fmt.Errorf("loop %s over tag %q commits in this working tree", who.Loop, who.Tag),
 			"start without --auto-commit, work in a git worktree of its own, or wait until it has ended")
 	}
+	if r.mode != nil {
+		r.brought = []string{r.mode.Project.Plan, "specs"}
+	}
+	r.brought = append(r.brought, cfg.Scud.Spec.AdditionalSpecs...)
 	if r.opt.Resume != "" {
 		return found
 	}
 	if r.opt.Branch = cfg.Git.Branch; r.opt.Branch == "" && cfg.Git.CreateBranch {
 		n := config.Names{Tag: cmp.Or(r.opt.Name, "loop"), At: time.Now()}
 		r.opt.Branch = n.Expand(cmp.Or(cfg.Git.BranchTemplate, config.DefaultBranchTemplate))
-	}
-	dirty, err := repo.Dirty(ctx)
-	if err != nil {
-		note(err, "")
-	}
-	for _, path := range dirty {
-		if r.mode != nil && (path == r.mode.Project.Plan || strings.HasPrefix(path, "specs/")) {
-			note(fmt.Errorf("%s has uncommitted changes, which a copy of the project does not have", path), "commit it")
-		}
 	}
 	return found
 }

@@ -45,6 +45,7 @@ type prepared struct {
 	repo     *gitops.Repo // nil where git is not needed
 	pool     string       // folder with the slots
 	here     bool         // the agent works in the project's own folder
+	brought  []string     // files and folders that specs name
 	backend  agent.Backend
 	others   []agent.Backend // that tasks ask for, or that take over
 	opt      loop.StartOptions
@@ -55,6 +56,19 @@ type prepared struct {
 	secrets  []redact.Secret
 	redact   *redact.Redactor // of the secrets
 	notices  *notify.Notifier // calls people; nil: nobody is to be called
+}
+
+// inRepo are those paths of the project that are in the repository, from its top on.
+func (r *prepared) inRepo(paths []string) (out []string) {
+	for _, p := range paths {
+		if p == "" || r.repo == nil {
+			continue
+		}
+		if rel, ok := below(r.repo.Root(), absolute(r.root, p)); ok {
+			out = append(out, rel)
+		}
+	}
+	return out
 }
 
 // notify prepares the notices. The caller ends it when everything is reported.
@@ -210,7 +224,7 @@ func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e rep
 		away, quotas = &fleet, nil
 	}
 	l, err = loop.Start(ctx, r.root, j.Source, loop.Tools{Repo: r.repo, Agent: commands.Agents(), Verify: commands.Verifier(), FS: atomicfile.OS(), Now: gitops.Now, Redact: r.redact, Free: oscall.Free, Observe: j.observe,
-		Code: j.code, Ask: ask, Continues: r.continues, Accounts: quotas, Refused: refused, Slot: slot, Shown: r.sandbox.Mounts(), Here: r.here, Pool: r.pool, Withheld: withheld, Looks: attempt.Looks(), Program: "descartes " + version(), Away: away}, r.opt)
+		Code: j.code, Ask: ask, Continues: r.continues, Accounts: quotas, Refused: refused, Slot: slot, Shown: r.sandbox.Mounts(), Here: r.here, Pool: r.pool, Named: r.inRepo(r.brought), Withheld: withheld, Looks: attempt.Looks(), Program: "descartes " + version(), Away: away}, r.opt)
 	if err != nil {
 		return e, err
 	}

@@ -134,6 +134,7 @@ func (r *tagRun) openRepository(ctx context.Context) (found problems) {
 // none.
 func (r *tagRun) ground(ctx context.Context) (found problems) {
 	c := &r.job.Config
+	r.brought = append([]string{c.Scud.PlanPath}, c.Scud.Spec.AdditionalSpecs...)
 	var wrong error
 	if r.here, wrong = inPlace(c, r.sandbox, c.Slots()); wrong != nil {
 		return append(found, loop.Problem{Message: wrong.Error(), Hint: hintOf(wrong), Err: wrong})
@@ -155,11 +156,18 @@ func (r *tagRun) ground(ctx context.Context) (found problems) {
 		missing, err := r.job.NotInSlots(ctx, r.repo)
 		if err != nil {
 			note(err)
-		} else if len(missing) > 0 {
-			r.notes = append(r.notes, "not committed, so not in the copies of the project that agents work in: "+oneline.List(missing))
+		} else {
+			r.notInSlots(missing)
 		}
 	}
 	return found
+}
+
+// notInSlots names what is not committed, and so in no slot.
+func (r *prepared) notInSlots(missing []string) {
+	if len(missing) > 0 {
+		r.notes = append(r.notes, "not committed, so not in the copies of the project that agents work in: "+oneline.List(missing))
+	}
 }
 
 // inPlace reports whether the agent works in the project's own folder: where that is asked for, and where nothing can be mounted and it works alone.

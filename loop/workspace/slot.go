@@ -35,6 +35,7 @@ type Slot struct {
 	commits string // tip of the agent's own commits
 	bare    bool   // its .git was destroyed, which was reported
 	below   gitops.Below
+	named   Named
 	lost    string // see Result
 	fixed   *Files
 	current bool // this run brought its ignored files up to date
@@ -90,7 +91,7 @@ func (s *Slot) ref(what string) string {
 // Prepare sets up the slot for an attempt: the user's branch, a commit with the tree Base, the files of Before. A slot that cannot be set up is made
 // again.
 func (s *Slot) Prepare(ctx context.Context, start Start) (stand Stand, err error) {
-	s.start, s.commits, s.bare, s.lost, s.seen, s.below = start, "", false, "", Result{}, gitops.Below{}
+	s.start, s.commits, s.bare, s.lost, s.seen, s.below, s.named = start, "", false, "", Result{}, gitops.Below{}, Named{}
 	head, err := s.pool.opt.Repo.Head(ctx)
 	if err != nil {
 		return stand, gitErr("read the branch", err)
@@ -101,6 +102,11 @@ func (s *Slot) Prepare(ctx context.Context, start Start) (stand Stand, err error
 	head.Branch = cmp.Or(start.Branch, head.Branch)
 	if err := s.aim(ctx, &head); err != nil {
 		return stand, err
+	}
+	if len(start.Named) > 0 && !s.here() {
+		if s.named.Was, s.named.Paths, err = s.pool.opt.Repo.WithOwn(ctx, s.start.Before, start.Named); err != nil {
+			return stand, gitErr("take the files that the spec names", err)
+		}
 	}
 	if err := s.bring(ctx, head); err != nil {
 		return stand, err
@@ -143,12 +149,13 @@ func (s *Slot) Aim(ctx context.Context, start Start) (Stand, error) {
 // bring gives the slot the files of Before, and its branch the commit of head.
 func (s *Slot) bring(ctx context.Context, head gitops.Head) error {
 	s.head = head
-	err := s.git.Prepare(ctx, head, s.start.Before, s.pool.opt.Fresh)
+	files := cmp.Or(s.named.Was, s.start.Before)
+	err := s.git.Prepare(ctx, head, files, s.pool.opt.Fresh)
 	if broken, ok := errors.AsType[*gitops.BrokenSlotError](err); ok {
 		if err = s.pool.remake(ctx, s); err != nil {
 			return fmt.Errorf("make slot %d again, since %w: %w", s.Number, broken, err)
 		}
-		err = s.git.Prepare(ctx, head, s.start.Before, s.pool.opt.Fresh)
+		err = s.git.Prepare(ctx, head, files, s.pool.opt.Fresh)
 	}
 	if err != nil {
 		return gitErr(fmt.Sprintf("prepare slot %d", s.Number), err)
@@ -289,6 +296,14 @@ func (s *Slot) look(ctx context.Context, r *Result) (err error) {
 		}
 		if try == 2 || ctx.Err() != nil {
 			return gitErr("snapshot the work", err)
+		}
+	}
+	if r.Named = s.named; len(r.Named.Paths) > 0 {
+		if r.Named.Has, err = s.git.TreeWith(r.Named.Was, r.After, r.Named.Paths); err == nil {
+			r.After, err = s.git.TreeWith(r.After, s.start.Before, r.Named.Paths)
+		}
+		if err != nil {
+			return gitErr("leave out the files that the spec names", err)
 		}
 	}
 	if r.Commits, r.Changed = s.commits, nil; r.After == r.Before {

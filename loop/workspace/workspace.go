@@ -21,6 +21,7 @@ type Start struct {
 	Branch string      // its branch; "" is the user's
 	Whole  bool        // its work is all that differs from Base, not from Before: it owns the uncommitted work of earlier attempts
 	Since  time.Time   // start of the first attempt at the same work, by the clock of file times; zero is now
+	Named  []string    // files of the user's, from the repository's top on, that are in the slot as he has them, and no work where git does not have them so
 	Aside  string      // the log without its ending: restored files' changed versions are kept beside it
 }
 
@@ -41,12 +42,22 @@ type Result struct {
 	Uncovered []string         // files that git ignored before: not its work
 	LeftOut   []gitops.LeftOut // what it made and no commit can contain
 	Old       []gitops.LeftOut // what was there before and no commit can contain, reported once
+	Named     Named            // files of the user's that were there as he has them
 	Nested    []string         // edits inside submodules and the like
 	United    []string         // folders in which it made git repositories, taken as files
 	Commits   string           // tip of the agent's own commits
 	Lost      string           // why its work is lost, or ""
 	TookBack  string           // what its own git took back of earlier work, or ""
 }
+
+// Named are files of the user's that an attempt had as he has them, and that git does not have so: what it changed in them is not its work.
+type Named struct {
+	Paths    []string
+	Was, Has gitops.Tree // trees with them, before and after it; the same if it left them alone
+}
+
+// Changed reports whether the attempt changed one of them.
+func (n *Named) Changed() bool { return len(n.Paths) > 0 && n.Was != n.Has }
 
 // measure decides which changes are work. verified says that commands ran after the agent.
 func (r *Result) measure(ctx context.Context, repo *gitops.Repo, start Start, verified bool) error {
