@@ -237,43 +237,68 @@ func (r *Repo) updateRefs(ctx context.Context, message, commands string) error {
 	return err
 }
 
-// CanBranch reports, as a RefusedError, why NewBranch would not make a branch.
-func (r *Repo) CanBranch(name string) error {
+// CanBranch reports, as a RefusedError, why a run cannot commit to a branch of that name: it has commits that HEAD lacks, as HEAD has others, or
+// another working tree has it. ahead is its commit where it goes on from commits of its own, which is refused with here: there it is to be checked out.
+func (r *Repo) CanBranch(ctx context.Context, name string, here bool) (ahead string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, _, err := r.freeBranch(name)
-	return err
+	at, hash, old, err := r.branchFor(ctx, name, here)
+	if err != nil || at == "refs/heads/"+name || old == hash || r.LeadsTo(ctx, hash, old) {
+		return "", err
+	}
+	return old, nil
 }
 
-// freeBranch is where HEAD stands when a branch of that name can be made there.
-func (r *Repo) freeBranch(name string) (at, hash string, err error) {
+// branchFor is where HEAD stands, and where a branch does that a run is to commit to; old is "" where it is to be made.
+func (r *Repo) branchFor(ctx context.Context, name string, here bool) (at, hash, old string, err error) {
 	ref := "refs/heads/" + name
 	if !validRef(ref) || strings.HasPrefix(name, "-") || name == "HEAD" {
-		return "", "", &RefusedError{Reason: fmt.Sprintf("%q is not a valid branch name", name)}
+		return "", "", "", &RefusedError{Reason: fmt.Sprintf("%q is not a valid branch name", name)}
 	}
-	if at, hash, err = r.refs.head(); err != nil {
-		return "", "", fmt.Errorf("make branch %s: %w", name, err)
+	if at, hash, err = r.refs.head(); err == nil && at != ref {
+		old, err = r.refs.hash(ref)
 	}
-	if at == ref {
-		return at, hash, nil
-	}
-	old, err := r.refs.hash(ref)
 	if err != nil {
-		return "", "", fmt.Errorf("make branch %s: %w", name, err)
+		return "", "", "", fmt.Errorf("take branch %s: %w", name, err)
 	}
-	if old != "" {
-		return "", "", &RefusedError{Reason: fmt.Sprintf("branch %q exists", name), Hint: "git switch " + name + " to work on it, or choose another name"}
+	why := r.usedBy(ref)
+	switch {
+	case old == "":
+	case why != "":
+		err = &RefusedError{Reason: fmt.Sprintf("branch %q %s", name, why), Hint: "start there, or choose another name"}
+	case old == hash, r.LeadsTo(ctx, hash, old):
+	case !r.LeadsTo(ctx, old, hash):
+		from := strings.TrimPrefix(at, "refs/heads/")
+		if from == "" {
+			from = shortHash(hash)
+		}
+		err = &RefusedError{Reason: fmt.Sprintf("branch %q and %s have both moved on", name, from),
+			Hint: fmt.Sprintf("git switch %s && git merge %s, then start again, or choose another name", name, from)}
+	case here:
+		err = &RefusedError{Reason: fmt.Sprintf("branch %q has commits of its own, and the agent works in this folder", name), Hint: "git switch " + name + ", then start again"}
 	}
-	return at, hash, nil
+	return at, hash, old, err
 }
 
-// NewBranch makes a branch at HEAD and switches to it; neither the index nor a file changes. On that branch
-// already, it does nothing; one that exists elsewhere is a RefusedError.
+// ForwardBranch moves a branch that a run is to commit to up to HEAD, where it has nothing that HEAD lacks. It stays where it is ahead, or is to be
+// made.
+func (r *Repo) ForwardBranch(ctx context.Context, name string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at, hash, old, err := r.branchFor(ctx, name, false)
+	if err != nil || at == "refs/heads/"+name || old == "" || old == hash || !r.LeadsTo(ctx, hash, old) {
+		return err
+	}
+	return r.setRef(ctx, "refs/heads/"+name, old, hash, "descartes: forward")
+}
+
+// NewBranch switches to a branch at HEAD, which it makes, or moves up to there; neither the index nor a file changes. On that branch
+// already, it does nothing; one with other commits is a RefusedError.
 func (r *Repo) NewBranch(ctx context.Context, name string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ref := "refs/heads/" + name
-	at, hash, err := r.freeBranch(name)
+	at, hash, old, err := r.branchFor(ctx, name, true)
 	if err != nil || at == ref {
 		return err
 	}
@@ -281,8 +306,8 @@ func (r *Repo) NewBranch(ctx context.Context, name string) error {
 	if was == "" {
 		was = hash
 	}
-	if hash != "" {
-		if err := r.setRef(ctx, ref, "", hash, "branch: Created from HEAD"); err != nil {
+	if hash != old {
+		if err := r.setRef(ctx, ref, old, hash, "branch: Created from HEAD"); err != nil {
 			return fmt.Errorf("make branch %s: %w", name, err)
 		}
 	}

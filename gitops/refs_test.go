@@ -196,7 +196,10 @@ func TestNewBranch(t *testing.T) {
 	if err := r.NewBranch(t.Context(), "topic/x"); err != nil {
 		t.Errorf("again: %v", err)
 	}
-	for _, name := range []string{"main", "a b", "-x", "HEAD", "a..b", ""} {
+	s.git("commit", "-q", "--allow-empty", "-m", "more")
+	s.git("branch", "-q", "ahead")
+	s.git("reset", "-q", "--soft", "HEAD~")
+	for _, name := range []string{"ahead", "a b", "-x", "HEAD", "a..b", ""} {
 		err := r.NewBranch(t.Context(), name)
 		if _, refused := errors.AsType[*RefusedError](err); !refused {
 			t.Errorf("%q: got %v, want a refusal", name, err)

@@ -111,12 +111,13 @@ func (l *Loop) openSlots(ctx context.Context, stop *stopper, n int) error {
 		return l.setUp(ctx, s)
 	}
 	room := n
+	take := l.tools.Repo.ForwardBranch
 	if o.Here = l.tools.Here; o.Here {
-		room = 0
-		if l.branch != "" {
-			if err := l.tools.Repo.NewBranch(ctx, l.branch); err != nil {
-				return gitErr("make the branch "+l.branch, err)
-			}
+		room, take = 0, l.tools.Repo.NewBranch
+	}
+	if l.branch != "" {
+		if err := take(ctx, l.branch); err != nil {
+			return gitErr("take the branch "+l.branch, err)
 		}
 	}
 	pool := workspace.NewPool(o)

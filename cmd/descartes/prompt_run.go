@@ -276,7 +276,7 @@ func (p *printer) promptHeader(ctx context.Context, r *promptRun) {
 	if c.Git.AutoCommit {
 		p.say("commits: each iteration%s", onBranch(r.opt.Branch))
 	} else if r.opt.Branch != "" {
-		p.say("branch: %s is made at HEAD", terminal.Clean(r.opt.Branch))
+		p.say("branch: %s", terminal.Clean(r.opt.Branch))
 	}
 	if r.repo != nil {
 		p.slots(ctx, 1, &r.prepared, false, "an iteration")
@@ -292,7 +292,7 @@ func onBranch(name string) string {
 	if name == "" {
 		return ""
 	}
-	return ", on the new branch " + terminal.Clean(name)
+	return ", on the branch " + terminal.Clean(name)
 }
 
 // size formats a number of bytes for people.

@@ -25,6 +25,7 @@ import (
 	"descartes/internal/atomicfile"
 	"descartes/internal/config"
 	"descartes/internal/notify"
+	"descartes/internal/oneline"
 	"descartes/internal/oscall"
 	"descartes/internal/proc"
 	"descartes/internal/redact"
@@ -36,6 +37,7 @@ import (
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
 	"descartes/loop/workspace"
+	"descartes/tasks"
 	"descartes/verify"
 )
 
@@ -177,11 +179,6 @@ type job struct {
 
 // work runs a prepared loop to its end. Closing soft stops it after the running attempt, cancelling ctx interrupts that.
 func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e report.Run, err error) {
-	if r.opt.Branch != "" {
-		if err := r.repo.CanBranch(r.opt.Branch); err != nil {
-			return e, err
-		}
-	}
 	if j.cfg.Git.Push {
 		if err := r.canPush(ctx); err != nil {
 			return e, err
@@ -362,6 +359,9 @@ func (r *prepared) commands(cfg loop.Config, files, name string) supervise.Run {
 
 // conduct runs a prepared run and reports to people meanwhile. A run stopped before it began has no state.
 func (r *prepared) conduct(cmd *cobra.Command, s *settings, p *printer, j job) (e report.Run, took time.Duration, err error) {
+	if err := r.takesBranch(cmd.Context(), p, j); err != nil {
+		return e, 0, err
+	}
 	var in interrupts
 	p.view = r.view(cmd, s, p, &in, j)
 	defer p.view.end()
@@ -405,6 +405,44 @@ func (r *prepared) conduct(cmd *cobra.Command, s *settings, p *printer, j job) (
 		tellBaseline(r.redact.Writer(cmd.ErrOrStderr()), b)
 	}
 	return e, time.Since(began), err
+}
+
+// takesBranch refuses a branch that the run cannot commit to, and says where one goes on that is ahead.
+func (r *prepared) takesBranch(ctx context.Context, p *printer, j job) error {
+	name := r.opt.Branch
+	if name == "" {
+		return nil
+	}
+	ahead, err := r.repo.CanBranch(ctx, name, r.here)
+	if err != nil || ahead == "" {
+		return err
+	}
+	if tag, ok := j.Source.(*loop.Job); ok {
+		rel, in := below(r.repo.Root(), tag.File.Target())
+		if done := r.doneAt(ctx, tag, ahead, rel); in && len(done) > 0 {
+			return badInput("git restore --source "+name+" "+rel+", then start again", "on branch %q more tasks are done than in the list here: %s", name, oneline.List(done))
+		}
+	}
+	p.say("branch: %s is ahead of HEAD, and goes on from %s", terminal.Clean(name), report.Short(ahead))
+	return nil
+}
+
+// doneAt are the tasks that the list of a commit has as done, and that of a job has not.
+func (r *prepared) doneAt(ctx context.Context, j *loop.Job, commit, list string) (done []string) {
+	b, err := r.repo.FileAt(ctx, commit, list, 64<<20)
+	if err != nil {
+		return nil
+	}
+	there, err := tasks.Parse(j.File.Path(), j.File.Tag(), b)
+	if err != nil {
+		return nil
+	}
+	for _, t := range there.Tasks() {
+		if now, ok := j.Graph.Task(t.ID); ok && t.Status == tasks.Done && now.Status != tasks.Done {
+			done = append(done, t.ID)
+		}
+	}
+	return done
 }
 
 // slots says in one line where agents work, and that the user may go on working.

@@ -172,7 +172,7 @@ type GitConfig struct {
 	BranchTemplate string `json:"branch_template,omitempty" flag:"branch-template" open:"loop/{timestamp}" arg:"name" in:"mode" trust:"no" help:"name of the new branch, with the same placeholders (default loop/{timestamp})"`
 	Hooks          string `json:"hooks,omitempty" flag:"hooks" words:"run|skip|fail" default:"run" power:"yes" in:"mode resume" trust:"no" help:"git hooks at a wave's commit: run, skip or fail"`
 	HookTimeout    int    `json:"hook_timeout_secs,omitempty" yaml:"hook_timeout" flag:"hook-timeout" type:"duration" default:"10m" in:"mode resume" trust:"no" help:"time limit for a git command with its hooks, filters and signing; 0: none"`
-	Branch         string `json:"branch,omitempty" flag:"branch" arg:"branch" in:"mode" trust:"no" help:"create this branch at HEAD and work on it"`
+	Branch         string `json:"branch,omitempty" flag:"branch" arg:"branch" in:"mode" trust:"no" help:"commit to this branch: it is made at HEAD, and one that is ahead of HEAD goes on"`
 	Push           bool   `json:"push,omitempty" flag:"push" in:"mode resume" trust:"yes" help:"push the branch and the kept attempts when the run ends, for whatever reason"`
 	CostTrailer    bool   `json:"cost_trailer,omitempty" flag:"cost-trailer" in:"tag" trust:"no" help:"add a Descartes-Cost trailer to each wave's commit: what its tasks cost"`
 }
