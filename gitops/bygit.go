@@ -259,10 +259,15 @@ func (c *cli) privateIndex() (path, from string, now fileStamp, err error) {
 	return path, from, now, err
 }
 
+// scratchIndex names an index that is nobody's yet.
+func (c *cli) scratchIndex() string {
+	return fmt.Sprintf("%s.%d.%d", c.cache, os.Getpid(), time.Now().UnixNano())
+}
+
 // indexCopy gives from another name; git replaces index files by renaming, so the original stays. A missing
 // one is copied as a missing one.
 func (c *cli) indexCopy(from string) (string, error) {
-	to := fmt.Sprintf("%s.%d.%d", c.cache, os.Getpid(), time.Now().UnixNano())
+	to := c.scratchIndex()
 	err := os.Link(from, to)
 	if err == nil || errors.Is(err, os.ErrNotExist) {
 		return to, nil

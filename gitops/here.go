@@ -265,9 +265,9 @@ func (s *Slot) spared(ctx context.Context, tree Tree) (is, want map[string]treeI
 	if _, err := s.cli.run(ctx, gitCall{args: []string{"update-index", "--add", "--remove", "-z", "--stdin"}, stdin: nulJoin(sortedKeys(steps))}); err != nil {
 		return nil, nil, err
 	}
-	found, err := s.cli.stagedAt(ctx, steps)
+	found, err := s.cli.stagedAt(ctx, "", steps)
 	for name := range steps {
-		is[name] = found[name].treeItem
+		is[name] = found[name]
 	}
 	return is, want, err
 }

@@ -225,14 +225,15 @@ func (r *Repo) updateRef(ctx context.Context, name, message, command string) err
 	return nil
 }
 
+// lockWait has git wait for another command's lock of a ref, as long as we do.
+var lockWait = []string{"-c", fmt.Sprintf("core.filesRefLockTimeout=%d", lockPatience.Milliseconds())}
+
 // updateRefs gives git commands for refs, which it does all or none of.
 func (r *Repo) updateRefs(ctx context.Context, message, commands string) error {
 	if commands == "" {
 		return nil
 	}
-	// git waits for another command's lock, as long as we do.
-	wait := []string{"-c", fmt.Sprintf("core.filesRefLockTimeout=%d", lockPatience.Milliseconds())}
-	_, err := r.cli.run(ctx, gitCall{options: append(wait, r.people.asKeeper(ctx)...),
+	_, err := r.cli.run(ctx, gitCall{options: slices.Concat(lockWait, r.people.asKeeper(ctx)),
 		args: []string{"update-ref", "--no-deref", "-m", strings.Join(strings.Fields(message), " "), "--stdin"}, stdin: []byte(commands)})
 	return err
 }

@@ -170,7 +170,7 @@ func (w *Rewind) Do(ctx context.Context, fsys atomicfile.FS, repo *gitops.Repo, 
 	if err := repo.MakeBranch(ctx, w.Keep, w.From); err != nil {
 		return nil, gitErr("keep what was", err)
 	}
-	if left, err = repo.Forward(ctx, w.From, w.To, false); err != nil || len(left) > 0 {
+	if left, err = repo.Back(ctx, w.From, w.To); err != nil || len(left) > 0 {
 		if err != nil {
 			err = gitErr("go back", err)
 		}

@@ -1,0 +1,342 @@
+package gitops
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"descartes/internal/crash"
+)
+
+// Forward moves the user's branch, files and index from one commit to a later one, as git merge --ff-only does; from is "" on an unborn branch. What
+// the user has changed there is never touched: if some of it is in the way, nothing moves, and it is returned, sorted by path. Files that have the
+// later commit's content already are no obstacle. Protected files stay as they are; the index gets the commit's content of them. To finish a Forward
+// that a kill cut short, call it again with cut set: git may have written half a file.
+func (r *Repo) Forward(ctx context.Context, from, to string, cut bool) ([]LeftOut, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	left, err := r.forward(ctx, from, to, cut)
+	if err != nil {
+		return nil, fmt.Errorf("move forward to %s: %w", shortHash(to), err)
+	}
+	return left, nil
+}
+
+// Back is Forward to an earlier commit.
+func (r *Repo) Back(ctx context.Context, from, to string) ([]LeftOut, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	left, err := r.moveHead(ctx, from, to, false, switchTo)
+	if err != nil {
+		return nil, fmt.Errorf("move back to %s: %w", shortHash(to), err)
+	}
+	return left, nil
+}
+
+// Advance moves a branch from one commit to another. If it is checked out here, files and index move too, by Forward.
+// If another working tree has it checked out or is rebasing it, it stays, and the reason is returned.
+func (r *Repo) Advance(ctx context.Context, branch, from, to string, cut bool) ([]LeftOut, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at, _, err := r.refs.head()
+	var left []LeftOut
+	if err == nil && at == branch {
+		left, err = r.forward(ctx, from, to, cut)
+	} else if why := r.usedBy(branch); err == nil && why != "" {
+		left = []LeftOut{{Path: strings.TrimPrefix(branch, "refs/heads/"), Why: why}}
+	} else if err == nil {
+		err = r.setRef(ctx, branch, from, to, "descartes: forward")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("move %s forward to %s: %w", branch, shortHash(to), err)
+	}
+	return left, nil
+}
+
+// usedBy says which working tree has a branch, or rebases it; "" for none.
+func (r *Repo) usedBy(branch string) string {
+	links, _ := within(r.l.commonDir, "worktrees/*")
+	for _, dir := range append([]string{r.l.commonDir}, links...) {
+		for file, why := range map[string]string{"HEAD": "is checked out in another working tree", "rebase-merge/head-name": "is being rebased", "rebase-apply/head-name": "is being rebased"} {
+			b, err := readPlain(filepath.Join(dir, file), mostLoose)
+			if err == nil && strings.TrimPrefix(strings.TrimSpace(string(b)), "ref: ") == branch {
+				return why
+			}
+		}
+	}
+	return ""
+}
+
+func (r *Repo) forward(ctx context.Context, from, to string, cut bool) ([]LeftOut, error) {
+	if from == "" { // where git merge overwrites ignored files
+		return r.moveHead(ctx, from, to, cut, switchTo)
+	}
+	return r.moveHead(ctx, from, to, cut, fastForward)
+}
+
+// fastForward and switchTo are git's commands for a move to a later commit and to any, whatever the user's settings make of them.
+var (
+	fastForward = []string{"merge", "--ff-only", "--no-overwrite-ignore", "--no-autostash", "--no-squash", "--no-verify-signatures", "-q"}
+	switchTo    = []string{"switch", "--no-overwrite-ignore", "--no-recurse-submodules", "--no-track", "-q"}
+)
+
+func (r *Repo) moveHead(ctx context.Context, from, to string, cut bool, how []string) ([]LeftOut, error) {
+	if left, err := r.awaitIndex(ctx); err != nil || len(left) > 0 {
+		return left, err
+	}
+	branch, at, err := r.refs.head()
+	if err != nil || at == to {
+		return nil, err
+	}
+	if at != from {
+		return nil, &RefusedError{Reason: fmt.Sprintf("HEAD is at %s, not at %s", shortHash(at), shortHash(from)),
+			Hint: "somebody committed or switched branches meanwhile; merge " + shortHash(to) + " by hand: git merge " + shortHash(to)}
+	}
+	if found := progressFindings(r.l); len(found) > 0 {
+		return []LeftOut{{cmp.Or(shortBranch(branch), "HEAD"), found[0].reason}}, nil
+	}
+	before, err := r.headTree()
+	if err != nil {
+		return nil, err
+	}
+	after, err := r.treeOf(to)
+	if err != nil {
+		return nil, err
+	}
+	steps := map[string]step{}
+	d := differ{store: r.store, each: func(name string, was, is treeItem) {
+		was.name, is.name = "", ""
+		steps[strings.Clone(name)] = step{was, is}
+	}}
+	if err := d.dirs("", &before, &after, 0); err != nil {
+		return nil, err
+	}
+	if left := r.lost(steps); len(left) > 0 {
+		return left, nil
+	}
+	set, was, all, err := r.arrived(ctx, steps, cut)
+	if err == nil {
+		err = r.cli.setEntries(ctx, "", set)
+	}
+	if err != nil {
+		return nil, err
+	}
+	crash.Point("git: index ahead of the files")
+	said := ""
+	if all { // git trips over a file in a folder's place
+		err = r.setRef(ctx, cmp.Or(branch, "HEAD"), from, to, "descartes: forward")
+	} else {
+		call := gitCall{options: slices.Concat(lockWait, r.people.asKeeper(ctx)), args: slices.Clone(how), env: []string{"GIT_REFLOG_ACTION=descartes"}, warned: &said}
+		if how[0] == "switch" && branch != "" {
+			call.args = append(call.args, "-C", shortBranch(branch))
+		} else if how[0] == "switch" {
+			call.args = append(call.args, "--detach")
+		}
+		call.args = append(call.args, to)
+		_, err = r.cli.run(ctx, call)
+	}
+	if err == nil {
+		crash.Point("git: files moved forward")
+		return nil, nil
+	}
+	ctx = context.WithoutCancel(ctx)
+	back := r.cli.setEntries(ctx, "", was)
+	if back == nil && strings.Contains(said, "cannot lock ref") { // the files have moved
+		_, back = r.cli.run(ctx, gitCall{args: []string{"read-tree", "-m", "-u", to, before.String()}})
+	}
+	if back != nil {
+		return nil, errors.Join(err, back)
+	}
+	if left := inTheWay(said); len(left) > 0 {
+		return left, nil
+	}
+	if refused, ok := errors.AsType[*gitError](err); ok {
+		return nil, &RefusedError{Reason: "git cannot update the working tree: " + refused.said, Hint: "commit or stash what was changed there, and try again"}
+	}
+	return nil, err
+}
+
+// awaitIndex waits for a git command of somebody else's that has locked the index, such as git commit -a. It returns the lock if that stays.
+func (r *Repo) awaitIndex(ctx context.Context) ([]LeftOut, error) {
+	lock := filepath.Join(r.l.gitDir, "index.lock")
+	for until := time.Now().Add(10 * r.cli.patience); ; {
+		if at, err := stampOf(lock); err != nil || at.ino == 0 {
+			return nil, err
+		}
+		if time.Now().After(until) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	if rel, err := filepath.Rel(r.l.root, lock); err == nil && filepath.IsLocal(rel) {
+		lock = rel
+	}
+	return []LeftOut{{lock, "another git command is at work, or one was killed"}}, nil
+}
+
+// step is a path that differs between two trees.
+type step struct{ was, is treeItem }
+
+// lost is what git would remove for a commit although no commit has it: a link in a folder's place, and what is in a submodule.
+func (r *Repo) lost(steps map[string]step) (left []LeftOut) {
+	for _, name := range sortedKeys(steps) {
+		s := steps[name]
+		if dir := r.linkAbove(name); dir != "" && steps[dir].was.mode != modeLink {
+			left = append(left, LeftOut{name, dir + " is a link here, and the commit changes what is in it"})
+		}
+		if s.was.mode == modeGitlink && s.is.mode != modeGitlink && s.is.mode != 0 {
+			if inside, err := fs.ReadDir(r.root.FS(), name); err == nil && len(inside) > 0 {
+				left = append(left, LeftOut{name, "it holds a submodule, and the commit replaces it"})
+			}
+		}
+	}
+	return left
+}
+
+// linkAbove is the folder of a path that is a link, "" for none.
+func (r *Repo) linkAbove(name string) string {
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		if fi, err := r.root.Lstat(dir); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
+			return dir
+		}
+	}
+	return ""
+}
+
+// arrived gives what the index is to say before git moves files: the later content where the working tree has it, and at protected paths whatever they
+// have. was is what the index said there. all: git has no file to move. Else, of a move that was cut short, it removes what git wrote and did not enter.
+func (r *Repo) arrived(ctx context.Context, steps map[string]step, cut bool) (set, was map[string]treeItem, all bool, err error) {
+	staged, err := r.cli.stagedAt(ctx, "", steps)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	files, err := r.onDisk(ctx, steps)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	set, was, all = map[string]treeItem{}, map[string]treeItem{}, true
+	var begun []string
+	for name, s := range steps {
+		in, now := staged[name], files[name]
+		switch {
+		case in == s.is:
+			continue
+		case in == s.was && now == s.is, in.mode != unmerged && r.guard.covers(name):
+			set[name], was[name] = s.is, in
+		default:
+			all = false
+		}
+		if cut && in == s.was && now != s.was && !r.guard.covers(name) && r.written(ctx, name, now, s.is) {
+			begun = append(begun, name)
+		}
+	}
+	for _, name := range begun {
+		if !all {
+			delete(set, name)
+			err = errors.Join(err, r.root.Remove(name))
+		}
+	}
+	return set, was, all, err
+}
+
+// onDisk is what git would store of files.
+func (r *Repo) onDisk(ctx context.Context, steps map[string]step) (map[string]treeItem, error) {
+	files := map[string]step{}
+	for name := range steps {
+		if fi, err := r.root.Lstat(name); err == nil && (fi.Mode().IsRegular() || fi.Mode()&fs.ModeSymlink != 0) && r.linkAbove(name) == "" {
+			files[name] = step{}
+		}
+	}
+	index, err := r.cli.indexCopy(filepath.Join(r.l.gitDir, "index")) // it knows the modes where the file system does not
+	defer os.Remove(index)
+	if err == nil {
+		_, err = r.cli.run(ctx, gitCall{args: []string{"update-index", "--add", "--replace", "--info-only", "-z", "--stdin"}, index: index, stdin: nulJoin(sortedKeys(files))})
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.cli.stagedAt(ctx, index, files)
+}
+
+// written reports whether git wrote a file, or was killed while it did.
+func (r *Repo) written(ctx context.Context, name string, now, is treeItem) bool {
+	if now == is || now.mode == 0 || now.mode == modeLink {
+		return now == is && now.mode != 0
+	}
+	begun, err := readPlain(filepath.Join(r.l.root, name), largeFile)
+	if err != nil {
+		return false
+	}
+	whole, err := r.cli.run(ctx, gitCall{args: []string{"cat-file", "--filters", "--path=" + name, is.id.String()}})
+	return err == nil && bytes.HasPrefix(whole, begun)
+}
+
+// inTheWay reads from git's words which files of the user's it does not overwrite.
+func inTheWay(said string) (left []LeftOut) {
+	why := ""
+	for line := range strings.Lines(said) {
+		if name, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "\t"); ok && why != "" {
+			left = append(left, LeftOut{name, why})
+			continue
+		}
+		switch {
+		case strings.HasPrefix(line, "error: Your local changes to the following files"):
+			why = "it was changed here, and the commit changes it too"
+		case strings.HasPrefix(line, "error: The following untracked working tree files"):
+			why = "it exists here and is untracked, and the commit adds it"
+		case strings.HasPrefix(line, "error: Updating the following directories"):
+			why = "it holds untracked files, and the commit replaces it"
+		case strings.Contains(line, "unmerged files"):
+			left, why = append(left, LeftOut{"the index", "a merge is not finished"}), ""
+		default:
+			why = ""
+		}
+	}
+	slices.SortFunc(left, func(a, b LeftOut) int { return strings.Compare(a.Path, b.Path) })
+	return left
+}
+
+// unmerged is the mode of an entry whose merge is not finished.
+const unmerged = 1
+
+// stagedAt is what an index, "" being the repository's own, has at paths.
+func (c *cli) stagedAt(ctx context.Context, index string, steps map[string]step) (map[string]treeItem, error) {
+	b, err := c.run(ctx, gitCall{args: []string{"ls-files", "-z", "-s"}, index: index})
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]treeItem{}
+	for _, line := range nulSplit(b) {
+		head, name, _ := strings.Cut(line, "\t")
+		if _, ok := steps[name]; !ok {
+			continue
+		}
+		var item treeItem
+		var id string
+		var stage int
+		if _, err := fmt.Sscanf(head, "%o %s %d", &item.mode, &id, &stage); err != nil {
+			return nil, fmt.Errorf("git ls-files says %q: %w", line, err)
+		}
+		if item.id, err = parseID(id); err != nil {
+			return nil, err
+		}
+		if stage > 0 {
+			item.mode = unmerged
+		}
+		out[name] = item
+	}
+	return out, nil
+}
