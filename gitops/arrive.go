@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 )
 
@@ -68,6 +70,10 @@ func (r *Repo) plainFile(name string) ([]byte, bool) {
 func (r *Repo) Arrive(ctx context.Context, from, to Tree) (why string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	modules, why, err := r.movable(ctx, from, to)
+	if err != nil || why != "" {
+		return why, err
+	}
 	patch, err := r.cli.run(ctx, gitCall{args: []string{"diff-tree", "-r", "-p", "--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color",
 		"--src-prefix=a/", "--dst-prefix=b/", string(from), string(to)}})
 	if err != nil || len(patch) == 0 {
@@ -80,12 +86,42 @@ func (r *Repo) Arrive(ctx context.Context, from, to Tree) (why string, err error
 	err = apply()
 	said, refused := err.(*gitError)
 	switch {
-	case err == nil:
-		return "", nil
-	case !refused:
+	case err != nil && !refused:
 		return "", fmt.Errorf("bring changes into the working tree: %w", err)
-	case apply("--check", "--reverse") == nil: // a killed run did
-		return "", nil
+	case refused && apply("--check", "--reverse") != nil: // else a killed run did
+		return fatal(said.said), nil
 	}
-	return fatal(said.said), nil
+	for _, path := range sortedKeys(modules) {
+		if _, err := r.cli.run(ctx, gitCall{options: []string{"-C", filepath.Join(r.l.root, path)}, args: []string{"checkout", "-q", "--detach", modules[path]}}); err != nil {
+			return "", fmt.Errorf("bring the submodule %s to its commit: %w", path, err)
+		}
+	}
+	return "", nil
+}
+
+// movable lists the submodules of the working tree that get other commits, which are there, by their paths. why says what is in the way in one.
+func (r *Repo) movable(ctx context.Context, from, to Tree) (modules map[string]string, why string, err error) {
+	modules = map[string]string{}
+	was := map[string]string{}
+	err = r.diffTrees(from, to, func(path string, a, b treeItem) {
+		if a.mode == modeGitlink && b.mode == modeGitlink && r.cli.kindOf(path) == nestedHere {
+			path = strings.Clone(path)
+			modules[path], was[path] = b.id.String(), a.id.String()
+		}
+	})
+	for _, path := range sortedKeys(modules) {
+		dir := filepath.Join(r.l.root, path)
+		switch at := r.cli.checkedOut(ctx, dir); at {
+		case modules[path]:
+			delete(modules, path)
+			continue
+		case was[path]:
+		default:
+			return nil, fmt.Sprintf("the submodule %s is at %s by now", path, shortHash(at)), err
+		}
+		if _, moves := r.cli.run(ctx, gitCall{options: []string{"-C", dir}, args: []string{"read-tree", "-n", "-m", "-u", was[path], modules[path]}}); moves != nil {
+			return nil, "the submodule " + path + ": " + moves.Error(), err
+		}
+	}
+	return modules, "", err
 }

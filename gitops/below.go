@@ -42,7 +42,7 @@ func (s *Slot) Below(ctx context.Context) (b Below, err error) {
 			visited = append(visited, f[1])
 		}
 	}
-	tip := s.cli.checkedOut(ctx, s.Tree())
+	tip := s.cli.checkedOut(ctx, s.tree)
 	b.Away = tip != "" && tip != at && !s.LeadsTo(ctx, tip, at)
 	if b.Away && len(log) == 0 && !s.here {
 		visited = append(visited, tip)

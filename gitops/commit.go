@@ -72,10 +72,13 @@ func (r *Repo) commitOnHead(ctx context.Context, w Wave) (Commit, error) {
 		}
 		if is.mode != item.mode || is.id != item.id {
 			changes[name] = item
+			if item.mode == modeGitlink && is.mode != modeGitlink {
+				c.plan.inner = append(c.plan.inner, name)
+			}
 		}
 	}
 	if len(changes) == 0 {
-		return Commit{Empty: true, Notes: c.plan.notes(nil)}, nil
+		return Commit{Empty: true, Notes: c.plan.notes()}, nil
 	}
 	hash := ""
 	if r.byGit != "" {
@@ -230,7 +233,7 @@ func (c *waveCommit) made(ctx context.Context, hash string, planned map[string]t
 		return Commit{}, err
 	}
 	done := Commit{Hash: hash, Paths: sortedKeys(final)}
-	done.Notes = c.plan.notes(done.Paths)
+	done.Notes = c.plan.notes()
 	if !maps.Equal(final, planned) {
 		done.Notes = append(done.Notes, "hooks changed what was committed")
 	}
@@ -242,6 +245,7 @@ type wavePlan struct {
 	w     Wave
 	edits map[string]treeItem // mode 0 deletes
 	left  []string            // paths that stay as HEAD has them, one note each
+	inner []string            // paths of new repositories of their own
 	late  string              // a note on how the commit was made, "" for none
 }
 
@@ -356,8 +360,8 @@ func (p *wavePlan) inTheWay(now *treeView) ([]string, error) {
 	return out, nil
 }
 
-// notes are for people: what was left, and what is odd about what is committed at paths.
-func (p *wavePlan) notes(paths []string) []string {
+// notes are for people: what was left, and what is odd about what is committed.
+func (p *wavePlan) notes() []string {
 	var out []string
 	if p.late != "" {
 		out = append(out, p.late)
@@ -365,10 +369,8 @@ func (p *wavePlan) notes(paths []string) []string {
 	for _, name := range p.left {
 		out = append(out, name+" was committed by somebody else meanwhile and is left as it is")
 	}
-	for _, name := range paths {
-		if p.edits[name].mode == modeGitlink {
-			out = append(out, name+" is a repository of its own: the commit holds only the id of its commit")
-		}
+	for _, name := range slices.Sorted(slices.Values(p.inner)) {
+		out = append(out, name+" is a repository of its own: the commit holds only the id of its commit")
 	}
 	return out
 }

@@ -39,6 +39,7 @@ type cli struct {
 	presence *os.File      // nil until the working tree is ours
 	cookie   string        // of the shim; "" until the working tree is ours
 	shim     *proc.Shim    // nil until the first run of the program after that
+	by       *cli          // runs the program for this one; nil for itself
 	runs     int           // so far, for names
 	barred   error         // why no git may run any more
 
@@ -236,6 +237,10 @@ const gitGrace = 2 * time.Second
 
 // start runs one command within the limit. If something ends it early the error is a StoppedError.
 func (c *cli) start(ctx context.Context, command string, call proc.Call) (reply proc.Reply, err error) {
+	if c.by != nil {
+		call.Env = append(slices.Clip(c.env), call.Env...)
+		return c.by.start(ctx, command, call)
+	}
 	began := time.Now()
 	if c.limit > 0 {
 		var cancel context.CancelFunc

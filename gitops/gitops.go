@@ -88,8 +88,9 @@ type Head struct {
 
 // Change is one path that differs between two trees.
 type Change struct {
-	Path string
-	Op   byte // 'A'dded, 'M'odified (the executable bit included), 'D'eleted, or changed 'T'ype
+	Path   string
+	Op     byte // 'A'dded, 'M'odified (the executable bit included), 'D'eleted, or changed 'T'ype
+	Module bool // it is a submodule, or another repository of its own, by now
 }
 
 // Ref is a ref with the commit that it names.

@@ -75,7 +75,7 @@ func (s *Slot) seed() error {
 		}
 		st = hereState{}
 	}
-	own := filepath.Join(s.own(), "index")
+	own := filepath.Join(s.git, "index")
 	if _, err := os.Lstat(own); err == nil && st.Busy {
 		return nil
 	}
@@ -135,7 +135,7 @@ func (s *Slot) prepareHere(ctx context.Context, at Head, tree Tree) error {
 		return err
 	}
 	if _, err = s.cli.run(ctx, gitCall{args: []string{"read-tree", "--reset", "-u", id.String()}}); err != nil && ctx.Err() == nil {
-		loosen(s.Tree())
+		loosen(s.tree)
 		_, err = s.cli.run(ctx, gitCall{args: []string{"read-tree", "--reset", "-u", id.String()}})
 	}
 	if err != nil {
@@ -219,7 +219,7 @@ func (s *Slot) takeIndex() error {
 		return err
 	}
 	defer os.Remove(index) // where both names are one file already, a rename does nothing
-	return os.Rename(index, filepath.Join(s.own(), "index"))
+	return os.Rename(index, filepath.Join(s.git, "index"))
 }
 
 // spared enters the files that attempts may not change in our index, as they are on disk, so that git finds nothing to do there. want is what a tree

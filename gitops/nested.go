@@ -37,8 +37,8 @@ func (c *cli) nested(ctx context.Context, index string) (found []nestedRepo, gon
 }
 
 // links lists the repositories that an index knows, checked out or not.
-func (c *cli) links(ctx context.Context, index string) (links []nestedRepo, err error) {
-	b, err := c.run(ctx, gitCall{args: []string{"ls-files", "-s", "-z"}, index: index})
+func (c *cli) links(ctx context.Context, index string, options ...string) (links []nestedRepo, err error) {
+	b, err := c.run(ctx, gitCall{options: options, args: []string{"ls-files", "-s", "-z"}, index: index})
 	for _, entry := range nulSplit(b) {
 		info, path, _ := strings.Cut(entry, "\t")
 		if rest, is := strings.CutPrefix(info, "160000 "); is {
@@ -106,9 +106,10 @@ func (c *cli) setNested(ctx context.Context, index string, found []nestedRepo) e
 	return err
 }
 
-// NestedEdits lists, sorted, files inside submodules and other nested repositories that were written since a time: no snapshot contains them. git is
-// not asked, which would obey a configuration that an agent may have written.
-func (r *Repo) NestedEdits(ctx context.Context, since time.Time) ([]string, error) {
+// NestedEdits lists, sorted, files inside submodules and other nested repositories that were written since a time: no
+// snapshot contains them. Submodules that Modules looks into are left out, and those in which something was committed.
+// git is not asked, which would obey a configuration that an agent may have written.
+func (r *Slot) NestedEdits(ctx context.Context, since time.Time) ([]string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	links, err := r.cli.links(ctx, "")
@@ -118,7 +119,8 @@ func (r *Repo) NestedEdits(ctx context.Context, since time.Time) ([]string, erro
 	var out []string
 	for _, n := range links {
 		kind := r.cli.kindOf(n.path)
-		if kind != nestedHere && kind != nestedNone {
+		moved := kind == nestedHere && r.cli.checkedOut(ctx, filepath.Join(r.l.root, n.path)) != n.was
+		if kind == nestedReplaced || moved || r.modules[n.path] != nil {
 			continue
 		}
 		_ = filepath.WalkDir(filepath.Join(r.l.root, filepath.FromSlash(n.path)), func(path string, e fs.DirEntry, err error) error {

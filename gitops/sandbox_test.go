@@ -84,14 +84,16 @@ func (s *sandbox) tryGit(args ...string) (string, int) {
 	return out.String(), 0
 }
 
-// sh runs a script in the repository.
-func (s *sandbox) sh(script string) {
+// sh runs a script in the repository and returns what it prints.
+func (s *sandbox) sh(script string) string {
 	s.t.Helper()
 	c := exec.Command("sh", "-ec", script)
 	c.Dir, c.Env = s.dir, s.env
-	if out, err := c.CombinedOutput(); err != nil {
+	out, err := c.CombinedOutput()
+	if err != nil {
 		s.t.Fatalf("sh: %v\n%s\n%s", err, script, out)
 	}
+	return string(out)
 }
 
 // gitScript makes ../git, a program to be called instead of git. This process never has it open for writing: a child that

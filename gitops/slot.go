@@ -31,6 +31,8 @@ type Slot struct {
 	*Repo
 	user    *Repo
 	dir     string
+	tree    string // the working tree
+	git     string // where HEAD and index are kept for us
 	objects string
 	here    bool // the working tree is the user's own
 	kept    string
@@ -38,6 +40,11 @@ type Slot struct {
 	at      Head     // that Prepare brought it to
 	large   []string // ignore and attributes files that were too large since then
 	logged  int64    // size of the reflog of HEAD then
+
+	modules map[string]*Slot  // of submodules, by path
+	known   map[string]string // folders of the submodules' objects, by the links to them
+	beside  string            // where the user has the working tree; "" for nowhere
+	empty   []LeftOut         // submodules that are not checked out
 }
 
 // SlotOptions say where a slot is.
@@ -68,32 +75,53 @@ const slotPatience = 5 * time.Minute
 
 // OpenSlot opens a slot, or makes an empty one. The caller holds the slot's lock: nobody else works in it.
 func (r *Repo) OpenSlot(ctx context.Context, opt SlotOptions) (*Slot, error) {
-	s := &Slot{user: r, dir: opt.Dir, objects: opt.Objects, here: opt.Here, kept: opt.Kept}
-	if err := s.lay(); err != nil {
-		return nil, fmt.Errorf("make the slot %s: %w", opt.Dir, err)
+	s := &Slot{user: r, dir: opt.Dir, tree: filepath.Join(opt.Dir, "tree"), git: filepath.Join(opt.Dir, "git"),
+		objects: opt.Objects, here: opt.Here, kept: opt.Kept, beside: r.l.root}
+	if s.here {
+		s.tree = r.l.root
+	} else if err := s.findModules(ctx); err != nil {
+		return nil, err
 	}
 	slot := r.opt
-	slot.Dir = s.Tree()
-	l := layout{root: s.Tree(), gitDir: s.own(), commonDir: r.l.commonDir}
-	git := newCLI(l, r.cli.program, r.cli.version, slot)
-	git.env = append(git.env, "GIT_DIR="+l.gitDir, "GIT_WORK_TREE="+l.root, "GIT_CONFIG_COUNT=3",
-		"GIT_CONFIG_KEY_0=core.sparseCheckout", "GIT_CONFIG_VALUE_0=false",
-		"GIT_CONFIG_KEY_1=core.splitIndex", "GIT_CONFIG_VALUE_1=false",
-		"GIT_CONFIG_KEY_2=core.untrackedCache", "GIT_CONFIG_VALUE_2=false")
-	var err error
-	if s.Repo, err = openAt(ctx, slot, git, (*Repo).clearSlot); err != nil {
-		return nil, &BrokenSlotError{opt.Dir, err}
-	}
-	s.byGit, s.cli.unites = cmp.Or(s.byGit, r.byGit), !opt.Here
-	s.config, err = s.agentConfig(ctx)
+	slot.Dir = s.tree
+	l := layout{root: s.tree, gitDir: s.git, commonDir: r.l.commonDir}
+	err := s.open(ctx, newCLI(l, r.cli.program, r.cli.version, slot), slot)
 	if err == nil {
 		err = s.Claim()
 	}
 	if err != nil {
-		_ = s.Close()
-		return nil, err
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// open opens the slot's repository, with the git program at hand.
+func (s *Slot) open(ctx context.Context, git *cli, opt Options) (err error) {
+	if err := s.lay(); err != nil {
+		return fmt.Errorf("make the slot %s: %w", s.dir, err)
+	}
+	git.env = append(git.env, "GIT_DIR="+s.git, "GIT_WORK_TREE="+s.tree, "GIT_CONFIG_COUNT=4",
+		"GIT_CONFIG_KEY_0=core.sparseCheckout", "GIT_CONFIG_VALUE_0=false",
+		"GIT_CONFIG_KEY_1=core.splitIndex", "GIT_CONFIG_VALUE_1=false",
+		"GIT_CONFIG_KEY_2=core.untrackedCache", "GIT_CONFIG_VALUE_2=false",
+		"GIT_CONFIG_KEY_3=submodule.recurse", "GIT_CONFIG_VALUE_3=false") // into what an agent's settings say
+	if s.Repo, err = openAt(ctx, opt, git, (*Repo).clearSlot); err != nil {
+		return &BrokenSlotError{s.dir, err}
+	}
+	s.byGit, s.cli.unites = cmp.Or(s.byGit, s.user.byGit), !s.here
+	s.config, err = s.agentConfig(ctx)
+	return err
+}
+
+// Close releases the slot.
+func (s *Slot) Close() (err error) {
+	for path := range s.modules {
+		err = errors.Join(err, s.closeModule(path))
+	}
+	if s.Repo == nil {
+		return err
+	}
+	return errors.Join(err, s.Repo.Close())
 }
 
 // CanMerge is a *VersionError where git is too old to merge the work of several slots.
@@ -105,19 +133,11 @@ func (r *Repo) CanMerge() error {
 }
 
 // Tree is the slot's working tree.
-func (s *Slot) Tree() string {
-	if s.here {
-		return s.user.l.root
-	}
-	return filepath.Join(s.dir, "tree")
-}
-
-// own is where HEAD and index are kept for us.
-func (s *Slot) own() string { return filepath.Join(s.dir, "git") }
+func (s *Slot) Tree() string { return s.tree }
 
 // lay makes what is missing of the slot's folder.
 func (s *Slot) lay() error {
-	for _, d := range []string{s.Tree(), s.own()} {
+	for _, d := range []string{s.tree, s.git} {
 		if err := os.MkdirAll(d, 0o777); err != nil {
 			return err
 		}
@@ -129,27 +149,31 @@ func (s *Slot) lay() error {
 	if hash == "" {
 		hash = unborn
 	}
-	if !isHead(filepath.Join(s.own(), "HEAD")) {
-		if err := os.WriteFile(filepath.Join(s.own(), "HEAD"), []byte(hash+"\n"), 0o666); err != nil {
+	if !isHead(filepath.Join(s.git, "HEAD")) {
+		if err := os.WriteFile(filepath.Join(s.git, "HEAD"), []byte(hash+"\n"), 0o666); err != nil {
 			return err
 		}
 	}
-	if err := os.WriteFile(filepath.Join(s.own(), "commondir"), []byte(s.user.l.commonDir+"\n"), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(s.git, "commondir"), []byte(s.user.l.commonDir+"\n"), 0o666); err != nil {
 		return err
 	}
 	if s.here {
 		return s.seed()
 	}
-	real := filepath.Join(s.user.l.commonDir, "objects")
-	if to, err := os.Readlink(s.objects); err == nil && to == real {
+	return borrow(s.objects, filepath.Join(s.user.l.commonDir, "objects"))
+}
+
+// borrow makes a link to a folder of objects.
+func borrow(link, objects string) error {
+	if to, err := os.Readlink(link); err == nil && to == objects {
 		return nil
 	}
-	link := fmt.Sprintf("%s.%d", s.objects, os.Getpid())
-	_ = os.Remove(link)
-	if err := os.Symlink(real, link); err != nil {
+	next := fmt.Sprintf("%s.%d", link, os.Getpid())
+	_ = os.Remove(next)
+	if err := os.Symlink(objects, next); err != nil {
 		return err
 	}
-	return os.Rename(link, s.objects)
+	return os.Rename(next, link)
 }
 
 // unborn is what our HEAD of a slot says on a branch without a commit: the slot has the ref to itself.
@@ -230,7 +254,7 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 		}
 	}
 	crash.Point("git: slot checked out")
-	index, err := os.ReadFile(filepath.Join(s.own(), "index"))
+	index, err := os.ReadFile(filepath.Join(s.git, "index"))
 	if err != nil {
 		return err
 	}
@@ -242,7 +266,7 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 	if err := s.clean(ctx, fresh); err != nil {
 		return err
 	}
-	if err := s.emptyModules(ctx); err != nil {
+	if err := s.checkOutModules(ctx, tree, fresh); err != nil {
 		return err
 	}
 	if err := s.takeModes(ctx); err != nil {
@@ -255,22 +279,22 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 
 // setHead makes our HEAD a commit, or that of a branch without one.
 func (s *Slot) setHead(commit string) error {
-	if err := os.RemoveAll(filepath.Join(s.own(), "refs", "worktree", "descartes", "unborn")); err != nil {
+	if err := os.RemoveAll(filepath.Join(s.git, "refs", "worktree", "descartes", "unborn")); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(s.own(), "HEAD"), []byte(cmp.Or(commit, unborn)+"\n"), 0o666)
+	return os.WriteFile(filepath.Join(s.git, "HEAD"), []byte(cmp.Or(commit, unborn)+"\n"), 0o666)
 }
 
 // There reports whether the working tree is the folder that was opened: somebody may have deleted or replaced it.
 func (s *Slot) There() bool {
-	fi, err := os.Lstat(s.Tree())
+	fi, err := os.Lstat(s.tree)
 	opened, oerr := s.root.Stat(".")
 	return err == nil && oerr == nil && fi.IsDir() && os.SameFile(fi, opened)
 }
 
 // New reports whether nothing was ever checked out in the slot.
 func (s *Slot) New() bool {
-	_, err := os.Lstat(filepath.Join(s.own(), "index"))
+	_, err := os.Lstat(filepath.Join(s.git, "index"))
 	return errors.Is(err, fs.ErrNotExist)
 }
 
@@ -310,20 +334,20 @@ func (s *Slot) boundRules(ctx context.Context) (large []string, err error) {
 	if s.here { // it may be a file of the user's that git ignores
 		return nil, nil
 	}
-	_ = filepath.WalkDir(s.Tree(), func(path string, e fs.DirEntry, err error) error {
+	_ = filepath.WalkDir(s.tree, func(path string, e fs.DirEntry, err error) error {
 		switch {
 		case err != nil: // git cannot read it either
 		case e.IsDir() && e.Name() == ".git":
 			return fs.SkipDir
 		case (e.Name() == ".gitignore" || e.Name() == ".gitattributes") && e.Type().IsRegular():
 			if fi, err := e.Info(); err == nil && fi.Size() > maxRulesSize {
-				large = append(large, filepath.ToSlash(path[len(s.Tree())+1:]))
+				large = append(large, filepath.ToSlash(path[len(s.tree)+1:]))
 			}
 		}
 		return context.Cause(ctx)
 	})
 	for _, path := range large {
-		if err := os.Remove(filepath.Join(s.Tree(), path)); err != nil {
+		if err := os.Remove(filepath.Join(s.tree, path)); err != nil {
 			return large, err
 		}
 	}
@@ -337,35 +361,6 @@ func (s *Slot) boundRules(ctx context.Context) (large []string, err error) {
 	return large, err
 }
 
-// emptyModules empties the folders of submodules that are not checked out: nothing else takes away what an attempt put there.
-func (s *Slot) emptyModules(ctx context.Context) error {
-	links, err := s.cli.links(ctx, "")
-	for _, n := range links {
-		dir := filepath.Join(s.Tree(), filepath.FromSlash(n.path))
-		if inside, _ := os.ReadDir(dir); s.cli.kindOf(n.path) != nestedNone || len(inside) == 0 {
-			continue
-		}
-		if rerr := os.RemoveAll(dir); rerr != nil {
-			loosen(dir)
-			rerr = os.RemoveAll(dir)
-			err = errors.Join(err, rerr)
-		}
-		err = errors.Join(err, os.MkdirAll(dir, 0o777))
-	}
-	return err
-}
-
-// EmptyModules lists the submodules that are not checked out in the slot.
-func (s *Slot) EmptyModules(ctx context.Context) (paths []string, err error) {
-	links, err := s.cli.links(ctx, "")
-	for _, n := range links {
-		if s.cli.kindOf(n.path) == nestedNone {
-			paths = append(paths, n.path)
-		}
-	}
-	return paths, err
-}
-
 // checkOut makes index and tracked files those of a tree. An index that git cannot read is made anew.
 func (s *Slot) checkOut(ctx context.Context, tree string) error {
 	_, err := s.cli.run(ctx, gitCall{args: []string{"read-tree", "--reset", "-u", tree}})
@@ -373,11 +368,11 @@ func (s *Slot) checkOut(ctx context.Context, tree string) error {
 		return err
 	}
 	for _, name := range []string{"index", "index.lock"} { // the lock is of a git that was killed: nobody else works here
-		if err := os.Remove(filepath.Join(s.own(), name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(filepath.Join(s.git, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	loosen(s.Tree())
+	loosen(s.tree)
 	_, err = s.cli.run(ctx, gitCall{args: []string{"read-tree", "--reset", "-u", tree}})
 	return err
 }
@@ -385,6 +380,9 @@ func (s *Slot) checkOut(ctx context.Context, tree string) error {
 // takeTimes gives the files of a new slot that are as in the user's tree the times that they have there: what the user built from them is up to date.
 // Later it would not do: what an attempt built from other content would be up to date too.
 func (s *Slot) takeTimes(ctx context.Context) error {
+	if s.user.root == nil {
+		return nil
+	}
 	mine, err := s.Tracked(ctx, []string{"*"})
 	if err != nil {
 		return err
@@ -415,7 +413,7 @@ func (s *Slot) takeTimes(ctx context.Context) error {
 
 // takeModes makes those files executable that are so in the user's tree, where core.fileMode keeps git from doing it.
 func (s *Slot) takeModes(ctx context.Context) error {
-	if s.user.cfg.boolean("core.filemode", true) {
+	if s.user.root == nil || s.user.cfg.boolean("core.filemode", true) {
 		return nil
 	}
 	tracked, err := s.Tracked(ctx, []string{"*"})
@@ -439,7 +437,7 @@ func (s *Slot) clean(ctx context.Context, all bool) error {
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	loosen(s.Tree())
+	loosen(s.tree)
 	_, err = s.cli.run(ctx, gitCall{args: args})
 	return err
 }
@@ -459,7 +457,7 @@ func loosen(root string) {
 // agentRepository writes the agent's .git anew: the repository's branches and tags, borrowed objects, settings that run
 // no program of ours. The index knows the files' times, so that the agent's first git status is quick.
 func (s *Slot) agentRepository(at Head, index []byte) error {
-	dir := filepath.Join(s.Tree(), ".git")
+	dir := filepath.Join(s.tree, ".git")
 	if err := os.RemoveAll(dir); err != nil {
 		loosen(dir)
 		if err := os.RemoveAll(dir); err != nil {
@@ -516,11 +514,11 @@ func (s *Slot) agentRepository(at Head, index []byte) error {
 // agentSections are the settings of the repository that hold in an agent's .git as well. Those that run programs of the user's
 // on behalf of git (hooks, credentials, signing) are not among them.
 var agentSections = []string{"user.", "remote.", "branch.", "filter.", "diff.", "merge.", "alias.", "core.autocrlf", "core.eol", "core.safecrlf", "core.filemode",
-	"core.ignorecase", "core.symlinks", "core.precomposeunicode", "core.quotepath", "core.excludesfile", "core.attributesfile", "core.whitespace", "i18n.", "init."}
+	"core.ignorecase", "core.symlinks", "core.precomposeunicode", "core.quotepath", "core.excludesfile", "core.attributesfile", "core.whitespace", "i18n.", "init.", "submodule."}
 
 // agentConfig is the config file of an agent's .git. A remote can be read where that takes no login, and not pushed to.
 func (s *Slot) agentConfig(ctx context.Context) ([]byte, error) {
-	b, err := s.user.cli.run(ctx, gitCall{args: []string{"config", "--local", "--includes", "--list", "-z"}})
+	b, err := s.cli.run(ctx, gitCall{args: []string{"config", "--local", "--includes", "--list", "-z"}})
 	if err != nil {
 		return nil, fmt.Errorf("read git configuration: %w", err)
 	}
@@ -540,7 +538,7 @@ func (s *Slot) agentConfig(ctx context.Context) ([]byte, error) {
 				continue
 			}
 		}
-		if strings.HasPrefix(key, "remote.") || strings.HasPrefix(key, "branch.") {
+		if strings.HasPrefix(key, "remote.") || strings.HasPrefix(key, "branch.") || strings.HasPrefix(key, "submodule.") {
 			value, _ = WithoutLogin(value)
 		}
 		out = appendSetting(out, key, value)
@@ -572,17 +570,29 @@ func (s *Slot) Commits(ctx context.Context, ref string) (string, error) {
 	if s.here {
 		return s.setBack(ctx, ref)
 	}
-	dot := filepath.Join(s.Tree(), ".git")
+	_, base, err := s.refs.head()
+	if err != nil {
+		return "", err
+	}
+	tip, err := s.collect(ctx, base)
+	if err != nil || tip == base || base != "" && s.LeadsTo(ctx, base, tip) {
+		return "", err
+	}
+	return tip, s.forceRef(ctx, ref, tip, "descartes: commits of an attempt")
+}
+
+// collect brings the agent's commits into the repository and returns the last one; base where there are none.
+func (s *Slot) collect(ctx context.Context, base string) (string, error) {
+	dot := filepath.Join(s.tree, ".git")
 	if fi, err := os.Lstat(dot); err != nil || !fi.IsDir() {
 		return "", ErrNoRepository
 	}
 	if _, err := os.Lstat(filepath.Join(dot, "commondir")); err == nil {
 		return "", ErrNoRepository
 	}
-	tip := s.cli.checkedOut(ctx, s.Tree())
-	_, base, err := s.refs.head()
-	if err != nil || tip == base {
-		return "", err
+	tip := s.cli.checkedOut(ctx, s.tree)
+	if tip == base {
+		return tip, nil
 	}
 	if tip == "" {
 		return "", ErrNoRepository
@@ -591,16 +601,12 @@ func (s *Slot) Commits(ctx context.Context, ref string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	known := s.store.has(id)
-	if known && base != "" && s.LeadsTo(ctx, base, tip) {
-		return "", nil
-	}
-	if !known {
+	if !s.store.has(id) {
 		if err := s.bring(ctx, filepath.Join(dot, "objects"), tip, base); err != nil {
 			return "", fmt.Errorf("%w: %w", ErrNoRepository, err)
 		}
 	}
-	return tip, s.forceRef(ctx, ref, tip, "descartes: commits of an attempt")
+	return tip, nil
 }
 
 // bring copies what a commit needs and the repository lacks from a foreign object directory.
@@ -626,17 +632,6 @@ func (r *Repo) PinCommit(ctx context.Context, ref, hash string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.forceRef(ctx, ref, hash, "descartes: pinned")
-}
-
-// ObjectDirs lists the folder of the repository's objects, followed by those that it borrows from.
-func (r *Repo) ObjectDirs() []string {
-	var out []string
-	for _, d := range objectDirs(r.l.commonDir) {
-		if real, err := filepath.EvalSymlinks(d); err == nil {
-			out = append(out, real)
-		}
-	}
-	return out
 }
 
 // Ignored lists what git ignores in the working tree; folders ignored as a whole end in a slash. Protected paths are

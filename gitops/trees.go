@@ -266,7 +266,7 @@ func (r *Repo) WithContent(tree Tree, files map[string][]byte) (Tree, error) {
 func (r *Repo) Changed(ctx context.Context, from, to Tree) ([]Change, error) {
 	var out []Change
 	err := r.diffTrees(from, to, func(path string, a, b treeItem) {
-		out = append(out, Change{Path: path, Op: opOf(a, b)})
+		out = append(out, Change{Path: path, Op: opOf(a, b), Module: b.mode == modeGitlink})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("compare snapshots: %w", err)

@@ -168,7 +168,7 @@ func (l *Loop) openSlots(ctx context.Context, stop *stopper, n int) error {
 func (l *Loop) pool() workspace.PoolOptions {
 	c := &l.config.Pool
 	dir, fixed := l.work.place()
-	return workspace.PoolOptions{Repo: l.tools.Repo, FS: l.tools.FS, Place: l.tools.Pool, Root: l.root, Dir: dir, Shown: l.tools.Shown, Fixed: fixed, Fresh: c.Fresh, MaxCopy: c.MaxCopy,
+	return workspace.PoolOptions{Repo: l.tools.Repo, Loop: l.state.ID, FS: l.tools.FS, Place: l.tools.Pool, Root: l.root, Dir: dir, Shown: l.tools.Shown, Fixed: fixed, Fresh: c.Fresh, MaxCopy: c.MaxCopy,
 		Setup: c.Setup, Free: l.tools.Free}
 }
 

@@ -343,7 +343,7 @@ func (r *prepared) slot(j job, s *workspace.Slot, dir string) (*supervise.Comman
 	if r.here && s.Tree() == r.repo.Root() {
 		q.Sandbox.Keep = append(q.Sandbox.Keep, r.repo.HooksDir())
 	} else {
-		q.Sandbox.Slot = sandbox.Slot{Tree: s.Tree(), Link: workspace.Objects(r.pool), Objects: r.repo.ObjectDirs()}
+		q.Sandbox.Slot = sandbox.Slot{Tree: s.Tree(), Objects: s.Objects()}
 	}
 	if _, ok := below(r.pool, dir); ok { // else it is the lab: no agent works there
 		q.Sandbox.Slot.Shown = []string{dir}

@@ -547,7 +547,9 @@ func runAndReport(cmd *cobra.Command, r *tagRun, s *settings, p *printer) error 
 		}
 		sum.Kept = refs
 	}
-	sum.Update = r.updates(cmd.Context(), e.State.WaveCommits)
+	if !r.here {
+		sum.Update = r.updates(cmd.Context(), e.State.WaveCommits)
+	}
 	if e.Outcome.Baseline == nil {
 		p.tell(sum.Text(p.paint, p.box))
 	}
@@ -561,7 +563,8 @@ func runAndReport(cmd *cobra.Command, r *tagRun, s *settings, p *printer) error 
 	return nil
 }
 
-// updates are the commands that install what lock files pin that a run's commits changed: its attempts did so in their slots only.
+// updates are the commands that bring the user's tree up to date with what a run's commits changed, lock files and submodules: its attempts did so in
+// their slots only.
 func (r *tagRun) updates(ctx context.Context, commits []loop.WaveCommit) (lines []string) {
 	for _, c := range commits {
 		changes, err := r.repo.CommitChanges(context.WithoutCancel(ctx), c.Hash)
@@ -570,11 +573,15 @@ func (r *tagRun) updates(ctx context.Context, commits []loop.WaveCommit) (lines 
 		}
 		for _, x := range changes {
 			f, _ := lockfile.Of(x.Path)
-			if f.Update == "" || x.Op == 'D' {
+			line, dir := f.Update, path.Dir(x.Path)
+			if x.Module {
+				line, dir = "git submodule update --recursive", "."
+			}
+			if line == "" || x.Op == 'D' {
 				continue
 			}
-			line := f.Update + " (" + x.Path + " changed)"
-			if dir := path.Dir(x.Path); dir != "." {
+			line += " (" + x.Path + " changed)"
+			if dir != "." {
 				line = "cd " + terminal.Quote(dir) + " && " + line
 			}
 			if !slices.Contains(lines, line) {

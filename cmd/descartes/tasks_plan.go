@@ -535,7 +535,7 @@ func (x *tasksPlan) workspace(ctx context.Context, r *prepared, cfg loop.Config)
 		return nil, "", nil, errors.Join(err, r.close())
 	}
 	free = func() error { return errors.Join(slot.Close(), r.close()) }
-	r.sandbox.Slot = sandbox.Slot{Tree: slot.Tree(), Link: workspace.Objects(r.pool), Objects: r.repo.ObjectDirs(), Shown: []string{x.home.Breakdown()}}
+	r.sandbox.Slot = sandbox.Slot{Tree: slot.Tree(), Objects: slot.Objects(), Shown: []string{x.home.Breakdown()}}
 	return slot, base, free, nil
 }
 

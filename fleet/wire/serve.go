@@ -268,7 +268,7 @@ func (s *server) serve(ctx context.Context) (err error) {
 	commands := func(slot *workspace.Slot, dir string) (attempt.Agent, attempt.Verifier, func() error, error) {
 		q := supervise.Run{Config: cfg, Sandbox: box, Backends: append([]agent.Backend{backend}, others...), Files: dir, Dir: s.root,
 			Cookie: supervise.Cookie(fmt.Sprintf("%s/slot-%d", s.root, slot.Number))}
-		q.Sandbox.Slot = sandbox.Slot{Tree: slot.Tree(), Link: workspace.Objects(place), Objects: s.repo.ObjectDirs(), Shown: []string{dir}}
+		q.Sandbox.Slot = sandbox.Slot{Tree: slot.Tree(), Objects: slot.Objects(), Shown: []string{dir}}
 		var c supervise.Commands
 		if err := c.Start(q); err != nil {
 			return nil, nil, nil, err

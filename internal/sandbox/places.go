@@ -351,7 +351,11 @@ func (b *Box) beside(program string) {
 func (b *Box) view() {
 	b.mounts = append(b.mounts, mount{path: b.c.Top, how: writable, from: b.c.Slot.Tree})
 	b.add(filepath.Join(b.c.Root, ".descartes"), readable)
-	b.add(filepath.Dir(b.c.Slot.Link), emptied)
+	for link, dir := range b.c.Slot.Objects {
+		if link != dir {
+			b.add(filepath.Dir(link), emptied)
+		}
+	}
 	b.shown()
 }
 
@@ -391,12 +395,8 @@ func (b *Box) shown() {
 	for _, dir := range b.c.Slot.Shown {
 		b.add(dir, readable)
 	}
-	for i, dir := range b.c.Slot.Objects {
-		if i == 0 {
-			b.mounts = append(b.mounts, mount{path: b.c.Slot.Link, how: readable, from: dir})
-			continue
-		}
-		b.add(dir, readable)
+	for link, dir := range b.c.Slot.Objects {
+		b.mounts = append(b.mounts, mount{path: link, how: readable, from: dir})
 	}
 }
 

@@ -68,10 +68,9 @@ func (c Config) Mounts() bool { return c.Bwrap != "" }
 // Slot is a working copy that is seen in the place of the working tree, at the same path: commands find the same absolute
 // paths in it, and neither the user's files nor the user's .git. The zero value is none.
 type Slot struct {
-	Tree    string   // the copy, with a .git of its own
-	Link    string   // the path in the project by which that .git reaches the objects
-	Objects []string // the repository's objects, seen at Link, and the folders that they borrow from
-	Shown   []string // folders of .descartes that are seen, read-only
+	Tree    string            // the copy, with a .git of its own
+	Objects map[string]string // folders of objects that repositories in it borrow, by the paths at which they look for them
+	Shown   []string          // folders of .descartes that are seen, read-only
 }
 
 // Held are checks that no agent sees, nor the verify command. The zero value is none.

@@ -93,7 +93,7 @@ func TestProfile(t *testing.T) {
 	t.Parallel()
 	home, project := belt(t)
 	const tmp, pool = "/private/tmp/descartes-1", "~/.local/state/descartes/pool/p/"
-	slot := Slot{Tree: home + "/.local/state/descartes/pool/p/1/tree", Link: home + "/.local/state/descartes/pool/p/objects", Objects: []string{project + "/.git/objects"}}
+	slot := Slot{Tree: home + "/.local/state/descartes/pool/p/1/tree", Objects: map[string]string{home + "/.local/state/descartes/pool/p/objects": project + "/.git/objects"}}
 	for _, test := range []struct {
 		name       string
 		c          Config

@@ -26,10 +26,10 @@ func TestSlot(t *testing.T) {
 			w.write(w.project+"/sub/.scud/tasks/s.json", "{}\n")
 			c := w.box.c
 			c.Root = w.project + "/sub"
-			c.Slot = Slot{Tree: slot, Link: pool + "/objects", Objects: []string{w.project + "/.git/objects"},
+			c.Slot = Slot{Tree: slot, Objects: map[string]string{pool + "/objects": w.project + "/.git/objects"},
 				Shown: []string{pool + "/1.files/r"}}
 			w.write(pool+"/1.files/r/prompt", "do it\n")
-			if err := os.Symlink(w.project+"/.git/objects", c.Slot.Link); err != nil {
+			if err := os.Symlink(w.project+"/.git/objects", pool+"/objects"); err != nil {
 				t.Fatal(err)
 			}
 			before := w.guarded()

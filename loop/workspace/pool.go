@@ -23,13 +23,13 @@ import (
 	"descartes/internal/atomicfile"
 	"descartes/internal/crash"
 	"descartes/internal/lockfile"
-	"descartes/internal/oneline"
 )
 
 // PoolOptions say how to make a project's slots.
 type PoolOptions struct {
 	Repo    *gitops.Repo
 	FS      atomicfile.FS
+	Loop    string   // whose runs they serve; "" is none
 	Place   string   // folder with the project's slots, in no tree that a user's tools walk
 	Root    string   // the project's folder
 	Dir     string   // where commands would run in the user's tree
@@ -78,8 +78,8 @@ func PlaceOf(state, root string) string {
 	return filepath.Join(state, "pool", filepath.Base(root)+"-"+hex.EncodeToString(sum[:6]))
 }
 
-// Objects is the path through which the .git of each slot of a place reaches the repository's objects.
-func Objects(place string) string { return filepath.Join(place, "objects") }
+// objects is the path through which the .git of each slot of a place reaches the repository's objects.
+func objects(place string) string { return filepath.Join(place, "objects") }
 
 // SlotFiles is the folder of a slot's prompt, temporary files and sockets for a loop. It is removed with the slot.
 func SlotFiles(place string, number int, loop string) string {
@@ -207,10 +207,10 @@ func (p *Pool) open(ctx context.Context, s *Slot) (err error) {
 			return fmt.Errorf("remove the unfinished slot %d: %w", s.Number, err)
 		}
 	}
-	git, err := p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Objects: Objects(p.opt.Place)})
+	git, err := p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Objects: objects(p.opt.Place)})
 	if _, broken := errors.AsType[*gitops.BrokenSlotError](err); broken {
 		if err = RemoveAll(p.dir(s.Number)); err == nil {
-			git, err = p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Objects: Objects(p.opt.Place)})
+			git, err = p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Objects: objects(p.opt.Place)})
 		}
 	}
 	s.git = git
@@ -316,10 +316,6 @@ func (p *Pool) copyInto(ctx context.Context, s *Slot) error {
 			return err
 		}
 	}
-	empty, err := s.git.EmptyModules(ctx)
-	if err != nil {
-		return err
-	}
 	crash.Point("slot furnished")
 	if done.wrote { // the copies have to be older than the attempt by more than clocks differ: else an agent that changes .gitignore has them committed
 		select {
@@ -334,8 +330,8 @@ func (p *Pool) copyInto(ctx context.Context, s *Slot) error {
 	if !p.said {
 		p.said = true
 		p.notes = append(p.notes, done.notes()...)
-		if len(empty) > 0 && p.opt.Setup == "" {
-			p.notes = append(p.notes, "submodules are empty folders in the slots (pool.setup can check them out): "+oneline.List(empty))
+		if empty := s.git.EmptyModules(); len(empty) > 0 && p.opt.Setup == "" {
+			p.notes = append(p.notes, "submodules are empty folders in the slots (pool.setup can check them out): "+Reasons(empty))
 		}
 	}
 	return nil

@@ -77,6 +77,9 @@ func (s *Slot) Env() []string {
 	return []string{"GIT_CEILING_DIRECTORIES=" + filepath.Dir(s.git.Tree())}
 }
 
+// Objects are the folders of objects that repositories in the slot borrow, by the paths at which they look for them.
+func (s *Slot) Objects() map[string]string { return s.git.Objects() }
+
 // Repo is the slot's working tree with the user's objects and refs.
 func (s *Slot) Repo() *gitops.Repo { return s.git.Repo }
 
@@ -277,10 +280,14 @@ func (s *Slot) from() gitops.Tree {
 
 // Look takes the snapshot at the agent's end, before verification.
 func (s *Slot) Look(ctx context.Context) (Result, error) {
-	r := Result{Before: s.from(), Lost: s.lost}
+	r := Result{Before: s.from()}
 	if err := s.look(ctx, &r); err != nil {
 		return r, err
 	}
+	if len(r.Nested) > 0 {
+		s.lost = cmp.Or(s.lost, "submodules were changed and not committed there: "+oneline.List(r.Nested)+"; commit that in the submodule")
+	}
+	r.Lost = s.lost
 	r.Seen, r.United = r.After, s.git.United()
 	s.seen = r
 	return r, nil
@@ -289,6 +296,9 @@ func (s *Slot) Look(ctx context.Context) (Result, error) {
 func (s *Slot) look(ctx context.Context, r *Result) (err error) {
 	for try := 0; ; try++ { // git gc --prune=now removes what no ref names
 		if r.After, err = s.git.Snapshot(ctx); err == nil {
+			err = s.modules(ctx, r)
+		}
+		if err == nil {
 			err = s.pool.opt.Repo.Pin(ctx, s.ref("work"), r.After)
 		}
 		if err == nil {
@@ -315,15 +325,28 @@ func (s *Slot) look(ctx context.Context, r *Result) (err error) {
 	return nil
 }
 
+// modules collects what was committed in submodules, and names what was not.
+func (s *Slot) modules(ctx context.Context, r *Result) error {
+	edited, lost, err := s.git.Modules(ctx, r.After, "refs/descartes/"+cmp.Or(s.pool.opt.Loop, "pool")+"/modules/")
+	r.Nested = nil
+	for _, m := range edited {
+		r.Nested = append(r.Nested, fmt.Sprintf("%s (kept: git -C %s merge --ff-only %.12s)", m.Path, m.Path, m.Why))
+	}
+	if len(lost) > 0 {
+		s.lost = cmp.Or(s.lost, "submodules cannot be read: "+Reasons(lost))
+	}
+	return err
+}
+
 // Result is what the attempt left in the end. verified says that commands ran after the agent: new files of theirs are not work.
 func (s *Slot) Result(ctx context.Context, verified bool) (Result, error) {
 	r := s.seen
-	r.Lost = s.lost
 	if verified {
 		if err := s.look(ctx, &r); err != nil {
 			return r, err
 		}
 	}
+	r.Lost = s.lost
 	if err := r.measure(ctx, s.git.Repo, s.start, verified); err != nil {
 		return r, err
 	}
@@ -338,9 +361,11 @@ func (s *Slot) Result(ctx context.Context, verified bool) (Result, error) {
 	if r.TookBack, err = s.tookBack(r.After); err != nil {
 		return r, gitErr("compare the work with what its own git went back to", err)
 	}
-	if r.Nested, err = s.git.NestedEdits(ctx, s.began); err != nil {
+	written, err := s.git.NestedEdits(ctx, s.began)
+	if err != nil {
 		return r, gitErr("look at the submodules", err)
 	}
+	r.Nested = append(r.Nested, written...)
 	return r, nil
 }
 
@@ -380,7 +405,9 @@ func (s *Slot) Holds(ctx context.Context, began time.Time) (r Result, err error)
 	if r.Commits, err = s.git.Commits(ctx, s.ref("commits")); err != nil && !errors.Is(err, gitops.ErrNoRepository) {
 		return r, err
 	}
-	r.After, err = s.git.Snapshot(ctx)
+	if r.After, err = s.git.Snapshot(ctx); err == nil {
+		err = s.modules(ctx, &r)
+	}
 	return r, err
 }
 

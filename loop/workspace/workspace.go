@@ -105,7 +105,9 @@ func (r *Result) Notes() (notes []string) {
 	}
 	add(MadeByVerify, oneline.List(slices.DeleteFunc(slices.Clone(r.Left), func(p string) bool { return slices.Contains(r.Uncovered, p) })))
 	add("the verification changed files, which count as part of the work: ", Paths(r.Grown))
-	add("the attempt edited files inside a submodule, which no commit here will contain: ", oneline.List(r.Nested))
+	if r.Lost == "" { // which names them
+		add("files inside a submodule were edited, which no commit here will contain: ", oneline.List(r.Nested))
+	}
 	add("git repositories that the attempt made in the project are taken as files, without their history: ", oneline.List(r.United))
 	add("files of yours that git ignored before the attempt stay where they are and in no commit, though the attempt changed what is ignored or staged them by force: ", oneline.List(r.Uncovered))
 	add("in no snapshot and no commit: ", Reasons(r.Old))
