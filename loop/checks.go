@@ -35,6 +35,8 @@ type Baseline struct {
 	Task     string   // the task that was just blocked; "" before the first
 	New      []string // failing tests that were not known to fail, if only known failures are allowed
 	Blind    bool     // nothing separates known failures from new ones
+	Slot     int      // where it ran; 0 for the user's own tree
+	Dangling []string // links that lead nowhere there, and somewhere in the user's tree
 }
 
 // CannotRun reports whether the shell did not find the command, or could not execute it.
@@ -219,6 +221,12 @@ func (l *Loop) baseline(ctx context.Context, stop *stopper, ln *lane) (*Outcome,
 		}
 		if known && b.comparable() {
 			b.New = l.unknown(&c, b.Result.Tests)
+		}
+		if !b.Result.Passed && ln.slot != nil && !l.tools.Here {
+			b.Slot = ln.number()
+			if b.Dangling, err = ln.slot.Dangling(ctx); err != nil {
+				return nil, err
+			}
 		}
 		out, note := b.outcome(ctx, stop, setting, l.tools.Redact)
 		if note != nil {

@@ -538,6 +538,12 @@ func tellBaseline(w *redact.Writer, b *loop.Baseline) {
 	for _, line := range b.Output() {
 		fmt.Fprintf(w, "  %s\n", terminal.Clean(line))
 	}
+	if len(b.Dangling) > 0 {
+		fmt.Fprintf(w, "links that lead somewhere in your tree and nowhere in slot %d: %s\n", b.Slot, terminal.Clean(oneline.List(b.Dangling)))
+	}
+	if b.Slot > 0 {
+		fmt.Fprintf(w, "it ran in slot %d, a copy of the project: if it passes in your own tree, the copy lacks something\n", b.Slot)
+	}
 	fmt.Fprintf(w, "no agent was started\nhint: %s\n", terminal.Clean(b.Hint()))
 	_ = w.Flush()
 }

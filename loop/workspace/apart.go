@@ -26,21 +26,16 @@ func leads(name string, mode fs.FileMode) bool {
 	})
 }
 
-// apart refuses an attempt's slot at a path of its own in which something leads back into the user's tree: a check would test what is there, and an
-// agent could write there. What the set-up command made anew does not.
-func (p *Pool) apart(ctx context.Context, s *Slot) error {
-	if p.opt.Shown || s.here() || s.alone || s.Number >= firstLab {
-		return nil
-	}
+// ways lists the links and copied files of a slot that may lead out of it.
+func (p *Pool) ways(ctx context.Context, s *Slot) (ways []string, err error) {
 	c, err := p.plan(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	tracked, err := s.git.Tracked(ctx, []string{"*"})
 	if err != nil {
-		return fmt.Errorf("list the files of slot %d: %w", s.Number, err)
+		return nil, fmt.Errorf("list the files of slot %d: %w", s.Number, err)
 	}
-	var ways []string
 	for name, about := range tracked {
 		if strings.HasPrefix(about, "120000 ") {
 			ways = append(ways, name)
@@ -53,6 +48,47 @@ func (p *Pool) apart(ctx context.Context, s *Slot) error {
 				ways = append(ways, e.path)
 			}
 		}
+	}
+	return ways, nil
+}
+
+// Dangling lists the links that lead somewhere in the user's tree and nowhere in the slot.
+func (s *Slot) Dangling(ctx context.Context) ([]string, error) {
+	if s.here() {
+		return nil, nil
+	}
+	ways, err := s.pool.ways(ctx, s)
+	return slices.DeleteFunc(ways, func(name string) bool {
+		at := filepath.Join(s.Tree(), name)
+		to, err := os.Readlink(at)
+		if err != nil {
+			return true
+		}
+		theirs := to
+		if !filepath.IsAbs(to) {
+			theirs = filepath.Join(s.pool.opt.Repo.Root(), filepath.Dir(name), to)
+		}
+		mine := theirs
+		if s.pool.opt.Shown {
+			mine = s.Host(theirs)
+		} else if !filepath.IsAbs(to) {
+			mine = filepath.Join(filepath.Dir(at), to)
+		}
+		_, there := os.Lstat(theirs)
+		_, here := os.Lstat(mine)
+		return there != nil || here == nil
+	}), err
+}
+
+// apart refuses an attempt's slot at a path of its own in which something leads back into the user's tree: a check would test what is there, and an
+// agent could write there. What the set-up command made anew does not.
+func (p *Pool) apart(ctx context.Context, s *Slot) error {
+	if p.opt.Shown || s.here() || s.alone || s.Number >= firstLab {
+		return nil
+	}
+	ways, err := p.ways(ctx, s)
+	if err != nil {
+		return err
 	}
 	var back []string
 	for _, name := range ways {
