@@ -5,32 +5,16 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"descartes/internal/oneline"
 	"descartes/loop/journal"
 	"descartes/scheduler"
-	"descartes/specbuild"
 )
 
 // Queue picks among the job's ready tasks for that many slots. durations come from Durations, or are nil.
 func (j *Job) Queue(slots int, durations map[string]time.Duration) *scheduler.Queue {
-	var prints []scheduler.Footprint
-	for _, id := range j.Graph.Leaves() {
-		t, _ := j.Graph.Task(id)
-		text := []string{t.Title, t.Description, t.Details}
-		if j.plan != nil {
-			if s := j.plan.Section(*t, j.Graph.Parents(id), j.all); s.Rule != specbuild.RuleOutline {
-				for _, p := range s.Parts {
-					text = append(text, p.Text)
-				}
-			}
-		}
-		prints = append(prints, scheduler.Footprint{Task: id, Scope: t.Scope, Text: strings.Join(text, "\n")})
-	}
-	return j.Graph.Queue(scheduler.QueueOptions{Slots: slots, Barrier: j.Config.Barrier, Durations: durations,
-		Forecast: scheduler.NewForecast(prints), RespectScope: j.Config.RespectScope})
+	return j.Graph.Queue(scheduler.QueueOptions{Slots: slots, Barrier: j.Config.Barrier, Durations: durations, RespectScope: j.Config.RespectScope})
 }
 
 // Needs are the labels of the workers of a fleet that may do a task: its own, and those of the containers around it. Sorted. What belongs to
@@ -261,7 +245,7 @@ func (w *tagWork) beginning() (n int) {
 	return n
 }
 
-// first returns the most urgent ready task, or "" if all must wait. A task that waits because it will likely change the same files as a running one
+// first returns the most urgent ready task, or "" if all must wait. A task that waits because its scope meets that of a running one
 // is reported once.
 func (w *tagWork) first(ready []string) (string, error) {
 	if len(ready) == 0 {
@@ -291,7 +275,7 @@ func (w *tagWork) first(ready []string) (string, error) {
 		id = ready[0]
 	}
 	for _, x := range w.queue.Waiting(now) {
-		if x.Reason != scheduler.WaitForecast || x.Task == id || w.waiting[x.Task] || !slices.Contains(ready, x.Task) {
+		if x.Reason != scheduler.WaitScope || x.Task == id || w.waiting[x.Task] || !slices.Contains(ready, x.Task) {
 			continue
 		}
 		if w.waiting == nil {

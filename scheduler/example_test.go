@@ -11,8 +11,8 @@ import (
 func Example() {
 	g := scheduler.New([]tasks.Task{
 		{ID: "1", Status: tasks.Done},
-		{ID: "2", Status: tasks.Pending, DependsOn: []string{"1"}},
-		{ID: "3", Status: tasks.Pending},
+		{ID: "2", Status: tasks.Pending, DependsOn: []string{"1"}, Scope: []string{"cmd/main.go"}},
+		{ID: "3", Status: tasks.Pending, Scope: []string{"cmd/"}},
 		{ID: "4", Status: tasks.Pending, DependsOn: []string{"2", "3"}},
 		{ID: "5", Status: tasks.Pending, DependsOn: []string{"9"}},
 	}, scheduler.Options{})
@@ -22,8 +22,7 @@ func Example() {
 	for _, p := range g.Problems() {
 		fmt.Println(p.Message)
 	}
-	forecast := scheduler.NewForecast([]scheduler.Footprint{{Task: "2", Text: "Edit cmd/main.go."}, {Task: "3", Scope: []string{"cmd/"}}})
-	q := g.Queue(scheduler.QueueOptions{Slots: 2, Forecast: forecast, RespectScope: true})
+	q := g.Queue(scheduler.QueueOptions{Slots: 2, RespectScope: true})
 	fmt.Println("start", q.Next(scheduler.Now{Free: 2}))
 	g.SetStatus("3", tasks.InProgress)
 	for _, w := range q.Waiting(scheduler.Now{Running: []string{"3"}, Free: 1}) {

@@ -18,9 +18,7 @@ type QueueOptions struct {
 	Barrier bool
 	// Durations are how long tasks took in earlier runs. A task without one is assumed to take the average of the others.
 	Durations map[string]time.Duration
-	// Forecast says which tasks are likely to change the same files; nil for no forecast.
-	Forecast *Forecast
-	// RespectScope lets a task that the forecast sees meeting a running one wait; otherwise others are only preferred to it.
+	// RespectScope lets a task wait whose scope meets that of a running one; otherwise others are only preferred to it.
 	RespectScope bool
 }
 
@@ -28,9 +26,10 @@ type QueueOptions struct {
 // for it. Then comes the one with the longest path of work behind it, then the one of the earlier wave, then the lower id.
 // A queue follows the statuses of its graph, and is as little safe for concurrent use.
 type Queue struct {
-	g     *Graph
-	opt   QueueOptions
-	order []string // leaves, the most urgent first
+	g      *Graph
+	opt    QueueOptions
+	order  []string // leaves, the most urgent first
+	scopes scopes
 }
 
 // Now is what is going on when a queue is asked.
@@ -43,7 +42,7 @@ type Now struct {
 // Queue returns the queue of the graph. Priorities, paths and durations are taken as they are now.
 func (g *Graph) Queue(opt QueueOptions) *Queue {
 	g.refresh()
-	q := &Queue{g: g, opt: opt, order: g.Leaves()}
+	q := &Queue{g: g, opt: opt, order: g.Leaves(), scopes: g.scopes()}
 	priority, path := g.urgency(opt.Durations)
 	slices.SortStableFunc(q.order, func(a, b string) int {
 		va, vb := g.in[g.index[a]], g.in[g.index[b]]
@@ -120,7 +119,7 @@ func (q *Queue) Next(now Now) []string {
 	running := slices.Clone(now.Running)
 	var start, meeting []string
 	for id := range q.ready(now) {
-		if with, _ := q.opt.Forecast.meets(id, running); with != "" {
+		if with, _ := q.scopes.meets(id, running); with != "" {
 			meeting = append(meeting, id)
 			continue
 		}
@@ -165,7 +164,7 @@ const (
 	WaitDependency WaitReason = "dependency"
 	WaitWave       WaitReason = "wave" // an earlier wave is still running, with QueueOptions.Barrier
 	WaitQuota      WaitReason = "quota"
-	WaitForecast   WaitReason = "forecast"
+	WaitScope      WaitReason = "scope"
 	WaitSlot       WaitReason = "slot"
 )
 
@@ -173,8 +172,8 @@ const (
 type Wait struct {
 	Task   string     `json:"task"`
 	Reason WaitReason `json:"reason"`
-	On     []string   `json:"on,omitempty"`   // the tasks that it waits for, or is likely to meet
-	Path   string     `json:"path,omitempty"` // where they are likely to meet
+	On     []string   `json:"on,omitempty"`   // the tasks that it waits for, or whose scope it meets
+	Path   string     `json:"path,omitempty"` // where they meet
 }
 
 func (w Wait) String() string {
@@ -185,7 +184,7 @@ func (w Wait) String() string {
 		return "waiting for the wave before it"
 	case WaitQuota:
 		return "waiting for the provider's quota"
-	case WaitForecast:
+	case WaitScope:
 		return fmt.Sprintf("waiting because it may change the same files as task %s: %s", oneline.List(w.On), w.Path)
 	}
 	return "waiting for a free slot"
@@ -210,12 +209,12 @@ func (q *Queue) Waiting(now Now) []Wait {
 			continue
 		}
 		w := Wait{Task: id, Reason: WaitSlot}
-		if with, path := q.opt.Forecast.meets(id, now.Running); !startable[id] {
+		if with, path := q.scopes.meets(id, now.Running); !startable[id] {
 			w.Reason = WaitWave
 		} else if now.Quota {
 			w.Reason = WaitQuota
 		} else if with != "" {
-			w.Reason, w.On, w.Path = WaitForecast, []string{with}, path
+			w.Reason, w.On, w.Path = WaitScope, []string{with}, path
 		}
 		ready = append(ready, w)
 	}

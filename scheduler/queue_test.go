@@ -87,8 +87,11 @@ func TestQueueOrder(t *testing.T) {
 
 func TestQueueWaiting(t *testing.T) {
 	t.Parallel()
-	g := New(list(t, "1\n2\n3\n4 < 1\n5 < 6\n6 blocked\n7 < 4"), Options{})
-	f := NewForecast([]Footprint{{Task: "1", Text: "edit a/b.go"}, {Task: "2", Scope: []string{"a/"}}, {Task: "4", Text: "a/b.go"}})
+	l := list(t, "1\n2\n3\n4 < 1\n5 < 6\n6 blocked\n7 < 4")
+	for i, scope := range map[int]string{0: "a/b.go", 1: "a/", 3: "a/b.go"} {
+		l[i].Scope = []string{scope}
+	}
+	g := New(l, Options{})
 	say := func(opt QueueOptions, now Now) string {
 		var b strings.Builder
 		q := g.Queue(opt)
@@ -105,12 +108,12 @@ func TestQueueWaiting(t *testing.T) {
 		now  Now
 		want string
 	}{
-		{"preferred", QueueOptions{Slots: 2, Forecast: f}, Now{Running: []string{"1"}, Free: 1},
-			"start 3\n2 forecast: waiting because it may change the same files as task 1: a/b.go\n3 slot: waiting for a free slot\n4 dependency: waiting for 1\n7 dependency: waiting for 4\n"},
-		{"only preferred", QueueOptions{Slots: 3, Forecast: f}, Now{Running: []string{"1"}, Free: 2},
-			"start 3 2\n2 forecast: waiting because it may change the same files as task 1: a/b.go\n3 slot: waiting for a free slot\n4 dependency: waiting for 1\n7 dependency: waiting for 4\n"},
-		{"a rule", QueueOptions{Slots: 3, Forecast: f, RespectScope: true}, Now{Running: []string{"1"}, Free: 2},
-			"start 3\n2 forecast: waiting because it may change the same files as task 1: a/b.go\n3 slot: waiting for a free slot\n4 dependency: waiting for 1\n7 dependency: waiting for 4\n"},
+		{"preferred", QueueOptions{Slots: 2}, Now{Running: []string{"1"}, Free: 1},
+			"start 3\n2 scope: waiting because it may change the same files as task 1: a/b.go\n3 slot: waiting for a free slot\n4 dependency: waiting for 1\n7 dependency: waiting for 4\n"},
+		{"only preferred", QueueOptions{Slots: 3}, Now{Running: []string{"1"}, Free: 2},
+			"start 3 2\n2 scope: waiting because it may change the same files as task 1: a/b.go\n3 slot: waiting for a free slot\n4 dependency: waiting for 1\n7 dependency: waiting for 4\n"},
+		{"a rule", QueueOptions{Slots: 3, RespectScope: true}, Now{Running: []string{"1"}, Free: 2},
+			"start 3\n2 scope: waiting because it may change the same files as task 1: a/b.go\n3 slot: waiting for a free slot\n4 dependency: waiting for 1\n7 dependency: waiting for 4\n"},
 		{"quota", QueueOptions{Slots: 2}, Now{Running: []string{"1", "2"}, Free: 1, Quota: true},
 			"start \n3 quota: waiting for the provider's quota\n4 dependency: waiting for 1\n7 dependency: waiting for 4\n"},
 	}
@@ -146,7 +149,7 @@ func simulate(t *rapid.T, g *Graph, opt QueueOptions, durations map[string]time.
 			}
 			if opt.RespectScope {
 				for other := range ends {
-					if where := opt.Forecast.Meet(id, other); len(where) > 0 {
+					if where := q.scopes.meet(id, other); len(where) > 0 {
 						t.Fatalf("task %s is started and meets %s at %v", id, other, where)
 					}
 				}
@@ -228,21 +231,20 @@ func TestMakespan(t *testing.T) {
 	}
 }
 
-// Whatever the priorities, the forecast, barriers and unknown durations are, every task is started once and none too early.
+// Whatever the priorities, scopes, barriers and unknown durations are, every task is started once and none too early.
 func TestEveryReadyTaskIsStarted(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		l := lists(t)
 		durations := map[string]time.Duration{}
-		var prints []Footprint
 		for i := range l {
 			l[i].Priority = rapid.SampledFrom([]string{"critical", "high", "medium", "low", "?"}).Draw(t, "priority")
 			durations[l[i].ID] = time.Duration(rapid.IntRange(1, 9).Draw(t, "duration"))
-			prints = append(prints, Footprint{Task: l[i].ID, Scope: []string{rapid.SampledFrom([]string{"a", "b/**", "b/c.go", "*.go", "", "d/*"}).Draw(t, "scope")}})
+			l[i].Scope = []string{rapid.SampledFrom([]string{"a", "b/**", "b/c.go", "*.go", "", "d/*"}).Draw(t, "scope")}
 		}
 		opt := QueueOptions{
 			Slots: rapid.IntRange(1, 4).Draw(t, "slots"), Barrier: rapid.Bool().Draw(t, "barrier"),
-			Forecast: NewForecast(prints), RespectScope: rapid.Bool().Draw(t, "rule"),
+			RespectScope: rapid.Bool().Draw(t, "rule"),
 		}
 		simulate(t, New(l, Options{External: external}), opt, durations)
 	})

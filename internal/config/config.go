@@ -107,7 +107,7 @@ type Config struct {
 	Pick              string         `json:"pick,omitempty" flag:"pick" words:"first|smallest" open:"first" in:"tag resume" trust:"no" help:"which candidate is taken: the first one verified, or of all verified ones the one with the smallest diff (default: first)"`
 	MostCandidates    int            `json:"most_candidates,omitempty" yaml:"-"` // of any task
 	Barrier           bool           `json:"barrier,omitempty" flag:"barrier" in:"tag resume" trust:"no" help:"finish each wave before the next begins"`
-	RespectScope      bool           `json:"respect_scope,omitempty" flag:"respect-scope" in:"tag resume" trust:"no" help:"with -j, never run two tasks at once that are likely to change the same files"`
+	RespectScope      bool           `json:"respect_scope,omitempty" flag:"respect-scope" in:"tag resume" trust:"no" help:"with -j, never run two tasks at once whose scopes have files in common"`
 	Pool              PoolConfig     `json:"pool"`
 	Git               GitConfig      `json:"git"`
 	Scud              ScudConfig     `json:"scud"`

@@ -8,46 +8,29 @@ import (
 	"descartes/internal/lazyregexp"
 )
 
-// Footprint is what a task says about the files it will change.
-type Footprint struct {
-	Task  string
-	Scope []string // paths and patterns with *, ? and **; if there are any, the text does not count
-	Text  string   // of the task and of its section of the plan
-}
+// scopes are the files that tasks say they will change: paths and patterns with *, ? and **. A task that says nothing meets no other.
+type scopes map[string][]area
 
-// Forecast predicts which tasks are likely to change the same files, from what is said about them. A task that says nothing overlaps with no other.
-// It is read-only and safe for concurrent use; a nil Forecast predicts nothing.
-type Forecast struct {
-	areas map[string][]area
-}
-
-// NewForecast reads what is said about some tasks.
-func NewForecast(prints []Footprint) *Forecast {
-	f := &Forecast{areas: map[string][]area{}}
-	for _, p := range prints {
-		names := p.Scope
-		if len(names) == 0 {
-			names = pathsIn(p.Text)
-		}
-		for _, name := range names {
-			if a, ok := newArea(name); ok && len(f.areas[p.Task]) < maxAreas {
-				f.areas[p.Task] = append(f.areas[p.Task], a)
+func (g *Graph) scopes() scopes {
+	out := scopes{}
+	for _, id := range g.Leaves() {
+		t, _ := g.Task(id)
+		for _, name := range t.Scope {
+			if a, ok := newArea(name); ok && len(out[id]) < maxAreas {
+				out[id] = append(out[id], a)
 			}
 		}
 	}
-	return f
+	return out
 }
 
-// Meet returns where two tasks are likely to overlap: the paths and patterns of the first that share a file with one of the second, the longer name
-// of the two, each once.
-func (f *Forecast) Meet(a, b string) []string {
-	if f == nil {
-		return nil
-	}
+// meet returns where two tasks may change the same files: the paths and patterns of the first that share a file with one of the second, the longer
+// name of the two, each once.
+func (s scopes) meet(a, b string) []string {
 	var where []string
-	for i := range f.areas[a] {
-		for k := range f.areas[b] {
-			x, y := &f.areas[a][i], &f.areas[b][k]
+	for i := range s[a] {
+		for k := range s[b] {
+			x, y := &s[a][i], &s[b][k]
 			if !x.meets(y) {
 				continue
 			}
@@ -62,13 +45,10 @@ func (f *Forecast) Meet(a, b string) []string {
 	return where
 }
 
-// meets returns the first of the running tasks that a task is likely to meet, and where.
-func (f *Forecast) meets(task string, running []string) (with, where string) {
-	if f == nil || len(f.areas[task]) == 0 {
-		return "", ""
-	}
+// meets returns the first of the running tasks that a task meets, and where.
+func (s scopes) meets(task string, running []string) (with, where string) {
 	for _, r := range running {
-		if paths := f.Meet(task, r); len(paths) > 0 {
+		if paths := s.meet(task, r); len(paths) > 0 {
 			return r, strings.Join(paths, ", ")
 		}
 	}
@@ -162,43 +142,4 @@ func common(x, y area, star string, same func(a, b string) bool) bool {
 		next = now
 	}
 	return next[0]
-}
-
-var (
-	// A word that may be a path, with the backquote before and after it where it is code by itself.
-	pathWord = lazyregexp.New("`?[\\w.@*?+/\\[\\]-]+(?::\\d+)*`?")
-	fileName = lazyregexp.New(`^[\w.*?+-]*\.[a-z][a-z0-9]{0,9}$`)
-	host     = lazyregexp.New(`^[\w-]+(\.[\w-]+)*\.[a-z]{2,}/`)
-)
-
-// pathsIn returns the paths in a text, each once: words with a slash that name a file or a folder ("docs/a.md", "cmd/", "./x"), and as
-// code by themselves also `internal/x` and `main.go`. Addresses, absolute paths and paths out of the project are none.
-func pathsIn(text string) []string {
-	var paths []string
-	met := map[string]bool{}
-	for _, at := range pathWord.FindAllStringIndex(text, -1) {
-		word := text[at[0]:at[1]]
-		code := len(word) > 2 && word[0] == '`' && word[len(word)-1] == '`'
-		if rest := text[:at[0]]; strings.HasSuffix(rest, ":") && strings.HasPrefix(word, "//") || strings.HasSuffix(rest, "~") {
-			continue
-		}
-		word, _, _ = strings.Cut(strings.Trim(word, "`"), ":")
-		word = strings.TrimRight(strings.TrimSuffix(word, "/..."), ".?")
-		if isPath(word, code) && !met[word] {
-			met[word] = true
-			paths = append(paths, word)
-		}
-	}
-	return paths
-}
-
-func isPath(word string, code bool) bool {
-	if word == "" || strings.ContainsRune("-/@+", rune(word[0])) || strings.HasPrefix(word, "../") || host.MatchString(word) || strings.Trim(word, "./*?") == "" {
-		return false
-	}
-	file := fileName.MatchString(path.Base(word))
-	if !strings.Contains(word, "/") {
-		return code && file
-	}
-	return code || file || strings.HasSuffix(word, "/") || strings.HasPrefix(word, "./")
 }
