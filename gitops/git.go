@@ -186,12 +186,23 @@ func (c *cli) run(ctx context.Context, call gitCall) ([]byte, error) {
 	}
 	if reply.Code != 0 {
 		said := strings.TrimSpace(string(reply.Stderr))
+		if said == "" && c.full() != nil { // its words had no room
+			said = syscall.ENOSPC.Error()
+		}
 		if call.hooks {
 			said = strings.TrimSpace(said + "\n" + strings.TrimSpace(string(reply.Stdout)))
 		}
 		return reply.Stdout, &gitError{call.args[0], reply.Code, lastLines(said, 20)}
 	}
 	return reply.Stdout, nil
+}
+
+// full returns an error if the disk where git's output goes has no room.
+func (c *cli) full() error {
+	if free, err := oscall.Free(filepath.Dir(c.cache)); err == nil && free < 1<<20 {
+		return &os.PathError{Op: "write", Path: c.cache, Err: syscall.ENOSPC}
+	}
+	return nil
 }
 
 // freePipes watches a slow command. git waits forever if a pipe replaces an ignore or attribute file: the pipe is removed, and git, which waits for

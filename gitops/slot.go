@@ -595,7 +595,7 @@ func (s *Slot) collect(ctx context.Context, base string) (string, error) {
 		return tip, nil
 	}
 	if tip == "" {
-		return "", ErrNoRepository
+		return "", cmp.Or(s.cli.full(), ErrNoRepository)
 	}
 	id, err := parseID(tip)
 	if err != nil {

@@ -773,24 +773,34 @@ func Protected(c *Config, root string, list *tasks.File) (fixed, others []string
 	return fixed, others
 }
 
-// roomFor says that the disk has too little room for another attempt, or returns "". On a full disk an attempt would fail for nothing.
-func roomFor(c *Config, free func(dir string) (int64, error), root string) string {
-	if c.MinFreeDisk <= 0 || free == nil {
+// noRoom says that a disk has too little room for another attempt, or returns "". On a full disk an attempt would fail for nothing.
+func (l *Loop) noRoom() string {
+	if l.config.MinFreeDisk <= 0 || l.tools.Free == nil {
 		return ""
 	}
-	return Room(free, root, c.MinFreeDisk)
+	return Room(l.tools.Free, l.config.MinFreeDisk, l.root, filepath.Join(l.root, ".descartes"), l.tools.Pool)
+}
+
+// dropSlots removes the slots of a run that ends because their disk is full: what agents left there would fill it at each resume.
+func (l *Loop) dropSlots() (err error) {
+	if l.trunk == nil || l.tools.Free == nil || Room(l.tools.Free, max(l.config.MinFreeDisk, 1), l.tools.Pool) == "" {
+		return nil
+	}
+	for _, ln := range l.lanes {
+		err = errors.Join(err, ln.slot.Drop())
+	}
+	return err
 }
 
 // DiskFull reports whether an error means a full disk; git only says so in words.
 func DiskFull(err error) bool {
-	return err != nil && (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || strings.Contains(err.Error(), "No space left on device"))
+	return err != nil && (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || strings.Contains(strings.ToLower(err.Error()), syscall.ENOSPC.Error()))
 }
 
-// Room says which file system that a run at root writes to has too little room, or returns "". One that does not report its free space is ignored.
-func Room(free func(dir string) (int64, error), root string, least int64) string {
-	for _, dir := range []string{root, filepath.Join(root, ".descartes")} {
-		n, err := free(dir)
-		if err == nil && n < least {
+// Room says which folder's file system has too little room, or returns "". One that does not report its free space is ignored.
+func Room(free func(dir string) (int64, error), least int64, dirs ...string) string {
+	for _, dir := range dirs {
+		if n, err := free(dir); dir != "" && err == nil && n < least {
 			return fmt.Sprintf("%s free on the disk of %s, and an attempt needs at least %s", mebibytes(n), dir, mebibytes(least))
 		}
 	}

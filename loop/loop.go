@@ -311,6 +311,9 @@ func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 	if err != nil {
 		out, err = stop.failed(ctx, err)
 	}
+	if out.Ending == journal.DiskFull {
+		err = errors.Join(err, l.dropSlots())
+	}
 	if err = errors.Join(err, l.leave(ctx, &out)); l.trunk != nil {
 		out.Branch = l.trunk.elsewhere(context.WithoutCancel(ctx))
 	}
@@ -730,7 +733,7 @@ func (l *Loop) limits(ctx context.Context, stop *stopper) *Outcome {
 	if out := stop.asked(ctx); out != nil {
 		return out
 	}
-	if why := roomFor(l.config, l.tools.Free, l.root); why != "" {
+	if why := l.noRoom(); why != "" {
 		return &Outcome{Ending: journal.DiskFull, Message: why}
 	}
 	if out := l.work.limit(); out != nil {

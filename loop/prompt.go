@@ -923,7 +923,7 @@ func (w *promptWork) askGate(ctx context.Context, stop *stopper, u *unit) (*Outc
 		return w.recordIteration(u, end)
 	}
 	if troubled {
-		if why := roomFor(w.config, w.tools.Free, w.root); why != "" { // a full disk says nothing about the agent
+		if why := w.noRoom(); why != "" { // a full disk says nothing about the agent
 			end.Decision = journal.CutShort
 			return &Outcome{Ending: journal.DiskFull, Message: why}, w.ends(end)
 		}

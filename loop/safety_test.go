@@ -2,10 +2,13 @@ package loop
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"descartes/agent"
 	"descartes/loop/journal"
 )
 
@@ -32,6 +35,35 @@ func TestDiskFills(t *testing.T) {
 		t.Fatalf("ran %v, want %v", w.runs, want)
 	}
 	free = 1 << 30
+	w.mustRun(StartOptions{Resume: NewHome(w.dir).Default()}, journal.AllDone)
+	if want := []string{"1 1", "2 1", "3 1"}; !slices.Equal(w.runs, want) {
+		t.Errorf("ran %v, want %v", w.runs, want)
+	}
+}
+
+// TestPoolFills: agents fill the disk with the slots. The run ends with what fills it removed, so that resuming it goes on.
+func TestPoolFills(t *testing.T) {
+	w := newWorld(t, threeTasks)
+	w.cfg.MinFreeDisk = 100 << 20
+	junk := filepath.Join(w.pool, "1", "tree", "junk.ign")
+	w.write(".git/info/exclude", "*.ign\n")
+	w.free = func(dir string) (int64, error) {
+		if _, err := os.Stat(junk); err == nil && strings.HasPrefix(dir, w.pool) {
+			return 3 << 20, nil
+		}
+		return 1 << 30, nil
+	}
+	work := w.agent
+	w.agent = func(r agent.Request, env map[string]string) agent.Result {
+		if len(w.runs) == 1 {
+			w.write("junk.ign", "junk\n")
+		}
+		return work(r, env)
+	}
+	out := w.mustRun(StartOptions{}, journal.DiskFull)
+	if !strings.HasPrefix(out.Message, "3 MiB free on the disk of "+w.pool+", and an attempt needs at least 100 MiB") {
+		t.Fatalf("got %+v", out)
+	}
 	w.mustRun(StartOptions{Resume: NewHome(w.dir).Default()}, journal.AllDone)
 	if want := []string{"1 1", "2 1", "3 1"}; !slices.Equal(w.runs, want) {
 		t.Errorf("ran %v, want %v", w.runs, want)

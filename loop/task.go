@@ -263,7 +263,7 @@ func (w *tagWork) endOf(ctx context.Context, u *unit) (end *journal.Event, ref s
 	}
 	switch res.Verdict {
 	case verify.Failed, verify.Crashed, verify.TimedOut: // not the agent's fault if the disk is full
-		if why := roomFor(w.config, w.tools.Free, w.root); why != "" {
+		if why := w.noRoom(); why != "" {
 			over = &Outcome{Ending: journal.DiskFull, Message: why}
 			res.Verdict, res.Reason = verify.Cancelled, "the disk is full ("+res.Reason+")"
 		}

@@ -659,7 +659,7 @@ func (d *doctor) safety(ctx context.Context, s *settings, tag bool) {
 	if cfg.MaxMemory > 0 || cfg.MaxProcs > 0 {
 		d.good("ceilings", "kept by "+proc.Ceilings())
 	}
-	if why := loop.Room(oscall.Free, d.root, cfg.MinFreeDisk); why != "" && cfg.MinFreeDisk > 0 {
+	if why := loop.Room(oscall.Free, cfg.MinFreeDisk, d.root, filepath.Join(d.root, ".descartes"), poolOf(d.root)); why != "" && cfg.MinFreeDisk > 0 {
 		d.bad("disk", why, "free some, or start with --min-free-disk 0")
 	}
 }

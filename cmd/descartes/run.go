@@ -587,7 +587,7 @@ func safety(ctx context.Context, root, dir string, cfg *loop.Config, b agent.Bac
 		}
 	}
 	if cfg.MinFreeDisk > 0 {
-		if why := loop.Room(oscall.Free, root, cfg.MinFreeDisk); why != "" {
+		if why := loop.Room(oscall.Free, cfg.MinFreeDisk, root, filepath.Join(root, ".descartes"), poolOf(root)); why != "" {
 			hint := "free some, or start with --min-free-disk 0"
 			found = append(found, loop.Problem{Message: why, Hint: hint, Err: &failure{code: exitError, err: errors.New(why)}})
 		}

@@ -350,7 +350,7 @@ func (s *server) serve(ctx context.Context) (err error) {
 	}
 	switch res.Result.Verdict {
 	case verify.Failed, verify.Crashed, verify.TimedOut: // not its fault, where the disk is full
-		if why := loop.Room(oscall.Free, s.root, cfg.MinFreeDisk); why != "" {
+		if why := loop.Room(oscall.Free, cfg.MinFreeDisk, s.root); why != "" {
 			return fmt.Errorf("%s: %w", why, syscall.ENOSPC)
 		}
 	}

@@ -4,6 +4,7 @@ package oscall
 
 import (
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
@@ -27,10 +28,14 @@ func Lstat(path string, st *Stat_t) error { return unix.Lstat(path, st) }
 // Flock locks an open file.
 func Flock(fd, how int) error { return unix.Flock(fd, how) }
 
-// Free is what an unprivileged program may still write below a folder, in bytes.
+// Free is what an unprivileged program may still write below a folder, which need not exist yet, in bytes.
 func Free(dir string) (int64, error) {
 	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
+	err := unix.Statfs(dir, &st)
+	for ; err == unix.ENOENT && dir != filepath.Dir(dir); err = unix.Statfs(dir, &st) {
+		dir = filepath.Dir(dir)
+	}
+	if err != nil {
 		return 0, os.NewSyscallError("statfs", err)
 	}
 	return int64(st.Bavail) * int64(st.Bsize), nil

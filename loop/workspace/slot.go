@@ -411,6 +411,14 @@ func (s *Slot) Holds(ctx context.Context, began time.Time) (r Result, err error)
 	return r, err
 }
 
+// Drop removes the files of the slot, which is made again when a run takes it next.
+func (s *Slot) Drop() error {
+	if s.here() {
+		return nil
+	}
+	return RemoveAll(s.pool.dir(s.Number))
+}
+
 // Close releases the slot.
 func (s *Slot) Close() error {
 	if s.lock == nil {
