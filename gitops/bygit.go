@@ -81,8 +81,11 @@ func (c *cli) addAll(ctx context.Context, index string, guard protection) error 
 		for _, p := range append(skip, guard...) {
 			args = append(args, ":(top,exclude,literal)"+strings.TrimSuffix(p, "/"))
 		}
-		said := ""
+		said, began := "", Now()
 		_, err := c.run(ctx, gitCall{options: []string{"-c", "core.safecrlf=false"}, args: args, index: index, warned: &said})
+		if strings.Contains(said, "No space left on device") {
+			c.dropHalf(began)
+		}
 		again, uerr := c.unite(ctx, index, said)
 		if uerr != nil {
 			return uerr
@@ -106,6 +109,16 @@ func (c *cli) addAll(ctx context.Context, index string, guard protection) error 
 		for _, path := range empty {
 			skip = append(skip, path)
 			bare = append(bare, LeftOut{path, "a git repository without a commit"})
+		}
+	}
+}
+
+// dropHalf removes what git began to write into the objects since a time: on a full disk it leaves that there.
+func (c *cli) dropHalf(since time.Time) {
+	half, _ := within(filepath.Join(c.l.commonDir, "objects"), "*/tmp_*")
+	for _, path := range half {
+		if fi, err := os.Lstat(path); err == nil && !fi.ModTime().Before(since) {
+			_ = os.Remove(path)
 		}
 	}
 }
