@@ -119,7 +119,7 @@ func (s *Slot) prepareHere(ctx context.Context, at Head, tree Tree) error {
 	if err := s.setHead(at.Hash); err != nil {
 		return err
 	}
-	is, want, err := s.spared(ctx, tree)
+	want, err := s.spare(ctx, tree)
 	if err != nil {
 		return err
 	}
@@ -127,8 +127,12 @@ func (s *Slot) prepareHere(ctx context.Context, at Head, tree Tree) error {
 	if err != nil {
 		return err
 	}
+	none := map[string]treeItem{}
+	for name := range want {
+		none[name] = treeItem{}
+	}
 	ed := treeEditor{objects: s.store}
-	if id, err = ed.edit("", &id, is); err == nil {
+	if id, err = ed.edit("", &id, none); err == nil {
 		err = s.store.writeOut()
 	}
 	if err != nil {
@@ -222,12 +226,12 @@ func (s *Slot) takeIndex() error {
 	return os.Rename(index, filepath.Join(s.git, "index"))
 }
 
-// spared enters the files that attempts may not change in our index, as they are on disk, so that git finds nothing to do there. want is what a tree
-// has in their place.
-func (s *Slot) spared(ctx context.Context, tree Tree) (is, want map[string]treeItem, err error) {
-	is, want = map[string]treeItem{}, map[string]treeItem{}
+// spare takes the files that attempts may not change out of our index, so that git finds nothing to do there, whoever writes them meanwhile. It returns
+// what a tree has of them.
+func (s *Slot) spare(ctx context.Context, tree Tree) (map[string]treeItem, error) {
+	want := map[string]treeItem{}
 	if len(s.guard) == 0 {
-		return is, want, nil
+		return want, nil
 	}
 	var dirs []string
 	for _, p := range s.guard {
@@ -235,41 +239,24 @@ func (s *Slot) spared(ctx context.Context, tree Tree) (is, want map[string]treeI
 	}
 	b, err := s.cli.run(ctx, gitCall{args: append([]string{"ls-tree", "-r", "-z", "--full-tree", string(tree), "--"}, dirs...)})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	steps := map[string]step{}
 	for _, line := range nulSplit(b) {
 		about, name, _ := strings.Cut(line, "\t")
 		var item treeItem
 		var kind, id string
 		if _, err := fmt.Sscanf(about, "%o %s %s", &item.mode, &kind, &id); err != nil {
-			return nil, nil, fmt.Errorf("git ls-tree says %q: %w", line, err)
+			return nil, fmt.Errorf("git ls-tree says %q: %w", line, err)
 		}
 		if item.id, err = parseID(id); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		want[name], steps[name] = item, step{}
+		want[name] = item
 	}
 	if b, err = s.cli.run(ctx, gitCall{options: literally, args: append([]string{"ls-files", "-z", "--"}, dirs...)}); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	for _, name := range nulSplit(b) {
-		steps[name] = step{}
-		if _, ok := want[name]; !ok {
-			want[name] = treeItem{}
-		}
-	}
-	if len(steps) == 0 {
-		return is, want, nil
-	}
-	if _, err := s.cli.run(ctx, gitCall{args: []string{"update-index", "--add", "--remove", "-z", "--stdin"}, stdin: nulJoin(sortedKeys(steps))}); err != nil {
-		return nil, nil, err
-	}
-	found, err := s.cli.stagedAt(ctx, "", steps)
-	for name := range steps {
-		is[name] = found[name]
-	}
-	return is, want, err
+	return want, s.cli.forget(ctx, "", nulSplit(b))
 }
 
 // removeRest removes what an attempt made and no snapshot can have: repositories without a commit and the like.

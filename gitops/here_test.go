@@ -38,3 +38,29 @@ func TestHere(t *testing.T) {
 		t.Errorf("git status: %q", got)
 	}
 }
+
+// TestHereSparesWhatIsWritten: a protected file that is written while the folder is brought to a state stays as written.
+func TestHereSparesWhatIsWritten(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	s.sh(slotBase + "; echo pending >list; git add list; git commit -qm list")
+	s.put("../git", "#!/bin/sh\ncase \"$*\" in *' read-tree --reset -u '*) echo done >list ;; esac\nexec "+gitProgram+" \"$@\"\n")
+	s.sh("chmod +x ../git")
+	r, err := Open(t.Context(), Options{Dir: s.dir, Git: s.path("../git"), Env: s.env, Protect: []string{"list"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	slot, err := r.OpenSlot(t.Context(), SlotOptions{Dir: s.path("../pool/1"), Here: true, Kept: "refs/descartes/pool/p/1000/interrupted"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { slot.Close() })
+	prepare(t, r, slot, "", false)
+	s.sh("test $(cat list) = done; echo running >list; echo x >a")
+	prepare(t, r, slot, "", false)
+	s.sh("test $(cat list) = done; test $(cat a) = one")
+	if got := s.git("status", "--porcelain"); got != " M list\n" {
+		t.Errorf("git status: %q", got)
+	}
+}
