@@ -1,6 +1,7 @@
 package gitops
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -61,17 +62,42 @@ func (s *Slot) add(dir string) error {
 	if err != nil {
 		return err
 	}
-	link, objects := s.linkTo(dir), filepath.Join(dir, "objects")
-	if fi, err := os.Stat(objects); err != nil || !fi.IsDir() || s.known[link] != "" {
+	if fi, err := os.Stat(filepath.Join(dir, "objects")); err != nil || !fi.IsDir() || s.known[s.linkTo(dir)] != "" {
 		return nil
 	}
-	s.known[link] = objects
-	return errors.Join(os.MkdirAll(filepath.Dir(link), 0o777), borrow(link, objects))
+	s.known[s.linkTo(dir)] = dir
+	return lend(s.linkTo(dir), dir)
+}
+
+// lend makes a link to the objects of a repository, and one to its LFS objects where git-lfs looks for those that such a
+// folder lacks.
+func lend(link, gitDir string) error {
+	err := borrow(link, filepath.Join(gitDir, "objects"))
+	if _, lerr := os.Stat(lfsOf(filepath.Join(gitDir, "objects"))); lerr == nil {
+		err = errors.Join(err, borrow(lfsOf(link), lfsOf(filepath.Join(gitDir, "objects"))))
+	}
+	return err
+}
+
+// lfsOf is the folder of LFS objects beside one of objects.
+func lfsOf(objects string) string { return filepath.Join(filepath.Dir(objects), "lfs", "objects") }
+
+// borrow makes a link to a folder.
+func borrow(link, dir string) error {
+	if to, err := os.Readlink(link); err == nil && to == dir {
+		return nil
+	}
+	next := fmt.Sprintf("%s.%d", link, os.Getpid())
+	_ = os.Remove(next)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o777), os.Symlink(dir, next)); err != nil {
+		return err
+	}
+	return os.Rename(next, link)
 }
 
 // linkTo is the path by which agents' repositories reach the objects of a submodule.
 func (s *Slot) linkTo(dir string) string {
-	return filepath.Join(filepath.Dir(s.objects), "objects-"+shortSum(dir))
+	return filepath.Join(s.place, "modules", shortSum(dir), "objects")
 }
 
 func shortSum(text string) string {
@@ -99,18 +125,22 @@ func gitDirOf(tree string) string {
 // Objects are the folders of objects that repositories in the slot borrow, by the paths at which they look for them.
 func (s *Slot) Objects() map[string]string {
 	all := map[string]string{}
-	add := func(link, gitDir string) {
-		for i, d := range objectDirs(gitDir) {
-			if real, err := filepath.EvalSymlinks(d); err == nil && i > 0 {
-				all[real] = real
-			} else if err == nil {
-				all[link] = real
-			}
+	add := func(link, dir string) {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			all[cmp.Or(link, real)] = real
 		}
 	}
-	add(s.objects, s.user.l.commonDir)
-	for link, objects := range s.known {
-		add(link, filepath.Dir(objects))
+	borrows := func(link, gitDir string) {
+		add(link, filepath.Join(gitDir, "objects"))
+		add(lfsOf(link), lfsOf(filepath.Join(gitDir, "objects")))
+		for _, d := range objectDirs(gitDir)[1:] {
+			add("", d)
+			add("", lfsOf(d))
+		}
+	}
+	borrows(s.objects, s.user.l.commonDir)
+	for link, dir := range s.known {
+		borrows(link, dir)
 	}
 	return all
 }
@@ -156,7 +186,7 @@ func (s *Slot) openModule(ctx context.Context, path, dir string) (*Slot, error) 
 	if err := s.closeModule(path); err != nil {
 		return nil, err
 	}
-	m = &Slot{dir: s.dir, git: s.gitOf(path), objects: s.linkTo(dir), known: s.known}
+	m = &Slot{dir: s.dir, git: s.gitOf(path), objects: s.linkTo(dir), known: s.known, place: s.place}
 	m.tree = filepath.Join(s.tree, filepath.FromSlash(path))
 	opt := s.opt
 	opt.Dir, opt.Shim, opt.Protect, opt.Hooks = m.tree, nil, nil, "skip"

@@ -42,7 +42,8 @@ type Slot struct {
 	logged  int64    // size of the reflog of HEAD then
 
 	modules map[string]*Slot  // of submodules, by path
-	known   map[string]string // folders of the submodules' objects, by the links to them
+	known   map[string]string // the user's repositories of submodules, by the links to their objects
+	place   string            // where the links are
 	beside  string            // where the user has the working tree; "" for nowhere
 	empty   []LeftOut         // submodules that are not checked out
 }
@@ -76,7 +77,7 @@ const slotPatience = 5 * time.Minute
 // OpenSlot opens a slot, or makes an empty one. The caller holds the slot's lock: nobody else works in it.
 func (r *Repo) OpenSlot(ctx context.Context, opt SlotOptions) (*Slot, error) {
 	s := &Slot{user: r, dir: opt.Dir, tree: filepath.Join(opt.Dir, "tree"), git: filepath.Join(opt.Dir, "git"),
-		objects: opt.Objects, here: opt.Here, kept: opt.Kept, beside: r.l.root}
+		objects: opt.Objects, place: filepath.Dir(opt.Objects), here: opt.Here, kept: opt.Kept, beside: r.l.root}
 	if s.here {
 		s.tree = r.l.root
 	} else if err := s.findModules(ctx); err != nil {
@@ -160,20 +161,7 @@ func (s *Slot) lay() error {
 	if s.here {
 		return s.seed()
 	}
-	return borrow(s.objects, filepath.Join(s.user.l.commonDir, "objects"))
-}
-
-// borrow makes a link to a folder of objects.
-func borrow(link, objects string) error {
-	if to, err := os.Readlink(link); err == nil && to == objects {
-		return nil
-	}
-	next := fmt.Sprintf("%s.%d", link, os.Getpid())
-	_ = os.Remove(next)
-	if err := os.Symlink(objects, next); err != nil {
-		return err
-	}
-	return os.Rename(next, link)
+	return lend(s.objects, s.user.l.commonDir)
 }
 
 // unborn is what our HEAD of a slot says on a branch without a commit: the slot has the ref to itself.
