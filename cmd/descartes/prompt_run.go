@@ -129,7 +129,7 @@ func runPrompt(cmd *cobra.Command, root, kind string, s *settings, opt loop.Star
 	if e.State == nil {
 		return err
 	}
-	sum := &report.Summary{Run: e, Took: took, Pool: r.occupied()}
+	sum := &report.Summary{Run: e, Took: took, Pool: r.occupied(), Update: r.updates(cmd.Context(), e)}
 	if e.Outcome.Baseline == nil {
 		p.tell(sum.Text(p.paint, p.box))
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,6 +25,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/config"
+	"descartes/internal/lockfile"
 	"descartes/internal/notify"
 	"descartes/internal/oneline"
 	"descartes/internal/oscall"
@@ -405,6 +407,47 @@ func (r *prepared) conduct(cmd *cobra.Command, s *settings, p *printer, j job) (
 		tellBaseline(r.redact.Writer(cmd.ErrOrStderr()), b)
 	}
 	return e, time.Since(began), err
+}
+
+// updates are the commands that bring the user's tree up to date with what a run's commits changed, lock files and submodules, where it followed them:
+// its attempts did so in their slots only.
+func (r *prepared) updates(ctx context.Context, e report.Run) (lines []string) {
+	if r.here || r.repo == nil || e.Outcome.Branch != "" {
+		return nil
+	}
+	var commits []string
+	for _, c := range e.State.WaveCommits {
+		commits = append(commits, c.Hash)
+	}
+	for _, it := range e.State.Summaries {
+		if it.Commit != "" {
+			commits = append(commits, it.Commit)
+		}
+	}
+	for _, hash := range commits {
+		changes, err := r.repo.CommitChanges(context.WithoutCancel(ctx), hash)
+		if err != nil {
+			return nil // it is advice only
+		}
+		for _, x := range changes {
+			f, _ := lockfile.Of(x.Path)
+			line, dir := f.Update, path.Dir(x.Path)
+			if x.Module {
+				line, dir = "git submodule update --recursive", "."
+			}
+			if line == "" || x.Op == 'D' {
+				continue
+			}
+			line += " (" + x.Path + " changed)"
+			if dir != "." {
+				line = "cd " + terminal.Quote(dir) + " && " + line
+			}
+			if !slices.Contains(lines, line) {
+				lines = append(lines, line)
+			}
+		}
+	}
+	return lines
 }
 
 // takesBranch refuses a branch that the run cannot commit to, and says where one goes on that is ahead.

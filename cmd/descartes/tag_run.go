@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -19,7 +18,6 @@ import (
 	"descartes/fleet/wire"
 	"descartes/gitops"
 	"descartes/internal/config"
-	"descartes/internal/lockfile"
 	"descartes/internal/oneline"
 	"descartes/internal/proc"
 	"descartes/internal/report"
@@ -547,9 +545,7 @@ func runAndReport(cmd *cobra.Command, r *tagRun, s *settings, p *printer) error 
 		}
 		sum.Kept = refs
 	}
-	if !r.here {
-		sum.Update = r.updates(cmd.Context(), e.State.WaveCommits)
-	}
+	sum.Update = r.updates(cmd.Context(), e)
 	if e.Outcome.Baseline == nil {
 		p.tell(sum.Text(p.paint, p.box))
 	}
@@ -561,35 +557,6 @@ func runAndReport(cmd *cobra.Command, r *tagRun, s *settings, p *printer) error 
 		return s.ends(code, p)
 	}
 	return nil
-}
-
-// updates are the commands that bring the user's tree up to date with what a run's commits changed, lock files and submodules: its attempts did so in
-// their slots only.
-func (r *tagRun) updates(ctx context.Context, commits []loop.WaveCommit) (lines []string) {
-	for _, c := range commits {
-		changes, err := r.repo.CommitChanges(context.WithoutCancel(ctx), c.Hash)
-		if err != nil {
-			return nil // it is advice only
-		}
-		for _, x := range changes {
-			f, _ := lockfile.Of(x.Path)
-			line, dir := f.Update, path.Dir(x.Path)
-			if x.Module {
-				line, dir = "git submodule update --recursive", "."
-			}
-			if line == "" || x.Op == 'D' {
-				continue
-			}
-			line += " (" + x.Path + " changed)"
-			if dir != "." {
-				line = "cd " + terminal.Quote(dir) + " && " + line
-			}
-			if !slices.Contains(lines, line) {
-				lines = append(lines, line)
-			}
-		}
-	}
-	return lines
 }
 
 // after is the board when a run is over: the graph was kept up to date by the run itself.

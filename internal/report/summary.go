@@ -181,10 +181,7 @@ func (s *Summary) Text(paint terminal.Paint, boxed bool) string {
 		p.say("%s", s.nextStep())
 	}
 	p.WriteString(s.here().lines())
-	for _, line := range s.Update {
-		p.say("then: %s", terminal.Clean(line))
-	}
-	s.sayPool(p)
+	s.sayRest(p)
 	return p.String()
 }
 
@@ -506,11 +503,15 @@ func (s *Summary) promptText(paint terminal.Paint) string {
 		p.say("%s", text)
 	}
 	p.WriteString(s.here().lines())
-	s.sayPool(p)
+	s.sayRest(p)
 	return p.String()
 }
 
-func (s *Summary) sayPool(p *page) {
+// sayRest is what there is to do or to know beside the work.
+func (s *Summary) sayRest(p *page) {
+	for _, line := range s.Update {
+		p.say("then: %s", terminal.Clean(line))
+	}
 	if s.Pool != "" {
 		p.say("slots: %s on disk; descartes cleanup removes those that no run used for a week", s.Pool)
 	}
