@@ -306,13 +306,39 @@ func (w *promptWork) killed(ctx context.Context, ln *lane, open *journal.Event) 
 		}
 		end.Reason, end.Commit, end.Tree = journal.Killed+" after its commit", made, string(tree)
 	case work.After != "":
-		end.Ref = fmt.Sprintf("refs/descartes/%s/iteration-%d-%d", w.state.ID, open.Iteration, open.Attempt)
-		parents := slices.DeleteFunc([]string{open.Head, work.Commits}, func(hash string) bool { return hash == "" })
-		if _, err := w.tools.Repo.Keep(ctx, end.Ref, work.After, slices.Compact(parents), fmt.Sprintf("loop %s: iteration %d, when the run was killed", w.state.ID, open.Iteration)); err != nil {
-			return gitErr("keep what a killed iteration left", err)
+		if end.Ref, err = w.keepTry(ctx, u.it, open.Head, &work, journal.Killed); err != nil {
+			return err
 		}
 	}
 	return w.ends(end)
+}
+
+// keepTry keeps what a try of an iteration left that counts for nothing.
+func (w *promptWork) keepTry(ctx context.Context, it *Iteration, head string, work *workspace.Result, why string) (ref string, err error) {
+	ref = fmt.Sprintf("refs/descartes/%s/iteration-%d-%d", w.state.ID, it.Number, it.Try)
+	parents := slices.DeleteFunc([]string{head, work.Commits}, func(hash string) bool { return hash == "" })
+	if _, err := w.tools.Repo.Keep(ctx, ref, work.After, slices.Compact(parents), fmt.Sprintf("loop %s: iteration %d: %s", w.state.ID, it.Number, why)); err != nil {
+		return "", gitErr("keep what an iteration left", err)
+	}
+	return ref, nil
+}
+
+// uncommitted ends an iteration whose work could not be committed. It is made again: on top of what somebody committed meanwhile, else from its files.
+func (w *promptWork) uncommitted(ctx context.Context, u *unit, why error) error {
+	if !isGit(why) {
+		return why
+	}
+	end, res := w.event(journal.IterationFinished, u), &u.res
+	ref, err := w.keepTry(ctx, u.it, u.stand.Head.Hash, &res.Work, journal.NotCommitted)
+	if err != nil {
+		return errors.Join(why, err)
+	}
+	end.Decision, end.Reason, end.Ref, end.Tree = journal.CutShort, journal.NotCommitted, ref, string(res.Work.After)
+	if _, meanwhile := errors.AsType[*apartError](why); meanwhile {
+		end.Tree = string(u.before)
+	}
+	end.Detail = &journal.Detail{End: string(res.Agent.End), Code: res.Agent.Code, Changed: len(res.Work.Changed), Seconds: max(0, w.tools.Now().Sub(u.started).Seconds()), Log: w.relative(u.log)}
+	return errors.Join(why, w.ends(end))
 }
 
 // published is the last commit of this loop that is on the branch, if it was made on top of another one.
@@ -721,7 +747,10 @@ func (w *promptWork) commit(ctx context.Context, stop *stopper, u *unit) error {
 	if work.After == u.it.base {
 		return w.named(ctx, u)
 	}
-	return w.commitSlot(ctx, stop, u)
+	if err := w.commitSlot(ctx, stop, u); err != nil {
+		return w.uncommitted(context.WithoutCancel(ctx), u, err)
+	}
+	return nil
 }
 
 // named brings changes of files that git does not have into the user's tree.

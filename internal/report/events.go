@@ -319,7 +319,7 @@ func (p *Events) iterationFinished(e *journal.Event) string {
 	if text != "" && (d.End != journal.EndCancelled || e.Reason == journal.Killed) {
 		s += ": " + terminal.Clean(text)
 	}
-	if e.Reason == journal.Killed && e.Ref != "" {
+	if (e.Reason == journal.Killed || e.Reason == journal.NotCommitted) && e.Ref != "" {
 		s += "; kept as " + terminal.Clean(e.Ref)
 	}
 	for _, what := range d.Denied {

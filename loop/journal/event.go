@@ -153,6 +153,9 @@ const NotIntegrated = "not integrated: "
 // Killed is the reason of an attempt, or an iteration, whose run was killed: it counts for nothing.
 const Killed = "the run was killed"
 
+// NotCommitted is the reason of an iteration that is made again, since git refused its commit or somebody's commit conflicts with it.
+const NotCommitted = "its work could not be committed"
+
 // Reasons that classify an event.
 const (
 	ReasonAnswered = "questions were answered"

@@ -76,7 +76,7 @@ func (p *Prompt) finish(e *Event) {
 	case e.Commit == "" && p.Owed == "" && e.Tree != "" && e.Tree != p.Base:
 		p.Owed = p.Base
 	}
-	p.Again = e.Decision == NoQuota || e.Decision == Retry || e.Reason == Killed
+	p.Again = e.Decision == NoQuota || e.Decision == Retry || e.Reason == Killed || e.Reason == NotCommitted
 	if e.Decision == Retry {
 		p.Failed++
 	}
