@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"descartes/gitops"
+	"descartes/internal/plainfile"
 	"descartes/loop/journal"
 	"descartes/loop/workspace"
 )
@@ -194,7 +195,7 @@ func (h Home) Remove(ctx context.Context, repo *gitops.Repo, pool string, list [
 				}
 			}
 			for _, path := range l.paths {
-				if err := workspace.RemoveAll(path); err != nil {
+				if err := plainfile.RemoveAll(path); err != nil {
 					return left, fmt.Errorf("remove %s: %w", path, err)
 				}
 			}

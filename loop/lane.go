@@ -11,6 +11,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/oneline"
+	"descartes/internal/plainfile"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
 	"descartes/loop/lab"
@@ -247,7 +248,7 @@ func (l *Loop) openSlot(ctx context.Context, number int) (*lane, error) {
 		return nil, errors.Join(err, slot.Close())
 	}
 	return &lane{ws: slot, slot: slot, runner: l.runner(a, v, dir),
-		end: func() error { return errors.Join(end(), workspace.RemoveAll(dir), slot.Close()) }}, nil
+		end: func() error { return errors.Join(end(), plainfile.RemoveAll(dir), slot.Close()) }}, nil
 }
 
 // closeLanes ends the processes of the slots and releases them.

@@ -47,7 +47,7 @@ func arrows() map[string][]string {
 		"verify/guard":        {"internal/lazyregexp", "internal/lockfile"},
 		"verify/mutants":      {"internal/lazyregexp"},
 		"internal/report":     {"verify", "internal/receipt", "internal/config", "internal/terminal", "loop", "loop/gate", "loop/journal", "scheduler", "tasks", "gitops"},
-		"internal/supervise":  {"agent", "agent/process", "agent/stream", "internal/config", "internal/proc", "internal/redact", "internal/sandbox", "internal/terminal", "verify"},
+		"internal/supervise":  {"agent", "agent/process", "agent/stream", "internal/config", "internal/proc", "internal/plainfile", "internal/redact", "internal/sandbox", "internal/terminal", "verify"},
 		"internal/terminal":   {},
 		"internal/tui":        {"internal/report", "internal/terminal", "loop", "loop/journal", "scheduler", "tasks"}, // a view: nothing imports it but cmd
 		"internal/web":        {"agent/render", "gitops", "internal/report", "internal/terminal", "loop", "loop/journal"},

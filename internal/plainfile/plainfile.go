@@ -1,9 +1,8 @@
-// Package plainfile owns opening and putting back files in places where an agent may have left something else: a link that leads
+// Package plainfile owns opening and removing files in places where an agent may have left something else: a link that leads
 // out of the project, a FIFO, a device, a file without end.
 package plainfile
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -55,22 +54,14 @@ func Read(root, path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	fi, err := f.Stat()
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(b)) > limit {
+		err = &Error{path, fmt.Sprintf("has more than %d bytes", limit)}
+	}
 	if err != nil {
 		return nil, err
 	}
-	if fi.Size() > limit {
-		return nil, &Error{path, fmt.Sprintf("has %d bytes: at most %d are allowed", fi.Size(), limit)}
-	}
-	var b bytes.Buffer
-	b.Grow(int(fi.Size()) + bytes.MinRead)
-	if _, err := b.ReadFrom(io.LimitReader(f, limit+1)); err != nil {
-		return nil, err
-	}
-	if int64(b.Len()) > limit {
-		return nil, &Error{path, fmt.Sprintf("has more than %d bytes", limit)}
-	}
-	return b.Bytes(), nil
+	return b, nil
 }
 
 // Writable says whether a file of ours may be written at path: no link is on the way to it in the project, and it is
@@ -102,6 +93,21 @@ func Writable(root, path string) error {
 		}
 	}
 	return nil
+}
+
+// RemoveAll removes a folder, even if folders in it deny access to their owner, as those of a module cache do.
+func RemoveAll(dir string) error {
+	err := os.RemoveAll(dir)
+	if err == nil {
+		return nil
+	}
+	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if e != nil && e.IsDir() {
+			_ = os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
 }
 
 // locate finds the project that a path is in, and the path below it; rel is "" where it is in none. The project is a

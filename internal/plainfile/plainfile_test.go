@@ -90,7 +90,7 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s: got %v, want that it does not exist", path, err)
 		}
 	}
-	if _, err := Read(project, "docs/a.md", 5); err == nil || !strings.Contains(err.Error(), "has 6 bytes: at most 5") {
+	if _, err := Read(project, "docs/a.md", 5); err == nil || !strings.Contains(err.Error(), "has more than 5 bytes") {
 		t.Errorf("got %v, want that it is too large", err)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"descartes/agent/process"
+	"descartes/internal/plainfile"
 	"descartes/internal/proc"
 )
 
@@ -315,7 +316,7 @@ func BenchmarkSpawn(b *testing.B) {
 			b.Fatal(err)
 		}
 		run(w.box.Limits(tmp))
-		if err := RemoveTemp(tmp); err != nil {
+		if err := plainfile.RemoveAll(tmp); err != nil {
 			b.Fatal(err)
 		}
 		held = append(held, time.Since(start))

@@ -62,7 +62,7 @@ func (b *Box) try(ctx context.Context) error {
 	if err != nil {
 		return &CannotError{Why: err.Error(), Fix: "make room for temporary files, or set TMPDIR"}
 	}
-	defer RemoveTemp(tmp)
+	defer os.RemoveAll(tmp)
 	quiet := *b
 	quiet.c.Socket = "" // nobody listens yet
 	argv := quiet.Wrap(tmp)
@@ -144,19 +144,4 @@ func MakeTemp(dir string) (tmp string, err error) {
 		return "", fmt.Errorf("make a folder for temporary files: %w", err)
 	}
 	return tmp, nil
-}
-
-// RemoveTemp removes such a folder, also what is in folders that nobody may
-// write to, as a module cache makes them.
-func RemoveTemp(dir string) error {
-	if err := os.RemoveAll(dir); err == nil {
-		return nil
-	}
-	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if d != nil && d.IsDir() {
-			_ = os.Chmod(path, 0o700)
-		}
-		return nil
-	})
-	return os.RemoveAll(dir)
 }

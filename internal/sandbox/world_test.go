@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"descartes/agent/process"
+	"descartes/internal/plainfile"
 	"descartes/internal/proc"
 )
 
@@ -43,7 +44,7 @@ func newWorld(tb testing.TB, mode Mode) *world {
 	if base, err = filepath.Abs(base); err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { _ = RemoveTemp(base) })
+	tb.Cleanup(func() { _ = plainfile.RemoveAll(base) })
 	w := &world{tb: tb, base: base, home: base + "/home", project: base + "/project", other: base + "/other", aside: base + "/aside", agent: "claude"}
 	for _, repo := range []string{w.project, w.other} {
 		for _, file := range []string{"hooks/pre-commit.sample", "info/exclude", "info/attributes", "objects/x", "refs/x", "index", "config", "modules/sub/config",
@@ -173,7 +174,7 @@ func (w *world) run(argv ...string) (process.Exit, string) {
 		w.tb.Fatal(err)
 	}
 	defer func() {
-		if err := RemoveTemp(tmp); err != nil {
+		if err := plainfile.RemoveAll(tmp); err != nil {
 			w.tb.Error(err)
 		}
 	}()

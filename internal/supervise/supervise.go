@@ -18,6 +18,7 @@ import (
 	"descartes/agent/process"
 	"descartes/agent/stream"
 	"descartes/internal/config"
+	"descartes/internal/plainfile"
 	"descartes/internal/proc"
 	"descartes/internal/sandbox"
 	"descartes/verify"
@@ -65,7 +66,7 @@ const holding = " held"
 func (c *Commands) Start(r Run) (err error) {
 	c.boxes, c.reads, c.env, c.tmp = map[string]*sandbox.Box{}, map[string]func() (*sandbox.Box, error){}, map[string][]string{}, filepath.Join(r.Files, "tmp")
 	c.limits = process.Limits{Memory: r.Config.MaxMemory, Procs: r.Config.MaxProcs, Disk: r.Config.MaxDisk, Free: r.Config.MinFreeDisk, Log: r.Config.MaxLog}
-	if err := sandbox.RemoveTemp(c.tmp); err != nil { // of a loop that was killed
+	if err := plainfile.RemoveAll(c.tmp); err != nil { // of a loop that was killed
 		return err
 	}
 	defer func() {
@@ -148,7 +149,7 @@ func (c *Commands) Close() (err error) {
 	if c.shim != nil {
 		err = c.shim.Close()
 	}
-	err = errors.Join(err, sandbox.RemoveTemp(c.tmp))
+	err = errors.Join(err, plainfile.RemoveAll(c.tmp))
 	if c.proxy != nil {
 		err = errors.Join(err, c.proxy.Close())
 	}
@@ -176,7 +177,7 @@ func (c *Commands) limitsOf(box *sandbox.Box) (l process.Limits, done func() []s
 	l = c.limits
 	l.Wrap, l.Inside, l.Bare, l.Tree, l.Place, l.Temp = of.Wrap, of.Inside, of.Bare, of.Tree, of.Place, tmp
 	return l, func() (notes []string) {
-		if err := sandbox.RemoveTemp(tmp); err != nil {
+		if err := plainfile.RemoveAll(tmp); err != nil {
 			notes = append(notes, "temporary files are left: "+err.Error())
 		}
 		return notes

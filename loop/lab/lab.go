@@ -132,11 +132,7 @@ func (l *Lab) prepare(ctx context.Context, x attempt.Experiment) error {
 }
 
 func (l *Lab) open(ctx context.Context) error {
-	take := l.pool.TakeLab
-	if l.held == nil {
-		take = l.pool.TakeHeld
-	}
-	slot, err := take(ctx)
+	slot, err := l.pool.TakeLab(ctx, l.held == nil)
 	if err != nil {
 		return err
 	}

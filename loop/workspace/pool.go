@@ -23,6 +23,7 @@ import (
 	"descartes/internal/atomicfile"
 	"descartes/internal/crash"
 	"descartes/internal/lockfile"
+	"descartes/internal/plainfile"
 )
 
 // PoolOptions say how to make a project's slots.
@@ -130,14 +131,16 @@ func Here(place string) bool {
 // firstLab is the number of the first slot that attempts never use: what runs there may leave what no agent may see.
 const firstLab = 1001
 
-// TakeLab gives the caller a slot that attempts never use.
-func (p *Pool) TakeLab(ctx context.Context) (*Slot, error) { return p.take(ctx, firstLab, false) }
-
 // firstHeld is the number of the first slot that only runs held-out checks.
 const firstHeld = 2001
 
-// TakeHeld gives the caller a slot that only runs held-out checks.
-func (p *Pool) TakeHeld(ctx context.Context) (*Slot, error) { return p.take(ctx, firstHeld, false) }
+// TakeLab gives the caller a slot that attempts never use; held says that only held-out checks do.
+func (p *Pool) TakeLab(ctx context.Context, held bool) (*Slot, error) {
+	if held {
+		return p.take(ctx, firstHeld, false)
+	}
+	return p.take(ctx, firstLab, false)
+}
 
 // take takes the first free slot from a number on, or only that one.
 func (p *Pool) take(ctx context.Context, from int, only bool) (*Slot, error) {
@@ -170,57 +173,67 @@ func (p *Pool) Notes() []string {
 	return notes
 }
 
-// slotState is what is recorded about a slot between runs.
+// slotState is recorded about a slot between runs, once it is whole.
 type slotState struct {
-	Furnished bool   `json:"furnished"`       // it has the ignored files
-	Setup     string `json:"setup,omitempty"` // what the set-up command was run for
-
+	Setup   string    `json:"setup,omitempty"` // what the set-up command was run for
 	Bytes   int64     `json:"bytes,omitempty"` // what it occupies
 	Weighed time.Time `json:"weighed,omitzero"`
 }
 
-func (p *Pool) stateFile(s *Slot) string { return filepath.Join(p.dir(s.Number), "slot.json") }
-
-func (p *Pool) state(s *Slot) (st slotState) {
-	if b, err := os.ReadFile(p.stateFile(s)); err == nil {
-		_ = json.Unmarshal(b, &st) // a torn file counts as empty
-	}
-	return st
+// readState is an error for a slot that was not completely made.
+func readState(dir string) (st slotState, err error) {
+	err = readJSON(filepath.Join(dir, "slot.json"), &st)
+	return st, err
 }
 
-func (p *Pool) setState(s *Slot, st slotState) error {
-	b, err := json.Marshal(st)
-	if err != nil {
-		return err
+func readJSON(path string, to any) error {
+	b, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(b, to)
 	}
-	return os.WriteFile(p.stateFile(s), append(b, '\n'), 0o644)
+	return err
+}
+
+// record replaces a file of the slot.
+func (p *Pool) record(s *Slot, name string, what any) error {
+	b, err := json.Marshal(what)
+	if err == nil {
+		err = atomicfile.Write(p.opt.FS, filepath.Join(p.dir(s.Number), name), append(b, '\n'), 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("record what slot %d has: %w", s.Number, err)
+	}
+	return nil
 }
 
 // open opens the slot's folder. One that a killed run was making is removed first.
-func (p *Pool) open(ctx context.Context, s *Slot) (err error) {
+func (p *Pool) open(ctx context.Context, s *Slot) error {
+	dir := p.dir(s.Number)
+	s.current = false
+	var err error
+	s.state, err = readState(dir)
 	if s.here() {
-		s.git, err = p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Here: true, Kept: s.ref("interrupted")})
+		s.git, err = p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: dir, Here: true, Kept: s.ref("interrupted")})
 		return err
 	}
-	if _, err := os.Lstat(p.dir(s.Number)); err == nil && !p.state(s).Furnished {
-		if err := RemoveAll(p.dir(s.Number)); err != nil {
-			return fmt.Errorf("remove the unfinished slot %d: %w", s.Number, err)
+	for again := true; ; again = false {
+		if err != nil {
+			if err := plainfile.RemoveAll(dir); err != nil {
+				return fmt.Errorf("remove the unfinished slot %d: %w", s.Number, err)
+			}
+			s.state = slotState{}
+		}
+		s.git, err = p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: dir, Objects: objects(p.opt.Place)})
+		if _, broken := errors.AsType[*gitops.BrokenSlotError](err); !broken || !again {
+			return err
 		}
 	}
-	git, err := p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Objects: objects(p.opt.Place)})
-	if _, broken := errors.AsType[*gitops.BrokenSlotError](err); broken {
-		if err = RemoveAll(p.dir(s.Number)); err == nil {
-			git, err = p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Objects: objects(p.opt.Place)})
-		}
-	}
-	s.git = git
-	return err
 }
 
 // remake removes a slot and opens an empty one.
 func (p *Pool) remake(ctx context.Context, s *Slot) error {
 	_ = s.git.Close() // its files are removed anyway
-	if err := RemoveAll(p.dir(s.Number)); err != nil {
+	if err := plainfile.RemoveAll(p.dir(s.Number)); err != nil {
 		return err
 	}
 	return p.open(ctx, s)
@@ -236,32 +249,28 @@ func (p *Pool) fixed(s *Slot) (paths []string) {
 
 // furnish brings the ignored files up to date, once in a run, and runs the set-up command if it is due.
 func (p *Pool) furnish(ctx context.Context, s *Slot) error {
-	st := p.state(s)
-	if !s.here() && (!st.Furnished || !s.current) {
+	if !s.current {
 		if err := p.copyInto(ctx, s); err != nil {
 			return fmt.Errorf("copy ignored files into slot %d: %w", s.Number, err)
 		}
-		s.current = true
-	}
-	if !st.Furnished {
-		st.Furnished = true
-		if err := p.setState(s, st); err != nil {
-			return fmt.Errorf("make slot %d: %w", s.Number, err)
+		if err := p.record(s, "slot.json", s.state); err != nil {
+			return err
 		}
+		s.current = true
 	}
 	if p.opt.Setup != "" {
 		key, err := p.setupKey(ctx, s)
 		if err != nil {
 			return err
 		}
-		if st.Setup != key {
+		if s.state.Setup != key {
 			if err := p.opt.Run(ctx, s); err != nil {
 				return err
 			}
 			crash.Point("slot set up")
-			st.Setup = key
-			if err := p.setState(s, st); err != nil {
-				return fmt.Errorf("set up slot %d: %w", s.Number, err)
+			s.state.Setup = key
+			if err := p.record(s, "slot.json", s.state); err != nil {
+				return err
 			}
 		}
 	}
@@ -274,30 +283,25 @@ func (p *Pool) setupKey(ctx context.Context, s *Slot) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("look for lock files in slot %d: %w", s.Number, err)
 	}
-	h := sha256.New()
-	fmt.Fprintf(h, "%s\n", p.opt.Setup)
-	paths := make([]string, 0, len(blobs))
-	for path := range blobs {
-		paths = append(paths, path)
-	}
-	slices.Sort(paths)
-	for _, path := range paths {
-		fmt.Fprintf(h, "%s %s\n", blobs[path], path)
-	}
-	return hex.EncodeToString(h.Sum(nil)[:16]), nil
+	b, err := json.Marshal(blobs)
+	sum := sha256.Sum256(append(b, p.opt.Setup...))
+	return hex.EncodeToString(sum[:16]), err
 }
 
 // copyInto copies what git ignores in the user's tree and the slot does not have as it is there. A slot records what it was given: what its attempts
 // made of that stays.
 func (p *Pool) copyInto(ctx context.Context, s *Slot) error {
+	if s.here() {
+		return nil
+	}
 	c, err := p.plan(ctx)
 	if err != nil {
 		return err
 	}
-	record := filepath.Join(p.dir(s.Number), "copied.json")
+	const record = "copied.json"
 	var was map[string]stamp
-	if b, err := os.ReadFile(record); err == nil && !p.opt.Fresh {
-		_ = json.Unmarshal(b, &was) // everything is copied again if it is damaged
+	if !p.opt.Fresh {
+		_ = readJSON(filepath.Join(p.dir(s.Number), record), &was) // everything is copied again if it is damaged
 	}
 	tracked, err := s.git.Tracked(ctx, []string{"*"})
 	if err != nil {
@@ -308,11 +312,7 @@ func (p *Pool) copyInto(ctx context.Context, s *Slot) error {
 		return err
 	}
 	if !maps.Equal(was, done.now) {
-		b, err := json.Marshal(done.now)
-		if err == nil {
-			err = atomicfile.Write(p.opt.FS, record, b, 0o644)
-		}
-		if err != nil {
+		if err := p.record(s, record, done.now); err != nil {
 			return err
 		}
 	}
@@ -358,13 +358,16 @@ const spare = 64 << 20
 // Room returns a *RoomError if the disk has no room for that many slots, and for a lab's if lab is set, not counting existing ones.
 func (p *Pool) Room(ctx context.Context, slots int, lab bool) error {
 	missing := 0
-	if lab && !p.state(&Slot{Number: firstLab}).Furnished {
-		missing++
-	}
-	for n := 1; n <= slots; n++ {
-		if !p.state(&Slot{Number: n}).Furnished {
+	count := func(n int) {
+		if _, err := readState(p.dir(n)); err != nil {
 			missing++
 		}
+	}
+	if lab {
+		count(firstLab)
+	}
+	for n := range slots {
+		count(n + 1)
 	}
 	if missing == 0 || p.opt.Free == nil {
 		return nil
@@ -394,21 +397,6 @@ func (p *Pool) Room(ctx context.Context, slots int, lab bool) error {
 	return nil
 }
 
-// RemoveAll removes a folder, even if folders in it deny access to their owner.
-func RemoveAll(dir string) error {
-	err := os.RemoveAll(dir)
-	if err == nil {
-		return nil
-	}
-	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if e != nil && e.IsDir() {
-			_ = os.Chmod(path, 0o700)
-		}
-		return nil
-	})
-	return os.RemoveAll(dir)
-}
-
 // size formats a number of bytes for people.
 func size(n int64) string {
 	units := []string{"bytes", "KiB", "MiB", "GiB", "TiB"}
@@ -428,11 +416,8 @@ func Slots(place string) (out []SlotInfo) {
 			continue
 		}
 		i := SlotInfo{Number: n, Dir: filepath.Join(place, e.Name())}
-		var st slotState
-		if b, err := os.ReadFile(filepath.Join(i.Dir, "slot.json")); err == nil {
-			i.Whole = json.Unmarshal(b, &st) == nil && st.Furnished
-			i.bytes = st.Bytes
-		}
+		st, err := readState(i.Dir)
+		i.Whole, i.bytes = err == nil, st.Bytes
 		for _, name := range []string{"slot.json", "git/HEAD", "git/index"} { // each Prepare writes these
 			if fi, err := os.Lstat(filepath.Join(i.Dir, name)); err == nil && fi.ModTime().After(i.Last) {
 				i.Last = fi.ModTime()
@@ -458,12 +443,11 @@ func Occupied(place string) (n int64) {
 
 // weigh records what the slot occupies. That takes a look at each of its files, so once a day is enough.
 func (p *Pool) weigh(s *Slot) error {
-	st := p.state(s)
-	if s.here() || !st.Furnished || time.Since(st.Weighed) < 24*time.Hour {
+	if _, err := readState(p.dir(s.Number)); err != nil || s.here() || time.Since(s.state.Weighed) < 24*time.Hour {
 		return nil
 	}
-	st.Bytes, st.Weighed = Weight(p.dir(s.Number)), time.Now()
-	return p.setState(s, st)
+	s.state.Bytes, s.state.Weighed = Weight(p.dir(s.Number)), time.Now()
+	return p.record(s, "slot.json", s.state)
 }
 
 // Weight is how many bytes the files in a folder have.
@@ -496,7 +480,7 @@ func RemoveSlot(place string, number int) (bool, error) {
 		return false, err
 	}
 	dir := filepath.Join(place, strconv.Itoa(number))
-	if err = errors.Join(RemoveAll(dir), RemoveAll(dir+".files"), lock.Close()); err != nil {
+	if err = errors.Join(plainfile.RemoveAll(dir), plainfile.RemoveAll(dir+".files"), lock.Close()); err != nil {
 		return false, fmt.Errorf("remove slot %d: %w", number, err)
 	}
 	return true, nil

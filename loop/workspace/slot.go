@@ -14,6 +14,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/oneline"
+	"descartes/internal/plainfile"
 )
 
 // Slot is a working copy of the project for one attempt at a time. It is separate from the user's tree and .git: the next Prepare undoes what an
@@ -30,7 +31,7 @@ type Slot struct {
 	start  Start
 	began  time.Time
 	pinned string // commit that the attempt starts from
-	state  string // how the slot was last set up
+	state  slotState
 
 	commits string // tip of the agent's own commits
 	bare    bool   // its .git was destroyed, which was reported
@@ -416,7 +417,7 @@ func (s *Slot) Drop() error {
 	if s.here() {
 		return nil
 	}
-	return RemoveAll(s.pool.dir(s.Number))
+	return plainfile.RemoveAll(s.pool.dir(s.Number))
 }
 
 // Close releases the slot.
