@@ -111,50 +111,33 @@ func (g *gateReport) lines(row func(name, format string, args ...any)) {
 
 // GatePlan is what a criteria loop makes of its spec, before anything is run.
 type GatePlan struct {
-	Score         int         `json:"score"`
-	Dimensions    []dimension `json:"dimensions"`
-	Shape         gate.Shape  `json:"shape"`
-	Workflow      string      `json:"workflow"`
-	WorkflowGate  string      `json:"workflow_gate"`
-	Reversibility string      `json:"reversibility"`
-	Why           string      `json:"reversibility_reason"`
-	Steps         []string    `json:"steps"`
-	Budget        float64     `json:"budget_usd"`
-
-	lines []string
-}
-
-type dimension struct {
-	Name   string `json:"name"`
-	Points int    `json:"points"`
-	Reason string `json:"reason"`
-	Ask    string `json:"clearer,omitempty"`
+	Score         int          `json:"score"`
+	Dimensions    gate.Clarity `json:"dimensions"`
+	Shape         gate.Shape   `json:"shape"`
+	Workflow      string       `json:"workflow"`
+	WorkflowGate  string       `json:"workflow_gate"`
+	Reversibility string       `json:"reversibility"`
+	Steps         []string     `json:"steps"`
+	Budget        float64      `json:"budget_usd"`
 }
 
 // NewGatePlan is the plan of a loop with that gate and those settings.
 func NewGatePlan(c *gate.Criteria, cfg loop.Config) *GatePlan {
 	clarity := gate.Score(c.Spec, c.Asked)
-	out := &GatePlan{Score: clarity.Total(), Shape: c.Shape, Workflow: c.Workflow.Name(), WorkflowGate: c.Workflow.Gate(), Reversibility: c.Class.Text(),
-		Why: "it was given", Steps: c.Steps, Budget: cfg.MaxCostUSD, lines: clarity.Lines()}
-	if cfg.Reversibility == "" {
-		_, out.Why = gate.Classify(c.Spec)
-	}
-	for _, d := range clarity.Dimensions() {
-		out.Dimensions = append(out.Dimensions, dimension{d.Name, d.Points, d.Reason, d.Ask})
-	}
-	return out
+	return &GatePlan{Score: clarity.Total(), Dimensions: clarity, Shape: c.Shape, Workflow: c.Workflow.Name(), WorkflowGate: c.Workflow.Gate(),
+		Reversibility: c.Class.Text(), Steps: c.Steps, Budget: cfg.MaxCostUSD}
 }
 
 // Text is the plan for a person.
 func (g *GatePlan) Text() string {
 	p := &page{}
 	p.say("\nclarity: %d of 10", g.Score)
-	for _, l := range g.lines {
+	for _, l := range g.Dimensions.Lines() {
 		p.say("  %s", terminal.Clean(l))
 	}
 	p.say("shape: %s", g.Shape)
 	p.say("workflow: %s: %s", g.Workflow, g.WorkflowGate)
-	p.say("reversibility: %s, because %s", g.Reversibility, terminal.Clean(g.Why))
+	p.say("reversibility: %s", g.Reversibility)
 	p.say("steps:")
 	for i, s := range g.Steps {
 		p.say("  %d. %s", i+1, terminal.Clean(s))

@@ -2,34 +2,27 @@ package gate
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"descartes/internal/lazyregexp"
 	"descartes/internal/oneline"
 )
 
-// Dimension is one of the five dimensions of a spec's clarity.
+// Clarity is the score of a spec in the five dimensions of the rubric, 0 to 10 points.
+type Clarity [5]Dimension
+
+// Dimension is one of them.
 type Dimension struct {
-	Name   string
-	Points int    // 0 to 2
-	Reason string // what in the spec earned the points
-	Ask    string // what would earn more; "" at 2
-}
-
-// Clarity is the score of a spec: 0 to 10 points.
-type Clarity struct {
-	Outcome, Scope, Constraints, Success, Done Dimension
-}
-
-// Dimensions are the five in their order.
-func (c Clarity) Dimensions() []Dimension {
-	return []Dimension{c.Outcome, c.Scope, c.Constraints, c.Success, c.Done}
+	Name    string `json:"name"`
+	Points  int    `json:"points"`  // 0 to 2
+	Example string `json:"example"` // of what earns 2
 }
 
 // Total is the sum of the points.
 func (c Clarity) Total() int {
 	n := 0
-	for _, d := range c.Dimensions() {
+	for _, d := range c {
 		n += d.Points
 	}
 	return n
@@ -38,10 +31,10 @@ func (c Clarity) Total() int {
 // Lines show the score to people, one line per dimension.
 func (c Clarity) Lines() []string {
 	var out []string
-	for _, d := range c.Dimensions() {
-		line := fmt.Sprintf("%-11s %d/2  %s", d.Name, d.Points, d.Reason)
-		if d.Ask != "" {
-			line += " (clearer: " + d.Ask + ")"
+	for _, d := range c {
+		line := fmt.Sprintf("%-11s %d/2", d.Name, d.Points)
+		if d.Points < 2 {
+			line += "  clearer: " + d.Example
 		}
 		out = append(out, line)
 	}
@@ -49,54 +42,32 @@ func (c Clarity) Lines() []string {
 }
 
 // Score judges how clear a spec is by what can be counted in it: targets, places, prohibitions, criteria and their commands. The same text always
-// gets the same score. It knows no words of a trade: a person can overrule it by choosing the shape.
+// gets the same score, and a person can overrule it by choosing the shape.
 func Score(spec string, a Asked) Clarity {
 	spec = oneline.Clip(spec, 256<<10)
-	c := Clarity{
-		Outcome:     Dimension{Name: "Outcome", Ask: `a result that can be measured, as in "p95 latency <100ms"`, Reason: "no result is named"},
-		Scope:       Dimension{Name: "Scope", Ask: `the files, functions or paths, as in "Fix /api/auth/token"`, Reason: "no part of the project is named"},
-		Constraints: Dimension{Name: "Constraints", Ask: `what must not change or grow, as in "No new deps, <500 LOC"`, Reason: "none stated"},
-		Success:     Dimension{Name: "Success", Ask: `a second criterion, or one with a command, as in --criterion "tests pass :: make test"`, Reason: "none stated"},
-		Done:        Dimension{Name: "Done", Ask: `when it is finished, as in "Done when the PR is merged"`, Reason: "implied"},
+	points := func(two, one bool) int {
+		switch {
+		case two:
+			return 2
+		case one:
+			return 1
+		}
+		return 0
 	}
 	described := len(strings.Fields(spec)) >= enoughWords
-	switch text := targetText.FindString(spec); {
-	case text != "":
-		c.Outcome.earn(2, "a target: %q", oneLine(text, 80))
-	case described:
-		c.Outcome.earn(1, "says what should change, not how much")
+	criteria, commands := len(a.Criteria), 0
+	for _, c := range a.Criteria {
+		if c.Command != "" {
+			commands++
+		}
 	}
-	switch text := placeText.FindString(linkText.ReplaceAllString(spec, "")); {
-	case text != "":
-		c.Scope.earn(2, "names a place: %q", oneLine(text, 80))
-	case described:
-		c.Scope.earn(1, "names no file, path or piece of code")
+	return Clarity{
+		{"Outcome", points(targetText.MatchString(spec), described), "p95 latency <100ms"},
+		{"Scope", points(placeText.MatchString(linkText.ReplaceAllString(spec, "")), described), "Fix /api/auth/token"},
+		{"Constraints", min(2, len(limitText.FindAllString(spec, 2))+len(a.MustNot)), "No new deps, <500 LOC"},
+		{"Success", min(2, criteria+commands), `--criterion "tests pass :: make test"`},
+		{"Done", points(endText.MatchString(spec) || commands > 0 && commands == criteria, criteria > 0), "Done when the PR is merged"},
 	}
-	limits := limitText.FindAllString(spec, -1)
-	switch commands := withCommand(a.MustNot); {
-	case len(limits)+len(a.MustNot) > 1 || commands > 0:
-		c.Constraints.earn(2, "%s, %s that must not become true", count(len(limits), "limit"), count(len(a.MustNot), "condition"))
-	case len(limits) == 1:
-		c.Constraints.earn(1, "one: %q", oneLine(limits[0], 80))
-	case len(a.MustNot) == 1:
-		c.Constraints.earn(1, "must not be: %q", oneLine(a.MustNot[0].Text, 80))
-	}
-	commands := withCommand(a.Criteria)
-	switch n := len(a.Criteria); {
-	case n > 1 || commands > 0:
-		c.Success.earn(2, "%s, %d with a command", criteria(n), commands)
-	case n == 1:
-		c.Success.earn(1, "one criterion, by the agent's word")
-	}
-	switch text := endText.FindString(spec); {
-	case text != "":
-		c.Done.earn(2, "an end: %q", oneLine(text, 80))
-	case commands > 0 && commands == len(a.Criteria):
-		c.Done.earn(2, "every criterion has a command that decides")
-	case len(a.Criteria) > 0:
-		c.Done.earn(1, "when the criteria are met, by the agent's word")
-	}
-	return c
 }
 
 // enoughWords is the length of a spec that says more than a wish.
@@ -111,23 +82,6 @@ var (
 	limitText = lazyregexp.New(`(?i)\b(no|not|never|without|only|keep|existing)\b[^.,;\n]*|[<≤]\s?\d[^.,;\n]*`)
 	endText   = lazyregexp.New(`(?i)\b(done|finished|over|complete) (when|once|as soon as)\b[^.\n]*|\buntil\b[^.\n]*|\b(merged|released|deployed)\b[^.\n]*`)
 )
-
-func (d *Dimension) earn(points int, format string, args ...any) {
-	d.Points, d.Reason = points, fmt.Sprintf(format, args...)
-	if points == 2 {
-		d.Ask = ""
-	}
-}
-
-func withCommand(list []Criterion) int {
-	n := 0
-	for _, c := range list {
-		if c.Command != "" {
-			n++
-		}
-	}
-	return n
-}
 
 // Shape says how much a loop asks along the way.
 type Shape string
@@ -159,15 +113,8 @@ func (s Shape) String() string {
 // VagueError says that a spec is too vague to start with, and what it lacks.
 type VagueError struct{ Clarity Clarity }
 
-// Error names the score and, per dimension that lacks points, what would earn them.
 func (e *VagueError) Error() string {
-	var missing []string
-	for _, d := range e.Clarity.Dimensions() {
-		if d.Points < 2 {
-			missing = append(missing, fmt.Sprintf("%s %d/2: %s; say %s", d.Name, d.Points, d.Reason, d.Ask))
-		}
-	}
-	return fmt.Sprintf("the spec scores %d of 10 for clarity, and 5 are needed to start:\n  %s", e.Clarity.Total(), strings.Join(missing, "\n  "))
+	return fmt.Sprintf("the spec scores %d of 10 for clarity, and 5 are needed to start:\n  %s", e.Clarity.Total(), strings.Join(e.Clarity.Lines(), "\n  "))
 }
 
 // SelectShape returns the shape for a score; asked is auto, tool, colleague or intent. auto and intent reject a spec below 5 with a *VagueError;
@@ -197,28 +144,27 @@ const (
 	Type1  Reversibility = "1"  // hours or more: schema changes, public APIs
 )
 
-// Examples of the classes; a spec without any is 2B: a checkpoint at each step costs little.
+// The table's examples; a spec without any is 2B: a checkpoint at each step costs little.
 var (
-	type1Text  = lazyregexp.New(`(?i)\b(schemas?|public (api|interface)s?|migrat\w+ (the )?data\w*|drop (table|column))\b`)
+	type1Text  = lazyregexp.New(`(?i)\b(schemas?|public apis?)\b`)
+	type2AText = lazyregexp.New(`(?i)\b(config|configuration|renames?)\b`)
 	type2BText = lazyregexp.New(`(?i)\b(dependenc(y|ies)|deps|refactor\w*)\b`)
-	type2AText = lazyregexp.New(`(?i)\b(config|configuration|settings?|renames?|typos?)\b`)
 	negated    = lazyregexp.New(`(?i)\b(no|not|without|never)(\s+\w+){0,3}\s*$`)
 )
 
-// Classify derives from a spec how hard it would be to undo, and which word says so.
-func Classify(spec string) (Reversibility, string) {
+// Classify derives from a spec how hard it would be to undo.
+func Classify(spec string) Reversibility {
 	spec = oneline.Clip(spec, 256<<10)
-	for _, class := range []struct {
-		r    Reversibility
-		text *lazyregexp.Regexp
-	}{{Type1, type1Text}, {Type2B, type2BText}, {Type2A, type2AText}} {
-		for _, at := range class.text.FindAllStringIndex(spec, 100) {
-			if !negated.MatchString(spec[max(0, at[0]-60):at[0]]) {
-				return class.r, fmt.Sprintf("it speaks of %q", squeeze(spec[at[0]:at[1]]))
-			}
-		}
+	says := func(text *lazyregexp.Regexp) bool {
+		return slices.ContainsFunc(text.FindAllStringIndex(spec, 100), func(at []int) bool { return !negated.MatchString(spec[max(0, at[0]-60):at[0]]) })
 	}
-	return Type2B, "it names nothing that is easier or harder to undo"
+	switch {
+	case says(type1Text):
+		return Type1
+	case !says(type2BText) && says(type2AText):
+		return Type2A
+	}
+	return Type2B
 }
 
 // Checkpoint reports whether to keep the state after each step.

@@ -66,7 +66,7 @@ func NewCriteria(o Options) (*Criteria, error) {
 		return nil, err
 	}
 	if o.Reversibility == "" {
-		o.Reversibility, _ = Classify(o.Spec)
+		o.Reversibility = Classify(o.Spec)
 	}
 	c := &Criteria{Spec: o.Spec, Asked: o.Asked, Shape: shape, Score: clarity.Total(), Workflow: DetectWorkflow(o.Spec), Class: o.Reversibility,
 		Caps: o.Caps.orDefault(), Freely: o.Freely, Steps: StepsOf(o.Spec, o.Asked), Status: map[string]Met{}, State: "in_progress"}
