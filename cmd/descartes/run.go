@@ -507,6 +507,15 @@ func (p *printer) slots(ctx context.Context, n int, r *prepared, fleet bool, wha
 		where = "below " + terminal.Clean(r.pool)
 	}
 	p.say("slots: %s at a time, each in a copy of the project %s: go on working here, your files follow when %s is committed", terminal.Count(n, "agent"), where, what)
+	var servers []string
+	for _, l := range proc.Listening(r.repo.Root()) {
+		if !strings.HasPrefix(l.Name, "descartes") {
+			servers = append(servers, fmt.Sprintf("%s (process %d, port %d)", l.Name, l.PID, l.Port))
+		}
+	}
+	if len(servers) > 0 {
+		p.say("note: programs of yours listen in this folder, and a check that asks one sees your files and not the agent's: %s; have the check start its own", terminal.Clean(oneline.List(servers)))
+	}
 }
 
 // verify says what decides about the work, its timeouts, and which policies apply. found is where a detected command comes from.
