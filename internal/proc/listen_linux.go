@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"descartes/internal/oscall"
 )
 
 // Listener is a process that listens on a TCP port.
@@ -33,11 +31,12 @@ func Listening(dir string) (found []Listener) {
 		}
 		process := filepath.Dir(cwd)
 		pid, _ := strconv.Atoi(filepath.Base(process))
+		name, _ := os.ReadFile(process + "/comm")
 		fds, _ := os.ReadDir(process + "/fd")
 		for _, fd := range fds {
 			to, _ := os.Readlink(process + "/fd/" + fd.Name())
 			if port := ports[to]; port > 0 {
-				found = append(found, Listener{pid, oscall.ProgramName(pid), port})
+				found = append(found, Listener{pid, strings.TrimSpace(string(name)), port})
 			}
 		}
 	}
