@@ -101,17 +101,30 @@ func (s *Slot) open(ctx context.Context, git *cli, opt Options) (err error) {
 	if err := s.lay(); err != nil {
 		return fmt.Errorf("make the slot %s: %w", s.dir, err)
 	}
-	git.env = append(git.env, "GIT_DIR="+s.git, "GIT_WORK_TREE="+s.tree, "GIT_CONFIG_COUNT=4",
+	git.env = append(git.env, "GIT_DIR="+s.git, "GIT_WORK_TREE="+s.tree, "GIT_CONFIG_COUNT=5",
 		"GIT_CONFIG_KEY_0=core.sparseCheckout", "GIT_CONFIG_VALUE_0=false",
 		"GIT_CONFIG_KEY_1=core.splitIndex", "GIT_CONFIG_VALUE_1=false",
 		"GIT_CONFIG_KEY_2=core.untrackedCache", "GIT_CONFIG_VALUE_2=false",
-		"GIT_CONFIG_KEY_3=submodule.recurse", "GIT_CONFIG_VALUE_3=false") // into what an agent's settings say
+		"GIT_CONFIG_KEY_3=submodule.recurse", "GIT_CONFIG_VALUE_3=false", // into what an agent's settings say
+		"GIT_CONFIG_KEY_4=core.ignoreCase", fmt.Sprintf("GIT_CONFIG_VALUE_4=%t", s.ignoresCase()))
 	if s.Repo, err = openAt(ctx, opt, git, (*Repo).clearSlot); err != nil {
 		return &BrokenSlotError{s.dir, err}
 	}
 	s.byGit, s.cli.unites = cmp.Or(s.byGit, s.user.byGit), !s.here
 	s.config, err = s.agentConfig(ctx)
 	return err
+}
+
+// ignoresCase reports whether names that differ by case alone are one on the slot's disk. The repository's setting may be
+// of another disk: git loses a file then that is renamed by case alone.
+func (s *Slot) ignoresCase() bool {
+	dir, name := s.dir, "git"
+	if s.here {
+		dir, name = s.tree, ".git"
+	}
+	is, err := os.Lstat(filepath.Join(dir, name))
+	other, oerr := os.Lstat(filepath.Join(dir, strings.ToUpper(name)))
+	return err == nil && oerr == nil && os.SameFile(is, other)
 }
 
 // Close releases the slot.
@@ -502,7 +515,7 @@ func (s *Slot) agentRepository(at Head, index []byte) error {
 // agentSections are the settings of the repository that hold in an agent's .git as well. Those that run programs of the user's
 // on behalf of git (hooks, credentials, signing) are not among them.
 var agentSections = []string{"user.", "remote.", "branch.", "filter.", "diff.", "merge.", "alias.", "core.autocrlf", "core.eol", "core.safecrlf", "core.filemode",
-	"core.ignorecase", "core.symlinks", "core.precomposeunicode", "core.quotepath", "core.excludesfile", "core.attributesfile", "core.whitespace", "i18n.", "init.", "submodule."}
+	"core.symlinks", "core.precomposeunicode", "core.quotepath", "core.excludesfile", "core.attributesfile", "core.whitespace", "i18n.", "init.", "submodule."}
 
 // agentConfig is the config file of an agent's .git. A remote can be read where that takes no login, and not pushed to.
 func (s *Slot) agentConfig(ctx context.Context) ([]byte, error) {
@@ -511,6 +524,7 @@ func (s *Slot) agentConfig(ctx context.Context) ([]byte, error) {
 		return nil, fmt.Errorf("read git configuration: %w", err)
 	}
 	out := []byte("[core]\n\trepositoryFormatVersion = 0\n\tbare = false\n\tlogAllRefUpdates = true\n[commit]\n\tgpgSign = false\n[gc]\n\tauto = 0\n")
+	out = appendSetting(out, "core.ignoreCase", strconv.FormatBool(s.ignoresCase()))
 	remotes := map[string]bool{}
 	for _, entry := range nulSplit(b) {
 		key, value, given := strings.Cut(entry, "\n")
