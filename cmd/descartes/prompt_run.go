@@ -279,7 +279,7 @@ func (p *printer) promptHeader(ctx context.Context, r *promptRun) {
 		p.say("branch: %s", terminal.Clean(r.opt.Branch))
 	}
 	if r.repo != nil {
-		p.slots(ctx, 1, &r.prepared, false, "an iteration")
+		p.slots(ctx, 1, &r.prepared, false)
 	}
 	p.surroundings(&r.prepared, c)
 	if why := r.sandbox.Warning(); why != "" {

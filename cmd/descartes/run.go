@@ -489,12 +489,12 @@ func (r *prepared) doneAt(ctx context.Context, j *loop.Job, commit, list string)
 }
 
 // slots says in one line where agents work, and that the user may go on working.
-func (p *printer) slots(ctx context.Context, n int, r *prepared, fleet bool, what string) {
+func (p *printer) slots(ctx context.Context, n int, r *prepared, fleet bool) {
 	if head, err := r.repo.Head(ctx); err == nil && head.Branch == "" && r.opt.Branch == "" { // that it cannot be read is said elsewhere
 		p.warn("HEAD is on no branch, and neither will be the commits of this run: --branch NAME puts them on a new one")
 	}
 	if fleet {
-		p.say("slots: %s at a time, made by the workers of a fleet; your files follow when %s is committed", terminal.Count(n, "attempt"), what)
+		p.say("slots: %s at a time, made by the workers of a fleet: go on working here", terminal.Count(n, "attempt"))
 		return
 	}
 	if r.here {
@@ -502,11 +502,11 @@ func (p *printer) slots(ctx context.Context, n int, r *prepared, fleet bool, wha
 			terminal.Quote("../"+terminal.Clean(filepath.Base(r.root))+"-work"))
 		return
 	}
-	where := "that it sees at the project's own path"
+	where := ""
 	if !r.sandbox.Mounts() {
-		where = "below " + terminal.Clean(r.pool)
+		where = " below " + terminal.Clean(r.pool)
 	}
-	p.say("slots: %s at a time, each in a copy of the project %s: go on working here, your files follow when %s is committed", terminal.Count(n, "agent"), where, what)
+	p.say("slots: %s at a time, each in a copy of the project%s: go on working here", terminal.Count(n, "agent"), where)
 	var servers []string
 	for _, l := range proc.Listening(r.repo.Root()) {
 		if !strings.HasPrefix(l.Name, "descartes") {

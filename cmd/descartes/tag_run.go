@@ -469,7 +469,7 @@ func (p *printer) header(ctx context.Context, r *tagRun) {
 		p.say("fallback: %s", terminal.Clean(strings.Join(c.Fallback, ", ")))
 	}
 	p.verify(c, true, r.why)
-	p.slots(ctx, c.Slots(), &r.prepared, c.Fleet != "", "a wave")
+	p.slots(ctx, c.Slots(), &r.prepared, c.Fleet != "")
 	if n := c.MostCandidates; n > 1 {
 		which := "the first that is verified"
 		if c.Pick == loop.PickSmallest {
