@@ -40,6 +40,8 @@ type hereState struct {
 	Left Tree `json:"left"` // what the folder had when the last command of the run had ended
 	Busy bool `json:"busy"` // the run may have changed it since
 	Head Head `json:"head"` // where the user's HEAD has to be
+	// Ignored is what git ignored when the run began: the user's, whatever an attempt makes of the rules.
+	Ignored []string `json:"ignored,omitempty"`
 }
 
 func (s *Slot) stateFile() string { return HereFile(s.dir) }
@@ -168,6 +170,12 @@ func (s *Slot) look(ctx context.Context, head Head, tree Tree) error {
 	if st.Head != (Head{}) && st.Head.Branch != head.Branch && !st.Busy {
 		return &EditedError{Branch: st.Head.Branch}
 	}
+	var err error
+	if st.Head == (Head{}) {
+		if st.Ignored, err = s.user.Ignored(ctx); err != nil {
+			return err
+		}
+	}
 	now, err := s.snapshot(ctx)
 	if err != nil {
 		return err
@@ -193,7 +201,7 @@ func (s *Slot) look(ctx context.Context, head Head, tree Tree) error {
 			return err
 		}
 	}
-	if err := s.setState(hereState{Left: now, Busy: true, Head: head}); err != nil {
+	if err := s.setState(hereState{Left: now, Busy: true, Head: head, Ignored: st.Ignored}); err != nil {
 		return err
 	}
 	return s.takeIndex()
@@ -226,12 +234,23 @@ func (s *Slot) takeIndex() error {
 	return os.Rename(index, filepath.Join(s.git, "index"))
 }
 
-// spare takes the files that attempts may not change out of our index, so that git finds nothing to do there, whoever writes them meanwhile. It returns
-// what a tree has of them.
+// spare takes out of our index what git is not to touch: files that the user had ignored, and those that attempts may not change, whoever writes them
+// meanwhile. It returns what a tree has of the latter.
 func (s *Slot) spare(ctx context.Context, tree Tree) (map[string]treeItem, error) {
+	st := s.state()
+	ignored := newProtection(st.Ignored)
+	var names []string
+	err := s.diffTrees(st.Left, tree, func(name string, _, is treeItem) {
+		if is.mode == 0 && ignored.covers(name) {
+			names = append(names, strings.Clone(name))
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
 	want := map[string]treeItem{}
 	if len(s.guard) == 0 {
-		return want, nil
+		return want, s.cli.forget(ctx, "", names)
 	}
 	var dirs []string
 	for _, p := range s.guard {
@@ -256,7 +275,7 @@ func (s *Slot) spare(ctx context.Context, tree Tree) (map[string]treeItem, error
 	if b, err = s.cli.run(ctx, gitCall{options: literally, args: append([]string{"ls-files", "-z", "--"}, dirs...)}); err != nil {
 		return nil, err
 	}
-	return want, s.cli.forget(ctx, "", nulSplit(b))
+	return want, s.cli.forget(ctx, "", append(names, nulSplit(b)...))
 }
 
 // removeRest removes what an attempt made and no snapshot can have: repositories without a commit and the like.
@@ -265,7 +284,8 @@ func (s *Slot) removeRest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	rest := slices.DeleteFunc(nulSplit(b), func(p string) bool { return s.guard.covers(p) || s.guard.leads(strings.TrimSuffix(p, "/")) })
+	spared := append(newProtection(s.state().Ignored), s.guard...)
+	rest := slices.DeleteFunc(nulSplit(b), func(p string) bool { return spared.covers(p) || spared.leads(strings.TrimSuffix(p, "/")) })
 	if len(rest) == 0 {
 		return nil
 	}
@@ -317,7 +337,7 @@ func (s *Slot) Settle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.setState(hereState{Left: now, Head: head})
+	return s.setState(hereState{Left: now, Head: head, Ignored: s.state().Ignored})
 }
 
 // Leave gives the folder back.
