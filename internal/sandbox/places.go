@@ -147,11 +147,9 @@ func (b *Box) hide() {
 		"/run/NetworkManager/resolv.conf", "/run/NetworkManager/no-stub-resolv.conf", "/run/current-system", "/run/opengl-driver", "/run/wrappers"} {
 		b.add(path, readable)
 	}
-	if tmp := b.env("TMPDIR"); tmp != "" {
-		if real, err := filepath.EvalSymlinks(tmp); err == nil && !within(real, b.c.Top) && !within(b.home, real) &&
-			!within(real, "/tmp") && !within(real, "/var/tmp") {
-			b.add(real, emptied)
-		}
+	real, err := filepath.EvalSymlinks(b.env("TMPDIR"))
+	if err == nil && !within(real, b.c.Top) && !within(b.home, real) && !within(real, "/tmp") && !within(real, "/var/tmp") {
+		b.add(real, emptied)
 	}
 }
 
@@ -172,22 +170,18 @@ func (b *Box) others() (list []string) {
 // open names what may be written besides the tree, and what is seen of a home
 // that is empty otherwise.
 func (b *Box) open() {
-	strict := b.c.Mode == Strict
-	toWrite := func(path string) {
-		if strict || b.c.Role == HeldOut {
-			b.add(path, readable) // what a cache is given others would run later, or read
-			return
-		}
-		b.add(path, writable)
+	strict, kept := b.c.Mode == Strict, writable
+	if strict || b.c.Role == HeldOut {
+		kept = readable // what a cache is given others would run later, or read
 	}
 	for _, name := range cacheVars() {
-		toWrite(b.env(name))
+		b.add(b.env(name), kept)
 	}
 	b.login()
 	b.makeCaches()
 	for _, name := range caches() {
 		for _, path := range b.at(name) {
-			toWrite(path)
+			b.add(path, kept)
 		}
 	}
 	b.launchers()
@@ -227,7 +221,7 @@ func (b *Box) launchers() {
 			if info, err := os.Stat(strings.TrimSuffix(path, "/"+rest)); err != nil || !info.IsDir() {
 				continue
 			}
-			if _, err := proc.Look(program, "/", b.c.Env); b.c.Make && program != "" && err == nil {
+			if b.c.Make && program != "" && b.installed(program) {
 				_ = os.MkdirAll(path, 0o755) // else an agent could make it
 			}
 			own := filepath.Join(b.c.Cache, "own-"+filepath.Base(name))
@@ -248,21 +242,19 @@ func (b *Box) launchers() {
 	b.add(b.env("PRE_COMMIT_HOME"), readable)
 }
 
+func (b *Box) installed(program string) bool {
+	_, err := proc.Look(program, "/", b.c.Env)
+	return err == nil
+}
+
 // makeCaches gives the build tools that are here a place for their caches where the home lacks it: in one that is read-only they could make
 // none. It is a folder of the run, which a variable leads them to; nothing is made in the home but what a tool's own folder there lacks.
 func (b *Box) makeCaches() {
 	if !b.c.Make || b.c.Mode != Auto || b.c.Role == HeldOut || b.home == "" {
 		return
 	}
-	for _, own := range []struct {
-		folder string
-		caches []string
-	}{{".cargo", []string{"registry", "git"}}, {".gradle", gradleCaches()}} {
-		if info, err := os.Stat(filepath.Join(b.home, own.folder)); err == nil && info.IsDir() {
-			for _, path := range below(filepath.Join(b.home, own.folder), own.caches) {
-				_ = os.MkdirAll(path, 0o755)
-			}
-		}
+	for _, path := range append(below(filepath.Join(b.home, ".gradle"), gradleCaches()), below(filepath.Join(b.home, ".cargo"), []string{"registry", "git"})...) {
+		_ = os.Mkdir(path, 0o755)
 	}
 	if b.c.Cache == "" {
 		return
@@ -274,10 +266,8 @@ func (b *Box) makeCaches() {
 		if _, err := os.Lstat(filepath.Join(b.home, t.folder)); err == nil || b.env(t.variable) != "" || t.variable == "GOMODCACHE" && b.env("GOPATH") != "" {
 			continue
 		}
-		if t.program != "" {
-			if _, err := proc.Look(t.program, "/", b.c.Env); err != nil {
-				continue
-			}
+		if t.program != "" && !b.installed(t.program) {
+			continue
 		}
 		dir := filepath.Join(b.c.Cache, strings.ReplaceAll(strings.TrimPrefix(t.folder, "."), "/", "-"))
 		if os.MkdirAll(dir, 0o700) == nil {

@@ -137,8 +137,10 @@ func MakeTemp(dir string) (tmp string, err error) {
 			err = errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o777|os.ModeSticky))
 		}
 	}
-	if err == nil {
-		err = os.WriteFile(filepath.Join(tmp, "empty"), nil, 0o444)
+	for end, text := range blanks {
+		if err == nil {
+			err = os.WriteFile(filepath.Join(tmp, "empty"+end), []byte(text), 0o444)
+		}
 	}
 	if err != nil {
 		return "", fmt.Errorf("make a folder for temporary files: %w", err)

@@ -136,18 +136,15 @@ func New(c Config) (*Box, error) {
 	if c.Mode == Off && (c.Slot.Tree == "" || !c.Mounts()) {
 		return b, nil
 	}
-	top, err := filepath.EvalSymlinks(c.Top)
-	if err != nil {
-		return nil, fmt.Errorf("sandbox: %w", err)
+	var err error
+	for _, dir := range []*string{&b.c.Top, &b.c.Root} {
+		if *dir, err = filepath.EvalSymlinks(*dir); err != nil {
+			return nil, fmt.Errorf("sandbox: %w", err)
+		}
 	}
-	root, err := filepath.EvalSymlinks(c.Root)
-	if err != nil {
-		return nil, fmt.Errorf("sandbox: %w", err)
-	}
-	if top == "/" {
+	if b.c.Top == "/" {
 		return nil, &CannotError{Why: "the working tree is the root of the file system", Fix: "work in a folder of its own"}
 	}
-	b.c.Top, b.c.Root = top, root
 	if c.Mode == Off {
 		b.view()
 		b.order()
@@ -171,7 +168,7 @@ func New(c Config) (*Box, error) {
 	}
 	for i := range b.mounts {
 		m := &b.mounts[i]
-		m.sealed = c.Reads && m.how == writable && (i >= before || within(m.path, top))
+		m.sealed = c.Reads && m.how == writable && (i >= before || within(m.path, b.c.Top))
 	}
 	b.held()
 	b.sockets()
@@ -374,23 +371,16 @@ func unset() []string {
 	return []string{"XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "SSH_AUTH_SOCK", "GPG_AGENT_INFO", "TMP", "TEMP", "TEMPDIR"}
 }
 
-// blank is the file that stands where one is hidden: nothing, or the least that
-// whoever reads it takes for a file of its kind. Maven and composer end with an
-// error where theirs is empty.
+// blanks are the files that stand where one is hidden, by the ends of names: nothing, or the least that whoever reads it takes for a file of its
+// kind. Maven and composer end with an error where theirs is empty.
+var blanks = map[string]string{"": "", ".json": "{}\n", ".xml": "<settings/>\n"}
+
 func blank(tmp, path string) string {
-	empty := filepath.Join(tmp, "empty")
-	text, ok := map[string]string{".json": "{}\n", ".xml": "<settings/>\n"}[filepath.Ext(path)]
-	if !ok {
-		return empty
+	end := filepath.Ext(path)
+	if _, ok := blanks[end]; !ok {
+		end = ""
 	}
-	file := empty + filepath.Ext(path)
-	if _, err := os.Lstat(file); err == nil {
-		return file
-	}
-	if err := os.WriteFile(file, []byte(text), 0o444); err != nil {
-		return empty
-	}
-	return file
+	return filepath.Join(tmp, "empty"+end)
 }
 
 // base is what holds for every place.
