@@ -755,9 +755,12 @@ func (w *promptWork) commit(ctx context.Context, stop *stopper, u *unit) error {
 
 // named brings changes of files that git does not have into the user's tree.
 func (w *promptWork) named(ctx context.Context, u *unit) error {
+	if !u.res.Work.Named.Changed() {
+		return nil
+	}
 	busy, err := w.Enter(context.WithoutCancel(ctx), func() error { return w.bringNamed(ctx, u) })
-	if busy != "" && u.res.Work.Named.Changed() {
-		return w.note("loop " + busy + " works in this tree: what iteration " + strconv.Itoa(u.it.Number) + " changed in " + oneline.List(u.res.Work.Named.Paths) + " is not there")
+	if busy != "" {
+		return w.note(fmt.Sprintf("loop %s works in this tree, and what iteration %d changed in %s is missing there", busy, u.it.Number, oneline.List(u.res.Work.Named.Paths)))
 	}
 	return err
 }
