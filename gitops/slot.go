@@ -335,9 +335,11 @@ func (s *Slot) boundRules(ctx context.Context) (large []string, err error) {
 	if s.here { // it may be a file of the user's that git ignores
 		return nil, nil
 	}
+	closed := false
 	_ = filepath.WalkDir(s.tree, func(path string, e fs.DirEntry, err error) error {
 		switch {
-		case err != nil: // git cannot read it either
+		case err != nil: // git cannot read it either, and would leave it out
+			closed = true
 		case e.IsDir() && e.Name() == ".git":
 			return fs.SkipDir
 		case (e.Name() == ".gitignore" || e.Name() == ".gitattributes") && e.Type().IsRegular():
@@ -347,6 +349,9 @@ func (s *Slot) boundRules(ctx context.Context) (large []string, err error) {
 		}
 		return context.Cause(ctx)
 	})
+	if closed && s.Loosen() {
+		return s.boundRules(ctx)
+	}
 	for _, path := range large {
 		if err := os.Remove(filepath.Join(s.tree, path)); err != nil {
 			return large, err
@@ -443,16 +448,20 @@ func (s *Slot) clean(ctx context.Context, all bool) error {
 	return err
 }
 
+// Loosen opens the folders that an attempt closed to their owner. It reports whether there was one.
+func (s *Slot) Loosen() bool { return loosen(s.tree) }
+
 // loosen makes folders writable that their owner closed: nothing in them could be removed.
-func loosen(root string) {
+func loosen(root string) (done bool) {
 	_ = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if e != nil && e.IsDir() {
 			if fi, ierr := e.Info(); ierr == nil && fi.Mode().Perm()&0o700 != 0o700 {
-				_ = os.Chmod(path, fi.Mode().Perm()|0o700) // before the walk enters it
+				done = os.Chmod(path, fi.Mode().Perm()|0o700) == nil || done // before the walk enters it
 			}
 		}
 		return nil
 	})
+	return done
 }
 
 // agentRepository writes the agent's .git anew: the repository's branches and tags, borrowed objects, settings that run

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -206,6 +207,9 @@ func (s *Slot) Repair(ctx context.Context, who string) ([]string, error) {
 		return []string{s.lost}, s.bring(ctx, s.head)
 	}
 	notes, err := s.fixed.PutBack(s.pool.opt.FS, who, s.start.Aside+".changed")
+	if errors.Is(err, fs.ErrPermission) && !s.here() && s.git.Loosen() {
+		notes, err = s.fixed.PutBack(s.pool.opt.FS, who, s.start.Aside+".changed")
+	}
 	if err != nil {
 		return notes, err
 	}
