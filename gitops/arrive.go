@@ -92,14 +92,16 @@ func (r *Repo) Arrive(ctx context.Context, from, to Tree) (why string, err error
 		return fatal(said.said), nil
 	}
 	for _, path := range sortedKeys(modules) {
-		if _, err := r.cli.run(ctx, gitCall{options: []string{"-C", filepath.Join(r.l.root, path)}, args: []string{"checkout", "-q", "--detach", modules[path]}}); err != nil {
+		in := []string{"-C", filepath.Join(r.l.root, path)}
+		if _, err := r.cli.run(ctx, gitCall{options: in, args: []string{"checkout", "-q", "--detach", modules[path]}}); err != nil {
 			return "", fmt.Errorf("bring the submodule %s to its commit: %w", path, err)
 		}
 	}
 	return "", nil
 }
 
-// movable lists the submodules of the working tree that get other commits, which are there, by their paths. why says what is in the way in one.
+// movable lists the submodules of the working tree that get other commits, which are there, by their paths. why says
+// what is in the way in one.
 func (r *Repo) movable(ctx context.Context, from, to Tree) (modules map[string]string, why string, err error) {
 	modules = map[string]string{}
 	was := map[string]string{}
@@ -119,7 +121,8 @@ func (r *Repo) movable(ctx context.Context, from, to Tree) (modules map[string]s
 		default:
 			return nil, fmt.Sprintf("the submodule %s is at %s by now", path, shortHash(at)), err
 		}
-		if _, moves := r.cli.run(ctx, gitCall{options: []string{"-C", dir}, args: []string{"read-tree", "-n", "-m", "-u", was[path], modules[path]}}); moves != nil {
+		dry := []string{"read-tree", "-n", "-m", "-u", was[path], modules[path]}
+		if _, moves := r.cli.run(ctx, gitCall{options: []string{"-C", dir}, args: dry}); moves != nil {
 			return nil, "the submodule " + path + ": " + moves.Error(), err
 		}
 	}

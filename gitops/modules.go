@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// A submodule in a slot is a slot in the slot: the user's own repository of it in the place of the project's, its folder
-// in the tree, its HEAD and index below ours. Nothing is fetched over a network.
+// A submodule in a slot is a slot in the slot: the user's own repository of it in the place of the project's, its
+// folder in the tree, its HEAD and index below ours. Nothing is fetched over a network.
 
 // findModules finds the repositories of the user's submodules, nested ones too, and makes links to their objects.
 func (s *Slot) findModules(ctx context.Context) error {
@@ -50,7 +50,8 @@ func (s *Slot) addCheckedOut(ctx context.Context, dir, tree string) (err error) 
 	for _, n := range links {
 		at := filepath.Join(tree, filepath.FromSlash(n.path))
 		if inner := gitDirOf(at); isHead(filepath.Join(inner, "HEAD")) {
-			err = errors.Join(err, s.add(inner), s.addStored(filepath.Join(inner, "modules"), 0), s.addCheckedOut(ctx, inner, at))
+			err = errors.Join(err, s.add(inner), s.addStored(filepath.Join(inner, "modules"), 0),
+				s.addCheckedOut(ctx, inner, at))
 		}
 	}
 	return err
@@ -69,8 +70,8 @@ func (s *Slot) add(dir string) error {
 	return lend(s.linkTo(dir), dir)
 }
 
-// lend makes a link to the objects of a repository, and one to its LFS objects where git-lfs looks for those that such a
-// folder lacks.
+// lend makes a link to the objects of a repository, and one to its LFS objects, where git-lfs looks for them in
+// repositories that borrow.
 func lend(link, gitDir string) error {
 	err := borrow(link, filepath.Join(gitDir, "objects"))
 	if _, lerr := os.Stat(lfsOf(filepath.Join(gitDir, "objects"))); lerr == nil {
@@ -310,8 +311,8 @@ func (s *Slot) makeFolder(path string) error {
 func (s *Slot) EmptyModules() []LeftOut { return s.empty }
 
 // Modules fetches what the agent committed in submodules into the user's repositories of them, under refs with a
-// prefix, for a snapshot that names these commits. edited are those with changes that are not committed there, each with
-// the commit that keeps these under such a ref too; lost are those whose commits cannot be read.
+// prefix, for a snapshot that names these commits. edited are those with changes that are not committed there, each
+// with the commit that keeps these under such a ref too; lost are those whose commits cannot be read.
 func (s *Slot) Modules(ctx context.Context, snapshot Tree, refs string) (edited, lost []LeftOut, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

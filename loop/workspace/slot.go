@@ -290,7 +290,8 @@ func (s *Slot) Look(ctx context.Context) (Result, error) {
 		return r, err
 	}
 	if len(r.Nested) > 0 {
-		s.lost = cmp.Or(s.lost, "submodules were changed and not committed there: "+oneline.List(r.Nested)+"; commit that in the submodule")
+		edited := "submodules were changed and not committed there: " + oneline.List(r.Nested)
+		s.lost = cmp.Or(s.lost, edited+"; commit that in the submodule")
 	}
 	r.Lost = s.lost
 	r.Seen, r.United = r.After, s.git.United()
