@@ -15,11 +15,10 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"descartes/internal/atomicfile"
 	"descartes/internal/crash"
 )
 
-// Amendment changes which tasks a list has.
+// Amendment changes which tasks a JSON list has.
 type Amendment struct {
 	Remove []string // tasks that leave the list; none that is done
 	Split  string   // a task that becomes the container of those that are added; "" for none
@@ -68,16 +67,6 @@ func (f *File) Create() error {
 // Amend changes the list and keeps every other byte. If the file changed on disk since it was read, the change applies to what is there now.
 // Afterwards f is what the file holds. An error leaves f unchanged.
 func (f *File) Amend(a Amendment) error {
-	if f.letters {
-		if err := f.mirrorWritable(); err != nil {
-			return err
-		}
-		release, err := lockGraph(f.path, len(f.src) > 0, lockWaits())
-		if err != nil {
-			return err
-		}
-		defer release()
-	}
 	now, deleted, err := f.current()
 	if err != nil {
 		return err
@@ -85,7 +74,6 @@ func (f *File) Amend(a Amendment) error {
 	if deleted {
 		return fmt.Errorf("change %s: %w", f.path, fs.ErrNotExist)
 	}
-	mirror, inStep := now.Mirror()
 	out, err := now.Amended(a)
 	if err == nil {
 		err = f.inPlace(false)
@@ -100,15 +88,6 @@ func (f *File) Amend(a Amendment) error {
 	if err := f.replaceFile(f.real, []byte(out.src)); err != nil {
 		return fmt.Errorf("change %s: %w", f.path, err)
 	}
-	if inStep {
-		m, err := mirror.Amended(a)
-		if err == nil {
-			err = atomicfile.Write(atomicfile.OS(), m.real, []byte(m.src), 0o644)
-		}
-		if err != nil { // it is not the truth
-			out.find("source", fmt.Sprintf("%s no longer matches %s: %v", manyTags, graphText, err))
-		}
-	}
 	*f = *out
 	return nil
 }
@@ -118,16 +97,7 @@ func (f *File) Amended(a Amendment) (*File, error) {
 	if err := f.canAmend(&a); err != nil {
 		return nil, err
 	}
-	var list []splice
-	var err error
-	switch {
-	case f.letters:
-		list, err = f.amendGraph(&a)
-	case f.binary == boxes:
-		list, err = f.amendChecklist(&a)
-	default:
-		list, err = f.amendJSON(&a)
-	}
+	list, err := f.amendJSON(&a)
 	if err != nil {
 		return nil, err
 	}
@@ -142,11 +112,8 @@ func (f *File) Amended(a Amendment) (*File, error) {
 // canAmend rejects what no list can be changed to.
 func (f *File) canAmend(a *Amendment) error {
 	refuse := func(format string, args ...any) error { return &AmendError{f.path, fmt.Sprintf(format, args...)} }
-	if f.binary == flags {
-		return refuse("tasks of a %s can neither be split nor added here", storiesName)
-	}
-	if f.binary == boxes && (a.Split == "" || len(a.Remove) > 0) {
-		return refuse("tasks of a Markdown list can be split here; add and remove them by hand")
+	if f.letters || f.binary != notBinary {
+		return refuse("tasks are added and split in SCUD's and Task Master's JSON lists only; edit this one by hand")
 	}
 	for _, id := range a.Remove {
 		switch i, ok := f.index[id]; {
@@ -207,7 +174,7 @@ func (f *File) compare(now *File, a *Amendment) error {
 			return wrong(id, "id")
 		case t.Status != was.Status && id != a.Split:
 			return wrong(id, "status")
-		case f.binary == notBinary && !slices.Equal(t.DependsOn, was.DependsOn): // a checklist's are its order
+		case !slices.Equal(t.DependsOn, was.DependsOn):
 			return wrong(id, "list of dependencies")
 		}
 	}
@@ -220,7 +187,7 @@ func (f *File) compare(now *File, a *Amendment) error {
 			return wrong(want.ID, "status")
 		case t.Parent != a.Split:
 			return wrong(want.ID, "parent")
-		case f.binary == notBinary && (t.Title != want.Title || !slices.Equal(t.DependsOn, unique(slices.Clone(want.DependsOn)))):
+		case t.Title != want.Title || !slices.Equal(t.DependsOn, unique(slices.Clone(want.DependsOn))):
 			return wrong(want.ID, "title or list of dependencies")
 		}
 	}
@@ -515,205 +482,4 @@ func entries(text string) (list []string) {
 		}
 	}
 	return list
-}
-
-// amendGraph changes the sections of a tasks.scg.
-func (f *File) amendGraph(a *Amendment) (list []splice, err error) {
-	phases, p := cutGraph(f.src)
-	if p != nil {
-		return nil, f.refuse(p)
-	}
-	own := phases[slices.IndexFunc(phases, func(p phase) bool { return p.tag == f.tag })]
-	list = f.cutLines(&own, a.Remove)
-	var nodes, edges, details []string
-	var parts []string
-	for i := range a.Add {
-		t := &a.Add[i]
-		parts = append(parts, t.ID)
-		node := fmt.Sprintf("%s | %s | P | %s | %s", t.ID, escapeTitle(t.Title), cmp.Or(t.Complexity, "0"), priorityLetter(t.Priority))
-		if len(t.Scope) > 0 {
-			node += " | scope=" + strings.ReplaceAll(strings.Join(t.Scope, ", "), "|", "")
-		}
-		nodes = append(nodes, node)
-		for _, on := range t.DependsOn {
-			edges = append(edges, t.ID+" -> "+on)
-		}
-		strategy := t.TestStrategy
-		if t.Acceptance != "" {
-			strategy = strings.TrimLeft(strategy+"\n", "\n") + t.Acceptance
-		}
-		for _, d := range [][2]string{{"description", t.Description}, {"details", t.Details}, {"test_strategy", strategy}} {
-			if strings.TrimSpace(d[1]) == "" {
-				continue
-			}
-			details = append(details, t.ID+" | "+d[0]+" |")
-			for line := range strings.Lines(d[1]) {
-				if line = strings.TrimSpace(line); line != "" { // scud loses blank ones
-					details = append(details, "  "+line)
-				}
-			}
-		}
-	}
-	var parents []string
-	if a.Split != "" {
-		parents = []string{a.Split + ": " + strings.Join(parts, ", ")}
-	}
-	newline := "\n"
-	if strings.Contains(f.src, "\r\n") {
-		newline = "\r\n"
-	}
-	tail := int32(own.lines[len(own.lines)-1].end)
-	var made []splice
-	for _, s := range []struct {
-		in    section
-		head  string
-		lines []string
-	}{{inNodes, "@nodes", nodes}, {inEdges, "@edges", edges}, {inParents, "@parents", parents}, {inDetails, "@details", details}} {
-		if len(s.lines) == 0 {
-			continue
-		}
-		text := newline + strings.Join(s.lines, newline)
-		if end := own.lastOf(s.in, s.head, f.src); end > 0 {
-			list = append(list, splice{int32(end), int32(end), text})
-		} else {
-			made = append(made, splice{tail, tail, newline + newline + s.head + text})
-		}
-	}
-	list = append(list, made...) // behind the last section there is
-	var edits []edit
-	if a.Split != "" {
-		edits = []edit{{f.index[a.Split], Expanded}}
-	}
-	return append(list, f.stamped(edits)...), nil
-}
-
-// stamped combines the splices of some edits with the one for the time of the last change.
-func (f *File) stamped(edits []edit) []splice {
-	list := f.splices(edits, f.time)
-	if len(edits) > 0 || f.updated.end == f.updated.start {
-		return list
-	}
-	if text, ok := sameStyle(f.src[f.updated.start:f.updated.end], f.time()); ok {
-		list = append(list, splice{f.updated.start, f.updated.end, text})
-	}
-	return list
-}
-
-// lastOf is the end of a section's last line with content, 0 if there is no such section.
-func (p *phase) lastOf(in section, head, src string) (end int) {
-	at := false
-	for _, l := range p.lines {
-		text := strings.TrimSpace(src[l.start:l.end])
-		switch {
-		case strings.HasPrefix(text, "@") && l.in == inHeader:
-			at = sectionOf(text) == in && strings.HasPrefix(text, head)
-			if at {
-				end = l.end
-			}
-		case at && text != "":
-			end = l.end
-		}
-	}
-	return end
-}
-
-// cutLines drops the lines of tasks.
-func (f *File) cutLines(p *phase, remove []string) (list []splice) {
-	gone := func(id string) bool { return slices.Contains(remove, ownID(f.tag, strings.TrimSpace(id))) }
-	drop := false
-	for _, l := range p.lines {
-		text := f.src[l.start:l.end]
-		first, rest, _ := strings.Cut(text, "|")
-		cut := false
-		switch l.in {
-		case inNodes, inAgents:
-			cut = gone(first)
-		case inEdges:
-			left, _, _ := strings.Cut(text, "->")
-			cut = gone(left)
-		case inParents:
-			left, right, _ := strings.Cut(text, ": ")
-			kept := slices.DeleteFunc(strings.Split(right, ","), gone)
-			if cut = gone(left) || len(kept) == 0; !cut && rest == "" {
-				if now := left + ": " + strings.TrimSpace(strings.Join(kept, ",")); now != strings.TrimRight(text, " \t") && len(kept) < len(strings.Split(right, ",")) {
-					list = append(list, splice{int32(l.start), int32(l.end), now})
-				}
-			}
-		case inDetails:
-			if text != "" && !indented(text) {
-				drop = gone(first)
-			}
-			cut = drop
-		case inHeader, inMeta, inOther:
-			drop = false
-		}
-		if cut && len(remove) > 0 {
-			start := len(strings.TrimSuffix(strings.TrimSuffix(f.src[:l.start], "\n"), "\r"))
-			list = append(list, splice{int32(start), int32(l.end), ""})
-		}
-	}
-	return list
-}
-
-func escapeTitle(text string) string {
-	return strings.NewReplacer(`\`, `\\`, "|", `\|`, "\n", `\n`).Replace(text)
-}
-
-func priorityLetter(word string) string {
-	if word == "" {
-		return "M"
-	}
-	return strings.ToUpper(word[:1])
-}
-
-// amendChecklist writes the parts of an entry below it, each after what it depends on.
-func (f *File) amendChecklist(a *Amendment) ([]splice, error) {
-	c, p := readChecklist(f.src)
-	if p != nil {
-		return nil, f.refuse(p)
-	}
-	e := &c.entries[f.index[a.Split]]
-	last := e.last - 1
-	for last > e.line && strings.TrimSpace(c.md.Line(last)) == "" {
-		last--
-	}
-	line := c.md.Line(e.line)
-	indent := line[:len(line)-len(strings.TrimLeft(line, " \t"))] + "  "
-	newline := "\n"
-	if strings.Contains(f.src, "\r\n") {
-		newline = "\r\n"
-	}
-	var b strings.Builder
-	for _, t := range sequence(a.Add) {
-		b.WriteString(newline + indent + "- [ ] " + t.ID + " ")
-		if e.story != "" {
-			b.WriteString("[" + e.story + "] ")
-		}
-		b.WriteString(t.Title)
-		for _, text := range []string{t.Description, t.Details, t.TestStrategy, t.Acceptance} {
-			for line := range strings.Lines(text) {
-				if line = strings.TrimSpace(line); line != "" {
-					b.WriteString(newline + indent + "  - " + strings.TrimPrefix(line, "- "))
-				}
-			}
-		}
-	}
-	end := int32(c.md.Lines[last].End)
-	return []splice{{end, end, b.String()}}, nil
-}
-
-// sequence sorts tasks so that each comes after its dependencies among them, otherwise in the given order. Those on a cycle come last.
-func sequence(list []Task) (out []Task) {
-	left := slices.Clone(list)
-	for len(left) > 0 {
-		at := slices.IndexFunc(left, func(t Task) bool {
-			return !slices.ContainsFunc(left, func(o Task) bool { return slices.Contains(t.DependsOn, o.ID) })
-		})
-		if at < 0 {
-			return append(out, left...)
-		}
-		out = append(out, left[at])
-		left = slices.Delete(left, at, at+1)
-	}
-	return out
 }
