@@ -114,6 +114,9 @@ func (s *Slot) prepareHere(ctx context.Context, at Head, tree Tree) error {
 	if err != nil {
 		return err
 	}
+	if _, err := s.boundRules(ctx); err != nil {
+		return err
+	}
 	if err := s.look(ctx, head, tree); err != nil {
 		return err
 	}
@@ -329,6 +332,11 @@ func (r *Repo) unstageAll(ctx context.Context, commit string) error {
 func (s *Slot) Settle(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	large, err := s.boundRules(ctx)
+	if err != nil {
+		return err
+	}
+	s.large = append(s.large, large...)
 	now, err := s.snapshot(ctx)
 	if err != nil {
 		return err

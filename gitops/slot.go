@@ -332,16 +332,21 @@ const maxRulesSize = 16 << 20
 // boundRules gives ignore and attributes files that are too large their content from the index, or removes them: git reads such a file as a whole, three
 // times its size in memory. It returns their paths.
 func (s *Slot) boundRules(ctx context.Context) (large []string, err error) {
-	if s.here { // it may be a file of the user's that git ignores
+	st := s.state()
+	if s.here && !st.Busy { // nobody but the user was at work
 		return nil, nil
 	}
-	closed := false
+	closed, users := false, newProtection(st.Ignored)
 	_ = filepath.WalkDir(s.tree, func(path string, e fs.DirEntry, err error) error {
 		switch {
 		case err != nil: // git cannot read it either, and would leave it out
 			closed = true
 		case e.IsDir() && e.Name() == ".git":
 			return fs.SkipDir
+		case len(users) > 0 && path != s.tree && users.covers(filepath.ToSlash(path[len(s.tree)+1:])):
+			if e.IsDir() {
+				return fs.SkipDir
+			}
 		case (e.Name() == ".gitignore" || e.Name() == ".gitattributes") && e.Type().IsRegular():
 			if fi, err := e.Info(); err == nil && fi.Size() > maxRulesSize {
 				large = append(large, filepath.ToSlash(path[len(s.tree)+1:]))
@@ -349,7 +354,7 @@ func (s *Slot) boundRules(ctx context.Context) (large []string, err error) {
 		}
 		return context.Cause(ctx)
 	})
-	if closed && s.Loosen() {
+	if closed && !s.here && s.Loosen() {
 		return s.boundRules(ctx)
 	}
 	for _, path := range large {
