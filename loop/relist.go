@@ -15,7 +15,7 @@ import (
 )
 
 // relist takes in what somebody changed in the task list, and reports whether that may be more to do. A task that is under way goes on to its end,
-// also if it was deleted; of any other the status in the list holds. A run in the project's own folder has the list to itself.
+// also if it was deleted; of any other the status in the list holds, unless that sets back what this run did. A run in the project's own folder has the list to itself.
 func (w *tagWork) relist() (bool, error) {
 	w.saver.mu.Lock() // its timer writes the list, and asks for the state
 	e, why := w.reread()
@@ -31,7 +31,7 @@ func (w *tagWork) relist() (bool, error) {
 	if e.Message == "" {
 		return false, nil
 	}
-	return len(e.Tasks) > 0, w.record(e)
+	return true, w.record(e)
 }
 
 // reread makes the graph of the list as it is now, and returns the event that says what others changed; nil if that is nothing.
@@ -47,7 +47,7 @@ func (w *tagWork) reread() (*journal.Event, error) {
 	for _, c := range w.history.WaveCommits {
 		e.Wave = max(e.Wave, c.Wave+1)
 	}
-	list, waves, later := slices.Concat(w.job.File.Tasks(), w.deleted()), maps.Clone(w.history.Waves), map[string]tasks.Status{}
+	list, waves := slices.Concat(w.job.File.Tasks(), w.deleted()), maps.Clone(w.history.Waves)
 	g := w.job.graph(list)
 	for _, id := range g.Leaves() {
 		was, now := w.job.Graph.Status(id), g.Status(id)
@@ -55,17 +55,21 @@ func (w *tagWork) reread() (*journal.Event, error) {
 		switch {
 		case was != "" && (!set || w.history.Tasks[id] != nil):
 			g.SetStatus(id, was)
-		case slices.Contains(w.history.Uncommitted(), id): // its work has to be committed first
-			later[id] = now
+		case now != tasks.Pending && now != tasks.InProgress:
+			if w.history.Begun[id] > 0 { // it was blocked
+				e.Tasks = append(e.Tasks, id)
+			}
+		case w.history.Begun[id] > 0: // saved by an editor that had read the list before
 			g.SetStatus(id, was)
-		case now == tasks.Pending || now == tasks.InProgress:
+			w.saver.pending[id] = was
+		default:
 			e.Tasks = append(e.Tasks, id)
 			waves[id] = cmp.Or(waves[id], e.Wave)
 		}
 	}
 	g.Number(waves)
 	w.job.all, w.job.Graph, w.state.TotalWaves = list, g, len(g.Waves())
-	w.saver.theirs, w.saver.edited = later, len(later) > 0
+	w.saver.theirs, w.saver.edited = nil, false
 	e.Of = len(g.Waves())
 	return e, nil
 }
@@ -125,7 +129,9 @@ func (w *tagWork) changes() string {
 		}
 		was := *old
 		was.Status, was.RawStatus, was.Line = t.Status, t.RawStatus, t.Line
-		if s, set := w.saver.theirs[t.ID]; set && s != w.job.Graph.Status(t.ID) || !reflect.DeepEqual(was, t) {
+		s, set := w.saver.theirs[t.ID]
+		set = set && s != w.job.Graph.Status(t.ID) && (w.history.Begun[t.ID] == 0 || s != tasks.Pending && s != tasks.InProgress)
+		if set || !reflect.DeepEqual(was, t) {
 			changed = append(changed, t.ID)
 		}
 	}

@@ -34,7 +34,7 @@ const (
 	TaskBlocked     Type = "task_blocked"
 	TaskHeld        Type = "task_held"
 	WaveCommitted   Type = "wave_committed"
-	ListChanged     Type = "list_changed" // by somebody else; Tasks are to be done, or to be done again, in Wave or later
+	ListChanged     Type = "list_changed" // by somebody else: Tasks are new, to be done in Wave or later, or blocked no more
 	LimitWaiting    Type = "limit_waiting"
 	BreakerOpened   Type = "breaker_opened"
 	Warning         Type = "warning"

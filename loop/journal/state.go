@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -152,7 +153,10 @@ func (s *State) Apply(e *Event) {
 		s.Prompt.Failed = 0
 		s.resume(e)
 	case ListChanged:
-		s.relist(e)
+		for _, id := range e.Tasks {
+			s.Waves[id] = cmp.Or(s.Waves[id], e.Wave)
+		}
+		s.Blocked = slices.DeleteFunc(s.Blocked, func(b BlockedTask) bool { return slices.Contains(e.Tasks, b.Task) })
 	case WaveStarted:
 		s.Wave = e.Wave
 	case TaskStarted:
@@ -287,33 +291,16 @@ func (s *State) resume(e *Event) {
 		return
 	}
 	for _, id := range e.Tasks {
-		if e.Reason == ReasonRetry {
-			s.retried = append(s.retried, s.blockedAs(id))
-		}
-	}
-	s.again(e)
-}
-
-// again gives tasks all their attempts anew.
-func (s *State) again(e *Event) {
-	for _, id := range e.Tasks {
 		delete(s.Counted, id)
 		delete(s.Interruptions, id)
 		delete(s.OtherEnds, id)
 		delete(s.Costs.Fresh, id)
 		s.changes = append(s.changes, statusChange{id, "pending", e.Seq})
-	}
-	s.Blocked = slices.DeleteFunc(s.Blocked, func(b BlockedTask) bool { return slices.Contains(e.Tasks, b.Task) })
-}
-
-// relist takes in tasks that were added or opened again: those that never began get a wave that is not committed.
-func (s *State) relist(e *Event) {
-	for _, id := range e.Tasks {
-		if s.Waves[id] == 0 {
-			s.Waves[id] = e.Wave
+		if e.Reason == ReasonRetry {
+			s.retried = append(s.retried, s.blockedAs(id))
 		}
 	}
-	s.again(e)
+	s.Blocked = slices.DeleteFunc(s.Blocked, func(b BlockedTask) bool { return slices.Contains(e.Tasks, b.Task) })
 }
 
 // blockedAs returns a blocked task; if an earlier loop blocked it, only the id is known.
