@@ -142,21 +142,16 @@ func BenchmarkCommitIgnored(b *testing.B) {
 func benchCommit(b *testing.B, mine, gits *benchRepo) {
 	ctx := b.Context()
 	r := mine.open()
-	last, err := r.Snapshot(ctx)
-	if err != nil {
-		b.Fatal(err)
-	}
 	against(b, func(round int) { mine.change(round); gits.change(round) },
 		func() {
 			now, err := r.Snapshot(ctx)
 			if err != nil {
 				b.Fatal(err)
 			}
-			c, err := r.CommitWave(ctx, Wave{Message: "wave", Results: []Pair{{Base: last, Result: now}}})
+			c, err := r.CommitWave(ctx, Wave{Message: "wave", Tree: now})
 			if err != nil || c.Empty {
 				b.Fatalf("%+v, %v", c, err)
 			}
-			last = now
 		},
 		func() {
 			gits.git("add", "-A")

@@ -2,7 +2,6 @@ package gitops
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -311,107 +310,13 @@ func (c *cli) forget(ctx context.Context, index string, paths []string) error {
 
 const lockPatience = 2 * time.Second
 
-// byGit records the wave with `git commit`, so that hooks, filters and signing act. Like `git commit --only`
-// it commits from an index of its own, made from HEAD and the wave's entries.
-func (c *waveCommit) byGit(ctx context.Context) (string, error) {
-	cli := c.r.cli
-	if err := c.r.store.writeOut(); err != nil {
-		return "", err
-	}
-	index, err := cli.commitIndex(ctx, c.parent, c.entries)
-	defer os.Remove(index)
-	if err != nil {
-		return "", err
-	}
-	return c.runCommit(ctx, index)
-}
-
-// runCommit gives where HEAD stands afterwards. `git commit` takes for the parent whatever HEAD is when it begins, but
-// the tree is made for c.parent: on another one it would undo what that one brought, so such a commit is taken back.
-func (c *waveCommit) runCommit(ctx context.Context, index string) (string, error) {
-	if _, head, err := c.r.refs.head(); err != nil || head != c.parent {
-		return "", cmp.Or(err, errHeadMoved)
-	}
-	_, err := c.r.cli.run(ctx, gitCall{args: []string{"commit", "-q", "--cleanup=verbatim", "-F", "-"}, index: index, stdin: []byte(c.plan.w.Message), hooks: c.r.cli.hooks})
-	stopped, late := errors.AsType[*StoppedError](err)
-	if err != nil && !late {
-		return "", c.orMoved(err)
-	}
-	ctx = context.WithoutCancel(ctx)
-	branch, head, herr := c.r.refs.head()
-	if herr != nil {
-		return "", cmp.Or(err, herr)
-	}
-	made, parent, ferr := c.find(ctx, index, head, late)
-	switch {
-	case ferr != nil:
-		return "", cmp.Or(err, ferr)
-	case made == "" && late:
-		return "", err
-	case made == "":
-		return "", &RefusedError{Reason: "git made the commit, but a hook or somebody else removed it from the branch", Hint: "git reflog lists it"}
-	case parent != c.parent && made != head:
-		return "", &RefusedError{Reason: fmt.Sprintf("commit %s of this wave undoes what commit %s changed, which was made at the same moment, and is followed by others", shortHash(made), shortHash(parent)),
-			Hint: "git revert " + shortHash(made)}
-	case parent != c.parent:
-		if terr := c.r.backToParent(ctx, branch, made); terr != nil {
-			return "", terr
-		}
-		return "", cmp.Or(err, errHeadMoved)
-	case late: // perhaps by a hook that runs when the commit is made
-		c.plan.late = stopped.Error() + ", when the commit was made"
-	}
-	return head, nil
-}
-
-// find looks back from HEAD for the commit that git made of an index; "" is none. Somebody else may have committed before
-// or after. That HEAD follows on c.parent says enough where git has said that it made one; else the tree tells.
-func (c *waveCommit) find(ctx context.Context, index, head string, doubtful bool) (hash, parent string, err error) {
-	if head == c.parent {
-		return "", "", nil
-	}
-	if parent, err = c.r.parentOf(head); err != nil || parent == c.parent && !doubtful {
-		return head, parent, err
-	}
-	tree, err := c.r.cli.word(ctx, index, "write-tree")
-	if err != nil {
-		return "", "", err
-	}
-	at := head
-	for range historyLimit {
-		if at == "" || at == c.parent {
-			break
-		}
-		is, err := c.r.treeOf(at)
-		if err != nil {
-			return "", "", err
-		}
-		next, err := c.r.parentOf(at)
-		if err != nil {
-			return "", "", err
-		}
-		if is.String() == tree {
-			hash, parent = at, next
-		}
-		at = next
-	}
-	return hash, parent, nil
-}
-
-// commitIndex is HEAD with the wave's entries; it keeps what the user's index knows of unchanged files.
-func (c *cli) commitIndex(ctx context.Context, parent string, entries map[string]treeItem) (string, error) {
+// commitIndex is an index of a tree; it keeps what the slot's knows of unchanged files.
+func (c *cli) commitIndex(ctx context.Context, tree objectID) (string, error) {
 	index, err := c.indexCopy(filepath.Join(c.l.gitDir, "index"))
 	if err != nil {
 		return "", err
 	}
-	args := []string{"read-tree", "--empty"}
-	if parent != "" {
-		args = []string{"read-tree", "-m", "-i", parent} // whatever the working tree holds
-	}
-	if _, err := c.run(ctx, gitCall{args: args, index: index}); err != nil {
-		return index, err
-	}
-	if err := c.setEntries(ctx, index, entries); err != nil {
+	if _, err := c.run(ctx, gitCall{args: []string{"read-tree", "-m", "-i", tree.String()}, index: index}); err != nil { // whatever the files are
 		return index, err
 	}
 	// For hooks that ask git's plumbing. Exit status 1: some files differ, which is none of our business.

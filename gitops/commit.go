@@ -5,16 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"path"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// CommitWave commits what the attempts of a wave changed, and nothing else, on top of a slot's HEAD. It leaves the slot's index as it is: the next
-// Prepare makes it anew.
+// CommitWave commits a tree on top of a slot's HEAD. It leaves the slot's index as it is: the next Prepare makes it anew.
 func (r *Repo) CommitWave(ctx context.Context, w Wave) (Commit, error) {
 	r.AwaitGC(ctx)
 	r.mu.Lock()
@@ -26,65 +24,25 @@ func (r *Repo) CommitWave(ctx context.Context, w Wave) (Commit, error) {
 	return done, nil
 }
 
-// errHeadMoved says that HEAD moved since the commit was planned, and that nothing was committed.
-var errHeadMoved = errors.New("HEAD was moved meanwhile")
-
-// commitWave plans again if HEAD moves before the commit is made.
+// commitWave makes the commit. HEAD of a slot is ours alone, so nobody else moves it meanwhile, but hooks may.
 func (r *Repo) commitWave(ctx context.Context, w Wave) (Commit, error) {
-	_, first, err := r.refs.head()
+	_, parent, err := r.refs.head()
 	if err != nil {
 		return Commit{}, err
 	}
-	for range 3 {
-		done, err := r.commitOnHead(ctx, w)
-		if err == errHeadMoved {
-			continue
-		}
-		if _, head, herr := r.refs.head(); err == nil && herr == nil && done.Empty && head != first {
-			done.Notes = append(done.Notes, fmt.Sprintf("somebody else committed what this wave changed meanwhile: HEAD is %s", shortHash(head)))
-		}
-		return done, err
-	}
-	return Commit{}, &RefusedError{Reason: "HEAD was moved each of the three times that the commit was tried", Hint: "look for what commits here at the same time: git log"}
-}
-
-func (r *Repo) commitOnHead(ctx context.Context, w Wave) (Commit, error) {
-	c := waveCommit{r: r}
-	var err error
-	if c.branch, c.parent, err = r.refs.head(); err != nil {
+	before, err := r.headTree()
+	if err != nil {
 		return Commit{}, err
 	}
-	if c.before, err = r.headTree(); err != nil {
-		return Commit{}, err
+	tree, err := r.treeOfWave(ctx, w, before)
+	if err != nil || tree == before {
+		return Commit{Empty: err == nil}, err
 	}
-	if c.plan, err = r.planWave(w, c.parent, c.before); err != nil {
-		return Commit{}, err
-	}
-	head := &treeView{store: r.store, root: c.before}
-	if err := c.collect(ctx, head); err != nil {
-		return Commit{}, err
-	}
-	changes := map[string]treeItem{}
-	for name, item := range c.entries {
-		is, err := head.file(name)
-		if err != nil {
-			return Commit{}, err
-		}
-		if is.mode != item.mode || is.id != item.id {
-			changes[name] = item
-			if item.mode == modeGitlink && is.mode != modeGitlink {
-				c.plan.inner = append(c.plan.inner, name)
-			}
-		}
-	}
-	if len(changes) == 0 {
-		return Commit{Empty: true, Notes: c.plan.notes()}, nil
-	}
-	hash := ""
+	var hash, late string
 	if r.byGit != "" {
-		hash, err = c.byGit(ctx)
+		hash, late, err = r.commitByGit(ctx, w.Message, parent, tree)
 	} else {
-		hash, err = c.byUs(ctx)
+		hash, err = r.commitByUs(ctx, w.Message, parent, tree)
 	}
 	if err == nil && w.Root {
 		hash, err = r.rootOf(ctx, hash)
@@ -93,7 +51,115 @@ func (r *Repo) commitOnHead(ctx context.Context, w Wave) (Commit, error) {
 		return Commit{}, err
 	}
 	r.store.forgetRecent()
-	return c.made(context.WithoutCancel(ctx), hash, changes)
+	return r.committed(hash, late, before, tree)
+}
+
+// treeOfWave is the tree that a wave's commit should have: the wave's own with its files, where git does not ignore them.
+func (r *Repo) treeOfWave(ctx context.Context, w Wave, head objectID) (objectID, error) {
+	id, err := parseID(string(w.Tree))
+	if err != nil {
+		return id, err
+	}
+	at := &treeView{store: r.store, root: head}
+	entries := map[string]treeItem{}
+	for _, name := range sortedKeys(w.Files) {
+		if !safePath(name) {
+			return id, &RefusedError{Reason: fmt.Sprintf("%q is not a path inside the repository", name)}
+		}
+		is, err := at.file(name)
+		if err != nil {
+			return id, err
+		}
+		if is.mode == 0 {
+			if ignored, err := r.cli.ignored(ctx, name); err != nil || ignored {
+				if err != nil {
+					return id, err
+				}
+				continue
+			}
+		}
+		item := treeItem{mode: modeRegular}
+		if is.mode == modeExec {
+			item.mode = modeExec
+		}
+		if item.id, err = r.putFile(ctx, name, w.Files[name]); err != nil {
+			return id, err
+		}
+		entries[name] = item
+	}
+	ed := treeEditor{objects: r.store}
+	return ed.edit("", &id, entries)
+}
+
+// putFile stores what a commit should have for a file with this content.
+func (r *Repo) putFile(ctx context.Context, name string, data []byte) (objectID, error) {
+	b, err := r.cli.run(ctx, gitCall{args: []string{"hash-object", "-w", "--stdin", "--path=" + name}, stdin: data})
+	if err != nil {
+		return objectID{}, err
+	}
+	return parseID(strings.TrimSpace(string(b)))
+}
+
+// commitByUs makes the commit through go-git and, once everything is on disk, updates HEAD.
+func (r *Repo) commitByUs(ctx context.Context, message, parent string, tree objectID) (string, error) {
+	author, err := r.people.author(ctx)
+	if err != nil {
+		return "", err
+	}
+	committer, err := r.people.committer(ctx)
+	if err != nil {
+		return "", err
+	}
+	kind := "commit: "
+	var parents []string
+	if parent == "" {
+		kind = "commit (initial): "
+	} else {
+		parents = []string{parent}
+	}
+	id, err := r.putCommit(tree, parents, message, author, committer, time.Now())
+	if err != nil {
+		return "", err
+	}
+	if err := r.store.writeOut(); err != nil {
+		return "", err
+	}
+	branch, _, err := r.refs.head()
+	if err != nil {
+		return "", err
+	}
+	subject, _, _ := strings.Cut(message, "\n")
+	return id.String(), r.setRef(ctx, cmp.Or(branch, "HEAD"), parent, id.String(), kind+subject)
+}
+
+// commitByGit makes the commit with `git commit`, so that hooks, filters and signing act, from an index of its own. late says that a hook did not end
+// in time after the commit was made.
+func (r *Repo) commitByGit(ctx context.Context, message, parent string, tree objectID) (hash, late string, err error) {
+	if err := r.store.writeOut(); err != nil {
+		return "", "", err
+	}
+	index, err := r.cli.commitIndex(ctx, tree)
+	defer os.Remove(index)
+	if err != nil {
+		return "", "", err
+	}
+	_, err = r.cli.run(ctx, gitCall{args: []string{"commit", "-q", "--cleanup=verbatim", "-F", "-"}, index: index, stdin: []byte(message), hooks: r.cli.hooks})
+	stopped, slow := errors.AsType[*StoppedError](err)
+	if err != nil && !slow {
+		return "", "", err
+	}
+	_, head, herr := r.refs.head()
+	switch {
+	case herr != nil:
+		return "", "", cmp.Or(err, herr)
+	case head == parent && slow:
+		return "", "", err
+	case head == parent:
+		return "", "", &RefusedError{Reason: "git made the commit, but a hook removed it again", Hint: "git reflog lists it"}
+	case slow: // perhaps by a hook that runs when the commit is made
+		late = stopped.Error() + ", when the commit was made"
+	}
+	return head, late, nil
 }
 
 // rootOf stores a commit once more, without parents and without a signature, which would not fit.
@@ -113,266 +179,28 @@ func (r *Repo) rootOf(ctx context.Context, hash string) (string, error) {
 	return strings.TrimSpace(string(made)), err
 }
 
-// waveCommit is a wave commit under way.
-type waveCommit struct {
-	r       *Repo
-	plan    *wavePlan
-	entries map[string]treeItem // of the plan, and of the wave's files; mode 0 deletes
-
-	branch string // "" when HEAD is detached
-	parent string // "" on an unborn branch
-	before objectID
-}
-
-// orMoved returns errHeadMoved if that is why git refused.
-func (c *waveCommit) orMoved(err error) error {
-	said, ok := errors.AsType[*gitError](err)
-	if !ok || !strings.Contains(said.said, "cannot lock ref") {
-		return err
+// committed describes a commit that was to have a tree: hooks may have changed it.
+func (r *Repo) committed(hash, late string, before, planned objectID) (Commit, error) {
+	done := Commit{Hash: hash}
+	if late != "" {
+		done.Notes = append(done.Notes, late)
 	}
-	if _, head, herr := c.r.refs.head(); herr == nil && head != c.parent {
-		return errHeadMoved
+	after, err := r.treeOf(hash)
+	if err != nil {
+		return done, err
 	}
-	return err
-}
-
-// collect finds the new content of each path: from the plan, then from the wave's files.
-func (c *waveCommit) collect(ctx context.Context, head *treeView) error {
-	c.entries = map[string]treeItem{}
-	for name, item := range c.plan.edits {
-		c.entries[name] = treeItem{mode: item.mode, id: item.id}
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.plan.w.Files)) {
-		if !safePath(name) {
-			return &RefusedError{Reason: fmt.Sprintf("%q is not a path inside the repository", name)}
+	d := differ{store: r.store, each: func(name string, was, is treeItem) {
+		name = strings.Clone(name)
+		if done.Paths = append(done.Paths, name); is.mode == modeGitlink && was.mode != modeGitlink {
+			done.Notes = append(done.Notes, name+" is a repository of its own: the commit holds only the id of its commit")
 		}
-		is, err := head.file(name)
-		if err != nil {
-			return err
-		}
-		if is.mode == 0 {
-			ignored, err := c.r.cli.ignored(ctx, name)
-			if err != nil {
-				return err
-			}
-			if ignored {
-				continue
-			}
-		}
-		item := treeItem{mode: modeRegular}
-		if is.mode == modeExec {
-			item.mode = modeExec
-		}
-		if item.id, err = c.r.putFile(ctx, name, c.plan.w.Files[name]); err != nil {
-			return err
-		}
-		c.entries[name] = item
-	}
-	return nil
-}
-
-// putFile stores what a commit should have for a file with this content.
-func (r *Repo) putFile(ctx context.Context, name string, data []byte) (objectID, error) {
-	b, err := r.cli.run(ctx, gitCall{args: []string{"hash-object", "-w", "--stdin", "--path=" + name}, stdin: data})
-	if err != nil {
-		return objectID{}, err
-	}
-	return parseID(strings.TrimSpace(string(b)))
-}
-
-// byUs makes the commit through go-git and, once everything is on disk, updates the ref.
-func (c *waveCommit) byUs(ctx context.Context) (hash string, err error) {
-	author, err := c.r.people.author(ctx)
-	if err != nil {
-		return "", err
-	}
-	committer, err := c.r.people.committer(ctx)
-	if err != nil {
-		return "", err
-	}
-	ed := treeEditor{objects: c.r.store}
-	tree, err := ed.edit("", &c.before, c.entries)
-	if err != nil {
-		return "", err
-	}
-	kind, ref := "commit: ", c.branch
-	var parents []string
-	if c.parent == "" {
-		kind = "commit (initial): "
-	} else {
-		parents = []string{c.parent}
-	}
-	if ref == "" {
-		ref = "HEAD"
-	}
-	id, err := c.r.putCommit(tree, parents, c.plan.w.Message, author, committer, time.Now())
-	if err != nil {
-		return "", err
-	}
-	if err := c.r.store.writeOut(); err != nil {
-		return "", err
-	}
-	subject, _, _ := strings.Cut(c.plan.w.Message, "\n")
-	if err := c.r.setRef(ctx, ref, c.parent, id.String(), kind+subject); err != nil {
-		return "", c.orMoved(err)
-	}
-	return id.String(), nil
-}
-
-// made reads the resulting commit: hooks may have changed it.
-func (c *waveCommit) made(ctx context.Context, hash string, planned map[string]treeItem) (Commit, error) {
-	after, err := c.r.treeOf(hash)
-	if err != nil {
-		return Commit{}, err
-	}
-	final := map[string]treeItem{}
-	d := differ{store: c.r.store, each: func(name string, _, is treeItem) {
-		final[strings.Clone(name)] = treeItem{mode: is.mode, id: is.id}
 	}}
-	if err := d.dirs("", &c.before, &after, 0); err != nil {
-		return Commit{}, err
-	}
-	done := Commit{Hash: hash, Paths: sortedKeys(final)}
-	done.Notes = c.plan.notes()
-	if !maps.Equal(final, planned) {
+	err = d.dirs("", &before, &after, 0)
+	slices.Sort(done.Paths)
+	if after != planned {
 		done.Notes = append(done.Notes, "hooks changed what was committed")
 	}
-	return done, nil
-}
-
-// wavePlan is the wave's new content of each path, on top of HEAD.
-type wavePlan struct {
-	w     Wave
-	edits map[string]treeItem // mode 0 deletes
-	left  []string            // paths that stay as HEAD has them, one note each
-	inner []string            // paths of new repositories of their own
-	late  string              // a note on how the commit was made, "" for none
-}
-
-// planWave takes for each path the last result that changed it. If HEAD has something that no attempt of the wave started from or produced, somebody
-// has committed it meanwhile: that stays.
-func (r *Repo) planWave(w Wave, head string, tree objectID) (*wavePlan, error) {
-	p := &wavePlan{w: w, edits: map[string]treeItem{}}
-	known, err := r.collectEdits(p, head)
-	if err != nil {
-		return nil, err
-	}
-	now := &treeView{store: r.store, root: tree}
-	var foreign []string
-	for _, name := range slices.Sorted(maps.Keys(known)) {
-		if _, ours := w.Files[name]; ours {
-			continue
-		}
-		at, err := now.file(name)
-		if err != nil {
-			return nil, err
-		}
-		if !slices.ContainsFunc(known[name], func(k treeItem) bool { return k.mode == at.mode && k.id == at.id }) {
-			foreign = append(foreign, name)
-		}
-	}
-	p.leave(foreign)
-	if foreign, err = p.inTheWay(now); err != nil {
-		return nil, err
-	}
-	p.leave(foreign)
-	return p, nil
-}
-
-// collectEdits fills in the edits and returns what HEAD may have at each path that depends on it.
-func (r *Repo) collectEdits(p *wavePlan, head string) (map[string][]treeItem, error) {
-	known, settled := map[string][]treeItem{}, map[string]bool{}
-	views := map[string]*treeView{}
-	for _, pair := range p.w.Results {
-		then := views[pair.Head]
-		if pair.Head != "" && pair.Head != head && then == nil {
-			tree, err := r.treeOf(pair.Head)
-			if err != nil {
-				return nil, fmt.Errorf("read where HEAD was: %w", err)
-			}
-			then = &treeView{store: r.store, root: tree}
-			views[pair.Head] = then
-		}
-		var failed error
-		err := r.diffTrees(pair.Base, pair.Result, func(name string, a, b treeItem) {
-			name = strings.Clone(name)
-			p.edits[name] = b
-			if settled[name] || pair.Head != "" && pair.Head == head { // nobody has committed anything since
-				settled[name] = true
-				delete(known, name)
-				return
-			}
-			known[name] = append(known[name], a, b)
-			if then != nil {
-				at, err := then.file(name)
-				if err != nil {
-					failed = err
-				}
-				known[name] = append(known[name], at)
-			}
-		})
-		if err == nil {
-			err = failed
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return known, nil
-}
-
-func (p *wavePlan) leave(names []string) {
-	for _, name := range names {
-		delete(p.edits, name)
-		p.left = append(p.left, name)
-	}
-	slices.Sort(p.left)
-}
-
-// inTheWay returns the files that could only be added at the cost of others in HEAD: a directory that became a file there, or one that got more files
-// where we have a file.
-func (p *wavePlan) inTheWay(now *treeView) ([]string, error) {
-	gone := func(name string) bool {
-		item, ok := p.edits[name]
-		return ok && item.mode == 0
-	}
-	var out []string
-	for _, name := range slices.Sorted(maps.Keys(p.edits)) {
-		if p.edits[name].mode == 0 {
-			continue
-		}
-		blocked := false
-		for dir := path.Dir(name); dir != "." && !blocked; dir = path.Dir(dir) {
-			at, err := now.file(dir)
-			if err != nil {
-				return nil, err
-			}
-			blocked = at.mode != 0 && !gone(dir)
-		}
-		below, err := now.below(name)
-		if err != nil {
-			return nil, err
-		}
-		if blocked || slices.ContainsFunc(below, func(f string) bool { return !gone(f) }) {
-			out = append(out, name)
-		}
-	}
-	return out, nil
-}
-
-// notes are for people: what was left, and what is odd about what is committed.
-func (p *wavePlan) notes() []string {
-	var out []string
-	if p.late != "" {
-		out = append(out, p.late)
-	}
-	for _, name := range p.left {
-		out = append(out, name+" was committed by somebody else meanwhile and is left as it is")
-	}
-	for _, name := range slices.Sorted(slices.Values(p.inner)) {
-		out = append(out, name+" is a repository of its own: the commit holds only the id of its commit")
-	}
-	return out
+	return done, err
 }
 
 // historyLimit limits every walk through history: what a run looks for is never far from HEAD.
@@ -489,17 +317,4 @@ func (r *Repo) parentOf(commit string) (string, error) {
 		return "", err
 	}
 	return c.ParentHashes[0].String(), nil
-}
-
-// backToParent moves a branch ("" is a detached HEAD) from commit to that one's parent.
-func (r *Repo) backToParent(ctx context.Context, branch, commit string) error {
-	parent, err := r.parentOf(commit)
-	if err != nil {
-		return err
-	}
-	branch = cmp.Or(branch, "HEAD")
-	if parent == "" {
-		return r.removeRef(ctx, branch)
-	}
-	return r.setRef(ctx, branch, commit, parent, "descartes: taken back")
 }

@@ -32,11 +32,6 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer repo.Close()
-	before, err := repo.Snapshot(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-
 	write := func(name string) { // what an agent does
 		if err := os.WriteFile(filepath.Join(repo.Root(), name), []byte("text\n"), 0o666); err != nil {
 			log.Fatal(err)
@@ -59,7 +54,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	commit, err := repo.CommitWave(ctx, gitops.Wave{Message: "feat: complete wave 1", Results: []gitops.Pair{{Base: before, Result: good}}})
+	commit, err := repo.CommitWave(ctx, gitops.Wave{Message: "feat: complete wave 1", Tree: good})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -101,17 +101,11 @@ type Ref struct {
 	When    time.Time
 }
 
-// Pair is the work of one verified attempt: the snapshots before and after it.
-type Pair struct {
-	Base, Result Tree
-	Head         string // HEAD's commit when Base was taken, "" if unknown
-}
-
 // Wave is what one commit should contain.
 type Wave struct {
 	Message string
-	Results []Pair            // oldest first; if several touched a path, the last one wins
-	Files   map[string][]byte // repository paths to commit with this content, whatever the working tree holds
+	Tree    Tree              // all of it
+	Files   map[string][]byte // repository paths to commit with this content, whatever the tree has
 	Root    bool              // the commit gets no parents: HEAD stands for a branch without a commit
 }
 

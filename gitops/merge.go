@@ -17,9 +17,7 @@ type Conflict struct {
 
 func (c Conflict) String() string { return c.Path + " (" + c.Kind + ")" }
 
-// MergeTrees merges what changed between base and ours with what changed between base and theirs, with renames and
-// merge drivers, as `git merge` does. It touches no file, no index and no ref. If there are conflicts, it returns
-// them sorted by path, and no tree. It needs git OldestMerging; an older one is a VersionError.
+// MergeTrees merges what changed between base and ours with what changed between base and theirs; see Merge.
 func (r *Repo) MergeTrees(ctx context.Context, base, ours, theirs Tree) (Tree, []Conflict, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -29,45 +27,63 @@ func (r *Repo) MergeTrees(ctx context.Context, base, ours, theirs Tree) (Tree, [
 	case theirs == base:
 		return ours, nil, nil
 	}
-	tree, conflicts, err := r.merge(ctx, base, ours, theirs)
-	if err != nil {
-		return "", nil, fmt.Errorf("merge trees: %w", err)
+	sides := make([]string, 3)
+	for i, tree := range []Tree{base, ours, theirs} {
+		var err error
+		if sides[i], err = r.side(tree, sides[:min(i, 1)]); err != nil {
+			return "", nil, fmt.Errorf("merge trees: %w", err)
+		}
 	}
-	return tree, conflicts, nil
+	return r.merge(ctx, sides[1], sides[2])
 }
 
-func (r *Repo) merge(ctx context.Context, base, ours, theirs Tree) (Tree, []Conflict, error) {
+// Merge merges two commits, with renames and merge drivers, as `git merge` does: the history has their base. It touches no file, no index and no
+// ref. Conflicts are sorted by path; the tree then has git's markers in them. It needs git OldestMerging, unless one of the two has nothing new; an
+// older one is a VersionError.
+func (r *Repo) Merge(ctx context.Context, ours, theirs string) (Tree, []Conflict, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a, err := r.treeOf(ours)
+	if err != nil {
+		return "", nil, fmt.Errorf("merge: %w", err)
+	}
+	b, err := r.treeOf(theirs)
+	if err != nil {
+		return "", nil, fmt.Errorf("merge: %w", err)
+	}
+	parent, err := r.parentOf(theirs)
+	old := r.cli.version.Before(OldestMerging)
+	switch {
+	case err != nil:
+		return "", nil, fmt.Errorf("merge: %w", err)
+	case parent == ours || old && r.LeadsTo(ctx, theirs, ours):
+		return Tree(b.String()), nil, nil
+	case a == b || old && r.LeadsTo(ctx, ours, theirs):
+		return Tree(a.String()), nil, nil
+	}
+	return r.merge(ctx, ours, theirs)
+}
+
+func (r *Repo) merge(ctx context.Context, ours, theirs string) (Tree, []Conflict, error) {
 	if r.cli.version.Before(OldestMerging) {
 		return "", nil, &VersionError{Program: r.cli.program, Found: r.cli.version, Needed: OldestMerging, For: "merging"}
 	}
-	b, err := r.side(base, nil)
-	if err != nil {
-		return "", nil, err
-	}
-	o, err := r.side(ours, []string{b})
-	if err != nil {
-		return "", nil, err
-	}
-	t, err := r.side(theirs, []string{b})
-	if err != nil {
-		return "", nil, err
-	}
-	out, err := r.cli.run(ctx, gitCall{options: []string{"-c", "core.fsync=objects"}, args: []string{"merge-tree", "--write-tree", "-z", "--messages", o, t}})
+	out, err := r.cli.run(ctx, gitCall{options: []string{"-c", "core.fsync=objects"}, args: []string{"merge-tree", "--write-tree", "-z", "--messages", ours, theirs}})
 	if err != nil && exitCode(err) != 1 {
-		return "", nil, err
+		return "", nil, fmt.Errorf("merge: %w", err)
 	}
 	tree, rest, _ := strings.Cut(string(out), "\x00")
 	if _, perr := parseID(tree); perr != nil {
-		return "", nil, errors.Join(err, perr)
+		return "", nil, fmt.Errorf("merge: %w", errors.Join(err, perr))
 	}
 	if err == nil {
 		return Tree(tree), nil, nil
 	}
-	conflicts := parseConflicts(rest, strings.NewReplacer("~"+o, "", "~"+t, "", o, "ours", t, "theirs"))
+	conflicts := parseConflicts(rest, strings.NewReplacer("~"+ours, "", "~"+theirs, "", ours, "ours", theirs, "theirs"))
 	if len(conflicts) == 0 {
-		return "", nil, err
+		return "", nil, fmt.Errorf("merge: %w", err)
 	}
-	return "", conflicts, nil
+	return Tree(tree), conflicts, nil
 }
 
 // side wraps a tree in a commit, the same one for the same tree: git takes the base from the history, and only since

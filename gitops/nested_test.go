@@ -38,7 +38,7 @@ func TestSubmodulesRunNothing(t *testing.T) {
 				if _, err := r.Changed(t.Context(), first, second); err != nil {
 					t.Fatal(err)
 				}
-				commitWave(t, r, Wave{Message: "a wave", Results: []Pair{{Base: first, Result: second}}})
+				commitWave(t, r, Wave{Message: "a wave", Tree: second})
 				first = second
 				s.sh("echo 3 >lib/f; echo newer >g")
 			}

@@ -359,27 +359,13 @@ func (r *Repo) keep(ctx context.Context, ref string, tree Tree, parents []string
 			return "", err
 		}
 	}
-	var commit objectID
 	subject, _, _ := strings.Cut(message, "\n")
-	for try := range keptAgain {
+	return r.named(ctx, func() (objectID, error) {
 		if !r.store.has(id) {
-			return "", fmt.Errorf("the snapshot %s is gone: somebody pruned the repository", tree)
+			return id, fmt.Errorf("the snapshot %s is gone: somebody pruned the repository", tree)
 		}
-		if commit, err = r.putCommit(id, parents, message, who, who, now); err != nil {
-			return "", err
-		}
-		if err = r.store.writeOut(); err != nil {
-			return "", err
-		}
-		if err = r.forceRef(ctx, ref, commit.String(), subject); err == nil {
-			break
-		}
-		if try == keptAgain-1 || r.store.has(commit) || ctx.Err() != nil {
-			return "", err
-		}
-		r.AwaitGC(ctx) // which has deleted the commit
-	}
-	return commit.String(), nil
+		return r.putCommit(id, parents, message, who, who, now)
+	}, func(hash string) error { return r.forceRef(ctx, ref, hash, subject) })
 }
 
 // putCommit stores a commit object.

@@ -159,7 +159,7 @@ func TestReflogOnlyWhereGitKeepsOne(t *testing.T) {
 		r := s.reopen()
 		one := snap(t, r)
 		s.sh("echo 2 >f")
-		commitWave(t, r, Wave{Message: "w", Results: []Pair{{Base: one, Result: snap(t, r)}}})
+		commitWave(t, r, Wave{Message: "w", Tree: snap(t, r)})
 		_, err := r.Keep(t.Context(), "refs/descartes/x", one, nil, "k")
 		if err != nil {
 			t.Fatal(err)

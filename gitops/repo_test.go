@@ -171,9 +171,8 @@ func TestOldestGit(t *testing.T) {
 				if want := (layout{root: root, gitDir: root + "/.git", commonDir: root + "/.git"}); r.l != want {
 					t.Errorf("%s: got %+v, want %+v", s.dir, r.l, want)
 				}
-				base := mustSnapshot(t, r)
 				s.sh("echo " + s.dir + " >" + root + "/docs/new")
-				done, err := r.CommitWave(t.Context(), Wave{Message: waveMessage, Results: []Pair{{Base: base, Result: mustSnapshot(t, r)}}})
+				done, err := r.CommitWave(t.Context(), Wave{Message: waveMessage, Tree: mustSnapshot(t, r)})
 				if err != nil || !slices.Equal(done.Paths, []string{"docs/new"}) {
 					t.Errorf("got %+v, %v", done, err)
 				}

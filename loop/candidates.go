@@ -31,6 +31,7 @@ type round struct {
 	next, left   int // number of the next attempt, and how many have not begun
 	size         int
 	base, before gitops.Tree
+	marked       []string        // see unit
 	spec         *specbuild.Spec // shared by all; nil before the first
 
 	running int // attempts at work
@@ -92,10 +93,10 @@ func (w *tagWork) candidate(ctx context.Context, ln *lane, t *tasks.Task) (*unit
 			return nil, err
 		}
 		n := w.config.CandidatesOf(t)
-		r = &round{first: alone.number, of: alone.of, next: alone.number, left: n, size: n, base: alone.base, before: alone.before, stop: make(chan struct{})}
+		r = &round{first: alone.number, of: alone.of, next: alone.number, left: n, size: n, base: alone.base, before: alone.before, marked: alone.marked, stop: make(chan struct{})}
 		w.rounds[t.ID] = r
 	}
-	u := &unit{lane: ln, task: t, number: r.next, of: r.of, round: r, base: r.base, before: r.before, since: w.history.Starts[t.ID], log: w.home.Log(w.state.ID, t.ID, r.next)}
+	u := &unit{lane: ln, task: t, number: r.next, of: r.of, round: r, base: r.base, before: r.before, marked: r.marked, since: w.history.Starts[t.ID], log: w.home.Log(w.state.ID, t.ID, r.next)}
 	r.next, r.left, r.running, r.unsaid = r.next+1, r.left-1, r.running+1, r.unsaid+1
 	return u, nil
 }
@@ -141,6 +142,9 @@ func (w *tagWork) fitting(ready []string) []string {
 // concludeCandidate records the end of a candidate. A verified one waits for the others; the last one decides.
 func (w *tagWork) concludeCandidate(ctx context.Context, stop *stopper, u *unit) (_ *Outcome, err error) {
 	r, ln, id := u.round, u.lane, u.task.ID
+	if err := w.judgeMarks(u); err != nil {
+		return nil, err
+	}
 	if u.res.Verdict == verify.Verified && w.config.Pick == PickSmallest {
 		w.unlocked(func() { u.size, err = w.tools.Repo.DiffSize(context.WithoutCancel(ctx), u.base, u.res.Work.After) })
 		if err != nil {
@@ -211,7 +215,13 @@ func (w *tagWork) concludePassed(ctx context.Context, stop *stopper, u *unit) (*
 	if r.passed = append(r.passed, u); w.config.Pick != PickSmallest && !r.over() {
 		r.take(u)
 	}
-	if err := w.record(); err != nil { // record what waits for the next event, which may take long
+	gctx, done := attempt.Linger(ctx)
+	_, err := w.keep(gctx, u, nil) // a killed run's resume takes it
+	done()
+	if err == nil {
+		err = w.record() // record what waits for the next event, which may take long
+	}
+	if err != nil {
 		return nil, err
 	}
 	w.Loop.changed.Broadcast()

@@ -31,10 +31,14 @@ type Leftover struct {
 	slot  int
 }
 
-const poolRefs = "refs/descartes/pool/"
+const (
+	poolRefs = "refs/descartes/pool/"
+	tagRefs  = "refs/descartes/tags/"
+)
 
 // Leftovers lists what has not been used since a time: finished runs, refs of loops that are gone; and the slots not used since another one. It leaves
-// out what a live loop, a loop that can be resumed, or the last loop of a tag needs. repo may be nil; pool is the folder with the project's slots.
+// out what a live loop, a loop that can be resumed, or the last loop of a tag needs, and the refs of a loop with verified work that no branch has. repo
+// may be nil; pool is the folder with the project's slots.
 func (h Home) Leftovers(ctx context.Context, repo *gitops.Repo, pool string, before, slotsBefore time.Time) ([]Leftover, error) {
 	refs := map[string][]gitops.Ref{}
 	if repo != nil {
@@ -44,7 +48,7 @@ func (h Home) Leftovers(ctx context.Context, repo *gitops.Repo, pool string, bef
 		}
 		for _, r := range all {
 			id, _, below := strings.Cut(strings.TrimPrefix(r.Name, "refs/descartes/"), "/")
-			if below && !strings.HasPrefix(r.Name, poolRefs) {
+			if below && !strings.HasPrefix(r.Name, poolRefs) && !strings.HasPrefix(r.Name, tagRefs) {
 				refs[id] = append(refs[id], r)
 			}
 		}
@@ -82,6 +86,13 @@ func (h Home) Leftovers(ctx context.Context, repo *gitops.Repo, pool string, bef
 	}
 	for id, list := range refs {
 		if needed[id] {
+			continue
+		}
+		c := chain{repo: repo, ref: TrunkRef(id)}
+		if _, err := c.read(ctx); err != nil {
+			return nil, gitErr("read "+c.ref, err)
+		}
+		if len(c.units) > 0 { // verified work that no branch has
 			continue
 		}
 		if found[id] == nil {

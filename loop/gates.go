@@ -264,7 +264,7 @@ func (w *promptWork) precheck(ctx context.Context, ln *lane) (gate.Check, error)
 	check := gate.Check{Name: "precheck"}
 	u := &unit{lane: ln, with: c.Choices(nil)[0], log: filepath.Join(w.home.Run(w.state.ID), "logs", "precheck.log")}
 	if ln.slot != nil {
-		u.base = w.trunk.merged.Tree
+		u.base = w.trunk.tree
 	}
 	if ln.slot != nil || c.Precheck == PrecheckAgent {
 		if _, err := w.prepare(context.WithoutCancel(ctx), ln, w.start(u)); err != nil {

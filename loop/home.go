@@ -196,7 +196,9 @@ func FileName(id string) string {
 }
 
 // RefPrefix is the prefix of the refs that keep a task's attempts.
-func RefPrefix(id, task string) string { return "refs/descartes/" + id + "/" + FileName(task) + "/" }
+func RefPrefix(id, task string) string {
+	return "refs/descartes/" + id + "/tasks/" + FileName(task) + "/"
+}
 
 // Saved is one loop found on disk.
 type Saved struct {

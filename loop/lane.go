@@ -70,7 +70,7 @@ func (l *Loop) holds() gitops.Tree {
 	if l.trunk == nil {
 		return ""
 	}
-	return l.trunk.merged.Tree
+	return l.trunk.tree
 }
 
 // open makes the lanes: one per slot, or one for a folder without git.

@@ -162,6 +162,7 @@ type unit struct {
 	over    *Outcome  // set by a look at the attempt: the run ends with it
 	denied  []string  // what the sandbox refused
 	since   time.Time // start of the first attempt at the same work; zero: now
+	marked  []string  // files at which its task's work ever conflicted: no markers may be left in them
 	step    int       // number of the step that is being recorded, of an attempt on another machine
 }
 
@@ -177,6 +178,8 @@ type work interface {
 	opening(ctx context.Context, first *journal.Event, fresh bool) error
 	opened(fresh bool) error
 
+	// done reports whether a unit's work is done, and not to be made again.
+	done(unit string) bool
 	// place is where commands run in the project, and what attempts may not change.
 	place() (dir string, fixed []string)
 	// killed ends an attempt that a killed run left open; its slot's lane is nil if another run has that.
@@ -271,8 +274,13 @@ func (l *Loop) Chains() journal.Chains { return l.history.Chains() }
 // Interrupted counts the attempts that something ended before they had a result.
 func (l *Loop) Interrupted() int { return l.history.Interrupted() }
 
-// Uncommitted lists the tasks whose verified work is in no commit.
-func (l *Loop) Uncommitted() []string { return l.history.Uncommitted() }
+// Uncommitted lists the tasks whose verified work is in the trunk and in no commit of the branch.
+func (l *Loop) Uncommitted() []string {
+	if l.trunk == nil {
+		return nil
+	}
+	return slices.Clone(l.trunk.units)
+}
 
 // State is the loop as its state file would show it now.
 func (l *Loop) State() *State {
@@ -303,7 +311,8 @@ func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 	noted := l.noteStop(soft)
 	out, err := l.run(ctx, stop)
 	l.unlocked(noted)
-	if err = l.work.endRun(ctx, stop, &out, err); err == nil {
+	err = ends(&out, l.work.endRun(ctx, stop, &out, ends(&out, err)))
+	if err == nil {
 		if err = l.lastChecks(ctx, stop, &out); errors.Is(err, context.Canceled) && stop.asked(ctx) != nil {
 			out, err = *stop.asked(ctx), nil
 		}
@@ -315,6 +324,7 @@ func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 		err = errors.Join(err, l.dropSlots())
 	}
 	if err = errors.Join(err, l.leave(ctx, &out)); l.trunk != nil {
+		err = errors.Join(err, l.trunk.leaveTrunk(context.WithoutCancel(ctx)))
 		out.Branch = l.trunk.elsewhere(context.WithoutCancel(ctx))
 	}
 	ferr := errors.Join(l.push(ctx, stop, &out), l.finish(&out))
@@ -322,6 +332,15 @@ func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 		err = ferr
 	}
 	return out, err
+}
+
+// ends takes the outcome of an error that is one.
+func ends(out *Outcome, err error) error {
+	if e, ok := errors.AsType[*endError](err); ok {
+		*out = e.out
+		return nil
+	}
+	return err
 }
 
 // noteStop records that this process was asked to end after its running attempts, so that other terminals can show it: a request from elsewhere is in
@@ -360,8 +379,8 @@ func (l *Loop) run(ctx context.Context, stop *stopper) (Outcome, error) {
 	if room, ok := errors.AsType[*workspace.RoomError](err); ok {
 		return Outcome{Ending: journal.DiskFull, Message: room.Error()}, nil
 	}
-	if err == nil && l.trunk != nil && l.resumed {
-		err = l.trunk.catchUp(ctx)
+	if err == nil && l.trunk != nil {
+		err = l.trunk.resume(ctx)
 	}
 	if err != nil {
 		return Outcome{}, err
@@ -530,6 +549,9 @@ func (l *Loop) execute(ctx context.Context, stop *stopper, u *unit, start worksp
 // start is what the workspace needs to know about a unit.
 func (l *Loop) start(u *unit) workspace.Start {
 	s := workspace.Start{Before: u.before, Base: u.base, Whole: u.whole, Since: u.since, Aside: strings.TrimSuffix(u.log, ".log")}
+	if l.trunk != nil && l.trunk.tip != "" {
+		s.At = l.trunk.at(u.base).head
+	}
 	if l.tools.Away == nil {
 		s.Named = l.tools.Named
 	}

@@ -294,7 +294,13 @@ func (w *promptWork) killed(ctx context.Context, ln *lane, open *journal.Event) 
 	}
 	made := ""
 	if w.trunk != nil && w.config.Git.AutoCommit {
-		if made, err = w.published(ctx, open.Head); err != nil {
+		made, err = w.published(ctx, open.Head)
+		if kept, kerr := w.tools.Repo.RefCommit(w.tryRef(u.it)); err == nil && made == "" && kerr == nil && kept != "" {
+			if head, herr := w.trunk.head(ctx); herr == nil && w.tools.Repo.LeadsTo(ctx, head, kept) {
+				made = head // merged by hand
+			}
+		}
+		if err != nil {
 			return gitErr("look for the commit of a killed iteration", err)
 		}
 	}
@@ -315,7 +321,7 @@ func (w *promptWork) killed(ctx context.Context, ln *lane, open *journal.Event) 
 
 // keepTry keeps what a try of an iteration left that counts for nothing.
 func (w *promptWork) keepTry(ctx context.Context, it *Iteration, head string, work *workspace.Result, why string) (ref string, err error) {
-	ref = fmt.Sprintf("refs/descartes/%s/iteration-%d-%d", w.state.ID, it.Number, it.Try)
+	ref = w.tryRef(it)
 	parents := slices.DeleteFunc([]string{head, work.Commits}, func(hash string) bool { return hash == "" })
 	if _, err := w.tools.Repo.Keep(ctx, ref, work.After, slices.Compact(parents), fmt.Sprintf("loop %s: iteration %d: %s", w.state.ID, it.Number, why)); err != nil {
 		return "", gitErr("keep what an iteration left", err)
@@ -343,7 +349,7 @@ func (w *promptWork) uncommitted(ctx context.Context, u *unit, why error) error 
 
 // published is the last commit of this loop that is on the branch, if it was made on top of another one.
 func (w *promptWork) published(ctx context.Context, base string) (string, error) {
-	tip, err := w.trunk.tip(ctx)
+	tip, err := w.trunk.head(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -369,7 +375,7 @@ func (w *promptWork) iteration(ln *lane, number, try int) *unit {
 		if w.loose() { // spec takes the user's tree as it is then
 			return u
 		}
-		if u.base, u.before = w.trunk.merged.Tree, w.trunk.merged.Tree; b.Owed != "" {
+		if u.base, u.before = w.trunk.tree, w.trunk.tree; b.Owed != "" {
 			u.before = gitops.Tree(b.Last.Tree)
 		}
 	}
@@ -731,11 +737,16 @@ func (w *promptWork) deliver(ctx context.Context, stop *stopper, u *unit) error 
 	return nil
 }
 
+// tryRef keeps a try of an iteration that counts for nothing.
+func (w *promptWork) tryRef(it *Iteration) string {
+	return fmt.Sprintf("refs/descartes/%s/iteration-%d-%d", w.state.ID, it.Number, it.Try)
+}
+
 func (w *promptWork) iterationRef(n int) string {
 	return fmt.Sprintf("refs/descartes/%s/iteration-%d", w.state.ID, n)
 }
 
-// commit commits what an iteration changed and nothing else. If a dead loop made that commit already, nothing is left to commit.
+// commit commits what an iteration changed, and what a dead loop took in and did not commit, and nothing else.
 func (w *promptWork) commit(ctx context.Context, stop *stopper, u *unit) error {
 	work := &u.res.Work
 	if !w.config.Git.AutoCommit || work.After == "" {
@@ -744,7 +755,7 @@ func (w *promptWork) commit(ctx context.Context, stop *stopper, u *unit) error {
 	if w.fails(u).Reason != "" || u.res.Agent.End == agent.Cancelled && len(w.checks()) > 0 {
 		return nil // the next iteration continues from it
 	}
-	if work.After == u.it.base {
+	if work.After == u.it.base && len(w.trunk.units) == 0 {
 		return w.named(ctx, u)
 	}
 	if err := w.commitSlot(ctx, stop, u); err != nil {
@@ -770,51 +781,62 @@ func (w *promptWork) commitSlot(ctx context.Context, stop *stopper, u *unit) err
 	t, gctx := w.trunk, context.WithoutCancel(ctx)
 	t.unchecked = u.res.Agent.End != agent.Finished || !u.res.Passed() || !w.job.Rules.Checks(u.it)
 	tree := u.res.Work.After
-	tip, err := t.tip(gctx)
+	was, unit := t.tree, iterationUnit(strconv.Itoa(u.it.Number))
+	t.kept = w.tryRef(u.it)
+	made, err := w.keepIteration(gctx, u, u.it.Number, tree)
 	if err != nil {
 		return err
 	}
-	if done, err := t.mergedByHand(gctx, u.lane, tip, tree); done || err != nil {
-		return w.committed(gctx, u, gitops.Commit{Hash: tip}, err)
-	}
-	was := t.merged
-	fate, err := t.fold(gctx, u.lane, Candidate{Unit: fmt.Sprintf("iteration %d", u.it.Number), Base: u.it.base, Tree: tree}, func(fate *Fate) error {
-		if fate.Accepted() {
-			return t.pin(gctx)
+	from := t.at(u.it.base)
+	if from.tree != u.it.base { // it began with what an earlier iteration left, which is not to be committed
+		next, met, err := w.tools.Repo.MergeTrees(gctx, u.it.base, was, tree)
+		if err == nil && len(met) > 0 {
+			err = t.apart(&Fate{Conflicts: met})
 		}
-		return nil
-	})
+		if err == nil {
+			made, err = w.tools.Repo.Link(gctx, t.tip, gitops.Link{Tree: next, Message: unit, When: w.tools.Now()})
+		}
+		if err != nil {
+			return gitErr(fmt.Sprintf("commit iteration %d", u.it.Number), err)
+		}
+		tree = next
+	}
+	fate, err := t.fold(gctx, u.lane, Candidate{Unit: unit, Subject: unit, From: from.hash, Commit: made, Tree: tree}, func(*Fate) error { return nil })
 	if err != nil {
 		return err
 	}
 	if !fate.Accepted() {
-		if _, err := w.tools.Repo.Keep(gctx, t.kept(), tree, []string{u.stand.Head.Hash}, fmt.Sprintf("loop %s: iteration %d", w.state.ID, u.it.Number)); err != nil {
-			return gitErr("keep the work of an iteration", err)
-		}
 		return gitErr(fmt.Sprintf("commit iteration %d", u.it.Number), t.apart(fate))
 	}
 	if owed := w.history.Prompt.Owed; owed != "" && owed != string(u.it.base) {
-		u.it.owed = t.merged.Tree
+		u.it.owed = t.tree
 	}
-	own, why, err := w.own(gctx, u, tip)
+	head, err := t.head(gctx)
+	if err != nil {
+		return gitErr("read the branch", err)
+	}
+	own, why, err := w.own(gctx, u, head)
 	if err != nil {
 		return gitErr("read the commits of an iteration", err)
 	}
 	crash.Point("before-iteration-commit")
 	cctx, over := stop.committing(ctx, w.config.Deadline)
 	defer over()
-	var made gitops.Commit
+	var done gitops.Commit
 	busy, err := w.Enter(gctx, func() (err error) {
-		made, _, err = t.commit(cctx, u.lane, gitops.Wave{Message: w.tools.Redact.Text(w.message(u))}, own, nil, 0)
+		done, err = t.commit(cctx, u.lane, gitops.Wave{Message: w.tools.Redact.Text(w.message(u))}, own)
 		return err
 	})
 	_, meanwhile := errors.AsType[*apartError](err)
+	if (busy != "" || err != nil) && slices.Contains(t.units, unit) {
+		if oerr := t.takeOut(gctx, was, "", unit); oerr != nil {
+			return oerr
+		}
+	}
 	switch {
 	case busy != "":
-		t.merged = was
 		return w.note("loop " + busy + " works in this tree: this iteration's changes are committed with the next one")
 	case err != nil && w.job.Rules.Retries() > 0 && cctx.Err() == nil && !meanwhile:
-		t.merged = was
 		u.it.refused = fmt.Sprintf("commit iteration %d: %s", u.it.Number, err)
 		return nil
 	case err != nil:
@@ -828,7 +850,7 @@ func (w *promptWork) commitSlot(ctx context.Context, stop *stopper, u *unit) err
 			}
 		}
 	}
-	return w.committed(gctx, u, made, nil)
+	return w.committed(gctx, u, done, nil)
 }
 
 // own is the tip of the agent's own commits if they can become the branch's as they are, or "" and why not.
@@ -863,7 +885,7 @@ func (w *promptWork) committed(ctx context.Context, u *unit, made gitops.Commit,
 		return gitErr(fmt.Sprintf("commit iteration %d", u.it.Number), err)
 	}
 	t := w.trunk
-	w.recordWithNext(&journal.Event{Type: journal.Integrated, Iteration: u.it.Number, Attempt: u.it.Try, Tree: string(t.merged.Tree), Commit: t.on})
+	w.recordWithNext(&journal.Event{Type: journal.Integrated, Iteration: u.it.Number, Attempt: u.it.Try, Tree: string(t.tree), Commit: t.on})
 	for _, n := range made.Notes {
 		if err := w.note(n); err != nil {
 			return err
@@ -891,26 +913,34 @@ func (w *promptWork) checkpoint(ctx context.Context, u *unit) (err error) {
 	if !class && !open && (work.Commits == "" || u.it.own) || work.After == "" {
 		return nil
 	}
-	keep := func(n int, tree gitops.Tree) (string, error) {
-		ref := w.iterationRef(n)
-		var parents []string
-		for _, p := range []string{u.stand.Head.Hash, work.Commits} {
-			if p != "" && !slices.Contains(parents, p) {
-				parents = append(parents, p)
-			}
-		}
-		if _, err := w.tools.Repo.Keep(ctx, ref, tree, parents, fmt.Sprintf("loop %s: checkpoint of iteration %d", w.state.ID, n)); err != nil {
-			return "", gitErr("keep a checkpoint", err)
-		}
-		return ref, nil
-	}
 	if class && u.it.Number == 1 && u.it.Try == 1 {
-		if _, err := keep(0, u.it.base); err != nil {
+		if _, err := w.keepIteration(ctx, u, 0, u.it.base); err != nil {
 			return err
 		}
 	}
-	u.it.ref, err = keep(u.it.Number, work.After)
+	if _, err = w.keepIteration(ctx, u, u.it.Number, work.After); err == nil {
+		u.it.ref = w.iterationRef(u.it.Number)
+	}
 	return err
+}
+
+// keepIteration keeps a tree as that of an iteration, with the agent's own commits, and returns its commit.
+func (w *promptWork) keepIteration(ctx context.Context, u *unit, n int, tree gitops.Tree) (string, error) {
+	var parents []string
+	from := u.stand.Head.Hash
+	if !w.loose() && w.trunk != nil {
+		from = w.trunk.at(u.it.base).hash
+	}
+	for _, p := range []string{from, u.res.Work.Commits} {
+		if p != "" && !slices.Contains(parents, p) {
+			parents = append(parents, p)
+		}
+	}
+	commit, err := w.tools.Repo.Keep(ctx, w.iterationRef(n), tree, parents, fmt.Sprintf("loop %s: checkpoint of iteration %d", w.state.ID, n))
+	if err != nil {
+		return "", gitErr("keep a checkpoint", err)
+	}
+	return commit, nil
 }
 
 // askGate asks the gate about an iteration, records its end, and returns an outcome if the run ends.
@@ -1101,6 +1131,8 @@ func (w *promptWork) endRun(_ context.Context, _ *stopper, _ *Outcome, err error
 	}
 	return w.note("what was done since the last commit was not verified and is in no commit: it is kept as " + b.Last.Ref + ", and resuming the loop continues from it")
 }
+
+func (w *promptWork) done(string) bool { return false }
 
 func (w *promptWork) ending() Outcome { return Outcome{} }
 

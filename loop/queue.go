@@ -88,6 +88,11 @@ func (w *tagWork) next(ctx context.Context, stop *stopper, ln *lane) (*unit, *Ou
 				}
 				continue
 			}
+			if done, err := w.takeClash(ctx, ln); err != nil {
+				return nil, nil, err
+			} else if done {
+				continue
+			}
 			u, err := w.unit(ctx, ln)
 			return u, nil, err
 		}
@@ -194,7 +199,7 @@ func (w *tagWork) pick(ln *lane) (string, error) {
 			break
 		}
 	}
-	ready = w.fitting(ready)
+	ready = w.apart(w.fitting(ready))
 	for _, last := range []func(id string) bool{w.waitsForQuota, func(id string) bool { return slices.Contains(w.putOff, id) }} {
 		if others := slices.DeleteFunc(slices.Clone(ready), last); len(others) > 0 {
 			ready = others

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"unicode/utf8"
 
 	"descartes/agent"
@@ -23,6 +24,9 @@ func (w *tagWork) killed(ctx context.Context, ln *lane, open *journal.Event) err
 	if !ok { // the list no longer has it
 		return errors.New("task " + open.Task + " was under way when the loop was killed, and is no longer in the task file; put it back, or remove " + w.relative(w.saver.own.path))
 	}
+	if done, err := w.wasVerified(u, open); done || err != nil {
+		return err
+	}
 	u.res.Verdict, u.res.Reason = verify.Cancelled, journal.Killed
 	var err error
 	if u.res.Work, err = w.holding(ctx, u, open); err != nil {
@@ -34,6 +38,28 @@ func (w *tagWork) killed(ctx context.Context, ln *lane, open *journal.Event) err
 		return err
 	}
 	return w.record(end)
+}
+
+// wasVerified records the end of an attempt that its ref calls verified: the run was killed before it could. Its work is integrated, and no agent
+// runs again.
+func (w *tagWork) wasVerified(u *unit, open *journal.Event) (bool, error) {
+	at := slices.IndexFunc(w.kept, func(r gitops.Ref) bool { return r.Name == RefPrefix(w.state.ID, open.Task)+strconv.Itoa(open.Attempt) })
+	if at < 0 {
+		return false, nil
+	}
+	ref := w.kept[at]
+	k, ok := ReadKept(ref, w.state.Tag, open.Task)
+	if !ok || k.verified() == 0 {
+		return false, nil
+	}
+	tree, err := w.tools.Repo.CommitTree(ref.Hash)
+	if err != nil {
+		return false, gitErr("read the verified work on task "+open.Task, err)
+	}
+	end := w.event(journal.AttemptFinished, u)
+	end.Verdict, end.Reason, end.Round, end.Tree, end.Ref = journal.Verified, k.Reason, open.Round, string(tree), ref.Name
+	end.Detail = &journal.Detail{End: string(agent.Finished), Log: w.relative(u.log)}
+	return true, w.record(end)
 }
 
 // holding is what the slot of a killed run's attempt holds; nothing if another run used it since, or if it holds what the attempt began with. It masks

@@ -155,7 +155,7 @@ func (w *tagWork) approve(ctx context.Context, stop *stopper, ln *lane, number i
 // waveTrees are the trees before and after verified work.
 func (w *tagWork) waveTrees(done []journal.VerifiedTask) (from, to gitops.Tree, err error) {
 	from, err = w.tools.Repo.CommitTree(w.trunk.on)
-	return from, w.trunk.merged.Tree, err
+	return from, w.trunk.tree, err
 }
 
 // tellReview records the result of a wave's review.

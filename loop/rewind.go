@@ -181,11 +181,35 @@ func (w *Rewind) Do(ctx context.Context, fsys atomicfile.FS, repo *gitops.Repo, 
 		return nil, gitErr("read HEAD", err)
 	}
 	for _, s := range w.loops {
+		if err := w.takeOut(ctx, repo, s.State.ID, tree, now); err != nil {
+			return nil, gitErr("take the tasks out of "+TrunkRef(s.State.ID), err)
+		}
 		if err := w.record(fsys, s, string(tree), now); err != nil {
 			return nil, err
 		}
 	}
 	return nil, w.reopen(fsys)
+}
+
+// takeOut takes the tasks out of a loop's trunk, which then has the branch's commit.
+func (w *Rewind) takeOut(ctx context.Context, repo *gitops.Repo, id string, tree gitops.Tree, now func() time.Time) error {
+	c := chain{repo: repo, ref: TrunkRef(id), now: now}
+	if found, err := c.read(ctx); !found || err != nil || c.on == w.To {
+		return err
+	}
+	from, err := repo.CommitTree(w.From)
+	if err != nil {
+		return err
+	}
+	units := slices.Clone(w.Tasks)
+	next, met, err := repo.MergeTrees(ctx, from, c.tree, tree)
+	if err != nil {
+		return err
+	}
+	if len(met) > 0 { // what is left cannot do without them
+		next, units = tree, append(units, c.units...)
+	}
+	return c.takeOut(ctx, next, w.To, units...)
 }
 
 // record notes in a loop's journal what was taken back.

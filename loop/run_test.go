@@ -83,7 +83,7 @@ func TestBlockedIsTakenBackAndHoldsOthers(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(w.dir, "new")); err == nil {
 		t.Error("the blocked task's folder stays in the tree")
 	}
-	if refs := w.git("for-each-ref", "--format=%(refname:lstrip=3)", "refs/descartes/loop-*/1/*"); refs != "1/1\n1/2\n1/3" {
+	if refs := w.git("for-each-ref", "--format=%(refname:lstrip=4)", "refs/descartes/loop-*/tasks/1/*"); refs != "1/1\n1/2\n1/3" {
 		t.Errorf("kept attempts:\n%s", refs)
 	}
 	if got := w.git("log", "--format=%s"); got != "chore(x): wave 1, 0 of 1 tasks\nstart" {

@@ -163,6 +163,8 @@ func (w *tagWork) opening(_ context.Context, e *journal.Event, fresh bool) error
 
 func (w *tagWork) opened(bool) error { return nil }
 
+func (w *tagWork) done(id string) bool { return w.job.Graph.Status(id) == tasks.Done }
+
 // testable reports whether no task is half done, and an attempt will start.
 func (w *tagWork) testable() bool {
 	return !w.history.Unfinished() && len(w.history.Tasks) == 0 && slices.ContainsFunc(w.job.Graph.Leaves(), w.job.Graph.Ready)
@@ -205,7 +207,7 @@ func (w *tagWork) endRun(ctx context.Context, stop *stopper, out *Outcome, err e
 		err = w.openBreaker(context.WithoutCancel(ctx), out)
 	}
 	w.shelve()
-	if len(w.lanes) == 0 || err != nil && !errors.Is(err, context.Canceled) { // what is integrated is whole
+	if len(w.lanes) == 0 || w.trunk.halted || err != nil && !errors.Is(err, context.Canceled) { // what is integrated is whole
 		return err
 	}
 	for _, wave := range w.job.Graph.Waves() {

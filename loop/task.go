@@ -46,6 +46,10 @@ func (w *tagWork) alone(ctx context.Context, ln *lane, t *tasks.Task) (_ *unit, 
 	if u.before == "" || h.Counted[id] == 0 {
 		u.before = u.base
 	}
+	u.marked = h.Clashes[id]
+	if f := h.Failures[id]; f.Unfit {
+		return u, w.merge(ctx, u, f)
+	}
 	return u, nil
 }
 
@@ -71,6 +75,9 @@ func (w *tagWork) started(u *unit) bool { return w.history.Tasks[u.task.ID] != n
 // begun also announces the task, at its first attempt.
 func (w *tagWork) begun(u *unit, first *journal.Event) []*journal.Event {
 	first.Tree = string(u.before)
+	if w.history.Failures[u.task.ID].Unfit {
+		first.Base = string(u.base)
+	}
 	events := []*journal.Event{first}
 	if w.chains {
 		first.Detail.Dir = u.lane.ws.Dir()
@@ -150,6 +157,8 @@ func (w *tagWork) conclude(ctx context.Context, stop *stopper, u *unit) (*Outcom
 		out, err = w.recheck(ctx, stop, u)
 		ln.task = ""
 		return out, err
+	case len(w.history.Failures[id].Clash) > 0: // those that it met at the same files come one after the other
+		ln.task = ""
 	case w.idles():
 		w.putOff, ln.task = append(w.putOff, id), ""
 	}
@@ -186,6 +195,9 @@ func (w *tagWork) verdict(ctx context.Context, stop *stopper, u *unit) (_ *Outco
 	gctx, done := attempt.Linger(ctx)
 	defer done()
 	res := &u.res
+	if err := w.judgeMarks(u); err != nil {
+		return nil, false, err
+	}
 	end, ref, over, err := w.endOf(gctx, u)
 	if err != nil {
 		return nil, false, err
@@ -294,20 +306,26 @@ func (w *tagWork) integrate(ctx context.Context, u *unit, ref string, end ...*jo
 		}
 	}
 	w.trunk.closes, w.trunk.fewer = w.closes, w.fewer
-	fate, err := w.trunk.fold(ctx, u.lane, Candidate{Unit: u.task.ID, Base: u.base, Tree: u.res.Work.After}, func(fate *Fate) error {
+	c := Candidate{Unit: oneline.Text(u.task.ID), Subject: "task " + oneline.Text(u.task.ID) + ": " + oneline.Text(u.task.Title), From: w.trunk.at(u.base).hash, Commit: w.trunk.at(u.base).hash, Tree: u.res.Work.After}
+	if ref != "" {
+		if c.Commit, err = w.tools.Repo.RefCommit(ref); err == nil && c.Commit == "" {
+			err = &gitops.RefusedError{Reason: ref + ", which keeps the verified work, is gone", Hint: "git fetch it from where it is, or start a new loop"}
+		}
+		if err != nil {
+			return false, gitErr("take in the work on task "+u.task.ID, err)
+		}
+	}
+	fate, err := w.trunk.fold(ctx, u.lane, c, func(fate *Fate) error {
 		e := w.event(journal.Integrated, u)
-		e.Tree, e.Commit = string(w.trunk.merged.Tree), w.trunk.on
+		e.Tree, e.Commit = string(w.trunk.tree), w.trunk.tip
 		if fate.Accepted() {
-			if err := w.trunk.pin(ctx); err != nil {
-				return err
-			}
 			return w.record(e, done)
 		}
 		if _, err := w.keep(ctx, u, fate); err != nil {
 			return err
 		}
-		u.res.Verdict, u.res.Reason, u.base = verify.Failed, fate.Reason(), w.trunk.merged.Tree
-		e.Verdict, e.Reason, e.Detail = journal.Failed, u.res.Reason, &journal.Detail{Output: tail(fate.Detail(), maxWords)}
+		u.res.Verdict, u.res.Reason = verify.Failed, fate.Reason()
+		e.Verdict, e.Reason, e.Paths, e.Detail = journal.Failed, u.res.Reason, fate.paths(), &journal.Detail{Output: tail(fate.Detail(), maxWords)}
 		return w.record(e)
 	})
 	if err != nil || fate.Accepted() {
@@ -331,11 +349,7 @@ func (w *tagWork) keep(ctx context.Context, u *unit, fate *Fate) (ref string, er
 		return "", nil
 	}
 	var parents []string
-	head, err := w.tools.Repo.Head(ctx)
-	if err != nil {
-		return "", gitErr("read HEAD", err)
-	}
-	for _, p := range []string{head.Hash, work.Commits} {
+	for _, p := range []string{w.trunk.at(u.base).hash, work.Commits} {
 		if p != "" && !slices.Contains(parents, p) {
 			parents = append(parents, p)
 		}

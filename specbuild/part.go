@@ -225,6 +225,8 @@ func (d *draft) failure(w *writer) {
 	name, look := fmt.Sprintf("Attempt %d", f.Attempt), "Look at the tree first: what that attempt wrote may still be there."
 	if ref := oneLine(f.Ref); ref != "" {
 		name, look = "An earlier run's attempt", fmt.Sprintf("What it wrote may not be in the tree; `git diff HEAD %s` shows it.", ref)
+	} else if f.Unfit {
+		look, find = "The tree is what is verified by now, merged with what that attempt had done.", "resolve the conflicts that git has marked"
 	}
 	w.WriteString(name + verdict)
 	if reason := oneLine(f.Reason); reason != "" {

@@ -492,7 +492,7 @@ fail with them, so you are asked, and a script needs --yes. If it cannot be merg
 wave and of the end run as usual.
 
   descartes attempts 3                               what there is, and why it was not verified
-  git diff HEAD refs/descartes/<loop>/3/2            look at it first
+  git diff HEAD refs/descartes/<loop>/tasks/3/2            look at it first
   descartes accept 3 --reason "the test is wrong"
 `,
 		Args: takes(1, 1, "one task"),
@@ -599,7 +599,7 @@ func (l *tagFlags) acceptable(cmd *cobra.Command, root string, repo *gitops.Repo
 	}
 	k := &recheckFlags{tagFlags: *l}
 	k.Config = saved.State.Config
-	now, err := repo.RefCommit("refs/descartes/" + chosen.Loop + "/state") // of a loop that works in slots
+	now, err := repo.RefCommit(loop.TrunkRef(chosen.Loop)) // of a loop that works in slots
 	if err != nil || now == "" {
 		head, err := repo.Head(ctx)
 		if err != nil {

@@ -634,7 +634,7 @@ case $t in
 esac
 case $t in ` + alternatives(p.strays) + `) sleep 300 & ;; esac
 case $t in ` + alternatives(p.hanging) + `) if [ ! -e "$aside/hung-$t" ]; then : >"$aside/hung-$t"; sleep 300; fi ;; esac
-case $t in ` + alternatives(p.meeting) + `) grep -qx "$t" shared.txt || echo "$t" >>shared.txt ;; esac
+case $t in ` + alternatives(p.meeting) + `) sed -i '/^[<=>]/d' shared.txt; grep -qx "$t" shared.txt || echo "$t" >>shared.txt ;; esac
 case $t in ` + alternatives(p.clashing) + `) for c in ` + strings.Trim(fmt.Sprint(p.clashing), "[]") + `; do [ $c = $t ] || [ ! -e work-$c.txt ] || : >fixed.txt; done ;; esac
 echo "$work" >"work-$t.txt"
 ` + map[bool]string{false: "echo \"$t\" >shared.txt"}[p.apart] + `

@@ -254,7 +254,7 @@ func TestViewRetries(t *testing.T) {
 	}
 	v.write("work/.scud/tasks/y.json", `{"tag":"y","tasks":[{"id":1,"title":"Slugs","status":"pending"},{"id":2,"title":"Store","status":"pending"}]}`)
 	v.start(loopStart("--scud-tag", "y", "--verify", "true", "--allow-dirty")...)
-	v.shows("Blocked Tasks: 1", "no key", "2 Store started")
+	v.shows("Blocked Tasks: 1", "no key", "2 Store") // the view writes what is new in a line
 	v.press("jr")
 	v.shows("Try task 1 again")
 	v.press("\r")

@@ -25,7 +25,7 @@ func facts(task string) *Facts {
 	at := time.Date(2026, 3, 1, 2, 30, 0, 0, time.UTC)
 	usd := 0.25
 	return &Facts{Tag: "x", Loop: "night", Wave: 2, Commit: Commit{Hash: commitOne, Tree: treeOne, PatchID: strings.Repeat("3", 40)}, Policy: []string{"unit: make <test>"}, Sandbox: "off", Program: "descartes v1",
-		Attempt: &journal.Attempt{Task: task, Title: "A & B", Number: 2, Wave: 1, Started: at, Ended: at.Add(time.Minute), Base: "b", After: "a", Ref: "refs/descartes/night/1/2", Backend: "claude", Model: "opus",
+		Attempt: &journal.Attempt{Task: task, Title: "A & B", Number: 2, Wave: 1, Started: at, Ended: at.Add(time.Minute), Base: "b", After: "a", Ref: "refs/descartes/night/tasks/1/2", Backend: "claude", Model: "opus",
 			Verdict: journal.Verified, Inputs: &journal.Inputs{Spec: Digest([]byte("spec")), Task: "t", Policy: Digest([]byte("p"))},
 			Agent: &journal.Detail{USD: &usd, InputTokens: 10, OutputTokens: 2, Session: "s"},
 			Checks: []*journal.Detail{{Check: "unit", Command: "make <test>", Passed: true, Digest: Digest(nil), Seconds: 1, Tests: &journal.Tests{Ran: 3, Fixed: []string{"TestA"}}},

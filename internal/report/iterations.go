@@ -57,6 +57,8 @@ func (it *iteration) state(live, killed bool) string {
 		return "running"
 	case !a.Over() && !killed: // its run ended before it could be judged
 		return "not finished"
+	case a.Over() && a.Reason == journal.NotCommitted:
+		return a.Reason
 	case !a.Over(), a.Decision == journal.CutShort:
 		return "interrupted, not finished"
 	case a.Decision == journal.NoQuota:

@@ -76,7 +76,7 @@ func (s *Summary) here() Next {
 	}
 	state := s.Run.State
 	tag := s.Named()
-	again, diff := "descartes loop start"+tag, "git diff HEAD refs/descartes/"+s.Run.ID+"/state"
+	again, diff := "descartes loop start"+tag, "git diff HEAD "+loop.TrunkRef(s.Run.ID)
 	if len(state.BlockedTasks) > 0 {
 		again = resume + " --retry-blocked"
 	}

@@ -300,7 +300,7 @@ func (r *Run) aside(commits int) string {
 }
 
 // where says where verified work lies that no commit holds.
-func (r *Run) where() string { return "kept as refs/descartes/" + r.ID + "/state" }
+func (r *Run) where() string { return "kept as " + loop.TrunkRef(r.ID) }
 
 // keptWhere says what there is of a run that git ended.
 func (s *Summary) keptWhere() string {

@@ -87,7 +87,7 @@ type Event struct {
 
 	Detail *Detail  `json:"detail,omitempty"`
 	Tasks  []string `json:"tasks,omitempty"`  // tasks it is about; of an attempt that continues another task's session: that task
-	Paths  []string `json:"paths,omitempty"`  // of an iteration: the first paths that its agent changed
+	Paths  []string `json:"paths,omitempty"`  // of an iteration: the first paths that its agent changed; of what could not be integrated: those in conflict
 	Branch string   `json:"branch,omitempty"` // HEAD's branch before an attempt, with Head
 	Base   string   `json:"base,omitempty"`   // tree before the task's first attempt; of a committed iteration: the tree that what its commit leaves out is compared with
 	Tree   string   `json:"tree,omitempty"`   // tree after the event
@@ -161,6 +161,7 @@ const (
 	ReasonAnswered = "questions were answered"
 	ReasonRetry    = "retry blocked tasks"
 	ReasonTakeover = "the loop had been interrupted"
+	ReasonGone     = "gone" // of a warning: somebody took a wave's commit away
 )
 
 // Ending says in one word why a run ended. The command line turns it into an exit status.

@@ -36,10 +36,10 @@ type State struct {
 	Wave          int
 	Iteration     int
 	Tree          string
-	Integrated    string // with slots: tree of all verified work; "" before there is any
-	IntegratedOn  string // the commit it builds on
-	LastCommit    string // last wave commit, taken back or not
-	Branch        string // of a run in slots: the ref that receives the commits; "" if unknown
+	Gone          map[string]bool     // tasks whose commits somebody took away from the branch, which was said
+	Clashes       map[string][]string // paths at which a task's verified work ever conflicted with that of others
+	LastCommit    string              // last wave commit, taken back or not
+	Branch        string              // of a run in slots: the ref that receives the commits; "" if unknown
 	Started       time.Time
 	Cost          Cost
 	Costs         Costs
@@ -116,7 +116,7 @@ func NewState() *State {
 		Delivered: map[string]string{}, Bases: map[string]string{}, Heads: map[string]string{}, Starts: map[string]time.Time{},
 		Sessions: map[string]Session{}, CutShort: map[string]Failure{}, Providers: NewProviders(),
 		Running: map[Key]*Attempt{}, Waiting: map[string]Wait{},
-		Passes: map[string]Pass{}, checked: map[Key]map[string]*Detail{}, Known: map[string]*Known{}, bars: map[string]map[string]*Known{}, Grades: Grades{}, WaveAnswers: map[int][]*Detail{}, Approved: map[string]bool{}}
+		Passes: map[string]Pass{}, checked: map[Key]map[string]*Detail{}, Known: map[string]*Known{}, bars: map[string]map[string]*Known{}, Grades: Grades{}, WaveAnswers: map[int][]*Detail{}, Approved: map[string]bool{}, Clashes: map[string][]string{}, Gone: map[string]bool{}}
 }
 
 // Apply applies one event.
@@ -146,6 +146,12 @@ func (s *State) Apply(e *Event) {
 		s.Prompt.record(e)
 	}
 	switch e.Type {
+	case Warning:
+		if e.Reason == ReasonGone {
+			for _, id := range e.Tasks {
+				s.Gone[id] = true
+			}
+		}
 	case LoopStarted:
 		s.Started, s.Branch = e.TS, e.Branch
 		s.resume(e)
@@ -167,6 +173,9 @@ func (s *State) Apply(e *Event) {
 		s.change(e, "in-progress")
 	case AttemptStarted:
 		s.Begun[e.Task], s.retried = max(e.Attempt, s.Begun[e.Task]), nil
+		if e.Base != "" {
+			s.Bases[e.Task] = e.Base
+		}
 		s.Iteration++
 		if e.Round == 0 { // otherwise when the round has a result
 			s.Counted[e.Task]++
@@ -216,9 +225,6 @@ func (s *State) Apply(e *Event) {
 	case Integrated:
 		s.integrate(e)
 	case WaveCommitted:
-		if e.Tree != "" {
-			s.Integrated, s.IntegratedOn = e.Tree, e.Commit
-		}
 		s.LastCommit = e.Commit
 		s.WaveCommits, s.GivenUp = append(s.WaveCommits, WaveCommit{e.Wave, e.Commit, e.TS, e.Tasks}), nil // every commit contains the whole task file
 		s.Verified = slices.DeleteFunc(s.Verified, func(v VerifiedTask) bool { return slices.Contains(e.Tasks, v.Task) })
@@ -266,7 +272,6 @@ func (s *State) rewind(e *Event) {
 	again := func(task string) bool { return slices.Contains(e.Tasks, task) }
 	ofTask := func(x BlockedTask) bool { return again(x.Task) }
 	s.WaveCommits = s.WaveCommits[:len(s.WaveCommits)-len(After(s.WaveCommits, e.Wave))]
-	s.Integrated, s.IntegratedOn = "", "" // now it is what HEAD contains
 	s.Verified = slices.DeleteFunc(s.Verified, func(v VerifiedTask) bool { return again(v.Task) })
 	s.Blocked, s.GivenUp = slices.DeleteFunc(s.Blocked, ofTask), slices.DeleteFunc(s.GivenUp, ofTask)
 	s.Work = slices.DeleteFunc(s.Work, func(w Work) bool { return again(w.Task) })
@@ -380,8 +385,8 @@ func (s *State) finishAttempt(e *Event) {
 
 // integrate applies the fate of a verified result: either it is now part of the state, or the task is retried on the state as it is.
 func (s *State) integrate(e *Event) {
-	s.Integrated, s.IntegratedOn = e.Tree, e.Commit
 	if e.Verdict == "" {
+		s.takeIn(e)
 		return
 	}
 	of := func(task string) bool { return task == e.Task }
@@ -389,10 +394,29 @@ func (s *State) integrate(e *Event) {
 	s.Work = slices.DeleteFunc(s.Work, func(w Work) bool { return of(w.Task) && !w.Committed })
 	delete(s.Delivered, e.Task)
 	f := s.failure(e)
-	f.Unfit = true
+	f.Unfit, f.Clash = true, e.Paths
+	if len(e.Paths) > 0 { // nobody's failure
+		s.Counted[e.Task]--
+		s.Clashes[e.Task] = append(s.Clashes[e.Task], e.Paths...)
+	}
 	s.Failures[e.Task], s.OtherEnds[e.Task] = f, true
 	s.Bases[e.Task], s.Heads[e.Task] = e.Tree, e.Commit
 	s.bars[e.Task] = maps.Clone(s.Known)
+}
+
+// takeIn applies that a result is in: it may be one that conflicted at first.
+func (s *State) takeIn(e *Event) {
+	f := s.Failures[e.Task]
+	if e.Task == "" || len(f.Clash) == 0 || f.Attempt != e.Attempt {
+		return
+	}
+	v := VerifiedTask{Task: e.Task, Attempt: e.Attempt, Wave: e.Wave, Base: s.Bases[e.Task], Head: s.Heads[e.Task], Tree: e.Tree, Ref: s.KeptRefs[e.Task]}
+	s.Verified, s.Work = append(s.Verified, v), append(s.Work, Work{Task: e.Task, Base: v.Base, Tree: v.Tree})
+	for _, a := range s.Ended {
+		if a.Key() == keyOf(e) {
+			a.Unfit, a.Reason = false, ""
+		}
+	}
 }
 
 // cutShort records an attempt that does not count but whose work is in the tree.
@@ -456,6 +480,7 @@ type Failure struct {
 	Reason, DiffStat string
 	Checks           []*Detail // of several named checks: those that ran
 	Result           *Detail   // nil if nothing was measured
+	Clash            []string  // paths at which it conflicts with what others did; then it counts for nothing
 }
 
 func (s *State) failure(e *Event) Failure {

@@ -187,12 +187,12 @@ func TestTasksSideBySide(t *testing.T) {
 	} {
 		s.Apply(&e)
 	}
-	if len(s.Verified) != 1 || s.Verified[0].Task != "1" || s.Integrated != "T1" || s.Failures["2"].Reason != "its changes conflict" || s.Bases["2"] != "T1" || s.Tasks["2"].Tree != "T1" || s.Tasks["1"] != nil {
-		t.Errorf("after the integration: verified %v, state %s, failures %v, bases %v", s.Verified, s.Integrated, s.Failures, s.Bases)
+	if len(s.Verified) != 1 || s.Verified[0].Task != "1" || s.Failures["2"].Reason != "its changes conflict" || s.Bases["2"] != "T1" || s.Tasks["2"].Tree != "T1" || s.Tasks["1"] != nil {
+		t.Errorf("after the integration: verified %v, failures %v, bases %v", s.Verified, s.Failures, s.Bases)
 	}
 	s.Apply(&Event{Type: WaveCommitted, Tasks: []string{"1"}, Commit: "c1", Tree: "T1+"})
-	if s.Integrated != "T1+" || s.IntegratedOn != "c1" || len(s.Verified) != 0 {
-		t.Errorf("after the commit: %s on %s", s.Integrated, s.IntegratedOn)
+	if len(s.Verified) != 0 || s.LastCommit != "c1" {
+		t.Errorf("after the commit: %v, %s", s.Verified, s.LastCommit)
 	}
 	s.TakeChanges(0)
 	s.Apply(&Event{Seq: 99, Type: LoopFinished})

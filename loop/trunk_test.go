@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"descartes/gitops"
 	"descartes/verify"
@@ -61,20 +63,91 @@ func mergeLines(_ context.Context, base, ours, theirs gitops.Tree) (gitops.Tree,
 	return out.tree(), nil, nil
 }
 
-// bench is an integration of such trees. Pairs of texts that do not go together break it.
+// fakeHistory has commits with such trees. The base of a merge is the first parent of what comes in.
+type fakeHistory struct {
+	commits map[string]gitops.ChainLink
+	refs    map[string]string
+}
+
+func (h *fakeHistory) CommitTree(commit string) (gitops.Tree, error) {
+	return h.commits[commit].Tree, nil
+}
+func (h *fakeHistory) RefCommit(ref string) (string, error) { return h.refs[ref], nil }
+
+func (h *fakeHistory) LeadsTo(ctx context.Context, from, to string) bool {
+	return from == to || slices.ContainsFunc(h.commits[from].Parents, func(p string) bool { return h.LeadsTo(ctx, p, to) })
+}
+
+func (h *fakeHistory) Merge(ctx context.Context, ours, theirs string) (gitops.Tree, []gitops.Conflict, error) {
+	c := h.commits[theirs]
+	return mergeLines(ctx, h.commits[c.Parents[0]].Tree, h.commits[ours].Tree, c.Tree)
+}
+
+func (h *fakeHistory) Link(_ context.Context, on string, l gitops.Link) (string, error) {
+	hash := fmt.Sprint("c", len(h.commits))
+	c := gitops.ChainLink{Hash: hash, Tree: l.Tree, Trailers: map[string][]string{}}
+	for _, p := range []string{on, l.Second} {
+		if p != "" {
+			c.Parents = append(c.Parents, p)
+		}
+	}
+	for line := range strings.Lines(l.Message) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), ": "); ok {
+			c.Trailers[key] = append(c.Trailers[key], value)
+		}
+	}
+	h.commits[hash] = c
+	return hash, nil
+}
+
+func (h *fakeHistory) Extend(ctx context.Context, ref, from string, links ...gitops.Link) (string, error) {
+	if h.refs[ref] != from {
+		return "", fmt.Errorf("%s is not at %s", ref, from)
+	}
+	for _, l := range links {
+		from, _ = h.Link(ctx, from, l)
+	}
+	h.refs[ref] = from
+	return from, nil
+}
+
+func (h *fakeHistory) MoveRef(_ context.Context, ref, from, to, _ string) error {
+	h.refs[ref] = to
+	return nil
+}
+
+func (h *fakeHistory) Chain(_ context.Context, tip, until, trailer string) (links []gitops.ChainLink, rest string, err error) {
+	for rest = tip; rest != until && len(h.commits[rest].Trailers[trailer]) > 0; rest = h.commits[rest].Parents[0] {
+		links = append(links, h.commits[rest])
+	}
+	return links, rest, nil
+}
+
+// bench is a chain of such trees. Pairs of texts that do not go together break it.
 type bench struct {
-	Integration
+	folder
+	history  *fakeHistory
 	verified []gitops.Tree
 	breaks   [][2]string
 }
 
 func newBench(start gitops.Tree) *bench {
-	b := &bench{Integration: Integration{Tree: start, merge: mergeLines}}
+	h := &fakeHistory{commits: map[string]gitops.ChainLink{"base": {Hash: "base", Tree: start}}, refs: map[string]string{}}
+	b := &bench{history: h, folder: folder{chain: &chain{repo: h, ref: "trunk", now: time.Now}}}
+	_ = b.plan(context.Background(), "base")
+	_ = b.save(context.Background())
 	b.verify = func(_ context.Context, tree gitops.Tree, _ []string) (verify.Result, error) {
 		b.verified = append(b.verified, tree)
 		return verify.Result{Passed: b.works(tree), Code: 1, Tail: "it does not compile\n"}, nil
 	}
 	return b
+}
+
+// from completes a candidate: an attempt on the first commit.
+func (b *bench) from(c Candidate) Candidate {
+	c.From = "base"
+	c.Commit, _ = b.history.Link(context.Background(), "base", gitops.Link{Tree: c.Tree})
+	return c
 }
 
 func (b *bench) works(tree gitops.Tree) bool {
@@ -86,9 +159,17 @@ func (b *bench) works(tree gitops.Tree) bool {
 
 func (b *bench) fold(t *testing.T, batch ...Candidate) string {
 	t.Helper()
-	fates, err := b.Fold(t.Context(), batch)
+	list := make([]Candidate, len(batch))
+	for i, c := range batch {
+		list[i] = b.from(c)
+	}
+	fates, err := b.folder.fold(t.Context(), list)
 	if err != nil {
 		t.Fatal(err)
+	}
+	again := chain{repo: b.history, ref: "trunk"}
+	if _, err := again.read(t.Context()); err != nil || again.tree != b.tree || again.tip != b.tip || !slices.Equal(again.units, b.units) || again.on != b.on {
+		t.Fatalf("the chain reads as %+v, %v, and is %+v", again, err, b.chain)
 	}
 	var out []string
 	for _, f := range fates {
@@ -106,7 +187,7 @@ func TestFold(t *testing.T) {
 	start := lines{"a": "0", "b": "0", "c": "0"}
 	base := start.tree()
 	unit := func(name, path, text string) Candidate {
-		return Candidate{Unit: name, Base: base, Tree: start.with(path, text).tree()}
+		return Candidate{Unit: name, Tree: start.with(path, text).tree()}
 	}
 	for name, tt := range map[string]struct {
 		breaks  [][2]string
@@ -139,8 +220,8 @@ func TestFold(t *testing.T) {
 			for _, batch := range tt.batches {
 				got = append(got, b.fold(t, batch...))
 			}
-			if s := strings.Join(got, "\n"); s != tt.want || b.Tree != tt.tree || len(b.verified) != tt.checks {
-				t.Errorf("got %s\n%s, %d verifications %v\nwant %s\n%s, %d", s, b.Tree, len(b.verified), b.verified, tt.want, tt.tree, tt.checks)
+			if s := strings.Join(got, "\n"); s != tt.want || b.tree != tt.tree || len(b.verified) != tt.checks {
+				t.Errorf("got %s\n%s, %d verifications %v\nwant %s\n%s, %d", s, b.tree, len(b.verified), b.verified, tt.want, tt.tree, tt.checks)
 			}
 		})
 	}
@@ -151,14 +232,14 @@ func TestFoldIsInterrupted(t *testing.T) {
 	t.Parallel()
 	start := lines{"a": "0", "b": "0"}
 	b := newBench(start.tree())
-	b.fold(t, Candidate{Unit: "1", Base: start.tree(), Tree: start.with("a", "1").tree()})
+	b.fold(t, Candidate{Unit: "1", Tree: start.with("a", "1").tree()})
 	good := b.verify
 	b.verify = func(context.Context, gitops.Tree, []string) (verify.Result, error) {
 		return verify.Result{Cancelled: true}, nil
 	}
-	two := Candidate{Unit: "2", Base: start.tree(), Tree: start.with("b", "2").tree()}
-	if fates, err := b.Fold(t.Context(), []Candidate{two}); err == nil || len(fates) != 0 || b.Tree != "a=1 b=0" {
-		t.Errorf("got %v %v %s", fates, err, b.Tree)
+	two := Candidate{Unit: "2", Tree: start.with("b", "2").tree()}
+	if fates, err := b.folder.fold(t.Context(), []Candidate{b.from(two)}); err == nil || len(fates) != 0 || b.tree != "a=1 b=0" {
+		t.Errorf("got %v %v %s", fates, err, b.tree)
 	}
 	if b.verify = good; b.fold(t, two) != "2 accepted" {
 		t.Error("not folded in afterwards")
@@ -187,7 +268,7 @@ func TestFoldLaws(t *testing.T) {
 				}
 				l = l.with(fmt.Sprint("f", n%6), fmt.Sprint(i+1))
 			}
-			all = append(all, Candidate{Unit: fmt.Sprint(i), Base: start.tree(), Tree: l.tree()})
+			all = append(all, Candidate{Unit: fmt.Sprint(i), Tree: l.tree()})
 		}
 		if apart && len(all) > 6 {
 			all = all[:6]
@@ -198,12 +279,12 @@ func TestFoldLaws(t *testing.T) {
 		run := func(order []Candidate, batch func() int) (gitops.Tree, []string) {
 			b := newBench(start.tree())
 			b.breaks = breaks
-			states := []gitops.Tree{b.Tree}
+			states := []gitops.Tree{b.tree}
 			var fates []string
 			for rest := order; len(rest) > 0; {
 				n := min(batch(), len(rest))
 				fates = append(fates, strings.Split(b.fold(t, rest[:n]...), "\n")...)
-				states, rest = append(states, b.Tree), rest[n:]
+				states, rest = append(states, b.tree), rest[n:]
 			}
 			for _, s := range states[1:] {
 				alone := slices.ContainsFunc(all, func(c Candidate) bool { return c.Tree == s })
@@ -214,7 +295,7 @@ func TestFoldLaws(t *testing.T) {
 					t.Fatalf("seed %d: %s does not pass", seed, s)
 				}
 			}
-			return b.Tree, fates
+			return b.tree, fates
 		}
 		if slices.ContainsFunc(all, func(c Candidate) bool { return !(&bench{breaks: breaks}).works(c.Tree) }) {
 			continue // would not be verified
@@ -258,22 +339,29 @@ func TestFoldIsGitMerge(t *testing.T) {
 	met, same := 0, 0
 	for wave := range strings.SplitSeq(strings.TrimSpace(string(out)), "\n") {
 		f := strings.Fields(wave) // the base, each unit's tree, and after each what git made of it: a tree, or the paths that conflict
-		g := Integration{Tree: gitops.Tree(f[0]), merge: repo.MergeTrees, verify: func(context.Context, gitops.Tree, []string) (verify.Result, error) {
+		base, err := repo.Resolve(t.Context(), "main")
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := folder{chain: &chain{repo: repo, ref: fmt.Sprint("refs/descartes/", same, "/trunk"), now: time.Now}, verify: func(context.Context, gitops.Tree, []string) (verify.Result, error) {
 			return verify.Result{Passed: true}, nil
 		}}
+		if err := errors.Join(g.plan(t.Context(), base), g.save(t.Context())); err != nil {
+			t.Fatal(err)
+		}
 		for i, tree := range f[1 : units+1] {
-			fates, err := g.Fold(t.Context(), []Candidate{{Unit: fmt.Sprint(i), Base: gitops.Tree(f[0]), Tree: gitops.Tree(tree)}})
+			made, err := repo.Link(t.Context(), base, gitops.Link{Tree: gitops.Tree(tree), Message: "an attempt", When: time.Unix(0, 0)})
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := string(fates[0].Tree)
+			fates, err := g.fold(t.Context(), []Candidate{{Unit: fmt.Sprint(i), From: base, Commit: made, Tree: gitops.Tree(tree)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := string(g.tree)
 			if !fates[0].Accepted() {
 				met++
-				var paths []string
-				for _, c := range fates[0].Conflicts {
-					paths = append(paths, c.Path)
-				}
-				got = strings.Join(paths, ",")
+				got = strings.Join(fates[0].paths(), ",")
 			}
 			if want := f[units+1+i]; got != want {
 				t.Fatalf("unit %d of %v: got %s want %s", i, f, got, want)

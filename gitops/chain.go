@@ -1,0 +1,166 @@
+package gitops
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing/object"
+)
+
+// Link is a commit to be added to a chain of commits.
+type Link struct {
+	Tree    Tree
+	Second  string // its second parent; "" for none
+	Message string
+	When    time.Time
+}
+
+// Link stores a commit on top of another. No ref names it yet.
+func (r *Repo) Link(ctx context.Context, on string, l Link) (string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	id, err := r.link(ctx, on, l)
+	if err != nil {
+		return "", fmt.Errorf("store a commit of the chain: %w", err)
+	}
+	return id.String(), nil
+}
+
+func (r *Repo) link(ctx context.Context, on string, l Link) (objectID, error) {
+	tree, err := parseID(string(l.Tree))
+	if err != nil {
+		return tree, err
+	}
+	if tree == emptyTreeID { // the only tree that can be named without having been written
+		_, err = r.store.put(kindTree, nil)
+	} else if !r.store.has(tree) {
+		err = fmt.Errorf("the tree %s is gone: somebody pruned the repository", tree)
+	}
+	if err != nil {
+		return tree, err
+	}
+	var parents []string
+	for _, p := range []string{on, l.Second} {
+		if p != "" && (len(parents) == 0 || parents[0] != p) {
+			parents = append(parents, p)
+		}
+	}
+	who := r.people.keeper(ctx)
+	return r.putCommit(tree, parents, l.Message, who, who, l.When)
+}
+
+// Extend stores links one on the other, and moves a ref from a commit to the last of them; from is "" to make the ref, and then the first has one
+// parent at most. Another process that moved the ref makes it fail. All is on disk when it returns, and it waits while git gc runs.
+func (r *Repo) Extend(ctx context.Context, ref, from string, links ...Link) (tip string, err error) {
+	r.AwaitGC(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	subject := ""
+	tip, err = r.named(ctx, func() (objectID, error) {
+		on := from
+		for _, l := range links {
+			id, err := r.link(ctx, on, l)
+			if err != nil {
+				return id, err
+			}
+			on = id.String()
+			subject, _, _ = strings.Cut(l.Message, "\n")
+		}
+		return parseID(on)
+	}, func(hash string) error { return r.setRef(ctx, ref, from, hash, "descartes: "+subject) })
+	if err != nil {
+		return "", fmt.Errorf("extend %s: %w", ref, err)
+	}
+	return tip, nil
+}
+
+// named stores a commit and names it; again if a git gc deleted it in between.
+func (r *Repo) named(ctx context.Context, put func() (objectID, error), name func(hash string) error) (string, error) {
+	for try := 1; ; try++ {
+		commit, err := put()
+		if err == nil {
+			err = r.store.writeOut()
+		}
+		if err != nil {
+			return "", err
+		}
+		if err = name(commit.String()); err == nil || try == keptAgain || r.store.has(commit) || ctx.Err() != nil {
+			return commit.String(), err
+		}
+		r.AwaitGC(ctx) // which has deleted the commit
+	}
+}
+
+// MoveRef moves a ref from a commit, "" for none, to another. It fails if the ref is elsewhere.
+func (r *Repo) MoveRef(ctx context.Context, name, from, to, why string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.setRef(ctx, name, from, to, why)
+}
+
+// ChainLink is a commit of a chain.
+type ChainLink struct {
+	Hash     string
+	Tree     Tree
+	Parents  []string
+	Subject  string
+	Trailers map[string][]string
+}
+
+// Chain reads a chain of commits, first parents only, nearest first, up to a commit and for as long as they have a trailer. rest is the first one
+// left out, "" for none.
+func (r *Repo) Chain(ctx context.Context, tip, until, trailer string) (links []ChainLink, rest string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for rest = tip; rest != "" && rest != until; {
+		c, err := r.store.commit(rest)
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return nil, "", fmt.Errorf("read the chain of commits up to %s: %w", shortHash(tip), err)
+		}
+		l := chainLink(rest, c)
+		if len(l.Trailers[trailer]) == 0 {
+			return links, rest, nil
+		}
+		links, rest = append(links, l), ""
+		if len(l.Parents) > 0 {
+			rest = l.Parents[0]
+		}
+	}
+	return links, rest, nil
+}
+
+func chainLink(hash string, c *object.Commit) ChainLink {
+	l := ChainLink{Hash: hash, Tree: Tree(c.TreeHash.String()), Trailers: trailers(c.Message)}
+	l.Subject, _, _ = strings.Cut(c.Message, "\n")
+	for _, p := range c.ParentHashes {
+		l.Parents = append(l.Parents, p.String())
+	}
+	return l
+}
+
+// News are the commits that lead to a commit and not to another, "" for all, and whose message has a line; oldest first.
+func (r *Repo) News(ctx context.Context, than, to, line string) (list []ChainLink, err error) {
+	args := []string{"rev-list", "--reverse", "--topo-order", "--fixed-strings", "--grep=" + line, to}
+	if than != "" {
+		args = append(args, "^"+than)
+	}
+	b, err := r.cli.run(ctx, gitCall{args: args})
+	if err != nil {
+		return nil, fmt.Errorf("read what was committed up to %s: %w", shortHash(to), err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, hash := range strings.Fields(string(b)) {
+		c, err := r.store.commit(hash)
+		if err != nil {
+			return nil, fmt.Errorf("read commit %s: %w", shortHash(hash), err)
+		}
+		list = append(list, chainLink(hash, c))
+	}
+	return list, nil
+}

@@ -1,0 +1,110 @@
+package loop
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"descartes/gitops"
+	"descartes/internal/oneline"
+	"descartes/loop/journal"
+	"descartes/specbuild"
+	"descartes/verify"
+)
+
+// Kept is an attempt as described by the commit that keeps it, for use without its journal.
+type Kept struct {
+	Loop, Task      string
+	Attempt         int
+	Verdict, Reason string
+	Unfit           bool   // it was verified but could not be integrated; see Reason
+	Output          string // end of its verification's output
+}
+
+// maxKeptLines limits the output in a commit's message, besides maxWords.
+const maxKeptLines = 40
+
+const (
+	keptIndent = "    " // so that no output line looks like a trailer
+	keptUnfit  = "Descartes-Integrated: no"
+)
+
+func (k *Kept) message(tag string) string {
+	var b strings.Builder
+	id := oneline.Text(k.Task)
+	unfit := ""
+	if k.Unfit {
+		unfit = ", not integrated"
+	}
+	fmt.Fprintf(&b, "%s: task %s attempt %d: %s%s\n\n%s\n\n", tag, id, k.Attempt, k.Verdict, unfit, oneline.Text(k.Reason))
+	lines := strings.Split(strings.TrimRight(tail(k.Output, maxWords), "\n"), "\n")
+	if strings.TrimSpace(k.Output) != "" {
+		for _, line := range lines[max(0, len(lines)-maxKeptLines):] {
+			b.WriteString(keptIndent + oneline.Text(strings.ReplaceAll(line, "\t", keptIndent)) + "\n")
+		}
+		b.WriteString("\n")
+	}
+	fmt.Fprintf(&b, "Descartes-Loop: %s\nDescartes-Task: %s\nDescartes-Attempt: %d\nDescartes-Verdict: %s\n", k.Loop, id, k.Attempt, k.Verdict)
+	if k.Unfit {
+		b.WriteString(keptUnfit + "\n")
+	}
+	return b.String()
+}
+
+// ReadKept reads a task's attempt from the ref that keeps it. ok is false for any other ref.
+func ReadKept(r gitops.Ref, tag, task string) (Kept, bool) {
+	name, _, _ := strings.Cut(strings.TrimPrefix(r.Name, "refs/descartes/"), "/")
+	number, ok := strings.CutPrefix(r.Name, RefPrefix(name, task))
+	if !ok || !strings.HasPrefix(r.Message, tag+": task ") {
+		return Kept{}, false
+	}
+	n, err := strconv.Atoi(number)
+	if err != nil {
+		return Kept{}, false
+	}
+	k := Kept{Loop: name, Task: task, Attempt: n}
+	lines := strings.Split(r.Message, "\n")
+	if len(lines) > 2 {
+		k.Reason = lines[2]
+	}
+	for _, line := range lines[min(4, len(lines)):] {
+		if out, ok := strings.CutPrefix(line, keptIndent); ok {
+			k.Output += out + "\n"
+		} else if v, ok := strings.CutPrefix(line, "Descartes-Verdict: "); ok {
+			k.Verdict = v
+		} else if line == keptUnfit {
+			k.Unfit = true
+		}
+	}
+	return k, true
+}
+
+// verified is 1 for an attempt that was verified and integrated, else 0.
+func (k *Kept) verified() int {
+	if (k.Verdict == string(verify.Verified) || k.Verdict == string(verify.Accepted)) && !k.Unfit {
+		return 1
+	}
+	return 0
+}
+
+// tellEarlier adds to the request for a task's first attempt in a loop the result of its last attempt in an earlier loop.
+func (r *SpecRequest) tellEarlier(refs []gitops.Ref, tag, loop string) {
+	if r.Attempt > 1 || r.Failure != nil {
+		return
+	}
+	var last Kept
+	var ref gitops.Ref
+	for _, one := range refs {
+		k, ok := ReadKept(one, tag, r.Task)
+		if !ok || k.Loop == loop || k.Verdict == string(verify.Cancelled) || k.Verdict == string(verify.Limited) || !r.Before.IsZero() && one.When.After(r.Before) {
+			continue
+		}
+		if cmp.Or(one.When.Compare(ref.When), k.verified()-last.verified(), k.Attempt-last.Attempt) > 0 { // times are in seconds
+			last, ref = k, one
+		}
+	}
+	if ref.Name != "" && last.verified() == 0 {
+		r.Failure = &specbuild.Failure{Attempt: last.Attempt, Verdict: last.Verdict, Unfit: last.Unfit, Reason: strings.TrimPrefix(last.Reason, journal.NotIntegrated), Output: last.Output, Ref: ref.Name}
+	}
+}

@@ -1,0 +1,79 @@
+package loop
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"descartes/internal/receipt"
+	"descartes/loop/journal"
+)
+
+// push pushes the branch with the commits, and the refs of kept attempts, to the branch's remote. If it cannot, it warns with the command to type.
+func (l *Loop) push(ctx context.Context, stop *stopper, out *Outcome) error {
+	if !l.config.Git.Push || out.Ending == journal.BaselineFails || out.Ending == journal.DiskFull {
+		return nil
+	}
+	branch := "refs/heads/" + l.branch
+	if l.trunk != nil {
+		branch = l.trunk.branch
+	} else if l.branch == "" {
+		head, err := l.tools.Repo.Head(context.WithoutCancel(ctx))
+		if err != nil {
+			return gitErr("read HEAD", err)
+		}
+		branch = head.Branch
+	}
+	var specs []string
+	own := "refs/descartes/" + l.state.ID + "/"
+	if at, err := l.tools.Repo.RefCommit(branch); err == nil && at != "" { // otherwise the run ended before the branch was made
+		specs = append(specs, branch)
+	}
+	if at, err := l.tools.Repo.RefCommit(TagTrunkRef(l.state.Tag)); l.state.Tag != "" && err == nil && at != "" {
+		specs = append(specs, TagTrunkRef(l.state.Tag))
+	}
+	specs = append(specs, own+"*:"+own+"*", "^"+own+"trunk", "^"+own+"start/*", "^"+own+"commit", "^"+own+"baseline") // these move from run to run
+	remote, err := l.tools.Repo.Remote(branch)
+	all := specs
+	if l.hasNotes() {
+		all = append(slices.Clip(specs), receipt.NotesRef)
+	}
+	command := fmt.Sprintf("git push %s '%s'", cmp.Or(remote, "REMOTE"), strings.Join(all, "' '"))
+	if err == nil {
+		pctx, done := stop.committing(ctx, nil) // not ended by what ended the run
+		defer done()
+		var notes error
+		l.unlocked(func() {
+			if err = l.tools.Repo.Push(pctx, remote, specs); err == nil {
+				notes = l.pushNotes(pctx, remote)
+			}
+		})
+		if err == nil && notes != nil {
+			return l.record(&journal.Event{Type: journal.Warning, Message: fmt.Sprintf("the work of this run is pushed, its receipts are not: %v; to push them: git push %s %s", notes, remote, receipt.NotesRef)})
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	out.Unpushed = command
+	return l.record(&journal.Event{Type: journal.Warning, Message: fmt.Sprintf("the work of this run is not pushed: %v; to push it: %s", err, command)})
+}
+
+// hasNotes reports whether there are receipts.
+func (l *Loop) hasNotes() bool {
+	at, err := l.tools.Repo.RefCommit(receipt.NotesRef)
+	return err == nil && at != ""
+}
+
+// pushNotes merges the receipts that others pushed into ours and pushes the result. It never forces.
+func (l *Loop) pushNotes(ctx context.Context, remote string) error {
+	if !l.hasNotes() {
+		return nil
+	}
+	if err := l.tools.Repo.MergeNotes(ctx, remote, receipt.NotesRef, receipt.Join); err != nil {
+		return err
+	}
+	return l.tools.Repo.Push(ctx, remote, []string{receipt.NotesRef})
+}

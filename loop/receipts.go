@@ -1,0 +1,121 @@
+package loop
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"descartes/internal/crash"
+	"descartes/internal/receipt"
+	"descartes/loop/journal"
+)
+
+// writeReceipts writes the missing receipts: those of the wave just committed, and those a killed run left out. If they cannot be written the work
+// still counts: a warning says so, and the end of the run tries again.
+func (w *tagWork) writeReceipts(ctx context.Context) error {
+	if !w.config.Receipts.Write {
+		return nil
+	}
+	err := w.receipts(ctx)
+	if err == nil || ctx.Err() != nil {
+		return nil
+	}
+	return w.record(&journal.Event{Type: journal.Warning, Message: fmt.Sprintf("receipts are missing: %v", err)})
+}
+
+func (w *tagWork) receipts(ctx context.Context) error {
+	add := map[string][]byte{}
+	var known map[string][]byte
+	for _, c := range w.history.WaveCommits {
+		if w.noted[c.Commit] || len(c.Tasks) == 0 {
+			continue
+		}
+		if known == nil {
+			var err error
+			if known, err = w.tools.Repo.ReadNotes(ctx, receipt.NotesRef); err != nil {
+				return err
+			}
+		}
+		text, err := w.receiptsOf(ctx, c, receipt.Held(known[c.Commit]))
+		if err != nil {
+			return err
+		}
+		if len(text) > 0 {
+			add[c.Commit] = text
+		}
+	}
+	if len(add) > 0 {
+		if err := w.tools.Repo.AddNotes(ctx, receipt.NotesRef, add, receipt.Join); err != nil {
+			return err
+		}
+		crash.Point("receipts-noted")
+	}
+	for _, c := range w.history.WaveCommits {
+		if w.noted[c.Commit] || len(c.Tasks) == 0 {
+			continue
+		}
+		if err := receipt.Save(w.tools.FS, w.home.Receipts(), c.Commit, receipt.Join(known[c.Commit], add[c.Commit])); err != nil {
+			return err
+		}
+		w.noted[c.Commit] = true
+	}
+	return nil
+}
+
+// receiptsOf returns the text of a commit's note: a receipt for each of its tasks that the note lacks.
+func (w *tagWork) receiptsOf(ctx context.Context, c journal.WaveCommit, have []receipt.Receipt) ([]byte, error) {
+	about, err := w.about(ctx, c.Commit)
+	if err != nil {
+		return nil, err
+	}
+	var lines [][]byte
+	for _, id := range c.Tasks {
+		a := w.history.VerifiedBy(id, c.At)
+		if a == nil || slices.ContainsFunc(have, func(r receipt.Receipt) bool { return r.Loop == w.state.ID && r.Task == id }) {
+			continue
+		}
+		f := receipt.Facts{Tag: w.state.Tag, Loop: w.state.ID, Wave: c.Wave, Commit: about, Attempt: a, Policy: policyLines(w.config), Sandbox: cmp.Or(w.config.SandboxInForce, "off"), Program: w.tools.Program}
+		of, err := f.Statements()
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, of...)
+	}
+	return w.signed(ctx, lines)
+}
+
+// about is what a receipt says about a commit.
+func (w *tagWork) about(ctx context.Context, hash string) (c receipt.Commit, err error) {
+	list, _, err := w.tools.Repo.History(ctx, hash, hash, 1)
+	if err != nil {
+		return c, err
+	}
+	before, err := w.tools.Repo.CommitTree(list[0].Parent)
+	if err != nil {
+		return c, err
+	}
+	after, err := w.tools.Repo.CommitTree(hash)
+	if err != nil {
+		return c, err
+	}
+	c = receipt.Commit{Hash: hash, Tree: string(after)}
+	c.PatchID, err = w.tools.Repo.PatchID(ctx, before, after)
+	return c, err
+}
+
+// signed returns the text of a note with these statements, each in a signed envelope if the settings ask for that.
+func (w *tagWork) signed(ctx context.Context, lines [][]byte) ([]byte, error) {
+	if len(lines) == 0 || !w.config.Receipts.Sign {
+		return receipt.Text(lines), nil
+	}
+	key := receipt.Key(w.tools.Repo.SigningKey())
+	for i := range lines {
+		var err error
+		w.unlocked(func() { lines[i], err = key.Sign(ctx, lines[i]) })
+		if err != nil {
+			return nil, err
+		}
+	}
+	return receipt.Text(lines), nil
+}

@@ -1,0 +1,727 @@
+package loop
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"descartes/gitops"
+	"descartes/internal/oneline"
+	"descartes/loop/journal"
+	"descartes/loop/workspace"
+	"descartes/verify"
+)
+
+// Candidate is a verified result to fold in.
+type Candidate struct {
+	Unit    string
+	Subject string      // of the commit that takes it in
+	From    string      // commit of the chain that its attempt started from
+	Commit  string      // of the attempt
+	Tree    gitops.Tree // of that commit
+}
+
+// Fate says what happened to a candidate: it was accepted, it conflicts, or verification fails with it. In the last two cases the chain is as before.
+type Fate struct {
+	Unit      string
+	Conflicts []gitops.Conflict
+	Failure   *verify.Result // of the state with it on top
+	After     []string       // units integrated since its attempt started
+}
+
+// Accepted reports whether the candidate is now part of the state.
+func (f *Fate) Accepted() bool { return len(f.Conflicts) == 0 && f.Failure == nil }
+
+// Reason says in one line why a candidate was rejected.
+func (f *Fate) Reason() string {
+	with := "the work integrated meanwhile"
+	if len(f.After) > 0 {
+		with = "the work of " + oneline.List(f.After) + ", integrated meanwhile"
+	}
+	switch {
+	case f.Accepted():
+		return ""
+	case len(f.Conflicts) > 0:
+		list := make([]string, len(f.Conflicts))
+		for i, c := range f.Conflicts {
+			list[i] = c.String()
+		}
+		return "its changes conflict with " + with + ": " + oneline.List(list)
+	case len(f.After) == 0: // a check that no attempt runs alone
+		return f.Failure.Reason()
+	}
+	return "verification fails on its changes together with " + with
+}
+
+// Detail is what the next attempt learns: where the two conflict, or how the verification failed.
+func (f *Fate) Detail() string {
+	var b strings.Builder
+	for _, c := range f.Conflicts {
+		fmt.Fprintf(&b, "%s (%s)", c.Path, c.Kind)
+		if c.Why != "" {
+			b.WriteString(": " + c.Why)
+		}
+		b.WriteByte('\n')
+	}
+	if f.Failure != nil {
+		b.WriteString(f.Failure.Tail)
+	}
+	return b.String()
+}
+
+// paths are those at which the candidate conflicts.
+func (f *Fate) paths() (paths []string) {
+	for _, c := range f.Conflicts {
+		paths = append(paths, c.Path)
+	}
+	return paths
+}
+
+// folder folds candidates into a chain. Each state that the chain takes has passed verification as a whole.
+type folder struct {
+	*chain
+	more   func(units []string) bool // whether these units' combined work needs further checks; nil: never
+	verify func(ctx context.Context, tree gitops.Tree, units []string) (verify.Result, error)
+}
+
+// verdicts holds the result of each verified state; nil means it passed.
+type verdicts map[gitops.Tree]*verify.Result
+
+// fold folds in candidates in the order in which they finished, and returns the fate of each. All that merge are verified together. Only if that
+// fails are they verified one by one, and those with which verification fails are left out. After an error the chain is as far as it was verified;
+// fold the candidates without a fate again.
+func (g *folder) fold(ctx context.Context, batch []Candidate) ([]Fate, error) {
+	known := verdicts{g.tree: nil}
+	fates := make([]Fate, len(batch))
+	on, state := g.tip, g.tree
+	var units []string
+	var steps []step
+	for i, c := range batch {
+		if fates[i].Unit = c.Unit; g.has(c.Unit, c.Commit) { // a dead loop did not record it
+			continue
+		}
+		fates[i].After = append(g.since(c.From), units...)
+		next, met, err := g.repo.Merge(ctx, on, c.Commit)
+		if err != nil {
+			return nil, err
+		}
+		if fates[i].Conflicts = met; len(met) > 0 {
+			continue
+		}
+		s := g.bring(c.Unit, c.Subject, c.Commit, next)
+		if on, err = g.repo.Link(ctx, on, s.Link); err != nil {
+			return nil, err
+		}
+		steps, state = append(steps, s), next
+		if units = append(units, c.Unit); next == c.Tree && (g.more == nil || !g.more(units)) {
+			known[next] = nil // its verification just passed
+		}
+	}
+	failure, err := g.check(ctx, known, state, units)
+	switch {
+	case err != nil:
+		return nil, err
+	case failure != nil:
+		return g.oneByOne(ctx, known, batch)
+	case len(steps) > 0:
+		if err := g.add(ctx, steps...); err != nil {
+			return nil, err
+		}
+	}
+	return fates, nil
+}
+
+// oneByOne verifies the state after each candidate.
+func (g *folder) oneByOne(ctx context.Context, known verdicts, batch []Candidate) (fates []Fate, err error) {
+	for _, c := range batch {
+		f := Fate{Unit: c.Unit, After: g.since(c.From)}
+		if !g.has(c.Unit, c.Commit) {
+			var next gitops.Tree
+			if next, f.Conflicts, err = g.repo.Merge(ctx, g.tip, c.Commit); err != nil {
+				return fates, err
+			}
+			if len(f.Conflicts) == 0 {
+				if f.Failure, err = g.check(ctx, known, next, append(f.After, c.Unit)); err != nil {
+					return fates, err
+				}
+			}
+			if f.Accepted() {
+				if err := g.add(ctx, g.bring(c.Unit, c.Subject, c.Commit, next)); err != nil {
+					return fates, err
+				}
+			}
+		}
+		fates = append(fates, f)
+	}
+	return fates, nil
+}
+
+// check verifies a state unless its result is known. It returns the failure, or nil if it passed.
+func (g *folder) check(ctx context.Context, known verdicts, tree gitops.Tree, units []string) (*verify.Result, error) {
+	if failure, ok := known[tree]; ok {
+		return failure, nil
+	}
+	res, err := g.verify(ctx, tree, units)
+	if err != nil {
+		return nil, err
+	}
+	if res.Cancelled {
+		return nil, stoppedError("the verification of the merged work was stopped")
+	}
+	if known[tree] = &res; res.Passed {
+		known[tree] = nil
+	}
+	return known[tree], nil
+}
+
+// trunk is where the work of slots comes together, and the branch that receives its commits.
+type trunk struct {
+	*Loop
+	chain
+	pool   *workspace.Pool
+	branch string // ref that receives the commits; its files follow if it is checked out; "" for a detached HEAD
+	away   bool   // it was reported that the branch is no longer checked out
+	queue  []*candidate
+	busy   bool // a lane is folding or committing and owns the chain
+	stop   *stopper
+
+	kept      string // ref of the work that is to be committed, if not the trunk's
+	halted    bool   // a person has to look at the branch before anything is committed
+	unchecked bool   // the state has work that was not verified, and need not be
+
+	closes func(units []string) bool // whether they complete a wave; nil: there are no waves
+	fewer  func(units []string) bool // whether one of them may reduce the number of tests
+}
+
+// candidate is a verified result waiting to be folded in.
+type candidate struct {
+	Candidate
+	note func(*Fate) error // records its fate before anybody can commit it
+	fate *Fate
+	err  error
+}
+
+// takes returns the branch that receives the commits of a run in slots: the one made for it, else the one checked out at its start; "" for a detached
+// HEAD.
+func (l *Loop) takes(ctx context.Context) (string, error) {
+	if l.tools.Repo == nil {
+		return "", nil
+	}
+	if name := cmp.Or(l.config.Git.Branch, l.branch); name != "" {
+		return "refs/heads/" + name, nil
+	}
+	head, err := l.tools.Repo.Head(ctx)
+	if err != nil {
+		return "", gitErr("read HEAD", err)
+	}
+	return head.Branch, nil
+}
+
+// newTrunk reads the chain of a resumed run, or plans where that of a new one begins.
+func (l *Loop) newTrunk(ctx context.Context, stop *stopper, pool *workspace.Pool) (t *trunk, err error) {
+	repo := l.tools.Repo
+	t = &trunk{Loop: l, stop: stop, pool: pool, branch: l.history.Branch, chain: chain{repo: repo, ref: TrunkRef(l.state.ID), now: l.tools.Now}}
+	if t.branch == "" { // a detached HEAD
+		if t.branch, err = l.takes(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if l.state.Kind != KindTag && !l.config.Git.AutoCommit { // nobody commits: what there is is the tree as it is
+		head, err := repo.Head(ctx)
+		if err != nil {
+			return nil, gitErr("read HEAD", err)
+		}
+		t.on = head.Hash
+		t.tree, err = repo.Snapshot(ctx)
+		return t, err
+	}
+	found, err := t.read(ctx)
+	if err != nil {
+		return nil, gitErr("read what is verified", err)
+	}
+	if found {
+		if at, err := repo.RefCommit(t.aside()); err == nil && at != "" && at == t.on {
+			t.branch = t.aside()
+		}
+		return t, t.finish(ctx)
+	}
+	if len(l.history.Verified) > 0 || len(l.history.WaveCommits) > 0 {
+		return nil, gitErr("read what is verified", &gitops.RefusedError{Reason: t.ref + ", which has the work that this loop verified, is gone", Hint: "git fetch it from where it is, or start a new loop"})
+	}
+	if goes, err := t.goOn(ctx); goes || err != nil {
+		return t, err
+	}
+	on, err := t.ground(ctx)
+	if err == nil {
+		err = t.plan(ctx, on)
+	}
+	return t, err
+}
+
+// goOn lets a new run over a tag begin at the trunk of the last one if that has work of tasks that the list calls done and no commit has.
+func (t *trunk) goOn(ctx context.Context) (bool, error) {
+	last := chain{repo: t.repo, ref: t.ref, now: t.now}
+	found, err := last.readAt(ctx, TagTrunkRef(t.state.Tag))
+	if t.state.Kind != KindTag || err != nil || !found || len(last.units) == 0 || slices.ContainsFunc(last.units, func(id string) bool { return !t.work.done(id) }) {
+		return false, err
+	}
+	head, err := t.head(ctx)
+	if err == nil && head == "" && t.branch != "" { // it is to be made
+		var now gitops.Head
+		if now, err = t.tools.Repo.Head(ctx); err == nil {
+			head = now.Hash
+			err = t.repo.MoveRef(ctx, t.branch, "", head, "descartes: made")
+		}
+	}
+	if err != nil {
+		return false, gitErr("begin where the last run ended", err)
+	}
+	for _, id := range last.units {
+		if news, err := t.tools.Repo.News(ctx, last.on, head, "Descartes-Task: "+id); err != nil || len(news) > 0 { // somebody did
+			return false, err
+		}
+	}
+	if err := last.save(ctx); err != nil {
+		return false, gitErr("begin "+t.ref, err)
+	}
+	t.chain = last
+	return true, nil
+}
+
+// leaveTrunk keeps the trunk for the next run over the tag if it has work that no branch has.
+func (t *trunk) leaveTrunk(ctx context.Context) error {
+	ref := TagTrunkRef(t.state.Tag)
+	if t.state.Kind != KindTag || !t.saved {
+		return nil
+	}
+	was, err := t.repo.RefCommit(ref)
+	switch {
+	case err != nil || was == t.tip:
+	case len(t.units) > 0:
+		err = t.repo.MoveRef(ctx, ref, was, t.tip, "descartes: the trunk of loop "+t.state.ID)
+	case was != "":
+		err = t.tools.Repo.DeleteRefs(ctx, []string{ref})
+	}
+	if err != nil {
+		return gitErr("keep the trunk", err)
+	}
+	return nil
+}
+
+// ground is the commit that a new run starts from: its branch's. Where an earlier run over the tag left commits on the branch aside, it goes on from
+// these.
+func (t *trunk) ground(ctx context.Context) (string, error) {
+	repo := t.tools.Repo
+	on, err := t.head(ctx)
+	if err != nil {
+		return "", err
+	}
+	if on == "" { // the branch is to be made, if not the first commit
+		head, err := repo.Head(ctx)
+		if err != nil {
+			return "", gitErr("read HEAD", err)
+		}
+		on = head.Hash
+	}
+	at, err := repo.RefCommit(t.aside())
+	if err != nil || at == "" || on == "" || t.branch == t.aside() || repo.LeadsTo(ctx, on, at) {
+		return on, err
+	}
+	name, here := shortRef(t.aside()), cmp.Or(shortRef(t.branch), "HEAD")
+	if wave, err := repo.ReadWave(ctx, at); err != nil || wave.Loop == "" {
+		return "", gitErr("start", &gitops.RefusedError{Reason: "the branch " + name + ", where a run puts what your files cannot follow, is not of a run", Hint: "git branch -m " + name + " ANOTHER-NAME"})
+	}
+	if !repo.LeadsTo(ctx, at, on) {
+		return "", gitErr("start", &gitops.RefusedError{Reason: fmt.Sprintf("an earlier run's commits are on the branch %s, and %s has others since", name, here), Hint: "git merge " + name + ", then start again"})
+	}
+	return at, t.publish(ctx, on, at, false)
+}
+
+// begin makes the branch that the run is to commit to, and the chain's ref. A branch that was there at the start of a run and is gone is reported by
+// head.
+func (t *trunk) begin(ctx context.Context) error {
+	if t.tip != "" {
+		if err := t.save(ctx); err != nil {
+			return gitErr("begin "+t.ref, err)
+		}
+	}
+	if t.branch == "" || t.on == "" || len(t.links) > 1 {
+		return nil
+	}
+	if at, err := t.tools.Repo.RefCommit(t.branch); err != nil || at != "" {
+		return err
+	}
+	if err := t.tools.Repo.PinCommit(ctx, t.branch, t.on); err != nil {
+		return gitErr("make the branch "+t.branch, err)
+	}
+	return nil
+}
+
+// aside is the branch for commits that the user's own tree cannot follow.
+func (t *trunk) aside() string {
+	return "refs/heads/descartes/" + FileName(cmp.Or(t.state.Tag, t.state.ID))
+}
+
+// head is the commit of the branch.
+func (t *trunk) head(ctx context.Context) (string, error) {
+	head, err := t.tools.Repo.Head(ctx)
+	if err == nil && t.branch == "" && head.Branch != "" && t.on != "" { // begun on a detached HEAD: the branch is the user's own affair
+		return t.on, nil
+	}
+	if err != nil || t.branch == "" || t.branch == head.Branch {
+		return head.Hash, err
+	}
+	at, err := t.tools.Repo.RefCommit(t.branch)
+	if err == nil && at == "" && t.on != "" {
+		err = &gitops.RefusedError{Reason: "the branch " + shortRef(t.branch) + ", which gets the commits, is gone", Hint: fmt.Sprintf("git branch %s %.12s, then resume the loop", shortRef(t.branch), t.on)}
+	}
+	return at, err
+}
+
+// elsewhere returns the branch that receives the commits if it is not checked out, else "".
+func (t *trunk) elsewhere(ctx context.Context) string {
+	if head, err := t.tools.Repo.Head(ctx); err != nil || head.Branch == t.branch {
+		return ""
+	}
+	return shortRef(t.branch)
+}
+
+func shortRef(ref string) string { return strings.TrimPrefix(ref, "refs/heads/") }
+
+// alone calls do while nobody else folds or commits, and no git gc runs.
+func (t *trunk) alone(ctx context.Context, do func() error) error {
+	for t.busy {
+		t.changed.Wait()
+	}
+	t.busy = true
+	defer func() { t.busy = false; t.changed.Broadcast() }()
+	t.unlocked(func() { t.tools.Repo.AwaitGC(ctx) })
+	return do()
+}
+
+// fold waits for its turn, then folds in all waiting candidates, the lane's own included. It verifies in the lane's slot.
+func (t *trunk) fold(ctx context.Context, ln *lane, c Candidate, note func(*Fate) error) (*Fate, error) {
+	mine := &candidate{Candidate: c, note: note}
+	t.queue = append(t.queue, mine)
+	err := t.alone(ctx, func() error {
+		if mine.fate != nil { // another lane folded it meanwhile
+			return nil
+		}
+		batch := t.queue
+		t.queue = nil
+		list := make([]Candidate, len(batch))
+		for i := range batch {
+			list[i] = batch[i].Candidate
+		}
+		f := folder{chain: &t.chain}
+		f.verify = func(ctx context.Context, tree gitops.Tree, units []string) (verify.Result, error) {
+			return t.verify(ctx, ln, tree, units, slices.ContainsFunc(list, func(c Candidate) bool { return c.Tree == tree }))
+		}
+		f.more = func(units []string) bool { return len(t.checksAt(t.whens(units)[1:]...)) > 0 }
+		fates, err := f.fold(ctx, list)
+		for i := range fates {
+			batch[i].fate = &fates[i]
+			batch[i].err = batch[i].note(&fates[i])
+		}
+		t.queue = append(batch[len(fates):], t.queue...) // interrupted: whoever is next folds these
+		return err
+	})
+	if mine.fate == nil {
+		t.queue = slices.DeleteFunc(t.queue, func(x *candidate) bool { return x == mine })
+		return nil, err
+	}
+	return mine.fate, mine.err
+}
+
+// verify runs the checks that an integration state has to pass. It returns the first result that is not a pass, else the last. done says that an
+// attempt's checks have already passed on the state.
+func (t *trunk) verify(ctx context.Context, ln *lane, tree gitops.Tree, units []string, done bool) (res verify.Result, err error) {
+	if t.unchecked {
+		return verify.Result{Passed: true}, nil
+	}
+	whens := t.whens(units)
+	if done {
+		whens = whens[1:]
+	}
+	log := filepath.Join(t.home.Run(t.state.ID), "logs", "integration.log")
+	res.Passed = true
+	tasks := slices.DeleteFunc(slices.Clone(units), func(id string) bool { return t.history.Tasks[id] == nil }) // else it is what others committed
+	for _, c := range t.commands(t.checksAt(whens...), "", t.fewer != nil && t.fewer(units)) {
+		when := verify.AtMerge
+		if c.At(verify.AtWave) {
+			when = verify.AtWave
+		}
+		if res, err = t.onState(ctx, t.stop, ln, tree, when, &c, "integration of "+oneline.List(units), log, tasks...); err != nil || !res.Passed {
+			return res, err
+		}
+	}
+	return res, nil
+}
+
+// whens returns the points whose checks apply to a state with these units: the wave's too, if they complete one.
+func (t *trunk) whens(units []string) []verify.When {
+	switch {
+	case t.closes != nil && t.closes(units):
+		return []verify.When{verify.AtAttempt, verify.AtMerge, verify.AtWave}
+	case t.config.Slots() == 1: // nothing is merged before the wave
+		return []verify.When{verify.AtAttempt}
+	}
+	return []verify.When{verify.AtAttempt, verify.AtMerge}
+}
+
+// commit commits the state in a slot and moves the branch, together with the user's files. If that is impossible the commits go to a branch aside.
+// own is the tip of the agent's own commits, which become the branch's if they are still on top of it, or "".
+func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, own string) (c gitops.Commit, err error) {
+	repo := t.tools.Repo
+	for try := 0; ; try++ {
+		head, err := t.head(ctx)
+		if err == nil && head != t.on { // another program committed meanwhile
+			err = t.catchUp(ctx, ln, head)
+		}
+		if err != nil {
+			return c, err
+		}
+		units, at := slices.Clone(t.units), head
+		if own != "" && repo.LeadsTo(ctx, own, head) {
+			at = own
+		}
+		base, err := repo.CommitTree(at)
+		if err != nil {
+			return c, err
+		}
+		if _, err := t.prepare(ctx, ln, workspace.Start{Base: base, Before: t.tree, At: at}); err != nil {
+			return c, err
+		}
+		wave.Tree, wave.Root = t.tree, head == ""
+		t.unlocked(func() { c, err = ln.slot.Repo().CommitWave(ctx, wave) }) // its hooks may be slow
+		if err != nil || c.Empty && at == head {
+			return c, err
+		}
+		c.Hash = cmp.Or(c.Hash, at)
+		tree, err := repo.CommitTree(c.Hash)
+		if err != nil {
+			return c, err
+		}
+		if err = repo.PinCommit(ctx, t.last(), c.Hash); err == nil {
+			err = t.publish(ctx, head, c.Hash, false)
+		}
+		if err == nil {
+			if err = t.took(ctx, c.Hash, c.Hash, tree, units); err == nil {
+				err = ln.slot.Settle(ctx)
+			}
+			return c, err
+		}
+		if now, herr := t.head(ctx); herr != nil || now == head || now == c.Hash || try == 3 { // else another program committed during the hooks
+			return c, err
+		}
+	}
+}
+
+// publish moves the branch to a commit, together with the user's files if it is checked out. If that is impossible, later commits go to a branch
+// aside. again says that an earlier call was cut short.
+func (t *trunk) publish(ctx context.Context, tip, commit string, again bool) (err error) {
+	repo := t.tools.Repo
+	var left []gitops.LeftOut
+	if head, herr := repo.Head(ctx); t.branch == "" && herr == nil && head.Branch != "" {
+		left = []gitops.LeftOut{{Path: shortRef(head.Branch), Why: "it was checked out meanwhile, and the run began on no branch"}}
+	} else if t.branch == "" {
+		left, err = repo.Forward(ctx, tip, commit, again)
+	} else {
+		left, err = repo.Advance(ctx, t.branch, tip, commit, again)
+	}
+	if err != nil {
+		return err
+	}
+	if len(left) > 0 {
+		return t.giveWay(ctx, commit, left)
+	}
+	head, err := repo.Head(ctx)
+	if err != nil || head.Branch == t.branch || t.away || t.branch == t.aside() || t.config.Git.Branch != "" || t.config.Git.CreateBranch {
+		return err
+	}
+	t.away = true
+	return t.record(&journal.Event{Type: journal.Warning, Message: shortRef(t.branch) + " is not checked out any more: the commits of this run go there, and your files stay as they are"})
+}
+
+// giveWay sends the commits from here on to a branch aside, which is made, or moved forward.
+func (t *trunk) giveWay(ctx context.Context, commit string, left []gitops.LeftOut) error {
+	if t.branch == t.aside() {
+		return &gitops.RefusedError{Reason: "the branch " + shortRef(t.branch) + " cannot get the commit: " + workspace.Reasons(left), Hint: "check out another branch, or commit or stash your changes, then resume the loop"}
+	}
+	repo, name := t.tools.Repo, shortRef(t.aside())
+	at, err := repo.RefCommit(t.aside())
+	if err != nil {
+		return err
+	}
+	if at != "" && at != commit && !repo.LeadsTo(ctx, commit, at) {
+		return &gitops.RefusedError{Reason: fmt.Sprintf("your working tree cannot follow (%s), and the branch %s, where the commits would go, has others", workspace.Reasons(left), name),
+			Hint: "git branch -m " + name + " ANOTHER-NAME, then resume the loop"}
+	}
+	if at != commit {
+		if err := repo.MoveRef(ctx, t.aside(), at, commit, "descartes: commits that the files cannot follow"); err != nil {
+			return err
+		}
+	}
+	t.branch = t.aside()
+	return t.record(&journal.Event{Type: journal.Warning, Message: fmt.Sprintf("your working tree cannot follow: %s; the commits of this run are on the branch %s: commit or stash your changes, then git merge %[2]s",
+		workspace.Reasons(left), name)})
+}
+
+// finish publishes the last commit of a dead loop if that was cut short. One that no branch got is forgotten: it is made again.
+func (t *trunk) finish(ctx context.Context) error {
+	commit, err := t.tools.Repo.RefCommit(t.last())
+	if err != nil || commit == "" || commit == t.on {
+		return err
+	}
+	head, err := t.head(ctx)
+	if err != nil || head == "" {
+		return err
+	}
+	if _, next, err := t.tools.Repo.History(ctx, commit, head, t.longest()); err != nil || !next {
+		return err
+	}
+	return t.publish(ctx, head, commit, true)
+}
+
+// longest is how many commits one publication may consist of, its base included.
+func (t *trunk) longest() int {
+	if t.state.Kind == KindTag {
+		return 2
+	}
+	return rewindLimit // an agent's own
+}
+
+// resume takes in what happened to the branch while no process ran the loop: commits that the dead loop made and did not record, and those of others.
+func (t *trunk) resume(ctx context.Context) error {
+	if !t.saved {
+		return nil
+	}
+	free := slices.IndexFunc(t.lanes, func(ln *lane) bool { return ln.task == "" }) // the other lanes hold unfinished work
+	head, err := t.head(ctx)
+	if err != nil || head == t.on || free < 0 {
+		return err
+	}
+	err = t.alone(ctx, func() error { return t.catchUp(ctx, t.lanes[free], head) })
+	if _, apart := errors.AsType[*apartError](err); apart {
+		return gitErr("continue from what was committed meanwhile", err)
+	}
+	return err
+}
+
+// catchUp takes in the branch's new commits, once the result is verified as a whole. Their trailers say which of them are ours.
+func (t *trunk) catchUp(ctx context.Context, ln *lane, head string) error {
+	repo := t.tools.Repo
+	if t.on != "" && !repo.LeadsTo(ctx, head, t.on) {
+		if err := t.stillThere(ctx, head); err != nil {
+			return err
+		}
+	}
+	news, err := repo.News(ctx, t.on, head, "Descartes-Loop: "+t.state.ID)
+	if err != nil {
+		return err
+	}
+	var has []string
+	for _, c := range news {
+		if !slices.Contains(c.Trailers["Descartes-Loop"], t.state.ID) {
+			continue
+		}
+		has = append(has, c.Trailers["Descartes-Task"]...)
+		for _, n := range c.Trailers["Descartes-Iteration"] {
+			has = append(has, iterationUnit(n))
+		}
+		if err := t.committedAs(ctx, c); err != nil {
+			return err
+		}
+	}
+	base, err := repo.CommitTree(head)
+	if err != nil {
+		return err
+	}
+	tree, second, met, err := t.take(ctx, head, has)
+	if err != nil {
+		return err
+	}
+	fate := Fate{Conflicts: met}
+	if len(met) == 0 && tree != base {
+		res, err := t.verify(ctx, ln, tree, []string{"what was committed meanwhile"}, false)
+		if err != nil {
+			return err
+		}
+		if !res.Passed {
+			fate.Failure = &res
+		}
+	}
+	if !fate.Accepted() {
+		return t.apart(&fate)
+	}
+	return t.took(ctx, head, second, tree, has)
+}
+
+// committedAs records a wave's commit that a dead loop made and did not record.
+func (t *trunk) committedAs(ctx context.Context, c gitops.ChainLink) error {
+	numbers := c.Trailers["Descartes-Wave"]
+	if len(numbers) == 0 || slices.ContainsFunc(t.history.WaveCommits, func(w journal.WaveCommit) bool { return w.Commit == c.Hash }) {
+		return nil
+	}
+	wave, err := t.tools.Repo.ReadWave(ctx, c.Hash)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(t.history.WaveCommits, func(w journal.WaveCommit) bool { return w.Wave == wave.Number && slices.Equal(w.Tasks, wave.Tasks) }) {
+		return nil // amended or rebased
+	}
+	return t.record(&journal.Event{Type: journal.WaveCommitted, Wave: wave.Number, Commit: c.Hash, Tree: string(wave.Tree), Tasks: wave.Tasks, Message: wave.Subject, Of: wave.Files})
+}
+
+// stillThere ends the run with a pause if tasks whose commits the branch had are in none any more: somebody took them away. It does so once.
+func (t *trunk) stillThere(ctx context.Context, head string) error {
+	there, err := t.tools.Repo.News(ctx, "", head, "Descartes-Loop: "+t.state.ID)
+	if err != nil {
+		return err
+	}
+	var gone []string
+	for _, w := range t.history.WaveCommits {
+		for _, id := range w.Tasks {
+			named := func(c gitops.ChainLink) bool { return slices.Contains(c.Trailers["Descartes-Task"], oneline.Text(id)) }
+			if !t.history.Gone[id] && t.work.done(id) && !slices.ContainsFunc(there, named) {
+				gone = append(gone, id)
+			}
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	e := &journal.Event{Type: journal.Warning, Reason: journal.ReasonGone, Tasks: gone, Message: fmt.Sprintf("%s lost the commit of %s, which this loop had made: bring it back (git reflog has it), or set what is to be done again to pending, "+
+		"then resume the loop", cmp.Or(shortRef(t.branch), "HEAD"), oneline.List(gone))}
+	if err := t.record(e); err != nil {
+		return err
+	}
+	t.halted = true
+	return &endError{Outcome{Ending: journal.Paused, Message: e.Message}}
+}
+
+// endError ends a run with an outcome.
+type endError struct{ out Outcome }
+
+func (e *endError) Error() string { return e.out.Message }
+
+// apart reports that somebody else's commit and the verified work do not merge.
+func (t *trunk) apart(fate *Fate) error {
+	return &apartError{&gitops.RefusedError{Reason: "somebody committed meanwhile, and the verified work conflicts with that: " + fate.Reason(),
+		Hint: "git merge " + cmp.Or(t.kept, t.ref) + ", then resume the loop"}}
+}
+
+type apartError struct{ refused *gitops.RefusedError }
+
+func (e *apartError) Error() string { return e.refused.Error() }
+func (e *apartError) Unwrap() error { return e.refused }
+
+// last is the ref that keeps the last commit, set before it is published.
+func (t *trunk) last() string { return "refs/descartes/" + t.state.ID + "/commit" }
+
+// iterationUnit is the name of an iteration's work in the chain.
+func iterationUnit(number string) string { return "iteration " + number }
