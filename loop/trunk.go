@@ -571,10 +571,11 @@ func (t *trunk) giveWay(ctx context.Context, commit string, left []gitops.LeftOu
 		workspace.Reasons(left), name)})
 }
 
-// finish publishes the last commit of a dead loop if that was cut short. One that no branch got is forgotten: it is made again.
+// finish publishes the last commit of a dead loop if that was cut short. One that no branch got is forgotten: it is made again. One that the chain
+// has taken in was published, and a rewind took it back.
 func (t *trunk) finish(ctx context.Context) error {
 	commit, err := t.tools.Repo.RefCommit(t.last())
-	if err != nil || commit == "" || commit == t.on {
+	if err != nil || commit == "" || commit == t.on || slices.ContainsFunc(t.links, func(l link) bool { return l.brought == commit }) {
 		return err
 	}
 	head, err := t.head(ctx)
