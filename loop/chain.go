@@ -241,39 +241,39 @@ func (c *chain) takeOut(ctx context.Context, tree gitops.Tree, on string, units 
 	return c.add(ctx, step{Link: gitops.Link{Tree: tree, Second: on, When: c.now(), Message: message(kindOut, "out: "+strings.Join(units, ", "), pairs...)}})
 }
 
-// take is the tree with a commit of the branch taken in, and the second parent of the commit that says so. has are the units that the branch's
-// commits since the last one have. Where that one is no ancestor any more, what somebody took away since stays away.
-func (c *chain) take(ctx context.Context, head string, has []string) (tree gitops.Tree, second string, met []gitops.Conflict, err error) {
+// take is the tree with a commit of the branch taken in. has are the units that the branch's commits since the last one have. Where that one is no
+// ancestor any more, what somebody took away since stays away.
+func (c *chain) take(ctx context.Context, head string, has []string) (tree gitops.Tree, met []gitops.Conflict, err error) {
 	if tree, err = c.repo.CommitTree(head); err != nil {
-		return "", "", nil, err
+		return "", nil, err
 	}
-	second = head
 	was := gitops.EmptyTree()
 	if c.on != "" {
 		if was, err = c.repo.CommitTree(c.on); err != nil {
-			return "", "", nil, err
+			return "", nil, err
 		}
 	}
 	if !slices.ContainsFunc(c.units, func(u string) bool { return !slices.Contains(has, u) }) || c.tree == was {
-		return tree, second, nil, nil // nothing is in that the branch lacks
+		return tree, nil, nil // nothing is in that the branch lacks
 	}
+	theirs := head
 	if base := c.links[0].hash; c.on == "" || !c.repo.LeadsTo(ctx, head, c.on) {
 		if c.on != "" {
 			base = c.on
 		}
-		if second, err = c.repo.Link(ctx, base, gitops.Link{Tree: tree, Second: head, When: c.now(), Message: message(kindBranch, "the branch as it is now", chainBranch, head)}); err != nil {
-			return "", "", nil, err
+		// For this merge alone: no ref names the commit, and a git gc may delete it before the chain has the result.
+		if theirs, err = c.repo.Link(ctx, base, gitops.Link{Tree: tree, Second: head, When: c.now(), Message: message(kindBranch, "the branch as it is now", chainBranch, head)}); err != nil {
+			return "", nil, err
 		}
 	}
-	tree, met, err = c.repo.Merge(ctx, c.tip, second)
-	return tree, second, met, err
+	return c.repo.Merge(ctx, c.tip, theirs)
 }
 
 // took adds the branch's commit, with the tree that take returned.
-func (c *chain) took(ctx context.Context, head, second string, tree gitops.Tree, has []string) error {
+func (c *chain) took(ctx context.Context, head string, tree gitops.Tree, has []string) error {
 	pairs := []string{chainBranch, head}
 	for _, u := range has {
 		pairs = append(pairs, chainCommitted, u)
 	}
-	return c.add(ctx, step{Link: gitops.Link{Tree: tree, Second: second, When: c.now(), Message: message(kindBranch, "what the branch got", pairs...)}})
+	return c.add(ctx, step{Link: gitops.Link{Tree: tree, Second: head, When: c.now(), Message: message(kindBranch, "what the branch got", pairs...)}})
 }

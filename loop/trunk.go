@@ -510,7 +510,7 @@ func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, own stri
 			err = t.publish(ctx, head, c.Hash, false)
 		}
 		if err == nil {
-			if err = t.took(ctx, c.Hash, c.Hash, tree, units); err == nil {
+			if err = t.took(ctx, c.Hash, tree, units); err == nil {
 				err = ln.slot.Settle(ctx)
 			}
 			return c, err
@@ -642,7 +642,7 @@ func (t *trunk) catchUp(ctx context.Context, ln *lane, head string) error {
 	if err != nil {
 		return err
 	}
-	tree, second, met, err := t.take(ctx, head, has)
+	tree, met, err := t.take(ctx, head, has)
 	if err != nil {
 		return err
 	}
@@ -659,7 +659,7 @@ func (t *trunk) catchUp(ctx context.Context, ln *lane, head string) error {
 	if !fate.Accepted() {
 		return t.apart(&fate)
 	}
-	return t.took(ctx, head, second, tree, has)
+	return t.took(ctx, head, tree, has)
 }
 
 // committedAs records a wave's commit that a dead loop made and did not record.
