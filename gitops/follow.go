@@ -125,7 +125,7 @@ func (r *Repo) moveHead(ctx context.Context, from, to string, cut bool, how []st
 	}
 	set, was, all, err := r.arrived(ctx, steps, cut)
 	if err == nil {
-		err = r.cli.setEntries(ctx, "", set)
+		err = r.onIndex(ctx, func() error { return r.cli.setEntries(ctx, "", set) })
 	}
 	if err != nil {
 		return nil, err
@@ -142,14 +142,14 @@ func (r *Repo) moveHead(ctx context.Context, from, to string, cut bool, how []st
 			call.args = append(call.args, "--detach")
 		}
 		call.args = append(call.args, to)
-		_, err = r.cli.run(ctx, call)
+		err = r.onIndex(ctx, func() error { _, err := r.cli.run(ctx, call); return err })
 	}
 	if err == nil {
 		crash.Point("git: files moved forward")
 		return nil, nil
 	}
 	ctx = context.WithoutCancel(ctx)
-	back := r.cli.setEntries(ctx, "", was)
+	back := r.onIndex(ctx, func() error { return r.cli.setEntries(ctx, "", was) })
 	if back == nil && strings.Contains(said, "cannot lock ref") { // the files have moved
 		_, back = r.cli.run(ctx, gitCall{args: []string{"read-tree", "-m", "-u", to, before.String()}})
 	}
@@ -185,6 +185,19 @@ func (r *Repo) awaitIndex(ctx context.Context) ([]LeftOut, error) {
 		lock = rel
 	}
 	return []LeftOut{{lock, "another git command is at work, or one was killed"}}, nil
+}
+
+// onIndex runs a git command that writes the index, again where somebody else's git was faster.
+func (r *Repo) onIndex(ctx context.Context, do func() error) (err error) {
+	for range 10 {
+		if err = do(); err == nil || !strings.Contains(err.Error(), "index.lock': File exists") {
+			return err
+		}
+		if left, werr := r.awaitIndex(ctx); werr != nil || len(left) > 0 {
+			return err
+		}
+	}
+	return err
 }
 
 // step is a path that differs between two trees.

@@ -2,6 +2,8 @@ package gitops
 
 import (
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -111,6 +113,29 @@ func TestForwardTouchesNothingOfTheUsers(t *testing.T) {
 				t.Errorf("status before:\n%safterwards:\n%s", state, now)
 			}
 		})
+	}
+}
+
+// Somebody else's git locks the index after ours has looked: ours waits, and tries again.
+func TestForwardAwaitsTheIndex(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"--index-info", "merge"} {
+		s := newBase(t, ahead+"echo next >f")
+		r := s.reopen()
+		program := filepath.Join(t.TempDir(), "git")
+		faster := "#!/bin/sh\ncase \" $* \" in *\" " + command + " \"*) mkdir ../once 2>/dev/null && { touch .git/index.lock; (until test -e ../seen; do sleep 0.01; done; rm .git/index.lock) & };; esac\n" +
+			r.cli.program + " \"$@\"; code=$?; test -d ../once && touch ../seen; exit $code\n"
+		if err := os.WriteFile(program, []byte(faster), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		r.cli.program = program
+		left, err := r.Forward(t.Context(), strings.TrimSpace(s.git("rev-parse", "base")), strings.TrimSpace(s.git("rev-parse", "next")), false)
+		if err != nil || left != nil {
+			t.Errorf("%s: %v %v", command, left, err)
+		}
+		if got := s.git("status", "--porcelain"); got != "" {
+			t.Errorf("%s: %s", command, got)
+		}
 	}
 }
 
