@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -257,5 +258,16 @@ func TestInterruptionsAreNoAttempts(t *testing.T) {
 	st, err := LoadState(NewHome(w.dir).Default())
 	if err != nil || len(st.BlockedTasks) != 1 || st.BlockedTasks[0].Reason != "10 attempts in a row were interrupted" || st.Iteration != 0 {
 		t.Errorf("state: %+v, %v", st, err)
+	}
+}
+
+// What SIGTERM ended is no error of ours, whatever it kept from its end.
+func TestTerminatedIsNoError(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(ErrTerminated)
+	out, err := (&stopper{}).failed(ctx, fmt.Errorf("snapshot: %w", context.Cause(ctx)))
+	if err != nil || out.Ending != journal.Interrupted {
+		t.Errorf("%+v %v", out, err)
 	}
 }

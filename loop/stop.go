@@ -159,7 +159,7 @@ func (s *stopper) failed(ctx context.Context, err error) (Outcome, error) {
 	switch {
 	case DiskFull(err):
 		return Outcome{Ending: journal.DiskFull, Message: "the disk is full: " + err.Error()}, nil
-	case out != nil && (errors.Is(err, context.Canceled) || stopped && (out.Ending == journal.UserCancelled || out.Ending == journal.Interrupted)):
+	case out != nil && (errors.Is(err, context.Canceled) || errors.Is(err, ErrTerminated) || stopped && (out.Ending == journal.UserCancelled || out.Ending == journal.Interrupted)):
 		out.Message += ": " + err.Error() + resumes
 		return *out, nil
 	case isGit(err):
