@@ -14,7 +14,7 @@ test check: export CGO_ENABLED := 0
 # What make snapshot runs where goreleaser is not installed.
 GORELEASER := v2.16.0
 
-.PHONY: build demo test check bench test-crash test-agents test-browser test-fleet docs man recording screenshots vendor-htmx fuzz snapshot install clean help
+.PHONY: build demo test check bench test-crash test-nights test-agents test-browser test-fleet docs man recording screenshots vendor-htmx fuzz snapshot install clean help
 
 build: ## build ./descartes
 	CGO_ENABLED=0 go build $(STAMP) -trimpath -ldflags "-s -w" -o descartes ./cmd/descartes
@@ -29,7 +29,7 @@ test: ## build everything and run every test
 
 check: ## formatting, vet, and the race detector where it matters
 	@unformatted="$$(gofmt -l .)"; test -z "$$unformatted" || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }
-	go vet ./... ./testdata/bench ./testdata/fakemodel
+	go vet ./... ./testdata/bench ./testdata/fakemodel ./testdata/nights
 	go vet -tags crashpoints ./...
 	go vet -tags agents ./cmd/descartes
 	for system in $(SYSTEMS); do echo "go vet for $$system"; GOOS=$${system%/*} GOARCH=$${system#*/} go vet ./... || exit 1; done
@@ -43,6 +43,9 @@ bench: build ## measure against the goals; prints a table, fails never (three mi
 
 test-crash: ## kill the program between any two writes, then resume (ten minutes; DESCARTES_CRASH_EVERY=1: at each place; DESCARTES_CRASH_SHARD=1/4: a quarter)
 	go test -count=1 -timeout 60m -tags crashpoints -run 'Crash|Kill' ./...
+
+test-nights: build ## random runs with kills and a user at work, judged by git and the files alone (Linux; RUNS=n, three minutes for 10; SEED=s repeats one)
+	go run ./testdata/nights -binary ./descartes -runs $(or $(RUNS),$(if $(SEED),1,10)) -seed $(or $(SEED),0)
 
 test-agents: ## run claude (two versions), codex, opencode, gemini, qwen, copilot against a scripted model (AGENTS_CACHE=dir keeps them; AGENTS_TESTS=pattern; 20 minutes)
 	@sh testdata/test-agents.sh
