@@ -12,6 +12,7 @@ import (
 	"descartes/agent"
 	"descartes/gitops"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 )
 
 // patient is a world whose clock only waiting moves on, in leaps.
@@ -108,7 +109,7 @@ func TestLimitInMidTask(t *testing.T) {
 	if strings.Contains(prompts[2], "cut short") {
 		t.Error("another task's prompt tells of it too")
 	}
-	st, err := LoadState(NewHome(p.dir).Default())
+	st, err := store.LoadState(store.NewHome(p.dir).Default())
 	if err != nil || st.Iteration != 3 || len(st.Agents) != 1 || st.Agents[0].Attempts != 4 {
 		t.Errorf("state: %+v, %v", st, err)
 	}

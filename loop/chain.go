@@ -52,12 +52,6 @@ type history interface {
 	Chain(ctx context.Context, tip, until, trailer string) ([]gitops.ChainLink, string, error)
 }
 
-// TrunkRef names the tip of a loop's trunk.
-func TrunkRef(id string) string { return "refs/descartes/" + id + "/trunk" }
-
-// TagTrunkRef names the trunk of the last loop over a tag: the next one goes on from what no branch has of it, in any clone.
-func TagTrunkRef(tag string) string { return tagRefs + FileName(tag) + "/trunk" }
-
 // trailers of the chain's commits. They differ from those of commits on a branch, which a merge of the chain may bring there.
 const (
 	chainKind      = "Descartes-Chain" // of all of them: one of the kinds
@@ -74,6 +68,13 @@ const (
 // read reads the chain, and reports whether there is one.
 func (c *chain) read(ctx context.Context) (found bool, err error) {
 	return c.readAt(ctx, c.ref)
+}
+
+// HoldsWork reports whether a loop's trunk has verified work that no branch has.
+func HoldsWork(ctx context.Context, repo *gitops.Repo, trunk string) (bool, error) {
+	c := chain{repo: repo, ref: trunk}
+	_, err := c.read(ctx)
+	return len(c.units) > 0, err
 }
 
 // readAt reads a chain that another ref names.

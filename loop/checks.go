@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -14,6 +13,7 @@ import (
 	"descartes/internal/redact"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 	"descartes/tasks"
 	"descartes/verify"
 	"descartes/verify/results"
@@ -185,14 +185,11 @@ func TryBaseline(ctx context.Context, v attempt.Verifier, q verify.Request, c *a
 	return b, nil
 }
 
-// baselineLog is the log of the verify command before any task.
-func (h Home) baselineLog(id string) string { return filepath.Join(h.Run(id), "logs", "baseline.log") }
-
 // baseline runs the checks once before the first attempt. An outcome ends the run. A tag requires that they pass; many prompts exist to make them
 // pass.
 func (l *Loop) baseline(ctx context.Context, stop *stopper, ln *lane) (*Outcome, error) {
 	setting := BaselineRequire
-	if l.state.Kind != KindTag {
+	if l.state.Kind != store.KindTag {
 		setting = BaselineOff
 	}
 	setting = cmp.Or(l.config.Baseline, setting)
@@ -284,7 +281,7 @@ func (l *Loop) commands(checks []verify.Check, task string, fewer bool) (list []
 // checks returns the checks that decide about the run's work, in order.
 func (l *Loop) checks() []verify.Check { return checksOf(l.config, l.state.Kind) }
 
-func checksOf(c *Config, kind string) []verify.Check { return c.ChecksOf(kind == KindTag) }
+func checksOf(c *Config, kind string) []verify.Check { return c.ChecksOf(kind == store.KindTag) }
 
 // checksAt returns the checks for some points of a run.
 func (l *Loop) checksAt(when ...verify.When) []verify.Check {
@@ -328,7 +325,7 @@ func (w *tagWork) recheck(ctx context.Context, stop *stopper, u *unit) (*Outcome
 // untouched runs a check on a tree without unverified work, and undoes its changes. If it fails and variables are withheld from it, it runs again
 // with all of them. task is the one that was just blocked, "" before the first.
 func (l *Loop) untouched(ctx context.Context, stop *stopper, ln *lane, before gitops.Tree, task string, c *attempt.Command) (b *Baseline, err error) {
-	u := &unit{lane: ln, before: before, base: before, log: l.home.baselineLog(l.state.ID)}
+	u := &unit{lane: ln, before: before, base: before, log: l.home.BaselineLog(l.state.ID)}
 	if _, err := l.prepare(ctx, ln, l.start(u)); err != nil {
 		return nil, err
 	}
@@ -388,9 +385,6 @@ func (l *Loop) onState(ctx context.Context, stop *stopper, ln *lane, state gitop
 	return res, l.record(e)
 }
 
-// checksLog is the log of the checks that run on a state as a whole.
-func (h Home) checksLog(id string) string { return filepath.Join(h.Run(id), "logs", "checks.log") }
-
 // ChecksError says that a check fails on the verified work as a whole.
 type ChecksError struct {
 	When   verify.When
@@ -428,7 +422,7 @@ func (l *Loop) passChecks(ctx context.Context, stop *stopper, ln *lane, when ver
 		if ctx.Err() != nil {
 			return uncheckedError("check " + c.Name + " has not run")
 		}
-		res, err := l.onState(ctx, stop, ln, state, when, &c, "check "+c.Name, l.home.checksLog(l.state.ID))
+		res, err := l.onState(ctx, stop, ln, state, when, &c, "check "+c.Name, l.home.ChecksLog(l.state.ID))
 		switch {
 		case err != nil:
 			return err
@@ -481,15 +475,15 @@ type before struct {
 	known  map[string]*journal.Known // of the project's last tag loop, if it allowed known failures
 }
 
-// before reads what the loops before one over a tag recorded about their checks.
-func (h Home) before(tag string) (b before) {
+// earlier reads what the loops before one over a tag recorded about their checks.
+func earlier(h store.Home, tag string) (b before) {
 	all, err := h.List()
 	if err != nil {
 		return b
 	}
-	all = slices.DeleteFunc(all, func(s Saved) bool { return s.State == nil || s.State.Kind != KindTag })
-	slices.SortStableFunc(all, func(x, y Saved) int { return y.State.StartedAt.Compare(x.State.StartedAt) })
-	fold := func(s Saved) *journal.State {
+	all = slices.DeleteFunc(all, func(s store.Saved) bool { return s.State == nil || s.State.Kind != store.KindTag })
+	slices.SortStableFunc(all, func(x, y store.Saved) int { return y.State.StartedAt.Compare(x.State.StartedAt) })
+	fold := func(s store.Saved) *journal.State {
 		events, err := journal.ReadEvents(h.Events(s.State.ID))
 		if err != nil {
 			return journal.NewState()
@@ -499,7 +493,7 @@ func (h Home) before(tag string) (b before) {
 	if len(all) > 0 && all[0].State.Config.Baseline == BaselineKnown {
 		b.known = fold(all[0]).Known
 	}
-	if at := slices.IndexFunc(all, func(s Saved) bool { return s.State.Tag == tag }); at >= 0 {
+	if at := slices.IndexFunc(all, func(s store.Saved) bool { return s.State.Tag == tag }); at >= 0 {
 		b.passes = fold(all[at]).Passes
 	}
 	return b

@@ -9,13 +9,14 @@ import (
 	"descartes/gitops"
 	"descartes/internal/oneline"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 	"descartes/verify"
 )
 
 // merge makes a unit start from what is verified now, merged with its task's own verified work that could not be integrated. Where both changed the
 // same lines git's markers are in the files.
 func (w *tagWork) merge(ctx context.Context, u *unit, f journal.Failure) error {
-	commit, err := w.tools.Repo.RefCommit(RefPrefix(w.state.ID, u.task.ID) + strconv.Itoa(f.Attempt))
+	commit, err := w.tools.Repo.RefCommit(store.RefPrefix(w.state.ID, u.task.ID) + strconv.Itoa(f.Attempt))
 	if err != nil || commit == "" { // somebody removed it
 		return err
 	}
@@ -28,7 +29,7 @@ func (w *tagWork) merge(ctx context.Context, u *unit, f journal.Failure) error {
 			u.marked = append(slices.Clone(u.marked), c.Path)
 		}
 		if err == nil {
-			_, err = w.tools.Repo.Keep(ctx, "refs/descartes/"+w.state.ID+"/start/"+FileName(u.task.ID), tree, []string{w.trunk.tip, commit}, "descartes: start of attempt "+strconv.Itoa(u.number))
+			_, err = w.tools.Repo.Keep(ctx, "refs/descartes/"+w.state.ID+"/start/"+store.FileName(u.task.ID), tree, []string{w.trunk.tip, commit}, "descartes: start of attempt "+strconv.Itoa(u.number))
 		}
 		return err
 	})
@@ -47,7 +48,7 @@ func (w *tagWork) takeClash(ctx context.Context, ln *lane) (done bool, err error
 	if len(f.Clash) == 0 || w.history.Tasks[id] == nil || w.rounds[id] != nil {
 		return false, nil
 	}
-	ref := RefPrefix(w.state.ID, id) + strconv.Itoa(f.Attempt)
+	ref := store.RefPrefix(w.state.ID, id) + strconv.Itoa(f.Attempt)
 	commit, err := w.tools.Repo.RefCommit(ref)
 	if err != nil || commit == "" {
 		return false, err

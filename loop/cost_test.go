@@ -6,6 +6,7 @@ import (
 
 	"descartes/agent"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 	"descartes/verify"
 )
 
@@ -41,7 +42,7 @@ func TestCostSurvives(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := w.mustRun(StartOptions{}, journal.TasksBlocked)
-	st, err := LoadState(NewHome(w.dir).Default())
+	st, err := store.LoadState(store.NewHome(w.dir).Default())
 	if err != nil {
 		t.Fatal(err)
 	}

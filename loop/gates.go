@@ -18,6 +18,7 @@ import (
 	"descartes/internal/plainfile"
 	"descartes/loop/gate"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/verify"
 )
@@ -220,7 +221,7 @@ func (w *promptWork) reply(ctx context.Context, question string) (yes, answered 
 		return false, false
 	}
 	// Another terminal may ask the loop to stop meanwhile.
-	stop := &stopper{ask: func() (Request, bool) { asked, _ := w.home.Asked(w.state.ID); return asked, asked != "" }}
+	stop := &stopper{ask: func() (store.Request, bool) { asked, _ := w.home.Asked(w.state.ID); return asked, asked != "" }}
 	ctx, done := stop.watch(ctx)
 	defer done()
 	return w.tools.Ask(ctx, question)
@@ -417,14 +418,14 @@ const (
 	LoopStateDelete = "delete"
 )
 
-// holdLoopFile claims the file for a loop with a criteria gate; if a live loop has it, the error is a *BusyError. What another program wrote there is
-// moved into the loop's own folder.
+// holdLoopFile claims the file for a loop with a criteria gate; if a live loop has it, the error is a *LoopFileError.
+// What another program wrote there is moved into the loop's own folder.
 func (w *promptWork) holdLoopFile(ctx context.Context) (err error) {
 	if w.criteria() == nil {
 		return nil
 	}
-	if w.fileLock, err = takeLock(ctx, w.home.loopFileLock(), lockWait, w.who); err != nil {
-		var busy *BusyError
+	if w.fileLock, err = store.TakeLock(ctx, w.home.LoopFileLock(), store.LockWait, w.who); err != nil {
+		var busy *store.BusyError
 		if errors.As(err, &busy) {
 			return &LoopFileError{busy.Holder.Loop}
 		}
@@ -440,11 +441,9 @@ func (w *promptWork) holdLoopFile(ctx context.Context) (err error) {
 	return nil
 }
 
-func (h Home) loopFileLock() string { return filepath.Join(string(h), "loop-file.lock") }
-
 // LoopFileFree returns a *LoopFileError while a criteria loop runs here.
-func (h Home) LoopFileFree() error {
-	if who, busy := live(h.loopFileLock()); busy {
+func LoopFileFree(h store.Home) error {
+	if who, busy := store.Live(h.LoopFileLock()); busy {
 		return &LoopFileError{who.Loop}
 	}
 	return nil
@@ -527,7 +526,7 @@ func (w *promptWork) endLoopFile(out *Outcome) error {
 		return err
 	}
 	cancelled := false
-	if asked, _ := w.home.Asked(w.state.ID); asked == RequestCancel {
+	if asked, _ := w.home.Asked(w.state.ID); asked == store.RequestCancel {
 		cancelled = out.Ending == journal.UserCancelled
 	}
 	if dropsLoopFile(*w.config, out.Ending.Final(), cancelled) {

@@ -20,6 +20,7 @@ import (
 	"descartes/internal/receipt"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 	"descartes/scheduler"
 	"descartes/specbuild"
 	"descartes/tasks"
@@ -50,11 +51,11 @@ type Job struct {
 	specs     []specbuild.File
 	beside    *specbuild.Beside // documents in the list's folder; nil: none
 	hand      string
-	answers   []Answer
+	answers   []store.Answer
 	more      map[string][]string // dependencies that only the plan states
 }
 
-const maxSpecFile = 4 << 20 // bytes of one spec or handoff file
+const maxSpecFile = 4 << 20 // bytes of one spec file
 
 // Load reads the tag's task file, the plan and the spec files below root. It returns every problem it finds; the job is nil if there is no task list
 // to work with. The job's settings have the tag as the file names it, which may differ from Task Master's "master".
@@ -88,7 +89,7 @@ func load(root string, cfg Config, imports bool) (*Job, []Problem) {
 		j.specs = append(j.specs, specbuild.File{Name: p, Text: text})
 	}
 	if p := cfg.Scud.HandoffPath; p != "" {
-		if j.hand, err = readText(root, p, maxSpecFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if j.hand, err = readText(root, p, store.MaxHandoff); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			note(fmt.Errorf("handoff: %w", err), "") // a missing one is written when the loop stops
 		}
 	}
@@ -104,7 +105,7 @@ func load(root string, cfg Config, imports bool) (*Job, []Problem) {
 	for _, err := range bad {
 		note(err, "allow tests, checks, ci, secrets, all, or rules by their names")
 	}
-	if j.answers, err = NewHome(root).Answers(j.File.Tag()); err != nil {
+	if j.answers, err = store.NewHome(root).Answers(j.File.Tag()); err != nil {
 		note(err, "fix it, or move it away: it has what was said with descartes answer")
 	}
 	return j, problems
@@ -283,7 +284,7 @@ func (j *Job) Spec(r SpecRequest) (specbuild.Spec, error) {
 	if j.Config.Baseline == BaselineKnown {
 		req.Known = r.Known
 	}
-	req.Verify, req.Checks = specChecks(checksOf(&j.Config, KindTag))
+	req.Verify, req.Checks = specChecks(checksOf(&j.Config, store.KindTag))
 	req.Attempt.Failure = unasked(req.Attempt.Failure, req.Answers)
 	req.NoTask, req.Alone = !c.Spec.IncludeTask, !c.UseSubAgents
 	if !c.Spec.IncludePlanSection {
@@ -522,7 +523,7 @@ func (j *Job) overlay() error {
 	if j.File == nil || j.File.Holds(tasks.Blocked) {
 		return nil
 	}
-	home := NewHome(j.Root)
+	home := store.NewHome(j.Root)
 	last, err := home.LastOf(j.File.Tag())
 	if err != nil || last == nil {
 		return err
@@ -589,13 +590,13 @@ func otherTag(root string, c ScudConfig, tag string) (*tasks.File, error) {
 
 // Check reports whether the job can run safely here. It changes no file of the working tree.
 func Check(ctx context.Context, j *Job, repo *gitops.Repo, opt StartOptions) []Problem {
-	home := NewHome(j.Root)
-	who, held := busy(ctx, treeLock(repo.Dir()))
+	home := store.NewHome(j.Root)
+	who, held := store.Busy(ctx, store.TreeLock(repo.Dir()))
 	if !held {
-		who, held = busy(ctx, lockOf(home.tree()))
+		who, held = store.Busy(ctx, store.LockOf(home.Tree()))
 	}
 	if held {
-		return []Problem{{Message: (&BusyError{Holder: who}).Error(), Hint: "descartes loop status, or descartes loop cancel " + who.Loop, Err: &BusyError{Holder: who}}}
+		return []Problem{{Message: (&store.BusyError{Holder: who}).Error(), Hint: "descartes loop status, or descartes loop cancel " + who.Loop, Err: &store.BusyError{Holder: who}}}
 	}
 	var problems []Problem
 	old, err := home.Unfinished(j.File.Tag())
@@ -635,7 +636,7 @@ func NothingToDo(j *Job) (bool, error) {
 	if done == 0 {
 		return false, nil
 	}
-	old, err := NewHome(j.Root).Unfinished(j.File.Tag())
+	old, err := store.NewHome(j.Root).Unfinished(j.File.Tag())
 	return old == nil, err
 }
 

@@ -9,6 +9,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/oneline"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 	"descartes/specbuild"
 	"descartes/verify"
 )
@@ -55,7 +56,7 @@ func (k *Kept) message(tag string) string {
 // ReadKept reads a task's attempt from the ref that keeps it. ok is false for any other ref.
 func ReadKept(r gitops.Ref, tag, task string) (Kept, bool) {
 	name, _, _ := strings.Cut(strings.TrimPrefix(r.Name, "refs/descartes/"), "/")
-	number, ok := strings.CutPrefix(r.Name, RefPrefix(name, task))
+	number, ok := strings.CutPrefix(r.Name, store.RefPrefix(name, task))
 	if !ok || !strings.HasPrefix(r.Message, tag+": task ") {
 		return Kept{}, false
 	}

@@ -15,6 +15,7 @@ import (
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
 	"descartes/loop/lab"
+	"descartes/loop/store"
 	"descartes/loop/workspace"
 )
 
@@ -77,14 +78,14 @@ func (l *Loop) holds() gitops.Tree {
 func (l *Loop) open(ctx context.Context, stop *stopper) error {
 	l.openLab()
 	switch {
-	case l.state.Kind == KindTag:
+	case l.state.Kind == store.KindTag:
 		return l.openSlots(ctx, stop, l.config.Slots())
 	case l.tools.Repo != nil: // each iteration waits for the one before
 		return l.openSlots(ctx, stop, 1)
 	}
 	dir, fixed := l.work.place()
 	ws := workspace.NewFolder(l.tools.FS, l.root, dir, fixed)
-	l.lanes = []*lane{{ws: ws, runner: l.runner(l.tools.Agent, l.tools.Verify, l.home.slotFiles("", l.state.ID, 0))}}
+	l.lanes = []*lane{{ws: ws, runner: l.runner(l.tools.Agent, l.tools.Verify, l.home.SlotFiles("", l.state.ID, 0))}}
 	if open := l.history.Prompt.Open; open != nil {
 		return l.work.killed(ctx, l.lanes[0], open)
 	}
@@ -179,7 +180,7 @@ func (l *Loop) openLab() {
 		return
 	}
 	log := filepath.Join(l.home.Run(l.state.ID), "logs", "setup-lab.log")
-	l.lab = lab.New(lab.Options{Pool: l.pool(), Files: filepath.Join(l.home.private(l.state.ID), "lab"), Log: log, Shown: l.relative(log), Redact: l.tools.Redact, Setup: seconds(l.config.Pool.SetupTimeout),
+	l.lab = lab.New(lab.Options{Pool: l.pool(), Files: filepath.Join(l.home.Private(l.state.ID), "lab"), Log: log, Shown: l.relative(log), Redact: l.tools.Redact, Setup: seconds(l.config.Pool.SetupTimeout),
 		Start: func(s *workspace.Slot, dir string) (attempt.Verifier, func() error, error) {
 			_, v, end, err := l.tools.Slot(s, dir)
 			return v, end, err
@@ -236,7 +237,7 @@ func (l *Loop) openSlot(ctx context.Context, number int) (*lane, error) {
 	if slot == nil || err != nil {
 		return nil, err
 	}
-	dir := l.home.slotFiles(l.tools.Pool, l.state.ID, slot.Number)
+	dir := l.home.SlotFiles(l.tools.Pool, l.state.ID, slot.Number)
 	if l.tools.Here {
 		dir = filepath.Join(l.home.Run(l.state.ID), "slot") // no sandbox shows what is in the pool
 	}

@@ -9,6 +9,7 @@ import (
 	"descartes/agent"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 )
 
 // looking is a look that objects to the attempts at a task for as long as the function says so.
@@ -90,7 +91,7 @@ func TestLookAsks(t *testing.T) {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	asked, err := NewHome(w.dir).Questions(j.File)
+	asked, err := store.NewHome(w.dir).Questions(j.File)
 	if err != nil || len(asked) != 1 || asked[0].Question != "may it change the Makefile?\n\n-\tgo test\n+\ttrue" {
 		t.Errorf("asked %+v, %v", asked, err)
 	}

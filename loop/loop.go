@@ -1,4 +1,4 @@
-// Package loop owns a run: the order of its steps, its attempts and limits, its journal and state.
+// Package loop owns a run: the order of its steps, its attempts and limits, and its trunk.
 package loop
 
 import (
@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -25,6 +24,7 @@ import (
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
 	"descartes/loop/lab"
+	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/specbuild"
 	"descartes/tasks"
@@ -220,8 +220,8 @@ type work interface {
 	// handoff is what a next session needs to know; "" if all is done.
 	handoff(out *Outcome) (path, text string)
 	// fill sets the fields of the state file that only this kind of run has; taskID is a task's id in the form of the task file.
-	fill(s *State)
-	taskID(id string) TaskID
+	fill(s *store.State)
+	taskID(id string) store.TaskID
 	changed(id, status string)
 	close() error
 }
@@ -232,13 +232,13 @@ type Loop struct {
 	root    string // of the project
 	config  *Config
 	tools   Tools
-	home    Home
-	who     Holder
-	state   *State // what does not change during the run; the rest comes from the journal
+	home    store.Home
+	who     store.Holder
+	state   *store.State // what does not change during the run; the rest comes from the journal
 	history *journal.State
 	journal *journal.Journal
 	saver   *saver
-	locks   []*lock
+	locks   []*store.Lock
 	backoff *backoff
 	branch  string           // made before the first attempt, or ""
 	held    []*journal.Event // written with the next event
@@ -283,17 +283,17 @@ func (l *Loop) Uncommitted() []string {
 }
 
 // State is the loop as its state file would show it now.
-func (l *Loop) State() *State {
+func (l *Loop) State() *store.State {
 	l.saver.mu.Lock()
 	defer l.saver.mu.Unlock()
 	return l.snapshot()
 }
 
 // snapshot builds the state from the history. The caller holds the saver's lock.
-func (l *Loop) snapshot() *State {
+func (l *Loop) snapshot() *store.State {
 	s := *l.state
 	l.work.fill(&s)
-	fill(&s, l.history, l.work.taskID)
+	store.Fill(&s, l.history, l.work.taskID)
 	s.Seq = l.journal.Seq()
 	if n := len(s.Summaries); n > 0 {
 		s.LastIterationAt = &s.Summaries[n-1].CompletedAt
@@ -306,7 +306,7 @@ func (l *Loop) snapshot() *State {
 func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	stop := &stopper{soft: soft, ask: func() (Request, bool) { return l.home.Asked(l.state.ID) }, marked: l.saver.own.marked, yield: l.unlocked,
+	stop := &stopper{soft: soft, ask: func() (store.Request, bool) { return l.home.Asked(l.state.ID) }, marked: l.saver.own.marked, yield: l.unlocked,
 		over: func() bool { return l.out != nil || l.err != nil }}
 	noted := l.noteStop(soft)
 	out, err := l.run(ctx, stop)
@@ -739,7 +739,9 @@ func (l *Loop) heal(u *unit, who string) error {
 	}
 	l.saver.mu.Lock()
 	healed, err := l.journal.Heal()
-	err = errors.Join(err, l.relock())
+	locks, lost := store.Retake(l.locks)
+	l.locks = locks
+	err = errors.Join(err, lost)
 	l.saver.mu.Unlock()
 	if err != nil || !healed {
 		return err
@@ -799,8 +801,8 @@ func (l *Loop) write(events []*journal.Event) error {
 	}
 	for _, e := range events {
 		l.history.Apply(e)
-		if s, ok := summary(l.history, e); ok {
-			l.state.addSummary(s)
+		if s, ok := store.Summary(l.history, e); ok {
+			l.state.AddSummary(s)
 		}
 	}
 	changes := l.history.TakeChanges(0)
@@ -825,7 +827,7 @@ func (l *Loop) finish(out *Outcome) error {
 		return err
 	}
 	if path, text := l.work.handoff(out); path != "" { // everything else is saved
-		if err := WriteHandoff(l.tools.FS, l.root, path, l.tools.Redact.Text(text)); err != nil {
+		if err := store.WriteHandoff(l.tools.FS, l.root, path, l.tools.Redact.Text(text)); err != nil {
 			return err
 		}
 	}
@@ -844,7 +846,7 @@ func (l *Loop) Close() error {
 		}
 	}
 	for _, k := range l.locks {
-		errs = append(errs, k.release())
+		errs = append(errs, k.Release())
 	}
 	return errors.Join(append(errs, l.work.close())...)
 }
@@ -855,14 +857,6 @@ func (l *Loop) relative(path string) string {
 		return rel
 	}
 	return path
-}
-
-func hostname() string {
-	h, err := os.Hostname()
-	if err != nil {
-		return ""
-	}
-	return h
 }
 
 // redactEvent masks secrets in the words of others within an event.

@@ -10,6 +10,7 @@ import (
 
 	"descartes/agent"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/verify"
 )
@@ -28,7 +29,7 @@ func TestAgentClearsAwayOurFolder(t *testing.T) {
 		return agent.Result{End: agent.Finished, Complete: true}
 	}
 	w.mustRun(StartOptions{Name: "night"}, journal.AllDone)
-	events, err := journal.ReadEvents(NewHome(w.dir).Events("night"))
+	events, err := journal.ReadEvents(store.NewHome(w.dir).Events("night"))
 	if err != nil || len(events) == 0 || events[len(events)-1].Type != journal.LoopFinished {
 		t.Errorf("journal: %d events, %v", len(events), err)
 	}
@@ -38,7 +39,7 @@ func TestAgentClearsAwayOurFolder(t *testing.T) {
 func TestAgentForgesTheJournal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, threeTasks)
-	path := NewHome(w.dir).Events("night")
+	path := store.NewHome(w.dir).Events("night")
 	forge := map[string]func() error{
 		"1": func() error {
 			f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
@@ -134,7 +135,7 @@ func TestRetriedTaskIsToldWhatFailed(t *testing.T) {
 	}
 	w.mustRun(StartOptions{Name: "night"}, journal.TasksBlocked)
 	pass, w.cfg.Scud.RetryBlocked = true, true
-	w.mustRun(StartOptions{Resume: NewHome(w.dir).Named("night")}, journal.AllDone)
+	w.mustRun(StartOptions{Resume: store.NewHome(w.dir).Named("night")}, journal.AllDone)
 	if !strings.Contains(spec, "expected 7 sprockets") {
 		t.Errorf("the spec of the retry:\n%s", spec)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"descartes/internal/atomicfile"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 	"descartes/tasks"
 )
 
@@ -202,7 +203,7 @@ func TestPowerCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	rec := &recorder{FS: atomicfile.OS()}
-	home := NewHome(dir)
+	home := store.NewHome(dir)
 	l := recordedLoop(t, dir, rec)
 	for i, events := range scriptedEvents(n) {
 		if err := l.record(events...); err != nil {
@@ -251,8 +252,8 @@ func recordedLoop(t *testing.T, dir string, rec *recorder) *Loop {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	home := NewHome(dir)
-	l := &Loop{root: dir, home: home, history: journal.NewState(), state: &State{Version: StateVersion, ID: "x", Kind: KindTag, Tag: "x"}}
+	home := store.NewHome(dir)
+	l := &Loop{root: dir, home: home, history: journal.NewState(), state: &store.State{Version: store.StateVersion, ID: "x", Kind: store.KindTag, Tag: "x"}}
 	l.work = j.begin(l, StartOptions{})
 	l.tools = Tools{FS: rec, Now: clock(), Observe: func(e journal.Event) {
 		if e.Type.Durable() {
@@ -278,7 +279,7 @@ func survived(files map[string]string, journalPath, statePath, taskPath string, 
 	}
 	seq := int64(0)
 	if text, ok := files[statePath]; ok {
-		s, err := parseState(statePath, []byte(text))
+		s, err := store.ParseState(statePath, []byte(text))
 		if err != nil {
 			return err
 		}

@@ -24,6 +24,7 @@ import (
 	"descartes/loop/attempt"
 	"descartes/loop/gate"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/specbuild"
 	"descartes/verify"
@@ -126,9 +127,9 @@ type PromptJob struct {
 type promptWork struct {
 	*Loop
 	job      *PromptJob
-	hand     string   // text of the handoff file
-	notes    []string // for a person, once the journal is open
-	fileLock *lock    // of .loop/state.json, for a criteria gate
+	hand     string      // text of the handoff file
+	notes    []string    // for a person, once the journal is open
+	fileLock *store.Lock // of .loop/state.json, for a criteria gate
 }
 
 // begin returns the job as the work of a run.
@@ -145,7 +146,7 @@ func (w *promptWork) hold(ctx context.Context) error {
 	if !w.tools.Here {
 		return nil
 	}
-	k, err := takeLock(ctx, treeLock(w.tools.Repo.Dir()), lockWait, w.who)
+	k, err := store.TakeLock(ctx, store.TreeLock(w.tools.Repo.Dir()), store.LockWait, w.who)
 	if err != nil {
 		return err
 	}
@@ -161,17 +162,17 @@ func (w *promptWork) choose(ctx context.Context, opt StartOptions) (path string,
 		}
 	}
 	if w.who.Loop = w.state.ID; w.who.Loop == "" {
-		if s, err := LoadState(path); err == nil {
+		if s, err := store.LoadState(path); err == nil {
 			w.who.Loop = s.ID
 		}
 	}
-	k, err := takeLock(ctx, lockOf(path), lockWait, w.who)
+	k, err := store.TakeLock(ctx, store.LockOf(path), store.LockWait, w.who)
 	if err != nil {
 		return "", err
 	}
 	w.locks = append(w.locks, k)
 	if opt.Resume != "" { // read under its lock: another process may have resumed it meanwhile
-		st, err := LoadState(path)
+		st, err := store.LoadState(path)
 		if err != nil {
 			return "", err
 		}
@@ -179,7 +180,7 @@ func (w *promptWork) choose(ctx context.Context, opt StartOptions) (path string,
 			return "", &StaleError{Path: path}
 		}
 		if *w.state, w.resumed = *st, true; w.state.ID == "" {
-			if w.state.ID, err = w.home.newID(opt.Command); err != nil {
+			if w.state.ID, err = w.home.NewID(opt.Command); err != nil {
 				return "", err
 			}
 		}
@@ -197,16 +198,16 @@ func (w *promptWork) replay(ctx context.Context, events []journal.Event) error {
 	if len(events) > 0 {
 		first = events[0].Iteration
 	}
-	w.state.Summaries = slices.DeleteFunc(w.state.Summaries, func(s IterationSummary) bool { return s.Iteration >= first })
+	w.state.Summaries = slices.DeleteFunc(w.state.Summaries, func(s store.IterationSummary) bool { return s.Iteration >= first })
 	for i := range events {
 		w.history.Apply(&events[i])
-		if s, ok := summary(w.history, &events[i]); ok {
-			w.state.addSummary(s)
+		if s, ok := store.Summary(w.history, &events[i]); ok {
+			w.state.AddSummary(s)
 		}
 	}
 	if p := w.config.PromptHandoff; p != "" {
 		var err error
-		if w.hand, err = readText(w.root, p, maxSpecFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if w.hand, err = readText(w.root, p, store.MaxHandoff); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("handoff: %w", err)
 		}
 	}
@@ -231,12 +232,12 @@ func (w *promptWork) Enter(ctx context.Context, do func() error) (busy string, e
 	if w.tools.Here {
 		return "", do()
 	}
-	path := treeLock(w.tools.Repo.Dir())
-	if who, held := live(path); held && who.Tag != "" {
+	path := store.TreeLock(w.tools.Repo.Dir())
+	if who, held := store.Live(path); held && who.Tag != "" {
 		return who.Loop + " over tag " + who.Tag, nil
 	}
-	k, err := takeLock(ctx, path, treeWait, w.who)
-	if held, ok := errors.AsType[*BusyError](err); ok {
+	k, err := store.TakeLock(ctx, path, treeWait, w.who)
+	if held, ok := errors.AsType[*store.BusyError](err); ok {
 		return held.Holder.Loop, nil
 	}
 	if err != nil {
@@ -245,7 +246,7 @@ func (w *promptWork) Enter(ctx context.Context, do func() error) (busy string, e
 	if err = w.tools.Repo.Claim(); err == nil {
 		err = do()
 	}
-	return "", errors.Join(err, k.release())
+	return "", errors.Join(err, k.Release())
 }
 
 // opening tells which iteration a loop without a journal had come to.
@@ -290,7 +291,7 @@ func (w *promptWork) killed(ctx context.Context, ln *lane, open *journal.Event) 
 		return err
 	}
 	if ln != nil {
-		putAside(ln.runner.PromptFile(), w.home.keptPrompt(w.state.ID, open.Iteration, open.Attempt))
+		putAside(ln.runner.PromptFile(), w.home.KeptPrompt(w.state.ID, open.Iteration, open.Attempt))
 	}
 	made := ""
 	if w.trunk != nil && w.config.Git.AutoCommit {
@@ -596,13 +597,8 @@ func (w *promptWork) conclude(ctx context.Context, stop *stopper, u *unit) (*Out
 			out = &Outcome{Ending: journal.GitRefused, Message: it.apart}
 		}
 	}
-	putAside(u.lane.runner.PromptFile(), w.home.keptPrompt(w.state.ID, it.Number, it.Try))
+	putAside(u.lane.runner.PromptFile(), w.home.KeptPrompt(w.state.ID, it.Number, it.Try))
 	return out, err
-}
-
-// keptPrompt is the file with the prompt of an iteration.
-func (h Home) keptPrompt(id string, iteration, try int) string {
-	return filepath.Join(h.Run(id), "specs", fmt.Sprintf("iteration-%d-%d.md", iteration, try))
 }
 
 // putAside keeps an iteration's prompt under another name. If that fails, a view shows the loop's own prompt.
@@ -613,12 +609,12 @@ func putAside(from, to string) {
 }
 
 // IterationPrompt returns the text an iteration's agent got, or gets now; if it was not kept, the loop's own prompt.
-func (h Home) IterationPrompt(pool string, s *State, a *journal.Attempt) (string, error) {
-	path := h.keptPrompt(s.ID, a.Iteration, a.Number)
+func IterationPrompt(h store.Home, pool string, s *store.State, a *journal.Attempt) (string, error) {
+	path := h.KeptPrompt(s.ID, a.Iteration, a.Number)
 	if !a.Over() {
-		path = (&attempt.Runner{Dir: h.slotFiles(pool, s.ID, a.Slot)}).PromptFile()
+		path = (&attempt.Runner{Dir: h.SlotFiles(pool, s.ID, a.Slot)}).PromptFile()
 	}
-	b, err := plainfile.Read("", path, maxKept)
+	b, err := plainfile.Read("", path, store.MaxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s.Config.Prompt, nil
 	}
@@ -959,7 +955,7 @@ func (w *promptWork) askGate(ctx context.Context, stop *stopper, u *unit) (*Outc
 		end.Reason = cmp.Or(end.Reason, v.Reason())
 	}
 	end.Detail = &journal.Detail{End: string(res.Agent.End), Cause: string(res.Agent.Cause), Backend: u.with.Backend, Model: u.with.Model, Code: res.Agent.Code, Signal: res.Agent.Signal,
-		Changed: len(res.Work.Changed), Words: preview(res.Agent.Final), Seconds: max(0, w.tools.Now().Sub(u.started).Seconds()), Log: w.relative(u.log),
+		Changed: len(res.Work.Changed), Words: store.Preview(res.Agent.Final), Seconds: max(0, w.tools.Now().Sub(u.started).Seconds()), Log: w.relative(u.log),
 		Left: res.Work.Left}
 	troubled := res.Agent.End != agent.Finished || !res.Passed()
 	end.Detail.Passed, end.Detail.Looks = res.Verify != nil && res.Passed(), looked(res)
@@ -1178,15 +1174,15 @@ func (w *promptWork) handoff(out *Outcome) (path, text string) {
 	return path, b.String()
 }
 
-func (w *promptWork) fill(*State)             {}
-func (w *promptWork) taskID(id string) TaskID { return TaskID{ID: id} }
-func (w *promptWork) changed(_, _ string)     {}
+func (w *promptWork) fill(*store.State)             {}
+func (w *promptWork) taskID(id string) store.TaskID { return store.TaskID{ID: id} }
+func (w *promptWork) changed(_, _ string)           {}
 
 func (w *promptWork) close() error {
 	if w.fileLock == nil {
 		return nil
 	}
-	return w.fileLock.release()
+	return w.fileLock.Release()
 }
 
 // IterationContext tells the agent of a later iteration where it stands. Without a promise it mentions none.

@@ -15,6 +15,7 @@ import (
 	"descartes/internal/atomicfile"
 	"descartes/internal/config"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 	"descartes/verify"
 )
 
@@ -34,13 +35,13 @@ func newPromptWorld(t *testing.T) *world {
 }
 
 // prompt starts a prompt loop, or goes on with the one of resume, and runs it to its end.
-func (w *world) prompt(resume string) (*State, Outcome, error) {
+func (w *world) prompt(resume string) (*store.State, Outcome, error) {
 	w.t.Helper()
 	gate, err := NewGate(w.cfg)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	j := &PromptJob{Dir: w.dir, Kind: KindPrompt, Config: w.cfg, Gate: gate}
+	j := &PromptJob{Dir: w.dir, Kind: store.KindPrompt, Config: w.cfg, Gate: gate}
 	r, err := Start(w.t.Context(), w.dir, j, Tools{Agent: w, Verify: checker{w}, FS: w.fs, Now: w.now, Observe: w.tell, Sleep: w.sleep, Looks: w.looks},
 		StartOptions{Command: "loop", Resume: resume})
 	if err != nil {
@@ -51,7 +52,7 @@ func (w *world) prompt(resume string) (*State, Outcome, error) {
 	return st, out, errors.Join(err, r.Close())
 }
 
-func (w *world) mustPrompt(resume string, want journal.Ending) *State {
+func (w *world) mustPrompt(resume string, want journal.Ending) *store.State {
 	w.t.Helper()
 	st, out, err := w.prompt(resume)
 	if err != nil || out.Ending != want {
@@ -89,7 +90,7 @@ func TestPromptBeginsTheKilledAgain(t *testing.T) {
 		prompts = append(prompts, r.Prompt)
 		return alive(r, env)
 	}
-	st := dead.mustPrompt(NewHome(dead.dir).Default(), journal.PromiseSeen)
+	st := dead.mustPrompt(store.NewHome(dead.dir).Default(), journal.PromiseSeen)
 	if len(prompts) != 3 || !strings.Contains(prompts[1], "- This is iteration 2 of 5\n") {
 		t.Errorf("prompts %q", prompts)
 	}
@@ -145,13 +146,13 @@ func TestPromptDiskFails(t *testing.T) {
 			t.Fatalf("operation %d failed, and the loop ended with %+v", k, out)
 		}
 		w.fs = atomicfile.OS()
-		path := NewHome(w.dir).Default()
+		path := store.NewHome(w.dir).Default()
 		if _, err := os.Stat(path); err != nil {
 			if len(ran) > 0 {
 				t.Fatalf("operation %d: agents ran for %v, and there is no state file", k, ran)
 			}
 			path = ""
-		} else if st, err := LoadState(path); err != nil || st.Iteration < len(ran) {
+		} else if st, err := store.LoadState(path); err != nil || st.Iteration < len(ran) {
 			t.Fatalf("operation %d: state %+v, %v after agents for %v", k, st, err, ran)
 		} else if st.Completed {
 			continue
@@ -169,7 +170,7 @@ func TestPromptCountsFirst(t *testing.T) {
 	w := newPromptWorld(t)
 	alive := w.agent
 	w.agent = func(r agent.Request, env map[string]string) agent.Result {
-		st, err := LoadState(NewHome(w.dir).Default())
+		st, err := store.LoadState(store.NewHome(w.dir).Default())
 		if err != nil || strconv.Itoa(st.Iteration) != env["DESCARTES_ITERATION"] {
 			t.Errorf("iteration %s: the state file has %+v, %v", env["DESCARTES_ITERATION"], st, err)
 		}

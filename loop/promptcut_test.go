@@ -10,6 +10,7 @@ import (
 	"descartes/agent"
 	"descartes/internal/atomicfile"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 )
 
 // TestPromptPowerCut cuts the power at every moment of a prompt loop in every way that the disk may take it: what
@@ -30,7 +31,7 @@ func TestPromptPowerCut(t *testing.T) {
 		return alive(r, env)
 	}
 	st := w.mustPrompt("", journal.PromiseSeen)
-	home := NewHome(w.dir)
+	home := store.NewHome(w.dir)
 	record, state := home.Events(st.ID), home.Default()
 	d := &disk{live: map[string]*inode{}, durable: map[string]*inode{}}
 	told, begun, states := int64(0), 0, 0
@@ -79,7 +80,7 @@ func promptSurvived(lines, state string, told int64, begun int) error {
 		}
 		return nil
 	}
-	s, err := parseState("state", []byte(state))
+	s, err := store.ParseState("state", []byte(state))
 	switch {
 	case err != nil:
 		return err

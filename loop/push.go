@@ -9,6 +9,7 @@ import (
 
 	"descartes/internal/receipt"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 )
 
 // push pushes the branch with the commits, and the refs of kept attempts, to the branch's remote. If it cannot, it warns with the command to type.
@@ -31,8 +32,8 @@ func (l *Loop) push(ctx context.Context, stop *stopper, out *Outcome) error {
 	if at, err := l.tools.Repo.RefCommit(branch); err == nil && at != "" { // otherwise the run ended before the branch was made
 		specs = append(specs, branch)
 	}
-	if at, err := l.tools.Repo.RefCommit(TagTrunkRef(l.state.Tag)); l.state.Tag != "" && err == nil && at != "" {
-		specs = append(specs, TagTrunkRef(l.state.Tag))
+	if at, err := l.tools.Repo.RefCommit(store.TagTrunkRef(l.state.Tag)); l.state.Tag != "" && err == nil && at != "" {
+		specs = append(specs, store.TagTrunkRef(l.state.Tag))
 	}
 	specs = append(specs, own+"*:"+own+"*", "^"+own+"trunk", "^"+own+"start/*", "^"+own+"commit", "^"+own+"baseline") // these move from run to run
 	remote, err := l.tools.Repo.Remote(branch)

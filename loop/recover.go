@@ -12,6 +12,7 @@ import (
 	"descartes/agent"
 	"descartes/gitops"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/tasks"
 	"descartes/verify"
@@ -43,7 +44,9 @@ func (w *tagWork) killed(ctx context.Context, ln *lane, open *journal.Event) err
 // wasVerified records the end of an attempt that its ref calls verified: the run was killed before it could. Its work is integrated, and no agent
 // runs again.
 func (w *tagWork) wasVerified(u *unit, open *journal.Event) (bool, error) {
-	at := slices.IndexFunc(w.kept, func(r gitops.Ref) bool { return r.Name == RefPrefix(w.state.ID, open.Task)+strconv.Itoa(open.Attempt) })
+	at := slices.IndexFunc(w.kept, func(r gitops.Ref) bool {
+		return r.Name == store.RefPrefix(w.state.ID, open.Task)+strconv.Itoa(open.Attempt)
+	})
 	if at < 0 {
 		return false, nil
 	}

@@ -12,6 +12,7 @@ import (
 	"descartes/internal/config"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/specbuild"
 	"descartes/tasks"
@@ -65,7 +66,7 @@ func (w *promptWork) askReview(u *unit, in *attempt.Input) {
 		return
 	}
 	in.Review = w.newReview(nil)
-	if in.Review.Claims = w.job.Kind == KindPrompt; !in.Review.Claims {
+	if in.Review.Claims = w.job.Kind == store.KindPrompt; !in.Review.Claims {
 		in.Review.From = u.it.base
 	}
 	what := specbuild.Reviewed{Name: fmt.Sprintf("Iteration %d", u.it.Number), Text: in.Prompt}
@@ -173,7 +174,7 @@ func CheckReview(c *Config) []Problem {
 	switch what := c.Reviews(); {
 	case what == "":
 		return nil
-	case c.Scud.VerificationCommand != "" && len(checksOf(c, KindTag)) == 0: // if no command was found, that is reported elsewhere
+	case c.Scud.VerificationCommand != "" && len(checksOf(c, store.KindTag)) == 0: // if no command was found, that is reported elsewhere
 		return []Problem{{Message: "a review needs a verify command, and --verify none turns it off", Hint: `--verify "make test", or --review off`}}
 	case what == config.ReviewWave && !c.Scud.AutoCommitWaves:
 		return []Problem{{Message: "review.on: wave reads a wave before its commit, and with --no-commit there is none", Hint: "review.on: task, or --review off"}}

@@ -13,6 +13,7 @@ import (
 	"descartes/internal/atomicfile"
 	"descartes/internal/oneline"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 	"descartes/tasks"
 )
 
@@ -34,9 +35,9 @@ type Rewind struct {
 	Pushed  []string `json:"pushed"`  // remote branches that contain one of Commits
 	Dirty   []string `json:"dirty"`   // uncommitted changes
 
-	home   Home
+	home   store.Home
 	list   *tasks.File
-	loops  []Saved
+	loops  []store.Saved
 	undone map[string]bool // wave commits taken back
 }
 
@@ -53,7 +54,7 @@ func (e *NoWaveError) Error() string {
 
 // PlanRewind finds the commits of a tag's loops after a wave, and where HEAD stood before the first of them. The caller makes sure that no loop runs.
 func PlanRewind(ctx context.Context, j *Job, repo *gitops.Repo, wave int) (*Rewind, error) {
-	home, list := NewHome(j.Root), j.File
+	home, list := store.NewHome(j.Root), j.File
 	w := &Rewind{Tag: list.Tag(), Wave: wave, Tasks: []string{}, Foreign: []string{}, Pushed: []string{}, Dirty: []string{}, home: home, list: list, undone: map[string]bool{}}
 	all, err := home.List()
 	if err != nil {
@@ -62,7 +63,7 @@ func PlanRewind(ctx context.Context, j *Job, repo *gitops.Repo, wave int) (*Rewi
 	var commits []journal.WaveCommit
 	folds := map[string]*journal.State{}
 	for _, s := range all {
-		if s.State == nil || s.State.Kind != KindTag || s.State.Tag != w.Tag {
+		if s.State == nil || s.State.Kind != store.KindTag || s.State.Tag != w.Tag {
 			continue
 		}
 		fold, err := journal.Load(home.Events(s.State.ID))
@@ -155,7 +156,7 @@ func (w *Rewind) history(ctx context.Context, repo *gitops.Repo, first, last str
 // Do goes back. It makes the branch that keeps the newer state, then resets the files and the branch, the journals, the statuses and the state files;
 // after a crash the same call finishes the job. Files of the user's that are in the way are returned, and nothing has changed.
 func (w *Rewind) Do(ctx context.Context, fsys atomicfile.FS, repo *gitops.Repo, now func() time.Time) (left []gitops.LeftOut, err error) {
-	who := Holder{PID: os.Getpid(), Host: hostname(), Tag: w.Tag, At: now(), Files: filesOf(w.list)}
+	who := store.Holder{PID: os.Getpid(), Host: store.Hostname(), Tag: w.Tag, At: now(), Files: store.FilesOf(w.list)}
 	release, err := w.home.HoldTree(ctx, repo, who)
 	if err != nil {
 		return nil, err
@@ -182,7 +183,7 @@ func (w *Rewind) Do(ctx context.Context, fsys atomicfile.FS, repo *gitops.Repo, 
 	}
 	for _, s := range w.loops {
 		if err := w.takeOut(ctx, repo, s.State.ID, tree, now); err != nil {
-			return nil, gitErr("take the tasks out of "+TrunkRef(s.State.ID), err)
+			return nil, gitErr("take the tasks out of "+store.TrunkRef(s.State.ID), err)
 		}
 		if err := w.record(fsys, s, string(tree), now); err != nil {
 			return nil, err
@@ -193,7 +194,7 @@ func (w *Rewind) Do(ctx context.Context, fsys atomicfile.FS, repo *gitops.Repo, 
 
 // takeOut takes the tasks out of a loop's trunk, which then has the branch's commit.
 func (w *Rewind) takeOut(ctx context.Context, repo *gitops.Repo, id string, tree gitops.Tree, now func() time.Time) error {
-	c := chain{repo: repo, ref: TrunkRef(id), now: now}
+	c := chain{repo: repo, ref: store.TrunkRef(id), now: now}
 	if found, err := c.read(ctx); !found || err != nil || c.on == w.To {
 		return err
 	}
@@ -213,7 +214,7 @@ func (w *Rewind) takeOut(ctx context.Context, repo *gitops.Repo, id string, tree
 }
 
 // record notes in a loop's journal what was taken back.
-func (w *Rewind) record(fsys atomicfile.FS, s Saved, tree string, now func() time.Time) error {
+func (w *Rewind) record(fsys atomicfile.FS, s store.Saved, tree string, now func() time.Time) error {
 	j, events, err := journal.Open(fsys, w.home.Events(s.State.ID), s.State.ID, now)
 	if err != nil {
 		return err
@@ -248,7 +249,7 @@ func (w *Rewind) reopen(fsys atomicfile.FS) error {
 			return err
 		}
 		st := v.State
-		if err := st.save(fsys, s.Path); err != nil {
+		if err := st.Save(fsys, s.Path); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"descartes/agent"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 	"descartes/verify"
 )
 
@@ -90,7 +91,7 @@ func TestBlockedIsTakenBackAndHoldsOthers(t *testing.T) {
 	if got := w.git("log", "--format=%s"); got != "chore(x): wave 1, 0 of 1 tasks\nstart" {
 		t.Errorf("commits:\n%s", got)
 	}
-	st, err := LoadState(NewHome(w.dir).Default())
+	st, err := store.LoadState(store.NewHome(w.dir).Default())
 	if err != nil || len(st.BlockedTasks) != 1 || st.BlockedTasks[0].Attempts != 3 || !st.BlockedTasks[0].Task.Numeric {
 		t.Errorf("state: %+v, %v", st, err)
 	}
@@ -105,7 +106,7 @@ func TestMuteAgentCompletesNothing(t *testing.T) {
 		return verify.Result{Passed: true}
 	}
 	w.mustRun(StartOptions{}, journal.TasksBlocked)
-	st, err := LoadState(NewHome(w.dir).Default())
+	st, err := store.LoadState(store.NewHome(w.dir).Default())
 	if err != nil || len(st.BlockedTasks) != 1 || st.BlockedTasks[0].Reason != verify.NoSignal {
 		t.Errorf("blocked: %+v, %v", st.BlockedTasks, err)
 	}
@@ -255,7 +256,7 @@ func TestInterruptionsAreNoAttempts(t *testing.T) {
 	if runs != mostCutOff || out.Blocked != 1 {
 		t.Errorf("%d runs of the agent, outcome %+v", runs, out)
 	}
-	st, err := LoadState(NewHome(w.dir).Default())
+	st, err := store.LoadState(store.NewHome(w.dir).Default())
 	if err != nil || len(st.BlockedTasks) != 1 || st.BlockedTasks[0].Reason != "10 attempts in a row were interrupted" || st.Iteration != 0 {
 		t.Errorf("state: %+v, %v", st, err)
 	}

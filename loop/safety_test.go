@@ -10,6 +10,7 @@ import (
 
 	"descartes/agent"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 )
 
 // TestDiskFills: the disk fills up in the middle of a run. It ends, uses up no attempt, and goes on when there is room.
@@ -35,7 +36,7 @@ func TestDiskFills(t *testing.T) {
 		t.Fatalf("ran %v, want %v", w.runs, want)
 	}
 	free = 1 << 30
-	w.mustRun(StartOptions{Resume: NewHome(w.dir).Default()}, journal.AllDone)
+	w.mustRun(StartOptions{Resume: store.NewHome(w.dir).Default()}, journal.AllDone)
 	if want := []string{"1 1", "2 1", "3 1"}; !slices.Equal(w.runs, want) {
 		t.Errorf("ran %v, want %v", w.runs, want)
 	}
@@ -64,7 +65,7 @@ func TestPoolFills(t *testing.T) {
 	if !strings.HasPrefix(out.Message, "3 MiB free on the disk of "+w.pool+", and an attempt needs at least 100 MiB") {
 		t.Fatalf("got %+v", out)
 	}
-	w.mustRun(StartOptions{Resume: NewHome(w.dir).Default()}, journal.AllDone)
+	w.mustRun(StartOptions{Resume: store.NewHome(w.dir).Default()}, journal.AllDone)
 	if want := []string{"1 1", "2 1", "3 1"}; !slices.Equal(w.runs, want) {
 		t.Errorf("ran %v, want %v", w.runs, want)
 	}

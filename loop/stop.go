@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,60 +14,16 @@ import (
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/oneline"
-	"descartes/internal/plainfile"
 	"descartes/loop/gate"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 	"descartes/verify"
 )
-
-// Request is what another terminal can ask of a live loop.
-type Request string
-
-// The requests. A loop acts on a request before the next attempt; with now it interrupts the agent.
-const (
-	RequestCancel Request = "cancel"
-	RequestPause  Request = "pause"
-)
-
-const nowWord = "now"
-
-// Ask leaves a request for the loop with that id. The loop removes it once it has ended because of it.
-func (h Home) Ask(fsys atomicfile.FS, id string, r Request, now bool) error {
-	text := string(r)
-	if now {
-		text += " " + nowWord
-	}
-	if err := os.MkdirAll(filepath.Dir(h.control(id)), 0o755); err != nil {
-		return fmt.Errorf("ask loop %s: %w", id, err)
-	}
-	if err := atomicfile.Write(fsys, h.control(id), []byte(text+"\n"), 0o644); err != nil {
-		return fmt.Errorf("ask loop %s: %w", id, err)
-	}
-	return nil
-}
-
-// Asked returns the request for a live loop, or "".
-func (h Home) Asked(id string) (r Request, now bool) {
-	b, err := plainfile.Read("", h.control(id), 1<<16)
-	if err != nil {
-		return "", false
-	}
-	word, rest, _ := strings.Cut(strings.TrimSpace(string(b)), " ")
-	return Request(word), rest == nowWord
-}
-
-// ClearRequest withdraws what a loop was asked.
-func (h Home) ClearRequest(id string) error {
-	if err := os.Remove(h.control(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("clear request: %w", err)
-	}
-	return nil
-}
 
 // stopper collects everything that can end a run between two attempts or during one.
 type stopper struct {
 	soft   <-chan struct{}
-	ask    func() (Request, bool)
+	ask    func() (store.Request, bool)
 	marked func() bool  // whether another program marked the loop as cancelled in its state file; nil: not checked
 	yield  func(func()) // lets other lanes work while it waits; nil: there are none
 	over   func() bool  // whether another lane has ended the run
@@ -80,17 +34,17 @@ const pollEvery = 300 * time.Millisecond
 
 // watch returns a context that ends when another terminal asks to stop at once. done waits for the watcher.
 func (s *stopper) watch(ctx context.Context) (_ context.Context, done func()) {
-	return s.poll(ctx, nil, func(_ Request, now bool) bool { return now })
+	return s.poll(ctx, nil, func(_ store.Request, now bool) bool { return now })
 }
 
 // soon returns a context that ends when the run is asked to stop, even only after its attempt: for work that is not an attempt and can simply be done
 // again.
 func (s *stopper) soon(ctx context.Context) (_ context.Context, done func()) {
-	return s.poll(ctx, s.soft, func(r Request, _ bool) bool { return r != "" })
+	return s.poll(ctx, s.soft, func(r store.Request, _ bool) bool { return r != "" })
 }
 
 // poll returns a context that ends with soft, or when stops accepts another terminal's request.
-func (s *stopper) poll(ctx context.Context, soft <-chan struct{}, stops func(r Request, now bool) bool) (_ context.Context, done func()) {
+func (s *stopper) poll(ctx context.Context, soft <-chan struct{}, stops func(r store.Request, now bool) bool) (_ context.Context, done func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -210,8 +164,8 @@ func (s *stopper) outcome(ctx context.Context) *Outcome {
 	return &Outcome{Ending: journal.UserCancelled, Message: "interrupted"}
 }
 
-func requested(r Request) *Outcome {
-	if r == RequestPause {
+func requested(r store.Request) *Outcome {
+	if r == store.RequestPause {
 		return &Outcome{Ending: journal.Paused, Message: "paused by request"}
 	}
 	return &Outcome{Ending: journal.UserCancelled, Message: "cancelled by request"}
@@ -263,18 +217,18 @@ func (s *stopper) sleep(ctx context.Context, t *Tools, d time.Duration) {
 	}
 }
 
-// CancelDead marks a loop without a process as cancelled, in its journal and its state file. It can still be resumed. A live loop is a *BusyError:
-// use Home.Ask.
-func CancelDead(ctx context.Context, fsys atomicfile.FS, home Home, s Saved, now func() time.Time) (err error) {
-	lk, err := takeLock(ctx, lockOf(s.Path), 50*time.Millisecond, Holder{Loop: s.State.ID, Tag: s.State.Tag, At: now()})
+// CancelDead marks a loop without a process as cancelled, in its journal and its state file. It can still be resumed.
+// A live loop is a *store.BusyError: use store.Home.Ask.
+func CancelDead(ctx context.Context, fsys atomicfile.FS, home store.Home, s store.Saved, now func() time.Time) (err error) {
+	lk, err := store.TakeLock(ctx, store.LockOf(s.Path), 50*time.Millisecond, store.Holder{Loop: s.State.ID, Tag: s.State.Tag, At: now()})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, lk.release()) }()
+	defer func() { err = errors.Join(err, lk.Release()) }()
 	if s.State.ID == "" { // written by another program: it has no journal, and gets none for this
 		st := *s.State
-		st.ExitReason = ExitReason{Type: string(journal.UserCancelled), Message: "cancelled while it was not running"}
-		return st.save(fsys, s.Path)
+		st.ExitReason = store.ExitReason{Type: string(journal.UserCancelled), Message: "cancelled while it was not running"}
+		return st.Save(fsys, s.Path)
 	}
 	j, _, err := journal.Open(fsys, home.Events(s.State.ID), s.State.ID, now)
 	if err != nil {
@@ -285,8 +239,8 @@ func CancelDead(ctx context.Context, fsys atomicfile.FS, home Home, s Saved, now
 		return err
 	}
 	st := *s.State
-	st.ExitReason = ExitReason{Type: e.Reason, Message: e.Message}
-	if err := st.save(fsys, s.Path); err != nil || !dropsLoopFile(st.Config, false, true) {
+	st.ExitReason = store.ExitReason{Type: e.Reason, Message: e.Message}
+	if err := st.Save(fsys, s.Path); err != nil || !dropsLoopFile(st.Config, false, true) {
 		return err
 	}
 	return removeLoopFile(cmp.Or(st.Config.WorkingDirectory, filepath.Dir(string(home))))

@@ -14,6 +14,7 @@ import (
 	"descartes/internal/atomicfile"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 	"descartes/scheduler"
 	"descartes/tasks"
 	"descartes/verify"
@@ -61,14 +62,14 @@ func (j *Job) begin(l *Loop, opt StartOptions) work {
 	w.chains, w.without = j.chains(), map[string]bool{}
 	w.scope.Step, w.yes = w.scope.Step || w.scope.Task != "", opt.Yes
 	l.root, l.config = j.Root, &j.Config
-	l.who.Tag, l.who.Files = j.File.Tag(), filesOf(j.File)
+	l.who.Tag, l.who.Files = j.File.Tag(), store.FilesOf(j.File)
 	return w
 }
 
 // hold locks the working tree: nobody else works in it until the run ends.
 func (w *tagWork) hold(ctx context.Context) error {
-	for _, path := range []string{treeLock(w.tools.Repo.Dir()), lockOf(w.home.tree())} {
-		k, err := takeLock(ctx, path, lockWait, w.who)
+	for _, path := range []string{store.TreeLock(w.tools.Repo.Dir()), store.LockOf(w.home.Tree())} {
+		k, err := store.TakeLock(ctx, path, store.LockWait, w.who)
 		if err != nil {
 			return err
 		}
@@ -88,14 +89,14 @@ func (w *tagWork) hold(ctx context.Context) error {
 // choose resumes the given loop, or the tag's unfinished one, or starts a new one.
 func (w *tagWork) choose(ctx context.Context, opt StartOptions) (path string, err error) {
 	if opt.Resume == "" && w.config.Baseline != BaselineOff {
-		w.last = w.home.before(w.job.File.Tag())
+		w.last = earlier(w.home, w.job.File.Tag())
 	}
-	var old *Saved
+	var old *store.Saved
 	if opt.Resume == "" {
 		old, err = w.home.Unfinished(w.job.File.Tag())
 	} else {
-		old = &Saved{Path: opt.Resume}
-		old.State, err = LoadState(opt.Resume)
+		old = &store.Saved{Path: opt.Resume}
+		old.State, err = store.LoadState(opt.Resume)
 	}
 	if err != nil {
 		return "", err
@@ -107,7 +108,7 @@ func (w *tagWork) choose(ctx context.Context, opt StartOptions) (path string, er
 		return "", err
 	}
 	s := w.state
-	s.Kind, s.Tag, s.TaskFile = KindTag, w.job.File.Tag(), w.relative(w.job.File.Path())
+	s.Kind, s.Tag, s.TaskFile = store.KindTag, w.job.File.Tag(), w.relative(w.job.File.Path())
 	for _, p := range []string{w.job.File.Path(), w.home.Settings()} { // half written by a killed loop
 		if _, err := atomicfile.Clean(w.tools.FS, p); err != nil {
 			return "", fmt.Errorf("remove temporary files of %s: %w", p, err)
@@ -306,14 +307,14 @@ func (w *tagWork) ended(out *Outcome) (*journal.Event, error) {
 	return e, nil
 }
 
-func (w *tagWork) fill(s *State) {
+func (w *tagWork) fill(s *store.State) {
 	c := w.counts.Load()
 	s.TasksCompleted, s.TasksTotal = c.Done, c.Total
 }
 
-func (w *tagWork) taskID(id string) TaskID {
+func (w *tagWork) taskID(id string) store.TaskID {
 	t, ok := w.job.Graph.Task(id)
-	return TaskID{ID: id, Numeric: ok && t.Numeric}
+	return store.TaskID{ID: id, Numeric: ok && t.Numeric}
 }
 
 func (w *tagWork) changed(id, status string) { w.setStatus(id, tasks.Status(status)) }

@@ -14,6 +14,7 @@ import (
 	"descartes/internal/receipt"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/scheduler"
 	"descartes/specbuild"
@@ -283,7 +284,7 @@ func (w *tagWork) endOf(ctx context.Context, u *unit) (end *journal.Event, ref s
 	end.Verdict, end.Reason = journal.Verdict(res.Verdict), res.Reason
 	if res.Verdict == verify.Verified {
 		end.Detail.Grade = journal.Grade(res.Grade)
-		end.Delivered, end.Detail.Words = delivered(res.Work.Changed), preview(res.Agent.Final)
+		end.Delivered, end.Detail.Words = delivered(res.Work.Changed), store.Preview(res.Agent.Final)
 		return end, ref, over, nil
 	}
 	return end, ref, over, w.describe(ctx, u, end)
@@ -364,7 +365,7 @@ func (w *tagWork) keep(ctx context.Context, u *unit, fate *Fate) (ref string, er
 	if fate != nil {
 		k.Unfit, k.Reason, k.Output = true, journal.NotIntegrated+fate.Reason(), fate.Detail()
 	}
-	ref = RefPrefix(w.state.ID, u.task.ID) + strconv.Itoa(u.number)
+	ref = store.RefPrefix(w.state.ID, u.task.ID) + strconv.Itoa(u.number)
 	if _, err := w.tools.Repo.Keep(ctx, ref, work.After, parents, w.tools.Redact.Text(k.message(w.state.Tag))); err != nil {
 		return "", gitErr("keep the work on task "+u.task.ID, err)
 	}
@@ -450,7 +451,7 @@ func (w *tagWork) block(u *unit) error {
 		e.Verdict = journal.Failed
 	}
 	if w.history.KeptRefs[id] != "" {
-		e.Ref = RefPrefix(w.state.ID, id)
+		e.Ref = store.RefPrefix(w.state.ID, id)
 	}
 	asked := u.res.Verdict == verify.Blocked && question(&u.res) != ""
 	if asked || len(u.denied) > 0 {

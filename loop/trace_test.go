@@ -7,6 +7,7 @@ import (
 
 	"descartes/agent"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 	"descartes/verify"
 )
 
@@ -34,7 +35,7 @@ func TestStepsOfAnAttempt(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			for kind, w := range map[string]*world{KindTag: newWorld(t, threeTasks), KindPrompt: newPromptWorld(t)} {
+			for kind, w := range map[string]*world{store.KindTag: newWorld(t, threeTasks), store.KindPrompt: newPromptWorld(t)} {
 				var steps []string
 				w.cfg.OnLimit, w.cfg.VerificationCommand = OnLimitStop, "check"
 				w.agent = func(agent.Request, map[string]string) agent.Result { return c.agent }
@@ -46,7 +47,7 @@ func TestStepsOfAnAttempt(t *testing.T) {
 					step := strings.TrimPrefix(strings.TrimPrefix(string(e.Type), "attempt_"), "iteration_")
 					steps = append(steps, strings.Replace(step, "agent_finished", "agent", 1))
 				}
-				if kind == KindTag {
+				if kind == store.KindTag {
 					if _, err := w.run(StartOptions{}); err != nil {
 						t.Fatal(err)
 					}

@@ -12,6 +12,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/oneline"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/verify"
 )
@@ -224,13 +225,13 @@ func (l *Loop) takes(ctx context.Context) (string, error) {
 // newTrunk reads the chain of a resumed run, or plans where that of a new one begins.
 func (l *Loop) newTrunk(ctx context.Context, stop *stopper, pool *workspace.Pool) (t *trunk, err error) {
 	repo := l.tools.Repo
-	t = &trunk{Loop: l, stop: stop, pool: pool, branch: l.history.Branch, chain: chain{repo: repo, ref: TrunkRef(l.state.ID), now: l.tools.Now}}
+	t = &trunk{Loop: l, stop: stop, pool: pool, branch: l.history.Branch, chain: chain{repo: repo, ref: store.TrunkRef(l.state.ID), now: l.tools.Now}}
 	if t.branch == "" { // a detached HEAD
 		if t.branch, err = l.takes(ctx); err != nil {
 			return nil, err
 		}
 	}
-	if l.state.Kind != KindTag && !l.config.Git.AutoCommit { // nobody commits: what there is is the tree as it is
+	if l.state.Kind != store.KindTag && !l.config.Git.AutoCommit { // nobody commits: what there is is the tree as it is
 		head, err := repo.Head(ctx)
 		if err != nil {
 			return nil, gitErr("read HEAD", err)
@@ -265,8 +266,8 @@ func (l *Loop) newTrunk(ctx context.Context, stop *stopper, pool *workspace.Pool
 // goOn lets a new run over a tag begin at the trunk of the last one if that has work of tasks that the list calls done and no commit has.
 func (t *trunk) goOn(ctx context.Context) (bool, error) {
 	last := chain{repo: t.repo, ref: t.ref, now: t.now}
-	found, err := last.readAt(ctx, TagTrunkRef(t.state.Tag))
-	if t.state.Kind != KindTag || err != nil || !found || len(last.units) == 0 || slices.ContainsFunc(last.units, func(id string) bool { return !t.work.done(id) }) {
+	found, err := last.readAt(ctx, store.TagTrunkRef(t.state.Tag))
+	if t.state.Kind != store.KindTag || err != nil || !found || len(last.units) == 0 || slices.ContainsFunc(last.units, func(id string) bool { return !t.work.done(id) }) {
 		return false, err
 	}
 	head, err := t.head(ctx)
@@ -294,8 +295,8 @@ func (t *trunk) goOn(ctx context.Context) (bool, error) {
 
 // leaveTrunk keeps the trunk for the next run over the tag if it has work that no branch has.
 func (t *trunk) leaveTrunk(ctx context.Context) error {
-	ref := TagTrunkRef(t.state.Tag)
-	if t.state.Kind != KindTag || !t.saved {
+	ref := store.TagTrunkRef(t.state.Tag)
+	if t.state.Kind != store.KindTag || !t.saved {
 		return nil
 	}
 	was, err := t.repo.RefCommit(ref)
@@ -363,7 +364,7 @@ func (t *trunk) begin(ctx context.Context) error {
 
 // aside is the branch for commits that the user's own tree cannot follow.
 func (t *trunk) aside() string {
-	return "refs/heads/descartes/" + FileName(cmp.Or(t.state.Tag, t.state.ID))
+	return "refs/heads/descartes/" + store.FileName(cmp.Or(t.state.Tag, t.state.ID))
 }
 
 // head is the commit of the branch.
@@ -590,7 +591,7 @@ func (t *trunk) finish(ctx context.Context) error {
 
 // longest is how many commits one publication may consist of, its base included.
 func (t *trunk) longest() int {
-	if t.state.Kind == KindTag {
+	if t.state.Kind == store.KindTag {
 		return 2
 	}
 	return rewindLimit // an agent's own

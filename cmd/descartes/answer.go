@@ -19,6 +19,7 @@ import (
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 	"descartes/tasks"
 	"descartes/verify"
 )
@@ -84,9 +85,9 @@ func aboutLoop(cmd *cobra.Command, look tagFlags, name string, edit bool, args [
 	if err != nil {
 		return err
 	}
-	id, home := s.State.ID, loop.NewHome(root)
+	id, home := s.State.ID, store.NewHome(root)
 	switch {
-	case s.State.Kind == loop.KindTag:
+	case s.State.Kind == store.KindTag:
 		return badInput("leave --name out, and name the task", "loop %s works on the tasks of tag %q", id, s.State.Tag)
 	case len(args) > 1 || edit && len(args) > 0:
 		return badInput("", "--name takes one text, or --edit: %q", args)
@@ -96,7 +97,7 @@ func aboutLoop(cmd *cobra.Command, look tagFlags, name string, edit bool, args [
 		return err
 	}
 	if len(args) == 0 && !edit {
-		return showAnswers(cmd, look, home, loop.LoopKey(id), "loop "+id, loop.TaskID{}, open, fromHere(root))
+		return showAnswers(cmd, look, home, store.LoopKey(id), "loop "+id, store.TaskID{}, open, fromHere(root))
 	}
 	if err := byPerson("answer"); err != nil {
 		return err
@@ -113,11 +114,11 @@ func aboutLoop(cmd *cobra.Command, look tagFlags, name string, edit bool, args [
 	if text, err = answerText(cmd.InOrStdin(), text); err != nil {
 		return err
 	}
-	a := loop.Answer{Text: text, At: time.Now()}
+	a := store.Answer{Text: text, At: time.Now()}
 	if open != nil {
 		a.Question = open.Question
 	}
-	if err := home.Answer(cmd.Context(), atomicfile.OS(), loop.LoopKey(id), a); err != nil {
+	if err := home.Answer(cmd.Context(), atomicfile.OS(), store.LoopKey(id), a); err != nil {
 		return err
 	}
 	done := struct {
@@ -138,7 +139,7 @@ func aboutLoop(cmd *cobra.Command, look tagFlags, name string, edit bool, args [
 const cutHere = "---- what you write above this line is the answer ----"
 
 // writtenAnswer opens an editor that shows the question, and returns what the person wrote.
-func writtenAnswer(cmd *cobra.Command, open *loop.Question) (string, error) {
+func writtenAnswer(cmd *cobra.Command, open *store.Question) (string, error) {
 	text := "\n\n" + cutHere + "\n"
 	if open != nil {
 		text += "\n" + terminal.Clean(strings.TrimSpace(open.Task+" "+open.Title)) + "\n\n" + terminal.CleanLines(open.Question) + "\n"
@@ -166,7 +167,7 @@ func answer(cmd *cobra.Command, look tagFlags, id, text string) error {
 		return badInput("descartes tasks list"+listFlags(root, file.Tag(), c.TasksFile), "tag %q has no task %q", file.Tag(), id)
 	}
 	if cmd.Flags().Changed("edit") {
-		open, err := openQuestion(loop.NewHome(root), file, id)
+		open, err := openQuestion(store.NewHome(root), file, id)
 		if err != nil {
 			return err
 		}
@@ -187,7 +188,7 @@ func answer(cmd *cobra.Command, look tagFlags, id, text string) error {
 // giveAnswer keeps a person's answer about a task, and makes the task pending or leaves that to the running loop. An empty text only retries the
 // task.
 func giveAnswer(ctx context.Context, root string, c loop.ScudConfig, file *tasks.File, id, text string) (answered, error) {
-	home := loop.NewHome(root)
+	home := store.NewHome(root)
 	if who, owned := home.Owner(file); owned && who.Tag == file.Tag() {
 		return handOver(ctx, root, file, who, id, text)
 	}
@@ -203,12 +204,12 @@ func giveAnswer(ctx context.Context, root string, c loop.ScudConfig, file *tasks
 
 // answerTask keeps an answer and makes its task pending.
 func answerTask(ctx context.Context, root string, file *tasks.File, c loop.ScudConfig, t *tasks.Task, text string) (answered, error) {
-	home := loop.NewHome(root)
+	home := store.NewHome(root)
 	a, err := answerTo(home, file, t.ID, text)
 	if err != nil {
 		return answered{}, err
 	}
-	change := statusChange{Task: loop.TaskID{ID: t.ID, Numeric: t.Numeric}, From: t.Status, To: tasks.Pending, File: report.Relative(root, file.Path())}
+	change := statusChange{Task: store.TaskID{ID: t.ID, Numeric: t.Numeric}, From: t.Status, To: tasks.Pending, File: report.Relative(root, file.Path())}
 	// The answer first: a task that is pending without it would ask the same again.
 	if text != "" {
 		if err := home.Answer(ctx, atomicfile.OS(), file.Tag(), a); err != nil {
@@ -224,8 +225,8 @@ func answerTask(ctx context.Context, root string, file *tasks.File, c loop.ScudC
 }
 
 // answerTo returns an answer with the open question it belongs to.
-func answerTo(home loop.Home, file *tasks.File, id, text string) (loop.Answer, error) {
-	a := loop.Answer{Task: id, Text: text, At: time.Now()}
+func answerTo(home store.Home, file *tasks.File, id, text string) (store.Answer, error) {
+	a := store.Answer{Task: id, Text: text, At: time.Now()}
 	open, err := openQuestion(home, file, id)
 	if open != nil {
 		a.Question = open.Question
@@ -234,7 +235,7 @@ func answerTo(home loop.Home, file *tasks.File, id, text string) (loop.Answer, e
 }
 
 // openQuestion is what a task's agent asks, or nil.
-func openQuestion(home loop.Home, file *tasks.File, id string) (*loop.Question, error) {
+func openQuestion(home store.Home, file *tasks.File, id string) (*store.Question, error) {
 	open, err := home.Questions(file)
 	for _, q := range open {
 		if q.Task == id {
@@ -245,26 +246,26 @@ func openQuestion(home loop.Home, file *tasks.File, id string) (*loop.Question, 
 }
 
 // handOver leaves an answer for the running loop, which owns the statuses of its tag.
-func handOver(ctx context.Context, root string, file *tasks.File, who loop.Holder, id, text string) (answered, error) {
-	home := loop.NewHome(root)
+func handOver(ctx context.Context, root string, file *tasks.File, who store.Holder, id, text string) (answered, error) {
+	home := store.NewHome(root)
 	a, err := answerTo(home, file, id, text)
 	if err != nil {
 		return answered{}, err
 	}
 	if a.Question == "" && !blockedBy(home, who.Loop, id) {
-		return answered{}, &failure{code: exitInput, err: &loop.BusyError{Holder: who},
+		return answered{}, &failure{code: exitInput, err: &store.BusyError{Holder: who},
 			hint: "it takes answers to what its agents have asked, and to tasks that it has blocked: descartes answer lists the questions; descartes loop pause " + who.Loop + " for any other"}
 	}
 	if err := home.Answer(ctx, atomicfile.OS(), file.Tag(), a); err != nil {
 		return answered{}, err
 	}
 	t, _ := file.Task(id)
-	change := statusChange{Task: loop.TaskID{ID: id, Numeric: t.Numeric}, From: tasks.Blocked, To: tasks.Pending, File: report.Relative(root, file.Path())}
+	change := statusChange{Task: store.TaskID{ID: id, Numeric: t.Numeric}, From: tasks.Blocked, To: tasks.Pending, File: report.Relative(root, file.Path())}
 	return answered{statusChange: change, Question: a.Question, Answer: text, by: who.Loop}, nil
 }
 
 // blockedBy reports whether a loop has blocked a task.
-func blockedBy(home loop.Home, id, task string) bool {
+func blockedBy(home store.Home, id, task string) bool {
 	h, err := journal.Load(home.Events(id))
 	return err == nil && slices.ContainsFunc(h.Blocked, func(b journal.BlockedTask) bool { return b.Task == task })
 }
@@ -272,15 +273,15 @@ func blockedBy(home loop.Home, id, task string) bool {
 // answerText is the answer as it was typed, or standard input.
 func answerText(stdin io.Reader, text string) (string, error) {
 	if text == "-" {
-		b, err := io.ReadAll(io.LimitReader(stdin, loop.MaxAnswer+1))
+		b, err := io.ReadAll(io.LimitReader(stdin, store.MaxAnswer+1))
 		if err != nil {
 			return "", fmt.Errorf("read the answer: %w", err)
 		}
 		text = string(b)
 	}
 	switch {
-	case len(text) > loop.MaxAnswer:
-		return "", badInput("put a longer text into a file of the project, and name that file in the answer", "the answer has more than %d bytes", loop.MaxAnswer)
+	case len(text) > store.MaxAnswer:
+		return "", badInput("put a longer text into a file of the project, and name that file in the answer", "the answer has more than %d bytes", store.MaxAnswer)
 	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
 		return "", badInput("", "the answer is not UTF-8 text")
 	case strings.TrimSpace(text) == "":
@@ -307,7 +308,7 @@ func answerable(root string, t *tasks.Task, file *tasks.File, c loop.ScudConfig)
 
 // goOn is the command that runs an answered task with the settings of the loop that asked.
 func goOn(root string, file *tasks.File, c loop.ScudConfig) string {
-	last, err := loop.NewHome(root).LastOf(file.Tag())
+	last, err := store.NewHome(root).LastOf(file.Tag())
 	if err == nil && last != nil && (!last.State.Completed || reopened(root, last.State)) {
 		return resumeOf(root, last.State.ID, last.Path)
 	}
@@ -315,7 +316,7 @@ func goOn(root string, file *tasks.File, c loop.ScudConfig) string {
 }
 
 // startAgain is the command that starts a new loop over a list with the settings of its last one.
-func startAgain(list string, last *loop.Saved) string {
+func startAgain(list string, last *store.Saved) string {
 	typed := ""
 	if last != nil {
 		typed = last.State.Config.Typed.String()
@@ -358,7 +359,7 @@ func showQuestions(cmd *cobra.Command, look tagFlags) error {
 	}
 	list, text := []report.Question{}, ""
 	for _, b := range boards {
-		open, err := loop.NewHome(b.Root).Questions(b.File)
+		open, err := store.NewHome(b.Root).Questions(b.File)
 		if err != nil {
 			return err
 		}
@@ -370,7 +371,7 @@ func showQuestions(cmd *cobra.Command, look tagFlags) error {
 		if err != nil {
 			return err
 		}
-		home := loop.NewHome(root)
+		home := store.NewHome(root)
 		all, err := home.List()
 		if err != nil {
 			return err
@@ -385,7 +386,7 @@ func showQuestions(cmd *cobra.Command, look tagFlags) error {
 			}
 			if q != nil {
 				list = append(list, report.LoopQuestion(*q, fromHere(root)))
-				text += report.QuestionLines([]loop.Question{*q}, fromHere(root))
+				text += report.QuestionLines([]store.Question{*q}, fromHere(root))
 			}
 		}
 	}
@@ -408,7 +409,7 @@ func asked(cmd *cobra.Command, look tagFlags) (boards []*report.Board, err error
 	if err != nil {
 		return nil, err
 	}
-	all, err := loop.NewHome(root).List()
+	all, err := store.NewHome(root).List()
 	if err != nil {
 		return nil, err
 	}
@@ -441,7 +442,7 @@ func showQuestion(cmd *cobra.Command, look tagFlags, id string) error {
 	if err != nil {
 		return err
 	}
-	home := loop.NewHome(b.Root)
+	home := store.NewHome(b.Root)
 	open, err := openQuestion(home, b.File, t.ID)
 	if err != nil {
 		return err
@@ -450,16 +451,16 @@ func showQuestion(cmd *cobra.Command, look tagFlags, id string) error {
 }
 
 // showAnswers shows the answers given about a task or a prompt loop, and the open question.
-func showAnswers(cmd *cobra.Command, look tagFlags, home loop.Home, key, who string, task loop.TaskID, open *loop.Question, named string) error {
+func showAnswers(cmd *cobra.Command, look tagFlags, home store.Home, key, who string, task store.TaskID, open *store.Question, named string) error {
 	answers, err := home.Answers(key)
 	if err != nil {
 		return err
 	}
 	shown := struct {
-		Task     loop.TaskID   `json:"task_id"`
-		Question *string       `json:"question"` // null where none is open
-		Answers  []loop.Answer `json:"answers"`
-	}{Task: task, Answers: []loop.Answer{}}
+		Task     store.TaskID   `json:"task_id"`
+		Question *string        `json:"question"` // null where none is open
+		Answers  []store.Answer `json:"answers"`
+	}{Task: task, Answers: []store.Answer{}}
 	var text strings.Builder
 	for _, a := range answers {
 		if a.Task == task.ID {
@@ -469,7 +470,7 @@ func showAnswers(cmd *cobra.Command, look tagFlags, home loop.Home, key, who str
 	}
 	if open != nil {
 		shown.Question = &open.Question
-		text.WriteString(report.QuestionLines([]loop.Question{*open}, named))
+		text.WriteString(report.QuestionLines([]store.Question{*open}, named))
 	} else {
 		text.WriteString(who + " is not waiting for an answer\n")
 	}
@@ -549,17 +550,17 @@ func accept(cmd *cobra.Command, look tagFlags, id string, number int, reason str
 	if chosen == nil {
 		return badInput("descartes attempts "+terminal.Quote(t.ID)+b.Named()+" lists what is kept", "task %s has no kept attempt to accept", t.ID)
 	}
-	home := loop.NewHome(b.Root)
+	home := store.NewHome(b.Root)
 	base, work, err := home.KeptWork(repo, chosen.Loop, t.ID, chosen.Attempt)
 	if err != nil {
 		return badInput("", "task %s: %w", t.ID, err)
 	}
-	a := loop.Answer{Task: t.ID, At: time.Now(), Accept: &loop.Accept{Loop: chosen.Loop, Attempt: chosen.Attempt, Reason: strings.TrimSpace(reason)}}
+	a := store.Answer{Task: t.ID, At: time.Now(), Accept: &store.Accept{Loop: chosen.Loop, Attempt: chosen.Attempt, Reason: strings.TrimSpace(reason)}}
 	change := statusChange{Task: b.ID(t.ID), From: t.Status, To: tasks.Pending, File: report.Relative(b.Root, b.File.Path())}
 	done := accepted{statusChange: change, Loop: chosen.Loop, Attempt: chosen.Attempt, Reason: a.Accept.Reason}
 	if who, owned := home.Owner(b.File); owned && who.Tag == b.File.Tag() {
 		if !blockedBy(home, who.Loop, t.ID) {
-			return &failure{code: exitInput, err: &loop.BusyError{Holder: who}, hint: "it takes decisions about tasks that it has blocked; descartes loop pause " + who.Loop + " for any other"}
+			return &failure{code: exitInput, err: &store.BusyError{Holder: who}, hint: "it takes decisions about tasks that it has blocked; descartes loop pause " + who.Loop + " for any other"}
 		}
 		if done.by = who.Loop; !yes {
 			if err := look.acceptable(cmd, b.Root, repo, t.ID, chosen, base, work); err != nil {
@@ -592,14 +593,14 @@ func accept(cmd *cobra.Command, look tagFlags, id string, number int, reason str
 
 // acceptable runs the checks of the attempt's loop on what the merge of its work makes. Where they fail, a person decides.
 func (l *tagFlags) acceptable(cmd *cobra.Command, root string, repo *gitops.Repo, task string, chosen *report.Attempt, base, work gitops.Tree) (err error) {
-	ctx, home := cmd.Context(), loop.NewHome(root)
+	ctx, home := cmd.Context(), store.NewHome(root)
 	saved, err := home.Find(chosen.Loop)
 	if err != nil {
 		return err
 	}
 	k := &recheckFlags{tagFlags: *l}
 	k.Config = saved.State.Config
-	now, err := repo.RefCommit(loop.TrunkRef(chosen.Loop)) // of a loop that works in slots
+	now, err := repo.RefCommit(store.TrunkRef(chosen.Loop)) // of a loop that works in slots
 	if err != nil || now == "" {
 		head, err := repo.Head(ctx)
 		if err != nil {

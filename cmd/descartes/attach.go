@@ -20,6 +20,7 @@ import (
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 )
 
 // leaveKey leaves an attached loop running.
@@ -52,7 +53,7 @@ started. ` + leaveKey + ` leaves it running, and so does closing this terminal.
 			}
 			p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), asJSON, false)
 			defer p.close()
-			a := &attached{root: root, home: loop.NewHome(root), saved: s, p: p, run: journal.NewState()}
+			a := &attached{root: root, home: store.NewHome(root), saved: s, p: p, run: journal.NewState()}
 			return a.follow(cmd.Context())
 		},
 	}
@@ -62,8 +63,8 @@ started. ` + leaveKey + ` leaves it running, and so does closing this terminal.
 }
 
 // attachable returns the loop to attach to: the one with that id, the only live one, or else the last.
-func attachable(root string, args []string) (*loop.Saved, error) {
-	home := loop.NewHome(root)
+func attachable(root string, args []string) (*store.Saved, error) {
+	home := store.NewHome(root)
 	if len(args) == 1 {
 		return lookUp(root, ".", args[0], "")
 	}
@@ -76,8 +77,8 @@ func attachable(root string, args []string) (*loop.Saved, error) {
 // attached follows one loop.
 type attached struct {
 	root  string
-	home  loop.Home
-	saved *loop.Saved
+	home  store.Home
+	saved *store.Saved
 	p     *printer
 	began time.Time      // this run of it
 	end   *journal.Event // of this run
@@ -172,9 +173,9 @@ func (a *attached) heed(sig os.Signal) (left bool, err error) {
 	case sig == syscall.SIGINT:
 		a.asked++
 		now := a.asked > 1
-		a.told = report.Pending{Asked: loop.RequestCancel, Now: now, Kind: a.saved.State.Kind, Underway: a.run.Underway()}.Text()
+		a.told = report.Pending{Asked: store.RequestCancel, Now: now, Kind: a.saved.State.Kind, Underway: a.run.Underway()}.Text()
 		a.p.say("%s", a.told)
-		return false, a.home.Ask(atomicfile.OS(), a.saved.State.ID, loop.RequestCancel, now)
+		return false, a.home.Ask(atomicfile.OS(), a.saved.State.ID, store.RequestCancel, now)
 	}
 	a.p.say("loop %s keeps running: descartes loop attach %s%s", a.saved.State.ID, a.saved.State.ID, fromHere(a.root))
 	return true, nil
@@ -212,7 +213,7 @@ func (a *attached) over(ctx context.Context) error {
 	if d := a.end.Detail; d != nil {
 		code = d.Code
 	}
-	if st.Board != nil || st.View.State.Kind != loop.KindTag {
+	if st.Board != nil || st.View.State.Kind != store.KindTag {
 		sum := st.Summary(fromHere(a.root))
 		sum.Run.Outcome, sum.Took, sum.Kept = out, a.end.TS.Sub(a.began), a.kept(ctx, st)
 		a.p.tell(sum.Text(a.p.paint, a.p.box))
@@ -318,7 +319,7 @@ func (s *settings) letGo(root string, p *printer, observe func(journal.Event)) f
 			}
 			gone = true
 			p.text.Flush()
-			if err := s.ready.Say(e.Loop, filepath.Join(loop.NewHome(root).Run(e.Loop), "console.log")); err != nil {
+			if err := s.ready.Say(e.Loop, filepath.Join(store.NewHome(root).Run(e.Loop), "console.log")); err != nil {
 				p.warn(err.Error())
 			}
 		}

@@ -14,20 +14,21 @@ import (
 	"descartes/internal/report"
 	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 )
 
 func newCancelCmd() *cobra.Command {
-	cmd := newAskCmd(loop.RequestCancel, "Stop a loop at its next boundary")
+	cmd := newAskCmd(store.RequestCancel, "Stop a loop at its next boundary")
 	cmd.Aliases = []string{"stop"}
 	return cmd
 }
 
 func newPauseCmd() *cobra.Command {
-	return newAskCmd(loop.RequestPause, "Pause a loop at its next boundary, to resume it later")
+	return newAskCmd(store.RequestPause, "Pause a loop at its next boundary, to resume it later")
 }
 
 // newAskCmd is a command that sends a request to a live loop.
-func newAskCmd(r loop.Request, short string) *cobra.Command {
+func newAskCmd(r store.Request, short string) *cobra.Command {
 	var dir string
 	var now, undo bool
 	cmd := &cobra.Command{
@@ -39,7 +40,7 @@ func newAskCmd(r loop.Request, short string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			home := loop.NewHome(root)
+			home := store.NewHome(root)
 			text := ""
 			id, live, err := liveOne(home, args)
 			switch {
@@ -68,7 +69,7 @@ func newAskCmd(r loop.Request, short string) *cobra.Command {
 }
 
 // takeBack withdraws a request to a live loop.
-func takeBack(home loop.Home, id string, r loop.Request) (string, error) {
+func takeBack(home store.Home, id string, r store.Request) (string, error) {
 	if asked, _ := home.Asked(id); asked != r {
 		hint := "nothing is asked of it, so it keeps running"
 		switch {
@@ -86,13 +87,13 @@ func takeBack(home loop.Home, id string, r loop.Request) (string, error) {
 }
 
 // stopping reports whether a live loop is ending because of Ctrl-C in its terminal.
-func stopping(home loop.Home, id string) bool {
+func stopping(home store.Home, id string) bool {
 	h, err := journal.Load(home.Events(id))
 	return err == nil && !h.Stopping.IsZero()
 }
 
 // nothingAsked says why there is nothing to take back without a running loop.
-func nothingAsked(home loop.Home, args []string) error {
+func nothingAsked(home store.Home, args []string) error {
 	s, err := dormant(home, args)
 	if err != nil {
 		return err
@@ -103,7 +104,7 @@ func nothingAsked(home loop.Home, args []string) error {
 	return badInput("descartes loop resume --name "+s.State.ID+" resumes it", "loop %s is not running: there is nothing to take back", s.State.ID)
 }
 
-func askLive(home loop.Home, id, kind string, r loop.Request, now bool) (string, error) {
+func askLive(home store.Home, id, kind string, r store.Request, now bool) (string, error) {
 	if err := home.Ask(atomicfile.OS(), id, r, now); err != nil {
 		return "", err
 	}
@@ -126,12 +127,12 @@ func askLive(home loop.Home, id, kind string, r loop.Request, now bool) (string,
 	case now:
 		when = "now: its agent is interrupted"
 	}
-	done := map[loop.Request]string{loop.RequestPause: "paused", loop.RequestCancel: "cancelled"}[r]
+	done := map[store.Request]string{store.RequestPause: "paused", store.RequestCancel: "cancelled"}[r]
 	return fmt.Sprintf("loop %s will be %s %s\n", id, done, when), nil
 }
 
 // markDormant cancels a loop without a process.
-func markDormant(ctx context.Context, home loop.Home, args []string, r loop.Request) (string, error) {
+func markDormant(ctx context.Context, home store.Home, args []string, r store.Request) (string, error) {
 	s, err := dormant(home, args)
 	if err != nil {
 		return "", err
@@ -144,7 +145,7 @@ func markDormant(ctx context.Context, home loop.Home, args []string, r loop.Requ
 	if s.State.Completed {
 		return "", badInput("", "loop %s has ended (%s)", id, journal.Ending(s.State.ExitReason.Type).Words())
 	}
-	if r == loop.RequestPause {
+	if r == store.RequestPause {
 		return "", badInput("descartes loop resume --name "+id, "loop %s is not running", id)
 	}
 	if err := loop.CancelDead(ctx, atomicfile.OS(), home, *s, time.Now); err != nil {
@@ -154,7 +155,7 @@ func markDormant(ctx context.Context, home loop.Home, args []string, r loop.Requ
 }
 
 // liveOne returns the live loop with that id, or the only one, and its kind. The kind is "" if there is none.
-func liveOne(home loop.Home, args []string) (id, kind string, err error) {
+func liveOne(home store.Home, args []string) (id, kind string, err error) {
 	var names []string
 	for _, s := range liveLoops(home) {
 		if len(args) == 1 && s.State.ID != args[0] {
@@ -167,13 +168,13 @@ func liveOne(home loop.Home, args []string) (id, kind string, err error) {
 		return "", "", badInput("name one of them", "%d loops are running here: %s", len(names), strings.Join(names, ", "))
 	}
 	if who, busy := home.Live(); kind == "" && busy && who.Loop != "" && (len(args) == 0 || args[0] == who.Loop) {
-		return who.Loop, loop.KindTag, nil // it has not written its state file yet
+		return who.Loop, store.KindTag, nil // it has not written its state file yet
 	}
 	return id, kind, nil
 }
 
 // liveLoops are the project's loops with a running process.
-func liveLoops(home loop.Home) (out []loop.Saved) {
+func liveLoops(home store.Home) (out []store.Saved) {
 	all, err := home.List()
 	if err != nil {
 		return nil
@@ -187,7 +188,7 @@ func liveLoops(home loop.Home) (out []loop.Saved) {
 }
 
 // dormant returns the loop with that id, or the last one that has not ended.
-func dormant(home loop.Home, args []string) (*loop.Saved, error) {
+func dormant(home store.Home, args []string) (*store.Saved, error) {
 	if len(args) == 1 {
 		s, err := home.Find(args[0])
 		if err == nil && s == nil {
@@ -211,7 +212,7 @@ type requestTeller struct {
 }
 
 // watch starts it with the first call. The caller stops it.
-func (t *requestTeller) watch(home loop.Home, id, kind string, underway func() bool, say func(string, ...any)) {
+func (t *requestTeller) watch(home store.Home, id, kind string, underway func() bool, say func(string, ...any)) {
 	t.once.Do(func() {
 		t.quit = make(chan struct{})
 		var mu sync.Mutex
@@ -240,7 +241,7 @@ func (t *requestTeller) watch(home loop.Home, id, kind string, underway func() b
 }
 
 // requestOf names the request to a live loop, or "".
-func requestOf(home loop.Home, id, kind string, underway bool) string {
+func requestOf(home store.Home, id, kind string, underway bool) string {
 	r, now := home.Asked(id)
 	return report.Pending{Asked: r, Now: now, Kind: kind, Underway: underway}.Text()
 }

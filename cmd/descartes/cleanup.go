@@ -21,6 +21,7 @@ import (
 	"descartes/internal/atomicfile"
 	"descartes/internal/terminal"
 	"descartes/loop"
+	"descartes/loop/store"
 	"descartes/loop/workspace"
 )
 
@@ -52,12 +53,12 @@ yours, no branch and no commit on a branch is touched.`,
 			} else {
 				repo = nil
 			}
-			home := loop.NewHome(root)
+			home := store.NewHome(root)
 			unused := age
 			if !cmd.Flags().Changed("older-than") {
 				unused = 7 * 24 * time.Hour
 			}
-			list, err := home.Leftovers(cmd.Context(), repo, poolOf(root), time.Now().Add(-age), time.Now().Add(-unused))
+			list, err := home.Leftovers(cmd.Context(), repo, poolOf(root), time.Now().Add(-age), time.Now().Add(-unused), loop.HoldsWork)
 			if err != nil {
 				return err
 			}
@@ -68,7 +69,7 @@ yours, no branch and no commit on a branch is touched.`,
 			if dry {
 				return write(out, leftoverTable(list)+"\nnothing is removed: --dry-run\n")
 			}
-			left, err := home.Remove(cmd.Context(), repo, poolOf(root), list, loop.Holder{PID: os.Getpid(), Loop: "cleanup", At: time.Now()})
+			left, err := home.Remove(cmd.Context(), repo, poolOf(root), list, store.Holder{PID: os.Getpid(), Loop: "cleanup", At: time.Now()})
 			if err != nil {
 				return err
 			}
@@ -96,7 +97,7 @@ func days(s string) (time.Duration, error) {
 	return 0, badInput("--older-than 14d, or 36h", "%q is not a time span", s)
 }
 
-func leftoverTable(list []loop.Leftover) string {
+func leftoverTable(list []store.Leftover) string {
 	var s strings.Builder
 	w := tabwriter.NewWriter(&s, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "WHAT\tNAME\tLAST USED\tSIZE\tREFS\tWHY")
@@ -261,7 +262,7 @@ it never touches a file that was changed here and differs between the two states
 			if job == nil {
 				return problems(found)
 			}
-			if err := unowned(loop.NewHome(root), job.File); err != nil {
+			if err := unowned(store.NewHome(root), job.File); err != nil {
 				return err
 			}
 			repo, err := openRepo(cmd.Context(), root, job)
@@ -288,7 +289,7 @@ it never touches a file that was changed here and differs between the two states
 			if look.json {
 				return writeJSON(cmd.OutOrStdout(), w)
 			}
-			last, err := loop.NewHome(root).LastOf(w.Tag)
+			last, err := store.NewHome(root).LastOf(w.Tag)
 			if err != nil {
 				return err
 			}

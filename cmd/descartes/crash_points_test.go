@@ -17,9 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"descartes/loop"
 	"descartes/loop/gate"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 )
 
 // kills is what the random kill loop counts, over all its runs.
@@ -129,8 +129,8 @@ func (f *field) fallWaiting(t *testing.T, at place) {
 // checkGate counts the iterations that were judged.
 func (f *field) checkGate(t *testing.T) {
 	t.Helper()
-	home := loop.NewHome(f.root)
-	st, err := loop.LoadState(home.Default())
+	home := store.NewHome(f.root)
+	st, err := store.LoadState(home.Default())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +281,7 @@ func crashRepeat(t *testing.T, flags ...string) {
 
 // repeatVerb goes on with the loop if its state was written.
 func (f *field) repeatVerb() string {
-	if _, err := os.Stat(loop.NewHome(f.root).Default()); err != nil {
+	if _, err := os.Stat(store.NewHome(f.root).Default()); err != nil {
 		return "start"
 	}
 	return "resume"
@@ -310,7 +310,7 @@ func (f *field) fallRepeat(t *testing.T, at place) {
 // lastIteration is the counter in the state file, 0 without one.
 func (f *field) lastIteration(t *testing.T) int {
 	t.Helper()
-	st, err := loop.LoadState(loop.NewHome(f.root).Default())
+	st, err := store.LoadState(store.NewHome(f.root).Default())
 	if os.IsNotExist(err) || err != nil && strings.Contains(err.Error(), "no such file") {
 		return 0
 	}
@@ -322,7 +322,7 @@ func (f *field) lastIteration(t *testing.T) int {
 
 func (f *field) ended(t *testing.T) bool {
 	t.Helper()
-	st, err := loop.LoadState(loop.NewHome(f.root).Default())
+	st, err := store.LoadState(store.NewHome(f.root).Default())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -353,7 +353,7 @@ func (f *field) checkRepeat(t *testing.T) {
 	if !slices.IsSorted(calls) {
 		t.Errorf("the agents were started for iterations %v", calls)
 	}
-	if st, err := loop.LoadState(loop.NewHome(f.root).Default()); err != nil {
+	if st, err := store.LoadState(store.NewHome(f.root).Default()); err != nil {
 		t.Error(err)
 	} else if st.ExitReason.Type != string(journal.PromiseSeen) || st.Iteration != calls[len(calls)-1] {
 		t.Errorf("ended by %s in iteration %d, the last agent was that of %v", st.ExitReason.Type, st.Iteration, calls)

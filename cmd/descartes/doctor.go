@@ -29,6 +29,7 @@ import (
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/attempt"
+	"descartes/loop/store"
 	"descartes/tasks"
 	"descartes/verify"
 	"descartes/verify/mutants"
@@ -381,7 +382,7 @@ func (d *doctor) checkPrompt(cmd *cobra.Command, s *settings, wants typedFlags) 
 	}
 	d.safety(ctx, s, false)
 	d.notify(s.Config)
-	r, err := preparePrompt(ctx, d.root, loop.KindPrompt, s.Config, loop.StartOptions{Command: "loop"})
+	r, err := preparePrompt(ctx, d.root, store.KindPrompt, s.Config, loop.StartOptions{Command: "loop"})
 	var found problems
 	switch {
 	case errors.As(err, &found):

@@ -16,6 +16,7 @@ import (
 	"descartes/loop/gate"
 	"descartes/loop/journal"
 	"descartes/loop/mode"
+	"descartes/loop/store"
 	"descartes/tasks"
 )
 
@@ -162,11 +163,11 @@ func isInput(err error) bool {
 		tag     *tasks.TagError
 		missing *tasks.NotFoundError
 		format  *tasks.FormatError
-		busy    *loop.BusyError
+		busy    *store.BusyError
 		stale   *loop.StaleError
 		dirty   *loop.DirtyError
-		version *loop.VersionError
-		state   *loop.StateError
+		version *store.VersionError
+		state   *store.StateError
 		refused *gitops.RefusedError
 		file    *loop.LoopFileError
 		wave    *loop.NoWaveError
@@ -183,8 +184,8 @@ func hintOf(err error) string {
 	var f *failure
 	var refused *gitops.RefusedError
 	var missing *tasks.NotFoundError
-	var version *loop.VersionError
-	var state *loop.StateError
+	var version *store.VersionError
+	var state *store.StateError
 	var damage *journal.DamageError
 	var file *loop.LoopFileError
 	var wave *loop.NoWaveError

@@ -10,6 +10,7 @@ import (
 	"descartes/gitops"
 	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 	"descartes/tasks"
 )
 
@@ -86,8 +87,8 @@ func TestReport(t *testing.T) {
 		{fmt.Errorf("save x: %w", tasks.ErrLocked), 2, "error: save x: another program (scud?) holds its lock\nhint: wait until scud"},
 		{problems{agent}, 4, "error: no program\n"},
 		{problems{agent, input}, 2, "error: no program\nerror: no plan\nhint: write one\n"},
-		{&loop.BusyError{Holder: loop.Holder{Loop: "l", Tag: "x"}}, 2, "error: loop l over tag \"x\" is running in this working tree"},
-		{&loop.BusyError{Holder: loop.Holder{Loop: "l"}}, 2, "error: loop l is running (pid"},
+		{&store.BusyError{Holder: store.Holder{Loop: "l", Tag: "x"}}, 2, "error: loop l over tag \"x\" is running in this working tree"},
+		{&store.BusyError{Holder: store.Holder{Loop: "l"}}, 2, "error: loop l is running (pid"},
 	} {
 		var b strings.Builder
 		if got := printError(&b, c.err); got != c.want || !strings.HasPrefix(b.String(), c.text) {

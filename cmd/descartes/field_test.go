@@ -19,8 +19,8 @@ import (
 	"descartes/internal/proc"
 	"descartes/internal/receipt"
 	"descartes/internal/supervise"
-	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 	"descartes/tasks"
 )
 
@@ -291,7 +291,7 @@ func (f *field) checkFiles(t *testing.T) *tasks.File {
 		t.Errorf("the task file does not parse: %v", err)
 		return nil
 	}
-	all, err := loop.NewHome(f.root).List()
+	all, err := store.NewHome(f.root).List()
 	if err != nil {
 		t.Error(err)
 	}
@@ -300,7 +300,7 @@ func (f *field) checkFiles(t *testing.T) *tasks.File {
 			t.Errorf("the state does not parse: %v", s.Err)
 			continue
 		}
-		if _, err := journal.ReadEvents(loop.NewHome(f.root).Events(s.State.ID)); err != nil {
+		if _, err := journal.ReadEvents(store.NewHome(f.root).Events(s.State.ID)); err != nil {
 			t.Errorf("the journal does not parse: %v", err)
 		}
 	}
@@ -327,11 +327,11 @@ func (f *field) journal(t *testing.T) (events []journal.Event) {
 // over reports whether the field's loop has ended for good.
 func (f *field) over(t *testing.T) bool {
 	t.Helper()
-	all, err := loop.NewHome(f.root).List()
+	all, err := store.NewHome(f.root).List()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return slices.ContainsFunc(all, func(s loop.Saved) bool { return s.State != nil && s.State.Completed })
+	return slices.ContainsFunc(all, func(s store.Saved) bool { return s.State != nil && s.State.Completed })
 }
 
 // promise records in the ledger what the run had announced as done, and what it had verified where no two tasks meet: that is not made again.
@@ -362,7 +362,7 @@ func (f *field) promise(t *testing.T, r *launch) {
 // there is none to resume.
 func (f *field) goOn(t *testing.T, k int) string {
 	t.Helper()
-	if _, err := os.Stat(loop.NewHome(f.root).Default()); err != nil || k%2 == 0 {
+	if _, err := os.Stat(store.NewHome(f.root).Default()); err != nil || k%2 == 0 {
 		return "start"
 	}
 	return "resume"

@@ -26,8 +26,8 @@ import (
 	"descartes/internal/redact"
 	"descartes/internal/report"
 	"descartes/internal/terminal"
-	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 )
 
 func newLogsCmd() *cobra.Command {
@@ -72,7 +72,7 @@ func (l *logs) show(ctx context.Context, w io.Writer, task string) error {
 	if err != nil {
 		return err
 	}
-	home := loop.NewHome(root)
+	home := store.NewHome(root)
 	v := logView{home: home, saved: s, task: task, raw: l.raw || l.held, held: l.held, journal: journal.Follow(home.Events(s.State.ID)), state: journal.NewState(), out: w, width: terminal.Columns(w)}
 	if err := v.follow(); err != nil {
 		return err
@@ -123,8 +123,8 @@ func (l *logs) show(ctx context.Context, w io.Writer, task string) error {
 
 // logView shows the logs of a loop's attempts, guided by its journal.
 type logView struct {
-	home     loop.Home
-	saved    *loop.Saved
+	home     store.Home
+	saved    *store.Saved
 	task     string // or iteration, that is asked for; "" for every one
 	raw      bool
 	held     bool // what the held-out checks printed
@@ -154,7 +154,7 @@ type logReader struct {
 	root    string
 }
 
-func newLogReader(root string, s *loop.State) (*logReader, error) {
+func newLogReader(root string, s *store.State) (*logReader, error) {
 	cfg, err := unhidden(root, s, true)
 	if err != nil {
 		cfg = s.Config // what it hides is not known here either
@@ -448,7 +448,7 @@ func readable(w io.Writer, format, root string) *render.Renderer {
 
 // nameOf names a task, or an iteration, in a sentence.
 func nameOf(kind, id string) string {
-	if kind == loop.KindTag {
+	if kind == store.KindTag {
 		return "task " + terminal.Clean(id)
 	}
 	return "iteration " + terminal.Clean(id)
@@ -469,7 +469,7 @@ func numbersOf(list []*journal.Attempt) string {
 // wordOf says what a log belongs to: an attempt at a task, or an iteration.
 func wordOf(kind, id string) string {
 	switch {
-	case kind == loop.KindTag:
+	case kind == store.KindTag:
 		return "attempt" + ofTask(id)
 	case id == "":
 		return "iteration"

@@ -13,6 +13,7 @@ import (
 	"descartes/internal/report"
 	"descartes/loop"
 	"descartes/loop/mode"
+	"descartes/loop/store"
 	"descartes/verify"
 )
 
@@ -218,7 +219,7 @@ func (s *settings) completeAdhoc(root, name string) error {
 
 // modeOf returns the rules of that kind of loop; nil for a plain prompt loop.
 func modeOf(root, kind string, cfg loop.Config, g loop.Gate) (*mode.Run, loop.Gate) {
-	if kind != loop.KindPlan && kind != loop.KindBuild {
+	if kind != store.KindPlan && kind != store.KindBuild {
 		return nil, g
 	}
 	run := &mode.Run{Kind: mode.Kind(kind), Project: mode.Open(root), Text: cfg.Prompt, Plan: cfg.PlanPrompt, Test: cfg.VerificationCommand, Promise: cfg.CompletionPromise, Alone: !cfg.Scud.UseSubAgents, Now: time.Now}

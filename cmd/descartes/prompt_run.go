@@ -21,6 +21,7 @@ import (
 	"descartes/loop"
 	"descartes/loop/gate"
 	"descartes/loop/mode"
+	"descartes/loop/store"
 	"descartes/loop/workspace"
 )
 
@@ -45,11 +46,11 @@ func startPrompt(cmd *cobra.Command, root string, s *settings) error {
 		return err
 	}
 	if opt.Name == "" && opt.StatePath == "" {
-		if _, err := loop.LoadState(loop.NewHome(root).Default()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if _, err := store.LoadState(store.NewHome(root).Default()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	return runPrompt(cmd, root, loop.KindPrompt, s, opt)
+	return runPrompt(cmd, root, store.KindPrompt, s, opt)
 }
 
 // stateAt is where the state of a prompt loop should be, by its flag or in the settings file; "" is the usual place.
@@ -182,7 +183,7 @@ func preparePrompt(ctx context.Context, root, kind string, cfg loop.Config, opt 
 	}
 	if r.job.Gate, err = loop.NewGate(cfg); err != nil {
 		note(gateProblem(err))
-	} else if c := r.criteria(); c != nil && kind != loop.KindPrompt {
+	} else if c := r.criteria(); c != nil && kind != store.KindPrompt {
 		c.Steps = gate.StepsOf("", c.Asked) // the lists of a mode's prompt are no steps of its work
 	}
 	if r.mode, r.job.Gate = modeOf(root, kind, cfg, r.job.Gate); r.mode != nil {
@@ -197,7 +198,7 @@ func preparePrompt(ctx context.Context, root, kind string, cfg loop.Config, opt 
 	}
 	r.besides()
 	if r.criteria() != nil {
-		if err := loop.NewHome(root).LoopFileFree(); err != nil {
+		if err := loop.LoopFileFree(store.NewHome(root)); err != nil {
 			note(err)
 		}
 	}
@@ -368,7 +369,7 @@ func (r *promptRun) openRepository(ctx context.Context, cfg *loop.Config) (found
 	if _, _, err := repo.Author(ctx); err != nil {
 		note(err, "")
 	}
-	if who, live := loop.NewHome(r.root).Live(); live {
+	if who, live := store.NewHome(r.root).Live(); live {
 		note(fmt.Errorf("loop %s over tag %q commits in this working tree", who.Loop, who.Tag),
 			"start without --auto-commit, work in a git worktree of its own, or wait until it has ended")
 	}

@@ -29,6 +29,7 @@ import (
 	"descartes/loop"
 	"descartes/loop/attempt"
 	"descartes/loop/lab"
+	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/tasks"
 	"descartes/verify"
@@ -92,7 +93,7 @@ func markStale(ctx context.Context, b *report.Board) error {
 	if err != nil || len(notes) == 0 {
 		return err
 	}
-	confirmed, err := receipt.ReadConfirmed(loop.NewHome(b.Root).Receipts())
+	confirmed, err := receipt.ReadConfirmed(store.NewHome(b.Root).Receipts())
 	if err != nil {
 		return err
 	}
@@ -222,7 +223,7 @@ func readSigners(root, path string) (*receipt.Signers, error) {
 
 // readReceipts reads the notes with receipts, or if one is gone its copy in .descartes/receipts.
 func readReceipts(ctx context.Context, root string, repo *gitops.Repo) (map[string][]byte, error) {
-	notes, err := receipt.Saved(loop.NewHome(root).Receipts())
+	notes, err := receipt.Saved(store.NewHome(root).Receipts())
 	if err != nil {
 		return nil, err
 	}
@@ -550,7 +551,7 @@ func lostReceipts(ctx context.Context, repo *gitops.Repo, known []string, loops 
 
 // bench is a copy of the project to run checks in.
 func (k *recheckFlags) bench(ctx context.Context, root string, repo *gitops.Repo) (*lab.Lab, error) {
-	home := loop.NewHome(root)
+	home := store.NewHome(root)
 	if err := home.Make(atomicfile.OS()); err != nil {
 		return nil, err
 	}
@@ -584,7 +585,7 @@ func (k *recheckFlags) bench(ctx context.Context, root string, repo *gitops.Repo
 // runIn runs a check on a tree with the timeouts of the settings; all output goes into one log.
 func (k *recheckFlags) runIn(work *lab.Lab, root string) func(context.Context, gitops.Tree, verify.Check) (verify.Result, error) {
 	clocks := attempt.Clocks{Timeout: time.Duration(k.VerifyTimeoutSecs) * time.Second, Idle: time.Duration(k.VerifyIdleSecs) * time.Second}
-	log := filepath.Join(loop.NewHome(root).Recheck(), "recheck.log")
+	log := filepath.Join(store.NewHome(root).Recheck(), "recheck.log")
 	return func(ctx context.Context, tree gitops.Tree, c verify.Check) (verify.Result, error) {
 		return work.Run(ctx, attempt.Experiment{Name: "recheck " + c.Title(), Tree: tree, Check: c, Log: log, Clocks: clocks})
 	}
@@ -659,7 +660,7 @@ func confirm(root string, list []receipt.Looked) error {
 			}
 		}
 	}
-	return receipt.Confirm(atomicfile.OS(), loop.NewHome(root).Receipts(), add)
+	return receipt.Confirm(atomicfile.OS(), store.NewHome(root).Receipts(), add)
 }
 
 // canSign says why receipts cannot be signed as the settings ask.

@@ -24,7 +24,7 @@ import (
 	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/internal/web"
-	"descartes/loop"
+	"descartes/loop/store"
 )
 
 func newReportCmd() *cobra.Command {
@@ -60,13 +60,13 @@ worked when, as JUnit, or as JSON. The default is the running loop, or the last 
 func inJob() bool { return os.Getenv("CI") == "true" }
 
 // reportOn formats a loop, without secrets.
-func reportOn(root string, s *loop.Saved, format string) (string, error) {
+func reportOn(root string, s *store.Saved, format string) (string, error) {
 	st, err := report.NewStatus(root, *s)
 	if err != nil {
 		return "", err
 	}
 	var b bytes.Buffer
-	lost := st.Board == nil && s.State.Kind == loop.KindTag
+	lost := st.Board == nil && s.State.Kind == store.KindTag
 	sum := st.Summary(fromHere(root))
 	sum.Away = inJob()
 	switch format {
@@ -146,7 +146,7 @@ func serve(ctx context.Context, cmd *cobra.Command, root, addr string, browse bo
 		Run: func(ctx context.Context, stdin string, args ...string) (string, error) {
 			return runSelf(ctx, self, root, stdin, args)
 		},
-		Read: func(st *loop.State, backend string, show func(render.Item)) (io.WriteCloser, error) {
+		Read: func(st *store.State, backend string, show func(render.Item)) (io.WriteCloser, error) {
 			r, err := newLogReader(root, st)
 			if err != nil {
 				return nil, err

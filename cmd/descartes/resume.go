@@ -16,6 +16,7 @@ import (
 	"descartes/internal/report"
 	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 	"descartes/tasks"
 )
 
@@ -75,7 +76,7 @@ func resume(cmd *cobra.Command, s *settings, last, step bool) error {
 	if away, err := s.background(cmd, root); away || err != nil {
 		return err
 	}
-	if step && saved.State.Kind != loop.KindTag {
+	if step && saved.State.Kind != store.KindTag {
 		return badInput("descartes loop resume --name "+saved.State.ID+" resumes it", "--step is for the tasks of a tag; loop %s has no waves", saved.State.ID)
 	}
 	retry := s.Scud.RetryBlocked
@@ -101,7 +102,7 @@ func resume(cmd *cobra.Command, s *settings, last, step bool) error {
 	if err := s.completeProviders(f); err != nil {
 		return err
 	}
-	if saved.State.Kind != loop.KindTag {
+	if saved.State.Kind != store.KindTag {
 		return resumePrompt(cmd, root, s, saved)
 	}
 	if gated != nil {
@@ -123,7 +124,7 @@ func resume(cmd *cobra.Command, s *settings, last, step bool) error {
 }
 
 // unhidden returns a loop's settings with the values of secrets, which its state file lacks. notify says that the notices' targets are given anew.
-func unhidden(root string, st *loop.State, notify bool) (loop.Config, error) {
+func unhidden(root string, st *store.State, notify bool) (loop.Config, error) {
 	var file loop.Config // resuming needs nothing of it but what it has of these
 	if f, err := config.ReadFile(filepath.Join(root, loop.SettingsFile), false); err == nil {
 		file = f.Config
@@ -141,7 +142,7 @@ func unhidden(root string, st *loop.State, notify bool) (loop.Config, error) {
 }
 
 // reopened reports whether a loop that ended with blocked tasks has a pending one again, for example after descartes answer: it can be resumed.
-func reopened(root string, st *loop.State) bool {
+func reopened(root string, st *store.State) bool {
 	if journal.Ending(st.ExitReason.Type) != journal.TasksBlocked {
 		return false
 	}
@@ -149,17 +150,17 @@ func reopened(root string, st *loop.State) bool {
 	if err != nil {
 		return false
 	}
-	return slices.ContainsFunc(st.BlockedTasks, func(b loop.Blocked) bool {
+	return slices.ContainsFunc(st.BlockedTasks, func(b store.Blocked) bool {
 		t, ok := file.Task(b.Task.ID)
 		return ok && t.Status == tasks.Pending && file.Holds(tasks.Blocked)
 	})
 }
 
-func resumeHint(root string, s *loop.Saved) string {
+func resumeHint(root string, s *store.Saved) string {
 	if s.State.ExitReason.Type == string(journal.TasksBlocked) {
 		return resumeOf(root, s.State.ID, s.Path) + " --retry-blocked"
 	}
-	if s.State.Kind != loop.KindTag {
+	if s.State.Kind != store.KindTag {
 		typed := s.State.Config.Typed.String()
 		if !strings.Contains(typed, " --prompt") {
 			return "start another with descartes loop start"
@@ -170,19 +171,19 @@ func resumeHint(root string, s *loop.Saved) string {
 }
 
 // findSaved finds the loop to resume.
-func findSaved(root string, s *settings, last, step bool) (*loop.Saved, error) {
-	home := loop.NewHome(root)
+func findSaved(root string, s *settings, last, step bool) (*store.Saved, error) {
+	home := store.NewHome(root)
 	switch {
 	case s.StatePath != "":
 		path := absolute(s.dirPath(), s.StatePath)
-		st, err := loop.LoadState(path)
+		st, err := store.LoadState(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, badInput("descartes loop list", "nothing to resume: no state file %s", s.StatePath)
 		}
 		if err != nil {
 			return nil, err
 		}
-		return &loop.Saved{Path: path, State: st}, nil
+		return &store.Saved{Path: path, State: st}, nil
 	case s.Name != "":
 		found, err := home.Find(s.Name)
 		if err == nil && found == nil {
@@ -191,8 +192,8 @@ func findSaved(root string, s *settings, last, step bool) (*loop.Saved, error) {
 		return found, err
 	}
 	if !last {
-		st, err := loop.LoadState(home.Default())
-		def := loop.Saved{Path: home.Default(), State: st}
+		st, err := store.LoadState(home.Default())
+		def := store.Saved{Path: home.Default(), State: st}
 		if err == nil && (!st.Completed || s.Scud.RetryBlocked || reopened(root, st) || step && st.ExitReason.Type == string(journal.StepDone)) && !home.IsLive(def) {
 			return &def, nil
 		}
@@ -205,12 +206,12 @@ func findSaved(root string, s *settings, last, step bool) (*loop.Saved, error) {
 
 // lastOpen chooses the loop to resume if none is named. Interrupted or paused ones come before stopped ones, those of our session before others, then
 // the most recent one. It takes a live one only if there is no other.
-func lastOpen(home loop.Home) (*loop.Saved, error) {
+func lastOpen(home store.Home) (*store.Saved, error) {
 	all, err := home.List()
 	if err != nil {
 		return nil, err
 	}
-	var found *loop.Saved
+	var found *store.Saved
 	var best []int
 	mine := session()
 	for i := range all {
@@ -248,7 +249,7 @@ func countLoops(n int) string {
 }
 
 // resumePrompt resumes a prompt loop with its saved settings, overridden by the limits given now.
-func resumePrompt(cmd *cobra.Command, root string, s *settings, saved *loop.Saved) error {
+func resumePrompt(cmd *cobra.Command, root string, s *settings, saved *store.Saved) error {
 	if err := checkPrompt("the prompt in "+report.Relative(root, saved.Path), s.Prompt); err != nil {
 		return err
 	}
@@ -256,15 +257,15 @@ func resumePrompt(cmd *cobra.Command, root string, s *settings, saved *loop.Save
 		return err
 	}
 	s.oneAgent(cmd.Flags())
-	if saved.State.Kind == loop.KindPlan || saved.State.Kind == loop.KindBuild {
+	if saved.State.Kind == store.KindPlan || saved.State.Kind == store.KindBuild {
 		s.promptFrom = "its prompt"
 	}
 	return runPrompt(cmd, root, saved.State.Kind, s, loop.StartOptions{Resume: saved.Path})
 }
 
 // live refuses to resume a running loop.
-func live(root string, saved *loop.Saved) error {
-	if !loop.NewHome(root).IsLive(*saved) {
+func live(root string, saved *store.Saved) error {
+	if !store.NewHome(root).IsLive(*saved) {
 		return nil
 	}
 	return badInput("descartes loop status --name "+saved.State.ID+"; descartes loop cancel "+saved.State.ID, "loop %s is running already", saved.State.ID)

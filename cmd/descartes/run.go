@@ -38,6 +38,7 @@ import (
 	"descartes/loop"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/tasks"
 	"descartes/verify"
@@ -232,7 +233,7 @@ func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e rep
 		return e, err
 	}
 	// We hold the loop's locks now: what a killed run left running may be ended.
-	q := r.commands(*j.cfg, loop.NewHome(r.root).Run(l.ID()), j.cookie(l.ID()))
+	q := r.commands(*j.cfg, store.NewHome(r.root).Run(l.ID()), j.cookie(l.ID()))
 	q.Dir = j.dir
 	if err := commands.Start(q); err != nil {
 		return e, err
@@ -369,7 +370,7 @@ func (r *prepared) conduct(cmd *cobra.Command, s *settings, p *printer, j job) (
 	defer p.view.end()
 	began := time.Now()
 	ctx, stop := in.watch(cmd.Context(), func(text string) {
-		if j.kind != loop.KindTag {
+		if j.kind != store.KindTag {
 			text = strings.Replace(text, "attempt", "iteration", 1)
 		}
 		p.say("%s", text)
@@ -377,7 +378,7 @@ func (r *prepared) conduct(cmd *cobra.Command, s *settings, p *printer, j job) (
 	var asked requestTeller
 	code := j.code
 	j.code = func(out loop.Outcome) int { return s.exits(code(out)) }
-	home, observe := loop.NewHome(r.root), j.observe
+	home, observe := store.NewHome(r.root), j.observe
 	j.observe = s.letGo(r.root, p, func(e journal.Event) {
 		in.saw(e)
 		p.view.begin(e.Loop)
@@ -603,7 +604,7 @@ func tellBaseline(w *redact.Writer, b *loop.Baseline) {
 // watchSettings reports the commands in the settings file that changed since the project's last run.
 func (r *prepared) watchSettings(ctx context.Context, c loop.Config) {
 	file := settingsPath(r.root, c)
-	r.settings = &config.Watch{Root: r.root, File: file, Name: report.Relative(r.root, file), Seen: loop.NewHome(r.root).Settings(), Redact: r.redact}
+	r.settings = &config.Watch{Root: r.root, File: file, Name: report.Relative(r.root, file), Seen: store.NewHome(r.root).Settings(), Redact: r.redact}
 	r.notes = append(r.notes, r.settings.Changed(func() string { return r.changedBy(ctx, file) })...)
 }
 

@@ -16,6 +16,7 @@ import (
 	"descartes/internal/sandbox"
 	"descartes/loop"
 	"descartes/loop/gate"
+	"descartes/loop/store"
 )
 
 // parsed gives what a command line makes of the settings in a project.
@@ -142,7 +143,7 @@ func TestDefaults(t *testing.T) {
 		{"limit", s.OnLimit, loop.OnLimitWait},
 		{"gate", s.Gate, loop.GatePromise},
 		{"env", s.Env, config.EnvOpen},
-		{"state", s.StateFile, strings.TrimPrefix(loop.NewHome("").Default(), "/")},
+		{"state", s.StateFile, strings.TrimPrefix(store.NewHome("").Default(), "/")},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: the setting is %v, the package has %v", c.what, c.got, c.want)

@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"testing"
 
-	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 	"descartes/tasks"
 )
 
@@ -69,7 +69,7 @@ func (f *field) stopped(t *testing.T, r *launch, code int, ending journal.Ending
 	if left := f.carriers(t); len(left) > 0 {
 		t.Errorf("left running:\n%s", strings.Join(left, "\n"))
 	}
-	s, err := loop.LoadState(loop.NewHome(f.root).Default())
+	s, err := store.LoadState(store.NewHome(f.root).Default())
 	if err != nil {
 		t.Fatal(err)
 	}

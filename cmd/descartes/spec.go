@@ -16,6 +16,7 @@ import (
 	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
+	"descartes/loop/store"
 	"descartes/specbuild"
 	"descartes/tasks"
 )
@@ -65,8 +66,8 @@ recorded of the attempt before.`,
 
 // specSource is what specs are made of: a tag, and what its last loop knows.
 type specSource struct {
-	home loop.Home
-	last *loop.Saved // the tag's last loop; nil if there was none
+	home store.Home
+	last *store.Saved // the tag's last loop; nil if there was none
 	job  *loop.Job
 	refs []gitops.Ref // the attempts of all loops
 	*report.Board
@@ -82,7 +83,7 @@ func (s *settings) specSource(cmd *cobra.Command) (*specSource, error) {
 	if err := chooseSource(cmd.ErrOrStderr(), root, &s.Scud); err != nil {
 		return nil, err
 	}
-	src := &specSource{home: loop.NewHome(root)}
+	src := &specSource{home: store.NewHome(root)}
 	if src.last, err = src.home.LastOf(s.Scud.Tag); err != nil {
 		return nil, err
 	}
@@ -149,7 +150,7 @@ func (s *settings) spec(cmd *cobra.Command, id string, attempt int) (specbuild.S
 	if src.last != nil {
 		last = src.last.State.ID
 	}
-	req, err := src.home.NextSpec(last, src.File.Tag(), t.ID, attempt, src.refs)
+	req, err := loop.NextSpec(src.home, last, src.File.Tag(), t.ID, attempt, src.refs)
 	if err != nil {
 		return none, err
 	}

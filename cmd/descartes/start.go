@@ -25,6 +25,7 @@ import (
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 	"descartes/tasks"
 	"descartes/tasks/plan"
 )
@@ -281,7 +282,7 @@ func startRun(cmd *cobra.Command, s *settings, scope loop.Scope) error {
 }
 
 // standing is how a loop stands that can be resumed, in few words.
-func standing(s *loop.State) string {
+func standing(s *store.State) string {
 	switch e := journal.Ending(s.ExitReason.Type); e {
 	case journal.UserCancelled:
 		return "cancelled"
@@ -293,7 +294,7 @@ func standing(s *loop.State) string {
 }
 
 // free says whether a loop may have the name and the state file that it was given.
-func (s *settings) free(root string, opt loop.StartOptions, old *loop.Saved) error {
+func (s *settings) free(root string, opt loop.StartOptions, old *store.Saved) error {
 	if old != nil {
 		if s.Name != "" && s.Name != old.State.ID || opt.StatePath != "" && opt.StatePath != old.Path {
 			return badInput("descartes loop resume --name "+old.State.ID+" resumes it",
@@ -302,7 +303,7 @@ func (s *settings) free(root string, opt loop.StartOptions, old *loop.Saved) err
 		return nil
 	}
 	if s.Name != "" {
-		taken, err := loop.NewHome(root).Find(s.Name)
+		taken, err := store.NewHome(root).Find(s.Name)
 		if err == nil && taken != nil {
 			err = badInput("choose another name; descartes loop list shows those in use", "a loop named %q exists", s.Name)
 		}
@@ -311,7 +312,7 @@ func (s *settings) free(root string, opt loop.StartOptions, old *loop.Saved) err
 		}
 	}
 	if opt.StatePath != "" {
-		st, err := loop.LoadState(opt.StatePath)
+		st, err := store.LoadState(opt.StatePath)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
@@ -400,7 +401,7 @@ func (r *tagRun) reportIdle(s *settings, p *printer, refused error) error {
 	if s.DryRun || refused != nil && !none {
 		return nil
 	}
-	e := report.Run{Here: fromHere(r.root), Root: r.root, Outcome: loop.Outcome{Ending: journal.AllDone, Message: "nothing left to do"}, State: &loop.State{Tag: r.job.File.Tag(), Config: r.job.Config}}
+	e := report.Run{Here: fromHere(r.root), Root: r.root, Outcome: loop.Outcome{Ending: journal.AllDone, Message: "nothing left to do"}, State: &store.State{Tag: r.job.File.Tag(), Config: r.job.Config}}
 	if none {
 		e.Outcome = loop.Outcome{Ending: journal.TasksBlocked, Message: found[0].Message}
 	}
@@ -408,7 +409,7 @@ func (r *tagRun) reportIdle(s *settings, p *printer, refused error) error {
 		if _, in := below(filepath.Join(r.root, ".descartes"), path); !in {
 			continue
 		}
-		if err := loop.NewHome(r.root).Make(atomicfile.OS()); err != nil { // a fresh clone has none
+		if err := store.NewHome(r.root).Make(atomicfile.OS()); err != nil { // a fresh clone has none
 			return err
 		}
 	}
@@ -426,7 +427,7 @@ func (s *settings) check(root string) error {
 		}
 	}
 	if s.Name != "" {
-		if err := loop.ValidID(s.Name); err != nil {
+		if err := store.ValidID(s.Name); err != nil {
 			return badInput("", "%w", err)
 		}
 	}
@@ -503,7 +504,7 @@ func (s *settings) report(sum *report.Summary, p *printer, m *redact.Redactor) e
 	h := journal.NewState()
 	if sum.Run.ID != "" {
 		var err error
-		if h, err = journal.Load(loop.NewHome(sum.Run.Root).Events(sum.Run.ID)); err != nil {
+		if h, err = journal.Load(store.NewHome(sum.Run.Root).Events(sum.Run.ID)); err != nil {
 			return err
 		}
 	}

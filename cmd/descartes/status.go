@@ -15,7 +15,7 @@ import (
 
 	"descartes/internal/report"
 	"descartes/internal/terminal"
-	"descartes/loop"
+	"descartes/loop/store"
 )
 
 func newStatusCmd() *cobra.Command {
@@ -61,7 +61,7 @@ func showStatus(w io.Writer, root, dir, name, stateFile string, asJSON, verbose 
 	if err != nil {
 		return false, err
 	}
-	st.Action = viewed{root, func() (*loop.Saved, error) { return s, nil }}.action
+	st.Action = viewed{root, func() (*store.Saved, error) { return s, nil }}.action
 	if asJSON {
 		return st.View.Live, writeJSON(w, st.Report(true))
 	}
@@ -70,15 +70,15 @@ func showStatus(w io.Writer, root, dir, name, stateFile string, asJSON, verbose 
 }
 
 // lookUp is the loop that a command which looks at one means.
-func lookUp(root, dir, name, stateFile string) (*loop.Saved, error) {
-	home := loop.NewHome(root)
+func lookUp(root, dir, name, stateFile string) (*store.Saved, error) {
+	home := store.NewHome(root)
 	if stateFile != "" {
 		path := absolute(dir, stateFile)
-		st, err := loop.LoadState(path)
+		st, err := store.LoadState(path)
 		if err != nil {
 			return nil, err
 		}
-		return &loop.Saved{Path: path, State: st}, nil
+		return &store.Saved{Path: path, State: st}, nil
 	}
 	if name != "" {
 		s, err := home.Find(name)
@@ -136,7 +136,7 @@ func newListCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all, err := loop.NewHome(root).List()
+			all, err := store.NewHome(root).List()
 			if err != nil {
 				return err
 			}

@@ -25,6 +25,7 @@ import (
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/tasks"
 	"descartes/verify"
@@ -420,11 +421,11 @@ func placed(path string, f tasks.Finding) string {
 }
 
 // unfinished is the loop over a tag that a new start resumes, or nil.
-func unfinished(root, tag string) (*loop.Saved, error) {
+func unfinished(root, tag string) (*store.Saved, error) {
 	if tasks.ValidTag(tag) != nil {
 		return nil, nil
 	}
-	return loop.NewHome(root).Unfinished(tag)
+	return store.NewHome(root).Unfinished(tag)
 }
 
 // newBranch is the branch that a start makes: the one named, or for a loop that begins that of the template.
@@ -531,7 +532,7 @@ func runAndReport(cmd *cobra.Command, r *tagRun, s *settings, p *printer) error 
 	if r.branch {
 		r.opt.Branch = r.newBranch()
 	}
-	j := job{Source: r.job, kind: loop.KindTag, cfg: &r.job.Config, dir: r.root, cookie: func(string) string { return r.root },
+	j := job{Source: r.job, kind: store.KindTag, cfg: &r.job.Config, dir: r.root, cookie: func(string) string { return r.root },
 		code: func(out loop.Outcome) int { return exitCode(out, out.Blocked) }}
 	e, took, err := r.conduct(cmd, s, p, j)
 	if e.State == nil {

@@ -22,6 +22,7 @@ import (
 	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
+	"descartes/loop/store"
 	"descartes/scheduler"
 	"descartes/tasks"
 )
@@ -130,7 +131,7 @@ func setStatus(cmd *cobra.Command, look tagFlags, id, word string) error {
 	if err != nil {
 		return err
 	}
-	home := loop.NewHome(root)
+	home := store.NewHome(root)
 	t, err := ownTask(cmd.Context(), home, file, c, id)
 	if err != nil {
 		return err
@@ -145,7 +146,7 @@ func setStatus(cmd *cobra.Command, look tagFlags, id, word string) error {
 	if !file.Holds(to) {
 		return badInput("there are done and pending", "%s has no word for %s", report.Relative(root, file.Path()), to)
 	}
-	change := statusChange{Task: loop.TaskID{ID: t.ID, Numeric: t.Numeric}, From: t.Status, To: to, File: report.Relative(root, file.Path())}
+	change := statusChange{Task: store.TaskID{ID: t.ID, Numeric: t.Numeric}, From: t.Status, To: to, File: report.Relative(root, file.Path())}
 	if same := change.From == to && tasks.Status(t.RawStatus) == to; !same {
 		if err := file.Save(map[string]tasks.Status{change.Task.ID: to}); err != nil {
 			return unwritable(err)
@@ -156,7 +157,7 @@ func setStatus(cmd *cobra.Command, look tagFlags, id, word string) error {
 
 // ownTask is a task whose status may be changed by hand: no live loop owns its list, and the list has what dead
 // ones could not write any more.
-func ownTask(ctx context.Context, home loop.Home, file *tasks.File, c loop.ScudConfig, id string) (*tasks.Task, error) {
+func ownTask(ctx context.Context, home store.Home, file *tasks.File, c loop.ScudConfig, id string) (*tasks.Task, error) {
 	if err := unowned(home, file); err != nil {
 		return nil, err
 	}
@@ -171,7 +172,7 @@ func ownTask(ctx context.Context, home loop.Home, file *tasks.File, c loop.ScudC
 }
 
 // unowned refuses to change a list that a live loop writes to.
-func unowned(home loop.Home, file *tasks.File) error {
+func unowned(home store.Home, file *tasks.File) error {
 	who, owned := home.Owner(file)
 	if !owned {
 		return nil
@@ -180,7 +181,7 @@ func unowned(home loop.Home, file *tasks.File) error {
 	if who.Tag != file.Tag() {
 		hint = "descartes loop pause " + who.Loop + " first: a running loop owns its task file, which holds tag " + file.Tag() + " too"
 	}
-	return &failure{code: exitInput, err: &loop.BusyError{Holder: who}, hint: hint}
+	return &failure{code: exitInput, err: &store.BusyError{Holder: who}, hint: hint}
 }
 
 // unwritable is a list that its owner does not let us write: the user's to change.
@@ -192,7 +193,7 @@ func unwritable(err error) error {
 }
 
 type statusChange struct {
-	Task loop.TaskID  `json:"task"`
+	Task store.TaskID `json:"task"`
 	From tasks.Status `json:"from"`
 	To   tasks.Status `json:"to"`
 	File string       `json:"file"`
@@ -323,7 +324,7 @@ func importPlan(cmd *cobra.Command, s *settings, dryRun, asJSON, force bool) err
 		return append(missing, loop.Problem{Message: "nothing is imported", Hint: "correct the plan, or import it as it is with --force: such tasks are held"})
 	}
 	if !dryRun {
-		if err := unowned(loop.NewHome(root), job.File); err != nil {
+		if err := unowned(store.NewHome(root), job.File); err != nil {
 			return err
 		}
 		_, err := job.Import.Write(root, s.Scud.Tag)

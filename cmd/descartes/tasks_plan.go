@@ -32,6 +32,7 @@ import (
 	"descartes/loop/attempt"
 	"descartes/loop/breakdown"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/specbuild"
 	"descartes/tasks"
@@ -108,7 +109,7 @@ type tasksPlan struct {
 	*planFlags
 	root string
 	p    *printer
-	home loop.Home
+	home store.Home
 	b    specbuild.Breakdown
 	file *tasks.File // that is changed; nil: it is made
 	gone []string    // tasks that are replaced
@@ -135,7 +136,7 @@ func (k *planFlags) run(cmd *cobra.Command, document string) (err error) {
 	}
 	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), k.json, false)
 	defer p.close()
-	x := &tasksPlan{planFlags: k, root: root, p: p, home: loop.NewHome(root)}
+	x := &tasksPlan{planFlags: k, root: root, p: p, home: store.NewHome(root)}
 	if err := x.source(cmd, document); err != nil {
 		return err
 	}
@@ -436,7 +437,7 @@ func (x *tasksPlan) asked(ctx context.Context, r *prepared, cfg loop.Config) (_ 
 	if err != nil {
 		return nil, err
 	}
-	who := loop.Holder{PID: os.Getpid(), Loop: "tasks-plan", Tag: x.b.Tag, At: time.Now()}
+	who := store.Holder{PID: os.Getpid(), Loop: "tasks-plan", Tag: x.b.Tag, At: time.Now()}
 	release, err := x.home.HoldBreakdown(ctx, who)
 	if err != nil {
 		return nil, err

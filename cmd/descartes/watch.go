@@ -25,6 +25,7 @@ import (
 	"descartes/internal/tui"
 	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 )
 
 func newWatchCmd() *cobra.Command {
@@ -60,15 +61,15 @@ Without a terminal, and with --plain, it prints a line for each event until the 
 }
 
 // watch shows a loop until it ends, or until a person leaves.
-func watch(cmd *cobra.Command, root string, s *loop.Saved, plain bool) error {
+func watch(cmd *cobra.Command, root string, s *store.Saved, plain bool) error {
 	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), false, false)
 	defer p.close()
-	a := &attached{root: root, home: loop.NewHome(root), saved: s, p: p, run: journal.NewState(), looks: true}
+	a := &attached{root: root, home: store.NewHome(root), saved: s, p: p, run: journal.NewState(), looks: true}
 	in, ok := viewable(cmd, p, plain)
 	if !ok {
 		return a.follow(cmd.Context())
 	}
-	opt := viewed{root, func() (*loop.Saved, error) { return s, nil }}.options(in, p)
+	opt := viewed{root, func() (*store.Saved, error) { return s, nil }}.options(in, p)
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	v := tui.Start(opt)
@@ -128,8 +129,8 @@ func (r *prepared) view(cmd *cobra.Command, s *settings, p *printer, in *interru
 	if j.said != nil && j.said.term != nil { // else it is read elsewhere, and goes on there
 		v.said = j.said
 	}
-	home := loop.NewHome(r.root)
-	v.opt = viewed{r.root, func() (*loop.Saved, error) { return home.Find(v.id) }}.options(tty, p)
+	home := store.NewHome(r.root)
+	v.opt = viewed{r.root, func() (*store.Saved, error) { return home.Find(v.id) }}.options(tty, p)
 	v.opt.Here, v.opt.Interrupt = true, in.press
 	return v
 }
@@ -215,25 +216,25 @@ func (v *runView) ask(ctx context.Context, question string, stop <-chan struct{}
 // viewed is a loop that is shown.
 type viewed struct {
 	root string
-	find func() (*loop.Saved, error) // nil while it has no state file
+	find func() (*store.Saved, error) // nil while it has no state file
 }
 
 // options are what the view shows, and what can be done from there.
 func (v viewed) options(in *os.File, p *printer) tui.Options {
 	return tui.Options{Root: v.root, In: in, Out: viewScreen{p.text.term, p.text.term.W.(*os.File)}, Env: os.Environ(), Find: v.find,
-		Request: func(r loop.Request, now bool) (string, error) {
+		Request: func(r store.Request, now bool) (string, error) {
 			s, err := v.found()
 			if err != nil {
 				return "", err
 			}
-			return askLive(loop.NewHome(v.root), s.State.ID, s.State.Kind, r, now)
+			return askLive(store.NewHome(v.root), s.State.ID, s.State.Kind, r, now)
 		},
-		TakeBack: func(r loop.Request) (string, error) {
+		TakeBack: func(r store.Request) (string, error) {
 			s, err := v.found()
 			if err != nil {
 				return "", err
 			}
-			return takeBack(loop.NewHome(v.root), s.State.ID, r)
+			return takeBack(store.NewHome(v.root), s.State.ID, r)
 		},
 		Answer: v.answer, Proceed: v.proceed, Spec: v.spec, Diff: v.diff, Log: v.log, Action: v.action,
 	}
@@ -247,7 +248,7 @@ type viewScreen struct {
 
 func (s viewScreen) Write(p []byte) (int, error) { return s.Screen.Write(p) }
 
-func (v viewed) found() (*loop.Saved, error) {
+func (v viewed) found() (*store.Saved, error) {
 	s, err := v.find()
 	if err == nil && s == nil {
 		err = errors.New("the loop is still starting")
@@ -300,7 +301,7 @@ func (v viewed) spec(ctx context.Context, a *journal.Attempt) (string, error) {
 		return "", err
 	}
 	if a.Iteration > 0 {
-		return loop.NewHome(v.root).IterationPrompt(poolOf(v.root), s.State, a)
+		return loop.IterationPrompt(store.NewHome(v.root), poolOf(v.root), s.State, a)
 	}
 	job, found := loop.Load(v.root, s.State.Config)
 	if job == nil {
@@ -310,7 +311,7 @@ func (v viewed) spec(ctx context.Context, a *journal.Attempt) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	req, err := loop.NewHome(v.root).NextSpec(s.State.ID, s.State.Tag, a.Task, a.Number, refs)
+	req, err := loop.NextSpec(store.NewHome(v.root), s.State.ID, s.State.Tag, a.Task, a.Number, refs)
 	if err != nil {
 		return "", err
 	}
@@ -381,7 +382,7 @@ func (v viewed) render(a *journal.Attempt, tail int64, show func(render.Item)) (
 	if err != nil {
 		return false, err
 	}
-	home := loop.NewHome(v.root)
+	home := store.NewHome(v.root)
 	path := home.Log(s.State.ID, a.Task, a.Number)
 	if a.Iteration > 0 {
 		path = home.IterationLog(s.State.ID, a.Iteration, a.Number)

@@ -25,6 +25,7 @@ import (
 	"descartes/internal/sandbox"
 	"descartes/internal/supervise"
 	"descartes/loop"
+	"descartes/loop/store"
 )
 
 // RunCommand is the argument with which our own program coordinates one submitted run.
@@ -319,7 +320,7 @@ func (c *coordinator) run(ctx context.Context, argv []string) (err error) {
 			return c.finish(ctx, e.exit.Code)
 		case <-cancel:
 			cancel = nil
-			if err := loop.NewHome(c.root).Ask(atomicfile.OS(), c.Loop, loop.RequestCancel, true); err != nil {
+			if err := store.NewHome(c.root).Ask(atomicfile.OS(), c.Loop, store.RequestCancel, true); err != nil {
 				return err
 			}
 		case <-time.After(wait):

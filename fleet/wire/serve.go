@@ -34,6 +34,7 @@ import (
 	"descartes/loop"
 	"descartes/loop/attempt"
 	"descartes/loop/lab"
+	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/verify"
 )
@@ -261,7 +262,7 @@ func (s *server) serve(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	home := loop.NewHome(s.root)
+	home := store.NewHome(s.root)
 	run := home.Run(s.Loop)
 	place := filepath.Join(filepath.Dir(s.root), filepath.Base(s.root)+".pool")
 	mask := redact.Of(cfg.Secrets(os.Environ()))

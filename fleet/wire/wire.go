@@ -22,6 +22,7 @@ import (
 	"descartes/internal/config"
 	"descartes/loop"
 	"descartes/loop/attempt"
+	"descartes/loop/store"
 )
 
 // Ask is an attempt that somebody is to make, without its content.
@@ -199,7 +200,7 @@ func Ref(name, part, task string, try int) (string, error) {
 	if task == "" || try < 1 {
 		return "", fmt.Errorf("attempt %d at task %q has no name that a ref can have", try, task)
 	}
-	folder := loop.FileName(task)
+	folder := store.FileName(task)
 	if len(folder) > maxTask {
 		sum := sha256.Sum256([]byte(task))
 		folder = "%-" + hex.EncodeToString(sum[:16]) // as no other id has it

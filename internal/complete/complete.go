@@ -19,6 +19,7 @@ import (
 	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
+	"descartes/loop/store"
 	"descartes/tasks"
 )
 
@@ -153,20 +154,20 @@ func Value(f *pflag.FlagSet, name string) string {
 
 // arguments are those of the commands, by name.
 func (p Project) arguments() map[string]answer {
-	loops := func(which func(loop.Home, loop.Saved) bool) answer {
+	loops := func(which func(store.Home, store.Saved) bool) answer {
 		return answer{then: asTheyStand, offers: []offer{p.loops(which)}}
 	}
 	task := answer{then: asTheyStand, offers: []offer{p.tasks}}
-	any := loops(func(loop.Home, loop.Saved) bool { return true })
-	live := loops(func(h loop.Home, s loop.Saved) bool { return h.IsLive(s) })
+	any := loops(func(store.Home, store.Saved) bool { return true })
+	live := loops(func(h store.Home, s store.Saved) bool { return h.IsLive(s) })
 	m := map[string]answer{
 		"run":    {then: files, offers: []offer{p.tags}},
 		"step":   {then: files, offers: []offer{p.tags}},
 		"import": aFile, "prompt": aFile, "tasks plan": aFile,
 		"build": nothing, "plan": nothing,
-		"cancel": loops(func(_ loop.Home, s loop.Saved) bool { return !s.State.Completed }),
+		"cancel": loops(func(_ store.Home, s store.Saved) bool { return !s.State.Completed }),
 		"pause":  live, "attach": live, "watch": any, "status": any, "report": any,
-		"resume": loops(func(h loop.Home, s loop.Saved) bool { return !h.IsLive(s) }),
+		"resume": loops(func(h store.Home, s store.Saved) bool { return !h.IsLive(s) }),
 		"logs":   {then: asTheyStand, offers: []offer{p.parts}},
 		"show":   task, // of tasks; that of config is its own
 		"set":    {then: asTheyStand, offers: []offer{p.tasks, statuses}},
@@ -254,13 +255,13 @@ func (p Project) tasks(f *pflag.FlagSet, _ []string) (out []string) {
 }
 
 // loops are those of the project, the last first, with what each is about and how it stands.
-func (p Project) loops(which func(loop.Home, loop.Saved) bool) offer {
+func (p Project) loops(which func(store.Home, store.Saved) bool) offer {
 	return func(f *pflag.FlagSet, _ []string) (out []string) {
 		root, err := p.Root(f)
 		if err != nil {
 			return nil
 		}
-		home := loop.NewHome(root)
+		home := store.NewHome(root)
 		all, err := home.List()
 		if err != nil {
 			return nil
@@ -270,7 +271,7 @@ func (p Project) loops(which func(loop.Home, loop.Saved) bool) offer {
 				continue
 			}
 			about, state := s.State.Kind, report.Readable(s.State.ExitReason.Type)
-			if s.State.Kind == loop.KindTag {
+			if s.State.Kind == store.KindTag {
 				about = "tag " + s.State.Tag
 			}
 			if home.IsLive(s) {
@@ -288,7 +289,7 @@ func (p Project) parts(f *pflag.FlagSet, args []string) (out []string) {
 	if err != nil {
 		return nil
 	}
-	home := loop.NewHome(root)
+	home := store.NewHome(root)
 	s, err := home.Last()
 	if name := Value(f, "name"); name != "" {
 		s, err = home.Find(name)
@@ -296,7 +297,7 @@ func (p Project) parts(f *pflag.FlagSet, args []string) (out []string) {
 	switch {
 	case err != nil || s == nil:
 		return nil
-	case s.State.Kind != loop.KindTag:
+	case s.State.Kind != store.KindTag:
 		for n := range s.State.Iteration {
 			out = append(out, strconv.Itoa(n+1))
 		}

@@ -13,6 +13,7 @@ import (
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 )
 
 type Attempt struct {
@@ -43,7 +44,7 @@ func (a *Attempt) Done() bool {
 // Attempts joins a task's attempts in the journals with the refs that keep them. A ref whose journal is gone is
 // described by its own message.
 func (b *Board) Attempts(id string, refs []gitops.Ref) ([]Attempt, error) {
-	home := loop.NewHome(b.Root)
+	home := store.NewHome(b.Root)
 	all, err := home.List()
 	if err != nil {
 		return nil, err
@@ -76,7 +77,7 @@ func (b *Board) Attempts(id string, refs []gitops.Ref) ([]Attempt, error) {
 			if one.From != nil {
 				a.Session = one.From.Task
 			}
-			name := loop.RefPrefix(s.State.ID, id) + strconv.Itoa(one.Number)
+			name := store.RefPrefix(s.State.ID, id) + strconv.Itoa(one.Number)
 			if r, ok := kept[name]; ok {
 				a.Ref, a.Commit = &r.Name, &r.Hash
 			}

@@ -17,6 +17,7 @@ import (
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 	"descartes/scheduler"
 	"descartes/tasks"
 )
@@ -32,8 +33,8 @@ type Board struct {
 	job     *loop.Job
 	mapped  *loop.Config    // says what each task is run with; nil where that is the same for all
 	against []tasks.Finding // what the plan states against the list
-	view    *loop.View      // of the tag's last loop; nil if there was none
-	Commits []loop.WaveCommit
+	view    *store.View     // of the tag's last loop; nil if there was none
+	Commits []store.WaveCommit
 	Grades  journal.Grades // of tasks that loops have done
 
 	stale     map[string]Stale
@@ -48,14 +49,14 @@ func NewBoard(job *loop.Job) (*Board, error) {
 	if job.Config.Mapped() {
 		b.mapped = &job.Config
 	}
-	home := loop.NewHome(root)
+	home := store.NewHome(root)
 	all, err := home.List()
 	if err != nil {
 		return nil, err
 	}
 	changes := map[string]tasks.Status{}
-	all = slices.DeleteFunc(all, func(s loop.Saved) bool { return s.State == nil || s.State.Tag != file.Tag() })
-	slices.SortStableFunc(all, func(x, y loop.Saved) int { return x.State.StartedAt.Compare(y.State.StartedAt) })
+	all = slices.DeleteFunc(all, func(s store.Saved) bool { return s.State == nil || s.State.Tag != file.Tag() })
+	slices.SortStableFunc(all, func(x, y store.Saved) int { return x.State.StartedAt.Compare(y.State.StartedAt) })
 	b.Grades = journal.Grades{}
 	for _, s := range all {
 		if s.Archived { // over and saved: its state says it all
@@ -161,13 +162,13 @@ func (b *Board) counts() (c scheduler.Counts, interrupted int) {
 }
 
 // ID is a task's id as reports write it: a number where the task file has one.
-func (b *Board) ID(id string) loop.TaskID {
+func (b *Board) ID(id string) store.TaskID {
 	t, ok := b.Graph.Task(id)
-	return loop.TaskID{ID: id, Numeric: ok && t.Numeric}
+	return store.TaskID{ID: id, Numeric: ok && t.Numeric}
 }
 
-func (b *Board) ids(list []string) []loop.TaskID {
-	out := make([]loop.TaskID, 0, len(list))
+func (b *Board) ids(list []string) []store.TaskID {
+	out := make([]store.TaskID, 0, len(list))
 	for _, id := range list {
 		out = append(out, b.ID(id))
 	}
@@ -181,15 +182,15 @@ type Wave struct {
 }
 
 type Task struct {
-	ID        loop.TaskID   `json:"id"`
-	Title     string        `json:"title"`
-	Status    tasks.Status  `json:"status"`
-	DependsOn []loop.TaskID `json:"depends_on"`
-	State     string        `json:"state"`
-	Cause     string        `json:"cause"`
-	Agent     *agentJSON    `json:"agent,omitempty"` // where tasks differ in it
-	Grade     journal.Grade `json:"grade,omitempty"` // of one that is done: how far that reaches
-	Stale     *Stale        `json:"stale,omitempty"` // of a done task whose receipt is about something else by now
+	ID        store.TaskID   `json:"id"`
+	Title     string         `json:"title"`
+	Status    tasks.Status   `json:"status"`
+	DependsOn []store.TaskID `json:"depends_on"`
+	State     string         `json:"state"`
+	Cause     string         `json:"cause"`
+	Agent     *agentJSON     `json:"agent,omitempty"` // where tasks differ in it
+	Grade     journal.Grade  `json:"grade,omitempty"` // of one that is done: how far that reaches
+	Stale     *Stale         `json:"stale,omitempty"` // of a done task whose receipt is about something else by now
 }
 
 // done is the state of a task, with the grade of one that is done.
@@ -230,9 +231,9 @@ func (b *Board) agent(t *tasks.Task) *agentJSON {
 }
 
 type problemJSON struct {
-	Kind    string        `json:"kind"`
-	Tasks   []loop.TaskID `json:"tasks"`
-	Message string        `json:"message"`
+	Kind    string         `json:"kind"`
+	Tasks   []store.TaskID `json:"tasks"`
+	Message string         `json:"message"`
 }
 
 // Waves lists every wave with its tasks.
@@ -289,7 +290,7 @@ func (b *Board) task(id string) Task {
 }
 
 // dependsOn is what the file says that a task depends on; an id that nothing has looks like the task's own.
-func (b *Board) dependsOn(t *tasks.Task) []loop.TaskID {
+func (b *Board) dependsOn(t *tasks.Task) []store.TaskID {
 	out := b.FileIDs(t.DependsOn)
 	for i := range out {
 		if _, ok := b.File.Task(out[i].ID); !ok && t.Numeric {
@@ -309,7 +310,7 @@ func (b *Board) problems() []problemJSON {
 		out = append(out, problemJSON{Kind: "plan", Tasks: b.ids([]string{f.ID}), Message: f.Message})
 	}
 	for _, message := range b.Elsewhere() {
-		out = append(out, problemJSON{Kind: "source", Tasks: []loop.TaskID{}, Message: message})
+		out = append(out, problemJSON{Kind: "source", Tasks: []store.TaskID{}, Message: message})
 	}
 	return out
 }
@@ -327,8 +328,8 @@ func (b *Board) Elsewhere() []string {
 
 // addedJSON is a dependency that only the plan states.
 type addedJSON struct {
-	Task loop.TaskID `json:"task"`
-	On   loop.TaskID `json:"on"`
+	Task store.TaskID `json:"task"`
+	On   store.TaskID `json:"on"`
 }
 
 func (b *Board) added() []addedJSON {
@@ -343,11 +344,11 @@ func (b *Board) added() []addedJSON {
 func (b *Board) Named() string { return config.ListFlags(b.File.Tag(), b.Scud.TasksFile) + b.Here }
 
 // FileIDs gives ids, containers' too, the form that they have in the file.
-func (b *Board) FileIDs(list []string) []loop.TaskID {
-	out := make([]loop.TaskID, 0, len(list))
+func (b *Board) FileIDs(list []string) []store.TaskID {
+	out := make([]store.TaskID, 0, len(list))
 	for _, id := range list {
 		t, ok := b.File.Task(id)
-		out = append(out, loop.TaskID{ID: id, Numeric: ok && t.Numeric})
+		out = append(out, store.TaskID{ID: id, Numeric: ok && t.Numeric})
 	}
 	return out
 }
@@ -363,7 +364,7 @@ func Relative(root, path string) string {
 func Short(hash string) string { return hash[:min(7, len(hash))] }
 
 // ListOf is the task list and graph that a loop runs over.
-func ListOf(s *loop.State) loop.ScudConfig {
+func ListOf(s *store.State) loop.ScudConfig {
 	c := s.Config.Scud
 	return loop.ScudConfig{Tag: s.Tag, TasksFile: c.TasksFile, PlanPath: c.PlanPath, OpenInDone: c.OpenInDone}
 }

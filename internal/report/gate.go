@@ -9,6 +9,7 @@ import (
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/gate"
+	"descartes/loop/store"
 )
 
 // gateReport is what a status shows of a gate.
@@ -29,7 +30,7 @@ type breakerReport struct {
 }
 
 // reportGate reads what a loop's gate knows; nil for the promise, and for one that knows nothing.
-func reportGate(s *loop.State) *gateReport {
+func reportGate(s *store.State) *gateReport {
 	kind := s.Config.Gate
 	if kind != loop.GateStatus && kind != loop.GateCriteria {
 		return nil

@@ -7,8 +7,8 @@ import (
 
 	"descartes/internal/config"
 	"descartes/internal/terminal"
-	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 )
 
 // Next is what to do next. Its commands work as they stand, typed one after the other.
@@ -76,7 +76,7 @@ func (s *Summary) here() Next {
 	}
 	state := s.Run.State
 	tag := s.Named()
-	again, diff := "descartes loop start"+tag, "git diff HEAD "+loop.TrunkRef(s.Run.ID)
+	again, diff := "descartes loop start"+tag, "git diff HEAD "+store.TrunkRef(s.Run.ID)
 	if len(state.BlockedTasks) > 0 {
 		again = resume + " --retry-blocked"
 	}
@@ -235,7 +235,7 @@ func (s *Summary) Next() Next {
 			start += " --retry-blocked"
 		}
 		n.Commands = append(n.Commands, start)
-	} else if kind := s.Run.State.Kind; kind != loop.KindPrompt {
+	} else if kind := s.Run.State.Kind; kind != store.KindPrompt {
 		n.Commands = append(n.Commands, "descartes "+kind+typed)
 	} else {
 		n.Note = "then start the loop again"
@@ -251,7 +251,7 @@ func (s *Summary) Next() Next {
 
 // ResumeCommand is the command that resumes a loop, typed where the user is.
 func ResumeCommand(root, id, path, here string) string {
-	home := loop.NewHome(root)
+	home := store.NewHome(root)
 	switch path {
 	case home.Default():
 		return "descartes loop resume" + here

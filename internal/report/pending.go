@@ -1,18 +1,18 @@
 package report
 
-import "descartes/loop"
+import "descartes/loop/store"
 
 // Pending is what a live loop was asked to do and has not done yet; its zero value is nothing.
 type Pending struct {
-	Asked    loop.Request // by another terminal, a view or a page
-	Now      bool         // at once
-	Stopping bool         // by Ctrl-C where it runs, which nobody can take back
-	Kind     string       // of the loop
-	Underway bool         // an attempt is running
+	Asked    store.Request // by another terminal, a view or a page
+	Now      bool          // at once
+	Stopping bool          // by Ctrl-C where it runs, which nobody can take back
+	Kind     string        // of the loop
+	Underway bool          // an attempt is running
 }
 
 // PendingOf is what is asked of a loop that somebody looks at.
-func PendingOf(v *loop.View) Pending {
+func PendingOf(v *store.View) Pending {
 	if !v.Live {
 		return Pending{}
 	}
@@ -20,7 +20,7 @@ func PendingOf(v *loop.View) Pending {
 }
 
 // CanUndo is the request that can be taken back; "" where there is none.
-func (p Pending) CanUndo() loop.Request {
+func (p Pending) CanUndo() store.Request {
 	if p.Stopping {
 		return ""
 	}

@@ -10,6 +10,7 @@ import (
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 	"descartes/tasks"
 	"descartes/verify"
 )
@@ -193,9 +194,9 @@ func RecheckEnd(list []receipt.Looked) string {
 
 // Stale says why the receipt of a done task is about something else by now.
 type Stale struct {
-	Changed []string      `json:"changed,omitempty"` // since it was verified: task, plan, policy
-	Behind  []loop.TaskID `json:"behind,omitempty"`  // stale tasks that it depends on
-	Commit  string        `json:"commit"`            // that the receipt is about
+	Changed []string       `json:"changed,omitempty"` // since it was verified: task, plan, policy
+	Behind  []store.TaskID `json:"behind,omitempty"`  // stale tasks that it depends on
+	Commit  string         `json:"commit"`            // that the receipt is about
 }
 
 func (s *Stale) String() string {

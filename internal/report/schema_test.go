@@ -16,8 +16,8 @@ import (
 
 	"descartes/internal/docs"
 	"descartes/internal/receipt"
-	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 )
 
 // schemas makes JSON Schemas of types: what they say of themselves, and the comments of their fields.
@@ -31,7 +31,7 @@ func (s *schemas) of(t reflect.Type) map[string]any {
 	switch {
 	case t == reflect.TypeFor[time.Time]():
 		return map[string]any{"type": "string", "format": "date-time"}
-	case t == reflect.TypeFor[loop.TaskID]():
+	case t == reflect.TypeFor[store.TaskID]():
 		return map[string]any{"type": []string{"string", "integer"}}
 	case t.Implements(reflect.TypeFor[json.Marshaler]()):
 		return map[string]any{}
@@ -115,7 +115,7 @@ func (s *schemas) read(t *testing.T, dir, path string) {
 func TestDocs(t *testing.T) {
 	s := &schemas{comments: map[string]map[string]string{}}
 	s.read(t, ".", "descartes/internal/report")
-	s.read(t, filepath.Join("..", "..", "loop"), "descartes/loop")
+	s.read(t, filepath.Join("..", "..", "loop", "store"), "descartes/loop/store")
 	s.read(t, filepath.Join("..", "..", "loop", "journal"), "descartes/loop/journal")
 	s.read(t, filepath.Join("..", "receipt"), "descartes/internal/receipt")
 	for name, typ := range map[string]reflect.Type{"event": reflect.TypeFor[journal.Event](), "status": reflect.TypeFor[StatusJSON](), "receipt": reflect.TypeFor[receipt.Receipt]()} {

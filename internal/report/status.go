@@ -14,6 +14,7 @@ import (
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 	"descartes/tasks"
 	"descartes/verify"
 )
@@ -21,16 +22,16 @@ import (
 // Status is a loop and its tag, as they are now.
 type Status struct {
 	root   string
-	View   loop.View
+	View   store.View
 	Board  *Board                        // nil if the task list cannot be read any more
 	Action func(*journal.Attempt) string // what an attempt does now, in a line; nil: nobody knows
 }
 
-func NewStatus(root string, s loop.Saved) (*Status, error) {
+func NewStatus(root string, s store.Saved) (*Status, error) {
 	st := &Status{root: root}
 	var file *tasks.File
-	if s.State.Kind != loop.KindTag {
-		v, err := loop.NewHome(root).View(s, nil)
+	if s.State.Kind != store.KindTag {
+		v, err := store.NewHome(root).View(s, nil)
 		st.View = v
 		return st, err
 	}
@@ -41,12 +42,12 @@ func NewStatus(root string, s loop.Saved) (*Status, error) {
 		}
 		st.Board, file = b, job.File
 	}
-	v, err := loop.NewHome(root).View(s, file)
+	v, err := store.NewHome(root).View(s, file)
 	st.View = v
 	if st.Board != nil { // the commits shown are this loop's
 		st.Board.Commits = v.State.WaveCommits
 		if file.Holds(tasks.Blocked) { // answered, or set by hand since
-			st.View.State.BlockedTasks = slices.DeleteFunc(slices.Clone(v.State.BlockedTasks), func(b loop.Blocked) bool { return st.Board.Graph.Status(b.Task.ID) != tasks.Blocked })
+			st.View.State.BlockedTasks = slices.DeleteFunc(slices.Clone(v.State.BlockedTasks), func(b store.Blocked) bool { return st.Board.Graph.Status(b.Task.ID) != tasks.Blocked })
 		}
 	}
 	return st, err
@@ -82,7 +83,7 @@ func (st *Status) Text(p terminal.Paint, boxed, verbose bool) string {
 	b.WriteString("Loop Status\n===========\n")
 	st.heads(row)
 	pending := PendingOf(&st.View)
-	if s.Kind != loop.KindTag {
+	if s.Kind != store.KindTag {
 		pending.rows(s.ID, row)
 		row("Progress", "%s", progress(s.Iteration, s.Config.MaxIterations, s.Completed))
 		b.WriteString(st.underway())
@@ -143,10 +144,10 @@ func (st *Status) heads(row func(name, format string, args ...any)) {
 		row("Loop", "%s", s.ID)
 	}
 	row("Last activity", "%s", st.lastActivity().UTC().Format(time.RFC3339))
-	if s.Kind != loop.KindTag && s.Cost != nil {
+	if s.Kind != store.KindTag && s.Cost != nil {
 		row("Cost", "%s", s.Cost.Text())
 	}
-	if s.Kind == loop.KindTag || s.Config.SandboxInForce != "" {
+	if s.Kind == store.KindTag || s.Config.SandboxInForce != "" {
 		row("Sandbox", "%s", Sandbox(s.Config))
 	}
 }
@@ -221,7 +222,7 @@ func (st *Status) done(row func(name, format string, args ...any)) {
 // estimate is how long the rest may take; ok is false where nobody knows.
 func (st *Status) estimate(now time.Time) (left time.Duration, late, ok bool) {
 	s := &st.View.State
-	if s.Kind != loop.KindTag {
+	if s.Kind != store.KindTag {
 		return EstimateIterations(st.View.History, s.Config.MaxIterations, now)
 	}
 	if st.Board == nil {
@@ -451,7 +452,7 @@ func (st *Status) completed() string {
 
 // Unit is what a loop of a kind finishes before it stops.
 func Unit(kind string) string {
-	if kind == loop.KindTag {
+	if kind == store.KindTag {
 		return "attempt"
 	}
 	return "iteration"
@@ -463,17 +464,17 @@ type StatusJSON struct {
 	State        string              `json:"state"`
 	Requested    string              `json:"requested,omitempty"`      // pause or cancel, of a live loop
 	Stopping     *time.Time          `json:"stopping_since,omitempty"` // Ctrl-C where it runs: it ends after its running attempts
-	ExitReason   loop.ExitReason     `json:"exit_reason"`
+	ExitReason   store.ExitReason    `json:"exit_reason"`
 	Unpushed     string              `json:"unpushed,omitempty"` // the command that does what --push could not
 	Tag          string              `json:"tag"`
 	CurrentWave  int                 `json:"current_wave"`
 	TotalWaves   int                 `json:"total_waves"`
-	CurrentTask  *loop.TaskID        `json:"current_task"`
+	CurrentTask  *store.TaskID       `json:"current_task"`
 	Tasks        journal.TaskCounts  `json:"tasks"`
 	Waves        []CommittedWave     `json:"waves,omitempty"`
-	Blocked      []loop.Blocked      `json:"blocked_tasks"`
+	Blocked      []store.Blocked     `json:"blocked_tasks"`
 	Questions    []Question          `json:"questions"`
-	Commits      []loop.WaveCommit   `json:"wave_commits"`
+	Commits      []store.WaveCommit  `json:"wave_commits"`
 	Noticed      []journal.Notice    `json:"noticed,omitempty"` // what looks at attempts that passed say
 	Iteration    int                 `json:"iteration"`
 	MaxIteration int                 `json:"max_iterations"`
@@ -505,7 +506,7 @@ type waitingJSON struct {
 }
 
 type runningJSON struct {
-	Task      *loop.TaskID  `json:"task_id,omitempty"`
+	Task      *store.TaskID `json:"task_id,omitempty"`
 	Iteration int           `json:"iteration,omitempty"`
 	Attempt   int           `json:"attempt"`
 	Candidate int           `json:"candidate,omitempty"` // its number among the attempts at the same time
@@ -544,13 +545,13 @@ func taskCosts(all map[string]journal.Cost) map[string]costJSON {
 
 func (st *Status) Report(waves bool) StatusJSON {
 	s := &st.View.State
-	home := loop.NewHome(st.root)
+	home := store.NewHome(st.root)
 	out := StatusJSON{ID: s.ID, Kind: s.Kind, State: st.state(), ExitReason: s.ExitReason, Noticed: s.Noticed, Unpushed: st.unpushed(), Tag: s.Tag, CurrentWave: s.CurrentWave,
-		TotalWaves: s.TotalWaves, Blocked: append([]loop.Blocked{}, s.BlockedTasks...), Commits: append([]loop.WaveCommit{}, s.WaveCommits...),
+		TotalWaves: s.TotalWaves, Blocked: append([]store.Blocked{}, s.BlockedTasks...), Commits: append([]store.WaveCommit{}, s.WaveCommits...),
 		Iteration: s.Iteration, MaxIteration: s.Config.Scud.MaxTotalIterations, StartedAt: s.StartedAt, LastActivity: st.lastActivity(),
 		PID: s.PID, StateFile: Relative(st.root, st.View.Path), EventsFile: Relative(st.root, home.Events(s.ID))}
 	out.Checks, out.Flaky = s.Checks, s.Flaky
-	if s.Kind != loop.KindTag {
+	if s.Kind != store.KindTag {
 		out.MaxIteration = s.Config.MaxIterations
 	}
 	if since := st.View.History.Verifying(); st.View.Live && !since.IsZero() {
@@ -562,7 +563,7 @@ func (st *Status) Report(waves bool) StatusJSON {
 			r.Action = terminal.Clean(st.Action(a))
 		}
 		if a.Task != "" {
-			r.Task = &loop.TaskID{ID: a.Task}
+			r.Task = &store.TaskID{ID: a.Task}
 			if st.Board != nil {
 				*r.Task = st.Board.ID(a.Task)
 			}
@@ -626,7 +627,7 @@ func (st *Status) lastActivity() time.Time {
 }
 
 // promptConfig shows what a loop that repeats a prompt was given.
-func promptConfig(s *loop.State, row func(name, format string, args ...any)) {
+func promptConfig(s *store.State, row func(name, format string, args ...any)) {
 	row("Command", "%s", s.Config.Command)
 	row("Max iterations", "%d", s.Config.MaxIterations)
 	if s.Config.Promised() {
@@ -640,7 +641,7 @@ func promptConfig(s *loop.State, row func(name, format string, args ...any)) {
 	}
 	if s.Config.Git.AutoCommit {
 		subject := cmp.Or(s.Config.Git.CommitTemplate, config.DefaultCommitTemplate)
-		if s.Kind != loop.KindPrompt {
+		if s.Kind != store.KindPrompt {
 			subject = s.Kind + ": iteration {iteration} - <task>"
 		}
 		row("Commits", "%s", subject)
@@ -661,7 +662,7 @@ func progress(done, most int, completed bool) string {
 const historyShown = 10
 
 // history lists the last iterations, the latest first.
-func history(list []loop.IterationSummary) string {
+func history(list []store.IterationSummary) string {
 	if len(list) == 0 {
 		return ""
 	}
@@ -700,7 +701,7 @@ func LoopTable(list []StatusJSON, bad []string, all bool) string {
 			}
 		}
 		done := fmt.Sprintf("%d/%d", l.Tasks.Done, l.Tasks.Total)
-		if l.Kind != loop.KindTag {
+		if l.Kind != store.KindTag {
 			done = fmt.Sprintf("%d/%d iterations", l.Iteration, l.MaxIteration)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", cmp.Or(l.ID, "-"), kindShown(l), cmp.Or(terminal.Clean(l.Tag), "-"), terminal.Clean(l.words()), done, ago(now, l.LastActivity))
@@ -732,7 +733,7 @@ func (l *StatusJSON) words() string {
 	case "finished":
 		return ended(e, len(l.Blocked))
 	}
-	if words := (Pending{Asked: loop.Request(l.Requested), Stopping: l.Stopping != nil}).Words(); words != "" {
+	if words := (Pending{Asked: store.Request(l.Requested), Stopping: l.Stopping != nil}).Words(); words != "" {
 		return l.State + ", " + words
 	}
 	return l.State

@@ -9,15 +9,15 @@ import (
 	"time"
 
 	"descartes/internal/atomicfile"
-	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 )
 
 // A status names everything that is worked on, and what each attempt is doing.
 func TestStatusOfSeveralAttempts(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	home := loop.NewHome(root)
+	home := store.NewHome(root)
 	write := func(path, text string) {
 		t.Helper()
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -51,11 +51,11 @@ func TestStatusOfSeveralAttempts(t *testing.T) {
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	saved, err := loop.LoadState(home.Default())
+	saved, err := store.LoadState(home.Default())
 	if err != nil {
 		t.Fatal(err)
 	}
-	st, err := NewStatus(root, loop.Saved{Path: home.Default(), State: saved})
+	st, err := NewStatus(root, store.Saved{Path: home.Default(), State: saved})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 	"descartes/verify"
 )
 
@@ -97,7 +98,7 @@ func (s *Summary) broke() bool {
 
 // where says where the work on a blocked task is kept.
 func (s *Summary) where(id string) string {
-	prefix := loop.RefPrefix(s.Run.ID, id)
+	prefix := store.RefPrefix(s.Run.ID, id)
 	if !slices.ContainsFunc(s.Kept, func(r gitops.Ref) bool { return strings.HasPrefix(r.Name, prefix) }) {
 		return "; it left nothing"
 	}
@@ -300,7 +301,7 @@ func (r *Run) aside(commits int) string {
 }
 
 // where says where verified work lies that no commit holds.
-func (r *Run) where() string { return "kept as " + loop.TrunkRef(r.ID) }
+func (r *Run) where() string { return "kept as " + store.TrunkRef(r.ID) }
 
 // keptWhere says what there is of a run that git ended.
 func (s *Summary) keptWhere() string {
@@ -310,14 +311,14 @@ func (s *Summary) keptWhere() string {
 	return "your files are as they were"
 }
 
-func (p *page) noticed(s *loop.State) {
+func (p *page) noticed(s *store.State) {
 	for _, text := range noticed(s) {
 		p.say("look at: %s", text)
 	}
 }
 
 // noticed lists what looks at the attempts that passed say, a line each.
-func noticed(s *loop.State) (list []string) {
+func noticed(s *store.State) (list []string) {
 	const most = 10
 	more := 0
 	for _, n := range s.Noticed {
@@ -451,7 +452,7 @@ type Run struct {
 	ID      string
 	Root    string // of the project
 	Path    string // of the state file
-	State   *loop.State
+	State   *store.State
 	Costs   journal.Costs
 	Chains  journal.Chains
 	Loose   []string // tasks whose verified work is in no commit
@@ -520,7 +521,7 @@ func (s *Summary) sayRest(p *page) {
 // Readable is an ending's word in a sentence.
 func Readable(word string) string { return strings.ReplaceAll(word, "_", " ") }
 
-func commitsIn(s *loop.State) (n int) {
+func commitsIn(s *store.State) (n int) {
 	for _, i := range s.Summaries {
 		if i.Commit != "" {
 			n++

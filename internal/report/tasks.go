@@ -9,23 +9,23 @@ import (
 	"strings"
 
 	"descartes/internal/terminal"
-	"descartes/loop"
+	"descartes/loop/store"
 	"descartes/tasks"
 )
 
 // TaskDetail is everything about one task. A container has no state.
 type TaskDetail struct {
 	Task
-	Description  string        `json:"description,omitempty"`
-	Details      string        `json:"details,omitempty"`
-	TestStrategy string        `json:"test_strategy,omitempty"`
-	Acceptance   string        `json:"acceptance,omitempty"`
-	Priority     string        `json:"priority,omitempty"`
-	Complexity   measure       `json:"complexity,omitempty"`
-	Parent       *loop.TaskID  `json:"parent_id,omitempty"`
-	Children     []loop.TaskID `json:"subtasks,omitempty"`
-	Wave         int           `json:"wave,omitempty"`
-	Line         int           `json:"line"`
+	Description  string         `json:"description,omitempty"`
+	Details      string         `json:"details,omitempty"`
+	TestStrategy string         `json:"test_strategy,omitempty"`
+	Acceptance   string         `json:"acceptance,omitempty"`
+	Priority     string         `json:"priority,omitempty"`
+	Complexity   measure        `json:"complexity,omitempty"`
+	Parent       *store.TaskID  `json:"parent_id,omitempty"`
+	Children     []store.TaskID `json:"subtasks,omitempty"`
+	Wave         int            `json:"wave,omitempty"`
+	Line         int            `json:"line"`
 }
 
 // measure is a number in JSON where its text is one, and text elsewhere.
@@ -55,7 +55,7 @@ func (b *Board) Details() []TaskDetail {
 func (b *Board) Detail(t *tasks.Task) TaskDetail {
 	d := TaskDetail{Description: t.Description, Details: t.Details, TestStrategy: t.TestStrategy, Acceptance: t.Acceptance, Priority: t.Priority,
 		Complexity: measure(t.Complexity), Children: b.FileIDs(t.Children), Line: t.Line}
-	d.Task = Task{ID: loop.TaskID{ID: t.ID, Numeric: t.Numeric}, Title: t.Title, Status: t.Status, DependsOn: b.dependsOn(t), Agent: b.agent(t), Grade: b.grade(t.ID)}
+	d.Task = Task{ID: store.TaskID{ID: t.ID, Numeric: t.Numeric}, Title: t.Title, Status: t.Status, DependsOn: b.dependsOn(t), Agent: b.agent(t), Grade: b.grade(t.ID)}
 	if t.Parent != "" {
 		d.Parent = &b.FileIDs([]string{t.Parent})[0]
 	}
@@ -132,7 +132,7 @@ func (d *TaskDetail) Text() string {
 	return s.String()
 }
 
-func IDList(list []loop.TaskID) string {
+func IDList(list []store.TaskID) string {
 	names := make([]string, 0, len(list))
 	for _, id := range list {
 		names = append(names, terminal.Clean(id.ID))
@@ -161,11 +161,11 @@ func (b *Board) NothingReady() string {
 }
 
 type Finding struct {
-	File    string        `json:"file,omitempty"` // where it is not the task file
-	Line    int           `json:"line,omitempty"`
-	Kind    string        `json:"kind"`
-	Tasks   []loop.TaskID `json:"tasks"`
-	Message string        `json:"message"`
+	File    string         `json:"file,omitempty"` // where it is not the task file
+	Line    int            `json:"line,omitempty"`
+	Kind    string         `json:"kind"`
+	Tasks   []store.TaskID `json:"tasks"`
+	Message string         `json:"message"`
 }
 
 // Findings joins what the reader and the graph have to say, in the order of the file.
@@ -198,15 +198,15 @@ func (b *Board) Findings() []Finding {
 }
 
 func (b *Board) finding(f tasks.Finding) Finding {
-	one := Finding{Line: f.Line, Kind: f.Kind, Tasks: []loop.TaskID{}, Message: f.Message}
+	one := Finding{Line: f.Line, Kind: f.Kind, Tasks: []store.TaskID{}, Message: f.Message}
 	if f.ID != "" {
 		one.Tasks = b.FileIDs([]string{f.ID})
 	}
 	return one
 }
 
-func sameIDs(list []loop.TaskID, ids []string) bool {
-	return slices.EqualFunc(list, ids, func(x loop.TaskID, y string) bool { return x.ID == y })
+func sameIDs(list []store.TaskID, ids []string) bool {
+	return slices.EqualFunc(list, ids, func(x store.TaskID, y string) bool { return x.ID == y })
 }
 
 func (b *Board) CheckText(found []Finding) string {

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"descartes/internal/terminal"
-	"descartes/loop"
+	"descartes/loop/store"
 )
 
 // TestTaskLine keeps what a line says of a task, and lets its title give way: a long id moves its own line alone.
@@ -25,7 +25,7 @@ func TestTaskLine(t *testing.T) {
 		{"2", "Two", "held", "blocked by 1", 0, "  2     held     Two  (blocked by 1)\n"},
 	} {
 		var s strings.Builder
-		writeTaskLine(&s, false, Task{ID: loop.TaskID{ID: c.id}, Title: c.title, State: c.state, Cause: c.cause}, 4, c.width)
+		writeTaskLine(&s, false, Task{ID: store.TaskID{ID: c.id}, Title: c.title, State: c.state, Cause: c.cause}, 4, c.width)
 		if s.String() != c.want {
 			t.Errorf("%+v: got %q", c, s.String())
 		}

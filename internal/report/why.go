@@ -12,26 +12,26 @@ import (
 	"descartes/gitops"
 	"descartes/internal/receipt"
 	"descartes/internal/terminal"
-	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 	"descartes/scheduler"
 	"descartes/tasks"
 )
 
 // Why says why a task is where it is: the reasons as sentences, what shows them, and the command that comes next.
 type Why struct {
-	Tag      string        `json:"tag"`
-	Task     loop.TaskID   `json:"task_id"`
-	Title    string        `json:"title"`
-	Status   tasks.Status  `json:"status"`
-	State    string        `json:"state"` // as in waves, or container, or interrupted: its loop is dead
-	Because  []string      `json:"because"`
-	Causes   []loop.TaskID `json:"causes"` // of a task that waits or is held: those at the root of it
-	Loop     string        `json:"loop,omitempty"`
-	Commit   string        `json:"commit,omitempty"`
-	Attempts []Attempt     `json:"attempts"` // the oldest first
-	Evidence []Evidence    `json:"evidence"`
-	Next     string        `json:"next"`
+	Tag      string         `json:"tag"`
+	Task     store.TaskID   `json:"task_id"`
+	Title    string         `json:"title"`
+	Status   tasks.Status   `json:"status"`
+	State    string         `json:"state"` // as in waves, or container, or interrupted: its loop is dead
+	Because  []string       `json:"because"`
+	Causes   []store.TaskID `json:"causes"` // of a task that waits or is held: those at the root of it
+	Loop     string         `json:"loop,omitempty"`
+	Commit   string         `json:"commit,omitempty"`
+	Attempts []Attempt      `json:"attempts"` // the oldest first
+	Evidence []Evidence     `json:"evidence"`
+	Next     string         `json:"next"`
 
 	Receipt   *receipt.Receipt `json:"receipt,omitempty"`
 	Rechecked *time.Time       `json:"rechecked,omitempty"` // when its checks last passed again
@@ -39,9 +39,9 @@ type Why struct {
 
 	board *Board
 	here  string
-	view  *loop.View // of the tag's live loop, else of the last one
+	view  *store.View // of the tag's live loop, else of the last one
 
-	accepted *loop.Accept // what a person decided and no run has acted on
+	accepted *store.Accept // what a person decided and no run has acted on
 }
 
 // Evidence is something that shows what is said of a task.
@@ -54,7 +54,7 @@ type Evidence struct {
 // journal names it; here is what a command needs besides where it is typed.
 func (b *Board) Why(t *tasks.Task, refs []gitops.Ref, commit func(loop string) string, here string) (*Why, error) {
 	d := b.Detail(t)
-	w := &Why{Tag: b.File.Tag(), Task: d.ID, Title: d.Title, Status: d.Status, State: d.State, Because: []string{}, Causes: []loop.TaskID{}, Evidence: []Evidence{}, board: b, here: here, view: b.view}
+	w := &Why{Tag: b.File.Tag(), Task: d.ID, Title: d.Title, Status: d.Status, State: d.State, Because: []string{}, Causes: []store.TaskID{}, Evidence: []Evidence{}, board: b, here: here, view: b.view}
 	w.Stale = d.Stale
 	if r, ok := b.receipts[t.ID]; ok {
 		w.Receipt = &r
@@ -66,11 +66,11 @@ func (b *Board) Why(t *tasks.Task, refs []gitops.Ref, commit func(loop string) s
 	if w.Attempts, err = b.Attempts(t.ID, refs); err != nil {
 		return nil, err
 	}
-	answers, err := loop.NewHome(b.Root).Answers(w.Tag)
+	answers, err := store.NewHome(b.Root).Answers(w.Tag)
 	if err != nil {
 		return nil, err
 	}
-	w.accepted = loop.Accepted(answers, t.ID)
+	w.accepted = store.Accepted(answers, t.ID)
 	slices.SortStableFunc(w.Attempts, func(x, y Attempt) int { return x.At.Compare(y.At) })
 	if b.interrupted(t.ID) {
 		w.State = "interrupted"
@@ -144,7 +144,7 @@ func (w *Why) verified() *Attempt {
 func (w *Why) committed(id string, commit func(loop string) string) string {
 	for i := len(w.board.Commits) - 1; i >= 0; i-- {
 		c := w.board.Commits[i]
-		if slices.ContainsFunc(c.Tasks, func(t loop.TaskID) bool { return t.ID == w.Task.ID }) {
+		if slices.ContainsFunc(c.Tasks, func(t store.TaskID) bool { return t.ID == w.Task.ID }) {
 			return c.Hash
 		}
 	}
@@ -257,12 +257,12 @@ func (w *Why) failures() {
 }
 
 // givenUp is a task that the loop gave up, nil if it did not.
-func (w *Why) givenUp(id string) *loop.Blocked {
+func (w *Why) givenUp(id string) *store.Blocked {
 	if w.view == nil {
 		return nil
 	}
 	list := w.view.State.BlockedTasks
-	if at := slices.IndexFunc(list, func(b loop.Blocked) bool { return b.Task.ID == id }); at >= 0 {
+	if at := slices.IndexFunc(list, func(b store.Blocked) bool { return b.Task.ID == id }); at >= 0 {
 		return &list[at]
 	}
 	return nil
@@ -455,7 +455,7 @@ func (w *Why) evidence() {
 	}
 	add("commit", w.Commit)
 	if r := w.Receipt; r != nil && w.State == string(scheduler.StateDone) {
-		add("receipt", existing(w.board.Root, filepath.Join(loop.NewHome(w.board.Root).Receipts(), r.Commit.Hash+".jsonl")))
+		add("receipt", existing(w.board.Root, filepath.Join(store.NewHome(w.board.Root).Receipts(), r.Commit.Hash+".jsonl")))
 		add("note", receipt.NotesRef+" on "+Short(r.Commit.Hash))
 	}
 	a := w.verified()
@@ -468,7 +468,7 @@ func (w *Why) evidence() {
 	if a.Ref != nil {
 		add("work", *a.Ref)
 	}
-	home := loop.NewHome(w.board.Root)
+	home := store.NewHome(w.board.Root)
 	add("log", existing(w.board.Root, home.Log(a.Loop, w.Task.ID, a.Attempt)))
 	add("journal", existing(w.board.Root, home.Events(a.Loop)))
 }

@@ -7,8 +7,8 @@ import (
 
 	"descartes/internal/report"
 	"descartes/internal/terminal"
-	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 	"descartes/scheduler"
 	"descartes/tasks"
 )
@@ -16,8 +16,8 @@ import (
 // account is a loop so far, from its journal, and its tag.
 type account struct {
 	root   string
-	saved  loop.Saved
-	home   loop.Home
+	saved  store.Saved
+	home   store.Home
 	follow *journal.Follower
 	state  *journal.State
 	board  *report.Board // nil for a prompt loop, and where the list cannot be read
@@ -78,8 +78,8 @@ type row struct {
 	blocked *journal.BlockedTask
 }
 
-func newAccount(root string, saved loop.Saved) (*account, error) {
-	a := &account{root: root, saved: saved, home: loop.NewHome(root), state: journal.NewState(), events: report.NewEvents(false)}
+func newAccount(root string, saved store.Saved) (*account, error) {
+	a := &account{root: root, saved: saved, home: store.NewHome(root), state: journal.NewState(), events: report.NewEvents(false)}
 	if err := a.list(); err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ func (a *account) say(at time.Time, text string) {
 }
 
 // tag reports whether the loop is over a tag.
-func (a *account) tag() bool { return a.saved.State.Kind == loop.KindTag }
+func (a *account) tag() bool { return a.saved.State.Kind == store.KindTag }
 
 // working are the attempts that somebody works on, the oldest first.
 func (a *account) working() (out []*journal.Attempt) {

@@ -13,8 +13,8 @@ import (
 
 	"descartes/internal/report"
 	"descartes/internal/terminal"
-	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 )
 
 // The colours are the terminal's own sixteen, so that they suit its background; what is drawn says the same without them.
@@ -190,7 +190,7 @@ func (a *account) title() string {
 	switch s := a.saved.State; {
 	case a.tag():
 		return "SCUD Loop: " + terminal.Clean(s.Tag)
-	case s.Kind != loop.KindPrompt:
+	case s.Kind != store.KindPrompt:
 		return "Iterative Loop: " + terminal.Clean(s.Kind)
 	default:
 		return "Iterative Loop: " + terminal.Clean(firstLine(s.Config.Prompt))
@@ -473,7 +473,7 @@ func (m *model) keys() string {
 		}
 	default:
 		list = append(list, [2]string{"q", "leave"}, [2]string{"?", "help"})
-		undo := loop.Request("")
+		undo := store.Request("")
 		if live && m.opt.TakeBack != nil {
 			undo = m.loop.asked.CanUndo()
 		}
@@ -488,7 +488,7 @@ func (m *model) keys() string {
 		}
 		list = append(list, [2]string{"l", "log"}, [2]string{"s", m.text()}, [2]string{"d", "diff"})
 		if live && m.opt.Request != nil {
-			for _, r := range []loop.Request{loop.RequestPause, loop.RequestCancel} {
+			for _, r := range []store.Request{store.RequestPause, store.RequestCancel} {
 				if r != undo {
 					list = append(list, [2]string{keyOf(r), string(r)})
 				}

@@ -13,8 +13,8 @@ import (
 
 	"descartes/internal/report"
 	"descartes/internal/terminal"
-	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 )
 
 // model is what the view shows.
@@ -307,9 +307,9 @@ func (m *model) command(key string) tea.Cmd {
 	case "enter", "l", "s", "d":
 		return m.show(key)
 	case "p":
-		m.request(loop.RequestPause)
+		m.request(store.RequestPause)
 	case "c":
-		m.request(loop.RequestCancel)
+		m.request(store.RequestCancel)
 	case "r":
 		return m.retry()
 	case "a":
@@ -340,8 +340,8 @@ func (m *model) quit() tea.Cmd {
 	}
 	m.choice = &choice{"The loop runs in this terminal.", []answer{
 		{[]string{"k", "enter"}, "keep it running, in plain lines", func() tea.Cmd { return tea.Quit }},
-		{[]string{"c"}, "cancel it after the running " + m.unit(), m.asking(loop.RequestCancel, false)},
-		{[]string{"n"}, "cancel it now", m.asking(loop.RequestCancel, true)},
+		{[]string{"c"}, "cancel it after the running " + m.unit(), m.asking(store.RequestCancel, false)},
+		{[]string{"n"}, "cancel it now", m.asking(store.RequestCancel, true)},
 	}}
 	return nil
 }
@@ -357,10 +357,10 @@ func (m *model) text() string {
 }
 
 // keyOf is the one that a request is made with, and taken back.
-func keyOf(r loop.Request) string { return string(r[:1]) }
+func keyOf(r store.Request) string { return string(r[:1]) }
 
 // request asks whether a live loop is to pause or to end, and when, or whether it is to do so no more.
-func (m *model) request(r loop.Request) {
+func (m *model) request(r store.Request) {
 	word := strings.ToUpper(keyOf(r)) + string(r[1:])
 	switch {
 	case m.opt.Request == nil || m.loop == nil:
@@ -379,7 +379,7 @@ func (m *model) request(r loop.Request) {
 	}
 }
 
-func (m *model) asking(r loop.Request, now bool) func() tea.Cmd {
+func (m *model) asking(r store.Request, now bool) func() tea.Cmd {
 	return func() tea.Cmd {
 		ask := m.opt.Request
 		here := m.opt.Here
@@ -393,7 +393,7 @@ func (m *model) asking(r loop.Request, now bool) func() tea.Cmd {
 	}
 }
 
-func (m *model) takingBack(r loop.Request) func() tea.Cmd {
+func (m *model) takingBack(r store.Request) func() tea.Cmd {
 	return func() tea.Cmd {
 		undo := m.opt.TakeBack
 		return func() tea.Msg { return doneWith(undo(r)) }
@@ -459,7 +459,7 @@ func (m *model) why(r *row) string {
 func (m *model) ask(e entry) tea.Cmd {
 	e.area = textarea.New()
 	e.area.ShowLineNumbers = false
-	e.area.CharLimit = loop.MaxAnswer
+	e.area.CharLimit = store.MaxAnswer
 	e.area.SetWidth(max(10, m.width-4))
 	e.area.SetHeight(max(1, min(6, m.height/3)))
 	m.entry = &e

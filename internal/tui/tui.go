@@ -13,15 +13,15 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 )
 
 // Options say what is shown, where, and what a person can do from there. A function that is nil is not offered.
 type Options struct {
 	Root string
-	Find func() (*loop.Saved, error) // the loop; nil while it has no state file yet
-	Here bool                        // it runs in this process: whoever leaves decides what becomes of it
+	Find func() (*store.Saved, error) // the loop; nil while it has no state file yet
+	Here bool                         // it runs in this process: whoever leaves decides what becomes of it
 
 	In  *os.File
 	Out io.Writer
@@ -29,8 +29,8 @@ type Options struct {
 	Now func() time.Time
 
 	Interrupt func()                                                        // what Ctrl-C does; nil: it leaves the view
-	Request   func(r loop.Request, now bool) (said string, err error)       // pause, cancel
-	TakeBack  func(r loop.Request) (said string, err error)                 // what was asked, as long as it has not happened
+	Request   func(r store.Request, now bool) (said string, err error)      // pause, cancel
+	TakeBack  func(r store.Request) (said string, err error)                // what was asked, as long as it has not happened
 	Answer    func(task, text string) (said string, err error)              // what its agent asked; a blocked task is tried again with it, or with ""
 	Proceed   func() (said string, err error)                               // a loop whose gate asks is resumed with yes, in the background
 	Spec      func(ctx context.Context, a *journal.Attempt) (string, error) // what its agent was given

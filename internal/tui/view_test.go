@@ -21,6 +21,7 @@ import (
 	"descartes/internal/report"
 	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 )
 
 var update = flag.Bool("update", false, "write the golden frames anew")
@@ -29,19 +30,19 @@ var update = flag.Bool("update", false, "write the golden frames anew")
 type world struct {
 	t     testing.TB
 	root  string
-	saved loop.Saved
+	saved store.Saved
 	log   *journal.Journal
 	now   time.Time
 	asked []string // of Options
 	lock  *flock.Flock
 }
 
-func newWorld(t testing.TB, s loop.State) *world {
+func newWorld(t testing.TB, s store.State) *world {
 	t.Helper()
 	w := &world{t: t, root: filepath.Join(t.TempDir(), "shelf"), now: time.Date(2026, 3, 1, 22, 0, 0, 0, time.UTC)}
-	home := loop.NewHome(w.root)
-	s.Version, s.ID, s.StartedAt, s.ExitReason = loop.StateVersion, "loop-1a2b", w.now, loop.ExitReason{Type: "running"}
-	w.saved = loop.Saved{Path: home.Default(), State: &s}
+	home := store.NewHome(w.root)
+	s.Version, s.ID, s.StartedAt, s.ExitReason = store.StateVersion, "loop-1a2b", w.now, store.ExitReason{Type: "running"}
+	w.saved = store.Saved{Path: home.Default(), State: &s}
 	b, err := json.Marshal(&s)
 	if err != nil {
 		t.Fatal(err)
@@ -98,12 +99,12 @@ func (w *world) lives(yes bool) {
 // model is a view of the world as if the loop ran.
 func (w *world) model(width, height int) *model {
 	w.t.Helper()
-	m := newModel(Options{Root: w.root, Find: func() (*loop.Saved, error) { return &w.saved, nil }, Now: func() time.Time { return w.now },
-		Request: func(r loop.Request, now bool) (string, error) {
+	m := newModel(Options{Root: w.root, Find: func() (*store.Saved, error) { return &w.saved, nil }, Now: func() time.Time { return w.now },
+		Request: func(r store.Request, now bool) (string, error) {
 			w.asked = append(w.asked, string(r)+map[bool]string{true: " now"}[now])
 			return "it is asked", nil
 		},
-		TakeBack: func(r loop.Request) (string, error) {
+		TakeBack: func(r store.Request) (string, error) {
 			w.asked = append(w.asked, "undo "+string(r))
 			return "it keeps running", nil
 		},
@@ -142,7 +143,7 @@ const shelf = `{"tag":"shelf","tasks":[
 
 // night is a loop over a tag in the middle of its second wave.
 func night(t *testing.T) *world {
-	w := newWorld(t, loop.State{Kind: loop.KindTag, Tag: "shelf", Config: loop.Config{Parallel: 2}})
+	w := newWorld(t, store.State{Kind: store.KindTag, Tag: "shelf", Config: loop.Config{Parallel: 2}})
 	w.write(".scud/tasks/shelf.json", shelf)
 	usd := 0.43
 	agent := &journal.Detail{End: journal.EndFinished, USD: &usd}
@@ -178,7 +179,7 @@ func night(t *testing.T) *world {
 
 // repetition is a loop over a prompt.
 func repetition(t *testing.T) *world {
-	w := newWorld(t, loop.State{Kind: loop.KindPrompt, Config: loop.Config{Prompt: "Make the tests less flaky\nand fast", MaxIterations: 20}})
+	w := newWorld(t, store.State{Kind: store.KindPrompt, Config: loop.Config{Prompt: "Make the tests less flaky\nand fast", MaxIterations: 20}})
 	w.then(time.Second, &journal.Event{Type: journal.LoopStarted})
 	for n, words := range []string{"Created user model and its first tests, which fail on a machine with one core", "Implemented JWT middleware"} {
 		w.then(0, &journal.Event{Type: journal.IterationStarted, Iteration: n + 1, Attempt: 1, Of: 20})
@@ -231,8 +232,8 @@ func TestFrames(t *testing.T) {
 		"tag-60x20":     act(tag.model(60, 20)),
 	}
 	frames["tag-ascii"].unicode = false
-	frames["tag-pause"].loop.asked = report.Pending{Asked: loop.RequestPause, Kind: loop.KindTag, Underway: true}
-	frames["prompt-stops"].loop.asked = report.Pending{Stopping: true, Kind: loop.KindPrompt, Underway: true}
+	frames["tag-pause"].loop.asked = report.Pending{Asked: store.RequestPause, Kind: store.KindTag, Underway: true}
+	frames["prompt-stops"].loop.asked = report.Pending{Stopping: true, Kind: store.KindPrompt, Underway: true}
 	press(frames["prompt-help"], "?")
 	press(frames["prompt-help40"], "?")
 	press(frames["tag-40x15"], "down", "down", "down")
@@ -380,13 +381,13 @@ func TestTakesBack(t *testing.T) {
 		asked   []string
 		shows   string
 	}{
-		{report.Pending{Asked: loop.RequestCancel}, "c", nil, "take it back"},
-		{report.Pending{Asked: loop.RequestCancel}, "c c", []string{"undo cancel"}, "it keeps running"},
-		{report.Pending{Asked: loop.RequestPause}, "p p", []string{"undo pause"}, "it keeps running"},
-		{report.Pending{Asked: loop.RequestPause}, "p n", []string{"pause now"}, "it is asked"},
-		{report.Pending{Asked: loop.RequestPause}, "c c", []string{"cancel"}, "it is asked"},
+		{report.Pending{Asked: store.RequestCancel}, "c", nil, "take it back"},
+		{report.Pending{Asked: store.RequestCancel}, "c c", []string{"undo cancel"}, "it keeps running"},
+		{report.Pending{Asked: store.RequestPause}, "p p", []string{"undo pause"}, "it keeps running"},
+		{report.Pending{Asked: store.RequestPause}, "p n", []string{"pause now"}, "it is asked"},
+		{report.Pending{Asked: store.RequestPause}, "c c", []string{"cancel"}, "it is asked"},
 		{report.Pending{Stopping: true}, "c n", []string{"cancel now"}, "it is asked"},
-		{report.Pending{Stopping: true, Asked: loop.RequestPause}, "p", nil, "after the running attempt"},
+		{report.Pending{Stopping: true, Asked: store.RequestPause}, "p", nil, "after the running attempt"},
 	} {
 		m.loop.asked, m.choice, w.asked = c.pending, nil, nil
 		press(m, strings.Fields(c.keys)...)
@@ -593,7 +594,7 @@ func TestUnicode(t *testing.T) {
 
 // BenchmarkTick is what the view does for an event of a loop over 10,000 tasks, and for drawing.
 func BenchmarkTick(b *testing.B) {
-	w := newWorld(b, loop.State{Kind: loop.KindTag, Tag: "shelf"})
+	w := newWorld(b, store.State{Kind: store.KindTag, Tag: "shelf"})
 	var list []string
 	for i := range 10000 {
 		deps := ""

@@ -11,8 +11,8 @@ import (
 
 	"descartes/internal/report"
 	"descartes/internal/terminal"
-	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 )
 
 // view is a loop as its page shows it.
@@ -36,7 +36,7 @@ type view struct {
 	Columns       []column
 	Running       []running
 	Stuck         []stuck
-	Commits       []loop.WaveCommit
+	Commits       []store.WaveCommit
 	Lanes         lanes
 	Iterations    []iteration
 	Problems      []string
@@ -190,7 +190,7 @@ func newView(st *report.Status, now time.Time) *view {
 			v.Running = append(v.Running, one)
 		}
 	}
-	if r.Kind != loop.KindTag {
+	if r.Kind != store.KindTag {
 		v.Done, v.Total = r.Iteration, r.MaxIteration
 		list := st.View.State.Summaries
 		for i := len(list) - 1; i >= 0; i-- {
@@ -359,7 +359,7 @@ func (s *Server) showLoops(w http.ResponseWriter, r *http.Request) {
 		j := st.Report(false)
 		one := row{ID: j.ID, Kind: j.Kind, Tag: j.Tag, State: j.State, Done: j.Tasks.Done, Total: j.Tasks.Total, Blocked: j.Tasks.Blocked, Active: j.LastActivity,
 			Cost: saved.State.Cost.Text()}
-		if j.Kind != loop.KindTag {
+		if j.Kind != store.KindTag {
 			one.Done, one.Total = j.Iteration, j.MaxIteration
 		}
 		if !st.View.Live && j.State != "dead" {

@@ -22,8 +22,8 @@ import (
 	"github.com/gofrs/flock"
 
 	"descartes/internal/atomicfile"
-	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 )
 
 // patience is how long a page may take to come to what is waited for, on a busy machine.
@@ -105,9 +105,9 @@ func TestLiveInBrowser(t *testing.T) {
 	}
 	p.append(&journal.Event{Type: journal.TaskStarted, Task: "3", Wave: 2}, &journal.Event{Type: journal.AttemptStarted, Task: "3", Wave: 2, Attempt: 1, Of: 3})
 	for _, r := range []struct {
-		ask            loop.Request
+		ask            store.Request
 		before, button string
-	}{{loop.RequestPause, "Pause", "Take back the pause"}, {loop.RequestCancel, "Cancel", "Take back the cancel"}} {
+	}{{store.RequestPause, "Pause", "Take back the pause"}, {store.RequestCancel, "Cancel", "Take back the cancel"}} {
 		if err := p.home.Ask(atomicfile.OS(), "loop-1234", r.ask, false); err != nil {
 			t.Fatal(err)
 		}

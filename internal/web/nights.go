@@ -8,8 +8,8 @@ import (
 
 	"descartes/internal/report"
 	"descartes/internal/terminal"
-	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 )
 
 // tagView is a tag over all of its loops: tasks by nights, and what the agents cost.
@@ -62,16 +62,16 @@ func (s *Server) tag(tag string) (*tagView, error) {
 		return nil, err
 	}
 	v := &tagView{Tag: tag}
-	var runs []loop.Saved
+	var runs []store.Saved
 	for _, one := range all {
-		if one.State != nil && one.State.Tag == tag && one.State.Kind == loop.KindTag {
+		if one.State != nil && one.State.Tag == tag && one.State.Kind == store.KindTag {
 			runs = append(runs, one)
 		}
 	}
 	if len(runs) == 0 {
 		return nil, notFound("no loop has run over the tag " + terminal.Clean(tag))
 	}
-	slices.SortFunc(runs, func(a, b loop.Saved) int { return a.State.StartedAt.Compare(b.State.StartedAt) })
+	slices.SortFunc(runs, func(a, b store.Saved) int { return a.State.StartedAt.Compare(b.State.StartedAt) })
 	agents := map[[2]string]*agentRow{}
 	tried := map[string][]cell{}
 	for i, one := range runs {

@@ -18,8 +18,8 @@ import (
 	"descartes/gitops"
 	"descartes/internal/report"
 	"descartes/internal/terminal"
-	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 )
 
 // Patcher shows how two trees differ, at most limit bytes of it.
@@ -325,7 +325,7 @@ func skipLine(f *os.File) bool {
 
 // act is a button: it runs the command that a person would type.
 func (s *Server) act(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, loop.MaxAnswer+4096)
+	r.Body = http.MaxBytesReader(w, r.Body, store.MaxAnswer+4096)
 	if err := r.ParseForm(); err != nil {
 		http.Error(w, "the form cannot be read: "+err.Error(), http.StatusBadRequest)
 		return

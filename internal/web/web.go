@@ -23,7 +23,7 @@ import (
 	"unicode"
 
 	"descartes/agent/render"
-	"descartes/loop"
+	"descartes/loop/store"
 )
 
 //go:embed assets
@@ -38,7 +38,7 @@ type Options struct {
 	Seen func()  // called with each request that has the key; may be nil
 
 	// Read makes items of the log of an attempt that a backend ran, without what is secret.
-	Read func(s *loop.State, backend string, show func(render.Item)) (io.WriteCloser, error)
+	Read func(s *store.State, backend string, show func(render.Item)) (io.WriteCloser, error)
 	// Run runs this program with arguments in the project's folder, and returns what it printed. An error says why it refused.
 	Run func(ctx context.Context, stdin string, args ...string) (string, error)
 }
@@ -46,7 +46,7 @@ type Options struct {
 // Server is the page. It is safe for concurrent use.
 type Server struct {
 	opt   Options
-	home  loop.Home
+	home  store.Home
 	key   string
 	pages *template.Template
 	feeds feeds
@@ -59,7 +59,7 @@ func New(opt Options) (*Server, error) {
 	if _, err := rand.Read(secret[:]); err != nil {
 		return nil, fmt.Errorf("draw a key: %w", err)
 	}
-	s := &Server{opt: opt, home: loop.NewHome(opt.Root), key: base64.RawURLEncoding.EncodeToString(secret[:]), gone: make(chan struct{})}
+	s := &Server{opt: opt, home: store.NewHome(opt.Root), key: base64.RawURLEncoding.EncodeToString(secret[:]), gone: make(chan struct{})}
 	var err error
 	s.pages, err = template.New("").Funcs(funcs()).ParseFS(assets, "assets/*.html")
 	return s, err

@@ -21,15 +21,15 @@ import (
 	"descartes/agent/stream"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
-	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 )
 
 // project is a folder with a list and a loop over it, and the page that shows it.
 type project struct {
 	t       testing.TB
 	root    string
-	home    loop.Home
+	home    store.Home
 	server  *Server
 	http    *httptest.Server
 	journal *journal.Journal
@@ -43,10 +43,10 @@ const evil = `<script>alert("x")</script>`
 func newProject(t testing.TB, tasks int) *project {
 	t.Helper()
 	p := &project{t: t, root: t.TempDir()}
-	p.home = loop.NewHome(p.root)
+	p.home = store.NewHome(p.root)
 	p.list(tasks)
-	p.write(".descartes/loop-state.json", &loop.State{Version: loop.StateVersion, ID: "loop-1234", Kind: loop.KindTag, Tag: "x", StartedAt: time.Now(), TotalWaves: 10,
-		ExitReason: loop.ExitReason{Type: "running"}})
+	p.write(".descartes/loop-state.json", &store.State{Version: store.StateVersion, ID: "loop-1234", Kind: store.KindTag, Tag: "x", StartedAt: time.Now(), TotalWaves: 10,
+		ExitReason: store.ExitReason{Type: "running"}})
 	if err := os.MkdirAll(p.home.Run("loop-1234")+"/logs", 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func newProject(t testing.TB, tasks int) *project {
 	}
 	t.Cleanup(func() { p.journal.Close() })
 	p.append(&journal.Event{Type: journal.LoopStarted})
-	p.server, err = New(Options{Root: p.root, Host: "127.0.0.1", Repo: patcher{}, Run: p.run, Read: func(_ *loop.State, _ string, show func(render.Item)) (io.WriteCloser, error) {
+	p.server, err = New(Options{Root: p.root, Host: "127.0.0.1", Repo: patcher{}, Run: p.run, Read: func(_ *store.State, _ string, show func(render.Item)) (io.WriteCloser, error) {
 		return closing{render.New(stream.FormatText, show)}, nil
 	}})
 	if err != nil {
@@ -331,7 +331,7 @@ func TestButtons(t *testing.T) {
 		t.Errorf("a refusal: %d %s", code, text)
 	}
 	p.ran = nil
-	for _, form := range []string{"task=1&text=+", "task=1&text=" + strings.Repeat("x", loop.MaxAnswer+5000)} {
+	for _, form := range []string{"task=1&text=+", "task=1&text=" + strings.Repeat("x", store.MaxAnswer+5000)} {
 		if code, _ := p.ask("POST", "/loops/loop-1234/answer", form, true, origin(p)); code != http.StatusBadRequest || p.ran != nil {
 			t.Errorf("answer of %d bytes: got %d, ran %v", len(form), code, p.ran)
 		}

@@ -16,6 +16,7 @@ import (
 	"descartes/internal/redact"
 	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/store"
 )
 
 const (
@@ -132,7 +133,7 @@ type Session struct {
 func (m *Session) Observe(e journal.Event) {
 	switch e.Type {
 	case journal.LoopStarted, journal.LoopResumed:
-		m.path = filepath.Join(loop.NewHome(m.Root).Run(e.Loop), "logs", SessionName(m.Began))
+		m.path = filepath.Join(store.NewHome(m.Root).Run(e.Loop), "logs", SessionName(m.Began))
 		m.log, m.err = openLog(m.path)
 	case journal.IterationStarted:
 		m.begin(e)

@@ -1,4 +1,4 @@
-package loop
+package store
 
 import (
 	"context"
@@ -17,10 +17,23 @@ import (
 	"descartes/internal/plainfile"
 )
 
-// lockWait is how long to wait for a lock: a child of a killed loop has it between fork and exec.
-const lockWait = 2 * time.Second
+// LockOf is the lock of a file.
+func LockOf(path string) string { return path + ".lock" }
 
-// Holder is what the owner of a lock wrote into it. It is for messages only: whether a file is locked is up to the kernel.
+// LockWait is how long to wait for a lock: a child of a killed loop has it between fork and exec.
+const LockWait = 2 * time.Second
+
+// Hostname is this machine's name for a Holder, or "".
+func Hostname() string {
+	h, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return h
+}
+
+// Holder is what the owner of a lock wrote into it. It is for messages only: whether a file is locked is up to the
+// kernel.
 type Holder struct {
 	PID  int       `json:"pid"`
 	Host string    `json:"host"`
@@ -45,13 +58,14 @@ func (e *BusyError) Error() string {
 	return fmt.Sprintf("loop %s over tag %q is running in this working tree %s", e.Holder.Loop, e.Holder.Tag, since)
 }
 
-// lock is an advisory lock on a file that is never unlinked.
-type lock struct {
+// Lock is an advisory lock on a file that is never unlinked.
+type Lock struct {
 	f   *flock.Flock
 	who Holder
 }
 
-func takeLock(ctx context.Context, path string, wait time.Duration, who Holder) (*lock, error) {
+// TakeLock takes the lock at path and signs it. Who else has it after the wait is named in a *BusyError.
+func TakeLock(ctx context.Context, path string, wait time.Duration, who Holder) (*Lock, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
@@ -68,44 +82,15 @@ func takeLock(ctx context.Context, path string, wait time.Duration, who Holder) 
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
-	l := &lock{f: f}
-	if err := l.sign(who); err != nil {
-		return nil, errors.Join(err, l.release())
+	l := &Lock{f: f}
+	if err := l.Sign(who); err != nil {
+		return nil, errors.Join(err, l.Release())
 	}
 	return l, nil
 }
 
-// HoldTree locks the working tree: no loop works in it until release is called.
-func (h Home) HoldTree(ctx context.Context, repo *gitops.Repo, who Holder) (release func() error, err error) {
-	return hold(ctx, who, treeLock(repo.Dir()), lockOf(h.tree()))
-}
-
-// HoldBreakdown locks the folder Breakdown: only one command at a time works in it.
-func (h Home) HoldBreakdown(ctx context.Context, who Holder) (release func() error, err error) {
-	return hold(ctx, who, lockOf(h.Breakdown()))
-}
-
-// hold takes all of the locks, or none.
-func hold(ctx context.Context, who Holder, paths ...string) (release func() error, err error) {
-	var held []*lock
-	release = func() (err error) {
-		for _, k := range held {
-			err = errors.Join(err, k.release())
-		}
-		return err
-	}
-	for _, path := range paths {
-		k, err := takeLock(ctx, path, lockWait, who)
-		if err != nil {
-			return nil, errors.Join(err, release())
-		}
-		held = append(held, k)
-	}
-	return release, nil
-}
-
-// sign writes the owner into the lock file; a reader that meets half of it shows what it can.
-func (l *lock) sign(who Holder) error {
+// Sign writes the owner into the lock file; a reader that meets half of it shows what it can.
+func (l *Lock) Sign(who Holder) error {
 	l.who = who
 	b, err := json.Marshal(who)
 	if err != nil {
@@ -122,7 +107,8 @@ func (l *lock) sign(who Holder) error {
 	return nil
 }
 
-func (l *lock) release() error {
+// Release gives the lock back; that of a nil Lock does nothing.
+func (l *Lock) Release() error {
 	if l == nil {
 		return nil
 	}
@@ -130,6 +116,35 @@ func (l *lock) release() error {
 		return fmt.Errorf("unlock %s: %w", l.f.Path(), err)
 	}
 	return nil
+}
+
+// HoldTree locks the working tree: no loop works in it until release is called.
+func (h Home) HoldTree(ctx context.Context, repo *gitops.Repo, who Holder) (release func() error, err error) {
+	return hold(ctx, who, TreeLock(repo.Dir()), LockOf(h.Tree()))
+}
+
+// HoldBreakdown locks the folder Breakdown: only one command at a time works in it.
+func (h Home) HoldBreakdown(ctx context.Context, who Holder) (release func() error, err error) {
+	return hold(ctx, who, LockOf(h.Breakdown()))
+}
+
+// hold takes all of the locks, or none.
+func hold(ctx context.Context, who Holder, paths ...string) (release func() error, err error) {
+	var held []*Lock
+	release = func() (err error) {
+		for _, k := range held {
+			err = errors.Join(err, k.Release())
+		}
+		return err
+	}
+	for _, path := range paths {
+		k, err := TakeLock(ctx, path, LockWait, who)
+		if err != nil {
+			return nil, errors.Join(err, release())
+		}
+		held = append(held, k)
+	}
+	return release, nil
 }
 
 func readHolder(path string) Holder {
@@ -140,8 +155,8 @@ func readHolder(path string) Holder {
 	return h
 }
 
-// live reports whether a process has the lock, and who it is.
-func live(path string) (Holder, bool) {
+// Live reports whether a process has the lock, and who it is.
+func Live(path string) (Holder, bool) {
 	if _, err := os.Stat(path); err != nil {
 		return Holder{}, false
 	}
@@ -159,15 +174,15 @@ func live(path string) (Holder, bool) {
 	return Holder{}, false
 }
 
-// busy is live, repeated while the owner's process is gone: a child it was about to start may have the lock a moment longer, and so may a prompt loop
-// that looks at the tree.
-func busy(ctx context.Context, path string) (Holder, bool) {
-	ctx, cancel := context.WithTimeout(ctx, lockWait)
+// Busy is Live, repeated while the owner's process is gone: a child it was about to start may have the lock a moment
+// longer, and so may a prompt loop that looks at the tree.
+func Busy(ctx context.Context, path string) (Holder, bool) {
+	ctx, cancel := context.WithTimeout(ctx, LockWait)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		who, held := live(path)
+		who, held := Live(path)
 		if !held || who.Tag != "" && !gone(who) {
 			return who, held
 		}
@@ -185,20 +200,21 @@ func gone(who Holder) bool {
 	return err != nil || who.PID <= 0 || errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }
 
-// relock takes the locks again whose files were deleted. No other loop can have taken them meanwhile: the first lock is in the git directory.
-func (l *Loop) relock() error {
-	for _, k := range l.locks {
+// Retake takes the locks again whose files were deleted, and returns all of them. No other loop can have taken them
+// meanwhile: the first lock is in the git directory.
+func Retake(locks []*Lock) ([]*Lock, error) {
+	for _, k := range locks {
 		if _, err := os.Lstat(k.f.Path()); err == nil {
 			continue
 		}
-		again, err := takeLock(context.Background(), k.f.Path(), lockWait, k.who)
+		again, err := TakeLock(context.Background(), k.f.Path(), LockWait, k.who)
 		if err != nil {
-			return err
+			return locks, err
 		}
-		l.locks = append(l.locks, again)
+		locks = append(locks, again)
 	}
-	return nil
+	return locks, nil
 }
 
-// treeLock is the lock of a working tree. It is in the git directory, which survives an agent that deletes .descartes.
-func treeLock(gitDir string) string { return filepath.Join(gitDir, "descartes-loop") }
+// TreeLock is the lock of a working tree. It is in the git directory, which survives an agent that deletes .descartes.
+func TreeLock(gitDir string) string { return filepath.Join(gitDir, "descartes-loop") }

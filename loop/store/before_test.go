@@ -1,4 +1,4 @@
-package loop
+package store
 
 import (
 	"encoding/json"
@@ -11,11 +11,11 @@ import (
 	"descartes/loop/journal"
 )
 
-// Journals that the version before wrote are folded into what its state files say. What a state file has from elsewhere, the
-// settings and the task list, is not in these.
+// Journals that the version before wrote are folded into what its state files say. What a state file has from
+// elsewhere, the settings and the task list, is not in these.
 func TestJournalsOfTheVersionBefore(t *testing.T) {
 	t.Parallel()
-	all, err := filepath.Glob(filepath.Join("journal", "testdata", "before", "*.ndjson"))
+	all, err := filepath.Glob(filepath.Join("..", "journal", "testdata", "before", "*.ndjson"))
 	if err != nil || len(all) < 10 {
 		t.Fatalf("%d journals, %v", len(all), err)
 	}
@@ -38,7 +38,7 @@ func TestJournalsOfTheVersionBefore(t *testing.T) {
 			if s.Kind == KindTag {
 				s.Tag = want["tag"].(string)
 			}
-			fill(s, journal.Fold(events), func(id string) TaskID { return TaskID{ID: id, Numeric: json.Valid([]byte(id))} })
+			Fill(s, journal.Fold(events), func(id string) TaskID { return TaskID{ID: id, Numeric: json.Valid([]byte(id))} })
 			if data, err = s.encode(); err != nil {
 				t.Fatal(err)
 			}

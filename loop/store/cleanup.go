@@ -1,4 +1,4 @@
-package loop
+package store
 
 import (
 	"cmp"
@@ -31,20 +31,17 @@ type Leftover struct {
 	slot  int
 }
 
-const (
-	poolRefs = "refs/descartes/pool/"
-	tagRefs  = "refs/descartes/tags/"
-)
-
-// Leftovers lists what has not been used since a time: finished runs, refs of loops that are gone; and the slots not used since another one. It leaves
-// out what a live loop, a loop that can be resumed, or the last loop of a tag needs, and the refs of a loop with verified work that no branch has. repo
-// may be nil; pool is the folder with the project's slots.
-func (h Home) Leftovers(ctx context.Context, repo *gitops.Repo, pool string, before, slotsBefore time.Time) ([]Leftover, error) {
+// Leftovers lists what has not been used since a time: finished runs, refs of loops that are gone; and the slots not
+// used since another one. It leaves out what a live loop, a loop that can be resumed, or the last loop of a tag
+// needs, and the refs of a loop with verified work that no branch has. repo may be nil; pool is the folder with the
+// project's slots; held reports whether a loop's trunk has verified work that no branch has.
+func (h Home) Leftovers(ctx context.Context, repo *gitops.Repo, pool string, before, slotsBefore time.Time,
+	held func(ctx context.Context, repo *gitops.Repo, trunk string) (bool, error)) ([]Leftover, error) {
 	refs := map[string][]gitops.Ref{}
 	if repo != nil {
 		all, err := repo.Refs(ctx, "refs/descartes/")
 		if err != nil {
-			return nil, gitErr("list kept refs", err)
+			return nil, &workspace.GitError{What: "list kept refs", Err: err}
 		}
 		for _, r := range all {
 			id, _, below := strings.Cut(strings.TrimPrefix(r.Name, "refs/descartes/"), "/")
@@ -65,7 +62,7 @@ func (h Home) Leftovers(ctx context.Context, repo *gitops.Repo, pool string, bef
 	found := map[string]*Leftover{}
 	for _, s := range saved {
 		if s.State != nil && !needed[s.State.ID] && s.Path != h.Default() {
-			found[s.State.ID] = &Leftover{Kind: "run", Name: s.State.ID, Why: "its loop is over", Last: s.State.lastActivity(), paths: []string{s.Path, lockOf(s.Path)}}
+			found[s.State.ID] = &Leftover{Kind: "run", Name: s.State.ID, Why: "its loop is over", Last: s.State.lastActivity(), paths: []string{s.Path, LockOf(s.Path)}}
 		} else if s.State != nil {
 			needed[s.State.ID] = true
 		}
@@ -79,8 +76,8 @@ func (h Home) Leftovers(ctx context.Context, repo *gitops.Repo, pool string, bef
 		}
 		l := found[r.Name()]
 		l.paths = append(l.paths, h.Run(r.Name()))
-		if _, err := os.Lstat(h.private(r.Name())); err == nil {
-			l.paths = append(l.paths, h.private(r.Name()))
+		if _, err := os.Lstat(h.Private(r.Name())); err == nil {
+			l.paths = append(l.paths, h.Private(r.Name()))
 		}
 		l.Last = later(l.Last, newest(h.Run(r.Name()), h.Events(r.Name())))
 	}
@@ -88,11 +85,11 @@ func (h Home) Leftovers(ctx context.Context, repo *gitops.Repo, pool string, bef
 		if needed[id] {
 			continue
 		}
-		c := chain{repo: repo, ref: TrunkRef(id)}
-		if _, err := c.read(ctx); err != nil {
-			return nil, gitErr("read "+c.ref, err)
+		verified, err := held(ctx, repo, TrunkRef(id))
+		if err != nil {
+			return nil, &workspace.GitError{What: "read " + TrunkRef(id), Err: err}
 		}
-		if len(c.units) > 0 { // verified work that no branch has
+		if verified { // work that no branch has
 			continue
 		}
 		if found[id] == nil {
@@ -108,9 +105,9 @@ func (h Home) Leftovers(ctx context.Context, repo *gitops.Repo, pool string, bef
 			out = append(out, *l)
 		}
 	}
-	if builds, _ := filepath.Glob(filepath.Join(h.private(".builds"), "*")); len(builds) > 0 && !slices.ContainsFunc(saved, h.IsLive) {
+	if builds, _ := filepath.Glob(filepath.Join(h.Private(".builds"), "*")); len(builds) > 0 && !slices.ContainsFunc(saved, h.IsLive) {
 		if last := newest(builds...); last.Before(before) {
-			out = append(out, Leftover{Kind: "builds", Name: "holdout", Why: "no loop runs", Last: last, paths: []string{h.private(".builds")}})
+			out = append(out, Leftover{Kind: "builds", Name: "holdout", Why: "no loop runs", Last: last, paths: []string{h.Private(".builds")}})
 		}
 	}
 	for _, l := range oldSlots(pool, slotsBefore) {
@@ -118,7 +115,7 @@ func (h Home) Leftovers(ctx context.Context, repo *gitops.Repo, pool string, bef
 			if repo != nil {
 				kept, err := repo.Refs(ctx, workspace.Refs(pool)+l.Name+"/")
 				if err != nil {
-					return nil, gitErr("list the refs of slots", err)
+					return nil, &workspace.GitError{What: "list the refs of slots", Err: err}
 				}
 				for _, r := range kept {
 					l.Refs = append(l.Refs, r.Name)
@@ -136,7 +133,8 @@ func (h Home) Leftovers(ctx context.Context, repo *gitops.Repo, pool string, bef
 	return out, nil
 }
 
-// needed returns the loops that are live, can be resumed, or are the last of their tag, and the slots in which they left an attempt open.
+// needed returns the loops that are live, can be resumed, or are the last of their tag, and the slots in which they
+// left an attempt open.
 func (h Home) needed(saved []Saved) (ids map[string]bool, slots map[int]bool) {
 	ids, slots = map[string]bool{}, map[int]bool{}
 	last := map[string]*State{}
@@ -148,7 +146,7 @@ func (h Home) needed(saved []Saved) (ids map[string]bool, slots map[int]bool) {
 		if l := last[kind]; l == nil || s.State.StartedAt.After(l.StartedAt) {
 			last[kind] = s.State
 		}
-		if _, busy := live(lockOf(s.Path)); s.State.Completed && !busy {
+		if _, busy := Live(LockOf(s.Path)); s.State.Completed && !busy {
 			continue
 		}
 		ids[s.State.ID] = true
@@ -183,11 +181,11 @@ func oldSlots(pool string, before time.Time) (out []Leftover) {
 
 // Remove removes what Leftovers listed. It skips and returns what is in use by now.
 func (h Home) Remove(ctx context.Context, repo *gitops.Repo, pool string, list []Leftover, who Holder) (left []string, err error) {
-	ids, err := takeLock(ctx, lockOf(h.ids()), lockWait, who) // so that no loop starts meanwhile
+	ids, err := TakeLock(ctx, LockOf(h.ids()), LockWait, who) // so that no loop starts meanwhile
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, ids.release()) }()
+	defer func() { err = errors.Join(err, ids.Release()) }()
 	for _, l := range list {
 		if l.Kind == "slot" {
 			ok, err := workspace.RemoveSlot(pool, l.slot)
@@ -200,7 +198,7 @@ func (h Home) Remove(ctx context.Context, repo *gitops.Repo, pool string, list [
 			}
 		} else {
 			if len(l.paths) > 0 {
-				if _, busy := live(lockOf(l.paths[0])); busy {
+				if _, busy := Live(LockOf(l.paths[0])); busy {
 					left = append(left, l.Name)
 					continue
 				}
@@ -213,7 +211,7 @@ func (h Home) Remove(ctx context.Context, repo *gitops.Repo, pool string, list [
 		}
 		if len(l.Refs) > 0 {
 			if err := repo.DeleteRefs(ctx, l.Refs); err != nil {
-				return left, gitErr("remove kept refs", err)
+				return left, &workspace.GitError{What: "remove kept refs", Err: err}
 			}
 		}
 	}

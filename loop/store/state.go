@@ -1,4 +1,4 @@
-package loop
+package store
 
 import (
 	"bytes"
@@ -7,28 +7,25 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"descartes/internal/atomicfile"
-	"descartes/internal/crash"
+	"descartes/internal/config"
 	"descartes/internal/plainfile"
 	"descartes/loop/journal"
-	"descartes/loop/workspace"
-	"descartes/tasks"
 )
 
 // StateVersion is the version of state files that this program reads and writes.
 const StateVersion = "1.0"
 
-// State is a loop's state file: a snapshot of the journal up to Seq, for people, for other programs, and for continuing without the journal. The
-// journal is the truth.
+// State is a loop's state file: a snapshot of the journal up to Seq, for people, for other programs, and for
+// continuing without the journal. The journal is the truth.
 type State struct {
 	Version         string             `json:"version"`
 	ID              string             `json:"id"`
 	Kind            string             `json:"kind"` // KindTag, KindPrompt or another
 	Iteration       int                `json:"iteration"`
-	Config          Config             `json:"config"`
+	Config          config.Config      `json:"config"`
 	StartedAt       time.Time          `json:"started_at"`
 	LastIterationAt *time.Time         `json:"last_iteration_at"`
 	Completed       bool               `json:"completed"`
@@ -131,11 +128,6 @@ const maxLeft = 1000
 // maxSummaries limits the attempts in a state file; the journal has all of them.
 const maxSummaries = 50
 
-// Limits, in bytes, for reading our own files.
-const (
-	maxKept = 64 << 20
-)
-
 // VersionError says that another version of the program wrote a state file.
 type VersionError struct{ Path, Version string }
 
@@ -150,7 +142,7 @@ func (e *StateError) Error() string { return "read state " + e.Path + ": " + e.R
 
 // LoadState reads a state file. If it is missing, errors.Is(err, fs.ErrNotExist).
 func LoadState(path string) (*State, error) {
-	data, err := plainfile.Read("", path, maxKept)
+	data, err := plainfile.Read("", path, MaxFile)
 	var refused *plainfile.Error
 	if errors.As(err, &refused) {
 		return nil, &StateError{path, refused.Reason}
@@ -158,10 +150,11 @@ func LoadState(path string) (*State, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read state: %w", err)
 	}
-	return parseState(path, data)
+	return ParseState(path, data)
 }
 
-func parseState(path string, data []byte) (*State, error) {
+// ParseState reads the text of a state file; path is for its errors.
+func ParseState(path string, data []byte) (*State, error) {
 	var v struct {
 		Version *string `json:"version"`
 	}
@@ -174,14 +167,15 @@ func parseState(path string, data []byte) (*State, error) {
 	if *v.Version != StateVersion {
 		return nil, &VersionError{Path: path, Version: *v.Version}
 	}
-	s := &State{Config: Config{IterationContext: true}}
+	s := &State{Config: config.Config{IterationContext: true}}
 	if err := json.Unmarshal(data, s); err != nil {
 		return nil, &StateError{path, err.Error()}
 	}
 	return s, s.complete(path)
 }
 
-func (s *State) save(fsys atomicfile.FS, path string) error {
+// Save replaces the state file at path.
+func (s *State) Save(fsys atomicfile.FS, path string) error {
 	b, err := s.encode()
 	if err != nil {
 		return fmt.Errorf("encode state: %w", err)
@@ -195,16 +189,16 @@ func (s *State) save(fsys atomicfile.FS, path string) error {
 	return nil
 }
 
-// addSummary adds a summary and drops the oldest beyond the limit.
-func (s *State) addSummary(sum IterationSummary) {
+// AddSummary adds a summary and drops the oldest beyond the limit.
+func (s *State) AddSummary(sum IterationSummary) {
 	s.Summaries = append(s.Summaries, sum)
 	if n := len(s.Summaries) - maxSummaries; n > 0 {
 		s.Summaries = append(s.Summaries[:0], s.Summaries[n:]...)
 	}
 }
 
-// summary is the end of an attempt or an iteration for the state file; ok is false for other events.
-func summary(h *journal.State, e *journal.Event) (s IterationSummary, ok bool) {
+// Summary is the end of an attempt or an iteration for the state file; ok is false for other events.
+func Summary(h *journal.State, e *journal.Event) (s IterationSummary, ok bool) {
 	s = IterationSummary{CompletedAt: e.TS}
 	cut := false
 	switch e.Type {
@@ -220,7 +214,7 @@ func summary(h *journal.State, e *journal.Event) (s IterationSummary, ok bool) {
 		return s, false
 	}
 	if d := e.Detail; d != nil {
-		s.ExitCode, s.OutputPreview = d.Code, preview(d.Words)
+		s.ExitCode, s.OutputPreview = d.Code, Preview(d.Words)
 		if cut && d.Code == 0 {
 			s.ExitCode = -1 // interrupted: there is none
 		}
@@ -232,7 +226,8 @@ func summary(h *journal.State, e *journal.Event) (s IterationSummary, ok bool) {
 	return s, true
 }
 
-func preview(s string) string {
+// Preview is the beginning of a text, at most 200 characters of it.
+func Preview(s string) string {
 	r := []rune(s)
 	if len(r) > 200 {
 		return string(r[:200]) + "..."
@@ -298,8 +293,8 @@ type promptState struct {
 }
 
 type promptConfig struct {
-	Config
-	Scud *ScudConfig `json:"scud,omitempty"` // hides the one of Config
+	config.Config
+	Scud *config.ScudConfig `json:"scud,omitempty"` // hides the one of Config
 }
 
 // encode returns the state file's text. It does not escape < and >, so that tags in prompts stay readable.
@@ -317,227 +312,4 @@ func (s *State) encode() ([]byte, error) {
 		Cost: s.Cost, Tree: s.Tree, Seq: s.Seq, Session: s.Session, Gate: s.Gate, PID: s.PID, Host: s.Host}
 	err := e.Encode(p)
 	return b.Bytes(), err
-}
-
-// saver rewrites the task file and the state file, which are snapshots of the journal. Rewriting a large list is slow, so it happens at most every
-// second or every twenty times its own duration, whichever is longer; a timer writes a change that came too early.
-type saver struct {
-	mu      sync.Mutex
-	fs      atomicfile.FS
-	file    *tasks.File
-	own     *ownState
-	sync    func() error // makes the journal durable first: the state must never be ahead of it
-	state   func() *State
-	pending map[string]tasks.Status
-	last    time.Time
-	took    time.Duration
-	timer   *time.Timer
-	seen    workspace.Look
-	mirror  *mirror // nil if it is not in step
-	err     error   // from a rewrite by the timer; returned by the next call
-
-	unread error                   // why the task file cannot be read now: what was last read of it holds
-	theirs map[string]tasks.Status // statuses that others wrote since the run last took them
-	edited bool                    // others changed the file since then
-	saved  int64                   // the task file includes events up to this one
-}
-
-// mirror is the file that follows the task file, as Save last wrote it.
-type mirror struct {
-	path string
-	real string // path without links
-	data []byte
-	seen workspace.Look
-}
-
-// note takes in status changes and rewrites the files if it is time. The caller holds mu.
-func (s *saver) note(changes map[string]string) error {
-	if s.err != nil {
-		return s.err
-	}
-	for id, st := range changes {
-		if _, ok := s.file.Task(id); ok { // otherwise somebody deleted it
-			s.pending[id] = tasks.Status(st)
-		}
-	}
-	if len(s.pending) == 0 {
-		return nil
-	}
-	wait := max(time.Second, 20*s.took) - time.Since(s.last)
-	if wait <= 0 {
-		return s.write()
-	}
-	if s.timer == nil {
-		s.timer = time.AfterFunc(wait, s.late)
-	}
-	return nil
-}
-
-func (s *saver) late() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.timer = nil
-	if len(s.pending) > 0 && s.err == nil {
-		s.err = s.write()
-	}
-}
-
-// flush rewrites both files now.
-func (s *saver) flush() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err != nil {
-		return s.err
-	}
-	return s.write()
-}
-
-// stop ends the timer. No rewrite happens after it.
-func (s *saver) stop() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.timer != nil {
-		s.timer.Stop()
-		s.timer = nil
-	}
-	clear(s.pending)
-}
-
-// write saves the task file, then the state, whose sequence number says that the task file is complete up to there. A task file that cannot be read
-// waits: a later run writes into it what it lacks.
-func (s *saver) write() error {
-	begin := time.Now()
-	if err := s.sync(); err != nil {
-		return err
-	}
-	s.read()
-	if len(s.pending) > 0 && s.unread == nil {
-		crash.Point("before-task-file")
-		s.file.SetReplace(atomicfile.Replacer(s.fs))
-		before := s.file.Tasks()
-		want, err := s.file.With(s.pending)
-		if err == nil {
-			err = s.file.Save(s.pending)
-		}
-		if err != nil {
-			return fmt.Errorf("save task file: %w", err)
-		}
-		if !bytes.Equal(want, s.file.Bytes()) { // it was edited just now
-			s.compare(before)
-		}
-		clear(s.pending)
-		s.look()
-		crash.Point("task-file-saved")
-	}
-	state := s.state()
-	if len(s.pending) > 0 {
-		state.Seq = s.saved
-	}
-	if err := s.own.save(state); err != nil {
-		return err
-	}
-	s.saved = state.Seq
-	crash.Point("state-saved")
-	s.last = time.Now()
-	s.took = s.last.Sub(begin)
-	return nil
-}
-
-// read takes in what others wrote into the task file. The caller holds mu.
-func (s *saver) read() {
-	if s.file == nil || s.unread == nil && s.intact() {
-		return
-	}
-	before := s.file.Tasks()
-	if s.unread = s.file.Refresh(); s.unread != nil {
-		return
-	}
-	s.compare(before)
-	s.look()
-}
-
-// compare notes that others changed the list since it was as given, and the statuses that they changed. The caller holds mu.
-func (s *saver) compare(before []tasks.Task) {
-	s.edited = true
-	if s.theirs == nil {
-		s.theirs = map[string]tasks.Status{}
-	}
-	known := make(map[string]tasks.Status, len(before))
-	for i := range before {
-		known[before[i].ID] = before[i].Status
-	}
-	for _, t := range s.file.Tasks() {
-		if _, ours := s.pending[t.ID]; !ours && known[t.ID] != t.Status {
-			s.theirs[t.ID] = t.Status
-		}
-	}
-	for id := range s.pending {
-		if _, ok := s.file.Task(id); !ok {
-			delete(s.pending, id)
-		}
-	}
-}
-
-// content is the task file, or its mirror, as it is to be: with the statuses that are not written yet.
-func (s *saver) content(f *tasks.File) []byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if f == s.file {
-		if b, err := f.With(s.pending); err == nil {
-			return b
-		}
-	}
-	return f.Bytes()
-}
-
-// look remembers the task file's identity as we left it, and the mirror's.
-func (s *saver) look() {
-	s.seen = workspace.LookAt(s.file.Path())
-	s.mirror = nil
-	if m, ok := s.file.Mirror(); ok {
-		s.mirror = &mirror{path: m.Path(), real: m.Target(), data: m.Bytes(), seen: workspace.LookAt(m.Path())}
-	}
-}
-
-// intact reports whether, by their stat data, the task file and its mirror are as we last wrote or read them. The caller holds mu.
-func (s *saver) intact() bool {
-	return s.seen.Same() && (s.mirror == nil || s.mirror.seen.Same())
-}
-
-// ownState is a live loop's state file. Another program may mark the loop as cancelled there, which ends it at its next boundary.
-type ownState struct {
-	fs   atomicfile.FS
-	path string
-
-	mu        sync.Mutex
-	seen      workspace.Look // zero until we have written it
-	cancelled bool
-}
-
-// save replaces the file, and remembers what another program wrote into it.
-func (o *ownState) save(s *State) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.look()
-	if err := s.save(o.fs, o.path); err != nil {
-		return err
-	}
-	o.seen = workspace.LookAt(o.path)
-	return nil
-}
-
-// marked reports whether another program marked the loop as cancelled.
-func (o *ownState) marked() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.look()
-	return o.cancelled
-}
-
-func (o *ownState) look() {
-	if o.cancelled || o.seen.Path == "" || o.seen.Same() {
-		return
-	}
-	s, err := LoadState(o.path)
-	o.cancelled = err == nil && s.ExitReason.Type == string(journal.UserCancelled)
 }

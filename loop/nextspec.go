@@ -1,0 +1,63 @@
+package loop
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"descartes/gitops"
+	"descartes/loop/journal"
+	"descartes/loop/store"
+)
+
+// NextSpec returns what the journal says for the spec of a task's next attempt, or of the attempt with that number: the failure before it, and what
+// earlier tasks had delivered by then. The next attempt at a blocked task is the one --retry-blocked makes; any other attempt after a loop's end
+// belongs to a new loop, which knows the refs of earlier ones. With an empty id it is the first attempt of the tag's first loop here.
+func NextSpec(home store.Home, id, tag, task string, attempt int, refs []gitops.Ref) (r SpecRequest, err error) {
+	defer func() { r.tellEarlier(refs, tag, id) }()
+	if id == "" {
+		return SpecRequest{Task: task, Attempt: attempt}, nil
+	}
+	events, err := journal.ReadEvents(home.Events(id))
+	if err != nil {
+		return SpecRequest{Task: task, Attempt: attempt}, err
+	}
+	b := journal.NewState()
+	for i := range events {
+		e := &events[i]
+		if e.Type == journal.AttemptStarted && e.Task == task && e.Attempt == attempt {
+			r := request(b, task)
+			r.Attempt, r.Of, r.Before = cmp.Or(e.Round, e.Attempt), e.Of, e.TS
+			return r, nil
+		}
+		b.Apply(e)
+	}
+	r = request(b, task)
+	switch {
+	case slices.ContainsFunc(b.Blocked, func(t journal.BlockedTask) bool { return t.Task == task }):
+		r.Counted = 0
+	case b.Finished != nil && b.Finished.Ending.Final():
+		r, id = SpecRequest{Task: task, Attempt: 1}, ""
+	}
+	if more := attempt - r.Attempt; more > 0 {
+		r.Attempt, r.Counted, r.Failure = attempt, r.Counted+more, nil
+	}
+	return r, nil
+}
+
+// request returns what a task's next attempt learns from earlier ones.
+func request(h *journal.State, task string) SpecRequest {
+	r := SpecRequest{Task: task, Attempt: h.Begun[task] + 1, Counted: h.Counted[task], Delivered: func(id string) string { return h.Delivered[id] }}
+	if f, ok := h.Failures[task]; ok {
+		r.Failure = failure(f)
+	}
+	if f, ok := h.CutShort[task]; ok {
+		r.Cut = failure(f)
+	}
+	for _, name := range slices.Sorted(maps.Keys(h.Known)) {
+		if k := h.Known[name]; k.Failed {
+			r.Known = append(r.Known, k.Fails()...)
+		}
+	}
+	return r
+}

@@ -1,0 +1,173 @@
+// Package store owns the files of a project's folder .descartes: their paths, locks and references, the loops that
+// are listed, archived and cleaned up there, the answers of people, and what another terminal asks of a loop.
+package store
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"descartes/internal/atomicfile"
+	"descartes/internal/plainfile"
+	"descartes/loop/workspace"
+)
+
+// MaxFile limits, in bytes, what is read of our own files.
+const MaxFile = 64 << 20
+
+// Home is a project's folder .descartes: all files of all loops, ignored by git.
+type Home string
+
+// NewHome returns the folder of the project at root. It creates nothing.
+func NewHome(root string) Home { return Home(filepath.Join(root, ".descartes")) }
+
+// Default is the state file of the loop started without a name.
+func (h Home) Default() string { return filepath.Join(string(h), "loop-state.json") }
+
+// Named is the state file of any other loop.
+func (h Home) Named(id string) string { return filepath.Join(string(h), "loops", id+".json") }
+
+// Archived is the state file of a finished loop.
+func (h Home) Archived(id string) string { return filepath.Join(string(h), "archive", id+".json") }
+
+// Run is the folder of a loop's journal and logs.
+func (h Home) Run(id string) string { return filepath.Join(string(h), "runs", id) }
+
+// Events is the journal of a loop.
+func (h Home) Events(id string) string { return filepath.Join(h.Run(id), "events.ndjson") }
+
+// Log is the log of one attempt: agent and verification.
+func (h Home) Log(id, task string, attempt int) string {
+	return filepath.Join(h.Run(id), "logs", fmt.Sprintf("%s-%d.log", FileName(task), attempt))
+}
+
+// IterationLog is the log of one iteration: agent and verification. A repeated iteration has several.
+func (h Home) IterationLog(id string, iteration, try int) string {
+	name := fmt.Sprintf("iteration-%d.log", iteration)
+	if try > 1 {
+		name = fmt.Sprintf("iteration-%d.%d.log", iteration, try)
+	}
+	return filepath.Join(h.Run(id), "logs", name)
+}
+
+// BaselineLog is the log of the verify command before any task.
+func (h Home) BaselineLog(id string) string { return filepath.Join(h.Run(id), "logs", "baseline.log") }
+
+// ChecksLog is the log of the checks that run on a state as a whole.
+func (h Home) ChecksLog(id string) string { return filepath.Join(h.Run(id), "logs", "checks.log") }
+
+// KeptPrompt is the file with the prompt of an iteration.
+func (h Home) KeptPrompt(id string, iteration, try int) string {
+	return filepath.Join(h.Run(id), "specs", fmt.Sprintf("iteration-%d-%d.md", iteration, try))
+}
+
+// SlotFiles holds the prompt of the attempt under way in a slot of that pool; 0 is a folder without git.
+func (h Home) SlotFiles(pool, id string, slot int) string {
+	if slot == 0 {
+		return h.Run(id)
+	}
+	return workspace.SlotFiles(pool, slot, id)
+}
+
+// Private holds what only a person may see of a loop, never an agent. Other users cannot open its folders.
+func (h Home) Private(id string) string { return filepath.Join(string(h), "private", id) }
+
+// HeldOutLog is the log of the held-out checks for the attempt with that log.
+func (h Home) HeldOutLog(id, log string) string {
+	return filepath.Join(h.Private(id), filepath.Base(log))
+}
+
+func (h Home) control(id string) string { return filepath.Join(h.Run(id), "control") }
+func (h Home) ids() string              { return filepath.Join(string(h), "loops") }
+
+// Tree stands for the working tree: LockOf(Tree) is held by the loop that works in it.
+func (h Home) Tree() string { return filepath.Join(string(h), "tree") }
+
+// LoopFileLock is held by the loop that writes .loop/state.json.
+func (h Home) LoopFileLock() string { return filepath.Join(string(h), "loop-file.lock") }
+
+// Settings records what the last run found in the project's settings files.
+func (h Home) Settings() string { return filepath.Join(string(h), "settings.json") }
+
+// Receipts holds copies of the receipts in git's notes, one file per commit.
+func (h Home) Receipts() string { return filepath.Join(string(h), "receipts") }
+
+// Recheck holds the files and the log of descartes recheck.
+func (h Home) Recheck() string { return filepath.Join(string(h), "recheck") }
+
+// Breakdown holds the prompt, the log and the answer of descartes tasks plan.
+func (h Home) Breakdown() string { return filepath.Join(string(h), "breakdown") }
+
+// GitSettings is a copy of git's configuration and hooks from before the attempt under way.
+func (h Home) GitSettings(id string) string { return filepath.Join(h.Run(id), "git-settings.json") }
+
+// sound rejects a home that contains something we never put there: a link would redirect what we write.
+func (h Home) sound() error {
+	odd := func(path string, m fs.FileMode) error {
+		if m.IsDir() || m.IsRegular() {
+			return nil
+		}
+		return &StateError{path, "it is neither a file nor a folder: remove it"}
+	}
+	if fi, err := os.Lstat(string(h)); err == nil {
+		if err := odd(string(h), fi.Mode()); err != nil {
+			return err
+		}
+	}
+	entries, _ := os.ReadDir(string(h))
+	for _, e := range entries {
+		dir := filepath.Join(string(h), e.Name())
+		if err := odd(dir, e.Type()); err != nil {
+			return err
+		}
+		if !e.IsDir() {
+			continue
+		}
+		inner, _ := os.ReadDir(dir)
+		for _, i := range inner {
+			if err := odd(filepath.Join(dir, i.Name()), i.Type()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Make creates the folder and makes git ignore it. If a loop may be starting, the caller holds the lock.
+func (h Home) Make(fsys atomicfile.FS) error {
+	if err := h.sound(); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(string(h), 0o755); err != nil {
+		return fmt.Errorf("make %s: %w", h, err)
+	}
+	ignore := filepath.Join(string(h), ".gitignore")
+	if _, err := atomicfile.Clean(fsys, ignore); err != nil {
+		return fmt.Errorf("make %s: %w", h, err)
+	}
+	if b, err := plainfile.Read("", ignore, 1<<10); err == nil && strings.TrimSpace(string(b)) == "*" {
+		return nil
+	}
+	if err := atomicfile.Write(fsys, ignore, []byte("*\n"), 0o644); err != nil {
+		return fmt.Errorf("make %s: %w", h, err)
+	}
+	return nil
+}
+
+// FileName turns any task id into one component of a path or a ref. Different ids give different names.
+func FileName(id string) string {
+	var b strings.Builder
+	for i := range len(id) {
+		c := id[i]
+		word := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_'
+		inner := c == '.' && i > 0 && i+1 < len(id) && id[i-1] != '.' && !strings.HasPrefix(id[i:], ".lock")
+		if word || inner {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02x", c)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,90 @@
+package store
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"descartes/internal/oneline"
+	"descartes/loop/journal"
+	"descartes/tasks"
+)
+
+// Question is what the agent of a blocked task asked, or that of a prompt loop.
+type Question struct {
+	Loop     string
+	Task     string // "" for a prompt loop
+	Title    string
+	Question string
+	At       time.Time
+}
+
+// Questions lists the open questions of a tag, in the order of its list: those of tasks that are still blocked, as
+// the last loop that blocked them recorded. If the list has no word for blocked, a question stays open until it is
+// answered.
+func (h Home) Questions(file *tasks.File) ([]Question, error) {
+	last, status, err := h.lastAsked(file.Tag())
+	if err != nil {
+		return nil, err
+	}
+	answers, err := h.Answers(file.Tag())
+	if err != nil {
+		return nil, err
+	}
+	var out []Question
+	for _, t := range file.Tasks() {
+		q := last[t.ID]
+		now, changed := status[t.ID]
+		if !changed {
+			now = t.Status
+		}
+		answered := slices.ContainsFunc(answers, func(a Answer) bool { return a.Task == q.Task && a.At.After(q.At) })
+		if q.Question != "" && (now == tasks.Blocked || now == tasks.Pending && !answered && !file.Holds(tasks.Blocked)) {
+			out = append(out, q)
+		}
+	}
+	return out, nil
+}
+
+// Asks returns the question for which a prompt loop waits, or nil.
+func (h Home) Asks(s Saved) (*Question, error) {
+	if s.State.Kind == KindTag || s.State.ExitReason.Type != string(journal.GateAsks) {
+		return nil, nil
+	}
+	b, err := journal.Load(h.Events(s.State.ID))
+	if err != nil {
+		return nil, err
+	}
+	last := b.Prompt.Last
+	if last == nil || last.Detail == nil || last.Detail.Question == "" {
+		return nil, nil
+	}
+	answers, err := h.Answers(LoopKey(s.State.ID))
+	if err != nil || slices.ContainsFunc(answers, func(a Answer) bool { return a.At.After(last.TS) }) {
+		return nil, err
+	}
+	return &Question{Loop: s.State.ID, Title: oneline.Text(s.State.Config.Prompt), Question: last.Detail.Question, At: last.TS}, nil
+}
+
+// lastAsked returns why the tag's loops last gave up each task, with or without a question, and the statuses that the
+// task file may not show yet.
+func (h Home) lastAsked(tag string) (map[string]Question, map[string]tasks.Status, error) {
+	all, err := h.List()
+	if err != nil {
+		return nil, nil, err
+	}
+	all = slices.DeleteFunc(all, func(s Saved) bool { return s.State == nil || s.State.Tag != tag })
+	slices.SortStableFunc(all, func(a, b Saved) int { return a.State.StartedAt.Compare(b.State.StartedAt) })
+	last, status := map[string]Question{}, map[string]tasks.Status{}
+	for _, s := range all {
+		v, err := h.View(s, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		maps.Copy(status, v.Changes)
+		for _, b := range v.State.BlockedTasks {
+			last[b.Task.ID] = Question{Loop: s.State.ID, Task: b.Task.ID, Title: b.Title, Question: b.Question, At: b.At}
+		}
+	}
+	return last, status, nil
+}
