@@ -11,6 +11,7 @@ import (
 
 	"descartes/internal/atomicfile"
 	"descartes/loop/journal"
+	"descartes/tasks"
 )
 
 // faulty is the real file system until its k-th operation, which fails. It keeps failing when sticky.
@@ -161,4 +162,37 @@ func failAt(t *testing.T, f *faulty) {
 		t.Errorf("operation %d: %d wave commits", f.k, n)
 	}
 	w.clean()
+}
+
+// TestRewindIsCutShort lets the k-th operation of a rewind fail, for each k. The same call is to finish it: it never says that there is nothing to take
+// back while the list has tasks that no commit has.
+func TestRewindIsCutShort(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, twoTasks)
+	w.mustRun(StartOptions{}, journal.AllDone)
+	load := func() *Job {
+		job, problems := Load(w.dir, w.cfg)
+		if job == nil {
+			t.Fatal(problems)
+		}
+		return job
+	}
+	for k := 1; ; k++ {
+		job, repo := load(), w.repo()
+		r, err := PlanRewind(t.Context(), job, repo, 0)
+		if _, none := errors.AsType[*NoWaveError](err); none { // the last call had all but the state file
+			break
+		} else if err != nil {
+			t.Fatalf("cut short at operation %d: %v", k-1, err)
+		}
+		_, err = r.Do(t.Context(), &faulty{FS: atomicfile.OS(), k: k, err: syscall.EIO, sticky: true}, repo, w.now)
+		if err == nil {
+			t.Fatalf("operation %d did not fail", k)
+		}
+	}
+	for _, task := range load().File.Tasks() {
+		if task.Status != tasks.Pending {
+			t.Errorf("task %s is %s", task.ID, task.Status)
+		}
+	}
 }

@@ -181,6 +181,9 @@ func (w *Rewind) Do(ctx context.Context, fsys atomicfile.FS, repo *gitops.Repo, 
 	if err != nil {
 		return nil, gitErr("read HEAD", err)
 	}
+	if err := w.reopen(fsys); err != nil { // before the journals: without them the same call finds nothing to finish
+		return nil, err
+	}
 	for _, s := range w.loops {
 		if err := w.takeOut(ctx, repo, s.State.ID, tree, now); err != nil {
 			return nil, gitErr("take the tasks out of "+store.TrunkRef(s.State.ID), err)
@@ -189,7 +192,7 @@ func (w *Rewind) Do(ctx context.Context, fsys atomicfile.FS, repo *gitops.Repo, 
 			return nil, err
 		}
 	}
-	return nil, w.reopen(fsys)
+	return nil, w.saveStates(fsys)
 }
 
 // takeOut takes the tasks out of a loop's trunk, which then has the branch's commit.
@@ -225,12 +228,13 @@ func (w *Rewind) record(fsys atomicfile.FS, s store.Saved, tree string, now func
 	return errors.Join(err, j.Close())
 }
 
-// reopen resets the statuses and updates the state files. The task list may have gone back with the files already.
+// reopen resets the statuses. The task list may have gone back with the files already.
 func (w *Rewind) reopen(fsys atomicfile.FS) error {
 	list, err := tasks.OpenPath(w.list.Path(), w.list.Tag())
 	if err != nil {
 		return err
 	}
+	w.list = list
 	changes := map[string]tasks.Status{}
 	for _, id := range w.Tasks {
 		if t, ok := list.Task(id); ok && t.Status != tasks.Pending {
@@ -243,8 +247,13 @@ func (w *Rewind) reopen(fsys atomicfile.FS) error {
 			return fmt.Errorf("save task file: %w", err)
 		}
 	}
+	return nil
+}
+
+// saveStates updates the state files.
+func (w *Rewind) saveStates(fsys atomicfile.FS) error {
 	for _, s := range w.loops {
-		v, err := w.home.View(s, list)
+		v, err := w.home.View(s, w.list)
 		if err != nil {
 			return err
 		}
