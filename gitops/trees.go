@@ -148,28 +148,6 @@ func (v *treeView) list(dir string) ([]treeItem, error) {
 	return items, nil
 }
 
-// below lists the files below a directory.
-func (v *treeView) below(dir string) ([]string, error) {
-	items, err := v.list(dir)
-	if err != nil {
-		return nil, err
-	}
-	var out []string
-	for _, it := range items {
-		name := dir + "/" + it.name
-		if !it.isDir() {
-			out = append(out, name)
-			continue
-		}
-		more, err := v.below(name)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, more...)
-	}
-	return out, nil
-}
-
 func findItem(items []treeItem, name string, dir bool) treeItem {
 	i, ok := slices.BinarySearchFunc(items, name, func(it treeItem, name string) int {
 		return compareEntries(it.name, it.isDir(), name, dir)

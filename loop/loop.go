@@ -749,7 +749,7 @@ func (l *Loop) heal(u *unit, who string) error {
 	if err := l.home.Make(l.tools.FS); err != nil {
 		return err
 	}
-	return l.warn(u, "the "+who+" changed "+l.relative(l.journal.Path())+", which was put back")
+	return l.warn(u, "somebody changed "+l.relative(l.journal.Path())+" during the "+who+", which was put back")
 }
 
 // limits returns the limit or the request that forbids another attempt, or nil.
