@@ -593,9 +593,8 @@ func (w *promptWork) conclude(ctx context.Context, stop *stopper, u *unit) (*Out
 	}
 	out, err := w.askGate(ctx, stop, u)
 	if it.apart != "" && err == nil {
-		if err = w.note(it.apart); out == nil || !out.Ending.Final() {
-			out = &Outcome{Ending: journal.GitRefused, Message: it.apart}
-		}
+		err = w.note(it.apart)
+		out = &Outcome{Ending: journal.GitRefused, Message: it.apart}
 	}
 	putAside(u.lane.runner.PromptFile(), w.home.KeptPrompt(w.state.ID, it.Number, it.Try))
 	return out, err

@@ -267,7 +267,7 @@ func (l *Loop) newTrunk(ctx context.Context, stop *stopper, pool *workspace.Pool
 func (t *trunk) goOn(ctx context.Context) (bool, error) {
 	last := chain{repo: t.repo, ref: t.ref, now: t.now}
 	found, err := last.readAt(ctx, store.TagTrunkRef(t.state.Tag))
-	if t.state.Kind != store.KindTag || err != nil || !found || len(last.units) == 0 || slices.ContainsFunc(last.units, func(id string) bool { return !t.work.done(id) }) {
+	if t.state.Kind != store.KindTag || err != nil || !found || len(last.units) == 0 {
 		return false, err
 	}
 	head, err := t.head(ctx)
@@ -280,6 +280,17 @@ func (t *trunk) goOn(ctx context.Context) (bool, error) {
 	}
 	if err != nil {
 		return false, gitErr("begin where the last run ended", err)
+	}
+	if t.repo.LeadsTo(ctx, head, last.tip) { // somebody merged it
+		return false, nil
+	}
+	again := slices.DeleteFunc(slices.Clone(last.units), t.work.done)
+	switch {
+	case len(again) == len(last.units): // all of it is to be done again
+		return false, nil
+	case len(again) > 0:
+		return false, gitErr("start", &gitops.RefusedError{Reason: fmt.Sprintf("%s has verified work of %s that no commit has, and %s of it is to be done again", store.TagTrunkRef(t.state.Tag), oneline.List(last.units), oneline.List(again)),
+			Hint: "git merge " + store.TagTrunkRef(t.state.Tag) + ", or set the others to pending too, then start again"})
 	}
 	for _, id := range last.units {
 		if news, err := t.tools.Repo.News(ctx, last.on, head, "Descartes-Task: "+id); err != nil || len(news) > 0 { // somebody did
@@ -333,7 +344,7 @@ func (t *trunk) ground(ctx context.Context) (string, error) {
 		return on, err
 	}
 	name, here := shortRef(t.aside()), cmp.Or(shortRef(t.branch), "HEAD")
-	if wave, err := repo.ReadWave(ctx, at); err != nil || wave.Loop == "" {
+	if ours, err := repo.News(ctx, on, at, "Descartes-Loop: "); err != nil || len(ours) == 0 {
 		return "", gitErr("start", &gitops.RefusedError{Reason: "the branch " + name + ", where a run puts what your files cannot follow, is not of a run", Hint: "git branch -m " + name + " ANOTHER-NAME"})
 	}
 	if !repo.LeadsTo(ctx, at, on) {
@@ -681,6 +692,13 @@ func (t *trunk) committedAs(ctx context.Context, c gitops.ChainLink) error {
 
 // stillThere ends the run with a pause if tasks whose commits the branch had are in none any more: somebody took them away. It does so once.
 func (t *trunk) stillThere(ctx context.Context, head string) error {
+	was, err := t.repo.CommitTree(t.on)
+	if err != nil {
+		return err
+	}
+	if is, err := t.repo.CommitTree(head); err != nil || is == was { // only words have changed
+		return err
+	}
 	there, err := t.tools.Repo.News(ctx, "", head, "Descartes-Loop: "+t.state.ID)
 	if err != nil {
 		return err
@@ -697,8 +715,8 @@ func (t *trunk) stillThere(ctx context.Context, head string) error {
 	if len(gone) == 0 {
 		return nil
 	}
-	e := &journal.Event{Type: journal.Warning, Reason: journal.ReasonGone, Tasks: gone, Message: fmt.Sprintf("%s lost the commit of %s, which this loop had made: bring it back (git reflog has it), or set what is to be done again to pending, "+
-		"then resume the loop", cmp.Or(shortRef(t.branch), "HEAD"), oneline.List(gone))}
+	e := &journal.Event{Type: journal.Warning, Reason: journal.ReasonGone, Tasks: gone, Message: fmt.Sprintf("%s lost the commit of %s, which this loop had made: resume the loop to have that done again, or bring the commit back first (git reflog has it) "+
+		"and set it to done", cmp.Or(shortRef(t.branch), "HEAD"), oneline.List(gone))}
 	if err := t.record(e); err != nil {
 		return err
 	}

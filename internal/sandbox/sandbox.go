@@ -5,7 +5,9 @@ package sandbox
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -326,6 +328,12 @@ func (b *Box) bubblewrap(tmp string) []string {
 	return v
 }
 
+// left reports whether a file of the project is gone, as after a switch of branches: then there is nothing to see, and nothing to protect.
+func (c *Config) left(path string) bool {
+	_, err := os.Lstat(path)
+	return errors.Is(err, fs.ErrNotExist) && strings.HasPrefix(path, c.Top+string(filepath.Separator))
+}
+
 // mount adds the mounts to a command line.
 func (b *Box) mount(v []string, tmp string) []string {
 	for _, m := range b.mounts {
@@ -333,7 +341,9 @@ func (b *Box) mount(v []string, tmp string) []string {
 		case writable, granted:
 			v = append(v, "--bind", m.source(), m.path)
 		case readable, regained:
-			v = append(v, "--ro-bind", m.source(), m.path)
+			if from := m.source(); !b.c.left(from) {
+				v = append(v, "--ro-bind", from, m.path)
+			}
 		case emptied:
 			v = append(v, "--tmpfs", m.path)
 		case blanked:

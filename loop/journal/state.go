@@ -150,6 +150,7 @@ func (s *State) Apply(e *Event) {
 		if e.Reason == ReasonGone {
 			for _, id := range e.Tasks {
 				s.Gone[id] = true
+				s.close(&Event{Task: id, Seq: e.Seq}, "pending")
 			}
 		}
 	case LoopStarted:

@@ -28,8 +28,9 @@ func leavings(changed, all []gitops.Change) (left []string, work []gitops.Change
 	return left, work
 }
 
-// uncovered returns files from before the attempt that git ignored and that now look like additions, except in folders that the attempt moved.
-func uncovered(repo *gitops.Repo, changed []gitops.Change, began time.Time) []string {
+// uncovered returns files that git ignored before the attempt and that now look like additions, changed or not, except in folders that the attempt
+// moved. mine says whether git ignored a file of the user's when the run began.
+func uncovered(repo *gitops.Repo, changed []gitops.Change, began time.Time, mine func(path string) bool) []string {
 	var added []string
 	gone := map[string]bool{}
 	for _, c := range changed {
@@ -40,5 +41,11 @@ func uncovered(repo *gitops.Repo, changed []gitops.Change, began time.Time) []st
 			gone[path.Base(c.Path)] = true
 		}
 	}
-	return slices.DeleteFunc(repo.OlderThan(added, began), func(p string) bool { return gone[path.Base(p)] })
+	list := repo.OlderThan(added, began)
+	for _, p := range added {
+		if mine(p) && !slices.Contains(list, p) {
+			list = append(list, p)
+		}
+	}
+	return slices.DeleteFunc(list, func(p string) bool { return gone[path.Base(p)] })
 }

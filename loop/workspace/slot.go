@@ -344,6 +344,16 @@ func (s *Slot) modules(ctx context.Context, r *Result) error {
 	return err
 }
 
+// ignored reports whether git ignored a file of the user's when the run began.
+func (s *Slot) ignored(path string) bool {
+	if s.here() {
+		return s.git.WasIgnored(path)
+	}
+	s.pool.mu.Lock()
+	defer s.pool.mu.Unlock()
+	return s.pool.planned != nil && s.pool.planned.has(path)
+}
+
 // Result is what the attempt left in the end. verified says that commands ran after the agent: new files of theirs are not work.
 func (s *Slot) Result(ctx context.Context, verified bool) (Result, error) {
 	r := s.seen
@@ -353,7 +363,7 @@ func (s *Slot) Result(ctx context.Context, verified bool) (Result, error) {
 		}
 	}
 	r.Lost = s.lost
-	if err := r.measure(ctx, s.git.Repo, s.start, verified); err != nil {
+	if err := r.measure(ctx, s.git.Repo, s.start, verified, s.ignored); err != nil {
 		return r, err
 	}
 	if len(r.Left) > 0 {

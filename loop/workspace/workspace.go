@@ -59,8 +59,8 @@ type Named struct {
 // Changed reports whether the attempt changed one of them.
 func (n *Named) Changed() bool { return len(n.Paths) > 0 && n.Was != n.Has }
 
-// measure decides which changes are work. verified says that commands ran after the agent.
-func (r *Result) measure(ctx context.Context, repo *gitops.Repo, start Start, verified bool) error {
+// measure decides which changes are work. verified says that commands ran after the agent; mine is for uncovered.
+func (r *Result) measure(ctx context.Context, repo *gitops.Repo, start Start, verified bool, mine func(path string) bool) error {
 	if verified {
 		changed, err := repo.Changed(ctx, r.Seen, r.After)
 		if err != nil {
@@ -69,7 +69,7 @@ func (r *Result) measure(ctx context.Context, repo *gitops.Repo, start Start, ve
 		r.Left, r.Grown = leavings(changed, r.Changed)
 		r.drop(r.Left)
 	}
-	if r.Uncovered = uncovered(repo, r.Changed, past(start.Since)); len(r.Uncovered) > 0 {
+	if r.Uncovered = uncovered(repo, r.Changed, past(start.Since), mine); len(r.Uncovered) > 0 {
 		r.drop(r.Uncovered)
 		r.Left = append(r.Left, r.Uncovered...)
 	}
