@@ -1,6 +1,8 @@
 package gitops
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -9,6 +11,9 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
+
+	"descartes/internal/crash"
 )
 
 // maxNamed bounds a file that WithOwn takes, in bytes.
@@ -83,6 +88,12 @@ func (r *Repo) Arrive(ctx context.Context, from, to Tree) (why string, err error
 		_, err := r.cli.run(ctx, gitCall{args: append([]string{"apply", "--whitespace=nowarn"}, args...), stdin: patch})
 		return err
 	}
+	if apply("--check") == nil {
+		if err := r.noteArrival(ctx, patch); err != nil {
+			return "", fmt.Errorf("note what arrives in the working tree: %w", err)
+		}
+		crash.Point("git: arrival noted")
+	}
 	err = apply()
 	said, refused := err.(*gitError)
 	switch {
@@ -97,7 +108,110 @@ func (r *Repo) Arrive(ctx context.Context, from, to Tree) (why string, err error
 			return "", fmt.Errorf("bring the submodule %s to its commit: %w", path, err)
 		}
 	}
-	return "", nil
+	return "", r.removeRef(ctx, arriving)
+}
+
+// arriving names, while changes arrive, a commit of the working tree as it is to be, whose parent is one of it as it was: git removes all files that it
+// changes before it writes them.
+const arriving = "refs/descartes/arriving"
+
+// noteArrival sets that ref for a patch.
+func (r *Repo) noteArrival(ctx context.Context, patch []byte) error {
+	was, err := r.snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	index, err := r.cli.indexCopy(r.cli.cache)
+	defer os.Remove(index)
+	if err != nil {
+		return err
+	}
+	if _, err := r.cli.run(ctx, gitCall{args: []string{"apply", "--cached", "--whitespace=nowarn"}, index: index, stdin: patch}); err != nil {
+		return nil // it changes what git ignores, which no tree has
+	}
+	to, err := r.cli.word(ctx, index, "write-tree")
+	if err != nil {
+		return err
+	}
+	who, now := r.people.keeper(ctx), time.Now()
+	before, err := r.keep(ctx, arriving, was, nil, "descartes: the working tree before changes arrived", who, now)
+	if err == nil {
+		_, err = r.keep(ctx, arriving, Tree(to), []string{before}, "descartes: the working tree with them", who, now)
+	}
+	return err
+}
+
+// FinishArrival completes an Arrive that a kill cut short. A file that somebody changed since stays as it is.
+func (r *Repo) FinishArrival(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at, err := r.refs.hash(arriving)
+	if err != nil || at == "" {
+		return err
+	}
+	if err := r.finishArrival(ctx, at); err != nil {
+		return fmt.Errorf("finish bringing changes into the working tree: %w", err)
+	}
+	return r.removeRef(ctx, arriving)
+}
+
+func (r *Repo) finishArrival(ctx context.Context, at string) error {
+	before, err := r.parentOf(at)
+	if err != nil || before == "" { // it had not begun
+		return err
+	}
+	from, err := r.treeOf(before)
+	if err != nil {
+		return err
+	}
+	to, err := r.treeOf(at)
+	if err != nil {
+		return err
+	}
+	var put []string
+	var failed error
+	err = r.diff(from, to, func(name string, was, is treeItem) {
+		name = strings.Clone(name)
+		if is.mode == modeGitlink || was.mode == modeGitlink {
+			return
+		}
+		fi, err := r.root.Lstat(name)
+		there := err == nil && fi.Mode().IsRegular()
+		id := objectID{}
+		if there {
+			b, err := r.cli.run(ctx, gitCall{args: []string{"hash-object", "--", name}})
+			if err == nil {
+				id, err = parseID(strings.TrimSpace(string(b)))
+			}
+			failed = cmp.Or(failed, err)
+		}
+		switch {
+		case is.mode == 0 && there && id == was.id:
+			failed = cmp.Or(failed, r.root.Remove(name))
+		case is.mode != 0 && (err != nil || there && (id == was.id || r.begun(name, is.id))):
+			put = append(put, name)
+		}
+	})
+	if err = cmp.Or(err, failed); err != nil || len(put) == 0 {
+		return err
+	}
+	index, err := r.cli.indexCopy(filepath.Join(r.l.gitDir, "index"))
+	defer os.Remove(index)
+	if err != nil {
+		return err
+	}
+	if _, err := r.cli.run(ctx, gitCall{args: []string{"read-tree", at}, index: index}); err != nil {
+		return err
+	}
+	_, err = r.cli.run(ctx, gitCall{args: []string{"checkout-index", "-f", "-q", "-z", "--stdin"}, index: index, stdin: nulJoin(put)})
+	return err
+}
+
+// begun reports whether a file is the beginning of what it is to be.
+func (r *Repo) begun(name string, is objectID) bool {
+	half, ok := r.plainFile(name)
+	whole, err := r.store.read(is, kindBlob)
+	return ok && err == nil && bytes.HasPrefix(whole, half)
 }
 
 // movable lists the submodules of the working tree that get other commits, which are there, by their paths. why says

@@ -422,6 +422,9 @@ func iterations(n int) string {
 // spec is the text for an iteration's agent: the one a person chose, else the composed one with the handoff and the reviews' advice.
 func (w *promptWork) spec(ctx context.Context, u *unit) (s specbuild.Spec, _ *Outcome, err error) {
 	if w.loose() {
+		if _, err := w.Enter(ctx, func() error { return w.tools.Repo.FinishArrival(ctx) }); err != nil {
+			return s, nil, gitErr("take the working tree as it is", err)
+		}
 		var tree gitops.Tree
 		w.unlocked(func() { tree, err = w.tools.Repo.Snapshot(ctx) })
 		if err != nil {
