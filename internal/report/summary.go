@@ -488,7 +488,7 @@ func (s *Summary) promptText(paint terminal.Paint) string {
 	}
 	p.say("%s: %s (loop %s, %s, %s)", paint.In(terminal.Bold, head), terminal.Clean(cmp.Or(e.Outcome.Message, Readable(st.ExitReason.Type))), st.ID, terminal.Count(st.Iteration, "iteration"), terminal.Duration(s.Took))
 	if e.Outcome.Ending == journal.GitRefused {
-		p.say("kept: what the agent wrote is %s; what this iteration changed is in no commit", e.where())
+		p.say("kept: what the agent wrote is kept under refs/descartes/%s/; what this iteration changed is in no commit", e.ID)
 	}
 	p.unpushed(*e)
 	p.noticed(st)
