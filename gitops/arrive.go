@@ -1,9 +1,8 @@
 package gitops
 
 import (
-	"bytes"
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -111,9 +110,9 @@ func (r *Repo) Arrive(ctx context.Context, from, to Tree) (why string, err error
 	return "", r.removeRef(ctx, arriving)
 }
 
-// arriving names, while changes arrive, a commit of the working tree as it is to be, whose parent is one of it as it was: git removes all files that it
+// arriving names in this working tree, while changes arrive, a commit of the working tree as it is to be, whose parent is one of it as it was: git removes all files that it
 // changes before it writes them.
-const arriving = "refs/descartes/arriving"
+const arriving = "refs/worktree/descartes/arriving"
 
 // noteArrival sets that ref for a patch.
 func (r *Repo) noteArrival(ctx context.Context, patch []byte) error {
@@ -168,50 +167,42 @@ func (r *Repo) finishArrival(ctx context.Context, at string) error {
 	if err != nil {
 		return err
 	}
+	steps := map[string]step{}
+	d := differ{store: r.store, each: func(name string, was, is treeItem) {
+		was.name, is.name = "", ""
+		steps[strings.Clone(name)] = step{was, is}
+	}}
+	if err := d.dirs("", &from, &to, 0); err != nil {
+		return err
+	}
+	files, err := r.onDisk(ctx, steps)
+	if err != nil {
+		return err
+	}
 	var put []string
-	var failed error
-	err = r.diff(from, to, func(name string, was, is treeItem) {
-		name = strings.Clone(name)
-		if is.mode == modeGitlink || was.mode == modeGitlink {
-			return
-		}
-		fi, err := r.root.Lstat(name)
-		there := err == nil && fi.Mode().IsRegular()
-		id := objectID{}
-		if there {
-			b, err := r.cli.run(ctx, gitCall{args: []string{"hash-object", "--", name}})
-			if err == nil {
-				id, err = parseID(strings.TrimSpace(string(b)))
-			}
-			failed = cmp.Or(failed, err)
-		}
+	for name, s := range steps {
+		now := files[name]
+		_, missing := r.root.Lstat(name)
 		switch {
-		case is.mode == 0 && there && id == was.id:
-			failed = cmp.Or(failed, r.root.Remove(name))
-		case is.mode != 0 && (err != nil || there && (id == was.id || r.begun(name, is.id))):
+		case s.was.mode == modeGitlink || s.is.mode == modeGitlink || r.linkAbove(name) != "":
+		case s.is.mode == 0 && now == s.was:
+			err = errors.Join(err, r.root.Remove(name))
+		case s.is.mode != 0 && (missing != nil || now == s.was || r.written(ctx, name, now, s.is)):
 			put = append(put, name)
 		}
-	})
-	if err = cmp.Or(err, failed); err != nil || len(put) == 0 {
+	}
+	if err != nil || len(put) == 0 {
 		return err
 	}
 	index, err := r.cli.indexCopy(filepath.Join(r.l.gitDir, "index"))
 	defer os.Remove(index)
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = r.cli.run(ctx, gitCall{args: []string{"read-tree", at}, index: index})
 	}
-	if _, err := r.cli.run(ctx, gitCall{args: []string{"read-tree", at}, index: index}); err != nil {
-		return err
+	if err == nil {
+		_, err = r.cli.run(ctx, gitCall{args: []string{"checkout-index", "-f", "-q", "-z", "--stdin"}, index: index, stdin: nulJoin(put)})
 	}
-	_, err = r.cli.run(ctx, gitCall{args: []string{"checkout-index", "-f", "-q", "-z", "--stdin"}, index: index, stdin: nulJoin(put)})
 	return err
-}
-
-// begun reports whether a file is the beginning of what it is to be.
-func (r *Repo) begun(name string, is objectID) bool {
-	half, ok := r.plainFile(name)
-	whole, err := r.store.read(is, kindBlob)
-	return ok && err == nil && bytes.HasPrefix(whole, half)
 }
 
 // movable lists the submodules of the working tree that get other commits, which are there, by their paths. why says

@@ -46,7 +46,7 @@ func TestArrivalIsFinished(t *testing.T) {
 			if _, err := os.Lstat(s.dir + "/gone"); err == nil {
 				t.Error("gone is there")
 			}
-			if refs := s.git("for-each-ref", "refs/descartes/arriving"); refs != "" {
+			if refs := s.git("for-each-ref", "refs/worktree/descartes/arriving"); refs != "" {
 				t.Error(refs)
 			}
 		})

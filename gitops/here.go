@@ -237,8 +237,8 @@ func (s *Slot) takeIndex() error {
 	return os.Rename(index, filepath.Join(s.git, "index"))
 }
 
-// WasIgnored reports whether git ignored a path of the folder when the run began.
-func (s *Slot) WasIgnored(path string) bool { return newProtection(s.state().Ignored).covers(path) }
+// WasIgnored tells of which paths of the folder git ignored when the run began.
+func (s *Slot) WasIgnored() func(path string) bool { return newProtection(s.state().Ignored).covers }
 
 // spare takes out of our index what git is not to touch: files that the user had ignored, and those that attempts may not change, whoever writes them
 // meanwhile. It returns what a tree has of the latter.

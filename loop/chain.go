@@ -174,25 +174,15 @@ func message(kind, subject string, trailers ...string) string {
 	return b.String()
 }
 
-// step is a commit to be added to the chain, and what it brings.
-type step struct {
-	gitops.Link
-	unit string
+// bring is the commit that takes in a unit's work.
+func (c *chain) bring(unit, subject, commit string, tree gitops.Tree) gitops.Link {
+	return gitops.Link{Tree: tree, Second: commit, When: c.now(), Message: message(kindUnit, subject, chainUnit, unit)}
 }
 
-// bring is the step that takes in a unit's work.
-func (c *chain) bring(unit, subject, commit string, tree gitops.Tree) step {
-	return step{gitops.Link{Tree: tree, Second: commit, When: c.now(), Message: message(kindUnit, subject, chainUnit, unit)}, unit}
-}
-
-// add adds steps: once the ref names them they are in. What asks the run to end does not cut it short.
-func (c *chain) add(ctx context.Context, steps ...step) error {
+// add adds commits: once the ref names them they are in. What asks the run to end does not cut it short.
+func (c *chain) add(ctx context.Context, links ...gitops.Link) error {
 	ctx = context.WithoutCancel(ctx)
-	list := make([]gitops.Link, len(steps))
-	for i := range steps {
-		list[i] = steps[i].Link
-	}
-	tip, err := c.repo.Extend(ctx, c.ref, c.tip, list...)
+	tip, err := c.repo.Extend(ctx, c.ref, c.tip, links...)
 	if err != nil {
 		return err
 	}
@@ -239,7 +229,7 @@ func (c *chain) takeOut(ctx context.Context, tree gitops.Tree, on string, units 
 	for _, u := range units {
 		pairs = append(pairs, chainUnit, u)
 	}
-	return c.add(ctx, step{Link: gitops.Link{Tree: tree, Second: on, When: c.now(), Message: message(kindOut, "out: "+strings.Join(units, ", "), pairs...)}})
+	return c.add(ctx, gitops.Link{Tree: tree, Second: on, When: c.now(), Message: message(kindOut, "out: "+strings.Join(units, ", "), pairs...)})
 }
 
 // take is the tree with a commit of the branch taken in. has are the units that the branch's commits since the last one have. Where that one is no
@@ -276,5 +266,5 @@ func (c *chain) took(ctx context.Context, head string, tree gitops.Tree, has []s
 	for _, u := range has {
 		pairs = append(pairs, chainCommitted, u)
 	}
-	return c.add(ctx, step{Link: gitops.Link{Tree: tree, Second: head, When: c.now(), Message: message(kindBranch, "what the branch got", pairs...)}})
+	return c.add(ctx, gitops.Link{Tree: tree, Second: head, When: c.now(), Message: message(kindBranch, "what the branch got", pairs...)})
 }

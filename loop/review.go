@@ -95,7 +95,8 @@ func (w *tagWork) approve(ctx context.Context, stop *stopper, ln *lane, number i
 	if w.config.Reviews() != config.ReviewWave || len(done) == 0 {
 		return nil
 	}
-	from, to, err := w.waveTrees(done)
+	from, err := w.tools.Repo.CommitTree(w.trunk.on)
+	to := w.trunk.tree
 	switch {
 	case err != nil:
 		return gitErr("take together what the wave changes", err)
@@ -151,12 +152,6 @@ func (w *tagWork) approve(ctx context.Context, stop *stopper, ln *lane, number i
 	}
 	w.unapproved = &Outcome{Ending: journal.GateAsks, Message: fmt.Sprintf("wave %d is not committed, %s%s", number, what, j.Reasons[0])}
 	return errWaits
-}
-
-// waveTrees are the trees before and after verified work.
-func (w *tagWork) waveTrees(done []journal.VerifiedTask) (from, to gitops.Tree, err error) {
-	from, err = w.tools.Repo.CommitTree(w.trunk.on)
-	return from, w.trunk.tree, err
 }
 
 // tellReview records the result of a wave's review.

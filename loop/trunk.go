@@ -100,7 +100,7 @@ func (g *folder) fold(ctx context.Context, batch []Candidate) ([]Fate, error) {
 	fates := make([]Fate, len(batch))
 	on, state := g.tip, g.tree
 	var units []string
-	var steps []step
+	var links []gitops.Link
 	for i, c := range batch {
 		if fates[i].Unit = c.Unit; g.has(c.Unit, c.Commit) { // a dead loop did not record it
 			continue
@@ -113,11 +113,11 @@ func (g *folder) fold(ctx context.Context, batch []Candidate) ([]Fate, error) {
 		if fates[i].Conflicts = met; len(met) > 0 {
 			continue
 		}
-		s := g.bring(c.Unit, c.Subject, c.Commit, next)
-		if on, err = g.repo.Link(ctx, on, s.Link); err != nil {
+		l := g.bring(c.Unit, c.Subject, c.Commit, next)
+		if on, err = g.repo.Link(ctx, on, l); err != nil {
 			return nil, err
 		}
-		steps, state = append(steps, s), next
+		links, state = append(links, l), next
 		if units = append(units, c.Unit); next == c.Tree && (g.more == nil || !g.more(units)) {
 			known[next] = nil // its verification just passed
 		}
@@ -128,8 +128,8 @@ func (g *folder) fold(ctx context.Context, batch []Candidate) ([]Fate, error) {
 		return nil, err
 	case failure != nil:
 		return g.oneByOne(ctx, known, batch)
-	case len(steps) > 0:
-		if err := g.add(ctx, steps...); err != nil {
+	case len(links) > 0:
+		if err := g.add(ctx, links...); err != nil {
 			return nil, err
 		}
 	}

@@ -328,8 +328,8 @@ func (b *Box) bubblewrap(tmp string) []string {
 	return v
 }
 
-// left reports whether a file of the project is gone, as after a switch of branches: then there is nothing to see, and nothing to protect.
-func (c *Config) left(path string) bool {
+// gone reports whether a file of the project is no more, as after a switch of branches: then there is nothing to see, and nothing to protect.
+func (c *Config) gone(path string) bool {
 	_, err := os.Lstat(path)
 	return errors.Is(err, fs.ErrNotExist) && strings.HasPrefix(path, c.Top+string(filepath.Separator))
 }
@@ -341,7 +341,7 @@ func (b *Box) mount(v []string, tmp string) []string {
 		case writable, granted:
 			v = append(v, "--bind", m.source(), m.path)
 		case readable, regained:
-			if from := m.source(); !b.c.left(from) {
+			if from := m.source(); !b.c.gone(from) {
 				v = append(v, "--ro-bind", from, m.path)
 			}
 		case emptied:

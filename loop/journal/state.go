@@ -25,7 +25,6 @@ type State struct {
 	Noticed       []Notice
 	WaveCommits   []WaveCommit
 	Bases         map[string]string    // tree before each running task's first attempt
-	Heads         map[string]string    // HEAD's commit then
 	Starts        map[string]time.Time // and the time
 	Sessions      map[string]Session   // sessions in which tasks were done
 	WaveAnswers   map[int][]*Detail    // results of each wave's reviewers, in order
@@ -38,7 +37,6 @@ type State struct {
 	Tree          string
 	Gone          map[string]bool     // tasks whose commits somebody took away from the branch, which was said
 	Clashes       map[string][]string // paths at which a task's verified work ever conflicted with that of others
-	LastCommit    string              // last wave commit, taken back or not
 	Branch        string              // of a run in slots: the ref that receives the commits; "" if unknown
 	Started       time.Time
 	Cost          Cost
@@ -113,7 +111,7 @@ type statusChange struct {
 // NewState is the state of a loop without events.
 func NewState() *State {
 	return &State{Tasks: map[string]*Task{}, Waves: map[string]int{}, Begun: map[string]int{}, Counted: map[string]int{}, Interruptions: map[string]int{}, Failures: map[string]Failure{}, OtherEnds: map[string]bool{}, KeptRefs: map[string]string{},
-		Delivered: map[string]string{}, Bases: map[string]string{}, Heads: map[string]string{}, Starts: map[string]time.Time{},
+		Delivered: map[string]string{}, Bases: map[string]string{}, Starts: map[string]time.Time{},
 		Sessions: map[string]Session{}, CutShort: map[string]Failure{}, Providers: NewProviders(),
 		Running: map[Key]*Attempt{}, Waiting: map[string]Wait{},
 		Passes: map[string]Pass{}, checked: map[Key]map[string]*Detail{}, Known: map[string]*Known{}, bars: map[string]map[string]*Known{}, Grades: Grades{}, WaveAnswers: map[int][]*Detail{}, Approved: map[string]bool{}, Clashes: map[string][]string{}, Gone: map[string]bool{}}
@@ -168,7 +166,7 @@ func (s *State) Apply(e *Event) {
 		s.Wave = e.Wave
 	case TaskStarted:
 		s.Waves[e.Task] = e.Wave
-		s.Current, s.Bases[e.Task], s.Heads[e.Task], s.Starts[e.Task] = e.Task, e.Base, e.Head, e.TS
+		s.Current, s.Bases[e.Task], s.Starts[e.Task] = e.Task, e.Base, e.TS
 		s.Tasks[e.Task] = &Task{Tree: e.Base}
 		s.bars[e.Task] = maps.Clone(s.Known)
 		s.change(e, "in-progress")
@@ -226,7 +224,6 @@ func (s *State) Apply(e *Event) {
 	case Integrated:
 		s.integrate(e)
 	case WaveCommitted:
-		s.LastCommit = e.Commit
 		s.WaveCommits, s.GivenUp = append(s.WaveCommits, WaveCommit{e.Wave, e.Commit, e.TS, e.Tasks}), nil // every commit contains the whole task file
 		s.Verified = slices.DeleteFunc(s.Verified, func(v VerifiedTask) bool { return slices.Contains(e.Tasks, v.Task) })
 	case LoopRewound:
@@ -349,7 +346,7 @@ func (s *State) finishAttempt(e *Event) {
 	}
 	switch e.Verdict {
 	case Verified:
-		v := VerifiedTask{Task: e.Task, Attempt: e.Attempt, Wave: e.Wave, Base: s.Bases[e.Task], Head: s.Heads[e.Task], Tree: e.Tree, Ref: e.Ref}
+		v := VerifiedTask{Task: e.Task, Attempt: e.Attempt, Wave: e.Wave, Base: s.Bases[e.Task], Tree: e.Tree, Ref: e.Ref}
 		s.passAttempt(e)
 		s.Verified = append(s.Verified, v)
 		s.Work = append(s.Work, Work{Task: e.Task, Base: v.Base, Tree: v.Tree})
@@ -401,7 +398,7 @@ func (s *State) integrate(e *Event) {
 		s.Clashes[e.Task] = append(s.Clashes[e.Task], e.Paths...)
 	}
 	s.Failures[e.Task], s.OtherEnds[e.Task] = f, true
-	s.Bases[e.Task], s.Heads[e.Task] = e.Tree, e.Commit
+	s.Bases[e.Task] = e.Tree
 	s.bars[e.Task] = maps.Clone(s.Known)
 }
 
@@ -411,7 +408,7 @@ func (s *State) takeIn(e *Event) {
 	if e.Task == "" || len(f.Clash) == 0 || f.Attempt != e.Attempt {
 		return
 	}
-	v := VerifiedTask{Task: e.Task, Attempt: e.Attempt, Wave: e.Wave, Base: s.Bases[e.Task], Head: s.Heads[e.Task], Tree: e.Tree, Ref: s.KeptRefs[e.Task]}
+	v := VerifiedTask{Task: e.Task, Attempt: e.Attempt, Wave: e.Wave, Base: s.Bases[e.Task], Tree: e.Tree, Ref: s.KeptRefs[e.Task]}
 	s.Verified, s.Work = append(s.Verified, v), append(s.Work, Work{Task: e.Task, Base: v.Base, Tree: v.Tree})
 	for _, a := range s.Ended {
 		if a.Key() == keyOf(e) {
@@ -447,7 +444,6 @@ func (s *State) close(e *Event, status string) {
 	}
 	delete(s.CutShort, e.Task)
 	delete(s.Bases, e.Task)
-	delete(s.Heads, e.Task)
 	delete(s.Starts, e.Task)
 	delete(s.bars, e.Task)
 	delete(s.Tasks, e.Task)
@@ -526,9 +522,7 @@ type VerifiedTask struct {
 	Attempt    int
 	Wave       int
 	Base, Tree string
-	Head       string   // HEAD's commit before its first attempt
-	Ref        string   // ref that keeps it
-	Left       []string // files that only verifications made: not work
+	Ref        string // ref that keeps it
 }
 
 // WaveCommit is one commit of a loop.

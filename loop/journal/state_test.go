@@ -191,8 +191,8 @@ func TestTasksSideBySide(t *testing.T) {
 		t.Errorf("after the integration: verified %v, failures %v, bases %v", s.Verified, s.Failures, s.Bases)
 	}
 	s.Apply(&Event{Type: WaveCommitted, Tasks: []string{"1"}, Commit: "c1", Tree: "T1+"})
-	if len(s.Verified) != 0 || s.LastCommit != "c1" {
-		t.Errorf("after the commit: %v, %s", s.Verified, s.LastCommit)
+	if len(s.Verified) != 0 || s.WaveCommits[0].Commit != "c1" {
+		t.Errorf("after the commit: %v, %v", s.Verified, s.WaveCommits)
 	}
 	s.TakeChanges(0)
 	s.Apply(&Event{Seq: 99, Type: LoopFinished})

@@ -76,13 +76,6 @@ func planCopies(ctx context.Context, root string, list []string, limit int64) (*
 	return c, nil
 }
 
-// has reports whether a file is among them, copied or not.
-func (c *copies) has(path string) bool {
-	return slices.ContainsFunc(slices.Concat(c.list, c.large), func(x copied) bool {
-		return path == x.path || strings.HasPrefix(path, x.path+"/") && slices.ContainsFunc(x.entries, func(e entry) bool { return e.path == path })
-	})
-}
-
 // stamp tells whether the user changed a file since it was copied.
 type stamp struct {
 	Size int64 `json:"size"`

@@ -29,8 +29,8 @@ func leavings(changed, all []gitops.Change) (left []string, work []gitops.Change
 }
 
 // uncovered returns files that git ignored before the attempt and that now look like additions, changed or not, except in folders that the attempt
-// moved. mine says whether git ignored a file of the user's when the run began.
-func uncovered(repo *gitops.Repo, changed []gitops.Change, began time.Time, mine func(path string) bool) []string {
+// moved. mine gives which files of the user's git ignored when the run began.
+func uncovered(repo *gitops.Repo, changed []gitops.Change, began time.Time, mine func() func(path string) bool) []string {
 	var added []string
 	gone := map[string]bool{}
 	for _, c := range changed {
@@ -42,10 +42,11 @@ func uncovered(repo *gitops.Repo, changed []gitops.Change, began time.Time, mine
 		}
 	}
 	list := repo.OlderThan(added, began)
-	for _, p := range added {
-		if mine(p) && !slices.Contains(list, p) {
-			list = append(list, p)
-		}
+	if len(added) > 0 {
+		ignored := mine()
+		list = append(list, slices.DeleteFunc(slices.Clone(added), func(p string) bool { return !ignored(p) })...)
+		slices.Sort(list)
+		list = slices.Compact(list)
 	}
 	return slices.DeleteFunc(list, func(p string) bool { return gone[path.Base(p)] })
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -344,14 +345,22 @@ func (s *Slot) modules(ctx context.Context, r *Result) error {
 	return err
 }
 
-// ignored reports whether git ignored a file of the user's when the run began.
-func (s *Slot) ignored(path string) bool {
+// ignored tells of which files of the user's git ignored when the run began.
+func (s *Slot) ignored() func(path string) bool {
 	if s.here() {
-		return s.git.WasIgnored(path)
+		return s.git.WasIgnored()
 	}
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
-	return s.pool.planned != nil && s.pool.planned.has(path)
+	files := map[string]bool{}
+	if c := s.pool.planned; c != nil {
+		for _, x := range slices.Concat(c.list, c.large) {
+			for _, e := range x.entries {
+				files[e.path] = true
+			}
+		}
+	}
+	return func(path string) bool { return files[path] }
 }
 
 // Result is what the attempt left in the end. verified says that commands ran after the agent: new files of theirs are not work.

@@ -60,7 +60,7 @@ type Named struct {
 func (n *Named) Changed() bool { return len(n.Paths) > 0 && n.Was != n.Has }
 
 // measure decides which changes are work. verified says that commands ran after the agent; mine is for uncovered.
-func (r *Result) measure(ctx context.Context, repo *gitops.Repo, start Start, verified bool, mine func(path string) bool) error {
+func (r *Result) measure(ctx context.Context, repo *gitops.Repo, start Start, verified bool, mine func() func(path string) bool) error {
 	if verified {
 		changed, err := repo.Changed(ctx, r.Seen, r.After)
 		if err != nil {
