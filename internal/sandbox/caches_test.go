@@ -25,7 +25,7 @@ func TestCaches(t *testing.T) {
 		}
 	}
 	cache := filepath.Join(t.TempDir(), "cache")
-	box, err := New(Config{Mode: Auto, Root: top, Top: top, Env: []string{"HOME=" + home, "PATH=" + bin}, Make: true, Cache: cache, UID: 1000, Bwrap: "bwrap"})
+	box, err := New(Config{Mode: Auto, Root: top, Top: top, Env: []string{"HOME=" + home, "PATH=" + bin}, Cache: cache, UID: 1000, Bwrap: "bwrap"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -111,7 +111,7 @@ func (b *Box) conceal(path string) {
 	if info, err := os.Stat(real); err == nil && info.IsDir() && filepath.Base(path) == ".env" {
 		return
 	}
-	b.add(real, emptied)
+	b.add(real, hidden)
 }
 
 // login lets an agent have what it keeps and hides what others do, but where a link makes
@@ -120,7 +120,7 @@ func (b *Box) login() {
 	var hidden, shown []string
 	known := clients()
 	own, found := known[b.c.Agent]
-	if b.c.Role == Agent && b.c.Make && b.home != "" {
+	if b.c.Role == Agent && b.c.Cache != "" && b.home != "" {
 		for _, name := range own.places[:own.made] {
 			for _, dir := range b.at(name) {
 				_ = os.MkdirAll(dir, 0o700)

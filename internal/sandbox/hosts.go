@@ -15,38 +15,31 @@ func ValidHost(word string) bool {
 	host, port := splitPort(word)
 	host = strings.TrimPrefix(host, "*.")
 	_, err := netip.ParseAddr(host)
-	return (port == "" || portNumber(port) > 0) && (err == nil || isName(host))
+	return (port == "" || isPort(port)) && (err == nil || isName(host))
 }
 
 func isName(host string) bool {
 	return host != "" && strings.Trim(strings.ToLower(host), "abcdefghijklmnopqrstuvwxyz0123456789.-_") == "" && !strings.HasPrefix(host, ".")
 }
 
+// isPort is false for what is not as a number is written, too.
+func isPort(port string) bool {
+	_, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && port[0] != '0'
+}
+
 // hostPort parts a host, a name or an address (IPv6 in brackets), from its port.
-// standard is for one without; "" if it must have one.
-func hostPort(s, standard string) (host, port string, err error) {
-	if standard != "" && (!strings.Contains(s, ":") || strings.HasSuffix(s, "]")) {
-		s += ":" + standard
-	}
+func hostPort(s string) (host, port string, err error) {
 	host, port, err = net.SplitHostPort(s)
 	ok := isName(host)
 	if strings.HasPrefix(s, "[") {
 		a, wrong := netip.ParseAddr(host)
 		ok = wrong == nil && a.Is6() && a.Zone() == ""
 	}
-	if err != nil || !ok || len(host) > 255 || portNumber(port) == 0 {
+	if err != nil || !ok || len(host) > 255 || !isPort(port) {
 		return "", "", errors.New("the host is neither a name nor an address, each with a port")
 	}
-	return host, port, nil
-}
-
-// portNumber is 0 for what is no port, or not as a number is written.
-func portNumber(port string) uint16 {
-	n, err := strconv.ParseUint(port, 10, 16)
-	if err != nil || strconv.FormatUint(n, 10) != port {
-		return 0
-	}
-	return uint16(n)
+	return strings.ToLower(strings.TrimSuffix(host, ".")), port, nil
 }
 
 // allowed reports whether a list holds a host. A word without a port holds

@@ -1,12 +1,11 @@
 package sandbox
 
 import (
-	"bufio"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"descartes/internal/oscall"
 	"descartes/internal/proc"
@@ -113,21 +112,20 @@ func toolchains() []string {
 // hide names what cannot be seen.
 func (b *Box) hide() {
 	if b.home != "" && b.c.Mode == Strict && !within(b.home, b.c.Top) {
-		b.add(b.home, emptied)
+		b.add(b.home, hidden)
 	}
 	for _, name := range secrets() {
 		for _, path := range b.at(name) {
 			b.conceal(path)
 		}
 	}
+	known := secrets()
+	for _, c := range clients() {
+		known = append(known, c.places...)
+	}
 	for _, home := range b.others() {
-		for _, path := range below(home, secrets()) {
+		for _, path := range below(home, known) {
 			b.conceal(path)
-		}
-		for _, c := range clients() {
-			for _, path := range below(home, c.places) {
-				b.conceal(path)
-			}
 		}
 	}
 	for _, name := range secretVars() {
@@ -136,20 +134,20 @@ func (b *Box) hide() {
 		}
 	}
 	for _, file := range []string{"/etc/shadow", "/etc/gshadow", "/proc/kcore"} {
-		b.add(file, blanked)
+		b.add(file, hidden)
 	}
 	// Sockets of other programs lie there: containers, keys, desktops. What a
 	// build needs of it comes back.
 	for _, dir := range []string{"/run", "/var/run"} {
-		b.add(dir, emptied)
+		b.add(dir, hidden)
 	}
 	for _, path := range []string{"/run/systemd/resolve/stub-resolv.conf", "/run/systemd/resolve/resolv.conf", "/run/resolvconf/resolv.conf",
 		"/run/NetworkManager/resolv.conf", "/run/NetworkManager/no-stub-resolv.conf", "/run/current-system", "/run/opengl-driver", "/run/wrappers"} {
 		b.add(path, readable)
 	}
 	real, err := filepath.EvalSymlinks(b.env("TMPDIR"))
-	if err == nil && !within(real, b.c.Top) && !within(b.home, real) && !within(real, "/tmp") && !within(real, "/var/tmp") {
-		b.add(real, emptied)
+	if err == nil && !within(real, b.c.Top) && !within(b.home, real) && !private(real) {
+		b.add(real, hidden)
 	}
 }
 
@@ -213,7 +211,7 @@ func (b *Box) open() {
 // launchers lets commands run the programs that are in caches, and change none that runs outside later. Those that a launcher fetches again
 // come from a place of the run's own.
 func (b *Box) launchers() {
-	private := b.c.Make && b.c.Cache != "" && b.c.Mode == Auto && b.c.Role != HeldOut && b.c.Mounts()
+	own := b.c.Cache != "" && b.c.Mode == Auto && b.c.Role != HeldOut && b.c.Mounts()
 	for _, l := range launched() {
 		name, program := l[0], l[1]
 		_, rest, _ := strings.Cut(name, "/")
@@ -221,21 +219,19 @@ func (b *Box) launchers() {
 			if info, err := os.Stat(strings.TrimSuffix(path, "/"+rest)); err != nil || !info.IsDir() {
 				continue
 			}
-			if b.c.Make && program != "" && b.installed(program) {
+			if b.c.Cache != "" && program != "" && b.installed(program) {
 				_ = os.MkdirAll(path, 0o755) // else an agent could make it
 			}
-			own := filepath.Join(b.c.Cache, "own-"+filepath.Base(name))
+			from := filepath.Join(b.c.Cache, "own-"+filepath.Base(name))
 			real, err := filepath.EvalSymlinks(path)
-			if err == nil && private && slices.Contains(refetched, name) && os.MkdirAll(own, 0o700) == nil {
-				b.mounts = append(b.mounts, mount{path: real, how: writable, from: own})
+			if err == nil && own && slices.Contains(refetched, name) && os.MkdirAll(from, 0o700) == nil {
+				b.mounts = append(b.mounts, mount{path: real, how: writable, from: from})
 				continue
 			}
 			dir, pattern := filepath.Split(path)
-			entries, _ := os.ReadDir(dir)
-			for _, e := range entries {
-				if ok, _ := filepath.Match(pattern, e.Name()); ok {
-					b.add(filepath.Join(dir, e.Name()), readable)
-				}
+			found, _ := fs.Glob(os.DirFS(dir), pattern)
+			for _, name := range found {
+				b.add(dir+name, readable)
 			}
 		}
 	}
@@ -250,23 +246,18 @@ func (b *Box) installed(program string) bool {
 // makeCaches gives the build tools that are here a place for their caches where the home lacks it: in one that is read-only they could make
 // none. It is a folder of the run, which a variable leads them to; nothing is made in the home but what a tool's own folder there lacks.
 func (b *Box) makeCaches() {
-	if !b.c.Make || b.c.Mode != Auto || b.c.Role == HeldOut || b.home == "" {
+	if b.c.Cache == "" || b.c.Mode != Auto || b.c.Role == HeldOut || b.home == "" {
 		return
 	}
 	for _, path := range append(below(filepath.Join(b.home, ".gradle"), gradleCaches()), below(filepath.Join(b.home, ".cargo"), []string{"registry", "git"})...) {
 		_ = os.Mkdir(path, 0o755)
 	}
-	if b.c.Cache == "" {
-		return
-	}
 	for _, t := range []struct{ program, variable, folder, before string }{
 		{"", "XDG_CACHE_HOME", ".cache", ""}, {"go", "GOMODCACHE", "go/pkg", ""}, {"npm", "npm_config_cache", ".npm", ""}, {"cargo", "CARGO_HOME", ".cargo", ""},
 		{"mvn", "MAVEN_ARGS", ".m2/repository", "-Dmaven.repo.local="}, {"gradle", "GRADLE_USER_HOME", ".gradle", ""}, {"dotnet", "NUGET_PACKAGES", ".nuget/packages", ""},
 	} {
-		if _, err := os.Lstat(filepath.Join(b.home, t.folder)); err == nil || b.env(t.variable) != "" || t.variable == "GOMODCACHE" && b.env("GOPATH") != "" {
-			continue
-		}
-		if t.program != "" && !b.installed(t.program) {
+		_, err := os.Lstat(filepath.Join(b.home, t.folder))
+		if err == nil || b.env(t.variable) != "" || t.program == "go" && b.env("GOPATH") != "" || t.program != "" && !b.installed(t.program) {
 			continue
 		}
 		dir := filepath.Join(b.c.Cache, strings.ReplaceAll(strings.TrimPrefix(t.folder, "."), "/", "-"))
@@ -277,6 +268,9 @@ func (b *Box) makeCaches() {
 	}
 }
 
+// private reports whether a place is in a folder of temporary files, of which each command has its own.
+func private(path string) bool { return within(path, insideTmp) || within(path, insideVarTmp) }
+
 // show makes a place readable that is in a hidden one.
 func (b *Box) show(path string) {
 	real, err := filepath.EvalSymlinks(path)
@@ -284,17 +278,14 @@ func (b *Box) show(path string) {
 		return
 	}
 	in, ok := b.nearest(real)
-	hidden := ok && in.how == emptied && in.path != real || within(real, "/tmp") && real != "/tmp" || within(real, "/var/tmp") && real != "/var/tmp"
-	if !hidden && !ok && b.c.Mode == Strict {
-		hidden = !slices.ContainsFunc(system(), func(dir string) bool { return within(real, dir) })
-	}
-	if hidden {
+	if ok && in.how == hidden && in.path != real || private(filepath.Dir(real)) ||
+		!ok && b.c.Mode == Strict && !slices.ContainsFunc(system(), func(dir string) bool { return within(real, dir) }) {
 		b.add(real, readable)
 	}
 }
 
-// program makes the agent's program visible, wherever it lies, with the
-// packages beside it that it is made of.
+// program makes the agent's program visible, wherever it lies, with what is beside it where that may be part of it: the packages that it is
+// made of, the folder that a link leads into, and one of the user's own among temporary files, but in a strict sandbox.
 func (b *Box) program() {
 	path := b.c.Program
 	real, err := filepath.EvalSymlinks(path)
@@ -302,37 +293,15 @@ func (b *Box) program() {
 		return
 	}
 	b.show(path)
-	b.beside(real)
 	if at := strings.LastIndex(real, "/node_modules/"); at > 0 {
 		b.show(real[:at] + "/node_modules")
 	}
-	if dir := filepath.Dir(real); dir != filepath.Dir(path) && dir != b.home {
+	dir := filepath.Dir(real)
+	linked := dir != filepath.Dir(path)
+	var st oscall.Stat_t
+	mine := b.c.Mode == Auto && private(filepath.Dir(dir)) && oscall.Lstat(dir, &st) == nil && int(st.Uid) == b.c.UID
+	if (linked || mine) && !within(b.home, dir) { // what is secret in a home is not to be seen by this
 		b.show(dir)
-	}
-}
-
-// beside shows the folder below /tmp that a program is in, since a user's own script may read files beside it.
-// Another user's folder stays hidden, and in strict mode so do all.
-func (b *Box) beside(program string) {
-	if b.c.Mode != Auto {
-		return
-	}
-	for _, tmp := range []string{insideTmp, insideVarTmp} {
-		name, _, below := strings.Cut(strings.TrimPrefix(program, tmp+"/"), "/")
-		if !within(program, tmp) || !below {
-			continue
-		}
-		var st oscall.Stat_t
-		dir := filepath.Join(tmp, name)
-		if within(b.home, dir) { // what is secret in a home is not to be seen by this
-			dir = filepath.Dir(program)
-		}
-		if within(b.home, dir) {
-			continue
-		}
-		if err := oscall.Lstat(dir, &st); err == nil && st.Mode&syscall.S_IFMT == syscall.S_IFDIR && int(st.Uid) == b.c.UID {
-			b.show(dir)
-		}
 	}
 }
 
@@ -343,7 +312,7 @@ func (b *Box) view() {
 	b.add(filepath.Join(b.c.Root, ".descartes"), readable)
 	for link, dir := range b.c.Slot.Objects {
 		if link != dir {
-			b.add(filepath.Dir(link), emptied)
+			b.add(filepath.Dir(link), hidden)
 		}
 	}
 	b.shown()
@@ -354,7 +323,7 @@ func (b *Box) view() {
 func (b *Box) slot() {
 	cache, err := filepath.EvalSymlinks(b.c.Cache) // it lies in .descartes
 	b.mounts = slices.DeleteFunc(b.mounts, func(m mount) bool {
-		return within(m.path, b.c.Top) && m.how != emptied && m.how != blanked && (err != nil || !within(m.path, cache))
+		return within(m.path, b.c.Top) && m.how != hidden && (err != nil || !within(m.path, cache))
 	})
 	b.mounts = append(b.mounts, mount{path: b.c.Top, how: writable, from: b.c.Slot.Tree})
 	b.own(b.c.Top)
@@ -364,8 +333,8 @@ func (b *Box) slot() {
 			b.mounts[i].from = file
 		}
 	}
-	b.add(filepath.Join(b.c.Root, ".descartes"), emptied)
-	b.add(filepath.Join(b.c.Top, ".descartes"), emptied)
+	b.add(filepath.Join(b.c.Root, ".descartes"), hidden)
+	b.add(filepath.Join(b.c.Top, ".descartes"), hidden)
 	b.shown()
 }
 
@@ -399,7 +368,7 @@ func (b *Box) held() {
 	if h.Dir == "" {
 		return
 	}
-	if b.c.Make {
+	if b.c.Cache != "" {
 		_ = os.MkdirAll(h.builds(), 0o700) // a mount needs a place
 	}
 	if b.c.Role == HeldOut {
@@ -407,8 +376,8 @@ func (b *Box) held() {
 		b.add(h.builds(), granted)
 		return
 	}
-	b.add(h.Dir, emptied)
-	b.add(h.Own, emptied)
+	b.add(h.Dir, hidden)
+	b.add(h.Own, hidden)
 }
 
 // here names the working tree where it is no slot. The repository is for reading, wherever it lies: nobody commits beside us.
@@ -462,29 +431,20 @@ func regular(path string) bool {
 
 // sockets are those of other programs that lie outside what is hidden anyway.
 func (b *Box) sockets() {
-	f, err := os.Open("/proc/net/unix")
-	if err != nil {
-		return
-	}
-	defer f.Close()
-	seen := map[string]bool{}
-	for scan, n := bufio.NewScanner(f), 0; scan.Scan() && n < 10000; n++ {
-		fields := strings.Fields(scan.Text())
-		if len(fields) < 8 || !strings.HasPrefix(fields[7], "/") || seen[fields[7]] {
+	list, _ := os.ReadFile("/proc/net/unix")
+	for line := range strings.Lines(string(list)) {
+		fields := strings.Fields(line)
+		if len(fields) < 8 || !strings.HasPrefix(fields[7], "/") || len(b.mounts) > mostMounts {
 			continue
 		}
-		seen[fields[7]] = true
 		path := filepath.Clean(fields[7])
-		if within(path, b.c.Top) {
-			continue
-		}
 		in, ok := b.nearest(path)
-		if private := within(path, insideTmp) || within(path, insideVarTmp); private && (!ok || in.how != readable) {
+		if within(path, b.c.Top) || ok && in.how != readable || !ok && private(path) {
 			continue
 		}
-		if ok && in.how != readable || len(seen) > 500 {
-			continue
-		}
-		b.add(path, blanked)
+		b.add(path, hidden)
 	}
 }
+
+// mostMounts bounds what the sockets of a machine make of a command line.
+const mostMounts = 1000

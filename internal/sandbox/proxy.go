@@ -3,10 +3,9 @@ package sandbox
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -19,7 +18,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -32,7 +30,6 @@ import (
 type Proxy struct {
 	hosts    []string
 	dir      string
-	listen   net.Listener
 	server   *http.Server
 	plain    *httputil.ReverseProxy // for requests that are not encrypted
 	dial     func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -56,31 +53,14 @@ const (
 	longestSocket = 103 // bytes of a socket's path on macOS; Linux takes 107
 )
 
-// StartProxy listens. Close ends it. owner names who starts it: what an owner
-// that was killed left lying about goes when it starts another.
-func StartProxy(hosts []string, owner string) (*Proxy, error) {
-	p, err := newProxy(hosts, owner)
-	if err == nil {
-		p.wg.Go(p.serve)
-	}
-	return p, err
-}
-
-// newProxy listens, and answers nobody yet.
-func newProxy(hosts []string, owner string) (*Proxy, error) {
-	sum := sha256.Sum256([]byte(owner))
-	name, tmp := "descartes-net-"+hex.EncodeToString(sum[:8]), os.TempDir()
-	if len(filepath.Join(tmp, name)) > longestSocket-len("-1234567890/s") {
+// StartProxy listens. Close ends it.
+func StartProxy(hosts []string) (*Proxy, error) {
+	const name = "descartes-net-"
+	tmp := os.TempDir()
+	if len(tmp)+len("/"+name+"1234567890/s") > longestSocket {
 		tmp = "/tmp"
 	}
-	dir := filepath.Join(tmp, name)
-	err := os.RemoveAll(dir)
-	if err == nil {
-		err = os.Mkdir(dir, 0o700)
-	}
-	if err != nil { // somebody else's
-		dir, err = os.MkdirTemp(tmp, "descartes-net-")
-	}
+	dir, err := os.MkdirTemp(tmp, name)
 	if err != nil {
 		return nil, fmt.Errorf("start the sandbox's proxy: %w", err)
 	}
@@ -88,7 +68,8 @@ func newProxy(hosts []string, owner string) (*Proxy, error) {
 		lookup: func(ctx context.Context, host string) ([]netip.Addr, error) {
 			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 		}}
-	if p.listen, err = net.Listen("unix", p.Socket()); err != nil {
+	listen, err := net.Listen("unix", p.Socket())
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start the sandbox's proxy: %w", err), os.RemoveAll(dir))
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
@@ -104,6 +85,7 @@ func newProxy(hosts []string, owner string) (*Proxy, error) {
 		ErrorLog:      silent,
 		ErrorHandler:  func(w http.ResponseWriter, _ *http.Request, err error) { refuse(w, http.StatusForbidden, err) },
 	}
+	p.wg.Go(func() { _ = p.server.Serve(listen) })
 	return p, nil
 }
 
@@ -117,8 +99,6 @@ func (p *Proxy) Close() error {
 	p.wg.Wait()
 	return errors.Join(err, os.RemoveAll(p.dir))
 }
-
-func (p *Proxy) serve() { _ = p.server.Serve(p.listen) }
 
 // Refused lists the hosts, with ports other than the usual ones, that were asked for and are not of the list, since it was called last.
 func (p *Proxy) Refused() []string {
@@ -151,23 +131,15 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	tunnel := r.Method == http.MethodConnect
-	standard := "80"
-	if tunnel {
-		standard = ""
-	}
-	host, port, err := hostPort(r.URL.Host, standard)
 	if !tunnel && r.URL.Scheme != "http" || r.URL.User != nil || tunnel && r.URL.Path != "" {
-		err = errors.New("not a proxy request")
-	}
-	if err != nil {
-		refuse(w, http.StatusBadRequest, err)
+		refuse(w, http.StatusBadRequest, errors.New("not a proxy request"))
 		return
 	}
 	if !tunnel {
 		p.plain.ServeHTTP(w, r)
 		return
 	}
-	out, err := p.reach(r.Context(), net.JoinHostPort(host, port))
+	out, err := p.reach(r.Context(), r.URL.Host)
 	if err != nil {
 		refuse(w, http.StatusForbidden, err)
 		return
@@ -221,29 +193,26 @@ func closeWrite(c net.Conn) {
 func (p *Proxy) reach(ctx context.Context, target string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, proxyTimeout)
 	defer cancel()
-	host, port, err := net.SplitHostPort(target)
+	host, port, err := hostPort(target)
 	if err != nil {
 		return nil, err
 	}
-	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	target = net.JoinHostPort(host, port)
 	if !allowed(p.hosts, host, port) {
 		p.note(host, port)
-		return nil, fmt.Errorf("%s is not among the hosts that the sandbox may reach; to allow it, add it to sandbox_domains in descartes.yaml", net.JoinHostPort(host, port))
+		return nil, fmt.Errorf("%s is not among the hosts that the sandbox may reach; to allow it, add it to sandbox_domains in descartes.yaml", target)
 	}
-	if addr, err := netip.ParseAddr(host); err == nil {
-		return p.dial(ctx, "tcp", netip.AddrPortFrom(addr, portNumber(port)).String())
+	if _, err := netip.ParseAddr(host); err == nil || host == "localhost" { // which the list holds itself
+		return p.dial(ctx, "tcp", target)
 	}
-	if host == "localhost" { // which the list holds itself
-		return p.dial(ctx, "tcp", net.JoinHostPort(host, port))
-	}
-	u := &url.URL{Scheme: "https", Host: net.JoinHostPort(host, port)}
+	u := &url.URL{Scheme: "https", Host: target}
 	if port == "80" {
 		u.Scheme = "http"
 	}
 	if up, err := p.upstream(u); err != nil {
 		return nil, errors.New("HTTP_PROXY or HTTPS_PROXY names no proxy: it should be http://host:port") // its value may hold a password
 	} else if up != nil {
-		return p.through(ctx, up, u.Host)
+		return p.through(ctx, up, target)
 	}
 	addrs, err := p.lookup(ctx, host)
 	if err != nil {
@@ -256,7 +225,7 @@ func (p *Proxy) reach(ctx context.Context, target string) (net.Conn, error) {
 			continue
 		}
 		var c net.Conn
-		if c, err = p.dial(ctx, "tcp", netip.AddrPortFrom(addr, portNumber(port)).String()); err == nil {
+		if c, err = p.dial(ctx, "tcp", net.JoinHostPort(addr.String(), port)); err == nil {
 			return c, nil
 		}
 	}
@@ -269,11 +238,7 @@ func (p *Proxy) through(ctx context.Context, up *url.URL, target string) (net.Co
 	if up.Scheme != "http" || up.Hostname() == "" {
 		return nil, fmt.Errorf("the proxy %s://%s cannot be used from a strict sandbox, only http:// ones", up.Scheme, up.Host)
 	}
-	at := up.Port()
-	if at == "" {
-		at = "80"
-	}
-	c, err := p.dial(ctx, "tcp", net.JoinHostPort(up.Hostname(), at))
+	c, err := p.dial(ctx, "tcp", net.JoinHostPort(up.Hostname(), cmp.Or(up.Port(), "80")))
 	if err != nil {
 		return nil, err
 	}
@@ -283,13 +248,11 @@ func (p *Proxy) through(ctx context.Context, up *url.URL, target string) (net.Co
 		pass, _ := u.Password()
 		r.Header.Set("Proxy-Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(u.Username()+":"+pass)))
 	}
-	if err := r.Write(c); err != nil {
-		c.Close()
-		return nil, err
+	head := bufio.NewReader(io.LimitReader(c, proxyHeader))
+	var answer *http.Response
+	if err = r.Write(c); err == nil {
+		answer, err = http.ReadResponse(head, r)
 	}
-	in := bufio.NewReader(c)
-	head := bufio.NewReader(io.LimitReader(in, proxyHeader))
-	answer, err := http.ReadResponse(head, r)
 	if err != nil {
 		err = fmt.Errorf("the proxy %s gave no valid answer", up.Host)
 	} else if answer.StatusCode/100 != 2 {
@@ -299,7 +262,7 @@ func (p *Proxy) through(ctx context.Context, up *url.URL, target string) (net.Co
 		c.Close()
 		return nil, err
 	}
-	return &begun{Conn: c, rest: buffered(head, in)}, nil
+	return &begun{Conn: c, rest: buffered(head, c)}, nil
 }
 
 // begun is a connection of which something has already been read.

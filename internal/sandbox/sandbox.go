@@ -5,9 +5,7 @@ package sandbox
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -57,8 +55,7 @@ type Config struct {
 	UID      int
 	Userns   bool // as Probe told
 	Held     Held
-	Make     bool   // make the places that a mount needs: only once a run is sure
-	Cache    string // folder for caches that the home lacks; "" for none
+	Cache    string // folder for caches that the home lacks; "" while no run is sure, and nothing is made for mounts
 
 	VerifyNetwork bool // in Strict: the verify command gets the agent's network
 	ShowLogin     bool // the verify command may see what agents keep in the home
@@ -90,8 +87,7 @@ const (
 	HeldOut // sees the held-out checks, and leaves nothing where others could read it
 )
 
-// Box is a sandbox made ready: its mounts are known, the probe tells whether
-// it works. Safe for concurrent use.
+// Box is the sandbox of one command: its mounts are those of the places that are there now.
 type Box struct {
 	c       Config
 	home    string // "" where there is none
@@ -101,19 +97,11 @@ type Box struct {
 
 // mount is one place of the file tree and what becomes of it.
 type mount struct {
-	path string
-	how  how
-	from string // what is seen there; "" is the place itself
-
-	sealed bool // nobody writes there any more once all mounts are made
-}
-
-// source is what is seen at the place. A file of ours that a working copy has no more, at another commit, is seen as the user has it.
-func (m mount) source() string {
-	if m.from == "" || m.how == readable && !regular(m.from) && regular(m.path) {
-		return m.path
-	}
-	return m.from
+	path   string
+	how    how
+	from   string // what is seen there; "" is the place itself
+	file   bool   // it is no directory
+	sealed bool   // nobody writes there any more once all mounts are made
 }
 
 // how is what becomes of a place. Where a place is named twice the higher one
@@ -123,15 +111,14 @@ type how int
 const (
 	writable how = iota
 	readable
-	emptied  // a directory, empty
-	blanked  // a file, empty; or a socket that leads nowhere
+	hidden   // a directory is empty, a file has nothing in it, a socket leads nowhere
 	regained // readable, because the user says so
 	granted  // writable, because the user says so
 )
 
 func (h how) writes() bool { return h == writable || h == granted }
 
-// New works out what a command may touch. With Config.Make it makes the agent's own folders in the home where they are missing, because a
+// New works out what a command may touch. With Config.Cache it makes the agent's own folders in the home where they are missing, because a
 // mount needs a place.
 func New(c Config) (*Box, error) {
 	b := &Box{c: c}
@@ -174,6 +161,9 @@ func New(c Config) (*Box, error) {
 	}
 	b.held()
 	b.sockets()
+	if c.Own {
+		b.add(c.Self, readable)
+	}
 	b.order()
 	return b, nil
 }
@@ -202,17 +192,10 @@ func (b *Box) add(path string, what how) {
 		return
 	}
 	info, err := os.Stat(real)
-	switch {
-	case err != nil:
-		return
-	case what == emptied && !info.IsDir():
-		what = blanked
-	case what == blanked && info.IsDir():
-		what = emptied
-	case what < emptied && !info.IsDir() && !info.Mode().IsRegular() && info.Mode()&os.ModeSocket == 0:
+	if err != nil || what < hidden && !info.IsDir() && !info.Mode().IsRegular() && info.Mode()&os.ModeSocket == 0 {
 		return
 	}
-	b.mounts = append(b.mounts, mount{path: real, how: what})
+	b.mounts = append(b.mounts, mount{path: real, how: what, file: !info.IsDir()})
 }
 
 // within reports whether path is dir or lies below it.
@@ -225,10 +208,9 @@ func within(path, dir string) bool {
 // could be renamed and replaced.
 func (b *Box) order() {
 	b.mounts = slices.DeleteFunc(slices.Clone(b.mounts), func(m mount) bool {
-		hides := func(h how) bool { return h == emptied || h == blanked }
 		in, ok := b.nearest(filepath.Dir(m.path))
-		return hides(m.how) && ok && in.how == emptied &&
-			!slices.ContainsFunc(b.mounts, func(o mount) bool { return !hides(o.how) && within(o.path, m.path) })
+		return m.how == hidden && ok && in.how == hidden &&
+			!slices.ContainsFunc(b.mounts, func(o mount) bool { return o.how != hidden && within(o.path, m.path) })
 	})
 	var between []mount
 	for _, p := range b.mounts {
@@ -244,7 +226,7 @@ func (b *Box) order() {
 			}
 			m := mount{path: dir, how: writable, sealed: base.sealed}
 			if b.c.Slot.Tree != "" && b.c.Mounts() && within(dir, b.c.Top) {
-				m.from = b.c.Slot.Tree + strings.TrimPrefix(dir, b.c.Top)
+				m.from = b.copied(dir)
 				_ = os.MkdirAll(m.from, 0o777) // a mount needs a place
 			}
 			between = append(between, m)
@@ -293,25 +275,20 @@ func (b *Box) Wrap(tmp string) []string {
 	switch {
 	case !b.Wraps():
 		return nil
-	case b.c.Mode == Off:
-		return b.mount(b.only(), tmp)
-	case b.c.Bwrap != "":
-		return b.bubblewrap(tmp)
-	case b.c.Seatbelt != "":
+	case b.c.Bwrap == "":
 		return b.seatbelt(tmp)
 	}
-	return nil
-}
-
-func (b *Box) bubblewrap(tmp string) []string {
-	v := b.base()
-	v = append(v, "--bind", filepath.Join(tmp, "tmp"), insideTmp, "--bind", filepath.Join(tmp, "var"), insideVarTmp)
-	v = b.mount(v, tmp)
-	if b.c.Own {
-		v = append(v, "--ro-bind", b.c.Self, b.c.Self)
+	v := []string{b.c.Bwrap}
+	if b.c.Userns {
+		v = append(v, "--unshare-user")
 	}
+	if b.c.Mode == Off {
+		return b.mount(append(v, "--dev-bind", "/", "/"), tmp)
+	}
+	v = append(b.base(v), "--bind", filepath.Join(tmp, "tmp"), insideTmp, "--bind", filepath.Join(tmp, "var"), insideVarTmp)
+	v = b.mount(v, tmp)
 	for _, m := range b.mounts { // what was hidden is nobody's to fill
-		if m.sealed || m.how == emptied && m.path != b.home && !within(m.path, "/run") {
+		if m.sealed || m.how == hidden && !m.file && m.path != b.home && !within(m.path, "/run") {
 			v = append(v, "--remount-ro", m.path)
 		}
 	}
@@ -328,38 +305,22 @@ func (b *Box) bubblewrap(tmp string) []string {
 	return v
 }
 
-// gone reports whether a file of the project is no more, as after a switch of branches: then there is nothing to see, and nothing to protect.
-func (c *Config) gone(path string) bool {
-	_, err := os.Lstat(path)
-	return errors.Is(err, fs.ErrNotExist) && strings.HasPrefix(path, c.Top+string(filepath.Separator))
-}
-
 // mount adds the mounts to a command line.
 func (b *Box) mount(v []string, tmp string) []string {
 	for _, m := range b.mounts {
-		switch m.how {
-		case writable, granted:
-			v = append(v, "--bind", m.source(), m.path)
-		case readable, regained:
-			if from := m.source(); !b.c.gone(from) {
-				v = append(v, "--ro-bind", from, m.path)
-			}
-		case emptied:
-			v = append(v, "--tmpfs", m.path)
-		case blanked:
+		from := cmp.Or(m.from, m.path)
+		switch {
+		case m.how.writes():
+			v = append(v, "--bind", from, m.path)
+		case m.how != hidden:
+			v = append(v, "--ro-bind", from, m.path)
+		case m.file:
 			v = append(v, "--ro-bind", blank(tmp, m.path), m.path)
+		default:
+			v = append(v, "--tmpfs", m.path)
 		}
 	}
 	return v
-}
-
-// only is bubblewrap with nothing but mounts.
-func (b *Box) only() []string {
-	v := []string{b.c.Bwrap}
-	if b.c.Userns {
-		v = append(v, "--unshare-user")
-	}
-	return append(v, "--dev-bind", "/", "/")
 }
 
 // variables are those that a command gets in any sandbox, NAME=value; tmp is its folder of temporary files as it sees it.
@@ -393,16 +354,13 @@ func blank(tmp, path string) string {
 	return filepath.Join(tmp, "empty"+end)
 }
 
-// base is what holds for every place.
-func (b *Box) base() []string {
-	v := []string{b.c.Bwrap, "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"}
+// base adds what holds for every place.
+func (b *Box) base(v []string) []string {
+	v = append(v, "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
 	if b.c.Mode == Strict {
 		v = append(v, "--unshare-net")
 	}
-	switch {
-	case b.c.Userns:
-		v = append(v, "--unshare-user")
-	case b.c.UID == 0:
+	if b.c.UID == 0 && !b.c.Userns {
 		v = append(v, "--cap-drop", "ALL")
 		for _, c := range kept(b.c.Mode) {
 			v = append(v, "--cap-add", c)

@@ -22,19 +22,7 @@ func (b *Box) seatbelt(tmp string) []string {
 // temporary files.
 func (b *Box) Profile(tmp string) string {
 	p := &profile{}
-	p.line("(version 1)")
-	p.line("(allow default)")
-	// Writing, and a second name by which something could be written, is for the places below.
-	p.line("(deny file-write* file-link)")
-	p.line(`(allow file-write-data file-ioctl (literal "/dev/null") (literal "/dev/zero") (literal "/dev/tty") (literal "/dev/ptmx") (literal "/dev/dtracehelper") (regex #"^/dev/ttys[0-9]+$") (regex #"^/dev/fd/"))`)
-	// Who could be asked to do something outside.
-	p.line("(deny appleevent-send)")
-	p.line("(deny lsopen)")
-	p.line("(deny job-creation)")
-	p.line("(deny signal)")
-	p.line("(allow signal (target same-sandbox))")
-	p.line("(deny process-info*)") // the variables of the user's other programs
-	p.line("(allow process-info* (target same-sandbox))")
+	p.line(rules)
 	if b.c.Mode == Strict {
 		b.strictly(p)
 	} else {
@@ -43,22 +31,19 @@ func (b *Box) Profile(tmp string) string {
 		p.line(`(allow file-write* file-link (regex #"^/private/var/folders/[^/]+/[^/]+/C/"))`) // what compilers keep by themselves
 	}
 	for _, m := range b.mounts {
-		switch m.how {
-		case writable, granted:
+		switch {
+		case m.how.writes():
 			p.allow("file* network-outbound", m.path)
 			if m.sealed {
 				p.deny("file-write* file-link", m.path)
 			}
 			p.line("(deny file-write-unlink (literal " + quote(m.path) + "))") // it stays where it is, as a mount does
-		case readable, regained:
+		case m.how == hidden:
+			p.deny("file* network-outbound", m.path)
+		default:
 			p.allow("file-read* network-outbound", m.path)
 			p.deny("file-write* file-link", m.path)
-		case emptied, blanked:
-			p.deny("file* network-outbound", m.path)
 		}
-	}
-	if b.c.Own {
-		p.allow("file-read*", b.c.Self)
 	}
 	if b.c.Mode == Auto { // names are looked up there
 		p.line(`(allow file-read* (literal "/private/var/run/resolv.conf"))`)
@@ -72,6 +57,20 @@ func (b *Box) Profile(tmp string) string {
 	p.line("(allow file-read-metadata (vnode-type DIRECTORY))") // a path through a hidden folder can be followed
 	return p.String()
 }
+
+// rules stand first. Writing, and a second name by which something could be written, is for the places named later; nobody is asked to do something
+// outside, and the user's other programs keep their variables to themselves.
+const rules = `(version 1)
+(allow default)
+(deny file-write* file-link)
+(allow file-write-data file-ioctl (literal "/dev/null") (literal "/dev/zero") (literal "/dev/tty") (literal "/dev/ptmx") (literal "/dev/dtracehelper") (regex #"^/dev/ttys[0-9]+$") (regex #"^/dev/fd/"))
+(deny appleevent-send)
+(deny lsopen)
+(deny job-creation)
+(deny signal)
+(allow signal (target same-sandbox))
+(deny process-info*)
+(allow process-info* (target same-sandbox))`
 
 // strictly closes the network, but for the machine's own loopback, and what belongs to people and not to the system.
 func (b *Box) strictly(p *profile) {

@@ -135,7 +135,7 @@ func (w *world) config(mode Mode) Config {
 	if err != nil {
 		w.tb.Fatal(err)
 	}
-	c := Config{Mode: mode, Root: w.project, Top: w.project, Env: w.env(), Agent: w.agent, Program: self, Self: self, UID: os.Geteuid(), Make: true, Keep: []string{w.project + "/.husky"}}
+	c := Config{Mode: mode, Root: w.project, Top: w.project, Env: w.env(), Agent: w.agent, Program: self, Self: self, UID: os.Geteuid(), Cache: w.base + "/tmp/cache", Keep: []string{w.project + "/.husky"}}
 	if path, err := proc.Look("bwrap", "/", os.Environ()); err == nil {
 		c.Bwrap = path
 	}
@@ -146,7 +146,7 @@ func (w *world) start(mode Mode) {
 	c := w.config(mode)
 	var err error
 	if mode == Strict {
-		if w.proxy, err = StartProxy([]string{"allowed.test", "*.below.test"}, w.base); err != nil {
+		if w.proxy, err = StartProxy([]string{"allowed.test", "*.below.test"}); err != nil {
 			w.tb.Fatal(err)
 		}
 		w.tb.Cleanup(func() { _ = w.proxy.Close() })

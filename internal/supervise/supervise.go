@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"descartes/agent"
 	"descartes/agent/process"
@@ -46,11 +45,10 @@ type Commands struct {
 	shim   *proc.Shim
 	agents []*agent.Runner // each under its own name
 	verify *verify.Runner
-	boxes  map[string]*sandbox.Box                 // by the backend's name, verifying and holding
-	reads  map[string]func() (*sandbox.Box, error) // by the backend's name: of an agent that only reads, made when it is first needed
-	env    map[string][]string                     // besides those for all
-	whole  []string                                // all of ours besides those for all
-	proxy  *sandbox.Proxy                          // nil but in a strict sandbox
+	boxes  map[string]sandbox.Config // by the backend's name, verifying and holding
+	env    map[string][]string       // besides those for all
+	whole  []string                  // all of ours besides those for all
+	proxy  *sandbox.Proxy            // nil but in a strict sandbox
 	limits process.Limits
 	tmp    string // folder of the commands' temporary files
 }
@@ -64,7 +62,7 @@ const holding = " held"
 // Start ends what an earlier run under the same cookie left running, and makes the commands ready. Close is for when the last of
 // them has ended; after an error there is nothing to close.
 func (c *Commands) Start(r Run) (err error) {
-	c.boxes, c.reads, c.env, c.tmp = map[string]*sandbox.Box{}, map[string]func() (*sandbox.Box, error){}, map[string][]string{}, filepath.Join(r.Files, "tmp")
+	c.boxes, c.env, c.tmp = map[string]sandbox.Config{}, map[string][]string{}, filepath.Join(r.Files, "tmp")
 	c.limits = process.Limits{Memory: r.Config.MaxMemory, Procs: r.Config.MaxProcs, Disk: r.Config.MaxDisk, Free: r.Config.MinFreeDisk, Log: r.Config.MaxLog}
 	if err := plainfile.RemoveAll(c.tmp); err != nil { // of a loop that was killed
 		return err
@@ -99,13 +97,13 @@ func (c *Commands) Start(r Run) (err error) {
 // confine makes each command's sandbox and environment, and returns the variables for all.
 func (c *Commands) confine(r Run) (base []string, err error) {
 	own := r.Sandbox.Config
-	own.Make, own.Cache = true, filepath.Join(c.tmp, "cache")
+	own.Cache = filepath.Join(c.tmp, "cache")
 	if own.Mode == sandbox.Strict {
 		hosts := slices.Clone(r.Config.SandboxDomains)
 		for _, b := range r.Backends {
 			hosts = append(hosts, sandbox.Hosts(family(b))...)
 		}
-		if c.proxy, err = sandbox.StartProxy(hosts, r.Files); err != nil {
+		if c.proxy, err = sandbox.StartProxy(hosts); err != nil {
 			return nil, err
 		}
 		own.Socket = c.proxy.Socket()
@@ -123,25 +121,16 @@ func (c *Commands) confine(r Run) (base []string, err error) {
 			}
 		}
 		own.Role, own.Agent, own.Program, own.Own = sandbox.Agent, family(b), programOf(b, r.Sandbox.Dir), b.Format == stream.FormatACP
-		if c.boxes[b.Name], err = sandbox.New(own); err != nil {
-			return nil, err
-		}
-		reads := own
-		reads.Reads = true
-		c.reads[b.Name] = sync.OnceValues(func() (*sandbox.Box, error) { return sandbox.New(reads) })
+		c.boxes[b.Name] = own
 	}
 	if verifyInherits(r.Config) {
 		c.env[verifying] = c.whole
 	}
 	own.Role, own.Own = sandbox.Verify, false
-	if c.boxes[verifying], err = sandbox.New(own); err != nil {
-		return nil, err
-	}
-	if own.Held.Dir != "" {
-		own.Role = sandbox.HeldOut
-		c.boxes[holding], err = sandbox.New(own)
-	}
-	return base, err
+	c.boxes[verifying] = own
+	own.Role = sandbox.HeldOut
+	c.boxes[holding] = own
+	return base, nil
 }
 
 // Close ends every process, and removes the temporary files.
@@ -165,7 +154,11 @@ func (c *Commands) Refused() []string {
 }
 
 // limitsOf are those of one command, which calls done when it has ended.
-func (c *Commands) limitsOf(box *sandbox.Box) (l process.Limits, done func() []string, err error) {
+func (c *Commands) limitsOf(own sandbox.Config) (l process.Limits, done func() []string, err error) {
+	box, err := sandbox.New(own)
+	if err != nil {
+		return l, nil, err
+	}
 	if !box.Wraps() {
 		return c.limits, func() []string { return nil }, nil
 	}
@@ -203,14 +196,9 @@ func (a Agents) of(name string) *agent.Runner {
 // Run runs one agent.
 func (a Agents) Run(ctx context.Context, q agent.Request) (agent.Result, error) {
 	r := a.of(q.Backend)
-	box := a.c.boxes[r.Name()]
-	if q.Reads {
-		var err error
-		if box, err = a.c.reads[r.Name()](); err != nil {
-			return agent.Result{}, err
-		}
-	}
-	limits, done, err := a.c.limitsOf(box)
+	own := a.c.boxes[r.Name()]
+	own.Reads = q.Reads
+	limits, done, err := a.c.limitsOf(own)
 	if err != nil {
 		return agent.Result{}, err
 	}
