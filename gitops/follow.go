@@ -62,6 +62,58 @@ func (r *Repo) Advance(ctx context.Context, branch, from, to string, cut bool) (
 	return left, nil
 }
 
+// Merging is what to type to merge a ref here: uncommitted changes, and files that the merge adds although they exist, are put aside and come back.
+func (r *Repo) Merging(ctx context.Context, ref string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.around(ctx, ref, "git merge --no-overwrite-ignore "+ref)
+}
+
+// around surrounds commands that bring a ref's files here with others that put aside what is in their way, and bring it back.
+func (r *Repo) around(ctx context.Context, ref, commands string) string {
+	before, err := r.headTree()
+	if err != nil {
+		return commands
+	}
+	at, err := r.cli.word(ctx, "", "rev-parse", ref+"^{commit}")
+	if err != nil {
+		return commands
+	}
+	after, err := r.treeOf(at)
+	if err != nil {
+		return commands
+	}
+	var add []string
+	d := differ{store: r.store, each: func(name string, was, is treeItem) {
+		if _, missing := r.root.Lstat(name); missing == nil && was.mode == 0 && is.mode != modeGitlink {
+			add = append(add, shellWord(":/"+name))
+		}
+	}}
+	err = d.dirs("", &before, &after, 0)
+	changed, serr := r.cli.run(ctx, gitCall{args: []string{"status", "--porcelain=v1", "--untracked-files=no", "--ignore-submodules=all"}})
+	if err != nil || serr != nil || len(add)+len(changed) == 0 {
+		return commands
+	}
+	if before == emptyTreeID { // git stash wants a commit
+		commands = "git commit -m mine && " + strings.Replace(commands, "git merge ", "git merge --allow-unrelated-histories ", 1)
+	} else {
+		commands = "git stash && " + commands + " && git stash pop"
+	}
+	if len(add) > 0 {
+		slices.Sort(add)
+		commands = "git add -f " + strings.Join(add, " ") + " && " + commands
+	}
+	return commands
+}
+
+// shellWord is a word as a shell reads it.
+func shellWord(word string) string {
+	if strings.Trim(strings.ToLower(word), "abcdefghijklmnopqrstuvwxyz0123456789:/._+@%-") == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
 // usedBy says which working tree has a branch, or rebases it; "" for none.
 func (r *Repo) usedBy(branch string) string {
 	links, _ := within(r.l.commonDir, "worktrees/*")

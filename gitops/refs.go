@@ -274,7 +274,7 @@ func (r *Repo) branchFor(ctx context.Context, name string, here bool) (at, hash,
 			from = shortHash(hash)
 		}
 		err = &RefusedError{Reason: fmt.Sprintf("branch %q and %s have both moved on", name, from),
-			Hint: fmt.Sprintf("git switch %s && git merge %s, then start again, or choose another name", name, from)}
+			Hint: r.around(ctx, name, fmt.Sprintf("git switch %s && git merge %s", name, from)) + ", then start again, or choose another name"}
 	case here:
 		err = &RefusedError{Reason: fmt.Sprintf("branch %q has commits of its own, and the agent works in this folder", name), Hint: "git switch " + name + ", then start again"}
 	}

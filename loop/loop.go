@@ -103,6 +103,7 @@ type Outcome struct {
 	Until    time.Time // with QuotaUsedUp: when the quota is back
 	Unpushed string    // the command that does what --push could not, or ""
 	Branch   string    // that received the commits, if it is not checked out
+	Merging  string    // what to type to merge it here
 
 	Baseline *Baseline    // with BaselineFails
 	Checks   *ChecksError // with ChecksFail
@@ -114,7 +115,8 @@ func OutcomeOf(e *journal.Event) Outcome {
 	out := Outcome{Ending: journal.Ending(e.Reason), Message: e.Message}
 	if d := e.Detail; d != nil {
 		out.Ending = journal.Ending(d.End)
-		if out.Unpushed = d.Unpushed; d.Until != nil {
+		out.Branch, out.Merging, out.Unpushed = e.Branch, d.Merging, d.Unpushed
+		if d.Until != nil {
 			out.Until = *d.Until
 		}
 	}
@@ -124,7 +126,8 @@ func OutcomeOf(e *journal.Event) Outcome {
 // end returns the event that ends a run.
 func (l *Loop) end(out *Outcome, word string, totals journal.Totals) *journal.Event {
 	totals.Cost = l.history.Cost
-	e := &journal.Event{Type: journal.LoopFinished, Reason: word, Message: out.Message, Detail: &journal.Detail{End: string(out.Ending), Totals: &totals, Unpushed: out.Unpushed}}
+	e := &journal.Event{Type: journal.LoopFinished, Reason: word, Message: out.Message, Detail: &journal.Detail{End: string(out.Ending), Totals: &totals, Unpushed: out.Unpushed, Merging: out.Merging},
+		Branch: out.Branch}
 	if out.Ending == journal.Paused {
 		e.Type = journal.LoopPaused
 	}
@@ -325,7 +328,9 @@ func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 	}
 	if err = errors.Join(err, l.leave(ctx, &out)); l.trunk != nil {
 		err = errors.Join(err, l.trunk.leaveTrunk(context.WithoutCancel(ctx)))
-		out.Branch = l.trunk.elsewhere(context.WithoutCancel(ctx))
+		if out.Branch = l.trunk.elsewhere(context.WithoutCancel(ctx)); out.Branch != "" {
+			out.Merging = l.tools.Repo.Merging(context.WithoutCancel(ctx), out.Branch)
+		}
 	}
 	ferr := errors.Join(l.push(ctx, stop, &out), l.finish(&out))
 	if l.full = out.Ending == journal.DiskFull && DiskFull(ferr); err == nil && !l.full { // otherwise a resume finds a killed loop

@@ -789,7 +789,7 @@ func (w *promptWork) commitSlot(ctx context.Context, stop *stopper, u *unit) err
 	if from.tree != u.it.base { // it began with what an earlier iteration left, which is not to be committed
 		next, met, err := w.tools.Repo.MergeTrees(gctx, u.it.base, was, tree)
 		if err == nil && len(met) > 0 {
-			err = t.apart(&Fate{Conflicts: met})
+			err = t.apart(ctx, &Fate{Conflicts: met})
 		}
 		if err == nil {
 			made, err = w.tools.Repo.Link(gctx, t.tip, gitops.Link{Tree: next, Message: unit, When: w.tools.Now()})
@@ -804,7 +804,7 @@ func (w *promptWork) commitSlot(ctx context.Context, stop *stopper, u *unit) err
 		return err
 	}
 	if !fate.Accepted() {
-		return gitErr(fmt.Sprintf("commit iteration %d", u.it.Number), t.apart(fate))
+		return gitErr(fmt.Sprintf("commit iteration %d", u.it.Number), t.apart(ctx, fate))
 	}
 	if owed := w.history.Prompt.Owed; owed != "" && owed != string(u.it.base) {
 		u.it.owed = t.tree

@@ -253,55 +253,81 @@ func (l *Loop) newTrunk(ctx context.Context, stop *stopper, pool *workspace.Pool
 	if len(l.history.Verified) > 0 || len(l.history.WaveCommits) > 0 {
 		return nil, gitErr("read what is verified", &gitops.RefusedError{Reason: t.ref + ", which has the work that this loop verified, is gone", Hint: "git fetch it from where it is, or start a new loop"})
 	}
-	if goes, err := t.goOn(ctx); goes || err != nil {
-		return t, err
+	goes, err := t.goOn(ctx)
+	if err == nil && !goes {
+		var on string
+		if on, err = t.ground(ctx); err == nil {
+			err = t.plan(ctx, on)
+		}
 	}
-	on, err := t.ground(ctx)
-	if err == nil {
-		err = t.plan(ctx, on)
+	if refused, ok := errors.AsType[*gitops.RefusedError](err); ok && !isGit(err) { // since the start was checked
+		err = gitErr("start", refused)
 	}
 	return t, err
 }
 
 // goOn lets a new run over a tag begin at the trunk of the last one if that has work of tasks that the list calls done and no commit has.
 func (t *trunk) goOn(ctx context.Context) (bool, error) {
-	last := chain{repo: t.repo, ref: t.ref, now: t.now}
-	found, err := last.readAt(ctx, store.TagTrunkRef(t.state.Tag))
-	if t.state.Kind != store.KindTag || err != nil || !found || len(last.units) == 0 {
+	if t.state.Kind != store.KindTag {
+		return false, nil
+	}
+	last, err := leftBy(ctx, t.tools.Repo, t.branch, t.state.Tag, t.work.done)
+	if err != nil || last == nil {
 		return false, err
 	}
 	head, err := t.head(ctx)
 	if err == nil && head == "" && t.branch != "" { // it is to be made
-		var now gitops.Head
-		if now, err = t.tools.Repo.Head(ctx); err == nil {
-			head = now.Hash
+		if head, err = tipOf(ctx, t.tools.Repo, t.branch); err == nil && head != "" {
 			err = t.repo.MoveRef(ctx, t.branch, "", head, "descartes: made")
 		}
+	}
+	if last.ref, last.now = t.ref, t.now; err == nil {
+		err = last.save(ctx)
 	}
 	if err != nil {
 		return false, gitErr("begin where the last run ended", err)
 	}
-	if t.repo.LeadsTo(ctx, head, last.tip) { // somebody merged it
-		return false, nil
-	}
-	again := slices.DeleteFunc(slices.Clone(last.units), t.work.done)
-	switch {
-	case len(again) == len(last.units): // all of it is to be done again
-		return false, nil
-	case len(again) > 0:
-		return false, gitErr("start", &gitops.RefusedError{Reason: fmt.Sprintf("%s has verified work of %s that no commit has, and %s of it is to be done again", store.TagTrunkRef(t.state.Tag), oneline.List(last.units), oneline.List(again)),
-			Hint: "git merge " + store.TagTrunkRef(t.state.Tag) + ", or set the others to pending too, then start again"})
-	}
-	for _, id := range last.units {
-		if news, err := t.tools.Repo.News(ctx, last.on, head, "Descartes-Task: "+id); err != nil || len(news) > 0 { // somebody did
-			return false, err
+	t.chain = *last
+	return true, nil
+}
+
+// CanBegin reports, as a RefusedError, why a new run, over the tag name or a prompt loop of that name, cannot begin at a branch, "" being a detached HEAD,
+// because of what an earlier one left. done says which tasks are done; nil for a prompt loop.
+func CanBegin(ctx context.Context, repo *gitops.Repo, branch, name string, done func(task string) bool) error {
+	if done != nil {
+		if last, err := leftBy(ctx, repo, branch, name, done); err != nil || last != nil {
+			return err
 		}
 	}
-	if err := last.save(ctx); err != nil {
-		return false, gitErr("begin "+t.ref, err)
+	_, _, err := groundOf(ctx, repo, branch, asideOf(name))
+	return err
+}
+
+// leftBy is the trunk of the last run over a tag, if a new one is to begin there; nil if not.
+func leftBy(ctx context.Context, repo *gitops.Repo, branch, tag string, done func(task string) bool) (*chain, error) {
+	ref, last := store.TagTrunkRef(tag), &chain{repo: repo}
+	found, err := last.readAt(ctx, ref)
+	if err != nil || !found || len(last.units) == 0 {
+		return nil, err
 	}
-	t.chain = last
-	return true, nil
+	head, err := tipOf(ctx, repo, branch)
+	if err != nil || repo.LeadsTo(ctx, head, last.tip) { // somebody merged it
+		return nil, err
+	}
+	again := slices.DeleteFunc(slices.Clone(last.units), done)
+	switch {
+	case len(again) == len(last.units): // all of it is to be done again
+		return nil, nil
+	case len(again) > 0:
+		return nil, &gitops.RefusedError{Reason: fmt.Sprintf("%s has verified work of %s that no commit has, and %s of it is to be done again", ref, oneline.List(last.units), oneline.List(again)),
+			Hint: repo.Merging(ctx, ref) + ", or set the others to pending too, then start again"}
+	}
+	for _, id := range last.units {
+		if news, err := repo.News(ctx, last.on, head, "Descartes-Task: "+id); err != nil || len(news) > 0 { // somebody did
+			return nil, err
+		}
+	}
+	return last, nil
 }
 
 // leaveTrunk keeps the trunk for the next run over the tag if it has work that no branch has.
@@ -324,33 +350,43 @@ func (t *trunk) leaveTrunk(ctx context.Context) error {
 	return nil
 }
 
-// ground is the commit that a new run starts from: its branch's. Where an earlier run over the tag left commits on the branch aside, it goes on from
-// these.
+// ground is the commit that a new run starts from. Where an earlier run left commits on the branch aside, it goes on from these.
 func (t *trunk) ground(ctx context.Context) (string, error) {
-	repo := t.tools.Repo
-	on, err := t.head(ctx)
-	if err != nil {
-		return "", err
-	}
-	if on == "" { // the branch is to be made, if not the first commit
-		head, err := repo.Head(ctx)
-		if err != nil {
-			return "", gitErr("read HEAD", err)
-		}
-		on = head.Hash
-	}
-	at, err := repo.RefCommit(t.aside())
-	if err != nil || at == "" || on == "" || t.branch == t.aside() || repo.LeadsTo(ctx, on, at) {
+	on, ahead, err := groundOf(ctx, t.tools.Repo, t.branch, t.aside())
+	if err != nil || ahead == "" || t.branch == t.aside() {
 		return on, err
 	}
-	name, here := shortRef(t.aside()), cmp.Or(shortRef(t.branch), "HEAD")
+	return ahead, t.publish(ctx, on, ahead, false)
+}
+
+// groundOf is the commit of a branch that a new run is to begin at, and the one where the branch aside is ahead of it, "" for none.
+func groundOf(ctx context.Context, repo *gitops.Repo, branch, aside string) (on, ahead string, err error) {
+	if on, err = tipOf(ctx, repo, branch); err != nil {
+		return "", "", err
+	}
+	at, err := repo.RefCommit(aside)
+	if err != nil || at == "" || on == "" || repo.LeadsTo(ctx, on, at) {
+		return on, "", err
+	}
+	name, here := shortRef(aside), cmp.Or(shortRef(branch), "HEAD")
 	if ours, err := repo.News(ctx, on, at, "Descartes-Loop: "); err != nil || len(ours) == 0 {
-		return "", gitErr("start", &gitops.RefusedError{Reason: "the branch " + name + ", where a run puts what your files cannot follow, is not of a run", Hint: "git branch -m " + name + " ANOTHER-NAME"})
+		return "", "", &gitops.RefusedError{Reason: "the branch " + name + ", where a run puts what your files cannot follow, is not of a run", Hint: "git branch -m " + name + " ANOTHER-NAME"}
 	}
 	if !repo.LeadsTo(ctx, at, on) {
-		return "", gitErr("start", &gitops.RefusedError{Reason: fmt.Sprintf("an earlier run's commits are on the branch %s, and %s has others since", name, here), Hint: "git merge " + name + ", then start again"})
+		return "", "", &gitops.RefusedError{Reason: fmt.Sprintf("an earlier run's commits are on the branch %s, and %s has others since", name, here), Hint: repo.Merging(ctx, name) + ", then start again"}
 	}
-	return at, t.publish(ctx, on, at, false)
+	return on, at, nil
+}
+
+// tipOf is the commit of a branch, and of HEAD where it is to be made.
+func tipOf(ctx context.Context, repo *gitops.Repo, branch string) (string, error) {
+	if branch != "" {
+		if at, err := repo.RefCommit(branch); err != nil || at != "" {
+			return at, err
+		}
+	}
+	head, err := repo.Head(ctx)
+	return head.Hash, err
 }
 
 // begin makes the branch that the run is to commit to, and the chain's ref. A branch that was there at the start of a run and is gone is reported by
@@ -374,9 +410,9 @@ func (t *trunk) begin(ctx context.Context) error {
 }
 
 // aside is the branch for commits that the user's own tree cannot follow.
-func (t *trunk) aside() string {
-	return "refs/heads/descartes/" + store.FileName(cmp.Or(t.state.Tag, t.state.ID))
-}
+func (t *trunk) aside() string { return asideOf(cmp.Or(t.state.Tag, t.state.ID)) }
+
+func asideOf(name string) string { return "refs/heads/descartes/" + store.FileName(name) }
 
 // head is the commit of the branch.
 func (t *trunk) head(ctx context.Context) (string, error) {
@@ -579,8 +615,8 @@ func (t *trunk) giveWay(ctx context.Context, commit string, left []gitops.LeftOu
 		}
 	}
 	t.branch = t.aside()
-	return t.record(&journal.Event{Type: journal.Warning, Message: fmt.Sprintf("your working tree cannot follow: %s; the commits of this run are on the branch %s: commit or stash your changes, then git merge %[2]s",
-		workspace.Reasons(left), name)})
+	return t.record(&journal.Event{Type: journal.Warning, Message: fmt.Sprintf("your working tree cannot follow: %s; the commits of this run are on the branch %s; to bring them here: %s",
+		workspace.Reasons(left), name, repo.Merging(ctx, name))})
 }
 
 // finish publishes the last commit of a dead loop if that was cut short. One that no branch got is forgotten: it is made again. One that the chain
@@ -669,7 +705,7 @@ func (t *trunk) catchUp(ctx context.Context, ln *lane, head string) error {
 		}
 	}
 	if !fate.Accepted() {
-		return t.apart(&fate)
+		return t.apart(ctx, &fate)
 	}
 	return t.took(ctx, head, tree, has)
 }
@@ -730,9 +766,9 @@ type endError struct{ out Outcome }
 func (e *endError) Error() string { return e.out.Message }
 
 // apart reports that somebody else's commit and the verified work do not merge.
-func (t *trunk) apart(fate *Fate) error {
+func (t *trunk) apart(ctx context.Context, fate *Fate) error {
 	return &apartError{&gitops.RefusedError{Reason: "somebody committed meanwhile, and the verified work conflicts with that: " + fate.Reason(),
-		Hint: "git merge " + cmp.Or(t.kept, t.ref) + ", then resume the loop"}}
+		Hint: t.tools.Repo.Merging(ctx, cmp.Or(t.kept, t.ref)) + ", then resume the loop"}}
 }
 
 type apartError struct{ refused *gitops.RefusedError }

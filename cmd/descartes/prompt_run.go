@@ -384,6 +384,11 @@ func (r *promptRun) openRepository(ctx context.Context, cfg *loop.Config) (found
 		n := config.Names{Tag: cmp.Or(r.opt.Name, "loop"), At: time.Now()}
 		r.opt.Branch = n.Expand(cmp.Or(cfg.Git.BranchTemplate, config.DefaultBranchTemplate))
 	}
+	if cfg.Git.AutoCommit && r.opt.Name != "" {
+		if err := r.begins(ctx, r.opt.Branch, r.opt.Name, nil); err != nil {
+			note(err, "")
+		}
+	}
 	return found
 }
 

@@ -451,6 +451,18 @@ func (r *prepared) updates(ctx context.Context, e report.Run) (lines []string) {
 	return lines
 }
 
+// begins refuses a branch, "" being the one checked out, that a new run cannot begin at, because of what an earlier one left. See loop.CanBegin.
+func (r *prepared) begins(ctx context.Context, branch, name string, done func(task string) bool) error {
+	if branch != "" {
+		branch = "refs/heads/" + branch
+	} else if head, err := r.repo.Head(ctx); err != nil {
+		return err
+	} else {
+		branch = head.Branch
+	}
+	return loop.CanBegin(ctx, r.repo, branch, name, done)
+}
+
 // takesBranch refuses a branch that the run cannot commit to, and says where one goes on that is ahead.
 func (r *prepared) takesBranch(ctx context.Context, p *printer, j job) error {
 	name := r.opt.Branch

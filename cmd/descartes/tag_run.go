@@ -145,7 +145,13 @@ func (r *tagRun) ground(ctx context.Context) (found problems) {
 	if err != nil {
 		note(err)
 	}
-	switch again := r.opt.Resume != "" || old != nil; {
+	again := r.opt.Resume != "" || old != nil
+	if !again {
+		if err := r.begins(ctx, r.newBranch(), r.job.File.Tag(), func(id string) bool { return r.job.Graph.Status(id) == tasks.Done }); err != nil {
+			note(err)
+		}
+	}
+	switch {
 	case r.here && again && workspace.Here(r.pool): // what is there is that run's, and it looks at it itself
 	case r.here:
 		if err := r.clean(ctx, r.job.File); err != nil {

@@ -297,7 +297,7 @@ func (r *Run) aside(commits int) string {
 	if r.Outcome.Branch == "" || commits == 0 {
 		return ""
 	}
-	return fmt.Sprintf("commits: on the branch %s; git merge %[1]s brings them here", terminal.Clean(r.Outcome.Branch))
+	return fmt.Sprintf("commits: on the branch %s; to bring them here: %s", terminal.Clean(r.Outcome.Branch), terminal.Clean(r.Outcome.Merging))
 }
 
 // where says where verified work lies that no commit holds.
