@@ -103,7 +103,7 @@ type Outcome struct {
 	Until    time.Time // with QuotaUsedUp: when the quota is back
 	Unpushed string    // the command that does what --push could not, or ""
 	Branch   string    // that received the commits, if it is not checked out
-	Merging  string    // what to type to merge it here
+	Merging  string    // what to type to have its commits here, or the work that is in no commit
 
 	Baseline *Baseline    // with BaselineFails
 	Checks   *ChecksError // with ChecksFail
@@ -328,8 +328,9 @@ func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 	}
 	if err = errors.Join(err, l.leave(ctx, &out)); l.trunk != nil {
 		err = errors.Join(err, l.trunk.leaveTrunk(context.WithoutCancel(ctx)))
-		if out.Branch = l.trunk.elsewhere(context.WithoutCancel(ctx)); out.Branch != "" {
-			out.Merging = l.tools.Repo.Merging(context.WithoutCancel(ctx), out.Branch)
+		out.Branch = l.trunk.elsewhere(context.WithoutCancel(ctx))
+		if from := out.Branch; from != "" || len(l.trunk.units) > 0 {
+			out.Merging = l.tools.Repo.Merging(context.WithoutCancel(ctx), cmp.Or(from, l.trunk.ref))
 		}
 	}
 	ferr := errors.Join(l.push(ctx, stop, &out), l.finish(&out))

@@ -303,6 +303,35 @@ func CanBegin(ctx context.Context, repo *gitops.Repo, branch, name string, done 
 	return err
 }
 
+// Elsewhere is the ref with the work of runs over a tag that a branch, "" being a detached HEAD, lacks, "" for none: the branch aside, or the trunk with
+// work that was not committed, whose tasks are named.
+func Elsewhere(ctx context.Context, repo *gitops.Repo, branch, tag string) (ref string, loose []string, err error) {
+	last, err := leftBy(ctx, repo, branch, tag, func(string) bool { return true })
+	if err != nil {
+		return "", nil, err
+	}
+	if last != nil {
+		return store.TagTrunkRef(tag), last.units, nil
+	}
+	on, err := tipOf(ctx, repo, branch)
+	if err != nil {
+		return "", nil, err
+	}
+	if _, ours, err := aheadOf(ctx, repo, on, asideOf(tag)); err != nil || !ours {
+		return "", nil, err
+	}
+	return shortRef(asideOf(tag)), nil, nil
+}
+
+// aheadOf is the commit of the branch aside if another lacks it, else "". ours says that a run made it.
+func aheadOf(ctx context.Context, repo *gitops.Repo, on, aside string) (at string, ours bool, err error) {
+	if at, err = repo.RefCommit(aside); err != nil || at == "" || on == "" || repo.LeadsTo(ctx, on, at) {
+		return "", false, err
+	}
+	list, err := repo.News(ctx, on, at, "Descartes-Loop: ")
+	return at, len(list) > 0, err
+}
+
 // leftBy is the trunk of the last run over a tag, if a new one is to begin there; nil if not.
 func leftBy(ctx context.Context, repo *gitops.Repo, branch, tag string, done func(task string) bool) (*chain, error) {
 	ref, last := store.TagTrunkRef(tag), &chain{repo: repo}
@@ -364,12 +393,12 @@ func groundOf(ctx context.Context, repo *gitops.Repo, branch, aside string) (on,
 	if on, err = tipOf(ctx, repo, branch); err != nil {
 		return "", "", err
 	}
-	at, err := repo.RefCommit(aside)
-	if err != nil || at == "" || on == "" || repo.LeadsTo(ctx, on, at) {
+	at, ours, err := aheadOf(ctx, repo, on, aside)
+	if err != nil || at == "" {
 		return on, "", err
 	}
 	name, here := shortRef(aside), cmp.Or(shortRef(branch), "HEAD")
-	if ours, err := repo.News(ctx, on, at, "Descartes-Loop: "); err != nil || len(ours) == 0 {
+	if !ours {
 		return "", "", &gitops.RefusedError{Reason: "the branch " + name + ", where a run puts what your files cannot follow, is not of a run", Hint: "git branch -m " + name + " ANOTHER-NAME"}
 	}
 	if !repo.LeadsTo(ctx, at, on) {

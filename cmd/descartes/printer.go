@@ -95,15 +95,18 @@ func (p *printer) put(margin, text string) {
 	fmt.Fprint(p.text, b.String())
 }
 
-// broken breaks a line at words. Commands to type next stay whole, each on its own line.
+// broken breaks a line at words. Commands to type stay whole, each on its own line.
 func broken(line string, width int) []string {
-	if !strings.HasPrefix(line, "next: ") {
-		return terminal.Hang(line, width, 2)
-	}
-	if terminal.Width(line) <= width {
+	if terminal.Width(terminal.Unpainted(line)) <= width {
 		return []string{line}
 	}
-	return strings.Split(strings.ReplaceAll(line, "; then ", "\nthen: "), "\n")
+	if label, _, _ := strings.Cut(line, ": "); label == "next" || label == "then" || label == "or" {
+		return strings.Split(strings.ReplaceAll(line, "; then ", "\nthen: "), "\n")
+	}
+	if at := strings.LastIndex(line, ": git "); at >= 0 {
+		return append(terminal.Hang(line[:at+1], width, 2), "  "+line[at+2:])
+	}
+	return terminal.Hang(line, width, 2)
 }
 
 func (p *printer) warn(message string) {

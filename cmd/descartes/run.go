@@ -453,14 +453,19 @@ func (r *prepared) updates(ctx context.Context, e report.Run) (lines []string) {
 
 // begins refuses a branch, "" being the one checked out, that a new run cannot begin at, because of what an earlier one left. See loop.CanBegin.
 func (r *prepared) begins(ctx context.Context, branch, name string, done func(task string) bool) error {
-	if branch != "" {
-		branch = "refs/heads/" + branch
-	} else if head, err := r.repo.Head(ctx); err != nil {
+	ref, err := r.branchRef(ctx, branch)
+	if err != nil {
 		return err
-	} else {
-		branch = head.Branch
 	}
-	return loop.CanBegin(ctx, r.repo, branch, name, done)
+	return loop.CanBegin(ctx, r.repo, ref, name, done)
+}
+
+func (r *prepared) branchRef(ctx context.Context, branch string) (string, error) {
+	if branch != "" {
+		return "refs/heads/" + branch, nil
+	}
+	head, err := r.repo.Head(ctx)
+	return head.Branch, err
 }
 
 // takesBranch refuses a branch that the run cannot commit to, and says where one goes on that is ahead.

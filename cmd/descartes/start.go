@@ -349,6 +349,7 @@ func execute(cmd *cobra.Command, root string, s *settings, opt loop.StartOptions
 	}
 	if r.nothing {
 		p.say("nothing left to do in tag %s: %s done", r.job.File.Tag(), terminal.Count(r.job.Graph.Counts().Total, "task"))
+		r.sayElsewhere(cmd.Context(), p)
 		return r.reportIdle(s, p, nil)
 	}
 	if task := opt.Scope.Task; task != "" {

@@ -168,6 +168,29 @@ func (r *tagRun) ground(ctx context.Context) (found problems) {
 	return found
 }
 
+// sayElsewhere says where the work is that the branch lacks, although all is done.
+func (r *tagRun) sayElsewhere(ctx context.Context, p *printer) {
+	var err error
+	if r.repo, err = openRepo(ctx, r.root, r.job); err != nil { // there was no run here
+		return
+	}
+	branch, err := r.branchRef(ctx, r.newBranch())
+	if err != nil {
+		return
+	}
+	word := "tasks"
+	switch ref, loose, err := loop.Elsewhere(ctx, r.repo, branch, r.job.File.Tag()); {
+	case err != nil || ref == "":
+	case len(loose) > 0:
+		if len(loose) == 1 {
+			word = "task"
+		}
+		p.say("not committed: the work done on %s %s is kept as %s; to bring it here: %s", word, terminal.Clean(oneline.List(loose)), ref, r.repo.Merging(ctx, ref))
+	default:
+		p.say("commits: on the branch %s; to bring them here: %s", terminal.Clean(ref), r.repo.Merging(ctx, ref))
+	}
+}
+
 // notInSlots names what is not committed, and so in no slot.
 func (r *prepared) notInSlots(missing []string) {
 	if len(missing) > 0 {

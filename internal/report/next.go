@@ -86,7 +86,7 @@ func (s *Summary) here() Next {
 			return do(s.Run.log(n))
 		}
 		if len(s.Run.Loose) > 0 {
-			return do(diff)
+			return do(diff, cmp.Or(s.Run.Outcome.Merging, "git merge "+store.TrunkRef(s.Run.ID)))
 		}
 		return do("git status")
 	case journal.StepDone:
