@@ -78,11 +78,12 @@ func providers(backend string, set map[string]bool) []string {
 	return list
 }
 
-// moved has the variables by which programs find a place of the home elsewhere.
+// moved has the variables by which programs find a place of the home elsewhere, and where below.
 var moved = [][2]string{
 	{"XDG_CONFIG_HOME", ".config/"}, {"XDG_DATA_HOME", ".local/share/"}, {"XDG_STATE_HOME", ".local/state/"}, {"XDG_CACHE_HOME", ".cache/"},
 	{"npm_config_cache", ".npm/"}, {"NPM_CONFIG_CACHE", ".npm/"}, {"CARGO_HOME", ".cargo/"}, {"GRADLE_USER_HOME", ".gradle/"}, {"GOPATH", "go/"},
 	{"HF_HOME", ".cache/huggingface/"}, {"COMPOSER_HOME", ".composer/"}, {"HEX_HOME", ".hex/"}, {"PUB_CACHE", ".pub-cache/"},
+	{"GEMINI_CLI_HOME/.gemini", ".gemini"},
 }
 
 // at are the paths of a place of the home: there, and where variables move it.
@@ -91,12 +92,10 @@ func (b *Box) at(name string) (list []string) {
 		list = append(list, filepath.Join(b.home, name))
 	}
 	for _, v := range moved {
-		if rest, ok := strings.CutPrefix(name, v[1]); ok && b.env(v[0]) != "" {
-			list = append(list, filepath.Join(b.env(v[0]), rest))
+		variable, under, _ := strings.Cut(v[0], "/")
+		if rest, ok := strings.CutPrefix(name, v[1]); ok && b.env[variable] != "" {
+			list = append(list, filepath.Join(b.env[variable], under, rest))
 		}
-	}
-	if home := b.env("GEMINI_CLI_HOME"); home != "" && name == ".gemini" {
-		list = append(list, filepath.Join(home, name))
 	}
 	return list
 }
@@ -128,7 +127,7 @@ func (b *Box) login() {
 		}
 	}
 	for kind, c := range known {
-		paths := []string{b.env(c.moved)}
+		paths := []string{b.env[c.moved]}
 		for _, name := range c.places {
 			paths = append(paths, b.at(name)...)
 		}

@@ -82,7 +82,7 @@ func Matches(list []string, name string) bool {
 // common reports whether every command gets a variable: what a shell, a
 // network behind a proxy, and a build need.
 func common(known []string, name string) bool {
-	if _, ok := slices.BinarySearch(known, name); ok || process.Personal(name) || strings.HasPrefix(name, "DESCARTES_") {
+	if slices.Contains(known, name) || process.Personal(name) || strings.HasPrefix(name, "DESCARTES_") {
 		return true
 	}
 	return !secret(name) && slices.ContainsFunc(prefixes(), func(p string) bool { return strings.HasPrefix(name, p) })
@@ -111,9 +111,9 @@ func (p Parted) Names() (names []string) {
 	return slices.Compact(names)
 }
 
-// harmless are the variables that every command gets, in order.
+// harmless are the variables that every command gets.
 func harmless() []string {
-	list := strings.Fields(`
+	return strings.Fields(`
 PATH HOME USER LOGNAME SHELL LANG LANGUAGE TZ TERM COLORTERM TERMINFO TERMINFO_DIRS TMPDIR TMP TEMP HOSTNAME NO_COLOR FORCE_COLOR CLICOLOR
 CLICOLOR_FORCE COLUMNS LINES MANPATH INFOPATH SOURCE_DATE_EPOCH DEBIAN_FRONTEND PAGER EDITOR VISUAL
 CI CONTINUOUS_INTEGRATION GITHUB_ACTIONS GITLAB_CI BUILDKITE CIRCLECI TRAVIS JENKINS_URL TF_BUILD RUNNER_OS RUNNER_ARCH RUNNER_TEMP
@@ -138,8 +138,6 @@ COMPOSER_HOME COMPOSER_CACHE_DIR MIX_ENV MIX_HOME HEX_HOME PERL5LIB PERL_LOCAL_L
 HOMEBREW_CELLAR HOMEBREW_REPOSITORY STACK_ROOT CABAL_DIR JULIA_DEPOT_PATH FLUTTER_ROOT PUB_CACHE CUDA_HOME CUDA_PATH CUDA_VISIBLE_DEVICES
 OMP_NUM_THREADS EMSDK VCPKG_ROOT QT_DIR DEVELOPER_DIR SDKROOT MACOSX_DEPLOYMENT_TARGET
 `)
-	slices.Sort(list)
-	return list
 }
 
 // prefixes begin variables that every command gets, but for those whose name

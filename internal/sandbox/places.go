@@ -129,7 +129,7 @@ func (b *Box) hide() {
 		}
 	}
 	for _, name := range secretVars() {
-		for _, path := range filepath.SplitList(b.env(name)) {
+		for _, path := range filepath.SplitList(b.env[name]) {
 			b.conceal(path)
 		}
 	}
@@ -145,24 +145,20 @@ func (b *Box) hide() {
 		"/run/NetworkManager/resolv.conf", "/run/NetworkManager/no-stub-resolv.conf", "/run/current-system", "/run/opengl-driver", "/run/wrappers"} {
 		b.add(path, readable)
 	}
-	real, err := filepath.EvalSymlinks(b.env("TMPDIR"))
+	real, err := filepath.EvalSymlinks(b.env["TMPDIR"])
 	if err == nil && !within(real, b.c.Top) && !within(b.home, real) && !private(real) {
 		b.add(real, hidden)
 	}
 }
 
 // others are the homes of other users, for root who could read them.
-func (b *Box) others() (list []string) {
+func (b *Box) others() []string {
 	if b.c.UID != 0 {
 		return nil
 	}
-	found, _ := os.ReadDir("/home")
-	for _, o := range found[:min(len(found), 64)] {
-		if o.IsDir() {
-			list = append(list, filepath.Join("/home", o.Name()))
-		}
-	}
-	return slices.DeleteFunc(append(list, "/root"), func(dir string) bool { return dir == b.home })
+	homes, _ := filepath.Glob("/home/*")
+	homes = append(homes[:min(len(homes), 64)], "/root")
+	return slices.DeleteFunc(homes, func(dir string) bool { return dir == b.home })
 }
 
 // open names what may be written besides the tree, and what is seen of a home
@@ -173,7 +169,7 @@ func (b *Box) open() {
 		kept = readable // what a cache is given others would run later, or read
 	}
 	for _, name := range cacheVars() {
-		b.add(b.env(name), kept)
+		b.add(b.env[name], kept)
 	}
 	b.login()
 	b.makeCaches()
@@ -188,7 +184,7 @@ func (b *Box) open() {
 			b.add(path, readable)
 		}
 	}
-	for _, dir := range filepath.SplitList(b.env("PATH")) {
+	for _, dir := range filepath.SplitList(b.env["PATH"]) {
 		b.show(dir)
 	}
 	if b.c.Mode == Auto && b.home != "" {
@@ -235,7 +231,7 @@ func (b *Box) launchers() {
 			}
 		}
 	}
-	b.add(b.env("PRE_COMMIT_HOME"), readable)
+	b.add(b.env["PRE_COMMIT_HOME"], readable)
 }
 
 func (b *Box) installed(program string) bool {
@@ -257,7 +253,7 @@ func (b *Box) makeCaches() {
 		{"mvn", "MAVEN_ARGS", ".m2/repository", "-Dmaven.repo.local="}, {"gradle", "GRADLE_USER_HOME", ".gradle", ""}, {"dotnet", "NUGET_PACKAGES", ".nuget/packages", ""},
 	} {
 		_, err := os.Lstat(filepath.Join(b.home, t.folder))
-		if err == nil || b.env(t.variable) != "" || t.program == "go" && b.env("GOPATH") != "" || t.program != "" && !b.installed(t.program) {
+		if err == nil || b.env[t.variable] != "" || t.program == "go" && b.env["GOPATH"] != "" || t.program != "" && !b.installed(t.program) {
 			continue
 		}
 		dir := filepath.Join(b.c.Cache, strings.ReplaceAll(strings.TrimPrefix(t.folder, "."), "/", "-"))
@@ -315,35 +311,17 @@ func (b *Box) view() {
 			b.add(filepath.Dir(link), hidden)
 		}
 	}
-	b.shown()
 }
 
-// slot puts a working copy in the place of the working tree. What in it belongs to us is the user's own, read-only; of .descartes there
-// is only what is shown. Its .git is the agent's.
+// slot puts a working copy in the place of the working tree. Of .descartes there is only what is shown. Its .git is the agent's.
 func (b *Box) slot() {
-	cache, err := filepath.EvalSymlinks(b.c.Cache) // it lies in .descartes
+	cache, err := filepath.EvalSymlinks(b.c.Cache) // it may lie in .descartes
 	b.mounts = slices.DeleteFunc(b.mounts, func(m mount) bool {
 		return within(m.path, b.c.Top) && m.how != hidden && (err != nil || !within(m.path, cache))
 	})
 	b.mounts = append(b.mounts, mount{path: b.c.Top, how: writable, from: b.c.Slot.Tree})
-	b.own(b.c.Top)
-	for i, m := range b.mounts {
-		// The user's own file may be replaced by the loop while this sandbox is made, that of the working copy is not.
-		if file := b.copied(m.path); m.how == readable && m.from == "" && within(m.path, b.c.Top) && regular(m.path) && regular(file) {
-			b.mounts[i].from = file
-		}
-	}
 	b.add(filepath.Join(b.c.Root, ".descartes"), hidden)
 	b.add(filepath.Join(b.c.Top, ".descartes"), hidden)
-	b.shown()
-}
-
-// aside is slot where nothing can be seen at another place: the copy is worked in where it lies, the user's own tree is read-only.
-func (b *Box) aside() {
-	b.add(b.c.Top, readable)
-	b.add(b.c.Slot.Tree, writable)
-	b.own(b.c.Slot.Tree)
-	b.shown()
 }
 
 // copied is where a slot has a path of the working tree.
@@ -383,7 +361,6 @@ func (b *Box) held() {
 // here names the working tree where it is no slot. The repository is for reading, wherever it lies: nobody commits beside us.
 func (b *Box) here() {
 	b.add(b.c.Top, writable)
-	b.own(b.c.Top)
 	dot := filepath.Join(b.c.Top, ".git")
 	b.add(dot, readable)
 	if dir := pointed(dot, "gitdir: "); dir != "" {
@@ -408,18 +385,31 @@ func pointed(file, prefix string) string {
 	return path
 }
 
-// own names what is ours in a working tree, the user's or a slot's.
-func (b *Box) own(tree string) {
+// own names what is ours in a working tree: a slot has it from the user's, read-only.
+func (b *Box) own() {
 	ours := []string{".scud", ".descartes", "descartes.yaml"}
 	for _, path := range slices.Concat(below(b.c.Root, ours), below(b.c.Top, ours), b.c.Keep) {
 		real, err := filepath.EvalSymlinks(path)
 		if err != nil || !within(filepath.Dir(real), b.c.Top) {
 			continue
 		}
-		place := tree + strings.TrimPrefix(real, b.c.Top)
+		place, from := real, b.copied(real)
+		switch {
+		case b.c.Slot.Tree == "":
+			from = ""
+		case !b.c.Mounts():
+			place, from = from, ""
+		case !regular(real) || !regular(from): // the loop may replace a file of the user's while this sandbox is made
+			from = ""
+		}
 		// A file that is replaced while a sandbox is made is no place for a mount; its folder is.
-		if in, ok := b.nearest(place); !ok || in.how != readable {
-			b.add(place, readable)
+		in, ok := b.nearest(place)
+		if ok && in.how == readable {
+			continue
+		}
+		n := len(b.mounts)
+		if b.add(place, readable); n < len(b.mounts) {
+			b.mounts[n].from = from
 		}
 	}
 }

@@ -58,92 +58,84 @@ const SandboxExec = "/usr/bin/sandbox-exec"
 func (b *Box) try(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeBound)
 	defer cancel()
-	tmp, err := MakeTemp("")
+	tmp, err := MakeTemp(os.TempDir())
 	if err != nil {
 		return &CannotError{Why: err.Error(), Fix: "make room for temporary files, or set TMPDIR"}
 	}
 	defer os.RemoveAll(tmp)
-	quiet := *b
-	quiet.c.Socket = "" // nobody listens yet
-	argv := quiet.Wrap(tmp)
 	nothing, err := proc.Look("true", "/", b.c.Env)
 	if err != nil {
 		return &CannotError{Why: err.Error(), Fix: "install coreutils"}
 	}
-	reply, err := proc.Output(ctx, proc.Call{Argv: append(argv, "--", nothing), Dir: b.c.Top, Env: []string{}})
-	switch {
-	case b.c.Bwrap == "" && err != nil:
-		return &CannotError{Why: "sandbox-exec does not run: " + err.Error(), Fix: seatbeltFix}
-	case b.c.Bwrap == "" && reply.Code != 0:
-		return &CannotError{Why: "sandbox-exec cannot start anything here: " + strings.TrimPrefix(strings.TrimSpace(string(reply.Stderr)), "sandbox-exec: "), Fix: seatbeltFix}
-	case err != nil:
-		return &CannotError{Why: "bubblewrap does not run: " + err.Error(), Fix: installFix}
-	case reply.Code != 0:
-		return refusal(strings.TrimSpace(string(reply.Stderr)))
+	name, fix := "bubblewrap", installFix
+	if b.c.Bwrap == "" {
+		name, fix = "sandbox-exec", seatbeltFix
 	}
-	return nil
+	reply, err := proc.Output(ctx, proc.Call{Argv: append(b.Wrap(tmp), "--", nothing), Dir: b.c.Top, Env: []string{}})
+	if err != nil {
+		return &CannotError{Why: name + " does not run: " + err.Error(), Fix: fix}
+	}
+	if reply.Code == 0 {
+		return nil
+	}
+	words := strings.TrimSpace(string(reply.Stderr))
+	if b.c.Bwrap != "" {
+		fix = remedy(words)
+	}
+	line := words[strings.LastIndexByte(words, '\n')+1:]
+	return &CannotError{Why: name + " cannot start anything here: " + strings.TrimPrefix(strings.TrimPrefix(line, "bwrap: "), "sandbox-exec: "), Fix: fix}
 }
 
 const seatbeltFix = "see what " + SandboxExec + " -p '(version 1)(allow default)' /usr/bin/true says; one sandbox cannot start in another"
 
 const installFix = "install bubblewrap (apt, dnf, pacman, apk and zypper all call it that)"
 
-// refusal is what bubblewrap said, and what helps against it.
-func refusal(words string) *CannotError {
-	line := words
-	if at := strings.LastIndexByte(words, '\n'); at >= 0 {
-		line = words[at+1:]
-	}
-	e := &CannotError{Why: "bubblewrap cannot start anything here: " + strings.TrimPrefix(line, "bwrap: ")}
+// remedy is what helps against what bubblewrap said.
+func remedy(words string) string {
 	denied := strings.Contains(words, "ermission denied") || strings.Contains(words, "not permitted") || strings.Contains(words, "No permissions")
 	switch {
 	case !denied:
-		e.Fix = "see what bwrap --ro-bind / / true says"
+		return "see what bwrap --ro-bind / / true says"
 	case sysctl("kernel/apparmor_restrict_unprivileged_userns") == "1":
-		e.Fix = "AppArmor forbids it: as root write the three lines 'abi <abi/4.0>,' 'include <tunables/global>' " +
+		return "AppArmor forbids it: as root write the three lines 'abi <abi/4.0>,' 'include <tunables/global>' " +
 			"'profile bwrap /usr/bin/bwrap flags=(unconfined) { userns, }' to /etc/apparmor.d/bwrap, then run apparmor_parser -r /etc/apparmor.d/bwrap"
 	case sysctl("kernel/unprivileged_userns_clone") == "0":
-		e.Fix = "the system forbids user namespaces: as root run sysctl kernel.unprivileged_userns_clone=1"
+		return "the system forbids user namespaces: as root run sysctl kernel.unprivileged_userns_clone=1"
 	case sysctl("user/max_user_namespaces") == "0":
-		e.Fix = "the system forbids user namespaces: as root run sysctl user.max_user_namespaces=15000"
-	default:
-		e.Fix = "in a container, start it with --security-opt seccomp=unconfined and --cap-add SYS_ADMIN, or let the container be the sandbox with --sandbox off"
+		return "the system forbids user namespaces: as root run sysctl user.max_user_namespaces=15000"
 	}
-	return e
+	return "in a container, start it with --security-opt seccomp=unconfined and --cap-add SYS_ADMIN, or let the container be the sandbox with --sandbox off"
 }
 
 func sysctl(name string) string {
-	b, err := os.ReadFile(filepath.Join("/proc/sys", name))
-	if err != nil {
-		return ""
-	}
+	b, _ := os.ReadFile("/proc/sys/" + name)
 	return strings.TrimSpace(string(b))
 }
 
-// MakeTemp makes a folder for a command's temporary files below dir, "" for
-// the system's. Its path is absolute.
-func MakeTemp(dir string) (tmp string, err error) {
-	if dir != "" {
-		err = os.MkdirAll(dir, 0o700)
-	}
-	if err == nil {
-		tmp, err = os.MkdirTemp(dir, "descartes-")
-	}
-	if err == nil {
-		tmp, err = filepath.EvalSymlinks(tmp)
-	}
-	for _, dir := range below(tmp, []string{"tmp", "var"}) {
-		if err == nil { // nobody else comes through the folder above
-			err = errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o777|os.ModeSticky))
-		}
-	}
-	for end, text := range blanks {
-		if err == nil {
-			err = os.WriteFile(filepath.Join(tmp, "empty"+end), []byte(text), 0o444)
-		}
-	}
+// MakeTemp makes a folder for a command's temporary files below dir. Its path has no links.
+func MakeTemp(dir string) (string, error) {
+	tmp, err := makeTemp(dir)
 	if err != nil {
 		return "", fmt.Errorf("make a folder for temporary files: %w", err)
 	}
 	return tmp, nil
+}
+
+func makeTemp(dir string) (tmp string, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	if tmp, err = os.MkdirTemp(dir, "descartes-"); err != nil {
+		return "", err
+	}
+	for _, dir := range below(tmp, []string{"tmp", "var"}) { // nobody else comes through the folder above
+		err = errors.Join(err, os.Mkdir(dir, 0o700), os.Chmod(dir, 0o777|os.ModeSticky))
+	}
+	for end, text := range blanks {
+		err = errors.Join(err, os.WriteFile(filepath.Join(tmp, "empty"+end), []byte(text), 0o444))
+	}
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(tmp)
 }

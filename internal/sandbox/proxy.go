@@ -74,7 +74,7 @@ func StartProxy(hosts []string) (*Proxy, error) {
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	silent := log.New(io.Discard, "", 0)
-	p.server = &http.Server{Handler: p, ReadHeaderTimeout: proxyTimeout, IdleTimeout: proxyTimeout, MaxHeaderBytes: proxyHeader, ErrorLog: silent,
+	p.server = &http.Server{Handler: p, ReadHeaderTimeout: proxyTimeout, MaxHeaderBytes: proxyHeader, ErrorLog: silent,
 		BaseContext: func(net.Listener) context.Context { return p.ctx }}
 	p.server.SetKeepAlivesEnabled(false)
 	p.plain = &httputil.ReverseProxy{
@@ -152,7 +152,6 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer c.Close()
 	defer context.AfterFunc(p.ctx, func() { c.Close(); out.Close() })()
-	_ = c.SetDeadline(time.Time{})
 	if _, err := io.WriteString(c, "HTTP/1.1 200 Connection established\r\n\r\n"); err == nil {
 		join(c, out, buffered(in.Reader, c))
 	}

@@ -90,6 +90,7 @@ const (
 // Box is the sandbox of one command: its mounts are those of the places that are there now.
 type Box struct {
 	c       Config
+	env     map[string]string
 	home    string // "" where there is none
 	mounts  []mount
 	instead []string // variables, NAME=value, for caches that the home lacks
@@ -121,7 +122,11 @@ func (h how) writes() bool { return h == writable || h == granted }
 // New works out what a command may touch. With Config.Cache it makes the agent's own folders in the home where they are missing, because a
 // mount needs a place.
 func New(c Config) (*Box, error) {
-	b := &Box{c: c}
+	b := &Box{c: c, env: map[string]string{}}
+	for _, kv := range c.Env {
+		name, value, _ := strings.Cut(kv, "=")
+		b.env[name] = value
+	}
 	if c.Mode == Off && (c.Slot.Tree == "" || !c.Mounts()) {
 		return b, nil
 	}
@@ -136,10 +141,11 @@ func New(c Config) (*Box, error) {
 	}
 	if c.Mode == Off {
 		b.view()
+		b.shown()
 		b.order()
 		return b, nil
 	}
-	if home := b.env("HOME"); home != "" {
+	if home := b.env["HOME"]; home != "" {
 		if b.home, err = filepath.EvalSymlinks(home); err != nil || b.home == "/" || !filepath.IsAbs(home) {
 			b.home = ""
 		}
@@ -152,9 +158,12 @@ func New(c Config) (*Box, error) {
 		b.here()
 	case c.Mounts():
 		b.slot()
-	default:
-		b.aside()
+	default: // the copy is worked in where it lies
+		b.add(b.c.Top, readable)
+		b.add(b.c.Slot.Tree, writable)
 	}
+	b.own()
+	b.shown()
 	for i := range b.mounts {
 		m := &b.mounts[i]
 		m.sealed = c.Reads && m.how == writable && (i >= before || within(m.path, b.c.Top))
@@ -170,16 +179,6 @@ func New(c Config) (*Box, error) {
 
 // Wraps reports whether commands run in anything of the box's.
 func (b *Box) Wraps() bool { return b.c.Mode != Off || len(b.mounts) > 0 }
-
-// env is a variable of the process that the sandbox is made by.
-func (b *Box) env(name string) string {
-	for _, kv := range slices.Backward(b.c.Env) {
-		if v, ok := strings.CutPrefix(kv, name+"="); ok {
-			return v
-		}
-	}
-	return ""
-}
 
 // add names an existing place. What it is in truth, links followed, is what a
 // mount goes on.
@@ -396,7 +395,7 @@ func (b *Box) Limits(tmp string) process.Limits {
 	if b.c.Slot.Tree != "" && !v.Bare {
 		v.Tree, v.Place = b.c.Slot.Tree, b.c.Top
 	}
-	if v.Wrap != nil && b.forwarded() {
+	if b.forwarded() {
 		self, socket := insideSelf+filepath.Base(b.c.Self), insideSocket
 		if v.Bare {
 			self, socket = b.c.Self, b.c.Socket

@@ -21,41 +21,36 @@ func (b *Box) seatbelt(tmp string) []string {
 // Profile is what sandbox-exec is given, rule by rule: of those that fit a call the last one decides. tmp is the command's folder of
 // temporary files.
 func (b *Box) Profile(tmp string) string {
-	p := &profile{}
-	p.line(rules)
+	p := rules
 	if b.c.Mode == Strict {
-		b.strictly(p)
+		p += strictRules
 	} else {
-		p.allow("file-write* file-link", "/private/tmp")
-		p.allow("file-write* file-link", "/private/var/tmp")
-		p.line(`(allow file-write* file-link (regex #"^/private/var/folders/[^/]+/[^/]+/C/"))`) // what compilers keep by themselves
+		p += autoRules
 	}
 	for _, m := range b.mounts {
 		switch {
 		case m.how.writes():
-			p.allow("file* network-outbound", m.path)
+			p += rule("allow file* network-outbound", m.path)
 			if m.sealed {
-				p.deny("file-write* file-link", m.path)
+				p += rule("deny file-write* file-link", m.path)
 			}
-			p.line("(deny file-write-unlink (literal " + quote(m.path) + "))") // it stays where it is, as a mount does
+			p += "(deny file-write-unlink (literal " + quote(m.path) + "))\n" // it stays where it is, as a mount does
 		case m.how == hidden:
-			p.deny("file* network-outbound", m.path)
+			p += rule("deny file* network-outbound", m.path)
 		default:
-			p.allow("file-read* network-outbound", m.path)
-			p.deny("file-write* file-link", m.path)
+			p += rule("allow file-read* network-outbound", m.path)
+			p += rule("deny file-write* file-link", m.path)
 		}
 	}
-	if b.c.Mode == Auto { // names are looked up there
-		p.line(`(allow file-read* (literal "/private/var/run/resolv.conf"))`)
-		p.line(`(allow network-outbound (literal "/private/var/run/mDNSResponder"))`)
+	if b.c.Mode == Auto {
+		p += nameRules
 	}
 	if b.forwarded() {
-		p.allow("file-read* network-outbound", b.c.Socket)
-		p.allow("file-read*", b.c.Self)
+		p += rule("allow file-read* network-outbound", b.c.Socket)
+		p += rule("allow file-read*", b.c.Self)
 	}
-	p.allow("file* network-outbound", tmp)
-	p.line("(allow file-read-metadata (vnode-type DIRECTORY))") // a path through a hidden folder can be followed
-	return p.String()
+	p += rule("allow file* network-outbound", tmp)
+	return p + "(allow file-read-metadata (vnode-type DIRECTORY))\n" // a path through a hidden folder can be followed
 }
 
 // rules stand first. Writing, and a second name by which something could be written, is for the places named later; nobody is asked to do something
@@ -70,34 +65,40 @@ const rules = `(version 1)
 (deny signal)
 (allow signal (target same-sandbox))
 (deny process-info*)
-(allow process-info* (target same-sandbox))`
+(allow process-info* (target same-sandbox))
+`
 
-// strictly closes the network, but for the machine's own loopback, and what belongs to people and not to the system.
-func (b *Box) strictly(p *profile) {
-	p.line("(deny network*)")
-	p.line(`(allow network-bind network-inbound (local ip "*:*"))`)
-	p.line(`(allow network-outbound (remote ip "localhost:*"))`)
-	for _, dir := range []string{"/Users", "/Volumes", "/private/tmp", "/private/var/tmp", "/private/var/folders"} {
-		p.deny("file-read*", dir)
-	}
-}
+// autoRules open folders of temporary files, and what compilers keep by themselves.
+const autoRules = `(allow file-write* file-link (subpath "/private/tmp"))
+(allow file-write* file-link (subpath "/private/var/tmp"))
+(allow file-write* file-link (regex #"^/private/var/folders/[^/]+/[^/]+/C/"))
+`
 
-// profile is one as it grows.
-type profile struct{ strings.Builder }
+// nameRules let names of hosts be looked up.
+const nameRules = `(allow file-read* (literal "/private/var/run/resolv.conf"))
+(allow network-outbound (literal "/private/var/run/mDNSResponder"))
+`
 
-func (p *profile) line(text string) { p.WriteString(text + "\n") }
-
-func (p *profile) allow(what, path string) { p.rule("allow", what, path) }
-func (p *profile) deny(what, path string)  { p.rule("deny", what, path) }
+// strictRules close the network, but for the machine's own loopback, and what belongs to people and not to the system.
+const strictRules = `(deny network*)
+(allow network-bind network-inbound (local ip "*:*"))
+(allow network-outbound (remote ip "localhost:*"))
+(deny file-read* (subpath "/Users"))
+(deny file-read* (subpath "/Volumes"))
+(deny file-read* (subpath "/private/tmp"))
+(deny file-read* (subpath "/private/var/tmp"))
+(deny file-read* (subpath "/private/var/folders"))
+`
 
 // rule is one for a place and all below it. What is connected to is named as a socket besides.
-func (p *profile) rule(verb, what, path string) {
-	files := what
+func rule(what, path string) (lines string) {
+	place := " (subpath " + quote(path) + ")"
 	if rest, ok := strings.CutSuffix(what, " network-outbound"); ok {
-		files = rest
-		p.line("(" + verb + " network-outbound (remote unix-socket (subpath " + quote(path) + ")))")
+		verb, _, _ := strings.Cut(what, " ")
+		lines = "(" + verb + " network-outbound (remote unix-socket" + place + "))\n"
+		what = rest
 	}
-	p.line("(" + verb + " " + files + " (subpath " + quote(path) + "))")
+	return lines + "(" + what + place + ")\n"
 }
 
 // quote is a path as a string of a profile, whose strings end as in Scheme and hold any byte else.
