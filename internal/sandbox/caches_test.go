@@ -42,8 +42,8 @@ func TestCaches(t *testing.T) {
 		}
 	}
 	line := strings.Join(box.Wrap(t.TempDir()), " ")
-	for _, want := range []string{"--setenv GOMODCACHE " + cache + "/go-pkg", "--bind " + cache + "/own-_npx " + home + "/.npm/_npx",
-		"--setenv MAVEN_ARGS -Dmaven.repo.local=" + cache + "/m2-repository", "--bind " + cache + "/go-pkg"} {
+	for _, want := range []string{"--setenv GOMODCACHE " + cache + "/GOMODCACHE", "--bind " + cache + "/own-_npx " + home + "/.npm/_npx",
+		"--setenv MAVEN_ARGS -Dmaven.repo.local=" + cache + "/MAVEN_ARGS", "--bind " + cache + "/GOMODCACHE"} {
 		if !strings.Contains(line, want) {
 			t.Errorf("no %q in %s", want, line)
 		}

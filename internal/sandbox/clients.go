@@ -62,12 +62,11 @@ func Hosts(agent string) (all []string) {
 func providers(backend string, set map[string]bool) []string {
 	list := clients()[backend].vars
 	if list == nil {
-		list = append([]string{"IS_SANDBOX"}, google...)
-		for _, family := range []string{"ANTHROPIC", "CLAUDE", "OPENAI", "CODEX", "AZURE_OPENAI", "GEMINI", "OPENCODE", "QWEN", "DASHSCOPE", "COPILOT",
-			"MISTRAL", "GROQ", "DEEPSEEK", "OPENROUTER", "XAI", "TOGETHER", "FIREWORKS", "CEREBRAS", "COHERE", "PERPLEXITY", "MOONSHOT", "KIMI", "ZAI",
-			"ZHIPU", "MINIMAX", "OLLAMA", "LMSTUDIO", "LITELLM", "HF", "HUGGINGFACE", "AIDER", "GOOSE", "AMP", "CURSOR", "CLINE", "CRUSH", "KIRO", "VERCEL_AI"} {
-			list = append(list, family+"_*")
-		}
+		list = append(strings.Fields(`
+IS_SANDBOX ANTHROPIC_* CLAUDE_* OPENAI_* CODEX_* AZURE_OPENAI_* GEMINI_* OPENCODE_* QWEN_* DASHSCOPE_* COPILOT_* MISTRAL_* GROQ_* DEEPSEEK_*
+OPENROUTER_* XAI_* TOGETHER_* FIREWORKS_* CEREBRAS_* COHERE_* PERPLEXITY_* MOONSHOT_* KIMI_* ZAI_* ZHIPU_* MINIMAX_* OLLAMA_* LMSTUDIO_* LITELLM_*
+HF_* HUGGINGFACE_* AIDER_* GOOSE_* AMP_* CURSOR_* CLINE_* CRUSH_* KIRO_* VERCEL_AI_*
+`), google...)
 	}
 	if backend == "claude" && set["CLAUDE_CODE_USE_BEDROCK"] {
 		list = append(list, "AWS_*")
@@ -86,15 +85,17 @@ var moved = [][2]string{
 	{"GEMINI_CLI_HOME/.gemini", ".gemini"},
 }
 
-// at are the paths of a place of the home: there, and where variables move it.
-func (b *Box) at(name string) (list []string) {
+// at are the paths of places of the home: there, and where variables move them.
+func (b *Box) at(names ...string) (list []string) {
 	if b.home != "" {
-		list = append(list, filepath.Join(b.home, name))
+		list = below(b.home, names)
 	}
 	for _, v := range moved {
 		variable, under, _ := strings.Cut(v[0], "/")
-		if rest, ok := strings.CutPrefix(name, v[1]); ok && b.env[variable] != "" {
-			list = append(list, filepath.Join(b.env[variable], under, rest))
+		for _, name := range names {
+			if rest, ok := strings.CutPrefix(name, v[1]); ok && b.env[variable] != "" {
+				list = append(list, filepath.Join(b.env[variable], under, rest))
+			}
 		}
 	}
 	return list
@@ -104,7 +105,7 @@ func (b *Box) at(name string) (list []string) {
 // .env is no file of settings but programs.
 func (b *Box) conceal(path string) {
 	real, err := filepath.EvalSymlinks(path)
-	if err != nil || real == b.c.Top || b.home != "" && within(b.home, real) {
+	if err != nil || real == b.c.Top || within(b.home, real) {
 		return
 	}
 	if info, err := os.Stat(real); err == nil && info.IsDir() && filepath.Base(path) == ".env" {
@@ -119,19 +120,13 @@ func (b *Box) login() {
 	var hidden, shown []string
 	known := clients()
 	own, found := known[b.c.Agent]
-	if b.c.Role == Agent && b.c.Cache != "" && b.home != "" {
-		for _, name := range own.places[:own.made] {
-			for _, dir := range b.at(name) {
-				_ = os.MkdirAll(dir, 0o700)
-			}
+	if b.c.Role == Agent && b.c.Cache != "" {
+		for _, dir := range b.at(own.places[:own.made]...) {
+			_ = os.MkdirAll(dir, 0o700)
 		}
 	}
 	for kind, c := range known {
-		paths := []string{b.env[c.moved]}
-		for _, name := range c.places {
-			paths = append(paths, b.at(name)...)
-		}
-		for _, path := range paths {
+		for _, path := range append(b.at(c.places...), b.env[c.moved]) {
 			real, err := filepath.EvalSymlinks(path)
 			switch {
 			case err != nil || path == "":

@@ -36,7 +36,7 @@ func hostPort(s string) (host, port string, err error) {
 		a, wrong := netip.ParseAddr(host)
 		ok = wrong == nil && a.Is6() && a.Zone() == ""
 	}
-	if err != nil || !ok || len(host) > 255 || !isPort(port) {
+	if err != nil || !ok || !isPort(port) {
 		return "", "", errors.New("the host is neither a name nor an address, each with a port")
 	}
 	return strings.ToLower(strings.TrimSuffix(host, ".")), port, nil
@@ -67,7 +67,7 @@ func splitPort(s string) (host, port string) {
 
 // public reports whether an address is one of the wide network.
 func public(a netip.Addr) bool {
-	if !a.IsGlobalUnicast() || a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() {
+	if !a.IsGlobalUnicast() || a.IsPrivate() {
 		return false
 	}
 	for _, block := range []string{"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "198.18.0.0/15", "240.0.0.0/4", "64:ff9b::/96", "2002::/16", "fec0::/10"} {

@@ -51,9 +51,12 @@ func system() []string {
 
 // secretVars name places of such stores, by a variable.
 func secretVars() []string {
-	return []string{"SSH_AUTH_SOCK", "GNUPGHOME", "KUBECONFIG", "NETRC", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "DOCKER_CONFIG", "CLOUDSDK_CONFIG",
-		"NPM_CONFIG_USERCONFIG", "PASSWORD_STORE_DIR", "GH_CONFIG_DIR", "AZURE_CONFIG_DIR", "HF_TOKEN_PATH", "PGPASSFILE", "RCLONE_CONFIG", "BOTO_CONFIG",
-		"TF_CLI_CONFIG_FILE", "DESCARTES_FLEET_GIT_TOKEN_FILE", "DESCARTES_FLEET_KEY_FILE", "TEMPORAL_CONFIG_FILE", "TEMPORAL_TLS_CLIENT_KEY_PATH"}
+	return strings.Fields(`
+SSH_AUTH_SOCK GNUPGHOME KUBECONFIG NETRC AWS_SHARED_CREDENTIALS_FILE AWS_CONFIG_FILE DOCKER_CONFIG
+CLOUDSDK_CONFIG NPM_CONFIG_USERCONFIG PASSWORD_STORE_DIR GH_CONFIG_DIR AZURE_CONFIG_DIR HF_TOKEN_PATH
+PGPASSFILE RCLONE_CONFIG BOTO_CONFIG TF_CLI_CONFIG_FILE DESCARTES_FLEET_GIT_TOKEN_FILE
+DESCARTES_FLEET_KEY_FILE TEMPORAL_CONFIG_FILE TEMPORAL_TLS_CLIENT_KEY_PATH
+`)
 }
 
 // caches are what build tools write below a home: what they fetched and built, not the folders beside it whose scripts, settings and
@@ -94,9 +97,11 @@ func below(dir string, names []string) (paths []string) {
 
 // cacheVars name such places by a variable.
 func cacheVars() []string {
-	return []string{"GOCACHE", "GOMODCACHE", "XDG_CACHE_HOME", "npm_config_cache", "NPM_CONFIG_CACHE", "PIP_CACHE_DIR", "UV_CACHE_DIR",
-		"YARN_CACHE_FOLDER", "CCACHE_DIR", "SCCACHE_DIR", "GOLANGCI_LINT_CACHE", "DENO_DIR", "NUGET_PACKAGES", "POETRY_CACHE_DIR",
-		"PLAYWRIGHT_BROWSERS_PATH", "CYPRESS_CACHE_FOLDER", "COMPOSER_CACHE_DIR"}
+	return strings.Fields(`
+GOCACHE GOMODCACHE XDG_CACHE_HOME npm_config_cache NPM_CONFIG_CACHE PIP_CACHE_DIR UV_CACHE_DIR
+YARN_CACHE_FOLDER CCACHE_DIR SCCACHE_DIR GOLANGCI_LINT_CACHE DENO_DIR NUGET_PACKAGES POETRY_CACHE_DIR
+PLAYWRIGHT_BROWSERS_PATH CYPRESS_CACHE_FOLDER COMPOSER_CACHE_DIR
+`)
 }
 
 // toolchains are what build tools read below a home.
@@ -111,13 +116,11 @@ func toolchains() []string {
 
 // hide names what cannot be seen.
 func (b *Box) hide() {
-	if b.home != "" && b.c.Mode == Strict && !within(b.home, b.c.Top) {
+	if b.c.Mode == Strict && !within(b.home, b.c.Top) {
 		b.add(b.home, hidden)
 	}
-	for _, name := range secrets() {
-		for _, path := range b.at(name) {
-			b.conceal(path)
-		}
+	for _, path := range b.at(secrets()...) {
+		b.conceal(path)
 	}
 	known := secrets()
 	for _, c := range clients() {
@@ -133,13 +136,10 @@ func (b *Box) hide() {
 			b.conceal(path)
 		}
 	}
-	for _, file := range []string{"/etc/shadow", "/etc/gshadow", "/proc/kcore"} {
-		b.add(file, hidden)
-	}
-	// Sockets of other programs lie there: containers, keys, desktops. What a
+	// In /run lie sockets of other programs: containers, keys, desktops. What a
 	// build needs of it comes back.
-	for _, dir := range []string{"/run", "/var/run"} {
-		b.add(dir, hidden)
+	for _, path := range []string{"/etc/shadow", "/etc/gshadow", "/proc/kcore", "/run", "/var/run"} {
+		b.add(path, hidden)
 	}
 	for _, path := range []string{"/run/systemd/resolve/stub-resolv.conf", "/run/systemd/resolve/resolv.conf", "/run/resolvconf/resolv.conf",
 		"/run/NetworkManager/resolv.conf", "/run/NetworkManager/no-stub-resolv.conf", "/run/current-system", "/run/opengl-driver", "/run/wrappers"} {
@@ -173,13 +173,11 @@ func (b *Box) open() {
 	}
 	b.login()
 	b.makeCaches()
-	for _, name := range caches() {
-		for _, path := range b.at(name) {
-			b.add(path, kept)
-		}
+	for _, path := range b.at(caches()...) {
+		b.add(path, kept)
 	}
 	b.launchers()
-	if strict && b.home != "" {
+	if strict {
 		for _, path := range below(b.home, toolchains()) {
 			b.add(path, readable)
 		}
@@ -187,7 +185,7 @@ func (b *Box) open() {
 	for _, dir := range filepath.SplitList(b.env["PATH"]) {
 		b.show(dir)
 	}
-	if b.c.Mode == Auto && b.home != "" {
+	if b.c.Mode == Auto {
 		b.show(b.home)
 	}
 	b.program()
@@ -248,18 +246,19 @@ func (b *Box) makeCaches() {
 	for _, path := range append(below(filepath.Join(b.home, ".gradle"), gradleCaches()), below(filepath.Join(b.home, ".cargo"), []string{"registry", "git"})...) {
 		_ = os.Mkdir(path, 0o755)
 	}
-	for _, t := range []struct{ program, variable, folder, before string }{
-		{"", "XDG_CACHE_HOME", ".cache", ""}, {"go", "GOMODCACHE", "go/pkg", ""}, {"npm", "npm_config_cache", ".npm", ""}, {"cargo", "CARGO_HOME", ".cargo", ""},
-		{"mvn", "MAVEN_ARGS", ".m2/repository", "-Dmaven.repo.local="}, {"gradle", "GRADLE_USER_HOME", ".gradle", ""}, {"dotnet", "NUGET_PACKAGES", ".nuget/packages", ""},
+	for _, t := range []struct{ program, set, folder string }{
+		{"", "XDG_CACHE_HOME=", ".cache"}, {"go", "GOMODCACHE=", "go/pkg"}, {"npm", "npm_config_cache=", ".npm"}, {"cargo", "CARGO_HOME=", ".cargo"},
+		{"mvn", "MAVEN_ARGS=-Dmaven.repo.local=", ".m2/repository"}, {"gradle", "GRADLE_USER_HOME=", ".gradle"}, {"dotnet", "NUGET_PACKAGES=", ".nuget/packages"},
 	} {
+		name, _, _ := strings.Cut(t.set, "=")
 		_, err := os.Lstat(filepath.Join(b.home, t.folder))
-		if err == nil || b.env[t.variable] != "" || t.program == "go" && b.env["GOPATH"] != "" || t.program != "" && !b.installed(t.program) {
+		if err == nil || b.env[name] != "" || t.program == "go" && b.env["GOPATH"] != "" || t.program != "" && !b.installed(t.program) {
 			continue
 		}
-		dir := filepath.Join(b.c.Cache, strings.ReplaceAll(strings.TrimPrefix(t.folder, "."), "/", "-"))
+		dir := filepath.Join(b.c.Cache, name)
 		if os.MkdirAll(dir, 0o700) == nil {
 			b.add(dir, granted)
-			b.instead = append(b.instead, t.variable+"="+t.before+dir)
+			b.instead = append(b.instead, t.set+dir)
 		}
 	}
 }
@@ -285,7 +284,7 @@ func (b *Box) show(path string) {
 func (b *Box) program() {
 	path := b.c.Program
 	real, err := filepath.EvalSymlinks(path)
-	if path == "" || err != nil {
+	if err != nil {
 		return
 	}
 	b.show(path)
@@ -311,6 +310,7 @@ func (b *Box) view() {
 			b.add(filepath.Dir(link), hidden)
 		}
 	}
+	b.shown()
 }
 
 // slot puts a working copy in the place of the working tree. Of .descartes there is only what is shown. Its .git is the agent's.
@@ -424,7 +424,7 @@ func (b *Box) sockets() {
 	list, _ := os.ReadFile("/proc/net/unix")
 	for line := range strings.Lines(string(list)) {
 		fields := strings.Fields(line)
-		if len(fields) < 8 || !strings.HasPrefix(fields[7], "/") || len(b.mounts) > mostMounts {
+		if len(fields) < 8 || len(b.mounts) > mostMounts {
 			continue
 		}
 		path := filepath.Clean(fields[7])

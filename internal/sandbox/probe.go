@@ -3,7 +3,6 @@ package sandbox
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -113,15 +112,7 @@ func sysctl(name string) string {
 }
 
 // MakeTemp makes a folder for a command's temporary files below dir. Its path has no links.
-func MakeTemp(dir string) (string, error) {
-	tmp, err := makeTemp(dir)
-	if err != nil {
-		return "", fmt.Errorf("make a folder for temporary files: %w", err)
-	}
-	return tmp, nil
-}
-
-func makeTemp(dir string) (tmp string, err error) {
+func MakeTemp(dir string) (tmp string, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
@@ -134,8 +125,6 @@ func makeTemp(dir string) (tmp string, err error) {
 	for end, text := range blanks {
 		err = errors.Join(err, os.WriteFile(filepath.Join(tmp, "empty"+end), []byte(text), 0o444))
 	}
-	if err != nil {
-		return "", err
-	}
-	return filepath.EvalSymlinks(tmp)
+	real, bad := filepath.EvalSymlinks(tmp)
+	return real, errors.Join(err, bad)
 }

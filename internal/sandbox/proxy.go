@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/base64"
@@ -130,12 +129,11 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusServiceUnavailable, errors.New("too many requests are under way"))
 		return
 	}
-	tunnel := r.Method == http.MethodConnect
-	if !tunnel && r.URL.Scheme != "http" || r.URL.User != nil || tunnel && r.URL.Path != "" {
+	switch tunnel := r.Method == http.MethodConnect; {
+	case r.URL.User != nil || tunnel && r.URL.Path != "" || !tunnel && r.URL.Scheme != "http":
 		refuse(w, http.StatusBadRequest, errors.New("not a proxy request"))
 		return
-	}
-	if !tunnel {
+	case !tunnel:
 		p.plain.ServeHTTP(w, r)
 		return
 	}
@@ -164,8 +162,7 @@ func refuse(w http.ResponseWriter, code int, err error) {
 
 // buffered is what was read beyond a head, and then the rest.
 func buffered(in *bufio.Reader, c io.Reader) io.Reader {
-	b, _ := in.Peek(in.Buffered())
-	return io.MultiReader(bytes.NewReader(bytes.Clone(b)), c)
+	return io.MultiReader(io.LimitReader(in, int64(in.Buffered())), c)
 }
 
 // join copies both ways until both have ended.

@@ -141,22 +141,27 @@ func New(c Config) (*Box, error) {
 	}
 	if c.Mode == Off {
 		b.view()
-		b.shown()
-		b.order()
-		return b, nil
+	} else {
+		b.confine()
 	}
-	if home := b.env["HOME"]; home != "" {
-		if b.home, err = filepath.EvalSymlinks(home); err != nil || b.home == "/" || !filepath.IsAbs(home) {
-			b.home = ""
-		}
+	b.order()
+	return b, nil
+}
+
+// confine names all places of a sandbox.
+func (b *Box) confine() {
+	var err error
+	home := b.env["HOME"]
+	if b.home, err = filepath.EvalSymlinks(home); err != nil || b.home == "/" || !filepath.IsAbs(home) {
+		b.home = ""
 	}
 	b.hide()
 	b.open()
 	before := len(b.mounts)
 	switch {
-	case c.Slot.Tree == "":
+	case b.c.Slot.Tree == "":
 		b.here()
-	case c.Mounts():
+	case b.c.Mounts():
 		b.slot()
 	default: // the copy is worked in where it lies
 		b.add(b.c.Top, readable)
@@ -166,15 +171,13 @@ func New(c Config) (*Box, error) {
 	b.shown()
 	for i := range b.mounts {
 		m := &b.mounts[i]
-		m.sealed = c.Reads && m.how == writable && (i >= before || within(m.path, b.c.Top))
+		m.sealed = b.c.Reads && m.how == writable && (i >= before || within(m.path, b.c.Top))
 	}
 	b.held()
 	b.sockets()
-	if c.Own {
-		b.add(c.Self, readable)
+	if b.c.Own {
+		b.add(b.c.Self, readable)
 	}
-	b.order()
-	return b, nil
 }
 
 // Wraps reports whether commands run in anything of the box's.
@@ -183,7 +186,7 @@ func (b *Box) Wraps() bool { return b.c.Mode != Off || len(b.mounts) > 0 }
 // add names an existing place. What it is in truth, links followed, is what a
 // mount goes on.
 func (b *Box) add(path string, what how) {
-	if path == "" || !filepath.IsAbs(path) {
+	if !filepath.IsAbs(path) {
 		return
 	}
 	real, err := filepath.EvalSymlinks(path)
@@ -324,13 +327,16 @@ func (b *Box) mount(v []string, tmp string) []string {
 
 // variables are those that a command gets in any sandbox, NAME=value; tmp is its folder of temporary files as it sees it.
 func (b *Box) variables(tmp string) []string {
-	v := []string{"TMPDIR=" + tmp}
-	if b.c.Mode == Strict {
-		v = append(v, "GOCACHE="+tmp+"/go-build", "XDG_CACHE_HOME="+tmp+"/cache", "npm_config_cache="+tmp+"/npm")
+	v, caches := []string{"TMPDIR=" + tmp}, ""
+	switch {
+	case b.c.Role == HeldOut:
+		caches = b.c.Held.builds()
+	case b.c.Mode == Strict:
+		caches = tmp
 	}
-	if b.c.Role == HeldOut {
-		for _, name := range []string{"GOCACHE", "XDG_CACHE_HOME", "npm_config_cache", "PYTHONPYCACHEPREFIX"} {
-			v = append(v, name+"="+filepath.Join(b.c.Held.builds(), strings.ToLower(name)))
+	for _, name := range []string{"GOCACHE", "XDG_CACHE_HOME", "npm_config_cache", "PYTHONPYCACHEPREFIX"} {
+		if caches != "" {
+			v = append(v, name+"="+filepath.Join(caches, strings.ToLower(name)))
 		}
 	}
 	return append(v, b.instead...)
