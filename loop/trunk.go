@@ -325,7 +325,7 @@ func Elsewhere(ctx context.Context, repo *gitops.Repo, branch, tag string) (ref 
 
 // aheadOf is the commit of the branch aside if another lacks it, else "". ours says that a run made it.
 func aheadOf(ctx context.Context, repo *gitops.Repo, on, aside string) (at string, ours bool, err error) {
-	if at, err = repo.RefCommit(aside); err != nil || at == "" || on == "" || repo.LeadsTo(ctx, on, at) {
+	if at, err = repo.RefCommit(aside); err != nil || at == "" || on == "" || repo.LeadsTo(ctx, on, at) || holds(ctx, repo, on, at) {
 		return "", false, err
 	}
 	list, err := repo.News(ctx, on, at, "Descartes-Loop: ")
@@ -340,7 +340,7 @@ func leftBy(ctx context.Context, repo *gitops.Repo, branch, tag string, done fun
 		return nil, err
 	}
 	head, err := tipOf(ctx, repo, branch)
-	if err != nil || repo.LeadsTo(ctx, head, last.tip) { // somebody merged it
+	if err != nil || repo.LeadsTo(ctx, head, last.tip) || head != "" && holds(ctx, repo, head, last.tip) { // somebody merged it
 		return nil, err
 	}
 	again := slices.DeleteFunc(slices.Clone(last.units), done)
@@ -770,6 +770,9 @@ func (t *trunk) stillThere(ctx context.Context, head string) error {
 	}
 	var gone []string
 	for _, w := range t.history.WaveCommits {
+		if holds(ctx, t.tools.Repo, head, w.Commit) { // reworded, squashed, rebased
+			continue
+		}
 		for _, id := range w.Tasks {
 			named := func(c gitops.ChainLink) bool { return slices.Contains(c.Trailers["Descartes-Task"], oneline.Text(id)) }
 			if !t.history.Gone[id] && t.work.done(id) && !slices.ContainsFunc(there, named) {
@@ -780,13 +783,27 @@ func (t *trunk) stillThere(ctx context.Context, head string) error {
 	if len(gone) == 0 {
 		return nil
 	}
-	e := &journal.Event{Type: journal.Warning, Reason: journal.ReasonGone, Tasks: gone, Message: fmt.Sprintf("%s lost the commit of %s, which this loop had made: resume the loop to have that done again, or bring the commit back first (git reflog has it) "+
-		"and set it to done", cmp.Or(shortRef(t.branch), "HEAD"), oneline.List(gone))}
+	e := &journal.Event{Type: journal.Warning, Reason: journal.ReasonGone, Tasks: gone, Message: fmt.Sprintf("%s lost the commit of %s, which this loop had made: resume the loop to have that done again; if you bring it back first "+
+		"(git reflog has it), or its work is there in another form, set it to done: descartes tasks set %s done", cmp.Or(shortRef(t.branch), "HEAD"), oneline.List(gone), gone[0])}
 	if err := t.record(e); err != nil {
 		return err
 	}
 	t.halted = true
 	return &endError{Outcome{Ending: journal.Paused, Message: e.Message}}
+}
+
+// holds reports whether a commit has all that another brings, task lists aside.
+func holds(ctx context.Context, repo *gitops.Repo, head, commit string) bool {
+	merged, met, err := repo.Merge(ctx, head, commit)
+	if err != nil || len(met) > 0 {
+		return false
+	}
+	is, err := repo.CommitTree(head)
+	if err != nil {
+		return false
+	}
+	changes, err := repo.Changed(ctx, is, merged)
+	return err == nil && len(changes) == 0
 }
 
 // endError ends a run with an outcome.
