@@ -103,6 +103,7 @@ type Outcome struct {
 	Until    time.Time // with QuotaUsedUp: when the quota is back
 	Unpushed string    // the command that does what --push could not, or ""
 	Branch   string    // that received the commits, if it is not checked out
+	Commits  int       // the branch's newest ones that have all of the loop's; 0: unknown
 	Merging  string    // what to type to have its commits here, or the work that is in no commit
 
 	Baseline *Baseline    // with BaselineFails
@@ -115,7 +116,7 @@ func OutcomeOf(e *journal.Event) Outcome {
 	out := Outcome{Ending: journal.Ending(e.Reason), Message: e.Message}
 	if d := e.Detail; d != nil {
 		out.Ending = journal.Ending(d.End)
-		out.Branch, out.Merging, out.Unpushed = e.Branch, d.Merging, d.Unpushed
+		out.Branch, out.Commits, out.Merging, out.Unpushed = e.Branch, d.Commits, d.Merging, d.Unpushed
 		if d.Until != nil {
 			out.Until = *d.Until
 		}
@@ -126,7 +127,7 @@ func OutcomeOf(e *journal.Event) Outcome {
 // end returns the event that ends a run.
 func (l *Loop) end(out *Outcome, word string, totals journal.Totals) *journal.Event {
 	totals.Cost = l.history.Cost
-	e := &journal.Event{Type: journal.LoopFinished, Reason: word, Message: out.Message, Detail: &journal.Detail{End: string(out.Ending), Totals: &totals, Unpushed: out.Unpushed, Merging: out.Merging},
+	e := &journal.Event{Type: journal.LoopFinished, Reason: word, Message: out.Message, Detail: &journal.Detail{End: string(out.Ending), Totals: &totals, Unpushed: out.Unpushed, Merging: out.Merging, Commits: out.Commits},
 		Branch: out.Branch}
 	if out.Ending == journal.Paused {
 		e.Type = journal.LoopPaused
@@ -328,7 +329,7 @@ func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 	}
 	if err = errors.Join(err, l.leave(ctx, &out)); l.trunk != nil {
 		err = errors.Join(err, l.trunk.leaveTrunk(context.WithoutCancel(ctx)))
-		out.Branch = l.trunk.elsewhere(context.WithoutCancel(ctx))
+		out.Branch, out.Commits = l.trunk.elsewhere(context.WithoutCancel(ctx)), l.trunk.made(context.WithoutCancel(ctx))
 		if from := out.Branch; from != "" || len(l.trunk.units) > 0 {
 			out.Merging = l.tools.Repo.Merging(context.WithoutCancel(ctx), cmp.Or(from, l.trunk.ref))
 		}

@@ -467,6 +467,20 @@ func (t *trunk) elsewhere(ctx context.Context) string {
 	return shortRef(t.branch)
 }
 
+// made is how many of the branch's newest commits have all of the loop's; 0 if that is not known. In a prompt loop agents' own commits belong to it.
+func (t *trunk) made(ctx context.Context) int {
+	head, err := t.head(ctx)
+	if err != nil || head == "" || len(t.links) == 0 || t.links[0].head == "" {
+		return 0
+	}
+	all, err := t.tools.Repo.News(ctx, t.links[0].head, head, "")
+	ours := slices.IndexFunc(all, func(c gitops.ChainLink) bool { return slices.Contains(c.Trailers["Descartes-Loop"], t.state.ID) })
+	if err == nil && t.state.Kind == store.KindTag && ours > 0 {
+		all = all[ours:]
+	}
+	return len(all)
+}
+
 func shortRef(ref string) string { return strings.TrimPrefix(ref, "refs/heads/") }
 
 // alone calls do while nobody else folds or commits, and no git gc runs.

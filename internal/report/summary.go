@@ -287,9 +287,9 @@ func (s *Summary) uncommitted() string {
 	return fmt.Sprintf("the work done on %s %s is %s (%s)", word, list, s.Run.where(), why)
 }
 
-// log shows the run's commits.
+// log shows the run's commits, n by its own count.
 func (r *Run) log(n int) string {
-	return strings.TrimSuffix(fmt.Sprintf("git log --stat -%d %s", n, r.Outcome.Branch), " ")
+	return strings.TrimSuffix(fmt.Sprintf("git log --stat -%d %s", cmp.Or(r.Outcome.Commits, n), r.Outcome.Branch), " ")
 }
 
 // aside says where the commits are that the user's files did not follow, "" where they did.

@@ -255,6 +255,7 @@ type Detail struct {
 	CacheWrite   int64      `json:"cache_write_tokens,omitempty"`
 	Totals       *Totals    `json:"totals,omitempty"`   // of a run's end: the loop's totals so far
 	Unpushed     string     `json:"unpushed,omitempty"` // of a run's end: the command that does what --push could not
+	Commits      int        `json:"commits,omitempty"`  // of a run's end: so many of the branch's newest commits have all of the loop's
 	Merging      string     `json:"merging,omitempty"`  // of a run's end: what to type to have its work in the working tree, where that could not follow
 
 	Digest string  `json:"output_sha256,omitempty"` // of a verification's whole output, as logged
