@@ -64,11 +64,10 @@ func (w *tagWork) commitWave(ctx context.Context, stop *stopper, ln *lane, numbe
 	}
 	subject := w.subject(number, ids, len(done) > 0)
 	wave.Message = w.tools.Redact.Text(w.message(subject, number, done, blocked))
-	wave.Files = w.taskFile()
 	crash.Point("before-wave-commit")
 	cctx, over := stop.committing(ctx, w.config.Deadline)
 	defer over()
-	c, err := w.trunk.commit(cctx, ln, wave, "")
+	c, err := w.trunk.commit(cctx, ln, wave, "", w.taskFile)
 	if err != nil {
 		return gitErr(fmt.Sprintf("commit wave %d", number), err)
 	}

@@ -591,13 +591,6 @@ func otherTag(root string, c ScudConfig, tag string) (*tasks.File, error) {
 // Check reports whether the job can run safely here. It changes no file of the working tree.
 func Check(ctx context.Context, j *Job, repo *gitops.Repo, opt StartOptions) []Problem {
 	home := store.NewHome(j.Root)
-	who, held := store.Busy(ctx, store.TreeLock(repo.Dir()))
-	if !held {
-		who, held = store.Busy(ctx, store.LockOf(home.Tree()))
-	}
-	if held {
-		return []Problem{{Message: (&store.BusyError{Holder: who}).Error(), Hint: "descartes loop status, or descartes loop cancel " + who.Loop, Err: &store.BusyError{Holder: who}}}
-	}
 	var problems []Problem
 	old, err := home.Unfinished(j.File.Tag())
 	if err != nil {
@@ -612,7 +605,12 @@ func Check(ctx context.Context, j *Job, repo *gitops.Repo, opt StartOptions) []P
 		}
 	}
 	// A lock left by the killed agent of an unfinished loop is handled when that loop is resumed.
-	if path, locked := repo.Locked(); locked && old == nil && opt.Resume == "" {
+	begins := old == nil && opt.Resume == ""
+	path, locked := repo.Locked()
+	for until := time.Now().Add(store.LockWait); begins && locked && time.Now().Before(until); path, locked = repo.Locked() { // by a run that moves the branch
+		time.Sleep(10 * time.Millisecond)
+	}
+	if begins && locked {
 		problems = append(problems, Problem{Message: path + " exists: git is at work here, or was killed in the middle of it",
 			Hint: "wait for it to end; if no git process runs any more, remove the file"})
 	}

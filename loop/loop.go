@@ -172,8 +172,8 @@ type unit struct {
 
 // work is what differs between runs over a tag and runs of a prompt.
 type work interface {
-	// hold locks what no other run may use, before the loop's id is chosen.
-	hold(ctx context.Context) error
+	// hold looks at what the run begins with, before the loop's id is chosen.
+	hold() error
 	// choose decides which loop this is and where its state is stored.
 	choose(ctx context.Context, opt StartOptions) (path string, err error)
 	// replay takes in the journal of earlier runs, and gets ready.
@@ -573,7 +573,11 @@ func (l *Loop) bringNamed(ctx context.Context, u *unit) error {
 		return nil
 	}
 	ctx = context.WithoutCancel(ctx)
-	why, err := l.tools.Repo.Arrive(ctx, n.Was, n.Has)
+	why := ""
+	err := l.inTree(ctx, func() (err error) {
+		why, err = l.tools.Repo.Arrive(ctx, n.Was, n.Has)
+		return err
+	})
 	if err != nil {
 		return gitErr("bring changes of "+oneline.List(n.Paths)+" into your tree", err)
 	}

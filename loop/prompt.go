@@ -141,18 +141,7 @@ func (j *PromptJob) begin(l *Loop, opt StartOptions) work {
 	return &promptWork{Loop: l, job: j}
 }
 
-// hold locks the working tree if the agent has it for itself.
-func (w *promptWork) hold(ctx context.Context) error {
-	if !w.tools.Here {
-		return nil
-	}
-	k, err := store.TakeLock(ctx, store.TreeLock(w.tools.Repo.Dir()), store.LockWait, w.who)
-	if err != nil {
-		return err
-	}
-	w.locks = append(w.locks, k)
-	return w.tools.Repo.Claim()
-}
+func (w *promptWork) hold() error { return nil }
 
 // choose resumes the given loop, or starts another.
 func (w *promptWork) choose(ctx context.Context, opt StartOptions) (path string, err error) {
@@ -166,11 +155,9 @@ func (w *promptWork) choose(ctx context.Context, opt StartOptions) (path string,
 			w.who.Loop = s.ID
 		}
 	}
-	k, err := store.TakeLock(ctx, store.LockOf(path), store.LockWait, w.who)
-	if err != nil {
+	if err := w.lock(ctx, store.LockOf(path)); err != nil {
 		return "", err
 	}
-	w.locks = append(w.locks, k)
 	if opt.Resume != "" { // read under its lock: another process may have resumed it meanwhile
 		st, err := store.LoadState(path)
 		if err != nil {
@@ -186,7 +173,7 @@ func (w *promptWork) choose(ctx context.Context, opt StartOptions) (path string,
 		}
 	}
 	w.state.Kind, w.who.Loop = w.job.Kind, w.state.ID
-	return path, w.sign()
+	return path, w.locks[0].Sign(w.who)
 }
 
 // replay takes in the journal of an earlier run. For iterations before the journal began, the state file's summaries count.
@@ -221,32 +208,6 @@ func (w *promptWork) replay(ctx context.Context, events []journal.Event) error {
 func (w *promptWork) place() (dir string, fixed []string) {
 	fixed, _ = Protected(w.config, w.root, nil)
 	return w.job.Dir, fixed
-}
-
-// treeWait is how long an iteration waits for others that read the working tree or commit in it.
-const treeWait = 60 * time.Second
-
-// Enter calls do while no other loop uses the working tree. A loop over a tag uses it for its whole run: then busy names that loop and do is not
-// called.
-func (w *promptWork) Enter(ctx context.Context, do func() error) (busy string, err error) {
-	if w.tools.Here {
-		return "", do()
-	}
-	path := store.TreeLock(w.tools.Repo.Dir())
-	if who, held := store.Live(path); held && who.Tag != "" {
-		return who.Loop + " over tag " + who.Tag, nil
-	}
-	k, err := store.TakeLock(ctx, path, treeWait, w.who)
-	if held, ok := errors.AsType[*store.BusyError](err); ok {
-		return held.Holder.Loop, nil
-	}
-	if err != nil {
-		return "", err
-	}
-	if err = w.tools.Repo.Claim(); err == nil {
-		err = do()
-	}
-	return "", errors.Join(err, k.Release())
 }
 
 // opening tells which iteration a loop without a journal had come to.
@@ -422,11 +383,13 @@ func iterations(n int) string {
 // spec is the text for an iteration's agent: the one a person chose, else the composed one with the handoff and the reviews' advice.
 func (w *promptWork) spec(ctx context.Context, u *unit) (s specbuild.Spec, _ *Outcome, err error) {
 	if w.loose() {
-		if _, err := w.Enter(ctx, func() error { return w.tools.Repo.FinishArrival(ctx) }); err != nil {
-			return s, nil, gitErr("take the working tree as it is", err)
-		}
 		var tree gitops.Tree
-		w.unlocked(func() { tree, err = w.tools.Repo.Snapshot(ctx) })
+		err := w.inTree(ctx, func() (err error) {
+			if err = w.tools.Repo.FinishArrival(ctx); err == nil {
+				w.unlocked(func() { tree, err = w.tools.Repo.Snapshot(ctx) })
+			}
+			return err
+		})
 		if err != nil {
 			return s, nil, gitErr("take the working tree as it is", err)
 		}
@@ -719,13 +682,10 @@ func (w *promptWork) deliver(ctx context.Context, stop *stopper, u *unit) error 
 		return w.commit(ctx, stop, u)
 	}
 	why := ""
-	busy, err := w.Enter(context.WithoutCancel(ctx), func() (err error) {
+	err := w.inTree(context.WithoutCancel(ctx), func() (err error) {
 		why, err = w.tools.Repo.Arrive(context.WithoutCancel(ctx), u.it.base, work.After)
 		return err
 	})
-	if busy != "" {
-		why = "loop " + busy + " works there"
-	}
 	if why != "" {
 		u.it.apart = fmt.Sprintf("your working tree cannot take what iteration %d changed: %s; git stash, git cherry-pick -n %s, git stash pop bring the two together", u.it.Number, why, w.iterationRef(u.it.Number))
 	}
@@ -754,24 +714,12 @@ func (w *promptWork) commit(ctx context.Context, stop *stopper, u *unit) error {
 		return nil // the next iteration continues from it
 	}
 	if work.After == u.it.base && len(w.trunk.units) == 0 {
-		return w.named(ctx, u)
+		return w.bringNamed(ctx, u)
 	}
 	if err := w.commitSlot(ctx, stop, u); err != nil {
 		return w.uncommitted(context.WithoutCancel(ctx), u, err)
 	}
 	return nil
-}
-
-// named brings changes of files that git does not have into the user's tree.
-func (w *promptWork) named(ctx context.Context, u *unit) error {
-	if !u.res.Work.Named.Changed() {
-		return nil
-	}
-	busy, err := w.Enter(context.WithoutCancel(ctx), func() error { return w.bringNamed(ctx, u) })
-	if busy != "" {
-		return w.note(fmt.Sprintf("loop %s works in this tree, and what iteration %d changed in %s is missing there", busy, u.it.Number, oneline.List(u.res.Work.Named.Paths)))
-	}
-	return err
 }
 
 // commitSlot commits what an iteration changed in its slot, and moves the user's branch.
@@ -820,20 +768,14 @@ func (w *promptWork) commitSlot(ctx context.Context, stop *stopper, u *unit) err
 	crash.Point("before-iteration-commit")
 	cctx, over := stop.committing(ctx, w.config.Deadline)
 	defer over()
-	var done gitops.Commit
-	busy, err := w.Enter(gctx, func() (err error) {
-		done, err = t.commit(cctx, u.lane, gitops.Wave{Message: w.tools.Redact.Text(w.message(u))}, own)
-		return err
-	})
+	done, err := t.commit(cctx, u.lane, gitops.Wave{Message: w.tools.Redact.Text(w.message(u))}, own, nil)
 	_, meanwhile := errors.AsType[*apartError](err)
-	if (busy != "" || err != nil) && slices.Contains(t.units, unit) {
+	if err != nil && slices.Contains(t.units, unit) {
 		if oerr := t.takeOut(gctx, was, "", unit); oerr != nil {
 			return oerr
 		}
 	}
 	switch {
-	case busy != "":
-		return w.note("loop " + busy + " works in this tree: this iteration's changes are committed with the next one")
 	case err != nil && w.job.Rules.Retries() > 0 && cctx.Err() == nil && !meanwhile:
 		u.it.refused = fmt.Sprintf("commit iteration %d: %s", u.it.Number, err)
 		return nil
@@ -890,7 +832,7 @@ func (w *promptWork) committed(ctx context.Context, u *unit, made gitops.Commit,
 		}
 	}
 	u.it.commit = cmp.Or(made.Hash, t.on)
-	return w.named(ctx, u)
+	return w.bringNamed(ctx, u)
 }
 
 func (w *promptWork) message(u *unit) string {

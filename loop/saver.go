@@ -178,6 +178,7 @@ func (s *saver) content(f *tasks.File) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f == s.file {
+		s.read() // another run may write about another tag
 		if b, err := f.With(s.pending); err == nil {
 			return b
 		}

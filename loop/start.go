@@ -1,15 +1,15 @@
 package loop
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"sync"
+	"time"
 
 	"descartes/internal/atomicfile"
-	"descartes/internal/plainfile"
 	"descartes/loop/journal"
 	"descartes/loop/store"
 	"descartes/tasks"
@@ -40,25 +40,36 @@ type Source interface {
 func Start(ctx context.Context, root string, j Source, tools Tools, opt StartOptions) (_ *Loop, err error) {
 	l := &Loop{root: root, tools: tools, home: store.NewHome(root), history: journal.NewState(), state: &store.State{}, missing: map[string]bool{}, branch: opt.Branch}
 	l.changed = sync.NewCond(&l.mu)
-	l.who = store.Holder{PID: os.Getpid(), Host: store.Hostname(), At: tools.Now()}
+	l.who = store.Holder{PID: os.Getpid(), Host: store.Hostname(), At: tools.Now(), Here: tools.Here}
 	l.work = j.begin(l, opt)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.Close())
 		}
 	}()
-	if err := l.work.hold(ctx); err != nil {
-		return l, err
-	}
 	ids, err := l.home.LockIDs(ctx, l.who) // others may start at the same time
 	if err != nil {
 		return l, err
 	}
 	defer func() { err = errors.Join(err, ids.Release()) }()
+	if err := l.home.Beside(ctx, tools.Repo, l.who); err != nil {
+		return l, err
+	}
+	if tools.Repo != nil {
+		if err := tools.Repo.Claim(); err != nil {
+			return l, err
+		}
+	}
+	if err := l.work.hold(); err != nil {
+		return l, err
+	}
 	if err := l.home.Make(tools.FS); err != nil {
 		return l, err
 	}
 	path, err := l.work.choose(ctx, opt)
+	if err == nil && tools.Here {
+		err = l.lock(ctx, store.TreeLock(tools.Repo.Dir()))
+	}
 	if err != nil {
 		return l, err
 	}
@@ -80,25 +91,44 @@ func Start(ctx context.Context, root string, j Source, tools Tools, opt StartOpt
 	return l, l.home.ArchiveEnded(tools.FS, path)
 }
 
-// takeLock takes the lock of the loop's state file, and writes the loop's id into all its locks.
-func (l *Loop) takeLock(ctx context.Context, path string) error {
-	l.who.Loop = l.state.ID
-	own, err := store.TakeLock(ctx, store.LockOf(path), store.LockWait, l.who)
-	if err != nil {
-		return err
+// lock takes a lock that the run has until it ends.
+func (l *Loop) lock(ctx context.Context, path string) error {
+	k, err := store.TakeLock(ctx, path, store.LockWait, l.who)
+	if err == nil {
+		l.locks = append(l.locks, k)
 	}
-	l.locks = append(l.locks, own)
-	return l.sign()
+	return err
 }
 
-func (l *Loop) sign() error {
-	for _, k := range l.locks {
-		if err := k.Sign(l.who); err != nil {
+// inTree calls do while nobody else writes in the user's working tree or moves his branch. A run in place has that to itself.
+func (l *Loop) inTree(ctx context.Context, do func() error) error {
+	if l.tools.Here {
+		return do()
+	}
+	path := store.TreeLock(l.tools.Repo.Dir())
+	for wait, said := treeSaid, false; ; wait = time.Minute {
+		var k *store.Lock
+		var err error
+		l.unlocked(func() { k, err = store.TakeLock(ctx, path, wait, l.who) })
+		if err == nil {
+			return errors.Join(do(), k.Release())
+		}
+		busy, ok := errors.AsType[*store.BusyError](err)
+		if !ok || busy.Holder.Here {
 			return err
 		}
+		if !said {
+			said = true
+			err = l.record(&journal.Event{Type: journal.Warning, Message: "waiting for loop " + busy.Holder.Loop + ", which writes in this working tree"})
+			if err != nil {
+				return err
+			}
+		}
 	}
-	return nil
 }
+
+// treeSaid is how long a run waits for the working tree before it says so.
+const treeSaid = 5 * time.Second
 
 // fresh names a new loop and its state file.
 func (l *Loop) fresh(opt StartOptions) (path string, err error) {
@@ -159,12 +189,13 @@ func (e *StaleError) Error() string {
 	return fmt.Sprintf("%s was changed while the loop was starting; look at it, and start again", e.Path)
 }
 
+// unchanged reads the list again. What others write about other tags of the file is no change.
 func unchanged(f *tasks.File) error {
-	now, err := plainfile.Read("", f.Path(), store.MaxFile)
-	if err != nil {
+	before := f.Tasks()
+	if err := f.Refresh(); err != nil {
 		return fmt.Errorf("read task file: %w", err)
 	}
-	if !bytes.Equal(now, f.Bytes()) {
+	if !reflect.DeepEqual(before, f.Tasks()) {
 		return &StaleError{Path: f.Path()}
 	}
 	return nil

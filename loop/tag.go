@@ -66,18 +66,8 @@ func (j *Job) begin(l *Loop, opt StartOptions) work {
 	return w
 }
 
-// hold locks the working tree: nobody else works in it until the run ends.
-func (w *tagWork) hold(ctx context.Context) error {
-	for _, path := range []string{store.TreeLock(w.tools.Repo.Dir()), store.LockOf(w.home.Tree())} {
-		k, err := store.TakeLock(ctx, path, store.LockWait, w.who)
-		if err != nil {
-			return err
-		}
-		w.locks = append(w.locks, k)
-	}
-	if err := w.tools.Repo.Claim(); err != nil {
-		return err
-	}
+// hold makes the list if the plan is one, and makes sure that it is as it was read.
+func (w *tagWork) hold() error {
 	if w.job.Import != nil {
 		if _, err := w.job.Import.Write(w.root, w.job.File.Tag()); err != nil {
 			return err
@@ -109,12 +99,17 @@ func (w *tagWork) choose(ctx context.Context, opt StartOptions) (path string, er
 	}
 	s := w.state
 	s.Kind, s.Tag, s.TaskFile = store.KindTag, w.job.File.Tag(), w.relative(w.job.File.Path())
-	for _, p := range []string{w.job.File.Path(), w.home.Settings()} { // half written by a killed loop
+	halves := []string{w.home.Settings()} // by a killed loop
+	if _, owned := w.home.Owner(w.job.File); !owned {
+		halves = append(halves, w.job.File.Path())
+	}
+	for _, p := range halves {
 		if _, err := atomicfile.Clean(w.tools.FS, p); err != nil {
 			return "", fmt.Errorf("remove temporary files of %s: %w", p, err)
 		}
 	}
-	return path, w.takeLock(ctx, path)
+	w.who.Loop = s.ID
+	return path, w.lock(ctx, store.LockOf(path))
 }
 
 // replay writes into the task file what the journal knows and a dead loop could not write any more.

@@ -565,8 +565,9 @@ func (t *trunk) whens(units []string) []verify.When {
 }
 
 // commit commits the state in a slot and moves the branch, together with the user's files. If that is impossible the commits go to a branch aside.
-// own is the tip of the agent's own commits, which become the branch's if they are still on top of it, or "".
-func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, own string) (c gitops.Commit, err error) {
+// own is the tip of the agent's own commits, which become the branch's if they are still on top of it, or "". files, which may be nil, is what the commit
+// has of files that others write too.
+func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, own string, files func() map[string][]byte) (c gitops.Commit, err error) {
 	repo := t.tools.Repo
 	for try := 0; ; try++ {
 		head, err := t.head(ctx)
@@ -587,7 +588,9 @@ func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, own stri
 		if _, err := t.prepare(ctx, ln, workspace.Start{Base: base, Before: t.tree, At: at}); err != nil {
 			return c, err
 		}
-		wave.Tree, wave.Root = t.tree, head == ""
+		if wave.Tree, wave.Root = t.tree, head == ""; files != nil {
+			wave.Files = files()
+		}
 		t.unlocked(func() { c, err = ln.slot.Repo().CommitWave(ctx, wave) }) // its hooks may be slow
 		if err != nil || c.Empty && at == head {
 			return c, err
@@ -606,15 +609,23 @@ func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, own stri
 			}
 			return c, err
 		}
-		if now, herr := t.head(ctx); herr != nil || now == head || now == c.Hash || try == 3 { // else another program committed during the hooks
+		if now, herr := t.head(ctx); herr != nil || now == head || now == c.Hash || try == mostTries { // else another run or program committed meanwhile
 			return c, err
 		}
 	}
 }
 
+// mostTries is how often a commit may meet another's that came first.
+const mostTries = 50
+
 // publish moves the branch to a commit, together with the user's files if it is checked out. If that is impossible, later commits go to a branch
 // aside. again says that an earlier call was cut short.
-func (t *trunk) publish(ctx context.Context, tip, commit string, again bool) (err error) {
+func (t *trunk) publish(ctx context.Context, tip, commit string, again bool) error {
+	return t.inTree(ctx, func() error { return t.advance(ctx, tip, commit, again) })
+}
+
+// advance is publish for the holder of the working tree.
+func (t *trunk) advance(ctx context.Context, tip, commit string, again bool) (err error) {
 	repo := t.tools.Repo
 	var left []gitops.LeftOut
 	if head, herr := repo.Head(ctx); t.branch == "" && herr == nil && head.Branch != "" {

@@ -18,8 +18,10 @@ import (
 // error is a *FormatError and the file stays as it is; if it was deleted, it is made again from the known bytes. Without a change nothing is written.
 // Afterwards f is what the file holds. An error leaves f unchanged.
 //
+// It holds an advisory lock on the file meanwhile, so that nobody who also saves through it is overwritten: one file may have several tags.
+//
 // Two changes follow from others: a Task Master container becomes done with the last task nested in it, and a done container reopens with a task in
-// it. A tasks.scg is changed under scud's own lock and gets a new "updated" time. tasks.json beside it follows if its statuses of the tag matched
+// it. The lock of a tasks.scg is scud's own, and it gets a new "updated" time. tasks.json beside it follows if its statuses of the tag matched
 // tasks.scg before; if that file is read-only, nothing is written.
 //
 // A tasks.md and a prd.json only say whether a task is done. A status without a word there is no error: it makes a done task undone, and otherwise
@@ -29,22 +31,18 @@ func (f *File) Save(set map[string]Status) error {
 	if err != nil || len(set) == 0 {
 		return err
 	}
-	if !f.letters {
-		_, err = f.save(set)
-		return err
-	}
-	if f.changes(set) {
+	if f.letters && f.changes(set) {
 		if err := f.mirrorWritable(); err != nil {
 			return err
 		}
 	}
-	release, err := lockGraph(f.path, len(f.src) > 0, lockWaits())
+	release, err := lockList(f.path, f.letters && len(f.src) > 0, lockWaits())
 	if err != nil {
 		return err
 	}
 	changes, err := f.save(set)
 	release()
-	if err == nil && len(changes) > 0 {
+	if err == nil && f.letters && len(changes) > 0 {
 		f.follow(changes)
 	}
 	return err
@@ -114,7 +112,7 @@ func (f *File) follow(changes map[string]change) {
 		set[id] = c.to
 	}
 	m.replace = f.replace
-	if _, err := m.save(set); err != nil {
+	if err := m.Save(set); err != nil {
 		f.find("source", fmt.Sprintf("%s no longer matches %s: %v", manyTags, graphText, err))
 	}
 }

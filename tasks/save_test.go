@@ -9,7 +9,9 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -367,5 +369,40 @@ func write(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Two runs over two tags of one file lose none of each other's statuses.
+func TestSaveTwoTagsAtOnce(t *testing.T) {
+	const n = 40
+	path := filepath.Join(t.TempDir(), "tasks.json")
+	tag := func(name string) string {
+		var list []string
+		for i := range n {
+			list = append(list, fmt.Sprintf(`{"id":"%d","title":"T","status":"pending"}`, i+1))
+		}
+		return fmt.Sprintf("%q: {\"tasks\": [%s]}", name, strings.Join(list, ",\n"))
+	}
+	if err := os.WriteFile(path, []byte("{"+tag("a")+",\n"+tag("b")+"}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for _, name := range []string{"a", "b"} {
+		f, err := OpenPath(path, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wg.Go(func() {
+			for i := range n {
+				if err := f.Save(map[string]Status{strconv.Itoa(i + 1): Done}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b, err := os.ReadFile(path)
+	if got := strings.Count(string(b), `"done"`); err != nil || got != 2*n {
+		t.Errorf("got %d tasks done, want %d (%v)", got, 2*n, err)
 	}
 }

@@ -34,7 +34,7 @@ func sameStyle(old string, now time.Time) (string, bool) {
 	return now.UTC().Format(layout) + zone, true
 }
 
-// ErrLocked says that another program had the lock on a tasks.scg for as long as Save waited.
+// ErrLocked says that another program had the lock on a list for as long as Save waited.
 var ErrLocked = errors.New("another program (scud?) holds its lock")
 
 // lockWaits is how long to wait after each try but the last, as scud does.
@@ -46,9 +46,9 @@ func lockWaits() []time.Duration {
 	return waits
 }
 
-// lockGraph takes the advisory lock that scud takes on its file, so that neither sees what the other has half written. A file that had text and is
-// now empty was truncated by scud, which does that before it asks for the lock: scud goes first.
-func lockGraph(path string, hadText bool, waits []time.Duration) (release func(), err error) {
+// lockList takes an advisory lock on a list: in that of a tasks.scg neither we nor scud, which takes it too, sees what the other has half written. A
+// file that had text and is now empty was truncated by scud, which does that before it asks for the lock: scud goes first.
+func lockList(path string, hadText bool, waits []time.Duration) (release func(), err error) {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 		return func() {}, nil // the problem shows when it is read; a deleted file is made again
 	}

@@ -140,7 +140,7 @@ func TestSaveGraphWaitsForTheLock(t *testing.T) {
 	if ok, err := theirs.TryLock(); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	if _, err := lockGraph(f.Path(), true, []time.Duration{time.Microsecond}); !errors.Is(err, ErrLocked) {
+	if _, err := lockList(f.Path(), true, []time.Duration{time.Microsecond}); !errors.Is(err, ErrLocked) {
 		t.Errorf("got %v", err)
 	}
 	done := make(chan error)
@@ -155,7 +155,7 @@ func TestSaveGraphWaitsForTheLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantSaved(t, f, "# SCUD Graph v1\n# Phase: x\n\n@nodes\n1 | a | D | 1 | H\n2 | b | R | 1 | H\n")
-	release, err := lockGraph(f.Path(), true, nil)
+	release, err := lockList(f.Path(), true, nil)
 	if err != nil {
 		t.Fatalf("the lock is still held: %v", err)
 	}
@@ -165,7 +165,7 @@ func TestSaveGraphWaitsForTheLock(t *testing.T) {
 func TestLockGraph(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "tasks.scg")
-	release, err := lockGraph(path, true, nil)
+	release, err := lockList(path, true, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func TestLockGraph(t *testing.T) {
 		t.Error("the lock made the file")
 	}
 	write(t, path, "")
-	if release, err = lockGraph(path, true, []time.Duration{0, 0}); err != nil {
+	if release, err = lockList(path, true, []time.Duration{0, 0}); err != nil {
 		t.Errorf("a file that stays empty: %v", err)
 	}
 	release()

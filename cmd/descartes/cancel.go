@@ -157,34 +157,19 @@ func markDormant(ctx context.Context, home store.Home, args []string, r store.Re
 // liveOne returns the live loop with that id, or the only one, and its kind. The kind is "" if there is none.
 func liveOne(home store.Home, args []string) (id, kind string, err error) {
 	var names []string
-	for _, s := range liveLoops(home) {
-		if len(args) == 1 && s.State.ID != args[0] {
+	for _, who := range home.Live() {
+		if who.Loop == "" || len(args) == 1 && who.Loop != args[0] {
 			continue
 		}
-		id, kind = s.State.ID, s.State.Kind
+		if id, kind = who.Loop, store.KindPrompt; who.Tag != "" {
+			kind = store.KindTag
+		}
 		names = append(names, id)
 	}
 	if len(names) > 1 {
 		return "", "", badInput("name one of them", "%d loops are running here: %s", len(names), strings.Join(names, ", "))
 	}
-	if who, busy := home.Live(); kind == "" && busy && who.Loop != "" && (len(args) == 0 || args[0] == who.Loop) {
-		return who.Loop, store.KindTag, nil // it has not written its state file yet
-	}
 	return id, kind, nil
-}
-
-// liveLoops are the project's loops with a running process.
-func liveLoops(home store.Home) (out []store.Saved) {
-	all, err := home.List()
-	if err != nil {
-		return nil
-	}
-	for _, s := range all {
-		if s.State != nil && !s.Archived && home.IsLive(s) {
-			out = append(out, s)
-		}
-	}
-	return out
 }
 
 // dormant returns the loop with that id, or the last one that has not ended.

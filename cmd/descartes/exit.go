@@ -191,6 +191,7 @@ func hintOf(err error) string {
 	var wave *loop.NoWaveError
 	var strict *supervise.StrictError
 	var setting *config.Error
+	var busy *store.BusyError
 	switch {
 	case errors.As(err, &wave):
 		return "descartes waves" + config.ListFlags(wave.Tag, "") + " shows the waves and their commits"
@@ -202,6 +203,8 @@ func hintOf(err error) string {
 		return strict.Fix + "; or run without it: --sandbox off"
 	case errors.Is(err, syscall.ENOSPC):
 		return "the disk is full: free some space, and try again"
+	case errors.As(err, &busy):
+		return "descartes loop status " + busy.Holder.Loop + ", or descartes loop cancel " + busy.Holder.Loop
 	case errors.As(err, &refused):
 		return refused.Hint
 	case errors.As(err, &file):

@@ -169,11 +169,10 @@ func signalLoop(name string) (events string, err error) {
 		return "", fmt.Errorf("the loop's folder is not found: %v", err)
 	}
 	home := filepath.Dir(filepath.Dir(runs[0]))
-	file := "tree.lock"
-	if os.Getenv("DESCARTES_TASK_ID") == "" {
-		file = "loop-state.json.lock"
+	lock, err := os.ReadFile(filepath.Join(home, "loops", os.Getenv("DESCARTES_LOOP_ID")+".json.lock"))
+	if err != nil {
+		lock, err = os.ReadFile(filepath.Join(home, "loop-state.json.lock"))
 	}
-	lock, err := os.ReadFile(filepath.Join(home, file))
 	if err != nil {
 		return "", err
 	}

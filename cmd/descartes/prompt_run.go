@@ -118,7 +118,7 @@ func runPrompt(cmd *cobra.Command, root, kind string, s *settings, opt loop.Star
 	if r.mode != nil {
 		of = r.mode.Kind
 	}
-	j := job{Source: r.job, kind: r.job.Kind, cfg: &r.job.Config, dir: r.job.Dir, cookie: func(id string) string { return root + "\x00" + id }, person: h}
+	j := job{Source: r.job, kind: r.job.Kind, cfg: &r.job.Config, dir: r.job.Dir, person: h}
 	j.code = func(out loop.Outcome) int { return promptCode(of, out) }
 	var log *mode.Session
 	if of != "" {
@@ -212,6 +212,7 @@ func preparePrompt(ctx context.Context, root, kind string, cfg loop.Config, opt 
 			note(err)
 		}
 	}
+	found = append(found, r.beside(ctx, "")...)
 	r.notes = append(r.notes, unnamedPromise(r.mode, cfg, opt)...)
 	r.job.Config = cfg
 	if len(found) > 0 {
@@ -368,10 +369,6 @@ func (r *promptRun) openRepository(ctx context.Context, cfg *loop.Config) (found
 	r.notes = append(r.notes, repo.Notes()...)
 	if _, _, err := repo.Author(ctx); err != nil {
 		note(err, "")
-	}
-	if who, live := store.NewHome(r.root).Live(); live {
-		note(fmt.Errorf("loop %s over tag %q commits in this working tree", who.Loop, who.Tag),
-			"start without --auto-commit, work in a git worktree of its own, or wait until it has ended")
 	}
 	if r.mode != nil {
 		r.brought = []string{r.mode.Project.Plan, "specs"}

@@ -173,7 +173,6 @@ type job struct {
 	kind    string
 	cfg     *loop.Config
 	dir     string                 // where its commands run
-	cookie  func(id string) string // by which its processes are known
 	observe func(journal.Event)    // nil: nobody hears of events but the printer
 	code    func(loop.Outcome) int // the exit status
 	person  *person                // who answers questions; nil: nobody is there
@@ -233,7 +232,7 @@ func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e rep
 		return e, err
 	}
 	// We hold the loop's locks now: what a killed run left running may be ended.
-	q := r.commands(*j.cfg, store.NewHome(r.root).Run(l.ID()), j.cookie(l.ID()))
+	q := r.commands(*j.cfg, store.NewHome(r.root).Run(l.ID()), r.root+"\x00"+l.ID())
 	q.Dir = j.dir
 	if err := commands.Start(q); err != nil {
 		return e, err

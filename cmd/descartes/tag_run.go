@@ -138,6 +138,9 @@ func (r *tagRun) ground(ctx context.Context) (found problems) {
 	if r.here, wrong = inPlace(c, r.sandbox, c.Slots()); wrong != nil {
 		return append(found, loop.Problem{Message: wrong.Error(), Hint: hintOf(wrong), Err: wrong})
 	}
+	if busy := r.beside(ctx, r.job.File.Tag()); busy != nil {
+		return busy
+	}
 	note := func(err error) {
 		found = append(found, loop.Problem{Message: err.Error(), Hint: hintOf(err), Err: &failure{code: exitInput, err: err}})
 	}
@@ -189,6 +192,14 @@ func (r *tagRun) sayElsewhere(ctx context.Context, p *printer) {
 	default:
 		p.say("commits: on the branch %s; to bring them here: %s", terminal.Clean(ref), r.repo.Merging(ctx, ref))
 	}
+}
+
+// beside says which live run keeps this one from starting.
+func (r *prepared) beside(ctx context.Context, tag string) problems {
+	if err := store.NewHome(r.root).Beside(ctx, r.repo, store.Holder{Tag: tag, Here: r.here}); err != nil {
+		return problems{{Message: err.Error(), Hint: hintOf(err), Err: err}}
+	}
+	return nil
 }
 
 // notInSlots names what is not committed, and so in no slot.
@@ -561,7 +572,7 @@ func runAndReport(cmd *cobra.Command, r *tagRun, s *settings, p *printer) error 
 	if r.branch {
 		r.opt.Branch = r.newBranch()
 	}
-	j := job{Source: r.job, kind: store.KindTag, cfg: &r.job.Config, dir: r.root, cookie: func(string) string { return r.root },
+	j := job{Source: r.job, kind: store.KindTag, cfg: &r.job.Config, dir: r.root,
 		code: func(out loop.Outcome) int { return exitCode(out, out.Blocked) }}
 	e, took, err := r.conduct(cmd, s, p, j)
 	if e.State == nil {

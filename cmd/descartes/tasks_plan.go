@@ -438,11 +438,11 @@ func (x *tasksPlan) asked(ctx context.Context, r *prepared, cfg loop.Config) (_ 
 		return nil, err
 	}
 	who := store.Holder{PID: os.Getpid(), Loop: "tasks-plan", Tag: x.b.Tag, At: time.Now()}
-	release, err := x.home.HoldBreakdown(ctx, who)
+	alone, err := store.TakeLock(ctx, store.LockOf(dir), store.LockWait, who)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, release()) }()
+	defer func() { err = errors.Join(err, alone.Release()) }()
 	ws, base, free, err := x.workspace(ctx, r, cfg)
 	if err != nil {
 		return nil, err

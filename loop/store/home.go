@@ -82,9 +82,6 @@ func (h Home) HeldOutLog(id, log string) string {
 func (h Home) control(id string) string { return filepath.Join(h.Run(id), "control") }
 func (h Home) ids() string              { return filepath.Join(string(h), "loops") }
 
-// Tree stands for the working tree: LockOf(Tree) is held by the loop that works in it.
-func (h Home) Tree() string { return filepath.Join(string(h), "tree") }
-
 // LoopFileLock is held by the loop that writes .loop/state.json.
 func (h Home) LoopFileLock() string { return filepath.Join(string(h), "loop-file.lock") }
 

@@ -86,18 +86,42 @@ func (h Home) addElsewhere(out []Saved) []Saved {
 	return out
 }
 
-// Live returns the loop that runs in the working tree of this home.
-func (h Home) Live() (Holder, bool) { return Live(LockOf(h.Tree())) }
-
-// Owner returns the live loop that a change of a task list would disturb: one over its tag, or one that uses the same
-// task file or mirror.
-func (h Home) Owner(file *tasks.File) (Holder, bool) {
-	who, busy := h.Live()
-	if !busy {
-		return who, false
+// Live returns who runs in this home, as the locks of the state files say.
+func (h Home) Live() (live []Holder) {
+	locks := []string{LockOf(h.Default())}
+	named, _ := os.ReadDir(filepath.Join(string(h), "loops"))
+	for _, f := range named {
+		if filepath.Ext(f.Name()) == ".lock" {
+			locks = append(locks, filepath.Join(string(h), "loops", f.Name()))
+		}
 	}
-	mine := func(path string) bool { return slices.Contains(who.Files, path) }
-	return who, who.Tag == file.Tag() || len(who.Files) == 0 || slices.ContainsFunc(FilesOf(file), mine)
+	runs, _ := os.ReadDir(filepath.Dir(h.Run("x")))
+	for _, run := range runs {
+		if b, err := plainfile.Read("", h.elsewhere(run.Name()), 1<<16); err == nil {
+			locks = append(locks, LockOf(strings.TrimSuffix(string(b), "\n")))
+		}
+	}
+	for _, path := range locks {
+		if who, busy := Live(path); busy {
+			live = append(live, who)
+		}
+	}
+	return live
+}
+
+// Owner returns the live loop that a change of a task list would disturb: one over its tag, else one that uses the same
+// task file or mirror.
+func (h Home) Owner(file *tasks.File) (owner Holder, owned bool) {
+	files := FilesOf(file)
+	for _, who := range h.Live() {
+		if who.Tag == file.Tag() {
+			return who, true
+		}
+		if slices.ContainsFunc(files, func(path string) bool { return slices.Contains(who.Files, path) }) {
+			owner, owned = who, true
+		}
+	}
+	return owner, owned
 }
 
 // FilesOf returns the files that a change of a task list writes to, the list and its mirror, with symbolic links

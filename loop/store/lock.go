@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -16,6 +17,16 @@ import (
 	"descartes/internal/oscall"
 	"descartes/internal/plainfile"
 )
+
+// The locks of a project are flocks, which the kernel frees when their process dies. Whoever takes several takes them in this order:
+//
+//	ids   .descartes/loops.lock   while a run begins: it looks who is live, and takes its id; so do a rewind and a cleanup, which no run may join
+//	run   LockOf(its state file)  for a run's whole life; its Holder says over which tag
+//	tree  TreeLock                while something writes in the user's working tree or moves his branch: a commit that is followed, changes that arrive,
+//	                              a rewind; a run in place has it for its whole life
+//	list  the task file itself    while tasks.File.Save reads it, and writes it with other statuses
+//
+// Nobody waits for the lock of a slot, or of .loop/state.json: who else has one goes without.
 
 // LockOf is the lock of a file.
 func LockOf(path string) string { return path + ".lock" }
@@ -41,6 +52,7 @@ type Holder struct {
 	Tag  string    `json:"tag"`
 	At   time.Time `json:"since"`
 
+	Here  bool     `json:"here,omitempty"`  // it has the project's own folder for itself
 	Files []string `json:"files,omitempty"` // the loop's task file and its mirror, with symbolic links resolved
 }
 
@@ -51,11 +63,14 @@ type BusyError struct {
 }
 
 func (e *BusyError) Error() string {
-	since := fmt.Sprintf("(pid %d, since %s)", e.Holder.PID, e.Holder.At.Local().Format(time.DateTime))
-	if e.Holder.Tag == "" {
-		return fmt.Sprintf("loop %s is running %s", e.Holder.Loop, since)
+	name, does := "loop "+e.Holder.Loop, "is running"
+	if e.Holder.Tag != "" {
+		name, does = fmt.Sprintf("%s over tag %q", name, e.Holder.Tag), "is running in this working tree"
 	}
-	return fmt.Sprintf("loop %s over tag %q is running in this working tree %s", e.Holder.Loop, e.Holder.Tag, since)
+	if e.Holder.Here {
+		does = "has this folder for itself until it ends"
+	}
+	return fmt.Sprintf("%s %s (pid %d, since %s)", name, does, e.Holder.PID, e.Holder.At.Local().Format(time.DateTime))
 }
 
 // Lock is an advisory lock on a file that is never unlinked.
@@ -118,33 +133,54 @@ func (l *Lock) Release() error {
 	return nil
 }
 
-// HoldTree locks the working tree: no loop works in it until release is called.
+// HoldTree locks the working tree while no run is live, and keeps others from beginning until release is called.
 func (h Home) HoldTree(ctx context.Context, repo *gitops.Repo, who Holder) (release func() error, err error) {
-	return hold(ctx, who, TreeLock(repo.Dir()), LockOf(h.Tree()))
+	ids, err := h.LockIDs(ctx, who)
+	if err != nil {
+		return nil, err
+	}
+	alone := who
+	alone.Here = true
+	if err = h.Beside(ctx, repo, alone); err != nil {
+		return nil, errors.Join(err, ids.Release())
+	}
+	tree, err := TakeLock(ctx, TreeLock(repo.Dir()), LockWait, who)
+	if err != nil {
+		return nil, errors.Join(err, ids.Release())
+	}
+	return func() error { return errors.Join(tree.Release(), ids.Release()) }, nil
 }
 
-// HoldBreakdown locks the folder Breakdown: only one command at a time works in it.
-func (h Home) HoldBreakdown(ctx context.Context, who Holder) (release func() error, err error) {
-	return hold(ctx, who, LockOf(h.Breakdown()))
-}
-
-// hold takes all of the locks, or none.
-func hold(ctx context.Context, who Holder, paths ...string) (release func() error, err error) {
-	var held []*Lock
-	release = func() (err error) {
-		for _, k := range held {
-			err = errors.Join(err, k.Release())
+// Beside returns a *BusyError for a live run beside which another cannot be: one over the same tag, and where either has the project's own folder any.
+// repo is nil without git. The answer holds for as long as the caller has the lock of the ids.
+func (h Home) Beside(ctx context.Context, repo *gitops.Repo, who Holder) error {
+	ctx, cancel := context.WithTimeout(ctx, LockWait)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		live := h.Live()
+		if repo != nil {
+			if other, held := Live(TreeLock(repo.Dir())); held && other.Here { // of another project in this repository
+				live = append(live, other)
+			}
 		}
-		return err
-	}
-	for _, path := range paths {
-		k, err := TakeLock(ctx, path, LockWait, who)
-		if err != nil {
-			return nil, errors.Join(err, release())
+		at := slices.IndexFunc(live, func(other Holder) bool {
+			return who.Tag != "" && other.Tag == who.Tag || repo != nil && (who.Here || other.Here)
+		})
+		if at < 0 {
+			return nil
 		}
-		held = append(held, k)
+		busy := &BusyError{Holder: live[at]}
+		if !gone(live[at]) {
+			return busy
+		}
+		select {
+		case <-ctx.Done():
+			return busy
+		case <-tick.C: // a child that a killed run was about to start may have its lock a moment longer
+		}
 	}
-	return release, nil
 }
 
 func readHolder(path string) Holder {
@@ -174,34 +210,13 @@ func Live(path string) (Holder, bool) {
 	return Holder{}, false
 }
 
-// Busy is Live, repeated while the owner's process is gone: a child it was about to start may have the lock a moment
-// longer, and so may a prompt loop that looks at the tree.
-func Busy(ctx context.Context, path string) (Holder, bool) {
-	ctx, cancel := context.WithTimeout(ctx, LockWait)
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		who, held := Live(path)
-		if !held || who.Tag != "" && !gone(who) {
-			return who, held
-		}
-		select {
-		case <-ctx.Done():
-			return who, held
-		case <-tick.C:
-		}
-	}
-}
-
 // gone reports whether the process that signed a lock has ended, as far as this machine can tell.
 func gone(who Holder) bool {
 	p, err := os.FindProcess(who.PID)
 	return err != nil || who.PID <= 0 || errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }
 
-// Retake takes the locks again whose files were deleted, and returns all of them. No other loop can have taken them
-// meanwhile: the first lock is in the git directory.
+// Retake takes the locks again whose files were deleted, and returns all of them.
 func Retake(locks []*Lock) ([]*Lock, error) {
 	for _, k := range locks {
 		if _, err := os.Lstat(k.f.Path()); err == nil {

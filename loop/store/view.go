@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"time"
 
@@ -71,7 +70,7 @@ func (h Home) CatchUp(ctx context.Context, fsys atomicfile.FS, file *tasks.File,
 }
 
 func (h Home) catchUp(ctx context.Context, fsys atomicfile.FS, s Saved, file *tasks.File, now func() time.Time) (err error) {
-	lk, err := TakeLock(ctx, LockOf(s.Path), LockWait, Holder{PID: os.Getpid(), Host: Hostname(), Loop: s.State.ID, Tag: s.State.Tag, At: now()})
+	lk, err := TakeLock(ctx, LockOf(s.Path), LockWait, Holder{Host: Hostname(), Loop: s.State.ID, Tag: s.State.Tag, At: now()})
 	if err != nil {
 		return err
 	}
