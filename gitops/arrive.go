@@ -99,7 +99,7 @@ func (r *Repo) Arrive(ctx context.Context, from, to Tree) (why string, err error
 	case err != nil && !refused:
 		return "", fmt.Errorf("bring changes into the working tree: %w", err)
 	case refused && apply("--check", "--reverse") != nil: // else a killed run did
-		return fatal(said.said), nil
+		return r.unfit(from, to, said.said)
 	}
 	for _, path := range sortedKeys(modules) {
 		in := []string{"-C", filepath.Join(r.l.root, path)}
@@ -108,6 +108,73 @@ func (r *Repo) Arrive(ctx context.Context, from, to Tree) (why string, err error
 		}
 	}
 	return "", r.removeRef(ctx, arriving)
+}
+
+// unfit says in which files changes do not fit what is here, by git's words for it.
+func (r *Repo) unfit(from, to Tree, said string) (why string, err error) {
+	var list []string
+	err = r.diffTrees(from, to, func(name string, was, _ treeItem) {
+		names := func(line string) bool {
+			line = strings.TrimPrefix(strings.TrimPrefix(line, "error: "), "patch failed: ")
+			return strings.HasPrefix(line, name+":") || strings.Contains(line, "'"+name+"'")
+		}
+		if !slices.ContainsFunc(strings.Split(said, "\n"), names) {
+			return
+		}
+		left := LeftOut{strings.Clone(name), "it was changed here in the same place"}
+		if _, missing := r.root.Lstat(name); missing != nil {
+			left.Why = "it is not here any more"
+		} else if was.mode == 0 {
+			left.Why = "it was made here, too"
+		}
+		list = append(list, left.String())
+	})
+	if len(list) == 0 {
+		return fatal(said), err
+	}
+	if n := len(list) - 5; n > 0 {
+		list = append(list[:5], fmt.Sprintf("and %d more", n))
+	}
+	return strings.Join(list, ", "), err
+}
+
+// Taking is what to type to have here what a commit changed, with git's markers where the same lines were changed here.
+func (r *Repo) Taking(ctx context.Context, ref string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	line := "git show --format= --binary " + ref + " | git apply --3way"
+	add, err := r.edited(ctx, ref)
+	if err != nil || len(add) == 0 {
+		return line
+	}
+	return "git add -f " + strings.Join(add, " ") + " && " + line
+}
+
+// edited lists, as words for a shell, the files that a commit changes and that are not here as the index has them.
+func (r *Repo) edited(ctx context.Context, ref string) (words []string, err error) {
+	at, err := r.cli.word(ctx, "", "rev-parse", ref+"^{commit}")
+	if err != nil {
+		return nil, err
+	}
+	before, err := r.parentOf(at)
+	if err != nil || before == "" {
+		return nil, err
+	}
+	steps, err := r.stepsOf(before, at)
+	if err != nil {
+		return nil, err
+	}
+	files, err := r.onDisk(ctx, steps)
+	if err != nil {
+		return nil, err
+	}
+	staged, err := r.cli.stagedAt(ctx, "", steps)
+	for _, name := range sortedKeys(files) {
+		if files[name] != staged[name] {
+			words = append(words, shellWord(":/"+name))
+		}
+	}
+	return words, err
 }
 
 // arriving names in this working tree, while changes arrive, a commit of the working tree as it is to be, whose parent is one of it as it was: git removes all files that it
@@ -159,20 +226,8 @@ func (r *Repo) finishArrival(ctx context.Context, at string) error {
 	if err != nil || before == "" { // it had not begun
 		return err
 	}
-	from, err := r.treeOf(before)
+	steps, err := r.stepsOf(before, at)
 	if err != nil {
-		return err
-	}
-	to, err := r.treeOf(at)
-	if err != nil {
-		return err
-	}
-	steps := map[string]step{}
-	d := differ{store: r.store, each: func(name string, was, is treeItem) {
-		was.name, is.name = "", ""
-		steps[strings.Clone(name)] = step{was, is}
-	}}
-	if err := d.dirs("", &from, &to, 0); err != nil {
 		return err
 	}
 	files, err := r.onDisk(ctx, steps)
@@ -205,6 +260,19 @@ func (r *Repo) finishArrival(ctx context.Context, at string) error {
 	return err
 }
 
+// stepsOf are the paths that differ between two commits.
+func (r *Repo) stepsOf(before, at string) (map[string]step, error) {
+	from, err := r.treeOf(before)
+	if err != nil {
+		return nil, err
+	}
+	to, err := r.treeOf(at)
+	if err != nil {
+		return nil, err
+	}
+	return r.steps(from, to)
+}
+
 // movable lists the submodules of the working tree that get other commits, which are there, by their paths. why says
 // what is in the way in one.
 func (r *Repo) movable(ctx context.Context, from, to Tree) (modules map[string]string, why string, err error) {
@@ -228,7 +296,7 @@ func (r *Repo) movable(ctx context.Context, from, to Tree) (modules map[string]s
 		}
 		dry := []string{"read-tree", "-n", "-m", "-u", was[path], modules[path]}
 		if _, moves := r.cli.run(ctx, gitCall{options: []string{"-C", dir}, args: dry}); moves != nil {
-			return nil, "the submodule " + path + ": " + moves.Error(), err
+			return nil, LeftOut{"the submodule " + path, "what was changed in it here is in the way"}.String(), err
 		}
 	}
 	return modules, "", err

@@ -84,12 +84,12 @@ func (r *Repo) around(ctx context.Context, ref, commands string) string {
 		return commands
 	}
 	var add []string
-	d := differ{store: r.store, each: func(name string, was, is treeItem) {
-		if _, missing := r.root.Lstat(name); missing == nil && was.mode == 0 && is.mode != modeGitlink {
+	steps, err := r.steps(before, after)
+	for _, name := range sortedKeys(steps) {
+		if _, missing := r.root.Lstat(name); missing == nil && steps[name].was.mode == 0 && steps[name].is.mode != modeGitlink {
 			add = append(add, shellWord(":/"+name))
 		}
-	}}
-	err = d.dirs("", &before, &after, 0)
+	}
 	changed, serr := r.cli.run(ctx, gitCall{args: []string{"status", "--porcelain=v1", "--untracked-files=no", "--ignore-submodules=all"}})
 	if err != nil || serr != nil || len(add)+len(changed) == 0 {
 		return commands
@@ -100,7 +100,6 @@ func (r *Repo) around(ctx context.Context, ref, commands string) string {
 		commands = "git stash && " + commands + " && git stash pop"
 	}
 	if len(add) > 0 {
-		slices.Sort(add)
 		commands = "git add -f " + strings.Join(add, " ") + " && " + commands
 	}
 	return commands
@@ -164,12 +163,8 @@ func (r *Repo) moveHead(ctx context.Context, from, to string, cut bool, how []st
 	if err != nil {
 		return nil, err
 	}
-	steps := map[string]step{}
-	d := differ{store: r.store, each: func(name string, was, is treeItem) {
-		was.name, is.name = "", ""
-		steps[strings.Clone(name)] = step{was, is}
-	}}
-	if err := d.dirs("", &before, &after, 0); err != nil {
+	steps, err := r.steps(before, after)
+	if err != nil {
 		return nil, err
 	}
 	if left := r.lost(steps); len(left) > 0 {
@@ -254,6 +249,16 @@ func (r *Repo) onIndex(ctx context.Context, do func() error) (err error) {
 
 // step is a path that differs between two trees.
 type step struct{ was, is treeItem }
+
+// steps are the paths that differ between two trees, protected ones too.
+func (r *Repo) steps(from, to objectID) (map[string]step, error) {
+	steps := map[string]step{}
+	d := differ{store: r.store, each: func(name string, was, is treeItem) {
+		was.name, is.name = "", ""
+		steps[strings.Clone(name)] = step{was, is}
+	}}
+	return steps, d.dirs("", &from, &to, 0)
+}
 
 // lost is what git would remove for a commit although no commit has it: a link in a folder's place, and what is in a submodule.
 func (r *Repo) lost(steps map[string]step) (left []LeftOut) {

@@ -559,8 +559,9 @@ func (w *promptWork) conclude(ctx context.Context, stop *stopper, u *unit) (*Out
 	}
 	out, err := w.askGate(ctx, stop, u)
 	if it.apart != "" && err == nil {
-		err = w.note(it.apart)
-		out = &Outcome{Ending: journal.GitRefused, Message: it.apart}
+		taking := w.tools.Repo.Taking(context.WithoutCancel(ctx), w.iterationRef(it.Number))
+		err = w.note(it.apart + "; to bring it here: " + taking)
+		out = &Outcome{Ending: journal.GitRefused, Message: it.apart, Merging: taking}
 	}
 	putAside(u.lane.runner.PromptFile(), w.home.KeptPrompt(w.state.ID, it.Number, it.Try))
 	return out, err
@@ -687,7 +688,7 @@ func (w *promptWork) deliver(ctx context.Context, stop *stopper, u *unit) error 
 		return err
 	})
 	if why != "" {
-		u.it.apart = fmt.Sprintf("your working tree cannot take what iteration %d changed: %s; git stash, git cherry-pick -n %s, git stash pop bring the two together", u.it.Number, why, w.iterationRef(u.it.Number))
+		u.it.apart = fmt.Sprintf("your working tree cannot take what iteration %d changed: %s; it is kept as %s", u.it.Number, why, w.iterationRef(u.it.Number))
 	}
 	if err != nil {
 		return gitErr(fmt.Sprintf("bring the work of iteration %d into your tree", u.it.Number), err)

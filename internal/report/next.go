@@ -164,6 +164,9 @@ func (r *Run) next(resume string) Next {
 		n.Note = "--min-free-disk sets how much has to be free"
 		return n.after("free some space")
 	case journal.GitRefused:
+		if r.Outcome.Merging != "" && r.Outcome.Branch == "" && r.State.Kind != store.KindTag {
+			return do(r.Outcome.Merging, resume)
+		}
 		return n.after("correct what git refused")
 	}
 	return n
