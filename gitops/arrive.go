@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"descartes/internal/crash"
 )
@@ -43,16 +42,9 @@ func (r *Repo) WithOwn(ctx context.Context, tree Tree, at []string) (with Tree, 
 		}
 		edits[name], own = item, append(own, name)
 	}
-	id, err := parseID(string(tree))
-	if err != nil || len(own) == 0 {
-		return tree, nil, err
-	}
-	e := treeEditor{objects: r.store}
-	if id, err = e.edit("", &id, edits); err != nil {
-		return "", nil, fmt.Errorf("put files into a tree: %w", err)
-	}
 	slices.Sort(own)
-	return Tree(id.String()), own, r.store.writeOut()
+	with, err = r.edit(ctx, tree, edits)
+	return with, own, err
 }
 
 // plainFile reads a regular file of the working tree.
@@ -99,7 +91,7 @@ func (r *Repo) Arrive(ctx context.Context, from, to Tree) (why string, err error
 	case err != nil && !refused:
 		return "", fmt.Errorf("bring changes into the working tree: %w", err)
 	case refused && apply("--check", "--reverse") != nil: // else a killed run did
-		return r.unfit(from, to, said.said)
+		return r.unfit(ctx, from, to, said.said)
 	}
 	for _, path := range sortedKeys(modules) {
 		in := []string{"-C", filepath.Join(r.l.root, path)}
@@ -111,9 +103,9 @@ func (r *Repo) Arrive(ctx context.Context, from, to Tree) (why string, err error
 }
 
 // unfit says in which files changes do not fit what is here, by git's words for it.
-func (r *Repo) unfit(from, to Tree, said string) (why string, err error) {
+func (r *Repo) unfit(ctx context.Context, from, to Tree, said string) (why string, err error) {
 	var list []string
-	err = r.diffTrees(from, to, func(name string, was, _ treeItem) {
+	err = r.diff(ctx, from, to, func(name string, was, _ treeItem) {
 		names := func(line string) bool {
 			line = strings.TrimPrefix(strings.TrimPrefix(line, "error: "), "patch failed: ")
 			return strings.HasPrefix(line, name+":") || strings.Contains(line, "'"+name+"'")
@@ -121,7 +113,7 @@ func (r *Repo) unfit(from, to Tree, said string) (why string, err error) {
 		if !slices.ContainsFunc(strings.Split(said, "\n"), names) {
 			return
 		}
-		left := LeftOut{strings.Clone(name), "it was changed here in the same place"}
+		left := LeftOut{name, "it was changed here in the same place"}
 		if _, missing := r.root.Lstat(name); missing != nil {
 			left.Why = "it is not here any more"
 		} else if was.mode == 0 {
@@ -160,7 +152,7 @@ func (r *Repo) edited(ctx context.Context, ref string) (words []string, err erro
 	if err != nil || before == "" {
 		return nil, err
 	}
-	steps, err := r.stepsOf(before, at)
+	steps, err := r.stepsOf(ctx, before, at)
 	if err != nil {
 		return nil, err
 	}
@@ -199,10 +191,9 @@ func (r *Repo) noteArrival(ctx context.Context, patch []byte) error {
 	if err != nil {
 		return err
 	}
-	who, now := r.people.keeper(ctx), time.Now()
-	before, err := r.keep(ctx, arriving, was, nil, "descartes: the working tree before changes arrived", who, now)
+	before, err := r.keep(ctx, arriving, was, nil, "descartes: the working tree before changes arrived")
 	if err == nil {
-		_, err = r.keep(ctx, arriving, Tree(to), []string{before}, "descartes: the working tree with them", who, now)
+		_, err = r.keep(ctx, arriving, Tree(to), []string{before}, "descartes: the working tree with them")
 	}
 	return err
 }
@@ -211,7 +202,7 @@ func (r *Repo) noteArrival(ctx context.Context, patch []byte) error {
 func (r *Repo) FinishArrival(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at, err := r.refs.hash(arriving)
+	at, err := r.refCommit(arriving)
 	if err != nil || at == "" {
 		return err
 	}
@@ -226,7 +217,7 @@ func (r *Repo) finishArrival(ctx context.Context, at string) error {
 	if err != nil || before == "" { // it had not begun
 		return err
 	}
-	steps, err := r.stepsOf(before, at)
+	steps, err := r.stepsOf(ctx, before, at)
 	if err != nil {
 		return err
 	}
@@ -261,7 +252,7 @@ func (r *Repo) finishArrival(ctx context.Context, at string) error {
 }
 
 // stepsOf are the paths that differ between two commits.
-func (r *Repo) stepsOf(before, at string) (map[string]step, error) {
+func (r *Repo) stepsOf(ctx context.Context, before, at string) (map[string]step, error) {
 	from, err := r.treeOf(before)
 	if err != nil {
 		return nil, err
@@ -270,7 +261,7 @@ func (r *Repo) stepsOf(before, at string) (map[string]step, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.steps(from, to)
+	return r.steps(ctx, from, to)
 }
 
 // movable lists the submodules of the working tree that get other commits, which are there, by their paths. why says
@@ -278,10 +269,9 @@ func (r *Repo) stepsOf(before, at string) (map[string]step, error) {
 func (r *Repo) movable(ctx context.Context, from, to Tree) (modules map[string]string, why string, err error) {
 	modules = map[string]string{}
 	was := map[string]string{}
-	err = r.diffTrees(from, to, func(path string, a, b treeItem) {
+	err = r.diff(ctx, from, to, func(path string, a, b treeItem) {
 		if a.mode == modeGitlink && b.mode == modeGitlink && r.cli.kindOf(path) == nestedHere {
-			path = strings.Clone(path)
-			modules[path], was[path] = b.id.String(), a.id.String()
+			modules[path], was[path] = b.id, a.id
 		}
 	})
 	for _, path := range sortedKeys(modules) {

@@ -2,7 +2,6 @@ package gitops
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"io"
 	"os"
@@ -48,7 +47,7 @@ func (s *Slot) Below(ctx context.Context) (b Below, err error) {
 		visited = append(visited, tip)
 	}
 	for _, hash := range visited {
-		if id, err := parseID(hash); err != nil || hash == at || !s.store.has(id) || s.LeadsTo(ctx, hash, at) {
+		if hash == at || !isID(hash) || !s.has(ctx, hash) || s.LeadsTo(ctx, hash, at) {
 			continue
 		}
 		fork, err := s.ForkOf(ctx, hash, at)
@@ -86,17 +85,13 @@ func (s *Slot) reflog() ([]byte, error) {
 
 // TakenBack lists the paths that differ between two states and are in a third as they were in the first. With lost set it lists those too that lack a
 // line which the second brought.
-func (r *Repo) TakenBack(was, is, now Tree, lost bool) (paths []string, err error) {
-	id, err := parseID(string(now))
-	if err != nil {
-		return nil, err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	view := &treeView{store: r.store, root: id}
+func (r *Repo) TakenBack(ctx context.Context, was, is, now Tree, lost bool) (paths []string, err error) {
+	view := r.view(now)
 	var differ [][2]treeItem
-	err = r.diffTrees(was, is, func(name string, a, b treeItem) {
-		paths, differ = append(paths, strings.Clone(name)), append(differ, [2]treeItem{a, b})
+	err = r.diff(ctx, was, is, func(name string, a, b treeItem) {
+		if !r.guard.covers(name) {
+			paths, differ = append(paths, name), append(differ, [2]treeItem{a, b})
+		}
 	})
 	if err != nil {
 		return nil, err
@@ -135,12 +130,8 @@ func (r *Repo) lacks(was, is, now treeItem) (bool, error) {
 		if part.item.mode == 0 || part.item.mode == modeGitlink {
 			continue
 		}
-		_, size, rc, err := r.store.open(part.item.id)
-		if err != nil {
-			return false, err
-		}
-		b, err := io.ReadAll(io.LimitReader(rc, maxLines))
-		if err = cmp.Or(err, rc.Close()); err != nil || size > maxLines {
+		_, _, b, err := r.objects.read(part.item.id, maxLines)
+		if err != nil || b == nil {
 			return false, err
 		}
 		for line := range bytes.Lines(b) {

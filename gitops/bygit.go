@@ -311,12 +311,12 @@ func (c *cli) forget(ctx context.Context, index string, paths []string) error {
 const lockPatience = 2 * time.Second
 
 // commitIndex is an index of a tree; it keeps what the slot's knows of unchanged files.
-func (c *cli) commitIndex(ctx context.Context, tree objectID) (string, error) {
+func (c *cli) commitIndex(ctx context.Context, tree Tree) (string, error) {
 	index, err := c.indexCopy(filepath.Join(c.l.gitDir, "index"))
 	if err != nil {
 		return "", err
 	}
-	if _, err := c.run(ctx, gitCall{args: []string{"read-tree", "-m", "-i", tree.String()}, index: index}); err != nil { // whatever the files are
+	if _, err := c.run(ctx, gitCall{args: []string{"read-tree", "-m", "-i", string(tree)}, index: index}); err != nil { // whatever the files are
 		return index, err
 	}
 	// For hooks that ask git's plumbing. Exit status 1: some files differ, which is none of our business.
@@ -331,7 +331,7 @@ func (c *cli) setEntries(ctx context.Context, index string, entries map[string]t
 	var removed, set bytes.Buffer
 	for _, p := range slices.Sorted(maps.Keys(entries)) {
 		if e := entries[p]; e.mode == 0 {
-			fmt.Fprintf(&removed, "0 %040d\t%s\x00", 0, p)
+			fmt.Fprintf(&removed, "0 %s\t%s\x00", c.zero, p)
 		} else {
 			fmt.Fprintf(&set, "%06o %s\t%s\x00", e.mode, e.id, p)
 		}

@@ -3,10 +3,9 @@ package gitops
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
-
-	"github.com/go-git/go-git/v5/plumbing/object"
 )
 
 // Link is a commit to be added to a chain of commits.
@@ -21,34 +20,30 @@ type Link struct {
 func (r *Repo) Link(ctx context.Context, on string, l Link) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	id, err := r.link(ctx, on, l)
+	id, err := r.link(ctx, l, on, l.Second)
 	if err != nil {
 		return "", fmt.Errorf("store a commit of the chain: %w", err)
 	}
-	return id.String(), nil
+	return id, nil
 }
 
-func (r *Repo) link(ctx context.Context, on string, l Link) (objectID, error) {
-	tree, err := parseID(string(l.Tree))
-	if err != nil {
-		return tree, err
-	}
-	if tree == emptyTreeID { // the only tree that can be named without having been written
-		_, err = r.store.put(kindTree, nil)
-	} else if !r.store.has(tree) {
-		err = fmt.Errorf("the tree %s is gone: somebody pruned the repository", tree)
-	}
-	if err != nil {
-		return tree, err
-	}
-	var parents []string
-	for _, p := range []string{on, l.Second} {
-		if p != "" && (len(parents) == 0 || parents[0] != p) {
-			parents = append(parents, p)
+// link stores a commit with the parents that are not "", each once.
+func (r *Repo) link(ctx context.Context, l Link, parents ...string) (id string, err error) {
+	if l.Tree == r.EmptyTree() { // the only tree that can be named without having been written
+		if _, err = r.put(ctx, "tree", nil); err != nil {
+			return "", err
 		}
 	}
-	who := r.people.keeper(ctx)
-	return r.putCommit(tree, parents, l.Message, who, who, l.When)
+	var of []string
+	for _, p := range parents {
+		if p != "" && !slices.Contains(of, p) {
+			of = append(of, p)
+		}
+	}
+	if id, err = r.putCommit(ctx, l.Tree, of, l.Message, l.When); err != nil && !r.has(ctx, string(l.Tree)) {
+		err = fmt.Errorf("the tree %s is gone: somebody pruned the repository", l.Tree)
+	}
+	return id, err
 }
 
 // Extend stores links one on the other, and moves a ref from a commit to the last of them; from is "" to make the ref, and then the first has one
@@ -58,17 +53,17 @@ func (r *Repo) Extend(ctx context.Context, ref, from string, links ...Link) (tip
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	subject := ""
-	tip, err = r.named(ctx, func() (objectID, error) {
+	tip, err = r.named(ctx, func() (string, error) {
 		on := from
 		for _, l := range links {
-			id, err := r.link(ctx, on, l)
+			id, err := r.link(ctx, l, on, l.Second)
 			if err != nil {
-				return id, err
+				return "", err
 			}
-			on = id.String()
+			on = id
 			subject, _, _ = strings.Cut(l.Message, "\n")
 		}
-		return parseID(on)
+		return on, nil
 	}, func(hash string) error { return r.setRef(ctx, ref, from, hash, "descartes: "+subject) })
 	if err != nil {
 		return "", fmt.Errorf("extend %s: %w", ref, err)
@@ -77,17 +72,14 @@ func (r *Repo) Extend(ctx context.Context, ref, from string, links ...Link) (tip
 }
 
 // named stores a commit and names it; again if a git gc deleted it in between.
-func (r *Repo) named(ctx context.Context, put func() (objectID, error), name func(hash string) error) (string, error) {
+func (r *Repo) named(ctx context.Context, put func() (string, error), name func(hash string) error) (string, error) {
 	for try := 1; ; try++ {
 		commit, err := put()
-		if err == nil {
-			err = r.store.writeOut()
-		}
 		if err != nil {
 			return "", err
 		}
-		if err = name(commit.String()); err == nil || try == keptAgain || r.store.has(commit) || ctx.Err() != nil {
-			return commit.String(), err
+		if err = name(commit); err == nil || try == keptAgain || r.has(ctx, commit) || ctx.Err() != nil {
+			return commit, err
 		}
 		r.AwaitGC(ctx) // which has deleted the commit
 	}
@@ -115,7 +107,7 @@ func (r *Repo) Chain(ctx context.Context, tip, until, trailer string) (links []C
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for rest = tip; rest != "" && rest != until; {
-		c, err := r.store.commit(rest)
+		c, err := r.objects.commit(rest)
 		if err == nil {
 			err = ctx.Err()
 		}
@@ -134,13 +126,8 @@ func (r *Repo) Chain(ctx context.Context, tip, until, trailer string) (links []C
 	return links, rest, nil
 }
 
-func chainLink(hash string, c *object.Commit) ChainLink {
-	l := ChainLink{Hash: hash, Tree: Tree(c.TreeHash.String()), Trailers: trailers(c.Message)}
-	l.Subject, _, _ = strings.Cut(c.Message, "\n")
-	for _, p := range c.ParentHashes {
-		l.Parents = append(l.Parents, p.String())
-	}
-	return l
+func chainLink(hash string, c *commit) ChainLink {
+	return ChainLink{Hash: hash, Tree: c.tree, Parents: c.parents, Subject: c.subject(), Trailers: trailers(c.message)}
 }
 
 // News are the commits that lead to a commit and not to another, "" for all, and whose message has a line; oldest first.
@@ -156,7 +143,7 @@ func (r *Repo) News(ctx context.Context, than, to, line string) (list []ChainLin
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, hash := range strings.Fields(string(b)) {
-		c, err := r.store.commit(hash)
+		c, err := r.objects.commit(hash)
 		if err != nil {
 			return nil, fmt.Errorf("read commit %s: %w", shortHash(hash), err)
 		}

@@ -10,6 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/object"
 )
 
 // CommitWave commits a tree on top of a slot's HEAD. It leaves the slot's index as it is: the next Prepare makes it anew.
@@ -26,11 +29,11 @@ func (r *Repo) CommitWave(ctx context.Context, w Wave) (Commit, error) {
 
 // commitWave makes the commit. HEAD of a slot is ours alone, so nobody else moves it meanwhile, but hooks may.
 func (r *Repo) commitWave(ctx context.Context, w Wave) (Commit, error) {
-	_, parent, err := r.refs.head()
+	branch, parent, err := r.head(ctx)
 	if err != nil {
 		return Commit{}, err
 	}
-	before, err := r.headTree()
+	before, err := r.CommitTree(parent)
 	if err != nil {
 		return Commit{}, err
 	}
@@ -42,7 +45,7 @@ func (r *Repo) commitWave(ctx context.Context, w Wave) (Commit, error) {
 	if r.byGit != "" {
 		hash, late, err = r.commitByGit(ctx, w.Message, parent, tree)
 	} else {
-		hash, err = r.commitByUs(ctx, w.Message, parent, tree)
+		hash, err = r.commitByUs(ctx, w.Message, cmp.Or(branch, "HEAD"), parent, tree)
 	}
 	if err == nil && w.Root {
 		hash, err = r.rootOf(ctx, hash)
@@ -50,58 +53,47 @@ func (r *Repo) commitWave(ctx context.Context, w Wave) (Commit, error) {
 	if err != nil {
 		return Commit{}, err
 	}
-	r.store.forgetRecent()
-	return r.committed(hash, late, before, tree)
+	return r.committed(ctx, hash, late, before, tree)
 }
 
 // treeOfWave is the tree that a wave's commit should have: the wave's own with its files, where git does not ignore them.
-func (r *Repo) treeOfWave(ctx context.Context, w Wave, head objectID) (objectID, error) {
-	id, err := parseID(string(w.Tree))
-	if err != nil {
-		return id, err
-	}
-	at := &treeView{store: r.store, root: head}
+func (r *Repo) treeOfWave(ctx context.Context, w Wave, head Tree) (Tree, error) {
+	at := r.view(head)
 	entries := map[string]treeItem{}
 	for _, name := range sortedKeys(w.Files) {
 		if !safePath(name) {
-			return id, &RefusedError{Reason: fmt.Sprintf("%q is not a path inside the repository", name)}
+			return "", &RefusedError{Reason: fmt.Sprintf("%q is not a path inside the repository", name)}
 		}
 		is, err := at.file(name)
-		if err != nil {
-			return id, err
+		ignored := false
+		if err == nil && is.mode == 0 {
+			ignored, err = r.cli.ignored(ctx, name)
 		}
-		if is.mode == 0 {
-			if ignored, err := r.cli.ignored(ctx, name); err != nil || ignored {
-				if err != nil {
-					return id, err
-				}
-				continue
-			}
+		if err != nil {
+			return "", err
+		}
+		if ignored {
+			continue
 		}
 		item := treeItem{mode: modeRegular}
 		if is.mode == modeExec {
 			item.mode = modeExec
 		}
 		if item.id, err = r.putFile(ctx, name, w.Files[name]); err != nil {
-			return id, err
+			return "", err
 		}
 		entries[name] = item
 	}
-	ed := treeEditor{objects: r.store}
-	return ed.edit("", &id, entries)
+	return r.edit(ctx, w.Tree, entries)
 }
 
 // putFile stores what a commit should have for a file with this content.
-func (r *Repo) putFile(ctx context.Context, name string, data []byte) (objectID, error) {
-	b, err := r.cli.run(ctx, gitCall{args: []string{"hash-object", "-w", "--stdin", "--path=" + name}, stdin: data})
-	if err != nil {
-		return objectID{}, err
-	}
-	return parseID(strings.TrimSpace(string(b)))
+func (r *Repo) putFile(ctx context.Context, name string, data []byte) (string, error) {
+	return r.cli.feed(ctx, data, "hash-object", "-w", "--stdin", "--path="+name)
 }
 
-// commitByUs makes the commit through go-git and, once everything is on disk, updates HEAD.
-func (r *Repo) commitByUs(ctx context.Context, message, parent string, tree objectID) (string, error) {
+// commitByUs makes the commit through go-git and, once it is on disk, updates HEAD.
+func (r *Repo) commitByUs(ctx context.Context, message, ref, parent string, tree Tree) (string, error) {
 	author, err := r.people.author(ctx)
 	if err != nil {
 		return "", err
@@ -117,27 +109,19 @@ func (r *Repo) commitByUs(ctx context.Context, message, parent string, tree obje
 	} else {
 		parents = []string{parent}
 	}
-	id, err := r.putCommit(tree, parents, message, author, committer, time.Now())
-	if err != nil {
-		return "", err
-	}
-	if err := r.store.writeOut(); err != nil {
-		return "", err
-	}
-	branch, _, err := r.refs.head()
+	now := time.Now()
+	hash, err := r.putWave(&object.Commit{TreeHash: plumbing.NewHash(string(tree)), ParentHashes: hashes(parents), Message: strings.TrimSuffix(message, "\n") + "\n",
+		Author: author.signature(now), Committer: committer.signature(now)})
 	if err != nil {
 		return "", err
 	}
 	subject, _, _ := strings.Cut(message, "\n")
-	return id.String(), r.setRef(ctx, cmp.Or(branch, "HEAD"), parent, id.String(), kind+subject)
+	return hash, r.setRef(ctx, ref, parent, hash, kind+subject)
 }
 
 // commitByGit makes the commit with `git commit`, so that hooks, filters and signing act, from an index of its own. late says that a hook did not end
 // in time after the commit was made.
-func (r *Repo) commitByGit(ctx context.Context, message, parent string, tree objectID) (hash, late string, err error) {
-	if err := r.store.writeOut(); err != nil {
-		return "", "", err
-	}
+func (r *Repo) commitByGit(ctx context.Context, message, parent string, tree Tree) (hash, late string, err error) {
 	index, err := r.cli.commitIndex(ctx, tree)
 	defer os.Remove(index)
 	if err != nil {
@@ -148,7 +132,7 @@ func (r *Repo) commitByGit(ctx context.Context, message, parent string, tree obj
 	if err != nil && !slow {
 		return "", "", err
 	}
-	_, head, herr := r.refs.head()
+	_, head, herr := r.head(ctx)
 	switch {
 	case herr != nil:
 		return "", "", cmp.Or(err, herr)
@@ -164,7 +148,7 @@ func (r *Repo) commitByGit(ctx context.Context, message, parent string, tree obj
 
 // rootOf stores a commit once more, without parents and without a signature, which would not fit.
 func (r *Repo) rootOf(ctx context.Context, hash string) (string, error) {
-	text, err := r.cli.run(ctx, gitCall{args: []string{"cat-file", "commit", hash}})
+	text, err := r.objects.readAs(hash, "commit")
 	if err != nil {
 		return "", err
 	}
@@ -175,12 +159,11 @@ func (r *Repo) rootOf(ctx context.Context, hash string) (string, error) {
 			kept = append(kept, line)
 		}
 	}
-	made, err := r.cli.run(ctx, gitCall{args: []string{"hash-object", "-t", "commit", "-w", "--stdin"}, stdin: []byte(strings.Join(kept, "\n") + "\n\n" + message)})
-	return strings.TrimSpace(string(made)), err
+	return r.put(ctx, "commit", []byte(strings.Join(kept, "\n")+"\n\n"+message))
 }
 
 // committed describes a commit that was to have a tree: hooks may have changed it.
-func (r *Repo) committed(hash, late string, before, planned objectID) (Commit, error) {
+func (r *Repo) committed(ctx context.Context, hash, late string, before, planned Tree) (Commit, error) {
 	done := Commit{Hash: hash}
 	if late != "" {
 		done.Notes = append(done.Notes, late)
@@ -189,13 +172,11 @@ func (r *Repo) committed(hash, late string, before, planned objectID) (Commit, e
 	if err != nil {
 		return done, err
 	}
-	d := differ{store: r.store, each: func(name string, was, is treeItem) {
-		name = strings.Clone(name)
+	err = r.diff(ctx, before, after, func(name string, was, is treeItem) {
 		if done.Paths = append(done.Paths, name); is.mode == modeGitlink && was.mode != modeGitlink {
 			done.Notes = append(done.Notes, name+" is a repository of its own: the commit holds only the id of its commit")
 		}
-	}}
-	err = d.dirs("", &before, &after, 0)
+	})
 	slices.Sort(done.Paths)
 	if after != planned {
 		done.Notes = append(done.Notes, "hooks changed what was committed")
@@ -210,7 +191,7 @@ const historyLimit = 500
 // through the nearest few hundred ancestors.
 func (r *Repo) FindCommit(ctx context.Context, from string, lines ...string) (hash string, ok bool, err error) {
 	if from == "" {
-		if _, from, err = r.refs.head(); err != nil || from == "" {
+		if _, from, err = r.head(ctx); err != nil || from == "" {
 			return "", false, err
 		}
 	}
@@ -243,20 +224,19 @@ type WaveCommit struct {
 
 // ReadWave reads the commit of a wave; for any other commit it returns the zero value.
 func (r *Repo) ReadWave(ctx context.Context, hash string) (w WaveCommit, err error) {
-	c, err := r.store.commit(hash)
+	c, err := r.objects.commit(hash)
 	if err != nil {
 		return w, fmt.Errorf("read commit %s: %w", shortHash(hash), err)
 	}
-	t := trailers(c.Message)
+	t := trailers(c.message)
 	if len(t["Descartes-Loop"]) == 0 || len(t["Descartes-Wave"]) == 0 {
 		return w, nil
 	}
-	w = WaveCommit{Loop: t["Descartes-Loop"][0], Tasks: t["Descartes-Task"], Tree: Tree(c.TreeHash.String())}
-	w.Subject, _, _ = strings.Cut(c.Message, "\n")
-	if w.Number, err = strconv.Atoi(t["Descartes-Wave"][0]); err != nil || len(c.ParentHashes) == 0 {
+	w = WaveCommit{Loop: t["Descartes-Loop"][0], Tasks: t["Descartes-Task"], Tree: c.tree, Subject: c.subject()}
+	if w.Number, err = strconv.Atoi(t["Descartes-Wave"][0]); err != nil || len(c.parents) == 0 {
 		return w, err
 	}
-	before, err := r.CommitTree(c.ParentHashes[0].String())
+	before, err := r.CommitTree(c.parents[0])
 	if err != nil {
 		return w, err
 	}
@@ -290,18 +270,18 @@ func (r *Repo) walk(ctx context.Context, from string, limit int, visit func(hash
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		c, err := r.store.commit(queue[n])
+		c, err := r.objects.commit(queue[n])
 		if err != nil {
 			if n == 0 {
 				return err
 			}
 			continue
 		}
-		if !visit(queue[n], c.Message) {
+		if !visit(queue[n], c.message) {
 			return nil
 		}
-		for _, parent := range c.ParentHashes {
-			if p := parent.String(); !seen[p] {
+		for _, p := range c.parents {
+			if !seen[p] {
 				seen[p] = true
 				queue = append(queue, p)
 			}
@@ -312,9 +292,9 @@ func (r *Repo) walk(ctx context.Context, from string, limit int, visit func(hash
 
 // parentOf is the first parent of a commit, "" for one without.
 func (r *Repo) parentOf(commit string) (string, error) {
-	c, err := r.store.commit(commit)
-	if err != nil || len(c.ParentHashes) == 0 {
+	c, err := r.objects.commit(commit)
+	if err != nil || len(c.parents) == 0 {
 		return "", err
 	}
-	return c.ParentHashes[0].String(), nil
+	return c.parents[0], nil
 }

@@ -47,11 +47,11 @@ func (r *Repo) Back(ctx context.Context, from, to string) ([]LeftOut, error) {
 func (r *Repo) Advance(ctx context.Context, branch, from, to string, cut bool) ([]LeftOut, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at, _, err := r.refs.head()
+	at, _, err := r.head(ctx)
 	var left []LeftOut
 	if err == nil && at == branch {
 		left, err = r.forward(ctx, from, to, cut)
-	} else if why := r.usedBy(branch); err == nil && why != "" {
+	} else if why := r.usedBy(ctx, branch); err == nil && why != "" {
 		left = []LeftOut{{Path: strings.TrimPrefix(branch, "refs/heads/"), Why: why}}
 	} else if err == nil {
 		err = r.setRef(ctx, branch, from, to, "descartes: forward")
@@ -71,7 +71,7 @@ func (r *Repo) Merging(ctx context.Context, ref string) string {
 
 // around surrounds commands that bring a ref's files here with others that put aside what is in their way, and bring it back.
 func (r *Repo) around(ctx context.Context, ref, commands string) string {
-	before, err := r.headTree()
+	before, err := r.HeadTree(ctx)
 	if err != nil {
 		return commands
 	}
@@ -84,7 +84,7 @@ func (r *Repo) around(ctx context.Context, ref, commands string) string {
 		return commands
 	}
 	var add []string
-	steps, err := r.steps(before, after)
+	steps, err := r.steps(ctx, before, after)
 	for _, name := range sortedKeys(steps) {
 		if _, missing := r.root.Lstat(name); missing == nil && steps[name].was.mode == 0 && steps[name].is.mode != modeGitlink {
 			add = append(add, shellWord(":/"+name))
@@ -94,7 +94,7 @@ func (r *Repo) around(ctx context.Context, ref, commands string) string {
 	if err != nil || serr != nil || len(add)+len(changed) == 0 {
 		return commands
 	}
-	if before == emptyTreeID { // git stash wants a commit
+	if before == r.EmptyTree() { // git stash wants a commit
 		commands = "git commit -m mine && " + strings.Replace(commands, "git merge ", "git merge --allow-unrelated-histories ", 1)
 	} else {
 		commands = "git stash && " + commands + " && git stash pop"
@@ -114,13 +114,16 @@ func shellWord(word string) string {
 }
 
 // usedBy says which working tree has a branch, or rebases it; "" for none.
-func (r *Repo) usedBy(branch string) string {
+func (r *Repo) usedBy(ctx context.Context, branch string) string {
+	if at, err := r.cli.word(ctx, "", "for-each-ref", "--format=%(worktreepath)", branch); err == nil && at != "" {
+		return "is checked out in another working tree"
+	}
 	links, _ := within(r.l.commonDir, "worktrees/*")
 	for _, dir := range append([]string{r.l.commonDir}, links...) {
-		for file, why := range map[string]string{"HEAD": "is checked out in another working tree", "rebase-merge/head-name": "is being rebased", "rebase-apply/head-name": "is being rebased"} {
+		for _, file := range []string{"rebase-merge/head-name", "rebase-apply/head-name"} {
 			b, err := readPlain(filepath.Join(dir, file), mostLoose)
-			if err == nil && strings.TrimPrefix(strings.TrimSpace(string(b)), "ref: ") == branch {
-				return why
+			if err == nil && strings.TrimSpace(string(b)) == branch {
+				return "is being rebased"
 			}
 		}
 	}
@@ -144,7 +147,7 @@ func (r *Repo) moveHead(ctx context.Context, from, to string, cut bool, how []st
 	if left, err := r.awaitIndex(ctx); err != nil || len(left) > 0 {
 		return left, err
 	}
-	branch, at, err := r.refs.head()
+	branch, at, err := r.head(ctx)
 	if err != nil || at == to {
 		return nil, err
 	}
@@ -155,7 +158,7 @@ func (r *Repo) moveHead(ctx context.Context, from, to string, cut bool, how []st
 	if found := progressFindings(r.l); len(found) > 0 {
 		return []LeftOut{{cmp.Or(shortBranch(branch), "HEAD"), found[0].reason}}, nil
 	}
-	before, err := r.headTree()
+	before, err := r.HeadTree(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +166,7 @@ func (r *Repo) moveHead(ctx context.Context, from, to string, cut bool, how []st
 	if err != nil {
 		return nil, err
 	}
-	steps, err := r.steps(before, after)
+	steps, err := r.steps(ctx, before, after)
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +201,7 @@ func (r *Repo) moveHead(ctx context.Context, from, to string, cut bool, how []st
 	ctx = context.WithoutCancel(ctx)
 	back := r.onIndex(ctx, func() error { return r.cli.setEntries(ctx, "", was) })
 	if back == nil && strings.Contains(said, "cannot lock ref") { // the files have moved
-		_, back = r.cli.run(ctx, gitCall{args: []string{"read-tree", "-m", "-u", to, before.String()}})
+		_, back = r.cli.run(ctx, gitCall{args: []string{"read-tree", "-m", "-u", to, string(before)}})
 	}
 	if back != nil {
 		return nil, errors.Join(err, back)
@@ -251,13 +254,10 @@ func (r *Repo) onIndex(ctx context.Context, do func() error) (err error) {
 type step struct{ was, is treeItem }
 
 // steps are the paths that differ between two trees, protected ones too.
-func (r *Repo) steps(from, to objectID) (map[string]step, error) {
+func (r *Repo) steps(ctx context.Context, from, to Tree) (map[string]step, error) {
 	steps := map[string]step{}
-	d := differ{store: r.store, each: func(name string, was, is treeItem) {
-		was.name, is.name = "", ""
-		steps[strings.Clone(name)] = step{was, is}
-	}}
-	return steps, d.dirs("", &from, &to, 0)
+	err := r.diff(ctx, from, to, func(name string, was, is treeItem) { steps[name] = step{was, is} })
+	return steps, err
 }
 
 // lost is what git would remove for a commit although no commit has it: a link in a folder's place, and what is in a submodule.
@@ -346,11 +346,11 @@ func (r *Repo) written(ctx context.Context, name string, now, is treeItem) bool 
 	if now == is || now.mode == 0 || now.mode == modeLink {
 		return now == is && now.mode != 0
 	}
-	begun, err := readPlain(filepath.Join(r.l.root, name), largeFile)
+	begun, err := readPlain(filepath.Join(r.l.root, name), maxNamed)
 	if err != nil {
 		return false
 	}
-	whole, err := r.cli.run(ctx, gitCall{args: []string{"cat-file", "--filters", "--path=" + name, is.id.String()}})
+	whole, err := r.cli.run(ctx, gitCall{args: []string{"cat-file", "--filters", "--path=" + name, is.id}})
 	return err == nil && bytes.HasPrefix(whole, begun)
 }
 
@@ -395,13 +395,9 @@ func (c *cli) stagedAt(ctx context.Context, index string, steps map[string]step)
 			continue
 		}
 		var item treeItem
-		var id string
 		var stage int
-		if _, err := fmt.Sscanf(head, "%o %s %d", &item.mode, &id, &stage); err != nil {
+		if _, err := fmt.Sscanf(head, "%o %s %d", &item.mode, &item.id, &stage); err != nil {
 			return nil, fmt.Errorf("git ls-files says %q: %w", line, err)
-		}
-		if item.id, err = parseID(id); err != nil {
-			return nil, err
 		}
 		if stage > 0 {
 			item.mode = unmerged

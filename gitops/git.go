@@ -42,6 +42,8 @@ type cli struct {
 	by       *cli          // runs the program for this one; nil for itself
 	runs     int           // so far, for names
 	barred   error         // why no git may run any more
+	zero     string        // the name of no object
+	mu       sync.Mutex    // of shim and runs
 
 	cache  string          // the private index after the last snapshot
 	based  fileStamp       // the index that cache was copied from
@@ -57,7 +59,7 @@ func newCLI(l layout, program string, version Version, opt Options) *cli {
 	c := &cli{
 		l: l, program: program, version: version, env: gitEnv(opt.Env, l.root), hooks: opt.Hooks != "skip",
 		guard: newProtection(opt.Protect), limit: opt.HookTimeout, argv: opt.Shim, cache: filepath.Join(l.gitDir, "descartes-snapshot"), forced: map[string]bool{},
-		patience: 2 * time.Second,
+		patience: 2 * time.Second, zero: strings.Repeat("0", 40),
 	}
 	return c
 }
@@ -165,7 +167,7 @@ func (c *cli) run(ctx context.Context, call gitCall) ([]byte, error) {
 	if c.barred != nil {
 		return nil, c.barred
 	}
-	argv := []string{c.program, "-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "core.fsmonitor=false"}
+	argv := append([]string{c.program, "-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "core.fsmonitor=false"}, c.version.durable()...)
 	env := slices.Clip(call.env)
 	if call.index != "" {
 		env = append(env, "GIT_INDEX_FILE="+call.index)
@@ -243,6 +245,9 @@ func removePipes(root string) {
 	})
 }
 
+// lookers are git commands that change nothing and run no program of anybody's: they may outlive us.
+var lookers = []string{"check-ignore", "check-ref-format", "config", "diff-tree", "for-each-ref", "ls-files", "ls-tree", "merge-base", "rev-list", "rev-parse", "symbolic-ref", "var", "version"}
+
 // gitGrace is how long git has to remove its lock files before it is killed.
 const gitGrace = 2 * time.Second
 
@@ -258,21 +263,24 @@ func (c *cli) start(ctx context.Context, command string, call proc.Call) (reply 
 		ctx, cancel = context.WithTimeoutCause(ctx, c.limit, ErrTooLong)
 		defer cancel()
 	}
+	c.mu.Lock()
 	if c.cookie != "" && c.shim == nil {
-		if c.shim, err = proc.Start(proc.ShimConfig{Argv: c.argv, Env: c.env, Cookie: c.cookie, Dir: c.l.gitDir}); err != nil {
-			return reply, fmt.Errorf("run git: %w", err)
-		}
+		c.shim, err = proc.Start(proc.ShimConfig{Argv: c.argv, Env: c.env, Cookie: c.cookie, Dir: c.l.gitDir})
+	}
+	c.runs++
+	shim, scratch := c.shim, fmt.Sprintf("%s.%d.git%d", c.cache, os.Getpid(), c.runs)
+	c.mu.Unlock()
+	if err != nil {
+		return reply, fmt.Errorf("run git: %w", err)
 	}
 	inside := ""
-	if c.shim == nil {
+	if shim == nil || slices.Contains(lookers, command) {
 		call.Env = append(slices.Clip(c.env), call.Env...)
 		reply, err = proc.Output(ctx, call)
 	} else {
-		c.runs++
-		scratch := fmt.Sprintf("%s.%d.git%d", c.cache, os.Getpid(), c.runs)
 		trace := scratch + ".trace"
 		call.Env = append(slices.Clip(call.Env), "GIT_TRACE2_EVENT="+trace)
-		reply, err = c.shim.Output(ctx, call, scratch, gitGrace)
+		reply, err = shim.Output(ctx, call, scratch, gitGrace)
 		if err != nil && ctx.Err() != nil {
 			inside = waitedFor(trace)
 		}
@@ -323,9 +331,14 @@ func waitedFor(trace string) string {
 	return open[slices.Max(slices.Collect(maps.Keys(open)))]
 }
 
-// word is run for a command that prints one line.
+// word is run for a command that prints one line, and feed for one that reads something.
 func (c *cli) word(ctx context.Context, index string, args ...string) (string, error) {
 	b, err := c.run(ctx, gitCall{args: args, index: index})
+	return strings.TrimSpace(string(b)), err
+}
+
+func (c *cli) feed(ctx context.Context, stdin []byte, args ...string) (string, error) {
+	b, err := c.run(ctx, gitCall{args: args, stdin: stdin})
 	return strings.TrimSpace(string(b)), err
 }
 
@@ -392,6 +405,14 @@ var (
 type Version struct{ Major, Minor int }
 
 func (v Version) String() string { return fmt.Sprintf("%d.%d", v.Major, v.Minor) }
+
+// durable are the options with which what git stores is on the disk before a ref names it.
+func (v Version) durable() []string {
+	if v.Before(Version{2, 36}) {
+		return []string{"-c", "core.fsyncObjectFiles=true"}
+	}
+	return []string{"-c", "core.fsync=committed,reference", "-c", "core.fsyncMethod=batch"}
+}
 
 // Before reports whether v is older than w.
 func (v Version) Before(w Version) bool {
@@ -529,10 +550,10 @@ const killedWithin = 2 * time.Second
 
 // clearAfterKill ends a killed run's git commands and removes their lock files: those newer than the run, if no git command of somebody else's works
 // here.
-func (r *Repo) clearAfterKill() error {
+func (r *Repo) clearAfterKill(ctx context.Context) error {
 	f, err := r.cli.alone(0)
 	for until := time.Now().Add(killedWithin); err == nil && f == nil && time.Now().Before(until); f, err = r.cli.alone(0) {
-		if _, locked := r.Locked(); !locked {
+		if _, locked := r.Locked(ctx); !locked {
 			return nil
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -570,9 +591,9 @@ func (r *Repo) clearAfterKill() error {
 }
 
 // Locked names a lock that would stop the next commit: of the index, of HEAD or of the checked-out branch.
-func (r *Repo) Locked() (path string, ok bool) {
+func (r *Repo) Locked(ctx context.Context) (path string, ok bool) {
 	files := []string{filepath.Join(r.l.gitDir, "index"), filepath.Join(r.l.gitDir, "HEAD")}
-	if branch, _, err := r.refs.head(); err == nil && branch != "" {
+	if branch, _, err := r.head(ctx); err == nil && branch != "" {
 		files = append(files, filepath.Join(r.l.commonDir, filepath.FromSlash(branch)))
 	}
 	for _, f := range files {

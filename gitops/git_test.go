@@ -65,7 +65,7 @@ func TestLocksOfAKilledRunAreCleared(t *testing.T) {
 					t.Errorf("%s: %v", l, err)
 				}
 			}
-			if path, locked := next.Locked(); locked == tt.cleared {
+			if path, locked := next.Locked(t.Context()); locked == tt.cleared {
 				t.Errorf("locked: %q %v", path, locked)
 			}
 		})
@@ -108,7 +108,7 @@ func TestPresence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if path, locked := other.Locked(); !locked || !strings.HasSuffix(path, "index.lock") {
+	if path, locked := other.Locked(t.Context()); !locked || !strings.HasSuffix(path, "index.lock") {
 		t.Errorf("while the run lives: %q %v", path, locked)
 	}
 	if err := other.Close(); err != nil {

@@ -10,9 +10,9 @@
 //	CommitWave    the changes of a wave's attempts, and nothing else, on top of a slot's HEAD
 //	Forward       moves the user's branch and files to a commit; Arrive brings changes into his files
 //
-// go-git reads and writes every object (objects.go, trees.go, commit.go); it does not wait for the disk, so objects.go does before a ref names what was
-// written. The git program does all else: snapshots, settings and identity, refs with their logs, the index, the files, diffs for people and merges.
-// Where hooks, signing or an encoding are in play it makes the commit too: preflight.go finds that out, and Repo.Notes says so. git.go runs it.
+// go-git makes the wave's commit (objects.go, commit.go). The git program does all else, so that every format, filter and rule is as the user's git has
+// it: objects, settings and identity, refs with their logs, the index, the files, differences and merges. Where hooks, signing or an encoding are in
+// play, or go-git does not know the format, it makes the commit too: preflight.go finds that out, and Repo.Notes says so. git.go runs it.
 //
 // Nothing here follows a symbolic link out of the working tree or deletes an ignored file.
 package gitops
@@ -77,7 +77,7 @@ type Options struct {
 	HookTimeout time.Duration // of each run of the git program, its hooks, filters and signing included; 0 is none
 }
 
-// Tree is the id of a git tree object, 40 hexadecimal digits.
+// Tree is the id of a git tree object, in hexadecimal digits: 40 of SHA-1, 64 of SHA-256.
 type Tree string
 
 // Head is where HEAD is.

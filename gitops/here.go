@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"descartes/internal/crash"
 )
@@ -69,9 +68,9 @@ func (s *Slot) setState(st hereState) error {
 }
 
 // seed takes the user's HEAD and index for ours: the index knows the times of the files.
-func (s *Slot) seed() error {
+func (s *Slot) seed(ctx context.Context) error {
 	st := s.state()
-	if id, err := parseID(string(st.Left)); err == nil && !s.user.store.has(id) { // of another repository that was here
+	if st.Left != "" && !s.user.has(ctx, string(st.Left)) { // of another repository that was here
 		if err := s.Leave(); err != nil {
 			return err
 		}
@@ -81,11 +80,11 @@ func (s *Slot) seed() error {
 	if _, err := os.Lstat(own); err == nil && st.Busy {
 		return nil
 	}
-	_, head, err := s.user.refs.head()
+	_, head, err := s.user.head(ctx)
 	if err != nil {
 		return err
 	}
-	if err := s.setHead(head); err != nil {
+	if err := s.setHead(ctx, head); err != nil {
 		return err
 	}
 	from := filepath.Join(s.user.l.gitDir, "index")
@@ -121,14 +120,10 @@ func (s *Slot) prepareHere(ctx context.Context, at Head, tree Tree) error {
 		return err
 	}
 	crash.Point("git: folder started")
-	if err := s.setHead(at.Hash); err != nil {
+	if err := s.setHead(ctx, at.Hash); err != nil {
 		return err
 	}
 	want, err := s.spare(ctx, tree)
-	if err != nil {
-		return err
-	}
-	id, err := parseID(string(tree))
 	if err != nil {
 		return err
 	}
@@ -136,16 +131,13 @@ func (s *Slot) prepareHere(ctx context.Context, at Head, tree Tree) error {
 	for name := range want {
 		none[name] = treeItem{}
 	}
-	ed := treeEditor{objects: s.store}
-	if id, err = ed.edit("", &id, none); err == nil {
-		err = s.store.writeOut()
-	}
+	rest, err := s.edit(ctx, tree, none)
 	if err != nil {
 		return err
 	}
-	if _, err = s.cli.run(ctx, gitCall{args: []string{"read-tree", "--reset", "-u", id.String()}}); err != nil && ctx.Err() == nil {
+	if _, err = s.cli.run(ctx, gitCall{args: []string{"read-tree", "--reset", "-u", string(rest)}}); err != nil && ctx.Err() == nil {
 		loosen(s.tree)
-		_, err = s.cli.run(ctx, gitCall{args: []string{"read-tree", "--reset", "-u", id.String()}})
+		_, err = s.cli.run(ctx, gitCall{args: []string{"read-tree", "--reset", "-u", string(rest)}})
 	}
 	if err != nil {
 		return err
@@ -183,24 +175,24 @@ func (s *Slot) look(ctx context.Context, head Head, tree Tree) error {
 	if err != nil {
 		return err
 	}
-	committed, err := s.user.headTree()
+	committed, err := s.user.HeadTree(ctx)
 	if err != nil {
 		return err
 	}
-	known := []Tree{Tree(committed.String()), tree}
+	known := []Tree{committed, tree}
 	if st.Left != "" {
 		known = append(known, st.Left)
 	} else if !st.Busy {
 		known = known[:1]
 	}
-	edited, err := s.differs(now, known)
+	edited, err := s.differs(ctx, now, known)
 	switch {
 	case err != nil:
 		return err
 	case len(edited) > 0 && !st.Busy:
 		return &EditedError{Paths: edited}
 	case len(edited) > 0:
-		if _, err := s.keep(ctx, s.kept, now, nil, "descartes: what was in the folder when a run was interrupted", s.people.keeper(ctx), time.Now()); err != nil {
+		if _, err := s.keep(ctx, s.kept, now, nil, "descartes: what was in the folder when a run was interrupted"); err != nil {
 			return err
 		}
 	}
@@ -211,12 +203,12 @@ func (s *Slot) look(ctx context.Context, head Head, tree Tree) error {
 }
 
 // differs lists the paths at which a tree is like none of others. Protected ones are nobody's.
-func (s *Slot) differs(now Tree, others []Tree) (paths []string, err error) {
+func (s *Slot) differs(ctx context.Context, now Tree, others []Tree) (paths []string, err error) {
 	for i, other := range others {
 		here := []string{}
-		if err := s.diffTrees(other, now, func(name string, _, _ treeItem) {
+		if err := s.diff(ctx, other, now, func(name string, _, _ treeItem) {
 			if !s.guard.covers(name) && (i == 0 || slices.Contains(paths, name)) {
-				here = append(here, strings.Clone(name))
+				here = append(here, name)
 			}
 		}); err != nil {
 			return nil, err
@@ -246,9 +238,9 @@ func (s *Slot) spare(ctx context.Context, tree Tree) (map[string]treeItem, error
 	st := s.state()
 	ignored := newProtection(st.Ignored)
 	var names []string
-	err := s.diffTrees(st.Left, tree, func(name string, _, is treeItem) {
+	err := s.diff(ctx, st.Left, tree, func(name string, _, is treeItem) {
 		if is.mode == 0 && ignored.covers(name) {
-			names = append(names, strings.Clone(name))
+			names = append(names, name)
 		}
 	})
 	if err != nil {
@@ -269,12 +261,9 @@ func (s *Slot) spare(ctx context.Context, tree Tree) (map[string]treeItem, error
 	for _, line := range nulSplit(b) {
 		about, name, _ := strings.Cut(line, "\t")
 		var item treeItem
-		var kind, id string
-		if _, err := fmt.Sscanf(about, "%o %s %s", &item.mode, &kind, &id); err != nil {
+		var kind string
+		if _, err := fmt.Sscanf(about, "%o %s %s", &item.mode, &kind, &item.id); err != nil {
 			return nil, fmt.Errorf("git ls-tree says %q: %w", line, err)
-		}
-		if item.id, err = parseID(id); err != nil {
-			return nil, err
 		}
 		want[name] = item
 	}
@@ -364,13 +353,13 @@ func (s *Slot) setBack(ctx context.Context, ref string) (string, error) {
 	found := s.state().Head
 	s.user.mu.Lock()
 	defer s.user.mu.Unlock()
-	branch, tip, err := s.user.refs.head()
+	branch, tip, err := s.user.head(ctx)
 	if err != nil {
 		return "", err
 	}
 	at := tip
 	if found.Branch != "" && branch != found.Branch {
-		if at, err = s.user.refs.hash(found.Branch); err != nil {
+		if at, err = s.user.refCommit(found.Branch); err != nil {
 			return "", err
 		}
 	}

@@ -2,7 +2,6 @@ package gitops
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -30,7 +29,7 @@ func (r *Repo) MergeTrees(ctx context.Context, base, ours, theirs Tree) (Tree, [
 	sides := make([]string, 3)
 	for i, tree := range []Tree{base, ours, theirs} {
 		var err error
-		if sides[i], err = r.side(tree, sides[:min(i, 1)]); err != nil {
+		if sides[i], err = r.link(ctx, Link{Tree: tree, Message: "side of a merge", When: time.Unix(0, 0)}, sides[:min(i, 1)]...); err != nil {
 			return "", nil, fmt.Errorf("merge trees: %w", err)
 		}
 	}
@@ -57,9 +56,9 @@ func (r *Repo) Merge(ctx context.Context, ours, theirs string) (Tree, []Conflict
 	case err != nil:
 		return "", nil, fmt.Errorf("merge: %w", err)
 	case parent == ours || old && r.LeadsTo(ctx, theirs, ours):
-		return Tree(b.String()), nil, nil
+		return b, nil, nil
 	case a == b || old && r.LeadsTo(ctx, ours, theirs):
-		return Tree(a.String()), nil, nil
+		return a, nil, nil
 	}
 	return r.merge(ctx, ours, theirs)
 }
@@ -68,13 +67,13 @@ func (r *Repo) merge(ctx context.Context, ours, theirs string) (Tree, []Conflict
 	if r.cli.version.Before(OldestMerging) {
 		return "", nil, &VersionError{Program: r.cli.program, Found: r.cli.version, Needed: OldestMerging, For: "merging"}
 	}
-	out, err := r.cli.run(ctx, gitCall{options: []string{"-c", "core.fsync=objects"}, args: []string{"merge-tree", "--write-tree", "-z", "--messages", ours, theirs}})
+	out, err := r.cli.run(ctx, gitCall{args: []string{"merge-tree", "--write-tree", "-z", "--messages", ours, theirs}})
 	if err != nil && exitCode(err) != 1 {
 		return "", nil, fmt.Errorf("merge: %w", err)
 	}
 	tree, rest, _ := strings.Cut(string(out), "\x00")
-	if _, perr := parseID(tree); perr != nil {
-		return "", nil, fmt.Errorf("merge: %w", errors.Join(err, perr))
+	if !isID(tree) {
+		return "", nil, fmt.Errorf("merge: git says %q: %w", tree, err)
 	}
 	if err == nil {
 		return Tree(tree), nil, nil
@@ -84,25 +83,6 @@ func (r *Repo) merge(ctx context.Context, ours, theirs string) (Tree, []Conflict
 		return "", nil, fmt.Errorf("merge: %w", err)
 	}
 	return Tree(tree), conflicts, nil
-}
-
-// side wraps a tree in a commit, the same one for the same tree: git takes the base from the history, and only since
-// 2.45 from a tree.
-func (r *Repo) side(tree Tree, parents []string) (string, error) {
-	id, err := parseID(string(tree))
-	if err != nil {
-		return "", err
-	}
-	if id == emptyTreeID {
-		_, err = r.store.put(kindTree, nil)
-	} else if !r.store.has(id) {
-		err = fmt.Errorf("the tree %s is not in the repository", tree)
-	}
-	if err != nil {
-		return "", err
-	}
-	commit, err := r.putCommit(id, parents, "side of a merge", fallbackPerson, fallbackPerson, time.Unix(0, 0).UTC())
-	return commit.String(), err
 }
 
 // conflictKind puts git's name of a conflict (merge-ort.c) in shorter words; "" for what is none.

@@ -227,7 +227,7 @@ git add -A; git commit -qm t; git tag theirs`)
 			t.Errorf("%s alone: %s %v %v", side, got, conflicts, err)
 		}
 	}
-	if got, _, err := r.MergeTrees(t.Context(), Tree(emptyTreeID.String()), tree("base"), Tree(emptyBlobID.String())); got != "" || err == nil {
+	if got, _, err := r.MergeTrees(t.Context(), r.EmptyTree(), tree("base"), Tree(strings.Repeat("7", 40))); got != "" || err == nil {
 		t.Errorf("a tree that is not there: %q %v", got, err)
 	}
 }

@@ -164,11 +164,8 @@ func (s *Slot) module(ctx context.Context, path, name, commit string) (m *Slot, 
 		if s.known[s.linkTo(d)] == "" {
 			continue
 		}
-		if id, err := parseID(commit); commit == "" || err == nil && newObjectStore(d).has(id) {
-			if m, err = s.openModule(ctx, path, d); err != nil {
-				return nil, "", err
-			}
-			return m, "", nil
+		if m, err = s.openModule(ctx, path, d); err != nil || commit == "" || m.has(ctx, commit) {
+			return m, "", err
 		}
 		dir = d
 	}
@@ -197,16 +194,19 @@ func (s *Slot) openModule(ctx context.Context, path, dir string) (*Slot, error) 
 		return git
 	}
 	l := layout{gitDir: dir, commonDir: dir}
-	m.user = &Repo{opt: opt, l: l, refs: &refStore{l: l}, store: newObjectStore(dir)}
+	m.user = &Repo{opt: opt, l: l}
 	if at := filepath.Join(s.beside, filepath.FromSlash(path)); s.beside != "" && gitDirOf(at) == dir {
 		m.beside, m.user.l.root = at, at
-		m.user.cli = program(m.user.l)
-		m.user.cli.env = append(m.user.cli.env, "GIT_DIR="+dir, "GIT_WORK_TREE="+at)
 		root, err := os.OpenRoot(at)
 		if err != nil {
 			return nil, err
 		}
 		m.user.root = root
+	}
+	m.user.cli = program(m.user.l)
+	m.user.cli.env = append(m.user.cli.env, "GIT_DIR="+dir)
+	if m.beside != "" {
+		m.user.cli.env = append(m.user.cli.env, "GIT_WORK_TREE="+m.beside)
 	}
 	if s.modules == nil {
 		s.modules = map[string]*Slot{}
@@ -263,9 +263,9 @@ func (s *Slot) checkOutModules(ctx context.Context, tree Tree, fresh bool) error
 		}
 		m, why, err := s.module(ctx, n.path, names[n.path], n.was)
 		if err == nil && m != nil {
-			var files objectID
+			var files Tree
 			if files, err = m.treeOf(n.was); err == nil {
-				err = m.prepare(ctx, Head{Hash: n.was}, Tree(files.String()), fresh)
+				err = m.prepare(ctx, Head{Hash: n.was}, files, fresh)
 			}
 		}
 		switch {
@@ -320,23 +320,26 @@ func (s *Slot) Modules(ctx context.Context, snapshot Tree, refs string) (edited,
 }
 
 func (s *Slot) collectModules(ctx context.Context, snapshot Tree, refs string) (edited, lost []LeftOut, err error) {
-	id, err := parseID(string(snapshot))
-	if err != nil || s.here {
-		return nil, nil, err
+	if s.here {
+		return nil, nil, nil
 	}
 	links, err := s.cli.links(ctx, "")
 	if err != nil {
 		return nil, nil, err
 	}
-	head, err := s.headTree()
+	base, err := s.base(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	head, err := s.CommitTree(base)
 	if err != nil {
 		return nil, nil, err
 	}
 	var moved []nestedRepo
-	if err := s.diff(head, id, func(path string, _, is treeItem) {
+	if err := s.diff(ctx, head, snapshot, func(path string, _, is treeItem) {
 		known := slices.ContainsFunc(links, func(n nestedRepo) bool { return n.path == path })
 		if is.mode == modeGitlink && !known { // it was moved, or is new
-			moved = append(moved, nestedRepo{path: strings.Clone(path)})
+			moved = append(moved, nestedRepo{path: path})
 		}
 	}); err != nil {
 		return nil, nil, err
@@ -348,7 +351,7 @@ func (s *Slot) collectModules(ctx context.Context, snapshot Tree, refs string) (
 			}
 		}
 	}
-	now := &treeView{store: s.store, root: id}
+	now := s.view(snapshot)
 	var names map[string]string
 	for _, n := range append(links, moved...) {
 		is, err := now.file(n.path)
@@ -365,7 +368,7 @@ func (s *Slot) collectModules(ctx context.Context, snapshot Tree, refs string) (
 		if m == nil {
 			continue
 		}
-		in, out, err := m.collectModule(ctx, is.id.String(), refs)
+		in, out, err := m.collectModule(ctx, is.id, refs)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -382,7 +385,7 @@ func (s *Slot) collectModules(ctx context.Context, snapshot Tree, refs string) (
 // collectModule is collectModules for a submodule itself, whose path is "": the commit named is the one that a snapshot
 // around it has.
 func (s *Slot) collectModule(ctx context.Context, named, refs string) (edited, lost []LeftOut, err error) {
-	_, base, err := s.Repo.refs.head()
+	base, err := s.base(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -409,7 +412,7 @@ func (s *Slot) collectModule(ctx context.Context, named, refs string) (edited, l
 	if err != nil {
 		return nil, nil, err
 	}
-	if edited, lost, err = s.collectModules(ctx, files, refs); err != nil || string(files) == want.String() {
+	if edited, lost, err = s.collectModules(ctx, files, refs); err != nil || files == want {
 		return edited, lost, err
 	}
 	kept, err := s.Keep(ctx, refs+string(files), files, []string{tip}, "descartes: not committed by an attempt")

@@ -71,13 +71,13 @@ func TestSlotModules(t *testing.T) {
 			if now := s.sh(mineIs); now != mine {
 				t.Errorf("the user's are %s, were %s", now, mine)
 			}
-			at, err := (&Contents{treeView{store: r.store, root: must(parseID(string(tree)))}}).view.file("deep/lib")
+			at, err := r.view(tree).file("deep/lib")
 			if name == "moved" {
-				at, err = (&Contents{treeView{store: r.store, root: must(parseID(string(tree)))}}).view.file("here")
+				at, err = r.view(tree).file("here")
 			}
 			if err == nil && c.subject != "" && at.mode != 0 {
 				dir := strings.TrimSpace(s.sh("for d in .git/modules/deep/lib deep/lib/.git ../repo/.git/modules/deep/lib; do test -d $d && echo $d; done | head -n 1"))
-				if got := s.git("--git-dir="+dir, "log", "-1", "--format=%s", at.id.String()); strings.TrimSpace(got) != c.subject {
+				if got := s.git("--git-dir="+dir, "log", "-1", "--format=%s", at.id); strings.TrimSpace(got) != c.subject {
 					t.Errorf("the module has %q", got)
 				}
 				s.git("--git-dir="+dir, "fsck", "--no-dangling")

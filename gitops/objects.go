@@ -1,21 +1,19 @@
 package gitops
 
 import (
-	"bytes"
+	"bufio"
 	"context"
-	"crypto/sha1"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/go-git/go-billy/v5/osfs"
 	"github.com/go-git/go-git/v5/plumbing"
@@ -25,354 +23,235 @@ import (
 
 	"descartes/internal/crash"
 	"descartes/internal/oscall"
+	"descartes/internal/proc"
 )
 
-type objectKind string
+// objects reads a repository's objects, of whatever format, with one git cat-file that runs until close. Safe for concurrent use.
+type objects struct {
+	git *cli
 
+	mu  sync.Mutex
+	cat *proc.Companion // nil until the first object is read
+	out *bufio.Reader
+}
+
+// most is how much is read of an object that nobody bounds: no tree or commit is larger. tooMuch is from where on it is cheaper to start another
+// cat-file than to read on.
 const (
-	kindBlob   objectKind = "blob"
-	kindTree   objectKind = "tree"
-	kindCommit objectKind = "commit"
+	most    = 1 << 30
+	tooMuch = 16 << 20
 )
 
-// errChanged says that a file was not the same when it was read again.
-var errChanged = errors.New("changed while it was read")
+// missingError means that an object is not in the repository.
+type missingError struct{ name string }
 
-// largeFile is from where on files are streamed.
-const largeFile = 8 << 20
+func (e *missingError) Error() string { return e.name + " is missing" }
 
-// objectID is an object's name.
-type objectID [20]byte
-
-func (id objectID) isZero() bool { return id == objectID{} }
-
-func (id objectID) String() string { return hex.EncodeToString(id[:]) }
-
-func parseID(s string) (objectID, error) {
-	b, err := hex.DecodeString(s)
-	if err != nil || len(b) != len(objectID{}) {
-		return objectID{}, fmt.Errorf("%q is not an object id", s)
+// open asks for an object by its name or that of a ref. The caller has the lock, and reads size bytes and a line end from out.
+func (o *objects) open(name string) (id, kind string, size int64, err error) {
+	if o.git.barred != nil {
+		return "", "", 0, o.git.barred
 	}
-	return objectID(b), nil
-}
-
-func appendHeader(b []byte, kind objectKind, size int64) []byte {
-	b = append(append(b, kind...), ' ')
-	return append(strconv.AppendInt(b, size, 10), 0)
-}
-
-func newHash(kind objectKind, size int64) hash.Hash {
-	h := sha1.New()
-	h.Write(appendHeader(make([]byte, 0, 32), kind, size))
-	return h
-}
-
-func hashObject(kind objectKind, data []byte) objectID {
-	h := newHash(kind, int64(len(data)))
-	h.Write(data)
-	return objectID(h.Sum(make([]byte, 0, 20)))
-}
-
-// objectStore reads and writes objects, through go-git. Safe for concurrent use.
-//
-// go-git renames an object into place without waiting for the disk. So each file's bytes are handed to the disk once
-// they are written, writeOut waits for them, and the fdatasync of the lock file of the ref or index that needs them,
-// which follows in every case but that of a private ref (see Keep), flushes the disk's cache and the journal that
-// holds their names.
-type objectStore struct {
-	common string // the git directory
-	dir    string // its objects
-
-	mu      sync.Mutex
-	written []*os.File // objects whose bytes may be on their way
-	recent  []objectID // what was stored since the last commit, to which perhaps nothing leads yet
-
-	reading sync.Mutex
-	stores  []*filesystem.Storage // of the repository and of those that it borrows from, once needed
-	trees   map[objectID][]byte   // trees that were read or written
-	kept    int                   // bytes in trees
-}
-
-const maxWritten = 32
-
-func newObjectStore(commonDir string) *objectStore {
-	return &objectStore{common: commonDir, dir: commonDir + "/objects"}
-}
-
-func (o *objectStore) path(id objectID) string {
-	x := id.String()
-	return o.dir + "/" + x[:2] + "/" + x[2:]
-}
-
-// put stores an object and returns its name.
-func (o *objectStore) put(kind objectKind, data []byte) (objectID, error) {
-	id := hashObject(kind, data)
-	return id, o.write(id, kind, data)
-}
-
-// putCommit stores a commit object.
-func (o *objectStore) putCommit(c *object.Commit) (objectID, error) {
-	var m plumbing.MemoryObject
-	if err := c.Encode(&m); err != nil {
-		return objectID{}, err
-	}
-	r, err := m.Reader()
-	if err != nil {
-		return objectID{}, err
-	}
-	b, err := io.ReadAll(r)
-	if err != nil {
-		return objectID{}, err
-	}
-	return o.put(kindCommit, b)
-}
-
-// write stores an object whose name is known.
-func (o *objectStore) write(id objectID, kind objectKind, data []byte) error {
-	if kind == kindTree {
-		o.keepTree(id, data)
-	}
-	var err error
-	for range writeRetries {
-		if err = o.stream(id, kind, bytes.NewReader(data), int64(len(data))); err != errTidied {
-			break
+	if o.cat == nil {
+		argv := []string{o.git.program, "--git-dir=" + o.git.l.gitDir, "cat-file", "--batch"}
+		if o.cat, err = proc.StartCompanion(argv, o.git.env, io.Discard); err != nil {
+			return "", "", 0, err
 		}
+		o.out = bufio.NewReaderSize(o.cat.Out, 64<<10)
 	}
-	return err
+	if _, err = io.WriteString(o.cat.In, name+"\n"); err != nil {
+		return "", "", 0, err
+	}
+	line, err := o.out.ReadString('\n')
+	if err != nil {
+		return "", "", 0, err
+	}
+	fields := strings.Fields(line)
+	if len(fields) != 3 || !isID(fields[0]) {
+		return "", "", 0, &missingError{name}
+	}
+	size, err = strconv.ParseInt(fields[2], 10, 64)
+	return fields[0], fields[1], size, err
 }
 
-// errTidied says that git gc, which removes empty folders and temporary files, came between: the object is to be written again.
-var errTidied = fmt.Errorf("git tidied the store meanwhile: %w", errChanged)
-
-const writeRetries = 10
-
-// stream stores an object that need not fit into memory; errChanged when r does not hold what id names, which leaves
-// an object behind that nothing refers to.
-func (o *objectStore) stream(id objectID, kind objectKind, r io.Reader, size int64) (err error) {
-	final := o.path(id)
-	o.mu.Lock()
-	o.recent = append(o.recent, id)
-	o.mu.Unlock()
-	if touch(final) {
-		return nil
+// read reads an object of at most limit bytes. A larger one comes without data.
+func (o *objects) read(id string, limit int64) (kind string, size int64, data []byte, err error) {
+	if !isID(id) {
+		return "", 0, nil, fmt.Errorf("%q is not an object id", id)
 	}
-	defer func() {
-		if err != nil && !errors.Is(err, errChanged) {
-			err = fmt.Errorf("write object %s: %w", id, err)
-		}
-	}()
-	w, header, err := o.writer()
-	if err != nil {
-		return err
-	}
-	typ, err := plumbing.ParseObjectType(string(kind))
-	if err == nil {
-		err = header(typ, size)
-	}
-	var n int64
-	if err == nil {
-		n, err = io.CopyBuffer(struct{ io.Writer }{w}, r, make([]byte, min(size+1, 256<<10)))
-	}
-	if err == nil && n != size {
-		err = errChanged
-	}
-	closed := w.Close()
-	if half, ok := w.(interface{ Hash() plumbing.Hash }); ok && err != nil && closed == nil {
-		_ = os.Remove(o.path(objectID(half.Hash()))) // go-git shows what there is of it
-	}
-	if err == nil {
-		err = closed
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return errTidied
-	}
-	if err != nil {
-		return err
-	}
-	crash.Point("git: object written")
-	f, err := os.Open(final)
-	if errors.Is(err, fs.ErrNotExist) {
-		return errChanged
-	}
-	if err != nil {
-		return err
-	}
-	return o.remember(f)
+	_, kind, size, data, err = o.find(id, limit)
+	return kind, size, data, err
 }
 
-// forgetRecent forgets what was stored so far: a commit holds it, or a ref.
-func (o *objectStore) forgetRecent() {
+// ref is the object that a ref names, "" where there is no such ref.
+func (o *objects) ref(name string) (id string, err error) {
+	if !strings.HasPrefix(name, "refs/") || strings.ContainsFunc(name, unicode.IsSpace) {
+		return "", fmt.Errorf("%q is not the name of a ref", name)
+	}
+	id, _, _, _, err = o.find(name, 0)
+	if _, missing := errors.AsType[*missingError](err); missing {
+		return "", nil
+	}
+	return id, err
+}
+
+func (o *objects) find(name string, limit int64) (id, kind string, size int64, data []byte, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.recent = nil
+	id, kind, size, err = o.open(name)
+	if _, missing := errors.AsType[*missingError](err); missing {
+		return "", "", 0, nil, err
+	}
+	if err == nil && size <= limit {
+		data = make([]byte, size)
+		_, err = io.ReadFull(o.out, data)
+	}
+	switch {
+	case err != nil:
+		err = fmt.Errorf("read object %s: %w", name, err)
+	case data == nil && size > tooMuch:
+	case data == nil:
+		_, err = io.CopyN(io.Discard, o.out, size+1)
+	default:
+		_, err = o.out.Discard(1)
+	}
+	if err != nil || data == nil && size > tooMuch { // what it still has to say is nobody's answer
+		o.stop()
+	}
+	return id, kind, size, data, err
 }
 
-// touch makes an existing object look new, so that no pruning takes it for garbage. An empty file is what a power cut
-// leaves of an object, and does not count as one.
-func touch(path string) bool {
-	fi, err := os.Lstat(path)
-	if err != nil {
-		return false
-	}
-	if fi.Size() == 0 {
-		_ = os.Remove(path)
-		return false
-	}
-	_ = os.Chtimes(path, time.Time{}, time.Now()) // another user's may not be touched
-	return true
-}
-
-// remember keeps a finished object open until its bytes are known to be on the disk.
-func (o *objectStore) remember(f *os.File) error {
-	if err := oscall.StartWrite(f); err != nil {
-		f.Close()
-		return err
-	}
-	o.mu.Lock()
-	o.written = append(o.written, f)
-	full := len(o.written) >= maxWritten
-	o.mu.Unlock()
-	if full {
-		return o.writeOut()
-	}
-	return nil
-}
-
-// writeOut waits until the bytes of all objects are on their disk.
-func (o *objectStore) writeOut() error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	var first error
-	for _, f := range o.written {
-		err := oscall.FinishWrite(f)
-		if err != nil && first == nil {
-			first = err
-		}
-		f.Close()
-	}
-	o.written = o.written[:0]
-	return first
-}
-
-const (
-	maxKeptTrees = 8 << 20
-	maxInMemory  = 1 << 30 // no tree or commit is larger
-)
-
-// keepTree keeps a tree at hand: what was just written is what is compared next.
-func (o *objectStore) keepTree(id objectID, tree []byte) {
-	o.reading.Lock()
-	defer o.reading.Unlock()
-	if o.trees == nil || o.kept+len(tree) > maxKeptTrees {
-		o.trees, o.kept = map[objectID][]byte{}, 0
-	}
-	if _, ok := o.trees[id]; !ok {
-		o.trees[id] = append([]byte(nil), tree...)
-		o.kept += len(tree)
-	}
-}
-
-// tree reads a tree object.
-func (o *objectStore) tree(id objectID) ([]byte, error) {
-	o.reading.Lock()
-	b, ok := o.trees[id]
-	o.reading.Unlock()
-	if ok {
-		return b, nil
-	}
-	if id == emptyTreeID { // git knows it without an object
-		return nil, nil
-	}
-	b, err := o.read(id, kindTree)
-	if err == nil {
-		o.keepTree(id, b)
-	}
-	return b, err
-}
-
-// read reads a whole object of a known kind.
-func (o *objectStore) read(id objectID, kind objectKind) ([]byte, error) {
-	got, size, rc, err := o.open(id)
-	if err != nil {
+// readAs reads a whole object of a known kind.
+func (o *objects) readAs(id, kind string) ([]byte, error) {
+	is, size, data, err := o.read(id, most)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	defer rc.Close()
-	if got != kind {
-		return nil, fmt.Errorf("object %s is a %s, not a %s", id, got, kind)
-	}
-	if size > maxInMemory {
+	case is != kind:
+		return nil, fmt.Errorf("object %s is a %s, not a %s", id, is, kind)
+	case data == nil:
 		return nil, fmt.Errorf("object %s of %d bytes is too large", id, size)
 	}
-	b := make([]byte, size)
-	if _, err := io.ReadFull(rc, b); err != nil {
-		return nil, fmt.Errorf("read object %s: %w", id, err)
-	}
-	return b, nil
+	return data, nil
 }
 
-// open gives the kind and size of an object and a reader of its content, which the caller closes.
-func (o *objectStore) open(id objectID) (objectKind, int64, io.ReadCloser, error) {
-	found, err := o.find(plumbing.Hash(id))
-	if err != nil {
-		return "", 0, nil, fmt.Errorf("read object %s: %w", id, err)
+func (o *objects) stop() {
+	if o.cat != nil {
+		_ = o.cat.Kill()
+		_, _ = o.cat.End(0)
+		o.cat = nil
 	}
-	rc, err := found.Reader()
-	if err != nil {
-		return "", 0, nil, fmt.Errorf("read object %s: %w", id, err)
-	}
-	return objectKind(found.Type().String()), found.Size(), rc, nil
 }
 
-// commit reads a commit object. It has no storage behind it: only its own fields may be asked for.
-func (o *objectStore) commit(hash string) (*object.Commit, error) {
-	id, err := parseID(hash)
+func (o *objects) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.stop()
+}
+
+// commit is a commit as far as anybody here asks.
+type commit struct {
+	tree    Tree
+	parents []string
+	when    time.Time // of the committer
+	message string
+}
+
+func (c *commit) subject() string {
+	subject, _, _ := strings.Cut(c.message, "\n")
+	return subject
+}
+
+// commit reads a commit.
+func (o *objects) commit(hash string) (*commit, error) {
+	b, err := o.readAs(hash, "commit")
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read commit %s: %w", shortHash(hash), err)
 	}
-	found, err := o.find(plumbing.Hash(id))
-	if err != nil {
-		return nil, fmt.Errorf("read commit %s: %w", hash, err)
+	head, message, _ := strings.Cut(string(b), "\n\n")
+	c := &commit{message: message}
+	for line := range strings.Lines(head) {
+		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		switch key {
+		case "tree":
+			c.tree = Tree(value)
+		case "parent":
+			c.parents = append(c.parents, value)
+		case "committer":
+			_, date, _ := strings.Cut(value, "> ")
+			seconds, _, _ := strings.Cut(date, " ")
+			n, _ := strconv.ParseInt(seconds, 10, 64)
+			c.when = time.Unix(n, 0)
+		}
 	}
-	c, err := object.DecodeCommit(nil, found)
-	if err != nil {
-		return nil, fmt.Errorf("read commit %s: %w", hash, err)
+	if c.tree == "" {
+		return nil, fmt.Errorf("read commit %s: it names no tree", shortHash(hash))
 	}
 	return c, nil
 }
 
-// has says whether an object is there.
-func (o *objectStore) has(id objectID) bool {
-	x := id.String()
-	if _, err := os.Lstat(o.dir + "/" + x[:2] + "/" + x[2:]); err == nil {
-		return true
-	}
-	_, err := o.find(plumbing.Hash(id))
+// has reports whether an object is there, now: the cat-file that runs may still see a pack that git gc has removed.
+func (r *Repo) has(ctx context.Context, id string) bool {
+	_, err := r.cli.run(ctx, gitCall{args: []string{"cat-file", "-e", id}})
 	return err == nil
 }
 
-// find looks in the repository, and in the object directories that it borrows from.
-func (o *objectStore) find(id plumbing.Hash) (plumbing.EncodedObject, error) {
-	o.reading.Lock()
-	defer o.reading.Unlock()
-	var first error
-	for _, again := range []bool{false, true} {
-		if o.stores == nil || again { // packs come and go while we run
-			o.stores, first = storages(o.common), nil
-		}
-		for _, s := range o.stores {
-			found, err := s.EncodedObject(plumbing.AnyObject, id)
-			if err == nil {
-				return found, nil
-			}
-			if first == nil && !errors.Is(err, plumbing.ErrObjectNotFound) {
-				first = err
-			}
-		}
+// put stores an object, on disk, and returns its name.
+func (r *Repo) put(ctx context.Context, kind string, data []byte) (string, error) {
+	return r.cli.feed(ctx, data, "hash-object", "-w", "-t", kind, "--stdin")
+}
+
+// putCommit stores a commit of a tree that is there.
+func (r *Repo) putCommit(ctx context.Context, tree Tree, parents []string, message string, when time.Time) (string, error) {
+	args := []string{"commit-tree", string(tree)}
+	for _, p := range parents {
+		args = append(args, "-p", p)
 	}
-	if first != nil {
-		return nil, first
+	who, at := r.people.keeper(ctx), fmt.Sprintf("@%d %s", when.Unix(), when.Format("-0700"))
+	b, err := r.cli.run(ctx, gitCall{options: []string{"-c", "i18n.commitEncoding=UTF-8"}, args: args, stdin: []byte(strings.TrimSuffix(message, "\n") + "\n"),
+		env: []string{"GIT_AUTHOR_NAME=" + who.name, "GIT_AUTHOR_EMAIL=" + who.email, "GIT_AUTHOR_DATE=" + at,
+			"GIT_COMMITTER_NAME=" + who.name, "GIT_COMMITTER_EMAIL=" + who.email, "GIT_COMMITTER_DATE=" + at}})
+	if err == nil {
+		crash.Point("git: object written")
 	}
-	return nil, plumbing.ErrObjectNotFound
+	return strings.TrimSpace(string(b)), err
+}
+
+// putWave stores a commit through go-git, on disk.
+func (r *Repo) putWave(c *object.Commit) (string, error) {
+	store := filesystem.NewStorage(osfs.New(r.l.commonDir), cache.NewObjectLRU(cache.MiByte))
+	made := store.NewEncodedObject()
+	if err := c.Encode(made); err != nil {
+		return "", err
+	}
+	hash, err := store.SetEncodedObject(made)
+	if err != nil {
+		return "", err
+	}
+	id := hash.String()
+	f, err := os.Open(filepath.Join(r.l.commonDir, "objects", id[:2], id[2:]))
+	if err != nil {
+		return "", err
+	}
+	return id, errors.Join(f.Sync(), f.Close())
+}
+
+// signature is who makes a commit, for go-git.
+func (p person) signature(when time.Time) object.Signature {
+	return object.Signature{Name: p.name, Email: p.email, When: when}
+}
+
+// hashes are names of objects, for go-git.
+func hashes(names []string) (out []plumbing.Hash) {
+	for _, n := range names {
+		out = append(out, plumbing.NewHash(n))
+	}
+	return out
+}
+
+// isID reports whether a text is the name of an object.
+func isID(s string) bool {
+	return (len(s) == 40 || len(s) == 64) && strings.Trim(s, "0123456789abcdef") == ""
 }
 
 // gcPatience is how long a run waits for git gc.
@@ -407,29 +286,6 @@ func collecting(commonDir string) bool {
 	return oscall.ProgramName(pid) == "git"
 }
 
-// writer makes an object of the repository itself: kind and size first, then the content; it is there once it is closed.
-func (o *objectStore) writer() (io.WriteCloser, func(plumbing.ObjectType, int64) error, error) {
-	o.reading.Lock()
-	defer o.reading.Unlock()
-	if o.stores == nil {
-		o.stores = storages(o.common)
-	}
-	return o.stores[0].LazyWriter()
-}
-
-// storages opens the object directory of a repository and, one after the other, those it borrows from.
-func storages(commonDir string) []*filesystem.Storage {
-	var out []*filesystem.Storage
-	for _, d := range objectDirs(commonDir) {
-		if filepath.Base(d) != "objects" {
-			continue // go-git can only look into a directory of that name
-		}
-		out = append(out, filesystem.NewStorageWithOptions(osfs.New(filepath.Dir(d)), cache.NewObjectLRU(8*cache.MiByte),
-			filesystem.Options{LargeObjectThreshold: largeFile}))
-	}
-	return out
-}
-
 // objectDirs lists the object directory of a repository and those it borrows from.
 func objectDirs(commonDir string) []string {
 	dirs := []string{filepath.Join(commonDir, "objects")}
@@ -446,7 +302,9 @@ func objectDirs(commonDir string) []string {
 			if !filepath.IsAbs(line) {
 				line = filepath.Join(dirs[i], line)
 			}
-			dirs = append(dirs, filepath.Clean(line))
+			if line = filepath.Clean(line); !slices.Contains(dirs, line) {
+				dirs = append(dirs, line)
+			}
 		}
 	}
 	return dirs

@@ -10,43 +10,34 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"runtime"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 )
 
-func TestObjectsAreReadByGitAndBack(t *testing.T) {
+func TestObjectsAreReadAsGitHasThem(t *testing.T) {
 	t.Parallel()
-	s, r := start(t)
+	_, r := start(t)
 	random := make([]byte, 100_000)
 	rand.Read(random)
-	for _, data := range [][]byte{nil, []byte("x"), bytes.Repeat([]byte("a"), 5000), random, bytes.Repeat([]byte("long text\n"), 50_000)} {
-		id, err := r.store.put(kindBlob, data)
+	for _, data := range [][]byte{nil, []byte("x"), []byte("a\n"), random, bytes.Repeat([]byte("long text\n"), 2<<20)} {
+		id, err := r.put(t.Context(), "blob", data)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := s.git("cat-file", "blob", id.String()); got != string(data) {
-			t.Errorf("git reads %d bytes of %d", len(got), len(data))
+		for _, limit := range []int64{most, int64(len(data)) - 1} {
+			kind, size, got, err := r.objects.read(id, limit)
+			if err != nil || kind != "blob" || size != int64(len(data)) || limit == most && !bytes.Equal(got, data) || limit != most && got != nil {
+				t.Errorf("%d bytes, at most %d: got %s of %d, %d bytes, %v", len(data), limit, kind, size, len(got), err)
+			}
 		}
-		got, err := r.store.read(id, kindBlob)
-		if err != nil || !bytes.Equal(got, data) {
-			t.Errorf("own reader: %d bytes of %d, %v", len(got), len(data), err)
-		}
 	}
-	if err := r.store.writeOut(); err != nil {
-		t.Error(err)
+	if _, err := r.objects.readAs(strings.Repeat("7", 40), "blob"); err == nil {
+		t.Error("an object that is not there")
 	}
-	for _, p := range strings.Fields(func() string {
-		s.sh("find .git/objects -name 'tmp_*' >../left")
-		b, _ := os.ReadFile(s.path("../left"))
-		return string(b)
-	}()) {
-		t.Errorf("left behind: %s", p)
+	if _, err := r.objects.readAs("HEAD", "commit"); err == nil {
+		t.Error("HEAD is no object's name")
 	}
-	s.check()
 }
 
 func TestPackedAndBorrowedObjectsAreRead(t *testing.T) {
@@ -72,9 +63,8 @@ func TestPackedAndBorrowedObjectsAreRead(t *testing.T) {
 		}
 	}
 	s.sh("git clone -q --shared . ../borrower")
-	borrower := newObjectStore(s.path("../borrower/.git"))
-	id, _ := parseID(strings.TrimSpace(s.git("rev-parse", "HEAD")))
-	if _, err := borrower.read(id, kindCommit); err != nil {
+	borrower := &sandbox{t: t, home: s.home, dir: s.path("../borrower"), env: s.env}
+	if _, err := borrower.reopen().HeadTree(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
@@ -105,116 +95,6 @@ func deflated(s string) []byte {
 	_, _ = io.WriteString(z, s) // into memory
 	_ = z.Close()
 	return b.Bytes()
-}
-
-// A blob that ends early, or became another, leaves nothing that git would call damaged.
-func TestStreamThatIsNotWhatItsNameSays(t *testing.T) {
-	t.Parallel()
-	s, r := start(t)
-	id := hashObject(kindBlob, []byte("whole\n"))
-	for _, content := range []string{"who", "other\n", ""} {
-		if err := r.store.stream(id, kindBlob, strings.NewReader(content), 6); err != errChanged {
-			t.Errorf("%q: got %v, want %v", content, err, errChanged)
-		}
-		if r.store.has(id) {
-			t.Errorf("%q: %s is there", content, id)
-		}
-	}
-	s.git("fsck", "--strict")
-	s.sh("test -z \"$(find .git/objects -name 'tmp_*')\"")
-}
-
-// A power cut leaves an empty file of an object that was renamed into place before its bytes were on the disk.
-func TestEmptyObjectIsWrittenAgain(t *testing.T) {
-	t.Parallel()
-	s, r := start(t)
-	id, err := r.store.put(kindBlob, []byte("kept\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.sh("chmod u+w " + r.store.path(id) + "; : >" + r.store.path(id))
-	if _, err := r.store.put(kindBlob, []byte("kept\n")); err != nil {
-		t.Fatal(err)
-	}
-	if got := s.git("cat-file", "blob", id.String()); got != "kept\n" {
-		t.Errorf("git reads %q", got)
-	}
-}
-
-// zeros yields n bytes without holding them.
-type zeros int64
-
-func (z *zeros) Read(p []byte) (int, error) {
-	if *z == 0 {
-		return 0, io.EOF
-	}
-	n := min(int64(len(p)), int64(*z))
-	clear(p[:n])
-	*z -= zeros(n)
-	return int(n), nil
-}
-
-func TestLargeFilesAreStreamed(t *testing.T) {
-	s, r := start(t) // not parallel: it looks at the memory of the process
-	before := snap(t, r)
-	f, err := os.Create(s.path("large"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	z := zeros(96 << 20)
-	if _, err := io.Copy(f, &z); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	var m0, m1 runtime.MemStats
-	runtime.ReadMemStats(&m0)
-	tree := snap(t, r)
-	runtime.ReadMemStats(&m1)
-	if used := int64(m1.TotalAlloc - m0.TotalAlloc); used > 16<<20 {
-		t.Errorf("a snapshot of 96 MiB allocated %d MiB", used>>20)
-	}
-	if want := s.gitTree(); string(tree) != want {
-		t.Errorf("tree %s, git makes %s", tree, want)
-	}
-	restore(t, s, before)
-	runtime.ReadMemStats(&m0)
-	restore(t, s, tree)
-	runtime.ReadMemStats(&m1)
-	if used := int64(m1.TotalAlloc - m0.TotalAlloc); used > 16<<20 {
-		t.Errorf("restoring 96 MiB allocated %d MiB", used>>20)
-	}
-	s.sh("test $(stat -c %s large) = 100663296")
-}
-
-// Objects are written while git gc, started by the user's own git, removes empty folders.
-func TestObjectsAreWrittenBesideAGC(t *testing.T) {
-	t.Parallel()
-	s, r := start(t)
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			dirs, _ := filepath.Glob(s.path(".git/objects/??"))
-			for _, d := range dirs {
-				_ = os.Remove(d) // only where it is empty
-			}
-		}
-	}()
-	for i := range 200 {
-		if _, err := r.store.put(kindBlob, []byte(strconv.Itoa(i))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	close(stop)
-	<-done
-	s.git("fsck", "--strict")
 }
 
 // While git gc is at work nothing is stored that it could take for garbage.

@@ -55,17 +55,12 @@ func formatFindings(c *gitConfig) []finding {
 		value, _ := c.get(k)
 		switch name {
 		case "noop", "noop-v1", "worktreeconfig", "preciousobjects", "partialclone", "relativeworktrees":
-			// go-git reads and adds objects all the same
+			// go-git adds objects all the same
 		case "objectformat":
 			if value != "sha1" {
-				out = append(out, finding{reason: "its object format is " + value + "; only sha1 is supported",
-					hint: "git init --object-format=sha1 makes a repository that works; git fast-export and git fast-import bring the history there", refuse: true})
+				out = append(out, finding{reason: "its objects are " + value})
 			}
-		case "refstorage":
-			if value != "files" {
-				out = append(out, finding{reason: "its refs are stored as " + value + "; only files are supported",
-					hint: "git refs migrate --ref-format=files", refuse: true})
-			}
+		case "refstorage": // git alone reads refs
 		default:
 			// git ignores them in a repository of version 0
 			if version == "1" {

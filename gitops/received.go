@@ -1,6 +1,7 @@
 package gitops
 
 import (
+	"context"
 	"path"
 	"slices"
 	"strings"
@@ -14,24 +15,21 @@ func (e *ReceivedError) Unwrap() error { return e.Err }
 
 // Received is what an attempt on another machine may leave here of a tree that it made of base: protected paths are as in base; undone are those that
 // differed. Names that git refuses to check out, on whatever system, and trees that cannot be read are a *ReceivedError.
-func (r *Repo) Received(base, tree Tree) (kept Tree, undone []string, err error) {
-	from, err := parseID(string(base))
-	if err != nil {
-		return "", nil, err
-	}
-	to, err := parseID(string(tree))
-	if err != nil {
-		return "", nil, &ReceivedError{err}
-	}
-	d := differ{store: r.store, each: func(name string, _, is treeItem) {
+func (r *Repo) Received(ctx context.Context, base, tree Tree) (kept Tree, undone []string, err error) {
+	edits := map[string]treeItem{}
+	err = r.diff(ctx, base, tree, func(name string, _, is treeItem) {
 		if r.guard.covers(name) || is.mode == modeLink && (r.guard.leads(name) || strings.EqualFold(path.Base(name), ".gitmodules")) { // git checks no such link out
 			undone = append(undone, name)
+		} else {
+			edits[name] = is
 		}
-	}}
-	if err := d.dirs("", &from, &to, 0); err != nil {
+	})
+	if err == nil {
+		kept, err = r.edit(ctx, base, edits)
+	}
+	if err != nil {
 		return "", nil, &ReceivedError{err}
 	}
 	slices.Sort(undone)
-	kept, err = r.TreeWithout(base, tree, undone)
-	return kept, undone, err
+	return kept, undone, nil
 }

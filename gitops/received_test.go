@@ -40,25 +40,25 @@ func TestReceived(t *testing.T) {
 	for _, name := range []string{".git", ".GIT", ".Git", "..", ".", ".git ", ".git.", "git~1", "GIT~1", ".git::$INDEX_ALLOCATION", ".g\u200cit", "\u200c.git", ".git\ufeff", `a\.git`, `.git\a`} {
 		for _, mode := range []string{"100644", "040000", "120000"} {
 			var bad *ReceivedError
-			if kept, _, err := r.Received(base, with(mode, name)); !errors.As(err, &bad) {
+			if kept, _, err := r.Received(t.Context(), base, with(mode, name)); !errors.As(err, &bad) {
 				t.Errorf("%s %q: got %s, %v", mode, name, kept, err)
 			}
 		}
 	}
 	for name, mode := range map[string]string{"descartes.yaml": "040000", ".descartes": "120000", ".scud": "120000", "prd": "120000", ".gitmodules": "120000", ".GitModules": "120000"} {
-		if kept, undone, err := r.Received(base, with(mode, name)); err != nil || kept != base || len(undone) == 0 {
+		if kept, undone, err := r.Received(t.Context(), base, with(mode, name)); err != nil || kept != base || len(undone) == 0 {
 			t.Errorf("%s %q: got %s without %q, %v", mode, name, kept, undone, err)
 		}
 	}
 	for _, name := range []string{"prd", "tasks", ".github", "x.git", "gitx", ".gitignore", "git"} {
 		tree := with("100644", name)
-		if kept, undone, err := r.Received(base, tree); err != nil || kept != tree || len(undone) > 0 {
+		if kept, undone, err := r.Received(t.Context(), base, tree); err != nil || kept != tree || len(undone) > 0 {
 			t.Errorf("%q: got %s without %q, %v", name, kept, undone, err)
 		}
 	}
 	for _, tree := range []Tree{"refs/heads/main", "--output=x", Tree(strings.Repeat("1", 40)), Tree(blob)} {
 		var bad *ReceivedError
-		if _, _, err := r.Received(base, tree); !errors.As(err, &bad) {
+		if _, _, err := r.Received(t.Context(), base, tree); !errors.As(err, &bad) {
 			t.Errorf("%s: got %v", tree, err)
 		}
 	}

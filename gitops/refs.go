@@ -2,187 +2,62 @@ package gitops
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
-
-	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/object"
 
 	"descartes/internal/crash"
 )
 
-// refStore reads refs as git's files backend has them, without ever waiting for what is no file; git writes them.
-type refStore struct{ l layout }
-
-// refDir is where a ref's file lies: some belong to one working tree, all others to the repository.
-func (s *refStore) refDir(name string) string {
-	if !strings.HasPrefix(name, "refs/") || strings.HasPrefix(name, "refs/worktree/") ||
-		strings.HasPrefix(name, "refs/bisect/") || strings.HasPrefix(name, "refs/rewritten/") {
-		return s.l.gitDir
+// head says where HEAD is: the branch that it names ("" when detached) and the commit ("" on a branch without one).
+func (r *Repo) head(ctx context.Context) (branch, hash string, err error) {
+	b, err := r.cli.run(ctx, gitCall{args: []string{"rev-parse", "HEAD", "--symbolic-full-name", "HEAD"}})
+	if exitCode(err) == 0 && err != nil {
+		return "", "", err
 	}
-	return s.l.commonDir
-}
-
-func (s *refStore) file(name string) string { return s.refDir(name) + "/" + name }
-
-// head resolves HEAD: the branch it names ("" when detached) and the commit ("" when unborn).
-func (s *refStore) head() (branch, hash string, err error) {
-	name := "HEAD"
-	for range 5 {
-		value, err := s.readLoose(name)
-		if err != nil {
-			return "", "", err
-		}
-		to, symbolic := strings.CutPrefix(value, "ref:")
-		if !symbolic {
-			if name == "HEAD" {
-				return "", value, nil
-			}
-			hash, err := s.hash(name)
-			return name, hash, err
-		}
-		name = strings.TrimSpace(to)
-		if !validRef(name) {
-			return "", "", fmt.Errorf("HEAD names the ref %q", name)
-		}
+	if lines := strings.Fields(string(b)); err == nil && len(lines) == 2 {
+		return strings.TrimPrefix(lines[1], "HEAD"), lines[0], nil
 	}
-	return "", "", fmt.Errorf("%s: too many symbolic refs", name)
-}
-
-// readLoose is the text of a ref's own file, "" where there is none.
-func (s *refStore) readLoose(name string) (string, error) {
-	b, err := readPlain(s.file(name), mostLoose)
+	branch, err = r.cli.word(ctx, "", "symbolic-ref", "HEAD")
+	if err == nil {
+		hash, err = r.refCommit(branch)
+	}
 	if err != nil {
-		if to, lerr := os.Readlink(s.file(name)); lerr == nil && name == "HEAD" {
-			return "ref: " + to, nil // a symbolic link to an unborn branch
-		}
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EISDIR) || errors.Is(err, errNotPlain) {
-			return "", nil
-		}
+		return "", "", fmt.Errorf("read HEAD: %w", err)
+	}
+	return branch, hash, nil
+}
+
+// refCommit is what a ref names, "" where there is no such ref.
+func (r *Repo) refCommit(name string) (string, error) {
+	hash, err := r.objects.ref(name)
+	if err != nil {
 		return "", fmt.Errorf("read ref %s: %w", name, err)
 	}
-	return strings.TrimSpace(string(b)), nil
+	return hash, nil
 }
 
-// hash is the commit that a ref names, "" if there is no such ref.
-func (s *refStore) hash(name string) (string, error) {
-	for range 5 {
-		value, err := s.readLoose(name)
-		if err != nil {
-			return "", err
-		}
-		if value == "" {
-			break
-		}
-		to, symbolic := strings.CutPrefix(value, "ref:")
-		if !symbolic {
-			if _, err := parseID(value); err != nil {
-				return "", fmt.Errorf("read ref %s: %w", name, err)
-			}
-			return value, nil
-		}
-		if name = strings.TrimSpace(to); !validRef(name) {
-			return "", fmt.Errorf("symbolic ref to %q", name)
-		}
-	}
-	hash := ""
-	err := s.packed(func(n, h string) {
-		if n == name {
-			hash = h
-		}
-	})
-	return hash, err
-}
-
-// packed calls each for every line of packed-refs.
-func (s *refStore) packed(each func(name, hash string)) error {
-	b, err := readPlain(s.l.commonDir+"/packed-refs", mostCopied)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
+// listRefs are the refs below a prefix, by name.
+func (r *Repo) listRefs(ctx context.Context, prefix string) (map[string]string, error) {
+	b, err := r.cli.run(ctx, gitCall{args: []string{"for-each-ref", "--format=%(objectname) %(refname)", prefix}})
 	if err != nil {
-		return fmt.Errorf("read packed refs: %w", err)
+		return nil, fmt.Errorf("list refs: %w", err)
 	}
-	for line := range bytes.Lines(b) {
-		if hash, name, ok := packedLine(line); ok {
-			each(name, hash)
-		}
-	}
-	return nil
-}
-
-func packedLine(line []byte) (hash, name string, ok bool) {
-	hash, name, ok = strings.Cut(strings.TrimSuffix(string(line), "\n"), " ")
-	return hash, name, ok && len(hash) == 40 && isHex(hash)
-}
-
-// list names every ref below a prefix, sorted.
-func (s *refStore) list(prefix string) (map[string]string, []string, error) {
 	found := map[string]string{}
-	err := s.packed(func(name, hash string) {
-		if strings.HasPrefix(name, prefix) {
-			found[name] = hash
-		}
-	})
-	if err != nil {
-		return nil, nil, err
+	for line := range strings.Lines(string(b)) {
+		hash, name, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		found[name] = hash
 	}
-	top := s.file(prefix[:strings.LastIndexByte(prefix, '/')+1])
-	err = filepath.WalkDir(top, func(p string, e fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil || e.IsDir() {
-			return err
-		}
-		name := strings.TrimPrefix(p, s.refDir(prefix)+"/")
-		if !strings.HasPrefix(name, prefix) || !validRef(name) {
-			return nil
-		}
-		h, err := s.hash(name)
-		if err == nil && h != "" {
-			found[name] = h
-		}
-		return err
-	})
-	if err != nil {
-		return nil, nil, fmt.Errorf("list refs: %w", err)
-	}
-	names := make([]string, 0, len(found))
-	for n := range found {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	return found, names, nil
-}
-
-// validRef follows git check-ref-format.
-func validRef(name string) bool {
-	if !strings.HasPrefix(name, "refs/") || strings.HasSuffix(name, ".") || strings.ContainsAny(name, " ~^:?*[\\\x7f") ||
-		strings.Contains(name, "..") || strings.Contains(name, "@{") || strings.Count(name, "/") < 2 {
-		return false
-	}
-	for part := range strings.SplitSeq(name, "/") {
-		if part == "" || part[0] == '.' || strings.HasSuffix(part, ".lock") {
-			return false
-		}
-	}
-	return !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' })
+	return found, nil
 }
 
 // privateRefs is where attempts are kept. Only the loop that holds the working tree's lock writes there.
 const privateRefs = "refs/descartes/"
-
-const noObject = "0000000000000000000000000000000000000000"
 
 func shortHash(h string) string {
 	if h == "" {
@@ -195,46 +70,44 @@ func shortHash(h string) string {
 // the detached one itself.
 func (r *Repo) setRef(ctx context.Context, name, old, new, message string) error {
 	if old == "" {
-		old = noObject
+		return r.updateRefs(ctx, message, "create "+name+"\x00"+new+"\x00")
 	}
-	return r.updateRef(ctx, name, message, "update "+name+" "+new+" "+old+"\n")
+	return r.updateRefs(ctx, message, "update "+name+"\x00"+new+"\x00"+old+"\x00")
 }
 
 // forceRef sets a ref whatever it is at.
 func (r *Repo) forceRef(ctx context.Context, name, new, message string) error {
-	return r.updateRef(ctx, name, message, "update "+name+" "+new+"\n")
+	return r.updateRefs(ctx, message, "update "+name+"\x00"+new+"\x00\x00")
 }
 
 // removeRef deletes a ref, packed or not, with its log. A missing ref is no error.
 func (r *Repo) removeRef(ctx context.Context, name string) error {
-	if hash, err := r.refs.hash(name); err == nil && hash == "" {
+	if hash, err := r.refCommit(name); err == nil && hash == "" {
 		return nil
 	}
-	return r.updateRef(ctx, name, "descartes: removed", "delete "+name+"\n")
-}
-
-func (r *Repo) updateRef(ctx context.Context, name, message, command string) error {
-	if name != "HEAD" && !validRef(name) {
-		return fmt.Errorf("%q is not a valid ref name", name)
-	}
-	crash.Point("git: before " + name)
-	if err := r.updateRefs(ctx, message, command); err != nil {
-		return lockedBy(r.refs.file(name), err)
-	}
-	crash.Point("git: after " + name)
-	return nil
+	return r.updateRefs(ctx, "descartes: removed", "delete "+name+"\x00\x00")
 }
 
 // lockWait has git wait for another command's lock of a ref, as long as we do.
 var lockWait = []string{"-c", fmt.Sprintf("core.filesRefLockTimeout=%d", lockPatience.Milliseconds())}
 
-// updateRefs gives git commands for refs, which it does all or none of.
+// held finds the lock in git's words.
+var held = regexp.MustCompile(`Unable to create '(.+)\.lock': File exists`)
+
+// updateRefs gives git commands for refs, each part of which ends in a zero byte; it does all or none of them.
 func (r *Repo) updateRefs(ctx context.Context, message, commands string) error {
-	if commands == "" {
+	name, _, _ := strings.Cut(commands, "\x00")
+	_, name, _ = strings.Cut(name, " ")
+	crash.Point("git: before " + name)
+	_, err := r.cli.run(ctx, gitCall{options: slices.Concat(lockWait, r.people.asKeeper(ctx)),
+		args: []string{"update-ref", "--no-deref", "-m", strings.Join(strings.Fields(message), " "), "-z", "--stdin"}, stdin: []byte(commands)})
+	if err == nil {
+		crash.Point("git: after " + name)
 		return nil
 	}
-	_, err := r.cli.run(ctx, gitCall{options: slices.Concat(lockWait, r.people.asKeeper(ctx)),
-		args: []string{"update-ref", "--no-deref", "-m", strings.Join(strings.Fields(message), " "), "--stdin"}, stdin: []byte(commands)})
+	if m := held.FindStringSubmatch(err.Error()); m != nil {
+		return lockedBy(m[1], err)
+	}
 	return err
 }
 
@@ -253,16 +126,16 @@ func (r *Repo) CanBranch(ctx context.Context, name string, here bool) (ahead str
 // branchFor is where HEAD stands, and where a branch does that a run is to commit to; old is "" where it is to be made.
 func (r *Repo) branchFor(ctx context.Context, name string, here bool) (at, hash, old string, err error) {
 	ref := "refs/heads/" + name
-	if !validRef(ref) || strings.HasPrefix(name, "-") || name == "HEAD" {
+	if _, err := r.cli.run(ctx, gitCall{args: []string{"check-ref-format", "--branch", name}}); err != nil {
 		return "", "", "", &RefusedError{Reason: fmt.Sprintf("%q is not a valid branch name", name)}
 	}
-	if at, hash, err = r.refs.head(); err == nil && at != ref {
-		old, err = r.refs.hash(ref)
+	if at, hash, err = r.head(ctx); err == nil && at != ref {
+		old, err = r.refCommit(ref)
 	}
 	if err != nil {
 		return "", "", "", fmt.Errorf("take branch %s: %w", name, err)
 	}
-	why := r.usedBy(ref)
+	why := r.usedBy(ctx, ref)
 	switch {
 	case old == "":
 	case why != "":
@@ -330,10 +203,13 @@ const keptAgain = 5
 // Keep makes a commit of a tree and sets a ref to it, whatever the ref was before. Both are on disk when it
 // returns. It waits while git gc runs.
 func (r *Repo) Keep(ctx context.Context, ref string, tree Tree, parents []string, message string) (hash string, err error) {
+	if !strings.HasPrefix(ref, privateRefs) {
+		return "", fmt.Errorf("keep %s: it is not below %s", ref, privateRefs)
+	}
 	r.AwaitGC(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	hash, err = r.keep(ctx, ref, tree, parents, message, r.people.keeper(ctx), time.Now())
+	hash, err = r.keep(ctx, ref, tree, parents, message)
 	if err != nil {
 		return "", fmt.Errorf("keep %s: %w", ref, err)
 	}
@@ -346,44 +222,11 @@ func (r *Repo) Pin(ctx context.Context, ref string, tree Tree) error {
 	return err
 }
 
-func (r *Repo) keep(ctx context.Context, ref string, tree Tree, parents []string, message string, who person, now time.Time) (string, error) {
-	if !validRef(ref) {
-		return "", fmt.Errorf("%q is not a valid ref name", ref)
-	}
-	id, err := parseID(string(tree))
-	if err != nil {
-		return "", err
-	}
-	if id == emptyTreeID { // the only tree that can be named without having been written
-		if _, err := r.store.put(kindTree, nil); err != nil {
-			return "", err
-		}
-	}
+func (r *Repo) keep(ctx context.Context, ref string, tree Tree, parents []string, message string) (string, error) {
 	subject, _, _ := strings.Cut(message, "\n")
-	return r.named(ctx, func() (objectID, error) {
-		if !r.store.has(id) {
-			return id, fmt.Errorf("the snapshot %s is gone: somebody pruned the repository", tree)
-		}
-		return r.putCommit(id, parents, message, who, who, now)
+	return r.named(ctx, func() (string, error) {
+		return r.link(ctx, Link{Tree: tree, Message: message, When: time.Now()}, parents...)
 	}, func(hash string) error { return r.forceRef(ctx, ref, hash, subject) })
-}
-
-// putCommit stores a commit object.
-func (r *Repo) putCommit(tree objectID, parents []string, message string, author, committer person, when time.Time) (objectID, error) {
-	if !strings.HasSuffix(message, "\n") {
-		message += "\n"
-	}
-	c := object.Commit{TreeHash: plumbing.Hash(tree), Message: message,
-		Author:    object.Signature{Name: author.name, Email: author.email, When: when},
-		Committer: object.Signature{Name: committer.name, Email: committer.email, When: when}}
-	for _, p := range parents {
-		id, err := parseID(p)
-		if err != nil {
-			return objectID{}, err
-		}
-		c.ParentHashes = append(c.ParentHashes, plumbing.Hash(id))
-	}
-	return r.store.putCommit(&c)
 }
 
 // Refs lists the refs whose names start with prefix, which ends in a slash or names a directory of refs, sorted by
@@ -394,47 +237,27 @@ func (r *Repo) Refs(ctx context.Context, prefix string) ([]Ref, error) {
 	if !strings.HasPrefix(prefix, "refs/") {
 		return nil, fmt.Errorf("list refs: %q is not below refs/", prefix)
 	}
-	hashes, names, err := r.refs.list(prefix)
+	found, err := r.listRefs(ctx, prefix)
 	if err != nil {
 		return nil, err
 	}
 	var out []Ref
-	for _, n := range names {
-		c, err := r.store.commit(hashes[n])
-		if err != nil {
-			continue
+	for _, name := range sortedKeys(found) {
+		if c, err := r.objects.commit(found[name]); err == nil {
+			out = append(out, Ref{Name: name, Hash: found[name], Message: c.message, When: c.when})
 		}
-		ref := Ref{Name: n, Hash: hashes[n], Message: c.Message, When: c.Committer.When}
-		out = append(out, ref)
 	}
 	return out, nil
 }
 
-// DeleteRef deletes a ref; a missing one is no error.
-func (r *Repo) DeleteRef(ctx context.Context, name string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err := r.removeRef(ctx, name); err != nil {
-		return fmt.Errorf("delete ref %s: %w", name, err)
-	}
-	return nil
-}
-
 // DeleteRefs deletes refs in one go; missing ones are no error.
-func (r *Repo) DeleteRefs(ctx context.Context, names []string) error {
+func (r *Repo) DeleteRefs(ctx context.Context, names ...string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(names) == 0 {
 		return nil
 	}
-	var command strings.Builder
-	for _, name := range names {
-		if !validRef(name) {
-			return fmt.Errorf("%q is not a valid ref name", name)
-		}
-		command.WriteString("delete " + name + "\n")
-	}
-	if err := r.updateRef(ctx, names[0], "descartes: removed", command.String()); err != nil {
+	if err := r.updateRefs(ctx, "descartes: removed", "delete "+strings.Join(names, "\x00\x00delete ")+"\x00\x00"); err != nil {
 		return fmt.Errorf("delete %d refs: %w", len(names), err)
 	}
 	return nil
@@ -442,36 +265,50 @@ func (r *Repo) DeleteRefs(ctx context.Context, names []string) error {
 
 // ReadNotes reads the notes of a ref like refs/notes/commits: their texts, by the object that each is about. Notes of
 // more than 16 MiB are left out.
-func (r *Repo) ReadNotes(_ context.Context, ref string) (map[string][]byte, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	at, err := r.refs.hash(ref)
+func (r *Repo) ReadNotes(ctx context.Context, ref string) (map[string][]byte, error) {
+	at, err := r.refCommit(ref)
 	if err != nil || at == "" {
 		return nil, err
 	}
-	n, err := r.notesAt(at)
+	texts, err := r.noteTexts(ctx, at)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", ref, err)
 	}
-	out := make(map[string][]byte, len(n.blobs))
-	for on, id := range n.blobs {
-		if out[on], err = r.noteText(id); err != nil {
-			return nil, fmt.Errorf("read %s: %w", ref, err)
-		}
-	}
-	return out, nil
+	return texts, nil
 }
 
 const maxNote = 16 << 20
 
-// noteText is the text of a note, nil for one that is too large.
-func (r *Repo) noteText(id objectID) ([]byte, error) {
-	if _, size, rc, err := r.store.open(id); err != nil {
-		return nil, err
-	} else if rc.Close(); size > maxNote {
-		return nil, nil
+// notePaths are where a commit of notes has them, by the object that each is about: git spreads the names over folders of two digits.
+func (r *Repo) notePaths(ctx context.Context, commit string) (map[string]string, error) {
+	b, err := r.cli.run(ctx, gitCall{args: []string{"ls-tree", "-r", "-z", "--name-only", commit}})
+	paths := map[string]string{}
+	for _, path := range nulSplit(b) {
+		if on := strings.ReplaceAll(path, "/", ""); isID(on) {
+			paths[on] = path
+		}
 	}
-	return r.store.read(id, kindBlob)
+	return paths, err
+}
+
+func (r *Repo) noteTexts(ctx context.Context, commit string) (map[string][]byte, error) {
+	tree, err := r.treeOf(commit)
+	if err != nil {
+		return nil, err
+	}
+	paths, err := r.notePaths(ctx, commit)
+	if err != nil {
+		return nil, err
+	}
+	texts, all := map[string][]byte{}, &Contents{r.view(tree)}
+	for on, path := range paths {
+		f, err := all.File(path, maxNote)
+		if err != nil {
+			return nil, err
+		}
+		texts[on] = f.Data
+	}
+	return texts, nil
 }
 
 // AddNotes adds texts to the notes of a ref, by the object that each is about; join merges an existing note with the new text. Without a change it
@@ -480,7 +317,7 @@ func (r *Repo) AddNotes(ctx context.Context, ref string, add map[string][]byte, 
 	r.AwaitGC(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.changeNotes(ctx, ref, "Notes added by descartes", join, func() (map[string][]byte, string, error) { return add, "", nil })
+	return r.changeNotes(ctx, ref, "Notes added by descartes", add, "", join)
 }
 
 // MergeNotes fetches a remote's notes under the same ref and joins them with ours. A remote without notes is not an error.
@@ -493,33 +330,24 @@ func (r *Repo) MergeNotes(ctx context.Context, remote, ref string, join func(old
 		return err
 	}
 	theirs, _, _ := strings.Cut(string(said), "\t")
-	id, err := parseID(theirs)
-	if err != nil {
-		return fmt.Errorf("ask %s for %s: %w", remote, ref, err)
+	if !isID(theirs) {
+		return fmt.Errorf("ask %s for %s: it says %q", remote, ref, theirs)
 	}
-	if !r.store.has(id) {
+	if !r.has(ctx, theirs) {
 		if _, err := r.cli.run(ctx, gitCall{args: []string{"fetch", "-q", "--no-tags", "--no-write-fetch-head", "--", remote, ref}, env: r.reaching()}); err != nil {
 			return err
 		}
 	}
-	if ours, err := r.refs.hash(ref); err != nil || ours == theirs {
+	if ours, err := r.refCommit(ref); err != nil || ours == theirs {
 		return err
 	} else if ours == "" {
 		return r.setRef(ctx, ref, "", theirs, "notes: fetched from "+remote)
 	}
-	return r.changeNotes(ctx, ref, "Notes of "+remote+" merged by descartes", join, func() (map[string][]byte, string, error) {
-		n, err := r.notesAt(theirs)
-		if err != nil {
-			return nil, "", err
-		}
-		add := map[string][]byte{}
-		for on, id := range n.blobs {
-			if add[on], err = r.noteText(id); err != nil {
-				return nil, "", err
-			}
-		}
-		return add, theirs, nil
-	})
+	add, err := r.noteTexts(ctx, theirs)
+	if err != nil {
+		return fmt.Errorf("read %s of %s: %w", ref, remote, err)
+	}
+	return r.changeNotes(ctx, ref, "Notes of "+remote+" merged by descartes", add, theirs, join)
 }
 
 // notesPatience is how often a change of notes is retried after somebody else's came first, and notesLocked how often after a failure without one:
@@ -529,13 +357,13 @@ const (
 	notesLocked   = 5
 )
 
-// changeNotes makes the commit that adds notes, on top of where the ref stands. what gives also a second parent, "" for none.
-func (r *Repo) changeNotes(ctx context.Context, ref, message string, join func(old, add []byte) []byte, what func() (map[string][]byte, string, error)) (err error) {
+// changeNotes makes the commit that adds notes, on top of where the ref stands; second is its other parent, "" for none.
+func (r *Repo) changeNotes(ctx context.Context, ref, message string, add map[string][]byte, second string, join func(old, add []byte) []byte) (err error) {
 	locked := 0
 	for try := range notesPatience {
 		var at, head string
-		if at, err = r.refs.hash(ref); err == nil {
-			head, err = r.notesWith(ctx, at, message, join, what)
+		if at, err = r.refCommit(ref); err == nil {
+			head, err = r.notesWith(ctx, at, message, add, second, join)
 		}
 		if err != nil || head == at {
 			break
@@ -543,7 +371,7 @@ func (r *Repo) changeNotes(ctx context.Context, ref, message string, join func(o
 		if err = r.setRef(ctx, ref, at, head, "notes: "+message); err == nil {
 			return nil
 		}
-		now, rerr := r.refs.hash(ref)
+		now, rerr := r.refCommit(ref)
 		if now == at {
 			locked++
 		}
@@ -559,135 +387,44 @@ func (r *Repo) changeNotes(ctx context.Context, ref, message string, join func(o
 }
 
 // notesWith stores the commit of notes with more of them and returns it, or at where it would change nothing.
-func (r *Repo) notesWith(ctx context.Context, at, message string, join func(old, add []byte) []byte, what func() (map[string][]byte, string, error)) (string, error) {
-	n := notes{blobs: map[string]objectID{}}
-	var parents []string
-	var err error
-	if at != "" {
-		parents = []string{at}
-		if n, err = r.notesAt(at); err != nil {
-			return "", err
-		}
-	}
-	add, second, err := what()
+func (r *Repo) notesWith(ctx context.Context, at, message string, add map[string][]byte, second string, join func(old, add []byte) []byte) (string, error) {
+	tree, err := r.CommitTree(at)
 	if err != nil {
 		return "", err
 	}
-	changed := false
+	paths, old := map[string]string{}, &Contents{r.view(tree)}
+	if at != "" {
+		paths, err = r.notePaths(ctx, at)
+	}
+	edits := map[string]treeItem{}
 	for on, text := range add {
-		var old []byte
-		if id, ok := n.blobs[on]; ok {
-			if old, err = r.store.read(id, kindBlob); err != nil {
-				return "", err
-			}
+		path, has := cmp.Or(paths[on], on), &Content{}
+		if paths[on] != "" && err == nil {
+			has, err = old.File(path, most)
 		}
-		joined := join(old, text)
-		if bytes.Equal(joined, old) {
+		if err != nil {
+			return "", err
+		}
+		joined := join(has.Data, text)
+		if bytes.Equal(joined, has.Data) {
 			continue
 		}
-		if n.blobs[on], err = r.store.put(kindBlob, joined); err != nil {
+		item := treeItem{mode: modeRegular}
+		if item.id, err = r.put(ctx, "blob", joined); err != nil {
 			return "", err
 		}
-		changed = true
+		edits[path] = item
 	}
-	if second != "" && !r.LeadsTo(ctx, at, second) {
-		parents, changed = append(parents, second), true
+	if second != "" && r.LeadsTo(ctx, at, second) {
+		second = ""
 	}
-	if !changed {
-		return at, nil
+	if err != nil || len(edits) == 0 && second == "" {
+		return at, err
 	}
-	tree, err := r.putNotes(n)
-	if err != nil {
+	if tree, err = r.edit(ctx, tree, edits); err != nil {
 		return "", err
 	}
-	who := r.people.keeper(ctx)
-	commit, err := r.putCommit(tree, parents, message, who, who, time.Now())
-	if err != nil {
-		return "", err
-	}
-	return commit.String(), r.store.writeOut()
-}
-
-// notes is a tree of notes: blobs by the object that each is about, and whatever else the tree has.
-type notes struct {
-	blobs map[string]objectID
-	other []treeItem
-}
-
-// notesAt reads the tree of a commit of notes. Their names are spread over folders of two digits, as many levels as git found best.
-func (r *Repo) notesAt(commit string) (notes, error) {
-	n := notes{blobs: map[string]objectID{}}
-	top, err := r.treeOf(commit)
-	if err != nil {
-		return n, err
-	}
-	var read func(prefix string, tree objectID) error
-	read = func(prefix string, tree objectID) error {
-		b, err := r.store.tree(tree)
-		if err != nil {
-			return err
-		}
-		items, err := parseTree(b)
-		if err != nil {
-			return err
-		}
-		for _, e := range items {
-			e.name = strings.Clone(e.name)
-			switch name := prefix + e.name; {
-			case !isHex(e.name) || len(name) > 40 || e.isDir() && len(e.name) != 2 || !e.isDir() && len(name) != 40:
-				if prefix == "" {
-					n.other = append(n.other, e)
-				}
-			case e.isDir():
-				if err := read(name, e.id); err != nil {
-					return err
-				}
-			default:
-				n.blobs[name] = e.id
-			}
-		}
-		return nil
-	}
-	return n, read("", top)
-}
-
-// putNotes stores a tree of notes, in folders where git makes them: at each level where two or more notes begin with each of
-// the 16 next digits.
-func (r *Repo) putNotes(n notes) (objectID, error) {
-	names := sortedKeys(n.blobs)
-	var put func(names []string, depth int, other []treeItem) (objectID, error)
-	put = func(names []string, depth int, other []treeItem) (objectID, error) {
-		items := slices.Clone(other)
-		var digits [256]int
-		for _, name := range names {
-			digits[name[depth]]++
-		}
-		deep := depth < 38 && !slices.ContainsFunc([]byte("0123456789abcdef"), func(d byte) bool { return digits[d] < 2 })
-		for len(names) > 0 {
-			if !deep {
-				items = append(items, treeItem{names[0][depth:], modeRegular, n.blobs[names[0]]})
-				names = names[1:]
-				continue
-			}
-			end := 1
-			for end < len(names) && names[end][:depth+2] == names[0][:depth+2] {
-				end++
-			}
-			id, err := put(names[:end], depth+2, nil)
-			if err != nil {
-				return objectID{}, err
-			}
-			items = append(items, treeItem{names[0][depth : depth+2], modeDir, id})
-			names = names[end:]
-		}
-		slices.SortFunc(items, func(a, b treeItem) int { return compareEntries(a.name, a.isDir(), b.name, b.isDir()) })
-		var tree []byte
-		for _, e := range items {
-			tree = appendEntry(tree, e.mode, e.name, e.id)
-		}
-		return r.store.put(kindTree, tree)
-	}
-	return put(names, 0, n.other)
+	return r.link(ctx, Link{Tree: tree, Message: message, When: time.Now()}, at, second)
 }
 
 // LeadsTo reports whether one commit is another, or a descendant of it.

@@ -26,10 +26,12 @@ type Repo struct {
 	cli   *cli
 	byGit string // why the git program makes the wave commit: hooks, signing; "" where it does not
 
-	root  *os.Root
-	store *objectStore
-	refs  *refStore
-	links map[string]string // of the git directory's layout; nil: not looked for
+	root    *os.Root
+	objects *objects
+	links   map[string]string // of the git directory's layout; nil: not looked for
+
+	recent sync.Mutex
+	diffs  map[[2]Tree][]byte
 
 	mu     sync.Mutex
 	forced map[string]bool // of cli: in every snapshot although ignored
@@ -69,7 +71,7 @@ func Mirror(ctx context.Context, opt Options) (*Repo, error) {
 }
 
 // openAt opens a repository whose place is known. clear removes what a killed run left of its git commands.
-func openAt(ctx context.Context, opt Options, git *cli, clear func(*Repo) error) (*Repo, error) {
+func openAt(ctx context.Context, opt Options, git *cli, clear func(*Repo, context.Context) error) (*Repo, error) {
 	l := git.l
 	cfg, err := readConfig(ctx, git)
 	if err != nil {
@@ -79,8 +81,10 @@ func openAt(ctx context.Context, opt Options, git *cli, clear func(*Repo) error)
 		return nil, err
 	}
 	r := &Repo{opt: opt, l: l, cfg: cfg, people: identities{git: git, cfg: cfg}, cli: git, guard: newProtection(opt.Protect), forced: git.forced}
-	r.refs = &refStore{l: l}
-	if err := clear(r); err != nil {
+	if format, _ := cfg.get("extensions.objectformat"); format == "sha256" {
+		git.zero = strings.Repeat("0", 64)
+	}
+	if err := clear(r, ctx); err != nil {
 		return nil, err
 	}
 	found, err := inspect(ctx, git, cfg, opt)
@@ -90,14 +94,14 @@ func openAt(ctx context.Context, opt Options, git *cli, clear func(*Repo) error)
 	if err := refusal(found); err != nil {
 		return nil, err
 	}
-	for _, f := range found {
+	for _, f := range append(formatFindings(cfg), found...) {
 		r.byGit = cmp.Or(r.byGit, f.reason)
 		r.notes = append(r.notes, f.reason+": the git program makes the commits")
 	}
 	if r.root, err = os.OpenRoot(l.root); err != nil {
 		return nil, err
 	}
-	r.store = newObjectStore(l.commonDir)
+	r.objects = &objects{git: git}
 	return r, nil
 }
 
@@ -143,9 +147,9 @@ func (r *Repo) Claim() error {
 
 // Close releases what Open took. Do not use the repository afterwards.
 func (r *Repo) Close() error {
-	err := r.store.writeOut()
+	r.objects.close()
 	r.cli.close()
-	return errors.Join(err, r.root.Close())
+	return r.root.Close()
 }
 
 // Root is the top of the working tree, absolute and without symbolic links.
@@ -191,7 +195,7 @@ func (r *Repo) CheckOut(ctx context.Context, c Checkout) error {
 
 // Head says where HEAD is.
 func (r *Repo) Head(ctx context.Context) (Head, error) {
-	branch, hash, err := r.refs.head()
+	branch, hash, err := r.head(ctx)
 	if err != nil {
 		return Head{}, err
 	}
@@ -200,25 +204,35 @@ func (r *Repo) Head(ctx context.Context) (Head, error) {
 
 // HeadTree is the tree of HEAD, the empty tree on an unborn branch.
 func (r *Repo) HeadTree(ctx context.Context) (Tree, error) {
-	id, err := r.headTree()
-	return Tree(id.String()), err
+	_, hash, err := r.head(ctx)
+	if err != nil {
+		return "", err
+	}
+	return r.CommitTree(hash)
 }
 
-func (r *Repo) headTree() (objectID, error) {
-	_, hash, err := r.refs.head()
-	if err != nil || hash == "" {
-		return emptyTreeID, err
+// CommitTree is the tree of a commit, the empty tree for "".
+func (r *Repo) CommitTree(hash string) (Tree, error) {
+	if hash == "" {
+		return r.EmptyTree(), nil
 	}
 	return r.treeOf(hash)
 }
 
-// treeOf is the tree of a commit.
-func (r *Repo) treeOf(commit string) (objectID, error) {
-	c, err := r.store.commit(commit)
+func (r *Repo) treeOf(commit string) (Tree, error) {
+	c, err := r.objects.commit(commit)
 	if err != nil {
-		return objectID{}, err
+		return "", err
 	}
-	return objectID(c.TreeHash), nil
+	return c.tree, nil
+}
+
+// EmptyTree is the tree without files.
+func (r *Repo) EmptyTree() Tree {
+	if len(r.cli.zero) == 64 {
+		return "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321"
+	}
+	return "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 }
 
 // layout says where a repository's parts lie. All paths are absolute and free of symbolic links in root.
@@ -279,10 +293,6 @@ func layoutError(dir string, e *gitError) error {
 			Hint: "git config --global --add safe.directory " + dir}
 	}
 	return &RefusedError{Reason: "git refuses the repository at " + dir + ": " + why}
-}
-
-func isHex(s string) bool {
-	return strings.Trim(s, "0123456789abcdef") == ""
 }
 
 // protection is the list of paths that attempts may not change; directories end in a slash.

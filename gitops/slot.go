@@ -111,6 +111,11 @@ func (s *Slot) open(ctx context.Context, git *cli, opt Options) (err error) {
 		return &BrokenSlotError{s.dir, err}
 	}
 	s.byGit, s.cli.unites = cmp.Or(s.byGit, s.user.byGit), !s.here
+	if s.here {
+		if err := s.seed(ctx); err != nil {
+			return fmt.Errorf("make the slot %s: %w", s.dir, err)
+		}
+	}
 	s.config, err = s.agentConfig(ctx)
 	return err
 }
@@ -156,15 +161,13 @@ func (s *Slot) lay() error {
 			return err
 		}
 	}
-	_, hash, err := s.user.refs.head()
-	if err != nil {
-		return err
-	}
-	if hash == "" {
-		hash = unborn
+	if _, err := os.Stat(filepath.Join(s.user.l.commonDir, "reftable")); err == nil {
+		if err := os.MkdirAll(filepath.Join(s.git, "reftable"), 0o777); err != nil {
+			return err
+		}
 	}
 	if !isHead(filepath.Join(s.git, "HEAD")) {
-		if err := os.WriteFile(filepath.Join(s.git, "HEAD"), []byte(hash+"\n"), 0o666); err != nil {
+		if err := os.WriteFile(filepath.Join(s.git, "HEAD"), []byte("ref: "+unborn+"\n"), 0o666); err != nil {
 			return err
 		}
 	}
@@ -172,13 +175,13 @@ func (s *Slot) lay() error {
 		return err
 	}
 	if s.here {
-		return s.seed()
+		return nil
 	}
 	return lend(s.objects, s.user.l.commonDir)
 }
 
 // unborn is what our HEAD of a slot says on a branch without a commit: the slot has the ref to itself.
-const unborn = "ref: refs/worktree/descartes/unborn"
+const unborn = "refs/worktree/descartes/unborn"
 
 // isHead is whether a file reads like a HEAD.
 func isHead(path string) bool {
@@ -192,12 +195,11 @@ func isHead(path string) bool {
 	if to, ok := strings.CutPrefix(string(b), "ref:"); ok {
 		return strings.HasPrefix(strings.TrimLeft(to, " \t"), "refs/")
 	}
-	s := strings.TrimRight(string(b), "\r\n")
-	return (len(s) == 40 || len(s) == 64) && isHex(s)
+	return isID(strings.TrimRight(string(b), "\r\n"))
 }
 
 // clearSlot ends what a killed run left of its git commands in this slot, and removes their lock files.
-func (r *Repo) clearSlot() error {
+func (r *Repo) clearSlot(context.Context) error {
 	if err := r.cli.endLeft(); err != nil {
 		return err
 	}
@@ -231,14 +233,11 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 	if s.here {
 		return s.prepareHere(ctx, at, tree)
 	}
-	head := emptyTreeID
-	if at.Hash != "" {
-		var err error
-		if head, err = s.treeOf(at.Hash); err != nil {
-			return err
-		}
+	head, err := s.CommitTree(at.Hash)
+	if err != nil {
+		return err
 	}
-	if err := s.setHead(at.Hash); err != nil {
+	if err := s.setHead(ctx, at.Hash); err != nil {
 		return err
 	}
 	crash.Point("git: slot started")
@@ -246,7 +245,7 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 		return err
 	}
 	first := s.New()
-	if err := s.checkOut(ctx, head.String()); err != nil {
+	if err := s.checkOut(ctx, string(head)); err != nil {
 		return err
 	}
 	if first {
@@ -259,7 +258,7 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 	if err != nil {
 		return err
 	}
-	if string(tree) != head.String() {
+	if tree != head {
 		if err := s.checkOut(ctx, string(tree)); err != nil {
 			return err
 		}
@@ -275,15 +274,20 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 	}
 	crash.Point("git: slot clean")
 	s.at = at
-	return s.agentRepository(at, index)
+	return s.agentRepository(ctx, at, index)
 }
 
 // setHead makes our HEAD a commit, or that of a branch without one.
-func (s *Slot) setHead(commit string) error {
-	if err := os.RemoveAll(filepath.Join(s.git, "refs", "worktree", "descartes", "unborn")); err != nil {
+func (s *Slot) setHead(ctx context.Context, commit string) error {
+	if commit != "" {
+		_, err := s.cli.run(ctx, gitCall{args: []string{"update-ref", "--no-deref", "HEAD", commit}})
 		return err
 	}
-	return os.WriteFile(filepath.Join(s.git, "HEAD"), []byte(cmp.Or(commit, unborn)+"\n"), 0o666)
+	_, err := s.cli.run(ctx, gitCall{args: []string{"update-ref", "-d", unborn}})
+	if err == nil {
+		_, err = s.cli.run(ctx, gitCall{args: []string{"symbolic-ref", "HEAD", unborn}})
+	}
+	return err
 }
 
 // There reports whether the working tree is the folder that was opened: somebody may have deleted or replaced it.
@@ -304,7 +308,9 @@ func (s *Slot) New() bool {
 func (s *Slot) Snapshot(ctx context.Context) (Tree, error) {
 	if s.New() && s.at.Hash != "" {
 		err := s.lay()
-		if err == nil {
+		if err == nil && s.here {
+			err = s.seed(ctx)
+		} else if err == nil {
 			_, err = s.cli.run(ctx, gitCall{args: []string{"read-tree", s.at.Hash}})
 		}
 		if err != nil {
@@ -471,7 +477,7 @@ func loosen(root string) (done bool) {
 
 // agentRepository writes the agent's .git anew: the repository's branches and tags, borrowed objects, settings that run
 // no program of ours. The index knows the files' times, so that the agent's first git status is quick.
-func (s *Slot) agentRepository(at Head, index []byte) error {
+func (s *Slot) agentRepository(ctx context.Context, at Head, index []byte) error {
 	dir := filepath.Join(s.tree, ".git")
 	if err := os.RemoveAll(dir); err != nil {
 		loosen(dir)
@@ -480,7 +486,7 @@ func (s *Slot) agentRepository(at Head, index []byte) error {
 		}
 	}
 	crash.Point("git: agent's repository removed")
-	hashes, names, err := s.user.refs.list("refs/")
+	hashes, err := s.user.listRefs(ctx, "refs/")
 	if err != nil {
 		return err
 	}
@@ -489,14 +495,10 @@ func (s *Slot) agentRepository(at Head, index []byte) error {
 		head = "ref: " + at.Branch
 	}
 	if at.Branch != "" && at.Hash != "" {
-		if hashes[at.Branch] == "" {
-			names = append(names, at.Branch)
-			slices.Sort(names)
-		}
 		hashes[at.Branch] = at.Hash
 	}
 	refs := []byte("# pack-refs with: sorted \n")
-	for _, n := range names {
+	for _, n := range sortedKeys(hashes) {
 		if !strings.HasPrefix(n, privateRefs) && !strings.HasPrefix(n, "refs/stash") {
 			refs = append(refs, hashes[n]+" "+n+"\n"...)
 		}
@@ -537,7 +539,11 @@ func (s *Slot) agentConfig(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read git configuration: %w", err)
 	}
-	out := []byte("[core]\n\trepositoryFormatVersion = 0\n\tbare = false\n\tlogAllRefUpdates = true\n[commit]\n\tgpgSign = false\n[gc]\n\tauto = 0\n")
+	format := "\trepositoryFormatVersion = 0\n"
+	if len(s.cli.zero) == 64 {
+		format = "\trepositoryFormatVersion = 1\n[extensions]\n\tobjectFormat = sha256\n[core]\n"
+	}
+	out := []byte("[core]\n" + format + "\tbare = false\n\tlogAllRefUpdates = true\n[commit]\n\tgpgSign = false\n[gc]\n\tauto = 0\n")
 	out = appendSetting(out, "core.ignoreCase", strconv.FormatBool(s.ignoresCase()))
 	remotes := map[string]bool{}
 	for _, entry := range nulSplit(b) {
@@ -586,7 +592,7 @@ func (s *Slot) Commits(ctx context.Context, ref string) (string, error) {
 	if s.here {
 		return s.setBack(ctx, ref)
 	}
-	_, base, err := s.refs.head()
+	base, err := s.base(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -595,6 +601,15 @@ func (s *Slot) Commits(ctx context.Context, ref string) (string, error) {
 		return "", err
 	}
 	return tip, s.forceRef(ctx, ref, tip, "descartes: commits of an attempt")
+}
+
+// base is the commit that Prepare set.
+func (s *Slot) base(ctx context.Context) (string, error) {
+	if s.at.Hash != "" {
+		return s.at.Hash, nil
+	}
+	_, base, err := s.head(ctx)
+	return base, err
 }
 
 // collect brings the agent's commits into the repository and returns the last one; base where there are none.
@@ -613,11 +628,7 @@ func (s *Slot) collect(ctx context.Context, base string) (string, error) {
 	if tip == "" {
 		return "", cmp.Or(s.cli.full(), ErrNoRepository)
 	}
-	id, err := parseID(tip)
-	if err != nil {
-		return "", err
-	}
-	if !s.store.has(id) {
+	if !s.has(ctx, tip) {
 		if err := s.bring(ctx, filepath.Join(dot, "objects"), tip, base); err != nil {
 			return "", fmt.Errorf("%w: %w", ErrNoRepository, err)
 		}
@@ -689,22 +700,9 @@ func (r *Repo) Size(ctx context.Context, tree Tree) (size int64, err error) {
 	return size, err
 }
 
-// CommitTree is the tree of a commit, the empty tree for "".
-func (r *Repo) CommitTree(hash string) (Tree, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if hash == "" {
-		return Tree(emptyTreeID.String()), nil
-	}
-	id, err := r.treeOf(hash)
-	return Tree(id.String()), err
-}
-
 // CommitChanges lists what a commit changes.
 func (r *Repo) CommitChanges(ctx context.Context, hash string) ([]Change, error) {
-	r.mu.Lock()
 	parent, err := r.parentOf(hash)
-	r.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
@@ -712,7 +710,7 @@ func (r *Repo) CommitChanges(ctx context.Context, hash string) ([]Change, error)
 	if err != nil {
 		return nil, err
 	}
-	after, err := r.CommitTree(hash)
+	after, err := r.treeOf(hash)
 	if err != nil {
 		return nil, err
 	}
@@ -720,8 +718,4 @@ func (r *Repo) CommitChanges(ctx context.Context, hash string) ([]Change, error)
 }
 
 // RefCommit is the commit that a ref names, "" if there is no such ref.
-func (r *Repo) RefCommit(ref string) (string, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.refs.hash(ref)
-}
+func (r *Repo) RefCommit(ref string) (string, error) { return r.refCommit(ref) }

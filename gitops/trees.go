@@ -7,8 +7,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -16,16 +16,7 @@ import (
 	"strings"
 )
 
-// emptyTreeID is the tree without entries.
-var emptyTreeID = objectID{0x4b, 0x82, 0x5d, 0xc6, 0x42, 0xcb, 0x6e, 0xb9, 0xa0, 0x60, 0xe5, 0x4b, 0xf8, 0xd6, 0x92, 0x88, 0xfb, 0xee, 0x49, 0x04}
-
-// emptyBlobID is the file without content.
-var emptyBlobID = hashObject(kindBlob, nil)
-
-// maxTreeDepth bounds the recursion over bytes that we did not write; paths are at most 4096 bytes long.
-const maxTreeDepth = 2048
-
-// File modes as trees spell them.
+// File modes as trees have them; 0 stands for no file.
 const (
 	modeType    = 0o170000
 	modeRegular = 0o100644
@@ -35,136 +26,77 @@ const (
 	modeDir     = 0o040000
 )
 
-// treeItem is one entry of a tree object.
+// treeItem is one entry of a tree.
 type treeItem struct {
-	name string
 	mode uint32
-	id   objectID
+	id   string
 }
-
-func (e treeItem) isDir() bool { return e.mode == modeDir }
 
 var errTreeFormat = errors.New("malformed tree object")
 
-// nextEntry cuts the first entry from a tree; its name aliases b. Names that must not reach a file system are
-// an error, whoever made the tree.
-func nextEntry(b []byte) (e treeItem, rest []byte, err error) {
-	mode, b, ok1 := bytes.Cut(b, []byte{' '})
-	name, b, ok2 := bytes.Cut(b, []byte{0})
-	m, err := strconv.ParseUint(string(mode), 8, 32)
-	if !ok1 || !ok2 || err != nil || len(b) < len(e.id) {
-		return e, nil, errTreeFormat
-	}
-	e = treeItem{name: string(name), mode: uint32(m), id: objectID(b[:20])}
-	if !safeName(e.name) {
-		return e, nil, &RefusedError{Reason: "a tree holds the unsafe name " + strconv.Quote(e.name)}
-	}
-	if e.mode == 0o100664 { // written by git's first versions
-		e.mode = modeRegular
-	}
-	return e, b[20:], nil
-}
-
-func appendEntry(b []byte, mode uint32, name string, id objectID) []byte {
-	b = strconv.AppendUint(b, uint64(mode), 8)
-	b = append(append(append(b, ' '), name...), 0)
-	return append(b, id[:]...)
-}
-
-// parseTree decodes a whole tree.
-func parseTree(b []byte) ([]treeItem, error) {
-	var out []treeItem
-	for len(b) > 0 {
-		e, rest, err := nextEntry(b)
-		if err != nil {
-			return nil, err
-		}
-		out, b = append(out, e), rest
-	}
-	return out, nil
-}
-
-// compareEntries is the order of trees: a directory sorts as if its name ended in a slash.
-func compareEntries(a string, aDir bool, b string, bDir bool) int {
-	n := min(len(a), len(b))
-	if c := strings.Compare(a[:n], b[:n]); c != 0 {
-		return c
-	}
-	return int(tailByte(a, n, aDir)) - int(tailByte(b, n, bDir))
-}
-
-func tailByte(s string, n int, dir bool) byte {
-	switch {
-	case len(s) > n:
-		return s[n]
-	case dir:
-		return '/'
-	}
-	return 0
-}
-
 // treeView looks up paths in a tree, reading each directory once.
 type treeView struct {
-	store *objectStore
-	root  objectID
-	dirs  map[string][]treeItem
+	objects *objects
+	root    Tree
+	dirs    map[string]map[string]treeItem
 }
 
 // file is the entry at a path, the zero one where there is none or a directory.
 func (v *treeView) file(name string) (treeItem, error) {
 	dir, base := path.Split(name)
 	items, err := v.list(strings.TrimSuffix(dir, "/"))
-	return findItem(items, base, false), err
+	if it := items[base]; it.mode != modeDir {
+		return it, err
+	}
+	return treeItem{}, err
 }
 
 // list reads a directory, "" for the top; a missing one is empty.
-func (v *treeView) list(dir string) ([]treeItem, error) {
+func (v *treeView) list(dir string) (map[string]treeItem, error) {
 	if items, ok := v.dirs[dir]; ok {
 		return items, nil
 	}
-	id := v.root
+	id := string(v.root)
 	if dir != "" {
 		above, base := path.Split(dir)
 		items, err := v.list(strings.TrimSuffix(above, "/"))
-		if err != nil {
+		it := items[base]
+		if err != nil || it.mode != modeDir {
 			return nil, err
 		}
-		if id = findItem(items, base, true).id; id.isZero() {
-			return nil, nil
+		id = it.id
+	}
+	b, err := v.objects.readAs(id, "tree")
+	if err != nil {
+		return nil, err
+	}
+	items := map[string]treeItem{}
+	for n := len(id) / 2; len(b) > 0; b = b[n:] {
+		mode, after, _ := bytes.Cut(b, []byte{' '})
+		name, after, ok := bytes.Cut(after, []byte{0})
+		m, err := strconv.ParseUint(string(mode), 8, 32)
+		if !ok || err != nil || len(after) < n {
+			return nil, errTreeFormat
 		}
-	}
-	b, err := v.store.tree(id)
-	if err != nil {
-		return nil, err
-	}
-	items, err := parseTree(b)
-	if err != nil {
-		return nil, err
+		items[string(name)], b = treeItem{uint32(m), fmt.Sprintf("%x", after[:n])}, after
 	}
 	if v.dirs == nil {
-		v.dirs = map[string][]treeItem{}
+		v.dirs = map[string]map[string]treeItem{}
 	}
 	v.dirs[dir] = items
 	return items, nil
 }
 
-func findItem(items []treeItem, name string, dir bool) treeItem {
-	i, ok := slices.BinarySearchFunc(items, name, func(it treeItem, name string) int {
-		return compareEntries(it.name, it.isDir(), name, dir)
-	})
-	if !ok || items[i].isDir() != dir {
-		return treeItem{}
-	}
-	return items[i]
-}
+func (r *Repo) view(tree Tree) *treeView { return &treeView{objects: r.objects, root: tree} }
 
 // Contents reads the files of a tree. It is not safe for concurrent use.
-type Contents struct{ view treeView }
+type Contents struct{ view *treeView }
 
 // Contents opens a tree to read it.
 func (r *Repo) Contents(tree Tree) (*Contents, error) {
-	id, err := parseID(string(tree))
-	return &Contents{treeView{store: r.store, root: id}}, err
+	c := &Contents{r.view(tree)}
+	_, err := c.view.list("")
+	return c, err
 }
 
 // Content is a file in a tree.
@@ -186,16 +118,7 @@ func (c *Contents) File(path string, limit int64) (*Content, error) {
 	if f.Module {
 		return f, nil
 	}
-	_, size, rc, err := c.view.store.open(it.id)
-	if err != nil {
-		return nil, err
-	}
-	defer rc.Close()
-	if f.Size = size; size > limit {
-		return f, nil
-	}
-	f.Data = make([]byte, size)
-	if _, err := io.ReadFull(rc, f.Data); err != nil {
+	if _, f.Size, f.Data, err = c.view.objects.read(it.id, limit); err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
 	return f, nil
@@ -207,44 +130,93 @@ func (c *Contents) Folder(path string) (bool, error) {
 	return len(list) > 0, err
 }
 
-// WithContent is a tree in which some files have this content. New ones are plain files.
-func (r *Repo) WithContent(tree Tree, files map[string][]byte) (Tree, error) {
-	if len(files) == 0 {
-		return tree, nil
+// FileAt is a file as a commit has it, nil where it has none; one of more than limit bytes is an error.
+func (r *Repo) FileAt(_ context.Context, commit, name string, limit int64) ([]byte, error) {
+	tree, err := r.treeOf(commit)
+	if err != nil {
+		return nil, err
 	}
+	f, err := (&Contents{r.view(tree)}).File(name, limit)
+	switch {
+	case err != nil || f == nil || f.Module:
+		return nil, err
+	case f.Data == nil:
+		return nil, fmt.Errorf("%s of %s has more than %d bytes", name, shortHash(commit), limit)
+	}
+	return f.Data, nil
+}
+
+// WithContent is a tree in which some files have this content. New ones are plain files.
+func (r *Repo) WithContent(ctx context.Context, tree Tree, files map[string][]byte) (Tree, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	id, err := parseID(string(tree))
-	if err != nil {
-		return "", err
-	}
-	view := &treeView{store: r.store, root: id}
-	edits := map[string]treeItem{}
+	view, edits := r.view(tree), map[string]treeItem{}
 	for path, data := range files {
 		it, err := view.file(path)
+		if err == nil {
+			it.id, err = r.put(ctx, "blob", data)
+		}
 		if err != nil {
 			return "", err
 		}
 		if it.mode != modeExec {
 			it.mode = modeRegular
 		}
-		if it.id, err = r.store.put(kindBlob, data); err != nil {
-			return "", err
-		}
 		edits[path] = it
 	}
-	e := treeEditor{objects: r.store}
-	if id, err = e.edit("", &id, edits); err != nil {
-		return "", fmt.Errorf("put files into a tree: %w", err)
+	return r.edit(ctx, tree, edits)
+}
+
+// TreeWithout returns a tree in which some paths are as in base: what an attempt left there is not part of its work.
+func (r *Repo) TreeWithout(ctx context.Context, base, tree Tree, paths []string) (Tree, error) {
+	if base == tree {
+		return tree, nil
 	}
-	return Tree(id.String()), r.store.writeOut()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before, edits := r.view(base), map[string]treeItem{}
+	for _, path := range paths {
+		var err error
+		if edits[path], err = before.file(path); err != nil {
+			return "", err
+		}
+	}
+	return r.edit(ctx, tree, edits)
+}
+
+// TreeWith returns a tree with some paths as in another one; paths that the other lacks are removed.
+func (r *Repo) TreeWith(ctx context.Context, tree, from Tree, paths []string) (Tree, error) {
+	return r.TreeWithout(ctx, from, tree, paths)
+}
+
+// edit is a tree with other files at some paths; mode 0 removes one.
+func (r *Repo) edit(ctx context.Context, tree Tree, edits map[string]treeItem) (Tree, error) {
+	if len(edits) == 0 {
+		return tree, nil
+	}
+	index := r.cli.scratchIndex()
+	defer os.Remove(index)
+	_, err := r.cli.run(ctx, gitCall{args: []string{"read-tree", string(tree)}, index: index})
+	if err == nil {
+		err = r.cli.setEntries(ctx, index, edits)
+	}
+	var id string
+	if err == nil {
+		id, err = r.cli.word(ctx, index, "write-tree")
+	}
+	if err != nil {
+		return "", fmt.Errorf("make a tree: %w", err)
+	}
+	return Tree(id), nil
 }
 
 // Changed lists what differs between two trees, protected paths left out, sorted by path.
 func (r *Repo) Changed(ctx context.Context, from, to Tree) ([]Change, error) {
 	var out []Change
-	err := r.diffTrees(from, to, func(path string, a, b treeItem) {
-		out = append(out, Change{Path: path, Op: opOf(a, b), Module: b.mode == modeGitlink})
+	err := r.diff(ctx, from, to, func(path string, a, b treeItem) {
+		if !r.guard.covers(path) {
+			out = append(out, Change{Path: path, Op: opOf(a, b), Module: b.mode == modeGitlink})
+		}
 	})
 	if err != nil {
 		return nil, fmt.Errorf("compare snapshots: %w", err)
@@ -265,191 +237,53 @@ func opOf(a, b treeItem) byte {
 	return 'M'
 }
 
-func (r *Repo) diffTrees(from, to Tree, each func(path string, a, b treeItem)) error {
-	a, err := parseID(string(from))
-	if err != nil {
-		return err
-	}
-	b, err := parseID(string(to))
-	if err != nil {
-		return err
-	}
-	return r.diff(a, b, each)
-}
-
-// diff calls each for every file that differs and is not protected; mode 0 stands for no file.
-func (r *Repo) diff(a, b objectID, each func(path string, a, b treeItem)) error {
-	d := differ{store: r.store, guard: r.guard, each: each}
-	return d.dirs("", &a, &b, 0)
-}
-
-type differ struct {
-	store *objectStore
-	guard protection
-	each  func(path string, a, b treeItem)
-}
-
-// dirs compares two directories; nil is a missing one.
-func (d *differ) dirs(prefix string, a, b *objectID, depth int) error {
-	if a != nil && b != nil && *a == *b || prefix != "" && d.guard.covers(prefix) {
+// diff calls each for every file that differs. Names that must not reach a file system are an error, whoever made the tree.
+func (r *Repo) diff(ctx context.Context, from, to Tree, each func(path string, was, is treeItem)) error {
+	if from == to {
 		return nil
 	}
-	if depth > maxTreeDepth {
-		return errTreeFormat
+	if !isID(string(from)) || !isID(string(to)) {
+		return fmt.Errorf("%q or %q is no tree", from, to)
 	}
-	as, err := d.items(a)
-	if err != nil {
-		return err
+	b, err := r.rawDiff(ctx, from, to)
+	for fields := nulSplit(b); err == nil && len(fields) > 1; fields = fields[2:] {
+		var was, is treeItem
+		if _, err = fmt.Sscanf(fields[0], ":%o %o %s %s", &was.mode, &is.mode, &was.id, &is.id); err != nil {
+			return fmt.Errorf("git diff-tree says %q: %w", fields[0], err)
+		}
+		if was.mode == 0 {
+			was.id = ""
+		}
+		if is.mode == 0 {
+			is.id = ""
+		}
+		if !safePath(fields[1]) {
+			return &RefusedError{Reason: "a tree holds the unsafe name " + strconv.Quote(fields[1])}
+		}
+		each(fields[1], was, is)
 	}
-	bs, err := d.items(b)
-	if err != nil {
-		return err
-	}
-	for len(as) > 0 || len(bs) > 0 {
-		c := 0
-		switch {
-		case len(bs) == 0:
-			c = -1
-		case len(as) == 0:
-			c = 1
-		default:
-			c = compareEntries(as[0].name, as[0].isDir(), bs[0].name, bs[0].isDir())
-		}
-		var x, y treeItem
-		if c <= 0 {
-			x, as = as[0], as[1:]
-		}
-		if c >= 0 {
-			y, bs = bs[0], bs[1:]
-		}
-		if err := d.pair(prefix, x, y, depth); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
-func (d *differ) items(id *objectID) ([]treeItem, error) {
-	if id == nil {
-		return nil, nil
+// rawDiff is git's list of what differs. It keeps the last ones: of an attempt several ask for the same.
+func (r *Repo) rawDiff(ctx context.Context, from, to Tree) (b []byte, err error) {
+	pair := [2]Tree{from, to}
+	r.recent.Lock()
+	b, ok := r.diffs[pair]
+	r.recent.Unlock()
+	if ok {
+		return b, nil
 	}
-	b, err := d.store.tree(*id)
-	if err != nil {
-		return nil, err
-	}
-	return parseTree(b)
-}
-
-// pair compares two entries of one name and sort, of which one may be missing.
-func (d *differ) pair(prefix string, x, y treeItem, depth int) error {
-	if x.id == y.id && x.mode == y.mode {
-		return nil
-	}
-	name := x.name
-	if name == "" {
-		name = y.name
-	}
-	path := prefix + name
-	if x.isDir() || y.isDir() {
-		var a, b *objectID
-		if x.mode != 0 {
-			a = &x.id
+	b, err = r.cli.run(ctx, gitCall{args: []string{"diff-tree", "-r", "-z", "--no-renames", "--ignore-submodules=none", string(from), string(to)}})
+	if err == nil && len(b) < 1<<20 {
+		r.recent.Lock()
+		defer r.recent.Unlock()
+		if r.diffs == nil || len(r.diffs) == 8 {
+			r.diffs = map[[2]Tree][]byte{}
 		}
-		if y.mode != 0 {
-			b = &y.id
-		}
-		return d.dirs(path+"/", a, b, depth+1)
+		r.diffs[pair] = b
 	}
-	if !d.guard.covers(path) {
-		d.each(path, x, y)
-	}
-	return nil
-}
-
-// treeEditor makes a tree from another one and a few edits, reading and writing only the directories on the
-// way.
-type treeEditor struct{ objects *objectStore }
-
-// edit returns the tree of a directory after the edits, whose paths are relative to it; mode 0 deletes. A
-// directory without entries is emptyTreeID.
-func (e *treeEditor) edit(dir string, base *objectID, edits map[string]treeItem) (objectID, error) {
-	items := map[string][]treeItem{}
-	if base != nil {
-		b, err := e.objects.tree(*base)
-		if err != nil {
-			return objectID{}, err
-		}
-		list, err := parseTree(b)
-		if err != nil {
-			return objectID{}, fmt.Errorf("tree of %q: %w", dir, err)
-		}
-		for _, it := range list {
-			items[it.name] = append(items[it.name], it)
-		}
-	}
-	below := map[string]map[string]treeItem{}
-	for path, item := range edits {
-		name, rest, deeper := strings.Cut(path, "/")
-		if deeper {
-			if below[name] == nil {
-				below[name] = map[string]treeItem{}
-			}
-			below[name][rest] = item
-			continue
-		}
-		items[name] = slices.DeleteFunc(items[name], func(it treeItem) bool { return !it.isDir() || item.mode != 0 && !deletedBelow(edits, name) })
-		if item.mode != 0 {
-			items[name] = append(items[name], treeItem{name: name, mode: item.mode, id: item.id})
-		}
-	}
-	for _, name := range sortedKeys(below) {
-		var sub *objectID
-		for _, it := range items[name] {
-			if it.isDir() {
-				id := it.id
-				sub = &id
-			}
-		}
-		id, err := e.edit(strings.TrimPrefix(dir+"/"+name, "/"), sub, below[name])
-		if err != nil {
-			return objectID{}, err
-		}
-		items[name] = slices.DeleteFunc(items[name], func(it treeItem) bool { return it.isDir() || id != emptyTreeID && !it.isDir() })
-		if id != emptyTreeID {
-			items[name] = append(items[name], treeItem{name: name, mode: modeDir, id: id})
-		}
-	}
-	return e.write(dir, base, items)
-}
-
-// deletedBelow says whether edits speak of something below a directory that a file is to replace.
-func deletedBelow(edits map[string]treeItem, name string) bool {
-	for p := range edits {
-		if strings.HasPrefix(p, name+"/") {
-			return true
-		}
-	}
-	return false
-}
-
-func (e *treeEditor) write(dir string, base *objectID, items map[string][]treeItem) (objectID, error) {
-	var list []treeItem
-	for name, its := range items {
-		if len(its) > 1 {
-			return objectID{}, fmt.Errorf("%s would be both a file and a directory", strings.TrimPrefix(dir+"/"+name, "/"))
-		}
-		list = append(list, its...)
-	}
-	slices.SortFunc(list, func(a, b treeItem) int { return compareEntries(a.name, a.isDir(), b.name, b.isDir()) })
-	var b []byte
-	for _, it := range list {
-		b = appendEntry(b, it.mode, it.name, it.id)
-	}
-	id := hashObject(kindTree, b)
-	if base != nil && id == *base || len(b) == 0 && dir != "" {
-		return id, nil
-	}
-	return id, e.objects.write(id, kindTree, b)
+	return b, err
 }
 
 // statLines is how long a diff stat may be, its summary included.
@@ -529,20 +363,17 @@ type Ancestor struct {
 // History is a commit and its first parents, the newest first, up to last, which is among them. Where it is not found
 // within limit commits ok is false.
 func (r *Repo) History(ctx context.Context, from, last string, limit int) (list []Ancestor, ok bool, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	for at := from; at != "" && len(list) < limit; {
-		c, err := r.store.commit(at)
+		c, err := r.objects.commit(at)
 		if err == nil {
 			err = ctx.Err()
 		}
 		if err != nil {
 			return nil, false, fmt.Errorf("read the history of %s: %w", shortHash(from), err)
 		}
-		a := Ancestor{Hash: at}
-		a.Subject, _, _ = strings.Cut(c.Message, "\n")
-		if len(c.ParentHashes) > 0 {
-			a.Parent = c.ParentHashes[0].String()
+		a := Ancestor{Hash: at, Subject: c.subject()}
+		if len(c.parents) > 0 {
+			a.Parent = c.parents[0]
 		}
 		if list = append(list, a); at == last {
 			return list, true, nil
@@ -642,9 +473,6 @@ func (r *Repo) RemoteRefs(ctx context.Context, remote, pattern string) (names []
 	return names, err
 }
 
-// EmptyTree is the tree without files.
-func EmptyTree() Tree { return Tree(emptyTreeID.String()) }
-
 // WithoutLogin is a URL of a remote without the password in it, and where a user's name may be a token without that, too.
 func WithoutLogin(remote string) (url string, had bool) {
 	scheme, rest, ok := strings.Cut(remote, "://")
@@ -691,7 +519,7 @@ func (r *Repo) MakeBranch(ctx context.Context, name, commit string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ref := "refs/heads/" + name
-	old, err := r.refs.hash(ref)
+	old, err := r.refCommit(ref)
 	switch {
 	case err != nil || old == commit:
 	case old != "":
@@ -738,11 +566,11 @@ func (r *Repo) Between(ctx context.Context, from, to string) (paths []string, te
 		return nil, "", fmt.Errorf("list what the commits up to %s change: %w", shortHash(to), err)
 	}
 	for _, hash := range strings.Fields(string(list)) {
-		c, err := r.store.commit(hash)
+		c, err := r.objects.commit(hash)
 		if err != nil {
 			return nil, "", fmt.Errorf("read commit %s: %w", shortHash(hash), err)
 		}
-		text += c.Message + "\n"
+		text += c.message + "\n"
 	}
 	paths = nulSplit(names)
 	slices.Sort(paths)
@@ -759,28 +587,6 @@ func (r *Repo) ForkOf(ctx context.Context, a, b string) (string, error) {
 		return "", nil
 	}
 	return strings.TrimSpace(string(out)), err
-}
-
-// FileAt is a file as a commit has it, nil where it has none; one of more than limit bytes is an error.
-func (r *Repo) FileAt(_ context.Context, commit, name string, limit int64) ([]byte, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	tree, err := r.treeOf(commit)
-	if err != nil {
-		return nil, err
-	}
-	at, err := (&treeView{store: r.store, root: tree}).file(name)
-	if err != nil || at.id.isZero() {
-		return nil, err
-	}
-	_, size, rc, err := r.store.open(at.id)
-	if err != nil {
-		return nil, err
-	}
-	if rc.Close(); size > limit {
-		return nil, fmt.Errorf("%s of %s has more than %d bytes", name, shortHash(commit), limit)
-	}
-	return r.store.read(at.id, kindBlob)
 }
 
 // PatchID identifies the difference of two trees as git patch-id does: a rebase does not change it. "" is no
@@ -803,37 +609,3 @@ func (r *Repo) PatchID(ctx context.Context, from, to Tree) (string, error) {
 }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
-
-// TreeWithout returns a tree in which some paths are as in base: what an attempt left there is not part of its work.
-func (r *Repo) TreeWithout(base, tree Tree, paths []string) (Tree, error) {
-	if len(paths) == 0 || base == tree {
-		return tree, nil
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	from, err := parseID(string(base))
-	if err != nil {
-		return "", err
-	}
-	id, err := parseID(string(tree))
-	if err != nil {
-		return "", err
-	}
-	before := &treeView{store: r.store, root: from}
-	edits := map[string]treeItem{}
-	for _, path := range paths {
-		if edits[path], err = before.file(path); err != nil {
-			return "", err
-		}
-	}
-	e := treeEditor{objects: r.store}
-	if id, err = e.edit("", &id, edits); err != nil {
-		return "", fmt.Errorf("leave files out of a tree: %w", err)
-	}
-	return Tree(id.String()), r.store.writeOut()
-}
-
-// TreeWith returns a tree with some paths as in another one; paths that the other lacks are removed.
-func (r *Repo) TreeWith(tree, from Tree, paths []string) (Tree, error) {
-	return r.TreeWithout(from, tree, paths)
-}

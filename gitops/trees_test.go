@@ -99,7 +99,7 @@ func TestContents(t *testing.T) {
 			t.Errorf("folder %s: got %v, %v", path, got, err)
 		}
 	}
-	with, err := r.WithContent(tree, map[string][]byte{"run": []byte("true\n"), "new/b.txt": []byte("b\n")})
+	with, err := r.WithContent(t.Context(), tree, map[string][]byte{"run": []byte("true\n"), "new/b.txt": []byte("b\n")})
 	if err != nil {
 		t.Fatal(err)
 	}

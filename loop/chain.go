@@ -137,18 +137,15 @@ func (c *chain) leave(units []string) {
 // plan sets where the chain is to begin: at a commit of the branch, or at an empty tree. save makes its ref.
 func (c *chain) plan(ctx context.Context, on string) (err error) {
 	c.tip, c.on = on, on
-	if on == "" {
-		c.tree = gitops.EmptyTree()
-		c.tip, err = c.repo.Link(ctx, "", c.empty())
-	} else {
-		c.tree, err = c.repo.CommitTree(on)
+	if c.tree, err = c.repo.CommitTree(on); err == nil && on == "" {
+		c.tip, err = c.repo.Link(ctx, "", empty(c.tree))
 	}
 	c.links = []link{{hash: c.tip, tree: c.tree, head: on}}
 	return err
 }
 
-func (c *chain) empty() gitops.Link {
-	return gitops.Link{Tree: gitops.EmptyTree(), Message: message(kindBegin, "an empty project"), When: time.Unix(0, 0).UTC()}
+func empty(tree gitops.Tree) gitops.Link {
+	return gitops.Link{Tree: tree, Message: message(kindBegin, "an empty project"), When: time.Unix(0, 0).UTC()}
 }
 
 // save makes the ref of a chain that has none yet.
@@ -158,7 +155,7 @@ func (c *chain) save(ctx context.Context) (err error) {
 	}
 	c.saved = true
 	if c.on == "" && len(c.links) == 1 { // it is in no repository yet
-		_, err = c.repo.Extend(ctx, c.ref, "", c.empty())
+		_, err = c.repo.Extend(ctx, c.ref, "", empty(c.tree))
 		return err
 	}
 	return c.repo.MoveRef(ctx, c.ref, "", c.tip, "descartes: the trunk begins")
@@ -238,11 +235,9 @@ func (c *chain) take(ctx context.Context, head string, has []string) (tree gitop
 	if tree, err = c.repo.CommitTree(head); err != nil {
 		return "", nil, err
 	}
-	was := gitops.EmptyTree()
-	if c.on != "" {
-		if was, err = c.repo.CommitTree(c.on); err != nil {
-			return "", nil, err
-		}
+	was, err := c.repo.CommitTree(c.on)
+	if err != nil {
+		return "", nil, err
 	}
 	if !slices.ContainsFunc(c.units, func(u string) bool { return !slices.Contains(has, u) }) || c.tree == was {
 		return tree, nil, nil // nothing is in that the branch lacks

@@ -606,8 +606,8 @@ func Check(ctx context.Context, j *Job, repo *gitops.Repo, opt StartOptions) []P
 	}
 	// A lock left by the killed agent of an unfinished loop is handled when that loop is resumed.
 	begins := old == nil && opt.Resume == ""
-	path, locked := repo.Locked()
-	for until := time.Now().Add(store.LockWait); begins && locked && time.Now().Before(until); path, locked = repo.Locked() { // by a run that moves the branch
+	path, locked := repo.Locked(ctx)
+	for until := time.Now().Add(store.LockWait); begins && locked && time.Now().Before(until); path, locked = repo.Locked(ctx) { // by a run that moves the branch
 		time.Sleep(10 * time.Millisecond)
 	}
 	if begins && locked {

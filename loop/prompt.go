@@ -534,7 +534,7 @@ func (w *promptWork) conclude(ctx context.Context, stop *stopper, u *unit) (*Out
 	} else if res.Verdict == verify.Cancelled && res.Agent.End == agent.Finished { // neither does a look that was stopped
 		res.Agent.End, res.Agent.Reason = agent.Cancelled, res.Reason
 	}
-	if err := errors.Join(w.countEdits(u), w.withoutOurs(&res.Work)); err != nil {
+	if err := errors.Join(w.countEdits(u), w.withoutOurs(ctx, &res.Work)); err != nil {
 		return nil, err
 	}
 	it.Facts, it.Watched = w.facts(u), res.Work.After != ""
@@ -652,7 +652,7 @@ func (w *promptWork) countEdits(u *unit) error {
 func ours(path string) bool { return strings.Contains("/"+path+"/", "/"+loopDir+"/") }
 
 // withoutOurs takes what a criteria loop and its agent write below .loop out of the work.
-func (w *promptWork) withoutOurs(work *workspace.Result) error {
+func (w *promptWork) withoutOurs(ctx context.Context, work *workspace.Result) error {
 	if w.criteria() == nil || w.tools.Repo == nil {
 		return nil
 	}
@@ -664,7 +664,7 @@ func (w *promptWork) withoutOurs(work *workspace.Result) error {
 		return ours(c.Path)
 	})
 	var err error
-	if work.After, err = w.tools.Repo.TreeWithout(work.Before, work.After, paths); err != nil {
+	if work.After, err = w.tools.Repo.TreeWithout(ctx, work.Before, work.After, paths); err != nil {
 		return gitErr("take the work of an iteration", err)
 	}
 	return nil

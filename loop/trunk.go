@@ -371,7 +371,7 @@ func (t *trunk) leaveTrunk(ctx context.Context) error {
 	case len(t.units) > 0:
 		err = t.repo.MoveRef(ctx, ref, was, t.tip, "descartes: the trunk of loop "+t.state.ID)
 	case was != "":
-		err = t.tools.Repo.DeleteRefs(ctx, []string{ref})
+		err = t.tools.Repo.DeleteRefs(ctx, ref)
 	}
 	if err != nil {
 		return gitErr("keep the trunk", err)

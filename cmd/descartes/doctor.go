@@ -150,7 +150,7 @@ func (d *doctor) repository(ctx context.Context, root string) {
 	for _, n := range repo.Notes() {
 		d.good("", n)
 	}
-	if path, ok := repo.Locked(); ok {
+	if path, ok := repo.Locked(ctx); ok {
 		d.bad("lock", path+" exists: git is at work here, or was killed in the middle of it", "wait for it to end; if no git process runs any more, remove the file")
 	}
 	name, email, err := repo.Author(ctx)

@@ -119,7 +119,7 @@ func (c *Client) open(ctx context.Context) error {
 		return err
 	}
 	ref := below + opened
-	if _, err := c.repo.Keep(ctx, ref, gitops.EmptyTree(), nil, "descartes: a fleet works on this run"); err != nil {
+	if _, err := c.repo.Keep(ctx, ref, c.repo.EmptyTree(), nil, "descartes: a fleet works on this run"); err != nil {
 		return err
 	}
 	if err := c.repo.Send(ctx, c.remote, "+"+ref+":"+ref); err != nil {
@@ -300,7 +300,7 @@ func (c *Client) keep(ctx context.Context, ref string, o loop.Order) (commit str
 		}
 		parents = append(parents, at)
 	}
-	tree, err := c.repo.WithContent(gitops.EmptyTree(), map[string][]byte{"order.json": b})
+	tree, err := c.repo.WithContent(ctx, c.repo.EmptyTree(), map[string][]byte{"order.json": b})
 	if err != nil {
 		return "", err
 	}
@@ -385,7 +385,7 @@ func (c *Client) settle(ctx context.Context, o loop.Order, host string, res atte
 			*tree = work.Before
 		}
 		var err error
-		*tree, undone, err = c.repo.Received(work.Before, *tree)
+		*tree, undone, err = c.repo.Received(ctx, work.Before, *tree)
 		if bad, ok := errors.AsType[*gitops.ReceivedError](err); ok {
 			res.Work, res.Changed = workspace.Result{Before: work.Before, Seen: work.Before, After: work.Before}, 0
 			if res.Verdict == verify.Verified || res.Verdict == verify.Failed {
@@ -556,7 +556,7 @@ func (c *Client) clear(ctx context.Context) error {
 	for _, r := range refs {
 		mine = append(mine, r.Name)
 	}
-	return c.repo.DeleteRefs(ctx, mine)
+	return c.repo.DeleteRefs(ctx, mine...)
 }
 
 // follower writes the log of an attempt as it comes from its worker.

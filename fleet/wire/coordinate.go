@@ -387,7 +387,7 @@ func (c *coordinator) save(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tree, err := c.repo.WithContent(gitops.EmptyTree(), map[string][]byte{"files.json": b, outputFile: text})
+	tree, err := c.repo.WithContent(ctx, c.repo.EmptyTree(), map[string][]byte{"files.json": b, outputFile: text})
 	if err != nil {
 		return err
 	}

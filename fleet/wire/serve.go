@@ -402,7 +402,7 @@ func (s *server) send(ctx context.Context, res *Outcome, log string) (*Kept, err
 	if files["result.json"], err = json.Marshal(res); err != nil {
 		return nil, err
 	}
-	tree, err := s.repo.WithContent(gitops.EmptyTree(), files)
+	tree, err := s.repo.WithContent(ctx, s.repo.EmptyTree(), files)
 	if err != nil {
 		return nil, err
 	}
@@ -479,7 +479,7 @@ func (s *server) follow(ctx context.Context, log string) (done func()) {
 				}
 			}
 			began := time.Now()
-			tree, err := s.soFar(log)
+			tree, err := s.soFar(ctx, log)
 			if err != nil || tree == had {
 				continue
 			}
@@ -499,7 +499,7 @@ func (s *server) follow(ctx context.Context, log string) (done func()) {
 }
 
 // soFar is the tree of what others may see of the attempt now.
-func (s *server) soFar(log string) (gitops.Tree, error) {
+func (s *server) soFar(ctx context.Context, log string) (gitops.Tree, error) {
 	text, err := readLog(log)
 	if err != nil {
 		return "", err
@@ -510,7 +510,7 @@ func (s *server) soFar(log string) (gitops.Tree, error) {
 	if err != nil {
 		return "", err
 	}
-	return s.repo.WithContent(gitops.EmptyTree(), map[string][]byte{"log": text, stepsFile: steps})
+	return s.repo.WithContent(ctx, s.repo.EmptyTree(), map[string][]byte{"log": text, stepsFile: steps})
 }
 
 // logins are those in URLs, which git prints as its settings have them.

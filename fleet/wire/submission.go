@@ -100,7 +100,7 @@ func (p *Project) Give(ctx context.Context, tag, list string, flags []string) (s
 	if err != nil {
 		return s, err
 	}
-	tree, err := p.repo.WithContent(gitops.EmptyTree(), map[string][]byte{"submission.json": b})
+	tree, err := p.repo.WithContent(ctx, p.repo.EmptyTree(), map[string][]byte{"submission.json": b})
 	if err != nil {
 		return s, err
 	}
@@ -111,7 +111,7 @@ func (p *Project) Give(ctx context.Context, tag, list string, flags []string) (s
 	if s.Commit, err = p.repo.Keep(ctx, ref, tree, []string{a.Head}, "descartes: a submitted run"); err != nil {
 		return s, err
 	}
-	defer func() { err = errors.Join(err, p.repo.DeleteRefs(ctx, []string{ref})) }()
+	defer func() { err = errors.Join(err, p.repo.DeleteRefs(ctx, ref)) }()
 	if err := p.repo.Send(ctx, p.remote, ref+":"+ref); err != nil {
 		return s, fmt.Errorf("send the run to the remote %s: %w", p.remote, err)
 	}
@@ -137,5 +137,5 @@ func (p *Project) Output(ctx context.Context, loopID string) ([]byte, error) {
 		return nil, err
 	}
 	b, err := p.repo.FileAt(ctx, at, outputFile, maxLog)
-	return b, errors.Join(err, p.repo.DeleteRefs(ctx, []string{here}))
+	return b, errors.Join(err, p.repo.DeleteRefs(ctx, here))
 }

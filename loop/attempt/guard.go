@@ -42,11 +42,11 @@ const (
 // guarded compares the checks with those from before the work.
 func guarded(ctx context.Context, s *Subject) (*Objection, error) {
 	g := s.Input.Guard
-	tree, err := s.Tree()
+	tree, err := s.Tree(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.tellTakenBack(tree); err != nil {
+	if err := s.tellTakenBack(ctx, tree); err != nil {
 		return nil, err
 	}
 	in, err := s.evidence(ctx, tree)
@@ -73,12 +73,12 @@ func guarded(ctx context.Context, s *Subject) (*Objection, error) {
 }
 
 // tellTakenBack notes the files that earlier work of this run changed and that the work sets back.
-func (s *Subject) tellTakenBack(tree gitops.Tree) error {
+func (s *Subject) tellTakenBack(ctx context.Context, tree gitops.Tree) error {
 	first := s.Input.First
 	if first == "" || first == s.Input.Base || s.Repo == nil {
 		return nil
 	}
-	paths, err := s.Repo.TakenBack(first, s.Input.Base, tree, false)
+	paths, err := s.Repo.TakenBack(ctx, first, s.Input.Base, tree, false)
 	if err != nil || len(paths) == 0 {
 		return err
 	}
@@ -123,7 +123,7 @@ func Again(ctx context.Context, repo *gitops.Repo, in *Input, res *Result, obser
 	}
 	a := &run{Runner: &Runner{Repo: repo}, in: in, observe: observe, res: *res}
 	s := &Subject{Runner: a.Runner, Input: in, Result: &a.res, run: a, looked: &Looked{Name: "guard"}}
-	tree, err := s.Tree()
+	tree, err := s.Tree(ctx)
 	if err != nil {
 		return err
 	}
@@ -364,12 +364,12 @@ func (s *Subject) withBase(ctx context.Context, in *guard.Input) (*Objection, er
 			data[b.Path] = b.Data
 		}
 	}
-	tree, err := s.Tree()
+	tree, err := s.Tree(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if tree, err = s.Repo.TreeWith(tree, s.Input.Base, paths); err == nil {
-		tree, err = s.Repo.WithContent(tree, data)
+	if tree, err = s.Repo.TreeWith(ctx, tree, s.Input.Base, paths); err == nil {
+		tree, err = s.Repo.WithContent(ctx, tree, data)
 	}
 	if err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ type Holdout struct {
 // heldOut runs the held-out checks. All that an agent ever learns is that they failed.
 func heldOut(ctx context.Context, s *Subject) (*Objection, error) {
 	h := s.Input.Holdout
-	tree, err := s.Tree()
+	tree, err := s.Tree(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ const (
 
 // mutate lets mutation tools put small faults into the lines that the work changed. The tests must notice each.
 func mutate(ctx context.Context, s *Subject) (*Objection, error) {
-	tree, err := s.Tree()
+	tree, err := s.Tree(ctx)
 	if err != nil {
 		return nil, err
 	}

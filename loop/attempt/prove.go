@@ -46,7 +46,7 @@ func failsMore(before, now *verify.Result) bool {
 // prove runs the checks with the work's tests on everything else as it was before: a test must fail there that passes without those tests. A build
 // error counts as a failure.
 func prove(ctx context.Context, s *Subject) (*Objection, error) {
-	tree, err := s.Tree()
+	tree, err := s.Tree(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func prove(ctx context.Context, s *Subject) (*Objection, error) {
 		s.Show("it adds and changes no tests: there is nothing to prove")
 		return nil, nil
 	}
-	without, err := s.Repo.TreeWith(s.base(), tree, all)
+	without, err := s.Repo.TreeWith(ctx, s.base(), tree, all)
 	if err != nil {
 		return nil, err
 	}

@@ -183,7 +183,7 @@ func review(ctx context.Context, s *Subject) (*Objection, error) {
 			o.Checks = append(o.Checks, specbuild.PassedCheck{Name: c.Command.Name, Command: c.Command.Run, Output: c.Result.Tail})
 		}
 	}
-	tree, err := s.Tree()
+	tree, err := s.Tree(ctx)
 	if err != nil {
 		return nil, err
 	}

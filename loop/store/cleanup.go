@@ -210,7 +210,7 @@ func (h Home) Remove(ctx context.Context, repo *gitops.Repo, pool string, list [
 			}
 		}
 		if len(l.Refs) > 0 {
-			if err := repo.DeleteRefs(ctx, l.Refs); err != nil {
+			if err := repo.DeleteRefs(ctx, l.Refs...); err != nil {
 				return left, &workspace.GitError{What: "remove kept refs", Err: err}
 			}
 		}

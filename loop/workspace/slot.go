@@ -305,7 +305,7 @@ func (s *Slot) look(ctx context.Context, r *Result) (err error) {
 		if r.After, err = s.git.Snapshot(ctx); err == nil {
 			err = s.modules(ctx, r)
 		}
-		if err == nil {
+		if err == nil && r.After != s.seen.After {
 			err = s.pool.opt.Repo.Pin(ctx, s.ref("work"), r.After)
 		}
 		if err == nil {
@@ -316,8 +316,8 @@ func (s *Slot) look(ctx context.Context, r *Result) (err error) {
 		}
 	}
 	if r.Named = s.named; len(r.Named.Paths) > 0 {
-		if r.Named.Has, err = s.git.TreeWith(r.Named.Was, r.After, r.Named.Paths); err == nil {
-			r.After, err = s.git.TreeWith(r.After, s.start.Before, r.Named.Paths)
+		if r.Named.Has, err = s.git.TreeWith(ctx, r.Named.Was, r.After, r.Named.Paths); err == nil {
+			r.After, err = s.git.TreeWith(ctx, r.After, s.start.Before, r.Named.Paths)
 		}
 		if err != nil {
 			return gitErr("leave out the files that the spec names", err)
@@ -377,13 +377,13 @@ func (s *Slot) Result(ctx context.Context, verified bool) (Result, error) {
 	}
 	if len(r.Left) > 0 {
 		var err error
-		if r.After, err = s.git.TreeWithout(r.Before, r.After, r.Left); err != nil {
+		if r.After, err = s.git.TreeWithout(ctx, r.Before, r.After, r.Left); err != nil {
 			return r, gitErr("take the work alone", err)
 		}
 	}
 	r.Old = unreported(s.told, r.Old)
 	var err error
-	if r.TookBack, err = s.tookBack(r.After); err != nil {
+	if r.TookBack, err = s.tookBack(ctx, r.After); err != nil {
 		return r, gitErr("compare the work with what its own git went back to", err)
 	}
 	written, err := s.git.NestedEdits(ctx, s.began)
@@ -395,13 +395,13 @@ func (s *Slot) Result(ctx context.Context, verified bool) (Result, error) {
 }
 
 // tookBack says what the work lacks because the attempt's own git went back behind its start, or returns "".
-func (s *Slot) tookBack(after gitops.Tree) (string, error) {
+func (s *Slot) tookBack(ctx context.Context, after gitops.Tree) (string, error) {
 	for _, fork := range s.below.Forks {
 		was, err := s.git.CommitTree(fork)
 		if err != nil {
 			return "", err
 		}
-		paths, err := s.git.TakenBack(was, s.start.Base, after, s.below.Away)
+		paths, err := s.git.TakenBack(ctx, was, s.start.Base, after, s.below.Away)
 		if err != nil {
 			return "", err
 		}
