@@ -86,7 +86,7 @@ const (
 	TimedOut   Why = "timeout"    // ended by us: Command.Timeout
 	Idled      Why = "idle"       // ended by us: Command.Idle
 	Cancelled  Why = "cancelled"  // ended by us: the context
-	Stopped    Why = "stopped"    // ended by us: what watched over it was stopped
+	Stopped    Why = "stopped"    // ended by us: what watched over it was stopped or killed
 	Memory     Why = "memory"     // ended by us: Limits.Memory
 	Procs      Why = "procs"      // ended by us: Limits.Procs
 	Disk       Why = "disk"       // ended by us: Limits.Disk
@@ -121,7 +121,7 @@ func (e Exit) String() string {
 	case NotStarted:
 		return e.Err
 	case Stopped:
-		return "the process that supervises it (descartes-shim) was stopped, by it or from outside; both were ended"
+		return "the process that supervises it (descartes-shim) was stopped or killed, by it or from outside, and it was ended with that"
 	case Memory, Procs, Disk, Full:
 		return "it went beyond a limit (" + string(e.Why) + ") and was ended"
 	case TimedOut, Idled, Cancelled, Orphaned:

@@ -190,16 +190,23 @@ func (f *field) shim(t *testing.T) int {
 	return 0
 }
 
-// The supervising process dies under a running agent: that is the machine's fault, no process of
-// the agent survives it, and the run can be resumed.
+// The supervising process dies under a running agent: that costs the attempt, no process of the agent survives it, and the run goes on.
 func TestSignalKillOfShim(t *testing.T) {
 	t.Parallel()
 	f, r := held(t)
 	if err := syscall.Kill(f.shim(t), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	f.stopped(t, r, exitError, journal.OwnError, tasks.Pending)
-	f.complete(t)
+	f.letGo(t)
+	if code := r.wait(t); code != exitBlocked {
+		t.Fatalf("exit %d\n%s", code, r.errors(t))
+	}
+	f.checkEnd(t)
+	for _, e := range f.journal(t) {
+		if e.Type == journal.AttemptFinished && e.Task == "1" && e.Attempt == 1 && e.Verdict != journal.Crashed {
+			t.Errorf("the attempt is %q", e.Verdict)
+		}
+	}
 }
 
 // Of two runs over a tag that start at the same moment, one does the work and the other is refused.

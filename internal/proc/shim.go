@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"cmp"
 	"context"
 	"encoding/gob"
 	"errors"
@@ -40,18 +41,6 @@ type Shim struct {
 
 // ErrClosed is what Run returns after Close.
 var ErrClosed = errors.New("shim is closed")
-
-// DiedError is a shim that ended while a command ran under it. What it left
-// has been swept up.
-type DiedError struct {
-	Label string // the command
-	PID   int    // of the shim
-	How   string
-}
-
-func (e *DiedError) Error() string {
-	return fmt.Sprintf("run %s: the supervising process (%s, pid %d) died: %s", e.Label, shimName, e.PID, e.How)
-}
 
 // Start starts a shim. It does not wait for it to be ready: the first command
 // does.
@@ -142,9 +131,9 @@ func (s *Shim) PID() int { return int(s.pid.Load()) }
 
 // Run runs one command to its end and the end of all that it started. That
 // the command fails, cannot be executed or is cancelled through ctx is a
-// result, and so is that the shim does not answer after its end is due; an
-// error means that there is none. When the shim itself dies, Run sweeps up what
-// it left and returns a *DiedError; the next Run starts another.
+// result, and so is that the shim does not answer after its end is due, or
+// dies, whose leavings are swept up; an error means that there is none. The
+// next Run starts another shim, and so does one that finds its shim dead.
 func (s *Shim) Run(ctx context.Context, c process.Command) (process.Exit, error) {
 	if err := c.Check(); err != nil {
 		return process.Exit{}, err
@@ -155,22 +144,17 @@ func (s *Shim) Run(ctx context.Context, c process.Command) (process.Exit, error)
 		now := time.Now()
 		return process.Exit{Label: c.Label, Why: process.Cancelled, Start: now, End: now}, nil
 	}
-	if err := s.revive(); err != nil {
-		return process.Exit{}, err
+	if err := s.hand(&c); err != nil {
+		return process.Exit{}, fmt.Errorf("run %s: %w", c.Label, err)
 	}
 	l, start := s.live, time.Now()
-	if err := l.tell.Encode(request{Command: &c}); err != nil {
-		return process.Exit{}, s.lost(c.Label)
-	}
 	done := l.watch(ctx, c)
 	var r reply
 	err := l.hear.Decode(&r)
 	why := done()
 	switch {
-	case why != "" && err != nil:
-		return s.ended(c, why, start), nil
 	case err != nil:
-		return process.Exit{}, s.lost(c.Label)
+		return s.ended(c, cmp.Or(why, process.Stopped), start), nil
 	case why != "": // killed as it answered
 		_, _, _ = s.clean()
 	}
@@ -210,23 +194,28 @@ func (s *Shim) revive() error {
 	return nil
 }
 
-// lost is the error of a shim that died.
-func (s *Shim) lost(label string) error {
-	died := &DiedError{Label: label, PID: s.live.proc.Pid}
-	how, _, err := s.clean()
-	died.How = how
-	if err != nil {
-		return errors.Join(died, err)
+// hand gives a command to the shim, or to another one where that was killed since the last.
+func (s *Shim) hand(c *process.Command) error {
+	for again := true; ; again = false {
+		if err := s.revive(); err != nil {
+			return err
+		}
+		err := s.live.tell.Encode(request{Command: c})
+		if err == nil {
+			return nil
+		}
+		if how, _, cerr := s.clean(); cerr != nil || !again {
+			return errors.Join(fmt.Errorf("the supervising process (%s) died: %s", shimName, how), cerr)
+		}
 	}
-	return died
 }
 
-// ended is the end of a command whose shim did not answer any more and was
-// killed for it.
+// ended is the end of a command whose shim died, or did not answer any more
+// and was killed for it.
 func (s *Shim) ended(c process.Command, why process.Why, start time.Time) process.Exit {
-	_, killed, err := s.clean()
+	how, killed, err := s.clean()
 	e := process.Exit{Label: c.Label, Why: why, Signal: int(syscall.SIGKILL), Start: start, End: time.Now(), Left: killed,
-		Err: "the supervising process (" + shimName + ") did not answer and was killed"}
+		Err: "the supervising process (" + shimName + ") did not answer any more: " + how}
 	e.Took = e.End.Sub(e.Start)
 	if err != nil {
 		e.Err = joinText(e.Err, err.Error())
@@ -273,7 +262,7 @@ func (s *Shim) Close() error {
 	l := s.live
 	s.live = nil
 	s.pid.Store(0)
-	if how := l.bury(); how != "exit status 0" {
+	if how := l.bury(); strings.HasPrefix(how, "exit status ") && how != "exit status 0" { // killed it did nothing wrong
 		return fmt.Errorf("close shim: %s", how)
 	}
 	return nil
