@@ -218,7 +218,7 @@ func (w *tagWork) verdict(ctx context.Context, stop *stopper, u *unit) (_ *Outco
 	if res.Verdict == verify.Cancelled {
 		if n := w.history.Interruptions[id]; n >= mostCutOff {
 			why := fmt.Sprintf("%d attempts in a row were interrupted", n)
-			if w.tools.Away != nil && res.Reason != "" { // elsewhere
+			if res.Reason != "" {
 				why += ": " + res.Reason
 			}
 			res.Verdict, res.Reason = verify.Failed, why
@@ -229,7 +229,7 @@ func (w *tagWork) verdict(ctx context.Context, stop *stopper, u *unit) (_ *Outco
 		if over != nil {
 			return over, false, nil
 		}
-		if w.tools.Away != nil && stop.asked(ctx) == nil { // the machine that ran it is gone, not the run
+		if (w.tools.Away != nil || res.Work.Removed) && stop.asked(ctx) == nil { // the machine or the slot that it ran in is gone, not the run
 			return nil, res.Verdict == verify.Cancelled, nil
 		}
 		return stop.outcome(ctx), false, nil

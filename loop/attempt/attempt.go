@@ -312,6 +312,9 @@ func (a *run) conclude() {
 	if lost := cmp.Or(a.res.Work.Lost, a.res.Work.TookBack); lost != "" && (a.res.Verdict == verify.Verified || a.res.Verdict == verify.Failed) {
 		a.res.Verdict, a.res.Reason = verify.Failed, lost
 	}
+	if a.res.Work.Removed && !a.in.Always {
+		a.res.Verdict, a.res.Reason = verify.Cancelled, a.res.Work.Lost
+	}
 	if out := a.res.Work.LeftOut; len(out) > 0 && (a.res.Verdict == verify.Verified || a.res.Reason == verify.NoSignal) {
 		a.res.Verdict, a.res.Reason = verify.Failed, "it left what no commit can contain: "+workspace.Reasons(out)
 	}

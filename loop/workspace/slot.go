@@ -40,6 +40,7 @@ type Slot struct {
 	below   gitops.Below
 	named   Named
 	lost    string // see Result
+	removed bool   // see Result
 	fixed   *Files
 	current bool // this run brought its ignored files up to date
 	alone   bool // and found that nothing in it leads back into the user's tree
@@ -98,6 +99,7 @@ func (s *Slot) ref(what string) string {
 // again.
 func (s *Slot) Prepare(ctx context.Context, start Start) (stand Stand, err error) {
 	s.start, s.commits, s.bare, s.lost, s.seen, s.below, s.named = start, "", false, "", Result{}, gitops.Below{}, Named{}
+	s.removed = false
 	head, err := s.pool.opt.Repo.Head(ctx)
 	if err != nil {
 		return stand, gitErr("read the branch", err)
@@ -205,6 +207,7 @@ func (s *Slot) Repair(ctx context.Context, who string) ([]string, error) {
 	}
 	if !s.git.There() {
 		s.lost = fmt.Sprintf("slot %d was deleted during the %s, with what it had written there", s.Number, who)
+		s.removed = s.removed || s.git.New() // git's folder is out of an attempt's reach
 		return []string{s.lost}, s.bring(ctx, s.head)
 	}
 	notes, err := s.fixed.PutBack(s.pool.opt.FS, who, s.start.Aside+".changed")
@@ -294,7 +297,7 @@ func (s *Slot) Look(ctx context.Context) (Result, error) {
 		edited := "submodules were changed and not committed there: " + oneline.List(r.Nested)
 		s.lost = cmp.Or(s.lost, edited+"; commit that in the submodule")
 	}
-	r.Lost = s.lost
+	r.Lost, r.Removed = s.lost, s.removed
 	r.Seen, r.United = r.After, s.git.United()
 	s.seen = r
 	return r, nil
@@ -371,7 +374,7 @@ func (s *Slot) Result(ctx context.Context, verified bool) (Result, error) {
 			return r, err
 		}
 	}
-	r.Lost = s.lost
+	r.Lost, r.Removed = s.lost, s.removed
 	if err := r.measure(ctx, s.git.Repo, s.start, verified, s.ignored); err != nil {
 		return r, err
 	}

@@ -47,6 +47,7 @@ type Result struct {
 	United    []string         // folders in which it made git repositories, taken as files
 	Commits   string           // tip of the agent's own commits
 	Lost      string           // why its work is lost, or ""
+	Removed   bool             // somebody else did that
 	TookBack  string           // what its own git took back of earlier work, or ""
 }
 
