@@ -60,6 +60,9 @@ func (r *Repo) Merge(ctx context.Context, ours, theirs string) (Tree, []Conflict
 	case a == b || old && r.LeadsTo(ctx, ours, theirs):
 		return a, nil, nil
 	}
+	if err := r.Meet(ctx, ours, theirs); err != nil {
+		return "", nil, fmt.Errorf("merge: %w", err)
+	}
 	return r.merge(ctx, ours, theirs)
 }
 

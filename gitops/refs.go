@@ -136,6 +136,11 @@ func (r *Repo) branchFor(ctx context.Context, name string, here bool) (at, hash,
 		return "", "", "", fmt.Errorf("take branch %s: %w", name, err)
 	}
 	why := r.usedBy(ctx, ref)
+	if old != "" && hash != "" {
+		if err := r.Meet(ctx, hash, old); err != nil {
+			return "", "", "", err
+		}
+	}
 	switch {
 	case old == "":
 	case why != "":

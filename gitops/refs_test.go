@@ -360,3 +360,27 @@ func TestPatchIDOutlastsARebase(t *testing.T) {
 		t.Error("no difference has a name")
 	}
 }
+
+// What a shallow clone cannot tell of two branches it fetches; without a remote it says so.
+func TestShallowCloneIsDeepened(t *testing.T) {
+	t.Parallel()
+	s := newBase(t, "git branch old; git checkout -qb side; echo s >s; git add s; git commit -qm side; git checkout -q main; for i in 1 2 3; do git commit -q --allow-empty -m $i; done")
+	s.sh("git clone -q --depth 1 file://$PWD ../far; cd ../far; git fetch -q --depth 1 origin old:old side:side")
+	far := &sandbox{t: t, home: s.home, dir: s.path("../far"), env: s.env}
+	r := far.reopen()
+	far.sh("mv .git/config ../config; printf '[core]\n\trepositoryformatversion = 0\n' >.git/config")
+	if _, err := far.reopen().CanBranch(t.Context(), "old", false); err == nil || !strings.Contains(err.Error(), "too shallow") {
+		t.Errorf("without a remote: %v", err)
+	}
+	far.sh("mv ../config .git/config")
+	if ahead, err := r.CanBranch(t.Context(), "old", false); ahead != "" || err != nil {
+		t.Errorf("a branch that main has left behind: %q, %v", ahead, err)
+	}
+	if _, err := r.CanBranch(t.Context(), "side", false); err == nil || !strings.Contains(err.Error(), "both moved on") {
+		t.Errorf("a branch with other commits: %v", err)
+	}
+	ours, theirs := strings.TrimSpace(far.git("rev-parse", "main")), strings.TrimSpace(far.git("rev-parse", "side"))
+	if _, met, err := r.Merge(t.Context(), ours, theirs); err != nil || len(met) > 0 {
+		t.Errorf("merge: %v, %v", met, err)
+	}
+}

@@ -396,8 +396,6 @@ func (r *Repo) Pushed(ctx context.Context, commit string) ([]string, error) {
 
 // Remote is where a branch is pushed to: the remote that it names, else the only one, else origin. None of these is a RefusedError.
 func (r *Repo) Remote(branch string) (string, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if name, ok := r.cfg.get("branch." + strings.TrimPrefix(branch, "refs/heads/") + ".remote"); ok && name != "" && name != "." {
 		return name, nil
 	}
@@ -460,6 +458,28 @@ func (r *Repo) Fetch(ctx context.Context, remote string, refspecs ...string) err
 	r.AwaitGC(ctx)
 	_, err := r.cli.run(ctx, gitCall{options: givingUp, args: append([]string{"fetch", "-q", "--no-tags", "--no-write-fetch-head", "--", remote}, refspecs...), env: r.reaching()})
 	return err
+}
+
+// Meet has git fetch history until two commits have one in common, if this is a shallow clone.
+func (r *Repo) Meet(ctx context.Context, a, b string) error {
+	for _, more := range []string{"--deepen=100", "--deepen=1000", "--unshallow"} {
+		if _, err := r.cli.run(ctx, gitCall{args: []string{"merge-base", a, b}}); err == nil {
+			return nil
+		}
+		shallow, err := r.cli.word(ctx, "", "rev-parse", "--is-shallow-repository")
+		if err != nil || shallow != "true" {
+			return err
+		}
+		remote, err := r.Remote("")
+		if err == nil {
+			_, err = r.cli.run(ctx, gitCall{options: givingUp, args: []string{"fetch", "-q", "--no-tags", "--no-write-fetch-head", more, "--", remote}, env: r.reaching()})
+		}
+		if err != nil {
+			return &RefusedError{Reason: fmt.Sprintf("this clone is too shallow to tell what %s and %s have in common, and no more can be fetched: %v", shortHash(a), shortHash(b), err),
+				Hint: "git fetch --unshallow, then start again"}
+		}
+	}
+	return nil
 }
 
 // RemoteRefs names the refs of a remote that match a pattern, as git ls-remote has it.

@@ -325,7 +325,13 @@ func Elsewhere(ctx context.Context, repo *gitops.Repo, branch, tag string) (ref 
 
 // aheadOf is the commit of the branch aside if another lacks it, else "". ours says that a run made it.
 func aheadOf(ctx context.Context, repo *gitops.Repo, on, aside string) (at string, ours bool, err error) {
-	if at, err = repo.RefCommit(aside); err != nil || at == "" || on == "" || repo.LeadsTo(ctx, on, at) || holds(ctx, repo, on, at) {
+	if at, err = repo.RefCommit(aside); err != nil || at == "" || on == "" {
+		return "", false, err
+	}
+	if err := repo.Meet(ctx, on, at); err != nil {
+		return "", false, err
+	}
+	if repo.LeadsTo(ctx, on, at) || holds(ctx, repo, on, at) {
 		return "", false, err
 	}
 	list, err := repo.News(ctx, on, at, "Descartes-Loop: ")
