@@ -24,19 +24,17 @@ func escapes(w *world) []escape {
 	pid := strconv.Itoa(w.victim.Pid)
 	secret := func(path string) string { return "grep -q SECRET " + path + " && echo " + escaped }
 	return []escape{
-		{name: "write to the home", script: `echo x >"$HOME/.bashrc"; echo x >"$HOME/.profile"; mkdir "$HOME/.config/autostart"; mkdir -p "$HOME/.local/bin"`},
-		{name: "write to /etc", script: "touch /etc/descartes-escaped && echo " + escaped + "; echo x >>/etc/passwd && echo " + escaped},
-		{name: "write to /usr", script: "touch /usr/bin/descartes-escaped /usr/local/bin/x && echo " + escaped},
-		{name: "another repository", script: "echo x >../other/file; echo x >../other/.git/config; rm -rf ../other"},
-		{name: "git's configuration", script: "echo x >.git/config; rm -f .git/config; chmod 777 .git/config"},
-		{name: "git's hooks", script: "echo x >.git/hooks/pre-commit; rm -rf .git/hooks"},
-		{name: "git's attributes", script: "echo '* filter=x' >.git/info/attributes; rm -rf .git/info"},
-		{name: "a submodule's configuration", script: "echo x >.git/modules/sub/config; mv .git/modules/sub .git/modules/y; mv .git/modules .git/z"},
-		{name: "hooks in the tree", script: "echo x >.husky/pre-commit; mv .husky x"},
-		{name: "another worktree of the repository", script: "echo x >.git/worktrees/b/gitdir; echo x >.git/worktrees/b/commondir"},
-		{name: "the task list", script: "echo x >.scud/tasks/t.json; mv .scud x; rm -rf .scud"},
-		{name: "the journal", script: "echo x >.descartes/runs/r/events.ndjson; mv .descartes x; rm -rf .descartes"},
-		{name: "a new .git in its place", script: "mv .git old && mkdir .git && echo x >.git/config && echo " + escaped},
+		{name: "write outside of the tree", script: `echo x >"$HOME/.bashrc"; echo x >"$HOME/.profile"; mkdir "$HOME/.config/autostart"; mkdir -p "$HOME/.local/bin"
+			mkdir -p "$HOME/.config/systemd/user" && echo x >"$HOME/.config/systemd/user/x.service"; systemctl --user daemon-reload && echo ` + escaped + `
+			touch /etc/descartes-escaped /usr/bin/descartes-escaped /usr/local/bin/x && echo ` + escaped + `; echo x >>/etc/passwd && echo ` + escaped + `
+			echo x >../other/file; echo x >../other/.git/config; rm -rf ../other`},
+		{name: "the repository's settings, hooks and attributes", script: `echo x >.git/config; rm -f .git/config; chmod 777 .git/config; echo x >.git/hooks/pre-commit; rm -rf .git/hooks
+			echo '* filter=x' >.git/info/attributes; rm -rf .git/info; echo x >.git/worktrees/b/gitdir; echo x >.git/worktrees/b/commondir
+			echo x >.git/modules/sub/config; mv .git/modules/sub .git/modules/y; mv .git/modules .git/z
+			git config core.hooksPath /tmp; git config --global core.hooksPath /tmp; git config core.fsmonitor true
+			mv .git old && mkdir .git && echo x >.git/config && echo ` + escaped},
+		{name: "what is ours and the user's in the tree", script: `echo x >.husky/pre-commit; mv .husky x; echo x >.scud/tasks/t.json; mv .scud x; rm -rf .scud
+			echo x >.descartes/runs/r/events.ndjson; mv .descartes x; rm -rf .descartes`},
 		{name: "a link out of the tree", script: `ln -s "$HOME" out; echo x >out/.bashrc; ln -s ../other/file f; echo x >f; rm out f`},
 		{name: "a hard link to what is read-only", script: `ln .git/config c && echo x >c; ln "$HOME/.bashrc" b && echo x >b; ln ../other/file f && echo x >f`},
 		{name: "a rename over what is read-only", script: `echo x >n; mv -f n .git/config; echo x >n; mv -f n "$HOME/.bashrc"; echo x >n; mv -f n .scud/tasks/t.json; rm -f n`},
@@ -61,10 +59,6 @@ func escapes(w *world) []escape {
 		{name: "a service of this machine", attack: []string{"connect", "tcp", w.tcp.Addr().String()}, open: true},
 		{name: "the wide network", attack: []string{"connect", "tcp", "192.0.2.1:443"}, open: true},
 		{name: "a name server", attack: []string{"connect", "tcp", "192.0.2.53:53"}, open: true},
-		{name: "~/.ssh", script: secret(`"$HOME/.ssh/id_ed25519"`) + "; " + secret(`"$HOME/.gnupg/key"`)},
-		{name: "~/.aws", script: secret(`"$HOME/.aws/credentials"`) + "; " + secret(`"$HOME/.kube/config"`)},
-		{name: "~/.netrc", script: secret(`"$HOME/.netrc"`) + "; " + secret(`"$HOME/.npmrc"`) + "; " + secret(`"$HOME/.docker/config.json"`) + "; " + secret(`"$HOME/.config/gh/hosts.yml"`)},
-		{name: "logins in caches and of other agents", script: `grep -rls SECRET "$HOME" && echo ` + escaped},
 		{name: "logins in the way of others", script: `cd "$HOME/.cache" && mv huggingface h && cat h/token; mv h huggingface; cd "$HOME/.gradle" && rm -f gradle.properties; cat gradle.properties | grep SECRET && echo ` + escaped},
 		{name: "environment of the parents", attack: []string{"environ", "SECRET-of-the-host"}},
 		{name: "the terminal", attack: []string{"terminal"}},
@@ -73,9 +67,7 @@ func escapes(w *world) []escape {
 		{name: "descriptors left open", attack: []string{"descriptors", w.home + "/.ssh/id_ed25519"}},
 		{name: "crontab and at", script: "echo '* * * * * true' | crontab - && echo " + escaped + "; echo true | at now && echo " + escaped + "; echo x >/etc/cron.d/x && echo " + escaped +
 			"; touch /var/spool/cron/x && echo " + escaped},
-		{name: "units of the user", script: `mkdir -p "$HOME/.config/systemd/user" && echo x >"$HOME/.config/systemd/user/x.service"; systemctl --user daemon-reload && echo ` + escaped},
 		{name: "another TMPDIR", script: `TMPDIR="$HOME"; export TMPDIR; f=$(mktemp) && echo x >$f; TMPDIR=../other; g=$(mktemp) && echo x >$g; TMPDIR=.git/hooks; h=$(mktemp) && echo x >$h`},
-		{name: "core.hooksPath by git", script: "git config core.hooksPath /tmp; git config --global core.hooksPath /tmp; git config core.fsmonitor true"},
 		{name: "a process that stays", script: "(setsid sh -c 'sleep 2; echo x >../other/file; touch escaped' &) ; setsid sleep 60 & true"},
 		{name: "limits of others", script: "mkdir /sys/fs/cgroup/x /sys/fs/cgroup/memory/x && echo " + escaped + "; renice -n -5 -p " + pid + " && echo " + escaped},
 	}

@@ -62,12 +62,7 @@ func TestLogins(t *testing.T) {
 		} {
 			cfg := w.config(mode)
 			c.change(&cfg)
-			box, err := New(cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			box.c.Userns = w.box.c.Userns
-			w.box = box
+			w.use(cfg)
 			places := "home"
 			if strings.HasPrefix(c.name, "moved") {
 				places = "home elsewhere"

@@ -33,10 +33,7 @@ func TestSlot(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := w.guarded()
-			var err error
-			if w.box, err = New(c); err != nil {
-				t.Fatal(err)
-			}
+			w.use(c)
 			for _, c := range []struct{ script, want string }{
 				{"pwd; cat file", w.project + "\nslot\n"},
 				{"echo 2 >file; echo n >new; echo y >>sub/x; echo mine >.git/config; rm -r .git; mkdir .git; cat file", "2\n"},

@@ -166,6 +166,16 @@ func (w *world) start(mode Mode) {
 	w.tb.Cleanup(func() { _ = w.shim.Close() })
 }
 
+// use makes the sandbox one of another configuration.
+func (w *world) use(c Config) {
+	w.tb.Helper()
+	c.Userns = w.box.c.Userns
+	var err error
+	if w.box, err = New(c); err != nil {
+		w.tb.Fatal(err)
+	}
+}
+
 // run runs a program inside and returns how it ended and all that is in its log.
 func (w *world) run(argv ...string) (process.Exit, string) {
 	w.tb.Helper()
