@@ -54,7 +54,7 @@ func arrows() map[string][]string {
 		"internal/notify":     {"internal/proc", "internal/redact", "internal/terminal", "loop/gate", "loop/journal"}, // nothing imports it but cmd
 		"internal/oneline":    {},
 		"internal/oscall":     {},
-		"loop/workspace":      {"gitops", "internal/lockfile", "internal/oscall", "internal/atomicfile", "internal/crash", "internal/oneline", "internal/plainfile"},
+		"loop/workspace":      {"agent/process", "gitops", "internal/lockfile", "internal/oscall", "internal/atomicfile", "internal/crash", "internal/oneline", "internal/plainfile"},
 		"loop/attempt":        {"agent", "specbuild", "verify", "verify/guard", "verify/results", "verify/mutants", "gitops", "loop/workspace", "internal/redact", "internal/oneline", "internal/plainfile"},
 		"loop/lab":            {"internal/oneline", "internal/plainfile", "internal/redact", "loop/attempt", "loop/workspace", "verify"},
 		"loop/breakdown":      {"agent", "internal/oneline", "loop/attempt", "loop/workspace", "scheduler", "specbuild", "tasks", "tasks/prose"}, // an agent that is asked, and the check of what it answers

@@ -64,8 +64,5 @@ func Sync(f *os.File) error {
 	return err
 }
 
-// Share has a new, empty file share its bytes with another, where the file system can do that.
-func Share(dst, src *os.File) error { return unix.IoctlFileClone(int(dst.Fd()), int(src.Fd())) }
-
 // Mkfifoat makes a FIFO in an open directory.
 func Mkfifoat(dir int, name string, mode uint32) error { return unix.Mkfifoat(dir, name, mode) }

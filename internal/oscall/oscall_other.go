@@ -20,8 +20,5 @@ func FinishWrite(f *os.File) error { return Sync(f) }
 // Sync waits until a file is on the disk. On macOS os.File.Sync is F_FULLFSYNC, the only call there that reaches it.
 func Sync(f *os.File) error { return f.Sync() }
 
-// Share is not possible: macOS clones only to a file that does not exist yet.
-func Share(dst, src *os.File) error { return errors.ErrUnsupported }
-
 // Mkfifoat is not possible: macOS has no such call.
 func Mkfifoat(int, string, uint32) error { return errors.ErrUnsupported }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -42,11 +43,9 @@ func (p *Pool) ways(ctx context.Context, s *Slot) (ways []string, err error) {
 		}
 	}
 	slices.Sort(ways)
-	for _, x := range c.list {
-		for _, e := range x.entries {
-			if e.err == nil && leads(e.path, e.info.Mode()) {
-				ways = append(ways, e.path)
-			}
+	for _, e := range c.entries[:c.given] {
+		if e.err == nil && leads(e.path, e.info.Mode()) {
+			ways = append(ways, e.path)
 		}
 	}
 	return ways, nil
@@ -64,18 +63,15 @@ func (s *Slot) Dangling(ctx context.Context) ([]string, error) {
 		if err != nil {
 			return true
 		}
-		theirs := to
+		theirs, mine := to, at
 		if !filepath.IsAbs(to) {
 			theirs = filepath.Join(s.pool.opt.Repo.Root(), filepath.Dir(name), to)
 		}
-		mine := theirs
 		if s.pool.opt.Shown {
 			mine = s.Host(theirs)
-		} else if !filepath.IsAbs(to) {
-			mine = filepath.Join(filepath.Dir(at), to)
 		}
-		_, there := os.Lstat(theirs)
-		_, here := os.Lstat(mine)
+		_, there := os.Stat(theirs)
+		_, here := os.Stat(mine)
 		return there != nil || here == nil
 	}), err
 }
@@ -120,10 +116,6 @@ func (s *Slot) leadsBack(name string) bool {
 	if err != nil { // too large for a file of that kind, or gone
 		return false
 	}
-	for _, rest := range strings.Split(string(b), root)[1:] {
-		if rest == "" || !strings.ContainsAny(rest[:1], "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") {
-			return true
-		}
-	}
-	return false
+	back, err := regexp.Match(regexp.QuoteMeta(root)+`($|[^\w.-])`, b)
+	return back && err == nil
 }

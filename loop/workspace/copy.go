@@ -15,40 +15,38 @@ import (
 	"syscall"
 	"time"
 
+	"descartes/agent/process"
 	"descartes/internal/oneline"
 	"descartes/internal/oscall"
 )
 
-// copies are the ignored files of the user's tree that each slot gets: test credentials, packages, build folders.
+// copies are the ignored files of the user's tree: test credentials, packages, build folders. Each slot gets the first of them.
 type copies struct {
-	root  string
-	list  []copied
-	bytes int64
-	limit int64
-	large []copied // over the limit
-}
-
-// copied is a path listed by git: a file, or a folder that is ignored as a whole.
-type copied struct {
-	path    string // with slashes, none at the end
-	size    int64
-	entries []entry // itself and what is in it, folders first
+	root    string
+	entries []entry         // folders before what is in them
+	all     map[string]bool // their paths
+	given   int             // how many of them slots get
+	bytes   int64
+	large   string // a line about the others
 }
 
 // entry is a file or a folder of the user's.
 type entry struct {
-	path string
+	path string // with slashes
 	info fs.FileInfo
 	err  error // it cannot be copied, which is said at every start
 }
 
 // planCopies measures what git ignores and takes the smallest first, up to the limit: half a folder would be worse than none.
 func planCopies(ctx context.Context, root string, list []string, limit int64) (*copies, error) {
-	c := &copies{root: root, limit: limit}
-	var all []copied
+	type tree struct { // a file, or a folder that is ignored as a whole
+		size    int64
+		entries []entry
+	}
+	var all []tree
 	for _, path := range list {
-		x := copied{path: strings.TrimSuffix(path, "/")}
-		err := filepath.WalkDir(filepath.Join(root, x.path), func(p string, d fs.DirEntry, err error) error {
+		var x tree
+		err := filepath.WalkDir(filepath.Join(root, path), func(p string, d fs.DirEntry, err error) error {
 			e := entry{path: filepath.ToSlash(p[len(root)+1:]), err: err}
 			if err == nil {
 				e.info, e.err = d.Info()
@@ -64,14 +62,22 @@ func planCopies(ctx context.Context, root string, list []string, limit int64) (*
 		}
 		all = append(all, x)
 	}
-	slices.SortFunc(all, func(a, b copied) int { return cmp.Or(cmp.Compare(a.size, b.size), cmp.Compare(a.path, b.path)) })
-	for i, x := range all {
-		if c.bytes+x.size > limit {
-			c.large = all[i:]
-			break
+	slices.SortStableFunc(all, func(a, b tree) int { return cmp.Compare(a.size, b.size) })
+	c := &copies{root: root, all: map[string]bool{}}
+	var large []string
+	for _, x := range all {
+		c.entries = append(c.entries, x.entries...)
+		for _, e := range x.entries {
+			c.all[e.path] = true
 		}
-		c.bytes += x.size
-		c.list = append(c.list, x)
+		if len(large) > 0 || c.bytes+x.size > limit {
+			large = append(large, x.entries[0].path+" ("+process.Size(x.size)+")")
+			continue
+		}
+		c.bytes, c.given = c.bytes+x.size, len(c.entries)
+	}
+	if len(large) > 0 {
+		c.large = fmt.Sprintf("ignored files that are not in the slots, since more than %s would be copied (pool.max_copy): %s", process.Size(limit), oneline.List(large))
 	}
 	return c, nil
 }
@@ -84,174 +90,81 @@ type stamp struct {
 
 // stamp of a folder is zero: what is in it has stamps of its own.
 func (e entry) stamp() stamp {
-	if e.info.IsDir() {
+	if e.info == nil || e.info.IsDir() {
 		return stamp{}
 	}
 	return stamp{e.info.Size(), e.info.ModTime().UnixNano()}
 }
 
-// into brings a slot up to date. was says what was copied into it before: only what the user changed or deleted since then is touched, and what attempts
-// made stays. Files that are tracked there are left alone. A full disk is an error.
-func (c *copies) into(ctx context.Context, tree string, was map[string]stamp, tracked map[string]string) (*copier, error) {
-	from, err := os.OpenRoot(c.root)
-	if err != nil {
-		return nil, err
+// copier copies into one slot. It follows no link on either side.
+type copier struct {
+	root     string
+	from, to *os.Root
+	folders  []entry // that were made
+}
+
+// into brings a slot up to date, and returns what it has now and what could not be copied. was says what was copied into it before: only what the user
+// changed or deleted since then is touched, and what attempts made stays. Files that are tracked there are left alone. A full disk is an error.
+func (c *copies) into(ctx context.Context, tree string, was map[string]stamp, tracked map[string]string) (now map[string]stamp, bad []string, err error) {
+	w := &copier{root: c.root}
+	if w.from, err = os.OpenRoot(c.root); err != nil {
+		return nil, nil, err
 	}
-	defer from.Close()
-	to, err := os.OpenRoot(tree)
-	if err != nil {
-		return nil, err
+	defer w.from.Close()
+	if w.to, err = os.OpenRoot(tree); err != nil {
+		return nil, nil, err
 	}
-	defer to.Close()
-	w := &copier{copies: c, from: from, to: to, was: was, now: map[string]stamp{}, tracked: tracked}
-	for _, x := range c.list {
-		if w.has(x) {
-			continue
+	defer w.to.Close()
+	now = map[string]stamp{}
+	none := "" // what is tracked there, or cannot be made: nothing goes below it
+	for _, e := range c.entries[:c.given] {
+		if ctx.Err() != nil {
+			return nil, nil, context.Cause(ctx)
 		}
-		if err := to.MkdirAll(filepath.Dir(x.path), 0o777); err != nil {
-			w.failed(x.path, err)
+		last, before := was[e.path]
+		_, is := tracked[e.path]
+		switch {
+		case none != "" && strings.HasPrefix(e.path, none+"/"):
 			continue
+		case is:
+			none = e.path
+			continue
+		case e.err != nil:
+			err = e.err
+		case before && last == e.stamp() && (!e.info.IsDir() || w.free(e.path)):
+			err = nil
+		default:
+			err = w.copy(e)
 		}
-		for _, e := range x.entries {
-			if err := w.copy(ctx, e); err != nil {
-				return nil, err
-			}
+		switch {
+		case err == nil:
+			now[e.path] = e.stamp()
+		case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+			return nil, nil, err
+		case !errors.Is(err, fs.ErrNotExist): // otherwise it was removed meanwhile
+			none = e.path
+			bad = append(bad, e.path+" ("+reason(err)+")")
 		}
 	}
 	for _, e := range slices.Backward(w.folders) { // when they have their files
-		_ = to.Chmod(e.path, e.info.Mode().Perm())
-		_ = to.Chtimes(e.path, time.Time{}, e.info.ModTime())
+		_ = w.to.Chmod(e.path, e.info.Mode().Perm())
 	}
-	return w, w.deleted(ctx)
-}
-
-// copier copies into one slot. It follows no link on either side.
-type copier struct {
-	*copies
-	from, to *os.Root
-	was, now map[string]stamp // what was copied by path, before and after
-	tracked  map[string]string
-	folders  []entry  // that were made, or opened
-	none     string   // what is tracked in the slot, or no folder can be: nothing goes below it
-	wrote    bool     // it copied something
-	bad      []string // what could not be copied, with the reason
-	shared   bool     // the file system copies without using space
-}
-
-// has reports whether the slot was given all of a path as it is, and takes it over if so: a folder of 50,000 files costs what its measuring did.
-func (w *copier) has(x copied) bool {
-	for _, e := range x.entries {
-		if was, ok := w.was[e.path]; e.err != nil || !ok || was != e.stamp() {
-			return false
+	for _, path := range slices.Backward(slices.Sorted(maps.Keys(was))) {
+		_, is := tracked[path]
+		_, done := now[path]
+		_, err := w.from.Lstat(path)
+		switch {
+		case is || done:
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
+			now[path] = was[path] // it is too large by now, or unreadable
+		default: // of folders those in which nothing else is
+			if err := w.to.Remove(path); errors.Is(err, fs.ErrPermission) {
+				w.loosen(path)
+				_ = w.to.Remove(path)
+			}
 		}
 	}
-	for _, e := range x.entries {
-		w.now[e.path] = e.stamp()
-	}
-	return true
-}
-
-// deleted removes what the user deleted since it was copied: of folders those in which nothing else is.
-func (w *copier) deleted(ctx context.Context) error {
-	for _, path := range slices.Backward(slices.Sorted(maps.Keys(w.was))) {
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
-		if _, done := w.now[path]; done {
-			continue
-		}
-		if _, err := w.from.Lstat(path); !gone(err) {
-			w.now[path] = w.was[path] // it is too large by now, or unreadable
-			continue
-		}
-		if _, is := w.tracked[path]; is {
-			continue
-		}
-		w.remove(path)
-	}
-	return nil
-}
-
-func (w *copier) remove(path string) {
-	if err := w.to.Remove(path); errors.Is(err, fs.ErrPermission) { // its folder is read-only
-		_ = w.to.Chmod(filepath.Dir(path), 0o700)
-		_ = w.to.Remove(path)
-	}
-}
-
-// gone reports whether an error says that there is no such file.
-func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) }
-
-// notes say what slots lack, in lines.
-func (w *copier) notes() (lines []string) {
-	var large []string
-	for _, x := range w.large {
-		large = append(large, x.path+" ("+size(x.size)+")")
-	}
-	add := func(what string, list []string) {
-		if len(list) > 0 {
-			lines = append(lines, what+oneline.List(list))
-		}
-	}
-	add(fmt.Sprintf("ignored files that are not in the slots, since more than %s would be copied (pool.max_copy): ", size(w.limit)), large)
-	add("ignored files that could not be copied into the slots: ", w.bad)
-	return lines
-}
-
-// copy copies a file, or makes a folder, unless the slot has it as it is.
-func (w *copier) copy(ctx context.Context, e entry) error {
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
-	path, err := e.path, e.err
-	if w.none != "" && strings.HasPrefix(path, w.none+"/") {
-		return nil
-	}
-	if _, is := w.tracked[path]; is {
-		w.none = path
-		return nil
-	}
-	if err != nil {
-		return w.failed(path, err)
-	}
-	at := e.stamp()
-	if was, before := w.was[path]; before && was == at && !e.info.IsDir() {
-		w.now[path] = at
-		return nil
-	}
-	if !e.info.IsDir() {
-		err = w.to.RemoveAll(path)
-	}
-	if err == nil {
-		switch mode := e.info.Mode(); {
-		case mode.IsDir():
-			err = w.folder(e)
-		case mode.IsRegular():
-			err = w.file(path, e.info)
-		case mode&fs.ModeSymlink != 0:
-			err = w.link(path)
-		case mode&fs.ModeNamedPipe != 0:
-			err = w.pipe(path, mode)
-		default:
-			err = errors.New("it is not a file")
-		}
-	}
-	if err != nil {
-		return w.failed(path, err)
-	}
-	w.now[path], w.wrote = at, w.wrote || !e.info.IsDir()
-	return nil
-}
-
-// failed records why something was not copied. A full disk is an error.
-func (w *copier) failed(path string, err error) error {
-	switch {
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return err
-	case !errors.Is(err, fs.ErrNotExist): // otherwise it was removed meanwhile
-		w.bad = append(w.bad, path+" ("+reason(err)+")")
-	}
-	return nil
+	return now, bad, nil
 }
 
 func reason(err error) string {
@@ -261,86 +174,100 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// folder makes a folder, or opens the one that is there.
-func (w *copier) folder(e entry) error {
-	err := w.to.Mkdir(e.path, 0o700)
-	if errors.Is(err, fs.ErrExist) {
-		is, serr := w.to.Lstat(e.path)
-		switch {
-		case serr != nil:
-		case !is.IsDir():
-			if err = w.to.Remove(e.path); err == nil {
-				err = w.to.Mkdir(e.path, 0o700)
-			}
-		case is.Mode().Perm()&0o700 == 0o700:
-			return nil
-		default:
-			err = w.to.Chmod(e.path, 0o700)
-		}
+// copy copies a file, or makes a folder. What attempts left in its place goes.
+func (w *copier) copy(e entry) error {
+	make := w.file
+	switch mode := e.info.Mode(); {
+	case mode.IsDir():
+		make = w.folder
+	case mode&fs.ModeSymlink != 0:
+		make = w.link
+	case mode&fs.ModeNamedPipe != 0:
+		make = w.pipe
+	case !mode.IsRegular():
+		return errors.New("it is not a file")
 	}
+	err := make(e)
 	if err != nil {
-		w.none = e.path
-		return err
+		_ = w.to.MkdirAll(filepath.Dir(e.path), 0o777)
+		w.loosen(e.path)
+		_ = w.to.RemoveAll(e.path)
+		err = make(e)
 	}
-	w.folders = append(w.folders, e)
-	return nil
+	return err
 }
 
-func (w *copier) file(path string, fi fs.FileInfo) (err error) {
-	src, err := w.from.OpenFile(path, os.O_RDONLY|oscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+// loosen lets the folder of a path be written.
+func (w *copier) loosen(path string) {
+	dir := filepath.Dir(path)
+	if fi, err := w.to.Lstat(dir); err == nil && fi.IsDir() {
+		_ = w.to.Chmod(dir, fi.Mode().Perm()|0o700)
+	}
+}
+
+// free reports whether nothing keeps a folder from being at a path.
+func (w *copier) free(path string) bool {
+	is, err := w.to.Lstat(path)
+	return err != nil || is.IsDir()
+}
+
+func (w *copier) folder(e entry) error {
+	w.folders = append(w.folders, e)
+	err := w.to.Mkdir(e.path, 0o700)
+	if errors.Is(err, fs.ErrExist) && w.free(e.path) {
+		return nil
+	}
+	return err
+}
+
+func (w *copier) file(e entry) (err error) {
+	src, err := w.from.OpenFile(e.path, os.O_RDONLY|oscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
-	dst, err := w.to.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	dst, err := w.to.OpenFile(e.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err = errors.Join(err, dst.Close()); err != nil {
-			w.remove(path)
-		}
-	}()
-	if oscall.Share(dst, src) == nil {
-		w.shared = true
-	} else if _, err = io.Copy(dst, src); err != nil {
+	_, err = io.Copy(dst, src) // the kernel lets them share their bytes where the file system can
+	err = errors.Join(err, dst.Chmod(e.info.Mode().Perm()), dst.Close())
+	if err != nil {
+		_ = w.to.Remove(e.path)
 		return err
 	}
-	if err = dst.Chmod(fi.Mode().Perm()); err != nil {
-		return err
-	}
-	return w.to.Chtimes(path, time.Time{}, fi.ModTime()) // build tools compare times
+	return w.to.Chtimes(e.path, time.Time{}, e.info.ModTime()) // build tools compare times
 }
 
 // pipe makes a FIFO.
-func (w *copier) pipe(path string, mode fs.FileMode) error {
-	dir, err := w.to.Open(filepath.Dir(path))
+func (w *copier) pipe(e entry) error {
+	dir, err := w.to.Open(filepath.Dir(e.path))
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
-	if err := oscall.Mkfifoat(int(dir.Fd()), filepath.Base(path), uint32(mode.Perm())); err != nil {
+	if err := oscall.Mkfifoat(int(dir.Fd()), filepath.Base(e.path), uint32(e.info.Mode().Perm())); err != nil {
 		return fmt.Errorf("it is a pipe: %w", err)
 	}
 	return nil
 }
 
 // link copies a link. A link within the project points to the same place in the slot, any other keeps its target.
-func (w *copier) link(path string) error {
-	to, err := w.from.Readlink(path)
+func (w *copier) link(e entry) error {
+	to, err := w.from.Readlink(e.path)
 	if err != nil {
 		return err
 	}
-	dir, target := filepath.Join(w.root, filepath.Dir(path)), to
+	dir, target := filepath.Join(w.root, filepath.Dir(e.path)), to
 	if !filepath.IsAbs(to) {
 		target = filepath.Join(dir, to)
 	}
-	if inside := target == w.root || strings.HasPrefix(target, w.root+"/"); !inside {
+	if rel, err := filepath.Rel(w.root, target); err != nil || !filepath.IsLocal(rel) {
 		to = target
 	} else if filepath.IsAbs(to) {
 		if to, err = filepath.Rel(dir, target); err != nil {
 			return err
 		}
 	}
-	return w.to.Symlink(to, path)
+	return w.to.Symlink(to, e.path)
 }

@@ -11,40 +11,37 @@ import (
 	"strings"
 
 	"descartes/internal/atomicfile"
+	"descartes/internal/oscall"
 	"descartes/internal/plainfile"
 )
 
 // maxFile limits, in bytes, a remembered file.
 const maxFile = 64 << 20
 
-// Look is what the file system says about a path: about a link, both the link and its target.
+// Look is what the file system says about a path: only the clock sets the time of a change.
 type Look struct {
-	Path       string
-	to         string      // the link's text; "" if it is no link
-	link, file os.FileInfo // nil: it does not exist
+	Path         string
+	to           string // the link's text; "" if it is no link
+	there        bool   // the file, or the link's target
+	ino          uint64
+	size         int64
+	mtime, ctime oscall.Timespec
+	mode         fs.FileMode
 }
 
 // LookAt looks at a path.
 func LookAt(path string) Look {
 	k := Look{Path: path}
-	k.link, _ = os.Lstat(path)
-	k.file, _ = os.Stat(path)
 	k.to, _ = os.Readlink(path)
+	var st oscall.Stat_t
+	if real, err := filepath.EvalSymlinks(path); err == nil && oscall.Lstat(real, &st) == nil {
+		k.there, k.ino, k.size, k.mtime, k.ctime, k.mode = true, st.Ino, st.Size, st.Mtim, st.Ctim, fs.FileMode(st.Mode)&fs.ModePerm
+	}
 	return k
 }
 
 // Same reports whether the path is unchanged.
-func (k Look) Same() bool {
-	now := LookAt(k.Path)
-	return k.to == now.to && unchangedInfo(k.link, now.link) && unchangedInfo(k.file, now.file)
-}
-
-func unchangedInfo(a, b os.FileInfo) bool {
-	if a == nil || b == nil {
-		return a == nil && b == nil
-	}
-	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && a.Mode() == b.Mode()
-}
+func (k Look) Same() bool { return k == LookAt(k.Path) }
 
 // File is a file that attempts must not change, as it was before one, with what is needed to restore it.
 type File struct {
@@ -56,7 +53,7 @@ type File struct {
 // readFile remembers the file at a path, or that it does not exist.
 func readFile(root, path string) (k File, err error) {
 	k.Look, k.Real = LookAt(path), real(path)
-	if k.link != nil {
+	if k.there || k.to != "" {
 		k.Data, err = plainfile.Read(root, path, maxFile)
 	}
 	return k, err
@@ -76,37 +73,25 @@ func (k File) restore(fsys atomicfile.FS) error {
 	if err := clearWay(filepath.Dir(k.Real)); err != nil {
 		return err
 	}
-	if k.link == nil {
-		return os.RemoveAll(k.Real)
-	}
-	if err := os.MkdirAll(filepath.Dir(k.Real), 0o755); err != nil {
-		return err
-	}
-	if fi, err := os.Lstat(k.Real); err == nil && !fi.Mode().IsRegular() {
+	if fi, err := os.Lstat(k.Real); err == nil && (!k.there || !fi.Mode().IsRegular()) {
 		if err := os.RemoveAll(k.Real); err != nil {
 			return err
 		}
 	}
-	mode := fs.FileMode(0o644)
-	if k.file != nil {
-		mode = k.file.Mode().Perm()
+	if !k.there {
+		return nil
 	}
-	if err := atomicfile.Write(fsys, k.Real, k.Data, mode); err != nil {
+	err := os.MkdirAll(filepath.Dir(k.Real), 0o755)
+	if err == nil {
+		err = atomicfile.Write(fsys, k.Real, k.Data, k.mode)
+	}
+	if err != nil || k.to == "" {
 		return err
-	}
-	if k.to == "" {
-		return nil
-	}
-	if to, err := os.Readlink(k.Path); err == nil && to == k.to {
-		return nil
 	}
 	if err := os.RemoveAll(k.Path); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(k.Path), 0o755); err != nil {
-		return err
-	}
-	return os.Symlink(k.to, k.Path)
+	return errors.Join(os.MkdirAll(filepath.Dir(k.Path), 0o755), os.Symlink(k.to, k.Path))
 }
 
 // clearWay removes what is in place of a folder, or of one above it: links too, since dir had none.
@@ -157,7 +142,7 @@ func (g *Files) PutBack(fsys atomicfile.FS, who, aside string) (notes []string, 
 		}
 		is := LookAt(k.Path)
 		now, _ := plainfile.Read(g.at, k.Path, maxFile) // nil: it is gone, or no plain file
-		if k.link != nil && is.to == k.to && now != nil && bytes.Equal(now, k.Data) {
+		if k.there && is.to == k.to && now != nil && bytes.Equal(now, k.Data) {
 			g.files[i].Look = is
 			continue
 		}
@@ -168,11 +153,11 @@ func (g *Files) PutBack(fsys atomicfile.FS, who, aside string) (notes []string, 
 		g.files[i].Look = LookAt(k.Path)
 		verb, done := "changed", "put back"
 		switch {
-		case k.link == nil && now != nil && len(now) == 0: // a mount of the sandbox leaves an empty file where it needs a place
+		case !k.there && now != nil && len(now) == 0: // a mount of the sandbox leaves an empty file where it needs a place
 			continue
-		case k.link == nil:
+		case !k.there:
 			verb, done = "made", "removed"
-		case is.link == nil:
+		case !is.there:
 			verb = "deleted"
 		}
 		note := fmt.Sprintf("the %s %s %s, which was %s", who, verb, name, done)

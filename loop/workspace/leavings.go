@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"context"
 	"path"
 	"slices"
 	"time"
@@ -29,8 +30,8 @@ func leavings(changed, all []gitops.Change) (left []string, work []gitops.Change
 }
 
 // uncovered returns files that git ignored before the attempt and that now look like additions, changed or not, except in folders that the attempt
-// moved. mine gives which files of the user's git ignored when the run began.
-func uncovered(repo *gitops.Repo, changed []gitops.Change, began time.Time, mine func() func(path string) bool) []string {
+// moved: those of the user's, and what is older than began.
+func (s *Slot) uncovered(ctx context.Context, changed []gitops.Change, began time.Time) ([]string, error) {
 	var added []string
 	gone := map[string]bool{}
 	for _, c := range changed {
@@ -41,12 +42,13 @@ func uncovered(repo *gitops.Repo, changed []gitops.Change, began time.Time, mine
 			gone[path.Base(c.Path)] = true
 		}
 	}
-	list := repo.OlderThan(added, began)
-	if len(added) > 0 {
-		ignored := mine()
-		list = append(list, slices.DeleteFunc(slices.Clone(added), func(p string) bool { return !ignored(p) })...)
-		slices.Sort(list)
-		list = slices.Compact(list)
+	if len(added) == 0 {
+		return nil, nil
 	}
-	return slices.DeleteFunc(list, func(p string) bool { return gone[path.Base(p)] })
+	ignored, err := s.ignored(ctx)
+	if err != nil {
+		return nil, err
+	}
+	old := s.git.OlderThan(added, began)
+	return slices.DeleteFunc(added, func(p string) bool { return gone[path.Base(p)] || !ignored(p) && !slices.Contains(old, p) }), nil
 }

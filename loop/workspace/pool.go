@@ -13,16 +13,17 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/gofrs/flock"
 
+	"descartes/agent/process"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/crash"
 	"descartes/internal/lockfile"
+	"descartes/internal/oneline"
 	"descartes/internal/plainfile"
 )
 
@@ -56,7 +57,6 @@ type Pool struct {
 	mu      sync.Mutex
 	planned *copies // nil until the first slot is made
 	said    bool    // what is not copied was reported
-	shares  bool    // the file system copies without using space
 	notes   []string
 }
 
@@ -70,7 +70,7 @@ type RoomError struct {
 }
 
 func (e *RoomError) Error() string {
-	return fmt.Sprintf("a slot needs about %s, and only %s are free on the disk of %s", size(e.Need), size(e.Free), e.Dir)
+	return fmt.Sprintf("a slot needs about %s, and only %s are free on the disk of %s", process.Size(e.Need), process.Size(e.Free), e.Dir)
 }
 
 // PlaceOf is the folder with the slots of the project at root, below state, the user's folder for our state.
@@ -206,37 +206,33 @@ func (p *Pool) record(s *Slot, name string, what any) error {
 	return nil
 }
 
-// open opens the slot's folder. One that a killed run was making is removed first.
-func (p *Pool) open(ctx context.Context, s *Slot) error {
-	dir := p.dir(s.Number)
-	s.current = false
-	var err error
-	s.state, err = readState(dir)
+// open opens the slot's folder. One that a killed run was making, or that git cannot use, is made anew.
+func (p *Pool) open(ctx context.Context, s *Slot) (err error) {
+	s.state, err = readState(p.dir(s.Number))
 	if s.here() {
-		s.git, err = p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: dir, Here: true, Kept: s.ref("interrupted")})
+		s.git, err = p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Here: true, Kept: s.ref("interrupted")})
 		return err
 	}
-	for again := true; ; again = false {
-		if err != nil {
-			if err := plainfile.RemoveAll(dir); err != nil {
-				return fmt.Errorf("remove the unfinished slot %d: %w", s.Number, err)
-			}
-			s.state = slotState{}
-		}
-		s.git, err = p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: dir, Objects: objects(p.opt.Place)})
-		if _, broken := errors.AsType[*gitops.BrokenSlotError](err); !broken || !again {
+	if err == nil {
+		s.git, err = p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Objects: objects(p.opt.Place)})
+		if _, broken := errors.AsType[*gitops.BrokenSlotError](err); !broken {
 			return err
 		}
 	}
+	return p.remake(ctx, s)
 }
 
 // remake removes a slot and opens an empty one.
-func (p *Pool) remake(ctx context.Context, s *Slot) error {
-	_ = s.git.Close() // its files are removed anyway
-	if err := plainfile.RemoveAll(p.dir(s.Number)); err != nil {
-		return err
+func (p *Pool) remake(ctx context.Context, s *Slot) (err error) {
+	if s.git != nil {
+		_ = s.git.Close() // its files are removed anyway
 	}
-	return p.open(ctx, s)
+	if err := plainfile.RemoveAll(p.dir(s.Number)); err != nil {
+		return fmt.Errorf("remove slot %d: %w", s.Number, err)
+	}
+	s.current, s.state = false, slotState{}
+	s.git, err = p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Objects: objects(p.opt.Place)})
+	return err
 }
 
 // fixed returns the files that attempts must not change, as paths in the slot.
@@ -307,29 +303,26 @@ func (p *Pool) copyInto(ctx context.Context, s *Slot) error {
 	if err != nil {
 		return fmt.Errorf("list the files of slot %d: %w", s.Number, err)
 	}
-	done, err := c.into(ctx, s.git.Tree(), was, tracked)
+	now, bad, err := c.into(ctx, s.git.Tree(), was, tracked)
 	if err != nil {
 		return err
 	}
-	if !maps.Equal(was, done.now) {
-		if err := p.record(s, record, done.now); err != nil {
+	if !maps.Equal(was, now) {
+		if err := p.record(s, record, now); err != nil {
 			return err
 		}
 	}
 	crash.Point("slot furnished")
-	if done.wrote { // the copies have to be older than the attempt by more than clocks differ: else an agent that changes .gitignore has them committed
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(2 * gitops.ClockSlack):
-		}
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.shares = p.shares || done.shared
 	if !p.said {
 		p.said = true
-		p.notes = append(p.notes, done.notes()...)
+		if c.large != "" {
+			p.notes = append(p.notes, c.large)
+		}
+		if len(bad) > 0 {
+			p.notes = append(p.notes, "ignored files that could not be copied into the slots: "+oneline.List(bad))
+		}
 		if empty := s.git.EmptyModules(); len(empty) > 0 && p.opt.Setup == "" {
 			p.notes = append(p.notes, "submodules are empty folders in the slots (pool.setup can check them out): "+Reasons(empty))
 		}
@@ -388,23 +381,11 @@ func (p *Pool) Room(ctx context.Context, slots int, lab bool) error {
 	if err != nil {
 		return err
 	}
-	if !p.shares {
-		files += c.bytes
-	}
+	files += c.bytes
 	if need := int64(missing)*files + spare; need > free {
 		return &RoomError{Need: files, Free: free, Dir: p.opt.Place}
 	}
 	return nil
-}
-
-// size formats a number of bytes for people.
-func size(n int64) string {
-	units := []string{"bytes", "KiB", "MiB", "GiB", "TiB"}
-	v, u := float64(n), 0
-	for v >= 1024 && u < len(units)-1 {
-		v, u = v/1024, u+1
-	}
-	return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0") + " " + units[u]
 }
 
 // Slots lists the slots in a place, by number.

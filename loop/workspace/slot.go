@@ -23,27 +23,31 @@ import (
 // attempt did to its own. Pool makes it and takes it back.
 type Slot struct {
 	Number int
+	try
 
-	pool   *Pool
-	git    *gitops.Slot
-	lock   *flock.Flock
-	seen   Result // when its agent had ended
-	head   gitops.Head
-	told   map[string]bool
-	start  Start
-	began  time.Time
-	pinned string // commit that the attempt starts from
-	state  slotState
-
-	commits string // tip of the agent's own commits
-	bare    bool   // its .git was destroyed, which was reported
-	below   gitops.Below
-	named   Named
-	lost    string // see Result
-	removed bool   // see Result
+	pool    *Pool
+	git     *gitops.Slot
+	lock    *flock.Flock
+	told    map[string]bool
+	pinned  string // commit that the attempt starts from
+	state   slotState
 	fixed   *Files
 	current bool // this run brought its ignored files up to date
 	alone   bool // and found that nothing in it leads back into the user's tree
+}
+
+// try is what a slot knows of the attempt in it.
+type try struct {
+	start   Start
+	head    gitops.Head
+	began   time.Time
+	named   Named
+	seen    Result // when its agent had ended
+	commits string // tip of the agent's own commits
+	bare    bool   // its .git was destroyed, which was reported
+	below   gitops.Below
+	lost    string // see Result
+	removed bool   // see Result
 }
 
 // Dir is where commands run: the project's own folder, if a sandbox mounts the slot there.
@@ -97,73 +101,54 @@ func (s *Slot) ref(what string) string {
 
 // Prepare sets up the slot for an attempt: the user's branch, a commit with the tree Base, the files of Before. A slot that cannot be set up is made
 // again.
-func (s *Slot) Prepare(ctx context.Context, start Start) (stand Stand, err error) {
-	s.start, s.commits, s.bare, s.lost, s.seen, s.below, s.named = start, "", false, "", Result{}, gitops.Below{}, Named{}
-	s.removed = false
-	head, err := s.pool.opt.Repo.Head(ctx)
+func (s *Slot) Prepare(ctx context.Context, start Start) (Stand, error) {
+	stand, err := s.Aim(ctx, start)
 	if err != nil {
-		return stand, gitErr("read the branch", err)
-	}
-	if start.At != "" {
-		head.Hash = start.At
-	}
-	head.Branch = cmp.Or(start.Branch, head.Branch)
-	if err := s.aim(ctx, &head); err != nil {
 		return stand, err
 	}
 	if len(start.Named) > 0 && !s.here() {
-		if s.named.Was, s.named.Paths, err = s.pool.opt.Repo.WithOwn(ctx, s.start.Before, start.Named); err != nil {
+		if s.named.Was, s.named.Paths, err = s.pool.opt.Repo.WithOwn(ctx, stand.Tree, start.Named); err != nil {
 			return stand, gitErr("take the files that the spec names", err)
 		}
 	}
-	if err := s.bring(ctx, head); err != nil {
+	if err := s.bring(ctx); err != nil {
 		return stand, err
 	}
 	if s.began = gitops.Now(); s.start.Since.IsZero() {
 		s.start.Since = s.began
 	}
-	return Stand{Tree: s.start.Before, Head: head}, nil
-}
-
-// aim completes the start of the attempt, and pins its commit.
-func (s *Slot) aim(ctx context.Context, head *gitops.Head) (err error) {
-	if s.start.Base == "" {
-		if s.start.Base, err = s.pool.opt.Repo.HeadTree(ctx); err != nil {
-			return gitErr("read the tree of HEAD", err)
-		}
-	}
-	if s.start.Before == "" {
-		s.start.Before = s.start.Base
-	}
-	if head.Hash, err = s.commit(ctx, head.Hash); err != nil {
-		return gitErr("pin the slot's base", err)
-	}
-	return nil
+	return stand, nil
 }
 
 // Aim is Prepare for an attempt on another machine: it pins the start here and changes no file of the slot.
 func (s *Slot) Aim(ctx context.Context, start Start) (Stand, error) {
-	s.start = start
-	head, err := s.pool.opt.Repo.Head(ctx)
+	repo := s.pool.opt.Repo
+	head, err := repo.Head(ctx)
 	if err != nil {
-		return Stand{}, gitErr("read where the branch is", err)
+		return Stand{}, gitErr("read the branch", err)
 	}
-	if err := s.aim(ctx, &head); err != nil {
-		return Stand{}, err
+	if start.Base == "" {
+		if start.Base, err = repo.HeadTree(ctx); err != nil {
+			return Stand{}, gitErr("read the tree of HEAD", err)
+		}
 	}
-	return Stand{Tree: s.start.Before, Head: head}, nil
+	start.Before = cmp.Or(start.Before, start.Base)
+	head.Branch = cmp.Or(start.Branch, head.Branch)
+	s.try = try{start: start, head: head}
+	if s.head.Hash, err = s.commit(ctx, cmp.Or(start.At, head.Hash)); err != nil {
+		return Stand{}, gitErr("pin the slot's base", err)
+	}
+	return Stand{Tree: start.Before, Head: s.head}, nil
 }
 
 // bring gives the slot the files of Before, and its branch the commit of head.
-func (s *Slot) bring(ctx context.Context, head gitops.Head) error {
-	s.head = head
+func (s *Slot) bring(ctx context.Context) error {
 	files := cmp.Or(s.named.Was, s.start.Before)
-	err := s.git.Prepare(ctx, head, files, s.pool.opt.Fresh)
-	if broken, ok := errors.AsType[*gitops.BrokenSlotError](err); ok {
-		if err = s.pool.remake(ctx, s); err != nil {
-			return fmt.Errorf("make slot %d again, since %w: %w", s.Number, broken, err)
+	err := s.git.Prepare(ctx, s.head, files, s.pool.opt.Fresh)
+	if _, broken := errors.AsType[*gitops.BrokenSlotError](err); broken {
+		if err = s.pool.remake(ctx, s); err == nil {
+			err = s.git.Prepare(ctx, s.head, files, s.pool.opt.Fresh)
 		}
-		err = s.git.Prepare(ctx, head, files, s.pool.opt.Fresh)
 	}
 	if err != nil {
 		return gitErr(fmt.Sprintf("prepare slot %d", s.Number), err)
@@ -208,7 +193,7 @@ func (s *Slot) Repair(ctx context.Context, who string) ([]string, error) {
 	if !s.git.There() {
 		s.lost = fmt.Sprintf("slot %d was deleted during the %s, with what it had written there", s.Number, who)
 		s.removed = s.removed || s.git.New() // git's folder is out of an attempt's reach
-		return []string{s.lost}, s.bring(ctx, s.head)
+		return []string{s.lost}, s.bring(ctx)
 	}
 	notes, err := s.fixed.PutBack(s.pool.opt.FS, who, s.start.Aside+".changed")
 	if errors.Is(err, fs.ErrPermission) && !s.here() && s.git.Loosen() {
@@ -279,17 +264,12 @@ func (s *Slot) Leave(ctx context.Context) error {
 	return nil
 }
 
-// from is the tree with which an attempt's work is compared.
-func (s *Slot) from() gitops.Tree {
-	if s.start.Whole {
-		return s.start.Base
-	}
-	return s.start.Before
-}
-
 // Look takes the snapshot at the agent's end, before verification.
 func (s *Slot) Look(ctx context.Context) (Result, error) {
-	r := Result{Before: s.from()}
+	r := Result{Before: s.start.Before}
+	if s.start.Whole {
+		r.Before = s.start.Base
+	}
 	if err := s.look(ctx, &r); err != nil {
 		return r, err
 	}
@@ -349,21 +329,12 @@ func (s *Slot) modules(ctx context.Context, r *Result) error {
 }
 
 // ignored tells of which files of the user's git ignored when the run began.
-func (s *Slot) ignored() func(path string) bool {
+func (s *Slot) ignored(ctx context.Context) (func(path string) bool, error) {
 	if s.here() {
-		return s.git.WasIgnored()
+		return s.git.WasIgnored(), nil
 	}
-	s.pool.mu.Lock()
-	defer s.pool.mu.Unlock()
-	files := map[string]bool{}
-	if c := s.pool.planned; c != nil {
-		for _, x := range slices.Concat(c.list, c.large) {
-			for _, e := range x.entries {
-				files[e.path] = true
-			}
-		}
-	}
-	return func(path string) bool { return files[path] }
+	c, err := s.pool.plan(ctx)
+	return func(path string) bool { return c.all[path] }, err
 }
 
 // Result is what the attempt left in the end. verified says that commands ran after the agent: new files of theirs are not work.
@@ -373,19 +344,35 @@ func (s *Slot) Result(ctx context.Context, verified bool) (Result, error) {
 		if err := s.look(ctx, &r); err != nil {
 			return r, err
 		}
+		changed, err := s.git.Changed(ctx, r.Seen, r.After)
+		if err != nil {
+			return r, gitErr("compare the work", err)
+		}
+		r.Left, r.Grown = leavings(changed, r.Changed)
+		r.drop(r.Left)
 	}
-	r.Lost, r.Removed = s.lost, s.removed
-	if err := r.measure(ctx, s.git.Repo, s.start, verified, s.ignored); err != nil {
+	since := s.start.Since
+	if since.After(gitops.Now()) { // the clock was set back
+		since = time.Time{}
+	}
+	var err error
+	if r.Uncovered, err = s.uncovered(ctx, r.Changed, since); err != nil {
 		return r, err
 	}
+	r.drop(r.Uncovered)
+	r.Left = append(r.Left, r.Uncovered...)
 	if len(r.Left) > 0 {
-		var err error
 		if r.After, err = s.git.TreeWithout(ctx, r.Before, r.After, r.Left); err != nil {
 			return r, gitErr("take the work alone", err)
 		}
 	}
-	r.Old = unreported(s.told, r.Old)
-	var err error
+	r.Lost, r.Removed = s.lost, s.removed
+	r.LeftOut, r.Old = s.git.LeftOut(since)
+	r.Old = slices.DeleteFunc(r.Old, func(x gitops.LeftOut) bool {
+		told := s.told[x.Path]
+		s.told[x.Path] = true
+		return told
+	})
 	if r.TookBack, err = s.tookBack(ctx, r.After); err != nil {
 		return r, gitErr("compare the work with what its own git went back to", err)
 	}

@@ -3,7 +3,6 @@
 package workspace
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -60,38 +59,9 @@ type Named struct {
 // Changed reports whether the attempt changed one of them.
 func (n *Named) Changed() bool { return len(n.Paths) > 0 && n.Was != n.Has }
 
-// measure decides which changes are work. verified says that commands ran after the agent; mine is for uncovered.
-func (r *Result) measure(ctx context.Context, repo *gitops.Repo, start Start, verified bool, mine func() func(path string) bool) error {
-	if verified {
-		changed, err := repo.Changed(ctx, r.Seen, r.After)
-		if err != nil {
-			return gitErr("compare the work", err)
-		}
-		r.Left, r.Grown = leavings(changed, r.Changed)
-		r.drop(r.Left)
-	}
-	if r.Uncovered = uncovered(repo, r.Changed, past(start.Since), mine); len(r.Uncovered) > 0 {
-		r.drop(r.Uncovered)
-		r.Left = append(r.Left, r.Uncovered...)
-	}
-	r.LeftOut, r.Old = repo.LeftOut(past(start.Since))
-	return nil
-}
-
 // drop takes paths out of the work.
 func (r *Result) drop(paths []string) {
 	r.Changed = slices.DeleteFunc(r.Changed, func(c gitops.Change) bool { return slices.Contains(paths, c.Path) })
-}
-
-// unreported returns those not reported before, and marks them as reported.
-func unreported(told map[string]bool, all []gitops.LeftOut) (out []gitops.LeftOut) {
-	for _, x := range all {
-		if !told[x.Path] {
-			told[x.Path] = true
-			out = append(out, x)
-		}
-	}
-	return out
 }
 
 // Notes are what a person should know about a result, in lines.
@@ -153,12 +123,4 @@ func relative(root, path string) string {
 		return rel
 	}
 	return path
-}
-
-// past returns at, or zero if it is in the future because the clock was set back.
-func past(at time.Time) time.Time {
-	if at.After(gitops.Now()) {
-		return time.Time{}
-	}
-	return at
 }
