@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,6 +39,50 @@ func (w *tagWork) merge(ctx context.Context, u *unit, f journal.Failure) error {
 	}
 	u.before = tree
 	return nil
+}
+
+// putBack makes the tasks ready again whose work no commit has. The ref of each names a new commit of its work: one that was in the chain would bring
+// nothing any more.
+func (w *tagWork) putBack(ctx context.Context, fate *Fate, head string, has []string) (bool, error) {
+	base, err := w.tools.Repo.CommitTree(head)
+	if err != nil {
+		return false, err
+	}
+	for _, v := range slices.Clone(w.history.Verified) {
+		unit := oneline.Text(v.Task)
+		if v.Ref == "" || !slices.Contains(w.trunk.units, unit) || slices.Contains(has, unit) {
+			continue
+		}
+		kept, err := w.tools.Repo.RefCommit(v.Ref)
+		if err != nil || kept == "" {
+			return false, err
+		}
+		list, _, err := w.tools.Repo.History(ctx, kept, kept, 1)
+		if err != nil {
+			return false, err
+		}
+		tree, err := w.tools.Repo.CommitTree(kept)
+		if err != nil {
+			return false, err
+		}
+		k := Kept{Loop: w.state.ID, Task: v.Task, Attempt: v.Attempt, Verdict: string(verify.Verified), Unfit: true, Reason: fmt.Sprintf("%s%s (with commit %.12s)", journal.NotIntegrated, fate.Reason(), head), Output: fate.Detail()}
+		if _, err := w.tools.Repo.Keep(ctx, v.Ref, tree, []string{list[0].Parent}, w.tools.Redact.Text(k.message(w.state.Tag))); err != nil {
+			return false, gitErr("keep the work on task "+v.Task, err)
+		}
+		e := &journal.Event{Type: journal.Integrated, Wave: v.Wave, Task: v.Task, Title: w.title(v.Task), Attempt: v.Attempt, Tree: string(base),
+			Verdict: journal.Failed, Reason: fate.Reason(), Paths: fate.paths(), Detail: &journal.Detail{Output: tail(fate.Detail(), maxWords)}}
+		if err := w.record(e); err != nil {
+			return false, err
+		}
+	}
+	w.passed, w.queue = 0, nil
+	return true, nil
+}
+
+// inTurn leaves out the tasks that come in again after another one that does.
+func (w *tagWork) inTurn(ready []string) []string {
+	next := slices.IndexFunc(w.history.Back, func(id string) bool { return w.taken(id) || slices.Contains(ready, id) })
+	return slices.DeleteFunc(ready, func(id string) bool { return slices.Index(w.history.Back, id) > next })
 }
 
 // takeClash takes the work of a lane's task that conflicted once and merges now: no agent has anything to do. It reports whether the task goes on

@@ -68,6 +68,9 @@ func (w *tagWork) commitWave(ctx context.Context, stop *stopper, ln *lane, numbe
 	cctx, over := stop.committing(ctx, w.config.Deadline)
 	defer over()
 	c, err := w.trunk.commit(cctx, ln, wave, "", w.taskFile)
+	if errors.Is(err, errPutBack) {
+		return err
+	}
 	if err != nil {
 		return gitErr(fmt.Sprintf("commit wave %d", number), err)
 	}

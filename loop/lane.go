@@ -118,7 +118,7 @@ func (l *Loop) openSlots(ctx context.Context, stop *stopper, n int) error {
 		room, take = 0, l.tools.Repo.NewBranch
 	}
 	if l.branch != "" {
-		if err := take(ctx, l.branch); err != nil {
+		if err := l.inTree(ctx, func() error { return take(ctx, l.branch) }); err != nil {
 			return gitErr("take the branch "+l.branch, err)
 		}
 	}

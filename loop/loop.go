@@ -184,6 +184,9 @@ type work interface {
 
 	// done reports whether a unit's work is done, and not to be made again.
 	done(unit string) bool
+	// putBack makes units ready again whose work does not go with the branch's commit, except those that has names. It reports false where a person has
+	// to bring the two together.
+	putBack(ctx context.Context, fate *Fate, head string, has []string) (bool, error)
 	// place is where commands run in the project, and what attempts may not change.
 	place() (dir string, fixed []string)
 	// killed ends an attempt that a killed run left open; its slot's lane is nil if another run has that.
@@ -572,9 +575,11 @@ func (l *Loop) bringNamed(ctx context.Context, u *unit) error {
 	if !n.Changed() {
 		return nil
 	}
+	gctx, done := attempt.Linger(ctx)
+	defer done()
 	ctx = context.WithoutCancel(ctx)
 	why := ""
-	err := l.inTree(ctx, func() (err error) {
+	err := l.inTree(gctx, func() (err error) {
 		why, err = l.tools.Repo.Arrive(ctx, n.Was, n.Has)
 		return err
 	})

@@ -683,7 +683,9 @@ func (w *promptWork) deliver(ctx context.Context, stop *stopper, u *unit) error 
 		return w.commit(ctx, stop, u)
 	}
 	why := ""
-	err := w.inTree(context.WithoutCancel(ctx), func() (err error) {
+	gctx, done := attempt.Linger(ctx)
+	defer done()
+	err := w.inTree(gctx, func() (err error) {
 		why, err = w.tools.Repo.Arrive(context.WithoutCancel(ctx), u.it.base, work.After)
 		return err
 	})
@@ -1074,6 +1076,10 @@ func (w *promptWork) endRun(_ context.Context, _ *stopper, _ *Outcome, err error
 }
 
 func (w *promptWork) done(string) bool { return false }
+
+func (w *promptWork) putBack(context.Context, *Fate, string, []string) (bool, error) {
+	return false, nil
+}
 
 func (w *promptWork) ending() Outcome { return Outcome{} }
 

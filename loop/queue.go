@@ -133,8 +133,13 @@ func (w *tagWork) pass(ctx context.Context, stop *stopper, ln *lane) error {
 			}
 		}
 		commits := len(w.history.WaveCommits)
-		if err := w.commitAlone(ctx, stop, ln, waves[i]); err != nil {
+		if err := w.commitAlone(ctx, stop, ln, waves[i]); errors.Is(err, errPutBack) {
+			return nil
+		} else if err != nil {
 			return err
+		}
+		if slices.ContainsFunc(waves[i].Tasks, w.job.Graph.Ready) { // another lane has put them back
+			return nil
 		}
 		if w.scope.Step && w.entered == 0 && len(w.history.WaveCommits) > commits { // that was the step
 			w.entered = waves[i].Number
@@ -199,7 +204,7 @@ func (w *tagWork) pick(ln *lane) (string, error) {
 			break
 		}
 	}
-	ready = w.apart(w.fitting(ready))
+	ready = w.inTurn(w.apart(w.fitting(ready)))
 	for _, last := range []func(id string) bool{w.waitsForQuota, func(id string) bool { return slices.Contains(w.putOff, id) }} {
 		if others := slices.DeleteFunc(slices.Clone(ready), last); len(others) > 0 {
 			ready = others

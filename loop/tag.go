@@ -109,6 +109,9 @@ func (w *tagWork) choose(ctx context.Context, opt StartOptions) (path string, er
 		}
 	}
 	w.who.Loop = s.ID
+	if err := w.lock(ctx, store.TagLock(w.tools.Repo.Dir(), s.Tag)); err != nil {
+		return "", err
+	}
 	return path, w.lock(ctx, store.LockOf(path))
 }
 
@@ -211,6 +214,12 @@ func (w *tagWork) endRun(ctx context.Context, stop *stopper, out *Outcome, err e
 		if errors.Is(cerr, errWaits) {
 			if out.Ending.Final() { // for a resume
 				*out = *w.unapproved
+			}
+			break
+		}
+		if errors.Is(cerr, errPutBack) {
+			if out.Ending.Final() { // for a resume
+				*out = Outcome{Ending: journal.Paused, Message: cerr.Error()}
 			}
 			break
 		}

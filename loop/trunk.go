@@ -715,6 +715,9 @@ func (t *trunk) resume(ctx context.Context) error {
 		return err
 	}
 	err = t.alone(ctx, func() error { return t.catchUp(ctx, t.lanes[free], head) })
+	if errors.Is(err, errPutBack) {
+		return nil
+	}
 	if _, apart := errors.AsType[*apartError](err); apart {
 		return gitErr("continue from what was committed meanwhile", err)
 	}
@@ -755,6 +758,11 @@ func (t *trunk) catchUp(ctx context.Context, ln *lane, head string) error {
 		return err
 	}
 	fate := Fate{Conflicts: met}
+	if len(met) > 0 {
+		if back, err := t.work.putBack(ctx, &fate, head, has); back || err != nil {
+			return cmp.Or(err, t.backOut(ctx, head, has), errPutBack)
+		}
+	}
 	if len(met) == 0 && tree != base {
 		res, err := t.verify(ctx, ln, tree, []string{"what was committed meanwhile"}, false)
 		if err != nil {
@@ -768,6 +776,31 @@ func (t *trunk) catchUp(ctx context.Context, ln *lane, head string) error {
 		return t.apart(ctx, &fate)
 	}
 	return t.took(ctx, head, tree, has)
+}
+
+// errPutBack says that what was to be committed conflicts with what the branch got, and comes in again after that.
+var errPutBack = errors.New("the work comes in again, on top of what was committed meanwhile")
+
+// backOut takes in the branch's commit alone. Of the units only those stay that have changed nothing.
+func (t *trunk) backOut(ctx context.Context, head string, has []string) error {
+	base, err := t.repo.CommitTree(head)
+	if err != nil {
+		return err
+	}
+	was, err := t.repo.CommitTree(t.on)
+	if err != nil {
+		return err
+	}
+	units := slices.Clone(t.units)
+	if err = t.takeOut(ctx, was, "", units...); err == nil {
+		err = t.took(ctx, head, base, has)
+	}
+	for _, u := range units {
+		if err == nil && !slices.Contains(has, u) && t.work.done(u) {
+			err = t.add(ctx, t.bring(u, u, head, base))
+		}
+	}
+	return err
 }
 
 // committedAs records a wave's commit that a dead loop made and did not record.

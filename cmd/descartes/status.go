@@ -66,6 +66,11 @@ func showStatus(w io.Writer, root, dir, name, stateFile string, asJSON, verbose 
 		return st.View.Live, writeJSON(w, st.Report(true))
 	}
 	text := st.Text(terminal.Colours(terminal.IsTerminal(w)), terminal.HasRoom(w), verbose)
+	for _, who := range store.NewHome(root).Live() {
+		if name == "" && stateFile == "" && who.Loop != "" && who.Loop != st.View.State.ID {
+			text += "  Also running: descartes loop status " + who.Loop + "\n"
+		}
+	}
 	return st.View.Live, write(w, strings.Join(terminal.Hang(text, terminal.Columns(w), 2), "\n"))
 }
 

@@ -200,7 +200,13 @@ func (s *State) follow(e *Event) {
 	case AttemptFinished, IterationFinished:
 		s.ended(s.running(e), e)
 	case Integrated:
-		if a := s.Running[keyOf(e)]; a != nil {
+		a := s.Running[keyOf(e)]
+		for i := len(s.Ended) - 1; a == nil && e.Verdict != "" && i >= 0; i-- { // put back
+			if s.Ended[i].Key() == keyOf(e) {
+				a = s.Ended[i]
+			}
+		}
+		if a != nil {
 			if a.Settled = e.TS; e.Verdict != "" {
 				a.Unfit, a.Reason = true, NotIntegrated+e.Reason
 			}

@@ -37,6 +37,7 @@ type State struct {
 	Tree          string
 	Gone          map[string]bool     // tasks whose commits somebody took away from the branch, which was said
 	Clashes       map[string][]string // paths at which a task's verified work ever conflicted with that of others
+	Back          []string            // tasks that were done and come in again, in the order in which they do: each builds on those before it
 	Branch        string              // of a run in slots: the ref that receives the commits; "" if unknown
 	Started       time.Time
 	Cost          Cost
@@ -391,6 +392,11 @@ func (s *State) integrate(e *Event) {
 	s.Verified = slices.DeleteFunc(s.Verified, func(v VerifiedTask) bool { return of(v.Task) })
 	s.Work = slices.DeleteFunc(s.Work, func(w Work) bool { return of(w.Task) && !w.Committed })
 	delete(s.Delivered, e.Task)
+	if s.Tasks[e.Task] == nil { // it was done, and the branch got what it conflicts with
+		s.Tasks[e.Task], s.Back = &Task{Tree: e.Tree, shelved: true}, append(s.Back, e.Task)
+		delete(s.Grades, e.Task)
+		s.change(e, "pending")
+	}
 	f := s.failure(e)
 	f.Unfit, f.Clash = true, e.Paths
 	if len(e.Paths) > 0 { // nobody's failure
@@ -442,6 +448,7 @@ func (s *State) close(e *Event, status string) {
 	if status == "done" { // a later retry needs the failure for its spec
 		delete(s.Failures, e.Task)
 	}
+	s.Back = slices.DeleteFunc(s.Back, func(id string) bool { return id == e.Task })
 	delete(s.CutShort, e.Task)
 	delete(s.Bases, e.Task)
 	delete(s.Starts, e.Task)

@@ -21,6 +21,7 @@ import (
 // The locks of a project are flocks, which the kernel frees when their process dies. Whoever takes several takes them in this order:
 //
 //	ids   .descartes/loops.lock   while a run begins: it looks who is live, and takes its id; so do a rewind and a cleanup, which no run may join
+//	tag   TagLock                 for a tag run's whole life
 //	run   LockOf(its state file)  for a run's whole life; its Holder says over which tag
 //	tree  TreeLock                while something writes in the user's working tree or moves his branch: a commit that is followed, changes that arrive,
 //	                              a rewind; a run in place has it for its whole life
@@ -231,5 +232,10 @@ func Retake(locks []*Lock) ([]*Lock, error) {
 	return locks, nil
 }
 
-// TreeLock is the lock of a working tree. It is in the git directory, which survives an agent that deletes .descartes.
+// TagLock is the lock of the runs over a tag. It is in the git directory, which survives whoever deletes .descartes.
+func TagLock(gitDir, tag string) string {
+	return filepath.Join(gitDir, "descartes-tags", FileName(tag))
+}
+
+// TreeLock is the lock of a working tree, in the git directory too.
 func TreeLock(gitDir string) string { return filepath.Join(gitDir, "descartes-loop") }
