@@ -31,8 +31,8 @@ func newCleanupCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cleanup",
 		Short: "Remove what old runs left: their logs and kept refs, and slots that nobody uses",
-		Long: `Remove what old runs left: the logs and kept refs of loops that are over, refs of loops that are gone, and slots that
-nobody uses. What a live loop, one that can be resumed, or the last one of a tag needs stays. No file of
+		Long: `Remove what old runs left: the logs and kept refs of loops that are over, refs of loops that are gone, slots that
+nobody uses, and at any age those of projects whose folder is gone. What a live loop, one that can be resumed, or the last one of a tag needs stays. No file of
 yours, no branch and no commit on a branch is touched.`,
 		Args: takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -73,11 +73,15 @@ yours, no branch and no commit on a branch is touched.`,
 			if err != nil {
 				return err
 			}
-			text := leftoverTable(list) + "\nremoved\n"
-			if len(left) > 0 {
-				text = leftoverTable(list) + "\nremoved, except what is in use by now: " + strings.Join(left, ", ") + "\n"
+			freed := int64(0)
+			for _, l := range list {
+				freed += l.Size
 			}
-			return write(out, text)
+			text := leftoverTable(list) + "\nremoved: " + process.Size(freed)
+			if len(left) > 0 {
+				text += ", less what is in use by now and stays: " + strings.Join(left, ", ")
+			}
+			return write(out, text+"\n")
 		},
 	}
 	cmd.Flags().StringVar(&older, "older-than", "14d", "remove what has not been used for this long: 14d, 36h; 0 for all; slots go after 7d where it is not given")

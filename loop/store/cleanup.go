@@ -20,8 +20,8 @@ import (
 
 // Leftover is something that runs left behind and nobody needs any more.
 type Leftover struct {
-	Kind string // "run", "refs", "slot", "builds" of held-out checks
-	Name string // the loop's id, or the slot's number
+	Kind string // "run", "refs", "slot", "builds" of held-out checks, "pool" with the slots of a project that is gone
+	Name string // the loop's id, the slot's number, or the project's folder
 	Why  string
 	Last time.Time // last use
 	Size int64     // bytes on disk
@@ -124,6 +124,9 @@ func (h Home) Leftovers(ctx context.Context, repo *gitops.Repo, pool string, bef
 			out = append(out, l)
 		}
 	}
+	for place, root := range workspace.Abandoned(pool) {
+		out = append(out, Leftover{Kind: "pool", Name: root, Why: "its project is gone", Last: newest(place), paths: []string{place}})
+	}
 	for i := range out {
 		for _, path := range out[i].paths {
 			out[i].Size += workspace.Weight(path)
@@ -181,11 +184,13 @@ func oldSlots(pool string, before time.Time) (out []Leftover) {
 
 // Remove removes what Leftovers listed. It skips and returns what is in use by now.
 func (h Home) Remove(ctx context.Context, repo *gitops.Repo, pool string, list []Leftover, who Holder) (left []string, err error) {
-	ids, err := TakeLock(ctx, LockOf(h.ids()), LockWait, who) // so that no loop starts meanwhile
-	if err != nil {
-		return nil, err
+	if slices.ContainsFunc(list, func(l Leftover) bool { return l.Kind != "pool" }) {
+		ids, err := TakeLock(ctx, LockOf(h.ids()), LockWait, who) // so that no loop starts meanwhile
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, ids.Release()) }()
 	}
-	defer func() { err = errors.Join(err, ids.Release()) }()
 	for _, l := range list {
 		if l.Kind == "slot" {
 			ok, err := workspace.RemoveSlot(pool, l.slot)
@@ -197,7 +202,7 @@ func (h Home) Remove(ctx context.Context, repo *gitops.Repo, pool string, list [
 				continue
 			}
 		} else {
-			if len(l.paths) > 0 {
+			if len(l.paths) > 0 && l.Kind != "pool" {
 				if _, busy := Live(LockOf(l.paths[0])); busy {
 					left = append(left, l.Name)
 					continue

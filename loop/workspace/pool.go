@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -81,6 +82,32 @@ func PlaceOf(state, root string) string {
 
 // objects is the path through which the .git of each slot of a place reaches the repository's objects.
 func objects(place string) string { return filepath.Join(place, "objects") }
+
+// rootLink is the link of a place to the project's folder.
+func rootLink(place string) string { return filepath.Join(place, "project") }
+
+// Abandoned lists the places beside a place whose projects are not there any more, by the folders in which these were. Nobody uses a slot of theirs.
+func Abandoned(place string) map[string]string {
+	gone := map[string]string{}
+	pools := filepath.Dir(place)
+	all, _ := os.ReadDir(pools)
+	for _, e := range all {
+		other := filepath.Join(pools, e.Name())
+		root, err := os.Readlink(rootLink(other))
+		if err != nil { // made by an earlier version: the repository's objects are below the project, if it is no linked working tree
+			root, err = os.Readlink(objects(other))
+			root = strings.TrimSuffix(root, filepath.Join("/.git", "objects"))
+		}
+		if err != nil || PlaceOf(filepath.Dir(pools), root) != other {
+			continue
+		}
+		_, missing := os.Lstat(root)
+		if errors.Is(missing, fs.ErrNotExist) && !slices.ContainsFunc(Slots(other), func(s SlotInfo) bool { return s.Busy }) {
+			gone[other] = root
+		}
+	}
+	return gone
+}
 
 // SlotFiles is the folder of a slot's prompt, temporary files and sockets for a loop. It is removed with the slot.
 func SlotFiles(place string, number int, loop string) string {
@@ -154,6 +181,9 @@ func (p *Pool) take(ctx context.Context, from int, only bool) (*Slot, error) {
 		}
 		if lock == nil {
 			continue
+		}
+		if err := os.Symlink(p.opt.Root, rootLink(p.opt.Place)); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, errors.Join(fmt.Errorf("note the project of the slots: %w", err), lock.Close())
 		}
 		s := &Slot{Number: n, pool: p, lock: lock, told: map[string]bool{}, fixed: NewFiles(p.opt.Root)}
 		if err := p.open(ctx, s); err != nil {
