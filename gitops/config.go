@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 )
 
@@ -17,15 +16,7 @@ type gitConfig struct {
 	values map[string][]configValue
 	order  []string          // keys in order of first appearance
 	paths  map[string]string // settings that name a file or folder, expanded
-
-	includes []include
-}
-
-// include is a file that the configuration includes, perhaps under a condition, whether it is there or not.
-type include struct {
-	path string // as written
-	from string // the file that says so, absolute
-	ours bool   // which is the repository's
+	bools  map[string]bool   // those of boolSettings that are set, as git reads them
 }
 
 type configValue struct {
@@ -34,26 +25,22 @@ type configValue struct {
 }
 
 // pathSettings are those that we follow; "~" in them is expanded by git.
-var pathSettings = []string{"core.excludesfile", "core.attributesfile", "core.hookspath", "user.signingkey"}
+var pathSettings = []string{"core.hookspath", "user.signingkey"}
+
+const boolSettings = `^(commit\.gpgsign|core\.filemode|user\.useconfigonly)$`
 
 // readConfig asks git once; nothing later in the run reads settings again.
 func readConfig(ctx context.Context, git *cli) (*gitConfig, error) {
-	b, err := git.run(ctx, gitCall{args: []string{"config", "--list", "-z", "--show-scope", "--show-origin"}})
+	b, err := git.run(ctx, gitCall{args: []string{"config", "--list", "-z", "--show-scope"}})
 	if err != nil {
 		return nil, fmt.Errorf("read git configuration: %w", err)
 	}
-	c := &gitConfig{values: map[string][]configValue{}, paths: map[string]string{}}
-	for fields := nulSplit(b); len(fields) >= 3; fields = fields[3:] {
+	c := &gitConfig{values: map[string][]configValue{}, paths: map[string]string{}, bools: map[string]bool{}}
+	for fields := nulSplit(b); len(fields) >= 2; fields = fields[2:] {
 		if fields[0] == "command" {
 			continue
 		}
-		key, value, given := strings.Cut(fields[2], "\n")
-		if from, ok := strings.CutPrefix(fields[1], "file:"); ok && (key == "include.path" || strings.HasPrefix(key, "includeif.") && strings.HasSuffix(key, ".path")) {
-			if !filepath.IsAbs(from) {
-				from = filepath.Join(git.l.root, from)
-			}
-			c.includes = append(c.includes, include{value, from, fields[0] == "local" || fields[0] == "worktree"})
-		}
+		key, value, given := strings.Cut(fields[1], "\n")
 		if _, ok := c.values[key]; !ok {
 			c.order = append(c.order, key)
 		}
@@ -73,6 +60,13 @@ func readConfig(ctx context.Context, git *cli) (*gitConfig, error) {
 			c.paths[key] = p
 		}
 	}
+	if b, err = git.run(ctx, gitCall{args: []string{"config", "--type=bool", "-z", "--get-regexp", boolSettings}}); err != nil && exitCode(err) != 1 {
+		return nil, fmt.Errorf("read git configuration: %w", err)
+	}
+	for _, entry := range nulSplit(b) {
+		key, value, _ := strings.Cut(entry, "\n")
+		c.bools[key] = value == "true"
+	}
 	return c, nil
 }
 
@@ -89,13 +83,12 @@ func (c *gitConfig) get(key string) (string, bool) {
 	return last.text, true
 }
 
-// boolean is the last word on key; def where there is none or git would refuse it.
+// boolean is the last word on one of boolSettings; def where there is none.
 func (c *gitConfig) boolean(key string, def bool) bool {
-	v := c.values[key]
-	if len(v) == 0 {
-		return def
+	if is, ok := c.bools[key]; ok {
+		return is
 	}
-	return truth(v[len(v)-1].text, v[len(v)-1].given, def)
+	return def
 }
 
 // pathname is the last word on one of pathSettings.
@@ -112,24 +105,6 @@ func (c *gitConfig) keys(prefix string) []string {
 		}
 	}
 	return out
-}
-
-// truth reads a boolean as git does; what git would refuse gives def.
-func truth(value string, given, def bool) bool {
-	if !given {
-		return true
-	}
-	switch strings.ToLower(value) {
-	case "true", "yes", "on":
-		return true
-	case "false", "no", "off", "":
-		return false
-	}
-	digits := strings.TrimRight(strings.ToLower(value), "kmg")
-	if n, err := strconv.ParseInt(digits, 0, 64); err == nil && len(value)-len(digits) <= 1 {
-		return n != 0
-	}
-	return def
 }
 
 // envValue is the last setting of key, as a process would see it.

@@ -13,10 +13,10 @@ func TestReadConfig(t *testing.T) {
 	s.sh(`git init -q .
 printf '[a]\nflag\nempty =\nx = one\nx = "two\\nlines"\n[b "C.d"]\ny = \n' >>.git/config
 printf '[a]\nx = included\n' >~/inc; git config --add include.path ~/inc
-git config --global core.excludesFile '~/rules'; git config core.hooksPath '~/hooks'`)
+git config core.hooksPath '~/hooks'`)
 	s.env = append(s.env, "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=a.typed", "GIT_CONFIG_VALUE_0=x")
 	c := s.config()
-	for key, want := range map[string]string{"a.flag": "true", "a.empty": "", "a.x": "included", "b.C.d.y": "", "core.hookspath": "~/hooks", "core.excludesfile": "~/rules"} {
+	for key, want := range map[string]string{"a.flag": "true", "a.empty": "", "a.x": "included", "b.C.d.y": "", "core.hookspath": "~/hooks"} {
 		if got, ok := c.get(key); !ok || got != want {
 			t.Errorf("%s: got %q %v, want %q", key, got, ok, want)
 		}
@@ -32,7 +32,7 @@ git config --global core.excludesFile '~/rules'; git config core.hooksPath '~/ho
 	if got, _ := c.get("gc.auto"); got != "0" { // the user's own, of the same value as ours
 		t.Errorf("gc.auto: got %q", got)
 	}
-	for key, want := range map[string]string{"core.excludesfile": s.home + "/rules", "core.hookspath": s.home + "/hooks"} {
+	for key, want := range map[string]string{"core.hookspath": s.home + "/hooks"} {
 		if got, ok := c.pathname(key); !ok || got != want {
 			t.Errorf("%s: got %q %v, want %q", key, got, ok, want)
 		}
@@ -41,30 +41,13 @@ git config --global core.excludesFile '~/rules'; git config core.hooksPath '~/ho
 
 func TestReadConfigBad(t *testing.T) {
 	t.Parallel()
-	for name, text := range map[string]string{"syntax": "[a\nx = 1\n", "no such user": "[core]\nexcludesFile = ~nobody-of-that-name/x\n"} {
+	for name, text := range map[string]string{"syntax": "[a\nx = 1\n", "no boolean": "[core]\nfileMode = maybe\n", "no such user": "[core]\nhooksPath = ~nobody-of-that-name/x\n"} {
 		s := newSandbox(t)
 		s.sh("git init -q .")
 		s.put(".git/config", text)
 		if _, err := s.readConfig(); err == nil || !strings.Contains(err.Error(), "read git configuration") {
 			t.Errorf("%s: got %v", name, err)
 		}
-	}
-}
-
-func TestConfigBoolean(t *testing.T) {
-	t.Parallel()
-	s := newSandbox(t)
-	s.sh("git init -q .")
-	for _, v := range []string{"true", "Yes", "on", "1", "2", "1k", "0x10", "false", "NO", "off", "0", "", "-1"} {
-		s.git("config", "a.x", v)
-		want := strings.TrimSpace(s.git("config", "--type=bool", "a.x")) == "true"
-		if got := s.config().boolean("a.x", !want); got != want {
-			t.Errorf("%q: got %v, git %v", v, got, want)
-		}
-	}
-	s.git("config", "a.x", "maybe")
-	if c := s.config(); !c.boolean("a.x", true) || c.boolean("a.x", false) {
-		t.Error("a value that is no boolean does not give the default")
 	}
 }
 
@@ -100,44 +83,6 @@ func errText(err error) string {
 		return ""
 	}
 	return err.Error()
-}
-
-// Where git names somebody without inventing anything, we name the same.
-func TestIdentityAsGit(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct{ name, prepare, env string }{
-		{"user", "", ""},
-		{"author settings", "git config author.name Au; git config committer.email c@x", ""},
-		{"environment", "", "GIT_AUTHOR_NAME=Env GIT_COMMITTER_EMAIL=env@x"},
-		{"empty author.name is none", "git config author.name ''", ""},
-		{"empty email is one", "git config user.email ''", ""},
-		{"empty email of the environment", "", "GIT_AUTHOR_EMAIL="},
-		{"repository wins", "git config user.email repo@x", ""},
-		{"crud", `git config user.name "  .J. <R> Doe, Jr.; "`, ""},
-		{"not UTF-8", `printf '[user]\nname = J\351r\364me\n' >>.git/config`, ""},
-		{"EMAIL", "git config --global --unset user.email", "EMAIL=mail@x"},
-		{"included", `printf '[user]\nname = Inc\nemail = i@x\n' >"$HOME/inc"; git config --global include.path inc`, ""},
-		{"included for this repository", `printf '[user]\nemail = work@x\n' >"$HOME/w"; git config --global "includeIf.gitdir:$PWD/.path" w`, ""},
-		{"useConfigOnly", "git config user.useConfigOnly true", ""},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			s := newSandbox(t)
-			s.sh("git init -q .\n" + tt.prepare)
-			s.env = append(s.env, strings.Fields(tt.env)...)
-			for _, role := range []string{"author", "committer"} {
-				people := identities{git: s.program(), cfg: s.config()}
-				got, err := people.ask(t.Context(), strings.ToUpper(role))
-				if err != nil {
-					t.Fatal(err)
-				}
-				want := s.git("var", "GIT_"+strings.ToUpper(role)+"_IDENT")
-				if !strings.HasPrefix(want, got.name+" <"+got.email+"> ") {
-					t.Errorf("%s: got %s <%s>, git %s", role, got.name, got.email, want)
-				}
-			}
-		})
-	}
 }
 
 func TestIdentityMissing(t *testing.T) {

@@ -65,36 +65,6 @@ func TestRefNamesAreChecked(t *testing.T) {
 	}
 }
 
-func TestRefsThatClash(t *testing.T) {
-	t.Parallel()
-	s, r := start(t)
-	tree := snap(t, r)
-	keep := func(name string) error {
-		_, err := r.Keep(t.Context(), name, tree, nil, "x")
-		return err
-	}
-	if err := keep("refs/descartes/a"); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if err := keep("refs/descartes/a/b"); err == nil {
-			t.Error("a ref below a ref")
-		}
-		s.git("pack-refs", "--all")
-	}
-	if err := r.DeleteRefs(t.Context(), "refs/descartes/a"); err != nil {
-		t.Fatal(err)
-	}
-	if err := keep("refs/descartes/a/b/c"); err != nil {
-		t.Fatal(err)
-	}
-	s.sh("rm .git/refs/descartes/a/b/c") // as git leaves it: empty directories
-	if err := keep("refs/descartes/a"); err != nil {
-		t.Errorf("where empty directories were: %v", err)
-	}
-	s.check()
-}
-
 // A ref moves only from where it is thought to be.
 func TestSetRefCompares(t *testing.T) {
 	t.Parallel()
@@ -131,29 +101,6 @@ func TestSetRefWaits(t *testing.T) {
 	err := r.setRef(t.Context(), "refs/heads/side", "", head, "x")
 	if refused, ok := errors.AsType[*RefusedError](err); !ok || !strings.Contains(refused.Reason, "side.lock is held") {
 		t.Errorf("got %v", err)
-	}
-}
-
-func TestReflogOnlyWhereGitKeepsOne(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		setting string
-		logged  bool
-	}{{"true", true}, {"always", true}, {"false", false}} {
-		s := newSandbox(t)
-		s.sh(base + "rm -r .git/logs; git config core.logAllRefUpdates " + c.setting)
-		r := s.reopen()
-		one := snap(t, r)
-		s.sh("echo 2 >f")
-		commitWave(t, r, Wave{Message: "w", Tree: snap(t, r)})
-		_, err := r.Keep(t.Context(), "refs/descartes/x", one, nil, "k")
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := map[string]bool{"HEAD": c.logged, "refs/heads/main": c.logged, "refs/descartes/x": c.setting == "always"}
-		for name, logged := range want {
-			s.sh(fmt.Sprintf("test %t = $(test -e .git/logs/%s && echo true || echo false)", logged, name))
-		}
 	}
 }
 

@@ -28,22 +28,6 @@ func Clock() (time.Time, error) {
 	return time.Unix(ts.Unix()), nil
 }
 
-// StartWrite has the system begin to write a file's bytes to the disk; FinishWrite waits for them.
-func StartWrite(f *os.File) error { return syncRange(f, unix.SYNC_FILE_RANGE_WRITE) }
-
-// FinishWrite waits until a file's bytes are on their disk.
-func FinishWrite(f *os.File) error {
-	return syncRange(f, unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER)
-}
-
-func syncRange(f *os.File, flags int) error {
-	err := unix.SyncFileRange(int(f.Fd()), 0, 0, flags)
-	if err == unix.ENOSYS || err == unix.EINVAL || err == unix.ESPIPE {
-		return Sync(f)
-	}
-	return os.NewSyscallError("write out", err)
-}
-
 // Sync waits until a file's bytes and size are on the disk, not its times: about half of an fsync on ext4.
 func Sync(f *os.File) error {
 	conn, err := f.SyscallConn()

@@ -17,7 +17,7 @@ func TestSync(t *testing.T) {
 	if _, err := f.WriteString("bytes"); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(StartWrite(f), FinishWrite(f), Sync(f), f.Close()); err != nil {
+	if err := errors.Join(Sync(f), f.Close()); err != nil {
 		t.Error(err)
 	}
 	if err := Sync(f); err == nil {
