@@ -23,15 +23,6 @@ func (s shape) among(files int) shape {
 	return s
 }
 
-func chain(n int) shape {
-	return shape{tasks: n, deps: func(id int) []int {
-		if id == 1 {
-			return nil
-		}
-		return []int{id - 1}
-	}}
-}
-
 // layered has layers of equal width; each task depends on three of the layer before.
 func layered(layers, width int) shape {
 	return shape{tasks: layers * width, deps: func(id int) []int {

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -18,36 +17,19 @@ import (
 	"descartes/internal/proc"
 )
 
-// Arguments that make this program run agents and say what that cost of its own, shim and agents not
-// counted: `bench follow BACKEND FILE` one that prints the file, `bench short TIMES` many that do nothing.
-const (
-	followArg = "follow"
-	shortArg  = "short"
-)
+// followArg makes this program follow an agent that prints a file, and say what that cost of its own, shim and agent not counted:
+// `bench follow BACKEND FILE`.
+const followArg = "follow"
 
 // stream is a file of one kind of lines.
 type stream struct {
-	name, backend, begin, again, end string
-	line                             int
+	backend, begin, again, end string
+	line                       int
 }
 
-// plainStream is what clients print, with tool results of 10 MB; hostileStreams do their worst.
+// plainStream is what clients print, with tool results of 10 MB.
 func plainStream() stream {
-	return stream{"plain", "claude", `{"type":"user","message":{"content":[{"type":"tool_result","content":"`, `func main() {\n\tfmt.Println(\"hello\")\n}\n`, `"}]}}` + "\n", 10 << 20}
-}
-
-func hostileStreams() []stream {
-	const endless = 1 << 30
-	return []stream{
-		{"one endless string", "claude", `{"x":"`, `words \"and\" \\ more `, "", endless},
-		{"nothing but brackets", "claude", `{"x":`, `[{"a":`, "", endless},
-		{"small members", "claude", `{"x":0`, `,"a":0`, `}` + "\n", 10 << 20},
-		{"an answer of escapes", "codex", `{"item":{"text":"`, `\u00e9\n`, `","type":"agent_message"},"type":"item.completed"}` + "\n", 10 << 20},
-		{"invalid UTF-8", "claude", `{"message":{"content":[{"text":"`, "\xff\xfe\xc3", `"}]},"type":"assistant"}` + "\n", 10 << 20},
-		{"lines of one letter", "claude", "", "x\n", "", endless},
-		{"lines of an event", "opencode", "", `{"type":"step_start"}` + "\n", "", endless},
-		{"lines of a word", "gemini", "", `{"type":"message","role":"assistant","content":"a"}` + "\n", "", endless},
-	}
+	return stream{"claude", `{"type":"user","message":{"content":[{"type":"tool_result","content":"`, `func main() {\n\tfmt.Println(\"hello\")\n}\n`, `"}]}}` + "\n", 10 << 20}
 }
 
 // write makes a file of about that size, and returns its path.
@@ -70,54 +52,28 @@ func (s stream) write(dir string, size int) (string, error) {
 	return path, errors.Join(err, f.Close())
 }
 
-// following measures reading streams of that size while they are printed, and tells of the worst.
-func following(size int, streams ...stream) func(*runner) (row, error) {
+// following measures reading a stream of that size while it is printed.
+func following(size int, s stream) func(*runner) (row, error) {
 	return func(b *runner) (row, error) {
-		var worst row
-		var most float64
-		for _, s := range streams {
-			path, err := s.write(b.dir, size)
-			if err != nil {
-				return row{}, err
-			}
-			var ratios, ours, cats, grown []float64
-			for range min(b.rounds, 3) {
-				cat, err := b.run(b.dir, "sh", "-c", `cat "$0" | cat >/dev/null`, path)
-				if err != nil {
-					return row{}, err
-				}
-				cpu, peak, err := b.self(followArg, s.backend, path)
-				if err != nil {
-					return row{}, err
-				}
-				ratios, ours = append(ratios, float64(cpu)/float64(cat.cpu)), append(ours, float64(cpu))
-				cats, grown = append(cats, float64(cat.cpu)), append(grown, float64(peak))
-			}
-			if r := median(ratios); r > most {
-				most = r
-				worst = row{cpu: ratio(r), note: fmt.Sprintf("%v, cat %v; %.1f MB over idle (%s)", time.Duration(median(ours)).Round(time.Millisecond),
-					time.Duration(median(cats)).Round(time.Millisecond), slices.Max(grown)/1e6, s.name)}
-			}
-			if err := os.Remove(path); err != nil {
-				return row{}, err
-			}
-		}
-		return worst, nil
-	}
-}
-
-// supervision measures what running a program that does nothing as an agent adds to starting it.
-func supervision(b *runner) (row, error) {
-	const times = 300
-	var added []float64
-	for range b.rounds {
-		bare, ours, err := b.self(shortArg, strconv.Itoa(times))
+		path, err := s.write(b.dir, size)
 		if err != nil {
 			return row{}, err
 		}
-		added = append(added, float64(ours-bare)/1e6)
+		defer os.Remove(path)
+		var ratios, grown []float64
+		for range b.rounds {
+			cat, err := b.run(b.dir, "sh", "-c", `cat "$0" | cat >/dev/null`, path)
+			if err != nil {
+				return row{}, err
+			}
+			cpu, peak, err := b.self(followArg, s.backend, path)
+			if err != nil {
+				return row{}, err
+			}
+			ratios, grown = append(ratios, float64(cpu)/float64(cat.cpu)), append(grown, float64(peak))
+		}
+		return row{cpu: ratio(median(ratios)), note: fmt.Sprintf("%.1f MB over idle", slices.Max(grown)/1e6)}, nil
 	}
-	return row{note: fmt.Sprintf("%.2f ms added", median(added))}, nil
 }
 
 // self runs this program, which prints two numbers.
@@ -135,8 +91,8 @@ func (b *runner) self(args ...string) (x, y int64, err error) {
 	return x, y, err
 }
 
-// asked does what one of the arguments above asks for.
-func asked(args []string) error {
+// follow prints what following an agent costs in CPU time, nanoseconds, and memory, bytes.
+func follow(name, path string) error {
 	exe, err := os.Executable()
 	if err != nil {
 		return err
@@ -151,58 +107,24 @@ func asked(args []string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if args[0] == shortArg {
-		return short(sh, dir, args[1])
-	}
-	backend, _ := agent.Lookup(args[1])
-	if _, err := agentRun(sh, dir, backend, "true"); err != nil {
+	backend, _ := agent.Lookup(name)
+	if err := agentRun(sh, dir, backend, "true"); err != nil {
 		return err
 	}
 	idle, before := highWater(), cpuTime()
-	if _, err := agentRun(sh, dir, backend, "sleep 0.15; cat '"+args[2]+"'"); err != nil {
+	if err := agentRun(sh, dir, backend, "sleep 0.15; cat '"+path+"'"); err != nil {
 		return err
 	}
 	fmt.Println(cpuTime().Nanoseconds()-before.Nanoseconds(), highWater()-idle)
 	return nil
 }
 
-func agentRun(sh *proc.Shim, dir string, b agent.Backend, script string) (time.Duration, error) {
+func agentRun(sh *proc.Shim, dir string, b agent.Backend, script string) error {
 	b.Command, b.Prompt, b.StdinArgs = []string{"/bin/sh", "-c", script}, agent.ByStdin, nil
-	start := time.Now()
 	_, err := agent.NewRunner(sh, b).Run(context.Background(), agent.Request{Label: "bench", Prompt: "Do it.\n",
 		PromptFile: filepath.Join(dir, "prompt"), Log: filepath.Join(dir, "log"), ErrLog: filepath.Join(dir, "err"), Timeout: time.Hour, Idle: agent.DefaultIdle,
 		Clocks: agent.Clocks{Start: agent.DefaultStart, Exit: agent.DefaultExit}})
-	return time.Since(start), err
-}
-
-// short prints the medians of starting a program and of running it as an agent, in nanoseconds.
-func short(sh *proc.Shim, dir, times string) error {
-	n, err := strconv.Atoi(times)
-	if err != nil {
-		return err
-	}
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	defer null.Close()
-	backend, _ := agent.Lookup("claude")
-	var bare, ours []float64
-	for range n {
-		start := time.Now()
-		cmd := exec.Cmd{Path: "/bin/sh", Args: []string{"sh", "-c", "true"}, Env: os.Environ(), Stdin: null, Stdout: null, Stderr: null}
-		if err := cmd.Run(); err != nil {
-			return err
-		}
-		bare = append(bare, float64(time.Since(start)))
-		took, err := agentRun(sh, dir, backend, "true")
-		if err != nil {
-			return err
-		}
-		ours = append(ours, float64(took))
-	}
-	fmt.Println(int64(median(bare)), int64(median(ours)))
-	return nil
+	return err
 }
 
 func cpuTime() time.Duration {

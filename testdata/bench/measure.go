@@ -31,7 +31,7 @@ const limitReached = 6
 // run measures a program that has to succeed. Its output is thrown away.
 func (b *runner) run(dir, program string, args ...string) (cost, error) {
 	cmd := exec.Command(program, args...)
-	cmd.Dir = dir
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "XDG_STATE_HOME="+filepath.Join(b.dir, "state"))
 	start := time.Now()
 	err := cmd.Run()
 	if cmd.ProcessState != nil && cmd.ProcessState.ExitCode() == limitReached {
@@ -51,13 +51,13 @@ func (b *runner) run(dir, program string, args ...string) (cost, error) {
 }
 
 // tag measures the real program over a task list, the agent being one shell command.
-func (b *runner) tag(s shape, agent, sandbox string) (cost, error) {
+func (b *runner) tag(s shape, agent, sandbox string, flags ...string) (cost, error) {
 	dir, err := b.repository(s)
 	if err != nil {
 		return cost{}, err
 	}
 	defer os.RemoveAll(dir)
-	return b.start(dir, agent, sandbox)
+	return b.start(dir, agent, sandbox, flags...)
 }
 
 // start runs the loop over the list in a repository.
@@ -100,36 +100,119 @@ func (b *runner) pairs(x, y func() (cost, error)) (wall, cpu float64, mx, my cos
 	return median(walls), median(cpus), mx, my, nil
 }
 
-func overFloor(s shape, agent, sandbox string) func(*runner) (row, error) {
+// attempt measures what one attempt costs above the floor in a tree of that many files: the difference of a run with many and one with few.
+func attempt(files int, sandbox string) func(*runner) (row, error) {
 	return func(b *runner) (row, error) {
-		wall, cpu, x, y, err := b.pairs(
-			func() (cost, error) { return b.tag(s, agent, sandbox) },
-			func() (cost, error) { return b.floor(s, agent) })
-		n := time.Duration(s.tasks)
-		note := fmt.Sprintf("%v, floor %v per task", (x.wall / n).Round(time.Microsecond), (y.wall / n).Round(time.Microsecond))
-		return row{wall: ratio(wall), cpu: ratio(cpu), note: note}, err
-	}
-}
-
-// attempt measures what one attempt costs above the floor, in a tree of that many files.
-func attempt(s shape, agent, sandbox string) func(*runner) (row, error) {
-	return func(b *runner) (row, error) {
+		const few, many = 2, 22
+		s := wide(many).among(files)
 		dir, err := b.repository(s)
 		if err != nil {
 			return row{}, err
 		}
 		defer os.RemoveAll(dir)
-		_, _, x, y, err := b.pairs(
-			func() (cost, error) {
-				if err := errors.Join(os.RemoveAll(filepath.Join(dir, ".descartes")), s.write(filepath.Join(dir, ".scud", "tasks", "t.json"))); err != nil {
-					return cost{}, err
-				}
-				return b.start(dir, agent, sandbox)
-			},
-			func() (cost, error) { return b.floor(wide(s.tasks), agent) })
-		n := time.Duration(s.tasks)
-		over := float64(x.wall-y.wall) / float64(n) / 1e6
-		return row{note: fmt.Sprintf("%.1f ms over the floor's %v, the start and the baseline among them", over, (y.wall / n).Round(time.Microsecond))}, err
+		run := func(tasks int) (cost, error) {
+			if err := b.fresh(dir, s); err != nil {
+				return cost{}, err
+			}
+			return b.start(dir, noop, sandbox, "--max-total-iterations", strconv.Itoa(tasks))
+		}
+		if _, err := run(few); err != nil { // it makes the slot
+			return row{}, err
+		}
+		var ours []float64
+		for range b.rounds {
+			x, err := run(many)
+			if err != nil {
+				return row{}, err
+			}
+			y, err := run(few)
+			if err != nil {
+				return row{}, err
+			}
+			z, err := b.floor(wide(many), noop)
+			if err != nil {
+				return row{}, err
+			}
+			ours = append(ours, float64(x.wall-y.wall)/(many-few)/1e6-float64(z.wall)/many/1e6)
+		}
+		return row{wall: fmt.Sprintf("%.0f ms", median(ours)), note: "over the floor"}, nil
+	}
+}
+
+const noop = "echo TASK_COMPLETE"
+
+// fresh forgets the runs in a repository, not its slots.
+func (b *runner) fresh(dir string, s shape) error {
+	return errors.Join(os.RemoveAll(filepath.Join(dir, ".descartes")), s.write(filepath.Join(dir, ".scud", "tasks", "t.json")))
+}
+
+// firstSlot is what a run takes longer where its slot is still to be made.
+func firstSlot(files int) func(*runner) (row, error) {
+	return func(b *runner) (row, error) {
+		s := wide(1).among(files)
+		var took []float64
+		for range b.rounds {
+			dir, err := b.repository(s)
+			if err != nil {
+				return row{}, err
+			}
+			x, err := b.start(dir, noop, "off")
+			if err == nil {
+				err = b.fresh(dir, s)
+			}
+			var y cost
+			if err == nil {
+				y, err = b.start(dir, noop, "off")
+			}
+			if err = errors.Join(err, os.RemoveAll(dir)); err != nil {
+				return row{}, err
+			}
+			took = append(took, (x.wall - y.wall).Seconds())
+		}
+		return row{wall: fmt.Sprintf("%.1f s", median(took)), note: "over a run that has it"}, nil
+	}
+}
+
+// busy is the part of the time in which slots are at work.
+func busy(tasks, slots int) func(*runner) (row, error) {
+	return func(b *runner) (row, error) {
+		c, err := b.tag(wide(tasks), "sleep 1; "+noop, "off", "-j", strconv.Itoa(slots))
+		return row{wall: fmt.Sprintf("%.0f %%", 100*float64(tasks)/float64(slots)/c.wall.Seconds()), note: fmt.Sprintf("%.1f s", c.wall.Seconds())}, err
+	}
+}
+
+// parallel is how many times as fast several slots are as one.
+func parallel(tasks, slots int) func(*runner) (row, error) {
+	return func(b *runner) (row, error) {
+		one, err := b.tag(wide(tasks), "sleep 1; "+noop, "off")
+		if err != nil {
+			return row{}, err
+		}
+		all, err := b.tag(wide(tasks), "sleep 1; "+noop, "off", "-j", strconv.Itoa(slots))
+		return row{wall: ratio(float64(one.wall) / float64(all.wall)), note: fmt.Sprintf("%.1f s, %.1f s", one.wall.Seconds(), all.wall.Seconds())}, err
+	}
+}
+
+// loops is the list of many that have ended.
+func loops(n int) func(*runner) (row, error) {
+	return func(b *runner) (row, error) {
+		dir, err := b.repository(wide(1))
+		if err != nil {
+			return row{}, err
+		}
+		defer os.RemoveAll(dir)
+		for i := range n {
+			if err := b.fresh(dir, wide(1)); i == 0 && err != nil {
+				return row{}, err
+			}
+			if _, err := b.run(dir, b.binary, "loop", "start", "--prompt", "x", "--name", fmt.Sprint("l", i), "--max-iterations", "1", "--ok-exit", "6", "--command", "true", "--sandbox", "off"); err != nil {
+				return row{}, err
+			}
+		}
+		wall, cpu, x, _, err := b.pairs(
+			func() (cost, error) { return b.run(dir, b.binary, "loop", "list") },
+			func() (cost, error) { return b.run(dir, b.binary, "version") })
+		return row{wall: fmt.Sprintf("%.0f ms", float64(x.wall)/1e6), cpu: ratio(cpu), note: ratio(wall) + " times the start of the program"}, err
 	}
 }
 
@@ -137,10 +220,10 @@ func attempt(s shape, agent, sandbox string) func(*runner) (row, error) {
 // taken away, and the start of the program with them. A loop over all of a long list takes minutes.
 func growth(long, short int, agent string) func(*runner) (row, error) {
 	return func(b *runner) (row, error) {
-		const few, many = 50, 250
-		var ratios, longs, shorts, rss []float64
+		const few, many = 20, 80
+		var ratios, longs, shorts []float64
 		for range b.rounds {
-			x, peak, err := b.between(wide(long), few, many, agent)
+			x, _, err := b.between(wide(long), few, many, agent)
 			if err != nil {
 				return row{}, err
 			}
@@ -148,9 +231,9 @@ func growth(long, short int, agent string) func(*runner) (row, error) {
 			if err != nil {
 				return row{}, err
 			}
-			ratios, longs, shorts, rss = append(ratios, x/y), append(longs, x), append(shorts, y), append(rss, float64(peak))
+			ratios, longs, shorts = append(ratios, x/y), append(longs, x), append(shorts, y)
 		}
-		note := fmt.Sprintf("%.2f ms, %.2f ms per task; peak memory %.1f MB", median(longs)*1e3, median(shorts)*1e3, median(rss)/1e6)
+		note := fmt.Sprintf("%.1f ms, %.1f ms per task", median(longs)*1e3, median(shorts)*1e3)
 		return row{wall: ratio(median(ratios)), note: note}, nil
 	}
 }
@@ -174,6 +257,14 @@ func (b *runner) between(s shape, few, many int, agent string) (seconds float64,
 	return (took[1] - took[0]).Seconds() / float64(many-few), peak, nil
 }
 
+// memory is the most of the largest process.
+func memory(tasks int, agent string) func(*runner) (row, error) {
+	return func(b *runner) (row, error) {
+		_, peak, err := b.between(wide(tasks), 1, 2, agent)
+		return row{wall: fmt.Sprintf("%.0f MB", float64(peak)/1e6)}, err
+	}
+}
+
 func waves(s shape) func(*runner) (row, error) {
 	return func(b *runner) (row, error) {
 		dir, err := b.repository(s)
@@ -184,8 +275,8 @@ func waves(s shape) func(*runner) (row, error) {
 		wall, cpu, x, y, err := b.pairs(
 			func() (cost, error) { return b.run(dir, b.binary, "waves", "--scud-tag", "t") },
 			func() (cost, error) { return b.run(dir, b.binary, "version") })
-		note := fmt.Sprintf("%.1f ms over the start of the program", float64(x.wall-y.wall)/1e6)
-		return row{wall: ratio(wall), cpu: ratio(cpu), note: note}, err
+		note := ratio(wall) + " times the start of the program, which is left out"
+		return row{wall: fmt.Sprintf("%.0f ms", float64(x.wall-y.wall)/1e6), cpu: ratio(cpu), note: note}, err
 	}
 }
 
@@ -220,7 +311,7 @@ func size(b *runner) (row, error) {
 	if err != nil {
 		return row{}, err
 	}
-	return row{note: fmt.Sprintf("%.1f MB", float64(fi.Size())/1e6)}, nil
+	return row{wall: fmt.Sprintf("%.1f MB", float64(fi.Size())/1e6)}, nil
 }
 
 func ratio(f float64) string { return fmt.Sprintf("%.2f", f) }
