@@ -1,6 +1,7 @@
 package gitops
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,37 +11,67 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"descartes/internal/crash"
 )
 
-// EditedError says that somebody else changed the user's folder while a run had it for itself.
+// EditedError says that somebody else changed the user's folder while a run had it for itself. Nothing was touched.
 type EditedError struct {
-	Paths  []string // none where another branch was checked out
+	Paths  []string // none where another branch was checked out, or where the run's moved
 	Branch string   // then the one that the run works on
+	From   string   // where it was, if it moved; "" for nowhere
+	To     string   // where it is, if it moved
+	News   []string // subjects of its new commits
 }
 
 func (e *EditedError) Error() string {
-	if len(e.Paths) == 0 {
-		return "another branch was checked out in this folder, which the run has for itself; git switch " + shortBranch(e.Branch) + ", then resume the loop"
+	list, drop := e.Paths, "git reset "+shortHash(e.From)
+	if e.To != "" {
+		list = e.News
 	}
-	n := min(len(e.Paths), 10)
-	more := ""
-	if n < len(e.Paths) {
-		more = fmt.Sprintf(" and %d more", len(e.Paths)-n)
+	n := min(len(list), 10)
+	names := fmt.Sprintf("%q", list[:n])
+	if n < len(list) {
+		names += fmt.Sprintf(" and %d more", len(list)-n)
 	}
-	return fmt.Sprintf("somebody edited this folder, which the run has for itself: %q%s; nothing was touched; commit, stash or undo that, then resume the loop", e.Paths[:n], more)
+	if e.From == "" {
+		drop = "git update-ref -d HEAD"
+	}
+	switch {
+	case e.To != "":
+		return fmt.Sprintf("%s moved to %s (new commits: %s) after the run was killed, or its agent did that; nothing was touched; resume the loop to keep that, or type %s first, which leaves the files as they are",
+			shortBranch(cmp.Or(e.Branch, "HEAD")), shortHash(e.To), names, drop)
+	case n == 0:
+		return "another branch was checked out in this folder, which the run has for itself; nothing was touched; git switch " + shortBranch(e.Branch) + ", then resume the loop"
+	}
+	return "somebody edited this folder, which the run has for itself: " + names + "; nothing was touched; commit, stash, move or undo that, then resume the loop"
 }
 
 func shortBranch(ref string) string { return strings.TrimPrefix(ref, "refs/heads/") }
 
 // hereState is what is recorded about the user's folder while it is a slot.
 type hereState struct {
-	Left Tree `json:"left"` // what the folder had when the last command of the run had ended
-	Busy bool `json:"busy"` // the run may have changed it since
-	Head Head `json:"head"` // where the user's HEAD has to be
-	// Ignored is what git ignored when the run began: the user's, whatever an attempt makes of the rules.
+	Loop string `json:"loop"` // that has it
+	Left Tree   `json:"left"` // what the folder had when the last command of the run had ended
+	Busy bool   `json:"busy"` // the run may have changed it since
+	Want Tree   `json:"want"` // and brought it to this
+	Shut bool   `json:"shut"` // and its commands could not write to .git
+	Head Head   `json:"head"` // where the user's HEAD has to be
+	// Moved is where it was when a person was asked about that.
+	Moved string `json:"moved,omitempty"`
+	// Rest is what no snapshot has, ignored or not, in the state Left. Ignored is what of it is the user's, whatever an attempt makes of the rules: what was
+	// there when the run began, and what came while none of its commands ran.
+	Rest    []string `json:"rest,omitempty"`
 	Ignored []string `json:"ignored,omitempty"`
+}
+
+// SetBack is what a run sets back in the user's folder without knowing whose it is: HEAD, or files.
+type SetBack struct {
+	Ref    string   // keeps it; files on top of what the run wants there
+	Head   string   // where HEAD was
+	Paths  []string // of files
+	Staged bool     // the ref's second parent has what was staged, which is neither in HEAD nor in the files
 }
 
 func (s *Slot) stateFile() string { return HereFile(s.dir) }
@@ -52,10 +83,14 @@ func (s *Slot) state() (st hereState) {
 	if b, err := os.ReadFile(s.stateFile()); err == nil {
 		_ = json.Unmarshal(b, &st) // a torn file counts as empty: what differs from HEAD is somebody's then
 	}
+	if st.Loop != s.own.Loop {
+		st = hereState{}
+	}
 	return st
 }
 
 func (s *Slot) setState(st hereState) error {
+	st.Loop = s.own.Loop
 	b, err := json.Marshal(st)
 	if err != nil {
 		return err
@@ -158,65 +193,191 @@ func (s *Slot) prepareHere(ctx context.Context, at Head, tree Tree) error {
 	return s.user.unstageAll(ctx, head.Hash)
 }
 
-// look compares the folder with what the run left, takes the snapshot's index for ours, and records that the run is at work. What a killed run
-// left half done is kept under a ref.
+// look compares the folder with what the run left, takes the snapshot's index for ours, and records that the run is at work.
 func (s *Slot) look(ctx context.Context, head Head, tree Tree) error {
 	st := s.state()
-	if st.Head != (Head{}) && st.Head.Branch != head.Branch && !st.Busy {
+	if st.Head != (Head{}) && st.Head.Branch != head.Branch {
 		return &EditedError{Branch: st.Head.Branch}
 	}
-	var err error
-	if st.Head == (Head{}) {
-		if st.Ignored, err = s.user.Ignored(ctx); err != nil {
-			return err
-		}
-	}
-	now, err := s.snapshot(ctx)
-	if err != nil {
-		return err
-	}
-	committed, err := s.user.HeadTree(ctx)
-	if err != nil {
-		return err
-	}
-	known := []Tree{committed, tree}
-	if st.Left != "" {
-		known = append(known, st.Left)
-	} else if !st.Busy {
-		known = known[:1]
-	}
-	edited, err := s.differs(ctx, now, known)
+	now, edited, odd, err := s.compare(ctx, &st, tree)
 	switch {
 	case err != nil:
 		return err
-	case len(edited) > 0 && !st.Busy:
-		return &EditedError{Paths: edited}
-	case len(edited) > 0:
-		if _, err := s.keep(ctx, s.kept, now, nil, "descartes: what was in the folder when a run was interrupted"); err != nil {
-			return err
-		}
+	case st.Busy && len(edited) > 0: // beside a check of what is verified
+		err = s.keepEdits(ctx, head, st.Want, now, edited)
+	case !st.Busy && len(edited)+len(odd) > 0:
+		err = &EditedError{Paths: append(edited, odd...)}
 	}
-	if err := s.setState(hereState{Left: now, Busy: true, Head: head, Ignored: st.Ignored}); err != nil {
+	if err != nil {
+		return err
+	}
+	st.Left, st.Busy, st.Want, st.Shut, st.Head = now, true, tree, s.own.Shut, head
+	if err := s.setState(st); err != nil {
 		return err
 	}
 	return s.takeIndex()
 }
 
-// differs lists the paths at which a tree is like none of others. Protected ones are nobody's.
-func (s *Slot) differs(ctx context.Context, now Tree, others []Tree) (paths []string, err error) {
+// Interrupted looks at what a killed run left in the user's folder, and at what happened there since, before anything is set back: a ref keeps what
+// differs, and people are told. made is the run's own last commit. Where the branch moved, and the run's commands might have done that, it is an
+// EditedError, once: the next call takes the commits for the user's.
+func (s *Slot) Interrupted(ctx context.Context, made string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.state()
+	if !st.Busy {
+		return nil
+	}
+	head, err := s.user.Head(ctx)
+	if err != nil {
+		return err
+	}
+	if head.Branch != st.Head.Branch {
+		return &EditedError{Branch: st.Head.Branch}
+	}
+	from := st.Head.Hash
+	if made != "" && s.user.LeadsTo(ctx, head.Hash, made) {
+		from = made
+	}
+	if head.Hash != from && head.Hash != st.Head.Hash && head.Hash != st.Moved && !st.Shut {
+		news, err := s.user.News(ctx, from, head.Hash, "")
+		if err != nil {
+			return err
+		}
+		e := &EditedError{Branch: head.Branch, From: from, To: head.Hash}
+		for _, c := range news {
+			e.News = append(e.News, c.Subject)
+		}
+		st.Moved = head.Hash
+		return cmp.Or(s.setState(st), error(e))
+	}
+	if _, err := s.boundRules(ctx); err != nil {
+		return err
+	}
+	now, edited, odd, err := s.compare(ctx, &st, st.Want)
+	if err != nil {
+		return err
+	}
+	if len(odd) > 0 {
+		return &EditedError{Paths: odd}
+	}
+	if len(edited) > 0 {
+		if err := s.keepEdits(ctx, head, st.Want, now, edited); err != nil {
+			return err
+		}
+	}
+	return s.setState(hereState{Left: now, Head: head, Rest: st.Rest, Ignored: st.Ignored})
+}
+
+// compare takes a snapshot and lists the paths at which it is like nothing that the run knows: HEAD, what it left, and trees. odd are those that came
+// and that no ref can keep. What git ignores and nobody but the user can have made is his.
+func (s *Slot) compare(ctx context.Context, st *hereState, trees ...Tree) (now Tree, edited, odd []string, err error) {
+	if now, err = s.snapshot(ctx); err != nil {
+		return now, nil, nil, err
+	}
+	committed, err := s.user.HeadTree(ctx)
+	if err != nil {
+		return now, nil, nil, err
+	}
+	known := []Tree{committed}
+	if st.Left != "" {
+		known = append(append(known, st.Left), trees...)
+	}
+	if edited, odd, err = s.differs(ctx, now, known); err != nil {
+		return now, nil, nil, err
+	}
+	ignored, rest, err := s.rest(ctx)
+	if err != nil {
+		return now, nil, nil, err
+	}
+	for i, p := range append(ignored, rest...) {
+		switch {
+		case slices.Contains(st.Rest, p) || slices.Contains(st.Ignored, p):
+		case st.Left == "" || i < len(ignored):
+			st.Ignored = append(st.Ignored, p)
+		default:
+			odd = append(odd, p)
+		}
+	}
+	st.Rest = append(ignored, rest...)
+	return now, edited, odd, nil
+}
+
+// others lists what an index does not have: what git cannot take, such as a repository without a commit, or with "-i" what it ignores.
+func (s *Slot) others(ctx context.Context, index string, which ...string) ([]string, error) {
+	args := append([]string{"ls-files", "-o", "--exclude-standard", "--directory", "--no-empty-directory", "-z"}, which...)
+	b, err := s.cli.run(ctx, gitCall{args: args, index: index})
+	return slices.DeleteFunc(nulSplit(b), func(p string) bool { return s.guard.covers(p) || s.guard.leads(strings.TrimSuffix(p, "/")) }), err
+}
+
+// rest lists what the last snapshot does not have.
+func (s *Slot) rest(ctx context.Context) (ignored, odd []string, err error) {
+	if ignored, err = s.others(ctx, s.cli.cache, "-i"); err == nil {
+		odd, err = s.others(ctx, s.cli.cache)
+	}
+	return ignored, odd, err
+}
+
+// keepEdits keeps what the folder has under a ref of its own, on top of what the run wants there, and says so.
+func (s *Slot) keepEdits(ctx context.Context, head Head, want, now Tree, paths []string) error {
+	back := SetBack{Paths: paths}
+	committed, err := s.user.HeadTree(ctx)
+	if err != nil {
+		return err
+	}
+	staged, err := s.user.cli.word(ctx, "", "write-tree")
+	if back.Staged = err == nil && Tree(staged) != now && Tree(staged) != committed; ctx.Err() != nil { // an unfinished merge has no tree
+		return context.Cause(ctx)
+	}
+	commits := []string{}
+	for _, tree := range []Tree{want, Tree(staged)} {
+		if tree == "" || tree == Tree(staged) && !back.Staged || tree != s.EmptyTree() && !s.has(ctx, string(tree)) {
+			continue
+		}
+		c, err := s.link(ctx, Link{Tree: tree, Message: "descartes: what this folder was to have", When: time.Now()}, head.Hash)
+		if err != nil {
+			return err
+		}
+		commits = append(commits, c)
+	}
+	if back.Ref, err = s.freeRef(); err != nil {
+		return err
+	}
+	if _, err = s.keep(ctx, back.Ref, now, commits, "descartes: what was in the folder when a run set it back"); err != nil {
+		return err
+	}
+	crash.Point("git: folder kept")
+	return s.own.Say(back)
+}
+
+// freeRef is a new ref for what is set back.
+func (s *Slot) freeRef() (ref string, err error) {
+	for n, at := 1, "x"; at != "" && err == nil; n++ {
+		ref = fmt.Sprintf("refs/descartes/%s/set-back/%d", s.own.Loop, n)
+		at, err = s.user.refCommit(ref)
+	}
+	return ref, err
+}
+
+// differs lists the paths at which a tree is like none of others, and those of repositories that none of them has. Protected ones are nobody's.
+func (s *Slot) differs(ctx context.Context, now Tree, others []Tree) (paths, repos []string, err error) {
 	for i, other := range others {
-		here := []string{}
-		if err := s.diff(ctx, other, now, func(name string, _, _ treeItem) {
-			if !s.guard.covers(name) && (i == 0 || slices.Contains(paths, name)) {
-				here = append(here, name)
+		here, new := []string{}, []string{}
+		if err := s.diff(ctx, other, now, func(name string, was, is treeItem) {
+			if s.guard.covers(name) || i > 0 && !slices.Contains(paths, name) {
+				return
+			}
+			here = append(here, name)
+			if is.mode == modeGitlink && was.mode != modeGitlink && (i == 0 || slices.Contains(repos, name)) {
+				new = append(new, name)
 			}
 		}); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		paths = here
+		paths, repos = here, new
 	}
 	slices.Sort(paths)
-	return paths, nil
+	return paths, repos, nil
 }
 
 // takeIndex gives our index what the last snapshot found: all files with their times, untracked ones too.
@@ -275,12 +436,12 @@ func (s *Slot) spare(ctx context.Context, tree Tree) (map[string]treeItem, error
 
 // removeRest removes what an attempt made and no snapshot can have: repositories without a commit and the like.
 func (s *Slot) removeRest(ctx context.Context) error {
-	b, err := s.cli.run(ctx, gitCall{args: []string{"ls-files", "-o", "--exclude-standard", "--directory", "--no-empty-directory", "-z"}})
+	rest, err := s.others(ctx, "")
 	if err != nil {
 		return err
 	}
-	spared := append(newProtection(s.state().Ignored), s.guard...)
-	rest := slices.DeleteFunc(nulSplit(b), func(p string) bool { return spared.covers(p) || spared.leads(strings.TrimSuffix(p, "/")) })
+	users := newProtection(s.state().Ignored)
+	rest = slices.DeleteFunc(rest, func(p string) bool { return users.covers(p) || users.leads(strings.TrimSuffix(p, "/")) })
 	if len(rest) == 0 {
 		return nil
 	}
@@ -320,24 +481,19 @@ func (r *Repo) unstageAll(ctx context.Context, commit string) error {
 	return err
 }
 
-// Settle records what the folder has now: a later change is somebody else's.
-func (s *Slot) Settle(ctx context.Context) error {
+// Settle records what the user's folder has now, as a snapshot of it says: a later change is somebody else's.
+func (s *Slot) Settle(ctx context.Context, now Tree) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	large, err := s.boundRules(ctx)
-	if err != nil {
-		return err
-	}
-	s.large = append(s.large, large...)
-	now, err := s.snapshot(ctx)
-	if err != nil {
-		return err
-	}
 	head, err := s.user.Head(ctx)
 	if err != nil {
 		return err
 	}
-	return s.setState(hereState{Left: now, Head: head, Ignored: s.state().Ignored})
+	ignored, rest, err := s.rest(ctx)
+	if err != nil {
+		return err
+	}
+	return s.setState(hereState{Left: now, Head: head, Rest: append(ignored, rest...), Ignored: s.state().Ignored})
 }
 
 // Leave gives the folder back.
@@ -348,28 +504,41 @@ func (s *Slot) Leave() error {
 	return nil
 }
 
-// setBack is Commits in the user's folder: ref keeps what the agent committed there, and HEAD and branch are set back.
-func (s *Slot) setBack(ctx context.Context, ref string) (string, error) {
+// SetHeadBack sets HEAD and branch of the user's folder back to where the attempt found them. It returns the tip of what was committed, which a ref
+// keeps, or "".
+func (s *Slot) SetHeadBack(ctx context.Context) (tip string, err error) {
 	found := s.state().Head
 	s.user.mu.Lock()
 	defer s.user.mu.Unlock()
 	branch, tip, err := s.user.head(ctx)
-	if err != nil {
+	if err != nil || branch == found.Branch && tip == found.Hash {
 		return "", err
 	}
-	at := tip
-	if found.Branch != "" && branch != found.Branch {
+	at, back := tip, SetBack{Head: shortHash(tip)}
+	if branch != found.Branch && found.Branch != "" {
 		if at, err = s.user.refCommit(found.Branch); err != nil {
 			return "", err
 		}
 	}
+	if branch != found.Branch && branch != "" {
+		back.Head = "the branch " + shortBranch(branch)
+	}
 	if tip == found.Hash {
 		tip = at
 	}
-	if tip != "" && tip != found.Hash {
-		if err := s.user.forceRef(ctx, ref, tip, "descartes: commits of an attempt"); err != nil {
+	if tip == found.Hash {
+		tip = ""
+	}
+	if tip != "" && !s.user.LeadsTo(ctx, found.Hash, tip) {
+		if back.Ref, err = s.freeRef(); err == nil {
+			err = s.user.forceRef(ctx, back.Ref, tip, "descartes: commits of an attempt")
+		}
+		if err != nil {
 			return "", err
 		}
+	}
+	if err := s.own.Say(back); err != nil {
+		return "", err
 	}
 	crash.Point("git: commits kept")
 	const why = "descartes: set back after an attempt"
@@ -389,21 +558,5 @@ func (s *Slot) setBack(ctx context.Context, ref string) (string, error) {
 	default:
 		err = s.user.setRef(ctx, found.Branch, at, found.Hash, why)
 	}
-	if tip == found.Hash {
-		tip = ""
-	}
 	return tip, err
-}
-
-// Moved says where HEAD was left, "" where it is as the attempt found it.
-func (s *Slot) Moved(ctx context.Context) string {
-	found := s.state().Head
-	now, err := s.user.Head(ctx)
-	switch {
-	case err != nil || now == found:
-		return ""
-	case now.Branch != found.Branch && now.Branch != "":
-		return "the branch " + shortBranch(now.Branch)
-	}
-	return shortHash(now.Hash)
 }

@@ -12,18 +12,23 @@ func TestHere(t *testing.T) {
 	s := newSandbox(t)
 	s.sh(slotBase + "; echo list >list; git add list; git commit -qm list; echo changed >list; mkdir empty build; echo o >build/o; touch -d 2020-01-01 a")
 	r := s.reopen("list")
-	slot, err := r.OpenSlot(t.Context(), SlotOptions{Dir: s.path("../pool/1"), Here: true, Kept: "refs/descartes/pool/p/1000/interrupted"})
+	var said SetBack
+	slot, err := r.OpenSlot(t.Context(), SlotOptions{Dir: s.path("../pool/1"), Here: true, Loop: "l", Say: func(b SetBack) error { said = b; return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { slot.Close() })
 	head := prepare(t, r, slot, "", false)
 	s.sh("echo mine >>d/b; echo new >n; git add n; git checkout -q -b side; git commit -qm own")
-	tip, err := slot.Commits(t.Context(), "refs/descartes/pool/p/1000/commits")
-	if err != nil || tip == "" {
-		t.Fatalf("commits: %q, %v", tip, err)
+	tip, err := slot.SetHeadBack(t.Context())
+	if ref := "refs/descartes/l/set-back/1"; err != nil || said.Head != "the branch side" || said.Ref != ref || s.git("rev-parse", ref) != tip+"\n" {
+		t.Fatalf("set back %v: %q, %v", said, tip, err)
 	}
-	if err := slot.Settle(t.Context()); err != nil {
+	now, err := slot.Snapshot(t.Context())
+	if err == nil {
+		err = slot.Settle(t.Context(), now)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	s.sh("echo theirs >a")
@@ -51,7 +56,7 @@ func TestHereSparesWhatIsWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.Close() })
-	slot, err := r.OpenSlot(t.Context(), SlotOptions{Dir: s.path("../pool/1"), Here: true, Kept: "refs/descartes/pool/p/1000/interrupted"})
+	slot, err := r.OpenSlot(t.Context(), SlotOptions{Dir: s.path("../pool/1"), Here: true, Loop: "l", Say: func(SetBack) error { return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ type Slot struct {
 	git     string // where HEAD and index are kept for us
 	objects string
 	here    bool // the working tree is the user's own
-	kept    string
+	own     SlotOptions
 	config  []byte   // of the agent's .git
 	at      Head     // that Prepare brought it to
 	large   []string // ignore and attributes files that were too large since then
@@ -57,7 +57,9 @@ type SlotOptions struct {
 	// Here makes the user's own working tree that of the slot, with the user's .git: nothing else can stand at its path. Nobody
 	// else may work in it, and it has to be clean.
 	Here bool
-	Kept string // of Here: the ref that keeps what an interrupted run left there
+	Loop string              // of Here: the loop that has it, whose refs keep what is set back
+	Shut bool                // of Here: the loop's commands cannot write to .git
+	Say  func(SetBack) error // of Here: tells people, before it happens
 }
 
 // BrokenSlotError means that a slot cannot be brought to the wanted state: remove it and make it again.
@@ -77,7 +79,7 @@ const slotPatience = 5 * time.Minute
 // OpenSlot opens a slot, or makes an empty one. The caller holds the slot's lock: nobody else works in it.
 func (r *Repo) OpenSlot(ctx context.Context, opt SlotOptions) (*Slot, error) {
 	s := &Slot{user: r, dir: opt.Dir, tree: filepath.Join(opt.Dir, "tree"), git: filepath.Join(opt.Dir, "git"),
-		objects: opt.Objects, place: filepath.Dir(opt.Objects), here: opt.Here, kept: opt.Kept, beside: r.l.root}
+		objects: opt.Objects, place: filepath.Dir(opt.Objects), here: opt.Here, own: opt, beside: r.l.root}
 	if s.here {
 		s.tree = r.l.root
 	} else if err := s.findModules(ctx); err != nil {
@@ -589,9 +591,6 @@ var ErrNoRepository = errors.New("the agent destroyed its repository")
 func (s *Slot) Commits(ctx context.Context, ref string) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.here {
-		return s.setBack(ctx, ref)
-	}
 	base, err := s.base(ctx)
 	if err != nil {
 		return "", err

@@ -504,6 +504,8 @@ func (l *Loop) tidy(ctx context.Context, u *unit) error {
 	if err := l.heal(u, "verification"); err != nil {
 		return err
 	}
-	notes, err := u.lane.ws.Repair(ctx, "verification")
+	var notes []string
+	var err error
+	l.unlocked(func() { notes, err = u.lane.ws.Repair(ctx, "verification") })
 	return errors.Join(err, l.warn(u, notes...))
 }

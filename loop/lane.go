@@ -114,6 +114,11 @@ func (l *Loop) openSlots(ctx context.Context, stop *stopper, n int) error {
 	}
 	room := n
 	take := l.tools.Repo.ForwardBranch
+	o.Shut, o.Say = l.config.Confined(), func(line string) error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.record(&journal.Event{Type: journal.Warning, Message: line})
+	}
 	if o.Here = l.tools.Here; o.Here {
 		room, take = 0, l.tools.Repo.NewBranch
 	}
@@ -130,7 +135,21 @@ func (l *Loop) openSlots(ctx context.Context, stop *stopper, n int) error {
 	if l.trunk, err = l.newTrunk(ctx, stop, pool); err != nil {
 		return err
 	}
+	if o.Here {
+		if err := l.openHere(ctx); err != nil {
+			return err
+		}
+	}
+	if err := l.trunk.finish(ctx); err != nil {
+		return err
+	}
 	for _, e := range l.history.Left() {
+		if len(l.lanes) > 0 && e.Slot == l.lanes[0].number() && o.Here {
+			if err := l.work.killed(ctx, l.lanes[0], e); err != nil {
+				return err
+			}
+			continue
+		}
 		number := e.Slot
 		if l.tools.Away != nil { // its slot only says that an order is out
 			number = 0
@@ -163,6 +182,23 @@ func (l *Loop) openSlots(ctx context.Context, stop *stopper, n int) error {
 		}
 		l.lanes = append(l.lanes, ln)
 	}
+	return nil
+}
+
+// openHere takes the project's own folder, and deals with what a killed run left there before anything changes it.
+func (l *Loop) openHere(ctx context.Context) error {
+	made, err := l.tools.Repo.RefCommit(l.trunk.last())
+	if err != nil {
+		return gitErr("read the last commit", err)
+	}
+	ln, err := l.openSlot(ctx, 0)
+	if err != nil {
+		return err
+	}
+	if l.unlocked(func() { err = ln.slot.Interrupted(ctx, made) }); err != nil {
+		return errors.Join(err, ln.end())
+	}
+	l.lanes = append(l.lanes, ln)
 	return nil
 }
 

@@ -248,7 +248,7 @@ func (l *Loop) newTrunk(ctx context.Context, stop *stopper, pool *workspace.Pool
 		if at, err := repo.RefCommit(t.aside()); err == nil && at != "" && at == t.on {
 			t.branch = t.aside()
 		}
-		return t, t.finish(ctx)
+		return t, nil
 	}
 	if len(l.history.Verified) > 0 || len(l.history.WaveCommits) > 0 {
 		return nil, gitErr("read what is verified", &gitops.RefusedError{Reason: t.ref + ", which has the work that this loop verified, is gone", Hint: "git fetch it from where it is, or start a new loop"})

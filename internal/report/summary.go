@@ -279,6 +279,8 @@ func (s *Summary) uncommitted() string {
 		why = "the run was killed; resuming commits it"
 	case s.Run.Outcome.Ending == journal.GateAsks:
 		why = "its review waits for you"
+	case s.Run.Outcome.Ending == journal.Paused:
+		why = "the run is paused; resuming commits it"
 	case s.Run.Outcome.Ending == journal.DiskFull:
 		why = "the disk is full; resuming commits it"
 	case s.Run.Outcome.Ending == journal.GitRefused:

@@ -39,12 +39,14 @@ type PoolOptions struct {
 	Fixed   []string // files of the project that attempts must not change
 	Shown   bool     // commands see the slot at the project's path
 	Here    bool     // the one slot for attempts is the project's own folder
+	Shut    bool     // no command can write to the project's own .git
 	Fresh   bool     // remove ignored files after each attempt
 	MaxCopy int64    // bytes of ignored files to copy into a slot; 0 copies none
 
 	Setup string                                   // command to run once in each slot, and again when a lock file changed
 	Run   func(ctx context.Context, s *Slot) error // runs it
 	Free  func(dir string) (int64, error)          // free bytes on a folder's disk
+	Say   func(line string) error                  // tells people what is set back in the project's own folder, before it is
 }
 
 // Pool makes a project's slots and hands them out. A slot is made once and stays for later runs. Several loops may use slots of one project: each slot
@@ -240,7 +242,8 @@ func (p *Pool) record(s *Slot, name string, what any) error {
 func (p *Pool) open(ctx context.Context, s *Slot) (err error) {
 	s.state, err = readState(p.dir(s.Number))
 	if s.here() {
-		s.git, err = p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Here: true, Kept: s.ref("interrupted")})
+		s.git, err = p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Here: true, Loop: p.opt.Loop, Shut: p.opt.Shut,
+			Say: func(b gitops.SetBack) error { return p.opt.Say(setBack(b)) }})
 		return err
 	}
 	if err == nil {

@@ -209,13 +209,11 @@ func (s *Slot) Repair(ctx context.Context, who string) ([]string, error) {
 	if len(below.Forks) > 0 {
 		s.below = below
 	}
-	moved := ""
+	var tip string
 	if s.here() {
-		moved = s.git.Moved(ctx)
-	}
-	tip, err := s.git.Commits(ctx, s.ref("commits"))
-	if moved != "" && err == nil {
-		notes = append(notes, fmt.Sprintf("the %s left HEAD at %s, which is set back", who, moved))
+		tip, err = s.git.SetHeadBack(ctx)
+	} else {
+		tip, err = s.git.Commits(ctx, s.ref("commits"))
 	}
 	switch {
 	case errors.Is(err, gitops.ErrNoRepository):
@@ -228,7 +226,7 @@ func (s *Slot) Repair(ctx context.Context, who string) ([]string, error) {
 	case tip != "":
 		s.commits = tip
 	}
-	return notes, s.Settle(ctx)
+	return notes, nil
 }
 
 // Settle says that all commands in the slot have ended: whoever changes the project's own folder from now on is somebody else.
@@ -236,10 +234,41 @@ func (s *Slot) Settle(ctx context.Context) error {
 	if !s.here() {
 		return nil
 	}
-	if err := s.git.Settle(ctx); err != nil {
+	now, err := s.git.Snapshot(ctx)
+	if err == nil {
+		err = s.git.Settle(ctx, now)
+	}
+	if err != nil {
 		return gitErr("look at what was left", err)
 	}
 	return nil
+}
+
+// Interrupted deals with what a killed run left in the project's own folder, and with what happened there since. made is the run's own last commit.
+func (s *Slot) Interrupted(ctx context.Context, made string) error {
+	if err := s.git.Interrupted(ctx, made); err != nil {
+		return gitErr("look at what a killed run left", err)
+	}
+	return nil
+}
+
+// setBack says what is about to be set back in the project's own folder.
+func setBack(b gitops.SetBack) string {
+	switch {
+	case b.Head != "" && b.Ref != "":
+		return fmt.Sprintf("the attempt left HEAD at %s, which is set back; its commits, or yours, are kept as %s: git merge %[2]s brings them back once the run has ended", b.Head, b.Ref)
+	case b.Head != "":
+		return fmt.Sprintf("the attempt left HEAD at %s, which is set back", b.Head)
+	}
+	of, staged := fmt.Sprintf("%d paths", len(b.Paths)), ""
+	if len(b.Paths) == 1 {
+		of = "1 path"
+	}
+	if b.Staged {
+		staged = ", " + b.Ref + "^2 has what was staged"
+	}
+	return fmt.Sprintf("set back in this folder: %s (%s). What the run's last command and you had changed there is kept together as %s: git diff %[3]s^ %[3]s shows it%s, "+
+		"git checkout %[3]s -- PATH brings a file back once the run has ended", of, oneline.List(b.Paths), b.Ref, staged)
 }
 
 // Leave brings the project's own folder to the user's commit and gives it back. A slot stays as it is.
@@ -351,6 +380,11 @@ func (s *Slot) Result(ctx context.Context, verified bool) (Result, error) {
 		r.Left, r.Grown = leavings(changed, r.Changed)
 		r.drop(r.Left)
 	}
+	if s.here() { // all commands have ended
+		if err := s.git.Settle(ctx, r.After); err != nil {
+			return r, gitErr("look at what was left", err)
+		}
+	}
 	since := s.start.Since
 	if since.After(gitops.Now()) { // the clock was set back
 		since = time.Time{}
@@ -410,11 +444,11 @@ func (s *Slot) Restore(ctx context.Context, to gitops.Tree) error {
 	return nil
 }
 
-// Holds is the tree that the slot holds of an attempt that a killed run began at a time, and the tip of its own commits, which are taken back in the
-// project's own folder; nothing if the slot was deleted or another run used it since.
+// Holds is the tree that the slot holds of an attempt that a killed run began at a time, and the tip of its own commits; nothing if the slot was deleted
+// or another run used it since, or if it is the project's own folder: see Interrupted.
 func (s *Slot) Holds(ctx context.Context, began time.Time) (r Result, err error) {
 	files, err := os.Lstat(filepath.Dir(SlotFiles(s.pool.opt.Place, s.Number, "loop"))) // each run that uses the slot has a folder there
-	if s.git.New() || !s.here() && (err != nil || files.ModTime().After(began)) {
+	if s.here() || s.git.New() || err != nil || files.ModTime().After(began) {
 		return Result{}, nil
 	}
 	if r.Commits, err = s.git.Commits(ctx, s.ref("commits")); err != nil && !errors.Is(err, gitops.ErrNoRepository) {
