@@ -22,7 +22,9 @@ import (
 	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
+	"descartes/loop/journal"
 	"descartes/loop/store"
+	"descartes/loop/workspace"
 	"descartes/scheduler"
 	"descartes/tasks"
 )
@@ -131,12 +133,11 @@ func setStatus(cmd *cobra.Command, look tagFlags, id, word string) error {
 	if err != nil {
 		return err
 	}
-	home := store.NewHome(root)
-	t, err := ownTask(cmd.Context(), home, file, c, id)
+	to, _ := tasks.ParseStatus(word)
+	t, err := settable(cmd.Context(), root, file, c, id, to)
 	if err != nil {
 		return err
 	}
-	to, _ := tasks.ParseStatus(word)
 	if t.Container() && (t.Status != tasks.Done || to != tasks.Pending) {
 		return badInput("set its subtasks: it is done when they are; one that is done can be set to pending", "task %s has subtasks", t.ID)
 	}
@@ -155,6 +156,32 @@ func setStatus(cmd *cobra.Command, look tagFlags, id, word string) error {
 	return show(cmd.OutOrStdout(), look.json, change, change.text())
 }
 
+// settable is a task whose status may be set by hand. A live loop takes that in when it starts its next task, like any edit of the list; it has
+// the last word on a task that is under way, and on whether one that it ended is to be done again, and one in the project's folder on all.
+func settable(ctx context.Context, root string, file *tasks.File, c loop.ScudConfig, id string, to tasks.Status) (*tasks.Task, error) {
+	home := store.NewHome(root)
+	who, live := home.Owner(file)
+	if !live || workspace.Here(poolOf(root)) {
+		return ownTask(ctx, home, file, c, id)
+	}
+	known, err := journal.Load(home.Events(who.Loop))
+	if err != nil {
+		return nil, err
+	}
+	t, ok := file.Task(id)
+	switch ours := who.Tag == file.Tag(); {
+	case !ok:
+		return nil, noTask(home, file, c, id)
+	case ours && known.Tasks[id] != nil, ours && known.Begun[id] > 0 && to == tasks.Pending:
+		return nil, unowned(home, file)
+	}
+	return t, nil
+}
+
+func noTask(home store.Home, file *tasks.File, c loop.ScudConfig, id string) error {
+	return badInput("descartes tasks list"+listFlags(filepath.Dir(string(home)), file.Tag(), c.TasksFile), "tag %q has no task %q", file.Tag(), id)
+}
+
 // ownTask is a task whose status may be changed by hand: no live loop owns its list, and the list has what dead
 // ones could not write any more.
 func ownTask(ctx context.Context, home store.Home, file *tasks.File, c loop.ScudConfig, id string) (*tasks.Task, error) {
@@ -166,7 +193,7 @@ func ownTask(ctx context.Context, home store.Home, file *tasks.File, c loop.Scud
 	}
 	t, ok := file.Task(id)
 	if !ok {
-		return nil, badInput("descartes tasks list"+listFlags(filepath.Dir(string(home)), file.Tag(), c.TasksFile), "tag %q has no task %q", file.Tag(), id)
+		return nil, noTask(home, file, c, id)
 	}
 	return t, nil
 }
