@@ -64,3 +64,37 @@ func TestCaches(t *testing.T) {
 		t.Error("go/pkg was made in the home")
 	}
 }
+
+// A link that a command left in what it may write leads the next one nowhere: not to more that may be written, nor to what is hidden.
+func TestLinksInCaches(t *testing.T) {
+	t.Parallel()
+	home, top, data := t.TempDir(), t.TempDir(), t.TempDir()
+	if err := os.MkdirAll(filepath.Join(home, ".ssh", "keys"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	config := Config{Mode: Auto, Root: top, Top: top, Agent: "opencode", Cache: filepath.Join(t.TempDir(), "cache"), UID: 1000, Bwrap: "bwrap", Write: []string{data, data + "/in"},
+		Env: []string{"HOME=" + home, "PATH=" + home + "/.cache/bin", "GOCACHE=" + home + "/.cache/go-build", "PIP_CACHE_DIR=" + top + "/.pip"}}
+	for link, to := range map[string]string{home + "/.cache/go-build": home, home + "/.cache/opencode": home, home + "/.cache/pnpm": home + "/.ssh", home + "/.ssh/dlx": home + "/.ssh/keys",
+		home + "/.cache/bin": home + "/.ssh/keys", data + "/in": home, top + "/.pip": home} {
+		if err := os.MkdirAll(filepath.Dir(link), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(to, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config.Program = home + "/.cache/bin/agent"
+	if err := os.WriteFile(config.Program, nil, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	box, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if in, _ := box.nearest(home + "/file"); in.how != readable {
+		t.Errorf("the home can be written: %+v", in)
+	}
+	if in, _ := box.nearest(home + "/.ssh/keys/agent"); in.how != hidden {
+		t.Errorf("a key is seen: %+v", in)
+	}
+}

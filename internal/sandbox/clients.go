@@ -43,6 +43,14 @@ func clients() map[string]client {
 	}
 }
 
+// kept are the places of all clients.
+func kept() (places []string) {
+	for _, c := range clients() {
+		places = append(places, c.places...)
+	}
+	return places
+}
+
 var google = []string{"GOOGLE_*", "CLOUD_ML_REGION", "VERTEX_*", "VERTEXAI_*"}
 
 // Hosts are those of an agent's model provider. A word that begins with *. is every host below a domain.
@@ -127,9 +135,9 @@ func (b *Box) login() {
 	}
 	for kind, c := range known {
 		for _, path := range append(b.at(c.places...), b.env[c.moved]) {
-			real, err := filepath.EvalSymlinks(path)
+			real, ok := b.resolve(path)
 			switch {
-			case err != nil || path == "":
+			case !ok:
 			case b.c.Role == Agent && (kind == b.c.Agent || !found):
 				b.add(real, writable)
 				shown = append(shown, real)

@@ -62,13 +62,14 @@ DESCARTES_FLEET_KEY_FILE TEMPORAL_CONFIG_FILE TEMPORAL_TLS_CLIENT_KEY_PATH
 // caches are what build tools write below a home: what they fetched and built, not the folders beside it whose scripts, settings and
 // programs run by themselves at the user's next call (~/.gradle/init.d, ~/.sbt/1.0, ~/.deno/bin and the like).
 func caches() []string {
-	return append([]string{
-		".cache", "Library/Caches", "go/pkg", ".npm", ".cargo/registry", ".cargo/git", ".cargo/.package-cache", ".cargo/.package-cache-mutate", ".cargo/.global-cache",
-		".m2/repository", ".yarn/cache", ".yarn/berry/cache", ".pnpm-store", ".local/share/pnpm/store", ".bun/install/cache", ".nuget/packages",
-		".ivy2/cache", ".ivy2/local", ".sbt/boot", ".coursier/cache", ".bundle/cache", ".composer/cache", ".pub-cache/hosted", ".pub-cache/hosted-hashes",
-		".pub-cache/git", ".pub-cache/_temp", ".hex/packages", ".stack/pantry", ".stack/snapshots", ".cabal/packages", ".node-gyp", ".konan/cache", ".ccache",
-		".local/share/NuGet", ".julia/packages", ".julia/compiled", ".julia/artifacts", ".julia/registries", ".julia/scratchspaces", ".julia/logs",
-	}, below(".gradle", gradleCaches())...)
+	return append(strings.Fields(`
+.cache Library/Caches go/pkg .npm .cargo/registry .cargo/git .cargo/.package-cache .cargo/.package-cache-mutate
+.cargo/.global-cache .m2/repository .yarn/cache .yarn/berry/cache .pnpm-store .local/share/pnpm/store
+.bun/install/cache .nuget/packages .ivy2/cache .ivy2/local .sbt/boot .coursier/cache .bundle/cache
+.composer/cache .pub-cache/hosted .pub-cache/hosted-hashes .pub-cache/git .pub-cache/_temp .hex/packages
+.stack/pantry .stack/snapshots .cabal/packages .node-gyp .konan/cache .ccache .local/share/NuGet .julia/packages
+.julia/compiled .julia/artifacts .julia/registries .julia/scratchspaces .julia/logs
+`), below(".gradle", gradleCaches())...)
 }
 
 // launched are places in caches with programs that run outside later without being built again: those of git hooks, of shells and of launchers.
@@ -104,14 +105,23 @@ PLAYWRIGHT_BROWSERS_PATH CYPRESS_CACHE_FOLDER COMPOSER_CACHE_DIR
 `)
 }
 
+// caches are the places of caches.
+func (b *Box) caches() []string {
+	list := b.at(caches()...)
+	for _, name := range cacheVars() {
+		list = append(list, b.env[name])
+	}
+	return list
+}
+
 // toolchains are what build tools read below a home.
 func toolchains() []string {
-	return []string{
-		".gitconfig", ".config/git/config", ".config/git/ignore", ".config/git/attributes", ".cargo/bin", ".cargo/config", ".cargo/config.toml", ".cargo/env",
-		".rustup", ".pyenv", ".nvm", ".rbenv", ".nodenv", ".goenv", ".asdf", ".tool-versions", ".local/share/mise", ".config/mise", ".volta", ".sdkman",
-		".jenv", ".fnm", ".local/share/fnm", ".local/share/uv", ".local/lib", ".bun/bin", ".dotnet", ".ghcup", ".opam", ".elan", ".nix-profile",
-		".local/state/nix", ".config/go", "sdk",
-	}
+	return strings.Fields(`
+.gitconfig .config/git/config .config/git/ignore .config/git/attributes .cargo/bin .cargo/config
+.cargo/config.toml .cargo/env .rustup .pyenv .nvm .rbenv .nodenv .goenv .asdf .tool-versions .local/share/mise
+.config/mise .volta .sdkman .jenv .fnm .local/share/fnm .local/share/uv .local/lib .bun/bin .dotnet .ghcup .opam
+.elan .nix-profile .local/state/nix .config/go sdk
+`)
 }
 
 // hide names what cannot be seen.
@@ -119,17 +129,17 @@ func (b *Box) hide() {
 	if b.c.Mode == Strict && !within(b.home, b.c.Top) {
 		b.add(b.home, hidden)
 	}
-	for _, path := range b.at(secrets()...) {
-		b.conceal(path)
-	}
-	known := secrets()
-	for _, c := range clients() {
-		known = append(known, c.places...)
-	}
-	for _, home := range b.others() {
-		for _, path := range below(home, known) {
-			b.conceal(path)
+	secret := b.at(secrets()...)
+	if b.c.UID == 0 { // who could read what other users have
+		homes, _ := filepath.Glob("/home/*")
+		for _, home := range append(homes[:min(len(homes), 64)], "/root") {
+			if home != b.home {
+				secret = slices.Concat(secret, below(home, secrets()), below(home, kept()))
+			}
 		}
+	}
+	for _, path := range secret {
+		b.conceal(path)
 	}
 	for _, name := range secretVars() {
 		for _, path := range filepath.SplitList(b.env[name]) {
@@ -151,33 +161,20 @@ func (b *Box) hide() {
 	}
 }
 
-// others are the homes of other users, for root who could read them.
-func (b *Box) others() []string {
-	if b.c.UID != 0 {
-		return nil
-	}
-	homes, _ := filepath.Glob("/home/*")
-	homes = append(homes[:min(len(homes), 64)], "/root")
-	return slices.DeleteFunc(homes, func(dir string) bool { return dir == b.home })
-}
-
 // open names what may be written besides the tree, and what is seen of a home
 // that is empty otherwise.
 func (b *Box) open() {
-	strict, kept := b.c.Mode == Strict, writable
-	if strict || b.c.Role == HeldOut {
-		kept = readable // what a cache is given others would run later, or read
-	}
-	for _, name := range cacheVars() {
-		b.add(b.env[name], kept)
+	caches := writable
+	if b.c.Mode == Strict || b.c.Role == HeldOut {
+		caches = readable // what a cache is given others would run later, or read
 	}
 	b.login()
 	b.makeCaches()
-	for _, path := range b.at(caches()...) {
-		b.add(path, kept)
+	for _, path := range b.caches() {
+		b.add(path, caches)
 	}
 	b.launchers()
-	if strict {
+	if b.c.Mode == Strict {
 		for _, path := range below(b.home, toolchains()) {
 			b.add(path, readable)
 		}
@@ -210,15 +207,13 @@ func (b *Box) launchers() {
 		name, program := l[0], l[1]
 		_, rest, _ := strings.Cut(name, "/")
 		for _, path := range b.at(name) {
-			if info, err := os.Stat(strings.TrimSuffix(path, "/"+rest)); err != nil || !info.IsDir() {
-				continue
-			}
-			if b.c.Cache != "" && program != "" && b.installed(program) {
+			_, err := os.Stat(strings.TrimSuffix(path, "/"+rest))
+			if err == nil && b.c.Cache != "" && program != "" && b.installed(program) {
 				_ = os.MkdirAll(path, 0o755) // else an agent could make it
 			}
 			from := filepath.Join(b.c.Cache, "own-"+filepath.Base(name))
-			real, err := filepath.EvalSymlinks(path)
-			if err == nil && own && slices.Contains(refetched, name) && os.MkdirAll(from, 0o700) == nil {
+			real, ok := b.resolve(path)
+			if ok && own && slices.Contains(refetched, name) && os.MkdirAll(from, 0o700) == nil {
 				b.mounts = append(b.mounts, mount{path: real, how: writable, from: from})
 				continue
 			}
@@ -268,8 +263,8 @@ func private(path string) bool { return within(path, insideTmp) || within(path, 
 
 // show makes a place readable that is in a hidden one.
 func (b *Box) show(path string) {
-	real, err := filepath.EvalSymlinks(path)
-	if err != nil || within(real, b.c.Top) {
+	real, ok := b.resolve(path)
+	if !ok || within(real, b.c.Top) {
 		return
 	}
 	in, ok := b.nearest(real)
@@ -283,8 +278,8 @@ func (b *Box) show(path string) {
 // made of, the folder that a link leads into, and one of the user's own among temporary files, but in a strict sandbox.
 func (b *Box) program() {
 	path := b.c.Program
-	real, err := filepath.EvalSymlinks(path)
-	if err != nil {
+	real, ok := b.resolve(path)
+	if !ok {
 		return
 	}
 	b.show(path)

@@ -91,7 +91,8 @@ const (
 type Box struct {
 	c       Config
 	env     map[string]string
-	home    string // "" where there is none
+	home    string      // "" where there is none
+	written [][2]string // what commands write, in which they can have made links: as it is named, and without links
 	mounts  []mount
 	instead []string // variables, NAME=value, for caches that the home lacks
 }
@@ -155,6 +156,11 @@ func (b *Box) confine() {
 	if b.home, err = filepath.EvalSymlinks(home); err != nil || b.home == "/" || !filepath.IsAbs(home) {
 		b.home = ""
 	}
+	for _, dir := range slices.Concat(b.caches(), b.at(kept()...), b.c.Write, []string{b.c.Top}) {
+		if real, ok := b.resolve(dir); ok {
+			b.written = append(b.written, [2]string{dir, real})
+		}
+	}
 	b.hide()
 	b.open()
 	before := len(b.mounts)
@@ -183,14 +189,20 @@ func (b *Box) confine() {
 // Wraps reports whether commands run in anything of the box's.
 func (b *Box) Wraps() bool { return b.c.Mode != Off || len(b.mounts) > 0 }
 
+// resolve is a place without links. It is false for one that does not exist, and for one that a link leads out of what commands write: an earlier
+// command can have made it.
+func (b *Box) resolve(path string) (real string, ok bool) {
+	real, err := filepath.EvalSymlinks(path)
+	return real, err == nil && filepath.IsAbs(real) && !slices.ContainsFunc(b.written, func(w [2]string) bool {
+		return (within(path, w[0]) || within(path, w[1])) && !within(real, w[1])
+	})
+}
+
 // add names an existing place. What it is in truth, links followed, is what a
 // mount goes on.
 func (b *Box) add(path string, what how) {
-	if !filepath.IsAbs(path) {
-		return
-	}
-	real, err := filepath.EvalSymlinks(path)
-	if err != nil || real == "/" {
+	real, ok := b.resolve(path)
+	if !ok && (what != hidden || !filepath.IsAbs(real)) || real == "/" {
 		return
 	}
 	info, err := os.Stat(real)
@@ -261,16 +273,6 @@ const (
 	insideSelf   = "/run/descartes/" // and our program's own name
 )
 
-// kept are the rights that root keeps: to be root to the files of the tree,
-// whoever owns them. Everything that changes the machine is gone.
-func kept(m Mode) []string {
-	list := []string{"CAP_DAC_OVERRIDE", "CAP_CHOWN", "CAP_FOWNER", "CAP_FSETID", "CAP_SETUID", "CAP_SETGID", "CAP_KILL", "CAP_NET_BIND_SERVICE"}
-	if m == Auto {
-		list = append(list, "CAP_SETFCAP") // without it no agent's own sandbox starts inside
-	}
-	return list
-}
-
 // Wrap is the command line up to the program of what holds it in. tmp is a folder for the command's temporary files, which the
 // caller makes and removes. It is nil where nothing holds commands in.
 func (b *Box) Wrap(tmp string) []string {
@@ -317,7 +319,11 @@ func (b *Box) mount(v []string, tmp string) []string {
 		case m.how != hidden:
 			v = append(v, "--ro-bind", from, m.path)
 		case m.file:
-			v = append(v, "--ro-bind", blank(tmp, m.path), m.path)
+			end := filepath.Ext(m.path)
+			if blanks[end] == "" {
+				end = ""
+			}
+			v = append(v, "--ro-bind", filepath.Join(tmp, "empty"+end), m.path)
 		default:
 			v = append(v, "--tmpfs", m.path)
 		}
@@ -351,14 +357,6 @@ func unset() []string {
 // kind. Maven and composer end with an error where theirs is empty.
 var blanks = map[string]string{"": "", ".json": "{}\n", ".xml": "<settings/>\n"}
 
-func blank(tmp, path string) string {
-	end := filepath.Ext(path)
-	if _, ok := blanks[end]; !ok {
-		end = ""
-	}
-	return filepath.Join(tmp, "empty"+end)
-}
-
 // base adds what holds for every place.
 func (b *Box) base(v []string) []string {
 	v = append(v, "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
@@ -366,9 +364,13 @@ func (b *Box) base(v []string) []string {
 		v = append(v, "--unshare-net")
 	}
 	if b.c.UID == 0 && !b.c.Userns {
+		// Root stays root to the files of the tree, whoever owns them. Everything that changes the machine is gone.
 		v = append(v, "--cap-drop", "ALL")
-		for _, c := range kept(b.c.Mode) {
-			v = append(v, "--cap-add", c)
+		for _, c := range []string{"DAC_OVERRIDE", "CHOWN", "FOWNER", "FSETID", "SETUID", "SETGID", "KILL", "NET_BIND_SERVICE"} {
+			v = append(v, "--cap-add", "CAP_"+c)
+		}
+		if b.c.Mode == Auto {
+			v = append(v, "--cap-add", "CAP_SETFCAP") // without it no agent's own sandbox starts inside
 		}
 	}
 	if b.c.Mode == Strict {
