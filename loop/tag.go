@@ -99,14 +99,12 @@ func (w *tagWork) choose(ctx context.Context, opt StartOptions) (path string, er
 	}
 	s := w.state
 	s.Kind, s.Tag, s.TaskFile = store.KindTag, w.job.File.Tag(), w.relative(w.job.File.Path())
-	halves := []string{w.home.Settings()} // by a killed loop
-	if _, owned := w.home.Owner(w.job.File); !owned {
-		halves = append(halves, w.job.File.Path())
+	_, err = atomicfile.Clean(w.tools.FS, w.home.Settings()) // half written by a killed loop
+	if err == nil {
+		err = w.job.File.Clean()
 	}
-	for _, p := range halves {
-		if _, err := atomicfile.Clean(w.tools.FS, p); err != nil {
-			return "", fmt.Errorf("remove temporary files of %s: %w", p, err)
-		}
+	if err != nil {
+		return "", fmt.Errorf("remove temporary files: %w", err)
 	}
 	w.who.Loop = s.ID
 	if err := w.lock(ctx, store.TagLock(w.tools.Repo.Dir(), s.Tag)); err != nil {

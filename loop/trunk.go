@@ -386,12 +386,16 @@ func (t *trunk) leaveTrunk(ctx context.Context) error {
 }
 
 // ground is the commit that a new run starts from. Where an earlier run left commits on the branch aside, it goes on from these.
-func (t *trunk) ground(ctx context.Context) (string, error) {
-	on, ahead, err := groundOf(ctx, t.tools.Repo, t.branch, t.aside())
-	if err != nil || ahead == "" || t.branch == t.aside() {
-		return on, err
-	}
-	return ahead, t.publish(ctx, on, ahead, false)
+func (t *trunk) ground(ctx context.Context) (on string, err error) {
+	err = t.inTree(ctx, func() error {
+		tip, ahead, err := groundOf(ctx, t.tools.Repo, t.branch, t.aside())
+		if on = tip; err != nil || ahead == "" || t.branch == t.aside() {
+			return err
+		}
+		on = ahead
+		return t.advance(ctx, tip, ahead, false)
+	})
+	return on, err
 }
 
 // groundOf is the commit of a branch that a new run is to begin at, and the one where the branch aside is ahead of it, "" for none.
@@ -607,7 +611,7 @@ func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, own stri
 			return c, err
 		}
 		if err = repo.PinCommit(ctx, t.last(), c.Hash); err == nil {
-			err = t.publish(ctx, head, c.Hash, false)
+			err = t.inTree(ctx, func() error { return t.advance(ctx, head, c.Hash, false) })
 		}
 		if err == nil {
 			if err = t.took(ctx, c.Hash, tree, units); err == nil {
@@ -624,13 +628,9 @@ func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, own stri
 // mostTries is how often a commit may meet another's that came first.
 const mostTries = 50
 
-// publish moves the branch to a commit, together with the user's files if it is checked out. If that is impossible, later commits go to a branch
+// advance moves the branch to a commit, together with the user's files if it is checked out. If that is impossible, later commits go to a branch
 // aside. again says that an earlier call was cut short.
-func (t *trunk) publish(ctx context.Context, tip, commit string, again bool) error {
-	return t.inTree(ctx, func() error { return t.advance(ctx, tip, commit, again) })
-}
-
-// advance is publish for the holder of the working tree.
+// The caller has the working tree.
 func (t *trunk) advance(ctx context.Context, tip, commit string, again bool) (err error) {
 	repo := t.tools.Repo
 	var left []gitops.LeftOut
@@ -686,14 +686,16 @@ func (t *trunk) finish(ctx context.Context) error {
 	if err != nil || commit == "" || commit == t.on || slices.ContainsFunc(t.links, func(l link) bool { return l.brought == commit }) {
 		return err
 	}
-	head, err := t.head(ctx)
-	if err != nil || head == "" {
-		return err
-	}
-	if _, next, err := t.tools.Repo.History(ctx, commit, head, t.longest()); err != nil || !next {
-		return err
-	}
-	return t.publish(ctx, head, commit, true)
+	return t.inTree(ctx, func() error {
+		head, err := t.head(ctx)
+		if err != nil || head == "" {
+			return err
+		}
+		if _, next, err := t.tools.Repo.History(ctx, commit, head, t.longest()); err != nil || !next {
+			return err
+		}
+		return t.advance(ctx, head, commit, true)
+	})
 }
 
 // longest is how many commits one publication may consist of, its base included.

@@ -48,6 +48,16 @@ func (f *File) Save(set map[string]Status) error {
 	return err
 }
 
+// Clean removes the temporary files of a Save that was killed. Another process may save meanwhile.
+func (f *File) Clean() error {
+	release, err := lockList(f.path, false, lockWaits())
+	if err == nil {
+		_, err = atomicfile.Clean(atomicfile.OS(), f.real)
+		release()
+	}
+	return err
+}
+
 // Refresh takes in what others wrote into the file since it was read. An error leaves f unchanged.
 func (f *File) Refresh() error {
 	reading := read
