@@ -58,14 +58,13 @@ func (s *Slot) Dangling(ctx context.Context) ([]string, error) {
 	}
 	ways, err := s.pool.ways(ctx, s)
 	return slices.DeleteFunc(ways, func(name string) bool {
-		at := filepath.Join(s.Tree(), name)
-		to, err := os.Readlink(at)
+		mine := filepath.Join(s.Tree(), name)
+		theirs, err := os.Readlink(mine)
 		if err != nil {
 			return true
 		}
-		theirs, mine := to, at
-		if !filepath.IsAbs(to) {
-			theirs = filepath.Join(s.pool.opt.Repo.Root(), filepath.Dir(name), to)
+		if !filepath.IsAbs(theirs) {
+			theirs = filepath.Join(s.pool.opt.Repo.Root(), filepath.Dir(name), theirs)
 		}
 		if s.pool.opt.Shown {
 			mine = s.Host(theirs)

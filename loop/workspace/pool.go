@@ -268,14 +268,6 @@ func (p *Pool) remake(ctx context.Context, s *Slot) (err error) {
 	return err
 }
 
-// fixed returns the files that attempts must not change, as paths in the slot.
-func (p *Pool) fixed(s *Slot) (paths []string) {
-	for _, path := range p.opt.Fixed {
-		paths = append(paths, s.Host(path))
-	}
-	return paths
-}
-
 // furnish brings the ignored files up to date, once in a run, and runs the set-up command if it is due.
 func (p *Pool) furnish(ctx context.Context, s *Slot) error {
 	if !s.current {

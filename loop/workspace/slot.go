@@ -156,7 +156,11 @@ func (s *Slot) bring(ctx context.Context) error {
 	if err := s.pool.furnish(ctx, s); err != nil {
 		return err
 	}
-	s.fixed.remember(s.pool.fixed(s))
+	var fixed []string
+	for _, path := range s.pool.opt.Fixed {
+		fixed = append(fixed, s.Host(path))
+	}
+	s.fixed.remember(fixed)
 	return nil
 }
 

@@ -257,6 +257,34 @@ func TestCopiesStayInTheSlot(t *testing.T) {
 	}
 }
 
+// The next run's copies go around what attempts left in their way: no link is followed, closed folders are opened, what they deleted stays so.
+func TestCopiesAgain(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, "mkdir src build build/shut build/gone; echo s >src/s; git add src; git commit -qm src; echo 1 >build/x; echo 1 >build/shut/y; echo 1 >build/gone/z; echo 1 >.env")
+	s := p.take(NewPool(p.opt), 0)
+	p.prepare(s, Start{})
+	p.sh(s.Tree(), "rm -r build/gone; chmod 500 build/shut; mv build built.log; ln -s src build; rm .env; mkdir .env; touch .env/x")
+	p.sh(p.dir, "echo 22 >build/x; echo 22 >build/shut/y; echo 22 >.env")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = p.take(NewPool(p.opt), 1)
+	p.prepare(s, Start{})
+	if got := p.sh(s.Tree(), "cat build/x build/shut/y .env; ls src built.log; git status --porcelain"); got != "22\n22\n22\nbuilt.log:\nshut\nx\n\nsrc:\ns\n" {
+		t.Errorf("the slot holds: %q", got)
+	}
+	p.sh(s.Tree(), "chmod 500 build/shut; rm build/x")
+	p.sh(p.dir, "echo 333 >build/shut/y; rm build/gone/z")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = p.take(NewPool(p.opt), 1)
+	p.prepare(s, Start{})
+	if got := p.sh(s.Tree(), "cat build/shut/y; ls build; chmod -R u+w ."); got != "333\nshut\n" {
+		t.Errorf("the slot holds: %q", got)
+	}
+}
+
 func TestSetup(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, "echo 1 >go.sum; mkdir web; echo 1 >web/package-lock.json; git add .; git commit -qm locks")
