@@ -20,11 +20,7 @@ func (r *Repo) CommitWave(ctx context.Context, w Wave) (Commit, error) {
 	r.AwaitGC(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	done, err := r.commitWave(ctx, w)
-	if err != nil {
-		return Commit{}, fmt.Errorf("commit wave: %w", err)
-	}
-	return done, nil
+	return r.commitWave(ctx, w)
 }
 
 // commitWave makes the commit. HEAD of a slot is ours alone, so nobody else moves it meanwhile, but hooks may.
@@ -129,6 +125,9 @@ func (r *Repo) commitByGit(ctx context.Context, message, parent string, tree Tre
 	}
 	_, err = r.cli.run(ctx, gitCall{args: []string{"commit", "-q", "--cleanup=verbatim", "-F", "-"}, index: index, stdin: []byte(message), hooks: r.cli.hooks})
 	stopped, slow := errors.AsType[*StoppedError](err)
+	if refused, ok := errors.AsType[*gitError](err); ok && r.cli.hooks && len(liveHooks(r.l, r.cfg)) > 0 {
+		return "", "", &RefusedError{Reason: refused.Error(), Hint: "do what its hooks ask for; they ran in " + r.l.root + ", and pool.setup can make what they lack there"}
+	}
 	if err != nil && !slow {
 		return "", "", err
 	}
