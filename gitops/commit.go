@@ -183,32 +183,27 @@ func (r *Repo) committed(ctx context.Context, hash, late string, before, planned
 	return done, err
 }
 
-// historyLimit limits every walk through history: what a run looks for is never far from HEAD.
-const historyLimit = 500
-
-// FindCommit looks for a commit whose message has these trailers, each a line of the form "Key: value": from from, or from HEAD if that is "", back
-// through the nearest few hundred ancestors.
+// FindCommit looks for the newest commit whose message has these trailers, each a line of the form "Key: value", in the history of from, or of HEAD if
+// that is "".
 func (r *Repo) FindCommit(ctx context.Context, from string, lines ...string) (hash string, ok bool, err error) {
 	if from == "" {
 		if _, from, err = r.head(ctx); err != nil || from == "" {
 			return "", false, err
 		}
 	}
-	err = r.walk(ctx, from, historyLimit, func(h, message string) bool {
-		has := trailers(message)
-		ok = !slices.ContainsFunc(lines, func(line string) bool {
-			key, value, _ := strings.Cut(line, ": ")
-			return !slices.Contains(has[key], value)
-		})
-		if ok {
-			hash = h
-		}
-		return !ok
-	})
+	found, err := r.News(ctx, "", from, lines[0])
 	if err != nil {
-		return "", false, fmt.Errorf("look for a commit with %s: %w", strings.Join(lines, ", "), err)
+		return "", false, err
 	}
-	return hash, ok, nil
+	for _, c := range slices.Backward(found) {
+		if !slices.ContainsFunc(lines, func(line string) bool {
+			key, value, _ := strings.Cut(line, ": ")
+			return !slices.Contains(c.Trailers[key], value)
+		}) {
+			return c.Hash, true, nil
+		}
+	}
+	return "", false, nil
 }
 
 // WaveCommit is what a wave's commit says about itself.
@@ -259,34 +254,6 @@ func trailers(message string) map[string][]string {
 		}
 	}
 	return out
-}
-
-// walk calls visit for a commit and its ancestors, nearest first, until it returns false or limit is reached. Missing history (a shallow clone) is
-// not an error.
-func (r *Repo) walk(ctx context.Context, from string, limit int, visit func(hash, message string) bool) error {
-	queue, seen := []string{from}, map[string]bool{from: true}
-	for n := 0; n < limit && n < len(queue); n++ {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		c, err := r.objects.commit(queue[n])
-		if err != nil {
-			if n == 0 {
-				return err
-			}
-			continue
-		}
-		if !visit(queue[n], c.message) {
-			return nil
-		}
-		for _, p := range c.parents {
-			if !seen[p] {
-				seen[p] = true
-				queue = append(queue, p)
-			}
-		}
-	}
-	return nil
 }
 
 // parentOf is the first parent of a commit, "" for one without.

@@ -3,6 +3,8 @@ package gitops
 import (
 	"context"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -10,7 +12,7 @@ import (
 // Conflict is a path that two sides changed in incompatible ways.
 type Conflict struct {
 	Path string
-	Kind string // "content", "binary", "add/add", "delete/edit", "rename/delete", "rename/rename", "file/directory" ...
+	Kind string // in git's words: "content", "binary", "add/add", "modify/delete", "rename/delete", "file/directory" ...
 	Why  string // git's own words, "ours" and "theirs" being the two sides
 }
 
@@ -88,72 +90,46 @@ func (r *Repo) merge(ctx context.Context, ours, theirs string) (Tree, []Conflict
 	return Tree(tree), conflicts, nil
 }
 
-// conflictKind puts git's name of a conflict (merge-ort.c) in shorter words; "" for what is none.
-func conflictKind(said string) string {
-	kind, ok := strings.CutPrefix(strings.ReplaceAll(said, "CONFLICT(", "CONFLICT ("), "CONFLICT (")
-	kind = strings.TrimSuffix(kind, ")")
-	switch {
-	case !ok:
-		return ""
-	case kind == "contents":
-		return "content"
-	case kind == "modify/delete":
-		return "delete/edit"
-	case kind == "distinct modes":
-		return "type"
-	case kind == "rename involved in collision":
-		return "rename/add"
-	case strings.Contains(kind, "directory rename"):
-		return "directory rename"
-	case strings.HasPrefix(kind, "submodule"):
-		return "submodule"
-	}
-	return kind
-}
+// conflictKind is git's word for a conflict, in what it says of it.
+var conflictKind = regexp.MustCompile(`^CONFLICT ?\(([^)]+)\)`)
 
 // parseConflicts reads what follows the tree: the entries of unmerged paths, and after an empty one messages, each of
-// them a count of paths, the paths, a kind and a text. plain takes out the names of our own commits.
-func parseConflicts(said string, plain *strings.Replacer) []Conflict {
+// them a count of paths, the paths, a type and a text. plain takes out the names of our own commits.
+func parseConflicts(said string, plain *strings.Replacer) (out []Conflict) {
 	found := map[string]*Conflict{}
-	based := map[string]bool{} // paths that the base has
 	entries, messages, _ := strings.Cut("\x00"+said, "\x00\x00")
 	for entry := range strings.SplitSeq(entries, "\x00") {
-		head, name, ok := strings.Cut(entry, "\t")
-		if !ok {
-			continue
+		if _, name, ok := strings.Cut(entry, "\t"); ok {
+			name = plain.Replace(name)
+			found[name] = &Conflict{Path: name, Kind: "content"}
 		}
-		name = plain.Replace(name)
-		found[name] = &Conflict{Path: name}
-		based[name] = based[name] || strings.HasSuffix(head, " 1")
 	}
 	unnamed := len(found) == 0
 	for fields := strings.Split(messages, "\x00"); len(fields) > 3; {
-		n := 0
-		if _, err := fmt.Sscan(fields[0], &n); err != nil || n < 1 || len(fields) < n+3 {
+		n, err := strconv.Atoi(fields[0])
+		if err != nil || n < 1 || len(fields) < n+3 {
 			break
 		}
-		paths, kind, text := fields[1:n+1], conflictKind(fields[n+1]), strings.TrimSpace(plain.Replace(fields[n+2]))
-		if fields = fields[n+3:]; kind == "" {
+		paths, text := fields[1:n+1], strings.TrimSpace(plain.Replace(fields[n+2]))
+		kind := conflictKind.FindStringSubmatch(text)
+		if kind == nil {
+			kind = conflictKind.FindStringSubmatch(fields[n+1])
+		}
+		if fields = fields[n+3:]; kind == nil {
 			continue
 		}
 		if unnamed { // git could not say which files a renamed folder's new ones go with
 			name := plain.Replace(paths[0])
-			found[name], based[name] = &Conflict{name, kind, text}, true
+			found[name] = &Conflict{name, kind[1], text}
 		}
 		for _, name := range paths {
-			c := found[plain.Replace(name)]
-			if c != nil && (c.Kind == "" || c.Kind == "content") { // of a binary file git says both
-				c.Kind, c.Why = kind, text
+			if c := found[plain.Replace(name)]; c != nil && (c.Why == "" || c.Kind == "content") { // of a binary file git says both
+				c.Kind, c.Why = kind[1], text
 			}
 		}
 	}
-	var out []Conflict
 	for _, name := range sortedKeys(found) {
-		c := *found[name]
-		if c.Kind == "" || c.Kind == "content" && !based[name] {
-			c.Kind = map[bool]string{true: "content", false: "add/add"}[based[name]]
-		}
-		out = append(out, c)
+		out = append(out, *found[name])
 	}
 	return out
 }

@@ -19,7 +19,7 @@ git add -A; git commit -qm t; git tag theirs`)
 	tree := func(name string) Tree { return Tree(strings.TrimSpace(s.git("rev-parse", name+"^{tree}"))) }
 	before := s.git("status", "--porcelain=v2", "--branch")
 	got, conflicts, err := r.MergeTrees(t.Context(), tree("base"), tree("ours"), tree("theirs"))
-	want := "[bin (binary) f (content) gone (delete/edit) link (content) moved/z (directory rename) new (add/add) other (rename/delete) way (file/directory)]"
+	want := "[bin (binary) f (content) gone (modify/delete) link (content) moved/z (file location) new (add/add) other (rename/delete) way (file/directory)]"
 	if err != nil || got == "" || fmt.Sprint(conflicts) != want {
 		t.Errorf("got %q %v %v, want %s", got, conflicts, err, want)
 	}

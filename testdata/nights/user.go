@@ -120,8 +120,9 @@ func (u *user) act(c int) {
 		}
 	case "stash":
 		u.save(name, fmt.Sprintf("stash %d\n", c))
-		if _, err := u.try("stash", "push", "-q", "--", name); err == nil {
-			u.stashes = append(u.stashes, u.git("rev-parse", "refs/stash"))
+		_, _ = u.try("stash", "push", "-q", "--", name) // where another git has the index it may fail after the stash was made
+		if at := u.git("rev-parse", "refs/stash"); at != u.stashes[len(u.stashes)-1] {
+			u.stashes = append(u.stashes, at)
 			text, _ := os.ReadFile(filepath.Join(u.dir, name))
 			u.files[name], u.staged[name] = string(text), u.blob(name)
 		}
