@@ -35,9 +35,10 @@ type chain struct {
 type link struct {
 	hash    string
 	tree    gitops.Tree
-	unit    string // that came in with it, or ""
-	brought string // its second parent
-	head    string // what agents see as HEAD: the branch's commit where that has the same tree; "" in an empty project
+	unit    string   // that came in with it, or ""
+	brought string   // its second parent
+	out     []string // units that left with it
+	head    string   // what agents see as HEAD: the branch's commit where that has the same tree; "" in an empty project
 }
 
 // history is what the chain needs of a repository.
@@ -120,7 +121,8 @@ func (c *chain) follow(list []gitops.ChainLink) {
 				one.head = c.on
 			}
 		case kindOut:
-			c.leave(l.Trailers[chainUnit])
+			one.out = l.Trailers[chainUnit]
+			c.leave(one.out)
 			if on := l.Trailers[chainBranch]; len(on) > 0 {
 				c.on = on[0]
 			}

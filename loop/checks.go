@@ -37,6 +37,8 @@ type Baseline struct {
 	Blind    bool     // nothing separates known failures from new ones
 	Slot     int      // where it ran; 0 for the user's own tree
 	Dangling []string // links that lead nowhere there, and somewhere in the user's tree
+	Beside   []string // ignored files, without which, as a fresh clone has it, it fails
+	Keep     string   // the line for descartes.yaml that gives them to a clone
 }
 
 // CannotRun reports whether the shell did not find the command, or could not execute it.
@@ -50,6 +52,8 @@ func (b *Baseline) Stops(setting string) bool {
 	switch {
 	case b.Result.Passed:
 		return false
+	case len(b.Beside) > 0:
+		return true
 	case setting == BaselineKnown:
 		return b.CannotRun() || b.Result.TimedOut || b.Result.Overran != "" || b.Result.Signal != 0 || len(b.New) > 0
 	}
@@ -108,6 +112,9 @@ func (b *Baseline) Reason() string {
 	if b.Task != "" {
 		s = name + " fails without the work on task " + b.Task + " too, on a tree where it passed before: `"
 	}
+	if len(b.Beside) > 0 {
+		s = name + " passes before any task only beside " + oneline.List(b.Beside) + ", which git ignores; as a fresh clone has the project, `"
+	}
 	s += oneline.Text(b.Check.Run) + "` "
 	r := &b.Result
 	switch {
@@ -136,6 +143,8 @@ func (b *Baseline) Reason() string {
 // Hint says what to do about it.
 func (b *Baseline) Hint() string {
 	switch {
+	case len(b.Beside) > 0:
+		return b.Keep + " in descartes.yaml, if a fresh clone would get them too; pool.setup can make them; final_check: off starts without this check"
 	case len(b.Withheld) > 0:
 		if len(b.Withheld) > 3 {
 			return "pass on the one it needs with --env-pass NAME, or with env_pass in descartes.yaml"
@@ -213,13 +222,16 @@ func (l *Loop) baseline(ctx context.Context, stop *stopper, ln *lane) (*Outcome,
 			continue
 		}
 		b, err := l.untouched(ctx, stop, ln, before, "", &attempt.Command{Check: c})
+		if err == nil && (b.Result.Passed || known && b.comparable()) && !c.At(verify.AtEnd) {
+			b, err = l.alone(ctx, stop, ln, before, b)
+		}
 		if err != nil {
 			return nil, err
 		}
 		if known && b.comparable() {
 			b.New = l.unknown(&c, b.Result.Tests)
 		}
-		if !b.Result.Passed && ln.slot != nil && !l.tools.Here {
+		if !b.Result.Passed && ln.slot != nil && !l.tools.Here && len(b.Beside) == 0 {
 			b.Slot = ln.number()
 			if b.Dangling, err = ln.slot.Dangling(ctx); err != nil {
 				return nil, err
@@ -329,7 +341,7 @@ func (l *Loop) untouched(ctx context.Context, stop *stopper, ln *lane, before gi
 	if _, err := l.prepare(ctx, ln, l.start(u)); err != nil {
 		return nil, err
 	}
-	if err := l.record(&journal.Event{Type: journal.VerifyStarted, Task: task, Detail: &journal.Detail{Baseline: true, Check: c.Name, Log: l.relative(u.log)}}); err != nil {
+	if err := l.record(&journal.Event{Type: journal.VerifyStarted, Task: task, Detail: &journal.Detail{Baseline: true, Alone: ln == l.checker, Check: c.Name, Log: l.relative(u.log)}}); err != nil {
 		return nil, err
 	}
 	actx, end := stop.soon(ctx)
@@ -344,7 +356,7 @@ func (l *Loop) untouched(ctx context.Context, stop *stopper, ln *lane, before gi
 		return nil, err
 	}
 	e := &journal.Event{Type: journal.VerifyFinished, Task: task, Tree: string(before), Detail: verifyDetail(b.Result)}
-	e.Detail.Baseline, e.Detail.Command = true, c.Run
+	e.Detail.Baseline, e.Detail.Alone, e.Detail.Command = true, ln == l.checker, c.Run
 	if t := b.Result.Tests; t != nil && task == "" {
 		e.Detail.Tests.Passes, e.Detail.Tests.Fails = t.Passed, t.Failed
 	}
@@ -390,11 +402,15 @@ type ChecksError struct {
 	When   verify.When
 	Wave   int // the wave that cannot be committed because of it
 	Result verify.Result
+	Beside string // why it fails in a check slot and passes elsewhere, or ""
 }
 
 func (e *ChecksError) Error() string {
 	if e.When == verify.AtEnd {
 		return fmt.Sprintf("check %s fails at the end (%s): done tasks stay done and committed; fix it, commit, and resume the loop to run the check again", e.Result.Name, e.Result.Reason())
+	}
+	if e.Beside != "" {
+		return fmt.Sprintf("what wave %d would commit does not pass by itself (%s): %s; then resume the loop", e.Wave, e.Result.Reason(), e.Beside)
 	}
 	return fmt.Sprintf("check %s fails on the work as a whole (%s): wave %d is not committed; retry its blocked tasks or fix the check, and resume the loop", e.Result.Name, e.Result.Reason(), e.Wave)
 }
@@ -422,7 +438,11 @@ func (l *Loop) passChecks(ctx context.Context, stop *stopper, ln *lane, when ver
 		if ctx.Err() != nil {
 			return uncheckedError("check " + c.Name + " has not run")
 		}
-		res, err := l.onState(ctx, stop, ln, state, when, &c, "check "+c.Name, l.home.ChecksLog(l.state.ID))
+		at, err := l.checkLane(ctx, ln)
+		if err != nil {
+			return err
+		}
+		res, err := l.onState(ctx, stop, at, state, when, &c, "check "+c.Name, l.home.ChecksLog(l.state.ID))
 		switch {
 		case err != nil:
 			return err

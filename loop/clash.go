@@ -98,13 +98,13 @@ func (w *tagWork) takeClash(ctx context.Context, ln *lane) (done bool, err error
 	if err != nil || commit == "" {
 		return false, err
 	}
-	tree, met, err := w.tools.Repo.Merge(ctx, w.trunk.tip, commit)
+	_, met, err := w.tools.Repo.Merge(ctx, w.trunk.tip, commit)
 	if err != nil || len(met) > 0 {
 		return false, err
 	}
 	t, _ := w.job.Graph.Task(id)
 	u := w.underway(ln, t, f.Attempt, 0)
-	u.res.Verdict, u.res.Work.After = verify.Verified, tree
+	u.res.Verdict = verify.Verified
 	again, err := w.integrate(ctx, u, ref)
 	if !again {
 		ln.task = ""

@@ -28,8 +28,11 @@ func (w *tagWork) uncommitted(wave int) bool {
 // commitAlone commits what a wave has ready, while nothing from slots is folded in.
 func (w *tagWork) commitAlone(ctx context.Context, stop *stopper, ln *lane, wave scheduler.Wave) error {
 	commit := func() error {
-		if !w.uncommitted(wave.Number) || !w.config.Scud.AutoCommitWaves {
+		if !w.uncommitted(wave.Number) {
 			return nil
+		}
+		if err := w.checkWave(ctx, ln, wave.Number); err != nil || !w.config.Scud.AutoCommitWaves {
+			return err
 		}
 		return w.commitWave(ctx, stop, ln, wave.Number, wave.Tasks)
 	}

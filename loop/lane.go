@@ -206,7 +206,7 @@ func (l *Loop) openHere(ctx context.Context) error {
 func (l *Loop) pool() workspace.PoolOptions {
 	c := &l.config.Pool
 	dir, fixed := l.work.place()
-	return workspace.PoolOptions{Repo: l.tools.Repo, Loop: l.state.ID, FS: l.tools.FS, Place: l.tools.Pool, Root: l.root, Dir: dir, Shown: l.tools.Shown, Fixed: fixed, Fresh: c.Fresh, MaxCopy: c.MaxCopy,
+	return workspace.PoolOptions{Repo: l.tools.Repo, Loop: l.state.ID, FS: l.tools.FS, Place: l.tools.Pool, Root: l.root, Dir: dir, Shown: l.tools.Shown, Fixed: fixed, Fresh: c.Fresh, MaxCopy: c.MaxCopy, Keep: c.Keep,
 		Setup: c.Setup, Free: l.tools.Free}
 }
 
@@ -273,8 +273,13 @@ func (l *Loop) openSlot(ctx context.Context, number int) (*lane, error) {
 	if slot == nil || err != nil {
 		return nil, err
 	}
+	return l.newLane(slot)
+}
+
+// newLane makes the lane of a slot, or releases that.
+func (l *Loop) newLane(slot *workspace.Slot) (*lane, error) {
 	dir := l.home.SlotFiles(l.tools.Pool, l.state.ID, slot.Number)
-	if l.tools.Here {
+	if l.tools.Here && slot.Tree() == l.tools.Repo.Root() {
 		dir = filepath.Join(l.home.Run(l.state.ID), "slot") // no sandbox shows what is in the pool
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -294,6 +299,9 @@ func (l *Loop) closeLanes() (err error) {
 		if ln.end != nil {
 			err = errors.Join(err, ln.end())
 		}
+	}
+	if l.checker != nil {
+		err = errors.Join(err, l.checker.end())
 	}
 	if l.lab != nil {
 		err = errors.Join(err, l.lab.Close())
@@ -320,12 +328,16 @@ func (l *Loop) leave(ctx context.Context, out *Outcome) error {
 
 // setUp runs the set-up command in a slot.
 func (l *Loop) setUp(ctx context.Context, slot *workspace.Slot) error {
-	i := slices.IndexFunc(l.lanes, func(ln *lane) bool { return ln.slot == slot })
+	lanes := l.lanes
+	if l.checker != nil {
+		lanes = append(lanes[:len(lanes):len(lanes)], l.checker)
+	}
+	i := slices.IndexFunc(lanes, func(ln *lane) bool { return ln.slot == slot })
 	if i < 0 {
 		return fmt.Errorf("slot %d is nobody's", slot.Number)
 	}
 	log := filepath.Join(l.home.Run(l.state.ID), "logs", fmt.Sprintf("setup-%d.log", slot.Number))
-	return lab.SetUp(ctx, l.lanes[i].runner.Verify, slot, lab.Setup{Command: l.config.Pool.Setup, Log: log, Shown: l.relative(log), Redact: l.tools.Redact, Timeout: seconds(l.config.Pool.SetupTimeout)})
+	return lab.SetUp(ctx, lanes[i].runner.Verify, slot, lab.Setup{Command: l.config.Pool.Setup, Log: log, Shown: l.relative(log), Redact: l.tools.Redact, Timeout: seconds(l.config.Pool.SetupTimeout)})
 }
 
 // stoppedError says what a request to stop at once interrupted.

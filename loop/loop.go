@@ -256,14 +256,16 @@ type Loop struct {
 
 	// Every decision is made under mu, as if there were one agent. It is released while an agent, a command or a slow git command runs, and while a
 	// lane waits.
-	mu      sync.Mutex
-	changed *sync.Cond // signals that something ended: there may be work
-	lanes   []*lane
-	lab     *lab.Lab // nil: no look needs one
-	trunk   *trunk   // nil without git
-	idle    int      // lanes without work, for now or for good
-	out     *Outcome // the run ends with it, or with err
-	err     error
+	mu          sync.Mutex
+	changed     *sync.Cond // signals that something ended: there may be work
+	lanes       []*lane
+	lab         *lab.Lab // nil: no look needs one
+	checker     *lane    // that of the check slot; nil while nothing needed one
+	trunk       *trunk   // nil without git
+	uncheckable bool     // a check slot would lead back into the user's tree
+	idle        int      // lanes without work, for now or for good
+	out         *Outcome // the run ends with it, or with err
+	err         error
 }
 
 // ID is the loop's id.
@@ -562,7 +564,7 @@ func (l *Loop) start(u *unit) workspace.Start {
 	if l.trunk != nil && l.trunk.tip != "" {
 		s.At = l.trunk.at(u.base).head
 	}
-	if l.tools.Away == nil {
+	if l.tools.Away == nil && (u.lane == nil || u.lane != l.checker) {
 		s.Named = l.tools.Named
 	}
 	return s

@@ -529,6 +529,9 @@ func (w *promptWork) repair(u *unit, who string) ([]string, error) {
 // conclude commits what an iteration changed, asks the gate, records the end, and returns an outcome if the run ends.
 func (w *promptWork) conclude(ctx context.Context, stop *stopper, u *unit) (*Outcome, error) {
 	it, res := u.it, &u.res
+	if err := w.checkIteration(ctx, u); err != nil {
+		return nil, err
+	}
 	if v := res.Verify; v != nil && v.Cancelled { // it says nothing about the work
 		res.Verify, res.Agent.End, res.Agent.Reason = nil, agent.Cancelled, v.Reason()
 	} else if res.Verdict == verify.Cancelled && res.Agent.End == agent.Finished { // neither does a look that was stopped

@@ -133,7 +133,7 @@ func (w *tagWork) pass(ctx context.Context, stop *stopper, ln *lane) error {
 			}
 		}
 		commits := len(w.history.WaveCommits)
-		if err := w.commitAlone(ctx, stop, ln, waves[i]); errors.Is(err, errPutBack) {
+		if err := w.commitAlone(ctx, stop, ln, waves[i]); errors.Is(err, errPutBack) || errors.Is(err, errTakenOut) {
 			return nil
 		} else if err != nil {
 			return err

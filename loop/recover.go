@@ -86,6 +86,9 @@ func (l *Loop) holding(ctx context.Context, u *unit, open *journal.Event) (work 
 
 // recover takes up the order that a killed run gave to a fleet, if the lane has one: its result is used.
 func (w *tagWork) recover(ctx context.Context, stop *stopper, ln *lane) (*Outcome, error) {
+	if err := w.takenOut(ctx, ln); err != nil {
+		return nil, err
+	}
 	open := ln.order
 	if ln.order = nil; open == nil {
 		return nil, nil

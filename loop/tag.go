@@ -209,6 +209,12 @@ func (w *tagWork) endRun(ctx context.Context, stop *stopper, out *Outcome, err e
 	}
 	for _, wave := range w.job.Graph.Waves() {
 		cerr := w.commitAlone(ctx, stop, w.lanes[0], wave)
+		for errors.Is(cerr, errTakenOut) {
+			if w.shelve(); out.Ending.Final() { // for a resume
+				*out = Outcome{Ending: journal.Paused, Message: cerr.Error()}
+			}
+			cerr = w.commitAlone(ctx, stop, w.lanes[0], wave)
+		}
 		if errors.Is(cerr, errWaits) {
 			if out.Ending.Final() { // for a resume
 				*out = *w.unapproved

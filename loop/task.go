@@ -267,7 +267,7 @@ func (w *tagWork) endOf(ctx context.Context, u *unit) (end *journal.Event, ref s
 	}
 	end.Detail = &journal.Detail{End: string(res.Agent.End), Cause: string(res.Agent.Cause), Backend: u.with.Backend, Model: w.history.ModelOf(u.task.ID, u.number),
 		Code: res.Agent.Code, Signal: res.Agent.Signal, Changed: len(res.Work.Changed), Claimed: res.Agent.Complete,
-		Seconds: w.tools.Now().Sub(u.started).Seconds(), Log: w.relative(u.log), Left: res.Work.Left}
+		Seconds: w.tools.Now().Sub(u.started).Seconds(), Log: w.relative(u.log), Left: res.Work.Left, Alone: res.Work.Alone, Beside: res.Work.Beside, Hidden: res.Work.Hidden}
 	end.Detail.Looks = looked(res)
 	if !res.Paced {
 		if end.Detail.Until, err = w.backoff.after(u.with, res.Agent, res.Reason, w.teller(u)); err != nil {
@@ -322,12 +322,7 @@ func (w *tagWork) integrate(ctx context.Context, u *unit, ref string, end ...*jo
 		if fate.Accepted() {
 			return w.record(e, done)
 		}
-		if _, err := w.keep(ctx, u, fate); err != nil {
-			return err
-		}
-		u.res.Verdict, u.res.Reason = verify.Failed, fate.Reason()
-		e.Verdict, e.Reason, e.Paths, e.Detail = journal.Failed, u.res.Reason, fate.paths(), &journal.Detail{Output: tail(fate.Detail(), maxWords)}
-		return w.record(e)
+		return w.unfit(ctx, u, fate)
 	})
 	if err != nil || fate.Accepted() {
 		return false, err
@@ -336,6 +331,18 @@ func (w *tagWork) integrate(ctx context.Context, u *unit, ref string, end ...*jo
 		return false, w.block(u)
 	}
 	return true, nil
+}
+
+// unfit records that a unit's verified work could not be integrated, or was taken out again.
+func (w *tagWork) unfit(ctx context.Context, u *unit, fate *Fate) error {
+	if _, err := w.keep(ctx, u, fate); err != nil {
+		return err
+	}
+	u.res.Verdict, u.res.Reason = verify.Failed, fate.Reason()
+	e := w.event(journal.Integrated, u)
+	e.Tree, e.Commit = string(w.trunk.tree), w.trunk.tip
+	e.Verdict, e.Reason, e.Paths, e.Detail = journal.Failed, u.res.Reason, fate.paths(), &journal.Detail{Output: tail(fate.Detail(), maxWords)}
+	return w.record(e)
 }
 
 // mostCutOff is how many attempts of a task in a row may be interrupted: they do not count as attempts, but a task that takes the machine down each
@@ -465,8 +472,9 @@ func (w *tagWork) block(u *unit) error {
 
 // failure is the last attempt as the next one sees it. It comes from the journal alone, so a resumed loop says the same.
 func failure(of journal.Failure) *specbuild.Failure {
-	f := &specbuild.Failure{Attempt: of.Attempt, Verdict: string(of.Verdict), Unfit: of.Unfit, Reason: of.Reason, DiffStat: of.DiffStat}
+	f := &specbuild.Failure{Attempt: of.Attempt, Verdict: string(of.Verdict), Unfit: of.Unfit, Clash: len(of.Clash) > 0, Reason: of.Reason, DiffStat: of.DiffStat}
 	if d := of.Result; d != nil {
+		f.Hidden = d.Hidden
 		f.Words, f.Output, f.Question, f.Denied, f.Look = d.Words, d.Output, d.Question, d.Denied, d.Objector()
 	}
 	if of.Unfit {

@@ -23,7 +23,8 @@ type Candidate struct {
 	Subject string      // of the commit that takes it in
 	From    string      // commit of the chain that its attempt started from
 	Commit  string      // of the attempt
-	Tree    gitops.Tree // of that commit
+	Tree    gitops.Tree // of that commit; "" if it was not verified as it is
+	Suspect bool        // it was verified beside files that a check slot lacks
 }
 
 // Fate says what happened to a candidate: it was accepted, it conflicts, or verification fails with it. In the last two cases the chain is as before.
@@ -31,6 +32,7 @@ type Fate struct {
 	Unit      string
 	Conflicts []gitops.Conflict
 	Failure   *verify.Result // of the state with it on top
+	Beside    string         // why it fails in a check slot and passed elsewhere, or ""
 	After     []string       // units integrated since its attempt started
 }
 
@@ -52,6 +54,8 @@ func (f *Fate) Reason() string {
 			list[i] = c.String()
 		}
 		return "its changes conflict with " + with + ": " + oneline.List(list)
+	case f.Beside != "":
+		return f.Beside
 	case len(f.After) == 0: // a check that no attempt runs alone
 		return f.Failure.Reason()
 	}
@@ -118,7 +122,7 @@ func (g *folder) fold(ctx context.Context, batch []Candidate) ([]Fate, error) {
 			return nil, err
 		}
 		links, state = append(links, l), next
-		if units = append(units, c.Unit); next == c.Tree && (g.more == nil || !g.more(units)) {
+		if units = append(units, c.Unit); next == c.Tree && !c.Suspect && (g.more == nil || !g.more(units)) {
 			known[next] = nil // its verification just passed
 		}
 	}
@@ -194,6 +198,8 @@ type trunk struct {
 	halted    bool   // a person has to look at the branch before anything is committed
 	unchecked bool   // the state has work that was not verified, and need not be
 
+	proved map[journal.Key]bool // attempts whose work has passed in a check slot
+
 	closes func(units []string) bool // whether they complete a wave; nil: there are no waves
 	fewer  func(units []string) bool // whether one of them may reduce the number of tests
 }
@@ -225,7 +231,7 @@ func (l *Loop) takes(ctx context.Context) (string, error) {
 // newTrunk reads the chain of a resumed run, or plans where that of a new one begins.
 func (l *Loop) newTrunk(ctx context.Context, stop *stopper, pool *workspace.Pool) (t *trunk, err error) {
 	repo := l.tools.Repo
-	t = &trunk{Loop: l, stop: stop, pool: pool, branch: l.history.Branch, chain: chain{repo: repo, ref: store.TrunkRef(l.state.ID), now: l.tools.Now}}
+	t = &trunk{Loop: l, stop: stop, pool: pool, branch: l.history.Branch, proved: map[journal.Key]bool{}, chain: chain{repo: repo, ref: store.TrunkRef(l.state.ID), now: l.tools.Now}}
 	if t.branch == "" { // a detached HEAD
 		if t.branch, err = l.takes(ctx); err != nil {
 			return nil, err
@@ -517,15 +523,18 @@ func (t *trunk) fold(ctx context.Context, ln *lane, c Candidate, note func(*Fate
 		list := make([]Candidate, len(batch))
 		for i := range batch {
 			list[i] = batch[i].Candidate
+			list[i].Suspect = t.suspect(list[i].Unit)
 		}
 		f := folder{chain: &t.chain}
 		f.verify = func(ctx context.Context, tree gitops.Tree, units []string) (verify.Result, error) {
-			return t.verify(ctx, ln, tree, units, slices.ContainsFunc(list, func(c Candidate) bool { return c.Tree == tree }))
+			return t.verify(ctx, ln, tree, units, slices.ContainsFunc(list, func(c Candidate) bool { return c.Tree == tree && !c.Suspect }))
 		}
 		f.more = func(units []string) bool { return len(t.checksAt(t.whens(units)[1:]...)) > 0 }
 		fates, err := f.fold(ctx, list)
 		for i := range fates {
-			batch[i].fate = &fates[i]
+			if batch[i].fate = &fates[i]; fates[i].Failure != nil {
+				err = errors.Join(err, t.blame(ctx, ln, &fates[i], list[i]))
+			}
 			batch[i].err = batch[i].note(&fates[i])
 		}
 		t.queue = append(batch[len(fates):], t.queue...) // interrupted: whoever is next folds these
@@ -548,6 +557,20 @@ func (t *trunk) verify(ctx context.Context, ln *lane, tree gitops.Tree, units []
 	if done {
 		whens = whens[1:]
 	}
+	alone := !done && !slices.ContainsFunc(t.units, func(unit string) bool { return t.doubted(unit) != nil }) // else the wave's check tells whose fault it is
+	if alone {
+		if ln, err = t.checkLane(ctx, ln); err != nil {
+			return res, err
+		}
+	}
+	if res, err = t.run(ctx, ln, tree, units, whens...); err == nil && res.Passed && alone {
+		t.prove(append(units, t.units...))
+	}
+	return res, err
+}
+
+// run runs the checks of some points of a run on a state in a lane, as verify does.
+func (t *trunk) run(ctx context.Context, ln *lane, tree gitops.Tree, units []string, whens ...verify.When) (res verify.Result, err error) {
 	log := filepath.Join(t.home.Run(t.state.ID), "logs", "integration.log")
 	res.Passed = true
 	tasks := slices.DeleteFunc(slices.Clone(units), func(id string) bool { return t.history.Tasks[id] == nil }) // else it is what others committed

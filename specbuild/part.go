@@ -226,7 +226,10 @@ func (d *draft) failure(w *writer) {
 	if ref := oneLine(f.Ref); ref != "" {
 		name, look = "An earlier run's attempt", fmt.Sprintf("What it wrote may not be in the tree; `git diff HEAD %s` shows it.", ref)
 	} else if f.Unfit {
-		look, find = "The tree is what is verified by now, merged with what that attempt had done.", "resolve the conflicts that git has marked"
+		look, find = "The tree is what is verified by now, merged with what that attempt had done.", "find the cause before you change more"
+		if f.Clash {
+			find = "resolve the conflicts that git has marked"
+		}
 	}
 	w.WriteString(name + verdict)
 	if reason := oneLine(f.Reason); reason != "" {
@@ -245,6 +248,7 @@ func (d *draft) failure(w *writer) {
 		quoted(w, "The last words of that attempt's agent:", tail(clean(f.Words), maxWords))
 	}
 	quoted(w, "What it had changed:", clean(f.DiffStat))
+	quoted(w, "Source files that it wrote and git ignores; no commit will have them, so put them elsewhere, change .gitignore, or git add -f them:", clean(strings.Join(f.Hidden, "\n")))
 	quoted(w, "What the sandbox refused; only a person can allow that, so do without it or say that you are blocked:", clean(strings.Join(f.Denied, "\n")))
 	w.from(at, Source{Part: "failure"})
 }

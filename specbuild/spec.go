@@ -73,6 +73,7 @@ type Failure struct {
 	Attempt  int
 	Verdict  string // "failed", "crashed", "timeout" ...
 	Unfit    bool   // verified, but not integrated: Reason says why
+	Clash    bool   // because of conflicts, which git has marked
 	Reason   string
 	Look     string    // the look that objected after verify passed; "" if verify failed
 	Checks   []Checked // of several checks: those that ran, in order
@@ -80,6 +81,7 @@ type Failure struct {
 	Words    string    // the agent's last words
 	DiffStat string    // what the attempt changed
 	Question string    // what the agent asked at its end
+	Hidden   []string  // source files that it wrote and git ignores
 	Denied   []string  // what the sandbox refused, each with the setting that allows it
 	Ref      string    // ref that keeps the work, for an attempt of an earlier run
 }

@@ -7,7 +7,7 @@ export DESCARTES_BASELINE=require
 # shape NAME [FOLDER]: a new repository, in which the script goes on
 shape() {
 	echo "== $1"; cd $WORK; for d in repo beside home/.local agent.calls; do test ! -e $d || chmod -R u+rwx $d; rm -rf $d; done; mkdir -p beside ${2-repo}; cd ${2-repo}; git init -q
-	mkdir -p .scud/tasks; echo V=1 >src.sh; echo 1 >want; echo 'ignored*' >.gitignore
+	mkdir -p .scud/tasks; echo V=1 >src.sh; echo 1 >want; echo 'ignored*' >.gitignore; printf 'pool:\n  keep: [ignored*]\n' >descartes.yaml
 	for t in 1 2 3; do echo '{"tag":"t'$t'","tasks":[{"id":'$t',"title":"T","status":"pending"}]}' >.scud/tasks/t$t.json; done
 	printf '%s\n' '1: write src.sh V=2' '1: write want 2' '2: write src.sh V=broken' '3: write src.sh V=3' '3: write want 3' '*: say <promise>COMPLETE</promise>' >$WORK/agent
 }

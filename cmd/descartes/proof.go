@@ -577,8 +577,8 @@ func (k *recheckFlags) bench(ctx context.Context, root string, repo *gitops.Repo
 		}
 		return c.Verifier(), c.Close, nil
 	}
-	pool := workspace.PoolOptions{Repo: repo, FS: atomicfile.OS(), Place: r.pool, Root: root, Dir: root, Shown: r.sandbox.Mounts(), Fresh: cfg.Pool.Fresh, MaxCopy: cfg.Pool.MaxCopy, Setup: cfg.Pool.Setup, Free: oscall.Free}
-	return lab.New(lab.Options{Pool: pool, Files: files, Log: log, Shown: report.Relative(root, log), Redact: r.redact, Setup: time.Duration(cfg.Pool.SetupTimeout) * time.Second, Start: start,
+	pool := workspace.PoolOptions{Repo: repo, FS: atomicfile.OS(), Place: r.pool, Root: root, Dir: root, Shown: r.sandbox.Mounts(), Fresh: cfg.Pool.Fresh, MaxCopy: cfg.Pool.MaxCopy, Keep: cfg.Pool.Keep, Setup: cfg.Pool.Setup, Free: oscall.Free}
+	return lab.New(lab.Options{Clone: true, Pool: pool, Files: files, Log: log, Shown: report.Relative(root, log), Redact: r.redact, Setup: time.Duration(cfg.Pool.SetupTimeout) * time.Second, Start: start,
 		Warn: func(string) error { return nil }}), nil
 }
 

@@ -126,10 +126,11 @@ func resume(cmd *cobra.Command, s *settings, last, step bool) error {
 // unhidden returns a loop's settings with the values of secrets, which its state file lacks. notify says that the notices' targets are given anew.
 func unhidden(root string, st *store.State, notify bool) (loop.Config, error) {
 	var file loop.Config // resuming needs nothing of it but what it has of these
-	if f, err := config.ReadFile(filepath.Join(root, loop.SettingsFile), false); err == nil {
-		file = f.Config
-	}
 	saved := st.Config
+	if f, err := config.ReadFile(cmp.Or(saved.SettingsFile, filepath.Join(root, loop.SettingsFile)), false); err == nil {
+		file = f.Config
+		saved.Pool.Keep, saved.FinalCheck = file.Pool.Keep, file.FinalCheck // corrected where a commit did not pass by itself
+	}
 	if notify {
 		saved.Notify = nil
 	}

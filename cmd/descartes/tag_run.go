@@ -572,7 +572,7 @@ func runAndReport(cmd *cobra.Command, r *tagRun, s *settings, p *printer) error 
 	if r.branch {
 		r.opt.Branch = r.newBranch()
 	}
-	j := job{Source: r.job, kind: store.KindTag, cfg: &r.job.Config, dir: r.root,
+	j := job{Source: r.job, kind: store.KindTag, cfg: &r.job.Config, dir: r.root, person: atTerminal(cmd, p, s.CI),
 		code: func(out loop.Outcome) int { return exitCode(out, out.Blocked) }}
 	e, took, err := r.conduct(cmd, s, p, j)
 	if e.State == nil {

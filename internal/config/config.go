@@ -84,6 +84,7 @@ type Config struct {
 	Checks            []verify.Check `json:"verify,omitempty" type:"checks" trust:"confined" help:"what decides whether a task is done: a command, or a list of checks {name, run, timeout, when: attempt|merge|wave|end, retry, results}; --verify replaces them"`
 	AllChecks         bool           `json:"all_checks,omitempty" flag:"all-checks" in:"mode resume" trust:"no" help:"run the remaining checks even after one has failed"`
 	Baseline          string         `json:"baseline,omitempty" flag:"baseline" words:"require|warn|known|off" open:"require" in:"mode resume" trust:"no" help:"when the verify command fails before the first attempt: require ends the run, warn continues, known continues and later accepts only the same failures, off does not run it (default: require; off for a prompt loop)"`
+	FinalCheck        string         `json:"final_check,omitempty" words:"wave|attempt|off" open:"wave" trust:"no" help:"when what verify passed is checked again as a fresh clone would have it, without the files that git ignores in the slot where it was made: wave, once before each wave's commit, attempt, or off (default: wave)"`
 	Require           string         `json:"require,omitempty" flag:"require" words:"verified" in:"tag resume" trust:"no" help:"verified: where test results are known, fail an attempt that neither turned a test from red to green nor added one"`
 	Breaker           int            `json:"breaker,omitempty" flag:"breaker" type:"breaker" open:"3" in:"mode resume" trust:"no" help:"stop when this many tasks in a row fail in the same way, or their agents crash or do nothing; off: never (default: 3)"`
 	Deadline          *time.Time     `json:"deadline,omitempty" yaml:"-" flag:"deadline" type:"deadline" in:"mode resume" help:"start no attempt after this time: RFC 3339, HH:MM, or a duration like 8h"`
@@ -219,10 +220,11 @@ type Receipts struct {
 
 // PoolConfig says how to make the slots.
 type PoolConfig struct {
-	MaxCopy      int64  `json:"max_copy" type:"size" default:"5G" trust:"no" help:"largest amount of git-ignored files to copy into each slot, like 5G; 0: nothing"`
-	Setup        string `json:"setup,omitempty" trust:"yes" help:"command to run once in each slot, and again when a package manager's lock file changed"`
-	SetupTimeout int    `json:"setup_timeout_secs,omitempty" yaml:"setup_timeout" type:"duration" default:"10m" trust:"no" help:"time limit for the setup command"`
-	Fresh        bool   `json:"fresh,omitempty" trust:"no" help:"remove ignored files from a slot between attempts"`
+	MaxCopy      int64    `json:"max_copy" type:"size" default:"5G" trust:"no" help:"largest amount of git-ignored files to copy into each slot, like 5G; 0: nothing"`
+	Keep         []string `json:"keep" type:"patterns" default:".env*" trust:"no" help:"git-ignored files that a fresh clone would get too: the slot that checks commits has them, besides what pool.setup makes and the folders of package managers; written as in .gitignore"`
+	Setup        string   `json:"setup,omitempty" trust:"yes" help:"command to run once in each slot, and again when a package manager's lock file changed"`
+	SetupTimeout int      `json:"setup_timeout_secs,omitempty" yaml:"setup_timeout" type:"duration" default:"10m" trust:"no" help:"time limit for the setup command"`
+	Fresh        bool     `json:"fresh,omitempty" trust:"no" help:"remove ignored files from a slot between attempts"`
 }
 
 // ScudConfig is for loops over a tag.

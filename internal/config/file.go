@@ -257,7 +257,7 @@ func (r *reader) setting(s *Setting, n *yaml.Node) {
 		fail(r.criteria(v, n))
 	case s.kind == "patterns":
 		r.decode(n, v)
-		fail(checkPatterns(r.to.Protect))
+		fail(checkPatterns(v.Interface().([]string)))
 	case s.kind == "guard":
 		fail(r.guardLevels(n))
 	case s.kind == "checks":

@@ -139,7 +139,7 @@ func (s *Setting) parse(field reflect.Value, texts ...string) error {
 func (s *Setting) parsed(texts []string) (any, error) {
 	text := texts[len(texts)-1]
 	switch s.kind {
-	case "lines", "paths":
+	case "lines", "paths", "patterns":
 		return slices.Clone(texts), nil
 	case "words":
 		return wordsOf(texts), nil
@@ -208,7 +208,7 @@ func (s *Settings) Check() error {
 			continue
 		}
 		if one.kind == "patterns" {
-			if err := checkPatterns(s.Protect); err != nil {
+			if err := checkPatterns(v.Interface().([]string)); err != nil {
 				return fmt.Errorf("%s: %w", one.Key, err)
 			}
 		}

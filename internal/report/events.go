@@ -132,6 +132,9 @@ func checkLine(e *journal.Event) string {
 	case e.Task != "" && d.Passed:
 		return "  " + name + " passes without it," + took
 	case began:
+		if d.Alone {
+			return "baseline: " + name + " runs as a fresh clone has the project"
+		}
 		return "baseline: " + name + " runs once before the first attempt"
 	case d.Passed:
 		return "baseline: " + name + " passes," + took + remark(d)

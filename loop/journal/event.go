@@ -217,6 +217,9 @@ type Detail struct {
 	Passed       bool       `json:"passed,omitempty"`
 	Baseline     bool       `json:"baseline,omitempty"` // verify ran on a tree without unverified work: before the first attempt, or without a blocked task's work
 	Left         []string   `json:"left,omitempty"`     // uncommitted files that only the verify command made
+	Alone        bool       `json:"alone,omitempty"`    // its slot had no ignored files but those of a check slot
+	Beside       []string   `json:"beside,omitempty"`   // else those that it had, the first of them
+	Hidden       []string   `json:"hidden,omitempty"`   // source files that it wrote and git ignores
 	Tree         string     `json:"tree,omitempty"`     // when the agent had ended, before the verification
 	Command      string     `json:"command,omitempty"`  // of a verification that decides about a task
 	Check        string     `json:"check,omitempty"`    // its name, if there are several

@@ -348,6 +348,9 @@ func (s *State) finishAttempt(e *Event) {
 	switch e.Verdict {
 	case Verified:
 		v := VerifiedTask{Task: e.Task, Attempt: e.Attempt, Wave: e.Wave, Base: s.Bases[e.Task], Tree: e.Tree, Ref: e.Ref}
+		if d := e.Detail; d != nil {
+			v.Alone, v.Beside, v.Hidden = d.Alone, d.Beside, d.Hidden
+		}
 		s.passAttempt(e)
 		s.Verified = append(s.Verified, v)
 		s.Work = append(s.Work, Work{Task: e.Task, Base: v.Base, Tree: v.Tree})
@@ -392,7 +395,7 @@ func (s *State) integrate(e *Event) {
 	s.Verified = slices.DeleteFunc(s.Verified, func(v VerifiedTask) bool { return of(v.Task) })
 	s.Work = slices.DeleteFunc(s.Work, func(w Work) bool { return of(w.Task) && !w.Committed })
 	delete(s.Delivered, e.Task)
-	if s.Tasks[e.Task] == nil { // it was done, and the branch got what it conflicts with
+	if s.Tasks[e.Task] == nil { // it was done: the branch got what it conflicts with, or it does not pass by itself
 		s.Tasks[e.Task], s.Back = &Task{Tree: e.Tree, shelved: true}, append(s.Back, e.Task)
 		delete(s.Grades, e.Task)
 		s.change(e, "pending")
@@ -530,6 +533,9 @@ type VerifiedTask struct {
 	Wave       int
 	Base, Tree string
 	Ref        string // ref that keeps it
+
+	Alone          bool     // see Detail
+	Beside, Hidden []string // see Detail
 }
 
 // WaveCommit is one commit of a loop.

@@ -31,6 +31,7 @@ type Options struct {
 	Redact *redact.Redactor // nil: nothing is secret
 	Setup  time.Duration    // longest run of the set-up command; 0: any
 	Warn   func(line string) error
+	Clone  bool // commands see a project as a fresh clone has it, where that is possible
 }
 
 // Lab is one slot, and one for the held-out checks, taken when they are first needed and kept until Close. Safe for concurrent use: its users take turns.
@@ -120,7 +121,15 @@ func (l *Lab) prepare(ctx context.Context, x attempt.Experiment) error {
 			return err
 		}
 	}
-	if _, err := l.slot.Prepare(ctx, workspace.Start{Base: cmp.Or(x.Base, x.Tree), Before: x.Tree, Aside: filepath.Join(l.opt.Files, "lab")}); err != nil {
+	_, err := l.slot.Prepare(ctx, workspace.Start{Base: cmp.Or(x.Base, x.Tree), Before: x.Tree, Aside: filepath.Join(l.opt.Files, "lab")})
+	if why := workspace.LeadsBack(err); why != "" && l.opt.Clone {
+		l.opt.Clone = false
+		if err := errors.Join(l.opt.Warn(why), l.leave()); err != nil {
+			return err
+		}
+		return l.prepare(ctx, x)
+	}
+	if err != nil {
 		return err
 	}
 	for _, note := range l.pool.Notes() {
@@ -132,7 +141,11 @@ func (l *Lab) prepare(ctx context.Context, x attempt.Experiment) error {
 }
 
 func (l *Lab) open(ctx context.Context) error {
-	slot, err := l.pool.TakeLab(ctx, l.held == nil)
+	take := l.pool.TakeCheck
+	if !l.opt.Clone {
+		take = func(ctx context.Context) (*workspace.Slot, error) { return l.pool.TakeLab(ctx, l.held == nil) }
+	}
+	slot, err := take(ctx)
 	if err != nil {
 		return err
 	}
@@ -185,10 +198,15 @@ func (l *Lab) Close() (err error) {
 		err = l.held.Close()
 	}
 	l.turn <- struct{}{}
+	return errors.Join(err, l.leave())
+}
+
+// leave ends the lab's processes and gives its slot back, if it has one.
+func (l *Lab) leave() error {
 	if l.slot == nil {
-		return err
+		return nil
 	}
-	err = errors.Join(err, l.end(), l.slot.Close())
+	err := errors.Join(l.end(), l.slot.Close())
 	l.slot = nil
 	return err
 }

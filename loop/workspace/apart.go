@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -29,7 +30,7 @@ func leads(name string, mode fs.FileMode) bool {
 
 // ways lists the links and copied files of a slot that may lead out of it.
 func (p *Pool) ways(ctx context.Context, s *Slot) (ways []string, err error) {
-	c, err := p.plan(ctx)
+	c, err := p.copies(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -75,10 +76,10 @@ func (s *Slot) Dangling(ctx context.Context) ([]string, error) {
 	}), err
 }
 
-// apart refuses an attempt's slot at a path of its own in which something leads back into the user's tree: a check would test what is there, and an
+// apart refuses a slot of attempts or of checks at a path of its own in which something leads back into the user's tree: a check would test what is there, and an
 // agent could write there. What the set-up command made anew does not.
 func (p *Pool) apart(ctx context.Context, s *Slot) error {
-	if p.opt.Shown || s.here() || s.alone || s.Number >= firstLab {
+	if p.opt.Shown || s.here() || s.alone || s.Number >= firstLab && !s.forChecks() {
 		return nil
 	}
 	ways, err := p.ways(ctx, s)
@@ -97,6 +98,15 @@ func (p *Pool) apart(ctx context.Context, s *Slot) error {
 	}
 	s.alone = true
 	return nil
+}
+
+// LeadsBack is why a slot is refused in which something leads back into the user's tree, "" for any other error.
+func LeadsBack(err error) string {
+	refused, ok := errors.AsType[*gitops.RefusedError](err)
+	if _, git := errors.AsType[*GitError](err); !ok || git {
+		return ""
+	}
+	return refused.Reason
 }
 
 // mostWritten bounds what is read of a file in which tools write full paths.

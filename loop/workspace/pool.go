@@ -42,6 +42,7 @@ type PoolOptions struct {
 	Shut    bool     // no command can write to the project's own .git
 	Fresh   bool     // remove ignored files after each attempt
 	MaxCopy int64    // bytes of ignored files to copy into a slot; 0 copies none
+	Keep    []string // ignored files that a check slot has too, as patterns
 
 	Setup string                                   // command to run once in each slot, and again when a lock file changed
 	Run   func(ctx context.Context, s *Slot) error // runs it
@@ -208,6 +209,7 @@ func (p *Pool) Notes() []string {
 // slotState is recorded about a slot between runs, once it is whole.
 type slotState struct {
 	Setup   string    `json:"setup,omitempty"` // what the set-up command was run for
+	Made    []string  `json:"made,omitempty"`  // what it made that git ignores
 	Bytes   int64     `json:"bytes,omitempty"` // what it occupies
 	Weighed time.Time `json:"weighed,omitzero"`
 }
@@ -285,7 +287,7 @@ func (p *Pool) furnish(ctx context.Context, s *Slot) error {
 			return err
 		}
 		if s.state.Setup != key {
-			if err := p.opt.Run(ctx, s); err != nil {
+			if err := p.setUp(ctx, s); err != nil {
 				return err
 			}
 			crash.Point("slot set up")
@@ -296,6 +298,24 @@ func (p *Pool) furnish(ctx context.Context, s *Slot) error {
 		}
 	}
 	return p.apart(ctx, s)
+}
+
+// setUp runs the set-up command, and notes what it makes.
+func (p *Pool) setUp(ctx context.Context, s *Slot) error {
+	before, err := s.git.Ignored(ctx)
+	if err == nil {
+		err = p.opt.Run(ctx, s)
+	}
+	if err != nil {
+		return err
+	}
+	after, err := s.git.Ignored(ctx)
+	for _, name := range after {
+		if !slices.Contains(before, name) && !slices.Contains(s.state.Made, name) {
+			s.state.Made = append(s.state.Made, name)
+		}
+	}
+	return err
 }
 
 // setupKey identifies a set-up: the command, and the lock files in the slot.
@@ -315,7 +335,7 @@ func (p *Pool) copyInto(ctx context.Context, s *Slot) error {
 	if s.here() {
 		return nil
 	}
-	c, err := p.plan(ctx)
+	c, err := p.copies(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -323,6 +343,10 @@ func (p *Pool) copyInto(ctx context.Context, s *Slot) error {
 	var was map[string]stamp
 	if !p.opt.Fresh {
 		_ = readJSON(filepath.Join(p.dir(s.Number), record), &was) // everything is copied again if it is damaged
+	}
+	recorded := len(was)
+	if s.forChecks() { // strip removed what it had by other settings
+		maps.DeleteFunc(was, func(name string, _ stamp) bool { return !p.kept(name) })
 	}
 	tracked, err := s.git.Tracked(ctx, []string{"*"})
 	if err != nil {
@@ -332,7 +356,7 @@ func (p *Pool) copyInto(ctx context.Context, s *Slot) error {
 	if err != nil {
 		return err
 	}
-	if !maps.Equal(was, now) {
+	if recorded != len(was) || !maps.Equal(was, now) {
 		if err := p.record(s, record, now); err != nil {
 			return err
 		}
@@ -340,7 +364,7 @@ func (p *Pool) copyInto(ctx context.Context, s *Slot) error {
 	crash.Point("slot furnished")
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.said {
+	if !p.said && !s.forChecks() {
 		p.said = true
 		if c.large != "" {
 			p.notes = append(p.notes, c.large)
@@ -353,6 +377,15 @@ func (p *Pool) copyInto(ctx context.Context, s *Slot) error {
 		}
 	}
 	return nil
+}
+
+// copies are what a slot gets.
+func (p *Pool) copies(ctx context.Context, s *Slot) (*copies, error) {
+	c, err := p.plan(ctx)
+	if err == nil && s.forChecks() {
+		c = c.only(p.kept)
+	}
+	return c, err
 }
 
 // plan decides, once, what to copy.

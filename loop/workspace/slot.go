@@ -153,6 +153,11 @@ func (s *Slot) bring(ctx context.Context) error {
 	if err != nil {
 		return gitErr(fmt.Sprintf("prepare slot %d", s.Number), err)
 	}
+	if s.forChecks() {
+		if err := s.strip(ctx); err != nil {
+			return err
+		}
+	}
 	if err := s.pool.furnish(ctx, s); err != nil {
 		return err
 	}
@@ -312,6 +317,14 @@ func (s *Slot) Look(ctx context.Context) (Result, error) {
 	}
 	r.Lost, r.Removed = s.lost, s.removed
 	r.Seen, r.United = r.After, s.git.United()
+	beside, err := s.Beside(ctx)
+	if err == nil {
+		r.Hidden, err = s.hidden(ctx)
+	}
+	if err != nil {
+		return r, gitErr("look at what git ignores", err)
+	}
+	r.Alone, r.Beside = len(beside) == 0, beside[:min(len(beside), mostBeside)]
 	s.seen = r
 	return r, nil
 }

@@ -43,6 +43,9 @@ type Result struct {
 	Old       []gitops.LeftOut // what was there before and no commit can contain, reported once
 	Named     Named            // files of the user's that were there as he has them
 	Nested    []string         // edits inside submodules and the like
+	Alone     bool             // its slot had nothing that a check slot lacks
+	Beside    []string         // else what of that git ignores, the first of it
+	Hidden    []string         // source files that it wrote and git ignores
 	United    []string         // folders in which it made git repositories, taken as files
 	Commits   string           // tip of the agent's own commits
 	Lost      string           // why its work is lost, or ""
@@ -81,6 +84,7 @@ func (r *Result) Notes() (notes []string) {
 	}
 	add("git repositories that the attempt made in the project are taken as files, without their history: ", oneline.List(r.United))
 	add("files of yours that git ignored before the attempt stay where they are and in no commit, though the attempt changed what is ignored or staged them by force: ", oneline.List(r.Uncovered))
+	add("the attempt wrote source files that git ignores, which no commit will have: ", oneline.List(r.Hidden))
 	add("in no snapshot and no commit: ", Reasons(r.Old))
 	return notes
 }

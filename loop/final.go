@@ -1,0 +1,334 @@
+package loop
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"descartes/gitops"
+	"descartes/internal/config"
+	"descartes/internal/oneline"
+	"descartes/loop/attempt"
+	"descartes/loop/journal"
+	"descartes/loop/workspace"
+	"descartes/verify"
+	"descartes/verify/results"
+)
+
+// When what verify passed is checked again in a check slot, besides states that are merged: without a word before each wave's commit.
+const (
+	FinalAttempt = "attempt"
+	FinalOff     = "off"
+)
+
+// checkLane returns where a state is checked as a fresh clone has it: the given lane, if its slot has nothing that a check slot lacks, else a check
+// slot, which is taken when it is first needed. Where that leads back into the user's tree, agents' slots have to do.
+func (l *Loop) checkLane(ctx context.Context, ln *lane) (*lane, error) {
+	if l.checker != nil || l.config.FinalCheck == FinalOff || l.uncheckable || ln.slot == nil {
+		if l.checker != nil {
+			ln = l.checker
+		}
+		return ln, nil
+	}
+	beside, err := ln.slot.Beside(ctx)
+	if err != nil || len(beside) == 0 {
+		return ln, err
+	}
+	slot, err := l.trunk.pool.TakeCheck(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if l.checker, err = l.newLane(slot); err != nil {
+		return nil, err
+	}
+	_, err = l.prepare(ctx, l.checker, l.start(&unit{before: l.trunk.tree, base: l.trunk.tree}))
+	if why := workspace.LeadsBack(err); why != "" {
+		err = l.checker.end()
+		l.checker, l.uncheckable = nil, true
+		if err == nil {
+			err = l.record(&journal.Event{Type: journal.Warning, Message: "no check slot, so commits are checked where agents worked: " + why})
+		}
+		return ln, err
+	}
+	return l.checker, err
+}
+
+// alone runs a check that passed before any task again as a fresh clone has the project, and says what it lacks there. A person may give it that.
+func (l *Loop) alone(ctx context.Context, stop *stopper, ln *lane, before gitops.Tree, b *Baseline) (*Baseline, error) {
+	for {
+		at, err := l.checkLane(ctx, ln)
+		if err != nil || at == ln {
+			return b, err
+		}
+		one, err := l.untouched(ctx, stop, at, before, "", &attempt.Command{Check: b.Check})
+		switch {
+		case err != nil || one.Result.Passed || one.Result.Cancelled:
+			return one, err
+		case one.comparable() && b.comparable() && len(results.Compare(b.Result.Tests, one.Result.Tests).Broken) == 0:
+			return one, nil
+		}
+		if one.Beside, err = ln.slot.Beside(ctx); err != nil {
+			return nil, err
+		}
+		named := slices.DeleteFunc(slices.Clone(one.Beside), func(name string) bool { return !strings.Contains(one.Result.Tail, path.Base(name)) })
+		if len(named) > 0 {
+			one.Beside = named
+		}
+		keep := slices.Concat(l.config.Pool.Keep, one.Beside)
+		one.Keep = config.KeepLine(keep)
+		if yes, err := l.keeps(ctx, one, keep); !yes || err != nil {
+			return one, err
+		}
+	}
+}
+
+// keeps asks a person whether a check slot is to have the files that a baseline lacks there, and writes that into the settings file.
+func (l *Loop) keeps(ctx context.Context, b *Baseline, keep []string) (yes bool, err error) {
+	if l.tools.Ask == nil || l.tools.Here { // there the folder is the run's
+		return false, nil
+	}
+	l.unlocked(func() {
+		yes, _ = l.tools.Ask(ctx, b.Reason()+". Would a fresh clone have them too? Then "+b.Keep+" is put into descartes.yaml")
+	})
+	file := cmp.Or(l.config.SettingsFile, filepath.Join(l.root, SettingsFile))
+	if !yes || config.AddKeep(l.tools.FS, file, keep) != nil {
+		return false, nil
+	}
+	l.config.Pool.Keep, l.state.Config.Pool.Keep = keep, keep
+	l.trunk.pool.Keep(keep)
+	err = l.checker.end()
+	l.checker = nil
+	return true, err
+}
+
+// besideOf says what work passes only beside.
+func besideOf(files []string) string {
+	what := "files"
+	if len(files) > 0 {
+		what = oneline.List(files)
+	}
+	return "it passes only beside " + what + ", which git ignores and no commit has: git add -f it, correct .gitignore, or name it in pool.keep"
+}
+
+// files are those to name if verified work fails in a check slot: what the attempt wrote, else what there was.
+func files(hidden, beside []string) []string {
+	if len(hidden) > 0 {
+		return hidden
+	}
+	return beside
+}
+
+// verified is the verified work of a unit that no commit has; nil if there is none.
+func (l *Loop) verified(unit string) *journal.VerifiedTask {
+	for i := range l.history.Verified {
+		if v := &l.history.Verified[i]; oneline.Text(v.Task) == unit {
+			return v
+		}
+	}
+	return nil
+}
+
+// doubted is the work of a unit if it was verified beside files that a check slot lacks, and has not passed in one since; else nil.
+func (t *trunk) doubted(unit string) *journal.VerifiedTask {
+	v := t.verified(unit)
+	if v == nil || v.Alone || t.config.FinalCheck == FinalOff || t.uncheckable || t.proved[journal.Key{Task: v.Task, Number: v.Attempt}] ||
+		t.history.GradeOf(v.Task, v.Attempt) == journal.Grade(verify.Accepted) {
+		return nil
+	}
+	return v
+}
+
+// suspect reports whether a unit's work is checked in a check slot before the trunk takes it, even if nothing is merged. Between several slots that is
+// so for all: what others add to it would fail there with it.
+func (t *trunk) suspect(unit string) bool {
+	v := t.doubted(unit)
+	return v != nil && (t.config.FinalCheck == FinalAttempt || t.config.Slots() > 1 || len(v.Hidden) > 0)
+}
+
+// blame says whether a candidate fails in a check slot by itself.
+func (t *trunk) blame(ctx context.Context, ln *lane, f *Fate, c Candidate) error {
+	v := t.doubted(c.Unit)
+	if v == nil || c.Tree == "" {
+		return nil
+	}
+	if len(f.After) > 0 { // else that is what failed
+		res, err := t.verify(ctx, ln, c.Tree, []string{c.Unit}, false)
+		if err != nil || res.Passed || res.Cancelled {
+			return err
+		}
+		f.Failure = &res
+	}
+	f.Beside = besideOf(files(v.Hidden, v.Beside))
+	return nil
+}
+
+// prove says that the work of units has passed in a check slot.
+func (t *trunk) prove(units []string) {
+	for _, unit := range units {
+		if v := t.verified(unit); v != nil {
+			t.proved[journal.Key{Task: v.Task, Number: v.Attempt}] = true
+		}
+	}
+}
+
+// errTakenOut says that work was taken out of the trunk before a commit.
+var errTakenOut = errors.New("work that does not pass by itself was taken out, and is to be done again")
+
+// checkWave checks the state that a wave's commit is to have in a check slot, if some of it was verified beside other files only. The work with which
+// that fails leaves the trunk, and its attempt has failed.
+func (w *tagWork) checkWave(ctx context.Context, ln *lane, number int) error {
+	t := w.trunk
+	doubted := slices.DeleteFunc(slices.Clone(t.units), func(unit string) bool { return t.doubted(unit) == nil })
+	if len(doubted) == 0 {
+		return nil
+	}
+	at, err := w.checkLane(ctx, ln)
+	if err != nil {
+		return err
+	}
+	check := func(tree gitops.Tree, units []string) (res verify.Result, err error) {
+		if res, err = t.run(ctx, at, tree, units, verify.AtAttempt); err == nil && res.Cancelled {
+			err = uncheckedError(fmt.Sprintf("wave %d is not committed: its check was stopped", number))
+		}
+		return res, err
+	}
+	res, err := check(t.tree, t.units)
+	if err != nil {
+		return err
+	}
+	if res.Passed {
+		t.prove(t.units)
+		return nil
+	}
+	// The first state with which it fails, and the one before.
+	unit, was := "", gitops.Tree("")
+	for i, l := range t.links {
+		if !slices.Contains(doubted, l.unit) || !t.newest(i) {
+			continue
+		}
+		unit, was = l.unit, t.links[i-1].tree
+		if l.tree == t.tree || unit == doubted[len(doubted)-1] {
+			break
+		}
+		one, err := check(l.tree, []string{unit})
+		if err != nil {
+			return err
+		}
+		if !one.Passed {
+			res = one
+			break
+		}
+		t.prove([]string{unit})
+	}
+	v := t.doubted(unit)
+	if len(v.Hidden) == 0 { // is it its fault?
+		before, err := check(was, nil)
+		if err != nil {
+			return err
+		}
+		if !before.Passed {
+			return &ChecksError{When: verify.AtWave, Wave: number, Result: res, Beside: besideOf(v.Beside)}
+		}
+	}
+	if err := w.takeOut(ctx, ln, unit, was, &Fate{Unit: unit, Failure: &res, Beside: besideOf(files(v.Hidden, v.Beside))}); err != nil {
+		return err
+	}
+	w.passed, w.queue = 0, nil
+	return errTakenOut
+}
+
+// newest reports whether the i-th commit of the chain is the last one that brought its unit.
+func (c *chain) newest(i int) bool {
+	return !slices.ContainsFunc(c.links[i+1:], func(l link) bool { return l.unit == c.links[i].unit })
+}
+
+// takeOut takes a unit's work out of the trunk, and where others' work cannot do without it, that too. was is the state before it came in.
+func (w *tagWork) takeOut(ctx context.Context, ln *lane, unit string, was gitops.Tree, why *Fate) error {
+	t, units := w.trunk, []string{unit}
+	at := slices.IndexFunc(t.links, func(l link) bool { return l.unit == unit && slices.Contains(t.units, unit) })
+	for i := at + 1; i < len(t.links); i++ {
+		if t.links[i].unit == unit {
+			at = i
+		}
+	}
+	next, met, err := w.tools.Repo.MergeTrees(ctx, t.links[at].tree, t.tree, was)
+	if err != nil {
+		return gitErr("take out the work on task "+unit, err)
+	}
+	if len(met) > 0 {
+		next, units = was, t.units[slices.Index(t.units, unit):]
+	}
+	units = slices.Clone(units)
+	if err := t.chain.takeOut(ctx, next, "", units...); err != nil {
+		return gitErr("take out the work on task "+unit, err)
+	}
+	for _, id := range units {
+		fate := why
+		if id != unit {
+			fate = &Fate{Unit: id, Failure: why.Failure, Beside: "it builds on the work on task " + unit + ", which was taken out"}
+		}
+		if err := w.reopen(ctx, ln, id, fate); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reopen records that a unit's work is not in the trunk any more.
+func (w *tagWork) reopen(ctx context.Context, ln *lane, id string, why *Fate) error {
+	v := w.verified(id)
+	if v == nil {
+		return nil
+	}
+	task, ok := w.job.Graph.Task(v.Task)
+	if !ok {
+		return nil
+	}
+	u := &unit{lane: ln, task: task, number: v.Attempt, base: gitops.Tree(v.Base), log: w.home.Log(w.state.ID, v.Task, v.Attempt), started: w.tools.Now()}
+	u.res.Verdict, u.res.Work.After = verify.Verified, gitops.Tree(v.Tree)
+	if err := w.unfit(ctx, u, why); err != nil || w.history.Counted[v.Task] < w.config.Scud.MaxIterationsPerTask {
+		return err
+	}
+	return w.block(u)
+}
+
+// takenOut reopens the tasks whose work a killed run took out of the trunk and could not record.
+func (w *tagWork) takenOut(ctx context.Context, ln *lane) error {
+	for _, v := range slices.Clone(w.history.Verified) {
+		unit, out := oneline.Text(v.Task), false
+		for _, l := range w.trunk.links {
+			out = slices.Contains(l.out, unit) || out && l.unit != unit
+		}
+		if out && w.history.Tasks[v.Task] == nil {
+			if err := w.reopen(ctx, ln, unit, &Fate{Unit: unit, Failure: &verify.Result{}, Beside: besideOf(files(v.Hidden, v.Beside))}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkIteration checks what an iteration that passed is about to commit in a check slot.
+func (w *promptWork) checkIteration(ctx context.Context, u *unit) error {
+	res := &u.res
+	if w.trunk == nil || !w.config.Git.AutoCommit || w.config.FinalCheck == FinalOff || res.Verify == nil || !res.Passed() || res.Work.Alone || res.Work.After == "" || res.Work.After == u.it.base {
+		return nil
+	}
+	ln, err := w.checkLane(ctx, u.lane)
+	if err != nil || w.uncheckable {
+		return err
+	}
+	final, err := w.trunk.run(ctx, ln, res.Work.After, nil, verify.AtAttempt, verify.AtMerge, verify.AtWave)
+	if err == nil && !final.Passed {
+		if !final.Cancelled {
+			final.Why = besideOf(files(res.Work.Hidden, res.Work.Beside))
+		}
+		res.Verify = &final
+	}
+	return err
+}

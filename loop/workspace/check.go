@@ -1,0 +1,135 @@
+package workspace
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"descartes/gitops"
+)
+
+// firstCheck is the number of the first check slot. Of what git ignores it has only what a fresh clone with its set-up would have: the folders of
+// package managers and what pool.keep names, as the user has them, and what pool.setup makes. No attempt works there, and what a check leaves is
+// removed before the next one, so what passes there passes anywhere.
+const firstCheck = 3001
+
+// TakeCheck gives the caller a check slot.
+func (p *Pool) TakeCheck(ctx context.Context) (*Slot, error) { return p.take(ctx, firstCheck, false) }
+
+// Keep replaces the patterns of what check slots have.
+func (p *Pool) Keep(patterns []string) { p.opt.Keep = patterns }
+
+func (s *Slot) forChecks() bool { return s.Number >= firstCheck }
+
+// installed are what package managers make of a lock file.
+var installed = gitops.NewPatterns([]string{"node_modules", "bower_components", "jspm_packages", "elm-stuff", ".yarn", ".pnp.*", ".venv", "venv", "*.egg-info", ".tox", ".nox", "vendor", ".bundle",
+	"Pods", "Carthage", "deps", ".dart_tool", ".stack-work", ".gradle"})
+
+// idle are what programs leave that no command passes because of.
+var idle = gitops.NewPatterns([]string{"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".idea", ".vscode", ".DS_Store", "*.swp", "*~"})
+
+// products are where builds put what they make, besides folders whose names begin with a dot.
+var products = gitops.NewPatterns([]string{".*", "build", "dist", "out", "target", "obj", "coverage", "tmp"})
+
+// source are the extensions of files that people, and agents, write.
+var source = strings.Fields(".go .py .js .jsx .mjs .cjs .ts .tsx .vue .svelte .rs .java .kt .scala .c .h .cc .cpp .hpp .cs .rb .php .pl .lua .swift .ex .exs .erl .hs .sh .sql .html .css .scss .proto")
+
+func among(name string, list gitops.Patterns) bool {
+	meant, _ := list.Match(strings.TrimSuffix(name, "/"))
+	return meant
+}
+
+// kept reports whether a check slot has an ignored file as the user has it.
+func (p *Pool) kept(name string) bool {
+	return among(name, installed) || among(name, gitops.NewPatterns(p.opt.Keep))
+}
+
+// Beside lists what git ignores in the slot, a check slot lacks, and a command may pass because of.
+func (s *Slot) Beside(ctx context.Context) ([]string, error) {
+	list, err := s.git.Ignored(ctx)
+	return slices.DeleteFunc(list, func(name string) bool {
+		return s.pool.kept(name) || among(name, idle) || slices.Contains(s.state.Made, name)
+	}), err
+}
+
+// mostBeside bounds what is remembered of that.
+const mostBeside = 20
+
+// mostHidden bounds the ignored files that are looked at for hidden ones.
+const mostHidden = 20000
+
+// hidden lists the source files among what git ignores that were written since the attempt began: no commit will have them.
+func (s *Slot) hidden(ctx context.Context) (files []string, err error) {
+	list, err := s.git.Ignored(ctx)
+	if err != nil {
+		return nil, err
+	}
+	mine, err := s.ignored(ctx)
+	if err != nil {
+		return nil, err
+	}
+	seen := 0
+	for _, name := range list {
+		_ = filepath.WalkDir(filepath.Join(s.Tree(), name), func(at string, e fs.DirEntry, err error) error {
+			name, _ := filepath.Rel(s.Tree(), at)
+			name = filepath.ToSlash(name)
+			seen++
+			switch {
+			case err != nil || seen > mostHidden:
+				return fs.SkipAll
+			case e.IsDir() && (s.pool.kept(name) || among(name, idle) || among(name, products)):
+				return fs.SkipDir
+			case e.Type().IsRegular() && slices.Contains(source, path.Ext(name)) && !s.pool.kept(name):
+				if fi, err := e.Info(); err == nil && (!mine(name) || fi.ModTime().After(s.start.Since)) { // a copy has the time of the user's
+					files = append(files, name)
+				}
+			}
+			return nil
+		})
+	}
+	old := s.git.OlderThan(files, s.start.Since)
+	return slices.DeleteFunc(files, func(name string) bool { return slices.Contains(old, name) }), nil
+}
+
+// only are those of the copies that a check slot gets.
+func (c *copies) only(kept func(name string) bool) *copies {
+	some := &copies{root: c.root}
+	for _, e := range c.entries[:c.given] {
+		if kept(e.path) {
+			some.entries = append(some.entries, e)
+		}
+	}
+	some.given = len(some.entries)
+	return some
+}
+
+// strip removes what a check left in a check slot.
+func (s *Slot) strip(ctx context.Context) error {
+	list, err := s.git.Ignored(ctx)
+	for _, name := range list {
+		if !slices.Contains(s.state.Made, name) {
+			s.stripFile(strings.TrimSuffix(name, "/"))
+		}
+	}
+	return err
+}
+
+// stripFile removes a file, or of a folder what is not kept. What cannot be removed stays.
+func (s *Slot) stripFile(name string) {
+	if s.pool.kept(name) {
+		return
+	}
+	at := filepath.Join(s.Tree(), name)
+	if fi, err := os.Lstat(at); err == nil && fi.IsDir() {
+		_ = os.Chmod(at, fi.Mode().Perm()|0o700)
+		entries, _ := os.ReadDir(at)
+		for _, e := range entries {
+			s.stripFile(path.Join(name, e.Name()))
+		}
+	}
+	_ = os.Remove(at)
+}
