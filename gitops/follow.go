@@ -196,7 +196,7 @@ func (r *Repo) moveHead(ctx context.Context, from, to string, cut bool, how []st
 	}
 	if err == nil {
 		crash.Point("git: files moved forward")
-		return nil, nil
+		return r.switched(ctx, branch, from, to)
 	}
 	ctx = context.WithoutCancel(ctx)
 	back := r.onIndex(ctx, func() error { return r.cli.setEntries(ctx, "", was) })
@@ -213,6 +213,26 @@ func (r *Repo) moveHead(ctx context.Context, from, to string, cut bool, how []st
 		return nil, &RefusedError{Reason: "git cannot update the working tree: " + refused.said, Hint: "commit or stash what was changed there, and try again"}
 	}
 	return nil, err
+}
+
+// switched takes a move back that git made of another branch, which the user had switched to in that moment.
+func (r *Repo) switched(ctx context.Context, branch, from, to string) ([]LeftOut, error) {
+	other, at, err := r.head(ctx)
+	if err != nil || other == branch || at != to {
+		return nil, err
+	}
+	if branch != "" {
+		if at, err = r.refCommit(branch); err != nil || at == to { // he switched when it was done
+			return nil, err
+		}
+	}
+	if left, err := r.moveHead(ctx, to, from, false, switchTo); err != nil || len(left) > 0 {
+		return left, err
+	}
+	if branch != "" {
+		return nil, r.setRef(ctx, branch, from, to, "descartes: forward")
+	}
+	return []LeftOut{{shortBranch(other), "it was checked out meanwhile"}}, nil
 }
 
 // awaitIndex waits for a git command of somebody else's that has locked the index, such as git commit -a. It returns the lock if that stays.

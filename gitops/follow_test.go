@@ -245,6 +245,33 @@ git config filter.upper.smudge 'tr a-z A-Z'; git config filter.upper.clean 'tr A
 	s.sh("test $(cat f) != NEXT; test $(git symbolic-ref HEAD) = refs/heads/main; test $(git rev-parse HEAD) = $(git rev-parse base); test \"$(git status --porcelain)\" = ' M way'")
 }
 
+// TestForwardWhileHeSwitches: git moves what is checked out, which may be another branch by then.
+func TestForwardWhileHeSwitches(t *testing.T) {
+	t.Parallel()
+	for name, detach := range map[string]string{"from a branch": "", "from none": "git checkout -q --detach"} {
+		s := newBase(t, ahead+detach)
+		r := s.reopen()
+		base, next := strings.TrimSpace(s.git("rev-parse", "base")), strings.TrimSpace(s.git("rev-parse", "next"))
+		program := filepath.Join(t.TempDir(), "git")
+		between := "#!/bin/sh\ncase \" $* \" in *\" merge \"*) " + r.cli.program + " checkout -q -b other;; esac\nexec " + r.cli.program + " \"$@\"\n"
+		if err := os.WriteFile(program, []byte(between), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		r.cli.program = program
+		left, err := r.Forward(t.Context(), base, next, false)
+		if err != nil || (detach == "") != (left == nil) {
+			t.Errorf("%s: %v %v", name, left, err)
+		}
+		if got := s.git("rev-parse", "other"); got != base+"\n" {
+			t.Errorf("%s: his branch is at %s", name, got)
+		}
+		if got := s.git("rev-parse", "main"); detach == "" && got != next+"\n" {
+			t.Errorf("%s: the run's branch is at %s", name, got)
+		}
+		s.clean()
+	}
+}
+
 // TestForwardWithoutTheBranch: the files go back where git cannot move the branch.
 func TestForwardWithoutTheBranch(t *testing.T) {
 	t.Parallel()

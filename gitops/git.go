@@ -258,6 +258,10 @@ func (c *cli) start(ctx context.Context, command string, call proc.Call) (reply 
 		return c.by.start(ctx, command, call)
 	}
 	began := time.Now()
+	look := slices.Contains(lookers, command)
+	if look {
+		ctx = context.WithoutCancel(ctx) // it takes moments, and what a run asks for while it ends it has to know
+	}
 	if c.limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, c.limit, ErrTooLong)
@@ -274,7 +278,7 @@ func (c *cli) start(ctx context.Context, command string, call proc.Call) (reply 
 		return reply, fmt.Errorf("run git: %w", err)
 	}
 	inside := ""
-	if shim == nil || slices.Contains(lookers, command) {
+	if shim == nil || look {
 		call.Env = append(slices.Clip(c.env), call.Env...)
 		reply, err = proc.Output(ctx, call)
 	} else {

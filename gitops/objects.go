@@ -192,13 +192,13 @@ func (o *objects) commit(hash string) (*commit, error) {
 
 // has reports whether an object is there, now: the cat-file that runs may still see a pack that git gc has removed.
 func (r *Repo) has(ctx context.Context, id string) bool {
-	_, err := r.cli.run(ctx, gitCall{args: []string{"cat-file", "-e", id}})
+	_, err := r.cli.run(context.WithoutCancel(ctx), gitCall{args: []string{"cat-file", "-e", id}})
 	return err == nil
 }
 
 // put stores an object, on disk, and returns its name.
 func (r *Repo) put(ctx context.Context, kind string, data []byte) (string, error) {
-	return r.cli.feed(ctx, data, "hash-object", "-w", "-t", kind, "--stdin")
+	return r.cli.feed(context.WithoutCancel(ctx), data, "hash-object", "-w", "-t", kind, "--stdin")
 }
 
 // putCommit stores a commit of a tree that is there.
@@ -208,7 +208,7 @@ func (r *Repo) putCommit(ctx context.Context, tree Tree, parents []string, messa
 		args = append(args, "-p", p)
 	}
 	who, at := r.people.keeper(ctx), fmt.Sprintf("@%d %s", when.Unix(), when.Format("-0700"))
-	b, err := r.cli.run(ctx, gitCall{options: []string{"-c", "i18n.commitEncoding=UTF-8"}, args: args, stdin: []byte(strings.TrimSuffix(message, "\n") + "\n"),
+	b, err := r.cli.run(context.WithoutCancel(ctx), gitCall{options: []string{"-c", "i18n.commitEncoding=UTF-8"}, args: args, stdin: []byte(strings.TrimSuffix(message, "\n") + "\n"),
 		env: []string{"GIT_AUTHOR_NAME=" + who.name, "GIT_AUTHOR_EMAIL=" + who.email, "GIT_AUTHOR_DATE=" + at,
 			"GIT_COMMITTER_NAME=" + who.name, "GIT_COMMITTER_EMAIL=" + who.email, "GIT_COMMITTER_DATE=" + at}})
 	if err == nil {
