@@ -211,6 +211,17 @@ func (s *Slot) look(ctx context.Context, head Head, tree Tree) error {
 	if err != nil {
 		return err
 	}
+	committed, err := s.user.HeadTree(ctx)
+	if err == nil {
+		err = s.diff(ctx, tree, committed, func(name string, was, is treeItem) {
+			if is.mode == modeGitlink && was.mode != modeGitlink && !slices.Contains(st.Ignored, name+"/") { // no commit has what is in it
+				st.Ignored = append(st.Ignored, name+"/")
+			}
+		})
+	}
+	if err != nil {
+		return err
+	}
 	st.Left, st.Busy, st.Want, st.Shut, st.Head = now, true, tree, s.own.Shut, head
 	if err := s.setState(st); err != nil {
 		return err
@@ -411,24 +422,19 @@ func (s *Slot) spare(ctx context.Context, tree Tree) (map[string]treeItem, error
 	if len(s.guard) == 0 {
 		return want, s.cli.forget(ctx, "", names)
 	}
-	var dirs []string
+	args := []string{"ls-files", "-z", "--"}
 	for _, p := range s.guard {
-		dirs = append(dirs, strings.TrimSuffix(p, "/"))
+		args = append(args, strings.TrimSuffix(p, "/"))
 	}
-	b, err := s.cli.run(ctx, gitCall{args: append([]string{"ls-tree", "-r", "-z", "--full-tree", string(tree), "--"}, dirs...)})
+	b, err := s.cli.run(ctx, gitCall{options: literally, args: args})
+	if err == nil {
+		err = s.diff(ctx, s.EmptyTree(), tree, func(name string, _, is treeItem) {
+			if s.guard.covers(name) {
+				want[name] = is
+			}
+		})
+	}
 	if err != nil {
-		return nil, err
-	}
-	for _, line := range nulSplit(b) {
-		about, name, _ := strings.Cut(line, "\t")
-		var item treeItem
-		var kind string
-		if _, err := fmt.Sscanf(about, "%o %s %s", &item.mode, &kind, &item.id); err != nil {
-			return nil, fmt.Errorf("git ls-tree says %q: %w", line, err)
-		}
-		want[name] = item
-	}
-	if b, err = s.cli.run(ctx, gitCall{options: literally, args: append([]string{"ls-files", "-z", "--"}, dirs...)}); err != nil {
 		return nil, err
 	}
 	return want, s.cli.forget(ctx, "", append(names, nulSplit(b)...))
@@ -528,8 +534,7 @@ func (s *Slot) SetHeadBack(ctx context.Context) (tip string, err error) {
 	}
 	if tip == found.Hash {
 		tip = ""
-	}
-	if tip != "" && !s.user.LeadsTo(ctx, found.Hash, tip) {
+	} else if tip != "" && !s.user.LeadsTo(ctx, found.Hash, tip) {
 		if back.Ref, err = s.freeRef(); err == nil {
 			err = s.user.forceRef(ctx, back.Ref, tip, "descartes: commits of an attempt")
 		}
@@ -553,10 +558,8 @@ func (s *Slot) SetHeadBack(ctx context.Context) (tip string, err error) {
 	case err != nil || at == found.Hash:
 	case found.Hash == "":
 		err = s.user.removeRef(ctx, found.Branch)
-	case found.Branch == "":
-		err = s.user.setRef(ctx, "HEAD", at, found.Hash, why)
 	default:
-		err = s.user.setRef(ctx, found.Branch, at, found.Hash, why)
+		err = s.user.setRef(ctx, cmp.Or(found.Branch, "HEAD"), at, found.Hash, why)
 	}
 	return tip, err
 }
