@@ -119,7 +119,7 @@ func (s *stopper) failed(ctx context.Context, err error) (Outcome, error) {
 	case isGit(err):
 		out = &Outcome{Ending: journal.GitRefused, Message: err.Error()}
 		if refused, ok := errors.AsType[*gitops.RefusedError](err); ok && refused.Hint != "" {
-			out.Message += "; to correct it: " + refused.Hint
+			out.Message += "; to fix it: " + refused.Hint
 		}
 		if stopped {
 			out.Message += resumes

@@ -360,7 +360,7 @@ func leftBy(ctx context.Context, repo *gitops.Repo, branch, tag string, done fun
 	case len(again) == len(last.units): // all of it is to be done again
 		return nil, nil
 	case len(again) > 0:
-		return nil, &gitops.RefusedError{Reason: fmt.Sprintf("%s has verified work of %s that no commit has, and %s of it is to be done again", ref, oneline.List(last.units), oneline.List(again)),
+		return nil, &gitops.RefusedError{Reason: fmt.Sprintf("%s holds verified work on %s that is not committed, and %s is to be done again", ref, oneline.List(last.units), oneline.List(again)),
 			Hint: repo.Merging(ctx, ref) + ", or set the others to pending too, then start again"}
 	}
 	for _, id := range last.units {
@@ -415,10 +415,10 @@ func groundOf(ctx context.Context, repo *gitops.Repo, branch, aside string) (on,
 	}
 	name, here := shortRef(aside), cmp.Or(shortRef(branch), "HEAD")
 	if !ours {
-		return "", "", &gitops.RefusedError{Reason: "the branch " + name + ", where a run puts what your files cannot follow, is not of a run", Hint: "git branch -m " + name + " ANOTHER-NAME"}
+		return "", "", &gitops.RefusedError{Reason: "the branch " + name + ", where runs put commits that your files cannot follow, was not made by a run", Hint: "git branch -m " + name + " ANOTHER-NAME"}
 	}
 	if !repo.LeadsTo(ctx, at, on) {
-		return "", "", &gitops.RefusedError{Reason: fmt.Sprintf("an earlier run's commits are on the branch %s, and %s has others since", name, here), Hint: repo.Merging(ctx, name) + ", then start again"}
+		return "", "", &gitops.RefusedError{Reason: fmt.Sprintf("an earlier run's commits are on the branch %s, and %s has moved on since", name, here), Hint: repo.Merging(ctx, name) + ", then start again"}
 	}
 	return on, at, nil
 }
@@ -658,7 +658,7 @@ func (t *trunk) advance(ctx context.Context, tip, commit string, again bool) (er
 	repo := t.tools.Repo
 	var left []gitops.LeftOut
 	if head, herr := repo.Head(ctx); t.branch == "" && herr == nil && head.Branch != "" {
-		left = []gitops.LeftOut{{Path: shortRef(head.Branch), Why: "it was checked out meanwhile, and the run began on no branch"}}
+		left = []gitops.LeftOut{{Path: shortRef(head.Branch), Why: "it was checked out meanwhile, and the run began on a detached HEAD"}}
 	} else if t.branch == "" {
 		left, err = repo.Forward(ctx, tip, commit, again)
 	} else {
@@ -689,7 +689,7 @@ func (t *trunk) giveWay(ctx context.Context, commit string, left []gitops.LeftOu
 		return err
 	}
 	if at != "" && at != commit && !repo.LeadsTo(ctx, commit, at) {
-		return &gitops.RefusedError{Reason: fmt.Sprintf("your working tree cannot follow (%s), and the branch %s, where the commits would go, has others", workspace.Reasons(left), name),
+		return &gitops.RefusedError{Reason: fmt.Sprintf("your working tree cannot follow (%s), and the branch %s, where the commits would go, has commits that they lack", workspace.Reasons(left), name),
 			Hint: "git branch -m " + name + " ANOTHER-NAME, then resume the loop"}
 	}
 	if at != commit {

@@ -152,7 +152,7 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 	case process.Idled:
 		res.Overran = "timed out: it printed nothing for " + q.Idle.String()
 	case process.Stopped:
-		res.Overran = "lost the process that supervises it, stopped or killed,"
+		res.Overran = "lost its supervising process"
 	default:
 		res.Overran = q.Limits.Overran(exit.Why)
 	}

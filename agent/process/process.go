@@ -121,7 +121,7 @@ func (e Exit) String() string {
 	case NotStarted:
 		return e.Err
 	case Stopped:
-		return "the process that supervises it (descartes-shim) was stopped or killed, by it or from outside, and it was ended with that"
+		return "its supervising process (descartes-shim) was stopped or killed, and so it was ended"
 	case Memory, Procs, Disk, Full:
 		return "it went beyond a limit (" + string(e.Why) + ") and was ended"
 	case TimedOut, Idled, Cancelled, Orphaned:

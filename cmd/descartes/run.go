@@ -563,7 +563,7 @@ func (p *printer) verify(c loop.Config, tag bool, found string) {
 		ends = append(ends, "after "+terminal.Duration(time.Duration(n)*time.Second)+" without output")
 	}
 	if len(ends) > 0 && len(checks) > 0 {
-		p.say("verify is ended %s", strings.Join(ends, ", or "))
+		p.say("verify times out %s", strings.Join(ends, ", or "))
 	}
 	p.policy(c, tag)
 }

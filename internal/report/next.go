@@ -112,7 +112,7 @@ func (s *Summary) here() Next {
 			resume = again
 		}
 		n := do(s.Run.logs(), resume)
-		n.Note = "correct what made them fail before you resume"
+		n.Note = "fix what made them fail before you resume"
 		return n
 	case journal.GateAsks: // the review of a wave
 		n := do(diff, resume+" --yes")
@@ -123,7 +123,7 @@ func (s *Summary) here() Next {
 			return do(again)
 		}
 		n := do(s.Run.logs(), resume)
-		n.Note = "correct what fails and commit it before you resume"
+		n.Note = "fix what fails and commit it before you resume"
 		return n
 	case journal.BaselineFails:
 		n := do(resume)
@@ -167,7 +167,7 @@ func (r *Run) next(resume string) Next {
 		if r.Outcome.Merging != "" && r.Outcome.Branch == "" && r.State.Kind != store.KindTag {
 			return do(r.Outcome.Merging, resume)
 		}
-		return n.after("correct what git refused")
+		return n.after("fix what git refused")
 	}
 	return n
 }
@@ -202,7 +202,7 @@ func (r *Run) afterPrompt(resume string) Next {
 		return n.after("remove what blocks it")
 	case journal.BreakerOpen:
 		if r.Outcome.Until.IsZero() {
-			return do(resume + " --yes").after("correct what went wrong")
+			return do(resume + " --yes").after("fix what went wrong")
 		}
 		n.Or = resume + " --yes"
 		n.Note = "--yes lets it try now"
