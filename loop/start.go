@@ -113,6 +113,9 @@ func (l *Loop) inTree(ctx context.Context, do func() error) error {
 		if err == nil {
 			return errors.Join(do(), k.Release())
 		}
+		if errors.Is(err, context.Canceled) {
+			return stoppedError("the wait for others that write in this working tree was stopped")
+		}
 		busy, ok := errors.AsType[*store.BusyError](err)
 		if !ok || busy.Holder.Here {
 			return err

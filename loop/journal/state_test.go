@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 )
@@ -256,5 +257,30 @@ func BenchmarkFold(b *testing.B) {
 	}
 	for b.Loop() {
 		Fold(events)
+	}
+}
+
+// Tasks whose work the branch's news conflict with come in again in the order in which they were accepted, at no cost.
+func TestDoneTasksComeBack(t *testing.T) {
+	s := NewState()
+	for i, e := range []*Event{
+		{Type: TaskStarted, Task: "2"}, {Type: AttemptStarted, Task: "2", Attempt: 1}, {Type: TaskStarted, Task: "1"}, {Type: AttemptStarted, Task: "1", Attempt: 1},
+		{Type: AttemptFinished, Task: "2", Attempt: 1, Verdict: Verified, Ref: "r2"}, {Type: Integrated, Task: "2", Attempt: 1}, {Type: TaskDone, Task: "2", Attempt: 1},
+		{Type: AttemptFinished, Task: "1", Attempt: 1, Verdict: Verified, Ref: "r1"}, {Type: Integrated, Task: "1", Attempt: 1}, {Type: TaskDone, Task: "1", Attempt: 1},
+		{Type: Integrated, Task: "2", Attempt: 1, Verdict: Failed, Reason: "clash", Paths: []string{"f"}}, {Type: Integrated, Task: "1", Attempt: 1, Verdict: Failed, Reason: "clash", Paths: []string{"f"}},
+	} {
+		e.Seq = int64(i + 1)
+		s.Apply(e)
+	}
+	if !slices.Equal(s.Back, []string{"2", "1"}) || len(s.Verified) != 0 || s.Tasks["1"] == nil || s.Counted["1"] != 0 || s.Counted["2"] != 0 {
+		t.Errorf("back %v, verified %v, counted %v", s.Back, s.Verified, s.Counted)
+	}
+	if got := s.TakeChanges(0); got["1"] != "pending" || got["2"] != "pending" {
+		t.Errorf("statuses %v", got)
+	}
+	s.Apply(&Event{Seq: 20, Type: Integrated, Task: "2", Attempt: 1})
+	s.Apply(&Event{Seq: 21, Type: TaskDone, Task: "2", Attempt: 1})
+	if !slices.Equal(s.Back, []string{"1"}) || len(s.Verified) != 1 || s.Verified[0].Ref != "r2" {
+		t.Errorf("back %v, verified %v", s.Back, s.Verified)
 	}
 }
