@@ -130,6 +130,7 @@ func (c *cli) unite(ctx context.Context, index, said string) (again bool, err er
 	}
 	found := named(said, "warning: adding embedded git repository: ", "")
 	if len(found) > 0 {
+		c.whole = false
 		b, err := c.run(ctx, gitCall{args: []string{"config", "--file", ".gitmodules", "-z", "--get-regexp", `^submodule\..*\.path$`}})
 		if err != nil && exitCode(err) != 1 {
 			return false, err

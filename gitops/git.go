@@ -49,6 +49,7 @@ type cli struct {
 	based  fileStamp       // the index that cache was copied from
 	forced map[string]bool // in every snapshot although ignored: added by an agent
 	out    []LeftOut       // what the last snapshot could not take
+	whole  bool            // no repository lies in the working tree but those that an attempt made
 	unites bool            // snapshots make files of repositories in the working tree
 	united []string        // the folders of those
 
@@ -245,8 +246,8 @@ func removePipes(root string) {
 	})
 }
 
-// lookers are git commands that change nothing and run no program of anybody's: they may outlive us.
-var lookers = []string{"check-ignore", "check-ref-format", "config", "diff-tree", "for-each-ref", "ls-files", "ls-tree", "merge-base", "rev-list", "rev-parse", "symbolic-ref", "var", "version"}
+// lookers are git commands that run no program of anybody's and change nothing, but for new objects: they may outlive us.
+var lookers = []string{"check-ignore", "check-ref-format", "commit-tree", "config", "diff-tree", "for-each-ref", "ls-files", "ls-tree", "merge-base", "rev-list", "rev-parse", "symbolic-ref", "var", "version", "write-tree"}
 
 // gitGrace is how long git has to remove its lock files before it is killed.
 const gitGrace = 2 * time.Second
@@ -260,7 +261,13 @@ func (c *cli) start(ctx context.Context, command string, call proc.Call) (reply 
 	began := time.Now()
 	look := slices.Contains(lookers, command)
 	if look {
+		until, bounded := ctx.Deadline()
 		ctx = context.WithoutCancel(ctx) // it takes moments, and what a run asks for while it ends it has to know
+		if bounded {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithDeadline(ctx, until)
+			defer cancel()
+		}
 	}
 	if c.limit > 0 {
 		var cancel context.CancelFunc

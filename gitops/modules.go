@@ -252,7 +252,7 @@ func (s *Slot) moduleNames(ctx context.Context, tree Tree) map[string]string {
 // emptied: nothing else takes away what an attempt put there.
 func (s *Slot) checkOutModules(ctx context.Context, tree Tree, fresh bool) error {
 	links, err := s.cli.links(ctx, "")
-	if err != nil || len(links) == 0 {
+	if s.cli.whole = err == nil && len(links) == 0; err != nil || s.cli.whole {
 		return err
 	}
 	names := s.moduleNames(ctx, tree)
@@ -320,7 +320,7 @@ func (s *Slot) Modules(ctx context.Context, snapshot Tree, refs string) (edited,
 }
 
 func (s *Slot) collectModules(ctx context.Context, snapshot Tree, refs string) (edited, lost []LeftOut, err error) {
-	if s.here {
+	if s.here || s.cli.whole {
 		return nil, nil, nil
 	}
 	links, err := s.cli.links(ctx, "")

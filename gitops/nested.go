@@ -23,6 +23,9 @@ type nestedRepo struct {
 // their configuration says, filters among it, and an agent may have written that. So they are kept from it: only
 // their HEAD is read, by us.
 func (c *cli) nested(ctx context.Context, index string) (found []nestedRepo, gone []string, err error) {
+	if c.whole {
+		return nil, nil, nil
+	}
 	links, err := c.links(ctx, index)
 	for _, n := range links {
 		switch c.kindOf(n.path) {
@@ -112,6 +115,9 @@ func (c *cli) setNested(ctx context.Context, index string, found []nestedRepo) e
 func (r *Slot) NestedEdits(ctx context.Context, since time.Time) ([]string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.cli.whole {
+		return nil, nil
+	}
 	links, err := r.cli.links(ctx, "")
 	if err != nil {
 		return nil, err

@@ -98,25 +98,30 @@ func (o *objects) ref(name string) (id string, err error) {
 func (o *objects) find(name string, limit int64) (id, kind string, size int64, data []byte, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	id, kind, size, err = o.open(name)
-	if _, missing := errors.AsType[*missingError](err); missing {
+	for range 2 { // git gives up on what somebody else's git replaces as it reads
+		id, kind, size, data, err = o.ask(name, limit)
+		if _, missing := errors.AsType[*missingError](err); err == nil || missing || o.git.barred != nil {
+			return id, kind, size, data, err
+		}
+		o.stop()
+	}
+	return "", "", 0, nil, fmt.Errorf("read %s: %w", name, err)
+}
+
+func (o *objects) ask(name string, limit int64) (id, kind string, size int64, data []byte, err error) {
+	if id, kind, size, err = o.open(name); err != nil {
 		return "", "", 0, nil, err
 	}
-	if err == nil && size <= limit {
-		data = make([]byte, size)
-		_, err = io.ReadFull(o.out, data)
-	}
 	switch {
-	case err != nil:
-		err = fmt.Errorf("read object %s: %w", name, err)
-	case data == nil && size > tooMuch:
-	case data == nil:
-		_, err = io.CopyN(io.Discard, o.out, size+1)
-	default:
-		_, err = o.out.Discard(1)
-	}
-	if err != nil || data == nil && size > tooMuch { // what it still has to say is nobody's answer
+	case size <= limit:
+		data = make([]byte, size)
+		if _, err = io.ReadFull(o.out, data); err == nil {
+			_, err = o.out.Discard(1)
+		}
+	case size > tooMuch:
 		o.stop()
+	default:
+		_, err = io.CopyN(io.Discard, o.out, size+1)
 	}
 	return id, kind, size, data, err
 }

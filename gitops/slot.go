@@ -230,7 +230,7 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 	if !s.There() {
 		return errors.New("its working tree was replaced")
 	}
-	s.large, s.cli.united = nil, nil
+	s.large, s.cli.united, s.cli.whole = nil, nil, false
 	clear(s.forced)
 	if s.here {
 		return s.prepareHere(ctx, at, tree)

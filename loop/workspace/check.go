@@ -51,9 +51,13 @@ func (p *Pool) kept(name string) bool {
 // Beside lists what git ignores in the slot, a check slot lacks, and a command may pass because of.
 func (s *Slot) Beside(ctx context.Context) ([]string, error) {
 	list, err := s.git.Ignored(ctx)
-	return slices.DeleteFunc(list, func(name string) bool {
+	return s.beside(list), err
+}
+
+func (s *Slot) beside(ignored []string) []string {
+	return slices.DeleteFunc(ignored, func(name string) bool {
 		return s.pool.kept(name) || among(name, idle) || slices.Contains(s.state.Made, name)
-	}), err
+	})
 }
 
 // mostBeside bounds what is remembered of that.
@@ -62,18 +66,17 @@ const mostBeside = 20
 // mostHidden bounds the ignored files that are looked at for hidden ones.
 const mostHidden = 20000
 
-// hidden lists the source files among what git ignores that were written since the attempt began: no commit will have them.
-func (s *Slot) hidden(ctx context.Context) (files []string, err error) {
-	list, err := s.git.Ignored(ctx)
-	if err != nil {
-		return nil, err
+// hidden lists the source files among what git ignores there that were written since the attempt began: no commit will have them.
+func (s *Slot) hidden(ctx context.Context, ignored []string) (files []string, err error) {
+	if len(ignored) == 0 {
+		return nil, nil
 	}
 	mine, err := s.ignored(ctx)
 	if err != nil {
 		return nil, err
 	}
 	seen := 0
-	for _, name := range list {
+	for _, name := range ignored {
 		_ = filepath.WalkDir(filepath.Join(s.Tree(), name), func(at string, e fs.DirEntry, err error) error {
 			name, _ := filepath.Rel(s.Tree(), at)
 			name = filepath.ToSlash(name)

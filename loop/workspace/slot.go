@@ -317,10 +317,11 @@ func (s *Slot) Look(ctx context.Context) (Result, error) {
 	}
 	r.Lost, r.Removed = s.lost, s.removed
 	r.Seen, r.United = r.After, s.git.United()
-	beside, err := s.Beside(ctx)
+	ignored, err := s.git.Ignored(ctx)
 	if err == nil {
-		r.Hidden, err = s.hidden(ctx)
+		r.Hidden, err = s.hidden(ctx, ignored)
 	}
+	beside := s.beside(ignored)
 	if err != nil {
 		return r, gitErr("look at what git ignores", err)
 	}
