@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,7 +41,7 @@ func (r *Repo) commitWave(ctx context.Context, w Wave) (Commit, error) {
 	}
 	var hash, late string
 	if r.byGit != "" {
-		hash, late, err = r.commitByGit(ctx, w.Message, parent, tree)
+		hash, late, err = r.commitByGit(ctx, w, parent, tree)
 	} else {
 		hash, err = r.commitByUs(ctx, w.Message, cmp.Or(branch, "HEAD"), parent, tree)
 	}
@@ -117,13 +119,19 @@ func (r *Repo) commitByUs(ctx context.Context, message, ref, parent string, tree
 
 // commitByGit makes the commit with `git commit`, so that hooks, filters and signing act, from an index of its own. late says that a hook did not end
 // in time after the commit was made.
-func (r *Repo) commitByGit(ctx context.Context, message, parent string, tree Tree) (hash, late string, err error) {
+func (r *Repo) commitByGit(ctx context.Context, w Wave, parent string, tree Tree) (hash, late string, err error) {
 	index, err := r.cli.commitIndex(ctx, tree)
 	defer os.Remove(index)
 	if err != nil {
 		return "", "", err
 	}
-	_, err = r.cli.run(ctx, gitCall{args: []string{"commit", "-q", "--cleanup=verbatim", "-F", "-"}, index: index, stdin: []byte(message), hooks: r.cli.hooks})
+	call := gitCall{args: []string{"commit", "-q", "--cleanup=verbatim", "-F", "-"}, index: index, stdin: []byte(w.Message), hooks: r.cli.hooks}
+	if call.hooks {
+		if call.options, err = r.usersHooks(ctx, w.Began); err != nil {
+			return "", "", fmt.Errorf("take the hooks of %s: %w", shortHash(w.Began), err)
+		}
+	}
+	_, err = r.cli.run(ctx, call)
 	stopped, slow := errors.AsType[*StoppedError](err)
 	if refused, ok := errors.AsType[*gitError](err); ok && r.cli.hooks && len(liveHooks(r.l, r.cfg)) > 0 {
 		return "", "", &RefusedError{Reason: refused.Error(), Hint: "do what its hooks ask for; they ran in " + r.l.root + ", and pool.setup can make what they lack there"}
@@ -143,6 +151,47 @@ func (r *Repo) commitByGit(ctx context.Context, message, parent string, tree Tre
 		late = stopped.Error() + ", when the commit was made"
 	}
 	return head, late, nil
+}
+
+// usersHooks makes a folder of the hooks that lie in the working tree, and returns the option that has git run those: as the commit has them with which a
+// run began, for an attempt may have rewritten them, and as the user has them where git does not (what husky generates).
+func (r *Repo) usersHooks(ctx context.Context, began string) (options []string, err error) {
+	dir, ok := hooksDir(r.l, r.cfg)
+	rel, err := filepath.Rel(r.l.root, dir)
+	if _, set := r.cfg.get("core.hookspath"); !set || !ok || err != nil || !filepath.IsLocal(rel) || r.lender.root == "" {
+		return nil, nil
+	}
+	place := filepath.Join(r.l.gitDir, "hooks")
+	if err := os.RemoveAll(place); err != nil {
+		return nil, err
+	}
+	top, _, _ := strings.Cut(filepath.ToSlash(rel), "/")
+	if began != "" {
+		index := r.cli.scratchIndex()
+		defer os.Remove(index)
+		var tracked []byte
+		_, err := r.cli.run(ctx, gitCall{args: []string{"read-tree", began}, index: index})
+		if err == nil {
+			tracked, err = r.cli.run(ctx, gitCall{options: literally, args: []string{"ls-files", "-z", "--", top}, index: index})
+		}
+		if err == nil {
+			_, err = r.cli.run(ctx, gitCall{args: []string{"checkout-index", "-q", "--prefix=" + place + "/", "-z", "--stdin"}, index: index, stdin: tracked})
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	own, err := r.cli.run(ctx, gitCall{options: append([]string{"--git-dir=" + r.lender.gitDir, "--work-tree=" + r.lender.root}, literally...), args: []string{"ls-files", "-z", "-o", "--", top}})
+	for _, name := range nulSplit(own) {
+		from, to := filepath.Join(r.lender.root, name), filepath.Join(place, name)
+		f, fi, oerr := openPlain(from, maxNamed)
+		if oerr != nil {
+			continue
+		}
+		b, rerr := io.ReadAll(f)
+		err = errors.Join(err, rerr, f.Close(), os.MkdirAll(filepath.Dir(to), 0o777), os.WriteFile(to, b, fi.Mode().Perm()|0o600))
+	}
+	return []string{"-c", "core.hooksPath=" + filepath.Join(place, rel)}, err
 }
 
 // rootOf stores a commit once more, without parents and without a signature, which would not fit.

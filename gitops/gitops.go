@@ -107,6 +107,7 @@ type Wave struct {
 	Tree    Tree              // all of it
 	Files   map[string][]byte // repository paths to commit with this content, whatever the tree has
 	Root    bool              // the commit gets no parents: HEAD stands for a branch without a commit
+	Began   string            // the commit whose hooks run, where they lie in the working tree; "" for none
 }
 
 // Commit is the result of CommitWave.

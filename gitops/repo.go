@@ -28,6 +28,7 @@ type Repo struct {
 
 	root    *os.Root
 	objects *objects
+	lender  layout            // of a slot: the user's
 	links   map[string]string // of the git directory's layout; nil: not looked for
 
 	recent sync.Mutex

@@ -112,7 +112,7 @@ func (s *Slot) open(ctx context.Context, git *cli, opt Options) (err error) {
 	if s.Repo, err = openAt(ctx, opt, git, (*Repo).clearSlot); err != nil {
 		return &BrokenSlotError{s.dir, err}
 	}
-	s.byGit, s.cli.unites = cmp.Or(s.byGit, s.user.byGit), !s.here
+	s.byGit, s.cli.unites, s.lender = cmp.Or(s.byGit, s.user.byGit), !s.here, s.user.l
 	if s.here {
 		if err := s.seed(ctx); err != nil {
 			return fmt.Errorf("make the slot %s: %w", s.dir, err)

@@ -621,7 +621,7 @@ func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, own stri
 		if _, err := t.prepare(ctx, ln, workspace.Start{Base: base, Before: t.tree, At: at}); err != nil {
 			return c, err
 		}
-		if wave.Tree, wave.Root = t.tree, head == ""; files != nil {
+		if wave.Tree, wave.Root, wave.Began = t.tree, head == "", t.links[0].head; files != nil {
 			wave.Files = files()
 		}
 		t.unlocked(func() { c, err = ln.slot.Repo().CommitWave(ctx, wave) }) // its hooks may be slow
