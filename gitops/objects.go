@@ -53,7 +53,7 @@ func (o *objects) open(name string) (id, kind string, size int64, err error) {
 		return "", "", 0, o.git.barred
 	}
 	if o.cat == nil {
-		argv := []string{o.git.program, "--git-dir=" + o.git.l.gitDir, "cat-file", "--batch"}
+		argv := []string{o.git.program, "-C", o.git.l.gitDir, "--git-dir=" + o.git.l.gitDir, "cat-file", "--batch"} // our own folder may be removed
 		if o.cat, err = proc.StartCompanion(argv, o.git.env, io.Discard); err != nil {
 			return "", "", 0, err
 		}
