@@ -27,7 +27,7 @@ type configValue struct {
 // pathSettings are those that we follow; "~" in them is expanded by git.
 var pathSettings = []string{"core.hookspath", "user.signingkey"}
 
-const boolSettings = `^(commit\.gpgsign|core\.filemode|user\.useconfigonly)$`
+var boolSettings = []string{"commit.gpgsign", "core.filemode", "user.useconfigonly"}
 
 // readConfig asks git once; nothing later in the run reads settings again.
 func readConfig(ctx context.Context, git *cli) (*gitConfig, error) {
@@ -60,12 +60,16 @@ func readConfig(ctx context.Context, git *cli) (*gitConfig, error) {
 			c.paths[key] = p
 		}
 	}
-	if b, err = git.run(ctx, gitCall{args: []string{"config", "--type=bool", "-z", "--get-regexp", boolSettings}}); err != nil && exitCode(err) != 1 {
-		return nil, fmt.Errorf("read git configuration: %w", err)
-	}
-	for _, entry := range nulSplit(b) {
-		key, value, _ := strings.Cut(entry, "\n")
-		c.bools[key] = value == "true"
+	for _, key := range boolSettings {
+		is, ok := c.get(key)
+		if ok && is != "true" && is != "false" { // git knows other words
+			if is, err = git.word(ctx, "", "config", "--type=bool", "--get", key); err != nil {
+				return nil, fmt.Errorf("read git configuration: %s: %w", key, err)
+			}
+		}
+		if ok {
+			c.bools[key] = is == "true"
+		}
 	}
 	return c, nil
 }

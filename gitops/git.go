@@ -449,6 +449,9 @@ func (e *VersionError) Unwrap() error {
 	return &RefusedError{Reason: e.Error(), Hint: fmt.Sprintf("install git %s or newer", e.Needed)}
 }
 
+// versions is what programs said of their version, by the state of their file.
+var versions sync.Map
+
 // FindGit looks for the git program in env as seen from dir ("" is "git"), and asks for its version. If it is missing or too old, the error is a
 // RefusedError that says what was found and what is needed.
 func FindGit(ctx context.Context, program, dir string, env []string) (path string, v Version, err error) {
@@ -458,12 +461,19 @@ func FindGit(ctx context.Context, program, dir string, env []string) (path strin
 	if path, err = proc.Look(program, dir, proc.Outside(env, dir)); err != nil {
 		return "", Version{}, &RefusedError{Reason: fmt.Sprintf("the git program is not on the PATH; git %s or newer is needed", Oldest), Hint: fmt.Sprintf("install git %s or newer", Oldest)}
 	}
-	git := &cli{program: path, env: gitEnv(env, dir), l: layout{root: dir}}
-	said, err := git.word(ctx, "", "version")
+	file, err := stampOf(path)
 	if err != nil {
-		return "", Version{}, fmt.Errorf("ask git for its version: %w", err)
+		return "", Version{}, err
 	}
-	if v, err = parseVersion(said); err != nil {
+	said, known := versions.Load(file)
+	if !known {
+		git := &cli{program: path, env: gitEnv(env, dir), l: layout{root: dir}}
+		if said, err = git.word(ctx, "", "version"); err != nil {
+			return "", Version{}, fmt.Errorf("ask git for its version: %w", err)
+		}
+		versions.Store(file, said)
+	}
+	if v, err = parseVersion(said.(string)); err != nil {
 		return "", Version{}, err
 	}
 	if v.Before(Oldest) {
