@@ -237,18 +237,10 @@ func (r *Repo) finishArrival(ctx context.Context, at string) error {
 			put = append(put, name)
 		}
 	}
-	if err != nil || len(put) == 0 {
+	if err != nil {
 		return err
 	}
-	index, err := r.cli.indexCopy(filepath.Join(r.l.gitDir, "index"))
-	defer os.Remove(index)
-	if err == nil {
-		_, err = r.cli.run(ctx, gitCall{args: []string{"read-tree", at}, index: index})
-	}
-	if err == nil {
-		_, err = r.cli.run(ctx, gitCall{args: []string{"checkout-index", "-f", "-q", "-z", "--stdin"}, index: index, stdin: nulJoin(put)})
-	}
-	return err
+	return r.putBack(ctx, at, put)
 }
 
 // stepsOf are the paths that differ between two commits.

@@ -161,21 +161,20 @@ func (r *Repo) usersHooks(ctx context.Context, began string) (options []string, 
 	if _, set := r.cfg.get("core.hookspath"); !set || !ok || err != nil || !filepath.IsLocal(rel) || r.lender.root == "" {
 		return nil, nil
 	}
+	top, _, _ := strings.Cut(filepath.ToSlash(rel), "/")
+	if top == ".git" { // the user's, and no agent's
+		return []string{"-c", "core.hooksPath=" + filepath.Join(r.lender.root, rel)}, nil
+	}
 	place := filepath.Join(r.l.gitDir, "hooks")
 	if err := os.RemoveAll(place); err != nil {
 		return nil, err
 	}
-	top, _, _ := strings.Cut(filepath.ToSlash(rel), "/")
-	if began != "" {
+	if began != "" { // all of it: a hook may read what lies beside its folder
 		index := r.cli.scratchIndex()
 		defer os.Remove(index)
-		var tracked []byte
 		_, err := r.cli.run(ctx, gitCall{args: []string{"read-tree", began}, index: index})
 		if err == nil {
-			tracked, err = r.cli.run(ctx, gitCall{options: literally, args: []string{"ls-files", "-z", "--", top}, index: index})
-		}
-		if err == nil {
-			_, err = r.cli.run(ctx, gitCall{args: []string{"checkout-index", "-q", "--prefix=" + place + "/", "-z", "--stdin"}, index: index, stdin: tracked})
+			_, err = r.cli.run(ctx, gitCall{args: []string{"checkout-index", "-a", "-q", "--prefix=" + place + "/"}, index: index, env: []string{"GIT_LFS_SKIP_SMUDGE=1"}})
 		}
 		if err != nil {
 			return nil, err

@@ -94,6 +94,9 @@ func (r *Repo) around(ctx context.Context, ref, commands string) string {
 	if err != nil || serr != nil || len(add)+len(changed) == 0 {
 		return commands
 	}
+	if _, err := r.cli.run(ctx, gitCall{args: []string{"merge-base", "HEAD", at}}); err != nil && before != r.EmptyTree() {
+		commands = strings.Replace(commands, "git merge ", "git merge --allow-unrelated-histories ", 1)
+	}
 	if before == r.EmptyTree() { // git stash wants a commit
 		commands = "git commit -m mine && " + strings.Replace(commands, "git merge ", "git merge --allow-unrelated-histories ", 1)
 	} else {
@@ -173,7 +176,7 @@ func (r *Repo) moveHead(ctx context.Context, from, to string, cut bool, how []st
 	if left := r.lost(steps); len(left) > 0 {
 		return left, nil
 	}
-	set, was, all, err := r.arrived(ctx, steps, cut)
+	set, was, begun, all, err := r.arrived(ctx, steps, cut)
 	if err == nil {
 		err = r.onIndex(ctx, func() error { return r.cli.setEntries(ctx, "", set) })
 	}
@@ -202,6 +205,8 @@ func (r *Repo) moveHead(ctx context.Context, from, to string, cut bool, how []st
 	back := r.onIndex(ctx, func() error { return r.cli.setEntries(ctx, "", was) })
 	if back == nil && strings.Contains(said, "cannot lock ref") { // the files have moved
 		_, back = r.cli.run(ctx, gitCall{args: []string{"read-tree", "-m", "-u", to, string(before)}})
+	} else if back == nil {
+		back = r.putBack(ctx, string(before), begun)
 	}
 	if back != nil {
 		return nil, errors.Join(err, back)
@@ -307,18 +312,19 @@ func (r *Repo) linkAbove(name string) string {
 }
 
 // arrived gives what the index is to say before git moves files: the later content where the working tree has it, and at protected paths whatever they
-// have. was is what the index said there. all: git has no file to move. Else, of a move that was cut short, it removes what git wrote and did not enter.
-func (r *Repo) arrived(ctx context.Context, steps map[string]step, cut bool) (set, was map[string]treeItem, all bool, err error) {
+// have. was is what the index said there. all: git has no file to move. Else, of a move that was cut short, it removes what git wrote and did not enter;
+// begun are those files and those that git had removed to write them, as far as there is something to put back.
+func (r *Repo) arrived(ctx context.Context, steps map[string]step, cut bool) (set, was map[string]treeItem, begun []string, all bool, err error) {
 	staged, err := r.cli.stagedAt(ctx, "", steps)
 	if err != nil {
-		return nil, nil, false, err
+		return nil, nil, nil, false, err
 	}
 	files, err := r.onDisk(ctx, steps)
 	if err != nil {
-		return nil, nil, false, err
+		return nil, nil, nil, false, err
 	}
 	set, was, all = map[string]treeItem{}, map[string]treeItem{}, true
-	var begun []string
+	var half []string
 	for name, s := range steps {
 		in, now := staged[name], files[name]
 		switch {
@@ -329,17 +335,40 @@ func (r *Repo) arrived(ctx context.Context, steps map[string]step, cut bool) (se
 		default:
 			all = false
 		}
-		if cut && in == s.was && now != s.was && !r.guard.covers(name) && r.written(ctx, name, now, s.is) {
+		if !cut || in != s.was || now == s.was || r.guard.covers(name) {
+			continue
+		}
+		wrote := r.written(ctx, name, now, s.is)
+		if wrote {
+			half = append(half, name)
+		}
+		if _, missing := r.root.Lstat(name); s.was.mode != 0 && (wrote || missing != nil) {
 			begun = append(begun, name)
 		}
 	}
-	for _, name := range begun {
+	for _, name := range half {
 		if !all {
 			delete(set, name)
 			err = errors.Join(err, r.root.Remove(name))
 		}
 	}
-	return set, was, all, err
+	return set, was, begun, all, err
+}
+
+// putBack writes files as a tree has them.
+func (r *Repo) putBack(ctx context.Context, tree string, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	index, err := r.cli.indexCopy(filepath.Join(r.l.gitDir, "index"))
+	defer os.Remove(index)
+	if err == nil {
+		_, err = r.cli.run(ctx, gitCall{args: []string{"read-tree", tree}, index: index})
+	}
+	if err == nil {
+		_, err = r.cli.run(ctx, gitCall{args: []string{"checkout-index", "-f", "-q", "-z", "--stdin"}, index: index, stdin: nulJoin(names)})
+	}
+	return err
 }
 
 // onDisk is what git would store of files.

@@ -71,7 +71,7 @@ func TestForwardTouchesNothingOfTheUsers(t *testing.T) {
 		name, setup, want string
 		cut               bool
 	}{
-		{"edited after a crash", "rm run.sh; echo next and mine >f", "f (it was changed here, and the commit changes it too)", true},
+		{"edited after a crash", "echo next and mine >f", "f (it was changed here, and the commit changes it too)", true},
 		{"edited", "echo mine >f", "f (it was changed here, and the commit changes it too)", false},
 		{"edited and staged", "echo mine >f; git add f", "f (it was changed here, and the commit changes it too)", false},
 		{"what the commit deletes", "echo mine >gone", "gone (it was changed here, and the commit changes it too)", false},
@@ -243,6 +243,19 @@ git config filter.upper.smudge 'tr a-z A-Z'; git config filter.upper.clean 'tr A
 		t.Fatalf("back: %v %v", left, err)
 	}
 	s.sh("test $(cat f) != NEXT; test $(git symbolic-ref HEAD) = refs/heads/main; test $(git rev-parse HEAD) = $(git rev-parse base); test \"$(git status --porcelain)\" = ' M way'")
+}
+
+// TestForwardCutShortAndInTheWay: what git had moved when it was killed goes back, if the rest cannot follow.
+func TestForwardCutShortAndInTheWay(t *testing.T) {
+	t.Parallel()
+	s := newBase(t, ahead+"echo mine >>f; rm run.sh gone; mkdir -p new/deep; : >new/deep/n; echo 2 >src/a/y.go; echo own >own")
+	left, err := s.reopen().Forward(t.Context(), strings.TrimSpace(s.git("rev-parse", "base")), strings.TrimSpace(s.git("rev-parse", "next")), true)
+	if err != nil || len(left) != 1 || left[0].Path != "f" {
+		t.Errorf("got %v %v", left, err)
+	}
+	if got := s.git("status", "--porcelain"); got != " M f\n D gone\n?? own\n" && got != " M f\n?? own\n" {
+		t.Errorf("status:\n%s", got)
+	}
 }
 
 // TestForwardWhileHeSwitches: git moves what is checked out, which may be another branch by then.
