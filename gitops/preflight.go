@@ -90,6 +90,14 @@ func progressFindings(l layout) []finding {
 	return nil
 }
 
+// Underway says which operation of git's stopped half-way in the working tree, such as a rebase; "" for none.
+func (r *Repo) Underway() string {
+	if found := progressFindings(r.l); len(found) > 0 {
+		return found[0].reason
+	}
+	return ""
+}
+
 // settingFindings looks at the settings that change how a commit is made.
 func settingFindings(c *gitConfig) []finding {
 	var out []finding

@@ -28,8 +28,9 @@ type saver struct {
 	took    time.Duration
 	timer   *time.Timer
 	seen    workspace.Look
-	mirror  *mirror // nil if it is not in step
-	err     error   // from a rewrite by the timer; returned by the next call
+	mirror  *mirror     // nil if it is not in step
+	busy    func() bool // somebody's rebase or merge is open, which a changed list would stop: it waits
+	err     error       // from a rewrite by the timer; returned by the next call
 
 	unread error                   // why the task file cannot be read now: what was last read of it holds
 	theirs map[string]tasks.Status // statuses that others wrote since the run last took them
@@ -106,7 +107,7 @@ func (s *saver) write() error {
 		return err
 	}
 	s.read()
-	if len(s.pending) > 0 && s.unread == nil {
+	if len(s.pending) > 0 && s.unread == nil && (s.busy == nil || !s.busy()) {
 		crash.Point("before-task-file")
 		s.file.SetReplace(atomicfile.Replacer(s.fs))
 		before := s.file.Tasks()

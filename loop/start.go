@@ -151,6 +151,7 @@ func (l *Loop) begin(ctx context.Context, path string, opt StartOptions) error {
 	}
 	l.journal = j
 	l.saver = &saver{fs: l.tools.FS, own: &ownState{fs: l.tools.FS, path: path}, sync: l.journal.Sync, state: l.snapshot, pending: map[string]tasks.Status{},
+		busy:  func() bool { return l.tools.Repo != nil && l.tools.Repo.Underway() != "" },
 		saved: l.state.Seq}
 	if err := os.MkdirAll(l.home.Run(l.state.ID)+"/logs", 0o755); err != nil {
 		return fmt.Errorf("make the run's folder: %w", err)
