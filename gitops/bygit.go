@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// dirty lists the paths that differ between HEAD, index and working tree, untracked ones included.
-func (c *cli) dirty(ctx context.Context) ([]string, error) {
+// dirty lists the paths that differ between HEAD, index and working tree, untracked ones included, sorted, of which counts is told git's code and path.
+func (c *cli) dirty(ctx context.Context, counts func(code, path string) bool) ([]string, error) {
 	b, err := c.run(ctx, gitCall{args: []string{"status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=dirty"}})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("look for uncommitted changes: %w", err)
 	}
 	var out []string
 	for _, entry := range nulSplit(b) {
-		if len(entry) > 3 && !c.guard.covers(entry[3:]) {
+		if len(entry) > 3 && counts(entry[:2], entry[3:]) {
 			out = append(out, entry[3:])
 		}
 	}

@@ -25,8 +25,7 @@ import (
 	"descartes/internal/proc"
 )
 
-// cli uses the git program for what the native path cannot do like git. It only touches the user's index to record a commit: everything else happens
-// in private copies of it.
+// cli runs the git program. What it stages it stages in private copies of the index; the user's own changes only where his files follow.
 type cli struct {
 	l        layout
 	program  string

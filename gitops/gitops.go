@@ -30,7 +30,7 @@ var (
 	ErrBare    = errors.New("a bare repository has no working tree")
 )
 
-// RefusedError is something that neither the native path nor the git program can do, or that must not be done.
+// RefusedError is something that git cannot do, or that must not be done.
 type RefusedError struct {
 	Reason string
 	Hint   string // what the user can do about it, "" if nothing is known

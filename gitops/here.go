@@ -457,18 +457,7 @@ func (s *Slot) removeRest(ctx context.Context) error {
 
 // NotClean lists what a commit of everything would change, sorted, and untracked files. Of protected paths it lists the tracked ones.
 func (r *Repo) NotClean(ctx context.Context) ([]string, error) {
-	b, err := r.cli.run(ctx, gitCall{args: []string{"status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=dirty"}})
-	if err != nil {
-		return nil, fmt.Errorf("look for uncommitted changes: %w", err)
-	}
-	var out []string
-	for _, entry := range nulSplit(b) {
-		if len(entry) > 3 && (entry[:2] != "??" || !r.guard.covers(entry[3:])) {
-			out = append(out, entry[3:])
-		}
-	}
-	slices.Sort(out)
-	return out, nil
+	return r.cli.dirty(ctx, func(code, path string) bool { return code != "??" || !r.guard.covers(path) })
 }
 
 // unstageAll makes the index that of a commit. No file changes.

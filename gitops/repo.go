@@ -38,7 +38,7 @@ type Repo struct {
 	forced map[string]bool // of cli: in every snapshot although ignored
 }
 
-// Open finds the repository that contains opt.Dir. One that neither go-git nor the git program may work in is a RefusedError.
+// Open finds the repository that contains opt.Dir. One that git may not work in is a RefusedError.
 func Open(ctx context.Context, opt Options) (*Repo, error) {
 	program, version, err := FindGit(ctx, opt.Git, opt.Dir, opt.Env)
 	if err != nil {
@@ -81,10 +81,7 @@ func openAt(ctx context.Context, opt Options, git *cli, clear func(*Repo, contex
 	if err := refusal(formatFindings(cfg)); err != nil {
 		return nil, err
 	}
-	r := &Repo{opt: opt, l: l, cfg: cfg, people: identities{git: git, cfg: cfg}, cli: git, guard: newProtection(opt.Protect), forced: git.forced}
-	if format, _ := cfg.get("extensions.objectformat"); format == "sha256" {
-		git.zero = strings.Repeat("0", 64)
-	}
+	r := newRepo(opt, git, cfg)
 	if err := clear(r, ctx); err != nil {
 		return nil, err
 	}
@@ -102,8 +99,15 @@ func openAt(ctx context.Context, opt Options, git *cli, clear func(*Repo, contex
 	if r.root, err = os.OpenRoot(l.root); err != nil {
 		return nil, err
 	}
-	r.objects = &objects{git: git}
 	return r, nil
+}
+
+// newRepo is a repository whose settings are known. Its working tree is not open yet.
+func newRepo(opt Options, git *cli, cfg *gitConfig) *Repo {
+	if format, _ := cfg.get("extensions.objectformat"); format == "sha256" {
+		git.zero = strings.Repeat("0", 64)
+	}
+	return &Repo{opt: opt, l: git.l, cfg: cfg, people: identities{git: git, cfg: cfg}, cli: git, guard: newProtection(opt.Protect), forced: git.forced, objects: &objects{git: git}}
 }
 
 // misled refuses a repository that leads git to the configuration and hooks of another. Only the directory of a

@@ -110,8 +110,7 @@ func (s *Slot) open(ctx context.Context, git *cli, opt Options) (err error) {
 		"GIT_CONFIG_KEY_3=submodule.recurse", "GIT_CONFIG_VALUE_3=false", // into what an agent's settings say
 		"GIT_CONFIG_KEY_4=core.ignoreCase", fmt.Sprintf("GIT_CONFIG_VALUE_4=%t", s.ignoresCase()))
 	if s.user.cfg != nil { // the repository is the same
-		git.zero = s.user.cli.zero
-		s.Repo = &Repo{opt: opt, l: git.l, cfg: s.user.cfg, people: identities{git: git, cfg: s.user.cfg}, cli: git, guard: newProtection(opt.Protect), forced: git.forced, objects: &objects{git: git}}
+		s.Repo = newRepo(opt, git, s.user.cfg)
 		if err = s.clearSlot(ctx); err == nil {
 			s.root, err = os.OpenRoot(s.tree)
 		}

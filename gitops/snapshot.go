@@ -29,7 +29,7 @@ func (r *Repo) snapshot(ctx context.Context) (Tree, error) {
 func (r *Repo) Dirty(ctx context.Context) ([]string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.cli.dirty(ctx)
+	return r.cli.dirty(ctx, func(_, path string) bool { return !r.guard.covers(path) })
 }
 
 // Hidden lists the files whose edits skip-worktree or assume-unchanged hide, sorted. What a sparse checkout left out is none.

@@ -118,8 +118,10 @@ func (g *folder) fold(ctx context.Context, batch []Candidate) ([]Fate, error) {
 			continue
 		}
 		l := g.bring(c.Unit, c.Subject, c.Commit, next)
-		if on, err = g.repo.Link(ctx, on, l); err != nil {
-			return nil, err
+		if i < len(batch)-1 { // the next one is merged with it
+			if on, err = g.repo.Link(ctx, on, l); err != nil {
+				return nil, err
+			}
 		}
 		links, state = append(links, l), next
 		if units = append(units, c.Unit); next == c.Tree && !c.Suspect && (g.more == nil || !g.more(units)) {
