@@ -66,17 +66,16 @@ func (j *Job) begin(l *Loop, opt StartOptions) work {
 	return w
 }
 
-// hold makes the list if the plan is one, and makes sure that it is as it was read.
+// hold makes the list if the plan is one.
 func (w *tagWork) hold() error {
-	if w.job.Import != nil {
-		if _, err := w.job.Import.Write(w.root, w.job.File.Tag()); err != nil {
-			return err
-		}
+	if w.job.Import == nil {
+		return nil
 	}
-	return unchanged(w.job.File)
+	_, err := w.job.Import.Write(w.root, w.job.File.Tag())
+	return err
 }
 
-// choose resumes the given loop, or the tag's unfinished one, or starts a new one.
+// choose resumes the given loop, or the tag's unfinished one, or starts a new one. The list is as it was read once nobody else runs the tag.
 func (w *tagWork) choose(ctx context.Context, opt StartOptions) (path string, err error) {
 	if opt.Resume == "" && w.config.Baseline != BaselineOff {
 		w.last = earlier(w.home, w.job.File.Tag())
@@ -99,16 +98,19 @@ func (w *tagWork) choose(ctx context.Context, opt StartOptions) (path string, er
 	}
 	s := w.state
 	s.Kind, s.Tag, s.TaskFile = store.KindTag, w.job.File.Tag(), w.relative(w.job.File.Path())
+	w.who.Loop = s.ID
+	if err := w.lock(ctx, store.TagLock(w.tools.Repo.Dir(), s.Tag)); err != nil {
+		return "", err
+	}
+	if err := unchanged(w.job.File); err != nil {
+		return "", err
+	}
 	_, err = atomicfile.Clean(w.tools.FS, w.home.Settings()) // half written by a killed loop
 	if err == nil {
 		err = w.job.File.Clean()
 	}
 	if err != nil {
 		return "", fmt.Errorf("remove temporary files: %w", err)
-	}
-	w.who.Loop = s.ID
-	if err := w.lock(ctx, store.TagLock(w.tools.Repo.Dir(), s.Tag)); err != nil {
-		return "", err
 	}
 	return path, w.lock(ctx, store.LockOf(path))
 }
