@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,10 +20,6 @@ func newCancelCmd() *cobra.Command {
 	cmd := newAskCmd(store.RequestCancel, "Stop a loop at its next boundary")
 	cmd.Aliases = []string{"stop"}
 	return cmd
-}
-
-func newPauseCmd() *cobra.Command {
-	return newAskCmd(store.RequestPause, "Pause a loop at its next boundary, to resume it later")
 }
 
 // newAskCmd is a command that sends a request to a live loop.
@@ -186,55 +181,4 @@ func dormant(home store.Home, args []string) (*store.Saved, error) {
 		return nil, badInput("descartes loop list", "no loop is running here")
 	}
 	return s, nil
-}
-
-// requestTeller shows in a run's own terminal what another one asks of it.
-type requestTeller struct {
-	once sync.Once
-	quit chan struct{}
-	done sync.WaitGroup
-	look func(last bool)
-}
-
-// watch starts it with the first call. The caller stops it.
-func (t *requestTeller) watch(home store.Home, id, kind string, underway func() bool, say func(string, ...any)) {
-	t.once.Do(func() {
-		t.quit = make(chan struct{})
-		var mu sync.Mutex
-		told := ""
-		t.look = func(last bool) {
-			mu.Lock()
-			defer mu.Unlock()
-			if text := requestOf(home, id, kind, underway()); text != "" && text != told && (told == "" || !last) {
-				told = text
-				say("%s", text)
-			}
-		}
-		t.done.Go(func() {
-			tick := time.NewTicker(300 * time.Millisecond)
-			defer tick.Stop()
-			for {
-				select {
-				case <-t.quit:
-					return
-				case <-tick.C:
-					t.look(false)
-				}
-			}
-		})
-	})
-}
-
-// requestOf names the request to a live loop, or "".
-func requestOf(home store.Home, id, kind string, underway bool) string {
-	r, now := home.Asked(id)
-	return report.Pending{Asked: r, Now: now, Kind: kind, Underway: underway}.Text()
-}
-
-// stop ends it, and returns when it shows nothing more.
-func (t *requestTeller) stop() {
-	if t.quit != nil {
-		close(t.quit)
-		t.done.Wait()
-	}
 }

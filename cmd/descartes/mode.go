@@ -20,26 +20,6 @@ import (
 // modeIterations is the default limit of a plan or build.
 const modeIterations = 10
 
-func newPlanCmd() *cobra.Command {
-	return newModeCmd(mode.Plan, "plan [max_iterations]", "Compare specs and code, and write IMPLEMENTATION_PLAN.md, iteration by iteration", `Compare specs and code, and write IMPLEMENTATION_PLAN.md, iteration by iteration, each in a fresh agent and
-committed. It ends when the agent has nothing to add and says so, or after max_iterations (10).
-
-The prompt is PROMPT_plan.md or prompts/plan.md where the project has one.`)
-}
-
-func newBuildCmd() *cobra.Command {
-	return newModeCmd(mode.Build, "build [max_iterations]", "Do the tasks of IMPLEMENTATION_PLAN.md, one in each iteration, tested and committed", `Do the tasks of IMPLEMENTATION_PLAN.md, one in each iteration: a fresh agent, the tests, a commit. An iteration
-that fails, whose tests fail or that changes nothing is repeated up to three times.
-
-The tests are the command that AGENTS.md gives, else --verify, else found from the project. The prompt is
-PROMPT_build.md or prompts/build.md where the project has one.`)
-}
-
-func newPromptCmd() *cobra.Command {
-	return newModeCmd(mode.Prompt, "prompt <file>", "Run one prompt once, and commit what it changes", `Run one prompt from a file once, in a fresh agent, and commit what it changes. Nothing is tested, and it does not matter
-what the agent says.`)
-}
-
 // modeText is the help that the three modes share.
 const modeText = `
 

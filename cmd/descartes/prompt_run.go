@@ -152,11 +152,6 @@ func runPrompt(cmd *cobra.Command, root, kind string, s *settings, opt loop.Star
 	return nil
 }
 
-// session identifies the session of the program that started us: resume prefers a loop of the same session.
-func session() string {
-	return cmp.Or(os.Getenv("DESCARTES_SESSION_ID"), os.Getenv("CLAUDE_CODE_SESSION_ID"))
-}
-
 // preparePrompt reads and checks everything that a prompt loop needs. It reports all problems at once.
 func preparePrompt(ctx context.Context, root, kind string, cfg loop.Config, opt loop.StartOptions) (_ *promptRun, err error) {
 	r := &promptRun{prepared: newPrepared(root, cfg, opt), job: &loop.PromptJob{Dir: cfg.WorkingDirectory, Kind: kind}}
@@ -247,67 +242,6 @@ func (r *promptRun) promptProblems(cfg loop.Config) problems {
 	return found
 }
 
-// promptHeader describes what is about to be repeated.
-func (p *printer) promptHeader(ctx context.Context, r *promptRun) {
-	c := r.job.Config
-	first, _, _ := strings.Cut(strings.TrimSpace(c.Prompt), "\n")
-	if r.mode != nil {
-		p.say("mode: %s, with %s", r.mode.Kind, cmp.Or(terminal.Clean(r.from), "the prompt of descartes"))
-		specs := "none in specs/: the agent looks for them in the project's documents"
-		if n := len(r.mode.Project.Specs()); n > 0 {
-			specs = terminal.Count(n, "file") + " in specs/"
-		}
-		p.say("specs: %s", specs)
-	} else {
-		p.say("prompt: %s (%s)", terminal.Fit(terminal.Clean(first), 70), size(len(c.Prompt)))
-	}
-	p.agent(&r.prepared, c)
-	switch {
-	case r.job.Gate == nil:
-		p.say("ends with: the first exit status 0, or after %s", terminal.Count(c.MaxIterations, "iteration"))
-	case c.Gate == "" || c.Gate == "promise":
-		p.say("ends with: <promise>%s</promise> in the agent's final message, or after %s", terminal.Clean(c.CompletionPromise), terminal.Count(c.MaxIterations, "iteration"))
-	default:
-		r.gateHeader(p)
-	}
-	if len(c.ChecksOf(false)) > 0 {
-		p.verify(c, false, r.why)
-	} else {
-		p.policy(c, false)
-	}
-	if c.Git.AutoCommit {
-		p.say("commits: each iteration%s", onBranch(r.opt.Branch))
-	} else if r.opt.Branch != "" {
-		p.say("branch: %s", terminal.Clean(r.opt.Branch))
-	}
-	if r.repo != nil {
-		p.slots(ctx, 1, &r.prepared, false)
-	}
-	p.surroundings(&r.prepared, c)
-	if why := r.sandbox.Warning(); why != "" {
-		p.warn(why)
-	}
-	p.warnLimits(r.root, r.backends(), r.opt.Anew)
-}
-
-func onBranch(name string) string {
-	if name == "" {
-		return ""
-	}
-	return ", on the branch " + terminal.Clean(name)
-}
-
-// size formats a number of bytes for people.
-func size(n int) string {
-	switch {
-	case n < 10<<10:
-		return terminal.Count(n, "byte")
-	case n < 10<<20:
-		return fmt.Sprintf("%d KiB", n>>10)
-	}
-	return fmt.Sprintf("%d MiB", n>>20)
-}
-
 // dry describes what a prompt loop would do.
 func (r *promptRun) dry(p *printer, cmd *cobra.Command, s *settings) error {
 	if s.JSON {
@@ -327,26 +261,6 @@ func (r *promptRun) dry(p *printer, cmd *cobra.Command, s *settings) error {
 	}
 	p.say("\ndry run: nothing was touched")
 	return nil
-}
-
-// fromHere is the flag that a command needs if it is typed in another project than root's. Below that folder it is needed because of paths, which
-// begin where they are typed.
-func fromHere(root string, paths ...string) string {
-	dir, _ := realDir(".")
-	if here, err := findRoot("."); err == nil && here == root && (dir == root || strings.Join(paths, "") == "") {
-		return ""
-	}
-	return " --working-dir " + terminal.Quote(root)
-}
-
-// listFlags are the flags that name a list from where a command is typed.
-func listFlags(root, tag, file string) string {
-	return config.ListFlags(tag, file) + fromHere(root, file)
-}
-
-// resumeOf is the command that resumes a loop.
-func resumeOf(root, id, path string) string {
-	return report.ResumeCommand(root, id, path, fromHere(root))
 }
 
 // openRepository opens the repository where there is one.
@@ -477,21 +391,6 @@ func (r *promptRun) criteria() *gate.Criteria {
 	return c
 }
 
-// gateHeader describes what ends a loop with a status or criteria gate.
-func (r *promptRun) gateHeader(p *printer) {
-	c := r.job.Config
-	p.say("ends with: the %s gate, or after %s", c.Gate, terminal.Count(c.MaxIterations, "iteration"))
-	if c.Gate != loop.GateCriteria {
-		return
-	}
-	for _, k := range c.Criteria {
-		p.say("criterion: %s%s", terminal.Clean(k.Text), howChecked(k))
-	}
-	for _, k := range c.MustNot {
-		p.say("must not be: %s%s", terminal.Clean(k.Text), howChecked(k))
-	}
-}
-
 // disclosure says that a file will be written, with the question's words and its answer.
 func disclosure(c loop.Config) string {
 	switch c.LoopState {
@@ -501,14 +400,4 @@ func disclosure(c loop.Config) string {
 		return gate.Disclosure + " n"
 	}
 	return gate.Disclosure + " n, but loop cancel deletes it (--loop-state keep or delete answers otherwise)"
-}
-
-func howChecked(k gate.Criterion) string {
-	switch {
-	case k.Command != "":
-		return " (runs: " + terminal.Clean(k.Command) + ")"
-	case k.Verification != "":
-		return " (by " + terminal.Clean(k.Verification) + ")"
-	}
-	return ""
 }

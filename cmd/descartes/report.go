@@ -2,27 +2,13 @@ package main
 
 import (
 	"bytes"
-	"context"
-	"errors"
-	"fmt"
-	"html"
-	"io"
-	"net"
 	"os"
-	"os/signal"
-	"path/filepath"
-	"runtime"
 	"strings"
-	"sync"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
-	"descartes/agent/render"
-	"descartes/internal/proc"
 	"descartes/internal/redact"
 	"descartes/internal/report"
-	"descartes/internal/terminal"
 	"descartes/internal/web"
 	"descartes/loop/store"
 )
@@ -55,9 +41,6 @@ worked when, as JUnit, or as JSON. The default is the running loop, or the last 
 	cmd.Flags().StringVar(&format, "format", "markdown", "junit, markdown, html or json")
 	return cmd
 }
-
-// inJob reports whether we run in a CI job, such as GitHub's or GitLab's: whoever reads our output is elsewhere.
-func inJob() bool { return os.Getenv("CI") == "true" }
 
 // reportOn formats a loop, without secrets.
 func reportOn(root string, s *store.Saved, format string) (string, error) {
@@ -99,129 +82,4 @@ func reportOn(root string, s *store.Saved, format string) (string, error) {
 		cfg = s.State.Config // what it hides is not known here either
 	}
 	return redact.Of(cfg.Secrets(os.Environ())).Text(b.String()), nil
-}
-
-func newServeCmd() *cobra.Command {
-	var dir, addr string
-	var noBrowser bool
-	cmd := &cobra.Command{
-		Use:   "serve",
-		Short: "Show the loops of the project in a browser",
-		Long: `Show the loops of the project in a browser, live, until Ctrl-C.
-
-The first line printed is the address to open. It contains a key, without which nothing is shown: whoever reads this
-terminal can look at the page and press its buttons, which run the same commands as a person would. Only this
-machine can reach the page, unless --addr says otherwise; then the key and the page cross the network unencrypted.`,
-		Args: takes(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			root, err := findRoot(dir)
-			if err != nil {
-				return err
-			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			return serve(ctx, cmd, root, addr, !noBrowser)
-		},
-	}
-	registerDir(cmd, &dir)
-	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:0", "`host:port` to listen on; port 0 picks a free one")
-	cmd.Flags().BoolVar(&noBrowser, "no-browser", false, "do not open a browser")
-	return cmd
-}
-
-func serve(ctx context.Context, cmd *cobra.Command, root, addr string, browse bool) error {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return badInput("for example --addr 127.0.0.1:8080", "--addr %q: %w", addr, err)
-	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
-	if err != nil {
-		return badInput("choose another --addr", "listen on %s: %w", addr, err)
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find our own program: %w", err)
-	}
-	opt := web.Options{Root: root, Host: host, Open: !l.Addr().(*net.TCPAddr).IP.IsLoopback(),
-		Run: func(ctx context.Context, stdin string, args ...string) (string, error) {
-			return runSelf(ctx, self, root, stdin, args)
-		},
-		Read: func(st *store.State, backend string, show func(render.Item)) (io.WriteCloser, error) {
-			r, err := newLogReader(root, st)
-			if err != nil {
-				return nil, err
-			}
-			return r.read(backend, show), nil
-		}}
-	if repo, err := openRepo(ctx, root, nil); err == nil {
-		defer repo.Close()
-		opt.Repo = repo
-	}
-	shown := l.Addr().String()
-	if l.Addr().(*net.TCPAddr).IP.IsUnspecified() { // nobody can open that
-		if opt.Host, err = os.Hostname(); err != nil {
-			return fmt.Errorf("find this machine's name: %w", err)
-		}
-		_, port, _ := net.SplitHostPort(shown)
-		shown = net.JoinHostPort(opt.Host, port)
-	}
-	seen, opened := context.WithCancel(ctx)
-	defer opened()
-	opt.Seen = opened
-	s, err := web.New(opt)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	url := "http://" + shown + s.Path()
-	if err := write(cmd.OutOrStdout(), url+"\n"); err != nil {
-		return err
-	}
-	var browser sync.WaitGroup
-	if browse && terminal.IsTerminal(cmd.OutOrStdout()) {
-		browser.Go(func() { openBrowser(ctx, url, seen) })
-	}
-	err = s.Serve(ctx, l)
-	opened()
-	browser.Wait()
-	return err
-}
-
-// runSelf runs this program with other arguments. Its refusal is the error.
-func runSelf(ctx context.Context, self, root, stdin string, args []string) (string, error) {
-	r, err := proc.Output(ctx, proc.Call{Argv: append([]string{self}, args...), Dir: root, Env: os.Environ(), Stdin: []byte(stdin)})
-	if err != nil {
-		return "", err
-	}
-	out := string(r.Stdout)
-	if r.Code != exitDone {
-		return out, errors.New(strings.TrimSpace(string(r.Stderr)))
-	}
-	return out, nil
-}
-
-// openBrowser opens an address if the system can, and returns once the browser has seen it. If not, the address is on the screen. Its key
-// would stand in the arguments of a program, which everybody on this machine can read; so it is in a file that only the user can read, in
-// a folder that no agent sees in its sandbox.
-func openBrowser(ctx context.Context, url string, seen context.Context) {
-	dir, err := os.MkdirTemp(os.Getenv("XDG_RUNTIME_DIR"), "descartes-serve-")
-	if err != nil {
-		return
-	}
-	defer os.RemoveAll(dir)
-	context.AfterFunc(seen, func() { os.RemoveAll(dir) }) // a program that opens browsers may run as long as they do
-	path := filepath.Join(dir, "open.html")
-	if err := os.WriteFile(path, []byte(`<!doctype html><meta http-equiv="refresh" content="0;url=`+html.EscapeString(url)+`">`), 0o600); err != nil {
-		return
-	}
-	argv := []string{"xdg-open", path}
-	switch runtime.GOOS {
-	case "darwin":
-		argv = []string{"open", path}
-	case "windows":
-		argv = []string{"rundll32", "url.dll,FileProtocolHandler", path}
-	}
-	if r, err := proc.Output(ctx, proc.Call{Argv: argv}); err == nil && r.Code == 0 {
-		<-seen.Done()
-	}
 }

@@ -18,7 +18,6 @@ import (
 	"descartes/loop"
 	"descartes/loop/store"
 	"descartes/specbuild"
-	"descartes/tasks"
 )
 
 func newSpecCmd() *cobra.Command {
@@ -121,15 +120,6 @@ func keptRefs(ctx context.Context, root string) ([]gitops.Ref, error) {
 func (s *settings) registerSource(cmd *cobra.Command) {
 	s.register(cmd, func(one *config.Setting) bool { return one.Is("spec") })
 	cmd.Flags().Lookup("scud-tag").Usage = "tag of the task (default: the active one, or the only one)"
-}
-
-// leaf is a task that an agent can be given.
-func leaf(b *report.Board, id string) (*tasks.Task, error) {
-	t, err := need(b, id)
-	if err == nil && t.Container() {
-		err = badInput("its subtasks are: "+report.IDList(b.FileIDs(t.Children)), "task %s has subtasks and never runs", t.ID)
-	}
-	return t, err
 }
 
 // spec builds the text of a task's next attempt, or of the one asked for.

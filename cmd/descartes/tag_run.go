@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,7 +17,6 @@ import (
 	"descartes/gitops"
 	"descartes/internal/config"
 	"descartes/internal/oneline"
-	"descartes/internal/proc"
 	"descartes/internal/report"
 	"descartes/internal/supervise"
 	"descartes/internal/terminal"
@@ -28,7 +25,6 @@ import (
 	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/tasks"
-	"descartes/verify"
 )
 
 // tagRun is a run over a tag prepared to start: everything was read and checked, nothing was touched.
@@ -194,21 +190,6 @@ func (r *tagRun) sayElsewhere(ctx context.Context, p *printer) {
 	}
 }
 
-// beside says which live run keeps this one from starting.
-func (r *prepared) beside(ctx context.Context, tag string) problems {
-	if err := store.NewHome(r.root).Beside(ctx, r.repo, store.Holder{Tag: tag, Here: r.here}); err != nil {
-		return problems{{Message: err.Error(), Hint: hintOf(err), Err: err}}
-	}
-	return nil
-}
-
-// notInSlots names what is not committed, and so in no slot.
-func (r *prepared) notInSlots(missing []string) {
-	if len(missing) > 0 {
-		r.notes = append(r.notes, "not committed, so not in the copies of the project that agents work in: "+oneline.List(missing))
-	}
-}
-
 // inPlace reports whether the agent works in the project's own folder: where that is asked for, and where nothing can be mounted and it works alone.
 func inPlace(c *loop.Config, box supervise.Sandbox, agents int) (bool, error) {
 	switch {
@@ -218,53 +199,6 @@ func inPlace(c *loop.Config, box supervise.Sandbox, agents int) (bool, error) {
 		return false, badInput("leave one of the two out", "--in-place is for agents that work here, and --fleet has them work elsewhere")
 	}
 	return c.InPlace || !box.Mounts() && agents == 1 && c.Fleet == "", nil
-}
-
-// clean refuses a folder with uncommitted changes. In a task list, statuses may differ: runs write them.
-func (r *prepared) clean(ctx context.Context, list *tasks.File) error {
-	paths, err := r.repo.NotClean(ctx)
-	if err != nil {
-		return err
-	}
-	if list != nil {
-		lists := []*tasks.File{list}
-		if mirror, ok := list.Mirror(); ok {
-			lists = append(lists, mirror)
-		}
-		for _, f := range lists {
-			if rel, ok := below(r.repo.Root(), f.Target()); ok && slices.Contains(paths, rel) && r.onlyStatuses(ctx, f, rel) {
-				paths = slices.DeleteFunc(paths, func(p string) bool { return p == rel })
-			}
-		}
-	}
-	if len(paths) == 0 {
-		return nil
-	}
-	return badInput("commit or stash it, or work in a git worktree", "the agent works in this folder itself, and not all of it is committed: %s", oneline.List(paths))
-}
-
-// onlyStatuses reports whether a list differs from the committed one in nothing but statuses.
-func (r *prepared) onlyStatuses(ctx context.Context, f *tasks.File, rel string) bool {
-	head, err := r.repo.Head(ctx)
-	if err != nil {
-		return false
-	}
-	b, err := r.repo.FileAt(ctx, head.Hash, rel, 64<<20)
-	if err != nil {
-		return false
-	}
-	was, err := tasks.Parse(f.Path(), f.Tag(), b)
-	if err != nil {
-		return false
-	}
-	plain := func(list []tasks.Task) []tasks.Task {
-		list = slices.Clone(list)
-		for i := range list {
-			list[i].Status, list[i].RawStatus, list[i].Line = "", "", 0
-		}
-		return list
-	}
-	return reflect.DeepEqual(plain(was.Tasks()), plain(f.Tasks()))
 }
 
 // fleetProblems says what keeps the workers of a fleet from making the attempts.
@@ -322,64 +256,6 @@ func (r *tagRun) fleetProblems(ctx context.Context) (found problems) {
 // longestURL is how long the URL of a remote may be.
 const longestURL = 1000
 
-// openRepo opens the repository that holds root. What loop.Protected names is no part of an attempt's work.
-func openRepo(ctx context.Context, root string, job *loop.Job) (*gitops.Repo, error) {
-	if job == nil {
-		return openHooked(ctx, root, &loop.Config{}, nil)
-	}
-	return openHooked(ctx, root, &job.Config, job.File)
-}
-
-func openHooked(ctx context.Context, root string, c *loop.Config, list *tasks.File) (*gitops.Repo, error) {
-	opt := gitops.Options{Dir: root, Env: os.Environ(), Hooks: cmp.Or(c.Git.Hooks, "run"), HookTimeout: time.Duration(c.Git.HookTimeout) * time.Second}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find our own program: %w", err)
-	}
-	opt.Shim = []string{self, proc.ShimCommand}
-	top := gitTop(root)
-	fixed, others := loop.Protected(c, root, list)
-	if c.InPlace {
-		others = append(others, filepath.Join(root, ".loop")+"/") // the loop writes there meanwhile
-	}
-	for _, path := range append(fixed, others...) {
-		opt.Protect = append(opt.Protect, protected(top, path)...)
-	}
-	return gitops.Open(ctx, opt)
-}
-
-// protected is a path, a directory's with a final slash, as the repository knows it, and what it names if it is a link.
-func protected(top, path string) (out []string) {
-	slash := path[len(strings.TrimRight(path, "/")):]
-	if rel, ok := below(top, path); ok {
-		out = append(out, rel+slash)
-	}
-	if real, err := filepath.EvalSymlinks(path); err == nil && real != filepath.Clean(path) { // what a link names is what is written
-		if rel, ok := below(top, real); ok && rel != "." {
-			out = append(out, rel+slash)
-		}
-	}
-	return out
-}
-
-// gitTop is the folder at or above dir that has .git, or dir.
-func gitTop(dir string) string {
-	for d := dir; ; d = filepath.Dir(d) {
-		if _, err := os.Lstat(filepath.Join(d, ".git")); err == nil {
-			return d
-		}
-		if d == filepath.Dir(d) {
-			return dir
-		}
-	}
-}
-
-// below is path as a slash path relative to top, where it lies below it.
-func below(top, path string) (string, bool) {
-	rel, err := filepath.Rel(top, path)
-	return filepath.ToSlash(rel), err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
-}
-
 // specProblems says whether the agents can be run, and given every task's spec.
 func (r *tagRun) specProblems(cfg loop.Config) (found problems) {
 	found, r.lacks = r.agentProblems(cfg, r.root)
@@ -408,9 +284,6 @@ func (r *tagRun) weigh(n int) {
 
 // tokens is specbuild.Tokens of a text of n bytes.
 func tokens(n int) int { return (n + 3) / 4 }
-
-// detect finds the verify command of a project.
-func detect(root string) (command, why string, ok bool) { return verify.Detect(root) }
 
 // warnings is what is odd about a list of which something can run.
 func (r *tagRun) warnings() []string {
@@ -460,14 +333,6 @@ func placed(path string, f tasks.Finding) string {
 	return path + ": " + f.Message
 }
 
-// unfinished is the loop over a tag that a new start resumes, or nil.
-func unfinished(root, tag string) (*store.Saved, error) {
-	if tasks.ValidTag(tag) != nil {
-		return nil, nil
-	}
-	return store.NewHome(root).Unfinished(tag)
-}
-
 // newBranch is the branch that a start makes: the one named, or for a loop that begins that of the template.
 func (r *tagRun) newBranch() string {
 	g, names := &r.job.Config.Git, config.Names{Tag: r.job.File.Tag(), At: time.Now()}
@@ -495,34 +360,6 @@ func (r *tagRun) canRun(id string) error {
 		cause = ": " + cause
 	}
 	return badInput(hint, "task %s cannot run now, it is %s%s", id, state, cause)
-}
-
-// header tells what is about to run, and what is odd about it.
-func (p *printer) header(ctx context.Context, r *tagRun) {
-	c := r.job.Config
-	g := r.job.Graph.Counts()
-	p.say("tag %s: %s in %s, %d done", r.job.File.Tag(), terminal.Count(g.Total, "task"), terminal.Count(p.events.Waves, "wave"), g.Done)
-	if plan := r.job.Import; plan != nil {
-		p.say("no task file has tag %s: %s of %s %s imported into %s", r.job.File.Tag(), terminal.Count(g.Total, "task"), terminal.Clean(plan.Name), r.willBe(g.Total), terminal.Clean(report.Relative(r.root, r.job.File.Path())))
-	}
-	p.agent(&r.prepared, c)
-	if len(c.Fallback) > 0 {
-		p.say("fallback: %s", terminal.Clean(strings.Join(c.Fallback, ", ")))
-	}
-	p.verify(c, true, r.why)
-	p.slots(ctx, c.Slots(), &r.prepared, c.Fleet != "")
-	if n := c.MostCandidates; n > 1 {
-		which := "the first that is verified"
-		if c.Pick == loop.PickSmallest {
-			which = "of those that are verified the one with the smallest diff"
-		}
-		p.say("candidates: %d attempts at a task at the same time; %s is taken", n, which)
-	}
-	p.surroundings(&r.prepared, c, r.addedByPlan()...)
-	for _, w := range append(r.warnings(), r.lacks...) {
-		p.warn(w)
-	}
-	p.warnLimits(r.root, r.backends(), r.opt.Anew)
 }
 
 // willBe is "is" or "are", and for a dry run "would be".

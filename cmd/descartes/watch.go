@@ -119,22 +119,6 @@ type runView struct {
 // viewAfter is how long a run lasts before it is shown: one that ends at once would only flash.
 const viewAfter = 300 * time.Millisecond
 
-// view is that of a run; nil where lines are printed.
-func (r *prepared) view(cmd *cobra.Command, s *settings, p *printer, in *interrupts, j job) *runView {
-	tty, ok := viewable(cmd, p, s.Plain || s.CI)
-	if !ok {
-		return nil
-	}
-	v := &runView{p: p}
-	if j.said != nil && j.said.term != nil { // else it is read elsewhere, and goes on there
-		v.said = j.said
-	}
-	home := store.NewHome(r.root)
-	v.opt = viewed{r.root, func() (*store.Saved, error) { return home.Find(v.id) }}.options(tty, p)
-	v.opt.Here, v.opt.Interrupt = true, in.press
-	return v
-}
-
 // begin has the loop shown when it has lasted a moment.
 func (v *runView) begin(id string) {
 	if v != nil && v.id == "" {

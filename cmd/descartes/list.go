@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"descartes/internal/report"
+	"descartes/internal/terminal"
+	"descartes/loop/store"
+)
+
+func newListCmd() *cobra.Command {
+	var dir string
+	var asJSON, every bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the loops of the project",
+		Args:  takes(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			root, err := findRoot(dir)
+			if err != nil {
+				return err
+			}
+			all, err := store.NewHome(root).List()
+			if err != nil {
+				return err
+			}
+			reports := []report.StatusJSON{}
+			var bad []string
+			for _, s := range all {
+				if s.State == nil {
+					fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", terminal.Clean(s.Err.Error()))
+					bad = append(bad, report.Relative(root, s.Path))
+					continue
+				}
+				st, err := report.NewStatus(root, s)
+				if err != nil {
+					fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", terminal.Clean(err.Error()))
+					bad = append(bad, s.State.ID)
+					continue
+				}
+				reports = append(reports, st.Report(false))
+			}
+			return show(cmd.OutOrStdout(), asJSON, reports, report.LoopTable(reports, bad, every))
+		},
+	}
+	registerDir(cmd, &dir)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print all loops as JSON")
+	cmd.Flags().BoolVar(&every, "all", false, "every loop, even those that ended long ago")
+	return cmd
+}

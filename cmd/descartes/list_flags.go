@@ -1,0 +1,250 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"descartes/internal/complete"
+	"descartes/internal/config"
+	"descartes/internal/report"
+	"descartes/internal/terminal"
+	"descartes/loop"
+	"descartes/tasks"
+)
+
+// leaf is a task that an agent can be given.
+func leaf(b *report.Board, id string) (*tasks.Task, error) {
+	t, err := need(b, id)
+	if err == nil && t.Container() {
+		err = badInput("its subtasks are: "+report.IDList(b.FileIDs(t.Children)), "task %s has subtasks and never runs", t.ID)
+	}
+	return t, err
+}
+
+// tagFlags holds the flags of the commands that look at a tag.
+type tagFlags struct {
+	settings
+	json bool
+}
+
+func (l *tagFlags) register(cmd *cobra.Command, withJSON string) {
+	l.settings.register(cmd, func(one *config.Setting) bool { return one.Is("look") })
+	cmd.Flags().Lookup("scud-tag").Usage = "tag to look at (default: the active one, or the only one)"
+	if withJSON != "" {
+		cmd.Flags().BoolVar(&l.json, "json", false, withJSON)
+	}
+}
+
+// registerGraph binds what changes the graph of a list.
+func (l *tagFlags) registerGraph(cmd *cobra.Command) {
+	f := cmd.Flags()
+	l.Bind(f, func(one *config.Setting) bool { return one.Is("graph") })
+	f.Lookup("plan").Usage = "plan `file` whose dependencies count too"
+	f.Lookup("open-in-done").Usage = "count open subtasks of a task that is done as work to do"
+}
+
+// source is the project and which list of it is meant: by flags, else by descartes.yaml, else by the
+// tag's unfinished loop.
+func (l *tagFlags) source(cmd *cobra.Command) (root string, c loop.ScudConfig, err error) {
+	return l.list(cmd.Flags(), cmd.ErrOrStderr())
+}
+
+// open opens the list that source means.
+func (l *tagFlags) open(cmd *cobra.Command) (root string, c loop.ScudConfig, file *tasks.File, err error) {
+	if root, c, err = l.source(cmd); err == nil {
+		file, err = loop.OpenTasks(root, c)
+	}
+	return root, c, file, err
+}
+
+// listOf is the source that flags mean, without a word.
+func listOf(f *pflag.FlagSet) (root string, c loop.ScudConfig, err error) {
+	l := tagFlags{settings: settings{Settings: config.New()}}
+	l.Dir, l.File = complete.Value(f, "working-dir"), complete.Value(f, "config")
+	return l.list(f, io.Discard)
+}
+
+func (l *tagFlags) list(f *pflag.FlagSet, say io.Writer) (root string, c loop.ScudConfig, err error) {
+	if root, err = l.read(f); err != nil {
+		return root, c, err
+	}
+	c = loop.ScudConfig{Tag: l.Scud.Tag, TasksFile: l.Scud.TasksFile, PlanPath: l.Scud.PlanPath, OpenInDone: l.Scud.OpenInDone}
+	if f.Changed("tasks-file") && !f.Changed("scud-tag") { // the tag of the settings is that of another file
+		c.Tag = ""
+	}
+	if c.Tag == "" && l.onlyPlan(f, root) {
+		if c.Tag, err = tagOfPlan(c.PlanPath); err != nil {
+			return root, c, err
+		}
+	}
+	return root, c, chooseSource(say, root, &c)
+}
+
+// onlyPlan reports whether the tasks are those of the named plan, because the project has no list.
+func (l *tagFlags) onlyPlan(f *pflag.FlagSet, root string) bool {
+	return f.Changed("plan") && l.Scud.TasksFile == "" && len(tasks.Known(root)) == 0
+}
+
+// board reads the list that the flags mean, and what its loops know of it. Nothing is changed.
+func (l *tagFlags) board(cmd *cobra.Command) (*report.Board, error) {
+	root, c, err := l.source(cmd)
+	if err != nil {
+		return nil, err
+	}
+	load := loop.Load
+	if l.onlyPlan(cmd.Flags(), root) {
+		load = loop.LoadOrImport
+	}
+	job, found := load(root, l.models(c))
+	if job == nil || len(found) > 0 && cmd.Flags().Changed("plan") {
+		return nil, problems(found)
+	}
+	b, err := report.NewBoard(job)
+	if err == nil {
+		b.Here = fromHere(root, c.TasksFile)
+	}
+	return b, err
+}
+
+// models is the settings of a look at a list, with what tasks are run with.
+func (l *tagFlags) models(c loop.ScudConfig) loop.Config {
+	cfg := loop.Config{Scud: c, Models: l.Models, ModelTiers: l.ModelTiers, AgentTypes: l.AgentTypes}
+	if _, backend, err := config.ResolveBackend(l.Config); err == nil {
+		cfg.Backend = backend
+	}
+	return cfg
+}
+
+// chooseSource completes which list is meant: the file of the tag's unfinished loop, or the tag that
+// is the active one, or the only one there is. Where a state file chose the tag, say hears of it.
+func chooseSource(say io.Writer, root string, c *loop.ScudConfig) error {
+	if c.Tag == "" && c.TasksFile != "" {
+		return tagOfFile(root, c)
+	}
+	if c.Tag == "" {
+		var err error
+		if c.Tag, err = activeTag(say, root); err != nil {
+			return err
+		}
+	}
+	if err := tasks.ValidTag(c.Tag); err != nil {
+		return err
+	}
+	if c.Tag == "master" { // which Task Master takes for the first tag where there is none of that name
+		if f, err := loop.OpenTasks(root, *c); err == nil && f.Tag() != c.Tag {
+			fmt.Fprintf(say, "note: there is no tag master: using the first one: %s\n", terminal.Clean(f.Tag()))
+			c.Tag = f.Tag()
+		}
+	}
+	if c.TasksFile == "" {
+		old, err := unfinished(root, c.Tag)
+		if err != nil || old == nil {
+			return err
+		}
+		c.TasksFile = old.State.Config.Scud.TasksFile
+	}
+	return nil
+}
+
+// activeTag is the tag that a state file names, or the only one there is.
+func activeTag(say io.Writer, root string) (string, error) {
+	tag, from, ok := tasks.Active(root)
+	if !ok {
+		return "", noTag(root)
+	}
+	if base := filepath.Base(from); base != "active-tag" && !strings.HasSuffix(base, "state.json") {
+		return tag, nil
+	}
+	known := tasks.Known(root)
+	switch {
+	case len(known) == 0:
+		return "", noTag(root)
+	case !slices.Contains(known, tag) && tag != "master":
+		var missing *tasks.NotFoundError
+		if _, err := tasks.Open(root, tag); err != nil && !errors.As(err, &missing) {
+			return "", err
+		}
+		return "", badInput("name one with --scud-tag: "+strings.Join(known, ", "), "%s says that the tag is %q, which no task file has", report.Relative(root, from), tag)
+	case len(known) > 1:
+		fmt.Fprintf(say, "note: tag %s, which %s names\n", terminal.Clean(tag), terminal.Clean(report.Relative(root, from)))
+	}
+	return tag, nil
+}
+
+func noTag(root string) error {
+	known := tasks.Known(root)
+	if len(known) == 0 {
+		var broken *tasks.FormatError // there is one, but it cannot be read
+		var missing *tasks.NotFoundError
+		if _, err := tasks.Open(root, "master"); errors.As(err, &broken) {
+			return err
+		} else if errors.As(err, &missing) && len(missing.Empty) > 0 {
+			return badInput("", "%s has no tags", missing.Empty[0])
+		}
+		files, _ := os.ReadDir(filepath.Join(root, ".scud", "tasks")) // without it there are none
+		for _, f := range files[:min(len(files), 100)] {
+			tag, isList := strings.CutSuffix(f.Name(), ".json")
+			if _, err := tasks.Open(root, tag); isList && errors.As(err, &broken) {
+				return err
+			}
+		}
+		hint := "write .scud/tasks/<tag>.json first, or make one of a plan: descartes tasks import plan.md"
+		if name := planHere(root); name != "" {
+			hint = "descartes tasks import " + name + " makes one of the plan"
+		}
+		return badInput(hint,
+			"there are no task files in %s", filepath.Join(root, ".scud", "tasks"))
+	}
+	return badInput("known tags: "+strings.Join(known, ", "), "which tag? give --scud-tag")
+}
+
+// tagOfFile is the only tag of the file that was named, or the active one if the file has that.
+func tagOfFile(root string, c *loop.ScudConfig) error {
+	f, err := loop.OpenTasks(root, *c)
+	var missing *tasks.NotFoundError
+	if errors.As(err, &missing) {
+		if tag, _, ok := tasks.Active(root); ok && slices.Contains(missing.Known, tag) {
+			c.Tag = tag
+			return nil
+		}
+	}
+	if err == nil {
+		c.Tag = f.Tag()
+	}
+	return err
+}
+
+// task is one of the tag's tasks, with the tag.
+func (l *tagFlags) task(cmd *cobra.Command, id string) (*report.Board, *tasks.Task, error) {
+	b, err := l.board(cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	t, err := need(b, id)
+	return b, t, err
+}
+
+// need is the task of that id, or an error that names it.
+func need(b *report.Board, id string) (*tasks.Task, error) {
+	t, ok := b.Graph.Task(id)
+	if !ok {
+		t, ok = b.File.Task(id)
+	}
+	if !ok {
+		var ids []string
+		for _, one := range b.File.Tasks() {
+			ids = append(ids, one.ID)
+		}
+		return nil, badInput(cmp.Or(didYouMean(id, ids), "descartes tasks list"+b.Named()), "tag %q has no task %q", b.File.Tag(), id)
+	}
+	return t, nil
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"descartes/agent/quota"
+	"descartes/internal/complete"
+	"descartes/internal/terminal"
+)
+
+func newRootCmd() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "descartes",
+		Short: "Run coding agents over a graph of tasks until the work is verified and committed",
+		Long: `descartes runs coding agents over a graph of tasks until the work is verified
+and committed.
+
+  descartes demo                      see it work, in a temporary repository
+  descartes doctor                    check what is missing here
+  descartes waves --tag feature-x     look at what there is to do
+  descartes run feature-x             do it
+
+` + exitTable,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if told, err := cmd.Flags().GetBool("version"); err == nil && told {
+				return printVersion(cmd, nil)
+			}
+			return groupRun(cmd, args)
+		},
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return runsOn(runtime.GOOS, cmd) },
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
+	}
+	root.SetHelpFunc(help)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return badInput(cmp.Or(nearFlag(cmd, err), cmd.CommandPath()+" --help"), "%w", err)
+	})
+	// --tag is --scud-tag, everywhere.
+	root.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "tag" {
+			name = "scud-tag"
+		}
+		return pflag.NormalizedName(name)
+	})
+	// Cobra would use a template for this, and with templates the linker keeps every method of every type.
+	root.Flags().BoolP("version", "v", false, "version for descartes")
+	// The most frequent commands also work without loop.
+	root.AddCommand(newRunCmd(), newStartCmd(), newStepCmd(), newStatusCmd(), newResumeCmd(), newCancelCmd(), newPauseCmd(), newWatchCmd(), newListCmd(), newLogsCmd())
+	root.AddCommand(newLoopCmd(), newPlanCmd(), newBuildCmd(), newPromptCmd(), newWavesCmd(), newSpecCmd(), newTasksCmd(), newAttemptsCmd(), newAnswerCmd(), newAcceptCmd(), newConfigCmd(), newWhyCmd(), newReceiptCmd(), newRecheckCmd(), newLimitsCmd(), newCleanupCmd(), newRewindCmd(), newTrustCmd(), newServeCmd(), newFleetCmd(), newReportCmd(), newDoctorCmd(), newInitCmd(), newDemoCmd(), newVersionCmd())
+	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "What each exit code means", Long: exitTable})
+	root.InitDefaultCompletionCmd("")
+	explainCompletion(root)
+	sortIntoGroups(root)
+	complete.Project{Root: func(f *pflag.FlagSet) (string, error) {
+		return findRoot(complete.Value(f, "working-dir"))
+	}, List: listOf, Quota: func() *quota.Accounts { return accounts(nil, "", os.Getenv) }}.Attach(root)
+	return root
+}
+
+func newLoopCmd() *cobra.Command {
+	cmd := newGroup("loop", "Start, watch, stop and resume loops")
+	cmd.AddCommand(newStartCmd(), newStepCmd(), newStatusCmd(), newResumeCmd(), newCancelCmd(), newPauseCmd(), newAttachCmd(), newWatchCmd(), newListCmd(), newLogsCmd())
+	return cmd
+}
+
+func newTasksCmd() *cobra.Command {
+	cmd := newGroup("tasks", "Look at, check, change, import and plan the tasks of a tag")
+	cmd.AddCommand(newTasksListCmd(), newTasksShowCmd(), newTasksNextCmd(), newTasksSetCmd(), newTasksCheckCmd(), newTasksImportCmd(), newTasksPlanCmd())
+	return cmd
+}
+
+// For systems on which no agent can be started, what works anyway.
+const (
+	noAgents = "descartes cannot run agents on Windows, only on Linux and macOS"
+	noLoops  = "use WSL; waves, spec, tasks, report, config and init work here too"
+)
+
+// runsOn refuses a command that starts agents or verify commands, or changes the working tree, on a system where descartes cannot do that.
+func runsOn(system string, cmd *cobra.Command) error {
+	if system != "windows" {
+		return nil
+	}
+	switch cmd.Name() {
+	case "run", "start", "step", "resume", "plan", "build", "prompt", "demo", "accept", "recheck", "rewind":
+		return &failure{code: exitAgent, err: errors.New(noAgents), hint: noLoops}
+	}
+	return nil
+}
+
+// groups are the parts of the list of commands, in the order in which help shows them.
+func groups() [][]string {
+	return [][]string{
+		{"Run:", "run", "start", "step", "resume", "plan", "build", "prompt", "demo"},
+		{"Watch:", "status", "watch", "logs", "list", "serve"},
+		{"Decide:", "answer", "accept", "pause", "cancel", "rewind"},
+		{"Look at what was done:", "why", "report", "attempts", "receipt", "recheck"},
+		{"Look at what is to do:", "waves", "spec", "tasks"},
+		{"Set up:", "init", "doctor", "config", "trust", "limits", "cleanup", "completion", "fleet", "version"},
+		{"More:", "loop", "help"},
+	}
+}
+
+// sortIntoGroups assigns every command to its part of the list.
+func sortIntoGroups(root *cobra.Command) {
+	of := map[string]string{}
+	for _, g := range groups() {
+		root.AddGroup(&cobra.Group{ID: g[0], Title: g[0]})
+		for _, name := range g[1:] {
+			of[name] = g[0]
+		}
+	}
+	for _, c := range root.Commands() {
+		c.GroupID = of[c.Name()]
+	}
+	root.SetHelpCommandGroupID(of["help"])
+	root.SetCompletionCommandGroupID(of["completion"])
+}
+
+// newGroup is a command that only has others below it.
+func newGroup(name, short string) *cobra.Command {
+	return &cobra.Command{Use: name, Short: short, Args: cobra.ArbitraryArgs, RunE: groupRun}
+}
+
+// groupRun prints help, or refuses a word that is no command.
+func groupRun(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	var names []string
+	for _, c := range cmd.Commands() {
+		if !c.Hidden {
+			names = append(names, c.Name())
+		}
+	}
+	return badInput(cmp.Or(didYouMean(args[0], names), cmd.CommandPath()+" --help"), "%s: there is no command %q", cmd.CommandPath(), args[0])
+}
+
+// didYouMean is a hint at known words close to a wrong one, or "". Closeness is cobra's, which has it for commands.
+func didYouMean(wrong string, known []string) string {
+	if len(wrong) < 3 { // near to everything
+		return ""
+	}
+	words := &cobra.Command{SuggestionsMinimumDistance: 2}
+	for _, k := range known {
+		words.AddCommand(&cobra.Command{Use: k, Run: func(*cobra.Command, []string) {}})
+	}
+	near := words.SuggestionsFor(wrong)
+	if len(near) == 0 || len(near) > 5 {
+		return ""
+	}
+	return "did you mean " + terminal.Clean(strings.Join(near, " or ")) + "?"
+}
+
+// nearFlag is a hint at the flags close to an unknown one, or "".
+func nearFlag(cmd *cobra.Command, err error) string {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
+		return ""
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, "--"+f.Name)
+		}
+	})
+	if cmd.Flags().Lookup("scud-tag") != nil {
+		names = append(names, "--tag") // the same
+	}
+	return didYouMean("--"+unknown.GetSpecifiedName(), names)
+}
+
+// takes checks the number of a command's arguments; names describes them.
+func takes(least, most int, names string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		hint := cmd.CommandPath() + " --help"
+		switch {
+		case most == 0 && len(args) > 0:
+			return badInput(hint, "%s takes no arguments, got %q", cmd.CommandPath(), args[0])
+		case len(args) > most:
+			return badInput(hint, "%s takes %s, got %d arguments", cmd.CommandPath(), names, len(args))
+		case len(args) < least:
+			return badInput(hint, "%s needs %s", cmd.CommandPath(), names)
+		}
+		return nil
+	}
+}
