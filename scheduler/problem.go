@@ -39,57 +39,21 @@ func (g *Graph) sortProblems() {
 // reviewDuplicates reports whether several tasks have the id of the first one at place i, and says so. Nobody can tell which of them is
 // meant, so it is held, and what waits for it: unless all of them are done.
 func (g *Graph) reviewDuplicates(i int) (doubled bool) {
-	if len(g.duplicates[i]) == 0 {
-		return false
+	var lines []string
+	for _, k := range append([]int{i}, g.duplicates[i]...) {
+		lines = append(lines, fmt.Sprint(g.list[k].Line))
+		doubled = doubled || g.status[k] != tasks.Done
 	}
-	all := append([]int{i}, g.duplicates[i]...)
 	then := "all of them are done"
-	if doubled = slices.ContainsFunc(all, func(k int) bool { return g.status[k] != tasks.Done }); doubled {
+	if doubled {
 		then = "it is held until each has its own id"
 	}
 	id := g.list[i].ID
-	g.problem("duplicate", []string{id}, "the id %s is given %s%s, %s", id, times(len(all)), g.lines(all), then)
+	g.problem("duplicate", []string{id}, "the id %s is given %s (lines %s), %s", id, moreThanOnce, oneline.List(lines), then)
 	return doubled
 }
 
-// times is how often an id is given.
-func times(n int) string {
-	if n == 2 {
-		return "twice"
-	}
-	return fmt.Sprintf("%d times", n)
-}
-
-// lines says in which lines tasks stand, where they have several.
-func (g *Graph) lines(places []int) string {
-	var lines []int
-	for _, k := range places {
-		lines = append(lines, g.list[k].Line)
-	}
-	slices.Sort(lines)
-	lines = slices.Compact(lines)
-	last := len(lines) - 1
-	if last < 1 || lines[0] == 0 {
-		return ""
-	}
-	text := fmt.Sprint(lines[0])
-	for _, n := range lines[1:last] {
-		text += fmt.Sprintf(", %d", n)
-	}
-	return fmt.Sprintf(" (lines %s and %d)", text, lines[last])
-}
-
-// reportMissing names what task i depends on in vain.
-func (g *Graph) reportMissing(i int, missing []string) {
-	if len(missing) == 0 {
-		return
-	}
-	verb := "which does not exist"
-	if len(missing) > 1 {
-		verb = "which do not exist"
-	}
-	g.problem("missing", []string{g.list[i].ID}, "task %s depends on %s, %s", g.list[i].ID, oneline.List(missing), verb)
-}
+const moreThanOnce = "more than once"
 
 // reviewStatuses reports statuses that contradict the shape of the list.
 func (g *Graph) reviewStatuses() {
@@ -141,63 +105,46 @@ func (g *Graph) findCycles() {
 	}
 }
 
-// knots returns the strongly connected components of more than one vertex, each in order: Tarjan's algorithm with a stack of its own,
-// for as deep as a list is long. The library's took 700 MB for a thousand tasks that all depend on each other, and loses a vertex.
+// knots returns the vertices that lead to each other, each knot in order, of those that have no place in the order of the graph.
 func (g *Graph) knots() (knots [][]int) {
-	const over = -1
-	mark := make([]int, len(g.nodes)) // over; else by when it was met, from 1
-	low := make([]int, len(g.nodes))
-	type visit struct{ v, next int }
-	var walk []visit
-	var open []int // met, and in no component yet
-	met := 0
-	enter := func(v int) {
-		met++
-		mark[v], low[v] = met, met
-		walk, open = append(walk, visit{v, 0}), append(open, v)
+	over := make([]bool, len(g.nodes))
+	for _, v := range g.sorted {
+		over[v] = true
 	}
-	for start := 1; start < len(g.nodes); start++ {
-		if mark[start] == 0 {
-			enter(start)
+	for v := 1; v < len(g.nodes); v++ {
+		if over[v] {
+			continue
 		}
-		for len(walk) > 0 {
-			at := &walk[len(walk)-1]
-			v := at.v
-			if at.next < len(g.succ[v]) {
-				s := g.succ[v][at.next]
-				at.next++
-				switch {
-				case mark[s] == 0:
-					enter(s)
-				case mark[s] != over:
-					low[v] = min(low[v], mark[s])
-				}
-				continue
+		after, before := reach(v, g.succ, over), reach(v, g.pred, over)
+		var knot []int
+		for k := range after {
+			if before[k] {
+				knot = append(knot, k)
+				over[k] = true
 			}
-			walk = walk[:len(walk)-1]
-			if len(walk) > 0 {
-				up := walk[len(walk)-1].v
-				low[up] = min(low[up], low[v])
-			}
-			if low[v] != mark[v] {
-				continue
-			}
-			from := len(open) - 1
-			for open[from] != v {
-				from--
-			}
-			knot := slices.Clone(open[from:])
-			open = open[:from]
-			for _, k := range knot {
-				mark[k] = over
-			}
-			if len(knot) > 1 {
-				slices.SortFunc(knot, g.compare)
-				knots = append(knots, knot)
-			}
+		}
+		if over[v] = true; len(knot) > 1 {
+			slices.SortFunc(knot, g.compare)
+			knots = append(knots, knot)
 		}
 	}
 	return knots
+}
+
+// reach returns the vertices to which next leads from v, without those that are over.
+func reach(v int, next [][]int, over []bool) map[int]bool {
+	met := map[int]bool{}
+	for stack := []int{v}; len(stack) > 0; {
+		top := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		for _, n := range next[top] {
+			if !met[n] && !over[n] {
+				met[n] = true
+				stack = append(stack, n)
+			}
+		}
+	}
+	return met
 }
 
 // compare orders the vertices of tasks by what they stand for, so that names do not depend on the order of the input.

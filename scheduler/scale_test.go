@@ -8,11 +8,10 @@ import (
 	"descartes/tasks"
 )
 
-// TestHostileShapes: lists that would take minutes if anything were quadratic or recursive.
-func TestHostileShapes(t *testing.T) {
-	t.Parallel()
-	const n = 20_000
-	shapes := map[string]func(i int, task *tasks.Task){
+// shapes are lists of n tasks that would take minutes if anything were quadratic or recursive.
+func shapes(n int) map[string][]tasks.Task {
+	made := map[string][]tasks.Task{}
+	for name, shape := range map[string]func(i int, task *tasks.Task){
 		"a family as deep as the list": func(i int, task *tasks.Task) {
 			if i > 0 {
 				task.Parent = fmt.Sprint(i - 1)
@@ -45,31 +44,49 @@ func TestHostileShapes(t *testing.T) {
 				}
 			}
 		},
-		"one circle of parents": func(i int, task *tasks.Task) { task.Parent = fmt.Sprint((i + 1) % n) },
-		"one cycle":             func(i int, task *tasks.Task) { task.DependsOn = []string{fmt.Sprint((i + 1) % n)} },
-		"many cycles":           func(i int, task *tasks.Task) { task.DependsOn = []string{fmt.Sprint(i ^ 1)} },
-		"one id":                func(_ int, task *tasks.Task) { task.ID = "1" },
+		"one cycle":   func(i int, task *tasks.Task) { task.DependsOn = []string{fmt.Sprint((i + 1) % n)} },
+		"many cycles": func(i int, task *tasks.Task) { task.DependsOn = []string{fmt.Sprint(i ^ 1)} },
+		"one id":      func(_ int, task *tasks.Task) { task.ID = "1" },
+	} {
+		list := make([]tasks.Task, n)
+		for i := range list {
+			list[i] = tasks.Task{ID: fmt.Sprint(i), Status: tasks.Pending}
+			shape(i, &list[i])
+		}
+		made[name] = list
 	}
-	for name, shape := range shapes {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			list := make([]tasks.Task, n)
-			for i := range list {
-				list[i] = tasks.Task{ID: fmt.Sprint(i), Status: tasks.Pending}
-				shape(i, &list[i])
-			}
-			g := New(list, Options{})
-			for _, w := range g.Waves()[:min(100, len(g.Waves()))] {
-				if id := w.Tasks[0]; g.Ready(id) {
-					g.SetStatus(id, tasks.Done)
-				}
-				g.State(w.Tasks[len(w.Tasks)-1])
-			}
-			for _, id := range g.Leaves() {
-				g.SetStatus(id, tasks.Done)
-			}
-			if c := g.Counts(); c.Pending > 0 {
-				t.Errorf("when all is done: %+v", c)
+	return made
+}
+
+// complete runs a list to its end.
+func complete(t testing.TB, list []tasks.Task) {
+	g := New(list, Options{})
+	for _, w := range g.Waves()[:min(100, len(g.Waves()))] {
+		if id := w.Tasks[0]; g.Ready(id) {
+			g.SetStatus(id, tasks.Done)
+		}
+		g.State(w.Tasks[len(w.Tasks)-1])
+	}
+	for _, id := range g.Leaves() {
+		g.SetStatus(id, tasks.Done)
+	}
+	if c := g.Counts(); c.Pending > 0 {
+		t.Errorf("when all is done: %+v", c)
+	}
+}
+
+func TestShapes(t *testing.T) {
+	t.Parallel()
+	for _, list := range shapes(100) {
+		complete(t, list)
+	}
+}
+
+func BenchmarkShapes(b *testing.B) {
+	for name, list := range shapes(20_000) {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				complete(b, list)
 			}
 		})
 	}

@@ -89,7 +89,7 @@ func (g *Graph) refresh() {
 
 // evaluate works out what follows from the statuses of the list, for every vertex.
 func (g *Graph) evaluate() {
-	g.stale, g.counts, g.roots = false, Counts{}, nil
+	g.stale, g.counts = false, Counts{}
 	for _, i := range g.family.inward {
 		n := &g.nodes[g.in[i]]
 		p := g.family.parent[i]
@@ -254,48 +254,11 @@ func (g *Graph) name(v int) string {
 	return g.nodes[v].outside.id
 }
 
-// rootsOf returns the vertices that hold v by themselves, in natural order of their ids. They are found for all vertices at once, in one
-// pass over the graph, and kept until a status changes: of several tasks in a row, each shares the list of the one before.
+// rootsOf returns the vertices that hold v by themselves, in natural order of their ids.
 func (g *Graph) rootsOf(v int) []int {
-	if g.roots == nil {
-		g.roots = make([][]int, len(g.nodes))
-		met := make([]int, len(g.nodes)) // the last vertex that met it
-		for _, u := range g.sorted {
-			if g.nodes[u].behind {
-				g.roots[u] = g.gatherRoots(u, met)
-			}
-		}
-	}
-	return g.roots[v]
-}
-
-// gatherRoots joins the root causes of what v depends on.
-func (g *Graph) gatherRoots(v int, met []int) []int {
-	var own []int
-	var lists [][]int
-	for _, p := range g.pred[v] {
-		if r := g.roots[p]; !g.nodes[p].holds {
-			continue
-		} else if g.isRoot(p) {
-			own = append(own, p)
-		} else if len(r) > 0 && (len(lists) == 0 || &lists[len(lists)-1][0] != &r[0]) {
-			lists = append(lists, r)
-		}
-	}
-	if len(own) == 0 && len(lists) == 1 {
-		return lists[0]
-	}
-	var all []int
-	for _, list := range append(lists, own) {
-		for _, r := range list {
-			if met[r] != v {
-				met[r] = v
-				all = append(all, r)
-			}
-		}
-	}
-	slices.SortFunc(all, func(a, b int) int { return tasks.CompareIDs(g.name(a), g.name(b)) })
-	return all
+	roots := g.before(v, func(p int) bool { return g.nodes[p].holds }, func(p int) bool { return !g.isRoot(p) })
+	slices.SortFunc(roots, func(a, b int) int { return tasks.CompareIDs(g.name(a), g.name(b)) })
+	return roots
 }
 
 // isRoot reports whether a vertex that holds does so by itself, not because of what it depends on.
@@ -317,7 +280,7 @@ func (g *Graph) heldBecause(v int) string {
 		return "on a cycle: " + g.cycles[n.cycle-1].path
 	}
 	if n.doubled {
-		return "its id is given " + times(1+len(g.duplicates[n.place]))
+		return "its id is given " + moreThanOnce
 	}
 	const most = 3
 	roots := g.rootsOf(v)
@@ -343,7 +306,7 @@ func (g *Graph) rootBecause(root int) string {
 	case n.cycle > 0:
 		return fmt.Sprintf("task %s is on a cycle", id)
 	case n.doubled:
-		return fmt.Sprintf("the id %s is given %s", id, times(1+len(g.duplicates[n.place])))
+		return fmt.Sprintf("the id %s is given %s", id, moreThanOnce)
 	}
 	return fmt.Sprintf("task %s is %s", id, g.status[n.place])
 }
