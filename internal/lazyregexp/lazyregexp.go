@@ -26,8 +26,9 @@ func (r *Regexp) Match(b []byte) bool {
 	return r.compiled().Match(b)
 }
 
+// MatchString is false of nil.
 func (r *Regexp) MatchString(s string) bool {
-	return r.compiled().MatchString(s)
+	return r != nil && r.compiled().MatchString(s)
 }
 
 func (r *Regexp) FindString(s string) string {

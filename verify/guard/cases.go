@@ -140,16 +140,10 @@ func ends(c *testCase, l line) bool {
 // take adds a line to the case that it is in.
 func (p *parsed) take(c *testCase, l line) {
 	lang := p.lang
-	if lang.excludes != nil && lang.excludes.MatchString(l.text) {
+	if lang.excludes.MatchString(l.text) {
 		p.excludes = append(p.excludes, l)
 	}
 	if isComment(lang, l.text) {
-		if lang.asserts.MatchString(l.text) && strings.HasPrefix(l.text, "// Output:") {
-			c.asserts = append(c.asserts, l)
-		}
-		if strings.Contains(l.text, "bats:focus") {
-			p.focuses = append(p.focuses, l)
-		}
 		return
 	}
 	c.lines = append(c.lines, l)
@@ -159,13 +153,16 @@ func (p *parsed) take(c *testCase, l line) {
 	if lang.skips.MatchString(l.text) {
 		c.skips = append(c.skips, l)
 	}
-	if lang.focuses != nil && lang.focuses.MatchString(l.text) {
+	if lang.focuses.MatchString(l.text) {
 		p.focuses = append(p.focuses, l)
 	}
 }
 
+// said are comments that a runner reads.
+var said = lazyregexp.New(`^(?:#!?\[|// Output:)|bats:focus`)
+
 func isComment(lang *language, text string) bool {
-	return strings.HasPrefix(text, lang.comment) && !strings.HasPrefix(text, "#[") && !strings.HasPrefix(text, "#![") || strings.HasPrefix(text, "/*") || strings.HasPrefix(text, "* ")
+	return !said.MatchString(text) && (strings.HasPrefix(text, lang.comment) || strings.HasPrefix(text, "/*") || strings.HasPrefix(text, "* "))
 }
 
 // text is the case's lines as one string.
@@ -211,8 +208,8 @@ func match(before, after []*testCase) {
 				continue
 			}
 			s := similar(c.lines, d.lines)
-			if c.file == d.file && len(d.asserts) >= len(c.asserts) {
-				s = max(s, words(c.own, d.own)-0.1)
+			if x, y := words(c.own), words(d.own); c.file == d.file && len(d.asserts) >= len(c.asserts) && min(len(x), len(y)) > 2 {
+				s = max(s, share(x, y)-0.1)
 			}
 			if s >= most {
 				best, most = d, s
@@ -232,19 +229,15 @@ const (
 
 var wordOf = lazyregexp.New(`[A-Z]?[a-z]+|[A-Z]+|\d+`)
 
-// words is the share of words that two names have in common.
-func words(a, b string) float64 {
-	var x, y []line
-	for _, w := range wordOf.FindAllString(a, -1) {
-		x = append(x, line{text: strings.ToLower(w)})
+// words are those of a name.
+func words(name string) []line { return lined(wordOf.FindAllString(name, -1)) }
+
+// lined are texts as lines.
+func lined(texts []string) (out []line) {
+	for _, s := range texts {
+		out = append(out, line{text: s})
 	}
-	for _, w := range wordOf.FindAllString(b, -1) {
-		y = append(y, line{text: strings.ToLower(w)})
-	}
-	if len(x) < 3 || len(y) < 3 {
-		return 0
-	}
-	return 2 * float64(len(x)-len(minus(x, y))) / float64(len(x)+len(y))
+	return out
 }
 
 func unpaired(list []*testCase) (out []*testCase) {
@@ -258,15 +251,14 @@ func unpaired(list []*testCase) (out []*testCase) {
 
 // similar is the share of lines that two tests have in common, their first ones left out.
 func similar(a, b []line) float64 {
-	if len(a) < 2 || len(b) < 2 {
-		return 0
-	}
-	a, b = meaty(a[1:]), meaty(b[1:])
+	return share(meaty(a[min(1, len(a)):]), meaty(b[min(1, len(b)):]))
+}
+
+func share(a, b []line) float64 {
 	if len(a) == 0 || len(b) == 0 {
 		return 0
 	}
-	common := len(a) - len(minus(a, b))
-	return 2 * float64(common) / float64(len(a)+len(b))
+	return 2 * float64(len(a)-len(minus(a, b))) / float64(len(a)+len(b))
 }
 
 // meaty are the lines that say something.

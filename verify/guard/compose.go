@@ -2,6 +2,7 @@ package guard
 
 import (
 	"encoding/json"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -83,60 +84,41 @@ func mergePackage(before, after []byte, used []string) []byte {
 	if was.All == nil || is.All == nil {
 		return before
 	}
-	changed := false
-	for _, key := range packageSettings {
-		if string(was.All[key]) == string(is.All[key]) {
-			continue
-		}
-		changed = true
-		if delete(is.All, key); was.All[key] != nil {
-			is.All[key] = was.All[key]
-		}
-	}
-	for _, name := range used {
-		if was.Scripts[name] != is.Scripts[name] {
-			changed = true
-			if is.Scripts[name] = was.Scripts[name]; was.Scripts[name] == "" {
-				delete(is.Scripts, name)
-			}
-		}
-	}
-	if !changed {
+	all, scripts := maps.Clone(is.All), maps.Clone(is.Scripts)
+	restore(all, was.All, packageSettings)
+	restore(scripts, was.Scripts, used)
+	if maps.Equal(scripts, is.Scripts) && maps.EqualFunc(all, is.All, slices.Equal) {
 		return nil
 	}
-	scripts, err := json.Marshal(is.Scripts)
+	list, err := json.Marshal(scripts)
 	if err != nil {
 		return before
 	}
-	is.All["scripts"] = scripts
-	b, err := json.MarshalIndent(is.All, "", "  ")
+	all["scripts"] = list
+	b, err := json.MarshalIndent(all, "", "  ")
 	if err != nil {
 		return before
 	}
 	return append(b, '\n')
 }
 
+// restore sets members to what they were.
+func restore[V any](to, was map[string]V, names []string) {
+	for _, name := range names {
+		if v, ok := was[name]; ok {
+			to[name] = v
+		} else {
+			delete(to, name)
+		}
+	}
+}
+
 // mergeSections is a TOML or INI file with the sections of before that are about the checks; nil where they did not change.
 func mergeSections(before, after []byte) []byte {
-	cut := func(data []byte, ours bool) string {
-		var b strings.Builder
-		in := false
-		for s := range strings.Lines(string(data)) {
-			if m := section.FindStringSubmatch(s); m != nil {
-				in = runnerSection.MatchString(m[1]) || linterSection.MatchString(m[1])
-			}
-			if in == ours {
-				b.WriteString(s)
-			}
-		}
-		return b.String()
-	}
-	if cut(before, true) == cut(after, true) {
+	was, _ := sections(before, runnerSection, linterSection)
+	is, rest := sections(after, runnerSection, linterSection)
+	if strings.TrimSpace(was) == strings.TrimSpace(is) {
 		return nil
 	}
-	rest := cut(after, false)
-	if rest != "" && !strings.HasSuffix(rest, "\n") {
-		rest += "\n"
-	}
-	return []byte(rest + cut(before, true))
+	return []byte(rest + "\n" + was)
 }

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"path"
@@ -173,65 +174,87 @@ func (l *look) replaced(c Change) {
 	}
 }
 
-// ignores makes a failure count for nothing.
-var ignores = []*lazyregexp.Regexp{
-	lazyregexp.New(`\|\|\s*(?:true\b|:(?:\s|$)|echo\b|exit 0|return 0|/bin/true)|;\s*(?:true|:|exit 0)\s*["';]?$|^(?:exit 0?|exit 0\b.*|true|:)$|;\s*exit 0\b`),
-	lazyregexp.New(`^set \+\w*e|\bset \+o (?:errexit|pipefail)`),
-	lazyregexp.New(`\bcontinue-on-error["']?:\s*(?:true|\$\{\{)|\ballow_failure["']?:\s*true|\bfailFast:\s*false\b.*ignore|\binformational["']?:\s*true`),
-	lazyregexp.New(`(?i)--pass-?with-?no-?tests|\bpassWithNoTests["']?\s*[:=]\s*true|--collect-only\b|--co\b|--no-run\b|--exit-zero\b|--suppress-tests|--list-tests|--listTests|\b(?:make|just|ctest|gradlew?|mvn|pytest)\b.*--dry-run\b|--forgive|--bail=0\b`),
-	lazyregexp.New(`\b(?:ignoreFailures|ignoreExitValue|testFailureIgnore|skipTests|maven\.test\.(?:skip|failure\.ignore)|haltonfailure)["'>]?\s*[=:>]?\s*["']?(?:true|no)\b|-DskipTests\b|-Dmaven\.test\.skip\b|-x test\b`),
-}
+// Lines that make a check milder when they are added to it.
+var (
+	ignores = lazyregexp.New(`\|\|\s*(?:true\b|:(?:\s|$)|echo\b|exit 0|return 0|/bin/true)|;\s*(?:true|:|exit 0)\s*["';]?$|^(?:exit 0?|exit 0\b.*|true|:)$|;\s*exit 0\b` +
+		`|^set \+\w*e|\bset \+o (?:errexit|pipefail)` +
+		`|\bcontinue-on-error["']?:\s*(?:true|\$\{\{)|\ballow_failure["']?:\s*true|\bfailFast:\s*false\b.*ignore|\binformational["']?:\s*true` +
+		`|(?i:--pass-?with-?no-?tests|\bpassWithNoTests["']?\s*[:=]\s*true|--collect-only\b|--co\b|--no-run\b|--exit-zero\b|--suppress-tests|--list-tests|--listTests|\b(?:make|just|ctest|gradlew?|mvn|pytest)\b.*--dry-run\b|--forgive|--bail=0\b)` +
+		`|\b(?:ignoreFailures|ignoreExitValue|testFailureIgnore|skipTests|maven\.test\.(?:skip|failure\.ignore)|haltonfailure)["'>]?\s*[=:>]?\s*["']?(?:true|no)\b|-DskipTests\b|-Dmaven\.test\.skip\b|-x test\b`)
+	narrows = lazyregexp.New(`(?:^|[\s"'=])-k[= ]?\\?["']?\(?\s*not\b|--deselect\b|--ignore(?:-glob)?[= ]|-m[= ]\\?["']?not\b|\s-run[= ]\S|\s-skip[= ]\S|\s--skip[= ]\S|--testNamePattern|--testPathIgnorePatterns|--exclude[= ]|-count[= ]0\b|\s-short\b|--grep\b.*--invert|\s--invert\b|--lf\b|--last-failed|--onlyChanged|--filter[= ]|--tests[= ]`)
+	// strict are options without which a check is milder.
+	strict = lazyregexp.New(`(?:^|[\s"'\[,=])(--exitfirst|--strict[\w-]*|-W[= ]?error\S*|-Werror\S*|-race|--cov-fail-under\S*|--fail-under\S*|--max-warnings\S*|--locked|--frozen-lockfile|-D ?warnings|-Dwarnings|--deny\S*|--runInBand|--ci|--check|-o ?pipefail|--all-features|--all-targets|--workspace|-vet=\w+|--failOnFlakyTests|--forbid-only|--forbidOnly|set -\w*e\w*|set -o pipefail)`)
+	// overrides are lines that change the meaning of a script they are added to.
+	overrides     = lazyregexp.New(`^(?:exit\b|return\b|exec\b|alias\b|trap\b|if false\b|while false\b|:\s*<<|(?:export\s+)?PATH=|shopt\b|unset -f|enable -n|sys\.exit\(|process\.exit\(|os\._exit\(|raise SystemExit|quit\(\))`)
+	shellFunction = lazyregexp.New(`^(?:function\s+)?([\w.:\[-]+)\s*\(\)`)
+	shellVariable = lazyregexp.New(`^(?:export\s+|local\s+)?(\w+)=`)
+)
 
-// narrows leaves tests out.
-var narrows = lazyregexp.New(`(?:^|[\s"'=])-k[= ]?\\?["']?\(?\s*not\b|--deselect\b|--ignore(?:-glob)?[= ]|-m[= ]\\?["']?not\b|\s-run[= ]\S|\s-skip[= ]\S|\s--skip[= ]\S|--testNamePattern|--testPathIgnorePatterns|--exclude[= ]|-count[= ]0\b|\s-short\b|--grep\b.*--invert|\s--invert\b|--lf\b|--last-failed|--onlyChanged|--filter[= ]|--tests[= ]`)
-
-// keys leave tests out by settings of a runner.
+// excludeKeys leave tests out by settings of a runner.
 var excludeKeys = lazyregexp.New(`^["']?(?:norecursedirs|collect_ignore(?:_glob)?|testPathIgnorePatterns|modulePathIgnorePatterns|exclude|default-filter|exclude_files)["']?\s*[:=\[+.(]|\b(?:harness|test|doctest|autotests|bench)\s*=\s*false\b`)
 
-// wideKeys say which tests there are.
-var wideKeys = lazyregexp.New(`^["']?(?:coveragePathIgnorePatterns|omit|exclude_also|exclude_lines|testpaths|python_files|python_functions|python_classes|testMatch|testRegex|spec|specs|include|files|test_files|roots|testDir)["']?\s*[:=]`)
+// lineRule is what a line means that is added somewhere.
+type lineRule struct {
+	where string // a kind of file, or what it is to the checks
+	rule  string
+	line  *lazyregexp.Regexp
+	says  string
+}
 
-// strict are options without which a check is milder.
-var strict = lazyregexp.New(`(?:^|[\s"'\[,=])(--exitfirst|--strict[\w-]*|-W[= ]?error\S*|-Werror\S*|-race|--cov-fail-under\S*|--fail-under\S*|--max-warnings\S*|--locked|--frozen-lockfile|-D ?warnings|-Dwarnings|--deny\S*|--runInBand|--ci|--check|-o ?pipefail|--all-features|--all-targets|--workspace|-vet=\w+|--failOnFlakyTests|--forbid-only|--forbidOnly|set -\w*e\w*|set -o pipefail)`)
+// lineRules is the table. Of each place the first that matches holds.
+var lineRules = []lineRule{
+	{"check", "always-passes", ignores, "a failure is ignored"},
+	{"check", "test-excluded", narrows, "tests are left out"},
+	{"product", "run-by-check", ignores, "it may end as if it had passed"},
+	{"product", "run-by-check", lazyregexp.New(`\b(?:sys\.exit|process\.exit|os\._exit|exit!?)\((?:0|True)?\)|\bprocess\.exitCode\s*=\s*0`), "it may end as if it had passed"},
+	{"code", "forced-pass", lazyregexp.New(`^def pytest_(?:runtest_makereport|runtest_call|runtest_protocol|runtestloop|pyfunc_call|report_teststatus|sessionfinish|exception_interact)\b|\b(?:rep|report|outcome|result|r)\.outcome\s*=\s*["']passed|\bexitstatus\s*=\s*(?:0|ExitCode\.OK)|\bos\._exit\(0\)|\bpytest\.(?:main|exit)\s*=|\bunittest\.TestCase\.\w+\s*=|\bsys\.modules\[["'](?:pytest|unittest)|\b(?:globalThis|global|window)\.(?:expect|it|test|describe|assert)\s*=|\bjest\.(?:setTimeout\(0\)|retryTimes)|\bassert\.(?:ok|equal|strictEqual|deepEqual|deepStrictEqual)\s*=\s`), "the result of the tests is overridden"},
+	{"test", "forced-pass", lazyregexp.New(`\bprocess\.exit\((?:0?)\)|\bprocess\.exitCode\s*=\s*0|\bsys\.exit\((?:0?)\)|\bos\.Exit\(0\)|\bSystem\.exit\(0\)|\bprocess::exit\(0\)|^exit[ !]*\(?0?\)?;?$|\bat_exit\s*\{\s*exit!?\s*\(?0|\batexit\.register\(.*exit|\bEnvironment\.Exit\(0\)`), "the result of the tests is overridden"},
+	{"code", "test-excluded", lazyregexp.New(`^def pytest_(?:collection_modifyitems|ignore_collect|collect_file|itemcollected|deselected|pycollect_makeitem|generate_tests_only)\b|^collect_ignore(?:_glob)?\b|\bitems(?:\[:\]\s*=|\.clear\(\))|\bitem\.add_marker\(.*(?:skip|xfail)|^def load_tests\(|\bconfig\.filter_run_excluding\b|\bconfig\.filter_run\b`), "the runner gets a list of tests"},
+	{"untested", "knows-tests", lazyregexp.New(`\bPYTEST_CURRENT_TEST\b|["'](?:pytest|unittest|_pytest)["'] in sys\.modules|\btesting\.Testing\(\)|\bJEST_WORKER_ID\b|\bVITEST\b|NODE_ENV\W{1,8}test\b|\bcfg!\(test\)|flag\.Lookup\("test\.|HasSuffix\(os\.Args\[0\], ?"\.test|\bDESCARTES_\w+|\bRUST_TEST|typeof (?:jest|describe|it)\b|\binspect\.stack\(\)|\bruntime\.Caller\(.*_test|\bCARGO_(?:TARGET_TMPDIR|BIN_EXE)`), "the code detects that it is tested"},
+	{"runner", "test-excluded", excludeKeys, "tests are left out"},
+	{"runner", "check-config", lazyregexp.New(`^["']?(?:coveragePathIgnorePatterns|omit|exclude_also|exclude_lines|testpaths|python_files|python_functions|python_classes|testMatch|testRegex|spec|specs|include|files|test_files|roots|testDir)["']?\s*[:=]`), "it decides which tests run"},
+	{"linter", "linter-off", lazyregexp.New(`(?i)\b(?:disable(?:-all|d)?|ignore[sd]?|exclude[sd]?|extend-ignore|extend-exclude|per-file-ignores|skip[\w-]*|allow|enabled\s*:\s*false|ignorePatterns|exclusions?|exclude-rules|exclude-(?:files|dirs)|ignore_errors|ignore_missing_imports)\b|["']?off["']?\s*[\],}]*$|:\s*0,?$|\bstrict["']?\s*[:=]\s*false|\bskipLibCheck["']?\s*:\s*true|\bnoEmitOnError["']?\s*:\s*false|\bcheckJs["']?\s*:\s*false|\b(?:no|strict)\w+["']?\s*:\s*false`), "a linter's settings now say"},
+	{"environment", "shadow", lazyregexp.New(`(?i)\bPATH(?:_add)?\b|\bGOFLAGS\b|script-shell|\brunner\s*=|rustc-wrapper|rustc-workspace-wrapper|\blinker\s*=|^rustc\s*=|^rustflags.*cfg|PYTEST_ADDOPTS|PYTEST_PLUGINS|NODE_OPTIONS|PYTHONPATH|PYTHONSTARTUP|LD_PRELOAD|BASH_ENV|\bENV=|MAKEFLAGS|JEST_|RUBYOPT|PERL5OPT|JAVA_TOOL_OPTIONS|-DskipTests|maven\.test\.skip|^\[alias\]|^test\s*=|preload|GOTOOLCHAIN|yarnPath|^prefix\s*=|skip[_-]?tests`), "it sets what the checks' tools run"},
+	{"manifest", "runner", lazyregexp.New(`^(?:replace\s+)?(\S*(?:testify|gomega|ginkgo|go-cmp|quicktest|check\.v1|gotest\.tools)\S*)\s.*=>`), "a library of the tests is replaced"},
+	{"manifest", "always-passes", ignores, "a failure is ignored"},
+	{"manifest", "test-excluded", lazyregexp.New(`\bexcludeTestsMatching\b|\bfilter\s*\{|\benabled\s*=\s*false|\bonlyIf\b|\buseJUnit\w*\b.*exclude|<exclude>[^<]*(?:Tests?|IT|Spec)\b|<groups>|<excludedGroups>|\bset_tests_properties\(.*(?:WILL_FAIL|DISABLED)|\bWILL_FAIL\b|<IsTestProject>\s*false`), "tests are left out"},
+}
 
-func ignored(s string) bool {
-	return slices.ContainsFunc(ignores, func(re *lazyregexp.Regexp) bool { return re.MatchString(s) })
+// lines looks for added lines that mean something in a place.
+func (l *look) lines(where, p string, added []line) {
+	for _, x := range added {
+		for _, r := range lineRules {
+			if r.where == where && r.line.MatchString(x.text) {
+				l.add(r.rule, p, x.n, "%s: %s", r.says, short(x.text))
+				break
+			}
+		}
+	}
 }
 
 // milder finds in the lines of a check what makes it pass more easily.
 func (l *look) milder(p string, before, after []line) (found bool) {
 	n := len(l.found)
-	for _, x := range minus(after, before) {
-		switch {
-		case ignored(x.text):
-			l.add("always-passes", p, x.n, "a failure is ignored: %s", short(x.text))
-		case narrows.MatchString(x.text):
-			l.add("test-excluded", p, x.n, "tests are left out: %s", short(x.text))
-		}
-	}
+	l.lines("check", p, minus(after, before))
 	l.thresholds(p, before, after)
-	lost := map[string]int{}
+	if len(l.found) > n {
+		return true
+	}
+	now := text(minus(after, before))
 	for _, x := range minus(before, after) {
 		for _, m := range strict.FindAllStringSubmatch(x.text, -1) {
-			lost[m[1]] = x.n
+			if !strings.Contains(now, m[1]) {
+				l.add("check-target", p, x.n, "the option %s was removed", short(m[1]))
+				return true
+			}
 		}
 	}
-	for _, x := range minus(after, before) {
-		for _, m := range strict.FindAllStringSubmatch(x.text, -1) {
-			delete(lost, m[1])
-		}
-	}
-	for _, option := range slices.Sorted(maps.Keys(lost)) {
-		if len(l.found) == n {
-			l.add("check-target", p, lost[option], "the option %s was removed", short(option))
-		}
-	}
-	return len(l.found) > n
+	return false
 }
 
 var threshold = lazyregexp.New(`(?i)\b(fail[_-]under|cov-fail-under|minimum_coverage(?:_by_file)?|maximum_coverage_drop|branches|functions|lines|statements|threshold|target|min[_-]?coverage|minimum|coverage|check-coverage|max-warnings|max_warnings|maxWarnings|score|fail-under|min-score|break|low|high|coverage_threshold|max-complexity)["']?\s*[:=> ]\s*["']?(-?[\d.]+)`)
 
-var upper = lazyregexp.New(`(?i)^(?:max|threshold|maximum)`)
+var upper = lazyregexp.New(`(?i)^(?:max|maximum)`)
 
 // thresholds compares the limits in a file, one after the other by name.
 func (l *look) thresholds(p string, before, after []line) {
@@ -253,6 +276,7 @@ func (l *look) thresholds(p string, before, after []line) {
 	}
 	was, is := read(before), read(after)
 	for _, key := range slices.Sorted(maps.Keys(was)) {
+		most := upper.MatchString(key) || key == "threshold" && strings.Contains(p, "codecov")
 		for i, old := range was[key] {
 			if i >= len(is[key]) {
 				if len(minus([]line{old.line}, after)) > 0 {
@@ -260,25 +284,17 @@ func (l *look) thresholds(p string, before, after []line) {
 				}
 				break
 			}
-			now := is[key][i]
-			if now.v < old.v && !upper.MatchString(key) || now.v > old.v && upper.MatchString(key) && key != "threshold" || key == "threshold" && now.v != old.v && strings.Contains(p, "codecov") && now.v > old.v || key == "threshold" && !strings.Contains(p, "codecov") && now.v < old.v {
+			if now := is[key][i]; now.v != old.v && now.v > old.v == most {
 				l.add("threshold", p, now.n, "%s was %v and is %v", key, old.v, now.v)
 			}
 		}
 	}
 }
 
-// overrides are lines that change the meaning of a script they are added to.
-var overrides = lazyregexp.New(`^(?:exit\b|return\b|exec\b|alias\b|trap\b|if false\b|while false\b|:\s*<<|(?:export\s+)?PATH=|shopt\b|unset -f|enable -n|sys\.exit\(|process\.exit\(|os\._exit\(|raise SystemExit|quit\(\))`)
-
-var shellFunction = lazyregexp.New(`^(?:function\s+)?([\w.:\[-]+)\s*\(\)`)
-
-var shellVariable = lazyregexp.New(`^(?:export\s+|local\s+)?(\w+)=`)
-
-// script looks at a script that a check runs.
+// script looks at a script that a check runs. What a program of the project does that one runs is the work itself.
 func (l *look) script(c Change) {
 	if l.checks.product[c.Path] != "" {
-		l.product(c)
+		l.lines("product", c.Path, minus(split(c.After), split(c.Before)))
 		return
 	}
 	by := l.checks.scripts[c.Path]
@@ -296,10 +312,7 @@ func (l *look) script(c Change) {
 	if l.milder(c.Path, before, after) {
 		return
 	}
-	code := func(list []line) []line {
-		return slices.DeleteFunc(slices.Clone(list), func(x line) bool { return strings.HasPrefix(x.text, "#") && x.n > 1 || strings.HasPrefix(x.text, "//") })
-	}
-	before, after = code(before), code(after)
+	before, after = plain(before), plain(after)
 	added, grown := within(before, after)
 	if !grown {
 		at, what := changedAt(before, after)
@@ -324,18 +337,6 @@ func (l *look) script(c Change) {
 	}
 }
 
-var passes = lazyregexp.New(`\b(?:sys\.exit|process\.exit|os\._exit|exit!?)\((?:0|True)?\)|\bprocess\.exitCode\s*=\s*0`)
-
-// product looks at a program of the project that a check runs. What it does is the work itself.
-func (l *look) product(c Change) {
-	for _, x := range minus(split(c.After), split(c.Before)) {
-		if ignored(x.text) || passes.MatchString(x.text) {
-			l.add("run-by-check", c.Path, x.n, "%s runs it, and it may end as if it had passed: %s", l.checks.product[c.Path], short(x.text))
-			return
-		}
-	}
-}
-
 // changedAt says where two texts differ first.
 func changedAt(before, after []line) (at int, what string) {
 	if lost := minus(before, after); len(lost) > 0 {
@@ -347,15 +348,11 @@ func changedAt(before, after []line) (at int, what string) {
 // makeOf reads a makefile as it was or as it is.
 func (l *look) makeOf(file string, now bool) *makeText {
 	read := func(p string) (string, bool) {
-		if now {
-			for _, c := range l.in.Changes {
-				if c.Path == p {
-					if c.After == nil {
-						return "", false
-					}
-					return string(c.After.Data), true
-				}
+		if i := slices.IndexFunc(l.in.Changes, func(c Change) bool { return c.Path == p }); now && i >= 0 {
+			if c := l.in.Changes[i]; c.After != nil {
+				return string(c.After.Data), true
 			}
+			return "", false
 		}
 		b, ok := l.in.Base(p)
 		return string(b), ok
@@ -368,17 +365,12 @@ func (l *look) makeOf(file string, now bool) *makeText {
 func (l *look) makefile(c Change) {
 	file := c.Path
 	goals := l.checks.targets[file]
-	if len(goals) == 0 {
-		if !strings.HasSuffix(file, ".mk") {
-			return
-		}
+	if len(goals) == 0 && strings.HasSuffix(file, ".mk") {
 		for _, f := range slices.Sorted(maps.Keys(l.checks.targets)) {
 			file, goals = f, l.checks.targets[f]
 		}
-		if len(goals) == 0 {
-			return
-		}
-	} else if c.Before == nil {
+	}
+	if len(goals) == 0 || file == c.Path && c.Before == nil {
 		return
 	}
 	if c.After == nil && file == c.Path {
@@ -393,11 +385,7 @@ func (l *look) makefile(c Change) {
 	for _, name := range was.used(used) {
 		old, now := was.vars[name], is.vars[name]
 		if lost := minus(old, now); len(lost) > 0 || len(old) > 0 && len(now) > len(old) {
-			at, what := changedAt(old, now)
-			if len(lost) == 0 {
-				at, what = now[len(now)-1].n, short(now[len(now)-1].text)+" was added"
-			}
-			l.add("check-target", file, at, "the variable %s, which %s uses, was changed: %s", name, strings.Join(goals, ", "), what)
+			l.add("check-target", file, append(lost, now[max(0, len(now)-1):]...)[0].n, "the variable %s, which %s uses, was changed", name, strings.Join(goals, ", "))
 		}
 	}
 	for _, x := range minus(is.special, was.special) {
@@ -407,14 +395,13 @@ func (l *look) makefile(c Change) {
 
 func (l *look) target(file, t string, was, is *makeText) {
 	old, now := was.rules[t], is.rules[t]
-	if old == nil {
+	switch {
+	case old == nil:
 		return
-	}
-	if now == nil {
+	case now == nil:
 		l.add("check-target", file, old.at, "the target %s was removed", t)
 		return
-	}
-	if was.phony[t] && !is.phony[t] {
+	case was.phony[t] && !is.phony[t]:
 		l.add("check-target", file, now.at, "the target %s is no longer .PHONY", t)
 	}
 	n := len(l.found)
@@ -424,124 +411,86 @@ func (l *look) target(file, t string, was, is *makeText) {
 			l.add("always-passes", file, x.n, "a failure is ignored: %s", short(x.text))
 		}
 	}
-	if len(l.found) > n {
-		return
-	}
-	if now.bodies > max(1, old.bodies) {
+	needed := slices.IndexFunc(old.prereqs, func(p string) bool { return !slices.Contains(now.prereqs, p) })
+	switch {
+	case len(l.found) > n:
+	case now.bodies > max(1, old.bodies):
 		l.add("check-target", file, now.at, "the target %s is given a second recipe", t)
-		return
-	}
-	for _, p := range old.prereqs {
-		if !slices.Contains(now.prereqs, p) {
-			l.add("check-target", file, now.at, "the target %s no longer needs %s", t, p)
-			return
-		}
-	}
-	if added, grown := within(old.recipe, now.recipe); !grown && !wordier(old.recipe, now.recipe) {
+	case needed >= 0:
+		l.add("check-target", file, now.at, "the target %s no longer needs %s", t, old.prereqs[needed])
+	case !stepsKept(old.recipe, now.recipe):
 		at, what := changedAt(old.recipe, now.recipe)
 		l.add("check-target", file, at, "the target %s was changed: %s", t, what)
-	} else if len(old.recipe) == 0 && len(added) > 0 && !was.phony[t] && len(old.prereqs) == 0 {
+	case len(old.recipe) == 0 && len(now.recipe) > 0 && !was.phony[t] && len(old.prereqs) == 0:
 		l.add("check-target", file, now.at, "the target %s is given a recipe", t)
 	}
 }
 
-// wordier reports whether each line of a recipe is as before or has words besides.
-func wordier(before, after []line) bool {
-	if len(before) != len(after) {
-		return false
-	}
-	for i, x := range before {
-		var a, b []line
-		for w := range strings.FieldsSeq(x.text) {
-			a = append(a, line{text: w})
+// stepsKept reports whether all steps of a recipe or a command are still there, each as it was or with words besides.
+func stepsKept(before, after []line) bool {
+	steps := func(list []line) (out [][]line) {
+		for _, x := range list {
+			for s := range strings.SplitSeq(strings.ReplaceAll(x.text, " --bail", ""), "&&") {
+				out = append(out, lined(strings.Fields(s)))
+			}
 		}
-		for w := range strings.FieldsSeq(after[i].text) {
-			b = append(b, line{text: w})
-		}
-		if added, ok := within(a, b); !ok || len(added) > 0 && a[0].text != b[0].text || strings.ContainsAny(text(added), ";|&#") {
-			return false
-		}
+		return out
 	}
-	return true
-}
-
-// steps reports whether a command has all steps that another one has, each with all of its words.
-func steps(old, now string) bool {
-	var list []line
-	for s := range strings.SplitSeq(now, "&&") {
-		list = append(list, line{text: strings.TrimSpace(s)})
-	}
-	for s := range strings.SplitSeq(old, "&&") {
-		step := []line{{text: strings.TrimSpace(strings.ReplaceAll(s, " --bail", ""))}}
-		if !slices.ContainsFunc(list, func(x line) bool { return x.text == step[0].text || wordier(step, []line{x}) }) {
-			return false
-		}
-	}
-	return true
+	now := steps(after)
+	return !slices.ContainsFunc(steps(before), func(old []line) bool {
+		return !slices.ContainsFunc(now, func(step []line) bool {
+			added, ok := within(old, step)
+			return ok && (len(added) == 0 || len(old) > 0 && old[0].text == step[0].text && !strings.ContainsAny(text(added), ";|&#"))
+		})
+	})
 }
 
 // packageSettings are the members of a package.json that set how checks run.
 var packageSettings = []string{"jest", "vitest", "mocha", "ava", "nyc", "c8", "tap", "eslintConfig", "babel"}
 
-// pack compares a package.json: scripts that the checks run, settings of runners, their versions.
+// pack compares a package.json: scripts that the checks run, settings of runners, where they come from.
 func (l *look) pack(c Change) {
 	if path.Base(c.Path) != "package.json" || c.Before == nil || c.After == nil {
 		return
 	}
 	was, is := readPackage(c.Before.Data), readPackage(c.After.Data)
 	for _, name := range l.checks.packages[c.Path] {
-		old, now := was.Scripts[name], is.Scripts[name]
-		switch {
-		case old == now:
-		case now == "" && old != "":
-			l.add("check-target", c.Path, 0, "the script %s was removed", name)
-		case ignored(now) && !ignored(old), narrows.MatchString(now) && !narrows.MatchString(old):
-			l.milder(c.Path, []line{{text: old}}, []line{{text: now}})
-		case old != "" && !steps(old, now):
-			l.add("check-target", c.Path, 0, "the script %s was changed from `%s` to `%s`", name, short(old), short(now))
+		old, now := []line{{text: was.Scripts[name]}}, []line{{text: is.Scripts[name]}}
+		n := len(l.found)
+		l.lines("check", c.Path, minus(now, old))
+		if len(l.found) == n && !stepsKept(old, now) {
+			l.add("check-target", c.Path, 0, "the script %s was changed from `%s` to `%s`", name, short(old[0].text), short(now[0].text))
 		}
 	}
 	for _, name := range packageSettings {
-		l.compareSettings(c.Path+": "+name, c.Path, "runner", pretty(was.All[name]), pretty(is.All[name]), was.All[name] != nil)
+		l.compareSettings(c.Path, "runner", pretty(was.All[name]), pretty(is.All[name]), was.All[name] != nil)
 	}
-	old, now := was.dependencies(), is.dependencies()
-	for _, name := range slices.Sorted(maps.Keys(old)) {
-		if v, ok := now[name]; runnerName.MatchString(name) && ok && v != old[name] {
-			l.version(c.Path, 0, name, old[name], v)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(now)) {
-		if _, ok := old[name]; !ok && runnerName.MatchString(name) && local.MatchString(now[name]) {
-			l.version(c.Path, 0, name, "", now[name])
-		}
+	for _, key := range []string{"dependencies", "devDependencies", "resolutions", "overrides"} {
+		l.foreign(c.Path, minus(pretty(is.All[key]), pretty(was.All[key])))
 	}
 }
 
-var local = lazyregexp.New(`(?:^|\s|["'=@])(?:file:|link:|portal:|workspace:\./|git[+:]|https?:|npm:|\.{1,2}/|-e\s)|path\s*[:=>]`)
+var (
+	local      = lazyregexp.New(`(?:^|\s|["'=@])(?:file:|link:|portal:|workspace:\./|git[+:]|https?:|npm:|\.{1,2}/|-e\s)|path\s*[:=>]`)
+	dependency = lazyregexp.New(`^["']?(?:gem\s+["'])?([\w./@-]+)["']?\s*(.*)$`)
+)
 
-// version tells of another version of a runner; one that comes from somewhere else is another runner.
-func (l *look) version(p string, n int, name, was, is string) {
-	if local.MatchString(is) && !local.MatchString(was) {
-		l.add("runner", p, n, "%s comes from %s now", name, short(is))
-	} else {
-		l.add("runner-version", p, n, "%s was %s and is %s", name, short(was), short(is))
+// foreign finds tools of the checks that come from another place than those of that name usually do.
+func (l *look) foreign(p string, added []line) {
+	for _, x := range added {
+		if m := dependency.FindStringSubmatch(x.text); m != nil && runnerName.MatchString(m[1]) && local.MatchString(m[2]) {
+			l.add("runner", p, x.n, "a tool of the checks comes from elsewhere: %s", short(x.text))
+		}
 	}
 }
 
 // pretty gives the lines of a JSON value, one member a line.
 func pretty(raw json.RawMessage) []line {
-	if raw == nil {
+	var b bytes.Buffer
+	if json.Indent(&b, raw, "", " ") != nil {
 		return nil
 	}
-	var v any
-	if json.Unmarshal(raw, &v) != nil {
-		return nil
-	}
-	b, err := json.MarshalIndent(v, "", " ")
-	if err != nil {
-		return nil
-	}
-	lines := split(&Version{Data: b})
+	lines := split(&Version{Data: b.Bytes()})
 	for i := range lines {
 		lines[i].n, lines[i].text = 0, strings.TrimSuffix(lines[i].text, ",")
 	}
@@ -553,7 +502,9 @@ func (l *look) code(c Change) {
 	if c.After == nil {
 		return
 	}
-	for _, x := range minus(split(c.After), split(c.Before)) {
+	before, after := split(c.Before), split(c.After)
+	added := minus(after, before)
+	for _, x := range added {
 		if !c.Hidden && secret.MatchString(x.text) {
 			l.add("secret", c.Path, x.n, "it looks like a secret, and would be committed")
 		}
@@ -562,48 +513,26 @@ func (l *look) code(c Change) {
 	if lang == nil || strings.HasPrefix(c.Path, "vendor/") {
 		return
 	}
-	test := isTest(c.Path) || path.Base(c.Path) == "conftest.py" || path.Base(c.Path) == "spec_helper.rb"
-	before, after := split(c.Before), split(c.After)
-	quiet, firstQuiet := 0, line{}
 	for i, x := range after {
 		if i > 0 && x.text == "return True" && strings.HasPrefix(after[i-1].text, "def __eq__(") && len(minus(after[i-1:i+1], before)) > 0 {
 			l.add("forced-pass", c.Path, after[i-1].n, "an object is equal to everything")
 		}
 	}
-	for _, x := range minus(after, before) {
-		if quieted.MatchString(x.text) {
-			if quiet++; quiet == 1 {
-				firstQuiet = x
-			}
-		}
-		if isComment(lang, x.text) {
-			continue
-		}
-		switch {
-		case forced.MatchString(x.text) || test && forcedInTest.MatchString(x.text) && !(lang.comment == "//" && strings.HasSuffix(c.Path, ".go") && strings.Contains(x.text, "m.Run()")):
-			l.add("forced-pass", c.Path, x.n, "the result of the tests is overridden: %s", short(x.text))
-		case hooks.MatchString(x.text):
-			l.add("test-excluded", c.Path, x.n, "the runner gets a list of tests: %s", short(x.text))
-		case !test && knows.MatchString(x.text):
-			l.add("knows-tests", c.Path, x.n, "the code detects that it is tested: %s", short(x.text))
-		}
+	quiet := slices.DeleteFunc(slices.Clone(added), func(x line) bool { return !quieted.MatchString(x.text) })
+	if len(quiet) > 0 {
+		l.add("linter-off", c.Path, quiet[0].n, "%s more that a linter, type checker or coverage skips: %s", plural(len(quiet), "place"), short(quiet[0].text))
 	}
-	if quiet > 0 {
-		l.add("linter-off", c.Path, firstQuiet.n, "%s more that a linter, type checker or coverage skips: %s", plural(quiet, "place"), short(firstQuiet.text))
-	}
+	added = slices.DeleteFunc(added, func(x line) bool { return isComment(lang, x.text) })
+	test := isTest(c.Path) || path.Base(c.Path) == "conftest.py" || path.Base(c.Path) == "spec_helper.rb"
+	l.lines("code", c.Path, added)
+	l.lines(or(test, "test", "untested"), c.Path, added)
 	l.testMain(c, after)
 }
 
 // secret are keys and tokens that tell what they are.
 var secret = lazyregexp.New(`\bAKIA[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{36}|\bgithub_pat_\w{40}|\bglpat-[\w-]{20}|\bxox[abpr]-[\w-]{20}|\bsk-(?:ant-|proj-)?[\w-]{32}|\bAIza[\w-]{35}|-----BEGIN (?:[A-Z]+ )?PRIVATE KEY-----`)
 
-var (
-	forced       = lazyregexp.New(`^def pytest_(?:runtest_makereport|runtest_call|runtest_protocol|runtestloop|pyfunc_call|report_teststatus|sessionfinish|exception_interact)\b|\b(?:rep|report|outcome|result|r)\.outcome\s*=\s*["']passed|\bexitstatus\s*=\s*(?:0|ExitCode\.OK)|\bos\._exit\(0\)|\bpytest\.(?:main|exit)\s*=|\bunittest\.TestCase\.\w+\s*=|\bsys\.modules\[["'](?:pytest|unittest)|\b(?:globalThis|global|window)\.(?:expect|it|test|describe|assert)\s*=|\bjest\.(?:setTimeout\(0\)|retryTimes)|\bassert\.(?:ok|equal|strictEqual|deepEqual|deepStrictEqual)\s*=\s`)
-	forcedInTest = lazyregexp.New(`\bprocess\.exit\((?:0?)\)|\bprocess\.exitCode\s*=\s*0|\bsys\.exit\((?:0?)\)|\bos\.Exit\(0\)|\bSystem\.exit\(0\)|\bprocess::exit\(0\)|^exit[ !]*\(?0?\)?;?$|\bat_exit\s*\{\s*exit!?\s*\(?0|\batexit\.register\(.*exit|\bEnvironment\.Exit\(0\)`)
-	hooks        = lazyregexp.New(`^def pytest_(?:collection_modifyitems|ignore_collect|collect_file|itemcollected|deselected|pycollect_makeitem|generate_tests_only)\b|^collect_ignore(?:_glob)?\b|\bitems(?:\[:\]\s*=|\.clear\(\))|\bitem\.add_marker\(.*(?:skip|xfail)|^def load_tests\(|\bconfig\.filter_run_excluding\b|\bconfig\.filter_run\b`)
-	knows        = lazyregexp.New(`\bPYTEST_CURRENT_TEST\b|["'](?:pytest|unittest|_pytest)["'] in sys\.modules|\btesting\.Testing\(\)|\bJEST_WORKER_ID\b|\bVITEST\b|NODE_ENV\W{1,8}test\b|\bcfg!\(test\)|flag\.Lookup\("test\.|HasSuffix\(os\.Args\[0\], ?"\.test|\bDESCARTES_\w+|\bRUST_TEST|typeof (?:jest|describe|it)\b|\binspect\.stack\(\)|\bruntime\.Caller\(.*_test|\bCARGO_(?:TARGET_TMPDIR|BIN_EXE)`)
-	quieted      = lazyregexp.New(`//\s?nolint|#\s?noqa|eslint-disable|tslint:disable|@ts-(?:ignore|nocheck|expect-error)|#\s?type:\s?ignore|#!?\[allow\(|rubocop:disable|@SuppressWarnings|@Suppress\(|pylint:\s?disable|\bNOLINT|pragma:\s?no cover|(?:istanbul|c8|v8) ignore|phpcs:(?:ignore|disable)|@phpstan-ignore|@codeCoverageIgnore|LCOV_EXCL|#\s?nosec|#nosec|shellcheck disable|biome-ignore|pyright:\s?ignore|coverage:ignore|#pragma warning disable`)
-)
+var quieted = lazyregexp.New(`//\s?nolint|#\s?noqa|eslint-disable|tslint:disable|@ts-(?:ignore|nocheck|expect-error)|#\s?type:\s?ignore|#!?\[allow\(|rubocop:disable|@SuppressWarnings|@Suppress\(|pylint:\s?disable|\bNOLINT|pragma:\s?no cover|(?:istanbul|c8|v8) ignore|phpcs:(?:ignore|disable)|@phpstan-ignore|@codeCoverageIgnore|LCOV_EXCL|#\s?nosec|#nosec|shellcheck disable|biome-ignore|pyright:\s?ignore|coverage:ignore|#pragma warning disable`)
 
 // testMain finds a TestMain of Go's that does not run the tests.
 func (l *look) testMain(c Change, after []line) {
@@ -629,28 +558,13 @@ func (l *look) testMain(c Change, after []line) {
 
 // snapshots looks at expected output in files.
 func (l *look) snapshots() {
-	many := 0
 	for _, c := range l.in.Changes {
-		if !golden.MatchString(c.Path) || isTest(c.Path) || c.Before == nil {
+		if !golden.MatchString(c.Path) || isTest(c.Path) || c.Before == nil || c.After == nil && l.keptElsewhere(c) {
 			continue
 		}
-		if c.After == nil {
-			if !l.keptElsewhere(c) {
-				l.add("golden", c.Path, 0, "expected output or a fixture was deleted")
-			}
-			continue
+		if lost := minus(split(c.Before), split(c.After)); len(lost) > 0 {
+			l.add("golden", c.Path, lost[0].n, "%s of expected output or a fixture changed or were deleted", plural(len(lost), "line"))
 		}
-		before, after := split(c.Before), split(c.After)
-		if lost := minus(before, after); len(lost) > 0 {
-			many++
-			l.add("golden", c.Path, lost[0].n, "%s of expected output or a fixture changed", plural(len(lost), "line"))
-			if len(before) >= 5 && 2*len(lost) >= len(before) {
-				l.add("snapshot", c.Path, 0, "rewritten: %d of %s", len(lost), plural(len(before), "line"))
-			}
-		}
-	}
-	if many >= 5 {
-		l.add("snapshot", "", 0, "%d files with expected output were rewritten at once", many)
 	}
 }
 
@@ -687,103 +601,99 @@ func kindOf(p string) kind {
 	return ""
 }
 
-// loaded sets what programs are run, or what they are given.
-var loaded = lazyregexp.New(`(?i)\bPATH(?:_add)?\b|\bGOFLAGS\b|script-shell|\brunner\s*=|rustc-wrapper|rustc-workspace-wrapper|\blinker\s*=|^rustc\s*=|^rustflags.*cfg|PYTEST_ADDOPTS|PYTEST_PLUGINS|NODE_OPTIONS|PYTHONPATH|PYTHONSTARTUP|LD_PRELOAD|BASH_ENV|\bENV=|MAKEFLAGS|JEST_|RUBYOPT|PERL5OPT|JAVA_TOOL_OPTIONS|-DskipTests|maven\.test\.skip|^\[alias\]|^test\s*=|preload|GOTOOLCHAIN|yarnPath|^prefix\s*=|skip[_-]?tests`)
-
 // settings looks at files that set how checks are run.
 func (l *look) settings(c Change) {
 	k := kindOf(c.Path)
-	if k == "" || l.checks.scripts[c.Path] != "" {
-		return
-	}
-	before, after := plain(split(c.Before)), plain(split(c.After))
-	switch k {
-	case "descartes":
-		if c.Before != nil {
+	before, after, there := plain(split(c.Before)), plain(split(c.After)), c.Before != nil
+	switch {
+	case k == "" || l.checks.scripts[c.Path] != "" || c.After == nil && (k == "manifest" || l.keptElsewhere(c)):
+	case k == "descartes":
+		if there {
 			l.add("protected", c.Path, 0, "it defines the checks, and was %s", or(c.After == nil, "deleted", "changed"))
 		}
-		return
-	case "environment":
-		l.environment(c, before, after)
-		return
-	case "manifest":
-		l.manifest(c, before, after)
-		return
-	case "ci":
-		if c.After == nil {
-			l.add("ci", c.Path, 0, "the configuration was deleted")
+	case k == "manifest":
+		for _, s := range []struct {
+			kind
+			of *lazyregexp.Regexp
+		}{{"runner", runnerSection}, {"linter", linterSection}} {
+			l.compareSettings(c.Path, s.kind, inSections(c.Before, s.of), inSections(c.After, s.of), there)
+		}
+		if !there {
 			return
 		}
+		added := minus(after, before)
+		l.foreign(c.Path, added)
+		l.lines("manifest", c.Path, added)
+		if builds.MatchString(c.Path) {
+			l.thresholds(c.Path, before, after)
+		}
+	case c.After == nil:
+		l.add(or(k == "ci", "ci", "check-config"), c.Path, 0, "the settings were deleted")
+		l.thresholds(c.Path, before, nil)
 	default:
-		if c.After == nil {
-			if !l.keptElsewhere(c) {
-				l.add("check-config", c.Path, 0, "the settings were deleted")
-				l.thresholds(c.Path, before, nil)
-			}
-			return
-		}
+		l.compareSettings(c.Path, k, before, after, there)
 	}
-	l.compareSettings(c.Path, c.Path, k, before, after, c.Before != nil)
 }
+
+var builds = lazyregexp.New(`\.(?:gradle|kts|csproj)$|pom\.xml$`)
+
+// sections divides a TOML or INI file: the lines of sections with such names, and the others, each in its place.
+func sections(data []byte, of ...*lazyregexp.Regexp) (in, others string) {
+	var parts [2]strings.Builder
+	ours := 1
+	for s := range strings.Lines(string(data)) {
+		if m := section.FindStringSubmatch(s); m != nil {
+			ours = 1
+			if slices.ContainsFunc(of, func(re *lazyregexp.Regexp) bool { return re.MatchString(m[1]) }) {
+				ours = 0
+			}
+		}
+		parts[ours].WriteString(s)
+		parts[1-ours].WriteByte('\n')
+	}
+	return parts[0].String(), parts[1].String()
+}
+
+// inSections are the lines of the sections with such names.
+func inSections(v *Version, of *lazyregexp.Regexp) []line {
+	if v == nil {
+		return nil
+	}
+	in, _ := sections(v.Data, of)
+	return plain(split(&Version{Data: []byte(in)}))
+}
+
+var comments = lazyregexp.New(`^(?:#[^!]|#$|//|; |<!--)`)
 
 // plain are the lines without comments.
 func plain(list []line) []line {
-	return slices.DeleteFunc(list, func(x line) bool {
-		return strings.HasPrefix(x.text, "#") && !strings.HasPrefix(x.text, "#!") || strings.HasPrefix(x.text, "//") || strings.HasPrefix(x.text, "; ") || strings.HasPrefix(x.text, "<!--")
-	})
+	return slices.DeleteFunc(slices.Clone(list), func(x line) bool { return comments.MatchString(x.text) })
 }
 
-// linterOff makes a linter quiet.
-var linterOff = lazyregexp.New(`(?i)\b(?:disable(?:-all|d)?|ignore[sd]?|exclude[sd]?|extend-ignore|extend-exclude|per-file-ignores|skip[\w-]*|allow|enabled\s*:\s*false|ignorePatterns|exclusions?|exclude-rules|exclude-(?:files|dirs)|ignore_errors|ignore_missing_imports)\b|["']?off["']?\s*[\],}]*$|:\s*0,?$|\bstrict["']?\s*[:=]\s*false|\bskipLibCheck["']?\s*:\s*true|\bnoEmitOnError["']?\s*:\s*false|\bcheckJs["']?\s*:\s*false|\b(?:no|strict)\w+["']?\s*:\s*false`)
-
-// compareSettings compares the settings of a runner, a linter or CI.
-func (l *look) compareSettings(title, p string, k kind, before, after []line, there bool) {
-	gained, lost := minus(after, before), minus(before, after)
-	if len(gained) == 0 && len(lost) == 0 {
-		return
-	}
-	lost = slices.DeleteFunc(lost, func(x line) bool { // another version, and nothing else
-		return slices.ContainsFunc(gained, func(y line) bool { return x.text != y.text && pinned(x.text) == pinned(y.text) }) && !threshold.MatchString(x.text)
-	})
+// compareSettings compares the settings of a runner, a linter, CI or the environment; there says that there were any.
+func (l *look) compareSettings(p string, k kind, before, after []line, there bool) {
+	gained := minus(after, before)
+	n := len(l.found)
 	if k == "linter" {
-		for _, x := range gained {
-			if linterOff.MatchString(x.text) && there {
-				l.add("linter-off", p, x.n, "a linter's settings now say: %s", short(x.text))
-				return
-			}
-		}
 		l.thresholds(p, before, after)
-		if len(lost) > 0 {
-			l.add("check-config", p, lost[0].n, "settings of a linter were changed: %s", short(lost[0].text))
-		}
-		return
+	} else {
+		l.milder(p, before, after)
 	}
-	if l.milder(p, before, after) {
-		return
+	if there || k == "environment" {
+		l.lines(string(k), p, gained)
+	} else if i := slices.IndexFunc(gained, func(x line) bool { return excludeKeys.MatchString(x.text) }); i >= 0 && k == "runner" {
+		l.add("check-config", p, gained[i].n, "a new file of settings leaves out tests: %s", short(gained[i].text))
 	}
-	if k == "runner" {
-		for _, x := range gained {
-			switch {
-			case excludeKeys.MatchString(x.text) && (there || strings.HasPrefix(x.text, "collect_ignore")):
-				l.add("test-excluded", p, x.n, "tests are left out: %s", short(x.text))
-				return
-			case excludeKeys.MatchString(x.text) || wideKeys.MatchString(x.text) && there:
-				l.add("check-config", p, x.n, "%s decides which tests run: %s", title, short(x.text))
-				return
-			}
-		}
-		raised := map[string]bool{}
-		for _, x := range gained {
-			raised[mask(x.text)] = threshold.MatchString(x.text)
-		}
-		lost = slices.DeleteFunc(lost, func(x line) bool { return raised[mask(x.text)] })
-		if len(lost) > 0 && !strings.HasSuffix(p, "conftest.py") {
-			l.add("check-config", p, lost[0].n, "settings of the checks were changed: %s", short(lost[0].text))
-		}
-		return
+	lost := slices.DeleteFunc(minus(before, after), func(x line) bool { // another version, or a limit that is stricter now
+		return slices.ContainsFunc(gained, func(y line) bool {
+			return pinned(x.text) == pinned(y.text) || threshold.MatchString(y.text) && mask(x.text) == mask(y.text)
+		})
+	})
+	if k == "environment" && there {
+		lost = append(lost, gained...)
 	}
-	if len(lost) > 0 {
-		l.add("ci", p, lost[0].n, "a line of the configuration was changed or removed: %s", short(lost[0].text))
+	if len(lost) > 0 && len(l.found) == n && !strings.HasSuffix(p, "conftest.py") {
+		l.add(or(k == "ci", "ci", "check-config"), p, lost[0].n, "settings of the checks were changed: %s", short(lost[0].text))
 	}
 }
 
@@ -792,71 +702,8 @@ var pins = lazyregexp.New(`@[\w./-]+(?:\s+#.*)?$|\bv?\d+(?:\.[\dx]+)*\b`)
 // pinned is a line without the versions in it.
 func pinned(s string) string { return pins.ReplaceAllString(s, "@") }
 
-func (l *look) environment(c Change, before, after []line) {
-	for _, x := range minus(after, before) {
-		if loaded.MatchString(x.text) {
-			l.add("shadow", c.Path, x.n, "it sets what the checks' tools run: %s", short(x.text))
-			return
-		}
-	}
-	if changed := append(minus(before, after), minus(after, before)...); len(changed) > 0 && c.Before != nil {
-		l.add("environment", c.Path, changed[0].n, "changed: %s", short(changed[0].text))
-	}
-}
-
 var (
-	section        = lazyregexp.New(`^\[\[?\s*([^\]]+?)\s*\]\]?`)
-	runnerSection  = lazyregexp.New(`^(?:tool[.:])?(?:pytest|tox|coverage|testenv|nox|hatch\.envs|pdm\.scripts|poe|taskipy|unittest)|^tool:pytest|^(?:lib|bin|test|bench|profile\.test)$|^metadata\.nextest|^tool\.cargo-nextest`)
-	linterSection  = lazyregexp.New(`^(?:tool[.:])?(?:ruff|mypy|flake8|pylint|black|isort|bandit|pyright|pydocstyle|pycodestyle)|^(?:workspace\.)?lints`)
-	testDependency = lazyregexp.New(`^["']?(?:gem\s+["'])?([\w./@-]+)["']?\s*(.*)$`)
-	goReplace      = lazyregexp.New(`^(?:replace\s+)?(\S*(?:testify|gomega|ginkgo|go-cmp|quicktest|check\.v1|gotest\.tools)\S*)\s.*=>`)
-	buildTest      = lazyregexp.New(`\bexcludeTestsMatching\b|\bfilter\s*\{|\benabled\s*=\s*false|\bonlyIf\b|\buseJUnit\w*\b.*exclude|<exclude>[^<]*(?:Tests?|IT|Spec)\b|<groups>|<excludedGroups>|\bset_tests_properties\(.*(?:WILL_FAIL|DISABLED)|\bWILL_FAIL\b|<IsTestProject>\s*false`)
+	section       = lazyregexp.New(`^\[\[?\s*([^\]]+?)\s*\]\]?`)
+	runnerSection = lazyregexp.New(`^(?:tool[.:])?(?:pytest|tox|coverage|testenv|nox|hatch\.envs|pdm\.scripts|poe|taskipy|unittest)|^tool:pytest|^(?:lib|bin|test|bench|profile\.test)$|^metadata\.nextest|^tool\.cargo-nextest`)
+	linterSection = lazyregexp.New(`^(?:tool[.:])?(?:ruff|mypy|flake8|pylint|black|isort|bandit|pyright|pydocstyle|pycodestyle)|^(?:workspace\.)?lints`)
 )
-
-// manifest looks at those parts of a project's manifest that are about the checks.
-func (l *look) manifest(c Change, before, after []line) {
-	if c.After == nil {
-		return
-	}
-	sections := func(list []line, re *lazyregexp.Regexp) (out []line) {
-		in := false
-		for _, x := range list {
-			if m := section.FindStringSubmatch(x.text); m != nil && x.indent == 0 {
-				in = re.MatchString(m[1])
-			} else if in {
-				out = append(out, x)
-			}
-		}
-		return out
-	}
-	there := c.Before != nil
-	l.compareSettings(c.Path, c.Path, "runner", sections(before, runnerSection), sections(after, runnerSection), there)
-	l.compareSettings(c.Path, c.Path, "linter", sections(before, linterSection), sections(after, linterSection), there)
-	if !there {
-		return
-	}
-	was := map[string]string{}
-	for _, x := range before {
-		if m := testDependency.FindStringSubmatch(x.text); m != nil && runnerName.MatchString(m[1]) {
-			was[m[1]] = m[2]
-		}
-	}
-	for _, x := range minus(after, before) {
-		if m := testDependency.FindStringSubmatch(x.text); m != nil && runnerName.MatchString(m[1]) {
-			if old, ok := was[m[1]]; ok || local.MatchString(m[2]) {
-				l.version(c.Path, x.n, m[1], old, m[2])
-			}
-		}
-		switch {
-		case goReplace.MatchString(x.text):
-			l.add("runner", c.Path, x.n, "a library of the tests is replaced: %s", short(x.text))
-		case ignored(x.text):
-			l.add("always-passes", c.Path, x.n, "a failure is ignored: %s", short(x.text))
-		case buildTest.MatchString(x.text):
-			l.add("test-excluded", c.Path, x.n, "tests are left out: %s", short(x.text))
-		}
-	}
-	if strings.HasSuffix(c.Path, ".gradle") || strings.HasSuffix(c.Path, ".kts") || strings.HasSuffix(c.Path, "pom.xml") || strings.HasSuffix(c.Path, ".csproj") {
-		l.thresholds(c.Path, before, after)
-	}
-}

@@ -119,8 +119,10 @@ func literal(w *syntax.Word) (s string, whole bool) {
 
 // Words that run what follows them, and what reads its script from its first argument.
 var (
-	wrapper     = lazyregexp.New(`^(?:env|time|exec|command|nice|nohup|sudo|xvfb-run|npx|bunx|then|do|if|eval|builtin|stdbuf|caffeinate|\w+=.*)$`)
+	wrapper     = lazyregexp.New(`^(?:env|time|timeout|exec|command|nice|nohup|sudo|xvfb-run|npx|bunx|then|do|if|eval|builtin|stdbuf|caffeinate|\w+=.*)$`)
 	interpreter = lazyregexp.New(`^(?:sh|bash|dash|zsh|ksh|source|\.|python[\d.]*|pypy3?|node|nodejs|ruby|perl|php|deno|bun|ts-node|tsx|lua|Rscript|pwsh|babel-node)$`)
+	option      = lazyregexp.New(`^(?:-|\d|[^/]*=)`)
+	runs        = lazyregexp.New(`^(?:(?:poetry|uv|pipenv|pdm|hatch) run|bundle exec|(?:yarn|pnpm) exec)$`)
 	shellName   = lazyregexp.New(`^(?:sh|bash|dash|zsh|ksh)$`)
 )
 
@@ -134,30 +136,19 @@ func (c *checks) call(args []*syntax.Word, at *place) {
 		words = append(words, s)
 	}
 	for len(words) > 0 {
-		name := path.Base(words[0])
-		switch {
+		switch name := path.Base(words[0]); {
+		case len(words) > 2 && runs.MatchString(name+" "+words[1]):
+			words = words[2:]
 		case wrapper.MatchString(name):
 			words = words[1:]
-			for len(words) > 0 && (strings.HasPrefix(words[0], "-") || strings.Contains(words[0], "=") && !strings.Contains(words[0], "/")) {
+			for len(words) > 0 && option.MatchString(words[0]) {
 				words = words[1:]
 			}
-			continue
-		case name == "timeout":
-			words = words[1:]
-			for len(words) > 0 && (strings.HasPrefix(words[0], "-") || strings.ContainsAny(words[0][:min(1, len(words[0]))], "0123456789")) {
-				words = words[1:]
-			}
-			continue
-		case len(words) > 2 && slices.Contains([]string{"poetry run", "uv run", "pipenv run", "bundle exec", "pdm run", "hatch run", "yarn exec", "pnpm exec"}, name+" "+words[1]):
-			words = words[2:]
-			continue
+		default:
+			c.command(words, at)
+			return
 		}
-		break
 	}
-	if len(words) == 0 {
-		return
-	}
-	c.command(words, at)
 }
 
 func (c *checks) command(words []string, at *place) {
@@ -360,20 +351,4 @@ func readPackage(data []byte) manifest {
 		}
 	}
 	return m
-}
-
-// dependencies are those of a package.json, by name.
-func (m manifest) dependencies() map[string]string {
-	out := map[string]string{}
-	for _, key := range []string{"dependencies", "devDependencies", "resolutions", "overrides"} {
-		var list map[string]any
-		if json.Unmarshal(m.All[key], &list) == nil {
-			for name, v := range list {
-				if s, ok := v.(string); ok {
-					out[name] = s
-				}
-			}
-		}
-	}
-	return out
 }

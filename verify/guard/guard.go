@@ -95,11 +95,7 @@ func Permit(list []Finding, task bool) string {
 		if f.Level != Fail {
 			continue
 		}
-		for _, r := range Rules() {
-			if r.Name == f.Rule {
-				groups[r.Group] = true
-			}
-		}
+		groups[ruleOf(f.Rule).Group] = true
 		if f.Path != "" {
 			paths[fmt.Sprintf("%q", "!"+f.Path)] = true
 		}
@@ -157,17 +153,13 @@ func Rules() []Rule {
 		{"link", "checks", Fail, "a symbolic link replaced a file of the checks"},
 		{"protected", "checks", Fail, "a protected path was changed"},
 		{"too-long", "checks", Fail, "a changed file of the checks is too long to check, or one of too many"},
-		{"check-config", "checks", Warn, "settings of the checks were changed"},
+		{"check-config", "checks", Warn, "settings of the checks, or variables of their tools, were changed"},
 		{"run-by-check", "checks", Warn, "a program of the project that a check runs may end as if it had passed"},
 		{"linter-off", "checks", Warn, "a linter or type checker was silenced"},
-		{"environment", "checks", Warn, "a file that sets variables or options of the checks' tools was changed"},
-		{"runner-version", "checks", Warn, "a tool or library of the checks has a different version"},
 		{"installed", "checks", Warn, "installed tools of the checks, which git ignores, were changed"},
 		{"knows-tests", "tests", Warn, "code behaves differently under test"},
-		{"expected-changed", "tests", Warn, "what an existing test expects was changed"},
-		{"rows-removed", "tests", Warn, "rows of a table of tests were removed"},
-		{"golden", "tests", Warn, "expected output or a fixture was changed"},
-		{"snapshot", "tests", Warn, "snapshots were rewritten wholesale"},
+		{"expected-changed", "tests", Warn, "what an existing test expects was changed, or a row of its table"},
+		{"golden", "tests", Warn, "expected output, a snapshot or a fixture was changed"},
 		{"removed-code", "tests", Warn, "a test was deleted together with the code that it tests"},
 		{"new-skipped", "tests", Warn, "a new test is skipped"},
 		{"secret", "secrets", Warn, "a key or token would be committed"},
@@ -244,10 +236,6 @@ func (l *look) add(rule, path string, line int, format string, args ...any) {
 
 // result gives each finding its level and drops those that are off or excepted.
 func (l *look) result() []Finding {
-	levels := map[string]Level{}
-	for _, r := range Rules() {
-		levels[r.Name] = l.in.level(r)
-	}
 	count, seen := map[string]int{}, map[string]bool{}
 	var out []Finding
 	for _, f := range l.found {
@@ -256,7 +244,7 @@ func (l *look) result() []Finding {
 		if f.Line == 0 {
 			key += f.Text
 		}
-		if f.Level = levels[f.Rule]; f.Level == Off || excepted || seen[key] {
+		if f.Level = l.in.LevelOf(f.Rule); f.Level == Off || excepted || seen[key] {
 			continue
 		}
 		seen[key] = true
@@ -275,12 +263,12 @@ func Compare(a, b Finding) int {
 
 // LevelOf is the level for a rule's findings.
 func (s *Settings) LevelOf(rule string) Level {
-	for _, r := range Rules() {
-		if r.Name == rule {
-			return s.level(r)
-		}
-	}
-	return Off
+	return s.level(ruleOf(rule))
+}
+
+func ruleOf(name string) Rule {
+	rules := Rules()
+	return rules[slices.IndexFunc(rules, func(r Rule) bool { return r.Name == name })]
 }
 
 // Installs reports whether a file says which tools are installed.

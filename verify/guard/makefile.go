@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -26,11 +27,10 @@ type makeRule struct {
 
 var (
 	ruleLine    = lazyregexp.New(`^(@?[^\s:=#][^:=#]*?)\s*::?(?:\s+([^=].*)?)?$`)
-	assignment  = lazyregexp.New(`^(?:export\s+|override\s+|private\s+)*([\w.]+)\s*(?:\?|\+|:{1,3}|!)?=`)
+	assignment  = lazyregexp.New(`^(?:export\s+|override\s+|private\s+)*(?:define\s+([\w.]+)|([\w.]+)\s*(?:\?|\+|:{1,3}|!)?=)`)
 	ownVariable = lazyregexp.New(`^[^\s:=#][^:=#]*::?\s*((?:(?:export|override|private)\s+)*[\w.]+\s*(?:\?|\+|:{1,3}|!)?=.*)$`)
 	included    = lazyregexp.New(`^[-s]?include\s+(.+)$`)
 	reference   = lazyregexp.New(`\$[({]([\w.]+)[)}]|\{\{\s*(\w+)`)
-	defined     = lazyregexp.New(`^(?:override\s+|export\s+)*define\s+([\w.]+)`)
 	evaluated   = lazyregexp.New(`^\$[({](?:call|foreach|shell|if|or|and)\b|\$[({]eval\b`)
 	globalMake  = lazyregexp.New(`^(?:\.SHELLFLAGS|SHELL|MAKEFLAGS|GNUMAKEFLAGS|\.IGNORE|\.DEFAULT\w*|\.ONESHELL|(?:export\s+)?PATH|unexport|(?:export\s+)?(?:GOFLAGS|PYTEST_ADDOPTS|BASH_ENV|ENV|PYTHONPATH|NODE_OPTIONS))\b`)
 )
@@ -43,13 +43,14 @@ func readMake(src string, read func(string) (string, bool)) *makeText {
 }
 
 func (m *makeText) read(src string, read func(string) (string, bool), deep int) {
-	src = strings.ReplaceAll(src, "\r\n", "\n")
+	const joined = "\x00" // lines of which the first ends with a backslash
+	src = strings.ReplaceAll(strings.ReplaceAll(src, "\r\n", "\n"), "\\\n", joined)
 	var now []*makeRule
-	number := 0
-	for raw := range joined(src) {
-		at := number + 1
-		number += strings.Count(raw, "\n") + 1
-		raw = strings.ReplaceAll(raw, "\\\n", " ")
+	next := 1
+	for raw := range strings.SplitSeq(src, "\n") {
+		at := next
+		next += strings.Count(raw, joined) + 1
+		raw = strings.ReplaceAll(raw, joined, " ")
 		s := strings.TrimSpace(raw)
 		if len(now) > 0 && s != "" && (raw[0] == '\t' || raw[0] == ' ') {
 			if !strings.HasPrefix(s, "#") {
@@ -81,24 +82,13 @@ func (m *makeText) read(src string, read func(string) (string, bool), deep int) 
 			}
 			continue
 		}
-		if a := assignment.FindStringSubmatch(s); a != nil {
-			m.vars[a[1]] = append(m.vars[a[1]], line{n: at, text: s})
-			now = nil
-			continue
-		}
-		if d := defined.FindStringSubmatch(s); d != nil {
-			m.vars[d[1]] = append(m.vars[d[1]], line{n: at, text: s})
-			now = nil
-			continue
-		}
-		if own := ownVariable.FindStringSubmatch(s); own != nil { // of a target
-			if a := assignment.FindStringSubmatch(own[1]); a != nil {
-				if m.vars[a[1]] = append(m.vars[a[1]], line{n: at, text: s}); globalMake.MatchString(own[1]) {
-					m.special = append(m.special, line{n: at, text: s})
-				}
-				now = nil
-				continue
+		own := firstGroup(ownVariable, s) // of a target
+		if name := firstGroup(assignment, cmp.Or(own, s)); name != "" {
+			if m.vars[name] = append(m.vars[name], line{n: at, text: s}); globalMake.MatchString(own) {
+				m.special = append(m.special, line{n: at, text: s})
 			}
+			now = nil
+			continue
 		}
 		if r := ruleLine.FindStringSubmatch(s); r != nil {
 			now = m.rule(r[1], r[2], at)
@@ -106,23 +96,6 @@ func (m *makeText) read(src string, read func(string) (string, bool), deep int) 
 		}
 		if !strings.HasPrefix(s, "if") && s != "else" && s != "endif" {
 			now = nil
-		}
-	}
-}
-
-// joined yields lines, those that end with a backslash together with what they go on in.
-func joined(src string) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		part := ""
-		for s := range strings.SplitSeq(src, "\n") {
-			if part += s; strings.HasSuffix(s, "\\") {
-				part += "\n"
-				continue
-			}
-			if !yield(part) {
-				return
-			}
-			part = ""
 		}
 	}
 }

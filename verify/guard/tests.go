@@ -137,16 +137,15 @@ func (l *look) deleted(c Change, old, now *parsed) {
 		}
 	}
 	if now == nil && (c.After == nil || c.After.Kind != Link) {
-		gone := l.rename(c)
 		switch {
 		case tests > 0 && len(lost) == tests:
 			if l.subjectGone(old.all()) {
 				l.add("removed-code", c.Path, 0, "the file with %s was deleted, and so was the code that it tests", plural(tests, "test"))
 			} else {
-				l.add("test-deleted", c.Path, 0, "%s with %s%s", or(c.After == nil, "deleted", "no test file any more:"), plural(tests, "test"), gone)
+				l.add("test-deleted", c.Path, 0, "%s with %s", or(c.After == nil, "deleted", "no test file any more:"), plural(tests, "test"))
 			}
 			return
-		case isTest(c.Path) && tests == 0 && len(old.rest.asserts) > 0 && gone == "" && c.After == nil && !l.textKept(old.rest.lines):
+		case isTest(c.Path) && tests == 0 && len(old.rest.asserts) > 0 && c.After == nil && !l.textKept(old.rest.lines):
 			l.add("test-deleted", c.Path, 0, "deleted with %s", plural(len(old.rest.asserts), "assertion"))
 			return
 		case len(lost) == 0:
@@ -230,20 +229,6 @@ func or(b bool, yes, no string) string {
 	return no
 }
 
-// rename says where a deleted file's content is now, under a name that no runner takes for a test's.
-func (l *look) rename(c Change) string {
-	was := split(c.Before)
-	for _, d := range l.in.Changes {
-		if d.Before != nil || d.After == nil || d.Path == c.Path || isTest(d.Path) {
-			continue
-		}
-		if similar(was, split(d.After)) > 0.8 {
-			return ", as its content is now in " + d.Path + ", which is not a test file"
-		}
-	}
-	return ""
-}
-
 // textKept reports whether a new test file contains most of a deleted file.
 func (l *look) textKept(was []line) bool {
 	for _, d := range l.in.Changes {
@@ -304,54 +289,45 @@ func (l *look) ends(now *testCase, added []line) {
 	}
 }
 
-// assertions compares what two versions of a test assert.
+// assertions compares what two versions of a test assert and expect.
 func (l *look) assertions(lang *language, old, now *testCase, added []line, m *mover) {
 	gained, lost := minus(now.asserts, old.asserts), minus(old.asserts, now.asserts)
-	masks := map[string]int{}
-	for _, x := range added {
-		masks[mask(x.text)]++
-	}
 	for _, x := range gained {
 		if lang.trivial.MatchString(x.text) && len(lost) > 0 {
 			l.add("assertion-weakened", now.file, x.n, "%s asserts nothing with: %s", now.title(), short(x.text))
 			return
 		}
 	}
+	masks := map[string]int{}
+	for _, x := range added {
+		masks[mask(x.text)]++
+	}
 	var gone, changed []line
-	for _, x := range lost {
-		switch k := mask(x.text); {
-		case masks[k] > 0:
+	for _, x := range minus(old.lines, now.lines) {
+		k, asserts := mask(x.text), lang.asserts.MatchString(x.text)
+		switch {
+		case masks[k] > 0 && (asserts || now.name != "" && k != x.text):
 			masks[k]--
 			changed = append(changed, x)
-		case !m.moved(x) && !rewritten(x, gained):
+		case asserts && !m.moved(x) && !rewritten(x, gained):
 			gone = append(gone, x)
+		case !asserts && row.MatchString(x.text) && !m.moved(x):
+			changed = append(changed, x)
 		}
 	}
 	if fewer := len(old.asserts) - len(now.asserts); fewer > 0 && len(gone) > 0 && !l.subjectGone(gone) {
 		l.add("assertion-removed", now.file, gone[0].n, "%s has %s fewer: %s", now.title(), plural(min(fewer, len(gone)), "assertion"), short(gone[0].text))
 		return
-	}
-	if len(gone) > 0 && len(old.asserts) >= len(now.asserts) {
+	} else if fewer <= 0 {
 		changed = append(changed, gone...)
-	}
-	if now.name != "" {
-		for _, x := range minus(old.lines, now.lines) {
-			if k := mask(x.text); masks[k] > 0 && k != x.text && !lang.asserts.MatchString(x.text) {
-				masks[k]--
-				changed = append(changed, x)
-			}
-		}
-	}
-	if lost := minus(rows(old.lines), rows(now.lines)); len(rows(old.lines)) > len(rows(now.lines)) {
-		lost = slices.DeleteFunc(lost, m.moved)
-		if n := min(len(lost), len(rows(old.lines))-len(rows(now.lines))); n > 0 {
-			l.add("rows-removed", now.file, lost[0].n, "%s has %s fewer: %s", now.title(), plural(n, "row"), short(lost[0].text))
-		}
 	}
 	if len(changed) > 0 {
 		l.add("expected-changed", now.file, changed[0].n, "%s: %s of its text changed: %s", now.title(), plural(len(changed), "line"), short(changed[0].text))
 	}
 }
+
+// row is a line of a table of tests.
+var row = lazyregexp.New(`^[{\[(].{3,},$`)
 
 // rewritten reports whether an assertion begins as one does that is new.
 func rewritten(x line, gained []line) bool {
@@ -362,16 +338,6 @@ func rewritten(x line, gained []line) bool {
 		}
 		return 5*n >= 3*len(x.text)
 	})
-}
-
-// rows are the lines of a test that are rows of a table.
-func rows(lines []line) (out []line) {
-	for _, x := range lines {
-		if strings.ContainsRune("{[(", rune(x.text[0])) && strings.HasSuffix(x.text, ",") && len(x.text) > 4 {
-			out = append(out, x)
-		}
-	}
-	return out
 }
 
 var (
