@@ -3,8 +3,6 @@
 package mutants
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -12,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tidwall/gjson"
 
 	"descartes/internal/lazyregexp"
 )
@@ -49,17 +49,63 @@ type Tool struct {
 	suffix  *lazyregexp.Regexp
 	// command puts faults into files: at most n where the tool knows such a number. test is the command that has to notice them.
 	command func(files []File, n int, test string) string
-	read    func(report []byte) ([]Fault, error)
+	report
+}
+
+// report has the paths of what is read of a tool's report, as gjson writes them.
+type report struct {
+	files              string // a list, or an object with the names for keys
+	name, faults       string // in a file
+	line, status, what string // in a fault
 }
 
 // Tools are those of all languages.
 func Tools() []*Tool {
+	ours := report{"files", "file_name", "mutations", "line", "status", "type"}
 	return []*Tool{
-		{Name: "gremlins", Install: "go install github.com/go-gremlins/gremlins/cmd/gremlins@latest", Project: "go.mod", suffix: lazyregexp.New(`\.go$`), command: gremlins, read: readGremlins},
-		{Name: "cosmic-ray", Install: "pip install cosmic-ray", Project: "*.py", suffix: lazyregexp.New(`\.py$`), command: cosmicRay, read: readCosmicRay},
-		{Name: "stryker", Install: "npm install --save-dev @stryker-mutator/core", Project: "package.json", suffix: lazyregexp.New(`\.(?:[cm]?[jt]s|[jt]sx|vue|svelte)$`), command: stryker, read: readStryker},
-		{Name: "cargo-mutants", Install: "cargo install cargo-mutants", Project: "Cargo.toml", suffix: lazyregexp.New(`\.rs$`), command: cargo, read: readCargo},
+		{"gremlins", "go install github.com/go-gremlins/gremlins/cmd/gremlins@latest", "go.mod", lazyregexp.New(`\.go$`), gremlins, ours},
+		{"cosmic-ray", "pip install cosmic-ray", "*.py", lazyregexp.New(`\.py$`), cosmicRay, ours},
+		{"stryker", "npm install --save-dev @stryker-mutator/core", "package.json", lazyregexp.New(`\.(?:[cm]?[jt]s|[jt]sx|vue|svelte)$`), stryker,
+			report{"files", "name", "mutants", "location.start.line", "status", "[mutatorName,replacement]"}},
+		{"cargo-mutants", "cargo install cargo-mutants", "Cargo.toml", lazyregexp.New(`\.rs$`), cargo,
+			report{"outcomes", "scenario.Mutant.file", "@this", "scenario.Mutant.span.start.line", "summary", "scenario.Mutant.name"}},
 	}
+}
+
+// fates are the tools' words for what became of a fault.
+var fates = map[string]struct{ survived, unrun bool }{
+	"KILLED": {}, "TIMED OUT": {}, "LIVED": {survived: true}, "NOT COVERED": {true, true},
+	"Killed": {}, "Timeout": {}, "Survived": {survived: true}, "NoCoverage": {true, true},
+	"CaughtMutant": {}, "MissedMutant": {survived: true},
+}
+
+var place = lazyregexp.New(`^\S+:\d+:\d+: `)
+
+// read lists all faults of a report.
+func (r report) read(text []byte) (list []Fault, err error) {
+	files := gjson.GetBytes(text, r.files)
+	if !gjson.ValidBytes(text) || !files.Exists() {
+		return nil, fmt.Errorf("it has no %s", r.files)
+	}
+	files.ForEach(func(name, file gjson.Result) bool {
+		for _, m := range file.Get(r.faults).Array() {
+			fate, known := fates[m.Get(r.status).String()]
+			if !known {
+				continue
+			}
+			var words []string
+			for _, w := range m.Get(r.what).Array() {
+				words = append(words, place.ReplaceAllString(w.String(), ""))
+			}
+			what := strings.Join(words, ": ")
+			if fate.unrun {
+				what += ", in code that no test runs"
+			}
+			list = append(list, Fault{cmp.Or(file.Get(r.name).String(), name.String()), int(m.Get(r.line).Int()), what, fate.survived})
+		}
+		return true
+	})
+	return list, nil
 }
 
 // Of picks the files in the tool's language.
@@ -157,35 +203,6 @@ func gremlins([]File, int, string) string {
 		aside("gremlins unleash --diff HEAD -o \"$here/"+Report+"\"")
 }
 
-func readGremlins(report []byte) (list []Fault, err error) {
-	var r struct {
-		Files []struct {
-			Name      string `json:"file_name"`
-			Mutations []struct {
-				Type, Status string
-				Line         int
-			}
-		}
-	}
-	if err := json.Unmarshal(report, &r); err != nil {
-		return nil, err
-	}
-	for _, f := range r.Files {
-		for _, m := range f.Mutations {
-			what := strings.ToLower(strings.ReplaceAll(m.Type, "_", " "))
-			switch m.Status {
-			case "KILLED", "TIMED OUT":
-				list = append(list, Fault{f.Name, m.Line, what, false})
-			case "LIVED":
-				list = append(list, Fault{f.Name, m.Line, what, true})
-			case "NOT COVERED":
-				list = append(list, Fault{f.Name, m.Line, what + ", in code that no test runs", true})
-			}
-		}
-	}
-	return list, nil
-}
-
 func stryker(files []File, _ int, _ string) string {
 	var ranges []string
 	for _, f := range files {
@@ -197,34 +214,6 @@ func stryker(files []File, _ int, _ string) string {
 		aside("rm -rf reports/mutation/mutation.json\n"+
 			"PATH=$PWD/node_modules/.bin:$PATH stryker run --mutate "+quote(strings.Join(ranges, ","))+" --reporters json --allowEmpty\n"+
 			"cp reports/mutation/mutation.json \"$here/"+Report+"\"")
-}
-
-func readStryker(report []byte) (list []Fault, err error) {
-	var r struct {
-		Files map[string]struct {
-			Mutants []struct {
-				MutatorName, Replacement, Status string
-				Location                         struct{ Start struct{ Line int } }
-			}
-		}
-	}
-	if err := json.Unmarshal(report, &r); err != nil {
-		return nil, err
-	}
-	for name, f := range r.Files {
-		for _, m := range f.Mutants {
-			what := fmt.Sprintf("%s: %s", m.MutatorName, m.Replacement)
-			switch m.Status {
-			case "Killed", "Timeout":
-				list = append(list, Fault{name, m.Location.Start.Line, what, false})
-			case "Survived":
-				list = append(list, Fault{name, m.Location.Start.Line, what, true})
-			case "NoCoverage":
-				list = append(list, Fault{name, m.Location.Start.Line, what + ", in code that no test runs", true})
-			}
-		}
-	}
-	return list, nil
 }
 
 // cargo takes every so many-th of the faults in what changed, so that there are at most n.
@@ -239,40 +228,6 @@ func cargo(_ []File, n int, _ string) string {
 			"cp \"$out/mutants.out/outcomes.json\" \"$here/"+Report+"\"; rm -rf \"$out\"")
 }
 
-func readCargo(report []byte) (list []Fault, err error) {
-	var r struct {
-		Outcomes []struct {
-			Scenario json.RawMessage
-			Summary  string
-		}
-	}
-	if err := json.Unmarshal(report, &r); err != nil {
-		return nil, err
-	}
-	for _, o := range r.Outcomes {
-		var s struct {
-			Mutant struct {
-				Name, File  string
-				Replacement string
-				Line        int // of old versions
-				Span        struct{ Start struct{ Line int } }
-			}
-		}
-		if json.Unmarshal(o.Scenario, &s) != nil || s.Mutant.File == "" { // the baseline is a word
-			continue
-		}
-		m := s.Mutant
-		what := m.Name
-		if i := strings.LastIndex(what, ": "); i >= 0 {
-			what = what[i+2:]
-		}
-		if o.Summary == "MissedMutant" || o.Summary == "CaughtMutant" || o.Summary == "Timeout" {
-			list = append(list, Fault{m.File, cmp.Or(m.Span.Start.Line, m.Line), cmp.Or(what, "replaced with "+m.Replacement), o.Summary == "MissedMutant"})
-		}
-	}
-	return list, nil
-}
-
 // faults applies to each file what cosmic-ray would, one after the other, and runs the tests. The tool itself knows no number of faults, and its
 // filter for changed lines none of new files.
 const faults = `
@@ -284,17 +239,20 @@ for row in sys.stdin:
         if any(a <= m["start_pos"][0] <= b for a, b in wanted.get(m["module_path"], [])):
             found.append(m)
 found = [found[i * len(found) // min(most, len(found))] for i in range(min(most, len(found)))]
+files = []
+for m in found:
+    with open(m["module_path"], "rb") as f:
+        before = f.read()
+    try:
+        subprocess.run(["cosmic-ray", "apply", m["module_path"], m["operator_name"], str(m["occurrence"])], check=True, stdin=subprocess.DEVNULL)
+        code = subprocess.run(["sh", "-c", test], stdin=subprocess.DEVNULL).returncode
+    finally:
+        with open(m["module_path"], "wb") as f:
+            f.write(before)
+    fault = {"type": m["operator_name"].removeprefix("core/"), "line": m["start_pos"][0], "status": "LIVED" if code == 0 else "KILLED"}
+    files.append({"file_name": m["module_path"], "mutations": [fault]})
 with open(sys.argv[4], "w") as report:
-    for m in found:
-        with open(m["module_path"], "rb") as f:
-            before = f.read()
-        try:
-            subprocess.run(["cosmic-ray", "apply", m["module_path"], m["operator_name"], str(m["occurrence"])], check=True, stdin=subprocess.DEVNULL)
-            code = subprocess.run(["sh", "-c", test], stdin=subprocess.DEVNULL).returncode
-        finally:
-            with open(m["module_path"], "wb") as f:
-                f.write(before)
-        report.write(json.dumps([{"mutations": [m]}, {"test_outcome": "survived" if code == 0 else "killed"}]) + "\n")
+    json.dump({"files": files}, report)
 `
 
 func cosmicRay(files []File, n int, test string) string {
@@ -312,33 +270,4 @@ func cosmicRay(files []File, n int, test string) string {
 		"rm -f .descartes-faults.sqlite\n" +
 		"cosmic-ray init .descartes-faults.toml .descartes-faults.sqlite &&\n" +
 		"cosmic-ray dump .descartes-faults.sqlite | PYTHONDONTWRITEBYTECODE=1 python3 -c " + quote(faults) + " " + quote(string(wanted)) + " " + strconv.Itoa(n) + " " + quote(test) + " " + Report
-}
-
-func readCosmicRay(report []byte) (list []Fault, err error) {
-	rows := bufio.NewScanner(bytes.NewReader(report))
-	rows.Buffer(nil, 16<<20)
-	for rows.Scan() {
-		var row []json.RawMessage
-		var item struct {
-			Mutations []struct {
-				Module   string `json:"module_path"`
-				Operator string `json:"operator_name"`
-				Start    []int  `json:"start_pos"`
-			}
-		}
-		var result struct {
-			Outcome string `json:"test_outcome"`
-		}
-		if err := json.Unmarshal(rows.Bytes(), &row); err != nil {
-			return nil, err
-		}
-		if len(row) != 2 || json.Unmarshal(row[0], &item) != nil || json.Unmarshal(row[1], &result) != nil || len(item.Mutations) == 0 || len(item.Mutations[0].Start) == 0 {
-			return nil, fmt.Errorf("line %d is not a fault with its outcome", len(list)+1)
-		}
-		m := item.Mutations[0]
-		if result.Outcome == "survived" || result.Outcome == "killed" {
-			list = append(list, Fault{m.Module, m.Start[0], strings.TrimPrefix(m.Operator, "core/"), result.Outcome == "survived"})
-		}
-	}
-	return list, rows.Err()
 }
