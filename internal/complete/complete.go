@@ -41,39 +41,27 @@ const (
 	asTheyStand = noFiles | cobra.ShellCompDirectiveKeepOrder
 )
 
-// Attach decides for every argument and every flag below root that takes a value. What is in no table stays undecided.
+// Attach says what is offered for the arguments and flags below root that the tables here name. For others nothing is.
 func (p Project) Attach(root *cobra.Command) {
-	args, flags, values := p.arguments(), p.flags(), placeholders()
+	root.CompletionOptions.SetDefaultShellCompDirective(noFiles)
+	args, flags := p.arguments(), p.flags()
+	flags["id"], flags["ID"] = args["status"], args["status"]
 	var walk func(*cobra.Command)
 	walk = func(c *cobra.Command) {
-		_, takes, _ := strings.Cut(c.Use, " ")
 		a, known := args[strings.TrimPrefix(c.CommandPath(), root.Name()+" ")]
 		if !known {
 			a, known = args[c.Name()]
 		}
-		switch {
-		case c.ValidArgsFunction != nil || c.HasSubCommands():
-		case known:
+		if known && c.ValidArgsFunction == nil && !c.HasSubCommands() {
 			c.ValidArgsFunction = a.argument
-		case !strings.ContainsAny(takes, "<["), strings.HasPrefix(takes, "-"):
-			c.ValidArgsFunction = nothing.argument
 		}
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			if _, decided := c.GetFlagCompletionFunc(f.Name); decided || f.Value.Type() == "bool" {
-				return
+			_, decided := c.GetFlagCompletionFunc(f.Name)
+			a, known := flags["--"+f.Name]
+			if placeholder, _ := pflag.UnquoteUsage(f); !known {
+				a, known = flags[placeholder]
 			}
-			placeholder, _ := pflag.UnquoteUsage(f)
-			a, known := flags[c.Name()+" --"+f.Name]
-			if !known {
-				a, known = flags["--"+f.Name]
-			}
-			if !known {
-				a, known = values[placeholder]
-			}
-			if placeholder == "id" || placeholder == "ID" {
-				a, known = args["status"], true
-			}
-			if !known {
+			if !known || decided {
 				return
 			}
 			if err := c.RegisterFlagCompletionFunc(f.Name, a.flag(f.Name == "fallback" || f.Name == "notify-on" || f.Name == "ok-exit")); err != nil {
@@ -94,7 +82,6 @@ type answer struct {
 }
 
 var (
-	nothing = answer{then: noFiles}
 	aFile   = answer{then: files}
 	aFolder = answer{then: folders}
 )
@@ -164,7 +151,6 @@ func (p Project) arguments() map[string]answer {
 		"run":    {then: files, offers: []offer{p.tags}},
 		"step":   {then: files, offers: []offer{p.tags}},
 		"import": aFile, "prompt": aFile, "tasks plan": aFile,
-		"build": nothing, "plan": nothing,
 		"cancel": loops(func(_ store.Home, s store.Saved) bool { return !s.State.Completed }),
 		"pause":  live, "attach": live, "watch": any, "status": any, "report": any,
 		"resume": loops(func(h store.Home, s store.Saved) bool { return !h.IsLive(s) }),
@@ -172,7 +158,6 @@ func (p Project) arguments() map[string]answer {
 		"show":   task, // of tasks; that of config is its own
 		"set":    {then: asTheyStand, offers: []offer{p.tasks, statuses}},
 		"clear":  {then: noFiles, offers: []offer{p.accounts}},
-		"help":   nothing,
 	}
 	for _, name := range []string{"accept", "answer", "attempts", "receipt", "spec", "why"} {
 		m[name] = task
@@ -199,10 +184,11 @@ func (p Project) flags() map[string]answer {
 		"--verify":          words("none\tthe agent's word is enough"),
 		"--deadline":        words("8h"),
 		"--older-than":      words("7d", "30d"),
-		"--expires":         words("1h", "12h", "7d"),
 		"--breaker":         words("off"),
 		"--fleet":           words("127.0.0.1:7233\ta server that descartes-fleet dev started"),
 		"--reversibility":   words("2A", "2B", "1"),
+		"file":              aFile, // the word that stands for the value in help
+		"directory":         aFolder,
 		"--dir":             aFolder,
 		"--allowed-signers": aFile,
 	}
@@ -210,15 +196,6 @@ func (p Project) flags() map[string]answer {
 		if s.Flag != "" && s.Words != nil {
 			m["--"+s.Flag] = words(s.Words...)
 		}
-	}
-	return m
-}
-
-// placeholders are for the other flags, by the word that stands for the value in help. Most of them are a person's to write.
-func placeholders() map[string]answer {
-	m := map[string]answer{"file": aFile, "directory": aFolder}
-	for _, free := range strings.Fields("int number string remote command line message name branch criterion digest dollars host:port size time variables wave when N") {
-		m[free] = nothing
 	}
 	return m
 }
@@ -244,6 +221,10 @@ func (p Project) tasks(f *pflag.FlagSet, _ []string) (out []string) {
 	if err != nil {
 		return nil
 	}
+	return titles(root, c)
+}
+
+func titles(root string, c loop.ScudConfig) (out []string) {
 	list, err := loop.OpenTasks(root, c)
 	if err != nil {
 		return nil
@@ -303,14 +284,7 @@ func (p Project) parts(f *pflag.FlagSet, args []string) (out []string) {
 		}
 		return out
 	}
-	list, err := loop.OpenTasks(root, report.ListOf(s.State))
-	if err != nil {
-		return nil
-	}
-	for _, t := range list.Tasks() {
-		out = append(out, cobra.CompletionWithDesc(terminal.Clean(t.ID), terminal.Fit(terminal.Clean(t.Title), 60)))
-	}
-	return out
+	return titles(root, report.ListOf(s.State))
 }
 
 // backends are ours, and those that the project's settings add.

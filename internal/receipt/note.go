@@ -91,25 +91,27 @@ func Join(old, add []byte) []byte {
 // Text is a note of lines.
 func Text(lines [][]byte) []byte { return append(bytes.Join(lines, []byte("\n")), '\n') }
 
-// receiptsIn are the receipts of a note, the others of its statements left out.
-func receiptsIn(lines []Line) (out []Receipt, err error) {
+// receipt is the receipt of a line of that type.
+func (l *Line) receipt() (r Receipt, err error) {
+	if err := json.Unmarshal(l.Statement.Predicate, &r); err != nil {
+		return r, fmt.Errorf("one of its receipts cannot be read: %w", err)
+	}
+	return r, nil
+}
+
+// Held are the receipts in a note, unverified. A line that cannot be read hides the rest.
+func Held(note []byte) (out []Receipt) {
+	lines, _ := Read(note)
 	for _, l := range lines {
 		if l.Statement.PredicateType != ReceiptType {
 			continue
 		}
-		var r Receipt
-		if err := json.Unmarshal(l.Statement.Predicate, &r); err != nil {
-			return out, fmt.Errorf("one of its receipts cannot be read: %w", err)
+		r, err := l.receipt()
+		if err != nil {
+			return out
 		}
 		out = append(out, r)
 	}
-	return out, nil
-}
-
-// Held are the receipts in a note, unverified. A line that cannot be read hides the rest.
-func Held(note []byte) []Receipt {
-	lines, _ := Read(note)
-	out, _ := receiptsIn(lines)
 	return out
 }
 

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -201,32 +202,43 @@ func NameOf(check string) string { return cmp.Or(check, "verify") }
 // Statements are the payloads of a receipt: the receipt, a test result for each check, and the summary of them.
 func (f *Facts) Statements() ([][]byte, error) {
 	r := f.Receipt()
-	subject := []Resource{{Name: r.Tag + "/" + r.Task, Digest: map[string]string{"gitCommit": r.Commit.Hash, "gitTree": r.Commit.Tree}}}
-	var out [][]byte
-	add := func(kind string, predicate any) error {
-		raw, err := encode(predicate)
-		if err != nil {
-			return err
-		}
-		b, err := encode(Statement{Type: StatementType, Subject: subject, PredicateType: kind, Predicate: raw})
-		out = append(out, b)
-		return err
-	}
-	if err := add(ReceiptType, r); err != nil {
+	own, err := r.statement(ReceiptType, r)
+	if err != nil {
 		return nil, fmt.Errorf("receipt of task %s: %w", r.Task, err)
 	}
-	for _, c := range r.Checks {
-		if err := add(TestResultType, testResult(c)); err != nil {
-			return nil, fmt.Errorf("receipt of task %s: %w", r.Task, err)
+	follow, err := r.follow(own)
+	return slices.Concat([][]byte{own}, follow), err
+}
+
+// statement is a payload about the commit of the receipt.
+func (r *Receipt) statement(kind string, predicate any) ([]byte, error) {
+	raw, err := encode(predicate)
+	if err != nil {
+		return nil, err
+	}
+	subject := []Resource{{Name: r.Tag + "/" + r.Task, Digest: map[string]string{"gitCommit": r.Commit.Hash, "gitTree": r.Commit.Tree}}}
+	return encode(Statement{Type: StatementType, Subject: subject, PredicateType: kind, Predicate: raw})
+}
+
+// follow are the statements that a receipt, whose payload is own, entails: nobody who changes one of them can keep the others.
+func (r *Receipt) follow(own []byte) (out [][]byte, err error) {
+	s := Summary{Verifier: Verifier{ID: "urn:descartes"}, TimeVerified: r.Finished, ResourceURI: "git+commit:" + r.Commit.Hash,
+		Policy:             Resource{URI: "descartes.yaml", Digest: map[string]string{"sha256": cmp.Or(r.Inputs.Policy, Digest(nil))}},
+		VerificationResult: passed, VerifiedLevels: []string{levelOf(r.Grade)}, SLSAVersion: "1.1"}
+	add := func(kind string, predicate any) {
+		b, e := r.statement(kind, predicate)
+		if err = errors.Join(err, e); e == nil {
+			out = append(out, b)
 		}
 	}
-	s := Summary{Verifier: Verifier{ID: "urn:descartes"}, TimeVerified: r.Finished, ResourceURI: "git+commit:" + r.Commit.Hash,
-		Policy:            Resource{URI: "descartes.yaml", Digest: map[string]string{"sha256": cmp.Or(r.Inputs.Policy, Digest(nil))}},
-		InputAttestations: []Resource{}, VerificationResult: passed, VerifiedLevels: []string{levelOf(r.Grade)}, SLSAVersion: "1.1"}
-	for _, b := range out {
+	for _, c := range r.Checks {
+		add(TestResultType, testResult(c))
+	}
+	for _, b := range slices.Concat([][]byte{own}, out) {
 		s.InputAttestations = append(s.InputAttestations, Resource{Digest: map[string]string{"sha256": Digest(b)}})
 	}
-	if err := add(SummaryType, s); err != nil {
+	add(SummaryType, s)
+	if err != nil {
 		return nil, fmt.Errorf("receipt of task %s: %w", r.Task, err)
 	}
 	return out, nil
