@@ -84,7 +84,7 @@ func (c *Claim) examine(on, tree string, own []byte) {
 			what = "result of the check " + r.Checks[i].Name
 		}
 		if !left[string(b)] {
-			c.wrong("the %s that follows from it is missing or was changed", what)
+			c.wrong("its %s is missing or was changed", what)
 		}
 		delete(left, string(b))
 	}
