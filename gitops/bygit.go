@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -41,9 +42,6 @@ func (c *cli) snapshot(ctx context.Context, protect []string) (Tree, error) {
 		return "", fmt.Errorf("snapshot: %w", err)
 	}
 	if err := c.dropIgnored(ctx, index); err != nil {
-		return "", fmt.Errorf("snapshot: %w", err)
-	}
-	if err := c.addForced(ctx, index); err != nil {
 		return "", fmt.Errorf("snapshot: %w", err)
 	}
 	tree, err := c.word(ctx, index, "write-tree")
@@ -167,7 +165,7 @@ func (c *cli) dropIgnored(ctx context.Context, index string) error {
 	for _, p := range nulSplit(b) {
 		own[p] = true
 	}
-	covered = slices.DeleteFunc(covered, func(p string) bool { return own[p] || c.forced[p] })
+	covered = slices.DeleteFunc(covered, func(p string) bool { return own[p] })
 	if len(covered) == 0 {
 		return nil
 	}
@@ -196,21 +194,6 @@ func named(said, before, after string) (names []string) {
 		}
 	}
 	return names
-}
-
-func (c *cli) addForced(ctx context.Context, index string) error {
-	var there []string
-	for _, p := range sortedKeys(c.forced) {
-		if _, err := os.Lstat(filepath.Join(c.l.root, p)); err == nil && !c.guard.covers(p) {
-			there = append(there, p)
-		}
-	}
-	if len(there) == 0 {
-		return nil
-	}
-	_, err := c.run(ctx, gitCall{options: literally, index: index, stdin: nulJoin(there),
-		args: append([]string{"add", "-f", "--pathspec-from-file=-", "--pathspec-file-nul"}, c.sparse()...)})
-	return err
 }
 
 // onlyIgnored reports whether git add did everything and only complains that a path it had to leave out is ignored.
@@ -338,10 +321,12 @@ func (c *cli) setEntries(ctx context.Context, index string, entries map[string]t
 		}
 	}
 	removed.Write(set.Bytes())
-	if _, err := c.run(ctx, gitCall{args: []string{"update-index", "-z", "--index-info"}, index: index, stdin: removed.Bytes()}); err != nil {
-		return err
+	said := ""
+	_, err := c.run(ctx, gitCall{args: []string{"update-index", "-z", "--index-info"}, index: index, stdin: removed.Bytes(), warned: &said})
+	if bad := named(said, "Ignoring path ", ""); err == nil && len(bad) > 0 {
+		return &RefusedError{Reason: "a tree holds the unsafe name " + strconv.Quote(bad[0])}
 	}
-	return nil
+	return err
 }
 
 // lockedBy explains a lock file that did not go away.

@@ -59,7 +59,7 @@ func (r *Repo) treeOfWave(ctx context.Context, w Wave, head Tree) (Tree, error) 
 	at := r.view(head)
 	entries := map[string]treeItem{}
 	for _, name := range sortedKeys(w.Files) {
-		if !safePath(name) {
+		if !filepath.IsLocal(name) {
 			return "", &RefusedError{Reason: fmt.Sprintf("%q is not a path inside the repository", name)}
 		}
 		is, err := at.file(name)
@@ -133,7 +133,10 @@ func (r *Repo) commitByGit(ctx context.Context, w Wave, parent string, tree Tree
 	}
 	_, err = r.cli.run(ctx, call)
 	stopped, slow := errors.AsType[*StoppedError](err)
-	if refused, ok := errors.AsType[*gitError](err); ok && r.cli.hooks && len(liveHooks(r.l, r.cfg)) > 0 {
+	if names := liveHooks(r.l, r.set); slow && r.cli.hooks && len(names) > 0 {
+		stopped.Inside = hooksOf(names)
+	}
+	if refused, ok := errors.AsType[*gitError](err); ok && r.cli.hooks && len(liveHooks(r.l, r.set)) > 0 {
 		return "", "", &RefusedError{Reason: refused.Error(), Hint: "do what its hooks ask for; they ran in " + r.l.root + ", and pool.setup can make what they lack there"}
 	}
 	if err != nil && !slow {
@@ -156,9 +159,8 @@ func (r *Repo) commitByGit(ctx context.Context, w Wave, parent string, tree Tree
 // usersHooks makes a folder of the hooks that lie in the working tree, and returns the option that has git run those: as the commit has them with which a
 // run began, for an attempt may have rewritten them, and as the user has them where git does not (what husky generates).
 func (r *Repo) usersHooks(ctx context.Context, began string) (options []string, err error) {
-	dir, ok := hooksDir(r.l, r.cfg)
-	rel, err := filepath.Rel(r.l.root, dir)
-	if _, set := r.cfg.get("core.hookspath"); !set || !ok || err != nil || !filepath.IsLocal(rel) || r.lender.root == "" {
+	rel, err := filepath.Rel(r.l.root, hooksDir(r.l, r.set))
+	if _, set := r.set["core.hookspath"]; !set || err != nil || !filepath.IsLocal(rel) || r.lender.root == "" {
 		return nil, nil
 	}
 	top, _, _ := strings.Cut(filepath.ToSlash(rel), "/")

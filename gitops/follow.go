@@ -158,8 +158,8 @@ func (r *Repo) moveHead(ctx context.Context, from, to string, cut bool, how []st
 		return nil, &RefusedError{Reason: fmt.Sprintf("HEAD is at %s, not at %s", shortHash(at), shortHash(from)),
 			Hint: "somebody committed or switched branches meanwhile; merge " + shortHash(to) + " by hand: git merge " + shortHash(to)}
 	}
-	if found := progressFindings(r.l); len(found) > 0 {
-		return []LeftOut{{cmp.Or(shortBranch(branch), "HEAD"), found[0].reason}}, nil
+	if what := r.Underway(); what != "" {
+		return []LeftOut{{cmp.Or(shortBranch(branch), "HEAD"), what}}, nil
 	}
 	before, err := r.HeadTree(ctx)
 	if err != nil {

@@ -5,12 +5,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -40,17 +37,15 @@ type cli struct {
 	shim     *proc.Shim    // nil until the first run of the program after that
 	by       *cli          // runs the program for this one; nil for itself
 	runs     int           // so far, for names
-	barred   error         // why no git may run any more
 	zero     string        // the name of no object
 	mu       sync.Mutex    // of shim and runs
 
-	cache  string          // the private index after the last snapshot
-	based  fileStamp       // the index that cache was copied from
-	forced map[string]bool // in every snapshot although ignored: added by an agent
-	out    []LeftOut       // what the last snapshot could not take
-	whole  bool            // no repository lies in the working tree but those that an attempt made
-	unites bool            // snapshots make files of repositories in the working tree
-	united []string        // the folders of those
+	cache  string    // the private index after the last snapshot
+	based  fileStamp // the index that cache was copied from
+	out    []LeftOut // what the last snapshot could not take
+	whole  bool      // no repository lies in the working tree but those that an attempt made
+	unites bool      // snapshots make files of repositories in the working tree
+	united []string  // the folders of those
 
 	patience time.Duration // with a command that may wait for a pipe
 }
@@ -58,7 +53,7 @@ type cli struct {
 func newCLI(l layout, program string, version Version, opt Options) *cli {
 	c := &cli{
 		l: l, program: program, version: version, env: gitEnv(opt.Env, l.root), hooks: opt.Hooks != "skip",
-		guard: newProtection(opt.Protect), limit: opt.HookTimeout, argv: opt.Shim, cache: filepath.Join(l.gitDir, "descartes-snapshot"), forced: map[string]bool{},
+		guard: newProtection(opt.Protect), limit: opt.HookTimeout, argv: opt.Shim, cache: filepath.Join(l.gitDir, "descartes-snapshot"),
 		patience: 2 * time.Second, zero: strings.Repeat("0", 40),
 	}
 	return c
@@ -164,10 +159,7 @@ var literally = []string{"--literal-pathspecs"}
 
 // run returns standard output.
 func (c *cli) run(ctx context.Context, call gitCall) ([]byte, error) {
-	if c.barred != nil {
-		return nil, c.barred
-	}
-	argv := append([]string{c.program, "-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "core.fsmonitor=false"}, c.version.durable()...)
+	argv := append([]string{c.program, "-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "core.fsmonitor=false", "-c", "core.protectHFS=true"}, c.version.durable()...)
 	env := slices.Clip(call.env)
 	if call.index != "" {
 		env = append(env, "GIT_INDEX_FILE="+call.index)
@@ -178,7 +170,6 @@ func (c *cli) run(ctx context.Context, call gitCall) ([]byte, error) {
 		argv = append(argv, "-c", "core.hooksPath="+os.DevNull)
 	}
 	argv = append(append(argv, call.options...), call.args...)
-	defer c.freePipes()()
 	reply, err := c.start(ctx, call.args[0], proc.Call{Argv: argv, Dir: c.l.root, Env: env, Stdin: call.stdin})
 	if err != nil {
 		return nil, err
@@ -205,44 +196,6 @@ func (c *cli) full() error {
 		return &os.PathError{Op: "write", Path: c.cache, Err: syscall.ENOSPC}
 	}
 	return nil
-}
-
-// freePipes watches a slow command. git waits forever if a pipe replaces an ignore or attribute file: the pipe is removed, and git, which waits for
-// its content, reads nothing. stop ends the watch.
-func (c *cli) freePipes() (stop func()) {
-	done := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for patience := c.patience; ; patience *= 4 {
-			t := time.NewTimer(patience)
-			select {
-			case <-done:
-				t.Stop()
-				return
-			case <-t.C:
-			}
-			removePipes(c.l.root)
-		}
-	})
-	return func() { close(done); wg.Wait() }
-}
-
-func removePipes(root string) {
-	_ = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return nil // git says so itself
-		case e.IsDir() && e.Name() == ".git":
-			return fs.SkipDir
-		case e.IsDir() || !slices.Contains([]string{".gitignore", ".gitattributes", ".gitmodules"}, e.Name()):
-		case e.Type()&(fs.ModeNamedPipe|fs.ModeDevice) != 0:
-			if f, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK|oscall.O_NOFOLLOW, 0); err == nil {
-				defer f.Close() // who waits to read it finds its end
-			}
-			_ = os.Remove(path)
-		}
-		return nil
-	})
 }
 
 // lookers are git commands that run no program of anybody's and change nothing, but for new objects: they may outlive us.
@@ -283,62 +236,16 @@ func (c *cli) start(ctx context.Context, command string, call proc.Call) (reply 
 	if err != nil {
 		return reply, fmt.Errorf("run git: %w", err)
 	}
-	inside := ""
 	if shim == nil || look {
 		call.Env = append(slices.Clip(c.env), call.Env...)
 		reply, err = proc.Output(ctx, call)
 	} else {
-		trace := scratch + ".trace"
-		call.Env = append(slices.Clip(call.Env), "GIT_TRACE2_EVENT="+trace)
 		reply, err = shim.Output(ctx, call, scratch, gitGrace)
-		if err != nil && ctx.Err() != nil {
-			inside = waitedFor(trace)
-		}
-		_ = os.Remove(trace)
 	}
 	if err != nil && ctx.Err() != nil {
-		return reply, &StoppedError{Command: "git " + command, Inside: inside, After: time.Since(began), Cause: context.Cause(ctx)}
+		return reply, &StoppedError{Command: "git " + command, After: time.Since(began), Cause: context.Cause(ctx)}
 	}
 	return reply, err
-}
-
-// waitedFor reads from git's own trace which program it started last and still waits for.
-func waitedFor(trace string) string {
-	f, err := os.Open(trace)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	type event struct {
-		Event, SID string
-		Child      int      `json:"child_id"`
-		Class      string   `json:"child_class"`
-		Hook       string   `json:"hook_name"`
-		Argv       []string `json:"argv"`
-	}
-	top, open := "", map[int]string{}
-	for d := json.NewDecoder(io.LimitReader(f, 8<<20)); ; {
-		var e event
-		if d.Decode(&e) != nil {
-			break
-		}
-		if top == "" {
-			top = e.SID
-		}
-		switch {
-		case e.SID != top: // a git command that a hook ran
-		case e.Event == "child_exit":
-			delete(open, e.Child)
-		case e.Event == "child_start" && e.Class == "hook":
-			open[e.Child] = "the hook " + e.Hook
-		case e.Event == "child_start" && len(e.Argv) > 0:
-			open[e.Child] = strings.Join(e.Argv, " ")
-		}
-	}
-	if len(open) == 0 {
-		return ""
-	}
-	return open[slices.Max(slices.Collect(maps.Keys(open)))]
 }
 
 // word is run for a command that prints one line, and feed for one that reads something.

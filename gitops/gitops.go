@@ -41,7 +41,7 @@ func (e *RefusedError) Error() string { return e.Reason }
 // StoppedError means that a git command was ended before it finished. The repository is as before.
 type StoppedError struct {
 	Command string        // "git commit"
-	Inside  string        // what it waited for, such as "the hook pre-commit"; "" if unknown
+	Inside  string        // what it waited for, such as "hook pre-commit"; "" if unknown
 	After   time.Duration // how long it ran
 	Cause   error         // ErrTooLong, or why the context ended
 }
@@ -52,7 +52,7 @@ var ErrTooLong = errors.New("hook_timeout")
 func (e *StoppedError) Error() string {
 	inside := ""
 	if e.Inside != "" {
-		inside = " while it waited for " + e.Inside
+		inside = " while it waited for the " + e.Inside
 	}
 	why := "interrupted"
 	if !errors.Is(e.Cause, context.Canceled) {

@@ -148,7 +148,7 @@ func (s *Slot) prepareHere(ctx context.Context, at Head, tree Tree) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.boundRules(ctx); err != nil {
+	if err := s.rules(ctx); err != nil {
 		return err
 	}
 	if err := s.look(ctx, head, tree); err != nil {
@@ -262,7 +262,7 @@ func (s *Slot) Interrupted(ctx context.Context, made string) error {
 		st.Moved = head.Hash
 		return cmp.Or(s.setState(st), error(e))
 	}
-	if _, err := s.boundRules(ctx); err != nil {
+	if err := s.rules(ctx); err != nil {
 		return err
 	}
 	now, edited, odd, err := s.compare(ctx, &st, st.Want)

@@ -152,7 +152,7 @@ func (s *Slot) module(ctx context.Context, path, name, commit string) (m *Slot, 
 	if s.beside != "" {
 		dirs = append(dirs, gitDirOf(filepath.Join(s.beside, filepath.FromSlash(path))))
 	}
-	if safePath(name) {
+	if filepath.IsLocal(name) {
 		for _, d := range []string{s.user.l.gitDir, s.user.l.commonDir} {
 			if real, err := filepath.EvalSymlinks(filepath.Join(d, "modules", filepath.FromSlash(name))); err == nil {
 				dirs = append(dirs, real)
@@ -215,7 +215,7 @@ func (s *Slot) openModule(ctx context.Context, path, dir string) (*Slot, error) 
 	if err := m.open(ctx, program(layout{root: m.tree, gitDir: m.git, commonDir: dir}), opt); err != nil {
 		return nil, errors.Join(err, s.closeModule(path))
 	}
-	m.user.cfg = m.cfg
+	m.user.set = m.set
 	return m, nil
 }
 

@@ -1,7 +1,6 @@
 package gitops
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,21 +70,4 @@ func TestSubmoduleWithPipes(t *testing.T) {
 	if now := snap(t, r); now != first {
 		t.Errorf("the snapshot is %s, not %s", now, first)
 	}
-}
-
-// A file that only linked working trees have would lead git, and us, to settings that an agent wrote.
-func TestOpenIsNotMisled(t *testing.T) {
-	t.Parallel()
-	s := newSandbox(t)
-	s.sh(base + "cp -r .git ../evil; echo ../../evil >.git/commondir")
-	_, err := Open(t.Context(), Options{Dir: s.dir, Env: s.env})
-	if refused, ok := errors.AsType[*RefusedError](err); !ok || !strings.Contains(refused.Hint, "rm "+s.dir+"/.git/commondir") {
-		t.Errorf("opened: %v", err)
-	}
-	s.sh("rm .git/commondir; git worktree add -q ../linked")
-	r, err := Open(t.Context(), Options{Dir: filepath.Join(s.dir, "..", "linked"), Env: s.env})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Close()
 }

@@ -49,9 +49,6 @@ func (e *missingError) Error() string { return e.name + " is missing" }
 
 // open asks for an object by its name or that of a ref. The caller has the lock, and reads size bytes and a line end from out.
 func (o *objects) open(name string) (id, kind string, size int64, err error) {
-	if o.git.barred != nil {
-		return "", "", 0, o.git.barred
-	}
 	if o.cat == nil {
 		argv := []string{o.git.program, "-C", o.git.l.gitDir, "--git-dir=" + o.git.l.gitDir, "cat-file", "--batch"} // our own folder may be removed
 		if o.cat, err = proc.StartCompanion(argv, o.git.env, io.Discard); err != nil {
@@ -100,7 +97,7 @@ func (o *objects) find(name string, limit int64) (id, kind string, size int64, d
 	defer o.mu.Unlock()
 	for range 2 { // git gives up on what somebody else's git replaces as it reads
 		id, kind, size, data, err = o.ask(name, limit)
-		if _, missing := errors.AsType[*missingError](err); err == nil || missing || o.git.barred != nil {
+		if _, missing := errors.AsType[*missingError](err); err == nil || missing {
 			return id, kind, size, data, err
 		}
 		o.stop()

@@ -1,7 +1,6 @@
 package gitops
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,17 +9,15 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"unicode/utf8"
 )
 
 // Repo is an open repository with its working tree. Safe for concurrent use; calls wait for each other.
 type Repo struct {
 	opt    Options
 	l      layout
-	cfg    *gitConfig
+	set    settings
 	people identities
 	guard  protection
-	notes  []string
 	token  []string // variables that have git show it to a remote's server
 
 	cli   *cli
@@ -28,23 +25,18 @@ type Repo struct {
 
 	root    *os.Root
 	objects *objects
-	lender  layout            // of a slot: the user's
-	links   map[string]string // of the git directory's layout; nil: not looked for
+	lender  layout // of a slot: the user's
 
 	recent sync.Mutex
 	diffs  map[[2]Tree][]byte
 
-	mu     sync.Mutex
-	forced map[string]bool // of cli: in every snapshot although ignored
+	mu sync.Mutex
 }
 
 // Open finds the repository that contains opt.Dir. One that git may not work in is a RefusedError.
 func Open(ctx context.Context, opt Options) (*Repo, error) {
 	program, version, err := FindGit(ctx, opt.Git, opt.Dir, opt.Env)
 	if err != nil {
-		return nil, err
-	}
-	if err := misled(opt.Dir); err != nil {
 		return nil, err
 	}
 	l, err := locate(ctx, program, opt)
@@ -74,28 +66,19 @@ func Mirror(ctx context.Context, opt Options) (*Repo, error) {
 // openAt opens a repository whose place is known. clear removes what a killed run left of its git commands.
 func openAt(ctx context.Context, opt Options, git *cli, clear func(*Repo, context.Context) error) (*Repo, error) {
 	l := git.l
-	cfg, err := readConfig(ctx, git)
+	set, err := readSettings(ctx, git)
 	if err != nil {
 		return nil, err
 	}
-	if err := refusal(formatFindings(cfg)); err != nil {
-		return nil, err
-	}
-	r := newRepo(opt, git, cfg)
+	r := newRepo(opt, git, set)
 	if err := clear(r, ctx); err != nil {
 		return nil, err
 	}
-	found, err := inspect(ctx, git, cfg, opt)
+	byGit, err := inspect(ctx, git, set, opt.Hooks)
 	if err != nil {
 		return nil, err
 	}
-	if err := refusal(found); err != nil {
-		return nil, err
-	}
-	for _, f := range append(formatFindings(cfg), found...) {
-		r.byGit = cmp.Or(r.byGit, f.reason)
-		r.notes = append(r.notes, f.reason+": the git program makes the commits")
-	}
+	r.byGit = strings.Join(byGit, "; ")
 	if r.root, err = os.OpenRoot(l.root); err != nil {
 		return nil, err
 	}
@@ -103,40 +86,11 @@ func openAt(ctx context.Context, opt Options, git *cli, clear func(*Repo, contex
 }
 
 // newRepo is a repository whose settings are known. Its working tree is not open yet.
-func newRepo(opt Options, git *cli, cfg *gitConfig) *Repo {
-	if format, _ := cfg.get("extensions.objectformat"); format == "sha256" {
+func newRepo(opt Options, git *cli, set settings) *Repo {
+	if set["extensions.objectformat"] == "sha256" {
 		git.zero = strings.Repeat("0", 64)
 	}
-	return &Repo{opt: opt, l: git.l, cfg: cfg, people: identities{git: git, cfg: cfg}, cli: git, guard: newProtection(opt.Protect), forced: git.forced, objects: &objects{git: git}}
-}
-
-// misled refuses a repository that leads git to the configuration and hooks of another. Only the directory of a
-// linked working tree holds such a file, and git never makes one elsewhere: a killed attempt may have. It also refuses
-// one where a FIFO or a device stands for a file that every git command reads, and would hang on.
-func misled(dir string) error {
-	dir, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return fmt.Errorf("find repository: %w", err)
-	}
-	for dir != filepath.Dir(dir) {
-		if fi, err := os.Lstat(filepath.Join(dir, ".git")); err == nil && fi.IsDir() {
-			break
-		}
-		dir = filepath.Dir(dir)
-	}
-	for _, name := range []string{"HEAD", "config", "commondir", "index", "packed-refs", "shallow"} {
-		file := filepath.Join(dir, ".git", name)
-		if fi, err := os.Stat(file); err == nil && !fi.Mode().IsRegular() && !fi.IsDir() {
-			return &RefusedError{Reason: file + " is not a regular file, and every git command hangs on it; an agent may have made it",
-				Hint: "rm " + file + ", and restore its content: for HEAD that is \"ref: refs/heads/<branch>\""}
-		}
-	}
-	file := filepath.Join(dir, ".git", "commondir")
-	if _, err := os.Lstat(file); err != nil {
-		return nil
-	}
-	return &RefusedError{Reason: file + " points git to another repository's settings and hooks; an agent may have made it",
-		Hint: "remove it before you run git here: rm " + file}
+	return &Repo{opt: opt, l: git.l, set: set, people: identities{git: git}, cli: git, guard: newProtection(opt.Protect), objects: &objects{git: git}}
 }
 
 // Claim is for the holder of the working tree's lock: it ends the git commands, with their hooks, that a killed run left running here, and makes this
@@ -144,9 +98,6 @@ func misled(dir string) error {
 func (r *Repo) Claim() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.ownLinks(); err != nil {
-		return err
-	}
 	return r.cli.claim()
 }
 
@@ -163,11 +114,12 @@ func (r *Repo) Root() string { return r.l.root }
 // Dir is the git directory of this working tree.
 func (r *Repo) Dir() string { return r.l.gitDir }
 
-// Notes says what the git program does instead of go-git, and why, one line each.
+// Notes says what the git program does instead of go-git, and why, in lines.
 func (r *Repo) Notes() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.notes)
+	if r.byGit == "" {
+		return nil
+	}
+	return []string{r.byGit + ": the git program makes the commits"}
 }
 
 // ByGit says why the git program makes the commits: hooks, signing; "" where it does not.
@@ -330,36 +282,4 @@ func (p protection) covers(path string) bool {
 // leads says whether something protected lies below a path: a link there would show another in its place.
 func (p protection) leads(path string) bool {
 	return slices.ContainsFunc(p, func(s string) bool { return strings.HasPrefix(s, path+"/") })
-}
-
-// safeName says whether a path component may be created, opened or stored: git refuses the same ones.
-// It covers what Windows and macOS take for ".git", because trees travel.
-func safeName(name string) bool {
-	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
-		return false
-	}
-	for part := range strings.SplitSeq(name, "\\") { // Windows' separator
-		if part == "" || part[0] != '.' && part[0] != 'g' && part[0] != 'G' && part[0] < utf8.RuneSelf {
-			continue
-		}
-		base, _, _ := strings.Cut(part, ":") // an NTFS stream
-		if base = strings.TrimRight(base, " ."); strings.EqualFold(base, ".git") || strings.EqualFold(base, "git~1") || strings.EqualFold(unseen.Replace(part), ".git") {
-			return false
-		}
-	}
-	return true
-}
-
-// unseen removes the characters that HFS+ leaves out of names.
-var unseen = strings.NewReplacer("\u200c", "", "\u200d", "", "\u200e", "", "\u200f", "", "\u202a", "", "\u202b", "", "\u202c", "", "\u202d", "", "\u202e", "",
-	"\u206a", "", "\u206b", "", "\u206c", "", "\u206d", "", "\u206e", "", "\u206f", "", "\ufeff", "")
-
-// safePath checks every component of a repository path.
-func safePath(path string) bool {
-	for name := range strings.SplitSeq(path, "/") {
-		if !safeName(name) {
-			return false
-		}
-	}
-	return path != ""
 }

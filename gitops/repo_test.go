@@ -64,20 +64,6 @@ func TestLocked(t *testing.T) {
 	}
 }
 
-// Every git command would hang on a FIFO that a killed attempt left.
-func TestOpenRefusesFIFO(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"HEAD", "config", "index", "packed-refs"} {
-		s := newBase(t, "")
-		s.sh("rm -f .git/" + name + "; mkfifo .git/" + name)
-		_, err := s.open("", "")
-		var refused *RefusedError
-		if !errors.As(err, &refused) || !strings.Contains(refused.Reason, name+" is not a regular file") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 // Every row is asked of git too: the same root, or both find no working tree.
 func TestLocateAsGit(t *testing.T) {
 	t.Parallel()

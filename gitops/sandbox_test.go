@@ -113,21 +113,17 @@ func (s *sandbox) layout() layout {
 	return l
 }
 
-func (s *sandbox) config() *gitConfig {
+func (s *sandbox) settings() settings {
 	s.t.Helper()
-	c, err := s.readConfig()
+	set, err := readSettings(s.t.Context(), s.program())
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return c
+	return set
 }
 
 func (s *sandbox) locate() (layout, error) {
 	return locate(s.t.Context(), gitProgram, Options{Dir: s.dir, Env: s.env})
-}
-
-func (s *sandbox) readConfig() (*gitConfig, error) {
-	return readConfig(s.t.Context(), s.program())
 }
 
 // program is git in the repository, before it is opened.

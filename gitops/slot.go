@@ -36,10 +36,10 @@ type Slot struct {
 	objects string
 	here    bool // the working tree is the user's own
 	own     SlotOptions
-	config  []byte   // of the agent's .git
-	at      Head     // that Prepare brought it to
-	large   []string // ignore and attributes files that were too large since then
-	logged  int64    // size of the reflog of HEAD then
+	config  []byte    // of the agent's .git
+	at      Head      // that Prepare brought it to
+	large   []LeftOut // ignore and attributes files that git could not read since then
+	logged  int64     // size of the reflog of HEAD then
 
 	modules map[string]*Slot  // of submodules, by path
 	known   map[string]string // the user's repositories of submodules, by the links to their objects
@@ -109,8 +109,8 @@ func (s *Slot) open(ctx context.Context, git *cli, opt Options) (err error) {
 		"GIT_CONFIG_KEY_2=core.untrackedCache", "GIT_CONFIG_VALUE_2=false",
 		"GIT_CONFIG_KEY_3=submodule.recurse", "GIT_CONFIG_VALUE_3=false", // into what an agent's settings say
 		"GIT_CONFIG_KEY_4=core.ignoreCase", fmt.Sprintf("GIT_CONFIG_VALUE_4=%t", s.ignoresCase()))
-	if s.user.cfg != nil { // the repository is the same
-		s.Repo = newRepo(opt, git, s.user.cfg)
+	if s.user.set != nil { // the repository is the same
+		s.Repo = newRepo(opt, git, s.user.set)
 		if err = s.clearSlot(ctx); err == nil {
 			s.root, err = os.OpenRoot(s.tree)
 		}
@@ -227,6 +227,7 @@ func (r *Repo) clearSlot(context.Context) error {
 // BrokenSlotError means that the slot has to be made again.
 func (s *Slot) Prepare(ctx context.Context, at Head, tree Tree, fresh bool) error {
 	err := s.prepare(ctx, at, tree, fresh)
+	s.large = nil // of another attempt
 	if _, refused := errors.AsType[*RefusedError](err); err == nil || refused || s.here || ctx.Err() != nil {
 		return err
 	}
@@ -239,8 +240,7 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 	if !s.There() {
 		return errors.New("its working tree was replaced")
 	}
-	s.large, s.cli.united, s.cli.whole = nil, nil, false
-	clear(s.forced)
+	s.cli.united, s.cli.whole = nil, false
 	if s.here {
 		return s.prepareHere(ctx, at, tree)
 	}
@@ -252,7 +252,7 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 		return err
 	}
 	crash.Point("git: slot started")
-	if _, err := s.boundRules(ctx); err != nil {
+	if err := s.rules(ctx); err != nil {
 		return err
 	}
 	first := s.New()
@@ -328,15 +328,11 @@ func (s *Slot) Snapshot(ctx context.Context) (Tree, error) {
 			return "", fmt.Errorf("snapshot: %w", err)
 		}
 	}
-	large, err := s.boundRules(ctx)
-	if err != nil {
+	if err := s.rules(ctx); err != nil {
 		return "", fmt.Errorf("snapshot: %w", err)
 	}
-	s.large = append(s.large, large...)
 	tree, err := s.Repo.Snapshot(ctx)
-	for _, path := range s.large {
-		s.cli.out = append(s.cli.out, LeftOut{path, whyRules})
-	}
+	s.cli.out = append(s.cli.out, s.large...)
 	return tree, err
 }
 
@@ -346,47 +342,48 @@ func (s *Slot) United() []string { return s.cli.united }
 // maxRulesSize bounds a file of ignore rules or attributes.
 const maxRulesSize = 16 << 20
 
-// boundRules gives ignore and attributes files that are too large their content from the index, or removes them: git reads such a file as a whole, three
-// times its size in memory. It returns their paths.
-func (s *Slot) boundRules(ctx context.Context) (large []string, err error) {
+// rules gives ignore and attributes files that git cannot read, or would read as a whole, three times their size in memory, their content from the
+// index, or removes them, and notes them.
+func (s *Slot) rules(ctx context.Context) error {
 	st := s.state()
 	if s.here && !st.Busy { // nobody but the user was at work
-		return nil, nil
+		return nil
 	}
-	closed, users := false, newProtection(st.Ignored)
+	closed, users, bad := false, newProtection(st.Ignored), []string{}
 	_ = filepath.WalkDir(s.tree, func(path string, e fs.DirEntry, err error) error {
-		switch {
-		case err != nil: // git cannot read it either, and would leave it out
+		if err != nil { // git cannot read it either, and would leave it out
 			closed = true
-		case e.IsDir() && e.Name() == ".git":
-			return fs.SkipDir
-		case len(users) > 0 && path != s.tree && users.covers(filepath.ToSlash(path[len(s.tree)+1:])):
-			if e.IsDir() {
+			return nil
+		}
+		name, _ := filepath.Rel(s.tree, path)
+		if e.IsDir() {
+			if e.Name() == ".git" || name != "." && users.covers(name) {
 				return fs.SkipDir
 			}
-		case (e.Name() == ".gitignore" || e.Name() == ".gitattributes") && e.Type().IsRegular():
-			if fi, err := e.Info(); err == nil && fi.Size() > maxRulesSize {
-				large = append(large, filepath.ToSlash(path[len(s.tree)+1:]))
+		} else if slices.Contains([]string{".gitignore", ".gitattributes", ".gitmodules"}, e.Name()) && e.Type()&fs.ModeSymlink == 0 {
+			if fi, err := e.Info(); err == nil && (!fi.Mode().IsRegular() || fi.Size() > maxRulesSize) {
+				bad = append(bad, name)
 			}
 		}
 		return context.Cause(ctx)
 	})
 	if closed && !s.here && s.Loosen() {
-		return s.boundRules(ctx)
+		return s.rules(ctx)
 	}
-	for _, path := range large {
-		if err := os.Remove(filepath.Join(s.tree, path)); err != nil {
-			return large, err
+	for _, name := range bad {
+		if err := s.root.Remove(name); err != nil {
+			return err
 		}
+		s.large = append(s.large, LeftOut{name, whyRules})
 	}
-	if len(large) == 0 {
-		return nil, context.Cause(ctx)
+	if len(bad) == 0 {
+		return context.Cause(ctx)
 	}
-	_, err = s.cli.run(ctx, gitCall{args: []string{"checkout-index", "-q", "-z", "--stdin"}, stdin: nulJoin(large)})
-	if code := exitCode(err); code > 0 { // some are not in the index
+	_, err := s.cli.run(ctx, gitCall{args: []string{"checkout-index", "-q", "-z", "--stdin"}, stdin: nulJoin(bad)})
+	if exitCode(err) > 0 { // some are not in the index
 		err = nil
 	}
-	return large, err
+	return err
 }
 
 // checkOut makes index and tracked files those of a tree. An index that git cannot read is made anew.
@@ -441,7 +438,7 @@ func (s *Slot) takeTimes(ctx context.Context) error {
 
 // takeModes makes those files executable that are so in the user's tree, where core.fileMode keeps git from doing it.
 func (s *Slot) takeModes(ctx context.Context) error {
-	if s.user.root == nil || s.user.cfg.boolean("core.filemode", true) {
+	if s.user.root == nil || s.user.set.is("core.filemode", true) {
 		return nil
 	}
 	tracked, err := s.Tracked(ctx, []string{"*"})

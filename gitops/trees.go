@@ -204,10 +204,7 @@ func (r *Repo) edit(ctx context.Context, tree Tree, edits map[string]treeItem) (
 	if err == nil {
 		id, err = r.cli.word(ctx, index, "write-tree")
 	}
-	if err != nil {
-		return "", fmt.Errorf("make a tree: %w", err)
-	}
-	return Tree(id), nil
+	return Tree(id), err
 }
 
 // Changed lists what differs between two trees, protected paths left out, sorted by path.
@@ -256,9 +253,6 @@ func (r *Repo) diff(ctx context.Context, from, to Tree, each func(path string, w
 		}
 		if is.mode == 0 {
 			is.id = ""
-		}
-		if !safePath(fields[1]) {
-			return &RefusedError{Reason: "a tree holds the unsafe name " + strconv.Quote(fields[1])}
 		}
 		each(fields[1], was, is)
 	}
@@ -396,12 +390,12 @@ func (r *Repo) Pushed(ctx context.Context, commit string) ([]string, error) {
 
 // Remote is where a branch is pushed to: the remote that it names, else the only one, else origin. None of these is a RefusedError.
 func (r *Repo) Remote(branch string) (string, error) {
-	if name, ok := r.cfg.get("branch." + strings.TrimPrefix(branch, "refs/heads/") + ".remote"); ok && name != "" && name != "." {
+	if name := r.set["branch."+strings.TrimPrefix(branch, "refs/heads/")+".remote"]; name != "" && name != "." {
 		return name, nil
 	}
 	var all []string
-	for _, key := range r.cfg.keys("remote.") {
-		if name, ok := strings.CutSuffix(strings.TrimPrefix(key, "remote."), ".url"); ok {
+	for _, key := range sortedKeys(r.set) {
+		if name, ok := strings.CutSuffix(strings.TrimPrefix(key, "remote."), ".url"); ok && strings.HasPrefix(key, "remote.") {
 			all = append(all, name)
 		}
 	}
