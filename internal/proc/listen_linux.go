@@ -19,15 +19,12 @@ type Listener struct {
 
 // Listening finds the processes that work in a folder, or below it, and listen on a port: those that we may look at.
 func Listening(dir string) (found []Listener) {
-	var ports map[string]int // by socket; read when the first process is found
+	var ports map[string]int // by socket; read for the first that there has one
 	cwds, _ := filepath.Glob("/proc/[0-9]*/cwd")
 	for _, cwd := range cwds {
 		at, err := os.Readlink(cwd)
 		if err != nil || at != dir && !strings.HasPrefix(at, dir+"/") {
 			continue
-		}
-		if ports == nil {
-			ports = listened()
 		}
 		process := filepath.Dir(cwd)
 		pid, _ := strconv.Atoi(filepath.Base(process))
@@ -35,6 +32,9 @@ func Listening(dir string) (found []Listener) {
 		fds, _ := os.ReadDir(process + "/fd")
 		for _, fd := range fds {
 			to, _ := os.Readlink(process + "/fd/" + fd.Name())
+			if ports == nil && strings.HasPrefix(to, "socket:") {
+				ports = listened()
+			}
 			if port := ports[to]; port > 0 {
 				found = append(found, Listener{pid, strings.TrimSpace(string(name)), port})
 			}
