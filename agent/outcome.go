@@ -13,6 +13,7 @@ import (
 	"descartes/agent/process"
 	"descartes/agent/quota"
 	"descartes/agent/stream"
+	"descartes/internal/lazyregexp"
 	"descartes/internal/oneline"
 )
 
@@ -305,8 +306,8 @@ var (
 	bareWords = oneOf(`quota exceeded`, `unauthorized`)
 )
 
-func oneOf(words ...string) *regexp.Regexp {
-	return regexp.MustCompile(`(?i)` + strings.Join(words, "|"))
+func oneOf(words ...string) *lazyregexp.Regexp {
+	return lazyregexp.New(`(?i)` + strings.Join(words, "|"))
 }
 
 // fatalWords reports whether a client's error is one that waiting does not fix.

@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"sync"
 	"time"
+
+	"descartes/internal/lazyregexp"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
@@ -101,7 +102,7 @@ type accounts struct {
 const settle = 10 * time.Second
 
 // accountName is what an account or a backend may be called.
-var accountName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$`)
+var accountName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$`)
 
 func accountID(account, backend string) (string, error) {
 	if !accountName.MatchString(account) || !accountName.MatchString(backend) {

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"descartes/internal/lazyregexp"
 	"descartes/internal/oscall"
 	"descartes/internal/proc"
 )
@@ -151,7 +151,7 @@ func Unreachable(err error) bool {
 	return ok && mayPass.MatchString(g.said)
 }
 
-var mayPass = regexp.MustCompile(`(?i)could not resolve host|couldn't connect|failed to connect|connection (refused|reset|timed out|closed)|operation (timed out|too slow)|network is unreachable|no route to host|` +
+var mayPass = lazyregexp.New(`(?i)could not resolve host|couldn't connect|failed to connect|connection (refused|reset|timed out|closed)|operation (timed out|too slow)|network is unreachable|no route to host|` +
 	`returned error: (429|5\d\d)|early eof|hung up unexpectedly|unexpected disconnect|empty reply from server|broken pipe|(ssl|tls)[ _](error|connect|connection|handshake)|kex_exchange_identification|temporary failure in name resolution`)
 
 // literally is for commands that are given paths rather than patterns.

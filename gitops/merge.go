@@ -3,10 +3,11 @@ package gitops
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"descartes/internal/lazyregexp"
 )
 
 // Conflict is a path that two sides changed in incompatible ways.
@@ -91,7 +92,7 @@ func (r *Repo) merge(ctx context.Context, ours, theirs string) (Tree, []Conflict
 }
 
 // conflictKind is git's word for a conflict, in what it says of it.
-var conflictKind = regexp.MustCompile(`^CONFLICT ?\(([^)]+)\)`)
+var conflictKind = lazyregexp.New(`^CONFLICT ?\(([^)]+)\)`)
 
 // parseConflicts reads what follows the tree: the entries of unmerged paths, and after an empty one messages, each of
 // them a count of paths, the paths, a type and a text. plain takes out the names of our own commits.

@@ -6,12 +6,12 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"descartes/internal/crash"
+	"descartes/internal/lazyregexp"
 )
 
 // head says where HEAD is: the branch that it names ("" when detached) and the commit ("" on a branch without one).
@@ -92,7 +92,7 @@ func (r *Repo) removeRef(ctx context.Context, name string) error {
 var lockWait = []string{"-c", fmt.Sprintf("core.filesRefLockTimeout=%d", lockPatience.Milliseconds())}
 
 // held finds the lock in git's words.
-var held = regexp.MustCompile(`Unable to create '(.+)\.lock': File exists`)
+var held = lazyregexp.New(`Unable to create '(.+)\.lock': File exists`)
 
 // updateRefs gives git commands for refs, each part of which ends in a zero byte; it does all or none of them.
 func (r *Repo) updateRefs(ctx context.Context, message, commands string) error {

@@ -4,9 +4,10 @@ package quota
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
+
+	"descartes/internal/lazyregexp"
 )
 
 // longestFault is how long a provider may ask to be left alone without a quota being used up.
@@ -33,18 +34,18 @@ func Named(text string) (name string, ok bool) {
 
 // phrases are providers' and clients' words for a used-up quota, and its name.
 var phrases = []struct {
-	words *regexp.Regexp
+	words *lazyregexp.Regexp
 	name  string
 }{
-	{regexp.MustCompile(`(?i)hit your (.{0,40}?) ?limit\b`), "$1 limit"},
-	{regexp.MustCompile(`(?i)(usage|\d+-hour|hour|hourly|daily|weekly|session|opus|sonnet|spending) limit (?:has been )?reached`), "$1 limit"},
-	{regexp.MustCompile(`(?i)out of (extra usage)`), "$1"},
-	{regexp.MustCompile(`(?i)exhausted your (daily quota|capacity)`), "$1"},
-	{regexp.MustCompile(`(?i)exceed your account's rate limit`), "account rate limit"},
-	{regexp.MustCompile(`(?i)rate limit (?:reached|exceeded)\b.{0,160}\bper[- ]day\b`), "daily limit"}, // OpenAI, OpenRouter
-	{regexp.MustCompile(`(?i)\b(hour|week|month) allocated quota exceeded`), "$1 quota"},               // DashScope's plans
-	{regexp.MustCompile(`(?i)(weekly/monthly) limit exhausted`), "$1 limit"},                           // Z.ai
-	{regexp.MustCompile(`使用上限`), "usage limit"},                                                        // Z.ai
+	{lazyregexp.New(`(?i)hit your (.{0,40}?) ?limit\b`), "$1 limit"},
+	{lazyregexp.New(`(?i)(usage|\d+-hour|hour|hourly|daily|weekly|session|opus|sonnet|spending) limit (?:has been )?reached`), "$1 limit"},
+	{lazyregexp.New(`(?i)out of (extra usage)`), "$1"},
+	{lazyregexp.New(`(?i)exhausted your (daily quota|capacity)`), "$1"},
+	{lazyregexp.New(`(?i)exceed your account's rate limit`), "account rate limit"},
+	{lazyregexp.New(`(?i)rate limit (?:reached|exceeded)\b.{0,160}\bper[- ]day\b`), "daily limit"}, // OpenAI, OpenRouter
+	{lazyregexp.New(`(?i)\b(hour|week|month) allocated quota exceeded`), "$1 quota"},               // DashScope's plans
+	{lazyregexp.New(`(?i)(weekly/monthly) limit exhausted`), "$1 limit"},                           // Z.ai
+	{lazyregexp.New(`使用上限`), "usage limit"},                                                        // Z.ai
 }
 
 // Phrase is Named for text that may be the agent's own.

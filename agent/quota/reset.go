@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"descartes/internal/lazyregexp"
 )
 
 // Reset reads when a limit ends: "|1750708800", "in 5 days 22 hours",
@@ -38,7 +40,7 @@ func Reset(line string, now time.Time) time.Time {
 }
 
 // dated is a date and a time of day as digits.
-var dated = regexp.MustCompile(`(?:\bon|\bat|将在) (\d{4}-\d\d-\d\d)(?: at)? (\d\d:\d\d)(:\d\d)?( ?UTC)?`)
+var dated = lazyregexp.New(`(?:\bon|\bat|将在) (\d{4}-\d\d-\d\d)(?: at)? (\d\d:\d\d)(:\d\d)?( ?UTC)?`)
 
 func epochText(s string) time.Time {
 	n, err := strconv.ParseFloat(s, 64)

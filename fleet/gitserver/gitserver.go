@@ -12,12 +12,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"descartes/internal/lazyregexp"
 	"descartes/internal/proc"
 )
 
@@ -55,7 +55,7 @@ func New(dir, token string, env []string, log io.Writer) (*Server, error) {
 }
 
 // asked is every path that there is: at most one folder, a repository, and one of the three requests of git's protocol.
-var asked = regexp.MustCompile(`^/((?:[A-Za-z0-9_][A-Za-z0-9_-]{0,99}/)?[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\.git)/(info/refs|git-upload-pack|git-receive-pack)$`)
+var asked = lazyregexp.New(`^/((?:[A-Za-z0-9_][A-Za-z0-9_-]{0,99}/)?[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\.git)/(info/refs|git-upload-pack|git-receive-pack)$`)
 
 const receivePack = "git-receive-pack"
 
@@ -248,7 +248,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, repo, service, f
 }
 
 // protocol is what a client may ask for as the version of git's protocol.
-var protocol = regexp.MustCompile(`^[a-z0-9=:]{1,100}$`)
+var protocol = lazyregexp.New(`^[a-z0-9=:]{1,100}$`)
 
 func (s *Server) fail(w http.ResponseWriter, repo string, err error) {
 	fmt.Fprintf(s.log, "%s: %v\n", repo, err)

@@ -10,7 +10,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/config"
+	"descartes/internal/lazyregexp"
 	"descartes/internal/plainfile"
 	"descartes/internal/proc"
 	"descartes/internal/sandbox"
@@ -69,7 +69,7 @@ type Coordination struct {
 }
 
 // runID is what a submitted run is called: an id of a loop.
-var runID = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
+var runID = lazyregexp.New(`^[a-z0-9][a-z0-9-]{0,63}$`)
 
 // MarkVar is the variable that tells a run what marks it in the fleet, wherever it is coordinated.
 const MarkVar = "DESCARTES_FLEET_MARK"
@@ -240,7 +240,7 @@ func (c *coordinator) restore(ctx context.Context) (argv []string, err error) {
 }
 
 // strict finds in settings that the project asks for more than a sandbox at all.
-var strict = regexp.MustCompile(`(?m)^\s*sandbox:\s*["']?strict`)
+var strict = lazyregexp.New(`(?m)^\s*sandbox:\s*["']?strict`)
 
 // confine is the sandbox that a run gets here: the project cannot have less than there is.
 func (c *coordinator) confine(ctx context.Context) (mode string, err error) {

@@ -12,12 +12,13 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"descartes/internal/lazyregexp"
 
 	"github.com/gofrs/flock"
 
@@ -152,8 +153,8 @@ type server struct {
 
 // What a commit and a try may be called.
 var (
-	hash    = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
-	runName = regexp.MustCompile(`^[A-Za-z0-9-]{1,80}$`)
+	hash    = lazyregexp.New(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+	runName = lazyregexp.New(`^[A-Za-z0-9-]{1,80}$`)
 )
 
 // refuse says that no other worker would make the attempt either.
@@ -514,7 +515,7 @@ func (s *server) soFar(ctx context.Context, log string) (gitops.Tree, error) {
 }
 
 // logins are those in URLs, which git prints as its settings have them.
-var logins = regexp.MustCompile(`://[^/@\s]+@`)
+var logins = lazyregexp.New(`://[^/@\s]+@`)
 
 // Main is the whole program that serves one line of work. An error is the machine's, not the work's: another one may fare better. The server
 // stores it, without the secrets of this machine.

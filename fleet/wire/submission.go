@@ -8,10 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"strings"
 
 	"descartes/gitops"
+	"descartes/internal/lazyregexp"
 )
 
 // Project is a clean working tree whose tag can be submitted.
@@ -81,7 +81,7 @@ func (p *Project) Ready(ctx context.Context) error {
 }
 
 // noID is what a run's id cannot have.
-var noID = regexp.MustCompile(`[^a-z0-9]+`)
+var noID = lazyregexp.New(`[^a-z0-9]+`)
 
 // Give puts a run on the remote. list is the file of the tag's tasks, flags are those of descartes run.
 func (p *Project) Give(ctx context.Context, tag, list string, flags []string) (s Submission, err error) {

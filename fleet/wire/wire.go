@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +19,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/config"
+	"descartes/internal/lazyregexp"
 	"descartes/loop"
 	"descartes/loop/attempt"
 	"descartes/loop/store"
@@ -94,7 +94,7 @@ func Labels(list []string) ([]string, error) {
 const MostLabels = 5
 
 // label is what a label may be.
-var label = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,31}$`)
+var label = lazyregexp.New(`^[a-z0-9][a-z0-9._-]{0,31}$`)
 
 // Line is what the programs say to each other. Which fields it has says what it is about.
 type Line struct {
@@ -150,7 +150,7 @@ func (k *Kept) of(a *Ask, part string) bool {
 }
 
 // besideName is what a further log may be called.
-var besideName = regexp.MustCompile(`^[a-z0-9-]{1,40}\.log$`)
+var besideName = lazyregexp.New(`^[a-z0-9-]{1,40}\.log$`)
 
 // maxTitle bounds the bytes of a task's title that are said.
 const maxTitle = 200
@@ -168,7 +168,7 @@ const (
 )
 
 // loopName is what a loop may be called in the fleet: its own id, and what tells it from those of the same id elsewhere.
-var loopName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}\.[0-9a-f]{8}$`)
+var loopName = lazyregexp.New(`^[a-z0-9][a-z0-9-]{0,63}\.[0-9a-f]{8}$`)
 
 // NameLoop is the name of a loop in the whole fleet. Ids are drawn for one project, and people choose them; mark tells it from others.
 func NameLoop(id, mark string) string {

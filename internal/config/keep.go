@@ -4,8 +4,9 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"regexp"
 	"strings"
+
+	"descartes/internal/lazyregexp"
 
 	"gopkg.in/yaml.v3"
 
@@ -27,8 +28,8 @@ func keepOf(patterns []string) string {
 }
 
 var (
-	poolGroup = regexp.MustCompile(`(?m)^pool:[ \t]*(#.*)?\n`)
-	poolInner = regexp.MustCompile(`^([ \t]*(#.*)?\n)*([ ]+)`)
+	poolGroup = lazyregexp.New(`(?m)^pool:[ \t]*(#.*)?\n`)
+	poolInner = lazyregexp.New(`^([ \t]*(#.*)?\n)*([ ]+)`)
 )
 
 // AddKeep sets pool.keep in a settings file that does not set it yet.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"descartes/internal/lazyregexp"
 	"descartes/internal/redact"
 	"descartes/loop/gate"
 )
@@ -71,11 +72,11 @@ func Hide(cfg Config, list []redact.Secret) Config {
 
 // inTarget finds what a notify target holds that only its owner may know: who a webhook's URL calls as, a bot's token, and of the services that
 // have no other key the path of the URL.
-var inTarget = []*regexp.Regexp{
-	regexp.MustCompile(`^((?:[a-z]+:)?(?://)?(?:https?://)?)([^/@\s]+)(@.+)$`),
-	regexp.MustCompile(`^((?:slack|discord):https?://[^/\s]+/)(\S+)()$`),
-	regexp.MustCompile(`^(https://(?:hooks\.slack\.com|discord\.com|discordapp\.com)/)(\S+)()$`),
-	regexp.MustCompile(`^(telegram:)([^@\s]+)(@.+)$`),
+var inTarget = []*lazyregexp.Regexp{
+	lazyregexp.New(`^((?:[a-z]+:)?(?://)?(?:https?://)?)([^/@\s]+)(@.+)$`),
+	lazyregexp.New(`^((?:slack|discord):https?://[^/\s]+/)(\S+)()$`),
+	lazyregexp.New(`^(https://(?:hooks\.slack\.com|discord\.com|discordapp\.com)/)(\S+)()$`),
+	lazyregexp.New(`^(telegram:)([^@\s]+)(@.+)$`),
 }
 
 // hiddenTarget stands for it in a state file.

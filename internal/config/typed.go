@@ -3,9 +3,10 @@ package config
 import (
 	"maps"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
+
+	"descartes/internal/lazyregexp"
 
 	"github.com/spf13/pflag"
 
@@ -56,7 +57,7 @@ func (t Typed) And(later Typed) Typed {
 }
 
 // secretIn is where Hide left the value of a variable out.
-var secretIn = regexp.MustCompile(`\{secret:([A-Za-z_][A-Za-z0-9_]*)\}`)
+var secretIn = lazyregexp.New(`\{secret:([A-Za-z_][A-Za-z0-9_]*)\}`)
 
 // String is the flags as a shell takes them, each after a space. The value of a secret stands there as its variable.
 func (t Typed) String() string { return t.Without() }

@@ -2,10 +2,10 @@ package receipt
 
 import (
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strings"
 
+	"descartes/internal/lazyregexp"
 	"descartes/loop/journal"
 	"descartes/specbuild"
 	"descartes/tasks"
@@ -19,7 +19,7 @@ func TaskDigest(t *tasks.Task) string {
 }
 
 // box is a box of a checklist: whether it is checked is no part of what a plan asks for.
-var box = regexp.MustCompile(`(?m)^(\s*(?:[-*+]|\d+[.)])\s+)\[[xX]\]`)
+var box = lazyregexp.New(`(?m)^(\s*(?:[-*+]|\d+[.)])\s+)\[[xX]\]`)
 
 // PlanDigest names a task's section of a plan, "" where it has none of its own.
 func PlanDigest(p *specbuild.Plan, t tasks.Task, parents, all []tasks.Task) string {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"descartes/agent"
+	"descartes/internal/lazyregexp"
 	"descartes/internal/oneline"
 	"descartes/internal/plainfile"
 	"descartes/verify"
@@ -26,8 +27,8 @@ const (
 const deniedTail = 1 << 20
 
 var (
-	beforeReadOnly = regexp.MustCompile("(?i)([^\\s'\"`‘’:\\\\]+)['\"`’\\\\]*: read-only file system")
-	afterReadOnly  = regexp.MustCompile(`(?i)read-only file system[:,]? *(?:\w+ )?['"\\]*(/[^\s'"\\:,]+)`)
+	beforeReadOnly = lazyregexp.New("(?i)([^\\s'\"`‘’:\\\\]+)['\"`’\\\\]*: read-only file system")
+	afterReadOnly  = lazyregexp.New(`(?i)read-only file system[:,]? *(?:\w+ )?['"\\]*(/[^\s'"\\:,]+)`)
 )
 
 // Denied lists what the sandbox refused an attempt, each with the setting that allows it: hosts that its proxy refused, and paths that a program

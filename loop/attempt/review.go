@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"descartes/agent"
 	"descartes/gitops"
+	"descartes/internal/lazyregexp"
 	"descartes/internal/oneline"
 	"descartes/specbuild"
 )
@@ -208,7 +208,7 @@ func review(ctx context.Context, s *Subject) (*Objection, error) {
 }
 
 // signal is the line in a gate's block with which the agent says that everything is done.
-var signal = regexp.MustCompile(`(?mi)^\W*EXIT_SIGNAL\W+true\b`)
+var signal = lazyregexp.New(`(?mi)^\W*EXIT_SIGNAL\W+true\b`)
 
 // claims reports whether an agent says that everything is done.
 func claims(r *agent.Result) bool { return r.Complete || signal.MatchString(r.Final) }

@@ -2,9 +2,9 @@ package plan
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 
+	"descartes/internal/lazyregexp"
 	"descartes/tasks/prose"
 
 	"descartes/tasks"
@@ -50,7 +50,7 @@ func (p *Plan) Extra(existing []tasks.Task) (more map[string][]string, conflicts
 	return more, conflicts
 }
 
-var scudTask = regexp.MustCompile(`(?i)scud task`)
+var scudTask = lazyregexp.New(`(?i)scud task`)
 
 // find is the task of the list that a task of the plan is.
 func (x *extra) find(t *planTask) (string, bool) {

@@ -1,11 +1,11 @@
 package plan
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"descartes/internal/lazyregexp"
 	"descartes/internal/markdown"
 	"descartes/tasks"
 	"descartes/tasks/prose"
@@ -307,7 +307,7 @@ func (p *planner) describe() {
 }
 
 // isCriteria recognises a heading over checks rather than work; text is folded.
-var isCriteria = regexp.MustCompile(`criteria|verification|test(ing)? strategy|definition of done|done when|^test(s|ing)$`).MatchString
+var isCriteria = lazyregexp.New(`criteria|verification|test(ing)? strategy|definition of done|done when|^test(s|ing)$`).MatchString
 
 // attribute reads a line "Status: done" or "Priority: high" of a task.
 func (p *planner) attribute(t *planTask, n int) {
