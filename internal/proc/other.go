@@ -60,11 +60,9 @@ func pids(set map[int]bool) (text string) {
 // Sweep finds nothing here: other processes' environments cannot be read.
 func Sweep(string) (killed int, err error) { return 0, nil }
 
-func sweep(string, deadShim) (killed int, err error) { return 0, nil }
+func sweepOrphans() (killed int, err error) { return 0, nil }
 
 func adopt() {}
-
-func born(int) int { return 0 }
 
 // Within finds nothing here: where other processes work cannot be read.
 func Within(...string) map[int][]string { return nil }

@@ -24,7 +24,6 @@ type ShimConfig struct {
 	Env    []string // base environment of every command; nil is ours
 	Cookie string   // random; marks every process, for Sweep
 	Dir    string   // directory of the shim; "" is ours
-	Adopt  bool     // what a shim that dies leaves becomes ours to end, also where it hides: for a whole process that runs one shim
 }
 
 // Shim runs commands, one at a time. Its methods may be called concurrently;
@@ -51,9 +50,7 @@ func Start(c ShimConfig) (*Shim, error) {
 	if c.Env == nil {
 		c.Env = os.Environ()
 	}
-	if c.Adopt {
-		adopt()
-	}
+	adopt()
 	s := &Shim{cfg: c}
 	var err error
 	s.live, err = s.connect()
@@ -100,7 +97,6 @@ func (s *Shim) connect() (*link, error) {
 		l.close()
 		return nil, fmt.Errorf("start shim: %w", err)
 	}
-	l.born = born(l.proc.Pid)
 	return l, nil
 }
 
@@ -180,7 +176,7 @@ func (s *Shim) revive() error {
 		return nil
 	}
 	if s.dirty {
-		if _, err := Sweep(s.cfg.Cookie); err != nil {
+		if _, err := sweepOrphans(); err != nil {
 			return fmt.Errorf("start shim: %w", err)
 		}
 		s.dirty = false
@@ -223,16 +219,6 @@ func (s *Shim) ended(c process.Command, why process.Why, start time.Time) proces
 	return e
 }
 
-// deadShim is a shim that is dead, by what it may have left: the members of its
-// session and, where its orphans became ours, whatever has us for its parent,
-// came after it and is in a session of its own. Its number is not given to
-// another process while the session has a member.
-type deadShim struct {
-	session int // 0: none
-	born    int
-	adopted bool
-}
-
 // clean buries a shim that died and ends what it left at once, so that no
 // stray process goes on changing files.
 func (s *Shim) clean() (how string, killed int, err error) {
@@ -240,11 +226,8 @@ func (s *Shim) clean() (how string, killed int, err error) {
 	s.live = nil
 	s.pid.Store(0)
 	how = l.bury()
-	if s.cfg.Cookie != "" {
-		if killed, err = sweep(s.cfg.Cookie, deadShim{l.proc.Pid, l.born, s.cfg.Adopt}); err != nil {
-			s.dirty = true
-		}
-	}
+	killed, err = sweepOrphans()
+	s.dirty = err != nil
 	return how, killed, err
 }
 
@@ -283,7 +266,6 @@ type reply struct {
 // may hold bytes that no JSON carries.
 type link struct {
 	proc              *os.Process
-	born              int           // when the process started, as the system counts
 	look              time.Duration // between two looks at whether it is stopped
 	patience          time.Duration // for its answer, when its command's time and grace are over
 	requests, replies *os.File

@@ -64,7 +64,7 @@ func TestShimDies(t *testing.T) {
 // they become this process's, whoever's they are.
 func TestShimDiesOverHidden(t *testing.T) {
 	dir := t.TempDir()
-	s := startShim(t, ShimConfig{Adopt: true})
+	s := startShim(t, ShimConfig{})
 	t.Cleanup(func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) })
 	c := sh("killer", `
 		for n in 1 2 3; do

@@ -26,19 +26,26 @@ const (
 // returns how many there were. It leaves alone this process, its ancestors,
 // its living shims and all below them, and what belongs to other users.
 // Nothing found costs one read of /proc.
-func Sweep(cookie string) (killed int, err error) { return sweep(cookie, deadShim{}) }
-
-// sweep also takes what a dead shim left.
-func sweep(cookie string, of deadShim) (killed int, err error) {
+func Sweep(cookie string) (killed int, err error) {
 	if cookie == "" || strings.IndexByte(cookie, 0) >= 0 {
 		return 0, fmt.Errorf("sweep: cookie %q is not usable", cookie)
 	}
-	h := sweeper{mark: append([]byte(CookieVar+"="+cookie), 0), of: of, killed: map[info]bool{}}
+	h := sweeper{mark: append([]byte(CookieVar+"="+cookie), 0), killed: map[info]bool{}}
+	return h.sweep()
+}
+
+// sweepOrphans is Sweep for what a dead shim left: our children now, in sessions of their own.
+func sweepOrphans() (killed int, err error) {
+	h := sweeper{killed: map[info]bool{}}
+	return h.sweep()
+}
+
+func (h *sweeper) sweep() (killed int, err error) {
 	start := time.Now()
 	progress, before := start, 0
 	for pause := 100 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
 		now := time.Now()
-		left, err := h.sweepOnce(now.Sub(start) < shimBound)
+		left, err := h.sweepOnce(h.mark != nil && now.Sub(start) < shimBound)
 		if err != nil {
 			return len(h.killed), err
 		}
@@ -58,8 +65,7 @@ func sweep(cookie string, of deadShim) (killed int, err error) {
 
 // sweeper is one Sweep at work.
 type sweeper struct {
-	mark   []byte
-	of     deadShim
+	mark   []byte // nil: orphans are looked for
 	killed map[info]bool
 }
 
@@ -91,24 +97,24 @@ func (h *sweeper) find() ([]info, error) {
 	}
 	marked := map[int]bool{}
 	for _, pid := range list {
-		if carries(pid, h.mark) {
+		if h.mark != nil && carries(pid, h.mark) {
 			marked[pid] = true
 		}
 	}
-	if len(marked) == 0 && h.of.session == 0 {
+	if len(marked) == 0 && h.mark != nil {
 		return nil, nil
 	}
 	var all []info
-	sessions := map[int]bool{h.of.session: true}
+	sessions := map[int]bool{}
 	spared, shims := spare(), newShield()
-	own := spared[os.Getpid()].session
+	own := spared[os.Getpid()]
 	for _, pid := range list {
 		i, ok := stat(pid)
 		if _, no := spared[pid]; !ok || no || i.dead() {
 			continue
 		}
 		all = append(all, i)
-		if h.stray(i, own) {
+		if h.mark == nil && i.parent == own.pid && i.session != own.session {
 			marked[pid] = true
 		}
 		if marked[pid] && !shims.covers(pid) {
@@ -122,18 +128,10 @@ func (h *sweeper) find() ([]info, error) {
 	return pick(all, marked, sessions, shims), nil
 }
 
-// stray reports whether a process is an orphan of the dead shim that became our child. Programs that we start ourselves, shims
-// aside, stay in our session.
-func (h *sweeper) stray(i info, own int) bool {
-	return h.of.adopted && i.parent == os.Getpid() && i.session != own && i.start >= h.of.born
-}
-
 // reap collects those of the dead that are our children.
 func (h *sweeper) reap() {
 	for i := range h.killed {
-		if h.of.adopted {
-			_, _ = syscall.Wait4(i.pid, nil, syscall.WNOHANG, nil)
-		}
+		_, _ = syscall.Wait4(i.pid, nil, syscall.WNOHANG, nil)
 	}
 }
 

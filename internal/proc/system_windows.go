@@ -57,10 +57,9 @@ func extensions(env []string) (list []string) {
 
 func sameVariable(a, b string) bool { return strings.EqualFold(a, b) }
 
-func adopt()                              {}
-func born(int) int                        { return 0 }
-func stopped(int) bool                    { return false }
-func sweep(string, deadShim) (int, error) { return 0, nil }
+func adopt()                     {}
+func stopped(int) bool           { return false }
+func sweepOrphans() (int, error) { return 0, nil }
 
 // Sweep finds nothing: there are no shims.
 func Sweep(string) (killed int, err error) { return 0, nil }

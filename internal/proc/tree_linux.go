@@ -23,12 +23,6 @@ const rssUnit = 1 << 10
 // adopt makes the orphans of our children our own children.
 func adopt() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// born is when a process started.
-func born(pid int) int {
-	i, _ := stat(pid)
-	return i.start
-}
-
 // becomeShim makes this process a shim: subreaper, named, deaf to the signals of
 // a terminal, with nothing to hand on to its children by accident.
 func becomeShim() {

@@ -83,7 +83,7 @@ func (c *Commands) Start(r Run) (err error) {
 	if err != nil {
 		return fmt.Errorf("find our own program: %w", err)
 	}
-	c.shim, err = proc.Start(proc.ShimConfig{Argv: []string{self, proc.ShimCommand}, Env: base, Cookie: r.Cookie, Dir: r.Dir, Adopt: true})
+	c.shim, err = proc.Start(proc.ShimConfig{Argv: []string{self, proc.ShimCommand}, Env: base, Cookie: r.Cookie, Dir: r.Dir})
 	if err != nil {
 		return err
 	}
