@@ -323,7 +323,7 @@ trying things: it has no authentication. What it stores stays in --dir.`,
 			for _, one := range fleet.SearchAttributes() {
 				argv = append(argv, "--search-attribute", one)
 			}
-			code, err := proc.Interactive(context.WithoutCancel(cmd.Context()), argv, ".")
+			code, err := proc.Attend(context.WithoutCancel(cmd.Context()), argv, ".", nil)
 			if err == nil && code != 0 && cmd.Context().Err() == nil {
 				err = fmt.Errorf("the server ended with exit status %d", code)
 			}

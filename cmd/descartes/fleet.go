@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -22,7 +23,7 @@ attempts of a run.`,
 			if err != nil {
 				return err
 			}
-			code, err := proc.Attend(append([]string{program}, args...), os.Environ())
+			code, err := proc.Attend(context.WithoutCancel(cmd.Context()), append([]string{program}, args...), "", nil)
 			if err == nil && code != 0 {
 				err = quiet(code)
 			}

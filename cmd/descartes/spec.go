@@ -251,7 +251,7 @@ func edited(ctx context.Context, name, text string) (string, error) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return "", err
 	}
-	code, err := proc.Interactive(ctx, append(argv, path), "")
+	code, err := proc.Attend(ctx, append(argv, path), "", nil)
 	if err != nil {
 		return "", badInput("set EDITOR to one that is installed", "editor: %w", err)
 	}

@@ -3,7 +3,7 @@ package proc
 import (
 	"bytes"
 	"cmp"
-	"fmt"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -24,71 +24,54 @@ import (
 type limiter struct {
 	memory int64
 	procs  int
-	groups []group // made for this command
+	group  *group // made for this command; nil: none
 	disk   *disk
 	last   time.Time
 	why    process.Why
 }
 
-// group is one control group and the files that say how it went.
-type group struct {
-	dir, home string // home is where we came from
-	v2        bool
-	moved     bool
-	memory    bool // it limits memory
-	procs     bool // it limits processes
-}
-
 const limitTick = time.Second
 
-// limit makes what a command's limits need and moves this process there, so
-// that the command is born inside. leave moves us back.
+// limit makes what a command's limits need.
 func (s *server) limit(j *job) (*limiter, error) {
 	c := j.cmd.Limits
 	if c.Memory <= 0 && c.Procs <= 0 && c.Disk <= 0 && c.Free <= 0 && c.Log <= 0 {
 		return nil, nil
 	}
-	k := &limiter{memory: c.Memory, procs: c.Procs, disk: newDisk(j), last: time.Now()}
-	if c.Memory <= 0 && c.Procs <= 0 {
-		return k, nil
-	}
 	s.limited++
-	k.groups = makeGroups(groupPlaces(), "descartes-"+strconv.Itoa(os.Getpid())+"-"+strconv.Itoa(s.limited), c)
-	for i := range k.groups {
-		g := &k.groups[i]
-		g.moved = os.WriteFile(filepath.Join(g.dir, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0) == nil
-	}
-	return k, nil
+	return &limiter{memory: c.Memory, procs: c.Procs, disk: newDisk(j), last: time.Now(), group: makeGroup(groupPlace(), "descartes-"+strconv.Itoa(os.Getpid())+"-"+strconv.Itoa(s.limited), c)}, nil
 }
 
-// leave takes this process out again, and closes the door.
-func (k *limiter) leave() {
-	if k == nil {
-		return
-	}
-	for _, g := range k.groups {
-		if g.moved {
-			_ = os.WriteFile(filepath.Join(g.home, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0)
-		}
-		if g.moved && g.procs {
-			_ = os.WriteFile(filepath.Join(g.dir, "pids.max"), []byte(strconv.Itoa(k.procs)), 0)
-		}
+// within has a command born inside the group.
+func (k *limiter) within(attr *syscall.SysProcAttr) {
+	if k != nil && k.group != nil {
+		attr.UseCgroupFD, attr.CgroupFD = true, int(k.group.folder.Fd())
 	}
 }
 
-// remove takes the groups away; all that was in them is dead.
+// without gives up a group; it is false where there is none.
+func (k *limiter) without(attr *syscall.SysProcAttr) bool {
+	if k == nil || k.group == nil {
+		return false
+	}
+	attr.UseCgroupFD = false
+	k.remove()
+	return true
+}
+
+// remove takes the group away; all that was in it is dead.
 func (k *limiter) remove() {
-	if k == nil {
+	if k == nil || k.group == nil {
 		return
 	}
-	for _, g := range k.groups {
-		for range 100 { // a zombie counts until it is reaped
-			if err := syscall.Rmdir(g.dir); err != syscall.EBUSY {
-				break
-			}
-			time.Sleep(time.Millisecond)
+	k.group.folder.Close()
+	for range 100 { // a zombie counts until it is reaped
+		if err := syscall.Rmdir(k.group.folder.Name()); err != syscall.EBUSY {
+			break
 		}
+		time.Sleep(time.Millisecond)
 	}
+	k.group = nil
 }
 
 // exceeded says which limit was overrun, once a second.
@@ -103,7 +86,7 @@ func (k *limiter) exceeded(now time.Time) process.Why {
 			return k.why
 		}
 	}
-	if why := k.ofGroups(); why != "" {
+	if why := k.ofGroup(); why != "" {
 		return why
 	}
 	memory, procs := k.blind()
@@ -128,13 +111,8 @@ func (k *limiter) exceeded(now time.Time) process.Why {
 
 // blind says for which limits no group counts.
 func (k *limiter) blind() (memory, procs bool) {
-	memory, procs = k.memory > 0, k.procs > 0
-	for _, g := range k.groups {
-		if g.moved {
-			memory, procs = memory && !g.memory, procs && !g.procs
-		}
-	}
-	return memory, procs
+	g := k.group
+	return k.memory > 0 && (g == nil || !g.memory), k.procs > 0 && (g == nil || !g.procs)
 }
 
 // verdict is which limit was overrun when the command has ended by itself.
@@ -142,27 +120,21 @@ func (k *limiter) verdict() process.Why {
 	if k == nil {
 		return ""
 	}
-	if k.ofGroups() == "" && k.disk != nil && k.disk.grown() {
+	if k.ofGroup() == "" && k.disk != nil && k.disk.grown() {
 		k.why = process.Disk
 	}
 	return k.why
 }
 
-// ofGroups is what the groups say, also after the command's own end: one that
+// ofGroup is what the group says, also after the command's own end: one that
 // the kernel killed for its memory did not simply crash.
-func (k *limiter) ofGroups() process.Why {
-	for _, g := range k.groups {
-		killed := "memory.oom_control"
-		if g.v2 {
-			killed = "memory.events"
-		}
-		switch {
-		case !g.moved || k.why != "":
-		case g.memory && counter(g.dir, killed, "oom_kill") > 0:
-			k.why = process.Memory
-		case g.procs && (counter(g.dir, "pids.events", "max") > 0 || current(g.dir) > k.procs):
-			k.why = process.Procs
-		}
+func (k *limiter) ofGroup() process.Why {
+	switch g := k.group; {
+	case g == nil || k.why != "":
+	case g.memory && g.counter("memory.events", "oom_kill") > 0:
+		k.why = process.Memory
+	case g.procs && g.counter("pids.events", "max") > 0:
+		k.why = process.Procs
 	}
 	return k.why
 }
@@ -264,26 +236,6 @@ func (d *disk) shorten() {
 	}
 }
 
-// counter reads one line "name number" of a group's file.
-func counter(dir, file, name string) (n int) {
-	b, _ := os.ReadFile(filepath.Join(dir, file))
-	for line := range bytes.Lines(b) {
-		if number, ok := bytes.CutPrefix(line, []byte(name+" ")); ok {
-			n, _ = strconv.Atoi(string(bytes.TrimSpace(number)))
-		}
-	}
-	return n
-}
-
-// current is how many processes and threads a group has now. A command that
-// starts them faster than leave sets the limit has more than the limit, and
-// the kernel, which only refuses new ones, counts no refusal.
-func current(dir string) int {
-	b, _ := os.ReadFile(filepath.Join(dir, "pids.current"))
-	n, _ := strconv.Atoi(strings.TrimSpace(string(b)))
-	return n
-}
-
 // resident is what a process holds in memory, in bytes. What it shares with
 // others of its tree counts for each.
 func resident(pid int) int64 {
@@ -300,107 +252,76 @@ func resident(pid int) int64 {
 	return max(pages-shared, 0) * int64(os.Getpagesize())
 }
 
-// groupPlace is a folder in which groups can be made, and this process's own
-// group.
-type groupPlace struct {
-	parent, home string
-	v2           bool
-	controllers  []string
+// group is a control group, of the second version.
+type group struct {
+	folder        *os.File
+	memory, procs bool // it limits them
 }
 
-// groupPlaces finds this process in each hierarchy.
-func groupPlaces() (places []groupPlace) {
+// groupPlace is the folder in which groups can be made: beside our own, for one with members has no children with limits.
+func groupPlace() string {
 	const root = "/sys/fs/cgroup"
-	b, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
+	b, _ := os.ReadFile("/proc/self/cgroup")
+	for line := range strings.Lines(string(b)) {
+		if own, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok && own != "/" && !strings.Contains(own, "..") {
+			return filepath.Dir(filepath.Join(root, own))
+		}
+	}
+	return root
+}
+
+// makeGroup makes a group that keeps some of the limits; nil where none can be had.
+func makeGroup(place, name string, c process.Limits) *group {
+	on, _ := os.ReadFile(filepath.Join(place, "cgroup.subtree_control"))
+	controllers := strings.Fields(string(on))
+	g := &group{memory: c.Memory > 0 && slices.Contains(controllers, "memory"), procs: c.Procs > 0 && slices.Contains(controllers, "pids")}
+	dir := filepath.Join(place, name)
+	if !g.memory && !g.procs || os.Mkdir(dir, 0o755) != nil {
 		return nil
 	}
-	for line := range strings.Lines(string(b)) {
-		part := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(part) != 3 || strings.Contains(part[2], "..") {
-			continue
-		}
-		if part[1] != "" {
-			names := strings.Split(part[1], ",")
-			home := filepath.Join(root, part[1], part[2])
-			places = append(places, groupPlace{parent: home, home: home, controllers: names})
-			continue
-		}
-		// The unified hierarchy: a group with members has no limited children,
-		// so ours is made beside our own.
-		home := filepath.Join(root, part[2])
-		parent := filepath.Dir(home)
-		if len(parent) < len(root) {
-			continue
-		}
-		on, err := os.ReadFile(filepath.Join(parent, "cgroup.subtree_control"))
-		if err != nil {
-			continue
-		}
-		places = append(places, groupPlace{parent: parent, home: home, v2: true, controllers: strings.Fields(string(on))})
+	set := func(file string, value int64) error {
+		return os.WriteFile(filepath.Join(dir, file), []byte(strconv.FormatInt(value, 10)), 0)
 	}
-	return places
+	var err error
+	if g.memory { // swap is no way around it
+		err = set("memory.max", c.Memory)
+		_, _ = set("memory.swap.max", 0), set("memory.oom.group", 1)
+	}
+	if g.procs {
+		err = errors.Join(err, set("pids.max", int64(c.Procs)))
+	}
+	if err == nil {
+		g.folder, err = os.Open(dir)
+	}
+	if err != nil {
+		_ = os.Remove(dir)
+		return nil
+	}
+	return g
 }
 
-// makeGroups makes a group wherever one of the limits can be set.
-func makeGroups(places []groupPlace, name string, c process.Limits) (groups []group) {
-	memory, procs := c.Memory > 0, c.Procs > 0
-	for _, p := range places {
-		g := group{dir: filepath.Join(p.parent, name), home: p.home, v2: p.v2}
-		for _, controller := range p.controllers {
-			g.memory = g.memory || memory && controller == "memory"
-			g.procs = g.procs || procs && controller == "pids"
+// counter reads one line "name number" of a file of the group.
+func (g *group) counter(file, name string) (n int) {
+	b, _ := os.ReadFile(filepath.Join(g.folder.Name(), file))
+	for line := range bytes.Lines(b) {
+		if number, ok := bytes.CutPrefix(line, []byte(name+" ")); ok {
+			n, _ = strconv.Atoi(string(bytes.TrimSpace(number)))
 		}
-		if !g.memory && !g.procs || os.Mkdir(g.dir, 0o755) != nil {
-			continue
-		}
-		if err := g.limit(c); err != nil {
-			_ = os.Remove(g.dir)
-			continue
-		}
-		memory, procs = memory && !g.memory, procs && !g.procs
-		groups = append(groups, g)
 	}
-	return groups
+	return n
 }
 
-// limit writes the limits. Swap is no way around the one on memory.
-func (g group) limit(c process.Limits) error {
-	set := func(file, value string) error { return os.WriteFile(filepath.Join(g.dir, file), []byte(value), 0) }
-	bytes := strconv.FormatInt(c.Memory, 10)
-	if g.memory && g.v2 {
-		if err := set("memory.max", bytes); err != nil {
-			return fmt.Errorf("limit memory: %w", err)
-		}
-		_ = set("memory.swap.max", "0")
-		_ = set("memory.oom.group", "1")
-	} else if g.memory {
-		if err := set("memory.limit_in_bytes", bytes); err != nil {
-			return fmt.Errorf("limit memory: %w", err)
-		}
-		_ = set("memory.memsw.limit_in_bytes", bytes)
-	}
-	if g.procs { // none until we have left: our own threads would count
-		if err := set("pids.max", "max"); err != nil {
-			return fmt.Errorf("limit processes: %w", err)
-		}
-	}
-	return nil
-}
-
-// Ceilings says by what means limits are kept here. It makes groups for that, and removes them.
+// Ceilings says by what means limits are kept here. It makes a group for that, and removes it.
 func Ceilings() string {
 	k := &limiter{memory: 1 << 40, procs: 1 << 15}
-	k.groups = makeGroups(groupPlaces(), "descartes-try-"+strconv.Itoa(os.Getpid()), process.Limits{Memory: k.memory, Procs: k.procs})
-	for i := range k.groups {
-		k.groups[i].moved = true
-	}
+	k.group = makeGroup(groupPlace(), "descartes-try-"+strconv.Itoa(os.Getpid()), process.Limits{Memory: k.memory, Procs: k.procs})
+	memory, procs := k.blind()
 	k.remove()
-	switch memory, procs := k.blind(); {
+	switch {
 	case memory && procs:
 		return "looking once a second"
 	case memory || procs:
-		return "cgroups and looking once a second"
+		return "a cgroup and looking once a second"
 	}
-	return "cgroups"
+	return "a cgroup"
 }

@@ -126,46 +126,68 @@ func TestLimitsLooking(t *testing.T) {
 	}
 }
 
-// TestGroupFiles reads the kernel's counters in both forms.
-func TestGroupFiles(t *testing.T) {
+// TestGroup: a folder of our own stands in for one in which groups can be made.
+func TestGroup(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{"memory.events": "low 0\nmax 7\noom_kill 2\n", "memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n", "pids.events": "max 4\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	limits := process.Limits{Memory: 5 << 20, Procs: 7}
+	if g := makeGroup(dir, "none", limits); g != nil {
+		t.Errorf("without controllers: got %+v", g)
 	}
-	if got := counter(dir, "memory.events", "oom_kill"); got != 2 {
-		t.Errorf("v2: got %d", got)
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("cpu memory pids\n"), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	if got := counter(dir, "memory.oom_control", "oom_kill"); got != 3 {
-		t.Errorf("v1: got %d", got)
+	g := makeGroup(dir, "x", limits)
+	if g == nil || !g.memory || !g.procs {
+		t.Fatalf("got %+v", g)
 	}
-	if got := counter(dir, "none", "max"); got != 0 {
-		t.Errorf("no file: got %d", got)
-	}
-	// A command that has too many processes before its limit is set is over it
-	// all the same, though the kernel had none to refuse.
-	early := t.TempDir()
-	for name, text := range map[string]string{"pids.events": "max 0\n", "pids.current": "21\n"} {
-		if err := os.WriteFile(filepath.Join(early, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for limit, want := range map[int]process.Why{20: process.Procs, 21: ""} {
-		k := &limiter{procs: limit, groups: []group{{dir: early, moved: true, procs: true}}}
-		if why := k.exceeded(time.Now()); why != want {
-			t.Errorf("21 processes of %d: got %q, want %q", limit, why, want)
-		}
-	}
-	// A folder of our own stands in for a group that was delegated.
-	places := []groupPlace{{parent: dir, home: dir, v2: true, controllers: []string{"memory", "pids"}}}
-	groups := makeGroups(places, "x", process.Limits{Memory: 5 << 20, Procs: 7})
-	if len(groups) != 1 || !groups[0].memory || !groups[0].procs {
-		t.Fatalf("got %+v", groups)
-	}
-	for name, want := range map[string]string{"memory.max": "5242880", "memory.swap.max": "0", "memory.oom.group": "1", "pids.max": "max"} {
-		if b, err := os.ReadFile(filepath.Join(dir, "x", name)); err != nil || strings.TrimSpace(string(b)) != want {
+	for name, want := range map[string]string{"memory.max": "5242880", "memory.swap.max": "0", "memory.oom.group": "1", "pids.max": "7"} {
+		if b, err := os.ReadFile(filepath.Join(dir, "x", name)); err != nil || string(b) != want {
 			t.Errorf("%s: got %q, %v", name, b, err)
+		}
+	}
+	for file, why := range map[string]process.Why{"memory.events": process.Memory, "pids.events": process.Procs} {
+		text := map[process.Why]string{process.Memory: "low 0\nmax 7\noom_kill 2\n", process.Procs: "max 4\n"}[why]
+		if err := os.WriteFile(filepath.Join(dir, "x", file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		k := &limiter{memory: 1 << 40, procs: 1 << 15, group: g}
+		if got := k.verdict(); got != why {
+			t.Errorf("%s: got %q, want %q", file, got, why)
+		}
+		if err := os.Remove(filepath.Join(dir, "x", file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestGroupEntered: a command is born in its group, and where that cannot be, beside it.
+func TestGroupEntered(t *testing.T) {
+	for _, place := range []string{"/sys/fs/cgroup/unified", t.TempDir()} { // the first is there on some machines
+		dir := filepath.Join(place, "descartes-test-"+strconv.Itoa(os.Getpid()))
+		if os.Mkdir(dir, 0o755) != nil {
+			continue
+		}
+		folder, err := os.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		attr := &syscall.SysProcAttr{}
+		k := &limiter{group: &group{folder: folder}}
+		k.within(attr)
+		pid, err := syscall.ForkExec("/bin/cat", []string{"cat", "/proc/self/cgroup"}, &syscall.ProcAttr{Sys: attr})
+		_, entered := os.Stat(filepath.Join(dir, "cgroup.procs"))
+		if (err == nil) != (entered == nil) {
+			t.Errorf("%s: %v", place, err)
+		}
+		if err == nil {
+			_, _ = syscall.Wait4(pid, nil, 0, nil)
+		}
+		t.Log(place, err)
+		if !k.without(attr) || attr.UseCgroupFD || k.without(attr) {
+			t.Errorf("%s: the group is not given up", place)
+		}
+		if _, err := os.Stat(dir); err == nil {
+			t.Errorf("%s: the group is still there", place)
 		}
 	}
 }

@@ -10,33 +10,19 @@ import (
 	"strings"
 )
 
-// Listener is a process that listens on a TCP port.
-type Listener struct {
-	PID  int
-	Name string
-	Port int
-}
-
 // Listening finds the processes that work in a folder, or below it, and listen on a port: those that we may look at.
 func Listening(dir string) (found []Listener) {
-	var ports map[string]int // by socket; read for the first that there has one
-	cwds, _ := filepath.Glob("/proc/[0-9]*/cwd")
-	for _, cwd := range cwds {
-		at, err := os.Readlink(cwd)
-		if err != nil || at != dir && !strings.HasPrefix(at, dir+"/") {
-			continue
-		}
-		process := filepath.Dir(cwd)
-		pid, _ := strconv.Atoi(filepath.Base(process))
-		name, _ := os.ReadFile(process + "/comm")
-		fds, _ := os.ReadDir(process + "/fd")
+	var ports map[string]int // by socket; read for the first process that has one
+	for pid, argv := range Within(dir) {
+		at := "/proc/" + strconv.Itoa(pid) + "/fd/"
+		fds, _ := os.ReadDir(at)
 		for _, fd := range fds {
-			to, _ := os.Readlink(process + "/fd/" + fd.Name())
+			to, _ := os.Readlink(at + fd.Name())
 			if ports == nil && strings.HasPrefix(to, "socket:") {
 				ports = listened()
 			}
 			if port := ports[to]; port > 0 {
-				found = append(found, Listener{pid, strings.TrimSpace(string(name)), port})
+				found = append(found, Listener{pid, filepath.Base(argv[0]), port})
 			}
 		}
 	}

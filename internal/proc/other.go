@@ -77,10 +77,11 @@ func (s *server) limit(j *job) (*limiter, error) {
 	return nil, nil
 }
 
-func (*limiter) leave()                         {}
-func (*limiter) remove()                        {}
-func (*limiter) exceeded(time.Time) process.Why { return "" }
-func (*limiter) verdict() process.Why           { return "" }
+func (*limiter) within(*syscall.SysProcAttr)       {}
+func (*limiter) without(*syscall.SysProcAttr) bool { return false }
+func (*limiter) remove()                           {}
+func (*limiter) exceeded(time.Time) process.Why    { return "" }
+func (*limiter) verdict() process.Why              { return "" }
 
 // inMemory is a copy of a file that has no name.
 func inMemory(r io.Reader) (*os.File, error) {

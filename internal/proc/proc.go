@@ -13,5 +13,12 @@ package proc
 // ShimCommand is the hidden command that a main program maps to Serve.
 const ShimCommand = "__shim"
 
+// Listener is a process that listens on a TCP port.
+type Listener struct {
+	PID  int
+	Name string
+	Port int
+}
+
 // CookieVar is the environment variable that marks every process of a shim.
 const CookieVar = "DESCARTES_COOKIE"

@@ -305,15 +305,19 @@ func (s *server) spawn(j *job) (fault error) {
 	if j.limiter, err = s.limit(j); err != nil {
 		return err
 	}
-	defer j.limiter.leave()
 	attr := &syscall.ProcAttr{Dir: c.Dir, Env: env, Sys: &syscall.SysProcAttr{Setpgid: true}}
+	j.limiter.within(attr.Sys)
 	for _, f := range files {
 		attr.Files = append(attr.Files, f.Fd())
 	}
+tries:
 	for try := range busyTries {
 		j.pid, err = syscall.ForkExec(path, argv, attr)
-		if err != syscall.ETXTBSY {
-			break
+		switch {
+		case err != nil && j.limiter.without(attr.Sys): // it cannot be entered
+			continue
+		case err != syscall.ETXTBSY:
+			break tries
 		}
 		time.Sleep(time.Duration(try) * 10 * time.Millisecond)
 	}

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -33,7 +34,7 @@ func Netforward(args []string, stderr io.Writer) int {
 		env = append(env, name+"="+url)
 	}
 	env = append(env, "NO_PROXY="+args[1], "no_proxy="+args[1], "NODE_USE_ENV_PROXY=1")
-	code, err := proc.Attend(args[3:], env)
+	code, err := proc.Attend(context.Background(), args[3:], "", env)
 	if err != nil {
 		fmt.Fprintln(stderr, "descartes:", err)
 	}
