@@ -42,10 +42,10 @@ type Job struct {
 	Config    Config
 	File      *tasks.File
 	Graph     *scheduler.Graph
-	Import    *plan.Plan      // Start makes the task file from it; nil if there is a task file
+	Import    *plan.Document  // Start makes the task file from it; nil if there is a task file
 	Conflicts []tasks.Finding // where the plan contradicts the task file
 	all       []tasks.Task    // as read; the file's own list changes with each save
-	plan      *specbuild.Plan
+	plan      *plan.Document
 	settings  string                      // digest of what descartes.yaml asks for, computed on first use
 	stories   map[string]*specbuild.Story // of a spec-kit list, by their marks
 	specs     []specbuild.File
@@ -137,7 +137,7 @@ func (j *Job) readPlan() (text string, err error) {
 	if text, err = PlanText(j.Root, path); err != nil {
 		return "", err
 	}
-	j.plan, err = specbuild.ParsePlan(path, []byte(text))
+	j.plan, err = plan.Parse(path, []byte(text))
 	return text, err
 }
 
@@ -187,15 +187,15 @@ func (j *Job) readBeside() {
 	if err != nil || rel == "." || !filepath.IsLocal(rel) || filepath.Base(j.File.Path()) != "tasks.md" {
 		return
 	}
-	plan := j.Config.Scud.PlanPath
-	if !filepath.IsAbs(plan) {
-		plan = filepath.Join(j.Root, plan)
+	own := j.Config.Scud.PlanPath
+	if !filepath.IsAbs(own) {
+		own = filepath.Join(j.Root, own)
 	}
 	b := &specbuild.Beside{}
 	for _, pattern := range besideNames(rel) {
 		paths, _ := filepath.Glob(filepath.Join(globQuote(dir), filepath.FromSlash(pattern)))
 		for _, path := range paths {
-			if fi, err := os.Lstat(path); err != nil || !fi.Mode().IsRegular() || path == plan || len(b.Names) >= maxBesideFiles {
+			if fi, err := os.Lstat(path); err != nil || !fi.Mode().IsRegular() || path == own || len(b.Names) >= maxBesideFiles {
 				continue
 			}
 			name, err := filepath.Rel(j.Root, path)
@@ -208,7 +208,7 @@ func (j *Job) readBeside() {
 				continue
 			}
 			if text, err := readText(j.Root, path, maxSpecFile); err == nil { // otherwise only its name is mentioned
-				if p, err := specbuild.ParsePlan(name, []byte(text)); err == nil {
+				if p, err := plan.Parse(name, []byte(text)); err == nil {
 					b.Texts = append(b.Texts, p)
 				}
 			}
@@ -277,7 +277,7 @@ func (j *Job) Spec(r SpecRequest) (specbuild.Spec, error) {
 	c := j.Config.Scud
 	r.Attempt = max(1, r.Attempt)
 	req := specbuild.Request{
-		Tag: j.File.Tag(), Task: *t, Parents: j.Graph.Parents(r.Task), Plan: j.plan, Story: j.stories[t.Story], AllTasks: j.all, Beside: j.beside,
+		Tag: j.File.Tag(), Task: *t, Parents: j.Graph.Parents(r.Task), Plan: j.plan, Story: j.stories[t.Story], Beside: j.beside,
 		Files: j.specs, Handoff: j.hand, Answers: j.answersTo(r.Task, r.Before), Promise: j.Config.CompletionPromise, Template: c.Spec.SpecTemplate, Budget: specbuild.Budget{Tokens: c.Spec.MaxSpecTokens, Cut: c.Spec.Cut},
 		Attempt: specbuild.Attempt{Number: r.Attempt, Max: cmp.Or(r.Of, j.Config.LastAttempt(t, r.Attempt-1, r.Counted)), Failure: r.Failure, CutShort: r.Cut},
 	}
@@ -331,7 +331,7 @@ func (j *Job) Inputs(id string) (in journal.Inputs) {
 	}
 	in.Task, in.Settings = receipt.TaskDigest(t), j.settings
 	if j.plan != nil {
-		in.PlanPath, in.Plan = j.Config.Scud.PlanPath, receipt.PlanDigest(j.plan, *t, j.Graph.Parents(id), j.all)
+		in.PlanPath, in.Plan = j.Config.Scud.PlanPath, receipt.PlanDigest(j.plan, *t, j.Graph.Parents(id))
 	}
 	return in
 }
@@ -460,8 +460,8 @@ func (j *Job) open(text string, imports bool) error {
 		return fmt.Errorf("plan: %s is empty", c.PlanPath)
 	}
 	var more map[string][]string
-	if text != "" {
-		p, perr := plan.Parse(c.PlanPath, []byte(text))
+	if p := j.plan; p != nil {
+		_, perr := p.Tasks()
 		switch {
 		case imports && perr != nil:
 			return fmt.Errorf("%s; no list can be made of the plan either: %w", err, perr)

@@ -28,7 +28,7 @@ func (j *Job) shown(id string) specbuild.Reviewed {
 	if !ok {
 		return specbuild.Reviewed{Name: "Task " + id}
 	}
-	req := specbuild.Request{Task: *t, Parents: j.Graph.Parents(id), Plan: j.plan, Story: j.stories[t.Story], AllTasks: j.all, Answers: j.answersTo(id, time.Time{})}
+	req := specbuild.Request{Task: *t, Parents: j.Graph.Parents(id), Plan: j.plan, Story: j.stories[t.Story], Answers: j.answersTo(id, time.Time{})}
 	if !j.Config.Scud.Spec.IncludePlanSection {
 		req.Plan = nil
 	}

@@ -1,13 +1,13 @@
 package specbuild
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"descartes/internal/lazyregexp"
 	"descartes/internal/markdown"
 	"descartes/internal/oneline"
+	"descartes/tasks/plan"
 	"descartes/tasks/prose"
 )
 
@@ -22,8 +22,8 @@ type Criterion struct {
 func Criteria(req Request) []Criterion {
 	var out []Criterion
 	for _, g := range newDraft(req).accept {
-		for _, text := range g.texts {
-			out = append(out, Criterion{Text: text, Shared: g.story != nil})
+		for _, text := range g.Texts {
+			out = append(out, Criterion{Text: text, Shared: g.Story != ""})
 		}
 	}
 	return out
@@ -35,92 +35,77 @@ const (
 	maxCriterion     = 600 // bytes of one from a plan or a story
 )
 
-// criteriaGroup is the criteria of one origin.
+// criteriaGroup is the criteria of one origin, as the checklist names it.
 type criteriaGroup struct {
-	texts  []string
-	source Source
-	story  *Story
+	Texts  []string
+	Source Source
+	Story  string // "" for criteria of the task alone
+	First  bool   // in the checklist
 }
 
 // gather finds the criteria of the task. Criteria in its own texts are removed there, so that the spec says nothing twice.
 func (d *draft) gather() {
-	t := &d.req.Task
-	own := criteriaGroup{source: Source{Part: "acceptance"}}
-	take := func(text *string, all bool) {
-		rest, found := splitCriteria(*text, all, maxCriterionList-len(own.texts))
-		*text, own.texts = rest, append(own.texts, found...)
-	}
-	take(&t.Acceptance, true)
-	if len(own.texts) == 0 && strings.Count(t.Acceptance, "\n") < maxCriterionList { // no list: each line is one
-		own.texts, t.Acceptance = strings.Split(t.Acceptance, "\n"), ""
-	}
-	take(&t.TestStrategy, onlyList(t.TestStrategy))
-	take(&t.Details, false)
-	take(&t.Description, false)
-	d.add(own)
-	if s := d.section; s != nil && s.Rule != RuleOutline && s.Rule != RuleParent {
-		for _, part := range s.Parts {
-			lines := &listing{doc: d.req.Plan.doc, to: part.LastLine, most: maxCriterionList}
-			lines.read(part.FirstLine - 1)
-			d.add(criteriaGroup{texts: lines.found, source: Source{Part: "acceptance", File: d.req.Plan.Name(),
-				FirstLine: lines.first, LastLine: lines.last, Rule: d.rule(), Heading: part.Heading}})
+	t := &d.Task
+	own := criteriaGroup{Source: Source{Part: "acceptance"}}
+	take := func(text *string, all, only bool) {
+		if rest, l := readCriteria(*text, all, maxCriterionList-len(own.Texts)); l != nil && (!only || rest == "") {
+			*text, own.Texts = rest, append(own.Texts, l.found...)
 		}
 	}
-	if s := d.req.Story; s != nil {
-		d.add(criteriaGroup{texts: s.Scenarios, source: Source{Part: "acceptance", File: s.File, FirstLine: s.FirstLine, LastLine: s.LastLine}, story: s})
+	take(&t.Acceptance, true, false)
+	if len(own.Texts) == 0 && strings.Count(t.Acceptance, "\n") < maxCriterionList { // no list: each line is one
+		own.Texts, t.Acceptance = strings.Split(t.Acceptance, "\n"), ""
+	}
+	take(&t.TestStrategy, true, true) // with prose around it, a list may say anything
+	take(&t.TestStrategy, false, false)
+	take(&t.Details, false, false)
+	take(&t.Description, false, false)
+	d.add(own)
+	if s := d.section; s != nil && s.Rule != plan.RuleParent {
+		for _, part := range s.Parts {
+			if _, l := readCriteria(part.Text, false, maxCriterionList); l != nil {
+				d.add(criteriaGroup{Texts: l.found, Source: Source{Part: "acceptance", File: d.Plan.Name,
+					FirstLine: part.FirstLine - 1 + l.first, LastLine: part.FirstLine - 1 + l.last, Rule: d.rule(), Heading: part.Heading}})
+			}
+		}
+	}
+	if s := d.Story; s != nil {
+		d.add(criteriaGroup{Texts: s.Scenarios, Source: Source{Part: "acceptance", File: s.File, FirstLine: s.FirstLine, LastLine: s.LastLine}, Story: s.Name})
 	}
 }
 
 // add keeps a group, except what an earlier one already says.
 func (d *draft) add(g criteriaGroup) {
 	var texts []string
-	for _, text := range g.texts {
-		if text = oneLine(text); g.source.File != "" {
+	for _, text := range g.Texts {
+		if text = oneLine(text); g.Source.File != "" {
 			text = oneline.Clip(text, maxCriterion)
 		}
-		known := slices.ContainsFunc(d.accept, func(o criteriaGroup) bool { return slices.Contains(o.texts, text) })
+		known := slices.ContainsFunc(d.accept, func(o criteriaGroup) bool { return slices.Contains(o.Texts, text) })
 		if text != "" && !known && !slices.Contains(texts, text) {
 			texts = append(texts, text)
 		}
 	}
-	if g.texts = texts; len(texts) > 0 {
+	if g.Texts = texts; len(texts) > 0 {
 		d.accept = append(d.accept, g)
 	}
 }
 
-// acceptance is the checklist of what has to hold.
-func (d *draft) acceptance(w *writer) {
-	for i, g := range d.accept {
-		at := w.Len()
-		if i == 0 {
-			w.WriteString("\n## Acceptance criteria\n\nThe work is accepted when all of these are met. Go through them one by one before you report.\n")
-		}
-		switch s := g.story; {
-		case s != nil:
-			fmt.Fprintf(w, "\nScenarios of %s in %s, of which this task is a part; meet what belongs to this task:\n", oneLine(s.Name), s.File)
-		case g.source.File != "":
-			fmt.Fprintf(w, "\nFrom %s:\n", g.source.File)
-		}
-		w.WriteString("\n")
-		for _, text := range g.texts {
-			w.WriteString("- [ ] " + text + "\n")
-		}
-		w.from(at, g.source)
-	}
-}
+// mayHold is a quick check for possible criteria.
+var mayHold = lazyregexp.New(`(?s)cceptance|CCEPTANCE|\b(?:Given|GIVEN|When|WHEN)\b.*\b(?:Then|THEN)\b`)
 
-// splitCriteria takes the criteria out of a text: all lists of a text about nothing else; otherwise lists called criteria, and scenarios. Without
-// any, the text stays byte for byte as it is.
-func splitCriteria(text string, all bool, most int) (rest string, found []string) {
-	if most <= 0 || text == "" || !all && !mentions(text) {
+// readCriteria takes the criteria out of a text: all lists if all; otherwise lists called criteria, and scenarios. Without any, what was read
+// is nil. The rest is "" where nothing but headings is left.
+func readCriteria(text string, all bool, most int) (rest string, l *listing) {
+	if most <= 0 || text == "" || !all && !mayHold.MatchString(text) {
 		return text, nil
 	}
 	doc, err := markdown.Parse(lineEnds(text))
 	if err != nil {
 		return text, nil // too large a text stays as it is
 	}
-	l := &listing{doc: doc, to: len(doc.Lines), all: all, open: all, most: most}
-	if l.read(0); len(l.found) == 0 {
+	l = &listing{doc: doc, all: all, open: all, most: most, used: map[int]bool{}}
+	if l.read(); len(l.found) == 0 {
 		return text, nil
 	}
 	var kept []string
@@ -128,44 +113,18 @@ func splitCriteria(text string, all bool, most int) (rest string, found []string
 	for n := range doc.Lines {
 		if !l.used[n] {
 			kept = append(kept, doc.Line(n))
-			said = said || doc.Lines[n].Kind != markdown.Blank && doc.Lines[n].Kind != markdown.Heading && !lead(doc.Words(n))
+			said = said || doc.Lines[n].Kind != markdown.Blank && doc.Lines[n].Kind != markdown.Heading
 		}
 	}
 	if !said {
-		return "", l.found
+		return "", l
 	}
-	return strings.Trim(strings.Join(kept, "\n"), "\n"), l.found
-}
-
-// onlyList reports whether a text is a list and no more, headings aside: with prose around it, a list may say anything.
-func onlyList(text string) bool {
-	doc, err := markdown.Parse(lineEnds(text))
-	if err != nil {
-		return false
-	}
-	for n := 0; n < len(doc.Lines); {
-		switch doc.Lines[n].Kind {
-		case markdown.Entry:
-			n = doc.EntryEnd(n, len(doc.Lines))
-			continue
-		case markdown.Text, markdown.Hidden:
-			if !lead(doc.Words(n)) {
-				return false
-			}
-		}
-		n++
-	}
-	return true
-}
-
-// mentions is a quick check for possible criteria.
-func mentions(text string) bool {
-	return strings.Contains(text, "cceptance") || strings.Contains(text, "CCEPTANCE") || wholeScenario.MatchString(text)
+	return strings.Trim(strings.Join(kept, "\n"), "\n"), l
 }
 
 // lead recognises the line over a list of criteria: a heading, a line in bold, or one that ends with a colon.
 func lead(words string) bool {
-	switch prose.Fold(strings.Trim(markdown.Bare(words), "*_: ")) {
+	switch prose.Fold(strings.Trim(markdown.Inline(words), "*_: ")) {
 	case "acceptance criteria", "acceptance criterion", "acceptance scenarios", "acceptance scenario", "acceptance tests", "acceptance":
 		return true
 	}
@@ -180,10 +139,9 @@ var (
 	scenarioStep  = lazyregexp.New(`^(?:Given|GIVEN|When|WHEN|Then|THEN|And|AND|But|BUT)\b`)
 )
 
-// listing reads the criteria of a range of lines.
+// listing reads the criteria of a text.
 type listing struct {
 	doc   *markdown.Document
-	to    int
 	all   bool // every list is of criteria
 	open  bool // the lists here are
 	level int  // of the heading that says so; 0: a line does
@@ -194,10 +152,9 @@ type listing struct {
 	first, last int // from 1: the lines that hold what was found
 }
 
-func (l *listing) read(from int) {
-	l.used = map[int]bool{}
-	for n := from; n < l.to && len(l.found) < l.most; {
-		words := markdown.Bare(l.doc.Words(n))
+func (l *listing) read() {
+	for n := 0; n < len(l.doc.Lines) && len(l.found) < l.most; {
+		words := markdown.Inline(l.doc.Words(n))
 		if scenarioName.MatchString(words) || scenarioGiven.MatchString(words) {
 			if end, text := l.scenario(n); end > n {
 				l.take(n, end, text)
@@ -210,7 +167,7 @@ func (l *listing) read(from int) {
 			l.heading(n, line)
 		case markdown.Entry:
 			if l.open {
-				end := l.doc.EntryEnd(n, l.to)
+				end := l.doc.EntryEnd(n, len(l.doc.Lines))
 				if text, flat := l.entry(n, end); flat {
 					l.take(n, end, text)
 				} else {
@@ -262,7 +219,7 @@ func (l *listing) entry(n, end int) (text string, flat bool) {
 func (l *listing) scenario(n int) (end int, text string) {
 	parts := []string{markdown.Inline(l.doc.Words(n))}
 	end = n + 1
-	for k := n + 1; k < l.to; k++ {
+	for k := n + 1; k < len(l.doc.Lines); k++ {
 		line := &l.doc.Lines[k]
 		words := markdown.Inline(l.doc.Words(k))
 		whole := wholeScenario.MatchString(strings.Join(parts, "\n"))
@@ -272,7 +229,7 @@ func (l *listing) scenario(n int) (end int, text string) {
 		case scenarioStep.MatchString(words) && !(whole && scenarioGiven.MatchString(words)):
 		case line.Kind == markdown.Text && l.doc.Lines[k-1].Kind != markdown.Blank && line.Indent > l.doc.Lines[n].Indent && len(parts) > 0:
 		default:
-			k = l.to
+			k = len(l.doc.Lines)
 			continue
 		}
 		parts, end = append(parts, words), k+1
@@ -302,27 +259,28 @@ type Story struct {
 	Scenarios           []string
 }
 
-var storyHeading = lazyregexp.New(`(?i)^user story (\d+)\b(.*)$`)
+var storyHeading = lazyregexp.New(`(?i)^user story (\d+)\b`)
+
+// storyOf is the mark of a story with that heading: US1; "" for another heading.
+func storyOf(heading string) string {
+	if m := storyHeading.FindStringSubmatch(heading); m != nil {
+		return "US" + m[1]
+	}
+	return ""
+}
 
 // ParseStories reads the user stories of a spec-kit spec.md by the marks that its tasks have: US1. Stories without scenarios are left out.
 func ParseStories(name string, src []byte) (map[string]*Story, error) {
-	p, err := ParsePlan(name, src)
+	doc, err := plan.Parse(name, src)
 	if err != nil {
 		return nil, err
 	}
 	out := map[string]*Story{}
-	for _, h := range p.heads {
-		m := storyHeading.FindStringSubmatch(h.text)
-		if m == nil || out["US"+m[1]] != nil {
-			continue
-		}
-		l := &listing{doc: p.doc, to: len(p.doc.Lines), most: maxCriterionList}
-		if h.end < len(p.src) {
-			l.to = p.doc.LineAt(h.end)
-		}
-		if l.read(p.doc.LineAt(h.body-1) + 1); len(l.found) > 0 {
-			title, _, _ := strings.Cut(h.text, " (Priority")
-			out["US"+m[1]] = &Story{Name: title, File: name, FirstLine: l.first, LastLine: l.last, Scenarios: l.found}
+	for _, part := range doc.Find(func(path []string) bool { return storyOf(path[len(path)-1]) != "" }) {
+		heading := part.Heading[len(part.Heading)-1]
+		if _, l := readCriteria(part.Text, false, maxCriterionList); l != nil && out[storyOf(heading)] == nil {
+			title, _, _ := strings.Cut(heading, " (Priority")
+			out[storyOf(heading)] = &Story{Name: title, File: name, FirstLine: part.FirstLine - 1 + l.first, LastLine: part.FirstLine - 1 + l.last, Scenarios: l.found}
 		}
 	}
 	return out, nil

@@ -64,12 +64,12 @@ func TestCriteria(t *testing.T) {
 			d := newDraft(Request{Task: c.task})
 			var got []string
 			for _, g := range d.accept {
-				got = append(got, g.texts...)
+				got = append(got, g.Texts...)
 			}
 			if !slices.Equal(got, c.want) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
-			x := d.req.Task
+			x := d.Task
 			if stays := x.Acceptance + x.Details + x.Description + x.TestStrategy; strings.TrimSpace(stays) != strings.TrimSpace(c.stays) {
 				t.Errorf("the texts are left as %q, want %q", stays, c.stays)
 			}
@@ -82,8 +82,8 @@ func TestNoCriteria(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"phases", "numbered", "markers", "checklist", "nested"} {
 		src := string(planFile(t, name))
-		if rest, found := splitCriteria(src, false, maxCriterionList); rest != src || found != nil {
-			t.Errorf("%s: found %q", name, found)
+		if rest, found := readCriteria(src, false, maxCriterionList); rest != src || found != nil {
+			t.Errorf("%s: found %+v", name, found)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/yuin/goldmark/text"
 
 	"descartes/tasks"
+	"descartes/tasks/plan"
 )
 
 // bigPlan writes a plan of about size bytes in the usual shape, and titles for count of its items.
@@ -64,7 +65,7 @@ func BenchmarkPlan(b *testing.B) {
 		b.Run(name+"/plan", func(b *testing.B) {
 			b.SetBytes(int64(len(data)))
 			for b.Loop() {
-				if _, err := ParsePlan("plan.md", data); err != nil {
+				if _, err := plan.Parse("plan.md", data); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -72,9 +73,9 @@ func BenchmarkPlan(b *testing.B) {
 		b.Run(name+"/plan+specs", func(b *testing.B) {
 			b.SetBytes(int64(len(data)))
 			for b.Loop() {
-				p, _ := ParsePlan("plan.md", data)
+				p, _ := plan.Parse("plan.md", data)
 				for i := range list {
-					if s, err := Build(Request{Tag: "t", Task: list[i], AllTasks: list, Plan: p, Verify: "make"}); err != nil || len(s.Sources) < 3 {
+					if s, err := Build(Request{Tag: "t", Task: list[i], Plan: p, Verify: "make"}); err != nil || len(s.Sources) < 3 {
 						b.Fatal(err)
 					}
 				}
@@ -85,13 +86,13 @@ func BenchmarkPlan(b *testing.B) {
 
 func BenchmarkBuild(b *testing.B) {
 	src, list := bigPlan(1<<20, 100)
-	p, err := ParsePlan("plan.md", []byte(src))
+	p, err := plan.Parse("plan.md", []byte(src))
 	if err != nil {
 		b.Fatal(err)
 	}
 	i := 0
 	for b.Loop() {
-		_, _ = Build(Request{Tag: "t", Task: list[i%len(list)], AllTasks: list, Plan: p, Verify: "make"})
+		_, _ = Build(Request{Tag: "t", Task: list[i%len(list)], Plan: p, Verify: "make"})
 		i++
 	}
 }

@@ -1,19 +1,20 @@
 package specbuild
 
 import (
-	"fmt"
+	"cmp"
 	"slices"
 	"strings"
 
 	"descartes/internal/lazyregexp"
 	"descartes/internal/oneline"
 	"descartes/tasks"
+	"descartes/tasks/plan"
 )
 
 // Beside is the documents in the folder of a task list: a spec-kit feature, an OpenSpec change, a Kiro spec.
 type Beside struct {
-	Names []string // all of them, including those that are not Markdown
-	Texts []*Plan  // the most important first
+	Names []string         // all of them, including those that are not Markdown
+	Texts []*plan.Document // the most important first
 }
 
 // The rules of these documents, beside those of a plan.
@@ -22,160 +23,102 @@ const (
 	RuleRequirement = "requirement" // one that the task names: _Requirements: 1.2_
 )
 
-// besideHeading recognises a section of such a document that concerns every task.
-var besideHeading = lazyregexp.New(`^(?:overview|summary|introduction|why|what changes|context|technical context|tech(?:nology)? stack|project structure|architecture(?: overview)?)$`)
-
-// maxBeside limits, in bytes, what the documents together say about every task.
-const maxBeside = 8 << 10
+// Limits, in bytes, of what the documents say about every task: each section, and all together.
+const (
+	maxSection = 4 << 10
+	maxBeside  = 8 << 10
+)
 
 // besidePart is a piece of a document, with the rule that found it.
 type besidePart struct {
-	of   *Plan
+	plan.Part
+	of   *plan.Document
 	rule string
-	Part
 }
 
-// besideParts returns what the documents say about a task, and about every task.
-func besideParts(b *Beside, story *Story, t tasks.Task, parents, all []tasks.Task) (own, general []besidePart) {
-	if b == nil {
-		return nil, nil
+// besideHeading recognises a section of such a document that concerns every task.
+var besideHeading = lazyregexp.New(`(?i)^(?:overview|summary|introduction|why|what changes|context|technical context|tech(?:nology)? stack|project structure|architecture(?: overview)?)$`)
+
+// readBeside takes what the documents say about the task, and about every task.
+func (d *draft) readBeside() {
+	if d.Beside == nil {
+		return
 	}
 	left := maxBeside
-	for _, p := range b.Texts {
-		p.mu.Lock()
-		f, ok := p.referred(t, parents)
-		if !ok {
-			if p.idx == nil || !p.idx.of(all) {
-				p.idx = newTitles(p, all)
+	for _, of := range d.Beside.Texts {
+		rule, own := referred(of, d.Task, d.Parents)
+		if own == nil {
+			s := of.Section(d.Task, d.Parents)
+			rule, own = s.Rule+": "+s.Why, s.Parts
+		}
+		for _, part := range own {
+			if s := d.Story; s != nil && s.File == of.Name && part.FirstLine <= s.FirstLine && s.FirstLine <= part.LastLine { // whose scenarios are the task's criteria already
+				lines := strings.SplitAfter(part.Text, "\n")[:s.FirstLine-part.FirstLine]
+				part.Text = strings.TrimSpace(scenariosLabel.ReplaceAllString(strings.TrimSpace(strings.Join(lines, "")), ""))
+				part.LastLine = part.FirstLine + strings.Count(part.Text, "\n")
 			}
-			f, ok = p.find(t, parents)
+			d.besideOwn = append(d.besideOwn, besidePart{part, of, rule})
 		}
-		if !ok {
-			f = found{}
-		}
-		for _, at := range f.places {
-			if f.rule == RuleStory && story != nil && story.File == p.name { // whose scenarios are the task's criteria already
-				at.end = min(at.end, max(at.start, p.doc.Offset(story.FirstLine-1)))
+		general := slices.Concat(of.General(), of.Find(func(path []string) bool {
+			return len(path) < 3 && besideHeading.MatchString(path[len(path)-1])
+		}))
+		slices.SortFunc(general, func(a, b plan.Part) int { return cmp.Compare(a.FirstLine, b.FirstLine) })
+		for _, part := range general {
+			part = of.Shorten(part, maxSection)
+			if left -= len(part.Text); left >= 0 && !slices.ContainsFunc(own, part.Overlaps) {
+				d.besideGeneral = append(d.besideGeneral, besidePart{part, of, everyTask})
 			}
-			part := p.part(at)
-			part.Text = strings.TrimRight(scenariosLabel.ReplaceAllString(part.Text, ""), "\n ")
-			own = append(own, besidePart{p, f.rule + ": " + f.why, part})
-		}
-		for _, at := range p.besidePlaces() {
-			if left -= at.end - at.start; left >= 0 && !inside(at.extent, f.places) && !slices.ContainsFunc(f.places, func(own place) bool { return inside(own.extent, []place{at}) }) {
-				general = append(general, besidePart{p, "it concerns every task", p.part(at)})
-			}
-		}
-		p.mu.Unlock()
-	}
-	return own, general
-}
-
-// besidePlaces are generalPlaces, and the sections that say what the whole work is about.
-func (p *Plan) besidePlaces() []place {
-	places := slices.Clone(p.generalPlaces())
-	for i, h := range p.heads {
-		if (h.parent < 0 || p.isTitle(h.parent)) && !p.isTitle(i) && besideHeading.MatchString(h.folded) {
-			at := p.headPlace(i, "")
-			at.end = p.blockEnd(at.start, at.end, maxGeneral)
-			places = append(places, at)
 		}
 	}
-	slices.SortFunc(places, func(a, b place) int { return a.start - b.start })
-	return places
 }
 
 var (
-	scenariosLabel      = lazyregexp.New(`(?i)\n[*_ ]*acceptance (?:scenarios|criteria)[*_: ]*$`)
-	requirementsLine    = lazyregexp.New(`(?im)(?:^|[^a-z])requirements?:[ *_]*((?:\d+(?:\.\d+)*[ ,and&]*)+)`)
-	requirementNumber   = lazyregexp.New(`\d+(?:\.\d+)*`)
-	requirementHeading  = lazyregexp.New(`(?i)^(?:requirement )?(\d+(?:\.\d+)*)\b`)
-	isRequirementsTitle = lazyregexp.New(`(?i)\brequirements?\b`)
+	scenariosLabel     = lazyregexp.New(`(?i)\n[*_ ]*acceptance (?:scenarios|criteria)[*_: ]*$`)
+	requirementsLine   = lazyregexp.New(`(?im)(?:^|[^a-z])requirements?:[ *_]*((?:\d+(?:\.\d+)*[ ,and&]*)+)`)
+	requirementNumber  = lazyregexp.New(`\d+(?:\.\d+)*`)
+	requirementHeading = lazyregexp.New(`(?i)^(?:requirement )?(\d+(?:\.\d+)*)\b`)
 )
 
 // referred finds the sections that a task itself refers to: those of its user story, or of its requirements.
-func (p *Plan) referred(t tasks.Task, parents []tasks.Task) (found, bool) {
+func referred(of *plan.Document, t tasks.Task, parents []tasks.Task) (rule string, found []plan.Part) {
 	if t.Story != "" {
-		for i, h := range p.heads {
-			if m := storyHeading.FindStringSubmatch(h.text); m != nil && "US"+m[1] == t.Story {
-				return found{RuleStory, t.Story, []place{p.headPlace(i, "")}}, true
-			}
+		if found = of.Find(func(path []string) bool { return storyOf(path[len(path)-1]) == t.Story }); len(found) > 0 {
+			return RuleStory + ": " + t.Story, found[:1]
 		}
 	}
-	wanted := requirementsOf(t)
-	for n := len(parents) - 1; n >= 0 && len(wanted) == 0; n-- {
-		wanted = requirementsOf(parents[n])
-	}
-	var f found
 	var named []string
-	for i, h := range p.heads {
-		m := requirementHeading.FindStringSubmatch(h.text)
-		if m == nil || !p.amongRequirements(i) {
-			continue
+	for n := len(parents); n >= 0 && len(named) == 0; n-- {
+		from := t
+		if n < len(parents) {
+			from = parents[n]
 		}
-		for _, want := range wanted { // 1.2 is the second criterion of requirement 1, or a heading of its own
-			if want == m[1] || strings.HasPrefix(want, m[1]+".") && !p.hasRequirement(want) {
-				if at := p.headPlace(i, ""); !inside(at.extent, f.places) {
-					f.places = append(f.places, at)
-				}
-				named = append(named, want)
+		for _, m := range requirementsLine.FindAllStringSubmatch(from.Description+"\n"+from.Details, 8) {
+			named = append(named, requirementNumber.FindAllString(m[1], 32)...)
+		}
+	}
+	for _, number := range named {
+		for ; number != ""; number = number[:max(0, strings.LastIndexByte(number, '.'))] { // 1.2 is the second criterion of requirement 1, or a heading of its own
+			parts := of.Find(func(path []string) bool {
+				m := requirementHeading.FindStringSubmatch(path[len(path)-1])
+				return m != nil && m[1] == number && strings.Contains(strings.ToLower(strings.Join(path, " ")), "requirement")
+			})
+			if parts = slices.DeleteFunc(parts, func(p plan.Part) bool { return slices.ContainsFunc(found, p.Overlaps) }); len(parts) > 0 {
+				found = append(found, parts...)
+				break
 			}
 		}
 	}
-	f.rule, f.why = RuleRequirement, oneline.Clip(strings.Join(named, ", "), 80)
-	return f, len(f.places) > 0
-}
-
-// amongRequirements reports whether a heading is about a requirement: by its own word, or by one around it.
-func (p *Plan) amongRequirements(i int) bool {
-	for ; i >= 0; i = p.heads[i].parent {
-		if isRequirementsTitle.MatchString(p.heads[i].text) {
-			return true
-		}
-	}
-	return false
-}
-
-func (p *Plan) hasRequirement(number string) bool {
-	return slices.ContainsFunc(p.heads, func(h heading) bool {
-		m := requirementHeading.FindStringSubmatch(h.text)
-		return m != nil && m[1] == number
-	})
-}
-
-// requirementsOf are the numbers that a task names: _Requirements: 1.2, 3.1_.
-func requirementsOf(t tasks.Task) (numbers []string) {
-	for _, m := range requirementsLine.FindAllStringSubmatch(t.Description+"\n"+t.Details, 8) {
-		numbers = append(numbers, requirementNumber.FindAllString(m[1], 32)...)
-	}
-	return numbers
+	slices.SortFunc(found, func(a, b plan.Part) int { return cmp.Compare(a.FirstLine, b.FirstLine) })
+	return RuleRequirement + ": " + oneline.Clip(strings.Join(named, ", "), 80), found
 }
 
 // beside writes what the documents say.
 func (d *draft) beside(w *writer) {
-	if d.req.Beside == nil || len(d.req.Beside.Names) == 0 {
+	if d.Beside == nil || len(d.Beside.Names) == 0 {
 		return
 	}
-	at := w.Len()
-	fmt.Fprintf(w, "\n## Documents of this work\n\nThese belong to the task list; read what concerns this task in them: %s.\n", strings.Join(d.req.Beside.Names, ", "))
-	w.from(at, Source{Part: "beside"})
+	w.put("beside", d.Beside.Names, Source{Part: "beside"})
 	for _, part := range slices.Concat(d.besideGeneral, d.besideOwn) {
-		d.documentPart(w, part.of, "beside", part.rule, part.Part)
+		w.part("beside", part.of, part.rule, part.Part)
 	}
-}
-
-func (d *draft) cutBesideGeneral() string {
-	if len(d.besideGeneral) == 0 {
-		return ""
-	}
-	d.besideGeneral = nil
-	return "what the documents beside the list say of every task"
-}
-
-func (d *draft) cutBeside() string {
-	if len(d.besideOwn) == 0 {
-		return ""
-	}
-	d.besideOwn = nil
-	return "what the documents beside the list say of this task"
 }

@@ -1,11 +1,11 @@
 package specbuild
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
 	"descartes/tasks"
+	"descartes/tasks/plan"
 )
 
 // documents are texts by name that lie beside a list.
@@ -14,7 +14,7 @@ func documents(t *testing.T, texts ...string) *Beside {
 	b := &Beside{Names: []string{"contracts/api.yaml"}}
 	for i := 0; i < len(texts); i += 2 {
 		b.Names = append(b.Names, texts[i])
-		p, err := ParsePlan(texts[i], []byte(texts[i+1]))
+		p, err := plan.Parse(texts[i], []byte(texts[i+1]))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +78,7 @@ Tabs.
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			spec := build(t, Request{Task: tt.task, Parents: tt.parents, AllTasks: append(slices.Clone(tt.parents), tt.task), Beside: documents(t, "requirements.md", requirements, "spec.md", story)})
+			spec := build(t, Request{Task: tt.task, Parents: tt.parents, Beside: documents(t, "requirements.md", requirements, "spec.md", story)})
 			for _, want := range tt.has {
 				if strings.Count(spec.Text, want) != 1 {
 					t.Errorf("%q stands there %d times in\n%s", want, strings.Count(spec.Text, want), spec.Text)

@@ -4,20 +4,58 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"descartes/tasks/plan"
 )
 
 // minSection is the least that a cut leaves of a plan section, unless it leaves nothing: less would mislead.
 const minSection = 400
 
-// fit leaves out parts of the draft, the least specific first, until its text fits.
+// fit leaves out parts of the draft, the least specific first, until its text fits. Each step leaves one thing out and names it, or returns ""
+// if there is nothing to leave out.
 func (d *draft) fit(spec Spec) Spec {
-	steps := []func() string{d.cutOutline, d.cutGeneral, d.cutBesideGeneral}
-	for range d.req.Files {
-		steps = append(steps, d.cutFile)
+	s := d.section
+	if s == nil {
+		s = &plan.Section{}
 	}
-	steps = append(steps, d.cutBeside, func() string { return d.cutSection(spec) }, d.cutCriteria, d.cutHandoff, d.cutParents, d.cutDelivered, d.cutAcceptance, d.cutOutput)
+	file := ""
+	if d.Plan != nil {
+		file = d.Plan.Name
+	}
+	steps := []func() string{
+		func() string {
+			return drop(s.Overview != nil || s.Outline != "", "outline of "+file, func() { s.Overview, s.Outline = nil, "" })
+		},
+		func() string {
+			return drop(len(s.General) > 0, "what "+file+" says of every task", func() { s.General = nil })
+		},
+		func() string {
+			return drop(len(d.besideGeneral) > 0, "what the documents beside the list say of every task", func() { d.besideGeneral = nil })
+		},
+	}
+	for n := len(d.Files) - 1; n >= 0; n-- {
+		steps = append(steps, func() string { return drop(true, d.Files[n].Name, func() { d.Files = d.Files[:n] }) })
+	}
+	steps = append(steps,
+		func() string {
+			return drop(len(d.besideOwn) > 0, "what the documents beside the list say of this task", func() { d.besideOwn = nil })
+		},
+		func() string { return d.cutSection(spec) },
+		func() string {
+			if len(s.Criteria) == 0 {
+				return ""
+			}
+			line := s.Criteria[0].FirstLine
+			s.Criteria = nil
+			return fmt.Sprintf("success criteria in %s, line %d", file, line)
+		},
+		func() string { return drop(clean(d.Handoff) != "", "handoff", func() { d.Handoff = "" }) },
+		func() string {
+			return drop(len(d.Parents) > 0, "the tasks that this one is a part of", func() { d.Parents = nil })
+		},
+		d.cutDelivered, d.cutAcceptance, d.cutOutput)
 	for _, cut := range steps {
-		if spec.Tokens <= d.req.Budget.Tokens {
+		if spec.Tokens <= d.Budget.Tokens {
 			break
 		}
 		if name := cut(); name != "" {
@@ -28,28 +66,11 @@ func (d *draft) fit(spec Spec) Spec {
 	return spec
 }
 
-// Each cut leaves one thing out and names it, or returns "" if there is nothing to leave out.
-
-func (d *draft) cutOutline() string {
-	if d.section == nil || d.section.Rule != RuleOutline || d.section.Overview == nil && d.section.Outline == "" {
+func drop(there bool, name string, cut func()) string {
+	if !there {
 		return ""
 	}
-	d.section.Overview, d.section.Outline = nil, ""
-	return "outline of " + d.req.Plan.Name()
-}
-
-func (d *draft) cutGeneral() string {
-	if d.section == nil || len(d.section.General) == 0 {
-		return ""
-	}
-	d.section.General = nil
-	return "what " + d.req.Plan.Name() + " says of every task"
-}
-
-func (d *draft) cutFile() string {
-	last := len(d.req.Files) - 1
-	name := d.req.Files[last].Name
-	d.req.Files = d.req.Files[:last]
+	cut()
 	return name
 }
 
@@ -58,81 +79,53 @@ func (d *draft) cutSection(spec Spec) string {
 	if d.section == nil || len(d.section.Parts) == 0 {
 		return ""
 	}
-	p, plan := d.section.Parts, d.req.Plan
+	p := d.section.Parts
 	first, last := p[0].FirstLine, p[len(p)-1].LastLine
-	over := (spec.Tokens-d.req.Budget.Tokens)*4 + 120 // the note about it costs something too
+	over := (spec.Tokens-d.Budget.Tokens)*4 + 120 // the note about it costs something too
 	for len(p) > 0 && over > 0 {
 		part := &p[len(p)-1]
-		start := plan.doc.Offset(part.FirstLine - 1)
-		keep := len(part.Text) - over
-		if keep < minSection {
-			over -= len(part.Text)
-			p = p[:len(p)-1]
-			continue
+		if keep := len(part.Text) - over; keep >= minSection {
+			*part = d.Plan.Shorten(*part, keep)
+			break
 		}
-		end := plan.blockEnd(start, start+len(part.Text), keep)
-		text := plan.part(place{extent: extent{start, end}, head: -1})
-		part.Text, part.LastLine = text.Text, text.LastLine
-		over = 0
+		over -= len(part.Text)
+		p = p[:len(p)-1]
 	}
-	d.section.Parts = p
-	if len(p) == 0 {
-		return fmt.Sprintf("%s, lines %d-%d", plan.Name(), first, last)
+	if d.section.Parts = p; len(p) > 0 {
+		first = p[len(p)-1].LastLine + 1
 	}
-	return fmt.Sprintf("%s, lines %d-%d", plan.Name(), p[len(p)-1].LastLine+1, last)
-}
-
-func (d *draft) cutCriteria() string {
-	if d.section == nil || len(d.section.Criteria) == 0 {
-		return ""
-	}
-	line := d.section.Criteria[0].FirstLine
-	d.section.Criteria = nil
-	return fmt.Sprintf("success criteria in %s, line %d", d.req.Plan.Name(), line)
-}
-
-func (d *draft) cutHandoff() string {
-	if clean(d.req.Handoff) == "" {
-		return ""
-	}
-	d.req.Handoff = ""
-	return "handoff"
-}
-
-func (d *draft) cutParents() string {
-	if len(d.req.Parents) == 0 {
-		return ""
-	}
-	d.req.Parents = nil
-	return "the tasks that this one is a part of"
+	return fmt.Sprintf("%s, lines %d-%d", d.Plan.Name, first, last)
 }
 
 func (d *draft) cutDelivered() string {
-	for _, dep := range d.req.Dependencies {
-		if dep.Delivered != "" && !d.noDelivered {
-			d.noDelivered = true
-			return "what its dependencies delivered"
+	there := slices.ContainsFunc(d.Dependencies, func(dep Dependency) bool { return dep.Delivered != "" })
+	d.Dependencies = slices.Clone(d.Dependencies)
+	return drop(there, "what its dependencies delivered", func() {
+		for i := range d.Dependencies {
+			d.Dependencies[i].Delivered = ""
 		}
-	}
-	return ""
+	})
 }
 
 // cutAcceptance leaves out criteria that come from a document: those in the task file are nowhere else.
 func (d *draft) cutAcceptance() string {
 	var names []string
 	d.accept = slices.DeleteFunc(d.accept, func(g criteriaGroup) bool {
-		if g.source.File != "" {
-			names = append(names, fmt.Sprintf("acceptance criteria in %s, line %d", g.source.File, g.source.FirstLine))
+		if g.Source.File != "" {
+			names = append(names, fmt.Sprintf("acceptance criteria in %s, line %d", g.Source.File, g.Source.FirstLine))
 		}
-		return g.source.File != ""
+		return g.Source.File != ""
 	})
 	return strings.Join(names, ", ")
 }
 
 func (d *draft) cutOutput() string {
-	if f := d.req.Attempt.Failure; f == nil || f.Output == "" && f.Words == "" {
+	f := d.Attempt.Failure
+	if f == nil || f.Output == "" && f.Words == "" {
 		return ""
 	}
-	d.noOutput = true
+	short := *f
+	short.Checks, short.Output, short.Question, short.Words = nil, "", "", ""
+	d.Attempt.Failure = &short
 	return "output of the last attempt"
 }

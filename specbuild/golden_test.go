@@ -9,8 +9,7 @@ import (
 	"testing"
 
 	"descartes/tasks"
-
-	"descartes/internal/markdown"
+	"descartes/tasks/plan"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -36,16 +35,16 @@ func golden(t *testing.T, name, got string) {
 
 func planFile(t testing.TB, name string) []byte {
 	t.Helper()
-	src, err := os.ReadFile(filepath.Join("testdata", "plans", name+".md"))
+	src, err := os.ReadFile(filepath.Join("..", "tasks", "plan", "testdata", "plans", name+".md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return src
 }
 
-func parsePlan(t testing.TB, src string) *Plan {
+func parsePlan(t testing.TB, src string) *plan.Document {
 	t.Helper()
-	p, err := ParsePlan("plan.md", []byte(src))
+	p, err := plan.Parse("plan.md", []byte(src))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +54,7 @@ func parsePlan(t testing.TB, src string) *Plan {
 // taskFile reads lines of id | title | parent.
 func taskFile(t testing.TB, name string) []tasks.Task {
 	t.Helper()
-	src, err := os.ReadFile(filepath.Join("testdata", "plans", name+".tasks"))
+	src, err := os.ReadFile(filepath.Join("..", "tasks", "plan", "testdata", "plans", name+".tasks"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,44 +83,6 @@ func parentsOf(list []tasks.Task, id string) []tasks.Task {
 	return nil
 }
 
-// mapping shows for each task which rule matched and what it got.
-func mapping(p *Plan, list []tasks.Task) string {
-	var b strings.Builder
-	for _, t := range list {
-		s := p.Section(t, parentsOf(list, t.ID), list)
-		fmt.Fprintf(&b, "%s %s\n    %s: %s\n", t.ID, t.Title, s.Rule, s.Why)
-		for _, part := range s.Parts {
-			fmt.Fprintf(&b, "    lines %d-%d: %s\n", part.FirstLine, part.LastLine, strings.Join(part.Heading, " > "))
-		}
-		for _, part := range s.Criteria {
-			fmt.Fprintf(&b, "    criteria %d-%d: %s\n", part.FirstLine, part.LastLine, strings.Join(part.Heading, " > "))
-		}
-	}
-	return b.String()
-}
-
-// Every shape of plan that is known from the wild: which section does each task get, and why.
-func TestMapping(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"phases", "numbered", "taskheads", "markers", "checklist", "nested"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			src, list := planFile(t, name), taskFile(t, name)
-			p := parsePlan(t, string(src))
-			checkTables(t, p)
-			got := mapping(p, list)
-			golden(t, name+".map", got+"\nheadings\n"+p.headingList()+"\n")
-
-			crlf := strings.ReplaceAll(string(src), "\n", "\r\n")
-			for how, text := range map[string]string{"CRLF": crlf, "CR": strings.ReplaceAll(crlf, "\r\n", "\r"), "BOM": markdown.BOM + string(src)} {
-				if other := mapping(parsePlan(t, text), list); other != got {
-					t.Errorf("with %s the mapping is\n%s", how, other)
-				}
-			}
-		})
-	}
-}
-
 // The text itself, as a person and an agent read it.
 func TestSpecText(t *testing.T) {
 	t.Parallel()
@@ -147,11 +108,11 @@ func TestSpecText(t *testing.T) {
 	for name, req := range map[string]Request{
 		"plain": {Task: plain},
 		"first": {
-			Tag: "linkcheck", Task: plain, AllTasks: list, Plan: phases, Attempt: Attempt{Number: 1, Max: 3}, Verify: "make check test",
+			Tag: "linkcheck", Task: plain, Plan: phases, Attempt: Attempt{Number: 1, Max: 3}, Verify: "make check test",
 			Dependencies: []Dependency{{ID: "2", Title: "Extract links from Markdown", Delivered: "links.Extract(name, src) []Link\nA Link has Line and Target."}, {ID: "3", Title: "Check local link targets and anchors"}},
 		},
 		"retry": {
-			Tag: "linkcheck", Task: full, Parents: []tasks.Task{parent}, AllTasks: list, Plan: phases,
+			Tag: "linkcheck", Task: full, Parents: []tasks.Task{parent}, Plan: phases,
 			Verify: "go vet ./... &&\ngo test ./...", Handoff: "The parser of goldmark is already a dependency.",
 			Files: []File{{"docs/STYLE.md", "# Style\n\nShort names.\n"}, {"docs/TAGS.md", "A </document> inside.\n"}},
 			Attempt: Attempt{Number: 2, Max: 3, Failure: &Failure{
@@ -161,9 +122,9 @@ func TestSpecText(t *testing.T) {
 				DiffStat: " links/extract.go | 12 ++++++------\n 1 file changed, 6 insertions(+), 6 deletions(-)",
 			}},
 		},
-		"outline": {Tag: "linkcheck", Task: task("10"), AllTasks: list, Plan: phases, Attempt: Attempt{Number: 1, Max: 1}, Verify: "make"},
+		"outline": {Tag: "linkcheck", Task: task("10"), Plan: phases, Attempt: Attempt{Number: 1, Max: 1}, Verify: "make"},
 		"template": {
-			Tag: "linkcheck", Task: plain, AllTasks: list, Plan: phases, Verify: "make",
+			Tag: "linkcheck", Task: plain, Plan: phases, Verify: "make",
 			Template: "/role engineer {unknown} {task\n\n{task}\n---\n{plan}\n---\n{custom}{verification}\nend {}",
 			Attempt:  Attempt{Number: 2, Max: 2, Failure: &Failure{Attempt: 1, Verdict: "timeout", Words: "{task} still open"}},
 		},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"descartes/tasks"
+	"descartes/tasks/plan"
 )
 
 // hostilePlans are inputs of a given size that are slow or large in some reading.
@@ -63,10 +64,10 @@ func TestHostilePlans(t *testing.T) {
 	list := []tasks.Task{{ID: "1", Title: "Word x of y"}, {ID: "2", Title: "Phase and task"}}
 	for name, src := range hostilePlans(128 << 10) {
 		start := time.Now()
-		p, err := ParsePlan("plan.md", []byte(src))
+		p, err := plan.Parse("plan.md", []byte(src))
 		if err == nil {
 			for _, task := range list {
-				p.Section(task, nil, list)
+				p.Section(task, nil)
 			}
 		}
 		if took := time.Since(start); took > 30*time.Second {

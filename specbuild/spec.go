@@ -9,21 +9,22 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"descartes/internal/lazyregexp"
 	"descartes/internal/markdown"
 	"descartes/tasks"
+	"descartes/tasks/plan"
 )
 
 // Request is everything that an attempt's text is made of. Only Task is required; empty parts are left out.
 type Request struct {
 	Tag          string
 	Task         tasks.Task
-	Parents      []tasks.Task // the containers of the task, outermost first
-	Dependencies []Dependency // what the task builds on
-	AllTasks     []tasks.Task // the whole tag, for finding the plan section; the same slice for a whole run
-	Plan         *Plan        // nil: no plan
-	Story        *Story       // the story the task belongs to; nil: unknown
-	Beside       *Beside      // documents beside the list; nil: none
-	Files        []File       // extra files, most important first
+	Parents      []tasks.Task   // the containers of the task, outermost first
+	Dependencies []Dependency   // what the task builds on
+	Plan         *plan.Document // nil: no plan
+	Story        *Story         // the story the task belongs to; nil: unknown
+	Beside       *Beside        // documents beside the list; nil: none
+	Files        []File         // extra files, most important first
 	Handoff      string
 	Answers      []Answer // oldest first
 
@@ -164,8 +165,8 @@ func Build(req Request) (Spec, error) {
 
 // thin reports whether neither the task nor a document says more than the title.
 func (d *draft) thin() bool {
-	t := d.req.Task
-	return clean(t.Description+t.Details+t.TestStrategy+t.Acceptance) == "" && len(d.accept) == 0 && len(d.req.Files)+len(d.req.Answers) == 0 &&
+	t := &d.Task
+	return clean(t.Description+t.Details+t.TestStrategy+t.Acceptance) == "" && len(d.accept) == 0 && len(d.Files)+len(d.Answers) == 0 &&
 		(d.section == nil || len(d.section.Parts) == 0) && len(d.besideOwn) == 0
 }
 
@@ -178,25 +179,22 @@ func checkString(s string) error {
 
 // draft is a request becoming a text: what is still in it may be cut.
 type draft struct {
-	req     Request
-	section *Section // nil without a plan
+	Request
+	section *plan.Section // nil without a plan
 	accept  []criteriaGroup
 
 	besideOwn, besideGeneral []besidePart
 
 	noted []string // names of what was left out
-
-	noDelivered bool
-	noOutput    bool
 }
 
 func newDraft(req Request) *draft {
-	d := &draft{req: req}
+	d := &draft{Request: req}
 	if req.Plan != nil {
-		s := req.Plan.Section(req.Task, req.Parents, req.AllTasks)
+		s := req.Plan.Section(req.Task, req.Parents)
 		d.section = &s
 	}
-	d.besideOwn, d.besideGeneral = besideParts(req.Beside, req.Story, req.Task, req.Parents, req.AllTasks)
+	d.readBeside()
 	d.gather()
 	return d
 }
@@ -207,14 +205,24 @@ var parts = []struct {
 	always bool // appended if a template does not name it
 	write  func(*draft, *writer)
 }{
-	{"task", false, (*draft).task},
-	{"answers", true, (*draft).answers},
+	{"task", false, func(d *draft, w *writer) {
+		w.put("task", d, Source{Part: "task"})
+		for i := range d.accept {
+			d.accept[i].First = i == 0
+			w.put("acceptance", &d.accept[i], d.accept[i].Source)
+		}
+		w.put("parents", d, Source{Part: "parents"})
+	}},
+	{"answers", true, func(d *draft, w *writer) { w.put("answers", d.Answers, Source{Part: "answers"}) }},
 	{"plan", false, func(d *draft, w *writer) { d.plan(w); d.beside(w) }},
 	{"custom", false, (*draft).custom},
-	{"handoff", true, (*draft).handoff},
-	{"failure", true, (*draft).failure},
-	{"verification", false, (*draft).verification},
-	{"report", true, (*draft).report},
+	{"handoff", true, func(d *draft, w *writer) { w.put("handoff", d, Source{Part: "handoff"}) }},
+	{"failure", true, func(d *draft, w *writer) {
+		w.put("failure", d, Source{Part: "failure"})
+		w.put("cut short", d, Source{Part: "failure"})
+	}},
+	{"verification", false, func(d *draft, w *writer) { w.put("verification", d, Source{Part: "verification"}) }},
+	{"report", true, func(d *draft, w *writer) { w.put("report", d, Source{Part: "report"}) }},
 }
 
 // writer collects the text and its sources.
@@ -223,16 +231,19 @@ type writer struct {
 	sources []Source
 }
 
-// from records that the text since offset at came from a source.
-func (w *writer) from(at int, s Source) {
-	s.Tokens = Tokens(w.String()[at:])
-	w.sources = append(w.sources, s)
+// put writes a template, and records where it came from unless it is empty.
+func (w *writer) put(name string, data any, from Source) {
+	text := render(name, data)
+	if from.Tokens = Tokens(text); text != "" {
+		w.sources = append(w.sources, from)
+	}
+	w.WriteString(text)
 }
 
 func (d *draft) render() Spec {
 	w := &writer{}
-	w.WriteString(d.header())
-	if d.req.Template == "" {
+	w.WriteString(render("header", d))
+	if d.Template == "" {
 		for _, p := range parts {
 			p.write(d, w)
 		}
@@ -246,46 +257,97 @@ func (d *draft) render() Spec {
 	return Spec{Text: text, Tokens: Tokens(text), Cut: d.noted, Sources: w.sources}
 }
 
+// named finds the parts that a template names.
+var named = lazyregexp.New(`\{[a-z]+\}`)
+
 // expand writes the template with its parts in their places.
 func (d *draft) expand(w *writer) {
+	text := lineEnds(d.Template)
+	met := map[string]bool{}
 	w.WriteString("\n")
-	rest := lineEnds(d.req.Template)
-	named := map[string]bool{}
-	for rest != "" {
-		open := strings.IndexByte(rest, '{')
-		if open < 0 {
-			break
+	end := 0
+	for _, at := range named.FindAllStringIndex(text, -1) {
+		for _, p := range parts {
+			if name := text[at[0]+1 : at[1]-1]; p.name == name {
+				w.WriteString(text[end:at[0]])
+				end, met[name] = at[1], true
+				inner := &writer{}
+				p.write(d, inner)
+				w.WriteString(strings.Trim(inner.String(), "\n"))
+				w.sources = append(w.sources, inner.sources...)
+			}
 		}
-		w.WriteString(rest[:open])
-		rest = rest[open:]
-		i := partAt(rest)
-		if i < 0 {
-			w.WriteByte('{')
-			rest = rest[1:]
-			continue
-		}
-		named[parts[i].name] = true
-		inner := &writer{}
-		parts[i].write(d, inner)
-		w.WriteString(strings.Trim(inner.String(), "\n"))
-		w.sources = append(w.sources, inner.sources...)
-		rest = rest[len(parts[i].name)+2:]
 	}
-	w.WriteString(strings.TrimRight(rest, "\n"))
-	w.WriteString("\n")
+	w.WriteString(strings.TrimRight(text[end:], "\n") + "\n")
 	for _, p := range parts {
-		if p.always && !named[p.name] {
+		if p.always && !met[p.name] {
 			p.write(d, w)
 		}
 	}
 }
 
-// partAt is the index of the part whose name in braces begins s, or -1.
-func partAt(s string) int {
-	for i, p := range parts {
-		if strings.HasPrefix(s[1:], p.name) && strings.HasPrefix(s[1+len(p.name):], "}") {
-			return i
+// plan is the task's section of the plan, or the outline if none was found.
+func (d *draft) plan(w *writer) {
+	s := d.section
+	if s == nil {
+		return
+	}
+	if s.Rule == plan.RuleOutline {
+		if s.Overview == nil && s.Outline == "" {
+			return
+		}
+		fmt.Fprintf(w, "\n## The plan\n\nNo section of %s is clearly about this task. Here are its overview and headings; read the parts that concern you.\n", d.Plan.Name)
+		if s.Overview != nil {
+			w.part("outline", d.Plan, d.rule(), *s.Overview)
+		}
+		if s.Outline != "" {
+			at := w.Len()
+			w.WriteString("\n" + s.Outline + "\n")
+			w.sources = append(w.sources, Source{Part: "outline", File: d.Plan.Name, FirstLine: 1, LastLine: d.Plan.Lines(), Tokens: Tokens(w.String()[at:]), Rule: d.rule()})
+		}
+		return
+	}
+	for _, group := range []struct {
+		lead, part, rule string
+		list             []plan.Part
+	}{
+		{"## What the plan says of every task", "general", everyTask, s.General},
+		{"## From the plan", "plan", d.rule(), s.Parts},
+		{"Success criteria of its phase, as far as they concern this task:", "criteria", d.rule(), s.Criteria},
+	} {
+		for i, part := range group.list {
+			if i == 0 {
+				w.WriteString("\n" + group.lead + "\n")
+			}
+			w.part(group.part, d.Plan, group.rule, part)
 		}
 	}
-	return -1
 }
+
+const everyTask = "it concerns every task"
+
+func (d *draft) rule() string { return d.section.Rule + ": " + d.section.Why }
+
+// part writes a piece of a document.
+func (w *writer) part(name string, of *plan.Document, rule string, part plan.Part) {
+	above := strings.Join(part.Heading[:max(0, len(part.Heading)-1)], " > ")
+	w.put("part", struct {
+		plan.Part
+		Name, Under string
+	}{part, of.Name, strings.ReplaceAll(strings.TrimSuffix(above, ":"), ": > ", " > ")},
+		Source{Part: name, File: of.Name, FirstLine: part.FirstLine, LastLine: part.LastLine, Rule: rule, Heading: part.Heading})
+}
+
+// custom is the extra files.
+func (d *draft) custom(w *writer) {
+	if len(d.Files) > 0 {
+		w.WriteString("\n## Further documents\n")
+	}
+	for _, f := range d.Files {
+		f.Text = strings.TrimRight(lineEnds(strings.TrimPrefix(f.Text, markdown.BOM)), "\n")
+		w.put("document", f, Source{Part: "file", File: f.Name, FirstLine: 1, LastLine: 1 + strings.Count(f.Text, "\n")})
+	}
+}
+
+// Answered tells an agent what a person has decided.
+func Answered(list []Answer) string { return strings.TrimPrefix(render("answers", list), "\n") }

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"descartes/tasks"
+	"descartes/tasks/plan"
 )
 
 func build(t *testing.T, req Request) Spec {
@@ -95,7 +96,7 @@ func bulky(t *testing.T) Request {
 	task := list[4]
 	task.Description = "The task's own words."
 	return Request{
-		Tag: "t", Task: task, Parents: []tasks.Task{{ID: "0", Title: "Parent", Description: strings.Repeat("parent ", 50)}}, AllTasks: list,
+		Tag: "t", Task: task, Parents: []tasks.Task{{ID: "0", Title: "Parent", Description: strings.Repeat("parent ", 50)}},
 		Dependencies: []Dependency{{ID: "1", Title: "Dep", Delivered: strings.Repeat("delivered ", 50)}},
 		Plan:         parsePlan(t, strings.Replace(string(planFile(t, "phases")), "A path must exist;", strings.Repeat("Long paragraph.\n\n", 200)+"A path must exist;", 1)),
 		Files:        []File{{"first.md", strings.Repeat("first\n", 100)}, {"second.md", strings.Repeat("second\n", 100)}},
@@ -176,7 +177,7 @@ func TestOutlineIsCutFirst(t *testing.T) {
 		t.Errorf("cut %v\n%s", spec.Cut, spec.Text)
 	}
 	req.Budget.Tokens = 0
-	if s := req.Plan.Section(req.Task, nil, req.AllTasks); s.Outline == "" || s.Overview == nil {
+	if s := req.Plan.Section(req.Task, nil); s.Outline == "" || s.Overview == nil {
 		t.Errorf("cutting one spec changed the plan: %+v", s)
 	}
 }
@@ -187,7 +188,7 @@ func TestDeterministic(t *testing.T) {
 	list := taskFile(t, "phases")
 	want := map[string]string{}
 	for _, task := range list {
-		want[task.ID] = build(t, Request{Task: task, Parents: parentsOf(list, task.ID), AllTasks: list, Plan: parsePlan(t, string(planFile(t, "phases")))}).Text
+		want[task.ID] = build(t, Request{Task: task, Parents: parentsOf(list, task.ID), Plan: parsePlan(t, string(planFile(t, "phases")))}).Text
 	}
 	p := parsePlan(t, string(planFile(t, "phases")))
 	other := taskFile(t, "numbered")
@@ -196,8 +197,8 @@ func TestDeterministic(t *testing.T) {
 		wg.Go(func() {
 			for j := range list {
 				task := list[(i*3+j)%len(list)]
-				p.Section(other[j%len(other)], nil, other)
-				spec, err := Build(Request{Task: task, Parents: parentsOf(list, task.ID), AllTasks: list, Plan: p})
+				p.Section(other[j%len(other)], nil)
+				spec, err := Build(Request{Task: task, Parents: parentsOf(list, task.ID), Plan: p})
 				if err != nil || spec.Text != want[task.ID] {
 					t.Errorf("task %s differs: %v\n%s", task.ID, err, spec.Text)
 				}
@@ -271,13 +272,13 @@ Of this task alone.
 
 A cart.
 `
-	plan, err := ParsePlan("plan.md", []byte(text))
+	p, err := plan.Parse("plan.md", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
 	list := []tasks.Task{{ID: "1", Title: "Validation rules"}, {ID: "2", Title: "Cart"}}
 	for i, want := range [][]string{{"Money", "Tabs.", "No discounts.", "Rules of a form.", "Of this task alone."}, {"Money", "Tabs.", "No discounts.", "A cart."}} {
-		spec := build(t, Request{Task: list[i], AllTasks: list, Plan: plan})
+		spec := build(t, Request{Task: list[i], Plan: p})
 		var got []string
 		for _, word := range []string{"Money", "A shop.", "Tabs.", "No discounts.", "Rules of a form.", "Of this task alone.", "engine", "A cart."} {
 			switch strings.Count(spec.Text, word) {

@@ -18,6 +18,7 @@ import (
 	"descartes/loop/mode"
 	"descartes/loop/store"
 	"descartes/tasks"
+	"descartes/tasks/plan"
 )
 
 // Exit codes. exitTable says what they mean; only exitCode, promptCode and codeOf choose one.
@@ -192,7 +193,10 @@ func hintOf(err error) string {
 	var strict *supervise.StrictError
 	var setting *config.Error
 	var busy *store.BusyError
+	var idle *plan.NoTasksError
 	switch {
+	case errors.As(err, &idle):
+		return "descartes tasks plan " + terminal.Quote(idle.Path) + " has an agent write them"
 	case errors.As(err, &wave):
 		return "descartes waves" + config.ListFlags(wave.Tag, "") + " shows the waves and their commits"
 	case errors.As(err, &f):

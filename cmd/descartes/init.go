@@ -214,7 +214,11 @@ func (a *answers) takePlan(root, name string) bool {
 		return false
 	}
 	tag, err := tagOfPlan(name)
-	if _, perr := plan.Parse(name, []byte(text)); err != nil || perr != nil {
+	doc, perr := plan.Parse(name, []byte(text))
+	if perr == nil {
+		_, perr = doc.Tasks()
+	}
+	if err != nil || perr != nil {
 		return false
 	}
 	if front, _ := plan.ReadFrontMatter([]byte(text)); front.Tag != "" {

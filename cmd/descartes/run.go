@@ -106,7 +106,11 @@ func (s *settings) source(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return badInput("", "%w", err)
 	}
-	if _, err := plan.Parse(what, text); err != nil {
+	doc, err := plan.Parse(what, text)
+	if err == nil {
+		_, err = doc.Tasks()
+	}
+	if err != nil {
 		if err := s.repeats(cmd, what); err != nil {
 			return err
 		}
@@ -131,7 +135,7 @@ func (s *settings) repeats(cmd *cobra.Command, file string) error {
 	}
 	in, out, ok := s.atTerminal(cmd)
 	if !ok || cmd.Flags().Changed("detach") {
-		return badInput("to repeat it as a prompt: descartes run --prompt-file "+terminal.Quote(file), "%s has no tasks", file)
+		return badInput("descartes tasks plan "+terminal.Quote(file)+" has an agent write them; to repeat it as a prompt: descartes run --prompt-file "+terminal.Quote(file), "%s has no tasks", file)
 	}
 	fmt.Fprintf(out, "%s has no tasks. Repeat it as a prompt? [y/N] ", terminal.Clean(file))
 	if line, _ := in.ReadString('\n'); !strings.EqualFold(strings.TrimSpace(line), "y") {

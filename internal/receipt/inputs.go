@@ -7,8 +7,8 @@ import (
 
 	"descartes/internal/lazyregexp"
 	"descartes/loop/journal"
-	"descartes/specbuild"
 	"descartes/tasks"
+	"descartes/tasks/plan"
 )
 
 // TaskDigest names what a task asks for: another title, text, dependency or test is another task.
@@ -22,11 +22,11 @@ func TaskDigest(t *tasks.Task) string {
 var box = lazyregexp.New(`(?m)^(\s*(?:[-*+]|\d+[.)])\s+)\[[xX]\]`)
 
 // PlanDigest names a task's section of a plan, "" where it has none of its own.
-func PlanDigest(p *specbuild.Plan, t tasks.Task, parents, all []tasks.Task) string {
+func PlanDigest(p *plan.Document, t tasks.Task, parents []tasks.Task) string {
 	if p == nil {
 		return ""
 	}
-	s := p.Section(t, parents, all)
+	s := p.Section(t, parents)
 	var texts []string
 	for _, part := range slices.Concat(s.Parts, s.Criteria) {
 		texts = append(texts, box.ReplaceAllString(part.Text, "$1[ ]"))

@@ -12,7 +12,11 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	for _, t := range p.Tasks() {
+	list, err := p.Tasks()
+	if err != nil {
+		panic(err)
+	}
+	for _, t := range list {
 		fmt.Println(t.ID, t.Title, t.Status, t.DependsOn)
 	}
 	// Output:

@@ -16,7 +16,11 @@ func planLines(t *testing.T, src string) (lines, findings []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, x := range p.Tasks() {
+	list, err := p.Tasks()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range list {
 		line := fmt.Sprintf("%s %s %s", x.ID, x.Status, x.Title)
 		if len(x.DependsOn) > 0 {
 			line += " <- " + strings.Join(x.DependsOn, ",")
@@ -182,7 +186,7 @@ func TestPlanText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := p.Tasks()[0]
+	a := p.tasks[0]
 	if want := "Do it.\n\n```go\n# x\n```\nPriority: P1\nComplexity: 5\n#### Notes\nlast"; a.Description != want {
 		t.Errorf("description: got %q, want %q", a.Description, want)
 	}
@@ -193,10 +197,10 @@ func TestPlanText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := p.Tasks()[0].Description; got != "- nested\n\n  deeper" {
+	if got := p.tasks[0].Description; got != "- nested\n\n  deeper" {
 		t.Errorf("got %q", got)
 	}
-	if got := p.Tasks()[1].Description; got != "" {
+	if got := p.tasks[1].Description; got != "" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -220,10 +224,14 @@ func TestPlanRefused(t *testing.T) {
 	t.Parallel()
 	for name, src := range map[string]string{
 		"empty": "", "prose": "# Plan\n\nWe shall see.\n", "binary": "## Task 1: A\n\x00", "latin1": "## Task 1: \xe9\n",
-		"large": strings.Repeat(" ", maxPlan+1), "lines": strings.Repeat("\n", 300_000+1),
+		"large": strings.Repeat(" ", MaxBytes+1), "lines": strings.Repeat("\n", 300_000+1),
 	} {
-		if p, err := Parse("plan.md", []byte(src)); err == nil || !strings.HasPrefix(err.Error(), "plan.md:") {
-			t.Errorf("%s: got %v, %v", name, p, err)
+		p, err := Parse("plan.md", []byte(src))
+		if err == nil {
+			_, err = p.Tasks()
+		}
+		if err == nil || !strings.HasPrefix(err.Error(), "plan.md:") {
+			t.Errorf("%s: got %v", name, err)
 		}
 	}
 }
@@ -232,16 +240,16 @@ func TestPlanRefused(t *testing.T) {
 func TestPlanLimits(t *testing.T) {
 	t.Parallel()
 	for want, src := range map[string]string{
-		"more than 20000 tasks":     strings.Repeat("- [ ] x\n", maxPlanTasks+1),
+		"more than 20000 tasks":     strings.Repeat("- [ ] x\n", maxTasks+1),
 		"phases that are too large": "## Phase 1: A\n" + strings.Repeat("- [ ] x\n", 2000) + "## Phase 2: B\n" + strings.Repeat("- [ ] x\n", 2000),
 	} {
-		if _, err := Parse("plan.md", []byte(src)); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "plan.md:") {
+		if _, err := fromPlan(t, src).Tasks(); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "plan.md:") {
 			t.Errorf("%s: got %v", want, err)
 		}
 	}
 	var b strings.Builder
 	var list []tasks.Task
-	for i := range maxPlanTasks { // and linear: with a search for circles for each this takes minutes
+	for i := range maxTasks { // and linear: with a search for circles for each this takes minutes
 		fmt.Fprintf(&b, "### Task %d: Do\nDepends on: %d\n", i+1, max(1, i))
 		list = append(list, tasks.Task{ID: fmt.Sprint(i + 1)})
 	}
@@ -249,7 +257,7 @@ func TestPlanLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if more, conflicts := p.Extra(list); len(more) != maxPlanTasks-1 || len(conflicts) != 0 {
+	if more, conflicts := p.Extra(list); len(more) != maxTasks-1 || len(conflicts) != 0 {
 		t.Errorf("got %d, %v", len(more), conflicts)
 	}
 }
@@ -291,8 +299,8 @@ func TestPlanHostile(t *testing.T) {
 		"bold":                    "## Task 1: A\n" + fill("**Task 1: x**\n"),
 		"comments":                "## Task 1: A\n" + fill("<!--\n"),
 		"fences":                  "## Task 1: A\n" + fill("```a\n"),
-		"heading":                 "## Phase 1: " + fill("x ") + "\n" + strings.Repeat("- [ ] a\n", maxPlanTasks),
-		"table":                   "| Task | Depends on |\n|--|--|\n" + strings.Repeat("| A | A |\n", maxPlanTasks),
+		"heading":                 "## Phase 1: " + fill("x ") + "\n" + strings.Repeat("- [ ] a\n", maxTasks),
+		"table":                   "| Task | Depends on |\n|--|--|\n" + strings.Repeat("| A | A |\n", maxTasks),
 		"bars":                    fill("|--"),
 		"nested":                  "- [ ] a\n" + fill("  - [ ] b\n"),
 		"front matter":            "---\na: " + fill("[") + "\n---\n- [ ] a\n",

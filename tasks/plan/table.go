@@ -5,94 +5,87 @@ import (
 	"strings"
 
 	"descartes/internal/markdown"
-
-	"descartes/tasks/prose"
-
 	"descartes/tasks"
+	"descartes/tasks/prose"
 )
 
-// planTable is a table with a column of task ids, or of tasks.
-type planTable struct {
-	id, title, text, after, blocks, status, priority int // columns, -1 for none
-	rows                                             []planRow
+// table is a table of the plan. The columns are -1 where it has none such.
+type table struct {
+	head []string
+	rows []row
+
+	id, title, text, after, blocks, status, priority int
 }
 
-type planRow struct {
+type row struct {
 	line  int
 	cells []string
 }
 
 // cell is a cell of the row, "" where the row is too short or there is no such column.
-func (r planRow) cell(column int) string {
+func (r row) cell(column int) string {
 	if column < 0 || column >= len(r.cells) {
 		return ""
 	}
 	return r.cells[column]
 }
 
-// tables finds the tables that may be about tasks.
-func (p *planner) tables() []planTable {
-	var list []planTable
-	for n := 1; n < len(p.md.Lines); n++ {
-		if p.md.Lines[n].Kind == markdown.Hidden || !markdown.IsDelimiterRow(p.md.Line(n)) || p.md.Lines[n-1].Kind == markdown.Hidden {
+// findTables reads the tables. One without a blank line behind it ends where the next one begins.
+func (d *Document) findTables() {
+	is := func(n int) bool { return d.md.Lines[n].Kind != markdown.Hidden && strings.Contains(d.md.Line(n), "|") }
+	for n := 1; n < len(d.md.Lines); n++ {
+		if !is(n) || !is(n-1) || !markdown.IsDelimiterRow(d.md.Line(n)) {
 			continue
 		}
-		t := columnsOf(tableCells(p.md.Line(n - 1)))
-		for n++; n < len(p.md.Lines) && p.md.Lines[n].Kind != markdown.Hidden && strings.Contains(p.md.Line(n), "|"); n++ {
-			t.rows = append(t.rows, planRow{n, tableCells(p.md.Line(n))})
+		t := table{head: d.cells(n - 1)}
+		t.nameColumns()
+		for n++; n < len(d.md.Lines) && is(n) && !(n+1 < len(d.md.Lines) && markdown.IsDelimiterRow(d.md.Line(n+1))); n++ {
+			t.rows = append(t.rows, row{n, d.cells(n)})
 		}
-		if len(t.rows) > 0 && (t.id >= 0 || t.title >= 0) {
-			list = append(list, t)
+		if len(t.rows) > 0 {
+			d.tables = append(d.tables, t)
 		}
 	}
-	return list
 }
 
-// tableCells splits a row of a table.
-func tableCells(line string) []string {
-	cells := markdown.Cells(line)
+func (d *Document) cells(line int) []string {
+	cells := markdown.Cells(d.md.Line(line))
 	for i, c := range cells {
 		cells[i] = markdown.Inline(c)
 	}
 	return cells
 }
 
-// columnsOf tells the columns apart by their heads.
-func columnsOf(head []string) planTable {
-	t := planTable{id: -1, title: -1, text: -1, after: -1, blocks: -1, status: -1, priority: -1}
-	for i, h := range head {
-		column := &t.text
-		switch h = strings.ToLower(h); {
-		case slices.Contains([]string{"id", "#", "no", "no.", "nr", "number", "task id", "task #", "task no", "task no.", "phase", "step"}, h):
-			column = &t.id
-		case slices.Contains([]string{"title", "task", "tasks", "name", "task name", "work item", "item", "story"}, h):
-			column = &t.title
-		case strings.Contains(h, "depend") || h == "deps" || h == "blocked by" || h == "after" || strings.HasPrefix(h, "prereq"):
-			column = &t.after
-		case h == "blocks":
-			column = &t.blocks
-		case h == "status" || h == "state" || h == "done":
-			column = &t.status
-		case h == "priority" || h == "prio":
-			column = &t.priority
-		case h != "description" && h != "summary" && h != "details":
-			continue
+// nameColumns tells the columns apart by their heads.
+func (t *table) nameColumns() {
+	columns := []*int{&t.id, &t.title, &t.text, &t.after, &t.blocks, &t.status, &t.priority}
+	for _, c := range columns {
+		*c = -1
+	}
+	for i, h := range t.head {
+		h = strings.ToLower(h)
+		if strings.Contains(h, "depend") || strings.HasPrefix(h, "prereq") {
+			h = "after"
 		}
-		if *column < 0 {
-			*column = i
+		for k, names := range [][]string{
+			{"id", "#", "no", "no.", "nr", "number", "task id", "task #", "task no", "task no.", "phase", "step"},
+			{"title", "task", "tasks", "name", "task name", "work item", "item", "story"},
+			{"description", "summary", "details"}, {"deps", "blocked by", "after"}, {"blocks"}, {"status", "state", "done"}, {"priority", "prio"},
+		} {
+			if *columns[k] < 0 && slices.Contains(names, h) {
+				*columns[k] = i
+			}
 		}
 	}
 	if t.title < 0 {
 		t.title, t.text = t.text, -1
 	}
-	return t
 }
 
 // refOf is what a row is about, and its title.
-func (t *planTable) refOf(r planRow) (ref prose.Ref, title string) {
-	title = r.cell(t.title)
+func (t *table) refOf(r row) (ref prose.Ref, title string) {
+	title = prose.Clip(r.cell(t.title))
 	text := r.cell(t.id)
-	title = prose.Clip(title)
 	if t.id < 0 {
 		if id, rest := prose.LeadingID(title); id != "" {
 			return prose.Ref{ID: id, Word: true}, rest
@@ -106,23 +99,24 @@ func (t *planTable) refOf(r planRow) (ref prose.Ref, title string) {
 }
 
 // tableTasks makes tasks of the first table that has a title in each row, and a number or dependencies.
-func (p *planner) tableTasks(list []planTable) bool {
-	for _, t := range list {
-		items := make([]planItem, 0, len(t.rows))
-		for _, r := range t.rows {
-			ref, title := t.refOf(r)
+func (r *reader) tableTasks() bool {
+	for i := range r.tables {
+		t := &r.tables[i]
+		var items []task
+		for _, row := range t.rows {
+			ref, title := t.refOf(row)
 			if title == "" || ref.Phase || ref.ID == "" && t.after < 0 {
 				break
 			}
-			items = append(items, planItem{planTask{Task: tasks.Task{ID: ref.ID, Title: title, Description: r.cell(t.text)}}, r.line, r.line + 1})
+			items = append(items, task{Task: tasks.Task{ID: ref.ID, Title: title, Description: row.cell(t.text), Line: row.line + 1}, last: row.line + 1})
 		}
 		if len(items) < len(t.rows) || t.id < 0 && t.after < 0 {
 			continue
 		}
-		p.nameItems(items, "")
-		for _, it := range items {
-			it.task.made = t.id < 0
-			p.add(it.task, it.line, it.end)
+		nameItems(items, "")
+		for _, item := range items {
+			item.made = t.id < 0
+			r.add(item)
 		}
 		return true
 	}
@@ -130,62 +124,64 @@ func (p *planner) tableTasks(list []planTable) bool {
 }
 
 // tableRows takes what the tables say about tasks: what they wait for, their status and their priority.
-func (p *planner) tableRows(list []planTable) {
+func (r *reader) tableRows() {
 	lines := map[int]int{}
-	for i := range p.plan.tasks {
-		lines[p.plan.tasks[i].Line-1] = i
+	for i := range r.tasks {
+		lines[r.tasks[i].Line-1] = i
 	}
-	for _, t := range list {
-		if t.after < 0 && t.blocks < 0 && t.status < 0 && t.priority < 0 {
+	for i := range r.tables {
+		t := &r.tables[i]
+		if t.id < 0 && t.title < 0 || max(t.after, t.blocks, t.status, t.priority) < 0 {
 			continue
 		}
-		for _, r := range t.rows {
-			task, ok := lines[r.line]
-			phase := -1
-			if !ok {
-				task, phase = p.rowTask(&t, r)
+		for _, row := range t.rows {
+			who := subject{-1, -1}
+			if task, ok := lines[row.line]; ok {
+				who.task = task
+			} else {
+				who = r.rowSubject(t, row)
 			}
-			if task >= 0 || phase >= 0 {
-				p.tableRow(&t, r, task, phase)
+			if who.task >= 0 || who.phase >= 0 {
+				r.tableRow(t, row, who)
 			}
 		}
 	}
 }
 
-func (p *planner) tableRow(t *planTable, r planRow, task, phase int) {
-	if text := r.cell(t.after); text != "" {
-		p.takeStatement(task, phase, r.line, prose.Statement{Strong: true, Text: text})
+func (r *reader) tableRow(t *table, row row, who subject) {
+	if text := row.cell(t.after); text != "" {
+		r.takeStatement(who, row.line, prose.Statement{Strong: true, Text: text})
 	} else if t.after >= 0 {
-		p.state(task, phase)
+		r.state(who)
 	}
-	if text := r.cell(t.blocks); text != "" && !prose.SaysNone(text) {
-		p.takeStatement(task, phase, r.line, prose.Statement{Strong: true, Blocks: true, Text: text})
+	if text := row.cell(t.blocks); text != "" && !prose.SaysNone(text) {
+		r.takeStatement(who, row.line, prose.Statement{Strong: true, Blocks: true, Text: text})
 	}
-	if task < 0 {
+	if who.task < 0 {
 		return
 	}
-	x := &p.plan.tasks[task]
-	for _, text := range []string{r.cell(t.status), "x (" + r.cell(t.status) + ")"} {
+	x := &r.tasks[who.task]
+	for _, text := range []string{row.cell(t.status), "x (" + row.cell(t.status) + ")"} {
 		if _, status, ok := cutStatus("x " + text); ok && !x.settled {
 			x.Status, x.settled = status, true
 		}
 	}
-	if word := prose.Priority(r.cell(t.priority)); word != "" {
+	if word := prose.Priority(row.cell(t.priority)); word != "" {
 		x.Priority = word
 	}
 }
 
-// rowTask is the task or the phase that a row is about.
-func (p *planner) rowTask(t *planTable, r planRow) (task, phase int) {
-	ref, title := t.refOf(r)
-	if i, ok := p.index[ref.ID]; ok && !ref.Phase {
-		return i, -1
+// rowSubject is the task or the phase that a row is about.
+func (r *reader) rowSubject(t *table, row row) subject {
+	ref, title := t.refOf(row)
+	if i, ok := r.index[ref.ID]; ok && !ref.Phase {
+		return subject{i, -1}
 	}
-	if i, ok := p.titles[prose.Fold(title)]; ok && i >= 0 && title != "" {
-		return i, -1
+	if i, ok := r.titled(title); ok && title != "" {
+		return subject{i, -1}
 	}
-	if k := p.phaseOf(ref.ID); k >= 0 && ref.Phase {
-		return -1, k
+	if k := r.phaseOf(ref.ID); ref.Phase {
+		return subject{-1, k}
 	}
-	return -1, -1
+	return subject{-1, -1}
 }

@@ -34,7 +34,7 @@ type tagTask struct {
 
 // Write makes the file .scud/tasks/<tag>.json of the project at root and returns its path. Where a task file has the
 // tag already, wherever that is, nothing is written and the error is an fs.ErrExist.
-func (p *Plan) Write(root, tag string) (string, error) {
+func (d *Document) Write(root, tag string) (string, error) {
 	path, err := tasks.TagPath(root, tag)
 	if err != nil {
 		return "", err
@@ -47,7 +47,7 @@ func (p *Plan) Write(root, tag string) (string, error) {
 	if f, err := tasks.Open(root, tag); err == nil {
 		return "", fmt.Errorf("import tasks to %s: the tag is in %s: %w", path, f.Path(), fs.ErrExist)
 	}
-	out, err := p.encode(tag)
+	out, err := d.encode(tag)
 	if err != nil {
 		return "", err
 	}
@@ -61,12 +61,12 @@ func (p *Plan) Write(root, tag string) (string, error) {
 }
 
 // List is the task file that Write would make.
-func (p *Plan) List(root, tag string) (*tasks.File, error) {
+func (d *Document) List(root, tag string) (*tasks.File, error) {
 	path, err := tasks.TagPath(root, tag)
 	if err != nil {
 		return nil, err
 	}
-	out, err := p.encode(tag)
+	out, err := d.encode(tag)
 	if err != nil {
 		return nil, err
 	}
@@ -74,10 +74,10 @@ func (p *Plan) List(root, tag string) (*tasks.File, error) {
 }
 
 // encode writes the list as a task file of one tag.
-func (p *Plan) encode(tag string) ([]byte, error) {
+func (d *Document) encode(tag string) ([]byte, error) {
 	numeric := map[string]bool{}
-	for i := range p.tasks {
-		numeric[p.tasks[i].ID] = p.tasks[i].Numeric
+	for i := range d.tasks {
+		numeric[d.tasks[i].ID] = d.tasks[i].Numeric
 	}
 	id := func(s string) json.RawMessage {
 		if s == "" {
@@ -89,9 +89,9 @@ func (p *Plan) encode(tag string) ([]byte, error) {
 		text, _ := json.Marshal(s) // a string always can be
 		return text
 	}
-	doc := tagFile{Tag: tag, Tasks: make([]tagTask, 0, len(p.tasks))}
-	for i := range p.tasks {
-		t := &p.tasks[i]
+	doc := tagFile{Tag: tag, Tasks: make([]tagTask, 0, len(d.tasks))}
+	for i := range d.tasks {
+		t := &d.tasks[i]
 		x := tagTask{ID: id(t.ID), Title: t.Title, Description: t.Description, TestStrategy: t.TestStrategy, Status: t.Status,
 			Complexity: json.RawMessage("0"), Priority: t.Priority, DependsOn: []json.RawMessage{}, ParentID: id(t.Parent), Phase: t.label}
 		if t.Complexity != "" {
@@ -107,7 +107,7 @@ func (p *Plan) encode(tag string) ([]byte, error) {
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	if err := enc.Encode(doc); err != nil {
-		return nil, fmt.Errorf("write the tasks of %s: %w", p.Name, err)
+		return nil, fmt.Errorf("write the tasks of %s: %w", d.Name, err)
 	}
 	return b.Bytes(), nil
 }

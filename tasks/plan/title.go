@@ -1,0 +1,178 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+
+	"descartes/tasks/prose"
+)
+
+// titles finds headings and list entries by the words of a task's title.
+type titles struct {
+	list   []candidate
+	byWord map[string][]int // candidates that have a word
+	words  [][]string       // of each heading
+	byID   map[string][]int // headings "Task <id>" and "WEB-7: ..."
+}
+
+// candidate is one heading, or task of the plan without one, that may stand for a task.
+type candidate struct {
+	span
+	up    int // the heading around it, -1 for none
+	words []string
+}
+
+// indexTitles fills the index. Background and what every plan has is about no task, nor is the title of the document.
+func (d *Document) indexTitles() {
+	x := titles{byWord: map[string][]int{}, byID: map[string][]int{}, words: make([][]string, len(d.heads))}
+	add := func(c candidate) {
+		for _, w := range c.words {
+			x.byWord[w] = append(x.byWord[w], len(x.list))
+		}
+		x.list = append(x.list, c)
+	}
+	texts := map[string]string{} // title by id
+	for i := range d.heads {
+		h := &d.heads[i]
+		if !d.isTitle(i) {
+			x.words[i] = words(h.title)
+		}
+		id := h.id
+		if h.word != "task" && h.word != "subtask" {
+			if id, _ = prose.LeadingID(h.text); !prose.CodeID(id) {
+				id = ""
+			}
+		}
+		if id != "" {
+			x.byID[id] = append(x.byID[id], i)
+			first, again := texts[id]
+			d.restarts = d.restarts || again && first != prose.Fold(h.title)
+			texts[id] = prose.Fold(h.title)
+		}
+		if !h.background && !d.isTitle(i) && !isRoutine(prose.Fold(h.title)) {
+			add(candidate{d.section(i, fmt.Sprintf("heading %q has its words", h.text)), h.parent, x.words[i]})
+		}
+	}
+	for i := range d.tasks {
+		if at := d.tasks[i].span(d); at.head < 0 || d.heads[at.head].line != at.first {
+			at.how = fmt.Sprintf("%q has its words", prose.Short(d.tasks[i].Title))
+			add(candidate{at, at.head, words(d.tasks[i].Title)})
+		}
+	}
+	d.titles = x
+}
+
+// named is the heading "Task <id>". Where several have the id, or the plan counts its tasks anew in each phase, it has to have most words of
+// the title.
+func (d *Document) named(id string, want []string) (int, bool) {
+	list := d.titles.byID[id]
+	if len(list) == 1 && !d.restarts {
+		return list[0], true
+	}
+	best, most, tie := -1, 0, false
+	for _, i := range list {
+		if n := common(d.titles.words[i], want); n >= most && n > 0 {
+			best, most, tie = i, n, n == most
+		}
+	}
+	return best, best >= 0 && !tie
+}
+
+func common(a, b []string) (n int) {
+	for _, w := range a {
+		if slices.Contains(b, w) {
+			n++
+		}
+	}
+	return n
+}
+
+// byTitle is the heading or list entry that a title names: all of its words but one are in the title, or all of the title's in it. One common
+// word is not enough unless it is all there is. Of several the one with the most common words counts, then one that
+// is wholly in the title, equal to it, in the parent's section, under headings with more of its words, a heading; between two that are left nothing does. Elsewhere than in the
+// parent's section a subtask's own has to be equal.
+func (d *Document) byTitle(want []string, above []span) (best span, ok bool) {
+	x := &d.titles
+	own := map[int]int{}
+	for _, w := range want {
+		for _, c := range x.byWord[w] {
+			own[c]++
+		}
+	}
+	rank := 0
+	for _, i := range slices.Sorted(maps.Keys(own)) {
+		c, n := &x.list[i], own[i]
+		whole, total := n == len(c.words), n
+		equal := whole && n == len(want)
+		met := slices.Clone(c.words)
+		for up := c.up; up >= 0; up = d.heads[up].parent {
+			for _, w := range x.words[up] {
+				if slices.Contains(want, w) && !slices.Contains(met, w) {
+					met, total = append(met, w), total+1
+				}
+			}
+		}
+		within := above != nil && c.inside(above...)
+		if !equal && (n < len(c.words)-1 && n < len(want) || total < 2 || above != nil && !within) {
+			continue
+		}
+		now := n
+		for _, yes := range []bool{whole, equal, within} {
+			if now *= 2; yes {
+				now++
+			}
+		}
+		if now = 64*now + 2*min(total, 31); c.up != c.head {
+			now++
+		}
+		switch {
+		case now > rank, now == rank && best.inside(c.span):
+			best, rank, ok = c.span, now, true
+		case now == rank && !c.inside(best):
+			ok = false
+		}
+	}
+	return best, ok
+}
+
+// words are the words of a text that say what it is about, each once, in their order: folded, cut to their stem, identifiers taken apart
+// (LoopConfig, loop_config), without articles, prepositions and remarks in parentheses.
+func words(text string) (list []string) {
+	if marker, _ := markerIn(text, true); marker != "" {
+		text = strings.Replace(text, marker, "", 1)
+	}
+	if short, _, ok := strings.Cut(text, " ("); ok && short != "" {
+		text = short
+	}
+	prev, ideograph := rune(0), unicode.In
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case !unicode.IsLetter(r) && !unicode.IsDigit(r):
+			if r == '\'' || r == '’' {
+				continue
+			}
+			b.WriteByte(' ')
+		case unicode.IsUpper(r) && unicode.IsLower(prev), ideograph(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul): // each a word
+			b.WriteByte(' ')
+			fallthrough
+		default:
+			b.WriteRune(unicode.ToLower(r))
+		}
+		prev = r
+	}
+	const stop = " a an the of and or to for in on with from by into via at as is be are it its that this all any new when if not s "
+	for _, w := range strings.Fields(b.String()) {
+		if strings.Contains(stop, " "+w+" ") {
+			continue
+		}
+		const stem = 5 // runes, so that "update", "updates" and "updating" agree
+		if r := []rune(strings.TrimSuffix(w, "s")); !slices.Contains(list, string(r[:min(len(r), stem)])) {
+			list = append(list, string(r[:min(len(r), stem)]))
+		}
+	}
+	return list
+}
