@@ -5,6 +5,10 @@ import (
 	"context"
 	"io"
 	"os"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
 
 	"descartes/agent"
 	"descartes/fleet/wire"
@@ -16,6 +20,9 @@ import (
 )
 
 func main() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400) // the heap is a few megabytes: most commands end before it is worth a look
+	}
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
@@ -40,6 +47,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return acp.Serve(args[1:])
 	}
 	root := newRootCmd()
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		offerWords(root)
+	}
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)

@@ -60,10 +60,14 @@ and committed.
 	root.InitDefaultCompletionCmd("")
 	explainCompletion(root)
 	sortIntoGroups(root)
+	return root
+}
+
+// offerWords has every argument and flag say what a shell may offer there. Only a shell asks, by cobra's hidden command.
+func offerWords(root *cobra.Command) {
 	complete.Project{Root: func(f *pflag.FlagSet) (string, error) {
 		return findRoot(complete.Value(f, "working-dir"))
 	}, List: listOf, Quota: func() *quota.Accounts { return accounts(nil, "", os.Getenv) }}.Attach(root)
-	return root
 }
 
 func newLoopCmd() *cobra.Command {
