@@ -122,7 +122,7 @@ func (j *Job) allowed(task string) (questions []string) {
 
 // takeAnswers sets blocked tasks back to pending if a person answered about them while the loop ran, and reports whether there were any.
 func (w *tagWork) takeAnswers() (bool, error) {
-	if len(w.history.Blocked) == 0 {
+	if len(w.history.Blocked()) == 0 {
 		return false, nil
 	}
 	answers, err := w.home.Answers(w.state.Tag)
@@ -130,7 +130,7 @@ func (w *tagWork) takeAnswers() (bool, error) {
 		return false, w.record(&journal.Event{Type: journal.Warning, Message: err.Error()})
 	}
 	var ids []string
-	for _, e := range w.history.Blocked {
+	for _, e := range w.history.Blocked() {
 		answered := slices.ContainsFunc(answers, func(a store.Answer) bool { return a.Task == e.Task && a.At.After(e.At) })
 		if answered && w.job.Graph.Status(e.Task) == tasks.Blocked {
 			ids = append(ids, e.Task)

@@ -96,7 +96,7 @@ func (w *tagWork) candidate(ctx context.Context, ln *lane, t *tasks.Task) (*unit
 		r = &round{first: alone.number, of: alone.of, next: alone.number, left: n, size: n, base: alone.base, before: alone.before, marked: alone.marked, stop: make(chan struct{})}
 		w.rounds[t.ID] = r
 	}
-	u := &unit{lane: ln, task: t, number: r.next, of: r.of, round: r, base: r.base, before: r.before, marked: r.marked, since: w.history.Starts[t.ID], log: w.home.Log(w.state.ID, t.ID, r.next)}
+	u := &unit{lane: ln, task: t, number: r.next, of: r.of, round: r, base: r.base, before: r.before, marked: r.marked, since: w.history.Task(t.ID).Started, log: w.home.Log(w.state.ID, t.ID, r.next)}
 	r.next, r.left, r.running, r.unsaid = r.next+1, r.left-1, r.running+1, r.unsaid+1
 	return u, nil
 }
@@ -172,7 +172,7 @@ func (w *tagWork) concludeCandidate(ctx context.Context, stop *stopper, u *unit)
 	if err := w.finishTask(ctx, u); err != nil {
 		return nil, err
 	}
-	if w.history.Tasks[id] == nil {
+	if !w.history.Task(id).Open() {
 		return w.recheck(ctx, stop, u)
 	}
 	ln.task = id // for the next round

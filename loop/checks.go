@@ -217,7 +217,7 @@ func (l *Loop) baseline(ctx context.Context, stop *stopper, ln *lane) (*Outcome,
 		if err != nil {
 			return nil, err
 		}
-		if passed && (l.history.Known[c.Name] != nil || !l.last.passes[c.Name].Told) { // otherwise the test results are needed
+		if passed && (l.history.Checks.Named(c.Name).Known != nil || !l.last.passes.Named(c.Name).Pass.Told) { // otherwise the test results are needed
 			decides = true
 			continue
 		}
@@ -264,7 +264,7 @@ func (l *Loop) baseline(ctx context.Context, stop *stopper, ln *lane) (*Outcome,
 
 // unknown returns the failing tests that were not known to fail when the project's last loop ended, if that loop allowed known failures.
 func (l *Loop) unknown(c *verify.Check, now *results.Set) (list []string) {
-	was := l.last.known[c.Name]
+	was := l.last.known.Named(c.Name).Known
 	if was == nil || !was.Told || was.Command != l.tools.Redact.Text(c.Run) {
 		return nil
 	}
@@ -274,7 +274,7 @@ func (l *Loop) unknown(c *verify.Check, now *results.Set) (list []string) {
 // bar is what a check requires besides exit status 0, for an attempt at a task or, with "", for all verified work.
 func (l *Loop) bar(c *verify.Check, task string, fewer bool) *verify.Bar {
 	b := &verify.Bar{Known: l.config.Baseline == BaselineKnown, Fewer: fewer}
-	if k := l.history.KnownAt(task)[c.Name]; k != nil && k.Command == l.tools.Redact.Text(c.Run) {
+	if k := l.history.KnownAt(task, c.Name); k != nil && k.Command == l.tools.Redact.Text(c.Run) {
 		if b.Failed = k.Failed; k.Told {
 			b.Before = &results.Set{Passed: k.Passes(), Failed: k.Fails(), More: k.More}
 		}
@@ -472,9 +472,9 @@ func (l *Loop) checkRequest(ln *lane, label, log string, tasks ...string) verify
 
 // passedBefore reports whether the same check last passed on this very tree, in this loop or in the tag's last one.
 func (l *Loop) passedBefore(ctx context.Context, now gitops.Tree, c *verify.Check) (bool, error) {
-	p := l.history.Passes[c.Name]
+	p := l.history.Checks.Named(c.Name).Pass
 	if p.Tree == "" {
-		p = l.last.passes[c.Name]
+		p = l.last.passes.Named(c.Name).Pass
 	}
 	if p.Tree == "" || p.Command != l.tools.Redact.Text(c.Run) {
 		return false, nil
@@ -491,8 +491,8 @@ func (l *Loop) passedBefore(ctx context.Context, now gitops.Tree, c *verify.Chec
 
 // before is what earlier loops recorded about their checks.
 type before struct {
-	passes map[string]journal.Pass   // of the tag's last loop
-	known  map[string]*journal.Known // of the project's last tag loop, if it allowed known failures
+	passes journal.Checks // of the tag's last loop
+	known  journal.Checks // of the project's last tag loop, if it allowed known failures
 }
 
 // earlier reads what the loops before one over a tag recorded about their checks.
@@ -503,18 +503,18 @@ func earlier(h store.Home, tag string) (b before) {
 	}
 	all = slices.DeleteFunc(all, func(s store.Saved) bool { return s.State == nil || s.State.Kind != store.KindTag })
 	slices.SortStableFunc(all, func(x, y store.Saved) int { return y.State.StartedAt.Compare(x.State.StartedAt) })
-	fold := func(s store.Saved) *journal.State {
+	checks := func(s store.Saved) journal.Checks {
 		events, err := journal.ReadEvents(h.Events(s.State.ID))
 		if err != nil {
-			return journal.NewState()
+			return nil
 		}
-		return journal.Fold(events)
+		return journal.Fold(events).Checks
 	}
 	if len(all) > 0 && all[0].State.Config.Baseline == BaselineKnown {
-		b.known = fold(all[0]).Known
+		b.known = checks(all[0])
 	}
 	if at := slices.IndexFunc(all, func(s store.Saved) bool { return s.State.Tag == tag }); at >= 0 {
-		b.passes = fold(all[at]).Passes
+		b.passes = checks(all[at])
 	}
 	return b
 }

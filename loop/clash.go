@@ -48,7 +48,7 @@ func (w *tagWork) putBack(ctx context.Context, fate *Fate, head string, has []st
 	if err != nil {
 		return false, err
 	}
-	for _, v := range slices.Clone(w.history.Verified) {
+	for _, v := range w.history.Verified() {
 		unit := oneline.Text(v.Task)
 		if v.Ref == "" || !slices.Contains(w.trunk.units, unit) || slices.Contains(has, unit) {
 			continue
@@ -81,16 +81,17 @@ func (w *tagWork) putBack(ctx context.Context, fate *Fate, head string, has []st
 
 // inTurn leaves out the tasks that come in again after another one that does.
 func (w *tagWork) inTurn(ready []string) []string {
-	next := slices.IndexFunc(w.history.Back, func(id string) bool { return w.taken(id) || slices.Contains(ready, id) })
-	return slices.DeleteFunc(ready, func(id string) bool { return slices.Index(w.history.Back, id) > next })
+	back := w.history.Back()
+	next := slices.IndexFunc(back, func(id string) bool { return w.taken(id) || slices.Contains(ready, id) })
+	return slices.DeleteFunc(ready, func(id string) bool { return slices.Index(back, id) > next })
 }
 
 // takeClash takes the work of a lane's task that conflicted once and merges now: no agent has anything to do. It reports whether the task goes on
 // otherwise.
 func (w *tagWork) takeClash(ctx context.Context, ln *lane) (done bool, err error) {
 	id := ln.task
-	f := w.history.Failures[id]
-	if len(f.Clash) == 0 || w.history.Tasks[id] == nil || w.rounds[id] != nil {
+	f := w.history.Task(id).Failure
+	if len(f.Clash) == 0 || !w.history.Task(id).Open() || w.rounds[id] != nil {
 		return false, nil
 	}
 	ref := store.RefPrefix(w.state.ID, id) + strconv.Itoa(f.Attempt)
@@ -155,11 +156,11 @@ const maxMarked = 4 << 20
 func (w *tagWork) apart(ready []string) []string {
 	busy := map[string]bool{}
 	for _, ln := range w.lanes {
-		for _, path := range w.history.Clashes[ln.task] {
+		for _, path := range w.history.Task(ln.task).Clashes {
 			busy[path] = true
 		}
 	}
 	return slices.DeleteFunc(ready, func(id string) bool {
-		return slices.ContainsFunc(w.history.Clashes[id], func(path string) bool { return busy[path] })
+		return slices.ContainsFunc(w.history.Task(id).Clashes, func(path string) bool { return busy[path] })
 	})
 }

@@ -22,7 +22,7 @@ import (
 // uncommitted reports whether a wave has verified or given-up tasks that no commit contains.
 func (w *tagWork) uncommitted(wave int) bool {
 	return slices.ContainsFunc(w.trunk.units, func(id string) bool { return w.job.Graph.Wave(id) == wave }) ||
-		slices.ContainsFunc(w.history.GivenUp, func(b journal.BlockedTask) bool { return b.Wave == wave })
+		slices.ContainsFunc(w.history.GivenUp(), func(b *journal.BlockedTask) bool { return b.Wave == wave })
 }
 
 // commitAlone commits what a wave has ready, while nothing from slots is folded in.
@@ -50,14 +50,14 @@ func (w *tagWork) commitWave(ctx context.Context, stop *stopper, ln *lane, numbe
 	}
 	var wave gitops.Wave
 	done := slices.Clone(w.trunk.units)
-	var verified []journal.VerifiedTask
-	for _, v := range w.history.Verified {
+	var verified []*journal.VerifiedTask
+	for _, v := range w.history.Verified() {
 		if slices.Contains(done, oneline.Text(v.Task)) {
 			verified = append(verified, v)
 		}
 	}
-	var blocked []journal.BlockedTask
-	for _, e := range w.history.GivenUp {
+	var blocked []*journal.BlockedTask
+	for _, e := range w.history.GivenUp() {
 		if e.Wave == number && w.job.Graph.Status(e.Task) == tasks.Blocked {
 			blocked = append(blocked, e)
 		}
@@ -96,7 +96,7 @@ func (w *tagWork) commitWave(ctx context.Context, stop *stopper, ln *lane, numbe
 
 // passWave runs a wave's checks on the whole state before its commit.
 func (w *tagWork) passWave(ctx context.Context, stop *stopper, ln *lane, number int) error {
-	if len(w.checksAt(verify.AtMerge, verify.AtWave)) == 0 || len(w.history.Verified) == 0 {
+	if len(w.checksAt(verify.AtMerge, verify.AtWave)) == 0 || len(w.history.Verified()) == 0 {
 		return nil
 	}
 	err := w.passChecks(ctx, stop, ln, verify.AtWave, number, false)
@@ -152,7 +152,7 @@ func (w *tagWork) subject(number int, ids []string, verified bool) string {
 	return fmt.Sprintf("%s(%s): wave %d, %d of %d tasks", kind, w.state.Tag, number, done, of)
 }
 
-func (w *tagWork) message(subject string, number int, done []string, blocked []journal.BlockedTask) string {
+func (w *tagWork) message(subject string, number int, done []string, blocked []*journal.BlockedTask) string {
 	var b strings.Builder
 	b.WriteString(subject + "\n\n")
 	for _, id := range done {

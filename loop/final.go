@@ -125,8 +125,8 @@ func files(hidden, beside []string) []string {
 
 // verified is the verified work of a unit that no commit has; nil if there is none.
 func (l *Loop) verified(unit string) *journal.VerifiedTask {
-	for i := range l.history.Verified {
-		if v := &l.history.Verified[i]; oneline.Text(v.Task) == unit {
+	for _, v := range l.history.Verified() {
+		if oneline.Text(v.Task) == unit {
 			return v
 		}
 	}
@@ -137,7 +137,7 @@ func (l *Loop) verified(unit string) *journal.VerifiedTask {
 func (t *trunk) doubted(unit string) *journal.VerifiedTask {
 	v := t.verified(unit)
 	if v == nil || v.Alone || t.config.FinalCheck == FinalOff || t.uncheckable || t.proved[journal.Key{Task: v.Task, Number: v.Attempt}] ||
-		t.history.GradeOf(v.Task, v.Attempt) == journal.Grade(verify.Accepted) {
+		t.history.Attempt(journal.Key{Task: v.Task, Number: v.Attempt}).Grade() == journal.Grade(verify.Accepted) {
 		return nil
 	}
 	return v
@@ -291,7 +291,7 @@ func (w *tagWork) reopen(ctx context.Context, ln *lane, id string, why *Fate) er
 	}
 	u := &unit{lane: ln, task: task, number: v.Attempt, base: gitops.Tree(v.Base), log: w.home.Log(w.state.ID, v.Task, v.Attempt), started: w.tools.Now()}
 	u.res.Verdict, u.res.Work.After = verify.Verified, gitops.Tree(v.Tree)
-	if err := w.unfit(ctx, u, why); err != nil || w.history.Counted[v.Task] < w.config.Scud.MaxIterationsPerTask {
+	if err := w.unfit(ctx, u, why); err != nil || w.history.Task(v.Task).Counted < w.config.Scud.MaxIterationsPerTask {
 		return err
 	}
 	return w.block(u)
@@ -299,12 +299,12 @@ func (w *tagWork) reopen(ctx context.Context, ln *lane, id string, why *Fate) er
 
 // takenOut reopens the tasks whose work a killed run took out of the trunk and could not record.
 func (w *tagWork) takenOut(ctx context.Context, ln *lane) error {
-	for _, v := range slices.Clone(w.history.Verified) {
+	for _, v := range w.history.Verified() {
 		unit, out := oneline.Text(v.Task), false
 		for _, l := range w.trunk.links {
 			out = slices.Contains(l.out, unit) || out && l.unit != unit
 		}
-		if out && w.history.Tasks[v.Task] == nil {
+		if out && !w.history.Task(v.Task).Open() {
 			if err := w.reopen(ctx, ln, unit, &Fate{Unit: unit, Failure: &verify.Result{}, Beside: besideOf(files(v.Hidden, v.Beside))}); err != nil {
 				return err
 			}

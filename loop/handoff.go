@@ -32,24 +32,24 @@ func (w *tagWork) handoffText(out *Outcome) string {
 	}
 	b.WriteString(".\n")
 	w.handoffCurrent(&b)
-	if len(w.history.Blocked) > 0 {
+	if len(w.history.Blocked()) > 0 {
 		b.WriteString("\n### Blocked\n\nTheir attempts are kept under these refs.\n\n")
-		for _, e := range w.history.Blocked[:min(maxHandoffTasks, len(w.history.Blocked))] {
+		for _, e := range w.history.Blocked()[:min(maxHandoffTasks, len(w.history.Blocked()))] {
 			fmt.Fprintf(&b, "- %s %s: %s", oneline.Text(e.Task), oneline.Text(e.Title), oneline.Text(e.Reason))
 			if e.Ref != "" {
 				fmt.Fprintf(&b, " (%s)", e.Ref)
 			}
 			b.WriteString("\n")
-			if words := lastWords(w.history.Failures[e.Task].Result); words != "" {
+			if words := lastWords(w.history.Task(e.Task).Failure.Result); words != "" {
 				fmt.Fprintf(&b, "  Its agent's last words: %s\n", words)
 			}
 		}
 	}
 	w.handoffNext(&b)
 	fmt.Fprintf(&b, "\n### Continue\n\n    descartes loop resume --name %s%s\n", w.state.ID, more(out, w.config, w.config.Scud.MaxTotalIterations))
-	if len(w.history.Blocked) > 0 {
+	if len(w.history.Blocked()) > 0 {
 		fmt.Fprintf(&b, "    descartes answer %s%s --edit     # tell a blocked task's agent something\n    descartes loop resume --name %s --retry-blocked\n",
-			config.ShellWord(w.history.Blocked[0].Task), config.ListFlags(w.state.Tag, w.config.Scud.TasksFile), w.state.ID)
+			config.ShellWord(w.history.Blocked()[0].Task), config.ListFlags(w.state.Tag, w.config.Scud.TasksFile), w.state.ID)
 	}
 	return b.String()
 }
@@ -76,7 +76,7 @@ func (w *tagWork) handoffCurrent(b *strings.Builder) {
 		return
 	}
 	fmt.Fprintf(b, "\n### Half done\n\n- %s %s", oneline.Text(id), oneline.Text(w.title(id)))
-	if f, ok := w.history.Failures[id]; ok {
+	if f := w.history.Task(id).Failure; f.Verdict != "" {
 		fmt.Fprintf(b, ": attempt %d %s (%s)", f.Attempt, oneline.Text(string(f.Verdict)), oneline.Text(f.Reason))
 		if words := lastWords(f.Result); words != "" {
 			fmt.Fprintf(b, "\n  Its agent's last words: %s", words)

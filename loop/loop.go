@@ -274,14 +274,8 @@ func (l *Loop) ID() string { return l.state.ID }
 // StatePath is the loop's state file.
 func (l *Loop) StatePath() string { return l.saver.own.path }
 
-// Costs are the costs of the loop's tasks and waves so far.
-func (l *Loop) Costs() journal.Costs { return l.history.Costs }
-
-// Chains are the results of attempts that continued a session.
-func (l *Loop) Chains() journal.Chains { return l.history.Chains() }
-
-// Interrupted counts the attempts that something ended before they had a result.
-func (l *Loop) Interrupted() int { return l.history.Interrupted() }
+// History is what the loop's journal says, once its run is over.
+func (l *Loop) History() *journal.State { return l.history }
 
 // Uncommitted lists the tasks whose verified work is in the trunk and in no commit of the branch.
 func (l *Loop) Uncommitted() []string {
@@ -547,7 +541,7 @@ func (l *Loop) execute(ctx context.Context, stop *stopper, u *unit, start worksp
 		if o.Wave = l.work.event(journal.AttemptStarted, u).Wave; o.Start.Before == "" {
 			o.Start.Before = u.stand.Tree
 		}
-		if a := l.history.Running[journal.Key{Task: u.task.ID, Number: u.number}]; a != nil {
+		if a := l.history.RunningOf(journal.Key{Task: u.task.ID, Number: u.number}); a != nil {
 			o.Ref, o.Steps, o.Told = a.Reports, a.Steps, a.Agent != nil
 		}
 		l.unlocked(func() { u.res, err = away.Run(actx, o, l.observe(u)) })

@@ -2,7 +2,6 @@ package loop
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"descartes/gitops"
@@ -34,7 +33,7 @@ func NextSpec(home store.Home, id, tag, task string, attempt int, refs []gitops.
 	}
 	r = request(b, task)
 	switch {
-	case slices.ContainsFunc(b.Blocked, func(t journal.BlockedTask) bool { return t.Task == task }):
+	case b.Task(task).Blocked != nil:
 		r.Counted = 0
 	case b.Finished != nil && b.Finished.Ending.Final():
 		r, id = SpecRequest{Task: task, Attempt: 1}, ""
@@ -47,15 +46,16 @@ func NextSpec(home store.Home, id, tag, task string, attempt int, refs []gitops.
 
 // request returns what a task's next attempt learns from earlier ones.
 func request(h *journal.State, task string) SpecRequest {
-	r := SpecRequest{Task: task, Attempt: h.Begun[task] + 1, Counted: h.Counted[task], Delivered: func(id string) string { return h.Delivered[id] }}
-	if f, ok := h.Failures[task]; ok {
-		r.Failure = failure(f)
+	t := h.Task(task)
+	r := SpecRequest{Task: task, Attempt: t.Attempts + 1, Counted: t.Counted, Delivered: func(id string) string { return h.Task(id).Delivered }}
+	if t.Failure.Verdict != "" {
+		r.Failure = failure(t.Failure)
 	}
-	if f, ok := h.CutShort[task]; ok {
-		r.Cut = failure(f)
+	if t.CutShort.Verdict != "" {
+		r.Cut = failure(t.CutShort)
 	}
-	for _, name := range slices.Sorted(maps.Keys(h.Known)) {
-		if k := h.Known[name]; k.Failed {
+	for _, c := range slices.SortedFunc(slices.Values(h.Checks), func(a, b *journal.Check) int { return cmp.Compare(a.Check, b.Check) }) {
+		if k := c.Known; k != nil && k.Failed {
 			r.Known = append(r.Known, k.Fails()...)
 		}
 	}

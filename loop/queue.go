@@ -114,7 +114,7 @@ func (w *tagWork) next(ctx context.Context, stop *stopper, ln *lane) (*unit, *Ou
 				return nil, nil, err
 			}
 			w.passed = 0
-		} else if w.history.Tasks[id] != nil && w.rounds[id] == nil { // a dead loop, or another lane, had begun it
+		} else if w.history.Task(id).Open() && w.rounds[id] == nil { // a dead loop, or another lane, had begun it
 			if err := w.takeUp(ctx, ln); err != nil {
 				return nil, nil, err
 			}

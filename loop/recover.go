@@ -101,7 +101,7 @@ func (w *tagWork) recover(ctx context.Context, stop *stopper, ln *lane) (*Outcom
 	if open.Round > 0 {
 		r := w.rounds[open.Task]
 		if r == nil { // it continues with the candidates that were ordered
-			n := len(w.history.Tasks[open.Task].Open)
+			n := len(slices.DeleteFunc(w.history.Left(), func(e *journal.Event) bool { return e.Task != open.Task }))
 			r = &round{first: open.Round, base: u.base, size: n, running: n, unsaid: n, stop: make(chan struct{})}
 			w.rounds[open.Task] = r
 		}
@@ -110,7 +110,7 @@ func (w *tagWork) recover(ctx context.Context, stop *stopper, ln *lane) (*Outcom
 	if d := open.Detail; d != nil && d.Backend != "" {
 		u.with = Choice{Backend: d.Backend, Model: d.Model}
 	}
-	if a := w.history.Running[journal.Key{Task: open.Task, Number: open.Attempt}]; a != nil && a.From != nil {
+	if a := w.history.RunningOf(journal.Key{Task: open.Task, Number: open.Attempt}); a != nil && a.From != nil {
 		u.session = *a.From
 	}
 	start := w.start(u)
@@ -127,8 +127,8 @@ func (w *tagWork) recover(ctx context.Context, stop *stopper, ln *lane) (*Outcom
 // takeUp completes what another run, or another lane, began of a lane's task. The lane keeps the task if there is more to do.
 func (w *tagWork) takeUp(ctx context.Context, ln *lane) error {
 	t, _ := w.job.Graph.Task(ln.task)
-	err := w.finishTask(ctx, w.underway(ln, t, w.history.Begun[t.ID], 0))
-	if w.history.Tasks[t.ID] == nil || !w.job.Graph.Ready(t.ID) {
+	err := w.finishTask(ctx, w.underway(ln, t, w.history.Task(t.ID).Attempts, 0))
+	if !w.history.Task(t.ID).Open() || !w.job.Graph.Ready(t.ID) {
 		ln.task = ""
 	}
 	return err
@@ -136,26 +136,24 @@ func (w *tagWork) takeUp(ctx context.Context, ln *lane) error {
 
 // finishTask completes the steps between the end of an attempt and the end of its task.
 func (w *tagWork) finishTask(ctx context.Context, u *unit) error {
-	id, h := u.task.ID, w.history
-	for _, v := range h.Verified {
-		if v.Task == id {
-			u.number, u.base, u.res.Verdict = v.Attempt, gitops.Tree(v.Base), verify.Verified
-			u.res.Work.After = gitops.Tree(v.Tree)
-			u.res.Grade = verify.Grade(h.GradeOf(id, v.Attempt))
-			_, err := w.integrate(ctx, u, v.Ref)
-			return err
-		}
+	id, h := u.task.ID, w.history.Task(u.task.ID)
+	if v := h.Verified; v != nil {
+		u.number, u.base, u.res.Verdict = v.Attempt, gitops.Tree(v.Base), verify.Verified
+		u.res.Work.After = gitops.Tree(v.Tree)
+		u.res.Grade = verify.Grade(w.history.Attempt(journal.Key{Task: id, Number: v.Attempt}).Grade())
+		_, err := w.integrate(ctx, u, v.Ref)
+		return err
 	}
-	if n := h.Interruptions[id]; n >= mostCutOff {
+	if n := h.Interruptions; n >= mostCutOff {
 		u.res.Verdict, u.res.Reason = verify.Failed, fmt.Sprintf("%d attempts in a row were interrupted", n)
 		return w.block(u)
 	}
-	f, failed := h.Failures[id]
+	f := h.Failure
 	if over := w.overpaid(id); over != "" && f.Verdict != journal.Blocked {
 		u.res.Reason = cmp.Or(f.Reason, "none has ended")
 		return w.blockOverpaid(u, over)
 	}
-	if failed && (f.Verdict == journal.Blocked || h.Counted[id] >= w.config.Scud.MaxIterationsPerTask) {
+	if f.Verdict != "" && (f.Verdict == journal.Blocked || h.Counted >= w.config.Scud.MaxIterationsPerTask) {
 		u.res.Verdict, u.res.Reason = verify.Verdict(f.Verdict), f.Reason
 		if f.Result != nil {
 			u.res.Agent.Question, u.denied = f.Result.Question, f.Result.Denied
@@ -178,7 +176,8 @@ func (w *tagWork) attemptOf(ln *lane, open *journal.Event) (u *unit, ok bool) {
 
 // underway is an attempt of a task that the journal says has begun.
 func (w *tagWork) underway(ln *lane, t *tasks.Task, number, of int) *unit {
-	return &unit{lane: ln, task: t, number: number, of: of, base: gitops.Tree(w.history.Bases[t.ID]), before: gitops.Tree(w.history.Tasks[t.ID].Tree), since: w.history.Starts[t.ID],
+	h := w.history.Task(t.ID)
+	return &unit{lane: ln, task: t, number: number, of: of, base: gitops.Tree(h.Base), before: gitops.Tree(h.Tree), since: h.Started,
 		log: w.home.Log(w.state.ID, t.ID, number), started: w.tools.Now(), with: w.config.Choices(t)[0]}
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -47,19 +46,19 @@ func (w *tagWork) reread() (*journal.Event, error) {
 	for _, c := range w.history.WaveCommits {
 		e.Wave = max(e.Wave, c.Wave+1)
 	}
-	list, waves := slices.Concat(w.job.File.Tasks(), w.deleted()), maps.Clone(w.history.Waves)
+	list, waves := slices.Concat(w.job.File.Tasks(), w.deleted()), w.history.Waves()
 	g := w.job.graph(list)
 	for _, id := range g.Leaves() {
 		was, now := w.job.Graph.Status(id), g.Status(id)
 		_, set := w.saver.theirs[id]
 		switch {
-		case was != "" && (!set || w.history.Tasks[id] != nil):
+		case was != "" && (!set || w.history.Task(id).Open()):
 			g.SetStatus(id, was)
 		case now != tasks.Pending && now != tasks.InProgress:
-			if w.history.Begun[id] > 0 { // it was blocked
+			if w.history.Task(id).Attempts > 0 { // it was blocked
 				e.Tasks = append(e.Tasks, id)
 			}
-		case w.history.Begun[id] > 0: // saved by an editor that had read the list before
+		case w.history.Task(id).Attempts > 0: // saved by an editor that had read the list before
 			g.SetStatus(id, was)
 			w.saver.pending[id] = was
 		default:
@@ -110,7 +109,7 @@ func (w *tagWork) fits(list []tasks.Task) error {
 // deleted are the tasks that the list no longer has and the run has begun. They belong to its account.
 func (w *tagWork) deleted() (list []tasks.Task) {
 	for _, t := range w.job.all {
-		if _, ok := w.job.File.Task(t.ID); !ok && w.history.Begun[t.ID] > 0 {
+		if _, ok := w.job.File.Task(t.ID); !ok && w.history.Task(t.ID).Attempts > 0 {
 			t.DependsOn, t.Parent, t.Children, t.Line = nil, "", nil, 0
 			list = append(list, t)
 		}
@@ -130,7 +129,7 @@ func (w *tagWork) changes() string {
 		was := *old
 		was.Status, was.RawStatus, was.Line = t.Status, t.RawStatus, t.Line
 		s, set := w.saver.theirs[t.ID]
-		set = set && s != w.job.Graph.Status(t.ID) && (w.history.Begun[t.ID] == 0 || s != tasks.Pending && s != tasks.InProgress)
+		set = set && s != w.job.Graph.Status(t.ID) && (w.history.Task(t.ID).Attempts == 0 || s != tasks.Pending && s != tasks.InProgress)
 		if set || !reflect.DeepEqual(was, t) {
 			changed = append(changed, t.ID)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -91,7 +92,7 @@ var errWaits = errors.New("the wave waits for its review")
 
 // approve has a second agent review what a wave is about to commit, if the settings want that. A person can overrule a rejection: the work was
 // verified task by task, and other tasks build on it. Work that a person or the agent approved is not reviewed again.
-func (w *tagWork) approve(ctx context.Context, stop *stopper, ln *lane, number int, done []journal.VerifiedTask) error {
+func (w *tagWork) approve(ctx context.Context, stop *stopper, ln *lane, number int, done []*journal.VerifiedTask) error {
 	if w.config.Reviews() != config.ReviewWave || len(done) == 0 {
 		return nil
 	}
@@ -100,7 +101,7 @@ func (w *tagWork) approve(ctx context.Context, stop *stopper, ln *lane, number i
 	switch {
 	case err != nil:
 		return gitErr("take together what the wave changes", err)
-	case w.history.Approved[string(to)]:
+	case slices.Contains(w.history.Approved, string(to)):
 		return nil
 	case w.unapproved != nil:
 		return errWaits
@@ -122,7 +123,7 @@ func (w *tagWork) approve(ctx context.Context, stop *stopper, ln *lane, number i
 		return err
 	}
 	in := w.Loop.input(u, "")
-	in.Review = w.reviewOf(number, ids, w.history.WaveAnswers[number])
+	in.Review = w.reviewOf(number, ids, w.history.WaveOf(number).Answers)
 	for _, c := range w.checksAt(verify.AtAttempt) {
 		in.Review.Opinion.Checks = append(in.Review.Opinion.Checks, specbuild.PassedCheck{Name: c.Name, Command: c.Run})
 	}

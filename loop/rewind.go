@@ -95,10 +95,10 @@ func PlanRewind(ctx context.Context, j *Job, repo *gitops.Repo, wave int) (*Rewi
 		}
 	}
 	for _, fold := range folds {
-		for _, b := range fold.Blocked {
+		for _, b := range fold.Blocked() {
 			again[b.Task] = again[b.Task] || b.Wave > wave
 		}
-		for _, v := range fold.Verified {
+		for _, v := range fold.Verified() {
 			again[v.Task] = again[v.Task] || v.Wave > wave
 		}
 	}

@@ -124,7 +124,7 @@ func (w *tagWork) replay(ctx context.Context, events []journal.Event) (err error
 		w.history.Apply(&events[i])
 	}
 	w.saver.file = w.job.File
-	w.job.Graph.Number(w.history.Waves)
+	w.job.Graph.Number(w.history.Waves())
 	w.state.TotalWaves = len(w.job.Graph.Waves())
 	for id, st := range w.history.TakeChanges(w.state.Seq) {
 		if _, ok := w.job.Graph.Task(id); ok {
@@ -166,7 +166,7 @@ func (w *tagWork) done(id string) bool { return w.job.Graph.Status(id) == tasks.
 
 // testable reports whether no task is half done, and an attempt will start.
 func (w *tagWork) testable() bool {
-	return !w.history.Unfinished() && len(w.history.Tasks) == 0 && slices.ContainsFunc(w.job.Graph.Leaves(), w.job.Graph.Ready)
+	return !w.history.Unfinished() && len(w.history.OpenTasks()) == 0 && slices.ContainsFunc(w.job.Graph.Leaves(), w.job.Graph.Ready)
 }
 
 // enter records that a wave begins, unless it already has.
@@ -180,7 +180,7 @@ func (w *tagWork) enter(number int) error {
 
 // limit returns an outcome after too many attempts in all, or with an open breaker. It is nil if no task is left to run.
 func (w *tagWork) limit() *Outcome {
-	if len(w.history.Tasks) == 0 && !slices.ContainsFunc(w.job.Graph.Leaves(), w.job.Graph.Ready) {
+	if len(w.history.OpenTasks()) == 0 && !slices.ContainsFunc(w.job.Graph.Leaves(), w.job.Graph.Ready) {
 		return nil
 	}
 	if why := w.tripped(); why != "" {
@@ -236,7 +236,7 @@ func (w *tagWork) endRun(ctx context.Context, stop *stopper, out *Outcome, err e
 			return cmp.Or(err, cerr)
 		}
 	}
-	if c := w.job.Graph.Counts(); err == nil && out.Ending == journal.Paused && c.Done == c.Total && len(w.history.Uncommitted()) == 0 && len(w.checksAt(verify.AtEnd)) == 0 {
+	if c := w.job.Graph.Counts(); err == nil && out.Ending == journal.Paused && c.Done == c.Total && len(w.history.Verified()) == 0 && len(w.checksAt(verify.AtEnd)) == 0 {
 		*out = Outcome{Ending: journal.AllDone} // it was the last attempt: nothing is left to resume
 	}
 	if why := w.unwritten(); err == nil && why != nil && out.Ending.Final() { // for a resume
@@ -251,11 +251,11 @@ func (w *tagWork) endRun(ctx context.Context, stop *stopper, out *Outcome, err e
 func (w *tagWork) shelve() {
 	w.saver.mu.Lock()
 	defer w.saver.mu.Unlock()
-	for id := range w.history.Tasks {
-		if _, ok := w.job.File.Task(id); ok {
-			w.saver.pending[id] = tasks.Pending
+	for _, open := range w.history.OpenTasks() {
+		if _, ok := w.job.File.Task(open.ID); ok {
+			w.saver.pending[open.ID] = tasks.Pending
 		}
-		w.setStatus(id, tasks.Pending)
+		w.setStatus(open.ID, tasks.Pending)
 	}
 }
 
@@ -293,7 +293,7 @@ func (w *tagWork) ending() Outcome {
 
 // final reports whether nothing is left that can run, and something is done.
 func (w *tagWork) final(out *Outcome) bool {
-	return (out.Ending == journal.AllDone || out.Ending == journal.TasksBlocked && !w.scope.Step) && len(w.history.Work) > 0
+	return (out.Ending == journal.AllDone || out.Ending == journal.TasksBlocked && !w.scope.Step) && w.history.Worked()
 }
 
 // setAside reports whether a person took the task off the list: it need not be done.
@@ -308,9 +308,9 @@ func (w *tagWork) waveBlocked() bool {
 
 // ended records which tasks were given up, and which one goes back to the list.
 func (w *tagWork) ended(out *Outcome) (*journal.Event, error) {
-	blocked := w.history.Blocked
+	blocked := w.history.Blocked()
 	out.Blocked = len(blocked)
-	out.Crashed = out.Blocked > 0 && !slices.ContainsFunc(blocked, func(b journal.BlockedTask) bool { return b.Verdict != journal.Crashed })
+	out.Crashed = out.Blocked > 0 && !slices.ContainsFunc(blocked, func(b *journal.BlockedTask) bool { return b.Verdict != journal.Crashed })
 	w.void = out.Ending == journal.BaselineFails
 	counts := journal.TaskCounts(w.job.Graph.Counts())
 	e := w.end(out, string(out.Ending), journal.Totals{Tasks: &counts, Attempts: w.history.Iteration, Commits: len(w.history.WaveCommits)})

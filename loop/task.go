@@ -36,19 +36,19 @@ func (w *tagWork) unit(ctx context.Context, ln *lane) (*unit, error) {
 
 // alone returns the next attempt at a task without candidates.
 func (w *tagWork) alone(ctx context.Context, ln *lane, t *tasks.Task) (_ *unit, err error) {
-	id, h := t.ID, w.history
-	u := &unit{lane: ln, task: t, number: h.Begun[id] + 1, of: w.config.LastAttempt(t, h.Begun[id], h.Counted[id]), since: h.Starts[id]}
+	id, h := t.ID, w.history.Task(t.ID)
+	u := &unit{lane: ln, task: t, number: h.Attempts + 1, of: w.config.LastAttempt(t, h.Attempts, h.Counted), since: h.Started}
 	u.log = w.home.Log(w.state.ID, id, u.number)
 	if w.started(u) {
-		u.base, u.before = gitops.Tree(h.Bases[id]), gitops.Tree(h.Tasks[id].Tree)
+		u.base, u.before = gitops.Tree(h.Base), gitops.Tree(h.Tree)
 	} else {
 		u.base = w.holds() // before the task's first attempt
 	}
-	if u.before == "" || h.Counted[id] == 0 {
+	if u.before == "" || h.Counted == 0 {
 		u.before = u.base
 	}
-	u.marked = h.Clashes[id]
-	if f := h.Failures[id]; f.Unfit {
+	u.marked = h.Clashes
+	if f := h.Failure; f.Unfit {
 		return u, w.merge(ctx, u, f)
 	}
 	return u, nil
@@ -71,12 +71,12 @@ func (w *tagWork) spec(_ context.Context, u *unit) (spec specbuild.Spec, _ *Outc
 }
 
 // started reports whether a unit's task has begun and is neither done nor blocked.
-func (w *tagWork) started(u *unit) bool { return w.history.Tasks[u.task.ID] != nil }
+func (w *tagWork) started(u *unit) bool { return w.history.Task(u.task.ID).Open() }
 
 // begun also announces the task, at its first attempt.
 func (w *tagWork) begun(u *unit, first *journal.Event) []*journal.Event {
 	first.Tree = string(u.before)
-	if w.history.Failures[u.task.ID].Unfit {
+	if w.history.Task(u.task.ID).Failure.Unfit {
 		first.Base = string(u.base)
 	}
 	events := []*journal.Event{first}
@@ -140,7 +140,7 @@ func (w *tagWork) closes(units []string) bool {
 
 func (w *tagWork) waits(u *unit, e *journal.Event) {
 	if e.Type == journal.LimitWaiting {
-		e.Wave, e.Task, e.Title, e.Attempt = w.job.Graph.Wave(u.task.ID), u.task.ID, u.task.Title, w.history.Begun[u.task.ID]
+		e.Wave, e.Task, e.Title, e.Attempt = w.job.Graph.Wave(u.task.ID), u.task.ID, u.task.Title, w.history.Task(u.task.ID).Attempts
 	}
 }
 
@@ -158,7 +158,7 @@ func (w *tagWork) conclude(ctx context.Context, stop *stopper, u *unit) (*Outcom
 		out, err = w.recheck(ctx, stop, u)
 		ln.task = ""
 		return out, err
-	case len(w.history.Failures[id].Clash) > 0: // those that it met at the same files come one after the other
+	case len(w.history.Task(id).Failure.Clash) > 0: // those that it met at the same files come one after the other
 		ln.task = ""
 	case w.idles():
 		w.putOff, ln.task = append(w.putOff, id), ""
@@ -216,7 +216,7 @@ func (w *tagWork) verdict(ctx context.Context, stop *stopper, u *unit) (_ *Outco
 	}
 	id := u.task.ID
 	if res.Verdict == verify.Cancelled {
-		if n := w.history.Interruptions[id]; n >= mostCutOff {
+		if n := w.history.Task(id).Interruptions; n >= mostCutOff {
 			why := fmt.Sprintf("%d attempts in a row were interrupted", n)
 			if res.Reason != "" {
 				why += ": " + res.Reason
@@ -240,7 +240,7 @@ func (w *tagWork) verdict(ctx context.Context, stop *stopper, u *unit) (_ *Outco
 	if over := w.overpaid(id); over != "" && res.Verdict != verify.Blocked && res.Agent.End != agent.Refused {
 		return nil, false, w.blockOverpaid(u, over)
 	}
-	if res.Verdict == verify.Blocked || w.history.Counted[id] >= w.config.Scud.MaxIterationsPerTask {
+	if res.Verdict == verify.Blocked || w.history.Task(id).Counted >= w.config.Scud.MaxIterationsPerTask {
 		return nil, false, w.block(u)
 	}
 	out, err := w.backoff.over(w.config.Choices(u.task), w.teller(u))
@@ -265,7 +265,7 @@ func (w *tagWork) endOf(ctx context.Context, u *unit) (end *journal.Event, ref s
 	if end.Tree, end.Ref = string(res.Work.After), ref; res.Work.TookBack != "" { // the next attempt does not build on that
 		end.Tree = string(u.before)
 	}
-	end.Detail = &journal.Detail{End: string(res.Agent.End), Cause: string(res.Agent.Cause), Backend: u.with.Backend, Model: w.history.ModelOf(u.task.ID, u.number),
+	end.Detail = &journal.Detail{End: string(res.Agent.End), Cause: string(res.Agent.Cause), Backend: u.with.Backend, Model: w.history.RunningOf(journal.Key{Task: u.task.ID, Number: u.number}).Ran(),
 		Code: res.Agent.Code, Signal: res.Agent.Signal, Changed: len(res.Work.Changed), Claimed: res.Agent.Complete,
 		Seconds: w.tools.Now().Sub(u.started).Seconds(), Log: w.relative(u.log), Left: res.Work.Left, Alone: res.Work.Alone, Beside: res.Work.Beside, Hidden: res.Work.Hidden}
 	end.Detail.Looks = looked(res)
@@ -327,7 +327,7 @@ func (w *tagWork) integrate(ctx context.Context, u *unit, ref string, end ...*jo
 	if err != nil || fate.Accepted() {
 		return false, err
 	}
-	if w.history.Counted[u.task.ID] >= w.config.Scud.MaxIterationsPerTask {
+	if w.history.Task(u.task.ID).Counted >= w.config.Scud.MaxIterationsPerTask {
 		return false, w.block(u)
 	}
 	return true, nil
@@ -452,12 +452,12 @@ func looked(res *attempt.Result) (list []journal.Look) {
 func (w *tagWork) block(u *unit) error {
 	id := u.task.ID
 	e := w.event(journal.TaskBlocked, u)
-	e.Attempt = w.history.Counted[id]
+	e.Attempt = w.history.Task(id).Counted
 	e.Verdict, e.Reason, e.Tree = journal.Verdict(u.res.Verdict), u.res.Reason, string(u.base)
-	if e.Verdict == journal.Crashed && w.history.OtherEnds[id] {
+	if e.Verdict == journal.Crashed && w.history.Task(id).OtherEnds {
 		e.Verdict = journal.Failed
 	}
-	if w.history.KeptRefs[id] != "" {
+	if w.history.Task(id).Ref != "" {
 		e.Ref = store.RefPrefix(w.state.ID, id)
 	}
 	asked := u.res.Verdict == verify.Blocked && question(&u.res) != ""
@@ -514,7 +514,7 @@ func (w *tagWork) title(id string) string {
 
 // overpaid says that a task has reached its cost limit, or returns "".
 func (w *tagWork) overpaid(task string) string {
-	most, spent := w.config.MaxCostPerTask, w.history.Costs.Fresh[task]
+	most, spent := w.config.MaxCostPerTask, w.history.Task(task).USD
 	if most <= 0 || spent < most {
 		return ""
 	}
@@ -524,7 +524,7 @@ func (w *tagWork) overpaid(task string) string {
 // costOf sums the costs of all attempts at some tasks.
 func (w *tagWork) costOf(tasks []string) (sum journal.Cost) {
 	for _, id := range tasks {
-		sum = sum.Plus(w.history.Costs.Tasks[id])
+		sum = sum.Plus(w.history.Task(id).Cost)
 	}
 	return sum
 }
@@ -561,10 +561,10 @@ func (j *Job) chains() bool {
 // base to build on.
 func (w *tagWork) goOn(u *unit, first *journal.Event) (warning *journal.Event) {
 	dep, ok := w.job.chained(u.task.ID)
-	if !ok || w.history.Begun[u.task.ID] > 0 {
+	if !ok || w.history.Task(u.task.ID).Attempts > 0 {
 		return nil
 	}
-	s, known := w.history.Sessions[dep]
+	s := w.history.Task(dep).Session
 	why, name := "", oneline.Text(dep)
 	switch {
 	case w.tools.Continues == nil || !w.tools.Continues(u.with.Backend):
@@ -573,7 +573,7 @@ func (w *tagWork) goOn(u *unit, first *journal.Event) (warning *journal.Event) {
 		}
 		w.without[u.with.Backend] = true
 		why = u.with.Backend + " cannot go on in a session, so that no task of its does"
-	case !known:
+	case s.ID == "":
 		why = "no session of task " + name + " is known: an earlier loop or a person did it, or its client tells none"
 	case s.By != "":
 		why = fmt.Sprintf("task %s went on in the session of task %s already", oneline.Text(s.By), name)
@@ -598,8 +598,8 @@ func (w *tagWork) sameSlot(ln *lane, ready []string) (id string, others []string
 	}
 	for _, id := range ready {
 		dep, ok := w.job.chained(id)
-		s := w.history.Sessions[dep]
-		if !ok || s.By != "" || w.history.Begun[id] > 0 {
+		s := w.history.Task(dep).Session
+		if !ok || s.By != "" || w.history.Task(id).Attempts > 0 {
 			others = append(others, id)
 			continue
 		}

@@ -258,7 +258,7 @@ func (l *Loop) newTrunk(ctx context.Context, stop *stopper, pool *workspace.Pool
 		}
 		return t, nil
 	}
-	if len(l.history.Verified) > 0 || len(l.history.WaveCommits) > 0 {
+	if len(l.history.Verified()) > 0 || len(l.history.WaveCommits) > 0 {
 		return nil, gitErr("read what is verified", &gitops.RefusedError{Reason: t.ref + ", which has the work that this loop verified, is gone", Hint: "git fetch it from where it is, or start a new loop"})
 	}
 	goes, err := t.goOn(ctx)
@@ -575,7 +575,7 @@ func (t *trunk) verify(ctx context.Context, ln *lane, tree gitops.Tree, units []
 func (t *trunk) run(ctx context.Context, ln *lane, tree gitops.Tree, units []string, whens ...verify.When) (res verify.Result, err error) {
 	log := filepath.Join(t.home.Run(t.state.ID), "logs", "integration.log")
 	res.Passed = true
-	tasks := slices.DeleteFunc(slices.Clone(units), func(id string) bool { return t.history.Tasks[id] == nil }) // else it is what others committed
+	tasks := slices.DeleteFunc(slices.Clone(units), func(id string) bool { return !t.history.Task(id).Open() }) // else it is what others committed
 	for _, c := range t.commands(t.checksAt(whens...), "", t.fewer != nil && t.fewer(units)) {
 		when := verify.AtMerge
 		if c.At(verify.AtWave) {
@@ -866,7 +866,7 @@ func (t *trunk) stillThere(ctx context.Context, head string) error {
 		}
 		for _, id := range w.Tasks {
 			named := func(c gitops.ChainLink) bool { return slices.Contains(c.Trailers["Descartes-Task"], oneline.Text(id)) }
-			if !t.history.Gone[id] && t.work.done(id) && !slices.ContainsFunc(there, named) {
+			if !t.history.Task(id).Gone && t.work.done(id) && !slices.ContainsFunc(there, named) {
 				gone = append(gone, id)
 			}
 		}

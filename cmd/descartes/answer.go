@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -263,7 +262,7 @@ func handOver(ctx context.Context, root string, file *tasks.File, who store.Hold
 // blockedBy reports whether a loop has blocked a task.
 func blockedBy(home store.Home, id, task string) bool {
 	h, err := journal.Load(home.Events(id))
-	return err == nil && slices.ContainsFunc(h.Blocked, func(b journal.BlockedTask) bool { return b.Task == task })
+	return err == nil && h.Task(task).Blocked != nil
 }
 
 // answerText is the answer as it was typed, or standard input.

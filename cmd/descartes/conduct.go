@@ -164,7 +164,7 @@ func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e rep
 		}()
 	}
 	out, err := l.Run(ctx, soft)
-	return report.Run{Here: fromHere(r.root), Root: r.root, Outcome: out, ID: l.ID(), Path: l.StatePath(), State: l.State(), Costs: l.Costs(), Chains: l.Chains(), Loose: l.Uncommitted(), Interrupted: l.Interrupted()}, err
+	return report.Run{Here: fromHere(r.root), Root: r.root, Outcome: out, ID: l.ID(), Path: l.StatePath(), State: l.State(), History: l.History(), Loose: l.Uncommitted()}, err
 }
 
 // join starts the program that carries a run's orders to the workers.

@@ -409,7 +409,7 @@ func (v *logView) live(ctx context.Context, list []*journal.Attempt) error {
 			if _, err := io.Copy(o.masked, o.file); err != nil {
 				return err
 			}
-			if o.of.Phase == journal.PhaseOpen || over || o.of.Over() && v.state.Running[o.of.Key()] != o.of { // integrated too
+			if o.of.Phase == journal.PhaseOpen || over || o.of.Over() && !v.state.Runs(o.of) { // integrated too
 				if err := v.end(o); err != nil {
 					return err
 				}

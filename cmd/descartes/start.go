@@ -225,7 +225,7 @@ func (r *tagRun) reportIdle(s *settings, p *printer, refused error) error {
 	if s.DryRun || refused != nil && !none {
 		return nil
 	}
-	e := report.Run{Here: fromHere(r.root), Root: r.root, Outcome: loop.Outcome{Ending: journal.AllDone, Message: "nothing left to do"}, State: &store.State{Tag: r.job.File.Tag(), Config: r.job.Config}}
+	e := report.Run{Here: fromHere(r.root), Root: r.root, Outcome: loop.Outcome{Ending: journal.AllDone, Message: "nothing left to do"}, History: journal.NewState(), State: &store.State{Tag: r.job.File.Tag(), Config: r.job.Config}}
 	if none {
 		e.Outcome = loop.Outcome{Ending: journal.TasksBlocked, Message: found[0].Message}
 	}

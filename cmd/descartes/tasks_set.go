@@ -78,7 +78,7 @@ func settable(ctx context.Context, root string, file *tasks.File, c loop.ScudCon
 	switch ours := who.Tag == file.Tag(); {
 	case !ok:
 		return nil, noTask(home, file, c, id)
-	case ours && known.Tasks[id] != nil, ours && known.Begun[id] > 0 && to == tasks.Pending:
+	case ours && known.Task(id).Open(), ours && known.Task(id).Attempts > 0 && to == tasks.Pending:
 		return nil, unowned(home, file)
 	}
 	return t, nil

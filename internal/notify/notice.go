@@ -106,7 +106,7 @@ func (c *caller) see(e *journal.Event) (n Notice, ok bool) {
 	if n.Event == Question || n.Event == Breaker {
 		c.told = n.Event
 	}
-	n.Done, n.Blocked, n.USD = len(c.done), len(c.state.Blocked), c.state.Cost.USD
+	n.Done, n.Blocked, n.USD = len(c.done), len(c.state.Blocked()), c.state.Cost.USD
 	n.Heading = strings.TrimSpace(n.name() + ": " + terminal.Clean(n.Heading))
 	n.Message = terminal.CleanLines(n.Message)
 	return n, true
@@ -142,7 +142,7 @@ func (c *caller) end(n *Notice, e *journal.Event) {
 	facts := []string{}
 	if n.Tag != "" {
 		facts = append(facts, terminal.Count(len(c.done), "task")+" done")
-		if b := len(c.state.Blocked); b > 0 {
+		if b := len(c.state.Blocked()); b > 0 {
 			facts = append(facts, fmt.Sprintf("%d blocked", b))
 		}
 	} else {

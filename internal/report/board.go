@@ -76,7 +76,7 @@ func NewBoard(job *loop.Job) (*Board, error) {
 		}
 	}
 	if b.view != nil && (b.view.Live || !b.view.State.Completed) { // the list may have changed while it ran
-		b.Graph.Number(b.view.History.Waves)
+		b.Graph.Number(b.view.History.Waves())
 	}
 	for id, status := range changes {
 		b.Know(id, status)
@@ -138,12 +138,7 @@ func (b *Board) interrupted(id string) bool {
 	if state, _ := b.Graph.State(id); state != scheduler.StateRunning || b.view == nil || b.view.Live {
 		return false
 	}
-	for k := range b.view.History.Running {
-		if k.Task == id {
-			return true
-		}
-	}
-	return b.view.State.CurrentTask == id
+	return b.view.State.CurrentTask == id || slices.ContainsFunc(b.view.History.Running, func(a *journal.Attempt) bool { return a.Task == id })
 }
 
 // counts counts the tasks: what only seems to run is yet to be done.
@@ -397,8 +392,8 @@ func wholeCommand(cfg loop.Config) string {
 func (b *Board) Explain() string {
 	var now scheduler.Now
 	if b.view != nil && b.view.Live {
-		for k := range b.view.History.Running {
-			now.Running = append(now.Running, k.Task)
+		for _, a := range b.view.History.Running {
+			now.Running = append(now.Running, a.Task)
 		}
 		slices.Sort(now.Running)
 	}

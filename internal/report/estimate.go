@@ -42,8 +42,8 @@ func Estimate(h *journal.State, g *scheduler.Graph, slots int, now time.Time) (l
 			}
 		}
 	}
-	for k, a := range h.Running {
-		if k.Task != "" && a.Phase != journal.PhaseOpen {
+	for _, a := range h.Working() {
+		if a.Task != "" {
 			took := now.Sub(a.Started)
 			work, late = work-min(mean, took), late || muchLonger(took, mean)
 		}
@@ -52,7 +52,7 @@ func Estimate(h *journal.State, g *scheduler.Graph, slots int, now time.Time) (l
 	if slots > 1 {
 		left = max(left, time.Duration(chain-1)*mean)
 	}
-	if w, waits := h.WaitsUntil(); waits && w.Until.After(now) {
+	if w := h.WaitsUntil(); w != nil && w.Until.After(now) {
 		left += w.Until.Sub(now)
 	}
 	return left, late && left == 0, true
@@ -76,8 +76,8 @@ func EstimateIterations(h *journal.State, most int, now time.Time) (left time.Du
 	}
 	mean := spent / time.Duration(done)
 	left = mean * time.Duration(max(0, most-done))
-	for k, a := range h.Running {
-		if k.Iteration > 0 && a.Phase != journal.PhaseOpen {
+	for _, a := range h.Working() {
+		if a.Iteration > 0 {
 			took := now.Sub(a.Started)
 			left, late = left-min(mean, took), late || muchLonger(took, mean)
 		}

@@ -37,8 +37,8 @@ func stories(h *journal.State) map[string]*story {
 			t.failure = a
 		}
 	}
-	for i := range h.Blocked {
-		of(h.Blocked[i].Task).blocked = &h.Blocked[i]
+	for _, b := range h.Blocked() {
+		of(b.Task).blocked = b
 	}
 	return out
 }

@@ -15,7 +15,7 @@ func Markdown(s *Summary, h *journal.State) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n", mdText(s.headline()))
 	unit := fmt.Sprintf("Attempts: %d", s.Run.State.Iteration)
-	if n := s.Run.Interrupted; n > 0 {
+	if n := s.Run.History.Interrupted(); n > 0 {
 		unit += fmt.Sprintf(", and %d interrupted", n)
 	}
 	if s.Board == nil {
@@ -30,7 +30,7 @@ func Markdown(s *Summary, h *journal.State) []byte {
 		fmt.Fprintf(&b, "Loop `%s` ended: ", s.Run.ID)
 	}
 	fmt.Fprintf(&b, "%s. %s. Cost: %s. Sandbox: %s.\n", mdText(s.ending()), unit, mdText(s.Run.State.Cost.Text()), mdText(Sandbox(s.Run.State.Config)))
-	if text := s.Run.Chains.String(); text != "" {
+	if text := s.Run.History.Chains().String(); text != "" {
 		fmt.Fprintf(&b, "Chains: %s.\n", mdText(text))
 	}
 	if used := agentsText(s.Run.State.Agents); used != "" {
@@ -107,7 +107,7 @@ func (s *Summary) waveTables(b *strings.Builder, told map[string]*story) {
 		if hash := commits[w.Number]; hash != "" {
 			fmt.Fprintf(b, " (%s)", Short(hash))
 		}
-		priced := s.Run.Costs.Waves[w.Number].USD != nil
+		priced := s.Run.History.WaveOf(w.Number).Cost.USD != nil
 		b.WriteString("\n\n| Task | Title | State | Attempts | Time |")
 		b.WriteString(column(priced, " Cost |") + "\n|---|---|---|---|---|" + column(priced, "---|") + "\n")
 		for _, t := range w.Tasks {
@@ -117,7 +117,7 @@ func (s *Summary) waveTables(b *strings.Builder, told map[string]*story) {
 				took = fmt.Sprintf("%d | %s", st.attempts, terminal.Duration(time.Duration(st.seconds*float64(time.Second))))
 			}
 			fmt.Fprintf(b, "| %s | %s | %s | %s |%s\n", mdText(t.ID.ID), mdText(t.Title), mdText(st.state(t, s.Live)), took,
-				column(priced, " "+s.Run.Costs.Tasks[t.ID.ID].Dollars()+" |"))
+				column(priced, " "+s.Run.History.Task(t.ID.ID).Cost.Dollars()+" |"))
 		}
 		for _, t := range w.Tasks {
 			b.WriteString(told[t.ID.ID].tail(t))

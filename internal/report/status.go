@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,7 +57,7 @@ func (st *Status) state() string {
 	e := journal.Ending(st.View.State.ExitReason.Type)
 	switch {
 	case st.View.Live:
-		if _, waits := st.View.History.WaitsUntil(); waits {
+		if st.View.History.WaitsUntil() != nil {
 			return "waiting"
 		}
 		return "running"
@@ -275,9 +274,11 @@ func (st *Status) underway() string {
 			}
 		}
 	}
-	for _, task := range slices.Sorted(maps.Keys(st.View.History.Waiting)) {
-		if st.View.Live && task != "" {
-			fmt.Fprintf(&b, "  %s\n    %s\n", terminal.Clean(task), terminal.Clean(waiting("waiting", st.View.History.Waiting[task])))
+	waits := st.View.History.Waiting()
+	slices.SortFunc(waits, func(a, b *journal.Wait) int { return strings.Compare(a.Task, b.Task) })
+	for _, w := range waits {
+		if st.View.Live && w.Task != "" {
+			fmt.Fprintf(&b, "  %s\n    %s\n", terminal.Clean(w.Task), terminal.Clean(waiting("waiting", w)))
 		}
 	}
 	if b.Len() == 0 {
@@ -323,13 +324,10 @@ func (st *Status) current() (ids []string) {
 
 // running are the attempts that are worked on, the oldest first.
 func (st *Status) running() []*journal.Attempt {
-	var out []*journal.Attempt
-	for _, a := range st.View.History.Attempts {
-		if st.View.History.Running[a.Key()] == a && st.View.Live && a.Phase != journal.PhaseOpen {
-			out = append(out, a)
-		}
+	if !st.View.Live {
+		return nil
 	}
-	return out
+	return st.View.History.Working()
 }
 
 func (st *Status) waveView(p terminal.Paint, boxed bool) string {
@@ -387,10 +385,9 @@ func (st *Status) reason() string {
 		}
 		return text + st.requested()
 	case "waiting":
-		w, _ := st.View.History.WaitsUntil()
-		return waiting("Waiting", w) + st.requested()
+		return waiting("Waiting", st.View.History.WaitsUntil()) + st.requested()
 	case "dead":
-		if w, waited := st.View.History.WaitsUntil(); waited {
+		if w := st.View.History.WaitsUntil(); w != nil {
 			return waiting("Killed while it waited", w) + "; " + st.resume()
 		}
 		return "Killed; " + st.resume()
@@ -414,7 +411,7 @@ func (st *Status) requested() string {
 }
 
 // waiting says until when a loop waits for its provider, and why.
-func waiting(what string, w journal.Wait) string {
+func waiting(what string, w *journal.Wait) string {
 	if !w.Until.IsZero() {
 		until := w.Until.Round(0)
 		what += " until " + terminal.Moment(until)
@@ -533,10 +530,10 @@ func jsonCost(c journal.Cost) costJSON {
 }
 
 // taskCosts are those of tasks of which anything is known.
-func taskCosts(all map[string]journal.Cost) map[string]costJSON {
+func taskCosts(all map[string]*journal.Task) map[string]costJSON {
 	out := map[string]costJSON{}
-	for id, c := range all {
-		if c.USD != nil || c.InputTokens != nil {
+	for id, t := range all {
+		if c := t.Cost; c.USD != nil || c.InputTokens != nil {
 			out[id] = jsonCost(c)
 		}
 	}
@@ -583,7 +580,7 @@ func (st *Status) Report(waves bool) StatusJSON {
 	}
 	out.Agents = append([]journal.AgentUse{}, s.Agents...)
 	out.Gate = reportGate(s)
-	if w, waits := st.View.History.WaitsUntil(); waits && !w.Until.IsZero() {
+	if w := st.View.History.WaitsUntil(); w != nil && !w.Until.IsZero() {
 		out.Waiting = &waitingJSON{Until: w.Until, Backend: w.Backend, Reason: w.Reason}
 	}
 	if c := s.Cost; c != nil {
@@ -600,9 +597,9 @@ func (st *Status) Report(waves bool) StatusJSON {
 		out.Tasks = journal.TaskCounts(c)
 		if waves {
 			out.Waves = b.wavesWithCommits()
-			out.TaskCosts = taskCosts(st.View.History.Costs.Tasks)
+			out.TaskCosts = taskCosts(st.View.History.Tasks)
 			for i := range out.Waves {
-				if c, ok := st.View.History.Costs.Waves[out.Waves[i].Number]; ok {
+				if c := st.View.History.WaveOf(out.Waves[i].Number).Cost; c != (journal.Cost{}) {
 					cost := jsonCost(c)
 					out.Waves[i].Cost = &cost
 				}

@@ -36,7 +36,7 @@ func (st *Status) Summary(here string) *Summary {
 		st.Board.Here = here
 	}
 	return &Summary{Board: st.Board, Live: st.View.Live, Later: true, Run: Run{Outcome: st.Outcome(), ID: s.ID, Root: st.root,
-		Path: st.View.Path, State: s, Costs: h.Costs, Chains: h.Chains(), Loose: h.Uncommitted(), Interrupted: h.Interrupted(), Here: here}}
+		Path: st.View.Path, State: s, History: h, Loose: h.Uncommitted(), Here: here}}
 }
 
 // name is what the run is about.
@@ -172,7 +172,7 @@ func (s *Summary) Text(paint terminal.Paint, boxed bool) string {
 	if used := agentsText(s.Run.State.Agents); used != "" {
 		p.say("agents: %s", used)
 	}
-	if text := s.Run.Chains.String(); text != "" {
+	if text := s.Run.History.Chains().String(); text != "" {
 		p.say("chains: %s", text)
 	}
 	if text := s.Run.aside(len(s.Run.State.WaveCommits)); text != "" {
@@ -385,8 +385,8 @@ const (
 func (s *Summary) sayCosts(p *page) {
 	shown := 0
 	for _, w := range s.Graph.Waves() {
-		sum, ok := s.Run.Costs.Waves[w.Number]
-		if !ok || sum.USD == nil {
+		sum := s.Run.History.WaveOf(w.Number).Cost
+		if sum.USD == nil {
 			continue
 		}
 		if shown++; shown > wavesPriced {
@@ -394,7 +394,7 @@ func (s *Summary) sayCosts(p *page) {
 		}
 		var list []string
 		for _, id := range w.Tasks {
-			if c := s.Run.Costs.Tasks[id]; c.USD != nil {
+			if c := s.Run.History.Task(id).Cost; c.USD != nil {
 				list = append(list, terminal.Clean(id)+": "+c.Dollars())
 			}
 		}
@@ -455,17 +455,15 @@ type Run struct {
 	Root    string // of the project
 	Path    string // of the state file
 	State   *store.State
-	Costs   journal.Costs
-	Chains  journal.Chains
+	History *journal.State
 	Loose   []string // tasks whose verified work is in no commit
 
-	Interrupted int    // attempts that State.Iteration does not count
-	Here        string // what a command needs besides where it is typed
+	Here string // what a command needs besides where it is typed
 }
 
 // attempts counts them in words.
 func (r *Run) attempts() string {
-	n, cut := r.State.Iteration, r.Interrupted
+	n, cut := r.State.Iteration, r.History.Interrupted()
 	switch {
 	case cut == 0:
 		return terminal.Count(n, "attempt")

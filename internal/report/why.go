@@ -313,8 +313,8 @@ func (w *Why) running() {
 		return
 	}
 	w.Loop = w.view.State.ID
-	for _, a := range w.view.History.Attempts {
-		if a.Task != w.Task.ID || w.view.History.Running[a.Key()] != a {
+	for _, a := range w.view.History.Running {
+		if a.Task != w.Task.ID {
 			continue
 		}
 		of := ""
@@ -330,7 +330,7 @@ func (w *Why) running() {
 	if len(w.Because) == 0 {
 		w.say("Loop %s is between two attempts at it.", w.Loop)
 	}
-	if wait, ok := w.view.History.Waiting[w.Task.ID]; ok {
+	if wait := w.view.History.WaitOf(w.Task.ID); wait != nil {
 		w.say("%s.", waiting("It is waiting", wait))
 	}
 	w.lastFailure()

@@ -74,7 +74,7 @@ type row struct {
 	title   string
 	cause   string           // why it is not done
 	attempt *journal.Attempt // the last; nil where there was none
-	wait    journal.Wait
+	wait    *journal.Wait
 	blocked *journal.BlockedTask
 }
 
@@ -167,10 +167,8 @@ func (a *account) tag() bool { return a.saved.State.Kind == store.KindTag }
 
 // working are the attempts that somebody works on, the oldest first.
 func (a *account) working() (out []*journal.Attempt) {
-	for _, at := range a.state.Running {
-		if at.Phase != journal.PhaseOpen && a.live {
-			out = append(out, at)
-		}
+	if a.live {
+		out = a.state.Working()
 	}
 	slices.SortFunc(out, func(x, y *journal.Attempt) int {
 		return cmp.Or(x.Started.Compare(y.Started), cmp.Compare(x.Task, y.Task), cmp.Compare(x.Number, y.Number))
@@ -232,7 +230,7 @@ func endOf(a *journal.Attempt) time.Time {
 // rowOf is a task that nobody works on.
 func (a *account) rowOf(t report.Task, last *journal.Attempt) row {
 	r := row{task: t.ID.ID, title: t.Title, cause: t.Cause, attempt: last}
-	if w, ok := a.state.Waiting[r.task]; ok {
+	if w := a.state.WaitOf(r.task); w != nil {
 		r.in, r.wait = waiting, w
 		return r
 	}
@@ -241,11 +239,7 @@ func (a *account) rowOf(t report.Task, last *journal.Attempt) row {
 		r.in = done
 	case scheduler.StateBlocked:
 		r.in = blocked
-		for i := range a.state.Blocked {
-			if b := &a.state.Blocked[i]; b.Task == r.task {
-				r.blocked = b
-			}
-		}
+		r.blocked = a.state.Task(r.task).Blocked
 		if r.blocked != nil && r.blocked.Question != "" {
 			r.in = asks
 		}
@@ -267,7 +261,7 @@ func (a *account) iterations() {
 	for _, at := range a.working() {
 		a.rows = append(a.rows, row{in: running, attempt: at})
 	}
-	if w, waits := a.state.WaitsUntil(); waits {
+	if w := a.state.WaitsUntil(); w != nil {
 		a.rows = append(a.rows, row{in: waiting, wait: w})
 	}
 	for _, at := range a.state.Running { // one that its run did not bring to an end
@@ -285,7 +279,7 @@ func (a *account) word(in *time.Location) (text, colour string) {
 	end := a.state.Finished
 	switch {
 	case a.live && end == nil:
-		if w, waits := a.state.WaitsUntil(); waits {
+		if w := a.state.WaitsUntil(); w != nil {
 			if w.Until.IsZero() {
 				return "waiting", terminal.Yellow
 			}

@@ -250,7 +250,7 @@ func (m *model) came(r *row) string {
 		}
 		parts = append(parts, terminal.Duration(a.Ended.Sub(a.Started)))
 	}
-	if c := m.loop.state.Costs.Tasks[r.task]; c.USD != nil {
+	if c := m.loop.state.Task(r.task).Cost; c.USD != nil {
 		parts = append(parts, c.Dollars())
 	}
 	return strings.Join(parts, " · ")

@@ -202,8 +202,8 @@ func frame(m *model) string {
 func TestFrames(t *testing.T) {
 	tag, prompt := night(t), repetition(t)
 	act := func(m *model) *model {
-		for k := range m.loop.state.Running {
-			m.actions[k] = "• Edit src/" + k.Task + ".go"
+		for _, k := range m.loop.state.Running {
+			m.actions[k.Key()] = "• Edit src/" + k.Task + ".go"
 		}
 		return m
 	}

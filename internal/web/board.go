@@ -181,7 +181,7 @@ func newView(st *report.Status, now time.Time) *view {
 	}
 	phases := map[string]*journal.Attempt{}
 	for _, a := range h.Attempts {
-		if st.View.Live && h.Running[a.Key()] == a && a.Phase != journal.PhaseOpen {
+		if st.View.Live && h.Runs(a) && a.Phase != journal.PhaseOpen {
 			phases[a.Task] = a
 			one := running{Task: a.Task, Title: a.Title, Phase: phaseWord(a.Phase), Attempt: a.Number, Of: a.Of, Place: a.Place(), Since: a.Since.UnixMilli(), Href: taskPath(r.ID, a)}
 			if a.Iteration > 0 {

@@ -111,7 +111,7 @@ type drawing struct {
 	board *report.Board
 	live  bool
 	now   time.Time
-	slots map[*journal.Waited]int // that waited for a provider
+	slots map[*journal.Wait]int // that waited for a provider
 }
 
 // end is when an attempt ended, or how far it has come.
@@ -119,7 +119,7 @@ func (d *drawing) end(a *journal.Attempt) time.Time {
 	if !a.Ended.IsZero() {
 		return a.Ended
 	}
-	return d.edge(d.live && d.h.Running[a.Key()] == a)
+	return d.edge(d.live && d.h.Runs(a))
 }
 
 // edge is the end of what has none: now or, where nobody continues it, the last time in the journal.
@@ -191,7 +191,7 @@ func (d *drawing) bar(id string, a *journal.Attempt, at func(time.Time) float64)
 	state := cmp.Or(a.Outcome(), string(a.Decision))
 	switch {
 	case !a.Ended.IsZero():
-	case d.live && d.h.Running[a.Key()] == a && a.Phase != journal.PhaseOpen:
+	case d.live && d.h.Runs(a) && a.Phase != journal.PhaseOpen:
 		state = "running"
 	default:
 		state = "interrupted"
@@ -260,9 +260,9 @@ func (d *drawing) known(slot int) (out []span) {
 }
 
 // waitingSlots are the slots of the tasks that waited for a provider: where the attempt before was, or the one after.
-func waitingSlots(h *journal.State) map[*journal.Waited]int {
-	out := map[*journal.Waited]int{}
-	of := map[string][]*journal.Waited{}
+func waitingSlots(h *journal.State) map[*journal.Wait]int {
+	out := map[*journal.Wait]int{}
+	of := map[string][]*journal.Wait{}
 	for _, w := range h.Waits {
 		if w.Task != "" {
 			of[w.Task] = append(of[w.Task], w)
@@ -317,8 +317,8 @@ func (d *drawing) rest(free time.Time) span {
 		return span{}
 	}
 	var on []string
-	for _, a := range d.h.Running {
-		if a.Task != "" && a.Phase != journal.PhaseOpen && !slices.Contains(on, a.Task) {
+	for _, a := range d.h.Working() {
+		if a.Task != "" && !slices.Contains(on, a.Task) {
 			on = append(on, a.Task)
 		}
 	}
@@ -327,7 +327,7 @@ func (d *drawing) rest(free time.Time) span {
 	case len(on) == 0:
 	case c.Pending > 0:
 		return span{free, d.now, waitDependency, "waits for task " + strings.Join(on[:min(len(on), 5)], ", ")}
-	case slices.ContainsFunc(d.h.Blocked, func(b journal.BlockedTask) bool { return b.Question != "" }):
+	case slices.ContainsFunc(d.h.Blocked(), func(b *journal.BlockedTask) bool { return b.Question != "" }):
 		return span{free, d.now, waitPerson, "waits for an answer"}
 	}
 	return span{}

@@ -148,7 +148,7 @@ func (s *Server) attempt(st *report.Status, a *journal.Attempt) attemptView {
 	if a.Verdict != "" && a.Ref == "" {
 		v.Ref = ""
 	}
-	v.Running = st.View.Live && st.View.History.Running[a.Key()] == a && !a.Over()
+	v.Running = st.View.Live && st.View.History.Runs(a) && !a.Over()
 	switch {
 	case v.Running:
 		v.Verdict, v.Took = "running", terminal.Duration(time.Since(a.Started).Round(time.Second))
@@ -304,7 +304,7 @@ func (s *Server) working(st *report.Status, a *journal.Attempt) bool {
 	if err != nil {
 		return false
 	}
-	now := h.Running[a.Key()]
+	now := h.RunningOf(a.Key())
 	return now != nil && now.Phase != journal.PhaseIntegrating
 }
 

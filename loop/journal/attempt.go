@@ -8,6 +8,7 @@ import (
 
 // Attempt is one attempt at a task, or one run of an iteration of a prompt loop, as far as it has come. Only State changes it.
 type Attempt struct {
+	Begin     *Event // of its beginning; nil if the journal lacks it
 	Task      string // "" for an iteration's
 	Iteration int    // 0 for a task's
 	Number    int    // attempt of the task in this loop, or run of the iteration; from 1
@@ -56,6 +57,8 @@ type Attempt struct {
 	Paths     []string  // of an iteration: the first paths that its agent changed
 	Next      string    // of an iteration: what it adds to the next one's prompt
 	Result    *Detail   // measurements of its steps; nil until its end
+
+	tested bool // its tests are part of what is known
 }
 
 // Place says where an attempt runs; "" for a folder without git.
@@ -115,52 +118,32 @@ func (a *Attempt) Seconds() float64 {
 	return a.Result.Seconds
 }
 
-// Wait is a wait for a provider.
-type Wait struct {
-	Since   time.Time
-	Until   time.Time // zero if unknown
-	Backend string
-	Reason  string
-}
-
 // follow updates the attempt that an event belongs to.
 func (s *State) follow(e *Event) {
-	if a := s.Running[keyOf(e)]; a != nil && e.Step > 0 {
+	if a := s.running(e); a != nil && e.Step > 0 {
 		a.Steps = e.Step
 	}
 	switch e.Type {
 	case AttemptStarted, IterationStarted:
-		a := &Attempt{Task: e.Task, Iteration: e.Iteration, Number: e.Attempt, Of: e.Of, Title: e.Title, Wave: e.Wave, Round: e.Round, Slot: e.Slot, Started: e.TS, Before: e.Tree,
+		a := &Attempt{Begin: e, Task: e.Task, Iteration: e.Iteration, Number: e.Attempt, Of: e.Of, Title: e.Title, Wave: e.Wave, Round: e.Round, Slot: e.Slot, Started: e.TS, Before: e.Tree,
 			Branch: e.Branch, Head: e.Head, Phase: PhaseAgent, Since: e.TS}
 		if d := e.Detail; d != nil {
 			a.Log, a.Backend, a.Model, a.Dir, a.Inputs = d.Log, d.Backend, d.Model, d.Dir, d.Inputs
 		}
 		if len(e.Tasks) > 0 {
-			from := s.Sessions[e.Tasks[0]]
-			a.From = &from
-			taken := from
-			taken.By = e.Task
-			s.Sessions[e.Tasks[0]] = taken
+			taken := &s.record(e.Tasks[0]).Session
+			from := *taken
+			a.From, taken.By = &from, e.Task
 		}
-		s.Attempts, s.Running[a.Key()] = append(s.Attempts, a), a
-		delete(s.Waiting, e.Task)
-	case LimitWaiting:
-		w := Wait{Since: e.TS, Reason: e.Reason}
-		if d := e.Detail; d != nil {
-			w.Backend = d.Backend
-			if d.Until != nil {
-				w.Until = *d.Until
-			}
-		}
-		s.Waiting[e.Task] = w
+		s.begin(a)
 	case AttemptWaiting:
-		if a := s.Running[keyOf(e)]; a != nil {
+		if a := s.running(e); a != nil {
 			a.Waits, a.Phase = e.Reason, PhaseAgent
 		}
 	case AttemptPlaced:
 		s.placed(e)
 	case AgentFinished:
-		if a := s.Running[keyOf(e)]; a != nil && e.Detail != nil {
+		if a := s.running(e); a != nil && e.Detail != nil {
 			if a.Agent = e.Detail; a.Phase == PhaseOpen {
 				a.Phase, a.Since = PhaseAgent, e.TS
 			}
@@ -172,7 +155,7 @@ func (s *State) follow(e *Event) {
 		if e.Detail.Apart() {
 			s.Baseline = e.TS
 		} else {
-			a := s.running(e)
+			a := s.attemptOf(e)
 			a.Phase, a.Since = PhaseVerify, e.TS
 		}
 	case VerifyFinished:
@@ -180,47 +163,42 @@ func (s *State) follow(e *Event) {
 			s.Baseline = time.Time{}
 			return
 		}
-		a := s.running(e)
+		a := s.attemptOf(e)
 		a.checked(e.Detail)
 		if e.Round > 0 && e.Detail != nil && e.Detail.Passed {
 			a.Phase, a.Since, a.Passed = PhaseIntegrating, e.TS, e.TS
 		}
-	case LookStarted, LookAnswered:
+	case LookStarted:
 		if e.Task == "" && e.Iteration == 0 { // of a wave
 			return
 		}
-		if e.Type == LookAnswered {
-			s.consulted(e)
-			return
-		}
-		a := s.running(e)
+		a := s.attemptOf(e)
 		if a.Phase, a.Since = PhaseLook, e.TS; e.Detail != nil {
 			a.Look = e.Detail.Look
 		}
+	case LookAnswered:
+		if e.Detail != nil && (e.Task != "" || e.Iteration > 0) {
+			a := s.attemptOf(e)
+			a.Asked = append(a.Asked, e.Detail)
+			a.Cost.Add(e.Detail)
+		}
 	case AttemptFinished, IterationFinished:
-		s.ended(s.running(e), e)
+		s.ended(s.attemptOf(e), e)
 	case Integrated:
-		a := s.Running[keyOf(e)]
-		for i := len(s.Ended) - 1; a == nil && e.Verdict != "" && i >= 0; i-- { // put back
-			if s.Ended[i].Key() == keyOf(e) {
-				a = s.Ended[i]
-			}
+		a := s.running(e)
+		if a == nil && e.Verdict != "" { // put back
+			a = s.Attempt(keyOf(e))
 		}
 		if a != nil {
 			if a.Settled = e.TS; e.Verdict != "" {
 				a.Unfit, a.Reason = true, NotIntegrated+e.Reason
 			}
 			if a.Over() { // an iteration is committed before it ends
-				delete(s.Running, keyOf(e))
+				s.stop(a)
 			}
 		}
 	case TaskDone, TaskBlocked:
-		delete(s.Waiting, e.Task)
-		for k, a := range s.Running {
-			if k.Task == e.Task && a.Over() {
-				delete(s.Running, k)
-			}
-		}
+		s.Running = slices.DeleteFunc(s.Running, func(a *Attempt) bool { return a.Task == e.Task && a.Over() })
 	case BreakerOpened:
 		s.BreakerOpenings = append(s.BreakerOpenings, len(s.Ended))
 	case LoopStopping:
@@ -229,15 +207,10 @@ func (s *State) follow(e *Event) {
 		if e.Reason == ReasonAnswered { // in the middle of a run
 			return
 		}
-		clear(s.Waiting)
-		s.Stopping = time.Time{}
-		s.Baseline = time.Time{}
-		for k, a := range s.Running {
-			if !a.Over() {
-				a.Phase, a.Since, a.Waits = PhaseOpen, e.TS, ""
-			} else {
-				delete(s.Running, k)
-			}
+		s.Stopping, s.Baseline = time.Time{}, time.Time{}
+		s.Running = slices.DeleteFunc(s.Running, (*Attempt).Over)
+		for _, a := range s.Running {
+			a.Phase, a.Since, a.Waits = PhaseOpen, e.TS, ""
 		}
 	}
 }
@@ -245,7 +218,7 @@ func (s *State) follow(e *Event) {
 // placed notes which worker of a fleet has an attempt. A new one starts from the beginning: what a lost one reported counts no more, apart
 // from what it cost.
 func (s *State) placed(e *Event) {
-	a := s.Running[keyOf(e)]
+	a := s.running(e)
 	if a == nil {
 		return
 	}
@@ -253,7 +226,6 @@ func (s *State) placed(e *Event) {
 	if e.Ref != a.Reports {
 		a.Reports, a.Steps, a.Agent, a.Checks, a.Asked, a.Look, a.Passed = e.Ref, 0, nil, nil, nil, "", time.Time{}
 		a.Phase, a.Since = PhaseAgent, e.TS
-		delete(s.checked, a.Key())
 		return
 	}
 	if a.Phase == PhaseOpen { // the run was resumed, and the worker is still there
@@ -275,27 +247,56 @@ func (a *Attempt) checked(d *Detail) {
 	a.Checks = append(a.Checks, d)
 }
 
-// consulted records the result of an agent that a look asked.
-func (s *State) consulted(e *Event) {
-	delete(s.Waiting, e.Task)
-	if a := s.running(e); e.Detail != nil {
-		a.Asked = append(a.Asked, e.Detail)
-		a.Cost.Add(e.Detail)
+// Attempt returns the last attempt with a key, or nil.
+func (s *State) Attempt(k Key) *Attempt {
+	for _, a := range slices.Backward(s.Attempts) {
+		if a.Key() == k {
+			return a
+		}
 	}
+	return nil
 }
 
-// running returns the attempt of an event, even if the events lack its start.
-func (s *State) running(e *Event) *Attempt {
-	a := s.Running[keyOf(e)]
+// Runs reports whether an attempt has begun, and is neither integrated nor otherwise ended.
+func (s *State) Runs(a *Attempt) bool { return slices.Contains(s.Running, a) }
+
+// RunningOf returns the attempt with a key that runs, or nil.
+func (s *State) RunningOf(k Key) *Attempt {
+	if at := slices.IndexFunc(s.Running, func(a *Attempt) bool { return a.Key() == k }); at >= 0 {
+		return s.Running[at]
+	}
+	return nil
+}
+
+// attempted reports whether an attempt at a task has not ended.
+func (s *State) attempted(task string) bool {
+	return slices.ContainsFunc(s.Running, func(a *Attempt) bool { return a.Task == task && !a.Over() })
+}
+
+// stop takes an attempt out of those that run.
+func (s *State) stop(a *Attempt) {
+	s.Running = slices.DeleteFunc(s.Running, func(b *Attempt) bool { return a == b })
+}
+
+func (s *State) begin(a *Attempt) {
+	s.stop(s.RunningOf(a.Key()))
+	s.Attempts, s.Running = append(s.Attempts, a), append(s.Running, a)
+}
+
+func (s *State) running(e *Event) *Attempt { return s.RunningOf(keyOf(e)) }
+
+// attemptOf returns the running attempt of an event, even if the events lack its start.
+func (s *State) attemptOf(e *Event) *Attempt {
+	a := s.running(e)
 	if a == nil {
 		a = &Attempt{Task: e.Task, Iteration: e.Iteration, Number: e.Attempt, Of: e.Of, Title: e.Title, Wave: e.Wave, Started: e.TS}
-		s.Attempts, s.Running[a.Key()] = append(s.Attempts, a), a
+		s.begin(a)
 	}
 	return a
 }
 
 func (s *State) ended(a *Attempt, e *Event) {
-	a.Base, a.Waits = s.Bases[e.Task], ""
+	a.Base, a.Waits = s.Task(e.Task).Base, ""
 	a.Ended, a.Verdict, a.Decision, a.Reason, a.After, a.Ref = e.TS, e.Verdict, e.Decision, e.Reason, e.Tree, e.Ref
 	a.Result, a.Next, a.Paths, a.Commit = e.Detail, e.Next, e.Paths, e.Commit
 	s.Ended = append(s.Ended, a)
@@ -310,7 +311,7 @@ func (s *State) ended(a *Attempt, e *Event) {
 	default:
 		a.DiffStat = e.DiffStat
 	}
-	delete(s.Running, a.Key())
+	s.stop(a)
 }
 
 // Outcome is how it ended in a word for people: its verdict, but "accepted" where a person decided and no check.
@@ -319,6 +320,22 @@ func (a *Attempt) Outcome() string {
 		return string(Accepted)
 	}
 	return string(a.Verdict)
+}
+
+// Grade says how much the end of an attempt proves; "" for nil.
+func (a *Attempt) Grade() Grade {
+	if a == nil || a.Result == nil {
+		return ""
+	}
+	return a.Result.Grade
+}
+
+// Ran is the model of its agent, as far as that ran; "" for nil.
+func (a *Attempt) Ran() string {
+	if a == nil || a.Agent == nil {
+		return ""
+	}
+	return a.Agent.Model
 }
 
 // VerifiedBy returns the task's last attempt that was verified before at, or nil. Times are compared as the journal has them: the monotonic
@@ -332,15 +349,13 @@ func (s *State) VerifiedBy(task string, at time.Time) *Attempt {
 	return nil
 }
 
-// Underway reports whether an attempt or an iteration is at work.
-func (s *State) Underway() bool {
-	for _, a := range s.Running {
-		if a.Phase != PhaseOpen {
-			return true
-		}
-	}
-	return false
+// Working are the running attempts and iterations that somebody works on.
+func (s *State) Working() []*Attempt {
+	return slices.DeleteFunc(slices.Clone(s.Running), func(a *Attempt) bool { return a.Phase == PhaseOpen })
 }
+
+// Underway reports whether there are any.
+func (s *State) Underway() bool { return len(s.Working()) > 0 }
 
 // Interrupted counts the task attempts that a person, a reboot or a kill ended: they count for nothing else.
 func (s *State) Interrupted() (n int) {
@@ -361,19 +376,6 @@ func (s *State) Verifying() time.Time {
 		}
 	}
 	return since
-}
-
-// WaitsUntil returns the wait that ends first; ok is false if an attempt is at work.
-func (s *State) WaitsUntil() (w Wait, ok bool) {
-	if s.Underway() {
-		return Wait{}, false
-	}
-	for _, one := range s.Waiting {
-		if !ok || one.Until.Before(w.Until) || one.Until.Equal(w.Until) && one.Since.Before(w.Since) {
-			w, ok = one, true
-		}
-	}
-	return w, ok
 }
 
 func keyOf(e *Event) Key { return Key{e.Task, e.Iteration, e.Attempt} }

@@ -124,23 +124,23 @@ func TestPlaced(t *testing.T) {
 			t.Fatalf("after %s: %q, want %q", step.event.Type, got, step.want)
 		}
 	}
-	if len(s.Ended) != 1 || s.Counted["1"] != 1 || *s.Cost.USD != 2 {
-		t.Errorf("%d ended, %d counted, cost %v", len(s.Ended), s.Counted["1"], *s.Cost.USD)
+	if len(s.Ended) != 1 || s.Task("1").Counted != 1 || *s.Cost.USD != 2 {
+		t.Errorf("%d ended, %d counted, cost %v", len(s.Ended), s.Task("1").Counted, *s.Cost.USD)
 	}
 }
 
 func going(s *State, now time.Time) string {
 	var out []string
-	for k, a := range s.Running {
-		out = append(out, fmt.Sprintf("%s/%d %s", k.Task, k.Number, a.Phase))
+	for _, a := range s.Running {
+		out = append(out, fmt.Sprintf("%s/%d %s", a.Task, a.Number, a.Phase))
 	}
 	slices.Sort(out)
 	if !s.Baseline.IsZero() {
 		out = append(out, "baseline")
 	}
-	for id := range s.Waiting {
-		line := id + " waits"
-		if w, alone := s.WaitsUntil(); alone && w.Until.After(now) {
+	for _, w := range s.Waiting() {
+		line := w.Task + " waits"
+		if w := s.WaitsUntil(); w != nil && w.Until.After(now) {
 			line += ", and nothing else"
 		}
 		out = append(out, line)

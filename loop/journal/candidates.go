@@ -5,48 +5,48 @@ package journal
 
 // finishCandidate records the end of an unverified candidate, as far as it differs from that of a single attempt; true says that the rest is the
 // same.
-func (s *State) finishCandidate(u *Task, e *Event) bool {
+func (s *State) finishCandidate(t *Task, e *Event) bool {
 	d := e.Detail
 	switch {
 	case e.Verdict == Verified:
-		u.Tree = e.Tree
-		s.count(u, e)
+		t.Tree = e.Tree
+		t.count(e)
 		return true
 	case e.Verdict == Dropped:
 		return false
 	case !e.Verdict.Counts():
-		if s.Iteration--; e.Verdict == Cancelled && u.cut != e.Round {
-			u.cut = e.Round
-			s.Interruptions[e.Task]++
+		if s.Iteration--; e.Verdict == Cancelled && t.cut != e.Round {
+			t.cut = e.Round
+			t.Interruptions++
 		}
 		return false
 	case d != nil && d.Transient():
 		return false
 	}
-	delete(s.Interruptions, e.Task)
+	t.Interruptions = 0
 	if d == nil || d.End != EndRefused {
-		s.count(u, e)
+		t.count(e)
 	}
-	if f, failed := s.Failures[e.Task]; failed && f.Round == e.Round {
+	if f := t.Failure; f.Round == e.Round {
 		if before, now := rank(f.Verdict, f.Result), rank(e.Verdict, d); before > now || before == now && f.Attempt < e.Attempt {
 			return false
 		}
 	}
-	s.Failures[e.Task] = s.failure(e)
+	t.Failure = s.failure(e)
 	if e.Tree != "" {
-		u.Tree = e.Tree
+		t.Tree = e.Tree
 	}
 	if e.Verdict != Crashed {
-		s.OtherEnds[e.Task] = true
+		t.OtherEnds = true
 	}
 	return false
 }
 
 // count counts a round once.
-func (s *State) count(u *Task, e *Event) {
-	if u.counted != e.Round {
-		u.counted = e.Round
-		s.Counted[e.Task]++
+func (t *Task) count(e *Event) {
+	if t.counted != e.Round {
+		t.counted = e.Round
+		t.Counted++
 	}
 }
 

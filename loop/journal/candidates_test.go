@@ -15,16 +15,16 @@ func TestRound(t *testing.T) {
 	}
 	want := func(what string, counted, all, best int, tree string) {
 		t.Helper()
-		if u := s.Tasks["1"]; s.Counted["1"] != counted || s.Iteration != all || s.Failures["1"].Attempt != best || u.Tree != tree {
-			t.Errorf("%s: counted %d, in all %d, best %d, tree %s; want %d, %d, %d, %s", what, s.Counted["1"], s.Iteration, s.Failures["1"].Attempt, u.Tree, counted, all, best, tree)
+		if u := s.Task("1"); u.Counted != counted || s.Iteration != all || u.Failure.Attempt != best || u.Tree != tree {
+			t.Errorf("%s: counted %d, in all %d, best %d, tree %s; want %d, %d, %d, %s", what, u.Counted, s.Iteration, u.Failure.Attempt, u.Tree, counted, all, best, tree)
 		}
 	}
 	begin(2, 1)
 	begin(1, 1)
 	begin(3, 1)
 	want("begun", 0, 3, 0, "base")
-	if open := s.Tasks["1"].Open; len(open) != 3 || s.Begun["1"] != 3 {
-		t.Errorf("open %+v, begun %d", open, s.Begun["1"])
+	if open := s.Left(); len(open) != 3 || s.Task("1").Attempts != 3 {
+		t.Errorf("open %+v, begun %d", open, s.Task("1").Attempts)
 	}
 	end(3, 1, Crashed, "three", Detail{End: EndCrashed})
 	want("crashed", 1, 3, 3, "three")
@@ -38,8 +38,8 @@ func TestRound(t *testing.T) {
 	end(4, 4, Cancelled, "four", Detail{End: EndCancelled})
 	end(5, 4, Cancelled, "five", Detail{End: EndCancelled})
 	want("interrupted", 1, 3, 1, "one")
-	if s.Interruptions["1"] != 1 {
-		t.Errorf("%d interruptions", s.Interruptions["1"])
+	if s.Task("1").Interruptions != 1 {
+		t.Errorf("%d interruptions", s.Task("1").Interruptions)
 	}
 
 	begin(6, 6)
@@ -47,8 +47,8 @@ func TestRound(t *testing.T) {
 	end(7, 6, Dropped, "seven", Detail{End: EndCancelled})
 	end(6, 6, Verified, "six", Detail{End: EndFinished})
 	want("verified", 2, 5, 1, "six")
-	if v := s.Verified; len(v) != 1 || v[0].Attempt != 6 || v[0].Tree != "six" || len(s.Tasks["1"].Open) != 0 {
-		t.Errorf("verified %+v, open %+v", v, s.Tasks["1"].Open)
+	if v := s.Verified(); len(v) != 1 || v[0].Attempt != 6 || v[0].Tree != "six" || len(s.Left()) != 0 {
+		t.Errorf("verified %+v, open %+v", v, s.Left())
 	}
 	if a := s.Attempts[0]; a.Candidate() != 2 || a.Number != 2 {
 		t.Errorf("the first that began: %+v", a)

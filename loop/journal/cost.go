@@ -138,35 +138,14 @@ func thousands(n int64) string {
 	return b.String()
 }
 
-// Costs are the costs of a loop's parts.
-type Costs struct {
-	Tasks map[string]Cost
-	Waves map[int]Cost
-	Fresh map[string]float64 // dollars of each task since it last got new attempts
-}
-
-// add adds a run to the parts it belongs to.
-func (c *Costs) add(e *Event) {
-	if c.Tasks == nil {
-		c.Tasks, c.Waves, c.Fresh = map[string]Cost{}, map[int]Cost{}, map[string]float64{}
-	}
-	task, wave := c.Tasks[e.Task], c.Waves[e.Wave]
-	task.Add(e.Detail)
-	wave.Add(e.Detail)
-	if c.Waves[e.Wave] = wave; e.Task == "" { // a wave's review
-		return
-	}
-	c.Tasks[e.Task] = task
-	if e.Detail != nil && e.Detail.USD != nil {
-		fresh := c.Fresh[e.Task]
-		c.Fresh[e.Task] = dollarSum(&fresh, *e.Detail.USD)
-	}
-}
-
-// spend adds an agent's run.
+// spend adds an agent's run to the loop, its wave and its task.
 func (s *State) spend(e *Event) {
 	s.Cost.Add(e.Detail)
 	if e.Task != "" || e.Wave > 0 {
-		s.Costs.add(e)
+		s.wave(e.Wave).Cost.Add(e.Detail)
+	}
+	t := s.record(e.Task)
+	if t.Cost.Add(e.Detail); e.Detail != nil && e.Detail.USD != nil {
+		t.USD = dollarSum(&t.USD, *e.Detail.USD)
 	}
 }

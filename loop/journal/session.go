@@ -20,13 +20,8 @@ func (t Tokens) plus(d *Detail) Tokens {
 }
 
 // keepSession records the session in which a task was done.
-func (s *State) keepSession(e *Event) {
-	var a *Attempt
-	for n := len(s.Ended) - 1; n >= 0 && a == nil; n-- {
-		if s.Ended[n].Key() == (Key{Task: e.Task, Number: e.Attempt}) {
-			a = s.Ended[n]
-		}
-	}
+func (s *State) keepSession(t *Task, e *Event) {
+	a := s.Attempt(keyOf(e))
 	if a == nil || a.Agent == nil || a.Agent.Session == "" || a.Dir == "" {
 		return
 	}
@@ -35,7 +30,7 @@ func (s *State) keepSession(e *Event) {
 	if a.From != nil && a.From.ID == d.Session {
 		before = a.From.Spent
 	}
-	s.Sessions[e.Task] = Session{ID: d.Session, Task: e.Task, Backend: d.Backend, Dir: a.Dir, Spent: before.plus(d)}
+	t.Session = Session{ID: d.Session, Task: e.Task, Backend: d.Backend, Dir: a.Dir, Spent: before.plus(d)}
 }
 
 // Chains compares attempts that continued another's session with fresh ones. New input is what the client did not have in its cache.

@@ -8,7 +8,7 @@ func TestChains(t *testing.T) {
 	run := func(task, of string, in, cached int64, anew bool) {
 		first := &Event{Type: AttemptStarted, Task: task, Attempt: 1, Detail: &Detail{Dir: "/p"}}
 		if of != "" {
-			first.Tasks, first.Detail.Session = []string{of}, s.Sessions[of].ID
+			first.Tasks, first.Detail.Session = []string{of}, s.Task(of).Session.ID
 		}
 		s.Apply(first)
 		id := "s" + task
@@ -27,14 +27,14 @@ func TestChains(t *testing.T) {
 	if got, want := s.Chains().String(), "1 attempt in the session of the task before, 500 new input tokens, 1,500 fewer than as many fresh agents"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if got := s.Sessions["2"]; got.ID != "s1" || got.Spent != (Tokens{6500, 4000, 0, 2}) || s.Sessions["1"].By != "2" {
-		t.Errorf("sessions %+v", s.Sessions)
+	if got := s.Task("2").Session; got.ID != "s1" || got.Spent != (Tokens{6500, 4000, 0, 2}) || s.Task("1").Session.By != "2" {
+		t.Errorf("session %+v", got)
 	}
 	run("3", "2", 1000, 0, true)
 	if got, want := s.Chains().String(), "1 attempt in the session of the task before, 500 new input tokens, 1,000 fewer than as many fresh agents"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if got := s.Sessions["3"]; got.ID != "s3" || got.Spent.Input != 1000 {
-		t.Errorf("sessions %+v", s.Sessions)
+	if got := s.Task("3").Session; got.ID != "s3" || got.Spent.Input != 1000 {
+		t.Errorf("session %+v", got)
 	}
 }

@@ -178,8 +178,8 @@ func TestTasksSideBySide(t *testing.T) {
 		{Type: TaskStarted, Task: "2", Base: "T0", Commit: "c0"}, {Type: AttemptStarted, Task: "2", Attempt: 1, Slot: 2, Tree: "T0"},
 		{Type: AgentFinished, Task: "1", Detail: &Detail{}},
 	})
-	if a, b := s.Tasks["1"], s.Tasks["2"]; a.Open[0].Slot != 1 || b.Open[0].Slot != 2 || len(s.Left()) != 2 {
-		t.Fatalf("under way: %+v %+v", a, b)
+	if open := s.Left(); len(open) != 2 || open[0].Slot != 1 || open[1].Slot != 2 {
+		t.Fatalf("under way: %+v", open)
 	}
 	for _, e := range []Event{
 		{Type: AttemptFinished, Task: "1", Attempt: 1, Verdict: Verified, Tree: "T1", Detail: &Detail{}}, {Type: Integrated, Task: "1", Tree: "T1", Commit: "c0"}, {Type: TaskDone, Task: "1"},
@@ -188,12 +188,13 @@ func TestTasksSideBySide(t *testing.T) {
 	} {
 		s.Apply(&e)
 	}
-	if len(s.Verified) != 1 || s.Verified[0].Task != "1" || s.Failures["2"].Reason != "its changes conflict" || s.Bases["2"] != "T1" || s.Tasks["2"].Tree != "T1" || s.Tasks["1"] != nil {
-		t.Errorf("after the integration: verified %v, failures %v, bases %v", s.Verified, s.Failures, s.Bases)
+	one, two := s.Task("1"), s.Task("2")
+	if v := s.Uncommitted(); !slices.Equal(v, []string{"1"}) || two.Failure.Reason != "its changes conflict" || two.Base != "T1" || two.Tree != "T1" || one.Stand != StandDone {
+		t.Errorf("after the integration: verified %v, tasks %+v, %+v", v, one, two)
 	}
 	s.Apply(&Event{Type: WaveCommitted, Tasks: []string{"1"}, Commit: "c1", Tree: "T1+"})
-	if len(s.Verified) != 0 || s.WaveCommits[0].Commit != "c1" {
-		t.Errorf("after the commit: %v, %v", s.Verified, s.WaveCommits)
+	if one.Verified != nil || s.WaveCommits[0].Commit != "c1" {
+		t.Errorf("after the commit: %v, %v", one.Verified, s.WaveCommits)
 	}
 	s.TakeChanges(0)
 	s.Apply(&Event{Seq: 99, Type: LoopFinished})
@@ -272,15 +273,15 @@ func TestDoneTasksComeBack(t *testing.T) {
 		e.Seq = int64(i + 1)
 		s.Apply(e)
 	}
-	if !slices.Equal(s.Back, []string{"2", "1"}) || len(s.Verified) != 0 || s.Tasks["1"] == nil || s.Counted["1"] != 0 || s.Counted["2"] != 0 {
-		t.Errorf("back %v, verified %v, counted %v", s.Back, s.Verified, s.Counted)
+	if !slices.Equal(s.Back(), []string{"2", "1"}) || len(s.Verified()) != 0 || !s.Task("1").Open() || s.Task("1").Counted != 0 || s.Task("2").Counted != 0 {
+		t.Errorf("back %v, verified %v, tasks %+v, %+v", s.Back(), s.Verified(), s.Task("1"), s.Task("2"))
 	}
 	if got := s.TakeChanges(0); got["1"] != "pending" || got["2"] != "pending" {
 		t.Errorf("statuses %v", got)
 	}
 	s.Apply(&Event{Seq: 20, Type: Integrated, Task: "2", Attempt: 1})
 	s.Apply(&Event{Seq: 21, Type: TaskDone, Task: "2", Attempt: 1})
-	if !slices.Equal(s.Back, []string{"1"}) || len(s.Verified) != 1 || s.Verified[0].Ref != "r2" {
-		t.Errorf("back %v, verified %v", s.Back, s.Verified)
+	if v := s.Verified(); !slices.Equal(s.Back(), []string{"1"}) || len(v) != 1 || v[0].Ref != "r2" {
+		t.Errorf("back %v, verified %v", s.Back(), v)
 	}
 }

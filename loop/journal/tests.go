@@ -9,6 +9,7 @@ import (
 // Known is what is known about a check on all verified work so far: what failed before the first attempt, less what has passed since, plus added
 // tests.
 type Known struct {
+	Check   string
 	Command string
 	Failed  bool // it did not pass before the first attempt, nor since
 	Told    bool // its test results are known
@@ -25,7 +26,7 @@ func (k *Known) Fails() []string { return slices.Sorted(maps.Keys(k.fails)) }
 
 // knownOf is what a check before the first attempt tells.
 func knownOf(d *Detail) *Known {
-	k := &Known{Command: d.Command, Failed: !d.Passed, passes: map[string]bool{}, fails: map[string]bool{}}
+	k := &Known{Check: d.Check, Command: d.Command, Failed: !d.Passed, passes: map[string]bool{}, fails: map[string]bool{}}
 	if t := d.Tests; t != nil {
 		k.Told, k.More = true, t.More
 		for _, name := range t.Passes {
@@ -109,95 +110,112 @@ type Tally struct {
 	Fails   string  `json:"fails,omitempty"` // why its last run on the whole work failed, if it did
 }
 
-// tally counts a run of a named check.
-func (s *State) tally(e *Event) {
-	d := e.Detail
-	if d.Check == "" {
-		return
+// Check is what is known about one of the checks.
+type Check struct {
+	Tally
+	Pass  Pass   // the last time that it passed; zero for never
+	Known *Known // nil if it did not run before the first attempt
+}
+
+// Pass is a tree on which a verify command passed.
+type Pass struct {
+	Tree, Command string
+	Told          bool // its test results were known
+}
+
+// Checks are several of them.
+type Checks []*Check
+
+// Named returns what is known about one of them, never nil; "" is the only one.
+func (all Checks) Named(name string) *Check {
+	if at := slices.IndexFunc(all, func(c *Check) bool { return c.Check == name }); at >= 0 {
+		return all[at]
 	}
-	at := slices.IndexFunc(s.Checks, func(t Tally) bool { return t.Check == d.Check })
-	if at < 0 {
-		at = len(s.Checks)
-		s.Checks = append(s.Checks, Tally{Check: d.Check})
+	return &Check{Tally: Tally{Check: name}}
+}
+
+// Tallies sum up the runs of named checks.
+func (s *State) Tallies() (list []Tally) {
+	for _, c := range s.Checks {
+		if c.Check != "" {
+			list = append(list, c.Tally)
+		}
 	}
-	t := &s.Checks[at]
-	t.Runs, t.Seconds = t.Runs+1, t.Seconds+d.Seconds
-	switch {
-	case !d.Passed:
-		t.Failed++
-	case d.Tries > 1:
-		t.Flaky++
+	return list
+}
+
+// known is what is known about each check.
+func (s *State) known() (list []*Known) {
+	for _, c := range s.Checks {
+		if c.Known != nil {
+			list = append(list, c.Known)
+		}
 	}
-	if d.At != "" {
-		t.Fails = e.Reason
-	}
+	return list
 }
 
 // noteCheck applies the end of a check: at once if it ran on a tree without unverified work, else once the attempt is verified.
 func (s *State) noteCheck(e *Event) {
 	d := e.Detail
 	s.noteFlaky(d)
-	s.tally(e)
+	c := s.Checks.Named(d.Check)
+	if c.Runs == 0 {
+		s.Checks = append(s.Checks, c)
+	}
+	c.Runs, c.Seconds = c.Runs+1, c.Seconds+d.Seconds
 	switch {
-	case d.Baseline && d.Passed || d.At != "" && d.Passed:
-		s.Passes[d.Check] = Pass{e.Tree, d.Command, d.Tests != nil}
-	case d.Baseline:
-		delete(s.Passes, d.Check)
-	case d.Passed:
-		if s.checked[keyOf(e)] == nil {
-			s.checked[keyOf(e)] = map[string]*Detail{}
-		}
-		s.checked[keyOf(e)][d.Check] = d
+	case !d.Passed:
+		c.Failed++
+	case d.Tries > 1:
+		c.Tally.Flaky++
+	}
+	if d.At != "" {
+		c.Fails = e.Reason
+	}
+	if d.Apart() && d.Passed {
+		c.Pass = Pass{e.Tree, d.Command, d.Tests != nil}
+	} else if d.Baseline {
+		c.Pass = Pass{}
 	}
 	if d.Baseline && e.Task == "" {
-		s.BaselineOutput = d.Output
-		s.Known[d.Check] = knownOf(d)
+		s.BaselineOutput, c.Known = d.Output, knownOf(d)
 	}
+}
+
+// passed are the checks that an attempt has passed and that decide about it.
+func (a *Attempt) passed() []*Detail {
+	return slices.DeleteFunc(slices.Clone(a.Checks), func(d *Detail) bool { return !d.Passed || d.Command == "" })
 }
 
 // passAttempt applies that an attempt is verified: its checks passed on what it left.
 func (s *State) passAttempt(e *Event) {
-	for name, d := range s.checked[keyOf(e)] {
-		s.Passes[name] = Pass{e.Tree, d.Command, d.Tests != nil}
+	for _, d := range s.Attempt(keyOf(e)).passed() {
+		s.Checks.Named(d.Check).Pass = Pass{e.Tree, d.Command, d.Tests != nil}
 	}
 }
 
-// KnownAt is what was known about the checks when a running task began: its tree lacks what others changed since.
-func (s *State) KnownAt(task string) map[string]*Known {
-	if at, ok := s.bars[task]; ok {
-		return at
+// KnownAt is what was known about a check when a task that is open began: its tree lacks what others changed since.
+func (s *State) KnownAt(task, check string) *Known {
+	t := s.Task(task)
+	if !t.Open() {
+		return s.Checks.Named(check).Known
 	}
-	return s.Known
+	if at := slices.IndexFunc(t.bar, func(k *Known) bool { return k.Check == check }); at >= 0 {
+		return t.bar[at]
+	}
+	return nil
 }
 
 // integrateTests applies that an attempt's work is now part of the state.
 func (s *State) integrateTests(e *Event) {
-	for name, d := range s.checked[keyOf(e)] {
-		if k := s.Known[name]; k != nil && k.Command == d.Command {
-			was := k
-			if at := s.KnownAt(e.Task)[name]; at != nil {
-				was = at
-			}
-			s.Known[name] = k.after(d, was)
+	a := s.Attempt(keyOf(e))
+	if a == nil || a.tested || a.Verdict != Verified && a.Decision == "" {
+		return
+	}
+	for _, d := range a.passed() {
+		if c := s.Checks.Named(d.Check); c.Known != nil && c.Known.Command == d.Command {
+			c.Known = c.Known.after(d, cmp.Or(s.KnownAt(e.Task, d.Check), c.Known))
 		}
 	}
-	delete(s.checked, keyOf(e))
-}
-
-// GradeOf is the grade of a verified attempt, integrated or not.
-func (s *State) GradeOf(task string, number int) Grade {
-	for _, a := range slices.Backward(s.Ended) {
-		if a.Task == task && a.Number == number && a.Result != nil {
-			return a.Result.Grade
-		}
-	}
-	return ""
-}
-
-// ModelOf is the model of a running attempt's agent, or "".
-func (s *State) ModelOf(task string, number int) string {
-	if a := s.Running[Key{Task: task, Number: number}]; a != nil && a.Agent != nil {
-		return a.Agent.Model
-	}
-	return ""
+	a.tested = true
 }

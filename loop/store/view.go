@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -99,11 +98,7 @@ func Fill(s *State, h *journal.State, id func(string) TaskID) {
 	s.Iteration, s.IterationCount = h.Iteration, h.Iteration
 	s.CurrentWave, s.CurrentTask = h.Wave, h.Current
 	s.Tree = h.Tree
-	s.Noticed = slices.Clone(h.Noticed)
-	s.Grades, s.Checks, s.Flaky = nil, slices.Clone(h.Checks), slices.Clone(h.Flaky[:min(len(h.Flaky), maxLeft)])
-	if len(h.Grades) > 0 {
-		s.Grades = maps.Clone(h.Grades)
-	}
+	s.Noticed, s.Grades, s.Checks, s.Flaky = h.Noticed(), h.Grades(), h.Tallies(), slices.Clone(h.Flaky[:min(len(h.Flaky), maxLeft)])
 	if !h.Started.IsZero() { // otherwise the journal begins with the resume of a state file that had none
 		s.StartedAt = h.Started
 	}
@@ -115,7 +110,7 @@ func Fill(s *State, h *journal.State, id func(string) TaskID) {
 		}
 		s.WaveCommits = append(s.WaveCommits, w)
 	}
-	for _, e := range h.Blocked {
+	for _, e := range h.Blocked() {
 		s.BlockedTasks = append(s.BlockedTasks, Blocked{Task: id(e.Task), Title: e.Title, Reason: e.Reason, Question: e.Question, Denied: e.Denied, Attempts: e.Attempts, At: e.At})
 	}
 	if h.Cost.Runs > 0 {

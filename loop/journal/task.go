@@ -1,0 +1,407 @@
+package journal
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Task is all that a loop's events say about one of its tasks.
+type Task struct {
+	ID       string
+	Wave     int // in which it began, or was added: it stays in it, or comes later
+	Stand    Stand
+	Attempts int           // begun in the whole loop, for their numbers
+	Failure  Failure       // of the last attempt that counted, or of its integration; kept until the task is done
+	CutShort Failure       // the last attempt, if its provider cut it short and it had changed something
+	Verified *VerifiedTask // its work, while no commit has it
+	Blocked  *BlockedTask  // if it is blocked
+	GivenUp  *BlockedTask  // if it was, and no commit has its status
+	Clashes  []string      // paths at which its verified work ever conflicted with that of others
+	Ref      string        // last one of its attempts
+	Gone     bool          // somebody took its commit away from the branch, which was said
+	Cost     Cost
+
+	Tries
+	Ground
+	Gain
+
+	since int64 // the event that set Stand
+	back  int   // it comes in again, though it was done: the number of that
+}
+
+// Stand is where a task is in a loop.
+//
+//	idle --started--> underway --done--> done
+//	underway --blocked--> blocked --retried, answered--> idle
+//	underway --its run ended--> shelved --an attempt begins--> underway
+//	done --the trunk cannot hold it any more--> shelved
+//	any --rewound, its commit was taken away--> idle
+type Stand string
+
+// The stands of tasks, as the task file calls them, but for a task whose run ended in the middle.
+const (
+	StandIdle     Stand = ""
+	StandUnderway Stand = "in-progress"
+	StandShelved  Stand = "shelved"
+	StandDone     Stand = "done"
+	StandBlocked  Stand = "blocked"
+)
+
+// status is what the task file calls it.
+func (s Stand) status() string {
+	if s == StandIdle || s == StandShelved {
+		return "pending"
+	}
+	return string(s)
+}
+
+// Tries are what counts against a task's limits since it last got new attempts.
+type Tries struct {
+	Counted       int     // attempts
+	Interruptions int     // attempts in a row that a person, a reboot or a kill ended
+	OtherEnds     bool    // an attempt failed other than by an agent's crash
+	USD           float64 // dollars
+}
+
+// Ground is what a task that has begun stands on, until it is done or blocked.
+type Ground struct {
+	Base    string    // tree before its first attempt
+	Tree    string    // tree after its last attempt, or after the best of several candidates; or the base
+	Started time.Time // its beginning
+
+	bar     []*Known // what was known about the checks then
+	counted int      // the round of candidates last counted as an attempt
+	cut     int      // the round last interrupted
+}
+
+// Gain is what others have of a task's verified work.
+type Gain struct {
+	Worked    bool // there is some, committed or not
+	Delivered string
+	Grade     Grade   // of a done task
+	Session   Session // in which it was done
+}
+
+// Open reports whether it was started and is neither done nor blocked.
+func (t *Task) Open() bool { return t.Stand == StandUnderway || t.Stand == StandShelved }
+
+// Task returns what is known about a task, never nil.
+func (s *State) Task(id string) *Task {
+	if t := s.Tasks[id]; t != nil {
+		return t
+	}
+	return &Task{ID: id}
+}
+
+// record returns a task's record to change it. That of an event without a task is thrown away.
+func (s *State) record(id string) *Task {
+	t := s.Task(id)
+	if id != "" {
+		s.Tasks[id] = t
+	}
+	return t
+}
+
+func (s *State) records(ids []string) (list []*Task) {
+	for _, id := range ids {
+		list = append(list, s.record(id))
+	}
+	return list
+}
+
+// sorted returns the tasks for which at is not 0, by it.
+func (s *State) sorted(at func(*Task) int) []*Task {
+	list := slices.DeleteFunc(slices.Collect(maps.Values(s.Tasks)), func(t *Task) bool { return at(t) == 0 })
+	slices.SortFunc(list, func(a, b *Task) int { return at(a) - at(b) })
+	return list
+}
+
+// OpenTasks are those that were started and are neither done nor blocked, by id.
+func (s *State) OpenTasks() []*Task {
+	list := slices.DeleteFunc(slices.Collect(maps.Values(s.Tasks)), func(t *Task) bool { return !t.Open() })
+	slices.SortFunc(list, func(a, b *Task) int { return cmp.Compare(a.ID, b.ID) })
+	return list
+}
+
+// Verified are the tasks with verified work that no commit has, in the order of verification.
+func (s *State) Verified() (list []*VerifiedTask) {
+	for _, t := range s.sorted(func(t *Task) int { return t.Verified.at() }) {
+		list = append(list, t.Verified)
+	}
+	return list
+}
+
+// Uncommitted are their ids.
+func (s *State) Uncommitted() (ids []string) {
+	for _, v := range s.Verified() {
+		ids = append(ids, v.Task)
+	}
+	return ids
+}
+
+// Blocked are the blocked tasks, in the order in which they were given up.
+func (s *State) Blocked() (list []*BlockedTask) {
+	for _, t := range s.sorted(func(t *Task) int { return t.Blocked.at() }) {
+		list = append(list, t.Blocked)
+	}
+	return list
+}
+
+// GivenUp are those that were blocked since the last commit, even if they are not any more.
+func (s *State) GivenUp() (list []*BlockedTask) {
+	for _, t := range s.sorted(func(t *Task) int { return t.GivenUp.at() }) {
+		list = append(list, t.GivenUp)
+	}
+	return list
+}
+
+// Back are the tasks that were done and come in again, in the order in which they do: each builds on those before it.
+func (s *State) Back() (ids []string) {
+	for _, t := range s.sorted(func(t *Task) int { return t.back }) {
+		ids = append(ids, t.ID)
+	}
+	return ids
+}
+
+// Waves are the waves of the tasks that began or were added.
+func (s *State) Waves() map[string]int {
+	waves := map[string]int{}
+	for id, t := range s.Tasks {
+		if t.Wave > 0 {
+			waves[id] = t.Wave
+		}
+	}
+	return waves
+}
+
+// Grades are those of done tasks.
+func (s *State) Grades() Grades {
+	grades := Grades{}
+	for id, t := range s.Tasks {
+		if t.Grade != "" {
+			grades[id] = t.Grade
+		}
+	}
+	return grades
+}
+
+// Worked reports whether any task has verified work.
+func (s *State) Worked() bool {
+	for _, t := range s.Tasks {
+		if t.Worked {
+			return true
+		}
+	}
+	return false
+}
+
+// ForgetWave drops what a wave has to commit: its commit would be empty.
+func (s *State) ForgetWave(wave int) {
+	for _, t := range s.Tasks {
+		if v := t.Verified; v != nil && v.Wave == wave {
+			t.Verified = nil
+		}
+		if b := t.GivenUp; b != nil && b.Wave == wave {
+			t.GivenUp = nil
+		}
+	}
+}
+
+// change gives a task a new stand, and its status in the task file.
+func (s *State) change(t *Task, to Stand) {
+	if t.Stand, t.since = to, s.Seq; t.ID != "" {
+		s.changes = append(s.changes, t)
+	}
+}
+
+// close ends what a task that was started stands on.
+func (s *State) close(t *Task, to Stand) {
+	s.change(t, to)
+	if to == StandDone { // a later retry needs the failure for its spec
+		t.Failure, t.Blocked = Failure{}, nil
+	}
+	t.Ground, t.CutShort, t.back = Ground{}, Failure{}, 0
+	if s.Current == t.ID {
+		s.Current = ""
+	}
+}
+
+// TakeChanges returns the new statuses since the last call that events after seq gave.
+func (s *State) TakeChanges(seq int64) map[string]string {
+	out := make(map[string]string, len(s.changes))
+	for _, t := range s.changes {
+		if t.since > seq {
+			out[t.ID] = t.Stand.status()
+		}
+	}
+	s.changes = s.changes[:0]
+	return out
+}
+
+func (s *State) beginAttempt(t *Task, e *Event) {
+	t.Attempts, s.retried = max(e.Attempt, t.Attempts), nil
+	t.Base = cmp.Or(e.Base, t.Base)
+	s.Iteration++
+	if e.Round == 0 { // else when the round has a result
+		t.Counted++
+	}
+	if t.Stand == StandShelved {
+		s.change(t, StandUnderway)
+	}
+}
+
+func (s *State) finishAttempt(t *Task, e *Event) {
+	t.Ref = cmp.Or(e.Ref, t.Ref)
+	if e.Round > 0 && t.Open() && !s.finishCandidate(t, e) {
+		return
+	}
+	if e.Verdict != Cancelled {
+		t.Interruptions = 0
+	}
+	d := e.Detail
+	switch {
+	case e.Verdict == Verified:
+		s.passAttempt(e)
+		t.Verified = verifiedTask(t, e, s.applied)
+		if t.Verified.Ref = e.Ref; d != nil {
+			t.Verified.Alone, t.Verified.Beside, t.Verified.Hidden = d.Alone, d.Beside, d.Hidden
+		}
+		t.Worked, t.Delivered = true, cmp.Or(e.Delivered, t.Delivered)
+	case e.Verdict == Cancelled || e.Verdict == Limited: // does not count
+		if s.Iteration--; e.Verdict == Cancelled {
+			t.Interruptions++
+		}
+		t.Counted--
+		s.cutShort(t, e)
+		return
+	case d != nil && d.Transient(): // nor does this, though it may have cost something
+		t.Counted--
+		s.cutShort(t, e)
+		return
+	default:
+		if d != nil && d.End == EndRefused { // not the task's fault
+			t.Counted--
+		}
+		t.Failure, t.OtherEnds = s.failure(e), t.OtherEnds || e.Verdict != Crashed
+	}
+	t.CutShort = Failure{}
+}
+
+// cutShort records an attempt that does not count but whose work is in the tree.
+func (s *State) cutShort(t *Task, e *Event) {
+	if e.Detail != nil && e.Detail.Changed > 0 {
+		t.CutShort = s.failure(e)
+	}
+}
+
+// integrate applies the fate of a verified result: either it is now part of the state, or the task is retried on the state as it is.
+func (s *State) integrate(t *Task, e *Event) {
+	if e.Verdict == "" {
+		s.takeIn(t, e)
+		return
+	}
+	t.Verified, t.Worked, t.Delivered = nil, false, ""
+	if !t.Open() { // it was done: the branch got what it conflicts with, or it does not pass by itself
+		t.Ground, t.Grade, t.back = Ground{Tree: e.Tree}, "", s.applied
+		s.change(t, StandShelved)
+	}
+	f := s.failure(e)
+	f.Unfit, f.Clash = true, e.Paths
+	if len(e.Paths) > 0 { // nobody's failure
+		t.Counted--
+		t.Clashes = append(t.Clashes, e.Paths...)
+	}
+	t.Failure, t.OtherEnds, t.Base, t.bar = f, true, e.Tree, s.known()
+}
+
+// takeIn applies that a result is in: it may be one that conflicted at first.
+func (s *State) takeIn(t *Task, e *Event) {
+	if len(t.Failure.Clash) == 0 || t.Failure.Attempt != e.Attempt {
+		return
+	}
+	t.Verified, t.Worked = verifiedTask(t, e, s.applied), true
+	if a := s.Attempt(keyOf(e)); a != nil {
+		a.Unfit, a.Reason = false, ""
+	}
+}
+
+// Failure is an attempt that was not verified, or that could not be integrated. Without a verdict it is none.
+type Failure struct {
+	Attempt          int
+	Round            int // of candidates; else 0
+	Verdict          Verdict
+	Unfit            bool // verified, but not integrated
+	Reason, DiffStat string
+	Checks           []*Detail // of several named checks: those that ran
+	Result           *Detail   // nil if nothing was measured
+	Clash            []string  // paths at which it conflicts with what others did; then it counts for nothing
+}
+
+func (s *State) failure(e *Event) Failure {
+	f := Failure{Attempt: e.Attempt, Round: e.Round, Verdict: e.Verdict, Reason: e.Reason, DiffStat: e.DiffStat, Result: e.Detail}
+	if a := s.Attempt(keyOf(e)); a != nil {
+		for _, c := range a.Checks {
+			if c.Check != "" {
+				f.Checks = append(f.Checks, c)
+			}
+		}
+	}
+	return f
+}
+
+// BlockedTask is a task that was given up.
+type BlockedTask struct {
+	Task, Title string
+	Wave        int
+	Verdict     Verdict // of its last attempt
+	Reason      string
+	Question    string   // what its agent asked instead of doing it
+	Denied      []string // what the sandbox refused its last attempt
+	Attempts    int
+	Ref         string    // ref that keeps its work
+	At          time.Time // zero if an earlier loop blocked it
+
+	order int
+}
+
+func blockedTask(e *Event, order int) *BlockedTask {
+	b := &BlockedTask{Task: e.Task, Title: e.Title, Wave: e.Wave, Verdict: e.Verdict, Reason: e.Reason, Attempts: e.Attempt, Ref: e.Ref, At: e.TS, order: order}
+	if e.Detail != nil {
+		b.Question, b.Denied = e.Detail.Question, e.Detail.Denied
+	}
+	return b
+}
+
+func (b *BlockedTask) at() int {
+	if b == nil {
+		return 0
+	}
+	return b.order
+}
+
+// VerifiedTask is a task with verified work: the trees before and after it.
+type VerifiedTask struct {
+	Task       string
+	Attempt    int
+	Wave       int
+	Base, Tree string
+	Ref        string // ref that keeps it
+
+	Alone          bool     // see Detail
+	Beside, Hidden []string // see Detail
+
+	order int
+}
+
+func verifiedTask(t *Task, e *Event, order int) *VerifiedTask {
+	return &VerifiedTask{Task: e.Task, Attempt: e.Attempt, Wave: e.Wave, Base: t.Base, Tree: e.Tree, Ref: t.Ref, order: order}
+}
+
+func (v *VerifiedTask) at() int {
+	if v == nil {
+		return 0
+	}
+	return v.order
+}
