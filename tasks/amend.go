@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -67,29 +68,16 @@ func (f *File) Create() error {
 // Amend changes the list and keeps every other byte. If the file changed on disk since it was read, the change applies to what is there now.
 // Afterwards f is what the file holds. An error leaves f unchanged.
 func (f *File) Amend(a Amendment) error {
-	now, deleted, err := f.current()
-	if err != nil {
-		return err
-	}
-	if deleted {
-		return fmt.Errorf("change %s: %w", f.path, fs.ErrNotExist)
-	}
-	out, err := now.Amended(a)
-	if err == nil {
-		err = f.inPlace(false)
-	}
-	if err == nil {
-		err = writable(f.real)
-	}
-	if err != nil {
-		return err
-	}
-	crash.Point("tasks: amend")
-	if err := f.replaceFile(f.real, []byte(out.src)); err != nil {
+	if _, err := os.Lstat(f.path); err != nil {
 		return fmt.Errorf("change %s: %w", f.path, err)
 	}
-	*f = *out
-	return nil
+	return f.change(func(now *File) ([]byte, error) {
+		out, err := now.Amended(a)
+		if err != nil {
+			return nil, err
+		}
+		return []byte(out.src), nil
+	})
 }
 
 // Amended returns the list as Amend would leave it.
@@ -97,12 +85,11 @@ func (f *File) Amended(a Amendment) (*File, error) {
 	if err := f.canAmend(&a); err != nil {
 		return nil, err
 	}
-	list, err := f.amendJSON(&a)
+	out, err := f.amended(&a)
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(list, func(a, b splice) int { return cmp.Compare(a.start, b.start) })
-	now, err := f.reread(f.spliced(list))
+	now, err := f.reread(out)
 	if err != nil {
 		return nil, err
 	}
@@ -112,44 +99,47 @@ func (f *File) Amended(a Amendment) (*File, error) {
 // canAmend rejects what no list can be changed to.
 func (f *File) canAmend(a *Amendment) error {
 	refuse := func(format string, args ...any) error { return &AmendError{f.path, fmt.Sprintf(format, args...)} }
-	if f.letters || f.binary != notBinary {
+	if f.format != (scud{}) && f.format != (taskMaster{}) {
 		return refuse("tasks are added and split in SCUD's and Task Master's JSON lists only; edit this one by hand")
 	}
+	gone := map[string]bool{}
 	for _, id := range a.Remove {
-		switch i, ok := f.index[id]; {
+		switch t, ok := f.Task(id); {
 		case !ok:
 			return refuse("there is no task %s to remove", id)
-		case f.tasks[i].Status == Done:
+		case t.Status == Done:
 			return refuse("task %s is done: it is not removed", id)
 		}
+		gone[id] = true
 	}
 	for i := range f.tasks {
-		for _, on := range f.tasks[i].DependsOn {
-			if slices.Contains(a.Remove, on) && !slices.Contains(a.Remove, f.tasks[i].ID) {
-				return refuse("task %s is %s and depends on task %s, which cannot be removed therefore", f.tasks[i].ID, f.tasks[i].Status, on)
+		t := &f.tasks[i]
+		for _, on := range t.DependsOn {
+			if gone[on] && !gone[t.ID] {
+				return refuse("task %s is %s and depends on task %s, which cannot be removed therefore", t.ID, t.Status, on)
 			}
 		}
 	}
-	i, ok := f.index[a.Split]
+	t, ok := f.Task(a.Split)
 	switch {
 	case a.Split == "":
 	case !ok:
 		return refuse("there is no task %s", a.Split)
-	case f.tasks[i].Container():
+	case t.Container():
 		return refuse("task %s has subtasks already", a.Split)
-	case f.tasks[i].Status == Done:
-		return refuse("task %s is done: there is nothing to split", a.Split)
-	case f.tasks[i].Status == InProgress:
-		return refuse("task %s is in progress: it cannot be split now", a.Split)
-	case f.master && f.sites[i].up > 0:
-		return refuse("task %s is a subtask, and Task Master has no subtasks of subtasks", a.Split)
+	case t.Status == Done || t.Status == InProgress:
+		return refuse("task %s is %s: it cannot be split now", a.Split, t.Status)
+	case f.sites[f.index[a.Split]].up > 0:
+		return refuse("task %s is written inside of another task: it cannot be split", a.Split)
 	}
-	for k, t := range a.Add {
-		if _, taken := f.index[t.ID]; taken || slices.ContainsFunc(a.Add[:k], func(o Task) bool { return o.ID == t.ID }) {
-			return refuse("the id %s is taken", t.ID)
+	taken := maps.Clone(f.index)
+	for i := range a.Add {
+		id := a.Add[i].ID
+		if _, ok := taken[id]; ok {
+			return refuse("the id %s is taken", id)
 		}
-		if a.Split != "" && !strings.HasPrefix(t.ID, a.Split+".") {
-			return refuse("task %s is not a part of task %s", t.ID, a.Split)
+		if taken[id] = i; a.Split != "" && !strings.HasPrefix(id, a.Split+".") {
+			return refuse("task %s is not a part of task %s", id, a.Split)
 		}
 	}
 	return nil
@@ -157,325 +147,220 @@ func (f *File) canAmend(a *Amendment) error {
 
 // compare returns what would be read back differently from what was meant.
 func (f *File) compare(now *File, a *Amendment) error {
-	wrong := func(id, what string) error {
-		return fmt.Errorf("change %s: task %s would be read back with another %s", f.path, id, what)
+	want := map[string]Task{}
+	for _, t := range f.tasks {
+		if !slices.Contains(a.Remove, t.ID) {
+			want[t.ID] = t
+		}
 	}
-	if len(now.index) != len(f.index)-len(a.Remove)+len(a.Add) {
+	for _, t := range a.Add {
+		t.Status, t.Parent = cmp.Or(t.Status, Pending), cmp.Or(a.Split, t.Parent)
+		want[t.ID] = t
+	}
+	for id, t := range want {
+		got, ok := now.Task(id)
+		if !ok || got.Status != t.Status && id != a.Split || got.Title != t.Title || got.Parent != t.Parent || !slices.Equal(got.DependsOn, unique(slices.Clone(t.DependsOn))) {
+			return fmt.Errorf("change %s: task %s would not be read back as it was meant", f.path, id)
+		}
+	}
+	if len(now.index) != len(want) {
 		return fmt.Errorf("change %s: it would be read back with %d tasks", f.path, len(now.index))
-	}
-	for id, i := range f.index {
-		if slices.Contains(a.Remove, id) {
-			continue
-		}
-		was := &f.tasks[i]
-		t, ok := now.Task(id)
-		switch {
-		case !ok:
-			return wrong(id, "id")
-		case t.Status != was.Status && id != a.Split:
-			return wrong(id, "status")
-		case !slices.Equal(t.DependsOn, was.DependsOn):
-			return wrong(id, "list of dependencies")
-		}
-	}
-	for _, want := range a.Add {
-		t, ok := now.Task(want.ID)
-		switch {
-		case !ok:
-			return wrong(want.ID, "id")
-		case t.Status != Pending:
-			return wrong(want.ID, "status")
-		case t.Parent != a.Split:
-			return wrong(want.ID, "parent")
-		case t.Title != want.Title || !slices.Equal(t.DependsOn, unique(slices.Clone(want.DependsOn))):
-			return wrong(want.ID, "title or list of dependencies")
-		}
 	}
 	return nil
 }
 
-// layout is how a JSON text is written.
-type layout struct{ prefix, indent string } // of an element and of what is in it; no newline in a compact text
-
-// amendJSON changes arrays of tasks.
-func (f *File) amendJSON(a *Amendment) ([]splice, error) {
-	d, p := parse(f.src)
-	if p != nil {
-		return nil, f.refuse(p)
+// amended is the text of a JSON list with other tasks.
+func (f *File) amended(a *Amendment) ([]byte, error) {
+	if i, ok := f.index[a.Split]; ok && f.format == (scud{}) {
+		_, text := f.format.SetStatus(&f.tasks[i], Expanded)
+		var err error
+		if f, err = f.reread(f.spliced([]edit{{i, Expanded, text}})); err != nil {
+			return nil, err
+		}
 	}
-	root, ok := d.find("tasks")
-	if !d.flat() {
-		tag, _ := d.find(f.tag)
-		root, ok = last(members(tag), "tasks")
+	t, err := takeApart(f.path, f.src)
+	if err != nil {
+		return nil, err
 	}
-	if !ok || !root.IsArray() {
-		return nil, &AmendError{f.path, "it has no array of tasks"}
+	w := &amender{File: f, Amendment: a, flat: t.flat(), master: f.format == (taskMaster{}), gone: map[int]bool{}}
+	list, _ := t.find("tasks")
+	if !w.flat {
+		tag, _ := t.find(f.tag)
+		list, _ = last(members(tag), "tasks")
 	}
-	in := layoutOf(f.src, root)
-	var texts []string
+	w.list = list.Index
+	w.layout(list)
+	for _, id := range a.Remove {
+		w.gone[f.sites[f.index[id]].at] = true
+	}
 	for i := range a.Add {
-		texts = append(texts, in.write(f.object(&a.Add[i], a)))
+		w.added = append(w.added, w.task(&a.Add[i]))
 	}
-	if a.Split == "" {
-		gone := f.places(a.Remove)
-		if list := f.cut(root, gone, a.Remove); len(texts) == 0 || staying(root, gone) > 0 {
-			return append(list, in.append(f.src, root, texts)...), nil
-		}
-		return []splice{in.fill(root, texts)}, nil
-	}
-	i := f.index[a.Split]
-	object := at(root, int(f.sites[i].at))
-	if f.master {
-		return f.nest(object, in, a), nil
-	}
-	behind := int32(end(object))
-	list := []splice{{behind, behind, "," + in.gap() + strings.Join(texts, ","+in.gap())}}
-	if !d.flat() { // SCUD names the parts of a task at the task, too
-		ids := make([]string, len(a.Add))
-		for k := range a.Add {
-			ids[k] = strconv.Quote(a.Add[k].ID)
-		}
-		list = append(list, in.deeper().member(f.src, object, "subtasks", "["+strings.Join(ids, ", ")+"]"))
-	}
-	return append(list, f.splices([]edit{{i, Expanded}}, f.time)...), nil
+	return []byte(f.src[:list.Index] + w.array(list) + f.src[end(list):]), nil
 }
 
-// places are where some tasks begin.
-func (f *File) places(ids []string) map[int]bool {
-	out := map[int]bool{}
-	for _, id := range ids {
-		out[int(f.sites[f.index[id]].at)] = true
-	}
-	return out
+// amender writes arrays of tasks anew. What stays keeps its bytes.
+type amender struct {
+	*File
+	*Amendment
+	flat        bool         // a list of one tag
+	master      bool         // Task Master's
+	list        int          // where the list is
+	gone        map[int]bool // by place: tasks that leave
+	added       []string
+	gap, indent string // white space before an element, and before what is in it besides; "" in a compact text
 }
 
-// staying counts the elements of an array that do not begin in one of these places.
-func staying(array gjson.Result, gone map[int]bool) (n int) {
-	array.ForEach(func(_, v gjson.Result) bool {
-		if !gone[v.Index] {
-			n++
+// layout sees how the elements of an array are written.
+func (w *amender) layout(array gjson.Result) {
+	first := strings.IndexByte(array.Raw, '{')
+	if first < 0 {
+		if strings.Contains(w.src, "\n  ") {
+			w.gap, w.indent = "\n    ", "  "
 		}
-		return true
-	})
-	return n
-}
-
-// at is the element of an array, or of an array in it, that begins there.
-func at(array gjson.Result, pos int) (found gjson.Result) {
-	array.ForEach(func(_, v gjson.Result) bool {
-		if v.Index == pos {
-			found = v
-		} else if v.IsObject() && v.Index < pos && pos < end(v) {
-			if sub, ok := last(members(v), "subtasks"); ok {
-				found = at(sub, pos)
-			}
-		}
-		return !found.Exists()
-	})
-	return found
-}
-
-// nest puts subtasks into a task, as Task Master has them.
-func (f *File) nest(object gjson.Result, in layout, a *Amendment) []splice {
-	sub, ok := last(members(object), "subtasks")
-	deep := in.deeper().deeper()
-	texts := make([]string, len(a.Add))
-	for i := range a.Add {
-		texts[i] = deep.write(f.object(&a.Add[i], a))
+		return
 	}
-	text := "[" + deep.gap() + strings.Join(texts, ","+deep.gap()) + in.deeper().gap() + "]"
-	if ok {
-		return []splice{{int32(sub.Index), int32(end(sub)), text}} // null, or an empty array
-	}
-	return []splice{in.deeper().member(f.src, object, "subtasks", text)}
-}
-
-// cut takes elements out of an array of tasks, and out of those in it: the tasks that begin there, and ids.
-func (f *File) cut(array gjson.Result, gone map[int]bool, ids []string) (list []splice) {
-	if len(ids) == 0 {
-		return nil
-	}
-	var elements []gjson.Result
-	array.ForEach(func(_, v gjson.Result) bool {
-		elements = append(elements, v)
-		return true
-	})
-	from, first := 0, true // behind what stays
-	for k, v := range elements {
-		stays := !gone[v.Index] && (v.IsObject() || !slices.Contains(ids, ownID(f.tag, plain(v))))
-		if stays && v.IsObject() {
-			if sub, ok := last(members(v), "subtasks"); ok && sub.IsArray() {
-				list = append(list, f.cut(sub, gone, ids)...)
-			}
-		}
-		switch {
-		case stays:
-			from, first = end(v), false
-		case first && k+1 < len(elements): // up to the next one
-			list = append(list, splice{int32(v.Index), int32(elements[k+1].Index), ""})
-		case first:
-			list = append(list, splice{int32(v.Index), int32(end(v)), ""})
-		default:
-			list = append(list, splice{int32(from), int32(end(v)), ""})
-			from = end(v)
+	text := w.src[:array.Index+first]
+	space := text[len(strings.TrimRight(text, " \t\r\n")):]
+	if at := strings.LastIndexByte(space, '\n'); at >= 0 {
+		if w.gap, w.indent = space[at:], "  "; strings.Contains(w.gap, "\t") {
+			w.indent = "\t"
 		}
 	}
-	return list
 }
 
-// layoutOf sees how the elements of an array are written.
-func layoutOf(src string, array gjson.Result) layout {
-	const blank = " \t\r\n"
-	line := func(pos int) string { // white space that the line begins with
-		from := strings.LastIndexByte(src[:pos], '\n') + 1
-		text := src[from:pos]
-		return text[:len(text)-len(strings.TrimLeft(text, " \t"))]
-	}
-	l := layout{prefix: line(array.Index) + "  ", indent: "  "}
-	var last gjson.Result
-	array.ForEach(func(_, v gjson.Result) bool {
-		last = v
-		return true
-	})
-	if !last.Exists() {
-		if !strings.Contains(strings.TrimRight(src, blank), "\n") {
-			return layout{}
-		}
-		return l
-	}
-	before := src[len(strings.TrimRight(src[:last.Index], blank)):last.Index]
-	if !strings.Contains(before, "\n") && !strings.Contains(last.Raw, "\n") && !strings.Contains(before, " \t") && strings.LastIndexByte(src[:last.Index], '\n') < array.Index {
-		return layout{}
-	}
-	l.prefix = line(last.Index)
-	if inner := strings.TrimLeft(last.Raw, "{"); len(inner) > 0 {
-		space := inner[:len(inner)-len(strings.TrimLeft(inner, blank))]
-		if more, ok := strings.CutPrefix(space[strings.LastIndexByte(space, '\n')+1:], l.prefix); ok && strings.Contains(space, "\n") && more != "" {
-			l.indent = more
-		}
-	}
-	return l
-}
-
-func (l layout) compact() bool { return l.indent == "" }
-
-func (l layout) deeper() layout { return layout{l.prefix + l.indent, l.indent} }
-
-// gap is what stands before an element.
-func (l layout) gap() string {
-	if l.compact() {
-		return ""
-	}
-	return "\n" + l.prefix
-}
-
-// write lays out an object.
-func (l layout) write(object []byte) string {
-	if l.compact() {
-		return string(object)
-	}
+// laid is an object as the others are.
+func (w *amender) laid(object string) string {
 	var b bytes.Buffer
-	if json.Indent(&b, object, l.prefix, l.indent) != nil {
-		return string(object) // ours is always valid
+	if w.gap == "" || json.Indent(&b, []byte(object), w.gap[1:], w.indent) != nil {
+		return object
 	}
 	return b.String()
 }
 
-// append adds elements to an array of which some stay, or that is to have none.
-func (l layout) append(src string, array gjson.Result, texts []string) []splice {
-	if len(texts) == 0 {
-		return nil
+// array is an array of tasks, or of ids, without those that leave. Those that are added come behind the task that is split, or at the end of the list.
+func (w *amender) array(array gjson.Result) string {
+	var b strings.Builder
+	b.WriteByte('[')
+	from, empty := array.Index+1, true
+	add := func(lead, element string) {
+		if empty {
+			lead = strings.Replace(lead, ",", "", 1)
+		}
+		b.WriteString(lead)
+		b.WriteString(element)
+		empty = false
 	}
-	tail := int32(len(strings.TrimRight(src[:end(array)-1], " \t\r\n")))
-	return []splice{{tail, tail, "," + l.gap() + strings.Join(texts, ","+l.gap())}}
+	addAll := func() {
+		for _, element := range w.added {
+			add(","+w.gap, w.laid(element))
+		}
+	}
+	split := -1
+	if w.Split != "" {
+		split = w.sites[w.index[w.Split]].at
+	}
+	array.ForEach(func(_, v gjson.Result) bool {
+		lead := w.src[from:v.Index]
+		from = end(v)
+		switch {
+		case w.gone[v.Index] || !v.IsObject() && slices.Contains(w.Remove, ownID(w.tag, plain(v))):
+		case v.Index != split:
+			add(lead, w.element(v))
+		case w.master:
+			add(lead, w.laid(w.with(v, w.added)))
+		case w.flat:
+			add(lead, v.Raw)
+			addAll()
+		default: // SCUD names the parts of a task at the task, too
+			var ids []string
+			for i := range w.Add {
+				ids = append(ids, strconv.Quote(w.Add[i].ID))
+			}
+			add(lead, w.laid(w.with(v, ids)))
+			addAll()
+		}
+		return true
+	})
+	if array.Index == w.list && w.Split == "" {
+		addAll()
+	}
+	tail := w.src[from:end(array)]
+	if tail == "]" && !empty {
+		tail = strings.TrimSuffix(w.gap, w.indent) + tail
+	}
+	return b.String() + tail
 }
 
-// fill is an array with these elements alone.
-func (l layout) fill(array gjson.Result, texts []string) splice {
-	text := "[" + l.gap() + strings.Join(texts, ","+l.gap())
-	if !l.compact() {
-		text += "\n" + strings.TrimSuffix(l.prefix, l.indent)
+// element is a task that stays, without the subtasks that leave.
+func (w *amender) element(v gjson.Result) string {
+	if sub, ok := last(members(v), "subtasks"); ok && sub.IsArray() {
+		return v.Raw[:sub.Index-v.Index] + w.array(sub) + v.Raw[end(sub)-v.Index:]
 	}
-	return splice{int32(array.Index), int32(end(array)), text + "]"}
+	return v.Raw
 }
 
-// member gives an object a member, in the place of one of that name.
-func (l layout) member(src string, object gjson.Result, name, text string) splice {
-	if old, ok := last(members(object), name); ok {
-		return splice{int32(old.Index), int32(end(old)), text}
+// with is a task that gets subtasks, of which it has none.
+func (w *amender) with(v gjson.Result, list []string) string {
+	text := "[" + strings.Join(list, ",") + "]"
+	if sub, ok := last(members(v), "subtasks"); ok {
+		return v.Raw[:sub.Index-v.Index] + text + v.Raw[end(sub)-v.Index:]
 	}
-	close := end(object) - 1
-	tail := len(strings.TrimRight(src[:close], " \t\r\n"))
-	space := " "
-	if l.compact() {
-		space = ""
-	}
-	return splice{int32(tail), int32(tail), "," + l.gap() + strconv.Quote(name) + ":" + space + text}
+	return v.Raw[:len(v.Raw)-1] + `,"subtasks":` + text + "}"
 }
 
-// object is a task as the list's program writes it, in one line.
-func (f *File) object(t *Task, a *Amendment) []byte {
-	numeric := len(f.tasks) == 0 || f.tasks[0].Numeric
-	nested := f.master && a.Split != ""
+// task is a task as the list's program writes it, in one line.
+func (w *amender) task(t *Task) string {
+	nested := w.master && w.Split != ""
+	numeric := nested || len(w.tasks) == 0 || w.tasks[0].Numeric
 	id := func(s string) any {
 		if nested {
-			s = strings.TrimPrefix(s, a.Split+".")
+			s = strings.TrimPrefix(s, w.Split+".")
 		}
-		if n, err := strconv.Atoi(s); err == nil && strconv.Itoa(n) == s && (numeric || nested) {
+		if n, err := strconv.Atoi(s); numeric && err == nil && strconv.Itoa(n) == s {
 			return n
 		}
 		return s
 	}
-	dependencies, strategy, acceptance := "depends_on", "test_strategy", "acceptance"
-	if d, p := parse(f.src); f.master || p == nil && !d.flat() {
-		dependencies = "dependencies"
+	dependencies, strategy, acceptance := "dependencies", "test_strategy", "acceptance"
+	var complexity, parent any
+	if n, err := strconv.Atoi(t.Complexity); err == nil || w.flat && !w.master { // whose first reader wants one always
+		complexity = n
 	}
-	if f.master {
+	if w.flat && !w.master {
+		dependencies = "depends_on"
+	}
+	if w.master {
 		strategy, acceptance = "testStrategy", "acceptanceCriteria"
+	} else if up := cmp.Or(w.Split, t.Parent); up != "" {
+		parent = id(up)
 	}
 	on := make([]any, len(t.DependsOn))
 	for i, one := range t.DependsOn {
 		on[i] = id(one)
 	}
-	var b bytes.Buffer
-	put := func(name string, v any) {
-		b.WriteString(map[bool]string{true: "{", false: ","}[b.Len() == 0])
-		b.WriteString(strconv.Quote(name) + ":")
+	var fields []string
+	for _, x := range []struct {
+		name  string
+		value any
+	}{
+		{"id", id(t.ID)}, {"title", t.Title}, {"description", t.Description}, {"details", t.Details}, {strategy, t.TestStrategy},
+		{acceptance, points(t.Acceptance)}, {"status", cmp.Or(t.Status, Pending)}, {"complexity", complexity}, {"priority", t.Priority},
+		{dependencies, on}, {"parent_id", parent}, {"scope", t.Scope},
+	} {
+		var b strings.Builder
 		e := json.NewEncoder(&b)
 		e.SetEscapeHTML(false)
-		_ = e.Encode(v) // texts, numbers and lists of these
-		b.Truncate(b.Len() - 1)
-	}
-	text := func(name, s string) {
-		if s != "" {
-			put(name, s)
+		_ = e.Encode(x.value) // texts, numbers and lists of these
+		if text := strings.TrimSpace(b.String()); text != "null" && text != `""` {
+			fields = append(fields, strconv.Quote(x.name)+":"+text)
 		}
 	}
-	put("id", id(t.ID))
-	put("title", t.Title)
-	text("description", t.Description)
-	text("details", t.Details)
-	text(strategy, t.TestStrategy)
-	if list := entries(t.Acceptance); len(list) > 0 {
-		put(acceptance, list)
-	}
-	put("status", string(Pending))
-	if n, err := strconv.Atoi(t.Complexity); err == nil {
-		put("complexity", n)
-	}
-	text("priority", t.Priority)
-	put(dependencies, on)
-	if a.Split != "" && !f.master {
-		put("parent_id", id(a.Split))
-	}
-	if len(t.Scope) > 0 {
-		put("scope", t.Scope)
-	}
-	return append(b.Bytes(), '}')
+	return "{" + strings.Join(fields, ",") + "}"
 }
 
-// entries are those of a Markdown list.
-func entries(text string) (list []string) {
+// points are the entries of a Markdown list.
+func points(text string) (list []string) {
 	for line := range strings.Lines(text) {
 		if entry := strings.TrimSpace(strings.TrimPrefix(line, "- ")); entry != "" {
 			list = append(list, entry)

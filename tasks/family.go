@@ -35,29 +35,33 @@ func (m *family) mark(i int) {
 	m.marked[i] = true
 }
 
-// dotted reports whether only dots in ids say which task belongs to which, as in the oldest SCUD files.
-func (m *family) dotted() bool {
-	return !m.explicit && len(m.listed) == 0 && (m.namespaced || len(m.marked) > 0)
-}
-
 // relate makes Parent and Children agree, name only tasks of the list and contain no cycle. A task's own Parent outranks another task's list of
 // subtasks.
 func (f *File) relate(m *family) {
-	f.dropStrangers()
+	for i := range f.tasks {
+		t := &f.tasks[i]
+		_, ok := f.index[t.Parent]
+		switch {
+		case f.index[t.ID] != i:
+			t.Parent = "" // a duplicate belongs nowhere
+		case t.Parent == "":
+		case !ok:
+			f.note(i, "family", fmt.Sprintf("its parent %s is not in the list", t.Parent))
+			t.Parent = ""
+		case t.Parent == t.ID:
+			f.note(i, "family", "it is its own parent")
+			t.Parent = ""
+		}
+	}
 	for i := range f.tasks {
 		f.adopt(i, m.listed[i])
 	}
 	f.adoptDotted(m)
 	f.breakCircles()
 	for i := range f.tasks {
-		t := &f.tasks[i]
-		if t.Parent != "" {
-			p := &f.tasks[f.index[t.Parent]]
-			p.Children = append(p.Children, t.ID)
+		if p, ok := f.index[f.tasks[i].Parent]; ok {
+			f.tasks[p].Children = append(f.tasks[p].Children, f.tasks[i].ID)
 		}
-	}
-	for i, list := range m.listed {
-		f.tasks[i].Children = inOrder(f.tasks[i].Children, list)
 	}
 	for i := range f.tasks {
 		if m.marked[i] && !f.tasks[i].Container() && f.index[f.tasks[i].ID] == i {
@@ -66,36 +70,13 @@ func (f *File) relate(m *family) {
 	}
 }
 
-// dropStrangers forgets parents that are not in the list.
-func (f *File) dropStrangers() {
-	for i := range f.tasks {
-		t := &f.tasks[i]
-		if f.index[t.ID] != i {
-			t.Parent = "" // a duplicate belongs nowhere
-			continue
-		}
-		if t.Parent == "" {
-			continue
-		}
-		if _, ok := f.index[t.Parent]; !ok {
-			f.note(i, "family", fmt.Sprintf("its parent %s is not in the list", t.Parent))
-			t.Parent = ""
-		} else if t.Parent == t.ID {
-			f.note(i, "family", "it is its own parent")
-			t.Parent = ""
-		}
-	}
-}
-
 // adopt makes the tasks that entry i lists its children.
 func (f *File) adopt(i int, children []string) {
 	t := &f.tasks[i]
-	if f.index[t.ID] != i {
-		return
-	}
 	for _, id := range children {
 		k, ok := f.index[id]
 		switch {
+		case f.index[t.ID] != i:
 		case !ok:
 			f.note(i, "family", fmt.Sprintf("its subtask %s is not in the list", prose.Short(id)))
 		case id == t.ID:
@@ -108,138 +89,76 @@ func (f *File) adopt(i int, children []string) {
 	}
 }
 
-// adoptDotted takes 3.1 for a child of 3 if 3 is expanded and nothing else names its children, or if the whole list says it in no other way. Either
-// way it is reported.
+// adoptDotted takes 3.1 for a child of 3 if 3 is expanded and nothing else names its children, or if only dots say in the whole list which task
+// belongs to which, as in the oldest SCUD files. Either way it is reported.
 func (f *File) adoptDotted(m *family) {
 	taken := map[string]bool{}
 	for i := range f.tasks {
 		taken[f.tasks[i].Parent] = true
 	}
-	dots := m.dotted()
+	dots := !m.explicit && len(m.listed) == 0 && (m.namespaced || len(m.marked) > 0)
 	for i := range f.tasks {
 		t := &f.tasks[i]
-		dot := strings.LastIndexByte(t.ID, '.')
-		if dot <= 0 || t.Parent != "" || f.index[t.ID] != i {
-			continue
-		}
-		p, ok := f.index[t.ID[:dot]]
-		if !ok {
-			continue
-		}
-		if !dots && (f.tasks[p].Status != Expanded || taken[t.ID[:dot]] || len(m.listed[p]) > 0) {
-			f.note(i, "family", fmt.Sprintf("its id looks like that of a subtask of %s, but nothing else says so: it is a task of its own", f.tasks[p].ID))
-			continue
-		}
-		t.Parent = t.ID[:dot]
-		if !m.marked[p] {
-			f.note(i, "family", fmt.Sprintf("taken for a subtask of %s by its id", t.Parent))
+		up := t.ID[:max(0, strings.LastIndexByte(t.ID, '.'))]
+		p, ok := f.index[up]
+		switch {
+		case !ok || t.Parent != "" || f.index[t.ID] != i:
+		case !dots && (f.tasks[p].Status != Expanded || taken[up] || len(m.listed[p]) > 0):
+			f.note(i, "family", fmt.Sprintf("its id looks like that of a subtask of %s, but nothing else says so: it is a task of its own", up))
+		default:
+			if t.Parent = up; !m.marked[p] {
+				f.note(i, "family", fmt.Sprintf("taken for a subtask of %s by its id", up))
+			}
 		}
 	}
 }
 
 // breakCircles removes the parent of a task that is its own ancestor.
 func (f *File) breakCircles() {
-	const walking, fine = 1, 2
-	state := make([]uint8, len(f.tasks))
+	walk := make([]int, len(f.tasks)) // by place: 1 + the task from which it was come by
 	for i := range f.tasks {
-		var path []int
-		k := i
-		for state[k] == 0 {
-			state[k] = walking
-			path = append(path, k)
-			if f.tasks[k].Parent == "" {
-				break
+		k, ok := i, true
+		for ok && walk[k] == 0 {
+			walk[k] = i + 1
+			up := k
+			if up, ok = f.index[f.tasks[k].Parent]; ok {
+				k = up
 			}
-			k = f.index[f.tasks[k].Parent]
 		}
-		if state[k] == walking && f.tasks[k].Parent != "" {
+		if ok && walk[k] == i+1 {
 			f.note(k, "family", "it is among its own ancestors")
 			f.tasks[k].Parent = ""
 		}
-		for _, p := range path {
-			state[p] = fine
-		}
 	}
-}
-
-// inOrder puts the listed children first, in the order of the list.
-func inOrder(children, list []string) []string {
-	mine := make(map[string]bool, len(children))
-	for _, id := range children {
-		mine[id] = true
-	}
-	ordered := make([]string, 0, len(children))
-	for _, id := range list {
-		if mine[id] {
-			delete(mine, id)
-			ordered = append(ordered, id)
-		}
-	}
-	for _, id := range children {
-		if mine[id] {
-			ordered = append(ordered, id)
-		}
-	}
-	if len(ordered) == 0 {
-		return nil
-	}
-	return ordered
 }
 
 // Outcome is the status of a task as others depend on it: a container is done when its status says so or all tasks in
 // it are done; until then, expanded means pending. Everything in a done container is done.
-func (f *File) Outcome(id string) (Status, bool) { return f.outcomes().of(id) }
-
-// outcomes answers for many tasks of one file whose families may be deep: each is walked once.
-type outcomes struct {
-	f       *File
-	covered map[string]bool // by container: whether it, or one around it, is done
-	done    map[string]bool // by container: whether it is done, or everything in it
-}
-
-func (f *File) outcomes() *outcomes {
-	return &outcomes{f, map[string]bool{}, map[string]bool{}}
-}
-
-// of is File.Outcome.
-func (o *outcomes) of(id string) (Status, bool) {
-	t, ok := o.f.Task(id)
-	switch {
-	case !ok:
+func (f *File) Outcome(id string) (Status, bool) {
+	t, ok := f.Task(id)
+	if !ok {
 		return "", false
-	case t.Parent != "" && o.covers(t.Parent):
+	}
+	for up, ok := f.Task(t.Parent); ok; up, ok = f.Task(up.Parent) {
+		if up.Status == Done {
+			return Done, true
+		}
+	}
+	switch {
+	case t.Container() && (t.Status == Expanded || t.Status == Pending || t.Status == InProgress) && f.isDone(t.ID):
 		return Done, true
-	case !t.Container() || t.Status != Expanded && t.Status != Pending && t.Status != InProgress:
-		return t.Status, true
-	case o.isDone(t.ID):
-		return Done, true
-	case t.Status == Expanded:
+	case t.Container() && t.Status == Expanded:
 		return Pending, true
 	}
 	return t.Status, true
 }
 
-func (o *outcomes) covers(id string) bool {
-	is, known := o.covered[id]
-	if !known {
-		t, _ := o.f.Task(id)
-		is = t.Status == Done || t.Parent != "" && o.covers(t.Parent)
-		o.covered[id] = is
-	}
-	return is
-}
-
-func (o *outcomes) isDone(id string) bool {
-	t, _ := o.f.Task(id)
+func (f *File) isDone(id string) bool {
+	t, _ := f.Task(id)
 	if t.Status == Done || !t.Container() {
 		return t.Status == Done
 	}
-	is, known := o.done[id]
-	if !known {
-		is = !slices.ContainsFunc(t.Children, func(c string) bool { return !o.isDone(c) })
-		o.done[id] = is
-	}
-	return is
+	return !slices.ContainsFunc(t.Children, func(c string) bool { return !f.isDone(c) })
 }
 
 // maxLinks is how many dependencies the order of a list may make.

@@ -7,14 +7,27 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"descartes/internal/plainfile"
-
-	"descartes/tasks/prose"
 )
+
+// Format is one kind of task list.
+type Format interface {
+	// Match reports whether a file is of this kind, by its name or its text.
+	Match(t *text) bool
+	// Tags are those of the file, in its order; none where it does not name its own.
+	Tags(t *text) []string
+	// Read reads the tag of f. The problem is noTag where the file does not have it.
+	Read(t *text, f *File) *problem
+	// SetStatus returns the words that say in the file that a task has a status, and the status that is read back. Where that is the one that
+	// the task has, the file cannot say it, or says it already.
+	SetStatus(t *Task, s Status) (Status, string)
+}
+
+// formats are all kinds of lists; the first that matches counts.
+var formats = []Format{scg{}, checklist{}, prd{}, taskMaster{}, scud{}}
 
 // File is one tag of one task file as it was read: its bytes, its tasks, and where each status is. It is not safe for
 // concurrent use.
@@ -22,15 +35,11 @@ type File struct {
 	path, tag string
 	real      string // path without links, as it was when the file was read
 	src       string
+	format    Format
 	tasks     []Task
 	sites     []site
-	inserts   map[int]string // by task: what has to precede a status that does not exist yet
 	index     map[string]int // id to the first task that has it
 	findings  []Finding
-	remarks   []Finding // what only Lint reports about how it is written
-	master    bool      // a Task Master file
-	letters   bool      // statuses are SCG letters, not JSON strings
-	binary    binary
 	updated   span // SCG: the time of the last change of the tag; empty where it has none
 	clock     func() time.Time
 	replace   func(path string, data []byte) error
@@ -38,7 +47,15 @@ type File struct {
 }
 
 // span is a part of the source.
-type span struct{ start, end int32 }
+type span struct{ start, end int }
+
+// site is the place of a task and its status in the source.
+type site struct {
+	span          // of the status; where there is none yet, before goes there first
+	before string // ,"status":
+	at     int    // where the task begins
+	up     int    // 1 + the place of the task that it is written in, 0 for none
+}
 
 // FormatError says that a file is not a task file, and where.
 type FormatError struct {
@@ -54,6 +71,24 @@ func (e *FormatError) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.Path, e.Line, e.Reason)
 }
 
+// problem is a FormatError that still has a byte offset as its place.
+type problem struct {
+	pos    int
+	reason string
+}
+
+var noTag = &problem{0, "the file does not have the tag"}
+
+// text is a task file that was read and taken apart.
+type text struct {
+	path, src string
+	format    Format
+	document           // of JSON
+	phases    []phase  // of SCG
+	entries   *entries // of Markdown
+	wrong     *problem
+}
+
 // OpenPath reads the tag from the file at path, of any format. An empty tag is the tag that the file names, or its only one. A missing file is an
 // fs.ErrNotExist; a tag missing from a file with several is a *NotFoundError.
 func OpenPath(path, tag string) (*File, error) {
@@ -62,47 +97,6 @@ func OpenPath(path, tag string) (*File, error) {
 		return nil, err
 	}
 	return t.open(tag)
-}
-
-// text is a task file that was read and split into its tags.
-type text struct {
-	path, src string
-	graph     bool
-	phases    []phase
-	doc       *document
-	entries   *checklist // of a Markdown list
-	names     []string   // its tags
-}
-
-func load(path string) (*text, error) {
-	reading := read
-	if filepath.Base(path) == graphText {
-		reading = readGraph
-	}
-	src, err := reading(path)
-	if err != nil {
-		return nil, err
-	}
-	return takeApart(path, src)
-}
-
-func takeApart(path, src string) (*text, error) {
-	t := &text{path: path, src: src, graph: isGraph(path, src)}
-	var p *problem
-	switch {
-	case t.graph:
-		t.phases, p = cutGraph(src)
-	case isChecklist(path):
-		t.doc = &document{src: src}
-		t.entries, p = readChecklist(src)
-	default:
-		t.doc, p = parse(src)
-	}
-	if p != nil {
-		return nil, (&File{path: path, src: src}).refuse(p)
-	}
-	t.names = t.findTags()
-	return t, nil
 }
 
 // Parse is OpenPath for the bytes of a file.
@@ -114,46 +108,36 @@ func Parse(path, tag string, src []byte) (*File, error) {
 	return t.open(tag)
 }
 
-// tags returns the tags of the file, in its order.
-func (t *text) tags() []string { return t.names }
+func load(path string) (*text, error) {
+	src, err := readShared(path)
+	if err != nil {
+		return nil, err
+	}
+	return takeApart(path, src)
+}
 
-// findTags is tags. A list that does not name its own is "master" to Task Master.
-func (t *text) findTags() []string {
-	switch {
-	case t.graph:
-		return graphTags(t.phases)
-	case t.entries != nil:
-		return []string{checklistTag(t.path)}
-	case !t.doc.flat():
-		if _, ok := t.doc.stories(); ok {
-			return []string{t.doc.storiesTag()}
+func takeApart(path, src string) (*text, error) {
+	t := &text{path: path, src: src, wrong: notText(src)}
+	for _, f := range formats {
+		if t.wrong == nil && t.format == nil && f.Match(t) {
+			t.format = f
 		}
-		return t.doc.lists()
 	}
-	if tag := t.doc.flatTag(); tag != "" {
-		return []string{tag}
+	if t.wrong == nil && t.format == nil {
+		t.wrong = t.lookalike()
 	}
-	if t.taskMaster() {
-		return []string{master}
+	if t.wrong != nil {
+		return nil, t.refuse(t.wrong)
 	}
-	return nil
+	return t, nil
 }
 
-// nameless says why a readable file has no tags; nil for a graph, which may have none.
-func (t *text) nameless() error {
-	if t.graph || len(t.tags()) > 0 {
-		return nil
-	}
-	p := t.doc.lookalike()
-	if t.doc.flat() {
-		p = &problem{0, "a task list that does not name its tag"}
-	}
-	return (&File{path: t.path, src: t.src}).refuse(p)
-}
+// tags returns the tags of the file, in its order.
+func (t *text) tags() []string { return t.format.Tags(t) }
 
 // open decodes one tag.
 func (t *text) open(tag string) (*File, error) {
-	f := &File{path: t.path, tag: tag, real: t.path, src: t.src, index: map[string]int{}, master: t.taskMaster()}
+	f := &File{path: t.path, tag: tag, real: t.path, src: t.src, format: t.format, index: map[string]int{}}
 	if real, err := filepath.EvalSymlinks(t.path); err == nil {
 		f.real = real
 	}
@@ -165,90 +149,55 @@ func (t *text) open(tag string) (*File, error) {
 	case len(tags) == 0 && base != manyTags:
 		f.tag = strings.TrimSuffix(base, ".json")
 	}
-	if tag == master && t.taskMaster() && len(tags) > 0 && !slices.Contains(tags, tag) {
-		f.tag = tags[0] // as Task Master does
-		f.find("tag", fmt.Sprintf("there is no tag %s: the first one is read: %s", master, prose.Short(f.tag)))
-	}
-	var found bool
-	var p *problem
-	switch {
-	case t.graph:
-		found, p = decodeGraph(t.phases, f)
-	case t.entries != nil:
-		found, p = true, t.entries.decode(f)
-	case t.doc.flat():
-		found, p = true, decodeFlat(t.doc, f)
-	default:
-		if list, ok := t.doc.stories(); ok {
-			found, p = true, decodeStories(f, list)
-		} else {
-			found, p = decodeTagged(t.doc, f)
-		}
-	}
-	if !found && (len(tags) > 0 || t.graph) {
-		missing := &NotFoundError{Tag: tag, Path: t.path, Known: tags}
-		if len(tags) == 0 {
-			missing.Empty = []string{t.path}
-		}
-		return nil, missing
-	}
-	if !found {
-		p = t.doc.lookalike()
-	}
-	if p != nil {
-		return nil, f.refuse(p)
+	switch p := t.format.Read(t, f); {
+	case p == noTag && len(tags) == 0:
+		return nil, &NotFoundError{Tag: tag, Path: t.path, Empty: []string{t.path}}
+	case p == noTag:
+		return nil, &NotFoundError{Tag: tag, Path: t.path, Known: tags}
+	case p != nil:
+		return nil, t.refuse(p)
 	}
 	return f, nil
 }
 
-func (f *File) refuse(p *problem) error {
+func (t *text) refuse(p *problem) error {
 	line := 0
 	if p.pos > 0 || !strings.HasPrefix(p.reason, "the file") {
-		line = 1 + strings.Count(f.src[:min(p.pos, len(f.src))], "\n")
+		line = 1 + strings.Count(t.src[:min(p.pos, len(t.src))], "\n")
 	}
-	return &FormatError{Path: f.path, Line: line, Reason: p.reason}
+	return &FormatError{Path: t.path, Line: line, Reason: p.reason}
 }
 
-// read returns the bytes of a regular file of bounded size.
+const maxFile = 64 << 20
+
+// read returns the bytes of a regular file of bounded size. It refuses a FIFO, which would block, and a link that leads out of the repository.
 func read(path string) (string, error) {
-	file, err := openRegular(path)
+	file, err := plainfile.Open("", path)
+	var refused *plainfile.Error
+	switch {
+	case errors.As(err, &refused):
+		return "", &FormatError{Path: path, Reason: refused.Reason}
+	case errors.Is(err, fs.ErrNotExist):
+		if target, linkErr := os.Readlink(path); linkErr == nil {
+			return "", &FormatError{Path: path, Reason: fmt.Sprintf("a symbolic link to %s, which does not exist", target)}
+		}
+	}
 	if err != nil {
 		return "", err
 	}
 	defer file.Close()
 	var b strings.Builder
-	if info, err := file.Stat(); err == nil && info.Size() <= maxFile {
-		b.Grow(int(info.Size()))
-	} else if err == nil {
-		return "", tooLarge(path)
+	if info, err := file.Stat(); err == nil {
+		b.Grow(int(min(info.Size(), maxFile)))
 	}
 	n, err := io.Copy(&b, io.LimitReader(file, maxFile+1))
-	if err != nil {
+	switch {
+	case err != nil:
 		return "", fmt.Errorf("read %s: %w", path, err)
-	}
-	if n > maxFile {
-		return "", tooLarge(path)
+	case n > maxFile:
+		return "", &FormatError{Path: path, Reason: fmt.Sprintf("larger than %d MiB", maxFile>>20)}
 	}
 	return b.String(), nil
-}
-
-func tooLarge(path string) error {
-	return &FormatError{Path: path, Reason: fmt.Sprintf("larger than %d MiB", maxFile>>20)}
-}
-
-// openRegular opens path for reading. It refuses a FIFO, which would block, and a link that leads out of the repository.
-func openRegular(path string) (*os.File, error) {
-	file, err := plainfile.Open("", path)
-	var refused *plainfile.Error
-	switch {
-	case errors.As(err, &refused):
-		return nil, &FormatError{Path: path, Reason: refused.Reason}
-	case errors.Is(err, fs.ErrNotExist):
-		if target, linkErr := os.Readlink(path); linkErr == nil {
-			return nil, &FormatError{Path: path, Reason: fmt.Sprintf("a symbolic link to %s, which does not exist", target)}
-		}
-	}
-	return file, err
 }
 
 // Tag returns the tag that was read.
@@ -279,10 +228,15 @@ func (f *File) Task(id string) (*Task, bool) {
 // Bytes returns a copy of the whole file as it was read or last saved.
 func (f *File) Bytes() []byte { return []byte(f.src) }
 
-// grow makes room for n tasks.
-func (f *File) grow(n int) {
-	f.tasks, f.sites = make([]Task, 0, n), make([]site, 0, n)
-	f.index = make(map[string]int, n)
+const maxTasks = 250_000
+
+// add appends a task and enters it into the index.
+func (f *File) add(t Task, s site) *problem {
+	if len(f.tasks) == maxTasks {
+		return &problem{s.at, fmt.Sprintf("more than %d tasks", maxTasks)}
+	}
+	f.tasks, f.sites = append(f.tasks, t), append(f.sites, s)
+	return nil
 }
 
 // enter takes the task at place i into the index.
@@ -301,10 +255,6 @@ func (f *File) enter(i int) {
 func (f *File) note(i int, kind, message string) {
 	t := &f.tasks[i]
 	f.findings = append(f.findings, Finding{Line: t.Line, ID: t.ID, Kind: kind, Message: "task " + t.ID + ": " + message})
-}
-
-func (f *File) remark(line int, id, kind, format string, args ...any) {
-	f.remarks = append(f.remarks, Finding{Line: line, ID: id, Kind: kind, Message: fmt.Sprintf(format, args...)})
 }
 
 func (f *File) find(kind, message string) {

@@ -20,8 +20,8 @@ import (
 //
 // It holds an advisory lock on the file meanwhile, so that nobody who also saves through it is overwritten: one file may have several tags.
 //
-// Two changes follow from others: a Task Master container becomes done with the last task nested in it, and a done container reopens with a task in
-// it. The lock of a tasks.scg is scud's own, and it gets a new "updated" time. tasks.json beside it follows if its statuses of the tag matched
+// Two changes follow from others: a container becomes done with the last of the tasks that are written in it, and a done container reopens with a
+// task in it. The lock of a tasks.scg is scud's own, and it gets a new "updated" time. tasks.json beside it follows if its statuses of the tag matched
 // tasks.scg before; if that file is read-only, nothing is written.
 //
 // A tasks.md and a prd.json only say whether a task is done. A status without a word there is no error: it makes a done task undone, and otherwise
@@ -31,19 +31,75 @@ func (f *File) Save(set map[string]Status) error {
 	if err != nil || len(set) == 0 {
 		return err
 	}
-	if f.letters && f.changes(set) {
+	if edits, _ := f.edits(set); len(edits) > 0 {
 		if err := f.mirrorWritable(); err != nil {
 			return err
 		}
 	}
-	release, err := lockList(f.path, f.letters && len(f.src) > 0, lockWaits())
+	var was map[string]Status
+	err = f.change(func(now *File) ([]byte, error) {
+		edits, gone := now.edits(set)
+		for _, id := range gone {
+			now.find("gone", fmt.Sprintf("task %s is no longer in %s: its status %s is not written", id, f.path, set[id]))
+		}
+		if len(edits) == 0 {
+			return nil, nil
+		}
+		was = now.statuses()
+		return now.spliced(edits), nil
+	})
+	if err != nil || was == nil {
+		return err
+	}
+	mirror := f.beside()
+	if mirror == nil || !mirror.has(was) {
+		return nil
+	}
+	mirror.replace = f.replace
+	if err := mirror.Save(f.statuses()); err != nil { // it is not the truth
+		f.find("source", fmt.Sprintf("%s no longer matches %s: %v", manyTags, graphText, err))
+	}
+	return nil
+}
+
+// change replaces the bytes of the file, as it is on disk now, by those of edit; nil changes nothing, but for a file that was deleted.
+func (f *File) change(edit func(now *File) ([]byte, error)) error {
+	release, err := lockList(f.path, f.format == (scg{}) && f.src != "", lockWaits())
 	if err != nil {
 		return err
 	}
-	changes, err := f.save(set)
-	release()
-	if err == nil && f.letters && len(changes) > 0 {
-		f.follow(changes)
+	defer release()
+	now, deleted, err := f.current()
+	if err != nil {
+		return err
+	}
+	out, err := edit(now)
+	switch {
+	case err != nil:
+		return err
+	case out == nil && !deleted:
+		*f = *now
+		return nil
+	case out == nil:
+		out = []byte(now.src)
+	}
+	if deleted {
+		err = os.MkdirAll(filepath.Dir(f.real), 0o755)
+	} else {
+		err = writable(f.real)
+	}
+	if err == nil {
+		err = f.inPlace(deleted)
+	}
+	if err != nil {
+		return err
+	}
+	crash.Point("tasks: save")
+	if err := f.replaceFile(f.real, out); err != nil {
+		return fmt.Errorf("save %s: %w", f.path, err)
+	}
+	if now, err = now.reread(out); err == nil {
+		*f = *now
 	}
 	return err
 }
@@ -60,11 +116,7 @@ func (f *File) Clean() error {
 
 // Refresh takes in what others wrote into the file since it was read. An error leaves f unchanged.
 func (f *File) Refresh() error {
-	reading := read
-	if f.letters {
-		reading = readGraph
-	}
-	src, err := reading(f.path)
+	src, err := readShared(f.path)
 	if err != nil || src == f.src {
 		return err
 	}
@@ -82,91 +134,13 @@ func (f *File) With(set map[string]Status) ([]byte, error) {
 		return nil, err
 	}
 	edits, _ := f.edits(set)
-	return f.spliced(f.splices(edits, f.time)), nil
+	return f.spliced(edits), nil
 }
 
-// changes reports whether one of the statuses differs from f's.
-func (f *File) changes(set map[string]Status) bool {
-	for id, status := range set {
-		if f.tasks[f.index[id]].Status != status {
-			return true
-		}
-	}
-	return false
-}
-
-// mirrorWritable rejects a read-only mirror that is in step: it could not follow.
-func (f *File) mirrorWritable() error {
-	path, ok := f.mirrorPath()
-	if !ok {
-		return nil
-	}
-	err := writable(path)
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if m := f.beside(); m == nil || !f.inStep(m, nil) {
-		return nil
-	}
-	return fmt.Errorf("%s would no longer match %s: %w", manyTags, f.path, err)
-}
-
-// follow brings the mirror in step again. It is not the truth, so a failure is only a finding.
-func (f *File) follow(changes map[string]change) {
-	m := f.beside()
-	if m == nil || !f.inStep(m, changes) {
-		return
-	}
-	set := make(map[string]Status, len(changes))
-	for id, c := range changes {
-		set[id] = c.to
-	}
-	m.replace = f.replace
-	if err := m.Save(set); err != nil {
-		f.find("source", fmt.Sprintf("%s no longer matches %s: %v", manyTags, graphText, err))
-	}
-}
-
-// save is Save without locks. It returns the statuses that it changed.
-func (f *File) save(set map[string]Status) (map[string]change, error) {
-	now, deleted, err := f.current()
-	if err != nil {
-		return nil, err
-	}
-	edits, gone := now.edits(set)
-	for _, id := range gone {
-		now.find("gone", fmt.Sprintf("task %s is no longer in %s: its status %s is not written", id, f.path, set[id]))
-	}
-	if len(edits) == 0 && !deleted {
-		*f = *now
-		return nil, nil
-	}
-	if deleted {
-		err = os.MkdirAll(filepath.Dir(f.real), 0o755)
-	} else {
-		err = writable(f.real)
-	}
-	if err == nil {
-		err = f.inPlace(deleted)
-	}
-	if err != nil {
-		return nil, err
-	}
-	list := now.splices(edits, f.time)
-	out := now.spliced(list)
-	crash.Point("tasks: save")
-	if err := f.replaceFile(f.real, out); err != nil {
-		return nil, fmt.Errorf("save %s: %w", f.path, err)
-	}
-	changes := make(map[string]change, len(edits))
-	for _, e := range edits {
-		changes[now.tasks[e.task].ID] = change{now.tasks[e.task].Status, e.status}
-	}
-	if now, err = now.reread(out); err != nil {
-		return nil, err
-	}
-	*f = *now
-	return changes, nil
+// Holds reports whether the file can express a status. A tasks.md and a prd.json know only done and not done.
+func (f *File) Holds(s Status) bool {
+	now, _ := f.format.SetStatus(&Task{Status: Done}, s)
+	return now == s || s == Failed && now == Blocked
 }
 
 // SetReplace gives Save another way to replace a whole file; by default it writes, syncs and renames a temporary file.
@@ -182,18 +156,11 @@ func (f *File) replaceFile(path string, data []byte) error {
 // SetClock gives Save the time for formats that record one; by default it asks the machine. Times are UTC in the file.
 func (f *File) SetClock(now func() time.Time) { f.clock = now }
 
-func (f *File) time() time.Time {
-	if f.clock == nil {
-		return time.Now()
-	}
-	return f.clock()
-}
-
 // check rejects what must not be written; ids lose the tag's prefix.
 func (f *File) check(set map[string]Status) (map[string]Status, error) {
 	clean := make(map[string]Status, len(set))
 	for id, status := range set {
-		if _, ok := f.index[ownID(f.tag, id)]; !ok {
+		if _, ok := f.Task(id); !ok {
 			return nil, fmt.Errorf("save %s: no task %q", f.path, id)
 		}
 		if !status.Known() {
@@ -250,13 +217,10 @@ func (f *File) inPlace(deleted bool) error {
 // writable rejects a file that its owner marked as read-only: a rename would replace it anyway.
 func writable(path string) error {
 	info, err := os.Stat(path)
-	if err != nil {
-		return err
+	if err == nil && info.Mode().Perm()&0o200 == 0 {
+		err = fmt.Errorf("save %s: the file is read-only: %w", path, fs.ErrPermission)
 	}
-	if info.Mode().Perm()&0o200 == 0 {
-		return fmt.Errorf("save %s: the file is read-only: %w", path, fs.ErrPermission)
-	}
-	return nil
+	return err
 }
 
 // Writable says why the file could not be saved, as far as that is known in advance: it, or its directory, is read-only.
@@ -273,153 +237,105 @@ func (f *File) Writable() error {
 	return f.mirrorWritable()
 }
 
-// site is the place of a task and its status in the source. If start is end, there is no status yet: File.inserts has what goes before it. A file is
-// at most 64 MiB, so 32 bits are enough.
-type site struct {
-	start, end int32
-	at         int32 // where the task begins
-	up         int32 // 1 + the place of the task that it is nested in, 0 for none
-	depth      uint8 // how many tasks it is nested in
-}
-
 // edit is one status to be written.
 type edit struct {
 	task   int
 	status Status
+	text   string
 }
 
-// splice replaces a part of the source.
-type splice struct {
-	start, end int32
-	text       string
-}
-
-// edits returns what has to change for the given statuses, in file order, and which tasks are missing.
+// edits returns what has to change for the given statuses, in the order of the file, and which tasks are missing.
 func (f *File) edits(set map[string]Status) (edits []edit, gone []string) {
+	as := map[int]Status{} // by place: what tasks become
+	add := func(i int, s Status) {
+		t := &f.tasks[i]
+		status, text := f.format.SetStatus(t, s)
+		if as[i] = status; status != t.Status || f.format == (scg{}) && !Status(t.RawStatus).Known() {
+			edits = append(edits, edit{i, status, text})
+		}
+	}
 	for id, status := range set {
-		i, ok := f.index[id]
-		switch {
-		case !ok:
+		if i, ok := f.index[id]; ok {
+			add(i, status)
+		} else {
 			gone = append(gone, id)
-		case (f.letters || f.master) && status == Failed && f.tasks[i].Status != Failed:
-			set[id] = Blocked // SCUD reads ! since 1.32 only, and Task Master has no such word
-			if f.tasks[i].Status != Blocked {
-				edits = append(edits, edit{i, Blocked})
-			}
-		case f.binary.has(f.tasks[i].Status, status):
-		case f.tasks[i].Status != status || f.letters && !Status(f.tasks[i].RawStatus).Known():
-			edits = append(edits, edit{i, f.binary.plain(status)})
 		}
 	}
-	slices.SortFunc(gone, CompareIDs)
-	edits = f.withContainers(edits, set)
-	for k := range edits {
-		edits[k].status = f.binary.plain(edits[k].status)
-	}
-	slices.SortFunc(edits, func(a, b edit) int { return a.task - b.task })
-	return edits, gone
-}
-
-// splices turns edits into changes of the source, in its order.
-func (f *File) splices(edits []edit, now func() time.Time) []splice {
-	list := make([]splice, 0, len(edits)+1)
-	for _, e := range edits {
-		s := f.sites[e.task]
-		text := f.inserts[e.task] + `"` + string(e.status) + `"`
-		if f.letters {
-			text = letterOf(e.status)
-		}
-		if f.binary != notBinary {
-			text = f.inserts[e.task] + f.binary.word(e.status)
-		}
-		list = append(list, splice{s.start, s.end, text})
-	}
-	if f.updated.end > f.updated.start && len(edits) > 0 {
-		if text, ok := sameStyle(f.src[f.updated.start:f.updated.end], now()); ok {
-			list = append(list, splice{f.updated.start, f.updated.end, text})
-		}
-	}
-	slices.SortFunc(list, func(a, b splice) int { return int(a.start - b.start) })
-	return list
-}
-
-// spliced returns the bytes with all changes in them, in one pass.
-func (f *File) spliced(list []splice) []byte {
-	out := make([]byte, 0, len(f.src)+64*len(list))
-	from := int32(0)
-	for _, s := range list {
-		out = append(out, f.src[from:s.start]...)
-		out = append(out, s.text...)
-		from = s.end
-	}
-	return append(out, f.src[from:]...)
-}
-
-// withContainers adds what Task Master does by itself: a container is done when the last of its nested tasks is. In any format a done container
-// reopens when a task in it does.
-func (f *File) withContainers(edits []edit, set map[string]Status) []edit {
-	var new map[int]Status
+	slices.Sort(gone)
 	type question struct {
 		up     int
 		status Status
 	}
-	var asked map[question]bool // one container may hold all tasks
+	asked := map[question]bool{} // one container may hold all tasks
 	for k := 0; k < len(edits); k++ {
 		e := edits[k]
-		parent := f.tasks[e.task].Parent
-		if parent == "" {
+		up, ok := f.index[f.tasks[e.task].Parent]
+		if _, known := as[up]; !ok || known || asked[question{up, e.status}] {
 			continue
 		}
-		if new == nil {
-			new, asked = map[int]Status{}, map[question]bool{}
-			for _, x := range edits {
-				new[x.task] = x.status
-			}
-		}
-		up := f.index[parent]
-		q := question{up, e.status}
-		if _, known := new[up]; known || asked[q] {
-			continue
-		}
-		if _, given := set[parent]; given {
-			continue
-		}
-		asked[q] = true
-		if became := f.became(up, e, f.sites[e.task].up > 0, new); became != f.tasks[up].Status {
-			new[up] = became
-			edits = append(edits, edit{up, became})
+		asked[question{up, e.status}] = true
+		if became := f.became(up, e, as); became != f.tasks[up].Status {
+			add(up, became)
 		}
 	}
-	return edits
+	slices.SortFunc(edits, func(a, b edit) int { return f.sites[a.task].start - f.sites[b.task].start })
+	return edits, gone
 }
 
-// became returns the status of a container after one of its tasks changed.
-func (f *File) became(up int, e edit, nested bool, new map[int]Status) Status {
-	status := f.tasks[up].Status
+// became returns the status of a container after one of its tasks changed, as Task Master does it: a container is done when the last of the tasks that
+// are written in it is. In any format a done container reopens when a task in it does.
+func (f *File) became(up int, e edit, as map[int]Status) Status {
+	status, nested := f.tasks[up].Status, f.sites[e.task].up > 0
 	all, none := true, true
 	for _, id := range f.tasks[up].Children {
 		i := f.index[id]
-		child, ok := new[i]
+		child, ok := as[i]
 		if !ok {
 			child = f.tasks[i].Status
 		}
 		all, none = all && child == Done, none && child == Pending
 	}
-	switch e.status {
-	case Done:
-		if nested && all {
-			return Done
-		}
-	case Pending, InProgress, Review, Blocked, Failed, Expanded:
-		switch {
-		case status != Done:
-		case !nested && !f.master:
-			return Expanded
-		case none:
-			return Pending
-		default:
-			return InProgress
-		}
+	switch {
+	case e.status == Done && nested && all:
+		return Done
+	case status != Done || e.status == Done || e.status == Cancelled || e.status == Deferred:
+		return status
+	case !nested && f.format != (taskMaster{}):
+		return Expanded
+	case none:
+		return Pending
 	}
-	return status
+	return InProgress
+}
+
+// spliced returns the bytes with all changes in them, in one pass.
+func (f *File) spliced(edits []edit) []byte {
+	out := make([]byte, 0, len(f.src)+64*len(edits))
+	from := 0
+	put := func(at span, text string) {
+		out = append(append(out, f.src[from:at.start]...), text...)
+		from = at.end
+	}
+	time, stamped := f.stamp()
+	for _, e := range edits {
+		s := f.sites[e.task]
+		if stamped && f.updated.start < s.start {
+			put(f.updated, time)
+			stamped = false
+		}
+		put(s.span, s.before+e.text)
+	}
+	if stamped && len(edits) > 0 {
+		put(f.updated, time)
+	}
+	return append(out, f.src[from:]...)
+}
+
+// statuses are those of all tasks.
+func (f *File) statuses() map[string]Status {
+	out := make(map[string]Status, len(f.index))
+	for id, i := range f.index {
+		out[id] = f.tasks[i].Status
+	}
+	return out
 }

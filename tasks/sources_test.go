@@ -44,7 +44,7 @@ func TestSources(t *testing.T) {
 		{"an empty graph holds nothing", map[string]string{graphAt: "", manyAt: many}, "x", manyAt, []string{"tasks.scg is beside it"}},
 		{"a broken graph is not passed over", map[string]string{graphAt: "<<<<<<< ours\n", manyAt: many}, "x", "", []string{"tasks.scg:1: merge conflict"}},
 		{"nor a broken own file", map[string]string{ownAt: "{", graphAt: graph}, "x", "", []string{"x.json:1: not valid JSON"}},
-		{"a list to import is", map[string]string{ownAt: list, graphAt: graph}, "x", graphAt, []string{"not read", "bare array"}},
+		{"nor a list to import", map[string]string{ownAt: list, graphAt: graph}, "x", "", []string{"bare array"}},
 		{"another program's file is", map[string]string{manyAt: `{"tasks":{}}`, tmAt: tm}, "x", tmAt, []string{"not read", `"tasks" is an object here`}},
 		{"and named where there is nothing else", map[string]string{tmAt: `{"tasks":{}}`}, "x", "", []string{`"tasks" is an object here`}},
 		{"unknown, with what is known", map[string]string{graphAt: graph, tmAt: `{"b":{"tasks":[]},"a/b":{"tasks":[]}}`, legacyAt: legacy, ".scud/tasks/own.json": own, ".scud/tasks/list.json": list}, "z", "", []string{"known tags: a/b, b, master, own, x"}},
@@ -164,8 +164,8 @@ func TestBrokenSources(t *testing.T) {
 		tag   string
 		want  string
 	}{
-		"unknown tag, broken beside": {map[string]string{".scud/tasks/tasks.scg": graph, ".taskmaster/tasks/tasks.json": "{"}, "z", "known tags: x; .taskmaster/tasks/tasks.json cannot be read: line 1: not valid JSON"},
-		"unknown tag, look-alike":    {map[string]string{".scud/tasks/tasks.scg": graph, "tasks/tasks.json": `{"tasks":{}}`}, "z", `; tasks/tasks.json cannot be read: line 1: "tasks" is an object here`},
+		"unknown tag, broken beside": {map[string]string{".scud/tasks/tasks.scg": graph, ".taskmaster/tasks/tasks.json": "{"}, "z", "known tags: x; not read: .taskmaster/tasks/tasks.json:1: not valid JSON"},
+		"unknown tag, look-alike":    {map[string]string{".scud/tasks/tasks.scg": graph, "tasks/tasks.json": `{"tasks":{}}`}, "z", `; not read: tasks/tasks.json:1: "tasks" is an object here`},
 		"known tag, broken behind":   {map[string]string{".scud/tasks/tasks.scg": graph, ".scud/tasks/tasks.json": `{"x":{"ta`}, "x", ".scud/tasks/tasks.json:1: not valid JSON"},
 		"known tag, broken before":   {map[string]string{".scud/tasks/tasks.json": `{`, ".taskmaster/tasks/tasks.json": `{"x":{"tasks":[]}}`}, "x", "not read"},
 		"a foreign file is none":     {map[string]string{".scud/tasks/tasks.scg": graph, "prd.json": `{"a":1}`}, "x", ""},
@@ -185,15 +185,7 @@ func TestBrokenSources(t *testing.T) {
 		}
 	}
 	root := t.TempDir()
-	place(t, root, map[string]string{".scud/tasks/tasks.scg": graph, ".scud/tasks/tasks.json": `{"x":{"ta`})
 	path := filepath.Join(root, ".scud", "tasks", "tasks.scg")
-	f, err := OpenPath(path, "x")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := strings.Join(lintLines(f, root), "\n"); !strings.Contains(got, "tasks.json:1: not valid JSON") {
-		t.Errorf("lint: got %q", got)
-	}
 	place(t, root, map[string]string{".scud/tasks/tasks.scg": ""})
 	for _, tag := range []string{"", "x"} {
 		if _, err := OpenPath(path, tag); err == nil || !strings.Contains(err.Error(), "tasks.scg has no tags") {

@@ -23,7 +23,6 @@ type task struct {
 	tasks.Task
 	last    int             // the line behind its own text
 	phase   int             // place of its phase, -1 for none
-	label   string          // name of that phase
 	made    bool            // the id is not one that the plan gives to a task: a number of a list, or ours
 	stated  bool            // the plan says what it waits for, be it nothing
 	said    []string        // what it says
@@ -161,9 +160,7 @@ func (r *reader) add(t task) {
 		t.Status = tasks.Pending
 	}
 	t.Priority = "medium"
-	if t.phase = r.phaseAt(t.Line - 1); t.phase >= 0 {
-		t.label = r.phases[t.phase].text
-	}
+	t.phase = r.phaseAt(t.Line - 1)
 	if strings.TrimSpace(t.Title) == "" {
 		t.Title = "Task " + t.ID
 	}

@@ -165,13 +165,9 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		out, err := p.encode("x")
+		file, err := p.List(".", "x")
 		if err != nil {
-			t.Fatal(err)
-		}
-		file, err := tasks.Parse("x.json", "x", out)
-		if err != nil {
-			t.Fatalf("%q became %s: %v", src, out, err)
+			t.Fatalf("%q: %v", src, err)
 		}
 		for i, want := range list {
 			got := file.Tasks()[i]

@@ -15,26 +15,15 @@ func TestLint(t *testing.T) {
 		want                 []string
 	}{
 		{"clean", ".scud/tasks/x.json", "x", `{"tag":"x","tasks":[{"id":1,"title":"One","status":"done"},{"id":2,"title":"Two","status":"pending","depends_on":[1]}]}`, nil},
-		{"statuses and waves", ".scud/tasks/x.json", "x", `{"tag":"x","tasks":[
+		{"statuses", ".scud/tasks/x.json", "x", `{"tag":"x","tasks":[
 {"id":1,"title":"One","status":"pending"},
 {"id":2,"title":"Two","status":"done","depends_on":[1]},
 {"id":3,"title":"Three","status":"cancelled","priority":"urgent"},
-{"id":4,"title":" ","status":"pending","depends_on":[3]}],
-"waves":[{"number":1,"task_ids":[1,2,9]},{"number":2,"task_ids":[3,4]}]}`, []string{
-			"0 waves declared wave 1 names task 9, which is not in the list",
+{"id":4,"title":" ","status":"pending","depends_on":[3]}]}`, []string{
 			"3 status task 2: it is done, but depends on 1, which is pending",
-			"3 waves task 2: declared wave 1 has it, but it depends on 1 of declared wave 1; the dependency counts",
 			"4 priority task 3: priority urgent is not one of critical, high, medium, low",
 			"5 status task 4: it depends on 3, which is cancelled: it does not run until that changes",
 			"5 title task 4: it has no title",
-			"5 waves task 4: declared wave 2 has it, but it depends on 3 of declared wave 2; the dependency counts",
-		}},
-		{"scg", ".scud/tasks/tasks.scg", "x", "# SCUD Graph v1\n# Phase: x\n\n@nodes\n1 | One | P | 4 | M\n1.1 | A | D | 0 | M\n1.3 | B | D | 0 | M\n2 | C | ! | 1 | M\n\n@parents\n1: 1.1, 1.3\n\n@details\n1 | description |\n  a\n\n  b\n", []string{
-			"5 complexity task 1: complexity 4 is not one of 0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89",
-			"5 details task 1: its text has a blank line, which scud loses when it writes the file",
-			"5 numbering task 1: its subtasks skip 1.2",
-			"5 status task 1: it has subtasks and is pending: scud calls such a task expanded",
-			"8 status task 2: its letter ! is read as pending by scud before 1.32",
 		}},
 		{"task master", ".taskmaster/tasks/tasks.json", "x", `{"x":{"tasks":[{"id":1,"title":"One","status":"in-progress","complexity":4,"subtasks":[{"id":1,"title":"A","status":"done"}]}]}}`, []string{
 			"1 status task 1: all its subtasks are done, but it is in-progress",
@@ -77,23 +66,17 @@ func TestLintProject(t *testing.T) {
 	root := t.TempDir()
 	at := func(name string) string { return filepath.Join(root, ".scud", filepath.FromSlash(name)) }
 	put(t, at("tasks/tasks.scg"), "# SCUD Graph v1\n# Phase: x\n\n@nodes\n1 | One | D | 1 | M\n")
-	put(t, at("tasks/tasks.json"), `{"x": {"name": "x", "tasks": [{"id": "1", "title": "One", "status": "pending"}]}}`)
 	put(t, at("tasks/y.json"), `{"tag": "y", "tasks": []}`)
 	put(t, at("active-tag"), "x")
-	put(t, at("workflow-state.json"), `{"active_group": "y"}`)
 	f, err := Open(root, "x")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{
-		"0 source tasks.json beside it is stale and does not follow: task 1 is pending there and done in tasks.scg",
-		"0 tag .scud/active-tag names the tag x, .scud/workflow-state.json names y: the former counts",
-	}
-	if got := lintLines(f, root); !slices.Equal(got, want) {
+	if got := lintLines(f, root); len(got) > 0 {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))
 	}
 	put(t, at("active-tag"), "gone")
-	if got := lintLines(f, root); len(got) != 2 || got[1] != "0 tag .scud/active-tag names the tag gone, which no task file has" {
+	if got := lintLines(f, root); len(got) != 1 || got[0] != "0 tag .scud/active-tag names the tag gone, which no task file has" {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))
 	}
 }
@@ -109,8 +92,6 @@ func TestLintOddities(t *testing.T) {
 		"old list beside tags": {map[string]string{".taskmaster/tasks/tasks.json": "{\"tasks\":[],\n\"master\":{\"tasks\":[{\"id\":1,\"title\":\"a\",\"status\":\"done\"}]}}"}, "master", []string{`an old list "tasks" is beside the tags`}},
 		"near misses": {map[string]string{"specs/x/tasks.md": "- [ ] T001 A\n-[ ] T002 B\n- [] T003 C\n- [ ]T004 D\n- [link](T005)\n- [x]T006 E\n```\n-[ ] T007\n```\n- [ ] T008 F\n"}, "x", []string{
 			`"-[ ] T002 B" is not a task`, `"- [] T003 C" is not a task`, `"- [ ]T004 D" is not a task`, `"- [x]T006 E" is not a task`}},
-		"dialect": {map[string]string{".scud/tasks/tasks.scg": head + "1 | a | P | 1 | Z\n2 | b | P | 1 | M\n3 | c | P | 1 | high\n@weave\na ~~ b\n@assignments\n1 | me\n@details\n1 | notes |\n  text\n2 | description |\n\ttext\n\tmore\n"}, "x", []string{
-			`task 1: the priority letter "Z" is unknown`, "the section @weave is not read, and kept", "task 1: the field notes is not read, and kept", "indented by a tab"}},
 		"another tag": {map[string]string{".scud/tasks/tasks.scg": head + "1 | a | P | 1 | M\n2 | b | P | 1 | M\n3 | c | D | 1 | M\n4 | d | P | 1 | M\n@edges\n1 -> y:1\n2 -> y:2\n3 -> y:3\n4 -> y:3\n" +
 			"---\n# SCUD Graph v1\n# Phase: y\n@nodes\n1 | a | C | 1 | M\n2 | b | X | 1 | M\n2.1 | c | P | 0 | M\n3 | d | P | 1 | M\n@edges\n2.1 -> x:2\n@parents\n2: 2.1\n"}, "x", []string{
 			"task 1: it depends on y:1, which is cancelled", "task 3: it is done, but depends on y:3, which is pending"}},

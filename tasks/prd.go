@@ -1,0 +1,126 @@
+package tasks
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"descartes/tasks/prose"
+)
+
+// prd is a prd.json: user stories {"id", "title", "description", "acceptanceCriteria", "priority", "passes"}. They are done by priority, equal ones side
+// by side; without numbers in the order of the list. If stories name dependencies, only those count.
+type prd struct{}
+
+func (prd) Match(t *text) bool {
+	return t.json() && t.stories().Exists() && len((scud{}).Tags(t)) == 0 && !t.flat()
+}
+
+// stories is the list of user stories.
+func (t *text) stories() gjson.Result {
+	for _, name := range []string{"userStories", "user_stories", "stories"} {
+		if v, ok := t.find(name); ok && v.IsArray() {
+			return v
+		}
+	}
+	return gjson.Result{}
+}
+
+// Tags is the last part of the branchName, else "prd".
+func (prd) Tags(t *text) []string {
+	for _, name := range []string{"branchName", "branch_name", "branch"} {
+		v, _ := t.find(name)
+		if tag := v.Str[strings.LastIndexByte(v.Str, '/')+1:]; ValidTag(tag) == nil {
+			return []string{tag}
+		}
+	}
+	return []string{"prd"}
+}
+
+func (prd) SetStatus(t *Task, s Status) (Status, string) { return binary(t, s, "true", "false") }
+
+func (prd) Read(t *text, f *File) *problem {
+	r := &storyReader{reader: reader{File: f, line: 1}, ranked: true}
+	list := t.stories()
+	if p := each(list, func(_, v gjson.Result) *problem { return r.story(v) }); p != nil {
+		return p
+	}
+	if p := r.complete(); p != nil {
+		return p
+	}
+	if !r.deps && !r.order() {
+		return &problem{list.Index, "too many stories of equal priority: their dependencies cannot be listed"}
+	}
+	return nil
+}
+
+// storyReader decodes user stories.
+type storyReader struct {
+	reader
+	ranks  []float64 // the priority of each story as a number
+	ranked bool      // all have one
+}
+
+func (r *storyReader) story(v gjson.Result) *problem {
+	if !v.IsObject() {
+		return &problem{v.Index, "a user story must be an object"}
+	}
+	e, p := r.begin(v)
+	if p != nil {
+		return p
+	}
+	rank, ranked, odd := 0.0, false, ""
+	p = each(v, func(key, value gjson.Result) *problem {
+		switch key.Str {
+		case "notes":
+			e.task.Details = plain(value)
+		case "priority":
+			if n, err := strconv.ParseFloat(plain(value), 64); err == nil && n == n {
+				rank, ranked = n, true
+			} else {
+				e.task.Priority = cmp.Or(prose.Priority(plain(value)), e.task.Priority)
+			}
+		case "passes":
+			word := e.mark(value)
+			if e.task.Status, odd = Pending, ""; word == "true" {
+				e.task.Status = Done
+			} else if word != "false" {
+				odd = prose.Short(word)
+			}
+			e.task.RawStatus = string(e.task.Status)
+		case "dependsOn", "depends_on", "dependencies", "id", "title", "description", "details", "acceptanceCriteria", "acceptance_criteria":
+			return r.member(e, key, value)
+		}
+		return nil
+	})
+	switch {
+	case p != nil:
+		return p
+	case !e.id.Exists():
+		return &problem{v.Index, "a user story without id"}
+	case odd != "":
+		r.about(e, "unknown-status", fmt.Sprintf("passes should be true or false, found %s: read as false", odd))
+	}
+	r.deps = r.deps || len(e.task.DependsOn) > 0
+	r.ranks, r.ranked = append(r.ranks, rank), r.ranked && ranked
+	r.finish(e, "passes")
+	return nil
+}
+
+// order makes each story wait for those before it. ok is false if that would be too many dependencies.
+func (r *storyReader) order() bool {
+	var places []int
+	for i := range r.tasks {
+		if r.index[r.tasks[i].ID] == i {
+			places = append(places, i)
+		}
+	}
+	if r.ranked {
+		slices.SortStableFunc(places, func(a, b int) int { return cmp.Compare(r.ranks[a], r.ranks[b]) })
+	}
+	return r.queue(places, func(before, after int) bool { return r.ranked && r.ranks[before] == r.ranks[after] })
+}
