@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"descartes/gitops"
+	"descartes/internal/atomicfile"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
 	"descartes/loop/store"
@@ -104,7 +105,11 @@ func (w *tagWork) choose(ctx context.Context, opt StartOptions) (path string, er
 	if err := unchanged(w.job.File); err != nil {
 		return "", err
 	}
-	if err := w.job.File.Clean(); err != nil { // half written by a killed loop
+	_, err = atomicfile.Clean(w.tools.FS, w.home.Settings()) // half written by a killed loop
+	if err == nil {
+		err = w.job.File.Clean()
+	}
+	if err != nil {
 		return "", fmt.Errorf("remove temporary files: %w", err)
 	}
 	return path, w.lock(ctx, store.LockOf(path))

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"descartes/tasks"
 	"descartes/tasks/plan"
@@ -57,23 +56,28 @@ func hostilePlans(size int) map[string]string {
 	}
 }
 
-// Plans that one reading or another is quadratic in. The limit is no measurement: it is far above what they
-// take, and far below what they took while they were quadratic. Each may be refused.
+// Plans that one reading or another is quadratic in. Each may be refused.
 func TestHostilePlans(t *testing.T) {
 	t.Parallel()
-	list := []tasks.Task{{ID: "1", Title: "Word x of y"}, {ID: "2", Title: "Phase and task"}}
+	for _, src := range hostilePlans(2 << 10) {
+		askHostile(src)
+	}
+}
+
+func askHostile(src string) {
+	if p, err := plan.Parse("plan.md", []byte(src)); err == nil {
+		for _, task := range []tasks.Task{{ID: "1", Title: "Word x of y"}, {ID: "2", Title: "Phase and task"}} {
+			p.Section(task, nil)
+		}
+	}
+}
+
+func BenchmarkHostile(b *testing.B) {
 	for name, src := range hostilePlans(128 << 10) {
-		start := time.Now()
-		p, err := plan.Parse("plan.md", []byte(src))
-		if err == nil {
-			for _, task := range list {
-				p.Section(task, nil)
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				askHostile(src)
 			}
-		}
-		if took := time.Since(start); took > 30*time.Second {
-			t.Errorf("%s: %v", name, took)
-		} else {
-			t.Logf("%-22s %8v err %v", name, took.Round(time.Microsecond), err)
-		}
+		})
 	}
 }

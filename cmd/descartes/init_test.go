@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
+
 	"descartes/internal/config"
 )
 
@@ -66,12 +68,12 @@ func TestInitDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v in\n%s", err, strings.Join(kept, ""))
 	}
-	want, got := config.New(), file.Settings
+	want, got := config.New(), config.Settings{Config: file.Config}
 	want.Fill()
 	got.Fill()
 	shown := func(s *config.Settings) map[string]string {
 		out := map[string]string{}
-		for _, v := range s.Show() {
+		for _, v := range s.Show(pflag.NewFlagSet("", pflag.ContinueOnError), nil, "", nil) {
 			out[v.Key] = v.Text()
 		}
 		return out

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,11 +13,19 @@ import (
 	"descartes/internal/docs"
 )
 
-// TestDocs checks that the pages have the settings as they are.
+// TestDocs checks that the pages have the settings as they are: the table, and the schema that editors read.
 func TestDocs(t *testing.T) {
 	t.Parallel()
 	docs.Block(t, "docs/settings.md", "settings", reference())
 	docs.Block(t, "docs/sandbox-and-secrets.md", "trust", trustTable())
+	var schema bytes.Buffer
+	e := json.NewEncoder(&schema)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(Schema()); err != nil {
+		t.Fatal(err)
+	}
+	docs.Page(t, "docs/settings.schema.json", schema.String())
 }
 
 // reference is the table of all settings, in Markdown.
@@ -35,7 +45,9 @@ func reference() string {
 		if r := s.value(&defaults); r.IsZero() || r.Kind() == reflect.Map || value == "0" {
 			value = ""
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", code(key), code(flag), s.typeText(), code(value), strings.NewReplacer("|", "\\|", "<", "&lt;").Replace(strings.ReplaceAll(s.Help, "`", "")))
+		if key != "" || s.Help != "" { // else the setting that shares its flag has a row
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", code(key), code(flag), s.typeText(), code(value), strings.NewReplacer("|", "\\|", "<", "&lt;").Replace(s.about()))
+		}
 	}
 	return b.String()
 }
@@ -85,14 +97,16 @@ func (s *Setting) typeText() string {
 		return "true or false"
 	case "int", "float64":
 		return "number"
-	case "time":
-		return "time"
+	case "secs":
+		return "seconds"
+	case "duration", "cooldown":
+		return "duration"
 	case "size":
 		return "size"
 	case "breaker":
 		return "number or `off`"
 	case "deadline":
-		return "point in time"
+		return "time"
 	case "lines", "paths", "words", "mask", "patterns", "criteria", "checks":
 		return "list"
 	case "guard":

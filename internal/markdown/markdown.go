@@ -412,18 +412,9 @@ func Cells(line string) []string {
 }
 
 var (
-	link     = lazyregexp.New(`\[([^\[\]]*)\]\([^()]*\)`)
-	emphasis = lazyregexp.New("\\\\([*`\\[\\]_\\\\#|()<>.-])|[*`]|__|~~")
-	strong   = strings.NewReplacer("**", "", "~~", "")
+	link   = lazyregexp.New(`\[([^\[\]]*)\]\([^()]*\)`)
+	strong = strings.NewReplacer("**", "", "~~", "")
 )
-
-// Bare is a heading or an entry without emphasis, code marks, link targets and escapes.
-func Bare(s string) string {
-	if strings.ContainsAny(s, "*`[_\\~") {
-		s = emphasis.ReplaceAllString(link.ReplaceAllString(s, "$1"), "$1")
-	}
-	return strings.TrimSpace(s)
-}
 
 // Inline is a text without bold, struck through text and link targets. Single stars and underscores stay: they are in paths more often
 // than not. So does code.

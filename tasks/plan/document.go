@@ -24,7 +24,6 @@ type Document struct {
 	heads    []heading
 	tables   []table
 	marks    map[string][]span // by task id: what an explicit marker names
-	restarts bool              // "Task 1" comes again with another title: numbers count within their phase
 	general  []Part            // what is said of every task
 	overview *Part             // nil if there is none
 	outlined string            // the headings, one per line

@@ -17,23 +17,49 @@ import (
 // A dependency that would close a cycle in the list is left out and returned in conflicts, and so are the
 // dependencies of those tasks that name nothing in the plan.
 func (d *Document) Extra(existing []tasks.Task) (more map[string][]string, conflicts []tasks.Finding) {
-	g := waits{index: map[string]int{}, needs: make([][]int, 2*len(existing))}
-	g.fill(existing)
+	index := map[string]int{}
+	for i := len(existing) - 1; i >= 0; i-- {
+		index[existing[i].ID] = i
+	}
+	more = map[string][]string{}
+	work := 0
+	// needs reports whether a task, or what is in it, waits for another one. Where that takes too long, the scheduler is left to name the circle.
+	needs := func(id, on string) bool {
+		const most = 2_000_000
+		met := map[string]bool{}
+		for open := []string{id}; len(open) > 0 && work < most; work++ {
+			id, open = open[len(open)-1], open[:len(open)-1]
+			i, ok := index[id]
+			if !ok || met[id] {
+				continue
+			}
+			met[id] = true
+			open = append(open, existing[i].Children...)
+			for ok {
+				if id == on {
+					return true
+				}
+				open = append(append(open, existing[i].DependsOn...), more[id]...)
+				id = existing[i].Parent
+				i, ok = index[id]
+			}
+		}
+		return false
+	}
 	same := map[string]string{} // id in the plan to id in the list
 	for i := range d.tasks {
-		if id, ok := d.tasks[i].among(existing, g.index); ok {
+		if id, ok := d.tasks[i].among(existing, index); ok {
 			same[d.tasks[i].ID] = id
 		}
 	}
-	more = map[string][]string{}
 	for i := range d.tasks {
 		t := &d.tasks[i]
 		for _, said := range t.said {
 			id, known := same[t.ID]
 			on, alsoKnown := same[said]
 			switch {
-			case !known || !alsoKnown || id == on || slices.Contains(existing[g.index[id]].DependsOn, on) || slices.Contains(more[id], on):
-			case g.wait(2*g.index[id], 2*g.index[on]+1):
+			case !known || !alsoKnown || id == on || slices.Contains(existing[index[id]].DependsOn, on) || slices.Contains(more[id], on):
+			case !needs(on, id):
 				more[id] = append(more[id], on)
 			default:
 				conflicts = append(conflicts, tasks.Finding{Line: t.Line, ID: id, Kind: "dependency",
@@ -64,58 +90,4 @@ func (t *task) among(list []tasks.Task, index map[string]int) (string, bool) {
 	}
 	k, ok := index[t.ID]
 	return t.ID, ok && (!t.made || prose.Fold(list[k].Title) == prose.Fold(t.Title))
-}
-
-// waits is the graph of a task list. A task is two vertices: what it waits for (even), and itself with what is in it (odd).
-type waits struct {
-	index map[string]int
-	needs [][]int // by vertex
-	work  int     // vertices visited
-}
-
-func (g *waits) fill(list []tasks.Task) {
-	for i := range list {
-		if _, ok := g.index[list[i].ID]; !ok {
-			g.index[list[i].ID] = i
-		}
-	}
-	for i := range list {
-		t := &list[i]
-		g.needs[2*i+1] = append(g.needs[2*i+1], 2*i)
-		for _, id := range t.Children {
-			if k, ok := g.index[id]; ok {
-				g.needs[2*i+1] = append(g.needs[2*i+1], 2*k+1)
-			}
-		}
-		for _, on := range t.DependsOn {
-			if k, ok := g.index[on]; ok {
-				g.needs[2*i] = append(g.needs[2*i], 2*k+1)
-			}
-		}
-		if k, ok := g.index[t.Parent]; ok && t.Parent != "" {
-			g.needs[2*i] = append(g.needs[2*i], 2*k)
-		}
-	}
-}
-
-// wait makes one vertex need another, unless that closes a circle: unless the other one needs it already. Where that takes too long to find
-// out, the scheduler is left to name the circle.
-func (g *waits) wait(from, to int) bool {
-	const most = 20_000_000
-	met := map[int]bool{to: true}
-	for open := []int{to}; len(open) > 0 && g.work < most; {
-		v := open[len(open)-1]
-		open = open[:len(open)-1]
-		if g.work++; v == from {
-			return false
-		}
-		for _, u := range g.needs[v] {
-			if !met[u] {
-				met[u] = true
-				open = append(open, u)
-			}
-		}
-	}
-	g.needs[from] = append(g.needs[from], to)
-	return true
 }

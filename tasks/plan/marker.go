@@ -135,41 +135,32 @@ func (d *Document) tableMarkers(mark func(ids []string, at span)) {
 
 // headings are those that a reference names: by their text, or by their numbers as in "2.1", "Phase 2", "Phase 1.3a" (a part of 1.3) or
 // "Phase 4.2-4.3". One that fits two headings names none.
-func (d *Document) headings(ref string) []int {
+func (d *Document) headings(ref string) (all []int) {
 	ref = strings.TrimLeft(ref, "§# ")
-	one := func(is func(h *heading) bool) []int {
-		var found []int
-		for i := range d.heads {
-			if is(&d.heads[i]) {
-				found = append(found, i)
-			}
+	one := func(is func(h *heading) bool) bool {
+		first := slices.IndexFunc(d.heads, func(h heading) bool { return is(&h) })
+		if first < 0 || slices.ContainsFunc(d.heads[first+1:], func(h heading) bool { return is(&h) }) {
+			return false
 		}
-		if len(found) != 1 {
-			return nil
-		}
-		return found
+		all = append(all, first)
+		return true
 	}
 	text := prose.Fold(ref)
-	if found := one(func(h *heading) bool {
-		return text != "" && (prose.Fold(h.text) == text || prose.Fold(h.title) == text)
-	}); found != nil {
-		return found
+	if text == "" || one(func(h *heading) bool { return prose.Fold(h.text) == text || prose.Fold(h.title) == text }) {
+		return all
 	}
 	refs, rest := prose.Refs(ref)
-	if rest = strings.TrimSpace(rest); rest != "" && rest[0] != ':' || len(refs) > maxSpans {
+	if rest = strings.TrimSpace(rest); rest != "" && rest[0] != ':' {
 		return nil
 	}
-	var all []int
-	for _, r := range refs {
+	word, _, worded := strings.Cut(strings.ToLower(ref), " ")
+	for _, r := range refs[:min(len(refs), maxSpans)] {
 		id := strings.TrimRight(r.ID, "abcdefgh")
-		word, _, worded := strings.Cut(strings.ToLower(ref), " ")
-		found := one(func(h *heading) bool {
+		if !one(func(h *heading) bool {
 			return h.id == id && (h.word == "" || !worded || strings.TrimSuffix(word, "s") == h.word)
-		})
-		if found == nil {
+		}) {
 			return nil
 		}
-		all = append(all, found...)
 	}
 	return all
 }

@@ -53,11 +53,13 @@ func (r *reader) take(who subject, line int) {
 		text = "dependencies:"
 	}
 	for _, s := range prose.Statements(text) {
-		if s.Text == "" && s.Strong && !s.Beside {
+		switch {
+		case s.Beside: // phases follow each other
+		case s.Text == "" && s.Strong:
 			r.takeEntries(who, line+1, s)
-			continue
+		default:
+			r.takeStatement(who, line, s)
 		}
-		r.takeStatement(who, line, s)
 	}
 }
 
@@ -78,7 +80,7 @@ func (r *reader) takeEntries(who subject, line int, s prose.Statement) {
 
 // takeStatement reads ids, then names.
 func (r *reader) takeStatement(who subject, line int, s prose.Statement) {
-	if s.Strong && !s.Blocks && !s.Beside && prose.SaysNone(s.Text) {
+	if s.Strong && !s.Blocks && prose.SaysNone(s.Text) {
 		r.state(who)
 		return
 	}
@@ -114,16 +116,6 @@ func (r *reader) link(who subject, line int, s prose.Statement, ref prose.Ref) {
 	if who.task >= 0 {
 		t := &r.tasks[who.task]
 		from, id, name = t.phase, t.ID, "task "+t.ID
-		if s.Beside && from >= 0 && t.Line-1 == r.phases[from].line {
-			who.phase = from // the phase is a task
-		}
-	}
-	const most = 100
-	if s.Beside { // tasks that run beside others are in the same phase, or there is no order to begin with
-		if k := r.phaseOf(ref.ID); k >= 0 && who.phase >= 0 && ref.Phase && len(r.phases[who.phase].beside) < most {
-			r.phases[who.phase].beside = append(r.phases[who.phase].beside, k)
-		}
-		return
 	}
 	if found := r.resolve(ref, from); found != nil {
 		r.connect(who, s, found)
@@ -224,7 +216,7 @@ func (r *reader) takeParts(who subject, line int, s prose.Statement, behind bool
 	const most = 1000
 	text, _, _ := strings.Cut(s.Text, ")")
 	text, _, _ = strings.Cut(text, ";")
-	if len(text) > most || who.task < 0 || s.Beside {
+	if len(text) > most || who.task < 0 {
 		return
 	}
 	var unknown []string
@@ -297,17 +289,17 @@ func (r *reader) takePart(who subject, line int, s prose.Statement, part string)
 func (r *reader) order() bool {
 	early := r.early()
 	links := 0
+	var before []string // the last tasks of the phase before
 	for k := range r.phases {
 		f := &r.phases[k]
-		var wait []string
-		if f.before = r.previous(k); f.before >= 0 && !f.stated {
-			wait = r.last(f.before)
-		}
 		for _, i := range f.tasks {
-			if !r.tasks[i].stated && !early[i] {
-				r.tasks[i].DependsOn = wait
-				links += len(wait)
+			if !r.tasks[i].stated && !f.stated && !early[i] {
+				r.tasks[i].DependsOn = before
+				links += len(before)
 			}
+		}
+		if len(f.tasks) > 0 {
+			before = r.last(f)
 		}
 	}
 	for i := range r.tasks {
@@ -319,30 +311,16 @@ func (r *reader) order() bool {
 	return links <= maxOrder
 }
 
-// previous is the phase that phase k waits for by its place: the one before it, or what that waits for where the two run beside each
-// other; -1 for none. A phase without tasks is none.
-func (r *reader) previous(k int) int {
-	b := k - 1
-	for b >= 0 && (len(r.phases[b].tasks) == 0 || slices.Contains(r.phases[k].beside, b)) {
-		if len(r.phases[b].tasks) == 0 {
-			b--
-		} else {
-			b = r.phases[b].before
-		}
-	}
-	return b
-}
-
 // last are the tasks of a phase that no other task of it waits for; all of them if they wait for each other in a circle.
-func (r *reader) last(phase int) []string {
+func (r *reader) last(f *phase) []string {
 	needed := map[string]bool{}
-	for _, i := range r.phases[phase].tasks {
+	for _, i := range f.tasks {
 		for _, id := range r.tasks[i].said {
 			needed[id] = true
 		}
 	}
 	var ids, all []string
-	for _, i := range r.phases[phase].tasks {
+	for _, i := range f.tasks {
 		id := r.tasks[i].ID
 		if all = append(all, id); !needed[id] {
 			ids = append(ids, id)

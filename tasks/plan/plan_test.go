@@ -143,10 +143,10 @@ func TestPlanPhases(t *testing.T) {
 			[]string{"1.1 done Reader", "2.1 done Writer <- 1.1"}, nil},
 		"alone": {
 			"## Phase 1: A\ntext\n## Phase 2: B\ntext\n## Phase 3: C\nDepends on: 1\n## Phase 4: D (in parallel with Phase 3)\n## Phase 4: again\n",
-			[]string{"1 pending A", "2 pending B <- 1", "3 pending C <- 1", "4 pending D <- 2"}, []string{"8 line"}},
+			[]string{"1 pending A", "2 pending B <- 1", "3 pending C <- 1", "4 pending D <- 3"}, []string{"8 line"}},
 		"beside": {
 			"## Phase 1: A\n#### 1. a\n## Phase 2: B\n#### 1. b\n## Phase 3: C\nRuns in parallel with Phase 2.\n#### 1. c\n## Phase 4: D\n#### 1. d\n",
-			[]string{"1.1 pending a", "2.1 pending b <- 1.1", "3.1 pending c <- 1.1", "4.1 pending d <- 3.1"}, nil},
+			[]string{"1.1 pending a", "2.1 pending b <- 1.1", "3.1 pending c <- 2.1", "4.1 pending d <- 3.1"}, nil},
 		"waits for a later one": {
 			"## Phase 1: A\n#### 1. a\n#### 2. b\nDepends on: 2.1\n## Phase 2: B\n#### 1. c\nDepends on: 2.2\n#### 2. d\n#### 3. e\n",
 			[]string{"1.1 pending a", "1.2 pending b <- 2.1", "2.1 pending c <- 2.2", "2.2 pending d", "2.3 pending e <- 1.1,1.2"}, nil},
@@ -247,18 +247,31 @@ func TestPlanLimits(t *testing.T) {
 			t.Errorf("%s: got %v", want, err)
 		}
 	}
+}
+
+// chain is a plan in which each task waits for the one before, and its list without that.
+func chain(n int) (string, []tasks.Task) {
 	var b strings.Builder
 	var list []tasks.Task
-	for i := range maxTasks { // and linear: with a search for circles for each this takes minutes
+	for i := range n {
 		fmt.Fprintf(&b, "### Task %d: Do\nDepends on: %d\n", i+1, max(1, i))
 		list = append(list, tasks.Task{ID: fmt.Sprint(i + 1)})
 	}
-	p, err := Parse("plan.md", []byte(b.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if more, conflicts := p.Extra(list); len(more) != maxTasks-1 || len(conflicts) != 0 {
+	return b.String(), list
+}
+
+func TestPlanChain(t *testing.T) {
+	t.Parallel()
+	src, list := chain(300)
+	if more, conflicts := fromPlan(t, src).Extra(list); len(more) != 299 || len(conflicts) != 0 {
 		t.Errorf("got %d, %v", len(more), conflicts)
+	}
+}
+
+func BenchmarkChain(b *testing.B) {
+	src, list := chain(maxTasks)
+	for b.Loop() {
+		fromPlan(b, src).Extra(list)
 	}
 }
 
@@ -284,12 +297,10 @@ func TestPlanMixedLists(t *testing.T) {
 	})
 }
 
-// Sizes at which anything that is not linear would show.
-func TestPlanHostile(t *testing.T) {
-	t.Parallel()
-	const size = 1 << 18
+// hostile are plans of a size at which what is not linear shows.
+func hostile(size int) map[string]string {
 	fill := func(s string) string { return strings.Repeat(s, size/len(s)) }
-	for name, src := range map[string]string{
+	return map[string]string{
 		"one line of keywords":    "## Task 1: A\n" + fill("xdepends on "),
 		"statements":              "## Task 1: A\n## Task 2: B\n" + fill("depends on: 1, 9, T4, Phase 3\n"),
 		"labels over labels":      "## Task 1: A\n" + fill("- deps:\n"),
@@ -299,24 +310,34 @@ func TestPlanHostile(t *testing.T) {
 		"bold":                    "## Task 1: A\n" + fill("**Task 1: x**\n"),
 		"comments":                "## Task 1: A\n" + fill("<!--\n"),
 		"fences":                  "## Task 1: A\n" + fill("```a\n"),
-		"heading":                 "## Phase 1: " + fill("x ") + "\n" + strings.Repeat("- [ ] a\n", maxTasks),
-		"table":                   "| Task | Depends on |\n|--|--|\n" + strings.Repeat("| A | A |\n", maxTasks),
+		"heading":                 "## Phase 1: " + fill("x ") + "\n" + fill("- [ ] a\n"),
+		"table":                   "| Task | Depends on |\n|--|--|\n" + fill("| A | A |\n"),
+		"marked table":            "| Task | Phase |\n|---|---|\n" + fill("| 1 | 1 |\n| 2 | x |\n") + "\n# Phase 1\n",
 		"bars":                    fill("|--"),
 		"nested":                  "- [ ] a\n" + fill("  - [ ] b\n"),
 		"front matter":            "---\na: " + fill("[") + "\n---\n- [ ] a\n",
-		"phases block each other": "## Phase 1\n" + strings.Repeat("- [ ] a\n", 500) + "## Phase 2\nDepends on: Phase 1\n" + strings.Repeat("- [ ] a (blocks Phase 1)\n", 500),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p, err := Parse("plan.md", []byte(src))
-			if err != nil {
-				return
-			}
-			if _, err := p.Tasks(); err != nil {
-				return
-			}
-			if _, err := p.List(t.TempDir(), "x"); err != nil {
-				t.Error(err)
+		"phases block each other": "## Phase 1\n" + fill("- [ ] a\n") + "## Phase 2\nDepends on: Phase 1\n" + fill("- [ ] a (blocks Phase 1)\n"),
+	}
+}
+
+func TestPlanHostile(t *testing.T) {
+	t.Parallel()
+	for name, src := range hostile(1 << 12) {
+		p := fromPlan(t, src)
+		if _, err := p.Tasks(); err != nil {
+			continue
+		}
+		if _, err := p.List(t.TempDir(), "x"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func BenchmarkHostile(b *testing.B) {
+	for name, src := range hostile(1 << 18) {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				fromPlan(b, src).Section(tasks.Task{ID: "1", Title: "Word x of y"}, nil)
 			}
 		})
 	}

@@ -117,14 +117,15 @@ func (d *Document) find(t tasks.Task, parents []tasks.Task) (rule string, found 
 	if found = d.marks[id]; len(found) > 0 {
 		return RuleMarker, slices.Clone(found)
 	}
-	want := words(t.Title)
-	if i, ok := d.named(id, want); ok {
-		return RuleHeading, []span{d.section(i, fmt.Sprintf("heading %q", d.heads[i].text))}
-	}
-	if i, ok := d.index[id]; ok && prose.Fold(d.tasks[i].Title) == prose.Fold(t.Title) {
-		at := d.tasks[i].span(d)
-		at.how = "the plan's own task of this name"
-		return RuleTask, []span{at}
+	if i, ok := d.index[id]; ok {
+		at, x := d.tasks[i].span(d), &d.tasks[i]
+		switch headed := at.head >= 0 && d.heads[at.head].line == at.first; {
+		case headed && !x.made:
+			return RuleHeading, []span{d.section(at.head, fmt.Sprintf("heading %q", d.heads[at.head].text))}
+		case prose.Fold(x.Title) == prose.Fold(t.Title):
+			at.how = "the plan's own task of this name"
+			return RuleTask, []span{at}
+		}
 	}
 	var above []span
 	if n := len(parents); n > 0 {
@@ -132,7 +133,7 @@ func (d *Document) find(t tasks.Task, parents []tasks.Task) (rule string, found 
 			above = nil
 		}
 	}
-	if at, ok := d.byTitle(want, above); ok {
+	if at, ok := d.byTitle(words(t.Title), above); ok {
 		return RuleTitle, []span{at}
 	}
 	if above != nil {
@@ -241,34 +242,19 @@ func (d *Document) findGeneral() {
 // headingList is the headings of the plan, indented by level, without those that every phase has. A plan with too many of them loses the
 // deepest levels first.
 func (d *Document) headingList() string {
-	levels := [boldLevel + 1]int{}
-	listed := func(h *heading) bool {
-		return h.level < boldLevel && (h.level <= 2 || !isRoutine(prose.Fold(h.text)))
-	}
-	for i := range d.heads {
-		if listed(&d.heads[i]) {
-			levels[d.heads[i].level]++
+	var list []string
+	total := 0
+	for deepest := boldLevel - 1; deepest == boldLevel-1 || deepest > 0 && len(list) > maxOutline; deepest-- {
+		list = list[:0]
+		for i := range d.heads {
+			if h := &d.heads[i]; h.level <= deepest && (h.level <= 2 || !isRoutine(prose.Fold(h.text))) {
+				list = append(list, fmt.Sprintf("%s- %s (line %d)", strings.Repeat("  ", h.level-1), oneline.Clip(h.text, 120), h.line+1))
+			}
 		}
+		total = max(total, len(list))
 	}
-	deepest, count := 1, levels[1]
-	for deepest < boldLevel-1 && count+levels[deepest+1] <= maxOutline {
-		deepest++
-		count += levels[deepest]
+	if list = list[:min(len(list), maxOutline)]; total > len(list) {
+		list = append(list, fmt.Sprintf("- ... and %d more headings", total-len(list)))
 	}
-	var b strings.Builder
-	written, left := 0, 0
-	for i := range d.heads {
-		switch h := &d.heads[i]; {
-		case !listed(h):
-		case h.level > deepest || written == maxOutline:
-			left++
-		default:
-			written++
-			fmt.Fprintf(&b, "%s- %s (line %d)\n", strings.Repeat("  ", h.level-1), oneline.Clip(h.text, 120), h.line+1)
-		}
-	}
-	if left > 0 {
-		fmt.Fprintf(&b, "- ... and %d more headings\n", left)
-	}
-	return strings.TrimRight(b.String(), "\n")
+	return strings.Join(list, "\n")
 }

@@ -313,13 +313,13 @@ func TestRestartingNumbers(t *testing.T) {
 		rule, head string
 	}{
 		"another task of the same number":   {headings, list("1", "Build the lexer", "2", "Write the parser", "3", "Implement code generator", "4", "Linker", "5", "Run optimizer passes"), "3", RuleTitle, "Task 1: Code generator"},
-		"the number and the title":          {headings, list("1", "Build the lexer", "2", "Write the parser", "3", "Optimizer passes"), "3", RuleHeading, "Task 3: Optimizer passes"},
+		"the number and the title":          {headings, list("1", "Build the lexer", "2", "Write the parser", "3", "Optimizer passes"), "3", RuleTitle, "Task 3: Optimizer passes"},
 		"the title alone":                   {headings, list("1", "Build the lexer", "5", "Run the optimizer passes"), "5", RuleTitle, "Task 3: Optimizer passes"},
 		"a number and nothing else":         {headings, list("1", "Build the lexer", "3", "Documentation"), "3", RuleOutline, ""},
 		"one word of an item":               {items, list("1", "Login page", "2", "Retry uploads on failure"), "2", RuleOutline, ""},
 		"one word of an item, dotted":       {items, list("1.1", "Login page", "1.2", "Retry uploads on failure"), "1.2", RuleOutline, ""},
 		"one word, with a parent":           {items, list("1", "Login page", "2", "Retry uploads on failure"), "2", RuleOutline, ""},
-		"one of two, by its title":          {headings, list("1", "Write a code generator", "2", "Lexer"), "1", RuleHeading, "Task 1: Code generator"},
+		"one of two, by its title":          {headings, list("1", "Write a code generator", "2", "Lexer"), "1", RuleTitle, "Task 1: Code generator"},
 		"a table names a task heading":      {table, list("1", "Quux"), "1", RuleMarker, "Task 10: Foo"},
 		"a table names one of two":          {table, list("2", "Quux"), "2", RuleOutline, ""},
 		"one word where numbers are unique": {unique, list("1", "Pages", "2", "Upload things"), "2", RuleOutline, ""},

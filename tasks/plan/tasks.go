@@ -35,9 +35,7 @@ type phase struct {
 	*heading
 	head   int
 	tasks  []int // its tasks that are not part of another
-	before int   // the phase that it waits for by its place, -1 for none
 	stated bool  // the plan says what it waits for
-	beside []int // phases that it runs beside
 }
 
 // reader makes the tasks of a document.
@@ -126,7 +124,7 @@ func (r *reader) findPhases() {
 			}
 			known[h.id], end = h.line+1, h.end
 			r.phaseIDs[strings.ToLower(h.id)] = len(r.phases)
-			r.phases = append(r.phases, phase{heading: h, head: i, before: -1})
+			r.phases = append(r.phases, phase{heading: h, head: i})
 		}
 		if len(r.phases) > 0 {
 			return
@@ -171,31 +169,23 @@ func (r *reader) add(t task) {
 // ids get the number of the phase before them.
 func (r *reader) taskHeadings() bool {
 	seen, again := map[string]bool{}, false
-	var list, open []int // open: the headings around
-	up := map[int]int{}
-	for i, h := range r.heads {
-		if h.word != "task" && h.word != "subtask" || h.background {
-			continue
+	var list []int
+	for i := range r.heads {
+		if h := &r.heads[i]; (h.word == "task" || h.word == "subtask") && !h.background {
+			list = append(list, i)
+			again = again || seen[h.id]
+			seen[h.id] = true
 		}
-		for len(open) > 0 && h.line >= r.heads[open[len(open)-1]].end {
-			open = open[:len(open)-1]
-		}
-		if len(open) > 0 {
-			up[i] = open[len(open)-1]
-		}
-		list, open = append(list, i), append(open, i)
-		again = again || seen[h.id]
-		seen[h.id] = true
 	}
-	ids := map[int]string{}
+	ids := map[int]string{} // by heading
 	for k, i := range list {
 		t := headTask(&r.heads[i])
 		if at := r.phaseAt(t.Line - 1); again && len(r.phases) > 1 && at >= 0 && !strings.HasPrefix(t.ID, r.phases[at].id+".") {
 			t.ID, t.made = r.phases[at].id+"."+t.ID, true
 		}
 		ids[i] = t.ID
-		if around, ok := up[i]; ok {
-			t.Parent = ids[around]
+		for up := r.heads[i].parent; up >= 0 && t.Parent == ""; up = r.heads[up].parent {
+			t.Parent = ids[up]
 		}
 		if k+1 < len(list) {
 			t.last = min(t.last, r.heads[list[k+1]].line)

@@ -15,7 +15,6 @@ type titles struct {
 	list   []candidate
 	byWord map[string][]int // candidates that have a word
 	words  [][]string       // of each heading
-	byID   map[string][]int // headings "Task <id>" and "WEB-7: ..."
 }
 
 // candidate is one heading, or task of the plan without one, that may stand for a task.
@@ -27,30 +26,17 @@ type candidate struct {
 
 // indexTitles fills the index. Background and what every plan has is about no task, nor is the title of the document.
 func (d *Document) indexTitles() {
-	x := titles{byWord: map[string][]int{}, byID: map[string][]int{}, words: make([][]string, len(d.heads))}
+	x := titles{byWord: map[string][]int{}, words: make([][]string, len(d.heads))}
 	add := func(c candidate) {
 		for _, w := range c.words {
 			x.byWord[w] = append(x.byWord[w], len(x.list))
 		}
 		x.list = append(x.list, c)
 	}
-	texts := map[string]string{} // title by id
 	for i := range d.heads {
 		h := &d.heads[i]
 		if !d.isTitle(i) {
 			x.words[i] = words(h.title)
-		}
-		id := h.id
-		if h.word != "task" && h.word != "subtask" {
-			if id, _ = prose.LeadingID(h.text); !prose.CodeID(id) {
-				id = ""
-			}
-		}
-		if id != "" {
-			x.byID[id] = append(x.byID[id], i)
-			first, again := texts[id]
-			d.restarts = d.restarts || again && first != prose.Fold(h.title)
-			texts[id] = prose.Fold(h.title)
 		}
 		if !h.background && !d.isTitle(i) && !isRoutine(prose.Fold(h.title)) {
 			add(candidate{d.section(i, fmt.Sprintf("heading %q has its words", h.text)), h.parent, x.words[i]})
@@ -63,31 +49,6 @@ func (d *Document) indexTitles() {
 		}
 	}
 	d.titles = x
-}
-
-// named is the heading "Task <id>". Where several have the id, or the plan counts its tasks anew in each phase, it has to have most words of
-// the title.
-func (d *Document) named(id string, want []string) (int, bool) {
-	list := d.titles.byID[id]
-	if len(list) == 1 && !d.restarts {
-		return list[0], true
-	}
-	best, most, tie := -1, 0, false
-	for _, i := range list {
-		if n := common(d.titles.words[i], want); n >= most && n > 0 {
-			best, most, tie = i, n, n == most
-		}
-	}
-	return best, best >= 0 && !tie
-}
-
-func common(a, b []string) (n int) {
-	for _, w := range a {
-		if slices.Contains(b, w) {
-			n++
-		}
-	}
-	return n
 }
 
 // byTitle is the heading or list entry that a title names: all of its words but one are in the title, or all of the title's in it. One common

@@ -12,7 +12,7 @@ import (
 	"descartes/tasks"
 )
 
-func fromPlan(t *testing.T, src string) *Document {
+func fromPlan(t testing.TB, src string) *Document {
 	t.Helper()
 	p, err := Parse("plan.md", []byte(src))
 	if err != nil {
