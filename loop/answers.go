@@ -46,7 +46,7 @@ func (w *tagWork) accept(ctx context.Context, stop *stopper, ln *lane, a *store.
 	first := w.event(journal.AttemptStarted, u)
 	inputs := w.inputs(u, "")
 	inputs.Spec = "" // no agent was given one
-	first.Detail = &journal.Detail{Log: w.relative(u.log), Inputs: inputs}
+	first.Detail = &journal.Detail{Client: journal.Client{Log: w.relative(u.log)}, Inputs: inputs}
 	first.Slot, first.Branch, first.Head = ln.number(), u.stand.Head.Branch, u.stand.Head.Hash
 	if err := w.record(w.begun(u, first)...); err != nil {
 		return nil, err

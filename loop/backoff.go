@@ -211,7 +211,7 @@ func (p *backoff) hold(ctx context.Context, stop *stopper, m move, tell teller) 
 	if out := p.tooLong(m); out != nil {
 		return out, nil
 	}
-	e := &journal.Event{Type: journal.LimitWaiting, Reason: m.reason, Detail: &journal.Detail{Until: &m.until, Backend: m.choice.Backend}}
+	e := &journal.Event{Type: journal.LimitWaiting, Reason: m.reason, Detail: &journal.Detail{Exit: journal.Exit{Until: &m.until}, Client: journal.Client{Backend: m.choice.Backend}}}
 	if !m.limited {
 		e.Detail.Cause = string(agent.Transient)
 	}

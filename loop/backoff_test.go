@@ -130,7 +130,7 @@ func TestLimitMetTogether(t *testing.T) {
 		if err != nil || until == nil {
 			t.Fatalf("got %v, %v", until, err)
 		}
-		h.Apply(&journal.Event{Type: journal.AttemptFinished, TS: now, Verdict: journal.Limited, Detail: &journal.Detail{Backend: "claude", Until: until}})
+		h.Apply(&journal.Event{Type: journal.AttemptFinished, TS: now, Verdict: journal.Limited, Detail: &journal.Detail{Client: journal.Client{Backend: "claude"}, Exit: journal.Exit{Until: until}}})
 		return *until
 	}
 	reset := now.Add(75 * time.Second)

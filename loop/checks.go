@@ -341,7 +341,7 @@ func (l *Loop) untouched(ctx context.Context, stop *stopper, ln *lane, before gi
 	if _, err := l.prepare(ctx, ln, l.start(u)); err != nil {
 		return nil, err
 	}
-	if err := l.record(&journal.Event{Type: journal.VerifyStarted, Task: task, Detail: &journal.Detail{Baseline: true, Alone: ln == l.checker, Check: c.Name, Log: l.relative(u.log)}}); err != nil {
+	if err := l.record(&journal.Event{Type: journal.VerifyStarted, Unit: journal.Unit{Task: task}, Detail: &journal.Detail{Checked: journal.Checked{Baseline: true, Check: c.Name}, Files: journal.Files{Alone: ln == l.checker}, Client: journal.Client{Log: l.relative(u.log)}}}); err != nil {
 		return nil, err
 	}
 	actx, end := stop.soon(ctx)
@@ -355,7 +355,7 @@ func (l *Loop) untouched(ctx context.Context, stop *stopper, ln *lane, before gi
 	if err := l.tidy(context.WithoutCancel(ctx), u); err != nil {
 		return nil, err
 	}
-	e := &journal.Event{Type: journal.VerifyFinished, Task: task, Tree: string(before), Detail: verifyDetail(b.Result)}
+	e := &journal.Event{Type: journal.VerifyFinished, Unit: journal.Unit{Task: task}, Tree: string(before), Detail: verifyDetail(b.Result)}
 	e.Detail.Baseline, e.Detail.Alone, e.Detail.Command = true, ln == l.checker, c.Run
 	if t := b.Result.Tests; t != nil && task == "" {
 		e.Detail.Tests.Passes, e.Detail.Tests.Fails = t.Passed, t.Failed
@@ -376,7 +376,7 @@ func (l *Loop) onState(ctx context.Context, stop *stopper, ln *lane, state gitop
 		return res, err
 	}
 	if c.Name != "" {
-		if err := l.record(&journal.Event{Type: journal.VerifyStarted, Detail: &journal.Detail{At: string(when), Check: c.Name, Log: l.relative(log)}}); err != nil {
+		if err := l.record(&journal.Event{Type: journal.VerifyStarted, Detail: &journal.Detail{Checked: journal.Checked{At: string(when), Check: c.Name}, Client: journal.Client{Log: l.relative(log)}}}); err != nil {
 			return res, err
 		}
 	}

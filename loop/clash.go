@@ -69,8 +69,8 @@ func (w *tagWork) putBack(ctx context.Context, fate *Fate, head string, has []st
 		if _, err := w.tools.Repo.Keep(ctx, v.Ref, tree, []string{list[0].Parent}, w.tools.Redact.Text(k.message(w.state.Tag))); err != nil {
 			return false, gitErr("keep the work on task "+v.Task, err)
 		}
-		e := &journal.Event{Type: journal.Integrated, Wave: v.Wave, Task: v.Task, Title: w.title(v.Task), Attempt: v.Attempt, Tree: string(base),
-			Verdict: journal.Failed, Reason: fate.Reason(), Paths: fate.paths(), Detail: &journal.Detail{Output: tail(fate.Detail(), maxWords)}}
+		e := &journal.Event{Type: journal.Integrated, Unit: journal.Unit{Wave: v.Wave, Task: v.Task, Title: w.title(v.Task), Attempt: v.Attempt}, Tree: string(base),
+			Verdict: journal.Failed, Reason: fate.Reason(), Paths: fate.paths(), Detail: &journal.Detail{Checked: journal.Checked{Output: tail(fate.Detail(), maxWords)}}}
 		if err := w.record(e); err != nil {
 			return false, err
 		}

@@ -79,7 +79,7 @@ func (w *tagWork) commitWave(ctx context.Context, stop *stopper, ln *lane, numbe
 	}
 	crash.Point("wave-committed")
 	for _, n := range c.Notes {
-		if err := w.record(&journal.Event{Type: journal.Warning, Wave: number, Message: n}); err != nil {
+		if err := w.record(&journal.Event{Type: journal.Warning, Unit: journal.Unit{Wave: number}, Message: n}); err != nil {
 			return err
 		}
 	}
@@ -87,7 +87,7 @@ func (w *tagWork) commitWave(ctx context.Context, stop *stopper, ln *lane, numbe
 		w.history.ForgetWave(number)
 		return nil
 	}
-	if err := w.record(&journal.Event{Type: journal.WaveCommitted, Wave: number, Commit: c.Hash, Tree: string(w.trunk.tree), Tasks: done, Message: subject, Of: len(c.Paths)}); err != nil {
+	if err := w.record(&journal.Event{Type: journal.WaveCommitted, Unit: journal.Unit{Wave: number, Of: len(c.Paths)}, Commit: c.Hash, Tree: string(w.trunk.tree), Tasks: done, Message: subject}); err != nil {
 		return err
 	}
 	crash.Point("wave-recorded")

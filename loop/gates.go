@@ -229,7 +229,7 @@ func (w *promptWork) reply(ctx context.Context, question string) (yes, answered 
 
 // tell records what the gate says between iterations, and its state.
 func (w *promptWork) tell(d gate.Decision) error {
-	e := &journal.Event{Type: journal.GateSpoke, Iteration: w.history.Iteration, Decision: journal.Decision(d.Kind), Reason: cmp.Or(d.Gate, d.Breaker), Message: d.Reason, Next: d.Prompt, Lines: eachLine(d.Show)}
+	e := &journal.Event{Type: journal.GateSpoke, Unit: journal.Unit{Iteration: w.history.Iteration}, Decision: journal.Decision(d.Kind), Reason: cmp.Or(d.Gate, d.Breaker), Message: d.Reason, Next: d.Prompt, Lines: eachLine(d.Show)}
 	if d.Kind == gate.Ask && d.Question != "" {
 		e.Message = d.Question
 	}

@@ -715,8 +715,7 @@ func Timed(c *Config, q verify.Request) verify.Request {
 
 // verifyDetail is a result of the verify command for its event.
 func verifyDetail(res verify.Result) *journal.Detail {
-	d := &journal.Detail{Check: res.Name, Code: res.Code, Signal: res.Signal, Passed: res.Passed, TimedOut: res.TimedOut, Seconds: res.Duration.Seconds(),
-		Digest: res.Digest, Tries: res.Tries, Flaky: res.Flaky, Standing: res.Standing}
+	d := &journal.Detail{Checked: journal.Checked{Check: res.Name, Passed: res.Passed, Digest: res.Digest, Tries: res.Tries, Flaky: res.Flaky, Standing: res.Standing}, Exit: journal.Exit{Code: res.Code, Signal: res.Signal, TimedOut: res.TimedOut, Seconds: res.Duration.Seconds()}}
 	if t := res.Tests; t != nil {
 		d.Tests = &journal.Tests{Ran: t.Ran(), Failed: len(t.Failed), Skipped: len(t.Skipped) + t.Omitted, Known: res.Known, More: t.More}
 		if c := res.Change; c != nil {

@@ -127,7 +127,7 @@ func OutcomeOf(e *journal.Event) Outcome {
 // end returns the event that ends a run.
 func (l *Loop) end(out *Outcome, word string, totals journal.Totals) *journal.Event {
 	totals.Cost = l.history.Cost
-	e := &journal.Event{Type: journal.LoopFinished, Reason: word, Message: out.Message, Detail: &journal.Detail{End: string(out.Ending), Totals: &totals, Unpushed: out.Unpushed, Merging: out.Merging, Commits: out.Commits},
+	e := &journal.Event{Type: journal.LoopFinished, Reason: word, Message: out.Message, Detail: &journal.Detail{Exit: journal.Exit{End: string(out.Ending)}, Closing: journal.Closing{Totals: &totals, Unpushed: out.Unpushed, Merging: out.Merging, Commits: out.Commits}},
 		Branch: out.Branch}
 	if out.Ending == journal.Paused {
 		e.Type = journal.LoopPaused
@@ -505,7 +505,7 @@ func (l *Loop) attempt(ctx context.Context, stop *stopper, u *unit, spec specbui
 		return nil
 	}
 	first := l.work.event(journal.AttemptStarted, u)
-	first.Detail = &journal.Detail{SpecTokens: spec.Tokens, Log: l.relative(u.log), Backend: u.with.Backend, Model: u.with.Model}
+	first.Detail = &journal.Detail{SpecTokens: spec.Tokens, Client: journal.Client{Log: l.relative(u.log), Backend: u.with.Backend, Model: u.with.Model}}
 	first.Detail.Inputs = l.work.inputs(u, spec.Text)
 	first.Slot, first.Branch, first.Head = u.lane.number(), u.stand.Head.Branch, u.stand.Head.Hash
 	if err := l.record(l.work.begun(u, first)...); err != nil {
@@ -626,7 +626,7 @@ func (l *Loop) observe(u *unit) func(*attempt.Step) error {
 			e := l.work.event(journal.AttemptWaiting, u)
 			e.Reason = s.Who
 			if !s.Until.IsZero() {
-				e.Detail = &journal.Detail{Until: &s.Until}
+				e.Detail = &journal.Detail{Exit: journal.Exit{Until: &s.Until}}
 			}
 			return l.record(e)
 		case attempt.Ended:

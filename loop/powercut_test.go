@@ -173,15 +173,15 @@ func scriptedEvents(n int) [][]*journal.Event {
 	out := [][]*journal.Event{{{Type: journal.LoopStarted, Tree: "t0"}}}
 	for i := range n {
 		id := fmt.Sprint(i + 1)
-		out = append(out, []*journal.Event{{Type: journal.TaskStarted, Task: id, Base: "b"}, {Type: journal.AttemptStarted, Task: id, Attempt: 1}},
-			[]*journal.Event{{Type: journal.AgentFinished, Task: id, Attempt: 1}}, []*journal.Event{{Type: journal.VerifyFinished, Task: id, Attempt: 1}})
+		out = append(out, []*journal.Event{{Type: journal.TaskStarted, Unit: journal.Unit{Task: id}, Base: "b"}, {Type: journal.AttemptStarted, Unit: journal.Unit{Task: id, Attempt: 1}}},
+			[]*journal.Event{{Type: journal.AgentFinished, Unit: journal.Unit{Task: id, Attempt: 1}}}, []*journal.Event{{Type: journal.VerifyFinished, Unit: journal.Unit{Task: id, Attempt: 1}}})
 		if i%4 == 3 {
-			out = append(out, []*journal.Event{{Type: journal.AttemptFinished, Task: id, Attempt: 1, Verdict: "failed"}}, []*journal.Event{{Type: journal.TaskBlocked, Task: id, Verdict: "failed"}})
+			out = append(out, []*journal.Event{{Type: journal.AttemptFinished, Unit: journal.Unit{Task: id, Attempt: 1}, Verdict: "failed"}}, []*journal.Event{{Type: journal.TaskBlocked, Unit: journal.Unit{Task: id}, Verdict: "failed"}})
 			continue
 		}
-		out = append(out, []*journal.Event{{Type: journal.AttemptFinished, Task: id, Attempt: 1, Verdict: journal.Verified, Tree: "t" + id}, {Type: journal.TaskDone, Task: id}})
+		out = append(out, []*journal.Event{{Type: journal.AttemptFinished, Unit: journal.Unit{Task: id, Attempt: 1}, Verdict: journal.Verified, Tree: "t" + id}, {Type: journal.TaskDone, Unit: journal.Unit{Task: id}}})
 	}
-	return append(out, []*journal.Event{{Type: journal.WaveCommitted, Wave: 1, Commit: "c"}}, []*journal.Event{{Type: journal.LoopFinished, Reason: string(journal.AllDone)}})
+	return append(out, []*journal.Event{{Type: journal.WaveCommitted, Unit: journal.Unit{Wave: 1}, Commit: "c"}}, []*journal.Event{{Type: journal.LoopFinished, Reason: string(journal.AllDone)}})
 }
 
 // TestPowerCut plays a run's writes, cuts the power at every moment in every way that the disk may

@@ -229,7 +229,7 @@ func (w *promptWork) opened(bool) error {
 
 // note records a warning that belongs to no single attempt.
 func (w *promptWork) note(message string) error {
-	return w.record(&journal.Event{Type: journal.Warning, Iteration: w.history.Iteration, Message: message})
+	return w.record(&journal.Event{Type: journal.Warning, Unit: journal.Unit{Iteration: w.history.Iteration}, Message: message})
 }
 
 // final reports whether the gate, or the promise, ended the run.
@@ -246,7 +246,7 @@ func (w *promptWork) killed(ctx context.Context, ln *lane, open *journal.Event) 
 		u.before = gitops.Tree(b.Last.Tree)
 	}
 	end := w.event(journal.IterationFinished, u)
-	end.Decision, end.Reason, end.Tree, end.Detail = journal.CutShort, journal.Killed, string(u.before), &journal.Detail{End: string(agent.Cancelled), Log: w.relative(u.log)}
+	end.Decision, end.Reason, end.Tree, end.Detail = journal.CutShort, journal.Killed, string(u.before), &journal.Detail{Exit: journal.Exit{End: string(agent.Cancelled)}, Client: journal.Client{Log: w.relative(u.log)}}
 	work, err := w.holding(ctx, u, open)
 	if err != nil {
 		return err
@@ -305,7 +305,7 @@ func (w *promptWork) uncommitted(ctx context.Context, u *unit, why error) error 
 	if _, meanwhile := errors.AsType[*apartError](why); meanwhile {
 		end.Tree = string(u.before)
 	}
-	end.Detail = &journal.Detail{End: string(res.Agent.End), Code: res.Agent.Code, Changed: len(res.Work.Changed), Seconds: max(0, w.tools.Now().Sub(u.started).Seconds()), Log: w.relative(u.log)}
+	end.Detail = &journal.Detail{Exit: journal.Exit{End: string(res.Agent.End), Code: res.Agent.Code, Seconds: max(0, w.tools.Now().Sub(u.started).Seconds())}, Files: journal.Files{Changed: len(res.Work.Changed)}, Client: journal.Client{Log: w.relative(u.log)}}
 	return errors.Join(why, w.ends(end))
 }
 
@@ -461,7 +461,7 @@ func (w *promptWork) begun(u *unit, first *journal.Event) []*journal.Event {
 	if c := w.criteria(); c != nil {
 		first.Lines = append(first.Lines, c.Before(u.it.Number, u.it.Max, w.costSoFar()))
 		if err := w.putLoopFile(w.agentDir(), w.loopFileText(c)); err != nil { // the slot was cleaned
-			w.held = append(w.held, &journal.Event{Type: journal.Warning, Iteration: w.history.Iteration, Message: err.Error()})
+			w.held = append(w.held, &journal.Event{Type: journal.Warning, Unit: journal.Unit{Iteration: w.history.Iteration}, Message: err.Error()})
 		}
 	}
 	return []*journal.Event{first}
@@ -505,7 +505,7 @@ func (w *promptWork) input(u *unit, in *attempt.Input) {
 
 // event starts an event about an iteration.
 func (w *promptWork) event(what journal.Type, u *unit) *journal.Event {
-	e := &journal.Event{Type: what, Iteration: w.history.Iteration, Attempt: max(1, w.history.Prompt.Try)}
+	e := &journal.Event{Type: what, Unit: journal.Unit{Iteration: w.history.Iteration, Attempt: max(1, w.history.Prompt.Try)}}
 	if u.it != nil {
 		e.Iteration, e.Attempt, e.Of = u.it.Number, u.it.Try, u.it.Max
 	}
@@ -831,7 +831,7 @@ func (w *promptWork) committed(ctx context.Context, u *unit, made gitops.Commit,
 		return gitErr(fmt.Sprintf("commit iteration %d", u.it.Number), err)
 	}
 	t := w.trunk
-	w.recordWithNext(&journal.Event{Type: journal.Integrated, Iteration: u.it.Number, Attempt: u.it.Try, Tree: string(t.tree), Commit: t.on})
+	w.recordWithNext(&journal.Event{Type: journal.Integrated, Unit: journal.Unit{Iteration: u.it.Number, Attempt: u.it.Try}, Tree: string(t.tree), Commit: t.on})
 	for _, n := range made.Notes {
 		if err := w.note(n); err != nil {
 			return err
@@ -904,9 +904,8 @@ func (w *promptWork) askGate(ctx context.Context, stop *stopper, u *unit) (*Outc
 	} else if v != nil && !v.Passed {
 		end.Reason = cmp.Or(end.Reason, v.Reason())
 	}
-	end.Detail = &journal.Detail{End: string(res.Agent.End), Cause: string(res.Agent.Cause), Backend: u.with.Backend, Model: u.with.Model, Code: res.Agent.Code, Signal: res.Agent.Signal,
-		Changed: len(res.Work.Changed), Words: store.Preview(res.Agent.Final), Seconds: max(0, w.tools.Now().Sub(u.started).Seconds()), Log: w.relative(u.log),
-		Left: res.Work.Left}
+	end.Detail = &journal.Detail{Exit: journal.Exit{End: string(res.Agent.End), Cause: string(res.Agent.Cause), Code: res.Agent.Code, Signal: res.Agent.Signal, Seconds: max(0, w.tools.Now().Sub(u.started).Seconds())}, Client: journal.Client{Backend: u.with.Backend, Model: u.with.Model, Log: w.relative(u.log)},
+		Files: journal.Files{Changed: len(res.Work.Changed), Left: res.Work.Left}, Speech: journal.Speech{Words: store.Preview(res.Agent.Final)}}
 	troubled := res.Agent.End != agent.Finished || !res.Passed()
 	end.Detail.Passed, end.Detail.Looks = res.Verify != nil && res.Passed(), looked(res)
 	if denied := w.tools.denied(w.config, w.root, nil, u.log); troubled {
@@ -1116,7 +1115,7 @@ func (w *promptWork) handoff(out *Outcome) (path, text string) {
 		if len(e.Paths) > 0 {
 			fmt.Fprintf(&b, "- it changed %s\n", oneline.Text(strings.Join(e.Paths[:min(maxHandoffTasks, len(e.Paths))], ", ")))
 		}
-		if words := lastWords(&journal.Detail{Words: p.Words}); words != "" {
+		if words := lastWords(&journal.Detail{Speech: journal.Speech{Words: p.Words}}); words != "" {
 			fmt.Fprintf(&b, "- its agent's last words: %s\n", words)
 		}
 		if next := strings.TrimSpace(e.Next); next != "" {

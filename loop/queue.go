@@ -169,7 +169,7 @@ func (w *tagWork) open(id string) (bool, error) {
 		}
 		w.told[id] = cause
 		roots, _ := g.Held(id)
-		return false, w.record(&journal.Event{Type: journal.TaskHeld, Wave: g.Wave(id), Task: id, Title: w.title(id), Reason: cause, Tasks: roots})
+		return false, w.record(&journal.Event{Type: journal.TaskHeld, Unit: journal.Unit{Wave: g.Wave(id), Task: id, Title: w.title(id)}, Reason: cause, Tasks: roots})
 	}
 	return false, nil
 }
@@ -292,7 +292,7 @@ func (w *tagWork) first(ready []string) (string, error) {
 			w.waiting = map[string]bool{}
 		}
 		w.waiting[x.Task] = true
-		e := &journal.Event{Type: journal.Warning, Wave: w.job.Graph.Wave(x.Task), Task: x.Task, Title: w.title(x.Task), Message: oneline.Text(x.String())}
+		e := &journal.Event{Type: journal.Warning, Unit: journal.Unit{Wave: w.job.Graph.Wave(x.Task), Task: x.Task, Title: w.title(x.Task)}, Message: oneline.Text(x.String())}
 		if err := w.record(e); err != nil {
 			return "", err
 		}

@@ -34,7 +34,7 @@ func (w *tagWork) killed(ctx context.Context, ln *lane, open *journal.Event) err
 		return err
 	}
 	end := w.event(journal.AttemptFinished, u)
-	end.Verdict, end.Reason, end.Round, end.Detail = journal.Cancelled, u.res.Reason, open.Round, &journal.Detail{End: string(agent.Cancelled), Log: w.relative(u.log)}
+	end.Verdict, end.Reason, end.Round, end.Detail = journal.Cancelled, u.res.Reason, open.Round, &journal.Detail{Exit: journal.Exit{End: string(agent.Cancelled)}, Client: journal.Client{Log: w.relative(u.log)}}
 	if end.Ref, err = w.keep(ctx, u, nil); err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (w *tagWork) wasVerified(u *unit, open *journal.Event) (bool, error) {
 	}
 	end := w.event(journal.AttemptFinished, u)
 	end.Verdict, end.Reason, end.Round, end.Tree, end.Ref = journal.Verified, k.Reason, open.Round, string(tree), ref.Name
-	end.Detail = &journal.Detail{End: string(agent.Finished), Log: w.relative(u.log)}
+	end.Detail = &journal.Detail{Exit: journal.Exit{End: string(agent.Finished)}, Client: journal.Client{Log: w.relative(u.log)}}
 	return true, w.record(end)
 }
 
@@ -189,9 +189,7 @@ func agentEnd(e *journal.Event, r agent.Result, with Choice, words int) *journal
 
 // agentDetail is a result for the journal, with up to words bytes of the last message.
 func agentDetail(r agent.Result, with Choice, words int) *journal.Detail {
-	d := &journal.Detail{End: string(r.End), Cause: string(r.Cause), Code: r.Code, Signal: r.Signal, Claimed: r.Complete, Blocked: r.Blocked,
-		Question: tail(r.Question, maxWords), Notes: slices.Clone(r.Notes[:min(len(r.Notes), maxNotes)]),
-		Words: tail(r.Final, words), Seconds: r.Duration.Seconds(), Session: r.Session, Anew: r.Gone, Model: cmp.Or(r.Model, with.Model), Backend: with.Backend}
+	d := &journal.Detail{Exit: journal.Exit{End: string(r.End), Cause: string(r.Cause), Code: r.Code, Signal: r.Signal, Seconds: r.Duration.Seconds()}, Speech: journal.Speech{Claimed: r.Complete, Blocked: r.Blocked, Question: tail(r.Question, maxWords), Notes: slices.Clone(r.Notes[:min(len(r.Notes), maxNotes)]), Words: tail(r.Final, words)}, Client: journal.Client{Session: r.Session, Anew: r.Gone, Model: cmp.Or(r.Model, with.Model), Backend: with.Backend}}
 	if !r.Until.IsZero() {
 		d.Until = &r.Until
 	}
@@ -209,7 +207,7 @@ func agentDetail(r agent.Result, with Choice, words int) *journal.Detail {
 func withNotes(e *journal.Event) []*journal.Event {
 	events := []*journal.Event{e}
 	for _, note := range e.Detail.Notes {
-		w := &journal.Event{Type: journal.Warning, Wave: e.Wave, Task: e.Task, Title: e.Title, Iteration: e.Iteration, Attempt: e.Attempt, Of: e.Of, Message: note}
+		w := &journal.Event{Type: journal.Warning, Unit: journal.Unit{Wave: e.Wave, Task: e.Task, Title: e.Title, Iteration: e.Iteration, Attempt: e.Attempt, Of: e.Of}, Message: note}
 		events = append(events, w)
 	}
 	return events

@@ -42,7 +42,7 @@ func (w *tagWork) reread() (*journal.Event, error) {
 	if err := w.fits(w.job.File.Tasks()); err != nil {
 		return nil, err
 	}
-	e := &journal.Event{Type: journal.ListChanged, Wave: 1, Message: w.changes()}
+	e := &journal.Event{Type: journal.ListChanged, Unit: journal.Unit{Wave: 1}, Message: w.changes()}
 	for _, c := range w.history.WaveCommits {
 		e.Wave = max(e.Wave, c.Wave+1)
 	}

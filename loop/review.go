@@ -158,7 +158,7 @@ func (w *tagWork) approve(ctx context.Context, stop *stopper, ln *lane, number i
 // tellReview records the result of a wave's review.
 func (w *tagWork) tellReview(number int, tree gitops.Tree, d journal.Decision, lines ...string) error {
 	message := fmt.Sprintf("wave %d: %s", number, lines[0])
-	e := &journal.Event{Type: journal.GateSpoke, Wave: number, Decision: d, Reason: lookReview, Message: message, Detail: &journal.Detail{Tree: string(tree)}, Lines: []string{message}}
+	e := &journal.Event{Type: journal.GateSpoke, Unit: journal.Unit{Wave: number}, Decision: d, Reason: lookReview, Message: message, Detail: &journal.Detail{Files: journal.Files{Tree: string(tree)}}, Lines: []string{message}}
 	for _, line := range lines[1:] {
 		e.Lines = append(e.Lines, "  "+line)
 	}

@@ -223,7 +223,7 @@ func (w *Rewind) record(fsys atomicfile.FS, s store.Saved, tree string, now func
 		return err
 	}
 	if len(events) > 0 {
-		err = j.Append(&journal.Event{Type: journal.LoopRewound, Wave: w.Wave, Tasks: w.Tasks, Tree: tree, Base: w.From, Commit: w.To, Branch: w.Keep})
+		err = j.Append(&journal.Event{Type: journal.LoopRewound, Unit: journal.Unit{Wave: w.Wave}, Tasks: w.Tasks, Tree: tree, Base: w.From, Commit: w.To, Branch: w.Keep})
 	}
 	return errors.Join(err, j.Close())
 }

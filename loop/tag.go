@@ -175,7 +175,7 @@ func (w *tagWork) enter(number int) error {
 		return nil
 	}
 	w.entered = number
-	return w.record(&journal.Event{Type: journal.WaveStarted, Wave: number, Of: len(w.job.Graph.Waves()[number-1].Tasks)})
+	return w.record(&journal.Event{Type: journal.WaveStarted, Unit: journal.Unit{Wave: number, Of: len(w.job.Graph.Waves()[number-1].Tasks)}})
 }
 
 // limit returns an outcome after too many attempts in all, or with an open breaker. It is nil if no task is left to run.
@@ -230,7 +230,7 @@ func (w *tagWork) endRun(ctx context.Context, stop *stopper, out *Outcome, err e
 			break
 		}
 		if not, ok := errors.AsType[uncheckedError](cerr); ok {
-			cerr = w.record(&journal.Event{Type: journal.Warning, Wave: wave.Number, Message: string(not) + resumes})
+			cerr = w.record(&journal.Event{Type: journal.Warning, Unit: journal.Unit{Wave: wave.Number}, Message: string(not) + resumes})
 		}
 		if cerr != nil {
 			return cmp.Or(err, cerr)

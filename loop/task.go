@@ -265,9 +265,7 @@ func (w *tagWork) endOf(ctx context.Context, u *unit) (end *journal.Event, ref s
 	if end.Tree, end.Ref = string(res.Work.After), ref; res.Work.TookBack != "" { // the next attempt does not build on that
 		end.Tree = string(u.before)
 	}
-	end.Detail = &journal.Detail{End: string(res.Agent.End), Cause: string(res.Agent.Cause), Backend: u.with.Backend, Model: w.history.RunningOf(journal.Key{Task: u.task.ID, Number: u.number}).Ran(),
-		Code: res.Agent.Code, Signal: res.Agent.Signal, Changed: len(res.Work.Changed), Claimed: res.Agent.Complete,
-		Seconds: w.tools.Now().Sub(u.started).Seconds(), Log: w.relative(u.log), Left: res.Work.Left, Alone: res.Work.Alone, Beside: res.Work.Beside, Hidden: res.Work.Hidden}
+	end.Detail = &journal.Detail{Exit: journal.Exit{End: string(res.Agent.End), Cause: string(res.Agent.Cause), Code: res.Agent.Code, Signal: res.Agent.Signal, Seconds: w.tools.Now().Sub(u.started).Seconds()}, Client: journal.Client{Backend: u.with.Backend, Model: w.history.RunningOf(journal.Key{Task: u.task.ID, Number: u.number}).Ran(), Log: w.relative(u.log)}, Files: journal.Files{Changed: len(res.Work.Changed), Left: res.Work.Left, Alone: res.Work.Alone, Beside: res.Work.Beside, Hidden: res.Work.Hidden}, Speech: journal.Speech{Claimed: res.Agent.Complete}}
 	end.Detail.Looks = looked(res)
 	if !res.Paced {
 		if end.Detail.Until, err = w.backoff.after(u.with, res.Agent, res.Reason, w.teller(u)); err != nil {
@@ -341,7 +339,7 @@ func (w *tagWork) unfit(ctx context.Context, u *unit, fate *Fate) error {
 	u.res.Verdict, u.res.Reason = verify.Failed, fate.Reason()
 	e := w.event(journal.Integrated, u)
 	e.Tree, e.Commit = string(w.trunk.tree), w.trunk.tip
-	e.Verdict, e.Reason, e.Paths, e.Detail = journal.Failed, u.res.Reason, fate.paths(), &journal.Detail{Output: tail(fate.Detail(), maxWords)}
+	e.Verdict, e.Reason, e.Paths, e.Detail = journal.Failed, u.res.Reason, fate.paths(), &journal.Detail{Checked: journal.Checked{Output: tail(fate.Detail(), maxWords)}}
 	return w.record(e)
 }
 
@@ -462,7 +460,7 @@ func (w *tagWork) block(u *unit) error {
 	}
 	asked := u.res.Verdict == verify.Blocked && question(&u.res) != ""
 	if asked || len(u.denied) > 0 {
-		e.Detail = &journal.Detail{Denied: u.denied}
+		e.Detail = &journal.Detail{Speech: journal.Speech{Denied: u.denied}}
 	}
 	if asked {
 		e.Detail.Question = tail(question(&u.res), maxWords)
@@ -497,8 +495,7 @@ func (w *tagWork) event(t journal.Type, u *unit) *journal.Event {
 	if u.task == nil { // the verification before any task
 		return &journal.Event{Type: t}
 	}
-	e := &journal.Event{Type: t, Wave: cmp.Or(u.wave, w.job.Graph.Wave(u.task.ID)), Task: u.task.ID, Title: u.task.Title, Attempt: u.number,
-		Of: u.of, Step: u.step}
+	e := &journal.Event{Type: t, Unit: journal.Unit{Wave: cmp.Or(u.wave, w.job.Graph.Wave(u.task.ID)), Task: u.task.ID, Title: u.task.Title, Attempt: u.number, Of: u.of, Step: u.step}}
 	if u.round != nil {
 		e.Round = u.round.first
 	}

@@ -843,7 +843,7 @@ func (t *trunk) committedAs(ctx context.Context, c gitops.ChainLink) error {
 	if slices.ContainsFunc(t.history.WaveCommits, func(w journal.WaveCommit) bool { return w.Wave == wave.Number && slices.Equal(w.Tasks, wave.Tasks) }) {
 		return nil // amended or rebased
 	}
-	return t.record(&journal.Event{Type: journal.WaveCommitted, Wave: wave.Number, Commit: c.Hash, Tree: string(wave.Tree), Tasks: wave.Tasks, Message: wave.Subject, Of: wave.Files})
+	return t.record(&journal.Event{Type: journal.WaveCommitted, Unit: journal.Unit{Wave: wave.Number, Of: wave.Files}, Commit: c.Hash, Tree: string(wave.Tree), Tasks: wave.Tasks, Message: wave.Subject})
 }
 
 // stillThere ends the run with a pause if tasks whose commits the branch had are in none any more: somebody took them away. It does so once.

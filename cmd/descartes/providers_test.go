@@ -101,9 +101,9 @@ func TestCountdown(t *testing.T) {
 	p := newPrinter(&out, nil, false, false)
 	p.live, p.times = true, false
 	at := time.Now().Add(2*time.Hour + 30*time.Second)
-	p.observe(journal.Event{Type: journal.LimitWaiting, Task: "1", Title: "One", Reason: "weekly limit", Detail: &journal.Detail{Until: &at}})
+	p.observe(journal.Event{Type: journal.LimitWaiting, Unit: journal.Unit{Task: "1", Title: "One"}, Reason: "weekly limit", Detail: &journal.Detail{Exit: journal.Exit{Until: &at}}})
 	until(t, "the countdown", func() bool { return strings.Contains(out.String(), "\n  2 h 0 min left\x1b[K\r") })
-	p.observe(journal.Event{Type: journal.AttemptStarted, Task: "1", Title: "One", Attempt: 2})
+	p.observe(journal.Event{Type: journal.AttemptStarted, Unit: journal.Unit{Task: "1", Title: "One", Attempt: 2}})
 	p.close()
 	if got := out.String(); !strings.HasSuffix(got, "\r\x1b[K  1 One attempt 2 started\n") || strings.Count(got, "\n") != 2 {
 		t.Errorf("printed %q", got)

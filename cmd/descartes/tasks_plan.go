@@ -484,7 +484,7 @@ func (x *tasksPlan) asked(ctx context.Context, r *prepared, cfg loop.Config) (_ 
 
 // spent counts what an agent cost.
 func (x *tasksPlan) spent(res agent.Result) {
-	d := &journal.Detail{End: string(res.End)}
+	d := &journal.Detail{Exit: journal.Exit{End: string(res.End)}}
 	if c := res.Cost; c != nil {
 		d.USD, d.Estimated = c.USD, c.Estimated
 		if c.Tokens != nil {

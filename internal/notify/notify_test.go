@@ -53,17 +53,17 @@ func night() []*journal.Event {
 	until, usd := time.Date(2027, 1, 2, 3, 4, 0, 0, time.UTC), 1.5
 	return []*journal.Event{
 		{Type: journal.LoopStarted},
-		{Type: journal.TaskBlocked, Task: "0", Reason: "of the run before"},
+		{Type: journal.TaskBlocked, Unit: journal.Unit{Task: "0"}, Reason: "of the run before"},
 		{Type: journal.LoopFinished, Reason: string(journal.TasksBlocked)},
 		{Type: journal.LoopResumed},
-		{Type: journal.AttemptStarted, Task: "1", Attempt: 1},
-		{Type: journal.AgentFinished, Task: "1", Attempt: 1, Detail: &journal.Detail{End: journal.EndFinished, USD: &usd}},
-		{Type: journal.TaskDone, Task: "1"},
-		{Type: journal.LimitWaiting, Task: "2", Reason: "weekly limit", Detail: &journal.Detail{Backend: "claude", Until: &until}},
-		{Type: journal.LimitWaiting, Task: "3", Reason: "weekly limit", Detail: &journal.Detail{Backend: "claude", Until: &until}},
-		{Type: journal.LimitWaiting, Task: "3", Reason: "a fault", Detail: &journal.Detail{Backend: "claude", Cause: journal.CauseTransient, Until: &until}},
-		{Type: journal.TaskBlocked, Task: "2", Title: "Slugs", Reason: "it asks: Which?", Detail: &journal.Detail{Question: "Which?"}},
-		{Type: journal.TaskBlocked, Task: "3", Title: "Store", Reason: "the key is s3cr3t-value-1\x1b[2J"},
+		{Type: journal.AttemptStarted, Unit: journal.Unit{Task: "1", Attempt: 1}},
+		{Type: journal.AgentFinished, Unit: journal.Unit{Task: "1", Attempt: 1}, Detail: &journal.Detail{Exit: journal.Exit{End: journal.EndFinished}, Spent: journal.Spent{USD: &usd}}},
+		{Type: journal.TaskDone, Unit: journal.Unit{Task: "1"}},
+		{Type: journal.LimitWaiting, Unit: journal.Unit{Task: "2"}, Reason: "weekly limit", Detail: &journal.Detail{Client: journal.Client{Backend: "claude"}, Exit: journal.Exit{Until: &until}}},
+		{Type: journal.LimitWaiting, Unit: journal.Unit{Task: "3"}, Reason: "weekly limit", Detail: &journal.Detail{Client: journal.Client{Backend: "claude"}, Exit: journal.Exit{Until: &until}}},
+		{Type: journal.LimitWaiting, Unit: journal.Unit{Task: "3"}, Reason: "a fault", Detail: &journal.Detail{Client: journal.Client{Backend: "claude"}, Exit: journal.Exit{Cause: journal.CauseTransient, Until: &until}}},
+		{Type: journal.TaskBlocked, Unit: journal.Unit{Task: "2", Title: "Slugs"}, Reason: "it asks: Which?", Detail: &journal.Detail{Speech: journal.Speech{Question: "Which?"}}},
+		{Type: journal.TaskBlocked, Unit: journal.Unit{Task: "3", Title: "Store"}, Reason: "the key is s3cr3t-value-1\x1b[2J"},
 		{Type: journal.BreakerOpened, Reason: "3 tasks in a row"},
 		{Type: journal.LoopFinished, Reason: string(journal.BreakerOpen)},
 	}
@@ -149,7 +149,7 @@ func TestEnds(t *testing.T) {
 		{"x", nil, journal.DeadlinePast, "finished|shelf x: ended: deadline reached|said\n"},
 		{"x", nil, journal.QuotaUsedUp, "quota|shelf x: out of quota: the run has ended|"},
 		{"", nil, journal.GateBlocked, "blocked|shelf: the agent says that a person is needed|"},
-		{"", []*journal.Event{{Type: journal.IterationStarted, Iteration: 1}, {Type: journal.IterationFinished, Iteration: 1, Decision: journal.Decision(gate.Ask), Message: "Proceed?"}},
+		{"", []*journal.Event{{Type: journal.IterationStarted, Unit: journal.Unit{Iteration: 1}}, {Type: journal.IterationFinished, Unit: journal.Unit{Iteration: 1}, Decision: journal.Decision(gate.Ask), Message: "Proceed?"}},
 			journal.GateAsks, "question|shelf: the loop asks|Proceed?"},
 		{"", nil, journal.GateAsks, "question|shelf: the loop waits for an answer|"},
 	} {
@@ -159,7 +159,7 @@ func TestEnds(t *testing.T) {
 			message = ""
 		}
 		events := append([]*journal.Event{{Type: journal.LoopStarted}}, c.before...)
-		tell(t, record(t, append(events, &journal.Event{Type: journal.LoopFinished, Reason: string(c.ending), Message: message, Detail: &journal.Detail{Code: 7}})...), Options{Targets: []string{h.URL}, Tag: c.tag})
+		tell(t, record(t, append(events, &journal.Event{Type: journal.LoopFinished, Reason: string(c.ending), Message: message, Detail: &journal.Detail{Exit: journal.Exit{Code: 7}}})...), Options{Targets: []string{h.URL}, Tag: c.tag})
 		if len(h.bodies) != 1 {
 			t.Errorf("%s: sent %q", c.ending, h.bodies)
 			continue
@@ -209,7 +209,7 @@ func TestNeverWaits(t *testing.T) {
 	defer close(free)
 	var events []*journal.Event
 	for range 3 * waiting {
-		events = append(events, &journal.Event{Type: journal.TaskBlocked, Task: "1"})
+		events = append(events, &journal.Event{Type: journal.TaskBlocked, Unit: journal.Unit{Task: "1"}})
 	}
 	for _, c := range []struct {
 		try  time.Duration // that a try may take before the run ends

@@ -25,12 +25,9 @@ func facts(task string) *Facts {
 	at := time.Date(2026, 3, 1, 2, 30, 0, 0, time.UTC)
 	usd := 0.25
 	return &Facts{Tag: "x", Loop: "night", Wave: 2, Commit: Commit{Hash: commitOne, Tree: treeOne, PatchID: strings.Repeat("3", 40)}, Policy: []string{"unit: make <test>"}, Sandbox: "off", Program: "descartes v1",
-		Attempt: &journal.Attempt{Task: task, Title: "A & B", Number: 2, Wave: 1, Started: at, Ended: at.Add(time.Minute), Base: "b", After: "a", Ref: "refs/descartes/night/tasks/1/2", Backend: "claude", Model: "opus",
-			Verdict: journal.Verified, Inputs: &journal.Inputs{Spec: Digest([]byte("spec")), Task: "t", Policy: Digest([]byte("p"))},
-			Agent: &journal.Detail{USD: &usd, InputTokens: 10, OutputTokens: 2, Session: "s"},
-			Checks: []*journal.Detail{{Check: "unit", Command: "make <test>", Passed: true, Digest: Digest(nil), Seconds: 1, Tests: &journal.Tests{Ran: 3, Fixed: []string{"TestA"}}},
-				{Check: "lint", Command: "make lint", Passed: true, Tries: 2, Flaky: []string{"TestB"}}},
-			Result: &journal.Detail{Grade: journal.RegressionOnly, Looks: []journal.Look{{Name: "guard", Said: []string{"two warnings"}, Agent: &journal.Detail{Backend: "codex"}}}}}}
+		Attempt: &journal.Attempt{Key: journal.Key{Task: task, Number: 2}, Title: "A & B", Wave: 1, Start: journal.Start{Started: at, Backend: "claude", Model: "opus", Inputs: &journal.Inputs{Spec: Digest([]byte("spec")), Task: "t", Policy: Digest([]byte("p"))}}, Finish: journal.Finish{Ended: at.Add(time.Minute), Base: "b", After: "a", Ref: "refs/descartes/night/tasks/1/2", Verdict: journal.Verified, Result: &journal.Detail{Grade: journal.RegressionOnly, Looks: []journal.Look{{Name: "guard", Said: []string{"two warnings"}, Agent: &journal.Detail{Client: journal.Client{Backend: "codex"}}}}}},
+			Progress: journal.Progress{Agent: &journal.Detail{Spent: journal.Spent{USD: &usd, InputTokens: 10, OutputTokens: 2}, Client: journal.Client{Session: "s"}}, Checks: []*journal.Detail{{Checked: journal.Checked{Check: "unit", Command: "make <test>", Passed: true, Digest: Digest(nil), Tests: &journal.Tests{Ran: 3, Fixed: []string{"TestA"}}}, Exit: journal.Exit{Seconds: 1}},
+				{Checked: journal.Checked{Check: "lint", Command: "make lint", Passed: true, Tries: 2, Flaky: []string{"TestB"}}}}}}}
 }
 
 func statements(t *testing.T, f *Facts) [][]byte {

@@ -70,7 +70,11 @@ func (s *schemas) object(t reflect.Type) map[string]any {
 		if strings.Contains(rest, "omitempty") && f.Type.Kind() == reflect.Pointer {
 			one = s.of(f.Type.Elem())
 		}
-		if c := s.comments[t.PkgPath()+"."+t.Name()][f.Name]; c != "" {
+		owner := t
+		if in := f.Index[:len(f.Index)-1]; len(in) > 0 {
+			owner = t.FieldByIndex(in).Type
+		}
+		if c := s.comments[owner.PkgPath()+"."+owner.Name()][f.Name]; c != "" {
 			one["description"] = c
 		}
 		if properties[name] = one; !strings.Contains(rest, "omitempty") {
@@ -140,7 +144,7 @@ func TestDocs(t *testing.T) {
 		if name != "event" {
 			continue
 		}
-		event := journal.Event{Seq: 1, Type: journal.LoopFinished, TS: time.Now(), Loop: "x", Head: "abc", Detail: &journal.Detail{Code: 3}}
+		event := journal.Event{Seq: 1, Type: journal.LoopFinished, TS: time.Now(), Loop: "x", Head: "abc", Detail: &journal.Detail{Exit: journal.Exit{Code: 3}}}
 		line, err := event.Line()
 		if err != nil {
 			t.Fatal(err)

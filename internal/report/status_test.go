@@ -39,11 +39,11 @@ func TestStatusOfSeveralAttempts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range []journal.Event{{Type: journal.LoopStarted}, {Type: journal.WaveStarted, Wave: 1},
-		{Type: journal.TaskStarted, Task: "1"}, {Type: journal.AttemptStarted, Task: "1", Attempt: 1, Slot: 1},
-		{Type: journal.TaskStarted, Task: "2"}, {Type: journal.AttemptStarted, Task: "2", Attempt: 1, Slot: 2},
-		{Type: journal.AgentFinished, Task: "2", Attempt: 1, Detail: &journal.Detail{End: journal.EndFinished}},
-		{Type: journal.VerifyStarted, Task: "2", Attempt: 1}} {
+	for _, e := range []journal.Event{{Type: journal.LoopStarted}, {Type: journal.WaveStarted, Unit: journal.Unit{Wave: 1}},
+		{Type: journal.TaskStarted, Unit: journal.Unit{Task: "1"}}, {Type: journal.AttemptStarted, Unit: journal.Unit{Task: "1", Attempt: 1, Slot: 1}},
+		{Type: journal.TaskStarted, Unit: journal.Unit{Task: "2"}}, {Type: journal.AttemptStarted, Unit: journal.Unit{Task: "2", Attempt: 1, Slot: 2}},
+		{Type: journal.AgentFinished, Unit: journal.Unit{Task: "2", Attempt: 1}, Detail: &journal.Detail{Exit: journal.Exit{End: journal.EndFinished}}},
+		{Type: journal.VerifyStarted, Unit: journal.Unit{Task: "2", Attempt: 1}}} {
 		if err := j.Append(&e); err != nil {
 			t.Fatal(err)
 		}

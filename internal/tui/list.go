@@ -220,7 +220,7 @@ func (m *model) under(text string, style lipgloss.Style) string {
 func (m *model) about(r *row) (right, below string) {
 	switch r.in {
 	case running:
-		return m.doing(r.attempt), terminal.Clean(m.actions[r.attempt.Key()])
+		return m.doing(r.attempt), terminal.Clean(m.actions[r.attempt.Key])
 	case waiting:
 		if !r.wait.Until.IsZero() {
 			right = "until " + r.wait.Until.In(m.opt.Now().Location()).Format("15:04") + ", " + terminal.Spell(max(0, r.wait.Until.Sub(m.opt.Now())))

@@ -228,7 +228,7 @@ func (m *model) look() tea.Cmd {
 	return func() tea.Msg {
 		out := actionsMsg{}
 		for i := range list {
-			out[list[i].Key()] = action(&list[i])
+			out[list[i].Key] = action(&list[i])
 		}
 		return out
 	}
@@ -511,7 +511,7 @@ func (m *model) show(key string) tea.Cmd {
 	case r.task == "":
 		return nil
 	}
-	return m.open(key, &journal.Attempt{Task: r.task})
+	return m.open(key, &journal.Attempt{Key: journal.Key{Task: r.task}})
 }
 
 // open shows the log, the spec or the diff of an attempt, by the key that is for it.
@@ -576,7 +576,7 @@ func (m *model) beside(a *journal.Attempt, step int) *journal.Attempt {
 			list = append(list, b)
 		}
 	}
-	at := slices.IndexFunc(list, func(b *journal.Attempt) bool { return b.Key() == a.Key() })
+	at := slices.IndexFunc(list, func(b *journal.Attempt) bool { return b.Key == a.Key })
 	if at += step; at < 0 || at >= len(list) {
 		return nil
 	}

@@ -146,13 +146,13 @@ func night(t *testing.T) *world {
 	w := newWorld(t, store.State{Kind: store.KindTag, Tag: "shelf", Config: loop.Config{Parallel: 2}})
 	w.write(".scud/tasks/shelf.json", shelf)
 	usd := 0.43
-	agent := &journal.Detail{End: journal.EndFinished, USD: &usd}
-	w.then(time.Second, &journal.Event{Type: journal.LoopStarted}, &journal.Event{Type: journal.WaveStarted, Wave: 1, Of: 2})
+	agent := &journal.Detail{Exit: journal.Exit{End: journal.EndFinished}, Spent: journal.Spent{USD: &usd}}
+	w.then(time.Second, &journal.Event{Type: journal.LoopStarted}, &journal.Event{Type: journal.WaveStarted, Unit: journal.Unit{Wave: 1, Of: 2}})
 	attempt := func(task, title string, wave, number, slot int, end ...*journal.Event) {
 		if number == 1 {
-			w.then(0, &journal.Event{Type: journal.TaskStarted, Task: task, Title: title, Wave: wave})
+			w.then(0, &journal.Event{Type: journal.TaskStarted, Unit: journal.Unit{Task: task, Title: title, Wave: wave}})
 		}
-		w.then(0, &journal.Event{Type: journal.AttemptStarted, Task: task, Title: title, Wave: wave, Attempt: number, Of: 3, Slot: slot, Tree: "t0"})
+		w.then(0, &journal.Event{Type: journal.AttemptStarted, Unit: journal.Unit{Task: task, Title: title, Wave: wave, Attempt: number, Of: 3, Slot: slot}, Tree: "t0"})
 		for _, e := range end {
 			e.Task, e.Title, e.Wave, e.Attempt = task, title, wave, number
 			w.then(time.Minute, e)
@@ -163,15 +163,15 @@ func night(t *testing.T) *world {
 	}
 	attempt("1", "Bookmark type and line parser", 1, 1, 1, done()...)
 	attempt("2", "Slugs", 1, 1, 2, done()...)
-	w.then(0, &journal.Event{Type: journal.WaveCommitted, Wave: 1, Commit: "a1b2c3d4e5f6", Tasks: []string{"1", "2"}, Of: 4})
-	w.then(0, &journal.Event{Type: journal.WaveStarted, Wave: 2, Of: 4})
+	w.then(0, &journal.Event{Type: journal.WaveCommitted, Unit: journal.Unit{Wave: 1, Of: 4}, Commit: "a1b2c3d4e5f6", Tasks: []string{"1", "2"}})
+	w.then(0, &journal.Event{Type: journal.WaveStarted, Unit: journal.Unit{Wave: 2, Of: 4}})
 	attempt("5", "Search with ranking", 2, 1, 1, &journal.Event{Type: journal.AttemptFinished, Verdict: journal.Blocked, Reason: "it asks: Count words?"},
-		&journal.Event{Type: journal.TaskBlocked, Reason: "it asks: Count words?", Detail: &journal.Detail{Question: "Should words in the URL's\nquery string count for the ranking?"}})
+		&journal.Event{Type: journal.TaskBlocked, Reason: "it asks: Count words?", Detail: &journal.Detail{Speech: journal.Speech{Question: "Should words in the URL's\nquery string count for the ranking?"}}})
 	attempt("6", "Import", 2, 1, 1, &journal.Event{Type: journal.AttemptFinished, Verdict: journal.Failed, Reason: "netscape_test.go:6: nested folder lost"},
 		&journal.Event{Type: journal.TaskBlocked, Reason: "netscape_test.go:6: nested folder lost"})
 	attempt("3", "JSON store", 2, 1, 1, &journal.Event{Type: journal.AttemptFinished, Verdict: journal.Failed, Reason: "x"})
 	attempt("3", "JSON store", 2, 2, 1)
-	w.then(30*time.Second, &journal.Event{Type: journal.AgentFinished, Task: "3", Attempt: 2, Detail: agent}, &journal.Event{Type: journal.VerifyStarted, Task: "3", Attempt: 2})
+	w.then(30*time.Second, &journal.Event{Type: journal.AgentFinished, Unit: journal.Unit{Task: "3", Attempt: 2}, Detail: agent}, &journal.Event{Type: journal.VerifyStarted, Unit: journal.Unit{Task: "3", Attempt: 2}})
 	attempt("4", "Filter by tag", 2, 1, 2)
 	w.now = w.now.Add(12 * time.Second)
 	return w
@@ -182,11 +182,11 @@ func repetition(t *testing.T) *world {
 	w := newWorld(t, store.State{Kind: store.KindPrompt, Config: loop.Config{Prompt: "Make the tests less flaky\nand fast", MaxIterations: 20}})
 	w.then(time.Second, &journal.Event{Type: journal.LoopStarted})
 	for n, words := range []string{"Created user model and its first tests, which fail on a machine with one core", "Implemented JWT middleware"} {
-		w.then(0, &journal.Event{Type: journal.IterationStarted, Iteration: n + 1, Attempt: 1, Of: 20})
-		w.then(time.Minute, &journal.Event{Type: journal.IterationFinished, Iteration: n + 1, Attempt: 1, Decision: journal.Continue,
-			Detail: &journal.Detail{End: journal.EndFinished, Code: n, Words: words, Seconds: 60}})
+		w.then(0, &journal.Event{Type: journal.IterationStarted, Unit: journal.Unit{Iteration: n + 1, Attempt: 1, Of: 20}})
+		w.then(time.Minute, &journal.Event{Type: journal.IterationFinished, Unit: journal.Unit{Iteration: n + 1, Attempt: 1}, Decision: journal.Continue,
+			Detail: &journal.Detail{Exit: journal.Exit{End: journal.EndFinished, Code: n, Seconds: 60}, Speech: journal.Speech{Words: words}}})
 	}
-	w.then(0, &journal.Event{Type: journal.IterationStarted, Iteration: 3, Attempt: 1, Of: 20})
+	w.then(0, &journal.Event{Type: journal.IterationStarted, Unit: journal.Unit{Iteration: 3, Attempt: 1, Of: 20}})
 	w.now = w.now.Add(75 * time.Second)
 	return w
 }
@@ -203,7 +203,7 @@ func TestFrames(t *testing.T) {
 	tag, prompt := night(t), repetition(t)
 	act := func(m *model) *model {
 		for _, k := range m.loop.state.Running {
-			m.actions[k.Key()] = "• Edit src/" + k.Task + ".go"
+			m.actions[k.Key] = "• Edit src/" + k.Task + ".go"
 		}
 		return m
 	}
@@ -250,8 +250,8 @@ func TestFrames(t *testing.T) {
 	limited := night(t)
 	until := limited.now.Add(2*time.Hour + 20*time.Minute)
 	for _, task := range []string{"3", "4"} {
-		limited.then(time.Second, &journal.Event{Type: journal.AttemptFinished, Task: task, Attempt: map[string]int{"3": 2, "4": 1}[task], Verdict: journal.Limited, Reason: "Claude's 5-hour limit"},
-			&journal.Event{Type: journal.LimitWaiting, Task: task, Reason: "Claude's 5-hour limit", Detail: &journal.Detail{Backend: "claude", Until: &until}})
+		limited.then(time.Second, &journal.Event{Type: journal.AttemptFinished, Unit: journal.Unit{Task: task, Attempt: map[string]int{"3": 2, "4": 1}[task]}, Verdict: journal.Limited, Reason: "Claude's 5-hour limit"},
+			&journal.Event{Type: journal.LimitWaiting, Unit: journal.Unit{Task: task}, Reason: "Claude's 5-hour limit", Detail: &journal.Detail{Client: journal.Client{Backend: "claude"}, Exit: journal.Exit{Until: &until}}})
 	}
 	frames["tag-waiting"] = limited.model(80, 24)
 	frames["tag-waiting"].loop.said = nil // which has times of this machine's place
@@ -474,8 +474,8 @@ func TestGateOfAStoppedLoop(t *testing.T) {
 		{keys: "a y", question: "Which colour?", shows: "descartes answer --edit --name loop-1a2b"},
 	} {
 		w := repetition(t)
-		w.then(0, &journal.Event{Type: journal.IterationFinished, Iteration: 3, Attempt: 1, Decision: journal.Continue, Detail: &journal.Detail{Question: c.question}},
-			&journal.Event{Type: journal.LoopFinished, Reason: string(journal.GateAsks), Message: "G2: step done, continue?", Detail: &journal.Detail{End: string(journal.GateAsks)}})
+		w.then(0, &journal.Event{Type: journal.IterationFinished, Unit: journal.Unit{Iteration: 3, Attempt: 1}, Decision: journal.Continue, Detail: &journal.Detail{Speech: journal.Speech{Question: c.question}}},
+			&journal.Event{Type: journal.LoopFinished, Reason: string(journal.GateAsks), Message: "G2: step done, continue?", Detail: &journal.Detail{Exit: journal.Exit{End: string(journal.GateAsks)}}})
 		m := w.model(80, 24)
 		w.lives(false)
 		m.read()
@@ -510,8 +510,8 @@ func TestFollows(t *testing.T) {
 	w := night(t)
 	m := w.model(80, 24)
 	press(m, "down", "l") // task 4
-	w.then(time.Minute, &journal.Event{Type: journal.AttemptFinished, Task: "4", Attempt: 1, Verdict: journal.Failed, Reason: "x"},
-		&journal.Event{Type: journal.AttemptStarted, Task: "4", Title: "Filter by tag", Wave: 2, Attempt: 2, Of: 3, Slot: 2})
+	w.then(time.Minute, &journal.Event{Type: journal.AttemptFinished, Unit: journal.Unit{Task: "4", Attempt: 1}, Verdict: journal.Failed, Reason: "x"},
+		&journal.Event{Type: journal.AttemptStarted, Unit: journal.Unit{Task: "4", Title: "Filter by tag", Wave: 2, Attempt: 2, Of: 3, Slot: 2}})
 	for range 4 {
 		m.read()
 		if cmd := m.reload(); cmd != nil {
@@ -610,7 +610,7 @@ func BenchmarkTick(b *testing.B) {
 	b.Run("event", func(b *testing.B) {
 		for b.Loop() {
 			n++
-			w.then(time.Second, &journal.Event{Type: journal.TaskDone, Task: fmt.Sprint(n)})
+			w.then(time.Second, &journal.Event{Type: journal.TaskDone, Unit: journal.Unit{Task: fmt.Sprint(n)}})
 			m.read()
 		}
 	})

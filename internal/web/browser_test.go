@@ -97,13 +97,13 @@ func TestLiveInBrowser(t *testing.T) {
 	if err := lock.Lock(); err != nil {
 		t.Fatal(err)
 	}
-	p.append(&journal.Event{Type: journal.WaveStarted, Wave: 2})
+	p.append(&journal.Event{Type: journal.WaveStarted, Unit: journal.Unit{Wave: 2}})
 	until(t, ctx, `document.querySelector('#head.live')`)
 	for _, b := range []struct{ text, want string }{{"Pause", "loop pause loop-1234"}, {"Cancel", "loop cancel loop-1234"}} {
 		do(t, ctx, b.text, chromedp.Click(`//button[.="`+b.text+`"]`, chromedp.BySearch))
 		until(t, ctx, fmt.Sprintf(`document.querySelector('#did code')?.textContent === %q`, "descartes "+b.want))
 	}
-	p.append(&journal.Event{Type: journal.TaskStarted, Task: "3", Wave: 2}, &journal.Event{Type: journal.AttemptStarted, Task: "3", Wave: 2, Attempt: 1, Of: 3})
+	p.append(&journal.Event{Type: journal.TaskStarted, Unit: journal.Unit{Task: "3", Wave: 2}}, &journal.Event{Type: journal.AttemptStarted, Unit: journal.Unit{Task: "3", Wave: 2, Attempt: 1, Of: 3}})
 	for _, r := range []struct {
 		ask            store.Request
 		before, button string
@@ -122,15 +122,15 @@ func TestLiveInBrowser(t *testing.T) {
 	}
 	p.append(&journal.Event{Type: journal.LoopStopping})
 	until(t, ctx, `document.querySelector('#head .warning')?.textContent === 'interrupted: the loop stops when its running attempt is finished' && ![...document.querySelectorAll('.buttons button')].some(b => b.checkVisibility() && b.textContent.startsWith('Take back'))`)
-	p.append(&journal.Event{Type: journal.AttemptFinished, Task: "3", Wave: 2, Attempt: 1, Verdict: journal.Limited, Reason: "5-hour limit"}, &journal.Event{Type: journal.LimitWaiting, Task: "3", Reason: "5-hour limit"})
+	p.append(&journal.Event{Type: journal.AttemptFinished, Unit: journal.Unit{Task: "3", Wave: 2, Attempt: 1}, Verdict: journal.Limited, Reason: "5-hour limit"}, &journal.Event{Type: journal.LimitWaiting, Unit: journal.Unit{Task: "3"}, Reason: "5-hour limit"})
 	until(t, ctx, `document.querySelector('.lanes g[aria-label^="this folder: waited for the provider: 5-hour limit"] rect.gap[fill="url(#wait-quota)"]') && document.querySelector('#lanes .legend').textContent.includes('waits for the provider')`)
 	if err := lock.Unlock(); err != nil {
 		t.Fatal(err)
 	}
 	until(t, ctx, `document.querySelector('#head:not(.live)')`)
-	p.append(&journal.Event{Type: journal.TaskStarted, Task: "2", Wave: 2}, &journal.Event{Type: journal.AttemptStarted, Task: "2", Wave: 2, Attempt: 1, Of: 3},
-		&journal.Event{Type: journal.AttemptFinished, Task: "2", Wave: 2, Attempt: 1, Verdict: journal.Blocked, Reason: "it asks"},
-		&journal.Event{Type: journal.TaskBlocked, Task: "2", Wave: 2, Title: "Task 2", Verdict: journal.Blocked, Reason: "it asks", Detail: &journal.Detail{Question: "Tabs or spaces?"}})
+	p.append(&journal.Event{Type: journal.TaskStarted, Unit: journal.Unit{Task: "2", Wave: 2}}, &journal.Event{Type: journal.AttemptStarted, Unit: journal.Unit{Task: "2", Wave: 2, Attempt: 1, Of: 3}},
+		&journal.Event{Type: journal.AttemptFinished, Unit: journal.Unit{Task: "2", Wave: 2, Attempt: 1}, Verdict: journal.Blocked, Reason: "it asks"},
+		&journal.Event{Type: journal.TaskBlocked, Unit: journal.Unit{Task: "2", Wave: 2, Title: "Task 2"}, Verdict: journal.Blocked, Reason: "it asks", Detail: &journal.Detail{Speech: journal.Speech{Question: "Tabs or spaces?"}}})
 	until(t, ctx, `document.querySelector('#stuck q')?.textContent === 'Tabs or spaces?'`)
 	until(t, ctx, retry)
 	do(t, ctx, "retry", chromedp.Click(`//button[.="Retry blocked"]`, chromedp.BySearch))
@@ -227,7 +227,7 @@ func TestAccess(t *testing.T) {
 	p := newProject(t, 12)
 	p.attempt("1", journal.Verified, "")
 	p.attempt("2", journal.Failed, "no")
-	p.append(&journal.Event{Type: journal.TaskBlocked, Task: "2", Wave: 1, Title: "Task 2", Verdict: journal.Failed, Reason: "no"})
+	p.append(&journal.Event{Type: journal.TaskBlocked, Unit: journal.Unit{Task: "2", Wave: 1, Title: "Task 2"}, Verdict: journal.Failed, Reason: "no"})
 	p.append(&journal.Event{Type: journal.LoopPaused, Reason: string(journal.Paused)})
 	p.append(&journal.Event{Type: journal.LoopResumed})
 	p.attempt("11", journal.Failed, "no") // what waited for a person is drawn

@@ -23,11 +23,11 @@ func told(events ...journal.Event) (h *journal.State, now time.Time) {
 }
 
 func begins(after, slot int, task string, number int) journal.Event {
-	return journal.Event{Of: after, Type: journal.AttemptStarted, Slot: slot, Task: task, Attempt: number}
+	return journal.Event{Unit: journal.Unit{Of: after, Slot: slot, Task: task, Attempt: number}, Type: journal.AttemptStarted}
 }
 
 func ends(after int, task string, number int, v journal.Verdict) journal.Event {
-	return journal.Event{Of: after, Type: journal.AttemptFinished, Task: task, Attempt: number, Verdict: v}
+	return journal.Event{Unit: journal.Unit{Of: after, Task: task, Attempt: number}, Type: journal.AttemptFinished, Verdict: v}
 }
 
 // of is an event of one of two candidates.
@@ -45,29 +45,29 @@ func TestLanesWait(t *testing.T) {
 	}{
 		"quota, and the other slot works": {live: true, want: "slot 2 quota waited for the provider: 5-hour limit, 1m",
 			events: []journal.Event{{Type: journal.LoopStarted}, begins(0, 1, "a", 1), begins(0, 2, "b", 1), ends(30, "b", 1, journal.Limited),
-				{Type: journal.LimitWaiting, Task: "b", Reason: "5-hour limit"}, begins(60, 2, "b", 2), ends(30, "b", 2, journal.Failed), ends(0, "a", 1, journal.Failed)}},
+				{Type: journal.LimitWaiting, Unit: journal.Unit{Task: "b"}, Reason: "5-hour limit"}, begins(60, 2, "b", 2), ends(30, "b", 2, journal.Failed), ends(0, "a", 1, journal.Failed)}},
 		"quota, still": {live: true, want: "this folder quota waited for the provider: limit, 30s",
-			events: []journal.Event{{Type: journal.LoopStarted}, begins(0, 0, "a", 1), ends(30, "a", 1, journal.Limited), {Type: journal.LimitWaiting, Task: "a", Reason: "limit"},
-				{Of: 30, Type: journal.Warning}}},
+			events: []journal.Event{{Type: journal.LoopStarted}, begins(0, 0, "a", 1), ends(30, "a", 1, journal.Limited), {Type: journal.LimitWaiting, Unit: journal.Unit{Task: "a"}, Reason: "limit"},
+				{Unit: journal.Unit{Of: 30}, Type: journal.Warning}}},
 		"another task": {want: "slot 2 dependency waited for task a, 50s",
 			events: []journal.Event{{Type: journal.LoopStarted}, begins(0, 1, "a", 1), begins(0, 2, "b", 1), ends(10, "b", 1, journal.Failed), ends(50, "a", 1, journal.Failed),
 				begins(0, 2, "c", 1), ends(20, "c", 1, journal.Failed)}},
 		"other candidates": {want: "slot 1 dependency waited for the other candidates of task a, 40s",
 			events: []journal.Event{{Type: journal.LoopStarted}, of(begins(0, 1, "a", 1)), of(begins(0, 2, "a", 2)),
-				of(journal.Event{Of: 20, Type: journal.VerifyFinished, Task: "a", Attempt: 1, Detail: &journal.Detail{Passed: true}}),
+				of(journal.Event{Unit: journal.Unit{Of: 20, Task: "a", Attempt: 1}, Type: journal.VerifyFinished, Detail: &journal.Detail{Checked: journal.Checked{Passed: true}}}),
 				of(ends(40, "a", 2, journal.Failed)), of(ends(0, "a", 1, journal.Verified))}},
 		"to be integrated": {want: "slot 1 lock waited for the work on task a to be integrated, 20s",
-			events: []journal.Event{{Type: journal.LoopStarted}, begins(0, 1, "a", 1), ends(30, "a", 1, journal.Verified), {Of: 20, Type: journal.Integrated, Task: "a", Attempt: 1},
+			events: []journal.Event{{Type: journal.LoopStarted}, begins(0, 1, "a", 1), ends(30, "a", 1, journal.Verified), {Unit: journal.Unit{Of: 20, Task: "a", Attempt: 1}, Type: journal.Integrated},
 				begins(0, 1, "b", 1), ends(30, "b", 1, journal.Failed)}},
 		"a person, paused": {want: "this folder person waited for a person: paused, 10m",
 			events: []journal.Event{{Type: journal.LoopStarted}, begins(0, 0, "a", 1), ends(300, "a", 1, journal.Failed), {Type: journal.LoopPaused, Reason: string(journal.Paused)},
-				{Of: 600, Type: journal.LoopResumed}, begins(0, 0, "a", 2), ends(300, "a", 2, journal.Failed)}},
+				{Unit: journal.Unit{Of: 600}, Type: journal.LoopResumed}, begins(0, 0, "a", 2), ends(300, "a", 2, journal.Failed)}},
 		"a person, asked by a gate": {want: "this folder person waited for a person: Continue?, 2m",
-			events: []journal.Event{{Type: journal.LoopStarted}, {Type: journal.IterationStarted, Iteration: 1, Attempt: 1},
-				{Of: 60, Type: journal.IterationFinished, Iteration: 1, Attempt: 1, Decision: "ask", Message: "Continue?"},
-				{Of: 120, Type: journal.IterationStarted, Iteration: 2, Attempt: 1}, {Of: 60, Type: journal.IterationFinished, Iteration: 2, Attempt: 1, Decision: journal.Done}}},
+			events: []journal.Event{{Type: journal.LoopStarted}, {Type: journal.IterationStarted, Unit: journal.Unit{Iteration: 1, Attempt: 1}},
+				{Unit: journal.Unit{Of: 60, Iteration: 1, Attempt: 1}, Type: journal.IterationFinished, Decision: "ask", Message: "Continue?"},
+				{Unit: journal.Unit{Of: 120, Iteration: 2, Attempt: 1}, Type: journal.IterationStarted}, {Unit: journal.Unit{Of: 60, Iteration: 2, Attempt: 1}, Type: journal.IterationFinished, Decision: journal.Done}}},
 		"killed": {want: "this folder stopped was not running: killed, 5m",
-			events: []journal.Event{{Type: journal.LoopStarted}, begins(0, 0, "a", 1), ends(300, "a", 1, journal.Failed), {Of: 300, Type: journal.LoopResumed},
+			events: []journal.Event{{Type: journal.LoopStarted}, begins(0, 0, "a", 1), ends(300, "a", 1, journal.Failed), {Unit: journal.Unit{Of: 300}, Type: journal.LoopResumed},
 				begins(0, 0, "a", 2), ends(300, "a", 2, journal.Failed)}},
 		"over": {want: "", events: []journal.Event{{Type: journal.LoopStarted}, begins(0, 0, "a", 1), ends(30, "a", 1, journal.Failed),
 			{Type: journal.LoopFinished, Reason: string(journal.TasksBlocked)}}},
@@ -103,13 +103,13 @@ func TestLanesDoNotOverlap(t *testing.T) {
 				v := []journal.Verdict{journal.Verified, journal.Failed, journal.Limited}[r.IntN(3)]
 				events = append(events, ends(r.IntN(40), task, 1, v))
 				if v == journal.Limited {
-					events = append(events, journal.Event{Type: journal.LimitWaiting, Task: task})
+					events = append(events, journal.Event{Type: journal.LimitWaiting, Unit: journal.Unit{Task: task}})
 				} else if v == journal.Verified {
-					events = append(events, journal.Event{Of: r.IntN(9), Type: journal.Integrated, Task: task, Attempt: 1})
+					events = append(events, journal.Event{Unit: journal.Unit{Of: r.IntN(9), Task: task, Attempt: 1}, Type: journal.Integrated})
 				}
 				busy[slot] = ""
 			case r.IntN(6) == 0 && len(busy) == 0:
-				events = append(events, journal.Event{Of: 5, Type: journal.LoopPaused, Reason: string(journal.Paused)}, journal.Event{Of: 50, Type: journal.LoopResumed})
+				events = append(events, journal.Event{Unit: journal.Unit{Of: 5}, Type: journal.LoopPaused, Reason: string(journal.Paused)}, journal.Event{Unit: journal.Unit{Of: 50}, Type: journal.LoopResumed})
 			}
 		}
 		h, now := told(events...)

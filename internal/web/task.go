@@ -304,7 +304,7 @@ func (s *Server) working(st *report.Status, a *journal.Attempt) bool {
 	if err != nil {
 		return false
 	}
-	now := h.RunningOf(a.Key())
+	now := h.RunningOf(a.Key)
 	return now != nil && now.Phase != journal.PhaseIntegrating
 }
 

@@ -129,10 +129,10 @@ func (p *project) append(events ...*journal.Event) {
 // attempt begins and ends an attempt at a task.
 func (p *project) attempt(task string, verdict journal.Verdict, reason string) {
 	p.t.Helper()
-	p.append(&journal.Event{Type: journal.TaskStarted, Task: task, Wave: 1}, &journal.Event{Type: journal.AttemptStarted, Task: task, Wave: 1, Attempt: 1, Of: 3, Tree: "a"},
-		&journal.Event{Type: journal.AttemptFinished, Task: task, Wave: 1, Attempt: 1, Verdict: verdict, Reason: reason, Tree: "b", Detail: &journal.Detail{Output: evil}})
+	p.append(&journal.Event{Type: journal.TaskStarted, Unit: journal.Unit{Task: task, Wave: 1}}, &journal.Event{Type: journal.AttemptStarted, Unit: journal.Unit{Task: task, Wave: 1, Attempt: 1, Of: 3}, Tree: "a"},
+		&journal.Event{Type: journal.AttemptFinished, Unit: journal.Unit{Task: task, Wave: 1, Attempt: 1}, Verdict: verdict, Reason: reason, Tree: "b", Detail: &journal.Detail{Checked: journal.Checked{Output: evil}}})
 	if verdict == journal.Verified {
-		p.append(&journal.Event{Type: journal.TaskDone, Task: task, Wave: 1})
+		p.append(&journal.Event{Type: journal.TaskDone, Unit: journal.Unit{Task: task, Wave: 1}})
 	}
 }
 
@@ -186,7 +186,7 @@ func TestPages(t *testing.T) {
 	p := newProject(t, 12)
 	p.attempt("1", journal.Verified, "")
 	p.attempt("2", journal.Failed, evil)
-	p.append(&journal.Event{Type: journal.TaskBlocked, Task: "2", Wave: 1, Title: "Task 2", Verdict: journal.Failed, Reason: "a_test.go:7: " + evil + "\u202eexe.\x1b[31m"})
+	p.append(&journal.Event{Type: journal.TaskBlocked, Unit: journal.Unit{Task: "2", Wave: 1, Title: "Task 2"}, Verdict: journal.Failed, Reason: "a_test.go:7: " + evil + "\u202eexe.\x1b[31m"})
 	for path, want := range map[string][]string{
 		"/":                               {"loop-1234", `href="/tags/x"`, "killed"},
 		"/loops/loop-1234":                {"SCUD Loop: x", "Wave 1", "1 of 12", `class="card s-done`, `class="card s-blocked`, `class="card s-held`, "a_test.go:7: &lt;script&gt;", "longest path"},
@@ -389,7 +389,7 @@ func TestNext(t *testing.T) {
 	} else if !strings.Contains(page, `class="can-resume can-step "`) {
 		t.Errorf("a killed loop has no button that resumes it: %s", page)
 	}
-	p.append(&journal.Event{Type: journal.LoopFinished, Reason: string(journal.AllDone), Detail: &journal.Detail{End: string(journal.AllDone)}})
+	p.append(&journal.Event{Type: journal.LoopFinished, Reason: string(journal.AllDone), Detail: &journal.Detail{Exit: journal.Exit{End: string(journal.AllDone)}}})
 	if _, page := p.get("/loops/loop-1234", true, nil); strings.Contains(page, "can-resume") || strings.Contains(page, "can-step") {
 		t.Errorf("an ended loop has buttons that cannot do anything: %s", page)
 	}
@@ -511,9 +511,9 @@ func BenchmarkBoard(b *testing.B) {
 // What a reviewer said stands on the task's page, as text.
 func TestTaskReview(t *testing.T) {
 	p := newProject(t, 2)
-	p.append(&journal.Event{Type: journal.TaskStarted, Task: "1", Wave: 1}, &journal.Event{Type: journal.AttemptStarted, Task: "1", Wave: 1, Attempt: 1, Of: 3, Tree: "a"},
-		&journal.Event{Type: journal.AttemptFinished, Task: "1", Wave: 1, Attempt: 1, Verdict: journal.Failed, Reason: "the review rejects it: no", Tree: "b", Detail: &journal.Detail{Output: "no",
-			Looks: []journal.Look{{Name: "review", Objects: true, Shown: []string{"not met: " + evil}, Agent: &journal.Detail{Backend: "judge"}}}}})
+	p.append(&journal.Event{Type: journal.TaskStarted, Unit: journal.Unit{Task: "1", Wave: 1}}, &journal.Event{Type: journal.AttemptStarted, Unit: journal.Unit{Task: "1", Wave: 1, Attempt: 1, Of: 3}, Tree: "a"},
+		&journal.Event{Type: journal.AttemptFinished, Unit: journal.Unit{Task: "1", Wave: 1, Attempt: 1}, Verdict: journal.Failed, Reason: "the review rejects it: no", Tree: "b", Detail: &journal.Detail{Checked: journal.Checked{Output: "no"},
+			Looks: []journal.Look{{Name: "review", Objects: true, Shown: []string{"not met: " + evil}, Agent: &journal.Detail{Client: journal.Client{Backend: "judge"}}}}}})
 	code, page := p.get("/loops/loop-1234/tasks/1", true, nil)
 	for _, want := range []string{"review, by judge", "not met: &lt;script&gt;", "What the review says"} {
 		if code != http.StatusOK || !strings.Contains(page, want) {

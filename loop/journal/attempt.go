@@ -8,23 +8,40 @@ import (
 
 // Attempt is one attempt at a task, or one run of an iteration of a prompt loop, as far as it has come. Only State changes it.
 type Attempt struct {
-	Begin     *Event // of its beginning; nil if the journal lacks it
+	Key
+	Of    int // number of the last one that the task may have, or iterations the loop may have
+	Title string
+	Wave  int
+	Round int // of a candidate: number of the first attempt of its round; else 0
+	Seat
+	Start
+	Progress
+	Finish
+
+	tested bool // its tests are part of what is known
+}
+
+// Key identifies an attempt within its loop.
+type Key struct {
 	Task      string // "" for an iteration's
 	Iteration int    // 0 for a task's
 	Number    int    // attempt of the task in this loop, or run of the iteration; from 1
-	Of        int    // number of the last one that the task may have, or iterations the loop may have
-	Title     string
-	Wave      int
-	Round     int    // of a candidate: number of the first attempt of its round; else 0
-	Slot      int    // slot it runs in; 0 for a folder without git
-	Host      string // fleet machine that has it, or had it last; "" for this one
-	Waits     string // what it waits for until a machine of a fleet takes it; "" where it does not
-	Reports   string // ref of what that machine reports; another ref is another worker, which starts from the beginning
-	Steps     int    // of its reports: how many the journal has
+}
 
+// Seat is where an attempt runs.
+type Seat struct {
+	Slot    int    // 0 for a folder without git
+	Host    string // fleet machine that has it, or had it last; "" for this one
+	Waits   string // what it waits for until a machine of a fleet takes it; "" where it does not
+	Reports string // ref of what that machine reports; another ref is another worker, which starts from the beginning
+	Steps   int    // of its reports: how many the journal has
+}
+
+// Start is what an attempt begins with.
+type Start struct {
+	Begin   *Event // of its beginning; nil if the journal lacks it
 	Started time.Time
 	Before  string // the tree it began on
-	Base    string // the tree before its task's first attempt; set at its end
 	Inputs  *Inputs
 	Branch  string // HEAD's branch then
 	Head    string
@@ -33,7 +50,10 @@ type Attempt struct {
 	Model   string   // model asked for; "" for the backend's own choice
 	Dir     string   // where its agent runs, if another attempt may continue its session
 	From    *Session // another task's session that it continues; nil for a fresh agent
+}
 
+// Progress is how far an attempt has come.
+type Progress struct {
 	Phase  Phase
 	Look   string    // look that examines it, in PhaseLook
 	Since  time.Time // start of the phase
@@ -42,27 +62,29 @@ type Attempt struct {
 	Checks []*Detail // checks of its work, in order
 	Asked  []*Detail // agents that its looks consulted, in order
 	Cost   Cost      // of its agent and of consulted ones
+}
 
-	Ended     time.Time // zero until its end; so are the fields below
-	Verdict   Verdict   // of a task's attempt
-	Decision  Decision  // of an iteration
+// Finish is how an attempt ended: all zero until it does.
+type Finish struct {
+	Ended     time.Time
+	Verdict   Verdict  // of a task's attempt
+	Decision  Decision // of an iteration
 	Reason    string
 	Settled   time.Time // of a verified attempt: when it was integrated or rejected; zero before, and if integration is not a step of its own
 	Unfit     bool      // verified, but not integrated: Reason says why
 	Delivered string    // of a verified attempt: what it delivers to others
 	DiffStat  string    // of any other: its changes
+	Base      string    // the tree before its task's first attempt
 	After     string    // the tree it left
 	Ref       string    // ref that keeps it
 	Commit    string    // of an iteration
 	Paths     []string  // of an iteration: the first paths that its agent changed
 	Next      string    // of an iteration: what it adds to the next one's prompt
-	Result    *Detail   // measurements of its steps; nil until its end
-
-	tested bool // its tests are part of what is known
+	Result    *Detail   // measurements of its steps
 }
 
-// Place says where an attempt runs; "" for a folder without git.
-func (a *Attempt) Place() string {
+// Place is that in words; "" for a folder without git.
+func (a *Seat) Place() string {
 	switch {
 	case a.Waits != "":
 		return "waits for " + a.Waits
@@ -90,15 +112,6 @@ const (
 	PhaseOpen        Phase = "open" // nobody works on it: its run has ended
 )
 
-// Key identifies an attempt within its loop.
-type Key struct {
-	Task              string
-	Iteration, Number int
-}
-
-// Key returns the attempt's key.
-func (a *Attempt) Key() Key { return Key{a.Task, a.Iteration, a.Number} }
-
 // Over reports whether it has ended; its work may still wait to be integrated.
 func (a *Attempt) Over() bool { return a.Verdict != "" || a.Decision != "" }
 
@@ -125,8 +138,7 @@ func (s *State) follow(e *Event) {
 	}
 	switch e.Type {
 	case AttemptStarted, IterationStarted:
-		a := &Attempt{Begin: e, Task: e.Task, Iteration: e.Iteration, Number: e.Attempt, Of: e.Of, Title: e.Title, Wave: e.Wave, Round: e.Round, Slot: e.Slot, Started: e.TS, Before: e.Tree,
-			Branch: e.Branch, Head: e.Head, Phase: PhaseAgent, Since: e.TS}
+		a := &Attempt{Key: Key{Task: e.Task, Iteration: e.Iteration, Number: e.Attempt}, Of: e.Of, Title: e.Title, Wave: e.Wave, Round: e.Round, Seat: Seat{Slot: e.Slot}, Start: Start{Begin: e, Started: e.TS, Before: e.Tree, Branch: e.Branch, Head: e.Head}, Progress: Progress{Phase: PhaseAgent, Since: e.TS}}
 		if d := e.Detail; d != nil {
 			a.Log, a.Backend, a.Model, a.Dir, a.Inputs = d.Log, d.Backend, d.Model, d.Dir, d.Inputs
 		}
@@ -187,7 +199,7 @@ func (s *State) follow(e *Event) {
 	case Integrated:
 		a := s.running(e)
 		if a == nil && e.Verdict != "" { // put back
-			a = s.Attempt(keyOf(e))
+			a = s.Attempt(e.Key())
 		}
 		if a != nil {
 			if a.Settled = e.TS; e.Verdict != "" {
@@ -250,7 +262,7 @@ func (a *Attempt) checked(d *Detail) {
 // Attempt returns the last attempt with a key, or nil.
 func (s *State) Attempt(k Key) *Attempt {
 	for _, a := range slices.Backward(s.Attempts) {
-		if a.Key() == k {
+		if a.Key == k {
 			return a
 		}
 	}
@@ -262,7 +274,7 @@ func (s *State) Runs(a *Attempt) bool { return slices.Contains(s.Running, a) }
 
 // RunningOf returns the attempt with a key that runs, or nil.
 func (s *State) RunningOf(k Key) *Attempt {
-	if at := slices.IndexFunc(s.Running, func(a *Attempt) bool { return a.Key() == k }); at >= 0 {
+	if at := slices.IndexFunc(s.Running, func(a *Attempt) bool { return a.Key == k }); at >= 0 {
 		return s.Running[at]
 	}
 	return nil
@@ -279,17 +291,17 @@ func (s *State) stop(a *Attempt) {
 }
 
 func (s *State) begin(a *Attempt) {
-	s.stop(s.RunningOf(a.Key()))
+	s.stop(s.RunningOf(a.Key))
 	s.Attempts, s.Running = append(s.Attempts, a), append(s.Running, a)
 }
 
-func (s *State) running(e *Event) *Attempt { return s.RunningOf(keyOf(e)) }
+func (s *State) running(e *Event) *Attempt { return s.RunningOf(e.Key()) }
 
 // attemptOf returns the running attempt of an event, even if the events lack its start.
 func (s *State) attemptOf(e *Event) *Attempt {
 	a := s.running(e)
 	if a == nil {
-		a = &Attempt{Task: e.Task, Iteration: e.Iteration, Number: e.Attempt, Of: e.Of, Title: e.Title, Wave: e.Wave, Started: e.TS}
+		a = &Attempt{Key: Key{Task: e.Task, Iteration: e.Iteration, Number: e.Attempt}, Of: e.Of, Title: e.Title, Wave: e.Wave, Start: Start{Started: e.TS}}
 		s.begin(a)
 	}
 	return a
@@ -377,5 +389,3 @@ func (s *State) Verifying() time.Time {
 	}
 	return since
 }
-
-func keyOf(e *Event) Key { return Key{e.Task, e.Iteration, e.Attempt} }

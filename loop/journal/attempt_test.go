@@ -19,26 +19,26 @@ func TestPhases(t *testing.T) {
 		want  string
 	}{
 		{Event{Type: LoopStarted}, ""},
-		{Event{Type: VerifyStarted, Detail: &Detail{Baseline: true}}, "baseline"},
-		{Event{Type: VerifyFinished, Detail: &Detail{Baseline: true, Passed: true}}, ""},
-		{Event{Type: AttemptStarted, Task: "1", Attempt: 1}, "1/1 agent"},
-		{Event{Type: AttemptStarted, Task: "2", Attempt: 1}, "1/1 agent, 2/1 agent"},
-		{Event{Type: AgentFinished, Task: "1", Attempt: 1, Detail: &Detail{End: EndFinished}}, "1/1 agent, 2/1 agent"},
-		{Event{Type: VerifyStarted, Task: "1", Attempt: 1}, "1/1 verify, 2/1 agent"},
-		{Event{Type: LimitWaiting, Task: "3", Detail: &Detail{Until: &reset, Backend: "claude"}}, "1/1 verify, 2/1 agent, 3 waits"},
-		{Event{Type: AttemptFinished, Task: "1", Attempt: 1, Verdict: Verified}, "1/1 integrating, 2/1 agent, 3 waits"},
-		{Event{Type: Integrated, Task: "1", Attempt: 1}, "2/1 agent, 3 waits"},
-		{Event{Type: TaskDone, Task: "1", Attempt: 1}, "2/1 agent, 3 waits"},
-		{Event{Type: AttemptFinished, Task: "2", Attempt: 1, Verdict: Failed}, "3 waits, and nothing else"},
-		{Event{Type: AttemptStarted, Task: "3", Attempt: 1}, "3/1 agent"},
-		{Event{Type: AttemptStarted, Task: "2", Attempt: 2}, "2/2 agent, 3/1 agent"},
+		{Event{Type: VerifyStarted, Detail: &Detail{Checked: Checked{Baseline: true}}}, "baseline"},
+		{Event{Type: VerifyFinished, Detail: &Detail{Checked: Checked{Baseline: true, Passed: true}}}, ""},
+		{Event{Type: AttemptStarted, Unit: Unit{Task: "1", Attempt: 1}}, "1/1 agent"},
+		{Event{Type: AttemptStarted, Unit: Unit{Task: "2", Attempt: 1}}, "1/1 agent, 2/1 agent"},
+		{Event{Type: AgentFinished, Unit: Unit{Task: "1", Attempt: 1}, Detail: &Detail{Exit: Exit{End: EndFinished}}}, "1/1 agent, 2/1 agent"},
+		{Event{Type: VerifyStarted, Unit: Unit{Task: "1", Attempt: 1}}, "1/1 verify, 2/1 agent"},
+		{Event{Type: LimitWaiting, Unit: Unit{Task: "3"}, Detail: &Detail{Exit: Exit{Until: &reset}, Client: Client{Backend: "claude"}}}, "1/1 verify, 2/1 agent, 3 waits"},
+		{Event{Type: AttemptFinished, Unit: Unit{Task: "1", Attempt: 1}, Verdict: Verified}, "1/1 integrating, 2/1 agent, 3 waits"},
+		{Event{Type: Integrated, Unit: Unit{Task: "1", Attempt: 1}}, "2/1 agent, 3 waits"},
+		{Event{Type: TaskDone, Unit: Unit{Task: "1", Attempt: 1}}, "2/1 agent, 3 waits"},
+		{Event{Type: AttemptFinished, Unit: Unit{Task: "2", Attempt: 1}, Verdict: Failed}, "3 waits, and nothing else"},
+		{Event{Type: AttemptStarted, Unit: Unit{Task: "3", Attempt: 1}}, "3/1 agent"},
+		{Event{Type: AttemptStarted, Unit: Unit{Task: "2", Attempt: 2}}, "2/2 agent, 3/1 agent"},
 		{Event{Type: LoopResumed, Reason: ReasonAnswered, Tasks: []string{"4"}}, "2/2 agent, 3/1 agent"},
 		{Event{Type: LoopFinished, Reason: string(Interrupted)}, "2/2 open, 3/1 open"},
 		{Event{Type: LoopResumed, Reason: ReasonTakeover}, "2/2 open, 3/1 open"},
-		{Event{Type: VerifyStarted, Task: "2", Attempt: 2}, "2/2 verify, 3/1 open"},
-		{Event{Type: AttemptFinished, Task: "3", Attempt: 1, Verdict: Cancelled}, "2/2 verify"},
-		{Event{Type: AttemptFinished, Task: "2", Attempt: 2, Verdict: Verified}, "2/2 integrating"},
-		{Event{Type: TaskDone, Task: "2", Attempt: 2}, ""},
+		{Event{Type: VerifyStarted, Unit: Unit{Task: "2", Attempt: 2}}, "2/2 verify, 3/1 open"},
+		{Event{Type: AttemptFinished, Unit: Unit{Task: "3", Attempt: 1}, Verdict: Cancelled}, "2/2 verify"},
+		{Event{Type: AttemptFinished, Unit: Unit{Task: "2", Attempt: 2}, Verdict: Verified}, "2/2 integrating"},
+		{Event{Type: TaskDone, Unit: Unit{Task: "2", Attempt: 2}}, ""},
 	} {
 		e := step.event
 		e.TS = now()
@@ -61,15 +61,15 @@ func TestWaiting(t *testing.T) {
 		event Event
 		want  string
 	}{
-		{Event{Type: AttemptStarted, Task: "1", Attempt: 1, Slot: 2}, "slot 2"},
-		{Event{Type: AttemptWaiting, Task: "1", Attempt: 1, Reason: "a worker with gpu"}, "waits for a worker with gpu"},
-		{Event{Type: AttemptPlaced, Task: "1", Attempt: 1, Host: "a", Ref: "r1"}, "on a"},
-		{Event{Type: AttemptWaiting, Task: "1", Attempt: 1, Reason: "a free slot"}, "waits for a free slot"},
-		{Event{Type: AttemptPlaced, Task: "1", Attempt: 1, Host: "a", Ref: "r1"}, "on a"},
-		{Event{Type: AttemptWaiting, Task: "1", Attempt: 1, Reason: "quota"}, "waits for quota"},
+		{Event{Type: AttemptStarted, Unit: Unit{Task: "1", Attempt: 1, Slot: 2}}, "slot 2"},
+		{Event{Type: AttemptWaiting, Unit: Unit{Task: "1", Attempt: 1}, Reason: "a worker with gpu"}, "waits for a worker with gpu"},
+		{Event{Type: AttemptPlaced, Unit: Unit{Task: "1", Attempt: 1, Host: "a"}, Ref: "r1"}, "on a"},
+		{Event{Type: AttemptWaiting, Unit: Unit{Task: "1", Attempt: 1}, Reason: "a free slot"}, "waits for a free slot"},
+		{Event{Type: AttemptPlaced, Unit: Unit{Task: "1", Attempt: 1, Host: "a"}, Ref: "r1"}, "on a"},
+		{Event{Type: AttemptWaiting, Unit: Unit{Task: "1", Attempt: 1}, Reason: "quota"}, "waits for quota"},
 		{Event{Type: LoopResumed, Reason: ReasonTakeover}, "on a"},
-		{Event{Type: AttemptWaiting, Task: "1", Attempt: 1, Reason: "quota"}, "waits for quota"},
-		{Event{Type: AttemptFinished, Task: "1", Attempt: 1, Verdict: Cancelled}, "on a"},
+		{Event{Type: AttemptWaiting, Unit: Unit{Task: "1", Attempt: 1}, Reason: "quota"}, "waits for quota"},
+		{Event{Type: AttemptFinished, Unit: Unit{Task: "1", Attempt: 1}, Verdict: Cancelled}, "on a"},
 	} {
 		e := step.event
 		e.TS = now()
@@ -86,7 +86,7 @@ func TestPlaced(t *testing.T) {
 	now := clock()
 	s := NewState()
 	one := func(typ Type, step int, d *Detail) *Event {
-		return &Event{TS: now(), Type: typ, Task: "1", Attempt: 1, Step: step, Detail: d}
+		return &Event{TS: now(), Type: typ, Unit: Unit{Task: "1", Attempt: 1, Step: step}, Detail: d}
 	}
 	placed := func(ref string) *Event {
 		e := one(AttemptPlaced, 0, nil)
@@ -98,17 +98,17 @@ func TestPlaced(t *testing.T) {
 		event *Event
 		want  string
 	}{
-		{&Event{TS: now(), Type: TaskStarted, Task: "1", Base: "t"}, ""},
+		{&Event{TS: now(), Type: TaskStarted, Unit: Unit{Task: "1"}, Base: "t"}, ""},
 		{one(AttemptStarted, 0, &Detail{}), "agent 0 steps 0 checks"},
 		{placed("r1"), "agent 0 steps 0 checks"},
-		{one(AgentFinished, 2, &Detail{End: EndFinished, Backend: "claude", USD: &usd}), "agent 2 steps 0 checks, answered"},
+		{one(AgentFinished, 2, &Detail{Exit: Exit{End: EndFinished}, Client: Client{Backend: "claude"}, Spent: Spent{USD: &usd}}), "agent 2 steps 0 checks, answered"},
 		{one(VerifyStarted, 3, nil), "verify 3 steps 0 checks, answered"},
-		{one(VerifyFinished, 4, &Detail{Command: "true", Passed: true}), "verify 4 steps 1 checks, answered"},
+		{one(VerifyFinished, 4, &Detail{Checked: Checked{Command: "true", Passed: true}}), "verify 4 steps 1 checks, answered"},
 		{&Event{TS: now(), Type: LoopResumed}, "open 4 steps 1 checks, answered"},
 		{placed("r1"), "verify 4 steps 1 checks, answered"},
 		{placed("r2"), "agent 0 steps 0 checks"},
-		{one(AgentFinished, 2, &Detail{End: EndFinished, Backend: "claude", USD: &usd}), "agent 2 steps 0 checks, answered"},
-		{one(AttemptFinished, 0, &Detail{Backend: "claude"}), ""},
+		{one(AgentFinished, 2, &Detail{Exit: Exit{End: EndFinished}, Client: Client{Backend: "claude"}, Spent: Spent{USD: &usd}}), "agent 2 steps 0 checks, answered"},
+		{one(AttemptFinished, 0, &Detail{Client: Client{Backend: "claude"}}), ""},
 	} {
 		if step.event.Type == AttemptFinished {
 			step.event.Verdict = Failed
@@ -151,10 +151,10 @@ func going(s *State, now time.Time) string {
 // TestIterationInSlot has an iteration whose work is integrated before it ends: that is one attempt.
 func TestIterationInSlot(t *testing.T) {
 	s := Fold([]Event{
-		{Type: LoopStarted}, {Type: IterationStarted, Iteration: 1, Attempt: 1, Slot: 1},
-		{Type: AgentFinished, Iteration: 1, Attempt: 1, Detail: &Detail{End: EndFinished}},
-		{Type: Integrated, Iteration: 1, Attempt: 1, Commit: "c"},
-		{Type: IterationFinished, Iteration: 1, Attempt: 1, Decision: Done, Commit: "c", Detail: &Detail{End: EndFinished, Seconds: 2}},
+		{Type: LoopStarted}, {Type: IterationStarted, Unit: Unit{Iteration: 1, Attempt: 1, Slot: 1}},
+		{Type: AgentFinished, Unit: Unit{Iteration: 1, Attempt: 1}, Detail: &Detail{Exit: Exit{End: EndFinished}}},
+		{Type: Integrated, Unit: Unit{Iteration: 1, Attempt: 1}, Commit: "c"},
+		{Type: IterationFinished, Unit: Unit{Iteration: 1, Attempt: 1}, Decision: Done, Commit: "c", Detail: &Detail{Exit: Exit{End: EndFinished, Seconds: 2}}},
 	})
 	if len(s.Attempts) != 1 || len(s.Ended) != 1 || len(s.Running) != 0 || s.Attempts[0].Slot != 1 || s.Attempts[0].Seconds() != 2 {
 		t.Errorf("got %d attempts, %d ended, %d running", len(s.Attempts), len(s.Ended), len(s.Running))

@@ -10,7 +10,7 @@ func TestCostSums(t *testing.T) {
 		t.Errorf("of nothing: %s", c.Dollars())
 	}
 	c.Add(nil)
-	c.Add(&Detail{End: "refused"}) // never ran
+	c.Add(&Detail{Exit: Exit{End: "refused"}}) // never ran
 	if c.Runs != 0 {
 		t.Errorf("a run that was none counts: %+v", c)
 	}
@@ -18,13 +18,13 @@ func TestCostSums(t *testing.T) {
 		d    Detail
 		want string
 	}{
-		{Detail{USD: usd(0.1), InputTokens: 1000, OutputTokens: 5}, "$0.10"},
-		{Detail{USD: usd(0.2)}, "$0.30"},
-		{Detail{USD: usd(0)}, "$0.30"},
-		{Detail{USD: usd(0.4), Estimated: true, InputTokens: 11345, OutputTokens: 673}, "$0.70 (estimated)"},
-		{Detail{End: "crashed"}, "at least $0.70 (estimated), 1 attempt unknown"},
-		{Detail{End: "limited", InputTokens: 1}, "at least $0.70 (estimated), 2 attempts unknown"},
-		{Detail{End: "refused", USD: usd(0.3)}, "at least $1.00 (estimated), 2 attempts unknown"},
+		{Detail{Spent: Spent{USD: usd(0.1), InputTokens: 1000, OutputTokens: 5}}, "$0.10"},
+		{Detail{Spent: Spent{USD: usd(0.2)}}, "$0.30"},
+		{Detail{Spent: Spent{USD: usd(0)}}, "$0.30"},
+		{Detail{Spent: Spent{USD: usd(0.4), Estimated: true, InputTokens: 11345, OutputTokens: 673}}, "$0.70 (estimated)"},
+		{Detail{Exit: Exit{End: "crashed"}}, "at least $0.70 (estimated), 1 attempt unknown"},
+		{Detail{Exit: Exit{End: "limited"}, Spent: Spent{InputTokens: 1}}, "at least $0.70 (estimated), 2 attempts unknown"},
+		{Detail{Exit: Exit{End: "refused"}, Spent: Spent{USD: usd(0.3)}}, "at least $1.00 (estimated), 2 attempts unknown"},
 	} {
 		c.Add(&tt.d)
 		if got := c.Dollars(); got != tt.want {

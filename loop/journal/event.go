@@ -63,23 +63,15 @@ func (t Type) Durable() bool {
 // Event is one line of a loop's journal. Fields that a type does not use are absent. Fields without a JSON name share a member of the line with
 // another field: see onDisk.
 type Event struct {
-	Seq      int64     `json:"seq"` // from 1, without gaps
-	TS       time.Time `json:"ts"`
-	Loop     string    `json:"loop"`
-	Type     Type      `json:"type"`
-	Wave     int       `json:"wave,omitempty"`
-	Task     string    `json:"task,omitempty"`
-	Title    string    `json:"title,omitempty"`
-	Attempt  int       `json:"attempt,omitempty"`
-	Round    int       `json:"round,omitempty"`   // of a candidate: number of the first attempt of its round
-	Slot     int       `json:"slot,omitempty"`    // slot an attempt runs in; 0 for a folder without git
-	Host     string    `json:"host,omitempty"`    // other machine that has the attempt
-	Step     int       `json:"step,omitempty"`    // of what that machine reports about the attempt: its number, from 1
-	Of       int       `json:"of,omitempty"`      // number of the last attempt that the task may have, or tasks of the wave
-	Verdict  Verdict   `json:"verdict,omitempty"` // of an attempt or a blocked task
-	Decision Decision  `json:"-"`                 // of an iteration or a gate; on disk a verdict
-	Reason   string    `json:"reason,omitempty"`
-	Message  string    `json:"message,omitempty"`
+	Seq  int64     `json:"seq"` // from 1, without gaps
+	TS   time.Time `json:"ts"`
+	Loop string    `json:"loop"`
+	Type Type      `json:"type"`
+	Unit
+	Verdict  Verdict  `json:"verdict,omitempty"` // of an attempt or a blocked task
+	Decision Decision `json:"-"`                 // of an iteration or a gate; on disk a verdict
+	Reason   string   `json:"reason,omitempty"`
+	Message  string   `json:"message,omitempty"`
 
 	Delivered string `json:"-"` // of a verified attempt: what it delivers to others; on disk a message
 	DiffStat  string `json:"-"` // of any other attempt: its changes; on disk a message
@@ -94,11 +86,27 @@ type Event struct {
 	Ref    string   `json:"ref,omitempty"`    // where the attempt is kept, or what the machine of a fleet that has it reports
 	Commit string   `json:"commit,omitempty"` // commit that was made, or that the branch went back to
 
-	Iteration int             `json:"iteration,omitempty"` // of a prompt loop, from 1; in its first event: iterations before the journal began
-	Lines     []string        `json:"lines,omitempty"`     // what the gate tells people about an iteration
-	Next      string          `json:"next,omitempty"`      // what it adds to the next iteration's prompt
-	Gate      json.RawMessage `json:"gate,omitempty"`      // the gate's state after an iteration
+	Lines []string        `json:"lines,omitempty"` // what the gate tells people about an iteration
+	Next  string          `json:"next,omitempty"`  // what it adds to the next iteration's prompt
+	Gate  json.RawMessage `json:"gate,omitempty"`  // the gate's state after an iteration
 }
+
+// Unit is what an event is about: a wave, a task, one of its attempts, an iteration; nothing of it if it is about the whole loop.
+type Unit struct {
+	Wave      int    `json:"wave,omitempty"`
+	Task      string `json:"task,omitempty"`
+	Title     string `json:"title,omitempty"`
+	Attempt   int    `json:"attempt,omitempty"`
+	Round     int    `json:"round,omitempty"`     // of a candidate: number of the first attempt of its round
+	Slot      int    `json:"slot,omitempty"`      // slot an attempt runs in; 0 for a folder without git
+	Host      string `json:"host,omitempty"`      // other machine that has the attempt
+	Step      int    `json:"step,omitempty"`      // of what that machine reports about the attempt: its number, from 1
+	Of        int    `json:"of,omitempty"`        // number of the last attempt that the task may have, or tasks of the wave
+	Iteration int    `json:"iteration,omitempty"` // of a prompt loop, from 1; in its first event: iterations before the journal began
+}
+
+// Key is the attempt or iteration that it is about.
+func (u *Unit) Key() Key { return Key{u.Task, u.Iteration, u.Attempt} }
 
 // Verdict is the result of an attempt.
 type Verdict string
@@ -208,61 +216,95 @@ func (e Ending) Final() bool {
 	return false
 }
 
-// Detail holds measurements of an attempt's steps.
+// Detail holds measurements of a step; each type of event has its part of them.
 type Detail struct {
-	End          string     `json:"end,omitempty"`   // why the agent's run ended
-	Cause        string     `json:"cause,omitempty"` // its cause
-	Code         int        `json:"code"`            // exit status of the agent, of verify, or at a run's end of the loop
-	Signal       int        `json:"signal,omitempty"`
-	Passed       bool       `json:"passed,omitempty"`
-	Baseline     bool       `json:"baseline,omitempty"` // verify ran on a tree without unverified work: before the first attempt, or without a blocked task's work
-	Left         []string   `json:"left,omitempty"`     // uncommitted files that only the verify command made
-	Alone        bool       `json:"alone,omitempty"`    // its slot had no ignored files but those of a check slot
-	Beside       []string   `json:"beside,omitempty"`   // else those that it had, the first of them
-	Hidden       []string   `json:"hidden,omitempty"`   // source files that it wrote and git ignores
-	Tree         string     `json:"tree,omitempty"`     // when the agent had ended, before the verification
-	Command      string     `json:"command,omitempty"`  // of a verification that decides about a task
-	Check        string     `json:"check,omitempty"`    // its name, if there are several
-	At           string     `json:"at,omitempty"`       // of a check on the whole state, not of an attempt: merge, wave or end
-	Why          string     `json:"why,omitempty"`      // why it failed, if there are several
-	Standing     bool       `json:"standing,omitempty"` // it also failed before the first attempt, and decides nothing
-	Tries        int        `json:"tries,omitempty"`    // number of runs, if it ran again
-	Flaky        []string   `json:"flaky,omitempty"`    // tests that failed first and then passed
-	Tests        *Tests     `json:"tests,omitempty"`    // results of its tests, if known
-	Grade        Grade      `json:"grade,omitempty"`    // of a verified attempt
-	TimedOut     bool       `json:"timed_out,omitempty"`
-	Changed      int        `json:"changed,omitempty"`  // files changed since before the attempt
-	Claimed      bool       `json:"claimed,omitempty"`  // the agent's own words claim completion
-	Blocked      string     `json:"blocked,omitempty"`  // reason, if the agent's own words say it is blocked
-	Question     string     `json:"question,omitempty"` // what the agent's last words ask
-	Denied       []string   `json:"denied,omitempty"`   // what the sandbox refused, each with the setting that allows it
-	Notes        []string   `json:"notes,omitempty"`    // what else a person should know about the agent's run
-	Words        string     `json:"words,omitempty"`    // the agent's last words, shortened
-	Output       string     `json:"output,omitempty"`   // end of a failed verification's output
-	Look         string     `json:"look,omitempty"`     // name of the look that started
-	Looks        []Look     `json:"looks,omitempty"`    // looks at a verified attempt; the last may object, with the reason and output of the attempt's end
-	Seconds      float64    `json:"seconds,omitempty"`
-	SpecTokens   int        `json:"spec_tokens,omitempty"`
-	Log          string     `json:"log,omitempty"`
-	Until        *time.Time `json:"until,omitempty"`
-	Backend      string     `json:"backend,omitempty"` // kind of agent
-	Model        string     `json:"model,omitempty"`   // as the agent reported it, or as requested
-	Session      string     `json:"session,omitempty"` // the agent's id for its run; of an attempt that begins: the one it continues
-	Anew         bool       `json:"anew,omitempty"`    // that session was gone: a fresh agent ran
-	Dir          string     `json:"dir,omitempty"`     // of an attempt whose session another may continue: where its agent runs
-	USD          *float64   `json:"usd,omitempty"`
-	Estimated    bool       `json:"estimated,omitempty"`    // the dollars are computed from tokens at the settings' prices
-	InputTokens  int64      `json:"input_tokens,omitempty"` // including cached ones
-	OutputTokens int64      `json:"output_tokens,omitempty"`
-	CacheRead    int64      `json:"cache_read_tokens,omitempty"`
-	CacheWrite   int64      `json:"cache_write_tokens,omitempty"`
-	Totals       *Totals    `json:"totals,omitempty"`   // of a run's end: the loop's totals so far
-	Unpushed     string     `json:"unpushed,omitempty"` // of a run's end: the command that does what --push could not
-	Commits      int        `json:"commits,omitempty"`  // of a run's end: so many of the branch's newest commits have all of the loop's
-	Merging      string     `json:"merging,omitempty"`  // of a run's end: what to type to have its work in the working tree, where that could not follow
+	Exit
+	Client
+	Spent
+	Speech
+	Checked
+	Files
+	Closing
+	Look       string  `json:"look,omitempty"`  // name of the look that started
+	Looks      []Look  `json:"looks,omitempty"` // looks at a verified attempt; the last may object, with the reason and output of the attempt's end
+	Grade      Grade   `json:"grade,omitempty"` // of a verified attempt
+	SpecTokens int     `json:"spec_tokens,omitempty"`
+	Inputs     *Inputs `json:"inputs,omitempty"` // of an attempt that begins
+}
 
-	Digest string  `json:"output_sha256,omitempty"` // of a verification's whole output, as logged
-	Inputs *Inputs `json:"inputs,omitempty"`        // of an attempt that begins
+// Exit is how a process ended: an agent, a check; or how a run of the loop did.
+type Exit struct {
+	End      string     `json:"end,omitempty"`   // why the agent's run ended
+	Cause    string     `json:"cause,omitempty"` // its cause
+	Code     int        `json:"code"`            // exit status of the agent, of verify, or at a run's end of the loop
+	Signal   int        `json:"signal,omitempty"`
+	TimedOut bool       `json:"timed_out,omitempty"`
+	Until    *time.Time `json:"until,omitempty"`
+	Seconds  float64    `json:"seconds,omitempty"`
+}
+
+// Client is what ran an agent.
+type Client struct {
+	Backend string `json:"backend,omitempty"` // kind of agent
+	Model   string `json:"model,omitempty"`   // as the agent reported it, or as requested
+	Session string `json:"session,omitempty"` // the agent's id for its run; of an attempt that begins: the one it continues
+	Anew    bool   `json:"anew,omitempty"`    // that session was gone: a fresh agent ran
+	Dir     string `json:"dir,omitempty"`     // of an attempt whose session another may continue: where its agent runs
+	Log     string `json:"log,omitempty"`
+}
+
+// Spent is what a run of an agent was charged for.
+type Spent struct {
+	USD          *float64 `json:"usd,omitempty"`
+	Estimated    bool     `json:"estimated,omitempty"`    // the dollars are computed from tokens at the settings' prices
+	InputTokens  int64    `json:"input_tokens,omitempty"` // including cached ones
+	OutputTokens int64    `json:"output_tokens,omitempty"`
+	CacheRead    int64    `json:"cache_read_tokens,omitempty"`
+	CacheWrite   int64    `json:"cache_write_tokens,omitempty"`
+}
+
+// Speech is what an agent's own words say, and what a person should know of its run.
+type Speech struct {
+	Claimed  bool     `json:"claimed,omitempty"`  // the agent's own words claim completion
+	Blocked  string   `json:"blocked,omitempty"`  // reason, if the agent's own words say it is blocked
+	Question string   `json:"question,omitempty"` // what the agent's last words ask
+	Words    string   `json:"words,omitempty"`    // the agent's last words, shortened
+	Notes    []string `json:"notes,omitempty"`    // what else a person should know about the agent's run
+	Denied   []string `json:"denied,omitempty"`   // what the sandbox refused, each with the setting that allows it
+}
+
+// Checked is the result of a check.
+type Checked struct {
+	Command  string   `json:"command,omitempty"`  // of a verification that decides about a task
+	Check    string   `json:"check,omitempty"`    // its name, if there are several
+	At       string   `json:"at,omitempty"`       // of a check on the whole state, not of an attempt: merge, wave or end
+	Why      string   `json:"why,omitempty"`      // why it failed, if there are several
+	Baseline bool     `json:"baseline,omitempty"` // verify ran on a tree without unverified work: before the first attempt, or without a blocked task's work
+	Standing bool     `json:"standing,omitempty"` // it also failed before the first attempt, and decides nothing
+	Passed   bool     `json:"passed,omitempty"`
+	Tries    int      `json:"tries,omitempty"`         // number of runs, if it ran again
+	Flaky    []string `json:"flaky,omitempty"`         // tests that failed first and then passed
+	Tests    *Tests   `json:"tests,omitempty"`         // results of its tests, if known
+	Output   string   `json:"output,omitempty"`        // end of a failed verification's output
+	Digest   string   `json:"output_sha256,omitempty"` // of a verification's whole output, as logged
+}
+
+// Files are what an attempt's work stands on and leaves behind.
+type Files struct {
+	Tree    string   `json:"tree,omitempty"`    // when the agent had ended, before the verification
+	Changed int      `json:"changed,omitempty"` // files changed since before the attempt
+	Left    []string `json:"left,omitempty"`    // uncommitted files that only the verify command made
+	Alone   bool     `json:"alone,omitempty"`   // its slot had no ignored files but those of a check slot
+	Beside  []string `json:"beside,omitempty"`  // else those that it had, the first of them
+	Hidden  []string `json:"hidden,omitempty"`  // source files that it wrote and git ignores
+}
+
+// Closing is what a run leaves to its user at its end.
+type Closing struct {
+	Totals   *Totals `json:"totals,omitempty"`   // of a run's end: the loop's totals so far
+	Unpushed string  `json:"unpushed,omitempty"` // of a run's end: the command that does what --push could not
+	Commits  int     `json:"commits,omitempty"`  // of a run's end: so many of the branch's newest commits have all of the loop's
+	Merging  string  `json:"merging,omitempty"`  // of a run's end: what to type to have its work in the working tree, where that could not follow
 }
 
 // Inputs are digests, SHA-256 in hex, of what an attempt is made from.

@@ -21,7 +21,7 @@ func lines(t *testing.T, types ...Type) []byte {
 	t.Helper()
 	var b []byte
 	for i, typ := range types {
-		e := Event{Seq: int64(i + 1), Loop: "x", Type: typ, Task: "1"}
+		e := Event{Seq: int64(i + 1), Loop: "x", Type: typ, Unit: Unit{Task: "1"}}
 		var err error
 		if b, err = e.appendLine(b); err != nil {
 			t.Fatal(err)
@@ -110,7 +110,7 @@ func TestJournalCutsTornTail(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := j.Append(&Event{Type: LoopStarted}, &Event{Type: TaskStarted, Task: "1"}); err != nil {
+	if err := j.Append(&Event{Type: LoopStarted}, &Event{Type: TaskStarted, Unit: Unit{Task: "1"}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := j.Close(); err != nil {
@@ -127,7 +127,7 @@ func TestJournalCutsTornTail(t *testing.T) {
 	if err != nil || len(events) != 2 {
 		t.Fatalf("got %d events, %v, want 2", len(events), err)
 	}
-	if err := j.Append(&Event{Type: TaskDone, Task: "1"}); err != nil {
+	if err := j.Append(&Event{Type: TaskDone, Unit: Unit{Task: "1"}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := j.Close(); err != nil {
@@ -156,7 +156,7 @@ func TestJournalHealsWhenDeleted(t *testing.T) {
 	if healed, err := j.Heal(); err != nil || !healed {
 		t.Fatalf("got %v, %v", healed, err)
 	}
-	if err := j.Append(&Event{Type: TaskDone, Task: "1"}); err != nil {
+	if err := j.Append(&Event{Type: TaskDone, Unit: Unit{Task: "1"}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := j.Close(); err != nil {

@@ -21,7 +21,7 @@ func (t Tokens) plus(d *Detail) Tokens {
 
 // keepSession records the session in which a task was done.
 func (s *State) keepSession(t *Task, e *Event) {
-	a := s.Attempt(keyOf(e))
+	a := s.Attempt(e.Key())
 	if a == nil || a.Agent == nil || a.Agent.Session == "" || a.Dir == "" {
 		return
 	}

@@ -6,7 +6,7 @@ import "testing"
 func TestChains(t *testing.T) {
 	s := NewState()
 	run := func(task, of string, in, cached int64, anew bool) {
-		first := &Event{Type: AttemptStarted, Task: task, Attempt: 1, Detail: &Detail{Dir: "/p"}}
+		first := &Event{Type: AttemptStarted, Unit: Unit{Task: task, Attempt: 1}, Detail: &Detail{Client: Client{Dir: "/p"}}}
 		if of != "" {
 			first.Tasks, first.Detail.Session = []string{of}, s.Task(of).Session.ID
 		}
@@ -15,9 +15,9 @@ func TestChains(t *testing.T) {
 		if of != "" && !anew {
 			id = s.Attempts[len(s.Attempts)-1].From.ID
 		}
-		s.Apply(&Event{Type: AgentFinished, Task: task, Attempt: 1, Detail: &Detail{Session: id, Backend: "codex", InputTokens: in, CacheRead: cached, OutputTokens: 1, Anew: anew}})
-		s.Apply(&Event{Type: AttemptFinished, Task: task, Attempt: 1, Verdict: Verified, Detail: &Detail{}})
-		s.Apply(&Event{Type: TaskDone, Task: task, Attempt: 1})
+		s.Apply(&Event{Type: AgentFinished, Unit: Unit{Task: task, Attempt: 1}, Detail: &Detail{Client: Client{Session: id, Backend: "codex", Anew: anew}, Spent: Spent{InputTokens: in, CacheRead: cached, OutputTokens: 1}}})
+		s.Apply(&Event{Type: AttemptFinished, Unit: Unit{Task: task, Attempt: 1}, Verdict: Verified, Detail: &Detail{}})
+		s.Apply(&Event{Type: TaskDone, Unit: Unit{Task: task, Attempt: 1}})
 	}
 	if got := s.Chains().String(); got != "" {
 		t.Errorf("of nothing: %s", got)

@@ -68,7 +68,7 @@ func random(r *rand.Rand, n int) []Event {
 		}
 		if r.IntN(2) == 0 {
 			usd := float64(r.IntN(10)) / 10
-			e.Detail = &Detail{End: []string{"finished", "crashed", "refused"}[r.IntN(3)], Changed: r.IntN(2), USD: &usd, Backend: "claude", Seconds: 1}
+			e.Detail = &Detail{Exit: Exit{End: []string{"finished", "crashed", "refused"}[r.IntN(3)], Seconds: 1}, Files: Files{Changed: r.IntN(2)}, Spent: Spent{USD: &usd}, Client: Client{Backend: "claude"}}
 		}
 		out[i] = e
 	}
@@ -174,17 +174,17 @@ func TestAfter(t *testing.T) {
 func TestTasksSideBySide(t *testing.T) {
 	t.Parallel()
 	s := Fold([]Event{
-		{Type: TaskStarted, Task: "1", Base: "T0", Commit: "c0"}, {Type: AttemptStarted, Task: "1", Attempt: 1, Slot: 1, Tree: "T0"},
-		{Type: TaskStarted, Task: "2", Base: "T0", Commit: "c0"}, {Type: AttemptStarted, Task: "2", Attempt: 1, Slot: 2, Tree: "T0"},
-		{Type: AgentFinished, Task: "1", Detail: &Detail{}},
+		{Type: TaskStarted, Unit: Unit{Task: "1"}, Base: "T0", Commit: "c0"}, {Type: AttemptStarted, Unit: Unit{Task: "1", Attempt: 1, Slot: 1}, Tree: "T0"},
+		{Type: TaskStarted, Unit: Unit{Task: "2"}, Base: "T0", Commit: "c0"}, {Type: AttemptStarted, Unit: Unit{Task: "2", Attempt: 1, Slot: 2}, Tree: "T0"},
+		{Type: AgentFinished, Unit: Unit{Task: "1"}, Detail: &Detail{}},
 	})
 	if open := s.Left(); len(open) != 2 || open[0].Slot != 1 || open[1].Slot != 2 {
 		t.Fatalf("under way: %+v", open)
 	}
 	for _, e := range []Event{
-		{Type: AttemptFinished, Task: "1", Attempt: 1, Verdict: Verified, Tree: "T1", Detail: &Detail{}}, {Type: Integrated, Task: "1", Tree: "T1", Commit: "c0"}, {Type: TaskDone, Task: "1"},
-		{Type: AttemptFinished, Task: "2", Attempt: 1, Verdict: Verified, Tree: "T2", Detail: &Detail{}},
-		{Type: Integrated, Task: "2", Tree: "T1", Commit: "c0", Verdict: Failed, Reason: "its changes conflict"},
+		{Type: AttemptFinished, Unit: Unit{Task: "1", Attempt: 1}, Verdict: Verified, Tree: "T1", Detail: &Detail{}}, {Type: Integrated, Unit: Unit{Task: "1"}, Tree: "T1", Commit: "c0"}, {Type: TaskDone, Unit: Unit{Task: "1"}},
+		{Type: AttemptFinished, Unit: Unit{Task: "2", Attempt: 1}, Verdict: Verified, Tree: "T2", Detail: &Detail{}},
+		{Type: Integrated, Unit: Unit{Task: "2"}, Tree: "T1", Commit: "c0", Verdict: Failed, Reason: "its changes conflict"},
 	} {
 		s.Apply(&e)
 	}
@@ -245,14 +245,14 @@ func BenchmarkFold(b *testing.B) {
 	for i := range 10_000 {
 		id := fmt.Sprint(i)
 		wave = append(wave, id)
-		add(Event{Type: TaskStarted, Task: id})
-		add(Event{Type: AttemptStarted, Task: id, Attempt: 1})
-		add(Event{Type: AgentFinished, Task: id, Attempt: 1, Detail: &Detail{End: EndFinished, Words: "done"}})
-		add(Event{Type: VerifyStarted, Task: id, Attempt: 1})
-		add(Event{Type: AttemptFinished, Task: id, Attempt: 1, Verdict: Verified, Detail: &Detail{End: EndFinished, Changed: 1}})
-		add(Event{Type: TaskDone, Task: id, Attempt: 1})
+		add(Event{Type: TaskStarted, Unit: Unit{Task: id}})
+		add(Event{Type: AttemptStarted, Unit: Unit{Task: id, Attempt: 1}})
+		add(Event{Type: AgentFinished, Unit: Unit{Task: id, Attempt: 1}, Detail: &Detail{Exit: Exit{End: EndFinished}, Speech: Speech{Words: "done"}}})
+		add(Event{Type: VerifyStarted, Unit: Unit{Task: id, Attempt: 1}})
+		add(Event{Type: AttemptFinished, Unit: Unit{Task: id, Attempt: 1}, Verdict: Verified, Detail: &Detail{Exit: Exit{End: EndFinished}, Files: Files{Changed: 1}}})
+		add(Event{Type: TaskDone, Unit: Unit{Task: id, Attempt: 1}})
 		if i%100 == 99 {
-			add(Event{Type: WaveCommitted, Wave: i / 100, Tasks: wave})
+			add(Event{Type: WaveCommitted, Unit: Unit{Wave: i / 100}, Tasks: wave})
 			wave = nil
 		}
 	}
@@ -265,10 +265,10 @@ func BenchmarkFold(b *testing.B) {
 func TestDoneTasksComeBack(t *testing.T) {
 	s := NewState()
 	for i, e := range []*Event{
-		{Type: TaskStarted, Task: "2"}, {Type: AttemptStarted, Task: "2", Attempt: 1}, {Type: TaskStarted, Task: "1"}, {Type: AttemptStarted, Task: "1", Attempt: 1},
-		{Type: AttemptFinished, Task: "2", Attempt: 1, Verdict: Verified, Ref: "r2"}, {Type: Integrated, Task: "2", Attempt: 1}, {Type: TaskDone, Task: "2", Attempt: 1},
-		{Type: AttemptFinished, Task: "1", Attempt: 1, Verdict: Verified, Ref: "r1"}, {Type: Integrated, Task: "1", Attempt: 1}, {Type: TaskDone, Task: "1", Attempt: 1},
-		{Type: Integrated, Task: "2", Attempt: 1, Verdict: Failed, Reason: "clash", Paths: []string{"f"}}, {Type: Integrated, Task: "1", Attempt: 1, Verdict: Failed, Reason: "clash", Paths: []string{"f"}},
+		{Type: TaskStarted, Unit: Unit{Task: "2"}}, {Type: AttemptStarted, Unit: Unit{Task: "2", Attempt: 1}}, {Type: TaskStarted, Unit: Unit{Task: "1"}}, {Type: AttemptStarted, Unit: Unit{Task: "1", Attempt: 1}},
+		{Type: AttemptFinished, Unit: Unit{Task: "2", Attempt: 1}, Verdict: Verified, Ref: "r2"}, {Type: Integrated, Unit: Unit{Task: "2", Attempt: 1}}, {Type: TaskDone, Unit: Unit{Task: "2", Attempt: 1}},
+		{Type: AttemptFinished, Unit: Unit{Task: "1", Attempt: 1}, Verdict: Verified, Ref: "r1"}, {Type: Integrated, Unit: Unit{Task: "1", Attempt: 1}}, {Type: TaskDone, Unit: Unit{Task: "1", Attempt: 1}},
+		{Type: Integrated, Unit: Unit{Task: "2", Attempt: 1}, Verdict: Failed, Reason: "clash", Paths: []string{"f"}}, {Type: Integrated, Unit: Unit{Task: "1", Attempt: 1}, Verdict: Failed, Reason: "clash", Paths: []string{"f"}},
 	} {
 		e.Seq = int64(i + 1)
 		s.Apply(e)
@@ -279,8 +279,8 @@ func TestDoneTasksComeBack(t *testing.T) {
 	if got := s.TakeChanges(0); got["1"] != "pending" || got["2"] != "pending" {
 		t.Errorf("statuses %v", got)
 	}
-	s.Apply(&Event{Seq: 20, Type: Integrated, Task: "2", Attempt: 1})
-	s.Apply(&Event{Seq: 21, Type: TaskDone, Task: "2", Attempt: 1})
+	s.Apply(&Event{Seq: 20, Type: Integrated, Unit: Unit{Task: "2", Attempt: 1}})
+	s.Apply(&Event{Seq: 21, Type: TaskDone, Unit: Unit{Task: "2", Attempt: 1}})
 	if v := s.Verified(); !slices.Equal(s.Back(), []string{"1"}) || len(v) != 1 || v[0].Ref != "r2" {
 		t.Errorf("back %v, verified %v", s.Back(), v)
 	}

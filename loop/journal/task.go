@@ -322,7 +322,7 @@ func (s *State) takeIn(t *Task, e *Event) {
 		return
 	}
 	t.Verified, t.Worked = verifiedTask(t, e, s.applied), true
-	if a := s.Attempt(keyOf(e)); a != nil {
+	if a := s.Attempt(e.Key()); a != nil {
 		a.Unfit, a.Reason = false, ""
 	}
 }
@@ -341,7 +341,7 @@ type Failure struct {
 
 func (s *State) failure(e *Event) Failure {
 	f := Failure{Attempt: e.Attempt, Round: e.Round, Verdict: e.Verdict, Reason: e.Reason, DiffStat: e.DiffStat, Result: e.Detail}
-	if a := s.Attempt(keyOf(e)); a != nil {
+	if a := s.Attempt(e.Key()); a != nil {
 		for _, c := range a.Checks {
 			if c.Check != "" {
 				f.Checks = append(f.Checks, c)

@@ -189,7 +189,7 @@ func (a *Attempt) passed() []*Detail {
 
 // passAttempt applies that an attempt is verified: its checks passed on what it left.
 func (s *State) passAttempt(e *Event) {
-	for _, d := range s.Attempt(keyOf(e)).passed() {
+	for _, d := range s.Attempt(e.Key()).passed() {
 		s.Checks.Named(d.Check).Pass = Pass{e.Tree, d.Command, d.Tests != nil}
 	}
 }
@@ -208,7 +208,7 @@ func (s *State) KnownAt(task, check string) *Known {
 
 // integrateTests applies that an attempt's work is now part of the state.
 func (s *State) integrateTests(e *Event) {
-	a := s.Attempt(keyOf(e))
+	a := s.Attempt(e.Key())
 	if a == nil || a.tested || a.Verdict != Verified && a.Decision == "" {
 		return
 	}
