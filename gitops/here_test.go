@@ -3,6 +3,7 @@ package gitops
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -12,8 +13,8 @@ func TestHere(t *testing.T) {
 	s := newSandbox(t)
 	s.sh(slotBase + "; echo list >list; git add list; git commit -qm list; echo changed >list; mkdir empty build; echo o >build/o; touch -d 2020-01-01 a")
 	r := s.reopen("list")
-	var said SetBack
-	slot, err := r.OpenSlot(t.Context(), SlotOptions{Dir: s.path("../pool/1"), Here: true, Loop: "l", Say: func(b SetBack) error { said = b; return nil }})
+	said := ""
+	slot, err := r.OpenSlot(t.Context(), SlotOptions{Dir: s.path("../pool/1"), Here: true, Loop: "l", Say: func(line string) error { said = line; return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,7 +22,7 @@ func TestHere(t *testing.T) {
 	head := prepare(t, r, slot, "", false)
 	s.sh("echo mine >>d/b; echo new >n; git add n; git checkout -q -b side; git commit -qm own")
 	tip, err := slot.SetHeadBack(t.Context())
-	if ref := "refs/descartes/l/set-back/1"; err != nil || said.Head != "the branch side" || said.Ref != ref || s.git("rev-parse", ref) != tip+"\n" {
+	if ref := "refs/descartes/l/set-back/1"; err != nil || !strings.Contains(said, "left HEAD at the branch side") || !strings.Contains(said, "kept as "+ref+":") || s.git("rev-parse", ref) != tip+"\n" {
 		t.Fatalf("set back %v: %q, %v", said, tip, err)
 	}
 	now, err := slot.Snapshot(t.Context())
@@ -56,7 +57,7 @@ func TestHereSparesWhatIsWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.Close() })
-	slot, err := r.OpenSlot(t.Context(), SlotOptions{Dir: s.path("../pool/1"), Here: true, Loop: "l", Say: func(SetBack) error { return nil }})
+	slot, err := r.OpenSlot(t.Context(), SlotOptions{Dir: s.path("../pool/1"), Here: true, Loop: "l", Say: func(string) error { return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,9 +57,9 @@ type SlotOptions struct {
 	// Here makes the user's own working tree that of the slot, with the user's .git: nothing else can stand at its path. Nobody
 	// else may work in it, and it has to be clean.
 	Here bool
-	Loop string              // of Here: the loop that has it, whose refs keep what is set back
-	Shut bool                // of Here: the loop's commands cannot write to .git
-	Say  func(SetBack) error // of Here: tells people, before it happens
+	Loop string                  // of Here: the loop that has it, whose refs keep what is set back
+	Shut bool                    // of Here: the loop's commands cannot write to .git
+	Say  func(line string) error // of Here: tells people what is set back, before it is
 }
 
 // BrokenSlotError means that a slot cannot be brought to the wanted state: remove it and make it again.
@@ -388,7 +388,7 @@ func (s *Slot) rules(ctx context.Context) error {
 
 // checkOut makes index and tracked files those of a tree. An index that git cannot read is made anew.
 func (s *Slot) checkOut(ctx context.Context, tree string) error {
-	_, err := s.cli.run(ctx, gitCall{args: []string{"read-tree", "--reset", "-u", tree}})
+	err := s.readTree(ctx, tree)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
@@ -397,8 +397,15 @@ func (s *Slot) checkOut(ctx context.Context, tree string) error {
 			return err
 		}
 	}
-	loosen(s.tree)
-	_, err = s.cli.run(ctx, gitCall{args: []string{"read-tree", "--reset", "-u", tree}})
+	return s.readTree(ctx, tree)
+}
+
+// readTree does, and opens folders that keep git from it.
+func (s *Slot) readTree(ctx context.Context, tree string) error {
+	_, err := s.cli.run(ctx, gitCall{args: []string{"read-tree", "--reset", "-u", tree}})
+	if err != nil && ctx.Err() == nil && s.Loosen() {
+		_, err = s.cli.run(ctx, gitCall{args: []string{"read-tree", "--reset", "-u", tree}})
+	}
 	return err
 }
 

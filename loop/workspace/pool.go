@@ -244,8 +244,7 @@ func (p *Pool) record(s *Slot, name string, what any) error {
 func (p *Pool) open(ctx context.Context, s *Slot) (err error) {
 	s.state, err = readState(p.dir(s.Number))
 	if s.here() {
-		s.git, err = p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Here: true, Loop: p.opt.Loop, Shut: p.opt.Shut,
-			Say: func(b gitops.SetBack) error { return p.opt.Say(setBack(b)) }})
+		s.git, err = p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Here: true, Loop: p.opt.Loop, Shut: p.opt.Shut, Say: p.opt.Say})
 		return err
 	}
 	if err == nil {

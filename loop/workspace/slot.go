@@ -261,25 +261,6 @@ func (s *Slot) Interrupted(ctx context.Context, made string) error {
 	return nil
 }
 
-// setBack says what is about to be set back in the project's own folder.
-func setBack(b gitops.SetBack) string {
-	switch {
-	case b.Head != "" && b.Ref != "":
-		return fmt.Sprintf("the attempt left HEAD at %s, which is set back; its commits, or yours, are kept as %s: git merge %[2]s brings them back once the run has ended", b.Head, b.Ref)
-	case b.Head != "":
-		return fmt.Sprintf("the attempt left HEAD at %s, which is set back", b.Head)
-	}
-	of, staged := fmt.Sprintf("%d paths", len(b.Paths)), ""
-	if len(b.Paths) == 1 {
-		of = "1 path"
-	}
-	if b.Staged {
-		staged = ", " + b.Ref + "^2 has what was staged"
-	}
-	return fmt.Sprintf("set back in this folder: %s (%s). What the run's last command and you had changed there is kept together as %s: git diff %[3]s^ %[3]s shows it%s, "+
-		"git checkout %[3]s -- PATH brings a file back once the run has ended", of, oneline.List(b.Paths), b.Ref, staged)
-}
-
 // Leave brings the project's own folder to the user's commit and gives it back. A slot stays as it is.
 func (s *Slot) Leave(ctx context.Context) error {
 	if !s.here() {
