@@ -179,7 +179,7 @@ func (r *Repo) noteArrival(ctx context.Context, patch []byte) error {
 	if err != nil {
 		return err
 	}
-	index, err := r.cli.indexCopy(r.cli.cache)
+	index, err := r.cli.indexCopy(r.cli.last)
 	defer os.Remove(index)
 	if err != nil {
 		return err

@@ -30,30 +30,21 @@ func (c *cli) dirty(ctx context.Context, counts func(code, path string) bool) ([
 	return slices.Compact(out), nil
 }
 
-// snapshot stages the whole working tree in a private index and writes its tree. Protected paths stay as the
+// snapshot stages the whole working tree in a private index, which stays until the next one, and writes its tree. Protected paths stay as the
 // repository's index has them.
-func (c *cli) snapshot(ctx context.Context, protect []string) (Tree, error) {
-	index, from, now, err := c.privateIndex()
-	if err != nil {
-		return "", fmt.Errorf("snapshot: %w", err)
+func (c *cli) snapshot(ctx context.Context) (Tree, error) {
+	_ = os.Remove(c.last)
+	index, err := c.indexCopy(filepath.Join(c.l.gitDir, "index"))
+	c.last = index
+	if err == nil {
+		err = c.addAll(ctx, index, c.guard)
 	}
-	defer os.Remove(index)
-	if err := c.addAll(ctx, index, newProtection(protect)); err != nil {
-		return "", fmt.Errorf("snapshot: %w", err)
-	}
-	if err := c.dropIgnored(ctx, index); err != nil {
-		return "", fmt.Errorf("snapshot: %w", err)
-	}
-	tree, err := c.word(ctx, index, "write-tree")
-	if err != nil && from == c.cache && exitCode(err) != 0 { // what that index knows may have been pruned
-		c.based = fileStamp{}
-		return c.snapshot(ctx, protect)
+	var tree string
+	if err == nil {
+		tree, err = c.word(ctx, index, "write-tree")
 	}
 	if err != nil {
 		return "", fmt.Errorf("snapshot: %w", err)
-	}
-	if err := os.Rename(index, c.cache); err == nil {
-		c.based = now
 	}
 	return Tree(tree), nil
 }
@@ -74,15 +65,12 @@ func (c *cli) addAll(ctx context.Context, index string, guard protection) error 
 		skip = append(skip, n.path)
 	}
 	for tries := 0; ; tries++ {
-		args := append([]string{"add", "-A", "--ignore-errors"}, append(c.sparse(), "--", ".")...)
+		args := []string{"add", "-A", "--ignore-errors", "--", "."}
 		for _, p := range append(skip, guard...) {
 			args = append(args, ":(top,exclude,literal)"+strings.TrimSuffix(p, "/"))
 		}
-		said, began := "", Now()
-		_, err := c.run(ctx, gitCall{options: []string{"-c", "core.safecrlf=false"}, args: args, index: index, warned: &said})
-		if strings.Contains(said, "No space left on device") {
-			c.dropHalf(began)
-		}
+		said := ""
+		_, err := c.run(ctx, gitCall{options: []string{"-c", "core.safecrlf=false", "-c", "core.sparseCheckout=false"}, args: args, index: index, warned: &said})
 		again, uerr := c.unite(ctx, index, said)
 		if uerr != nil {
 			return uerr
@@ -106,16 +94,6 @@ func (c *cli) addAll(ctx context.Context, index string, guard protection) error 
 		for _, path := range empty {
 			skip = append(skip, path)
 			bare = append(bare, LeftOut{path, "a git repository without a commit"})
-		}
-	}
-}
-
-// dropHalf removes what git began to write into the objects since a time: on a full disk it leaves that there.
-func (c *cli) dropHalf(since time.Time) {
-	half, _ := within(filepath.Join(c.l.commonDir, "objects"), "*/tmp_*")
-	for _, path := range half {
-		if fi, err := os.Lstat(path); err == nil && !fi.ModTime().Before(since) {
-			_ = os.Remove(path)
 		}
 	}
 }
@@ -148,40 +126,6 @@ func (c *cli) unite(ctx context.Context, index, said string) (again bool, err er
 		c.united, again = append(c.united, path), true
 	}
 	return again, nil
-}
-
-// dropIgnored takes out what an earlier snapshot added and a rule covers since: for git, what is in an index is
-// tracked, but only the repository's own index has a say here.
-func (c *cli) dropIgnored(ctx context.Context, index string) error {
-	b, err := c.run(ctx, gitCall{args: []string{"ls-files", "-z", "-i", "-c", "--exclude-standard"}, index: index})
-	covered := nulSplit(b)
-	if err != nil || len(covered) == 0 {
-		return err
-	}
-	if b, err = c.run(ctx, gitCall{args: []string{"ls-files", "-z"}}); err != nil {
-		return err
-	}
-	own := map[string]bool{}
-	for _, p := range nulSplit(b) {
-		own[p] = true
-	}
-	covered = slices.DeleteFunc(covered, func(p string) bool { return own[p] })
-	if len(covered) == 0 {
-		return nil
-	}
-	return c.forget(ctx, index, covered)
-}
-
-// sparse is the option without which git add leaves out what lies outside a sparse checkout. Versions of git before
-// 2.34 do not know it, nor do they need it.
-func (c *cli) sparse() []string {
-	if c.version.Before(Version{2, 34}) {
-		return nil
-	}
-	if _, err := os.Stat(filepath.Join(c.l.gitDir, "info", "sparse-checkout")); err != nil {
-		return nil
-	}
-	return []string{"--sparse"}
 }
 
 // named finds what lines of git's have between two texts.
@@ -238,26 +182,9 @@ func leftByGit(err error) []LeftOut {
 	return out
 }
 
-// privateIndex is a copy to work in: of the last snapshot's, which knows the files since hashed, unless the
-// repository's index changed since then. from is what was copied, now the state of the repository's index.
-func (c *cli) privateIndex() (path, from string, now fileStamp, err error) {
-	own := filepath.Join(c.l.gitDir, "index")
-	if now, err = stampOf(own); err != nil {
-		return "", "", now, err
-	}
-	from = own
-	if c.based != (fileStamp{}) && now == c.based {
-		if _, err := os.Stat(c.cache); err == nil {
-			from = c.cache
-		}
-	}
-	path, err = c.indexCopy(from)
-	return path, from, now, err
-}
-
 // scratchIndex names an index that is nobody's yet.
 func (c *cli) scratchIndex() string {
-	return fmt.Sprintf("%s.%d.%d", c.cache, os.Getpid(), time.Now().UnixNano())
+	return fmt.Sprintf("%s.%d.%d", c.scratch, os.Getpid(), time.Now().UnixNano())
 }
 
 // indexCopy gives from another name; git replaces index files by renaming, so the original stays. A missing

@@ -40,12 +40,12 @@ type cli struct {
 	zero     string        // the name of no object
 	mu       sync.Mutex    // of shim and runs
 
-	cache  string    // the private index after the last snapshot
-	based  fileStamp // the index that cache was copied from
-	out    []LeftOut // what the last snapshot could not take
-	whole  bool      // no repository lies in the working tree but those that an attempt made
-	unites bool      // snapshots make files of repositories in the working tree
-	united []string  // the folders of those
+	scratch string    // what the names of our files in the git directory begin with
+	last    string    // the index of the last snapshot
+	out     []LeftOut // what the last snapshot could not take
+	whole   bool      // no repository lies in the working tree but those that an attempt made
+	unites  bool      // snapshots make files of repositories in the working tree
+	united  []string  // the folders of those
 
 	patience time.Duration // with a command that may wait for a pipe
 }
@@ -53,7 +53,7 @@ type cli struct {
 func newCLI(l layout, program string, version Version, opt Options) *cli {
 	c := &cli{
 		l: l, program: program, version: version, env: gitEnv(opt.Env, l.root), hooks: opt.Hooks != "skip",
-		guard: newProtection(opt.Protect), limit: opt.HookTimeout, argv: opt.Shim, cache: filepath.Join(l.gitDir, "descartes-snapshot"),
+		guard: newProtection(opt.Protect), limit: opt.HookTimeout, argv: opt.Shim, scratch: filepath.Join(l.gitDir, "descartes-snapshot"),
 		patience: 2 * time.Second, zero: strings.Repeat("0", 40),
 	}
 	return c
@@ -192,8 +192,8 @@ func (c *cli) run(ctx context.Context, call gitCall) ([]byte, error) {
 
 // full returns an error if the disk where git's output goes has no room.
 func (c *cli) full() error {
-	if free, err := oscall.Free(filepath.Dir(c.cache)); err == nil && free < 1<<20 {
-		return &os.PathError{Op: "write", Path: c.cache, Err: syscall.ENOSPC}
+	if free, err := oscall.Free(filepath.Dir(c.scratch)); err == nil && free < 1<<20 {
+		return &os.PathError{Op: "write", Path: c.scratch, Err: syscall.ENOSPC}
 	}
 	return nil
 }
@@ -231,7 +231,7 @@ func (c *cli) start(ctx context.Context, command string, call proc.Call) (reply 
 		c.shim, err = proc.Start(proc.ShimConfig{Argv: c.argv, Env: c.env, Cookie: c.cookie, Dir: c.l.gitDir})
 	}
 	c.runs++
-	shim, scratch := c.shim, fmt.Sprintf("%s.%d.git%d", c.cache, os.Getpid(), c.runs)
+	shim, scratch := c.shim, fmt.Sprintf("%s.%d.git%d", c.scratch, os.Getpid(), c.runs)
 	c.mu.Unlock()
 	if err != nil {
 		return reply, fmt.Errorf("run git: %w", err)
@@ -291,9 +291,9 @@ func nulJoin(paths []string) []byte {
 
 // sweep removes a dead process's copies of the index and its git commands' output. The caller has made sure that none of those still runs.
 func (c *cli) sweep() {
-	names, _ := within(filepath.Dir(c.cache), filepath.Base(c.cache)+".*")
+	names, _ := within(filepath.Dir(c.scratch), filepath.Base(c.scratch)+".*")
 	for _, n := range names {
-		pid, _, _ := strings.Cut(strings.TrimPrefix(n, c.cache+"."), ".")
+		pid, _, _ := strings.Cut(strings.TrimPrefix(n, c.scratch+"."), ".")
 		p, err := strconv.Atoi(pid)
 		if err == nil && p != os.Getpid() && !oscall.Alive(p) {
 			_ = os.Remove(n)
@@ -306,9 +306,7 @@ func (c *cli) close() {
 	if c.shim != nil {
 		_ = c.shim.Close() // whatever it was at has ended
 	}
-	if c.based != (fileStamp{}) {
-		_ = os.Remove(c.cache)
-	}
+	_ = os.Remove(c.last)
 	c.leave()
 }
 

@@ -152,7 +152,7 @@ func (s *Slot) prepareHere(ctx context.Context, at Head, tree Tree) error {
 	}
 	st.Busy, st.Tree, st.Shut, st.Head = true, tree, s.own.Shut, head
 	if err = s.setState(st); err == nil {
-		err = s.takeIndex(s.cli.cache)
+		err = s.takeIndex(s.cli.last)
 	}
 	crash.Point("git: folder started")
 	if err == nil {
@@ -260,7 +260,7 @@ func (s *Slot) Interrupted(ctx context.Context, made string) error {
 	if err != nil {
 		return err
 	}
-	ignored, err := s.others(ctx, s.cli.cache, "-i")
+	ignored, err := s.others(ctx, s.cli.last, "-i")
 	if err != nil {
 		return err
 	}
@@ -280,11 +280,11 @@ func (s *Slot) look(ctx context.Context, st *hereState, head Head, trees ...Tree
 	if err != nil {
 		return now, nil, nil, err
 	}
-	if odd, err = s.others(ctx, s.cli.cache); err != nil {
+	if odd, err = s.others(ctx, s.cli.last); err != nil {
 		return now, nil, nil, err
 	}
 	if st.Tree == "" {
-		ignored, err := s.others(ctx, s.cli.cache, "-i")
+		ignored, err := s.others(ctx, s.cli.last, "-i")
 		if err != nil {
 			return now, nil, nil, err
 		}
@@ -401,7 +401,7 @@ func (s *Slot) Settle(ctx context.Context, now Tree) error {
 	defer s.mu.Unlock()
 	head, err := s.user.Head(ctx)
 	if err == nil {
-		err = s.removeRest(ctx, s.cli.cache)
+		err = s.removeRest(ctx, s.cli.last)
 	}
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ func (r *Repo) snapshot(ctx context.Context) (Tree, error) {
 	if err := context.Cause(ctx); err != nil {
 		return "", fmt.Errorf("snapshot: %w", err)
 	}
-	return r.cli.snapshot(ctx, r.opt.Protect)
+	return r.cli.snapshot(ctx)
 }
 
 // Dirty lists the paths that differ between HEAD, the index and the working tree, untracked ones included and

@@ -146,23 +146,3 @@ func TestNow(t *testing.T) {
 		}
 	}
 }
-
-// On a full disk git leaves what it began to write: half an object that nobody could name.
-func TestHalfObjects(t *testing.T) {
-	t.Parallel()
-	s, r := start(t)
-	s.put(".git/objects/aa/tmp_obj_old", "1")
-	old := filepath.Join(s.dir, ".git/objects/aa/tmp_obj_old")
-	if err := os.Chtimes(old, time.Time{}, time.Now().Add(-time.Hour)); err != nil {
-		t.Fatal(err)
-	}
-	began := Now()
-	s.put(".git/objects/aa/tmp_obj_new", "2")
-	s.put(".git/objects/pack/tmp_pack_new", "3")
-	r.cli.dropHalf(began)
-	left, err := filepath.Glob(filepath.Join(s.dir, ".git/objects/*/tmp_*"))
-	if err != nil || !slices.Equal(left, []string{old}) {
-		t.Errorf("left: %v %v", left, err)
-	}
-	s.check()
-}
