@@ -230,7 +230,7 @@ func (r *Repo) finishArrival(ctx context.Context, at string) error {
 		now := files[name]
 		_, missing := r.root.Lstat(name)
 		switch {
-		case s.was.mode == modeGitlink || s.is.mode == modeGitlink || r.linkAbove(name) != "":
+		case s.was.mode == modeGitlink || s.is.mode == modeGitlink || linkAbove(r.l.root, name) != "":
 		case s.is.mode == 0 && now == s.was:
 			err = errors.Join(err, r.root.Remove(name))
 		case s.is.mode != 0 && (missing != nil || now == s.was || r.written(ctx, name, now, s.is)):
@@ -262,7 +262,7 @@ func (r *Repo) movable(ctx context.Context, from, to Tree) (modules map[string]s
 	modules = map[string]string{}
 	was := map[string]string{}
 	err = r.diff(ctx, from, to, func(path string, a, b treeItem) {
-		if a.mode == modeGitlink && b.mode == modeGitlink && r.cli.kindOf(path) == nestedHere {
+		if a.mode == modeGitlink && b.mode == modeGitlink && r.cli.holds(path) {
 			modules[path], was[path] = b.id, a.id
 		}
 	})

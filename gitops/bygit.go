@@ -107,11 +107,8 @@ func (c *cli) unite(ctx context.Context, index, said string) (again bool, err er
 	found := named(said, "warning: adding embedded git repository: ", "")
 	if len(found) > 0 {
 		c.whole = false
-		b, err := c.run(ctx, gitCall{args: []string{"config", "--file", ".gitmodules", "-z", "--get-regexp", `^submodule\..*\.path$`}})
-		if err != nil && exitCode(err) != 1 {
-			return false, err
-		}
-		found = slices.DeleteFunc(found, func(path string) bool { return strings.Contains("\x00"+string(b), "\n"+path+"\x00") })
+		names := c.moduleNames(ctx, "--file", ".gitmodules")
+		found = slices.DeleteFunc(found, func(path string) bool { return names[strings.TrimSuffix(path, "/")] != "" })
 		if err := c.forget(ctx, index, found); err != nil {
 			return false, err
 		}

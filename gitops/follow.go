@@ -289,7 +289,7 @@ func (r *Repo) steps(ctx context.Context, from, to Tree) (map[string]step, error
 func (r *Repo) lost(steps map[string]step) (left []LeftOut) {
 	for _, name := range sortedKeys(steps) {
 		s := steps[name]
-		if dir := r.linkAbove(name); dir != "" && steps[dir].was.mode != modeLink {
+		if dir := linkAbove(r.l.root, name); dir != "" && steps[dir].was.mode != modeLink {
 			left = append(left, LeftOut{name, dir + " is a link here, and the commit changes what is in it"})
 		}
 		if s.was.mode == modeGitlink && s.is.mode != modeGitlink && s.is.mode != 0 {
@@ -302,9 +302,9 @@ func (r *Repo) lost(steps map[string]step) (left []LeftOut) {
 }
 
 // linkAbove is the folder of a path that is a link, "" for none.
-func (r *Repo) linkAbove(name string) string {
+func linkAbove(root, name string) string {
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
-		if fi, err := r.root.Lstat(dir); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
+		if fi, err := os.Lstat(filepath.Join(root, dir)); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
 			return dir
 		}
 	}
@@ -375,7 +375,7 @@ func (r *Repo) putBack(ctx context.Context, tree string, names []string) error {
 func (r *Repo) onDisk(ctx context.Context, steps map[string]step) (map[string]treeItem, error) {
 	files := map[string]step{}
 	for name := range steps {
-		if fi, err := r.root.Lstat(name); err == nil && (fi.Mode().IsRegular() || fi.Mode()&fs.ModeSymlink != 0) && r.linkAbove(name) == "" {
+		if fi, err := r.root.Lstat(name); err == nil && (fi.Mode().IsRegular() || fi.Mode()&fs.ModeSymlink != 0) && linkAbove(r.l.root, name) == "" {
 			files[name] = step{}
 		}
 	}

@@ -1,81 +1,57 @@
 package gitops
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // A submodule in a slot is a slot in the slot: the user's own repository of it in the place of the project's, its
 // folder in the tree, its HEAD and index below ours. Nothing is fetched over a network.
 
 // findModules finds the repositories of the user's submodules, nested ones too, and makes links to their objects.
-func (s *Slot) findModules(ctx context.Context) error {
+func (s *Slot) findModules() (err error) {
 	s.known = map[string]string{}
-	err := errors.Join(s.addStored(filepath.Join(s.user.l.gitDir, "modules"), 0),
-		s.addStored(filepath.Join(s.user.l.commonDir, "modules"), 0),
-		s.addCheckedOut(ctx, s.user.l.gitDir, s.user.l.root))
+	for _, d := range []string{s.user.l.gitDir, s.user.l.commonDir} {
+		_ = filepath.WalkDir(filepath.Join(d, "modules"), func(path string, e fs.DirEntry, _ error) error {
+			dir := filepath.Dir(path)
+			if e == nil || !e.IsDir() || e.Name() != "objects" || !isHead(filepath.Join(dir, "HEAD")) {
+				return nil
+			}
+			if s.known[s.linkTo(dir)] == "" {
+				s.known[s.linkTo(dir)] = dir
+				err = errors.Join(err, lend(s.linkTo(dir), dir))
+			}
+			return fs.SkipDir
+		})
+	}
 	if err != nil {
 		return fmt.Errorf("make the slot %s: %w", s.dir, err)
 	}
-	return ctx.Err()
-}
-
-// addStored adds the repositories in a folder, as deep as their names have slashes, with those that they hold.
-func (s *Slot) addStored(dir string, depth int) (err error) {
-	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
-		at := filepath.Join(dir, e.Name())
-		switch {
-		case !e.IsDir() || depth > 16:
-		case isHead(filepath.Join(at, "HEAD")):
-			err = errors.Join(err, s.add(at), s.addStored(filepath.Join(at, "modules"), depth+1))
-		default:
-			err = errors.Join(err, s.addStored(at, depth+1))
-		}
-	}
-	return err
-}
-
-// addCheckedOut adds the repositories of submodules that are checked out in the user's working tree, wherever they lie.
-func (s *Slot) addCheckedOut(ctx context.Context, dir, tree string) (err error) {
-	links, _ := s.user.cli.links(ctx, "", "--git-dir="+dir, "--work-tree="+tree)
-	for _, n := range links {
-		at := filepath.Join(tree, filepath.FromSlash(n.path))
-		if inner := gitDirOf(at); isHead(filepath.Join(inner, "HEAD")) {
-			err = errors.Join(err, s.add(inner), s.addStored(filepath.Join(inner, "modules"), 0),
-				s.addCheckedOut(ctx, inner, at))
-		}
-	}
-	return err
-}
-
-// add makes a repository's objects known.
-func (s *Slot) add(dir string) error {
-	dir, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return err
-	}
-	if fi, err := os.Stat(filepath.Join(dir, "objects")); err != nil || !fi.IsDir() || s.known[s.linkTo(dir)] != "" {
-		return nil
-	}
-	s.known[s.linkTo(dir)] = dir
-	return lend(s.linkTo(dir), dir)
+	return nil
 }
 
 // lend makes a link to the objects of a repository, and one to its LFS objects, where git-lfs looks for them in
 // repositories that borrow.
-func lend(link, gitDir string) error {
-	err := borrow(link, filepath.Join(gitDir, "objects"))
-	if _, lerr := os.Stat(lfsOf(filepath.Join(gitDir, "objects"))); lerr == nil {
-		err = errors.Join(err, borrow(lfsOf(link), lfsOf(filepath.Join(gitDir, "objects"))))
+func lend(link, gitDir string) (err error) {
+	from := filepath.Join(gitDir, "objects")
+	for link, dir := range map[string]string{link: from, lfsOf(link): lfsOf(from)} {
+		if to, lerr := os.Readlink(link); !exists(dir) || lerr == nil && to == dir {
+			continue
+		}
+		next := fmt.Sprintf("%s.%d", link, os.Getpid())
+		_ = os.Remove(next)
+		err = errors.Join(err, os.MkdirAll(filepath.Dir(link), 0o777), os.Symlink(dir, next), os.Rename(next, link))
 	}
 	return err
 }
@@ -83,44 +59,14 @@ func lend(link, gitDir string) error {
 // lfsOf is the folder of LFS objects beside one of objects.
 func lfsOf(objects string) string { return filepath.Join(filepath.Dir(objects), "lfs", "objects") }
 
-// borrow makes a link to a folder.
-func borrow(link, dir string) error {
-	if to, err := os.Readlink(link); err == nil && to == dir {
-		return nil
-	}
-	next := fmt.Sprintf("%s.%d", link, os.Getpid())
-	_ = os.Remove(next)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o777), os.Symlink(dir, next)); err != nil {
-		return err
-	}
-	return os.Rename(next, link)
-}
-
 // linkTo is the path by which agents' repositories reach the objects of a submodule.
 func (s *Slot) linkTo(dir string) string {
-	return filepath.Join(s.place, "modules", shortSum(dir), "objects")
+	return filepath.Join(filepath.Dir(s.own.Objects), "modules", shortSum(dir), "objects")
 }
 
 func shortSum(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:6])
-}
-
-// gitDirOf is the git directory of the working tree at a path, without links; "" where there is none.
-func gitDirOf(tree string) string {
-	dot := filepath.Join(tree, ".git")
-	if fi, err := os.Lstat(dot); err == nil && fi.Mode().IsRegular() {
-		b, _ := readPlain(dot, mostLoose)
-		to, _ := strings.CutPrefix(strings.TrimRight(string(b), "\r\n"), "gitdir: ")
-		if dot = to; !filepath.IsAbs(dot) {
-			dot = filepath.Join(tree, dot)
-		}
-	}
-	dot, err := filepath.EvalSymlinks(dot)
-	if err != nil {
-		return ""
-	}
-	return dot
 }
 
 // Objects are the folders of objects that repositories in the slot borrow, by the paths at which they look for them.
@@ -132,11 +78,13 @@ func (s *Slot) Objects() map[string]string {
 		}
 	}
 	borrows := func(link, gitDir string) {
-		add(link, filepath.Join(gitDir, "objects"))
-		add(lfsOf(link), lfsOf(filepath.Join(gitDir, "objects")))
-		for _, d := range objectDirs(gitDir)[1:] {
-			add("", d)
-			add("", lfsOf(d))
+		for i, d := range objectDirs(gitDir) {
+			at, lfs := link, lfsOf(link)
+			if i > 0 {
+				at, lfs = "", ""
+			}
+			add(at, d)
+			add(lfs, lfsOf(d))
 		}
 	}
 	borrows(s.objects, s.user.l.commonDir)
@@ -148,43 +96,29 @@ func (s *Slot) Objects() map[string]string {
 
 // module opens a submodule at a path, with a commit; "" is any. why says that the user does not have it.
 func (s *Slot) module(ctx context.Context, path, name, commit string) (m *Slot, why string, err error) {
-	var dirs []string
-	if s.beside != "" {
-		dirs = append(dirs, gitDirOf(filepath.Join(s.beside, filepath.FromSlash(path))))
-	}
-	if filepath.IsLocal(name) {
-		for _, d := range []string{s.user.l.gitDir, s.user.l.commonDir} {
-			if real, err := filepath.EvalSymlinks(filepath.Join(d, "modules", filepath.FromSlash(name))); err == nil {
-				dirs = append(dirs, real)
-			}
-		}
-	}
-	dir := ""
-	for _, d := range dirs {
-		if s.known[s.linkTo(d)] == "" {
+	why = "it is not in .git/modules either: git submodule update --init, or git submodule absorbgitdirs"
+	for _, d := range []string{s.user.l.gitDir, s.user.l.commonDir} {
+		dir := filepath.Join(d, "modules", filepath.FromSlash(name))
+		if name == "" || !filepath.IsLocal(name) || s.known[s.linkTo(dir)] == "" {
 			continue
 		}
-		if m, err = s.openModule(ctx, path, d); err != nil || commit == "" || m.has(ctx, commit) {
+		if m, err = s.openModule(ctx, path, dir); err != nil || commit == "" || m.has(ctx, commit) {
 			return m, "", err
 		}
-		dir = d
+		why = fmt.Sprintf("its commit %s is not in %s: git submodule update", shortHash(commit), dir)
 	}
-	if dir == "" {
-		return nil, "it is not checked out in your tree either: git submodule update --init", nil
-	}
-	return nil, fmt.Sprintf("its commit %s is not in %s: git submodule update", shortHash(commit), dir), nil
+	return nil, why, nil
 }
 
 // openModule opens the slot of a submodule, with the user's repository at dir.
 func (s *Slot) openModule(ctx context.Context, path, dir string) (*Slot, error) {
-	m := s.modules[path]
-	if m != nil && m.user.l.gitDir == dir && m.There() {
+	if m := s.modules[path]; m != nil && m.user.l.gitDir == dir && m.There() {
 		return m, nil
 	}
 	if err := s.closeModule(path); err != nil {
 		return nil, err
 	}
-	m = &Slot{dir: s.dir, git: s.gitOf(path), objects: s.linkTo(dir), known: s.known, place: s.place}
+	m := &Slot{dir: s.dir, git: s.gitOf(path), objects: s.linkTo(dir), known: s.known, own: SlotOptions{Objects: s.own.Objects}}
 	m.tree = filepath.Join(s.tree, filepath.FromSlash(path))
 	opt := s.opt
 	opt.Dir, opt.Shim, opt.Protect, opt.Hooks = m.tree, nil, nil, "skip"
@@ -193,21 +127,9 @@ func (s *Slot) openModule(ctx context.Context, path, dir string) (*Slot, error) 
 		git.by = s.cli
 		return git
 	}
-	l := layout{gitDir: dir, commonDir: dir}
-	m.user = &Repo{opt: opt, l: l}
-	if at := filepath.Join(s.beside, filepath.FromSlash(path)); s.beside != "" && gitDirOf(at) == dir {
-		m.beside, m.user.l.root = at, at
-		root, err := os.OpenRoot(at)
-		if err != nil {
-			return nil, err
-		}
-		m.user.root = root
-	}
+	m.user = &Repo{opt: opt, l: layout{gitDir: dir, commonDir: dir}}
 	m.user.cli = program(m.user.l)
 	m.user.cli.env = append(m.user.cli.env, "GIT_DIR="+dir)
-	if m.beside != "" {
-		m.user.cli.env = append(m.user.cli.env, "GIT_WORK_TREE="+m.beside)
-	}
 	if s.modules == nil {
 		s.modules = map[string]*Slot{}
 	}
@@ -226,20 +148,15 @@ func (s *Slot) closeModule(path string) error {
 		return nil
 	}
 	delete(s.modules, path)
-	err := m.Close()
-	if m.user.root != nil {
-		err = errors.Join(err, m.user.root.Close())
-	}
-	return err
+	return m.Close()
 }
 
 // gitOf is where HEAD and index of a submodule are kept for us.
 func (s *Slot) gitOf(path string) string { return filepath.Join(s.git, "modules", shortSum(path)) }
 
 // moduleNames are the names of submodules, by their paths.
-func (s *Slot) moduleNames(ctx context.Context, tree Tree) map[string]string {
-	b, _ := s.cli.run(ctx, gitCall{args: []string{"config", "--blob", string(tree) + ":.gitmodules", "-z", "--get-regexp",
-		`^submodule\..*\.path$`}})
+func (c *cli) moduleNames(ctx context.Context, where ...string) map[string]string {
+	b, _ := c.run(ctx, gitCall{args: slices.Concat([]string{"config"}, where, []string{"-z", "--get-regexp", `^submodule\..*\.path$`})})
 	names := map[string]string{}
 	for _, entry := range nulSplit(b) {
 		key, path, _ := strings.Cut(entry, "\n")
@@ -255,7 +172,7 @@ func (s *Slot) checkOutModules(ctx context.Context, tree Tree, fresh bool) error
 	if s.cli.whole = err == nil && len(links) == 0; err != nil || s.cli.whole {
 		return err
 	}
-	names := s.moduleNames(ctx, tree)
+	names := s.cli.moduleNames(ctx, "--blob", string(tree)+":.gitmodules")
 	s.empty = nil
 	for _, n := range links {
 		if err := s.makeFolder(n.path); err != nil {
@@ -274,22 +191,25 @@ func (s *Slot) checkOutModules(ctx context.Context, tree Tree, fresh bool) error
 		case err != nil:
 			why = err.Error()
 		case m != nil:
-			for _, l := range m.empty {
-				s.empty = append(s.empty, LeftOut{n.path + "/" + l.Path, l.Why})
-			}
+			s.empty = append(s.empty, under(n.path, m.empty)...)
 			continue
 		}
 		s.empty = append(s.empty, LeftOut{n.path, why})
 		dir := filepath.Join(s.tree, filepath.FromSlash(n.path))
-		if inside, _ := os.ReadDir(dir); len(inside) == 0 {
-			continue
-		}
 		loosen(dir)
-		if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o777)); err != nil {
+		if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o777)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// under are paths in a folder as seen from above it.
+func under(folder string, list []LeftOut) (out []LeftOut) {
+	for _, l := range list {
+		out = append(out, LeftOut{strings.TrimSuffix(folder+"/"+l.Path, "/"), l.Why})
+	}
+	return out
 }
 
 // makeFolder makes a folder in the working tree, in the place of whatever leads elsewhere.
@@ -323,61 +243,36 @@ func (s *Slot) collectModules(ctx context.Context, snapshot Tree, refs string) (
 	if s.here || s.cli.whole {
 		return nil, nil, nil
 	}
-	links, err := s.cli.links(ctx, "")
+	links, err := s.cli.links(ctx, s.cli.last)
 	if err != nil {
 		return nil, nil, err
 	}
-	base, err := s.base(ctx)
+	before, err := s.cli.links(ctx, "")
 	if err != nil {
 		return nil, nil, err
 	}
-	head, err := s.CommitTree(base)
-	if err != nil {
-		return nil, nil, err
-	}
-	var moved []nestedRepo
-	if err := s.diff(ctx, head, snapshot, func(path string, _, is treeItem) {
-		known := slices.ContainsFunc(links, func(n nestedRepo) bool { return n.path == path })
-		if is.mode == modeGitlink && !known { // it was moved, or is new
-			moved = append(moved, nestedRepo{path: path})
-		}
-	}); err != nil {
-		return nil, nil, err
-	}
-	for _, n := range moved { // what lies there is of another run
-		if s.modules[n.path] == nil {
+	names := s.cli.moduleNames(ctx, "--blob", string(snapshot)+":.gitmodules")
+	for _, n := range links {
+		was := ""
+		if i := slices.IndexFunc(before, func(b nestedRepo) bool { return b.path == n.path }); i >= 0 {
+			was = before[i].was
+		} else if s.modules[n.path] == nil { // it was moved, or is new: what lies there is of another run
 			if err := os.RemoveAll(s.gitOf(n.path)); err != nil {
 				return nil, nil, err
 			}
 		}
-	}
-	now := s.view(snapshot)
-	var names map[string]string
-	for _, n := range append(links, moved...) {
-		is, err := now.file(n.path)
-		if err != nil || is.mode != modeGitlink {
-			continue
-		}
-		if names == nil {
-			names = s.moduleNames(ctx, snapshot)
-		}
-		m, _, err := s.module(ctx, n.path, names[n.path], n.was)
+		m, _, err := s.module(ctx, n.path, names[n.path], was)
 		if err != nil {
 			lost = append(lost, LeftOut{n.path, err.Error()})
 		}
 		if m == nil {
 			continue
 		}
-		in, out, err := m.collectModule(ctx, is.id, refs)
+		in, out, err := m.collectModule(ctx, n.was, refs)
 		if err != nil {
 			return nil, nil, err
 		}
-		for _, x := range in {
-			edited = append(edited, LeftOut{strings.TrimSuffix(n.path+"/"+x.Path, "/"), x.Why})
-		}
-		for _, x := range out {
-			lost = append(lost, LeftOut{strings.TrimSuffix(n.path+"/"+x.Path, "/"), x.Why})
-		}
+		edited, lost = append(edited, under(n.path, in)...), append(lost, under(n.path, out)...)
 	}
 	return edited, lost, nil
 }
@@ -418,3 +313,106 @@ func (s *Slot) collectModule(ctx context.Context, named, refs string) (edited, l
 	kept, err := s.Keep(ctx, refs+string(files), files, []string{tip}, "descartes: not committed by an attempt")
 	return append(edited, LeftOut{"", kept}), lost, err
 }
+
+// nestedRepo is a repository of its own in the working tree, such as a submodule, that an index knows.
+type nestedRepo struct {
+	path string
+	was  string // the commit that the index has
+	now  string // the one checked out; "" where unknown
+}
+
+// nested finds the repositories that git add would ask for their status, and those in whose place something else is, which may lead to another one. git
+// does so by a git that obeys what their configuration says, filters among it, and an agent may have written that. So they are kept from it: only their
+// HEAD is read, by us.
+func (c *cli) nested(ctx context.Context, index string) (found []nestedRepo, gone []string, err error) {
+	if c.whole {
+		return nil, nil, nil
+	}
+	links, err := c.links(ctx, index)
+	for _, n := range links {
+		at := filepath.Join(c.l.root, n.path)
+		if fi, err := os.Lstat(at); err == nil && !fi.IsDir() && linkAbove(c.l.root, n.path) == "" {
+			gone = append(gone, n.path)
+		} else if c.holds(n.path) {
+			n.now = c.checkedOut(ctx, at)
+			found = append(found, n)
+		}
+	}
+	return found, gone, err
+}
+
+// links lists the repositories that an index knows, checked out or not.
+func (c *cli) links(ctx context.Context, index string) (links []nestedRepo, err error) {
+	b, err := c.run(ctx, gitCall{args: []string{"ls-files", "-s", "-z"}, index: index})
+	for _, entry := range nulSplit(b) {
+		info, path, _ := strings.Cut(entry, "\t")
+		if rest, is := strings.CutPrefix(info, "160000 "); is {
+			was, _, _ := strings.Cut(rest, " ")
+			links = append(links, nestedRepo{path: path, was: was})
+		}
+	}
+	return links, err
+}
+
+// holds reports whether there is a repository of its own at a path of the working tree, and not behind a link.
+func (c *cli) holds(path string) bool {
+	path += "/.git"
+	return exists(filepath.Join(c.l.root, path)) && linkAbove(c.l.root, path) == ""
+}
+
+// checkedOut is the commit that is checked out in another repository, "" where unknown. It runs nothing that the
+// repository's configuration names, and does not hang where a pipe replaces one of its files.
+func (c *cli) checkedOut(ctx context.Context, dir string) string {
+	ctx, cancel := context.WithTimeout(ctx, 5*c.patience)
+	defer cancel()
+	hash, _ := c.run(ctx, gitCall{options: []string{"--git-dir=" + filepath.Join(dir, ".git")}, args: []string{"rev-parse", "--verify", "--quiet", "HEAD"}})
+	return strings.TrimSpace(string(hash))
+}
+
+// setNested gives the nested repositories of an index the commits that are checked out.
+func (c *cli) setNested(ctx context.Context, index string, found []nestedRepo) error {
+	var moved bytes.Buffer
+	for _, n := range found {
+		if n.now != "" && n.now != n.was {
+			fmt.Fprintf(&moved, "160000 %s\t%s\x00", n.now, n.path)
+		}
+	}
+	if moved.Len() == 0 {
+		return nil
+	}
+	_, err := c.run(ctx, gitCall{args: []string{"update-index", "-z", "--index-info"}, index: index, stdin: moved.Bytes()})
+	return err
+}
+
+// NestedEdits lists, sorted, files inside submodules and other nested repositories that were written since a time: no
+// snapshot contains them. Submodules that Modules looks into are left out, and those in which something was committed.
+// git is not asked, which would obey a configuration that an agent may have written.
+func (s *Slot) NestedEdits(ctx context.Context, since time.Time) (out []string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cli.whole {
+		return nil, nil
+	}
+	links, err := s.cli.links(ctx, "")
+	for _, n := range links {
+		at := filepath.Join(s.tree, n.path)
+		if linkAbove(s.tree, n.path+"/.git") != "" || s.cli.holds(n.path) && s.cli.checkedOut(ctx, at) != n.was || s.modules[n.path] != nil {
+			continue
+		}
+		_ = filepath.WalkDir(at, func(path string, e fs.DirEntry, err error) error {
+			rel, rerr := filepath.Rel(s.tree, path)
+			switch {
+			case err != nil || rerr != nil || len(out) == mostEdits, e.Name() == ".git" && e.IsDir():
+				return filepath.SkipDir
+			case !e.IsDir() && e.Name() != ".git" && !s.olderThan(rel, since):
+				out = append(out, filepath.ToSlash(rel))
+			}
+			return nil
+		})
+	}
+	slices.Sort(out)
+	return out, err
+}
+
+// mostEdits bounds what NestedEdits lists.
+const mostEdits = 1000

@@ -16,11 +16,9 @@ func TestSlotModules(t *testing.T) {
 	t.Parallel()
 	template := newSandbox(t)
 	template.sh("export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=protocol.file.allow GIT_CONFIG_VALUE_0=always; " + slotBase + "; " + inner)
-	const absorb = "; git -C deep/lib config --unset core.worktree; git -C deep/lib/x/in config --unset core.worktree; rm deep/lib/.git deep/lib/x/in/.git; mv .git/modules/deep/lib deep/lib/.git; mv deep/lib/.git/modules/x/in deep/lib/x/in/.git"
 	for name, c := range map[string]struct{ user, agent, edited, lost, subject string }{
 		"nothing":       {"", "git -C deep/lib status; cat deep/lib/x/in/n", "", "", "1"},
 		"commit":        {"", "cd deep/lib; echo 2 >>f; git commit -qam2", "", "", "2"},
-		"folders":       {absorb, "cd deep/lib; echo 2 >>f; git -C x/in commit --allow-empty -qm3; git commit -qam2", "", "", "2"},
 		"linked tree":   {"; git worktree add -q ../linked", "cd deep/lib; git commit --allow-empty -qm2", "", "", "2"},
 		"deinit":        {"; git submodule --quiet deinit -f --all", "cd deep/lib; git commit --allow-empty -qm2", "", "", "2"},
 		"a branch":      {"", "cd deep/lib; git switch -qc mine; git commit --allow-empty -qm2; git gc -q; git pack-refs --all", "", "", "2"},

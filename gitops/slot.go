@@ -43,8 +43,6 @@ type Slot struct {
 
 	modules map[string]*Slot  // of submodules, by path
 	known   map[string]string // the user's repositories of submodules, by the links to their objects
-	place   string            // where the links are
-	beside  string            // where the user has the working tree; "" for nowhere
 	empty   []LeftOut         // submodules that are not checked out
 }
 
@@ -79,10 +77,10 @@ const slotPatience = 5 * time.Minute
 // OpenSlot opens a slot, or makes an empty one. The caller holds the slot's lock: nobody else works in it.
 func (r *Repo) OpenSlot(ctx context.Context, opt SlotOptions) (*Slot, error) {
 	s := &Slot{user: r, dir: opt.Dir, tree: filepath.Join(opt.Dir, "tree"), git: filepath.Join(opt.Dir, "git"),
-		objects: opt.Objects, place: filepath.Dir(opt.Objects), here: opt.Here, own: opt, beside: r.l.root}
+		objects: opt.Objects, here: opt.Here, own: opt}
 	if s.here {
 		s.tree = r.l.root
-	} else if err := s.findModules(ctx); err != nil {
+	} else if err := s.findModules(); err != nil {
 		return nil, err
 	}
 	slot := r.opt
