@@ -3,15 +3,12 @@ package gitops
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -53,43 +50,40 @@ type cli struct {
 func newCLI(l layout, program string, version Version, opt Options) *cli {
 	c := &cli{
 		l: l, program: program, version: version, env: gitEnv(opt.Env, l.root), hooks: opt.Hooks != "skip",
-		guard: newProtection(opt.Protect), limit: opt.HookTimeout, argv: opt.Shim, scratch: filepath.Join(l.gitDir, "descartes-snapshot"),
+		guard: newProtection(opt.Protect), limit: opt.HookTimeout, argv: opt.Shim, scratch: filepath.Join(l.gitDir, ours+"0"),
 		patience: 2 * time.Second, zero: strings.Repeat("0", 40),
 	}
 	return c
 }
 
-// claim ends what a killed run left running of the git program, removes its files, and runs the program under a shim from now on.
+// ours begins the names of a run's files in the git directory: one that it holds a flock(2) on while it works there, and its scratch files. Who finds
+// that one unlocked follows a killed run, which may have left git commands, and their lock files.
+const ours, live = "descartes-run.", ".live"
+
+// claim shows that this run works here, and runs the program under a shim from now on.
 func (c *cli) claim() error {
 	if c.presence != nil {
 		return nil
 	}
-	if err := c.show(); err != nil {
-		return err
+	f, err := os.CreateTemp(c.l.gitDir, ours+"*"+live)
+	if err == nil {
+		c.presence, c.scratch = f, strings.TrimSuffix(f.Name(), live)
+		err = oscall.Flock(int(f.Fd()), oscall.LOCK_EX|oscall.LOCK_NB)
+	}
+	if err == nil { // until then it is nobody's
+		_, err = f.WriteString("running\n")
+	}
+	if err != nil {
+		return fmt.Errorf("mark the git directory as in use: %w", err)
 	}
 	if c.argv != nil {
-		c.cookie = c.cookieOf()
-	}
-	c.sweep()
-	return nil
-}
-
-// endLeft ends what a killed run left of the git program.
-func (c *cli) endLeft() error {
-	if c.argv == nil {
-		return nil
-	}
-	if _, err := proc.Sweep(c.cookieOf()); err != nil {
-		return fmt.Errorf("end the git commands that an earlier run left: %w", err)
+		c.cookie = cookieOf(f.Name())
 	}
 	return nil
 }
 
-// cookieOf marks the git commands that are at work in this git directory for us.
-func (c *cli) cookieOf() string {
-	sum := sha256.Sum256([]byte(c.l.gitDir))
-	return "git-" + hex.EncodeToString(sum[:8])
-}
+// cookieOf marks the git commands of the run that has a presence file.
+func cookieOf(presence string) string { return "git-" + shortSum(presence) }
 
 // keptVariables are the only GIT_* variables passed to the program: where configuration is, and who commits.
 var keptVariables = []string{"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_ATTR_NOSYSTEM",
@@ -289,25 +283,16 @@ func nulJoin(paths []string) []byte {
 	return b.Bytes()
 }
 
-// sweep removes a dead process's copies of the index and its git commands' output. The caller has made sure that none of those still runs.
-func (c *cli) sweep() {
-	names, _ := within(filepath.Dir(c.scratch), filepath.Base(c.scratch)+".*")
-	for _, n := range names {
-		pid, _, _ := strings.Cut(strings.TrimPrefix(n, c.scratch+"."), ".")
-		p, err := strconv.Atoi(pid)
-		if err == nil && p != os.Getpid() && !oscall.Alive(p) {
-			_ = os.Remove(n)
-		}
-	}
-}
-
 // close ends the shim and removes the last snapshot's index, if it is ours.
 func (c *cli) close() {
 	if c.shim != nil {
 		_ = c.shim.Close() // whatever it was at has ended
 	}
 	_ = os.Remove(c.last)
-	c.leave()
+	if c.presence != nil {
+		_ = os.Remove(c.presence.Name())
+		_ = c.presence.Close()
+	}
 }
 
 // Oldest is the oldest supported version of git. Slots need merge-tree --write-tree, which came with OldestMerging.
@@ -409,92 +394,51 @@ func parseVersion(said string) (Version, error) {
 	return v, nil
 }
 
-// presence is a file in the git directory, never removed, on which every run that works there holds a flock(2). It says "running" until the last of
-// them ends. Whoever finds it so, and unlocked, follows a killed run, which may have left lock files of its git commands.
-const presence = "descartes-run"
-
-// alone locks the presence file for itself; nil where a run lives, or where flock does not work.
-func (c *cli) alone(flags int) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(c.l.gitDir, presence), os.O_RDWR|oscall.O_NOFOLLOW|syscall.O_NONBLOCK|flags, 0o666)
-	if err != nil {
-		return nil, err
-	}
-	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() || oscall.Flock(int(f.Fd()), oscall.LOCK_EX|oscall.LOCK_NB) != nil {
-		return nil, f.Close()
-	}
-	return f, nil
-}
-
-// showWithin is how long another run may take to start, including the time to end what a killed one left.
-const showWithin = 10 * time.Second
-
-// show announces this run, after it has ended what a killed one left running.
-func (c *cli) show() error {
-	f, err := c.alone(os.O_CREATE)
-	if err != nil {
-		return err
-	}
-	if f != nil {
-		if err := c.endLeft(); err != nil {
-			return errors.Join(err, f.Close())
-		}
-		if fi, err := f.Stat(); err == nil && fi.Size() == 0 { // else it still tells since when a killed run's locks may lie here
-			_, err = f.WriteString("running\n")
-		}
-	} else if f, err = os.OpenFile(filepath.Join(c.l.gitDir, presence), os.O_RDWR|oscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0); err == nil { // another run lives, which has it alone only while it begins
-		for until := time.Now().Add(showWithin); ; time.Sleep(10 * time.Millisecond) {
-			if err = oscall.Flock(int(f.Fd()), oscall.LOCK_SH|oscall.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) || time.Now().After(until) {
-				break
-			}
-		}
-	}
-	if err == nil {
-		err = oscall.Flock(int(f.Fd()), oscall.LOCK_SH)
-	}
-	if err != nil {
-		return fmt.Errorf("mark the git directory as in use: %w", err)
-	}
-	c.presence = f
-	return nil
-}
-
-// leave undoes show.
-func (c *cli) leave() {
-	if c.presence == nil {
-		return
-	}
-	if oscall.Flock(int(c.presence.Fd()), oscall.LOCK_EX|oscall.LOCK_NB) == nil {
-		_ = c.presence.Truncate(0)
-	}
-	c.presence.Close()
-	c.presence = nil
-}
-
-// killedWithin is how long a child that a killed run had just forked may hold the presence file.
+// killedWithin is how long a child that a killed run had just forked may hold its presence file.
 const killedWithin = 2 * time.Second
 
-// clearAfterKill ends a killed run's git commands and removes their lock files: those newer than the run, if no git command of somebody else's works
-// here.
+// clearAfterKill ends the git commands of killed runs and removes what they left: lock files are theirs if they are newer, and nobody else's git, nor
+// another run, works here.
 func (r *Repo) clearAfterKill(ctx context.Context) error {
-	f, err := r.cli.alone(0)
-	for until := time.Now().Add(killedWithin); err == nil && f == nil && time.Now().Before(until); f, err = r.cli.alone(0) {
-		if _, locked := r.Locked(ctx); !locked {
-			return nil
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	if err != nil || f == nil {
-		return nil
-	}
-	defer f.Close()
-	began, err := f.Stat()
-	if err != nil || began.Size() == 0 {
-		return nil
-	}
-	if err := r.cli.endLeft(); err != nil {
+	names, err := within(r.l.gitDir, ours+"*"+live)
+	if err != nil || len(names) == 0 {
 		return err
 	}
-	if r.othersAtWork() != "" {
+	var dead []*os.File // locked until the end: another process clears away too
+	defer func() {
+		for _, f := range dead {
+			_ = f.Close()
+		}
+	}()
+	for until := time.Now().Add(killedWithin); ; time.Sleep(10 * time.Millisecond) {
+		names = slices.DeleteFunc(names, func(name string) bool {
+			f, err := os.OpenFile(name, os.O_RDWR|oscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+			if err != nil {
+				return missing(err)
+			}
+			if fi, err := f.Stat(); err == nil && fi.Size() > 0 && oscall.Flock(int(f.Fd()), oscall.LOCK_EX|oscall.LOCK_NB) == nil {
+				dead = append(dead, f)
+				return true
+			}
+			_ = f.Close()
+			return false
+		})
+		if _, locked := r.Locked(ctx); len(names) == 0 || !locked || time.Now().After(until) {
+			break
+		}
+	}
+	began := time.Now()
+	for _, f := range dead {
+		_, serr := proc.Sweep(cookieOf(f.Name()))
+		if fi, err := f.Stat(); err == nil && fi.ModTime().Before(began) {
+			began = fi.ModTime()
+		}
+		err = errors.Join(err, serr)
+	}
+	if err != nil {
+		return fmt.Errorf("end the git commands that an earlier run left: %w", err)
+	}
+	if len(names) > 0 || len(dead) == 0 || r.othersAtWork() {
 		return nil
 	}
 	locks := []string{filepath.Join(r.l.gitDir, "index.lock"), filepath.Join(r.l.gitDir, "HEAD.lock"), filepath.Join(r.l.commonDir, "config.lock"), filepath.Join(r.l.commonDir, "packed-refs.lock")}
@@ -505,14 +449,20 @@ func (r *Repo) clearAfterKill(ctx context.Context) error {
 		return nil
 	})
 	for _, p := range locks {
-		if fi, lerr := os.Lstat(p); lerr == nil && fi.Mode().IsRegular() && !fi.ModTime().Before(began.ModTime()) {
+		if fi, lerr := os.Lstat(p); lerr == nil && fi.Mode().IsRegular() && !fi.ModTime().Before(began) {
+			err = errors.Join(err, os.Remove(p))
+		}
+	}
+	for _, f := range dead {
+		left, _ := within(r.l.gitDir, strings.TrimSuffix(filepath.Base(f.Name()), live)+".*")
+		for _, p := range left {
 			err = errors.Join(err, os.Remove(p))
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("clear away what a killed run left: %w", err)
 	}
-	return f.Truncate(0)
+	return nil
 }
 
 // Locked names a lock that would stop the next commit: of the index, of HEAD or of the checked-out branch.
@@ -532,27 +482,13 @@ func (r *Repo) Locked(ctx context.Context) (path string, ok bool) {
 // readers are git commands that may run for long without a lock.
 var readers = []string{"log", "show", "diff", "blame", "grep", "help", "reflog", "shortlog", "cat-file", "ls-files", "fsmonitor--daemon"}
 
-// othersAtWork names a git command that runs in a working tree of the repository, or "".
-func (r *Repo) othersAtWork() string {
-	dirs := []string{r.l.root, r.l.gitDir, r.l.commonDir}
-	if main, ok := strings.CutSuffix(r.l.commonDir, "/.git"); ok {
-		dirs = append(dirs, main)
-	}
-	links, _ := within(r.l.commonDir, "worktrees/*/gitdir")
-	for _, link := range links {
-		if b, err := readPlain(link, mostLoose); err == nil {
-			dirs = append(dirs, filepath.Dir(strings.TrimSpace(string(b))))
+// othersAtWork reports whether a git command runs in the working tree, or in the git directory, that may hold a lock.
+func (r *Repo) othersAtWork() bool {
+	for _, argv := range proc.Within(r.l.root, r.l.gitDir, r.l.commonDir, strings.TrimSuffix(r.l.commonDir, "/.git")) {
+		name := filepath.Base(argv[0])
+		if (name == "git" || strings.HasPrefix(name, "git-")) && !slices.ContainsFunc(argv[1:], func(arg string) bool { return slices.Contains(readers, arg) }) {
+			return true
 		}
 	}
-	found := proc.Within(dirs...)
-	for _, pid := range sortedKeys(found) {
-		argv := found[pid]
-		if name := filepath.Base(argv[0]); name != "git" && !strings.HasPrefix(name, "git-") {
-			continue
-		}
-		if !slices.ContainsFunc(argv[1:], func(arg string) bool { return slices.Contains(readers, arg) }) {
-			return fmt.Sprintf("%s (process %d)", strings.Join(argv[:min(3, len(argv))], " "), pid)
-		}
-	}
-	return ""
+	return false
 }

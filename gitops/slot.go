@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"descartes/internal/crash"
+	"descartes/internal/proc"
 )
 
 // Slot is a working copy of a repository in which an agent may do whatever it likes. Its folder holds two things:
@@ -207,15 +208,20 @@ func isHead(path string) bool {
 	return isID(strings.TrimRight(string(b), "\r\n"))
 }
 
-// clearSlot ends what a killed run left of its git commands in this slot, and removes their lock files.
+// clearSlot ends what killed runs left of their git commands in this slot, which nobody else has, and removes their files.
 func (r *Repo) clearSlot(context.Context) error {
-	if err := r.cli.endLeft(); err != nil {
-		return err
-	}
-	for _, name := range []string{"index.lock", "HEAD.lock"} {
-		if err := os.Remove(filepath.Join(r.l.gitDir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("clear away what a killed run left: %w", err)
+	left, err := within(r.l.gitDir, ours+"*")
+	for _, name := range append(left, filepath.Join(r.l.gitDir, "index.lock"), filepath.Join(r.l.gitDir, "HEAD.lock")) {
+		if strings.HasSuffix(name, live) {
+			_, serr := proc.Sweep(cookieOf(name))
+			err = errors.Join(err, serr)
 		}
+		if rerr := os.Remove(name); !missing(rerr) {
+			err = errors.Join(err, rerr)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("clear away what a killed run left: %w", err)
 	}
 	return nil
 }

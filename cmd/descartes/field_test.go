@@ -533,7 +533,7 @@ func (f *field) checkLeavings(t *testing.T) {
 		rel, _ := filepath.Rel(f.root, path)
 		name := e.Name()
 		switch {
-		case rel == ".git/descartes-loop", rel == ".git/descartes-run", strings.HasPrefix(rel, ".git/descartes-tags"): // locks of the working tree are never unlinked
+		case rel == ".git/descartes-loop", strings.HasPrefix(rel, ".git/descartes-tags"): // locks of the working tree are never unlinked
 		case strings.HasPrefix(rel, ".git/") && (strings.HasSuffix(name, ".lock") || strings.HasPrefix(name, "descartes-") && !f.killed),
 			strings.Contains(name, ".tmp-"):
 			t.Errorf("%s is left", rel)
