@@ -20,8 +20,6 @@ const maxNamed = 64 << 20
 // WithOwn is a tree with those of the working tree's files at some paths, or below them, that HEAD does not have as they are, ignored ones too; own are
 // their paths. It leaves out links and what is deleted.
 func (r *Repo) WithOwn(ctx context.Context, tree Tree, at []string) (with Tree, own []string, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	b, err := r.cli.run(ctx, gitCall{options: literally, args: append([]string{"status", "--porcelain=v1", "-z", "--untracked-files=all", "--ignored=matching", "--no-renames", "--ignore-submodules=all", "--"}, at...)})
 	if err != nil {
 		return "", nil, fmt.Errorf("look for files that are not committed: %w", err)
@@ -64,8 +62,6 @@ func (r *Repo) plainFile(name string) ([]byte, bool) {
 // Arrive brings what differs between two trees into the working tree, as uncommitted changes: all of it or nothing. why says what is in the way;
 // "" means that it is there.
 func (r *Repo) Arrive(ctx context.Context, from, to Tree) (why string, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	modules, why, err := r.movable(ctx, from, to)
 	if err != nil || why != "" {
 		return why, err
@@ -132,8 +128,6 @@ func (r *Repo) unfit(ctx context.Context, from, to Tree, said string) (why strin
 
 // Taking is what to type to have here what a commit changed, with git's markers where the same lines were changed here.
 func (r *Repo) Taking(ctx context.Context, ref string) string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	line := "git show --format= --binary " + ref + " | git apply --3way"
 	add, err := r.edited(ctx, ref)
 	if err != nil || len(add) == 0 {
@@ -175,7 +169,7 @@ const arriving = "refs/worktree/descartes/arriving"
 
 // noteArrival sets that ref for a patch.
 func (r *Repo) noteArrival(ctx context.Context, patch []byte) error {
-	was, err := r.snapshot(ctx)
+	was, err := r.Snapshot(ctx)
 	if err != nil {
 		return err
 	}
@@ -200,8 +194,6 @@ func (r *Repo) noteArrival(ctx context.Context, patch []byte) error {
 
 // FinishArrival completes an Arrive that a kill cut short. A file that somebody changed since stays as it is.
 func (r *Repo) FinishArrival(ctx context.Context) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	at, err := r.refCommit(arriving)
 	if err != nil || at == "" {
 		return err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -179,10 +180,8 @@ func leftByGit(err error) []LeftOut {
 	return out
 }
 
-// scratchIndex names an index that is nobody's yet.
-func (c *cli) scratchIndex() string {
-	return fmt.Sprintf("%s.%d.%d", c.scratch, os.Getpid(), time.Now().UnixNano())
-}
+// scratchIndex names a file that is nobody's yet.
+func (c *cli) scratchIndex() string { return fmt.Sprintf("%s.%x", c.scratch, rand.Uint64()) }
 
 // indexCopy gives from another name; git replaces index files by renaming, so the original stays. A missing
 // one is copied as a missing one.

@@ -18,8 +18,6 @@ type Link struct {
 
 // Link stores a commit on top of another. No ref names it yet.
 func (r *Repo) Link(ctx context.Context, on string, l Link) (string, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	id, err := r.link(ctx, l, on, l.Second)
 	if err != nil {
 		return "", fmt.Errorf("store a commit of the chain: %w", err)
@@ -50,8 +48,6 @@ func (r *Repo) link(ctx context.Context, l Link, parents ...string) (id string, 
 // parent at most. Another process that moved the ref makes it fail. All is on disk when it returns, and it waits while git gc runs.
 func (r *Repo) Extend(ctx context.Context, ref, from string, links ...Link) (tip string, err error) {
 	r.AwaitGC(ctx)
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	subject := ""
 	tip, err = r.named(ctx, func() (string, error) {
 		on := from
@@ -87,8 +83,6 @@ func (r *Repo) named(ctx context.Context, put func() (string, error), name func(
 
 // MoveRef moves a ref from a commit, "" for none, to another. It fails if the ref is elsewhere.
 func (r *Repo) MoveRef(ctx context.Context, name, from, to, why string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	return r.setRef(ctx, name, from, to, why)
 }
 
@@ -104,8 +98,6 @@ type ChainLink struct {
 // Chain reads a chain of commits, first parents only, nearest first, up to a commit and for as long as they have a trailer. rest is the first one
 // left out, "" for none.
 func (r *Repo) Chain(ctx context.Context, tip, until, trailer string) (links []ChainLink, rest string, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	for rest = tip; rest != "" && rest != until; {
 		c, err := r.objects.commit(rest)
 		if err == nil {
@@ -140,8 +132,6 @@ func (r *Repo) News(ctx context.Context, than, to, line string) (list []ChainLin
 	if err != nil {
 		return nil, fmt.Errorf("read what was committed up to %s: %w", shortHash(to), err)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	for _, hash := range strings.Fields(string(b)) {
 		c, err := r.objects.commit(hash)
 		if err != nil {

@@ -17,16 +17,10 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 )
 
-// CommitWave commits a tree on top of a slot's HEAD. It leaves the slot's index as it is: the next Prepare makes it anew.
+// CommitWave commits a tree on top of a slot's HEAD. It leaves the slot's index as it is: the next Prepare makes it anew. That HEAD is ours
+// alone: nobody else moves it meanwhile, but hooks may.
 func (r *Repo) CommitWave(ctx context.Context, w Wave) (Commit, error) {
 	r.AwaitGC(ctx)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.commitWave(ctx, w)
-}
-
-// commitWave makes the commit. HEAD of a slot is ours alone, so nobody else moves it meanwhile, but hooks may.
-func (r *Repo) commitWave(ctx context.Context, w Wave) (Commit, error) {
 	branch, parent, err := r.head(ctx)
 	if err != nil {
 		return Commit{}, err

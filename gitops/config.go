@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // settings are what git sees in this working tree, as git itself lists it: the last word on each key, section and key in lower case, a subsection as
@@ -59,8 +60,6 @@ var fallbackPerson = person{"descartes", "descartes@localhost"}
 // Author returns whom the commits will name. Where git's configuration names nobody, it returns a RefusedError. The
 // answer is kept for the run, whatever an agent does to the settings.
 func (r *Repo) Author(ctx context.Context) (name, email string, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	p, err := r.people.author(ctx)
 	if err == nil {
 		_, err = r.people.committer(ctx)
@@ -73,6 +72,7 @@ const identityHint = `git config --global user.name "Your Name" && git config --
 // identities are the author and committer that git names, each asked for once per run.
 type identities struct {
 	git   *cli
+	mu    sync.Mutex
 	known map[string]person
 }
 
@@ -97,6 +97,8 @@ func (i *identities) asKeeper(ctx context.Context) []string {
 
 // ask never lets git make a name up from the login and the host's name.
 func (i *identities) ask(ctx context.Context, role string) (person, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	if p, ok := i.known[role]; ok {
 		return p, nil
 	}

@@ -22,8 +22,6 @@ import (
 // later commit's content already are no obstacle. Protected files stay as they are; the index gets the commit's content of them. To finish a Forward
 // that a kill cut short, call it again with cut set: git may have written half a file.
 func (r *Repo) Forward(ctx context.Context, from, to string, cut bool) ([]LeftOut, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	left, err := r.forward(ctx, from, to, cut)
 	if err != nil {
 		return nil, fmt.Errorf("move forward to %s: %w", shortHash(to), err)
@@ -33,8 +31,6 @@ func (r *Repo) Forward(ctx context.Context, from, to string, cut bool) ([]LeftOu
 
 // Back is Forward to an earlier commit.
 func (r *Repo) Back(ctx context.Context, from, to string) ([]LeftOut, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	left, err := r.moveHead(ctx, from, to, false, switchTo)
 	if err != nil {
 		return nil, fmt.Errorf("move back to %s: %w", shortHash(to), err)
@@ -45,8 +41,6 @@ func (r *Repo) Back(ctx context.Context, from, to string) ([]LeftOut, error) {
 // Advance moves a branch from one commit to another. If it is checked out here, files and index move too, by Forward.
 // If another working tree has it checked out or is rebasing it, it stays, and the reason is returned.
 func (r *Repo) Advance(ctx context.Context, branch, from, to string, cut bool) ([]LeftOut, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	at, _, err := r.head(ctx)
 	var left []LeftOut
 	if err == nil && at == branch {
@@ -64,8 +58,6 @@ func (r *Repo) Advance(ctx context.Context, branch, from, to string, cut bool) (
 
 // Merging is what to type to merge a ref here: uncommitted changes, and files that the merge adds although they exist, are put aside and come back.
 func (r *Repo) Merging(ctx context.Context, ref string) string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	return r.around(ctx, ref, "git merge --no-overwrite-ignore "+ref)
 }
 

@@ -33,9 +33,8 @@ type cli struct {
 	cookie   string        // of the shim; "" until the working tree is ours
 	shim     *proc.Shim    // nil until the first run of the program after that
 	by       *cli          // runs the program for this one; nil for itself
-	runs     int           // so far, for names
 	zero     string        // the name of no object
-	mu       sync.Mutex    // of shim and runs
+	mu       sync.Mutex    // of shim
 
 	scratch string    // what the names of our files in the git directory begin with
 	last    string    // the index of the last snapshot
@@ -224,8 +223,7 @@ func (c *cli) start(ctx context.Context, command string, call proc.Call) (reply 
 	if c.cookie != "" && c.shim == nil {
 		c.shim, err = proc.Start(proc.ShimConfig{Argv: c.argv, Env: c.env, Cookie: c.cookie, Dir: c.l.gitDir})
 	}
-	c.runs++
-	shim, scratch := c.shim, fmt.Sprintf("%s.%d.git%d", c.scratch, os.Getpid(), c.runs)
+	shim := c.shim
 	c.mu.Unlock()
 	if err != nil {
 		return reply, fmt.Errorf("run git: %w", err)
@@ -234,7 +232,7 @@ func (c *cli) start(ctx context.Context, command string, call proc.Call) (reply 
 		call.Env = append(slices.Clip(c.env), call.Env...)
 		reply, err = proc.Output(ctx, call)
 	} else {
-		reply, err = shim.Output(ctx, call, scratch, gitGrace)
+		reply, err = shim.Output(ctx, call, c.scratchIndex(), gitGrace)
 	}
 	if err != nil && ctx.Err() != nil {
 		return reply, &StoppedError{Command: "git " + command, After: time.Since(began), Cause: context.Cause(ctx)}

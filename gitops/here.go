@@ -220,8 +220,6 @@ func (s *Slot) bringHere(ctx context.Context, now, tree Tree) error {
 // differs, and people are told. made is the run's own last commit. Where the branch moved, and the run's commands might have done that, it is an
 // EditedError, once: the next call takes the commits for the user's.
 func (s *Slot) Interrupted(ctx context.Context, made string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	st := s.state()
 	if !st.Busy {
 		return nil
@@ -273,7 +271,7 @@ func (s *Slot) look(ctx context.Context, st *hereState, head Head, trees ...Tree
 	if st.Head != (Head{}) && st.Head.Branch != head.Branch {
 		return "", nil, nil, &EditedError{said: "another branch was checked out in this folder, which the run has for itself; nothing was touched; git switch " + shortBranch(st.Head.Branch) + ", then resume the loop"}
 	}
-	if now, err = s.snapshot(ctx); err != nil {
+	if now, err = s.Repo.Snapshot(ctx); err != nil {
 		return now, nil, nil, err
 	}
 	committed, err := s.CommitTree(head.Hash)
@@ -397,8 +395,6 @@ func (r *Repo) NotClean(ctx context.Context) ([]string, error) {
 
 // Settle records what the user's folder has now, as a snapshot of it says: a later change is somebody else's.
 func (s *Slot) Settle(ctx context.Context, now Tree) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	head, err := s.user.Head(ctx)
 	if err == nil {
 		err = s.removeRest(ctx, s.cli.last)
@@ -413,8 +409,6 @@ func (s *Slot) Settle(ctx context.Context, now Tree) error {
 // keeps, or "".
 func (s *Slot) SetHeadBack(ctx context.Context) (tip string, err error) {
 	found := s.state().Head
-	s.user.mu.Lock()
-	defer s.user.mu.Unlock()
 	branch, tip, err := s.user.head(ctx)
 	if err != nil || branch == found.Branch && tip == found.Hash {
 		return "", err

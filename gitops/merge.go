@@ -21,8 +21,6 @@ func (c Conflict) String() string { return c.Path + " (" + c.Kind + ")" }
 
 // MergeTrees merges what changed between base and ours with what changed between base and theirs; see Merge.
 func (r *Repo) MergeTrees(ctx context.Context, base, ours, theirs Tree) (Tree, []Conflict, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	switch {
 	case ours == base || ours == theirs:
 		return theirs, nil, nil
@@ -43,8 +41,6 @@ func (r *Repo) MergeTrees(ctx context.Context, base, ours, theirs Tree) (Tree, [
 // ref. Conflicts are sorted by path; the tree then has git's markers in them. It needs git OldestMerging, unless one of the two has nothing new; an
 // older one is a VersionError.
 func (r *Repo) Merge(ctx context.Context, ours, theirs string) (Tree, []Conflict, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	a, err := r.treeOf(ours)
 	if err != nil {
 		return "", nil, fmt.Errorf("merge: %w", err)

@@ -234,12 +234,6 @@ func (s *Slot) EmptyModules() []LeftOut { return s.empty }
 // prefix, for a snapshot that names these commits. edited are those with changes that are not committed there, each
 // with the commit that keeps these under such a ref too; lost are those whose commits cannot be read.
 func (s *Slot) Modules(ctx context.Context, snapshot Tree, refs string) (edited, lost []LeftOut, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.collectModules(ctx, snapshot, refs)
-}
-
-func (s *Slot) collectModules(ctx context.Context, snapshot Tree, refs string) (edited, lost []LeftOut, err error) {
 	if s.here || s.cli.whole {
 		return nil, nil, nil
 	}
@@ -277,7 +271,7 @@ func (s *Slot) collectModules(ctx context.Context, snapshot Tree, refs string) (
 	return edited, lost, nil
 }
 
-// collectModule is collectModules for a submodule itself, whose path is "": the commit named is the one that a snapshot
+// collectModule is Modules for a submodule itself, whose path is "": the commit named is the one that a snapshot
 // around it has.
 func (s *Slot) collectModule(ctx context.Context, named, refs string) (edited, lost []LeftOut, err error) {
 	base, err := s.base(ctx)
@@ -307,7 +301,7 @@ func (s *Slot) collectModule(ctx context.Context, named, refs string) (edited, l
 	if err != nil {
 		return nil, nil, err
 	}
-	if edited, lost, err = s.collectModules(ctx, files, refs); err != nil || files == want {
+	if edited, lost, err = s.Modules(ctx, files, refs); err != nil || files == want {
 		return edited, lost, err
 	}
 	kept, err := s.Keep(ctx, refs+string(files), files, []string{tip}, "descartes: not committed by an attempt")
@@ -388,8 +382,6 @@ func (c *cli) setNested(ctx context.Context, index string, found []nestedRepo) e
 // snapshot contains them. Submodules that Modules looks into are left out, and those in which something was committed.
 // git is not asked, which would obey a configuration that an agent may have written.
 func (s *Slot) NestedEdits(ctx context.Context, since time.Time) (out []string, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.cli.whole {
 		return nil, nil
 	}

@@ -114,8 +114,6 @@ func (r *Repo) updateRefs(ctx context.Context, message, commands string) error {
 // CanBranch reports, as a RefusedError, why a run cannot commit to a branch of that name: it has commits that HEAD lacks, as HEAD has others, or
 // another working tree has it. ahead is its commit where it goes on from commits of its own, which is refused with here: there it is to be checked out.
 func (r *Repo) CanBranch(ctx context.Context, name string, here bool) (ahead string, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	at, hash, old, err := r.branchFor(ctx, name, here)
 	if err != nil || at == "refs/heads/"+name || old == hash || r.LeadsTo(ctx, hash, old) {
 		return "", err
@@ -162,8 +160,6 @@ func (r *Repo) branchFor(ctx context.Context, name string, here bool) (at, hash,
 // ForwardBranch moves a branch that a run is to commit to up to HEAD, where it has nothing that HEAD lacks. It stays where it is ahead, or is to be
 // made.
 func (r *Repo) ForwardBranch(ctx context.Context, name string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	at, hash, old, err := r.branchFor(ctx, name, false)
 	if err != nil || at == "refs/heads/"+name || old == "" || old == hash || !r.LeadsTo(ctx, hash, old) {
 		return err
@@ -174,8 +170,6 @@ func (r *Repo) ForwardBranch(ctx context.Context, name string) error {
 // NewBranch switches to a branch at HEAD, which it makes, or moves up to there; neither the index nor a file changes. On that branch
 // already, it does nothing; one with other commits is a RefusedError.
 func (r *Repo) NewBranch(ctx context.Context, name string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	ref := "refs/heads/" + name
 	at, hash, old, err := r.branchFor(ctx, name, true)
 	if err != nil || at == ref {
@@ -212,8 +206,6 @@ func (r *Repo) Keep(ctx context.Context, ref string, tree Tree, parents []string
 		return "", fmt.Errorf("keep %s: it is not below %s", ref, privateRefs)
 	}
 	r.AwaitGC(ctx)
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	hash, err = r.keep(ctx, ref, tree, parents, message)
 	if err != nil {
 		return "", fmt.Errorf("keep %s: %w", ref, err)
@@ -237,8 +229,6 @@ func (r *Repo) keep(ctx context.Context, ref string, tree Tree, parents []string
 // Refs lists the refs whose names start with prefix, which ends in a slash or names a directory of refs, sorted by
 // name. Refs to anything but commits are left out.
 func (r *Repo) Refs(ctx context.Context, prefix string) ([]Ref, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if !strings.HasPrefix(prefix, "refs/") {
 		return nil, fmt.Errorf("list refs: %q is not below refs/", prefix)
 	}
@@ -257,8 +247,6 @@ func (r *Repo) Refs(ctx context.Context, prefix string) ([]Ref, error) {
 
 // DeleteRefs deletes refs in one go; missing ones are no error.
 func (r *Repo) DeleteRefs(ctx context.Context, names ...string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if len(names) == 0 {
 		return nil
 	}
@@ -320,33 +308,22 @@ func (r *Repo) noteTexts(ctx context.Context, commit string) (map[string][]byte,
 // makes no commit. What somebody else adds at the same time stays. The notes are on disk when it returns.
 func (r *Repo) AddNotes(ctx context.Context, ref string, add map[string][]byte, join func(old, add []byte) []byte) error {
 	r.AwaitGC(ctx)
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	return r.changeNotes(ctx, ref, "Notes added by descartes", add, "", join)
 }
 
-// MergeNotes fetches a remote's notes under the same ref and joins them with ours. A remote without notes is not an error.
+// MergeNotes fetches a remote's notes and joins them with ours. A remote without notes is not an error.
 func (r *Repo) MergeNotes(ctx context.Context, remote, ref string, join func(old, add []byte) []byte) error {
-	r.AwaitGC(ctx)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	said, err := r.cli.run(ctx, gitCall{args: []string{"ls-remote", "--", remote, ref}, env: r.reaching()})
-	if err != nil || len(said) == 0 {
+	names, err := r.RemoteRefs(ctx, remote, ref)
+	if err != nil || len(names) == 0 {
 		return err
 	}
-	theirs, _, _ := strings.Cut(string(said), "\t")
-	if !isID(theirs) {
-		return fmt.Errorf("ask %s for %s: it says %q", remote, ref, theirs)
-	}
-	if !r.has(ctx, theirs) {
-		if _, err := r.cli.run(ctx, gitCall{args: []string{"fetch", "-q", "--no-tags", "--no-write-fetch-head", "--", remote, ref}, env: r.reaching()}); err != nil {
-			return err
-		}
-	}
-	if ours, err := r.refCommit(ref); err != nil || ours == theirs {
+	const fetched = privateRefs + "fetched-notes"
+	if err := r.Fetch(ctx, remote, "+"+ref+":"+fetched); err != nil {
 		return err
-	} else if ours == "" {
-		return r.setRef(ctx, ref, "", theirs, "notes: fetched from "+remote)
+	}
+	theirs, err := r.refCommit(fetched)
+	if err != nil {
+		return err
 	}
 	add, err := r.noteTexts(ctx, theirs)
 	if err != nil {
@@ -355,16 +332,11 @@ func (r *Repo) MergeNotes(ctx context.Context, remote, ref string, join func(old
 	return r.changeNotes(ctx, ref, "Notes of "+remote+" merged by descartes", add, theirs, join)
 }
 
-// notesPatience is how often a change of notes is retried after somebody else's came first, and notesLocked how often after a failure without one:
-// another process may have the lock.
-const (
-	notesPatience = 50
-	notesLocked   = 5
-)
+// notesPatience is how often a change of notes is retried after somebody else's came first.
+const notesPatience = 50
 
 // changeNotes makes the commit that adds notes, on top of where the ref stands; second is its other parent, "" for none.
 func (r *Repo) changeNotes(ctx context.Context, ref, message string, add map[string][]byte, second string, join func(old, add []byte) []byte) (err error) {
-	locked := 0
 	for try := range notesPatience {
 		var at, head string
 		if at, err = r.refCommit(ref); err == nil {
@@ -373,14 +345,7 @@ func (r *Repo) changeNotes(ctx context.Context, ref, message string, add map[str
 		if err != nil || head == at {
 			break
 		}
-		if err = r.setRef(ctx, ref, at, head, "notes: "+message); err == nil {
-			return nil
-		}
-		now, rerr := r.refCommit(ref)
-		if now == at {
-			locked++
-		}
-		if rerr != nil || locked > notesLocked || ctx.Err() != nil {
+		if err = r.setRef(ctx, ref, at, head, "notes: "+message); err == nil || ctx.Err() != nil {
 			break
 		}
 		time.Sleep(rand.N(time.Duration(min(try+1, 10)) * 5 * time.Millisecond)) // so that the others come through

@@ -11,7 +11,7 @@ import (
 	"sync"
 )
 
-// Repo is an open repository with its working tree. Safe for concurrent use; calls wait for each other.
+// Repo is an open repository with its working tree. Safe for concurrent use, as git is.
 type Repo struct {
 	opt    Options
 	l      layout
@@ -30,7 +30,7 @@ type Repo struct {
 	recent sync.Mutex
 	diffs  map[[2]Tree][]byte
 
-	mu sync.Mutex
+	mu sync.Mutex // of snapshots
 }
 
 // Open finds the repository that contains opt.Dir. One that git may not work in is a RefusedError.
@@ -96,8 +96,6 @@ func newRepo(opt Options, git *cli, set settings) *Repo {
 // Claim is for the holder of the working tree's lock: it ends the git commands, with their hooks, that a killed run left running here, and makes this
 // Repo run its own under Options.Shim from now on. It may be called again.
 func (r *Repo) Claim() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	return r.cli.claim()
 }
 

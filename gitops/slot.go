@@ -239,8 +239,6 @@ func (s *Slot) Prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 }
 
 func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if !s.There() {
 		return errors.New("its working tree was replaced")
 	}
@@ -606,8 +604,6 @@ var ErrNoRepository = errors.New("the agent destroyed its repository")
 // Commits fetches the commits that the agent made since Prepare into the repository and sets ref to the last one; ""
 // where there are none. Their objects are read as data and checked; nothing that the agent's .git configures runs.
 func (s *Slot) Commits(ctx context.Context, ref string) (string, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	base, err := s.base(ctx)
 	if err != nil {
 		return "", err
@@ -672,16 +668,12 @@ func (s *Slot) bring(ctx context.Context, objects, tip, base string) error {
 
 // PinCommit keeps a commit from being pruned, by a ref to it.
 func (r *Repo) PinCommit(ctx context.Context, ref, hash string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	return r.forceRef(ctx, ref, hash, "descartes: pinned")
 }
 
 // Ignored lists what git ignores in the working tree; folders ignored as a whole end in a slash. Protected paths are
 // left out.
 func (r *Repo) Ignored(ctx context.Context) ([]string, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	b, err := r.cli.run(ctx, gitCall{args: []string{"ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z"}})
 	if err != nil {
 		return nil, fmt.Errorf("list ignored files: %w", err)

@@ -3,6 +3,8 @@ package gitops
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -14,57 +16,44 @@ func (r *Repo) Snapshot(ctx context.Context) (Tree, error) {
 	r.AwaitGC(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.snapshot(ctx)
-}
-
-func (r *Repo) snapshot(ctx context.Context) (Tree, error) {
-	if err := context.Cause(ctx); err != nil {
-		return "", fmt.Errorf("snapshot: %w", err)
-	}
 	return r.cli.snapshot(ctx)
 }
 
 // Dirty lists the paths that differ between HEAD, the index and the working tree, untracked ones included and
 // protected ones left out, sorted.
 func (r *Repo) Dirty(ctx context.Context) ([]string, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	return r.cli.dirty(ctx, func(_, path string) bool { return !r.guard.covers(path) })
 }
 
-// Hidden lists the files whose edits skip-worktree or assume-unchanged hide, sorted. What a sparse checkout left out is none.
-func (r *Repo) Hidden(ctx context.Context) ([]string, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	b, err := r.cli.run(ctx, gitCall{args: []string{"ls-files", "-v", "-s", "-z"}})
+// Hidden lists the files for which skip-worktree or assume-unchanged hides edits, sorted. What a sparse checkout left out is none.
+func (r *Repo) Hidden(ctx context.Context) (out []string, err error) {
+	b, err := r.cli.run(ctx, gitCall{args: []string{"ls-files", "-v", "-z"}})
 	if err != nil {
 		return nil, fmt.Errorf("look for hidden changes: %w", err)
 	}
-	var out, there, ids []string
+	index, err := r.cli.indexCopy(filepath.Join(r.l.gitDir, "index"))
+	defer os.Remove(index)
+	var flagged []string
 	for _, entry := range nulSplit(b) {
-		about, path, _ := strings.Cut(entry, "\t")
-		flag, about, _ := strings.Cut(about, " ")
-		if assumed := flag == strings.ToLower(flag); !assumed && flag != "S" {
-			continue
-		} else if fi, err := r.root.Lstat(path); missing(err) && assumed {
-			out = append(out, path)
-		} else if err == nil && fi.Mode().IsRegular() && !strings.Contains(path, "\n") { // hash-object reads lines
-			there, ids = append(there, path), append(ids, about)
+		flag, path, _ := strings.Cut(entry, " ")
+		if flag == strings.ToLower(flag) || flag == "S" && exists(filepath.Join(r.l.root, path)) {
+			flagged = append(flagged, path)
 		}
 	}
-	if len(there) > 0 {
-		b, err := r.cli.run(ctx, gitCall{args: []string{"hash-object", "--stdin-paths"}, stdin: []byte(strings.Join(there, "\n") + "\n")})
-		if err != nil {
-			return nil, fmt.Errorf("look for hidden changes: %w", err)
+	for _, as := range []string{"--no-assume-unchanged", "--no-skip-worktree"} {
+		if err == nil && len(flagged) > 0 {
+			_, err = r.cli.run(ctx, gitCall{args: []string{"update-index", as, "-z", "--stdin"}, index: index, stdin: nulJoin(flagged)})
 		}
-		for i, id := range strings.Fields(string(b)) {
-			if !strings.Contains(ids[i], id) {
-				out = append(out, there[i])
+	}
+	if err == nil && len(flagged) > 0 {
+		b, err = r.cli.run(ctx, gitCall{args: []string{"diff", "--name-only", "--no-renames", "--ignore-submodules", "-z"}, index: index})
+		for _, path := range nulSplit(b) {
+			if slices.Contains(flagged, path) {
+				out = append(out, path)
 			}
 		}
 	}
-	slices.Sort(out)
-	return out, nil
+	return out, err
 }
 
 // LeftOut is a path that could not be dealt with, and why.
@@ -84,7 +73,8 @@ const (
 func (r *Repo) LeftOut(since time.Time) (recent, old []LeftOut) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, x := range r.leftOut() {
+	slices.SortFunc(r.cli.out, func(a, b LeftOut) int { return strings.Compare(a.Path, b.Path) })
+	for _, x := range slices.Compact(r.cli.out) {
 		if x.Why != whyRules && r.olderThan(strings.TrimSuffix(x.Path, "/"), since) {
 			old = append(old, x)
 		} else {
@@ -97,16 +87,8 @@ func (r *Repo) LeftOut(since time.Time) (recent, old []LeftOut) {
 // OlderThan picks the paths whose files last changed before a time. A path that is new in a snapshot but older than
 // the attempt was ignored before.
 func (r *Repo) OlderThan(paths []string, t time.Time) []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(paths), func(p string) bool {
 		fi, err := r.root.Lstat(p)
 		return err != nil || fi.IsDir() || !r.olderThan(p, t)
 	})
-}
-
-func (r *Repo) leftOut() []LeftOut {
-	list := slices.Clone(r.cli.out)
-	slices.SortFunc(list, func(a, b LeftOut) int { return strings.Compare(a.Path, b.Path) })
-	return slices.CompactFunc(list, func(a, b LeftOut) bool { return a.Path == b.Path })
 }

@@ -148,8 +148,6 @@ func (r *Repo) FileAt(_ context.Context, commit, name string, limit int64) ([]by
 
 // WithContent is a tree in which some files have this content. New ones are plain files.
 func (r *Repo) WithContent(ctx context.Context, tree Tree, files map[string][]byte) (Tree, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	view, edits := r.view(tree), map[string]treeItem{}
 	for path, data := range files {
 		it, err := view.file(path)
@@ -172,8 +170,6 @@ func (r *Repo) TreeWithout(ctx context.Context, base, tree Tree, paths []string)
 	if base == tree {
 		return tree, nil
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	before, edits := r.view(base), map[string]treeItem{}
 	for _, path := range paths {
 		var err error
@@ -336,8 +332,6 @@ func (r *Repo) diffText(ctx context.Context, from, to Tree, form ...string) (str
 // LastChange is the newest commit of HEAD's history that changed a path below the root, and its author; both are "" where there is
 // none, or where the file in the working tree differs from HEAD's. No program that the settings name is run for it.
 func (r *Repo) LastChange(ctx context.Context, path string) (commit, author string, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	b, err := r.cli.run(ctx, gitCall{options: literally, args: []string{"status", "--porcelain", "--ignored", "--ignore-submodules=all", "--", path}})
 	if err != nil || len(b) > 0 {
 		return "", "", err
@@ -379,8 +373,6 @@ func (r *Repo) History(ctx context.Context, from, last string, limit int) (list 
 
 // Pushed lists the remote branches that contain a commit, as far as this repository knows.
 func (r *Repo) Pushed(ctx context.Context, commit string) ([]string, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	b, err := r.cli.run(ctx, gitCall{args: []string{"for-each-ref", "--format=%(refname:short)", "--contains", commit, "refs/remotes/"}})
 	if err != nil {
 		return nil, fmt.Errorf("look whether %s was pushed: %w", shortHash(commit), err)
@@ -418,8 +410,6 @@ var givingUp = []string{"-c", "http.lowSpeedLimit=1", "-c", "http.lowSpeedTime=1
 
 // Push sends refs to a remote. Nothing is forced, and a refused ref does not keep the others back.
 func (r *Repo) Push(ctx context.Context, remote string, refspecs []string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	_, err := r.cli.run(ctx, gitCall{args: append([]string{"push", "-q", "--", remote}, refspecs...), env: r.reaching(), hooks: r.cli.hooks})
 	return err
 }
@@ -530,8 +520,6 @@ func (r *Repo) reaching() (env []string) {
 
 // MakeBranch makes a branch at a commit, without switching to it. If it exists at that commit, it stays.
 func (r *Repo) MakeBranch(ctx context.Context, name, commit string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	ref := "refs/heads/" + name
 	old, err := r.refCommit(ref)
 	switch {
@@ -549,8 +537,6 @@ func (r *Repo) MakeBranch(ctx context.Context, name, commit string) error {
 
 // Resolve returns the commit that a person means; a RefusedError where there is none.
 func (r *Repo) Resolve(ctx context.Context, rev string) (string, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	b, err := r.cli.run(ctx, gitCall{args: []string{"rev-parse", "--verify", "-q", "--end-of-options", rev + "^{commit}"}})
 	var said *gitError
 	if errors.As(err, &said) {
@@ -561,16 +547,12 @@ func (r *Repo) Resolve(ctx context.Context, rev string) (string, error) {
 
 // Since lists the commits that to has and from does not, oldest first, without merges.
 func (r *Repo) Since(ctx context.Context, from, to string) ([]string, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	b, err := r.cli.run(ctx, gitCall{args: []string{"rev-list", "--reverse", "--topo-order", "--no-merges", to, "^" + from}})
 	return strings.Fields(string(b)), err
 }
 
 // Between describes the commits that to has and from does not: the paths that any of them changes, and their messages.
 func (r *Repo) Between(ctx context.Context, from, to string) (paths []string, text string, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	list, err := r.cli.run(ctx, gitCall{args: []string{"rev-list", to, "^" + from}})
 	if err != nil {
 		return nil, "", fmt.Errorf("list the commits up to %s: %w", shortHash(to), err)
@@ -593,8 +575,6 @@ func (r *Repo) Between(ctx context.Context, from, to string) (paths []string, te
 
 // ForkOf is the newest commit that two have in common, "" where there is none.
 func (r *Repo) ForkOf(ctx context.Context, a, b string) (string, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	out, err := r.cli.run(ctx, gitCall{args: []string{"merge-base", a, b}})
 	var said *gitError
 	if errors.As(err, &said) && said.code == 1 {
@@ -606,8 +586,6 @@ func (r *Repo) ForkOf(ctx context.Context, a, b string) (string, error) {
 // PatchID identifies the difference of two trees as git patch-id does: a rebase does not change it. "" is no
 // difference.
 func (r *Repo) PatchID(ctx context.Context, from, to Tree) (string, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if from == to {
 		return "", nil
 	}
