@@ -89,11 +89,7 @@ func (f *File) Amended(a Amendment) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	now, err := f.reread(out)
-	if err != nil {
-		return nil, err
-	}
-	return now, f.compare(now, &a)
+	return f.reread(out)
 }
 
 // canAmend rejects what no list can be changed to.
@@ -141,30 +137,6 @@ func (f *File) canAmend(a *Amendment) error {
 		if taken[id] = i; a.Split != "" && !strings.HasPrefix(id, a.Split+".") {
 			return refuse("task %s is not a part of task %s", id, a.Split)
 		}
-	}
-	return nil
-}
-
-// compare returns what would be read back differently from what was meant.
-func (f *File) compare(now *File, a *Amendment) error {
-	want := map[string]Task{}
-	for _, t := range f.tasks {
-		if !slices.Contains(a.Remove, t.ID) {
-			want[t.ID] = t
-		}
-	}
-	for _, t := range a.Add {
-		t.Status, t.Parent = cmp.Or(t.Status, Pending), cmp.Or(a.Split, t.Parent)
-		want[t.ID] = t
-	}
-	for id, t := range want {
-		got, ok := now.Task(id)
-		if !ok || got.Status != t.Status && id != a.Split || got.Title != t.Title || got.Parent != t.Parent || !slices.Equal(got.DependsOn, unique(slices.Clone(t.DependsOn))) {
-			return fmt.Errorf("change %s: task %s would not be read back as it was meant", f.path, id)
-		}
-	}
-	if len(now.index) != len(want) {
-		return fmt.Errorf("change %s: it would be read back with %d tasks", f.path, len(now.index))
 	}
 	return nil
 }

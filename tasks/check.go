@@ -12,7 +12,7 @@ import (
 // Lint reports what a reader accepts silently but a run would trip over: statuses that contradict each other, a task that says nothing, an active tag
 // that no list has. The project is at root.
 func (f *File) Lint(root string) []Finding {
-	l := &linter{File: f, root: root, others: map[string]*File{}}
+	l := &linter{File: f}
 	for i := range f.tasks {
 		if t := &f.tasks[i]; f.index[t.ID] == i {
 			l.task(t)
@@ -26,9 +26,7 @@ func (f *File) Lint(root string) []Finding {
 
 type linter struct {
 	*File
-	out    []Finding
-	root   string
-	others map[string]*File // by tag, nil for one that cannot be read
+	out []Finding
 }
 
 // task compares a task's status with those of its dependencies and subtasks.
@@ -44,13 +42,9 @@ func (l *linter) task(t *Task) {
 	}
 	own, _ := l.Outcome(t.ID)
 	for _, id := range t.DependsOn {
-		f, rest := l.list(id)
-		if f == nil {
-			continue
-		}
-		switch s, ok := f.Outcome(rest); {
+		switch s, ok := l.Outcome(id); {
 		case ok && own == Done && s != Done:
-			on, _ := f.Task(rest)
+			on, _ := l.Task(id)
 			say("status", "it is done, but depends on %s, which is %s", id, cmp.Or(on.RawStatus, string(on.Status)))
 		case own != Done && (s == Cancelled || s == Deferred):
 			say("status", "it depends on %s, which is %s: it does not run until that changes", id, s)
@@ -59,21 +53,4 @@ func (l *linter) task(t *Task) {
 	if t.Container() && t.Status != Done && t.Status != Expanded && own == Done && l.Holds(Blocked) {
 		say("status", "all its subtasks are done, but it is %s", cmp.Or(t.RawStatus, string(t.Status)))
 	}
-}
-
-// list is the file that an id is in, of this tag or another one, nil if there is none, and the id in there.
-func (l *linter) list(id string) (*File, string) {
-	tag, rest, ok := strings.Cut(id, ":")
-	if _, here := l.index[id]; here || !ok {
-		return l.File, id
-	}
-	f, seen := l.others[tag]
-	if !seen {
-		var err error
-		if f, err = OpenPath(l.path, tag); err != nil {
-			f, _ = Open(l.root, tag)
-		}
-		l.others[tag] = f
-	}
-	return f, rest
 }

@@ -27,7 +27,7 @@ type Format interface {
 }
 
 // formats are all kinds of lists; the first that matches counts.
-var formats = []Format{scg{}, checklist{}, prd{}, taskMaster{}, scud{}}
+var formats = []Format{scg{}, checklist{}, taskMaster{}, scud{}, prd{}}
 
 // File is one tag of one task file as it was read: its bytes, its tasks, and where each status is. It is not safe for
 // concurrent use.

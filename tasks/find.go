@@ -37,11 +37,7 @@ func (e *NotFoundError) Error() string {
 	case e.Tag == "" && len(e.Known) > 0:
 		text = fmt.Sprintf("%s holds several tags, name one of: %s", e.Path, strings.Join(e.Known, ", "))
 	case len(e.Known) > 0:
-		where := " in " + e.Path
-		if _, err := os.Stat(e.Path); errors.Is(err, fs.ErrNotExist) { // the tags come from another tool's lists
-			where = ""
-		}
-		text = fmt.Sprintf("no tag %q%s, known tags: %s", e.Tag, where, strings.Join(e.Known, ", "))
+		text += "known tags: " + strings.Join(e.Known, ", ")
 	case len(e.Empty) > 0:
 		text += e.Empty[0] + " has no tags"
 	default:
@@ -250,19 +246,16 @@ func Active(root string) (tag, from string, ok bool) {
 
 // onlyTag returns the tag of a project that has no choice.
 func onlyTag(root string) (tag, from string, ok bool) {
-	known := Known(root)
-	only := master
-	if len(known) == 1 {
-		only = known[0]
-	} else if !slices.Contains(known, master) || len(ownTags(root)) > 0 {
-		return "", "", false
-	}
-	f, err := Open(root, only)
+	known, scud := Known(root), filepath.Join(root, ".scud", "tasks")
+	_, err := os.Stat(scud)
 	switch {
-	case err == nil && (len(known) == 1 || f.format == (taskMaster{})):
-		return only, f.path, true
 	case len(known) == 1:
-		return only, filepath.Join(root, ".scud", "tasks"), true
+		tag, from = known[0], scud
+	case err != nil && slices.Contains(known, master):
+		tag = master
 	}
-	return "", "", false
+	if f, err := Open(root, tag); err == nil && (len(known) == 1 || f.format == (taskMaster{})) {
+		from = f.path
+	}
+	return tag, from, from != ""
 }

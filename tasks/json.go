@@ -281,18 +281,14 @@ func (r *reader) object(v gjson.Result, up *entry, nth int) *problem {
 
 // finish stores a task. If it has no status, one gets inserted after its id, with the white space used there.
 func (r *reader) finish(e *entry, status string) {
-	const blank = " \t\r\n"
 	if e.status > 1 {
 		r.about(e, "member", status+" is given more than once: the last one counts")
 	}
 	if e.status == 0 {
-		at := end(e.id)
-		gap := r.src[len(strings.TrimRight(r.src[:e.key.Index], blank)):e.key.Index]
-		if rest, ok := strings.CutPrefix(strings.TrimLeft(r.src[at:], blank), ","); ok {
-			gap = rest[:len(rest)-len(strings.TrimLeft(rest, blank))]
-		}
-		e.site.span = span{at, at}
-		e.site.before = "," + gap + strconv.Quote(status) + r.src[end(e.key):e.id.Index]
+		before, colon := r.src[:e.key.Index], r.src[end(e.key):e.id.Index]
+		gap := cmp.Or(before[len(strings.TrimRight(before, " \t\r\n")):], colon[strings.IndexByte(colon, ':')+1:])
+		e.site.span = span{end(e.id), end(e.id)}
+		e.site.before = "," + gap + strconv.Quote(status) + colon
 	}
 	r.tasks[e.index], r.sites[e.index] = e.task, e.site
 }

@@ -2,7 +2,6 @@ package tasks
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,7 +16,7 @@ import (
 type prd struct{}
 
 func (prd) Match(t *text) bool {
-	return t.json() && t.stories().Exists() && len((scud{}).Tags(t)) == 0 && !t.flat()
+	return t.stories().Exists()
 }
 
 // stories is the list of user stories.
@@ -73,7 +72,7 @@ func (r *storyReader) story(v gjson.Result) *problem {
 	if p != nil {
 		return p
 	}
-	rank, ranked, odd := 0.0, false, ""
+	rank, ranked := 0.0, false
 	p = each(v, func(key, value gjson.Result) *problem {
 		switch key.Str {
 		case "notes":
@@ -85,11 +84,8 @@ func (r *storyReader) story(v gjson.Result) *problem {
 				e.task.Priority = cmp.Or(prose.Priority(plain(value)), e.task.Priority)
 			}
 		case "passes":
-			word := e.mark(value)
-			if e.task.Status, odd = Pending, ""; word == "true" {
+			if e.task.Status = Pending; e.mark(value) == "true" {
 				e.task.Status = Done
-			} else if word != "false" {
-				odd = prose.Short(word)
 			}
 			e.task.RawStatus = string(e.task.Status)
 		case "dependsOn", "depends_on", "dependencies", "id", "title", "description", "details", "acceptanceCriteria", "acceptance_criteria":
@@ -102,8 +98,6 @@ func (r *storyReader) story(v gjson.Result) *problem {
 		return p
 	case !e.id.Exists():
 		return &problem{v.Index, "a user story without id"}
-	case odd != "":
-		r.about(e, "unknown-status", fmt.Sprintf("passes should be true or false, found %s: read as false", odd))
 	}
 	r.deps = r.deps || len(e.task.DependsOn) > 0
 	r.ranks, r.ranked = append(r.ranks, rank), r.ranked && ranked

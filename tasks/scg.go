@@ -79,19 +79,15 @@ func (f *File) stamp() (string, bool) {
 	if _, err := time.Parse(time.RFC3339Nano, old); err != nil {
 		return "", false
 	}
-	layout := "2006-01-02T15:04:05"
-	if _, rest, ok := strings.Cut(old, "."); ok {
-		layout += "." + strings.Repeat("0", min(9, len(rest)-len(strings.TrimLeft(rest, "0123456789"))))
-	}
-	zone := "+00:00"
-	if strings.HasSuffix(old, "Z") {
-		zone = "Z"
+	layout := time.RFC3339
+	if strings.Contains(old, ".") {
+		layout = "2006-01-02T15:04:05.000000-07:00"
 	}
 	now := time.Now
 	if f.clock != nil {
 		now = f.clock
 	}
-	return now().UTC().Format(layout) + zone, true
+	return now().UTC().Format(layout), true
 }
 
 // phase is the part of a graph text that holds one tag.

@@ -239,7 +239,7 @@ func TestGraphRefused(t *testing.T) {
 		{"zero bytes", head + "\x00", "tasks.scg:3: the file is not text"},
 		{"LFS pointer", "version https://git-lfs.github.com/spec/v1\n", "Git LFS pointer"},
 		{"path as id", head + "@nodes\n../x | a | P | 1 | H\n", "tasks.scg:4: the id \"../x\""},
-		{"no id", head + "@nodes\n | a | P | 1 | H\n", "tasks.scg:4: an empty id"},
+		{"no id", head + "@nodes\n | a | P | 1 | H\n", `tasks.scg:4: the id ""`},
 	}
 	for _, test := range tests {
 		_, err := Open(project(t, map[string]string{"tasks.scg": test.text}), "x")

@@ -205,57 +205,33 @@ func comparePart(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// TagError says why a text cannot be a tag.
-type TagError struct{ Tag, Reason string }
+// TagError says that a text cannot be a tag.
+type TagError struct{ Tag, Want string }
 
 func (e *TagError) Error() string {
-	return fmt.Sprintf("tag %q %s: a tag is a plain name of letters, digits, - _ . and the like, not a path, at most %d bytes",
-		e.Tag, e.Reason, maxTagLength)
+	return fmt.Sprintf("tag %q cannot be used: a tag is %s, at most %d bytes", e.Tag, e.Want, maxTagLength)
 }
 
 // ValidTag returns a *TagError if tag cannot name a task list. A tag becomes part of commit messages, and of file names unless it has a
 // / in it as in feature/auth: SCUD's and Task Master's files of several tags may have such.
 func ValidTag(tag string) error {
-	if reason := tagProblem(tag); reason != "" {
-		return &TagError{Tag: tag, Reason: reason}
+	bad := len(tag) > maxTagLength || !utf8.ValidString(tag) || strings.ContainsAny(tag, `\:`) || strings.TrimSpace(tag) != tag || strings.HasPrefix(tag, "-") ||
+		strings.ContainsFunc(tag, func(r rune) bool { return !unicode.IsPrint(r) })
+	for part := range strings.SplitSeq(tag, "/") {
+		bad = bad || part == "" || part[0] == '.'
+	}
+	if bad {
+		return &TagError{tag, "a plain name of letters, digits, - _ . and the like, not a path"}
 	}
 	return nil
-}
-
-func tagProblem(tag string) string {
-	switch {
-	case tag == "":
-		return "is empty"
-	case len(tag) > maxTagLength:
-		return "is too long"
-	case !utf8.ValidString(tag):
-		return "is not valid UTF-8"
-	case strings.Contains(tag, `\`), strings.Contains(tag, "/") && (strings.Contains("/"+tag+"/", "//") || strings.Contains("/"+tag, "/.")):
-		return "is a path"
-	case strings.Contains(tag, ":"):
-		return "contains a colon, which separates tag and id"
-	case tag[0] == '-' || tag[0] == '.':
-		return fmt.Sprintf("begins with %q", tag[0])
-	case strings.TrimSpace(tag) != tag:
-		return "begins or ends with a space"
-	}
-	for _, r := range tag {
-		if !unicode.IsPrint(r) {
-			return "contains a control or invisible character"
-		}
-	}
-	return ""
 }
 
 // plainTag returns a *TagError if tag cannot be the name of a file either.
 func plainTag(tag string) error {
-	if err := ValidTag(tag); err != nil {
+	if err := ValidTag(tag); err != nil || !strings.Contains(tag, "/") {
 		return err
 	}
-	if strings.Contains(tag, "/") {
-		return &TagError{Tag: tag, Reason: "has a / in it and cannot have a file of its own"}
-	}
-	return nil
+	return &TagError{tag, "a plain name without / where it has a file of its own"}
 }
 
 // ownID removes the prefix of the own tag: within a tag, "tag:id" and "id" are the same task.

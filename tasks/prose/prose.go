@@ -27,20 +27,14 @@ func IsNumber(s string) bool {
 
 // IDProblem says what is wrong with an id, or "".
 func IDProblem(id string) string {
-	switch {
-	case id == "":
-		return "an empty id"
-	case len(id) > MaxID:
-		return fmt.Sprintf("an id of %d bytes (at most %d)", len(id), MaxID)
-	case !idStart(id):
-		return fmt.Sprintf("the id %q: it must begin with a letter, a digit or _", id)
-	}
+	ok := id != "" && len(id) <= MaxID && idStart(id)
 	for _, r := range id {
-		if !idRune(r) {
-			return fmt.Sprintf("the id %q: only letters, digits, - _ . and : are allowed", id)
-		}
+		ok = ok && idRune(r)
 	}
-	return ""
+	if ok {
+		return ""
+	}
+	return fmt.Sprintf("the id %q: it may have letters, digits, - _ . and :, begins with a letter, a digit or _, and is at most %d bytes long", Short(id), MaxID)
 }
 
 func idStart(id string) bool {
@@ -240,91 +234,52 @@ func SaysNone(s string) bool {
 	return strings.HasPrefix(s, "none ") || strings.HasPrefix(s, "nothing ")
 }
 
+const (
+	refID = `((?:[a-z_][a-z_.-]*)?[0-9](?:[a-z0-9._-]*[a-z0-9])?)`
+	words = `subtask|task|item|story|storie|phase|milestone|stage|sprint|iteration|part|wave|step`
+)
+
+var (
+	oneRef    = lazyregexp.New(`(?i)^[ #\[]*(?:(` + words + `)s? +[ #\[]*)?` + refID + `(?: *(?:–|—|- |to |through |\.\.) *` + refID + `)?\]*(?: *\([^)]*\))?`)
+	separator = lazyregexp.New(`^ *(?:(?:,|&|\+|/|and |or ) *)+`)
+)
+
 // Refs reads "1, 2", "Task 3 and Task 4", "T001-T004", "Phases 1 & 2" and returns what follows. Remarks in parentheses after an
 // id are skipped.
 func Refs(s string) (refs []Ref, rest string) {
-	const most = 1000
+	const most, longest = 1000, 1000
 	phase, word := false, false
 	for len(refs) < most {
-		t := strings.TrimLeft(s, " #[")
-		if first, _, ok := strings.Cut(t[:min(len(t), 2*MaxID)], " "); ok {
-			w := strings.TrimSuffix(strings.ToLower(first), "s")
-			isTask := w == "task" || w == "subtask" || w == "item" || w == "story" || w == "storie"
-			if isTask || slices.Contains(PhaseWords(), w) {
-				phase, word, t = !isTask, true, strings.TrimLeft(t[len(first):], " #[")
-			}
+		m := oneRef.FindStringSubmatch(s[:min(len(s), longest)])
+		if m == nil || len(m[2]) > MaxID {
+			break
 		}
-		id, after := cutID(t)
-		if id == "" {
-			return refs, s
+		if m[1] != "" {
+			word, phase = true, slices.Contains(PhaseWords(), strings.ToLower(m[1]))
 		}
-		list := []string{id}
-		if tail, ok := cutRange(after); ok {
-			if hi, behind := cutID(tail); hi != "" {
-				after = behind
-				if list, ok = idRange(id, hi); !ok {
-					list = []string{id, hi}
-				}
-			}
-		} else if lo, hi, ok := strings.Cut(id, "-"); ok {
-			if many, ok := idRange(lo, hi); ok {
-				list = many
-			}
+		lo, hi := m[2], m[3]
+		if hi == "" {
+			lo, hi, _ = strings.Cut(lo, "-")
+		}
+		list, ok := idRange(lo, hi)
+		switch {
+		case ok:
+		case m[3] != "":
+			list = []string{m[2], m[3]}
+		default:
+			list = m[2:3]
 		}
 		for _, id := range list {
 			refs = append(refs, Ref{ID: id, Phase: phase, Word: word || CodeID(id)})
 		}
-		s = cutRemark(strings.TrimLeft(after, "]"))
-		next, ok := cutSeparator(strings.TrimLeft(s, " "))
-		if !ok {
+		s = s[len(m[0]):]
+		next := separator.FindString(s)
+		if next == "" {
 			break
 		}
-		s = next
+		s = s[len(next):]
 	}
 	return refs, s
-}
-
-// cutRemark drops a parenthesis at the start of s.
-func cutRemark(s string) string {
-	if remark, ok := strings.CutPrefix(strings.TrimLeft(s, " "), "("); ok {
-		if _, behind, closed := strings.Cut(remark, ")"); closed {
-			return behind
-		}
-	}
-	return s
-}
-
-// cutID takes an id with a digit in it off the start of s.
-func cutID(s string) (id, rest string) {
-	n := 0
-	for n < len(s) && n <= MaxID && idByte(s[n]) && s[n] != ':' {
-		n++
-	}
-	id = strings.TrimRight(s[:n], ".-_")
-	if !strings.ContainsAny(id, "0123456789") || IDProblem(id) != "" {
-		return "", s
-	}
-	return id, s[len(id):]
-}
-
-func cutRange(s string) (string, bool) {
-	t := strings.TrimLeft(s, " ")
-	for _, mark := range []string{"–", "—", "- ", "to ", "through ", ".."} {
-		if rest, ok := strings.CutPrefix(t, mark); ok {
-			return strings.TrimLeft(rest, " "), true
-		}
-	}
-	return s, false
-}
-
-func cutSeparator(s string) (string, bool) {
-	some := false
-	for _, mark := range []string{",", "&", "+", "/", "and ", "or "} {
-		if rest, ok := strings.CutPrefix(s, mark); ok {
-			s, some = strings.TrimLeft(rest, " "), true
-		}
-	}
-	return s, some
 }
 
 // idRange are the ids from lo to hi, if these differ in their last number and are not too many.
