@@ -44,38 +44,30 @@ func Backs(in Input) (out []Back) {
 func (l *look) back(c Change, shadow bool) (group string, b Back) {
 	k, p := kindOf(c.Path), c.Path
 	if c.Before == nil {
-		switch {
-		case shadow, l.checks.missing[p] != "" && ofTools(p), k == "environment", (k == "runner" || k == "linter") && l.in.There(path.Dir(p)):
-			return "checks", b
-		}
-		return "", b
+		ours := shadow || l.checks.missing[p] != "" && ofTools(p) || k == "environment" || (k == "runner" || k == "linter") && l.in.There(path.Dir(p))
+		return or(ours, "checks", ""), b
 	}
-	named, _ := l.in.named(p)
-	switch {
-	case named:
-		return "checks", b
-	case isTest(p), golden.MatchString(p):
-		return "tests", b
-	case len(l.checks.packages[p]) > 0 || path.Base(p) == "package.json":
-		if c.After == nil || c.After.Kind == Link {
-			return "checks", b
+	group, _ = l.part(p)
+	if named, _ := l.in.named(p); named || shadow || path.Base(p) == "package.json" {
+		group = "checks"
+		if named {
+			return group, b
 		}
-		b.Data = mergePackage(c.Before.Data, c.After.Data, l.checks.packages[p])
-		return or(b.Data != nil, "checks", ""), b
-	case l.checks.scripts[p] != "", len(l.checks.targets[p]) > 0, strings.HasSuffix(p, ".mk") && len(l.checks.targets) > 0, libraryOfTests(p), shadow:
-		return "checks", b
-	case k == "ci":
-		return "ci", b
-	case k == "runner", k == "linter", k == "environment", k == "descartes":
-		return "checks", b
-	case k == "manifest" && (strings.HasSuffix(p, ".toml") || strings.HasSuffix(p, ".cfg")):
-		if c.After == nil || c.After.Kind == Link {
-			return "checks", b
-		}
-		b.Data = mergeSections(c.Before.Data, c.After.Data)
-		return or(b.Data != nil, "checks", ""), b
 	}
-	return "", b
+	merged := c.After != nil && c.After.Kind != Link
+	switch end := path.Ext(p); {
+	case path.Base(p) == "package.json":
+		if merged {
+			b.Data = mergePackage(c.Before.Data, c.After.Data, l.checks.packages[p])
+		}
+	case k == "manifest" && (end == ".toml" || end == ".cfg"):
+		if merged {
+			b.Data = mergeSections(c.Before.Data, c.After.Data)
+		}
+	default:
+		return or(k == "manifest" && !shadow, "", group), b
+	}
+	return or(merged && b.Data == nil, "", group), b
 }
 
 // mergePackage is a package.json with the scripts and the runner's settings of before; nil where they did not change.

@@ -24,7 +24,7 @@ func (l *look) files() {
 		if c.After != nil && c.After.Long || c.Before != nil && c.Before.Long {
 			if isTest(c.Path) && c.After == nil {
 				l.add("test-deleted", c.Path, 0, "deleted, with more than %d KiB of tests", MaxFile>>10)
-			} else if what := l.ofChecks(c.Path); what != "" {
+			} else if _, what := l.part(c.Path); what != "" {
 				l.add("too-long", c.Path, 0, "%s was changed, and is too long to check, or one file too many", what)
 			}
 			continue
@@ -38,19 +38,24 @@ func (l *look) files() {
 	l.snapshots()
 }
 
-// ofChecks reports whether a path belongs to the checks, and as what.
-func (l *look) ofChecks(p string) string {
+// part is what a path is to the checks: the group of its rules, and what it is in words; "" for nothing.
+func (l *look) part(p string) (group, what string) {
+	k := kindOf(p)
 	switch {
 	case l.checks.scripts[p] != "":
-		return "a script of the checks"
-	case len(l.checks.targets[p]) > 0 || len(l.checks.packages[p]) > 0:
-		return "a file of the checks"
+		return "checks", "a script of the checks"
+	case len(l.checks.targets[p]) > 0, len(l.checks.packages[p]) > 0, strings.HasSuffix(p, ".mk") && len(l.checks.targets) > 0:
+		return "checks", "a file of the checks"
 	case isTest(p):
-		return "a test file"
-	case kindOf(p) != "" && kindOf(p) != "environment":
-		return "a file of settings of the checks"
+		return "tests", "a test file"
+	case golden.MatchString(p):
+		return "tests", "expected output or a fixture"
+	case k == "environment":
+		return "checks", ""
+	case k != "":
+		return or(k == "ci", "ci", "checks"), "a file of settings of the checks"
 	}
-	return ""
+	return or(libraryOfTests(p), "checks", ""), ""
 }
 
 // isLink finds links in the place of files of the checks, or of folders with them.
@@ -58,21 +63,17 @@ func (l *look) isLink(c Change) bool {
 	if c.After == nil || c.After.Kind != Link {
 		return false
 	}
-	what := ""
-	if c.Before != nil && c.Before.Kind == Link && string(c.Before.Data) == string(c.After.Data) {
+	_, what := l.part(c.Path)
+	switch {
+	case c.Before != nil && c.Before.Kind == Link && string(c.Before.Data) == string(c.After.Data):
 		return true
-	}
-	if c.Before != nil {
-		what = l.ofChecks(c.Path)
-	} else {
+	case c.Before == nil:
+		what = or(l.tool(c.Path), "a program", "")
 		for _, d := range l.in.Changes {
-			if strings.HasPrefix(d.Path, c.Path+"/") && d.Before != nil && d.After == nil && l.ofChecks(d.Path) != "" {
-				what = "a folder with " + l.ofChecks(d.Path)
+			if _, was := l.part(d.Path); was != "" && strings.HasPrefix(d.Path, c.Path+"/") && d.Before != nil && d.After == nil {
+				what = "a folder with " + was
 				break
 			}
-		}
-		if l.tool(c.Path) {
-			what = "a program"
 		}
 	}
 	if what != "" {
