@@ -6,8 +6,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"descartes/internal/lazyregexp"
 	"descartes/internal/plainfile"
 )
 
@@ -55,32 +57,18 @@ func has(dir, name string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
+// rule is a line of a makefile that begins one, and no recipe or assignment.
+var rule = lazyregexp.New(`(?m)^ *([^\s#:=$][^#:=$\n]*)::?(?:[^:=\n]|$)`)
+
 // targets returns the wanted names for which a makefile has a rule.
 func targets(makefile string, wanted ...string) (found []string) {
 	ruled := map[string]bool{}
-	joined := strings.ReplaceAll(strings.ReplaceAll(makefile, "\r\n", "\n"), "\\\n", " ")
-	for line := range strings.Lines(joined) {
-		if strings.HasPrefix(line, "\t") {
-			continue // a recipe
-		}
-		line, _, _ = strings.Cut(line, "#")
-		names, rest, isRule := strings.Cut(line, ":")
-		if !isRule || strings.ContainsAny(names, "=$") {
-			continue
-		}
-		if rest = strings.TrimPrefix(rest, ":"); strings.HasPrefix(rest, "=") || strings.HasPrefix(rest, ":=") {
-			continue // an assignment
-		}
-		for _, name := range strings.Fields(names) {
+	for _, m := range rule.FindAllStringSubmatch(strings.NewReplacer("\r\n", "\n", "\\\n", " ").Replace(makefile), -1) {
+		for _, name := range strings.Fields(m[1]) {
 			ruled[name] = true
 		}
 	}
-	for _, name := range wanted {
-		if ruled[name] {
-			found = append(found, name)
-		}
-	}
-	return found
+	return slices.DeleteFunc(wanted, func(name string) bool { return !ruled[name] })
 }
 
 // hasTestScript is false for the script that npm init writes, which always fails.

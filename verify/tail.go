@@ -3,7 +3,6 @@ package verify
 import (
 	"bytes"
 	"io"
-	"os"
 	"strings"
 )
 
@@ -12,24 +11,8 @@ const (
 	tailLines = 200
 )
 
-// Tail reads the end of a log, starting at from: whole lines of valid UTF-8, at most 8 KiB and 200 lines, or the end of a single longer line. If the
-// log is now shorter than from it is read from its beginning.
-func Tail(path string, from int64) (string, error) {
-	if path == "" {
-		return "", nil
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	size, err := f.Seek(0, io.SeekEnd)
-	if err != nil {
-		return "", err
-	}
-	if size < from {
-		from = 0
-	}
+// tail reads the end of a log between two offsets: whole lines of valid UTF-8, at most 8 KiB and 200 lines, or the end of a single longer line.
+func tail(f io.ReaderAt, from, size int64) (string, error) {
 	begin := max(from, size-tailBytes-1) // one more, to see whether a line begins there
 	buf := make([]byte, size-begin)
 	n, err := f.ReadAt(buf, begin)

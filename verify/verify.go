@@ -58,7 +58,7 @@ type Result struct {
 	Cancelled bool
 	Overran   string // the limit that ended it, in words, or ""
 	Digest    string // SHA-256 in hex of its output as logged; "" without a log
-	Tail      string // end of its output on both streams, see Tail
+	Tail      string // end of its output on both streams, see tail
 	Why       string // the output line that says why it failed; "" if it passed, was ended, or printed nothing
 	Duration  time.Duration
 
@@ -160,17 +160,20 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("verify: %w", err)
 	}
-	res.Digest = digest(q.Log, start)
-	res.Tail, err = Tail(q.Log, start)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil // the command removed the log: its exit status still counts
-	}
-	if err != nil {
+	res.Cut = files == nil && left > 0 // then what is left of its tests would look as if some were gone
+	if err := res.read(q.Log, start, files == nil && !res.Cut); err != nil {
 		return Result{}, fmt.Errorf("verify: %w", err)
 	}
-	if res.Cut = files == nil && left > 0; !res.Cut { // else what is left of its tests would look as if some were gone
-		if res.Tests, res.Unread, err = tests(&q, files, start); err != nil {
-			return Result{}, fmt.Errorf("verify: %w", err)
+	if files != nil {
+		set, none, err := files.Read()
+		switch {
+		case err != nil:
+			res.Unread = "results: " + err.Error()
+		case none:
+			res.Unread = "no file of " + strings.Join(q.Results, ", ") + " was written"
+		case set != nil:
+			set.Rename(q.Redact.Text) // the output is redacted already
+			res.Tests = set
 		}
 	}
 	res.Tail = results.Plain(res.Tail)
@@ -188,57 +191,39 @@ func watch(q *Request) (*results.Files, error) {
 	return results.Watch(cmp.Or(q.Files, q.Dir), q.Results)
 }
 
-// tests reads the results of the command's tests: from its result files, else from its output.
-func tests(q *Request, files *results.Files, start int64) (set *results.Set, unread string, err error) {
-	if files != nil {
-		set, none, err := files.Read()
-		switch {
-		case err != nil:
-			return nil, "results: " + err.Error(), nil
-		case none:
-			return nil, "no file of " + strings.Join(q.Results, ", ") + " was written", nil
-		}
-		if set != nil {
-			set.Rename(q.Redact.Text) // the output is redacted already
-		}
-		return set, "", nil
+// read takes digest, tail and, where they are wanted, results of tests from the output in a log. A command that removed or replaced its log printed nothing.
+func (r *Result) read(log string, from int64, tests bool) error {
+	if log == "" {
+		return nil
 	}
-	if q.Log == "" {
-		return nil, "", nil
-	}
-	log, err := os.Open(q.Log)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, "", nil
-	}
-	if err != nil {
-		return nil, "", err
-	}
-	defer func() { err = errors.Join(err, log.Close()) }()
-	if fi, err := log.Stat(); err != nil || !fi.Mode().IsRegular() || fi.Size() < start {
-		return nil, "", err
-	}
-	if _, err := log.Seek(start, io.SeekStart); err != nil {
-		return nil, "", err
-	}
-	set, err = results.Output(log)
-	return set, "", err
-}
-
-// digest is the digest of a command's output; "" if its log is unreadable.
-func digest(log string, from int64) string {
 	f, err := plainfile.Open("", log)
+	if _, other := errors.AsType[*plainfile.Error](err); other || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
-		return ""
+		return err
 	}
 	defer f.Close()
-	h := sha256.New()
-	if _, err = f.Seek(from, io.SeekStart); err == nil {
-		_, err = io.Copy(h, f)
-	}
+	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
-		return ""
+		return err
 	}
-	return hex.EncodeToString(h.Sum(nil))
+	if size < from {
+		from = 0
+	}
+	h := sha256.New()
+	in := io.TeeReader(io.NewSectionReader(f, from, size-from), h)
+	if tests {
+		r.Tests, err = results.Output(in)
+	}
+	if err == nil {
+		_, err = io.Copy(io.Discard, in)
+	}
+	if err == nil {
+		r.Digest = hex.EncodeToString(h.Sum(nil))
+		r.Tail, err = tail(f, from, size)
+	}
+	return err
 }
 
 // header appends the line that separates the command's output from what is before it, and returns where the output begins.

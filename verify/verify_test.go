@@ -151,13 +151,15 @@ func TestTail(t *testing.T) {
 		if err := os.WriteFile(path, []byte(tt.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		got, err := Tail(path, tt.from)
+		var r Result
+		err := r.read(path, tt.from, false)
+		got := r.Tail
 		if err != nil || !tt.want(got) || !utf8.ValidString(got) {
 			t.Errorf("%s: %d bytes, %q... %v", tt.name, len(got), got[:min(len(got), 60)], err)
 		}
 	}
-	if _, err := Tail(path+".none", 0); err == nil {
-		t.Error("missing: no error")
+	if err := new(Result).read(path+".none", 0, true); err != nil {
+		t.Error("missing:", err)
 	}
 }
 
@@ -172,7 +174,7 @@ func TestTailOfAHugeLog(t *testing.T) {
 	if _, err := f.WriteAt([]byte("\nlast words\n"), 10<<30); err != nil { // sparse
 		t.Fatal(err)
 	}
-	got, err := Tail(path, 5)
+	got, err := tail(f, 5, 10<<30+12)
 	if err != nil || got != "last words\n" {
 		t.Errorf("got %q %v", got, err)
 	}
