@@ -13,50 +13,69 @@ const whyLimit = 200
 
 // pattern finds the line that says why a tool failed; form combines its groups.
 type pattern struct {
-	tool string
 	find *lazyregexp.Regexp
 	form string
 }
 
-func tool(name, find, form string) pattern {
-	return pattern{name, lazyregexp.New(`(?m)` + find), form}
-}
+func line(find, form string) pattern { return pattern{lazyregexp.New(`(?m)` + find), form} }
 
 // patterns are tried in this order: compile errors before failed tests, and a tool's own words before those of the program that ran it. They are
 // compiled on the first failure.
 var patterns = sync.OnceValue(func() []pattern {
 	return []pattern{
-		tool("go build, go vet", `^(?:vet: )?(\S+\.go:\d+:\d+: .+)$`, "$1"),
-		tool("go test with testify", `^\s*(\S+_test\.go:\d+): *\n(?:\s+Error Trace:.*\n)?\s+Error:\s+(Not equal:) *\n\s+(expected *: .+)\n\s+(actual *: .+)$`, "$1: $2 $3, $4"),
-		tool("go test with testify", `^\s*(\S+_test\.go:\d+): *\n(?:\s+Error Trace:.*\n)?\s+Error:\s+(\S.*)$`, "$1: $2"),
-		tool("go test", `^\s*--- FAIL: .*\n\s+(\S+\.go:\d+: .+)$`, "$1"),
-		tool("go test -v", `^\s+(\S+_test\.go:\d+: .+)\n(?:\s+\S.*\n)*--- FAIL: `, "$1"),
-		tool("go", `^((?:panic|fatal error): .+?)(?: \[recovered.*)?$`, "$1"),
-		tool("go", `^\s*(\S+_test\.go:\d+: .+)$`, "$1"),
-		tool("go", `^(go: (?:cannot|error|go\.mod|updates|no |module |\S+@).+)$`, "$1"),
-		tool("cargo", `^(error(?:\[E\d+\])?: .+)\n\s*--> (\S+)$`, "$2: $1"),
-		tool("cargo test", `^thread '.+' (?:\(\d+\) )?panicked at (\S+:\d+:\d+):\n(.+)\n\s+(left: .+)\n\s+(right: .+)$`, "$1: $2, $3, $4"),
-		tool("cargo test", `^thread '.+' (?:\(\d+\) )?panicked at (\S+:\d+:\d+):\n(.+)$`, "$1: $2"),
-		tool("cargo test before 1.73", `^thread '.+' panicked at '(.+)', (\S+:\d+:\d+)$`, "$2: $1"),
-		tool("pytest", `^(?:FAILED|ERROR) (\S+) - (.+)$`, "$1: $2"),
-		tool("pytest", `^(\S+\.py:\d+): in .+\n(?:\s+.*\n)*E\s+(\S.*)$`, "$1: $2"),
-		tool("pytest", `^E\s{2,}(\S.*)$`, "$1"),
-		tool("unittest", `^(?:FAIL|ERROR): (\w+) .*\n-+\n(?:.*\n)*?((?:\w+\.)*\w*(?:Error|Exception)\b.*)$`, "$1: $2"),
-		tool("tsc", `^(\S+\(\d+,\d+\)): (error TS\d+: .+)$`, "$1: $2"),
-		tool("tsc --pretty", `^(\S+:\d+:\d+) - (error TS\d+: .+)$`, "$1: $2"),
-		tool("eslint", `^(\S+\.\w+)\n(?:\s+\d+:\d+\s+warning.*\n)*\s+(\d+:\d+)\s+error\s+(.+?)\s{2,}(\S+)$`, "$1:$2: $3 ($4)"),
-		tool("jest", `^\s*● (.+)\n\n\s+expect\(.*\n\n\s+(Expected.*)\n\s+(Received.*)$`, "$1: $2, $3"),
-		tool("jest", `^\s*● (?:Test suite failed to run|(.+))\n\n\s+(.+)$`, "$1: $2"),
-		tool("vitest", `^\s*FAIL\s+(\S+ > .+)\n(.+)$`, "$1: $2"),
-		tool("vitest", `^\s*FAIL\s+(\S+)(?: \[.*)?\n(\w*(?:Error|Exception)\b.*)$`, "$1: $2"),
-		tool("mocha", `^\s+1\) .+\n\s+(.+):\n\n\s+(.+)$`, "$1: $2"),
-		tool("node --test", `^\s*✖ (.+?)(?: \([\d.]+ms\))?\n\s+(\w*Error\b.*)$`, "$1: $2"),
-		tool("TAP", `^not ok \d+(?: -)? (.+)\n\s+---\n(?:\s+.*\n)*?\s+error: (?:\|-\n\s+|['"])?(.+?)['"]?$`, "$1: $2"),
-		tool("TAP", `^not ok \d+(?: -)? (.+)$`, "$1"),
-		tool("compilers and linters", `^(\S+:\d+(?::\d+)?: (?:fatal )?error\b.+)$`, "$1"),
-		tool("linkers", `^(\S+: undefined reference to .+)$`, "$1"),
-		tool("python", `^((?:\w+\.)*\w*(?:Error|Exception): .+)$`, "$1"),
-		tool("make", `^(make(?:\[\d+\])?: \*\*\* No rule .+)$`, "$1"),
+		// go build, go vet
+		line(`^(?:vet: )?(\S+\.go:\d+:\d+: .+)$`, "$1"),
+		// go test with testify
+		line(`^\s*(\S+_test\.go:\d+): *\n(?:\s+Error Trace:.*\n)?\s+Error:\s+(Not equal:) *\n\s+(expected *: .+)\n\s+(actual *: .+)$`, "$1: $2 $3, $4"),
+		line(`^\s*(\S+_test\.go:\d+): *\n(?:\s+Error Trace:.*\n)?\s+Error:\s+(\S.*)$`, "$1: $2"),
+		// go test
+		line(`^\s*--- FAIL: .*\n\s+(\S+\.go:\d+: .+)$`, "$1"),
+		// go test -v
+		line(`^\s+(\S+_test\.go:\d+: .+)\n(?:\s+\S.*\n)*--- FAIL: `, "$1"),
+		// go
+		line(`^((?:panic|fatal error): .+?)(?: \[recovered.*)?$`, "$1"),
+		line(`^\s*(\S+_test\.go:\d+: .+)$`, "$1"),
+		line(`^(go: (?:cannot|error|go\.mod|updates|no |module |\S+@).+)$`, "$1"),
+		// cargo
+		line(`^(error(?:\[E\d+\])?: .+)\n\s*--> (\S+)$`, "$2: $1"),
+		// cargo test
+		line(`^thread '.+' (?:\(\d+\) )?panicked at (\S+:\d+:\d+):\n(.+)\n\s+(left: .+)\n\s+(right: .+)$`, "$1: $2, $3, $4"),
+		line(`^thread '.+' (?:\(\d+\) )?panicked at (\S+:\d+:\d+):\n(.+)$`, "$1: $2"),
+		// cargo test before 1.73
+		line(`^thread '.+' panicked at '(.+)', (\S+:\d+:\d+)$`, "$2: $1"),
+		// pytest
+		line(`^(?:FAILED|ERROR) (\S+) - (.+)$`, "$1: $2"),
+		line(`^(\S+\.py:\d+): in .+\n(?:\s+.*\n)*E\s+(\S.*)$`, "$1: $2"),
+		line(`^E\s{2,}(\S.*)$`, "$1"),
+		// unittest
+		line(`^(?:FAIL|ERROR): (\w+) .*\n-+\n(?:.*\n)*?((?:\w+\.)*\w*(?:Error|Exception)\b.*)$`, "$1: $2"),
+		// tsc
+		line(`^(\S+\(\d+,\d+\)): (error TS\d+: .+)$`, "$1: $2"),
+		// tsc --pretty
+		line(`^(\S+:\d+:\d+) - (error TS\d+: .+)$`, "$1: $2"),
+		// eslint
+		line(`^(\S+\.\w+)\n(?:\s+\d+:\d+\s+warning.*\n)*\s+(\d+:\d+)\s+error\s+(.+?)\s{2,}(\S+)$`, "$1:$2: $3 ($4)"),
+		// jest
+		line(`^\s*● (.+)\n\n\s+expect\(.*\n\n\s+(Expected.*)\n\s+(Received.*)$`, "$1: $2, $3"),
+		line(`^\s*● (?:Test suite failed to run|(.+))\n\n\s+(.+)$`, "$1: $2"),
+		// vitest
+		line(`^\s*FAIL\s+(\S+ > .+)\n(.+)$`, "$1: $2"),
+		line(`^\s*FAIL\s+(\S+)(?: \[.*)?\n(\w*(?:Error|Exception)\b.*)$`, "$1: $2"),
+		// mocha
+		line(`^\s+1\) .+\n\s+(.+):\n\n\s+(.+)$`, "$1: $2"),
+		// node --test
+		line(`^\s*✖ (.+?)(?: \([\d.]+ms\))?\n\s+(\w*Error\b.*)$`, "$1: $2"),
+		// TAP
+		line(`^not ok \d+(?: -)? (.+)\n\s+---\n(?:\s+.*\n)*?\s+error: (?:\|-\n\s+|['"])?(.+?)['"]?$`, "$1: $2"),
+		line(`^not ok \d+(?: -)? (.+)$`, "$1"),
+		// compilers and linters
+		line(`^(\S+:\d+(?::\d+)?: (?:fatal )?error\b.+)$`, "$1"),
+		// linkers
+		line(`^(\S+: undefined reference to .+)$`, "$1"),
+		// python
+		line(`^((?:\w+\.)*\w*(?:Error|Exception): .+)$`, "$1"),
+		// make
+		line(`^(make(?:\[\d+\])?: \*\*\* No rule .+)$`, "$1"),
 	}
 })
 

@@ -105,7 +105,6 @@ type Exit struct {
 	End    time.Time     `json:"end"`
 	User   time.Duration `json:"user_ns"`
 	System time.Duration `json:"system_ns"`
-	MaxRSS int64         `json:"max_rss"`       // bytes, of the largest process
 	Took   time.Duration `json:"took_ns"`       // unlike End less Start, changes of the clock do not affect it
 	Left   int           `json:"left"`          // processes that had to be killed after the command's own end or its grace
 	Err    string        `json:"err,omitempty"` // of NotStarted; otherwise what else went wrong

@@ -19,9 +19,6 @@ import (
 
 const shimName = "descartes-shim"
 
-// rssUnit: ru_maxrss counts bytes on macOS.
-const rssUnit = 1
-
 func becomeShim() {
 	for fd := requestFD; fd < 256; fd++ {
 		syscall.CloseOnExec(fd)

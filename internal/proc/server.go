@@ -202,7 +202,6 @@ func (s *server) reap(j *job) bool {
 		delete(s.stuck, pid)
 		j.exit.User += time.Duration(use.Utime.Nano())
 		j.exit.System += time.Duration(use.Stime.Nano())
-		j.exit.MaxRSS = max(j.exit.MaxRSS, use.Maxrss*rssUnit)
 	}
 }
 

@@ -17,9 +17,6 @@ import (
 // shimName is how a shim shows in ps, and how Sweep knows one.
 const shimName = "descartes-shim"
 
-// rssUnit: ru_maxrss counts kilobytes here.
-const rssUnit = 1 << 10
-
 // adopt makes the orphans of our children our own children.
 func adopt() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 

@@ -28,7 +28,6 @@ const NoPriority = 99
 type Item struct {
 	Text     string // as written, on one line
 	Checked  bool
-	Line     int      // from 1
 	Depth    int      // of nesting, from 0
 	Parent   bool     // it has entries of its own below it
 	Section  string   // the heading above it
@@ -86,7 +85,7 @@ func (p *planReader) line(n int, l *markdown.Line, words string) {
 	switch {
 	case box != 0 && words != "":
 		p.missing = false
-		p.item(n, l.Indent, box, words)
+		p.item(l.Indent, box, words)
 	case p.missing && l.Kind == markdown.Entry:
 		p.addMissing(words)
 	case len(p.plan.Items) > 0 && l.Indent > 0 && len(p.indents) > 0:
@@ -112,7 +111,7 @@ func (p *planReader) head(level int, text string) {
 	p.ranked = append(p.ranked[:level-1], rank(text))
 }
 
-func (p *planReader) item(n, indent int, box rune, text string) {
+func (p *planReader) item(indent int, box rune, text string) {
 	text = squeeze(text)
 	if len(p.plan.Items) >= maxItems || strings.HasPrefix(text, "~~") && strings.HasSuffix(text, "~~") {
 		return
@@ -120,7 +119,7 @@ func (p *planReader) item(n, indent int, box rune, text string) {
 	for len(p.indents) > 0 && p.indents[len(p.indents)-1] >= indent {
 		p.indents, p.parents = p.indents[:len(p.indents)-1], p.parents[:len(p.parents)-1]
 	}
-	it := Item{Text: text, Line: n + 1, Depth: len(p.indents), Section: p.section, Priority: rank(text)}
+	it := Item{Text: text, Depth: len(p.indents), Section: p.section, Priority: rank(text)}
 	switch box {
 	case 'x', 'X', '✓', '✔', '✅', '☑':
 		it.Checked = true
@@ -218,19 +217,6 @@ func (p *Plan) openBelow(i int) bool {
 		}
 	}
 	return false
-}
-
-// Checked is the number of checked items.
-func (p *Plan) Checked() int {
-	n := 0
-	if p != nil {
-		for _, it := range p.Items {
-			if it.Checked {
-				n++
-			}
-		}
-	}
-	return n
 }
 
 // NewlyChecked returns the items without entries of their own that are checked in after and were not in before. An item is identified by its words
