@@ -8,7 +8,7 @@ import (
 	"os"
 	"testing"
 
-	"descartes/internal/acp"
+	"descartes/agent/acp"
 	"descartes/internal/proc"
 )
 

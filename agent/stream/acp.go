@@ -1,22 +1,52 @@
 package stream
 
-// acpLine is what is read of a line that package acp prints.
-type acpLine struct {
-	Type       string  `json:"type"`
-	ID         string  `json:"id"`
-	Model      string  `json:"model"`
-	Title      string  `json:"title"`
-	Text       string  `json:"text"`
-	Word       string  `json:"word"`
-	OK         bool    `json:"ok"`
-	Code       number  `json:"code"`
-	Input      number  `json:"input"`
-	Output     number  `json:"output"`
-	Thought    number  `json:"thought"`
-	CacheRead  number  `json:"cache_read"`
-	CacheWrite number  `json:"cache_write"`
-	Total      number  `json:"total"`
-	USD        float64 `json:"usd"`
+// ACPEvent is one line of what package agent/acp prints.
+//
+//	agent    the program answered: name, version
+//	session  id, model
+//	text     a piece of the agent's message
+//	thought  a piece of its thinking
+//	user     a piece of the prompt that it repeats
+//	plan     its list of things to do
+//	tool     a tool call that began or changed its status
+//	allowed  something it asked for, by the kind of the chosen option
+//	denied   something it asked for and was kept from: title is what, text is why
+//	noise    a line of its output that is none of the protocol's
+//	usage    of the session so far
+//	error    that need not be the end
+//	exited   the program is gone: code or signal
+//	end      ok, stop, and what it says of a bad one
+type ACPEvent struct {
+	Type    string   `json:"type"`
+	ID      string   `json:"id,omitempty"`
+	Name    string   `json:"name,omitempty"`
+	Version string   `json:"version,omitempty"`
+	Model   string   `json:"model,omitempty"`
+	Kind    string   `json:"kind,omitempty"`
+	Status  string   `json:"status,omitempty"`
+	Title   string   `json:"title,omitempty"`
+	Command string   `json:"command,omitempty"`
+	Paths   []string `json:"paths,omitempty"`
+	OK      bool     `json:"ok,omitempty"`
+	Stop    string   `json:"stop,omitempty"`
+	Word    string   `json:"word,omitempty"`
+	Code    int      `json:"code,omitempty"`
+	Signal  int      `json:"signal,omitempty"`
+	Text    string   `json:"text,omitempty"`
+	Bytes   int      `json:"bytes,omitempty"`
+	*ACPUsage
+}
+
+// ACPUsage is what was reported; zero is not known.
+type ACPUsage struct {
+	Input      int64   `json:"input,omitempty"`
+	Output     int64   `json:"output,omitempty"`
+	Thought    int64   `json:"thought,omitempty"`
+	CacheRead  int64   `json:"cache_read,omitempty"`
+	CacheWrite int64   `json:"cache_write,omitempty"`
+	Total      int64   `json:"total,omitempty"`
+	USD        float64 `json:"usd,omitempty"`
+	Context    int64   `json:"context,omitempty"` // tokens in the context now
 }
 
 func skimACP(kind string, _ []byte, tell func(Event)) bool {
@@ -31,11 +61,10 @@ func skimACP(kind string, _ []byte, tell func(Event)) bool {
 }
 
 func readACP(line []byte, tell func(Event)) LineKind {
-	var e acpLine
+	e := ACPEvent{ACPUsage: &ACPUsage{}}
 	if !decode(line, &e) || e.Type == "" {
 		return Noise
 	}
-	status := int(e.Code.int())
 	switch e.Type {
 	case "agent", "thought", "user", "plan", "noise", "allowed":
 	case "tool":
@@ -49,11 +78,11 @@ func readACP(line []byte, tell func(Event)) LineKind {
 	case "usage":
 		tell(Event{Kind: Usage, Tokens: e.charged(), USD: e.USD})
 	case "error":
-		tell(Event{Kind: Trouble, Text: lastOf(e.Text), Word: e.Word, Status: status})
+		tell(Event{Kind: Trouble, Text: lastOf(e.Text), Word: e.Word, Status: e.Code})
 	case "exited":
 		tell(Event{Kind: Trouble, Text: lastOf(e.Text), Word: e.Type})
 	case "end":
-		tell(Event{Kind: End, OK: e.OK, Text: lastOf(e.Text), Word: e.Word, Status: status})
+		tell(Event{Kind: End, OK: e.OK, Text: lastOf(e.Text), Word: e.Word, Status: e.Code})
 	default:
 		return Unknown
 	}
@@ -62,14 +91,13 @@ func readACP(line []byte, tell func(Event)) LineKind {
 
 // charged counts cached and thought tokens in. Whether they are part of the
 // other figures is up to the agent; its total tells.
-func (e *acpLine) charged() Tokens {
-	t := Tokens{Input: e.Input.int(), CacheRead: e.CacheRead.int(), CacheWrite: e.CacheWrite.int(), Output: e.Output.int()}
-	total, thought := e.Total.int(), e.Thought.int()
-	if total > t.Input+t.Output {
+func (u *ACPUsage) charged() Tokens {
+	t := Tokens{Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output}
+	if u.Total > t.Input+t.Output {
 		t.Input += t.CacheRead + t.CacheWrite
 	}
-	if total >= t.Input+t.Output+thought {
-		t.Output += thought
+	if u.Total >= t.Input+t.Output+u.Thought {
+		t.Output += u.Thought
 	}
 	return t
 }

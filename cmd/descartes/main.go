@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/agent"
+	"descartes/agent/acp"
 	"descartes/fleet/wire"
-	"descartes/internal/acp"
 	"descartes/internal/config"
 	"descartes/internal/proc"
 	"descartes/internal/redact"

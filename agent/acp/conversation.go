@@ -80,7 +80,7 @@ type conversation struct {
 	said      bool   // pieces of a message came since the last tool call
 	acted     bool   // a tool was called
 	noises    int
-	used      Usage
+	used      usage
 }
 
 // run does all of it and returns the exit code.
@@ -388,9 +388,9 @@ func (b *conversation) account(s stopped) {
 	} else if t := s.Meta.Quota.Tokens; t.Input+t.Output > 0 {
 		b.used.Input, b.used.Output = t.Input, t.Output
 	}
-	if b.used != (Usage{}) {
+	if b.used != (usage{}) {
 		u := b.used
-		b.log.print(event{Type: "usage", Usage: &u})
+		b.log.print(event{Type: "usage", ACPUsage: &u})
 	}
 }
 

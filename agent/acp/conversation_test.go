@@ -151,7 +151,7 @@ func TestGoodRun(t *testing.T) {
 	if e := out.events[6]; e.Status != "completed" || e.Title != "make it" || e.Text != "made" || len(e.Paths) != 1 {
 		t.Errorf("tool %+v", e)
 	}
-	if u := out.of("usage")[0].Usage; *u != (Usage{Input: 900, Output: 30, CacheRead: 100, Total: 1030, USD: 0.25, Context: 500}) {
+	if u := out.of("usage")[0].ACPUsage; *u != (usage{Input: 900, Output: 30, CacheRead: 100, Total: 1030, USD: 0.25, Context: 500}) {
 		t.Errorf("usage %+v", *u)
 	}
 	if e := out.last(); !e.OK || e.Stop != "end_turn" {
@@ -342,8 +342,8 @@ func TestCallsAreNamed(t *testing.T) {
 
 func TestUsage(t *testing.T) {
 	t.Parallel()
-	for scenario, want := range map[string]Usage{"last-only": {USD: 0.5, Context: 1400}, "meta": {Input: 7, Output: 3}} {
-		if got := play(t, t.TempDir(), scenario).of("usage"); len(got) != 1 || *got[0].Usage != want {
+	for scenario, want := range map[string]usage{"last-only": {USD: 0.5, Context: 1400}, "meta": {Input: 7, Output: 3}} {
+		if got := play(t, t.TempDir(), scenario).of("usage"); len(got) != 1 || *got[0].ACPUsage != want {
 			t.Errorf("%s: got %+v", scenario, got)
 		}
 	}
