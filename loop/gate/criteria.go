@@ -133,6 +133,7 @@ func (c *Criteria) Unmet() []string {
 // Decide says what the loop does after an iteration.
 func (c *Criteria) Decide(f Facts) Decision {
 	var d Decision
+	d.oneItem(f)
 	before := len(c.done())
 	step := c.Step()
 	said := c.listen(f, &d)

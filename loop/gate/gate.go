@@ -84,6 +84,14 @@ func (d *Decision) warn(format string, args ...any) {
 	d.Warnings = append(d.Warnings, fmt.Sprintf(format, args...))
 }
 
+// oneItem warns of an iteration that checked off several items of the plan, where one is asked for.
+func (d *Decision) oneItem(f Facts) {
+	if fresh := NewlyChecked(f.Before, f.After); len(fresh) > 1 {
+		d.warn("%d items were checked off in one iteration, where one is asked for: %s", len(fresh), list(texts(fresh), 5))
+		d.Prompt += "Complete exactly ONE task per iteration. The last one checked off " + fmt.Sprint(len(fresh)) + ".\n"
+	}
+}
+
 // Promise is the gate that looks for one promise in the final message.
 type Promise struct {
 	Word string `json:"word"`
@@ -91,13 +99,15 @@ type Promise struct {
 
 // Decide returns Done if an iteration without a failure made the promise.
 func (p *Promise) Decide(f Facts) Decision {
+	d := Decision{Kind: Continue, Reason: fmt.Sprintf("the final message does not have the promise %q", p.Word)}
 	switch made := Promised(f.Final, p.Word); {
 	case made && f.Err == "":
-		return Decision{Kind: Done, Reason: fmt.Sprintf("the final message has the promise %q", p.Word)}
+		d.Kind, d.Reason = Done, fmt.Sprintf("the final message has the promise %q", p.Word)
 	case made:
-		return Decision{Kind: Continue, Reason: fmt.Sprintf("the promise %q does not count, because the iteration failed: %s", p.Word, f.Err)}
+		d.Reason = fmt.Sprintf("the promise %q does not count, because the iteration failed: %s", p.Word, f.Err)
 	}
-	return Decision{Kind: Continue, Reason: fmt.Sprintf("the final message does not have the promise %q", p.Word)}
+	d.oneItem(f)
+	return d
 }
 
 // Instructions says how to promise.

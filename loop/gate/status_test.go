@@ -53,7 +53,7 @@ func TestLoopDecisionTable(t *testing.T) {
 		{"BLOCKED, No, PASSING: report blocker", "BLOCKED", "- [x] a", "PASSING", "true", Blocked, "need the key"},
 		{"COMPLETE, No, PASSING: exit gate passes", "COMPLETE", "- [x] a", "PASSING", "true", Done, ""},
 		{"COMPLETE, No, PASSING: exit gate fails", "COMPLETE", "- [x] a", "PASSING", "false", Continue, "EXIT_SIGNAL is false"},
-		{"IN_PROGRESS, No, PASSING, against its own signal", "IN_PROGRESS", "- [x] a", "PASSING", "true", Continue, "STATUS is IN_PROGRESS"},
+		{"IN_PROGRESS, No, PASSING, signal and words say done", "IN_PROGRESS", "- [x] a", "PASSING", "true", Done, ""},
 		{"COMPLETE, Yes, against the plan", "COMPLETE", "- [x] a\n- [ ] b", "PASSING", "true", Continue, `"b"`},
 		{"COMPLETE, No, NOT_RUN without verify", "COMPLETE", "- [x] a", "NOT_RUN", "true", Continue, "nothing shows that tests pass"},
 	} {
@@ -218,5 +218,17 @@ func TestStatusOpensAndResumes(t *testing.T) {
 	moved.Changed = []string{"a"}
 	if d := s.Decide(moved); d.Kind != Continue || s.Breaker.State != "" {
 		t.Errorf("the try made progress: got %+v, %+v", d, s.Breaker)
+	}
+}
+
+// One item is asked for, whichever gate decides.
+func TestOneItem(t *testing.T) {
+	t.Parallel()
+	f := Facts{Final: "done", Before: parsed("- [ ] a\n- [ ] b\n"), After: parsed("- [x] a\n- [x] b\n")}
+	for _, g := range []interface{ Decide(Facts) Decision }{&Promise{Word: "X"}, &Status{}, &Criteria{}} {
+		d := g.Decide(f)
+		if !strings.Contains(strings.Join(d.Warnings, "\n"), "2 items were checked off") || !strings.Contains(d.Prompt, "exactly ONE task") {
+			t.Errorf("%T: warnings %q, prompt %q", g, d.Warnings, d.Prompt)
+		}
 	}
 }

@@ -171,7 +171,9 @@ func (r *Run) Facts(it *loop.Iteration) error {
 	if err != nil {
 		return err
 	}
-	it.Facts.Before, it.Facts.After = r.before, after
+	if it.Facts.After = after; r.at == Build { // planning may tick what it finds done
+		it.Facts.Before = r.before
+	}
 	return nil
 }
 

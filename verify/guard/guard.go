@@ -158,6 +158,7 @@ func Rules() []Rule {
 		{"linter-off", "checks", Warn, "a linter or type checker was silenced"},
 		{"installed", "checks", Warn, "installed tools of the checks, which git ignores, were changed"},
 		{"knows-tests", "tests", Warn, "code behaves differently under test"},
+		{"stub", "tests", Ask, "code was added that says it is not implemented"},
 		{"expected-changed", "tests", Warn, "what an existing test expects was changed, or a row of its table"},
 		{"golden", "tests", Warn, "expected output, a snapshot or a fixture was changed"},
 		{"removed-code", "tests", Warn, "a test was deleted together with the code that it tests"},
