@@ -132,21 +132,21 @@ type Table struct{ rows []Backend }
 
 // Row is what a user's settings say about one backend; what is empty stays as it is. A name that is not known yet needs Command, Prompt and Format.
 type Row struct {
-	Command   []string          `json:"command,omitempty"` // the program, perhaps with first arguments
-	Args      []string          `json:"args"`              // instead of the program's other arguments; empty and not nil for none
-	Prompt    string            `json:"prompt,omitempty"`  // a PromptMode
-	StdinArgs []string          `json:"stdin_args"`        // last arguments if the prompt comes by stdin
-	Format    string            `json:"parser,omitempty"`  // one of Formats
-	Env       map[string]string `json:"env,omitempty"`     // added to the known ones
-	UnsetEnv  []string          `json:"unset_env"`
-	EnvPass   []string          `json:"env_pass,omitempty"` // further variables of ours that it gets: NAME or PREFIX_*
-	ModelArgs []string          `json:"model_args"`
-	ExitCodes map[int]string    `json:"exit_codes,omitempty"` // a Cause for each; added to the known ones
-	Prices    Prices            `json:"prices,omitempty"`
+	Command   []string          `json:"command,omitempty" yaml:"-"`     // the program, perhaps with first arguments
+	Args      []string          `json:"args" yaml:"args"`               // instead of the program's other arguments; empty and not nil for none
+	Prompt    string            `json:"prompt,omitempty" yaml:"prompt"` // a PromptMode
+	StdinArgs []string          `json:"stdin_args" yaml:"stdin_args"`   // last arguments if the prompt comes by stdin
+	Format    string            `json:"parser,omitempty" yaml:"parser"` // one of Formats
+	Env       map[string]string `json:"env,omitempty" yaml:"env"`       // added to the known ones
+	UnsetEnv  []string          `json:"unset_env" yaml:"unset_env"`
+	EnvPass   []string          `json:"env_pass,omitempty" yaml:"env_pass"` // further variables of ours that it gets: NAME or PREFIX_*
+	ModelArgs []string          `json:"model_args" yaml:"model_args"`
+	ExitCodes map[int]string    `json:"exit_codes,omitempty" yaml:"exit_codes"` // a Cause for each; added to the known ones
+	Prices    Prices            `json:"prices,omitempty" yaml:"-"`
 
-	StderrLimit []string `json:"stderr_limit"` // regular expressions, instead of the known ones; empty and not nil for none
+	StderrLimit []string `json:"stderr_limit" yaml:"stderr_limit"` // regular expressions, instead of the known ones; empty and not nil for none
 
-	SessionArgs []string `json:"session_args"` // to continue a conversation
+	SessionArgs []string `json:"session_args" yaml:"session_args"` // to continue a conversation
 }
 
 // NewTable returns the built-in table with a user's rows applied.

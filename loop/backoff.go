@@ -246,7 +246,7 @@ func (p *backoff) tooLong(m move) *Outcome {
 	switch {
 	case !m.limited: // a short rest
 	case p.maxWait > 0 && m.until.After(since.Add(p.maxWait)):
-		return &Outcome{Ending: journal.QuotaUsedUp, Message: m.because("; the wait would be longer than --max-wait " + shortDuration(p.maxWait)), Until: m.until}
+		return &Outcome{Ending: journal.QuotaUsedUp, Message: m.because("; the wait would be longer than max_wait: " + shortDuration(p.maxWait)), Until: m.until}
 	case p.deadline != nil && m.until.After(*p.deadline):
 		return &Outcome{Ending: journal.QuotaUsedUp, Message: m.because("; that is after the deadline"), Until: m.until}
 	}

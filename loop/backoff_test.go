@@ -159,7 +159,7 @@ func TestLimitUnknownReset(t *testing.T) {
 	if s := strings.Join(got, " "); s != "15 30 60 60 60 60 60" {
 		t.Errorf("waits: %s", s)
 	}
-	if out.Until.Before(p.time) || !strings.Contains(out.Message, "--max-wait 6h") {
+	if out.Until.Before(p.time) || !strings.Contains(out.Message, "max_wait: 6h") {
 		t.Errorf("outcome: %+v", out)
 	}
 }

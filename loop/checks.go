@@ -159,7 +159,7 @@ func (b *Baseline) Hint() string {
 	case b.Result.NoTests():
 		return "write a first test or correct --verify; --baseline warn leaves the first test to the tasks"
 	case b.Result.TimedOut:
-		return "make it end by itself (no watch mode, no server), or raise --verify-timeout and --verify-idle-timeout"
+		return "make it end by itself (no watch mode, no server), or raise verify_timeout_secs and verify_idle_timeout_secs"
 	}
 	return "fix the project or --verify and start again; if there is nothing to build yet, start with --baseline warn"
 }

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 
 	"descartes/gitops"
-	"descartes/internal/atomicfile"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
 	"descartes/loop/store"
@@ -105,11 +104,7 @@ func (w *tagWork) choose(ctx context.Context, opt StartOptions) (path string, er
 	if err := unchanged(w.job.File); err != nil {
 		return "", err
 	}
-	_, err = atomicfile.Clean(w.tools.FS, w.home.Settings()) // half written by a killed loop
-	if err == nil {
-		err = w.job.File.Clean()
-	}
-	if err != nil {
+	if err := w.job.File.Clean(); err != nil { // half written by a killed loop
 		return "", fmt.Errorf("remove temporary files: %w", err)
 	}
 	return path, w.lock(ctx, store.LockOf(path))

@@ -27,7 +27,7 @@ func newServeGitCmd() *cobra.Command {
 		Long: `serve-git serves git repositories over HTTP: specs, results and logs of runs go
 there instead of to the project's remote, where a run says so:
 
-  descartes run TAG --fleet --fleet-remote http://127.0.0.1:7280/PROJECT.git
+  descartes run TAG --fleet --set fleet_remote=http://127.0.0.1:7280/PROJECT.git
 
 A repository is made when a run first sends something to it, in DIR. Only refs
 below refs/descartes are served, and nothing without the token, on this machine
@@ -94,7 +94,7 @@ func serveGit(ctx context.Context, addr, dir, tokenFile, cert, key string, out i
 	if cert == "" && !l.Addr().(*net.TCPAddr).IP.IsLoopback() {
 		fmt.Fprintln(out, "without --cert anybody on the way can read the token: put a proxy with TLS before it")
 	}
-	fmt.Fprintf(out, "next: export %s='%s'\n      descartes-fleet worker --repo '%[3]s://%[4]s/*'\n      descartes run TAG --fleet --fleet-remote %[3]s://%[4]s/PROJECT.git\nCtrl-C ends it\n",
+	fmt.Fprintf(out, "next: export %s='%s'\n      descartes-fleet worker --repo '%[3]s://%[4]s/*'\n      descartes run TAG --fleet --set fleet_remote=%[3]s://%[4]s/PROJECT.git\nCtrl-C ends it\n",
 		wire.GitTokenVar, strings.ReplaceAll(tokenFile, "'", `'\''`), scheme, addr)
 	server := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: log.New(out, "", 0)}
 	stopped := make(chan error, 1)

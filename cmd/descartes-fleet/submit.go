@@ -27,8 +27,8 @@ type exit int
 func (e exit) Error() string { return "exit status " + strconv.Itoa(int(e)) }
 
 // decided are the flags of descartes run that submit decides, or that make no sense there.
-var decided = []string{"--name", "--working-dir", "-C", "--state-file", "--loop-state", "--detach", "--fleet", "--dry-run", "--scud-tag", "--tag", "--json", "--junit", "--summary", "--push",
-	"--branch", "--create-branch", "--no-commit", "--no-confirm", "--plain"}
+var decided = []string{"--name", "--working-dir", "-C", "--state-file", "--detach", "--fleet", "--dry-run", "--scud-tag", "--tag", "--json", "--junit", "--summary", "--push",
+	"--branch", "--no-commit", "--no-confirm", "--plain"}
 
 func newSubmitCmd(at *fleet.Server) *cobra.Command {
 	return &cobra.Command{

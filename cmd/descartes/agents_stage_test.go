@@ -267,7 +267,7 @@ func (s *stage) begin(t *testing.T, verb string, flags ...string) *launch {
 	}
 	argv := []string{path, "loop", verb}
 	if verb != "resume" {
-		argv = append(argv, "--scud-tag", "t", "--backend", s.client.name, "--verify", `test "$(cat "$SCUD_TASK_ID.txt")" = good`)
+		argv = append(argv, "--tag", "t", "--backend", s.client.name, "--verify", `test "$(cat "$SCUD_TASK_ID.txt")" = good`)
 	}
 	r := s.launch(t, append(argv, flags...), s.env())
 	s.seen.follow(t, r)

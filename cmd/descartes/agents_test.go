@@ -89,7 +89,7 @@ func TestAgentsChain(t *testing.T) {
 ]}
 `)
 		s.git(t, "commit", "-q", "-a", "-m", "two tasks")
-		s.does(t, exitDone, "start", "--chain")
+		s.does(t, exitDone, "start", "--set=scud.chain=true")
 		s.calm(t, "1", "2")
 		if got := s.ended(t); !slices.Equal(got, []string{"1 1 verified", "2 1 verified"}) {
 			t.Errorf("attempts %q", got)

@@ -348,7 +348,7 @@ func (a answered) outcome() string {
 
 // showQuestions lists the open questions: of the named tag, or of every tag that a loop ran over and every prompt loop.
 func showQuestions(cmd *cobra.Command, look tagFlags) error {
-	boards, err := asked(cmd, look)
+	boards, err := asked(cmd, &look)
 	if err != nil {
 		return err
 	}
@@ -361,7 +361,7 @@ func showQuestions(cmd *cobra.Command, look tagFlags) error {
 		list = append(list, report.QuestionList(b, open)...)
 		text += report.QuestionLines(open, b.Named())
 	}
-	if f := cmd.Flags(); !f.Changed("scud-tag") && !f.Changed("tasks-file") {
+	if !look.Given("tag") && !look.Given("tasks-file") {
 		root, err := findRoot(look.Dir)
 		if err != nil {
 			return err
@@ -392,17 +392,14 @@ func showQuestions(cmd *cobra.Command, look tagFlags) error {
 }
 
 // asked returns the boards to search for questions.
-func asked(cmd *cobra.Command, look tagFlags) (boards []*report.Board, err error) {
-	if err := environment(cmd.Flags()); err != nil {
-		return nil, err
-	}
-	if f := cmd.Flags(); f.Changed("scud-tag") || f.Changed("tasks-file") {
-		b, err := look.board(cmd)
-		return []*report.Board{b}, err
-	}
-	root, err := findRoot(look.Dir)
+func asked(cmd *cobra.Command, look *tagFlags) (boards []*report.Board, err error) {
+	root, err := look.read()
 	if err != nil {
 		return nil, err
+	}
+	if look.Given("tag") || look.Given("tasks-file") {
+		b, err := look.board(cmd)
+		return []*report.Board{b}, err
 	}
 	all, err := store.NewHome(root).List()
 	if err != nil {

@@ -140,7 +140,7 @@ func (c *cheat) script(all bool) string {
 			lines = append([]string{"[!sandbox] stop 'this machine has no bubblewrap, or forbids it to work'"}, lines...)
 		}
 	}
-	start := " descartes loop start --scud-tag x --command 'sh agent.sh' --baseline warn --verify '" + run + "' --max-attempts " + map[bool]string{false: "1", true: "2"}[c.twice]
+	start := " descartes loop start --tag x --command 'sh agent.sh' --baseline warn --verify '" + run + "' --max-attempts " + map[bool]string{false: "1", true: "2"}[c.twice]
 	if all && c.sandbox {
 		start += " --sandbox auto"
 	}

@@ -145,8 +145,10 @@ func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e rep
 		return e, err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
-	if err := r.settings.Remember(); err != nil {
-		return e, err
+	if r.remember != nil {
+		if err := r.remember(); err != nil {
+			return e, err
+		}
 	}
 	// We hold the loop's locks now: what a killed run left running may be ended.
 	q := r.commands(*j.cfg, store.NewHome(r.root).Run(l.ID()), r.root+"\x00"+l.ID())

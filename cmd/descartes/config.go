@@ -9,7 +9,6 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"descartes/internal/complete"
 	"descartes/internal/config"
@@ -19,24 +18,8 @@ import (
 
 func newConfigCmd() *cobra.Command {
 	cmd := newGroup("config", "Show the settings")
-	cmd.AddCommand(newConfigShowCmd(), newConfigSchemaCmd())
+	cmd.AddCommand(newConfigShowCmd())
 	return cmd
-}
-
-func newConfigSchemaCmd() *cobra.Command {
-	return &cobra.Command{
-		Use:   "schema",
-		Short: "Print the JSON Schema of descartes.yaml",
-		Long: `Print the JSON Schema of descartes.yaml, with which an editor completes and checks it.
-
-  descartes config schema > .descartes.schema.json
-
-and as the first line of descartes.yaml, for editors with a YAML language server:
-
-  # yaml-language-server: $schema=.descartes.schema.json`,
-		Args: takes(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error { return writeJSON(cmd.OutOrStdout(), config.Schema()) },
-	}
 }
 
 func newConfigShowCmd() *cobra.Command {
@@ -51,7 +34,7 @@ one like "git.", prints only what it names.`,
 		Args:              takes(0, 1, "at most one key"),
 		ValidArgsFunction: complete.Settings(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			list, err := s.show(cmd.Flags())
+			list, err := s.show()
 			if err != nil {
 				return err
 			}
@@ -75,20 +58,19 @@ one like "git.", prints only what it names.`,
 }
 
 // show lists all settings as a run would have them.
-func (s *settings) show(f *pflag.FlagSet) ([]config.Value, error) {
-	typed := typed(f)
-	root, err := s.load(f)
+func (s *settings) show() ([]config.Value, error) {
+	root, err := s.load()
 	if err != nil {
 		return nil, err
 	}
-	s.workIn(f, root)
+	s.workIn(root)
 	s.Git.AutoCommit = s.Git.AutoCommit && !s.NoCommit
 	s.Scud.AutoCommitWaves = s.Scud.AutoCommitWaves && !s.NoCommit
 	s.Fill()
 	if _, backend, err := config.ResolveBackend(s.Config); err == nil {
 		s.Backend = backend
 	}
-	return s.Show(f, typed.flags, s.fileName, s.file.Lines), nil
+	return s.Show(), nil
 }
 
 // named are the settings of that key, or that begin so.

@@ -94,7 +94,7 @@ func newGateField(t *testing.T) *field {
 		t.Fatal(err)
 	}
 	f.flags = []string{"--command", "sh " + f.aside + "/gate.sh", "--prompt", "go", "--auto-commit", "--json", "--max-iterations", "30",
-		"--criterion", "a :: test -e no-such-file", "--criterion", "b", "--shape", "tool", "--reversibility", "2B"}
+		"--criterion", "a :: test -e no-such-file", "--criterion", "b", "--set", "shape=tool", "--set", "reversibility=2B"}
 	return f
 }
 
@@ -255,7 +255,7 @@ func newRepeatField(t *testing.T, flags ...string) *field {
 func TestCrashRepeat(t *testing.T) { crashRepeat(t) }
 
 // TestCrashRepeatSlot does the same in a slot.
-func TestCrashRepeatSlot(t *testing.T) { crashRepeat(t, "--isolate") }
+func TestCrashRepeatSlot(t *testing.T) { crashRepeat(t) }
 
 func crashRepeat(t *testing.T, flags ...string) {
 	f := newRepeatField(t, flags...)

@@ -62,8 +62,11 @@ func commandsPage() string {
 		fmt.Fprintf(&b, "\n## %s\n\n", path)
 		var text, flags bytes.Buffer
 		c.SetOut(&text)
+		if f := c.Flags().Lookup("all"); f != nil && f.Hidden {
+			_ = f.Value.Set("true")
+		}
 		help(c, nil)
-		helpFlags(&flags, c.LocalFlags())
+		helpFlags(&flags, c)
 		anywhere := strings.ReplaceAll(text.String(), path, "")
 		if first := described[anywhere]; first != "" {
 			fmt.Fprintf(&b, "The same as %s.\n", link(first))
@@ -79,7 +82,8 @@ func commandsPage() string {
 			continue
 		}
 		about, _, _ = strings.Cut(about, flags.String())
-		common, own := []string{}, pflag.NewFlagSet("", pflag.ContinueOnError)
+		common := []string{}
+		flags.Reset()
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			same := many.LocalFlags().Lookup(f.Name)
 			switch {
@@ -87,12 +91,11 @@ func commandsPage() string {
 			case same != nil && same.Usage == f.Usage && same.DefValue == f.DefValue:
 				common = append(common, "`--"+f.Name+"`")
 			default:
-				own.AddFlag(f)
+				helpFlag(&flags, f)
 			}
 		})
-		flags.Reset()
-		helpFlags(&flags, own)
-		fmt.Fprintf(&b, "```\n%s```\n\nIt also takes these flags of %s: %s.\n", about+flags.String(), link(many.CommandPath()), strings.Join(common, ", "))
+		about, _, _ = strings.Cut(about, "\nWhat to run:")
+		fmt.Fprintf(&b, "```\n%s\n%s```\n\nIt also takes these flags of %s: %s.\n", about, flags.String(), link(many.CommandPath()), strings.Join(common, ", "))
 	}
 	return "# Commands and flags\n\nWhat `descartes COMMAND --help` prints. A flag can also be given in the environment, as the\n[settings](settings.md) say, " +
 		"and every command ends with one of the [exit codes](reference.md#exit-codes).\n\n" + list.String() + b.String()

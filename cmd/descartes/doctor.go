@@ -54,22 +54,21 @@ Exit codes: 0 it could start, 2 it could not, 4 no loop can run on this system.`
 			}
 			d := &doctor{w: cmd.OutOrStdout(), env: os.Environ(), root: root}
 			d.paint = terminal.Colours(terminal.IsTerminal(d.w))
-			wants := typed(cmd.Flags())
-			_, err = s.load(cmd.Flags())
+			_, err = s.load()
 			if runtime.GOOS == "windows" {
 				d.bad("system", noAgents, noLoops)
 				d.git(cmd.Context(), root)
 				d.tags(root)
 				return quiet(exitAgent)
 			}
-			switch prompt := wants.any("prompt", "prompt-file") != ""; {
+			switch prompt := s.IsTyped("prompt", "prompt-file") != ""; {
 			case prompt && err == nil:
-				d.checkPrompt(cmd, s, wants)
+				d.checkPrompt(cmd, s)
 			default:
 				if err == nil {
-					err = s.completeTag(cmd.Flags(), root)
+					err = s.completeTag(root)
 				}
-				d.check(cmd.Context(), s, importsPlan(cmd.Flags()), err)
+				d.check(cmd.Context(), s, s.importsPlan(), err)
 			}
 			if d.ill {
 				return quiet(exitInput)
@@ -363,10 +362,10 @@ func beginning(path string) []byte {
 }
 
 // checkPrompt checks what a prompt loop needs.
-func (d *doctor) checkPrompt(cmd *cobra.Command, s *settings, wants typedFlags) {
+func (d *doctor) checkPrompt(cmd *cobra.Command, s *settings) {
 	ctx := cmd.Context()
 	d.git(ctx, d.root)
-	_, err := wants.prompt(s, d.root)
+	_, err := s.isPrompt(d.root)
 	if err == nil {
 		err = s.completePrompt(cmd, d.root)
 	}
@@ -436,7 +435,7 @@ func (d *doctor) trust(s *settings) {
 	case refused != nil:
 		d.bad("trust", refused.Error(), refused.hint())
 	case len(all) > 0:
-		d.good("trust", s.fileName+" asks for "+terminal.Count(len(all), "thing")+" that you have trusted or decided by flags")
+		d.good("trust", s.file.Name+" asks for "+terminal.Count(len(all), "thing")+" that you have trusted or decided by flags")
 	}
 }
 
@@ -661,6 +660,6 @@ func (d *doctor) safety(ctx context.Context, s *settings, tag bool) {
 		d.good("ceilings", "kept by "+proc.Ceilings())
 	}
 	if why := loop.Room(oscall.Free, cfg.MinFreeDisk, d.root, filepath.Join(d.root, ".descartes"), poolOf(d.root)); why != "" && cfg.MinFreeDisk > 0 {
-		d.bad("disk", why, "free some, or start with --min-free-disk 0")
+		d.bad("disk", why, "free some, or start with --set min_free_disk=0")
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
+	"strings"
 	"syscall"
 
 	"descartes/gitops"
@@ -48,7 +50,7 @@ const exitTable = `Exit codes:
   5    git refused (the work is kept, and where it is kept is said)
   6    a limit was reached with work left: iterations, cost, deadline
   7    waits for a person: paused, a gate's question, a blocker, an open breaker
-  75   provider quota used up: with --on-limit stop, or longer than --max-wait
+  75   provider quota used up: with --on-limit stop, or longer than max_wait
   130  interrupted (Ctrl-C or cancel), with the state saved
   143  the same after SIGTERM; the end of a terminal (SIGHUP) ends no run
 `
@@ -202,7 +204,7 @@ func hintOf(err error) string {
 	case errors.As(err, &f):
 		return f.hint
 	case errors.As(err, &setting):
-		return setting.Hint
+		return cmp.Or(setting.Hint, nearKey(setting.Unknown))
 	case errors.As(err, &strict):
 		return strict.Fix + "; or run without it: --sandbox off"
 	case errors.Is(err, syscall.ENOSPC):
@@ -229,6 +231,17 @@ func hintOf(err error) string {
 		return "move " + damage.Path + " away: a prompt loop then resumes from its state file; for a tag, move the state file away too and start again: the task file is enough"
 	}
 	return ""
+}
+
+// nearKey is a hint at the keys of descartes.yaml close to one that there is not, or "".
+func nearKey(key string) string {
+	var keys []string
+	for _, one := range config.All() {
+		if last := one.Key[strings.LastIndexByte(one.Key, '.')+1:]; one.YAML && !slices.Contains(keys, last) {
+			keys = append(keys, last)
+		}
+	}
+	return didYouMean(key, keys)
 }
 
 // problems is everything that is wrong before anything was done.

@@ -55,7 +55,7 @@ func newField(t *testing.T, p fieldPlan, flags ...string) *field {
 		t.Fatal(err)
 	}
 	f := &field{root: filepath.Join(dir, "project"), aside: filepath.Join(dir, "aside"), plan: p}
-	f.flags = append([]string{"--scud-tag", "t", "--command", "sh " + f.aside + "/agent.sh " + f.aside, "--verify", f.verifyLine(), "--json"}, flags...)
+	f.flags = append([]string{"--tag", "t", "--command", "sh " + f.aside + "/agent.sh " + f.aside, "--verify", f.verifyLine(), "--json"}, flags...)
 	if p.slots > 0 {
 		f.flags = append(f.flags, "-j", strconv.Itoa(p.slots))
 	}

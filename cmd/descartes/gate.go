@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/pflag"
-
 	"descartes/internal/report"
 	"descartes/loop"
 	"descartes/loop/gate"
@@ -25,8 +23,8 @@ const (
 )
 
 // limitGate gives a criteria loop its limits, before those of other loops are chosen.
-func (s *settings) limitGate(f *pflag.FlagSet) {
-	if s.Gate == "" && len(s.Criterion) > 0 {
+func (s *settings) limitGate() {
+	if s.Gate == "" && s.Given("criterion") {
 		s.Gate = loop.GateCriteria
 	}
 	if s.Gate != loop.GateCriteria {
@@ -35,64 +33,45 @@ func (s *settings) limitGate(f *pflag.FlagSet) {
 	if s.MaxIterations == 0 {
 		s.MaxIterations = criteriaIterations
 	}
-	if s.MaxCostUSD == 0 && !f.Changed("max-cost") {
+	if s.MaxCostUSD == 0 && !s.Given("max-cost") {
 		s.MaxCostUSD = criteriaCost
 	}
 }
 
 // completeGate reads what the gate is made of.
-func (s *settings) completeGate(f *pflag.FlagSet, root string) error {
+func (s *settings) completeGate(root string) error {
 	if s.Gate != loop.GateCriteria {
-		if name := firstChanged(f, "criterion", "shape-file", "shape", "reversibility", "precheck", "loop-state"); name != "" {
-			return badInput("add --gate criteria", "--%s is for a loop with the criteria gate", name)
+		if name := s.IsTyped("criterion", "shape_file", "shape", "reversibility", "precheck", "loop_state"); name != "" {
+			return badInput("add --gate criteria", "%s is for a loop with the criteria gate", name)
 		}
 		s.Criteria, s.MustNot, s.Precheck = nil, nil, ""
 	}
-	if f.Changed("completion-promise") && s.Gate != "" && s.Gate != loop.GatePromise {
+	if s.Given("completion-promise") && s.Gate != "" && s.Gate != loop.GatePromise {
 		return badInput("leave one of them out", "--completion-promise is for the promise gate; with --gate %s the promise ends nothing", s.Gate)
 	}
 	switch s.Gate {
 	case loop.GateStatus:
-		return s.completeStatus(f, root)
+		return s.completeStatus(root)
 	case loop.GateCriteria:
-		return s.completeCriteria(f, root)
+		return s.completeCriteria(root)
 	}
 	return nil
 }
 
-// noGate refuses what a prompt that is run once has no use for.
-func noGate(f *pflag.FlagSet) error {
-	if name := firstChanged(f, flagsIn("gate")...); name != "" {
-		return badInput("descartes loop start --prompt-file repeats a prompt until a gate ends it", "descartes prompt does not take --%s: it runs its prompt once", name)
-	}
-	return nil
-}
-
-// gateOfTag refuses what only loops over a prompt have. It looks at what was typed, before the environment is read.
-func gateOfTag(f *pflag.FlagSet, but ...string) error {
-	names := slices.DeleteFunc(flagsIn("gate"), func(name string) bool { return slices.Contains(but, name) })
-	if name := firstChanged(f, names...); name != "" {
+// gateOfTag refuses what only loops over a prompt have.
+func (s *settings) gateOfTag(but ...string) error {
+	if name := s.typedIn("gate", but...); name != "" {
 		return badInput("leave it out: the verify command decides about each task", "--%s is for loops over a prompt, not over the tasks of a tag", name)
 	}
 	return nil
 }
 
-// firstChanged is the first of some flags that was given, "" for none.
-func firstChanged(f *pflag.FlagSet, names ...string) string {
-	for _, name := range names {
-		if f.Changed(name) {
-			return name
-		}
-	}
-	return ""
-}
-
 // completeStatus finds the command that shows that tests pass, where a prompt loop is given none.
-func (s *settings) completeStatus(f *pflag.FlagSet, root string) error {
+func (s *settings) completeStatus(root string) error {
 	if s.mode == mode.Plan {
 		return badInput("leave --gate out: a plan ends when its agent has nothing to add", "--gate status is for building: a plan is made of items that are not checked off")
 	}
-	if s.mode != "" || s.VerificationCommand != "" || len(s.Checks) > 0 || f.Changed("verify") {
+	if s.mode != "" || s.VerificationCommand != "" || len(s.Checks) > 0 || s.Given("verify") {
 		return nil
 	}
 	if cmd, why, ok := verify.Detect(cmp.Or(s.WorkingDirectory, root)); ok {
@@ -101,26 +80,19 @@ func (s *settings) completeStatus(f *pflag.FlagSet, root string) error {
 	return nil
 }
 
-func (s *settings) completeCriteria(f *pflag.FlagSet, root string) error {
-	if len(s.Criterion) > 0 {
-		list, err := gate.ParseCriteria(s.Criterion)
-		if err != nil {
-			return badInput(`--criterion "tests pass :: make test"`, "%w", err)
-		}
-		s.Criteria = list
-	}
+func (s *settings) completeCriteria(root string) error {
 	if err := s.readShape(root); err != nil {
 		return err
 	}
 	if s.Reversibility != "" {
 		class, err := gate.ParseReversibility(s.Reversibility)
 		if err != nil {
-			return badInput("", "--%w", err)
+			return badInput("", "%w", err)
 		}
 		s.Reversibility = string(class)
 	}
-	if f.Changed("precheck") && strings.TrimSpace(s.Precheck) == "" {
-		return badInput("leave it out, or give a command", "--precheck is empty")
+	if s.Given("precheck") && strings.TrimSpace(s.Precheck) == "" {
+		return badInput("leave it out, or give a command", "precheck is empty")
 	}
 	if len(s.Criteria) == 0 {
 		return badInput(`--criterion "tests pass :: make test", criteria: in descartes.yaml, or a SHAPE.md with a section criteria`, "a loop with the criteria gate needs at least one criterion")

@@ -25,7 +25,7 @@ func TestGateAsksAtATerminal(t *testing.T) {
 	if err := os.Mkdir(work, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("descartes", "loop", "start", "--command", "fakeagent", "--prompt", "Fix it", "--criterion", "a", "--criterion", "b", "--shape", "colleague", "--sandbox", "off", "--env-pass", "AGENT")
+	cmd := exec.Command("descartes", "loop", "start", "--command", "fakeagent", "--prompt", "Fix it", "--criterion", "a", "--criterion", "b", "--set", "shape=colleague", "--sandbox", "off", "--env-pass", "AGENT")
 	cmd.Dir, cmd.Env = work, append(os.Environ(), "AGENT="+filepath.Join(dir, "agent"), "HOME="+dir, "TERM=dumb")
 	a := startAtTerminal(t, cmd, 0, 0)
 	for _, step := range []struct{ question, answer string }{
@@ -59,8 +59,8 @@ func TestGateAsksUntilItIsCancelled(t *testing.T) {
 		return
 	}
 	work := t.TempDir()
-	cmd := exec.Command("descartes", "loop", "start", "--command", "fakeagent", "--prompt", "Fix it", "--criterion", "a", "--shape", "colleague", "--sandbox", "off",
-		"--loop-state", "delete", "--name", "asks")
+	cmd := exec.Command("descartes", "loop", "start", "--command", "fakeagent", "--prompt", "Fix it", "--criterion", "a", "--set", "shape=colleague", "--sandbox", "off",
+		"--set", "loop_state=delete", "--name", "asks")
 	cmd.Dir, cmd.Env = work, append(os.Environ(), "HOME="+work, "TERM=dumb")
 	a := startAtTerminal(t, cmd, 0, 0)
 	a.shows("Here is 1 step. Proceed? [Y/n] ")

@@ -41,7 +41,7 @@ func help(cmd *cobra.Command, _ []string) {
 			}
 		}
 	}
-	helpFlags(w, cmd.LocalFlags())
+	helpFlags(w, cmd)
 	if codes {
 		fmt.Fprint(w, "\n"+exitTable)
 	}
@@ -80,52 +80,56 @@ func inOrder(list []*cobra.Command) []*cobra.Command {
 	return slices.SortedStableFunc(slices.Values(list), func(a, b *cobra.Command) int { return place[a.Name()] - place[b.Name()] })
 }
 
-// flagGroups are the parts of a long list of flags.
+// flagGroups are the parts of a long list of flags. What follows a bar in one of them is shown with --all only.
 func flagGroups() [][]string {
 	return [][]string{
-		{"Task list:", "scud-tag", "tasks-file", "plan", "task", "open-in-done", "retry-blocked"},
-		{"What the agent is given:", "spec-file", "spec-template", "spec-budget", "max-spec-tokens", "handoff", "chain"},
-		{"Agent:", "backend", "command", "model", "prompt-mode", "fallback", "on-limit", "max-wait"},
-		{"When a task is done:", "verify", "verify-timeout", "verify-idle-timeout", "all-checks", "baseline", "require", "protect-mode", "prove", "mutants", "review"},
-		{"Limits:", "max-attempts", "max-total-iterations", "max-cost", "max-cost-per-task", "deadline", "breaker", "timeout", "idle-timeout", "start-timeout", "exit-grace", "spin-limit", "max-memory", "max-procs", "min-free-disk"},
-		{"Several at a time:", "parallel", "fleet", "fleet-remote", "isolate", "in-place", "barrier", "respect-scope", "candidates", "pick"},
-		{"Git:", "branch", "create-branch", "branch-template", "auto-commit", "no-commit", "commit-template", "cost-trailer", "allow-dirty", "hooks", "hook-timeout", "push"},
-		{"Sandbox:", "sandbox", "env", "env-pass", "trust"},
-		{"Reports:", "json", "junit", "summary", "notify", "notify-on", "ci", "ok-exit", "plain", "times"},
-		{"Only where a prompt is repeated:", "prompt", "prompt-file", "completion-promise", "max-iterations", "gate", "criterion", "shape", "shape-file", "reversibility", "precheck", "no-confirm", "cooldown", "max-file-edits", "loop-state", "isolated", "continue", "iteration-context", "replan"},
-		{"The run:", "name", "last", "step", "state-file", "config", "working-dir", "detach", "dry-run", "yes", "help"},
+		{"What to run:", "tag", "plan", "prompt", "prompt-file", "retry-blocked", "task", "|", "tasks-file", "spec-file", "max-spec-tokens"},
+		{"Agent:", "backend", "command", "model", "fallback", "on-limit", "|", "timeout", "idle-timeout"},
+		{"When a task is done:", "verify", "baseline", "review"},
+		{"Limits:", "max-attempts", "max-cost", "deadline", "max-iterations", "|", "max-total-iterations", "breaker"},
+		{"Several at a time:", "parallel", "candidates", "|", "in-place", "fleet"},
+		{"Git:", "branch", "push", "no-commit", "|", "auto-commit"},
+		{"Sandbox:", "sandbox", "env-pass", "|", "trust"},
+		{"Reports:", "ci", "json", "notify", "plain", "|", "junit", "summary", "ok-exit"},
+		{"Only where a prompt is repeated:", "|", "completion-promise", "gate", "criterion", "continue", "no-confirm", "yes", "replan"},
+		{"The run:", "dry-run", "detach", "set", "working-dir", "help", "last", "step", "|", "name", "state-file", "config"},
 	}
 }
 
 // fewFlags is up to how many flags make one list.
 const fewFlags = 20
 
-// helpFlags prints flags, in groups if they are many.
-func helpFlags(w io.Writer, flags *pflag.FlagSet) {
+// helpFlags prints flags, in groups if they are many, and then only those that people often type unless all are wanted.
+func helpFlags(w io.Writer, cmd *cobra.Command) {
 	left := map[string]*pflag.Flag{}
-	flags.VisitAll(func(f *pflag.Flag) {
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden && f.Deprecated == "" {
 			left[f.Name] = f
 		}
 	})
-	if len(left) > fewFlags {
-		for _, g := range flagGroups() {
-			title := "\n" + g[0] + "\n"
-			for _, name := range g[1:] {
-				if f := left[name]; f != nil {
-					fmt.Fprint(w, title)
-					title = ""
-					helpFlag(w, f)
-					delete(left, name)
-				}
-			}
-		}
-	}
-	if len(left) > 0 {
+	if len(left) <= fewFlags {
 		fmt.Fprint(w, "\nFlags:\n")
 		for _, name := range slices.Sorted(maps.Keys(left)) {
 			helpFlag(w, left[name])
 		}
+		return
+	}
+	all, _ := cmd.Flags().GetBool("all")
+	for _, g := range flagGroups() {
+		title := "\n" + g[0] + "\n"
+		for _, name := range g[1:] {
+			if name == "|" && !all {
+				break
+			}
+			if f := left[name]; f != nil {
+				fmt.Fprint(w, title)
+				title = ""
+				helpFlag(w, f)
+			}
+		}
+	}
+	if !all {
+		fmt.Fprintf(w, "\n%s --help --all shows the rest. The keys of --set: descartes config show\n", cmd.CommandPath())
 	}
 }
 

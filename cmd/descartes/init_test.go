@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/pflag"
-
 	"descartes/internal/config"
 )
 
@@ -68,12 +66,12 @@ func TestInitDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v in\n%s", err, strings.Join(kept, ""))
 	}
-	want, got := config.New(), config.Settings{Config: file.Config}
+	want, got := config.New(), file.Settings
 	want.Fill()
 	got.Fill()
 	shown := func(s *config.Settings) map[string]string {
 		out := map[string]string{}
-		for _, v := range s.Show(pflag.NewFlagSet("", pflag.ContinueOnError), nil, "", nil) {
+		for _, v := range s.Show() {
 			out[v.Key] = v.Text()
 		}
 		return out

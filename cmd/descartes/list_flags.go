@@ -38,7 +38,7 @@ type tagFlags struct {
 
 func (l *tagFlags) register(cmd *cobra.Command, withJSON string) {
 	l.settings.register(cmd, func(one *config.Setting) bool { return one.Is("look") })
-	cmd.Flags().Lookup("scud-tag").Usage = "tag to look at (default: the active one, or the only one)"
+	cmd.Flags().Lookup("tag").Usage = "tag to look at (default: the active one, or the only one)"
 	if withJSON != "" {
 		cmd.Flags().BoolVar(&l.json, "json", false, withJSON)
 	}
@@ -49,13 +49,12 @@ func (l *tagFlags) registerGraph(cmd *cobra.Command) {
 	f := cmd.Flags()
 	l.Bind(f, func(one *config.Setting) bool { return one.Is("graph") })
 	f.Lookup("plan").Usage = "plan `file` whose dependencies count too"
-	f.Lookup("open-in-done").Usage = "count open subtasks of a task that is done as work to do"
 }
 
 // source is the project and which list of it is meant: by flags, else by descartes.yaml, else by the
 // tag's unfinished loop.
 func (l *tagFlags) source(cmd *cobra.Command) (root string, c loop.ScudConfig, err error) {
-	return l.list(cmd.Flags(), cmd.ErrOrStderr())
+	return l.list(cmd.ErrOrStderr())
 }
 
 // open opens the list that source means.
@@ -68,20 +67,28 @@ func (l *tagFlags) open(cmd *cobra.Command) (root string, c loop.ScudConfig, fil
 
 // listOf is the source that flags mean, without a word.
 func listOf(f *pflag.FlagSet) (root string, c loop.ScudConfig, err error) {
-	l := tagFlags{settings: settings{Settings: config.New()}}
-	l.Dir, l.File = complete.Value(f, "working-dir"), complete.Value(f, "config")
-	return l.list(f, io.Discard)
+	l, own := tagFlags{settings: settings{Settings: config.New()}}, pflag.NewFlagSet("", pflag.ContinueOnError)
+	l.Bind(own, func(one *config.Setting) bool { return one.Is("look") || one.Flag == "config" })
+	own.VisitAll(func(fl *pflag.Flag) {
+		if f.Changed(fl.Name) {
+			err = errors.Join(err, fl.Value.Set(complete.Value(f, fl.Name)))
+		}
+	})
+	if err != nil {
+		return "", c, err
+	}
+	return l.list(io.Discard)
 }
 
-func (l *tagFlags) list(f *pflag.FlagSet, say io.Writer) (root string, c loop.ScudConfig, err error) {
-	if root, err = l.read(f); err != nil {
+func (l *tagFlags) list(say io.Writer) (root string, c loop.ScudConfig, err error) {
+	if root, err = l.read(); err != nil {
 		return root, c, err
 	}
 	c = loop.ScudConfig{Tag: l.Scud.Tag, TasksFile: l.Scud.TasksFile, PlanPath: l.Scud.PlanPath, OpenInDone: l.Scud.OpenInDone}
-	if f.Changed("tasks-file") && !f.Changed("scud-tag") { // the tag of the settings is that of another file
+	if l.Given("tasks-file") && !l.Given("tag") { // the tag of the settings is that of another file
 		c.Tag = ""
 	}
-	if c.Tag == "" && l.onlyPlan(f, root) {
+	if c.Tag == "" && l.onlyPlan(root) {
 		if c.Tag, err = tagOfPlan(c.PlanPath); err != nil {
 			return root, c, err
 		}
@@ -90,8 +97,8 @@ func (l *tagFlags) list(f *pflag.FlagSet, say io.Writer) (root string, c loop.Sc
 }
 
 // onlyPlan reports whether the tasks are those of the named plan, because the project has no list.
-func (l *tagFlags) onlyPlan(f *pflag.FlagSet, root string) bool {
-	return f.Changed("plan") && l.Scud.TasksFile == "" && len(tasks.Known(root)) == 0
+func (l *tagFlags) onlyPlan(root string) bool {
+	return l.Given("plan") && l.Scud.TasksFile == "" && len(tasks.Known(root)) == 0
 }
 
 // board reads the list that the flags mean, and what its loops know of it. Nothing is changed.
@@ -101,11 +108,11 @@ func (l *tagFlags) board(cmd *cobra.Command) (*report.Board, error) {
 		return nil, err
 	}
 	load := loop.Load
-	if l.onlyPlan(cmd.Flags(), root) {
+	if l.onlyPlan(root) {
 		load = loop.LoadOrImport
 	}
 	job, found := load(root, l.models(c))
-	if job == nil || len(found) > 0 && cmd.Flags().Changed("plan") {
+	if job == nil || len(found) > 0 && l.Given("plan") {
 		return nil, problems(found)
 	}
 	b, err := report.NewBoard(job)
@@ -173,7 +180,7 @@ func activeTag(say io.Writer, root string) (string, error) {
 		if _, err := tasks.Open(root, tag); err != nil && !errors.As(err, &missing) {
 			return "", err
 		}
-		return "", badInput("name one with --scud-tag: "+strings.Join(known, ", "), "%s says that the tag is %q, which no task file has", report.Relative(root, from), tag)
+		return "", badInput("name one with --tag: "+strings.Join(known, ", "), "%s says that the tag is %q, which no task file has", report.Relative(root, from), tag)
 	case len(known) > 1:
 		fmt.Fprintf(say, "note: tag %s, which %s names\n", terminal.Clean(tag), terminal.Clean(report.Relative(root, from)))
 	}
@@ -204,7 +211,7 @@ func noTag(root string) error {
 		return badInput(hint,
 			"there are no task files in %s", filepath.Join(root, ".scud", "tasks"))
 	}
-	return badInput("known tags: "+strings.Join(known, ", "), "which tag? give --scud-tag")
+	return badInput("known tags: "+strings.Join(known, ", "), "which tag? give --tag")
 }
 
 // tagOfFile is the only tag of the file that was named, or the active one if the file has that.

@@ -56,9 +56,6 @@ func newModeCmd(kind mode.Kind, use, short, long string) *cobra.Command {
 func runMode(cmd *cobra.Command, kind mode.Kind, s *settings, args []string) error {
 	f := cmd.Flags()
 	var wrong error
-	if kind == mode.Prompt {
-		wrong = noGate(f)
-	}
 	f.Visit(func(fl *pflag.Flag) {
 		if fl.Hidden && wrong == nil {
 			wrong = badInput(cmd.CommandPath()+" --help", "%s does not take --%s: that is for loop start", cmd.CommandPath(), fl.Name)
@@ -67,7 +64,7 @@ func runMode(cmd *cobra.Command, kind mode.Kind, s *settings, args []string) err
 	if wrong != nil {
 		return wrong
 	}
-	root, err := s.load(f)
+	root, err := s.load()
 	if err != nil {
 		return err
 	}
@@ -80,7 +77,7 @@ func runMode(cmd *cobra.Command, kind mode.Kind, s *settings, args []string) err
 	if away, err := s.background(cmd, root); away || err != nil {
 		return err
 	}
-	if err := s.completeMode(f, root, kind, args); err != nil {
+	if err := s.completeMode(root, kind, args); err != nil {
 		return err
 	}
 	opt := loop.StartOptions{Name: s.Name, StatePath: s.stateAt(root), Command: string(kind)}
@@ -91,20 +88,20 @@ func runMode(cmd *cobra.Command, kind mode.Kind, s *settings, args []string) err
 }
 
 // completeMode turns what was typed into what a mode runs.
-func (s *settings) completeMode(f *pflag.FlagSet, root string, kind mode.Kind, args []string) (err error) {
+func (s *settings) completeMode(root string, kind mode.Kind, args []string) (err error) {
 	verifyCommand, checks := s.Scud.VerificationCommand, s.Checks
 	s.Checks = nil
 	s.Scud, s.VerificationCommand = loop.ScudConfig{MaxIterationsPerTask: s.Scud.MaxIterationsPerTask, UseSubAgents: s.Scud.UseSubAgents}, ""
 	s.Git.AutoCommit = !s.NoCommit
-	s.workIn(f, root)
+	s.workIn(root)
 	s.WorkingDirectory = root // plan, specs and tests are the project's
 	s.mode = kind
-	s.oneAgent(f)
+	s.oneAgent()
 	if kind == mode.Prompt {
 		return s.completeAdhoc(root, args[0])
 	}
-	s.limitGate(f)
-	if err := s.iterationsOf(f, args); err != nil {
+	s.limitGate()
+	if err := s.iterationsOf(args); err != nil {
 		return err
 	}
 	if s.CompletionPromise == "" {
@@ -115,7 +112,7 @@ func (s *settings) completeMode(f *pflag.FlagSet, root string, kind mode.Kind, a
 		return badInput("", "%w", err)
 	}
 	s.promptFrom = file
-	if err := s.completeGate(f, root); err != nil || kind == mode.Plan {
+	if err := s.completeGate(root); err != nil || kind == mode.Plan {
 		return err
 	}
 	if s.Replan {
@@ -160,13 +157,13 @@ func (s *settings) testWith(p mode.Project, given string, checks []verify.Check)
 }
 
 // iterationsOf reads the limit: the argument, else the flag, else the settings file.
-func (s *settings) iterationsOf(f *pflag.FlagSet, args []string) error {
+func (s *settings) iterationsOf(args []string) error {
 	if len(args) > 0 {
 		n, err := strconv.Atoi(args[0])
 		switch {
 		case err != nil || n < 1:
 			return badInput("", "max_iterations %q: must be a number of at least 1", args[0])
-		case f.Changed("max-iterations") && n != s.MaxIterations:
+		case s.Given("max-iterations") && n != s.MaxIterations:
 			return badInput("", "max_iterations %d and --max-iterations %d mean the same; give one", n, s.MaxIterations)
 		}
 		s.MaxIterations = n

@@ -221,7 +221,7 @@ func TestVariables(t *testing.T) {
 
 // flagVariable reports whether a variable is that of a flag.
 func flagVariable(name string) bool {
-	return slices.ContainsFunc(config.All(), func(s *config.Setting) bool { return s.Flag != "" && config.Variable(s.Flag) == name })
+	return slices.ContainsFunc(config.All(), func(s *config.Setting) bool { return s.Variable() == name })
 }
 
 // TestReadme keeps README so short that it is read.
@@ -247,7 +247,7 @@ func TestTyped(t *testing.T) {
 	}
 	all["action.yml"] = &page{blocks: []block{{"yaml", string(action)}}}
 	others := []string{"docs/migrating.md", "docs/fleet.md"} // which have those of other programs
-	flags, flagName := map[string]bool{"--tag": true}, regexp.MustCompile(`^(--[a-z][a-z-]+)`)
+	flags, flagName := map[string]bool{"--scud-tag": true}, regexp.MustCompile(`^(--[a-z][a-z-]+)`)
 	for _, c := range commandTree() {
 		c.Flags().VisitAll(func(f *pflag.Flag) { flags["--"+f.Name] = true })
 	}

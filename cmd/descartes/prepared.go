@@ -22,7 +22,6 @@ import (
 	"descartes/internal/oscall"
 	"descartes/internal/proc"
 	"descartes/internal/redact"
-	"descartes/internal/report"
 	"descartes/internal/supervise"
 	"descartes/internal/terminal"
 	"descartes/loop"
@@ -61,7 +60,7 @@ type prepared struct {
 	why      string   // where the verify command comes from, "" if it was given
 	notes    []string // what a person should know before it starts
 	sandbox  supervise.Sandbox
-	settings *config.Watch // nil for a resumed loop, which has its own
+	remember func() error // what the settings file asks for; nil for a resumed loop, which has its own
 	secrets  []redact.Secret
 	redact   *redact.Redactor // of the secrets
 	notices  *notify.Notifier // calls people; nil: nobody is to be called
@@ -195,11 +194,15 @@ func tellBaseline(w *redact.Writer, b *loop.Baseline) {
 	_ = w.Flush()
 }
 
-// watchSettings reports the commands in the settings file that changed since the project's last run.
-func (r *prepared) watchSettings(ctx context.Context, c loop.Config) {
-	file := settingsPath(r.root, c)
-	r.settings = &config.Watch{Root: r.root, File: file, Name: report.Relative(r.root, file), Seen: store.NewHome(r.root).Settings(), Redact: r.redact}
-	r.notes = append(r.notes, r.settings.Changed(func() string { return r.changedBy(ctx, file) })...)
+// watchSettings reports what the settings file asks for, if that changed since the project's last run.
+func (r *prepared) watchSettings(ctx context.Context, f *config.File) {
+	t, err := trustOf(r.root, r.redact)
+	if err != nil { // nothing is kept without a home
+		return
+	}
+	var notes []string
+	notes, r.remember = t.Changed(f.Name, f.Asks(r.root), func() string { return r.changedBy(ctx, settingsPath(r.root, f.Config)) })
+	r.notes = append(r.notes, notes...)
 }
 
 // changedBy names the commit that last changed a file.
@@ -235,7 +238,7 @@ func safety(ctx context.Context, root, dir string, cfg *loop.Config, b agent.Bac
 	}
 	if cfg.MinFreeDisk > 0 {
 		if why := loop.Room(oscall.Free, cfg.MinFreeDisk, root, filepath.Join(root, ".descartes"), poolOf(root)); why != "" {
-			hint := "free some, or start with --min-free-disk 0"
+			hint := "free some, or start with --set min_free_disk=0"
 			found = append(found, loop.Problem{Message: why, Hint: hint, Err: &failure{code: exitError, err: errors.New(why)}})
 		}
 	}
@@ -277,7 +280,7 @@ func powerless(c loop.Config, backends []agent.Backend, chosen []loop.Choice) (t
 		limits = append(limits, "--max-cost "+journal.Dollars(c.MaxCostUSD))
 	}
 	if c.MaxCostPerTask > 0 {
-		limits = append(limits, "--max-cost-per-task "+journal.Dollars(c.MaxCostPerTask))
+		limits = append(limits, "max_cost_per_task "+journal.Dollars(c.MaxCostPerTask))
 	}
 	if len(limits) == 0 {
 		return nil

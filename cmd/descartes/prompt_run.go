@@ -66,7 +66,7 @@ func (s *settings) stateAt(root string) string {
 
 // runPrompt prepares a prompt loop, runs it, and reports.
 func runPrompt(cmd *cobra.Command, root, kind string, s *settings, opt loop.StartOptions) error {
-	opt.Command, opt.Session, opt.Anew = cmp.Or(opt.Command, "loop"), session(), s.anew
+	opt.Command, opt.Session, opt.Anew = cmp.Or(opt.Command, "loop"), session(), s.asksAnew()
 	r, err := preparePrompt(cmd.Context(), root, kind, s.Config, opt)
 	if err != nil {
 		return err
@@ -88,9 +88,9 @@ func runPrompt(cmd *cobra.Command, root, kind string, s *settings, opt loop.Star
 	if s.agents > 1 {
 		r.notes = append(r.notes, fmt.Sprintf("-j %d: the iterations of a prompt follow each other, so one agent works at a time, in one copy of the project", s.agents))
 	}
-	r.job.Yes = s.Yes || opt.Resume != "" && s.NoConfirm && cmd.Flags().Changed("no-confirm")
+	r.job.Yes = s.Yes || opt.Resume != "" && s.NoConfirm && s.Given("no-confirm")
 	if opt.Resume == "" {
-		r.watchSettings(cmd.Context(), r.job.Config)
+		r.watchSettings(cmd.Context(), s.file)
 	}
 	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), s.JSON, s.CI)
 	p.times = s.Times
@@ -233,7 +233,7 @@ func (r *promptRun) promptProblems(cfg loop.Config) problems {
 	r.notes = append(r.notes, warnings...)
 	longest := len(cfg.Prompt) + loop.MostBeside(cfg)
 	if err := r.backend.Check(known, longest); err != nil {
-		found = append(found, loop.Problem{Message: err.Error(), Hint: "--prompt-mode stdin, or file, hands over a prompt of any length", Err: err})
+		found = append(found, loop.Problem{Message: err.Error(), Hint: "--set backend.prompt_mode=stdin, or file, hands over a prompt of any length", Err: err})
 	}
 	if cfg.ContinueSession && len(r.backend.SessionArgs) == 0 {
 		err := badInput("leave --continue out: each iteration is then a fresh agent", "backend %s cannot continue a conversation", r.backend.Name)
@@ -349,7 +349,7 @@ func planned(dir, root string) mode.Project {
 func gateProblem(err error) error {
 	var vague *gate.VagueError
 	if errors.As(err, &vague) {
-		return badInput("say what is missing, or decide yourself: --shape tool asks nothing, --shape colleague asks at each step", "%w", err)
+		return badInput("say what is missing, or decide yourself: --set shape=tool asks nothing, --set shape=colleague asks at each step", "%w", err)
 	}
 	return badInput("", "%w", err)
 }
@@ -399,5 +399,5 @@ func disclosure(c loop.Config) string {
 	case loop.LoopStateKeep:
 		return gate.Disclosure + " n"
 	}
-	return gate.Disclosure + " n, but loop cancel deletes it (--loop-state keep or delete answers otherwise)"
+	return gate.Disclosure + " n, but loop cancel deletes it (--set loop_state=keep or delete answers otherwise)"
 }

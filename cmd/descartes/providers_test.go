@@ -30,12 +30,12 @@ func TestProviderSettings(t *testing.T) {
 		{"", []string{"--fallback", "codex,gemini", "--fallback", "qwen"}, "fallback", 21600, "codex gemini qwen"},
 		{"", []string{"--fallback", "codex", "--on-limit", "stop"}, "stop", 21600, "codex"},
 		{"", []string{"--ci", "--fallback", "codex"}, "fallback", 1, "codex"},
-		{"", []string{"--ci", "--fallback", "codex", "--max-wait", "1h"}, "fallback", 3600, "codex"},
+		{"", []string{"--ci", "--fallback", "codex", "--set", "max_wait=1h"}, "fallback", 3600, "codex"},
 		{"fallback: codex, gemini\nmax_wait: 90m\n", nil, "fallback", 5400, "codex gemini"},
 		{"fallback: [codex]\nmax_wait: 60\non_limit: wait\n", nil, "wait", 60, "codex"},
 		{"fallback: [codex]\non_limit: wait\n", []string{"--fallback", "gemini"}, "fallback", 21600, "gemini"},
 		{"fallback: [codex]\n", []string{"--fallback", ""}, "wait", 21600, ""},
-		{"", []string{"--max-wait", "0"}, "wait", 0, ""},
+		{"", []string{"--set", "max_wait=0"}, "wait", 0, ""},
 		{"fallback: [codex]\non_limit: fallback\n", []string{"--fallback", ""}, "wait", 21600, ""},
 	} {
 		dir := t.TempDir()
@@ -46,13 +46,13 @@ func TestProviderSettings(t *testing.T) {
 		if err != nil || s.OnLimit != c.onLimit || s.MaxWaitSecs != c.maxWait || strings.Join(s.Fallback, " ") != c.fallback {
 			t.Errorf("%q %q: got %s, %d, %q, %v", c.yaml, c.args, s.OnLimit, s.MaxWaitSecs, s.Fallback, err)
 		}
-		if s.anew != slices.Contains(c.args, "--on-limit") {
-			t.Errorf("%q: anew is %v", c.args, s.anew)
+		if s.asksAnew() != slices.Contains(c.args, "--on-limit") {
+			t.Errorf("%q: anew is %v", c.args, s.asksAnew())
 		}
 	}
 	t.Setenv("DESCARTES_ON_LIMIT", "stop")
-	if s, err := parsed(t, t.TempDir()); err != nil || s.OnLimit != "stop" || s.anew {
-		t.Errorf("by the environment: %s, anew %v, %v", s.OnLimit, s.anew, err)
+	if s, err := parsed(t, t.TempDir()); err != nil || s.OnLimit != "stop" || s.asksAnew() {
+		t.Errorf("by the environment: %s, anew %v, %v", s.OnLimit, s.asksAnew(), err)
 	}
 }
 

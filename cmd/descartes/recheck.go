@@ -39,7 +39,7 @@ func newRecheckCmd() *cobra.Command {
 		Long: `Run the checks again on the commits of done tasks, and say of each receipt whether it holds.
 Each commit is checked out in a copy of the project; your files stay as they are.
 
-  descartes recheck --scud-tag x          every commit of the tag in HEAD's history
+  descartes recheck --tag x          every commit of the tag in HEAD's history
   descartes recheck --commit HEAD~2       one commit
   descartes recheck --branch main..HEAD   what a branch brings, after a rebase too
 
@@ -55,10 +55,10 @@ recheck, 5 git refused.`,
 		Args: takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error { return k.recheck(cmd) },
 	}
-	more := []string{"verify", "verify-timeout", "verify-idle-timeout", "all-checks", "sandbox", "config", "trust"}
+	more := []string{"verify", "sandbox", "config", "trust"}
 	k.settings.register(cmd, func(one *config.Setting) bool { return one.Is("look") || slices.Contains(more, one.Flag) })
 	f := cmd.Flags()
-	f.Lookup("scud-tag").Usage = "only the receipts of this tag"
+	f.Lookup("tag").Usage = "only the receipts of this tag"
 	f.Lookup("verify").Usage = "command to run instead of the settings' checks"
 	f.StringVar(&k.commit, "commit", "", "only this commit")
 	f.StringVar(&k.branch, "branch", "", "the commits of a range A..B")
@@ -116,7 +116,7 @@ func (k *recheckFlags) recheck(cmd *cobra.Command) (err error) {
 		}
 		out.Settings = "the settings at " + from[:12]
 	}
-	if _, err := k.read(f); err != nil {
+	if _, err := k.read(); err != nil {
 		return err
 	}
 	if k.File != "" && !f.Changed("config") {
@@ -146,7 +146,7 @@ func (k *recheckFlags) recheck(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	if c.Tag = k.Scud.Tag; k.branch != "" && !f.Changed("scud-tag") {
+	if c.Tag = k.Scud.Tag; k.branch != "" && !f.Changed("tag") {
 		c.Tag = "" // that of the settings is the branch's own
 	}
 	work, err := k.bench(ctx, root, repo)
@@ -216,7 +216,7 @@ func settingsAt(ctx context.Context, repo *gitops.Repo, root, commit string) (st
 }
 
 // checksOf returns the checks to run: those of a flag or of the settings, else what the project's files suggest; found says which. Checks for the end
-// of a run only run with --all-checks, on the last commit.
+// of a run only run with all_checks, on the last commit.
 func (k *recheckFlags) checksOf(dir string) (list []verify.Check, found string) {
 	for _, c := range k.ChecksOf(true) {
 		if k.AllChecks || !c.At(verify.AtEnd) {

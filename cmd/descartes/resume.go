@@ -63,13 +63,6 @@ func resume(cmd *cobra.Command, s *settings, last, step bool) error {
 	if err != nil {
 		return err
 	}
-	f := cmd.Flags()
-	s.anew = asksAnew(f)
-	gated := gateOfTag(f, "yes") // which answers the review of a wave, too
-	given := config.TypedIn(f, root, s.dirPath())
-	if err := environment(f); err != nil {
-		return err
-	}
 	if err := s.check(root); err != nil {
 		return err
 	}
@@ -84,31 +77,33 @@ func resume(cmd *cobra.Command, s *settings, last, step bool) error {
 	if saved.State.Completed && !stepped && !retry && !reopened(root, saved.State) {
 		return badInput(resumeHint(root, saved), "nothing to resume: loop %s has ended (%s)", cmp.Or(saved.State.ID, "of "+report.Relative(root, saved.Path)), journal.Ending(saved.State.ExitReason.Type).Words())
 	}
-	was, err := unhidden(root, saved.State, f.Changed("notify"))
+	was, err := unhidden(root, saved.State, cmd.Flags().Changed("notify"))
 	if err != nil {
 		return err
 	}
 	was.Scud.RetryBlocked = false
-	if err := s.Over(f, was, nil); err != nil {
+	base := &config.File{Settings: config.New()}
+	base.Config = was
+	if err := s.Load(base, os.Getenv, nil); err != nil {
 		return err
 	}
-	s.Typed = was.Typed.And(given)
+	s.Typed = was.Typed.And(s.TypedFlags(root, s.dirPath()))
 	if err := s.Check(); err != nil {
 		return badInput("correct it there, or start another loop", "%s: config.%w", report.Relative(root, saved.Path), err)
 	}
 	if err := s.checkSafety(); err != nil {
 		return err
 	}
-	if err := s.completeProviders(f); err != nil {
+	if err := s.completeProviders(); err != nil {
 		return err
 	}
 	if saved.State.Kind != store.KindTag {
 		return resumePrompt(cmd, root, s, saved)
 	}
-	if gated != nil {
-		return gated
+	if err := s.gateOfTag("yes"); err != nil { // which answers the review of a wave, too
+		return err
 	}
-	if err := s.completeTag(f, root); err != nil {
+	if err := s.completeTag(root); err != nil {
 		return err
 	}
 	opt := loop.StartOptions{Resume: saved.Path, Yes: s.Yes, Scope: loop.Scope{Step: step}}
@@ -257,7 +252,7 @@ func resumePrompt(cmd *cobra.Command, root string, s *settings, saved *store.Sav
 	if err := live(root, saved); err != nil {
 		return err
 	}
-	s.oneAgent(cmd.Flags())
+	s.oneAgent()
 	if saved.State.Kind == store.KindPlan || saved.State.Kind == store.KindBuild {
 		s.promptFrom = "its prompt"
 	}

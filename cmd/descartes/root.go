@@ -12,6 +12,7 @@ import (
 
 	"descartes/agent/quota"
 	"descartes/internal/complete"
+	"descartes/internal/config"
 	"descartes/internal/terminal"
 )
 
@@ -44,10 +45,10 @@ and committed.
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return badInput(cmp.Or(nearFlag(cmd, err), cmd.CommandPath()+" --help"), "%w", err)
 	})
-	// --tag is --scud-tag, everywhere.
+	// --scud-tag is --tag, everywhere.
 	root.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		if name == "tag" {
-			name = "scud-tag"
+		if name == "scud-tag" {
+			name = "tag"
 		}
 		return pflag.NormalizedName(name)
 	})
@@ -170,15 +171,20 @@ func nearFlag(cmd *cobra.Command, err error) string {
 	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
 		return ""
 	}
+	if cmd.Flags().Lookup("set") != nil {
+		for _, one := range config.All() {
+			last := one.Key[strings.LastIndexByte(one.Key, '.')+1:]
+			if word := strings.ReplaceAll(unknown.GetSpecifiedName(), "-", "_"); one.YAML && (last == word || last == word+"_secs") {
+				return "--set " + one.Key + "=VALUE"
+			}
+		}
+	}
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {
 			names = append(names, "--"+f.Name)
 		}
 	})
-	if cmd.Flags().Lookup("scud-tag") != nil {
-		names = append(names, "--tag") // the same
-	}
 	return didYouMean("--"+unknown.GetSpecifiedName(), names)
 }
 

@@ -14,8 +14,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/spf13/pflag"
-
 	"descartes/internal/plainfile"
 	"descartes/tasks/plan"
 
@@ -60,7 +58,7 @@ the source found, and takes the same flags.
 
 // importsPlan reports whether the plan may stand in for a missing list: it was named for this run, or the tag is the settings file's own. Where only the
 // tag was named it may be mistyped.
-func importsPlan(f *pflag.FlagSet) bool { return f.Changed("plan") || !f.Changed("scud-tag") }
+func (s *settings) importsPlan() bool { return s.Given("plan") || !s.Given("tag") }
 
 // source sets the flag that the argument, a tag or a file, stands for.
 func (s *settings) source(cmd *cobra.Command, args []string) error {
@@ -68,7 +66,7 @@ func (s *settings) source(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	f, what := cmd.Flags(), args[0]
-	for _, flag := range []string{"scud-tag", "tasks-file", "prompt", "prompt-file"} {
+	for _, flag := range []string{"tag", "tasks-file", "prompt", "prompt-file"} {
 		if f.Changed(flag) {
 			return badInput("leave one of them out", "%q and --%s both say what to run", what, flag)
 		}
@@ -82,7 +80,7 @@ func (s *settings) source(cmd *cobra.Command, args []string) error {
 	fi, err := os.Stat(path)
 	switch {
 	case slices.Contains(known, what):
-		return f.Set("scud-tag", what)
+		return f.Set("tag", what)
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
 		hint := didYouMean(what, known)
 		if hint == "" && len(known) > 0 {
@@ -121,7 +119,7 @@ func (s *settings) source(cmd *cobra.Command, args []string) error {
 		if err != nil {
 			return err
 		}
-		if err := f.Set("scud-tag", tag); err != nil {
+		if err := f.Set("tag", tag); err != nil {
 			return err
 		}
 	}
@@ -164,7 +162,7 @@ func (s *settings) chooseTag(cmd *cobra.Command, root string) error {
 	}
 	lines, out, ok := s.atTerminal(cmd)
 	if !ok {
-		return badInput("known tags: "+strings.Join(known, ", "), "which tag? give --scud-tag")
+		return badInput("known tags: "+strings.Join(known, ", "), "which tag? give --tag")
 	}
 	usual := max(0, slices.Index(known, active))
 	for i, tag := range known {

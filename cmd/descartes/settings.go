@@ -14,7 +14,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"descartes/agent/process"
 	"descartes/internal/config"
@@ -33,23 +32,27 @@ import (
 // overrides the default.
 type settings struct {
 	config.Settings
-	mode         mode.Kind              // of descartes plan, build and prompt
-	promptFrom   string                 // file of a mode's prompt, "" for ours
-	verifyFrom   string                 // where a verify command comes from that nobody gave
-	criteriaFrom []string               // where criteria were found that nobody gave
-	anew         bool                   // the providers are asked, whatever is known of their quotas
-	front        []tasks.Finding        // what is wrong with the plan's front matter
-	file         *config.File           // as it was read
-	fileName     string                 // of it, in messages
-	given        func(flag string) bool // it was typed, or is in the environment
-	agents       int                    // that were asked for where a prompt loop has one
-	ready        *proc.Ready            // where a run in the background says that it has begun
+	mode         mode.Kind       // of descartes plan, build and prompt
+	promptFrom   string          // file of a mode's prompt, "" for ours
+	verifyFrom   string          // where a verify command comes from that nobody gave
+	criteriaFrom []string        // where criteria were found that nobody gave
+	front        []tasks.Finding // what is wrong with the plan's front matter
+	file         *config.File    // as it was read
+	fileName     string          // of it, in messages
+	agents       int             // that were asked for where a prompt loop has one
+	ready        *proc.Ready     // where a run in the background says that it has begun
 }
 
 // register binds the flags of those settings; all but a build's if none are named.
 func (s *settings) register(cmd *cobra.Command, which func(*config.Setting) bool) {
 	s.Settings = config.New()
 	s.Bind(cmd.Flags(), which)
+	cmd.Flags().Bool("all", false, "with --help: every flag")
+	for _, hidden := range []string{"all", "allow-dirty"} {
+		if f := cmd.Flags().Lookup(hidden); f != nil {
+			f.Hidden = true
+		}
+	}
 }
 
 // ofRun are the settings of loop start; ofStart those of a command that only examines a start; ofResume those that may be changed for a resumed loop.
@@ -57,35 +60,27 @@ func ofRun(one *config.Setting) bool    { return !one.Is("build") }
 func ofStart(one *config.Setting) bool  { return ofRun(one) && !one.Is("run") }
 func ofResume(one *config.Setting) bool { return one.Is("resume") }
 
-// flagsIn are the flags of the settings that apply there.
-func flagsIn(word string) (names []string) {
+// typedIn is the first flag of the settings that apply there which was typed, or "".
+func (s *settings) typedIn(word string, but ...string) string {
 	for _, one := range config.All() {
-		if one.Flag != "" && one.Is(word) {
-			names = append(names, one.Flag)
+		if one.Flag != "" && one.Is(word) && !slices.Contains(but, one.Flag) && s.IsTyped(one.Flag) != "" {
+			return one.Flag
 		}
 	}
-	return names
+	return ""
 }
 
 // load completes the settings that the flags began.
-func (s *settings) load(f *pflag.FlagSet) (root string, err error) {
-	if root, err = findRoot(s.Dir); err != nil {
+func (s *settings) load() (root string, err error) {
+	if root, err = s.read(); err != nil {
 		return "", err
 	}
-	given := config.TypedIn(f, root, s.dirPath())
-	if root, err = s.read(f); err != nil {
-		return "", err
-	}
-	s.Typed = given
-	return root, s.complete(f, root)
+	s.Typed = s.TypedFlags(root, s.dirPath())
+	return root, s.complete(root)
 }
 
-// read reads the environment and the settings file, which rank below the flags.
-func (s *settings) read(f *pflag.FlagSet) (root string, err error) {
-	s.anew, s.given = asksAnew(f), f.Changed
-	if err := environment(f); err != nil {
-		return "", err
-	}
+// read reads the settings file and the environment, which rank below the flags.
+func (s *settings) read() (root string, err error) {
 	if root, err = findRoot(s.Dir); err != nil {
 		return "", err
 	}
@@ -95,76 +90,60 @@ func (s *settings) read(f *pflag.FlagSet) (root string, err error) {
 			return "", err
 		}
 	}
-	file, err := config.ReadFile(path, must)
-	if err != nil {
+	if s.file, err = config.ReadFile(path, must); err != nil {
 		return "", err
 	}
-	s.file, s.fileName = file, cmp.Or(s.fileName, report.Relative(root, path))
-	if file.Lines["git.auto_commit"] > 0 && file.Lines["scud.auto_commit_waves"] == 0 {
-		file.Scud.AutoCommitWaves = file.Git.AutoCommit
-	}
+	s.file.Name = cmp.Or(s.fileName, report.Relative(root, path))
 	if must {
-		file.SettingsFile = path
+		s.file.SettingsFile = path
 	}
 	// Paths in the file are relative to the project, those in flags to the user's directory.
 	typed := s.dirPath()
-	return root, s.Over(f, file.Config, func(path string) string { return inProject(root, typed, path) })
-}
-
-// environment reads the variables of the flags that were not given. Those that a loop sets for its agents are no settings.
-func environment(f *pflag.FlagSet) error {
-	return config.Environment(f, "help", "prompt", "prompt-file", "name", "task", "attempt", "explain")
+	return root, s.Load(s.file, os.Getenv, func(path string) string { return inProject(root, typed, path) })
 }
 
 // complete derives the settings that loops of every kind share.
-func (s *settings) complete(f *pflag.FlagSet, root string) error {
-	for _, t := range [][2]string{{"commit-template", s.Git.CommitTemplate}, {"branch-template", s.Git.BranchTemplate}} {
+func (s *settings) complete(root string) error {
+	for _, t := range [][2]string{{"commit_template", s.Git.CommitTemplate}, {"branch_template", s.Git.BranchTemplate}} {
 		if err := config.CheckTemplate(t[1]); err != nil {
-			return badInput("it may have {iteration} {timestamp} {tag} {wave}", "--%s %w", t[0], err)
+			return badInput("it may have {iteration} {timestamp} {tag} {wave}", "git.%s: %w", t[0], err)
 		}
 	}
-	if f.Changed("command") && strings.TrimSpace(s.Command) == "" {
+	if s.Given("command") && strings.TrimSpace(s.Command) == "" {
 		return badInput("leave it out to run the backend's own program", "--command is empty")
 	}
 	if err := s.fromPlan(root); err != nil {
 		return err
 	}
-	if s.Template != "" {
-		b, err := plainfile.Read(root, absolute(s.dirPath(), s.Template), config.MaxFile)
-		if err != nil {
-			return badInput("", "spec template: %w", err)
-		}
-		s.Scud.Spec.SpecTemplate = string(b)
-	}
-	if err := s.completeProviders(f); err != nil {
+	if err := s.completeProviders(); err != nil {
 		return err
 	}
 	return s.checkSafety()
 }
 
 // completeTag derives the settings of a tag loop.
-func (s *settings) completeTag(f *pflag.FlagSet, root string) error {
+func (s *settings) completeTag(root string) error {
 	s.WorkingDirectory = root
 	s.VerificationCommand, s.PromptHandoff = "", "" // which share their flags with Scud
 	s.Scud.AutoCommitWaves = s.Scud.AutoCommitWaves && !s.NoCommit
 	s.Git.AutoCommit = s.Scud.AutoCommitWaves
 	total := &s.Scud.MaxTotalIterations
-	if f.Changed("max-iterations") {
-		if f.Changed("max-total-iterations") && *total != s.MaxIterations {
+	if s.Given("max-iterations") {
+		if s.Given("max-total-iterations") && *total != s.MaxIterations {
 			return badInput("", "--max-iterations %d and --max-total-iterations %d mean the same over a tag; give one", s.MaxIterations, *total)
 		}
 		*total = s.MaxIterations
 	}
-	if *total < 1 && f.Changed("max-total-iterations") {
+	if *total < 1 && s.Given("max-total-iterations") {
 		return badInput("", "--max-total-iterations %d: must be at least 1", *total)
 	}
 	return nil
 }
 
 // completeProviders sets the default for limits, and refuses what is impossible.
-func (s *settings) completeProviders(f *pflag.FlagSet) error {
-	given := f.Changed("on-limit")
-	if f.Changed("fallback") && len(s.Fallback) == 0 && !given && s.OnLimit == loop.OnLimitFallback { // taken back
+func (s *settings) completeProviders() error {
+	given := s.Given("on-limit")
+	if s.Given("fallback") && len(s.Fallback) == 0 && !given && s.OnLimit == loop.OnLimitFallback { // taken back
 		s.OnLimit = ""
 	}
 	switch {
@@ -173,10 +152,10 @@ func (s *settings) completeProviders(f *pflag.FlagSet) error {
 		s.OnLimit = loop.OnLimitStop
 	case s.CI:
 		s.OnLimit = loop.OnLimitFallback
-		if !f.Changed("max-wait") { // a job waits for nobody
+		if !s.Given("max_wait") { // a job waits for nobody
 			s.MaxWaitSecs = 1
 		}
-	case len(s.Fallback) > 0 && (s.OnLimit == "" || f.Changed("fallback")):
+	case len(s.Fallback) > 0 && (s.OnLimit == "" || s.Given("fallback")):
 		s.OnLimit = loop.OnLimitFallback
 	case s.OnLimit == "":
 		s.OnLimit = loop.OnLimitWait
@@ -186,10 +165,6 @@ func (s *settings) completeProviders(f *pflag.FlagSet) error {
 	}
 	return nil
 }
-
-// asksAnew reports whether a person wants the providers asked, whatever is recorded about their quotas: by giving --on-limit again. Call it before
-// the environment is read.
-func asksAnew(f *pflag.FlagSet) bool { return f.Changed("on-limit") }
 
 // checkSafety rejects unknown words, wherever they come from.
 func (s *settings) checkSafety() error {
@@ -205,7 +180,7 @@ func (s *settings) checkSafety() error {
 		}
 	}
 	if 0 < s.MaxMemory && s.MaxMemory < 16<<20 {
-		return badInput("4G is four GiB", "--max-memory %s: no agent runs in less than 16 MiB", process.Size(s.MaxMemory))
+		return badInput("4G is four GiB", "max_memory %s: no agent runs in less than 16 MiB", process.Size(s.MaxMemory))
 	}
 	return nil
 }
@@ -219,40 +194,26 @@ func (s *settings) dirPath() string {
 }
 
 // workIn is where the agent works: --working-dir, that setting, or here.
-func (s *settings) workIn(f *pflag.FlagSet, root string) {
-	if s.WorkingDirectory != "" && !f.Changed("working-dir") {
+func (s *settings) workIn(root string) {
+	if s.WorkingDirectory != "" && !s.Given("working-dir") {
 		s.WorkingDirectory = absolute(root, s.WorkingDirectory)
 		return
 	}
 	s.WorkingDirectory = s.dirPath()
 }
 
-// typedFlags are the flags typed for a start, which decide between a tag loop and a prompt loop. They outrank the environment and descartes.yaml.
-type typedFlags struct{ flags []string }
+// asksAnew reports whether a person wants the providers asked, whatever is recorded about their quotas: by giving --on-limit again.
+func (s *settings) asksAnew() bool { return s.IsTyped("on-limit") != "" }
 
-func typed(f *pflag.FlagSet) (a typedFlags) {
-	f.Visit(func(fl *pflag.Flag) { a.flags = append(a.flags, fl.Name) })
-	return a
-}
-
-// any returns the first of these flags that was typed, or "".
-func (a typedFlags) any(flags ...string) string {
-	for _, name := range a.flags {
-		if slices.Contains(flags, name) {
-			return name
-		}
-	}
-	return ""
-}
-
-// prompt completes the decision with the settings, and rejects flags that the loop cannot use.
-func (a typedFlags) prompt(s *settings, root string) (bool, error) {
-	tag, prompt := a.any("scud-tag") != "", a.any("prompt", "prompt-file") != ""
+// isPrompt reports whether the run is a loop over a prompt, and rejects flags that the loop cannot use. What was typed outranks the environment and
+// descartes.yaml.
+func (s *settings) isPrompt(root string) (bool, error) {
+	tag, prompt := s.IsTyped("tag") != "", s.IsTyped("prompt", "prompt-file") != ""
 	switch {
 	case tag && prompt:
 		return false, badInput("put what every task's agent should read into a --spec-file", "--prompt is for a loop over a prompt, not over the tasks of a tag")
-	case !prompt && (tag || s.Scud.Tag != "" || a.any("tasks-file") != ""):
-		if name := a.any(flagsIn("prompt")...); name != "" {
+	case !prompt && (tag || s.Scud.Tag != "" || s.IsTyped("tasks-file") != ""):
+		if name := s.typedIn("prompt"); name != "" {
 			return false, badInput("each attempt at a task is a fresh agent", "--%s is for a loop over a prompt, not over the tasks of a tag", name)
 		}
 		return false, nil
@@ -266,7 +227,7 @@ func (a typedFlags) prompt(s *settings, root string) (bool, error) {
 		}
 		return false, badInput(hint, "what should run? Neither a task list nor a prompt was given")
 	}
-	if name := a.any(flagsIn("tag")...); name != "" {
+	if name := s.typedIn("tag"); name != "" {
 		return false, badInput("descartes run --help", "--%s is for a loop over the tasks of a tag, not over a prompt", name)
 	}
 	return true, nil
@@ -318,7 +279,7 @@ func (s *settings) frontProblem() error {
 	for _, f := range s.front {
 		found = append(found, loop.Problem{Message: placed(s.Scud.PlanPath, f)})
 	}
-	found[len(found)-1].Hint = "correct it, or name the tag with --scud-tag"
+	found[len(found)-1].Hint = "correct it, or name the tag with --tag"
 	return found
 }
 
@@ -330,12 +291,11 @@ const maxPrompt = 16 << 20
 
 // completePrompt turns what was typed into what a prompt loop runs.
 func (s *settings) completePrompt(cmd *cobra.Command, root string) error {
-	f := cmd.Flags()
 	s.Scud = loop.ScudConfig{}
 	if s.Command == "" && s.Backend.Type == "" {
 		return badInput(`--command "claude -p", or --backend claude`, "which agent? A prompt loop needs --command or --backend")
 	}
-	s.limitGate(f)
+	s.limitGate()
 	if s.MaxIterations == 0 {
 		s.MaxIterations = defaultIterations
 	}
@@ -343,24 +303,18 @@ func (s *settings) completePrompt(cmd *cobra.Command, root string) error {
 		return badInput(fmt.Sprintf("start with at most %d; to continue a loop that has reached its limit: loop resume --max-iterations N", loop.Ceiling),
 			"--max-iterations %d: a loop is started with at most %d", s.MaxIterations, loop.Ceiling)
 	}
-	if f.Changed("isolated") && f.Changed("continue") && s.Isolated && s.ContinueSession {
-		return badInput("", "--isolated and --continue are opposites; give one")
-	}
-	if f.Changed("isolated") {
-		s.ContinueSession = !s.Isolated
-	}
-	s.workIn(f, root)
+	s.workIn(root)
 	s.Git.AutoCommit = s.Git.AutoCommit && !s.NoCommit
-	s.oneAgent(f)
+	s.oneAgent()
 	if err := s.readPrompt(cmd, root); err != nil {
 		return err
 	}
-	return s.completeGate(f, root)
+	return s.completeGate(root)
 }
 
 // oneAgent takes the number of agents back, which is for tags.
-func (s *settings) oneAgent(f *pflag.FlagSet) {
-	if s.agents = 0; f.Changed("parallel") && s.Parallel > 1 {
+func (s *settings) oneAgent() {
+	if s.agents = 0; s.Given("parallel") && s.Parallel > 1 {
 		s.agents = s.Parallel
 	}
 	s.Parallel = 0
@@ -368,20 +322,19 @@ func (s *settings) oneAgent(f *pflag.FlagSet) {
 
 // readPrompt reads the prompt from where the flags say; - is standard input.
 func (s *settings) readPrompt(cmd *cobra.Command, root string) error {
-	f := cmd.Flags()
-	if f.Changed("prompt") && f.Changed("prompt-file") {
+	if s.Given("prompt") && s.Given("prompt-file") {
 		return badInput("", "--prompt and --prompt-file are two prompts; give one")
 	}
 	what, dir := "--prompt", s.dirPath()
 	switch {
-	case s.Prompt == "-" && f.Changed("prompt"), s.PromptFile == "-":
+	case s.Prompt == "-" && s.Given("prompt"), s.PromptFile == "-":
 		what = "the prompt on standard input"
 		text, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), maxPrompt+1))
 		if err != nil {
 			return badInput("", "read the prompt from standard input: %w", err)
 		}
 		s.Prompt = string(text)
-	case s.PromptFile != "" && !f.Changed("prompt"):
+	case s.PromptFile != "" && !s.Given("prompt"):
 		what = "prompt file " + s.PromptFile
 		text, err := readPromptFile(dir, absolute(dir, s.PromptFile))
 		if err != nil {

@@ -28,11 +28,11 @@ func parsed(t *testing.T, dir string, args ...string) (*settings, error) {
 	if err := cmd.ParseFlags(append([]string{"--working-dir", dir}, args...)); err != nil {
 		return s, err
 	}
-	root, err := s.load(cmd.Flags())
+	root, err := s.load()
 	if err != nil {
 		return s, err
 	}
-	return s, s.completeTag(cmd.Flags(), root)
+	return s, s.completeTag(root)
 }
 
 func TestPrecedence(t *testing.T) {
@@ -83,10 +83,10 @@ func TestSettingsFileErrors(t *testing.T) {
 	for yaml, want := range map[string]string{
 		"comand: x\n":                         "line 1: unknown setting comand",
 		"scud:\n  tag: x\n  verify: make\n":   "line 3: unknown setting verify",
-		"iteration_timeout_secs: soon\n":      "line 1: there is `soon`, where a whole number is wanted",
+		"iteration_timeout_secs: soon\n":      `line 1: "soon" is neither a number of seconds`,
 		"command: [a\n":                       "line 1",
 		"on_limit: never\n":                   "on_limit: \"never\" is not one of wait, stop",
-		"verify_timeout_secs: -1\n":           "verify_timeout_secs: -1 is negative",
+		"verify_timeout_secs: -1\n":           `line 1: "-1" is out of range`,
 		"git:\n  hooks: maybe\n":              "git.hooks",
 		"scud:\n  max_iterations_per_task: 0": "scud.max_iterations_per_task: 0: must be at least 1",
 	} {

@@ -74,8 +74,7 @@ type specSource struct {
 
 // specSource reads the tag, with what neither flag nor file says taken from its last loop.
 func (s *settings) specSource(cmd *cobra.Command) (*specSource, error) {
-	f := cmd.Flags()
-	root, err := s.load(f)
+	root, err := s.load()
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +86,8 @@ func (s *settings) specSource(cmd *cobra.Command) (*specSource, error) {
 		return nil, err
 	}
 	if src.last != nil {
-		s.adopt(f.Changed, src.last.State.Config)
+		s.Adopt(src.last.State.Config, "completion_promise", "baseline", "verify", "scud.verification_command", "scud.plan_path", "scud.handoff_path", "scud.max_iterations_per_task",
+			"scud.spec.spec_template", "scud.spec.additional_specs", "scud.spec.max_spec_tokens", "scud.spec.cut")
 	}
 	if s.Scud.VerificationCommand == "" && len(s.Checks) == 0 {
 		s.Scud.VerificationCommand, _, _ = detect(root)
@@ -119,7 +119,7 @@ func keptRefs(ctx context.Context, root string) ([]gitops.Ref, error) {
 // registerSource binds the flags that say what specs are made of.
 func (s *settings) registerSource(cmd *cobra.Command) {
 	s.register(cmd, func(one *config.Setting) bool { return one.Is("spec") })
-	cmd.Flags().Lookup("scud-tag").Usage = "tag of the task (default: the active one, or the only one)"
+	cmd.Flags().Lookup("tag").Usage = "tag of the task (default: the active one, or the only one)"
 }
 
 // spec builds the text of a task's next attempt, or of the one asked for.
@@ -145,37 +145,6 @@ func (s *settings) spec(cmd *cobra.Command, id string, attempt int) (specbuild.S
 		return none, err
 	}
 	return src.job.Spec(req)
-}
-
-// adopt takes from the tag's last loop what neither a flag nor the settings file says.
-func (s *settings) adopt(given func(string) bool, was loop.Config) {
-	c, old := &s.Scud, was.Scud
-	if s.CompletionPromise == config.New().CompletionPromise && was.CompletionPromise != "" {
-		s.CompletionPromise = was.CompletionPromise
-	}
-	for _, x := range []struct {
-		to   *string
-		from string
-	}{{&c.PlanPath, old.PlanPath}, {&c.HandoffPath, old.HandoffPath}, {&s.Baseline, was.Baseline}, {&c.Spec.SpecTemplate, old.Spec.SpecTemplate}} {
-		if *x.to == "" {
-			*x.to = x.from
-		}
-	}
-	if c.VerificationCommand == "" && len(s.Checks) == 0 {
-		c.VerificationCommand, s.Checks = old.VerificationCommand, was.Checks
-	}
-	if len(c.Spec.AdditionalSpecs) == 0 {
-		c.Spec.AdditionalSpecs = old.Spec.AdditionalSpecs
-	}
-	if !given("max-attempts") && old.MaxIterationsPerTask > 0 {
-		c.MaxIterationsPerTask = old.MaxIterationsPerTask
-	}
-	if !given("max-spec-tokens") {
-		c.Spec.MaxSpecTokens = old.Spec.MaxSpecTokens
-	}
-	if !given("spec-budget") {
-		c.Spec.Cut = old.Spec.Cut
-	}
 }
 
 // explained is a spec's source map: one line for each part.

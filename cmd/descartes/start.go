@@ -47,8 +47,7 @@ Where a loop over the tag was killed or stopped, start resumes it.
 
 // startRun is loop start, loop step and run.
 func startRun(cmd *cobra.Command, s *settings, scope loop.Scope) error {
-	wants, gated := typed(cmd.Flags()), gateOfTag(cmd.Flags())
-	root, err := s.load(cmd.Flags())
+	root, err := s.load()
 	if err != nil {
 		return err
 	}
@@ -61,22 +60,22 @@ func startRun(cmd *cobra.Command, s *settings, scope loop.Scope) error {
 	if away, err := s.background(cmd, root); away || err != nil {
 		return err
 	}
-	if s.Scud.Tag == "" && s.Prompt == "" && wants.any("prompt", "prompt-file", "tasks-file") == "" && len(s.front) == 0 {
+	if s.Scud.Tag == "" && s.Prompt == "" && s.IsTyped("prompt", "prompt-file", "tasks-file") == "" && len(s.front) == 0 {
 		if err := s.chooseTag(cmd, root); err != nil {
 			return err
 		}
 	}
-	if prompt, err := wants.prompt(s, root); err != nil {
+	if prompt, err := s.isPrompt(root); err != nil {
 		return err
 	} else if prompt && scope.Step {
 		return badInput("descartes loop start repeats a prompt", "loop step is for the tasks of a tag; --prompt has no waves")
 	} else if prompt {
 		return startPrompt(cmd, root, s)
 	}
-	if gated != nil {
-		return gated
+	if err := s.gateOfTag(); err != nil {
+		return err
 	}
-	if err := s.completeTag(cmd.Flags(), root); err != nil {
+	if err := s.completeTag(root); err != nil {
 		return err
 	}
 	given := s.Scud.TasksFile
@@ -152,8 +151,8 @@ func execute(cmd *cobra.Command, root string, s *settings, opt loop.StartOptions
 	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), s.JSON, s.CI)
 	p.times = s.Times
 	defer p.close()
-	opt.Command, opt.Own, opt.Anew, opt.Session = "loop", s.reports(), s.anew, session()
-	r, err := prepare(cmd.Context(), root, s.Config, opt, anew && importsPlan(cmd.Flags()))
+	opt.Command, opt.Own, opt.Anew, opt.Session = "loop", s.reports(), s.asksAnew(), session()
+	r, err := prepare(cmd.Context(), root, s.Config, opt, anew && s.importsPlan())
 	if err != nil {
 		if rerr := r.reportIdle(s, p, err); rerr != nil {
 			return rerr
@@ -168,7 +167,7 @@ func execute(cmd *cobra.Command, root string, s *settings, opt loop.StartOptions
 	}
 	p.text.redact = r.redact
 	if anew {
-		r.watchSettings(cmd.Context(), r.job.Config)
+		r.watchSettings(cmd.Context(), s.file)
 	}
 	if r.nothing {
 		p.say("nothing left to do in tag %s: %s done", r.job.File.Tag(), terminal.Count(r.job.Graph.Counts().Total, "task"))
@@ -187,7 +186,7 @@ func execute(cmd *cobra.Command, root string, s *settings, opt loop.StartOptions
 	p.events.Waves, p.events.Usual = len(r.job.Graph.Waves()), r.job.Config.Backend.Type
 	r.dryRun = s.DryRun
 	p.header(cmd.Context(), r)
-	if cmd.Flags().Changed("completion-promise") {
+	if s.Given("completion-promise") {
 		p.warn("--completion-promise is for loops over a prompt: a task's agent reports with <promise>COMPLETE</promise> or TASK_COMPLETE")
 	}
 	if s.DryRun {

@@ -222,14 +222,14 @@ func (r *tagRun) fleetProblems(ctx context.Context) (found problems) {
 		}
 	}
 	if c.Scud.Chain {
-		note(badInput("leave --chain out, or run here", "--chain needs every attempt on one machine"))
+		note(badInput("leave it out, or run here", "scud.chain needs every attempt on one machine"))
 	}
 	if real, err := filepath.EvalSymlinks(r.root); err == nil && real != r.repo.Root() && r.root != r.repo.Root() {
 		note(badInput("start in "+r.repo.Root(), "a fleet works on whole repositories, and the project is a folder of one"))
 	}
 	remote := c.FleetRemote
 	if _, login := gitops.WithoutLogin(remote); login {
-		note(badInput("take it out; "+wire.GitTokenVar+"=FILE and git's credential helpers keep it", "the URL of --fleet-remote has a login in it"))
+		note(badInput("take it out; "+wire.GitTokenVar+"=FILE and git's credential helpers keep it", "the URL of fleet_remote has a login in it"))
 		return found
 	}
 	if remote == "" {
@@ -314,7 +314,7 @@ func (r *tagRun) warnings() []string {
 		out = append(out, why)
 	}
 	if r.large > 0 {
-		out = append(out, fmt.Sprintf("%s over %d tokens, the largest has about %d; --spec-budget cut shortens them",
+		out = append(out, fmt.Sprintf("%s over %d tokens, the largest has about %d; --set scud.spec.cut=true shortens them",
 			terminal.Count(r.large, "spec"), r.job.Config.Scud.Spec.MaxSpecTokens, r.largest))
 	}
 	return out

@@ -47,7 +47,7 @@ A tag that already has tasks is never changed. A dependency on a task that the p
 	f := cmd.Flags()
 	f.StringVar(&s.Dir, "working-dir", ".", "work as if started in this `directory`")
 	f.StringVar(&s.Scud.PlanPath, "plan", "", "plan `file`")
-	f.StringVar(&s.Scud.Tag, "scud-tag", "", "`tag` that the tasks get (default: the one in the plan's front matter, else the plan's name)")
+	f.StringVar(&s.Scud.Tag, "tag", "", "`tag` that the tasks get (default: the one in the plan's front matter, else the plan's name)")
 	f.BoolVar(&dryRun, "dry-run", false, "print what would be written, and write nothing")
 	f.BoolVar(&asJSON, "json", false, "print the tasks as JSON")
 	f.BoolVar(&force, "force", false, "import it even if dependencies name missing tasks; the tasks that need those are held")
@@ -149,11 +149,11 @@ func missingOf(found []scheduler.Problem) (list problems) {
 func tagOfPlan(path string) (string, error) {
 	tag := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	if err := tasks.ValidTag(tag); err != nil {
-		return "", badInput("name the tag with --scud-tag, or with tag: in the plan's front matter", "the plan's name makes no tag: %w", err)
+		return "", badInput("name the tag with --tag, or with tag: in the plan's front matter", "the plan's name makes no tag: %w", err)
 	}
 	return tag, nil
 }
 
 func taken(root, tag, path string) error {
-	return badInput("choose another --scud-tag, or move that file away: an import never changes a task list", "tag %q has tasks already, in %s", tag, report.Relative(root, path))
+	return badInput("choose another --tag, or move that file away: an import never changes a task list", "tag %q has tasks already, in %s", tag, report.Relative(root, path))
 }

@@ -76,12 +76,12 @@ changed it, and no agent is asked.
 			return nil, cobra.ShellCompDirectiveDefault
 		},
 	}
-	more := []string{"backend", "command", "model", "prompt-mode", "fallback", "timeout", "idle-timeout", "start-timeout", "deadline", "max-cost", "sandbox", "env", "env-pass", "max-spec-tokens", "config", "trust"}
+	more := []string{"backend", "command", "model", "fallback", "timeout", "idle-timeout", "deadline", "max-cost", "sandbox", "env-pass", "max-spec-tokens", "config", "trust"}
 	k.register(cmd, func(one *config.Setting) bool { return one.Is("look") || slices.Contains(more, one.Flag) })
 	f := cmd.Flags()
-	f.Lookup("scud-tag").Usage = "`tag` that gets the tasks (default: the one in the document's front matter, else the file's name)"
+	f.Lookup("tag").Usage = "`tag` that gets the tasks (default: the one in the document's front matter, else the file's name)"
 	f.Lookup("max-spec-tokens").Usage = "what the agent gets about the project besides the document, in tokens"
-	f.Lookup("timeout").Usage = fmt.Sprintf("longest run of an agent, in seconds or like 20m (default %s)", planTimeout)
+	f.Lookup("timeout").Usage = fmt.Sprintf("longest run of an agent, in seconds or like 20m (default 30m)")
 	f.StringVar(&k.expand, "expand", "", "split this `task` into smaller ones")
 	f.StringVar(&k.ask, "prompt", "", "what the agent is to heed besides")
 	f.StringVar(&k.answer, "answer", "", "take the tasks from this `file` and ask no agent")
@@ -96,7 +96,7 @@ changed it, and no agent is asked.
 }
 
 const (
-	planTimeout   = "30m"
+	planTimeout   = 30 * 60 // seconds
 	planTasks     = 60
 	splitTasks    = 10
 	mostTasks     = 500
@@ -120,16 +120,12 @@ func (k *planFlags) run(cmd *cobra.Command, document string) (err error) {
 	if err := k.check(document); err != nil {
 		return err
 	}
-	f := cmd.Flags()
-	given := f.Changed("timeout")
-	if !given && os.Getenv("DESCARTES_TIMEOUT") == "" {
-		if err := f.Set("timeout", planTimeout); err != nil {
-			return err
-		}
-	}
-	root, err := k.load(f)
+	root, err := k.load()
 	if err != nil {
 		return err
+	}
+	if !k.Given("timeout") {
+		k.TimeoutSecs = planTimeout
 	}
 	if err := k.trusted(cmd, root); err != nil {
 		return err

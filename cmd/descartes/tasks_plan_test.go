@@ -86,9 +86,9 @@ func TestFaultyListAsks(t *testing.T) {
 		want         string
 	}{
 		{"circle", "\n", []string{"run"}, exitBlocked, "2 tasks cannot run", "done 1/3, held 2"},
-		{"circle", "n\n", []string{"run"}, exitInput, "2 tasks cannot run", "nothing was started hint: descartes waves --scud-tag x shows what is wrong"},
-		{"missing", "n\n", []string{"loop", "step", "--scud-tag", "x"}, exitInput, "1 task cannot run", "nothing was started"},
-		{"missing", "y\n", []string{"loop", "start", "--scud-tag", "x"}, exitBlocked, "1 task cannot run", "1 One done"},
+		{"circle", "n\n", []string{"run"}, exitInput, "2 tasks cannot run", "nothing was started hint: descartes waves --tag x shows what is wrong"},
+		{"missing", "n\n", []string{"loop", "step", "--tag", "x"}, exitInput, "1 task cannot run", "nothing was started"},
+		{"missing", "y\n", []string{"loop", "start", "--tag", "x"}, exitBlocked, "1 task cannot run", "1 One done"},
 	} {
 		t.Run(c.list+" "+strings.Join(c.args, " ")+" "+strings.TrimSpace(c.answer), func(t *testing.T) {
 			code, text, work := atQuestion(t, "*: write it.txt it\n*: say TASK_COMPLETE\n", map[string]string{".scud/tasks/x.json": list[c.list]}, append(c.args, "--verify", "true"), "Start the others? [Y/n] ", c.answer)

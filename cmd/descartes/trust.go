@@ -138,12 +138,12 @@ func trustOf(root string, m *redact.Redactor) (*config.Trust, error) {
 // untrusted returns what the settings file wants that nobody has trusted, or nil. What the user's flags or variables decide needs no trust.
 func (s *settings) untrusted(root string) (refused *untrustedError, err error) {
 	all := s.file.Demands(root)
-	needed := slices.DeleteFunc(slices.Clone(all), func(d config.Demand) bool { return slices.ContainsFunc(d.Flags, s.given) })
+	needed := slices.DeleteFunc(slices.Clone(all), func(a config.Ask) bool { return slices.ContainsFunc(a.Names, s.Given) })
 	digest := config.TrustDigest(all)
 	if given := strings.TrimPrefix(strings.TrimSpace(s.Trust), "sha256:"); len(needed) == 0 || given == digest {
 		return nil, nil
 	}
-	refused = &untrustedError{file: s.fileName, digest: digest, given: s.Trust, all: all}
+	refused = &untrustedError{file: s.file.Name, digest: digest, given: s.Trust, all: all}
 	if s.SettingsFile != "" {
 		refused.config = " --config " + terminal.Quote(s.File)
 	}
@@ -207,7 +207,7 @@ type untrustedError struct {
 	digest string // of all that it wants
 	given  string // a digest, of something else
 	wider  []string
-	all    []config.Demand
+	all    []config.Ask
 	trust  *config.Trust
 }
 

@@ -88,8 +88,6 @@ func TestCommandsInMessages(t *testing.T) {
 // sentences name a command, and are not to be typed.
 func sentences() []string {
 	return []string{
-		"descartes loop start --prompt-file repeats a prompt until a gate ends it",
-		"descartes prompt does not take --%s: it runs its prompt once",
 		"it speaks version %s of the Agent Client Protocol, and descartes version %d: ",
 		"open the address that descartes serve has printed: it has the key to this page",
 		"the demo went wrong: descartes spec ended with exit status %d",

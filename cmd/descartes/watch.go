@@ -41,9 +41,6 @@ Without a terminal, and with --plain, it prints a line for each event until the 
 `,
 		Args: takes(0, 1, "at most one loop"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := environment(cmd.Flags()); err != nil {
-				return err
-			}
 			root, err := findRoot(dir)
 			if err != nil {
 				return err

@@ -108,7 +108,7 @@ func (v *viewAt) ends(code int) string {
 // TestViewOfATag looks at a run while it works, opens and closes pages, and finds the summary in the normal screen.
 func TestViewOfATag(t *testing.T) {
 	t.Parallel()
-	v := atView(t, "1: say I look around.\n1: await ../go\n1: write slugs.txt x\n1: say TASK_COMPLETE\n", "--scud-tag", "x", "--verify", "true")
+	v := atView(t, "1: say I look around.\n1: await ../go\n1: write slugs.txt x\n1: say TASK_COMPLETE\n", "--tag", "x", "--verify", "true")
 	if v == nil {
 		return
 	}
@@ -184,7 +184,7 @@ func TestWatch(t *testing.T) {
 	if v == nil {
 		return
 	}
-	run := v.descartes(loopStart("--scud-tag", "x", "--verify", "true")...)
+	run := v.descartes(loopStart("--tag", "x", "--verify", "true")...)
 	if err := run.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +215,7 @@ func TestStatusFitsItsTerminal(t *testing.T) {
 		return
 	}
 	name := strings.Repeat("night-", 10)
-	run := v.descartes(loopStart("--scud-tag", "x", "--verify", "true", "--name", name)...)
+	run := v.descartes(loopStart("--tag", "x", "--verify", "true", "--name", name)...)
 	if err := run.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +253,7 @@ func TestViewRetries(t *testing.T) {
 		return
 	}
 	v.write("work/.scud/tasks/y.json", `{"tag":"y","tasks":[{"id":1,"title":"Slugs","status":"pending"},{"id":2,"title":"Store","status":"pending"}]}`)
-	v.start(loopStart("--scud-tag", "y", "--verify", "true", "--allow-dirty")...)
+	v.start(loopStart("--tag", "y", "--verify", "true", "--allow-dirty")...)
 	v.shows("Blocked Tasks: 1", "no key", "2 Store") // the view writes what is new in a line
 	v.press("jr")
 	v.shows("Try task 1 again")
@@ -268,7 +268,7 @@ func TestViewRetries(t *testing.T) {
 // TestViewIsLeft leaves the view of a run that goes on in plain lines, and ends that by Ctrl-C as ever.
 func TestViewIsLeft(t *testing.T) {
 	t.Parallel()
-	v := atView(t, "1: await ../never\n", "--scud-tag", "x", "--verify", "true")
+	v := atView(t, "1: await ../never\n", "--tag", "x", "--verify", "true")
 	if v == nil {
 		return
 	}
@@ -288,7 +288,7 @@ func TestViewIsLeft(t *testing.T) {
 // TestViewInterrupted presses Ctrl-C in the view: the first lets the attempt finish, the second ends it.
 func TestViewInterrupted(t *testing.T) {
 	t.Parallel()
-	v := atView(t, "1: await ../never\n", "--scud-tag", "x", "--verify", "true")
+	v := atView(t, "1: await ../never\n", "--tag", "x", "--verify", "true")
 	if v == nil {
 		return
 	}
@@ -305,7 +305,7 @@ func TestViewInterrupted(t *testing.T) {
 func TestViewAsks(t *testing.T) {
 	t.Parallel()
 	v := atView(t, "*: say ---LOOP_STATUS---\n*: say CRITERIA: {\"a\": true}\n*: say EXIT_SIGNAL: true\n*: say ---END_STATUS---\n",
-		"--prompt", "Fix it", "--criterion", "a", "--shape", "colleague", "--loop-state", "delete")
+		"--prompt", "Fix it", "--criterion", "a", "--set", "shape=colleague", "--set", "loop_state=delete")
 	if v == nil {
 		return
 	}
@@ -327,7 +327,7 @@ func TestViewAsksInABuild(t *testing.T) {
 	}
 	v.write("work/IMPLEMENTATION_PLAN.md", "- [ ] Slugs\n")
 	v.commit("plan")
-	v.start("build", "3", "--command", "fakeagent", "--sandbox", "off", "--env-pass", "AGENT", "--verify", "true", "--criterion", "a", "--shape", "colleague", "--loop-state", "delete")
+	v.start("build", "3", "--command", "fakeagent", "--sandbox", "off", "--env-pass", "AGENT", "--verify", "true", "--criterion", "a", "--set", "shape=colleague", "--set", "loop_state=delete")
 	v.shows("The loop asks", "Here is 1 step. Proceed?")
 	v.press("y")
 	v.shows("All criteria met. Confirm done?")
@@ -340,7 +340,7 @@ func TestViewAsksInABuild(t *testing.T) {
 // TestPlainLines asks for lines at a terminal.
 func TestPlainLines(t *testing.T) {
 	t.Parallel()
-	v := atView(t, "1: write slugs.txt x\n1: say TASK_COMPLETE\n", "--scud-tag", "x", "--verify", "true", "--plain")
+	v := atView(t, "1: write slugs.txt x\n1: say TASK_COMPLETE\n", "--tag", "x", "--verify", "true", "--plain")
 	if v == nil {
 		return
 	}
@@ -353,7 +353,7 @@ func TestPlainLines(t *testing.T) {
 // TestRunOutlivesItsView closes the terminal of a run that is shown: it ends well all the same.
 func TestRunOutlivesItsView(t *testing.T) {
 	t.Parallel()
-	v := atView(t, "1: await ../go\n1: write slugs.txt x\n1: say TASK_COMPLETE\n", "--scud-tag", "x", "--verify", "true")
+	v := atView(t, "1: await ../go\n1: write slugs.txt x\n1: say TASK_COMPLETE\n", "--tag", "x", "--verify", "true")
 	if v == nil {
 		return
 	}

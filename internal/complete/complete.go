@@ -64,7 +64,7 @@ func (p Project) Attach(root *cobra.Command) {
 			if !known || decided {
 				return
 			}
-			if err := c.RegisterFlagCompletionFunc(f.Name, a.flag(f.Name == "fallback" || f.Name == "notify-on" || f.Name == "ok-exit")); err != nil {
+			if err := c.RegisterFlagCompletionFunc(f.Name, a.flag(f.Name == "fallback" || f.Name == "ok-exit")); err != nil {
 				panic(err) // the flag is this command's
 			}
 		})
@@ -169,7 +169,7 @@ func (p Project) arguments() map[string]answer {
 func (p Project) flags() map[string]answer {
 	one := func(o offer) answer { return answer{then: noFiles, offers: []offer{o}} }
 	m := map[string]answer{
-		"--scud-tag":        one(p.tags),
+		"--tag":             one(p.tags),
 		"--expand":          {then: asTheyStand, offers: []offer{p.tasks}},
 		"--task":            {then: asTheyStand, offers: []offer{p.tasks}},
 		"--backend":         one(p.backends),
@@ -177,16 +177,14 @@ func (p Project) flags() map[string]answer {
 		"--review":          one(func(f *pflag.FlagSet, args []string) []string { return append(p.backends(f, args), "off") }),
 		"--gate":            words("promise", "status", "criteria"),
 		"--format":          words("markdown", "html", "junit", "json"),
-		"--prompt-mode":     words("stdin", "arg", "env", "file"),
 		"--notify":          words("desktop", "bell", "ntfy:", "slack:", "discord:", "telegram:"),
-		"--notify-on":       words("finished", "blocked", "question", "quota", "breaker"),
 		"--ok-exit":         words("3\tblocked tasks", "4\tthe agent cannot be run", "6\ta limit with work left", "7\tit waits for a person", "75\tquota used up"),
 		"--verify":          words("none\tthe agent's word is enough"),
 		"--deadline":        words("8h"),
 		"--older-than":      words("7d", "30d"),
 		"--breaker":         words("off"),
 		"--fleet":           words("127.0.0.1:7233\ta server that descartes-fleet dev started"),
-		"--reversibility":   words("2A", "2B", "1"),
+		"--set":             set(),
 		"file":              aFile, // the word that stands for the value in help
 		"directory":         aFolder,
 		"--dir":             aFolder,
@@ -311,12 +309,26 @@ func (p Project) accounts(*pflag.FlagSet, []string) (out []string) {
 }
 
 // Settings are the keys of all settings, with what they say.
-func Settings() cobra.CompletionFunc {
-	var keys []string
+func Settings() cobra.CompletionFunc { return words(keys("")...).argument }
+
+func keys(end string) (list []string) {
 	for _, s := range config.All() {
-		if s.Key != "" {
-			keys = append(keys, cobra.CompletionWithDesc(s.Key, terminal.Fit(strings.ReplaceAll(s.Help, "`", ""), 70)))
+		if s.YAML {
+			list = append(list, cobra.CompletionWithDesc(s.Key+end, terminal.Fit(strings.ReplaceAll(s.Help, "`", ""), 70)))
 		}
 	}
-	return words(keys...).argument
+	return list
+}
+
+// set are the keys of --set, and after one its values.
+func set() answer {
+	out := keys("=")
+	for _, s := range config.All() {
+		for _, w := range s.Words {
+			out = append(out, s.Key+"="+w)
+		}
+	}
+	a := words(out...)
+	a.then |= cobra.ShellCompDirectiveNoSpace
+	return a
 }

@@ -45,12 +45,12 @@ func ResolveBackend(cfg Config) (agent.Backend, BackendConfig, error) {
 	if saved.PromptMode != "" {
 		mode, ok := agent.ParsePromptMode(saved.PromptMode)
 		if !ok {
-			return b, saved, wrong("", "--prompt-mode %q is not one of stdin, arg, env, file", saved.PromptMode)
+			return b, saved, wrong("", "backend.prompt_mode %q is not one of stdin, arg, env, file", saved.PromptMode)
 		}
 		b.Prompt = mode
 	}
 	if b.Prompt != agent.ByFile && slices.ContainsFunc(command, func(arg string) bool { return strings.Contains(arg, "{prompt_file}") }) {
-		return b, saved, wrong("--prompt-mode file", "{prompt_file} in --command needs --prompt-mode file, and the prompt mode is %s", b.Prompt)
+		return b, saved, wrong("--set backend.prompt_mode=file", "{prompt_file} in --command needs the prompt mode file, and the prompt mode is %s", b.Prompt)
 	}
 	switch saved.OutputFormat {
 	case "", "json", "text":

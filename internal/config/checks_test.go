@@ -48,21 +48,14 @@ func TestVerify(t *testing.T) {
 	if got := f.ChecksOf(true); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	s, flags := bound(t, "--verify", "true")
-	if err := s.Over(flags, f.Config, nil); err != nil {
-		t.Fatal(err)
-	}
-	if got := s.ChecksOf(true); !reflect.DeepEqual(got, []verify.Check{{Run: "true"}}) || len(s.Checks) != 0 {
-		t.Errorf("--verify does not replace the list: %+v", s.Config.Checks)
-	}
 }
 
 func TestVerifyErrors(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"verify: ''":                    "verify: line 1: the command is empty",
+		"verify: ''":                    "verify: the command is empty",
 		"verify: []":                    "verify: the list is empty",
-		"verify: {run: x}":              "line 1: there are settings, each with a name, where a command or a list of checks is wanted",
+		"verify: {run: x}":              "line 1: there are settings, each with a name, where a list is wanted",
 		"verify: [make]":                "line 1: there is `make`, where settings, each with a name, are wanted",
 		"verify: [{run: x}]":            "verify: check 1 has no name",
 		"verify: [{name: a b, run: x}]": `check "a b": a name is at most 40`,
@@ -72,7 +65,7 @@ func TestVerifyErrors(t *testing.T) {
 		"verify: [{name: a, run: x, when: end}]":               "no check is run after an attempt",
 		"verify: [{name: a, run: x, retry: 9}]":                "check a: retry 9: 0 to 5",
 		"verify: [{name: a, run: x, retry: -1}]":               "check a: retry -1",
-		"verify: [{name: a, run: x, timeout: soon}]":           `check a: timeout: "soon" is neither a number of seconds`,
+		"verify: [{name: a, run: x, timeout: soon}]":           `line 1: "soon" is neither a number of seconds`,
 		"verify: [{name: a, run: x, results: ../out.xml}]":     `check a: results: "../out.xml" is not a path below the project`,
 		"verify: [{name: a, run: x, results: /tmp/out.xml}]":   "is not a path below the project",
 		"verify: [{name: a, run: x, results: 'a[.xml'}]":       "is not a pattern like",

@@ -1,9 +1,11 @@
 package config
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"math"
@@ -16,27 +18,26 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"descartes/agent"
+	"descartes/internal/lazyregexp"
 	"descartes/internal/plainfile"
 	"descartes/loop/gate"
 )
 
-// MaxFile bounds descartes.yaml, in bytes; maxKeys bounds the keys in one place of it.
-const (
-	MaxFile = 1 << 20
-	maxKeys = 2000
-)
+// MaxFile bounds descartes.yaml, in bytes.
+const MaxFile = 1 << 20
 
 // File is what descartes.yaml says, over the defaults.
 type File struct {
-	Config
+	Settings
+	Name  string         // in messages
 	Lines map[string]int // where each key is
 }
 
-// Error says what is wrong with descartes.yaml or a command line; Hint is what was probably meant, "" where nobody
-// knows.
+// Error says what is wrong with descartes.yaml or a command line; Hint is the next step, "" where nobody knows.
 type Error struct {
-	Hint string
-	err  error
+	Hint    string
+	Unknown string // a key that there is not
+	err     error
 }
 
 // wrong is an *Error.
@@ -49,364 +50,248 @@ func (e *Error) Unwrap() error { return e.err }
 
 // ReadFile reads descartes.yaml. A missing file is empty, unless it is required.
 func ReadFile(path string, must bool) (*File, error) {
-	s := New()
-	r := &reader{to: &s, lines: map[string]int{}}
+	f := &File{Settings: New(), Name: path, Lines: map[string]int{}}
 	data, err := plainfile.Read(filepath.Dir(path), path, MaxFile)
 	if errors.Is(err, fs.ErrNotExist) && !must {
-		return &File{Config: s.Config, Lines: r.lines}, nil
+		return f, nil
 	}
 	if err != nil {
 		return nil, wrong("", "settings: %w", err)
 	}
-	if err := r.read(data); err != nil {
-		var command *Error
-		if errors.As(err, &command) {
-			r.hint = command.Hint
+	if f.Lines, err = f.read(data); err == nil {
+		for _, key := range []string{"scud.verification_command", "verification_command"} {
+			if f.Lines["verify"] > 0 && f.Lines[key] > 0 {
+				err = fmt.Errorf("verify and %s set the same thing, in lines %d and %d: remove one of them", key, f.Lines["verify"], f.Lines[key])
+			}
 		}
-		return nil, wrong(r.hint, "settings %s: %w", path, err)
 	}
-	return &File{Config: s.Config, Lines: r.lines}, nil
+	if err != nil {
+		e := wrong("", "settings %s: %w", path, err)
+		if command, ok := errors.AsType[*Error](err); ok {
+			e.Hint, e.Unknown = command.Hint, command.Unknown
+		}
+		return nil, e
+	}
+	return f, nil
 }
 
-// reader reads the nodes of a settings file into settings.
-type reader struct {
-	to     *Settings
-	lines  map[string]int // of keys
-	wrong  []string       // what does not fit, each with its line
-	hint   string
-	merges int
-	err    error // of the first setting with an impossible value
-}
-
-func (r *reader) read(data []byte) error {
+// read sets what a YAML document sets, and returns its keys with their lines.
+func (s *Settings) read(data []byte) (lines map[string]int, err error) {
+	lines = map[string]int{}
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	d.KnownFields(true)
+	in := reflect.New(fileType)
+	if err := d.Decode(in.Interface()); err != nil && !errors.Is(err, io.EOF) {
+		return lines, plainly(err)
+	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
+		return lines, plainly(err)
+	}
+	keysOf(&doc, "", lines)
+	for _, one := range all {
+		if lines[one.Key] == 0 || !one.YAML {
+			continue
+		}
+		if one.kind == "backends" {
+			err = s.setBackends(in.Elem().FieldByIndex(one.inFile).Interface().(map[string]row))
+		} else {
+			one.set(s, in.Elem().FieldByIndex(one.inFile))
+			err = one.check(one.Key+":", one.value(s))
+		}
+		if err != nil {
+			return lines, err
+		}
+	}
+	return lines, nil
+}
+
+// keysOf finds the keys of a mapping that are given a value, with those below it and those that << brings in.
+func keysOf(n *yaml.Node, prefix string, lines map[string]int) {
+	switch n.Kind {
+	case yaml.AliasNode:
+		keysOf(n.Alias, prefix, lines)
+	case yaml.DocumentNode, yaml.SequenceNode: // of mappings to merge
+		for _, one := range n.Content {
+			keysOf(one, prefix, lines)
+		}
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			k, v := n.Content[i], n.Content[i+1]
+			key := prefix + k.Value
+			switch {
+			case k.Tag == "!!merge":
+				keysOf(v, prefix, lines)
+			case v.Tag == "!!null":
+			case slices.ContainsFunc(all, func(s *Setting) bool { return strings.HasPrefix(s.Key, key+".") }):
+				keysOf(v, key+".", lines)
+			default:
+				lines[key] = k.Line
+			}
+		}
+	}
+}
+
+var (
+	unknownKey = lazyregexp.New(`(?s)field (\S+) not found in type .*`)
+	misplaced  = lazyregexp.New("(?s)cannot unmarshal !!(\\w+)(?: (`[^`]*`))? into (.*)")
+)
+
+// plainly is an error of the YAML decoder without the names of Go's types.
+func plainly(err error) error {
+	found, ok := errors.AsType[*yaml.TypeError](err)
+	if !ok {
 		return errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
 	}
-	if len(doc.Content) > 0 && doc.Content[0].Tag != "!!null" {
-		r.group("", doc.Content[0])
-	}
-	if len(r.wrong) > 0 {
-		return errors.New(strings.Join(r.wrong, "; "))
-	}
-	if r.err == nil && r.lines["verify"] > 0 {
-		r.err = r.oneVerify()
-	}
-	for _, s := range all {
-		if _, in := r.lines[s.Key]; in && r.err == nil {
-			r.err = s.check(s.Key, s.value(r.to))
+	out := &Error{}
+	lines := make([]string, len(found.Errors))
+	for i, line := range found.Errors {
+		if m := unknownKey.FindStringSubmatch(line); m != nil {
+			out.Unknown = cmp.Or(out.Unknown, m[1])
+			line = unknownKey.ReplaceAllString(line, "unknown setting $1")
 		}
-	}
-	return r.err
-}
-
-// group reads the settings below a prefix.
-func (r *reader) group(prefix string, n *yaml.Node) {
-	r.pairs(n, func(k, v *yaml.Node) {
-		key := prefix + k.Value
-		at := slices.IndexFunc(all, func(s *Setting) bool { return s.YAML && s.Key == key })
-		switch {
-		case at >= 0:
-			r.lines[key] = k.Line
-			r.setting(all[at], v)
-		case slices.ContainsFunc(all, func(s *Setting) bool { return s.YAML && strings.HasPrefix(s.Key, key+".") }):
-			r.lines[key] = k.Line
-			if v.Tag != "!!null" {
-				r.group(key+".", v)
+		if m := misplaced.FindStringSubmatch(line); m != nil {
+			there, wanted := "is "+m[2], "settings, each with a name, are"
+			switch m[1] {
+			case "seq":
+				there = "is a list"
+			case "map":
+				there = "are settings, each with a name"
 			}
-		default:
-			r.unknown(k, prefix, keysBelow(prefix))
+			switch {
+			case strings.HasPrefix(m[3], "[]"):
+				wanted = "a list is"
+			case m[3] == "string":
+				wanted = "a text is"
+			case m[3] == "bool":
+				wanted = "true or false is"
+			case strings.HasPrefix(m[3], "int"), strings.HasPrefix(m[3], "float"):
+				wanted = "a number is"
+			}
+			line = line[:strings.Index(line, "cannot unmarshal")] + "there " + there + ", where " + wanted + " wanted"
 		}
-	})
-}
-
-// keysBelow lists the words that may follow a prefix.
-func keysBelow(prefix string) (out []string) {
-	for _, s := range all {
-		if rest, ok := strings.CutPrefix(s.Key, prefix); ok && s.YAML {
-			word, _, _ := strings.Cut(rest, ".")
-			out = append(out, word)
-		}
+		lines[i] = line
 	}
+	if n := len(lines) - 5; n > 0 {
+		lines = append(lines[:5], fmt.Sprintf("and %d more", n))
+	}
+	out.err = errors.New(strings.Join(lines, "; "))
 	return out
 }
 
-// unknown refuses a key and suggests the one that was probably meant.
-func (r *reader) unknown(k *yaml.Node, prefix string, known []string) {
-	r.note(k, "unknown setting %s", k.Value)
-	best, least := "", 3
-	if len(k.Value) > 40 {
-		known = nil // too far from any of them to be a typo
-	}
-	for _, word := range known {
-		if d := distance(k.Value, word); d < least || strings.HasPrefix(word, k.Value+"_") && least == 3 {
-			best, least = word, min(d, least-1)
-		}
-	}
-	if best != "" && r.hint == "" {
-		r.hint = "did you mean " + prefix + best + "?"
-	}
+// written are the types of settings that descartes.yaml has in a form of its own.
+var written = map[string]reflect.Type{
+	"time": reflect.TypeFor[seconds](), "size": reflect.TypeFor[size](), "breaker": reflect.TypeFor[breaker](), "words": reflect.TypeFor[wordList](), "mask": reflect.TypeFor[mask](),
+	"criteria": reflect.TypeFor[criteria](), "guard": reflect.TypeFor[levels](), "checks": reflect.TypeFor[checks](), "prices": reflect.TypeFor[prices](),
+	"backends": reflect.TypeFor[map[string]row](),
 }
 
-// distance counts the letters to insert, drop or change to make one word the other.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+type (
+	seconds  int
+	size     int64
+	breaker  int
+	wordList []string // or a text with commas
+	mask     []string // or off
+	criteria []gate.Criterion
+	prices   agent.Prices
+)
+
+func (s *seconds) UnmarshalYAML(n *yaml.Node) error { return unit(n, s, parseSeconds) }
+func (s *size) UnmarshalYAML(n *yaml.Node) error    { return unit(n, s, ParseSize) }
+func (b *breaker) UnmarshalYAML(n *yaml.Node) error { return unit(n, b, parseBreaker) }
+
+// unit reads a number with a unit.
+func unit[T ~int | ~int64](n *yaml.Node, to *T, parse func(string) (int64, error)) error {
+	var text string
+	err := n.Decode(&text)
+	if err != nil {
+		return err
 	}
-	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := before
-			if a[i] != b[j] {
-				change++
-			}
-			before = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	v, err := parse(text)
+	*to = T(v)
+	return inLine(n, err)
 }
 
-func (r *reader) note(n *yaml.Node, format string, args ...any) {
-	r.wrong = append(r.wrong, fmt.Sprintf("line %d: %s", n.Line, fmt.Sprintf(format, args...)))
+// inLine is an error in one line of the file, which the decoder reports with others.
+func inLine(n *yaml.Node, err error) error {
+	if err != nil {
+		return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: %v", n.Line, err)}}
+	}
+	return nil
 }
 
-// unfit reports a node of the wrong kind.
-func (r *reader) unfit(n *yaml.Node, wanted string) {
-	there := fmt.Sprintf("is `%s`", n.Value)
-	switch n.Kind {
-	case yaml.SequenceNode:
-		there = "is a list"
-	case yaml.MappingNode:
-		there = "are settings, each with a name"
+func (w *wordList) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind == yaml.ScalarNode {
+		*w = wordsOf([]string{n.Value})
+		return nil
 	}
-	r.note(n, "there %s, where %s wanted", there, wanted)
+	return n.Decode((*[]string)(w))
 }
 
-// pairs calls each for every key of a mapping. A key of the mapping itself wins over one that << brings in.
-func (r *reader) pairs(n *yaml.Node, each func(k, v *yaml.Node)) {
-	n = resolved(n)
-	if n.Kind != yaml.MappingNode {
-		r.unfit(n, "settings, each with a name, are")
-		return
-	}
-	if len(n.Content)/2 > maxKeys {
-		r.note(n, "%d keys in one place: at most %d are allowed", len(n.Content)/2, maxKeys)
-		return
-	}
-	seen := map[string]int{}
-	for _, merged := range []bool{true, false} {
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			k, v := resolved(n.Content[i]), n.Content[i+1]
-			switch merge := k.Tag == "!!merge"; {
-			case merge && merged:
-				r.merge(v, each)
-			case merge || merged:
-			case seen[k.Value] > 0:
-				r.note(k, "mapping key %q already defined at line %d", k.Value, seen[k.Value])
-			default:
-				seen[k.Value] = k.Line
-				each(k, resolved(v))
-			}
-		}
-	}
-}
-
-// merge handles <<: a mapping, or a list of mappings of which the first wins.
-func (r *reader) merge(v *yaml.Node, each func(k, v *yaml.Node)) {
-	if r.merges++; r.merges > 100 {
-		r.note(v, "too many << in one file")
-		return
-	}
-	if v = resolved(v); v.Kind != yaml.SequenceNode {
-		r.pairs(v, each)
-		return
-	}
-	for _, one := range slices.Backward(v.Content) {
-		r.pairs(one, each)
-	}
-}
-
-func resolved(n *yaml.Node) *yaml.Node {
-	for n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
-	return n
-}
-
-// setting reads the value of one setting.
-func (r *reader) setting(s *Setting, n *yaml.Node) {
-	v := s.value(r.to)
-	fail := func(err error) {
-		if err != nil && r.err == nil {
-			r.err = fmt.Errorf("%s: %w", s.Key, err)
-		}
-	}
-	off := n.Kind == yaml.ScalarNode && (n.Value == "off" || n.Value == "false")
+func (m *mask) UnmarshalYAML(n *yaml.Node) error {
 	switch {
-	case n.Tag == "!!null":
-	case n.Kind == yaml.ScalarNode && slices.Contains([]string{"duration", "size", "breaker", "words"}, s.kind):
-		fail(s.parse(v, n.Value))
-	case s.kind == "mask" && off:
-		v.Set(reflect.ValueOf([]string{"off"}))
-	case s.kind == "mask" && n.Kind != yaml.SequenceNode:
-		fail(errors.New("give a list of variables, [MY_PIN, \"!NOT_SECRET\"], or off"))
-	case s.kind == "criteria":
-		fail(r.criteria(v, n))
-	case s.kind == "patterns":
-		r.decode(n, v)
-		fail(checkPatterns(v.Interface().([]string)))
-	case s.kind == "guard":
-		fail(r.guardLevels(n))
-	case s.kind == "checks":
-		fail(r.checks(n))
-	case s.kind == "prices":
-		var rows map[string]price
-		r.decode(n, reflect.ValueOf(&rows).Elem())
-		prices, err := pricesOf(s.Key, rows)
-		if err != nil && r.err == nil {
-			r.err = err
-		}
-		v.Set(reflect.ValueOf(prices))
-	case s.kind == "backends":
-		if err := r.backends(n); err != nil && r.err == nil {
-			r.err = err
-		}
-	default:
-		r.decode(n, v)
-		if s.Words != nil && s.kind == "string" && !slices.Contains(s.Words, v.String()) && v.String() != "" {
-			fail(noneOf(v.String(), s.Words))
-		}
+	case n.Kind == yaml.ScalarNode && (n.Value == "off" || n.Value == "false"):
+		*m = mask{"off"}
+		return nil
+	case n.Kind != yaml.SequenceNode:
+		return inLine(n, errors.New("mask: give a list of variables, [MY_PIN, \"!NOT_SECRET\"], or off"))
 	}
+	return n.Decode((*[]string)(m))
 }
 
-// decode reads a node into a value of a plain type. The keys of structs are their fields' names in JSON.
-func (r *reader) decode(n *yaml.Node, v reflect.Value) {
-	n = resolved(n)
-	if n.Tag == "!!null" {
-		return
-	}
-	switch v.Kind() {
-	case reflect.Pointer:
-		v.Set(reflect.New(v.Type().Elem()))
-		r.decode(n, v.Elem())
-	case reflect.Map:
-		m := reflect.MakeMap(v.Type())
-		r.pairs(n, func(k, one *yaml.Node) {
-			name, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
-			r.scalar(k, name)
-			r.decode(one, value)
-			m.SetMapIndex(name, value)
-		})
-		v.Set(m)
-	case reflect.Struct:
-		fields := fieldsOf(v.Type())
-		r.pairs(n, func(k, one *yaml.Node) {
-			if at, ok := fields[k.Value]; ok {
-				r.decode(one, v.FieldByIndex(at))
-			} else {
-				r.unknown(k, "", slices.Sorted(maps.Keys(fields)))
-			}
-		})
-	case reflect.Slice:
-		if n.Kind != yaml.SequenceNode {
-			r.unfit(n, "a list is")
-			return
-		}
-		list := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
-		for i, one := range n.Content {
-			r.decode(one, list.Index(i))
-		}
-		v.Set(list)
-	default:
-		r.scalar(n, v)
-	}
-}
-
-func (r *reader) scalar(n *yaml.Node, v reflect.Value) {
-	if n.Kind == yaml.ScalarNode && n.Decode(v.Addr().Interface()) == nil {
-		return
-	}
-	wanted := map[reflect.Kind]string{reflect.String: "a text", reflect.Bool: "true or false", reflect.Float64: "a number"}[v.Kind()]
-	r.unfit(n, cmp.Or(wanted, "a whole number")+" is")
-}
-
-// fieldsOf finds the fields of a struct by their JSON names; its own fields hide those of an embedded struct.
-func fieldsOf(t reflect.Type) map[string][]int {
-	out := map[string][]int{}
-	for _, f := range reflect.VisibleFields(t) {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if was, ok := out[name]; name != "" && name != "-" && (!ok || len(f.Index) < len(was)) {
-			out[name] = f.Index
-		}
-	}
-	return out
-}
-
-func (r *reader) criteria(v reflect.Value, n *yaml.Node) error {
+func (c *criteria) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind != yaml.SequenceNode {
-		return fmt.Errorf("line %d: expected a list", n.Line)
+		return inLine(n, errors.New("criteria: expected a list"))
 	}
 	text, err := yaml.Marshal(n)
 	if err != nil {
 		return err
 	}
 	asked, err := gate.ParseYAML(text)
-	v.Set(reflect.ValueOf(asked.Criteria))
-	return err
+	*c = asked.Criteria
+	return inLine(n, err)
 }
 
-// price is a model's price in descartes.yaml, in dollars per million tokens.
-type price struct {
-	Input       *float64 `json:"input"`
-	CachedInput *float64 `json:"cached_input"` // left out: as input
-	CacheWrite  *float64 `json:"cache_write"`
-	Output      *float64 `json:"output"`
-}
-
-// pricesOf checks prices; key names them in messages.
-func pricesOf(key string, rows map[string]price) (agent.Prices, error) {
-	if len(rows) == 0 {
-		return nil, nil
+func (p *prices) UnmarshalYAML(read func(any) error) error {
+	var rows map[string]struct {
+		Input       *float64
+		CachedInput *float64 `yaml:"cached_input"` // left out: as input
+		CacheWrite  *float64 `yaml:"cache_write"`
+		Output      *float64
 	}
-	out := make(agent.Prices, len(rows))
+	if err := read(&rows); err != nil {
+		return err
+	}
+	*p = prices{}
 	for _, model := range slices.Sorted(maps.Keys(rows)) {
-		p := rows[model]
+		row := rows[model]
 		if strings.TrimSpace(model) == "" {
-			return nil, fmt.Errorf("%s: a price needs the name of its model", key)
+			return errors.New("prices: a price needs the name of its model")
 		}
-		if p.Input == nil || p.Output == nil {
-			return nil, fmt.Errorf("%s.%s: give input and output, in dollars per million tokens", key, model)
+		if row.Input == nil || row.Output == nil {
+			return fmt.Errorf("prices.%s: give input and output, in dollars per million tokens", model)
 		}
-		for _, x := range []*float64{p.Input, p.CachedInput, p.CacheWrite, p.Output} {
+		for _, x := range []*float64{row.Input, row.CachedInput, row.CacheWrite, row.Output} {
 			if x != nil && (*x < 0 || math.IsNaN(*x) || math.IsInf(*x, 0)) {
-				return nil, fmt.Errorf("%s.%s: %g is not a price", key, model, *x)
+				return fmt.Errorf("prices.%s: %g is not a price", model, *x)
 			}
 		}
-		out[model] = agent.Price{Input: *p.Input, CachedInput: p.CachedInput, CacheWrite: p.CacheWrite, Output: *p.Output}
+		(*p)[model] = agent.Price{Input: *row.Input, CachedInput: row.CachedInput, CacheWrite: row.CacheWrite, Output: *row.Output}
 	}
-	return out, nil
+	return nil
 }
 
 // row is a backend in descartes.yaml; it overrides the built-in one.
 type row struct {
-	agent.Row
-	Command    string            `json:"command"` // with its arguments
-	Prices     map[string]price  `json:"prices"`
-	Model      string            `json:"model"` // where nothing else names one
-	ModelTiers map[string]string `json:"model_tiers"`
+	agent.Row  `yaml:",inline"`
+	Command    string            `yaml:"command"` // with its arguments
+	Prices     prices            `yaml:"prices"`
+	Model      string            `yaml:"model"` // where nothing else names one
+	ModelTiers map[string]string `yaml:"model_tiers"`
 }
 
-// backends reads the rows and their models, and checks them against the built-in table.
-func (r *reader) backends(n *yaml.Node) error {
-	var rows map[string]row
-	r.decode(n, reflect.ValueOf(&rows).Elem())
-	if len(rows) == 0 || len(r.wrong) > 0 {
-		return nil
-	}
-	c := &r.to.Config
+// setBackends takes rows and their models, and checks them against the built-in table.
+func (c *Config) setBackends(rows map[string]row) error {
 	c.Backends, c.Models = make(map[string]agent.Row, len(rows)), nil
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
 		f := rows[name]
@@ -414,9 +299,7 @@ func (r *reader) backends(n *yaml.Node) error {
 		if f.Row.Command, err = SplitCommand("backends."+name+".command", f.Command); err != nil {
 			return err
 		}
-		if f.Row.Prices, err = pricesOf("backends."+name+".prices", f.Prices); err != nil {
-			return err
-		}
+		f.Row.Prices = agent.Prices(f.Prices)
 		c.Backends[name] = f.Row
 		if f.Model != "" || len(f.ModelTiers) > 0 {
 			if c.Models == nil {

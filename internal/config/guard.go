@@ -14,7 +14,7 @@ import (
 // GuardConfig says what an attempt may do to the checks that judge it.
 type GuardConfig struct {
 	Protect     []string               `json:"protect,omitempty" type:"patterns" power:"yes" trust:"no" help:"more paths that no attempt may change, besides the files of the checks, written as in .gitignore; !PATH excepts one"`
-	ProtectMode string                 `json:"protect_mode,omitempty" flag:"protect-mode" words:"diff|base" open:"diff" power:"yes" in:"mode resume" trust:"no" help:"how checks and tests are protected: diff looks at what an attempt did to them, base runs the checks once more with them as they were before (default: diff)"`
+	ProtectMode string                 `json:"protect_mode,omitempty" words:"diff|base" open:"diff" power:"yes" in:"mode resume" trust:"no" help:"how checks and tests are protected: diff looks at what an attempt did to them, base runs the checks once more with them as they were before (default: diff)"`
 	Guard       map[string]guard.Level `json:"guard,omitempty" type:"guard" power:"yes" trust:"no" help:"what happens to an attempt that weakens the checks, by rule or group: off, warn, ask or fail; one word for all"`
 }
 
@@ -27,22 +27,23 @@ func (c *GuardConfig) Guards() bool {
 	return len(c.Protect) > 0 || len(c.Guard) > 0 && !(len(c.Guard) == 1 && c.Guard[guard.All] == guard.Off)
 }
 
-// guardLevels reads one word for all rules, or a level for each name.
-func (r *reader) guardLevels(n *yaml.Node) error {
-	c := &r.to.Config
-	level := func(n *yaml.Node) guard.Level { // YAML reads off as false
-		if n.Value == "false" {
-			return guard.Off
-		}
-		return guard.Level(n.Value)
-	}
-	c.Guard = map[string]guard.Level{}
+// levels is guard as descartes.yaml has it: one word for all rules, or a level for each name.
+type levels map[string]guard.Level
+
+func (l *levels) UnmarshalYAML(n *yaml.Node) error {
+	var each map[string]guard.Level
 	if n.Kind == yaml.ScalarNode {
-		c.Guard[guard.All] = level(n)
-	} else {
-		r.pairs(n, func(k, v *yaml.Node) { c.Guard[k.Value] = level(v) })
+		each = map[string]guard.Level{guard.All: guard.Level(n.Value)}
+	} else if err := n.Decode(&each); err != nil {
+		return err
 	}
-	return checkGuard(c.Guard)
+	for name, level := range each {
+		if level == "false" { // YAML's off
+			each[name] = guard.Off
+		}
+	}
+	*l = each
+	return nil
 }
 
 // mostPatterns bounds the patterns of protected paths.

@@ -14,9 +14,9 @@ import (
 type ProofConfig struct {
 	Holdout HoldoutConfig `json:"holdout,omitzero"`
 	Review  ReviewConfig  `json:"review,omitzero"`
-	Prove   string        `json:"prove,omitempty" flag:"prove" words:"off|red-without" open:"off" in:"mode resume" trust:"no" help:"red-without: tests that an attempt adds or changes must fail without the rest of its work, on a copy of the project; a task's own prove overrides this (default: off)"`
+	Prove   string        `json:"prove,omitempty" words:"off|red-without" open:"off" in:"mode resume" trust:"no" help:"red-without: tests that an attempt adds or changes must fail without the rest of its work, on a copy of the project; a task's own prove overrides this (default: off)"`
 
-	Mutants int `json:"mutants,omitempty" flag:"mutants" least:"0" in:"mode resume" trust:"no" help:"have the language's mutation tool put this many small faults into what an attempt changed; the tests must catch each (default: none)"`
+	Mutants int `json:"mutants,omitempty" least:"0" in:"mode resume" trust:"no" help:"have the language's mutation tool put this many small faults into what an attempt changed; the tests must catch each (default: none)"`
 
 	ProvesSome bool `json:"proves_some,omitempty" yaml:"-"` // tasks that ask for it themselves
 }
@@ -25,7 +25,7 @@ type ProofConfig struct {
 type HoldoutConfig struct {
 	Run     string `json:"run,omitempty" trust:"confined" help:"command that checks a verified attempt with tests that no agent sees; $DESCARTES_HOLDOUT is their folder"`
 	Dir     string `json:"dir,omitempty" type:"path" power:"yes" trust:"outside" help:"folder of those tests, outside the project"`
-	Timeout int    `json:"timeout_secs,omitempty" yaml:"timeout" type:"duration" trust:"no" help:"time limit for that command (default: that of the verify command)"`
+	Timeout int    `json:"timeout_secs,omitempty" yaml:"timeout" type:"time" trust:"no" help:"time limit for that command (default: that of the verify command)"`
 }
 
 // ReviewConfig has a second agent review work that has passed everything else.

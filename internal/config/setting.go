@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"descartes/agent"
+	"descartes/loop/gate"
 	"descartes/verify"
+	"descartes/verify/guard"
 )
 
 // Setting is one field of Settings, as its tags describe it.
@@ -22,20 +22,23 @@ type Setting struct {
 	Key   string   // in descartes.yaml and config show, as "git.hooks"; "" for what only a start needs
 	YAML  bool     // descartes.yaml may have it
 	Flag  string   // "" for none
-	From  string   // the flag that it is made from; "" for none
-	Help  string   // of the flag, with its value's name in backquotes
+	Help  string   // with the name of the flag's value in backquotes
 	Words []string // allowed values; nil for any
 	Power bool     // it decides what runs, or what that may touch
 	Trust string   // whether the settings file needs the user's trust for it: one of the words of its trust tag
 
 	safe    []string // values that need no trust
 	kind    string   // how it is written: its type tag, else its field's type
+	from    string   // the flag that it is made from; "" for none
 	initial string   // the default tag
 	open    string
 	short   string // the flag's letter
+	alone   string // the value of the flag without one
+	noEnv   bool
 	least   *int
 	in      []string
 	index   []int
+	inFile  []int // its field in fileType
 }
 
 // The words of a trust tag.
@@ -46,48 +49,77 @@ const (
 	outside  = "outside"  // a path: only where it leads out of the project
 )
 
-// all are the settings, in the order of their fields.
-var all = settingsOf(reflect.TypeFor[Settings](), "", nil)
+// all are the settings, in the order of their fields. fileType is the struct that descartes.yaml is read into.
+var all, fileType = settingsOf(reflect.TypeFor[Settings](), "", nil)
 
 // All lists the settings. Do not change it.
 func All() []*Setting { return all }
 
+// Find is the setting of that flag or key, or nil.
+func Find(name string) *Setting {
+	at := slices.IndexFunc(all, func(s *Setting) bool { return s.Flag == name || s.Key == name })
+	if at < 0 || name == "" {
+		return nil
+	}
+	return all[at]
+}
+
 // Is reports whether a setting applies there: one of the words of its in tag.
 func (s *Setting) Is(word string) bool { return slices.Contains(s.in, word) }
 
-// Variable is the environment variable that sets a flag.
-func Variable(flag string) string {
-	return "DESCARTES_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+// Variable is the environment variable of a setting, "" for none: that of its flag, or without one that of its key.
+func (s *Setting) Variable() string {
+	if s.noEnv || s.Flag == "" && !s.YAML {
+		return ""
+	}
+	return "DESCARTES_" + strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(cmp.Or(s.Flag, s.Key)))
 }
 
-func settingsOf(t reflect.Type, prefix string, index []int) (list []*Setting) {
+// settingsOf lists the settings of a struct, and makes the struct that a file with them is read into: its fields have the settings' keys and the types
+// that they are written in.
+func settingsOf(t reflect.Type, prefix string, index []int) (list []*Setting, file reflect.Type) {
+	var fields []reflect.StructField
 	for i := range t.NumField() {
 		f := t.Field(i)
 		at, tag := append(slices.Clone(index), i), f.Tag
 		name, _, _ := strings.Cut(tag.Get("json"), ",")
-		yaml := cmp.Or(tag.Get("yaml"), name)
+		key := cmp.Or(tag.Get("yaml"), name)
+		field := func(key string, typ reflect.Type) {
+			fields = append(fields, reflect.StructField{Name: f.Name, Type: typ, Tag: reflect.StructTag(`yaml:"` + key + `"`)})
+		}
 		switch {
-		case f.Anonymous:
-			list = append(list, settingsOf(f.Type, prefix, at)...)
+		case !f.IsExported():
 			continue
 		case f.Type.Kind() == reflect.Struct:
-			list = append(list, settingsOf(f.Type, prefix+name+".", at)...)
+			if f.Anonymous {
+				name = ""
+			}
+			below, typ := settingsOf(f.Type, strings.TrimPrefix(prefix+name+".", "."), at)
+			for _, s := range below {
+				s.inFile = append([]int{len(fields)}, s.inFile...)
+			}
+			if list = append(list, below...); f.Anonymous {
+				field(",inline", typ)
+			} else {
+				field(name, typ)
+			}
 			continue
-		case tag.Get("flag") == "" && (yaml == "-" || yaml == ""):
+		case tag.Get("flag") == "" && (key == "-" || key == ""):
 			continue // found out by a run, and kept with its settings
 		}
 		trust, safe, _ := strings.Cut(tag.Get("trust"), " but ")
-		s := &Setting{YAML: yaml != "-" && yaml != "", Flag: tag.Get("flag"), From: tag.Get("from"), Help: tag.Get("help"), Trust: trust, safe: strings.Fields(safe),
+		s := &Setting{YAML: key != "-" && key != "", Flag: tag.Get("flag"), Help: tag.Get("help"), Trust: trust, safe: strings.Fields(safe), from: tag.Get("from"),
 			Power: tag.Get("power") == "yes" || trust == always || trust == confined,
-			kind:  cmp.Or(tag.Get("type"), strings.TrimPrefix(f.Type.String(), "[]")), initial: tag.Get("default"), open: tag.Get("open"), short: tag.Get("short"), in: strings.Fields(tag.Get("in")), index: at}
-		if name != "" {
-			s.Key = prefix + name
-			if s.YAML {
-				s.Key = prefix + yaml
-			}
-		}
+			kind:  cmp.Or(tag.Get("type"), strings.TrimPrefix(f.Type.String(), "[]")), initial: tag.Get("default"), open: tag.Get("open"), short: tag.Get("short"),
+			alone: tag.Get("alone"), noEnv: tag.Get("env") == "no", in: strings.Fields(tag.Get("in")), index: at, inFile: []int{len(fields)}}
 		if f.Type == reflect.TypeFor[[]string]() && tag.Get("type") == "" {
 			s.kind = "lines"
+		}
+		if s.Key = prefix + name; s.YAML {
+			s.Key = prefix + key
+			field(key, cmp.Or(written[s.kind], f.Type))
+		} else if name == "" {
+			s.Key = ""
 		}
 		if w := tag.Get("words"); w != "" {
 			s.Words = strings.Split(w, "|")
@@ -98,12 +130,10 @@ func settingsOf(t reflect.Type, prefix string, index []int) (list []*Setting) {
 		if arg := tag.Get("arg"); arg != "" {
 			s.Help = strings.Replace(s.Help, arg, "`"+arg+"`", 1)
 		}
-		if before, after, ok := strings.Cut(s.Help, "{backends}"); ok {
-			s.Help = before + strings.Join(agent.Names(), ", ") + after
-		}
+		s.Help = strings.Replace(s.Help, "{backends}", strings.Join(agent.Names(), ", "), 1)
 		list = append(list, s)
 	}
-	return list
+	return list, reflect.StructOf(fields)
 }
 
 // DefaultAddress stands for where the environment says a server is.
@@ -119,7 +149,7 @@ func New() Settings {
 	var s Settings
 	for _, one := range all {
 		if one.initial != "" {
-			if err := one.parse(one.value(&s), one.initial); err != nil {
+			if err := one.parse(&s, one.initial); err != nil {
 				panic(fmt.Sprintf("default of %s%s: %v", one.Key, one.Flag, err)) // a tag of ours
 			}
 		}
@@ -127,13 +157,41 @@ func New() Settings {
 	return s
 }
 
-// parse sets the setting's field from a flag or the environment; a list may be given by several texts.
-func (s *Setting) parse(field reflect.Value, texts ...string) error {
+// Fill fills in what a run uses for settings that are left open.
+func (s *Settings) Fill() {
+	if s.StrictEnv() {
+		s.Env = EnvStrict
+	}
+	for _, one := range all {
+		if v := one.value(s); one.open != "" && v.IsZero() {
+			if err := one.parse(s, one.open); err != nil {
+				panic(fmt.Sprintf("%s: %v", one.Key, err)) // a tag of ours
+			}
+		}
+	}
+}
+
+// parse sets a setting from a flag or the environment; a list may be given by several texts.
+func (s *Setting) parse(to *Settings, texts ...string) error {
 	x, err := s.parsed(texts)
 	if err == nil {
-		field.Set(reflect.ValueOf(x).Convert(field.Type()))
+		s.set(to, reflect.ValueOf(x))
 	}
 	return err
+}
+
+// set sets a setting. One verify command is that of every kind of run, and takes the place of a list of checks, as a list takes its place.
+func (s *Setting) set(to *Settings, v reflect.Value) {
+	field := s.value(to)
+	field.Set(v.Convert(field.Type()))
+	if s.kind != "checks" {
+		return
+	}
+	command := ""
+	if len(to.Checks) == 1 && to.Checks[0].Name == "" {
+		command, to.Checks = to.Checks[0].Run, nil
+	}
+	to.VerificationCommand, to.Scud.VerificationCommand = command, command
 }
 
 func (s *Setting) parsed(texts []string) (any, error) {
@@ -143,20 +201,20 @@ func (s *Setting) parsed(texts []string) (any, error) {
 		return slices.Clone(texts), nil
 	case "words":
 		return wordsOf(texts), nil
+	case "checks":
+		return []verify.Check{{Run: text}}, nil
+	case "criteria":
+		return gate.ParseCriteria(texts)
 	case "bool":
 		return strconv.ParseBool(text)
-	case "int":
-		return strconv.ParseInt(text, 0, 64)
-	case "float64":
-		return strconv.ParseFloat(text, 64)
-	case "secs", "duration":
-		return parseSeconds(text)
-	case "cooldown":
-		n, err := parseSeconds(text)
-		if err == nil && n == 0 && text != "" {
-			err = errors.New("must be more than 0; loop resume --yes lets the loop try at once")
+	case "int", "float64":
+		n, err := strconv.ParseFloat(text, 64)
+		if err != nil || s.kind == "int" && (n != math.Trunc(n) || math.Abs(n) > 1<<31) {
+			return nil, fmt.Errorf("%q is not a number", text)
 		}
-		return n, err
+		return n, nil
+	case "time":
+		return parseSeconds(text)
 	case "size":
 		return ParseSize(text)
 	case "breaker":
@@ -167,9 +225,6 @@ func (s *Setting) parsed(texts []string) (any, error) {
 	if s.Words != nil && !slices.Contains(s.Words, text) {
 		return nil, noneOf(text, s.Words)
 	}
-	if s.kind == "cut" {
-		return text == "cut", nil
-	}
 	return text, nil
 }
 
@@ -178,9 +233,9 @@ func (s *Setting) text(v reflect.Value) string {
 	switch s.kind {
 	case "lines", "paths", "words":
 		return strings.Join(v.Interface().([]string), ",")
-	case "cut":
-		return s.Words[map[bool]int{true: 1}[v.Bool()]]
-	case "secs", "duration", "cooldown":
+	case "checks", "criteria":
+		return ""
+	case "time":
 		return secondsText(v.Int())
 	case "size":
 		return sizeText(v.Int())
@@ -203,66 +258,50 @@ func (s *Setting) text(v reflect.Value) string {
 // Check refuses values that no flag or file could have given: others may have written the state file.
 func (s *Settings) Check() error {
 	for _, one := range all {
-		v := one.value(s)
-		if one.Key == "" || v.IsZero() {
-			continue
-		}
-		if one.kind == "patterns" {
-			if err := checkPatterns(v.Interface().([]string)); err != nil {
-				return fmt.Errorf("%s: %w", one.Key, err)
+		if v := one.value(s); one.Key != "" && !v.IsZero() {
+			if err := one.check(one.Key+":", v); err != nil {
+				return err
 			}
-		}
-		if one.kind == "guard" {
-			if err := checkGuard(s.Guard); err != nil {
-				return fmt.Errorf("%s: %w", one.Key, err)
-			}
-		}
-		if one.kind == "checks" {
-			if err := verify.CheckAll(s.Checks); err != nil {
-				return fmt.Errorf("%s: %w", one.Key, err)
-			}
-		}
-		if one.Words != nil && one.kind == "string" && !slices.Contains(one.Words, v.String()) {
-			return fmt.Errorf("%s: %w", one.Key, noneOf(v.String(), one.Words))
-		}
-		if err := one.check(one.Key, v); err != nil {
-			return err
 		}
 	}
 	return nil
 }
 
-// check refuses a number that is out of bounds; name is what the user wrote, a flag or a key.
-func (s *Setting) check(name string, v reflect.Value) error {
-	flag := strings.HasPrefix(name, "--")
-	if !flag {
-		name += ":"
+// check refuses a value that is out of bounds; name is what the user wrote, a flag or a key.
+func (s *Setting) check(name string, v reflect.Value) (err error) {
+	switch s.kind {
+	case "float64":
+		if x := v.Float(); x < 0 || math.IsNaN(x) || math.IsInf(x, 0) {
+			err = fmt.Errorf("%g: give a sum of dollars", x)
+		}
+	case "patterns":
+		err = checkPatterns(v.Interface().([]string))
+	case "guard":
+		err = checkGuard(v.Interface().(map[string]guard.Level))
+	case "checks":
+		if list := v.Interface().([]verify.Check); list != nil {
+			err = verify.CheckAll(list)
+		}
+	case "string":
+		if s.Words != nil && v.String() != "" && !slices.Contains(s.Words, v.String()) {
+			err = noneOf(v.String(), s.Words)
+		}
+	case "int", "time":
+		if least := s.least; least != nil && v.Int() < int64(*least) {
+			err = fmt.Errorf("%d: must be at least %d", v.Int(), *least)
+		}
 	}
-	if s.kind == "float64" && (v.Float() < 0 || math.IsNaN(v.Float()) || math.IsInf(v.Float(), 0)) {
-		return fmt.Errorf("%s %g: give a sum of dollars", name, v.Float())
+	if err != nil {
+		err = fmt.Errorf("%s %w", name, err)
 	}
-	least := s.least
-	if least == nil && (s.kind == "secs" || s.kind == "cooldown") {
-		least = new(int)
-	}
-	switch {
-	case least == nil || v.Int() >= int64(*least):
-		return nil
-	case *least > 0:
-		return fmt.Errorf("%s %d: must be at least %d", name, v.Int(), *least)
-	case flag:
-		return fmt.Errorf("%s %d: must not be negative", name, v.Int())
-	}
-	return fmt.Errorf("%s %d is negative", name, v.Int())
+	return err
 }
 
 // typeName is the name of a flag's value in its help, for a flag whose help has no such word.
 func (s *Setting) typeName() string {
 	switch s.kind {
-	case "secs", "duration", "cooldown", "deadline":
+	case "deadline":
 		return "time"
-	case "size":
-		return "size"
 	case "breaker":
 		return "N|off"
 	case "lines", "paths", "words":
@@ -272,98 +311,6 @@ func (s *Setting) typeName() string {
 		return strings.Join(s.Words, "|")
 	}
 	return strings.Replace(s.kind, "path", "string", 1)
-}
-
-// given is a flag's value: it sets the field and keeps the texts for Over.
-type given struct {
-	of    []*Setting // the one with the help first
-	to    *Settings
-	texts []string
-}
-
-func (g *given) String() string {
-	if g == nil || g.to == nil {
-		return ""
-	}
-	return g.of[0].text(g.of[0].value(g.to))
-}
-
-// Texts are the texts that the flag was given.
-func (g *given) Texts() []string { return g.texts }
-
-func (g *given) Type() string { return g.of[0].typeName() }
-
-func (g *given) Set(text string) error {
-	texts := []string{text}
-	if slices.Contains([]string{"lines", "paths", "words"}, g.of[0].kind) {
-		texts = append(slices.Clone(g.texts), text)
-	}
-	for _, s := range g.of {
-		if err := s.parse(s.value(g.to), texts...); err != nil {
-			return err
-		}
-	}
-	g.texts = texts
-	if g.of[0].kind == "deadline" && text != "" { // 8h counts from now on
-		g.texts = []string{g.String()}
-	}
-	return nil
-}
-
-// Bind makes the flags of the wanted settings. s must come from New, and must not move.
-func (s *Settings) Bind(f *pflag.FlagSet, wanted func(*Setting) bool) {
-	for _, one := range all {
-		if one.Flag == "" || one.Help == "" || !wanted(one) {
-			continue
-		}
-		g := &given{of: []*Setting{one}, to: s}
-		for _, other := range all {
-			if other.Flag == one.Flag && other != one {
-				g.of = append(g.of, other)
-			}
-		}
-		fl := f.VarPF(g, one.Flag, one.short, one.Help)
-		if one.kind == "bool" {
-			fl.NoOptDefVal = "true"
-		}
-		if one.kind == "address" {
-			fl.NoOptDefVal = DefaultAddress
-		}
-	}
-}
-
-// Over applies the given flags to the settings. at turns a typed path into one of the project; nil leaves it as it
-// is. An error is an *Error.
-func (s *Settings) Over(f *pflag.FlagSet, below Config, at func(path string) string) (err error) {
-	s.Config = below
-	if f.Changed("verify") { // one command replaces the file's list
-		s.Checks = nil
-	}
-	f.Visit(func(fl *pflag.Flag) {
-		g, ok := fl.Value.(*given)
-		if !ok || err != nil {
-			return
-		}
-		for _, one := range g.of {
-			texts := slices.Clone(g.texts)
-			for i := range texts {
-				if at != nil && strings.HasPrefix(one.kind, "path") && texts[i] != "" {
-					texts[i] = at(texts[i])
-				}
-			}
-			v := one.value(s)
-			if err = one.parse(v, texts...); err == nil {
-				err = one.check("--"+fl.Name, v)
-			}
-			if err != nil {
-				return
-			}
-		}
-	})
-	if err != nil {
-		return wrong("", "%w", err)
-	}
-	return nil
 }
 
 func noneOf(text string, words []string) error {
@@ -480,5 +427,5 @@ func ParseDeadline(text string, now time.Time) (*time.Time, error) {
 		t := now.Add(d)
 		return &t, nil
 	}
-	return nil, fmt.Errorf("%q is not a time like 2006-01-02T15:04:05Z or 15:04, nor a duration like 8h", text)
+	return nil, errors.New(strconv.Quote(text) + " is not a time like 2006-01-02T15:04:05Z or 15:04, nor a duration like 8h")
 }

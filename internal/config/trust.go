@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -19,43 +20,54 @@ import (
 	"descartes/internal/atomicfile"
 	"descartes/internal/plainfile"
 	"descartes/internal/redact"
+	"descartes/internal/terminal"
 	"descartes/loop/gate"
 	"descartes/verify"
 )
 
-// Demand is something in a project's settings file that runs, reaches, reads or receives more than a run does without
-// the file. The file comes with the repository, so the user has to trust it first.
-type Demand struct {
+// Ask is something in a project's settings file that decides what runs, or what that may touch and see. The file comes with the repository.
+type Ask struct {
 	Key   string
 	Text  string   // the value, or one of several
-	Flags []string // that let a user decide instead
+	Needs bool     // the user's trust: it runs, reaches, reads or receives more than a run does without the file
+	Names []string // of the settings that let a user decide instead
 }
 
-// Sum identifies the demand.
-func (d *Demand) Sum() string {
-	sum := sha256.Sum256([]byte(d.Key + "\x00" + d.Text))
+// Sum identifies it.
+func (a *Ask) Sum() string {
+	sum := sha256.Sum256([]byte(a.Key + "\x00" + a.Text))
 	return hex.EncodeToString(sum[:])
 }
 
-// Demands lists what in a settings file needs trust, as the trust tags of the settings say; root is the project. It is
-// the only place that decides this.
-func (f *File) Demands(root string) (out []Demand) {
-	s := Settings{Config: f.Config}
+// Demands are the asks that need the user's trust.
+func (f *File) Demands(root string) []Ask {
+	return slices.DeleteFunc(f.Asks(root), func(a Ask) bool { return !a.Needs })
+}
+
+// Asks lists what a settings file may make run, as the trust and power tags of the settings say; root is the project. It is the only place that decides
+// this.
+func (f *File) Asks(root string) (out []Ask) {
 	for _, one := range all {
-		if !one.YAML || one.Trust == harmless || one.Trust == confined && f.Sandbox != "off" {
+		if f.Lines[one.Key] == 0 && (f.Lines["verify"] == 0 || !strings.HasSuffix(one.Key, "verification_command")) || !one.Power && one.Trust == harmless {
 			continue
 		}
-		var flags []string
-		if flag := one.Flag + one.From; flag != "" { // it has one of the two
-			flags = append(flags, flag)
+		names := []string{one.Key}
+		switch {
+		case one.from != "":
+			names = append(names, one.from)
+		case strings.HasSuffix(one.Key, "verification_command"):
+			names = append(names, "verify")
 		}
 		if one.Trust == confined { // whoever types --sandbox has decided about them
-			flags = append(flags, "sandbox")
+			names = append(names, "sandbox")
 		}
-		for key, texts := range one.demanded(one.value(&s).Interface()) {
+		for key, texts := range one.asked(one.value(&f.Settings).Interface()) {
 			for _, text := range texts {
-				if text = strings.TrimSpace(text); text != "" && !slices.Contains(one.safe, text) && (one.Trust != outside || Leaves(root, text)) {
-					out = append(out, Demand{key, text, flags})
+				if text = strings.TrimSpace(text); text != "" {
+					trusted := one.Trust == harmless || one.Trust == confined && f.Sandbox != "off" || slices.Contains(one.safe, text) || one.Trust == outside && !Leaves(root, text)
+					if one.Power || !trusted {
+						out = append(out, Ask{key, text, !trusted, names})
+					}
 				}
 			}
 		}
@@ -63,8 +75,8 @@ func (f *File) Demands(root string) (out []Demand) {
 	return out
 }
 
-// demanded are the texts of a value, by the key that people know.
-func (s *Setting) demanded(value any) iter.Seq2[string, []string] {
+// asked are the texts of a value, by the key that people know.
+func (s *Setting) asked(value any) iter.Seq2[string, []string] {
 	return func(yield func(string, []string) bool) {
 		var texts []string
 		switch v := value.(type) {
@@ -97,7 +109,11 @@ func (s *Setting) demanded(value any) iter.Seq2[string, []string] {
 				}
 			}
 		default:
-			panic(fmt.Sprintf("trust of %s: %T", s.Key, value)) // a tag of ours
+			text, err := json.Marshal(v)
+			if err != nil {
+				panic(fmt.Sprintf("trust of %s: %v", s.Key, err)) // of plain types
+			}
+			texts = []string{string(text)}
 		}
 		yield(s.Key, texts)
 	}
@@ -142,7 +158,7 @@ func Leaves(root, path string) bool {
 }
 
 // TrustDigest identifies a set of demands; "" for none.
-func TrustDigest(demands []Demand) string {
+func TrustDigest(demands []Ask) string {
 	if len(demands) == 0 {
 		return ""
 	}
@@ -177,9 +193,10 @@ type trustedValue struct {
 }
 
 type trustFile struct {
-	Version int       `json:"version"`
-	Project string    `json:"project"`
-	Trusted []Trusted `json:"trusted"`
+	Version int                       `json:"version"`
+	Project string                    `json:"project"`
+	Trusted []Trusted                 `json:"trusted"`
+	Seen    map[string][]trustedValue `json:"seen,omitempty"` // by the last run, by the settings file
 }
 
 const (
@@ -195,36 +212,99 @@ func (t *Trust) path() string {
 
 // Read lists what is trusted, oldest first.
 func (t *Trust) Read() ([]Trusted, error) {
+	f, err := t.read()
+	return f.Trusted, err
+}
+
+func (t *Trust) read() (f trustFile, err error) {
 	data, err := plainfile.Read("", t.path(), maxTrust)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return trustFile{Version: trustVersion, Project: t.Root}, nil
 	}
-	var f trustFile
 	if err == nil {
 		err = json.Unmarshal(data, &f)
 	}
+	if err == nil && f.Version != trustVersion {
+		err = fmt.Errorf("it has version %d, this program knows %d", f.Version, trustVersion)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("read trusted settings: %s: %w", t.path(), err)
+		err = fmt.Errorf("read trusted settings: %s: %w", t.path(), err)
 	}
-	if f.Version != trustVersion {
-		return nil, fmt.Errorf("read trusted settings: %s has version %d, this program knows %d", t.path(), f.Version, trustVersion)
-	}
-	return f.Trusted, nil
+	return f, err
 }
 
 // Add trusts a set of demands.
-func (t *Trust) Add(demands []Demand, now time.Time) error {
-	list, err := t.Read()
+func (t *Trust) Add(demands []Ask, now time.Time) error {
+	f, err := t.read()
 	if err != nil {
 		return err
 	}
-	one := Trusted{Digest: TrustDigest(demands), At: now}
-	for i := range demands {
-		d := &demands[i]
-		one.Demands = append(one.Demands, trustedValue{d.Key, t.Redact.Text(d.Text), d.Sum()})
+	one := Trusted{Digest: TrustDigest(demands), At: now, Demands: t.values(demands)}
+	list := append(slices.DeleteFunc(f.Trusted, func(o Trusted) bool { return o.Digest == one.Digest }), one)
+	f.Trusted = list[max(0, len(list)-maxTrusted):]
+	return t.write(f)
+}
+
+// values are asks as they are kept, without secrets.
+func (t *Trust) values(asks []Ask) (list []trustedValue) {
+	for i := range asks {
+		text := asks[i].Text
+		if asks[i].Key == "notify" {
+			text = hideTarget(text)
+		}
+		list = append(list, trustedValue{asks[i].Key, t.Redact.Text(text), asks[i].Sum()})
 	}
-	list = append(slices.DeleteFunc(list, func(o Trusted) bool { return o.Digest == one.Digest }), one)
-	return t.write(list[max(0, len(list)-maxTrusted):])
+	return list
+}
+
+// Changed describes in a line each key of a settings file that asks for something else than at the project's last run, and keeps what it asks for now
+// once the run has begun. by is called once, if there is a change, for the end of each line.
+func (t *Trust) Changed(file string, asks []Ask, by func() string) (notes []string, keep func() error) {
+	f, err := t.read()
+	now, was := t.values(asks), f.Seen[file]
+	keep = func() error {
+		if err != nil || slices.Equal(now, was) {
+			return err
+		}
+		f, err := t.read() // again: the user may have trusted it meanwhile
+		if err != nil {
+			return err
+		}
+		if f.Seen == nil {
+			f.Seen = map[string][]trustedValue{}
+		}
+		f.Seen[file] = append([]trustedValue{}, now...)
+		return t.write(f)
+	}
+	if was == nil {
+		return nil, keep
+	}
+	text := func(list []trustedValue, key string) (shown, sums string) {
+		for _, v := range list {
+			if v.Key == key {
+				shown, sums = strings.TrimPrefix(shown+", "+v.Text, ", "), sums+v.Sum
+			}
+		}
+		return terminal.Fit(cmp.Or(shown, "none"), 200), sums
+	}
+	end := ""
+	var keys []string
+	for _, v := range slices.Concat(was, now) {
+		keys = append(keys, v.Key)
+	}
+	slices.Sort(keys)
+	for _, key := range slices.Compact(keys) {
+		before, sums := text(was, key)
+		after, others := text(now, key)
+		if sums == others {
+			continue
+		}
+		if len(notes) == 0 {
+			end = by()
+		}
+		notes = append(notes, fmt.Sprintf("%s changed since the last run: %s: %s -> %s%s", file, key, before, after, end))
+	}
+	return notes, keep
 }
 
 // Forget withdraws all trust in the project, and reports whether there was any.
@@ -239,8 +319,8 @@ func (t *Trust) Forget() (bool, error) {
 	return true, nil
 }
 
-func (t *Trust) write(list []Trusted) error {
-	data, err := json.MarshalIndent(trustFile{trustVersion, t.Root, list}, "", "  ")
+func (t *Trust) write(f trustFile) error {
+	data, err := json.MarshalIndent(f, "", "  ")
 	if err == nil {
 		err = os.MkdirAll(t.Dir, 0o700)
 	}
@@ -255,18 +335,18 @@ func (t *Trust) write(list []Trusted) error {
 
 // Wider describes each demand that no trusted set covers, in a line: its value, and whether it is new or changed
 // since the set trusted last. Nil: all are trusted.
-func (t *Trust) Wider(demands []Demand) (lines []string, err error) {
+func (t *Trust) Wider(demands []Ask) (lines []string, err error) {
 	list, err := t.Read()
 	if err != nil {
 		return nil, err
 	}
-	covered := func(set Trusted, d *Demand) bool {
+	covered := func(set Trusted, d *Ask) bool {
 		return slices.ContainsFunc(set.Demands, func(v trustedValue) bool { return v.Sum == d.Sum() })
 	}
 	var last Trusted
 	for _, set := range list {
 		last = set
-		if !slices.ContainsFunc(demands, func(d Demand) bool { return !covered(set, &d) }) {
+		if !slices.ContainsFunc(demands, func(d Ask) bool { return !covered(set, &d) }) {
 			return nil, nil
 		}
 	}
@@ -276,11 +356,9 @@ func (t *Trust) Wider(demands []Demand) (lines []string, err error) {
 			continue
 		}
 		line := d.Key + ": " + t.Redact.Text(d.Text)
-		switch {
-		case last.Digest == "":
-		default:
+		if last.Digest != "" {
 			was := slices.IndexFunc(last.Demands, func(v trustedValue) bool {
-				return v.Key == d.Key && !slices.ContainsFunc(demands, func(o Demand) bool { return o.Sum() == v.Sum })
+				return v.Key == d.Key && !slices.ContainsFunc(demands, func(o Ask) bool { return o.Sum() == v.Sum })
 			})
 			if was >= 0 {
 				line += " (changed; was " + last.Demands[was].Text + ")"

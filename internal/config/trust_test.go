@@ -4,9 +4,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"descartes/internal/redact"
 )
 
 // TestTrustClasses gives each setting of descartes.yaml, one at a time, values that it may have there: those whose tag
@@ -34,7 +37,7 @@ func TestTrustClasses(t *testing.T) {
 				if slices.Contains(s.safe, strings.Trim(sample, "[]")) || s.Key == "mask" && sample == "[x]" {
 					want = false
 				}
-				got := slices.ContainsFunc(demandsOf(t, root, off+inYAML(s.Key, sample)), func(d Demand) bool {
+				got := slices.ContainsFunc(demandsOf(t, root, off+inYAML(s.Key, sample)), func(d Ask) bool {
 					return d.Key == s.Key || strings.HasPrefix(d.Key, s.Key+".") || s.Key == "verify" && strings.HasSuffix(d.Key, "verification_command")
 				})
 				if got != want {
@@ -53,7 +56,7 @@ func (s *Setting) samples() []string {
 	switch s.kind {
 	case "bool":
 		return []string{"true"}
-	case "int", "float64", "secs", "duration", "cooldown", "breaker":
+	case "int", "float64", "time", "breaker":
 		return []string{"7"}
 	case "size":
 		return []string{"7G"}
@@ -71,8 +74,6 @@ func (s *Setting) samples() []string {
 		return []string{"off", `["!X"]`, "[x]"}
 	case "patterns":
 		return []string{"[x]"}
-	case "cut":
-		return []string{"true"}
 	case "guard":
 		return []string{"off", "{tests: off}"}
 	case "checks":
@@ -110,7 +111,12 @@ func inYAML(key, value string) string {
 	return b.String() + " " + value + "\n"
 }
 
-func demandsOf(t *testing.T, root, text string) []Demand {
+func demandsOf(t *testing.T, root, text string) []Ask {
+	t.Helper()
+	return slices.DeleteFunc(asksOf(t, root, text), func(a Ask) bool { return !a.Needs })
+}
+
+func asksOf(t *testing.T, root, text string) []Ask {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "descartes.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -120,7 +126,7 @@ func demandsOf(t *testing.T, root, text string) []Demand {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	return f.Demands(root)
+	return f.Asks(root)
 }
 
 // TestTrustInside does the same for what settings have inside: a key of a row, a check or a price that is in no list
@@ -143,43 +149,41 @@ func TestTrustInside(t *testing.T) {
 		}
 		rows[key] = value
 	}
-	known := map[string][]string{
-		"backends": slices.Collect(maps.Keys(rows)), "verify": {"name", "run", "timeout", "when", "retry", "results"},
-		"prices": {"input", "cached_input", "cache_write", "output"}, "agent_types": {"backend", "model", "tier"},
-	}
-	known["backends"] = append(known["backends"], known["prices"]...)
-	for _, s := range all {
-		if !s.YAML || s.kind == "guard" { // whose keys are the rules
-			continue
-		}
-		for _, key := range keysIn(s.schema()) {
-			if !slices.Contains(known[s.Key], key) {
-				t.Errorf("%s: does its key %s need the user's trust?", s.Key, key)
-			}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[row]()) {
+		if key := strings.TrimSuffix(f.Tag.Get("yaml"), ",inline"); key != "" && key != "-" && rows[key] == "" {
+			t.Errorf("backends: does its key %s need the user's trust?", key)
 		}
 	}
 }
 
-// keysIn are the names of all properties in a schema.
-func keysIn(v any) (out []string) {
-	switch v := v.(type) {
-	case map[string]any:
-		for name, one := range v {
-			if props, ok := one.(map[string]any); ok && name == "properties" {
-				out = slices.AppendSeq(out, maps.Keys(props))
-				for _, p := range props {
-					out = append(out, keysIn(p)...)
-				}
-				continue
-			}
-			out = append(out, keysIn(one)...)
+// What a file asks for is compared with what the last run found; who changed it is asked only where something has changed.
+func TestChanged(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	tr := &Trust{Dir: filepath.Join(dir, "trust"), Root: dir, Redact: redact.Of(nil)}
+	asked := 0
+	for _, c := range []struct {
+		text string
+		want []string
+	}{
+		{"command: claude\n", nil}, // the first run of the project
+		{"command: claude\nmax_iterations: 3\n", nil},
+		{"command: claude && x\nscud:\n  verification_command: make\n", []string{
+			`descartes.yaml changed since the last run: command: claude -> claude && x (by Ann)`,
+			`descartes.yaml changed since the last run: scud.verification_command: none -> make (by Ann)`}},
+		{"command: claude && x\nscud: {verification_command: make}\n", nil},
+	} {
+		got, keep := tr.Changed("descartes.yaml", asksOf(t, dir, c.text), func() string { asked++; return " (by Ann)" })
+		if err := keep(); err != nil {
+			t.Fatal(err)
 		}
-	case []any:
-		for _, one := range v {
-			out = append(out, keysIn(one)...)
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%q: got %q, want %q", c.text, got, c.want)
 		}
 	}
-	return out
+	if asked != 1 {
+		t.Errorf("it was asked %d times who changed the file", asked)
+	}
 }
 
 // TestTrustPaths follows links, and finds where a file that does not exist yet would be.

@@ -63,7 +63,7 @@ func New(opt Options) (*Notifier, error) {
 	}
 	for _, word := range opt.On {
 		if !slices.Contains(Events(), Event(word)) {
-			return nil, fmt.Errorf("--notify-on %q is not one of %s", word, strings.Join(words(Events()), ", "))
+			return nil, fmt.Errorf("notify_on: %q is not one of %s", word, strings.Join(words(Events()), ", "))
 		}
 		n.on = append(n.on, Event(word))
 	}

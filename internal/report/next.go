@@ -161,7 +161,7 @@ func (r *Run) next(resume string) Next {
 			return n.after("wait until " + terminal.Moment(r.Outcome.Until))
 		}
 	case journal.DiskFull:
-		n.Note = "--min-free-disk sets how much has to be free"
+		n.Note = "min_free_disk sets how much has to be free"
 		return n.after("free some space")
 	case journal.GitRefused:
 		if r.Outcome.Merging != "" && r.Outcome.Branch == "" && r.State.Kind != store.KindTag {
@@ -229,7 +229,7 @@ func (s *Summary) Next() Next {
 	if c.Git.Push {
 		n.Commands = append(n.Commands, "git fetch origin 'refs/descartes/*:refs/descartes/*'")
 	}
-	typed := c.Typed.Without("ci", "junit", "summary", "ok-exit", "push", "branch", "create-branch", "deadline")
+	typed := c.Typed.Without("ci", "junit", "summary", "ok-exit", "push", "branch", "deadline")
 	if e := s.Run.Outcome.Ending; e.Final() && e != journal.TasksBlocked {
 		n.Commands = append(n.Commands, s.here().Commands...)
 	} else if s.Board != nil {

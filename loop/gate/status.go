@@ -261,7 +261,7 @@ func Indicators(message string) (n int) {
 
 // BreakerState is the state of a circuit breaker.
 //
-//	closed --no progress, same error, output shrinks--> open --cooldown or a person--> half-open
+//	closed --no progress, same error, output shrinks--> open --the cooldown or a person--> half-open
 //	half-open --progress--> closed
 //	half-open --none, or an error--> open
 type BreakerState string

@@ -85,9 +85,6 @@ func (h Home) ids() string              { return filepath.Join(string(h), "loops
 // LoopFileLock is held by the loop that writes .loop/state.json.
 func (h Home) LoopFileLock() string { return filepath.Join(string(h), "loop-file.lock") }
 
-// Settings records what the last run found in the project's settings files.
-func (h Home) Settings() string { return filepath.Join(string(h), "settings.json") }
-
 // Receipts holds copies of the receipts in git's notes, one file per commit.
 func (h Home) Receipts() string { return filepath.Join(string(h), "receipts") }
 
