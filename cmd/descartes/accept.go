@@ -21,9 +21,7 @@ import (
 
 func newAcceptCmd() *cobra.Command {
 	var look tagFlags
-	var reason string
-	var number int
-	var yes bool
+	var a acceptance
 	cmd := &cobra.Command{
 		Use:   "accept <task>",
 		Short: "Accept the kept work of a task that was blocked, as your own decision",
@@ -39,20 +37,32 @@ wave and of the end run as usual.
   descartes accept 3 --reason "the test is wrong"
 `,
 		Args: takes(1, 1, "one task"),
-		RunE: func(cmd *cobra.Command, args []string) error { return accept(cmd, look, args[0], number, reason, yes) },
+		RunE: func(cmd *cobra.Command, args []string) error { return accept(cmd, look, args[0], a) },
 	}
 	look.register(cmd, "print it as JSON")
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for the journal, the reports and the receipt")
-	cmd.Flags().IntVar(&number, "attempt", 0, "`number` of the attempt (default: the last one that left work)")
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "accept it whatever the checks say, which do not run now")
+	a.register(cmd)
 	return cmd
+}
+
+// acceptance is a person's decision, by flags.
+type acceptance struct {
+	reason string
+	number int
+	yes    bool
+}
+
+func (a *acceptance) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&a.reason, "reason", "", "why, for the journal, the reports and the receipt")
+	cmd.Flags().IntVar(&a.number, "attempt", 0, "`number` of the attempt (default: the last one that left work)")
+	cmd.Flags().BoolVarP(&a.yes, "yes", "y", false, "accept it whatever the checks say, which do not run now")
 }
 
 // maxReason limits, in bytes, why a person accepts something.
 const maxReason = 1 << 10
 
 // accept keeps a person's decision and makes the task pending.
-func accept(cmd *cobra.Command, look tagFlags, id string, number int, reason string, yes bool) (err error) {
+func accept(cmd *cobra.Command, look tagFlags, id string, by acceptance) (err error) {
+	number, reason, yes := by.number, by.reason, by.yes
 	if err := byPerson("accept"); err != nil {
 		return err
 	}

@@ -21,7 +21,8 @@ import (
 
 func newAnswerCmd() *cobra.Command {
 	var look tagFlags
-	var edit bool
+	var a acceptance
+	var edit, accepts bool
 	var name string
 	cmd := &cobra.Command{
 		Use:   "answer [task] [text]",
@@ -38,11 +39,18 @@ resumed, its prompt has the answer.
   descartes answer 3 -               answer it with standard input
   descartes answer 3 --edit          write the answer in $EDITOR
   descartes answer --name ID "SQL."  answer the agent of a prompt loop
+  descartes answer 3 --accept        take the kept work of a blocked task as it is
 
 A running loop tries an answered task again when it has nothing else to do.
 `,
 		Args: takes(0, 2, "at most a task and a text"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if accepts {
+				if len(args) != 1 || edit || name != "" {
+					return badInput("", "--accept takes one task, and no answer")
+				}
+				return accept(cmd, look, args[0], a)
+			}
 			if name != "" {
 				return aboutLoop(cmd, look, name, edit, args)
 			}
@@ -65,6 +73,8 @@ A running loop tries an answered task again when it has nothing else to do.
 		},
 	}
 	look.register(cmd, "print it as JSON")
+	cmd.Flags().BoolVar(&accepts, "accept", false, "accept the kept work of a blocked task, as your own decision: the next run merges it")
+	a.register(cmd)
 	cmd.Flags().BoolVar(&edit, "edit", false, "write the answer in $EDITOR")
 	cmd.Flags().StringVar(&name, "name", "", "`id` of a prompt loop")
 	return cmd

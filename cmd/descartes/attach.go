@@ -81,6 +81,7 @@ type attached struct {
 	asked int            // Ctrl-C
 	told  string         // the last request that was shown
 	looks bool           // Ctrl-C leaves it, as whatever else ends this program
+	ends  bool           // with the loop's exit code
 
 	run *journal.State // what the journal has said so far
 }
@@ -214,7 +215,7 @@ func (a *attached) over(ctx context.Context) error {
 		sum.Run.Outcome, sum.Took, sum.Kept = out, a.end.TS.Sub(a.began), a.kept(ctx, st)
 		a.p.tell(sum.Text(a.p.paint, a.p.box))
 	}
-	if code != exitDone && !a.looks {
+	if code != exitDone && (!a.looks || a.ends) {
 		return quiet(code)
 	}
 	return nil

@@ -17,14 +17,14 @@ import (
 )
 
 func newCancelCmd() *cobra.Command {
-	cmd := newAskCmd(store.RequestCancel, "Stop a loop at its next boundary")
+	cmd := newAskCmd(store.RequestCancel, "Stop after the running attempt")
 	cmd.Aliases = []string{"stop"}
 	return cmd
 }
 
 // newAskCmd is a command that sends a request to a live loop.
 func newAskCmd(r store.Request, short string) *cobra.Command {
-	var dir string
+	var dir, name string
 	var now, undo bool
 	cmd := &cobra.Command{
 		Use:   string(r) + " [loop]",
@@ -36,6 +36,9 @@ func newAskCmd(r store.Request, short string) *cobra.Command {
 				return err
 			}
 			home := store.NewHome(root)
+			if name != "" {
+				args = []string{name}
+			}
 			text := ""
 			id, live, err := liveOne(home, args)
 			switch {
@@ -58,6 +61,7 @@ func newAskCmd(r store.Request, short string) *cobra.Command {
 		},
 	}
 	registerDir(cmd, &dir)
+	cmd.Flags().StringVar(&name, "name", "", "`id` of the loop")
 	cmd.Flags().BoolVar(&now, "now", false, "interrupt the running agent")
 	cmd.Flags().BoolVar(&undo, "undo", false, "take the request back, as long as the loop has not stopped")
 	return cmd

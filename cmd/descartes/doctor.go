@@ -37,9 +37,10 @@ import (
 
 func newDoctorCmd() *cobra.Command {
 	s := &settings{}
+	var clear bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check what descartes needs here, and say how to get what is missing",
+		Short: "Check what is missing here, and say how to get it",
 		Long: `Check what descartes needs here, and say how to get what is missing. Nothing is changed.
 
 Given the flags of loop start, it checks the run that these would start, and runs its verify command once
@@ -48,6 +49,9 @@ unless --baseline off is given.
 Exit codes: 0 it could start, 2 it could not, 4 no loop can run on this system.`,
 		Args: takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if clear {
+				return forget(cmd.OutOrStdout(), "")
+			}
 			root, err := findRoot(s.Dir)
 			if err != nil {
 				return err
@@ -77,6 +81,7 @@ Exit codes: 0 it could start, 2 it could not, 4 no loop can run on this system.`
 		},
 	}
 	s.register(cmd, ofStart)
+	cmd.Flags().BoolVar(&clear, "clear", false, "forget which accounts are out of quota, and check nothing")
 	return cmd
 }
 

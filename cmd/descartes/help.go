@@ -31,6 +31,10 @@ func help(cmd *cobra.Command, _ []string) {
 	} else {
 		fmt.Fprintf(w, "  %s\n", cmd.UseLine())
 	}
+	if !cmd.HasParent() {
+		everyDay(w, cmd)
+		return
+	}
 	for _, g := range append(cmd.Groups(), &cobra.Group{Title: "Commands:"}) {
 		title := "\n" + g.Title + "\n"
 		for _, c := range inOrder(cmd.Commands()) {
@@ -45,9 +49,27 @@ func help(cmd *cobra.Command, _ []string) {
 	if codes {
 		fmt.Fprint(w, "\n"+exitTable)
 	}
-	if !cmd.HasParent() {
-		fmt.Fprint(w, "\ndescartes COMMAND --help says more about a command.\n")
+}
+
+// everyDay is the rest of the first screen: a line for each command of every day, the others by name.
+func everyDay(w io.Writer, root *cobra.Command) {
+	for i, g := range groups() {
+		var names []string
+		for _, c := range inOrder(root.Commands()) {
+			if c.GroupID != g[0] || !c.IsAvailableCommand() && c.Name() != "help" {
+				continue
+			}
+			if names = append(names, c.Name()); i == 0 {
+				helpLine(w, c.Name(), 12, c.Short)
+			}
+		}
+		if i == 0 {
+			fmt.Fprintln(w)
+		} else {
+			helpLine(w, g[0], 18, strings.Join(names, " "))
+		}
 	}
+	fmt.Fprint(w, "\ndescartes COMMAND --help says more about a command, descartes exit-codes about how it ends.\n")
 }
 
 // inColumns fills the paragraphs of a text. An example, which is indented, gets its explanation on the next line if it is too long.
@@ -92,7 +114,7 @@ func flagGroups() [][]string {
 		{"Sandbox:", "sandbox", "env-pass", "|", "trust"},
 		{"Reports:", "ci", "json", "notify", "plain", "|", "junit", "summary", "ok-exit"},
 		{"Only where a prompt is repeated:", "|", "completion-promise", "gate", "criterion", "continue", "no-confirm", "yes", "replan"},
-		{"The run:", "dry-run", "detach", "set", "working-dir", "help", "last", "step", "|", "name", "state-file", "config"},
+		{"The run:", "dry-run", "detach", "set", "clear", "working-dir", "help", "last", "step", "|", "name", "state-file", "config"},
 	}
 }
 

@@ -40,7 +40,7 @@ func newInitCmd() *cobra.Command {
 	var claude, opencode, speckit, full, yes, force, dryRun bool
 	cmd := &cobra.Command{
 		Use:   "init",
-		Short: "Write descartes.yaml, asking three questions, or commands for an editor's agent",
+		Short: "Write descartes.yaml: what to run, which agent, which check",
 		Long: `Write a short descartes.yaml: what to run, which agent, and the command that decides whether a task is done. At a terminal it
 asks, and offers what it finds in the project; it runs nothing of that. A project without tasks and without a plan gets a sample.
 

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"text/tabwriter"
@@ -36,17 +37,22 @@ machine waits for them without asking, or ends with 75. descartes limits clear [
 		Short: "Forget what is remembered of an account, or of all",
 		Args:  takes(0, 1, "at most one account"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cleared, err := accounts(nil, "", os.Getenv).Clear(strings.Join(args, ""))
-			if err != nil {
-				return err
-			}
-			if len(args) == 1 && len(cleared) == 0 {
-				return badInput("descartes limits", "nothing is remembered of an account %q", args[0])
-			}
-			return write(cmd.OutOrStdout(), fmt.Sprintf("forgotten: %s\n", cmp.Or(terminal.Clean(strings.Join(cleared, ", ")), "nothing was remembered")))
+			return forget(cmd.OutOrStdout(), strings.Join(args, ""))
 		},
 	})
 	return cmd
+}
+
+// forget forgets what is remembered of an account's quota, or of all.
+func forget(w io.Writer, account string) error {
+	cleared, err := accounts(nil, "", os.Getenv).Clear(account)
+	if err != nil {
+		return err
+	}
+	if account != "" && len(cleared) == 0 {
+		return badInput("descartes doctor lists them", "nothing is remembered of an account %q", account)
+	}
+	return write(w, fmt.Sprintf("forgotten: %s\n", cmp.Or(terminal.Clean(strings.Join(cleared, ", ")), "nothing was remembered")))
 }
 
 func limitTable(list []quota.Record) string {

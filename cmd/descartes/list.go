@@ -22,31 +22,36 @@ func newListCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all, err := store.NewHome(root).List()
-			if err != nil {
-				return err
-			}
-			reports := []report.StatusJSON{}
-			var bad []string
-			for _, s := range all {
-				if s.State == nil {
-					fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", terminal.Clean(s.Err.Error()))
-					bad = append(bad, report.Relative(root, s.Path))
-					continue
-				}
-				st, err := report.NewStatus(root, s)
-				if err != nil {
-					fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", terminal.Clean(err.Error()))
-					bad = append(bad, s.State.ID)
-					continue
-				}
-				reports = append(reports, st.Report(false))
-			}
-			return show(cmd.OutOrStdout(), asJSON, reports, report.LoopTable(reports, bad, every))
+			return listLoops(cmd, root, asJSON, every)
 		},
 	}
 	registerDir(cmd, &dir)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print all loops as JSON")
 	cmd.Flags().BoolVar(&every, "all", false, "every loop, even those that ended long ago")
 	return cmd
+}
+
+// listLoops prints a line for each loop of the project.
+func listLoops(cmd *cobra.Command, root string, asJSON, every bool) error {
+	all, err := store.NewHome(root).List()
+	if err != nil {
+		return err
+	}
+	reports := []report.StatusJSON{}
+	var bad []string
+	for _, s := range all {
+		if s.State == nil {
+			fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", terminal.Clean(s.Err.Error()))
+			bad = append(bad, report.Relative(root, s.Path))
+			continue
+		}
+		st, err := report.NewStatus(root, s)
+		if err != nil {
+			fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", terminal.Clean(err.Error()))
+			bad = append(bad, s.State.ID)
+			continue
+		}
+		reports = append(reports, st.Report(false))
+	}
+	return show(cmd.OutOrStdout(), asJSON, reports, report.LoopTable(reports, bad, every))
 }

@@ -7,5 +7,5 @@ import (
 )
 
 func newPauseCmd() *cobra.Command {
-	return newAskCmd(store.RequestPause, "Pause a loop at its next boundary, to resume it later")
+	return newAskCmd(store.RequestPause, "Pause after the running attempt, to resume later")
 }

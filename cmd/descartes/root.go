@@ -21,14 +21,7 @@ func newRootCmd() *cobra.Command {
 		Use:   "descartes",
 		Short: "Run coding agents over a graph of tasks until the work is verified and committed",
 		Long: `descartes runs coding agents over a graph of tasks until the work is verified
-and committed.
-
-  descartes demo                      see it work, in a temporary repository
-  descartes doctor                    check what is missing here
-  descartes waves --tag feature-x     look at what there is to do
-  descartes run feature-x             do it
-
-` + exitTable,
+and committed. descartes demo shows it in a temporary repository.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs,
@@ -54,9 +47,10 @@ and committed.
 	})
 	// Cobra would use a template for this, and with templates the linker keeps every method of every type.
 	root.Flags().BoolP("version", "v", false, "version for descartes")
-	// The most frequent commands also work without loop.
-	root.AddCommand(newRunCmd(), newStartCmd(), newStepCmd(), newStatusCmd(), newResumeCmd(), newCancelCmd(), newPauseCmd(), newWatchCmd(), newListCmd(), newLogsCmd())
-	root.AddCommand(newLoopCmd(), newPlanCmd(), newBuildCmd(), newPromptCmd(), newWavesCmd(), newSpecCmd(), newTasksCmd(), newAttemptsCmd(), newAnswerCmd(), newAcceptCmd(), newConfigCmd(), newWhyCmd(), newReceiptCmd(), newRecheckCmd(), newLimitsCmd(), newCleanupCmd(), newRewindCmd(), newTrustCmd(), newServeCmd(), newFleetCmd(), newReportCmd(), newDoctorCmd(), newInitCmd(), newDemoCmd(), newVersionCmd())
+	root.AddCommand(newRunCmd(), newStartCmd(), newStepCmd(), newResumeCmd(), newPlanCmd(), newBuildCmd(), newPromptCmd(), newDemoCmd(), newStatusCmd(), newWatchCmd(), newLogsCmd(), newServeCmd(),
+		newAnswerCmd(), newPauseCmd(), newCancelCmd(), newRewindCmd(), newWhyCmd(), newReportCmd(), newRecheckCmd(), newWavesCmd(), newSpecCmd(), newTasksCmd(),
+		newInitCmd(), newDoctorCmd(), newConfigCmd(), newTrustCmd(), newCleanupCmd(), newFleetCmd(), newVersionCmd())
+	root.AddCommand(hidden(newLoopCmd(), newListCmd(), newAttemptsCmd(), newAcceptCmd(), newReceiptCmd(), newLimitsCmd())...)
 	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "What each exit code means", Long: exitTable})
 	root.InitDefaultCompletionCmd("")
 	explainCompletion(root)
@@ -71,15 +65,38 @@ func offerWords(root *cobra.Command) {
 	}, List: listOf, Quota: func() *quota.Accounts { return accounts(nil, "", os.Getenv) }}.Attach(root)
 }
 
+// hidden are names of earlier days, and those of the tools that came before: they work, and no help shows them.
+func hidden(list ...*cobra.Command) []*cobra.Command {
+	for _, c := range list {
+		c.Hidden = true
+	}
+	return list
+}
+
+// newLoopCmd has the commands under the name that others gave them. loop --resume NAME and --resume-last are resume.
 func newLoopCmd() *cobra.Command {
+	s := &settings{}
+	var last bool
 	cmd := newGroup("loop", "Start, watch, stop and resume loops")
-	cmd.AddCommand(newStartCmd(), newStepCmd(), newStatusCmd(), newResumeCmd(), newCancelCmd(), newPauseCmd(), newAttachCmd(), newWatchCmd(), newListCmd(), newLogsCmd())
+	s.register(cmd, func(one *config.Setting) bool { return ofResume(one) && one.Flag != "name" })
+	cmd.Flags().StringVar(&s.Name, "resume", "", "resume this loop")
+	cmd.Flags().BoolVar(&last, "resume-last", false, "resume the last loop that has not ended")
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = true })
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if last || s.Name != "" {
+			return resume(cmd, s, last, false)
+		}
+		return groupRun(cmd, args)
+	}
+	cmd.AddCommand(newStartCmd(), newStepCmd(), newStatusCmd(), newResumeCmd(), newCancelCmd(), newPauseCmd(), newWatchCmd(), newLogsCmd())
+	cmd.AddCommand(hidden(newAttachCmd(), newListCmd())...)
 	return cmd
 }
 
 func newTasksCmd() *cobra.Command {
-	cmd := newGroup("tasks", "Look at, check, change, import and plan the tasks of a tag")
-	cmd.AddCommand(newTasksListCmd(), newTasksShowCmd(), newTasksNextCmd(), newTasksSetCmd(), newTasksCheckCmd(), newTasksImportCmd(), newTasksPlanCmd())
+	cmd := newGroup("tasks", "List, check, change, import and plan the tasks of a tag")
+	cmd.AddCommand(newTasksListCmd(), newTasksSetCmd(), newTasksCheckCmd(), newTasksImportCmd(), newTasksPlanCmd())
+	cmd.AddCommand(hidden(newTasksShowCmd(), newTasksNextCmd())...)
 	return cmd
 }
 
@@ -101,16 +118,16 @@ func runsOn(system string, cmd *cobra.Command) error {
 	return nil
 }
 
-// groups are the parts of the list of commands, in the order in which help shows them.
+// groups are the parts of the list of commands, in the order in which help shows them: first what people type every day.
 func groups() [][]string {
 	return [][]string{
-		{"Run:", "run", "start", "step", "resume", "plan", "build", "prompt", "demo"},
-		{"Watch:", "status", "watch", "logs", "list", "serve"},
-		{"Decide:", "answer", "accept", "pause", "cancel", "rewind"},
-		{"Look at what was done:", "why", "report", "attempts", "receipt", "recheck"},
-		{"Look at what is to do:", "waves", "spec", "tasks"},
-		{"Set up:", "init", "doctor", "config", "trust", "limits", "cleanup", "completion", "fleet", "version"},
-		{"More:", "loop", "help"},
+		{"Every day:", "init", "doctor", "waves", "run", "watch", "why", "answer", "resume"},
+		{"Run:", "start", "step", "plan", "build", "prompt", "demo"},
+		{"Watch:", "status", "logs", "serve"},
+		{"Decide:", "pause", "cancel", "rewind"},
+		{"What was done:", "report", "recheck"},
+		{"What is to do:", "spec", "tasks"},
+		{"Set up:", "config", "trust", "cleanup", "fleet", "completion", "version", "help"},
 	}
 }
 
@@ -185,6 +202,9 @@ func nearFlag(cmd *cobra.Command, err error) string {
 			names = append(names, "--"+f.Name)
 		}
 	})
+	if cmd.Flags().Lookup("tag") != nil {
+		names = append(names, "--scud-tag") // the same
+	}
 	return didYouMean("--"+unknown.GetSpecifiedName(), names)
 }
 

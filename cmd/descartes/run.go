@@ -30,18 +30,15 @@ func newRunCmd() *cobra.Command {
 	s := &settings{}
 	cmd := &cobra.Command{
 		Use:   "run [tag | file]",
-		Short: "Run a tag, a task list, a plan or a prompt: loop start with the source found",
+		Short: "Run a task list, a plan or a prompt",
 		Long: `Run the tasks of a tag, of a list in a file, or of a plan in Markdown, until they
-are verified and committed; or repeat the prompt in a file. It is loop start with
-the source found, and takes the same flags.
+are verified and committed; or repeat the prompt in a file.
 
   descartes run                     the only list, or a choice at a terminal
   descartes run feature-x           a tag
   descartes run plan.md             a plan: its tasks become the tag "plan"
   descartes run specs/1/tasks.md    a task list of any known format
-  descartes run prompt.md           a prompt, as its name says; of any other text
-                                    without tasks a terminal asks, and a script
-                                    says --prompt-file
+  descartes run prompt.md           a prompt, repeated until it is done
 
 ` + exitTable,
 		Args: takes(0, 1, "one tag or file"),

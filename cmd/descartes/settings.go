@@ -48,7 +48,10 @@ func (s *settings) register(cmd *cobra.Command, which func(*config.Setting) bool
 	s.Settings = config.New()
 	s.Bind(cmd.Flags(), which)
 	cmd.Flags().Bool("all", false, "with --help: every flag")
-	for _, hidden := range []string{"all", "allow-dirty"} {
+	for _, none := range []string{"loop", "loop-isolated"} { // spellings of other tools for what a loop is anyway
+		cmd.Flags().Bool(none, false, "accepted, and means nothing")
+	}
+	for _, hidden := range []string{"all", "allow-dirty", "loop", "loop-isolated"} {
 		if f := cmd.Flags().Lookup(hidden); f != nil {
 			f.Hidden = true
 		}

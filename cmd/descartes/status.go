@@ -20,7 +20,7 @@ import (
 
 func newStatusCmd() *cobra.Command {
 	var dir, name, stateFile string
-	var asJSON, watch, verbose bool
+	var asJSON, watch, verbose, all bool
 	cmd := &cobra.Command{
 		Use:   "status [loop]",
 		Short: "Show the loop that is running, or the last one",
@@ -32,6 +32,9 @@ func newStatusCmd() *cobra.Command {
 			root, err := findRoot(dir)
 			if err != nil {
 				return err
+			}
+			if all {
+				return listLoops(cmd, root, asJSON, true)
 			}
 			show := func(w io.Writer) (bool, error) { return showStatus(w, root, dir, name, stateFile, asJSON, verbose) }
 			if watch {
@@ -45,6 +48,7 @@ func newStatusCmd() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&name, "name", "", "`id` of the loop")
 	f.StringVar(&stateFile, "state-file", "", "state `file` of the loop")
+	f.BoolVar(&all, "all", false, "every loop of the project, a line each")
 	f.BoolVar(&asJSON, "json", false, "print the status as JSON")
 	f.BoolVar(&watch, "watch", false, "refresh it every two seconds until the loop ends")
 	f.BoolVarP(&verbose, "verbose", "v", false, "show the settings too")

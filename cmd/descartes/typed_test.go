@@ -93,6 +93,7 @@ func sentences() []string {
 		"the demo went wrong: descartes spec ended with exit status %d",
 		"leave --json out here, and give it to descartes loop attach",
 		"start another with descartes loop start",
+		"\ndescartes COMMAND --help says more about a command, descartes exit-codes about how it ends.\n",
 		"descartes init --yes asks nothing",                          // of a terminal that went away: init.txtar runs it
 		"Implementation plan not found. Run 'descartes plan' first.", // the words that such a loop's users look for; its hint has the command
 	}

@@ -33,11 +33,12 @@ func newWatchCmd() *cobra.Command {
 	var plain bool
 	cmd := &cobra.Command{
 		Use:   "watch [loop]",
-		Short: "Show a loop live: its waves or iterations, what runs, logs, specs and diffs",
+		Short: "Show a run live: what is done, what runs, logs, specs and diffs",
 		Long: `Show a loop live: the one named, the one that is running, or the last. It is the view that loop start has at a
-terminal; ? there lists its keys. Leaving it leaves the loop running; descartes loop attach is for ending it by Ctrl-C.
+terminal; ? there lists its keys. Leaving it leaves the loop running.
 
-Without a terminal, and with --plain, it prints a line for each event until the loop ends.
+Without a terminal, and with --plain, it prints a line for each event until the loop ends; --plain ends with the
+loop's exit code.
 `,
 		Args: takes(0, 1, "at most one loop"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -61,7 +62,7 @@ Without a terminal, and with --plain, it prints a line for each event until the 
 func watch(cmd *cobra.Command, root string, s *store.Saved, plain bool) error {
 	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), false, false)
 	defer p.close()
-	a := &attached{root: root, home: store.NewHome(root), saved: s, p: p, run: journal.NewState(), looks: true}
+	a := &attached{root: root, home: store.NewHome(root), saved: s, p: p, run: journal.NewState(), looks: true, ends: plain}
 	in, ok := viewable(cmd, p, plain)
 	if !ok {
 		return a.follow(cmd.Context())

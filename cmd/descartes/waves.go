@@ -11,7 +11,7 @@ func newWavesCmd() *cobra.Command {
 	var dot, mermaid, explain bool
 	cmd := &cobra.Command{
 		Use:   "waves",
-		Short: "Show the plan of a tag: waves, what is ready, what is held and why",
+		Short: "Show the waves of a tag: what is ready, what is held and why",
 		Args:  takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			b, err := look.board(cmd)
