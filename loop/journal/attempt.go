@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"time"
@@ -131,127 +132,8 @@ func (a *Attempt) Seconds() float64 {
 	return a.Result.Seconds
 }
 
-// follow updates the attempt that an event belongs to.
-func (s *State) follow(e *Event) {
-	if a := s.running(e); a != nil && e.Step > 0 {
-		a.Steps = e.Step
-	}
-	switch e.Type {
-	case AttemptStarted, IterationStarted:
-		a := &Attempt{Key: Key{Task: e.Task, Iteration: e.Iteration, Number: e.Attempt}, Of: e.Of, Title: e.Title, Wave: e.Wave, Round: e.Round, Seat: Seat{Slot: e.Slot}, Start: Start{Begin: e, Started: e.TS, Before: e.Tree, Branch: e.Branch, Head: e.Head}, Progress: Progress{Phase: PhaseAgent, Since: e.TS}}
-		if d := e.Detail; d != nil {
-			a.Log, a.Backend, a.Model, a.Dir, a.Inputs = d.Log, d.Backend, d.Model, d.Dir, d.Inputs
-		}
-		if len(e.Tasks) > 0 {
-			taken := &s.record(e.Tasks[0]).Session
-			from := *taken
-			a.From, taken.By = &from, e.Task
-		}
-		s.begin(a)
-	case AttemptWaiting:
-		if a := s.running(e); a != nil {
-			a.Waits, a.Phase = e.Reason, PhaseAgent
-		}
-	case AttemptPlaced:
-		s.placed(e)
-	case AgentFinished:
-		if a := s.running(e); a != nil && e.Detail != nil {
-			if a.Agent = e.Detail; a.Phase == PhaseOpen {
-				a.Phase, a.Since = PhaseAgent, e.TS
-			}
-			if a.Cost.Add(e.Detail); e.Detail.Anew {
-				a.From = nil
-			}
-		}
-	case VerifyStarted:
-		if e.Detail.Apart() {
-			s.Baseline = e.TS
-		} else {
-			a := s.attemptOf(e)
-			a.Phase, a.Since = PhaseVerify, e.TS
-		}
-	case VerifyFinished:
-		if e.Detail.Apart() {
-			s.Baseline = time.Time{}
-			return
-		}
-		a := s.attemptOf(e)
-		a.checked(e.Detail)
-		if e.Round > 0 && e.Detail != nil && e.Detail.Passed {
-			a.Phase, a.Since, a.Passed = PhaseIntegrating, e.TS, e.TS
-		}
-	case LookStarted:
-		if e.Task == "" && e.Iteration == 0 { // of a wave
-			return
-		}
-		a := s.attemptOf(e)
-		if a.Phase, a.Since = PhaseLook, e.TS; e.Detail != nil {
-			a.Look = e.Detail.Look
-		}
-	case LookAnswered:
-		if e.Detail != nil && (e.Task != "" || e.Iteration > 0) {
-			a := s.attemptOf(e)
-			a.Asked = append(a.Asked, e.Detail)
-			a.Cost.Add(e.Detail)
-		}
-	case AttemptFinished, IterationFinished:
-		s.ended(s.attemptOf(e), e)
-	case Integrated:
-		a := s.running(e)
-		if a == nil && e.Verdict != "" { // put back
-			a = s.Attempt(e.Key())
-		}
-		if a != nil {
-			if a.Settled = e.TS; e.Verdict != "" {
-				a.Unfit, a.Reason = true, NotIntegrated+e.Reason
-			}
-			if a.Over() { // an iteration is committed before it ends
-				s.stop(a)
-			}
-		}
-	case TaskDone, TaskBlocked:
-		s.Running = slices.DeleteFunc(s.Running, func(a *Attempt) bool { return a.Task == e.Task && a.Over() })
-	case BreakerOpened:
-		s.BreakerOpenings = append(s.BreakerOpenings, len(s.Ended))
-	case LoopStopping:
-		s.Stopping = e.TS
-	case LoopStarted, LoopResumed, LoopPaused, LoopFinished, LoopRewound:
-		if e.Reason == ReasonAnswered { // in the middle of a run
-			return
-		}
-		s.Stopping, s.Baseline = time.Time{}, time.Time{}
-		s.Running = slices.DeleteFunc(s.Running, (*Attempt).Over)
-		for _, a := range s.Running {
-			a.Phase, a.Since, a.Waits = PhaseOpen, e.TS, ""
-		}
-	}
-}
-
-// placed notes which worker of a fleet has an attempt. A new one starts from the beginning: what a lost one reported counts no more, apart
-// from what it cost.
-func (s *State) placed(e *Event) {
-	a := s.running(e)
-	if a == nil {
-		return
-	}
-	a.Host, a.Waits = e.Host, ""
-	if e.Ref != a.Reports {
-		a.Reports, a.Steps, a.Agent, a.Checks, a.Asked, a.Look, a.Passed = e.Ref, 0, nil, nil, nil, "", time.Time{}
-		a.Phase, a.Since = PhaseAgent, e.TS
-		return
-	}
-	if a.Phase == PhaseOpen { // the run was resumed, and the worker is still there
-		if a.Phase, a.Since = PhaseAgent, e.TS; a.Agent != nil {
-			a.Phase = PhaseVerify
-		}
-	}
-}
-
 // checked records a check's result. A check that ran again because the run was killed counts once.
 func (a *Attempt) checked(d *Detail) {
-	if d == nil {
-		return
-	}
 	if at := slices.IndexFunc(a.Checks, func(c *Detail) bool { return c.Check == d.Check && c.Command == d.Command }); at >= 0 {
 		a.Checks[at] = d
 		return
@@ -290,38 +172,46 @@ func (s *State) stop(a *Attempt) {
 	s.Running = slices.DeleteFunc(s.Running, func(b *Attempt) bool { return a == b })
 }
 
-func (s *State) begin(a *Attempt) {
-	s.stop(s.RunningOf(a.Key))
+// begin adds an attempt that an event begins.
+func (s *State) begin(e *Event) *Attempt {
+	a := s.add(e)
+	a.Begin, a.Before, a.Branch, a.Head, a.Phase, a.Since = e, e.Tree, e.Branch, e.Head, PhaseAgent, e.TS
+	if d := e.Detail; d != nil {
+		a.Log, a.Backend, a.Model, a.Dir, a.Inputs = d.Log, d.Backend, d.Model, d.Dir, d.Inputs
+	}
+	return a
+}
+
+func (s *State) add(e *Event) *Attempt {
+	s.stop(s.running(e))
+	a := &Attempt{Key: e.Key(), Of: e.Of, Title: e.Title, Wave: e.Wave, Round: e.Round, Seat: Seat{Slot: e.Slot}, Start: Start{Started: e.TS}}
 	s.Attempts, s.Running = append(s.Attempts, a), append(s.Running, a)
+	return a
 }
 
 func (s *State) running(e *Event) *Attempt { return s.RunningOf(e.Key()) }
 
 // attemptOf returns the running attempt of an event, even if the events lack its start.
 func (s *State) attemptOf(e *Event) *Attempt {
-	a := s.running(e)
-	if a == nil {
-		a = &Attempt{Key: Key{Task: e.Task, Iteration: e.Iteration, Number: e.Attempt}, Of: e.Of, Title: e.Title, Wave: e.Wave, Start: Start{Started: e.TS}}
-		s.begin(a)
+	if a := s.running(e); a != nil {
+		return a
 	}
-	return a
+	return s.add(e)
 }
 
-func (s *State) ended(a *Attempt, e *Event) {
-	a.Base, a.Waits = s.Task(e.Task).Base, ""
-	a.Ended, a.Verdict, a.Decision, a.Reason, a.After, a.Ref = e.TS, e.Verdict, e.Decision, e.Reason, e.Tree, e.Ref
-	a.Result, a.Next, a.Paths, a.Commit = e.Detail, e.Next, e.Paths, e.Commit
+// ended applies an attempt's end, or an iteration's.
+func (s *State) ended(e *Event) {
+	a := s.attemptOf(e)
+	a.Waits = ""
+	a.Finish = Finish{Ended: e.TS, Verdict: e.Verdict, Decision: e.Decision, Reason: e.Reason, Base: s.Task(e.Task).Base, After: e.Tree, Ref: e.Ref, Result: e.Detail,
+		Next: e.Next, Paths: e.Paths, Commit: e.Commit, Delivered: e.Delivered, DiffStat: e.DiffStat, Settled: a.Settled}
 	s.Ended = append(s.Ended, a)
-	switch {
-	case e.Type == IterationFinished:
-		if a.Reason == "" {
-			a.Reason = e.Message
-		}
-	case a.Verdict == Verified:
-		a.Delivered, a.Phase, a.Since = e.Delivered, PhaseIntegrating, e.TS
+	if a.Verdict == Verified {
+		a.Phase, a.Since = PhaseIntegrating, e.TS
 		return
-	default:
-		a.DiffStat = e.DiffStat
+	}
+	if e.Type == IterationFinished {
+		a.Reason = cmp.Or(a.Reason, e.Message)
 	}
 	s.stop(a)
 }

@@ -50,16 +50,6 @@ const (
 	GateSpoke         Type = "gate" // what the gate says between iterations: at the start, a question, an answer
 )
 
-// Durable reports whether an event of this type must be on disk before it is announced. After a power cut any other event is at worst repeated, never
-// lost: an attempt that had started starts again.
-func (t Type) Durable() bool {
-	switch t {
-	case LoopStarted, Integrated, TaskDone, TaskBlocked, WaveCommitted, BreakerOpened, LoopPaused, LoopFinished, LoopRewound, IterationStarted, IterationFinished, GateSpoke:
-		return true
-	}
-	return false
-}
-
 // Event is one line of a loop's journal. Fields that a type does not use are absent. Fields without a JSON name share a member of the line with
 // another field: see onDisk.
 type Event struct {

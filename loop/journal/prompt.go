@@ -27,37 +27,29 @@ type Prompt struct {
 	Commits int
 }
 
-func (p *Prompt) apply(e *Event) {
-	switch e.Type {
-	case IterationStarted:
-		if e.Attempt == 1 {
-			p.Failed = 0
-		}
-		if p.Base = e.Tree; p.Owed == "" || p.Owed != e.Tree {
-			p.Since = e.TS
-		}
-		p.Try, p.Open, p.Again = e.Attempt, e, false
-	case AgentFinished:
-		if e.Detail != nil {
-			p.Words = e.Detail.Words
-			if p.Asked++; e.Detail.Question == "" {
-				p.Asked = 0
-			}
-		}
-		if e.Detail != nil && e.Detail.Session != "" {
-			before := Tokens{}
-			if p.Session.ID == e.Detail.Session {
-				before = p.Session.Spent
-			}
-			p.Session = Session{ID: e.Detail.Session, Spent: before.plus(e.Detail)}
-		}
-	case VerifyFinished:
-		if e.Title == "" && e.Detail != nil { // else it is the command of a criterion
-			p.Failing = !e.Detail.Passed
-		}
-	case IterationFinished:
-		p.finish(e)
+func (p *Prompt) start(e *Event) {
+	if e.Attempt == 1 {
+		p.Failed = 0
 	}
+	if p.Base = e.Tree; p.Owed == "" || p.Owed != e.Tree {
+		p.Since = e.TS
+	}
+	p.Try, p.Open, p.Again = e.Attempt, e, false
+}
+
+func (p *Prompt) agentFinished(d *Detail) {
+	p.Words = d.Words
+	if p.Asked++; d.Question == "" {
+		p.Asked = 0
+	}
+	if d.Session == "" {
+		return
+	}
+	before := Tokens{}
+	if p.Session.ID == d.Session {
+		before = p.Session.Spent
+	}
+	p.Session = Session{ID: d.Session, Spent: before.plus(d)}
 }
 
 // record records what a gate said between iterations.

@@ -42,41 +42,28 @@ func (p *Providers) Get(backend string) *Provider {
 	return s
 }
 
-// apply applies one event.
-func (p *Providers) apply(e *Event) {
-	switch e.Type {
-	case LoopStarted, LoopResumed: // a person may have fixed the problem
-		for _, s := range p.Of {
-			s.Unusable, s.Faults, s.Rest = "", 0, time.Time{}
-		}
-		p.Since = time.Time{} // nobody waited meanwhile
-	case LimitWaiting:
-		if p.Since.IsZero() {
-			p.Since = e.TS
-		}
-	case LoopPaused, LoopFinished:
-		p.Since = time.Time{}
-		for _, s := range p.Of { // a person who resumes a loop that gave up may ask again: the time was our guess
-			if s.Guess && e.Reason == string(QuotaUsedUp) {
-				s.Until = time.Time{}
-			}
-		}
-	case AgentFinished:
-		p.said = e.Detail != nil && e.Detail.Until != nil
-	case LookAnswered:
-		if e.Detail != nil {
-			p.said = true
-			p.attempt(e)
-		}
-	case AttemptFinished, IterationFinished:
-		if e.Detail != nil {
-			p.attempt(e)
+func (p *Providers) loopBegan() { // a person may have fixed the problem
+	for _, s := range p.Of {
+		s.Unusable, s.Faults, s.Rest = "", 0, time.Time{}
+	}
+	p.Since = time.Time{} // nobody waited meanwhile
+}
+
+func (p *Providers) loopEnded(end Ending) {
+	p.Since = time.Time{}
+	for _, s := range p.Of { // a person who resumes a loop that gave up may ask again: the time was our guess
+		if s.Guess && end == QuotaUsedUp {
+			s.Until = time.Time{}
 		}
 	}
 }
 
+// attempt applies the end of an attempt, or of an agent that a look asked.
 func (p *Providers) attempt(e *Event) {
 	d := e.Detail
+	if d == nil {
+		return
+	}
 	s := p.Get(d.Backend)
 	switch {
 	case e.Verdict == Limited || e.Decision == NoQuota || e.Type == LookAnswered && d.End == EndLimited:

@@ -28,7 +28,7 @@ type Task struct {
 	Gain
 
 	since int64 // the event that set Stand
-	back  int   // it comes in again, though it was done: the number of that
+	back  *again
 }
 
 // Stand is where a task is in a loop.
@@ -111,10 +111,23 @@ func (s *State) records(ids []string) (list []*Task) {
 	return list
 }
 
-// sorted returns the tasks for which at is not 0, by it.
-func (s *State) sorted(at func(*Task) int) []*Task {
-	list := slices.DeleteFunc(slices.Collect(maps.Values(s.Tasks)), func(t *Task) bool { return at(t) == 0 })
-	slices.SortFunc(list, func(a, b *Task) int { return at(a) - at(b) })
+// order is when something came to be, for lists of it.
+type order int
+
+func (o order) at() order { return o }
+
+// inOrder returns what tasks have of something, in the order in which that came to be.
+func inOrder[T interface {
+	comparable
+	at() order
+}](s *State, of func(*Task) T) (list []T) {
+	var none T
+	for _, t := range s.Tasks {
+		if v := of(t); v != none {
+			list = append(list, v)
+		}
+	}
+	slices.SortFunc(list, func(a, b T) int { return int(a.at() - b.at()) })
 	return list
 }
 
@@ -126,11 +139,8 @@ func (s *State) OpenTasks() []*Task {
 }
 
 // Verified are the tasks with verified work that no commit has, in the order of verification.
-func (s *State) Verified() (list []*VerifiedTask) {
-	for _, t := range s.sorted(func(t *Task) int { return t.Verified.at() }) {
-		list = append(list, t.Verified)
-	}
-	return list
+func (s *State) Verified() []*VerifiedTask {
+	return inOrder(s, func(t *Task) *VerifiedTask { return t.Verified })
 }
 
 // Uncommitted are their ids.
@@ -142,27 +152,27 @@ func (s *State) Uncommitted() (ids []string) {
 }
 
 // Blocked are the blocked tasks, in the order in which they were given up.
-func (s *State) Blocked() (list []*BlockedTask) {
-	for _, t := range s.sorted(func(t *Task) int { return t.Blocked.at() }) {
-		list = append(list, t.Blocked)
-	}
-	return list
+func (s *State) Blocked() []*BlockedTask {
+	return inOrder(s, func(t *Task) *BlockedTask { return t.Blocked })
 }
 
 // GivenUp are those that were blocked since the last commit, even if they are not any more.
-func (s *State) GivenUp() (list []*BlockedTask) {
-	for _, t := range s.sorted(func(t *Task) int { return t.GivenUp.at() }) {
-		list = append(list, t.GivenUp)
-	}
-	return list
+func (s *State) GivenUp() []*BlockedTask {
+	return inOrder(s, func(t *Task) *BlockedTask { return t.GivenUp })
 }
 
 // Back are the tasks that were done and come in again, in the order in which they do: each builds on those before it.
 func (s *State) Back() (ids []string) {
-	for _, t := range s.sorted(func(t *Task) int { return t.back }) {
-		ids = append(ids, t.ID)
+	for _, b := range inOrder(s, func(t *Task) *again { return t.back }) {
+		ids = append(ids, b.task)
 	}
 	return ids
+}
+
+// again is a task that comes in again, though it was done.
+type again struct {
+	task string
+	order
 }
 
 // Waves are the waves of the tasks that began or were added.
@@ -222,7 +232,7 @@ func (s *State) close(t *Task, to Stand) {
 	if to == StandDone { // a later retry needs the failure for its spec
 		t.Failure, t.Blocked = Failure{}, nil
 	}
-	t.Ground, t.CutShort, t.back = Ground{}, Failure{}, 0
+	t.Ground, t.CutShort, t.back = Ground{}, Failure{}, nil
 	if s.Current == t.ID {
 		s.Current = ""
 	}
@@ -238,18 +248,6 @@ func (s *State) TakeChanges(seq int64) map[string]string {
 	}
 	s.changes = s.changes[:0]
 	return out
-}
-
-func (s *State) beginAttempt(t *Task, e *Event) {
-	t.Attempts, s.retried = max(e.Attempt, t.Attempts), nil
-	t.Base = cmp.Or(e.Base, t.Base)
-	s.Iteration++
-	if e.Round == 0 { // else when the round has a result
-		t.Counted++
-	}
-	if t.Stand == StandShelved {
-		s.change(t, StandUnderway)
-	}
 }
 
 func (s *State) finishAttempt(t *Task, e *Event) {
@@ -304,7 +302,7 @@ func (s *State) integrate(t *Task, e *Event) {
 	}
 	t.Verified, t.Worked, t.Delivered = nil, false, ""
 	if !t.Open() { // it was done: the branch got what it conflicts with, or it does not pass by itself
-		t.Ground, t.Grade, t.back = Ground{Tree: e.Tree}, "", s.applied
+		t.Ground, t.Grade, t.back = Ground{Tree: e.Tree}, "", &again{t.ID, s.applied}
 		s.change(t, StandShelved)
 	}
 	f := s.failure(e)
@@ -363,22 +361,15 @@ type BlockedTask struct {
 	Ref         string    // ref that keeps its work
 	At          time.Time // zero if an earlier loop blocked it
 
-	order int
+	order
 }
 
-func blockedTask(e *Event, order int) *BlockedTask {
-	b := &BlockedTask{Task: e.Task, Title: e.Title, Wave: e.Wave, Verdict: e.Verdict, Reason: e.Reason, Attempts: e.Attempt, Ref: e.Ref, At: e.TS, order: order}
+func blockedTask(e *Event, at order) *BlockedTask {
+	b := &BlockedTask{Task: e.Task, Title: e.Title, Wave: e.Wave, Verdict: e.Verdict, Reason: e.Reason, Attempts: e.Attempt, Ref: e.Ref, At: e.TS, order: at}
 	if e.Detail != nil {
 		b.Question, b.Denied = e.Detail.Question, e.Detail.Denied
 	}
 	return b
-}
-
-func (b *BlockedTask) at() int {
-	if b == nil {
-		return 0
-	}
-	return b.order
 }
 
 // VerifiedTask is a task with verified work: the trees before and after it.
@@ -392,16 +383,9 @@ type VerifiedTask struct {
 	Alone          bool     // see Detail
 	Beside, Hidden []string // see Detail
 
-	order int
+	order
 }
 
-func verifiedTask(t *Task, e *Event, order int) *VerifiedTask {
-	return &VerifiedTask{Task: e.Task, Attempt: e.Attempt, Wave: e.Wave, Base: t.Base, Tree: e.Tree, Ref: t.Ref, order: order}
-}
-
-func (v *VerifiedTask) at() int {
-	if v == nil {
-		return 0
-	}
-	return v.order
+func verifiedTask(t *Task, e *Event, at order) *VerifiedTask {
+	return &VerifiedTask{Task: e.Task, Attempt: e.Attempt, Wave: e.Wave, Base: t.Base, Tree: e.Tree, Ref: t.Ref, order: at}
 }

@@ -1,9 +1,6 @@
 package journal
 
-import (
-	"strings"
-	"time"
-)
+import "time"
 
 // Wait is a period in which something waited.
 type Wait struct {
@@ -29,12 +26,28 @@ const (
 // wait starts a wait.
 func (s *State) wait(w Wait) { s.Waits = append(s.Waits, &w) }
 
-// waited ends the waits of a task, or all.
-func (s *State) waited(of func(*Wait) bool, at time.Time) {
+// endWaits ends all waits.
+func (s *State) endWaits(at time.Time) {
 	for _, w := range s.Waits {
-		if w.Ended.IsZero() && of(w) {
+		if w.Ended.IsZero() {
 			w.Ended = at
 		}
+	}
+}
+
+// endWaitsOf ends those of an event's task.
+func (s *State) endWaitsOf(e *Event) {
+	for _, w := range s.Waits {
+		if w.Ended.IsZero() && w.Task == e.Task {
+			w.Ended = e.TS
+		}
+	}
+}
+
+// waitForAnswer waits for a person if an iteration or a gate asks one.
+func (s *State) waitForAnswer(e *Event) {
+	if s.endWaits(e.TS); e.Decision == Asks {
+		s.wait(Wait{For: WaitPerson, Since: e.TS, Reason: e.Message})
 	}
 }
 
@@ -73,45 +86,6 @@ func (s *State) WaitsUntil() (first *Wait) {
 	}
 	return first
 }
-
-// followWaits applies an event; before is the time of the previous one.
-func (s *State) followWaits(e *Event, before time.Time) {
-	own, all := func(w *Wait) bool { return w.Task == e.Task }, func(*Wait) bool { return true }
-	switch e.Type {
-	case LimitWaiting:
-		s.waited(own, e.TS)
-		w := Wait{For: WaitProvider, Task: e.Task, Since: e.TS, Reason: e.Reason}
-		if d := e.Detail; d != nil {
-			if w.Backend = d.Backend; d.Until != nil {
-				w.Until = *d.Until
-			}
-		}
-		s.wait(w)
-	case AttemptStarted, LookAnswered, TaskDone, TaskBlocked:
-		s.waited(own, e.TS)
-	case IterationStarted:
-		s.waited(all, e.TS)
-	case IterationFinished, GateSpoke:
-		if s.waited(all, e.TS); e.Decision == asks {
-			s.wait(Wait{For: WaitPerson, Since: e.TS, Reason: e.Message})
-		}
-	case LoopStarted, LoopResumed:
-		switch {
-		case e.Reason == ReasonAnswered: // in the middle of a run
-			return
-		case e.Type == LoopResumed && s.Finished == nil && !before.IsZero():
-			s.waited(all, before)
-			s.wait(Wait{For: WaitRun, Since: before, Reason: "killed"})
-		}
-		s.waited(all, e.TS)
-	case LoopPaused, LoopFinished:
-		s.waited(all, e.TS)
-		s.wait(Wait{For: Ending(e.Reason).waitsFor(), Since: e.TS, Reason: strings.TrimPrefix(Ending(e.Reason).Words(), "user ")})
-	}
-}
-
-// asks is a gate's decision that a person has to answer.
-const asks Decision = "ask"
 
 // waitsFor is what a loop with this ending waits for, if somebody resumes it.
 func (e Ending) waitsFor() WaitFor {

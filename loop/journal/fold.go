@@ -1,0 +1,404 @@
+package journal
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// types says of each type of event whether it must be on disk before it is announced, and how it changes a state. After a power cut an event that is
+// not durable is at worst repeated, never lost: an attempt that had started starts again.
+var types = map[Type]struct {
+	durable bool
+	apply   func(*State, *Event)
+}{
+	LoopStarted:       {true, (*State).loopBegan},
+	LoopResumed:       {false, (*State).loopBegan},
+	LoopStopping:      {false, func(s *State, e *Event) { s.Stopping = e.TS }},
+	LoopPaused:        {true, (*State).loopEnded},
+	LoopFinished:      {true, (*State).loopEnded},
+	LoopRewound:       {true, (*State).loopRewound},
+	WaveStarted:       {false, func(s *State, e *Event) { s.Wave = e.Wave }},
+	WaveCommitted:     {true, (*State).waveCommitted},
+	ListChanged:       {false, (*State).listChanged},
+	Warning:           {false, (*State).warned},
+	BreakerOpened:     {true, func(s *State, _ *Event) { s.BreakerOpenings = append(s.BreakerOpenings, len(s.Ended)) }},
+	LimitWaiting:      {false, (*State).limitMet},
+	TaskStarted:       {false, (*State).taskStarted},
+	TaskDone:          {true, (*State).taskDone},
+	TaskBlocked:       {true, (*State).taskBlocked},
+	TaskHeld:          {false, func(*State, *Event) {}},
+	AttemptStarted:    {false, (*State).attemptStarted},
+	AttemptWaiting:    {false, (*State).attemptWaiting},
+	AttemptPlaced:     {false, (*State).attemptPlaced},
+	AttemptFinished:   {false, (*State).attemptFinished},
+	AgentFinished:     {false, (*State).agentFinished},
+	VerifyStarted:     {false, (*State).verifyStarted},
+	VerifyFinished:    {false, (*State).verifyFinished},
+	LookStarted:       {false, (*State).lookStarted},
+	LookAnswered:      {false, (*State).lookAnswered},
+	Integrated:        {true, (*State).integrated},
+	IterationStarted:  {true, (*State).iterationStarted},
+	IterationFinished: {true, (*State).iterationFinished},
+	GateSpoke:         {true, (*State).gateSpoke},
+}
+
+// Durable reports whether an event of this type must be on disk before it is announced.
+func (t Type) Durable() bool { return types[t].durable }
+
+// Fold folds a journal's events.
+func Fold(events []Event) *State {
+	s := NewState()
+	for i := range events {
+		s.Apply(&events[i])
+	}
+	return s
+}
+
+// Apply applies one event.
+func (s *State) Apply(e *Event) {
+	s.Seq, s.applied = e.Seq, s.applied+1
+	t := s.record(e.Task)
+	if a := s.running(e); a != nil && e.Step > 0 {
+		a.Steps = e.Step
+	}
+	if e.Tree != "" {
+		s.Tree = e.Tree
+		if t.Open() && e.Round == 0 {
+			t.Tree = e.Tree
+		}
+	}
+	s.Iteration = cmp.Or(e.Iteration, s.Iteration)
+	if apply := types[e.Type].apply; apply != nil {
+		apply(s, e)
+	}
+	s.At = e.TS
+}
+
+func (s *State) loopBegan(e *Event) {
+	if e.Reason != ReasonAnswered { // else in the middle of a run
+		if e.Type == LoopResumed && s.Finished == nil && !s.At.IsZero() {
+			s.endWaits(s.At)
+			s.wait(Wait{For: WaitRun, Since: s.At, Reason: "killed"})
+		}
+		s.endWaits(e.TS)
+		s.leave(e)
+	}
+	s.Providers.loopBegan()
+	if s.Finished, s.retried = nil, nil; e.Type == LoopStarted {
+		s.Started, s.Branch = e.TS, e.Branch
+	} else {
+		s.Prompt.Failed = 0
+	}
+	if e.Reason != ReasonRetry && e.Reason != ReasonAnswered {
+		return
+	}
+	for _, t := range s.records(e.Tasks) {
+		if e.Reason == ReasonRetry {
+			s.retried = append(s.retried, cmp.Or(t.Blocked, &BlockedTask{Task: t.ID})) // an earlier loop blocked it: only the id is known
+		}
+		t.Tries, t.Blocked = Tries{}, nil
+		s.change(t, StandIdle)
+	}
+}
+
+// leave notes that no run is at work, or another one begins.
+func (s *State) leave(e *Event) {
+	s.Stopping, s.Baseline = time.Time{}, time.Time{}
+	s.Running = slices.DeleteFunc(s.Running, (*Attempt).Over)
+	for _, a := range s.Running {
+		a.Phase, a.Since, a.Waits = PhaseOpen, e.TS, ""
+	}
+}
+
+func (s *State) loopEnded(e *Event) {
+	end := Ending(e.Reason)
+	s.leave(e)
+	s.endWaits(e.TS)
+	s.wait(Wait{For: end.waitsFor(), Since: e.TS, Reason: strings.TrimPrefix(end.Words(), "user ")})
+	s.Providers.loopEnded(end)
+	s.Finished = &End{Ending: end, Message: e.Message, Event: e}
+	if end == BaselineFails { // the tasks that were to be retried stay blocked
+		for _, b := range s.retried {
+			t := s.record(b.Task)
+			if s.change(t, StandBlocked); !b.At.IsZero() {
+				t.Blocked = b
+			}
+		}
+	}
+	for _, t := range s.records(e.Tasks) {
+		if !s.attempted(t.ID) { // else the next run ends the attempt, and needs the task's base for that
+			s.close(t, StandIdle)
+		}
+	}
+	for _, t := range s.OpenTasks() { // nobody works on them now
+		s.change(t, StandShelved)
+	}
+}
+
+// loopRewound drops what came after a wave. Attempts keep their numbers, and kept ones their refs.
+func (s *State) loopRewound(e *Event) {
+	s.leave(e)
+	s.WaveCommits = s.WaveCommits[:len(s.WaveCommits)-len(After(s.WaveCommits, e.Wave))]
+	for _, t := range s.records(e.Tasks) {
+		t.Tries, t.Gain, t.Failure = Tries{}, Gain{}, Failure{}
+		t.Verified, t.Blocked, t.GivenUp = nil, nil, nil
+		s.close(t, StandIdle)
+	}
+	for _, c := range s.Checks {
+		c.Pass = Pass{}
+	}
+	s.Wave, s.Rewound, s.BreakerOpenings = min(s.Wave, e.Wave), len(s.Ended), nil
+	s.Finished = &End{Ending: Rewound, Message: fmt.Sprintf("went back to the state after wave %d", e.Wave)}
+}
+
+func (s *State) waveCommitted(e *Event) {
+	s.WaveCommits = append(s.WaveCommits, WaveCommit{e.Wave, e.Commit, e.TS, e.Tasks})
+	for _, t := range s.Tasks { // every commit contains the whole task file
+		t.GivenUp = nil
+	}
+	for _, t := range s.records(e.Tasks) {
+		t.Verified = nil
+	}
+}
+
+func (s *State) listChanged(e *Event) {
+	for _, t := range s.records(e.Tasks) {
+		if t.Wave = cmp.Or(t.Wave, e.Wave); t.Stand == StandBlocked {
+			t.Stand = StandIdle
+		}
+		t.Blocked = nil
+	}
+}
+
+func (s *State) warned(e *Event) {
+	if e.Reason != ReasonGone {
+		return
+	}
+	for _, t := range s.records(e.Tasks) {
+		t.Gone = true
+		s.close(t, StandIdle)
+	}
+}
+
+func (s *State) limitMet(e *Event) {
+	s.endWaitsOf(e)
+	w := Wait{For: WaitProvider, Task: e.Task, Since: e.TS, Reason: e.Reason}
+	if d := e.Detail; d != nil {
+		if w.Backend = d.Backend; d.Until != nil {
+			w.Until = *d.Until
+		}
+	}
+	s.wait(w)
+	if s.Providers.Since.IsZero() {
+		s.Providers.Since = e.TS
+	}
+}
+
+func (s *State) taskStarted(e *Event) {
+	t := s.record(e.Task)
+	s.Current, t.Wave = e.Task, e.Wave
+	t.Ground = Ground{Base: e.Base, Tree: e.Base, Started: e.TS, bar: s.known()}
+	s.change(t, StandUnderway)
+}
+
+func (s *State) taskDone(e *Event) {
+	t := s.record(e.Task)
+	s.taskEnded(e)
+	s.keepSession(t, e)
+	s.integrateTests(e)
+	if t.Grade = ""; e.Detail != nil {
+		t.Grade = e.Detail.Grade
+	}
+	s.close(t, StandDone)
+}
+
+func (s *State) taskBlocked(e *Event) {
+	t := s.record(e.Task)
+	s.taskEnded(e)
+	s.close(t, StandBlocked)
+	t.Blocked = blockedTask(e, s.applied)
+	t.GivenUp = t.Blocked
+}
+
+func (s *State) taskEnded(e *Event) {
+	s.endWaitsOf(e)
+	s.Running = slices.DeleteFunc(s.Running, func(a *Attempt) bool { return a.Task == e.Task && a.Over() })
+}
+
+func (s *State) attemptStarted(e *Event) {
+	t := s.record(e.Task)
+	s.endWaitsOf(e)
+	a := s.begin(e)
+	if len(e.Tasks) > 0 {
+		taken := &s.record(e.Tasks[0]).Session
+		from := *taken
+		a.From, taken.By = &from, e.Task
+	}
+	t.Attempts, s.retried = max(e.Attempt, t.Attempts), nil
+	t.Base = cmp.Or(e.Base, t.Base)
+	s.Iteration++
+	if e.Round == 0 { // else when the round has a result
+		t.Counted++
+	}
+	if t.Stand == StandShelved {
+		s.change(t, StandUnderway)
+	}
+}
+
+func (s *State) attemptWaiting(e *Event) {
+	if a := s.running(e); a != nil {
+		a.Waits, a.Phase = e.Reason, PhaseAgent
+	}
+}
+
+// attemptPlaced notes which worker of a fleet has an attempt. A new one starts from the beginning: what a lost one reported counts no more, apart
+// from what it cost.
+func (s *State) attemptPlaced(e *Event) {
+	a := s.running(e)
+	if a == nil {
+		return
+	}
+	a.Host, a.Waits = e.Host, ""
+	if e.Ref != a.Reports {
+		a.Reports, a.Steps, a.Progress = e.Ref, 0, Progress{Phase: PhaseAgent, Since: e.TS, Cost: a.Cost}
+		return
+	}
+	if a.Phase == PhaseOpen { // the run was resumed, and the worker is still there
+		if a.Phase, a.Since = PhaseAgent, e.TS; a.Agent != nil {
+			a.Phase = PhaseVerify
+		}
+	}
+}
+
+func (s *State) attemptFinished(e *Event) {
+	t := s.record(e.Task)
+	s.ended(e)
+	s.Providers.attempt(e)
+	s.finishAttempt(t, e)
+}
+
+func (s *State) agentFinished(e *Event) {
+	d := e.Detail
+	if a := s.running(e); a != nil && d != nil {
+		if a.Agent = d; a.Phase == PhaseOpen {
+			a.Phase, a.Since = PhaseAgent, e.TS
+		}
+		if a.Cost.Add(d); d.Anew {
+			a.From = nil
+		}
+	}
+	s.Providers.said = d != nil && d.Until != nil
+	s.spend(e)
+	if d == nil {
+		return
+	}
+	s.addUse(d)
+	if e.Iteration > 0 {
+		s.Prompt.agentFinished(d)
+	}
+}
+
+func (s *State) verifyStarted(e *Event) {
+	if e.Detail.Apart() {
+		s.Baseline = e.TS
+		return
+	}
+	a := s.attemptOf(e)
+	a.Phase, a.Since = PhaseVerify, e.TS
+}
+
+func (s *State) verifyFinished(e *Event) {
+	d := e.Detail
+	if d.Apart() {
+		s.Baseline = time.Time{}
+	} else if a := s.attemptOf(e); d != nil {
+		if a.checked(d); e.Round > 0 && d.Passed {
+			a.Phase, a.Since, a.Passed = PhaseIntegrating, e.TS, e.TS
+		}
+	}
+	if d == nil {
+		return
+	}
+	if e.Iteration > 0 && e.Title == "" { // else it is the command of a criterion
+		s.Prompt.Failing = !d.Passed
+	}
+	if d.Command != "" {
+		s.noteCheck(e)
+	}
+}
+
+func (s *State) lookStarted(e *Event) {
+	if e.Task == "" && e.Iteration == 0 { // of a wave
+		return
+	}
+	a := s.attemptOf(e)
+	if a.Phase, a.Since = PhaseLook, e.TS; e.Detail != nil {
+		a.Look = e.Detail.Look
+	}
+}
+
+func (s *State) lookAnswered(e *Event) {
+	s.endWaitsOf(e)
+	s.spend(e)
+	d := e.Detail
+	if d == nil {
+		return
+	}
+	s.Providers.said = true
+	s.Providers.attempt(e)
+	switch {
+	case e.Task != "" || e.Iteration > 0:
+		a := s.attemptOf(e)
+		a.Asked = append(a.Asked, d)
+		a.Cost.Add(d)
+	case e.Wave > 0:
+		w := s.wave(e.Wave)
+		w.Answers = append(w.Answers, d)
+	}
+}
+
+func (s *State) integrated(e *Event) {
+	t := s.record(e.Task)
+	a := s.running(e)
+	if a == nil && e.Verdict != "" { // put back
+		a = s.Attempt(e.Key())
+	}
+	if a != nil {
+		if a.Settled = e.TS; e.Verdict != "" {
+			a.Unfit, a.Reason = true, NotIntegrated+e.Reason
+		}
+		if a.Over() { // an iteration is committed before it ends
+			s.stop(a)
+		}
+	}
+	s.integrate(t, e)
+}
+
+func (s *State) iterationStarted(e *Event) {
+	s.endWaits(e.TS)
+	s.begin(e)
+	s.Prompt.start(e)
+}
+
+func (s *State) iterationFinished(e *Event) {
+	s.waitForAnswer(e)
+	s.ended(e)
+	s.Providers.attempt(e)
+	s.Prompt.finish(e)
+	if !e.Decision.Failed() && e.Detail != nil && e.Detail.Passed {
+		s.integrateTests(e)
+	}
+}
+
+func (s *State) gateSpoke(e *Event) {
+	s.waitForAnswer(e)
+	switch {
+	case e.Wave == 0:
+		s.Prompt.record(e)
+	case e.Decision == Done && e.Detail != nil: // of a wave's review
+		s.Approved = append(s.Approved, e.Detail.Tree)
+	}
+}
