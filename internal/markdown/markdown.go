@@ -65,30 +65,20 @@ type Document struct {
 	fences []Span
 }
 
-// LimitError says that a document is larger than allowed. Its message continues a sentence: "has 3 lines: at most 2 are allowed".
-type LimitError struct {
-	What      string
-	Have, Max int
-}
-
-func (e *LimitError) Error() string {
-	return fmt.Sprintf("has %d %s: at most %d are allowed", e.Have, e.What, e.Max)
-}
-
 // Parse reads a document. Headings are what CommonMark takes for headings outside of lists and quotes, with allowances for documents as
 // they are written: fences may nest (see pairFences), front matter and comments are no text, and where headings are written with # a line of
 // dashes under a paragraph is a rule, not a heading; underlined with equals signs only the first heading may be. Entries of lists count
-// wherever they stand. A *LimitError says that the document is too large.
+// wherever they stand. An error continues a sentence: "has 3 lines: at most 2 are allowed".
 func Parse(src string) (*Document, error) {
 	d := &Document{Source: src}
 	d.split()
 	if len(d.Lines) > maxLines {
-		return nil, &LimitError{"lines", len(d.Lines), maxLines}
+		return nil, fmt.Errorf("has %d lines: at most %d are allowed", len(d.Lines), maxLines)
 	}
 	d.frontMatter()
 	deep, headings := d.scan()
 	if headings > maxHeadings {
-		return nil, &LimitError{"headings", headings, maxHeadings}
+		return nil, fmt.Errorf("has %d headings: at most %d are allowed", headings, maxHeadings)
 	}
 	d.comments()
 	d.headings(parseBlocks(d.mask(deep)))
@@ -437,16 +427,6 @@ func CheckText(src []byte) error {
 	if utf8.Valid(src) {
 		return nil
 	}
-	line := 1
-	for len(src) > 0 {
-		r, n := utf8.DecodeRune(src)
-		if r == utf8.RuneError && n == 1 {
-			break
-		}
-		if r == '\n' {
-			line++
-		}
-		src = src[n:]
-	}
-	return fmt.Errorf("is not UTF-8 text: invalid byte in line %d; if it is Latin-1: iconv -f LATIN1 -t UTF-8 FILE > NEW", line)
+	at := strings.IndexByte(strings.ToValidUTF8(string(src), "\x00"), 0)
+	return fmt.Errorf("is not UTF-8 text: invalid byte in line %d; if it is Latin-1: iconv -f LATIN1 -t UTF-8 FILE > NEW", 1+bytes.Count(src[:at], []byte("\n")))
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"descartes/internal/lazyregexp"
 	"descartes/tasks"
 	"descartes/tasks/prose"
 )
@@ -76,17 +75,11 @@ func (d *Document) Extra(existing []tasks.Task) (more map[string][]string, confl
 	return more, conflicts
 }
 
-var scudTask = lazyregexp.New(`(?i)scud task`)
-
 // among is the task of a list that a task of the plan is.
 func (t *task) among(list []tasks.Task, index map[string]int) (string, bool) {
-	if at := scudTask.FindStringIndex(t.Title); at != nil {
-		refs, rest := prose.Refs(t.Title[at[0]+len("scud "):])
-		if len(refs) != 1 || !prose.IsList(refs, rest) {
-			return "", false
-		}
-		_, ok := index[refs[0].ID]
-		return refs[0].ID, ok
+	if marker, ids := markerIn(t.Title); marker != "" {
+		_, ok := index[ids[0]]
+		return ids[0], ok && len(ids) == 1
 	}
 	k, ok := index[t.ID]
 	return t.ID, ok && (!t.made || prose.Fold(list[k].Title) == prose.Fold(t.Title))

@@ -11,53 +11,71 @@ import (
 	"descartes/tasks/prose"
 )
 
-// findMarkers fills the table of explicit markers: in headings, in lines of text, in tables. Where they disagree the earlier kind holds,
-// unless the later one names a part of the same section. Of places within each other the innermost counts: where a phase is marked with all
-// its tasks and its items with one each, the item is the task's section.
+// findMarkers fills the table of explicit markers: in headings, entries and lines that begin with one, then in tables. A table may add what the others do not say, or
+// name a part of the same section. Of places within each other the innermost counts: where a phase is marked with all its tasks and its items
+// with one each, the item is the task's section.
 func (d *Document) findMarkers() {
 	d.marks = map[string][]span{}
-	for _, find := range []func(mark func(ids []string, at span)){d.headingMarkers, d.lineMarkers, d.tableMarkers} {
-		earlier := maps.Clone(d.marks)
-		find(func(ids []string, at span) {
-			for _, id := range ids {
-				known := slices.ContainsFunc(d.marks[id], func(old span) bool { return old.inside(at) && at.inside(old) })
-				if !known && len(d.marks[id]) < maxSpans && (earlier[id] == nil || at.inside(earlier[id]...)) {
-					d.marks[id] = append(d.marks[id], at)
-				}
-			}
-		})
-		for id, list := range d.marks {
-			d.marks[id] = slices.DeleteFunc(slices.Clone(list), func(a span) bool {
-				return slices.ContainsFunc(list, func(b span) bool { return b.inside(a) && !a.inside(b) })
-			})
+	for i, h := range d.heads {
+		d.mark(h.text, d.section(i, ""))
+	}
+	for n := range d.md.Lines {
+		text, head := strings.TrimLeft(markdown.Inline(d.md.Words(n)), "_*> "), d.headAt(n)
+		scud := strings.Index(strings.ToLower(text), "scud task") // "(Tasks 1-3)" may refer to anything, but in a heading
+		switch kind := d.md.Lines[n].Kind; {
+		case kind == markdown.Entry && scud >= 0:
+			d.mark(text, span{first: n, end: d.md.EntryEnd(n, len(d.md.Lines)), head: head})
+		case kind == markdown.Text && scud == 0 && head >= 0 && !d.isTitle(head):
+			d.mark(text, d.section(head, ""))
+		}
+	}
+	d.innermost()
+	earlier := maps.Clone(d.marks)
+	for _, t := range d.tables {
+		d.tableMarkers(&t, earlier)
+	}
+	d.innermost()
+}
+
+// mark notes what a text marks.
+func (d *Document) mark(text string, at span) {
+	if marker, ids := markerIn(text); len(ids) > 0 {
+		at.how = fmt.Sprintf("%q marks it (%s)", text, marker)
+		d.marked(ids, at)
+	}
+}
+
+func (d *Document) marked(ids []string, at span) {
+	for _, id := range ids {
+		known := slices.ContainsFunc(d.marks[id], func(old span) bool { return old.inside(at) && at.inside(old) })
+		if !known && len(d.marks[id]) < maxSpans {
+			d.marks[id] = append(d.marks[id], at)
 		}
 	}
 }
 
-func (d *Document) headingMarkers(mark func(ids []string, at span)) {
-	for i, h := range d.heads {
-		if text, ids := markerIn(h.text, true); len(ids) > 0 {
-			mark(ids, d.section(i, fmt.Sprintf("heading %q marks it (%s)", h.text, text)))
-		}
+func (d *Document) innermost() {
+	for id, list := range d.marks {
+		d.marks[id] = slices.DeleteFunc(slices.Clone(list), func(a span) bool {
+			return slices.ContainsFunc(list, func(b span) bool { return b.inside(a) && !a.inside(b) })
+		})
 	}
 }
 
 var markerText = lazyregexp.New(`(?i)\bscud tasks?\b[ :#]*|\(\s*tasks?\b[ :#]*`)
 
-// markerIn finds "SCUD Task 3", "SCUD Tasks 3.1, 3.2" and, in parentheses alone, "(Task 3)". It returns the marker and the ids; heading
-// allows a marker anywhere in the line.
-func markerIn(s string, heading bool) (string, []string) {
+// markerIn finds "SCUD Task 3", "SCUD Tasks 3.1, 3.2" and, in parentheses alone, "(Task 3)". It returns the marker and the ids.
+func markerIn(s string) (string, []string) {
 	for _, at := range markerText.FindAllStringIndex(s, -1) {
 		ids, after := idList(s[at[1]:])
-		start, bare := at[0], s[at[0]] == '('
-		if bare {
+		start := at[0]
+		if s[start] == '(' {
 			start++
+			if !strings.HasPrefix(after, ")") {
+				continue
+			}
 		}
-		if len(ids) == 0 || bare && !strings.HasPrefix(after, ")") {
-			continue
-		}
-		opened := strings.HasSuffix(strings.TrimRight(s[:start], " "), "(")
-		if heading || start == 0 || opened && strings.TrimSpace(s[strings.LastIndexByte(s, ')')+1:]) == "" {
+		if len(ids) > 0 {
 			return strings.TrimSpace(s[start : len(s)-len(after)]), ids
 		}
 	}
@@ -73,60 +91,28 @@ func idList(s string) (ids []string, rest string) {
 	return ids, rest
 }
 
-// lineMarkers reads lines that begin with a marker ("SCUD Task 3: ..."), and list entries and lines in bold that end with one. Such a line
-// marks the checklist entry around it, else the section.
-func (d *Document) lineMarkers(mark func(ids []string, at span)) {
-	for n := range d.md.Lines {
-		kind, words := d.md.Lines[n].Kind, d.md.Words(n)
-		if kind != markdown.Text && kind != markdown.Entry || !strings.Contains(words, "ask") && !strings.Contains(words, "ASK") || words[0] == '|' {
-			continue
-		}
-		text := strings.TrimLeft(markdown.Inline(words), "_*> ")
-		whole, ids := markerIn(text, false)
-		if len(ids) == 0 || kind == markdown.Text && !markdown.BoldLine(words) && !strings.HasPrefix(text, whole) {
-			continue // prose that mentions a task
-		}
-		i := d.headAt(n)
-		for i >= 0 && isRoutine(prose.Fold(d.heads[i].text)) {
-			i = d.heads[i].parent
-		}
-		at := span{head: i}
-		if i >= 0 && !d.isTitle(i) {
-			at = d.section(i, "")
-		}
-		for k := n; k >= 0 && k > n-maxSpans; k-- {
-			if d.md.Lines[k].Box != 0 && d.md.EntryEnd(k, n+1) > n {
-				at = span{first: k, end: d.md.EntryEnd(k, len(d.md.Lines)), head: d.headAt(n)}
-				break
-			}
-		}
-		if at.how = fmt.Sprintf("line %d marks it (%s)", n+1, whole); at.end > 0 {
-			mark(ids, at)
+// tableMarkers reads a table that has a column of task ids and a column of plan sections.
+func (d *Document) tableMarkers(t *table, earlier map[string][]span) {
+	task := slices.IndexFunc(t.head, func(h string) bool {
+		h = strings.TrimSuffix(strings.TrimPrefix(strings.ToLower(h), "scud "), "s")
+		return slices.Contains([]string{"task", "task id", "id", "task #"}, h)
+	})
+	section := -1
+	for _, word := range []string{"section", "heading", "plan", "item", "phase"} {
+		if section < 0 {
+			section = slices.IndexFunc(t.head, func(h string) bool { return strings.Contains(strings.ToLower(h), word) })
 		}
 	}
-}
-
-// tableMarkers reads the tables that have a column of task ids and a column of plan sections.
-func (d *Document) tableMarkers(mark func(ids []string, at span)) {
-	for _, t := range d.tables {
-		task := slices.IndexFunc(t.head, func(h string) bool {
-			h = strings.TrimSuffix(strings.TrimPrefix(strings.ToLower(h), "scud "), "s")
-			return slices.Contains([]string{"task", "task id", "id", "task #"}, h)
-		})
-		section := -1
-		for _, word := range []string{"section", "heading", "plan", "item", "phase"} {
-			if section < 0 {
-				section = slices.IndexFunc(t.head, func(h string) bool { return strings.Contains(strings.ToLower(h), word) })
-			}
+	for _, r := range t.rows {
+		ids, rest := idList(strings.TrimPrefix(strings.ToLower(r.cell(task)), "scud "))
+		if strings.TrimSpace(rest) != "" {
+			continue // a title that begins with a number
 		}
-		for _, r := range t.rows {
-			text := r.cell(task)
-			if len(text) > 5 && strings.EqualFold(text[:5], "scud ") {
-				text = text[5:]
-			}
-			if ids, rest := idList(text); strings.TrimSpace(rest) == "" { // else it is a title that begins with a number
-				for _, i := range d.headings(r.cell(section)) {
-					mark(ids, d.section(i, fmt.Sprintf("table row in line %d maps it to %q", r.line+1, r.cell(section))))
+		for _, i := range d.headings(r.cell(section)) {
+			at := d.section(i, fmt.Sprintf("table row in line %d maps it to %q", r.line+1, r.cell(section)))
+			for _, id := range ids {
+				if earlier[id] == nil || at.inside(earlier[id]...) {
+					d.marked([]string{id}, at)
 				}
 			}
 		}

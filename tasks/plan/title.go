@@ -102,13 +102,13 @@ func (d *Document) byTitle(want []string, above []span) (best span, ok bool) {
 // words are the words of a text that say what it is about, each once, in their order: folded, cut to their stem, identifiers taken apart
 // (LoopConfig, loop_config), without articles, prepositions and remarks in parentheses.
 func words(text string) (list []string) {
-	if marker, _ := markerIn(text, true); marker != "" {
+	if marker, _ := markerIn(text); marker != "" {
 		text = strings.Replace(text, marker, "", 1)
 	}
 	if short, _, ok := strings.Cut(text, " ("); ok && short != "" {
 		text = short
 	}
-	prev, ideograph := rune(0), unicode.In
+	prev := rune(0)
 	var b strings.Builder
 	for _, r := range text {
 		switch {
@@ -117,7 +117,7 @@ func words(text string) (list []string) {
 				continue
 			}
 			b.WriteByte(' ')
-		case unicode.IsUpper(r) && unicode.IsLower(prev), ideograph(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul): // each a word
+		case unicode.IsUpper(r) && unicode.IsLower(prev):
 			b.WriteByte(' ')
 			fallthrough
 		default:
