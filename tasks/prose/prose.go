@@ -56,16 +56,11 @@ func Numbered(s string) (word, id, title string) {
 	if w := strings.ToLower(strings.Trim(first, ":[")); isNumberedWord(w) {
 		word, text = w, strings.TrimLeft(after, " #[")
 	}
-	n := 0
-	for n < len(text) && idByte(text[n]) && text[n] != ':' {
-		n++
-	}
-	id = strings.TrimRight(text[:n], ".-_")
-	rest := text[len(id):]
+	id, rest := cutID(text)
 	next, _ := utf8.DecodeRuneInString(rest)
 	title = strings.TrimLeft(rest, " .):]-–—")
 	switch {
-	case id == "" || !idStart(id) || isOrdinal(id) || rest != "" && (unicode.IsLetter(next) || unicode.IsDigit(next)):
+	case id == "" || !idStart(id) || ordinal.MatchString(id) || rest != "" && (unicode.IsLetter(next) || unicode.IsDigit(next)):
 	case word == "task" || word == "subtask":
 		if strings.ContainsAny(id, "0123456789") || strings.HasPrefix(rest, ":") {
 			return word, id, title
@@ -80,19 +75,27 @@ func Numbered(s string) (word, id, title string) {
 	return "", "", s
 }
 
-// isOrdinal recognises 1st, 2nd and the like.
-func isOrdinal(id string) bool {
-	tail := strings.TrimLeft(id, "0123456789")
-	return tail != id && (tail == "st" || tail == "nd" || tail == "rd" || tail == "th")
+// cutID takes what may be in an id off the start of a text, without a mark at its end.
+func cutID(s string) (id, rest string) {
+	n := strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf || r == ':' || !idRune(r) })
+	if n < 0 {
+		n = len(s)
+	}
+	id = strings.TrimRight(s[:n], ".-_")
+	return id, s[len(id):]
 }
 
-// idByte reports whether an ASCII byte may be in an id.
-func idByte(c byte) bool { return c < utf8.RuneSelf && idRune(rune(c)) }
+var (
+	ordinal = lazyregexp.New(`^[0-9]+(st|nd|rd|th)$`)
+	dotted  = lazyregexp.New(`^[0-9]+(\.[0-9]+)*\.?$`)
+	code    = lazyregexp.New(`^[A-Z]{1,8}[-_]*[0-9][0-9.a-h-]*$`)
+	none    = lazyregexp.New(`(?i)^\s*(?:(?:-|–|—|none|nothing|n/a|na|no|nil|no dependencies|no other tasks?)\s*(?:[).;,(].*)?$|(?:none|nothing) )`)
+	clause  = lazyregexp.New(`^[-*+>| _]*$|[(\[,;.:|–—-] *$`)
+	listEnd = lazyregexp.New(`^ *(?:$|[).;,\]|(–—-])`)
+)
 
 // IsDotted reports whether id is made of numbers and dots.
-func IsDotted(id string) bool {
-	return id != "" && id[0] != '.' && strings.Trim(id, "0123456789.") == "" && !strings.Contains(id, "..")
-}
+func IsDotted(id string) bool { return dotted.MatchString(id) }
 
 func isNumberedWord(w string) bool {
 	return w == "task" || w == "subtask" || w == "item" || slices.Contains(PhaseWords(), w)
@@ -108,26 +111,16 @@ func LeadingID(s string) (id, title string) {
 	if word, id, title := Numbered(s); id != "" && title != "" && (word == "task" || word == "subtask" || word == "") {
 		return id, title
 	}
-	n := 0
-	for n < len(s) && idByte(s[n]) && s[n] != ':' {
-		n++
-	}
-	first := strings.TrimRight(s[:n], ".")
-	if !CodeID(first) || n == len(s) || s[n] != ' ' && s[n] != ':' {
+	id, rest := cutID(s)
+	rest = strings.TrimLeft(rest, ".")
+	if !CodeID(id) || !strings.HasPrefix(rest, " ") && !strings.HasPrefix(rest, ":") {
 		return "", s
 	}
-	return first, strings.TrimLeft(s[n:], " .:-–—")
+	return id, strings.TrimLeft(rest, " .:-–—")
 }
 
 // CodeID reports whether a word is an id like T001, US-12 or AUTH-3.1: capital letters, then a number.
-func CodeID(w string) bool {
-	n := 0
-	for n < len(w) && w[n] >= 'A' && w[n] <= 'Z' {
-		n++
-	}
-	digits := strings.TrimLeft(w[n:], "-_")
-	return n > 0 && n < 9 && digits != "" && digits[0] >= '0' && digits[0] <= '9' && strings.Trim(digits, "0123456789.-abcdefgh") == ""
-}
+func CodeID(w string) bool { return code.MatchString(w) }
 
 // Priority reads a word for a priority, or P0 to P3; "" for anything else.
 func Priority(s string) string {
@@ -205,34 +198,15 @@ func Statements(line string) []Statement {
 		list = append(list, Statement{
 			Blocks: at[6] >= 0,
 			Beside: at[4] >= 0,
-			Strong: beginsClause(line[:at[2]]),
+			Strong: clause.MatchString(line[:at[2]]), // begins a clause of its own
 			Text:   strings.TrimLeft(line[at[3]:], " :*"),
 		})
 	}
 	return list
 }
 
-// beginsClause reports whether what follows the text begins a clause of its own.
-func beginsClause(before string) bool {
-	before = strings.TrimRight(before, " ")
-	if strings.Trim(before, "-*+>| _") == "" {
-		return true
-	}
-	return strings.IndexByte("([,;.:|-", before[len(before)-1]) >= 0 || strings.HasSuffix(before, "—") || strings.HasSuffix(before, "–")
-}
-
 // SaysNone reports whether a text says that there is nothing to wait for.
-func SaysNone(s string) bool {
-	s = strings.ToLower(strings.TrimSpace(s))
-	if end := strings.IndexAny(s, ").;,("); end >= 0 {
-		s = strings.TrimSpace(s[:end])
-	}
-	switch s {
-	case "-", "–", "—", "none", "nothing", "n/a", "na", "no", "nil", "no dependencies", "no other tasks", "no other task":
-		return true
-	}
-	return strings.HasPrefix(s, "none ") || strings.HasPrefix(s, "nothing ")
-}
+func SaysNone(s string) bool { return none.MatchString(s) }
 
 const (
 	refID = `((?:[a-z_][a-z_.-]*)?[0-9](?:[a-z0-9._-]*[a-z0-9])?)`
@@ -301,11 +275,7 @@ func idRange(lo, hi string) ([]string, bool) {
 
 // IsList reports whether what was read is a list of ids rather than the start of a sentence ("blocks 3 other tasks").
 func IsList(refs []Ref, rest string) bool {
-	if len(refs) == 0 {
-		return false
-	}
-	rest = strings.TrimLeft(rest, " ")
-	return len(refs) > 1 || refs[0].Word || rest == "" || strings.IndexByte(").;,]|(-", rest[0]) >= 0 || strings.HasPrefix(rest, "—") || strings.HasPrefix(rest, "–")
+	return len(refs) > 1 || len(refs) == 1 && (refs[0].Word || listEnd.MatchString(rest))
 }
 
 // OnlyOrder reports whether a line says nothing but what something waits for.
