@@ -4,8 +4,10 @@ package tasks
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -91,13 +93,7 @@ func ParseStatus(s string) (Status, bool) {
 	if status := Status(s); status.Known() {
 		return status, true
 	}
-	word := strings.ToLower(strings.TrimSpace(s))
-	word = strings.Map(func(r rune) rune {
-		if r == '_' || r == ' ' {
-			return '-'
-		}
-		return r
-	}, word)
+	word := strings.NewReplacer("_", "-", " ", "-").Replace(strings.ToLower(strings.TrimSpace(s)))
 	switch word {
 	case "completed", "complete":
 		return Done, true
@@ -132,34 +128,16 @@ func UnknownStatus(id string, s Status) string {
 // CanChange says why a person may not change a status from one word to another; nil means that the change is legal.
 // What a run does by itself is not asked here.
 func CanChange(from, to Status) error {
-	if !to.Known() {
+	active := []Status{Pending, InProgress, Review, Blocked, Failed}
+	switch {
+	case !to.Known():
 		return fmt.Errorf("unknown status %q: use one of %s", string(to), statusWords)
-	}
-	if from == to {
+	case from == to, to == Pending, to == Done, to == Cancelled, to == Deferred && from != Done, to == Review && from == Done,
+		slices.Contains(active, from) && slices.Contains(active, to):
 		return nil
+	case to == Expanded:
+		return errors.New("status expanded is for a task with subtasks: it cannot be set by hand")
 	}
-	switch to {
-	case Expanded:
-		return fmt.Errorf("status expanded is for a task with subtasks: it cannot be set by hand")
-	case Pending, Done, Cancelled, Deferred:
-		if from == Done && to == Deferred {
-			return reopenFirst(from, to)
-		}
-		return nil
-	case InProgress, Review, Blocked, Failed:
-		switch from {
-		case Pending, InProgress, Review, Blocked, Failed:
-			return nil
-		case Done:
-			if to == Review {
-				return nil
-			}
-		}
-	}
-	return reopenFirst(from, to)
-}
-
-func reopenFirst(from, to Status) error {
 	return fmt.Errorf("a task that is %s cannot become %s: set it to pending first", from, to)
 }
 
@@ -167,40 +145,19 @@ const maxTagLength = 100
 
 // CompareIDs orders ids as people count: 2 before 10, 1.9 before 1.10, numbers before words. It is a total order.
 func CompareIDs(a, b string) int {
-	restA, restB := a, b
-	for {
-		var partA, partB string
-		var moreA, moreB bool
-		partA, restA, moreA = strings.Cut(restA, ".")
-		partB, restB, moreB = strings.Cut(restB, ".")
-		if c := comparePart(partA, partB); c != 0 {
-			return c
-		}
-		if !moreA || !moreB {
-			if moreA != moreB {
-				if moreB {
-					return -1
-				}
-				return 1
-			}
-			return strings.Compare(a, b) // 1 and 01
-		}
-	}
+	return cmp.Or(slices.CompareFunc(strings.Split(a, "."), strings.Split(b, "."), comparePart), strings.Compare(a, b)) // 1 and 01
 }
 
 func comparePart(a, b string) int {
-	numberA, numberB := prose.IsNumber(a), prose.IsNumber(b)
+	number := prose.IsNumber(a)
 	switch {
-	case numberA && numberB:
-		a, b = strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
-		if c := cmp.Compare(len(a), len(b)); c != 0 {
-			return c
-		}
-		return strings.Compare(a, b)
-	case numberA:
+	case number != prose.IsNumber(b) && number:
 		return -1
-	case numberB:
+	case number != prose.IsNumber(b):
 		return 1
+	case number:
+		a, b = strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
+		return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
 	}
 	return strings.Compare(a, b)
 }
