@@ -42,7 +42,7 @@ bench: build ## measure against the goals; prints a table, fails never (three mi
 	-go test -run '^$$' -bench . -benchtime 100ms ./scheduler ./specbuild ./tasks ./agent ./internal/proc ./internal/sandbox
 
 test-crash: ## kill the program between any two writes, then resume (ten minutes; DESCARTES_CRASH_EVERY=1: at each place; DESCARTES_CRASH_SHARD=1/4: a quarter)
-	go test -count=1 -timeout 60m -tags crashpoints -run 'Crash|Kill' ./...
+	go test -count=1 -timeout 60m -tags crashpoints -run 'Crash|Kill|WriteFails' ./...
 
 test-nights: build ## random runs with kills and a user at work, judged by git and the files alone (Linux; RUNS=n, three minutes for 10; SEED=s repeats one)
 	go run ./testdata/nights -binary ./descartes -runs $(or $(RUNS),$(if $(SEED),1,10)) -seed $(or $(SEED),0)

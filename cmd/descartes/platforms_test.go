@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -48,9 +47,9 @@ func TestRunsOnWindows(t *testing.T) {
 	}
 }
 
-// The flags of the release's configuration give the program its version, its commit and the commit's day.
+// The flags of the release's configuration give the program its version, its commit and the commit's day: the linker passes over a name that it
+// does not know.
 func TestReleaseVersion(t *testing.T) {
-	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", ".goreleaser.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -58,31 +57,30 @@ func TestReleaseVersion(t *testing.T) {
 	var config struct {
 		Builds []struct {
 			ID, Main string
-			Flags    []string
 			Ldflags  []string
 		}
 	}
 	if err := yaml.Unmarshal(text, &config); err != nil {
 		t.Fatal(err)
 	}
-	for _, b := range config.Builds {
-		if b.ID != "descartes" {
-			continue
-		}
-		flags := strings.NewReplacer("{{ .Version }}", "1.2.3", "{{ .FullCommit }}", "0123456789abcdef0123456789abcdef01234567", "{{ .CommitDate }}", "2026-11-22T10:00:00Z").
-			Replace(strings.Join(b.Ldflags, " "))
-		program := filepath.Join(t.TempDir(), "descartes")
-		build := exec.Command("go", slices.Concat([]string{"build", "-buildvcs=false", "-o", program, "-ldflags", flags}, b.Flags, []string{b.Main})...)
-		build.Dir, build.Env = filepath.Join("..", ".."), append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-		out, err := exec.Command(program, "version").Output()
-		want := "descartes v1.2.3 (0123456789ab, 2026-11-22) " + runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH + "\n"
-		if err != nil || string(out) != want {
-			t.Errorf("%v, %q, want %q", err, out, want)
-		}
-		return
+	b := config.Builds[0]
+	if b.ID != "descartes" || b.Main != "./cmd/descartes" {
+		t.Fatalf("the first build is %+v", b)
 	}
-	t.Error("no build of descartes in .goreleaser.yaml")
+	flags := strings.NewReplacer("{{ .Version }}", "1.2.3", "{{ .FullCommit }}", "0123456789abcdef0123456789abcdef01234567", "{{ .CommitDate }}", "2026-11-22T10:00:00Z").
+		Replace(strings.Join(b.Ldflags, " "))
+	for name, variable := range map[string]*string{"release": &release, "commit": &commit, "date": &date} {
+		_, value, ok := strings.Cut(flags, "-X main."+name+"=")
+		if !ok {
+			t.Errorf("%q does not set %s", flags, name)
+		}
+		defer func(was string) { *variable = was }(*variable)
+		*variable, _, _ = strings.Cut(value, " ")
+	}
+	if got, want := versionLine(), "v1.2.3 (0123456789ab, 2026-11-22) "+runtime.Version()+" "+runtime.GOOS+"/"+runtime.GOARCH; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if n := strings.Count(flags, "-X "); n != 3 {
+		t.Errorf("%q sets %d variables", flags, n)
+	}
 }

@@ -212,7 +212,7 @@ func TestSignalKillOfShim(t *testing.T) {
 // Of two runs over a tag that start at the same moment, one does the work and the other is refused.
 func TestSignalTwoStarts(t *testing.T) {
 	t.Parallel()
-	for n := range 20 {
+	for n := range 5 {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
 			f := newField(t, tinyPlan())
