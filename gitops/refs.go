@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +18,9 @@ import (
 
 // head says where HEAD is: the branch that it names ("" when detached) and the commit ("" on a branch without one).
 func (r *Repo) head(ctx context.Context) (branch, hash string, err error) {
+	if branch, hash, ok := r.plainHead(); ok {
+		return branch, hash, nil
+	}
 	b, err := r.cli.run(ctx, gitCall{args: []string{"rev-parse", "HEAD", "--symbolic-full-name", "HEAD"}})
 	if exitCode(err) == 0 && err != nil {
 		return "", "", err
@@ -31,6 +36,28 @@ func (r *Repo) head(ctx context.Context) (branch, hash string, err error) {
 		return "", "", fmt.Errorf("read HEAD: %w", err)
 	}
 	return branch, hash, nil
+}
+
+// plainHead is head without a git process, where HEAD is a file that names a commit, or a branch with one, and stays so meanwhile.
+func (r *Repo) plainHead() (branch, hash string, ok bool) {
+	at := filepath.Join(r.l.gitDir, "HEAD")
+	was, err := readPlain(at, mostLoose)
+	if fi, lerr := os.Lstat(at); err != nil || lerr != nil || !fi.Mode().IsRegular() { // a link names the branch, as in old repositories
+		return "", "", false
+	}
+	text := strings.TrimSpace(string(was))
+	branch, named := strings.CutPrefix(text, "ref: ")
+	if !named {
+		return "", text, isID(text)
+	}
+	if to, err := readPlain(filepath.Join(r.l.commonDir, filepath.FromSlash(branch)), mostLoose); err == nil && bytes.HasPrefix(to, []byte("ref: ")) {
+		return "", "", false // the branch is another name of one
+	}
+	if hash, err = r.objects.ref(branch); err != nil || hash == "" {
+		return "", "", false
+	}
+	is, err := readPlain(at, mostLoose)
+	return branch, hash, err == nil && bytes.Equal(is, was)
 }
 
 // refCommit is what a ref names, "" where there is no such ref.
