@@ -97,7 +97,7 @@ func (p *printer) put(margin, text string) {
 
 // broken breaks a line at words. Commands to type stay whole, each on its own line.
 func broken(line string, width int) []string {
-	if terminal.Width(terminal.Unpainted(line)) <= width {
+	if terminal.Width(line) <= width {
 		return []string{line}
 	}
 	if label, _, _ := strings.Cut(line, ": "); label == "next" || label == "then" || label == "or" {

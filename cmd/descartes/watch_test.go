@@ -231,7 +231,7 @@ func TestStatusFitsItsTerminal(t *testing.T) {
 		t.Errorf("exit status %d", code)
 	}
 	for line := range strings.SplitSeq(text, "\r\n") {
-		if n := terminal.Width(terminal.Unpainted(line)); n > 100 {
+		if n := terminal.Width(line); n > 100 {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/term"
 )
 
@@ -102,46 +103,11 @@ func CleanLines(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Width is how many columns a clean text takes on a terminal.
-func Width(s string) int {
-	n := 0
-	for _, r := range s {
-		n += runeWidth(r)
-	}
-	return n
-}
-
-// runeWidth knows the wide blocks that titles are written in; what it does not know is one column.
-func runeWidth(r rune) int {
-	switch {
-	case r < 0x300:
-		return 1
-	case unicode.Is(unicode.Mn, r):
-		return 0
-	case r >= 0x1100 && r <= 0x115f, r >= 0x2e80 && r <= 0xa4cf, r >= 0xac00 && r <= 0xd7a3, r >= 0xf900 && r <= 0xfaff,
-		r >= 0xfe30 && r <= 0xfe6f, r >= 0xff00 && r <= 0xff60, r >= 0x1f300 && r <= 0x1faff, r >= 0x20000 && r <= 0x3fffd:
-		return 2
-	}
-	return 1
-}
+// Width is how many columns a clean text takes on a terminal, painted or not.
+func Width(s string) int { return ansi.StringWidth(s) }
 
 // Fit cuts a clean text to at most n columns.
-func Fit(s string, n int) string {
-	if Width(s) <= n {
-		return s
-	}
-	return upTo(s, n-1) + "…"
-}
-
-// upTo is the beginning of a text, of at most n columns.
-func upTo(s string, n int) string {
-	for at, r := range s {
-		if n -= runeWidth(r); n < 0 {
-			return s[:at]
-		}
-	}
-	return s
-}
+func Fit(s string, n int) string { return ansi.Truncate(s, n, "…") }
 
 // FitWords cuts a clean text to at most n columns, between two words where one begins in its second half.
 func FitWords(s string, n int) string {
@@ -162,7 +128,7 @@ func Hang(s string, n, further int) (lines []string) {
 		n = max(n, 8)
 	}
 	for line := range strings.SplitSeq(s, "\n") {
-		if n <= 0 || Width(Unpainted(line)) <= n {
+		if n <= 0 || Width(line) <= n {
 			lines = append(lines, line)
 			continue
 		}
@@ -178,16 +144,16 @@ func Hang(s string, n, further int) (lines []string) {
 				if row == begin {
 					gap = 0
 				}
-				if used+gap+Width(Unpainted(word)) <= n {
-					row, used = row+strings.Repeat(" ", gap)+word, used+gap+Width(Unpainted(word))
+				if used+gap+Width(word) <= n {
+					row, used = row+strings.Repeat(" ", gap)+word, used+gap+Width(word)
 					break
 				}
 				if row != begin {
 					lines, row, used, begin = append(lines, row), indent, len(indent), indent
 					continue
 				}
-				head := upTo(word, n-used)
-				lines, word = append(lines, row+head), word[len(head):]
+				head := ansi.Truncate(word, n-used, "")
+				lines, word = append(lines, row+head), ansi.TruncateLeft(word, Width(head), "")
 			}
 		}
 		if row != begin {
@@ -214,12 +180,8 @@ func IsTerminal(w io.Writer) bool {
 
 // HasRoom reports whether w is a terminal that is wide enough for the wave box.
 func HasRoom(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	columns, _, err := term.GetSize(int(f.Fd()))
-	return err == nil && (columns == 0 || columns >= BoxWidth+2) // 0: a terminal that does not say
+	columns := Columns(w)
+	return IsTerminal(w) && (columns == 0 || columns >= BoxWidth+2)
 }
 
 // Columns is how wide a terminal is; 0 where w is none, or does not say.
@@ -344,9 +306,9 @@ func Box(title string, lines []string) string {
 	var s strings.Builder
 	edge := strings.Repeat("─", BoxWidth)
 	row := func(text string) {
-		pad := BoxWidth - 2 - Width(Unpainted(text))
+		pad := BoxWidth - 2 - Width(text)
 		if pad < 0 {
-			text, pad = Fit(Unpainted(text), BoxWidth-2), 0
+			text, pad = Fit(text, BoxWidth-2), 0
 		}
 		s.WriteString("│  " + text + strings.Repeat(" ", pad) + "│\n")
 	}
@@ -360,16 +322,4 @@ func Box(title string, lines []string) string {
 	row("")
 	s.WriteString("└" + edge + "┘\n")
 	return s.String()
-}
-
-// Unpainted is a text without our own colour codes; clean let no others in.
-func Unpainted(s string) string {
-	for {
-		before, rest, ok := strings.Cut(s, "\x1b[")
-		if !ok {
-			return s
-		}
-		_, after, _ := strings.Cut(rest, "m")
-		s = before + after
-	}
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/charmbracelet/x/ansi"
 )
 
 func TestClean(t *testing.T) {
@@ -40,7 +42,7 @@ func TestBox(t *testing.T) {
 	p := Paint(true)
 	got := Box("SCUD Loop: x", []string{"Wave 1: " + p.In(Green, "████") + " Complete", strings.Repeat("very long ", 20), "日本"})
 	for line := range strings.Lines(got) {
-		if n := Width(Unpainted(strings.TrimSuffix(line, "\n"))); n != BoxWidth+2 {
+		if n := Width(strings.TrimSuffix(line, "\n")); n != BoxWidth+2 {
 			t.Errorf("%d columns, want %d: %q", n, BoxWidth+2, line)
 		}
 	}
@@ -51,6 +53,26 @@ func TestDuration(t *testing.T) {
 		10 * time.Minute: "10m", time.Hour: "1h", time.Hour + 20*time.Second: "1h0m20s", time.Hour + 10*time.Minute: "1h10m"} {
 		if got := Duration(d); got != want {
 			t.Errorf("%v: got %q, want %q", d, got, want)
+		}
+	}
+}
+
+// Words stay whole where they can, painted or wide ones too, and nothing of them is lost.
+func TestHang(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		in         string
+		n, further int
+		want       string
+	}{
+		{"one --two-three four", 13, 2, "one|  --two-three|  four"},
+		{"  in one two", 8, 0, "  in one|  two"},
+		{"日本語文字列です end", 9, 0, "日本語文|字列です|end"},
+		{Paint(true).In(Red, "abcdefghijkl") + " end", 8, 0, "abcdefgh|ijkl end"},
+		{"kept as it is", 0, 2, "kept as it is"},
+	} {
+		if got := ansi.Strip(strings.Join(Hang(c.in, c.n, c.further), "|")); got != c.want {
+			t.Errorf("%q: got %q, want %q", c.in, got, c.want)
 		}
 	}
 }
