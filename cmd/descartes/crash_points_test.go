@@ -160,7 +160,7 @@ func (f *field) checkGate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, problems, err := gate.DecodeState(file); err != nil || len(problems) > 0 || s.Stuck != 5 || s.State != "paused" {
+	if s, problems, err := gate.DecodeState(file); err != nil || len(problems) > 0 || s.Breaker.Stuck != 5 || s.State != "paused" {
 		t.Errorf("the state file says %s: %v, %v", file, problems, err)
 	}
 	if out := f.git(t, "status", "--porcelain"); out != "" {

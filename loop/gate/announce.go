@@ -114,26 +114,21 @@ const boxWidth = 37
 
 // StateFile is the new text of .loop/state.json, with fields that others put into it.
 func (c *Criteria) StateFile() []byte {
-	st := &LoopState{}
-	if old, _, err := DecodeState(c.Others); err == nil {
-		st = old
-	}
-	st.Spec, st.ExitSignal, st.Iteration, st.State = c.Spec, c.Signal, c.Iteration, c.State
-	st.Criteria, st.Status = nil, map[string]Met{}
+	st := LoopState{Spec: c.Spec, ExitSignal: c.Signal, Iteration: c.Iteration, State: c.State, Status: map[string]Met{},
+		Steps: append([]string{}, c.Steps...), Completed: append([]string{}, c.done()...), Remaining: []string{}}
 	for _, k := range c.Asked.Criteria {
 		st.Criteria = append(st.Criteria, k.Text)
 		m := c.Status[k.Text]
 		m.Met = m.Met && !assumed(m.Verification)
 		st.Status[k.Text] = m
 	}
-	st.Steps, st.Completed, st.Remaining = c.Steps, c.done(), nil
 	for _, s := range c.Steps {
 		if !slices.Contains(st.Completed, s) {
 			st.Remaining = append(st.Remaining, s)
 		}
 	}
-	st.Stuck, st.LastUnmet = c.Count.Stuck, c.Count.LastUnmet
-	return st.Encode()
+	st.Breaker.Stuck, st.Breaker.LastUnmet = c.Count.Stuck, c.Count.LastUnmet
+	return st.Encode(c.Others)
 }
 
 // Instructions is what every prompt of the loop says about its criteria and how to report.

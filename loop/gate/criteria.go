@@ -461,7 +461,7 @@ func (c *Criteria) readState(src []byte, d *Decision) statement {
 		return statement{}
 	}
 	d.Warnings = append(d.Warnings, problems...)
-	c.Others = st.Encode()
+	c.Others = slices.Clone(src)
 	for _, k := range slices.Sorted(maps.Keys(st.Status)) {
 		c.state(k, st.Status[k], d)
 	}
@@ -489,14 +489,14 @@ func (c *Criteria) readBlock(b *fields, d *Decision) {
 		body = body[at:]
 	}
 	if from := strings.IndexByte(body, '{'); at >= 0 && from >= 0 {
-		var status map[string]json.RawMessage
+		var status map[string]Met
 		if err := json.NewDecoder(strings.NewReader(body[from:])).Decode(&status); err != nil {
 			d.warn("status block: CRITERIA is not a JSON object")
 			return
 		}
 		for _, k := range slices.Sorted(maps.Keys(status)) {
-			m, ok := decodeMet(status[k])
-			if !ok {
+			m := status[k]
+			if m.unclear {
 				d.warn("status block: %q is neither true nor false", oneLine(k, 80))
 				m.Met = false
 			}

@@ -11,163 +11,107 @@ import (
 
 // LoopState is .loop/state.json, in the field names that other tools and agents read and write.
 type LoopState struct {
-	Spec       string
-	Criteria   []string
-	Status     map[string]Met // criteriaStatus, by a criterion's text
-	ExitSignal bool
-	Steps      []string
-	Completed  []string
-	Remaining  []string
-	Iteration  int
-	State      string // "status": in_progress, complete, blocked, paused
-	Stuck      int    // circuitBreaker.stuckCount
-	LastUnmet  string // circuitBreaker.lastUnmet
-
-	extra        map[string]json.RawMessage // fields that we do not know
-	extraBreaker map[string]json.RawMessage
+	Spec       string         `json:"spec"`
+	Criteria   []string       `json:"criteria"`
+	Status     map[string]Met `json:"criteriaStatus"` // by a criterion's text
+	ExitSignal bool           `json:"exit_signal"`
+	Steps      []string       `json:"steps"`
+	Completed  []string       `json:"completedSteps"`
+	Remaining  []string       `json:"remainingSteps"`
+	Iteration  int            `json:"iteration"`
+	State      string         `json:"status"` // in_progress, complete, blocked, paused
+	Breaker    struct {
+		Stuck     int    `json:"stuckCount"`
+		LastUnmet string `json:"lastUnmet"`
+	} `json:"circuitBreaker"`
 }
 
-// Met is the state of one criterion. It is written as a plain boolean where no verification is known.
+// Met is the state of one criterion: a boolean, or an object where its verification is known.
 type Met struct {
-	Met          bool
-	Verification string
-	extra        map[string]json.RawMessage
+	Met          bool   `json:"met"`
+	Verification string `json:"verification"`
+
+	unclear bool // it was read, and is neither
 }
 
-// DecodeState reads the file. A field of the wrong type keeps its zero value and is named in problems;
-// an error means that this is no such file at all.
+// MarshalJSON writes a plain boolean where no verification is known.
+func (m Met) MarshalJSON() ([]byte, error) {
+	if m.Verification == "" {
+		return json.Marshal(m.Met)
+	}
+	type object Met
+	return json.Marshal(object(m))
+}
+
+// UnmarshalJSON reads true, false or {"met": true, "verification": "..."}. Anything else is false, and no error.
+func (m *Met) UnmarshalJSON(raw []byte) error {
+	var o struct {
+		Met          *bool
+		Verification string
+	}
+	err := json.Unmarshal(raw, &o.Met)
+	if err != nil {
+		err = json.Unmarshal(raw, &o)
+	}
+	*m = Met{Met: o.Met != nil && *o.Met, Verification: o.Verification, unclear: err != nil || o.Met == nil}
+	return nil
+}
+
+// DecodeState reads the file. Values of the wrong type are named in problems; an error means that this is no such file at all.
 func DecodeState(src []byte) (s *LoopState, problems []string, err error) {
 	if len(src) > 8<<20 {
 		return nil, nil, errors.New(".loop/state.json is larger than 8 MiB")
 	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(src, &fields); err != nil || fields == nil {
-		return nil, nil, fmt.Errorf(".loop/state.json is not a JSON object: %w", orNull(err))
+	s = &LoopState{}
+	err = json.Unmarshal(src, s)
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	switch {
+	case ok && bytes.HasPrefix(bytes.TrimSpace(src), []byte("{")):
+		problems = append(problems, fmt.Sprintf(".loop/state.json: %s has a value of the wrong type", wrong.Field))
+	case err == nil && !bytes.HasPrefix(bytes.TrimSpace(src), []byte("{")):
+		return nil, nil, errors.New(".loop/state.json is not a JSON object: it is null")
+	case err != nil:
+		return nil, nil, fmt.Errorf(".loop/state.json is not a JSON object: %w", err)
 	}
-	s = &LoopState{Status: map[string]Met{}}
-	take := func(from map[string]json.RawMessage, key string, to any) {
-		raw, ok := from[key]
-		delete(from, key)
-		if !ok || bytes.Equal(raw, []byte("null")) {
-			return
-		}
-		if json.Unmarshal(raw, to) != nil {
-			problems = append(problems, fmt.Sprintf(".loop/state.json: %s has a value of the wrong type", key))
-		}
-	}
-	var status, breaker map[string]json.RawMessage
-	take(fields, "spec", &s.Spec)
-	take(fields, "criteria", &s.Criteria)
-	take(fields, "criteriaStatus", &status)
-	take(fields, "exit_signal", &s.ExitSignal)
-	take(fields, "steps", &s.Steps)
-	take(fields, "completedSteps", &s.Completed)
-	take(fields, "remainingSteps", &s.Remaining)
-	take(fields, "iteration", &s.Iteration)
-	take(fields, "status", &s.State)
-	take(fields, "circuitBreaker", &breaker)
-	take(breaker, "stuckCount", &s.Stuck)
-	take(breaker, "lastUnmet", &s.LastUnmet)
-	s.extra, s.extraBreaker = fields, breaker
-	for _, k := range slices.Sorted(maps.Keys(status)) {
-		m, ok := decodeMet(status[k])
-		if !ok {
+	for _, k := range slices.Sorted(maps.Keys(s.Status)) {
+		if s.Status[k].unclear {
 			problems = append(problems, fmt.Sprintf(".loop/state.json: criteriaStatus of %q is neither true nor false", oneLine(k, 80)))
 		}
-		s.Status[k] = m
 	}
 	return s, problems, nil
 }
 
-func orNull(err error) error {
-	if err == nil {
-		return errors.New("it is null")
-	}
-	return err
-}
-
-// decodeMet reads true, false or {"met": true, "verification": "..."}.
-func decodeMet(raw json.RawMessage) (m Met, ok bool) {
-	if json.Unmarshal(raw, &m.Met) == nil && !bytes.Equal(raw, []byte("null")) {
-		return m, true
-	}
-	m = Met{}
-	var object map[string]json.RawMessage
-	if json.Unmarshal(raw, &object) != nil || object == nil {
-		return m, false
-	}
-	ok = json.Unmarshal(object["met"], &m.Met) == nil
-	if !ok {
-		m.Met = false
-	}
-	if raw, given := object["verification"]; given && json.Unmarshal(raw, &m.Verification) != nil {
-		ok = false
-	}
-	delete(object, "met")
-	delete(object, "verification")
-	m.extra = object
-	return m, ok
-}
-
-// Encode writes the file: the known fields in their usual order, criteria in theirs, then the fields
-// that we do not know. The same state gives the same bytes.
-func (s *LoopState) Encode() []byte {
-	var status []any
-	for _, k := range s.order() {
-		m := s.Status[k]
-		var value any = m.Met
-		if m.Verification != "" || len(m.extra) > 0 {
-			value = object(m.extra, "met", m.Met, "verification", m.Verification)
+// Encode writes the file over what was there before: fields that we do not know stay. The same state gives the same bytes.
+func (s *LoopState) Encode(before []byte) []byte {
+	tree := func(src []byte) (t map[string]any) {
+		d := json.NewDecoder(bytes.NewReader(src))
+		d.UseNumber()
+		if d.Decode(&t) != nil {
+			return nil
 		}
-		status = append(status, k, value)
+		return t
 	}
-	all := object(s.extra,
-		"spec", s.Spec, "criteria", filled(s.Criteria), "criteriaStatus", object(nil, status...), "exit_signal", s.ExitSignal,
-		"steps", filled(s.Steps), "completedSteps", filled(s.Completed), "remainingSteps", filled(s.Remaining),
-		"iteration", s.Iteration, "status", s.State,
-		"circuitBreaker", object(s.extraBreaker, "stuckCount", s.Stuck, "lastUnmet", s.LastUnmet))
+	old := tree(before)
+	if status, ok := old["criteriaStatus"].(map[string]any); ok {
+		maps.DeleteFunc(status, func(k string, _ any) bool { _, ours := s.Status[k]; return !ours })
+	}
 	var out bytes.Buffer
-	_ = json.Indent(&out, all, "", "  ") // it is valid
+	_ = json.Indent(&out, plainJSON(overlay(old, tree(plainJSON(s)))), "", "  ") // it is valid
 	out.WriteByte('\n')
 	return out.Bytes()
 }
 
-// order is the names of criteriaStatus: the criteria first, then what else has a state.
-func (s *LoopState) order() []string {
-	var keys []string
-	for _, c := range s.Criteria {
-		if _, ok := s.Status[c]; ok && !slices.Contains(keys, c) {
-			keys = append(keys, c)
-		}
+// overlay sets the members of now in old.
+func overlay(old, now any) any {
+	to, was := old.(map[string]any)
+	from, is := now.(map[string]any)
+	if !was || !is || to == nil {
+		return now
 	}
-	for _, k := range slices.Sorted(maps.Keys(s.Status)) {
-		if !slices.Contains(s.Criteria, k) {
-			keys = append(keys, k)
-		}
+	for k, v := range from {
+		to[k] = overlay(to[k], v)
 	}
-	return keys
-}
-
-func filled(list []string) []string {
-	if list == nil {
-		return []string{}
-	}
-	return list
-}
-
-// object is a JSON object: names and values in their order, then the members that we do not know.
-func object(rest map[string]json.RawMessage, pairs ...any) json.RawMessage {
-	for _, k := range slices.Sorted(maps.Keys(rest)) {
-		pairs = append(pairs, k, rest[k])
-	}
-	b := []byte{'{'}
-	for i := 0; i < len(pairs); i += 2 {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(append(append(b, plainJSON(pairs[i])...), ':'), plainJSON(pairs[i+1])...)
-	}
-	return append(b, '}')
+	return to
 }
 
 // plainJSON is a value without escapes for HTML.
@@ -175,6 +119,6 @@ func plainJSON(value any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(value) // texts, numbers, and raw messages that were read
+	_ = enc.Encode(value) // texts, numbers, and what was read
 	return bytes.TrimRight(b.Bytes(), "\n")
 }
