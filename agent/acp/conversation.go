@@ -26,6 +26,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"descartes/agent/process"
 	"descartes/internal/oneline"
 	"descartes/internal/proc"
@@ -249,15 +251,15 @@ func (b *conversation) converse(ctx context.Context, prompt string) event {
 		return b.failure("session/set_mode", err, first.AuthMethods)
 	}
 	model, err := b.chooseModel(ctx, session)
-	b.log.print(event{Type: "session", ID: session.SessionID, Model: model})
+	b.log.print(event{Type: "session", ID: session.Get("sessionId").Str, Model: model})
 	if err != nil {
 		return b.failure("set the model", err, first.AuthMethods)
 	}
 	b.mu.Lock()
-	b.session, b.turn = session.SessionID, true
+	b.session, b.turn = session.Get("sessionId").Str, true
 	b.mu.Unlock()
 	var stop stopped
-	err = b.rpc.call(ctx, "session/prompt", map[string]any{"sessionId": session.SessionID, "prompt": []any{map[string]any{"type": "text", "text": prompt}}}, &stop)
+	err = b.rpc.call(ctx, "session/prompt", map[string]any{"sessionId": b.session, "prompt": []any{map[string]any{"type": "text", "text": prompt}}}, &stop)
 	if err != nil {
 		return b.failure("session/prompt", err, first.AuthMethods)
 	}
@@ -266,21 +268,20 @@ func (b *conversation) converse(ctx context.Context, prompt string) event {
 }
 
 // open starts a session. If the agent wants a login first, it gets one that needs nobody: a key in the environment.
-func (b *conversation) open(ctx context.Context, methods []authMethod) (session newSession, err error) {
-	params := map[string]any{"cwd": b.tree.dir, "mcpServers": []any{}}
-	err = b.rpc.call(ctx, "session/new", params, &session)
-	var told *rpcError
-	if !errors.As(err, &told) || told.Code != wantsLogin {
-		return session, err
+func (b *conversation) open(ctx context.Context, methods []authMethod) (session gjson.Result, err error) {
+	var raw json.RawMessage
+	ask := func() error {
+		return b.rpc.call(ctx, "session/new", map[string]any{"cwd": b.tree.dir, "mcpServers": []any{}}, &raw)
 	}
-	at := slices.IndexFunc(methods, func(m authMethod) bool { return m.unattended(b.env) })
-	if at < 0 {
-		return session, err
+	err = ask()
+	if told, ok := errors.AsType[*rpcError](err); ok && told.Code == wantsLogin {
+		if at := slices.IndexFunc(methods, func(m authMethod) bool { return m.unattended(b.env) }); at >= 0 {
+			if err = b.rpc.call(ctx, "authenticate", map[string]any{"methodId": methods[at].ID}, &struct{}{}); err == nil {
+				err = ask()
+			}
+		}
 	}
-	if err := b.rpc.call(ctx, "authenticate", map[string]any{"methodId": methods[at].ID}, &struct{}{}); err != nil {
-		return session, err
-	}
-	return session, b.rpc.call(ctx, "session/new", params, &session)
+	return gjson.ParseBytes(raw), err
 }
 
 // wantsLogin is the code of an error that a login would fix.
@@ -332,26 +333,11 @@ func (b *conversation) failure(during string, err error, methods []authMethod) e
 
 // words is what an error says, with its details.
 func words(e *rpcError) string {
-	var inner struct {
-		Error struct {
-			Message string `json:"message"`
-			Status  string `json:"status"`
-		} `json:"error"`
+	if inner := gjson.Get(e.Message, "error"); inner.Get("message").Str != "" {
+		return oneline.Clip(strings.TrimSpace(inner.Get("message").Str+" "+inner.Get("status").Str), 2000) // the service's answer as it came
 	}
-	if strings.HasPrefix(e.Message, "{") && lenient(json.Unmarshal([]byte(e.Message), &inner)) && inner.Error.Message != "" {
-		return oneline.Clip(strings.TrimSpace(inner.Error.Message+" "+inner.Error.Status), 2000) // the service's answer as it came
-	}
-	detail := ""
-	switch d := e.Data.(type) {
-	case string:
-		detail = d
-	case map[string]any:
-		for _, name := range []string{"details", "detail", "message", "error", "reason"} {
-			if s, ok := d[name].(string); ok && detail == "" {
-				detail = s
-			}
-		}
-	}
+	data := gjson.ParseBytes(e.Data)
+	detail := cmp.Or(data.Str, data.Get("details").Str, data.Get("detail").Str, data.Get("message").Str, data.Get("error").Str, data.Get("reason").Str)
 	if detail == "" || strings.Contains(e.Message, detail) {
 		return oneline.Clip(e.Message, 2000)
 	}
@@ -494,8 +480,8 @@ func (b *conversation) tool(f toolFields) {
 		e.Paths = c.Paths[:min(len(c.Paths), 20)]
 	}
 	if c.Status == "completed" || c.Status == "failed" {
-		for _, part := range f.contents() {
-			e.Text = tail(e.Text+part.Content.Text, outputLimit)
+		for _, text := range gjson.ParseBytes(f.Content).Get("#.content.text").Array() {
+			e.Text = tail(e.Text+text.String(), outputLimit)
 		}
 	}
 	b.log.print(e)

@@ -226,7 +226,7 @@ func TestFiles(t *testing.T) {
 	tree, around := wild(t)
 	out := play(t, tree, "files")
 	answers := strings.Split(strings.TrimSpace(out.text()), "\n")
-	want := []string{"Method not found", "{}", "{}", "{}", "not allowed: ../out.txt is outside", "outside the working tree", "a link to nothing", "not the agent's", "not the agent's", "not the agent's", "is a directory", "not a regular file", "Invalid params"}
+	want := []string{"Method not found", "{}", "{}", "{}", "not allowed: ../out.txt is outside", "outside the working tree", "a link to nothing", "not the agent's", "not the agent's", "not the agent's", "not a regular file", "not a regular file", "Invalid params"}
 	for n, w := range want {
 		if n >= len(answers) || !strings.Contains(answers[n], w) {
 			t.Errorf("%d: got %q, want %s", n, answers[min(n, len(answers)-1)], w)

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"slices"
 	"strings"
+
+	"github.com/tidwall/gjson"
 )
 
 // call is what is known of a tool call. A request for permission may name no more of it than its id.
@@ -39,55 +41,26 @@ type toolFields struct {
 	Kind       string          `json:"kind"`
 	Status     string          `json:"status"`
 	Content    json.RawMessage `json:"content"`
-	Locations  []struct {
-		Path string `json:"path"`
-	} `json:"locations"`
-	RawInput json.RawMessage `json:"rawInput"`
-}
-
-// toolContent is one part of what a tool call shows.
-type toolContent struct {
-	Type    string `json:"type"`
-	Path    string `json:"path"` // of a diff
-	Content struct {
-		Text string `json:"text"`
-	} `json:"content"`
-}
-
-func (u toolFields) contents() (parts []toolContent) {
-	if json.Unmarshal(u.Content, &parts) != nil && parts == nil {
-		return nil
-	}
-	return parts
+	Locations  json.RawMessage `json:"locations"`
+	RawInput   json.RawMessage `json:"rawInput"`
 }
 
 // paths lists the files that the call says it touches: its locations, its diffs, and its raw input under the names
 // that tools use.
 func (u toolFields) paths() (list []string) {
-	for _, l := range u.Locations {
-		list = append(list, l.Path)
-	}
-	for _, c := range u.contents() {
-		list = append(list, c.Path)
-	}
-	var input map[string]json.RawMessage
-	if json.Unmarshal(u.RawInput, &input) != nil {
-		return list
-	}
+	input := gjson.ParseBytes(u.RawInput)
+	found := append(gjson.ParseBytes(u.Locations).Get("#.path").Array(), gjson.ParseBytes(u.Content).Get("#.path").Array()...)
 	for _, name := range []string{"path", "file_path", "filePath", "filepath", "file", "abs_path", "absolute_path", "notebook_path", "target_file", "directory", "dir_path",
 		"old_path", "new_path", "source", "destination", "paths", "files"} {
-		var one string
-		var many []string
-		if json.Unmarshal(input[name], &one) == nil {
-			list = append(list, one)
-		} else if json.Unmarshal(input[name], &many) == nil {
-			list = append(list, many...)
-		}
+		found = append(found, input.Get(name).Array()...)
 	}
-	var changes map[string]json.RawMessage
-	if json.Unmarshal(input["changes"], &changes) == nil {
-		for name := range changes {
-			list = append(list, name)
+	input.Get("changes").ForEach(func(name, _ gjson.Result) bool {
+		found = append(found, name)
+		return true
+	})
+	for _, f := range found {
+		if f.Type == gjson.String {
+			list = append(list, f.Str)
 		}
 	}
 	return list
@@ -95,13 +68,12 @@ func (u toolFields) paths() (list []string) {
 
 // command is what the raw input says is run: a line, or a program's arguments, of which a shell's last one is the line.
 func (u toolFields) command() string {
-	var input struct {
-		Command json.RawMessage `json:"command"`
-	}
-	var line string
 	var argv []string
-	if json.Unmarshal(u.RawInput, &input) != nil || json.Unmarshal(input.Command, &line) == nil || json.Unmarshal(input.Command, &argv) != nil || len(argv) == 0 {
-		return line
+	for _, a := range gjson.ParseBytes(u.RawInput).Get("command").Array() {
+		if a.Type != gjson.String {
+			return ""
+		}
+		argv = append(argv, a.Str)
 	}
 	if len(argv) == 3 && strings.HasPrefix(argv[1], "-") && strings.HasSuffix(argv[1], "c") {
 		return argv[2]

@@ -1,14 +1,12 @@
 package acp
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 )
 
 // tree is the working tree: the only place where files are written
@@ -83,8 +81,7 @@ func follow(path string) (real string, ok bool) {
 // fileLimit is the largest file that is written for an agent.
 const fileLimit = 8 << 20
 
-// write replaces a file, or creates it with its directories. Readers see the old text or the new one; its permissions
-// stay.
+// write writes a file, with its directories. The permissions of one that is there stay.
 func (t tree) write(path, text string) (err error) {
 	rel, err := t.findWritable(path)
 	if err != nil {
@@ -98,48 +95,15 @@ func (t tree) write(path, text string) (err error) {
 		return err
 	}
 	defer root.Close()
-	mode := fs.FileMode(0o666)
-	info, err := root.Lstat(rel)
-	switch {
-	case err == nil:
-		switch {
-		case info.IsDir():
-			return fmt.Errorf("%s: %w", path, syscall.EISDIR)
-		case !info.Mode().IsRegular():
-			return fmt.Errorf("%s: not a regular file", path)
-		}
-		mode = info.Mode().Perm()
-	case !errors.Is(err, fs.ErrNotExist):
-		return withPath(path, err)
+	if info, err := root.Lstat(rel); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s: not a regular file", path)
 	}
-	if dir := filepath.Dir(rel); dir != "." {
-		if err := root.MkdirAll(dir, 0o777); err != nil {
-			return withPath(path, err)
-		}
+	err = root.MkdirAll(filepath.Dir(rel), 0o777)
+	if err == nil {
+		err = root.WriteFile(rel, []byte(text), 0o666)
 	}
-	temp := filepath.Join(filepath.Dir(rel), ".descartes-"+rand.Text())
-	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
-		return withPath(path, err)
+	if inner, ok := errors.AsType[*fs.PathError](err); ok {
+		return fmt.Errorf("%s: %w", path, inner.Err)
 	}
-	_, err = f.WriteString(text)
-	if err == nil && info != nil {
-		err = f.Chmod(mode)
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = root.Rename(temp, rel)
-	}
-	if err != nil {
-		return errors.Join(withPath(path, err), root.Remove(temp))
-	}
-	return nil
-}
-
-// withPath is a file's error with the path that the agent gave.
-func withPath(path string, err error) error {
-	var inner *fs.PathError
-	if errors.As(err, &inner) {
-		err = inner.Err
-	}
-	return fmt.Errorf("%s: %w", path, err)
+	return err
 }
