@@ -1,11 +1,15 @@
 package mode
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"descartes/loop"
+	"descartes/loop/journal"
 )
 
 func put(t *testing.T, root, name, text string) {
@@ -130,26 +134,39 @@ func TestProject(t *testing.T) {
 	}
 }
 
-func TestSessionBlocks(t *testing.T) {
+// plainly shows what an agent prints as it is.
+type plainly struct{ io.Writer }
+
+func (plainly) Close()                         {}
+func (plainly) Told() (messages, requests int) { return 0, 0 }
+
+func TestSession(t *testing.T) {
 	t.Parallel()
-	at := time.Date(2026, 11, 21, 1, 2, 3, 0, time.UTC)
-	var b strings.Builder
-	if _, err := (Header{Iteration: 1, Mode: Build, Task: "a\nTask: forged", Start: at}).WriteTo(&b); err != nil {
+	dir, at, usd := t.TempDir(), time.Date(2026, 11, 21, 1, 2, 3, 0, time.UTC), 0.1
+	if err := os.WriteFile(filepath.Join(dir, "agent.log"), []byte("output\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b.WriteString("output\n")
-	if _, err := (Footer{Iteration: 1, End: at, Took: 61 * time.Second, Model: "m", Cost: "$0.10", Retries: 2, Status: "success"}).WriteTo(&b); err != nil {
-		t.Fatal(err)
+	var people strings.Builder
+	m := Session{Root: dir, Kind: Build, Task: "a\nTask: forged", Show: func(w io.Writer) Shown { return plainly{w} }, People: &people, Began: time.Now()}
+	for _, e := range []journal.Event{
+		{Type: journal.LoopStarted, Loop: "x"},
+		{Type: journal.IterationStarted, Iteration: 1, TS: at, Detail: &journal.Detail{Log: "agent.log"}},
+		{Type: journal.AgentFinished, Detail: &journal.Detail{Model: "m", USD: &usd}},
+		{Type: journal.IterationFinished, Iteration: 1, Attempt: 3, TS: at.Add(61 * time.Second)},
+	} {
+		m.Observe(e)
 	}
-	if _, err := (Summary{Total: 1, Successful: 1, Took: time.Minute, Reason: "done", Code: 0}).WriteTo(&b); err != nil {
-		t.Fatal(err)
+	path, err := m.Close(loop.Outcome{Message: "done"}, 0)
+	if err != nil || filepath.Base(path) != SessionName(m.Began) || people.String() != "output\n" {
+		t.Errorf("%q, %q, %v", path, people.String(), err)
 	}
-	want, err := os.ReadFile("testdata/session.log")
+	got, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b.String() != string(want) {
-		t.Errorf("got\n%s", b.String())
+	want, err := os.ReadFile("testdata/session.log")
+	if err != nil || string(got) != string(want) {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	if got := SessionName(at); got != "session-20261121-010203.log" {
 		t.Errorf("name: %q", got)

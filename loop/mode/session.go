@@ -29,62 +29,11 @@ func SessionName(start time.Time) string {
 	return "session-" + start.Format("20060102-150405") + ".log"
 }
 
-// Header opens an iteration in the session log.
-type Header struct {
-	Iteration int
-	Mode      Kind
-	Task      string
-	Spec      string
-	Start     time.Time
-}
-
-// WriteTo writes the block.
-func (h Header) WriteTo(w io.Writer) (int64, error) {
-	n, err := fmt.Fprintf(w, thick+"ITERATION %d\n"+thick+"Mode: %s\nTask: %s\nSpec: %s\nStart Time: %s\n"+thin,
-		h.Iteration, h.Mode, cmp.Or(oneline.Text(h.Task), "-"), cmp.Or(oneline.Text(h.Spec), "-"), h.Start.Format(time.RFC3339))
-	return int64(n), err
-}
-
-// Footer closes an iteration. What is "" is not known, and left out.
-type Footer struct {
-	Iteration int
-	End       time.Time
-	Took      time.Duration
-	Model     string
-	Requests  string
-	Messages  string
-	Cost      string
-	Retries   int // of this iteration so far
-	Status    string
-}
-
-// WriteTo writes the block, with the blank line after it.
-func (f Footer) WriteTo(w io.Writer) (int64, error) {
-	var b strings.Builder
-	fmt.Fprintf(&b, thin+"ITERATION %d COMPLETE\nEnd Time: %s\nDuration: %s\n", f.Iteration, f.End.Format(time.RFC3339), f.Took.Round(time.Second))
-	for _, x := range []struct{ name, value string }{{"API Requests", f.Requests}, {"Model", f.Model}, {"Messages", f.Messages}, {"Cost", f.Cost}} {
-		if x.value != "" {
-			fmt.Fprintf(&b, "%s: %s\n", x.name, oneline.Text(x.value))
-		}
+// printf writes to the log.
+func (m *Session) printf(format string, args ...any) {
+	if m.err == nil {
+		_, m.err = fmt.Fprintf(m.log, format, args...)
 	}
-	fmt.Fprintf(&b, "Retries: %d\nStatus: %s\n"+thick+"\n", f.Retries, oneline.Text(f.Status))
-	n, err := io.WriteString(w, b.String())
-	return int64(n), err
-}
-
-// Summary closes a session.
-type Summary struct {
-	Total, Successful, Failed int // iterations, and runs of their agents that came to something or not
-	Took                      time.Duration
-	Reason                    string
-	Code                      int
-}
-
-// WriteTo writes the block.
-func (s Summary) WriteTo(w io.Writer) (int64, error) {
-	n, err := fmt.Fprintf(w, thick+"SESSION SUMMARY\n"+thick+"Total Iterations: %d\nSuccessful: %d\nFailed: %d\nTotal Duration: %s\nExit Reason: %s\nExit Code: %d\n"+thick,
-		s.Total, s.Successful, s.Failed, s.Took.Round(time.Second), oneline.Text(s.Reason), s.Code)
-	return int64(n), err
 }
 
 func openLog(path string) (*os.File, error) {
@@ -153,7 +102,8 @@ func (m *Session) begin(e journal.Event) {
 		kind, task, spec = m.Run.Task()
 	}
 	m.detail, m.started = nil, e.TS
-	m.put(Header{Iteration: e.Iteration, Mode: kind, Task: m.Redact.Text(task), Spec: spec, Start: e.TS})
+	m.printf(thick+"ITERATION %d\n"+thick+"Mode: %s\nTask: %s\nSpec: %s\nStart Time: %s\n"+thin,
+		e.Iteration, kind, cmp.Or(oneline.Text(m.Redact.Text(task)), "-"), cmp.Or(oneline.Text(spec), "-"), e.TS.Format(time.RFC3339))
 	record := &sticky{w: m.log}
 	text := m.Show(io.MultiWriter(m.People, record))
 	t := &tailReader{path: filepath.Join(m.Root, e.Detail.Log), over: make(chan struct{})}
@@ -175,29 +125,32 @@ func (m *Session) finish(e journal.Event) {
 	}
 	m.end()
 	m.end = nil
-	f := Footer{Iteration: e.Iteration, End: e.TS, Took: e.TS.Sub(m.started), Retries: max(0, e.Attempt-1), Status: "success"}
-	messages, requests := m.told()
-	f.Messages, f.Requests = known(messages), known(requests)
+	model, cost, status := "", "", "success"
 	if d := m.detail; d != nil {
-		f.Model = d.Model
+		model = d.Model
 		if d.USD != nil || d.InputTokens+d.OutputTokens > 0 {
 			c := journal.Cost{USD: d.USD}
 			if d.InputTokens+d.OutputTokens > 0 {
 				c.InputTokens, c.OutputTokens = &d.InputTokens, &d.OutputTokens
 			}
-			f.Cost = c.Text()
+			cost = c.Text()
 		}
 	}
 	if e.Decision.Failed() {
-		f.Status = "failed: " + cmp.Or(e.Reason, string(e.Decision))
+		status = "failed: " + cmp.Or(e.Reason, string(e.Decision))
 		m.failed++
 	} else {
 		m.good++
 	}
 	m.total = e.Iteration
-	if m.err == nil {
-		m.put(f)
+	messages, requests := m.told()
+	m.printf(thin+"ITERATION %d COMPLETE\nEnd Time: %s\nDuration: %s\n", e.Iteration, e.TS.Format(time.RFC3339), e.TS.Sub(m.started).Round(time.Second))
+	for _, x := range [][2]string{{"API Requests", known(requests)}, {"Model", model}, {"Messages", known(messages)}, {"Cost", cost}} {
+		if x[1] != "" {
+			m.printf("%s: %s\n", x[0], oneline.Text(x[1]))
+		}
 	}
+	m.printf("Retries: %d\nStatus: %s\n"+thick+"\n", max(0, e.Attempt-1), oneline.Text(status))
 }
 
 // Close writes the summary, and returns where the log is, "" where there is none.
@@ -208,10 +161,8 @@ func (m *Session) Close(out loop.Outcome, code int) (path string, err error) {
 	if m.log == nil {
 		return "", m.err
 	}
-	if m.err == nil {
-		m.put(Summary{Total: m.total, Successful: m.good, Failed: m.failed, Took: time.Since(m.Began),
-			Reason: m.Redact.Text(cmp.Or(out.Message, strings.ReplaceAll(string(out.Ending), "_", " "))), Code: code})
-	}
+	m.printf(thick+"SESSION SUMMARY\n"+thick+"Total Iterations: %d\nSuccessful: %d\nFailed: %d\nTotal Duration: %s\nExit Reason: %s\nExit Code: %d\n"+thick, m.total, m.good, m.failed,
+		time.Since(m.Began).Round(time.Second), oneline.Text(m.Redact.Text(cmp.Or(out.Message, strings.ReplaceAll(string(out.Ending), "_", " ")))), code)
 	if err := errors.Join(m.err, m.log.Close()); err != nil {
 		return m.path, fmt.Errorf("the session log %s is not complete: %w", m.path, err)
 	}
@@ -237,12 +188,6 @@ func (s *sticky) Write(p []byte) (int, error) {
 		_, s.err = s.w.Write(p)
 	}
 	return len(p), nil
-}
-
-func (m *Session) put(block io.WriterTo) {
-	if _, err := block.WriteTo(m.log); err != nil {
-		m.err = err
-	}
 }
 
 // tailReader reads a file while it grows: until over is closed, and then to its end.
