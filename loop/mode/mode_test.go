@@ -150,9 +150,9 @@ func TestSession(t *testing.T) {
 	m := Session{Root: dir, Kind: Build, Task: "a\nTask: forged", Show: func(w io.Writer) Shown { return plainly{w} }, People: &people, Began: time.Now()}
 	for _, e := range []journal.Event{
 		{Type: journal.LoopStarted, Loop: "x"},
-		{Type: journal.IterationStarted, Iteration: 1, TS: at, Detail: &journal.Detail{Log: "agent.log"}},
-		{Type: journal.AgentFinished, Detail: &journal.Detail{Model: "m", USD: &usd}},
-		{Type: journal.IterationFinished, Iteration: 1, Attempt: 3, TS: at.Add(61 * time.Second)},
+		{Type: journal.IterationStarted, Unit: journal.Unit{Iteration: 1}, TS: at, Detail: &journal.Detail{Client: journal.Client{Log: "agent.log"}}},
+		{Type: journal.AgentFinished, Detail: &journal.Detail{Client: journal.Client{Model: "m"}, Spent: journal.Spent{USD: &usd}}},
+		{Type: journal.IterationFinished, Unit: journal.Unit{Iteration: 1, Attempt: 3}, TS: at.Add(61 * time.Second)},
 	} {
 		m.Observe(e)
 	}
