@@ -29,14 +29,8 @@ func Code(lines []string) []bool {
 			fences = append(fences, f)
 		}
 	}
-	at := func(n int) string {
-		if n < 0 || n >= len(lines) {
-			return ""
-		}
-		return lines[n]
-	}
-	for _, s := range pairFences(fences, len(lines), at) {
-		for n := s.First; n <= s.Last && n < len(lines); n++ {
+	for _, s := range pairFences(fences, len(lines), func(n int) string { return lines[n] }) {
+		for n := s.First; n <= s.Last; n++ {
 			code[n] = true
 		}
 	}

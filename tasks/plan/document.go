@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"descartes/internal/lazyregexp"
 	"descartes/internal/markdown"
 	"descartes/tasks"
 	"descartes/tasks/prose"
@@ -148,20 +149,21 @@ func (h *heading) split() {
 	}
 }
 
+// mark is a box or a tick at one end of a heading.
+var mark = lazyregexp.New(`^(?:\[(.)\]|✅|✓|✔️|✔|☑)|(?:\[(.)\]|✅|✓|✔️|✔|☑)$`)
+
 // cutStatus takes marks of status off a heading: a box, a tick, a word in parentheses or behind a dash at the end.
 func cutStatus(s string) (rest string, status tasks.Status, settled bool) {
 	s, status = strings.TrimSpace(s), tasks.Pending
-	last := len(s) - 3
-	switch {
-	case last > 0 && s[0] == '[' && s[2] == ']' && strings.IndexByte(markdown.Boxes, s[1]) >= 0:
-		status, settled, s = tasks.BoxStatus(rune(s[1])), true, strings.TrimSpace(s[3:])
-	case last > 0 && s[last] == '[' && s[last+2] == ']' && strings.IndexByte(markdown.Boxes, s[last+1]) >= 0:
-		status, settled, s = tasks.BoxStatus(rune(s[last+1])), true, strings.TrimSpace(s[:last])
-	}
-	for _, tick := range []string{"✅", "✓", "✔️", "✔", "☑"} {
-		if cut := strings.TrimSuffix(strings.TrimPrefix(s, tick), tick); cut != s {
-			status, settled, s = tasks.Done, true, strings.TrimSpace(cut)
+	for m := mark.FindStringSubmatch(s); m != nil; m = mark.FindStringSubmatch(s) {
+		box := m[1] + m[2]
+		if box != "" && !strings.Contains(markdown.Boxes, box) || m[0] == s {
+			break
 		}
+		if status, settled = tasks.Done, true; box != "" {
+			status = tasks.BoxStatus([]rune(box)[0])
+		}
+		s = strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(s, m[0]), m[0]))
 	}
 	if open := strings.LastIndexAny(s, "([—"); open > 0 {
 		_, n := utf8.DecodeRuneInString(s[open:])

@@ -221,7 +221,7 @@ func (r *reader) takeParts(who subject, line int, s prose.Statement, behind bool
 	}
 	var unknown []string
 	resolved := behind
-	for _, part := range r.parts(text) {
+	for _, part := range r.parts(text, ",", " and ") {
 		if r.takePart(who, line, s, part) {
 			resolved = true
 		} else if !behind || len(strings.Fields(part)) <= 3 {
@@ -238,39 +238,28 @@ func (r *reader) takeParts(who subject, line int, s prose.Statement, behind bool
 	}
 }
 
-// parts cuts a list at its commas, and a part that is no title at its "and".
-func (r *reader) parts(text string) (list []string) {
-	if _, ok := r.titled(text); ok {
+// parts cuts a text that is no title at the first mark, and its parts at the next.
+func (r *reader) parts(text string, marks ...string) (list []string) {
+	if i, ok := r.called[prose.Fold(text)]; ok && i >= 0 || len(marks) == 0 {
 		return []string{text}
 	}
-	for part := range strings.SplitSeq(text, ",") {
-		if _, ok := r.titled(part); ok {
-			list = append(list, part)
-			continue
-		}
-		for _, some := range strings.Split(strings.ReplaceAll(" "+strings.TrimSpace(part), " & ", " and "), " and ") {
-			if strings.TrimSpace(some) != "" {
-				list = append(list, some)
-			}
+	for part := range strings.SplitSeq(strings.ReplaceAll(text, " & ", " and "), marks[0]) {
+		if strings.TrimSpace(part) != "" {
+			list = append(list, r.parts(part, marks[1:]...)...)
 		}
 	}
 	return list
 }
 
-// titled is the one task of a title.
-func (r *reader) titled(text string) (int, bool) {
-	i, ok := r.called[prose.Fold(text)]
-	return i, ok && i >= 0
-}
-
 func (r *reader) takePart(who subject, line int, s prose.Statement, part string) bool {
-	i, ok := r.titled(part)
-	if !ok {
+	part = strings.TrimPrefix(strings.TrimSpace(part), "and ")
+	i, ok := r.called[prose.Fold(part)]
+	if !ok || i < 0 {
 		if refs, rest := prose.Refs(part); prose.IsList(refs, rest) && strings.Trim(rest, " .") == "" {
 			r.linkAll(who, line, s, refs)
 			return true
 		}
-		word := strings.TrimRight(strings.TrimSpace(part), ".")
+		word := strings.TrimRight(part, ".")
 		if first, id, two := strings.Cut(word, " "); two && (strings.EqualFold(first, "task") || strings.EqualFold(first, "subtask")) {
 			word = strings.TrimSpace(id)
 		}

@@ -177,7 +177,7 @@ func (r *reader) rowSubject(t *table, row row) subject {
 	if i, ok := r.index[ref.ID]; ok && !ref.Phase {
 		return subject{i, -1}
 	}
-	if i, ok := r.titled(title); ok && title != "" {
+	if i, ok := r.called[prose.Fold(title)]; ok && i >= 0 && title != "" {
 		return subject{i, -1}
 	}
 	if k := r.phaseOf(ref.ID); ref.Phase {
