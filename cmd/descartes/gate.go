@@ -123,7 +123,6 @@ func (s *settings) readShape(root string) error {
 			return badInput("", "%s %s", report.Relative(root, name), strings.TrimPrefix(err.Error(), "SHAPE.md "))
 		}
 		s.Criteria, s.MustNot = addCriteria(s.Criteria, a.Criteria), addCriteria(s.MustNot, a.MustNot)
-		s.criteriaFrom = append(s.criteriaFrom, report.Relative(root, name))
 		return nil
 	}
 	return nil

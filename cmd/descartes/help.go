@@ -72,23 +72,15 @@ func everyDay(w io.Writer, root *cobra.Command) {
 	fmt.Fprint(w, "\ndescartes COMMAND --help says more about a command, descartes exit-codes about how it ends.\n")
 }
 
-// inColumns fills the paragraphs of a text. An example, which is indented, gets its explanation on the next line if it is too long.
+// inColumns fills the paragraphs of a text; examples, which are indented, stay as they are.
 func inColumns(text string) string {
-	var out []string
-	for part := range strings.SplitSeq(text, "\n\n") {
+	parts := strings.Split(text, "\n\n")
+	for i, part := range parts {
 		if !strings.HasPrefix(part, " ") {
-			out = append(out, strings.Join(terminal.Wrap(strings.ReplaceAll(part, "\n", " "), helpWidth), "\n"))
-			continue
+			parts[i] = strings.Join(terminal.Wrap(strings.ReplaceAll(part, "\n", " "), helpWidth), "\n")
 		}
-		lines := strings.Split(part, "\n")
-		for i, line := range lines {
-			if at := strings.LastIndex(line, "   "); at > 0 && terminal.Width(line) > helpWidth {
-				lines[i] = strings.TrimRight(line[:at], " ") + "\n" + strings.Join(terminal.Wrap("      "+line[at+3:], helpWidth), "\n")
-			}
-		}
-		out = append(out, strings.Join(lines, "\n"))
 	}
-	return strings.Join(out, "\n\n")
+	return strings.Join(parts, "\n\n")
 }
 
 // inOrder sorts commands as in their group, and others by name.

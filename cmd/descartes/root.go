@@ -53,7 +53,6 @@ and committed. descartes demo shows it in a temporary repository.`,
 	root.AddCommand(hidden(newLoopCmd(), newListCmd(), newAttemptsCmd(), newAcceptCmd(), newReceiptCmd(), newLimitsCmd())...)
 	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "What each exit code means", Long: exitTable})
 	root.InitDefaultCompletionCmd("")
-	explainCompletion(root)
 	sortIntoGroups(root)
 	return root
 }

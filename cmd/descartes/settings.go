@@ -32,15 +32,14 @@ import (
 // overrides the default.
 type settings struct {
 	config.Settings
-	mode         mode.Kind       // of descartes plan, build and prompt
-	promptFrom   string          // file of a mode's prompt, "" for ours
-	verifyFrom   string          // where a verify command comes from that nobody gave
-	criteriaFrom []string        // where criteria were found that nobody gave
-	front        []tasks.Finding // what is wrong with the plan's front matter
-	file         *config.File    // as it was read
-	fileName     string          // of it, in messages
-	agents       int             // that were asked for where a prompt loop has one
-	ready        *proc.Ready     // where a run in the background says that it has begun
+	mode       mode.Kind       // of descartes plan, build and prompt
+	promptFrom string          // file of a mode's prompt, "" for ours
+	verifyFrom string          // where a verify command comes from that nobody gave
+	front      []tasks.Finding // what is wrong with the plan's front matter
+	file       *config.File    // as it was read
+	fileName   string          // of it, in messages
+	agents     int             // that were asked for where a prompt loop has one
+	ready      *proc.Ready     // where a run in the background says that it has begun
 }
 
 // register binds the flags of those settings; all but a build's if none are named.

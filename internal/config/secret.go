@@ -1,7 +1,10 @@
 package config
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -9,7 +12,6 @@ import (
 
 	"descartes/internal/lazyregexp"
 	"descartes/internal/redact"
-	"descartes/loop/gate"
 )
 
 // Secrets are the secrets of our environment, passed on to agents or not, and of the settings' own variables. A value
@@ -141,48 +143,39 @@ func again(saved, file map[string]string) map[string]string {
 	return saved
 }
 
-// eachText returns the settings with change applied to each text that may hold a secret: commands, variables and the
-// prompt.
-func eachText(cfg Config, change func(string) string) Config {
-	values := func(vars map[string]string) map[string]string {
-		vars = maps.Clone(vars)
-		for name, value := range vars {
-			vars[name] = change(value)
-		}
-		return vars
+// eachText returns the settings, as a state file has them, with change applied to each text.
+func eachText(cfg Config, change func(string) string) (out Config) {
+	var tree any
+	data, err := json.Marshal(cfg)
+	if err == nil {
+		d := json.NewDecoder(bytes.NewReader(data))
+		d.UseNumber()
+		err = d.Decode(&tree)
 	}
-	words := func(list []string) []string {
-		list = slices.Clone(list)
-		for i := range list {
-			list[i] = change(list[i])
-		}
-		return list
+	if err == nil {
+		data, err = json.Marshal(changed(tree, change))
 	}
-	cfg.Command, cfg.Args, cfg.Prompt, cfg.PlanPrompt = change(cfg.Command), words(cfg.Args), change(cfg.Prompt), change(cfg.PlanPrompt)
-	cfg.VerificationCommand, cfg.Scud.VerificationCommand = change(cfg.VerificationCommand), change(cfg.Scud.VerificationCommand)
-	cfg.Checks = slices.Clone(cfg.Checks)
-	for i := range cfg.Checks {
-		cfg.Checks[i].Run = change(cfg.Checks[i].Run)
+	if err == nil {
+		err = json.Unmarshal(data, &out)
 	}
-	cfg.Typed = maps.Clone(cfg.Typed)
-	for flag, texts := range cfg.Typed {
-		cfg.Typed[flag] = words(texts)
+	if err != nil {
+		panic(fmt.Sprintf("settings: %v", err)) // which every state file has
 	}
-	cfg.Criteria, cfg.MustNot, cfg.Precheck = eachCriterion(cfg.Criteria, change), eachCriterion(cfg.MustNot, change), change(cfg.Precheck)
-	cfg.Backend.Environment = values(cfg.Backend.Environment)
-	cfg.Backends = maps.Clone(cfg.Backends)
-	for name, row := range cfg.Backends {
-		row.Command, row.Args, row.StdinArgs, row.Env = words(row.Command), words(row.Args), words(row.StdinArgs), values(row.Env)
-		cfg.Backends[name] = row
-	}
-	return cfg
+	return out
 }
 
-// eachCriterion applies change to criteria, in a copy.
-func eachCriterion(list []gate.Criterion, change func(string) string) []gate.Criterion {
-	list = slices.Clone(list)
-	for i := range list {
-		list[i].Text, list[i].Command = change(list[i].Text), change(list[i].Command)
+func changed(v any, change func(string) string) any {
+	switch v := v.(type) {
+	case string:
+		return change(v)
+	case []any:
+		for i := range v {
+			v[i] = changed(v[i], change)
+		}
+	case map[string]any:
+		for key := range v {
+			v[key] = changed(v[key], change)
+		}
 	}
-	return list
+	return v
 }
