@@ -46,10 +46,7 @@ type Start struct {
 	Inputs  *Inputs
 	Branch  string // HEAD's branch then
 	Head    string
-	Log     string
-	Backend string   // backend it started with
-	Model   string   // model asked for; "" for the backend's own choice
-	Dir     string   // where its agent runs, if another attempt may continue its session
+	Client           // as asked for
 	From    *Session // another task's session that it continues; nil for a fresh agent
 }
 
@@ -177,7 +174,7 @@ func (s *State) begin(e *Event) *Attempt {
 	a := s.add(e)
 	a.Begin, a.Before, a.Branch, a.Head, a.Phase, a.Since = e, e.Tree, e.Branch, e.Head, PhaseAgent, e.TS
 	if d := e.Detail; d != nil {
-		a.Log, a.Backend, a.Model, a.Dir, a.Inputs = d.Log, d.Backend, d.Model, d.Dir, d.Inputs
+		a.Client, a.Inputs = d.Client, d.Inputs
 	}
 	return a
 }

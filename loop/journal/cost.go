@@ -24,22 +24,16 @@ func (c *Cost) Add(d *Detail) {
 	if d == nil || d.End == EndRefused && d.USD == nil && d.InputTokens+d.OutputTokens == 0 {
 		return
 	}
-	c.Runs++
+	one := Cost{USD: d.USD, Estimated: d.Estimated && d.USD != nil, Runs: 1}
 	if d.USD == nil {
-		c.Unknown++
-	} else {
-		sum := dollarSum(c.USD, *d.USD)
-		c.USD, c.Estimated = &sum, c.Estimated || d.Estimated
+		one.Unknown = 1
 	}
 	if d.InputTokens+d.OutputTokens == 0 {
-		c.UnknownTokens++
-		return
+		one.UnknownTokens = 1
+	} else {
+		one.InputTokens, one.OutputTokens = &d.InputTokens, &d.OutputTokens
 	}
-	in, out := d.InputTokens, d.OutputTokens
-	if c.InputTokens != nil {
-		in, out = in+*c.InputTokens, out+*c.OutputTokens
-	}
-	c.InputTokens, c.OutputTokens = &in, &out
+	*c = c.Plus(one)
 }
 
 // dollarSum adds, rounded to a billionth, so that ten times $0.10 reach a limit of $1.00.

@@ -264,7 +264,7 @@ func (s *State) finishAttempt(t *Task, e *Event) {
 		s.passAttempt(e)
 		t.Verified = verifiedTask(t, e, s.applied)
 		if t.Verified.Ref = e.Ref; d != nil {
-			t.Verified.Alone, t.Verified.Beside, t.Verified.Hidden = d.Alone, d.Beside, d.Hidden
+			t.Verified.Files = d.Files
 		}
 		t.Worked, t.Delivered = true, cmp.Or(e.Delivered, t.Delivered)
 	case e.Verdict == Cancelled || e.Verdict == Limited: // does not count
@@ -355,11 +355,10 @@ type BlockedTask struct {
 	Wave        int
 	Verdict     Verdict // of its last attempt
 	Reason      string
-	Question    string   // what its agent asked instead of doing it
-	Denied      []string // what the sandbox refused its last attempt
-	Attempts    int
-	Ref         string    // ref that keeps its work
-	At          time.Time // zero if an earlier loop blocked it
+	Speech
+	Attempts int
+	Ref      string    // ref that keeps its work
+	At       time.Time // zero if an earlier loop blocked it
 
 	order
 }
@@ -367,7 +366,7 @@ type BlockedTask struct {
 func blockedTask(e *Event, at order) *BlockedTask {
 	b := &BlockedTask{Task: e.Task, Title: e.Title, Wave: e.Wave, Verdict: e.Verdict, Reason: e.Reason, Attempts: e.Attempt, Ref: e.Ref, At: e.TS, order: at}
 	if e.Detail != nil {
-		b.Question, b.Denied = e.Detail.Question, e.Detail.Denied
+		b.Speech = e.Detail.Speech
 	}
 	return b
 }
@@ -380,9 +379,7 @@ type VerifiedTask struct {
 	Base, Tree string
 	Ref        string // ref that keeps it
 
-	Alone          bool     // see Detail
-	Beside, Hidden []string // see Detail
-
+	Files
 	order
 }
 
