@@ -19,75 +19,56 @@ import (
 
 func (w *tagWork) accepted(task string) *store.Accept { return store.Accepted(w.job.answers, task) }
 
-// accept takes the kept work of an attempt as the result of the lane's task, because a person decided so: no agent runs, and no check. The work must
+// accept is a unit that takes the kept work of an attempt as a task's result, because a person decided so: no agent runs, and no check. The work must
 // merge with what was verified since.
-func (w *tagWork) accept(ctx context.Context, stop *stopper, ln *lane, a *store.Accept) (*Outcome, error) {
-	t, _ := w.job.Graph.Task(ln.task)
-	u, err := w.alone(ctx, ln, t)
-	if err != nil {
-		return nil, err
-	}
-	u.started, u.before = w.tools.Now(), u.base
-	merged, why := u.base, ""
-	base, work, err := w.home.KeptWork(w.tools.Repo, a.Loop, t.ID, a.Attempt)
-	if err == nil {
-		var met []gitops.Conflict
-		merged, met, err = w.tools.Repo.MergeTrees(ctx, base, u.base, work)
-		if len(met) > 0 {
-			why, merged = (&Fate{Unit: t.ID, Conflicts: met}).Reason(), u.base
+func (w *tagWork) accept(ln *lane, t *tasks.Task, a store.Accept) *unit {
+	u := w.alone(ln, t)
+	u.before, u.accepts = u.base, true
+	var res attempt.Result
+	u.from = func(u *unit) error {
+		merged, why := u.base, ""
+		base, work, err := w.home.KeptWork(w.tools.Repo, a.Loop, t.ID, a.Attempt)
+		if err == nil {
+			var met []gitops.Conflict
+			if merged, met, err = w.tools.Repo.MergeTrees(w.ctx, base, u.base, work); len(met) > 0 {
+				why, merged = (&Fate{Unit: t.ID, Conflicts: met}).Reason(), u.base
+			}
 		}
+		if err != nil {
+			why, merged = err.Error(), u.base
+		}
+		res.Agent = agent.Result{End: agent.Finished, Complete: true}
+		res.Work.Before, res.Work.Seen, res.Work.After = u.base, merged, merged
+		if res.Work.Changed, err = w.tools.Repo.Changed(w.ctx, u.base, merged); err != nil {
+			return gitErr("look at the accepted work on task "+t.ID, err)
+		}
+		res.Changed = len(res.Work.Changed)
+		res.Verdict, res.Grade, res.Reason = verify.Verified, verify.Accepted, strings.TrimSuffix("accepted by a person: "+oneline.Text(a.Reason), ": ")
+		if why != "" {
+			res.Verdict, res.Grade, res.Reason = verify.Blocked, "", "the accepted work cannot be used: "+why
+		}
+		return nil
 	}
-	if err != nil {
-		why, merged = err.Error(), u.base
-	}
-	if u.stand, err = w.prepare(ctx, ln, w.start(u)); err != nil {
-		return nil, err
-	}
-	first := w.event(journal.AttemptStarted, u)
-	inputs := w.inputs(u, "")
-	inputs.Spec = "" // no agent was given one
-	first.Detail = &journal.Detail{Client: journal.Client{Log: w.relative(u.log)}, Inputs: inputs}
-	first.Slot, first.Branch, first.Head = ln.number(), u.stand.Head.Branch, u.stand.Head.Hash
-	if err := w.record(w.begun(u, first)...); err != nil {
-		return nil, err
-	}
-	u.begun = true
-	if u.res, err = w.takeAccepted(ctx, u, merged); err != nil {
-		return nil, err
-	}
-	u.res.Verdict, u.res.Grade, u.res.Reason = verify.Verified, verify.Accepted, strings.TrimSuffix("accepted by a person: "+oneline.Text(a.Reason), ": ")
-	if why != "" {
-		u.res.Verdict, u.res.Grade, u.res.Reason = verify.Blocked, "", "the accepted work cannot be used: "+why
-	}
-	out, err := w.conclude(ctx, stop, u)
-	if err != nil {
-		return out, err
-	}
+	u.made = func() attempt.Result { return res }
+	return u
+}
+
+// acceptUsed notes that what a person accepted is a task's result.
+func (w *tagWork) acceptUsed(task string) error {
 	for i := range w.job.answers {
-		if one := &w.job.answers[i]; one.Task == t.ID && one.Accept != nil {
+		if one := &w.job.answers[i]; one.Task == task && one.Accept != nil {
 			used := *one.Accept
 			used.Used, one.Accept = true, &used
 		}
 	}
-	return out, w.home.EditAnswers(context.WithoutCancel(ctx), w.tools.FS, w.state.Tag, func(all []store.Answer) []store.Answer {
+	return w.home.EditAnswers(context.WithoutCancel(w.ctx), w.tools.FS, w.state.Tag, func(all []store.Answer) []store.Answer {
 		for i := range all {
-			if all[i].Task == t.ID && all[i].Accept != nil {
+			if all[i].Task == task && all[i].Accept != nil {
 				all[i].Accept.Used = true
 			}
 		}
 		return all
 	})
-}
-
-// takeAccepted puts accepted work into the unit's workspace and returns the result that an attempt with this work would have.
-func (w *tagWork) takeAccepted(ctx context.Context, u *unit, work gitops.Tree) (res attempt.Result, err error) {
-	res.Agent = agent.Result{End: agent.Finished, Complete: true}
-	res.Work.Before, res.Work.Seen, res.Work.After = u.base, work, work
-	if res.Work.Changed, err = w.tools.Repo.Changed(ctx, u.base, work); err != nil {
-		return res, gitErr("look at the accepted work on task "+u.task.ID, err)
-	}
-	res.Changed = len(res.Work.Changed)
-	return res, nil
 }
 
 // answersTo returns the answers for a task's spec. If before is set, later answers are left out.

@@ -1,7 +1,6 @@
 package loop
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -20,11 +19,12 @@ const (
 	OnLimitFallback = "fallback" // switch to the next backend; wait once all are used up
 )
 
-// backoff decides which backend an agent may run with next, and waits while none is available:
+// backoff decides which backend an agent may run with next, and until when to wait while none is available:
 //
-//	c, waited, out, err := p.before(ctx, stop, choices, tell)    // out ends the run
-//	... the agent runs with c ...
-//	until, err := p.after(c, result, reason, tell)               // goes into the attempt_finished event's Detail.Until
+//	m, err := p.pick(choices, tell)                  // whom to run with, or when to ask again, or the end of the run
+//	out, err := p.wait(m, tell); ...; p.woke(m)      // if one has to
+//	... the agent runs with m.choice ...
+//	until, err := p.after(c, result, reason, tell)   // goes into the attempt_finished event's Detail.Until
 //
 // Its state is rebuilt from the journal's events; Accounts adds what other loops met.
 type backoff struct {
@@ -55,24 +55,6 @@ type move struct {
 	record  *quota.Record // what another loop recorded about it
 	end     *Outcome
 	instead string // why the first choice was not taken
-}
-
-// before returns the choice for the next agent run. It waits if it has to.
-func (p *backoff) before(ctx context.Context, stop *stopper, choices []Choice, tell teller) (_ Choice, waited bool, _ *Outcome, _ error) {
-	for {
-		m, err := p.pick(choices, tell)
-		switch {
-		case err != nil || m.end != nil:
-			return m.choice, waited, m.end, err
-		case m.until.IsZero():
-			return m.choice, waited, nil, p.tellSwitch(m, tell)
-		}
-		waited = true
-		out, err := p.hold(ctx, stop, m, tell)
-		if out != nil || err != nil {
-			return m.choice, waited, out, err
-		}
-	}
 }
 
 // free reports whether, as far as this run knows, one of the choices can be used now.
@@ -206,8 +188,8 @@ func (p *backoff) others(backend string, s *journal.Provider, now time.Time, tel
 	return &u, nil
 }
 
-// hold waits for what pick chose, up to the longest wait allowed.
-func (p *backoff) hold(ctx context.Context, stop *stopper, m move, tell teller) (*Outcome, error) {
+// wait records that somebody waits for what pick chose, up to the longest wait allowed: else the run ends.
+func (p *backoff) wait(m move, tell teller) (*Outcome, error) {
 	if out := p.tooLong(m); out != nil {
 		return out, nil
 	}
@@ -218,13 +200,11 @@ func (p *backoff) hold(ctx context.Context, stop *stopper, m move, tell teller) 
 	if err := tell(e); err != nil {
 		return nil, err
 	}
-	if err := p.saved(); err != nil {
-		return nil, err
-	}
-	if out := stop.wait(ctx, &p.tools, m.until); out != nil {
-		return out, nil
-	}
-	// Over means over, even if the clock was set back meanwhile. A limit that another lane met since counts too.
+	return nil, p.saved()
+}
+
+// woke notes that a wait is over. Over means over, even if the clock was set back meanwhile. A limit that another lane met since counts too.
+func (p *backoff) woke(m move) {
 	s := p.providers.Get(m.choice.Backend)
 	for _, at := range []*time.Time{&s.Until, &s.Rest} {
 		if !at.After(m.until) {
@@ -234,7 +214,6 @@ func (p *backoff) hold(ctx context.Context, stop *stopper, m move, tell teller) 
 	if m.record != nil {
 		p.seen[m.choice.Backend] = m.record.At
 	}
-	return nil, nil
 }
 
 // tooLong is the outcome of a run that would have to wait longer than allowed.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,8 +31,17 @@ func newPatient(t *testing.T) *patient {
 	t.Helper()
 	p := &patient{world: newWorld(t, threeTasks), time: gitops.Now().Round(0)}
 	p.began = p.time
-	p.now = func() time.Time { return p.time }
-	p.sleep = func(d time.Duration) { p.time = p.time.Add(max(d, 5*time.Second)) }
+	var clock sync.Mutex
+	p.now = func() time.Time {
+		clock.Lock()
+		defer clock.Unlock()
+		return p.time
+	}
+	p.sleep = func(d time.Duration) {
+		clock.Lock()
+		defer clock.Unlock()
+		p.time = p.time.Add(max(d, 5*time.Second))
+	}
 	p.cfg.Scud.MaxIterationsPerTask = 1
 	p.cfg.MaxWaitSecs = 6 * 60 * 60
 	p.cfg.Backend.Type = "claude"

@@ -22,6 +22,7 @@ type chain struct {
 	repo history
 	ref  string // names the tip
 	now  func() time.Time
+	grow func(do func()) // calls do, which adds what the ref names to what is in memory; nil: at once
 
 	tip   string      // its last commit
 	tree  gitops.Tree // of the tip
@@ -186,7 +187,11 @@ func (c *chain) add(ctx context.Context, links ...gitops.Link) error {
 		return err
 	}
 	added, _, err := c.repo.Chain(ctx, tip, c.tip, chainKind)
-	c.follow(added)
+	if c.grow == nil {
+		c.follow(added)
+		return err
+	}
+	c.grow(func() { c.follow(added) })
 	return err
 }
 

@@ -82,10 +82,10 @@ func (b *Baseline) Standing(setting string) bool {
 }
 
 // outcome returns what follows from the baseline: the end of the run, a note, or neither.
-func (b *Baseline) outcome(ctx context.Context, stop *stopper, setting string, m *redact.Redactor) (*Outcome, *journal.Event) {
+func (b *Baseline) outcome(stop *stopper, setting string, m *redact.Redactor) (*Outcome, *journal.Event) {
 	switch {
 	case b.Result.Cancelled:
-		return stop.outcome(ctx), nil
+		return stop.outcome(), nil
 	case b.Stops(setting):
 		why := b.Reason()
 		if b.Result.Why != "" { // later readers do not have the output below it
@@ -196,13 +196,14 @@ func TryBaseline(ctx context.Context, v attempt.Verifier, q verify.Request, c *a
 
 // baseline runs the checks once before the first attempt. An outcome ends the run. A tag requires that they pass; many prompts exist to make them
 // pass.
-func (l *Loop) baseline(ctx context.Context, stop *stopper, ln *lane) (*Outcome, error) {
+func (l *Loop) baseline(ln *lane) (*Outcome, error) {
+	ctx := l.ctx
 	setting := BaselineRequire
 	if l.state.Kind != store.KindTag {
 		setting = BaselineOff
 	}
 	setting = cmp.Or(l.config.Baseline, setting)
-	if setting == BaselineOff || !l.work.testable() || l.limits(ctx, stop) != nil {
+	if setting == BaselineOff || !l.work.testable() || l.limits() != nil {
 		return nil, nil
 	}
 	known := setting == BaselineKnown
@@ -221,9 +222,9 @@ func (l *Loop) baseline(ctx context.Context, stop *stopper, ln *lane) (*Outcome,
 			decides = true
 			continue
 		}
-		b, err := l.untouched(ctx, stop, ln, before, "", &attempt.Command{Check: c})
+		b, err := l.untouched(ln, before, "", &attempt.Command{Check: c})
 		if err == nil && (b.Result.Passed || known && b.comparable()) && !c.At(verify.AtEnd) {
-			b, err = l.alone(ctx, stop, ln, before, b)
+			b, err = l.alone(ctx, ln, before, b)
 		}
 		if err != nil {
 			return nil, err
@@ -237,13 +238,13 @@ func (l *Loop) baseline(ctx context.Context, stop *stopper, ln *lane) (*Outcome,
 				return nil, err
 			}
 		}
-		out, note := b.outcome(ctx, stop, setting, l.tools.Redact)
+		out, note := b.outcome(l.stop, setting, l.tools.Redact)
 		if note != nil {
-			err = l.record(note)
+			err = l.tell(note)
 		}
 		if out == nil && err == nil && (l.config.ProveOf(nil) || l.config.ProvesSome) && !b.Result.Passed && b.Result.Tests == nil && !unproven {
 			unproven = true
-			err = l.record(&journal.Event{Type: journal.Warning, Message: "prove: red-without judges no tests while " + c.Title() + " fails on the project as it is and names none"})
+			err = l.tell(&journal.Event{Type: journal.Warning, Message: "prove: red-without judges no tests while " + c.Title() + " fails on the project as it is and names none"})
 		}
 		if out != nil || err != nil {
 			return out, err
@@ -304,55 +305,58 @@ func (l *Loop) checksAt(when ...verify.When) []verify.Check {
 
 // recheck runs the check that blocked a task again, on the tree without the task's work, where it had passed before. If it fails in the same way now,
 // the task is not to blame and further tasks would be wasted: the breaker opens.
-func (w *tagWork) recheck(ctx context.Context, stop *stopper, u *unit) (*Outcome, error) {
+func (w *tagWork) recheck(u *unit) error {
 	s, id := w.streak(), u.task.ID
 	if breakerOf(w.config) == 0 || w.config.Baseline == BaselineOff || w.job.Graph.Status(id) != tasks.Blocked || u.res.Verify == nil ||
-		s.signature == "" || s.signature == idleAgent || !slices.Equal(s.tasks, []string{id}) || w.limits(ctx, stop) != nil {
-		return nil, nil
+		s.signature == "" || s.signature == idleAgent || !slices.Equal(s.tasks, []string{id}) || w.limits() != nil {
+		return nil
 	}
 	list := w.checks()
 	at := slices.IndexFunc(list, func(c verify.Check) bool { return c.Name == u.res.Verify.Name })
 	if at < 0 {
-		return nil, nil
+		return nil
 	}
-	now := w.holds()
-	if known, err := w.passedBefore(ctx, now, &list[at]); err != nil || !known {
-		return nil, err
+	now, c := w.holds(), &attempt.Command{Check: list[at], Bar: w.bar(&list[at], "", false)}
+	if known, err := w.passedBefore(w.ctx, now, &list[at]); err != nil || !known {
+		return err
 	}
-	b, err := w.untouched(ctx, stop, u.lane, now, id, &attempt.Command{Check: list[at], Bar: w.bar(&list[at], "", false)})
-	switch {
-	case err != nil:
-		return nil, err
-	case b.Result.Cancelled:
-		return stop.outcome(ctx), nil
-	case b.Result.Passed:
-		return nil, nil
-	}
-	if signature, _ := verifyFailure(b.Result.Tail, b.Result.Reason()); signature != s.signature {
-		return nil, nil
-	}
-	return &Outcome{Ending: journal.BreakerOpen, Message: w.tools.Redact.Text(b.Reason())}, nil
+	u.lane.busy = true
+	var b *Baseline
+	w.jobs = append(w.jobs, job{begin: func() func() error {
+		return func() (err error) {
+			b, err = w.untouched(u.lane, now, id, c)
+			return err
+		}
+	}, then: func(err error) (*Outcome, error) {
+		if u.lane.busy = false; err != nil || b.Result.Passed {
+			return nil, err
+		}
+		if b.Result.Cancelled {
+			return w.stop.outcome(), nil
+		}
+		if signature, _ := verifyFailure(b.Result.Tail, b.Result.Reason()); signature != s.signature {
+			return nil, nil
+		}
+		return &Outcome{Ending: journal.BreakerOpen, Message: w.tools.Redact.Text(b.Reason())}, nil
+	}})
+	return nil
 }
 
 // untouched runs a check on a tree without unverified work, and undoes its changes. If it fails and variables are withheld from it, it runs again
 // with all of them. task is the one that was just blocked, "" before the first.
-func (l *Loop) untouched(ctx context.Context, stop *stopper, ln *lane, before gitops.Tree, task string, c *attempt.Command) (b *Baseline, err error) {
+func (l *Loop) untouched(ln *lane, before gitops.Tree, task string, c *attempt.Command) (b *Baseline, err error) {
 	u := &unit{lane: ln, before: before, base: before, log: l.home.BaselineLog(l.state.ID)}
-	if _, err := l.prepare(ctx, ln, l.start(u)); err != nil {
+	if _, err := l.prepare(l.ctx, ln, l.startOf(u)); err != nil {
 		return nil, err
 	}
-	if err := l.record(&journal.Event{Type: journal.VerifyStarted, Unit: journal.Unit{Task: task}, Detail: &journal.Detail{Checked: journal.Checked{Baseline: true, Check: c.Name}, Files: journal.Files{Alone: ln == l.checker}, Client: journal.Client{Log: l.relative(u.log)}}}); err != nil {
+	if err := l.tell(&journal.Event{Type: journal.VerifyStarted, Unit: journal.Unit{Task: task}, Detail: &journal.Detail{Checked: journal.Checked{Baseline: true, Check: c.Name}, Files: journal.Files{Alone: ln == l.checker}, Client: journal.Client{Log: l.relative(u.log)}}}); err != nil {
 		return nil, err
 	}
-	actx, end := stop.soon(ctx)
-	q := l.checkRequest(ln, "baseline", u.log)
-	l.unlocked(func() { b, err = TryBaseline(actx, ln.runner.Verify, q, c, l.tools.Withheld.Verify) })
-	end()
-	if err != nil {
+	if b, err = TryBaseline(l.soon, ln.runner.Verify, l.checkRequest(ln, "baseline", u.log), c, l.tools.Withheld.Verify); err != nil {
 		return nil, err
 	}
 	b.Task = task
-	if err := l.tidy(context.WithoutCancel(ctx), u); err != nil {
+	if err := l.tidy(u); err != nil {
 		return nil, err
 	}
 	e := &journal.Event{Type: journal.VerifyFinished, Unit: journal.Unit{Task: task}, Tree: string(before), Detail: verifyDetail(b.Result)}
@@ -366,35 +370,33 @@ func (l *Loop) untouched(ctx context.Context, stop *stopper, ln *lane, before gi
 	if task == "" {
 		e.Message = b.Known(l.config.Baseline)
 	}
-	return b, l.record(e)
+	return b, l.tell(e)
 }
 
 // onState runs a check on a state between attempts, for that point of the run, and undoes its changes. A named check is recorded.
-func (l *Loop) onState(ctx context.Context, stop *stopper, ln *lane, state gitops.Tree, when verify.When, c *attempt.Command, label, log string, tasks ...string) (res verify.Result, err error) {
+func (l *Loop) onState(ctx context.Context, ln *lane, state gitops.Tree, when verify.When, c *attempt.Command, label, log string, tasks ...string) (res verify.Result, err error) {
 	u := &unit{lane: ln, before: state, base: state, log: log}
-	if _, err := l.prepare(ctx, ln, l.start(u)); err != nil {
+	if _, err := l.prepare(ctx, ln, l.startOf(u)); err != nil {
 		return res, err
 	}
 	if c.Name != "" {
-		if err := l.record(&journal.Event{Type: journal.VerifyStarted, Detail: &journal.Detail{Checked: journal.Checked{At: string(when), Check: c.Name}, Client: journal.Client{Log: l.relative(log)}}}); err != nil {
+		if err := l.tell(&journal.Event{Type: journal.VerifyStarted, Detail: &journal.Detail{Checked: journal.Checked{At: string(when), Check: c.Name}, Client: journal.Client{Log: l.relative(log)}}}); err != nil {
 			return res, err
 		}
 	}
-	vctx, done := stop.watch(ctx)
-	l.unlocked(func() { res, err = attempt.Check(vctx, ln.runner.Verify, l.checkRequest(ln, label, log, tasks...), c) })
-	done()
+	res, err = attempt.Check(l.now, ln.runner.Verify, l.checkRequest(ln, label, log, tasks...), c)
 	if err != nil || c.Name == "" {
 		return res, err
 	}
 	e := &journal.Event{Type: journal.VerifyFinished, Tree: string(state), Detail: verifyDetail(res)}
 	e.Detail.At, e.Detail.Command = string(when), c.Run
-	if err := l.tidy(context.WithoutCancel(ctx), u); err != nil {
+	if err := l.tidy(u); err != nil {
 		return res, err
 	}
 	if !res.Passed {
 		e.Reason, e.Detail.Output = res.Reason(), res.Tail
 	}
-	return res, l.record(e)
+	return res, l.tell(e)
 }
 
 // ChecksError says that a check fails on the verified work as a whole.
@@ -422,27 +424,32 @@ func (e uncheckedError) Error() string { return string(e) }
 func (e uncheckedError) Unwrap() error { return context.Canceled }
 
 // passChecks runs the checks that have not yet passed on the verified work as a whole. The first failure is returned as a *ChecksError.
-func (l *Loop) passChecks(ctx context.Context, stop *stopper, ln *lane, when verify.When, wave int, fewer bool) error {
+func (l *Loop) passChecks(ln *lane, when verify.When, wave int, fewer bool) error {
 	whens := []verify.When{when}
 	if when == verify.AtWave && l.config.Slots() == 1 {
 		whens = append(whens, verify.AtMerge)
 	}
-	for _, c := range l.commands(l.checksAt(whens...), "", fewer) {
+	var checks []attempt.Command
+	l.say(func() { checks = l.commands(l.checksAt(whens...), "", fewer) })
+	ctx := context.WithoutCancel(l.ctx)
+	for _, c := range checks {
 		state := l.holds()
-		if passed, err := l.passedBefore(ctx, state, &c.Check); err != nil || passed {
+		var passed bool
+		var err error
+		if l.say(func() { passed, err = l.passedBefore(ctx, state, &c.Check) }); err != nil || passed {
 			if err != nil {
 				return err
 			}
 			continue
 		}
-		if ctx.Err() != nil {
+		if l.ctx.Err() != nil {
 			return uncheckedError("check " + c.Name + " has not run")
 		}
 		at, err := l.checkLane(ctx, ln)
 		if err != nil {
 			return err
 		}
-		res, err := l.onState(ctx, stop, at, state, when, &c, "check "+c.Name, l.home.ChecksLog(l.state.ID))
+		res, err := l.onState(l.ctx, at, state, when, &c, "check "+c.Name, l.home.ChecksLog(l.state.ID))
 		switch {
 		case err != nil:
 			return err
@@ -456,11 +463,11 @@ func (l *Loop) passChecks(ctx context.Context, stop *stopper, ln *lane, when ver
 }
 
 // lastChecks runs the checks for the end of a run, if the outcome calls for them.
-func (l *Loop) lastChecks(ctx context.Context, stop *stopper, out *Outcome) error {
-	if len(l.lanes) == 0 || !l.work.final(out) || stop.asked(ctx) != nil {
+func (l *Loop) lastChecks(out *Outcome) error {
+	if len(l.lanes) == 0 || !l.work.final(out) || l.stop.asked() != nil {
 		return nil
 	}
-	return l.passChecks(ctx, stop, l.lanes[0], verify.AtEnd, 0, false)
+	return l.passChecks(l.lanes[0], verify.AtEnd, 0, false)
 }
 
 // checkRequest is the request for a check in a lane between attempts.
@@ -520,12 +527,10 @@ func earlier(h store.Home, tag string) (b before) {
 }
 
 // tidy puts back what a check between attempts must not change; its other changes go with the slot's next attempt.
-func (l *Loop) tidy(ctx context.Context, u *unit) error {
-	if err := l.heal(u, "verification"); err != nil {
+func (l *Loop) tidy(u *unit) (err error) {
+	if l.say(func() { err = l.heal(u, "verification") }); err != nil {
 		return err
 	}
-	var notes []string
-	var err error
-	l.unlocked(func() { notes, err = u.lane.ws.Repair(ctx, "verification") })
-	return errors.Join(err, l.warn(u, notes...))
+	notes, err := u.lane.ws.Repair(context.WithoutCancel(l.ctx), "verification")
+	return errors.Join(err, l.tellWarn(u, notes...))
 }

@@ -15,25 +15,31 @@ import (
 )
 
 // merge makes a unit start from what is verified now, merged with its task's own verified work that could not be integrated. Where both changed the
-// same lines git's markers are in the files.
-func (w *tagWork) merge(ctx context.Context, u *unit, f journal.Failure) error {
-	commit, err := w.tools.Repo.RefCommit(store.RefPrefix(w.state.ID, u.task.ID) + strconv.Itoa(f.Attempt))
+// same lines git's markers are in the files; where work that had conflicted merges by now, no agent has anything to do. It is slow.
+func (w *tagWork) merge(u *unit, f journal.Failure) error {
+	ref := store.RefPrefix(w.state.ID, u.task.ID) + strconv.Itoa(f.Attempt)
+	commit, err := w.tools.Repo.RefCommit(ref)
 	if err != nil || commit == "" { // somebody removed it
 		return err
 	}
-	var tree gitops.Tree
-	err = w.trunk.alone(ctx, func() (err error) {
-		u.base = w.trunk.tree
-		var met []gitops.Conflict
-		tree, met, err = w.tools.Repo.Merge(ctx, w.trunk.tip, commit)
-		for _, c := range met {
-			u.marked = append(slices.Clone(u.marked), c.Path)
-		}
-		if err == nil {
-			_, err = w.tools.Repo.Keep(ctx, "refs/descartes/"+w.state.ID+"/start/"+store.FileName(u.task.ID), tree, []string{w.trunk.tip, commit}, "descartes: start of attempt "+strconv.Itoa(u.number))
-		}
-		return err
-	})
+	var tip string
+	w.say(func() { tip, u.base = w.trunk.tip, w.trunk.tree })
+	w.tools.Repo.AwaitGC(w.ctx)
+	tree, met, err := w.tools.Repo.Merge(w.ctx, tip, commit)
+	if err == nil && len(met) == 0 && len(f.Clash) > 0 && u.round == nil {
+		w.say(func() {
+			t := w.underway(u.lane, u.task, f.Attempt, 0)
+			u.number, u.of, u.base, u.before = t.number, 0, t.base, t.before
+		})
+		u.merges, u.ref, u.res.Verdict = true, ref, verify.Verified
+		return nil
+	}
+	for _, c := range met {
+		u.marked = append(slices.Clone(u.marked), c.Path)
+	}
+	if err == nil {
+		_, err = w.tools.Repo.Keep(w.ctx, "refs/descartes/"+w.state.ID+"/start/"+store.FileName(u.task.ID), tree, []string{tip, commit}, "descartes: start of attempt "+strconv.Itoa(u.number))
+	}
 	if err != nil {
 		return gitErr("bring together what is verified and the work on task "+u.task.ID, err)
 	}
@@ -48,7 +54,9 @@ func (w *tagWork) putBack(ctx context.Context, fate *Fate, head string, has []st
 	if err != nil {
 		return false, err
 	}
-	for _, v := range w.history.Verified() {
+	var verified []*journal.VerifiedTask
+	w.say(func() { verified = w.history.Verified() })
+	for _, v := range verified {
 		unit := oneline.Text(v.Task)
 		if v.Ref == "" || !slices.Contains(w.trunk.units, unit) || slices.Contains(has, unit) {
 			continue
@@ -71,46 +79,18 @@ func (w *tagWork) putBack(ctx context.Context, fate *Fate, head string, has []st
 		}
 		e := &journal.Event{Type: journal.Integrated, Unit: journal.Unit{Wave: v.Wave, Task: v.Task, Title: w.title(v.Task), Attempt: v.Attempt}, Tree: string(base),
 			Verdict: journal.Failed, Reason: fate.Reason(), Paths: fate.paths(), Detail: &journal.Detail{Checked: journal.Checked{Output: tail(fate.Detail(), maxWords)}}}
-		if err := w.record(e); err != nil {
+		if err := w.tell(e); err != nil {
 			return false, err
 		}
 	}
-	w.passed, w.queue = 0, nil
+	w.say(func() { w.passed, w.queue = 0, nil })
 	return true, nil
 }
 
 // inTurn leaves out the tasks that come in again after another one that does.
 func (w *tagWork) inTurn(ready []string) []string {
-	back := w.history.Back()
-	next := slices.IndexFunc(back, func(id string) bool { return w.taken(id) || slices.Contains(ready, id) })
-	return slices.DeleteFunc(ready, func(id string) bool { return slices.Index(back, id) > next })
-}
-
-// takeClash takes the work of a lane's task that conflicted once and merges now: no agent has anything to do. It reports whether the task goes on
-// otherwise.
-func (w *tagWork) takeClash(ctx context.Context, ln *lane) (done bool, err error) {
-	id := ln.task
-	f := w.history.Task(id).Failure
-	if len(f.Clash) == 0 || !w.history.Task(id).Open() || w.rounds[id] != nil {
-		return false, nil
-	}
-	ref := store.RefPrefix(w.state.ID, id) + strconv.Itoa(f.Attempt)
-	commit, err := w.tools.Repo.RefCommit(ref)
-	if err != nil || commit == "" {
-		return false, err
-	}
-	_, met, err := w.tools.Repo.Merge(ctx, w.trunk.tip, commit)
-	if err != nil || len(met) > 0 {
-		return false, err
-	}
-	t, _ := w.job.Graph.Task(id)
-	u := w.underway(ln, t, f.Attempt, 0)
-	u.res.Verdict = verify.Verified
-	again, err := w.integrate(ctx, u, ref)
-	if !again {
-		ln.task = ""
-	}
-	return true, err
+	next := slices.IndexFunc(w.history.Back(), func(id string) bool { return w.at(id) != nil || slices.Contains(ready, id) })
+	return slices.DeleteFunc(ready, func(id string) bool { return slices.Index(w.history.Back(), id) > next })
 }
 
 // judgeMarks lets a unit fail if conflict markers that an agent of its task was to resolve are left.
@@ -155,8 +135,8 @@ const maxMarked = 4 << 20
 // apart leaves out the tasks whose work conflicted at a file at which that of a running task did too: together they would only meet again.
 func (w *tagWork) apart(ready []string) []string {
 	busy := map[string]bool{}
-	for _, ln := range w.lanes {
-		for _, path := range w.history.Task(ln.task).Clashes {
+	for _, u := range w.under {
+		for _, path := range w.history.Task(u.task.ID).Clashes {
 			busy[path] = true
 		}
 	}

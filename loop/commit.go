@@ -25,52 +25,50 @@ func (w *tagWork) uncommitted(wave int) bool {
 		slices.ContainsFunc(w.history.GivenUp(), func(b *journal.BlockedTask) bool { return b.Wave == wave })
 }
 
-// commitAlone commits what a wave has ready, while nothing from slots is folded in.
-func (w *tagWork) commitAlone(ctx context.Context, stop *stopper, ln *lane, wave scheduler.Wave) error {
-	commit := func() error {
-		if !w.uncommitted(wave.Number) {
-			return nil
-		}
-		if err := w.checkWave(ctx, ln, wave.Number); err != nil || !w.config.Scud.AutoCommitWaves {
-			return err
-		}
-		return w.commitWave(ctx, stop, ln, wave.Number, wave.Tasks)
-	}
-	return w.trunk.alone(ctx, commit)
-}
-
 // commitWave commits what a wave has verified and no commit contains: the changes of its verified attempts and the task file, nothing else. If all
-// its tasks were given up it commits the task file alone, so that a fresh clone does not pay for them again.
-func (w *tagWork) commitWave(ctx context.Context, stop *stopper, ln *lane, number int, ids []string) error {
+// its tasks were given up it commits the task file alone, so that a fresh clone does not pay for them again. It is slow.
+func (w *tagWork) commitWave(ctx context.Context, ln *lane, wave scheduler.Wave) error {
+	number, has := wave.Number, false
+	if w.say(func() { has = w.uncommitted(number) }); !has {
+		return nil
+	}
+	if err := w.checkWave(ctx, ln, number); err != nil || !w.config.Scud.AutoCommitWaves {
+		return err
+	}
 	if err := w.flush(); err != nil {
 		return err
 	}
-	if err := w.passWave(ctx, stop, ln, number); err != nil {
+	if err := w.passWave(ln, number); err != nil {
 		return err
 	}
-	var wave gitops.Wave
 	done := slices.Clone(w.trunk.units)
 	var verified []*journal.VerifiedTask
-	for _, v := range w.history.Verified() {
-		if slices.Contains(done, oneline.Text(v.Task)) {
-			verified = append(verified, v)
+	w.say(func() {
+		for _, v := range w.history.Verified() {
+			if slices.Contains(done, oneline.Text(v.Task)) {
+				verified = append(verified, v)
+			}
 		}
-	}
-	var blocked []*journal.BlockedTask
-	for _, e := range w.history.GivenUp() {
-		if e.Wave == number && w.job.Graph.Status(e.Task) == tasks.Blocked {
-			blocked = append(blocked, e)
-		}
-	}
-	if err := w.approve(ctx, stop, ln, number, verified); err != nil {
+	})
+	if err := w.approve(ln, number, verified); err != nil {
 		return err
 	}
-	subject := w.subject(number, ids, len(done) > 0)
-	wave.Message = w.tools.Redact.Text(w.message(subject, number, done, blocked))
+	var subject string
+	var what gitops.Wave
+	w.say(func() {
+		var blocked []*journal.BlockedTask
+		for _, e := range w.history.GivenUp() {
+			if e.Wave == number && w.job.Graph.Status(e.Task) == tasks.Blocked {
+				blocked = append(blocked, e)
+			}
+		}
+		subject = w.subject(number, wave.Tasks, len(done) > 0)
+		what.Message = w.tools.Redact.Text(w.message(subject, number, done, blocked))
+	})
 	crash.Point("before-wave-commit")
-	cctx, over := stop.committing(ctx, w.config.Deadline)
+	cctx, over := w.committing(w.config.Deadline)
 	defer over()
-	c, err := w.trunk.commit(cctx, ln, wave, "", w.taskFile)
+	c, err := w.trunk.commit(cctx, ln, what, "", w.taskFile)
 	if errors.Is(err, errPutBack) {
 		return err
 	}
@@ -79,15 +77,15 @@ func (w *tagWork) commitWave(ctx context.Context, stop *stopper, ln *lane, numbe
 	}
 	crash.Point("wave-committed")
 	for _, n := range c.Notes {
-		if err := w.record(&journal.Event{Type: journal.Warning, Unit: journal.Unit{Wave: number}, Message: n}); err != nil {
+		if err := w.tell(&journal.Event{Type: journal.Warning, Unit: journal.Unit{Wave: number}, Message: n}); err != nil {
 			return err
 		}
 	}
 	if c.Empty {
-		w.history.ForgetWave(number)
+		w.say(func() { w.history.ForgetWave(number) })
 		return nil
 	}
-	if err := w.record(&journal.Event{Type: journal.WaveCommitted, Unit: journal.Unit{Wave: number, Of: len(c.Paths)}, Commit: c.Hash, Tree: string(w.trunk.tree), Tasks: done, Message: subject}); err != nil {
+	if err := w.tell(&journal.Event{Type: journal.WaveCommitted, Unit: journal.Unit{Wave: number, Of: len(c.Paths)}, Commit: c.Hash, Tree: string(w.trunk.tree), Tasks: done, Message: subject}); err != nil {
 		return err
 	}
 	crash.Point("wave-recorded")
@@ -95,11 +93,13 @@ func (w *tagWork) commitWave(ctx context.Context, stop *stopper, ln *lane, numbe
 }
 
 // passWave runs a wave's checks on the whole state before its commit.
-func (w *tagWork) passWave(ctx context.Context, stop *stopper, ln *lane, number int) error {
-	if len(w.checksAt(verify.AtMerge, verify.AtWave)) == 0 || len(w.history.Verified()) == 0 {
+func (w *tagWork) passWave(ln *lane, number int) error {
+	none := false
+	w.say(func() { none = len(w.checksAt(verify.AtMerge, verify.AtWave)) == 0 || len(w.history.Verified()) == 0 })
+	if none {
 		return nil
 	}
-	err := w.passChecks(ctx, stop, ln, verify.AtWave, number, false)
+	err := w.passChecks(ln, verify.AtWave, number, false)
 	if not, ok := errors.AsType[uncheckedError](err); ok {
 		return uncheckedError(fmt.Sprintf("wave %d is not committed: %s", number, not))
 	}

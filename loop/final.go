@@ -43,29 +43,30 @@ func (l *Loop) checkLane(ctx context.Context, ln *lane) (*lane, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.checker, err = l.newLane(slot); err != nil {
+	checker, err := l.newLane(slot)
+	if err != nil {
 		return nil, err
 	}
-	_, err = l.prepare(ctx, l.checker, l.start(&unit{before: l.trunk.tree, base: l.trunk.tree}))
+	l.say(func() { l.checker = checker })
+	_, err = l.prepare(ctx, checker, l.startOf(&unit{lane: checker, before: l.trunk.tree, base: l.trunk.tree}))
 	if why := workspace.LeadsBack(err); why != "" {
-		err = l.checker.end()
-		l.checker, l.uncheckable = nil, true
-		if err == nil {
-			err = l.record(&journal.Event{Type: journal.Warning, Message: "no check slot, so commits are checked where agents worked: " + why})
+		err = checker.end()
+		if l.say(func() { l.checker, l.uncheckable = nil, true }); err == nil {
+			err = l.Warn("no check slot, so commits are checked where agents worked: " + why)
 		}
 		return ln, err
 	}
-	return l.checker, err
+	return checker, err
 }
 
 // alone runs a check that passed before any task again as a fresh clone has the project, and says what it lacks there. A person may give it that.
-func (l *Loop) alone(ctx context.Context, stop *stopper, ln *lane, before gitops.Tree, b *Baseline) (*Baseline, error) {
+func (l *Loop) alone(ctx context.Context, ln *lane, before gitops.Tree, b *Baseline) (*Baseline, error) {
 	for {
 		at, err := l.checkLane(ctx, ln)
 		if err != nil || at == ln {
 			return b, err
 		}
-		one, err := l.untouched(ctx, stop, at, before, "", &attempt.Command{Check: b.Check})
+		one, err := l.untouched(at, before, "", &attempt.Command{Check: b.Check})
 		switch {
 		case err != nil || one.Result.Passed || one.Result.Cancelled:
 			return one, err
@@ -92,9 +93,7 @@ func (l *Loop) keeps(ctx context.Context, b *Baseline, keep []string) (yes bool,
 	if l.tools.Ask == nil || l.tools.Here { // there the folder is the run's
 		return false, nil
 	}
-	l.unlocked(func() {
-		yes, _ = l.tools.Ask(ctx, b.Reason()+". Would a fresh clone have them too? Then "+b.Keep+" is put into descartes.yaml")
-	})
+	yes, _ = l.tools.Ask(ctx, b.Reason()+". Would a fresh clone have them too? Then "+b.Keep+" is put into descartes.yaml")
 	file := cmp.Or(l.config.SettingsFile, filepath.Join(l.root, SettingsFile))
 	if !yes || config.AddKeep(l.tools.FS, file, keep) != nil {
 		return false, nil
@@ -152,7 +151,7 @@ func (t *trunk) suspect(unit string) bool {
 
 // blame says whether a candidate fails in a check slot by itself.
 func (t *trunk) blame(ctx context.Context, ln *lane, f *Fate, c Candidate) error {
-	v := t.doubted(c.Unit)
+	v := t.doubts(c.Unit)
 	if v == nil || c.Tree == "" {
 		return nil
 	}
@@ -167,13 +166,26 @@ func (t *trunk) blame(ctx context.Context, ln *lane, f *Fate, c Candidate) error
 	return nil
 }
 
-// prove says that the work of units has passed in a check slot.
-func (t *trunk) prove(units []string) {
-	for _, unit := range units {
-		if v := t.verified(unit); v != nil {
-			t.proved[journal.Key{Task: v.Task, Number: v.Attempt}] = true
+// doubts is doubted for the trunk's slow steps.
+func (t *trunk) doubts(unit string) (v *journal.VerifiedTask) {
+	t.say(func() {
+		if v = t.doubted(unit); v != nil {
+			was := *v
+			v = &was
 		}
-	}
+	})
+	return v
+}
+
+// prove says that the work of units has passed in a check slot. It is a slow step's.
+func (t *trunk) prove(units []string) {
+	t.say(func() {
+		for _, unit := range units {
+			if v := t.verified(unit); v != nil {
+				t.proved[journal.Key{Task: v.Task, Number: v.Attempt}] = true
+			}
+		}
+	})
 }
 
 // errTakenOut says that work was taken out of the trunk before a commit.
@@ -183,7 +195,7 @@ var errTakenOut = errors.New("work that does not pass by itself was taken out, a
 // that fails leaves the trunk, and its attempt has failed.
 func (w *tagWork) checkWave(ctx context.Context, ln *lane, number int) error {
 	t := w.trunk
-	doubted := slices.DeleteFunc(slices.Clone(t.units), func(unit string) bool { return t.doubted(unit) == nil })
+	doubted := slices.DeleteFunc(slices.Clone(t.units), func(unit string) bool { return t.doubts(unit) == nil })
 	if len(doubted) == 0 {
 		return nil
 	}
@@ -225,7 +237,7 @@ func (w *tagWork) checkWave(ctx context.Context, ln *lane, number int) error {
 		}
 		t.prove([]string{unit})
 	}
-	v := t.doubted(unit)
+	v := t.doubts(unit)
 	if len(v.Hidden) == 0 { // is it its fault?
 		before, err := check(was, nil)
 		if err != nil {
@@ -235,10 +247,10 @@ func (w *tagWork) checkWave(ctx context.Context, ln *lane, number int) error {
 			return &ChecksError{When: verify.AtWave, Wave: number, Result: res, Beside: besideOf(v.Beside)}
 		}
 	}
-	if err := w.takeOut(ctx, ln, unit, was, &Fate{Unit: unit, Failure: &res, Beside: besideOf(files(v.Hidden, v.Beside))}); err != nil {
+	if err := w.takeOut(ctx, unit, was, &Fate{Unit: unit, Failure: &res, Beside: besideOf(files(v.Hidden, v.Beside))}); err != nil {
 		return err
 	}
-	w.passed, w.queue = 0, nil
+	w.say(func() { w.passed, w.queue = 0, nil })
 	return errTakenOut
 }
 
@@ -248,7 +260,7 @@ func (c *chain) newest(i int) bool {
 }
 
 // takeOut takes a unit's work out of the trunk, and where others' work cannot do without it, that too. was is the state before it came in.
-func (w *tagWork) takeOut(ctx context.Context, ln *lane, unit string, was gitops.Tree, why *Fate) error {
+func (w *tagWork) takeOut(ctx context.Context, unit string, was gitops.Tree, why *Fate) error {
 	t, units := w.trunk, []string{unit}
 	at := slices.IndexFunc(t.links, func(l link) bool { return l.unit == unit && slices.Contains(t.units, unit) })
 	for i := at + 1; i < len(t.links); i++ {
@@ -272,42 +284,56 @@ func (w *tagWork) takeOut(ctx context.Context, ln *lane, unit string, was gitops
 		if id != unit {
 			fate = &Fate{Unit: id, Failure: why.Failure, Beside: "it builds on the work on task " + unit + ", which was taken out"}
 		}
-		if err := w.reopen(ctx, ln, id, fate); err != nil {
+		if err := w.reopen(ctx, id, fate); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// reopen records that a unit's work is not in the trunk any more.
-func (w *tagWork) reopen(ctx context.Context, ln *lane, id string, why *Fate) error {
-	v := w.verified(id)
-	if v == nil {
+// reopen records that a unit's work is not in the trunk any more. It is slow.
+func (w *tagWork) reopen(ctx context.Context, id string, why *Fate) (err error) {
+	var u *unit
+	w.say(func() {
+		if v := w.verified(id); v != nil {
+			if task, ok := w.job.Graph.Task(v.Task); ok {
+				u = &unit{task: task, number: v.Attempt, base: gitops.Tree(v.Base), log: w.home.Log(w.state.ID, v.Task, v.Attempt), started: w.tools.Now()}
+				u.res.Verdict, u.res.Work.After = verify.Verified, gitops.Tree(v.Tree)
+			}
+		}
+	})
+	if u == nil {
 		return nil
 	}
-	task, ok := w.job.Graph.Task(v.Task)
-	if !ok {
-		return nil
-	}
-	u := &unit{lane: ln, task: task, number: v.Attempt, base: gitops.Tree(v.Base), log: w.home.Log(w.state.ID, v.Task, v.Attempt), started: w.tools.Now()}
-	u.res.Verdict, u.res.Work.After = verify.Verified, gitops.Tree(v.Tree)
-	if err := w.unfit(ctx, u, why); err != nil || w.history.Task(v.Task).Counted < w.config.Scud.MaxIterationsPerTask {
+	if _, err := w.keep(ctx, u, why); err != nil {
 		return err
 	}
-	return w.block(u)
+	w.say(func() {
+		if err = w.unfit(u, why); err == nil && w.history.Task(u.task.ID).Counted >= w.config.Scud.MaxIterationsPerTask {
+			err = w.block(u)
+		}
+	})
+	return err
 }
 
-// takenOut reopens the tasks whose work a killed run took out of the trunk and could not record.
-func (w *tagWork) takenOut(ctx context.Context, ln *lane) error {
-	for _, v := range w.history.Verified() {
-		unit, out := oneline.Text(v.Task), false
-		for _, l := range w.trunk.links {
-			out = slices.Contains(l.out, unit) || out && l.unit != unit
-		}
-		if out && !w.history.Task(v.Task).Open() {
-			if err := w.reopen(ctx, ln, unit, &Fate{Unit: unit, Failure: &verify.Result{}, Beside: besideOf(files(v.Hidden, v.Beside))}); err != nil {
-				return err
+// takenOut reopens the tasks whose work a killed run took out of the trunk and could not record. It is slow.
+func (w *tagWork) takenOut(ctx context.Context) error {
+	var lost []*journal.VerifiedTask
+	w.say(func() {
+		for _, v := range w.history.Verified() {
+			unit, out := oneline.Text(v.Task), false
+			for _, l := range w.trunk.links {
+				out = slices.Contains(l.out, unit) || out && l.unit != unit
 			}
+			if out && !w.history.Task(v.Task).Open() {
+				lost = append(lost, v)
+			}
+		}
+	})
+	for _, v := range lost {
+		unit := oneline.Text(v.Task)
+		if err := w.reopen(ctx, unit, &Fate{Unit: unit, Failure: &verify.Result{}, Beside: besideOf(files(v.Hidden, v.Beside))}); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -150,7 +150,7 @@ const PrecheckAgent = "agent"
 // An open circuit breaker ends the loop, which says when the breaker will be half-open; nothing waits for that without a person. A loop resumed after
 // the cooldown continues half-open, with one iteration that has to make progress; before the cooldown only with a person's yes. A breaker belongs to
 // its loop: a new loop starts with it closed.
-func (w *promptWork) beginGate(ctx context.Context, stop *stopper, ln *lane) (*Outcome, error) {
+func (w *promptWork) beginGate(ln *lane) (*Outcome, error) {
 	a, ok := deciding(w.job.Gate).(asker)
 	if !ok {
 		return nil, nil
@@ -161,13 +161,11 @@ func (w *promptWork) beginGate(ctx context.Context, stop *stopper, ln *lane) (*O
 	}
 	d := a.Begin(w.tools.Now())
 	if c := w.criteria(); c != nil && d.Gate == "precheck" && w.config.Precheck != "" && !(w.resumed && w.job.Yes) {
-		actx, done := stop.watch(ctx)
-		check, err := w.precheck(actx, ln)
-		done()
+		check, err := w.precheck(w.now, ln)
 		if err != nil {
 			return nil, err
 		}
-		if out := stop.asked(ctx); out != nil {
+		if out := w.stop.asked(); out != nil {
 			return out, nil // it was stopped: the next run does it again
 		}
 		d = c.Precheck(check)
@@ -177,24 +175,24 @@ func (w *promptWork) beginGate(ctx context.Context, stop *stopper, ln *lane) (*O
 		return nil, err
 	}
 	if d.Kind != gate.Continue || len(d.Show) > 0 || string(before) != string(after) {
-		if err := w.tell(d); err != nil {
+		if err := w.spoke(d); err != nil {
 			return nil, err
 		}
 	}
-	out, err := w.answered(ctx, d)
+	out, err := w.answered(d)
 	w.job.Yes = false
 	return out, err
 }
 
 // answered asks a person the gate's question. Without an answer the run ends and waits for one.
-func (w *promptWork) answered(ctx context.Context, d gate.Decision) (*Outcome, error) {
+func (w *promptWork) answered(d gate.Decision) (*Outcome, error) {
 	for {
 		out := w.outcome(d)
 		a, ok := deciding(w.job.Gate).(asker)
 		if out == nil || !ok || d.Question == "" {
 			return out, nil
 		}
-		yes, answered := w.reply(ctx, d.Question)
+		yes, answered := w.reply(d.Question)
 		if asked, _ := w.home.Asked(w.state.ID); !answered && asked != "" {
 			return requested(asked), nil
 		}
@@ -205,30 +203,26 @@ func (w *promptWork) answered(ctx context.Context, d gate.Decision) (*Outcome, e
 		d = a.Answer(yes)
 		d.Show = slices.DeleteFunc(slices.Clone(d.Show), func(line string) bool { return slices.Contains(said, line) })
 		w.raised()
-		if err := w.tell(d); err != nil {
+		if err := w.spoke(d); err != nil {
 			return nil, err
 		}
 	}
 }
 
 // reply returns a person's answer: the one given with the command, else one typed at the terminal.
-func (w *promptWork) reply(ctx context.Context, question string) (yes, answered bool) {
+func (w *promptWork) reply(question string) (yes, answered bool) {
 	if w.job.Yes {
 		w.job.Yes = !w.resumed // a yes at the start answers every question asked there
 		return true, true
 	}
-	if w.tools.Ask == nil || ctx.Err() != nil {
+	if w.tools.Ask == nil || w.ctx.Err() != nil {
 		return false, false
 	}
-	// Another terminal may ask the loop to stop meanwhile.
-	stop := &stopper{ask: func() (store.Request, bool) { asked, _ := w.home.Asked(w.state.ID); return asked, asked != "" }}
-	ctx, done := stop.watch(ctx)
-	defer done()
-	return w.tools.Ask(ctx, question)
+	return w.tools.Ask(w.soon, question) // another terminal may ask the loop to stop meanwhile
 }
 
-// tell records what the gate says between iterations, and its state.
-func (w *promptWork) tell(d gate.Decision) error {
+// spoke records what the gate says between iterations, and its state.
+func (w *promptWork) spoke(d gate.Decision) error {
 	e := &journal.Event{Type: journal.GateSpoke, Unit: journal.Unit{Iteration: w.history.Iteration}, Decision: journal.Decision(d.Kind), Reason: cmp.Or(d.Gate, d.Breaker), Message: d.Reason, Next: d.Prompt, Lines: eachLine(d.Show)}
 	if d.Kind == gate.Ask && d.Question != "" {
 		e.Message = d.Question
@@ -237,16 +231,13 @@ func (w *promptWork) tell(d gate.Decision) error {
 	if e.Gate, err = w.gateState(); err != nil {
 		return err
 	}
-	if err := w.record(e); err != nil {
+	if err := w.tell(e); err != nil {
 		return err
 	}
-	for _, text := range d.Warnings {
+	for _, text := range slices.Concat(d.Warnings, w.writeLoopFile()) {
 		if err := w.note(text); err != nil {
 			return err
 		}
-	}
-	if err := w.writeLoopFile(); err != nil {
-		return err
 	}
 	return w.flush()
 }
@@ -268,7 +259,7 @@ func (w *promptWork) precheck(ctx context.Context, ln *lane) (gate.Check, error)
 		u.base = w.trunk.tree
 	}
 	if ln.slot != nil || c.Precheck == PrecheckAgent {
-		if _, err := w.prepare(context.WithoutCancel(ctx), ln, w.start(u)); err != nil {
+		if _, err := w.prepare(context.WithoutCancel(ctx), ln, w.startOf(u)); err != nil {
 			return check, err
 		}
 	}
@@ -285,14 +276,14 @@ func (w *promptWork) precheck(ctx context.Context, ln *lane) (gate.Check, error)
 	in.Session, in.Spent, in.Keep = "", nil, false
 	var res agent.Result
 	var err error
-	w.unlocked(func() { res, err = ln.runner.Consult(ctx, ln.ws, in, "pre-check", w.observe(u)) })
+	res, err = ln.runner.Consult(ctx, ln.ws, in, "pre-check", w.observe(u))
 	if err == nil {
 		err = w.leftAlone(context.WithoutCancel(ctx), ln)
 	}
 	if err != nil {
 		return check, err
 	}
-	if err := w.record(agentEnd(&journal.Event{}, res, u.with, maxFinal)); err != nil {
+	if err := w.tell(agentEnd(&journal.Event{}, res, u.with, maxFinal)); err != nil {
 		return check, err
 	}
 	check.Passed = res.End == agent.Finished && gate.Promised(res.Final, "AGREED")
@@ -481,15 +472,15 @@ func (w *promptWork) loopFileText(c *gate.Criteria) []byte {
 	return w.tools.Redact.Bytes(c.StateFile())
 }
 
-// writeLoopFile writes the state of a criteria loop for its agent and for other programs. An unwritable folder stops nothing.
-func (w *promptWork) writeLoopFile() error {
+// writeLoopFile writes the state of a criteria loop for its agent and for other programs. An unwritable folder stops nothing, and is named.
+func (w *promptWork) writeLoopFile() (notes []string) {
 	c := w.criteria()
 	if c == nil {
 		return nil
 	}
 	for _, dir := range slices.Compact([]string{w.job.Dir, w.agentDir()}) {
 		if err := w.putLoopFile(dir, w.loopFileText(c)); err != nil {
-			return w.note(err.Error())
+			return []string{err.Error()}
 		}
 	}
 	return nil
@@ -522,8 +513,10 @@ func (w *promptWork) endLoopFile(out *Outcome) error {
 	if w.criteria() == nil {
 		return nil
 	}
-	if err := w.writeLoopFile(); err != nil {
-		return err
+	for _, why := range w.writeLoopFile() {
+		if err := w.record(w.noted(why)); err != nil {
+			return err
+		}
 	}
 	cancelled := false
 	if asked, _ := w.home.Asked(w.state.ID); asked == store.RequestCancel {

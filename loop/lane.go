@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,10 +33,8 @@ type lane struct {
 	runner *attempt.Runner
 	end    func() error // ends a slot's processes and releases it; nil for a folder
 
-	task  string         // the task it works on, or ""
-	waits bool           // it has nothing to do until another lane ends something
-	unit  *unit          // its current unit, or nil
-	order *journal.Event // start of an attempt that a killed run ordered from a fleet
+	busy  bool           // something is made in it, or its slot has what is waiting to be integrated
+	order *journal.Event // start of an attempt that a killed run ordered from a fleet; nil for none
 }
 
 // number is the slot's number; 0 for a folder.
@@ -54,14 +53,14 @@ func (ln *lane) env() []string {
 	return ln.slot.Env()
 }
 
-// prepare sets up a lane for a unit.
+// prepare sets up a lane for a unit. It is slow.
 func (l *Loop) prepare(ctx context.Context, ln *lane, s workspace.Start) (stand workspace.Stand, err error) {
-	l.unlocked(func() { stand, err = ln.ws.Prepare(ctx, s) })
+	stand, err = ln.ws.Prepare(ctx, s)
 	if l.trunk == nil {
 		return stand, err
 	}
 	for _, note := range l.trunk.pool.Notes() {
-		err = errors.Join(err, l.record(&journal.Event{Type: journal.Warning, Message: note}))
+		err = errors.Join(err, l.tell(&journal.Event{Type: journal.Warning, Message: note}))
 	}
 	return stand, err
 }
@@ -74,15 +73,63 @@ func (l *Loop) holds() gitops.Tree {
 	return l.trunk.tree
 }
 
-// open makes the lanes: one per slot, or one for a folder without git.
-func (l *Loop) open(ctx context.Context, stop *stopper) error {
+// open makes the lanes, one per slot, or one for a folder without git, and does what comes before the first unit. An outcome ends the run. It is slow.
+func (l *Loop) open(ctx context.Context) (out *Outcome, err error) {
 	l.openLab()
+	n := 1 // each iteration waits for the one before
 	switch {
 	case l.state.Kind == store.KindTag:
-		return l.openSlots(ctx, stop, l.config.Slots())
-	case l.tools.Repo != nil: // each iteration waits for the one before
-		return l.openSlots(ctx, stop, 1)
+		n = l.config.Slots()
+		fallthrough
+	case l.tools.Repo != nil:
+		err = l.openSlots(ctx, n)
+	default:
+		err = l.openFolder(ctx)
 	}
+	if room, ok := errors.AsType[*workspace.RoomError](err); ok {
+		return &Outcome{Ending: journal.DiskFull, Message: room.Error()}, nil
+	}
+	if err == nil && l.trunk != nil {
+		err = l.trunk.resume(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if out, err := l.baseline(l.lanes[0]); out != nil || err != nil {
+		return out, err
+	}
+	if l.trunk != nil {
+		if err := l.trunk.begin(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if out, err := l.work.recover(); out != nil || err != nil {
+		return out, err
+	}
+	for _, ln := range l.lanes {
+		if ln.order != nil {
+			if err := l.takeUpOrder(ln); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return nil, nil
+}
+
+// takeUpOrder takes up an attempt that a killed run ordered from a fleet: its result is used.
+func (l *Loop) takeUpOrder(ln *lane) (err error) {
+	l.say(func() {
+		var u *unit
+		if u, err = l.work.ordered(ln, ln.order); err == nil {
+			_, err = l.start(ln, u)
+		}
+	})
+	ln.order = nil
+	return err
+}
+
+// openFolder makes the lane of a folder without git.
+func (l *Loop) openFolder(ctx context.Context) error {
 	dir, fixed := l.work.place()
 	ws := workspace.NewFolder(l.tools.FS, l.root, dir, fixed)
 	l.lanes = []*lane{{ws: ws, runner: l.runner(l.tools.Agent, l.tools.Verify, l.home.SlotFiles("", l.state.ID, 0))}}
@@ -105,20 +152,12 @@ func (l *Loop) runner(a attempt.Agent, v attempt.Verifier, dir string) *attempt.
 }
 
 // openSlots takes n slots, ends the attempts that a killed run left open, and finds the state of the run.
-func (l *Loop) openSlots(ctx context.Context, stop *stopper, n int) error {
+func (l *Loop) openSlots(ctx context.Context, n int) error {
 	o := l.pool()
-	o.Run = func(ctx context.Context, s *workspace.Slot) error {
-		ctx, end := stop.soon(ctx)
-		defer end()
-		return l.setUp(ctx, s)
-	}
+	o.Run = func(_ context.Context, s *workspace.Slot) error { return l.setUp(s) }
 	room := n
 	take := l.tools.Repo.ForwardBranch
-	o.Shut, o.Say = l.config.Confined(), func(line string) error {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return l.record(&journal.Event{Type: journal.Warning, Message: line})
-	}
+	o.Shut, o.Say = l.config.Confined(), l.Warn
 	if o.Here = l.tools.Here; o.Here {
 		room, take = 0, l.tools.Repo.NewBranch
 	}
@@ -132,7 +171,7 @@ func (l *Loop) openSlots(ctx context.Context, stop *stopper, n int) error {
 		return err
 	}
 	var err error
-	if l.trunk, err = l.newTrunk(ctx, stop, pool); err != nil {
+	if l.trunk, err = l.newTrunk(ctx, pool); err != nil {
 		return err
 	}
 	if o.Here {
@@ -161,7 +200,7 @@ func (l *Loop) openSlots(ctx context.Context, stop *stopper, n int) error {
 			}
 		}
 		if ln != nil && l.tools.Away != nil {
-			ln.task, ln.order = e.Task, e
+			ln.order = e
 			l.lanes = append(l.lanes, ln)
 			continue
 		}
@@ -195,7 +234,7 @@ func (l *Loop) openHere(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if l.unlocked(func() { err = ln.slot.Interrupted(ctx, made) }); err != nil {
+	if err = ln.slot.Interrupted(ctx, made); err != nil {
 		return errors.Join(err, ln.end())
 	}
 	l.lanes = append(l.lanes, ln)
@@ -221,11 +260,7 @@ func (l *Loop) openLab() {
 			_, v, end, err := l.tools.Slot(s, dir)
 			return v, end, err
 		},
-		Warn: func(line string) error {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			return l.record(&journal.Event{Type: journal.Warning, Message: line})
-		}})
+		Warn: l.Warn})
 }
 
 // CheckLab returns what keeps the lab from running what the settings ask for; repo may be nil.
@@ -309,35 +344,37 @@ func (l *Loop) closeLanes() (err error) {
 	return err
 }
 
-// leave gives the project's own folder back at the branch's commit. An attempt that a resumed run finishes stays as it is, and so does what somebody
-// edited meanwhile.
-func (l *Loop) leave(ctx context.Context, out *Outcome) error {
-	if !l.tools.Here || len(l.lanes) == 0 || len(l.history.Left()) > 0 {
-		return nil
+// leave gives the project's own folder back at the branch's commit, keeps the trunk, and says where the commits are. An attempt that a resumed run
+// finishes stays as it is, and so does what somebody edited meanwhile. It is slow.
+func (l *Loop) leave(ctx context.Context, out *Outcome) (err error) {
+	if out.Ending == journal.DiskFull {
+		err = l.dropSlots()
 	}
-	var err error
-	l.unlocked(func() { err = l.lanes[0].slot.Leave(context.WithoutCancel(ctx)) })
-	if _, edited := errors.AsType[*gitops.EditedError](err); edited && out.Ending == journal.Paused {
-		return nil
+	if l.tools.Here && len(l.lanes) > 0 && len(l.history.Left()) == 0 {
+		lerr := l.lanes[0].slot.Leave(ctx)
+		if _, edited := errors.AsType[*gitops.EditedError](lerr); lerr != nil && !(edited && out.Ending == journal.Paused) {
+			err = errors.Join(err, l.Warn("this folder stays as it is: "+lerr.Error()))
+		}
 	}
-	if err != nil {
-		return l.record(&journal.Event{Type: journal.Warning, Message: "this folder stays as it is: " + err.Error()})
+	if l.trunk == nil {
+		return err
 	}
-	return nil
+	err = errors.Join(err, l.trunk.leaveTrunk(ctx), l.flush()) // a list with new statuses is among what is in the way of a merge
+	out.Branch, out.Commits = l.trunk.elsewhere(ctx), l.trunk.made(ctx)
+	if out.Branch != "" || len(l.trunk.units) > 0 {
+		out.Merging = l.tools.Repo.Merging(ctx, cmp.Or(out.Branch, l.trunk.ref))
+	}
+	return err
 }
 
-// setUp runs the set-up command in a slot.
-func (l *Loop) setUp(ctx context.Context, slot *workspace.Slot) error {
-	lanes := l.lanes
-	if l.checker != nil {
-		lanes = append(lanes[:len(lanes):len(lanes)], l.checker)
-	}
-	i := slices.IndexFunc(lanes, func(ln *lane) bool { return ln.slot == slot })
-	if i < 0 {
+// setUp runs the set-up command in a slot. Whatever asks the run to stop ends it: it can simply be done again.
+func (l *Loop) setUp(slot *workspace.Slot) error {
+	var ln *lane
+	if l.say(func() { ln = l.laneOf(slot) }); ln == nil {
 		return fmt.Errorf("slot %d is nobody's", slot.Number)
 	}
 	log := filepath.Join(l.home.Run(l.state.ID), "logs", fmt.Sprintf("setup-%d.log", slot.Number))
-	return lab.SetUp(ctx, lanes[i].runner.Verify, slot, lab.Setup{Command: l.config.Pool.Setup, Log: log, Shown: l.relative(log), Redact: l.tools.Redact, Timeout: seconds(l.config.Pool.SetupTimeout)})
+	return lab.SetUp(l.soon, ln.runner.Verify, slot, lab.Setup{Command: l.config.Pool.Setup, Log: log, Shown: l.relative(log), Redact: l.tools.Redact, Timeout: seconds(l.config.Pool.SetupTimeout)})
 }
 
 // stoppedError says what a request to stop at once interrupted.

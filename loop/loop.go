@@ -11,14 +11,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
-	"sync"
 	"time"
 
 	"descartes/agent/quota"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
-	"descartes/internal/crash"
 	"descartes/internal/oneline"
 	"descartes/internal/redact"
 	"descartes/loop/attempt"
@@ -27,7 +24,6 @@ import (
 	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/specbuild"
-	"descartes/tasks"
 )
 
 // Tools are what a run works with. Redact, Free, Observe, Accounts, Sleep, Withheld, Code, Continues and Ask are optional; Repo is nil for a prompt
@@ -141,36 +137,8 @@ func (l *Loop) end(out *Outcome, word string, totals journal.Totals) *journal.Ev
 	return e
 }
 
-// unit is one attempt at a ready piece of work: what it starts with, and its result.
-type unit struct {
-	lane    *lane       // where it runs
-	task    *tasks.Task // nil: an iteration of a prompt
-	it      *Iteration  // nil: a task
-	number  int         // attempt of the task within the loop, or try of the iteration
-	of      int         // number of the task's last attempt, as things stand; 0: unknown
-	base    gitops.Tree // before the first attempt at the same work: what blocking the task restores
-	before  gitops.Tree // before this attempt; "" is the tree as it is
-	whole   bool        // see workspace.Start
-	stand   workspace.Stand
-	log     string
-	with    Choice
-	started time.Time
-	begun   bool            // its start is recorded
-	again   bool            // a killed run ordered it from a fleet
-	ended   bool            // of a candidate: its round has counted its end
-	size    int             // of a verified candidate: changed lines
-	round   *round          // the round it is a candidate of; nil: none
-	session journal.Session // session it continues; zero for a fresh agent
-	res     attempt.Result
-	wave    int       // the wave it reviews; 0: it is an attempt
-	over    *Outcome  // set by a look at the attempt: the run ends with it
-	denied  []string  // what the sandbox refused
-	since   time.Time // start of the first attempt at the same work; zero: now
-	marked  []string  // files at which its task's work ever conflicted: no markers may be left in them
-	step    int       // number of the step that is being recorded, of an attempt on another machine
-}
-
-// work is what differs between runs over a tag and runs of a prompt.
+// work is what differs between runs over a tag and runs of a prompt. The engine's goroutine calls it, unless a method says otherwise: slow ones run
+// beside it, and say what they record.
 type work interface {
 	// hold looks at what the run begins with, before the loop's id is chosen.
 	hold() error
@@ -181,26 +149,32 @@ type work interface {
 	// opening completes the run's first event; opened reports what people should know at once.
 	opening(ctx context.Context, first *journal.Event, fresh bool) error
 	opened(fresh bool) error
-
-	// done reports whether a unit's work is done, and not to be made again.
-	done(unit string) bool
-	// putBack makes units ready again whose work does not go with the branch's commit, except those that has names. It reports false where a person has
-	// to bring the two together.
-	putBack(ctx context.Context, fate *Fate, head string, has []string) (bool, error)
 	// place is where commands run in the project, and what attempts may not change.
 	place() (dir string, fixed []string)
-	// killed ends an attempt that a killed run left open; its slot's lane is nil if another run has that.
+	// testable reports whether the verify command may run on the tree before the first attempt.
+	testable() bool
+
+	// killed ends an attempt that a killed run left open; its slot's lane is nil if another run has that. Slow.
 	killed(ctx context.Context, ln *lane, open *journal.Event) error
-	// recover does what comes before a lane's first unit.
-	recover(ctx context.Context, stop *stopper, ln *lane) (*Outcome, error)
-	// next returns the unit that a lane runs now. With neither a unit nor an outcome, the lane waits until another lane has ended something.
-	next(ctx context.Context, stop *stopper, ln *lane) (*unit, *Outcome, error)
-	// sitsOut reports whether the rest of the run continues without a unit that would end it with that outcome.
-	sitsOut(u *unit, out *Outcome) bool
+	// recover does what comes before the first unit. Slow.
+	recover() (*Outcome, error)
+	// ordered is the unit of an attempt that a killed run ordered from a fleet.
+	ordered(ln *lane, open *journal.Event) (*unit, error)
+
+	// next has a free lane start what is to be done now, if there is anything for it.
+	next(ln *lane) (*Outcome, error)
+	// sleeps notes that a unit waits for its provider, or does not any more: it may be started again.
+	sleeps(u *unit, yes bool)
+	// dropped notes that a unit did not begin; out, which may be nil, is why. What it returns ends the run.
+	dropped(u *unit, out *Outcome) *Outcome
+	// windUp is called when the run ends: nothing else begins.
+	windUp()
 	// limit returns what forbids another attempt, besides the limits of every run.
 	limit() *Outcome
+	// moved reports whether a unit is to start from another state than its slot was prepared for.
+	moved(u *unit) bool
 	// spec returns the text for a unit's agent. An outcome ends the run instead.
-	spec(ctx context.Context, u *unit) (specbuild.Spec, *Outcome, error)
+	spec(u *unit) (specbuild.Spec, *Outcome, error)
 	// begun returns the events that announce a unit.
 	begun(u *unit, first *journal.Event) []*journal.Event
 	// input completes a unit's input, beyond what the settings say.
@@ -212,18 +186,23 @@ type work interface {
 	waits(u *unit, e *journal.Event)
 	// repair restores the run's own files that this part of an attempt changed.
 	repair(u *unit, who string) (lines []string, err error)
+	// after keeps and examines what an attempt left. Slow.
+	after(u *unit) error
 	// conclude reaches a verdict, records it and acts on it.
-	conclude(ctx context.Context, stop *stopper, u *unit) (*Outcome, error)
+	conclude(u *unit) (*Outcome, error)
+
+	// done reports whether a unit's work is done, and not to be made again.
+	done(unit string) bool
+	// putBack makes units ready again whose work does not go with the branch's commit, except those that has names. It reports false where a person has
+	// to bring the two together. Slow.
+	putBack(ctx context.Context, fate *Fate, head string, has []string) (bool, error)
 	// final reports whether a run with that outcome has nothing left to do and did something that the end's checks apply to.
 	final(out *Outcome) bool
-	// testable reports whether the verify command may run on the tree before the first attempt.
-	testable() bool
-
-	// endRun does the last work of a run, which ended with err or nil.
-	endRun(ctx context.Context, stop *stopper, out *Outcome, err error) error
+	// endRun does the last work of a run, which ended with err or nil. Slow.
+	endRun(out *Outcome, err error) error
 	// ending is the outcome of a run that nothing stopped; ended completes its outcome and makes the event of its end.
 	ending() Outcome
-	ended(out *Outcome) (*journal.Event, error)
+	finished(out *Outcome) (*journal.Event, error)
 	// handoff is what a next session needs to know; "" if all is done.
 	handoff(out *Outcome) (path, text string)
 	// fill sets the fields of the state file that only this kind of run has; taskID is a task's id in the form of the task file.
@@ -233,7 +212,7 @@ type work interface {
 	close() error
 }
 
-// Loop is one run: over a tag, or of a repeated prompt. It is not safe for concurrent use, though its lanes run concurrently.
+// Loop is one run: over a tag, or of a repeated prompt. It is not safe for concurrent use.
 type Loop struct {
 	work    work
 	root    string // of the project
@@ -254,18 +233,25 @@ type Loop struct {
 	resumed bool
 	full    bool // the disk is full, and the end could not be recorded
 
-	// Every decision is made under mu, as if there were one agent. It is released while an agent, a command or a slow git command runs, and while a
-	// lane waits.
-	mu          sync.Mutex
-	changed     *sync.Cond // signals that something ended: there may be work
 	lanes       []*lane
 	lab         *lab.Lab // nil: no look needs one
 	checker     *lane    // that of the check slot; nil while nothing needed one
 	trunk       *trunk   // nil without git
 	uncheckable bool     // a check slot would lead back into the user's tree
-	idle        int      // lanes without work, for now or for good
-	out         *Outcome // the run ends with it, or with err
-	err         error
+
+	stop      *stopper
+	ctx       context.Context // of the run
+	now, soon context.Context // over when the run is to end at once, and when it is to end at all
+	atOnce    context.CancelFunc
+	atLast    context.CancelFunc
+	soft      <-chan struct{} // nil once it is closed
+	tick      *time.Ticker    // for requests of other terminals
+	inbox     chan func()     // what other goroutines have to say
+	busy      int             // goroutines whose end is awaited
+	jobs      []job           // what the trunk has to do
+	folding   bool            // it is at one
+	out       *Outcome        // the run ends with it, or with err
+	err       error
 }
 
 // ID is the loop's id.
@@ -304,266 +290,6 @@ func (l *Loop) snapshot() *store.State {
 	return &s
 }
 
-// Run works until nothing is left to do, a limit is reached, or it is stopped: closing soft lets the running attempt finish, cancelling ctx
-// interrupts the agent. Either way the state is saved. An error is an internal one, or one of the machine.
-func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	stop := &stopper{soft: soft, ask: func() (store.Request, bool) { return l.home.Asked(l.state.ID) }, marked: l.saver.own.marked, yield: l.unlocked,
-		over: func() bool { return l.out != nil || l.err != nil }}
-	noted := l.noteStop(soft)
-	out, err := l.run(ctx, stop)
-	l.unlocked(noted)
-	err = ends(&out, l.work.endRun(ctx, stop, &out, ends(&out, err)))
-	if err == nil {
-		if err = l.lastChecks(ctx, stop, &out); errors.Is(err, context.Canceled) && stop.asked(ctx) != nil {
-			out, err = *stop.asked(ctx), nil
-		}
-	}
-	if err != nil {
-		out, err = stop.failed(ctx, err)
-	}
-	if out.Ending == journal.DiskFull {
-		err = errors.Join(err, l.dropSlots())
-	}
-	if err = errors.Join(err, l.leave(ctx, &out)); l.trunk != nil {
-		err = errors.Join(err, l.trunk.leaveTrunk(context.WithoutCancel(ctx)))
-		out.Branch, out.Commits = l.trunk.elsewhere(context.WithoutCancel(ctx)), l.trunk.made(context.WithoutCancel(ctx))
-		if from := out.Branch; from != "" || len(l.trunk.units) > 0 {
-			out.Merging = l.tools.Repo.Merging(context.WithoutCancel(ctx), cmp.Or(from, l.trunk.ref))
-		}
-	}
-	ferr := errors.Join(l.push(ctx, stop, &out), l.finish(&out))
-	if l.full = out.Ending == journal.DiskFull && DiskFull(ferr); err == nil && !l.full { // otherwise a resume finds a killed loop
-		err = ferr
-	}
-	return out, err
-}
-
-// ends takes the outcome of an error that is one.
-func ends(out *Outcome, err error) error {
-	if e, ok := errors.AsType[*endError](err); ok {
-		*out = e.out
-		return nil
-	}
-	return err
-}
-
-// noteStop records that this process was asked to end after its running attempts, so that other terminals can show it: a request from elsewhere is in
-// a file, this one is not. done waits for it.
-func (l *Loop) noteStop(soft <-chan struct{}) (done func()) {
-	over := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		select {
-		case <-over:
-			return
-		case <-soft:
-		}
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if !l.history.Underway() { // it ends now
-			return
-		}
-		if err := l.record(&journal.Event{Type: journal.LoopStopping}); err != nil && l.err == nil {
-			l.err = err
-		}
-	})
-	return func() { close(over); wg.Wait() }
-}
-
-// unlocked calls do, which is slow, while the other lanes continue.
-func (l *Loop) unlocked(do func()) {
-	l.mu.Unlock()
-	defer l.mu.Lock()
-	do()
-}
-
-// run drives all lanes until the run ends.
-func (l *Loop) run(ctx context.Context, stop *stopper) (Outcome, error) {
-	err := l.open(ctx, stop)
-	if room, ok := errors.AsType[*workspace.RoomError](err); ok {
-		return Outcome{Ending: journal.DiskFull, Message: room.Error()}, nil
-	}
-	if err == nil && l.trunk != nil {
-		err = l.trunk.resume(ctx)
-	}
-	if err != nil {
-		return Outcome{}, err
-	}
-	if out, err := l.baseline(ctx, stop, l.lanes[0]); out != nil || err != nil {
-		return *cmp.Or(out, &Outcome{}), err
-	}
-	if l.trunk != nil {
-		if err := l.trunk.begin(ctx); err != nil {
-			return Outcome{}, err
-		}
-	}
-	var wg sync.WaitGroup
-	for _, ln := range l.lanes {
-		wg.Go(func() {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			out, err := l.drive(ctx, stop, ln)
-			if l.out == nil && l.err == nil {
-				l.out, l.err = out, err
-			}
-			l.idle++
-			l.changed.Broadcast()
-		})
-	}
-	l.unlocked(wg.Wait)
-	if l.out == nil && l.err == nil {
-		return l.work.ending(), nil
-	}
-	return *cmp.Or(l.out, &Outcome{}), l.err
-}
-
-// drive makes attempts in a lane until it has nothing left to do, or the run ends.
-func (l *Loop) drive(ctx context.Context, stop *stopper, ln *lane) (*Outcome, error) {
-	out, err := l.work.recover(ctx, stop, ln)
-	for out == nil && err == nil && l.out == nil && l.err == nil {
-		var u *unit
-		u, out, err = l.work.next(ctx, stop, ln)
-		switch {
-		case out != nil || err != nil:
-		case u != nil:
-			l.changed.Broadcast() // the lane's last unit may have made others ready
-			ln.unit = u
-			if out, err = l.step(ctx, stop, u); out != nil && err == nil && l.work.sitsOut(u, out) {
-				out = nil
-			}
-			u.quit()
-			ln.unit = nil
-			if asked := stop.asked(ctx); asked != nil && errors.Is(err, lab.ErrSetupStopped) {
-				out, err = asked, nil
-			}
-		case l.lone():
-			return nil, nil
-		default:
-			l.idle, ln.waits = l.idle+1, true
-			l.changed.Wait()
-			l.idle, ln.waits = l.idle-1, false
-		}
-	}
-	return out, err
-}
-
-// lone reports whether all other lanes are idle.
-func (l *Loop) lone() bool { return l.idle == len(l.lanes)-1 }
-
-// step makes one attempt.
-func (l *Loop) step(ctx context.Context, stop *stopper, u *unit) (*Outcome, error) {
-	cctx, done := u.round.enter(ctx)
-	out, err := l.choose(cctx, stop, u)
-	done()
-	if u.round.over() {
-		return l.work.conclude(ctx, stop, u)
-	}
-	if out != nil || err != nil {
-		return out, err
-	}
-	spec, out, err := l.work.spec(ctx, u)
-	if out != nil || err != nil {
-		return out, err
-	}
-	if err := l.attempt(ctx, stop, u, spec); err != nil {
-		return nil, err
-	}
-	return l.work.conclude(ctx, stop, u)
-}
-
-// choose decides which backend a unit's attempt runs with. It waits if the providers require it.
-func (l *Loop) choose(ctx context.Context, stop *stopper, u *unit) (out *Outcome, err error) {
-	with, waited, out, err := l.backoff.before(ctx, stop, l.config.ChoicesOf(u.task, u.candidate()), l.teller(u))
-	u.with = with
-	if waited {
-		if out == nil && err == nil {
-			out = l.limits(ctx, stop)
-		}
-	}
-	return out, err
-}
-
-// teller records what the backoff says about a unit.
-func (l *Loop) teller(u *unit) teller {
-	return func(e *journal.Event) error {
-		l.work.waits(u, e)
-		return l.record(e)
-	}
-}
-
-// attempt runs a unit's agent and verification once.
-func (l *Loop) attempt(ctx context.Context, stop *stopper, u *unit, spec specbuild.Spec) error {
-	u.started = l.tools.Now()
-	var err error
-	start := l.start(u)
-	if u.stand, err = l.stand(ctx, u.lane, start); err != nil {
-		return err
-	}
-	if u.round.over() {
-		return nil
-	}
-	first := l.work.event(journal.AttemptStarted, u)
-	first.Detail = &journal.Detail{SpecTokens: spec.Tokens, Client: journal.Client{Log: l.relative(u.log), Backend: u.with.Backend, Model: u.with.Model}}
-	first.Detail.Inputs = l.work.inputs(u, spec.Text)
-	first.Slot, first.Branch, first.Head = u.lane.number(), u.stand.Head.Branch, u.stand.Head.Hash
-	if err := l.record(l.work.begun(u, first)...); err != nil {
-		return err
-	}
-	u.begun = true
-	if u.it != nil { // its number is on disk before its agent starts, so it is never used twice
-		if err := l.flush(); err != nil {
-			return err
-		}
-		crash.Point("iteration-saved")
-	}
-	return l.execute(ctx, stop, u, start, l.input(u, spec.Text))
-}
-
-// stand sets up a lane for an attempt, wherever that runs.
-func (l *Loop) stand(ctx context.Context, ln *lane, start workspace.Start) (stand workspace.Stand, err error) {
-	if l.tools.Away == nil {
-		return l.prepare(ctx, ln, start)
-	}
-	l.unlocked(func() { stand, err = ln.slot.Aim(ctx, start) })
-	return stand, err
-}
-
-// execute runs a unit's attempt, here or on another machine.
-func (l *Loop) execute(ctx context.Context, stop *stopper, u *unit, start workspace.Start, in attempt.Input) (err error) {
-	ctx, left := u.round.enter(ctx)
-	defer left()
-	actx, done := stop.watch(ctx)
-	defer done()
-	if away := l.tools.Away; away != nil {
-		o := Order{Loop: l.state.ID, Tag: l.state.Tag, Task: u.task.ID, Title: u.task.Title, Rank: u.task.Priority, Try: u.number, Again: u.again, At: u.stand.Head, Start: start, Input: in}
-		if o.Wave = l.work.event(journal.AttemptStarted, u).Wave; o.Start.Before == "" {
-			o.Start.Before = u.stand.Tree
-		}
-		if a := l.history.RunningOf(journal.Key{Task: u.task.ID, Number: u.number}); a != nil {
-			o.Ref, o.Steps, o.Told = a.Reports, a.Steps, a.Agent != nil
-		}
-		l.unlocked(func() { u.res, err = away.Run(actx, o, l.observe(u)) })
-		return err
-	}
-	u.lane.runner.Choose = l.chooser(actx, stop, u)
-	l.unlocked(func() { u.res, err = u.lane.runner.Run(actx, u.lane.ws, in, l.observe(u)) })
-	return err
-}
-
-// start is what the workspace needs to know about a unit.
-func (l *Loop) start(u *unit) workspace.Start {
-	s := workspace.Start{Before: u.before, Base: u.base, Whole: u.whole, Since: u.since, Aside: strings.TrimSuffix(u.log, ".log")}
-	if l.trunk != nil && l.trunk.tip != "" {
-		s.At = l.trunk.at(u.base).head
-	}
-	if l.tools.Away == nil && (u.lane == nil || u.lane != l.checker) {
-		s.Named = l.tools.Named
-	}
-	return s
-}
-
 // bringNamed brings what an attempt changed in the user's files that its spec names into his tree, as uncommitted changes. Where they are in the way a
 // ref keeps it.
 func (l *Loop) bringNamed(ctx context.Context, u *unit) error {
@@ -589,7 +315,7 @@ func (l *Loop) bringNamed(ctx context.Context, u *unit) error {
 	if _, err := l.tools.Repo.Keep(ctx, ref, n.Has, nil, "descartes: files that git does not have, as an attempt left them"); err != nil {
 		return gitErr("keep changes of "+oneline.List(n.Paths), err)
 	}
-	return l.warn(u, fmt.Sprintf("your tree cannot take what it changed in %s, which is not committed: %s; it is kept as %s", oneline.List(n.Paths), why, ref))
+	return l.tellWarn(u, fmt.Sprintf("your tree cannot take what it changed in %s, which is not committed: %s; it is kept as %s", oneline.List(n.Paths), why, ref))
 }
 
 // input is the input of a unit's attempt.
@@ -612,68 +338,71 @@ func (l *Loop) input(u *unit, prompt string) attempt.Input {
 
 // observe records the steps that an attempt reports.
 func (l *Loop) observe(u *unit) func(*attempt.Step) error {
-	return func(s *attempt.Step) error {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		u.step = s.Number
-		defer func() { u.step = 0 }()
-		switch s.Moment {
-		case attempt.Placed:
-			e := l.work.event(journal.AttemptPlaced, u)
-			e.Host, e.Ref = s.Who, s.Ref
+	return func(s *attempt.Step) (err error) {
+		l.say(func() { err = l.step(u, s) })
+		return err
+	}
+}
+
+func (l *Loop) step(u *unit, s *attempt.Step) error {
+	u.step = s.Number
+	defer func() { u.step = 0 }()
+	switch s.Moment {
+	case attempt.Placed:
+		e := l.work.event(journal.AttemptPlaced, u)
+		e.Host, e.Ref = s.Who, s.Ref
+		return l.record(e)
+	case attempt.Waits:
+		e := l.work.event(journal.AttemptWaiting, u)
+		e.Reason = s.Who
+		if !s.Until.IsZero() {
+			e.Detail = &journal.Detail{Exit: journal.Exit{Until: &s.Until}}
+		}
+		return l.record(e)
+	case attempt.Ended:
+		return l.heal(u, s.Who)
+	case attempt.Answered:
+		words := maxWords
+		if u.it != nil {
+			words = maxFinal
+		}
+		e := agentEnd(l.work.event(journal.AgentFinished, u), s.Result.Agent, u.with, words)
+		e.Detail.Changed = s.Result.Changed
+		return l.record(withNotes(e)...)
+	case attempt.Started:
+		e := l.work.event(journal.VerifyStarted, u)
+		nameCheck(e, s.Command)
+		return l.record(e)
+	case attempt.Checked:
+		e := l.work.event(journal.VerifyFinished, u)
+		e.Detail = verifyDetail(s.Verify)
+		e.Detail.Check = ""
+		if nameCheck(e, s.Command); e.Detail.Check != "" && !s.Verify.Passed {
+			e.Detail.Why, e.Detail.Output = s.Verify.Reason(), tail(s.Verify.Tail, maxWords)
+		}
+		if u.it != nil && (s.Command.Criterion || s.Command.Name == "" && s.Verify.Tests == nil) {
 			return l.record(e)
-		case attempt.Waits:
-			e := l.work.event(journal.AttemptWaiting, u)
-			e.Reason = s.Who
-			if !s.Until.IsZero() {
-				e.Detail = &journal.Detail{Exit: journal.Exit{Until: &s.Until}}
+		}
+		e.Detail.Command = s.Command.Run
+		l.recordWithNext(e)
+	case attempt.Looking:
+		e := l.work.event(journal.LookStarted, u)
+		e.Detail = &journal.Detail{Look: s.Who}
+		return l.record(e)
+	case attempt.Consulted:
+		return l.consulted(u, s)
+	case attempt.Noted:
+		for _, line := range s.Lines {
+			if s.Who != "" && l.missing[line] { // what a look says about every attempt is reported once
+				continue
 			}
-			return l.record(e)
-		case attempt.Ended:
-			return l.heal(u, s.Who)
-		case attempt.Answered:
-			words := maxWords
-			if u.it != nil {
-				words = maxFinal
-			}
-			e := agentEnd(l.work.event(journal.AgentFinished, u), s.Result.Agent, u.with, words)
-			e.Detail.Changed = s.Result.Changed
-			return l.record(withNotes(e)...)
-		case attempt.Started:
-			e := l.work.event(journal.VerifyStarted, u)
-			nameCheck(e, s.Command)
-			return l.record(e)
-		case attempt.Checked:
-			e := l.work.event(journal.VerifyFinished, u)
-			e.Detail = verifyDetail(s.Verify)
-			e.Detail.Check = ""
-			if nameCheck(e, s.Command); e.Detail.Check != "" && !s.Verify.Passed {
-				e.Detail.Why, e.Detail.Output = s.Verify.Reason(), tail(s.Verify.Tail, maxWords)
-			}
-			if u.it != nil && (s.Command.Criterion || s.Command.Name == "" && s.Verify.Tests == nil) {
-				return l.record(e)
-			}
-			e.Detail.Command = s.Command.Run
-			l.recordWithNext(e)
-		case attempt.Looking:
-			e := l.work.event(journal.LookStarted, u)
-			e.Detail = &journal.Detail{Look: s.Who}
-			return l.record(e)
-		case attempt.Consulted:
-			return l.consulted(u, s)
-		case attempt.Noted:
-			for _, line := range s.Lines {
-				if s.Who != "" && l.missing[line] { // what a look says about every attempt is reported once
-					continue
-				}
-				l.missing[line] = s.Who != ""
-				if err := l.warn(u, line); err != nil {
-					return err
-				}
+			l.missing[line] = s.Who != ""
+			if err := l.warn(u, line); err != nil {
+				return err
 			}
 		}
-		return nil
 	}
+	return nil
 }
 
 // consulted records the answer of an agent that a look asked. The event has all that a resumed loop needs: the answer was paid for.
@@ -686,30 +415,6 @@ func (l *Loop) consulted(u *unit, s *attempt.Step) error {
 		return err
 	}
 	return l.record(withNotes(e)...)
-}
-
-// chooser decides which backend an agent of a look may run with. If that ends the run, the attempt ends with it.
-func (l *Loop) chooser(ctx context.Context, stop *stopper, u *unit) func(context.Context, []attempt.With) (attempt.With, error) {
-	return func(actx context.Context, among []attempt.With) (attempt.With, error) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		var choices []Choice
-		for _, w := range among {
-			choices = append(choices, Choice(w))
-		}
-		with, _, out, err := l.backoff.before(ctx, stop, choices, l.teller(u))
-		if err == nil && out == nil {
-			out = usedUp(l.config, l.tools.Now(), l.history.Cost)
-		}
-		switch {
-		case err != nil:
-			return attempt.With{}, err
-		case out != nil:
-			u.over = out
-			return attempt.With{}, attempt.ErrRunEnds
-		}
-		return attempt.With(with), actx.Err()
-	}
 }
 
 // nameCheck sets which command an event is about.
@@ -725,6 +430,12 @@ func nameCheck(e *journal.Event, c attempt.Command) {
 	}
 }
 
+// tellWarn is warn for other goroutines.
+func (l *Loop) tellWarn(u *unit, messages ...string) (err error) {
+	l.say(func() { err = l.warn(u, messages...) })
+	return err
+}
+
 func (l *Loop) warn(u *unit, messages ...string) error {
 	for _, m := range messages {
 		e := l.work.event(journal.Warning, u)
@@ -738,9 +449,7 @@ func (l *Loop) warn(u *unit, messages ...string) error {
 
 // Warn records what a person should know of the whole run.
 func (l *Loop) Warn(text string) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.record(&journal.Event{Type: journal.Warning, Message: text})
+	return l.tell(&journal.Event{Type: journal.Warning, Message: text})
 }
 
 // heal restores what is ours and the attempt changed: the run's files, the journal, the locks. who names the part that did it.
@@ -762,20 +471,6 @@ func (l *Loop) heal(u *unit, who string) error {
 		return err
 	}
 	return l.warn(u, "somebody changed "+l.relative(l.journal.Path())+" during the "+who+", which was put back")
-}
-
-// limits returns the limit or the request that forbids another attempt, or nil.
-func (l *Loop) limits(ctx context.Context, stop *stopper) *Outcome {
-	if out := stop.asked(ctx); out != nil {
-		return out
-	}
-	if why := l.noRoom(); why != "" {
-		return &Outcome{Ending: journal.DiskFull, Message: why}
-	}
-	if out := l.work.limit(); out != nil {
-		return out
-	}
-	return usedUp(l.config, l.tools.Now(), l.history.Cost)
 }
 
 // recordWithNext records an event together with the one that follows it. It saves a write, and a crash loses nothing that the next run would not find
@@ -828,7 +523,7 @@ func (l *Loop) flush() error { return l.saver.flush() }
 
 // finish records the end and saves everything. A cancelled or paused loop can be resumed from here.
 func (l *Loop) finish(out *Outcome) error {
-	e, err := l.work.ended(out)
+	e, err := l.work.finished(out)
 	if err != nil {
 		return err
 	}

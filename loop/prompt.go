@@ -220,17 +220,19 @@ func (w *promptWork) opening(_ context.Context, e *journal.Event, fresh bool) er
 
 func (w *promptWork) opened(bool) error {
 	for _, n := range w.notes {
-		if err := w.note(n); err != nil {
+		if err := w.record(w.noted(n)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// note records a warning that belongs to no single attempt.
-func (w *promptWork) note(message string) error {
-	return w.record(&journal.Event{Type: journal.Warning, Unit: journal.Unit{Iteration: w.history.Iteration}, Message: message})
+// noted is a warning that belongs to no single attempt; note records one, as a slow step.
+func (w *promptWork) noted(message string) *journal.Event {
+	return &journal.Event{Type: journal.Warning, Unit: journal.Unit{Iteration: w.history.Iteration}, Message: message}
 }
+
+func (w *promptWork) note(message string) error { return w.tell(w.noted(message)) }
 
 // final reports whether the gate, or the promise, ended the run.
 func (w *promptWork) final(out *Outcome) bool { return out.Ending.Final() }
@@ -323,8 +325,10 @@ func (w *promptWork) published(ctx context.Context, base string) (string, error)
 }
 
 // recover asks the gate before an iteration starts.
-func (w *promptWork) recover(ctx context.Context, stop *stopper, ln *lane) (*Outcome, error) {
-	return w.beginGate(ctx, stop, ln)
+func (w *promptWork) recover() (*Outcome, error) { return w.beginGate(w.lanes[0]) }
+
+func (w *promptWork) ordered(*lane, *journal.Event) (*unit, error) {
+	return nil, errors.New("no fleet makes iterations")
 }
 
 // iteration returns the unit of an iteration.
@@ -332,31 +336,60 @@ func (w *promptWork) iteration(ln *lane, number, try int) *unit {
 	b := &w.history.Prompt
 	it := &Iteration{Number: number, Try: try, Max: w.config.MaxIterations, Next: joinText(b.Next...), Failing: b.Failing}
 	u := &unit{lane: ln, it: it, number: try, log: w.home.IterationLog(w.state.ID, number, try)}
-	if ln.slot != nil { // start from the last commit, or from what the last iteration left uncommitted
-		it.slot, it.seen = ln.slot, w.tools.Shown
-		if w.loose() { // spec takes the user's tree as it is then
-			return u
-		}
-		if u.base, u.before = w.trunk.tree, w.trunk.tree; b.Owed != "" {
-			u.before = gitops.Tree(b.Last.Tree)
-		}
+	if ln.slot == nil {
+		return u
+	}
+	it.slot, it.seen = ln.slot, w.tools.Shown
+	if w.loose() {
+		u.from = w.asItIs
+		return u
+	}
+	u.before = w.trunk.tree // or from what the last iteration left uncommitted, which is part of its work
+	if b.Owed != "" {
+		u.before = gitops.Tree(b.Last.Tree)
+	}
+	if u.base = u.before; w.config.Git.AutoCommit && b.Owed != "" {
+		u.base, u.whole = gitops.Tree(b.Owed), true
+	}
+	if b.Base == string(u.base) {
+		u.since = b.Since
 	}
 	return u
 }
 
-// next returns the next iteration, or the last one again.
-func (w *promptWork) next(ctx context.Context, stop *stopper, ln *lane) (*unit, *Outcome, error) {
-	if out := w.limits(ctx, stop); out != nil {
-		return nil, out, nil
+// asItIs makes a unit start from the user's tree as it is. It is slow.
+func (w *promptWork) asItIs(u *unit) error {
+	err := w.inTree(w.ctx, func() (err error) {
+		if err = w.tools.Repo.FinishArrival(w.ctx); err == nil {
+			u.base, err = w.tools.Repo.Snapshot(w.ctx)
+		}
+		return err
+	})
+	if err != nil {
+		return gitErr("take the working tree as it is", err)
 	}
-	b := &w.history.Prompt
-	if b.Again {
-		return w.iteration(ln, w.history.Iteration, b.Try+1), nil, nil
+	if u.before = u.base; w.history.Prompt.Base == string(u.base) {
+		u.since = w.history.Prompt.Since
 	}
-	return w.iteration(ln, w.history.Iteration+1, 1), nil, nil
+	return nil
 }
 
-func (w *promptWork) sitsOut(*unit, *Outcome) bool { return false }
+// next starts the next iteration, or the last one again.
+func (w *promptWork) next(ln *lane) (*Outcome, error) {
+	if out := w.limits(); out != nil {
+		return out, nil
+	}
+	if b := &w.history.Prompt; b.Again {
+		return w.start(ln, w.iteration(ln, w.history.Iteration, b.Try+1))
+	}
+	return w.start(ln, w.iteration(ln, w.history.Iteration+1, 1))
+}
+
+func (w *promptWork) sleeps(u *unit, yes bool)               { u.lane.busy = yes }
+func (w *promptWork) dropped(_ *unit, out *Outcome) *Outcome { return out }
+func (w *promptWork) moved(*unit) bool                       { return false }
+func (w *promptWork) windUp()                                {}
+func (w *promptWork) after(*unit) error                      { return nil }
 
 // limit returns an outcome after too many iterations, or too many crashes in a row.
 func (w *promptWork) limit() *Outcome {
@@ -381,36 +414,12 @@ func iterations(n int) string {
 }
 
 // spec is the text for an iteration's agent: the one a person chose, else the composed one with the handoff and the reviews' advice.
-func (w *promptWork) spec(ctx context.Context, u *unit) (s specbuild.Spec, _ *Outcome, err error) {
-	if w.loose() {
-		var tree gitops.Tree
-		err := w.inTree(ctx, func() (err error) {
-			if err = w.tools.Repo.FinishArrival(ctx); err == nil {
-				w.unlocked(func() { tree, err = w.tools.Repo.Snapshot(ctx) })
-			}
-			return err
-		})
-		if err != nil {
-			return s, nil, gitErr("take the working tree as it is", err)
-		}
-		u.base, u.before = tree, tree
-	}
-	if u.lane.slot != nil { // the rules read the slot's files
-		if _, err := w.prepare(ctx, u.lane, w.start(u)); err != nil {
-			return s, nil, err
-		}
-	}
-	if out := w.job.Rules.Before(u.it); out != nil {
+func (w *promptWork) spec(u *unit) (s specbuild.Spec, _ *Outcome, err error) {
+	if out := w.job.Rules.Before(u.it); out != nil { // the rules read the slot's files
 		return s, out, nil
 	}
-	apart := w.job.Rules.Apart()
-	if owed := w.history.Prompt.Owed; w.config.Git.AutoCommit && owed != "" && !apart { // what no commit contains yet is part of its work
-		u.base, u.whole = gitops.Tree(owed), true
-	} else {
-		u.base = u.before
-	}
-	if u.base != "" && w.history.Prompt.Base == string(u.base) {
-		u.since = w.history.Prompt.Since
+	if u.whole && w.job.Rules.Apart() {
+		u.base, u.whole, u.moved = u.before, false, true
 	}
 	s.Text = w.compose(u.it)
 	more := ""
@@ -523,11 +532,27 @@ func (w *promptWork) repair(u *unit, who string) ([]string, error) {
 	if who == "attempt" {
 		u.it.file = readLoopFile(w.agentDir())
 	}
-	return nil, w.writeLoopFile()
+	return w.writeLoopFile(), nil
 }
 
-// conclude commits what an iteration changed, asks the gate, records the end, and returns an outcome if the run ends.
-func (w *promptWork) conclude(ctx context.Context, stop *stopper, u *unit) (*Outcome, error) {
+// conclude has the trunk commit what an iteration changed, asks the gate, and records the end.
+func (w *promptWork) conclude(u *unit) (*Outcome, error) {
+	var out *Outcome
+	w.jobs = append(w.jobs, job{begin: func() func() error {
+		return func() (err error) {
+			out, err = w.finish(u)
+			return err
+		}
+	}, then: func(err error) (*Outcome, error) {
+		u.lane.busy = false
+		return out, err
+	}})
+	return nil, nil
+}
+
+// finish commits what an iteration changed, asks the gate, records the end, and returns an outcome if the run ends. It is slow; nothing else goes on.
+func (w *promptWork) finish(u *unit) (*Outcome, error) {
+	ctx := w.ctx
 	it, res := u.it, &u.res
 	if err := w.checkIteration(ctx, u); err != nil {
 		return nil, err
@@ -549,7 +574,7 @@ func (w *promptWork) conclude(ctx context.Context, stop *stopper, u *unit) (*Out
 	if err := w.job.Rules.Facts(it); err != nil { // of the slot as the iteration left it
 		return nil, err
 	}
-	if err := w.deliver(ctx, stop, u); err != nil {
+	if err := w.deliver(ctx, u); err != nil {
 		return nil, err
 	}
 	if err := w.checkpoint(context.WithoutCancel(ctx), u); err != nil {
@@ -560,7 +585,7 @@ func (w *promptWork) conclude(ctx context.Context, stop *stopper, u *unit) (*Out
 			return nil, err
 		}
 	}
-	out, err := w.askGate(ctx, stop, u)
+	out, err := w.askGate(u)
 	if it.apart != "" && err == nil {
 		taking := w.tools.Repo.Taking(context.WithoutCancel(ctx), w.iterationRef(it.Number))
 		err = w.note(it.apart + "; to bring it here: " + taking)
@@ -677,13 +702,13 @@ func (w *promptWork) withoutOurs(ctx context.Context, work *workspace.Result) er
 func (w *promptWork) loose() bool { return w.trunk != nil && !w.config.Git.AutoCommit }
 
 // deliver commits what an iteration changed, or brings it into the user's tree.
-func (w *promptWork) deliver(ctx context.Context, stop *stopper, u *unit) error {
+func (w *promptWork) deliver(ctx context.Context, u *unit) error {
 	work := &u.res.Work
 	if work.TookBack != "" {
 		return nil
 	}
 	if !w.loose() || work.After == "" || work.After == u.it.base {
-		return w.commit(ctx, stop, u)
+		return w.commit(ctx, u)
 	}
 	why := ""
 	gctx, done := attempt.Linger(ctx)
@@ -711,7 +736,7 @@ func (w *promptWork) iterationRef(n int) string {
 }
 
 // commit commits what an iteration changed, and what a dead loop took in and did not commit, and nothing else.
-func (w *promptWork) commit(ctx context.Context, stop *stopper, u *unit) error {
+func (w *promptWork) commit(ctx context.Context, u *unit) error {
 	work := &u.res.Work
 	if !w.config.Git.AutoCommit || work.After == "" {
 		return nil
@@ -722,14 +747,14 @@ func (w *promptWork) commit(ctx context.Context, stop *stopper, u *unit) error {
 	if work.After == u.it.base && len(w.trunk.units) == 0 {
 		return w.bringNamed(ctx, u)
 	}
-	if err := w.commitSlot(ctx, stop, u); err != nil {
+	if err := w.commitSlot(ctx, u); err != nil {
 		return w.uncommitted(context.WithoutCancel(ctx), u, err)
 	}
 	return nil
 }
 
 // commitSlot commits what an iteration changed in its slot, and moves the user's branch.
-func (w *promptWork) commitSlot(ctx context.Context, stop *stopper, u *unit) error {
+func (w *promptWork) commitSlot(ctx context.Context, u *unit) error {
 	t, gctx := w.trunk, context.WithoutCancel(ctx)
 	t.unchecked = u.res.Agent.End != agent.Finished || !u.res.Passed() || !w.job.Rules.Checks(u.it)
 	tree := u.res.Work.After
@@ -753,11 +778,11 @@ func (w *promptWork) commitSlot(ctx context.Context, stop *stopper, u *unit) err
 		}
 		tree = next
 	}
-	fate, err := t.fold(gctx, u.lane, Candidate{Unit: unit, Subject: unit, From: from.hash, Commit: made, Tree: tree}, func(*Fate) error { return nil })
+	fates, err := t.fold(gctx, u.lane, []Candidate{{Unit: unit, Subject: unit, From: from.hash, Commit: made, Tree: tree}})
 	if err != nil {
 		return err
 	}
-	if !fate.Accepted() {
+	if fate := &fates[0]; !fate.Accepted() {
 		return gitErr(fmt.Sprintf("commit iteration %d", u.it.Number), t.apart(ctx, fate))
 	}
 	if owed := w.history.Prompt.Owed; owed != "" && owed != string(u.it.base) {
@@ -772,7 +797,7 @@ func (w *promptWork) commitSlot(ctx context.Context, stop *stopper, u *unit) err
 		return gitErr("read the commits of an iteration", err)
 	}
 	crash.Point("before-iteration-commit")
-	cctx, over := stop.committing(ctx, w.config.Deadline)
+	cctx, over := w.committing(w.config.Deadline)
 	defer over()
 	done, err := t.commit(cctx, u.lane, gitops.Wave{Message: w.tools.Redact.Text(w.message(u))}, own, nil)
 	_, meanwhile := errors.AsType[*apartError](err)
@@ -831,7 +856,9 @@ func (w *promptWork) committed(ctx context.Context, u *unit, made gitops.Commit,
 		return gitErr(fmt.Sprintf("commit iteration %d", u.it.Number), err)
 	}
 	t := w.trunk
-	w.recordWithNext(&journal.Event{Type: journal.Integrated, Unit: journal.Unit{Iteration: u.it.Number, Attempt: u.it.Try}, Tree: string(t.tree), Commit: t.on})
+	w.say(func() {
+		w.recordWithNext(&journal.Event{Type: journal.Integrated, Unit: journal.Unit{Iteration: u.it.Number, Attempt: u.it.Try}, Tree: string(t.tree), Commit: t.on})
+	})
 	for _, n := range made.Notes {
 		if err := w.note(n); err != nil {
 			return err
@@ -890,7 +917,7 @@ func (w *promptWork) keepIteration(ctx context.Context, u *unit, n int, tree git
 }
 
 // askGate asks the gate about an iteration, records its end, and returns an outcome if the run ends.
-func (w *promptWork) askGate(ctx context.Context, stop *stopper, u *unit) (*Outcome, error) {
+func (w *promptWork) askGate(u *unit) (*Outcome, error) {
 	res := &u.res
 	end := w.event(journal.IterationFinished, u)
 	end.Reason, end.Tree, end.Commit, end.Ref = res.Agent.Reason, string(res.Work.After), u.it.commit, u.it.ref
@@ -915,7 +942,7 @@ func (w *promptWork) askGate(ctx context.Context, stop *stopper, u *unit) (*Outc
 		end.Paths = append(end.Paths, c.Path)
 	}
 	var err error
-	if end.Detail.Until, err = w.backoff.after(u.with, res.Agent, res.Agent.Reason, w.teller(u)); err != nil {
+	if w.say(func() { end.Detail.Until, err = w.backoff.after(u.with, res.Agent, res.Agent.Reason, w.teller(u)) }); err != nil {
 		return nil, err
 	}
 	switch res.Agent.End {
@@ -924,7 +951,7 @@ func (w *promptWork) askGate(ctx context.Context, stop *stopper, u *unit) (*Outc
 		return w.recordIteration(u, end)
 	case agent.Cancelled:
 		end.Decision = journal.CutShort
-		return stop.outcome(ctx), w.ends(end)
+		return w.stop.outcome(), w.ends(end)
 	case agent.Refused:
 		end.Decision = journal.Retry
 		return w.recordIteration(u, end)
@@ -961,10 +988,12 @@ func (w *promptWork) askGate(ctx context.Context, stop *stopper, u *unit) (*Outc
 	if err := w.ends(end); err != nil {
 		return nil, err
 	}
-	if err := w.writeLoopFile(); err != nil {
-		return nil, err
+	for _, why := range w.writeLoopFile() {
+		if err := w.note(why); err != nil {
+			return nil, err
+		}
 	}
-	return w.answered(ctx, d)
+	return w.answered(d)
 }
 
 // maxChanged limits the changed paths of an iteration in the journal.
@@ -985,7 +1014,7 @@ func (w *promptWork) question(u *unit) string {
 
 // ends records an iteration's end and saves the state.
 func (w *promptWork) ends(end *journal.Event) error {
-	if err := w.record(end); err != nil {
+	if err := w.tell(end); err != nil {
 		return err
 	}
 	return w.flush()
@@ -996,7 +1025,10 @@ func (w *promptWork) recordIteration(u *unit, end *journal.Event) (*Outcome, err
 	if err := w.ends(end); err != nil {
 		return nil, err
 	}
-	return w.backoff.over(w.config.Choices(nil), w.teller(u))
+	var out *Outcome
+	var err error
+	w.say(func() { out, err = w.backoff.over(w.config.Choices(nil), w.teller(u)) })
+	return out, err
 }
 
 // repeats repeats an iteration under the same number if the provider had a passing fault, or if its rules call it failed. done says that the
@@ -1069,7 +1101,7 @@ func joinText(parts ...string) string {
 }
 
 // endRun says where a slot's uncommitted work is.
-func (w *promptWork) endRun(_ context.Context, _ *stopper, _ *Outcome, err error) error {
+func (w *promptWork) endRun(_ *Outcome, err error) error {
 	b := &w.history.Prompt
 	if err != nil || w.trunk == nil || w.loose() || b.Owed == "" || b.Open != nil || b.Last.Ref == "" {
 		return err
@@ -1085,8 +1117,8 @@ func (w *promptWork) putBack(context.Context, *Fate, string, []string) (bool, er
 
 func (w *promptWork) ending() Outcome { return Outcome{} }
 
-// ended names the ending in the words of a prompt loop's state file, which has one for all errors.
-func (w *promptWork) ended(out *Outcome) (*journal.Event, error) {
+// finished names the ending in the words of a prompt loop's state file, which has one for all errors.
+func (w *promptWork) finished(out *Outcome) (*journal.Event, error) {
 	word := out.Ending
 	if word == journal.AgentUnusable || word == journal.GitRefused {
 		word = journal.OwnError

@@ -13,7 +13,7 @@ import (
 )
 
 // push pushes the branch with the commits, and the refs of kept attempts, to the branch's remote. If it cannot, it warns with the command to type.
-func (l *Loop) push(ctx context.Context, stop *stopper, out *Outcome) error {
+func (l *Loop) push(out *Outcome) error {
 	if !l.config.Git.Push || out.Ending == journal.BaselineFails || out.Ending == journal.DiskFull {
 		return nil
 	}
@@ -21,7 +21,7 @@ func (l *Loop) push(ctx context.Context, stop *stopper, out *Outcome) error {
 	if l.trunk != nil {
 		branch = l.trunk.branch
 	} else if l.branch == "" {
-		head, err := l.tools.Repo.Head(context.WithoutCancel(ctx))
+		head, err := l.tools.Repo.Head(context.WithoutCancel(l.ctx))
 		if err != nil {
 			return gitErr("read HEAD", err)
 		}
@@ -43,23 +43,19 @@ func (l *Loop) push(ctx context.Context, stop *stopper, out *Outcome) error {
 	}
 	command := fmt.Sprintf("git push %s '%s'", cmp.Or(remote, "REMOTE"), strings.Join(all, "' '"))
 	if err == nil {
-		pctx, done := stop.committing(ctx, nil) // not ended by what ended the run
+		pctx, done := l.committing(nil) // not ended by what ended the run
 		defer done()
-		var notes error
-		l.unlocked(func() {
-			if err = l.tools.Repo.Push(pctx, remote, specs); err == nil {
-				notes = l.pushNotes(pctx, remote)
+		if err = l.tools.Repo.Push(pctx, remote, specs); err == nil {
+			if notes := l.pushNotes(pctx, remote); notes != nil {
+				return l.Warn(fmt.Sprintf("the work of this run is pushed, its receipts are not: %v; to push them: git push %s %s", notes, remote, receipt.NotesRef))
 			}
-		})
-		if err == nil && notes != nil {
-			return l.record(&journal.Event{Type: journal.Warning, Message: fmt.Sprintf("the work of this run is pushed, its receipts are not: %v; to push them: git push %s %s", notes, remote, receipt.NotesRef)})
 		}
 	}
 	if err == nil {
 		return nil
 	}
 	out.Unpushed = command
-	return l.record(&journal.Event{Type: journal.Warning, Message: fmt.Sprintf("the work of this run is not pushed: %v; to push it: %s", err, command)})
+	return l.Warn(fmt.Sprintf("the work of this run is not pushed: %v; to push it: %s", err, command))
 }
 
 // hasNotes reports whether there are receipts.

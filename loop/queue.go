@@ -1,7 +1,6 @@
 package loop
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -59,95 +58,166 @@ func (w *tagWork) order(slots int) (*scheduler.Queue, error) {
 	return w.job.Queue(slots, took), nil
 }
 
-// next returns the unit a lane runs next: the next attempt at its task, or the first attempt at the most urgent ready task.
-func (w *tagWork) next(ctx context.Context, stop *stopper, ln *lane) (*unit, *Outcome, error) {
+// next has a lane start what is most urgent: the commit of a wave that is over, else an attempt.
+func (w *tagWork) next(ln *lane) (*Outcome, error) {
 	for {
 		if _, err := w.relist(); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		if ln.task == "" {
-			if err := w.pass(ctx, stop, ln); errors.Is(err, errWaits) {
-				return nil, w.unapproved, nil
-			} else if err != nil {
-				return nil, nil, err
-			}
+		if goes, err := w.pass(ln); goes || err != nil {
+			return nil, err
 		}
-		if out := w.limits(ctx, stop); out != nil {
-			return nil, out, nil
+		if w.unapproved != nil {
+			return w.unapproved, nil
+		}
+		if out := w.limits(); out != nil {
+			return out, nil
 		}
 		if n := w.config.Scud.MaxTotalIterations; n > 0 && w.history.Iteration+w.beginning() >= n {
-			return nil, nil, nil // other lanes have the last tasks
-		}
-		if ln.task != "" {
-			if err := w.enter(w.job.Graph.Wave(ln.task)); err != nil {
-				return nil, nil, err
-			}
-			if a := w.accepted(ln.task); a != nil && w.rounds[ln.task] == nil {
-				if out, err := w.accept(ctx, stop, ln, a); out != nil || err != nil {
-					return nil, out, err
-				}
-				continue
-			}
-			if done, err := w.takeClash(ctx, ln); err != nil {
-				return nil, nil, err
-			} else if done {
-				continue
-			}
-			u, err := w.unit(ctx, ln)
-			return u, nil, err
+			return nil, nil // others have the last attempts
 		}
 		id, err := w.pick(ln)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		if ln.task = id; id == "" && len(w.quota) > 0 && w.lone() {
-			return nil, w.firstBack(), nil
-		} else if id == "" {
-			if w.scope.Step || !w.lone() {
-				return nil, nil, nil
+		if id != "" {
+			u, err := w.unit(ln, id)
+			if u == nil && err == nil { // something else came of it
+				if ln.busy {
+					return nil, nil
+				}
+				continue
 			}
-			again, err := w.takeAnswers()
-			if err == nil && !again { // the list may have changed while the last wave was committed
-				again, err = w.relist()
+			out, err := w.startUnit(ln, u, err)
+			if ln.busy || out != nil || err != nil {
+				return out, err
 			}
-			if err != nil || !again {
-				return nil, nil, err
-			}
-			w.passed = 0
-		} else if w.history.Task(id).Open() && w.rounds[id] == nil { // a dead loop, or another lane, had begun it
-			if err := w.takeUp(ctx, ln); err != nil {
-				return nil, nil, err
-			}
+			continue // it has to wait for its provider
 		}
+		if !w.lone() {
+			return nil, nil
+		}
+		if len(w.quota) > 0 {
+			return w.firstBack(), nil
+		}
+		if w.scope.Step {
+			return nil, nil
+		}
+		again, err := w.takeAnswers()
+		if err == nil && !again { // the list may have changed while the last wave was committed
+			again, err = w.relist()
+		}
+		if err != nil || !again {
+			return nil, err
+		}
+		w.passed = 0
 	}
 }
 
-// pass skips waves with nothing left to do, and commits what they have verified. It reports held tasks. A commit includes finished work of later
-// waves.
-func (w *tagWork) pass(ctx context.Context, stop *stopper, ln *lane) error {
+// startUnit starts a unit of a task.
+func (w *tagWork) startUnit(ln *lane, u *unit, err error) (*Outcome, error) {
+	if err == nil {
+		err = w.enter(w.job.Graph.Wave(u.task.ID))
+	}
+	if err != nil {
+		return nil, err
+	}
+	w.under = append(w.under, u)
+	return w.start(ln, u)
+}
+
+// leaves takes a unit off those under way.
+func (w *tagWork) leaves(u *unit) {
+	w.under = slices.DeleteFunc(w.under, func(x *unit) bool { return x == u })
+}
+
+func (w *tagWork) sleeps(u *unit, yes bool) {
+	if u.round != nil { // it keeps its lane
+		if !yes {
+			w.endWith(w.start(u.lane, u))
+		}
+		return
+	}
+	if u.lane.busy = false; yes {
+		w.asleep++
+		return
+	}
+	w.asleep--
+	w.leaves(u)
+}
+
+// dropped lets the other tasks continue if the accounts of a unit's task are out of quota for longer than the run may wait.
+func (w *tagWork) dropped(u *unit, out *Outcome) *Outcome {
+	w.leaves(u)
+	if u.round != nil {
+		w.quit(u)
+		return out
+	}
+	if out == nil || out.Ending != journal.QuotaUsedUp || w.config.OnLimit == OnLimitStop {
+		return out
+	}
+	if w.quota == nil {
+		w.quota = map[string]*Outcome{}
+	}
+	w.quota[u.task.ID] = out
+	return nil
+}
+
+// pass skips waves with nothing left to do, and has what they have verified committed. It reports held tasks. A commit includes finished work of later
+// waves. goes says that the lane has to wait for a commit, or makes one.
+func (w *tagWork) pass(ln *lane) (goes bool, err error) {
 	waves := w.job.Graph.Waves()
 	for i := w.passed; i < len(waves) && !w.beyond(waves[i]); i++ {
 		for _, id := range waves[i].Tasks {
-			if open, err := w.open(id); open || err != nil {
-				return err
+			if open, err := w.open(id); open || err != nil || w.at(id) != nil {
+				return false, err
 			}
 		}
-		commits := len(w.history.WaveCommits)
-		if err := w.commitAlone(ctx, stop, ln, waves[i]); errors.Is(err, errPutBack) || errors.Is(err, errTakenOut) {
-			return nil
-		} else if err != nil {
-			return err
+		if w.publishing {
+			return w.inOrder(), nil
 		}
-		if slices.ContainsFunc(waves[i].Tasks, w.job.Graph.Ready) { // another lane has put them back
-			return nil
+		if w.uncommitted(waves[i].Number) && w.unapproved == nil {
+			w.commitIn(ln, waves[i])
+			return true, nil
 		}
-		if w.scope.Step && w.entered == 0 && len(w.history.WaveCommits) > commits { // that was the step
-			w.entered = waves[i].Number
-		}
-		w.passed = max(w.passed, i+1) // another lane may have come here meanwhile
+		w.passed = i + 1
 	}
-	return nil
+	return false, nil
 }
+
+// commitIn has the trunk commit a wave, in a lane.
+func (w *tagWork) commitIn(ln *lane, wave scheduler.Wave) {
+	commits := len(w.history.WaveCommits)
+	w.publishing, ln.busy = true, true
+	w.jobs = append(w.jobs, job{begin: func() func() error {
+		return func() error { return w.commitWave(w.now, ln, wave) }
+	}, then: func(err error) (*Outcome, error) {
+		w.publishing, ln.busy = false, false
+		switch {
+		case errors.Is(err, errPutBack) || errors.Is(err, errTakenOut):
+			return nil, nil
+		case errors.Is(err, errWaits):
+			return w.unapproved, nil
+		case err == nil:
+			w.passedBy(wave, commits)
+		}
+		return nil, err
+	}})
+}
+
+// passedBy notes that a wave has nothing left to do, unless something was put back meanwhile.
+func (w *tagWork) passedBy(wave scheduler.Wave, commits int) {
+	if slices.ContainsFunc(wave.Tasks, w.job.Graph.Ready) {
+		return
+	}
+	if w.scope.Step && w.entered == 0 && len(w.history.WaveCommits) > commits { // that was the step
+		w.entered = wave.Number
+	}
+	w.passed = max(w.passed, wave.Number)
+}
+
+// inOrder reports whether each wave is finished before the next begins.
+func (w *tagWork) inOrder() bool { return w.config.Slots() == 1 || w.config.Barrier || w.scope.Step }
 
 // beyond reports whether a wave is after the one that a step runs.
 func (w *tagWork) beyond(wave scheduler.Wave) bool {
@@ -174,19 +244,20 @@ func (w *tagWork) open(id string) (bool, error) {
 	return false, nil
 }
 
-// pick returns the most urgent ready task that no lane has, or "". With one slot, a barrier and in a step, each wave is finished before the next
-// begins. A postponed task comes last.
+// pick returns the most urgent ready task that nobody has, or "". A task that failed comes first, unless it is postponed: then it comes last.
 func (w *tagWork) pick(ln *lane) (string, error) {
 	if id := w.wanted(); id != "" {
 		return id, nil
 	}
+	can := func(id string) bool {
+		return w.job.Graph.Ready(id) && w.at(id) == nil && w.quota[id] == nil && w.rounds[id] == nil
+	}
 	if id := w.scope.Task; id != "" {
-		if !w.job.Graph.Ready(id) || w.taken(id) || w.quota[id] != nil || w.rounds[id] != nil {
+		if !can(id) {
 			return "", nil
 		}
 		return id, nil
 	}
-	inOrder := w.config.Slots() == 1 || w.config.Barrier || w.scope.Step
 	var ready []string
 	for _, wave := range w.job.Graph.Waves()[w.passed:] {
 		if w.beyond(wave) {
@@ -196,15 +267,21 @@ func (w *tagWork) pick(ln *lane) (string, error) {
 			if _, err := w.open(id); err != nil {
 				return "", err
 			}
-			if w.job.Graph.Ready(id) && !w.taken(id) && w.quota[id] == nil {
+			if can(id) {
 				ready = append(ready, id)
 			}
 		}
-		if inOrder {
+		if w.inOrder() {
 			break
 		}
 	}
 	ready = w.inTurn(w.apart(w.fitting(ready)))
+	if w.asleep > 0 { // one that waits is enough
+		ready = slices.DeleteFunc(ready, w.waitsForQuota)
+	}
+	if i := slices.IndexFunc(w.again, func(id string) bool { return slices.Contains(ready, id) }); i >= 0 {
+		return w.again[i], nil
+	}
 	for _, last := range []func(id string) bool{w.waitsForQuota, func(id string) bool { return slices.Contains(w.putOff, id) }} {
 		if others := slices.DeleteFunc(slices.Clone(ready), last); len(others) > 0 {
 			ready = others
@@ -217,22 +294,10 @@ func (w *tagWork) pick(ln *lane) (string, error) {
 	return w.first(ready)
 }
 
-// waitsForQuota reports whether a task would wait for a quota while other lanes exist.
+// waitsForQuota reports whether a task would have to wait for a quota.
 func (w *tagWork) waitsForQuota(id string) bool {
 	t, _ := w.job.Graph.Task(id)
 	return !w.backoff.free(w.config.Choices(t))
-}
-
-// sitsOut lets the other tasks continue if the accounts of a unit's task are out of quota for longer than the run may wait.
-func (w *tagWork) sitsOut(u *unit, out *Outcome) bool {
-	if out.Ending != journal.QuotaUsedUp || w.config.OnLimit == OnLimitStop || u.round != nil {
-		return false
-	}
-	if w.quota == nil {
-		w.quota = map[string]*Outcome{}
-	}
-	w.quota[u.task.ID], u.lane.task = out, ""
-	return true
 }
 
 // firstBack is the end of a run whose remaining tasks all sit out: it can be resumed when the first of them has quota again.
@@ -240,15 +305,18 @@ func (w *tagWork) firstBack() *Outcome {
 	return slices.MinFunc(slices.Collect(maps.Values(w.quota)), func(a, b *Outcome) int { return a.Until.Compare(b.Until) })
 }
 
-// taken reports whether a lane has the task.
-func (w *tagWork) taken(id string) bool {
-	return slices.ContainsFunc(w.lanes, func(ln *lane) bool { return ln.task == id })
+// at returns a unit of the task that is under way: at work, asleep, or waiting to be integrated; nil for none.
+func (w *tagWork) at(id string) *unit {
+	if i := slices.IndexFunc(w.under, func(u *unit) bool { return u.task.ID == id }); i >= 0 {
+		return w.under[i]
+	}
+	return nil
 }
 
-// beginning counts the lanes that are about to begin an attempt.
+// beginning counts the attempts that are about to begin.
 func (w *tagWork) beginning() (n int) {
-	for _, ln := range w.lanes {
-		if ln.unit != nil && !ln.unit.begun {
+	for _, u := range w.under {
+		if !u.begun {
 			n++
 		}
 	}
@@ -268,12 +336,11 @@ func (w *tagWork) first(ready []string) (string, error) {
 		}
 	}
 	now := scheduler.Now{Free: len(w.job.Graph.Leaves())}
-	for _, ln := range w.lanes {
-		if ln.task != "" {
-			now.Running = append(now.Running, ln.task)
-		}
+	for _, u := range w.under {
+		now.Running = append(now.Running, u.task.ID)
 	}
 	slices.Sort(now.Running)
+	now.Running = slices.Compact(now.Running)
 	id := ""
 	for _, next := range w.queue.Next(now) {
 		if slices.Contains(ready, next) {

@@ -21,13 +21,13 @@ func (w *tagWork) writeReceipts(ctx context.Context) error {
 	if err == nil || ctx.Err() != nil {
 		return nil
 	}
-	return w.record(&journal.Event{Type: journal.Warning, Message: fmt.Sprintf("receipts are missing: %v", err)})
+	return w.Warn(fmt.Sprintf("receipts are missing: %v", err))
 }
 
 func (w *tagWork) receipts(ctx context.Context) error {
 	add := map[string][]byte{}
 	var known map[string][]byte
-	for _, c := range w.history.WaveCommits {
+	for _, c := range w.trunk.waveCommits() {
 		if w.noted[c.Commit] || len(c.Tasks) == 0 {
 			continue
 		}
@@ -51,7 +51,7 @@ func (w *tagWork) receipts(ctx context.Context) error {
 		}
 		crash.Point("receipts-noted")
 	}
-	for _, c := range w.history.WaveCommits {
+	for _, c := range w.trunk.waveCommits() {
 		if w.noted[c.Commit] || len(c.Tasks) == 0 {
 			continue
 		}
@@ -71,8 +71,8 @@ func (w *tagWork) receiptsOf(ctx context.Context, c journal.WaveCommit, have []r
 	}
 	var lines [][]byte
 	for _, id := range c.Tasks {
-		a := w.history.VerifiedBy(id, c.At)
-		if a == nil || slices.ContainsFunc(have, func(r receipt.Receipt) bool { return r.Loop == w.state.ID && r.Task == id }) {
+		var a *journal.Attempt
+		if w.say(func() { a = w.history.VerifiedBy(id, c.At) }); a == nil || slices.ContainsFunc(have, func(r receipt.Receipt) bool { return r.Loop == w.state.ID && r.Task == id }) {
 			continue
 		}
 		f := receipt.Facts{Tag: w.state.Tag, Loop: w.state.ID, Wave: c.Wave, Commit: about, Attempt: a, Policy: policyLines(w.config), Sandbox: cmp.Or(w.config.SandboxInForce, "off"), Program: w.tools.Program}
@@ -112,8 +112,7 @@ func (w *tagWork) signed(ctx context.Context, lines [][]byte) ([]byte, error) {
 	key := receipt.Key(w.tools.Repo.SigningKey())
 	for i := range lines {
 		var err error
-		w.unlocked(func() { lines[i], err = key.Sign(ctx, lines[i]) })
-		if err != nil {
+		if lines[i], err = key.Sign(ctx, lines[i]); err != nil {
 			return nil, err
 		}
 	}

@@ -38,7 +38,7 @@ func (w *tagWork) killed(ctx context.Context, ln *lane, open *journal.Event) err
 	if end.Ref, err = w.keep(ctx, u, nil); err != nil {
 		return err
 	}
-	return w.record(end)
+	return w.tell(end)
 }
 
 // wasVerified records the end of an attempt that its ref calls verified: the run was killed before it could. Its work is integrated, and no agent
@@ -62,7 +62,7 @@ func (w *tagWork) wasVerified(u *unit, open *journal.Event) (bool, error) {
 	end := w.event(journal.AttemptFinished, u)
 	end.Verdict, end.Reason, end.Round, end.Tree, end.Ref = journal.Verified, k.Reason, open.Round, string(tree), ref.Name
 	end.Detail = &journal.Detail{Exit: journal.Exit{End: string(agent.Finished)}, Client: journal.Client{Log: w.relative(u.log)}}
-	return true, w.record(end)
+	return true, w.tell(end)
 }
 
 // holding is what the slot of a killed run's attempt holds; nothing if another run used it since, or if it holds what the attempt began with. It masks
@@ -74,9 +74,9 @@ func (l *Loop) holding(ctx context.Context, u *unit, open *journal.Event) (work 
 	if err := u.lane.runner.Killed(u.log); err != nil || u.lane.slot == nil {
 		return work, err
 	}
-	l.unlocked(func() { work, err = u.lane.slot.Holds(ctx, open.TS) })
+	work, err = u.lane.slot.Holds(ctx, open.TS)
 	if err != nil && ctx.Err() == nil && !DiskFull(err) {
-		return workspace.Result{}, l.warn(u, fmt.Sprintf("what it left in slot %d cannot be kept: %v", open.Slot, err))
+		return workspace.Result{}, l.tellWarn(u, fmt.Sprintf("what it left in slot %d cannot be kept: %v", open.Slot, err))
 	}
 	if work.After == u.before && work.Commits == "" {
 		work.After = ""
@@ -84,15 +84,10 @@ func (l *Loop) holding(ctx context.Context, u *unit, open *journal.Event) (work 
 	return work, err
 }
 
-// recover takes up the order that a killed run gave to a fleet, if the lane has one: its result is used.
-func (w *tagWork) recover(ctx context.Context, stop *stopper, ln *lane) (*Outcome, error) {
-	if err := w.takenOut(ctx, ln); err != nil {
-		return nil, err
-	}
-	open := ln.order
-	if ln.order = nil; open == nil {
-		return nil, nil
-	}
+// recover reopens what a killed run took out of the trunk.
+func (w *tagWork) recover() (*Outcome, error) { return nil, w.takenOut(w.ctx) }
+
+func (w *tagWork) ordered(ln *lane, open *journal.Event) (*unit, error) {
 	u, ok := w.attemptOf(ln, open)
 	if !ok {
 		return nil, errors.New("task " + open.Task + " was ordered from the fleet, and is no longer in the task file; put it back, or remove " + w.relative(w.saver.own.path))
@@ -101,11 +96,10 @@ func (w *tagWork) recover(ctx context.Context, stop *stopper, ln *lane) (*Outcom
 	if open.Round > 0 {
 		r := w.rounds[open.Task]
 		if r == nil { // it continues with the candidates that were ordered
-			n := len(slices.DeleteFunc(w.history.Left(), func(e *journal.Event) bool { return e.Task != open.Task }))
-			r = &round{first: open.Round, base: u.base, size: n, running: n, unsaid: n, stop: make(chan struct{})}
+			r = &round{first: open.Round, base: u.base}
 			w.rounds[open.Task] = r
 		}
-		u.round = r
+		u.round, r.running = r, append(r.running, u)
 	}
 	if d := open.Detail; d != nil && d.Backend != "" {
 		u.with = Choice{Backend: d.Backend, Model: d.Model}
@@ -113,54 +107,37 @@ func (w *tagWork) recover(ctx context.Context, stop *stopper, ln *lane) (*Outcom
 	if a := w.history.RunningOf(journal.Key{Task: open.Task, Number: open.Attempt}); a != nil && a.From != nil {
 		u.session = *a.From
 	}
-	start := w.start(u)
-	var err error
-	if u.stand, err = w.stand(ctx, ln, start); err != nil {
-		return nil, err
-	}
-	if err := w.execute(ctx, stop, u, start, w.Loop.input(u, "")); err != nil {
-		return nil, err
-	}
-	return w.conclude(ctx, stop, u)
+	w.under = append(w.under, u)
+	return u, nil
 }
 
-// takeUp completes what another run, or another lane, began of a lane's task. The lane keeps the task if there is more to do.
-func (w *tagWork) takeUp(ctx context.Context, ln *lane) error {
-	t, _ := w.job.Graph.Task(ln.task)
-	err := w.finishTask(ctx, w.underway(ln, t, w.history.Task(t.ID).Attempts, 0))
-	if !w.history.Task(t.ID).Open() || !w.job.Graph.Ready(t.ID) {
-		ln.task = ""
-	}
-	return err
-}
-
-// finishTask completes the steps between the end of an attempt and the end of its task.
-func (w *tagWork) finishTask(ctx context.Context, u *unit) error {
+// finishTask completes what another run, or another attempt, began of a task: the steps between the end of an attempt and the end of its task. It reports
+// whether there was one.
+func (w *tagWork) finishTask(u *unit) (bool, error) {
 	id, h := u.task.ID, w.history.Task(u.task.ID)
 	if v := h.Verified; v != nil {
-		u.number, u.base, u.res.Verdict = v.Attempt, gitops.Tree(v.Base), verify.Verified
+		u.number, u.base, u.res.Verdict, u.ref = v.Attempt, gitops.Tree(v.Base), verify.Verified, v.Ref
 		u.res.Work.After = gitops.Tree(v.Tree)
 		u.res.Grade = verify.Grade(w.history.Attempt(journal.Key{Task: id, Number: v.Attempt}).Grade())
-		_, err := w.integrate(ctx, u, v.Ref)
-		return err
+		return true, w.integrate(u)
 	}
 	if n := h.Interruptions; n >= mostCutOff {
 		u.res.Verdict, u.res.Reason = verify.Failed, fmt.Sprintf("%d attempts in a row were interrupted", n)
-		return w.block(u)
+		return true, w.block(u)
 	}
 	f := h.Failure
 	if over := w.overpaid(id); over != "" && f.Verdict != journal.Blocked {
 		u.res.Reason = cmp.Or(f.Reason, "none has ended")
-		return w.blockOverpaid(u, over)
+		return true, w.blockOverpaid(u, over)
 	}
 	if f.Verdict != "" && (f.Verdict == journal.Blocked || h.Counted >= w.config.Scud.MaxIterationsPerTask) {
 		u.res.Verdict, u.res.Reason = verify.Verdict(f.Verdict), f.Reason
 		if f.Result != nil {
 			u.res.Agent.Question, u.denied = f.Result.Question, f.Result.Denied
 		}
-		return w.block(u)
+		return true, w.block(u)
 	}
-	return nil
+	return false, nil
 }
 
 // attemptOf is the unit of an attempt that the journal says has begun. ok is false if the list no longer has the task.
@@ -176,8 +153,7 @@ func (w *tagWork) attemptOf(ln *lane, open *journal.Event) (u *unit, ok bool) {
 
 // underway is an attempt of a task that the journal says has begun.
 func (w *tagWork) underway(ln *lane, t *tasks.Task, number, of int) *unit {
-	h := w.history.Task(t.ID)
-	return &unit{lane: ln, task: t, number: number, of: of, base: gitops.Tree(h.Base), before: gitops.Tree(h.Tree), since: h.Started,
+	return &unit{lane: ln, task: t, number: number, of: of, base: gitops.Tree(w.history.Task(t.ID).Base), before: gitops.Tree(w.history.Task(t.ID).Tree), since: w.history.Task(t.ID).Started,
 		log: w.home.Log(w.state.ID, t.ID, number), started: w.tools.Now(), with: w.config.Choices(t)[0]}
 }
 

@@ -91,53 +91,67 @@ func (w *tagWork) askReview(u *unit, in *attempt.Input) {
 var errWaits = errors.New("the wave waits for its review")
 
 // approve has a second agent review what a wave is about to commit, if the settings want that. A person can overrule a rejection: the work was
-// verified task by task, and other tasks build on it. Work that a person or the agent approved is not reviewed again.
-func (w *tagWork) approve(ctx context.Context, stop *stopper, ln *lane, number int, done []*journal.VerifiedTask) error {
+// verified task by task, and other tasks build on it. Work that a person or the agent approved is not reviewed again. It is slow.
+func (w *tagWork) approve(ln *lane, number int, done []*journal.VerifiedTask) error {
 	if w.config.Reviews() != config.ReviewWave || len(done) == 0 {
 		return nil
 	}
 	from, err := w.tools.Repo.CommitTree(w.trunk.on)
-	to := w.trunk.tree
-	switch {
-	case err != nil:
+	if err != nil {
 		return gitErr("take together what the wave changes", err)
-	case slices.Contains(w.history.Approved, string(to)):
-		return nil
-	case w.unapproved != nil:
-		return errWaits
-	case w.yes:
-		w.yes = false
-		return w.tellReview(number, to, journal.Done, "a person approved it")
 	}
-	if w.unapproved = stop.asked(ctx); w.unapproved != nil {
-		return errWaits
-	}
-	ids := make([]string, len(done))
-	for i, v := range done {
-		ids[i] = v.Task
-	}
+	to := w.trunk.tree
 	u := &unit{lane: ln, task: &tasks.Task{Title: fmt.Sprintf("Wave %d", number)}, wave: number, started: w.tools.Now(),
 		log: filepath.Join(w.home.Run(w.state.ID), "logs", fmt.Sprintf("wave-%d.log", number))}
-	start := workspace.Start{Base: to, Aside: strings.TrimSuffix(u.log, ".log")}
-	if u.stand, err = w.prepare(ctx, ln, start); err != nil {
+	approved := false
+	w.say(func() {
+		switch {
+		case slices.Contains(w.history.Approved, string(to)):
+			approved = true
+		case w.unapproved != nil:
+			err = errWaits
+		case w.yes:
+			w.yes, approved = false, true
+			err = w.tellReview(number, to, journal.Done, "a person approved it")
+		default:
+			if w.unapproved = w.stop.asked(); w.unapproved != nil {
+				err = errWaits
+			}
+		}
+	})
+	if approved || err != nil {
 		return err
 	}
-	in := w.Loop.input(u, "")
-	in.Review = w.reviewOf(number, ids, w.history.WaveOf(number).Answers)
-	for _, c := range w.checksAt(verify.AtAttempt) {
-		in.Review.Opinion.Checks = append(in.Review.Opinion.Checks, specbuild.PassedCheck{Name: c.Name, Command: c.Run})
+	if u.stand, err = w.prepare(w.ctx, ln, workspace.Start{Base: to, Aside: strings.TrimSuffix(u.log, ".log")}); err != nil {
+		return err
 	}
-	actx, over := stop.watch(ctx)
-	defer over()
-	ln.runner.Choose = w.chooser(actx, stop, u)
-	var j attempt.Judgement
-	w.unlocked(func() { j, err = ln.runner.Review(actx, ln.ws, in, from, to, w.observe(u)) })
+	var in attempt.Input
+	w.say(func() {
+		in = w.Loop.input(u, "")
+		ids := make([]string, len(done))
+		for i, v := range done {
+			ids[i] = v.Task
+		}
+		in.Review = w.reviewOf(number, ids, w.history.WaveOf(number).Answers)
+		for _, c := range w.checksAt(verify.AtAttempt) {
+			in.Review.Opinion.Checks = append(in.Review.Opinion.Checks, specbuild.PassedCheck{Name: c.Name, Command: c.Run})
+		}
+	})
+	ln.runner.Choose = w.chooser(u)
+	j, err := ln.runner.Review(w.now, ln.ws, in, from, to, w.observe(u))
+	w.say(func() { err = w.judgeReview(u, to, j, err) })
+	return err
+}
+
+// judgeReview acts on a wave's review.
+func (w *tagWork) judgeReview(u *unit, to gitops.Tree, j attempt.Judgement, err error) error {
+	number := u.wave
 	switch {
 	case errors.Is(err, attempt.ErrRunEnds):
 		w.unapproved = u.over
 		return errWaits
-	case errors.Is(err, context.Canceled) && actx.Err() != nil:
-		w.unapproved = stop.outcome(ctx)
+	case errors.Is(err, context.Canceled) && w.now.Err() != nil:
+		w.unapproved = w.stop.outcome()
 		return errWaits
 	case err != nil:
 		return fmt.Errorf("review wave %d: %w", number, err)

@@ -267,7 +267,7 @@ func TestTerminatedIsNoError(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(ErrTerminated)
-	out, err := (&stopper{}).failed(ctx, fmt.Errorf("snapshot: %w", context.Cause(ctx)))
+	out, err := (&stopper{ctx: ctx}).failed(fmt.Errorf("snapshot: %w", context.Cause(ctx)))
 	if err != nil || out.Ending != journal.Interrupted {
 		t.Errorf("%+v %v", out, err)
 	}

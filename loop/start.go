@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"reflect"
-	"sync"
 	"time"
 
 	"descartes/internal/atomicfile"
@@ -38,8 +37,7 @@ type Source interface {
 // Start begins a run, or resumes one. It takes the locks, brings task file and journal in line, and leaves the first attempt to Run. The caller
 // closes the loop.
 func Start(ctx context.Context, root string, j Source, tools Tools, opt StartOptions) (_ *Loop, err error) {
-	l := &Loop{root: root, tools: tools, home: store.NewHome(root), history: journal.NewState(), state: &store.State{}, missing: map[string]bool{}, branch: opt.Branch}
-	l.changed = sync.NewCond(&l.mu)
+	l := &Loop{root: root, tools: tools, home: store.NewHome(root), history: journal.NewState(), state: &store.State{}, missing: map[string]bool{}, branch: opt.Branch, inbox: make(chan func())}
 	l.who = store.Holder{PID: os.Getpid(), Host: store.Hostname(), At: tools.Now(), Here: tools.Here}
 	l.work = j.begin(l, opt)
 	defer func() {
@@ -100,7 +98,7 @@ func (l *Loop) lock(ctx context.Context, path string) error {
 	return err
 }
 
-// inTree calls do while nobody else writes in the user's working tree or moves his branch. A run in place has that to itself.
+// inTree calls do while nobody else writes in the user's working tree or moves his branch. A run in place has that to itself. It is slow.
 func (l *Loop) inTree(ctx context.Context, do func() error) error {
 	if l.tools.Here {
 		return do()
@@ -109,8 +107,7 @@ func (l *Loop) inTree(ctx context.Context, do func() error) error {
 	for wait, said := treeSaid, false; ; wait = time.Minute {
 		var k *store.Lock
 		var err error
-		l.unlocked(func() { k, err = store.TakeLock(ctx, path, wait, l.who) })
-		if err == nil {
+		if k, err = store.TakeLock(ctx, path, wait, l.who); err == nil {
 			return errors.Join(do(), k.Release())
 		}
 		if errors.Is(err, context.Canceled) {
@@ -122,8 +119,7 @@ func (l *Loop) inTree(ctx context.Context, do func() error) error {
 		}
 		if !said {
 			said = true
-			err = l.record(&journal.Event{Type: journal.Warning, Message: "waiting for loop " + busy.Holder.Loop + ", which writes in this working tree"})
-			if err != nil {
+			if err := l.Warn("waiting for loop " + busy.Holder.Loop + ", which writes in this working tree"); err != nil {
 				return err
 			}
 		}

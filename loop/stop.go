@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"descartes/gitops"
@@ -20,90 +19,40 @@ import (
 	"descartes/verify"
 )
 
-// stopper collects everything that can end a run between two attempts or during one.
+// stopper knows everything that can end a run between two attempts or during one.
 type stopper struct {
+	ctx    context.Context
 	soft   <-chan struct{}
-	ask    func() (store.Request, bool)
-	marked func() bool  // whether another program marked the loop as cancelled in its state file; nil: not checked
-	yield  func(func()) // lets other lanes work while it waits; nil: there are none
-	over   func() bool  // whether another lane has ended the run
+	ask    func() (r store.Request, atOnce bool)
+	marked func() bool // whether another program marked the loop as cancelled in its state file; nil: not checked
 }
 
-// pollEvery is how often a running attempt checks for a request to stop at once.
+// pollEvery is how often a run looks for requests of other terminals.
 const pollEvery = 300 * time.Millisecond
-
-// watch returns a context that ends when another terminal asks to stop at once. done waits for the watcher.
-func (s *stopper) watch(ctx context.Context) (_ context.Context, done func()) {
-	return s.poll(ctx, nil, func(_ store.Request, now bool) bool { return now })
-}
-
-// soon returns a context that ends when the run is asked to stop, even only after its attempt: for work that is not an attempt and can simply be done
-// again.
-func (s *stopper) soon(ctx context.Context) (_ context.Context, done func()) {
-	return s.poll(ctx, s.soft, func(r store.Request, _ bool) bool { return r != "" })
-}
-
-// poll returns a context that ends with soft, or when stops accepts another terminal's request.
-func (s *stopper) poll(ctx context.Context, soft <-chan struct{}, stops func(r store.Request, now bool) bool) (_ context.Context, done func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		tick := time.NewTicker(pollEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-soft:
-				cancel()
-				return
-			case <-tick.C:
-				if stops(s.ask()) {
-					cancel()
-				}
-			}
-		}
-	})
-	return ctx, func() { cancel(); wg.Wait() }
-}
 
 // lastCommit is how long a commit may take that starts when the run ends, or that is under way at the deadline.
 const lastCommit = 30 * time.Second
 
 // committing returns the context of a commit. A new request to stop at once also ends its hooks; an earlier one does not: an interrupted run still
-// commits what it has. done waits for the watcher.
-func (s *stopper) committing(ctx context.Context, deadline *time.Time) (_ context.Context, done func()) {
-	_, now := s.ask()
-	late := ctx.Err() != nil || now
-	stops := []func(){}
-	if late {
-		ctx = context.WithoutCancel(ctx)
-	} else {
-		var over func()
-		ctx, over = s.watch(ctx)
-		stops = append(stops, over)
+// commits what it has.
+func (l *Loop) committing(deadline *time.Time) (context.Context, context.CancelFunc) {
+	_, asked := l.stop.ask()
+	left := lastCommit
+	switch late := l.now.Err() != nil || asked; {
+	case late:
+		return context.WithTimeoutCause(context.WithoutCancel(l.ctx), left, errNoTime)
+	case deadline != nil:
+		return context.WithTimeoutCause(l.now, left+max(0, time.Until(*deadline)), errNoTime)
 	}
-	if late || deadline != nil {
-		left := lastCommit
-		if !late {
-			left += max(0, time.Until(*deadline))
-		}
-		bound, cancel := context.WithTimeoutCause(ctx, left, errNoTime)
-		ctx, stops = bound, append([]func(){cancel}, stops...)
-	}
-	return ctx, func() {
-		for _, stop := range stops {
-			stop()
-		}
-	}
+	return context.WithCancel(l.now)
 }
 
 var errNoTime = errors.New("the run was about to end")
 
 // failed is the end of a run by an error. What git rejected is no internal error, and what a request to stop at once caused counts as that request.
-func (s *stopper) failed(ctx context.Context, err error) (Outcome, error) {
+func (s *stopper) failed(err error) (Outcome, error) {
 	_, stopped := errors.AsType[*gitops.StoppedError](err)
-	out := s.asked(ctx)
+	out := s.asked()
 	if checks, ok := errors.AsType[*ChecksError](err); ok {
 		return Outcome{Ending: journal.ChecksFail, Message: checks.Error(), Checks: checks}, nil
 	}
@@ -135,8 +84,8 @@ const resumes = "; the work is kept, and resuming the loop commits it"
 var ErrTerminated = errors.New("terminated")
 
 // asked returns, between two attempts, the outcome if the run must end here.
-func (s *stopper) asked(ctx context.Context) *Outcome {
-	if errors.Is(context.Cause(ctx), ErrTerminated) {
+func (s *stopper) asked() *Outcome {
+	if errors.Is(context.Cause(s.ctx), ErrTerminated) {
 		return &Outcome{Ending: journal.Interrupted, Message: ErrTerminated.Error()}
 	}
 	select {
@@ -150,15 +99,15 @@ func (s *stopper) asked(ctx context.Context) *Outcome {
 	if s.marked != nil && s.marked() {
 		return &Outcome{Ending: journal.UserCancelled, Message: "marked as cancelled in its state file"}
 	}
-	if ctx.Err() != nil {
+	if s.ctx.Err() != nil {
 		return &Outcome{Ending: journal.UserCancelled, Message: "interrupted"}
 	}
 	return nil
 }
 
 // outcome is the end of a run whose agent was interrupted.
-func (s *stopper) outcome(ctx context.Context) *Outcome {
-	if out := s.asked(ctx); out != nil {
+func (s *stopper) outcome() *Outcome {
+	if out := s.asked(); out != nil {
 		return out
 	}
 	return &Outcome{Ending: journal.UserCancelled, Message: "interrupted"}
@@ -171,49 +120,31 @@ func requested(r store.Request) *Outcome {
 	return &Outcome{Ending: journal.UserCancelled, Message: "cancelled by request"}
 }
 
-// wait waits until the wall clock shows a time, or until the run has to end. It checks the wall clock on each tick: after the machine slept it is at
-// most one tick late, and if the clock was set back it waits no longer than planned.
-func (s *stopper) wait(ctx context.Context, t *Tools, until time.Time) *Outcome {
+// wait waits until the wall clock shows a time, or until ctx is over. It checks the wall clock on each tick: after the machine slept it is at most one
+// tick late, and if the clock was set back it waits no longer than planned.
+func (s *stopper) wait(ctx context.Context, t *Tools, until time.Time) {
 	until = until.Round(0) // a monotonic reading would stand still while the machine sleeps
 	last := t.Now().Round(0)
-	for {
-		if out := s.asked(ctx); out != nil {
-			return out
-		}
-		if s.over != nil && s.over() {
-			return &Outcome{}
-		}
+	for ctx.Err() == nil && s.asked() == nil {
 		now := t.Now().Round(0)
 		if now.Before(last) {
 			until = now.Add(until.Sub(last))
 		}
 		last = now
-		left := until.Sub(now)
-		if left <= 0 {
-			return nil
+		left := min(until.Sub(now), pollEvery)
+		switch {
+		case left <= 0:
+			return
+		case t.Sleep != nil:
+			t.Sleep(left)
+			continue
 		}
-		s.sleep(ctx, t, min(left, pollEvery))
-	}
-}
-
-// sleep waits for d, or until something ends the run.
-func (s *stopper) sleep(ctx context.Context, t *Tools, d time.Duration) {
-	if s.yield != nil {
-		alone := *s
-		alone.yield = nil
-		s.yield(func() { alone.sleep(ctx, t, d) })
-		return
-	}
-	if t.Sleep != nil {
-		t.Sleep(d)
-		return
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	case <-s.soft:
+		timer := time.NewTimer(left)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
 	}
 }
 
@@ -370,11 +301,10 @@ func (w *tagWork) idles() bool {
 	if breakerOf(w.config) == 0 || s.worked || s.signature != idleAgent || w.scope.Task != "" || len(s.tasks) >= breakerOf(w.config) {
 		return false
 	}
-	return slices.ContainsFunc(w.job.Graph.Waves()[w.passed].Tasks, func(id string) bool { return w.job.Graph.Ready(id) && !w.taken(id) && !slices.Contains(s.tasks, id) })
+	return slices.ContainsFunc(w.job.Graph.Waves()[w.passed].Tasks, func(id string) bool { return w.job.Graph.Ready(id) && w.at(id) == nil && !slices.Contains(s.tasks, id) })
 }
 
-// openBreaker records that the breaker is open. Refs keep what the current task left in the tree, which goes back to the state before the task.
-func (w *tagWork) openBreaker(ctx context.Context, out *Outcome) error {
-	e := &journal.Event{Type: journal.BreakerOpened, Reason: out.Message, Tasks: w.streak().tasks}
-	return w.record(e)
+// openBreaker records that the breaker is open.
+func (w *tagWork) openBreaker(out *Outcome) error {
+	return w.record(&journal.Event{Type: journal.BreakerOpened, Reason: out.Message, Tasks: w.streak().tasks})
 }

@@ -44,13 +44,18 @@ type tagWork struct {
 
 	noted map[string]bool // commits with written receipts
 
-	queue   *scheduler.Queue    // only with slots
-	rounds  map[string]*round   // rounds of candidates under way, by task
-	passed  int                 // waves with nothing left to do
-	entered int                 // the last wave whose start was recorded
-	putOff  []string            // tasks whose next attempt waits for the first one of others
-	refused bool                // reported that the list cannot be used as it is now
-	quota   map[string]*Outcome // tasks whose accounts are out of quota for longer than the run may wait
+	queue      *scheduler.Queue
+	under      []*unit             // at work, asleep, or waiting to be integrated
+	asleep     int                 // of them
+	folds      []*unit             // those that are to be integrated next
+	publishing bool                // a wave's commit is under way
+	rounds     map[string]*round   // rounds of candidates under way, by task
+	passed     int                 // waves with nothing left to do
+	entered    int                 // the last wave whose start was recorded
+	again      []string            // tasks whose next attempt comes next
+	putOff     []string            // tasks whose next attempt waits for the first one of others
+	refused    bool                // reported that the list cannot be used as it is now
+	quota      map[string]*Outcome // tasks whose accounts are out of quota for longer than the run may wait
 }
 
 // begin returns the job as the work of a run.
@@ -196,21 +201,25 @@ func attempts(n int) string {
 
 // endRun commits what is verified or given up when a run ends, whatever ended it: uncommitted work is lost on a machine that is deleted after its
 // job, or when somebody stashes it in the morning.
-func (w *tagWork) endRun(ctx context.Context, stop *stopper, out *Outcome, err error) error {
-	if err == nil && out.Ending == journal.BreakerOpen {
-		err = w.openBreaker(context.WithoutCancel(ctx), out)
-	}
-	w.shelve()
+func (w *tagWork) endRun(out *Outcome, err error) error {
+	var waves []scheduler.Wave
+	w.say(func() {
+		if err == nil && out.Ending == journal.BreakerOpen {
+			err = w.openBreaker(out)
+		}
+		w.shelve()
+		waves = w.job.Graph.Waves()
+	})
 	if len(w.lanes) == 0 || w.trunk.halted || err != nil && !errors.Is(err, context.Canceled) { // what is integrated is whole
 		return err
 	}
-	for _, wave := range w.job.Graph.Waves() {
-		cerr := w.commitAlone(ctx, stop, w.lanes[0], wave)
+	for _, wave := range waves {
+		cerr := w.commitWave(w.ctx, w.lanes[0], wave)
 		for errors.Is(cerr, errTakenOut) {
-			if w.shelve(); out.Ending.Final() { // for a resume
+			if w.say(w.shelve); out.Ending.Final() { // for a resume
 				*out = Outcome{Ending: journal.Paused, Message: cerr.Error()}
 			}
-			cerr = w.commitAlone(ctx, stop, w.lanes[0], wave)
+			cerr = w.commitWave(w.ctx, w.lanes[0], wave)
 		}
 		if errors.Is(cerr, errWaits) {
 			if out.Ending.Final() { // for a resume
@@ -225,7 +234,7 @@ func (w *tagWork) endRun(ctx context.Context, stop *stopper, out *Outcome, err e
 			break
 		}
 		if not, ok := errors.AsType[uncheckedError](cerr); ok {
-			cerr = w.record(&journal.Event{Type: journal.Warning, Unit: journal.Unit{Wave: wave.Number}, Message: string(not) + resumes})
+			cerr = w.tell(&journal.Event{Type: journal.Warning, Unit: journal.Unit{Wave: wave.Number}, Message: string(not) + resumes})
 		}
 		if cerr != nil {
 			return cmp.Or(err, cerr)
@@ -237,7 +246,7 @@ func (w *tagWork) endRun(ctx context.Context, stop *stopper, out *Outcome, err e
 	if why := w.unwritten(); err == nil && why != nil && out.Ending.Final() { // for a resume
 		*out = Outcome{Ending: journal.Paused, Message: fmt.Sprintf("the task list cannot be read, and lacks what is done: %v", why)}
 	}
-	gctx, done := attempt.Linger(ctx)
+	gctx, done := attempt.Linger(w.ctx)
 	defer done()
 	return errors.Join(err, w.writeReceipts(gctx))
 }
@@ -301,8 +310,8 @@ func (w *tagWork) waveBlocked() bool {
 	})
 }
 
-// ended records which tasks were given up, and which one goes back to the list.
-func (w *tagWork) ended(out *Outcome) (*journal.Event, error) {
+// finished records which tasks were given up, and which one goes back to the list.
+func (w *tagWork) finished(out *Outcome) (*journal.Event, error) {
 	blocked := w.history.Blocked()
 	out.Blocked = len(blocked)
 	out.Crashed = out.Blocked > 0 && !slices.ContainsFunc(blocked, func(b *journal.BlockedTask) bool { return b.Verdict != journal.Crashed })

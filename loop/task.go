@@ -3,6 +3,7 @@ package loop
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -22,40 +23,52 @@ import (
 	"descartes/verify"
 )
 
-// unit returns the next attempt at a lane's task.
-func (w *tagWork) unit(ctx context.Context, ln *lane) (*unit, error) {
-	t, ok := w.job.Graph.Task(ln.task)
+// unit returns the next attempt at a task; nil if something else came of it.
+func (w *tagWork) unit(ln *lane, id string) (*unit, error) {
+	t, ok := w.job.Graph.Task(id)
 	if !ok {
-		return nil, fmt.Errorf("task %s vanished from the graph", ln.task)
+		return nil, fmt.Errorf("task %s vanished from the graph", id)
+	}
+	w.again = slices.DeleteFunc(w.again, func(other string) bool { return other == id })
+	switch r := w.rounds[id]; {
+	case r != nil:
+		return w.candidate(r, ln, t), nil
+	case w.accepted(id) != nil:
+		return w.accept(ln, t, *w.accepted(id)), nil
+	}
+	if w.history.Task(id).Open() {
+		if done, err := w.finishTask(w.underway(ln, t, w.history.Task(id).Attempts, 0)); done || err != nil {
+			return nil, err
+		}
 	}
 	if w.config.CandidatesOf(t) > 1 {
-		return w.candidate(ctx, ln, t)
+		return w.candidate(w.newRound(ln, t), ln, t), nil
 	}
-	return w.alone(ctx, ln, t)
+	return w.alone(ln, t), nil
 }
 
 // alone returns the next attempt at a task without candidates.
-func (w *tagWork) alone(ctx context.Context, ln *lane, t *tasks.Task) (_ *unit, err error) {
-	id, h := t.ID, w.history.Task(t.ID)
-	u := &unit{lane: ln, task: t, number: h.Attempts + 1, of: w.config.LastAttempt(t, h.Attempts, h.Counted), since: h.Started}
+func (w *tagWork) alone(ln *lane, t *tasks.Task) *unit {
+	id, h := t.ID, w.history
+	u := &unit{lane: ln, task: t, number: h.Task(id).Attempts + 1, of: w.config.LastAttempt(t, h.Task(id).Attempts, h.Task(id).Counted), since: h.Task(id).Started}
 	u.log = w.home.Log(w.state.ID, id, u.number)
 	if w.started(u) {
-		u.base, u.before = gitops.Tree(h.Base), gitops.Tree(h.Tree)
+		u.base, u.before = gitops.Tree(h.Task(id).Base), gitops.Tree(h.Task(id).Tree)
 	} else {
 		u.base = w.holds() // before the task's first attempt
 	}
-	if u.before == "" || h.Counted == 0 {
+	if u.before == "" || h.Task(id).Counted == 0 {
 		u.before = u.base
 	}
-	u.marked = h.Clashes
-	if f := h.Failure; f.Unfit {
-		return u, w.merge(ctx, u, f)
+	u.marked = h.Task(id).Clashes
+	if f := h.Task(id).Failure; f.Unfit {
+		u.from = func(u *unit) error { return w.merge(u, f) }
 	}
-	return u, nil
+	return u
 }
 
 // spec is a unit's text, built from task, plan and the last failure.
-func (w *tagWork) spec(_ context.Context, u *unit) (spec specbuild.Spec, _ *Outcome, err error) {
+func (w *tagWork) spec(u *unit) (spec specbuild.Spec, _ *Outcome, err error) {
 	if r := u.round; r != nil && r.spec != nil {
 		return *r.spec, nil, nil
 	} else if r != nil {
@@ -68,6 +81,16 @@ func (w *tagWork) spec(_ context.Context, u *unit) (spec specbuild.Spec, _ *Outc
 	r.tellEarlier(w.kept, w.state.Tag, w.state.ID)
 	spec, err = w.job.Spec(r)
 	return spec, nil, err
+}
+
+// moved lets the first attempt at a task start from what was integrated while its slot was prepared: checks are compared with what is known now.
+func (w *tagWork) moved(u *unit) bool {
+	now := w.holds()
+	if w.started(u) || u.round != nil || u.from != nil || u.base == now {
+		return false
+	}
+	u.base, u.before = now, now
+	return true
 }
 
 // started reports whether a unit's task has begun and is neither done nor blocked.
@@ -112,7 +135,9 @@ func (w *tagWork) input(u *unit, in *attempt.Input) {
 // inputs are what an attempt is made from.
 func (w *tagWork) inputs(u *unit, spec string) *journal.Inputs {
 	in := w.job.Inputs(u.task.ID)
-	in.Spec, in.Policy = receipt.Digest([]byte(spec)), receipt.PolicyDigest(policyLines(w.config))
+	if in.Policy = receipt.PolicyDigest(policyLines(w.config)); !u.accepts { // no agent was given one
+		in.Spec = receipt.Digest([]byte(spec))
+	}
 	return &in
 }
 
@@ -144,26 +169,38 @@ func (w *tagWork) waits(u *unit, e *journal.Event) {
 	}
 }
 
-// conclude gives a failed task another attempt if it has one left, at once or after the first ones of other tasks.
-func (w *tagWork) conclude(ctx context.Context, stop *stopper, u *unit) (*Outcome, error) {
-	if u.round != nil && !u.ended {
-		return w.concludeCandidate(ctx, stop, u)
-	}
-	id, ln := u.task.ID, u.lane
-	out, again, err := w.verdict(ctx, stop, u)
+// conclude reaches a verdict, records it and acts on it. A failed task gets another attempt if it has one left, at once or after the first ones of
+// other tasks.
+func (w *tagWork) conclude(u *unit) (*Outcome, error) {
 	switch {
-	case out != nil || err != nil:
-		return out, err
-	case !again:
-		out, err = w.recheck(ctx, stop, u)
-		ln.task = ""
-		return out, err
-	case len(w.history.Task(id).Failure.Clash) > 0: // those that it met at the same files come one after the other
-		ln.task = ""
-	case w.idles():
-		w.putOff, ln.task = append(w.putOff, id), ""
+	case u.merges:
+		return nil, w.integrate(u)
+	case u.round != nil:
+		return w.concludeCandidate(u)
 	}
-	return nil, nil
+	out, again, err := w.verdict(u)
+	if u.res.Verdict == verify.Verified && err == nil && out == nil {
+		return nil, nil // its lane is taken until it is integrated
+	}
+	if again {
+		w.comesAgain(u)
+	}
+	u.lane.busy = false
+	if out = w.dropped(u, out); out != nil || err != nil || again {
+		return out, err
+	}
+	return nil, w.recheck(u)
+}
+
+// comesAgain says when a task has its next attempt: next, but those that met at the same files come one after the other.
+func (w *tagWork) comesAgain(u *unit) {
+	switch id := u.task.ID; {
+	case len(w.history.Task(id).Failure.Clash) > 0:
+	case w.idles():
+		w.putOff = append(w.putOff, id)
+	default:
+		w.again = append(w.again, id)
+	}
 }
 
 // repair restores a task file that does not parse, or is none, if the attempt had the project's own folder. Nobody else touches it in a slot.
@@ -191,48 +228,42 @@ func (w *tagWork) restoreTasks(who, aside string) (notes []string, err error) {
 	return notes, err
 }
 
-// verdict records a unit's verdict and acts on it. again says that the task gets another attempt.
-func (w *tagWork) verdict(ctx context.Context, stop *stopper, u *unit) (_ *Outcome, again bool, _ error) {
-	gctx, done := attempt.Linger(ctx)
-	defer done()
-	res := &u.res
-	if err := w.judgeMarks(u); err != nil {
-		return nil, false, err
-	}
-	end, ref, over, err := w.endOf(gctx, u)
+// verdict records a unit's verdict and acts on it: verified work is to be integrated. again says that the task gets another attempt.
+func (w *tagWork) verdict(u *unit) (out *Outcome, again bool, err error) {
+	res, id := &u.res, u.task.ID
+	end, over, err := w.endOf(u)
 	if err != nil {
 		return nil, false, err
 	}
-	over = cmp.Or(over, u.over)
+	if u.accepts {
+		defer func() { err = errors.Join(err, w.acceptUsed(id)) }()
+	}
 	if res.Verdict == verify.Verified {
-		again, err := w.integrate(ctx, u, ref, end)
-		if !again && err == nil {
-			err = w.bringNamed(ctx, u)
-		}
-		return nil, again, err
+		return nil, false, w.integrate(u, end)
 	}
 	if err := w.record(end); err != nil {
 		return nil, false, err
 	}
-	id := u.task.ID
+	if over == nil {
+		over = u.over
+	}
 	if res.Verdict == verify.Cancelled {
-		if n := w.history.Task(id).Interruptions; n >= mostCutOff {
+		n := w.history.Task(id).Interruptions
+		if n >= mostCutOff {
 			why := fmt.Sprintf("%d attempts in a row were interrupted", n)
 			if res.Reason != "" {
 				why += ": " + res.Reason
 			}
 			res.Verdict, res.Reason = verify.Failed, why
-			if err := w.block(u); err != nil {
-				return nil, false, err
-			}
+			err = w.block(u)
 		}
-		if over != nil {
-			return over, false, nil
+		switch gone := w.tools.Away != nil || res.Work.Removed; { // the machine or the slot that it ran in, not the run
+		case over != nil || err != nil:
+			return over, false, err
+		case gone && w.stop.asked() == nil:
+			return nil, n < mostCutOff, nil
 		}
-		if (w.tools.Away != nil || res.Work.Removed) && stop.asked(ctx) == nil { // the machine or the slot that it ran in is gone, not the run
-			return nil, res.Verdict == verify.Cancelled, nil
-		}
-		return stop.outcome(ctx), false, nil
+		return w.stop.outcome(), false, nil
 	}
 	if err := w.noteMissing(u); err != nil {
 		return nil, false, err
@@ -243,8 +274,32 @@ func (w *tagWork) verdict(ctx context.Context, stop *stopper, u *unit) (_ *Outco
 	if res.Verdict == verify.Blocked || w.history.Task(id).Counted >= w.config.Scud.MaxIterationsPerTask {
 		return nil, false, w.block(u)
 	}
-	out, err := w.backoff.over(w.config.Choices(u.task), w.teller(u))
+	out, err = w.backoff.over(w.config.Choices(u.task), w.teller(u))
 	return out, true, err
+}
+
+// after keeps what an attempt left, and measures it.
+func (w *tagWork) after(u *unit) (err error) {
+	ctx, done := attempt.Linger(w.ctx)
+	defer done()
+	if err := w.judgeMarks(u); err != nil {
+		return err
+	}
+	if u.ref, err = w.keep(ctx, u, nil); err != nil {
+		return err
+	}
+	res := &u.res
+	switch {
+	case res.Verdict != verify.Verified && len(res.Work.Changed) > 0:
+		if u.stat, err = w.tools.Repo.DiffStat(ctx, u.before, res.Work.After); err != nil {
+			return gitErr("compare the work on task "+u.task.ID, err)
+		}
+	case res.Verdict == verify.Verified && u.round != nil && w.config.Pick == PickSmallest:
+		if u.size, err = w.tools.Repo.DiffSize(ctx, u.base, res.Work.After); err != nil {
+			return gitErr("measure the work on task "+u.task.ID, err)
+		}
+	}
+	return nil
 }
 
 // noteMissing warns if a failure looks as if a variable was withheld.
@@ -255,21 +310,18 @@ func (w *tagWork) noteMissing(u *unit) error {
 	return nil
 }
 
-// endOf keeps an ended unit's work and returns the event of its end. An outcome ends the run.
-func (w *tagWork) endOf(ctx context.Context, u *unit) (end *journal.Event, ref string, over *Outcome, err error) {
+// endOf returns the event of a unit's end. An outcome ends the run.
+func (w *tagWork) endOf(u *unit) (end *journal.Event, over *Outcome, err error) {
 	res := &u.res
-	if ref, err = w.keep(ctx, u, nil); err != nil {
-		return nil, "", nil, err
-	}
 	end = w.event(journal.AttemptFinished, u)
-	if end.Tree, end.Ref = string(res.Work.After), ref; res.Work.TookBack != "" { // the next attempt does not build on that
+	if end.Tree, end.Ref = string(res.Work.After), u.ref; res.Work.TookBack != "" { // the next attempt does not build on that
 		end.Tree = string(u.before)
 	}
 	end.Detail = &journal.Detail{Exit: journal.Exit{End: string(res.Agent.End), Cause: string(res.Agent.Cause), Code: res.Agent.Code, Signal: res.Agent.Signal, Seconds: w.tools.Now().Sub(u.started).Seconds()}, Client: journal.Client{Backend: u.with.Backend, Model: w.history.RunningOf(journal.Key{Task: u.task.ID, Number: u.number}).Ran(), Log: w.relative(u.log)}, Files: journal.Files{Changed: len(res.Work.Changed), Left: res.Work.Left, Alone: res.Work.Alone, Beside: res.Work.Beside, Hidden: res.Work.Hidden}, Speech: journal.Speech{Claimed: res.Agent.Complete}}
 	end.Detail.Looks = looked(res)
 	if !res.Paced {
 		if end.Detail.Until, err = w.backoff.after(u.with, res.Agent, res.Reason, w.teller(u)); err != nil {
-			return nil, "", nil, err
+			return nil, nil, err
 		}
 	}
 	switch res.Verdict {
@@ -283,59 +335,104 @@ func (w *tagWork) endOf(ctx context.Context, u *unit) (end *journal.Event, ref s
 	if res.Verdict == verify.Verified {
 		end.Detail.Grade = journal.Grade(res.Grade)
 		end.Delivered, end.Detail.Words = delivered(res.Work.Changed), store.Preview(res.Agent.Final)
-		return end, ref, over, nil
+		return end, over, nil
 	}
-	return end, ref, over, w.describe(ctx, u, end)
+	w.describe(u, end)
+	return end, over, nil
 }
 
-// integrate folds a verified result into the state that later attempts start from, and records what became of it, after the attempt's end. again says
-// that the task gets another attempt, on top of that state.
-func (w *tagWork) integrate(ctx context.Context, u *unit, ref string, end ...*journal.Event) (again bool, err error) {
+// integrate has a verified result folded into the state that later attempts start from, after its end is recorded. Its lane is taken until then.
+func (w *tagWork) integrate(u *unit, end ...*journal.Event) error {
+	if len(end) > 0 {
+		if err := w.record(end...); err != nil {
+			return err
+		}
+	}
+	u.lane.busy = true
+	if w.at(u.task.ID) == nil {
+		w.under = append(w.under, u)
+	}
+	w.folds = append(w.folds, u)
+	var batch []*unit
+	var fates []Fate
+	w.jobs = append(w.jobs, job{begin: func() func() error { // all that wait for it, together
+		if batch, w.folds = w.folds, nil; len(batch) == 0 {
+			return nil
+		}
+		w.trunk.closes, w.trunk.fewer = w.closes, w.fewer
+		list := make([]Candidate, len(batch))
+		for i, u := range batch {
+			id := oneline.Text(u.task.ID)
+			from := w.trunk.at(u.base).hash
+			list[i] = Candidate{Unit: id, Subject: "task " + id + ": " + oneline.Text(u.task.Title), From: from, Commit: from, Tree: u.res.Work.After, Suspect: w.trunk.suspect(id)}
+		}
+		return func() (err error) {
+			fates, err = w.foldIn(batch, list)
+			return err
+		}
+	}, then: func(err error) (out *Outcome, _ error) {
+		for i, u := range batch {
+			u.lane.busy = false
+			if w.leaves(u); i < len(fates) {
+				err = errors.Join(err, w.folded(u, &fates[i]))
+			}
+		}
+		return nil, err
+	}})
+	return nil
+}
+
+// foldIn folds verified results in, and keeps what could not be. It is slow.
+func (w *tagWork) foldIn(batch []*unit, list []Candidate) (fates []Fate, err error) {
+	for i, u := range batch {
+		if u.ref == "" {
+			continue
+		}
+		if list[i].Commit, err = w.tools.Repo.RefCommit(u.ref); err == nil && list[i].Commit == "" {
+			err = &gitops.RefusedError{Reason: u.ref + ", which keeps the verified work, is gone", Hint: "git fetch it from where it is, or start a new loop"}
+		}
+		if err != nil {
+			return nil, gitErr("take in the work on task "+u.task.ID, err)
+		}
+	}
+	fates, err = w.trunk.fold(w.ctx, batch[0].lane, list)
+	for i := range fates {
+		if u := batch[i]; fates[i].Accepted() {
+			err = errors.Join(err, w.bringNamed(w.ctx, u))
+		} else if _, kerr := w.keep(w.ctx, u, &fates[i]); kerr != nil {
+			return fates[:i], errors.Join(err, kerr)
+		}
+	}
+	return fates, err
+}
+
+// folded records what became of a verified result.
+func (w *tagWork) folded(u *unit, fate *Fate) error {
+	if !fate.Accepted() {
+		if err := w.unfit(u, fate); err != nil {
+			return err
+		}
+		if w.history.Task(u.task.ID).Counted >= w.config.Scud.MaxIterationsPerTask {
+			return w.block(u)
+		}
+		w.comesAgain(u)
+		return nil
+	}
 	done := w.event(journal.TaskDone, u)
-	done.Ref, done.Reason = ref, u.res.Remarks()
+	done.Ref, done.Reason = u.ref, u.res.Remarks()
 	if u.res.Grade == verify.Accepted {
 		done.Reason = u.res.Reason
 	}
 	if u.res.Grade != "" {
 		done.Detail = &journal.Detail{Grade: journal.Grade(u.res.Grade)}
 	}
-	if len(end) > 0 {
-		if err := w.record(end...); err != nil {
-			return false, err
-		}
-	}
-	w.trunk.closes, w.trunk.fewer = w.closes, w.fewer
-	c := Candidate{Unit: oneline.Text(u.task.ID), Subject: "task " + oneline.Text(u.task.ID) + ": " + oneline.Text(u.task.Title), From: w.trunk.at(u.base).hash, Commit: w.trunk.at(u.base).hash, Tree: u.res.Work.After}
-	if ref != "" {
-		if c.Commit, err = w.tools.Repo.RefCommit(ref); err == nil && c.Commit == "" {
-			err = &gitops.RefusedError{Reason: ref + ", which keeps the verified work, is gone", Hint: "git fetch it from where it is, or start a new loop"}
-		}
-		if err != nil {
-			return false, gitErr("take in the work on task "+u.task.ID, err)
-		}
-	}
-	fate, err := w.trunk.fold(ctx, u.lane, c, func(fate *Fate) error {
-		e := w.event(journal.Integrated, u)
-		e.Tree, e.Commit = string(w.trunk.tree), w.trunk.tip
-		if fate.Accepted() {
-			return w.record(e, done)
-		}
-		return w.unfit(ctx, u, fate)
-	})
-	if err != nil || fate.Accepted() {
-		return false, err
-	}
-	if w.history.Task(u.task.ID).Counted >= w.config.Scud.MaxIterationsPerTask {
-		return false, w.block(u)
-	}
-	return true, nil
+	e := w.event(journal.Integrated, u)
+	e.Tree, e.Commit = string(w.trunk.tree), w.trunk.tip
+	return w.record(e, done)
 }
 
 // unfit records that a unit's verified work could not be integrated, or was taken out again.
-func (w *tagWork) unfit(ctx context.Context, u *unit, fate *Fate) error {
-	if _, err := w.keep(ctx, u, fate); err != nil {
-		return err
-	}
+func (w *tagWork) unfit(u *unit, fate *Fate) error {
 	u.res.Verdict, u.res.Reason = verify.Failed, fate.Reason()
 	e := w.event(journal.Integrated, u)
 	e.Tree, e.Commit = string(w.trunk.tree), w.trunk.tip
@@ -355,7 +452,9 @@ func (w *tagWork) keep(ctx context.Context, u *unit, fate *Fate) (ref string, er
 		return "", nil
 	}
 	var parents []string
-	for _, p := range []string{w.trunk.at(u.base).hash, work.Commits} {
+	from := ""
+	w.say(func() { from = w.trunk.at(u.base).hash })
+	for _, p := range []string{from, work.Commits} {
 		if p != "" && !slices.Contains(parents, p) {
 			parents = append(parents, p)
 		}
@@ -394,23 +493,14 @@ func delivered(changed []gitops.Change) string {
 }
 
 // describe adds to a failed attempt's event what the next attempt learns.
-func (w *tagWork) describe(ctx context.Context, u *unit, end *journal.Event) error {
+func (w *tagWork) describe(u *unit, end *journal.Event) {
 	res := &u.res
 	end.Detail.Words, end.Detail.Question = tail(res.Agent.Final, maxWords), tail(question(res), maxWords)
 	u.denied = w.tools.denied(w.config, w.root, w.job.File, u.log)
-	end.Detail.Denied = u.denied
+	end.Detail.Denied, end.DiffStat = u.denied, u.stat
 	if end.Detail.Output = output(res); res.Verify != nil {
 		end.Detail.Code, end.Detail.TimedOut = res.Verify.Code, res.Verify.TimedOut
 	}
-	if len(res.Work.Changed) == 0 {
-		return nil
-	}
-	stat, err := w.tools.Repo.DiffStat(ctx, u.before, res.Work.After)
-	if err != nil {
-		return gitErr("compare the work on task "+u.task.ID, err)
-	}
-	end.DiffStat = stat
-	return nil
 }
 
 // output is what an attempt failed with: the end of the verify command's output, or the look's objection.
@@ -604,7 +694,7 @@ func (w *tagWork) sameSlot(ln *lane, ready []string) (id string, others []string
 		switch {
 		case at >= 0 && w.lanes[at] == ln:
 			return id, nil
-		case at < 0 || w.lanes[at].task != "" || w.lanes[at].waits:
+		case at < 0 || w.lanes[at].busy:
 			others = append(others, id)
 		}
 	}

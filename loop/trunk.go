@@ -11,6 +11,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/oneline"
+	"descartes/loop/attempt"
 	"descartes/loop/journal"
 	"descartes/loop/store"
 	"descartes/loop/workspace"
@@ -192,9 +193,6 @@ type trunk struct {
 	pool   *workspace.Pool
 	branch string // ref that receives the commits; its files follow if it is checked out; "" for a detached HEAD
 	away   bool   // it was reported that the branch is no longer checked out
-	queue  []*candidate
-	busy   bool // a lane is folding or committing and owns the chain
-	stop   *stopper
 
 	kept      string // ref of the work that is to be committed, if not the trunk's
 	halted    bool   // a person has to look at the branch before anything is committed
@@ -204,14 +202,6 @@ type trunk struct {
 
 	closes func(units []string) bool // whether they complete a wave; nil: there are no waves
 	fewer  func(units []string) bool // whether one of them may reduce the number of tests
-}
-
-// candidate is a verified result waiting to be folded in.
-type candidate struct {
-	Candidate
-	note func(*Fate) error // records its fate before anybody can commit it
-	fate *Fate
-	err  error
 }
 
 // takes returns the branch that receives the commits of a run in slots: the one made for it, else the one checked out at its start; "" for a detached
@@ -231,9 +221,9 @@ func (l *Loop) takes(ctx context.Context) (string, error) {
 }
 
 // newTrunk reads the chain of a resumed run, or plans where that of a new one begins.
-func (l *Loop) newTrunk(ctx context.Context, stop *stopper, pool *workspace.Pool) (t *trunk, err error) {
+func (l *Loop) newTrunk(ctx context.Context, pool *workspace.Pool) (t *trunk, err error) {
 	repo := l.tools.Repo
-	t = &trunk{Loop: l, stop: stop, pool: pool, branch: l.history.Branch, proved: map[journal.Key]bool{}, chain: chain{repo: repo, ref: store.TrunkRef(l.state.ID), now: l.tools.Now}}
+	t = &trunk{Loop: l, pool: pool, branch: l.history.Branch, proved: map[journal.Key]bool{}, chain: chain{repo: repo, ref: store.TrunkRef(l.state.ID), now: l.tools.Now, grow: l.say}}
 	if t.branch == "" { // a detached HEAD
 		if t.branch, err = l.takes(ctx); err != nil {
 			return nil, err
@@ -289,7 +279,7 @@ func (t *trunk) goOn(ctx context.Context) (bool, error) {
 			err = t.repo.MoveRef(ctx, t.branch, "", head, "descartes: made")
 		}
 	}
-	if last.ref, last.now = t.ref, t.now; err == nil {
+	if last.ref, last.now, last.grow = t.ref, t.chain.now, t.grow; err == nil {
 		err = last.save(ctx)
 	}
 	if err != nil {
@@ -501,52 +491,23 @@ func (t *trunk) made(ctx context.Context) int {
 
 func shortRef(ref string) string { return strings.TrimPrefix(ref, "refs/heads/") }
 
-// alone calls do while nobody else folds or commits, and no git gc runs.
-func (t *trunk) alone(ctx context.Context, do func() error) error {
-	for t.busy {
-		t.changed.Wait()
+// fold folds in candidates and returns the fate of each; with an error, of those that it came to. It verifies in the slot of a lane.
+func (t *trunk) fold(ctx context.Context, ln *lane, list []Candidate) ([]Fate, error) {
+	f := folder{chain: &t.chain}
+	f.verify = func(ctx context.Context, tree gitops.Tree, units []string) (verify.Result, error) {
+		return t.verify(ctx, ln, tree, units, slices.ContainsFunc(list, func(c Candidate) bool { return c.Tree == tree && !c.Suspect }))
 	}
-	t.busy = true
-	defer func() { t.busy = false; t.changed.Broadcast() }()
-	t.unlocked(func() { t.tools.Repo.AwaitGC(ctx) })
-	return do()
-}
-
-// fold waits for its turn, then folds in all waiting candidates, the lane's own included. It verifies in the lane's slot.
-func (t *trunk) fold(ctx context.Context, ln *lane, c Candidate, note func(*Fate) error) (*Fate, error) {
-	mine := &candidate{Candidate: c, note: note}
-	t.queue = append(t.queue, mine)
-	err := t.alone(ctx, func() error {
-		if mine.fate != nil { // another lane folded it meanwhile
-			return nil
-		}
-		batch := t.queue
-		t.queue = nil
-		list := make([]Candidate, len(batch))
-		for i := range batch {
-			list[i] = batch[i].Candidate
-			list[i].Suspect = t.suspect(list[i].Unit)
-		}
-		f := folder{chain: &t.chain}
-		f.verify = func(ctx context.Context, tree gitops.Tree, units []string) (verify.Result, error) {
-			return t.verify(ctx, ln, tree, units, slices.ContainsFunc(list, func(c Candidate) bool { return c.Tree == tree && !c.Suspect }))
-		}
-		f.more = func(units []string) bool { return len(t.checksAt(t.whens(units)[1:]...)) > 0 }
-		fates, err := f.fold(ctx, list)
-		for i := range fates {
-			if batch[i].fate = &fates[i]; fates[i].Failure != nil {
-				err = errors.Join(err, t.blame(ctx, ln, &fates[i], list[i]))
-			}
-			batch[i].err = batch[i].note(&fates[i])
-		}
-		t.queue = append(batch[len(fates):], t.queue...) // interrupted: whoever is next folds these
-		return err
-	})
-	if mine.fate == nil {
-		t.queue = slices.DeleteFunc(t.queue, func(x *candidate) bool { return x == mine })
-		return nil, err
+	f.more = func(units []string) (more bool) {
+		t.say(func() { more = len(t.checksAt(t.whens(units)[1:]...)) > 0 })
+		return more
 	}
-	return mine.fate, mine.err
+	fates, err := f.fold(ctx, list)
+	for i := range fates {
+		if fates[i].Failure != nil {
+			err = errors.Join(err, t.blame(ctx, ln, &fates[i], list[i]))
+		}
+	}
+	return fates, err
 }
 
 // verify runs the checks that an integration state has to pass. It returns the first result that is not a pass, else the last. done says that an
@@ -555,11 +516,14 @@ func (t *trunk) verify(ctx context.Context, ln *lane, tree gitops.Tree, units []
 	if t.unchecked {
 		return verify.Result{Passed: true}, nil
 	}
-	whens := t.whens(units)
-	if done {
-		whens = whens[1:]
-	}
-	alone := !done && !slices.ContainsFunc(t.units, func(unit string) bool { return t.doubted(unit) != nil }) // else the wave's check tells whose fault it is
+	var whens []verify.When
+	alone := !done
+	t.say(func() {
+		if whens = t.whens(units); done {
+			whens = whens[1:]
+		} // else the wave's check tells whose fault it is
+		alone = alone && !slices.ContainsFunc(t.units, func(unit string) bool { return t.doubted(unit) != nil })
+	})
 	if alone {
 		if ln, err = t.checkLane(ctx, ln); err != nil {
 			return res, err
@@ -575,13 +539,18 @@ func (t *trunk) verify(ctx context.Context, ln *lane, tree gitops.Tree, units []
 func (t *trunk) run(ctx context.Context, ln *lane, tree gitops.Tree, units []string, whens ...verify.When) (res verify.Result, err error) {
 	log := filepath.Join(t.home.Run(t.state.ID), "logs", "integration.log")
 	res.Passed = true
-	tasks := slices.DeleteFunc(slices.Clone(units), func(id string) bool { return !t.history.Task(id).Open() }) // else it is what others committed
-	for _, c := range t.commands(t.checksAt(whens...), "", t.fewer != nil && t.fewer(units)) {
+	var tasks []string
+	var checks []attempt.Command
+	t.say(func() {
+		tasks = slices.DeleteFunc(slices.Clone(units), func(id string) bool { return !t.history.Task(id).Open() }) // else it is what others committed
+		checks = t.commands(t.checksAt(whens...), "", t.fewer != nil && t.fewer(units))
+	})
+	for _, c := range checks {
 		when := verify.AtMerge
 		if c.At(verify.AtWave) {
 			when = verify.AtWave
 		}
-		if res, err = t.onState(ctx, t.stop, ln, tree, when, &c, "integration of "+oneline.List(units), log, tasks...); err != nil || !res.Passed {
+		if res, err = t.onState(ctx, ln, tree, when, &c, "integration of "+oneline.List(units), log, tasks...); err != nil || !res.Passed {
 			return res, err
 		}
 	}
@@ -626,7 +595,7 @@ func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, own stri
 		if wave.Tree, wave.Root, wave.Began = t.tree, head == "", t.links[0].head; files != nil {
 			wave.Files = files()
 		}
-		t.unlocked(func() { c, err = ln.slot.Repo().CommitWave(ctx, wave) }) // its hooks may be slow
+		c, err = ln.slot.Repo().CommitWave(ctx, wave)
 		if err != nil || c.Empty && at == head {
 			return c, err
 		}
@@ -677,7 +646,7 @@ func (t *trunk) advance(ctx context.Context, tip, commit string, again bool) (er
 		return err
 	}
 	t.away = true
-	return t.record(&journal.Event{Type: journal.Warning, Message: shortRef(t.branch) + " is not checked out any more: the commits of this run go there, and your files stay as they are"})
+	return t.tell(&journal.Event{Type: journal.Warning, Message: shortRef(t.branch) + " is not checked out any more: the commits of this run go there, and your files stay as they are"})
 }
 
 // giveWay sends the commits from here on to a branch aside, which is made, or moved forward.
@@ -700,7 +669,7 @@ func (t *trunk) giveWay(ctx context.Context, commit string, left []gitops.LeftOu
 		}
 	}
 	t.branch = t.aside()
-	return t.record(&journal.Event{Type: journal.Warning, Message: fmt.Sprintf("your working tree cannot follow: %s; the commits of this run are on the branch %s; to bring them here: %s",
+	return t.tell(&journal.Event{Type: journal.Warning, Message: fmt.Sprintf("your working tree cannot follow: %s; the commits of this run are on the branch %s; to bring them here: %s",
 		workspace.Reasons(left), name, repo.Merging(ctx, name))})
 }
 
@@ -736,12 +705,13 @@ func (t *trunk) resume(ctx context.Context) error {
 	if !t.saved {
 		return nil
 	}
-	free := slices.IndexFunc(t.lanes, func(ln *lane) bool { return ln.task == "" }) // the other lanes hold unfinished work
+	free := slices.IndexFunc(t.lanes, func(ln *lane) bool { return ln.order == nil }) // the other lanes hold unfinished work
 	head, err := t.head(ctx)
 	if err != nil || head == t.on || free < 0 {
 		return err
 	}
-	err = t.alone(ctx, func() error { return t.catchUp(ctx, t.lanes[free], head) })
+	t.tools.Repo.AwaitGC(ctx)
+	err = t.catchUp(ctx, t.lanes[free], head)
 	if errors.Is(err, errPutBack) {
 		return nil
 	}
@@ -823,7 +793,8 @@ func (t *trunk) backOut(ctx context.Context, head string, has []string) error {
 		err = t.took(ctx, head, base, has)
 	}
 	for _, u := range units {
-		if err == nil && !slices.Contains(has, u) && t.work.done(u) {
+		done := false
+		if t.say(func() { done = t.work.done(u) }); err == nil && done && !slices.Contains(has, u) {
 			err = t.add(ctx, t.bring(u, u, head, base))
 		}
 	}
@@ -833,17 +804,22 @@ func (t *trunk) backOut(ctx context.Context, head string, has []string) error {
 // committedAs records a wave's commit that a dead loop made and did not record.
 func (t *trunk) committedAs(ctx context.Context, c gitops.ChainLink) error {
 	numbers := c.Trailers["Descartes-Wave"]
-	if len(numbers) == 0 || slices.ContainsFunc(t.history.WaveCommits, func(w journal.WaveCommit) bool { return w.Commit == c.Hash }) {
+	if len(numbers) == 0 || slices.ContainsFunc(t.waveCommits(), func(w journal.WaveCommit) bool { return w.Commit == c.Hash }) {
 		return nil
 	}
 	wave, err := t.tools.Repo.ReadWave(ctx, c.Hash)
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(t.history.WaveCommits, func(w journal.WaveCommit) bool { return w.Wave == wave.Number && slices.Equal(w.Tasks, wave.Tasks) }) {
+	if slices.ContainsFunc(t.waveCommits(), func(w journal.WaveCommit) bool { return w.Wave == wave.Number && slices.Equal(w.Tasks, wave.Tasks) }) {
 		return nil // amended or rebased
 	}
-	return t.record(&journal.Event{Type: journal.WaveCommitted, Unit: journal.Unit{Wave: wave.Number, Of: wave.Files}, Commit: c.Hash, Tree: string(wave.Tree), Tasks: wave.Tasks, Message: wave.Subject})
+	return t.tell(&journal.Event{Type: journal.WaveCommitted, Unit: journal.Unit{Wave: wave.Number, Of: wave.Files}, Commit: c.Hash, Tree: string(wave.Tree), Tasks: wave.Tasks, Message: wave.Subject})
+}
+
+func (t *trunk) waveCommits() (list []journal.WaveCommit) {
+	t.say(func() { list = slices.Clone(t.history.WaveCommits) })
+	return list
 }
 
 // stillThere ends the run with a pause if tasks whose commits the branch had are in none any more: somebody took them away. It does so once.
@@ -860,15 +836,17 @@ func (t *trunk) stillThere(ctx context.Context, head string) error {
 		return err
 	}
 	var gone []string
-	for _, w := range t.history.WaveCommits {
+	for _, w := range t.waveCommits() {
 		if holds(ctx, t.tools.Repo, head, w.Commit) { // reworded, squashed, rebased
 			continue
 		}
 		for _, id := range w.Tasks {
 			named := func(c gitops.ChainLink) bool { return slices.Contains(c.Trailers["Descartes-Task"], oneline.Text(id)) }
-			if !t.history.Task(id).Gone && t.work.done(id) && !slices.ContainsFunc(there, named) {
-				gone = append(gone, id)
-			}
+			t.say(func() {
+				if !t.history.Task(id).Gone && t.work.done(id) && !slices.ContainsFunc(there, named) {
+					gone = append(gone, id)
+				}
+			})
 		}
 	}
 	if len(gone) == 0 {
@@ -876,7 +854,7 @@ func (t *trunk) stillThere(ctx context.Context, head string) error {
 	}
 	e := &journal.Event{Type: journal.Warning, Reason: journal.ReasonGone, Tasks: gone, Message: fmt.Sprintf("%s lost the commit of %s, which this loop had made: resume the loop to have that done again; if you bring it back first "+
 		"(git reflog has it), or its work is there in another form, set it to done: descartes tasks set %s done", cmp.Or(shortRef(t.branch), "HEAD"), oneline.List(gone), gone[0])}
-	if err := t.record(e); err != nil {
+	if err := t.tell(e); err != nil {
 		return err
 	}
 	t.halted = true

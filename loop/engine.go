@@ -1,0 +1,486 @@
+package loop
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"descartes/gitops"
+	"descartes/internal/crash"
+	"descartes/loop/attempt"
+	"descartes/loop/journal"
+	"descartes/loop/lab"
+	"descartes/loop/store"
+	"descartes/loop/workspace"
+	"descartes/specbuild"
+	"descartes/tasks"
+)
+
+// unit is one attempt at a ready piece of work: what it starts with, and its result.
+//
+// Where a piece of work, a task or an iteration, stands changes by events of the journal alone:
+//
+//	from         to           when
+//	ready        running      a lane is free, and nothing runs at which its work clashed
+//	ready        integrating  its own result merges cleanly by now, or a person accepted one: no agent is needed
+//	running      integrating  verified
+//	running      ready        failed with attempts left, or cut short (counts for nothing)
+//	running      blocked      failed for the last time, or its agent gives up
+//	ready        asleep       its account is out of quota
+//	asleep       ready        the quota is back
+//	integrating  integrated   merged, and the merged state passes
+//	integrating  ready        it clashes (counts for nothing), or the merged state fails (an attempt)
+//	integrating  blocked      the merged state fails for the last time
+//	integrated   committed    its wave's commit is made
+//	integrated   ready        a check of the wave fails by it, or somebody's commit conflicts with it
+//	blocked      ready        answered, or to be tried again
+//	committed    ready        rewound, or taken away from the branch
+type unit struct {
+	lane    *lane       // where it runs
+	task    *tasks.Task // nil: an iteration of a prompt
+	it      *Iteration  // nil: a task
+	number  int         // attempt of the task within the loop, or try of the iteration
+	of      int         // number of the task's last attempt, as things stand; 0: unknown
+	base    gitops.Tree // before the first attempt at the same work
+	before  gitops.Tree // before this attempt
+	whole   bool        // see workspace.Start
+	stand   workspace.Stand
+	log     string
+	with    Choice
+	started time.Time
+	since   time.Time             // start of the first attempt at the same work; zero: now
+	begun   bool                  // its start is recorded
+	again   bool                  // a killed run ordered it from a fleet
+	moved   bool                  // its base is another one now: its slot is to be prepared again
+	from    func(*unit) error     // slow steps before its slot is prepared; nil for none
+	round   *round                // the round it is a candidate of; nil: none
+	ended   bool                  // of a candidate: its round has counted its end
+	session journal.Session       // session it continues; zero for a fresh agent
+	marked  []string              // files at which its task's work ever conflicted: no markers may be left in them
+	merges  bool                  // its task's own work, which conflicted, merges by now
+	made    func() attempt.Result // makes its result where no agent runs; nil: one does
+	accepts bool                  // it is what a person accepted
+	wave    int                   // the wave it reviews; 0: it is an attempt
+	step    int                   // number of the step that is being recorded, of an attempt on another machine
+	ctx     context.Context       // of its processes
+	cancel  context.CancelFunc
+
+	res    attempt.Result
+	ref    string   // keeps its work
+	stat   string   // of its changes, if it was not verified
+	size   int      // of a verified candidate: changed lines
+	denied []string // what the sandbox refused
+	over   *Outcome // the run ends with it
+	err    error
+}
+
+// job is something slow that the trunk does, beside the attempts and one after the other.
+type job struct {
+	begin func() (do func() error)                // do is nil if there is nothing left to do
+	then  func(err error) (out *Outcome, _ error) // what follows; an outcome ends the run
+}
+
+// Run works until nothing is left to do, a limit is reached, or it is stopped: closing soft lets the running attempts finish, cancelling ctx interrupts
+// the agents. Either way the state is saved. An error is an internal one, or one of the machine.
+//
+// Run's goroutine decides everything: it has the journal and what is folded from it, the units, the lanes, the limits. Workers, one for each attempt, and
+// the trunk's slow steps have goroutines of their own; they hand over values, and what they mean is decided here.
+func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
+	l.ctx = ctx
+	l.stop = &stopper{ctx: ctx, soft: soft, ask: func() (store.Request, bool) { return l.home.Asked(l.state.ID) }, marked: l.saver.own.marked}
+	l.now, l.atOnce = context.WithCancel(ctx)
+	l.soon, l.atLast = context.WithCancel(l.now)
+	l.soft, l.tick = soft, time.NewTicker(pollEvery)
+	defer func() { l.tick.Stop(); l.atOnce() }()
+
+	out, err := l.run()
+	err = ends(&out, l.await(func() error { return l.work.endRun(&out, ends(&out, err)) }))
+	if err == nil {
+		if err = l.await(func() error { return l.lastChecks(&out) }); errors.Is(err, context.Canceled) && l.stop.asked() != nil {
+			out, err = *l.stop.asked(), nil
+		}
+	}
+	if err != nil {
+		out, err = l.stop.failed(err)
+	}
+	err = errors.Join(err, l.await(func() error { return l.leave(context.WithoutCancel(ctx), &out) }))
+	ferr := errors.Join(l.await(func() error { return l.push(&out) }), l.finish(&out))
+	if l.full = out.Ending == journal.DiskFull && DiskFull(ferr); err == nil && !l.full { // otherwise a resume finds a killed loop
+		err = ferr
+	}
+	return out, err
+}
+
+// ends takes the outcome of an error that is one.
+func ends(out *Outcome, err error) error {
+	if e, ok := errors.AsType[*endError](err); ok {
+		*out = e.out
+		return nil
+	}
+	return err
+}
+
+// run drives the lanes until the run ends.
+func (l *Loop) run() (Outcome, error) {
+	var out *Outcome
+	err := l.await(func() (err error) {
+		out, err = l.open(l.ctx)
+		return err
+	})
+	if out != nil || err != nil {
+		return *cmp.Or(out, &Outcome{}), err
+	}
+	for {
+		l.feed()
+		if l.out == nil && l.err == nil {
+			l.fill()
+		} else if l.err == nil {
+			l.work.windUp()
+		}
+		if l.feed(); l.busy == 0 {
+			break
+		}
+		l.serve()
+	}
+	if l.out == nil && l.err == nil {
+		return l.work.ending(), nil
+	}
+	return *cmp.Or(l.out, &Outcome{}), l.err
+}
+
+// fill has every free lane do what is to be done next.
+func (l *Loop) fill() {
+	for _, ln := range l.lanes {
+		if !ln.busy && l.out == nil && l.err == nil {
+			l.endWith(l.work.next(ln))
+		}
+	}
+}
+
+// feed gives the trunk what it does next.
+func (l *Loop) feed() {
+	for !l.folding && len(l.jobs) > 0 {
+		j := l.jobs[0]
+		l.jobs = l.jobs[1:]
+		do := j.begin()
+		if do == nil {
+			continue
+		}
+		var err error
+		l.folding = true
+		l.aside(func() {
+			if l.trunk != nil {
+				l.tools.Repo.AwaitGC(l.ctx)
+			}
+			err = do()
+		}, func() { l.folding = false; l.endWith(j.then(err)) })
+	}
+}
+
+// serve takes in what happens next.
+func (l *Loop) serve() {
+	select {
+	case did := <-l.inbox:
+		did()
+	case <-l.tick.C:
+		if r, now := l.stop.ask(); now {
+			l.atOnce()
+		} else if r != "" {
+			l.atLast()
+		}
+	case <-l.soft:
+		l.soft = nil
+		if l.atLast(); l.history.Underway() { // else it ends now; other terminals show it
+			l.endWith(nil, l.record(&journal.Event{Type: journal.LoopStopping}))
+		}
+	}
+}
+
+// say has do run by the goroutine that decides, and waits for it. Workers and the trunk call it, to record and to read; it is quick.
+func (l *Loop) say(do func()) {
+	done := make(chan struct{})
+	l.inbox <- func() { defer close(done); do() }
+	<-done
+}
+
+// tell records events from another goroutine.
+func (l *Loop) tell(events ...*journal.Event) (err error) {
+	l.say(func() { err = l.record(events...) })
+	return err
+}
+
+// aside has do, which is slow, run in a goroutine of its own; then follows in the one that decides.
+func (l *Loop) aside(do, then func()) {
+	l.busy++
+	go func() {
+		do()
+		l.inbox <- func() { l.busy--; then() }
+	}()
+}
+
+// await is for what is slow before the first unit and after the last one: nothing else goes on but what do says.
+func (l *Loop) await(do func() error) (err error) {
+	over := false
+	l.aside(func() { err = do() }, func() { over = true })
+	for !over {
+		l.serve()
+	}
+	return err
+}
+
+// endWith lets the run end with the first outcome or error: what is under way is finished, and nothing else begins.
+func (l *Loop) endWith(out *Outcome, err error) {
+	switch {
+	case out == nil && err == nil || l.err != nil:
+		return
+	case l.out != nil && errors.Is(err, context.Canceled): // what ended the run cut that short
+		if why, err := l.stop.failed(err); err == nil && why.Ending == l.out.Ending {
+			l.out = &why
+		}
+		return
+	case l.out != nil && (err == nil || errors.Is(err, lab.ErrSetupStopped)):
+		return
+	}
+	if asked := l.stop.asked(); asked != nil && errors.Is(err, lab.ErrSetupStopped) {
+		out, err = asked, nil
+	}
+	if e, ok := errors.AsType[*endError](err); ok {
+		out, err = &e.out, nil
+	}
+	l.out, l.err = out, err
+	l.atLast()
+}
+
+// lone reports whether nothing else is under way.
+func (l *Loop) lone() bool { return l.busy == 0 && len(l.jobs) == 0 }
+
+// start has a worker make a unit's attempt in a lane, once its provider allows that.
+func (l *Loop) start(ln *lane, u *unit) (*Outcome, error) {
+	u.lane, ln.busy = ln, true
+	if u.made != nil || u.again {
+		l.work1(u)
+		return nil, nil
+	}
+	m, err := l.backoff.pick(l.config.ChoicesOf(u.task, u.candidate()), l.teller(u))
+	if u.with = m.choice; err == nil && m.end == nil && m.until.IsZero() {
+		err = l.backoff.tellSwitch(m, l.teller(u))
+		if err == nil {
+			l.work1(u)
+		}
+		return nil, err
+	}
+	if err == nil && m.end == nil {
+		m.end, err = l.backoff.wait(m, l.teller(u))
+	}
+	if err != nil || m.end != nil {
+		ln.busy = false
+		out := l.work.dropped(u, m.end)
+		return out, err
+	}
+	l.work.sleeps(u, true)
+	l.aside(func() { l.stop.wait(l.soon, &l.tools, m.until) }, func() {
+		l.backoff.woke(m)
+		l.work.sleeps(u, false)
+	})
+	return nil, nil
+}
+
+// work1 has a worker make a unit's attempt.
+func (l *Loop) work1(u *unit) {
+	u.ctx, u.cancel = context.WithCancel(l.now)
+	l.aside(func() { u.err = l.attempt(u) }, func() {
+		u.cancel()
+		l.endWith(l.ended(u))
+	})
+}
+
+// ended decides what follows from an attempt.
+func (l *Loop) ended(u *unit) (*Outcome, error) {
+	if u.err != nil || !u.begun {
+		u.lane.busy = false
+		return l.work.dropped(u, u.over), u.err
+	}
+	return l.work.conclude(u)
+}
+
+// attempt prepares a lane and makes a unit's attempt. It runs in a worker.
+func (l *Loop) attempt(u *unit) error {
+	u.started = l.tools.Now()
+	if u.from != nil {
+		if err := u.from(u); err != nil || u.merges {
+			u.begun = u.merges
+			return err
+		}
+	}
+	var in attempt.Input
+	var start workspace.Start
+	var err error
+	for tries := 0; ; tries++ {
+		start, u.moved = l.startOf(u), false
+		if l.tools.Away != nil {
+			u.stand, err = u.lane.slot.Aim(l.ctx, start)
+		} else {
+			u.stand, err = l.prepare(l.ctx, u.lane, start)
+		}
+		if err != nil || u.begun {
+			break
+		}
+		l.say(func() { in, err = l.announce(u, tries < mostMoves) })
+		if err != nil || !u.moved {
+			break
+		}
+	}
+	if err != nil || !u.begun {
+		return err
+	}
+	if err = l.execute(u, start, in); err != nil {
+		return err
+	}
+	return l.work.after(u)
+}
+
+// mostMoves is how often an attempt's slot is prepared anew because something was integrated meanwhile.
+const mostMoves = 3
+
+// announce records that a unit begins, and returns the input of its attempt. It has not begun if the run ends instead, or if it is to start from a
+// newer state.
+func (l *Loop) announce(u *unit, moves bool) (in attempt.Input, err error) {
+	if u.again {
+		u.begun = true
+		return l.input(u, ""), nil
+	}
+	if u.round.over() {
+		return in, nil
+	}
+	if u.moved = moves && l.work.moved(u); u.moved {
+		return in, nil
+	}
+	var spec specbuild.Spec
+	if u.made == nil {
+		if spec, u.over, err = l.work.spec(u); err != nil || u.over != nil {
+			return in, err
+		}
+	}
+	first := l.work.event(journal.AttemptStarted, u)
+	first.Detail = &journal.Detail{SpecTokens: spec.Tokens, Client: journal.Client{Log: l.relative(u.log), Backend: u.with.Backend, Model: u.with.Model}}
+	first.Detail.Inputs = l.work.inputs(u, spec.Text)
+	first.Slot, first.Branch, first.Head = u.lane.number(), u.stand.Head.Branch, u.stand.Head.Hash
+	if err := l.record(l.work.begun(u, first)...); err != nil {
+		return in, err
+	}
+	u.begun = true
+	if u.it != nil { // its number is on disk before its agent starts, so it is never used twice
+		if err := l.flush(); err != nil {
+			return in, err
+		}
+		crash.Point("iteration-saved")
+	}
+	return l.input(u, spec.Text), nil
+}
+
+// execute runs a unit's attempt, here or on another machine.
+func (l *Loop) execute(u *unit, start workspace.Start, in attempt.Input) (err error) {
+	if u.made != nil {
+		u.res = u.made()
+		return nil
+	}
+	if away := l.tools.Away; away != nil {
+		o := Order{Loop: l.state.ID, Tag: l.state.Tag, Task: u.task.ID, Title: u.task.Title, Rank: u.task.Priority, Try: u.number, Again: u.again, At: u.stand.Head, Start: start, Input: in}
+		l.say(func() {
+			if o.Wave = l.work.event(journal.AttemptStarted, u).Wave; o.Start.Before == "" {
+				o.Start.Before = u.stand.Tree
+			}
+			if a := l.history.RunningOf(journal.Key{Task: u.task.ID, Number: u.number}); a != nil {
+				o.Ref, o.Steps, o.Told = a.Reports, a.Steps, a.Agent != nil
+			}
+		})
+		u.res, err = away.Run(u.ctx, o, l.observe(u))
+		return err
+	}
+	u.lane.runner.Choose = l.chooser(u)
+	u.res, err = u.lane.runner.Run(u.ctx, u.lane.ws, in, l.observe(u))
+	return err
+}
+
+// startOf is what the workspace needs to know about a unit.
+func (l *Loop) startOf(u *unit) workspace.Start {
+	s := workspace.Start{Before: u.before, Base: u.base, Whole: u.whole, Since: u.since, Aside: strings.TrimSuffix(u.log, ".log")}
+	if l.trunk != nil && l.trunk.tip != "" {
+		l.say(func() { s.At = l.trunk.at(u.base).head })
+	}
+	if l.tools.Away == nil && (u.lane == nil || u.lane != l.checker) {
+		s.Named = l.tools.Named
+	}
+	return s
+}
+
+// teller records what the backoff says about a unit.
+func (l *Loop) teller(u *unit) teller {
+	return func(e *journal.Event) error {
+		l.work.waits(u, e)
+		return l.record(e)
+	}
+}
+
+// chooser decides which backend an agent of a look may run with. If that ends the run, the attempt ends with it.
+func (l *Loop) chooser(u *unit) func(context.Context, []attempt.With) (attempt.With, error) {
+	return func(actx context.Context, among []attempt.With) (with attempt.With, err error) {
+		var choices []Choice
+		for _, w := range among {
+			choices = append(choices, Choice(w))
+		}
+		for {
+			var m move
+			l.say(func() {
+				if m, err = l.backoff.pick(choices, l.teller(u)); err == nil && m.end == nil && !m.until.IsZero() {
+					m.end, err = l.backoff.wait(m, l.teller(u))
+				} else if err == nil && m.end == nil {
+					err = l.backoff.tellSwitch(m, l.teller(u))
+					m.end = usedUp(l.config, l.tools.Now(), l.history.Cost)
+				}
+			})
+			switch {
+			case err != nil:
+				return with, err
+			case m.end != nil:
+				u.over = m.end
+				return with, attempt.ErrRunEnds
+			case m.until.IsZero():
+				return attempt.With(m.choice), actx.Err()
+			}
+			if l.stop.wait(l.soon, &l.tools, m.until); l.soon.Err() != nil {
+				l.say(func() { u.over = cmp.Or(l.stop.asked(), &Outcome{}) })
+				return with, attempt.ErrRunEnds
+			}
+			l.say(func() { l.backoff.woke(m) })
+		}
+	}
+}
+
+// limits returns the limit or the request that forbids another attempt, or nil.
+func (l *Loop) limits() *Outcome {
+	if out := l.stop.asked(); out != nil {
+		return out
+	}
+	if why := l.noRoom(); why != "" {
+		return &Outcome{Ending: journal.DiskFull, Message: why}
+	}
+	if out := l.work.limit(); out != nil {
+		return out
+	}
+	return usedUp(l.config, l.tools.Now(), l.history.Cost)
+}
+
+// laneOf is the lane with a slot.
+func (l *Loop) laneOf(slot *workspace.Slot) *lane {
+	if l.checker != nil && l.checker.slot == slot {
+		return l.checker
+	}
+	if i := slices.IndexFunc(l.lanes, func(ln *lane) bool { return ln.slot == slot }); i >= 0 {
+		return l.lanes[i]
+	}
+	return nil
+}
