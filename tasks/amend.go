@@ -318,7 +318,7 @@ func (w *amender) task(t *Task) string {
 	}{
 		{"id", id(t.ID)}, {"title", t.Title}, {"description", t.Description}, {"details", t.Details}, {strategy, t.TestStrategy},
 		{acceptance, points(t.Acceptance)}, {"status", cmp.Or(t.Status, Pending)}, {"complexity", complexity}, {"priority", t.Priority},
-		{dependencies, on}, {"parent_id", parent}, {"scope", t.Scope},
+		{"verify", t.Verify}, {dependencies, on}, {"parent_id", parent}, {"scope", t.Scope},
 	} {
 		var b strings.Builder
 		e := json.NewEncoder(&b)

@@ -99,3 +99,21 @@ func TestAmendRefused(t *testing.T) {
 		}
 	}
 }
+
+// A list has a check of its own for a task, and keeps it when it is written.
+func TestVerifyOfATask(t *testing.T) {
+	t.Parallel()
+	f, err := NewList("root", "x", []Task{{ID: "1", Title: "A", Verify: "make a"}, {ID: "2", Title: "B"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	md, err := Parse("tasks.md", "x", []byte("- [ ] T1 A\n  - Verify: `make a`\n- [ ] T2 B\n  Verify that it works.\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range [][]Task{f.Tasks(), md.Tasks()} {
+		if list[0].Verify != "make a" || list[1].Verify != "" {
+			t.Errorf("got %q and %q", list[0].Verify, list[1].Verify)
+		}
+	}
+}

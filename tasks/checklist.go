@@ -171,7 +171,7 @@ func (checklist) Read(t *text, f *File) *problem {
 			return &problem{l.Start, reason}
 		}
 		status := BoxStatus(l.Box)
-		task := Task{ID: e.id, Title: e.title, Description: c.around(e), Details: c.nested(e), Status: status,
+		task := Task{ID: e.id, Title: e.title, Description: c.around(e), Details: c.nested(e), Verify: c.verify(e), Status: status,
 			RawStatus: string(status), Priority: "medium", Story: e.story, Line: e.line + 1}
 		if p := f.add(task, site{span: span{l.Mark, l.Mark + len(string(l.Box))}, at: l.Start}); p != nil {
 			return p
@@ -225,6 +225,16 @@ func (c *entries) nested(e *checkEntry) string {
 	return prose.Block(lines)
 }
 
+// verify is the command of the line "Verify: `make test`" in an entry.
+func (c *entries) verify(e *checkEntry) string {
+	for n := e.line + 1; n < e.last; n++ {
+		if command := prose.Verify(c.md.Words(n)); command != "" && !c.md.Fenced(n) {
+			return command
+		}
+	}
+	return ""
+}
+
 // order makes each task wait for the group before its own: a single task, or neighbours under one heading that are marked [P]. ok is false if that
 // would be too many dependencies.
 func (c *entries) order(f *File) bool {
@@ -249,10 +259,7 @@ func (c *entries) take(f *File, i int, s prose.Statement) {
 	for _, r := range refs {
 		k, ok := f.index[r.ID]
 		switch {
-		case r.Phase || !s.Strong && !r.Word || ok && k == i:
-		case !ok && s.Strong && prose.CodeID(r.ID) && prose.CodeID(c.list[i].id) && !s.Blocks:
-			f.note(i, "dependency", fmt.Sprintf("it depends on %s, which is not in the list", r.ID))
-		case !ok:
+		case !ok || k == i || r.Phase || !s.Strong && !r.Word:
 		case s.Blocks:
 			f.wait(k, i)
 		default:

@@ -87,7 +87,7 @@ func TestChecklistForms(t *testing.T) {
 		"mark first":  {"- [ ] [P] T1 A\n- [ ] [P] T2: B\n- [ ] T3 [x](y)\n", []string{"T1 pending A", "T2 pending B", "T3 pending x <- T1,T2"}, nil},
 		"P to P":      {"## A\n- [ ] T1 [P] a\n- [ ] T2 [P] b\n## B\n- [ ] T3 [P] c\n", []string{"T1 pending a", "T2 pending b", "T3 pending c <- T1,T2"}, nil},
 		"duplicate":   {"- [ ] T1 a\n- [x] T1 b\n- [ ] T2 c\n", []string{"T1 pending a", "T1 done b", "T2 pending c <- T1"}, []string{"2 duplicate"}},
-		"strangers":   {"- [ ] T1 a (depends on T9)\n- [ ] T2 [P] b (blocks T3)\n- [ ] T3 [P] c (depends on Phase 1)\n", []string{"T1 pending a (depends on T9)", "T2 pending b (blocks T3) <- T1", "T3 pending c (depends on Phase 1) <- T1,T2"}, []string{"1 dependency"}},
+		"strangers":   {"- [ ] T1 a (depends on T9)\n- [ ] T2 [P] b (blocks T3)\n- [ ] T3 [P] c (depends on Phase 1)\n", []string{"T1 pending a (depends on T9)", "T2 pending b (blocks T3) <- T1", "T3 pending c (depends on Phase 1) <- T1,T2"}, nil},
 		"CRLF, BOM":   {"\ufeff* [X] T1 a\r\n1. [ ] T2 b\r\n", []string{"T1 done a", "T2 pending b <- T1"}, nil},
 		"other boxes": {"- [-] T1 a\n- [>] T2 b\n- [!] T3 c\n- [?] T4 d\n", []string{"T1 cancelled a", "T2 deferred b <- T1", "T3 blocked c <- T2"}, nil},
 	} {

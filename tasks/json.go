@@ -25,6 +25,7 @@ type document struct {
 	parsed  bool
 	array   bool     // the top level is an array
 	members []member // of the top level; nil unless it is an object
+	lists   []string // members that hold a task list: tags
 }
 
 // member is one member of an object. A value's Index is its place in the source.
@@ -90,6 +91,13 @@ func parse(src string) (document, *problem) {
 	}
 	if d.array = text[0] == '['; text[0] == '{' {
 		d.members = members(gjson.Result{Type: gjson.JSON, Raw: text, Index: start})
+	}
+	for _, m := range d.members {
+		if m.value.IsObject() {
+			if v, ok := last(members(m.value), "tasks"); ok && v.IsArray() {
+				d.lists = append(d.lists, m.name)
+			}
+		}
 	}
 	return d, nil
 }
@@ -206,6 +214,7 @@ func (r *reader) own(v gjson.Result) string { return ownID(r.tag, strings.TrimSp
 // readTasks reads an array of tasks into f.
 func readTasks(f *File, list gjson.Result) *problem {
 	r := &reader{File: f, line: 1}
+	f.tasks = make([]Task, 0, min(strings.Count(list.Raw, "{"), maxTasks))
 	if p := r.list(list, nil); p != nil {
 		return p
 	}
@@ -309,6 +318,8 @@ func (r *reader) member(e *entry, key, v gjson.Result) *problem {
 		t.TestStrategy = bullets(v)
 	case "acceptance", "acceptance_criteria", "acceptanceCriteria":
 		t.Acceptance = bullets(v)
+	case "verify":
+		t.Verify = plain(v)
 	case "status":
 		t.RawStatus, t.Status = e.mark(v), Pending
 		if t.RawStatus != "" {

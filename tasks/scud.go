@@ -13,11 +13,11 @@ import (
 // and all else are left alone.
 type scud struct{}
 
-func (scud) Match(t *text) bool { return t.json() && (t.flat() || len(t.lists()) > 0) }
+func (scud) Match(t *text) bool { return t.json() && (t.flat() || len(t.lists) > 0) }
 
 func (scud) Tags(t *text) []string {
 	if !t.flat() {
-		return t.lists()
+		return t.lists
 	}
 	if tag, _ := t.find("tag"); tag.Str != "" {
 		return []string{tag.Str}
@@ -50,17 +50,7 @@ func (scud) SetStatus(_ *Task, s Status) (Status, string) { return s, strconv.Qu
 func (t *text) flat() bool {
 	v, ok := t.find("tasks")
 	tag, _ := t.find("tag")
-	return ok && v.IsArray() && (tag.Str != "" || len(t.lists()) == 0)
-}
-
-// lists are the members of a document that hold a task list: its tags.
-func (t *text) lists() (tags []string) {
-	for _, m := range t.members {
-		if v, ok := last(members(m.value), "tasks"); ok && m.value.IsObject() && v.IsArray() {
-			tags = append(tags, m.name)
-		}
-	}
-	return tags
+	return ok && v.IsArray() && (tag.Str != "" || len(t.lists) == 0)
 }
 
 const master = "master" // the tag of Task Master's lists without tags

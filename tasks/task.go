@@ -23,6 +23,7 @@ type Task struct {
 	Details      string
 	TestStrategy string
 	Acceptance   string // Markdown: what must hold before it is done, one list entry each
+	Verify       string // a command that checks it, besides the project's
 	Story        string // the user story it belongs to, as spec-kit marks it: US1
 
 	Status    Status // a known status, or RawStatus where the word is unknown

@@ -139,6 +139,16 @@ func Priority(s string) string {
 	return ""
 }
 
+var verify = lazyregexp.New("(?i)^[-*+ ]*verify:[* ]*(?:`([^`]+)`|([^`]+?))\\s*$")
+
+// Verify is the command of a line that says how a task is checked, "Verify: `make test`"; "" for any other.
+func Verify(line string) string {
+	if m := verify.FindStringSubmatch(line); m != nil {
+		return m[1] + m[2]
+	}
+	return ""
+}
+
 // Block joins lines, without their common indentation and without blank lines around them.
 func Block(lines []string) string {
 	common := -1

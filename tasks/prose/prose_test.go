@@ -51,3 +51,14 @@ func TestLeadingID(t *testing.T) {
 		}
 	}
 }
+
+func TestVerify(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"Verify: `make test`": "make test", "- **Verify:** go test ./a ": "go test ./a", "  * verify: `a | b`": "a | b", "Verify that it works": "", "Verify:": "", "We verify: `x`": "",
+	} {
+		if got := Verify(line); got != want {
+			t.Errorf("%q: got %q, want %q", line, got, want)
+		}
+	}
+}
