@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"descartes/internal/markdown"
+	"descartes/scheduler"
 	"descartes/tasks"
 )
 
@@ -91,16 +92,34 @@ func mapping(p *Document, list []tasks.Task) string {
 	return b.String()
 }
 
+// tasksAndWaves shows the tasks of a plan and the waves that they make.
+func tasksAndWaves(t *testing.T, p *Document) string {
+	t.Helper()
+	list, err := p.Tasks()
+	if err != nil {
+		return "\n" + err.Error() + "\n"
+	}
+	var b strings.Builder
+	b.WriteString("\ntasks\n")
+	for _, x := range list {
+		fmt.Fprintf(&b, "%s %s %q line %d, after %q\n", x.ID, x.Status, x.Title, x.Line, x.DependsOn)
+	}
+	for _, wave := range scheduler.New(list, scheduler.Options{}).Waves() {
+		fmt.Fprintf(&b, "wave %d: %s\n", wave.Number, strings.Join(wave.Tasks, " "))
+	}
+	return b.String()
+}
+
 // Every shape of plan that is known from the wild: which section does each task get, and why.
 func TestMapping(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"phases", "numbered", "taskheads", "markers", "checklist", "nested"} {
+	for _, name := range []string{"phases", "numbered", "taskheads", "markers", "checklist", "nested", "listed"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			src, list := planFile(t, name), taskFile(t, name)
 			p := fromPlan(t, string(src))
 			got := mapping(p, list)
-			golden(t, name+".map", got+"\nheadings\n"+p.outlined+"\n")
+			golden(t, name+".map", got+"\nheadings\n"+p.outlined+"\n"+tasksAndWaves(t, p))
 
 			crlf := strings.ReplaceAll(string(src), "\n", "\r\n")
 			for how, text := range map[string]string{"CRLF": crlf, "CR": strings.ReplaceAll(crlf, "\r\n", "\r"), "BOM": markdown.BOM + string(src)} {
