@@ -90,11 +90,12 @@ type job struct {
 // the trunk's slow steps have goroutines of their own; they hand over values, and what they mean is decided here.
 func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 	l.ctx = ctx
+	l.running.Store(true)
 	l.stop = &stopper{ctx: ctx, soft: soft, ask: func() (store.Request, bool) { return l.home.Asked(l.state.ID) }, marked: l.saver.own.marked}
 	l.now, l.atOnce = context.WithCancel(ctx)
 	l.soon, l.atLast = context.WithCancel(l.now)
 	l.soft, l.tick = soft, time.NewTicker(pollEvery)
-	defer func() { l.tick.Stop(); l.atOnce() }()
+	defer func() { l.tick.Stop(); l.atOnce(); close(l.over) }()
 
 	out, err := l.run()
 	err = ends(&out, l.await(func() error { return l.work.endRun(&out, ends(&out, err)) }))
@@ -199,11 +200,15 @@ func (l *Loop) serve() {
 	}
 }
 
-// say has do run by the goroutine that decides, and waits for it. Workers and the trunk call it, to record and to read; it is quick.
+// say has do run by the goroutine that decides, and waits for it. Workers and the trunk call it, to record and to read; it is quick. Once the run is over
+// nobody listens any more.
 func (l *Loop) say(do func()) {
 	done := make(chan struct{})
-	l.inbox <- func() { defer close(done); do() }
-	<-done
+	select {
+	case l.inbox <- func() { defer close(done); do() }:
+		<-done
+	case <-l.over:
+	}
 }
 
 // tell records events from another goroutine.

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"descartes/agent/quota"
@@ -247,6 +248,8 @@ type Loop struct {
 	soft      <-chan struct{} // nil once it is closed
 	tick      *time.Ticker    // for requests of other terminals
 	inbox     chan func()     // what other goroutines have to say
+	running   atomic.Bool     // Run has begun
+	over      chan struct{}   // closed when it has ended
 	busy      int             // goroutines whose end is awaited
 	jobs      []job           // what the trunk has to do
 	folding   bool            // it is at one
@@ -447,9 +450,13 @@ func (l *Loop) warn(u *unit, messages ...string) error {
 	return nil
 }
 
-// Warn records what a person should know of the whole run.
+// Warn records what a person should know of the whole run. Before Run its caller calls it, from then on anybody may.
 func (l *Loop) Warn(text string) error {
-	return l.tell(&journal.Event{Type: journal.Warning, Message: text})
+	e := &journal.Event{Type: journal.Warning, Message: text}
+	if !l.running.Load() {
+		return l.record(e)
+	}
+	return l.tell(e)
 }
 
 // heal restores what is ours and the attempt changed: the run's files, the journal, the locks. who names the part that did it.

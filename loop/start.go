@@ -37,7 +37,7 @@ type Source interface {
 // Start begins a run, or resumes one. It takes the locks, brings task file and journal in line, and leaves the first attempt to Run. The caller
 // closes the loop.
 func Start(ctx context.Context, root string, j Source, tools Tools, opt StartOptions) (_ *Loop, err error) {
-	l := &Loop{root: root, tools: tools, home: store.NewHome(root), history: journal.NewState(), state: &store.State{}, missing: map[string]bool{}, branch: opt.Branch, inbox: make(chan func())}
+	l := &Loop{root: root, tools: tools, home: store.NewHome(root), history: journal.NewState(), state: &store.State{}, missing: map[string]bool{}, branch: opt.Branch, inbox: make(chan func()), over: make(chan struct{})}
 	l.who = store.Holder{PID: os.Getpid(), Host: store.Hostname(), At: tools.Now(), Here: tools.Here}
 	l.work = j.begin(l, opt)
 	defer func() {
