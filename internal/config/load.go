@@ -99,14 +99,24 @@ func (s *Settings) Load(base *File, env func(string) string, at func(path string
 	}
 	for _, one := range all {
 		name := one.Variable()
-		if text := env(name); s.flags[one] != nil && name != "" && text != "" {
-			if err := take(one, name, []string{text}, source{"environment", name}); err != nil {
-				return err
-			}
+		text, err := env(name), error(nil)
+		switch {
+		case s.flags[one] == nil || name == "" || text == "":
+		case one.Flag == "":
+			err = s.takeSet(name, one.Key, text, at, source{"environment", name})
+		default:
+			err = take(one, name, []string{text}, source{"environment", name})
+		}
+		if err != nil {
+			return err
 		}
 	}
 	for _, set := range s.sets {
-		if err := s.takeSet(set, at); err != nil {
+		key, text, ok := strings.Cut(set, "=")
+		if !ok {
+			return wrong("--set max_wait=2h", "--set %q: give KEY=VALUE", set)
+		}
+		if err := s.takeSet("--set "+key, key, text, at, source{"flag", "--set " + key}); err != nil {
 			return err
 		}
 	}
@@ -128,12 +138,8 @@ func (s *Settings) Load(base *File, env func(string) string, at func(path string
 
 var inFileLine = lazyregexp.New(`line \d+: `)
 
-// takeSet reads KEY=VALUE of --set: the value is written as in descartes.yaml, and a text needs no quotes.
-func (s *Settings) takeSet(set string, at func(string) string) error {
-	key, text, ok := strings.Cut(set, "=")
-	if !ok {
-		return wrong("--set max_wait=2h", "--set %q: give KEY=VALUE", set)
-	}
+// takeSet sets a key to a value that is written as in descartes.yaml; a text needs no quotes. name is what gave it.
+func (s *Settings) takeSet(name, key, text string, at func(string) string, src source) error {
 	node := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
 	one := Find(key)
 	if one == nil || one.kind != "string" && one.kind != "path" {
@@ -149,18 +155,18 @@ func (s *Settings) takeSet(set string, at func(string) string) error {
 	}
 	data, err := yaml.Marshal(node)
 	if err != nil {
-		return wrong("", "--set %s: %w", key, err)
+		return wrong("", "%s: %w", name, err)
 	}
 	lines, err := s.read(data)
 	if err != nil {
-		e := wrong("", "--set %s: %s", set, inFileLine.ReplaceAllString(err.Error(), ""))
+		e := wrong("", "%s=%s: %s", name, text, inFileLine.ReplaceAllString(err.Error(), ""))
 		if found, ok := errors.AsType[*Error](err); ok {
 			e.Hint, e.Unknown = found.Hint, found.Unknown
 		}
 		return e
 	}
 	for key := range lines {
-		s.from[Find(key)] = source{"flag", "--set " + key}
+		s.from[Find(key)] = src
 	}
 	return nil
 }

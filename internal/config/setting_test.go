@@ -67,6 +67,12 @@ func TestLoad(t *testing.T) {
 	if typed := s.TypedFlags("", ""); len(typed["set"]) != 8 || typed["max-attempts"][0] != "7" || len(typed) != 2 {
 		t.Errorf("typed: %v", typed)
 	}
+	if s, err := load(t, file, map[string]string{"DESCARTES_GUARD": "{tests: warn}", "DESCARTES_BACKEND_ENVIRONMENT": "{A: b}"}); err != nil || s.Guard["tests"] != "warn" || s.Backend.Environment["A"] != "b" {
+		t.Errorf("the environment: %+v, %v", s.Guard, err)
+	}
+	if _, err := load(t, file, map[string]string{"DESCARTES_BACKENDS": "x"}); err == nil || !strings.HasPrefix(err.Error(), "DESCARTES_BACKENDS=x: there is `x`, where") {
+		t.Errorf("the environment: %v", err)
+	}
 	if s, err := load(t, file, nil, "--verify", "true"); err != nil || s.Scud.VerificationCommand != "true" || s.VerificationCommand != "true" {
 		t.Errorf("--verify: %+v, %v", s.Scud, err)
 	}
