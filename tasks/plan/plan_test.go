@@ -193,6 +193,10 @@ func TestPlanText(t *testing.T) {
 	if a.TestStrategy != "- [ ] `make`" || a.Priority != "high" || a.Complexity != "5" || a.Line != 3 || !a.Numeric {
 		t.Errorf("got %+v", a)
 	}
+	p = fromPlan(t, "## Task 1: A\n**Verify:** `make a`\n```\nVerify: no\n```\n## Task 2: B\n- one\n")
+	if p.tasks[0].Verify != "make a" || p.tasks[1].Verify != "" {
+		t.Errorf("own checks: got %q, %q", p.tasks[0].Verify, p.tasks[1].Verify)
+	}
 	p, err = Parse("plan.md", []byte("- [ ] A\n   - nested\n\n     deeper\n- [ ] B\n\nprose\n"))
 	if err != nil {
 		t.Fatal(err)

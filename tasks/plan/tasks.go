@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -436,7 +437,7 @@ func plainNumber(id string) bool {
 // checks recognises a folded heading over how a task is checked.
 var checks = lazyregexp.New(`criteria|verification|test(ing)? strategy|definition of done|done when|^test(s|ing)$`)
 
-// describe gives each task its text, and what that says about its status and priority.
+// describe gives each task its text, and what that says about its status, its priority and its own check.
 func (r *reader) describe() {
 	for i := range r.tasks {
 		t := &r.tasks[i]
@@ -455,6 +456,7 @@ func (r *reader) describe() {
 			own := l.Kind == markdown.Text || l.Kind == markdown.Entry
 			if own {
 				t.attribute(words)
+				t.Verify = cmp.Or(t.Verify, prose.Verify(r.md.Words(n)))
 			}
 			if checking > 0 {
 				checked = append(checked, r.md.Line(n))
