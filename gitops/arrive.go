@@ -2,7 +2,6 @@ package gitops
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -87,7 +86,7 @@ func (r *Repo) Arrive(ctx context.Context, from, to Tree) (why string, err error
 	case err != nil && !refused:
 		return "", fmt.Errorf("bring changes into the working tree: %w", err)
 	case refused && apply("--check", "--reverse") != nil: // else a killed run did
-		return r.unfit(ctx, from, to, said.said)
+		return unfit(said.said), nil
 	}
 	for _, path := range sortedKeys(modules) {
 		in := []string{"-C", filepath.Join(r.l.root, path)}
@@ -98,32 +97,26 @@ func (r *Repo) Arrive(ctx context.Context, from, to Tree) (why string, err error
 	return "", r.removeRef(ctx, arriving)
 }
 
+// unfits are git's words for what keeps a change from a file, with ours.
+var unfits = map[string]string{"patch does not apply": "it was changed here in the same place", "No such file or directory": "it is not here any more",
+	"already exists in working directory": "it was made here, too"}
+
 // unfit says in which files changes do not fit what is here, by git's words for it.
-func (r *Repo) unfit(ctx context.Context, from, to Tree, said string) (why string, err error) {
+func unfit(said string) string {
 	var list []string
-	err = r.diff(ctx, from, to, func(name string, was, _ treeItem) {
-		names := func(line string) bool {
-			line = strings.TrimPrefix(strings.TrimPrefix(line, "error: "), "patch failed: ")
-			return strings.HasPrefix(line, name+":") || strings.Contains(line, "'"+name+"'")
+	for line := range strings.Lines(said) {
+		line = strings.TrimPrefix(strings.TrimSpace(line), "error: ")
+		if at := strings.LastIndex(line, ": "); at > 0 && unfits[line[at+2:]] != "" {
+			list = append(list, LeftOut{line[:at], unfits[line[at+2:]]}.String())
 		}
-		if !slices.ContainsFunc(strings.Split(said, "\n"), names) {
-			return
-		}
-		left := LeftOut{name, "it was changed here in the same place"}
-		if _, missing := r.root.Lstat(name); missing != nil {
-			left.Why = "it is not here any more"
-		} else if was.mode == 0 {
-			left.Why = "it was made here, too"
-		}
-		list = append(list, left.String())
-	})
+	}
 	if len(list) == 0 {
-		return fatal(said), err
+		return fatal(said)
 	}
 	if n := len(list) - 5; n > 0 {
 		list = append(list[:5], fmt.Sprintf("and %d more", n))
 	}
-	return strings.Join(list, ", "), err
+	return strings.Join(list, ", ")
 }
 
 // Taking is what to type to have here what a commit changed, with git's markers where the same lines were changed here.
@@ -198,54 +191,17 @@ func (r *Repo) FinishArrival(ctx context.Context) error {
 	if err != nil || at == "" {
 		return err
 	}
-	if err := r.finishArrival(ctx, at); err != nil {
-		return fmt.Errorf("finish bringing changes into the working tree: %w", err)
-	}
-	return r.removeRef(ctx, arriving)
-}
-
-func (r *Repo) finishArrival(ctx context.Context, at string) error {
 	before, err := r.parentOf(at)
-	if err != nil || before == "" { // it had not begun
-		return err
-	}
-	steps, err := r.stepsOf(ctx, before, at)
-	if err != nil {
-		return err
-	}
-	files, err := r.onDisk(ctx, steps)
-	if err != nil {
-		return err
-	}
-	var put []string
-	for name, s := range steps {
-		now := files[name]
-		_, missing := r.root.Lstat(name)
-		switch {
-		case s.was.mode == modeGitlink || s.is.mode == modeGitlink || linkAbove(r.l.root, name) != "":
-		case s.is.mode == 0 && now == s.was:
-			err = errors.Join(err, r.root.Remove(name))
-		case s.is.mode != 0 && (missing != nil || now == s.was || r.written(ctx, name, now, s.is)):
-			put = append(put, name)
+	if err == nil && before != "" { // else it had not begun
+		var steps map[string]step
+		if steps, err = r.stepsOf(ctx, before, at); err == nil {
+			err = r.carry(ctx, steps, at)
 		}
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("finish bringing changes into the working tree: %w", err)
 	}
-	return r.putBack(ctx, at, put)
-}
-
-// stepsOf are the paths that differ between two commits.
-func (r *Repo) stepsOf(ctx context.Context, before, at string) (map[string]step, error) {
-	from, err := r.treeOf(before)
-	if err != nil {
-		return nil, err
-	}
-	to, err := r.treeOf(at)
-	if err != nil {
-		return nil, err
-	}
-	return r.steps(ctx, from, to)
+	return r.removeRef(ctx, arriving)
 }
 
 // movable lists the submodules of the working tree that get other commits, which are there, by their paths. why says

@@ -183,6 +183,13 @@ func leftByGit(err error) []LeftOut {
 // scratchIndex names a file that is nobody's yet.
 func (c *cli) scratchIndex() string { return fmt.Sprintf("%s.%x", c.scratch, rand.Uint64()) }
 
+// indexOf is an index of a tree, or a commit's.
+func (c *cli) indexOf(ctx context.Context, tree string) (index string, err error) {
+	index = c.scratchIndex()
+	_, err = c.run(ctx, gitCall{args: []string{"read-tree", tree}, index: index})
+	return index, err
+}
+
 // indexCopy gives from another name; git replaces index files by renaming, so the original stays. A missing
 // one is copied as a missing one.
 func (c *cli) indexCopy(from string) (string, error) {

@@ -166,9 +166,8 @@ func (r *Repo) usersHooks(ctx context.Context, began string) (options []string, 
 		return nil, err
 	}
 	if began != "" { // all of it: a hook may read what lies beside its folder
-		index := r.cli.scratchIndex()
+		index, err := r.cli.indexOf(ctx, began)
 		defer os.Remove(index)
-		_, err := r.cli.run(ctx, gitCall{args: []string{"read-tree", began}, index: index})
 		if err == nil {
 			_, err = r.cli.run(ctx, gitCall{args: []string{"checkout-index", "-a", "-q", "--prefix=" + place + "/"}, index: index, env: []string{"GIT_LFS_SKIP_SMUDGE=1"}})
 		}

@@ -17,41 +17,38 @@ import (
 	"descartes/internal/crash"
 )
 
-// Forward moves the user's branch, files and index from one commit to a later one, as git merge --ff-only does; from is "" on an unborn branch. What
-// the user has changed there is never touched: if some of it is in the way, nothing moves, and it is returned, sorted by path. Files that have the
-// later commit's content already are no obstacle. Protected files stay as they are; the index gets the commit's content of them. To finish a Forward
-// that a kill cut short, call it again with cut set: git may have written half a file.
-func (r *Repo) Forward(ctx context.Context, from, to string, cut bool) ([]LeftOut, error) {
-	left, err := r.forward(ctx, from, to, cut)
+// Advance moves a branch, "" being a detached HEAD, from one commit to a later one; from is "" on an unborn branch. If it is checked out here, files and
+// index move too, as git merge --ff-only does it. What the user has changed there is never touched: if some of it is in the way, nothing moves, and it is
+// returned, sorted by path. Files that have the later commit's content already are no obstacle. Protected files stay as they are; the index gets the
+// commit's content of them. A branch that another working tree has, or is rebasing, stays too. cut says that a kill cut an earlier call short: git may
+// have written half a file.
+func (r *Repo) Advance(ctx context.Context, branch, from, to string, cut bool) (left []LeftOut, err error) {
+	at, _, err := r.head(ctx)
+	how := fastForward
+	if from == "" { // where git merge overwrites ignored files
+		how = switchTo
+	}
+	switch why := ""; {
+	case err != nil:
+	case at == branch:
+		left, err = r.moveHead(ctx, from, to, cut, how)
+	default:
+		if why = r.usedBy(ctx, branch); why != "" {
+			return []LeftOut{{shortBranch(branch), why}}, nil
+		}
+		err = r.setRef(ctx, branch, from, to, "descartes: forward")
+	}
 	if err != nil {
-		return nil, fmt.Errorf("move forward to %s: %w", shortHash(to), err)
+		return nil, fmt.Errorf("move %s forward to %s: %w", cmp.Or(branch, "HEAD"), shortHash(to), err)
 	}
 	return left, nil
 }
 
-// Back is Forward to an earlier commit.
+// Back moves HEAD's branch, files and index to an earlier commit, as Advance does to a later one.
 func (r *Repo) Back(ctx context.Context, from, to string) ([]LeftOut, error) {
 	left, err := r.moveHead(ctx, from, to, false, switchTo)
 	if err != nil {
 		return nil, fmt.Errorf("move back to %s: %w", shortHash(to), err)
-	}
-	return left, nil
-}
-
-// Advance moves a branch from one commit to another. If it is checked out here, files and index move too, by Forward.
-// If another working tree has it checked out or is rebasing it, it stays, and the reason is returned.
-func (r *Repo) Advance(ctx context.Context, branch, from, to string, cut bool) ([]LeftOut, error) {
-	at, _, err := r.head(ctx)
-	var left []LeftOut
-	if err == nil && at == branch {
-		left, err = r.forward(ctx, from, to, cut)
-	} else if why := r.usedBy(ctx, branch); err == nil && why != "" {
-		left = []LeftOut{{Path: strings.TrimPrefix(branch, "refs/heads/"), Why: why}}
-	} else if err == nil {
-		err = r.setRef(ctx, branch, from, to, "descartes: forward")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("move %s forward to %s: %w", branch, shortHash(to), err)
 	}
 	return left, nil
 }
@@ -63,7 +60,7 @@ func (r *Repo) Merging(ctx context.Context, ref string) string {
 
 // around surrounds commands that bring a ref's files here with others that put aside what is in their way, and bring it back.
 func (r *Repo) around(ctx context.Context, ref, commands string) string {
-	before, err := r.HeadTree(ctx)
+	_, head, err := r.head(ctx)
 	if err != nil {
 		return commands
 	}
@@ -71,14 +68,10 @@ func (r *Repo) around(ctx context.Context, ref, commands string) string {
 	if err != nil {
 		return commands
 	}
-	after, err := r.treeOf(at)
-	if err != nil {
-		return commands
-	}
 	var add []string
-	steps, err := r.steps(ctx, before, after)
+	steps, err := r.stepsOf(ctx, head, at)
 	for _, name := range sortedKeys(steps) {
-		if _, missing := r.root.Lstat(name); missing == nil && steps[name].was.mode == 0 && steps[name].is.mode != modeGitlink {
+		if steps[name].was.mode == 0 && steps[name].is.mode != modeGitlink && exists(filepath.Join(r.l.root, name)) {
 			add = append(add, shellWord(":/"+name))
 		}
 	}
@@ -86,10 +79,10 @@ func (r *Repo) around(ctx context.Context, ref, commands string) string {
 	if err != nil || serr != nil || len(add)+len(changed) == 0 {
 		return commands
 	}
-	if _, err := r.cli.run(ctx, gitCall{args: []string{"merge-base", "HEAD", at}}); err != nil && before != r.EmptyTree() {
+	if _, err := r.cli.run(ctx, gitCall{args: []string{"merge-base", "HEAD", at}}); err != nil && head != "" {
 		commands = strings.Replace(commands, "git merge ", "git merge --allow-unrelated-histories ", 1)
 	}
-	if before == r.EmptyTree() { // git stash wants a commit
+	if head == "" { // git stash wants a commit
 		commands = "git commit -m mine && " + strings.Replace(commands, "git merge ", "git merge --allow-unrelated-histories ", 1)
 	} else {
 		commands = "git stash && " + commands + " && git stash pop"
@@ -125,13 +118,6 @@ func (r *Repo) usedBy(ctx context.Context, branch string) string {
 	return ""
 }
 
-func (r *Repo) forward(ctx context.Context, from, to string, cut bool) ([]LeftOut, error) {
-	if from == "" { // where git merge overwrites ignored files
-		return r.moveHead(ctx, from, to, cut, switchTo)
-	}
-	return r.moveHead(ctx, from, to, cut, fastForward)
-}
-
 // fastForward and switchTo are git's commands for a move to a later commit and to any, whatever the user's settings make of them.
 var (
 	fastForward = []string{"merge", "--ff-only", "--no-overwrite-ignore", "--no-autostash", "--no-squash", "--no-verify-signatures", "-q"}
@@ -153,22 +139,19 @@ func (r *Repo) moveHead(ctx context.Context, from, to string, cut bool, how []st
 	if what := r.Underway(); what != "" {
 		return []LeftOut{{cmp.Or(shortBranch(branch), "HEAD"), what}}, nil
 	}
-	before, err := r.HeadTree(ctx)
-	if err != nil {
-		return nil, err
-	}
-	after, err := r.treeOf(to)
-	if err != nil {
-		return nil, err
-	}
-	steps, err := r.steps(ctx, before, after)
+	steps, err := r.stepsOf(ctx, from, to)
 	if err != nil {
 		return nil, err
 	}
 	if left := r.lost(steps); len(left) > 0 {
 		return left, nil
 	}
-	set, was, begun, all, err := r.arrived(ctx, steps, cut)
+	if cut { // git wrote the index when it had all files
+		if err := r.carry(ctx, steps, ""); err != nil {
+			return nil, err
+		}
+	}
+	set, was, all, err := r.arrived(ctx, steps)
 	if err == nil {
 		err = r.onIndex(ctx, func() error { return r.cli.setEntries(ctx, "", set) })
 	}
@@ -176,31 +159,26 @@ func (r *Repo) moveHead(ctx context.Context, from, to string, cut bool, how []st
 		return nil, err
 	}
 	crash.Point("git: index ahead of the files")
-	said := ""
 	if all { // git trips over a file in a folder's place
-		err = r.setRef(ctx, cmp.Or(branch, "HEAD"), from, to, "descartes: forward")
-	} else {
-		call := gitCall{options: slices.Concat(lockWait, r.people.asKeeper(ctx)), args: slices.Clone(how), env: []string{"GIT_REFLOG_ACTION=descartes"}, warned: &said}
-		if how[0] == "switch" && branch != "" {
-			call.args = append(call.args, "-C", shortBranch(branch))
-		} else if how[0] == "switch" {
-			call.args = append(call.args, "--detach")
-		}
-		call.args = append(call.args, to)
-		err = r.onIndex(ctx, func() error { _, err := r.cli.run(ctx, call); return err })
+		return nil, r.setRef(ctx, cmp.Or(branch, "HEAD"), from, to, "descartes: forward")
 	}
-	if err == nil {
+	said := ""
+	call := gitCall{options: slices.Concat(lockWait, r.people.asKeeper(ctx)), args: slices.Clone(how), env: []string{"GIT_REFLOG_ACTION=descartes"}, warned: &said}
+	if how[0] == "switch" && branch != "" {
+		call.args = append(call.args, "-C", shortBranch(branch))
+	} else if how[0] == "switch" {
+		call.args = append(call.args, "--detach")
+	}
+	call.args = append(call.args, to)
+	if err = r.onIndex(ctx, func() error { _, err := r.cli.run(ctx, call); return err }); err == nil {
 		crash.Point("git: files moved forward")
-		return r.switched(ctx, branch, from, to)
+		return nil, nil
+	}
+	if strings.Contains(said, "cannot lock ref") { // the files have moved: the next call sets the ref
+		return nil, err
 	}
 	ctx = context.WithoutCancel(ctx)
-	back := r.onIndex(ctx, func() error { return r.cli.setEntries(ctx, "", was) })
-	if back == nil && strings.Contains(said, "cannot lock ref") { // the files have moved
-		_, back = r.cli.run(ctx, gitCall{args: []string{"read-tree", "-m", "-u", to, string(before)}})
-	} else if back == nil {
-		back = r.putBack(ctx, string(before), begun)
-	}
-	if back != nil {
+	if back := r.onIndex(ctx, func() error { return r.cli.setEntries(ctx, "", was) }); back != nil {
 		return nil, errors.Join(err, back)
 	}
 	if left := inTheWay(said); len(left) > 0 {
@@ -210,26 +188,6 @@ func (r *Repo) moveHead(ctx context.Context, from, to string, cut bool, how []st
 		return nil, &RefusedError{Reason: "git cannot update the working tree: " + refused.said, Hint: "commit or stash what was changed there, and try again"}
 	}
 	return nil, err
-}
-
-// switched takes a move back that git made of another branch, which the user had switched to in that moment.
-func (r *Repo) switched(ctx context.Context, branch, from, to string) ([]LeftOut, error) {
-	other, at, err := r.head(ctx)
-	if err != nil || other == branch || at != to {
-		return nil, err
-	}
-	if branch != "" {
-		if at, err = r.refCommit(branch); err != nil || at == to { // he switched when it was done
-			return nil, err
-		}
-	}
-	if left, err := r.moveHead(ctx, to, from, false, switchTo); err != nil || len(left) > 0 {
-		return left, err
-	}
-	if branch != "" {
-		return nil, r.setRef(ctx, branch, from, to, "descartes: forward")
-	}
-	return []LeftOut{{shortBranch(other), "it was checked out meanwhile"}}, nil
 }
 
 // awaitIndex waits for a git command of somebody else's that has locked the index, such as git commit -a. It returns the lock if that stays.
@@ -270,10 +228,18 @@ func (r *Repo) onIndex(ctx context.Context, do func() error) (err error) {
 // step is a path that differs between two trees.
 type step struct{ was, is treeItem }
 
-// steps are the paths that differ between two trees, protected ones too.
-func (r *Repo) steps(ctx context.Context, from, to Tree) (map[string]step, error) {
+// stepsOf are the paths that differ between two commits, protected ones too; before is "" for none.
+func (r *Repo) stepsOf(ctx context.Context, before, at string) (map[string]step, error) {
+	from, err := r.CommitTree(before)
+	if err != nil {
+		return nil, err
+	}
+	to, err := r.CommitTree(at)
+	if err != nil {
+		return nil, err
+	}
 	steps := map[string]step{}
-	err := r.diff(ctx, from, to, func(name string, was, is treeItem) { steps[name] = step{was, is} })
+	err = r.diff(ctx, from, to, func(name string, was, is treeItem) { steps[name] = step{was, is} })
 	return steps, err
 }
 
@@ -304,63 +270,70 @@ func linkAbove(root, name string) string {
 }
 
 // arrived gives what the index is to say before git moves files: the later content where the working tree has it, and at protected paths whatever they
-// have. was is what the index said there. all: git has no file to move. Else, of a move that was cut short, it removes what git wrote and did not enter;
-// begun are those files and those that git had removed to write them, as far as there is something to put back.
-func (r *Repo) arrived(ctx context.Context, steps map[string]step, cut bool) (set, was map[string]treeItem, begun []string, all bool, err error) {
+// have. was is what the index said there. all: git has no file to move.
+func (r *Repo) arrived(ctx context.Context, steps map[string]step) (set, was map[string]treeItem, all bool, err error) {
 	staged, err := r.cli.stagedAt(ctx, "", steps)
 	if err != nil {
-		return nil, nil, nil, false, err
+		return nil, nil, false, err
 	}
 	files, err := r.onDisk(ctx, steps)
-	if err != nil {
-		return nil, nil, nil, false, err
-	}
 	set, was, all = map[string]treeItem{}, map[string]treeItem{}, true
-	var half []string
 	for name, s := range steps {
-		in, now := staged[name], files[name]
-		switch {
+		switch in := staged[name]; {
 		case in == s.is:
-			continue
-		case in == s.was && now == s.is, in.mode != unmerged && r.guard.covers(name):
+		case in == s.was && files[name] == s.is, in.mode != unmerged && r.guard.covers(name):
 			set[name], was[name] = s.is, in
 		default:
 			all = false
 		}
-		if !cut || in != s.was || now == s.was || r.guard.covers(name) {
-			continue
-		}
-		wrote := r.written(ctx, name, now, s.is)
-		if wrote {
-			half = append(half, name)
-		}
-		if _, missing := r.root.Lstat(name); s.was.mode != 0 && (wrote || missing != nil) {
-			begun = append(begun, name)
-		}
 	}
-	for _, name := range half {
-		if !all {
-			delete(set, name)
+	return set, was, all, err
+}
+
+// carry completes a move of files to a commit that a kill cut short, or undoes it where that is "": those that are as git found them, that it wrote or had begun to write, or that are
+// not there, become as the commit or the index has them. What somebody changed since stays, and so does what the index has of the move.
+func (r *Repo) carry(ctx context.Context, steps map[string]step, commit string) error {
+	staged, err := r.cli.stagedAt(ctx, "", steps)
+	if err != nil {
+		return err
+	}
+	files, err := r.onDisk(ctx, steps)
+	if err != nil {
+		return err
+	}
+	var put []string
+	undo := commit == ""
+	for name, s := range steps {
+		now, want, other := files[name], s.is, s.was
+		if undo {
+			want, other = other, want
+		}
+		_, gone := r.root.Lstat(name)
+		switch {
+		case undo && staged[name] != s.was, r.guard.covers(name), s.was.mode == modeGitlink, s.is.mode == modeGitlink, linkAbove(r.l.root, name) != "", now == want && gone == nil:
+		case gone == nil && (now != other || other.mode == 0) && !r.written(ctx, name, now, s.is): // somebody changed it since
+		case want.mode != 0:
+			put = append(put, name)
+		case gone == nil:
 			err = errors.Join(err, r.root.Remove(name))
 		}
 	}
-	return set, was, begun, all, err
+	return errors.Join(err, r.putBack(ctx, commit, put))
 }
 
-// putBack writes files as a tree has them.
-func (r *Repo) putBack(ctx context.Context, tree string, names []string) error {
-	if len(names) == 0 {
+// putBack writes files as a commit has them, or as the index has them if that is "".
+func (r *Repo) putBack(ctx context.Context, commit string, names []string) (err error) {
+	call := gitCall{args: []string{"checkout-index", "-f", "-u", "-q", "-z", "--stdin"}, stdin: nulJoin(names)}
+	switch {
+	case len(names) == 0:
 		return nil
+	case commit != "":
+		if call.index, err = r.cli.indexOf(ctx, commit); err != nil {
+			return err
+		}
+		defer os.Remove(call.index)
 	}
-	index, err := r.cli.indexCopy(filepath.Join(r.l.gitDir, "index"))
-	defer os.Remove(index)
-	if err == nil {
-		_, err = r.cli.run(ctx, gitCall{args: []string{"read-tree", tree}, index: index})
-	}
-	if err == nil {
-		_, err = r.cli.run(ctx, gitCall{args: []string{"checkout-index", "-f", "-q", "-z", "--stdin"}, index: index, stdin: nulJoin(names)})
-	}
-	return err
+	return r.onIndex(ctx, func() error { _, err := r.cli.run(ctx, call); return err })
 }
 
 // onDisk is what git would store of files.

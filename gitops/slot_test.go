@@ -290,7 +290,7 @@ func TestSlotCommitsAWave(t *testing.T) {
 			if now, _ := r.Head(t.Context()); now != head {
 				t.Errorf("the user's branch moved before: %v", now)
 			}
-			left, err := r.Forward(t.Context(), head.Hash, done.Hash, false)
+			left, err := forward(t, r, head.Hash, done.Hash, false)
 			if err != nil || len(left) > 0 {
 				t.Fatalf("forward: %v %v", left, err)
 			}

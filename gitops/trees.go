@@ -190,9 +190,8 @@ func (r *Repo) edit(ctx context.Context, tree Tree, edits map[string]treeItem) (
 	if len(edits) == 0 {
 		return tree, nil
 	}
-	index := r.cli.scratchIndex()
+	index, err := r.cli.indexOf(ctx, string(tree))
 	defer os.Remove(index)
-	_, err := r.cli.run(ctx, gitCall{args: []string{"read-tree", string(tree)}, index: index})
 	if err == nil {
 		err = r.cli.setEntries(ctx, index, edits)
 	}

@@ -630,8 +630,6 @@ func (t *trunk) advance(ctx context.Context, tip, commit string, again bool) (er
 	var left []gitops.LeftOut
 	if head, herr := repo.Head(ctx); t.branch == "" && herr == nil && head.Branch != "" {
 		left = []gitops.LeftOut{{Path: shortRef(head.Branch), Why: "it was checked out meanwhile, and the run began on a detached HEAD"}}
-	} else if t.branch == "" {
-		left, err = repo.Forward(ctx, tip, commit, again)
 	} else {
 		left, err = repo.Advance(ctx, t.branch, tip, commit, again)
 	}
