@@ -33,14 +33,17 @@ func (r *Repo) CommitWave(ctx context.Context, w Wave) (Commit, error) {
 	if err != nil || tree == before {
 		return Commit{Empty: err == nil}, err
 	}
+	if w.Root {
+		branch, parent, err = unborn, "", r.setHead(ctx, "")
+	}
 	var hash, late string
+	if err != nil {
+		return Commit{}, err
+	}
 	if r.byGit != "" {
 		hash, late, err = r.commitByGit(ctx, w, parent, tree)
 	} else {
 		hash, err = r.commitByUs(ctx, w.Message, cmp.Or(branch, "HEAD"), parent, tree)
-	}
-	if err == nil && w.Root {
-		hash, err = r.rootOf(ctx, hash)
 	}
 	if err != nil {
 		return Commit{}, err
@@ -186,22 +189,6 @@ func (r *Repo) usersHooks(ctx context.Context, began string) (options []string, 
 		err = errors.Join(err, rerr, f.Close(), os.MkdirAll(filepath.Dir(to), 0o777), os.WriteFile(to, b, fi.Mode().Perm()|0o600))
 	}
 	return []string{"-c", "core.hooksPath=" + filepath.Join(place, rel)}, err
-}
-
-// rootOf stores a commit once more, without parents and without a signature, which would not fit.
-func (r *Repo) rootOf(ctx context.Context, hash string) (string, error) {
-	text, err := r.objects.readAs(hash, "commit")
-	if err != nil {
-		return "", err
-	}
-	head, message, _ := strings.Cut(string(text), "\n\n")
-	var kept []string
-	for _, line := range strings.Split(head, "\n") {
-		if name, _, _ := strings.Cut(line, " "); slices.Contains([]string{"tree", "author", "committer", "encoding"}, name) {
-			kept = append(kept, line)
-		}
-	}
-	return r.put(ctx, "commit", []byte(strings.Join(kept, "\n")+"\n\n"+message))
 }
 
 // committed describes a commit that was to have a tree: hooks may have changed it.

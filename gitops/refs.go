@@ -184,37 +184,35 @@ func (r *Repo) branchFor(ctx context.Context, name string, here bool) (at, hash,
 	return at, hash, old, err
 }
 
-// ForwardBranch moves a branch that a run is to commit to up to HEAD, where it has nothing that HEAD lacks. It stays where it is ahead, or is to be
-// made.
-func (r *Repo) ForwardBranch(ctx context.Context, name string) error {
-	at, hash, old, err := r.branchFor(ctx, name, false)
-	if err != nil || at == "refs/heads/"+name || old == "" || old == hash || !r.LeadsTo(ctx, hash, old) {
-		return err
-	}
-	return r.setRef(ctx, "refs/heads/"+name, old, hash, "descartes: forward")
-}
-
-// NewBranch switches to a branch at HEAD, which it makes, or moves up to there; neither the index nor a file changes. On that branch
-// already, it does nothing; one with other commits is a RefusedError.
-func (r *Repo) NewBranch(ctx context.Context, name string) error {
+// TakeBranch makes ready a branch that a run is to commit to: it moves up to HEAD where it has nothing that HEAD lacks, and stays where it is ahead. With
+// here set HEAD switches to it, which makes it if necessary; neither the index nor a file changes. One with other commits is a RefusedError.
+func (r *Repo) TakeBranch(ctx context.Context, name string, here bool) error {
 	ref := "refs/heads/" + name
-	at, hash, old, err := r.branchFor(ctx, name, true)
+	at, hash, old, err := r.branchFor(ctx, name, here)
 	if err != nil || at == ref {
 		return err
 	}
-	was := strings.TrimPrefix(at, "refs/heads/")
-	if was == "" {
-		was = hash
-	}
-	if hash != old {
-		if err := r.setRef(ctx, ref, old, hash, "branch: Created from HEAD"); err != nil {
-			return fmt.Errorf("make branch %s: %w", name, err)
+	if old != hash && (here || old != "" && r.LeadsTo(ctx, hash, old)) {
+		if err := r.setRef(ctx, ref, old, hash, "descartes: forward"); err != nil {
+			return fmt.Errorf("take branch %s: %w", name, err)
 		}
 	}
-	if err := r.pointHead(ctx, ref, "checkout: moving from "+was+" to "+name); err != nil {
-		return fmt.Errorf("switch to branch %s: %w", name, err)
+	if !here {
+		return nil
 	}
-	return nil
+	return r.pointHead(ctx, ref, "checkout: moving from "+cmp.Or(shortBranch(at), hash)+" to "+name)
+}
+
+// setHead makes HEAD of a slot a commit, or that of a branch without one.
+func (r *Repo) setHead(ctx context.Context, commit string) error {
+	if commit != "" {
+		return r.forceRef(ctx, "HEAD", commit, "descartes: slot")
+	}
+	err := r.removeRef(ctx, unborn)
+	if err == nil {
+		err = r.pointHead(ctx, unborn, "descartes: slot")
+	}
+	return err
 }
 
 // pointHead makes HEAD name a branch; no file changes.

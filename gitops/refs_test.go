@@ -104,12 +104,12 @@ func TestSetRefWaits(t *testing.T) {
 	}
 }
 
-func TestNewBranch(t *testing.T) {
+func TestTakeBranch(t *testing.T) {
 	t.Parallel()
 	s, r := start(t)
 	s.sh("echo staged >staged; git add staged; echo loose >loose")
 	before, index := s.git("rev-parse", "HEAD"), s.git("status", "--porcelain")
-	if err := r.NewBranch(t.Context(), "topic/x"); err != nil {
+	if err := r.TakeBranch(t.Context(), "topic/x", true); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -120,20 +120,20 @@ func TestNewBranch(t *testing.T) {
 		{"rev-parse refs/heads/topic/x", before},
 		{"status --porcelain", index},
 		{"reflog -1 --format=%gs HEAD", "checkout: moving from main to topic/x\n"},
-		{"reflog -1 --format=%gs topic/x", "branch: Created from HEAD\n"},
+		{"reflog -1 --format=%gs topic/x", "descartes: forward\n"},
 	} {
 		if got := s.git(strings.Fields(c.args)...); got != c.want {
 			t.Errorf("git %s: got %q, want %q", c.args, got, c.want)
 		}
 	}
-	if err := r.NewBranch(t.Context(), "topic/x"); err != nil {
+	if err := r.TakeBranch(t.Context(), "topic/x", true); err != nil {
 		t.Errorf("again: %v", err)
 	}
 	s.git("commit", "-q", "--allow-empty", "-m", "more")
 	s.git("branch", "-q", "ahead")
 	s.git("reset", "-q", "--soft", "HEAD~")
 	for _, name := range []string{"ahead", "a b", "-x", "HEAD", "a..b", ""} {
-		err := r.NewBranch(t.Context(), name)
+		err := r.TakeBranch(t.Context(), name, true)
 		if _, refused := errors.AsType[*RefusedError](err); !refused {
 			t.Errorf("%q: got %v, want a refusal", name, err)
 		}
@@ -144,7 +144,7 @@ func TestNewBranch(t *testing.T) {
 	s.check()
 }
 
-func TestNewBranchUnborn(t *testing.T) {
+func TestTakeBranchUnborn(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
 	s.git("init", "-q")
@@ -153,7 +153,7 @@ func TestNewBranchUnborn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if err := r.NewBranch(t.Context(), "first"); err != nil {
+	if err := r.TakeBranch(t.Context(), "first", true); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.git("symbolic-ref", "HEAD"); got != "refs/heads/first\n" {

@@ -290,19 +290,6 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 	return s.agentRepository(ctx, at, index)
 }
 
-// setHead makes our HEAD a commit, or that of a branch without one.
-func (s *Slot) setHead(ctx context.Context, commit string) error {
-	if commit != "" {
-		_, err := s.cli.run(ctx, gitCall{args: []string{"update-ref", "--no-deref", "HEAD", commit}})
-		return err
-	}
-	_, err := s.cli.run(ctx, gitCall{args: []string{"update-ref", "-d", unborn}})
-	if err == nil {
-		_, err = s.cli.run(ctx, gitCall{args: []string{"symbolic-ref", "HEAD", unborn}})
-	}
-	return err
-}
-
 // There reports whether the working tree is the folder that was opened: somebody may have deleted or replaced it.
 func (s *Slot) There() bool {
 	fi, err := os.Lstat(s.tree)

@@ -156,13 +156,12 @@ func (l *Loop) openSlots(ctx context.Context, n int) error {
 	o := l.pool()
 	o.Run = func(_ context.Context, s *workspace.Slot) error { return l.setUp(s) }
 	room := n
-	take := l.tools.Repo.ForwardBranch
 	o.Shut, o.Say = l.config.Confined(), l.Warn
 	if o.Here = l.tools.Here; o.Here {
-		room, take = 0, l.tools.Repo.NewBranch
+		room = 0
 	}
 	if l.branch != "" {
-		if err := l.inTree(ctx, func() error { return take(ctx, l.branch) }); err != nil {
+		if err := l.inTree(ctx, func() error { return l.tools.Repo.TakeBranch(ctx, l.branch, o.Here) }); err != nil {
 			return gitErr("take the branch "+l.branch, err)
 		}
 	}
