@@ -130,11 +130,11 @@ func (r *Repo) lacks(was, is, now treeItem) (bool, error) {
 		if part.item.mode == 0 || part.item.mode == modeGitlink {
 			continue
 		}
-		_, _, b, err := r.objects.read(part.item.id, maxLines)
-		if err != nil || b == nil {
+		f, err := r.objects.read(part.item.id, maxLines)
+		if err != nil || f.data == nil {
 			return false, err
 		}
-		for line := range bytes.Lines(b) {
+		for line := range bytes.Lines(f.data) {
 			count[string(bytes.TrimRight(line, "\r\n"))] += part.n
 		}
 	}

@@ -42,99 +42,80 @@ const (
 	tooMuch = 16 << 20
 )
 
-// missingError means that an object is not in the repository.
-type missingError struct{ name string }
+// found is an object.
+type found struct {
+	id, kind string // "" where there is none
+	size     int64
+	data     []byte // nil where it is larger than was asked for
+}
 
-func (e *missingError) Error() string { return e.name + " is missing" }
+// read reads an object of at most limit bytes, by its name or that of a ref, which may be missing.
+func (o *objects) read(name string, limit int64) (f found, err error) {
+	isRef := strings.HasPrefix(name, "refs/") && !strings.ContainsFunc(name, unicode.IsSpace)
+	if !isRef && !isID(name) {
+		return f, fmt.Errorf("%q is not an object id, nor the name of a ref", name)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for range 2 { // git gives up on what somebody else's git replaces as it reads
+		if f, err = o.ask(name, limit); err == nil {
+			break
+		}
+		o.stop()
+	}
+	if err == nil && f.id == "" && !isRef {
+		err = errors.New("it is missing")
+	}
+	if err != nil {
+		err = fmt.Errorf("read %s: %w", name, err)
+	}
+	return f, err
+}
 
-// open asks for an object by its name or that of a ref. The caller has the lock, and reads size bytes and a line end from out.
-func (o *objects) open(name string) (id, kind string, size int64, err error) {
+func (o *objects) ask(name string, limit int64) (f found, err error) {
 	if o.cat == nil {
 		argv := []string{o.git.program, "-C", o.git.l.gitDir, "--git-dir=" + o.git.l.gitDir, "cat-file", "--batch"} // our own folder may be removed
 		if o.cat, err = proc.StartCompanion(argv, o.git.env, io.Discard); err != nil {
-			return "", "", 0, err
+			return f, err
 		}
 		o.out = bufio.NewReaderSize(o.cat.Out, 64<<10)
 	}
 	if _, err = io.WriteString(o.cat.In, name+"\n"); err != nil {
-		return "", "", 0, err
+		return f, err
 	}
 	line, err := o.out.ReadString('\n')
 	if err != nil {
-		return "", "", 0, err
+		return f, err
 	}
-	fields := strings.Fields(line)
-	if len(fields) != 3 || !isID(fields[0]) {
-		return "", "", 0, &missingError{name}
-	}
-	size, err = strconv.ParseInt(fields[2], 10, 64)
-	return fields[0], fields[1], size, err
-}
-
-// read reads an object of at most limit bytes. A larger one comes without data.
-func (o *objects) read(id string, limit int64) (kind string, size int64, data []byte, err error) {
-	if !isID(id) {
-		return "", 0, nil, fmt.Errorf("%q is not an object id", id)
-	}
-	_, kind, size, data, err = o.find(id, limit)
-	return kind, size, data, err
-}
-
-// ref is the object that a ref names, "" where there is no such ref.
-func (o *objects) ref(name string) (id string, err error) {
-	if !strings.HasPrefix(name, "refs/") || strings.ContainsFunc(name, unicode.IsSpace) {
-		return "", fmt.Errorf("%q is not the name of a ref", name)
-	}
-	id, _, _, _, err = o.find(name, 0)
-	if _, missing := errors.AsType[*missingError](err); missing {
-		return "", nil
-	}
-	return id, err
-}
-
-func (o *objects) find(name string, limit int64) (id, kind string, size int64, data []byte, err error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for range 2 { // git gives up on what somebody else's git replaces as it reads
-		id, kind, size, data, err = o.ask(name, limit)
-		if _, missing := errors.AsType[*missingError](err); err == nil || missing {
-			return id, kind, size, data, err
-		}
-		o.stop()
-	}
-	return "", "", 0, nil, fmt.Errorf("read %s: %w", name, err)
-}
-
-func (o *objects) ask(name string, limit int64) (id, kind string, size int64, data []byte, err error) {
-	if id, kind, size, err = o.open(name); err != nil {
-		return "", "", 0, nil, err
+	if _, err := fmt.Sscan(line, &f.id, &f.kind, &f.size); err != nil || !isID(f.id) {
+		return found{}, nil
 	}
 	switch {
-	case size <= limit:
-		data = make([]byte, size)
-		if _, err = io.ReadFull(o.out, data); err == nil {
+	case f.size <= limit:
+		f.data = make([]byte, f.size)
+		if _, err = io.ReadFull(o.out, f.data); err == nil {
 			_, err = o.out.Discard(1)
 		}
-	case size > tooMuch:
+	case f.size > tooMuch:
 		o.stop()
 	default:
-		_, err = io.CopyN(io.Discard, o.out, size+1)
+		_, err = io.CopyN(io.Discard, o.out, f.size+1)
 	}
-	return id, kind, size, data, err
+	return f, err
 }
 
 // readAs reads a whole object of a known kind.
 func (o *objects) readAs(id, kind string) ([]byte, error) {
-	is, size, data, err := o.read(id, most)
+	f, err := o.read(id, most)
 	switch {
 	case err != nil:
 		return nil, err
-	case is != kind:
-		return nil, fmt.Errorf("object %s is a %s, not a %s", id, is, kind)
-	case data == nil:
-		return nil, fmt.Errorf("object %s of %d bytes is too large", id, size)
+	case f.kind != kind:
+		return nil, fmt.Errorf("object %s is a %s, not a %s", id, f.kind, kind)
+	case f.data == nil:
+		return nil, fmt.Errorf("object %s of %d bytes is too large", id, f.size)
 	}
-	return data, nil
+	return f.data, nil
 }
 
 func (o *objects) stop() {

@@ -26,9 +26,9 @@ func TestObjectsAreReadAsGitHasThem(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, limit := range []int64{most, int64(len(data)) - 1} {
-			kind, size, got, err := r.objects.read(id, limit)
-			if err != nil || kind != "blob" || size != int64(len(data)) || limit == most && !bytes.Equal(got, data) || limit != most && got != nil {
-				t.Errorf("%d bytes, at most %d: got %s of %d, %d bytes, %v", len(data), limit, kind, size, len(got), err)
+			f, err := r.objects.read(id, limit)
+			if err != nil || f.kind != "blob" || f.size != int64(len(data)) || limit == most && !bytes.Equal(f.data, data) || limit != most && f.data != nil {
+				t.Errorf("%d bytes, at most %d: got %s of %d, %d bytes, %v", len(data), limit, f.kind, f.size, len(f.data), err)
 			}
 		}
 	}

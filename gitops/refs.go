@@ -53,7 +53,7 @@ func (r *Repo) plainHead() (branch, hash string, ok bool) {
 	if to, err := readPlain(filepath.Join(r.l.commonDir, filepath.FromSlash(branch)), mostLoose); err == nil && bytes.HasPrefix(to, []byte("ref: ")) {
 		return "", "", false // the branch is another name of one
 	}
-	if hash, err = r.objects.ref(branch); err != nil || hash == "" {
+	if hash, err = r.refCommit(branch); err != nil || hash == "" {
 		return "", "", false
 	}
 	is, err := readPlain(at, mostLoose)
@@ -62,11 +62,8 @@ func (r *Repo) plainHead() (branch, hash string, ok bool) {
 
 // refCommit is what a ref names, "" where there is no such ref.
 func (r *Repo) refCommit(name string) (string, error) {
-	hash, err := r.objects.ref(name)
-	if err != nil {
-		return "", fmt.Errorf("read ref %s: %w", name, err)
-	}
-	return hash, nil
+	f, err := r.objects.read(name, 0)
+	return f.id, err
 }
 
 // listRefs are the refs below a prefix, by name.

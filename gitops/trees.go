@@ -118,9 +118,11 @@ func (c *Contents) File(path string, limit int64) (*Content, error) {
 	if f.Module {
 		return f, nil
 	}
-	if _, f.Size, f.Data, err = c.view.objects.read(it.id, limit); err != nil {
+	is, err := c.view.objects.read(it.id, limit)
+	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
+	f.Size, f.Data = is.size, is.data
 	return f, nil
 }
 
