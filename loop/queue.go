@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"descartes/gitops"
 	"descartes/internal/oneline"
 	"descartes/loop/journal"
 	"descartes/scheduler"
@@ -201,6 +202,7 @@ func (w *tagWork) commitIn(ln *lane, wave scheduler.Wave) {
 		case err == nil:
 			w.passedBy(wave, commits)
 		}
+		_, w.cut = errors.AsType[*gitops.StoppedError](err)
 		return nil, err
 	}})
 }

@@ -49,6 +49,7 @@ type tagWork struct {
 	asleep     int                 // of them
 	folds      []*unit             // those that are to be integrated next
 	publishing bool                // a wave's commit is under way
+	cut        bool                // somebody ended one: it is not made again at once
 	rounds     map[string]*round   // rounds of candidates under way, by task
 	passed     int                 // waves with nothing left to do
 	entered    int                 // the last wave whose start was recorded
@@ -210,7 +211,7 @@ func (w *tagWork) endRun(out *Outcome, err error) error {
 		w.shelve()
 		waves = w.job.Graph.Waves()
 	})
-	if len(w.lanes) == 0 || w.trunk.halted || err != nil && !errors.Is(err, context.Canceled) { // what is integrated is whole
+	if len(w.lanes) == 0 || w.trunk.halted || w.cut || err != nil && !errors.Is(err, context.Canceled) { // what is integrated is whole
 		return err
 	}
 	for _, wave := range waves {
