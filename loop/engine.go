@@ -413,8 +413,12 @@ func (l *Loop) execute(u *unit, start workspace.Start, in attempt.Input) (err er
 // startOf is what the workspace needs to know about a unit.
 func (l *Loop) startOf(u *unit) workspace.Start {
 	s := workspace.Start{Before: u.before, Base: u.base, Whole: u.whole, Since: u.since, Aside: strings.TrimSuffix(u.log, ".log")}
-	if l.trunk != nil && l.trunk.tip != "" {
-		l.say(func() { s.At = l.trunk.at(u.base).head })
+	if l.trunk != nil {
+		l.say(func() {
+			if l.trunk.tip != "" {
+				s.At = l.trunk.at(u.base).head
+			}
+		})
 	}
 	if l.tools.Away == nil && (u.lane == nil || u.lane != l.checker) {
 		s.Named = l.tools.Named
