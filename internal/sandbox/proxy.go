@@ -44,13 +44,15 @@ type Proxy struct {
 }
 
 const (
-	proxyConns   = 256      // at the same time
-	proxyHeader  = 64 << 10 // bytes of a request's head
-	proxyTimeout = 30 * time.Second
-	mostRefused  = 50
+	proxyConns  = 256      // at the same time
+	proxyHeader = 64 << 10 // bytes of a request's head
+	mostRefused = 50
 
 	longestSocket = 103 // bytes of a socket's path on macOS; Linux takes 107
 )
+
+// proxyTimeout is how long a client may take over a head, and a host over a connection.
+var proxyTimeout = 30 * time.Second
 
 // StartProxy listens. Close ends it.
 func StartProxy(hosts []string) (*Proxy, error) {

@@ -216,7 +216,10 @@ func TestTunnel(t *testing.T) {
 
 // TestPatience: a client that takes its time over a head is sent away, however it keeps at it, and only so many are served at once.
 func TestPatience(t *testing.T) {
-	o := newOffice(t, nil, "", func(p *Proxy) { p.server.ReadHeaderTimeout = 200 * time.Millisecond })
+	was := proxyTimeout
+	proxyTimeout = 200 * time.Millisecond
+	o := newOffice(t, nil, "")
+	proxyTimeout = was
 	c, err := net.Dial("unix", o.p.Socket())
 	if err != nil {
 		t.Fatal(err)
