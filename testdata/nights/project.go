@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -112,7 +113,7 @@ func (n *night) bad(format string, args ...any) {
 // try runs git in the project and returns what it printed, without the space around it.
 func (n *night) try(args ...string) (string, error) {
 	cmd := exec.Command("git", args...)
-	cmd.Dir, cmd.Env = n.dir, n.env
+	cmd.Dir, cmd.Env = n.dir, slices.DeleteFunc(slices.Clone(n.env), func(v string) bool { return v == n.token() }) // who kills the run does not kill the user's own
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("git %s: %w: %s", strings.Join(args, " "), err, out)
