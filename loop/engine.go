@@ -135,7 +135,6 @@ func (l *Loop) run() (Outcome, error) {
 		return *cmp.Or(out, &Outcome{}), err
 	}
 	for {
-		l.feed()
 		if l.out == nil && l.err == nil {
 			l.fill()
 		} else if l.err == nil {
@@ -266,14 +265,13 @@ func (l *Loop) lone() bool { return l.busy == 0 && len(l.jobs) == 0 }
 func (l *Loop) start(ln *lane, u *unit) (*Outcome, error) {
 	u.lane, ln.busy = ln, true
 	if u.made != nil || u.again {
-		l.work1(u)
+		l.putToWork(u)
 		return nil, nil
 	}
 	m, err := l.backoff.pick(l.config.ChoicesOf(u.task, u.candidate()), l.teller(u))
 	if u.with = m.choice; err == nil && m.end == nil && m.until.IsZero() {
-		err = l.backoff.tellSwitch(m, l.teller(u))
-		if err == nil {
-			l.work1(u)
+		if err = l.backoff.tellSwitch(m, l.teller(u)); err == nil {
+			l.putToWork(u)
 		}
 		return nil, err
 	}
@@ -293,8 +291,8 @@ func (l *Loop) start(ln *lane, u *unit) (*Outcome, error) {
 	return nil, nil
 }
 
-// work1 has a worker make a unit's attempt.
-func (l *Loop) work1(u *unit) {
+// putToWork has a worker make a unit's attempt.
+func (l *Loop) putToWork(u *unit) {
 	u.ctx, u.cancel = context.WithCancel(l.now)
 	l.aside(func() { u.err = l.attempt(u) }, func() {
 		u.cancel()
