@@ -25,7 +25,7 @@ func TestSweepFindsNothing(t *testing.T) {
 // stray starts a process that nobody supervises.
 func stray(t *testing.T, env []string, script string) *os.Process {
 	t.Helper()
-	p, err := os.StartProcess("/bin/sh", []string{"sh", "-c", script}, &os.ProcAttr{Env: env, Sys: &syscall.SysProcAttr{Setsid: true}})
+	p, err := os.StartProcess("/bin/sh", []string{"sh", "-c", script}, &os.ProcAttr{Env: env, Sys: &syscall.SysProcAttr{Setpgid: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
