@@ -61,7 +61,7 @@ test-fleet: ## a fleet on this machine with a real server, and kills (minutes; R
 	PATH="$$PATH:$$(go env GOPATH)/bin" go test -count=1 -timeout 120m -tags fleet ./fleet -v -args -runs $(or $(RUNS),3)
 
 docs: ## renew what docs/ has from the code: commands, settings, exit codes, rules of the guard, schemas
-	go test -count=1 ./cmd/descartes ./internal/config ./internal/report ./verify/guard -run '^TestDocs$$' -update
+	go test -count=1 ./cmd/descartes ./internal/config ./view ./verify/guard -run '^TestDocs$$' -update
 
 man: ## write the manual pages to build/man
 	rm -rf build/man

@@ -12,11 +12,11 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
-	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop/store"
 	"descartes/tasks"
 	"descartes/verify"
+	"descartes/view"
 )
 
 func newAcceptCmd() *cobra.Command {
@@ -93,7 +93,7 @@ func accept(cmd *cobra.Command, look tagFlags, id string, by acceptance) (err er
 	if err != nil {
 		return err
 	}
-	var chosen *report.Attempt
+	var chosen *view.Attempt
 	for i := range list {
 		if a := &list[i]; a.Ref != nil && !a.Done() && (number == 0 || a.Attempt == number) && (chosen == nil || !a.At.Before(chosen.At)) {
 			chosen = a
@@ -108,7 +108,7 @@ func accept(cmd *cobra.Command, look tagFlags, id string, by acceptance) (err er
 		return badInput("", "task %s: %w", t.ID, err)
 	}
 	a := store.Answer{Task: t.ID, At: time.Now(), Accept: &store.Accept{Loop: chosen.Loop, Attempt: chosen.Attempt, Reason: strings.TrimSpace(reason)}}
-	change := statusChange{Task: b.ID(t.ID), From: t.Status, To: tasks.Pending, File: report.Relative(b.Root, b.File.Path())}
+	change := statusChange{Task: b.ID(t.ID), From: t.Status, To: tasks.Pending, File: view.Relative(b.Root, b.File.Path())}
 	done := accepted{statusChange: change, Loop: chosen.Loop, Attempt: chosen.Attempt, Reason: a.Accept.Reason}
 	if who, owned := home.Owner(b.File); owned && who.Tag == b.File.Tag() {
 		if !blockedBy(home, who.Loop, t.ID) {
@@ -144,7 +144,7 @@ func accept(cmd *cobra.Command, look tagFlags, id string, by acceptance) (err er
 }
 
 // acceptable runs the checks of the attempt's loop on what the merge of its work makes. Where they fail, a person decides.
-func (l *tagFlags) acceptable(cmd *cobra.Command, root string, repo *gitops.Repo, task string, chosen *report.Attempt, base, work gitops.Tree) (err error) {
+func (l *tagFlags) acceptable(cmd *cobra.Command, root string, repo *gitops.Repo, task string, chosen *view.Attempt, base, work gitops.Tree) (err error) {
 	ctx, home := cmd.Context(), store.NewHome(root)
 	saved, err := home.Find(chosen.Loop)
 	if err != nil {

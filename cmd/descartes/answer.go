@@ -11,12 +11,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/internal/atomicfile"
-	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
 	"descartes/loop/store"
 	"descartes/tasks"
+	"descartes/view"
 )
 
 func newAnswerCmd() *cobra.Command {
@@ -214,7 +214,7 @@ func answerTask(ctx context.Context, root string, file *tasks.File, c loop.ScudC
 	if err != nil {
 		return answered{}, err
 	}
-	change := statusChange{Task: store.TaskID{ID: t.ID, Numeric: t.Numeric}, From: t.Status, To: tasks.Pending, File: report.Relative(root, file.Path())}
+	change := statusChange{Task: store.TaskID{ID: t.ID, Numeric: t.Numeric}, From: t.Status, To: tasks.Pending, File: view.Relative(root, file.Path())}
 	// The answer first: a task that is pending without it would ask the same again.
 	if text != "" {
 		if err := home.Answer(ctx, atomicfile.OS(), file.Tag(), a); err != nil {
@@ -265,7 +265,7 @@ func handOver(ctx context.Context, root string, file *tasks.File, who store.Hold
 		return answered{}, err
 	}
 	t, _ := file.Task(id)
-	change := statusChange{Task: store.TaskID{ID: id, Numeric: t.Numeric}, From: tasks.Blocked, To: tasks.Pending, File: report.Relative(root, file.Path())}
+	change := statusChange{Task: store.TaskID{ID: id, Numeric: t.Numeric}, From: tasks.Blocked, To: tasks.Pending, File: view.Relative(root, file.Path())}
 	return answered{statusChange: change, Question: a.Question, Answer: text, by: who.Loop}, nil
 }
 
@@ -362,14 +362,14 @@ func showQuestions(cmd *cobra.Command, look tagFlags) error {
 	if err != nil {
 		return err
 	}
-	list, text := []report.Question{}, ""
+	list, text := []view.Question{}, ""
 	for _, b := range boards {
 		open, err := store.NewHome(b.Root).Questions(b.File)
 		if err != nil {
 			return err
 		}
-		list = append(list, report.QuestionList(b, open)...)
-		text += report.QuestionLines(open, b.Named())
+		list = append(list, view.QuestionList(b, open)...)
+		text += view.QuestionLines(open, b.Named())
 	}
 	if !look.Given("tag") && !look.Given("tasks-file") {
 		root, err := findRoot(look.Dir)
@@ -390,8 +390,8 @@ func showQuestions(cmd *cobra.Command, look tagFlags) error {
 				return err
 			}
 			if q != nil {
-				list = append(list, report.LoopQuestion(*q, fromHere(root)))
-				text += report.QuestionLines([]store.Question{*q}, fromHere(root))
+				list = append(list, view.LoopQuestion(*q, fromHere(root)))
+				text += view.QuestionLines([]store.Question{*q}, fromHere(root))
 			}
 		}
 	}
@@ -402,14 +402,14 @@ func showQuestions(cmd *cobra.Command, look tagFlags) error {
 }
 
 // asked returns the boards to search for questions.
-func asked(cmd *cobra.Command, look *tagFlags) (boards []*report.Board, err error) {
+func asked(cmd *cobra.Command, look *tagFlags) (boards []*view.Board, err error) {
 	root, err := look.read()
 	if err != nil {
 		return nil, err
 	}
 	if look.Given("tag") || look.Given("tasks-file") {
 		b, err := look.board(cmd)
-		return []*report.Board{b}, err
+		return []*view.Board{b}, err
 	}
 	all, err := store.NewHome(root).List()
 	if err != nil {
@@ -420,14 +420,14 @@ func asked(cmd *cobra.Command, look *tagFlags) (boards []*report.Board, err erro
 		if s.State == nil {
 			continue
 		}
-		c := report.ListOf(s.State)
+		c := view.ListOf(s.State)
 		key := c.Tag + "\x00" + c.TasksFile
 		if seen[key] {
 			continue
 		}
 		seen[key] = true
 		if job, _ := loop.Load(root, loop.Config{Scud: c}); job != nil {
-			b, err := report.NewBoard(job)
+			b, err := view.NewBoard(job)
 			if err != nil {
 				return nil, err
 			}
@@ -472,7 +472,7 @@ func showAnswers(cmd *cobra.Command, look tagFlags, home store.Home, key, who st
 	}
 	if open != nil {
 		shown.Question = &open.Question
-		text.WriteString(report.QuestionLines([]store.Question{*open}, named))
+		text.WriteString(view.QuestionLines([]store.Question{*open}, named))
 	} else {
 		text.WriteString(who + " is not waiting for an answer\n")
 	}

@@ -13,10 +13,10 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
-	"descartes/internal/report"
 	"descartes/loop"
 	"descartes/loop/journal"
 	"descartes/loop/store"
+	"descartes/view"
 )
 
 // leaveKey leaves an attached loop running.
@@ -103,7 +103,7 @@ func (a *attached) follow(ctx context.Context) error {
 	signal.Notify(ch, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	defer signal.Stop(ch)
 	if !a.looks {
-		a.p.say("attached to loop %s: Ctrl-C ends it after the running %s, a second one at once; %s leaves it running", id, report.Unit(s.Kind), leaveKey)
+		a.p.say("attached to loop %s: Ctrl-C ends it after the running %s, a second one at once; %s leaves it running", id, view.Unit(s.Kind), leaveKey)
 	}
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
@@ -170,7 +170,7 @@ func (a *attached) heed(sig os.Signal) (left bool, err error) {
 	case sig == syscall.SIGINT:
 		a.asked++
 		now := a.asked > 1
-		a.told = report.Pending{Asked: store.RequestCancel, Now: now, Kind: a.saved.State.Kind, Underway: a.run.Underway()}.Text()
+		a.told = view.Pending{Asked: store.RequestCancel, Now: now, Kind: a.saved.State.Kind, Underway: a.run.Underway()}.Text()
 		a.p.say("%s", a.told)
 		return false, a.home.Ask(atomicfile.OS(), a.saved.State.ID, store.RequestCancel, now)
 	}
@@ -180,7 +180,7 @@ func (a *attached) heed(sig os.Signal) (left bool, err error) {
 
 // tellRequest shows what another terminal asked for.
 func (a *attached) tellRequest() {
-	asked := report.Pending{Stopping: !a.run.Stopping.IsZero(), Kind: a.saved.State.Kind, Underway: a.run.Underway()}
+	asked := view.Pending{Stopping: !a.run.Stopping.IsZero(), Kind: a.saved.State.Kind, Underway: a.run.Underway()}
 	asked.Asked, asked.Now = a.home.Asked(a.saved.State.ID)
 	if text := asked.Text(); text != "" && text != a.told {
 		a.told = text
@@ -201,7 +201,7 @@ func (a *attached) over(ctx context.Context) error {
 	if a.end == nil {
 		return &failure{code: exitError, err: fmt.Errorf("loop %s was killed", id), hint: resumeOf(a.root, id, s.Path) + " resumes it"}
 	}
-	st, err := report.NewStatus(a.root, *s)
+	st, err := view.NewStatus(a.root, *s)
 	if err != nil {
 		return err
 	}
@@ -222,7 +222,7 @@ func (a *attached) over(ctx context.Context) error {
 }
 
 // kept returns the loop's attempts in the repository; none if that cannot be read.
-func (a *attached) kept(ctx context.Context, st *report.Status) []gitops.Ref {
+func (a *attached) kept(ctx context.Context, st *view.Status) []gitops.Ref {
 	repo, err := openRepo(ctx, a.root, nil)
 	if err != nil {
 		return nil

@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"descartes/internal/report"
+	"descartes/view"
 )
 
 func newAttemptsCmd() *cobra.Command {
@@ -30,7 +30,7 @@ func newAttemptsCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return show(cmd.OutOrStdout(), look.json, list, report.AttemptTable(t.ID, list))
+			return show(cmd.OutOrStdout(), look.json, list, view.AttemptTable(t.ID, list))
 		},
 	}
 	look.register(cmd, "print the attempts as JSON")

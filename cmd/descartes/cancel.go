@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/internal/atomicfile"
-	"descartes/internal/report"
 	"descartes/loop"
 	"descartes/loop/journal"
 	"descartes/loop/store"
+	"descartes/view"
 )
 
 func newCancelCmd() *cobra.Command {
@@ -107,7 +107,7 @@ func askLive(home store.Home, id, kind string, r store.Request, now bool) (strin
 	if err := home.Ask(atomicfile.OS(), id, r, now); err != nil {
 		return "", err
 	}
-	when := "once its running " + report.Unit(kind) + " is finished"
+	when := "once its running " + view.Unit(kind) + " is finished"
 	s, err := home.Find(id)
 	if err != nil {
 		return "", err
@@ -122,7 +122,7 @@ func askLive(home store.Home, id, kind string, r store.Request, now bool) (strin
 	}
 	switch {
 	case !underway:
-		when = "now: no " + report.Unit(kind) + " of it is running"
+		when = "now: no " + view.Unit(kind) + " of it is running"
 	case now:
 		when = "now: its agent is interrupted"
 	}

@@ -21,7 +21,6 @@ import (
 	"descartes/internal/lockfile"
 	"descartes/internal/oneline"
 	"descartes/internal/oscall"
-	"descartes/internal/report"
 	"descartes/internal/sandbox"
 	"descartes/internal/supervise"
 	"descartes/internal/terminal"
@@ -31,6 +30,7 @@ import (
 	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/tasks"
+	"descartes/view"
 )
 
 // requestTeller shows in a run's own terminal what another one asks of it.
@@ -73,7 +73,7 @@ func (t *requestTeller) watch(home store.Home, id, kind string, underway func() 
 // requestOf names the request to a live loop, or "".
 func requestOf(home store.Home, id, kind string, underway bool) string {
 	r, now := home.Asked(id)
-	return report.Pending{Asked: r, Now: now, Kind: kind, Underway: underway}.Text()
+	return view.Pending{Asked: r, Now: now, Kind: kind, Underway: underway}.Text()
 }
 
 // stop ends it, and returns when it shows nothing more.
@@ -97,7 +97,7 @@ type job struct {
 }
 
 // work runs a prepared loop to its end. Closing soft stops it after the running attempt, cancelling ctx interrupts that.
-func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e report.Run, err error) {
+func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e view.Run, err error) {
 	if j.cfg.Git.Push {
 		if err := r.canPush(ctx); err != nil {
 			return e, err
@@ -166,7 +166,7 @@ func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e rep
 		}()
 	}
 	out, err := l.Run(ctx, soft)
-	return report.Run{Here: fromHere(r.root), Root: r.root, Outcome: out, ID: l.ID(), Path: l.StatePath(), State: l.State(), History: l.History(), Loose: l.Uncommitted()}, err
+	return view.Run{Here: fromHere(r.root), Root: r.root, Outcome: out, ID: l.ID(), Path: l.StatePath(), State: l.State(), History: l.History(), Loose: l.Uncommitted()}, err
 }
 
 // join starts the program that carries a run's orders to the workers.
@@ -244,7 +244,7 @@ func (r *prepared) commands(cfg loop.Config, files, name string) supervise.Run {
 }
 
 // conduct runs a prepared run and reports to people meanwhile. A run stopped before it began has no state.
-func (r *prepared) conduct(cmd *cobra.Command, s *settings, p *printer, j job) (e report.Run, took time.Duration, err error) {
+func (r *prepared) conduct(cmd *cobra.Command, s *settings, p *printer, j job) (e view.Run, took time.Duration, err error) {
 	if err := r.takesBranch(cmd.Context(), p, j); err != nil {
 		return e, 0, err
 	}
@@ -295,7 +295,7 @@ func (r *prepared) conduct(cmd *cobra.Command, s *settings, p *printer, j job) (
 
 // updates are the commands that bring the user's tree up to date with what a run's commits changed, lock files and submodules, where it followed them:
 // its attempts did so in their slots only.
-func (r *prepared) updates(ctx context.Context, e report.Run) (lines []string) {
+func (r *prepared) updates(ctx context.Context, e view.Run) (lines []string) {
 	if r.here || r.repo == nil || e.Outcome.Branch != "" {
 		return nil
 	}
@@ -367,7 +367,7 @@ func (r *prepared) takesBranch(ctx context.Context, p *printer, j job) error {
 			return badInput("git restore --source "+name+" "+rel+", then start again", "on branch %q more tasks are done than in the list here: %s", name, oneline.List(done))
 		}
 	}
-	p.say("branch: %s is ahead of HEAD, and goes on from %s", terminal.Clean(name), report.Short(ahead))
+	p.say("branch: %s is ahead of HEAD, and goes on from %s", terminal.Clean(name), view.Short(ahead))
 	return nil
 }
 

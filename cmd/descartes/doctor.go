@@ -24,7 +24,6 @@ import (
 	"descartes/internal/oscall"
 	"descartes/internal/plainfile"
 	"descartes/internal/proc"
-	"descartes/internal/report"
 	"descartes/internal/supervise"
 	"descartes/internal/terminal"
 	"descartes/loop"
@@ -33,6 +32,7 @@ import (
 	"descartes/tasks"
 	"descartes/verify"
 	"descartes/verify/mutants"
+	"descartes/view"
 )
 
 func newDoctorCmd() *cobra.Command {
@@ -147,7 +147,7 @@ func (d *doctor) repository(ctx context.Context, root string) {
 	case head.Hash == "":
 		d.good("repository", repo.Root()+", branch "+where+", no commit yet")
 	case where == "":
-		d.good("repository", repo.Root()+", at commit "+report.Short(head.Hash)+" of no branch")
+		d.good("repository", repo.Root()+", at commit "+view.Short(head.Hash)+" of no branch")
 	default:
 		d.good("repository", repo.Root()+", branch "+where)
 	}
@@ -191,7 +191,7 @@ func (d *doctor) tag(c loop.ScudConfig, imports bool) {
 		d.bad("tag "+c.Tag, err.Error(), hintOf(err))
 		return
 	}
-	text := fmt.Sprintf("%s in %s", terminal.Count(len(f.Tasks()), "task"), report.Relative(d.root, f.Path()))
+	text := fmt.Sprintf("%s in %s", terminal.Count(len(f.Tasks()), "task"), view.Relative(d.root, f.Path()))
 	if n := len(f.Findings()); n > 0 {
 		d.lacking("tag "+c.Tag, text+", "+terminal.Count(n, "finding"), "descartes tasks check"+listFlags(d.root, c.Tag, c.TasksFile))
 		return
@@ -418,7 +418,7 @@ func (d *doctor) check(ctx context.Context, s *settings, imports bool, wrong err
 		return
 	}
 	if path := filepath.Join(d.root, "descartes.yaml"); s.File == "" && exists(path) {
-		d.good("settings", report.Relative(d.root, path))
+		d.good("settings", view.Relative(d.root, path))
 	} else if s.File != "" {
 		d.good("settings", s.File)
 	}

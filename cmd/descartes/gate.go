@@ -9,11 +9,11 @@ import (
 	"slices"
 	"strings"
 
-	"descartes/internal/report"
 	"descartes/loop"
 	"descartes/loop/gate"
 	"descartes/loop/mode"
 	"descartes/verify"
+	"descartes/view"
 )
 
 // criteriaIterations and criteriaCost are the limits of a criteria loop where none is given.
@@ -116,11 +116,11 @@ func (s *settings) readShape(root string) error {
 			continue
 		}
 		if err != nil {
-			return badInput("", "shape file %s: %w", report.Relative(root, name), err)
+			return badInput("", "shape file %s: %w", view.Relative(root, name), err)
 		}
 		a, err := gate.ParseShape(text)
 		if err != nil {
-			return badInput("", "%s %s", report.Relative(root, name), strings.TrimPrefix(err.Error(), "SHAPE.md "))
+			return badInput("", "%s %s", view.Relative(root, name), strings.TrimPrefix(err.Error(), "SHAPE.md "))
 		}
 		s.Criteria, s.MustNot = addCriteria(s.Criteria, a.Criteria), addCriteria(s.MustNot, a.MustNot)
 		return nil

@@ -12,12 +12,12 @@ import (
 	"descartes/agent"
 	"descartes/internal/oneline"
 	"descartes/internal/proc"
-	"descartes/internal/report"
 	"descartes/internal/supervise"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/gate"
 	"descartes/verify"
+	"descartes/view"
 )
 
 // warnLimits reports each backend whose account is remembered as used up: until when, who met that, and how to forget it. A run started anew ignores
@@ -185,7 +185,7 @@ func (p *printer) verify(c loop.Config, tag bool, found string) {
 
 // policy says what else is required of the work.
 func (p *printer) policy(c loop.Config, tag bool) {
-	if text := report.Policy(c, tag); text != "" {
+	if text := view.Policy(c, tag); text != "" {
 		p.say("in force: %s", text)
 	}
 }
@@ -201,7 +201,7 @@ func (p *printer) agent(r *prepared, c loop.Config) {
 
 // surroundings describes what commands run in, and what a person should know first.
 func (p *printer) surroundings(r *prepared, c loop.Config, more ...string) {
-	p.say("sandbox: %s", terminal.Clean(report.Sandbox(c)))
+	p.say("sandbox: %s", terminal.Clean(view.Sandbox(c)))
 	p.say("environment: %s", terminal.Clean(supervise.EnvironmentText(c, r.backend, os.Environ())))
 	for _, n := range append(r.notes, more...) {
 		p.say("note: %s", terminal.Clean(n))
@@ -214,7 +214,7 @@ func (p *printer) header(ctx context.Context, r *tagRun) {
 	g := r.job.Graph.Counts()
 	p.say("tag %s: %s in %s, %d done", r.job.File.Tag(), terminal.Count(g.Total, "task"), terminal.Count(p.events.Waves, "wave"), g.Done)
 	if plan := r.job.Import; plan != nil {
-		p.say("no task file has tag %s: %s of %s %s imported into %s", r.job.File.Tag(), terminal.Count(g.Total, "task"), terminal.Clean(plan.Name), r.willBe(g.Total), terminal.Clean(report.Relative(r.root, r.job.File.Path())))
+		p.say("no task file has tag %s: %s of %s %s imported into %s", r.job.File.Tag(), terminal.Count(g.Total, "task"), terminal.Clean(plan.Name), r.willBe(g.Total), terminal.Clean(view.Relative(r.root, r.job.File.Path())))
 	}
 	p.agent(&r.prepared, c)
 	if len(c.Fallback) > 0 {

@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop/store"
+	"descartes/view"
 )
 
 func newListCmd() *cobra.Command {
@@ -37,15 +37,15 @@ func listLoops(cmd *cobra.Command, root string, asJSON, every bool) error {
 	if err != nil {
 		return err
 	}
-	reports := []report.StatusJSON{}
+	reports := []view.StatusJSON{}
 	var bad []string
 	for _, s := range all {
 		if s.State == nil {
 			fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", terminal.Clean(s.Err.Error()))
-			bad = append(bad, report.Relative(root, s.Path))
+			bad = append(bad, view.Relative(root, s.Path))
 			continue
 		}
-		st, err := report.NewStatus(root, s)
+		st, err := view.NewStatus(root, s)
 		if err != nil {
 			fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", terminal.Clean(err.Error()))
 			bad = append(bad, s.State.ID)
@@ -53,5 +53,5 @@ func listLoops(cmd *cobra.Command, root string, asJSON, every bool) error {
 		}
 		reports = append(reports, st.Report(false))
 	}
-	return show(cmd.OutOrStdout(), asJSON, reports, report.LoopTable(reports, bad, every))
+	return show(cmd.OutOrStdout(), asJSON, reports, view.LoopTable(reports, bad, every))
 }

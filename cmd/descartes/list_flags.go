@@ -15,17 +15,17 @@ import (
 
 	"descartes/internal/complete"
 	"descartes/internal/config"
-	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/tasks"
+	"descartes/view"
 )
 
 // leaf is a task that an agent can be given.
-func leaf(b *report.Board, id string) (*tasks.Task, error) {
+func leaf(b *view.Board, id string) (*tasks.Task, error) {
 	t, err := need(b, id)
 	if err == nil && t.Container() {
-		err = badInput("its subtasks are: "+report.IDList(b.FileIDs(t.Children)), "task %s has subtasks and never runs", t.ID)
+		err = badInput("its subtasks are: "+view.IDList(b.FileIDs(t.Children)), "task %s has subtasks and never runs", t.ID)
 	}
 	return t, err
 }
@@ -102,7 +102,7 @@ func (l *tagFlags) onlyPlan(root string) bool {
 }
 
 // board reads the list that the flags mean, and what its loops know of it. Nothing is changed.
-func (l *tagFlags) board(cmd *cobra.Command) (*report.Board, error) {
+func (l *tagFlags) board(cmd *cobra.Command) (*view.Board, error) {
 	root, c, err := l.source(cmd)
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (l *tagFlags) board(cmd *cobra.Command) (*report.Board, error) {
 	if job == nil || len(found) > 0 && l.Given("plan") {
 		return nil, problems(found)
 	}
-	b, err := report.NewBoard(job)
+	b, err := view.NewBoard(job)
 	if err == nil {
 		b.Here = fromHere(root, c.TasksFile)
 	}
@@ -180,9 +180,9 @@ func activeTag(say io.Writer, root string) (string, error) {
 		if _, err := tasks.Open(root, tag); err != nil && !errors.As(err, &missing) {
 			return "", err
 		}
-		return "", badInput("name one with --tag: "+strings.Join(known, ", "), "%s says that the tag is %q, which no task file has", report.Relative(root, from), tag)
+		return "", badInput("name one with --tag: "+strings.Join(known, ", "), "%s says that the tag is %q, which no task file has", view.Relative(root, from), tag)
 	case len(known) > 1:
-		fmt.Fprintf(say, "note: tag %s, which %s names\n", terminal.Clean(tag), terminal.Clean(report.Relative(root, from)))
+		fmt.Fprintf(say, "note: tag %s, which %s names\n", terminal.Clean(tag), terminal.Clean(view.Relative(root, from)))
 	}
 	return tag, nil
 }
@@ -231,7 +231,7 @@ func tagOfFile(root string, c *loop.ScudConfig) error {
 }
 
 // task is one of the tag's tasks, with the tag.
-func (l *tagFlags) task(cmd *cobra.Command, id string) (*report.Board, *tasks.Task, error) {
+func (l *tagFlags) task(cmd *cobra.Command, id string) (*view.Board, *tasks.Task, error) {
 	b, err := l.board(cmd)
 	if err != nil {
 		return nil, nil, err
@@ -241,7 +241,7 @@ func (l *tagFlags) task(cmd *cobra.Command, id string) (*report.Board, *tasks.Ta
 }
 
 // need is the task of that id, or an error that names it.
-func need(b *report.Board, id string) (*tasks.Task, error) {
+func need(b *view.Board, id string) (*tasks.Task, error) {
 	t, ok := b.Graph.Task(id)
 	if !ok {
 		t, ok = b.File.Task(id)

@@ -24,10 +24,10 @@ import (
 	"descartes/internal/config"
 	"descartes/internal/plainfile"
 	"descartes/internal/redact"
-	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop/journal"
 	"descartes/loop/store"
+	"descartes/view"
 )
 
 func newLogsCmd() *cobra.Command {
@@ -100,9 +100,9 @@ func (l *logs) show(ctx context.Context, w io.Writer, task string) error {
 	}
 	if l.paths {
 		for _, a := range list {
-			fmt.Fprintln(w, report.Relative(root, v.path(a)))
+			fmt.Fprintln(w, view.Relative(root, v.path(a)))
 			for _, d := range v.asked(a) {
-				fmt.Fprintln(w, report.Relative(root, v.asideOf(d)))
+				fmt.Fprintln(w, view.Relative(root, v.asideOf(d)))
 			}
 		}
 		return nil
@@ -358,7 +358,7 @@ func (v *logView) end(o *openLog) error {
 	case a.Unfit:
 		v.say(a, terminal.Faint, "verified after "+took+", "+terminal.Clean(a.Reason))
 	case a.Over():
-		v.say(a, terminal.Faint, report.VerdictWord(journal.Verdict(a.Outcome()))+" after "+took+because(a))
+		v.say(a, terminal.Faint, view.VerdictWord(journal.Verdict(a.Outcome()))+" after "+took+because(a))
 	case v.home.IsLive(*v.saved):
 		v.say(a, terminal.Faint, "still running")
 	default:

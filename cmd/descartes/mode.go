@@ -10,11 +10,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"descartes/internal/config"
-	"descartes/internal/report"
 	"descartes/loop"
 	"descartes/loop/mode"
 	"descartes/loop/store"
 	"descartes/verify"
+	"descartes/view"
 )
 
 // modeIterations is the default limit of a plan or build.
@@ -187,7 +187,7 @@ func (s *settings) completeAdhoc(root, name string) error {
 		return badInput("", "%w", err)
 	}
 	run := &mode.Run{Kind: mode.Prompt, Project: mode.Open(root), Shown: ".", Text: text, Now: time.Now}
-	s.promptFrom, s.MaxIterations, s.CompletionPromise, s.Gate = report.Relative(root, absolute(s.dirPath(), name)), 1, "", ""
+	s.promptFrom, s.MaxIterations, s.CompletionPromise, s.Gate = view.Relative(root, absolute(s.dirPath(), name)), 1, "", ""
 	s.Prompt, s.Review = run.Once(), config.ReviewConfig{} // nobody judges it
 	s.Git.CommitTemplate = run.OnceSubject()
 	s.IterationContext = false

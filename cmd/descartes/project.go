@@ -21,12 +21,12 @@ import (
 	"descartes/gitops"
 	"descartes/internal/config"
 	"descartes/internal/proc"
-	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/tasks"
+	"descartes/view"
 )
 
 // stateDir is our folder in the user's state directory, "" without one.
@@ -163,7 +163,7 @@ func inProject(root, dir, path string) string {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(dir, path)
 	}
-	return report.Relative(root, path)
+	return view.Relative(root, path)
 }
 
 func absolute(dir, path string) string {
@@ -195,7 +195,7 @@ func listFlags(root, tag, file string) string {
 
 // resumeOf is the command that resumes a loop.
 func resumeOf(root, id, path string) string {
-	return report.ResumeCommand(root, id, path, fromHere(root))
+	return view.ResumeCommand(root, id, path, fromHere(root))
 }
 
 // openRepo opens the repository that holds root. What loop.Protected names is no part of an attempt's work.

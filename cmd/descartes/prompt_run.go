@@ -16,13 +16,13 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/config"
-	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/gate"
 	"descartes/loop/mode"
 	"descartes/loop/store"
 	"descartes/loop/workspace"
+	"descartes/view"
 )
 
 // promptRun is a prompt loop ready to start: everything is read and checked, nothing is touched.
@@ -40,7 +40,7 @@ func startPrompt(cmd *cobra.Command, root string, s *settings) error {
 	}
 	opt := loop.StartOptions{Name: s.Name, StatePath: s.stateAt(root)}
 	if s.StatePath != "" {
-		s.StateFile = report.Relative(root, opt.StatePath)
+		s.StateFile = view.Relative(root, opt.StatePath)
 	}
 	if err := s.free(root, opt, nil); err != nil {
 		return err
@@ -130,7 +130,7 @@ func runPrompt(cmd *cobra.Command, root, kind string, s *settings, opt loop.Star
 	if e.State == nil {
 		return err
 	}
-	sum := &report.Summary{Run: e, Took: took, Pool: r.occupied(), Update: r.updates(cmd.Context(), e)}
+	sum := &view.Summary{Run: e, Took: took, Pool: r.occupied(), Update: r.updates(cmd.Context(), e)}
 	if e.Outcome.Baseline == nil {
 		p.tell(sum.Text(p.paint, p.box))
 	}
@@ -140,7 +140,7 @@ func runPrompt(cmd *cobra.Command, root, kind string, s *settings, opt loop.Star
 		case err != nil:
 			p.warn(err.Error())
 		case path != "":
-			p.say("session log: %s", report.Relative(root, path))
+			p.say("session log: %s", view.Relative(root, path))
 		}
 	}
 	if err = errors.Join(err, s.report(sum, p, r.redact)); err != nil {
@@ -247,11 +247,11 @@ func (r *promptRun) dry(p *printer, cmd *cobra.Command, s *settings) error {
 	if s.JSON {
 		w := r.redact.Writer(cmd.OutOrStdout())
 		err := writeJSON(w, struct {
-			Kind    string           `json:"kind"`
-			Root    string           `json:"root"`
-			Command []string         `json:"command"`
-			Config  loop.Config      `json:"config"`
-			Gate    *report.GatePlan `json:"gate,omitempty"`
+			Kind    string         `json:"kind"`
+			Root    string         `json:"root"`
+			Command []string       `json:"command"`
+			Config  loop.Config    `json:"config"`
+			Gate    *view.GatePlan `json:"gate,omitempty"`
 		}{r.job.Kind, r.root, r.backend.Command, r.job.Config, r.gatePlan()})
 		return errors.Join(err, w.Flush())
 	}
@@ -374,9 +374,9 @@ func (r *promptRun) disclose(ctx context.Context, p *printer, h *person) {
 }
 
 // gatePlan is nil for a loop without a criteria gate.
-func (r *promptRun) gatePlan() *report.GatePlan {
+func (r *promptRun) gatePlan() *view.GatePlan {
 	if c := r.criteria(); c != nil {
-		return report.NewGatePlan(c, r.job.Config)
+		return view.NewGatePlan(c, r.job.Config)
 	}
 	return nil
 }

@@ -13,10 +13,10 @@ import (
 	"descartes/internal/config"
 	"descartes/internal/plainfile"
 	"descartes/internal/receipt"
-	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop/store"
 	"descartes/tasks"
+	"descartes/view"
 )
 
 func newReceiptCmd() *cobra.Command {
@@ -76,7 +76,7 @@ func showReceipt(cmd *cobra.Command, look tagFlags, id string, bundle bool) erro
 	if at < 0 {
 		return &failure{code: exitBlocked, err: fmt.Errorf("the note on commit %.12s cannot be read: %w", on, err), hint: "git notes --ref descartes show " + on}
 	}
-	r := report.Receipt{Claim: claims[at], On: on, Next: "descartes recheck --commit " + on[:12] + b.Named()}
+	r := view.Receipt{Claim: claims[at], On: on, Next: "descartes recheck --commit " + on[:12] + b.Named()}
 	r.Next += otherVerify(&r.Claim.Receipt, look, b.Root)
 	if err != nil {
 		r.Problems = append(r.Problems, "of its note: "+err.Error())
@@ -151,7 +151,7 @@ func latest(ctx context.Context, repo *gitops.Repo, notes map[string][]byte, tag
 }
 
 // noReceipt says why a task has none.
-func noReceipt(b *report.Board, t *tasks.Task) error {
+func noReceipt(b *view.Board, t *tasks.Task) error {
 	if status := b.Graph.Status(t.ID); status != tasks.Done {
 		return badInput("descartes why "+terminal.Quote(t.ID)+b.Named(), "task %s has no receipt: its status is %s", t.ID, status)
 	}

@@ -22,13 +22,13 @@ import (
 	"descartes/internal/config"
 	"descartes/internal/oscall"
 	"descartes/internal/receipt"
-	"descartes/internal/report"
 	"descartes/loop"
 	"descartes/loop/attempt"
 	"descartes/loop/lab"
 	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/verify"
+	"descartes/view"
 )
 
 func newRecheckCmd() *cobra.Command {
@@ -157,7 +157,7 @@ func (k *recheckFlags) recheck(cmd *cobra.Command) (err error) {
 	c.Run = k.runIn(work, root)
 	w := cmd.OutOrStdout()
 	if !k.json {
-		fmt.Fprint(w, report.RecheckHead(c.Checks, out.Settings, out.Signed))
+		fmt.Fprint(w, view.RecheckHead(c.Checks, out.Settings, out.Signed))
 	}
 	for _, hash := range commits {
 		l, err := c.Commit(ctx, hash)
@@ -165,7 +165,7 @@ func (k *recheckFlags) recheck(cmd *cobra.Command) (err error) {
 			return recheckError(ctx, err)
 		}
 		if out.Commits = append(out.Commits, l); !k.json {
-			fmt.Fprint(w, report.RecheckText(l))
+			fmt.Fprint(w, view.RecheckText(l))
 		}
 	}
 	return k.conclude(cmd, root, out)
@@ -340,7 +340,7 @@ func (k *recheckFlags) bench(ctx context.Context, root string, repo *gitops.Repo
 		return c.Verifier(), c.Close, nil
 	}
 	pool := workspace.PoolOptions{Repo: repo, FS: atomicfile.OS(), Place: r.pool, Root: root, Dir: root, Shown: r.sandbox.Mounts(), Fresh: cfg.Pool.Fresh, MaxCopy: cfg.Pool.MaxCopy, Keep: cfg.Pool.Keep, Setup: cfg.Pool.Setup, Free: oscall.Free}
-	return lab.New(lab.Options{Clone: true, Pool: pool, Files: files, Log: log, Shown: report.Relative(root, log), Redact: r.redact, Setup: time.Duration(cfg.Pool.SetupTimeout) * time.Second, Start: start,
+	return lab.New(lab.Options{Clone: true, Pool: pool, Files: files, Log: log, Shown: view.Relative(root, log), Redact: r.redact, Setup: time.Duration(cfg.Pool.SetupTimeout) * time.Second, Start: start,
 		Warn: func(string) error { return nil }}), nil
 }
 
@@ -377,7 +377,7 @@ func (k *recheckFlags) conclude(cmd *cobra.Command, root string, out recheckJSON
 	if k.json {
 		err = writeJSON(cmd.OutOrStdout(), out)
 	} else {
-		err = write(cmd.OutOrStdout(), report.RecheckEnd(out.Commits))
+		err = write(cmd.OutOrStdout(), view.RecheckEnd(out.Commits))
 	}
 	if err == nil {
 		err = confirm(root, out.Commits)

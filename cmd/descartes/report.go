@@ -8,9 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/internal/redact"
-	"descartes/internal/report"
 	"descartes/internal/web"
 	"descartes/loop/store"
+	"descartes/view"
 )
 
 func newReportCmd() *cobra.Command {
@@ -44,7 +44,7 @@ worked when, as JUnit, or as JSON. The default is the running loop, or the last 
 
 // reportOn formats a loop, without secrets.
 func reportOn(root string, s *store.Saved, format string) (string, error) {
-	st, err := report.NewStatus(root, *s)
+	st, err := view.NewStatus(root, *s)
 	if err != nil {
 		return "", err
 	}
@@ -56,7 +56,7 @@ func reportOn(root string, s *store.Saved, format string) (string, error) {
 	case "json":
 		err = writeJSON(&b, st.Report(true))
 	case "html":
-		var next *report.Next
+		var next *view.Next
 		if !st.View.Live && !lost {
 			n := sum.Next()
 			next = &n
@@ -67,9 +67,9 @@ func reportOn(root string, s *store.Saved, format string) (string, error) {
 		case lost:
 			err = badInput("--format html or json", "the task list of loop %s cannot be read any more", s.State.ID)
 		case format == "junit":
-			b.Write(report.JUnit(sum, st.View.History))
+			b.Write(view.JUnit(sum, st.View.History))
 		default:
-			b.Write(report.Markdown(sum, st.View.History))
+			b.Write(view.Markdown(sum, st.View.History))
 		}
 	default:
 		err = badInput("", "--format %q is not one of junit, markdown, html, json", format)

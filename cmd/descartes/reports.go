@@ -10,10 +10,10 @@ import (
 
 	"descartes/internal/plainfile"
 	"descartes/internal/redact"
-	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop/journal"
 	"descartes/loop/store"
+	"descartes/view"
 )
 
 // inJob reports whether we run in a CI job, such as GitHub's or GitLab's: whoever reads our output is elsewhere.
@@ -95,7 +95,7 @@ func (s *settings) exits(code int) int {
 }
 
 // report writes the files that were asked for. Nobody asked for the job's page: a run ends as it does without it.
-func (s *settings) report(sum *report.Summary, p *printer, m *redact.Redactor) error {
+func (s *settings) report(sum *view.Summary, p *printer, m *redact.Redactor) error {
 	page := ""
 	if s.Summary == "" && os.Getenv("GITHUB_ACTIONS") == "true" {
 		page = os.Getenv("GITHUB_STEP_SUMMARY")
@@ -113,13 +113,13 @@ func (s *settings) report(sum *report.Summary, p *printer, m *redact.Redactor) e
 	}
 	var errs []error
 	if s.JUnit != "" {
-		errs = append(errs, writeReport(sum.Run.Root, absolute(s.dirPath(), s.JUnit), m.Bytes(report.JUnit(sum, h))))
+		errs = append(errs, writeReport(sum.Run.Root, absolute(s.dirPath(), s.JUnit), m.Bytes(view.JUnit(sum, h))))
 	}
 	if s.Summary != "" {
-		errs = append(errs, writeReport(sum.Run.Root, absolute(s.dirPath(), s.Summary), m.Bytes(report.Markdown(sum, h))))
+		errs = append(errs, writeReport(sum.Run.Root, absolute(s.dirPath(), s.Summary), m.Bytes(view.Markdown(sum, h))))
 	}
 	if page != "" {
-		if err := appendTo(page, m.Bytes(report.Markdown(sum, h))); err != nil {
+		if err := appendTo(page, m.Bytes(view.Markdown(sum, h))); err != nil {
 			p.warn(err.Error())
 		}
 	}

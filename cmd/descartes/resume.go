@@ -13,11 +13,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/internal/config"
-	"descartes/internal/report"
 	"descartes/loop"
 	"descartes/loop/journal"
 	"descartes/loop/store"
 	"descartes/tasks"
+	"descartes/view"
 )
 
 func newResumeCmd() *cobra.Command {
@@ -75,7 +75,7 @@ func resume(cmd *cobra.Command, s *settings, last, step bool) error {
 	retry := s.Scud.RetryBlocked
 	stepped := step && saved.State.Completed && saved.State.ExitReason.Type == string(journal.StepDone)
 	if saved.State.Completed && !stepped && !retry && !reopened(root, saved.State) {
-		return badInput(resumeHint(root, saved), "nothing to resume: loop %s has ended (%s)", cmp.Or(saved.State.ID, "of "+report.Relative(root, saved.Path)), journal.Ending(saved.State.ExitReason.Type).Words())
+		return badInput(resumeHint(root, saved), "nothing to resume: loop %s has ended (%s)", cmp.Or(saved.State.ID, "of "+view.Relative(root, saved.Path)), journal.Ending(saved.State.ExitReason.Type).Words())
 	}
 	was, err := unhidden(root, saved.State, cmd.Flags().Changed("notify"))
 	if err != nil {
@@ -89,7 +89,7 @@ func resume(cmd *cobra.Command, s *settings, last, step bool) error {
 	}
 	s.Typed = was.Typed.And(s.TypedFlags(root, s.dirPath()))
 	if err := s.Check(); err != nil {
-		return badInput("correct it there, or start another loop", "%s: config.%w", report.Relative(root, saved.Path), err)
+		return badInput("correct it there, or start another loop", "%s: config.%w", view.Relative(root, saved.Path), err)
 	}
 	if err := s.checkSafety(); err != nil {
 		return err
@@ -142,7 +142,7 @@ func reopened(root string, st *store.State) bool {
 	if journal.Ending(st.ExitReason.Type) != journal.TasksBlocked {
 		return false
 	}
-	file, err := loop.OpenTasks(root, report.ListOf(st))
+	file, err := loop.OpenTasks(root, view.ListOf(st))
 	if err != nil {
 		return false
 	}
@@ -246,7 +246,7 @@ func countLoops(n int) string {
 
 // resumePrompt resumes a prompt loop with its saved settings, overridden by the limits given now.
 func resumePrompt(cmd *cobra.Command, root string, s *settings, saved *store.Saved) error {
-	if err := checkPrompt("the prompt in "+report.Relative(root, saved.Path), s.Prompt); err != nil {
+	if err := checkPrompt("the prompt in "+view.Relative(root, saved.Path), s.Prompt); err != nil {
 		return err
 	}
 	if err := live(root, saved); err != nil {

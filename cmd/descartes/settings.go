@@ -19,13 +19,13 @@ import (
 	"descartes/internal/config"
 	"descartes/internal/plainfile"
 	"descartes/internal/proc"
-	"descartes/internal/report"
 	"descartes/internal/sandbox"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/mode"
 	"descartes/tasks"
 	"descartes/tasks/plan"
+	"descartes/view"
 )
 
 // settings are the settings of a run, and what was derived from them. A flag overrides the environment, which overrides descartes.yaml, which
@@ -95,7 +95,7 @@ func (s *settings) read() (root string, err error) {
 	if s.file, err = config.ReadFile(path, must); err != nil {
 		return "", err
 	}
-	s.file.Name = cmp.Or(s.fileName, report.Relative(root, path))
+	s.file.Name = cmp.Or(s.fileName, view.Relative(root, path))
 	if must {
 		s.file.SettingsFile = path
 	}
@@ -261,7 +261,7 @@ func (s *settings) fromPlan(root string) error {
 		if beside := filepath.Join(filepath.Dir(absolute(root, c.PlanPath)), p); !filepath.IsAbs(p) {
 			_, here := os.Stat(filepath.Join(root, p))
 			if _, err := os.Stat(beside); err == nil && here != nil {
-				p = report.Relative(root, beside)
+				p = view.Relative(root, beside)
 			}
 		}
 		if config.Leaves(root, p) && !config.Leaves(root, c.PlanPath) {

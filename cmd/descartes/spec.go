@@ -13,11 +13,11 @@ import (
 	"descartes/gitops"
 	"descartes/internal/config"
 	"descartes/internal/proc"
-	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/store"
 	"descartes/specbuild"
+	"descartes/view"
 )
 
 func newSpecCmd() *cobra.Command {
@@ -69,7 +69,7 @@ type specSource struct {
 	last *store.Saved // the tag's last loop; nil if there was none
 	job  *loop.Job
 	refs []gitops.Ref // the attempts of all loops
-	*report.Board
+	*view.Board
 }
 
 // specSource reads the tag, with what neither flag nor file says taken from its last loop.
@@ -99,7 +99,7 @@ func (s *settings) specSource(cmd *cobra.Command) (*specSource, error) {
 	if src.refs, err = keptRefs(cmd.Context(), root); err != nil {
 		return nil, err
 	}
-	src.Board, err = report.NewBoard(src.job)
+	src.Board, err = view.NewBoard(src.job)
 	if err == nil {
 		src.Here = fromHere(root, src.Scud.TasksFile)
 	}

@@ -11,11 +11,11 @@ import (
 
 	"descartes/internal/atomicfile"
 	"descartes/internal/config"
-	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
 	"descartes/loop/store"
+	"descartes/view"
 )
 
 func newStartCmd() *cobra.Command {
@@ -224,7 +224,7 @@ func (r *tagRun) reportIdle(s *settings, p *printer, refused error) error {
 	if s.DryRun || refused != nil && !none {
 		return nil
 	}
-	e := report.Run{Here: fromHere(r.root), Root: r.root, Outcome: loop.Outcome{Ending: journal.AllDone, Message: "nothing left to do"}, History: journal.NewState(), State: &store.State{Tag: r.job.File.Tag(), Config: r.job.Config}}
+	e := view.Run{Here: fromHere(r.root), Root: r.root, Outcome: loop.Outcome{Ending: journal.AllDone, Message: "nothing left to do"}, History: journal.NewState(), State: &store.State{Tag: r.job.File.Tag(), Config: r.job.Config}}
 	if none {
 		e.Outcome = loop.Outcome{Ending: journal.TasksBlocked, Message: found[0].Message}
 	}
@@ -236,5 +236,5 @@ func (r *tagRun) reportIdle(s *settings, p *printer, refused error) error {
 			return err
 		}
 	}
-	return s.report(&report.Summary{Board: r.after(e), Run: e}, p, r.redact)
+	return s.report(&view.Summary{Board: r.after(e), Run: e}, p, r.redact)
 }

@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop/store"
+	"descartes/view"
 )
 
 func newStatusCmd() *cobra.Command {
@@ -61,7 +61,7 @@ func showStatus(w io.Writer, root, dir, name, stateFile string, asJSON, verbose 
 	if err != nil {
 		return false, err
 	}
-	st, err := report.NewStatus(root, *s)
+	st, err := view.NewStatus(root, *s)
 	if err != nil {
 		return false, err
 	}

@@ -17,7 +17,6 @@ import (
 	"descartes/gitops"
 	"descartes/internal/config"
 	"descartes/internal/oneline"
-	"descartes/internal/report"
 	"descartes/internal/supervise"
 	"descartes/internal/terminal"
 	"descartes/loop"
@@ -25,6 +24,7 @@ import (
 	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/tasks"
+	"descartes/view"
 )
 
 // tagRun is a run over a tag prepared to start: everything was read and checked, nothing was touched.
@@ -293,7 +293,7 @@ func (r *tagRun) warnings() []string {
 	}
 	for _, f := range r.job.File.Findings() {
 		if !slices.Contains(out, f.Message) && f.Kind != "duplicate" {
-			out = append(out, placed(report.Relative(r.root, r.job.File.Path()), f))
+			out = append(out, placed(view.Relative(r.root, r.job.File.Path()), f))
 		}
 	}
 	for _, f := range r.job.Conflicts {
@@ -391,7 +391,7 @@ func (r *tagRun) addedByPlan() []string {
 
 // dry tells what a run would do.
 func (r *tagRun) dry(p *printer, cmd *cobra.Command, s *settings) error {
-	b, err := report.NewBoard(r.job)
+	b, err := view.NewBoard(r.job)
 	if err != nil {
 		return err
 	}
@@ -415,7 +415,7 @@ func runAndReport(cmd *cobra.Command, r *tagRun, s *settings, p *printer) error 
 	if e.State == nil {
 		return err
 	}
-	sum := &report.Summary{Board: r.after(e), Run: e, Step: r.opt.Scope.Step, Took: took, Pool: r.occupied(), Later: !r.branch}
+	sum := &view.Summary{Board: r.after(e), Run: e, Step: r.opt.Scope.Step, Took: took, Pool: r.occupied(), Later: !r.branch}
 	if len(e.State.BlockedTasks) > 0 || e.Outcome.Ending == journal.GitRefused {
 		refs, rerr := r.repo.Refs(context.WithoutCancel(cmd.Context()), "refs/descartes/"+e.ID+"/")
 		if rerr != nil {
@@ -438,8 +438,8 @@ func runAndReport(cmd *cobra.Command, r *tagRun, s *settings, p *printer) error 
 }
 
 // after is the board when a run is over: the graph was kept up to date by the run itself.
-func (r *tagRun) after(e report.Run) *report.Board {
-	b := &report.Board{Root: r.root, Scud: r.job.Config.Scud, File: r.job.File, Graph: r.job.Graph, Commits: e.State.WaveCommits, Grades: e.State.Grades, Here: fromHere(r.root, r.job.Config.Scud.TasksFile)}
+func (r *tagRun) after(e view.Run) *view.Board {
+	b := &view.Board{Root: r.root, Scud: r.job.Config.Scud, File: r.job.File, Graph: r.job.Graph, Commits: e.State.WaveCommits, Grades: e.State.Grades, Here: fromHere(r.root, r.job.Config.Scud.TasksFile)}
 	return b
 }
 

@@ -10,12 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/store"
 	"descartes/scheduler"
 	"descartes/tasks"
+	"descartes/view"
 )
 
 func newTasksImportCmd() *cobra.Command {
@@ -55,12 +55,12 @@ A tag that already has tasks is never changed. A dependency on a task that the p
 }
 
 type importJSON struct {
-	Tag      string              `json:"tag"`
-	Plan     string              `json:"plan"`
-	File     string              `json:"file"`
-	Written  bool                `json:"written"`
-	Tasks    []report.TaskDetail `json:"tasks"`
-	Findings []report.Finding    `json:"findings"`
+	Tag      string            `json:"tag"`
+	Plan     string            `json:"plan"`
+	File     string            `json:"file"`
+	Written  bool              `json:"written"`
+	Tasks    []view.TaskDetail `json:"tasks"`
+	Findings []view.Finding    `json:"findings"`
 }
 
 func importPlan(cmd *cobra.Command, s *settings, dryRun, asJSON, force bool) error {
@@ -94,7 +94,7 @@ func importPlan(cmd *cobra.Command, s *settings, dryRun, asJSON, force bool) err
 	case job.Import == nil:
 		return taken(root, s.Scud.Tag, job.File.Path())
 	}
-	b, err := report.NewBoard(job)
+	b, err := view.NewBoard(job)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func importPlan(cmd *cobra.Command, s *settings, dryRun, asJSON, force bool) err
 			return err
 		}
 	}
-	file, odd := report.Relative(root, job.File.Path()), slices.Concat(s.front, job.Import.Findings())
+	file, odd := view.Relative(root, job.File.Path()), slices.Concat(s.front, job.Import.Findings())
 	if asJSON {
 		return writeJSON(cmd.OutOrStdout(), importJSON{s.Scud.Tag, s.Scud.PlanPath, file, !dryRun, b.Details(), b.PlanFindings(odd)})
 	}
@@ -155,5 +155,5 @@ func tagOfPlan(path string) (string, error) {
 }
 
 func taken(root, tag, path string) error {
-	return badInput("choose another --tag, or move that file away: an import never changes a task list", "tag %q has tasks already, in %s", tag, report.Relative(root, path))
+	return badInput("choose another --tag, or move that file away: an import never changes a task list", "tag %q has tasks already, in %s", tag, view.Relative(root, path))
 }

@@ -24,7 +24,6 @@ import (
 	"descartes/internal/config"
 	"descartes/internal/oscall"
 	"descartes/internal/plainfile"
-	"descartes/internal/report"
 	"descartes/internal/sandbox"
 	"descartes/internal/supervise"
 	"descartes/internal/terminal"
@@ -37,6 +36,7 @@ import (
 	"descartes/specbuild"
 	"descartes/tasks"
 	"descartes/tasks/plan"
+	"descartes/view"
 )
 
 // planFlags are what tasks plan is asked for.
@@ -268,12 +268,12 @@ func (x *tasksPlan) standing(ctx context.Context, file *tasks.File) error {
 			return unwritable(err)
 		}
 	}
-	where := report.Relative(x.root, file.Path())
+	where := view.Relative(x.root, file.Path())
 	if x.expand == "" && !x.add && !x.replace {
 		return badInput("--add adds to them, --replace replaces those that nobody has started, or choose another --tag", "tag %q has tasks already, in %s", file.Tag(), where)
 	}
 	x.file, x.Scud.Tag = file, file.Tag()
-	board, err := report.NewBoard(loop.JobOf(x.root, loop.Config{Scud: x.Scud}, file))
+	board, err := view.NewBoard(loop.JobOf(x.root, loop.Config{Scud: x.Scud}, file))
 	if err != nil {
 		return err
 	}
@@ -309,13 +309,13 @@ func (x *tasksPlan) standing(ctx context.Context, file *tasks.File) error {
 func (x *tasksPlan) unamendable(err error) error {
 	var refused *tasks.AmendError
 	if errors.As(err, &refused) {
-		return badInput("", "%s: %s", report.Relative(x.root, refused.Path), refused.Reason)
+		return badInput("", "%s: %s", view.Relative(x.root, refused.Path), refused.Reason)
 	}
 	return err
 }
 
 // replaceable are the tasks of a list that nobody has begun: all but those that are done, in progress or in review, and what these are in.
-func replaceable(b *report.Board) (gone []string) {
+func replaceable(b *view.Board) (gone []string) {
 	keep := map[string]bool{}
 	list := b.File.Tasks()
 	for i := range list {
@@ -464,7 +464,7 @@ func (x *tasksPlan) asked(ctx context.Context, r *prepared, cfg loop.Config) (_ 
 		if err := x.usedUp(cfg); err != nil {
 			return "", err
 		}
-		x.p.say("asking for tasks (answer %d of at most %d); the agent's log: %s", n, x.tries, report.Relative(x.root, a.Log(n)))
+		x.p.say("asking for tasks (answer %d of at most %d); the agent's log: %s", n, x.tries, view.Relative(x.root, a.Log(n)))
 		x.p.text.Flush()
 		return a.Ask(ctx, n, prompt)
 	})
@@ -542,11 +542,11 @@ func (x *tasksPlan) offer(ctx context.Context, cmd *cobra.Command, list []tasks.
 	if err != nil {
 		return x.unamendable(err)
 	}
-	b, err := report.NewBoard(loop.JobOf(x.root, loop.Config{Scud: x.Scud}, now))
+	b, err := view.NewBoard(loop.JobOf(x.root, loop.Config{Scud: x.Scud}, now))
 	if err != nil {
 		return err
 	}
-	change, where := report.ChangeOf(x.file, now), report.Relative(x.root, now.Path())
+	change, where := view.ChangeOf(x.file, now), view.Relative(x.root, now.Path())
 	head, question := "New list "+terminal.Clean(where), "Write it?"
 	if x.file != nil {
 		head, question = "Changes to "+terminal.Clean(where), "Make these changes?"
@@ -576,12 +576,12 @@ func (x *tasksPlan) offer(ctx context.Context, cmd *cobra.Command, list []tasks.
 
 // planJSON is what tasks plan --json prints.
 type planJSON struct {
-	Tag     string              `json:"tag"`
-	File    string              `json:"file"`
-	Written bool                `json:"written"`
-	Change  report.Change       `json:"change"`
-	Tasks   []report.TaskDetail `json:"tasks"`
-	Cost    journal.Cost        `json:"cost"`
+	Tag     string            `json:"tag"`
+	File    string            `json:"file"`
+	Written bool              `json:"written"`
+	Change  view.Change       `json:"change"`
+	Tasks   []view.TaskDetail `json:"tasks"`
+	Cost    journal.Cost      `json:"cost"`
 }
 
 // changed is the list as it would be.
@@ -622,8 +622,8 @@ func (x *tasksPlan) end(cmd *cobra.Command, written bool, where string, n int) e
 	}
 	again := "descartes tasks plan"
 	if x.answer == "" {
-		again += x.again(cmd, report.Relative(x.root, x.kept()))
-		x.p.say("nothing is written. The answer is kept in %s: change it if you like, and take it without asking the agent again:", report.Relative(x.root, x.kept()))
+		again += x.again(cmd, view.Relative(x.root, x.kept()))
+		x.p.say("nothing is written. The answer is kept in %s: change it if you like, and take it without asking the agent again:", view.Relative(x.root, x.kept()))
 		x.p.say("next: %s", again)
 	} else {
 		x.p.say("nothing is written; --yes writes it")
@@ -670,10 +670,10 @@ func (x *tasksPlan) failed(ctx context.Context, err error) error {
 	var ended *breakdown.EndedError
 	switch {
 	case errors.As(err, &refused):
-		dir := report.Relative(x.root, x.home.Breakdown())
+		dir := view.Relative(x.root, x.home.Breakdown())
 		return faulty(exitBlocked, "the agent's logs are in "+dir+"; --max-answers gives it more tries, --prompt tells it more", refused)
 	case errors.As(err, &ended):
-		f := &failure{code: exitAgent, err: err, hint: "the agent's log: " + report.Relative(x.root, ended.Log)}
+		f := &failure{code: exitAgent, err: err, hint: "the agent's log: " + view.Relative(x.root, ended.Log)}
 		switch ended.Result.End {
 		case agent.Limited:
 			f.code, f.hint = exitQuota, "try again then, or with another --backend; --fallback names one that takes over"

@@ -11,13 +11,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/internal/atomicfile"
-	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
 	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/tasks"
+	"descartes/view"
 )
 
 func newTasksSetCmd() *cobra.Command {
@@ -51,9 +51,9 @@ func setStatus(cmd *cobra.Command, look tagFlags, id, word string) error {
 		return badInput("", "task %s: %w", t.ID, err)
 	}
 	if !file.Holds(to) {
-		return badInput("there are done and pending", "%s has no word for %s", report.Relative(root, file.Path()), to)
+		return badInput("there are done and pending", "%s has no word for %s", view.Relative(root, file.Path()), to)
 	}
-	change := statusChange{Task: store.TaskID{ID: t.ID, Numeric: t.Numeric}, From: t.Status, To: to, File: report.Relative(root, file.Path())}
+	change := statusChange{Task: store.TaskID{ID: t.ID, Numeric: t.Numeric}, From: t.Status, To: to, File: view.Relative(root, file.Path())}
 	if same := change.From == to && tasks.Status(t.RawStatus) == to; !same {
 		if err := file.Save(map[string]tasks.Status{change.Task.ID: to}); err != nil {
 			return unwritable(err)

@@ -15,9 +15,9 @@ import (
 	"descartes/gitops"
 	"descartes/internal/config"
 	"descartes/internal/redact"
-	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
+	"descartes/view"
 )
 
 // byPerson refuses, inside an attempt, what only a person may do.
@@ -62,7 +62,7 @@ that you type need no trust. docs/sandbox-and-secrets.md lists the settings.
 			if err != nil {
 				return err
 			}
-			return trust(cmd, root, report.Relative(root, path), f, show, digest, forget)
+			return trust(cmd, root, view.Relative(root, path), f, show, digest, forget)
 		},
 	}
 	f := cmd.Flags()

@@ -20,12 +20,12 @@ import (
 	"descartes/agent/render"
 	"descartes/gitops"
 	"descartes/internal/plainfile"
-	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/internal/tui"
 	"descartes/loop"
 	"descartes/loop/journal"
 	"descartes/loop/store"
+	"descartes/view"
 )
 
 func newWatchCmd() *cobra.Command {
@@ -260,7 +260,7 @@ func (v viewed) answer(task, text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	c := report.ListOf(s.State)
+	c := view.ListOf(s.State)
 	file, err := loop.OpenTasks(v.root, c)
 	if err != nil {
 		return "", err
@@ -401,7 +401,7 @@ func (v viewed) render(a *journal.Attempt, tail int64, show func(render.Item)) (
 // leaves says that a loop that was watched keeps running.
 func (a *attached) leaves() string {
 	how := ""
-	if st, err := report.NewStatus(a.root, *a.saved); err == nil && st.Board != nil {
+	if st, err := view.NewStatus(a.root, *a.saved); err == nil && st.Board != nil {
 		c := st.Board.Graph.Counts()
 		how = fmt.Sprintf(" (%d/%d done)", c.Done, c.Total)
 	}

@@ -10,8 +10,8 @@ import (
 	"descartes/gitops"
 	"descartes/internal/oneline"
 	"descartes/internal/receipt"
-	"descartes/internal/report"
 	"descartes/loop/store"
+	"descartes/view"
 )
 
 func newWhyCmd() *cobra.Command {
@@ -62,7 +62,7 @@ func why(cmd *cobra.Command, look tagFlags, id string) (err error) {
 }
 
 // markStale adds the receipts of its tasks to a board, if a repository can be read.
-func markStale(ctx context.Context, b *report.Board) error {
+func markStale(ctx context.Context, b *view.Board) error {
 	repo, err := openRepo(ctx, b.Root, nil)
 	if err != nil {
 		return nil

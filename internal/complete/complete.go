@@ -16,11 +16,11 @@ import (
 	"descartes/agent"
 	"descartes/agent/quota"
 	"descartes/internal/config"
-	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/store"
 	"descartes/tasks"
+	"descartes/view"
 )
 
 // Project finds what the flags typed so far mean. It prints nothing.
@@ -249,7 +249,7 @@ func (p Project) loops(which func(store.Home, store.Saved) bool) offer {
 			if s.State == nil || s.State.ID == "" || s.Archived || !which(home, s) {
 				continue
 			}
-			about, state := s.State.Kind, report.Readable(s.State.ExitReason.Type)
+			about, state := s.State.Kind, view.Readable(s.State.ExitReason.Type)
 			if s.State.Kind == store.KindTag {
 				about = "tag " + s.State.Tag
 			}
@@ -282,7 +282,7 @@ func (p Project) parts(f *pflag.FlagSet, args []string) (out []string) {
 		}
 		return out
 	}
-	return titles(root, report.ListOf(s.State))
+	return titles(root, view.ListOf(s.State))
 }
 
 // backends are ours, and those that the project's settings add.

@@ -5,12 +5,12 @@ import (
 	"slices"
 	"time"
 
-	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop/journal"
 	"descartes/loop/store"
 	"descartes/scheduler"
 	"descartes/tasks"
+	"descartes/view"
 )
 
 // account is a loop so far, from its journal, and its tag.
@@ -20,12 +20,12 @@ type account struct {
 	home   store.Home
 	follow *journal.Follower
 	state  *journal.State
-	board  *report.Board // nil for a prompt loop, and where the list cannot be read
-	events *report.Events
+	board  *view.Board // nil for a prompt loop, and where the list cannot be read
+	events *view.Events
 	said   []said
 
 	live  bool
-	asked report.Pending
+	asked view.Pending
 	begun time.Time // when this run started
 	ended time.Time // of the last run
 
@@ -48,7 +48,7 @@ const maxSaid = 50
 
 type wave struct {
 	number int
-	bar    report.Bar
+	bar    view.Bar
 	commit string
 }
 
@@ -79,7 +79,7 @@ type row struct {
 }
 
 func newAccount(root string, saved store.Saved) (*account, error) {
-	a := &account{root: root, saved: saved, home: store.NewHome(root), state: journal.NewState(), events: report.NewEvents(false)}
+	a := &account{root: root, saved: saved, home: store.NewHome(root), state: journal.NewState(), events: view.NewEvents(false)}
 	if err := a.list(); err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func newAccount(root string, saved store.Saved) (*account, error) {
 
 // list reads the task list.
 func (a *account) list() error {
-	st, err := report.NewStatus(a.root, a.saved)
+	st, err := view.NewStatus(a.root, a.saved)
 	if err != nil {
 		return err
 	}
@@ -133,9 +133,9 @@ func (a *account) read() error {
 
 // request notes what the loop is asked to do.
 func (a *account) request() {
-	a.asked = report.Pending{}
+	a.asked = view.Pending{}
 	if a.live {
-		a.asked = report.Pending{Stopping: !a.state.Stopping.IsZero(), Kind: a.saved.State.Kind, Underway: a.state.Underway()}
+		a.asked = view.Pending{Stopping: !a.state.Stopping.IsZero(), Kind: a.saved.State.Kind, Underway: a.state.Underway()}
 		a.asked.Asked, a.asked.Now = a.home.Asked(a.saved.State.ID)
 	}
 }
@@ -200,7 +200,7 @@ func (a *account) arrange() {
 	}
 	if a.board != nil {
 		for _, w := range a.board.Waves() {
-			a.waves = append(a.waves, wave{w.Number, report.BarOf(w), commits[w.Number]})
+			a.waves = append(a.waves, wave{w.Number, view.BarOf(w), commits[w.Number]})
 			for _, t := range w.Tasks {
 				if id := t.ID.ID; !seen[id] {
 					put(a.rowOf(t, last[id]))
@@ -228,7 +228,7 @@ func endOf(a *journal.Attempt) time.Time {
 }
 
 // rowOf is a task that nobody works on.
-func (a *account) rowOf(t report.Task, last *journal.Attempt) row {
+func (a *account) rowOf(t view.Task, last *journal.Attempt) row {
 	r := row{task: t.ID.ID, title: t.Title, cause: t.Cause, attempt: last}
 	if w := a.state.WaitOf(r.task); w != nil {
 		r.in, r.wait = waiting, w
@@ -327,9 +327,9 @@ func (a *account) left(now time.Time) (left time.Duration, late, ok bool) {
 	case !a.live || a.state.Finished != nil:
 		return 0, false, false
 	case !a.tag():
-		return report.EstimateIterations(a.state, a.saved.State.Config.MaxIterations, now)
+		return view.EstimateIterations(a.state, a.saved.State.Config.MaxIterations, now)
 	case a.board == nil:
 		return 0, false, false
 	}
-	return report.Estimate(a.state, a.board.Graph, a.saved.State.Config.TasksAtOnce(), now)
+	return view.Estimate(a.state, a.board.Graph, a.saved.State.Config.TasksAtOnce(), now)
 }

@@ -11,10 +11,10 @@ import (
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
 
-	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop/journal"
 	"descartes/loop/store"
+	"descartes/view"
 )
 
 // The colours are the terminal's own sixteen, so that they suit its background; what is drawn says the same without them.
@@ -361,7 +361,7 @@ func (m *model) bars() []string {
 		text := fmt.Sprintf(" Wave %*d: %s %s", label, w.number, bar(w.bar.Done, w.bar.All, wide, styleOf(w.bar.Colour())), w.bar.Words())
 		commit := ""
 		if w.commit != "" && !m.narrow() {
-			commit = faint.Render(report.Short(w.commit)) + " "
+			commit = faint.Render(view.Short(w.commit)) + " "
 		}
 		out = append(out, m.sides(text, commit))
 	}

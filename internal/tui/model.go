@@ -11,10 +11,10 @@ import (
 	"charm.land/bubbles/v2/textarea"
 	tea "charm.land/bubbletea/v2"
 
-	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop/journal"
 	"descartes/loop/store"
+	"descartes/view"
 )
 
 // model is what the view shows.
@@ -346,7 +346,7 @@ func (m *model) quit() tea.Cmd {
 	return nil
 }
 
-func (m *model) unit() string { return report.Unit(m.loop.saved.State.Kind) }
+func (m *model) unit() string { return view.Unit(m.loop.saved.State.Kind) }
 
 // text is what an agent is given.
 func (m *model) text() string {

@@ -18,10 +18,10 @@ import (
 	"github.com/gofrs/flock"
 
 	"descartes/internal/atomicfile"
-	"descartes/internal/report"
 	"descartes/loop"
 	"descartes/loop/journal"
 	"descartes/loop/store"
+	"descartes/view"
 )
 
 var update = flag.Bool("update", false, "write the golden frames anew")
@@ -232,8 +232,8 @@ func TestFrames(t *testing.T) {
 		"tag-60x20":     act(tag.model(60, 20)),
 	}
 	frames["tag-ascii"].unicode = false
-	frames["tag-pause"].loop.asked = report.Pending{Asked: store.RequestPause, Kind: store.KindTag, Underway: true}
-	frames["prompt-stops"].loop.asked = report.Pending{Stopping: true, Kind: store.KindPrompt, Underway: true}
+	frames["tag-pause"].loop.asked = view.Pending{Asked: store.RequestPause, Kind: store.KindTag, Underway: true}
+	frames["prompt-stops"].loop.asked = view.Pending{Stopping: true, Kind: store.KindPrompt, Underway: true}
 	press(frames["prompt-help"], "?")
 	press(frames["prompt-help40"], "?")
 	press(frames["tag-40x15"], "down", "down", "down")
@@ -376,18 +376,18 @@ func TestTakesBack(t *testing.T) {
 	w := night(t)
 	m := w.model(80, 24)
 	for _, c := range []struct {
-		pending report.Pending
+		pending view.Pending
 		keys    string
 		asked   []string
 		shows   string
 	}{
-		{report.Pending{Asked: store.RequestCancel}, "c", nil, "take it back"},
-		{report.Pending{Asked: store.RequestCancel}, "c c", []string{"undo cancel"}, "it keeps running"},
-		{report.Pending{Asked: store.RequestPause}, "p p", []string{"undo pause"}, "it keeps running"},
-		{report.Pending{Asked: store.RequestPause}, "p n", []string{"pause now"}, "it is asked"},
-		{report.Pending{Asked: store.RequestPause}, "c c", []string{"cancel"}, "it is asked"},
-		{report.Pending{Stopping: true}, "c n", []string{"cancel now"}, "it is asked"},
-		{report.Pending{Stopping: true, Asked: store.RequestPause}, "p", nil, "after the running attempt"},
+		{view.Pending{Asked: store.RequestCancel}, "c", nil, "take it back"},
+		{view.Pending{Asked: store.RequestCancel}, "c c", []string{"undo cancel"}, "it keeps running"},
+		{view.Pending{Asked: store.RequestPause}, "p p", []string{"undo pause"}, "it keeps running"},
+		{view.Pending{Asked: store.RequestPause}, "p n", []string{"pause now"}, "it is asked"},
+		{view.Pending{Asked: store.RequestPause}, "c c", []string{"cancel"}, "it is asked"},
+		{view.Pending{Stopping: true}, "c n", []string{"cancel now"}, "it is asked"},
+		{view.Pending{Stopping: true, Asked: store.RequestPause}, "p", nil, "after the running attempt"},
 	} {
 		m.loop.asked, m.choice, w.asked = c.pending, nil, nil
 		press(m, strings.Fields(c.keys)...)

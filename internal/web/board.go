@@ -9,20 +9,20 @@ import (
 	"strings"
 	"time"
 
-	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop/journal"
 	"descartes/loop/store"
+	"descartes/view"
 )
 
-// view is a loop as its page shows it.
-type view struct {
+// loopView is a loop as its page shows it.
+type loopView struct {
 	Remarks       []string // what done and verified do not say by themselves
 	ID, Kind, Tag string
 	State         string // running, waiting, paused, finished, interrupted or dead
 	Live          bool
-	Asked         report.Pending // of it, and not done yet
-	Ending        string         // why it is not running
+	Asked         view.Pending // of it, and not done yet
+	Ending        string       // why it is not running
 	Wave, Waves   int
 	Done, Total   int
 	Blocked       int
@@ -31,8 +31,8 @@ type view struct {
 	Active        time.Time
 	Ends          *time.Time // as far as anybody can say
 	Deadline      *time.Time
-	Next          *report.Next // nil while it runs
-	Can           []string     // what it can be resumed to: resume, retry, step; nothing while it runs
+	Next          *view.Next // nil while it runs
+	Can           []string   // what it can be resumed to: resume, retry, step; nothing while it runs
 	Columns       []column
 	Running       []running
 	Stuck         []stuck
@@ -48,7 +48,7 @@ type view struct {
 }
 
 // Colour is the state that the loop's colour and sign are of: one that has ended is not green for that.
-func (v *view) Colour() string {
+func (v *loopView) Colour() string {
 	switch {
 	case v.State != "finished":
 		return v.State
@@ -143,7 +143,7 @@ type iteration struct {
 }
 
 // look reads a loop as it is now.
-func (s *Server) look(id string) (*view, error) {
+func (s *Server) look(id string) (*loopView, error) {
 	saved, err := s.home.Find(id)
 	if err != nil {
 		return nil, err
@@ -151,16 +151,16 @@ func (s *Server) look(id string) (*view, error) {
 	if saved == nil {
 		return nil, notFound("there is no loop " + terminal.Clean(id))
 	}
-	st, err := report.NewStatus(s.opt.Root, *saved)
+	st, err := view.NewStatus(s.opt.Root, *saved)
 	if err != nil {
 		return nil, err
 	}
 	return newView(st, time.Now()), nil
 }
 
-func newView(st *report.Status, now time.Time) *view {
+func newView(st *view.Status, now time.Time) *loopView {
 	r, h := st.Report(true), st.View.History
-	v := &view{Remarks: st.Remarks(), ID: r.ID, Kind: r.Kind, Tag: r.Tag, State: r.State, Live: st.View.Live, Asked: report.PendingOf(&st.View), Wave: r.CurrentWave, Waves: r.TotalWaves,
+	v := &loopView{Remarks: st.Remarks(), ID: r.ID, Kind: r.Kind, Tag: r.Tag, State: r.State, Live: st.View.Live, Asked: view.PendingOf(&st.View), Wave: r.CurrentWave, Waves: r.TotalWaves,
 		Done: r.Tasks.Done, Total: r.Tasks.Total, Blocked: r.Tasks.Blocked, Cost: st.View.State.Cost.Text(), Started: r.StartedAt,
 		Active: r.LastActivity, Commits: r.Commits, Lanes: newLanes(r.ID, h, st.Board, st.View.Live, now)}
 	v.reason = r.ExitReason.Type
@@ -228,7 +228,7 @@ func phaseWord(p journal.Phase) string {
 	return string(p)
 }
 
-func (v *view) columns(r report.StatusJSON, b *report.Board, phases map[string]*journal.Attempt) {
+func (v *loopView) columns(r view.StatusJSON, b *view.Board, phases map[string]*journal.Attempt) {
 	place, critical := map[string]int{}, criticalPath(b)
 	for _, id := range b.Graph.Leaves() {
 		place[id] = len(place)
@@ -236,7 +236,7 @@ func (v *view) columns(r report.StatusJSON, b *report.Board, phases map[string]*
 	for _, w := range r.Waves {
 		c := column{Number: w.Number, Cards: make([]card, 0, len(w.Tasks))}
 		if w.Commit != nil {
-			c.Commit = report.Short(*w.Commit)
+			c.Commit = view.Short(*w.Commit)
 		}
 		for _, t := range w.Tasks {
 			one := card{N: place[t.ID.ID], ID: t.ID.ID, Title: t.Title, State: t.State, Word: word(t.State), Note: t.Cause, Critical: critical[t.ID.ID],
@@ -271,7 +271,7 @@ func (v *view) columns(r report.StatusJSON, b *report.Board, phases map[string]*
 }
 
 // criticalPath is the longest chain of tasks that are neither done nor out of reach: the run cannot be shorter than it.
-func criticalPath(b *report.Board) map[string]bool {
+func criticalPath(b *view.Board) map[string]bool {
 	length, next := map[string]int{}, map[string]string{}
 	first := ""
 	for _, w := range slices.Backward(b.Graph.Waves()) {
@@ -326,7 +326,7 @@ func funcs() template.FuncMap {
 		"when":   func(t time.Time) string { return t.Local().Format("2 Jan 15:04:05") },
 		"minute": func(t time.Time) string { return t.Local().Format("15:04, 2 Jan") },
 		"iso":    func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-		"short":  report.Short,
+		"short":  view.Short,
 	}
 }
 
@@ -351,7 +351,7 @@ func (s *Server) showLoops(w http.ResponseWriter, r *http.Request) {
 			data.Bad = append(data.Bad, saved.Err.Error())
 			continue
 		}
-		st, err := report.NewStatus(s.opt.Root, saved)
+		st, err := view.NewStatus(s.opt.Root, saved)
 		if err != nil {
 			data.Bad = append(data.Bad, saved.State.ID+": "+err.Error())
 			continue

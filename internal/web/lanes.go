@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop/journal"
+	"descartes/view"
 )
 
 // lanes are who worked when on what, and who waited for what: a row for each slot, from the loop's first attempt to its last.
@@ -108,7 +108,7 @@ type span struct {
 // drawing is what lanes are made of. board is nil where the task list cannot be read.
 type drawing struct {
 	h     *journal.State
-	board *report.Board
+	board *view.Board
 	live  bool
 	now   time.Time
 	slots map[*journal.Wait]int // that waited for a provider
@@ -130,7 +130,7 @@ func (d *drawing) edge(goesOn bool) time.Time {
 	return d.h.At
 }
 
-func newLanes(id string, h *journal.State, board *report.Board, live bool, now time.Time) lanes {
+func newLanes(id string, h *journal.State, board *view.Board, live bool, now time.Time) lanes {
 	d := &drawing{h: h, board: board, live: live, now: now, slots: waitingSlots(h)}
 	out := lanes{Width: laneWidth}
 	list := h.Attempts

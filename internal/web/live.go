@@ -109,7 +109,7 @@ type feed struct {
 	marks   string        // of the files at the last look
 	change  int           // counts them
 	changed chan struct{} // closed with the next one
-	view    *view
+	view    *loopView
 	shaped  int               // the change that no page can follow: the list itself became another
 	cards   map[int]int       // the change in which each card became what it is
 	parts   map[string]int    // and each other part
@@ -181,7 +181,7 @@ func (f *feed) watch(s *Server, id string) {
 }
 
 // marks are size and time of the files that a page is made of.
-func (s *Server) marks(id string, v *view) string {
+func (s *Server) marks(id string, v *loopView) string {
 	var b strings.Builder
 	list := []string{s.home.Events(id), s.home.Named(id), s.home.Default(), s.home.Run(id)}
 	if v != nil && v.file != "" {
@@ -294,7 +294,7 @@ func (s *Server) showLoop(w http.ResponseWriter, r *http.Request) {
 
 // loopPage is a loop's page, and where the changes go on from.
 type loopPage struct {
-	*view
+	*loopView
 	Feed   string
 	Change int
 }

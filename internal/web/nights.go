@@ -6,10 +6,10 @@ import (
 	"slices"
 	"time"
 
-	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop/journal"
 	"descartes/loop/store"
+	"descartes/view"
 )
 
 // tagView is a tag over all of its loops: tasks by nights, and what the agents cost.
@@ -75,7 +75,7 @@ func (s *Server) tag(tag string) (*tagView, error) {
 	agents := map[[2]string]*agentRow{}
 	tried := map[string][]cell{}
 	for i, one := range runs {
-		st, err := report.NewStatus(s.opt.Root, one)
+		st, err := view.NewStatus(s.opt.Root, one)
 		if err != nil {
 			return nil, err
 		}

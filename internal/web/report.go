@@ -11,16 +11,16 @@ import (
 	"strings"
 	"time"
 
-	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop/journal"
+	"descartes/view"
 )
 
 // reportPage is a loop in one file that needs no other: its page without what only a server can do, and every attempt.
 type reportPage struct {
-	*view
+	*loopView
 	Now   time.Time
-	Next  *report.Next
+	Next  *view.Next
 	Left  string // the command that does what --push could not
 	Tasks []*reportTask
 	CSS   template.CSS
@@ -46,7 +46,7 @@ type reportAttempt struct {
 func (a reportAttempt) Shape() string { return shape(a.Verdict) }
 
 // Report writes a loop as one HTML file. next is what a person would do now, nil for nothing.
-func Report(w io.Writer, st *report.Status, next *report.Next) error {
+func Report(w io.Writer, st *view.Status, next *view.Next) error {
 	pages, err := template.New("").Funcs(funcs()).ParseFS(assets, "assets/*.html")
 	if err != nil {
 		return err
@@ -60,11 +60,11 @@ func Report(w io.Writer, st *report.Status, next *report.Next) error {
 		return err
 	}
 	now := time.Now()
-	p := reportPage{view: newView(st, now), Now: now, Next: next, Left: st.Report(false).Unpushed, CSS: template.CSS(css), JS: template.JS(js)}
+	p := reportPage{loopView: newView(st, now), Now: now, Next: next, Left: st.Report(false).Unpushed, CSS: template.CSS(css), JS: template.JS(js)}
 	if p.Live {
 		p.Ending = ""
 	}
-	p.Tasks = tasksOf(st.View.History, p.view)
+	p.Tasks = tasksOf(st.View.History, p.loopView)
 	var b bytes.Buffer
 	if err := pages.ExecuteTemplate(&b, "report.html", p); err != nil {
 		return err
@@ -76,7 +76,7 @@ func Report(w io.Writer, st *report.Status, next *report.Next) error {
 }
 
 // tasksOf lists what was attempted in the order of its first attempt.
-func tasksOf(h *journal.State, v *view) (list []*reportTask) {
+func tasksOf(h *journal.State, v *loopView) (list []*reportTask) {
 	states := map[string]string{}
 	for _, c := range v.Columns {
 		for _, one := range c.Cards {

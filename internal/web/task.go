@@ -16,10 +16,10 @@ import (
 
 	"descartes/agent/render"
 	"descartes/gitops"
-	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop/journal"
 	"descartes/loop/store"
+	"descartes/view"
 )
 
 // Patcher shows how two trees differ, at most limit bytes of it.
@@ -68,7 +68,7 @@ type attemptView struct {
 func (a attemptView) Shape() string { return shape(a.Verdict) }
 
 // find is the loop, and what its journal says of the task.
-func (s *Server) find(r *http.Request) (*report.Status, []*journal.Attempt, error) {
+func (s *Server) find(r *http.Request) (*view.Status, []*journal.Attempt, error) {
 	saved, err := s.home.Find(r.PathValue("id"))
 	if err != nil {
 		return nil, nil, err
@@ -76,7 +76,7 @@ func (s *Server) find(r *http.Request) (*report.Status, []*journal.Attempt, erro
 	if saved == nil {
 		return nil, nil, notFound("there is no such loop")
 	}
-	st, err := report.NewStatus(s.opt.Root, *saved)
+	st, err := view.NewStatus(s.opt.Root, *saved)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -140,7 +140,7 @@ func (s *Server) task(r *http.Request) (*taskView, error) {
 	return v, nil
 }
 
-func (s *Server) attempt(st *report.Status, a *journal.Attempt) attemptView {
+func (s *Server) attempt(st *view.Status, a *journal.Attempt) attemptView {
 	id := st.View.State.ID
 	v := attemptView{Said: a.Result.Said(), Number: a.Number, Path: fmt.Sprintf("%s/%d", taskPath(id, a), a.Number), Verdict: cmp.Or(a.Outcome(), string(a.Decision)), Reason: a.Reason,
 		Started: a.Started, Cost: a.Cost.Text(), Ref: a.Ref, Stat: a.DiffStat, Place: a.Place(), Differ: s.opt.Repo != nil && a.Before != "" && a.After != "",
@@ -174,7 +174,7 @@ func (s *Server) logFile(id string, a *journal.Attempt) string {
 }
 
 // one is the attempt that a request names.
-func (s *Server) one(r *http.Request) (*report.Status, *journal.Attempt, error) {
+func (s *Server) one(r *http.Request) (*view.Status, *journal.Attempt, error) {
 	st, list, err := s.find(r)
 	if err != nil {
 		return nil, nil, err
@@ -257,7 +257,7 @@ func (s *Server) streamLog(w http.ResponseWriter, r *http.Request) {
 		if _, err := f.Seek(skip, io.SeekStart); err != nil {
 			return
 		}
-		fmt.Fprintf(&b, `<div class="item note">%d earlier bytes are in %s</div>`, skip, template.HTMLEscapeString(report.Relative(s.opt.Root, f.Name())))
+		fmt.Fprintf(&b, `<div class="item note">%d earlier bytes are in %s</div>`, skip, template.HTMLEscapeString(view.Relative(s.opt.Root, f.Name())))
 		if !skipLine(f) {
 			return
 		}
@@ -295,7 +295,7 @@ func (s *Server) streamLog(w http.ResponseWriter, r *http.Request) {
 }
 
 // working reports whether something may still be added to an attempt's log.
-func (s *Server) working(st *report.Status, a *journal.Attempt) bool {
+func (s *Server) working(st *view.Status, a *journal.Attempt) bool {
 	saved, err := s.home.Find(st.View.State.ID)
 	if err != nil || saved == nil || !s.home.IsLive(*saved) {
 		return false

@@ -1,4 +1,4 @@
-package report
+package view
 
 import (
 	"bytes"
@@ -118,10 +118,10 @@ func (s *schemas) read(t *testing.T, dir, path string) {
 // TestDocs checks that docs say of the events and of the status what the types say, and that a line of a journal fits.
 func TestDocs(t *testing.T) {
 	s := &schemas{comments: map[string]map[string]string{}}
-	s.read(t, ".", "descartes/internal/report")
-	s.read(t, filepath.Join("..", "..", "loop", "store"), "descartes/loop/store")
-	s.read(t, filepath.Join("..", "..", "loop", "journal"), "descartes/loop/journal")
-	s.read(t, filepath.Join("..", "receipt"), "descartes/internal/receipt")
+	s.read(t, ".", "descartes/view")
+	s.read(t, filepath.Join("..", "loop", "store"), "descartes/loop/store")
+	s.read(t, filepath.Join("..", "loop", "journal"), "descartes/loop/journal")
+	s.read(t, filepath.Join("..", "internal", "receipt"), "descartes/internal/receipt")
 	for name, typ := range map[string]reflect.Type{"event": reflect.TypeFor[journal.Event](), "status": reflect.TypeFor[StatusJSON](), "receipt": reflect.TypeFor[receipt.Receipt]()} {
 		s.defs = map[string]any{}
 		root := s.of(typ)

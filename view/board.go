@@ -1,6 +1,6 @@
-// Package report owns what people and programs are shown of a tag and of its loops: status, waves, tasks, summaries, JUnit and
+// Package view owns what people and programs are shown of a tag and of its loops: status, waves, tasks, summaries, JUnit and
 // Markdown, as text and as JSON, out of the task list, its graph and journal.State. It prints nothing itself.
-package report
+package view
 
 import (
 	"cmp"
