@@ -31,16 +31,6 @@ type Server struct {
 	KeyFile   string // 64 hexadecimal digits: with them everything in the history is encrypted; "" encrypts nothing
 }
 
-// environment tells a program of ours the same.
-func (s Server) environment() (env []string) {
-	for name, value := range map[string]string{"TEMPORAL_ADDRESS": s.Address, "TEMPORAL_NAMESPACE": s.Namespace, "DESCARTES_FLEET_KEY_FILE": s.KeyFile} {
-		if value != "" {
-			env = append(env, name+"="+value)
-		}
-	}
-	return env
-}
-
 // connectFor is how long a server is waited for.
 const connectFor = 10 * time.Second
 

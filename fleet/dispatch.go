@@ -173,6 +173,13 @@ func (d *Dispatcher) own(ctx context.Context, id string, h wire.Hello) error {
 	return err
 }
 
+// TakenError says that somebody runs a tag already.
+type TakenError struct{ wire.Hello }
+
+func (e *TakenError) Error() string {
+	return fmt.Sprintf("%s runs %s already (loop %s); if that run was killed, resume it there, or wait %v", e.Host, e.Tag, wire.LoopName(e.Loop), aliveFor)
+}
+
 func claimID(remote, tag string) string {
 	sum := sha256.Sum256([]byte(remote + "\n" + tag))
 	return "run/" + tag + "/" + hex.EncodeToString(sum[:8])

@@ -35,8 +35,6 @@ type Worker struct {
 	Confine bool     // agents run in a sandbox only
 	Grants  wire.Grants
 	Labels  []string // what it has that tasks may need
-	Runs    int      // submitted runs that it coordinates at a time
-	At      Server   // for what it starts
 	Account string   // with which its agents are logged in
 	Least   int64    // free bytes below which it begins no attempt
 	Log     io.Writer
@@ -101,13 +99,6 @@ func (w *Worker) Serve(ctx context.Context, at Server) error {
 		k.RegisterActivityWithOptions(w.make, activity.RegisterOptions{Name: makeActivity})
 		if err := k.Start(); err != nil {
 			return fmt.Errorf("start working: %w", err)
-		}
-		all = append(all, k)
-	}
-	if w.Runs > 0 {
-		k := w.runs(c)
-		if err := k.Start(); err != nil {
-			return fmt.Errorf("start coordinating runs: %w", err)
 		}
 		all = append(all, k)
 	}
@@ -178,7 +169,6 @@ const stopFor = 20 * time.Second
 func workflows(k worker.Worker) {
 	k.RegisterWorkflowWithOptions(Attempt, workflow.RegisterOptions{Name: attemptWorkflow})
 	k.RegisterWorkflowWithOptions(Run, workflow.RegisterOptions{Name: runWorkflow})
-	k.RegisterWorkflowWithOptions(SubmittedRun, workflow.RegisterOptions{Name: submittedWorkflow})
 	k.RegisterWorkflowWithOptions(Account, workflow.RegisterOptions{Name: accountWorkflow})
 }
 

@@ -18,7 +18,6 @@ type Repo struct {
 	set    settings
 	people identities
 	guard  protection
-	token  []string // variables that have git show it to a remote's server
 
 	cli   *cli
 	byGit string // why the git program makes the wave commit: hooks, signing; "" where it does not
@@ -125,28 +124,6 @@ func (r *Repo) ByGit() string { return r.byGit }
 
 // Protects reports whether attempts may not change a path.
 func (r *Repo) Protects(path string) bool { return r.guard.covers(path) }
-
-// Checkout is what CheckOut puts into a repository that has no files yet.
-type Checkout struct {
-	Remote, Branch, Commit string // URL of the remote, which is called origin; the branch is to take more commits
-	Name, Email            string // of their author; "" is whoever git says
-}
-
-// CheckOut checks a commit out on a branch that belongs to a remote. Who does not know the repository's new settings has to open it again.
-func (r *Repo) CheckOut(ctx context.Context, c Checkout) error {
-	ref := "refs/heads/" + c.Branch
-	for _, args := range [][]string{{"config", "remote.origin.url", c.Remote}, {"config", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*"},
-		{"config", "branch." + c.Branch + ".remote", "origin"}, {"config", "branch." + c.Branch + ".merge", ref}, {"config", "user.name", c.Name}, {"config", "user.email", c.Email},
-		{"update-ref", ref, c.Commit}, {"symbolic-ref", "HEAD", ref}, {"read-tree", "-u", "--reset", ref}} {
-		if args[0] == "config" && args[2] == "" {
-			continue
-		}
-		if _, err := r.cli.run(ctx, gitCall{args: args}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // Head says where HEAD is.
 func (r *Repo) Head(ctx context.Context) (Head, error) {

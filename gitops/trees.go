@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"maps"
@@ -496,21 +495,8 @@ func WithoutLogin(remote string) (url string, had bool) {
 	return remote, false
 }
 
-// ShowToken has git show a token, as the password that any user has, to the server of an HTTP remote and to no other.
-func (r *Repo) ShowToken(url, token string) {
-	scheme, rest, _ := strings.Cut(url, "://")
-	if scheme != "http" && scheme != "https" {
-		return
-	}
-	host, _, _ := strings.Cut(rest, "/")
-	login := base64.StdEncoding.EncodeToString([]byte("x-access-token:" + token))
-	r.token = []string{"GIT_CONFIG_COUNT=2", "GIT_CONFIG_KEY_0=http." + scheme + "://" + host + "/.extraHeader", "GIT_CONFIG_VALUE_0=Authorization: Basic " + login,
-		"GIT_CONFIG_KEY_1=http." + scheme + "://" + host + "/.followRedirects", "GIT_CONFIG_VALUE_1=false"}
-}
-
-// reaching are those variables of the caller's, and the token.
+// reaching are those variables of the caller's.
 func (r *Repo) reaching() (env []string) {
-	env = slices.Clone(r.token)
 	for _, kv := range r.opt.Env {
 		if name, _, _ := strings.Cut(kv, "="); slices.Contains(howToReach, name) {
 			env = append(env, kv)

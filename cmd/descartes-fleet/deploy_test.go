@@ -109,8 +109,8 @@ func TestDeployCommands(t *testing.T) {
 		}
 		return string(value[1])
 	})
-	if accepted(t, "descartes-worker.service", strings.Fields(args)); found != 3 {
-		t.Errorf("%d command lines were found in YAML, not 3", found)
+	if accepted(t, "descartes-worker.service", strings.Fields(args)); found != 2 {
+		t.Errorf("%d command lines were found in YAML, not 2", found)
 	}
 }
 
@@ -153,7 +153,7 @@ func TestDeployVariables(t *testing.T) {
 			}
 		}
 	}
-	if len(seen) < 6 {
+	if len(seen) < 5 {
 		t.Errorf("only %v are named", seen)
 	}
 }
@@ -189,7 +189,7 @@ func TestDeployImages(t *testing.T) {
 			t.Errorf("%s has no version", i)
 		}
 	}
-	if len(images) != 8 {
+	if len(images) != 7 {
 		t.Errorf("images: %v", images)
 	}
 	mod, err := os.ReadFile(filepath.Join("..", "..", "go.mod"))

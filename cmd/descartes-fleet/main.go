@@ -21,7 +21,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/fleet"
-	"descartes/fleet/wire"
 	"descartes/internal/config"
 	"descartes/internal/proc"
 )
@@ -34,13 +33,7 @@ func main() {
 	if err == nil {
 		return
 	}
-	if code, ended := errors.AsType[exit](err); ended {
-		os.Exit(int(code))
-	}
 	fmt.Fprintf(os.Stderr, "error: %v\n", err)
-	if input, ok := errors.AsType[*wire.InputError](err); ok {
-		err = &usageError{hint: input.Hint}
-	}
 	if usage, ok := errors.AsType[*usageError](err); ok {
 		fmt.Fprintf(os.Stderr, "hint: %s\n", usage.hint)
 		os.Exit(2)
@@ -63,7 +56,6 @@ func newRootCmd() *cobra.Command {
   descartes-fleet dev                                    a server to try it
   descartes-fleet worker --repo 'https://host/team/*'    on each machine
   descartes run TAG --fleet -j 16                        where you are
-  descartes-fleet submit TAG -j 16                       or on a worker
 
 The server is a Temporal server: --address, or TEMPORAL_ADDRESS and the other
 variables of Temporal's own tools (TEMPORAL_NAMESPACE, TEMPORAL_API_KEY,
@@ -78,7 +70,7 @@ TEMPORAL_TLS_CLIENT_CERT_PATH, ...), else 127.0.0.1:7233.`,
 	f.StringVar(&at.Address, "address", "", "`host:port` of the Temporal server (default: $TEMPORAL_ADDRESS)")
 	f.StringVar(&at.Namespace, "namespace", "", "Temporal `namespace` (default: $TEMPORAL_NAMESPACE)")
 	f.StringVar(&at.KeyFile, "key-file", os.Getenv("DESCARTES_FLEET_KEY_FILE"), "`file` with the key that encrypts what the server stores (default: $DESCARTES_FLEET_KEY_FILE)")
-	root.AddCommand(newWorkerCmd(&at), newDevCmd(), newSetupCmd(&at), newSubmitCmd(&at), newFollowCmd(&at), newCancelCmd(&at), newDispatchCmd(&at), newStatusCmd(&at), newLimitsCmd(&at), newServeGitCmd())
+	root.AddCommand(newWorkerCmd(&at), newDevCmd(), newSetupCmd(&at), newDispatchCmd(&at), newStatusCmd(&at), newLimitsCmd(&at))
 	return root
 }
 
@@ -111,22 +103,18 @@ func newWorkerCmd(at *fleet.Server) *cobra.Command {
 			if w.Program, err = proc.LookBeside("descartes", w.Cache, os.Environ()); err != nil {
 				return fmt.Errorf("%w; a worker needs descartes beside descartes-fleet, or on the PATH", err)
 			}
-			if w.Runs < 0 {
-				return &usageError{"--runs is at least 0", "descartes-fleet worker --help"}
-			}
 			for _, path := range slices.Concat(w.Grants.Write, w.Grants.Read) {
 				if !filepath.IsAbs(path) {
 					return &usageError{fmt.Sprintf("%q is no absolute path", path), "--sandbox-write and --sandbox-read name places of this machine, from its root"}
 				}
 			}
-			w.Confine, w.At = !unconfined, *at
+			w.Confine = !unconfined
 			return w.Serve(cmd.Context(), *at)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&w.Cache, "repo-cache", stateDir(), "`directory` of the worker's copies of repositories")
 	f.IntVar(&w.Slots, "slots", max(1, runtime.NumCPU()/2), "attempts at the same time")
-	f.IntVar(&w.Runs, "runs", 4, "submitted runs that it coordinates at the same time; they take no slot; 0 for none")
 	f.StringArrayVar(&w.Repos, "repo", nil, "`URL` of a repository that it works for; * stands for any text; may be repeated")
 	f.StringSliceVar(&w.Labels, "labels", nil, "`labels` of what it has, such as gpu,go: tasks that need them go to workers that have them")
 	f.StringVar(&w.Account, "account", defaultAccount(), "`name` of the account that its agents are logged in with")

@@ -191,7 +191,7 @@ func (r *prepared) join(ctx context.Context, fleet *wire.Client, l *loop.Loop, c
 	}
 	host, _ := os.Hostname()
 	err = fleet.Start(ctx, wire.ClientOptions{Repo: r.repo, Remote: remote, Apart: cfg.FleetRemote != "", Config: cfg, Program: argv, Env: os.Environ(), Stderr: os.Stderr, Note: func(text string) { _ = l.Warn(text) },
-		Hello: wire.Hello{Tag: cfg.Scud.Tag, Loop: wire.NameLoop(l.ID(), cmp.Or(os.Getenv(wire.MarkVar), r.root+"\n"+l.State().StartedAt.UTC().Format(time.RFC3339Nano))), Host: host}})
+		Hello: wire.Hello{Tag: cfg.Scud.Tag, Loop: wire.NameLoop(l.ID(), r.root+"\n"+l.State().StartedAt.UTC().Format(time.RFC3339Nano)), Host: host}})
 	if _, taken := errors.AsType[*wire.InputError](err); taken {
 		return badInput("descartes-fleet status lists what is under way", "--fleet: %w", err)
 	}

@@ -3,8 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"slices"
@@ -12,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"descartes/fleet/gitserver"
 	"descartes/fleet/wire"
 	"descartes/internal/proc"
 )
@@ -22,9 +19,6 @@ import (
 // $FLEET_QUOTA, and nobody has the label "rare". The script $FLEET_TAMPER makes another commit of a result on the remote, and prints it.
 // Workers say that what they sent is $FLEET_REF.
 func directFleet() {
-	if len(os.Args) > 2 && os.Args[1] == "serve-git" {
-		gitForFleet(os.Args[2])
-	}
 	in, out := wire.NewReader(os.Stdin), wire.NewWriter(os.Stdout)
 	if _, err := in.Next(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -118,20 +112,4 @@ func directFleet() {
 		})
 	}
 	wg.Wait()
-}
-
-// gitForFleet serves git repositories with the token "0123456789abcdef", and writes where.
-func gitForFleet(dir string) {
-	s, err := gitserver.New(dir, "0123456789abcdef", os.Environ(), os.Stderr)
-	if err != nil {
-		panic(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err == nil {
-		err = os.WriteFile(dir+".address", []byte(l.Addr().String()), 0o600)
-	}
-	if err == nil {
-		err = http.Serve(l, s)
-	}
-	panic(err)
 }

@@ -66,14 +66,13 @@ func arrows() map[string][]string {
 		"loop/mode":           {"internal/oneline", "loop", "loop/gate", "loop/journal", "loop/store", "internal/markdown", "internal/plainfile", "internal/redact"},
 		"fleet/wire":          {"agent", "agent/process", "gitops", "internal/atomicfile", "internal/config", "internal/oneline", "internal/oscall", "internal/plainfile", "internal/proc", "internal/redact", "internal/sandbox", "internal/supervise", "loop", "loop/attempt", "loop/lab", "loop/store", "loop/workspace", "verify"}, // both ends of a fleet
 		"fleet":               {"fleet/wire", "internal/oscall", "internal/proc", "internal/terminal"},
-		"fleet/gitserver":     {"internal/proc"},
-		"cmd/descartes-fleet": {"fleet", "fleet/gitserver", "fleet/wire", "internal/config", "internal/proc"},
+		"cmd/descartes-fleet": {"fleet", "internal/config", "internal/proc"},
 	}
 }
 
 // only says which of our packages may import something from outside.
 func only() map[string][]string {
-	return map[string][]string{"net/http": {"cmd/descartes-fleet", "fleet/gitserver", "internal/notify", "internal/sandbox", "internal/web"}, "html/template": {"internal/web"}, "text/template": {"specbuild"}, "os/exec": {"internal/proc"}, "go.temporal.io": {"fleet"}, "github.com/go-git/go-git/v5": {"gitops"}}
+	return map[string][]string{"net/http": {"internal/notify", "internal/sandbox", "internal/web"}, "html/template": {"internal/web"}, "text/template": {"specbuild"}, "os/exec": {"internal/proc"}, "go.temporal.io": {"fleet"}, "github.com/go-git/go-git/v5": {"gitops"}}
 }
 
 func TestImports(t *testing.T) {

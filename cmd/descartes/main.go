@@ -39,9 +39,6 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if len(args) == 1 && args[0] == wire.Command {
 		return wire.Main(ctx, wire.Serve, stdin, stdout, stderr)
 	}
-	if len(args) == 1 && args[0] == wire.RunCommand {
-		return wire.Main(ctx, wire.Coordinate, stdin, stdout, stderr)
-	}
 	// So is the one that talks to an agent, once per attempt.
 	if len(args) > 0 && args[0] == agent.ACPCommand {
 		return acp.Serve(args[1:])

@@ -14,7 +14,6 @@ import (
 
 	"descartes/agent"
 	"descartes/agent/process"
-	"descartes/fleet/wire"
 	"descartes/gitops"
 	"descartes/internal/config"
 	"descartes/internal/notify"
@@ -86,16 +85,9 @@ func (r *prepared) notify(p *printer, c *loop.Config, tag string) (err error) {
 			_, _ = p.text.term.Write([]byte{'\a'}) // a screen never fails
 		}
 	}
-	env, submitted := os.Environ(), os.Getenv(wire.MarkVar) != ""
-	if submitted {
-		env = nil // the worker's
-	}
-	r.notices, err = notify.New(notify.Options{Targets: c.Notify, Others: submitted, On: c.NotifyOn, Env: env,
+	r.notices, err = notify.New(notify.Options{Targets: c.Notify, On: c.NotifyOn, Env: os.Environ(),
 		Project: filepath.Base(r.root), Tag: tag, Redact: r.redact, Bell: bell, Warn: p.warn})
-	switch {
-	case err != nil && submitted:
-		return badInput("give a URL without variables, such as ntfy:TOPIC; or let descartes-fleet follow ID && COMMAND notify you", "%w", err)
-	case err != nil:
+	if err != nil {
 		return badInput("", "%w", err)
 	}
 	return nil

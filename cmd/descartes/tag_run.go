@@ -229,7 +229,7 @@ func (r *tagRun) fleetProblems(ctx context.Context) (found problems) {
 	}
 	remote := c.FleetRemote
 	if _, login := gitops.WithoutLogin(remote); login {
-		note(badInput("take it out; "+wire.GitTokenVar+"=FILE and git's credential helpers keep it", "the URL of fleet_remote has a login in it"))
+		note(badInput("take it out; git's credential helpers keep it", "the URL of fleet_remote has a login in it"))
 		return found
 	}
 	if remote == "" {

@@ -71,9 +71,6 @@ func (c *Client) Start(ctx context.Context, o ClientOptions) (err error) {
 	if c.url, _, err = o.Repo.RemoteURL(ctx, o.Remote); err != nil {
 		return err
 	}
-	if err := showToken(o.Repo, c.url, o.Env); err != nil {
-		return err
-	}
 	if c.other, err = proc.StartCompanion(o.Program, o.Env, o.Stderr); err != nil {
 		return err
 	}

@@ -182,9 +182,6 @@ func (s *server) open(ctx context.Context) error {
 	if s.repo, err = gitops.Mirror(ctx, opt); err != nil {
 		return err
 	}
-	if err := showToken(s.repo, s.Remote, os.Environ()); err != nil {
-		return errors.Join(err, s.repo.Close())
-	}
 	if err := s.reach.do(ctx, fetchFor, func() error { return s.repo.Fetch(ctx, s.Remote, "+"+s.Ref+":"+s.Ref) }); err != nil {
 		return errors.Join(fmt.Errorf("fetch the order: %w", err), s.wanted(ctx), s.repo.Close())
 	}

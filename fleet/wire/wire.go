@@ -11,13 +11,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"descartes/gitops"
 	"descartes/internal/config"
 	"descartes/internal/lazyregexp"
 	"descartes/loop"
@@ -109,7 +107,6 @@ type Line struct {
 	Done  *Kept  `json:"done,omitempty"`  // its result
 	Lost  string `json:"lost,omitempty"`  // why it had no result
 	Note  string `json:"note,omitempty"`  // a person should know
-	Over  *Over  `json:"over,omitempty"`  // what a submitted run came to
 	Error string `json:"error,omitempty"` // why the run ends
 	Taken bool   `json:"taken,omitempty"` // of Error: somebody else runs the tag
 }
@@ -287,38 +284,10 @@ func (r *Reader) Next() (l Line, err error) {
 	return l, nil
 }
 
-// GitTokenVar is the variable that names the file with the token for the remote of a fleet.
-const GitTokenVar = "DESCARTES_FLEET_GIT_TOKEN_FILE"
+// InputError is a mistake in what a person asked for.
+type InputError struct{ Message, Hint string }
 
-const maxToken = 4 << 10
-
-// showToken has git show that token to the server of a remote.
-func showToken(repo *gitops.Repo, url string, env []string) error {
-	path := ""
-	for _, kv := range env {
-		if v, ok := strings.CutPrefix(kv, GitTokenVar+"="); ok {
-			path = v
-		}
-	}
-	if path == "" {
-		return nil
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("read the token that %s names: %w", GitTokenVar, err)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxToken))
-	token := strings.TrimSpace(string(b))
-	if err == nil && (token == "" || strings.ContainsAny(token, "\r\n")) {
-		err = errors.New("it is not one line")
-	}
-	if err != nil {
-		return fmt.Errorf("read the token in %s, which %s names: %w", path, GitTokenVar, err)
-	}
-	repo.ShowToken(url, token)
-	return nil
-}
+func (e *InputError) Error() string { return e.Message }
 
 // errGone says that the other program has ended.
 var errGone = errors.New("descartes-fleet has ended")

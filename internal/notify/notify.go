@@ -19,7 +19,6 @@ import (
 // Options say whom to notify of what.
 type Options struct {
 	Targets []string // commands, URLs, desktop, bell
-	Others  bool     // somebody who may run nothing here chose them: no commands
 	On      []string // events; none means all
 	Env     []string // variables that URLs may name
 	Project string

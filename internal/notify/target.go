@@ -67,8 +67,6 @@ func parse(text string, opt *Options) (target, error) {
 		}
 		_, rest, _ = strings.Cut(full, ":")
 		return webhook(kind, full, rest)
-	case opt.Others:
-		return target{}, fmt.Errorf("--notify %q is a command, which a worker runs for nobody who submits a run", text)
 	}
 	return target{"command", command(text), ends()}, nil
 }
