@@ -58,11 +58,11 @@ func (w *tagWork) commitWave(ctx context.Context, ln *lane, wave scheduler.Wave)
 	w.say(func() {
 		var blocked []*journal.BlockedTask
 		for _, e := range w.history.GivenUp() {
-			if e.Wave == number && w.job.Graph.Status(e.Task) == tasks.Blocked {
+			if e.Wave == number && !(w.perTask() && len(done) == 1) && w.job.Graph.Status(e.Task) == tasks.Blocked {
 				blocked = append(blocked, e)
 			}
 		}
-		subject = w.subject(number, wave.Tasks, len(done) > 0)
+		subject = w.subject(wave, done)
 		what.Message = w.tools.Redact.Text(w.message(subject, number, done, blocked))
 	})
 	crash.Point("before-wave-commit")
@@ -85,7 +85,11 @@ func (w *tagWork) commitWave(ctx context.Context, ln *lane, wave scheduler.Wave)
 		w.say(func() { w.history.ForgetWave(number) })
 		return nil
 	}
-	if err := w.tell(&journal.Event{Type: journal.WaveCommitted, Unit: journal.Unit{Wave: number, Of: len(c.Paths)}, Commit: c.Hash, Tree: string(w.trunk.tree), Tasks: done, Message: subject}); err != nil {
+	e := &journal.Event{Type: journal.WaveCommitted, Unit: journal.Unit{Wave: number, Of: len(c.Paths)}, Commit: c.Hash, Tree: string(w.trunk.tree), Tasks: done, Message: subject}
+	if w.perTask() && len(done) == 1 {
+		e.Task = done[0]
+	}
+	if err := w.tell(e); err != nil {
 		return err
 	}
 	crash.Point("wave-recorded")
@@ -126,14 +130,18 @@ func (w *tagWork) taskFile() map[string][]byte {
 	return files
 }
 
-// subject is the template from the settings, or calls a wave complete if all its tasks are done except those a person set aside. A commit that only
-// records given-up tasks adds no feature.
-func (w *tagWork) subject(number int, ids []string, verified bool) string {
+// subject is the template from the settings, the title of the one task whose commit it is, or says how far a wave is: complete if all its tasks are done
+// except those a person set aside. A commit that only records given-up tasks adds no feature. A wave of which something was committed before, as a run
+// stopped, continues.
+func (w *tagWork) subject(wave scheduler.Wave, units []string) string {
 	if t := w.config.Git.CommitTemplate; t != "" {
-		return oneline.Text(config.Names{Iteration: w.history.Iteration, Wave: number, Tag: w.state.Tag, At: w.tools.Now()}.Expand(t))
+		return oneline.Text(config.Names{Iteration: w.history.Iteration, Wave: wave.Number, Tag: w.state.Tag, At: w.tools.Now()}.Expand(t))
+	}
+	if w.perTask() && len(units) == 1 {
+		return fmt.Sprintf("feat(%s): %s", w.state.Tag, oneline.Text(w.title(units[0])))
 	}
 	done, of := 0, 0
-	for _, id := range ids {
+	for _, id := range wave.Tasks {
 		switch s := w.job.Graph.Status(id); {
 		case s == tasks.Done:
 			done++
@@ -142,14 +150,23 @@ func (w *tagWork) subject(number int, ids []string, verified bool) string {
 			of++
 		}
 	}
-	kind := "feat"
-	if !verified {
+	kind, more := "feat", ""
+	if len(units) == 0 {
 		kind = "chore"
 	}
-	if done == of {
-		return fmt.Sprintf("%s(%s): complete wave %d", kind, w.state.Tag, number)
+	if slices.ContainsFunc(w.history.WaveCommits, func(c journal.WaveCommit) bool { return c.Wave == wave.Number }) && !w.perTask() {
+		more = " continued"
 	}
-	return fmt.Sprintf("%s(%s): wave %d, %d of %d tasks", kind, w.state.Tag, number, done, of)
+	switch what := fmt.Sprintf("%s(%s): ", kind, w.state.Tag); {
+	case done == of && more != "":
+		return fmt.Sprintf("%scomplete wave %d (continued)", what, wave.Number)
+	case done == of:
+		return fmt.Sprintf("%scomplete wave %d", what, wave.Number)
+	case done == 0:
+		return fmt.Sprintf("%swave %d blocked", what, wave.Number)
+	default:
+		return fmt.Sprintf("%swave %d%s, %d of %d tasks", what, wave.Number, more, done, of)
+	}
 }
 
 func (w *tagWork) message(subject string, number int, done []string, blocked []*journal.BlockedTask) string {
@@ -162,8 +179,8 @@ func (w *tagWork) message(subject string, number int, done []string, blocked []*
 		}
 		fmt.Fprintf(&b, "- %s %s%s\n", oneline.Text(id), oneline.Text(w.title(id)), how)
 	}
-	for _, e := range blocked {
-		fmt.Fprintf(&b, "- %s %s (blocked: %s)\n", oneline.Text(e.Task), oneline.Text(e.Title), oneline.Text(e.Reason))
+	for _, e := range blocked { // why is in the report
+		fmt.Fprintf(&b, "- %s %s (blocked)\n", oneline.Text(e.Task), oneline.Text(e.Title))
 	}
 	b.WriteString("\n" + strings.Join(waveTrailers(w.state.ID, number, done), "\n") + "\n")
 	if w.config.Git.CostTrailer {

@@ -178,7 +178,7 @@ func (w *tagWork) pass(ln *lane) (goes bool, err error) {
 			return w.inOrder(), nil
 		}
 		if w.uncommitted(waves[i].Number) && w.unapproved == nil {
-			w.commitIn(ln, waves[i])
+			w.commitIn(ln, waves[i], true)
 			return true, nil
 		}
 		w.passed = i + 1
@@ -186,11 +186,14 @@ func (w *tagWork) pass(ln *lane) (goes bool, err error) {
 	return false, nil
 }
 
-// commitIn has the trunk commit a wave, in a lane.
-func (w *tagWork) commitIn(ln *lane, wave scheduler.Wave) {
+// perTask reports whether each verified task gets a commit of its own.
+func (w *tagWork) perTask() bool { return w.config.Commit == CommitTask }
+
+// commitIn has the trunk commit what a wave has, in a lane, before it folds in anything else. over says that the wave has nothing left to do.
+func (w *tagWork) commitIn(ln *lane, wave scheduler.Wave, over bool) {
 	commits := len(w.history.WaveCommits)
 	w.publishing, ln.busy = true, true
-	w.jobs = append(w.jobs, job{begin: func() func() error {
+	w.jobs = slices.Insert(w.jobs, 0, job{begin: func() func() error {
 		return func() error { return w.commitWave(w.now, ln, wave) }
 	}, then: func(err error) (*Outcome, error) {
 		w.publishing, ln.busy = false, false
@@ -199,7 +202,7 @@ func (w *tagWork) commitIn(ln *lane, wave scheduler.Wave) {
 			return nil, nil
 		case errors.Is(err, errWaits):
 			return w.unapproved, nil
-		case err == nil:
+		case err == nil && over:
 			w.passedBy(wave, commits)
 		}
 		_, w.cut = errors.AsType[*gitops.StoppedError](err)

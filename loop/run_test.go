@@ -88,7 +88,7 @@ func TestBlockedIsTakenBackAndHoldsOthers(t *testing.T) {
 	if refs := w.git("for-each-ref", "--format=%(refname:lstrip=4)", "refs/descartes/loop-*/tasks/1/*"); refs != "1/1\n1/2\n1/3" {
 		t.Errorf("kept attempts:\n%s", refs)
 	}
-	if got := w.git("log", "--format=%s"); got != "chore(x): wave 1, 0 of 1 tasks\nstart" {
+	if got := w.git("log", "--format=%s"); got != "chore(x): wave 1 blocked\nstart" {
 		t.Errorf("commits:\n%s", got)
 	}
 	st, err := store.LoadState(store.NewHome(w.dir).Default())

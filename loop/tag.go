@@ -215,6 +215,10 @@ func (w *tagWork) endRun(out *Outcome, err error) error {
 		return err
 	}
 	for _, wave := range waves {
+		stopped := out.Ending == journal.Paused || out.Ending == journal.UserCancelled
+		if err == nil && stopped && !w.ready(wave) { // the wave's own commit will say what was given up
+			continue
+		}
 		cerr := w.commitWave(w.ctx, w.lanes[0], wave)
 		for errors.Is(cerr, errTakenOut) {
 			if w.say(w.shelve); out.Ending.Final() { // for a resume
@@ -250,6 +254,17 @@ func (w *tagWork) endRun(out *Outcome, err error) error {
 	gctx, done := attempt.Linger(w.ctx)
 	defer done()
 	return errors.Join(err, w.writeReceipts(gctx))
+}
+
+// ready reports whether a wave has verified work, or nothing left to do.
+func (w *tagWork) ready(wave scheduler.Wave) (yes bool) {
+	w.say(func() {
+		yes = len(w.trunk.units) > 0 || !slices.ContainsFunc(wave.Tasks, func(id string) bool {
+			s, _ := w.job.Graph.State(id)
+			return s == scheduler.StateReady || s == scheduler.StateRunning || s == scheduler.StateWaiting
+		})
+	})
+	return yes
 }
 
 // shelve returns half-done tasks to the list: nobody works on them now. The journal still knows how far they were.

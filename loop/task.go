@@ -356,7 +356,11 @@ func (w *tagWork) integrate(u *unit, end ...*journal.Event) error {
 	var batch []*unit
 	var fates []Fate
 	w.jobs = append(w.jobs, job{begin: func() func() error { // all that wait for it, together
-		if batch, w.folds = w.folds, nil; len(batch) == 0 {
+		n := len(w.folds)
+		if w.perTask() {
+			n = min(1, n)
+		}
+		if batch, w.folds = w.folds[:n:n], w.folds[n:]; len(batch) == 0 {
 			return nil
 		}
 		w.trunk.closes, w.trunk.fewer = w.closes, w.fewer
@@ -375,6 +379,9 @@ func (w *tagWork) integrate(u *unit, end ...*journal.Event) error {
 			u.lane.busy = false
 			if w.leaves(u); i < len(fates) {
 				err = errors.Join(err, w.folded(u, &fates[i]))
+			}
+			if err == nil && w.perTask() && len(w.trunk.units) > 0 {
+				w.commitIn(u.lane, w.job.Graph.Waves()[w.job.Graph.Wave(u.task.ID)-1], false)
 			}
 		}
 		return nil, err

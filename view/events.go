@@ -67,7 +67,11 @@ func (p *Events) line(e *journal.Event) string {
 	case journal.TaskHeld:
 		return fmt.Sprintf("  %s %s: %s", taskName(e), p.paint.In(terminal.Yellow, "held"), terminal.Clean(e.Reason))
 	case journal.WaveCommitted:
-		return fmt.Sprintf("wave %d committed %s%s", e.Wave, p.paint.In(terminal.Bold, Short(e.Commit)), files(e.Of))
+		what := fmt.Sprintf("wave %d", e.Wave)
+		if e.Task != "" { // a commit of its own
+			what = "task " + terminal.Clean(e.Task)
+		}
+		return fmt.Sprintf("%s committed %s%s", what, p.paint.In(terminal.Bold, Short(e.Commit)), files(e.Of))
 	case journal.LimitWaiting:
 		return p.waitLine(e)
 	case journal.Warning:
