@@ -291,6 +291,14 @@ func (l *Loop) commands(checks []verify.Check, task string, fewer bool) (list []
 	return list
 }
 
+// ownCheck returns the check that the list names for a task, as this run has read it. Only its exit status counts.
+func ownCheck(t *tasks.Task) []attempt.Command {
+	if t.Verify == "" {
+		return nil
+	}
+	return []attempt.Command{{Check: verify.Check{Name: "verify of task " + oneline.Text(t.ID), Run: t.Verify}}}
+}
+
 // checks returns the checks that decide about the run's work, in order.
 func (l *Loop) checks() []verify.Check { return checksOf(l.config, l.state.Kind) }
 

@@ -95,7 +95,12 @@ func (w *tagWork) unwritten() error {
 // fits says why this run cannot use a changed list.
 func (w *tagWork) fits(list []tasks.Task) error {
 	most, proves, bad := w.job.survey(list)
+	brought := slices.IndexFunc(list, func(t tasks.Task) bool {
+		return t.Verify != "" && !slices.ContainsFunc(w.job.all, func(old tasks.Task) bool { return old.Verify == t.Verify })
+	})
 	switch {
+	case brought >= 0 && !w.config.Confined():
+		return fmt.Errorf("task %s brings a command that nobody has trusted: %s; start again for it", list[brought].ID, list[brought].Verify)
 	case len(bad) > 0:
 		return bad[0]
 	case most > len(w.lanes):

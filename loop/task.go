@@ -121,6 +121,7 @@ func (w *tagWork) input(u *unit, in *attempt.Input) {
 	in.Keep = w.chains
 	goOn(in, u.session)
 	in.Name, in.Checks = fmt.Sprintf("%s %d", u.task.ID, u.number), w.commands(w.checksAt(verify.AtAttempt), u.task.ID, w.fewer([]string{u.task.ID}))
+	in.Checks = append(in.Checks, ownCheck(u.task)...)
 	in.Guard.Allow, in.Guard.Yes = u.task.Allow, w.job.allowed(u.task.ID)
 	in.Better = w.config.Require == "verified"
 	in.Needs = w.job.Needs(u.task.ID)
@@ -363,7 +364,7 @@ func (w *tagWork) integrate(u *unit, end ...*journal.Event) error {
 		if batch, w.folds = w.folds[:n:n], w.folds[n:]; len(batch) == 0 {
 			return nil
 		}
-		w.trunk.closes, w.trunk.fewer = w.closes, w.fewer
+		w.trunk.closes, w.trunk.fewer, w.trunk.task = w.closes, w.fewer, w.job.Graph.Task
 		list := make([]Candidate, len(batch))
 		for i, u := range batch {
 			id := oneline.Text(u.task.ID)

@@ -15,6 +15,7 @@ import (
 	"descartes/loop/journal"
 	"descartes/loop/store"
 	"descartes/loop/workspace"
+	"descartes/tasks"
 	"descartes/verify"
 )
 
@@ -202,6 +203,7 @@ type trunk struct {
 
 	closes func(units []string) bool // whether they complete a wave; nil: there are no waves
 	fewer  func(units []string) bool // whether one of them may reduce the number of tests
+	task   func(unit string) (*tasks.Task, bool)
 }
 
 // takes returns the branch that receives the commits of a run in slots: the one made for it, else the one checked out at its start; "" for a detached
@@ -539,18 +541,26 @@ func (t *trunk) verify(ctx context.Context, ln *lane, tree gitops.Tree, units []
 func (t *trunk) run(ctx context.Context, ln *lane, tree gitops.Tree, units []string, whens ...verify.When) (res verify.Result, err error) {
 	log := filepath.Join(t.home.Run(t.state.ID), "logs", "integration.log")
 	res.Passed = true
-	var tasks []string
+	var ids []string
 	var checks []attempt.Command
 	t.say(func() {
-		tasks = slices.DeleteFunc(slices.Clone(units), func(id string) bool { return !t.history.Task(id).Open() }) // else it is what others committed
+		ids = slices.DeleteFunc(slices.Clone(units), func(id string) bool { return !t.history.Task(id).Open() }) // else it is what others committed
 		checks = t.commands(t.checksAt(whens...), "", t.fewer != nil && t.fewer(units))
+		for _, id := range ids {
+			if t.task == nil || !slices.Contains(whens, verify.AtAttempt) {
+				break
+			}
+			if one, ok := t.task(id); ok {
+				checks = append(checks, ownCheck(one)...)
+			}
+		}
 	})
 	for _, c := range checks {
 		when := verify.AtMerge
 		if c.At(verify.AtWave) {
 			when = verify.AtWave
 		}
-		if res, err = t.onState(ctx, ln, tree, when, &c, "integration of "+oneline.List(units), log, tasks...); err != nil || !res.Passed {
+		if res, err = t.onState(ctx, ln, tree, when, &c, "integration of "+oneline.List(units), log, ids...); err != nil || !res.Passed {
 			return res, err
 		}
 	}

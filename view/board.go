@@ -183,9 +183,10 @@ type Task struct {
 	DependsOn []store.TaskID `json:"depends_on"`
 	State     string         `json:"state"`
 	Cause     string         `json:"cause"`
-	Agent     *agentJSON     `json:"agent,omitempty"` // where tasks differ in it
-	Grade     journal.Grade  `json:"grade,omitempty"` // of one that is done: how far that reaches
-	Stale     *Stale         `json:"stale,omitempty"` // of a done task whose receipt is about something else by now
+	Agent     *agentJSON     `json:"agent,omitempty"`  // where tasks differ in it
+	Verify    string         `json:"verify,omitempty"` // the command that checks it besides the project's
+	Grade     journal.Grade  `json:"grade,omitempty"`  // of one that is done: how far that reaches
+	Stale     *Stale         `json:"stale,omitempty"`  // of a done task whose receipt is about something else by now
 }
 
 // done is the state of a task, with the grade of one that is done.
@@ -280,7 +281,7 @@ type CommittedWave struct {
 func (b *Board) task(id string) Task {
 	t, _ := b.Graph.Task(id)
 	state, cause := b.Graph.State(id)
-	return Task{ID: b.ID(id), Title: t.Title, Status: b.Graph.Status(id), DependsOn: b.dependsOn(t),
+	return Task{ID: b.ID(id), Title: t.Title, Verify: t.Verify, Status: b.Graph.Status(id), DependsOn: b.dependsOn(t),
 		State: string(state), Cause: cause, Agent: b.agent(t), Grade: b.grade(id), Stale: b.isStale(id)}
 }
 

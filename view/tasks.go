@@ -55,7 +55,7 @@ func (b *Board) Details() []TaskDetail {
 func (b *Board) Detail(t *tasks.Task) TaskDetail {
 	d := TaskDetail{Description: t.Description, Details: t.Details, TestStrategy: t.TestStrategy, Acceptance: t.Acceptance, Priority: t.Priority,
 		Complexity: measure(t.Complexity), Children: b.FileIDs(t.Children), Line: t.Line}
-	d.Task = Task{ID: store.TaskID{ID: t.ID, Numeric: t.Numeric}, Title: t.Title, Status: t.Status, DependsOn: b.dependsOn(t), Agent: b.agent(t), Grade: b.grade(t.ID)}
+	d.Task = Task{ID: store.TaskID{ID: t.ID, Numeric: t.Numeric}, Title: t.Title, Verify: t.Verify, Status: t.Status, DependsOn: b.dependsOn(t), Agent: b.agent(t), Grade: b.grade(t.ID)}
 	if t.Parent != "" {
 		d.Parent = &b.FileIDs([]string{t.Parent})[0]
 	}
@@ -123,6 +123,7 @@ func (d *TaskDetail) Text() string {
 	field("Priority", terminal.Clean(d.Priority))
 	field("Complexity", terminal.Clean(string(d.Complexity)))
 	field("Agent", d.Agent.String())
+	field("Verify", terminal.Clean(d.Verify))
 	field("Line", strconv.Itoa(d.Line))
 	for _, part := range []struct{ name, Text string }{{"Description", d.Description}, {"Details", d.Details}, {"Test strategy", d.TestStrategy}, {"Acceptance criteria", d.Acceptance}} {
 		if part.Text != "" {

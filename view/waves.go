@@ -99,6 +99,14 @@ func writeTaskLine(s *strings.Builder, p terminal.Paint, t Task, ids, width int)
 		title = terminal.FitWords(title, max(leastTitle, width-terminal.Width("  "+id+"  "+t.State+gap+"  "+after)))
 	}
 	fmt.Fprintf(s, "  %s  %s%s  %s%s\n", id, p.In(stateColour(t.State), t.State), gap, title, after)
+	if t.Verify != "" && t.State != "done" {
+		indent := strings.Repeat(" ", terminal.Width("  "+id+"  "+t.State+gap+"  "))
+		line := "verify: " + terminal.Clean(t.Verify)
+		if width > 0 {
+			line = terminal.Fit(line, max(leastTitle, width-len(indent)))
+		}
+		fmt.Fprintf(s, "%s%s\n", indent, p.In(terminal.Faint, line))
+	}
 }
 
 func stateColour(state string) string {

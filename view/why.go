@@ -46,7 +46,7 @@ type Why struct {
 
 // Evidence is something that shows what is said of a task.
 type Evidence struct {
-	Kind  string `json:"kind"` // commit, receipt, note, work, log or journal
+	Kind  string `json:"kind"` // verify (the command that checks it besides the project's), commit, receipt, note, work, log or journal
 	Where string `json:"where"`
 }
 
@@ -452,6 +452,9 @@ func (w *Why) evidence() {
 		if where != "" {
 			w.Evidence = append(w.Evidence, Evidence{kind, where})
 		}
+	}
+	if t, ok := w.board.File.Task(w.Task.ID); ok {
+		add("verify", t.Verify)
 	}
 	add("commit", w.Commit)
 	if r := w.Receipt; r != nil && w.State == string(scheduler.StateDone) {

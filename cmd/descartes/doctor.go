@@ -434,7 +434,7 @@ func (d *doctor) check(ctx context.Context, s *settings, imports bool, wrong err
 // trust says whether a start would refuse what the settings file wants.
 func (d *doctor) trust(s *settings) {
 	refused, err := s.untrusted(d.root)
-	switch all := s.file.Demands(d.root); {
+	switch all := s.demands(d.root); {
 	case err != nil:
 		d.bad("trust", err.Error(), "")
 	case refused != nil:

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,7 +30,7 @@ func byPerson(what string) error {
 }
 
 func newTrustCmd() *cobra.Command {
-	var file string
+	s := &settings{}
 	var show, digest, forget bool
 	cmd := &cobra.Command{
 		Use:   "trust",
@@ -37,7 +38,7 @@ func newTrustCmd() *cobra.Command {
 		Long: `Trust what descartes.yaml runs, reaches and reads beyond what a run does without it.
 
 A repository brings its descartes.yaml: another agent program, variables, a wider sandbox, whom notify calls, a fleet, and
-with sandbox: off every command. A start at a terminal asks once; without one it refuses (exit 2) until you have run this
+with sandbox: off every command, those that the tasks of a list name too. A start at a terminal asks once; without one it refuses (exit 2) until you have run this
 command. Trust is saved as a digest in your own state directory: when the file asks for more, you are asked again. Flags
 that you type need no trust. docs/sandbox-and-secrets.md lists the settings.
 
@@ -48,25 +49,18 @@ that you type need no trust. docs/sandbox-and-secrets.md lists the settings.
 `,
 		Args: takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			root, err := findRoot(".")
+			root, err := s.read()
 			if err != nil {
 				return err
 			}
-			path, must := filepath.Join(root, loop.SettingsFile), file != ""
-			if must {
-				if path, err = filepath.Abs(file); err != nil {
-					return err
-				}
-			}
-			f, err := config.ReadFile(path, must)
-			if err != nil {
-				return err
-			}
-			return trust(cmd, root, view.Relative(root, path), f, show, digest, forget)
+			_ = s.fromPlan(root) // a start says what is wrong with the plan
+			return s.trust(cmd, root, show, digest, forget)
 		},
 	}
+	s.register(cmd, func(one *config.Setting) bool {
+		return slices.Contains([]string{"config", "tag", "tasks-file", "plan"}, one.Flag)
+	})
 	f := cmd.Flags()
-	f.StringVar(&file, "config", "", "settings `file` (default: descartes.yaml in the project)")
 	f.BoolVar(&show, "show", false, "print what it asks for, and trust nothing")
 	f.BoolVar(&digest, "digest", false, "print the digest, and trust nothing")
 	f.BoolVar(&forget, "forget", false, "trust nothing of this project any more")
@@ -74,16 +68,16 @@ that you type need no trust. docs/sandbox-and-secrets.md lists the settings.
 	return cmd
 }
 
-func trust(cmd *cobra.Command, root, name string, f *config.File, show, digest, forget bool) error {
-	out := cmd.OutOrStdout()
-	demands := f.Demands(root)
+func (s *settings) trust(cmd *cobra.Command, root string, show, digest, forget bool) error {
+	out, name := cmd.OutOrStdout(), s.file.Name
+	demands := s.demands(root)
 	if digest {
 		if len(demands) == 0 {
 			return badInput("", "%s has nothing that needs trust", name)
 		}
 		return write(out, config.TrustDigest(demands)+"\n")
 	}
-	t, err := trustOf(root, redact.Of(f.Secrets(os.Environ())))
+	t, err := trustOf(root, redact.Of(s.Secrets(os.Environ())))
 	if err != nil {
 		return err
 	}
@@ -104,16 +98,16 @@ func trust(cmd *cobra.Command, root, name string, f *config.File, show, digest, 
 	if err != nil {
 		return err
 	}
-	var s strings.Builder
-	fmt.Fprintf(&s, "%s asks for this:\n", name)
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s asks for this:\n", name)
 	for _, d := range demands {
-		fmt.Fprintf(&s, "  %s: %s\n", d.Key, terminal.Clean(t.Redact.Text(d.Text)))
+		fmt.Fprintf(&text, "  %s: %s\n", terminal.Clean(d.Key), terminal.Clean(t.Redact.Text(d.Text)))
 	}
 	switch {
 	case show && len(wider) > 0:
-		s.WriteString("not trusted; descartes trust does\n")
+		text.WriteString("not trusted; descartes trust does\n")
 	case show || len(wider) == 0:
-		s.WriteString("trusted\n")
+		text.WriteString("trusted\n")
 	default:
 		if err := byPerson("trust"); err != nil {
 			return err
@@ -121,9 +115,31 @@ func trust(cmd *cobra.Command, root, name string, f *config.File, show, digest, 
 		if err := t.Add(demands, time.Now().UTC().Truncate(time.Second)); err != nil {
 			return err
 		}
-		s.WriteString("trusted from now on, until it asks for more\n")
+		text.WriteString("trusted from now on, until it asks for more\n")
 	}
-	return write(out, s.String())
+	return write(out, text.String())
+}
+
+// demands are what needs the user's trust: what the settings file asks for and, without a sandbox, the commands that the plan and the tasks bring.
+func (s *settings) demands(root string) []config.Ask {
+	all := s.file.Demands(root)
+	if s.Sandbox != "off" {
+		return all
+	}
+	c := s.Scud
+	if strings.HasPrefix(s.verifyFrom, "front matter") {
+		all = append(all, config.Ask{Key: c.PlanPath + ": verify", Text: c.VerificationCommand, Needs: true, Names: []string{"sandbox"}})
+	}
+	if c.Tag == "" && c.PlanPath != "" {
+		c.Tag, _ = tagOfPlan(c.PlanPath)
+	}
+	if chooseSource(io.Discard, root, &c) != nil { // a run will say why
+		return all
+	}
+	if job, _ := loop.LoadOrImport(root, loop.Config{Scud: c}); job != nil {
+		all = append(all, config.TaskChecks(view.Relative(root, job.File.Path()), job.File.Tasks())...)
+	}
+	return all
 }
 
 // trustOf returns what the user trusts in a project.
@@ -137,7 +153,7 @@ func trustOf(root string, m *redact.Redactor) (*config.Trust, error) {
 
 // untrusted returns what the settings file wants that nobody has trusted, or nil. What the user's flags or variables decide needs no trust.
 func (s *settings) untrusted(root string) (refused *untrustedError, err error) {
-	all := s.file.Demands(root)
+	all := s.demands(root)
 	needed := slices.DeleteFunc(slices.Clone(all), func(a config.Ask) bool { return slices.ContainsFunc(a.Names, s.Given) })
 	digest := config.TrustDigest(all)
 	if given := strings.TrimPrefix(strings.TrimSpace(s.Trust), "sha256:"); len(needed) == 0 || given == digest {
@@ -145,7 +161,12 @@ func (s *settings) untrusted(root string) (refused *untrustedError, err error) {
 	}
 	refused = &untrustedError{file: s.file.Name, digest: digest, given: s.Trust, all: all}
 	if s.SettingsFile != "" {
-		refused.config = " --config " + terminal.Quote(s.File)
+		refused.flags = " --config " + terminal.Quote(s.File)
+	}
+	for _, f := range [][2]string{{"--tag ", s.Scud.Tag}, {"--tasks-file ", s.Scud.TasksFile}, {"--plan ", s.Scud.PlanPath}} {
+		if f[1] != "" && len(all) > len(s.file.Demands(root)) {
+			refused.flags += " " + f[0] + terminal.Quote(terminal.Clean(f[1]))
+		}
 	}
 	if refused.trust, err = trustOf(root, redact.Of(s.Secrets(os.Environ()))); err != nil {
 		return nil, err
@@ -203,7 +224,7 @@ func brought(ctx context.Context, root string) error {
 // untrustedError lists what a settings file wants and nobody has trusted.
 type untrustedError struct {
 	file   string
-	config string // the flag that names it, "" where it is the project's own
+	flags  string // those that name it and the list
 	digest string // of all that it wants
 	given  string // a digest, of something else
 	wider  []string
@@ -212,7 +233,7 @@ type untrustedError struct {
 }
 
 func (e *untrustedError) hint() string {
-	return "look at it, then: descartes trust" + e.config + "; in CI: DESCARTES_TRUST=" + e.digest
+	return "look at it, then: descartes trust" + e.flags + "; in CI: DESCARTES_TRUST=" + e.digest
 }
 
 func (e *untrustedError) Error() string {

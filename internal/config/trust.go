@@ -22,6 +22,7 @@ import (
 	"descartes/internal/redact"
 	"descartes/internal/terminal"
 	"descartes/loop/gate"
+	"descartes/tasks"
 	"descartes/verify"
 )
 
@@ -70,6 +71,16 @@ func (f *File) Asks(root string) (out []Ask) {
 					}
 				}
 			}
+		}
+	}
+	return out
+}
+
+// TaskChecks are the commands that the tasks of a list bring. Confined to a sandbox they need no trust.
+func TaskChecks(file string, list []tasks.Task) (out []Ask) {
+	for _, t := range list {
+		if t.Verify != "" && !t.Container() {
+			out = append(out, Ask{Key: file + ": task " + t.ID + ": verify", Text: t.Verify, Needs: true, Names: []string{"sandbox"}})
 		}
 	}
 	return out

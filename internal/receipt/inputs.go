@@ -15,7 +15,11 @@ import (
 func TaskDigest(t *tasks.Task) string {
 	deps := slices.Clone(t.DependsOn)
 	slices.Sort(deps)
-	return digestOf(t.Title, t.Description, t.Details, strings.Join(deps, "\x00"), t.TestStrategy, t.Acceptance)
+	parts := []string{t.Title, t.Description, t.Details, strings.Join(deps, "\x00"), t.TestStrategy, t.Acceptance}
+	if t.Verify != "" {
+		parts = append(parts, t.Verify)
+	}
+	return digestOf(parts...)
 }
 
 // box is a box of a checklist: whether it is checked is no part of what a plan asks for.
