@@ -34,31 +34,37 @@ func (c *cli) dirty(ctx context.Context, counts func(code, path string) bool) ([
 // snapshot stages the whole working tree in a private index, which stays until the next one, and writes its tree. Protected paths stay as the
 // repository's index has them.
 func (c *cli) snapshot(ctx context.Context) (Tree, error) {
-	_ = os.Remove(c.last)
-	index, err := c.indexCopy(filepath.Join(c.l.gitDir, "index"))
-	c.last = index
-	if err == nil {
-		err = c.addAll(ctx, index, c.guard)
+	from, was := filepath.Join(c.l.gitDir, "index"), Tree("")
+	if c.unites && c.tree != "" && exists(c.last) { // of the same attempt
+		from, was = c.last, c.tree
 	}
-	var tree string
+	index, err := c.indexCopy(from)
+	_ = os.Remove(c.last)
+	c.last, c.tree = index, ""
+	var same bool
 	if err == nil {
+		same, err = c.addAll(ctx, index, c.guard)
+	}
+	tree := string(was)
+	if err == nil && (was == "" || !same) {
 		tree, err = c.word(ctx, index, "write-tree")
 	}
 	if err != nil {
 		return "", fmt.Errorf("snapshot: %w", err)
 	}
-	return Tree(tree), nil
+	c.tree = Tree(tree)
+	return c.tree, nil
 }
 
 // addAll is `git add -A` but for protected paths. A repository that the index does not know becomes files in a slot; elsewhere it stays one, and git
-// cannot record it without a commit.
-func (c *cli) addAll(ctx context.Context, index string, guard protection) error {
+// cannot record it without a commit. same says that the index had it all.
+func (c *cli) addAll(ctx context.Context, index string, guard protection) (same bool, err error) {
 	inner, gone, err := c.nested(ctx, index)
 	if err == nil {
 		err = c.forget(ctx, index, gone)
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	var skip []string
 	var bare []LeftOut
@@ -66,31 +72,31 @@ func (c *cli) addAll(ctx context.Context, index string, guard protection) error 
 		skip = append(skip, n.path)
 	}
 	for tries := 0; ; tries++ {
-		args := []string{"add", "-A", "--ignore-errors", "--", "."}
+		args := []string{"add", "-A", "-v", "--ignore-errors", "--", "."}
 		for _, p := range append(skip, guard...) {
 			args = append(args, ":(top,exclude,literal)"+strings.TrimSuffix(p, "/"))
 		}
 		said := ""
-		_, err := c.run(ctx, gitCall{options: []string{"-c", "core.safecrlf=false", "-c", "core.sparseCheckout=false"}, args: args, index: index, warned: &said})
+		added, err := c.run(ctx, gitCall{options: []string{"-c", "core.safecrlf=false", "-c", "core.sparseCheckout=false"}, args: args, index: index, warned: &said})
 		again, uerr := c.unite(ctx, index, said)
 		if uerr != nil {
-			return uerr
+			return false, uerr
 		}
 		if again {
 			continue
 		}
 		if c.out = append(leftByGit(err), bare...); err == nil || onlyIgnored(err) {
-			return c.setNested(ctx, index, inner)
+			return len(added) == 0 && c.whole, c.setNested(ctx, index, inner)
 		}
 		if said, ok := errors.AsType[*gitError](err); ok && tries < 5 && strings.Contains(said.said, "unstable object source") { // a file that grows
 			continue
 		}
 		empty := named(said, "error: '", "' does not have a commit checked out")
 		if len(empty) == 0 && len(c.out) > len(bare) {
-			return c.setNested(ctx, index, inner)
+			return false, c.setNested(ctx, index, inner)
 		}
 		if len(empty) == 0 || slices.Contains(skip, empty[0]) {
-			return err
+			return false, err
 		}
 		for _, path := range empty {
 			skip = append(skip, path)

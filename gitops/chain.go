@@ -38,10 +38,11 @@ func (r *Repo) link(ctx context.Context, l Link, parents ...string) (id string, 
 			of = append(of, p)
 		}
 	}
-	if id, err = r.putCommit(ctx, l.Tree, of, l.Message, l.When); err != nil && !r.has(ctx, string(l.Tree)) {
-		err = fmt.Errorf("the tree %s is gone: somebody pruned the repository", l.Tree)
+	if _, err := r.objects.read(string(l.Tree), 0); err != nil {
+		return "", fmt.Errorf("the tree %s is gone: somebody pruned the repository", l.Tree)
 	}
-	return id, err
+	who := r.keeper()
+	return r.putCommit(ctx, who, who, l.Tree, of, l.Message, l.When)
 }
 
 // Extend stores links one on the other, and moves a ref from a commit to the last of them; from is "" to make the ref, and then the first has one

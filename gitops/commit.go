@@ -12,20 +12,13 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/object"
 )
 
-// CommitWave commits a tree on top of a slot's HEAD. It leaves the slot's index as it is: the next Prepare makes it anew. That HEAD is ours
-// alone: nobody else moves it meanwhile, but hooks may.
+// CommitWave makes a commit that no ref names yet. Where ByGit says that git makes it, this is a slot that stands at the parent with the tree's files;
+// its HEAD moves, and its index stays as it is: the next Prepare makes both anew.
 func (r *Repo) CommitWave(ctx context.Context, w Wave) (Commit, error) {
 	r.AwaitGC(ctx)
-	branch, parent, err := r.head(ctx)
-	if err != nil {
-		return Commit{}, err
-	}
-	before, err := r.CommitTree(parent)
+	before, err := r.CommitTree(w.On)
 	if err != nil {
 		return Commit{}, err
 	}
@@ -33,17 +26,11 @@ func (r *Repo) CommitWave(ctx context.Context, w Wave) (Commit, error) {
 	if err != nil || tree == before {
 		return Commit{Empty: err == nil}, err
 	}
-	if w.Root {
-		branch, parent, err = unborn, "", r.setHead(ctx, "")
-	}
 	var hash, late string
-	if err != nil {
-		return Commit{}, err
-	}
 	if r.byGit != "" {
-		hash, late, err = r.commitByGit(ctx, w, parent, tree)
+		hash, late, err = r.commitByGit(ctx, w, tree)
 	} else {
-		hash, err = r.commitByUs(ctx, w.Message, cmp.Or(branch, "HEAD"), parent, tree)
+		hash, err = r.commitByUs(ctx, w, tree)
 	}
 	if err != nil {
 		return Commit{}, err
@@ -87,36 +74,31 @@ func (r *Repo) putFile(ctx context.Context, name string, data []byte) (string, e
 	return r.cli.feed(ctx, data, "hash-object", "-w", "--stdin", "--path="+name)
 }
 
-// commitByUs makes the commit through go-git and, once it is on disk, updates HEAD.
-func (r *Repo) commitByUs(ctx context.Context, message, ref, parent string, tree Tree) (string, error) {
-	author, err := r.people.author(ctx)
+// commitByUs makes the commit through go-git.
+func (r *Repo) commitByUs(ctx context.Context, w Wave, tree Tree) (string, error) {
+	author, err := r.person("author")
 	if err != nil {
 		return "", err
 	}
-	committer, err := r.people.committer(ctx)
+	committer, err := r.person("committer")
 	if err != nil {
 		return "", err
 	}
-	kind := "commit: "
 	var parents []string
-	if parent == "" {
-		kind = "commit (initial): "
-	} else {
-		parents = []string{parent}
+	if w.On != "" {
+		parents = append(parents, w.On)
 	}
-	now := time.Now()
-	hash, err := r.putWave(&object.Commit{TreeHash: plumbing.NewHash(string(tree)), ParentHashes: hashes(parents), Message: strings.TrimSuffix(message, "\n") + "\n",
-		Author: author.signature(now), Committer: committer.signature(now)})
-	if err != nil {
-		return "", err
-	}
-	subject, _, _ := strings.Cut(message, "\n")
-	return hash, r.setRef(ctx, ref, parent, hash, kind+subject)
+	return r.putCommit(ctx, author, committer, tree, parents, w.Message, time.Now())
 }
 
 // commitByGit makes the commit with `git commit`, so that hooks, filters and signing act, from an index of its own. late says that a hook did not end
 // in time after the commit was made.
-func (r *Repo) commitByGit(ctx context.Context, w Wave, parent string, tree Tree) (hash, late string, err error) {
+func (r *Repo) commitByGit(ctx context.Context, w Wave, tree Tree) (hash, late string, err error) {
+	if w.On == "" {
+		if err := r.setHead(ctx, ""); err != nil {
+			return "", "", err
+		}
+	}
 	index, err := r.cli.commitIndex(ctx, tree)
 	defer os.Remove(index)
 	if err != nil {
@@ -143,9 +125,9 @@ func (r *Repo) commitByGit(ctx context.Context, w Wave, parent string, tree Tree
 	switch {
 	case herr != nil:
 		return "", "", cmp.Or(err, herr)
-	case head == parent && slow:
+	case head == w.On && slow:
 		return "", "", err
-	case head == parent:
+	case head == w.On:
 		return "", "", &RefusedError{Reason: "git made the commit, but a hook removed it again", Hint: "git reflog lists it"}
 	case slow: // perhaps by a hook that runs when the commit is made
 		late = stopped.Error() + ", when the commit was made"

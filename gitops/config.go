@@ -3,44 +3,47 @@ package gitops
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // settings are what git sees in this working tree, as git itself lists it: the last word on each key, section and key in lower case, a subsection as
 // written. Those of the command line are left out: they belong to whoever typed them.
 type settings map[string]string
 
+// setting is one of those that the repository's own files have, in their order.
+type setting struct{ key, value string }
+
 // readSettings asks git once; nothing later in the run reads settings again.
-func readSettings(ctx context.Context, git *cli) (settings, error) {
+func readSettings(ctx context.Context, git *cli) (set settings, own []setting, err error) {
 	ask := func(args ...string) ([]byte, error) { // with hooks: without them core.hooksPath is ours
 		return git.run(ctx, gitCall{args: append([]string{"config", "-z"}, args...), hooks: true})
 	}
-	b, err := ask("--list")
+	b, err := ask("--show-scope", "--list")
 	if err != nil {
-		return nil, fmt.Errorf("read git configuration: %w", err)
+		return nil, nil, fmt.Errorf("read git configuration: %w", err)
 	}
-	set := settings{}
-	for _, entry := range nulSplit(b) {
-		key, value, given := strings.Cut(entry, "\n")
+	set = settings{}
+	for entries := nulSplit(b); len(entries) > 1; entries = entries[2:] {
+		key, value, given := strings.Cut(entries[1], "\n")
 		if !given { // a key without "=" means that
 			value = "true"
 		}
-		set[key] = value
+		if set[key] = value; entries[0] == "local" {
+			own = append(own, setting{key, value})
+		}
 	}
 	for _, key := range []string{"core.hookspath", "user.signingkey"} {
 		if strings.HasPrefix(set[key], "~") {
 			if b, err = ask("--type=path", "--get", key); err != nil {
-				return nil, fmt.Errorf("read git configuration: %s: %w", key, err)
+				return nil, nil, fmt.Errorf("read git configuration: %s: %w", key, err)
 			}
 			set[key] = strings.TrimSuffix(string(b), "\x00")
 		}
 	}
-	return set, nil
+	return set, own, nil
 }
 
 // is reads a setting that is true or false.
@@ -57,65 +60,51 @@ type person struct{ name, email string }
 // fallbackPerson signs what is kept where git knows nobody: nothing an agent made is lost for want of a name.
 var fallbackPerson = person{"descartes", "descartes@localhost"}
 
-// Author returns whom the commits will name. Where git's configuration names nobody, it returns a RefusedError. The
-// answer is kept for the run, whatever an agent does to the settings.
-func (r *Repo) Author(ctx context.Context) (name, email string, err error) {
-	p, err := r.people.author(ctx)
+// Author returns whom the commits will name. Where git's configuration names nobody, it returns a RefusedError. The answer is the same for all of a run,
+// whatever an agent does to the settings.
+func (r *Repo) Author(context.Context) (name, email string, err error) {
+	p, err := r.person("author")
 	if err == nil {
-		_, err = r.people.committer(ctx)
+		_, err = r.person("committer")
 	}
 	return p.name, p.email, err
 }
 
-const identityHint = `git config --global user.name "Your Name" && git config --global user.email you@example.com`
-
-// identities are the author and committer that git names, each asked for once per run.
-type identities struct {
-	git   *cli
-	mu    sync.Mutex
-	known map[string]person
+// person is who is named in a role, by git's rules with user.useConfigOnly: no name is made up from the login and the host's name.
+func (r *Repo) person(role string) (p person, err error) {
+	of := func(what string) (string, error) {
+		value := cmp.Or(r.set[role+"."+what], r.set["user."+what])
+		for _, kv := range r.opt.Env {
+			if given, ok := strings.CutPrefix(kv, "GIT_"+strings.ToUpper(role+"_"+what)+"="); ok {
+				value = given
+			}
+		}
+		value = strings.NewReplacer("<", "", ">", "", "\n", "").Replace(strings.Trim(value, " \t\n.,:;<>\"\\'"))
+		if value == "" {
+			return "", &RefusedError{Reason: "git knows no " + role + " for commits: no " + what + " is set", Hint: `git config --global user.name "Your Name" && git config --global user.email you@example.com`}
+		}
+		return value, nil
+	}
+	if p.name, err = of("name"); err == nil {
+		p.email, err = of("email")
+	}
+	return p, err
 }
 
-func (i *identities) author(ctx context.Context) (person, error)    { return i.ask(ctx, "AUTHOR") }
-func (i *identities) committer(ctx context.Context) (person, error) { return i.ask(ctx, "COMMITTER") }
-
 // keeper is the committer, or ourselves.
-func (i *identities) keeper(ctx context.Context) person {
-	if p, err := i.committer(ctx); err == nil {
+func (r *Repo) keeper() person {
+	if p, err := r.person("committer"); err == nil {
 		return p
 	}
 	return fallbackPerson
 }
 
 // asKeeper are options for commands that write a reflog, where git knows nobody.
-func (i *identities) asKeeper(ctx context.Context) []string {
-	if p := i.keeper(ctx); p == fallbackPerson {
+func (r *Repo) asKeeper() []string {
+	if p := r.keeper(); p == fallbackPerson {
 		return []string{"-c", "user.name=" + p.name, "-c", "user.email=" + p.email}
 	}
 	return nil
-}
-
-// ask never lets git make a name up from the login and the host's name.
-func (i *identities) ask(ctx context.Context, role string) (person, error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if p, ok := i.known[role]; ok {
-		return p, nil
-	}
-	b, err := i.git.run(ctx, gitCall{options: []string{"-c", "user.useConfigOnly=true"}, args: []string{"var", "GIT_" + role + "_IDENT"}})
-	if said, ok := errors.AsType[*gitError](err); ok {
-		return person{}, &RefusedError{Reason: "git knows no " + strings.ToLower(role) + " for commits: " + fatal(said.said), Hint: identityHint}
-	}
-	if err != nil {
-		return person{}, err
-	}
-	name, rest, _ := strings.Cut(string(b), " <")
-	email, _, _ := strings.Cut(rest, "> ")
-	if i.known == nil {
-		i.known = map[string]person{}
-	}
-	i.known[role] = person{name, email}
-	return i.known[role], nil
 }
 
 // fatal is what git gives as the reason of its end, in one line.

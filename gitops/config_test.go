@@ -32,7 +32,7 @@ func TestBadSettings(t *testing.T) {
 		s := newSandbox(t)
 		s.sh("git init -q .")
 		s.put(".git/config", text)
-		if _, err := readSettings(t.Context(), s.program()); err == nil || !strings.Contains(err.Error(), "read git configuration") {
+		if _, _, err := readSettings(t.Context(), s.program()); err == nil || !strings.Contains(err.Error(), "read git configuration") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -75,19 +75,23 @@ func errText(err error) string {
 func TestIdentityMissing(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, prepare, env, missing string }{
-		{"none", "rm $HOME/.gitconfig", "", "email"},
+		{"none", "rm $HOME/.gitconfig", "", "name"},
 		{"no name", "git config --global --unset user.name", "", "name"},
 		{"empty name", "git config user.name ''", "", "name"},
 		{"empty name of the environment", "", "GIT_AUTHOR_NAME=", "name"},
 		{"no email", "git config --global --unset user.email", "", "email"},
 		{"useConfigOnly and EMAIL", "git config --global --unset user.email; git config user.useConfigOnly true", "EMAIL=m@x", "email"},
-		{"only crud", "git config user.name ,.,", "", "disallowed"},
+		{"only crud", "git config user.name ,.,", "", "name"},
 	} {
 		s := newSandbox(t)
 		s.sh("git init -q .\n" + tt.prepare)
 		s.env = append(s.env, strings.Fields(tt.env)...)
-		people := identities{git: s.program()}
-		_, err := people.author(t.Context())
+		r, err := s.open("", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		_, _, err = r.Author(t.Context())
 		var refused *RefusedError
 		if !errors.As(err, &refused) || !strings.Contains(refused.Reason, tt.missing) || !strings.Contains(refused.Hint, "user.name") {
 			t.Errorf("%s: got %v", tt.name, err)

@@ -163,7 +163,7 @@ func (r *Repo) moveHead(ctx context.Context, from, to string, cut bool, how []st
 		return nil, r.setRef(ctx, cmp.Or(branch, "HEAD"), from, to, "descartes: forward")
 	}
 	said := ""
-	call := gitCall{options: slices.Concat(lockWait, r.people.asKeeper(ctx)), args: slices.Clone(how), env: []string{"GIT_REFLOG_ACTION=descartes"}, warned: &said}
+	call := gitCall{options: slices.Concat(lockWait, r.asKeeper()), args: slices.Clone(how), env: []string{"GIT_REFLOG_ACTION=descartes"}, warned: &said}
 	if how[0] == "switch" && branch != "" {
 		call.args = append(call.args, "-C", shortBranch(branch))
 	} else if how[0] == "switch" {

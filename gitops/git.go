@@ -38,6 +38,7 @@ type cli struct {
 
 	scratch string    // what the names of our files in the git directory begin with
 	last    string    // the index of the last snapshot
+	tree    Tree      // that it took; "" if none
 	out     []LeftOut // what the last snapshot could not take
 	whole   bool      // no repository lies in the working tree but those that an attempt made
 	unites  bool      // snapshots make files of repositories in the working tree

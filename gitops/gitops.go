@@ -7,7 +7,7 @@
 //	Changed       what differs between two trees; DiffStat and Patch say it to people
 //	Keep          a tree as a commit under a ref, so that nothing an agent made is lost
 //	MergeTrees    two results on one base
-//	CommitWave    the changes of a wave's attempts, and nothing else, on top of a slot's HEAD
+//	CommitWave    the changes of a wave's attempts, and nothing else, on top of a commit
 //	Forward       moves the user's branch and files to a commit; Arrive brings changes into his files
 //
 // go-git makes the wave's commit (objects.go, commit.go). The git program does all else, so that every format, filter and rule is as the user's git has
@@ -105,8 +105,8 @@ type Ref struct {
 type Wave struct {
 	Message string
 	Tree    Tree              // all of it
+	On      string            // its parent, "" for none
 	Files   map[string][]byte // repository paths to commit with this content, whatever the tree has
-	Root    bool              // the commit gets no parents: HEAD stands for a branch without a commit
 	Began   string            // the commit whose hooks run, where they lie in the working tree; "" for none
 }
 

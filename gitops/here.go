@@ -59,14 +59,14 @@ func (s *Slot) state() (st hereState) {
 	if b, err := os.ReadFile(HereFile(s.dir)); err == nil {
 		_ = json.Unmarshal(b, &st) // a torn file counts as empty: what differs from HEAD is somebody's then
 	}
-	if st.Loop != s.own.Loop {
+	if st.Loop != s.opts.Loop {
 		st = hereState{}
 	}
 	return st
 }
 
 func (s *Slot) setState(st hereState) error {
-	st.Loop = s.own.Loop
+	st.Loop = s.opts.Loop
 	b, err := json.Marshal(st)
 	if err != nil {
 		return err
@@ -150,7 +150,7 @@ func (s *Slot) prepareHere(ctx context.Context, at Head, tree Tree) error {
 	if err != nil {
 		return err
 	}
-	st.Busy, st.Tree, st.Shut, st.Head = true, tree, s.own.Shut, head
+	st.Busy, st.Tree, st.Shut, st.Head = true, tree, s.opts.Shut, head
 	if err = s.setState(st); err == nil {
 		err = s.takeIndex(s.cli.last)
 	}
@@ -372,14 +372,14 @@ func (s *Slot) keepEdits(ctx context.Context, head Head, want, now Tree, paths [
 	if also {
 		second = ", " + ref + "^2 has what was staged"
 	}
-	return s.own.Say(fmt.Sprintf("set back in this folder: %s. What the run's last command and you had changed there is kept together as %s: git diff %[2]s^ %[2]s shows it%s, "+
+	return s.opts.Say(fmt.Sprintf("set back in this folder: %s. What the run's last command and you had changed there is kept together as %s: git diff %[2]s^ %[2]s shows it%s, "+
 		"git checkout %[2]s -- PATH brings a file back once the run has ended", first(paths), ref, second))
 }
 
 // freeRef is a new ref for what is set back.
 func (s *Slot) freeRef() (ref string, err error) {
 	for n, at := 1, "x"; at != "" && err == nil; n++ {
-		ref = fmt.Sprintf("refs/descartes/%s/set-back/%d", s.own.Loop, n)
+		ref = fmt.Sprintf("refs/descartes/%s/set-back/%d", s.opts.Loop, n)
 		at, err = s.user.refCommit(ref)
 	}
 	return ref, err
@@ -441,7 +441,7 @@ func (s *Slot) SetHeadBack(ctx context.Context) (tip string, err error) {
 		}
 		said += fmt.Sprintf("; its commits, or yours, are kept as %s: git merge %[1]s brings them back once the run has ended", ref)
 	}
-	if err := s.own.Say(said); err != nil {
+	if err := s.opts.Say(said); err != nil {
 		return "", err
 	}
 	crash.Point("git: commits kept")

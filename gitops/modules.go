@@ -61,7 +61,7 @@ func lfsOf(objects string) string { return filepath.Join(filepath.Dir(objects), 
 
 // linkTo is the path by which agents' repositories reach the objects of a submodule.
 func (s *Slot) linkTo(dir string) string {
-	return filepath.Join(filepath.Dir(s.own.Objects), "modules", shortSum(dir), "objects")
+	return filepath.Join(filepath.Dir(s.opts.Objects), "modules", shortSum(dir), "objects")
 }
 
 func shortSum(text string) string {
@@ -118,7 +118,7 @@ func (s *Slot) openModule(ctx context.Context, path, dir string) (*Slot, error) 
 	if err := s.closeModule(path); err != nil {
 		return nil, err
 	}
-	m := &Slot{dir: s.dir, git: s.gitOf(path), objects: s.linkTo(dir), known: s.known, own: SlotOptions{Objects: s.own.Objects}}
+	m := &Slot{dir: s.dir, git: s.gitOf(path), objects: s.linkTo(dir), known: s.known, opts: SlotOptions{Objects: s.opts.Objects}}
 	m.tree = filepath.Join(s.tree, filepath.FromSlash(path))
 	opt := s.opt
 	opt.Dir, opt.Shim, opt.Protect, opt.Hooks = m.tree, nil, nil, "skip"
@@ -137,7 +137,7 @@ func (s *Slot) openModule(ctx context.Context, path, dir string) (*Slot, error) 
 	if err := m.open(ctx, program(layout{root: m.tree, gitDir: m.git, commonDir: dir}), opt); err != nil {
 		return nil, errors.Join(err, s.closeModule(path))
 	}
-	m.user.set = m.set
+	m.user.set, m.user.own = m.set, m.own
 	return m, nil
 }
 

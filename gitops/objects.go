@@ -2,6 +2,7 @@ package gitops
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,6 @@ import (
 	"github.com/go-git/go-billy/v5/osfs"
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/cache"
-	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/storage/filesystem"
 
 	"descartes/internal/crash"
@@ -179,32 +179,23 @@ func (r *Repo) has(ctx context.Context, id string) bool {
 	return err == nil
 }
 
-// put stores an object, on disk, and returns its name.
+// put stores an object, on disk, and returns its name: through go-git, which knows neither SHA-256 nor shared repositories, or git.
 func (r *Repo) put(ctx context.Context, kind string, data []byte) (string, error) {
-	return r.cli.feed(context.WithoutCancel(ctx), data, "hash-object", "-w", "-t", kind, "--stdin")
-}
-
-// putCommit stores a commit of a tree that is there.
-func (r *Repo) putCommit(ctx context.Context, tree Tree, parents []string, message string, when time.Time) (string, error) {
-	args := []string{"commit-tree", string(tree)}
-	for _, p := range parents {
-		args = append(args, "-p", p)
+	if len(r.cli.zero) == 64 || r.set["core.sharedrepository"] != "" {
+		return r.cli.feed(context.WithoutCancel(ctx), data, "hash-object", "-w", "-t", kind, "--stdin")
 	}
-	who, at := r.people.keeper(ctx), fmt.Sprintf("@%d %s", when.Unix(), when.Format("-0700"))
-	b, err := r.cli.run(context.WithoutCancel(ctx), gitCall{options: []string{"-c", "i18n.commitEncoding=UTF-8"}, args: args, stdin: []byte(strings.TrimSuffix(message, "\n") + "\n"),
-		env: []string{"GIT_AUTHOR_NAME=" + who.name, "GIT_AUTHOR_EMAIL=" + who.email, "GIT_AUTHOR_DATE=" + at,
-			"GIT_COMMITTER_NAME=" + who.name, "GIT_COMMITTER_EMAIL=" + who.email, "GIT_COMMITTER_DATE=" + at}})
-	if err == nil {
-		crash.Point("git: object written")
+	of, err := plumbing.ParseObjectType(kind)
+	if err != nil {
+		return "", err
 	}
-	return strings.TrimSpace(string(b)), err
-}
-
-// putWave stores a commit through go-git, on disk.
-func (r *Repo) putWave(c *object.Commit) (string, error) {
 	store := filesystem.NewStorage(osfs.New(r.l.commonDir), cache.NewObjectLRU(cache.MiByte))
 	made := store.NewEncodedObject()
-	if err := c.Encode(made); err != nil {
+	made.SetType(of)
+	w, err := made.Writer()
+	if err == nil {
+		_, err = w.Write(data)
+	}
+	if err != nil {
 		return "", err
 	}
 	hash, err := store.SetEncodedObject(made)
@@ -219,17 +210,21 @@ func (r *Repo) putWave(c *object.Commit) (string, error) {
 	return id, errors.Join(f.Sync(), f.Close())
 }
 
-// signature is who makes a commit, for go-git.
-func (p person) signature(when time.Time) object.Signature {
-	return object.Signature{Name: p.name, Email: p.email, When: when}
-}
-
-// hashes are names of objects, for go-git.
-func hashes(names []string) (out []plumbing.Hash) {
-	for _, n := range names {
-		out = append(out, plumbing.NewHash(n))
+// putCommit stores a commit.
+func (r *Repo) putCommit(ctx context.Context, author, committer person, tree Tree, parents []string, message string, when time.Time) (string, error) {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "tree %s\n", tree)
+	for _, p := range parents {
+		fmt.Fprintf(&b, "parent %s\n", p)
 	}
-	return out
+	at := fmt.Sprintf("%d %s", when.Unix(), when.Format("-0700"))
+	fmt.Fprintf(&b, "author %s <%s> %s\ncommitter %s <%s> %s\n\n%s\n", author.name, author.email, at, committer.name, committer.email, at,
+		strings.ToValidUTF8(strings.TrimSuffix(strings.ReplaceAll(message, "\x00", ""), "\n"), "\uFFFD"))
+	id, err := r.put(ctx, "commit", b.Bytes())
+	if err == nil {
+		crash.Point("git: object written")
+	}
+	return id, err
 }
 
 // isID reports whether a text is the name of an object.

@@ -1,28 +1,15 @@
 package gitops
 
 import (
-	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 )
 
 // inspect refuses what must not be begun, and says why the git program, and not go-git, has to make the commits.
-func inspect(ctx context.Context, git *cli, set settings, policy string) (byGit []string, err error) {
-	if what, hint := underway(git.l); what != "" {
+func inspect(l layout, set settings, policy string) (byGit []string, err error) {
+	if what, hint := underway(l); what != "" {
 		return nil, &RefusedError{Reason: what, Hint: hint}
-	}
-	unmerged, err := git.run(ctx, gitCall{args: []string{"ls-files", "-u", "-z"}})
-	if err != nil {
-		return nil, fmt.Errorf("read the index: %w", err)
-	}
-	if _, name, ok := strings.Cut(string(unmerged), "\t"); ok {
-		name, _, _ = strings.Cut(name, "\x00")
-		return nil, &RefusedError{Reason: "the index holds unresolved conflicts (" + name + ")", Hint: "resolve them and git add the files"}
-	}
-	if format := set["extensions.objectformat"]; format != "" && format != "sha1" {
-		byGit = append(byGit, "its objects are "+format)
 	}
 	if set.is("commit.gpgsign", false) {
 		byGit = append(byGit, "commit.gpgSign is true")
@@ -30,7 +17,7 @@ func inspect(ctx context.Context, git *cli, set settings, policy string) (byGit 
 	if v := set["i18n.commitencoding"]; v != "" && !strings.EqualFold(v, "utf-8") && !strings.EqualFold(v, "utf8") {
 		byGit = append(byGit, "i18n.commitEncoding is "+v)
 	}
-	names := liveHooks(git.l, set)
+	names := liveHooks(l, set)
 	switch {
 	case len(names) == 0 || policy == "skip":
 	case policy == "fail":

@@ -2,6 +2,7 @@ package gitops
 
 import (
 	"context"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -24,6 +25,11 @@ func (r *Repo) Received(ctx context.Context, base, tree Tree) (kept Tree, undone
 			edits[name] = is
 		}
 	})
+	if err == nil {
+		index := r.cli.scratchIndex()
+		defer os.Remove(index)
+		err = r.cli.setEntries(ctx, index, edits) // which looks at the names
+	}
 	if err == nil {
 		kept, err = r.edit(ctx, base, edits)
 	}

@@ -123,7 +123,7 @@ func (r *Repo) updateRefs(ctx context.Context, message, commands string) error {
 	name, _, _ := strings.Cut(commands, "\x00")
 	_, name, _ = strings.Cut(name, " ")
 	crash.Point("git: before " + name)
-	_, err := r.cli.run(ctx, gitCall{options: slices.Concat(lockWait, r.people.asKeeper(ctx)),
+	_, err := r.cli.run(ctx, gitCall{options: slices.Concat(lockWait, r.asKeeper()),
 		args: []string{"update-ref", "--no-deref", "-m", strings.Join(strings.Fields(message), " "), "-z", "--stdin"}, stdin: []byte(commands)})
 	if err == nil {
 		crash.Point("git: after " + name)
@@ -214,7 +214,7 @@ func (r *Repo) setHead(ctx context.Context, commit string) error {
 
 // pointHead makes HEAD name a branch; no file changes.
 func (r *Repo) pointHead(ctx context.Context, ref, message string) error {
-	_, err := r.cli.run(ctx, gitCall{options: r.people.asKeeper(ctx), args: []string{"symbolic-ref", "-m", message, "HEAD", ref}})
+	_, err := r.cli.run(ctx, gitCall{options: r.asKeeper(), args: []string{"symbolic-ref", "-m", message, "HEAD", ref}})
 	return err
 }
 

@@ -13,11 +13,11 @@ import (
 
 // Repo is an open repository with its working tree. Safe for concurrent use, as git is.
 type Repo struct {
-	opt    Options
-	l      layout
-	set    settings
-	people identities
-	guard  protection
+	opt   Options
+	l     layout
+	set   settings
+	own   []setting
+	guard protection
 
 	cli   *cli
 	byGit string // why the git program makes the wave commit: hooks, signing; "" where it does not
@@ -26,8 +26,7 @@ type Repo struct {
 	objects *objects
 	lender  layout // of a slot: the user's
 
-	recent sync.Mutex
-	diffs  map[[2]Tree][]byte
+	diffs *diffs
 
 	mu sync.Mutex // of snapshots
 }
@@ -65,15 +64,15 @@ func Mirror(ctx context.Context, opt Options) (*Repo, error) {
 // openAt opens a repository whose place is known. clear removes what a killed run left of its git commands.
 func openAt(ctx context.Context, opt Options, git *cli, clear func(*Repo, context.Context) error) (*Repo, error) {
 	l := git.l
-	set, err := readSettings(ctx, git)
+	set, own, err := readSettings(ctx, git)
 	if err != nil {
 		return nil, err
 	}
-	r := newRepo(opt, git, set)
+	r := newRepo(opt, git, set, own)
 	if err := clear(r, ctx); err != nil {
 		return nil, err
 	}
-	byGit, err := inspect(ctx, git, set, opt.Hooks)
+	byGit, err := inspect(l, set, opt.Hooks)
 	if err != nil {
 		return nil, err
 	}
@@ -85,11 +84,11 @@ func openAt(ctx context.Context, opt Options, git *cli, clear func(*Repo, contex
 }
 
 // newRepo is a repository whose settings are known. Its working tree is not open yet.
-func newRepo(opt Options, git *cli, set settings) *Repo {
+func newRepo(opt Options, git *cli, set settings, own []setting) *Repo {
 	if set["extensions.objectformat"] == "sha256" {
 		git.zero = strings.Repeat("0", 64)
 	}
-	return &Repo{opt: opt, l: git.l, set: set, people: identities{git: git}, cli: git, guard: newProtection(opt.Protect), objects: &objects{git: git}}
+	return &Repo{opt: opt, l: git.l, set: set, own: own, cli: git, guard: newProtection(opt.Protect), objects: &objects{git: git}, diffs: &diffs{}}
 }
 
 // Claim is for the holder of the working tree's lock: it ends the git commands, with their hooks, that a killed run left running here, and makes this

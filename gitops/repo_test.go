@@ -148,7 +148,7 @@ func TestOldestGit(t *testing.T) {
 					t.Errorf("%s: got %+v, want %+v", s.dir, r.l, want)
 				}
 				s.sh("echo " + s.dir + " >" + root + "/docs/new")
-				done, err := r.CommitWave(t.Context(), Wave{Message: waveMessage, Tree: mustSnapshot(t, r)})
+				done, err := r.CommitWave(t.Context(), Wave{Message: waveMessage, Tree: mustSnapshot(t, r), On: strings.TrimSpace(s.git("rev-parse", "HEAD"))})
 				if err != nil || !slices.Equal(done.Paths, []string{"docs/new"}) {
 					t.Errorf("got %+v, %v", done, err)
 				}

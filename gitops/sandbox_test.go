@@ -115,7 +115,7 @@ func (s *sandbox) layout() layout {
 
 func (s *sandbox) settings() settings {
 	s.t.Helper()
-	set, err := readSettings(s.t.Context(), s.program())
+	set, _, err := readSettings(s.t.Context(), s.program())
 	if err != nil {
 		s.t.Fatal(err)
 	}

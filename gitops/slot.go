@@ -36,7 +36,7 @@ type Slot struct {
 	git     string // where HEAD and index are kept for us
 	objects string
 	here    bool // the working tree is the user's own
-	own     SlotOptions
+	opts    SlotOptions
 	config  []byte    // of the agent's .git
 	at      Head      // that Prepare brought it to
 	large   []LeftOut // ignore and attributes files that git could not read since then
@@ -78,7 +78,7 @@ const slotPatience = 5 * time.Minute
 // OpenSlot opens a slot, or makes an empty one. The caller holds the slot's lock: nobody else works in it.
 func (r *Repo) OpenSlot(ctx context.Context, opt SlotOptions) (*Slot, error) {
 	s := &Slot{user: r, dir: opt.Dir, tree: filepath.Join(opt.Dir, "tree"), git: filepath.Join(opt.Dir, "git"),
-		objects: opt.Objects, here: opt.Here, own: opt}
+		objects: opt.Objects, here: opt.Here, opts: opt}
 	if s.here {
 		s.tree = r.l.root
 	} else if err := s.findModules(); err != nil {
@@ -109,7 +109,7 @@ func (s *Slot) open(ctx context.Context, git *cli, opt Options) (err error) {
 		"GIT_CONFIG_KEY_3=submodule.recurse", "GIT_CONFIG_VALUE_3=false", // into what an agent's settings say
 		"GIT_CONFIG_KEY_4=core.ignoreCase", fmt.Sprintf("GIT_CONFIG_VALUE_4=%t", s.ignoresCase()))
 	if s.user.set != nil { // the repository is the same
-		s.Repo = newRepo(opt, git, s.user.set)
+		s.Repo = newRepo(opt, git, s.user.set, s.user.own)
 		if err = s.clearSlot(ctx); err == nil {
 			s.root, err = os.OpenRoot(s.tree)
 		}
@@ -121,13 +121,16 @@ func (s *Slot) open(ctx context.Context, git *cli, opt Options) (err error) {
 		return &BrokenSlotError{s.dir, err}
 	}
 	s.byGit, s.cli.unites, s.lender = cmp.Or(s.byGit, s.user.byGit), !s.here, s.user.l
+	if s.user.diffs != nil {
+		s.diffs = s.user.diffs
+	}
 	if s.here {
 		if err := s.seed(ctx); err != nil {
 			return fmt.Errorf("make the slot %s: %w", s.dir, err)
 		}
 	}
-	s.config, err = s.agentConfig(ctx)
-	return err
+	s.config = s.agentConfig()
+	return nil
 }
 
 // ignoresCase reports whether names that differ by case alone are one on the slot's disk. The repository's setting may be
@@ -242,7 +245,7 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 	if !s.There() {
 		return errors.New("its working tree was replaced")
 	}
-	s.cli.united, s.cli.whole = nil, false
+	s.cli.united, s.cli.whole, s.cli.tree = nil, false, ""
 	if s.here {
 		return s.prepareHere(ctx, at, tree)
 	}
@@ -538,11 +541,7 @@ var agentSections = []string{"user.", "remote.", "branch.", "filter.", "diff.", 
 	"core.symlinks", "core.precomposeunicode", "core.quotepath", "core.excludesfile", "core.attributesfile", "core.whitespace", "i18n.", "init.", "submodule."}
 
 // agentConfig is the config file of an agent's .git. A remote can be read where that takes no login, and not pushed to.
-func (s *Slot) agentConfig(ctx context.Context) ([]byte, error) {
-	b, err := s.cli.run(ctx, gitCall{args: []string{"config", "--local", "--includes", "--list", "-z"}})
-	if err != nil {
-		return nil, fmt.Errorf("read git configuration: %w", err)
-	}
+func (s *Slot) agentConfig() []byte {
 	format := "\trepositoryFormatVersion = 0\n"
 	if len(s.cli.zero) == 64 {
 		format = "\trepositoryFormatVersion = 1\n[extensions]\n\tobjectFormat = sha256\n[core]\n"
@@ -550,11 +549,8 @@ func (s *Slot) agentConfig(ctx context.Context) ([]byte, error) {
 	out := []byte("[core]\n" + format + "\tbare = false\n\tlogAllRefUpdates = true\n[commit]\n\tgpgSign = false\n[gc]\n\tauto = 0\n")
 	out = appendSetting(out, "core.ignoreCase", strconv.FormatBool(s.ignoresCase()))
 	remotes := map[string]bool{}
-	for _, entry := range nulSplit(b) {
-		key, value, given := strings.Cut(entry, "\n")
-		if !given {
-			value = "true"
-		}
+	for _, one := range s.own {
+		key, value := one.key, one.value
 		if !slices.ContainsFunc(agentSections, func(p string) bool { return key == p || strings.HasSuffix(p, ".") && strings.HasPrefix(key, p) }) {
 			continue
 		}
@@ -572,7 +568,7 @@ func (s *Slot) agentConfig(ctx context.Context) ([]byte, error) {
 	for _, remote := range sortedKeys(remotes) {
 		out = appendSetting(out, remote+".pushurl", "/dev/null/an agent's commits are collected and not pushed")
 	}
-	return out, nil
+	return out
 }
 
 func appendSetting(b []byte, key, value string) []byte {

@@ -282,7 +282,7 @@ func TestSlotCommitsAWave(t *testing.T) {
 				t.Fatal(err)
 			}
 			head := prepare(t, r, slot, tree, false)
-			done, err := slot.CommitWave(t.Context(), Wave{Message: "feat(x): complete wave 1", Tree: tree,
+			done, err := slot.CommitWave(t.Context(), Wave{Message: "feat(x): complete wave 1", Tree: tree, On: head.Hash,
 				Files: map[string][]byte{".scud/t.json": []byte("done\n")}})
 			if err != nil {
 				t.Fatal(err)

@@ -16,6 +16,9 @@ func (r *Repo) Snapshot(ctx context.Context) (Tree, error) {
 	r.AwaitGC(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if _, err := r.objects.read(string(r.cli.tree), 0); err != nil { // git gc removed it
+		r.cli.tree = ""
+	}
 	return r.cli.snapshot(ctx)
 }
 

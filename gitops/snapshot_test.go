@@ -124,7 +124,7 @@ func TestSnapshotAfterGarbageCollection(t *testing.T) {
 	if again := snap(t, r); again != second {
 		t.Fatalf("tree %s, want %s", again, second)
 	}
-	commitWave(t, r, Wave{Message: "w", Tree: second})
+	commitWave(t, r, Wave{Message: "w", Tree: second, On: strings.TrimSpace(s.git("rev-parse", "HEAD"))})
 	s.check()
 }
 

@@ -4,15 +4,16 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // File modes as trees have them; 0 stands for no file.
@@ -191,16 +192,67 @@ func (r *Repo) edit(ctx context.Context, tree Tree, edits map[string]treeItem) (
 	if len(edits) == 0 {
 		return tree, nil
 	}
-	index, err := r.cli.indexOf(ctx, string(tree))
-	defer os.Remove(index)
-	if err == nil {
-		err = r.cli.setEntries(ctx, index, edits)
-	}
-	var id string
-	if err == nil {
-		id, err = r.cli.word(ctx, index, "write-tree")
-	}
+	id, err := r.editFolder(ctx, r.view(tree), "", edits)
 	return Tree(id), err
+}
+
+// editFolder is edit for a folder; an empty one is "" but at the top.
+func (r *Repo) editFolder(ctx context.Context, view *treeView, dir string, edits map[string]treeItem) (string, error) {
+	was, err := view.list(strings.TrimSuffix(dir, "/"))
+	if err != nil {
+		return "", err
+	}
+	items, below := maps.Clone(was), map[string]map[string]treeItem{}
+	if items == nil {
+		items = map[string]treeItem{}
+	}
+	for name, it := range edits {
+		if folder, rest, ok := strings.Cut(name, "/"); !ok {
+			if it.mode != 0 || items[name].mode != modeDir {
+				delete(items, name)
+			}
+		} else if below[folder] == nil {
+			below[folder] = map[string]treeItem{rest: it}
+		} else {
+			below[folder][rest] = it
+		}
+	}
+	for folder, in := range below {
+		switch id, err := r.editFolder(ctx, view, dir+folder+"/", in); {
+		case err != nil:
+			return "", err
+		case id != "":
+			items[folder] = treeItem{modeDir, id}
+		case items[folder].mode == modeDir:
+			delete(items, folder)
+		}
+	}
+	for name, it := range edits { // in the place of a folder, too
+		if it.mode != 0 && !strings.Contains(name, "/") {
+			items[name] = it
+		}
+	}
+	if len(items) == 0 && dir != "" {
+		return "", nil
+	}
+	order := map[string]string{} // git sorts a folder as if its name ended in a slash
+	for name, it := range items {
+		if it.mode == modeDir {
+			order[name+"/"] = name
+		} else {
+			order[name] = name
+		}
+	}
+	var b bytes.Buffer
+	for _, key := range sortedKeys(order) {
+		it := items[order[key]]
+		id, err := hex.DecodeString(it.id)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&b, "%o %s\x00%s", it.mode, order[key], id)
+	}
+	return r.put(ctx, "tree", b.Bytes())
 }
 
 // Changed lists what differs between two trees, protected paths left out, sorted by path.
@@ -255,23 +307,25 @@ func (r *Repo) diff(ctx context.Context, from, to Tree, each func(path string, w
 	return err
 }
 
-// rawDiff is git's list of what differs. It keeps the last ones: of an attempt several ask for the same.
-func (r *Repo) rawDiff(ctx context.Context, from, to Tree) (b []byte, err error) {
+// diffs are git's lists of what differs, the last ones: of an attempt several ask for the same.
+type diffs struct {
+	mu   sync.Mutex
+	list map[[2]Tree][]byte
+}
+
+func (r *Repo) rawDiff(ctx context.Context, from, to Tree) ([]byte, error) {
+	r.diffs.mu.Lock()
+	defer r.diffs.mu.Unlock()
 	pair := [2]Tree{from, to}
-	r.recent.Lock()
-	b, ok := r.diffs[pair]
-	r.recent.Unlock()
-	if ok {
+	if b, ok := r.diffs.list[pair]; ok {
 		return b, nil
 	}
-	b, err = r.cli.run(ctx, gitCall{args: []string{"diff-tree", "-r", "-z", "--no-renames", "--ignore-submodules=none", string(from), string(to)}})
+	b, err := r.cli.run(ctx, gitCall{args: []string{"diff-tree", "-r", "-z", "--no-renames", "--ignore-submodules=none", string(from), string(to)}})
 	if err == nil && len(b) < 1<<20 {
-		r.recent.Lock()
-		defer r.recent.Unlock()
-		if r.diffs == nil || len(r.diffs) == 8 {
-			r.diffs = map[[2]Tree][]byte{}
+		if r.diffs.list == nil || len(r.diffs.list) == 8 {
+			r.diffs.list = map[[2]Tree][]byte{}
 		}
-		r.diffs[pair] = b
+		r.diffs.list[pair] = b
 	}
 	return b, err
 }

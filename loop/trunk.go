@@ -595,14 +595,16 @@ func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, own stri
 		if own != "" && repo.LeadsTo(ctx, own, head) {
 			at = own
 		}
-		base, err := repo.CommitTree(at)
-		if err != nil {
-			return c, err
+		if repo.ByGit() != "" || t.tools.Here { // who makes it reads the files
+			base, err := repo.CommitTree(at)
+			if err == nil {
+				_, err = t.prepare(ctx, ln, workspace.Start{Base: base, Before: t.tree, At: at})
+			}
+			if err != nil {
+				return c, err
+			}
 		}
-		if _, err := t.prepare(ctx, ln, workspace.Start{Base: base, Before: t.tree, At: at}); err != nil {
-			return c, err
-		}
-		if wave.Tree, wave.Root, wave.Began = t.tree, head == "", t.links[0].head; files != nil {
+		if wave.Tree, wave.On, wave.Began = t.tree, at, t.links[0].head; files != nil {
 			wave.Files = files()
 		}
 		c, err = ln.slot.Repo().CommitWave(ctx, wave)
