@@ -23,9 +23,21 @@ const (
 	mostVisited = 100
 )
 
-// Below reads what HEAD and its reflog tell about the attempt. A commit in place of another, which git commit --amend makes, is none of this: no file
+// Tip is the commit at which the attempt's HEAD is, "" where that cannot be read.
+func (s *Slot) Tip(ctx context.Context) string {
+	if s.here {
+		return s.cli.checkedOut(ctx, s.tree)
+	}
+	dot := filepath.Join(s.tree, ".git")
+	if fi, err := os.Lstat(dot); err != nil || !fi.IsDir() || exists(filepath.Join(dot, "commondir")) {
+		return ""
+	}
+	return s.cli.checkedOut(ctx, s.tree)
+}
+
+// Below reads what HEAD, which is at tip, and its reflog tell about the attempt. A commit in place of another, which git commit --amend makes, is none of this: no file
 // changes then.
-func (s *Slot) Below(ctx context.Context) (b Below, err error) {
+func (s *Slot) Below(ctx context.Context, tip string) (b Below, err error) {
 	at := s.at.Hash
 	if at == "" {
 		return b, nil
@@ -41,7 +53,6 @@ func (s *Slot) Below(ctx context.Context) (b Below, err error) {
 			visited = append(visited, f[1])
 		}
 	}
-	tip := s.cli.checkedOut(ctx, s.tree)
 	b.Away = tip != "" && tip != at && !s.LeadsTo(ctx, tip, at)
 	if b.Away && len(log) == 0 && !s.here {
 		visited = append(visited, tip)
@@ -103,8 +114,8 @@ func (r *Repo) TakenBack(ctx context.Context, was, is, now Tree, lost bool) (pat
 		if err != nil {
 			return nil, err
 		}
-		back := at.mode == a.mode && at.id == a.id
-		if !back && lost && at.id != b.id {
+		back := at == a
+		if !back && lost && at != b {
 			if back, err = r.lacks(a, b, at); err != nil {
 				return nil, err
 			}

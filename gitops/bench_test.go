@@ -109,7 +109,7 @@ func BenchmarkSlot(b *testing.B) {
 				if _, err := slot.Snapshot(b.Context()); err != nil {
 					b.Fatal(err)
 				}
-				if _, err := slot.Commits(b.Context(), "refs/descartes/bench/1/1"); err != nil {
+				if _, err := slot.Commits(b.Context(), "refs/descartes/bench/1/1", slot.Tip(b.Context())); err != nil {
 					b.Fatal(err)
 				}
 				if err := slot.Prepare(b.Context(), head, tree, false); err != nil {

@@ -122,9 +122,6 @@ func (s *Slot) takeIndex(from string) error {
 // differs and nothing else, and removes what is too much. Files that attempts may not change stay as they are.
 func (s *Slot) prepareHere(ctx context.Context, at Head, tree Tree) error {
 	head, err := s.user.Head(ctx)
-	if err == nil {
-		err = s.rules(ctx)
-	}
 	if err != nil {
 		return err
 	}
@@ -244,9 +241,6 @@ func (s *Slot) Interrupted(ctx context.Context, made string) error {
 		st.Moved = head.Hash
 		return cmp.Or(s.setState(st), error(&EditedError{said: fmt.Sprintf("%s moved to %s (new commits: %s) after the run was killed, or its agent did that; nothing was touched; resume the loop to keep that, or type git reset %s first, which leaves the files as they are",
 			shortBranch(cmp.Or(head.Branch, "HEAD")), shortHash(head.Hash), first(subjects), shortHash(from))}))
-	}
-	if err := s.rules(ctx); err != nil {
-		return err
 	}
 	now, edited, odd, err := s.look(ctx, &st, head)
 	if err == nil && len(odd) > 0 {
@@ -390,7 +384,7 @@ func (s *Slot) WasIgnored() func(path string) bool { return newProtection(s.stat
 
 // NotClean lists what a commit of everything would change, sorted, and untracked files. Of protected paths it lists the tracked ones.
 func (r *Repo) NotClean(ctx context.Context) ([]string, error) {
-	return r.cli.dirty(ctx, func(code, path string) bool { return code != "??" || !r.guard.covers(path) })
+	return r.dirty(ctx, func(code, path string) bool { return code != "??" || !r.guard.covers(path) })
 }
 
 // Settle records what the user's folder has now, as a snapshot of it says: a later change is somebody else's.

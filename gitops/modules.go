@@ -278,7 +278,8 @@ func (s *Slot) collectModule(ctx context.Context, named, refs string) (edited, l
 	if err != nil {
 		return nil, nil, err
 	}
-	tip, err := s.collect(ctx, base)
+	tip := s.Tip(ctx)
+	err = s.collect(ctx, base, tip)
 	if errors.Is(err, ErrNoRepository) && named == base {
 		tip, err = base, nil // its files tell
 	}

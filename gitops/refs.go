@@ -278,50 +278,42 @@ func (r *Repo) DeleteRefs(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// ReadNotes reads the notes of a ref like refs/notes/commits: their texts, by the object that each is about. Notes of
-// more than 16 MiB are left out.
+// note is a file of a commit of notes.
+type note struct {
+	path string
+	item treeItem
+}
+
+// notes are those of a commit, "" for none, by the object that each is about: git spreads the names over folders of two digits.
+func (r *Repo) notes(ctx context.Context, commit string) (Tree, map[string]note, error) {
+	tree, err := r.CommitTree(commit)
+	all := map[string]note{}
+	if err == nil {
+		err = r.diff(ctx, r.EmptyTree(), tree, func(path string, _, is treeItem) {
+			if on := strings.ReplaceAll(path, "/", ""); isID(on) {
+				all[on] = note{path, is}
+			}
+		})
+	}
+	return tree, all, err
+}
+
+const maxNote = 16 << 20
+
+// ReadNotes reads the notes of a ref like refs/notes/commits: their texts, by the object that each is about. Notes of more than 16 MiB are left out.
 func (r *Repo) ReadNotes(ctx context.Context, ref string) (map[string][]byte, error) {
 	at, err := r.refCommit(ref)
 	if err != nil || at == "" {
 		return nil, err
 	}
-	texts, err := r.noteTexts(ctx, at)
+	_, all, err := r.notes(ctx, at)
+	texts := map[string][]byte{}
+	for on, n := range all {
+		f, rerr := r.objects.read(n.item.id, maxNote)
+		texts[on], err = f.data, cmp.Or(err, rerr)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", ref, err)
-	}
-	return texts, nil
-}
-
-const maxNote = 16 << 20
-
-// notePaths are where a commit of notes has them, by the object that each is about: git spreads the names over folders of two digits.
-func (r *Repo) notePaths(ctx context.Context, commit string) (map[string]string, error) {
-	b, err := r.cli.run(ctx, gitCall{args: []string{"ls-tree", "-r", "-z", "--name-only", commit}})
-	paths := map[string]string{}
-	for _, path := range nulSplit(b) {
-		if on := strings.ReplaceAll(path, "/", ""); isID(on) {
-			paths[on] = path
-		}
-	}
-	return paths, err
-}
-
-func (r *Repo) noteTexts(ctx context.Context, commit string) (map[string][]byte, error) {
-	tree, err := r.treeOf(commit)
-	if err != nil {
-		return nil, err
-	}
-	paths, err := r.notePaths(ctx, commit)
-	if err != nil {
-		return nil, err
-	}
-	texts, all := map[string][]byte{}, &Contents{r.view(tree)}
-	for on, path := range paths {
-		f, err := all.File(path, maxNote)
-		if err != nil {
-			return nil, err
-		}
-		texts[on] = f.Data
 	}
 	return texts, nil
 }
@@ -329,7 +321,6 @@ func (r *Repo) noteTexts(ctx context.Context, commit string) (map[string][]byte,
 // AddNotes adds texts to the notes of a ref, by the object that each is about; join merges an existing note with the new text. Without a change it
 // makes no commit. What somebody else adds at the same time stays. The notes are on disk when it returns.
 func (r *Repo) AddNotes(ctx context.Context, ref string, add map[string][]byte, join func(old, add []byte) []byte) error {
-	r.AwaitGC(ctx)
 	return r.changeNotes(ctx, ref, "Notes added by descartes", add, "", join)
 }
 
@@ -343,13 +334,10 @@ func (r *Repo) MergeNotes(ctx context.Context, remote, ref string, join func(old
 	if err := r.Fetch(ctx, remote, "+"+ref+":"+fetched); err != nil {
 		return err
 	}
-	theirs, err := r.refCommit(fetched)
-	if err != nil {
-		return err
-	}
-	add, err := r.noteTexts(ctx, theirs)
-	if err != nil {
-		return fmt.Errorf("read %s of %s: %w", ref, remote, err)
+	add, err := r.ReadNotes(ctx, fetched)
+	theirs, rerr := r.refCommit(fetched)
+	if err = cmp.Or(err, rerr); err != nil {
+		return fmt.Errorf("the notes of %s: %w", remote, err)
 	}
 	return r.changeNotes(ctx, ref, "Notes of "+remote+" merged by descartes", add, theirs, join)
 }
@@ -359,6 +347,7 @@ const notesPatience = 50
 
 // changeNotes makes the commit that adds notes, on top of where the ref stands; second is its other parent, "" for none.
 func (r *Repo) changeNotes(ctx context.Context, ref, message string, add map[string][]byte, second string, join func(old, add []byte) []byte) (err error) {
+	r.AwaitGC(ctx)
 	for try := range notesPatience {
 		var at, head string
 		if at, err = r.refCommit(ref); err == nil {
@@ -380,32 +369,21 @@ func (r *Repo) changeNotes(ctx context.Context, ref, message string, add map[str
 
 // notesWith stores the commit of notes with more of them and returns it, or at where it would change nothing.
 func (r *Repo) notesWith(ctx context.Context, at, message string, add map[string][]byte, second string, join func(old, add []byte) []byte) (string, error) {
-	tree, err := r.CommitTree(at)
-	if err != nil {
-		return "", err
-	}
-	paths, old := map[string]string{}, &Contents{r.view(tree)}
-	if at != "" {
-		paths, err = r.notePaths(ctx, at)
-	}
+	tree, all, err := r.notes(ctx, at)
 	edits := map[string]treeItem{}
 	for on, text := range add {
-		path, has := cmp.Or(paths[on], on), &Content{}
-		if paths[on] != "" && err == nil {
-			has, err = old.File(path, most)
+		var old []byte
+		n, has := all[on]
+		if has && err == nil {
+			var f found
+			f, err = r.objects.read(n.item.id, most)
+			old = f.data
 		}
-		if err != nil {
-			return "", err
+		if joined := join(old, text); err == nil && !bytes.Equal(joined, old) {
+			item := treeItem{mode: modeRegular}
+			item.id, err = r.put(ctx, "blob", joined)
+			edits[cmp.Or(n.path, on)] = item
 		}
-		joined := join(has.Data, text)
-		if bytes.Equal(joined, has.Data) {
-			continue
-		}
-		item := treeItem{mode: modeRegular}
-		if item.id, err = r.put(ctx, "blob", joined); err != nil {
-			return "", err
-		}
-		edits[path] = item
 	}
 	if second != "" && r.LeadsTo(ctx, at, second) {
 		second = ""

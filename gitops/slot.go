@@ -37,10 +37,9 @@ type Slot struct {
 	objects string
 	here    bool // the working tree is the user's own
 	opts    SlotOptions
-	config  []byte    // of the agent's .git
-	at      Head      // that Prepare brought it to
-	large   []LeftOut // ignore and attributes files that git could not read since then
-	logged  int64     // size of the reflog of HEAD then
+	config  []byte // of the agent's .git
+	at      Head   // that Prepare brought it to
+	logged  int64  // size of the reflog of HEAD then
 
 	modules map[string]*Slot  // of submodules, by path
 	known   map[string]string // the user's repositories of submodules, by the links to their objects
@@ -234,7 +233,6 @@ func (r *Repo) clearSlot(context.Context) error {
 // BrokenSlotError means that the slot has to be made again.
 func (s *Slot) Prepare(ctx context.Context, at Head, tree Tree, fresh bool) error {
 	err := s.prepare(ctx, at, tree, fresh)
-	s.large = nil // of another attempt
 	if _, refused := errors.AsType[*RefusedError](err); err == nil || refused || s.here || ctx.Err() != nil {
 		return err
 	}
@@ -257,19 +255,16 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 		return err
 	}
 	crash.Point("git: slot started")
-	if err := s.rules(ctx); err != nil {
-		return err
-	}
 	first := s.New()
 	if err := s.checkOut(ctx, string(head)); err != nil {
 		return err
 	}
+	crash.Point("git: slot checked out")
 	if first {
-		if err := s.takeTimes(ctx); err != nil {
+		if err := s.asUsers(ctx, true); err != nil {
 			return err
 		}
 	}
-	crash.Point("git: slot checked out")
 	index, err := os.ReadFile(filepath.Join(s.git, "index"))
 	if err != nil {
 		return err
@@ -285,7 +280,7 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 	if err := s.checkOutModules(ctx, tree, fresh); err != nil {
 		return err
 	}
-	if err := s.takeModes(ctx); err != nil {
+	if err := s.asUsers(ctx, false); err != nil {
 		return err
 	}
 	crash.Point("git: slot clean")
@@ -320,63 +315,11 @@ func (s *Slot) Snapshot(ctx context.Context) (Tree, error) {
 			return "", fmt.Errorf("snapshot: %w", err)
 		}
 	}
-	if err := s.rules(ctx); err != nil {
-		return "", fmt.Errorf("snapshot: %w", err)
-	}
-	tree, err := s.Repo.Snapshot(ctx)
-	s.cli.out = append(s.cli.out, s.large...)
-	return tree, err
+	return s.Repo.Snapshot(ctx)
 }
 
 // United lists the folders in which the attempt made git repositories. Snapshots have their files.
 func (s *Slot) United() []string { return s.cli.united }
-
-// maxRulesSize bounds a file of ignore rules or attributes.
-const maxRulesSize = 16 << 20
-
-// rules gives ignore and attributes files that git cannot read, or would read as a whole, three times their size in memory, their content from the
-// index, or removes them, and notes them.
-func (s *Slot) rules(ctx context.Context) error {
-	st := s.state()
-	if s.here && !st.Busy { // nobody but the user was at work
-		return nil
-	}
-	closed, users, bad := false, newProtection(st.Ignored), []string{}
-	_ = filepath.WalkDir(s.tree, func(path string, e fs.DirEntry, err error) error {
-		if err != nil { // git cannot read it either, and would leave it out
-			closed = true
-			return nil
-		}
-		name, _ := filepath.Rel(s.tree, path)
-		if e.IsDir() {
-			if e.Name() == ".git" || name != "." && users.covers(name) {
-				return fs.SkipDir
-			}
-		} else if slices.Contains([]string{".gitignore", ".gitattributes", ".gitmodules"}, e.Name()) && e.Type()&fs.ModeSymlink == 0 {
-			if fi, err := e.Info(); err == nil && (!fi.Mode().IsRegular() || fi.Size() > maxRulesSize) {
-				bad = append(bad, name)
-			}
-		}
-		return context.Cause(ctx)
-	})
-	if closed && !s.here && s.Loosen() {
-		return s.rules(ctx)
-	}
-	for _, name := range bad {
-		if err := s.root.Remove(name); err != nil {
-			return err
-		}
-		s.large = append(s.large, LeftOut{name, whyRules})
-	}
-	if len(bad) == 0 {
-		return context.Cause(ctx)
-	}
-	_, err := s.cli.run(ctx, gitCall{args: []string{"checkout-index", "-q", "-z", "--stdin"}, stdin: nulJoin(bad)})
-	if exitCode(err) > 0 { // some are not in the index
-		err = nil
-	}
-	return err
-}
 
 // checkOut makes index and tracked files those of a tree. An index that git cannot read is made anew.
 func (s *Slot) checkOut(ctx context.Context, tree string) error {
@@ -401,52 +344,47 @@ func (s *Slot) readTree(ctx context.Context, tree string) error {
 	return err
 }
 
-// takeTimes gives the files of a new slot that are as in the user's tree the times that they have there: what the user built from them is up to date.
-// Later it would not do: what an attempt built from other content would be up to date too.
-func (s *Slot) takeTimes(ctx context.Context) error {
-	if s.user.root == nil {
+// asUsers makes those files executable that are so in the user's tree, where core.fileMode keeps git from doing it. Those of a new slot that are as there
+// get the times that they have there: what the user built from them is up to date. Later it would not do: what an attempt built from other content would
+// be up to date too.
+func (s *Slot) asUsers(ctx context.Context, first bool) error {
+	modes := !s.user.set.is("core.filemode", true)
+	if s.user.root == nil || !first && !modes {
 		return nil
 	}
 	mine, err := s.Tracked(ctx, []string{"*"})
 	if err != nil {
 		return err
 	}
-	theirs, err := s.user.Tracked(ctx, []string{"*"})
-	if err != nil {
-		return err
+	theirs, changed := map[string]string{}, []byte{}
+	if first {
+		if theirs, err = s.user.Tracked(ctx, []string{"*"}); err == nil {
+			changed, err = s.user.cli.run(ctx, gitCall{args: []string{"diff", "--name-only", "--no-renames", "-z", "--ignore-submodules"}})
+		}
+		if err != nil {
+			return err
+		}
 	}
-	b, err := s.user.cli.run(ctx, gitCall{args: []string{"diff", "--name-only", "--no-renames", "-z", "--ignore-submodules"}})
-	if err != nil {
-		return err
-	}
-	for _, path := range nulSplit(b) {
+	for _, path := range nulSplit(changed) {
 		delete(theirs, path)
 	}
 	now := time.Now()
-	for path, blob := range theirs {
-		if fi, err := s.user.root.Lstat(path); err == nil && mine[path] == blob && fi.Mode().IsRegular() && fi.ModTime().Before(now) {
+	for path, blob := range mine {
+		is, err := s.root.Lstat(path)
+		fi, uerr := s.user.root.Lstat(path)
+		if err != nil || uerr != nil || !is.Mode().IsRegular() || !fi.Mode().IsRegular() { // what needs it says so
+			continue
+		}
+		if modes && (is.Mode()^fi.Mode())&0o111 != 0 {
+			_ = s.root.Chmod(path, is.Mode().Perm()&^0o111|fi.Mode().Perm()&0o111)
+		}
+		if first && theirs[path] == blob && fi.ModTime().Before(now) {
 			_ = s.root.Chtimes(path, time.Time{}, fi.ModTime()) // at worst something is built again
 		}
 	}
 	_, err = s.cli.run(ctx, gitCall{args: []string{"update-index", "-q", "--refresh"}})
 	if exitCode(err) == 1 { // a filter gives other bytes back
 		err = nil
-	}
-	return err
-}
-
-// takeModes makes those files executable that are so in the user's tree, where core.fileMode keeps git from doing it.
-func (s *Slot) takeModes(ctx context.Context) error {
-	if s.user.root == nil || s.user.set.is("core.filemode", true) {
-		return nil
-	}
-	tracked, err := s.Tracked(ctx, []string{"*"})
-	for path := range tracked {
-		mine, err := s.root.Lstat(path)
-		theirs, uerr := s.user.root.Lstat(path)
-		if err == nil && uerr == nil && mine.Mode().IsRegular() && theirs.Mode().IsRegular() && (mine.Mode()^theirs.Mode())&0o111 != 0 {
-			_ = s.root.Chmod(path, mine.Mode().Perm()&^0o111|theirs.Mode().Perm()&0o111) // the check that needs it says so
-		}
 	}
 	return err
 }
@@ -584,14 +522,13 @@ func appendSetting(b []byte, key, value string) []byte {
 // ErrNoRepository is what Commits returns where the agent left no readable repository.
 var ErrNoRepository = errors.New("the agent destroyed its repository")
 
-// Commits fetches the commits that the agent made since Prepare into the repository and sets ref to the last one; ""
+// Commits fetches the commits that the agent made since Prepare, up to tip, into the repository and sets ref to the last one; ""
 // where there are none. Their objects are read as data and checked; nothing that the agent's .git configures runs.
-func (s *Slot) Commits(ctx context.Context, ref string) (string, error) {
+func (s *Slot) Commits(ctx context.Context, ref, tip string) (string, error) {
 	base, err := s.base(ctx)
-	if err != nil {
-		return "", err
+	if err == nil {
+		err = s.collect(ctx, base, tip)
 	}
-	tip, err := s.collect(ctx, base)
 	if err != nil || tip == base || base != "" && s.LeadsTo(ctx, base, tip) {
 		return "", err
 	}
@@ -607,28 +544,20 @@ func (s *Slot) base(ctx context.Context) (string, error) {
 	return base, err
 }
 
-// collect brings the agent's commits into the repository and returns the last one; base where there are none.
-func (s *Slot) collect(ctx context.Context, base string) (string, error) {
-	dot := filepath.Join(s.tree, ".git")
-	if fi, err := os.Lstat(dot); err != nil || !fi.IsDir() {
-		return "", ErrNoRepository
+// collect brings the agent's commits into the repository.
+func (s *Slot) collect(ctx context.Context, base, tip string) error {
+	switch {
+	case tip == base && exists(filepath.Join(s.tree, ".git")):
+		return nil
+	case tip == "":
+		return cmp.Or(s.cli.full(), ErrNoRepository)
+	case s.has(ctx, tip):
+		return nil
 	}
-	if _, err := os.Lstat(filepath.Join(dot, "commondir")); err == nil {
-		return "", ErrNoRepository
+	if err := s.bring(ctx, filepath.Join(s.tree, ".git", "objects"), tip, base); err != nil {
+		return fmt.Errorf("%w: %w", ErrNoRepository, err)
 	}
-	tip := s.cli.checkedOut(ctx, s.tree)
-	if tip == base {
-		return tip, nil
-	}
-	if tip == "" {
-		return "", cmp.Or(s.cli.full(), ErrNoRepository)
-	}
-	if !s.has(ctx, tip) {
-		if err := s.bring(ctx, filepath.Join(dot, "objects"), tip, base); err != nil {
-			return "", fmt.Errorf("%w: %w", ErrNoRepository, err)
-		}
-	}
-	return tip, nil
+	return nil
 }
 
 // bring copies what a commit needs and the repository lacks from a foreign object directory.

@@ -124,7 +124,7 @@ func TestSlotCommits(t *testing.T) {
 	s.sh(slotBase)
 	r := s.reopen(".descartes/")
 	slot, in := prepared(t, s, r)
-	if tip, err := slot.Commits(t.Context(), "refs/descartes/x/1/1"); tip != "" || err != nil {
+	if tip, err := slot.Commits(t.Context(), "refs/descartes/x/1/1", slot.Tip(t.Context())); tip != "" || err != nil {
 		t.Errorf("no commits: got %q %v", tip, err)
 	}
 	trap := s.home + "/sprung"
@@ -140,7 +140,7 @@ func TestSlotCommits(t *testing.T) {
 		t.Fatal(err)
 	}
 	tip := strings.TrimSpace(string(b))
-	got, err := slot.Commits(t.Context(), "refs/descartes/x/1/1")
+	got, err := slot.Commits(t.Context(), "refs/descartes/x/1/1", slot.Tip(t.Context()))
 	if err != nil || got != tip {
 		t.Fatalf("commits: got %q %v, want %s", got, err, tip)
 	}
@@ -184,7 +184,7 @@ func TestSlotDestroyed(t *testing.T) {
 			before := s.git("for-each-ref", "--format=%(refname) %(objectname)", "refs/heads", "refs/tags")
 			slot, in := prepared(t, s, r)
 			in.sh(tt.script)
-			if tip, err := slot.Commits(t.Context(), "refs/descartes/x/1/1"); !errors.Is(err, ErrNoRepository) && (!tt.broken && name != "closed folders" || err == nil && tip != "") {
+			if tip, err := slot.Commits(t.Context(), "refs/descartes/x/1/1", slot.Tip(t.Context())); !errors.Is(err, ErrNoRepository) && (!tt.broken && name != "closed folders" || err == nil && tip != "") {
 				t.Errorf("commits: got %q %v", tip, err)
 			}
 			head, err := r.Head(t.Context())

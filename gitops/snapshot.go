@@ -22,20 +22,35 @@ func (r *Repo) Snapshot(ctx context.Context) (Tree, error) {
 	return r.cli.snapshot(ctx)
 }
 
-// Dirty lists the paths that differ between HEAD, the index and the working tree, untracked ones included and
-// protected ones left out, sorted.
+// Dirty lists the paths that differ between HEAD, the index and the working tree, untracked ones included and protected ones left out, sorted. Edits that
+// skip-worktree or assume-unchanged hides from git are among them.
 func (r *Repo) Dirty(ctx context.Context) ([]string, error) {
-	return r.cli.dirty(ctx, func(_, path string) bool { return !r.guard.covers(path) })
+	return r.dirty(ctx, func(_, path string) bool { return !r.guard.covers(path) })
 }
 
-// Hidden lists the files for which skip-worktree or assume-unchanged hides edits, sorted. What a sparse checkout left out is none.
-func (r *Repo) Hidden(ctx context.Context) (out []string, err error) {
-	b, err := r.cli.run(ctx, gitCall{args: []string{"ls-files", "-v", "-z"}})
-	if err != nil {
-		return nil, fmt.Errorf("look for hidden changes: %w", err)
-	}
-	index, err := r.cli.indexCopy(filepath.Join(r.l.gitDir, "index"))
+// dirty is Dirty for the paths that count by git's code for what they are.
+func (r *Repo) dirty(ctx context.Context, counts func(code, path string) bool) (out []string, err error) {
+	index, err := r.bareIndex(ctx)
 	defer os.Remove(index)
+	var b []byte
+	if err == nil {
+		b, err = r.cli.run(ctx, gitCall{args: []string{"status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=dirty"}, index: index})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for uncommitted changes: %w", err)
+	}
+	for _, entry := range nulSplit(b) {
+		if len(entry) > 3 && counts(entry[:2], entry[3:]) {
+			out = append(out, entry[3:])
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+// bareIndex is a copy of the index without the flags that hide files, "" where it has none. What a sparse checkout left out is not hidden.
+func (r *Repo) bareIndex(ctx context.Context) (index string, err error) {
+	b, err := r.cli.run(ctx, gitCall{args: []string{"ls-files", "-v", "-z"}})
 	var flagged []string
 	for _, entry := range nulSplit(b) {
 		flag, path, _ := strings.Cut(entry, " ")
@@ -43,20 +58,16 @@ func (r *Repo) Hidden(ctx context.Context) (out []string, err error) {
 			flagged = append(flagged, path)
 		}
 	}
+	if err != nil || len(flagged) == 0 {
+		return "", err
+	}
+	index, err = r.cli.indexCopy(filepath.Join(r.l.gitDir, "index"))
 	for _, as := range []string{"--no-assume-unchanged", "--no-skip-worktree"} {
-		if err == nil && len(flagged) > 0 {
+		if err == nil {
 			_, err = r.cli.run(ctx, gitCall{args: []string{"update-index", as, "-z", "--stdin"}, index: index, stdin: nulJoin(flagged)})
 		}
 	}
-	if err == nil && len(flagged) > 0 {
-		b, err = r.cli.run(ctx, gitCall{args: []string{"diff", "--name-only", "--no-renames", "--ignore-submodules", "-z"}, index: index})
-		for _, path := range nulSplit(b) {
-			if slices.Contains(flagged, path) {
-				out = append(out, path)
-			}
-		}
-	}
-	return out, err
+	return index, err
 }
 
 // LeftOut is a path that could not be dealt with, and why.
@@ -64,12 +75,7 @@ type LeftOut struct{ Path, Why string }
 
 func (l LeftOut) String() string { return l.Path + " (" + l.Why + ")" }
 
-const (
-	whyName = "git refuses such a name"
-
-	// whyRules: the file is as it was before the attempt again, since git would read the whole of it.
-	whyRules = "an ignore or attributes file of more than 16 MiB"
-)
+const whyName = "git refuses such a name"
 
 // LeftOut lists what the last snapshot could not contain, sorted by path: what changed since a time apart from what
 // is older.
@@ -78,7 +84,7 @@ func (r *Repo) LeftOut(since time.Time) (recent, old []LeftOut) {
 	defer r.mu.Unlock()
 	slices.SortFunc(r.cli.out, func(a, b LeftOut) int { return strings.Compare(a.Path, b.Path) })
 	for _, x := range slices.Compact(r.cli.out) {
-		if x.Why != whyRules && r.olderThan(strings.TrimSuffix(x.Path, "/"), since) {
+		if r.olderThan(strings.TrimSuffix(x.Path, "/"), since) {
 			old = append(old, x)
 		} else {
 			recent = append(recent, x)

@@ -685,11 +685,7 @@ func (j *Job) NotInSlots(ctx context.Context, repo *gitops.Repo) ([]string, erro
 	if err != nil {
 		return nil, gitErr("look for uncommitted changes", err)
 	}
-	hidden, err := repo.Hidden(ctx)
-	if err != nil {
-		return nil, gitErr("look for uncommitted changes", err)
-	}
-	return Foreign(slices.Compact(slices.Sorted(slices.Values(append(dirty, hidden...)))), j.ownPaths(repo.Root())), nil
+	return Foreign(dirty, j.ownPaths(repo.Root())), nil
 }
 
 // Config is what a loop was asked to do; internal/config has each setting with its flag, key and default.

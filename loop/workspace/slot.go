@@ -211,18 +211,18 @@ func (s *Slot) Repair(ctx context.Context, who string) ([]string, error) {
 	if err != nil {
 		return notes, err
 	}
-	below, err := s.git.Below(ctx)
+	tip := s.git.Tip(ctx)
+	below, err := s.git.Below(ctx, tip)
 	if err != nil {
 		return notes, gitErr("read the reflog of the "+who, err)
 	}
 	if len(below.Forks) > 0 {
 		s.below = below
 	}
-	var tip string
 	if s.here() {
 		tip, err = s.git.SetHeadBack(ctx)
 	} else {
-		tip, err = s.git.Commits(ctx, s.ref("commits"))
+		tip, err = s.git.Commits(ctx, s.ref("commits"), tip)
 	}
 	switch {
 	case errors.Is(err, gitops.ErrNoRepository):
@@ -450,7 +450,7 @@ func (s *Slot) Holds(ctx context.Context, began time.Time) (r Result, err error)
 	if s.here() || s.git.New() || err != nil || files.ModTime().After(began) {
 		return Result{}, nil
 	}
-	if r.Commits, err = s.git.Commits(ctx, s.ref("commits")); err != nil && !errors.Is(err, gitops.ErrNoRepository) {
+	if r.Commits, err = s.git.Commits(ctx, s.ref("commits"), s.git.Tip(ctx)); err != nil && !errors.Is(err, gitops.ErrNoRepository) {
 		return r, err
 	}
 	if r.After, err = s.git.Snapshot(ctx); err == nil {
