@@ -38,6 +38,9 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string { return e.Reason }
 
+// Next is the hint.
+func (e *RefusedError) Next() string { return e.Hint }
+
 // StoppedError means that a git command was ended before it finished. The repository is as before.
 type StoppedError struct {
 	Command string        // "git commit"

@@ -447,6 +447,11 @@ func (e *LoopFileError) Error() string {
 	return fmt.Sprintf("loop %s is running and writes %s/state.json, which only one criteria loop at a time can have", e.Loop, loopDir)
 }
 
+// Next is what to do about it.
+func (e *LoopFileError) Next() string {
+	return "wait until it has ended, or start in a git worktree of its own"
+}
+
 // readLoopFile reads the file; nil if it is missing or unreadable.
 func readLoopFile(dir string) []byte {
 	path := loopFile(dir)

@@ -11,6 +11,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
+	"descartes/internal/config"
 	"descartes/internal/oneline"
 	"descartes/loop/journal"
 	"descartes/loop/store"
@@ -50,6 +51,11 @@ type NoWaveError struct {
 
 func (e *NoWaveError) Error() string {
 	return fmt.Sprintf("tag %q cannot go back to wave %d: %s", e.Tag, e.Wave, e.Why)
+}
+
+// Next is what to do about it.
+func (e *NoWaveError) Next() string {
+	return "descartes waves" + config.ListFlags(e.Tag, "") + " shows the waves and their commits"
 }
 
 // PlanRewind finds the commits of a tag's loops after a wave, and where HEAD stood before the first of them. The caller makes sure that no loop runs.
@@ -279,3 +285,6 @@ func (e *DirtyError) Error() string {
 	}
 	return s
 }
+
+// Next is what to do about it, "" where the message says that.
+func (e *DirtyError) Next() string { return "" }

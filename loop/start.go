@@ -189,6 +189,9 @@ func (e *StaleError) Error() string {
 	return fmt.Sprintf("%s was changed while the loop was starting; look at it, and start again", e.Path)
 }
 
+// Next is what to do about it, "" where the message says that.
+func (e *StaleError) Next() string { return "" }
+
 // unchanged reads the list again. What others write about other tags of the file is no change.
 func unchanged(f *tasks.File) error {
 	before := f.Tasks()

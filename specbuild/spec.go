@@ -103,23 +103,23 @@ type Answer struct {
 
 // Spec is the complete text for one attempt.
 type Spec struct {
-	Text    string
-	Tokens  int      // estimated, see Tokens
-	Thin    bool     // there is only a title to go by
-	Over    bool     // Tokens exceeds Budget.Tokens, if that is not 0
-	Cut     []string // what was left out or shortened for the budget, in that order
-	Sources []Source // where each part came from, in the order of the text
+	Text    string   `json:"text"`
+	Tokens  int      `json:"tokens"`  // estimated, see Tokens
+	Over    bool     `json:"over"`    // Tokens exceeds Budget.Tokens, if that is not 0
+	Thin    bool     `json:"thin"`    // there is only a title to go by
+	Cut     []string `json:"cut"`     // what was left out or shortened for the budget, in that order
+	Sources []Source `json:"sources"` // where each part came from, in the order of the text
 }
 
 // Source is the origin of one part of a spec.
 type Source struct {
-	Part      string   // task, acceptance, parents, answers, plan, criteria, general, outline, beside, file, handoff, failure, verification, report
-	File      string   // "" for what is not from a document
-	FirstLine int      // from 1; 0 where there is no file
-	LastLine  int      // the last one included
-	Tokens    int      // estimated
-	Rule      string   // for plan, criteria, general and outline: which rule matched, and what
-	Heading   []string // for plan, criteria, general and outline: the enclosing headings, its own last
+	Part      string   `json:"part"`                 // task, acceptance, parents, answers, plan, criteria, general, outline, beside, file, handoff, failure, verification, report
+	File      string   `json:"file,omitempty"`       // "" for what is not from a document
+	FirstLine int      `json:"first_line,omitempty"` // from 1; 0 where there is no file
+	LastLine  int      `json:"last_line,omitempty"`  // the last one included
+	Tokens    int      `json:"tokens"`               // estimated
+	Rule      string   `json:"rule,omitempty"`       // for plan, criteria, general and outline: which rule matched, and what
+	Heading   []string `json:"heading,omitempty"`    // for plan, criteria, general and outline: the enclosing headings, its own last
 }
 
 // Tokens estimates the tokens of a text as a quarter of its bytes, rounded up. It is meant for warnings

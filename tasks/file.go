@@ -71,6 +71,9 @@ func (e *FormatError) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.Path, e.Line, e.Reason)
 }
 
+// Next is what to do about it, "" where the message says that.
+func (e *FormatError) Next() string { return "" }
+
 // problem is a FormatError that still has a byte offset as its place.
 type problem struct {
 	pos    int

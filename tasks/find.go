@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -45,6 +46,17 @@ func (e *NotFoundError) Error() string {
 	}
 	return strings.Join(append([]string{text}, e.Broken...), "; ")
 }
+
+// Next is how to get a list where there is none.
+func (e *NotFoundError) Next() string {
+	if len(e.Known) > 0 {
+		return ""
+	}
+	return "write .scud/tasks/" + cmp.Or(e.Tag, "<tag>") + ".json first, or make it of a plan with --plan plan.md"
+}
+
+// Near are the tags that there are in place of the one that there is not.
+func (e *NotFoundError) Near() (wrong string, known []string) { return e.Tag, e.Known }
 
 // source is a place where a project may have tasks.
 type source struct {

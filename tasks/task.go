@@ -170,6 +170,9 @@ func (e *TagError) Error() string {
 	return fmt.Sprintf("tag %q cannot be used: a tag is %s, at most %d bytes", e.Tag, e.Want, maxTagLength)
 }
 
+// Next is what to do about it, "" where the message says that.
+func (e *TagError) Next() string { return "" }
+
 // ValidTag returns a *TagError if tag cannot name a task list. A tag becomes part of commit messages, and of file names unless it has a
 // / in it as in feature/auth: SCUD's and Task Master's files of several tags may have such.
 func ValidTag(tag string) error {

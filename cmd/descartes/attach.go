@@ -64,7 +64,7 @@ func attachable(root string, args []string) (*store.Saved, error) {
 	if len(args) == 1 {
 		return lookUp(root, ".", args[0], "")
 	}
-	if _, _, err := liveOne(home, nil); err != nil { // several
+	if _, _, err := liveOne(home, ""); err != nil { // several
 		return nil, err
 	}
 	return lookUp(root, ".", "", "")

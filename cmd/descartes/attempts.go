@@ -7,22 +7,17 @@ import (
 )
 
 func newAttemptsCmd() *cobra.Command {
-	var look tagFlags
+	var a app
 	cmd := &cobra.Command{
 		Use:   "attempts <task>",
 		Short: "List the kept attempts of a task: refs, verdicts and reasons",
 		Args:  takes(1, 1, "one task"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			b, t, err := look.task(cmd, args[0])
+		RunE: a.does(func(args []string) error {
+			b, t, err := a.task(args[0])
 			if err != nil {
 				return err
 			}
-			repo, err := openRepo(cmd.Context(), b.Root, nil)
-			if err != nil {
-				return err
-			}
-			defer repo.Close()
-			refs, err := repo.Refs(cmd.Context(), "refs/descartes/")
+			refs, err := a.refs()
 			if err != nil {
 				return err
 			}
@@ -30,9 +25,9 @@ func newAttemptsCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return show(cmd.OutOrStdout(), look.json, list, view.AttemptTable(t.ID, list))
-		},
+			return a.show(list, view.AttemptTable(t.ID, list))
+		}),
 	}
-	look.register(cmd, "print the attempts as JSON")
+	a.register(cmd, "print the attempts as JSON")
 	return cmd
 }

@@ -6,77 +6,64 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"descartes/agent/process"
 	"descartes/gitops"
-	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/store"
 )
 
 func newCleanupCmd() *cobra.Command {
+	var a app
 	var older string
 	var dry bool
 	cmd := &cobra.Command{
 		Use:   "cleanup",
-		Short: "Remove what old runs left: their logs and kept refs, and slots that nobody uses",
+		Short: "Remove what old runs left: logs, kept refs, unused copies of the project",
 		Long: `Remove what old runs left: the logs and kept refs of loops that are over, refs of loops that are gone, slots that
 nobody uses, and at any age those of projects whose folder is gone. What a live loop, one that can be resumed, or the last one of a tag needs stays. No file of
 yours, no branch and no commit on a branch is touched.`,
 		Args: takes(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: a.does(func([]string) error {
 			age, err := days(older)
 			if err != nil {
 				return err
 			}
-			root, err := findRoot(".")
-			if err != nil {
-				return err
-			}
-			repo, err := gitops.Open(cmd.Context(), gitops.Options{Dir: root, Env: os.Environ()})
+			repo, err := a.repo()
 			if err != nil && !errors.Is(err, gitops.ErrNotRepo) {
 				return err
 			}
-			if err == nil {
-				defer repo.Close()
-			} else {
-				repo = nil
-			}
-			home := store.NewHome(root)
-			unused := age
-			if !cmd.Flags().Changed("older-than") {
+			now, unused := time.Now(), age
+			if !a.cmd.Flags().Changed("older-than") {
 				unused = 7 * 24 * time.Hour
 			}
-			list, err := home.Leftovers(cmd.Context(), repo, poolOf(root), time.Now().Add(-age), time.Now().Add(-unused), loop.HoldsWork)
+			list, err := a.home.Leftovers(a.ctx(), repo, poolOf(a.root), now.Add(-age), now.Add(-unused), loop.HoldsWork)
+			switch {
+			case err != nil:
+				return err
+			case len(list) == 0:
+				return a.print("nothing to remove that was not used for " + older + "\n")
+			case dry:
+				return a.print(leftovers(list) + "\nnothing is removed: --dry-run\n")
+			}
+			left, err := a.home.Remove(a.ctx(), repo, poolOf(a.root), list, store.Holder{PID: os.Getpid(), Loop: "cleanup", At: now})
 			if err != nil {
 				return err
 			}
-			out := cmd.OutOrStdout()
-			if len(list) == 0 {
-				return write(out, "nothing to remove that was not used for "+older+"\n")
-			}
-			if dry {
-				return write(out, leftoverTable(list)+"\nnothing is removed: --dry-run\n")
-			}
-			left, err := home.Remove(cmd.Context(), repo, poolOf(root), list, store.Holder{PID: os.Getpid(), Loop: "cleanup", At: time.Now()})
-			if err != nil {
-				return err
-			}
-			freed := int64(0)
+			freed, still := int64(0), ""
 			for _, l := range list {
 				freed += l.Size
 			}
-			text := leftoverTable(list) + "\nremoved: " + process.Size(freed)
 			if len(left) > 0 {
-				text += ", less what is in use by now and stays: " + strings.Join(left, ", ")
+				still = ", less what is in use by now and stays: " + strings.Join(left, ", ")
 			}
-			return write(out, text+"\n")
-		},
+			return a.print(leftovers(list) + "\nremoved: " + process.Size(freed) + still + "\n")
+		}),
 	}
+	a.flags(cmd, "")
 	cmd.Flags().StringVar(&older, "older-than", "14d", "remove what has not been used for this long: 14d, 36h; 0 for all; slots go after 7d where it is not given")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "list it and remove nothing")
 	return cmd
@@ -84,27 +71,26 @@ yours, no branch and no commit on a branch is touched.`,
 
 // days parses a duration that may be in days.
 func days(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
 	if n, ok := strings.CutSuffix(s, "d"); ok {
-		if f, err := strconv.ParseFloat(n, 64); err == nil && f >= 0 && f < 36500 {
-			return time.Duration(f * 24 * float64(time.Hour)), nil
-		}
-	} else if d, err := time.ParseDuration(s); err == nil && d >= 0 {
-		return d, nil
+		var f float64
+		f, err = strconv.ParseFloat(n, 64)
+		d = time.Duration(min(f, 36500) * 24 * float64(time.Hour))
 	}
-	return 0, badInput("--older-than 14d, or 36h", "%q is not a time span", s)
+	if err != nil || d < 0 {
+		return 0, badInput("--older-than 14d, or 36h", "%q is not a time span", s)
+	}
+	return d, nil
 }
 
-func leftoverTable(list []store.Leftover) string {
-	var s strings.Builder
-	w := tabwriter.NewWriter(&s, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "WHAT\tNAME\tLAST USED\tSIZE\tREFS\tWHY")
+func leftovers(list []store.Leftover) string {
+	rows := [][]string{{"WHAT", "NAME", "LAST USED", "SIZE", "REFS", "WHY"}}
 	for _, l := range list {
 		last := "-"
 		if !l.Last.IsZero() {
 			last = l.Last.Local().Format(time.DateTime)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\n", l.Kind, terminal.Clean(l.Name), last, process.Size(l.Size), len(l.Refs), l.Why)
+		rows = append(rows, []string{l.Kind, l.Name, last, process.Size(l.Size), fmt.Sprint(len(l.Refs)), l.Why})
 	}
-	w.Flush() // into memory
-	return s.String()
+	return table(rows)
 }

@@ -3,10 +3,8 @@ package main
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"os"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -23,37 +21,33 @@ func newConfigCmd() *cobra.Command {
 }
 
 func newConfigShowCmd() *cobra.Command {
-	s := &settings{}
-	var asJSON bool
+	var a app
 	cmd := &cobra.Command{
 		Use:   "show [key]",
 		Short: "Print each setting and where its value comes from",
 		Long: `Print each setting and where its value comes from: a flag, DESCARTES_<FLAG> in the environment, descartes.yaml,
-or the default; the first of these that has it counts. It takes the flags of loop start. A key, or the beginning of
+or the default; the first of these that has it counts. It takes the flags of start. A key, or the beginning of
 one like "git.", prints only what it names.`,
 		Args:              takes(0, 1, "at most one key"),
 		ValidArgsFunction: complete.Settings(),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			list, err := s.show()
+		RunE: a.does(func(args []string) error {
+			list, err := a.settings.show()
 			if err != nil {
 				return err
 			}
-			if len(args) == 1 {
-				if list = named(list, args[0]); len(list) == 0 {
-					return badInput("descartes config show lists them", "there is no setting %q", args[0])
-				}
+			if list = named(list, oneArg(args, "")); len(list) == 0 {
+				return badInput("descartes config show lists them", "there is no setting %q", args[0])
 			}
-			w := redact.Of(s.Secrets(os.Environ())).Writer(cmd.OutOrStdout())
-			if asJSON {
-				err = writeJSON(w, list)
-			} else {
-				err = write(w, settingTable(list))
+			rows := [][]string{{"SETTING", "VALUE", "SOURCE"}}
+			for _, one := range list {
+				rows = append(rows, []string{one.Key, terminal.Fit(terminal.Clean(one.Text()), 60), cmp.Or(one.From, one.Source)})
 			}
-			return errors.Join(err, w.Flush())
-		},
+			w := redact.Of(a.Secrets(os.Environ())).Writer(a.out())
+			return errors.Join(show(w, a.json, list, table(rows)), w.Flush())
+		}),
 	}
-	s.register(cmd, ofStart)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the settings as JSON")
+	a.settings.register(cmd, ofStart)
+	cmd.Flags().BoolVar(&a.json, "json", false, "print the settings as JSON")
 	return cmd
 }
 
@@ -73,23 +67,12 @@ func (s *settings) show() ([]config.Value, error) {
 	return s.Show(), nil
 }
 
-// named are the settings of that key, or that begin so.
+// named are the settings of that key, or that begin so; all for "".
 func named(list []config.Value, key string) (out []config.Value) {
 	for _, one := range list {
-		if one.Key == key || strings.HasPrefix(one.Key, strings.TrimSuffix(key, ".")+".") {
+		if key == "" || one.Key == key || strings.HasPrefix(one.Key, strings.TrimSuffix(key, ".")+".") {
 			out = append(out, one)
 		}
 	}
 	return out
-}
-
-func settingTable(list []config.Value) string {
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "SETTING\tVALUE\tSOURCE")
-	for _, one := range list {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", one.Key, terminal.Fit(terminal.Clean(one.Text()), 60), terminal.Clean(cmp.Or(one.From, one.Source)))
-	}
-	w.Flush() // into memory
-	return b.String()
 }

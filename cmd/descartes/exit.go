@@ -2,25 +2,21 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"slices"
 	"strings"
 	"syscall"
 
 	"descartes/gitops"
-	"descartes/internal/config"
-	"descartes/internal/supervise"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/gate"
 	"descartes/loop/journal"
 	"descartes/loop/mode"
-	"descartes/loop/store"
 	"descartes/tasks"
-	"descartes/tasks/plan"
 )
 
 // Exit codes. exitTable says what they mean; only exitCode, promptCode and codeOf choose one.
@@ -132,7 +128,16 @@ type quiet int
 
 func (q quiet) Error() string { return fmt.Sprintf("exit status %d", int(q)) }
 
-// printError prints a command's error and returns the exit status.
+// interrupted is why a command that a signal ended has no result. ctx is of signal.NotifyContext, whose cause only has the signal's name.
+func interrupted(ctx context.Context) error {
+	code := exitInterrupted
+	if strings.HasPrefix(context.Cause(ctx).Error(), syscall.SIGTERM.String()) {
+		code = exitTerminated
+	}
+	return &failure{code: code, err: errors.New("interrupted: nothing is written")}
+}
+
+// printError prints what is wrong, and returns the exit status.
 func printError(w io.Writer, err error) int {
 	var q quiet
 	var found problems
@@ -145,103 +150,62 @@ func printError(w io.Writer, err error) int {
 		found.print(w)
 		return found.code()
 	}
-	problems{{Message: err.Error(), Hint: hintOf(err), Err: err}}.print(w)
+	problems{{Message: err.Error(), Err: err}}.print(w)
 	return codeOf(err)
 }
+
+// Errors of other packages that the user can do something about: Next says what, as far as it is known, and Near which words there are in place of a
+// wrong one.
+type (
+	adviser interface{ Next() string }
+	nearer  interface {
+		Near() (wrong string, known []string)
+	}
+)
 
 // codeOf is the exit status of an error that stopped a command.
 func codeOf(err error) int {
 	var f *failure
-	if errors.As(err, &f) {
+	var a adviser
+	switch {
+	case errors.As(err, &f):
 		return f.code
-	}
-	if isInput(err) {
+	case errors.As(err, &a), errors.Is(err, tasks.ErrLocked), errors.Is(err, gitops.ErrNotRepo), errors.Is(err, gitops.ErrBare), errors.Is(err, fs.ErrNotExist):
 		return exitInput
 	}
 	return exitError
 }
 
-func isInput(err error) bool {
-	var (
-		tag     *tasks.TagError
-		missing *tasks.NotFoundError
-		format  *tasks.FormatError
-		busy    *store.BusyError
-		stale   *loop.StaleError
-		dirty   *loop.DirtyError
-		version *store.VersionError
-		state   *store.StateError
-		refused *gitops.RefusedError
-		file    *loop.LoopFileError
-		wave    *loop.NoWaveError
-		strict  *supervise.StrictError
-		setting *config.Error
-	)
-	return errors.As(err, &wave) || errors.As(err, &strict) || errors.As(err, &setting) || errors.As(err, &tag) || errors.As(err, &missing) || errors.As(err, &format) || errors.As(err, &busy) || errors.As(err, &stale) ||
-		errors.As(err, &dirty) || errors.As(err, &version) || errors.As(err, &state) || errors.As(err, &refused) || errors.As(err, &file) ||
-		errors.Is(err, tasks.ErrLocked) || errors.Is(err, gitops.ErrNotRepo) || errors.Is(err, gitops.ErrBare) || errors.Is(err, fs.ErrNotExist)
-}
-
 // hintOf is the next step after an error, if known.
 func hintOf(err error) string {
 	var f *failure
-	var refused *gitops.RefusedError
-	var missing *tasks.NotFoundError
-	var version *store.VersionError
-	var state *store.StateError
+	var a adviser
+	var n nearer
 	var damage *journal.DamageError
-	var file *loop.LoopFileError
-	var wave *loop.NoWaveError
-	var strict *supervise.StrictError
-	var setting *config.Error
-	var busy *store.BusyError
-	var idle *plan.NoTasksError
+	hint := ""
+	if errors.As(err, &a) {
+		hint = a.Next()
+	}
+	if hint == "" && errors.As(err, &n) {
+		hint = didYouMean(n.Near())
+	}
 	switch {
-	case errors.As(err, &idle):
-		return "descartes tasks plan " + terminal.Quote(idle.Path) + " has an agent write them"
-	case errors.As(err, &wave):
-		return "descartes waves" + config.ListFlags(wave.Tag, "") + " shows the waves and their commits"
-	case errors.As(err, &f):
+	case errors.As(err, &f) && f.hint != "":
 		return f.hint
-	case errors.As(err, &setting):
-		return cmp.Or(setting.Hint, nearKey(setting.Unknown))
-	case errors.As(err, &strict):
-		return strict.Fix + "; or run without it: --sandbox off"
+	case hint != "":
+		return hint
 	case errors.Is(err, syscall.ENOSPC):
 		return "the disk is full: free some space, and try again"
-	case errors.As(err, &busy):
-		return "descartes loop status " + busy.Holder.Loop + ", or descartes loop cancel " + busy.Holder.Loop
-	case errors.As(err, &refused):
-		return refused.Hint
-	case errors.As(err, &file):
-		return "wait until it has ended, or start in a git worktree of its own"
 	case errors.Is(err, tasks.ErrLocked):
 		return "wait until scud has ended, or end it, and try again"
 	case errors.Is(err, gitops.ErrNotRepo):
 		return "git init, then commit what is there: descartes keeps and commits its work with git"
 	case errors.Is(err, gitops.ErrBare):
 		return "work in a clone, or in a git worktree, of it"
-	case errors.As(err, &missing) && len(missing.Known) == 0:
-		return "write .scud/tasks/" + cmp.Or(missing.Tag, "<tag>") + ".json first, or make it of a plan with --plan plan.md"
-	case errors.As(err, &missing):
-		return didYouMean(missing.Tag, missing.Known)
-	case errors.As(err, &version) || errors.As(err, &state):
-		return "move it away, or choose another with --state-file"
 	case errors.As(err, &damage):
 		return "move " + damage.Path + " away: a prompt loop then resumes from its state file; for a tag, move the state file away too and start again: the task file is enough"
 	}
 	return ""
-}
-
-// nearKey is a hint at the keys of descartes.yaml close to one that there is not, or "".
-func nearKey(key string) string {
-	var keys []string
-	for _, one := range config.All() {
-		if last := one.Key[strings.LastIndexByte(one.Key, '.')+1:]; one.YAML && !slices.Contains(keys, last) {
-			keys = append(keys, last)
-		}
-	}
-	return didYouMean(key, keys)
 }
 
 // problems is everything that is wrong before anything was done.
@@ -251,17 +215,13 @@ func (p problems) Error() string { return fmt.Sprintf("%d problems", len(p)) }
 
 func (p problems) print(w io.Writer) {
 	for _, one := range p {
-		hint := one.Hint
-		if hint == "" && one.Err != nil {
-			hint = hintOf(one.Err)
-		}
 		text := terminal.Clean(one.Message)
 		vague, untrusted := (*gate.VagueError)(nil), (*untrustedError)(nil)
 		if errors.As(one.Err, &vague) || errors.As(one.Err, &untrusted) { // a line for each thing
 			text = terminal.CleanLines(one.Message)
 		}
 		fmt.Fprintf(w, "error: %s\n", text)
-		if hint != "" {
+		if hint := cmp.Or(one.Hint, hintOf(one.Err)); hint != "" {
 			fmt.Fprintf(w, "hint: %s\n", terminal.Clean(hint))
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,29 +15,36 @@ import (
 )
 
 func newLimitsCmd() *cobra.Command {
-	var asJSON bool
+	var a app
 	cmd := &cobra.Command{
 		Use:   "limits",
 		Short: "List the accounts whose quota is remembered as used up: by which loop, and until when",
 		Long: `List the accounts whose quota is remembered as used up: by which loop, and until when. Every loop of yours on this
 machine waits for them without asking, or ends with 75. descartes limits clear [ACCOUNT] forgets them.`,
 		Args: takes(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: a.does(func([]string) error {
 			list, err := accounts(nil, "", os.Getenv).List(time.Now())
 			if err != nil {
 				return err
 			}
-			return show(cmd.OutOrStdout(), asJSON, append([]quota.Record{}, list...), limitTable(list))
-		},
+			text := "no account is remembered as used up\n"
+			if len(list) > 0 {
+				rows := [][]string{{"ACCOUNT", "USED UP UNTIL", "MET BY", "REASON"}}
+				for _, l := range list {
+					rows = append(rows, []string{l.Account, terminal.Moment(l.Until), l.By(), l.Reason})
+				}
+				text = table(rows) + "\ndescartes limits clear forgets them: the next loop asks the provider\n"
+			}
+			return a.show(append([]quota.Record{}, list...), text)
+		}),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the accounts as JSON")
+	a.flags(cmd, "print the accounts as JSON")
+	var of app
 	cmd.AddCommand(&cobra.Command{
 		Use:   "clear [account]",
 		Short: "Forget what is remembered of an account, or of all",
 		Args:  takes(0, 1, "at most one account"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return forget(cmd.OutOrStdout(), strings.Join(args, ""))
-		},
+		RunE:  of.does(func(args []string) error { return forget(of.out(), oneArg(args, "")) }),
 	})
 	return cmd
 }
@@ -53,21 +59,6 @@ func forget(w io.Writer, account string) error {
 		return badInput("descartes doctor lists them", "nothing is remembered of an account %q", account)
 	}
 	return write(w, fmt.Sprintf("forgotten: %s\n", cmp.Or(terminal.Clean(strings.Join(cleared, ", ")), "nothing was remembered")))
-}
-
-func limitTable(list []quota.Record) string {
-	if len(list) == 0 {
-		return "no account is remembered as used up\n"
-	}
-	var s strings.Builder
-	w := tabwriter.NewWriter(&s, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "ACCOUNT\tUSED UP UNTIL\tMET BY\tREASON")
-	for _, l := range list {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", terminal.Clean(l.Account), terminal.Moment(l.Until), terminal.Clean(l.By()), terminal.Clean(l.Reason))
-	}
-	w.Flush() // into memory
-	s.WriteString("\ndescartes limits clear forgets them: the next loop asks the provider\n")
-	return s.String()
 }
 
 // limits are the accounts that no loop asks before a time.

@@ -7,5 +7,5 @@ import (
 )
 
 func newPauseCmd() *cobra.Command {
-	return newAskCmd(store.RequestPause, "Pause after the running attempt, to resume later")
+	return newRequestCmd(store.RequestPause, "paused", "Pause after the running attempt, to resume later")
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -15,12 +16,11 @@ import (
 	"descartes/internal/receipt"
 	"descartes/internal/terminal"
 	"descartes/loop/store"
-	"descartes/tasks"
 	"descartes/view"
 )
 
 func newReceiptCmd() *cobra.Command {
-	var look tagFlags
+	var a app
 	var bundle bool
 	cmd := &cobra.Command{
 		Use:   "receipt <task>",
@@ -36,36 +36,31 @@ git notes --ref descartes show COMMIT shows the same. descartes recheck runs the
 
 Exit codes: 0 there is one, 2 there is none, 3 the note was changed or is somebody else's.`,
 		Args: takes(1, 1, "one task"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if bundle && look.json {
-				return badInput("", "choose one of --json and --bundle")
-			}
-			return showReceipt(cmd, look, args[0], bundle)
-		},
+		RunE: a.does(func(args []string) error { return a.receipt(args[0], bundle) }),
 	}
-	look.register(cmd, "print the receipt as JSON")
+	a.register(cmd, "print the receipt as JSON")
 	cmd.Flags().BoolVar(&bundle, "bundle", false, "print the in-toto statements as JSON lines")
+	oneOf(cmd, "json", "bundle")
 	return cmd
 }
 
-func showReceipt(cmd *cobra.Command, look tagFlags, id string, bundle bool) error {
-	ctx, w := cmd.Context(), cmd.OutOrStdout()
-	b, t, err := look.task(cmd, id)
+func (a *app) receipt(id string, bundle bool) error {
+	b, t, err := a.task(id)
 	if err != nil {
 		return err
 	}
-	repo, err := openRepo(ctx, b.Root, nil)
+	repo, err := a.repo()
 	if err != nil {
 		return err
 	}
-	defer repo.Close()
-	notes, err := readReceipts(ctx, b.Root, repo)
+	notes, err := readReceipts(a.ctx(), a.root, repo)
 	if err != nil {
 		return err
 	}
-	on := latest(ctx, repo, notes, b.File.Tag(), t.ID)
+	on := latest(a.ctx(), repo, notes, b.File.Tag(), t.ID)
 	if on == "" {
-		return noReceipt(b, t)
+		return badInput("git fetch origin "+receipt.NotesRef+":"+receipt.NotesRef+" brings those that were pushed; descartes why "+terminal.Quote(t.ID)+b.Named(),
+			"task %s has no receipt here: its status is %s", t.ID, b.Graph.Status(t.ID))
 	}
 	tree, err := repo.CommitTree(on)
 	if err != nil {
@@ -77,47 +72,42 @@ func showReceipt(cmd *cobra.Command, look tagFlags, id string, bundle bool) erro
 		return &failure{code: exitBlocked, err: fmt.Errorf("the note on commit %.12s cannot be read: %w", on, err), hint: "git notes --ref descartes show " + on}
 	}
 	r := view.Receipt{Claim: claims[at], On: on, Next: "descartes recheck --commit " + on[:12] + b.Named()}
-	r.Next += otherVerify(&r.Claim.Receipt, look, b.Root)
 	if err != nil {
 		r.Problems = append(r.Problems, "of its note: "+err.Error())
 	}
-	if path := look.Receipts.Signers; path != "" {
-		signers, err := readSigners(b.Root, path)
+	if path := a.Receipts.Signers; path != "" {
+		signers, err := readSigners(a.root, path)
 		if err != nil {
 			return err
 		}
-		if r.Signer, err = r.SignedBy(ctx, signers); err != nil {
+		if r.Signer, err = r.SignedBy(a.ctx(), signers); err != nil {
 			return err
 		}
 	}
-	switch {
-	case bundle:
+	text := r.Text()
+	if bundle {
+		var lines bytes.Buffer
 		for _, l := range r.Lines {
-			if _, err := fmt.Fprintf(w, "%s\n", l.Text); err != nil {
-				return err
-			}
+			fmt.Fprintf(&lines, "%s\n", l.Text)
 		}
-	case look.json:
-		err = writeJSON(w, r.Claim.Receipt)
-	default:
-		err = write(w, r.Text())
+		text = lines.String()
 	}
-	if err == nil && len(r.Problems) > 0 {
-		return quiet(exitBlocked)
+	if err = a.show(r.Claim.Receipt, text); err == nil && len(r.Problems) > 0 {
+		err = quiet(exitBlocked)
 	}
 	return err
 }
 
 // readSigners reads whose signatures count.
-func readSigners(root, path string) (*receipt.Signers, error) {
+func readSigners(root, path string) (s *receipt.Signers, err error) {
 	text, err := plainfile.Read("", absolute(root, path), config.MaxFile)
 	if err == nil {
-		var s *receipt.Signers
-		if s, err = receipt.ReadSigners(text); err == nil {
-			return s, nil
-		}
+		s, err = receipt.ReadSigners(text)
 	}
-	return nil, badInput("ssh-keygen's manual has the format of ALLOWED SIGNERS; for gpg a line is: NAME openpgp FINGERPRINT", "allowed signers %s: %w", path, err)
+	if err != nil {
+		return nil, badInput("ssh-keygen's manual has the format of ALLOWED SIGNERS; for gpg a line is: NAME openpgp FINGERPRINT", "allowed signers %s: %w", path, err)
+	}
+	return s, nil
 }
 
 // readReceipts reads the notes with receipts, or if one is gone its copy in .descartes/receipts.
@@ -148,22 +138,4 @@ func latest(ctx context.Context, repo *gitops.Repo, notes map[string][]byte, tag
 		}
 	}
 	return on
-}
-
-// noReceipt says why a task has none.
-func noReceipt(b *view.Board, t *tasks.Task) error {
-	if status := b.Graph.Status(t.ID); status != tasks.Done {
-		return badInput("descartes why "+terminal.Quote(t.ID)+b.Named(), "task %s has no receipt: its status is %s", t.ID, status)
-	}
-	return badInput("git fetch origin "+receipt.NotesRef+":"+receipt.NotesRef+" brings those that were pushed", "task %s has no receipt here: no loop that is known committed it, or its notes were not fetched", t.ID)
-}
-
-// otherVerify is the flag without which a recheck would run another command than a receipt's only check, or "".
-func otherVerify(r *receipt.Receipt, look tagFlags, root string) string {
-	k := recheckFlags{tagFlags: look}
-	mine, _ := k.checksOf(root)
-	if len(r.Checks) != 1 || r.Checks[0].Name != receipt.NameOf("") || len(mine) == 1 && mine[0].Run == r.Checks[0].Command {
-		return ""
-	}
-	return " --verify " + terminal.Quote(r.Checks[0].Command)
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,30 +13,27 @@ import (
 )
 
 func newReportCmd() *cobra.Command {
-	var dir, format string
+	var a app
+	var format string
 	cmd := &cobra.Command{
 		Use:   "report [loop]",
 		Short: "Print the result of a loop, as a page or for a program",
 		Long: `Print the result of a loop: as Markdown, as one HTML file with the board and who
 worked when, as JUnit, or as JSON. The default is the running loop, or the last one.`,
 		Args: takes(0, 1, "at most one loop"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			root, err := findRoot(dir)
+		RunE: a.does(func(args []string) error {
+			s, err := a.loop(oneArg(args, ""))
 			if err != nil {
 				return err
 			}
-			s, err := lookUp(root, dir, strings.Join(args, ""), "")
+			text, err := reportOn(a.root, s, format)
 			if err != nil {
 				return err
 			}
-			text, err := reportOn(root, s, format)
-			if err != nil {
-				return err
-			}
-			return write(cmd.OutOrStdout(), text)
-		},
+			return a.print(text)
+		}),
 	}
-	registerDir(cmd, &dir)
+	a.flags(cmd, "")
 	cmd.Flags().StringVar(&format, "format", "markdown", "junit, markdown, html or json")
 	return cmd
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -12,11 +11,10 @@ import (
 	"descartes/internal/atomicfile"
 	"descartes/internal/terminal"
 	"descartes/loop"
-	"descartes/loop/store"
 )
 
 func newRewindCmd() *cobra.Command {
-	var look tagFlags
+	var a app
 	wave := -1
 	var force, dry bool
 	cmd := &cobra.Command{
@@ -29,53 +27,9 @@ keeps the old state. --to-wave 0 is the state before the first wave.
 It does not go back over uncommitted changes, pushed commits or commits of others, unless --force is given. Even then
 it never touches a file that was changed here and differs between the two states: it refuses instead.`,
 		Args: takes(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			root, c, err := look.source(cmd)
-			if err != nil {
-				return err
-			}
-			if wave < 0 {
-				return badInput("descartes waves"+listFlags(root, c.Tag, c.TasksFile)+" shows them; 0 is the state before the first", "--to-wave is needed: the number of the wave to go back to")
-			}
-			job, found := loop.Load(root, loop.Config{Scud: c})
-			if job == nil {
-				return problems(found)
-			}
-			if err := unowned(store.NewHome(root), job.File); err != nil {
-				return err
-			}
-			repo, err := openRepo(cmd.Context(), root, job)
-			if err != nil {
-				return err
-			}
-			defer repo.Close()
-			w, err := loop.PlanRewind(cmd.Context(), job, repo, wave)
-			if err != nil {
-				return err
-			}
-			if err := refuseRewind(w, force); err != nil && !dry {
-				return err
-			}
-			if !dry {
-				left, err := w.Do(cmd.Context(), atomicfile.OS(), repo, gitops.Now)
-				if err != nil {
-					return err
-				}
-				if len(left) > 0 {
-					return badInput("commit or move them, and try again", "the working tree cannot go back, and nothing was touched: %s", leftText(left))
-				}
-			}
-			if look.json {
-				return writeJSON(cmd.OutOrStdout(), w)
-			}
-			last, err := store.NewHome(root).LastOf(w.Tag)
-			if err != nil {
-				return err
-			}
-			return write(cmd.OutOrStdout(), rewindText(w, dry, startAgain(listFlags(root, w.Tag, c.TasksFile), last)))
-		},
+		RunE: a.does(func([]string) error { return a.rewind(wave, force, dry) }),
 	}
-	look.register(cmd, "print what went back as JSON")
+	a.register(cmd, "print what went back as JSON")
 	f := cmd.Flags()
 	f.IntVar(&wave, "to-wave", -1, "the last `wave` that stays; 0 is the state before the first")
 	f.BoolVar(&force, "force", false, "go back over uncommitted changes, pushed commits or commits of others")
@@ -83,26 +37,76 @@ it never touches a file that was changed here and differs between the two states
 	return cmd
 }
 
-// refuseRewind returns everything that only --force allows.
-func refuseRewind(w *loop.Rewind, force bool) error {
-	if force {
-		return nil
+func (a *app) rewind(wave int, force, dry bool) error {
+	_, c, err := a.source()
+	if err != nil {
+		return err
 	}
-	var found problems
-	add := func(hint, format string, args ...any) {
-		found = append(found, loop.Problem{Message: fmt.Sprintf(format, args...), Hint: hint})
+	if wave < 0 {
+		return badInput("descartes waves"+listFlags(a.root, c.Tag, c.TasksFile)+" shows them; 0 is the state before the first", "--to-wave is needed: the number of the wave to go back to")
 	}
+	job, found := loop.Load(a.root, loop.Config{Scud: c})
+	if job == nil {
+		return problems(found)
+	}
+	if err := unowned(a.home, job.File); err != nil {
+		return err
+	}
+	if a.git, err = openRepo(a.ctx(), a.root, job); err != nil {
+		return err
+	}
+	w, err := loop.PlanRewind(a.ctx(), job, a.git, wave)
+	if err != nil {
+		return err
+	}
+	refused := forced(w)
+	if len(refused) > 0 && !force && !dry {
+		return refused
+	}
+	if !dry {
+		left, err := w.Do(a.ctx(), atomicfile.OS(), a.git, gitops.Now)
+		if err != nil {
+			return err
+		}
+		if len(left) > 0 {
+			return badInput("commit or move them, and try again", "the working tree cannot go back, and nothing was touched: %s", leftText(left))
+		}
+	}
+	to, went, kept := fmt.Sprintf("the state after wave %d", w.Wave), "is back at", "kept as"
+	if w.Wave == 0 {
+		to = "the state before the first wave"
+	}
+	if dry {
+		went, kept = "would go back to", "would be kept as"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "tag %s %s %s\n", w.Tag, went, to)
+	fmt.Fprintf(&b, "%s: %.12s -> %.12s (%s, %s %s)\n", cmp.Or(w.Branch, "HEAD"), w.From, w.To, terminal.Count(len(w.Commits), "commit"), kept, w.Keep)
+	if len(w.Tasks) > 0 {
+		fmt.Fprintf(&b, "to do again: %s\n", strings.Join(w.Tasks, ", "))
+	}
+	if dry {
+		for _, p := range refused {
+			fmt.Fprintf(&b, "needs --force: %s\n", p.Message)
+		}
+		return a.show(w, terminal.CleanLines(b.String()))
+	}
+	last, err := a.home.LastOf(w.Tag)
+	fmt.Fprintf(&b, "next: %s\nor: git merge --ff-only %s\nnote: the merge brings it all back\n", startAgain(listFlags(a.root, w.Tag, c.TasksFile), last), w.Keep)
+	return cmp.Or(a.show(w, terminal.CleanLines(b.String())), err)
+}
+
+// forced is everything that only --force allows.
+func forced(w *loop.Rewind) (found problems) {
 	if len(w.Dirty) > 0 {
-		add("commit them, or use --force: what is not in the way stays as it is", "%s", (&loop.DirtyError{Paths: w.Dirty}).Error())
+		found = append(found, loop.Problem{Message: (&loop.DirtyError{Paths: w.Dirty}).Error(), Hint: "commit them, or use --force: what is not in the way stays as it is"})
 	}
 	if len(w.Pushed) > 0 {
-		add("git revert is kinder to those who have them; --force goes back only here", "the commits were pushed: %s has them", strings.Join(w.Pushed, ", "))
+		found = append(found, loop.Problem{Message: "the commits were pushed: " + strings.Join(w.Pushed, ", ") + " has them", Hint: "use git revert; --force goes back only here"})
 	}
 	if len(w.Foreign) > 0 {
-		add("--force takes them back too; "+w.Keep+" keeps them", "%s would go too, made by no loop over tag %q: %s", terminal.Count(len(w.Foreign), "commit"), w.Tag, strings.Join(w.Foreign, "; "))
-	}
-	if len(found) == 0 {
-		return nil
+		found = append(found, loop.Problem{Hint: "--force takes them back too; " + w.Keep + " keeps them",
+			Message: fmt.Sprintf("%s would go too, made by no loop over tag %q: %s", terminal.Count(len(w.Foreign), "commit"), w.Tag, strings.Join(w.Foreign, "; "))})
 	}
 	return found
 }
@@ -116,34 +120,4 @@ func leftText(left []gitops.LeftOut) string {
 		s = append(s, fmt.Sprintf("%d more", n))
 	}
 	return strings.Join(s, ", ")
-}
-
-func rewindText(w *loop.Rewind, dry bool, again string) string {
-	var b strings.Builder
-	to := fmt.Sprintf("the state after wave %d", w.Wave)
-	if w.Wave == 0 {
-		to = "the state before the first wave"
-	}
-	went, kept := "is back at", "kept as"
-	if dry {
-		went, kept = "would go back to", "would be kept as"
-	}
-	fmt.Fprintf(&b, "tag %s %s %s\n", terminal.Clean(w.Tag), went, to)
-	fmt.Fprintf(&b, "%s: %.12s -> %.12s (%s, %s %s)\n", cmp.Or(terminal.Clean(w.Branch), "HEAD"), w.From, w.To, terminal.Count(len(w.Commits), "commit"), kept, w.Keep)
-	if len(w.Tasks) > 0 {
-		fmt.Fprintf(&b, "to do again: %s\n", terminal.Clean(strings.Join(w.Tasks, ", ")))
-	}
-	if dry {
-		if err := refuseRewind(w, false); err != nil {
-			var found problems
-			if errors.As(err, &found) {
-				for _, p := range found {
-					fmt.Fprintf(&b, "needs --force: %s\n", terminal.Clean(p.Message))
-				}
-			}
-		}
-		return b.String()
-	}
-	fmt.Fprintf(&b, "next: %s\nor: git merge --ff-only %s\nnote: the merge brings it all back\n", again, w.Keep)
-	return b.String()
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -220,5 +221,17 @@ func takes(least, most int, names string) cobra.PositionalArgs {
 			return badInput(hint, "%s needs %s", cmd.CommandPath(), names)
 		}
 		return nil
+	}
+}
+
+// oneOf has a command take at most one of these flags.
+func oneOf(cmd *cobra.Command, names ...string) {
+	rest := cmd.Args
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		given := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !cmd.Flags().Changed(name) })
+		if len(given) > 1 {
+			return badInput("", "choose one of --%s", strings.Join(given, " and --"))
+		}
+		return rest(cmd, args)
 	}
 }

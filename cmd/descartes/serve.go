@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -25,7 +26,8 @@ import (
 )
 
 func newServeCmd() *cobra.Command {
-	var dir, addr string
+	var a app
+	var addr string
 	var noBrowser bool
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -36,72 +38,57 @@ The first line printed is the address to open. It contains a key, without which 
 terminal can look at the page and press its buttons, which run the same commands as a person would. Only this
 machine can reach the page, unless --addr says otherwise; then the key and the page cross the network unencrypted.`,
 		Args: takes(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			root, err := findRoot(dir)
-			if err != nil {
-				return err
-			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			return serve(ctx, cmd, root, addr, !noBrowser)
-		},
+		RunE: a.does(func([]string) error { return a.serve(addr, !noBrowser) }),
 	}
-	registerDir(cmd, &dir)
+	a.flags(cmd, "")
 	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:0", "`host:port` to listen on; port 0 picks a free one")
 	cmd.Flags().BoolVar(&noBrowser, "no-browser", false, "do not open a browser")
 	return cmd
 }
 
-func serve(ctx context.Context, cmd *cobra.Command, root, addr string, browse bool) error {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return badInput("for example --addr 127.0.0.1:8080", "--addr %q: %w", addr, err)
-	}
+func (a *app) serve(addr string, browse bool) error {
+	ctx, stop := signal.NotifyContext(a.ctx(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
-		return badInput("choose another --addr", "listen on %s: %w", addr, err)
+		return badInput("choose another --addr, such as 127.0.0.1:8080", "listen on %s: %w", addr, err)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find our own program: %w", err)
-	}
-	opt := web.Options{Root: root, Host: host, Open: !l.Addr().(*net.TCPAddr).IP.IsLoopback(),
+	at := l.Addr().(*net.TCPAddr)
+	seen, opened := context.WithCancel(ctx)
+	defer opened()
+	host, _, _ := net.SplitHostPort(addr)
+	opt := web.Options{Root: a.root, Host: host, Open: !at.IP.IsLoopback(), Seen: opened,
 		Run: func(ctx context.Context, stdin string, args ...string) (string, error) {
-			return runSelf(ctx, self, root, stdin, args)
+			return runSelf(ctx, a.root, stdin, args...)
 		},
 		Read: func(st *store.State, backend string, show func(render.Item)) (io.WriteCloser, error) {
-			r, err := newLogReader(root, st)
+			r, err := newLogReader(a.root, st)
 			if err != nil {
 				return nil, err
 			}
 			return r.read(backend, show), nil
 		}}
-	if repo, err := openRepo(ctx, root, nil); err == nil {
-		defer repo.Close()
-		opt.Repo = repo
+	if opt.Repo, err = a.repo(); err != nil {
+		opt.Repo = nil // without it the page has no diffs
 	}
-	shown := l.Addr().String()
-	if l.Addr().(*net.TCPAddr).IP.IsUnspecified() { // nobody can open that
+	shown := at.String()
+	if at.IP.IsUnspecified() { // nobody can open that
 		if opt.Host, err = os.Hostname(); err != nil {
 			return fmt.Errorf("find this machine's name: %w", err)
 		}
-		_, port, _ := net.SplitHostPort(shown)
-		shown = net.JoinHostPort(opt.Host, port)
+		shown = net.JoinHostPort(opt.Host, strconv.Itoa(at.Port))
 	}
-	seen, opened := context.WithCancel(ctx)
-	defer opened()
-	opt.Seen = opened
 	s, err := web.New(opt)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	url := "http://" + shown + s.Path()
-	if err := write(cmd.OutOrStdout(), url+"\n"); err != nil {
+	if err := a.print(url + "\n"); err != nil {
 		return err
 	}
 	var browser sync.WaitGroup
-	if browse && terminal.IsTerminal(cmd.OutOrStdout()) {
+	if browse && terminal.IsTerminal(a.out()) {
 		browser.Go(func() { openBrowser(ctx, url, seen) })
 	}
 	err = s.Serve(ctx, l)
@@ -111,16 +98,16 @@ func serve(ctx context.Context, cmd *cobra.Command, root, addr string, browse bo
 }
 
 // runSelf runs this program with other arguments. Its refusal is the error.
-func runSelf(ctx context.Context, self, root, stdin string, args []string) (string, error) {
-	r, err := proc.Output(ctx, proc.Call{Argv: append([]string{self}, args...), Dir: root, Env: os.Environ(), Stdin: []byte(stdin)})
+func runSelf(ctx context.Context, root, stdin string, args ...string) (string, error) {
+	self, err := os.Executable()
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("find our own program: %w", err)
 	}
-	out := string(r.Stdout)
-	if r.Code != exitDone {
-		return out, errors.New(strings.TrimSpace(string(r.Stderr)))
+	r, err := proc.Output(ctx, proc.Call{Argv: append([]string{self}, args...), Dir: root, Env: os.Environ(), Stdin: []byte(stdin)})
+	if err == nil && r.Code != exitDone {
+		err = errors.New(strings.TrimPrefix(strings.TrimSpace(string(r.Stderr)), "error: "))
 	}
-	return out, nil
+	return string(r.Stdout), err
 }
 
 // openBrowser opens an address if the system can, and returns once the browser has seen it. If not, the address is on the screen. Its key

@@ -210,7 +210,7 @@ func (r *tagRun) startsWithout(cmd *cobra.Command, p *printer, s *settings) erro
 	if h == nil {
 		return nil
 	}
-	if yes, _ := h.question(cmd.Context(), fmt.Sprintf("%s cannot run. Start the others? [Y/n]", terminal.Count(held, "task")), true); yes {
+	if yes, _ := h.yes(cmd.Context(), fmt.Sprintf("%s cannot run. Start the others?", terminal.Count(held, "task")), true); yes {
 		return nil
 	}
 	return badInput("descartes waves"+config.ListFlags(r.job.File.Tag(), r.job.Config.Scud.TasksFile)+" shows what is wrong with the list", "nothing was started")

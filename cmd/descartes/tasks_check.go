@@ -5,7 +5,7 @@ import (
 )
 
 func newTasksCheckCmd() *cobra.Command {
-	var look tagFlags
+	var a app
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Name everything suspicious in a tag, with line numbers",
@@ -15,25 +15,19 @@ SCUD would refuse or lose.
 
 Exit codes: 0 nothing was found, 3 something was found, 2 the list cannot be read.`,
 		Args: takes(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			b, err := look.board(cmd)
+		RunE: a.does(func([]string) error {
+			b, err := a.board()
 			if err != nil {
 				return err
 			}
 			found := b.Findings()
-			w := cmd.OutOrStdout()
-			if look.json {
-				err = writeJSON(w, found)
-			} else {
-				err = write(w, b.CheckText(found))
-			}
-			if err == nil && len(found) > 0 {
-				return quiet(exitBlocked)
+			if err = a.show(found, b.CheckText(found)); err == nil && len(found) > 0 {
+				err = quiet(exitBlocked)
 			}
 			return err
-		},
+		}),
 	}
-	look.register(cmd, "print the findings as JSON")
-	look.registerGraph(cmd)
+	a.register(cmd, "print the findings as JSON")
+	a.registerGraph(cmd)
 	return cmd
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,15 +13,14 @@ import (
 
 	"descartes/internal/terminal"
 	"descartes/loop"
-	"descartes/loop/store"
 	"descartes/scheduler"
 	"descartes/tasks"
 	"descartes/view"
 )
 
 func newTasksImportCmd() *cobra.Command {
-	s := &settings{}
-	var dryRun, asJSON, force bool
+	var a app
+	var dryRun, force bool
 	cmd := &cobra.Command{
 		Use:   "import [plan]",
 		Short: "Make a task file from the tasks in a Markdown plan",
@@ -34,22 +34,18 @@ Items that are numbered on from phase to phase keep their numbers.
 
 A tag that already has tasks is never changed. A dependency on a task that the plan does not have is an error.`,
 		Args: takes(0, 1, "one plan"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				if s.Scud.PlanPath != "" {
-					return badInput("leave one of them out", "%q and --plan both name the plan", args[0])
-				}
-				s.Scud.PlanPath = args[0]
+		RunE: a.does(func(args []string) error {
+			if len(args) == 1 && a.Scud.PlanPath != "" {
+				return badInput("leave one of them out", "%q and --plan both name the plan", args[0])
 			}
-			return importPlan(cmd, s, dryRun, asJSON, force)
-		},
+			return a.importPlan(oneArg(args, a.Scud.PlanPath), dryRun, force)
+		}),
 	}
+	a.flags(cmd, "print the tasks as JSON")
 	f := cmd.Flags()
-	f.StringVar(&s.Dir, "working-dir", ".", "work as if started in this `directory`")
-	f.StringVar(&s.Scud.PlanPath, "plan", "", "plan `file`")
-	f.StringVar(&s.Scud.Tag, "tag", "", "`tag` that the tasks get (default: the one in the plan's front matter, else the plan's name)")
+	f.StringVar(&a.Scud.PlanPath, "plan", "", "plan `file`")
+	f.StringVar(&a.Scud.Tag, "tag", "", "`tag` that the tasks get (default: the one in the plan's front matter, else the plan's name)")
 	f.BoolVar(&dryRun, "dry-run", false, "print what would be written, and write nothing")
-	f.BoolVar(&asJSON, "json", false, "print the tasks as JSON")
 	f.BoolVar(&force, "force", false, "import it even if dependencies name missing tasks; the tasks that need those are held")
 	return cmd
 }
@@ -63,36 +59,28 @@ type importJSON struct {
 	Findings []view.Finding    `json:"findings"`
 }
 
-func importPlan(cmd *cobra.Command, s *settings, dryRun, asJSON, force bool) error {
-	root, err := findRoot(s.Dir)
-	if err != nil {
-		return err
-	}
-	if s.Scud.PlanPath == "" {
+func (a *app) importPlan(name string, dryRun, force bool) (err error) {
+	c := &a.Scud
+	if name == "" {
 		return badInput("descartes tasks import plan.md", "which plan?")
 	}
-	s.Scud.PlanPath = inProject(root, s.dirPath(), s.Scud.PlanPath)
-	if _, err := loop.PlanText(root, s.Scud.PlanPath); err != nil {
+	c.PlanPath = inProject(a.root, a.dirPath(), name)
+	if _, err := loop.PlanText(a.root, c.PlanPath); err != nil {
 		return badInput("", "%w", err)
 	}
-	s.fromPlan(root)
-	if err := s.frontProblem(); err != nil {
+	a.fromPlan(a.root)
+	if err = a.frontProblem(); err == nil && c.Tag == "" {
+		c.Tag, err = tagOfPlan(c.PlanPath)
+	}
+	if err = cmp.Or(err, tasks.ValidTag(c.Tag)); err != nil {
 		return err
 	}
-	if s.Scud.Tag == "" {
-		if s.Scud.Tag, err = tagOfPlan(s.Scud.PlanPath); err != nil {
-			return err
-		}
-	}
-	if err := tasks.ValidTag(s.Scud.Tag); err != nil {
-		return err
-	}
-	job, found := loop.LoadOrImport(root, loop.Config{Scud: loop.ScudConfig{Tag: s.Scud.Tag, PlanPath: s.Scud.PlanPath}})
+	job, found := loop.LoadOrImport(a.root, loop.Config{Scud: loop.ScudConfig{Tag: c.Tag, PlanPath: c.PlanPath}})
 	switch {
 	case job == nil || len(found) > 0:
 		return problems(found)
 	case job.Import == nil:
-		return taken(root, s.Scud.Tag, job.File.Path())
+		return taken(a.root, job.File, "")
 	}
 	b, err := view.NewBoard(job)
 	if err != nil {
@@ -101,38 +89,30 @@ func importPlan(cmd *cobra.Command, s *settings, dryRun, asJSON, force bool) err
 	if missing := missingOf(job.Graph.Problems()); len(missing) > 0 && !force {
 		return append(missing, loop.Problem{Message: "nothing is imported", Hint: "correct the plan, or import it as it is with --force: such tasks are held"})
 	}
+	verb := "dry run: would write"
 	if !dryRun {
-		if err := unowned(store.NewHome(root), job.File); err != nil {
+		if err := unowned(a.home, job.File); err != nil {
 			return err
 		}
-		_, err := job.Import.Write(root, s.Scud.Tag)
-		if errors.Is(err, fs.ErrExist) {
-			return taken(root, s.Scud.Tag, job.File.Path())
+		if _, err = job.Import.Write(a.root, c.Tag); errors.Is(err, fs.ErrExist) {
+			err = taken(a.root, job.File, "")
 		}
 		if err != nil {
 			return err
 		}
+		verb = "wrote"
 	}
-	file, odd := view.Relative(root, job.File.Path()), slices.Concat(s.front, job.Import.Findings())
-	if asJSON {
-		return writeJSON(cmd.OutOrStdout(), importJSON{s.Scud.Tag, s.Scud.PlanPath, file, !dryRun, b.Details(), b.PlanFindings(odd)})
-	}
-	var out strings.Builder
-	out.WriteString(b.Text(terminal.Colours(terminal.IsTerminal(cmd.OutOrStdout())), terminal.Columns(cmd.OutOrStdout())) + "\n")
+	file, odd := view.Relative(a.root, job.File.Path()), slices.Concat(a.front, job.Import.Findings())
+	out := b.Text(terminal.Colours(terminal.IsTerminal(a.out())), terminal.Columns(a.out())) + "\n"
 	for _, f := range odd {
-		fmt.Fprintf(&out, "warning: %s\n", terminal.Clean(placed(s.Scud.PlanPath, f)))
+		out += "warning: " + terminal.Clean(placed(c.PlanPath, f)) + "\n"
 	}
-	c := b.Graph.Counts()
-	done := ""
-	if c.Done > 0 {
-		done = fmt.Sprintf(", %d of them done", c.Done)
+	n, done := b.Graph.Counts(), ""
+	if n.Done > 0 {
+		done = fmt.Sprintf(", %d of them done", n.Done)
 	}
-	verb := "wrote"
-	if dryRun {
-		verb = "dry run: would write"
-	}
-	fmt.Fprintf(&out, "%s %s: %s of %s%s\n", verb, terminal.Clean(file), terminal.Count(c.Total, "task"), terminal.Clean(s.Scud.PlanPath), done)
-	return write(cmd.OutOrStdout(), out.String())
+	out += fmt.Sprintf("%s %s: %s of %s%s\n", verb, terminal.Clean(file), terminal.Count(n.Total, "task"), terminal.Clean(c.PlanPath), done)
+	return a.show(importJSON{c.Tag, c.PlanPath, file, !dryRun, b.Details(), b.PlanFindings(odd)}, out)
 }
 
 // missingOf are the dependencies on tasks that a list does not have.
@@ -154,6 +134,6 @@ func tagOfPlan(path string) (string, error) {
 	return tag, nil
 }
 
-func taken(root, tag, path string) error {
-	return badInput("choose another --tag, or move that file away: an import never changes a task list", "tag %q has tasks already, in %s", tag, view.Relative(root, path))
+func taken(root string, file *tasks.File, hint string) error {
+	return badInput(cmp.Or(hint, "choose another --tag, or move that file away: an import never changes a task list"), "tag %q has tasks already, in %s", file.Tag(), view.Relative(root, file.Path()))
 }

@@ -1,34 +1,30 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
-
-	"descartes/internal/terminal"
 )
 
 func newTasksListCmd() *cobra.Command {
-	var look tagFlags
+	var a app
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the tasks of a tag",
 		Args:  takes(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			b, err := look.board(cmd)
+		RunE: a.does(func([]string) error {
+			b, err := a.board()
 			if err == nil {
-				err = markStale(cmd.Context(), b)
+				err = a.markStale(b)
 			}
 			if err != nil {
 				return err
 			}
 			for _, message := range b.Elsewhere() {
-				fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", terminal.Clean(message))
+				a.warn(message)
 			}
-			return show(cmd.OutOrStdout(), look.json, b.Details(), b.Table())
-		},
+			return a.show(b.Details(), b.Table())
+		}),
 	}
-	look.register(cmd, "print the tasks as JSON")
-	look.registerGraph(cmd)
+	a.register(cmd, "print the tasks as JSON")
+	a.registerGraph(cmd)
 	return cmd
 }

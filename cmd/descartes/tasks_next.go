@@ -9,38 +9,29 @@ import (
 )
 
 func newTasksNextCmd() *cobra.Command {
-	var look tagFlags
+	var a app
 	cmd := &cobra.Command{
 		Use:   "next",
 		Short: "Show the task that a loop would start first",
 		Args:  takes(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			b, err := look.board(cmd)
+		RunE: a.does(func([]string) error {
+			b, err := a.board()
 			if err != nil {
 				return err
 			}
-			w := cmd.OutOrStdout()
 			id := b.Next()
-			switch {
-			case id == "" && look.json:
-				return writeJSON(w, nil)
-			case id == "":
-				fmt.Fprintln(cmd.ErrOrStderr(), b.NothingReady())
-				return nil
+			if id == "" {
+				fmt.Fprintln(a.cmd.ErrOrStderr(), b.NothingReady())
+				return a.show(nil, "")
 			}
 			t, err := need(b, id)
 			if err != nil {
 				return err
 			}
-			d := b.Detail(t)
-			if look.json {
-				return writeJSON(w, d)
-			}
-			_, err = fmt.Fprintf(w, "%s %s\n", terminal.Clean(id), terminal.Clean(t.Title))
-			return err
-		},
+			return a.show(b.Detail(t), terminal.Clean(id+" "+t.Title)+"\n")
+		}),
 	}
-	look.register(cmd, "print the task as JSON, null if there is none")
-	look.registerGraph(cmd)
+	a.register(cmd, "print the task as JSON, null if there is none")
+	a.registerGraph(cmd)
 	return cmd
 }

@@ -21,71 +21,72 @@ import (
 )
 
 func newTasksSetCmd() *cobra.Command {
-	var look tagFlags
+	var a app
 	cmd := &cobra.Command{
 		Use:   "set <task> <status>",
 		Short: "Change the status of a task",
 		Args:  takes(2, 2, "a task and a status"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return setStatus(cmd, look, args[0], args[1])
-		},
+		RunE:  a.does(func(args []string) error { return a.setStatus(args[0], args[1]) }),
 	}
-	look.register(cmd, "print the change as JSON")
+	a.register(cmd, "print the change as JSON")
 	return cmd
 }
 
-func setStatus(cmd *cobra.Command, look tagFlags, id, word string) error {
-	root, c, file, err := look.open(cmd)
+func (a *app) setStatus(id, word string) error {
+	_, c, file, err := a.open()
 	if err != nil {
 		return err
 	}
 	to, _ := tasks.ParseStatus(word)
-	t, err := settable(cmd.Context(), root, file, c, id, to)
+	t, err := a.settable(file, c, id, to)
 	if err != nil {
 		return err
 	}
 	if t.Container() && (t.Status != tasks.Done || to != tasks.Pending) {
-		return badInput("set its subtasks: it is done when they are; one that is done can be set to pending", "task %s has subtasks", t.ID)
+		return badInput("change its subtasks instead", "task %s has subtasks", t.ID)
 	}
 	if err := tasks.CanChange(t.Status, to); err != nil {
 		return badInput("", "task %s: %w", t.ID, err)
 	}
+	change := statusChange{Task: store.TaskID{ID: t.ID, Numeric: t.Numeric}, From: t.Status, To: to, File: view.Relative(a.root, file.Path())}
 	if !file.Holds(to) {
-		return badInput("there are done and pending", "%s has no word for %s", view.Relative(root, file.Path()), to)
+		return badInput("this file knows only done and pending", "%s has no word for %s", change.File, to)
 	}
-	change := statusChange{Task: store.TaskID{ID: t.ID, Numeric: t.Numeric}, From: t.Status, To: to, File: view.Relative(root, file.Path())}
-	if same := change.From == to && tasks.Status(t.RawStatus) == to; !same {
-		if err := file.Save(map[string]tasks.Status{change.Task.ID: to}); err != nil {
+	text := fmt.Sprintf("task %s: %s -> %s\n", t.ID, change.From, to)
+	if change.From == to {
+		text = fmt.Sprintf("task %s: %s already\n", t.ID, to)
+	}
+	if change.From != to || tasks.Status(t.RawStatus) != to {
+		if err := file.Save(map[string]tasks.Status{t.ID: to}); err != nil {
 			return unwritable(err)
 		}
 	}
-	return show(cmd.OutOrStdout(), look.json, change, change.text())
+	return a.show(change, terminal.CleanLines(text))
 }
 
 // settable is a task whose status may be set by hand. A live loop takes that in when it starts its next task, like any edit of the list; it has
 // the last word on a task that is under way, and on whether one that it ended is to be done again, and one in the project's folder on all.
-func settable(ctx context.Context, root string, file *tasks.File, c loop.ScudConfig, id string, to tasks.Status) (*tasks.Task, error) {
-	home := store.NewHome(root)
-	who, live := home.Owner(file)
-	if !live || workspace.Here(poolOf(root)) {
-		return ownTask(ctx, home, file, c, id)
+func (a *app) settable(file *tasks.File, c loop.ScudConfig, id string, to tasks.Status) (*tasks.Task, error) {
+	who, live := a.home.Owner(file)
+	if !live || workspace.Here(poolOf(a.root)) {
+		return ownTask(a.ctx(), a.home, file, c, id)
 	}
-	known, err := journal.Load(home.Events(who.Loop))
+	known, err := journal.Load(a.home.Events(who.Loop))
 	if err != nil {
 		return nil, err
 	}
 	t, ok := file.Task(id)
 	switch ours := who.Tag == file.Tag(); {
 	case !ok:
-		return nil, noTask(home, file, c, id)
+		return nil, noTask(a.root, file, c, id)
 	case ours && known.Task(id).Open(), ours && known.Task(id).Attempts > 0 && to == tasks.Pending:
-		return nil, unowned(home, file)
+		return nil, unowned(a.home, file)
 	}
 	return t, nil
 }
 
-func noTask(home store.Home, file *tasks.File, c loop.ScudConfig, id string) error {
-	return badInput("descartes tasks list"+listFlags(filepath.Dir(string(home)), file.Tag(), c.TasksFile), "tag %q has no task %q", file.Tag(), id)
+func noTask(root string, file *tasks.File, c loop.ScudConfig, id string) error {
+	return badInput("descartes tasks list"+listFlags(root, file.Tag(), c.TasksFile), "tag %q has no task %q", file.Tag(), id)
 }
 
 // ownTask is a task whose status may be changed by hand: no live loop owns its list, and the list has what dead
@@ -99,7 +100,7 @@ func ownTask(ctx context.Context, home store.Home, file *tasks.File, c loop.Scud
 	}
 	t, ok := file.Task(id)
 	if !ok {
-		return nil, noTask(home, file, c, id)
+		return nil, noTask(filepath.Dir(string(home)), file, c, id)
 	}
 	return t, nil
 }
@@ -110,11 +111,7 @@ func unowned(home store.Home, file *tasks.File) error {
 	if !owned {
 		return nil
 	}
-	hint := "descartes loop pause " + who.Loop + " first: a running loop owns the statuses of its tag"
-	if who.Tag != file.Tag() {
-		hint = "descartes loop pause " + who.Loop + " first: a running loop owns its task file, which holds tag " + file.Tag() + " too"
-	}
-	return &failure{code: exitInput, err: &store.BusyError{Holder: who}, hint: hint}
+	return &failure{code: exitInput, err: &store.BusyError{Holder: who}, hint: "descartes pause " + who.Loop + " first: a running loop owns the statuses in its task file"}
 }
 
 // unwritable is a list that its owner does not let us write: the user's to change.
@@ -130,11 +127,4 @@ type statusChange struct {
 	From tasks.Status `json:"from"`
 	To   tasks.Status `json:"to"`
 	File string       `json:"file"`
-}
-
-func (c statusChange) text() string {
-	if c.From == c.To {
-		return fmt.Sprintf("task %s: %s already\n", terminal.Clean(c.Task.ID), c.To)
-	}
-	return fmt.Sprintf("task %s: %s -> %s\n", terminal.Clean(c.Task.ID), terminal.Clean(string(c.From)), c.To)
 }

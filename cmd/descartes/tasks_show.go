@@ -5,24 +5,24 @@ import (
 )
 
 func newTasksShowCmd() *cobra.Command {
-	var look tagFlags
+	var a app
 	cmd := &cobra.Command{
 		Use:   "show <task>",
 		Short: "Show everything about one task",
 		Args:  takes(1, 1, "one task"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			b, t, err := look.task(cmd, args[0])
+		RunE: a.does(func(args []string) error {
+			b, t, err := a.task(args[0])
+			if err == nil {
+				err = a.markStale(b)
+			}
 			if err != nil {
 				return err
 			}
-			if err := markStale(cmd.Context(), b); err != nil {
-				return err
-			}
 			d := b.Detail(t)
-			return show(cmd.OutOrStdout(), look.json, d, d.Text())
-		},
+			return a.show(d, d.Text())
+		}),
 	}
-	look.register(cmd, "print the task as JSON")
-	look.registerGraph(cmd)
+	a.register(cmd, "print the task as JSON")
+	a.registerGraph(cmd)
 	return cmd
 }

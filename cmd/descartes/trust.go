@@ -30,7 +30,7 @@ func byPerson(what string) error {
 }
 
 func newTrustCmd() *cobra.Command {
-	s := &settings{}
+	var a app
 	var show, digest, forget bool
 	cmd := &cobra.Command{
 		Use:   "trust",
@@ -44,80 +44,65 @@ that you type need no trust. docs/sandbox-and-secrets.md lists the settings.
 
   descartes trust --show       what it asks for, and whether that is trusted
   descartes trust              trust it
-  descartes trust --digest     for CI: DESCARTES_TRUST=<digest>, or loop start --trust <digest>
+  descartes trust --digest     for CI: DESCARTES_TRUST=<digest>, or start --trust <digest>
   descartes trust --forget     trust nothing of this project any more
 `,
 		Args: takes(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			root, err := s.read()
+		RunE: a.does(func([]string) error {
+			if _, err := a.read(); err != nil {
+				return err
+			}
+			_ = a.fromPlan(a.root) // a start says what is wrong with the plan
+			name, demands := a.file.Name, a.demands(a.root)
+			t, err := trustOf(a.root, redact.Of(a.Secrets(os.Environ())))
+			switch {
+			case err != nil:
+				return err
+			case digest && len(demands) == 0:
+				return badInput("", "%s has nothing that needs trust", name)
+			case digest:
+				return a.print(config.TrustDigest(demands) + "\n")
+			case forget:
+				if _, err := t.Forget(); err != nil {
+					return err
+				}
+				return a.print("nothing of this project is trusted any more\n")
+			case len(demands) == 0:
+				return a.print(name + " has nothing that needs trust\n")
+			}
+			wider, err := t.Wider(demands)
 			if err != nil {
 				return err
 			}
-			_ = s.fromPlan(root) // a start says what is wrong with the plan
-			return s.trust(cmd, root, show, digest, forget)
-		},
+			state := "trusted"
+			switch {
+			case show && len(wider) > 0:
+				state = "not trusted; descartes trust does"
+			case len(wider) > 0:
+				if err := byPerson("trust"); err != nil {
+					return err
+				}
+				if err := t.Add(demands, time.Now().UTC().Truncate(time.Second)); err != nil {
+					return err
+				}
+				state = "trusted from now on, until it asks for more"
+			}
+			text := name + " asks for this:\n"
+			for _, d := range demands {
+				text += fmt.Sprintf("  %s: %s\n", terminal.Clean(d.Key), terminal.Clean(t.Redact.Text(d.Text)))
+			}
+			return a.print(text + state + "\n")
+		}),
 	}
-	s.register(cmd, func(one *config.Setting) bool {
+	a.settings.register(cmd, func(one *config.Setting) bool {
 		return slices.Contains([]string{"config", "tag", "tasks-file", "plan"}, one.Flag)
 	})
 	f := cmd.Flags()
 	f.BoolVar(&show, "show", false, "print what it asks for, and trust nothing")
 	f.BoolVar(&digest, "digest", false, "print the digest, and trust nothing")
 	f.BoolVar(&forget, "forget", false, "trust nothing of this project any more")
-	cmd.MarkFlagsMutuallyExclusive("show", "digest", "forget")
+	oneOf(cmd, "show", "digest", "forget")
 	return cmd
-}
-
-func (s *settings) trust(cmd *cobra.Command, root string, show, digest, forget bool) error {
-	out, name := cmd.OutOrStdout(), s.file.Name
-	demands := s.demands(root)
-	if digest {
-		if len(demands) == 0 {
-			return badInput("", "%s has nothing that needs trust", name)
-		}
-		return write(out, config.TrustDigest(demands)+"\n")
-	}
-	t, err := trustOf(root, redact.Of(s.Secrets(os.Environ())))
-	if err != nil {
-		return err
-	}
-	if forget {
-		had, err := t.Forget()
-		switch {
-		case err != nil:
-			return err
-		case !had:
-			return write(out, "nothing of this project was trusted\n")
-		}
-		return write(out, "nothing of this project is trusted any more\n")
-	}
-	if len(demands) == 0 {
-		return write(out, name+" has nothing that needs trust\n")
-	}
-	wider, err := t.Wider(demands)
-	if err != nil {
-		return err
-	}
-	var text strings.Builder
-	fmt.Fprintf(&text, "%s asks for this:\n", name)
-	for _, d := range demands {
-		fmt.Fprintf(&text, "  %s: %s\n", terminal.Clean(d.Key), terminal.Clean(t.Redact.Text(d.Text)))
-	}
-	switch {
-	case show && len(wider) > 0:
-		text.WriteString("not trusted; descartes trust does\n")
-	case show || len(wider) == 0:
-		text.WriteString("trusted\n")
-	default:
-		if err := byPerson("trust"); err != nil {
-			return err
-		}
-		if err := t.Add(demands, time.Now().UTC().Truncate(time.Second)); err != nil {
-			return err
-		}
-		text.WriteString("trusted from now on, until it asks for more\n")
-	}
-	return write(out, text.String())
 }
 
 // demands are what needs the user's trust: what the settings file asks for and, without a sandbox, the commands that the plan and the tasks bring.
@@ -195,11 +180,11 @@ func (s *settings) trusted(cmd *cobra.Command, root string) error {
 	if err != nil || refused == nil {
 		return err
 	}
-	if in, out, ok := s.atTerminal(cmd); ok {
-		fmt.Fprintf(out, "%s\nTrust it? [y/N] ", terminal.CleanLines(refused.Error()))
-		if line, _ := in.ReadString('\n'); strings.EqualFold(strings.TrimSpace(line), "y") {
-			return refused.trust.Add(refused.all, time.Now().UTC().Truncate(time.Second))
-		}
+	yes, answered := s.asks(cmd).yes(cmd.Context(), refused.Error()+"\nTrust it?", false)
+	switch {
+	case yes:
+		return refused.trust.Add(refused.all, time.Now().UTC().Truncate(time.Second))
+	case answered:
 		return badInput("correct it, or give what you want by flags", "%s is not trusted, and nothing was started", refused.file)
 	}
 	return badInput(refused.hint(), "%w", refused)

@@ -60,7 +60,7 @@ func TestCommandsInMessages(t *testing.T) {
 				continue // a sentence: "descartes was stopped"
 			}
 			cmd.InitDefaultHelpFlag()
-			path := strings.TrimPrefix(cmd.CommandPath(), "descartes ")
+			path := strings.TrimPrefix(strings.TrimPrefix(cmd.CommandPath(), "descartes "), "loop ")
 			var flags []string
 			for _, f := range regexp.MustCompile(`--[a-z][a-z-]*`).FindAllString(m[2], -1) {
 				flags = append(flags, f)
@@ -112,8 +112,8 @@ func typedInScripts(t *testing.T) (lines []string) {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(string(b)) {
-			if strings.HasPrefix(line, "typed ") {
-				lines = append(lines, line)
+			if strings.HasPrefix(line, "typed ") { // loop X is X
+				lines = append(lines, strings.ReplaceAll(line, "descartes loop ", "descartes "))
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,31 +30,27 @@ import (
 )
 
 func newWatchCmd() *cobra.Command {
-	var dir string
+	var a app
 	var plain bool
 	cmd := &cobra.Command{
 		Use:   "watch [loop]",
 		Short: "Show a run live: what is done, what runs, logs, specs and diffs",
-		Long: `Show a loop live: the one named, the one that is running, or the last. It is the view that loop start has at a
+		Long: `Show a loop live: the one named, the one that is running, or the last. It is the view that start has at a
 terminal; ? there lists its keys. Leaving it leaves the loop running.
 
 Without a terminal, and with --plain, it prints a line for each event until the loop ends; --plain ends with the
 loop's exit code.
 `,
 		Args: takes(0, 1, "at most one loop"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			root, err := findRoot(dir)
+		RunE: a.does(func(args []string) error {
+			s, err := attachable(a.root, args)
 			if err != nil {
 				return err
 			}
-			s, err := attachable(root, args)
-			if err != nil {
-				return err
-			}
-			return watch(cmd, root, s, plain)
-		},
+			return watch(a.cmd, a.root, s, plain)
+		}),
 	}
-	registerDir(cmd, &dir)
+	a.flags(cmd, "")
 	cmd.Flags().BoolVar(&plain, "plain", false, "a line for each event, even at a terminal")
 	return cmd
 }
@@ -140,7 +137,7 @@ func (v *runView) start() {
 			w.release(!over)
 		}
 		if !over {
-			v.p.tell("the loop keeps running here, in plain lines; descartes loop watch shows it again\n")
+			v.p.tell("the loop keeps running here, in plain lines; descartes watch shows it again\n")
 		}
 	})
 }
@@ -201,24 +198,30 @@ type viewed struct {
 	find func() (*store.Saved, error) // nil while it has no state file
 }
 
-// options are what the view shows, and what can be done from there.
+// options are what the view shows, and what can be done from there: with the commands that a person would type.
 func (v viewed) options(in *os.File, p *printer) tui.Options {
+	request := func(r store.Request, flags ...string) (string, error) {
+		return v.runs("", func(s *store.Saved) []string { return append([]string{string(r), s.State.ID}, flags...) })
+	}
 	return tui.Options{Root: v.root, In: in, Out: viewScreen{p.text.term, p.text.term.W.(*os.File)}, Env: os.Environ(), Find: v.find,
 		Request: func(r store.Request, now bool) (string, error) {
-			s, err := v.found()
-			if err != nil {
-				return "", err
-			}
-			return askLive(store.NewHome(v.root), s.State.ID, s.State.Kind, r, now)
+			return request(r, map[bool][]string{true: {"--now"}}[now]...)
 		},
-		TakeBack: func(r store.Request) (string, error) {
-			s, err := v.found()
-			if err != nil {
-				return "", err
-			}
-			return takeBack(store.NewHome(v.root), s.State.ID, r)
+		TakeBack: func(r store.Request) (string, error) { return request(r, "--undo") },
+		Proceed: func() (string, error) {
+			return v.runs("", func(s *store.Saved) []string { return []string{"resume", "--name", s.State.ID, "--yes", "--detach"} })
 		},
-		Answer: v.answer, Proceed: v.proceed, Spec: v.spec, Diff: v.diff, Log: v.log, Action: v.action,
+		Answer: func(task, text string) (string, error) {
+			return v.runs(cmp.Or(text, "Try it again."), func(s *store.Saved) []string {
+				c := view.ListOf(s.State)
+				args := []string{"answer", "--tag", c.Tag}
+				if c.TasksFile != "" {
+					args = append(args, "--tasks-file", c.TasksFile)
+				}
+				return append(args, "--", task, "-")
+			})
+		},
+		Spec: v.spec, Diff: v.diff, Log: v.log, Action: v.action,
 	}
 }
 
@@ -238,42 +241,14 @@ func (v viewed) found() (*store.Saved, error) {
 	return s, err
 }
 
-// proceed resumes a loop with yes to what its gate asks, in the background.
-func (v viewed) proceed() (string, error) {
+// runs types a command about the loop, and returns what it prints as one line.
+func (v viewed) runs(stdin string, args func(*store.Saved) []string) (string, error) {
 	s, err := v.found()
 	if err != nil {
 		return "", err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return "", fmt.Errorf("find our own program: %w", err)
-	}
-	if _, err := runSelf(context.Background(), self, v.root, "", []string{"loop", "resume", "--name", s.State.ID, "--yes", "--detach"}); err != nil {
-		return "", err
-	}
-	return "loop " + s.State.ID + " continues in the background", nil
-}
-
-// answer keeps what a person said of a task; "" only has it tried again.
-func (v viewed) answer(task, text string) (string, error) {
-	s, err := v.found()
-	if err != nil {
-		return "", err
-	}
-	c := view.ListOf(s.State)
-	file, err := loop.OpenTasks(v.root, c)
-	if err != nil {
-		return "", err
-	}
-	done, err := giveAnswer(context.Background(), v.root, c, file, task, text)
-	if err != nil {
-		return "", err
-	}
-	said := "task " + task + ": " + done.outcome()
-	if done.Next != "" {
-		said += "; next: " + done.Next
-	}
-	return said, nil
+	text, err := runSelf(context.Background(), v.root, stdin, args(s)...)
+	return strings.ReplaceAll(strings.TrimSpace(text), "\n", "; "), err
 }
 
 // spec is what the agent of an attempt was given, or of the task's next one.
@@ -282,18 +257,22 @@ func (v viewed) spec(ctx context.Context, a *journal.Attempt) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	home := store.NewHome(v.root)
 	if a.Iteration > 0 {
-		return loop.IterationPrompt(store.NewHome(v.root), poolOf(v.root), s.State, a)
+		return loop.IterationPrompt(home, poolOf(v.root), s.State, a)
 	}
 	job, found := loop.Load(v.root, s.State.Config)
 	if job == nil {
 		return "", problems(found)
 	}
-	refs, err := keptRefs(ctx, v.root)
-	if err != nil {
-		return "", err
+	var refs []gitops.Ref
+	if repo, err := openRepo(ctx, v.root, nil); err == nil { // nothing is kept outside a repository
+		defer repo.Close()
+		if refs, err = repo.Refs(ctx, "refs/descartes/"); err != nil {
+			return "", err
+		}
 	}
-	req, err := loop.NextSpec(store.NewHome(v.root), s.State.ID, s.State.Tag, a.Task, a.Number, refs)
+	req, err := loop.NextSpec(home, s.State.ID, s.State.Tag, a.Task, a.Number, refs)
 	if err != nil {
 		return "", err
 	}
@@ -336,25 +315,20 @@ func (v viewed) log(a *journal.Attempt, width int) (string, error) {
 		}
 	})
 	if cut {
-		return "… what came before: descartes loop logs\n" + b.String(), err
+		return "… what came before: descartes logs\n" + b.String(), err
 	}
 	return b.String(), err
 }
 
 // action is what an agent does now, in a line; "" where nobody knows.
-func (v viewed) action(a *journal.Attempt) string {
-	last := ""
-	_, err := v.render(a, actionTail, func(i render.Item) {
-		if i.Kind == render.Result || i.Kind == render.Note {
+func (v viewed) action(a *journal.Attempt) (last string) {
+	_, _ = v.render(a, actionTail, func(i render.Item) { // what cannot be read is not known
+		lines := i.Lines(0)
+		if i.Kind == render.Result || i.Kind == render.Note || len(lines) == 0 {
 			return
 		}
-		if lines := i.Lines(0); len(lines) > 0 && strings.TrimSpace(lines[len(lines)-1]) != "" {
-			last = strings.TrimSpace(lines[len(lines)-1])
-		}
+		last = cmp.Or(strings.TrimSpace(lines[len(lines)-1]), last)
 	})
-	if err != nil {
-		return ""
-	}
 	return last
 }
 
@@ -364,12 +338,7 @@ func (v viewed) render(a *journal.Attempt, tail int64, show func(render.Item)) (
 	if err != nil {
 		return false, err
 	}
-	home := store.NewHome(v.root)
-	path := home.Log(s.State.ID, a.Task, a.Number)
-	if a.Iteration > 0 {
-		path = home.IterationLog(s.State.ID, a.Iteration, a.Number)
-	}
-	f, err := plainfile.Open("", path)
+	f, err := plainfile.Open("", logOf(store.NewHome(v.root), s.State.ID, a))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -406,5 +375,5 @@ func (a *attached) leaves() string {
 		how = fmt.Sprintf(" (%d/%d done)", c.Done, c.Total)
 	}
 	id := a.saved.State.ID
-	return fmt.Sprintf("loop %s keeps running%s: descartes loop watch %s%s", id, how, id, fromHere(a.root))
+	return fmt.Sprintf("loop %s keeps running%s: descartes watch %s%s", id, how, id, fromHere(a.root))
 }

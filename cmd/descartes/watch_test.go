@@ -198,7 +198,7 @@ func TestWatch(t *testing.T) {
 	v.press("\x1b")
 	v.shows("Current Task")
 	v.press("\x03")
-	if after := v.ends(exitDone); !strings.Contains(after, "keeps running (0/1 done): descartes loop watch ") {
+	if after := v.ends(exitDone); !strings.Contains(after, "keeps running (0/1 done): descartes watch ") {
 		t.Errorf("the normal screen has\n%s", after)
 	}
 	v.write("go", "")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -10,74 +9,88 @@ import (
 	"descartes/gitops"
 	"descartes/internal/oneline"
 	"descartes/internal/receipt"
-	"descartes/loop/store"
+	"descartes/tasks"
 	"descartes/view"
 )
 
 func newWhyCmd() *cobra.Command {
-	var look tagFlags
+	var a app
 	cmd := &cobra.Command{
-		Use:   "why <task>",
+		Use:   "why [task]",
 		Short: "Say why a task is done, blocked or waiting, and what to type next",
 		Long: `Say why a task is where it is: who did it and what verified it, why it was given up, what it
 waits for. Below that are its attempts, the evidence (commit, kept work, log, journal),
-and the next command.`,
-		Args: takes(1, 1, "one task"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return why(cmd, look, args[0])
-		},
+and the next command. Without a task: of every blocked one.`,
+		Args: takes(0, 1, "at most one task"),
+		RunE: a.does(a.why),
 	}
-	look.register(cmd, "print it as JSON")
-	look.registerGraph(cmd)
+	a.register(cmd, "print it as JSON")
+	a.registerGraph(cmd)
 	return cmd
 }
 
-func why(cmd *cobra.Command, look tagFlags, id string) (err error) {
-	ctx := cmd.Context()
-	b, t, err := look.task(cmd, id)
+func (a *app) why(args []string) error {
+	b, err := a.board()
 	if err != nil {
 		return err
 	}
-	repo, err := openRepo(ctx, b.Root, nil)
-	if err != nil && !errors.Is(err, gitops.ErrNotRepo) {
-		return err
-	}
-	if err := markStale(ctx, b); err != nil {
-		return err
-	}
-	var refs []gitops.Ref
-	commit := func(string) string { return "" }
+	refs, err := a.refs()
 	if err == nil {
-		defer repo.Close()
-		if refs, err = repo.Refs(ctx, "refs/descartes/"); err != nil {
+		err = a.markStale(b)
+	}
+	if err != nil {
+		return err
+	}
+	var list []*tasks.Task
+	for _, t := range b.File.Tasks() {
+		if len(args) == 0 && b.Graph.Status(t.ID) == tasks.Blocked {
+			list = append(list, &t)
+		}
+	}
+	if len(args) > 0 {
+		t, err := need(b, args[0])
+		if err != nil {
 			return err
 		}
-		commit = func(loop string) string { return commitOf(ctx, repo, b.File.Tag(), loop, t.ID) }
+		list = []*tasks.Task{t}
 	}
-	w, err := b.Why(t, refs, commit, fromHere(b.Root))
-	if err != nil {
-		return err
+	whys, texts := []view.Why{}, []string{}
+	for _, t := range list {
+		w, err := b.Why(t, refs, func(loop string) string {
+			if a.git == nil {
+				return ""
+			}
+			return commitOf(a.ctx(), a.git, b.File.Tag(), loop, t.ID)
+		}, a.here())
+		if err != nil {
+			return err
+		}
+		whys, texts = append(whys, *w), append(texts, w.Text())
 	}
-	return show(cmd.OutOrStdout(), look.json, w, w.Text())
+	switch {
+	case len(args) > 0:
+		return a.show(whys[0], texts[0])
+	case len(list) == 0:
+		texts = []string{"no task is blocked: descartes waves" + b.Named() + " shows all\n"}
+	}
+	return a.show(whys, strings.Join(texts, "\n"))
 }
 
 // markStale adds the receipts of its tasks to a board, if a repository can be read.
-func markStale(ctx context.Context, b *view.Board) error {
-	repo, err := openRepo(ctx, b.Root, nil)
+func (a *app) markStale(b *view.Board) error {
+	repo, err := a.repo()
 	if err != nil {
 		return nil
 	}
-	defer repo.Close()
-	notes, err := readReceipts(ctx, b.Root, repo)
+	notes, err := readReceipts(a.ctx(), a.root, repo)
 	if err != nil || len(notes) == 0 {
 		return err
 	}
-	confirmed, err := receipt.ReadConfirmed(store.NewHome(b.Root).Receipts())
-	if err != nil {
-		return err
+	confirmed, err := receipt.ReadConfirmed(a.home.Receipts())
+	if err == nil {
+		b.MarkStale(notes, confirmed)
 	}
-	b.MarkStale(notes, confirmed)
-	return nil
+	return err
 }
 
 // commitOf is the newest commit that claims to contain a loop's work on a task, or "". Without a loop it takes one of any loop over the tag: ids of

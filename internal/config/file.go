@@ -48,6 +48,19 @@ func wrong(hint, format string, args ...any) *Error {
 func (e *Error) Error() string { return e.err.Error() }
 func (e *Error) Unwrap() error { return e.err }
 
+// Next is the hint.
+func (e *Error) Next() string { return e.Hint }
+
+// Near are the keys that there are in place of the one that there is not.
+func (e *Error) Near() (wrong string, known []string) {
+	for _, one := range All() {
+		if last := one.Key[strings.LastIndexByte(one.Key, '.')+1:]; one.YAML && !slices.Contains(known, last) {
+			known = append(known, last)
+		}
+	}
+	return e.Unknown, known
+}
+
 // ReadFile reads descartes.yaml. A missing file is empty, unless it is required.
 func ReadFile(path string, must bool) (*File, error) {
 	f := &File{Settings: New(), Name: path, Lines: map[string]int{}}

@@ -39,6 +39,9 @@ type StrictError struct{ sandbox.CannotError }
 
 func (e *StrictError) Error() string { return "--sandbox strict: " + e.Why }
 
+// Next is what to do about it.
+func (e *StrictError) Next() string { return e.Fix + "; or run without it: --sandbox off" }
+
 // FindSandbox finds out what sandbox there is for the commands of cfg, most of all for b. One that is missing is an error, a
 // *StrictError, only where cfg allows nothing else.
 func FindSandbox(ctx context.Context, at Place, cfg config.Config, b agent.Backend) (s Sandbox, err error) {

@@ -74,6 +74,11 @@ func (e *BusyError) Error() string {
 	return fmt.Sprintf("%s %s (pid %d, since %s)", name, does, e.Holder.PID, e.Holder.At.Local().Format(time.DateTime))
 }
 
+// Next is what to do about it.
+func (e *BusyError) Next() string {
+	return "descartes status " + e.Holder.Loop + ", or descartes cancel " + e.Holder.Loop
+}
+
 // Lock is an advisory lock on a file that is never unlinked.
 type Lock struct {
 	f   *flock.Flock

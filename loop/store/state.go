@@ -135,10 +135,19 @@ func (e *VersionError) Error() string {
 	return fmt.Sprintf("%s has version %q, this program reads %q", e.Path, e.Version, StateVersion)
 }
 
+// stateAway is what to do about a state file that is not ours to read.
+const stateAway = "move it away, or choose another with --state-file"
+
+// Next is what to do about it.
+func (e *VersionError) Next() string { return stateAway }
+
 // StateError says why a file is not a loop's state.
 type StateError struct{ Path, Reason string }
 
 func (e *StateError) Error() string { return "read state " + e.Path + ": " + e.Reason }
+
+// Next is what to do about it.
+func (e *StateError) Next() string { return stateAway }
 
 // LoadState reads a state file. If it is missing, errors.Is(err, fs.ErrNotExist).
 func LoadState(path string) (*State, error) {

@@ -95,6 +95,11 @@ type NoTasksError struct{ tasks.FormatError }
 func (e *NoTasksError) Error() string { return e.FormatError.Error() }
 func (e *NoTasksError) Unwrap() error { return &e.FormatError }
 
+// Next is how to get tasks of such a plan.
+func (e *NoTasksError) Next() string {
+	return "descartes tasks plan " + e.Path + " has an agent write them"
+}
+
 // refuse says why no list can be made of the plan.
 func (d *Document) refuse(line int, reason string) {
 	d.tasks, d.findings, d.index = nil, nil, nil
