@@ -465,6 +465,12 @@ func (j *Job) open(text string, imports bool) error {
 		switch {
 		case imports && perr != nil:
 			return fmt.Errorf("%s; no list can be made of the plan either: %w", err, perr)
+		case imports && p.Boxed():
+			c.TasksFile = c.PlanPath
+			if file, err = OpenTasks(j.Root, *c); err != nil {
+				return err
+			}
+		case file != nil && file.IsPlan() && p.Boxed(): // it is the list
 		case imports:
 			if file, err = p.List(j.Root, c.Tag); err != nil {
 				return err
@@ -504,7 +510,7 @@ func OpenTasks(root string, c ScudConfig) (*tasks.File, error) {
 	if c.TasksFile == "" {
 		return tasks.Open(root, c.Tag)
 	}
-	f, err := tasks.OpenPath(tasksPath(&c, root), c.Tag)
+	f, err := plan.Open(tasksPath(&c, root), c.Tag)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("task file %s: %w", c.TasksFile, fs.ErrNotExist)
 	}

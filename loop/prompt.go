@@ -86,6 +86,7 @@ type Rules interface {
 	Compose(*Iteration) (text string, ok bool) // the prompt; not ok: use the settings' prompt with its iteration context
 	Checks(*Iteration) bool                    // whether to run the verify command after it
 	Facts(*Iteration) error                    // completes the facts for the gate
+	TakeBack(*Iteration) map[string][]byte     // after a failure: files below the project as they are kept, without what only success may claim
 	Fails(*Iteration) Failure                  // whether to repeat the iteration; failed work is not committed
 	Retries() int                              // how often one iteration is repeated after a failure
 	Apart() bool                               // commit its changes without those of earlier failed iterations
@@ -95,16 +96,17 @@ type Rules interface {
 // Plain are the rules of a prompt that is repeated as it is.
 type Plain struct{}
 
-func (Plain) Before(*Iteration) *Outcome        { return nil }
-func (Plain) About() string                     { return "" }
-func (Plain) Announce(*Iteration) []string      { return nil }
-func (Plain) Compose(*Iteration) (string, bool) { return "", false }
-func (Plain) Checks(*Iteration) bool            { return true }
-func (Plain) Facts(*Iteration) error            { return nil }
-func (Plain) Fails(*Iteration) Failure          { return Failure{} }
-func (Plain) Retries() int                      { return 0 }
-func (Plain) Apart() bool                       { return false }
-func (Plain) Subject(*Iteration) string         { return "" }
+func (Plain) Before(*Iteration) *Outcome            { return nil }
+func (Plain) About() string                         { return "" }
+func (Plain) Announce(*Iteration) []string          { return nil }
+func (Plain) Compose(*Iteration) (string, bool)     { return "", false }
+func (Plain) Checks(*Iteration) bool                { return true }
+func (Plain) Facts(*Iteration) error                { return nil }
+func (Plain) TakeBack(*Iteration) map[string][]byte { return nil }
+func (Plain) Fails(*Iteration) Failure              { return Failure{} }
+func (Plain) Retries() int                          { return 0 }
+func (Plain) Apart() bool                           { return false }
+func (Plain) Subject(*Iteration) string             { return "" }
 
 // Failure is why an iteration is repeated, and how the run ends once it has been repeated often enough.
 type Failure struct {
@@ -574,6 +576,9 @@ func (w *promptWork) finish(u *unit) (*Outcome, error) {
 	if err := w.job.Rules.Facts(it); err != nil { // of the slot as the iteration left it
 		return nil, err
 	}
+	if err := w.takeBack(ctx, u); err != nil {
+		return nil, err
+	}
 	if err := w.deliver(ctx, u); err != nil {
 		return nil, err
 	}
@@ -593,6 +598,33 @@ func (w *promptWork) finish(u *unit) (*Outcome, error) {
 	}
 	putAside(u.lane.runner.PromptFile(), w.home.KeptPrompt(w.state.ID, it.Number, it.Try))
 	return out, err
+}
+
+// takeBack takes out of the work of a failed iteration what only success may claim.
+func (w *promptWork) takeBack(ctx context.Context, u *unit) error {
+	work := &u.res.Work
+	if work.After == "" || w.fails(u).Reason == "" {
+		return nil
+	}
+	files := map[string][]byte{}
+	for name, data := range w.job.Rules.TakeBack(u.it) {
+		rel, err := filepath.Rel(w.tools.Repo.Root(), filepath.Join(w.root, name))
+		if err != nil || !filepath.IsLocal(rel) {
+			return fmt.Errorf("take back %s: it is not below the repository", name)
+		}
+		if rel = filepath.ToSlash(rel); slices.ContainsFunc(work.Changed, func(c gitops.Change) bool { return c.Path == rel }) { // else it is in no commit anyway
+			files[rel] = data
+		}
+	}
+	if len(files) == 0 {
+		return nil
+	}
+	after, err := w.tools.Repo.WithContent(ctx, work.After, files)
+	if err != nil {
+		return gitErr("take back what a failed iteration claimed", err)
+	}
+	work.After = after
+	return nil
 }
 
 // putAside keeps an iteration's prompt under another name. If that fails, a view shows the loop's own prompt.

@@ -236,11 +236,10 @@ func (w *Rewind) record(fsys atomicfile.FS, s store.Saved, tree string, now func
 
 // reopen resets the statuses. The task list may have gone back with the files already.
 func (w *Rewind) reopen(fsys atomicfile.FS) error {
-	list, err := tasks.OpenPath(w.list.Path(), w.list.Tag())
-	if err != nil {
+	list := w.list
+	if err := list.Refresh(); err != nil {
 		return err
 	}
-	w.list = list
 	changes := map[string]tasks.Status{}
 	for _, id := range w.Tasks {
 		if t, ok := list.Task(id); ok && t.Status != tasks.Pending {

@@ -129,7 +129,7 @@ func readEntries(src string) (*entries, *problem) {
 	case len(c.list) > maxEntries:
 		return nil, &problem{0, fmt.Sprintf("the file has more than %d tasks", maxEntries)}
 	case len(c.list) == 0 && len(c.strays) > 0:
-		return nil, &problem{md.Lines[c.strays[0]].Start, `the entries of this checklist have no ids (as in "- [ ] T001 Title"), so a status cannot be saved in it; import it as a plan`}
+		return nil, &problem{md.Lines[c.strays[0]].Start, `the entries of this checklist have no ids (as in "- [ ] T001 Title"), and not each of its tasks has a box`}
 	case len(c.list) == 0:
 		return nil, &problem{0, `the file has no tasks: expected a checklist such as "- [ ] T001 Title"`}
 	}

@@ -53,6 +53,7 @@ type span struct{ start, end int }
 type site struct {
 	span          // of the status; where there is none yet, before goes there first
 	before string // ,"status":
+	more   []span // other boxes that are ticked with it
 	at     int    // where the task begins
 	up     int    // 1 + the place of the task that it is written in, 0 for none
 }
@@ -89,6 +90,7 @@ type text struct {
 	document           // of JSON
 	phases    []phase  // of SCG
 	entries   *entries // of Markdown
+	was       []Task   // of a plan with boxes that was read before
 	wrong     *problem
 }
 

@@ -188,7 +188,11 @@ func (f *File) current() (now *File, gone bool, err error) {
 
 // reread returns the file with other bytes. What is known about its place stays.
 func (f *File) reread(src []byte) (*File, error) {
-	now, err := Parse(f.path, f.tag, src)
+	t, err := f.again(string(src))
+	if err != nil {
+		return nil, err
+	}
+	now, err := t.open(f.tag)
 	if err != nil {
 		return nil, err
 	}
@@ -324,6 +328,9 @@ func (f *File) spliced(edits []edit) []byte {
 			stamped = false
 		}
 		put(s.span, s.before+e.text)
+		for _, at := range s.more {
+			put(at, e.text)
+		}
 	}
 	if stamped && len(edits) > 0 {
 		put(f.updated, time)

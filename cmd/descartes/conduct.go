@@ -377,7 +377,7 @@ func (r *prepared) doneAt(ctx context.Context, j *loop.Job, commit, list string)
 	if err != nil {
 		return nil
 	}
-	there, err := tasks.Parse(j.File.Path(), j.File.Tag(), b)
+	there, err := j.File.Reread(b)
 	if err != nil {
 		return nil
 	}

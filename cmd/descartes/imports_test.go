@@ -58,7 +58,7 @@ func arrows() map[string][]string {
 		"loop/attempt":        {"agent", "specbuild", "verify", "verify/guard", "verify/results", "verify/mutants", "gitops", "loop/workspace", "internal/redact", "internal/oneline", "internal/plainfile"},
 		"loop/lab":            {"internal/oneline", "internal/plainfile", "internal/redact", "loop/attempt", "loop/workspace", "verify"},
 		"loop/breakdown":      {"agent", "internal/oneline", "loop/attempt", "loop/workspace", "scheduler", "specbuild", "tasks", "tasks/prose"}, // an agent that is asked, and the check of what it answers
-		"loop/gate":           {"internal/markdown", "internal/oneline", "internal/redact", "internal/promise"},
+		"loop/gate":           {"tasks/plan", "internal/markdown", "internal/oneline", "internal/redact", "internal/promise"}, // what is left of a plan is what a run over it has left
 		"loop/journal":        {"internal/atomicfile", "internal/crash", "internal/plainfile"},                                                                                              // a journal is healed by replacing it, bounded, and cut off in tests
 		"loop/store":          {"gitops", "internal/atomicfile", "internal/config", "internal/oneline", "internal/oscall", "internal/plainfile", "loop/journal", "loop/workspace", "tasks"}, // state files hold settings; a cleanup takes slots, too
 		"loop":                {"loop/store", "verify/guard", "internal/receipt", "agent/quota", "verify/results", "loop/gate", "loop/lab", "agent/render", "loop/attempt", "loop/workspace", "internal/oneline", "loop/journal", "internal/config", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/crash", "internal/redact", "internal/plainfile"},

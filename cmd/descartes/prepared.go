@@ -348,7 +348,7 @@ func (r *prepared) onlyStatuses(ctx context.Context, f *tasks.File, rel string) 
 	if err != nil {
 		return false
 	}
-	was, err := tasks.Parse(f.Path(), f.Tag(), b)
+	was, err := f.Reread(b)
 	if err != nil {
 		return false
 	}

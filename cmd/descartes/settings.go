@@ -114,6 +114,11 @@ func (s *settings) complete(root string) error {
 	if s.Given("command") && strings.TrimSpace(s.Command) == "" {
 		return badInput("leave it out to run the backend's own program", "--command is empty")
 	}
+	if s.Scud.PlanPath == "" && s.Scud.TasksFile != "" {
+		if f, err := loop.OpenTasks(root, s.Scud); err == nil && f.IsPlan() {
+			s.Scud.PlanPath = s.Scud.TasksFile
+		}
+	}
 	if err := s.fromPlan(root); err != nil {
 		return err
 	}

@@ -15,7 +15,8 @@ import (
 func TaskDigest(t *tasks.Task) string {
 	deps := slices.Clone(t.DependsOn)
 	slices.Sort(deps)
-	parts := []string{t.Title, t.Description, t.Details, strings.Join(deps, "\x00"), t.TestStrategy, t.Acceptance}
+	unticked := func(text string) string { return box.ReplaceAllString(text, "$1[ ]") }
+	parts := []string{t.Title, unticked(t.Description), unticked(t.Details), strings.Join(deps, "\x00"), t.TestStrategy, t.Acceptance}
 	if t.Verify != "" {
 		parts = append(parts, t.Verify)
 	}

@@ -5,17 +5,19 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"descartes/internal/lazyregexp"
 	"descartes/internal/markdown"
 	"descartes/internal/oneline"
+	"descartes/tasks/plan"
 )
 
 // maxItems limits how many entries of a plan are read.
 const maxItems = 10000
 
 // Plan is the checklist of an IMPLEMENTATION_PLAN.md: a prioritised list of tasks, with the done ones checked. Other text is only read for its
-// headings and for missing specs.
+// headings and for missing specs. Where each task has a box, the items are those of the tasks that a run over the plan has.
 type Plan struct {
 	Items        []Item
 	MissingSpecs []string // what "Missing specs identified:" names
@@ -35,6 +37,7 @@ type Item struct {
 	Blocks   bool     // it says that others wait for it
 	Waits    bool     // it says that it waits, or is marked [!]
 	Detail   []string // lines below it that are not entries
+	mark     int      // where the mark in its box is
 }
 
 // ParsePlan reads a plan. It understands entries behind -, *, + and numbers, at any depth, and x, X
@@ -45,11 +48,43 @@ func ParsePlan(text string) Plan {
 	if err != nil {
 		return Plan{}
 	}
+	list, err := plan.Parse("", []byte(text))
+	if err != nil || !list.Boxed() {
+		list = nil
+	}
 	var p planReader
 	for n := range doc.Lines {
-		p.line(n, &doc.Lines[n], doc.Words(n))
+		l := doc.Lines[n]
+		if list != nil && !list.Within(n) { // a run over the plan takes it for no work
+			l.Box = 0
+		}
+		p.line(&l, doc.Words(n))
 	}
 	return p.plan
+}
+
+// Untick returns the text of a plan without the ticks that it has and was has not.
+func Untick(text string, was *Plan) string {
+	now := ParsePlan(text)
+	ticked := map[string]int{}
+	for _, it := range was.Items {
+		if it.Checked {
+			ticked[key(it.Text)]++
+		}
+	}
+	for i := len(now.Items) - 1; i >= 0; i-- {
+		it := &now.Items[i]
+		if !it.Checked {
+			continue
+		}
+		if k := key(it.Text); ticked[k] > 0 {
+			ticked[k]--
+		} else if it.mark > 0 {
+			_, size := utf8.DecodeRuneInString(text[it.mark:])
+			text = text[:it.mark] + " " + text[it.mark+size:]
+		}
+	}
+	return text
 }
 
 type planReader struct {
@@ -61,7 +96,7 @@ type planReader struct {
 	parents []int
 }
 
-func (p *planReader) line(n int, l *markdown.Line, words string) {
+func (p *planReader) line(l *markdown.Line, words string) {
 	if l.Kind == markdown.Heading {
 		p.head(l.Level, words)
 		return
@@ -85,7 +120,7 @@ func (p *planReader) line(n int, l *markdown.Line, words string) {
 	switch {
 	case box != 0 && words != "":
 		p.missing = false
-		p.item(l.Indent, box, words)
+		p.item(l, box, words)
 	case p.missing && l.Kind == markdown.Entry:
 		p.addMissing(words)
 	case len(p.plan.Items) > 0 && l.Indent > 0 && len(p.indents) > 0:
@@ -111,15 +146,15 @@ func (p *planReader) head(level int, text string) {
 	p.ranked = append(p.ranked[:level-1], rank(text))
 }
 
-func (p *planReader) item(indent int, box rune, text string) {
+func (p *planReader) item(l *markdown.Line, box rune, text string) {
 	text = squeeze(text)
 	if len(p.plan.Items) >= maxItems || strings.HasPrefix(text, "~~") && strings.HasSuffix(text, "~~") {
 		return
 	}
-	for len(p.indents) > 0 && p.indents[len(p.indents)-1] >= indent {
+	for len(p.indents) > 0 && p.indents[len(p.indents)-1] >= l.Indent {
 		p.indents, p.parents = p.indents[:len(p.indents)-1], p.parents[:len(p.parents)-1]
 	}
-	it := Item{Text: text, Depth: len(p.indents), Section: p.section, Priority: rank(text)}
+	it := Item{Text: text, Depth: len(p.indents), Section: p.section, Priority: rank(text), mark: l.Mark}
 	switch box {
 	case 'x', 'X', '✓', '✔', '✅', '☑':
 		it.Checked = true
@@ -138,7 +173,7 @@ func (p *planReader) item(indent int, box rune, text string) {
 		it.Priority = p.ranked[i]
 	}
 	p.plan.Items = append(p.plan.Items, it)
-	p.indents, p.parents = append(p.indents, indent), append(p.parents, len(p.plan.Items)-1)
+	p.indents, p.parents = append(p.indents, l.Indent), append(p.parents, len(p.plan.Items)-1)
 }
 
 func (p *planReader) addMissing(text string) {

@@ -174,6 +174,28 @@ func (r *Run) Facts(it *loop.Iteration) error {
 	if it.Facts.After = after; r.at == Build { // planning may tick what it finds done
 		it.Facts.Before = r.before
 	}
+	if text, ok := r.unticked(); ok && r.Fails(it).Reason != "" {
+		plan := gate.ParsePlan(text)
+		it.Facts.After = &plan
+	}
+	return nil
+}
+
+// unticked is the plan without the ticks of the build at hand; ok is false where it has none.
+func (r *Run) unticked() (text string, ok bool) {
+	was, err := r.here.planText()
+	if r.at != Build || r.before == nil || err != nil {
+		return "", false
+	}
+	text = gate.Untick(was, r.before)
+	return text, text != was
+}
+
+// TakeBack returns the plan without the ticks of a build: another agent would take its items for done.
+func (r *Run) TakeBack(*loop.Iteration) map[string][]byte {
+	if text, ok := r.unticked(); ok {
+		return map[string][]byte{r.Project.Plan: []byte(text)}
+	}
 	return nil
 }
 
@@ -185,7 +207,8 @@ func (r *Run) Fails(it *loop.Iteration) loop.Failure {
 	case !r.promised() && says(f.Final): // the gate has the say
 	case f.Verify != nil && !f.Verify.Passed:
 		ending := journal.TestsFailed
-		if plan, err := r.here.ReadPlan(); err == nil && r.Replans() && len(plan.Open()) == 0 {
+		_, ticked := r.unticked()
+		if plan, err := r.here.ReadPlan(); err == nil && r.Replans() && len(plan.Open()) == 0 && !ticked {
 			ending = "" // it is planned again, which is where the reason must be looked for
 		}
 		why := strings.TrimSuffix("tests fail: "+f.Verify.Name+": "+f.Verify.Why, ": ")

@@ -57,16 +57,20 @@ func (p Project) in(it *loop.Iteration) Project {
 
 // ReadPlan reads the plan as it is now; nil where there is none.
 func (p Project) ReadPlan() (*gate.Plan, error) {
-	name := filepath.Join(p.Root, p.Plan)
-	b, err := plainfile.Read(p.Root, name, maxPlan)
+	text, err := p.planText()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read plan: %w", err)
 	}
-	plan := gate.ParsePlan(strings.TrimPrefix(string(b), "\ufeff"))
+	plan := gate.ParsePlan(text)
 	return &plan, nil
+}
+
+func (p Project) planText() (string, error) {
+	b, err := plainfile.Read(p.Root, filepath.Join(p.Root, p.Plan), maxPlan)
+	return strings.TrimPrefix(string(b), "\ufeff"), err
 }
 
 // Specs lists the spec files, relative to the root, in order: every .md file in specs/.

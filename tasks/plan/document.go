@@ -49,6 +49,7 @@ type heading struct {
 	status     tasks.Status
 	settled    bool // the heading says the status
 	background bool // about no work to do, like all under it
+	aside      bool // not even where it has boxes
 }
 
 const (
@@ -128,9 +129,11 @@ func (d *Document) outline() {
 			open = open[:len(open)-1]
 		}
 		h.background = h.word == "" && isBackground(prose.Fold(h.title))
+		h.aside = h.background && isAside(prose.Fold(h.title))
 		if len(open) > 0 {
 			h.parent = open[len(open)-1]
 			h.background = h.background || d.heads[h.parent].background
+			h.aside = h.aside || d.heads[h.parent].aside
 		}
 		open = append(open, i)
 	}
@@ -209,6 +212,16 @@ func isBackground(heading string) bool {
 		"key findings", "references", "related", "notes", "performance considerations", "security considerations",
 		"open questions", "risks", "risk assessment", "table of contents", "contents", "appendix", "timeline",
 		"rollback plan", "scud task mapping", "task mapping", "changelog", "prerequisites", "requirements", "assumptions":
+		return true
+	}
+	return isCriteria(heading)
+}
+
+// isAside reports whether boxes under a folded heading of the background are no tasks either.
+func isAside(heading string) bool {
+	switch heading {
+	case "what we're not doing", "what we are not doing", "what we’re not doing", "out of scope", "non-goals", "open questions", "risks",
+		"risk assessment", "assumptions", "prerequisites", "what exists", "current state", "current state analysis":
 		return true
 	}
 	return isCriteria(heading)

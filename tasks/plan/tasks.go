@@ -330,7 +330,7 @@ func (r *reader) entries(first, end int, match func(*markdown.Line) bool) (items
 		if l.Kind != markdown.Entry || !match(l) {
 			continue
 		}
-		if head := r.headAt(n); head >= 0 && r.heads[head].background {
+		if head := r.headAt(n); head >= 0 && (r.heads[head].aside || r.heads[head].background && (l.Box == 0 || len(r.phases) > 0)) {
 			continue
 		}
 		t := r.entryTask(n)

@@ -1,0 +1,111 @@
+package plan
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"descartes/internal/markdown"
+	"descartes/tasks"
+	"descartes/tasks/prose"
+)
+
+// Open is tasks.OpenPath that also reads a plan whose tasks have boxes: these are their statuses.
+func Open(path, tag string) (*tasks.File, error) {
+	f, err := tasks.OpenPath(path, tag)
+	var other *tasks.FormatError
+	if err == nil || !errors.As(err, &other) || !strings.HasPrefix(strings.ToLower(filepath.Ext(path)), ".m") {
+		return f, err
+	}
+	if tag == "" {
+		tag = strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+	}
+	list, notBoxed := tasks.OpenBoxes(path, tag, func(src string, was []tasks.Task) ([]tasks.Task, []tasks.Finding, [][][2]int, error) {
+		return boxed(path, src, was)
+	})
+	if notBoxed != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+// Boxed reports whether every task of the plan is an entry with a box.
+func (d *Document) Boxed() bool {
+	return len(d.tasks) > 0 && !slices.ContainsFunc(d.tasks, func(t task) bool { return t.Container() || d.md.Lines[t.Line-1].Box == 0 })
+}
+
+// Within reports whether a line, from 0, belongs to a task.
+func (d *Document) Within(line int) bool {
+	return slices.ContainsFunc(d.tasks, func(t task) bool { return t.Line-1 <= line && line < t.last })
+}
+
+// boxed reads a plan as a list whose statuses are boxes.
+func boxed(path, src string, was []tasks.Task) ([]tasks.Task, []tasks.Finding, [][][2]int, error) {
+	d, err := Parse(path, []byte(src))
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if !d.Boxed() {
+		return nil, nil, nil, cmp.Or(d.fault, errors.New("has tasks without a box"))
+	}
+	md, err := markdown.Parse(src) // with the line ends as they are: these are the places
+	if err != nil || len(md.Lines) != len(d.md.Lines) {
+		return nil, nil, nil, errors.New("has line ends of several kinds")
+	}
+	list, _ := d.Tasks()
+	places := make([][][2]int, len(list))
+	for i := range d.tasks {
+		for n := list[i].Line - 1; n < d.tasks[i].last; n++ {
+			if l := &md.Lines[n]; l.Box != 0 {
+				places[i] = append(places[i], [2]int{l.Mark, l.Mark + len(string(l.Box))})
+			}
+		}
+	}
+	keepIDs(list, was)
+	return list, d.findings, places, nil
+}
+
+// keepIDs gives tasks with the titles of known ones the ids of these: most ids are places in the plan, and somebody may have added an entry.
+func keepIDs(list, was []tasks.Task) {
+	known, taken := map[string]string{}, map[string]bool{} // by title
+	for _, t := range was {
+		title := prose.Fold(t.Title)
+		if _, twice := known[title]; twice {
+			known[title] = ""
+		} else {
+			known[title] = t.ID
+		}
+	}
+	now := map[string]string{}
+	for i := range list {
+		if id := known[prose.Fold(list[i].Title)]; id != "" && !taken[id] {
+			now[list[i].ID], taken[id] = id, true
+		}
+	}
+	used := func(id string) bool {
+		is := func(t tasks.Task) bool { return t.ID == id }
+		return taken[id] || now[id] == "" && slices.ContainsFunc(list, is) || slices.ContainsFunc(was, is)
+	}
+	for i := range list {
+		id := list[i].ID
+		if _, ok := now[id]; ok {
+			continue
+		}
+		free := id
+		for n := 1; taken[id] && used(free); n++ {
+			free = fmt.Sprintf("%s%d", id[:1+strings.LastIndex(id, ".")], n)
+		}
+		now[id], taken[free] = free, true
+	}
+	for i := range list {
+		t := &list[i]
+		t.ID, t.DependsOn = now[t.ID], slices.Clone(t.DependsOn)
+		t.Numeric = t.Numeric && plainNumber(t.ID)
+		for k, on := range t.DependsOn {
+			t.DependsOn[k] = cmp.Or(now[on], on)
+		}
+	}
+}
