@@ -111,10 +111,10 @@ func (w *tagWork) fits(list []tasks.Task) error {
 	return nil
 }
 
-// deleted are the tasks that the list no longer has and the run has begun. They belong to its account.
+// deleted are the tasks that the list no longer has and the run has begun, or prepares a slot for. They belong to its account.
 func (w *tagWork) deleted() (list []tasks.Task) {
 	for _, t := range w.job.all {
-		if _, ok := w.job.File.Task(t.ID); !ok && w.history.Task(t.ID).Attempts > 0 {
+		if _, ok := w.job.File.Task(t.ID); !ok && (w.history.Task(t.ID).Attempts > 0 || w.at(t.ID) != nil) {
 			t.DependsOn, t.Parent, t.Children, t.Line = nil, "", nil, 0
 			list = append(list, t)
 		}
