@@ -80,7 +80,7 @@ func (a *app) importPlan(name string, dryRun, force bool) (err error) {
 	case job == nil || len(found) > 0:
 		return problems(found)
 	case job.File.IsPlan():
-		return badInput("descartes waves --plan "+terminal.Quote(s.Scud.PlanPath)+" shows its tasks, descartes run "+terminal.Quote(s.Scud.PlanPath)+" runs them", "%s has boxes: they are its statuses, and a run ticks them", s.Scud.PlanPath)
+		return badInput("descartes waves --plan "+terminal.Quote(c.PlanPath)+" shows its tasks, descartes run "+terminal.Quote(c.PlanPath)+" runs them", "%s has boxes: they are its statuses, and a run ticks them", c.PlanPath)
 	case job.Import == nil:
 		return taken(a.root, job.File, "")
 	}
