@@ -12,6 +12,7 @@ import (
 const (
 	doneWord = "TASK_COMPLETE"
 	stopWord = "TASK_BLOCKED"
+	askWord  = "TASK_QUESTION"
 
 	emphasis = " \t*_"
 
@@ -22,8 +23,8 @@ const (
 //
 //   - the promise word, "" is COMPLETE;
 //   - TASK_COMPLETE alone on a line;
-//   - TASK_BLOCKED: reason, on a line of its own.
-func claims(own, word string) (complete bool, blocked string) {
+//   - TASK_BLOCKED: reason, or TASK_QUESTION: question, on a line of its own.
+func claims(own, word string) (complete bool, blocked, asks string) {
 	if word = promise.Word(word); word == "" {
 		word = "COMPLETE"
 	}
@@ -35,19 +36,21 @@ func claims(own, word string) (complete bool, blocked string) {
 		}
 		if line.Bare() == doneWord {
 			done = max(done, n)
-		} else if reason, ok := stopReason(line.Text); ok {
-			stopped, blocked = n, reason
+		} else if reason, ok := after(stopWord, line.Text); ok {
+			stopped, blocked, asks = n, reason, ""
+		} else if text, ok := after(askWord, line.Text); ok {
+			stopped, blocked, asks = n, "it asks: "+text, text
 		}
 	}
 	if stopped > done {
-		return false, blocked
+		return false, blocked, asks
 	}
-	return done >= 0, ""
+	return done >= 0, "", ""
 }
 
-// stopReason reads TASK_BLOCKED and what follows it.
-func stopReason(line string) (reason string, ok bool) {
-	rest, ok := strings.CutPrefix(strings.TrimLeft(line, emphasis), stopWord)
+// after reads TASK_BLOCKED, or another word, and what follows it.
+func after(word, line string) (reason string, ok bool) {
+	rest, ok := strings.CutPrefix(strings.TrimLeft(line, emphasis), word)
 	if !ok {
 		return "", false
 	}

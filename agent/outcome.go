@@ -96,6 +96,9 @@ func (r *Runner) result(q Request, exit process.Exit, f *watchdog) (Result, erro
 	if res.End == Finished && !res.Complete && res.Blocked == "" {
 		res.Question = question(res.Final)
 	}
+	if res.End == Finished && res.Blocked != "" {
+		res.Question = h.asks
+	}
 	return res, nil
 }
 

@@ -110,8 +110,8 @@ type Result struct {
 	Until    time.Time // of Limited; zero if unknown
 	Final    string    // the end of the agent's own last message, at most 16 KiB of valid UTF-8, or Request.Words
 	Complete bool      // it claimed completion
-	Blocked  string    // the reason it gave with TASK_BLOCKED
-	Question string    // what its last message asks, if it claimed nothing
+	Blocked  string    // the reason it gave with TASK_BLOCKED, or what it asks with TASK_QUESTION
+	Question string    // what it asks with TASK_QUESTION or, if it claimed nothing, in its last message
 	Notes    []string  // what else a person should know, one line each
 	Cost     *Cost     // nil if unknown
 	Session  string    // the client's id for it; "" if not reported

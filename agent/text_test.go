@@ -131,6 +131,9 @@ func TestCompletionWords(t *testing.T) {
 		{"blocked, long line", "TASK_BLOCKED: " + long, false, strings.Repeat("x", reasonLimit) + "…"},
 		{"blocked, long reason", "TASK_BLOCKED: " + long[:600] + "\n", false, strings.Repeat("x", reasonLimit) + "…"},
 
+		{"asks", "I changed a.go.\nTASK_QUESTION: tabs or spaces\n", false, "it asks: tabs or spaces"},
+		{"asks, then does it", "TASK_QUESTION: tabs?\nTASK_COMPLETE\n", true, ""},
+
 		{"retracted", "<promise>COMPLETE</promise>\nTASK_BLOCKED: no, wait\n", false, "no, wait"},
 		{"taken back", "TASK_BLOCKED: no, wait\nTASK_COMPLETE\n", true, ""},
 
@@ -298,7 +301,7 @@ func TestEchoCutShort(t *testing.T) {
 	t.Parallel()
 	for at := range len(samplePrompt) {
 		text := tail{limit: ownLimit, buf: []byte("x\n" + quoted("> ", samplePrompt[at:]) + "y\n"), cut: true}
-		if complete, blocked := claims(withoutEcho(text.text(), samplePrompt, true), ""); samplePrompt[at] == '\n' && (complete || blocked != "") {
+		if complete, blocked, _ := claims(withoutEcho(text.text(), samplePrompt, true), ""); samplePrompt[at] == '\n' && (complete || blocked != "") {
 			t.Errorf("cut at %d: complete %v, blocked %q", at, complete, blocked)
 		}
 	}

@@ -22,6 +22,7 @@ type said struct {
 	final    string
 	complete bool
 	blocked  string
+	asks     string // the question for which it is blocked
 	bytes    int64
 }
 
@@ -78,7 +79,7 @@ func (h *transcript) said() *said {
 	}
 	text := words.text()
 	own := withoutEcho(text, h.q.Prompt, words.cut)
-	out.complete, out.blocked = claims(own, h.q.Promise)
+	out.complete, out.blocked, out.asks = claims(own, h.q.Promise)
 	if out.progress == nil {
 		text = own
 	}

@@ -43,7 +43,7 @@ func TestQuestionBlocksAtOnce(t *testing.T) {
 	if out.Ending != journal.TasksBlocked || strings.Join(w.runs, ",") != "1 1,2 1,2 2,3 1" || checked != 3 {
 		t.Errorf("%+v after %v, verified %d times", out, w.runs, checked)
 	}
-	if !strings.Contains(prompts["2/2"], "It asked this, and nobody answered; decide yourself:\n\n```\nIs 2/1 right?\n") {
+	if !strings.Contains(prompts["2/2"], "It asked this, and has no answer yet; decide yourself:\n\n```\nIs 2/1 right?\n") {
 		t.Errorf("the next attempt is told\n%s", prompts["2/2"])
 	}
 	if len(warned) != 1 || warned[0] != "1 the output has no end event" {

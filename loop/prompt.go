@@ -1031,14 +1031,15 @@ func (w *promptWork) askGate(u *unit) (*Outcome, error) {
 // maxChanged limits the changed paths of an iteration in the journal.
 const maxChanged = 100
 
-// question returns the agent's open question: it ended well, claimed nothing and changed nothing, so running it again is useless. If changes are not
-// recorded, it has to ask twice in a row.
+// question returns the agent's open question: it asks with TASK_QUESTION; or it ended well, claimed nothing and changed nothing, so running it again is
+// useless. If changes are not recorded, it has to ask the latter twice in a row.
 func (w *promptWork) question(u *unit) string {
 	if o := u.res.Objection; o != nil && o.Ask {
 		return tail(o.Question(), maxWords)
 	}
 	r, work := &u.res.Agent, &u.res.Work
-	if r.End != agent.Finished || r.Complete || len(work.Changed) > 0 || work.Named.Changed() || work.After == "" && w.history.Prompt.Asked < 2 {
+	done := len(work.Changed) > 0 || work.Named.Changed() || work.After == "" && w.history.Prompt.Asked < 2
+	if r.End != agent.Finished || r.Complete || done && r.Blocked == "" {
 		return ""
 	}
 	return tail(r.Question, maxWords)

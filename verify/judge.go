@@ -23,7 +23,7 @@ const (
 type Facts struct {
 	AgentEnd    string // an agent.End
 	AgentReason string // for people
-	Blocked     string // reason given with TASK_BLOCKED
+	Blocked     string // reason given with TASK_BLOCKED, or the question with TASK_QUESTION
 	Question    string // the question in its last words, if they claim nothing
 	Complete    bool   // the agent claimed completion
 	Changed     bool   // the attempt changed a file
