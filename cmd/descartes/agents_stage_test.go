@@ -259,7 +259,7 @@ func (s *stage) env() []string {
 }
 
 // begin starts a loop command: start over the tag, with the client's row of the table as it is, or resume.
-func (s *stage) begin(t *testing.T, verb string, flags ...string) *launch {
+func (s *stage) begin(t *testing.T, verb string, flags ...string) *launched {
 	t.Helper()
 	path, err := program()
 	if err != nil {
@@ -275,13 +275,13 @@ func (s *stage) begin(t *testing.T, verb string, flags ...string) *launch {
 }
 
 // does runs a loop command to its end, which has to be this one, with nothing left running.
-func (s *stage) does(t *testing.T, code int, verb string, flags ...string) *launch {
+func (s *stage) does(t *testing.T, code int, verb string, flags ...string) *launched {
 	t.Helper()
 	return s.ends(t, s.begin(t, verb, flags...), code)
 }
 
 // ends waits for the end of a launch.
-func (s *stage) ends(t *testing.T, r *launch, code int) *launch {
+func (s *stage) ends(t *testing.T, r *launched, code int) *launched {
 	t.Helper()
 	got := r.wait(t)
 	s.nothingLeft(t)

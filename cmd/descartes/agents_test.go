@@ -17,7 +17,7 @@ import (
 
 	"descartes/internal/config"
 	"descartes/internal/proc"
-	"descartes/internal/supervise"
+	"descartes/launch"
 	"descartes/loop/journal"
 )
 
@@ -372,7 +372,7 @@ func (s *stage) tails() (n int) {
 }
 
 // tools waits until both processes of an endless tool run.
-func (s *stage) tools(t *testing.T, r *launch) {
+func (s *stage) tools(t *testing.T, r *launched) {
 	t.Helper()
 	until(t, "the tool", func() bool {
 		if !r.alive() {
@@ -464,7 +464,7 @@ type family struct {
 }
 
 // follow looks below a launch until that has ended.
-func (f *family) follow(t *testing.T, r *launch) {
+func (f *family) follow(t *testing.T, r *launched) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
@@ -541,7 +541,7 @@ func everything() map[int]procStat {
 // having been seen below the program, or by standing in its folders.
 func (s *stage) left(t *testing.T) (found []kin) {
 	t.Helper()
-	mark, home := []byte("\x00"+proc.CookieVar+"="+supervise.Cookie(s.root)+"\x00"), []byte("\x00HOME="+s.home+"\x00")
+	mark, home := []byte("\x00"+proc.CookieVar+"="+launch.Cookie(s.root)+"\x00"), []byte("\x00HOME="+s.home+"\x00")
 	s.seen.mu.Lock()
 	defer s.seen.mu.Unlock()
 	for pid, p := range everything() {

@@ -5,33 +5,352 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"path"
-	"slices"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"descartes/fleet/wire"
-	"descartes/gitops"
+	"descartes/agent/process"
 	"descartes/internal/atomicfile"
 	"descartes/internal/config"
-	"descartes/internal/lockfile"
+	"descartes/internal/notify"
 	"descartes/internal/oneline"
-	"descartes/internal/oscall"
-	"descartes/internal/sandbox"
-	"descartes/internal/supervise"
+	"descartes/internal/redact"
 	"descartes/internal/terminal"
+	"descartes/launch"
 	"descartes/loop"
-	"descartes/loop/attempt"
+	"descartes/loop/gate"
 	"descartes/loop/journal"
+	"descartes/loop/mode"
 	"descartes/loop/store"
-	"descartes/loop/workspace"
-	"descartes/tasks"
 	"descartes/view"
 )
+
+// execute prepares a run of any kind, does it, and reports.
+func execute(cmd *cobra.Command, s *settings, w launch.Want) error {
+	ctx := cmd.Context()
+	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), s.JSON, s.CI)
+	p.times = s.Times
+	defer p.close()
+	r, found := launch.Prepare(ctx, s.want(cmd, w))
+	defer r.Close()
+	p.text.redact = r.Redact
+	if len(found) > 0 {
+		return cmp.Or(s.reportIdle(r, p, problems(found)), error(problems(found)))
+	}
+	if r.Idle {
+		p.say("nothing left to do in tag %s: %s done", r.Name(), terminal.Count(r.Tag.Graph.Counts().Total, "task"))
+		if text := r.Elsewhere(ctx); text != "" {
+			p.say("%s", terminal.Clean(text))
+		}
+		return s.reportIdle(r, p, nil)
+	}
+	notices, err := noticesOf(r, p)
+	if err != nil {
+		return err
+	}
+	defer notices.End()
+	if p.events.Usual = r.Config.Backend.Type; r.Tag != nil {
+		p.events.Waves = len(r.Tag.Graph.Waves())
+	}
+	p.header(r)
+	if s.DryRun {
+		return dry(cmd, r, p, s.JSON)
+	}
+	var h *person
+	if r.Tag != nil || r.Prompt.Gate != nil && !r.Config.Promised() {
+		h = atTerminal(cmd, p, s.CI)
+	}
+	if err := agrees(ctx, r, p, h); err != nil {
+		return err
+	}
+	said := newLiveWriter(cmd.ErrOrStderr())
+	defer said.Flush()
+	c := conduct{r: r, s: s, p: p, h: h, notices: notices}
+	if c.once = mode.Kind(w.Kind); w.Once != "" || r.Mode != nil {
+		c.log = &mode.Session{Root: r.Root, Kind: c.once, Run: r.Mode, Task: strings.TrimPrefix(r.Config.Git.CommitTemplate, "prompt: iteration 1 - "),
+			Show: func(w io.Writer) mode.Shown { return readable(w, r.Backends[0].Format, r.Root) }, People: said, Redact: r.Redact, Began: time.Now()}
+		c.said = said
+	} else {
+		c.once = ""
+	}
+	return c.run(cmd)
+}
+
+// want completes what a command wants run.
+func (s *settings) want(cmd *cobra.Command, w launch.Want) launch.Want {
+	w.Settings, w.Dir, w.Stdin, w.Fleet, w.VerifyFrom, w.Front = &s.Settings, s.dirPath(), cmd.InOrStdin(), &fleetRun{}, s.verifyFrom, s.front
+	o := &w.Options
+	o.Command, o.Own, o.Anew, o.Session = cmp.Or(o.Command, "loop"), s.reports(), s.asksAnew(), session()
+	return w
+}
+
+// header tells what is about to run, and what is odd about it.
+func (p *printer) header(r *launch.Run) {
+	for _, l := range r.Lines() {
+		p.say("%s: %s", l.Name, l.Text)
+	}
+	for _, n := range r.Notes {
+		p.say("note: %s", terminal.Clean(n))
+	}
+	for _, w := range r.Warnings {
+		p.warn(w)
+	}
+}
+
+// dry tells the rest of what a run would do.
+func dry(cmd *cobra.Command, r *launch.Run, p *printer, asJSON bool) error {
+	var plan *view.GatePlan
+	if g := r.Criteria(); g != nil {
+		plan = view.NewGatePlan(g, *r.Config)
+	}
+	var b *view.Board
+	if r.Tag != nil {
+		var err error
+		if b, err = view.NewBoard(r.Tag); err != nil {
+			return err
+		}
+	}
+	switch {
+	case b != nil && asJSON:
+		return writeJSON(cmd.OutOrStdout(), b.Report())
+	case asJSON:
+		w := r.Redact.Writer(cmd.OutOrStdout())
+		err := writeJSON(w, struct {
+			Kind    string         `json:"kind"`
+			Root    string         `json:"root"`
+			Command []string       `json:"command"`
+			Config  *loop.Config   `json:"config"`
+			Gate    *view.GatePlan `json:"gate,omitempty"`
+		}{r.Kind, r.Root, r.Backends[0].Command, r.Config, plan})
+		return errors.Join(err, w.Flush())
+	case b != nil:
+		p.say("")
+		fmt.Fprint(p.text, b.Text(p.paint, p.width))
+	default:
+		p.say("\n%s", terminal.CleanLines(strings.TrimRight(r.Config.Prompt, "\n")))
+		if plan != nil {
+			p.tell(plan.Text())
+		}
+	}
+	p.say("\ndry run: nothing was touched")
+	return nil
+}
+
+// agrees asks a person at the terminal whether to start a list that cannot finish as it is, and what is to become of a file that will be written.
+// Without one the warnings have to do.
+func agrees(ctx context.Context, r *launch.Run, p *printer, h *person) error {
+	c := r.Config
+	switch {
+	case !r.Anew:
+	case r.Tag != nil:
+		held := r.Tag.Graph.Counts().Held
+		if held == 0 || len(r.Tag.Faults()) == 0 || h == nil || r.Options.Scope.Task != "" {
+			return nil
+		}
+		if yes, _ := h.yes(ctx, fmt.Sprintf("%s cannot run. Start the others?", terminal.Count(held, "task")), true); !yes {
+			return badInput("descartes waves"+config.ListFlags(r.Name(), c.Scud.TasksFile)+" shows what is wrong with the list", "nothing was started")
+		}
+	case c.Gate != loop.GateCriteria:
+	case h != nil && c.LoopState == "":
+		yes, answered := h.ask(ctx, strings.TrimSuffix(gate.Disclosure, " [Y/n]"))
+		if answered {
+			c.LoopState = map[bool]string{true: loop.LoopStateDelete, false: loop.LoopStateKeep}[yes]
+		}
+	default:
+		p.say("%s", map[string]string{loop.LoopStateDelete: gate.Disclosure + " y", loop.LoopStateKeep: gate.Disclosure + " n",
+			"": gate.Disclosure + " n, but loop cancel deletes it (--set loop_state=keep or delete answers otherwise)"}[c.LoopState])
+	}
+	return nil
+}
+
+// noticesOf prepares the notices of a run. The caller ends them when everything is reported.
+func noticesOf(r *launch.Run, p *printer) (*notify.Notifier, error) {
+	bell := func() {
+		if p.text.term != nil {
+			_, _ = p.text.term.Write([]byte{'\a'}) // a screen never fails
+		}
+	}
+	tag := ""
+	if r.Tag != nil {
+		tag = r.Name()
+	}
+	n, err := notify.New(notify.Options{Targets: r.Config.Notify, On: r.Config.NotifyOn, Env: os.Environ(), Project: filepath.Base(r.Root), Tag: tag, Redact: r.Redact, Bell: bell, Warn: p.warn})
+	if err != nil {
+		return nil, badInput("", "%w", err)
+	}
+	return n, nil
+}
+
+// conduct is a prepared run while it works, with everybody who follows it.
+type conduct struct {
+	r       *launch.Run
+	s       *settings
+	p       *printer
+	h       *person
+	notices *notify.Notifier
+	once    mode.Kind     // of plan, build and prompt
+	log     *mode.Session // nil for the others
+	said    *liveWriter   // where what the agents say is printed as they say it; nil: nowhere
+}
+
+// code is the exit status of an outcome.
+func (c *conduct) code(out loop.Outcome) int {
+	if c.r.Tag != nil {
+		return exitCode(out, out.Blocked)
+	}
+	return promptCode(c.once, out)
+}
+
+// run does the run and tells how it ended.
+func (c *conduct) run(cmd *cobra.Command) error {
+	r, p, s := c.r, c.p, c.s
+	e, took, err := c.work(cmd)
+	if e.State == nil {
+		return err
+	}
+	ctx := context.WithoutCancel(cmd.Context())
+	sum := &view.Summary{Run: c.reported(e), Step: r.Options.Scope.Step, Took: took, Later: r.Tag != nil && !r.Anew, Update: r.Updates(ctx, e)}
+	if n := r.Occupied(); n > 1<<30 {
+		sum.Pool = process.Size(n)
+	}
+	if r.Tag != nil {
+		sum.Board = boardAfter(r, e.State)
+		if len(e.State.BlockedTasks) > 0 || e.Ending == journal.GitRefused {
+			refs, rerr := r.Repo.Refs(ctx, "refs/descartes/"+e.ID+"/")
+			if rerr != nil {
+				p.warn(rerr.Error())
+			}
+			sum.Kept = refs
+		}
+	}
+	if e.Baseline == nil {
+		p.tell(sum.Text(p.paint, p.box))
+	}
+	code := c.code(e.Outcome)
+	if c.log != nil {
+		switch path, err := c.log.Close(e.Outcome, code); {
+		case err != nil:
+			p.warn(err.Error())
+		case path != "":
+			p.say("session log: %s", view.Relative(r.Root, path))
+		}
+	}
+	p.close()
+	if err = errors.Join(err, s.report(sum, p, r.Redact)); err != nil || code == exitDone {
+		return err
+	}
+	return s.ends(code, p)
+}
+
+// reported is a run that is over as its reports take it.
+func (c *conduct) reported(e launch.Ended) view.Run {
+	return view.Run{Here: fromHere(c.r.Root), Root: c.r.Root, Outcome: e.Outcome, ID: e.ID, Path: e.Path, State: e.State, History: e.History, Loose: e.Loose}
+}
+
+// boardAfter is the board when a run is over: the graph was kept up to date by the run itself.
+func boardAfter(r *launch.Run, st *store.State) *view.Board {
+	return &view.Board{Root: r.Root, Scud: r.Config.Scud, File: r.Tag.File, Graph: r.Tag.Graph, Commits: st.WaveCommits, Grades: st.Grades, Here: fromHere(r.Root, r.Config.Scud.TasksFile)}
+}
+
+// work runs it, and reports to people meanwhile.
+func (c *conduct) work(cmd *cobra.Command) (e launch.Ended, took time.Duration, err error) {
+	r, p := c.r, c.p
+	home, began := store.NewHome(r.Root), time.Now()
+	in := interrupts{unit: view.Unit(r.Kind)}
+	p.view = c.view(cmd, &in)
+	defer p.view.end()
+	ctx, stop := in.watch(cmd.Context(), func(text string) { p.say("%s", text) })
+	var asked requestTeller
+	h := launch.Hooks{Soft: in.soft, Program: "descartes " + version(), Code: func(out loop.Outcome) int { return c.s.exits(c.code(out)) }}
+	h.Observe = c.s.letGo(r.Root, p, func(e journal.Event) {
+		in.saw(e)
+		p.view.begin(e.Loop)
+		c.notices.Begin(home.Events(e.Loop))
+		asked.watch(home, e.Loop, r.Kind, in.underway.Load, p.say)
+		if e.Type == journal.LoopPaused || e.Type == journal.LoopFinished { // the loop may have seen a request first
+			asked.look(true)
+		}
+		p.observe(e)
+		if c.log != nil {
+			c.log.Observe(e)
+		}
+	})
+	if c.h != nil {
+		c.h.soft, h.Ask = in.soft, c.h.ask
+	}
+	e, err = r.Do(ctx, h)
+	p.view.end()
+	cut := context.Cause(ctx)
+	stop()
+	asked.stop()
+	if e.State == nil {
+		return e, 0, cutShort(cut, err)
+	}
+	if b := e.Baseline; b != nil {
+		p.close()
+		tellBaseline(r.Redact.Writer(cmd.ErrOrStderr()), b)
+	}
+	return e, time.Since(began), err
+}
+
+// view is that of the run; nil where lines are printed.
+func (c *conduct) view(cmd *cobra.Command, in *interrupts) *runView {
+	tty, ok := viewable(cmd, c.p, c.s.Plain || c.s.CI)
+	if !ok {
+		return nil
+	}
+	v := &runView{p: c.p}
+	if c.said != nil && c.said.term != nil { // else it is read elsewhere, and goes on there
+		v.said = c.said
+	}
+	home := store.NewHome(c.r.Root)
+	v.opt = viewed{c.r.Root, func() (*store.Saved, error) { return home.Find(v.id) }}.options(tty, c.p)
+	v.opt.Here, v.opt.Interrupt = true, in.press
+	return v
+}
+
+// tellBaseline says why a run was refused whose verify command fails before any task.
+func tellBaseline(w *redact.Writer, b *loop.Baseline) {
+	fmt.Fprintf(w, "error: %s\n", terminal.Clean(b.Reason()))
+	for _, line := range b.Output() {
+		fmt.Fprintf(w, "  %s\n", terminal.Clean(line))
+	}
+	if len(b.Dangling) > 0 {
+		fmt.Fprintf(w, "links that lead somewhere in your tree and nowhere in slot %d: %s\n", b.Slot, terminal.Clean(oneline.List(b.Dangling)))
+	}
+	if b.Slot > 0 {
+		fmt.Fprintf(w, "it ran in slot %d, a copy of the project: if it passes in your own tree, the copy lacks something\n", b.Slot)
+	}
+	fmt.Fprintf(w, "no agent was started\nhint: %s\n", terminal.Clean(b.Hint()))
+	_ = w.Flush()
+}
+
+// reportIdle writes the reports that were asked for where no loop runs because none is needed, or because everything left is blocked: a nightly job
+// collects them each night.
+func (s *settings) reportIdle(r *launch.Run, p *printer, refused problems) error {
+	none := len(refused) > 0 && refused.code() == exitBlocked
+	if s.DryRun || r.Tag == nil || len(refused) > 0 && !none {
+		return nil
+	}
+	e := view.Run{Here: fromHere(r.Root), Root: r.Root, Outcome: loop.Outcome{Ending: journal.AllDone, Message: "nothing left to do"}, History: journal.NewState(), State: &store.State{Tag: r.Name(), Config: *r.Config}}
+	if none {
+		e.Outcome = loop.Outcome{Ending: journal.TasksBlocked, Message: refused[0].Message}
+	}
+	for _, path := range s.reports() {
+		if _, in := launch.Below(filepath.Join(r.Root, ".descartes"), path); !in {
+			continue
+		}
+		if err := store.NewHome(r.Root).Make(atomicfile.OS()); err != nil { // a fresh clone has none
+			return err
+		}
+	}
+	return s.report(&view.Summary{Board: boardAfter(r, e.State), Run: e}, p, r.Redact)
+}
 
 // requestTeller shows in a run's own terminal what another one asks of it.
 type requestTeller struct {
@@ -50,7 +369,8 @@ func (t *requestTeller) watch(home store.Home, id, kind string, underway func() 
 		t.look = func(last bool) {
 			mu.Lock()
 			defer mu.Unlock()
-			if text := requestOf(home, id, kind, underway()); text != "" && text != told && (told == "" || !last) {
+			r, now := home.Asked(id)
+			if text := (view.Pending{Asked: r, Now: now, Kind: kind, Underway: underway()}).Text(); text != "" && text != told && (told == "" || !last) {
 				told = text
 				say("%s", text)
 			}
@@ -70,321 +390,10 @@ func (t *requestTeller) watch(home store.Home, id, kind string, underway func() 
 	})
 }
 
-// requestOf names the request to a live loop, or "".
-func requestOf(home store.Home, id, kind string, underway bool) string {
-	r, now := home.Asked(id)
-	return view.Pending{Asked: r, Now: now, Kind: kind, Underway: underway}.Text()
-}
-
 // stop ends it, and returns when it shows nothing more.
 func (t *requestTeller) stop() {
 	if t.quit != nil {
 		close(t.quit)
 		t.done.Wait()
 	}
-}
-
-// job is what a run works on, with its callbacks.
-type job struct {
-	loop.Source
-	kind    string
-	cfg     *loop.Config
-	dir     string                 // where its commands run
-	observe func(journal.Event)    // nil: nobody hears of events but the printer
-	code    func(loop.Outcome) int // the exit status
-	person  *person                // who answers questions; nil: nobody is there
-	said    *liveWriter            // where what the agents say is printed as they say it; nil: nowhere
-}
-
-// work runs a prepared loop to its end. Closing soft stops it after the running attempt, cancelling ctx interrupts that.
-func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e view.Run, err error) {
-	if j.cfg.Git.Push {
-		if err := r.canPush(ctx); err != nil {
-			return e, err
-		}
-	}
-	var ask func(context.Context, string) (yes, answered bool)
-	if j.person != nil {
-		ask = j.person.ask
-	}
-	var l *loop.Loop
-	var commands supervise.Commands
-	var mu sync.Mutex
-	started := []*supervise.Commands{&commands} // also those of slots
-	slot := func(s *workspace.Slot, dir string) (attempt.Agent, attempt.Verifier, func() error, error) {
-		c, err := r.slot(j, s, dir)
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		mu.Lock()
-		started = append(started, c)
-		mu.Unlock()
-		return c.Agents(), c.Verifier(), c.Close, nil
-	}
-	refused := func() (hosts []string) {
-		mu.Lock()
-		defer mu.Unlock()
-		for _, c := range started {
-			hosts = append(hosts, c.Refused()...)
-		}
-		return hosts
-	}
-	var withheld attempt.Withheld
-	withheld.Agents, withheld.Verify = supervise.Withheld(*j.cfg, r.backend, os.Environ())
-	saved := config.Hide(*j.cfg, r.secrets)
-	r.opt.Saved = &saved
-	var fleet wire.Client
-	var away loop.Away
-	quotas := accounts(r.backends(), r.root, os.Getenv)
-	if j.cfg.Fleet != "" { // its workers have accounts of their own
-		away, quotas = &fleet, nil
-	}
-	l, err = loop.Start(ctx, r.root, j.Source, loop.Tools{Repo: r.repo, Agent: commands.Agents(), Verify: commands.Verifier(), FS: atomicfile.OS(), Now: gitops.Now, Redact: r.redact, Free: oscall.Free, Observe: j.observe,
-		Code: j.code, Ask: ask, Continues: r.continues, Accounts: quotas, Refused: refused, Slot: slot, Shown: r.sandbox.Mounts(), Here: r.here, Pool: r.pool, Named: r.inRepo(r.brought), Withheld: withheld, Looks: attempt.Looks(), Program: "descartes " + version(), Away: away}, r.opt)
-	if err != nil {
-		return e, err
-	}
-	defer func() { err = errors.Join(err, l.Close()) }()
-	if r.remember != nil {
-		if err := r.remember(); err != nil {
-			return e, err
-		}
-	}
-	// We hold the loop's locks now: what a killed run left running may be ended.
-	q := r.commands(*j.cfg, store.NewHome(r.root).Run(l.ID()), r.root+"\x00"+l.ID())
-	q.Dir = j.dir
-	if err := commands.Start(q); err != nil {
-		return e, err
-	}
-	defer func() { err = errors.Join(err, commands.Close()) }()
-	if away != nil {
-		if err := r.join(ctx, &fleet, l, saved); err != nil {
-			return e, err
-		}
-		defer func() { // where it was cut short, its refs are for the run that resumes it
-			err = errors.Join(err, fleet.Close(context.WithoutCancel(ctx), err == nil && e.Outcome.Ending != journal.GitRefused))
-		}()
-	}
-	out, err := l.Run(ctx, soft)
-	return view.Run{Here: fromHere(r.root), Root: r.root, Outcome: out, ID: l.ID(), Path: l.StatePath(), State: l.State(), History: l.History(), Loose: l.Uncommitted()}, err
-}
-
-// join starts the program that carries a run's orders to the workers.
-func (r *prepared) join(ctx context.Context, fleet *wire.Client, l *loop.Loop, cfg loop.Config) error {
-	program, err := findFleet(r.root)
-	if err != nil {
-		return err
-	}
-	remote := cfg.FleetRemote
-	if remote == "" {
-		head, err := r.repo.Head(ctx)
-		if err != nil {
-			return err
-		}
-		if remote, err = r.repo.Remote(cmp.Or(r.opt.Branch, head.Branch)); err != nil {
-			return badInput(hintOf(err), "--fleet: %w", err)
-		}
-	}
-	argv := []string{program, "dispatch"}
-	if cfg.Fleet != config.DefaultAddress {
-		argv = append(argv, "--address", cfg.Fleet)
-	}
-	host, _ := os.Hostname()
-	err = fleet.Start(ctx, wire.ClientOptions{Repo: r.repo, Remote: remote, Apart: cfg.FleetRemote != "", Config: cfg, Program: argv, Env: os.Environ(), Stderr: os.Stderr, Note: func(text string) { _ = l.Warn(text) },
-		Hello: wire.Hello{Tag: cfg.Scud.Tag, Loop: wire.NameLoop(l.ID(), r.root+"\n"+l.State().StartedAt.UTC().Format(time.RFC3339Nano)), Host: host}})
-	if _, taken := errors.AsType[*wire.InputError](err); taken {
-		return badInput("descartes-fleet status lists what is under way", "--fleet: %w", err)
-	}
-	if _, git := errors.AsType[*workspace.GitError](err); git {
-		return &failure{code: exitGit, err: fmt.Errorf("--fleet: %w", err), hint: "orders and results travel as refs below refs/descartes: let the remote take them"}
-	}
-	if err != nil {
-		return &failure{code: exitError, err: fmt.Errorf("--fleet: %w", err), hint: "descartes-fleet status says what there is; descartes-fleet dev starts a server to try it"}
-	}
-	return nil
-}
-
-// canPush refuses a run whose work could not be pushed anywhere.
-func (r *prepared) canPush(ctx context.Context) error {
-	if r.repo == nil {
-		return badInput("git init", "--push needs a git repository")
-	}
-	head, err := r.repo.Head(ctx)
-	if err != nil {
-		return err
-	}
-	branch := cmp.Or(r.opt.Branch, head.Branch)
-	if branch == "" {
-		return badInput("--branch NAME makes one", "--push: no branch is checked out")
-	}
-	if _, err := r.repo.Remote(branch); err != nil {
-		return badInput(hintOf(err), "--push: %w", err)
-	}
-	return nil
-}
-
-// slot starts what runs agents and verify commands in a slot, with their own sandbox and supervising process.
-func (r *prepared) slot(j job, s *workspace.Slot, dir string) (*supervise.Commands, error) {
-	q := r.commands(*j.cfg, dir, fmt.Sprintf("%s/slot-%d", r.root, s.Number))
-	if r.here && s.Tree() == r.repo.Root() {
-		q.Sandbox.Keep = append(q.Sandbox.Keep, r.repo.HooksDir())
-	} else {
-		q.Sandbox.Slot = sandbox.Slot{Tree: s.Tree(), Objects: s.Objects()}
-	}
-	if _, ok := below(r.pool, dir); ok { // else it is the lab: no agent works there
-		q.Sandbox.Slot.Shown = []string{dir}
-	}
-	var c supervise.Commands
-	return &c, c.Start(q)
-}
-
-// commands describes how to start the run's commands: files is the folder for their files, and name marks their processes.
-func (r *prepared) commands(cfg loop.Config, files, name string) supervise.Run {
-	return supervise.Run{Config: cfg, Sandbox: r.sandbox, Backends: r.backends(), Files: files, Dir: r.root, Cookie: supervise.Cookie(name)}
-}
-
-// conduct runs a prepared run and reports to people meanwhile. A run stopped before it began has no state.
-func (r *prepared) conduct(cmd *cobra.Command, s *settings, p *printer, j job) (e view.Run, took time.Duration, err error) {
-	if err := r.takesBranch(cmd.Context(), p, j); err != nil {
-		return e, 0, err
-	}
-	var in interrupts
-	p.view = r.view(cmd, s, p, &in, j)
-	defer p.view.end()
-	began := time.Now()
-	ctx, stop := in.watch(cmd.Context(), func(text string) {
-		if j.kind != store.KindTag {
-			text = strings.Replace(text, "attempt", "iteration", 1)
-		}
-		p.say("%s", text)
-	})
-	var asked requestTeller
-	code := j.code
-	j.code = func(out loop.Outcome) int { return s.exits(code(out)) }
-	home, observe := store.NewHome(r.root), j.observe
-	j.observe = s.letGo(r.root, p, func(e journal.Event) {
-		in.saw(e)
-		p.view.begin(e.Loop)
-		r.notices.Begin(home.Events(e.Loop))
-		asked.watch(home, e.Loop, j.kind, in.underway.Load, p.say)
-		if e.Type == journal.LoopPaused || e.Type == journal.LoopFinished { // the loop may have seen a request first
-			asked.look(true)
-		}
-		p.observe(e)
-		if observe != nil {
-			observe(e)
-		}
-	})
-	if j.person != nil {
-		j.person.soft = in.soft
-	}
-	e, err = r.work(ctx, in.soft, j)
-	p.view.end()
-	cut := context.Cause(ctx)
-	stop()
-	asked.stop()
-	if e.State == nil {
-		return e, 0, cutShort(cut, err)
-	}
-	if b := e.Outcome.Baseline; b != nil {
-		p.close()
-		tellBaseline(r.redact.Writer(cmd.ErrOrStderr()), b)
-	}
-	return e, time.Since(began), err
-}
-
-// updates are the commands that bring the user's tree up to date with what a run's commits changed, lock files and submodules, where it followed them:
-// its attempts did so in their slots only.
-func (r *prepared) updates(ctx context.Context, e view.Run) (lines []string) {
-	if r.here || r.repo == nil || e.Outcome.Branch != "" {
-		return nil
-	}
-	var commits []string
-	for _, c := range e.State.WaveCommits {
-		commits = append(commits, c.Hash)
-	}
-	for _, it := range e.State.Summaries {
-		if it.Commit != "" {
-			commits = append(commits, it.Commit)
-		}
-	}
-	for _, hash := range commits {
-		changes, err := r.repo.CommitChanges(context.WithoutCancel(ctx), hash)
-		if err != nil {
-			return nil // it is advice only
-		}
-		for _, x := range changes {
-			f, _ := lockfile.Of(x.Path)
-			line, dir := f.Update, path.Dir(x.Path)
-			if x.Module {
-				line, dir = "git submodule update --recursive", "."
-			}
-			if line == "" || x.Op == 'D' {
-				continue
-			}
-			line += " (" + x.Path + " changed)"
-			if dir != "." {
-				line = "cd " + terminal.Quote(dir) + " && " + line
-			}
-			if !slices.Contains(lines, line) {
-				lines = append(lines, line)
-			}
-		}
-	}
-	return lines
-}
-
-// begins refuses a branch, "" being the one checked out, that a new run cannot begin at, because of what an earlier one left. See loop.CanBegin.
-func (r *prepared) begins(ctx context.Context, branch, name string, done func(task string) bool) error {
-	ref, err := r.branchRef(ctx, branch)
-	if err != nil {
-		return err
-	}
-	return loop.CanBegin(ctx, r.repo, ref, name, done)
-}
-
-func (r *prepared) branchRef(ctx context.Context, branch string) (string, error) {
-	if branch != "" {
-		return "refs/heads/" + branch, nil
-	}
-	head, err := r.repo.Head(ctx)
-	return head.Branch, err
-}
-
-// takesBranch refuses a branch that the run cannot commit to, and says where one goes on that is ahead.
-func (r *prepared) takesBranch(ctx context.Context, p *printer, j job) error {
-	name := r.opt.Branch
-	if name == "" {
-		return nil
-	}
-	ahead, err := r.repo.CanBranch(ctx, name, r.here)
-	if err != nil || ahead == "" {
-		return err
-	}
-	if tag, ok := j.Source.(*loop.Job); ok {
-		rel, in := below(r.repo.Root(), tag.File.Target())
-		if done := r.doneAt(ctx, tag, ahead, rel); in && len(done) > 0 {
-			return badInput("git restore --source "+name+" "+rel+", then start again", "on branch %q more tasks are done than in the list here: %s", name, oneline.List(done))
-		}
-	}
-	p.say("branch: %s is ahead of HEAD, and goes on from %s", terminal.Clean(name), view.Short(ahead))
-	return nil
-}
-
-// doneAt are the tasks that the list of a commit has as done, and that of a job has not.
-func (r *prepared) doneAt(ctx context.Context, j *loop.Job, commit, list string) (done []string) {
-	b, err := r.repo.FileAt(ctx, commit, list, 64<<20)
-	if err != nil {
-		return nil
-	}
-	there, err := j.File.Reread(b)
-	if err != nil {
-		return nil
-	}
-	for _, t := range there.Tasks() {
-		if now, ok := j.Graph.Task(t.ID); ok && t.Status == tasks.Done && now.Status != tasks.Done {
-			done = append(done, t.ID)
-		}
-	}
-	return done
 }

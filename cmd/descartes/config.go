@@ -53,13 +53,9 @@ one like "git.", prints only what it names.`,
 
 // show lists all settings as a run would have them.
 func (s *settings) show() ([]config.Value, error) {
-	root, err := s.load()
-	if err != nil {
+	if _, err := s.load(); err != nil {
 		return nil, err
 	}
-	s.workIn(root)
-	s.Git.AutoCommit = s.Git.AutoCommit && !s.NoCommit
-	s.Scud.AutoCommitWaves = s.Scud.AutoCommitWaves && !s.NoCommit
 	s.Fill()
 	if _, backend, err := config.ResolveBackend(s.Config); err == nil {
 		s.Backend = backend

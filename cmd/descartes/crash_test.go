@@ -205,7 +205,7 @@ func (f *field) finish(t *testing.T, verb string) {
 }
 
 // answer takes a commit off the branch that a killed run's agent made in this folder, if the run asks whose it is.
-func (f *field) answer(t *testing.T, r *launch) bool {
+func (f *field) answer(t *testing.T, r *launched) bool {
 	t.Helper()
 	asked := regexp.MustCompile(`type\s+git\s+reset\s+([0-9a-f]{12})\s+first`).FindStringSubmatch(r.errors(t))
 	if asked != nil {

@@ -19,13 +19,10 @@ import (
 	"descartes/agent"
 	"descartes/agent/stream"
 	"descartes/gitops"
-	"descartes/internal/config"
 	"descartes/internal/notify"
-	"descartes/internal/oscall"
-	"descartes/internal/plainfile"
 	"descartes/internal/proc"
-	"descartes/internal/supervise"
 	"descartes/internal/terminal"
+	"descartes/launch"
 	"descartes/loop"
 	"descartes/loop/attempt"
 	"descartes/loop/store"
@@ -59,21 +56,12 @@ Exit codes: 0 it could start, 2 it could not, 4 no loop can run on this system.`
 			d := &doctor{w: cmd.OutOrStdout(), env: os.Environ(), root: root}
 			d.paint = terminal.Colours(terminal.IsTerminal(d.w))
 			_, err = s.load()
+			d.git(cmd.Context(), root)
 			if runtime.GOOS == "windows" {
 				d.bad("system", noAgents, noLoops)
-				d.git(cmd.Context(), root)
-				d.tags(root)
 				return quiet(exitAgent)
 			}
-			switch prompt := s.IsTyped("prompt", "prompt-file") != ""; {
-			case prompt && err == nil:
-				d.checkPrompt(cmd, s)
-			default:
-				if err == nil {
-					err = s.completeTag(root)
-				}
-				d.check(cmd.Context(), s, s.importsPlan(), err)
-			}
+			d.check(cmd, s, err)
 			if d.ill {
 				return quiet(exitInput)
 			}
@@ -165,72 +153,7 @@ func (d *doctor) repository(ctx context.Context, root string) {
 	}
 }
 
-func (d *doctor) tags(root string) {
-	known := tasks.Known(root)
-	if len(known) == 0 {
-		if name := planHere(root); name != "" {
-			d.good("tasks", name+" has some; "+hintOfTasks(root))
-			return
-		}
-		d.bad("tasks", "no task list", hintOfTasks(root))
-		return
-	}
-	for _, tag := range known {
-		d.tag(loop.ScudConfig{Tag: tag}, false)
-	}
-}
-
-// tag reads one list. With imports, a missing one will be made from the plan, which the run's check reads.
-func (d *doctor) tag(c loop.ScudConfig, imports bool) {
-	f, err := loop.OpenTasks(d.root, c)
-	var missing *tasks.NotFoundError
-	switch {
-	case errors.As(err, &missing) && imports:
-		return
-	case err != nil:
-		d.bad("tag "+c.Tag, err.Error(), hintOf(err))
-		return
-	}
-	text := fmt.Sprintf("%s in %s", terminal.Count(len(f.Tasks()), "task"), view.Relative(d.root, f.Path()))
-	if n := len(f.Findings()); n > 0 {
-		d.lacking("tag "+c.Tag, text+", "+terminal.Count(n, "finding"), "descartes tasks check"+listFlags(d.root, c.Tag, c.TasksFile))
-		return
-	}
-	d.good("tag "+c.Tag, text)
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
-}
-
-// backend reports on the agent that the settings choose, and returns it.
-func (d *doctor) backend(ctx context.Context, cfg loop.Config) (b agent.Backend) {
-	b, _, err := config.ResolveBackend(cfg)
-	if err != nil {
-		d.bad("agent", err.Error(), hintOf(err))
-		return agent.Backend{}
-	}
-	look := lookIn(d.root)
-	if err := b.Check(look, 0); err != nil {
-		d.bad("agent", err.Error(), `install it`+inBrackets(b.Install())+`, or give any program with --command "my-agent --flag"`)
-		return b
-	}
-	path, _ := look(b.Command[0]) // Check has found it
-	c := &installed{b: b, path: path}
-	c.ask(ctx, d)
-	d.good("agent", c.text(cfg.Backend.Model))
-	for _, l := range b.Preflight(placeOf(cfg, b, d.root, c.version)) {
-		if l.Certain {
-			d.bad("agent", b.Name+": "+l.What, l.Fix)
-		} else {
-			d.lacking("agent", b.Name+": "+l.What, l.Fix)
-		}
-	}
-	return b
-}
-
-// agents reports on every other client of the table, after what matters for this run, and on used-up accounts.
+// agents reports on every client of the table but the chosen one, after what matters for this run, and on used-up accounts.
 func (d *doctor) agents(ctx context.Context, cfg loop.Config, chosen agent.Backend) {
 	defer d.limits()
 	table, err := agent.NewTable(cfg.Backends)
@@ -259,7 +182,7 @@ func (d *doctor) agents(ctx context.Context, cfg loop.Config, chosen agent.Backe
 	wg.Wait()
 	for _, c := range found {
 		d.good("agent", c.text(""))
-		for _, l := range c.b.Preflight(placeOf(cfg, c.b, d.root, c.version)) {
+		for _, l := range c.b.Preflight(launch.Host(cfg, c.b, d.root, c.version)) {
 			d.lacking("agent", c.b.Name+": "+l.What, l.Fix)
 		}
 	}
@@ -270,14 +193,6 @@ func (d *doctor) agents(ctx context.Context, cfg loop.Config, chosen agent.Backe
 		}
 		d.lacking("others", "not on PATH: "+strings.Join(missing, ", "), hint)
 	}
-}
-
-// inBrackets formats a remark after a sentence, if there is one.
-func inBrackets(s string) string {
-	if s == "" {
-		return ""
-	}
-	return " (" + s + ")"
 }
 
 // installed is a backend whose program is there.
@@ -300,7 +215,10 @@ func (c *installed) text(model string) string {
 	if version == "" && c.b.Known() {
 		version = "version unknown"
 	}
-	s := c.b.Name + ": " + c.path + inBrackets(version) + ", called as " + c.b.CommandLine(model)
+	if version != "" {
+		version = " (" + version + ")"
+	}
+	s := c.b.Name + ": " + c.path + version + ", called as " + c.b.CommandLine(model)
 	if model != "" && len(c.b.ModelArgs) == 0 && c.b.Format != stream.FormatACP {
 		s += ", model " + model + " is not passed to it"
 	}
@@ -329,106 +247,110 @@ func (d *doctor) version(ctx context.Context, path string) string {
 	return terminal.Fit(line, 60)
 }
 
-// placeOf describes where a client would run, with the variables that the settings pass on to it.
-func placeOf(cfg loop.Config, b agent.Backend, root, version string) agent.Host {
-	parted := supervise.Part(cfg, b, os.Environ())
-	env := slices.Concat(parted.Base, parted.Agent)
-	get := func(name string) string {
-		for i := len(env) - 1; i >= 0; i-- { // the last one counts
-			if v, ok := strings.CutPrefix(env[i], name+"="); ok {
-				return v
-			}
-		}
-		return ""
+// check reports on the run that these settings would start; wrong is why they cannot be used, or nil.
+func (d *doctor) check(cmd *cobra.Command, s *settings, wrong error) {
+	ctx, w := cmd.Context(), launch.Want{Root: d.root, Kind: store.KindTag, Anew: true, Imports: s.importsPlan()}
+	if s.IsTyped("prompt", "prompt-file") != "" {
+		w.Kind = store.KindPrompt
+	} else {
+		d.repository(ctx, d.root)
 	}
-	return agent.Host{Root: os.Geteuid() == 0, Env: get, Read: beginning, Dir: root, Version: version}
-}
-
-// lacking sorts what keeps a client from working into what stops a start and what is only a warning.
-func lacking(cfg loop.Config, b agent.Backend, root string) (found problems, warnings []string) {
-	for _, l := range b.Preflight(placeOf(cfg, b, root, "")) {
-		what := b.Name + ": " + l.What
-		if l.Certain {
-			found = append(found, loop.Problem{Message: what, Hint: l.Fix, Err: &failure{code: exitAgent, err: fmt.Errorf("%s", what)}})
-			continue
-		}
-		warnings = append(warnings, what+": "+l.Fix)
-	}
-	return found, warnings
-}
-
-// beginning returns the first bytes of a regular file: a client's settings are shorter.
-func beginning(path string) []byte {
-	b, err := plainfile.Read("", path, 4<<20)
-	if err != nil {
-		return nil
-	}
-	return b
-}
-
-// checkPrompt checks what a prompt loop needs.
-func (d *doctor) checkPrompt(cmd *cobra.Command, s *settings) {
-	ctx := cmd.Context()
-	d.git(ctx, d.root)
-	_, err := s.isPrompt(d.root)
-	if err == nil {
-		err = s.completePrompt(cmd, d.root)
-	}
-	if err != nil {
-		d.bad("run", err.Error(), hintOf(err))
-		return
-	}
-	chosen := d.backend(ctx, s.Config)
-	defer func() { d.agents(ctx, s.Config, chosen) }()
-	if s.VerificationCommand != "" || len(s.Checks) > 0 {
-		s.Scud.VerificationCommand = s.VerificationCommand
-		d.verify(ctx, s)
-	}
-	d.safety(ctx, s, false)
-	d.notify(s.Config)
-	r, err := preparePrompt(ctx, d.root, store.KindPrompt, s.Config, loop.StartOptions{Command: "loop"})
-	var found problems
-	switch {
-	case errors.As(err, &found):
-		for _, p := range found {
-			d.bad("run", p.Message, cmp.Or(p.Hint, hintOf(p.Err)))
-		}
-		return
-	case err != nil:
-		d.bad("run", err.Error(), hintOf(err))
-		return
-	}
-	defer r.close()
-	if !d.ill {
-		d.good("run", "the prompt can be repeated, "+terminal.Count(s.MaxIterations, "iteration")+" at most")
-	}
-	for _, n := range r.notes {
-		d.lacking("", n, "")
-	}
-}
-
-// check runs all checks. imports says that the plan may replace a missing list; wrong is why the settings cannot be used, or nil.
-func (d *doctor) check(ctx context.Context, s *settings, imports bool, wrong error) {
-	d.git(ctx, d.root)
-	d.repository(ctx, d.root)
 	if wrong != nil {
 		d.bad("settings", wrong.Error(), cmp.Or(hintOf(wrong), "correct it, or run without it"))
 		d.agents(ctx, loop.Config{}, agent.Backend{})
-		d.tags(d.root)
 		return
 	}
-	if path := filepath.Join(d.root, "descartes.yaml"); s.File == "" && exists(path) {
-		d.good("settings", view.Relative(d.root, path))
-	} else if s.File != "" {
-		d.good("settings", s.File)
+	if s.file.Lines != nil && len(s.file.Lines) > 0 {
+		d.good("settings", s.file.Name)
 	}
-	chosen := d.backend(ctx, s.Config)
-	d.verify(ctx, s)
-	d.safety(ctx, s, true)
-	d.documents(s.Scud)
-	d.notify(s.Config)
-	d.run(ctx, s, imports)
-	d.agents(ctx, s.Config, chosen)
+	d.trust(s)
+	if name := planHere(d.root); len(tasks.Known(d.root)) == 0 && name != "" && s.Scud.Tag == "" && w.Kind == store.KindTag {
+		d.good("tasks", name+" has some; "+hintOfTasks(d.root))
+		d.agents(ctx, s.Config, agent.Backend{})
+		return
+	}
+	var err error
+	if w.Kind == store.KindPrompt {
+		_, err = s.isPrompt(d.root)
+	} else if err = chooseSource(io.Discard, d.root, &s.Scud); err == nil {
+		var old *store.Saved
+		if old, err = unfinished(d.root, s.Scud.Tag); err == nil && old != nil {
+			w.Options.Resume = old.Path
+		}
+	}
+	if err != nil {
+		d.bad("run", err.Error(), hintOf(err))
+		d.agents(ctx, s.Config, agent.Backend{})
+		return
+	}
+	r, found := launch.Prepare(ctx, s.want(cmd, w))
+	defer r.Close()
+	var usual agent.Backend
+	if len(r.Backends) > 0 {
+		usual = r.Backends[0]
+	}
+	d.run(ctx, r, usual, found)
+	d.agents(ctx, *r.Config, usual)
+}
+
+// run says what a run would do, and what keeps it from that.
+func (d *doctor) run(ctx context.Context, r *launch.Run, usual agent.Backend, found launch.Problems) {
+	if path, err := launch.LookIn(d.root)(strings.Join(usual.Command[:min(1, len(usual.Command))], "")); err == nil {
+		c := &installed{b: usual, path: path}
+		c.ask(ctx, d)
+		d.good("agent", c.text(r.Config.Backend.Model))
+	}
+	for _, p := range found {
+		d.bad("run", p.Message, cmp.Or(p.Hint, hintOf(p.Err)))
+	}
+	if r.Config != nil && (r.Tag != nil || r.Prompt != nil) && !r.Idle {
+		for _, l := range r.Lines() {
+			if l.Name != "agent" {
+				d.say(l.Name, l.Text)
+			}
+		}
+	}
+	if n, err := notify.New(notify.Options{Targets: r.Config.Notify, On: r.Config.NotifyOn, Env: d.env}); err != nil {
+		d.bad("notify", err.Error(), "")
+	} else if n != nil {
+		d.good("notify", n.String())
+	}
+	if r.Config.MaxMemory > 0 || r.Config.MaxProcs > 0 {
+		d.good("ceilings", "kept by "+proc.Ceilings())
+	}
+	for _, t := range mutants.Tools() {
+		if list, _ := filepath.Glob(filepath.Join(d.root, t.Project)); r.Config.Mutants == 0 || len(list) == 0 {
+			continue
+		}
+		_, err := os.Stat(filepath.Join(d.root, "node_modules", ".bin", t.Name))
+		if _, lerr := launch.LookIn(d.root)(t.Name); lerr != nil && err != nil {
+			d.lacking("mutants", t.Name+" is not installed: no small faults are tried", t.Install)
+		}
+	}
+	for _, w := range append(r.Notes, r.Warnings...) {
+		d.lacking("", w, "")
+	}
+	switch {
+	case d.ill:
+	case r.Idle:
+		d.good("run", "nothing is left to do in tag "+r.Name())
+	case r.Tag == nil:
+		d.good("run", "the prompt can be repeated, "+terminal.Count(r.Config.MaxIterations, "iteration")+" at most")
+	default:
+		d.good("run", terminal.Count(len(r.Tag.Runnable()), "task")+" can run")
+		if err := d.baseline(ctx, r); err != nil {
+			d.bad("baseline", err.Error(), hintOf(err))
+		}
+	}
+}
+
+// say reports a fact about the run; it is good where nothing else is bad.
+func (d *doctor) say(what, found string) {
+	if d.ill {
+		fmt.Fprintf(d.w, "    %-12s %s\n", what, terminal.Clean(found))
+		return
+	}
+	d.good(what, found)
 }
 
 // trust says whether a start would refuse what the settings file wants.
@@ -444,138 +366,15 @@ func (d *doctor) trust(s *settings) {
 	}
 }
 
-// notify says who gets notices, and about what. It sends none.
-func (d *doctor) notify(cfg loop.Config) {
-	n, err := notify.New(notify.Options{Targets: cfg.Notify, On: cfg.NotifyOn, Env: d.env})
-	switch {
-	case err != nil:
-		d.bad("notify", err.Error(), "")
-	case n != nil:
-		d.good("notify", n.String())
-	}
-}
-
-// verify says which command decides, and whether its program exists.
-func (d *doctor) verify(ctx context.Context, s *settings) {
-	command, why, ok := s.Scud.VerificationCommand, s.verifyFrom, true
-	if command == "" && len(s.Checks) > 0 {
-		d.checks(ctx, s.Checks)
-		return
-	}
-	if command == "" {
-		command, why, ok = detect(d.root)
-	}
-	switch {
-	case !ok:
-		d.bad("verify", "no verify command given, and none found from the project's files", `give --verify "make test", or --verify none`)
-		return
-	case command == loop.NoVerify:
-		d.good("verify", "none, the agent's word is taken")
-		return
-	case why != "":
-		why = " (found: " + why + ")"
-	}
-	if word, lacks := d.lacksProgram(ctx, command); lacks {
-		d.bad("verify", command+why+": there is no command "+word, "install it, or name another command with --verify")
-		return
-	}
-	d.good("verify", command+why)
-}
-
-// checks says whether the programs of named checks exist.
-func (d *doctor) checks(ctx context.Context, list []verify.Check) {
-	for _, c := range list {
-		if word, lacks := d.lacksProgram(ctx, c.Run); lacks {
-			d.bad("check "+c.Name, c.Run+": there is no command "+word, "install it, or correct verify in descartes.yaml")
-			continue
-		}
-		d.good("check "+c.Name, c.Run)
-	}
-}
-
-// lacksProgram reports whether the first word of a shell command is not a command. It only judges plain words.
-func (d *doctor) lacksProgram(ctx context.Context, command string) (word string, lacks bool) {
-	word = strings.Fields(command + " :")[0]
-	if strings.Trim(strings.ToLower(word), "abcdefghijklmnopqrstuvwxyz0123456789_-+./") != "" {
-		return "", false
-	}
-	reply, err := proc.Output(ctx, proc.Call{Argv: []string{"/bin/sh", "-c", `command -v -- "$0" >/dev/null`, word}, Dir: d.root, Env: d.env})
-	return word, err == nil && reply.Code != 0
-}
-
-// documents checks the plan and the other texts of a spec.
-func (d *doctor) documents(c loop.ScudConfig) {
-	if c.PlanPath != "" {
-		if _, err := loop.PlanText(d.root, c.PlanPath); err != nil {
-			d.bad("plan", err.Error(), "correct --plan, or scud.plan_path in descartes.yaml")
-		} else {
-			d.good("plan", c.PlanPath)
-		}
-	}
-}
-
-// run checks what a start with these settings would check.
-func (d *doctor) run(ctx context.Context, s *settings, imports bool) {
-	if err := chooseSource(io.Discard, d.root, &s.Scud); err != nil {
-		d.tags(d.root)
-		if len(tasks.Known(d.root)) > 0 {
-			d.bad("run", err.Error(), hintOf(err))
-		}
-		return
-	}
-	d.tag(s.Scud, imports)
-	var opt loop.StartOptions
-	old, err := unfinished(d.root, s.Scud.Tag)
-	if err == nil && old != nil {
-		opt.Resume = old.Path
-	}
-	var r *tagRun
-	if err == nil {
-		r, err = prepare(ctx, d.root, s.Config, opt, imports)
-	}
-	var found problems
-	switch {
-	case errors.As(err, &found):
-		for _, p := range found {
-			if p.Hint == "" && p.Err != nil {
-				p.Hint = hintOf(p.Err)
-			}
-			d.bad("run", p.Message, p.Hint)
-		}
-		return
-	case err != nil:
-		d.bad("run", err.Error(), hintOf(err))
-		return
-	}
-	defer r.close()
-	switch {
-	case r.nothing:
-		d.good("run", "nothing is left to do in tag "+s.Scud.Tag)
-	case d.ill:
-	case old != nil:
-		d.good("run", "loop "+old.State.ID+" can go on")
-	default:
-		d.good("run", terminal.Count(len(r.job.Runnable()), "task")+" can run")
-	}
-	for _, w := range r.warnings() {
-		d.lacking("", w, "")
-	}
-	if !r.nothing && !d.ill {
-		if err := d.baseline(ctx, r); err != nil {
-			d.bad("baseline", err.Error(), hintOf(err))
-		}
-	}
-}
-
 // baseline runs the verify command like a start before its first attempt.
-func (d *doctor) baseline(ctx context.Context, r *tagRun) (err error) {
-	c := r.job.Config
+func (d *doctor) baseline(ctx context.Context, r *launch.Run) (err error) {
+	c := r.Config
 	setting := cmp.Or(c.Baseline, loop.BaselineRequire)
 	checks := slices.DeleteFunc(c.ChecksOf(true), func(one verify.Check) bool { return one.At(verify.AtEnd) })
 	if setting == loop.BaselineOff || len(checks) == 0 {
 		return nil
 	}
-	before, err := r.repo.Dirty(ctx)
+	before, err := r.Repo.Dirty(ctx)
 	if err != nil {
 		return err
 	}
@@ -584,87 +383,39 @@ func (d *doctor) baseline(ctx context.Context, r *tagRun) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	var commands supervise.Commands
-	if err := commands.Start(r.commands(c, dir, dir)); err != nil {
+	var commands launch.Commands
+	if err := commands.Start(r.Commands(dir, dir)); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, commands.Close()) }()
-	_, withheld := supervise.Withheld(c, r.backend, d.env)
+	_, withheld := launch.Withheld(*c, r.Backends[0], d.env)
 	for i := range checks {
-		b, err := loop.TryBaseline(ctx, commands.Verifier(), loop.Timed(&c, verify.Request{Label: "baseline", Dir: r.root, Log: filepath.Join(dir, "baseline.log"), Redact: r.redact}), &attempt.Command{Check: checks[i]}, withheld)
-		if err != nil {
-			return err
-		}
+		q := loop.Timed(c, verify.Request{Label: "baseline", Dir: r.Root, Log: filepath.Join(dir, "baseline.log"), Redact: r.Redact})
+		b, err := loop.TryBaseline(ctx, commands.Verifier(), q, &attempt.Command{Check: checks[i]}, withheld)
 		switch {
+		case err != nil:
+			return err
 		case b.Known(setting) != "":
 			d.good("baseline", checks[i].Title()+": "+b.Known(setting))
+			continue
 		case b.Result.Passed:
 			d.good("baseline", checks[i].Title()+" passes before any task, in "+terminal.Duration(b.Result.Duration))
+			continue
 		case b.Stops(setting):
-			d.bad("baseline", r.redact.Text(b.Reason()), "")
-			d.output(r, b)
-			d.fix(b.Hint())
+			d.bad("baseline", r.Redact.Text(b.Reason()), "")
 		default:
-			d.lacking("baseline", r.redact.Text(b.Reason()), "")
-			d.output(r, b)
+			d.lacking("baseline", r.Redact.Text(b.Reason()), "")
+		}
+		for _, line := range b.Output() {
+			fmt.Fprintf(d.w, "    %s\n", terminal.Clean(r.Redact.Text(line)))
+		}
+		if b.Stops(setting) {
+			d.fix(b.Hint())
 		}
 	}
-	after, err := r.repo.Dirty(ctx)
+	after, err := r.Repo.Dirty(ctx)
 	if left := slices.DeleteFunc(after, func(p string) bool { return slices.Contains(before, p) }); len(left) > 0 {
-		d.lacking("", "the verify command changed files: "+strings.Join(left[:min(8, len(left))], ", "), "add what it makes to .gitignore")
+		d.lacking("", "the verify command changed files: "+terminal.Few(left, 8), "add what it makes to .gitignore")
 	}
 	return err
-}
-
-func (d *doctor) output(r *tagRun, b *loop.Baseline) {
-	for _, line := range b.Output() {
-		fmt.Fprintf(d.w, "    %s\n", terminal.Clean(r.redact.Text(line)))
-	}
-}
-
-// mutants says which mutation tools are missing for the project's languages.
-func (d *doctor) mutants(cfg loop.Config) {
-	if cfg.Mutants == 0 {
-		return
-	}
-	for _, t := range mutants.Tools() {
-		if found, _ := filepath.Glob(filepath.Join(d.root, t.Project)); len(found) == 0 {
-			continue
-		}
-		if _, err := lookIn(d.root)(t.Name); err != nil && !exists(filepath.Join(d.root, "node_modules", ".bin", t.Name)) {
-			d.lacking("mutants", t.Name+" is not installed: no small faults are tried", t.Install)
-		}
-	}
-}
-
-// safety says what is required of work beyond its verify command, what confines agents, and which of our variables they would get.
-func (d *doctor) safety(ctx context.Context, s *settings, tag bool) {
-	cfg := s.Config
-	b, _, err := config.ResolveBackend(cfg)
-	if err != nil {
-		return // told with the agent
-	}
-	box, err := findSandbox(ctx, d.root, d.root, cfg, b)
-	cfg.SandboxInForce = box.Note
-	for _, l := range config.Policy(&cfg, tag) {
-		d.good(l.Name, l.Text)
-	}
-	d.mutants(cfg)
-	switch {
-	case err != nil:
-		d.bad("sandbox", err.Error(), hintOf(err))
-	case box.Lacking != nil:
-		d.lacking("sandbox", box.Note, box.Lacking.Fix)
-	default:
-		d.good("sandbox", box.Note)
-	}
-	cfg.SandboxInForce = box.Note
-	d.trust(s)
-	d.good("environment", supervise.EnvironmentText(cfg, b, d.env))
-	if cfg.MaxMemory > 0 || cfg.MaxProcs > 0 {
-		d.good("ceilings", "kept by "+proc.Ceilings())
-	}
-	if why := loop.Room(oscall.Free, cfg.MinFreeDisk, d.root, filepath.Join(d.root, ".descartes"), poolOf(d.root)); why != "" && cfg.MinFreeDisk > 0 {
-		d.bad("disk", why, "free some, or start with --set min_free_disk=0")
-	}
 }

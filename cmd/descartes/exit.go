@@ -234,7 +234,10 @@ func (p problems) code() int {
 		c := exitInput
 		var f *failure
 		var none *loop.NothingRunsError
+		var own interface{ Code() int }
 		switch {
+		case errors.As(one.Err, &own):
+			c = own.Code()
 		case errors.As(one.Err, &f):
 			c = f.code
 		case errors.As(one.Err, &none) && none.Blocked > 0:

@@ -18,7 +18,7 @@ import (
 
 	"descartes/internal/proc"
 	"descartes/internal/receipt"
-	"descartes/internal/supervise"
+	"descartes/launch"
 	"descartes/loop/journal"
 	"descartes/loop/store"
 	"descartes/tasks"
@@ -79,7 +79,7 @@ func newField(t *testing.T, p fieldPlan, flags ...string) *field {
 	f.git(t, "add", ".")
 	f.git(t, "commit", "-q", "-m", "start")
 	t.Cleanup(func() { // nothing outlives a test, whatever it found
-		if _, err := proc.Sweep(supervise.Cookie(f.root)); err != nil {
+		if _, err := proc.Sweep(launch.Cookie(f.root)); err != nil {
 			t.Error(err)
 		}
 	})
@@ -123,8 +123,8 @@ var program = sync.OnceValues(func() (string, error) {
 	return path, err
 })
 
-// launch is one process of the program at work in a field.
-type launch struct {
+// launched is one process of the program at work in a field.
+type launched struct {
 	f      *field
 	argv   []string
 	p      *os.Process
@@ -136,7 +136,7 @@ type launch struct {
 }
 
 // begin starts the program with a loop command: start, resume.
-func (f *field) begin(t *testing.T, verb string, env ...string) *launch {
+func (f *field) begin(t *testing.T, verb string, env ...string) *launched {
 	t.Helper()
 	path, err := program()
 	if err != nil {
@@ -152,12 +152,12 @@ func (f *field) begin(t *testing.T, verb string, env ...string) *launch {
 }
 
 // launch starts the program.
-func (f *field) launch(t *testing.T, argv, env []string) *launch {
+func (f *field) launch(t *testing.T, argv, env []string) *launched {
 	t.Helper()
 	f.runs++
 	var err error
 	base := fmt.Sprintf("%s/run-%d.", f.aside, f.runs)
-	r := &launch{f: f, argv: argv, stdout: base + "out", stderr: base + "err", ended: make(chan struct{})}
+	r := &launched{f: f, argv: argv, stdout: base + "out", stderr: base + "err", ended: make(chan struct{})}
 	var files [3]*os.File
 	for i, name := range []string{os.DevNull, r.stdout, r.stderr} {
 		if files[i], err = os.OpenFile(name, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600); err != nil {
@@ -185,7 +185,7 @@ func (f *field) launch(t *testing.T, argv, env []string) *launch {
 const patience = 3 * time.Minute
 
 // wait waits for the end and returns the exit status, or minus the number of the signal.
-func (r *launch) wait(t *testing.T) int {
+func (r *launched) wait(t *testing.T) int {
 	t.Helper()
 	select {
 	case <-r.ended:
@@ -202,7 +202,7 @@ func (r *launch) wait(t *testing.T) int {
 	return r.state.ExitCode()
 }
 
-func (r *launch) alive() bool {
+func (r *launched) alive() bool {
 	select {
 	case <-r.ended:
 		return false
@@ -211,10 +211,10 @@ func (r *launch) alive() bool {
 	}
 }
 
-func (r *launch) errors(t *testing.T) string { return readText(t, r.stderr) }
+func (r *launched) errors(t *testing.T) string { return readText(t, r.stderr) }
 
 // announced are the tasks of which the run said on stdout that they are done.
-func (r *launch) announced(t *testing.T) (done []string) {
+func (r *launched) announced(t *testing.T) (done []string) {
 	for line := range strings.Lines(readText(t, r.stdout)) {
 		var e journal.Event
 		if strings.HasSuffix(line, "\n") && json.Unmarshal([]byte(line), &e) == nil && e.Type == journal.TaskDone {
@@ -266,7 +266,7 @@ func (f *field) carriers(t *testing.T) (found []string) {
 	t.Helper()
 	var marks [][]byte
 	for _, name := range []string{"", "/slot-1", "/slot-2", "/slot-3", "/slot-4"} {
-		marks = append(marks, []byte(proc.CookieVar+"="+supervise.Cookie(f.root+name)+"\x00"))
+		marks = append(marks, []byte(proc.CookieVar+"="+launch.Cookie(f.root+name)+"\x00"))
 	}
 	all, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
@@ -335,7 +335,7 @@ func (f *field) over(t *testing.T) bool {
 }
 
 // promise records in the ledger what the run had announced as done, and what it had verified where no two tasks meet: that is not made again.
-func (f *field) promise(t *testing.T, r *launch) {
+func (f *field) promise(t *testing.T, r *launched) {
 	t.Helper()
 	var b strings.Builder
 	for _, id := range r.announced(t) {

@@ -28,6 +28,7 @@ import (
 	"descartes/loop"
 	"descartes/tasks"
 	"descartes/tasks/plan"
+	"descartes/verify"
 )
 
 // initFiles holds what init writes, in folders named after the flag that writes them.
@@ -181,7 +182,7 @@ func (w *initWriter) found() *answers {
 			}
 		}
 	}
-	if command, _, ok := detect(w.root); ok {
+	if command, _, ok := verify.Detect(w.root); ok {
 		a.verify = command
 	} else if a.source == sampleTag {
 		a.verify = sampleVerify

@@ -19,6 +19,7 @@ type interrupts struct {
 	ch       chan os.Signal
 	run      *journal.State // what this run has recorded
 	underway atomic.Bool    // an attempt is running
+	unit     string         // what people call one: attempt or iteration
 }
 
 // saw takes in an event.
@@ -75,9 +76,9 @@ func (i *interrupts) watch(ctx context.Context, say func(string)) (_ context.Con
 					underway := i.underway.Load() // it ends once soft is closed
 					close(i.soft)
 					if underway {
-						say("interrupted: the running attempt is finished first; Ctrl-C again interrupts it")
+						say("interrupted: the running " + i.unit + " is finished first; Ctrl-C again interrupts it")
 					} else {
-						say("interrupted: no attempt is running, the state is saved")
+						say("interrupted: no " + i.unit + " is running, the state is saved")
 					}
 				case s == syscall.SIGTERM:
 					say("stopping: the agent is interrupted, the state is saved")

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 
 	"descartes/agent/quota"
 	"descartes/internal/terminal"
+	"descartes/launch"
 )
 
 func newLimitsCmd() *cobra.Command {
@@ -23,7 +23,7 @@ func newLimitsCmd() *cobra.Command {
 machine waits for them without asking, or ends with 75. descartes limits clear [ACCOUNT] forgets them.`,
 		Args: takes(0, 0, ""),
 		RunE: a.does(func([]string) error {
-			list, err := accounts(nil, "", os.Getenv).List(time.Now())
+			list, err := launch.Accounts(nil, "").List(time.Now())
 			if err != nil {
 				return err
 			}
@@ -51,7 +51,7 @@ machine waits for them without asking, or ends with 75. descartes limits clear [
 
 // forget forgets what is remembered of an account's quota, or of all.
 func forget(w io.Writer, account string) error {
-	cleared, err := accounts(nil, "", os.Getenv).Clear(account)
+	cleared, err := launch.Accounts(nil, "").Clear(account)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func forget(w io.Writer, account string) error {
 
 // limits are the accounts that no loop asks before a time.
 func (d *doctor) limits() {
-	list, err := accounts(nil, "", os.Getenv).List(time.Now())
+	list, err := launch.Accounts(nil, "").List(time.Now())
 	if err != nil {
 		d.lacking("quota", err.Error(), "")
 	}

@@ -12,6 +12,7 @@ import (
 
 	"descartes/agent"
 	"descartes/internal/terminal"
+	"descartes/launch"
 	"descartes/loop/journal"
 )
 
@@ -58,19 +59,19 @@ func TestProviderSettings(t *testing.T) {
 
 // What is known of quotas lies in the state directory of the user, of clients that tell their limits.
 func TestAccounts(t *testing.T) {
-	t.Parallel()
 	b, _ := agent.Lookup("claude")
-	env := func(vars map[string]string) func(string) string {
-		return func(name string) string { return vars[name] }
-	}
-	if a := accounts(nil, "", env(nil)); a != nil {
+	t.Setenv("XDG_STATE_HOME", "")
+	t.Setenv("HOME", "")
+	if a := launch.Accounts(nil, ""); a != nil {
 		t.Errorf("without a home: %+v", a)
 	}
-	if a := accounts(nil, "", env(map[string]string{"HOME": "/h"})); a.Dir != "/h/.local/state/descartes/limits" {
+	t.Setenv("HOME", "/h")
+	if a := launch.Accounts(nil, ""); a.Dir != "/h/.local/state/descartes/limits" {
 		t.Errorf("home: %s", a.Dir)
 	}
+	t.Setenv("XDG_STATE_HOME", "/s")
 	generic, _ := agent.Lookup("generic")
-	a := accounts([]agent.Backend{b, generic}, "/p", env(map[string]string{"HOME": "/h", "XDG_STATE_HOME": "/s"}))
+	a := launch.Accounts([]agent.Backend{b, generic}, "/p")
 	if a.Dir != "/s/descartes/limits" || a.IDs["claude"] == "" || a.IDs["generic"] != "" {
 		t.Errorf("state home: %s, %q, %q", a.Dir, a.IDs["claude"], a.IDs["generic"])
 	}

@@ -21,6 +21,7 @@ import (
 	"descartes/internal/config"
 	"descartes/internal/oscall"
 	"descartes/internal/receipt"
+	"descartes/launch"
 	"descartes/loop"
 	"descartes/loop/attempt"
 	"descartes/loop/lab"
@@ -218,7 +219,7 @@ func (k *recheck) checks(ctx context.Context) (list []verify.Check, from string,
 		from = "--verify"
 	}
 	if len(list) == 0 && k.Scud.VerificationCommand == "" {
-		if command, why, ok := detect(dir); ok {
+		if command, why, ok := verify.Detect(dir); ok {
 			list, from = []verify.Check{{Run: command}}, strings.Replace(from, "settings", "files", 1)+": "+why
 		}
 	}
@@ -303,30 +304,21 @@ func (a *app) bench(ctx context.Context, c *loop.Config) (*lab.Lab, func(context
 	if err := a.home.Make(atomicfile.OS()); err != nil {
 		return nil, nil, err
 	}
-	r := newPrepared(a.root, *c, loop.StartOptions{})
-	r.repo = a.git
-	found, ok := r.resolve(c)
-	if !ok {
-		return nil, nil, found
-	}
-	err := checkPool(a.root)
-	if err == nil {
-		r.sandbox, err = findSandbox(ctx, a.root, a.root, *c, r.backend)
-	}
-	if err != nil {
-		return nil, nil, err
+	r, found := launch.Bench(ctx, a.root, c, false)
+	if r.Repo = a.git; len(found) > 0 {
+		return nil, nil, problems(found)
 	}
 	files := a.home.Recheck()
 	log := filepath.Join(files, "setup.log")
 	start := func(s *workspace.Slot, dir string) (attempt.Verifier, func() error, error) {
-		commands, err := r.slot(job{cfg: c}, s, dir)
+		commands, err := r.StartSlot(s, dir)
 		if err != nil {
 			return nil, nil, err
 		}
 		return commands.Verifier(), commands.Close, nil
 	}
-	pool := workspace.PoolOptions{Repo: a.git, FS: atomicfile.OS(), Place: r.pool, Root: a.root, Dir: a.root, Shown: r.sandbox.Mounts(), Fresh: c.Pool.Fresh, MaxCopy: c.Pool.MaxCopy, Keep: c.Pool.Keep, Setup: c.Pool.Setup, Free: oscall.Free}
-	work := lab.New(lab.Options{Clone: true, Pool: pool, Files: files, Log: log, Shown: view.Relative(a.root, log), Redact: r.redact, Setup: seconds(c.Pool.SetupTimeout), Start: start,
+	pool := workspace.PoolOptions{Repo: a.git, FS: atomicfile.OS(), Place: poolOf(a.root), Root: a.root, Dir: a.root, Shown: r.Box.Mounts(), Fresh: c.Pool.Fresh, MaxCopy: c.Pool.MaxCopy, Keep: c.Pool.Keep, Setup: c.Pool.Setup, Free: oscall.Free}
+	work := lab.New(lab.Options{Clone: true, Pool: pool, Files: files, Log: log, Shown: view.Relative(a.root, log), Redact: r.Redact, Setup: seconds(c.Pool.SetupTimeout), Start: start,
 		Warn: func(string) error { return nil }})
 	clocks := attempt.Clocks{Timeout: seconds(c.VerifyTimeoutSecs), Idle: seconds(c.VerifyIdleSecs)}
 	return work, func(ctx context.Context, tree gitops.Tree, one verify.Check) (verify.Result, error) {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/internal/config"
+	"descartes/launch"
 	"descartes/loop"
 	"descartes/loop/journal"
 	"descartes/loop/store"
@@ -91,31 +92,19 @@ func resume(cmd *cobra.Command, s *settings, last, step bool) error {
 	if err := s.Check(); err != nil {
 		return badInput("correct it there, or start another loop", "%s: config.%w", view.Relative(root, saved.Path), err)
 	}
-	if err := s.checkSafety(); err != nil {
-		return err
+	w := launch.Want{Root: root, Kind: saved.State.Kind, Options: loop.StartOptions{Resume: saved.Path, Yes: s.Yes, Scope: loop.Scope{Step: step}}}
+	if w.Kind != store.KindTag && store.NewHome(root).IsLive(*saved) {
+		return badInput("descartes loop status --name "+saved.State.ID+"; descartes loop cancel "+saved.State.ID, "loop %s is running already", saved.State.ID)
 	}
-	if err := s.completeProviders(); err != nil {
-		return err
-	}
-	if saved.State.Kind != store.KindTag {
-		return resumePrompt(cmd, root, s, saved)
-	}
-	if err := s.gateOfTag("yes"); err != nil { // which answers the review of a wave, too
-		return err
-	}
-	if err := s.completeTag(root); err != nil {
-		return err
-	}
-	opt := loop.StartOptions{Resume: saved.Path, Yes: s.Yes, Scope: loop.Scope{Step: step}}
 	if stepped { // each step is a loop of its own, unless one has tasks left
-		opt.Resume = ""
+		w.Options.Resume = ""
 		if old, err := unfinished(root, s.Scud.Tag); err != nil {
 			return err
 		} else if old != nil {
-			opt.Resume = old.Path
+			w.Options.Resume = old.Path
 		}
 	}
-	return execute(cmd, root, s, opt, false)
+	return execute(cmd, s, w)
 }
 
 // unhidden returns a loop's settings with the values of secrets, which its state file lacks. notify says that the notices' targets are given anew.
@@ -242,27 +231,4 @@ func countLoops(n int) string {
 		return "there is one loop"
 	}
 	return fmt.Sprintf("there are %d loops", n)
-}
-
-// resumePrompt resumes a prompt loop with its saved settings, overridden by the limits given now.
-func resumePrompt(cmd *cobra.Command, root string, s *settings, saved *store.Saved) error {
-	if err := checkPrompt("the prompt in "+view.Relative(root, saved.Path), s.Prompt); err != nil {
-		return err
-	}
-	if err := live(root, saved); err != nil {
-		return err
-	}
-	s.oneAgent()
-	if saved.State.Kind == store.KindPlan || saved.State.Kind == store.KindBuild {
-		s.promptFrom = "its prompt"
-	}
-	return runPrompt(cmd, root, saved.State.Kind, s, loop.StartOptions{Resume: saved.Path})
-}
-
-// live refuses to resume a running loop.
-func live(root string, saved *store.Saved) error {
-	if !store.NewHome(root).IsLive(*saved) {
-		return nil
-	}
-	return badInput("descartes loop status --name "+saved.State.ID+"; descartes loop cancel "+saved.State.ID, "loop %s is running already", saved.State.ID)
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"errors"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"descartes/internal/complete"
 	"descartes/internal/config"
 	"descartes/internal/terminal"
+	"descartes/launch"
 )
 
 func newRootCmd() *cobra.Command {
@@ -62,7 +62,7 @@ and committed. descartes demo shows it in a temporary repository.`,
 func offerWords(root *cobra.Command) {
 	complete.Project{Root: func(f *pflag.FlagSet) (string, error) {
 		return findRoot(complete.Value(f, "working-dir"))
-	}, List: listOf, Quota: func() *quota.Accounts { return accounts(nil, "", os.Getenv) }}.Attach(root)
+	}, List: listOf, Quota: func() *quota.Accounts { return launch.Accounts(nil, "") }}.Attach(root)
 }
 
 // hidden are names of earlier days, and those of the tools that came before: they work, and no help shows them.

@@ -14,6 +14,7 @@ import (
 	"descartes/agent"
 	"descartes/internal/config"
 	"descartes/internal/sandbox"
+	"descartes/launch"
 	"descartes/loop"
 	"descartes/loop/gate"
 	"descartes/loop/store"
@@ -28,11 +29,8 @@ func parsed(t *testing.T, dir string, args ...string) (*settings, error) {
 	if err := cmd.ParseFlags(append([]string{"--working-dir", dir}, args...)); err != nil {
 		return s, err
 	}
-	root, err := s.load()
-	if err != nil {
-		return s, err
-	}
-	return s, s.completeTag(root)
+	_, err := s.load()
+	return s, err
 }
 
 func TestPrecedence(t *testing.T) {
@@ -113,7 +111,7 @@ func TestNoCommit(t *testing.T) {
 		want bool
 	}{{nil, true}, {[]string{"--auto-commit"}, true}, {[]string{"--no-commit"}, false}, {[]string{"--auto-commit=false"}, false}} {
 		s, err := parsed(t, t.TempDir(), c.args...)
-		if err != nil || s.Scud.AutoCommitWaves != c.want || s.Git.AutoCommit != c.want {
+		if err != nil || s.Scud.AutoCommitWaves != c.want {
 			t.Errorf("%q: got %v, %v, want %v", c.args, s.Scud.AutoCommitWaves, err, c.want)
 		}
 	}
@@ -135,7 +133,7 @@ func TestDefaults(t *testing.T) {
 		{"spin", s.SpinLimit, agent.DefaultSpin},
 		{"breaker", s.Breaker, loop.DefaultBreaker},
 		{"cooldown", s.CooldownSecs, secs(gate.DefaultCooldown)},
-		{"iterations", s.MaxIterations, defaultIterations},
+		{"iterations", s.MaxIterations, launch.PromptIterations},
 		{"attempts", s.Scud.MaxTotalIterations, loop.DefaultTotalIterations(0)},
 		{"subject", s.Git.CommitTemplate, config.DefaultCommitTemplate},
 		{"branch", s.Git.BranchTemplate, config.DefaultBranchTemplate},

@@ -24,7 +24,7 @@ func tinyPlan() fieldPlan {
 }
 
 // held starts a run whose first agent waits until it is let go.
-func held(t *testing.T) (*field, *launch) {
+func held(t *testing.T) (*field, *launched) {
 	t.Helper()
 	f := newField(t, tinyPlan())
 	if err := os.WriteFile(f.aside+"/hold", nil, 0o600); err != nil {
@@ -35,7 +35,7 @@ func held(t *testing.T) (*field, *launch) {
 	return f, r
 }
 
-func (f *field) await(t *testing.T, r *launch, n note) {
+func (f *field) await(t *testing.T, r *launched, n note) {
 	t.Helper()
 	until(t, fmt.Sprint(n), func() bool {
 		if !r.alive() {
@@ -52,7 +52,7 @@ func (f *field) letGo(t *testing.T) {
 	}
 }
 
-func (r *launch) signal(t *testing.T, sig syscall.Signal) {
+func (r *launched) signal(t *testing.T, sig syscall.Signal) {
 	t.Helper()
 	if err := r.p.Signal(sig); err != nil {
 		t.Fatal(err)
@@ -61,7 +61,7 @@ func (r *launch) signal(t *testing.T, sig syscall.Signal) {
 
 // stopped checks a run that a signal ended in its first attempt: its exit status, that nothing is left
 // running, and that what is saved says how it ended. It returns the attempt's verdict.
-func (f *field) stopped(t *testing.T, r *launch, code int, ending journal.Ending, status tasks.Status) (verdict string) {
+func (f *field) stopped(t *testing.T, r *launched, code int, ending journal.Ending, status tasks.Status) (verdict string) {
 	t.Helper()
 	if got := r.wait(t); got != code {
 		t.Fatalf("exit %d, want %d\n%s", got, code, r.errors(t))

@@ -15,6 +15,7 @@ import (
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/specbuild"
+	"descartes/verify"
 	"descartes/view"
 )
 
@@ -82,7 +83,7 @@ func (a *app) spec(id string, attempt int) (spec specbuild.Spec, err error) {
 			"scud.spec.spec_template", "scud.spec.additional_specs", "scud.spec.max_spec_tokens", "scud.spec.cut")
 	}
 	if a.Scud.VerificationCommand == "" && len(a.Checks) == 0 {
-		a.Scud.VerificationCommand, _, _ = detect(a.root)
+		a.Scud.VerificationCommand, _, _ = verify.Detect(a.root)
 	}
 	job, found := loop.Load(a.root, a.Config)
 	if len(found) > 0 {

@@ -3,19 +3,15 @@ package main
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io/fs"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
-	"descartes/internal/atomicfile"
-	"descartes/internal/config"
-	"descartes/internal/terminal"
+	"descartes/launch"
 	"descartes/loop"
 	"descartes/loop/journal"
 	"descartes/loop/store"
-	"descartes/view"
+	"descartes/tasks"
 )
 
 func newStartCmd() *cobra.Command {
@@ -47,17 +43,8 @@ Where a loop over the tag was killed or stopped, start resumes it.
 
 // startRun is loop start, loop step and run.
 func startRun(cmd *cobra.Command, s *settings, scope loop.Scope) error {
-	root, err := s.load()
-	if err != nil {
-		return err
-	}
-	if err := s.check(root); err != nil {
-		return err
-	}
-	if err := s.trusted(cmd, root); err != nil {
-		return err
-	}
-	if away, err := s.background(cmd, root); away || err != nil {
+	root, away, err := s.begin(cmd)
+	if away || err != nil {
 		return err
 	}
 	if s.Scud.Tag == "" && s.Prompt == "" && s.IsTyped("prompt", "prompt-file", "tasks-file") == "" && len(s.front) == 0 {
@@ -65,42 +52,96 @@ func startRun(cmd *cobra.Command, s *settings, scope loop.Scope) error {
 			return err
 		}
 	}
+	w := launch.Want{Root: root, Kind: store.KindTag, Anew: true, Imports: s.importsPlan(), Options: loop.StartOptions{Name: s.Name, Scope: scope}}
 	if prompt, err := s.isPrompt(root); err != nil {
 		return err
 	} else if prompt && scope.Step {
 		return badInput("descartes loop start repeats a prompt", "loop step is for the tasks of a tag; --prompt has no waves")
 	} else if prompt {
-		return startPrompt(cmd, root, s)
-	}
-	if err := s.gateOfTag(); err != nil {
-		return err
-	}
-	if err := s.completeTag(root); err != nil {
-		return err
+		w.Kind = store.KindPrompt
+		return s.startPrompt(cmd, w)
 	}
 	given := s.Scud.TasksFile
 	if err := chooseSource(cmd.ErrOrStderr(), root, &s.Scud); err != nil {
 		return err
 	}
-	opt := loop.StartOptions{Name: s.Name, Scope: scope}
 	if s.StatePath != "" {
-		opt.StatePath = absolute(s.dirPath(), s.StatePath)
+		w.Options.StatePath = absolute(s.dirPath(), s.StatePath)
 	}
 	old, err := unfinished(root, s.Scud.Tag)
 	if err != nil {
 		return err
 	}
 	if old != nil {
-		opt.Resume = old.Path
+		w.Options.Resume = old.Path
 		if file := old.State.Config.Scud.TasksFile; file != given && given != "" {
 			return badInput("descartes loop resume --name "+old.State.ID+" resumes it",
 				"loop %s over tag %q (%s) has tasks left, and runs on %s", old.State.ID, old.State.Tag, standing(old.State), cmp.Or(file, old.State.TaskFile))
 		}
 	}
-	if err := s.free(root, opt, old); err != nil {
+	if err := s.free(root, w.Options, old); err != nil {
 		return err
 	}
-	return execute(cmd, root, s, opt, true)
+	return execute(cmd, s, w)
+}
+
+// begin reads the settings of a command that starts something. away says that it goes on in the background.
+func (s *settings) begin(cmd *cobra.Command) (root string, away bool, err error) {
+	if root, err = s.load(); err == nil {
+		err = s.check(root)
+	}
+	if err == nil {
+		err = s.trusted(cmd, root)
+	}
+	if err == nil {
+		away, err = s.background(cmd, root)
+	}
+	return root, away, err
+}
+
+// startPrompt starts a loop over a prompt.
+func (s *settings) startPrompt(cmd *cobra.Command, w launch.Want) error {
+	w.Options.StatePath = s.stateAt(w.Root)
+	if s.StatePath != "" {
+		s.StateFile = launch.Relative(w.Root, w.Options.StatePath)
+	}
+	if err := s.free(w.Root, w.Options, nil); err != nil {
+		return err
+	}
+	if w.Options.Name == "" && w.Options.StatePath == "" {
+		if _, err := store.LoadState(store.NewHome(w.Root).Default()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return execute(cmd, s, w)
+}
+
+// isPrompt reports whether the run is a loop over a prompt, and rejects flags that the loop cannot use. What was typed outranks the environment and
+// descartes.yaml.
+func (s *settings) isPrompt(root string) (bool, error) {
+	tag, prompt := s.IsTyped("tag") != "", s.IsTyped("prompt", "prompt-file") != ""
+	switch {
+	case tag && prompt:
+		return false, badInput("put what every task's agent should read into a --spec-file", "--prompt is for a loop over a prompt, not over the tasks of a tag")
+	case !prompt && (tag || s.Scud.Tag != "" || s.IsTyped("tasks-file") != ""):
+		if name := s.TypedFor("prompt"); name != "" {
+			return false, badInput("each attempt at a task is a fresh agent", "--%s is for a loop over a prompt, not over the tasks of a tag", name)
+		}
+		return false, nil
+	case prompt || s.Prompt != "":
+		if name := s.TypedFor("tag"); name != "" {
+			return false, badInput("descartes run --help", "--%s is for a loop over the tasks of a tag, not over a prompt", name)
+		}
+		return true, nil
+	}
+	if err := s.frontProblem(); err != nil {
+		return false, err
+	}
+	hint := "descartes tasks list shows the tags"
+	if len(tasks.Known(root)) == 0 {
+		hint = hintOfTasks(root)
+	}
+	return false, badInput(hint, "what should run? Neither a task list nor a prompt was given")
 }
 
 // standing is how a loop stands that can be resumed, in few words.
@@ -144,97 +185,4 @@ func (s *settings) free(root string, opt loop.StartOptions, old *store.Saved) er
 		}
 	}
 	return nil
-}
-
-// execute prepares a run, does it, and reports. anew says that the settings were given now, not saved earlier.
-func execute(cmd *cobra.Command, root string, s *settings, opt loop.StartOptions, anew bool) error {
-	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), s.JSON, s.CI)
-	p.times = s.Times
-	defer p.close()
-	opt.Command, opt.Own, opt.Anew, opt.Session = "loop", s.reports(), s.asksAnew(), session()
-	r, err := prepare(cmd.Context(), root, s.Config, opt, anew && s.importsPlan())
-	if err != nil {
-		if rerr := r.reportIdle(s, p, err); rerr != nil {
-			return rerr
-		}
-		return err
-	}
-	defer r.close()
-	r.branch, r.why = anew, cmp.Or(r.why, s.verifyFrom)
-	r.front = s.front
-	if n := ralphNote(root); n != "" {
-		r.notes = append(r.notes, n)
-	}
-	p.text.redact = r.redact
-	if anew {
-		r.watchSettings(cmd.Context(), s.file)
-	}
-	if r.nothing {
-		p.say("nothing left to do in tag %s: %s done", r.job.File.Tag(), terminal.Count(r.job.Graph.Counts().Total, "task"))
-		r.sayElsewhere(cmd.Context(), p)
-		return r.reportIdle(s, p, nil)
-	}
-	if task := opt.Scope.Task; task != "" {
-		if err := r.canRun(task); err != nil {
-			return err
-		}
-	}
-	if err := r.notify(p, &r.job.Config, r.job.File.Tag()); err != nil {
-		return err
-	}
-	defer r.notices.End()
-	p.events.Waves, p.events.Usual = len(r.job.Graph.Waves()), r.job.Config.Backend.Type
-	r.dryRun = s.DryRun
-	p.header(cmd.Context(), r)
-	if s.Given("completion-promise") {
-		p.warn("--completion-promise is for loops over a prompt: a task's agent reports with <promise>COMPLETE</promise> or TASK_COMPLETE")
-	}
-	if s.DryRun {
-		return r.dry(p, cmd, s)
-	}
-	if anew && opt.Scope.Task == "" {
-		if err := r.startsWithout(cmd, p, s); err != nil {
-			return err
-		}
-	}
-	return runAndReport(cmd, r, s, p)
-}
-
-// startsWithout asks a person at the terminal whether to start a list that cannot finish as it is. Without one the warnings have to do.
-func (r *tagRun) startsWithout(cmd *cobra.Command, p *printer, s *settings) error {
-	held := r.job.Graph.Counts().Held
-	if held == 0 || len(r.job.Faults()) == 0 {
-		return nil
-	}
-	h := atTerminal(cmd, p, s.CI)
-	if h == nil {
-		return nil
-	}
-	if yes, _ := h.yes(cmd.Context(), fmt.Sprintf("%s cannot run. Start the others?", terminal.Count(held, "task")), true); yes {
-		return nil
-	}
-	return badInput("descartes waves"+config.ListFlags(r.job.File.Tag(), r.job.Config.Scud.TasksFile)+" shows what is wrong with the list", "nothing was started")
-}
-
-// reportIdle writes the reports that were asked for where no loop runs because none is needed, or because everything
-// left is blocked: a nightly job collects them each night.
-func (r *tagRun) reportIdle(s *settings, p *printer, refused error) error {
-	var found problems
-	none := errors.As(refused, &found) && found.code() == exitBlocked
-	if s.DryRun || refused != nil && !none {
-		return nil
-	}
-	e := view.Run{Here: fromHere(r.root), Root: r.root, Outcome: loop.Outcome{Ending: journal.AllDone, Message: "nothing left to do"}, History: journal.NewState(), State: &store.State{Tag: r.job.File.Tag(), Config: r.job.Config}}
-	if none {
-		e.Outcome = loop.Outcome{Ending: journal.TasksBlocked, Message: found[0].Message}
-	}
-	for _, path := range s.reports() {
-		if _, in := below(filepath.Join(r.root, ".descartes"), path); !in {
-			continue
-		}
-		if err := store.NewHome(r.root).Make(atomicfile.OS()); err != nil { // a fresh clone has none
-			return err
-		}
-	}
-	return s.report(&view.Summary{Board: r.after(e), Run: e}, p, r.redact)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/internal/terminal"
+	"descartes/launch"
 	"descartes/loop"
 	"descartes/scheduler"
 	"descartes/tasks"
@@ -68,8 +69,7 @@ func (a *app) importPlan(name string, dryRun, force bool) (err error) {
 	if _, err := loop.PlanText(a.root, c.PlanPath); err != nil {
 		return badInput("", "%w", err)
 	}
-	a.fromPlan(a.root)
-	if err = a.frontProblem(); err == nil && c.Tag == "" {
+	if err = cmp.Or(a.fromPlan(a.root), a.frontProblem()); err == nil && c.Tag == "" {
 		c.Tag, err = tagOfPlan(c.PlanPath)
 	}
 	if err = cmp.Or(err, tasks.ValidTag(c.Tag)); err != nil {
@@ -107,7 +107,7 @@ func (a *app) importPlan(name string, dryRun, force bool) (err error) {
 	file, odd := view.Relative(a.root, job.File.Path()), slices.Concat(a.front, job.Import.Findings())
 	out := b.Text(terminal.Colours(terminal.IsTerminal(a.out())), terminal.Columns(a.out())) + "\n"
 	for _, f := range odd {
-		out += "warning: " + terminal.Clean(placed(c.PlanPath, f)) + "\n"
+		out += "warning: " + terminal.Clean(launch.Placed(c.PlanPath, f)) + "\n"
 	}
 	n, done := b.Graph.Counts(), ""
 	if n.Done > 0 {

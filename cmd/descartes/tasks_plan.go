@@ -26,8 +26,8 @@ import (
 	"descartes/internal/oscall"
 	"descartes/internal/plainfile"
 	"descartes/internal/sandbox"
-	"descartes/internal/supervise"
 	"descartes/internal/terminal"
+	"descartes/launch"
 	"descartes/loop"
 	"descartes/loop/attempt"
 	"descartes/loop/breakdown"
@@ -37,6 +37,7 @@ import (
 	"descartes/specbuild"
 	"descartes/tasks"
 	"descartes/tasks/plan"
+	"descartes/verify"
 	"descartes/view"
 )
 
@@ -184,7 +185,7 @@ func (x *tasksPlan) source(document string) (err error) {
 		x.b.Readme = string(readme)
 	}
 	if x.b.Verify = scud.VerificationCommand; x.b.Verify == "" {
-		x.b.Verify, _, _ = detect(x.root)
+		x.b.Verify, _, _ = verify.Detect(x.root)
 	}
 	return nil
 }
@@ -306,40 +307,20 @@ func (x *tasksPlan) tasks(ctx context.Context) ([]tasks.Task, error) {
 		}
 		return list, nil
 	}
-	r := newPrepared(x.root, x.Config, loop.StartOptions{})
-	x.p.text.redact = r.redact
-	cfg := x.Config
-	found, ok := r.resolve(&cfg)
-	if !ok {
-		return nil, found
-	}
-	more, warnings := r.agentProblems(cfg, x.root)
-	box, err := findSandbox(ctx, x.root, x.root, cfg, r.backend)
-	if found = append(found, more...); err != nil {
-		found = append(found, loop.Problem{Message: err.Error(), Err: err})
-	}
-	for _, b := range r.backends() {
-		if err := b.Check(known, len(specbuild.BreakdownPrompt(x.b))); err != nil && len(found) == 0 {
-			found = append(found, loop.Problem{Message: err.Error(), Hint: "give the agent its prompt by standard input, or split the document", Err: &failure{code: exitInput, err: err}})
-		}
-	}
+	r, found := launch.Bench(ctx, x.root, &x.Config, true)
+	x.p.text.redact = r.Redact
 	if len(found) > 0 {
-		return nil, found
+		return nil, problems(found)
 	}
-	r.sandbox = box
-	cfg.SandboxInForce = box.Note
-	x.p.agent(&r, cfg)
-	x.p.say("sandbox: %s", terminal.Clean(box.Note))
-	for _, w := range append(warnings, r.sandbox.Warning()) {
-		if w != "" {
-			x.p.warn(w)
-		}
+	if err := r.Takes(len(specbuild.BreakdownPrompt(x.b))); err != nil {
+		return nil, badInput("give the agent its prompt by standard input, or split the document", "%w", err)
 	}
-	return x.asked(ctx, &r, cfg)
+	x.p.header(r)
+	return x.asked(ctx, r, *r.Config)
 }
 
 // asked has the agent plan the tasks.
-func (x *tasksPlan) asked(ctx context.Context, r *prepared, cfg loop.Config) (_ []tasks.Task, err error) {
+func (x *tasksPlan) asked(ctx context.Context, r *launch.Run, cfg loop.Config) (_ []tasks.Task, err error) {
 	dir := x.home.Breakdown()
 	if err := cmp.Or(x.home.Make(atomicfile.OS()), os.MkdirAll(dir, 0o700)); err != nil {
 		return nil, err
@@ -355,13 +336,13 @@ func (x *tasksPlan) asked(ctx context.Context, r *prepared, cfg loop.Config) (_ 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, free()) }()
-	var commands supervise.Commands
-	if err := commands.Start(r.commands(cfg, dir, x.root+"/breakdown")); err != nil {
+	var commands launch.Commands
+	if err := commands.Start(r.Commands(dir, x.root+"/breakdown")); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, commands.Close()) }()
 	a := &breakdown.Asker{Dir: dir, Workspace: ws, Start: workspace.Start{Base: base}, Note: x.p.warn,
-		Runner: &attempt.Runner{Agent: commands.Agents(), Redact: r.redact, Dir: dir, Repo: r.repo},
+		Runner: &attempt.Runner{Agent: commands.Agents(), Redact: r.Redact, Dir: dir, Repo: r.Repo},
 		Input: attempt.Input{Name: x.b.Tag, Env: []string{"DESCARTES_TAG=" + x.b.Tag}, Agent: attempt.Clocks{Timeout: seconds(cfg.TimeoutSecs), Idle: seconds(cfg.IdleTimeoutSecs),
 			Start: seconds(cfg.StartTimeoutSecs), Exit: seconds(cfg.ExitGraceSecs), Spin: cfg.SpinLimit}},
 		Ended: func(_ attempt.With, res agent.Result) {
@@ -412,31 +393,31 @@ func (x *tasksPlan) asked(ctx context.Context, r *prepared, cfg loop.Config) (_ 
 func (x *tasksPlan) kept() string { return filepath.Join(x.home.Breakdown(), "answer.json") }
 
 // workspace is where the agent reads the project. The sandbox lets it change nothing there; without one it reads a copy of it.
-func (x *tasksPlan) workspace(ctx context.Context, r *prepared, cfg loop.Config) (_ breakdown.Workspace, base gitops.Tree, free func() error, err error) {
+func (x *tasksPlan) workspace(ctx context.Context, r *launch.Run, cfg loop.Config) (_ breakdown.Workspace, base gitops.Tree, free func() error, err error) {
 	fixed := []string{settingsPath(x.root, cfg)}
 	if x.file != nil {
 		fixed = append(fixed, x.file.Path())
 	} else if path, err := tasks.TagPath(x.root, x.b.Tag); err == nil {
 		fixed = append(fixed, path)
 	}
-	if r.sandbox.Mode != sandbox.Off {
+	if r.Box.Mode != sandbox.Off {
 		return workspace.NewFolder(atomicfile.OS(), x.root, x.root, fixed), "", func() error { return nil }, nil
 	}
-	if r.repo, err = x.repo(); errors.Is(err, gitops.ErrNotRepo) {
+	if r.Repo, err = x.repo(); errors.Is(err, gitops.ErrNotRepo) {
 		err = badInput("git init, or a sandbox (descartes doctor says what is missing)", "without a sandbox and without git the agent would work in your own files")
 	}
 	if err == nil {
-		base, err = r.repo.Snapshot(ctx)
+		base, err = r.Repo.Snapshot(ctx)
 	}
 	if err != nil {
 		return nil, "", nil, err
 	}
-	pool := workspace.NewPool(workspace.PoolOptions{Repo: r.repo, FS: atomicfile.OS(), Place: r.pool, Root: x.root, Dir: x.root, Fixed: fixed, Shown: r.sandbox.Mounts(), Free: oscall.Free})
+	pool := workspace.NewPool(workspace.PoolOptions{Repo: r.Repo, FS: atomicfile.OS(), Place: poolOf(x.root), Root: x.root, Dir: x.root, Fixed: fixed, Shown: r.Box.Mounts(), Free: oscall.Free})
 	slot, err := pool.Take(ctx, 0)
 	if err != nil {
 		return nil, "", nil, err
 	}
-	r.sandbox.Slot = sandbox.Slot{Tree: slot.Tree(), Objects: slot.Objects(), Shown: []string{x.home.Breakdown()}}
+	r.Box.Slot = sandbox.Slot{Tree: slot.Tree(), Objects: slot.Objects(), Shown: []string{x.home.Breakdown()}}
 	return slot, base, slot.Close, nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"descartes/internal/config"
 	"descartes/internal/redact"
 	"descartes/internal/terminal"
+	"descartes/launch"
 	"descartes/loop"
 	"descartes/view"
 )
@@ -129,7 +130,7 @@ func (s *settings) demands(root string) []config.Ask {
 
 // trustOf returns what the user trusts in a project.
 func trustOf(root string, m *redact.Redactor) (*config.Trust, error) {
-	dir := stateDir(os.Getenv)
+	dir := launch.StateDir()
 	if dir == "" {
 		return nil, badInput("set HOME or XDG_STATE_HOME", "there is no folder to save trust in")
 	}

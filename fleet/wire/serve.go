@@ -31,7 +31,7 @@ import (
 	"descartes/internal/proc"
 	"descartes/internal/redact"
 	"descartes/internal/sandbox"
-	"descartes/internal/supervise"
+	"descartes/launch"
 	"descartes/loop"
 	"descartes/loop/attempt"
 	"descartes/loop/lab"
@@ -80,8 +80,8 @@ func (g *Grants) refuses(cfg *config.Config, root string) string {
 		wanted, given []string
 		grants        func(given []string, what string) bool
 	}{
-		{"sandbox_write", "--sandbox-write", supervise.Paths(root, cfg.SandboxWrite), g.Write, below},
-		{"sandbox_read", "--sandbox-read", supervise.Paths(root, cfg.SandboxRead), append(slices.Clone(g.Read), g.Write...), below},
+		{"sandbox_write", "--sandbox-write", launch.Paths(root, cfg.SandboxWrite), g.Write, below},
+		{"sandbox_read", "--sandbox-read", launch.Paths(root, cfg.SandboxRead), append(slices.Clone(g.Read), g.Write...), below},
 		{"env_pass", "--env-pass", pass, g.Pass, sandbox.Matches},
 	} {
 		for _, what := range ask.wanted {
@@ -253,7 +253,7 @@ func (s *server) serve(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	box, err := supervise.FindSandbox(ctx, supervise.Place{Root: s.root, Dir: s.root, Top: s.root}, cfg, backend)
+	box, err := launch.FindSandbox(ctx, launch.Place{Root: s.root, Dir: s.root, Top: s.root}, cfg, backend)
 	if err == nil && s.Confine && box.Mode == sandbox.Off {
 		err = fmt.Errorf("this worker runs agents in a sandbox only, and has none: %s", box.Note)
 	}
@@ -265,10 +265,10 @@ func (s *server) serve(ctx context.Context) (err error) {
 	place := filepath.Join(filepath.Dir(s.root), filepath.Base(s.root)+".pool")
 	mask := redact.Of(cfg.Secrets(os.Environ()))
 	commands := func(slot *workspace.Slot, dir string) (attempt.Agent, attempt.Verifier, func() error, error) {
-		q := supervise.Run{Config: cfg, Sandbox: box, Backends: append([]agent.Backend{backend}, others...), Files: dir, Dir: s.root,
-			Cookie: supervise.Cookie(fmt.Sprintf("%s/slot-%d", s.root, slot.Number))}
+		q := launch.CommandsOf{Config: cfg, Sandbox: box, Backends: append([]agent.Backend{backend}, others...), Files: dir, Dir: s.root,
+			Cookie: launch.Cookie(fmt.Sprintf("%s/slot-%d", s.root, slot.Number))}
 		q.Sandbox.Slot = sandbox.Slot{Tree: slot.Tree(), Objects: slot.Objects(), Shown: []string{dir}}
-		var c supervise.Commands
+		var c launch.Commands
 		if err := c.Start(q); err != nil {
 			return nil, nil, nil, err
 		}

@@ -17,7 +17,7 @@ func ResolveBackend(cfg Config) (agent.Backend, BackendConfig, error) {
 	saved := cfg.Backend
 	table, err := agent.NewTable(cfg.Backends)
 	if err != nil {
-		return agent.Backend{}, saved, wrong("", "%w", err)
+		return agent.Backend{}, saved, Wrong("", "%w", err)
 	}
 	command, err := commandLine(cfg)
 	if err != nil {
@@ -34,23 +34,23 @@ func ResolveBackend(cfg Config) (agent.Backend, BackendConfig, error) {
 	}
 	b, ok := table.Lookup(saved.Type)
 	if !ok {
-		return b, saved, wrong("with --backend generic, any program can be the agent", "unknown backend %q: the backends are %s", saved.Type, strings.Join(table.Names(), ", "))
+		return b, saved, Wrong("with --backend generic, any program can be the agent", "unknown backend %q: the backends are %s", saved.Type, strings.Join(table.Names(), ", "))
 	}
 	if len(command) > 0 {
 		b = b.With(command)
 	}
 	if len(b.Command) == 0 {
-		return b, saved, wrong("", "backend %s needs --command", b.Name)
+		return b, saved, Wrong("", "backend %s needs --command", b.Name)
 	}
 	if saved.PromptMode != "" {
 		mode, ok := agent.ParsePromptMode(saved.PromptMode)
 		if !ok {
-			return b, saved, wrong("", "backend.prompt_mode %q is not one of stdin, arg, env, file", saved.PromptMode)
+			return b, saved, Wrong("", "backend.prompt_mode %q is not one of stdin, arg, env, file", saved.PromptMode)
 		}
 		b.Prompt = mode
 	}
 	if b.Prompt != agent.ByFile && slices.ContainsFunc(command, func(arg string) bool { return strings.Contains(arg, "{prompt_file}") }) {
-		return b, saved, wrong("--set backend.prompt_mode=file", "{prompt_file} in --command needs the prompt mode file, and the prompt mode is %s", b.Prompt)
+		return b, saved, Wrong("--set backend.prompt_mode=file", "{prompt_file} in --command needs the prompt mode file, and the prompt mode is %s", b.Prompt)
 	}
 	switch saved.OutputFormat {
 	case "", "json", "text":
@@ -59,10 +59,10 @@ func ResolveBackend(cfg Config) (agent.Backend, BackendConfig, error) {
 			b.Format = stream.FormatClaude
 		}
 	default:
-		return b, saved, wrong("", "output_format %q is not one of stream-json, json, text", saved.OutputFormat)
+		return b, saved, Wrong("", "output_format %q is not one of stream-json, json, text", saved.OutputFormat)
 	}
 	if err := agent.CheckEnv(saved.Environment); err != nil {
-		return b, saved, wrong("", "backend.environment: %w", err)
+		return b, saved, Wrong("", "backend.environment: %w", err)
 	}
 	b = b.WithEnv(saved.Environment).WithPrices(cfg.Prices)
 	saved.PromptMode = string(b.Prompt)
@@ -97,7 +97,7 @@ func SavedCommand(words []string) (program string, args []string) {
 func OtherBackends(cfg Config) (out []agent.Backend, err error) {
 	table, err := agent.NewTable(cfg.Backends)
 	if err != nil {
-		return nil, wrong("", "%w", err)
+		return nil, Wrong("", "%w", err)
 	}
 	add := func(where, name string) error {
 		known := func(b agent.Backend) bool { return b.Name == name }
@@ -107,9 +107,9 @@ func OtherBackends(cfg Config) (out []agent.Backend, err error) {
 		b, ok := table.Lookup(name)
 		switch {
 		case !ok:
-			return wrong("", "%s: unknown backend %q: the backends are %s", where, name, strings.Join(table.Names(), ", "))
+			return Wrong("", "%s: unknown backend %q: the backends are %s", where, name, strings.Join(table.Names(), ", "))
 		case len(b.Command) == 0:
-			return wrong("give backends."+name+".command in descartes.yaml", "%s: backend %s has no command", where, name)
+			return Wrong("give backends."+name+".command in descartes.yaml", "%s: backend %s has no command", where, name)
 		}
 		out = append(out, b.WithPrices(cfg.Prices))
 		return nil

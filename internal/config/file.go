@@ -40,8 +40,8 @@ type Error struct {
 	err     error
 }
 
-// wrong is an *Error.
-func wrong(hint, format string, args ...any) *Error {
+// Wrong is an *Error.
+func Wrong(hint, format string, args ...any) *Error {
 	return &Error{Hint: hint, err: fmt.Errorf(format, args...)}
 }
 
@@ -69,7 +69,7 @@ func ReadFile(path string, must bool) (*File, error) {
 		return f, nil
 	}
 	if err != nil {
-		return nil, wrong("", "settings: %w", err)
+		return nil, Wrong("", "settings: %w", err)
 	}
 	if f.Lines, err = f.read(data); err == nil {
 		for _, key := range []string{"scud.verification_command", "verification_command"} {
@@ -79,7 +79,7 @@ func ReadFile(path string, must bool) (*File, error) {
 		}
 	}
 	if err != nil {
-		e := wrong("", "settings %s: %w", path, err)
+		e := Wrong("", "settings %s: %w", path, err)
 		if command, ok := errors.AsType[*Error](err); ok {
 			e.Hint, e.Unknown = command.Hint, command.Unknown
 		}
@@ -337,10 +337,10 @@ func SplitCommand(setting, line string) ([]string, error) {
 	p.ParseEnv, p.ParseBacktick, p.ParseComment = false, false, false
 	words, err := p.Parse(line)
 	if err != nil {
-		return nil, wrong("quote it as for a shell; for pipes and variables use "+setting+" \"sh -c '...'\"", "%s %q: %w", setting, line, err)
+		return nil, Wrong("quote it as for a shell; for pipes and variables use "+setting+" \"sh -c '...'\"", "%s %q: %w", setting, line, err)
 	}
 	if p.Position >= 0 || len(words) == 0 {
-		return nil, wrong("for pipes and variables use "+setting+" \"sh -c '...'\"", "%s %q: give one program with its arguments", setting, line)
+		return nil, Wrong("for pipes and variables use "+setting+" \"sh -c '...'\"", "%s %q: give one program with its arguments", setting, line)
 	}
 	return words, nil
 }

@@ -14,6 +14,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"descartes/internal/lazyregexp"
+	"descartes/internal/sandbox"
 	"descartes/internal/terminal"
 )
 
@@ -89,10 +90,10 @@ func (s *Settings) Load(base *File, env func(string) string, at func(path string
 		}
 		err := one.parse(s, texts...)
 		if err != nil {
-			return wrong("", "%s=%q: %w", name, texts[len(texts)-1], err)
+			return Wrong("", "%s=%q: %w", name, texts[len(texts)-1], err)
 		}
 		if err := one.check(name, one.value(s)); err != nil {
-			return wrong("", "%w", err)
+			return Wrong("", "%w", err)
 		}
 		s.from[one] = src
 		return nil
@@ -114,7 +115,7 @@ func (s *Settings) Load(base *File, env func(string) string, at func(path string
 	for _, set := range s.sets {
 		key, text, ok := strings.Cut(set, "=")
 		if !ok {
-			return wrong("--set max_wait=2h", "--set %q: give KEY=VALUE", set)
+			return Wrong("--set max_wait=2h", "--set %q: give KEY=VALUE", set)
 		}
 		if err := s.takeSet("--set "+key, key, text, at, source{"flag", "--set " + key}); err != nil {
 			return err
@@ -133,7 +134,63 @@ func (s *Settings) Load(base *File, env func(string) string, at func(path string
 	} else if s.from[each].kind != "" && s.from[waves].kind == "" {
 		s.Scud.AutoCommitWaves = s.Git.AutoCommit
 	}
+	return s.complete()
+}
+
+// complete derives what other settings decide, and refuses what is impossible.
+func (s *Settings) complete() error {
+	if s.NoCommit {
+		s.Git.AutoCommit, s.Scud.AutoCommitWaves = false, false
+	}
+	if s.Given("command") && strings.TrimSpace(s.Command) == "" {
+		return Wrong("leave it out to run the backend's own program", "--command is empty")
+	}
+	for _, t := range [][2]string{{"commit_template", s.Git.CommitTemplate}, {"branch_template", s.Git.BranchTemplate}} {
+		if err := CheckTemplate(t[1]); err != nil {
+			return Wrong("it may have {iteration} {timestamp} {tag} {wave}", "git.%s: %w", t[0], err)
+		}
+	}
+	for _, word := range s.EnvPass {
+		if !sandbox.ValidPass(word) {
+			return Wrong("give names only, as in --env-pass DATABASE_URL,MYAPP_*; values go under backend.environment in descartes.yaml", "--env-pass %q is not the name of a variable", word)
+		}
+	}
+	for _, word := range s.SandboxDomains {
+		if !sandbox.ValidHost(word) {
+			return Wrong("write example.org, *.example.org, or an address; with a port as example.org:8443", "sandbox_domains: %q is not a host", word)
+		}
+	}
+	if 0 < s.MaxMemory && s.MaxMemory < 16<<20 {
+		return Wrong("4G is four GiB", "max_memory %s: no agent runs in less than 16 MiB", sizeText(s.MaxMemory))
+	}
+	const stop, wait, fallback = "stop", "wait", "fallback"
+	others, asked := len(s.Fallback) > 0, s.Given("on-limit")
+	switch {
+	case asked:
+	case s.CI && !others:
+		s.OnLimit = stop
+	case others && (s.CI || s.OnLimit == "" || s.Given("fallback")):
+		s.OnLimit = fallback
+		if s.CI && !s.Given("max_wait") { // a job waits for nobody
+			s.MaxWaitSecs = 1
+		}
+	case s.OnLimit == "" || !others && s.Given("fallback") && s.OnLimit == fallback: // taken back
+		s.OnLimit = wait
+	}
+	if s.OnLimit == fallback && !others {
+		return Wrong("name a backend with --fallback, e.g. --fallback codex", "--on-limit fallback: there is no backend to fall back to")
+	}
 	return nil
+}
+
+// TypedFor is the first flag of the settings that apply there which a person typed, or "".
+func (s *Settings) TypedFor(word string, but ...string) string {
+	for _, one := range all {
+		if one.Flag != "" && one.Is(word) && !slices.Contains(but, one.Flag) && s.from[one].kind == "flag" {
+			return one.Flag
+		}
+	}
+	return ""
 }
 
 var inFileLine = lazyregexp.New(`line \d+: `)
@@ -155,11 +212,11 @@ func (s *Settings) takeSet(name, key, text string, at func(string) string, src s
 	}
 	data, err := yaml.Marshal(node)
 	if err != nil {
-		return wrong("", "%s: %w", name, err)
+		return Wrong("", "%s: %w", name, err)
 	}
 	lines, err := s.read(data)
 	if err != nil {
-		e := wrong("", "%s=%s: %s", name, text, inFileLine.ReplaceAllString(err.Error(), ""))
+		e := Wrong("", "%s=%s: %s", name, text, inFileLine.ReplaceAllString(err.Error(), ""))
 		if found, ok := errors.AsType[*Error](err); ok {
 			e.Hint, e.Unknown = found.Hint, found.Unknown
 		}

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -20,7 +19,6 @@ import (
 	"descartes/internal/atomicfile"
 	"descartes/internal/plainfile"
 	"descartes/internal/redact"
-	"descartes/internal/terminal"
 	"descartes/loop/gate"
 	"descartes/tasks"
 	"descartes/verify"
@@ -204,10 +202,9 @@ type trustedValue struct {
 }
 
 type trustFile struct {
-	Version int                       `json:"version"`
-	Project string                    `json:"project"`
-	Trusted []Trusted                 `json:"trusted"`
-	Seen    map[string][]trustedValue `json:"seen,omitempty"` // by the last run, by the settings file
+	Version int       `json:"version"`
+	Project string    `json:"project"`
+	Trusted []Trusted `json:"trusted"`
 }
 
 const (
@@ -266,56 +263,6 @@ func (t *Trust) values(asks []Ask) (list []trustedValue) {
 		list = append(list, trustedValue{asks[i].Key, t.Redact.Text(text), asks[i].Sum()})
 	}
 	return list
-}
-
-// Changed describes in a line each key of a settings file that asks for something else than at the project's last run, and keeps what it asks for now
-// once the run has begun. by is called once, if there is a change, for the end of each line.
-func (t *Trust) Changed(file string, asks []Ask, by func() string) (notes []string, keep func() error) {
-	f, err := t.read()
-	now, was := t.values(asks), f.Seen[file]
-	keep = func() error {
-		if err != nil || slices.Equal(now, was) {
-			return err
-		}
-		f, err := t.read() // again: the user may have trusted it meanwhile
-		if err != nil {
-			return err
-		}
-		if f.Seen == nil {
-			f.Seen = map[string][]trustedValue{}
-		}
-		f.Seen[file] = append([]trustedValue{}, now...)
-		return t.write(f)
-	}
-	if was == nil {
-		return nil, keep
-	}
-	text := func(list []trustedValue, key string) (shown, sums string) {
-		for _, v := range list {
-			if v.Key == key {
-				shown, sums = strings.TrimPrefix(shown+", "+v.Text, ", "), sums+v.Sum
-			}
-		}
-		return terminal.Fit(cmp.Or(shown, "none"), 200), sums
-	}
-	end := ""
-	var keys []string
-	for _, v := range slices.Concat(was, now) {
-		keys = append(keys, v.Key)
-	}
-	slices.Sort(keys)
-	for _, key := range slices.Compact(keys) {
-		before, sums := text(was, key)
-		after, others := text(now, key)
-		if sums == others {
-			continue
-		}
-		if len(notes) == 0 {
-			end = by()
-		}
-		notes = append(notes, fmt.Sprintf("%s changed since the last run: %s: %s -> %s%s", file, key, before, after, end))
-	}
-	return notes, keep
 }
 
 // Forget withdraws all trust in the project, and reports whether there was any.

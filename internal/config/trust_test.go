@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"descartes/internal/redact"
 )
 
 // TestTrustClasses gives each setting of descartes.yaml, one at a time, values that it may have there: those whose tag
@@ -153,36 +151,6 @@ func TestTrustInside(t *testing.T) {
 		if key := strings.TrimSuffix(f.Tag.Get("yaml"), ",inline"); key != "" && key != "-" && rows[key] == "" {
 			t.Errorf("backends: does its key %s need the user's trust?", key)
 		}
-	}
-}
-
-// What a file asks for is compared with what the last run found; who changed it is asked only where something has changed.
-func TestChanged(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	tr := &Trust{Dir: filepath.Join(dir, "trust"), Root: dir, Redact: redact.Of(nil)}
-	asked := 0
-	for _, c := range []struct {
-		text string
-		want []string
-	}{
-		{"command: claude\n", nil}, // the first run of the project
-		{"command: claude\nmax_iterations: 3\n", nil},
-		{"command: claude && x\nscud:\n  verification_command: make\n", []string{
-			`descartes.yaml changed since the last run: command: claude -> claude && x (by Ann)`,
-			`descartes.yaml changed since the last run: scud.verification_command: none -> make (by Ann)`}},
-		{"command: claude && x\nscud: {verification_command: make}\n", nil},
-	} {
-		got, keep := tr.Changed("descartes.yaml", asksOf(t, dir, c.text), func() string { asked++; return " (by Ann)" })
-		if err := keep(); err != nil {
-			t.Fatal(err)
-		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%q: got %q, want %q", c.text, got, c.want)
-		}
-	}
-	if asked != 1 {
-		t.Errorf("it was asked %d times who changed the file", asked)
 	}
 }
 

@@ -1,6 +1,4 @@
-// Package supervise runs the commands of a loop, its agents and its verify command: each in the sandbox, with the variables and
-// under the limits that the settings give it, all below one process that ends them.
-package supervise
+package launch
 
 import (
 	"context"
@@ -23,8 +21,8 @@ import (
 	"descartes/verify"
 )
 
-// Run is what the commands of a run are started with.
-type Run struct {
+// CommandsOf is what the commands of a run are started with.
+type CommandsOf struct {
 	Config   config.Config
 	Sandbox  Sandbox
 	Backends []agent.Backend // the usual one first
@@ -61,7 +59,7 @@ const holding = " held"
 
 // Start ends what an earlier run under the same cookie left running, and makes the commands ready. Close is for when the last of
 // them has ended; after an error there is nothing to close.
-func (c *Commands) Start(r Run) (err error) {
+func (c *Commands) Start(r CommandsOf) (err error) {
 	c.boxes, c.env, c.tmp = map[string]sandbox.Config{}, map[string][]string{}, filepath.Join(r.Files, "tmp")
 	c.limits = process.Limits{Memory: r.Config.MaxMemory, Procs: r.Config.MaxProcs, Disk: r.Config.MaxDisk, Free: r.Config.MinFreeDisk, Log: r.Config.MaxLog}
 	if err := plainfile.RemoveAll(c.tmp); err != nil { // of a loop that was killed
@@ -95,7 +93,7 @@ func (c *Commands) Start(r Run) (err error) {
 }
 
 // confine makes each command's sandbox and environment, and returns the variables for all.
-func (c *Commands) confine(r Run) (base []string, err error) {
+func (c *Commands) confine(r CommandsOf) (base []string, err error) {
 	own := r.Sandbox.Config
 	own.Cache = filepath.Join(c.tmp, "cache")
 	if own.Mode == sandbox.Strict {

@@ -1,0 +1,791 @@
+// Package launch prepares runs of every kind, says what they will do, and runs them: their agents and verify commands in the sandbox, with the variables
+// and under the limits that the settings give them.
+package launch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"descartes/agent"
+	"descartes/gitops"
+	"descartes/internal/config"
+	"descartes/internal/oneline"
+	"descartes/internal/oscall"
+	"descartes/internal/proc"
+	"descartes/internal/redact"
+	"descartes/internal/terminal"
+	"descartes/loop"
+	"descartes/loop/journal"
+	"descartes/loop/mode"
+	"descartes/loop/store"
+	"descartes/loop/workspace"
+	"descartes/tasks"
+	"descartes/verify"
+)
+
+// Want says which run is meant.
+type Want struct {
+	Root     string // the project
+	Dir      string // where the command was typed: typed paths begin there
+	Kind     string // store.KindTag and the others
+	Once     string // file of a prompt that is run once; Kind is store.KindPrompt
+	Settings *config.Settings
+	Options  loop.StartOptions
+	// Where a verify command comes from that nobody gave, and what is wrong with the plan's front matter: see FromPlan.
+	VerifyFrom string
+	Front      []tasks.Finding
+	Anew       bool      // the settings were given now; false: they are those that a loop has saved
+	Imports    bool      // the plan may stand in for a missing task list
+	Stdin      io.Reader // of which the prompt may be read
+	Fleet      Fleet     // makes the attempts where the settings ask for that
+}
+
+// Fleet makes a run's attempts on other machines.
+type Fleet interface {
+	loop.Away
+	// Check is what keeps the run from being made there, and what a person should know of it.
+	Check(ctx context.Context, r *Run) (wrong []error, notes []string)
+	Join(ctx context.Context, r *Run, l *loop.Loop, saved config.Config) error
+	Close(ctx context.Context, done bool) error
+}
+
+// Problems is everything that keeps a run from starting.
+type Problems []loop.Problem
+
+// coded is an error that ends the program with a status of its own.
+type coded struct {
+	error
+	code int
+}
+
+func (c coded) Code() int     { return c.code }
+func (c coded) Unwrap() error { return c.error }
+
+// Exit codes of problems; all others are mistakes in what was asked for.
+const (
+	machineFails = 1
+	agentFails   = 4
+)
+
+// Run is a run of any kind, ready to start: everything is read and checked, nothing is touched.
+type Run struct {
+	Want
+	Config   *config.Config  // complete
+	Tag      *loop.Job       // nil for a prompt
+	Prompt   *loop.PromptJob // nil for a tag
+	Mode     *mode.Run       // of a plan or a build
+	Repo     *gitops.Repo    // nil where git is not needed
+	Here     bool            // the agent works in the project's own folder
+	Idle     bool            // every task is done already
+	Backends []agent.Backend // that the run may use, the usual one first
+	Box      Sandbox
+	Redact   *redact.Redactor
+	Notes    []string // what a person should know before it starts
+	Warnings []string // what may keep it from its work
+
+	found      Problems
+	pool       string
+	secrets    []redact.Secret
+	brought    []string // files and folders that specs name
+	promptFrom string   // file of a mode's prompt, "" for ours
+}
+
+// Prepare reads and checks everything that a run needs. It names all that is wrong at once. The caller closes the run.
+func Prepare(ctx context.Context, w Want) (*Run, Problems) {
+	s := w.Settings
+	r := &Run{Want: w, Config: &s.Config, pool: PoolOf(w.Root), secrets: s.Secrets(os.Environ())}
+	r.Redact = redact.Of(r.secrets)
+	if err := r.settle(); err != nil {
+		return r, Problems{{Message: err.Error(), Err: err}}
+	}
+	known := r.resolve()
+	if r.Kind == store.KindTag {
+		r.readList(known)
+	} else {
+		r.readGate()
+	}
+	if r.Idle && len(r.found) == 0 {
+		return r, nil
+	}
+	r.openRepo(ctx)
+	if known {
+		r.checkAgents()
+	}
+	if r.Tag == nil && r.Prompt == nil {
+		return r, r.found
+	}
+	r.confine(ctx)
+	if r.Repo != nil || r.Kind != store.KindTag {
+		r.checkGround(ctx)
+		r.found = append(r.found, loop.CheckLab(ctx, r.Root, r.Config, r.Repo)...)
+	}
+	if r.Kind == store.KindTag {
+		r.found = append(r.found, loop.CheckReview(r.Config)...)
+		r.Warnings = append(r.listWarnings(), r.Warnings...)
+	} else if r.Repo == nil {
+		if r.Config.Reviews() != "" {
+			r.wrong(config.Wrong("git init, or --review off", "a review reads what the loop changed, and without a git repository nobody knows that"))
+		}
+		if g := r.Criteria(); g != nil && g.Class.Checkpoint() && !r.resumes() {
+			r.note("work of type %s asks for a checkpoint at each step, and without a git repository none can be kept", g.Class)
+		}
+	}
+	r.warn(ctx)
+	return r, r.found
+}
+
+// Bench prepares commands that run beside all runs, such as a recheck of what was committed. agents says that agents are among them.
+func Bench(ctx context.Context, root string, c *config.Config, agents bool) (*Run, Problems) {
+	r := &Run{Want: Want{Root: root}, Config: c, pool: PoolOf(root), secrets: c.Secrets(os.Environ())}
+	r.Redact = redact.Of(r.secrets)
+	if r.resolve() && agents {
+		r.checkAgents()
+	}
+	r.confine(ctx)
+	return r, r.found
+}
+
+// wrong records what keeps the run from starting. A hint that it does not give is the error's own.
+func (r *Run) wrong(err error) {
+	p := loop.Problem{Message: err.Error(), Err: err}
+	if e, ok := errors.AsType[*config.Error](err); ok {
+		p.Hint = e.Hint
+	}
+	r.found = append(r.found, p)
+}
+
+func (r *Run) note(format string, args ...any) {
+	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
+}
+
+// Close closes the repository.
+func (r *Run) Close() error {
+	if r.Repo == nil {
+		return nil
+	}
+	return r.Repo.Close()
+}
+
+// dir is where the run's commands start.
+func (r *Run) dir() string {
+	if r.Prompt != nil {
+		return r.Prompt.Dir
+	}
+	return r.Root
+}
+
+// Name is what people call what the run works on: its tag, or the name of the loop.
+func (r *Run) Name() string {
+	if r.Tag != nil {
+		return r.Tag.File.Tag()
+	}
+	return r.Options.Name
+}
+
+// resumes reports whether the run goes on where another stopped.
+func (r *Run) resumes() bool { return r.Options.Resume != "" }
+
+// resolve finds the agents that the settings name, and completes the settings with them. known is false if not even the usual one exists.
+func (r *Run) resolve() (known bool) {
+	c := r.Config
+	usual, saved, err := config.ResolveBackend(*c)
+	if err != nil {
+		r.wrong(err)
+		return false
+	}
+	c.Backend, r.Backends = saved, []agent.Backend{usual}
+	c.Command, c.Args = config.SavedCommand(usual.Command)
+	others, err := config.OtherBackends(*c)
+	if err != nil {
+		r.wrong(err)
+	}
+	r.Backends = append(r.Backends, others...)
+	return true
+}
+
+// readList reads the tag's list with its plan and specs.
+func (r *Run) readList(known bool) {
+	c := r.Config
+	if c.Scud.VerificationCommand == "" && len(c.Checks) == 0 {
+		var ok bool
+		if c.Scud.VerificationCommand, r.VerifyFrom, ok = verify.Detect(r.Root); !ok {
+			r.wrong(config.Wrong(`--verify "make test", or --verify none to take the agent's word`, "no verify command given, and none found from the project's files"))
+		}
+	}
+	load := loop.Load
+	if r.Imports && !r.resumes() {
+		load = loop.LoadOrImport
+	}
+	job, unread := load(r.Root, *c)
+	if r.Tag = job; job != nil {
+		if r.Config = &job.Config; job.Config.Scud.MaxTotalIterations == 0 {
+			job.Config.Scud.MaxTotalIterations = loop.DefaultTotalIterations(job.Graph.Counts().Total)
+		}
+		job.Config.MaxIterations = job.Config.Scud.MaxTotalIterations
+		var err error
+		if r.Idle, err = loop.NothingToDo(job); err != nil {
+			r.wrong(err)
+		}
+	}
+	r.found = append(r.found, unread...)
+	if r.Tag == nil {
+		return
+	}
+	if id := r.Options.Scope.Task; id != "" && !r.Idle {
+		if err := r.canRun(id); err != nil {
+			r.wrong(err)
+		}
+	}
+	if !known {
+		return
+	}
+	large, largest := 0, 0
+	r.found = append(r.found, job.CheckSpecs(func(n int) error {
+		if t := (n + 3) / 4; job.Config.Scud.Spec.MaxSpecTokens > 0 && t > job.Config.Scud.Spec.MaxSpecTokens { // as specbuild counts tokens
+			large, largest = large+1, max(largest, t)
+		}
+		return r.Takes(n)
+	})...)
+	if large > 0 {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("%s over %d tokens, the largest has about %d; --set scud.spec.cut=true shortens them",
+			terminal.Count(large, "spec"), job.Config.Scud.Spec.MaxSpecTokens, largest))
+	}
+}
+
+// canRun says why a task cannot be the one of a step.
+func (r *Run) canRun(id string) error {
+	if _, ok := r.Tag.Graph.Task(id); !ok {
+		return config.Wrong("descartes tasks list"+config.ListFlags(r.Name(), r.Config.Scud.TasksFile), "tag %q has no task %q", r.Name(), id)
+	}
+	state, cause := r.Tag.Graph.State(id)
+	hint := ""
+	if state == "blocked" {
+		hint = "--retry-blocked tries it again"
+	}
+	if r.Tag.Graph.Ready(id) || hint != "" && r.Config.Scud.RetryBlocked {
+		return nil
+	}
+	if cause != "" {
+		cause = ": " + cause
+	}
+	return config.Wrong(hint, "task %s cannot run now, it is %s%s", id, state, cause)
+}
+
+// Takes reports whether every backend can be given a prompt of n bytes.
+func (r *Run) Takes(n int) error {
+	for _, b := range r.Backends {
+		if err := b.Check(func(string) (string, error) { return "", nil }, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkAgents says which agents cannot be run, and what may keep them from their work.
+func (r *Run) checkAgents() {
+	asked := map[string]string{} // backend to what asks for it
+	if r.Config.Reviews() != "" {
+		asked[r.Config.Review.Backend] = "review"
+	}
+	if r.Tag != nil {
+		for _, id := range r.Tag.Runnable() {
+			t, _ := r.Tag.Graph.Task(id)
+			if name := r.Config.Choices(t)[0].Backend; asked[name] == "" {
+				asked[name] = "task " + id
+			}
+		}
+	}
+	for i, b := range r.Backends {
+		of := asked[b.Name]
+		if i == 0 {
+			of = " "
+		} else if of != "" {
+			of += ": "
+		}
+		r.needs(b, strings.TrimLeft(of, " "), i == 0 || of != "", map[bool]string{true: "--command", false: "agent_types, fallback or --review"}[i == 0])
+	}
+}
+
+// needs says what a backend lacks. The run must have it, or may do without.
+func (r *Run) needs(b agent.Backend, of string, must bool, by string) {
+	fails := func(what, hint string) {
+		err := coded{errors.New(of + what), agentFails}
+		r.found = append(r.found, loop.Problem{Message: err.Error(), Hint: hint, Err: err})
+	}
+	if err := b.Check(LookIn(r.dir()), 0); err != nil {
+		if must {
+			fails(err.Error(), "install it"+inBrackets(b.Install())+", or name another with "+by)
+		} else {
+			r.note("the fallback cannot take over before it is installed: %v", err)
+		}
+		return
+	}
+	for _, l := range b.Preflight(Host(*r.Config, b, r.dir(), "")) {
+		switch what := b.Name + ": " + l.What; {
+		case must && l.Certain:
+			fails(what, l.Fix)
+		case must:
+			r.Warnings = append(r.Warnings, what+": "+l.Fix)
+		default:
+			r.note("the fallback may not be able to take over: %s: %s", what, l.Fix)
+		}
+	}
+}
+
+func inBrackets(s string) string {
+	if s == "" {
+		return ""
+	}
+	return " (" + s + ")"
+}
+
+// LookIn finds programs for commands that run in dir.
+func LookIn(dir string) func(program string) (string, error) {
+	return func(program string) (string, error) { return proc.Look(program, dir, os.Environ()) }
+}
+
+// openRepo opens the repository, and checks that a run is safe in it. A prompt loop that commits nothing does without one.
+func (r *Run) openRepo(ctx context.Context) {
+	g := &r.Config.Git
+	var list *tasks.File
+	if r.Tag != nil {
+		list = r.Tag.File
+	}
+	repo, err := OpenRepo(ctx, r.Root, r.Config, list)
+	commits := g.AutoCommit || g.CreateBranch || g.Branch != "" || r.Mode != nil || r.Kind == store.KindTag
+	if err != nil {
+		if commits || !errors.Is(err, gitops.ErrNotRepo) && !errors.Is(err, gitops.ErrBare) { // else the folder itself is used
+			r.wrong(err)
+		}
+		return
+	}
+	if r.Repo = repo; !commits {
+		return
+	}
+	r.Notes = append(r.Notes, repo.Notes()...)
+	if r.Kind == store.KindTag && r.Tag == nil {
+		return
+	}
+	if g.AutoCommit || r.Kind != store.KindTag {
+		if _, _, err := repo.Author(ctx); err != nil {
+			r.wrong(err)
+		}
+	}
+	r.brought = append(slices.Clone(r.brought), r.Config.Scud.Spec.AdditionalSpecs...)
+	if r.Tag != nil {
+		r.brought = append(r.brought, r.Config.Scud.PlanPath)
+		if r.Tag.Import == nil {
+			if err := list.Writable(); err != nil {
+				r.wrong(err)
+			}
+		}
+		r.found = append(r.found, loop.Check(ctx, r.Tag, repo, r.Options)...)
+		r.canSign()
+	}
+}
+
+// canSign says why receipts cannot be signed as the settings ask.
+func (r *Run) canSign() {
+	c, key := r.Config.Receipts, r.Repo.SigningKey()
+	switch hint := "git config user.signingkey ~/.ssh/id_ed25519.pub && git config gpg.format ssh"; {
+	case !c.Sign:
+	case !c.Write:
+		r.wrong(config.Wrong("leave one of the two out", "receipts.sign: no receipts are written (receipts.write: false)"))
+	case key.ID == "":
+		r.wrong(config.Wrong(hint, "receipts.sign: git has no signing key"))
+	case key.Format != "" && key.Format != "openpgp" && key.Format != "ssh":
+		r.wrong(config.Wrong(hint, "receipts.sign: gpg.format is %s, and receipts are signed with ssh or openpgp", key.Format))
+	}
+}
+
+// confine finds the sandbox for commands, and checks the room on the disk.
+func (r *Run) confine(ctx context.Context) {
+	c := r.Config
+	var usual agent.Backend
+	if len(r.Backends) > 0 {
+		usual = r.Backends[0]
+	}
+	top := GitTop(r.dir())
+	at := Place{Root: r.Root, Dir: r.dir(), Top: top}
+	if c.Scud.Tag != "" { // no command may change its list
+		if f, err := loop.OpenTasks(r.Root, c.Scud); err == nil {
+			at.Keep = append(at.Keep, f.Path())
+		}
+	}
+	var err error
+	if r.Box, err = FindSandbox(ctx, at, *c, usual); err != nil {
+		r.wrong(err)
+	}
+	c.SandboxInForce = r.Box.Note
+	if _, err := os.Lstat(filepath.Join(top, ".git")); err == nil {
+		if err := CheckPool(r.Root); err != nil {
+			r.wrong(err)
+		}
+	}
+	if c.MinFreeDisk > 0 {
+		if why := loop.Room(oscall.Free, c.MinFreeDisk, r.Root, filepath.Join(r.Root, ".descartes"), r.pool); why != "" {
+			r.found = append(r.found, loop.Problem{Message: why, Hint: "free some, or start with --set min_free_disk=0", Err: coded{errors.New(why), machineFails}})
+		}
+	}
+}
+
+// checkGround decides where agents work, on which branch, and looks at what is not committed: no copy of the project has it, and in the project's own
+// folder there may be none.
+func (r *Run) checkGround(ctx context.Context) {
+	c := r.Config
+	agents := 1
+	if r.Tag != nil {
+		agents = c.Slots()
+	}
+	switch {
+	case c.InPlace && agents > 1:
+		r.wrong(config.Wrong("leave --in-place out, or run one agent at a time: -j 1", "--in-place is for one agent, and %d are to work at a time", agents))
+	case c.InPlace && c.Fleet != "":
+		r.wrong(config.Wrong("leave one of the two out", "--in-place is for agents that work here, and --fleet has them work elsewhere"))
+	case c.InPlace && r.Repo == nil:
+		r.wrong(config.Wrong("git init", "--in-place needs a git repository"))
+	case c.InPlace && r.Prompt != nil && !c.Git.AutoCommit:
+		r.wrong(config.Wrong("add --auto-commit, or leave --in-place out", "--in-place is for loops that commit each iteration"))
+	default:
+		r.Here = c.InPlace || r.Repo != nil && (r.Tag != nil || c.Git.AutoCommit) && !r.Box.Mounts() && agents == 1 && c.Fleet == ""
+	}
+	who := store.Holder{Here: r.Here}
+	if r.Tag != nil {
+		who.Tag = r.Name()
+	}
+	if err := store.NewHome(r.Root).Beside(ctx, r.Repo, who); err != nil {
+		r.wrong(err)
+		return
+	}
+	if r.Repo == nil {
+		if c.Git.Push {
+			r.wrong(config.Wrong("git init", "--push needs a git repository"))
+		}
+		return
+	}
+	goesOn := r.resumes()
+	if r.Tag != nil && !goesOn {
+		old, err := store.NewHome(r.Root).Unfinished(r.Name())
+		if goesOn = old != nil; err != nil {
+			r.wrong(err)
+		}
+	}
+	if err := r.chooseBranch(ctx, goesOn); err != nil {
+		r.wrong(err)
+	}
+	if err := r.canPush(ctx); err != nil {
+		r.wrong(err)
+	}
+	if c.Fleet != "" && r.Fleet != nil {
+		wrong, notes := r.Fleet.Check(ctx, r)
+		for _, err := range wrong {
+			r.wrong(fmt.Errorf("--fleet: %w", err))
+		}
+		r.Notes = append(r.Notes, notes...)
+	}
+	if err := r.uncommitted(ctx, goesOn); err != nil {
+		r.wrong(err)
+	}
+}
+
+// uncommitted refuses a folder to work in with uncommitted changes; of slots it says what they lack.
+func (r *Run) uncommitted(ctx context.Context, goesOn bool) error {
+	switch {
+	case r.Here && goesOn && workspace.Here(r.pool): // what is there is that run's, and it looks at it itself
+		return nil
+	case r.Here:
+		return r.clean(ctx)
+	case r.resumes() || r.Tag == nil && !r.Config.Git.AutoCommit:
+		return nil
+	}
+	var missing []string
+	var err error
+	if r.Tag != nil {
+		missing, err = r.Tag.NotInSlots(ctx, r.Repo)
+	} else if missing, err = r.Repo.Dirty(ctx); err == nil {
+		missing = loop.Foreign(missing, r.inRepo(append(r.brought, ".descartes")))
+	}
+	if err == nil && len(missing) > 0 {
+		r.note("not committed, so not in the copies of the project that agents work in: %s", oneline.List(missing))
+	}
+	return err
+}
+
+// clean refuses uncommitted changes. In a task list, statuses may differ: runs write them.
+func (r *Run) clean(ctx context.Context) error {
+	paths, err := r.Repo.NotClean(ctx)
+	if err != nil {
+		return err
+	}
+	if r.Tag != nil {
+		lists := []*tasks.File{r.Tag.File}
+		if mirror, ok := r.Tag.File.Mirror(); ok {
+			lists = append(lists, mirror)
+		}
+		for _, f := range lists {
+			if rel, ok := Below(r.Repo.Root(), f.Target()); ok && slices.Contains(paths, rel) && r.onlyStatuses(ctx, f, rel) {
+				paths = slices.DeleteFunc(paths, func(p string) bool { return p == rel })
+			}
+		}
+	}
+	if len(paths) == 0 {
+		return nil
+	}
+	return config.Wrong("commit or stash it, or work in a git worktree", "the agent works in this folder itself, and not all of it is committed: %s", oneline.List(paths))
+}
+
+// onlyStatuses reports whether a list differs from the committed one in nothing but statuses.
+func (r *Run) onlyStatuses(ctx context.Context, f *tasks.File, rel string) bool {
+	plain := func(list []tasks.Task) []tasks.Task {
+		list = slices.Clone(list)
+		for i := range list {
+			list[i].Status, list[i].RawStatus, list[i].Line = "", "", 0
+		}
+		return list
+	}
+	head, err := r.Repo.Head(ctx)
+	return err == nil && reflect.DeepEqual(plain(r.listAt(ctx, f, head.Hash, rel)), plain(f.Tasks()))
+}
+
+// listAt is a task list as a commit has it, nil where it has none that can be read.
+func (r *Run) listAt(ctx context.Context, f *tasks.File, commit, rel string) []tasks.Task {
+	b, err := r.Repo.FileAt(ctx, commit, rel, 64<<20)
+	if err != nil {
+		return nil
+	}
+	was, err := f.Reread(b)
+	if err != nil {
+		return nil
+	}
+	return was.Tasks()
+}
+
+// chooseBranch decides on which branch a run commits, and refuses one that it cannot begin at or commit to.
+func (r *Run) chooseBranch(ctx context.Context, goesOn bool) error {
+	g := &r.Config.Git
+	names := config.Names{Tag: cmp.Or(r.Name(), "loop"), At: time.Now()}
+	branch := names.Expand(g.Branch)
+	if branch == "" && g.CreateBranch && !r.resumes() {
+		branch = names.Expand(cmp.Or(g.BranchTemplate, config.DefaultBranchTemplate))
+	}
+	g.Branch = names.Expand(g.Branch)
+	ref := "refs/heads/" + branch
+	head, err := r.Repo.Head(ctx)
+	if err != nil {
+		return err
+	}
+	if branch == "" {
+		if ref = head.Branch; ref == "" {
+			r.Warnings = append(r.Warnings, "HEAD is on no branch, and neither will be the commits of this run: --branch NAME puts them on a new one")
+		}
+	}
+	if !goesOn && (r.Tag != nil || g.AutoCommit && r.Name() != "") {
+		var done func(id string) bool
+		if r.Tag != nil {
+			done = func(id string) bool { return r.Tag.Graph.Status(id) == tasks.Done }
+		}
+		if err := loop.CanBegin(ctx, r.Repo, ref, r.Name(), done); err != nil {
+			return err
+		}
+	}
+	if !r.Anew || branch == "" {
+		return nil
+	}
+	r.Options.Branch = branch
+	ahead, err := r.Repo.CanBranch(ctx, branch, r.Here)
+	if err != nil || ahead == "" {
+		return err
+	}
+	if r.Tag != nil {
+		if rel, in := Below(r.Repo.Root(), r.Tag.File.Target()); in {
+			var done []string
+			for _, t := range r.listAt(ctx, r.Tag.File, ahead, rel) {
+				if now, ok := r.Tag.Graph.Task(t.ID); ok && t.Status == tasks.Done && now.Status != tasks.Done {
+					done = append(done, t.ID)
+				}
+			}
+			if len(done) > 0 {
+				return config.Wrong("git restore --source "+branch+" "+rel+", then start again", "on branch %q more tasks are done than in the list here: %s", branch, oneline.List(done))
+			}
+		}
+	}
+	r.note("the branch %s is ahead of HEAD, and goes on from %s", branch, ahead[:min(7, len(ahead))])
+	return nil
+}
+
+// canPush refuses a run whose work could not be pushed anywhere.
+func (r *Run) canPush(ctx context.Context) error {
+	if !r.Config.Git.Push {
+		return nil
+	}
+	head, err := r.Repo.Head(ctx)
+	if err != nil {
+		return err
+	}
+	branch := cmp.Or(r.Options.Branch, head.Branch)
+	if branch == "" {
+		return config.Wrong("--branch NAME makes one", "--push: no branch is checked out")
+	}
+	if _, err := r.Repo.Remote(branch); err != nil {
+		return fmt.Errorf("--push: %w", err)
+	}
+	return nil
+}
+
+// inRepo are those paths of the project that are in the repository, from its top on.
+func (r *Run) inRepo(paths []string) (out []string) {
+	for _, p := range paths {
+		if p == "" || r.Repo == nil {
+			continue
+		}
+		if rel, ok := Below(r.Repo.Root(), Absolute(r.Root, p)); ok {
+			out = append(out, rel)
+		}
+	}
+	return out
+}
+
+// warn says what may surprise a person: another program's loop, limits that cannot act, quotas that are used up.
+func (r *Run) warn(ctx context.Context) {
+	if _, err := os.Lstat(filepath.Join(r.Root, ".claude", "ralph-loop.local.md")); err == nil { // the plugin's file stays as it is
+		r.note("this loop overrides Ralph Loop. The ralph-loop plugin's state file is unchanged; cancel the ralph loop separately if you want it gone.")
+	}
+	if r.Repo != nil && !r.Here && r.Config.Fleet == "" {
+		var servers []string
+		for _, l := range proc.Listening(r.Repo.Root()) {
+			if !strings.HasPrefix(l.Name, "descartes") {
+				servers = append(servers, fmt.Sprintf("%s (process %d, port %d)", l.Name, l.PID, l.Port))
+			}
+		}
+		if len(servers) > 0 {
+			r.note("programs of yours listen in this folder, and a check that asks one sees your files and not the agent's: %s; have the check start its own", oneline.List(servers))
+		}
+	}
+	r.powerless()
+	if why := r.Box.Warning(); why != "" {
+		r.Warnings = append(r.Warnings, why)
+	}
+	if r.Options.Anew {
+		return
+	}
+	accounts := Accounts(r.Backends, r.Root)
+	for _, b := range r.Backends {
+		if l, ok := accounts.Known(b.Name, time.Now()); ok {
+			r.Warnings = append(r.Warnings, fmt.Sprintf("%s's quota is used up until %s: %s; %s", b.Name, terminal.Moment(l.Until), l.Reason, l.Forget()))
+		}
+	}
+}
+
+// powerless warns that cost limits may not work, because the cost of an agent will not be known.
+func (r *Run) powerless() {
+	var limits []string
+	if r.Config.MaxCostUSD > 0 {
+		limits = append(limits, "--max-cost "+journal.Dollars(r.Config.MaxCostUSD))
+	}
+	if r.Config.MaxCostPerTask > 0 && r.Tag != nil {
+		limits = append(limits, "max_cost_per_task "+journal.Dollars(r.Config.MaxCostPerTask))
+	}
+	var told []string
+	for _, with := range r.choices() {
+		at := slices.IndexFunc(r.Backends, func(b agent.Backend) bool { return b.Name == with.Backend })
+		if at < 0 || len(limits) == 0 {
+			continue
+		}
+		ok, why := r.Backends[at].TellsCost(with.Model)
+		switch of := strings.Join(limits, " and "); {
+		case !ok:
+			told = append(told, of+" may have no effect: "+why)
+		case r.Backends[at].TellsAtEnd():
+			told = append(told, of+" cannot see attempts that are cut short: "+with.Backend+" tells its cost at the end of a run")
+		}
+	}
+	slices.Sort(told)
+	r.Warnings = append(r.Warnings, slices.Compact(told)...)
+}
+
+// choices is all that attempts may be run with.
+func (r *Run) choices() (out []loop.Choice) {
+	if r.Tag == nil {
+		return r.Config.Choices(nil)
+	}
+	for _, id := range r.Tag.Runnable() {
+		t, _ := r.Tag.Graph.Task(id)
+		out = append(out, r.Config.Choices(t)...)
+	}
+	return out
+}
+
+// listWarnings is what is odd about a list of which something can run.
+func (r *Run) listWarnings() (out []string) {
+	job, path := r.Tag, Relative(r.Root, r.Tag.File.Path())
+	for _, p := range job.Graph.Problems() {
+		out = append(out, p.Message)
+	}
+	for _, f := range job.File.Findings() {
+		if !slices.Contains(out, f.Message) && f.Kind != "duplicate" {
+			out = append(out, Placed(path, f))
+		}
+	}
+	odd := slices.Concat(job.Conflicts, r.Front)
+	if job.Import != nil {
+		odd = append(odd, job.Import.Findings()...)
+	}
+	for _, f := range odd {
+		out = append(out, Placed(r.Config.Scud.PlanPath, f))
+	}
+	if n := len(out) - 10; n > 0 {
+		out = append(out[:10], fmt.Sprintf("and %d more: descartes tasks check%s", n, config.ListFlags(r.Name(), r.Config.Scud.TasksFile)))
+	}
+	if added := job.Graph.Added(); len(added) > 0 {
+		var list []string
+		for _, d := range added {
+			list = append(list, d.Task+" waits for "+d.On)
+		}
+		r.note("dependencies that only %s states: %s", r.Config.Scud.PlanPath, terminal.Few(list, 10))
+	}
+	var list []tasks.Task
+	for _, id := range job.Runnable() {
+		t, _ := job.Graph.Task(id)
+		list = append(list, *t)
+	}
+	tiers, types := r.Config.Unmapped(list)
+	if len(tiers) > 0 {
+		r.note("model tier %s of tasks: model_tiers does not set it, so the default model is used", terminal.Few(tiers, 10))
+	}
+	if len(types) > 0 {
+		r.note("agent type %s of tasks: agent_types does not set it, so the default model is used", terminal.Few(types, 10))
+	}
+	return out
+}
+
+// Placed is a finding with its place in a file, where it has one.
+func Placed(path string, f tasks.Finding) string {
+	if f.Line > 0 {
+		path += fmt.Sprintf(":%d", f.Line)
+	}
+	return path + ": " + f.Message
+}
+
+// Host describes where a client would run, with the variables that the settings pass on to it.
+func Host(cfg config.Config, b agent.Backend, root, version string) agent.Host {
+	parted := Part(cfg, b, os.Environ())
+	env := slices.Concat(parted.Base, parted.Agent)
+	get := func(name string) string {
+		for _, kv := range slices.Backward(env) { // the last one counts
+			if v, ok := strings.CutPrefix(kv, name+"="); ok {
+				return v
+			}
+		}
+		return ""
+	}
+	return agent.Host{Root: os.Geteuid() == 0, Env: get, Read: beginning, Dir: root, Version: version}
+}

@@ -1,0 +1,206 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"sync"
+
+	"descartes/gitops"
+	"descartes/internal/atomicfile"
+	"descartes/internal/config"
+	"descartes/internal/lockfile"
+	"descartes/internal/oneline"
+	"descartes/internal/oscall"
+	"descartes/internal/sandbox"
+	"descartes/internal/terminal"
+	"descartes/loop"
+	"descartes/loop/attempt"
+	"descartes/loop/journal"
+	"descartes/loop/store"
+	"descartes/loop/workspace"
+)
+
+// Hooks connect a run with whoever follows it.
+type Hooks struct {
+	Soft    <-chan struct{}        // closed: stop after the running attempt. Cancelling the context interrupts that.
+	Observe func(journal.Event)    // hears of every event
+	Code    func(loop.Outcome) int // the exit status
+	Ask     func(ctx context.Context, question string) (yes, answered bool)
+	Program string // this program and its version
+}
+
+// Ended is a run that is over. One that was stopped before it began has no state.
+type Ended struct {
+	loop.Outcome
+	ID, Path string // of its state
+	State    *store.State
+	History  *journal.State
+	Loose    []string // tasks whose work is in no commit
+}
+
+// Do runs it to its end.
+func (r *Run) Do(ctx context.Context, h Hooks) (e Ended, err error) {
+	var source loop.Source = r.Prompt
+	if r.Tag != nil {
+		source = r.Tag
+	}
+	commands := new(Commands)
+	var mu sync.Mutex
+	started := []*Commands{commands} // also those of slots
+	slot := func(s *workspace.Slot, dir string) (attempt.Agent, attempt.Verifier, func() error, error) {
+		c, err := r.StartSlot(s, dir)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		started = append(started, c)
+		return c.Agents(), c.Verifier(), c.Close, nil
+	}
+	refused := func() (hosts []string) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, c := range started {
+			hosts = append(hosts, c.Refused()...)
+		}
+		return hosts
+	}
+	saved := config.Hide(*r.Config, r.secrets)
+	r.Options.Saved = &saved
+	tools := loop.Tools{Repo: r.Repo, Agent: commands.Agents(), Verify: commands.Verifier(), FS: atomicfile.OS(), Now: gitops.Now, Redact: r.Redact, Free: oscall.Free,
+		Observe: h.Observe, Code: h.Code, Ask: h.Ask, Continues: r.continues, Accounts: Accounts(r.Backends, r.Root), Refused: refused, Slot: slot, Shown: r.Box.Mounts(),
+		Here: r.Here, Pool: r.pool, Named: r.inRepo(r.brought), Looks: attempt.Looks(), Program: h.Program}
+	tools.Withheld.Agents, tools.Withheld.Verify = Withheld(*r.Config, r.Backends[0], os.Environ())
+	away := r.Config.Fleet != ""
+	if away { // its workers have accounts of their own
+		tools.Away, tools.Accounts = r.Fleet, nil
+	}
+	l, err := loop.Start(ctx, r.Root, source, tools, r.Options)
+	if err != nil {
+		return e, err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	// We hold the loop's locks now: what a killed run left running may be ended.
+	q := r.Commands(store.NewHome(r.Root).Run(l.ID()), r.Root+"\x00"+l.ID())
+	q.Dir = r.dir()
+	if err := commands.Start(q); err != nil {
+		return e, err
+	}
+	defer func() { err = errors.Join(err, commands.Close()) }()
+	if away {
+		if err := r.Fleet.Join(ctx, r, l, saved); err != nil {
+			return e, err
+		}
+		defer func() { // where it was cut short, its refs are for the run that resumes it
+			err = errors.Join(err, r.Fleet.Close(context.WithoutCancel(ctx), err == nil && e.Ending != journal.GitRefused))
+		}()
+	}
+	out, err := l.Run(ctx, h.Soft)
+	return Ended{Outcome: out, ID: l.ID(), Path: l.StatePath(), State: l.State(), History: l.History(), Loose: l.Uncommitted()}, err
+}
+
+// StartSlot starts what runs agents and verify commands in a slot, with their own sandbox and supervising process; dir is for their files.
+func (r *Run) StartSlot(s *workspace.Slot, dir string) (*Commands, error) {
+	q := r.Commands(dir, fmt.Sprintf("%s/slot-%d", r.Root, s.Number))
+	if r.Here && s.Tree() == r.Repo.Root() {
+		q.Sandbox.Keep = append(q.Sandbox.Keep, r.Repo.HooksDir())
+	} else {
+		q.Sandbox.Slot = sandbox.Slot{Tree: s.Tree(), Objects: s.Objects()}
+	}
+	if _, ok := Below(r.pool, dir); ok { // else it is the lab: no agent works there
+		q.Sandbox.Slot.Shown = []string{dir}
+	}
+	c := new(Commands)
+	return c, c.Start(q)
+}
+
+// Commands describes how to start the run's commands: files is the folder for their files, and name marks their processes.
+func (r *Run) Commands(files, name string) CommandsOf {
+	return CommandsOf{Config: *r.Config, Sandbox: r.Box, Backends: r.Backends, Files: files, Dir: r.Root, Cookie: Cookie(name)}
+}
+
+// continues reports whether a backend's client can continue a session.
+func (r *Run) continues(backend string) bool {
+	for _, b := range r.Backends {
+		if b.Name == backend {
+			return len(b.SessionArgs) > 0
+		}
+	}
+	return false
+}
+
+// Occupied is how much of the disk the project's slots have, in bytes.
+func (r *Run) Occupied() int64 { return workspace.Occupied(r.pool) }
+
+// Updates are the commands that bring the user's tree up to date with what a run's commits changed, lock files and submodules, where it followed them:
+// its attempts did so in their slots only.
+func (r *Run) Updates(ctx context.Context, e Ended) (lines []string) {
+	if r.Here || r.Repo == nil || e.Branch != "" {
+		return nil
+	}
+	var commits []string
+	for _, c := range e.State.WaveCommits {
+		commits = append(commits, c.Hash)
+	}
+	for _, it := range e.State.Summaries {
+		if it.Commit != "" {
+			commits = append(commits, it.Commit)
+		}
+	}
+	for _, hash := range commits {
+		changes, err := r.Repo.CommitChanges(context.WithoutCancel(ctx), hash)
+		if err != nil {
+			return nil // it is advice only
+		}
+		for _, x := range changes {
+			f, _ := lockfile.Of(x.Path)
+			line, dir := f.Update, path.Dir(x.Path)
+			if x.Module {
+				line, dir = "git submodule update --recursive", "."
+			}
+			if line == "" || x.Op == 'D' {
+				continue
+			}
+			if line += " (" + x.Path + " changed)"; dir != "." {
+				line = "cd " + terminal.Quote(dir) + " && " + line
+			}
+			if !slices.Contains(lines, line) {
+				lines = append(lines, line)
+			}
+		}
+	}
+	return lines
+}
+
+// Elsewhere says where the work is that the branch lacks, although all tasks are done: "" where it lacks none.
+func (r *Run) Elsewhere(ctx context.Context) string {
+	repo, err := OpenRepo(ctx, r.Root, r.Config, r.Tag.File)
+	if err != nil { // there was no run here
+		return ""
+	}
+	defer repo.Close()
+	head, err := repo.Head(ctx)
+	branch := head.Branch
+	if r.Config.Git.Branch != "" {
+		branch = "refs/heads/" + config.Names{Tag: r.Name()}.Expand(r.Config.Git.Branch)
+	}
+	if err != nil {
+		return ""
+	}
+	switch ref, loose, err := loop.Elsewhere(ctx, repo, branch, r.Name()); {
+	case err != nil || ref == "":
+		return ""
+	case len(loose) > 0:
+		word := "tasks"
+		if len(loose) == 1 {
+			word = "task"
+		}
+		return fmt.Sprintf("not committed: the work done on %s %s is kept as %s; to bring it here: %s", word, oneline.List(loose), ref, repo.Merging(ctx, ref))
+	default:
+		return fmt.Sprintf("commits: on the branch %s; to bring them here: %s", ref, repo.Merging(ctx, ref))
+	}
+}
