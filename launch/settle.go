@@ -107,8 +107,7 @@ func (r *Run) settle() error {
 		return r.settleGate()
 	}
 	// Plan, specs and tests are the project's, and so is the work.
-	s.Scud = config.ScudConfig{MaxIterationsPerTask: scud.MaxIterationsPerTask, UseSubAgents: scud.UseSubAgents,
-		Spec: config.SpecConfig{MaxSpecTokens: scud.Spec.MaxSpecTokens}}
+	s.Scud = config.ScudConfig{MaxIterationsPerTask: scud.MaxIterationsPerTask, UseSubAgents: scud.UseSubAgents}
 	s.Checks, s.VerificationCommand = nil, ""
 	s.WorkingDirectory, s.Git.AutoCommit = r.Root, !s.NoCommit
 	if r.Once != "" {
