@@ -107,7 +107,8 @@ func (r *Run) settle() error {
 		return r.settleGate()
 	}
 	// Plan, specs and tests are the project's, and so is the work.
-	s.Scud = config.ScudConfig{MaxIterationsPerTask: scud.MaxIterationsPerTask, UseSubAgents: scud.UseSubAgents}
+	s.Scud = config.ScudConfig{MaxIterationsPerTask: scud.MaxIterationsPerTask, UseSubAgents: scud.UseSubAgents,
+		Spec: config.SpecConfig{MaxSpecTokens: scud.Spec.MaxSpecTokens}}
 	s.Checks, s.VerificationCommand = nil, ""
 	s.WorkingDirectory, s.Git.AutoCommit = r.Root, !s.NoCommit
 	if r.Once != "" {

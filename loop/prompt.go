@@ -132,6 +132,7 @@ type promptWork struct {
 	hand     string      // text of the handoff file
 	notes    []string    // for a person, once the journal is open
 	fileLock *store.Lock // of .loop/state.json, for a criteria gate
+	large    bool        // it was said that the prompt is
 }
 
 // begin returns the job as the work of a run.
@@ -435,6 +436,10 @@ func (w *promptWork) spec(u *unit) (s specbuild.Spec, _ *Outcome, err error) {
 	}
 	if more != "" {
 		s.Text = joinText(s.Text, more) + "\n"
+	}
+	if n, most := specbuild.Tokens(s.Text), w.config.Scud.Spec.MaxSpecTokens; most > 0 && n > most && !w.large {
+		w.large = true
+		w.recordWithNext(w.noted(fmt.Sprintf("the prompt has about %d tokens, over --max-spec-tokens %d", n, most)))
 	}
 	return s, nil, nil
 }

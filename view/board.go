@@ -1,9 +1,6 @@
-// Package view owns what people and programs are shown of a tag and of its loops: status, waves, tasks, summaries, JUnit and
-// Markdown, as text and as JSON, out of the task list, its graph and journal.State. It prints nothing itself.
 package view
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -22,8 +19,7 @@ import (
 	"descartes/tasks"
 )
 
-// Board is a tag now: its task list and graph, with what a loop's journal knows beyond the task file, and the commits
-// of its waves.
+// Board is a tag now: its task list and graph, with what the journals of its loops know beyond the task file, and the commits of its waves.
 type Board struct {
 	Root    string
 	Here    string // what a command needs besides where it is typed
@@ -31,9 +27,8 @@ type Board struct {
 	File    *tasks.File
 	Graph   *scheduler.Graph
 	job     *loop.Job
-	mapped  *loop.Config    // says what each task is run with; nil where that is the same for all
-	against []tasks.Finding // what the plan states against the list
-	view    *store.View     // of the tag's last loop; nil if there was none
+	mapped  *loop.Config // says what each task is run with; nil if that is the same for all
+	view    *store.View  // of the tag's last loop; nil if there was none
 	Commits []store.WaveCommit
 	Grades  journal.Grades // of tasks that loops have done
 
@@ -42,14 +37,14 @@ type Board struct {
 	rechecked map[string]time.Time       // when its checks last passed again
 }
 
-// NewBoard takes a job's graph for the board's own: it is given the statuses that the journal knows.
+// NewBoard takes a job's graph for the board's own: it is given the statuses that the journals know.
 func NewBoard(job *loop.Job) (*Board, error) {
-	root, file := job.Root, job.File
-	b := &Board{job: job, Root: root, Scud: job.Config.Scud, File: file, Graph: job.Graph, against: job.Conflicts}
+	file := job.File
+	b := &Board{job: job, Root: job.Root, Scud: job.Config.Scud, File: file, Graph: job.Graph, Grades: journal.Grades{}}
 	if job.Config.Mapped() {
 		b.mapped = &job.Config
 	}
-	home := store.NewHome(root)
+	home := store.NewHome(b.Root)
 	all, err := home.List()
 	if err != nil {
 		return nil, err
@@ -57,7 +52,6 @@ func NewBoard(job *loop.Job) (*Board, error) {
 	changes := map[string]tasks.Status{}
 	all = slices.DeleteFunc(all, func(s store.Saved) bool { return s.State == nil || s.State.Tag != file.Tag() })
 	slices.SortStableFunc(all, func(x, y store.Saved) int { return x.State.StartedAt.Compare(y.State.StartedAt) })
-	b.Grades = journal.Grades{}
 	for _, s := range all {
 		if s.Archived { // over and saved: its state says it all
 			b.Commits = append(b.Commits, s.State.WaveCommits...)
@@ -79,58 +73,226 @@ func NewBoard(job *loop.Job) (*Board, error) {
 		b.Graph.Number(b.view.History.Waves())
 	}
 	for id, status := range changes {
-		b.Know(id, status)
+		b.know(id, status)
 	}
 	return b, nil
 }
 
-// Know gives a task the status that a journal says it has.
-func (b *Board) Know(id string, status tasks.Status) {
+// know gives a task the status that a journal says it has.
+func (b *Board) know(id string, status tasks.Status) {
 	if _, ok := b.Graph.Task(id); ok {
 		b.Graph.SetStatus(id, status)
 	}
 }
 
-// committed is the last commit that holds tasks of each wave, whatever number the wave had then. A wave with a
-// task that was committed and is to be done again has none.
-func (b *Board) committed() map[int]string {
-	out, last, again := map[int]string{}, map[int]time.Time{}, map[int]bool{}
-	for _, c := range b.Commits {
+// Wave is a wave with its tasks.
+type Wave struct {
+	Number int       `json:"number"`
+	Commit *string   `json:"commit"` // null if there is none
+	Cost   *costJSON `json:"cost"`   // of its loop; null if no agent ran in it
+	Tasks  []Task    `json:"tasks"`
+}
+
+// Task is a task as people see it. What no list has is known only of a loop's.
+type Task struct {
+	ID        store.TaskID   `json:"id"`
+	Title     string         `json:"title"`
+	Status    tasks.Status   `json:"status"`
+	DependsOn []store.TaskID `json:"depends_on"`
+	State     string         `json:"state"`
+	Cause     string         `json:"cause"`
+	Agent     *agentJSON     `json:"agent,omitempty"`  // if tasks differ in it
+	Verify    string         `json:"verify,omitempty"` // the command that checks it besides the project's
+	Grade     journal.Grade  `json:"grade,omitempty"`  // of one that is done: how far that reaches
+	Stale     *Stale         `json:"stale,omitempty"`  // of a done task whose receipt is about something else by now
+
+	Stand    Stand                `json:"-"`
+	Why      string               `json:"-"` // why it is so, in a line
+	Attempts []*Attempt           `json:"-"` // the oldest first
+	Wait     *journal.Wait        `json:"-"` // for its provider
+	Blocked  *journal.BlockedTask `json:"-"`
+	Price    string               `json:"-"` // "" if unknown
+}
+
+// fold says how a task of a loop stands.
+func (t *Task) fold(live bool) {
+	working := slices.ContainsFunc(t.Attempts, func(a *Attempt) bool { return a.Stand == Running })
+	switch {
+	case working:
+		t.Stand = Running
+	case t.Wait != nil && live:
+		t.Stand, t.Why = Limited, t.Wait.Reason
+	case t.Stand == Blocked && t.Blocked != nil && t.Blocked.Question != "":
+		t.Stand, t.Why = Asks, t.Blocked.Question
+	case t.Stand == Blocked && t.Blocked != nil:
+		t.Why = t.Blocked.Reason
+	case t.Stand == Running: // it only seems to run, and is tried again
+		t.Stand = Ready
+		if !live {
+			t.Stand = Interrupted
+		}
+	}
+}
+
+// Last is its last attempt, or nil.
+func (t *Task) Last() *Attempt {
+	if len(t.Attempts) == 0 {
+		return nil
+	}
+	return t.Attempts[len(t.Attempts)-1]
+}
+
+// Tried counts its attempts that have ended.
+func (t *Task) Tried() (n int) {
+	for _, a := range t.Attempts {
+		if a.Over() {
+			n++
+		}
+	}
+	return n
+}
+
+// Took is how long they ran.
+func (t *Task) Took() (d time.Duration) {
+	for _, a := range t.Attempts {
+		if !a.Ended.IsZero() {
+			d += time.Duration(a.Seconds() * float64(time.Second))
+		}
+	}
+	return d
+}
+
+// Note is why it is so: what it waits for, its grade, its reason.
+func (t *Task) Note() string {
+	if t.Stand == Done {
+		return string(t.Grade)
+	}
+	return t.Why
+}
+
+// Said is what a line about it adds in brackets: its cause, its grade, its status.
+func (t *Task) Said() string {
+	switch {
+	case t.Cause != "":
+		return t.Cause
+	case t.Grade != "":
+		return string(t.Grade)
+	case t.Stand == Other:
+		return "status " + string(t.Status)
+	}
+	return ""
+}
+
+// Ended is its last attempt that has ended, or nil; failed the last of those that were not verified.
+func (t *Task) Ended() (last, failed *Attempt) {
+	for _, a := range t.Attempts {
+		if a.Over() {
+			if last = a; !a.Done() && a.Verdict != journal.Dropped {
+				failed = a
+			}
+		}
+	}
+	return last, failed
+}
+
+// Story is what became of it, for a report: nothing runs in a loop that nobody runs.
+func (t *Task) Story() string {
+	last, _ := t.Ended()
+	switch {
+	case t.Stand == Done && t.Grade != "":
+		return "done (" + string(t.Grade) + ")"
+	case t.State == "blocked" && t.Blocked != nil:
+		return "blocked: " + t.Blocked.Reason
+	case (t.State == "ready" || t.State == "waiting" || t.State == "running") && last != nil && last.Verdict == journal.Cancelled:
+		return fmt.Sprintf("attempt %d interrupted, not finished", last.Number)
+	case (t.State == "ready" || t.State == "waiting" || t.State == "running") && last != nil && last.Verdict != journal.Verified:
+		return fmt.Sprintf("attempt %d %s: %s, not finished", last.Number, last.Verdict, last.Reason)
+	case t.Stand == Interrupted:
+		return "interrupted, not finished"
+	}
+	return strings.TrimSuffix(t.State+": "+t.Cause, ": ")
+}
+
+// agentJSON is what a task's next attempt is run with, if nothing takes its place.
+type agentJSON struct {
+	Backend string `json:"backend"`
+	Model   string `json:"model,omitempty"`
+}
+
+func (a *agentJSON) String() string {
+	if a == nil {
+		return ""
+	}
+	return strings.TrimSpace(terminal.Clean(a.Backend) + " " + terminal.Clean(a.Model))
+}
+
+func (b *Board) agent(t *tasks.Task) *agentJSON {
+	if b.mapped == nil || t.Container() {
+		return nil
+	}
+	c := b.mapped.Choices(t)[0]
+	return &agentJSON{c.Backend, c.Model}
+}
+
+// Waves lists every wave with its tasks, at this moment: what runs according to the list, and is run by nobody, is ready.
+func (b *Board) Waves() []*Wave {
+	out := []*Wave{}
+	for _, w := range b.Graph.Waves() {
+		one := &Wave{Number: w.Number, Tasks: make([]Task, 0, len(w.Tasks))}
+		for _, id := range w.Tasks {
+			one.Tasks = append(one.Tasks, b.task(id))
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// committedWaves is Waves with the last commit that holds tasks of each, whatever number the wave had then. A wave with a task that was committed and is
+// to be done again has none.
+func (b *Board) committedWaves() []*Wave {
+	last, again := map[int]*store.WaveCommit{}, map[int]bool{}
+	for i := range b.Commits {
+		c := &b.Commits[i]
 		for _, t := range c.Tasks {
 			if _, ok := b.Graph.Task(t.ID); !ok {
 				continue
 			}
 			w := b.Graph.Wave(t.ID)
 			again[w] = again[w] || b.Graph.Status(t.ID) != tasks.Done
-			if at, ok := last[w]; !ok || !c.Timestamp.Before(at) {
-				out[w], last[w] = c.Hash, c.Timestamp
+			if last[w] == nil || !c.Timestamp.Before(last[w].Timestamp) {
+				last[w] = c
 			}
 		}
 	}
-	for w := range again {
-		if again[w] {
-			delete(out, w)
+	out := b.Waves()
+	for _, w := range out {
+		if c := last[w.Number]; c != nil && !again[w.Number] {
+			w.Commit = &c.Hash
 		}
 	}
 	return out
 }
 
-// setAside reports whether a person took a task off the list: nobody asks for it to be done.
-func setAside(s tasks.Status) bool { return s == tasks.Cancelled || s == tasks.Deferred }
-
-// setAside counts the tasks that a person took off the list, and those that wait for one otherwise.
-func (b *Board) setAside() (off, other int) {
-	for _, id := range b.Graph.Leaves() {
-		if s, _ := b.Graph.State(id); s != scheduler.StateOther {
-			continue
-		}
-		if setAside(b.Graph.Status(id)) {
-			off++
-		} else {
-			other++
-		}
+func (b *Board) task(id string) Task {
+	t, _ := b.Graph.Task(id)
+	state, cause := b.Graph.State(id)
+	out := Task{ID: b.ID(id), Title: t.Title, Verify: t.Verify, Status: b.Graph.Status(id), DependsOn: b.dependsOn(t),
+		State: string(state), Cause: cause, Agent: b.agent(t), Grade: b.grade(id), Stale: b.isStale(id), Stand: Stand(state), Why: cause}
+	switch {
+	case out.Stand == Other:
+		out.Why = "status " + string(out.Status)
+	case b.interrupted(id):
+		out.State, out.Stand = string(scheduler.StateReady), Interrupted
 	}
-	return off, other
+	return out
+}
+
+// grade is that of a task that is done.
+func (b *Board) grade(id string) journal.Grade {
+	if b.Graph.Status(id) != tasks.Done {
+		return ""
+	}
+	return b.Grades[id]
 }
 
 // interrupted reports whether a task only seems to run: its loop is dead.
@@ -156,157 +318,195 @@ func (b *Board) counts() (c scheduler.Counts, interrupted int) {
 	return c, interrupted
 }
 
-// ID is a task's id as reports write it: a number where the task file has one.
-func (b *Board) ID(id string) store.TaskID {
-	t, ok := b.Graph.Task(id)
-	return store.TaskID{ID: id, Numeric: ok && t.Numeric}
+// setAside reports whether a person took a task off the list: nobody asks for it to be done.
+func setAside(s tasks.Status) bool { return s == tasks.Cancelled || s == tasks.Deferred }
+
+// SetAside counts the tasks that a person took off the list, and those that wait for one otherwise.
+func (b *Board) SetAside() (off, other int) {
+	for _, id := range b.Graph.Leaves() {
+		if s, _ := b.Graph.State(id); s != scheduler.StateOther {
+			continue
+		}
+		if setAside(b.Graph.Status(id)) {
+			off++
+		} else {
+			other++
+		}
+	}
+	return off, other
 }
 
-func (b *Board) ids(list []string) []store.TaskID {
-	out := make([]store.TaskID, 0, len(list))
-	for _, id := range list {
-		out = append(out, b.ID(id))
+// Tally counts what is not simply waiting.
+func (b *Board) Tally() string {
+	c, cut := b.counts()
+	off, other := b.SetAside()
+	var parts []string
+	for _, x := range []struct {
+		n    int
+		word string
+	}{{c.Done, "done"}, {c.InProgress, "in progress"}, {cut, "interrupted"}, {c.Blocked, "blocked"}, {c.Held, "held"}, {off, "set aside"}, {other, "not run"}} {
+		if x.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", x.n, x.word))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(parts, ", ")
+}
+
+// Bar is a wave in numbers. All are those that somebody wants done.
+type Bar struct{ All, Done, Aside, running, ready, blocked int }
+
+// Bar counts a wave's tasks.
+func (w *Wave) Bar() Bar {
+	n := Bar{All: len(w.Tasks)}
+	for i := range w.Tasks {
+		switch t := &w.Tasks[i]; t.State {
+		case "other":
+			if setAside(t.Status) {
+				n.Aside++
+				n.All--
+				continue
+			}
+			n.blocked++
+		case "done":
+			n.Done++
+		case "running":
+			n.running++
+		case "ready", "waiting":
+			n.ready++
+		case "held":
+		default:
+			n.blocked++
+		}
+	}
+	return n
+}
+
+// Words say how it stands; live says that somebody works on the tag.
+func (n Bar) Words(live bool) string {
+	all := terminal.Count(n.All, "task")
+	part := fmt.Sprintf("%d/%s", n.Done, all)
+	switch {
+	case n.All == 0 && n.Aside > 0:
+		return "Set aside (" + terminal.Count(n.Aside, "task") + ")"
+	case n.Done == n.All:
+		return "Complete (" + all + ")"
+	case n.running > 0 || n.Done > 0 && n.ready > 0 && live:
+		return "In Progress (" + part + ")"
+	case n.Done > 0 && n.ready > 0: // nobody makes progress
+		return "Unfinished (" + part + ")"
+	case n.ready > 0:
+		return "Pending (" + all + ")"
+	case n.blocked > 0:
+		return "Blocked (" + part + ")"
+	}
+	return "Held (" + part + ")"
+}
+
+// Colour is a code of package terminal.
+func (n Bar) Colour() string {
+	switch {
+	case n.Done == n.All:
+		return terminal.Green
+	case n.blocked > 0:
+		return terminal.Red
+	case n.Done+n.running+n.ready < n.All:
+		return terminal.Yellow
+	}
+	return terminal.Bold
+}
+
+// Next is the first task in wave order that is ready, or "".
+func (b *Board) Next() string {
+	for _, w := range b.Graph.Waves() {
+		for _, id := range w.Tasks {
+			if b.Graph.Ready(id) {
+				return id
+			}
+		}
+	}
+	return ""
+}
+
+// Critical is the longest chain of tasks that are neither done nor out of reach: the run cannot be shorter than it.
+func (b *Board) Critical() map[string]bool {
+	length, next := map[string]int{}, map[string]string{}
+	first := ""
+	for _, w := range slices.Backward(b.Graph.Waves()) {
+		for _, id := range w.Tasks {
+			switch state, _ := b.Graph.State(id); state {
+			case scheduler.StateReady, scheduler.StateWaiting, scheduler.StateRunning:
+			default:
+				continue
+			}
+			length[id]++
+			if length[id] > length[first] {
+				first = id
+			}
+			for _, d := range b.Graph.Deps(id) {
+				if length[id] > length[d] {
+					length[d], next[d] = length[id], id
+				}
+			}
+		}
+	}
+	out := map[string]bool{}
+	for id := first; id != "" && length[first] > 1; id = next[id] {
+		out[id] = true
 	}
 	return out
 }
 
-// The JSON shapes of waves, status and tasks.
-type Wave struct {
+// The JSON of waves.
+type WavesJSON struct {
+	Tag      string      `json:"tag"`
+	Source   string      `json:"source"`
+	Waves    []*Wave     `json:"-"`
+	Plain    []plainWave `json:"waves"`
+	Added    []Added     `json:"added,omitempty"` // dependencies that only the plan states
+	Problems []Problem   `json:"problems"`
+}
+
+type plainWave struct {
 	Number int    `json:"number"`
 	Tasks  []Task `json:"tasks"`
 }
 
-type Task struct {
-	ID        store.TaskID   `json:"id"`
-	Title     string         `json:"title"`
-	Status    tasks.Status   `json:"status"`
-	DependsOn []store.TaskID `json:"depends_on"`
-	State     string         `json:"state"`
-	Cause     string         `json:"cause"`
-	Agent     *agentJSON     `json:"agent,omitempty"`  // where tasks differ in it
-	Verify    string         `json:"verify,omitempty"` // the command that checks it besides the project's
-	Grade     journal.Grade  `json:"grade,omitempty"`  // of one that is done: how far that reaches
-	Stale     *Stale         `json:"stale,omitempty"`  // of a done task whose receipt is about something else by now
+// Added is a dependency that only the plan states.
+type Added struct {
+	Task store.TaskID `json:"task"`
+	On   store.TaskID `json:"on"`
 }
 
-// done is the state of a task, with the grade of one that is done.
-func (t *Task) done() string {
-	if t.Grade == "" {
-		return t.State
-	}
-	return t.State + " (" + string(t.Grade) + ")"
-}
-
-// grade is that of a task that is done.
-func (b *Board) grade(id string) journal.Grade {
-	if b.Graph.Status(id) != tasks.Done {
-		return ""
-	}
-	return b.Grades[id]
-}
-
-// agentJSON is what a task's next attempt is run with, if nothing takes its place.
-type agentJSON struct {
-	Backend string `json:"backend"`
-	Model   string `json:"model,omitempty"`
-}
-
-func (a *agentJSON) String() string {
-	if a == nil {
-		return ""
-	}
-	return strings.TrimSpace(terminal.Clean(a.Backend) + " " + terminal.Clean(a.Model))
-}
-
-func (b *Board) agent(t *tasks.Task) *agentJSON {
-	if b.mapped == nil || t.Container() {
-		return nil
-	}
-	c := b.mapped.Choices(t)[0]
-	return &agentJSON{c.Backend, c.Model}
-}
-
-type problemJSON struct {
+// Problem is something wrong with the list.
+type Problem struct {
 	Kind    string         `json:"kind"`
 	Tasks   []store.TaskID `json:"tasks"`
 	Message string         `json:"message"`
 }
 
-// Waves lists every wave with its tasks.
-func (b *Board) Waves() []Wave {
-	out := []Wave{}
-	for _, w := range b.Graph.Waves() {
-		one := Wave{Number: w.Number, Tasks: make([]Task, 0, len(w.Tasks))}
-		for _, id := range w.Tasks {
-			one.Tasks = append(one.Tasks, b.task(id))
-		}
-		out = append(out, one)
+// Report is all waves with what is wrong with the list.
+func (b *Board) Report() WavesJSON {
+	out := WavesJSON{Tag: b.File.Tag(), Source: Relative(b.Root, b.File.Path()), Waves: b.committedWaves(), Plain: []plainWave{}, Problems: []Problem{}}
+	for _, w := range out.Waves {
+		out.Plain = append(out.Plain, plainWave{w.Number, w.Tasks})
 	}
-	return out
-}
-
-// standing is waves at this moment: what runs according to the list, and is run by nobody, is ready.
-func (b *Board) standing() []Wave {
-	out := b.Waves()
-	for _, w := range out {
-		for i, t := range w.Tasks {
-			if b.interrupted(t.ID.ID) {
-				w.Tasks[i].State = string(scheduler.StateReady)
-			}
-		}
+	if b.job.Import != nil {
+		out.Source = b.Scud.PlanPath // that a run would import
 	}
-	return out
-}
-
-// wavesWithCommits is waves with the commit of each, null where there is none.
-func (b *Board) wavesWithCommits() []CommittedWave {
-	out, commits := []CommittedWave{}, b.committed()
-	for _, w := range b.standing() {
-		c := CommittedWave{Number: w.Number, Tasks: w.Tasks}
-		if hash := commits[w.Number]; hash != "" {
-			c.Commit = &hash
-		}
-		out = append(out, c)
+	for _, d := range b.Graph.Added() {
+		out.Added = append(out.Added, Added{b.ID(d.Task), b.ID(d.On)})
 	}
-	return out
-}
-
-type CommittedWave struct {
-	Number int       `json:"number"`
-	Commit *string   `json:"commit"`
-	Cost   *costJSON `json:"cost"` // null where no agent ran in it
-	Tasks  []Task    `json:"tasks"`
-}
-
-func (b *Board) task(id string) Task {
-	t, _ := b.Graph.Task(id)
-	state, cause := b.Graph.State(id)
-	return Task{ID: b.ID(id), Title: t.Title, Verify: t.Verify, Status: b.Graph.Status(id), DependsOn: b.dependsOn(t),
-		State: string(state), Cause: cause, Agent: b.agent(t), Grade: b.grade(id), Stale: b.isStale(id)}
-}
-
-// dependsOn is what the file says that a task depends on; an id that nothing has looks like the task's own.
-func (b *Board) dependsOn(t *tasks.Task) []store.TaskID {
-	out := b.FileIDs(t.DependsOn)
-	for i := range out {
-		if _, ok := b.File.Task(out[i].ID); !ok && t.Numeric {
-			_, err := strconv.ParseUint(out[i].ID, 10, 63)
-			out[i].Numeric = err == nil
-		}
-	}
-	return out
-}
-
-func (b *Board) problems() []problemJSON {
-	out := []problemJSON{}
 	for _, p := range b.Graph.Problems() {
-		out = append(out, problemJSON{Kind: p.Kind, Tasks: b.ids(p.Tasks), Message: p.Message})
+		out.Problems = append(out.Problems, Problem{p.Kind, b.ids(p.Tasks), p.Message})
 	}
-	for _, f := range b.against {
-		out = append(out, problemJSON{Kind: "plan", Tasks: b.ids([]string{f.ID}), Message: f.Message})
+	for _, f := range b.job.Conflicts {
+		out.Problems = append(out.Problems, Problem{"plan", b.ids([]string{f.ID}), f.Message})
 	}
 	for _, message := range b.Elsewhere() {
-		out = append(out, problemJSON{Kind: "source", Tasks: []store.TaskID{}, Message: message})
+		out.Problems = append(out.Problems, Problem{"source", []store.TaskID{}, message})
 	}
 	return out
 }
@@ -322,32 +522,43 @@ func (b *Board) Elsewhere() []string {
 	return out
 }
 
-// addedJSON is a dependency that only the plan states.
-type addedJSON struct {
-	Task store.TaskID `json:"task"`
-	On   store.TaskID `json:"on"`
+// ID is a task's id as reports write it: a number if it is one in the task file.
+func (b *Board) ID(id string) store.TaskID {
+	t, ok := b.File.Task(id)
+	return store.TaskID{ID: id, Numeric: ok && t.Numeric}
 }
 
-func (b *Board) added() []addedJSON {
-	var out []addedJSON
-	for _, d := range b.Graph.Added() {
-		out = append(out, addedJSON{b.ID(d.Task), b.ID(d.On)})
+func (b *Board) ids(list []string) []store.TaskID {
+	out := make([]store.TaskID, 0, len(list))
+	for _, id := range list {
+		out = append(out, b.ID(id))
 	}
 	return out
+}
+
+// dependsOn is what the file says that a task depends on; an id that nothing has looks like the task's own.
+func (b *Board) dependsOn(t *tasks.Task) []store.TaskID {
+	out := b.ids(t.DependsOn)
+	for i := range out {
+		if _, ok := b.File.Task(out[i].ID); !ok && t.Numeric {
+			_, err := strconv.ParseUint(out[i].ID, 10, 63)
+			out[i].Numeric = err == nil
+		}
+	}
+	return out
+}
+
+// IDList is ids in a line.
+func IDList(list []store.TaskID) string {
+	names := make([]string, 0, len(list))
+	for _, id := range list {
+		names = append(names, terminal.Clean(id.ID))
+	}
+	return strings.Join(names, ", ")
 }
 
 // Named are the flags that name this list in another command.
 func (b *Board) Named() string { return config.ListFlags(b.File.Tag(), b.Scud.TasksFile) + b.Here }
-
-// FileIDs gives ids, containers' too, the form that they have in the file.
-func (b *Board) FileIDs(list []string) []store.TaskID {
-	out := make([]store.TaskID, 0, len(list))
-	for _, id := range list {
-		t, ok := b.File.Task(id)
-		out = append(out, store.TaskID{ID: id, Numeric: ok && t.Numeric})
-	}
-	return out
-}
 
 // Relative is a path the way a person in the project's folder would type it.
 func Relative(root, path string) string {
@@ -357,6 +568,7 @@ func Relative(root, path string) string {
 	return path
 }
 
+// Short is a commit's hash for people.
 func Short(hash string) string { return hash[:min(7, len(hash))] }
 
 // ListOf is the task list and graph that a loop runs over.
@@ -365,7 +577,7 @@ func ListOf(s *store.State) loop.ScudConfig {
 	return loop.ScudConfig{Tag: s.Tag, TasksFile: c.TasksFile, PlanPath: c.PlanPath, OpenInDone: c.OpenInDone}
 }
 
-// Policy is what is in force for a run beyond what every run has, in one line; "" where that is nothing.
+// Policy is what is in force for a run beyond what every run has, in one line; "" for nothing.
 func Policy(c loop.Config, tag bool) string {
 	var list []string
 	for _, l := range config.Policy(&c, tag) {
@@ -375,46 +587,9 @@ func Policy(c loop.Config, tag bool) string {
 }
 
 // Sandbox is the sandbox that a loop's commands ran in, in words.
-func Sandbox(c loop.Config) string { return cmp.Or(c.SandboxInForce, "not known") }
-
-// wholeCommand is what a state file says is run.
-func wholeCommand(cfg loop.Config) string {
-	words := []string{cfg.Command}
-	if cfg.Command == "" {
-		words[0] = cfg.Backend.Type
+func Sandbox(c loop.Config) string {
+	if c.SandboxInForce == "" {
+		return "not known"
 	}
-	for _, a := range cfg.Args {
-		words = append(words, terminal.Quote(a))
-	}
-	return strings.Join(words, " ")
-}
-
-// Explain says what a loop would start next with a slot for each, and what every other task waits for.
-func (b *Board) Explain() string {
-	var now scheduler.Now
-	if b.view != nil && b.view.Live {
-		for _, a := range b.view.History.Running {
-			now.Running = append(now.Running, a.Task)
-		}
-		slices.Sort(now.Running)
-	}
-	now.Free = len(b.Graph.Leaves())
-	q := b.job.Queue(now.Free, nil)
-	var out strings.Builder
-	say := func(what string, ids []string) {
-		if len(ids) > 0 {
-			fmt.Fprintf(&out, "%s: %s\n", what, terminal.Clean(strings.Join(ids, ", ")))
-		}
-	}
-	say("running", now.Running)
-	next := q.Next(scheduler.Now{Running: now.Running, Free: now.Free})
-	now.Running = append(now.Running, next...)
-	say("next", next)
-	for _, w := range q.Waiting(now) {
-		fmt.Fprintf(&out, "%s: %s\n", terminal.Clean(w.Task), terminal.Clean(w.String()))
-	}
-	if out.Len() == 0 {
-		return "no task is waiting to start\n"
-	}
-	return out.String()
+	return c.SandboxInForce
 }

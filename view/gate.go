@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"descartes/internal/terminal"
@@ -12,16 +13,17 @@ import (
 	"descartes/loop/store"
 )
 
-// gateReport is what a status shows of a gate.
-type gateReport struct {
+// Gate is what is shown of a gate that is not the promise.
+type Gate struct {
 	Kind    string          `json:"kind"`
-	Breaker *breakerReport  `json:"circuit_breaker,omitempty"`
+	Breaker *Breaker        `json:"circuit_breaker,omitempty"`
 	State   json.RawMessage `json:"state,omitempty"` // what the gate knows
 
 	criteria *gate.Criteria
 }
 
-type breakerReport struct {
+// Breaker is the circuit breaker of a gate.
+type Breaker struct {
 	State      string     `json:"state"`
 	NoProgress int        `json:"consecutive_no_progress"`
 	SameError  int        `json:"consecutive_same_error"`
@@ -29,13 +31,13 @@ type breakerReport struct {
 	Until      *time.Time `json:"half_open_at,omitempty"`
 }
 
-// reportGate reads what a loop's gate knows; nil for the promise, and for one that knows nothing.
-func reportGate(s *store.State) *gateReport {
+// gateOf reads what a loop's gate knows; nil for the promise, and for one that knows nothing.
+func gateOf(s *store.State) *Gate {
 	kind := s.Config.Gate
 	if kind != loop.GateStatus && kind != loop.GateCriteria {
 		return nil
 	}
-	out := &gateReport{Kind: kind, State: insideGate(s.Gate)}
+	out := &Gate{Kind: kind, State: insideGate(s.Gate)}
 	switch kind {
 	case loop.GateStatus:
 		var g gate.Status
@@ -43,7 +45,7 @@ func reportGate(s *store.State) *gateReport {
 			return out
 		}
 		b := g.Breaker
-		out.Breaker = &breakerReport{State: cmp.Or(string(b.State), string(gate.BreakerClosed)), NoProgress: b.NoProgress, SameError: b.SameError, Evidence: b.Evidence}
+		out.Breaker = &Breaker{State: cmp.Or(string(b.State), string(gate.BreakerClosed)), NoProgress: b.NoProgress, SameError: b.SameError, Evidence: b.Evidence}
 		if b.State == gate.BreakerOpen {
 			cooldown := time.Duration(s.Config.CooldownSecs) * time.Second
 			if cooldown == 0 {
@@ -72,8 +74,8 @@ func insideGate(state json.RawMessage) json.RawMessage {
 	return state
 }
 
-// lines is the report for a person.
-func (g *gateReport) lines(row func(name, format string, args ...any)) {
+// Rows are it for a person.
+func (g *Gate) Rows(row func(name, format string, args ...any)) {
 	row("Gate", "%s", g.Kind)
 	if b := g.Breaker; b != nil {
 		text := fmt.Sprintf("%s (no progress %d in a row, same error %d in a row)", b.State, b.NoProgress, b.SameError)
@@ -131,17 +133,14 @@ func NewGatePlan(c *gate.Criteria, cfg loop.Config) *GatePlan {
 
 // Text is the plan for a person.
 func (g *GatePlan) Text() string {
-	p := &page{}
-	p.say("\nclarity: %d of 10", g.Score)
+	var b strings.Builder
+	fmt.Fprintf(&b, "\nclarity: %d of 10\n", g.Score)
 	for _, l := range g.Dimensions.Lines() {
-		p.say("  %s", terminal.Clean(l))
+		fmt.Fprintf(&b, "  %s\n", terminal.Clean(l))
 	}
-	p.say("shape: %s", g.Shape)
-	p.say("workflow: %s: %s", g.Workflow, g.WorkflowGate)
-	p.say("reversibility: %s", g.Reversibility)
-	p.say("steps:")
+	fmt.Fprintf(&b, "shape: %s\nworkflow: %s: %s\nreversibility: %s\nsteps:\n", g.Shape, g.Workflow, g.WorkflowGate, g.Reversibility)
 	for i, s := range g.Steps {
-		p.say("  %d. %s", i+1, terminal.Clean(s))
+		fmt.Fprintf(&b, "  %d. %s\n", i+1, terminal.Clean(s))
 	}
-	return p.String()
+	return b.String()
 }

@@ -28,21 +28,20 @@ func (n Next) after(what string) Next {
 	return n
 }
 
-// lines is a line for each thing.
-func (n Next) lines() string {
+// Lines is a line for each thing.
+func (n Next) Lines() string {
 	var b strings.Builder
-	if n.First != "" {
-		fmt.Fprintf(&b, "first: %s\n", n.First)
+	say := func(word, text string) {
+		if text != "" {
+			fmt.Fprintf(&b, "%s: %s\n", word, text)
+		}
 	}
+	say("first", n.First)
 	for i, c := range n.Commands {
-		fmt.Fprintf(&b, "%s: %s\n", []string{"next", "then"}[min(i, 1)], c)
+		say([]string{"next", "then"}[min(i, 1)], c)
 	}
-	if n.Or != "" {
-		fmt.Fprintf(&b, "or: %s\n", n.Or)
-	}
-	if n.Note != "" {
-		fmt.Fprintf(&b, "note: %s\n", n.Note)
-	}
+	say("or", n.Or)
+	say("note", n.Note)
 	return b.String()
 }
 
@@ -68,38 +67,43 @@ func (n Next) OneLine(mark string) string {
 	return text
 }
 
-// here is what to do now, there where the run was.
-func (s *Summary) here() Next {
-	resume := s.Run.resume()
-	if s.Board == nil {
-		return s.Run.afterPrompt(resume)
+// Here is what to do now, there where the run was.
+func (l *Loop) Here() Next {
+	resume := l.Run.Resume()
+	switch {
+	case l.Prompt():
+		return l.Run.afterPrompt(resume)
+	case l.Board == nil && len(l.Commits) > 0:
+		return do(l.Run.log(len(l.Commits)))
+	case l.Board == nil: // its list is gone
+		return do("descartes loop status " + l.ID + l.Run.Here)
 	}
-	state := s.Run.State
-	tag := s.Named()
-	again, diff := "descartes loop start"+tag, "git diff HEAD "+store.TrunkRef(s.Run.ID)
+	state := l.Run.State
+	tag := l.Board.Named()
+	again, diff := "descartes loop start"+tag, "git diff HEAD "+store.TrunkRef(l.Run.ID)
 	if len(state.BlockedTasks) > 0 {
 		again = resume + " --retry-blocked"
 	}
-	switch s.Run.Outcome.Ending {
+	switch l.Run.Outcome.Ending {
 	case journal.AllDone:
 		if n := len(state.WaveCommits); n > 0 {
-			return do(s.Run.log(n))
+			return do(l.Run.log(n))
 		}
-		if len(s.Run.Loose) > 0 {
-			return do(diff, cmp.Or(s.Run.Outcome.Merging, "git merge "+store.TrunkRef(s.Run.ID)))
+		if len(l.Run.Loose) > 0 {
+			return do(diff, cmp.Or(l.Run.Outcome.Merging, "git merge "+store.TrunkRef(l.Run.ID)))
 		}
 		return do("git status")
 	case journal.StepDone:
-		if s.Board.Next() == "" {
+		if l.Board.Next() == "" {
 			return do("descartes waves" + tag)
 		}
-		if s.Later && !s.Away {
+		if l.Later && !l.Away {
 			return do(resume + " --step")
 		}
 		return do("descartes loop step" + tag + state.Config.Typed.String())
 	case journal.TasksBlocked:
-		if asked := s.questions(); len(asked) > 0 {
-			return do("descartes answer --edit "+terminal.Quote(terminal.Clean(asked[0].Task))+tag, resume)
+		if asked := l.Questions; len(asked) > 0 {
+			return do("descartes answer --edit "+terminal.Quote(terminal.Clean(asked[0].Task.ID))+tag, resume)
 		}
 		for _, b := range state.BlockedTasks {
 			return do("descartes attempts "+terminal.Quote(terminal.Clean(b.Task.ID))+tag, again)
@@ -111,7 +115,7 @@ func (s *Summary) here() Next {
 		if len(state.BlockedTasks) > 0 {
 			resume = again
 		}
-		n := do(s.Run.logs(), resume)
+		n := do(l.Run.logs(), resume)
 		n.Note = "fix what made them fail before you resume"
 		return n
 	case journal.GateAsks: // the review of a wave
@@ -122,12 +126,12 @@ func (s *Summary) here() Next {
 		if len(state.BlockedTasks) > 0 {
 			return do(again)
 		}
-		n := do(s.Run.logs(), resume)
+		n := do(l.Run.logs(), resume)
 		n.Note = "fix what fails and commit it before you resume"
 		return n
 	case journal.BaselineFails:
 		n := do(resume)
-		n.First, n.Or = "look at .descartes/runs/"+s.Run.ID+"/logs/baseline.log and make verify pass", resume+" --baseline warn"
+		n.First, n.Or = "look at .descartes/runs/"+l.Run.ID+"/logs/baseline.log and make verify pass", resume+" --baseline warn"
 		if state.Completed {
 			n.Commands = []string{"descartes loop start" + tag + state.Config.Typed.String()}
 			n.Or = "descartes loop start" + tag + state.Config.Typed.And(map[string][]string{"baseline": {"warn"}}).String()
@@ -135,11 +139,11 @@ func (s *Summary) here() Next {
 		n.Note = "--baseline warn is for work before which nothing can pass"
 		return n
 	}
-	return s.Run.next(resume)
+	return l.Run.next(resume)
 }
 
-// resume is the command that resumes this loop.
-func (r *Run) resume() string { return ResumeCommand(r.Root, r.ID, r.Path, r.Here) }
+// Resume is the command that resumes this loop.
+func (r *Run) Resume() string { return ResumeCommand(r.Root, r.ID, r.Path, r.Here) }
 
 func (r *Run) logs() string { return "descartes loop logs --name " + r.ID + r.Here }
 
@@ -179,7 +183,7 @@ func (r *Run) afterPrompt(resume string) Next {
 	plan := "descartes plan" + c.Typed.Without("replan") + r.Here
 	switch r.Outcome.Ending {
 	case journal.PromiseSeen, journal.CommandSucceeded, journal.GateDone:
-		if n := commitsIn(r.State); n > 0 {
+		if n := r.commits(); n > 0 {
 			return do(r.log(n))
 		}
 		if r.State.Iteration == 0 { // nothing was left to do
@@ -195,7 +199,7 @@ func (r *Run) afterPrompt(resume string) Next {
 	case journal.PlanMissing:
 		return do(plan)
 	case journal.GateBlocked:
-		if g := reportGate(r.State); g != nil && g.criteria != nil && g.criteria.Waiting != "" {
+		if g := gateOf(r.State); g != nil && g.criteria != nil && g.criteria.Waiting != "" {
 			n.Or = resume + " --yes"
 			n.Note = "--yes continues all the same"
 		}
@@ -217,35 +221,35 @@ func (r *Run) afterPrompt(resume string) Next {
 }
 
 // Next is what to do now. Where the run was elsewhere, as a job's, it is what to do on the reader's machine.
-func (s *Summary) Next() Next {
-	if !s.Away {
-		return s.here()
+func (l *Loop) Next() Next {
+	if !l.Away {
+		return l.Here()
 	}
-	c := &s.Run.State.Config
+	c := &l.Run.State.Config
 	n := Next{Where: "on your machine", Commands: []string{"git pull"}}
-	if branch := cmp.Or(s.Run.Outcome.Branch, c.Git.Branch); branch != "" {
+	if branch := cmp.Or(l.Run.Outcome.Branch, c.Git.Branch); branch != "" {
 		n.Commands = []string{"git fetch", "git switch " + terminal.Quote(terminal.Clean(branch)), "git pull"}
 	}
 	if c.Git.Push {
 		n.Commands = append(n.Commands, "git fetch origin 'refs/descartes/*:refs/descartes/*'")
 	}
 	typed := c.Typed.Without("ci", "junit", "summary", "ok-exit", "push", "branch", "deadline")
-	if e := s.Run.Outcome.Ending; e.Final() && e != journal.TasksBlocked {
-		n.Commands = append(n.Commands, s.here().Commands...)
-	} else if s.Board != nil {
-		start := "descartes loop start" + config.ListFlags(s.File.Tag(), s.Scud.TasksFile) + typed
-		if s.Graph.Counts().Blocked > 0 {
+	if e := l.Run.Outcome.Ending; e.Final() && e != journal.TasksBlocked {
+		n.Commands = append(n.Commands, l.Here().Commands...)
+	} else if l.Board != nil {
+		start := "descartes loop start" + config.ListFlags(l.Board.File.Tag(), l.Board.Scud.TasksFile) + typed
+		if l.Board.Graph.Counts().Blocked > 0 {
 			start += " --retry-blocked"
 		}
 		n.Commands = append(n.Commands, start)
-	} else if kind := s.Run.State.Kind; kind != store.KindPrompt {
+	} else if kind := l.Run.State.Kind; kind != store.KindPrompt {
 		n.Commands = append(n.Commands, "descartes "+kind+typed)
 	} else {
 		n.Note = "then start the loop again"
 	}
-	switch s.Run.Outcome.Ending {
+	switch l.Run.Outcome.Ending {
 	case journal.LimitReached, journal.DeadlinePast, journal.CostReached, journal.QuotaUsedUp:
-		if c.Git.Push && s.Run.Outcome.Unpushed == "" {
+		if c.Git.Push && l.Run.Outcome.Unpushed == "" {
 			n.Where = "the job's next run continues from here; or on your machine"
 		}
 	}
@@ -262,4 +266,9 @@ func ResumeCommand(root, id, path, here string) string {
 		return "descartes loop resume --name " + id + here
 	}
 	return "descartes loop resume --state-file " + terminal.Quote(path) + here
+}
+
+// log shows the run's commits, n by its own count.
+func (r *Run) log(n int) string {
+	return strings.TrimSuffix(fmt.Sprintf("git log --stat -%d %s", cmp.Or(r.Outcome.Commits, n), r.Outcome.Branch), " ")
 }

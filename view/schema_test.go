@@ -122,7 +122,7 @@ func TestDocs(t *testing.T) {
 	s.read(t, filepath.Join("..", "loop", "store"), "descartes/loop/store")
 	s.read(t, filepath.Join("..", "loop", "journal"), "descartes/loop/journal")
 	s.read(t, filepath.Join("..", "internal", "receipt"), "descartes/internal/receipt")
-	for name, typ := range map[string]reflect.Type{"event": reflect.TypeFor[journal.Event](), "status": reflect.TypeFor[StatusJSON](), "receipt": reflect.TypeFor[receipt.Receipt]()} {
+	for name, typ := range map[string]reflect.Type{"event": reflect.TypeFor[journal.Event](), "status": reflect.TypeFor[Status](), "receipt": reflect.TypeFor[receipt.Receipt]()} {
 		s.defs = map[string]any{}
 		root := s.of(typ)
 		root["$schema"], root["title"] = "https://json-schema.org/draft/2020-12/schema", map[string]string{

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gofrs/flock"
+
 	"descartes/internal/atomicfile"
 	"descartes/loop/journal"
 	"descartes/loop/store"
@@ -55,24 +57,31 @@ func TestStatusOfSeveralAttempts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st, err := NewStatus(root, store.Saved{Path: home.Default(), State: saved})
-	if err != nil {
-		t.Fatal(err)
+	look := func() *Loop {
+		t.Helper()
+		l, err := Of(root, store.Saved{Path: home.Default(), State: saved})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
 	}
-	if got := st.Report(false); got.State != "dead" || len(got.Running) != 0 {
-		t.Errorf("nobody runs it: %s, %v", got.State, got.Running)
+	l := look()
+	if l.State != "dead" || len(l.Running) != 0 || l.Word != "killed" {
+		t.Errorf("nobody runs it: %s, %s, %v", l.State, l.Word, l.Running)
 	}
-	if got := st.Report(false).Tasks; got.InProgress != 0 || got.Pending != 3 {
+	if got := l.Tasks; got.InProgress != 0 || got.Pending != 3 {
 		t.Errorf("nobody runs it: %+v", got)
 	}
-	if text := st.Board.Text(false, 0); !strings.Contains(text, ": 2 interrupted\n") || strings.Contains(text, "in progress") {
-		t.Errorf("nobody runs it:\n%s", text)
+	if one := l.Task("1"); one.Stand != Interrupted || one.State != "ready" || !strings.Contains(l.Board.Tally(), ": 2 interrupted") {
+		t.Errorf("nobody runs it: %+v, %s", one, l.Board.Tally())
 	}
-	if text := st.Text(false, false, false); strings.Contains(text, "In Progress") || strings.Contains(text, "in-progress") {
-		t.Errorf("nobody runs it:\n%s", text)
+	lock := flock.New(home.Default() + ".lock")
+	if err := lock.Lock(); err != nil {
+		t.Fatal(err)
 	}
-	st.View.Live, st.Board.view.Live = true, true // a lock says so otherwise
-	got, err := json.Marshal(st.Report(false).Running)
+	defer lock.Close()
+	l = look()
+	got, err := json.Marshal(l.Running)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,10 +90,23 @@ func TestStatusOfSeveralAttempts(t *testing.T) {
 	if string(got) != want {
 		t.Errorf("got\n%s, want\n%s", got, want)
 	}
-	text := st.Text(false, false, false)
-	for _, line := range []string{"  Wave 1: ░░░░░░░░░░░░░░░░ In Progress (0/2 tasks)", "  Current Task: First", "  Current Task: Second", "  State: Running, verifying for ", "\n  1\n    attempt 1: the agent works for ", "\n  2\n    attempt 1: verify runs for ", ", slot 2\n"} {
-		if !strings.Contains(text, line) {
-			t.Errorf("no %q in\n%s", line, text)
+	if l.Stand != Running || l.Task("2").Last().Doing() != "verify runs" || l.Task("3").Stand != Waiting {
+		t.Errorf("somebody runs it: %s, %+v", l.Stand, l.Task("2"))
+	}
+}
+
+func TestBar(t *testing.T) {
+	t.Parallel()
+	for want, states := range map[string][]string{
+		"Complete (3 tasks)": {"done", "done", "done"}, "In Progress (2/4 tasks)": {"done", "ready", "done", "waiting"}, "In Progress (0/1 task)": {"running"},
+		"Pending (2 tasks)": {"ready", "waiting"}, "Blocked (1/2 tasks)": {"blocked", "done"}, "Held (0/2 tasks)": {"held", "held"},
+	} {
+		w := &Wave{Number: 1}
+		for _, s := range states {
+			w.Tasks = append(w.Tasks, Task{State: s})
+		}
+		if got := w.Bar().Words(true); got != want {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }

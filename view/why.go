@@ -29,7 +29,7 @@ type Why struct {
 	Causes   []store.TaskID `json:"causes"` // of a task that waits or is held: those at the root of it
 	Loop     string         `json:"loop,omitempty"`
 	Commit   string         `json:"commit,omitempty"`
-	Attempts []Attempt      `json:"attempts"` // the oldest first
+	Attempts []*Attempt     `json:"attempts"` // the oldest first
 	Evidence []Evidence     `json:"evidence"`
 	Next     string         `json:"next"`
 
@@ -71,7 +71,7 @@ func (b *Board) Why(t *tasks.Task, refs []gitops.Ref, commit func(loop string) s
 		return nil, err
 	}
 	w.accepted = store.Accepted(answers, t.ID)
-	slices.SortStableFunc(w.Attempts, func(x, y Attempt) int { return x.At.Compare(y.At) })
+	slices.SortStableFunc(w.Attempts, func(x, y *Attempt) int { return x.At.Compare(y.At) })
 	if b.interrupted(t.ID) {
 		w.State = "interrupted"
 	}
@@ -126,7 +126,7 @@ func (w *Why) container(d *TaskDetail) {
 		return
 	}
 	w.say("It is done when its subtasks are: %s of %d to go (%s).", strconv.Itoa(len(open)), len(d.Children), terminal.Few(open, 8))
-	w.Causes = w.board.FileIDs(open)
+	w.Causes = w.board.ids(open)
 	w.Next = w.about("why", open[0])
 }
 
@@ -134,7 +134,7 @@ func (w *Why) container(d *TaskDetail) {
 func (w *Why) verified() *Attempt {
 	for i := len(w.Attempts) - 1; i >= 0; i-- {
 		if w.Attempts[i].Done() {
-			return &w.Attempts[i]
+			return w.Attempts[i]
 		}
 	}
 	return nil
@@ -168,12 +168,12 @@ func (w *Why) done(commit func(loop string) string) {
 		return
 	}
 	w.Loop, w.Commit = a.Loop, w.committed(a.Loop, commit)
-	if a.Verdict == string(journal.Accepted) {
-		w.say("Attempt %d in loop %s was accepted by a person on %s%s", a.Attempt, a.Loop, terminal.Moment(a.At), strings.TrimPrefix(a.Reason, "accepted by a person"))
+	if a.Outcome == string(journal.Accepted) {
+		w.say("Attempt %d in loop %s was accepted by a person on %s%s", a.N, a.Loop, terminal.Moment(a.At), strings.TrimPrefix(a.Reason, "accepted by a person"))
 	} else {
-		w.say("Attempt %d in loop %s was verified on %s%s.", a.Attempt, a.Loop, terminal.Moment(a.At), a.by())
+		w.say("Attempt %d in loop %s was verified on %s%s.", a.N, a.Loop, terminal.Moment(a.At), a.by())
 	}
-	for _, c := range a.checks {
+	for _, c := range a.Checks {
 		if !c.Passed {
 			continue // another run of it passed
 		}
@@ -230,13 +230,12 @@ func (w *Why) proof() {
 }
 
 // by is what an attempt was run with, and what it cost, as the end of a sentence.
-func (a *Attempt) by() string {
-	s := ""
-	if a.Backend != "" {
-		s = ", by " + strings.TrimSpace(a.Backend+" "+a.Model)
+func (a *Attempt) by() (s string) {
+	if by := a.By(); by != "" {
+		s = ", by " + by
 	}
-	if a.Cost != nil && a.Cost.USD != nil {
-		s += ", for " + a.dollars
+	if cost := a.Dollars(); cost != "" {
+		s += ", for " + cost
 	}
 	return s
 }
@@ -244,12 +243,10 @@ func (a *Attempt) by() string {
 // failures says what the attempts came to that counted and were not verified.
 func (w *Why) failures() {
 	n := 0
-	for i := range w.Attempts {
-		a := &w.Attempts[i]
-		if a.Done() || !journal.Verdict(a.Verdict).Counts() {
-			continue
+	for _, a := range w.Attempts {
+		if !a.Done() && a.Counts() {
+			n++
 		}
-		n++
 	}
 	if n > 0 {
 		w.say("It was run again because %s failed before; see the attempts below.", terminal.Count(n, "attempt"))
@@ -301,8 +298,8 @@ func (w *Why) blocked() {
 // lastFailure says what the last attempt that was not verified came to.
 func (w *Why) lastFailure() {
 	if n := len(w.Attempts); n > 0 && !w.Attempts[n-1].Done() {
-		a := &w.Attempts[n-1]
-		w.say("Attempt %d in loop %s %s: %s", a.Attempt, a.Loop, VerdictWord(journal.Verdict(a.Verdict)), a.Reason)
+		a := w.Attempts[n-1]
+		w.say("Attempt %d in loop %s %s: %s", a.N, a.Loop, a.Word(), a.Reason)
 	}
 }
 
@@ -325,13 +322,13 @@ func (w *Why) running() {
 		if p := a.Place(); p != "" {
 			place = " (" + terminal.Clean(p) + ")"
 		}
-		w.say("Loop %s works on attempt %d%s%s: %s since %s.", w.Loop, a.Number, of, place, phaseWords(a), terminal.Clock(a.Since))
+		w.say("Loop %s works on attempt %d%s%s: %s since %s.", w.Loop, a.Number, of, place, (&Attempt{Attempt: a}).Doing(), terminal.Clock(a.Since))
 	}
 	if len(w.Because) == 0 {
 		w.say("Loop %s is between two attempts at it.", w.Loop)
 	}
 	if wait := w.view.History.WaitOf(w.Task.ID); wait != nil {
-		w.say("%s.", waiting("It is waiting", wait))
+		w.say("%s.", Until("It is waiting", wait))
 	}
 	w.lastFailure()
 	w.Next = "descartes loop logs " + terminal.Quote(w.Task.ID) + " --follow --name " + w.Loop + w.here
@@ -361,7 +358,7 @@ func (w *Why) toDo(cause string, commit func(loop string) string) {
 	if w.State == string(scheduler.StateWaiting) {
 		w.say("It %s.", cause)
 		roots := w.roots()
-		w.Causes = w.board.FileIDs(roots)
+		w.Causes = w.board.ids(roots)
 		for _, id := range roots[:min(len(roots), 8)] {
 			t, _ := w.board.Graph.Task(id)
 			state, _ := w.board.Graph.State(id)
@@ -374,7 +371,7 @@ func (w *Why) toDo(cause string, commit func(loop string) string) {
 		w.say("A person accepted attempt %d of loop %s: the next run takes its work.", a.Attempt, a.Loop)
 	}
 	if a := w.verified(); a != nil {
-		w.say("It was done before, by attempt %d in loop %s, and was set to %s again since.", a.Attempt, a.Loop, w.Status)
+		w.say("It was done before, by attempt %d in loop %s, and was set to %s again since.", a.N, a.Loop, w.Status)
 		w.Commit = w.committed(a.Loop, commit)
 	} else {
 		w.lastFailure()
@@ -414,7 +411,7 @@ func (w *Why) roots() (out []string) {
 func (w *Why) held(cause string) {
 	roots, _ := w.board.Graph.Held(w.Task.ID)
 	w.say("It cannot run: %s.", cause)
-	w.Causes = w.board.FileIDs(roots)
+	w.Causes = w.board.ids(roots)
 	w.Next = w.command("tasks check")
 	for _, id := range roots {
 		t, ok := w.board.Graph.Task(id)
@@ -463,16 +460,16 @@ func (w *Why) evidence() {
 	}
 	a := w.verified()
 	if n := len(w.Attempts); n > 0 && (a == nil || w.State != string(scheduler.StateDone)) {
-		a = &w.Attempts[n-1]
+		a = w.Attempts[n-1]
 	}
 	if a == nil {
 		return
 	}
-	if a.Ref != nil {
-		add("work", *a.Ref)
+	if a.Kept != nil {
+		add("work", *a.Kept)
 	}
 	home := store.NewHome(w.board.Root)
-	add("log", existing(w.board.Root, home.Log(a.Loop, w.Task.ID, a.Attempt)))
+	add("log", existing(w.board.Root, home.Log(a.Loop, w.Task.ID, a.N)))
 	add("journal", existing(w.board.Root, home.Events(a.Loop)))
 }
 
@@ -482,61 +479,4 @@ func existing(root, path string) string {
 		return ""
 	}
 	return Relative(root, path)
-}
-
-// whyWidth is how wide a line of it is at most, but for names.
-const whyWidth = 80
-
-// Text is it for a person.
-func (w *Why) Text() string {
-	var s strings.Builder
-	stale := ""
-	if w.Stale != nil {
-		stale = ", stale"
-	}
-	fmt.Fprintf(&s, "%s %s: %s%s\n\n", terminal.Clean(w.Task.ID), terminal.Clean(w.Title), terminal.Clean(w.State), stale)
-	for _, sentence := range w.Because {
-		for _, line := range terminal.Hang("  "+strings.ReplaceAll(terminal.CleanLines(strings.TrimSpace(sentence)), "\n", "\n  "), whyWidth, 2) {
-			s.WriteString(line + "\n")
-		}
-	}
-	w.tried(&s)
-	for i, e := range w.Evidence {
-		if i == 0 {
-			s.WriteString("\nEvidence\n")
-		}
-		fmt.Fprintf(&s, "  %-8s %s\n", e.Kind, terminal.Clean(e.Where))
-	}
-	fmt.Fprintf(&s, "\nnext: %s\n", terminal.Clean(w.Next))
-	return s.String()
-}
-
-// tried lists the attempts, the last ones where there are many.
-func (w *Why) tried(s *strings.Builder) {
-	const most = 10
-	list := w.Attempts
-	if len(list) == 0 {
-		return
-	}
-	s.WriteString("\nAttempts\n")
-	if n := len(list) - most; n > 0 {
-		fmt.Fprintf(s, "  (%s before)\n", terminal.Count(n, "attempt"))
-		list = list[n:]
-	}
-	for i := range list {
-		a := &list[i]
-		line := fmt.Sprintf("  %d in %s %s", a.Attempt, terminal.Clean(a.Loop), VerdictWord(journal.Verdict(a.Verdict)))
-		if !a.At.IsZero() {
-			line += ", " + terminal.Moment(a.At)
-		}
-		if a.Reason != "" && !a.Done() {
-			line += ": " + terminal.Clean(a.Reason)
-		}
-		s.WriteString(strings.Join(terminal.Hang(line, whyWidth, 4), "\n") + "\n")
-	}
-}
-
-// took is how long something ran, in words.
-func took(seconds float64) string {
-	return terminal.Duration(time.Duration(seconds * float64(time.Second)))
 }

@@ -85,19 +85,19 @@ func (a *app) accept(id string, by acceptance) error {
 		return err
 	}
 	var chosen *view.Attempt
-	for i := range list {
-		if one := &list[i]; one.Ref != nil && !one.Done() && (by.number == 0 || one.Attempt == by.number) && (chosen == nil || !one.At.Before(chosen.At)) {
+	for _, one := range list {
+		if one.Kept != nil && !one.Done() && (by.number == 0 || one.N == by.number) && (chosen == nil || !one.At.Before(chosen.At)) {
 			chosen = one
 		}
 	}
 	if chosen == nil {
 		return badInput("descartes why "+terminal.Quote(t.ID)+b.Named()+" lists what is kept", "task %s has no kept attempt to accept", t.ID)
 	}
-	base, work, err := a.home.KeptWork(a.git, chosen.Loop, t.ID, chosen.Attempt)
+	base, work, err := a.home.KeptWork(a.git, chosen.Loop, t.ID, chosen.N)
 	if err != nil {
 		return badInput("", "task %s: %w", t.ID, err)
 	}
-	kept := &store.Accept{Loop: chosen.Loop, Attempt: chosen.Attempt, Reason: strings.TrimSpace(by.reason)}
+	kept := &store.Accept{Loop: chosen.Loop, Attempt: chosen.N, Reason: strings.TrimSpace(by.reason)}
 	d, err := a.decide(b.Scud, b.File, t, store.Answer{Task: t.ID, At: time.Now(), Accept: kept}, func() error {
 		if by.yes {
 			return nil
@@ -158,7 +158,7 @@ func (a *app) acceptable(task string, chosen *view.Attempt, base, work gitops.Tr
 		if res.Passed {
 			continue
 		}
-		what := fmt.Sprintf("%s fails with the work of attempt %d on task %s: %s", c.Title(), chosen.Attempt, terminal.Clean(task), terminal.Clean(cmp.Or(res.Why, res.Reason())))
+		what := fmt.Sprintf("%s fails with the work of attempt %d on task %s: %s", c.Title(), chosen.N, terminal.Clean(task), terminal.Clean(cmp.Or(res.Why, res.Reason())))
 		if yes, answered := a.person().yes(a.ctx(), what+"\nLater tasks start from it. Accept it all the same?", false); !answered {
 			return badInput("--yes accepts it all the same; later tasks start from it", "%s", what)
 		} else if !yes {

@@ -16,6 +16,7 @@ import (
 	"descartes/loop/store"
 	"descartes/tasks"
 	"descartes/view"
+	"descartes/view/print"
 )
 
 func newAnswerCmd() *cobra.Command {
@@ -285,13 +286,13 @@ func startAgain(list string, last *store.Saved) string {
 
 // questions lists the open questions: of the named tag, or of every tag that a loop ran over and every prompt loop.
 func (a *app) questions() error {
-	list, text := []view.Question{}, ""
+	list := []view.Question{}
 	add := func(b *view.Board, err error) error {
 		if err != nil {
 			return err
 		}
 		open, err := a.home.Questions(b.File)
-		list, text = append(list, view.QuestionList(b, open)...), text+view.QuestionLines(open, b.Named())
+		list = append(list, b.Questions(open)...)
 		return err
 	}
 	_, err := a.read()
@@ -326,12 +327,13 @@ func (a *app) questions() error {
 		}
 		var q *store.Question
 		if q, err = a.home.Asks(s); q != nil {
-			list, text = append(list, view.LoopQuestion(*q, a.here())), text+view.QuestionLines([]store.Question{*q}, a.here())
+			list = append(list, view.QuestionOf(*q, "", store.TaskID{}, a.here()))
 		}
 	}
 	if err != nil {
 		return err
 	}
+	text := print.Questions(list)
 	if text == "" {
 		text = "no agent waits for an answer\n"
 	}
@@ -358,7 +360,7 @@ func (a *app) showAnswers(key, who string, task store.TaskID, open *store.Questi
 	}
 	if open != nil {
 		shown.Question = &open.Question
-		text.WriteString(view.QuestionLines([]store.Question{*open}, named))
+		text.WriteString(print.Questions([]view.Question{view.QuestionOf(*open, "", task, named)}))
 	} else {
 		text.WriteString(terminal.Clean(who) + " is not waiting for an answer\n")
 	}

@@ -17,6 +17,7 @@ import (
 	"descartes/loop/journal"
 	"descartes/loop/store"
 	"descartes/view"
+	"descartes/view/print"
 )
 
 // leaveKey leaves an attached loop running.
@@ -201,7 +202,7 @@ func (a *attached) over(ctx context.Context) error {
 	if a.end == nil {
 		return &failure{code: exitError, err: fmt.Errorf("loop %s was killed", id), hint: resumeOf(a.root, id, s.Path) + " resumes it"}
 	}
-	st, err := view.NewStatus(a.root, *s)
+	l, err := view.Of(a.root, *s)
 	if err != nil {
 		return err
 	}
@@ -210,10 +211,10 @@ func (a *attached) over(ctx context.Context) error {
 	if d := a.end.Detail; d != nil {
 		code = d.Code
 	}
-	if st.Board != nil || st.View.State.Kind != store.KindTag {
-		sum := st.Summary(fromHere(a.root))
-		sum.Run.Outcome, sum.Took, sum.Kept = out, a.end.TS.Sub(a.began), a.kept(ctx, st)
-		a.p.tell(sum.Text(a.p.paint, a.p.box))
+	if l.Board != nil || l.Prompt() {
+		l.From(fromHere(a.root))
+		l.Run.Outcome, l.Took, l.Kept = out, a.end.TS.Sub(a.began), a.kept(ctx, l.ID)
+		a.p.tell(print.Summary(l, a.p.paint, a.p.box))
 	}
 	if code != exitDone && (!a.looks || a.ends) {
 		return quiet(code)
@@ -222,13 +223,13 @@ func (a *attached) over(ctx context.Context) error {
 }
 
 // kept returns the loop's attempts in the repository; none if that cannot be read.
-func (a *attached) kept(ctx context.Context, st *view.Status) []gitops.Ref {
+func (a *attached) kept(ctx context.Context, id string) []gitops.Ref {
 	repo, err := openRepo(ctx, a.root, nil)
 	if err != nil {
 		return nil
 	}
 	defer repo.Close()
-	refs, err := repo.Refs(ctx, "refs/descartes/"+st.View.State.ID+"/")
+	refs, err := repo.Refs(ctx, "refs/descartes/"+id+"/")
 	if err != nil {
 		return nil
 	}

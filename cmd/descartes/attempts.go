@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"descartes/view"
+	"descartes/view/print"
 )
 
 func newAttemptsCmd() *cobra.Command {
@@ -25,7 +25,7 @@ func newAttemptsCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(list, view.AttemptTable(t.ID, list))
+			return a.show(list, print.Attempts(t.ID, list))
 		}),
 	}
 	a.register(cmd, "print the attempts as JSON")

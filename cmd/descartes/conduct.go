@@ -28,6 +28,7 @@ import (
 	"descartes/loop/mode"
 	"descartes/loop/store"
 	"descartes/view"
+	"descartes/view/print"
 )
 
 // execute prepares a run of any kind, does it, and reports.
@@ -130,7 +131,7 @@ func dry(cmd *cobra.Command, r *launch.Run, p *printer, asJSON bool) error {
 		return errors.Join(err, w.Flush())
 	case b != nil:
 		p.say("")
-		fmt.Fprint(p.text, b.Text(p.paint, p.width))
+		fmt.Fprint(p.text, print.Waves(b, p.paint, p.width))
 	default:
 		p.say("\n%s", terminal.CleanLines(strings.TrimRight(r.Config.Prompt, "\n")))
 		if plan != nil {
@@ -214,22 +215,23 @@ func (c *conduct) run(cmd *cobra.Command) error {
 		return err
 	}
 	ctx := context.WithoutCancel(cmd.Context())
-	sum := &view.Summary{Run: c.reported(e), Step: r.Options.Scope.Step, Took: took, Later: r.Tag != nil && !r.Anew, Update: r.Updates(ctx, e)}
+	more, board := view.Closing{Step: r.Options.Scope.Step, Took: took, Later: r.Tag != nil && !r.Anew, Update: r.Updates(ctx, e)}, (*view.Board)(nil)
 	if n := r.Occupied(); n > 1<<30 {
-		sum.Pool = process.Size(n)
+		more.Pool = process.Size(n)
 	}
 	if r.Tag != nil {
-		sum.Board = boardAfter(r, e.State)
+		board = boardAfter(r, e.State)
 		if len(e.State.BlockedTasks) > 0 || e.Ending == journal.GitRefused {
 			refs, rerr := r.Repo.Refs(ctx, "refs/descartes/"+e.ID+"/")
 			if rerr != nil {
 				p.warn(rerr.Error())
 			}
-			sum.Kept = refs
+			more.Kept = refs
 		}
 	}
+	sum := view.Ended(c.reported(e), board, more)
 	if e.Baseline == nil {
-		p.tell(sum.Text(p.paint, p.box))
+		p.tell(print.Summary(sum, p.paint, p.box))
 	}
 	code := c.code(e.Outcome)
 	if c.log != nil {
@@ -349,7 +351,7 @@ func (s *settings) reportIdle(r *launch.Run, p *printer, refused problems) error
 			return err
 		}
 	}
-	return s.report(&view.Summary{Board: boardAfter(r, e.State), Run: e}, p, r.Redact)
+	return s.report(view.Ended(e, boardAfter(r, e.State), view.Closing{}), p, r.Redact)
 }
 
 // requestTeller shows in a run's own terminal what another one asks of it.

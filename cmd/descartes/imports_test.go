@@ -17,8 +17,8 @@ import (
 func arrows() map[string][]string {
 	return map[string][]string{
 		"internal/atomicfile": {"internal/crash", "internal/oscall"},
-		"agent/acp":           {"agent/process", "agent/stream", "internal/oneline", "internal/proc"},                                                         // the other side of an agent that speaks the protocol, a process of its own
-		"internal/complete":   {"agent", "agent/quota", "internal/atomicfile", "internal/config", "view", "internal/terminal", "loop", "loop/store", "tasks"}, // what a shell offers: a view, too
+		"agent/acp":           {"agent/process", "agent/stream", "internal/oneline", "internal/proc"},                                                                         // the other side of an agent that speaks the protocol, a process of its own
+		"internal/complete":   {"agent", "agent/quota", "internal/atomicfile", "internal/config", "view", "internal/terminal", "loop", "loop/journal", "loop/store", "tasks"}, // what a shell offers: a view, too
 		"internal/crash":      {},
 		"internal/config":     {"internal/sandbox", "verify/guard", "agent", "verify", "agent/stream", "loop/gate", "tasks", "internal/atomicfile", "internal/plainfile", "internal/redact", "internal/terminal"}, // of which settings hold values
 		"internal/docs":       {},                                                                                                                                                                                 // only tests import it
@@ -46,9 +46,10 @@ func arrows() map[string][]string {
 		"internal/lockfile":   {},
 		"verify/guard":        {"internal/lockfile"},
 		"verify/mutants":      {},
-		"view":                {"verify", "internal/receipt", "internal/config", "internal/terminal", "loop", "loop/gate", "loop/journal", "loop/store", "scheduler", "tasks", "gitops"},
+		"view/print":          {"verify", "gitops", "internal/config", "internal/receipt", "internal/terminal", "loop", "loop/journal", "loop/store", "tasks", "view"},
+		"view":                {"internal/receipt", "internal/config", "internal/terminal", "loop", "loop/gate", "loop/journal", "loop/store", "scheduler", "tasks", "gitops"},
 		"internal/terminal":   {},
-		"internal/tui":        {"view", "internal/terminal", "loop/journal", "loop/store", "scheduler", "tasks"}, // a view: nothing imports it but cmd
+		"internal/tui":        {"view", "view/print", "internal/terminal", "loop/journal", "loop/store"}, // a view: nothing imports it but cmd
 		"internal/web":        {"agent/render", "gitops", "view", "internal/terminal", "loop/journal", "loop/store"},
 		"internal/notify":     {"internal/proc", "internal/redact", "internal/terminal", "loop/gate", "loop/journal"}, // nothing imports it but cmd
 		"internal/oneline":    {},
@@ -61,7 +62,7 @@ func arrows() map[string][]string {
 		"loop/journal":        {"internal/atomicfile", "internal/crash", "internal/plainfile"},                                                                                              // a journal is healed by replacing it, bounded, and cut off in tests
 		"loop/store":          {"gitops", "internal/atomicfile", "internal/config", "internal/oneline", "internal/oscall", "internal/plainfile", "loop/journal", "loop/workspace", "tasks"}, // state files hold settings; a cleanup takes slots, too
 		"loop":                {"loop/store", "verify/guard", "internal/receipt", "agent/quota", "verify/results", "loop/gate", "loop/lab", "agent/render", "loop/attempt", "loop/workspace", "internal/oneline", "loop/journal", "internal/config", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/crash", "internal/redact", "internal/plainfile"},
-		"cmd/descartes":       {"internal/oscall", "internal/lockfile", "loop/breakdown", "fleet/wire", "internal/complete", "loop/lab", "internal/receipt", "internal/notify", "agent/quota", "internal/tui", "internal/web", "loop/attempt", "loop/workspace", "agent/process", "agent/render", "agent/stream", "view", "internal/terminal", "internal/config", "loop", "loop/gate", "loop/journal", "loop/mode", "loop/store", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "agent/acp", "internal/oneline", "internal/redact", "internal/plainfile", "internal/proc", "internal/sandbox", "launch", "verify/mutants"},
+		"cmd/descartes":       {"internal/oscall", "internal/lockfile", "loop/breakdown", "fleet/wire", "internal/complete", "loop/lab", "internal/receipt", "internal/notify", "agent/quota", "internal/tui", "internal/web", "loop/attempt", "loop/workspace", "agent/process", "agent/render", "agent/stream", "view", "view/print", "internal/terminal", "internal/config", "loop", "loop/gate", "loop/journal", "loop/mode", "loop/store", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "agent/acp", "internal/oneline", "internal/redact", "internal/plainfile", "internal/proc", "internal/sandbox", "launch", "verify/mutants"},
 		"loop/mode":           {"internal/oneline", "loop", "loop/gate", "loop/journal", "loop/store", "internal/markdown", "internal/plainfile", "internal/redact"},
 		"launch":              {"agent", "agent/process", "agent/quota", "agent/stream", "gitops", "internal/atomicfile", "internal/config", "internal/lockfile", "internal/oneline", "internal/oscall", "internal/plainfile", "internal/proc", "internal/redact", "internal/sandbox", "internal/terminal", "loop", "loop/attempt", "loop/gate", "loop/journal", "loop/mode", "loop/store", "loop/workspace", "tasks", "tasks/plan", "verify"}, // a run of any kind, from its settings to its end
 		"fleet/wire":          {"agent", "agent/process", "gitops", "internal/atomicfile", "internal/config", "internal/oneline", "internal/oscall", "internal/plainfile", "internal/proc", "internal/redact", "internal/sandbox", "launch", "loop", "loop/attempt", "loop/lab", "loop/store", "loop/workspace", "verify"},                                                                                                                     // both ends of a fleet

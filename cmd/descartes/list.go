@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/view"
+	"descartes/view/print"
 )
 
 func newListCmd() *cobra.Command {
@@ -26,21 +27,14 @@ func (a *app) loops(every bool) error {
 	if err != nil {
 		return err
 	}
-	reports := []view.StatusJSON{}
-	var bad []string
-	for _, s := range all {
-		if s.State == nil {
-			a.warn(s.Err.Error())
-			bad = append(bad, view.Relative(a.root, s.Path))
+	reports, list := []*view.Status{}, view.All(a.root, all)
+	for _, l := range list {
+		if l.Err != nil {
+			a.warn(l.Err.Error())
 			continue
 		}
-		st, err := view.NewStatus(a.root, s)
-		if err != nil {
-			a.warn(err.Error())
-			bad = append(bad, s.State.ID)
-			continue
-		}
-		reports = append(reports, st.Report(false))
+		l.Waves, l.TaskCosts = nil, nil
+		reports = append(reports, &l.Status)
 	}
-	return a.show(reports, view.LoopTable(reports, bad, every))
+	return a.show(reports, print.Loops(list, every))
 }

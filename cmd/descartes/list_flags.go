@@ -25,7 +25,7 @@ import (
 func leaf(b *view.Board, id string) (*tasks.Task, error) {
 	t, err := need(b, id)
 	if err == nil && t.Container() {
-		err = badInput("its subtasks are: "+view.IDList(b.FileIDs(t.Children)), "task %s has subtasks and never runs", t.ID)
+		err = badInput("its subtasks are: "+view.IDList(b.Detail(t).Children), "task %s has subtasks and never runs", t.ID)
 	}
 	return t, err
 }

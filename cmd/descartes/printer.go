@@ -13,7 +13,7 @@ import (
 	"descartes/internal/redact"
 	"descartes/internal/terminal"
 	"descartes/loop/journal"
-	"descartes/view"
+	"descartes/view/print"
 )
 
 // printer shows a run's events: a line per step for people, the journal's own lines for programs.
@@ -25,7 +25,7 @@ type printer struct {
 	live   bool // a terminal on which a line can be rewritten
 	width  int  // of a line
 	times  bool // what happens is said with its time
-	events *view.Events
+	events *print.Events
 	count  *countdown // of the wait under way
 	view   *runView   // that may have the terminal; nil where there is none
 }
@@ -42,7 +42,7 @@ func newPrinter(stdout, stderr io.Writer, events, ci bool) *printer {
 	p.box = terminal.HasRoom(people) && !ci
 	p.live = terminal.IsTerminal(people) && !ci && os.Getenv("TERM") != "dumb"
 	p.paint = terminal.Colours(terminal.IsTerminal(people) && !ci)
-	p.events = view.NewEvents(p.paint)
+	p.events = print.NewEvents(p.paint)
 	return p
 }
 

@@ -16,7 +16,7 @@ import (
 	"descartes/internal/receipt"
 	"descartes/internal/terminal"
 	"descartes/loop/store"
-	"descartes/view"
+	"descartes/view/print"
 )
 
 func newReceiptCmd() *cobra.Command {
@@ -71,7 +71,7 @@ func (a *app) receipt(id string, bundle bool) error {
 	if at < 0 {
 		return &failure{code: exitBlocked, err: fmt.Errorf("the note on commit %.12s cannot be read: %w", on, err), hint: "git notes --ref descartes show " + on}
 	}
-	r := view.Receipt{Claim: claims[at], On: on, Next: "descartes recheck --commit " + on[:12] + b.Named()}
+	r := print.Receipt{Claim: claims[at], On: on, Next: "descartes recheck --commit " + on[:12] + b.Named()}
 	if err != nil {
 		r.Problems = append(r.Problems, "of its note: "+err.Error())
 	}

@@ -28,6 +28,7 @@ import (
 	"descartes/loop/workspace"
 	"descartes/verify"
 	"descartes/view"
+	"descartes/view/print"
 )
 
 func newRecheckCmd() *cobra.Command {
@@ -127,14 +128,14 @@ func (k *recheck) run() (err error) {
 			fmt.Fprint(k.out(), text)
 		}
 	}
-	say(view.RecheckHead(c.Checks, out.Settings, out.Signed))
+	say(print.RecheckHead(c.Checks, out.Settings, out.Signed))
 	for _, hash := range commits {
 		l, err := c.Commit(ctx, hash)
 		if err != nil {
 			return recheckError(ctx, err)
 		}
 		out.Commits = append(out.Commits, l)
-		say(view.RecheckText(l))
+		say(print.RecheckText(l))
 	}
 	claims := 0
 	if out.Verdict, claims = receipt.Total(out.Commits); claims == 0 {
@@ -143,7 +144,7 @@ func (k *recheck) run() (err error) {
 	if k.every && slices.ContainsFunc(out.Commits, func(l receipt.Looked) bool { return len(l.Claims) == 0 }) {
 		out.Verdict = receipt.HoldsNot
 	}
-	if err := errors.Join(k.show(out, view.RecheckEnd(out.Commits)), k.confirm(out.Commits)); err != nil {
+	if err := errors.Join(k.show(out, print.RecheckEnd(out.Commits)), k.confirm(out.Commits)); err != nil {
 		return err
 	}
 	switch out.Verdict {

@@ -10,6 +10,7 @@ import (
 	"descartes/internal/web"
 	"descartes/loop/store"
 	"descartes/view"
+	"descartes/view/print"
 )
 
 func newReportCmd() *cobra.Command {
@@ -40,33 +41,22 @@ worked when, as JUnit, or as JSON. The default is the running loop, or the last 
 
 // reportOn formats a loop, without secrets.
 func reportOn(root string, s *store.Saved, format string) (string, error) {
-	st, err := view.NewStatus(root, *s)
+	l, err := view.Of(root, *s)
 	if err != nil {
 		return "", err
 	}
 	var b bytes.Buffer
-	lost := st.Board == nil && s.State.Kind == store.KindTag
-	sum := st.Summary(fromHere(root))
-	sum.Away = inJob()
+	l.From(fromHere(root))
+	l.Away = inJob()
 	switch format {
 	case "json":
-		err = writeJSON(&b, st.Report(true))
+		err = writeJSON(&b, l)
 	case "html":
-		var next *view.Next
-		if !st.View.Live && !lost {
-			n := sum.Next()
-			next = &n
-		}
-		err = web.Report(&b, st, next)
-	case "junit", "markdown":
-		switch {
-		case lost:
-			err = badInput("--format html or json", "the task list of loop %s cannot be read any more", s.State.ID)
-		case format == "junit":
-			b.Write(view.JUnit(sum, st.View.History))
-		default:
-			b.Write(view.Markdown(sum, st.View.History))
-		}
+		err = web.Report(&b, l)
+	case "junit":
+		b.Write(print.JUnit(l))
+	case "markdown":
+		b.Write(print.Markdown(l))
 	default:
 		err = badInput("", "--format %q is not one of junit, markdown, html, json", format)
 	}

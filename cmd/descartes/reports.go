@@ -11,9 +11,9 @@ import (
 	"descartes/internal/plainfile"
 	"descartes/internal/redact"
 	"descartes/internal/terminal"
-	"descartes/loop/journal"
 	"descartes/loop/store"
 	"descartes/view"
+	"descartes/view/print"
 )
 
 // inJob reports whether we run in a CI job, such as GitHub's or GitLab's: whoever reads our output is elsewhere.
@@ -95,7 +95,7 @@ func (s *settings) exits(code int) int {
 }
 
 // report writes the files that were asked for. Nobody asked for the job's page: a run ends as it does without it.
-func (s *settings) report(sum *view.Summary, p *printer, m *redact.Redactor) error {
+func (s *settings) report(sum *view.Loop, p *printer, m *redact.Redactor) error {
 	page := ""
 	if s.Summary == "" && os.Getenv("GITHUB_ACTIONS") == "true" {
 		page = os.Getenv("GITHUB_STEP_SUMMARY")
@@ -104,22 +104,15 @@ func (s *settings) report(sum *view.Summary, p *printer, m *redact.Redactor) err
 		return nil
 	}
 	sum.Away = s.CI || page != "" || inJob()
-	h := journal.NewState()
-	if sum.Run.ID != "" {
-		var err error
-		if h, err = journal.Load(store.NewHome(sum.Run.Root).Events(sum.Run.ID)); err != nil {
-			return err
-		}
-	}
 	var errs []error
 	if s.JUnit != "" {
-		errs = append(errs, writeReport(sum.Run.Root, absolute(s.dirPath(), s.JUnit), m.Bytes(view.JUnit(sum, h))))
+		errs = append(errs, writeReport(sum.Run.Root, absolute(s.dirPath(), s.JUnit), m.Bytes(print.JUnit(sum))))
 	}
 	if s.Summary != "" {
-		errs = append(errs, writeReport(sum.Run.Root, absolute(s.dirPath(), s.Summary), m.Bytes(view.Markdown(sum, h))))
+		errs = append(errs, writeReport(sum.Run.Root, absolute(s.dirPath(), s.Summary), m.Bytes(print.Markdown(sum))))
 	}
 	if page != "" {
-		if err := appendTo(page, m.Bytes(view.Markdown(sum, h))); err != nil {
+		if err := appendTo(page, m.Bytes(print.Markdown(sum))); err != nil {
 			p.warn(err.Error())
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"descartes/internal/terminal"
 	"descartes/loop/store"
 	"descartes/view"
+	"descartes/view/print"
 )
 
 func newStatusCmd() *cobra.Command {
@@ -40,17 +41,17 @@ func (a *app) status(name, stateFile string, verbose bool) error {
 	if err != nil {
 		return err
 	}
-	st, err := view.NewStatus(a.root, *s)
+	l, err := view.Of(a.root, *s)
 	if err != nil {
 		return err
 	}
-	st.Action = viewed{a.root, func() (*store.Saved, error) { return s, nil }}.action
+	l.Act(viewed{a.root, func() (*store.Saved, error) { return s, nil }}.action)
 	w := a.out()
-	text := st.Text(terminal.Colours(terminal.IsTerminal(w)), terminal.HasRoom(w), verbose)
+	text := print.Status(l, terminal.Colours(terminal.IsTerminal(w)), terminal.HasRoom(w), verbose)
 	for _, who := range a.home.Live() {
-		if name == "" && stateFile == "" && who.Loop != "" && who.Loop != st.View.State.ID {
+		if name == "" && stateFile == "" && who.Loop != "" && who.Loop != l.ID {
 			text += "  Also running: descartes status " + who.Loop + "\n"
 		}
 	}
-	return a.show(st.Report(true), strings.Join(terminal.Hang(text, terminal.Columns(w), 2), "\n"))
+	return a.show(l, strings.Join(terminal.Hang(text, terminal.Columns(w), 2), "\n"))
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"github.com/spf13/cobra"
+
+	"descartes/view/print"
 )
 
 func newTasksCheckCmd() *cobra.Command {
@@ -21,7 +23,7 @@ Exit codes: 0 nothing was found, 3 something was found, 2 the list cannot be rea
 				return err
 			}
 			found := b.Findings()
-			if err = a.show(found, b.CheckText(found)); err == nil && len(found) > 0 {
+			if err = a.show(found, print.Findings(b, found)); err == nil && len(found) > 0 {
 				err = quiet(exitBlocked)
 			}
 			return err

@@ -17,6 +17,7 @@ import (
 	"descartes/scheduler"
 	"descartes/tasks"
 	"descartes/view"
+	"descartes/view/print"
 )
 
 func newTasksImportCmd() *cobra.Command {
@@ -105,7 +106,7 @@ func (a *app) importPlan(name string, dryRun, force bool) (err error) {
 		verb = "wrote"
 	}
 	file, odd := view.Relative(a.root, job.File.Path()), slices.Concat(a.front, job.Import.Findings())
-	out := b.Text(terminal.Colours(terminal.IsTerminal(a.out())), terminal.Columns(a.out())) + "\n"
+	out := print.Waves(b, terminal.Colours(terminal.IsTerminal(a.out())), terminal.Columns(a.out())) + "\n"
 	for _, f := range odd {
 		out += "warning: " + terminal.Clean(launch.Placed(c.PlanPath, f)) + "\n"
 	}

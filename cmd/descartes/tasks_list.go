@@ -2,6 +2,8 @@ package main
 
 import (
 	"github.com/spf13/cobra"
+
+	"descartes/view/print"
 )
 
 func newTasksListCmd() *cobra.Command {
@@ -21,7 +23,7 @@ func newTasksListCmd() *cobra.Command {
 			for _, message := range b.Elsewhere() {
 				a.warn(message)
 			}
-			return a.show(b.Details(), b.Table())
+			return a.show(b.Details(), print.Tasks(b))
 		}),
 	}
 	a.register(cmd, "print the tasks as JSON")

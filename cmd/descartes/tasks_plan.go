@@ -39,6 +39,7 @@ import (
 	"descartes/tasks/plan"
 	"descartes/verify"
 	"descartes/view"
+	"descartes/view/print"
 )
 
 func newTasksPlanCmd() *cobra.Command {
@@ -426,7 +427,7 @@ type planJSON struct {
 	Tag     string            `json:"tag"`
 	File    string            `json:"file"`
 	Written bool              `json:"written"`
-	Change  view.Change       `json:"change"`
+	Change  print.Change      `json:"change"`
 	Tasks   []view.TaskDetail `json:"tasks"`
 	Cost    journal.Cost      `json:"cost"`
 }
@@ -441,14 +442,14 @@ func (x *tasksPlan) offer(ctx context.Context, list []tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	change, where := view.ChangeOf(x.file, now), view.Relative(x.root, now.Path())
+	change, where := print.ChangeOf(x.file, now), view.Relative(x.root, now.Path())
 	head := "New list " + terminal.Clean(where)
 	if x.file != nil {
 		head = "Changes to " + terminal.Clean(where)
 	}
 	written := x.yes
 	if !x.json {
-		x.p.tell("\n" + b.Text(x.p.paint, x.p.width) + "\n" + head + "\n" + change.Text(x.p.paint, x.p.width) + "\n")
+		x.p.tell("\n" + print.Waves(b, x.p.paint, x.p.width) + "\n" + head + "\n" + change.Text(x.p.paint, x.p.width) + "\n")
 		if !x.yes && !x.dryRun {
 			written, _ = atTerminal(x.cmd, x.p, false).yes(ctx, "Write it?", true)
 		}

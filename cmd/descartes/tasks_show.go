@@ -2,6 +2,8 @@ package main
 
 import (
 	"github.com/spf13/cobra"
+
+	"descartes/view/print"
 )
 
 func newTasksShowCmd() *cobra.Command {
@@ -19,7 +21,7 @@ func newTasksShowCmd() *cobra.Command {
 				return err
 			}
 			d := b.Detail(t)
-			return a.show(d, d.Text())
+			return a.show(d, print.Task(&d))
 		}),
 	}
 	a.register(cmd, "print the task as JSON")

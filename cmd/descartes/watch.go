@@ -72,7 +72,7 @@ func watch(cmd *cobra.Command, root string, s *store.Saved, plain bool) error {
 	case <-v.Done():
 	case <-ctx.Done():
 	}
-	if err := v.Close(); err != nil && ctx.Err() == nil {
+	if err := v.Close(false); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("show the loop: %w", err)
 	}
 	if a.home.IsLive(*s) {
@@ -158,7 +158,7 @@ func (v *runView) end() {
 	v.over.Store(true)
 	v.once.Do(func() {}) // it has not begun, and does not any more
 	if view := v.view.Load(); view != nil {
-		if err := view.Close(); err != nil {
+		if err := view.Close(true); err != nil {
 			v.p.text.release(false)
 			v.p.warn("the live view: " + err.Error())
 		}
@@ -370,9 +370,8 @@ func (v viewed) render(a *journal.Attempt, tail int64, show func(render.Item)) (
 // leaves says that a loop that was watched keeps running.
 func (a *attached) leaves() string {
 	how := ""
-	if st, err := view.NewStatus(a.root, *a.saved); err == nil && st.Board != nil {
-		c := st.Board.Graph.Counts()
-		how = fmt.Sprintf(" (%d/%d done)", c.Done, c.Total)
+	if l, err := view.Of(a.root, *a.saved); err == nil && l.Board != nil {
+		how = fmt.Sprintf(" (%d/%d done)", l.Tasks.Done, l.Tasks.Total)
 	}
 	id := a.saved.State.ID
 	return fmt.Sprintf("loop %s keeps running%s: descartes watch %s%s", id, how, id, fromHere(a.root))

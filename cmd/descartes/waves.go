@@ -4,11 +4,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/internal/terminal"
+	"descartes/view/print"
 )
 
 func newWavesCmd() *cobra.Command {
 	var a app
-	var dot, mermaid, explain bool
+	var dot, mermaid bool
 	cmd := &cobra.Command{
 		Use:   "waves",
 		Short: "Show the waves of a tag: what is ready, what is held and why",
@@ -23,23 +24,20 @@ func newWavesCmd() *cobra.Command {
 			}
 			text := ""
 			switch w := a.out(); {
-			case explain:
-				text = b.Explain()
 			case dot:
-				text = b.Dot()
+				text = print.Dot(b)
 			case mermaid:
-				text = b.Mermaid()
+				text = print.Mermaid(b)
 			default:
-				text = b.Text(terminal.Colours(terminal.IsTerminal(w)), terminal.Columns(w))
+				text = print.Waves(b, terminal.Colours(terminal.IsTerminal(w)), terminal.Columns(w))
 			}
 			return a.show(b.Report(), text)
 		}),
 	}
 	a.register(cmd, "print waves and problems as JSON")
 	a.registerGraph(cmd)
-	cmd.Flags().BoolVar(&explain, "explain", false, "say what would start next, and what every other task waits for")
 	cmd.Flags().BoolVar(&dot, "dot", false, "print the graph for Graphviz")
 	cmd.Flags().BoolVar(&mermaid, "mermaid", false, "print the graph for Mermaid")
-	oneOf(cmd, "explain", "json", "dot", "mermaid")
+	oneOf(cmd, "json", "dot", "mermaid")
 	return cmd
 }

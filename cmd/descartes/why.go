@@ -11,6 +11,7 @@ import (
 	"descartes/internal/receipt"
 	"descartes/tasks"
 	"descartes/view"
+	"descartes/view/print"
 )
 
 func newWhyCmd() *cobra.Command {
@@ -65,7 +66,7 @@ func (a *app) why(args []string) error {
 		if err != nil {
 			return err
 		}
-		whys, texts = append(whys, *w), append(texts, w.Text())
+		whys, texts = append(whys, *w), append(texts, print.Why(w))
 	}
 	switch {
 	case len(args) > 0:

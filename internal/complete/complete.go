@@ -18,6 +18,7 @@ import (
 	"descartes/internal/config"
 	"descartes/internal/terminal"
 	"descartes/loop"
+	"descartes/loop/journal"
 	"descartes/loop/store"
 	"descartes/tasks"
 	"descartes/view"
@@ -249,7 +250,7 @@ func (p Project) loops(which func(store.Home, store.Saved) bool) offer {
 			if s.State == nil || s.State.ID == "" || s.Archived || !which(home, s) {
 				continue
 			}
-			about, state := s.State.Kind, view.Readable(s.State.ExitReason.Type)
+			about, state := s.State.Kind, journal.Ending(s.State.ExitReason.Type).Words()
 			if s.State.Kind == store.KindTag {
 				about = "tag " + s.State.Tag
 			}

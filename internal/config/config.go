@@ -252,7 +252,7 @@ type SpecConfig struct {
 	IncludeTask        bool     `json:"include_task" default:"true" trust:"no" help:"include the task in its spec"`
 	IncludePlanSection bool     `json:"include_plan_section" default:"true" trust:"no" help:"include the task's section of the plan in its spec"`
 	AdditionalSpecs    []string `json:"additional_specs,omitempty" flag:"spec-file" type:"paths" arg:"file" in:"tag spec" trust:"outside" help:"extra file for every task's spec; may be repeated"`
-	MaxSpecTokens      int      `json:"max_spec_tokens,omitempty" flag:"max-spec-tokens" default:"5000" least:"0" in:"tag spec" trust:"no" help:"warn about a spec with more tokens than this"`
+	MaxSpecTokens      int      `json:"max_spec_tokens,omitempty" flag:"max-spec-tokens" default:"5000" least:"0" in:"tag spec mode" trust:"no" help:"warn about a spec, and about the prompt of plan and build, with more tokens than this"`
 	Cut                bool     `json:"cut,omitempty" trust:"no" help:"shorten a spec with more tokens than max_spec_tokens, instead of warning"`
 	SpecTemplate       string   `json:"spec_template,omitempty" power:"yes" trust:"no" help:"template with {task} {plan} {custom} {verification}"`
 }

@@ -61,7 +61,7 @@ func (m *model) View() tea.View {
 func (m *model) lines() []string {
 	foot := m.foot()
 	if m.loop == nil {
-		return m.fill([]string{"", " " + cmp.Or(m.trouble, "waiting for the loop to start …")}, nil, foot)
+		return m.fill([]string{"", " " + cmp.Or(terminal.Clean(m.trouble), "waiting for the run to start …")}, nil, foot)
 	}
 	if m.page != nil && m.entry == nil && m.choice == nil && len(m.asked) == 0 {
 		head := []string{m.sides(" "+bold.Render(m.page.title()), faint.Render(fmt.Sprintf("%3.0f%% ", 100*m.page.text.ScrollPercent()))), ""}
@@ -75,11 +75,8 @@ func (m *model) lines() []string {
 	if box := m.box(); box != nil {
 		return m.fill(head, box, foot)
 	}
-	var recent []string
-	if room >= 12 {
-		recent = m.recent(min(6, room/3))
-	}
-	list := m.list(room - len(recent))
+	list := m.list(room)
+	recent := m.recent(min(6, room-len(list)))
 	for len(list) < room-len(recent) {
 		list = append(list, "")
 	}
@@ -99,9 +96,7 @@ func (m *model) fill(head, middle, foot []string) []string {
 }
 
 // sides puts one text at the left and one at the right; the left one gives way.
-func (m *model) sides(left, right string) string {
-	return sides(left, right, m.width)
-}
+func (m *model) sides(left, right string) string { return sides(left, right, m.width) }
 
 func sides(left, right string, width int) string {
 	room := width - ansi.StringWidth(right)
@@ -115,30 +110,37 @@ func sides(left, right string, width int) string {
 func (m *model) low() bool    { return m.height < 18 }
 func (m *model) narrow() bool { return m.width < 60 }
 
-// head says which loop it is and how it stands.
+// head says which run it is, how it stands, and what waits for whom.
 func (m *model) head() []string {
-	a := m.loop
-	word, colour := a.word(m.opt.Now().Location())
-	state := styleOf(colour).Bold(true).Render(word)
-	if d := a.elapsed(m.opt.Now()); d > 0 {
-		state += faint.Render(" " + clock(d))
+	a, now := m.loop, m.opt.Now()
+	state := styleOf(a.Stand.Colour()).Bold(true).Render(terminal.Clean(a.Word))
+	if a.Stand == view.Running {
+		state = green.Bold(true).Render(terminal.Clean(a.Word))
 	}
-	var out []string
+	if !a.begun.IsZero() {
+		end := now
+		if !a.ended.IsZero() {
+			end = a.ended
+		} else if !a.Run.Live {
+			end = a.LastActivity
+		}
+		state += faint.Render(" " + clock(end.Sub(a.begun)))
+	}
+	var out, said []string
 	if title := " " + bold.Render(a.title()); m.narrow() {
-		out = append(out, ansi.Truncate(title, m.width, "…"), " "+state)
+		out = append(out, ansi.Truncate(title, m.width, "…"), " "+ansi.Truncate(state, m.width-1, "…"))
 	} else {
 		out = append(out, m.sides(title, state+" "))
 	}
-	parts, left := m.facts()
-	facts := m.inLines(parts)
-	if n := len(facts); left != "" && n == 1 && ansi.StringWidth(facts[0])+ansi.StringWidth(left)+3 <= m.width {
-		facts[0] = m.sides(facts[0], faint.Render(left)+" ")
-	} else if left != "" {
-		facts = append(facts, " "+faint.Render(left))
+	for _, part := range m.facts() { // side by side, in as many lines as they need
+		if n := len(out) - 1; n > 0 && (!m.narrow() || n > 1) && ansi.StringWidth(out[n])+3+ansi.StringWidth(part) <= m.width {
+			out[n] += faint.Render(" · ") + part
+		} else {
+			out = append(out, " "+part)
+		}
 	}
-	var said []string
 	if text := m.pending(); text != "" {
-		for line := range strings.SplitSeq(ansi.Wordwrap(text, m.width-2, ""), "\n") {
+		for line := range strings.SplitSeq(ansi.Wordwrap(text, max(1, m.width-2), ""), "\n") {
 			said = append(said, " "+yellow.Render(line))
 		}
 	}
@@ -146,54 +148,41 @@ func (m *model) head() []string {
 		said = append(said, " "+red.Render(terminal.Clean(m.trouble)))
 	}
 	if m.low() { // the list has at least half of the screen
-		room := max(0, m.height/2-len(out)-len(said))
-		facts = append(facts, m.bars()...)
-		return append(append(append(out, facts[:min(len(facts), room)]...), said...), m.gap()...)
+		out = out[:min(len(out), max(1, m.height/2-len(said)))]
+		if out = append(out, said...); m.height >= 14 {
+			out = append(out, "")
+		}
+		return out
 	}
-	out = append(append(append(out, facts...), said...), "")
-	return append(append(out, m.bars()...), "")
+	return append(append(append(out, m.bars()...), said...), "")
 }
 
-// gap is an empty line where there is room for one.
-func (m *model) gap() []string {
-	if m.height < 14 {
-		return nil
-	}
-	return []string{""}
-}
-
-// pending is what is asked of the loop, and what it does where no attempt is under way.
+// pending is what is asked of the run, why it ended, or what it does while no attempt is under way.
 func (m *model) pending() string {
 	a := m.loop
-	if !a.live || a.state.Finished != nil {
-		if end := a.state.Finished; end != nil && end.Message != "" {
-			return terminal.Clean(end.Message)
-		}
-		return ""
-	}
-	switch {
+	switch since := a.Run.History.Baseline; {
+	case a.over():
+		return terminal.Clean(a.Run.Outcome.Message)
 	case m.stops > 1:
 		return "interrupted: the agent is ended, the state is saved"
 	case m.stops == 1:
 		return "interrupted: ends after the running " + m.unit() + "; Ctrl-C again ends it now"
-	}
-	if text := a.asked.Text(); text != "" {
-		return text
-	}
-	if since := a.state.Baseline; !since.IsZero() {
+	case a.Run.Asked.Text() != "":
+		return a.Run.Asked.Text()
+	case !since.IsZero():
 		return "baseline: verify runs on the untouched tree, " + clock(m.opt.Now().Sub(since))
 	}
 	return ""
 }
 
 func (a *account) title() string {
-	switch s := a.saved.State; {
-	case a.tag():
-		return "SCUD Loop: " + terminal.Clean(s.Tag)
+	switch s := a.Run.State; {
+	case !a.Prompt():
+		return terminal.Clean(a.Name())
 	case s.Kind != store.KindPrompt:
-		return "Iterative Loop: " + terminal.Clean(s.Kind)
+		return terminal.Clean(s.Kind)
 	default:
-		return "Iterative Loop: " + terminal.Clean(firstLine(s.Config.Prompt))
+		return terminal.Clean(firstLine(s.Config.Prompt))
 	}
 }
 
@@ -208,88 +197,56 @@ func firstLine(prompt string) string {
 	return strings.TrimLeft(lines[0], "# ")
 }
 
-func (a *account) elapsed(now time.Time) time.Duration {
-	switch {
-	case a.begun.IsZero():
-		return 0
-	case !a.ended.IsZero():
-		now = a.ended
-	case !a.live:
-		now = a.state.At
+// facts are the run in numbers, what waits for a person first, and when it will be over.
+func (m *model) facts() (parts []string) {
+	a, c, now := m.loop, m.loop.Tasks, m.opt.Now()
+	count := func(n int, style lipgloss.Style, word string) {
+		if n > 0 {
+			parts = append(parts, style.Render(fmt.Sprintf("%d %s", n, word)))
+		}
 	}
-	return now.Sub(a.begun)
-}
-
-// facts are the loop in numbers, and when it will be over.
-func (m *model) facts() (parts []string, left string) {
-	a := m.loop
-	switch {
-	case a.tag() && a.board != nil:
-		c := a.board.Graph.Counts()
-		done := fmt.Sprintf("Tasks: %d/%d completed", c.Done, c.Total)
-		if m.narrow() {
-			done = fmt.Sprintf("%d/%d done", c.Done, c.Total)
-		}
-		parts = append(parts, a.whichWave(), done)
-		if c.Blocked > 0 {
-			parts = append(parts, red.Render(fmt.Sprintf("%d blocked", c.Blocked)))
-		}
-		if c.Held > 0 {
-			parts = append(parts, yellow.Render(fmt.Sprintf("%d held", c.Held)))
-		}
-	case a.tag():
+	if n := len(a.Questions); n > 0 {
+		parts = append(parts, yellow.Bold(true).Render(terminal.Count(n, "question")))
+	}
+	if a.Prompt() {
+		parts = append(parts, fmt.Sprintf("iteration %d of %d", a.Iteration, a.MaxIteration))
+	} else {
+		count(c.Blocked, red, "blocked")
+		count(len(a.Running), bold, "running")
+		parts = append(parts, fmt.Sprintf("%d/%d done", c.Done, c.Total))
+		count(c.Held, yellow, "held")
+	}
+	if a.Board == nil && !a.Prompt() {
 		parts = append(parts, "the task list cannot be read")
-	case m.low():
-		parts = append(parts, fmt.Sprintf("iteration %d of %d", a.state.Iteration, a.saved.State.Config.MaxIterations))
 	}
-	if n := a.slots(); n > 1 && a.live {
-		parts = append(parts, fmt.Sprintf("%d of %d slots", len(a.working()), n))
+	if a.Run.State.Cost != nil && a.Cost.USD != nil {
+		parts = append(parts, a.Run.State.Cost.Dollars())
 	}
-	if a.state.Cost.USD != nil {
-		parts = append(parts, a.state.Cost.Dollars())
+	if a.over() {
+		return parts
 	}
-	if !a.live || a.state.Finished != nil {
-		return parts, ""
+	if end := a.Run.State.Config.Deadline; end != nil {
+		parts = append(parts, "no attempt after "+end.In(now.Location()).Format("15:04"))
 	}
-	if end := a.saved.State.Config.Deadline; end != nil {
-		parts = append(parts, "no attempt after "+end.In(m.opt.Now().Location()).Format("15:04"))
-	}
-	if d, late, ok := a.left(m.opt.Now()); late {
+	left := ""
+	if d, late, ok := a.Left(now); late {
 		left = "longer than usual"
 	} else if ok {
 		about := "about "
 		switch {
-		case !a.tag():
+		case a.Prompt():
 			about = "at most "
 		case roughly(d) == aFew:
 			about = ""
 		}
-		left = about + roughly(d) + " left, until " + m.opt.Now().Add(d).Format("15:04")
-	} else if a.tag() {
+		left = about + roughly(d) + " left, until " + now.Add(d).Format("15:04")
+	} else if !a.Prompt() {
 		left = "no estimate before a task is done"
 	}
-	return parts, left
-}
-
-// inLines puts facts side by side, in as many lines as they need.
-func (m *model) inLines(parts []string) (out []string) {
-	for _, p := range parts {
-		if n := len(out); n > 0 && ansi.StringWidth(out[n-1])+3+ansi.StringWidth(p) <= m.width {
-			out[n-1] += faint.Render(" · ") + p
-		} else {
-			out = append(out, " "+p)
-		}
+	if left != "" {
+		parts = append(parts, faint.Render(left))
 	}
-	return out
-}
-
-func (a *account) whichWave() string {
-	for _, w := range a.waves {
-		if w.bar.Done < w.bar.All {
-			return fmt.Sprintf("Wave %d of %d", cmp.Or(min(a.state.Wave, len(a.waves)), w.number), len(a.waves))
-		}
-	}
-	return "All " + terminal.Count(len(a.waves), "wave")
+	return parts
 }
 
 // clock is a time that runs.
@@ -320,94 +277,45 @@ func roughly(d time.Duration) string {
 	return terminal.Spell(d.Round(5 * time.Minute))
 }
 
-// bars are the waves of a tag, or how far a prompt loop has come.
+// bars are the waves in one line, each as wide as any other, or how far a prompt loop has come.
 func (m *model) bars() []string {
 	a := m.loop
-	wide := max(6, min(32, m.width/4))
-	if m.narrow() {
-		wide = max(6, min(wide, m.width-34))
+	if a.Prompt() {
+		n, of := a.Iteration, max(1, a.MaxIteration)
+		if !a.over() {
+			n = max(0, n-1) // the last one runs
+		}
+		if a.Run.State.Completed { // nothing is left, whatever the limit was
+			n, of = 1, 1
+		}
+		return []string{" " + bar(n, of, max(6, min(48, m.width-12)), bold) + fmt.Sprintf(" %d%%", (100*min(n, of)+of/2)/of)}
 	}
-	if !a.tag() {
-		if m.low() {
-			return nil
-		}
-		most := a.saved.State.Config.MaxIterations
-		n := a.finished()
-		part, of := n, most
-		if a.saved.State.Completed { // nothing is left, whatever the limit was
-			part, of = 1, 1
-		}
-		text := fmt.Sprintf(" Progress: %s %d%% (%d/%d iterations)", bar(part, of, wide, bold), percent(part, of), n, most)
-		out := []string{text}
-		if a.live && a.state.Finished == nil {
-			out = append(out, fmt.Sprintf(" Current Iteration: %d", max(1, a.state.Iteration)))
-		}
-		return out
-	}
-	if a.board == nil {
+	now, width := 0, m.width-16
+	if len(a.Waves) == 0 {
 		return nil
 	}
-	if m.low() {
-		c := a.board.Graph.Counts()
-		return []string{" " + bar(c.Done, c.Total, max(6, m.width-2), bold)}
-	}
-	label := len(fmt.Sprint(len(a.waves)))
-	var out []string
-	shown, before, after := a.shownWaves(max(3, m.height/3))
-	if before > 0 {
-		out = append(out, faint.Render(fmt.Sprintf(" (%s before)", terminal.Count(before, "wave"))))
-	}
-	for _, w := range shown {
-		text := fmt.Sprintf(" Wave %*d: %s %s", label, w.number, bar(w.bar.Done, w.bar.All, wide, styleOf(w.bar.Colour())), w.bar.Words())
-		commit := ""
-		if w.commit != "" && !m.narrow() {
-			commit = faint.Render(view.Short(w.commit)) + " "
+	each := max(1, min(16, (width+1)/len(a.Waves)-1))
+	line := ""
+	for i, w := range a.Waves {
+		b := w.Bar()
+		if now == 0 && b.Done < b.All {
+			now = i + 1
 		}
-		out = append(out, m.sides(text, commit))
-	}
-	if after > 0 {
-		out = append(out, faint.Render(fmt.Sprintf(" (%s after)", terminal.Count(after, "wave"))))
-	}
-	return out
-}
-
-// shownWaves are those around the one under way, where there are too many.
-func (a *account) shownWaves(most int) (shown []wave, before, after int) {
-	if len(a.waves) <= most {
-		return a.waves, 0, 0
-	}
-	now := len(a.waves) - 1
-	for i, w := range a.waves {
-		if w.bar.Done < w.bar.All {
-			now = i
-			break
+		if line += bar(b.Done, b.All, each, styleOf(b.Colour())); each > 2 {
+			line += " "
 		}
 	}
-	most = max(1, most-2)
-	first := min(max(0, now-most/3), len(a.waves)-most)
-	return a.waves[first : first+most], first, len(a.waves) - first - most
-}
-
-// finished counts the iterations that came to something.
-func (a *account) finished() int {
-	n := 0
-	for _, at := range a.state.Ended {
-		if at.Iteration > 0 && !at.Decision.Failed() {
-			n = max(n, at.Iteration)
-		}
+	where := fmt.Sprintf(" wave %d of %d ", now, len(a.Waves))
+	if now == 0 {
+		where = fmt.Sprintf(" all %s ", terminal.Count(len(a.Waves), "wave"))
 	}
-	return n
+	return []string{where + ansi.Truncate(line, max(1, m.width-len(where)), "…")}
 }
-
-func percent(n, of int) int { return (100*min(n, of) + max(1, of)/2) / max(1, of) }
 
 func bar(n, of, width int, style lipgloss.Style) string {
-	full := 0
-	switch {
-	case of > 0:
+	full := width
+	if of > 0 {
 		full = width * min(n, of) / of
-	default:
-		full = width
 	}
 	return style.Render(strings.Repeat("█", full)) + faint.Render(strings.Repeat("░", width-full))
 }
@@ -433,78 +341,22 @@ func (m *model) rule(word string) string {
 
 // foot is the last line: what to read, and which keys there are.
 func (m *model) foot() []string {
-	if m.notice != "" {
+	where := terminal.Clean(filepath.Base(m.opt.Root))
+	if m.loop != nil {
+		where += " · " + m.loop.ID
+	}
+	above := m.rule(where)
+	switch {
+	case m.notice != "":
 		style := accent
 		if strings.HasPrefix(m.notice, "error:") {
 			style = red
 		}
-		return []string{" " + style.Render(ansi.Truncate(m.notice, max(4, m.width-2), "…")), m.keys()}
-	}
-	if m.low() {
+		above = " " + style.Render(ansi.Truncate(m.notice, max(4, m.width-2), "…"))
+	case m.low():
 		return []string{m.keys()}
 	}
-	return []string{m.rule(m.where()), m.keys()}
-}
-
-// where says where the loop is.
-func (m *model) where() string {
-	if m.loop == nil {
-		return filepath.Base(m.opt.Root)
-	}
-	return terminal.Clean(filepath.Base(m.opt.Root)) + " · " + m.loop.saved.State.ID
-}
-
-// keys are those that do something now, as many as there is room for.
-func (m *model) keys() string {
-	var list [][2]string
-	live := m.loop != nil && m.loop.live && m.loop.state.Finished == nil
-	r := m.row()
-	switch {
-	case m.entry != nil:
-		list = [][2]string{{"Enter", "send"}, {"Ctrl-J", "new line"}, {"Esc", "back"}}
-	case len(m.asked) > 0:
-		list = [][2]string{{"y", "yes"}, {"n", "no"}}
-	case m.choice != nil:
-		list = [][2]string{{"Esc", "back"}}
-	case m.page != nil:
-		list = [][2]string{{"q", "back"}, {"↑↓", "scroll"}, {"g/G", "begin/end"}}
-		if m.page.of != nil {
-			list = append(list, [2]string{"l", "log"}, [2]string{"s", m.text()}, [2]string{"d", "diff"}, [2]string{"[ ]", "other " + m.unit() + "s"})
-		}
-	default:
-		list = append(list, [2]string{"q", "leave"}, [2]string{"?", "help"})
-		undo := store.Request("")
-		if live && m.opt.TakeBack != nil {
-			undo = m.loop.asked.CanUndo()
-		}
-		if undo != "" {
-			list = append(list, [2]string{keyOf(undo), "don't " + string(undo)})
-		}
-		if r != nil && r.in == asks && m.opt.Answer != nil || m.loop.gateAsks() != "" && m.opt.Proceed != nil {
-			list = append(list, [2]string{"a", "answer"})
-		}
-		if r != nil && (r.in == blocked || r.in == asks) && m.opt.Answer != nil {
-			list = append(list, [2]string{"r", "retry"})
-		}
-		list = append(list, [2]string{"l", "log"}, [2]string{"s", m.text()}, [2]string{"d", "diff"})
-		if live && m.opt.Request != nil {
-			for _, r := range []store.Request{store.RequestPause, store.RequestCancel} {
-				if r != undo {
-					list = append(list, [2]string{keyOf(r), string(r)})
-				}
-			}
-		}
-		list = append(list, [2]string{"↑↓", "choose"})
-	}
-	text := ""
-	for _, k := range list {
-		one := " " + bold.Render(k[0]) + " " + faint.Render(k[1]) + " "
-		if ansi.StringWidth(text)+ansi.StringWidth(one) > m.width {
-			break
-		}
-		text += one
-	}
-	return text
+	return []string{above, m.keys()}
 }
 
 // box is what a person is asked; nil for nothing.
@@ -524,7 +376,7 @@ func (m *model) box() []string {
 				out = append(out, faint.Render("  "+strings.TrimSpace(s.text)))
 			}
 		}
-		out = append(out, m.rule("The loop asks"))
+		out = append(out, m.rule("The run asks"))
 		out = append(out, m.wrap(terminal.CleanLines(m.asked[0].question), max(2, m.height/2))...)
 		out = append(out, "", "   "+bold.Render("y")+" yes   "+bold.Render("n")+" no")
 	case m.choice != nil:
@@ -548,34 +400,16 @@ func (m *model) wrap(text string, most int) []string {
 	return lines
 }
 
-// linesOf splits a text into lines.
-func linesOf(text string) (out []string) {
-	for line := range strings.SplitSeq(text, "\n") {
-		if strings.TrimSpace(line) != "" {
-			out = append(out, line)
-		}
-	}
-	return out
-}
-
 // doing is what an attempt does, and for how long.
-func (m *model) doing(a *journal.Attempt) string {
-	now := m.opt.Now()
-	parts := []string{}
-	switch {
-	case a.Iteration > 0:
-		if a.Number > 1 {
-			parts = append(parts, fmt.Sprintf("time %d", a.Number))
-		}
-	case a.Of > 0:
-		parts = append(parts, fmt.Sprintf("attempt %d/%d", a.Number, a.Of))
-	default:
-		parts = append(parts, fmt.Sprintf("attempt %d", a.Number))
+func (m *model) doing(a *view.Attempt) string {
+	parts := []string{a.Which()}
+	if a.Iteration > 0 && a.Number == 1 {
+		parts = nil
 	}
-	if place := a.Place(); place != "" {
+	if place := a.Place(); place != "" && m.width >= 100 {
 		parts = append(parts, terminal.Clean(place))
 	}
-	parts = append(parts, string(a.Phase)+" "+clock(now.Sub(a.Since)))
+	parts = append(parts, a.Doing()+" "+clock(m.opt.Now().Sub(a.Since)))
 	if a.Cost.USD != nil {
 		parts = append(parts, journal.Dollars(*a.Cost.USD))
 	}
@@ -584,37 +418,16 @@ func (m *model) doing(a *journal.Attempt) string {
 
 // ascii writes a screen with the letters that every terminal has.
 func ascii(text string) string {
+	const from, to = "█░─–—…·•▸›✓✗●○◌↑↓│┃", "#----~**>>+x*o.^v||"
+	signs := []rune(from)
 	return strings.Map(func(r rune) rune {
 		if r < 0x7f {
 			return r
 		}
-		switch r {
-		case '█':
-			return '#'
-		case '░', '─', '–', '—':
-			return '-'
-		case '…':
-			return '~'
-		case '·', '•':
-			return '*'
-		case '▸', '›':
-			return '>'
-		case '✓':
-			return '+'
-		case '✗':
-			return 'x'
-		case '●':
-			return '*'
-		case '○':
-			return 'o'
-		case '◌':
-			return '.'
-		case '↑':
-			return '^'
-		case '↓':
-			return 'v'
-		case '│', '┃':
-			return '|'
+		for i, sign := range signs {
+			if r == sign {
+				return rune(to[i])
+			}
 		}
 		return '?'
 	}, text)

@@ -40,6 +40,8 @@ type model struct {
 	entry  *entry   // a text that is written
 	asked  []askMsg // questions of the run, the oldest first
 	stops  int      // times Ctrl-C
+
+	leaving bool // the run is over, and the view as soon as nobody writes
 }
 
 // choice is a question with a key for each answer.
@@ -62,11 +64,8 @@ type entry struct {
 	area         textarea.Model
 }
 
-// The view looks at the journal this often, and forgets a notice after that time.
-const (
-	every     = 250 * time.Millisecond
-	noticeFor = 12 * time.Second
-)
+// noticeFor is how long a notice stands.
+const noticeFor = 12 * time.Second
 
 func newModel(opt Options, unicode bool) *model {
 	if opt.Now == nil {
@@ -75,47 +74,17 @@ func newModel(opt Options, unicode bool) *model {
 	return &model{opt: opt, unicode: unicode, width: 80, height: 24, actions: map[journal.Key]string{}}
 }
 
-// Init begins to look.
-func (m *model) Init() tea.Cmd {
-	m.read()
-	return m.tick()
-}
-
-func (m *model) tick() tea.Cmd {
-	return tea.Tick(every, func(t time.Time) tea.Msg { return tickMsg(t) })
-}
-
-// read takes in what happened.
-func (m *model) read() {
-	if m.loop == nil {
-		saved, err := m.opt.Find()
-		if err == nil && saved == nil {
-			return
-		}
-		if err == nil {
-			m.loop, err = newAccount(m.opt.Root, *saved)
-		}
-		if m.trouble = ""; err != nil {
-			m.trouble = err.Error()
-		}
-		return
-	}
-	m.trouble = ""
-	if err := m.loop.read(); err != nil {
-		m.trouble = err.Error()
-	}
-	m.hold()
-}
+// Init has nothing to begin with: what happens is sent.
+func (m *model) Init() tea.Cmd { return nil }
 
 // again reads everything anew: the task list may have been changed.
 func (m *model) again() {
 	if m.loop == nil {
 		return
 	}
-	fresh, err := newAccount(m.opt.Root, m.loop.saved)
-	if err == nil {
-		fresh.said = m.loop.said
-		m.loop = fresh
+	if l, err := view.Of(m.opt.Root, m.loop.saved); err == nil {
+		m.loop.Loop = l
+		m.loop.arrange()
 		m.hold()
 	}
 }
@@ -135,10 +104,13 @@ func (m *model) hold() {
 }
 
 func (r *row) key() string {
-	if r.task == "" && r.attempt != nil {
+	switch {
+	case r.task != nil:
+		return r.task.ID.ID
+	case r.attempt != nil:
 		return fmt.Sprintf("%d.%d", r.attempt.Iteration, r.attempt.Number)
 	}
-	return r.task
+	return ""
 }
 
 // row is the one that is chosen; nil where there is none.
@@ -160,15 +132,28 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if m.entry != nil {
 			m.entry.area.SetWidth(max(10, m.width-4))
 		}
-	case tickMsg:
-		m.read()
+	case foundMsg:
+		if m.loop = msg.loop; msg.err != nil {
+			m.trouble = msg.err.Error()
+		}
+	case eventsMsg:
+		m.trouble = ""
+		if err := cmp.Or(msg.err, m.loop.see(msg.events)); err != nil {
+			m.trouble = err.Error()
+		}
+		m.hold()
 		if m.opt.Now().Sub(m.noticed) > noticeFor {
 			m.notice = ""
 		}
-		return m, tea.Batch(m.tick(), m.look(), m.reload())
+		return m, tea.Batch(m.look(), m.reload())
 	case actionsMsg:
 		m.looking = false
 		m.actions = msg
+	case closeMsg:
+		if m.leaving = true; m.entry == nil {
+			return m, tea.Quit
+		}
+		m.say("the run has ended; your answer is kept for the next one")
 	case sayMsg:
 		m.say(string(msg))
 	case askMsg:
@@ -185,6 +170,9 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if msg.err != nil {
 			m.say("error: " + msg.err.Error())
 			break
+		}
+		if m.leaving {
+			return m, tea.Quit
 		}
 		m.again()
 		if msg.said != "" {
@@ -216,14 +204,14 @@ func (m *model) look() tea.Cmd {
 	if m.loop == nil || m.looking || m.opt.Action == nil {
 		return nil
 	}
-	work := m.loop.working()
+	work := m.loop.Working()
 	if len(work) == 0 {
 		return nil
 	}
 	m.looking = true
 	action, list := m.opt.Action, make([]journal.Attempt, 0, len(work))
 	for _, a := range work[:min(len(work), 64)] {
-		list = append(list, *a)
+		list = append(list, *a.Attempt)
 	}
 	return func() tea.Msg {
 		out := actionsMsg{}
@@ -239,7 +227,7 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 	key := k.String()
 	switch {
 	case key == "ctrl+c":
-		if m.opt.Interrupt == nil {
+		if m.opt.Interrupt == nil || m.leaving {
 			return tea.Quit
 		}
 		m.stops++
@@ -335,10 +323,10 @@ func (m *model) move(by int) {
 
 // quit leaves the view. A loop of this process ends with it, or prints lines from then on: that is for the person to say.
 func (m *model) quit() tea.Cmd {
-	if !m.opt.Here || m.loop == nil || !m.loop.live || m.loop.state.Finished != nil {
+	if !m.opt.Here || m.loop == nil || m.loop.over() {
 		return tea.Quit
 	}
-	m.choice = &choice{"The loop runs in this terminal.", []answer{
+	m.choice = &choice{"The run is in this terminal.", []answer{
 		{[]string{"k", "enter"}, "keep it running, in plain lines", func() tea.Cmd { return tea.Quit }},
 		{[]string{"c"}, "cancel it after the running " + m.unit(), m.asking(store.RequestCancel, false)},
 		{[]string{"n"}, "cancel it now", m.asking(store.RequestCancel, true)},
@@ -346,33 +334,33 @@ func (m *model) quit() tea.Cmd {
 	return nil
 }
 
-func (m *model) unit() string { return view.Unit(m.loop.saved.State.Kind) }
+func (m *model) unit() string { return view.Unit(m.loop.Kind) }
 
 // text is what an agent is given.
 func (m *model) text() string {
-	if m.loop == nil || m.loop.tag() {
+	if m.loop == nil || !m.loop.Prompt() {
 		return "spec"
 	}
 	return "prompt"
 }
 
 // keyOf is the one that a request is made with, and taken back.
-func keyOf(r store.Request) string { return string(r[:1]) }
+func keyOf(r store.Request) string { return string(r[:min(1, len(r))]) }
 
 // request asks whether a live loop is to pause or to end, and when, or whether it is to do so no more.
 func (m *model) request(r store.Request) {
 	word := strings.ToUpper(keyOf(r)) + string(r[1:])
 	switch {
 	case m.opt.Request == nil || m.loop == nil:
-	case !m.loop.live:
-		m.say("the loop is not running")
-	case m.loop.asked.CanUndo() == r && m.opt.TakeBack != nil:
+	case !m.loop.Run.Live:
+		m.say("it is not running")
+	case m.loop.Run.Asked.CanUndo() == r && m.opt.TakeBack != nil:
 		m.choice = &choice{word + " is requested.", []answer{
-			{[]string{keyOf(r), "enter", "y"}, "take it back: the loop keeps running", m.takingBack(r)},
+			{[]string{keyOf(r), "enter", "y"}, "take it back: the run goes on", m.takingBack(r)},
 			{[]string{"n"}, string(r) + " now: the agent is interrupted", m.asking(r, true)},
 		}}
 	default:
-		m.choice = &choice{word + " the loop?", []answer{
+		m.choice = &choice{word + " the run?", []answer{
 			{[]string{keyOf(r), "enter", "y"}, "after the running " + m.unit(), m.asking(r, false)},
 			{[]string{"n"}, "now: the agent is interrupted", m.asking(r, true)},
 		}}
@@ -413,12 +401,12 @@ func (m *model) retry() tea.Cmd {
 	if m.opt.Answer == nil {
 		return nil
 	}
-	if r == nil || r.in != blocked && r.in != asks {
+	if r == nil || r.task == nil || r.in != view.Blocked && r.in != view.Asks {
 		m.say("choose a blocked task to try it again")
 		return nil
 	}
-	return m.ask(entry{title: "Try task " + terminal.Clean(r.task) + " again", task: r.task, empty: true,
-		about: terminal.CleanLines(m.why(r)) + "\n\nWhat should its next agent know? Press Enter to add nothing."})
+	return m.ask(entry{title: "Try task " + terminal.Clean(r.task.ID.ID) + " again", task: r.task.ID.ID, empty: true,
+		about: terminal.CleanLines(r.task.Why) + "\n\nWhat should its next agent know? Press Enter to add nothing."})
 }
 
 // answer answers what the chosen task's agent asked, or the first that asked.
@@ -427,32 +415,24 @@ func (m *model) answer() tea.Cmd {
 		return nil
 	}
 	r := m.row()
-	if r == nil || r.in != asks {
-		at := slices.IndexFunc(m.loop.rows, func(r row) bool { return r.in == asks })
+	if r == nil || r.in != view.Asks {
+		at := slices.IndexFunc(m.loop.rows, func(r row) bool { return r.in == view.Asks })
 		if text := m.loop.gateAsks(); at < 0 && text != "" && m.opt.Proceed != nil {
 			m.choice = &choice{text, []answer{
-				{[]string{"y", "enter"}, "yes: the loop continues in the background", m.proceeding},
+				{[]string{"y", "enter"}, "yes: it goes on in the background", m.proceeding},
 				{[]string{"n"}, "no: it stays as it is", func() tea.Cmd { return nil }},
 			}}
 			return nil
 		}
 		if at < 0 {
-			m.say(m.loop.nobodyAsks())
+			m.say("nobody waits for an answer")
 			return nil
 		}
 		m.at = at
 		m.move(0)
 		r = m.row()
 	}
-	return m.ask(entry{title: "Task " + terminal.Clean(r.task) + " asks", task: r.task, about: terminal.CleanLines(r.blocked.Question)})
-}
-
-// why is what a blocked task is blocked by.
-func (m *model) why(r *row) string {
-	if r.blocked != nil {
-		return cmp.Or(r.blocked.Question, r.blocked.Reason)
-	}
-	return r.cause
+	return m.ask(entry{title: "Task " + terminal.Clean(r.task.ID.ID) + " asks", task: r.task.ID.ID, about: terminal.CleanLines(r.task.Why)})
 }
 
 // ask lets a person write a text.
@@ -475,7 +455,9 @@ func (m *model) write(k tea.KeyPressMsg) tea.Cmd {
 	e := m.entry
 	switch k.String() {
 	case "esc":
-		m.entry = nil
+		if m.entry = nil; m.leaving {
+			return tea.Quit
+		}
 		return nil
 	case "enter":
 		return m.send(e)
@@ -507,11 +489,11 @@ func (m *model) show(key string) tea.Cmd {
 	case r == nil:
 		return nil
 	case r.attempt != nil:
-		return m.open(key, r.attempt)
-	case r.task == "":
+		return m.open(key, r.attempt.Attempt)
+	case r.task == nil:
 		return nil
 	}
-	return m.open(key, &journal.Attempt{Key: journal.Key{Task: r.task}})
+	return m.open(key, &journal.Attempt{Key: journal.Key{Task: r.task.ID.ID}})
 }
 
 // open shows the log, the spec or the diff of an attempt, by the key that is for it.
@@ -571,7 +553,7 @@ func (m *model) beside(a *journal.Attempt, step int) *journal.Attempt {
 		return nil
 	}
 	var list []*journal.Attempt
-	for _, b := range m.loop.state.Attempts {
+	for _, b := range m.loop.Run.History.Attempts {
 		if b.Task == a.Task {
 			list = append(list, b)
 		}

@@ -44,6 +44,7 @@ type View struct {
 	program *tea.Program
 	over    chan struct{}
 	once    sync.Once
+	work    sync.WaitGroup
 	err     error
 }
 
@@ -52,19 +53,54 @@ func Start(opt Options) *View {
 	v := &View{over: make(chan struct{})}
 	m := newModel(opt, unicodeIn(opt.Env))
 	v.program = tea.NewProgram(m, tea.WithInput(opt.In), tea.WithOutput(opt.Out), tea.WithEnvironment(opt.Env), tea.WithoutSignalHandler())
+	ctx, stop := context.WithCancel(context.Background())
+	v.work.Go(func() { v.follow(ctx, opt) })
 	go func() {
 		defer close(v.over)
 		_, v.err = v.program.Run()
+		stop()
+		v.work.Wait()
 	}()
 	return v
+}
+
+// follow sends the model the run once it has a state file, and then what is written to its journal.
+func (v *View) follow(ctx context.Context, opt Options) {
+	for {
+		saved, err := opt.Find()
+		if saved != nil || err != nil {
+			found := foundMsg{err: err}
+			if err == nil {
+				found.loop, found.err = newAccount(opt.Root, *saved)
+			}
+			if v.program.Send(found); found.err != nil {
+				return
+			}
+			for events, err := range journal.Watch(ctx, store.NewHome(opt.Root).Events(saved.State.ID)) {
+				v.program.Send(eventsMsg{events, err})
+			}
+			return
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // Done is closed when the view is gone: a person left it, or the terminal is gone.
 func (v *View) Done() <-chan struct{} { return v.over }
 
-// Close ends the view. The terminal is what it was when it returns.
-func (v *View) Close() error {
-	v.once.Do(v.program.Quit)
+// Close ends the view, if patient once nobody writes an answer any more. The terminal is what it was when it returns.
+func (v *View) Close(patient bool) error {
+	v.once.Do(func() {
+		if patient {
+			v.program.Send(closeMsg{})
+		} else {
+			v.program.Quit()
+		}
+	})
 	<-v.over
 	return v.err
 }
@@ -105,9 +141,17 @@ func unicodeIn(env []string) bool {
 }
 
 type (
-	tickMsg time.Time
-	sayMsg  string
-	askMsg  struct {
+	foundMsg struct {
+		loop *account
+		err  error
+	}
+	eventsMsg struct { // of its journal
+		events []journal.Event
+		err    error
+	}
+	sayMsg   string
+	closeMsg struct{} // the run is over
+	askMsg   struct {
 		question string // "": nobody waits for the answer any more
 		reply    chan<- bool
 	}

@@ -35,11 +35,13 @@ type world struct {
 	now   time.Time
 	asked []string // of Options
 	lock  *flock.Flock
+
+	follow map[*model]*journal.Follower
 }
 
 func newWorld(t testing.TB, s store.State) *world {
 	t.Helper()
-	w := &world{t: t, root: filepath.Join(t.TempDir(), "shelf"), now: time.Date(2026, 3, 1, 22, 0, 0, 0, time.UTC)}
+	w := &world{t: t, follow: map[*model]*journal.Follower{}, root: filepath.Join(t.TempDir(), "shelf"), now: time.Date(2026, 3, 1, 22, 0, 0, 0, time.UTC)}
 	home := store.NewHome(w.root)
 	s.Version, s.ID, s.StartedAt, s.ExitReason = store.StateVersion, "loop-1a2b", w.now, store.ExitReason{Type: "running"}
 	w.saved = store.Saved{Path: home.Default(), State: &s}
@@ -96,6 +98,18 @@ func (w *world) lives(yes bool) {
 	}
 }
 
+// read has a model take in what was written since.
+func (w *world) read(m *model) {
+	w.t.Helper()
+	events, err := w.follow[m].Next()
+	if err == nil {
+		err = m.loop.see(events)
+	}
+	if m.hold(); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // model is a view of the world as if the loop ran.
 func (w *world) model(width, height int) *model {
 	w.t.Helper()
@@ -123,10 +137,12 @@ func (w *world) model(width, height int) *model {
 		},
 	}, true)
 	w.lives(true)
-	m.read()
-	if m.loop == nil {
+	a, err := newAccount(w.root, w.saved)
+	if m.Update(foundMsg{a, err}); m.loop == nil || err != nil {
 		w.t.Fatal(m.trouble)
 	}
+	w.follow[m] = journal.Follow(store.NewHome(w.root).Events("loop-1a2b"))
+	w.read(m)
 	m.Update(tea.WindowSizeMsg{Width: width, Height: height})
 	return m
 }
@@ -202,7 +218,7 @@ func frame(m *model) string {
 func TestFrames(t *testing.T) {
 	tag, prompt := night(t), repetition(t)
 	act := func(m *model) *model {
-		for _, k := range m.loop.state.Running {
+		for _, k := range m.loop.Run.History.Running {
 			m.actions[k.Key] = "• Edit src/" + k.Task + ".go"
 		}
 		return m
@@ -232,8 +248,8 @@ func TestFrames(t *testing.T) {
 		"tag-60x20":     act(tag.model(60, 20)),
 	}
 	frames["tag-ascii"].unicode = false
-	frames["tag-pause"].loop.asked = view.Pending{Asked: store.RequestPause, Kind: store.KindTag, Underway: true}
-	frames["prompt-stops"].loop.asked = view.Pending{Stopping: true, Kind: store.KindPrompt, Underway: true}
+	frames["tag-pause"].loop.Run.Asked = view.Pending{Asked: store.RequestPause, Kind: store.KindTag, Underway: true}
+	frames["prompt-stops"].loop.Run.Asked = view.Pending{Stopping: true, Kind: store.KindPrompt, Underway: true}
 	press(frames["prompt-help"], "?")
 	press(frames["prompt-help40"], "?")
 	press(frames["tag-40x15"], "down", "down", "down")
@@ -243,10 +259,11 @@ func TestFrames(t *testing.T) {
 	press(frames["tag-leave"], "q")
 	press(frames["tag-log"], "l")
 	press(frames["tag-help"], "?")
-	over := frames["tag-over"].loop
-	over.live = false
-	over.see(&journal.Event{Type: journal.LoopPaused, Reason: string(journal.Paused), Message: "paused by request", TS: tag.now})
-	over.arrange()
+	ended := night(t)
+	frames["tag-over"] = ended.model(80, 24)
+	ended.then(0, &journal.Event{Type: journal.LoopPaused, Reason: string(journal.Paused), Message: "paused by request"})
+	ended.lives(false)
+	ended.read(frames["tag-over"])
 	limited := night(t)
 	until := limited.now.Add(2*time.Hour + 20*time.Minute)
 	for _, task := range []string{"3", "4"} {
@@ -335,7 +352,7 @@ func TestKeys(t *testing.T) {
 		quit  bool
 		shows string
 	}{
-		{keys: "p", shows: "Pause the loop?"},
+		{keys: "p", shows: "Pause the run?"},
 		{keys: "p p", asked: []string{"pause"}},
 		{keys: "p n", asked: []string{"pause now"}},
 		{keys: "p t"}, // nothing was asked
@@ -345,16 +362,16 @@ func TestKeys(t *testing.T) {
 		{keys: "a Y e s enter", asked: []string{"5: Yes"}, shows: "task 5 is tried again"},
 		{keys: "a enter", shows: "the answer is empty"},
 		{keys: "a Y esc"},
-		{keys: "r", shows: "choose a blocked task"},
-		{keys: "down down down r enter", asked: []string{"6: "}, shows: "task 6 is tried again"},
-		{keys: "down down down r U s e enter", asked: []string{"6: Use"}},
-		{keys: "s", shows: "# Task 3"},
-		{keys: "d", shows: "git refused"},
-		{keys: "d q d esc", shows: "SCUD Loop: shelf"},
-		{keys: "l", shows: "log of task 3, attempt 2"},
-		{keys: "l [", shows: "log of task 3, attempt 1"},
-		{keys: "l [ [ ] ]", shows: "log of task 3, attempt 2"},
-		{keys: "s [", shows: "spec of task 3, attempt 1"},
+		{keys: "down down r", shows: "choose a blocked task"},
+		{keys: "down r enter", asked: []string{"6: "}, shows: "task 6 is tried again"},
+		{keys: "down r U s e enter", asked: []string{"6: Use"}},
+		{keys: "down down s", shows: "# Task 3"},
+		{keys: "down down d", shows: "git refused"},
+		{keys: "d q d esc", shows: " shelf"},
+		{keys: "down down l", shows: "log of task 3, attempt 2"},
+		{keys: "down down l [", shows: "log of task 3, attempt 1"},
+		{keys: "down down l [ [ ] ]", shows: "log of task 3, attempt 2"},
+		{keys: "down down s [", shows: "spec of task 3, attempt 1"},
 		{keys: "G l", shows: "log of task 1, attempt 1"},
 		{keys: "q", quit: true},
 		{keys: "ctrl+c", quit: true},
@@ -389,7 +406,7 @@ func TestTakesBack(t *testing.T) {
 		{view.Pending{Stopping: true}, "c n", []string{"cancel now"}, "it is asked"},
 		{view.Pending{Stopping: true, Asked: store.RequestPause}, "p", nil, "after the running attempt"},
 	} {
-		m.loop.asked, m.choice, w.asked = c.pending, nil, nil
+		m.loop.Run.Asked, m.choice, w.asked = c.pending, nil, nil
 		press(m, strings.Fields(c.keys)...)
 		if !slices.Equal(w.asked, c.asked) {
 			t.Errorf("%+v, %s: asked %q", c.pending, c.keys, w.asked)
@@ -407,7 +424,7 @@ func TestShowsTheChosen(t *testing.T) {
 		for height := 8; height <= 24; height += 2 {
 			m := w.model(width, height)
 			for range m.loop.rows {
-				want := []rune(m.row().title)
+				want := []rune(m.row().task.Title)
 				if got := strings.Join(strings.Fields(frame(m)), " "); !strings.Contains(got, string(want[:min(len(want), 20)])) {
 					t.Errorf("%dx%d: %q is not shown:\n%s", width, height, string(want), frame(m))
 				}
@@ -440,7 +457,7 @@ func TestLeavesItsOwnLoop(t *testing.T) {
 		t.Error("it did not leave")
 	}
 	w.lives(false)
-	m.read()
+	w.read(m)
 	if !press(m, "q") {
 		t.Error("a loop that is over asks for nothing")
 	}
@@ -471,14 +488,14 @@ func TestGateOfAStoppedLoop(t *testing.T) {
 		{keys: "a", shows: "G2: step done, continue?"},
 		{keys: "a y", asked: "proceed", shows: "it continues in the background"},
 		{keys: "a n"},
-		{keys: "a y", question: "Which colour?", shows: "descartes answer --edit --name loop-1a2b"},
+		{keys: "a y", question: "Which colour?", shows: "nobody waits for an answer"},
 	} {
 		w := repetition(t)
 		w.then(0, &journal.Event{Type: journal.IterationFinished, Unit: journal.Unit{Iteration: 3, Attempt: 1}, Decision: journal.Continue, Detail: &journal.Detail{Speech: journal.Speech{Question: c.question}}},
 			&journal.Event{Type: journal.LoopFinished, Reason: string(journal.GateAsks), Message: "G2: step done, continue?", Detail: &journal.Detail{Exit: journal.Exit{End: string(journal.GateAsks)}}})
 		m := w.model(80, 24)
 		w.lives(false)
-		m.read()
+		w.read(m)
 		for _, key := range strings.Fields(c.keys) {
 			press(m, key)
 		}
@@ -509,11 +526,11 @@ func TestLate(t *testing.T) {
 func TestFollows(t *testing.T) {
 	w := night(t)
 	m := w.model(80, 24)
-	press(m, "down", "l") // task 4
+	press(m, "down", "down", "down", "l") // task 4
 	w.then(time.Minute, &journal.Event{Type: journal.AttemptFinished, Unit: journal.Unit{Task: "4", Attempt: 1}, Verdict: journal.Failed, Reason: "x"},
 		&journal.Event{Type: journal.AttemptStarted, Unit: journal.Unit{Task: "4", Title: "Filter by tag", Wave: 2, Attempt: 2, Of: 3, Slot: 2}})
 	for range 4 {
-		m.read()
+		w.read(m)
 		if cmd := m.reload(); cmd != nil {
 			m.Update(cmd())
 		}
@@ -522,7 +539,7 @@ func TestFollows(t *testing.T) {
 		t.Errorf("it shows\n%s", got)
 	}
 	press(m, "q")
-	if r := m.row(); r == nil || r.task != "4" {
+	if r := m.row(); r == nil || r.task.ID.ID != "4" {
 		t.Errorf("chosen is %+v", r)
 	}
 }
@@ -533,21 +550,21 @@ func TestKilled(t *testing.T) {
 		w     *world
 		shows []string
 	}{
-		"tag":    {night(t), []string{"killed 12m", " ○ 4   Filter by tag"}},
+		"tag":    {night(t), []string{"killed 12m", "○ 4   Filter by tag"}},
 		"prompt": {repetition(t), []string{"killed 2m", "3     -          -          interrupted"}},
 	} {
 		m := c.w.model(80, 40)
 		before := frame(m)
 		c.w.lives(false)
 		c.w.now = c.w.now.Add(time.Hour)
-		m.read()
+		c.w.read(m)
 		got := frame(m)
 		for _, want := range c.shows {
 			if !strings.Contains(got, want) {
 				t.Errorf("%s: %q is not shown:\n%s", name, want, got)
 			}
 		}
-		if !strings.Contains(before, "Current ") || strings.Contains(got, "Current ") || strings.Contains(got, "1h") {
+		if !strings.Contains(before, "Running") || strings.Contains(got, "Running") || strings.Contains(got, "1h") {
 			t.Errorf("%s: before\n%s\nkilled\n%s", name, before, got)
 		}
 	}
@@ -611,7 +628,7 @@ func BenchmarkTick(b *testing.B) {
 		for b.Loop() {
 			n++
 			w.then(time.Second, &journal.Event{Type: journal.TaskDone, Unit: journal.Unit{Task: fmt.Sprint(n)}})
-			m.read()
+			w.read(m)
 		}
 	})
 	b.Run("draw", func(b *testing.B) {

@@ -86,7 +86,7 @@ func TestLiveInBrowser(t *testing.T) {
 	do(t, ctx, "open the loop", chromedp.Navigate(p.http.URL+"/loops/loop-1234"))
 	until(t, ctx, `document.querySelector('#t0.s-ready') && document.querySelectorAll('#edges path').length === 10`)
 	p.attempt("1", journal.Verified, "")
-	until(t, ctx, `document.querySelector('#t0.s-done') && document.querySelector('#head').textContent.includes('1 of 12') && document.querySelector('.lanes rect.s-verified')`)
+	until(t, ctx, `document.querySelector('#t0.s-done') && document.querySelector('#head').textContent.includes('1 of 12') && document.querySelector('.lanes rect.s-done')`)
 	for _, b := range []struct{ text, want string }{{"Resume", "loop resume --name loop-1234 --detach"}, {"Step", "loop resume --name loop-1234 --step --detach"}} {
 		do(t, ctx, b.text, chromedp.Click(`//button[.="`+b.text+`"]`, chromedp.BySearch))
 		until(t, ctx, fmt.Sprintf(`document.querySelector('#did code')?.textContent === %q`, "descartes "+b.want))
@@ -107,7 +107,7 @@ func TestLiveInBrowser(t *testing.T) {
 	for _, r := range []struct {
 		ask            store.Request
 		before, button string
-	}{{store.RequestPause, "Pause", "Take back the pause"}, {store.RequestCancel, "Cancel", "Take back the cancel"}} {
+	}{{store.RequestPause, "Pause", "Undo pause"}, {store.RequestCancel, "Cancel", "Undo cancel"}} {
 		if err := p.home.Ask(atomicfile.OS(), "loop-1234", r.ask, false); err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +121,7 @@ func TestLiveInBrowser(t *testing.T) {
 		until(t, ctx, `!document.querySelector('#head .warning')`)
 	}
 	p.append(&journal.Event{Type: journal.LoopStopping})
-	until(t, ctx, `document.querySelector('#head .warning')?.textContent === 'interrupted: the loop stops when its running attempt is finished' && ![...document.querySelectorAll('.buttons button')].some(b => b.checkVisibility() && b.textContent.startsWith('Take back'))`)
+	until(t, ctx, `document.querySelector('#head .warning')?.textContent === 'interrupted: the loop stops when its running attempt is finished' && ![...document.querySelectorAll('.buttons button')].some(b => b.checkVisibility() && b.textContent.startsWith('Undo'))`)
 	p.append(&journal.Event{Type: journal.AttemptFinished, Unit: journal.Unit{Task: "3", Wave: 2, Attempt: 1}, Verdict: journal.Limited, Reason: "5-hour limit"}, &journal.Event{Type: journal.LimitWaiting, Unit: journal.Unit{Task: "3"}, Reason: "5-hour limit"})
 	until(t, ctx, `document.querySelector('.lanes g[aria-label^="this folder: waited for the provider: 5-hour limit"] rect.gap[fill="url(#wait-quota)"]') && document.querySelector('#lanes .legend').textContent.includes('waits for the provider')`)
 	if err := lock.Unlock(); err != nil {
@@ -136,7 +136,7 @@ func TestLiveInBrowser(t *testing.T) {
 	do(t, ctx, "retry", chromedp.Click(`//button[.="Retry blocked"]`, chromedp.BySearch))
 	until(t, ctx, `document.querySelector('#did code')?.textContent === 'descartes loop resume --name loop-1234 --retry-blocked --detach'`)
 	do(t, ctx, "answer", chromedp.Click("#stuck a"), chromedp.WaitVisible("#answer"), chromedp.SendKeys("#answer", "Tabs"), chromedp.Click("form button"))
-	until(t, ctx, `document.querySelector('#did code')?.textContent === 'descartes answer --scud-tag x -- 2 -'`)
+	until(t, ctx, `document.querySelector('#did code')?.textContent === 'descartes answer --tag x -- 2 -'`)
 	if p.stdin != "Tabs" {
 		t.Errorf("the answer: %q", p.stdin)
 	}

@@ -81,7 +81,7 @@ func (w waitKind) Words() string {
 	case waitDependency:
 		return "waits for other tasks"
 	case waitLock:
-		return "waits to be integrated"
+		return "waits to merge"
 	}
 	return "not running"
 }
@@ -188,17 +188,10 @@ func newLanes(id string, h *journal.State, board *view.Board, live bool, now tim
 
 // bar is an attempt.
 func (d *drawing) bar(id string, a *journal.Attempt, at func(time.Time) float64) bar {
-	state := cmp.Or(a.Outcome(), string(a.Decision))
-	switch {
-	case !a.Ended.IsZero():
-	case d.live && d.h.Runs(a) && a.Phase != journal.PhaseOpen:
-		state = "running"
-	default:
-		state = "interrupted"
-	}
+	one := view.AttemptOf("", id, a, d.live && d.h.Runs(a))
 	label := cmp.Or(a.Task, fmt.Sprintf("#%d", a.Iteration))
-	b := bar{X: at(a.Started), State: state, Label: label, Href: taskPath(id, a),
-		Title: fmt.Sprintf("%s %s, attempt %d: %s, %s", label, a.Title, a.Number, state, terminal.Duration(d.worked(a).Sub(a.Started)))}
+	b := bar{X: at(a.Started), State: string(one.Stand), Label: label, Href: taskPath(id, a),
+		Title: fmt.Sprintf("%s %s, attempt %d: %s, %s", label, a.Title, a.Number, one.Outcome, terminal.Duration(d.worked(a).Sub(a.Started)))}
 	b.W = max(at(d.worked(a))-b.X, 1)
 	if b.W < 9*float64(len(label)) {
 		b.Label = ""
@@ -225,7 +218,7 @@ func (d *drawing) waits(slot int, list []*journal.Attempt, from, to time.Time) (
 			out = append(out, span{done, over, waitDependency, "waited for the other candidates of task " + a.Task})
 		}
 		if free = later(free, d.end(a)); a.Settled.Sub(a.Ended) > 0 {
-			out = append(out, span{a.Ended, a.Settled, waitLock, "waited for the work on task " + a.Task + " to be integrated"})
+			out = append(out, span{a.Ended, a.Settled, waitLock, "waited for the work on task " + a.Task + " to be merged"})
 			free = later(free, a.Settled)
 		}
 	}
@@ -353,4 +346,11 @@ func fill(from, to time.Time, waits []span) (out []span) {
 		from = next
 	}
 	return out
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
 }

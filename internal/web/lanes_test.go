@@ -56,7 +56,7 @@ func TestLanesWait(t *testing.T) {
 			events: []journal.Event{{Type: journal.LoopStarted}, of(begins(0, 1, "a", 1)), of(begins(0, 2, "a", 2)),
 				of(journal.Event{Unit: journal.Unit{Of: 20, Task: "a", Attempt: 1}, Type: journal.VerifyFinished, Detail: &journal.Detail{Checked: journal.Checked{Passed: true}}}),
 				of(ends(40, "a", 2, journal.Failed)), of(ends(0, "a", 1, journal.Verified))}},
-		"to be integrated": {want: "slot 1 lock waited for the work on task a to be integrated, 20s",
+		"to be integrated": {want: "slot 1 lock waited for the work on task a to be merged, 20s",
 			events: []journal.Event{{Type: journal.LoopStarted}, begins(0, 1, "a", 1), ends(30, "a", 1, journal.Verified), {Unit: journal.Unit{Of: 20, Task: "a", Attempt: 1}, Type: journal.Integrated},
 				begins(0, 1, "b", 1), ends(30, "b", 1, journal.Failed)}},
 		"a person, paused": {want: "this folder person waited for a person: paused, 10m",

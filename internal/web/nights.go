@@ -12,34 +12,20 @@ import (
 	"descartes/view"
 )
 
-// tagView is a tag over all of its loops: tasks by nights, and what the agents cost.
+// tagView is a tag over all of its runs: tasks by runs, and what the agents cost.
 type tagView struct {
 	Tag    string
-	Nights []night
+	Runs   []*view.Loop
 	Rows   []nightRow
 	Agents []agentRow
-	Left   int // tasks that no loop has tried
+	Left   int // tasks that no run has tried
 }
 
-type night struct {
-	ID, Ending string
-	Started    time.Time
-	Took       string
-	Cost       string
-}
-
+// nightRow is a task, with its last attempt in each run.
 type nightRow struct {
-	Task, Title, State, Word string
-	Cells                    []cell // one for each night
+	*view.Task
+	Cells []*view.Attempt
 }
-
-type cell struct {
-	State, Title, Href string
-	Attempts           int
-}
-
-// Shape is what became of the task for those who do not see colours.
-func (c cell) Shape() string { return shape(c.State) }
 
 type agentRow struct {
 	Backend, Model     string
@@ -62,63 +48,44 @@ func (s *Server) tag(tag string) (*tagView, error) {
 		return nil, err
 	}
 	v := &tagView{Tag: tag}
-	var runs []store.Saved
-	for _, one := range all {
-		if one.State != nil && one.State.Tag == tag && one.State.Kind == store.KindTag {
-			runs = append(runs, one)
-		}
+	all = slices.DeleteFunc(all, func(one store.Saved) bool {
+		return one.State == nil || one.State.Tag != tag || one.State.Kind != store.KindTag
+	})
+	if len(all) == 0 {
+		return nil, notFound("no run was over the tag " + terminal.Clean(tag))
 	}
-	if len(runs) == 0 {
-		return nil, notFound("no loop has run over the tag " + terminal.Clean(tag))
-	}
-	slices.SortFunc(runs, func(a, b store.Saved) int { return a.State.StartedAt.Compare(b.State.StartedAt) })
-	agents := map[[2]string]*agentRow{}
-	tried := map[string][]cell{}
+	slices.SortFunc(all, func(a, b store.Saved) int { return a.State.StartedAt.Compare(b.State.StartedAt) })
+	runs := view.All(s.opt.Root, all)
+	agents, tried := map[[2]string]*agentRow{}, map[string][]*view.Attempt{}
 	for i, one := range runs {
-		st, err := view.NewStatus(s.opt.Root, one)
-		if err != nil {
-			return nil, err
+		if one.Err != nil {
+			return nil, one.Err
 		}
-		h := st.View.History
-		n := night{ID: one.State.ID, Started: st.View.State.StartedAt, Ending: "running", Cost: st.View.State.Cost.Text()}
-		if !st.View.Live {
-			n.Ending = journal.Ending(st.View.State.ExitReason.Type).Words()
-		}
-		if !h.At.IsZero() {
-			n.Took = terminal.Duration(h.At.Sub(n.Started))
-		}
-		v.Nights = append(v.Nights, n)
-		for _, a := range h.Attempts {
-			cells := tried[a.Task]
-			if cells == nil {
-				cells = make([]cell, len(runs))
-				tried[a.Task] = cells
-			}
-			c := &cells[i]
-			c.Attempts++
-			c.State, c.Title, c.Href = cmp.Or(a.Outcome(), "running"), cmp.Or(a.Reason, a.Outcome()), taskPath(one.State.ID, a)
-			count(agents, a)
-		}
-		for _, b := range st.View.State.BlockedTasks {
-			if cells := tried[b.Task.ID]; cells != nil {
-				cells[i].State, cells[i].Title = "blocked", b.Reason
-			}
-		}
-		if i == len(runs)-1 && st.Board != nil {
-			for _, id := range st.Board.Graph.Leaves() {
-				t, _ := st.Board.Graph.Task(id)
-				state, _ := st.Board.Graph.State(id)
-				row := nightRow{id, t.Title, string(state), word(string(state)), tried[id]}
-				if row.Cells == nil {
-					row.Cells = make([]cell, len(runs))
-					v.Left++
+		v.Runs = append(v.Runs, one.Loop)
+		for _, w := range one.Waves {
+			for k := range w.Tasks {
+				t := &w.Tasks[k]
+				if tried[t.ID.ID] == nil {
+					tried[t.ID.ID] = make([]*view.Attempt, len(runs))
 				}
-				v.Rows = append(v.Rows, row)
+				tried[t.ID.ID][i] = t.Last()
+				for _, a := range t.Attempts {
+					count(agents, a)
+				}
 			}
+		}
+	}
+	for _, w := range v.Runs[len(v.Runs)-1].Waves {
+		for k := range w.Tasks {
+			row := nightRow{&w.Tasks[k], tried[w.Tasks[k].ID.ID]}
+			if !slices.ContainsFunc(row.Cells, func(a *view.Attempt) bool { return a != nil }) {
+				v.Left++
+			}
+			v.Rows = append(v.Rows, row)
 		}
 	}
 	for _, a := range agents {
-		a.Took, a.Cost = terminal.Duration(a.time), a.cost.Text()
+		a.Took, a.Cost = terminal.Duration(a.time), view.Money(&a.cost)
 		v.Agents = append(v.Agents, *a)
 	}
 	slices.SortFunc(v.Agents, func(a, b agentRow) int {
@@ -127,18 +94,17 @@ func (s *Server) tag(tag string) (*tagView, error) {
 	return v, nil
 }
 
-func count(agents map[[2]string]*agentRow, a *journal.Attempt) {
-	d := cmp.Or(a.Result, a.Agent)
-	if d == nil || a.Outcome() == string(journal.Accepted) { // no agent ran
+func count(agents map[[2]string]*agentRow, a *view.Attempt) {
+	if a.Outcome == string(journal.Accepted) { // no agent ran
 		return
 	}
-	key := [2]string{d.Backend, d.Model}
+	key := [2]string{a.Backend, a.Model}
 	if agents[key] == nil {
-		agents[key] = &agentRow{Backend: d.Backend, Model: d.Model}
+		agents[key] = &agentRow{Backend: a.Backend, Model: a.Model}
 	}
 	row := agents[key]
 	row.Attempts++
-	if a.Verdict == journal.Verified {
+	if a.Done() {
 		row.Verified++
 	}
 	if !a.Ended.IsZero() {

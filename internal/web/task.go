@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"html/template"
@@ -10,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -35,153 +35,112 @@ const (
 // escape makes an id one segment of a path.
 func escape(s string) string { return url.PathEscape(s) }
 
-// taskView is a task's page, or an iteration's.
-type taskView struct {
-	Loop, Kind, Tag, ID, Title string
-	State, Word, Note          string
-	Live                       bool
-	Question                   string
-	Spec                       string
-	SpecError                  string
-	Sources                    string
-	Attempts                   []attemptView
-	Editor                     string // address that opens the project in an editor
-	Root                       string
+// taskPage is a task's page, or an iteration's.
+type taskPage struct {
+	Loop     *view.Loop
+	ID       string
+	Task     *view.Task // nil for an iteration
+	Plan     string     // what the list says of it
+	Attempts []*view.Attempt
+	Spec     string
+	Sources  string
+	Error    string // why there is no spec
 }
 
-type attemptView struct {
-	Number                int
-	Path                  string // of what there is about it
-	Verdict, Reason       string
-	Said                  []string // what a person should look at
-	Started               time.Time
-	Took, Cost, Agent     string
-	Ref, Stat, Output     string
-	Running, Last, Differ bool
-	Place                 string
-	File                  string // of its log
-	OutputOf              string // whose words Output is
-	Looks                 []journal.Look
+// Title is that of the task.
+func (p *taskPage) Title() string {
+	if p.Task == nil {
+		return "Iteration " + p.ID
+	}
+	return p.ID + " " + p.Task.Title
 }
 
-// Shape is the verdict for those who do not see colours.
-func (a attemptView) Shape() string { return shape(a.Verdict) }
-
-// find is the loop, and what its journal says of the task.
-func (s *Server) find(r *http.Request) (*view.Status, []*journal.Attempt, error) {
-	saved, err := s.home.Find(r.PathValue("id"))
-	if err != nil {
-		return nil, nil, err
+// Can reports whether a button does something now: answer, retry, accept, resume.
+func (p *taskPage) Can(what string) bool {
+	if p.Task == nil {
+		return false
 	}
-	if saved == nil {
-		return nil, nil, notFound("there is no such loop")
+	switch stuck := p.Task.Stand == view.Blocked || p.Task.Stand == view.Asks; what {
+	case "answer":
+		return p.Task.Stand == view.Asks
+	case "accept":
+		return stuck && slices.ContainsFunc(p.Attempts, func(a *view.Attempt) bool { return a.Ref != "" && !a.Done() })
+	default:
+		return !p.Loop.Run.Live && slices.Contains(p.Loop.Ways(), what) && (what == "resume" || stuck)
 	}
-	st, err := view.NewStatus(s.opt.Root, *saved)
-	if err != nil {
-		return nil, nil, err
-	}
-	var list []*journal.Attempt
-	for _, a := range st.View.History.Attempts {
-		if about(a, r.PathValue("task")) {
-			list = append(list, a)
-		}
-	}
-	return st, list, nil
 }
 
-func about(a *journal.Attempt, task string) bool {
-	if a.Iteration > 0 {
-		return strconv.Itoa(a.Iteration) == task
+// Differs reports whether it is known what an attempt changed.
+func (p *taskPage) Differs(a *view.Attempt) bool { return a.Before != "" && a.After != "" }
+
+// OutputOf says whose words an attempt's output is.
+func (p *taskPage) OutputOf(a *view.Attempt) string {
+	if by := a.Result.Objector(); by != "" {
+		return "What the " + by + " says"
 	}
-	return a.Task == task
+	return "What verify printed"
 }
 
-func (s *Server) showTask(w http.ResponseWriter, r *http.Request) {
-	v, err := s.task(r)
-	s.page(w, r, "task.html", v, err)
-}
-
-func (s *Server) task(r *http.Request) (*taskView, error) {
-	st, list, err := s.find(r)
+// find is the loop, and what its journal says of the task; the newest attempt first.
+func (s *Server) find(r *http.Request) (*taskPage, error) {
+	l, err := s.look(r.PathValue("id"))
 	if err != nil {
 		return nil, err
 	}
-	id, state := r.PathValue("task"), &st.View.State
-	v := &taskView{Loop: state.ID, Kind: state.Kind, Tag: state.Tag, ID: id, Live: st.View.Live, Root: s.opt.Root,
-		Editor: "vscode://file" + (&url.URL{Path: filepath.ToSlash(s.opt.Root)}).EscapedPath()}
-	known := len(list) > 0
-	if st.Board != nil {
-		if t, ok := st.Board.Graph.Task(id); ok {
-			known = true
-			one, cause := st.Board.Graph.State(id)
-			v.Title, v.State, v.Word, v.Note = t.Title, string(one), word(string(one)), cause
-		}
-		spec, err := s.opt.Run(r.Context(), "", "spec", id, "--scud-tag", state.Tag)
-		if v.Spec = spec; err != nil {
-			v.Spec, v.SpecError = "", err.Error()
-		} else if v.Sources, err = s.opt.Run(r.Context(), "", "spec", id, "--scud-tag", state.Tag, "--explain"); err != nil {
-			v.Sources = ""
+	p := &taskPage{Loop: l, ID: r.PathValue("task")}
+	if p.Task = l.Task(p.ID); p.Task != nil {
+		p.Attempts = slices.Clone(p.Task.Attempts)
+	}
+	for _, a := range l.Iterations {
+		if strconv.Itoa(a.Iteration) == p.ID {
+			p.Attempts = append(p.Attempts, a)
 		}
 	}
-	if !known {
-		return nil, notFound("this loop has no task " + terminal.Clean(id))
+	if p.Task == nil && len(p.Attempts) == 0 {
+		return nil, notFound("this run has no task " + terminal.Clean(p.ID))
 	}
-	for _, b := range state.BlockedTasks {
-		if b.Task.ID == id {
-			v.Question, v.Note = b.Question, b.Reason
-		}
-	}
-	for _, a := range list {
-		v.Attempts = append(v.Attempts, s.attempt(st, a))
-	}
-	if n := len(v.Attempts); n > 0 {
-		v.Attempts[n-1].Last = true
-	}
-	return v, nil
+	slices.Reverse(p.Attempts)
+	return p, nil
 }
 
-func (s *Server) attempt(st *view.Status, a *journal.Attempt) attemptView {
-	id := st.View.State.ID
-	v := attemptView{Said: a.Result.Said(), Number: a.Number, Path: fmt.Sprintf("%s/%d", taskPath(id, a), a.Number), Verdict: cmp.Or(a.Outcome(), string(a.Decision)), Reason: a.Reason,
-		Started: a.Started, Cost: a.Cost.Text(), Ref: a.Ref, Stat: a.DiffStat, Place: a.Place(), Differ: s.opt.Repo != nil && a.Before != "" && a.After != "",
-		File: s.logFile(id, a)}
-	if a.Verdict != "" && a.Ref == "" {
-		v.Ref = ""
-	}
-	v.Running = st.View.Live && st.View.History.Runs(a) && !a.Over()
-	switch {
-	case v.Running:
-		v.Verdict, v.Took = "running", terminal.Duration(time.Since(a.Started).Round(time.Second))
-	case !a.Ended.IsZero():
-		v.Took = terminal.Duration(a.Ended.Sub(a.Started))
-	default:
-		v.Verdict = "interrupted"
-	}
-	if d := cmp.Or(a.Result, a.Agent); d != nil {
-		v.Output, v.Agent = d.Output, strings.TrimSpace(d.Backend+" "+d.Model)
-		if v.Looks, v.OutputOf = d.Looks, "What the verify command printed"; d.Objector() != "" {
-			v.OutputOf = "What the " + d.Objector() + " says"
+// showTask is a task's page, or the part of it that changes.
+func (s *Server) showTask(name string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		p, err := s.find(r)
+		if err == nil && p.Task != nil && name == "task.html" {
+			if t, ok := p.Loop.Board.File.Task(p.ID); ok {
+				p.Plan = strings.TrimSpace(t.Description + "\n\n" + t.Details)
+			}
+			list := s.list(p.Loop)
+			if p.Spec, err = s.opt.Run(r.Context(), "", append([]string{"spec", p.ID}, list...)...); err != nil {
+				p.Error = err.Error()
+			} else if p.Sources, err = s.opt.Run(r.Context(), "", append([]string{"spec", p.ID, "--explain"}, list...)...); err != nil {
+				p.Sources = ""
+			}
+			err = nil
 		}
+		s.page(w, r, name, p, err)
 	}
-	return v
 }
 
-func (s *Server) logFile(id string, a *journal.Attempt) string {
-	if a.Iteration > 0 {
-		return s.home.IterationLog(id, a.Iteration, a.Number)
+// list are the flags that name a loop's own task list.
+func (s *Server) list(l *view.Loop) []string {
+	args := []string{"--tag", l.Tag}
+	if file := view.ListOf(l.Run.State).TasksFile; file != "" {
+		args = append(args, "--tasks-file", file)
 	}
-	return s.home.Log(id, a.Task, a.Number)
+	return args
 }
 
 // one is the attempt that a request names.
-func (s *Server) one(r *http.Request) (*view.Status, *journal.Attempt, error) {
-	st, list, err := s.find(r)
+func (s *Server) one(r *http.Request) (*taskPage, *view.Attempt, error) {
+	p, err := s.find(r)
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, a := range list {
+	for _, a := range p.Attempts {
 		if strconv.Itoa(a.Number) == r.PathValue("attempt") {
-			return st, a, nil
+			return p, a, nil
 		}
 	}
 	return nil, nil, notFound("there is no such attempt")
@@ -225,12 +184,12 @@ func diffLines(text string) (out []diffLine) {
 
 // streamLog sends an attempt's log as a person reads it: its last part, and then what is added, until its run ends.
 func (s *Server) streamLog(w http.ResponseWriter, r *http.Request) {
-	st, a, err := s.one(r)
+	p, a, err := s.one(r)
 	if err != nil {
 		s.fail(w, r, err)
 		return
 	}
-	f, err := os.Open(s.logFile(st.View.State.ID, a))
+	f, err := os.Open(filepath.Join(s.opt.Root, a.Log))
 	if err != nil {
 		s.fail(w, r, notFound("there is no log of this attempt any more"))
 		return
@@ -246,7 +205,7 @@ func (s *Server) streamLog(w http.ResponseWriter, r *http.Request) {
 		size = fi.Size()
 	}
 	var b strings.Builder
-	text, err := s.opt.Read(&st.View.State, a.Backend, func(i render.Item) {
+	text, err := s.opt.Read(p.Loop.Run.State, a.Attempt.Backend, func(i render.Item) {
 		fmt.Fprintf(&b, `<div class="item k%d">%s</div>`, i.Kind, template.HTMLEscapeString(strings.Join(i.Lines(0), "\n")))
 	})
 	if err != nil {
@@ -257,7 +216,7 @@ func (s *Server) streamLog(w http.ResponseWriter, r *http.Request) {
 		if _, err := f.Seek(skip, io.SeekStart); err != nil {
 			return
 		}
-		fmt.Fprintf(&b, `<div class="item note">%d earlier bytes are in %s</div>`, skip, template.HTMLEscapeString(view.Relative(s.opt.Root, f.Name())))
+		fmt.Fprintf(&b, `<div class="item note">%d earlier bytes are in %s</div>`, skip, template.HTMLEscapeString(a.Log))
 		if !skipLine(f) {
 			return
 		}
@@ -274,7 +233,7 @@ func (s *Server) streamLog(w http.ResponseWriter, r *http.Request) {
 			if err != nil && err != io.EOF {
 				return
 			}
-			if over = !s.working(st, a); over {
+			if over = !s.working(r, a); over {
 				_ = text.Close() // into memory
 			}
 		}
@@ -288,24 +247,16 @@ func (s *Server) streamLog(w http.ResponseWriter, r *http.Request) {
 			out.send("over", "")
 			return
 		}
-		if n == 0 && !out.wait(300*time.Millisecond) {
+		if n == 0 && !out.wait(300*time.Millisecond, nil) {
 			return
 		}
 	}
 }
 
 // working reports whether something may still be added to an attempt's log.
-func (s *Server) working(st *view.Status, a *journal.Attempt) bool {
-	saved, err := s.home.Find(st.View.State.ID)
-	if err != nil || saved == nil || !s.home.IsLive(*saved) {
-		return false
-	}
-	h, err := journal.Load(s.home.Events(st.View.State.ID))
-	if err != nil {
-		return false
-	}
-	now := h.RunningOf(a.Key)
-	return now != nil && now.Phase != journal.PhaseIntegrating
+func (s *Server) working(r *http.Request, a *view.Attempt) bool {
+	_, now, err := s.one(r)
+	return err == nil && now.Stand == view.Running && now.Phase != journal.PhaseIntegrating
 }
 
 // skipLine goes on behind the next end of a line.
@@ -330,35 +281,31 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the form cannot be read: "+err.Error(), http.StatusBadRequest)
 		return
 	}
-	saved, err := s.home.Find(r.PathValue("id"))
-	if err != nil || saved == nil {
-		s.fail(w, r, cmp.Or(err, error(notFound("there is no such loop"))))
+	l, err := s.look(r.PathValue("id"))
+	if err != nil {
+		s.fail(w, r, err)
 		return
 	}
-	id, tag, task := saved.State.ID, saved.State.Tag, r.PostForm.Get("task")
-	var args []string
-	stdin := ""
-	switch r.PathValue("action") {
+	task, stdin, action := r.PostForm.Get("task"), "", r.PathValue("action")
+	resume := func(more ...string) []string {
+		return append(append([]string{"loop", "resume", "--name", l.ID}, more...), "--detach")
+	}
+	args := map[string][]string{"pause": {"loop", action, l.ID}, "cancel": {"loop", action, l.ID}, "resume": resume(), "retry": resume("--retry-blocked"), "step": resume("--step"),
+		"accept": append(append([]string{"answer", "--accept"}, s.list(l)...), "--", task), "answer": append(append([]string{"answer"}, s.list(l)...), "--", task, "-")}[action]
+	switch action {
 	case "pause", "cancel":
-		args = []string{"loop", r.PathValue("action"), id}
 		for _, flag := range []string{"now", "undo"} {
 			if r.PostForm.Get(flag) != "" {
 				args = append(args, "--"+flag)
 			}
 		}
-	case "resume":
-		args = []string{"loop", "resume", "--name", id, "--detach"}
-	case "retry":
-		args = []string{"loop", "resume", "--name", id, "--retry-blocked", "--detach"}
-	case "step":
-		args = []string{"loop", "resume", "--name", id, "--step", "--detach"}
 	case "answer":
-		if strings.TrimSpace(r.PostForm.Get("text")) == "" {
+		if stdin = r.PostForm.Get("text"); strings.TrimSpace(stdin) == "" {
 			http.Error(w, "the answer is empty", http.StatusBadRequest)
 			return
 		}
-		args, stdin = []string{"answer", "--scud-tag", tag, "--", task, "-"}, r.PostForm.Get("text")
-	default:
+	}
+	if args == nil {
 		http.NotFound(w, r)
 		return
 	}

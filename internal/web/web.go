@@ -79,9 +79,11 @@ func (s *Server) Handler() http.Handler {
 		panic(err) // the folder is embedded
 	}
 	mux.HandleFunc("GET /{$}", s.showLoops)
-	mux.HandleFunc("GET /loops/{id}", s.showLoop)
+	mux.HandleFunc("GET /loops/{id}", s.showLoop("loop.html"))
+	mux.HandleFunc("GET /loops/{id}/parts", s.showLoop("parts"))
 	mux.HandleFunc("GET /loops/{id}/live", s.streamLoop)
-	mux.HandleFunc("GET /loops/{id}/tasks/{task}", s.showTask)
+	mux.HandleFunc("GET /loops/{id}/tasks/{task}", s.showTask("task.html"))
+	mux.HandleFunc("GET /loops/{id}/tasks/{task}/parts", s.showTask("taskhead"))
 	mux.HandleFunc("GET /loops/{id}/tasks/{task}/{attempt}/diff", s.showDiff)
 	mux.HandleFunc("GET /loops/{id}/tasks/{task}/{attempt}/log", s.streamLog)
 	mux.HandleFunc("GET /tags/{tag}", s.showTag)

@@ -189,10 +189,10 @@ func TestPages(t *testing.T) {
 	p.append(&journal.Event{Type: journal.TaskBlocked, Unit: journal.Unit{Task: "2", Wave: 1, Title: "Task 2"}, Verdict: journal.Failed, Reason: "a_test.go:7: " + evil + "\u202eexe.\x1b[31m"})
 	for path, want := range map[string][]string{
 		"/":                               {"loop-1234", `href="/tags/x"`, "killed"},
-		"/loops/loop-1234":                {"SCUD Loop: x", "Wave 1", "1 of 12", `class="card s-done`, `class="card s-blocked`, `class="card s-held`, "a_test.go:7: &lt;script&gt;", "longest path"},
-		"/loops/loop-1234/tasks/2":        {"Attempt 1: failed", "What the verify command printed", "the spec &lt;script&gt;"},
+		"/loops/loop-1234":                {"<h1>x</h1>", "Wave 1", "1 of 12", `class="card s-done`, `class="card s-blocked`, `class="card s-held`, "a_test.go:7: &lt;script&gt;", "critical path"},
+		"/loops/loop-1234/tasks/2":        {"Attempt 1: failed", "What verify printed", "the spec &lt;script&gt;"},
 		"/loops/loop-1234/tasks/2/1/diff": {`<span class="gone">-old`, `<span class="added">&#43;&lt;script&gt;`},
-		"/tags/x":                         {"loop-1234", "✓</span> verified", "✕</span> blocked"},
+		"/tags/x":                         {"loop-1234", "✓</span> verified", "✗</span> failed"},
 		"/assets/serve.js":                {"Descartes-Key"},
 	} {
 		code, text := p.get(path, true, nil)
@@ -312,7 +312,7 @@ func TestButtons(t *testing.T) {
 		{"resume", "", "loop resume --name loop-1234 --detach"},
 		{"retry", "", "loop resume --name loop-1234 --retry-blocked --detach"},
 		{"step", "", "loop resume --name loop-1234 --step --detach"},
-		{"answer", "task=-f&text=" + url.QueryEscape("Tabs & "+evil), "answer --scud-tag x -- -f -"},
+		{"answer", "task=-f&text=" + url.QueryEscape("Tabs & "+evil), "answer --tag x -- -f -"},
 	} {
 		p.ran = nil
 		code, text := p.ask("POST", "/loops/loop-1234/"+c.action, c.form, true, origin(p))
@@ -368,18 +368,6 @@ func (p *project) events(path string) (next func() (event, data string)) {
 	}
 }
 
-// live is the address of the stream that the loop's page opens.
-func (p *project) live() string {
-	p.t.Helper()
-	_, page := p.get("/loops/loop-1234", true, nil)
-	_, rest, ok := strings.Cut(page, `data-live="`)
-	address, _, _ := strings.Cut(rest, `"`)
-	if !ok {
-		p.t.Fatalf("no stream in\n%s", page)
-	}
-	return strings.ReplaceAll(address, "&amp;", "&")
-}
-
 // TestNext says of a loop that nobody runs what to type.
 func TestNext(t *testing.T) {
 	p := newProject(t, 3)
@@ -395,26 +383,27 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// TestLive sends what changes, and no more, also to a page that is older than the stream.
+// TestLive says that a page has changed, at once and then with each change, also of the list; the page fetches its parts.
 func TestLive(t *testing.T) {
 	p := newProject(t, 12)
-	address := p.live()
-	next := p.events(address)
+	next := p.events("/loops/loop-1234/live")
+	changed := func(what string, want ...string) {
+		t.Helper()
+		if event, data := next(); event != "changed" {
+			t.Errorf("%s: %s\n%s", what, event, data)
+		}
+		_, parts := p.get("/loops/loop-1234/parts", true, nil)
+		for _, w := range append(want, `id="head" hx-swap-oob="true"`) {
+			if !strings.Contains(parts, w) {
+				t.Errorf("%s: %q is missing in\n%s", what, w, parts)
+			}
+		}
+	}
+	changed("at once", "0 of 12")
 	p.attempt("1", journal.Verified, "")
-	event, data := next()
-	if event != "patch" || !strings.Contains(data, `id="t0"`) || !strings.Contains(data, "s-done") || strings.Contains(data, `id="t5"`) || !strings.Contains(data, `id="head" hx-swap-oob="true"`) {
-		t.Errorf("one task is done: %s\n%s", event, data)
-	}
-	if event, again := p.events(address)(); event != "patch" || again != data {
-		t.Errorf("the same page once more: %s\n%s", event, again)
-	}
-	if event, _ := p.events("/loops/loop-1234/live?change=1&feed=other")(); event != "reload" {
-		t.Errorf("a page of another server: %s", event)
-	}
+	changed("one task is done", "s-done", "1 of 12")
 	p.list(13)
-	if event, data := next(); event != "reload" {
-		t.Errorf("another list: %s\n%s", event, data)
-	}
+	changed("another list", "1 of 13")
 	if code, _ := p.get("/loops/none/live", true, nil); code != http.StatusNotFound {
 		t.Errorf("a loop that is not there: %d", code)
 	}
@@ -440,7 +429,7 @@ func TestLog(t *testing.T) {
 // TestIdle keeps many streams open, among them some that nobody reads, and still answers; one too many is refused.
 func TestIdle(t *testing.T) {
 	p := newProject(t, 2)
-	address := p.live()
+	address := "/loops/loop-1234/live"
 	for range 500 {
 		c, err := net.Dial("tcp", p.http.Listener.Addr().String())
 		if err != nil {
@@ -483,11 +472,11 @@ func TestServe(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- p.server.Serve(ctx, l) }()
 	p.http.URL = "http://" + l.Addr().String()
-	next := p.events("/loops/loop-1234/live?change=1&feed=other")
-	if event, _ := next(); event != "reload" {
+	next := p.events("/loops/loop-1234/live")
+	if event, _ := next(); event != "changed" {
 		t.Errorf("got %s", event)
 	}
-	p.events(p.live())
+	p.events("/loops/loop-1234/live")
 	stop()
 	if err := <-ended; err != nil && !errors.Is(err, http.ErrServerClosed) {
 		t.Errorf("ended with %v", err)

@@ -2,11 +2,14 @@ package journal
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
+	"time"
 )
 
 // Follower reads a journal while its loop writes it.
@@ -45,5 +48,28 @@ func (f *Follower) Next() ([]Event, error) {
 		}
 		out = append(out, e)
 		data, f.at, f.seq = data[n+1:], f.at+int64(n)+1, e.Seq
+	}
+}
+
+// watchEvery is how often a journal that is watched is read.
+const watchEvery = 250 * time.Millisecond
+
+// Watch yields what is written to the journal at path, from its first event on: at once, and then time and again, also if nothing is new, until ctx ends
+// or an error does.
+func Watch(ctx context.Context, path string) iter.Seq2[[]Event, error] {
+	return func(yield func([]Event, error) bool) {
+		f, tick := Follow(path), time.NewTicker(watchEvery)
+		defer tick.Stop()
+		for {
+			events, err := f.Next()
+			if !yield(events, err) || err != nil {
+				return
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
 	}
 }

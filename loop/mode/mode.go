@@ -117,6 +117,15 @@ func (r *Run) Announce(t *loop.Iteration) (lines []string) {
 	if t.Number == 1 && t.Try == 1 {
 		lines = append(lines, "I'm starting the autonomous loop. Loading context and beginning "+strings.ToUpper(doing)+" mode.")
 	}
+	if t.Number == 1 && t.Try == 1 && r.at == Build && !r.Replans() {
+		gap, why := new(gate.Planner).Replan(r.before, false, r.here.Specs())
+		if len(r.before.Items) == 0 {
+			gap, why = true, "it has no tasks"
+		}
+		if gap {
+			lines = append(lines, "warning: the plan is not complete: "+why+"; descartes plan adds what is missing")
+		}
+	}
 	return append(lines, doing+": "+oneline.Clip(oneline.Text(r.task), 200))
 }
 

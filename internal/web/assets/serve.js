@@ -39,15 +39,24 @@ async function stream(path, signal, take) {
   }
 }
 
-// live brings what changes into a loop's page, and asks again when the server was away.
+// refresh fetches the parts of a page that change. What somebody types stays.
+async function refresh() {
+  if (document.activeElement?.matches("textarea, input") && document.activeElement.value) return;
+  const focus = document.activeElement?.id, left = document.querySelector(".board")?.scrollLeft;
+  await htmx.ajax("GET", location.pathname + "/parts", { swap: "none" });
+  if (left) document.querySelector(".board").scrollLeft = left;
+  if (focus) document.getElementById(focus)?.focus({ preventScroll: true });
+  showBoard();
+  tick();
+}
+
+// live fetches what changes whenever the server says so, and asks again when the server was away.
 async function live(path) {
   for (let refused = ""; !refused; await new Promise(later => setTimeout(later, 1000))) {
     try {
       refused = await stream(path, null, (event, data) => {
-        if (event === "reload") location.reload();
         if (event === "trouble") document.getElementById("trouble").textContent = data;
-        if (event === "patch") htmx.swap("body", data, { swapStyle: "none" });
-        tick();
+        if (event === "changed") refresh();
       });
       if (refused) document.getElementById("trouble").textContent = refused;
     } catch { } // it is away

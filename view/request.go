@@ -19,7 +19,7 @@ func PendingOf(v *store.View) Pending {
 	return Pending{v.Asked, v.Now, !v.History.Stopping.IsZero(), v.State.Kind, v.History.Underway()}
 }
 
-// CanUndo is the request that can be taken back; "" where there is none.
+// CanUndo is the request that can be taken back; "" if there is none.
 func (p Pending) CanUndo() store.Request {
 	if p.Stopping {
 		return ""
@@ -38,6 +38,17 @@ func (p Pending) Words() string {
 	return ""
 }
 
+// When says when the loop does what it was asked.
+func (p Pending) When() string {
+	switch {
+	case !p.Underway:
+		return "now, as no " + Unit(p.Kind) + " is running"
+	case p.Now:
+		return "now, the agent is interrupted"
+	}
+	return "when the running " + Unit(p.Kind) + " is finished"
+}
+
 // Text is the sentence; "" for nothing.
 func (p Pending) Text() string {
 	what, unit := p.Words(), Unit(p.Kind)
@@ -50,28 +61,4 @@ func (p Pending) Text() string {
 		return what + ": the agent is interrupted now"
 	}
 	return what + ": the loop stops when its running " + unit + " is finished"
-}
-
-// rows are the lines of a status.
-func (p Pending) rows(id string, row func(name, format string, args ...any)) {
-	if p.Words() == "" {
-		return
-	}
-	when := "when the running " + Unit(p.Kind) + " is finished"
-	switch {
-	case !p.Underway:
-		when = "now, as no " + Unit(p.Kind) + " is running"
-	case p.Now:
-		when = "now, the agent is interrupted"
-	}
-	switch {
-	case !p.Stopping:
-		row("Requested", "%s, %s", p.Asked, when)
-		row("Take back", "descartes loop %s %s --undo", p.Asked, id)
-	case p.Now:
-		row("Requested", "to end (Ctrl-C), %s", when)
-	default:
-		row("Requested", "to end (Ctrl-C), %s", when)
-		row("At once", "descartes loop cancel %s --now", id)
-	}
 }

@@ -1,18 +1,15 @@
-package view
+package print
 
 import (
 	"cmp"
 	"fmt"
 	"strings"
-	"time"
 
 	"descartes/internal/receipt"
 	"descartes/internal/terminal"
-	"descartes/loop"
 	"descartes/loop/journal"
-	"descartes/loop/store"
-	"descartes/tasks"
 	"descartes/verify"
+	"descartes/view"
 )
 
 // Receipt is a task's receipt as a person is shown it.
@@ -25,9 +22,9 @@ type Receipt struct {
 
 // Text is it for a person.
 func (r *Receipt) Text() string {
-	p, c := &page{}, &r.Receipt
+	p, c := &text{}, &r.Receipt
 	row := func(name, format string, args ...any) {
-		for _, line := range terminal.Wrap(terminal.Clean(fmt.Sprintf(format, args...)), whyWidth-12) {
+		for _, line := range terminal.Wrap(terminal.Clean(fmt.Sprintf(format, args...)), width-12) {
 			p.say("  %-9s %s", name, line)
 			name = ""
 		}
@@ -42,13 +39,13 @@ func (r *Receipt) Text() string {
 	row("agent", "%s", cmp.Or(strings.TrimSpace(c.Agent.Backend+" "+c.Agent.Model), "none"))
 	row("cost", "%s", costWords(c.Cost))
 	row("commit", "%s, wave %d", c.Commit.Hash, c.Wave)
-	row("trees", "%s before, %s after", cmp.Or(Short(c.Base), "unknown"), Short(c.Result))
+	row("trees", "%s before, %s after", cmp.Or(view.Short(c.Base), "unknown"), view.Short(c.Result))
 	for _, one := range c.Checks {
 		word := "passed"
 		if !one.Passed {
 			word = "failed"
 		}
-		row("check", "%s %s in %s, exit code %d: %s%s", one.Name, word, took(one.Seconds), one.Code, one.Command, testWords(one))
+		row("check", "%s %s in %s, exit code %d: %s%s", one.Name, word, seconds(one.Seconds), one.Code, one.Command, testWords(one))
 	}
 	if len(c.Checks) == 0 {
 		row("check", "none: %s", cmp.Or(c.Accepted, "the agent's word"))
@@ -117,9 +114,9 @@ func testWords(c receipt.Check) string {
 
 // RecheckHead says by what receipts are rechecked.
 func RecheckHead(checks []verify.Check, from string, signed bool) string {
-	p := &page{}
+	p := &text{}
 	for _, c := range checks {
-		p.say("%s", strings.Join(terminal.Hang(fmt.Sprintf("check: %s: %s (from %s)", c.Title(), terminal.Clean(c.Run), from), whyWidth, 2), "\n"))
+		p.say("%s", strings.Join(terminal.Hang(fmt.Sprintf("check: %s: %s (from %s)", c.Title(), terminal.Clean(c.Run), from), width, 2), "\n"))
 	}
 	if signed {
 		p.say("signatures: by an allowed signer, or the receipt does not hold")
@@ -129,28 +126,28 @@ func RecheckHead(checks []verify.Check, from string, signed bool) string {
 
 // RecheckText is what became of one commit's receipts.
 func RecheckText(l receipt.Looked) string {
-	p := &page{}
-	p.say("\n%s %s", Short(l.Hash), terminal.Clean(l.Subject))
+	p := &text{}
+	p.say("\n%s %s", view.Short(l.Hash), terminal.Clean(l.Subject))
 	if len(l.Claims) == 0 {
 		p.say("  no receipt is about it")
 		return p.String()
 	}
 	say := func(indent int, format string, args ...any) {
 		text := strings.Repeat(" ", indent) + terminal.Clean(fmt.Sprintf(format, args...))
-		p.say("%s", strings.Join(terminal.Hang(text, whyWidth, 2), "\n"))
+		p.say("%s", strings.Join(terminal.Hang(text, width, 2), "\n"))
 	}
 	for _, c := range l.Checks {
 		word := "passes"
 		if !c.Passed {
 			word = "does not pass: " + c.Reason
 		}
-		say(2, "%s %s, after %s", c.Name, word, took(c.Seconds))
+		say(2, "%s %s, after %s", c.Name, word, seconds(c.Seconds))
 	}
 	for _, c := range l.Claims {
 		who := strings.TrimSpace(c.Task + " " + terminal.FitWords(c.Title, 50))
 		found := ""
 		if c.Found == "patch" {
-			found = ", the patch of " + Short(c.Written)
+			found = ", the patch of " + view.Short(c.Written)
 		}
 		if c.Signer != "" {
 			found += ", signed by " + c.Signer
@@ -190,84 +187,4 @@ func RecheckEnd(list []receipt.Looked) string {
 		s += "; no receipt is about " + terminal.Count(without, "commit")
 	}
 	return s + "\n"
-}
-
-// Stale says why the receipt of a done task is about something else by now.
-type Stale struct {
-	Changed []string       `json:"changed,omitempty"` // since it was verified: task, plan, policy
-	Behind  []store.TaskID `json:"behind,omitempty"`  // stale tasks that it depends on
-	Commit  string         `json:"commit"`            // that the receipt is about
-}
-
-func (s *Stale) String() string {
-	var parts []string
-	if len(s.Changed) > 0 {
-		parts = append(parts, strings.Join(s.Changed, ", ")+" changed since")
-	}
-	if len(s.Behind) > 0 {
-		parts = append(parts, "it depends on "+IDList(s.Behind))
-	}
-	return strings.Join(parts, "; ")
-}
-
-func (b *Board) isStale(id string) *Stale {
-	if s, ok := b.stale[id]; ok {
-		return &s
-	}
-	return nil
-}
-
-// MarkStale compares what the receipts of done tasks were about with the tasks, the plan and the settings of now. Notes are by commit; confirmed
-// are the rechecks that held. A task without a receipt is not stale.
-func (b *Board) MarkStale(notes map[string][]byte, confirmed []receipt.Confirmed) {
-	last := map[string]receipt.Receipt{}
-	for _, text := range notes {
-		for _, r := range receipt.Held(text) {
-			if old, ok := last[r.Task]; r.Tag == b.File.Tag() && (!ok || r.Finished.After(old.Finished)) {
-				last[r.Task] = r
-			}
-		}
-	}
-	since, at := map[string]journal.Inputs{}, map[string]time.Time{}
-	for _, c := range confirmed {
-		if r, ok := last[c.Task]; ok && c.Tag == b.File.Tag() && c.Commit == r.Commit.Hash {
-			since[c.Task], at[c.Task] = c.Inputs, c.At
-		}
-	}
-	plans := map[string]*loop.Job{b.Scud.PlanPath: b.job}
-	b.stale, b.receipts, b.rechecked = map[string]Stale{}, last, at
-	for _, w := range b.Graph.Waves() {
-		for _, id := range w.Tasks {
-			r, ok := last[id]
-			if !ok || b.Graph.Status(id) != tasks.Done {
-				continue
-			}
-			then := r.Inputs
-			if known, ok := since[id]; ok {
-				then = known
-			}
-			one := Stale{Changed: receipt.Changed(then, b.inputs(plans, id, r.Inputs.PlanPath)), Commit: r.Commit.Hash}
-			for _, on := range b.Graph.Deps(id) {
-				if _, stale := b.stale[on]; stale {
-					one.Behind = append(one.Behind, b.ID(on))
-				}
-			}
-			if len(one.Changed)+len(one.Behind) > 0 {
-				b.stale[id] = one
-			}
-		}
-	}
-}
-
-// inputs are a task's as they are now, with the plan that its receipt names: another command may name none.
-func (b *Board) inputs(plans map[string]*loop.Job, id, plan string) journal.Inputs {
-	job, ok := plans[plan]
-	if !ok {
-		job, _ = loop.Load(b.Root, loop.Config{Scud: loop.ScudConfig{Tag: b.File.Tag(), TasksFile: b.Scud.TasksFile, PlanPath: plan}})
-		plans[plan] = job
-	}
-	if job == nil {
-		job = b.job
-	}
-	return job.Inputs(id)
 }

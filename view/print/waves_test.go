@@ -1,4 +1,4 @@
-package view
+package print
 
 import (
 	"strings"
@@ -6,6 +6,7 @@ import (
 
 	"descartes/internal/terminal"
 	"descartes/loop/store"
+	"descartes/view"
 )
 
 // TestTaskLine keeps what a line says of a task, and lets its title give way: a long id moves its own line alone.
@@ -24,40 +25,13 @@ func TestTaskLine(t *testing.T) {
 		{"2", long, "waiting", "waits for 1", 20, "  2     waiting  a long title a…  (waits for 1)\n"},
 		{"2", "Two", "held", "blocked by 1", 0, "  2     held     Two  (blocked by 1)\n"},
 	} {
-		var s strings.Builder
-		writeTaskLine(&s, false, Task{ID: store.TaskID{ID: c.id}, Title: c.title, State: c.state, Cause: c.cause}, 4, c.width)
+		s := &text{}
+		s.task(&view.Task{ID: store.TaskID{ID: c.id}, Title: c.title, Stand: view.Stand(c.state), Cause: c.cause}, false, 4, c.width)
 		if s.String() != c.want {
 			t.Errorf("%+v: got %q", c, s.String())
 		}
 		if n := terminal.Width(strings.TrimSpace(s.String())); c.width >= 60 && n > c.width {
 			t.Errorf("%+v: %d columns", c, n)
-		}
-	}
-}
-
-func TestBar(t *testing.T) {
-	t.Parallel()
-	wave := func(states ...string) Wave {
-		w := Wave{Number: 1}
-		for _, s := range states {
-			w.Tasks = append(w.Tasks, Task{State: s})
-		}
-		return w
-	}
-	for _, c := range []struct {
-		wave Wave
-		want string
-	}{
-		{wave("done", "done", "done"), "████████████████ Complete (3 tasks)"},
-		{wave("done", "ready", "done", "waiting"), "████████░░░░░░░░ In Progress (2/4 tasks)"},
-		{wave("running"), "░░░░░░░░░░░░░░░░ In Progress (0/1 task)"},
-		{wave("ready", "waiting"), "░░░░░░░░░░░░░░░░ Pending (2 tasks)"},
-		{wave("blocked", "done"), "████████░░░░░░░░ Blocked (1/2 tasks)"},
-		{wave("held", "held"), "░░░░░░░░░░░░░░░░ Held (0/2 tasks)"},
-	} {
-		b := BarOf(c.wave)
-		if got := b.blocks() + " " + b.Words(); got != c.want {
-			t.Errorf("got %q, want %q", got, c.want)
 		}
 	}
 }

@@ -1,0 +1,322 @@
+package view
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"descartes/gitops"
+	"descartes/internal/terminal"
+	"descartes/loop"
+	"descartes/loop/journal"
+	"descartes/loop/store"
+)
+
+// Attempt is one attempt at a task, or one run of an iteration, as people see it.
+type Attempt struct {
+	*journal.Attempt `json:"-"`
+
+	Loop    string    `json:"loop"`
+	N       int       `json:"attempt"`
+	First   int       `json:"round,omitempty"`     // of several at the same time: the number of the first of them
+	Nth     int       `json:"candidate,omitempty"` // and its own number among them
+	Outcome string    `json:"verdict"`             // "running" and "interrupted" without one
+	Reason  string    `json:"reason"`
+	Kept    *string   `json:"ref"` // null if the attempt left nothing to keep
+	Commit  *string   `json:"commit"`
+	Backend string    `json:"backend,omitempty"` // what it was run with
+	Model   string    `json:"model,omitempty"`
+	Session string    `json:"session_of,omitempty"` // the task in whose session it went on
+	Log     string    `json:"log"`
+	At      time.Time `json:"at"`
+	Price   *costJSON `json:"cost"` // null if unknown
+
+	Stand Stand `json:"-"`
+}
+
+// AttemptOf is an attempt of a loop; runs says that somebody may work on it.
+func AttemptOf(root, loop string, a *journal.Attempt, runs bool) *Attempt {
+	out := newAttempt(root, loop, a)
+	switch {
+	case a.Over():
+	case runs && a.Phase != journal.PhaseOpen:
+		out.Stand, out.Outcome = Running, "running"
+	default:
+		out.Stand, out.Outcome = Other, "interrupted"
+	}
+	return out
+}
+
+func newAttempt(root, loop string, a *journal.Attempt) *Attempt {
+	home := store.NewHome(root)
+	path := home.Log(loop, a.Task, a.Number)
+	if a.Iteration > 0 {
+		path = home.IterationLog(loop, a.Iteration, a.Number)
+	}
+	out := &Attempt{Attempt: a, Loop: loop, N: a.Number, First: a.Round, Nth: a.Candidate(), Outcome: cmp.Or(a.Outcome(), string(a.Decision)), Reason: a.Reason, At: a.Ended,
+		Log: Relative(root, path)}
+	out.Stand = verdictStand(out.Outcome)
+	if d := cmp.Or(a.Result, a.Agent); d != nil {
+		out.Backend, out.Model = d.Backend, d.Model
+	}
+	if a.From != nil {
+		out.Session = a.From.Task
+	}
+	if a.Cost.Runs > 0 {
+		c := jsonCost(a.Cost)
+		out.Price = &c
+	}
+	return out
+}
+
+// Done reports whether its work was taken, by the checks or by a person.
+func (a *Attempt) Done() bool { return a.Stand == Done && a.Iteration == 0 }
+
+// Counts reports whether it used up one of its task's attempts.
+func (a *Attempt) Counts() bool { return journal.Verdict(a.Outcome).Counts() }
+
+// Word says what it did, or what it does.
+func (a *Attempt) Word() string {
+	switch {
+	case a.Stand == Running:
+		return a.Doing()
+	case a.Task == "" && a.Iteration > 0:
+		return a.Decided()
+	}
+	return VerdictWord(journal.Verdict(a.Outcome))
+}
+
+// Doing is what is being done for it.
+func (a *Attempt) Doing() string {
+	switch {
+	case a.Waits != "":
+		return "no worker yet"
+	case a.Phase == journal.PhaseAgent:
+		return "the agent works"
+	case a.Phase == journal.PhaseVerify:
+		return "verify runs"
+	case a.Phase == journal.PhaseLook:
+		return LookWords(a.Look)
+	case a.Phase == journal.PhaseIntegrating && !a.Over():
+		return "verified, waiting for the other candidates"
+	case a.Phase == journal.PhaseIntegrating:
+		return "its work is merged"
+	}
+	return "nobody works on it"
+}
+
+// LookWords says what is being done to an attempt that passed its verification.
+func LookWords(look string) string {
+	if words := map[string]string{"guard": "the guard compares the checks", "holdout": "held-out checks run", "prove": "its tests must prove themselves", "mutants": "small faults are put into its code", "review": "a reviewer reads it"}[look]; words != "" {
+		return words
+	}
+	return "the " + terminal.Clean(look) + " looks at it"
+}
+
+// Decided is what an iteration came to, in a word or two.
+func (a *Attempt) Decided() string {
+	switch a.Decision {
+	case "", journal.CutShort:
+		return "interrupted"
+	case journal.NoQuota:
+		return "no quota"
+	}
+	return string(a.Decision)
+}
+
+// Which is its number: of how many, of which candidates.
+func (a *Attempt) Which() string {
+	switch {
+	case a.Nth > 0:
+		return "candidate " + strconv.Itoa(a.Nth) + ", attempt " + strconv.Itoa(a.Number)
+	case a.Task != "" && a.Of >= a.Number:
+		return "attempt " + strconv.Itoa(a.Number) + " of " + strconv.Itoa(a.Of)
+	}
+	return "attempt " + strconv.Itoa(a.Number)
+}
+
+// Subject is the task or the iteration that it is about.
+func (a *Attempt) Subject() string {
+	if a.Iteration > 0 {
+		return "iteration " + strconv.Itoa(a.Iteration)
+	}
+	return a.Task
+}
+
+// By is what it was run with.
+func (a *Attempt) By() string { return strings.TrimSpace(a.Backend + " " + a.Model) }
+
+// Took is how long it ran, "" before its end.
+func (a *Attempt) Took() string {
+	if !a.Over() {
+		return ""
+	}
+	return took(a.Seconds())
+}
+
+// Dollars is what it cost, "" if unknown.
+func (a *Attempt) Dollars() string {
+	if a.Cost.USD == nil {
+		return ""
+	}
+	return a.Cost.Dollars()
+}
+
+// Failed reports whether its agent or its verification failed.
+func (a *Attempt) Failed() bool {
+	if a.Iteration == 0 {
+		return a.Over() && a.Stand == Blocked
+	}
+	if !a.Over() || a.Decision == journal.CutShort || a.Decision == journal.NoQuota {
+		return false
+	}
+	r := a.Result
+	return a.Decision == journal.Retry || r != nil && (r.End != journal.EndFinished || len(a.Checks) > 0 && !r.Passed)
+}
+
+// Story is what became of a run of an iteration, for a report.
+func (l *Loop) Story(a *Attempt) string {
+	switch {
+	case a.Stand == Running:
+		return "running"
+	case !a.Over() && !l.Run.Killed(): // its run ended before it could be judged
+		return "not finished"
+	case a.Over() && a.Reason == journal.NotCommitted:
+		return a.Reason
+	case !a.Over(), a.Decision == journal.CutShort:
+		return "interrupted, not finished"
+	case a.Decision == journal.NoQuota:
+		return "out of quota: " + a.Reason
+	case a.Failed():
+		return "failed: " + cmp.Or(a.Reason, string(a.Decision))
+	}
+	return strings.TrimSuffix(string(a.Decision)+": "+a.Reason, ": ")
+}
+
+// Output is the end of what its verification printed, and its agent's last words.
+func (a *Attempt) Output() string {
+	if a.Result == nil {
+		return ""
+	}
+	return terminal.CleanLines(strings.TrimSpace(a.Result.Output + "\n" + a.Result.Words))
+}
+
+// Words are its agent's last words.
+func (a *Attempt) Words() string {
+	if a.Result == nil {
+		return ""
+	}
+	return a.Result.Words
+}
+
+// Spent is what it cost.
+func (a *Attempt) Spent() *journal.Cost { return &a.Cost }
+
+// Said is what a person should look at.
+func (a *Attempt) Said() []string { return a.Result.Said() }
+
+// took is seconds in words.
+func took(seconds float64) string {
+	return terminal.Duration(time.Duration(seconds * float64(time.Second)))
+}
+
+// Attempts joins a task's attempts in the journals of all loops with the refs that keep them. A ref whose journal is gone is described by its own message.
+func (b *Board) Attempts(id string, refs []gitops.Ref) ([]*Attempt, error) {
+	home := store.NewHome(b.Root)
+	all, err := home.List()
+	if err != nil {
+		return nil, err
+	}
+	out, told := []*Attempt{}, map[string]*Attempt{}
+	for _, s := range all {
+		if s.State == nil || s.State.Tag != b.File.Tag() {
+			continue
+		}
+		h, err := journal.Load(home.Events(s.State.ID))
+		if err != nil {
+			return nil, err
+		}
+		for _, one := range h.Ended {
+			if one.Task == id {
+				a := newAttempt(b.Root, s.State.ID, one)
+				out, told[store.RefPrefix(a.Loop, id)+strconv.Itoa(a.N)] = append(out, a), a
+			}
+		}
+	}
+	for _, r := range refs {
+		if a := told[r.Name]; a != nil {
+			a.Kept, a.Commit = &r.Name, &r.Hash
+		} else if k, ok := loop.ReadKept(r, b.File.Tag(), id); ok {
+			out = append(out, &Attempt{Attempt: &journal.Attempt{Key: journal.Key{Task: id, Number: k.Attempt}}, Loop: k.Loop, N: k.Attempt, Outcome: k.Verdict, Reason: k.Reason, Kept: &r.Name,
+				Commit: &r.Hash, At: r.When, Stand: verdictStand(k.Verdict)})
+		}
+	}
+	return out, nil
+}
+
+// Left is how long the rest of a live run takes if every task, or iteration, that can still be done takes as long as those that it finished did. ok is
+// false before it finished one; late says that what runs has taken much longer than that and nothing else is left.
+func (l *Loop) Left(now time.Time) (left time.Duration, late, ok bool) {
+	h, s := l.Run.History, l.Run.State
+	if !l.Run.Live || l.Board == nil && s.Kind == store.KindTag {
+		return 0, false, false
+	}
+	slots, chain, open := 1, 0, 0
+	took := map[string]time.Duration{}
+	for _, a := range h.Ended {
+		if a.Iteration > 0 && !a.Decision.Failed() || a.Task != "" {
+			took[cmp.Or(a.Task, strconv.Itoa(a.Iteration))] += a.Ended.Sub(a.Started)
+		}
+	}
+	if l.Board == nil {
+		open = max(0, l.MaxIteration-len(took))
+	} else {
+		slots = max(1, s.Config.TasksAtOnce())
+		for _, w := range l.Waves {
+			n := open
+			for _, t := range w.Tasks {
+				switch t.Stand {
+				case Ready, Waiting, Running, Limited, Interrupted:
+					open++
+				}
+				if t.Stand != Done {
+					delete(took, t.ID.ID)
+				}
+			}
+			if open > n { // waves are as many as the longest path could be
+				chain++
+			}
+		}
+	}
+	var mean time.Duration
+	for _, d := range took {
+		mean += d / time.Duration(len(took))
+	}
+	if len(took) == 0 {
+		return 0, false, false
+	}
+	left = mean * time.Duration(open)
+	for _, a := range l.Working() {
+		ran := now.Sub(a.Started)
+		left, late = left-min(mean, ran), late || ran > mean+max(mean/2, 10*time.Second)
+	}
+	left = max(left/time.Duration(slots), 0)
+	if slots > 1 {
+		left = max(left, time.Duration(chain-1)*mean)
+	}
+	if w := h.WaitsUntil(); w != nil && w.Until.After(now) {
+		left += w.Until.Sub(now)
+	}
+	return left, late && left == 0, true
+}
+
+// Pace is how many tasks a run does in an hour, as the end of a sentence; "" for one that is too young.
+func (l *Loop) Pace(now time.Time) string {
+	n := len(slices.DeleteFunc(slices.Clone(l.Run.History.Ended), func(a *journal.Attempt) bool { return a.Verdict != journal.Verified }))
+	if took := now.Sub(l.StartedAt); n > 0 && took > 10*time.Minute {
+		return " (" + strconv.FormatFloat(float64(n)/took.Hours(), 'f', 1, 64) + " tasks an hour)"
+	}
+	return ""
+}

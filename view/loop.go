@@ -1,0 +1,821 @@
+// Package view owns the account of a run that people and programs are shown: its journal, and the graph of its tag, folded once. The words that say how
+// something stands, the numbers, what to type next and the JSON of --json are made here; those that draw a Loop decide nothing.
+package view
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"descartes/gitops"
+	"descartes/internal/terminal"
+	"descartes/loop"
+	"descartes/loop/journal"
+	"descartes/loop/store"
+	"descartes/tasks"
+)
+
+// Loop is a run as people see it.
+type Loop struct {
+	Status            // its JSON
+	Run        Run    // what it is the account of
+	Board      *Board // its tag; nil for a prompt loop, and if the list cannot be read
+	Stand      Stand
+	Word       string   // how it stands, in a few words
+	Why        string   // what it does, or how it ended, as a sentence
+	Limits     []*Limit // what it waits for its providers with
+	Iterations []*Attempt
+	Closing
+
+	Action func(*journal.Attempt) string // what an attempt's agent does now, in a line; nil: unknown
+}
+
+// Run is a run as its state and its journal have it.
+type Run struct {
+	Root    string // of the project
+	Here    string // what a command needs besides where it is typed
+	ID      string // "" if no loop ran
+	Path    string // of the state file
+	State   *store.State
+	History *journal.State
+	Outcome loop.Outcome
+	Loose   []string // tasks whose verified work is in no commit
+	Live    bool
+	Asked   Pending
+}
+
+// Closing is what only the end of a run, or whoever reads of it, adds.
+type Closing struct {
+	Step   bool
+	Took   time.Duration
+	Kept   []gitops.Ref // of attempts; only looked up if tasks are blocked
+	Update []string     // what brings the user's packages up to date
+	Pool   string       // what the project's slots occupy, if that is much
+	Away   bool         // who reads it is on another machine
+	Later  bool         // the settings are saved ones: no flags would give them again
+}
+
+// Status is a run as JSON.
+type Status struct {
+	ID           string              `json:"id"`
+	Kind         string              `json:"kind"`
+	State        string              `json:"state"`                    // running, waiting, paused, finished, interrupted or dead
+	Requested    string              `json:"requested,omitempty"`      // pause or cancel, of a live loop
+	Stopping     *time.Time          `json:"stopping_since,omitempty"` // Ctrl-C where it runs: it ends after its running attempts
+	ExitReason   store.ExitReason    `json:"exit_reason"`
+	Unpushed     string              `json:"unpushed,omitempty"` // the command that does what --push could not
+	Tag          string              `json:"tag"`
+	CurrentWave  int                 `json:"current_wave"`
+	TotalWaves   int                 `json:"total_waves"`
+	CurrentTask  *store.TaskID       `json:"current_task"`
+	Tasks        journal.TaskCounts  `json:"tasks"`
+	Own          int                 `json:"tasks_done_here"` // by this loop
+	Waves        []*Wave             `json:"waves,omitempty"`
+	Blocked      []store.Blocked     `json:"blocked_tasks"`
+	Questions    []Question          `json:"questions"`
+	Commits      []store.WaveCommit  `json:"wave_commits"`
+	Noticed      []journal.Notice    `json:"noticed,omitempty"` // what looks at attempts that passed say
+	Iteration    int                 `json:"iteration"`
+	MaxIteration int                 `json:"max_iterations"`
+	Cost         costJSON            `json:"cost"`
+	Checks       []journal.Tally     `json:"checks,omitempty"` // what the runs of named checks came to
+	Flaky        []journal.Flaky     `json:"flaky,omitempty"`  // what failed and passed when it was run again
+	Chains       *journal.Chains     `json:"chains,omitempty"` // what went on in the session of another task
+	TaskCosts    map[string]costJSON `json:"task_costs,omitempty"`
+	Agents       []journal.AgentUse  `json:"agents"`            // what attempts were run with
+	Waiting      *waitingJSON        `json:"waiting,omitempty"` // for a provider
+	Verifying    *time.Time          `json:"verifying_since,omitempty"`
+	Running      []runningJSON       `json:"running,omitempty"` // what is worked on
+	Ends         *time.Time          `json:"estimated_end,omitempty"`
+	Sandbox      string              `json:"sandbox"` // what is in force
+	StartedAt    time.Time           `json:"started_at"`
+	LastActivity time.Time           `json:"last_activity_at"`
+	PID          int                 `json:"pid"`
+	Gate         *Gate               `json:"gate,omitempty"` // of a loop that a status or criteria gate ends
+	StateFile    string              `json:"state_file"`
+	EventsFile   string              `json:"events_file"`
+}
+
+type waitingJSON struct {
+	Until   time.Time `json:"until"`
+	Backend string    `json:"backend"`
+	Reason  string    `json:"reason"`
+}
+
+type runningJSON struct {
+	Task      *store.TaskID `json:"task_id,omitempty"`
+	Iteration int           `json:"iteration,omitempty"`
+	Attempt   int           `json:"attempt"`
+	Candidate int           `json:"candidate,omitempty"` // its number among the attempts at the same time
+	Slot      int           `json:"slot,omitempty"`
+	Host      string        `json:"host,omitempty"`  // machine of a fleet that has it
+	Waits     string        `json:"waits,omitempty"` // what it waits for before a machine of a fleet takes it
+	Phase     journal.Phase `json:"phase"`
+	Since     time.Time     `json:"since"` // of the phase
+	StartedAt time.Time     `json:"started_at"`
+	Action    string        `json:"action,omitempty"` // what its agent does now
+
+	of *Attempt
+}
+
+type costJSON struct {
+	USD           *float64 `json:"usd"`
+	InputTokens   *int64   `json:"input_tokens"`
+	OutputTokens  *int64   `json:"output_tokens"`
+	Estimated     bool     `json:"estimated"`               // by the settings' prices
+	Unknown       int      `json:"unknown_attempts"`        // whose dollars are not in usd
+	UnknownTokens int      `json:"unknown_tokens_attempts"` // whose tokens are in neither sum
+}
+
+func jsonCost(c journal.Cost) costJSON {
+	return costJSON{c.USD, c.InputTokens, c.OutputTokens, c.Estimated, c.Unknown, c.UnknownTokens}
+}
+
+// Of is the account of a saved loop as it is now.
+func Of(root string, s store.Saved) (*Loop, error) {
+	one := All(root, []store.Saved{s})[0]
+	return one.Loop, one.Err
+}
+
+// Listed is a saved loop, or why it cannot be read.
+type Listed struct {
+	*Loop
+	Called string // its id, or the path of a state file that cannot be read
+	Err    error
+}
+
+// All are the accounts of saved loops. Each journal and each list is read once.
+func All(root string, saved []store.Saved) []Listed {
+	home, jobs, boards := store.NewHome(root), map[string]*loop.Job{}, map[string]*Board{}
+	out := make([]Listed, len(saved))
+	for i, s := range saved {
+		if out[i] = (Listed{Called: Relative(root, s.Path), Err: s.Err}); s.State == nil {
+			continue
+		}
+		out[i].Called = s.State.ID
+		list := ListOf(s.State)
+		key := list.Tag + "\x00" + list.TasksFile
+		if _, known := jobs[key]; !known && s.State.Kind == store.KindTag {
+			jobs[key], _ = loop.Load(root, loop.Config{Scud: list})
+		}
+		job := jobs[key]
+		var file *tasks.File
+		if job != nil && s.State.Kind == store.KindTag {
+			file = job.File
+			if boards[key] == nil {
+				if boards[key], out[i].Err = NewBoard(job); out[i].Err != nil {
+					continue
+				}
+			}
+		}
+		v, err := home.View(s, file)
+		if err != nil {
+			out[i].Err = err
+			continue
+		}
+		var board *Board
+		if file != nil {
+			one := *boards[key]
+			one.Commits = v.State.WaveCommits // the commits shown are this loop's
+			board = &one
+			if file.Holds(tasks.Blocked) { // answered, or set by hand since
+				v.State.BlockedTasks = slices.DeleteFunc(slices.Clone(v.State.BlockedTasks), func(b store.Blocked) bool { return board.Graph.Status(b.Task.ID) != tasks.Blocked })
+			}
+		}
+		l := &Loop{Run: Run{Root: root, ID: v.State.ID, Path: v.Path, State: &v.State, History: v.History, Live: v.Live, Loose: v.History.Uncommitted()}, Board: board, Closing: Closing{Later: true}}
+		l.Run.Asked = PendingOf(&v)
+		l.Run.Outcome = outcome(&l.Run)
+		l.fold(time.Now())
+		out[i].Loop = l
+	}
+	return out
+}
+
+// Ended is the account of a run of this process that is over. board is nil for a prompt loop.
+func Ended(r Run, board *Board, c Closing) *Loop {
+	l := &Loop{Run: r, Board: board, Closing: c}
+	l.fold(time.Now())
+	return l
+}
+
+// See takes in what its journal says since, and how the loop is now, and reports whether anything changed. An event that it knows counts for nothing.
+func (l *Loop) See(events []journal.Event) bool {
+	r, home := &l.Run, store.NewHome(l.Run.Root)
+	v := store.View{State: *r.State, History: r.History, Live: home.IsLive(store.Saved{Path: r.Path, State: r.State})}
+	if v.Live {
+		v.Asked, v.Now = home.Asked(r.ID)
+	}
+	if len(events) == 0 && v.Live == r.Live && PendingOf(&v) == r.Asked {
+		return false
+	}
+	for i := range events {
+		if events[i].Seq > r.History.Seq {
+			r.History.Apply(&events[i])
+		}
+	}
+	id := func(id string) store.TaskID { return store.TaskID{ID: id} }
+	if l.Board != nil {
+		id = l.Board.ID
+		for id, status := range r.History.TakeChanges(0) {
+			l.Board.know(id, tasks.Status(status))
+		}
+	}
+	if r.History.Seq > 0 {
+		store.Fill(r.State, r.History, id)
+	}
+	r.Live, r.Asked, r.Loose = v.Live, PendingOf(&v), r.History.Uncommitted()
+	r.Outcome = outcome(r)
+	l.fold(time.Now())
+	return true
+}
+
+// outcome is what the last run came to, as far as its last event says.
+func outcome(r *Run) loop.Outcome {
+	h := r.History
+	out := loop.Outcome{Ending: journal.Ending(r.State.ExitReason.Type), Message: r.State.ExitReason.Message}
+	if h.Finished != nil && h.Finished.Event != nil && !r.Live {
+		out = loop.OutcomeOf(h.Finished.Event)
+	}
+	if last := h.Prompt.Last; out.Ending == journal.GateAsks && last != nil && last.Detail != nil {
+		out.Question = last.Detail.Question
+	}
+	return out
+}
+
+// From says where commands are typed, as flags.
+func (l *Loop) From(here string) {
+	l.Run.Here = here
+	if l.Board != nil {
+		l.Board.Here = here
+		l.fold(time.Now())
+	}
+}
+
+// Prompt reports whether it repeats a prompt.
+func (l *Loop) Prompt() bool { return l.Run.State.Tag == "" }
+
+// fold makes everything that is shown from the run and the board.
+func (l *Loop) fold(now time.Time) {
+	r := &l.Run
+	s, h := r.State, r.History
+	st := Status{ID: s.ID, Kind: s.Kind, State: r.state(), ExitReason: s.ExitReason, Noticed: s.Noticed, Unpushed: r.Outcome.Unpushed, Tag: s.Tag, CurrentWave: s.CurrentWave,
+		TotalWaves: s.TotalWaves, Blocked: append([]store.Blocked{}, s.BlockedTasks...), Commits: append([]store.WaveCommit{}, s.WaveCommits...),
+		Iteration: s.Iteration, MaxIteration: s.Config.Scud.MaxTotalIterations, StartedAt: s.StartedAt, LastActivity: r.lastActivity(), Checks: s.Checks, Flaky: s.Flaky,
+		PID: s.PID, StateFile: Relative(r.Root, r.Path), EventsFile: Relative(r.Root, store.NewHome(r.Root).Events(s.ID)), Sandbox: Sandbox(s.Config), Requested: string(r.Asked.Asked),
+		Agents: append([]journal.AgentUse{}, s.Agents...), Gate: gateOf(s), Questions: []Question{}, Tasks: journal.TaskCounts{Total: s.TasksTotal, Done: s.TasksCompleted}}
+	for _, t := range h.Tasks {
+		if t.Stand == journal.StandDone {
+			st.Own++
+		}
+	}
+	if h.Seq == 0 { // its journal is gone
+		for _, c := range s.WaveCommits {
+			st.Own += len(c.Tasks)
+		}
+	}
+	if s.Kind != store.KindTag {
+		st.MaxIteration = s.Config.MaxIterations
+	}
+	if since := h.Verifying(); r.Live && !since.IsZero() {
+		st.Verifying = &since
+	}
+	if r.Asked.Stopping {
+		st.Stopping = &h.Stopping
+	}
+	if w := h.WaitsUntil(); w != nil && !w.Until.IsZero() {
+		st.Waiting = &waitingJSON{w.Until, w.Backend, w.Reason}
+	}
+	if s.Cost != nil {
+		st.Cost = jsonCost(*s.Cost)
+	}
+	if c := h.Chains(); c.Attempts > 0 {
+		st.Chains = &c
+	}
+	l.Status = st
+	l.attempts()
+	if b := l.Board; b != nil {
+		c, _ := b.counts()
+		l.Tasks = journal.TaskCounts(c)
+		l.Questions = b.Questions(openQuestions(b, s))
+		if s.CurrentTask != "" {
+			id := b.ID(s.CurrentTask)
+			l.CurrentTask = &id
+		}
+	}
+	if left, late, ok := l.Left(now); ok && !late && r.Live {
+		at := now.Add(left).Round(time.Second)
+		l.Ends = &at
+	}
+	l.Stand, l.Word = l.stand()
+	l.Why = l.why()
+}
+
+// attempts adds what was attempted: to the tasks of the waves, to the iterations, and to what runs.
+func (l *Loop) attempts() {
+	h, of := l.Run.History, map[string][]*Attempt{}
+	l.Iterations = nil
+	for _, a := range h.Attempts {
+		runs := l.Run.Live && h.Runs(a)
+		one := AttemptOf(l.Run.Root, l.ID, a, runs)
+		if runs && a.Phase != journal.PhaseOpen { // also while its work is merged
+			l.Running = append(l.Running, l.running(one))
+		}
+		if a.Iteration > 0 {
+			l.Iterations = append(l.Iterations, one)
+		} else {
+			of[a.Task] = append(of[a.Task], one)
+		}
+	}
+	slices.SortStableFunc(l.Running, func(x, y runningJSON) int { return x.StartedAt.Compare(y.StartedAt) })
+	l.Limits = limits(h, l.Run.Live)
+	if l.Board == nil {
+		return
+	}
+	l.Waves, l.TaskCosts = l.Board.committedWaves(), map[string]costJSON{}
+	for id, t := range h.Tasks {
+		if c := t.Cost; c.USD != nil || c.InputTokens != nil {
+			l.TaskCosts[id] = jsonCost(c)
+		}
+	}
+	for _, w := range l.Waves {
+		if c := h.WaveOf(w.Number).Cost; c != (journal.Cost{}) {
+			cost := jsonCost(c)
+			w.Cost = &cost
+		}
+		for i := range w.Tasks {
+			t := &w.Tasks[i]
+			t.Attempts, t.Wait, t.Blocked = of[t.ID.ID], h.WaitOf(t.ID.ID), h.Task(t.ID.ID).Blocked
+			t.fold(l.Run.Live)
+			if c := h.Task(t.ID.ID).Cost; c.USD != nil {
+				t.Price = c.Dollars()
+			}
+		}
+	}
+}
+
+func (l *Loop) running(a *Attempt) runningJSON {
+	r := runningJSON{Iteration: a.Iteration, Attempt: a.Number, Candidate: a.Candidate(), Slot: a.Slot, Host: a.Host, Waits: a.Waits, Phase: a.Phase, Since: a.Since, StartedAt: a.Started, of: a}
+	if a.Task != "" {
+		r.Task = &store.TaskID{ID: a.Task}
+		if l.Board != nil {
+			*r.Task = l.Board.ID(a.Task)
+		}
+	}
+	return r
+}
+
+// Act asks what the running agents do now.
+func (l *Loop) Act(action func(*journal.Attempt) string) {
+	for i := range l.Running {
+		if r := &l.Running[i]; r.Phase == journal.PhaseAgent {
+			r.Action = terminal.Clean(action(r.of.Attempt))
+		}
+	}
+}
+
+// Working are the attempts that are worked on, the oldest first.
+func (l *Loop) Working() (list []*Attempt) {
+	for _, r := range l.Running {
+		list = append(list, r.of)
+	}
+	return list
+}
+
+// Task is one of its tasks, or nil.
+func (l *Loop) Task(id string) *Task {
+	for _, w := range l.Waves {
+		for i := range w.Tasks {
+			if w.Tasks[i].ID.ID == id {
+				return &w.Tasks[i]
+			}
+		}
+	}
+	return nil
+}
+
+// Counted counts the attempts.
+func (l *Loop) Counted() string {
+	n, cut := l.Iteration, l.Run.History.Interrupted()
+	switch {
+	case cut == 0:
+		return terminal.Count(n, "attempt")
+	case n == 0:
+		return terminal.Count(cut, "interrupted attempt")
+	}
+	return fmt.Sprintf("%s and %d interrupted", terminal.Count(n, "attempt"), cut)
+}
+
+// state is the run in one word of its JSON.
+func (r *Run) state() string {
+	switch e := r.Outcome.Ending; {
+	case r.Live && r.History.WaitsUntil() != nil:
+		return "waiting"
+	case r.Live:
+		return "running"
+	case r.Killed():
+		return "dead"
+	case e == journal.Paused:
+		return "paused"
+	case e == journal.UserCancelled || e == journal.Interrupted:
+		return "interrupted"
+	}
+	return "finished"
+}
+
+// Killed reports whether the run did not come to its end.
+func (r *Run) Killed() bool {
+	e := r.Outcome.Ending
+	return !r.Live && (e == "" || e == "running")
+}
+
+func (r *Run) lastActivity() time.Time {
+	if at := r.History.At; !at.IsZero() {
+		return at
+	}
+	if at := r.State.LastIterationAt; at != nil {
+		return *at
+	}
+	return r.State.StartedAt
+}
+
+// stand says how a run stands in a few words.
+func (l *Loop) stand() (Stand, string) {
+	r, e := &l.Run, l.Run.Outcome.Ending
+	switch w := r.History.WaitsUntil(); {
+	case r.Live && w != nil && w.Until.IsZero():
+		return Limited, "waits for quota"
+	case r.Live && w != nil:
+		return Limited, "waits for quota until " + terminal.Moment(w.Until)
+	case r.Live && r.Asked.Words() != "":
+		return Running, "running, " + r.Asked.Words()
+	case r.Live:
+		return Running, "running"
+	case r.Killed():
+		return Blocked, "killed"
+	}
+	switch e {
+	case journal.AllDone, journal.CommandSucceeded, journal.GateDone, journal.PromiseSeen:
+		return Done, "done"
+	case journal.TasksBlocked:
+		if n := len(l.Questions); n > 0 {
+			return Asks, "waits for your answer, " + terminal.Count(max(1, len(l.Blocked)), "task") + " blocked"
+		}
+		return Blocked, terminal.Count(max(1, len(l.Blocked)), "task") + " blocked"
+	case journal.GateAsks:
+		return Asks, "waits for your answer"
+	case journal.GateBlocked:
+		return Asks, "needs you"
+	case journal.LimitReached:
+		return Held, "iteration limit reached"
+	case journal.CostReached:
+		return Held, "cost limit reached"
+	case journal.UserCancelled:
+		return Held, "cancelled"
+	case journal.BreakerOpen:
+		return Blocked, "stopped: the same failure again and again"
+	case journal.BaselineFails:
+		return Blocked, "baseline failed: verify fails before any task"
+	case journal.OwnError:
+		return Blocked, "internal error"
+	case journal.AgentUnusable, journal.GitRefused, journal.ProviderFails, journal.DiskFull, journal.ChecksFail, journal.TestsFailed, journal.PlanMissing:
+		return Blocked, e.Words()
+	}
+	return Held, e.Words()
+}
+
+// why says what the run does, or why and how it ended.
+func (l *Loop) why() string {
+	r, h := &l.Run, l.Run.History
+	asked := ""
+	if words := r.Asked.Words(); words != "" {
+		asked = ", " + words
+	}
+	w := h.WaitsUntil()
+	switch since := h.Verifying(); {
+	case r.Live && w != nil:
+		return Until("Waiting", w) + asked
+	case r.Live && !since.IsZero():
+		return "Running, verifying for " + terminal.Duration(time.Since(since).Round(time.Second)) + asked
+	case r.Live:
+		return "Running" + asked
+	case r.Killed() && w != nil:
+		return Until("Killed while it waited", w) + "; " + r.Resume() + " resumes it"
+	case r.Killed():
+		return "Killed; " + r.Resume() + " resumes it"
+	}
+	text := r.Outcome.Ending.Words()
+	text = strings.ToUpper(text[:min(1, len(text))]) + text[min(1, len(text)):]
+	if r.Outcome.Message != "" {
+		text += " (" + r.Outcome.Message + ")"
+	}
+	return text
+}
+
+// Ending says how the run ended, and what stopped it.
+func (l *Loop) Ending() string {
+	switch r := &l.Run; {
+	case r.Live:
+		return "is running"
+	case r.Killed():
+		return "was killed"
+	case r.Outcome.Message != "":
+		return r.Outcome.Ending.Words() + " (" + r.Outcome.Message + ")"
+	default:
+		return r.Outcome.Ending.Words()
+	}
+}
+
+// Broke reports whether the run ended with something that a person has to see to and that is not said of its tasks or iterations.
+func (l *Loop) Broke() bool {
+	r := &l.Run
+	if r.Live || r.ID == "" {
+		return false
+	}
+	switch r.Outcome.Ending {
+	case journal.AgentUnusable, journal.ProviderFails, journal.GitRefused, journal.DiskFull, journal.BaselineFails, journal.OwnError, journal.TestsFailed, journal.PlanMissing, journal.ChecksFail,
+		journal.GateBlocked, journal.GateAsks, journal.BreakerOpen:
+		return true
+	}
+	return r.Killed() || r.Outcome.Unpushed != ""
+}
+
+// Completed says whether everything is done: a run with nothing left to run may have blocked tasks.
+func (l *Loop) Completed() string {
+	next := ""
+	if l.Board != nil {
+		next = l.Board.Next()
+	}
+	switch e := journal.Ending(l.ExitReason.Type); {
+	case !l.Run.State.Completed:
+		return "No"
+	case e == journal.TasksBlocked && next != "": // since an answer, or somebody set it so
+		return "No, task " + next + " can be tried again"
+	case e == journal.TasksBlocked:
+		return "No, nothing is left that can run"
+	case e == journal.BaselineFails:
+		return "No, it ended before the first attempt"
+	case e == journal.StepDone && next != "":
+		return "No, only this step"
+	}
+	return "Yes"
+}
+
+// Until says until when something waits for its provider, and why.
+func Until(what string, w *journal.Wait) string {
+	if !w.Until.IsZero() {
+		until := w.Until.Round(0)
+		what += " until " + terminal.Moment(until)
+		if left := time.Until(until); left > 0 {
+			what += " (" + terminal.Spell(left) + ")"
+		}
+	}
+	if w.Reason != "" {
+		what += ": " + w.Reason
+	}
+	return what
+}
+
+// Limit is one wait for a provider, of all tasks that wait for the same.
+type Limit struct {
+	*journal.Wait
+	Tasks []string // in order; none for a prompt loop
+}
+
+func limits(h *journal.State, live bool) (list []*Limit) {
+	for _, w := range h.Waiting() {
+		at := slices.IndexFunc(list, func(l *Limit) bool { return l.Backend == w.Backend && l.Until.Equal(w.Until) && l.Reason == w.Reason })
+		if at < 0 {
+			at = len(list)
+			list = append(list, &Limit{Wait: w})
+		}
+		if w.Task != "" && live {
+			list[at].Tasks = append(list[at].Tasks, w.Task)
+		}
+	}
+	for _, l := range list {
+		slices.Sort(l.Tasks)
+	}
+	return list
+}
+
+// Ways are the ways in which a loop that nobody runs can be resumed now: resume, retry (its blocked tasks), step.
+func (l *Loop) Ways() (ways []string) {
+	s := l.Run.State
+	if l.Run.Live {
+		return nil
+	}
+	blocked, ready, e := false, false, journal.Ending(l.ExitReason.Type)
+	if l.Board != nil {
+		blocked, ready = l.Tasks.Blocked > 0, l.Board.Next() != ""
+	}
+	if !s.Completed || e == journal.TasksBlocked && ready {
+		ways = append(ways, "resume")
+	}
+	if blocked {
+		ways = append(ways, "retry")
+	}
+	if ready && (!s.Completed || e == journal.StepDone) {
+		ways = append(ways, "step")
+	}
+	return ways
+}
+
+// Name is what the run is about.
+func (l *Loop) Name() string {
+	if l.Board != nil {
+		return l.Board.File.Tag()
+	}
+	return cmp.Or(l.Tag, l.ID)
+}
+
+// Headline says in few words how far it is.
+func (l *Loop) Headline() string {
+	if !l.Prompt() {
+		return fmt.Sprintf("%s: %d of %s done", l.Name(), l.Tasks.Done, terminal.Count(l.Tasks.Total, "task"))
+	}
+	how := "stopped"
+	switch {
+	case l.Run.Live:
+		how = "running"
+	case l.Run.Outcome.Ending.Final():
+		how = "done"
+	}
+	return fmt.Sprintf("%s %s: %s after %s", l.Run.State.Kind, l.Name(), how, terminal.Count(l.Iteration, "iteration"))
+}
+
+// Unit is what a loop of a kind finishes before it stops.
+func Unit(kind string) string {
+	if kind == store.KindTag {
+		return "attempt"
+	}
+	return "iteration"
+}
+
+// Graded lists the tasks that are done with a grade, by that.
+func (b *Board) Graded() (lines []string) {
+	for _, grade := range []journal.Grade{journal.RegressionOnly, journal.Accepted} {
+		var ids []string
+		for _, id := range b.Graph.Leaves() {
+			if b.grade(id) == grade {
+				ids = append(ids, id)
+			}
+		}
+		if len(ids) > 0 {
+			lines = append(lines, string(grade)+": "+terminal.Few(ids, 12))
+		}
+	}
+	return lines
+}
+
+// Did is how much this loop did.
+func (l *Loop) Did() string {
+	if l.Prompt() {
+		return fmt.Sprintf("%d/%d iterations", l.Iteration, l.MaxIteration)
+	}
+	return fmt.Sprintf("%d/%d", l.Own, l.Tasks.Total)
+}
+
+// Remarks are what the words done and verified do not say: grades, what named checks came to, and what is flaky.
+func (l *Loop) Remarks() (lines []string) {
+	if l.Board != nil {
+		lines = l.Board.Graded()
+	}
+	for _, c := range l.Checks {
+		line := fmt.Sprintf("check %s: %s, %d failed", c.Check, terminal.Count(c.Runs, "run"), c.Failed)
+		if c.Fails != "" {
+			line += "; it fails on the work as a whole: " + c.Fails
+		}
+		lines = append(lines, line)
+	}
+	for _, line := range l.Unsteady() {
+		lines = append(lines, "flaky: "+line)
+	}
+	return lines
+}
+
+// Unsteady lists what failed and passed when it was run again.
+func (l *Loop) Unsteady() (lines []string) {
+	const most = 10
+	for i, f := range l.Flaky {
+		if i == most {
+			return append(lines, fmt.Sprintf("and %d more", len(l.Flaky)-most))
+		}
+		what := cmp.Or(f.Test, "verify")
+		if f.Check != "" {
+			what = strings.TrimSuffix("check "+f.Check+": "+f.Test, ": ")
+		}
+		times := "once"
+		if f.Times > 1 {
+			times = fmt.Sprintf("%d times", f.Times)
+		}
+		lines = append(lines, fmt.Sprintf("%s failed and passed when it ran again, %s", what, times))
+	}
+	return lines
+}
+
+// Notices lists what looks at the attempts that passed say, a line each.
+func (l *Loop) Notices() (list []string) {
+	const most = 10
+	for _, n := range l.Noticed {
+		what := "task " + n.Task
+		if n.Task == "" {
+			what = fmt.Sprintf("iteration %d", n.Iteration)
+		}
+		for _, note := range n.Notes {
+			list = append(list, what+": "+note)
+		}
+	}
+	if n := len(list) - most; n > 0 {
+		list = append(list[:most], fmt.Sprintf("and %d more, in the reports", n))
+	}
+	return list
+}
+
+// Mixed counts the attempts by what they ran with, if that was not always the same.
+func (l *Loop) Mixed() string {
+	var words []string
+	for _, u := range l.Agents {
+		words = append(words, strings.TrimSpace(u.Backend+" "+u.Model)+" "+terminal.Count(u.Attempts, "attempt"))
+	}
+	if len(words) < 2 {
+		return ""
+	}
+	return strings.Join(words, ", ")
+}
+
+// Money is what is known of a cost, for people: $5.40, 860k tokens.
+func Money(c *journal.Cost) string {
+	if c == nil || c.USD == nil && c.InputTokens == nil {
+		return "unknown"
+	}
+	text := c.Dollars()
+	if c.USD == nil {
+		text = "dollars unknown"
+	}
+	if c.InputTokens == nil {
+		return text
+	}
+	n, unit := float64(*c.InputTokens+*c.OutputTokens), ""
+	for _, u := range []string{"k", "M"} {
+		if n >= 1000 {
+			n, unit = n/1000, u
+		}
+	}
+	return text + ", " + strconv.FormatFloat(n, 'f', max(0, 2-len(strconv.Itoa(int(n)))), 64) + unit + " tokens"
+}
+
+// Uncommitted names the tasks whose verified work is in no commit, and says why; "" for none.
+func (l *Loop) Uncommitted() string {
+	r := &l.Run
+	n := len(r.Loose)
+	if n == 0 {
+		return ""
+	}
+	why, word := "the run ended with an error; resuming commits it", "tasks"
+	if n == 1 {
+		word = "task"
+	}
+	switch {
+	case !r.State.Config.Scud.AutoCommitWaves:
+		why = "--no-commit"
+	case r.Live:
+		why = "its wave is committed when it is finished"
+	case r.Killed():
+		why = "the run was killed; resuming commits it"
+	case r.Outcome.Ending == journal.GateAsks:
+		why = "its review waits for you"
+	case r.Outcome.Ending == journal.Paused:
+		why = "the run is paused; resuming commits it"
+	case r.Outcome.Ending == journal.DiskFull:
+		why = "the disk is full; resuming commits it"
+	case r.Outcome.Ending == journal.GitRefused:
+		why = "git refused; resuming commits it"
+	}
+	return fmt.Sprintf("the work done on %s %s is kept as %s (%s)", word, terminal.Few(r.Loose, 12), store.TrunkRef(r.ID), why)
+}
+
+// commits counts the commits of a prompt loop.
+func (r *Run) commits() (n int) {
+	for _, i := range r.State.Summaries {
+		if i.Commit != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// Aside says where the commits are that the user's files did not follow; "" if they did.
+func (l *Loop) Aside() string {
+	r := &l.Run
+	if r.Outcome.Branch == "" || len(l.Commits)+r.commits() == 0 {
+		return ""
+	}
+	return fmt.Sprintf("commits: on the branch %s; to bring them here: %s", r.Outcome.Branch, r.Outcome.Merging)
+}
+
+// MarshalJSON is its status.
+func (l *Loop) MarshalJSON() ([]byte, error) { return json.Marshal(&l.Status) }

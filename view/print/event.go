@@ -1,0 +1,282 @@
+// Package print owns the account of a run as text: a line for each event, status, waves, why, the summary at the end, Markdown, JUnit. It prints nothing
+// itself and decides nothing.
+package print
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"descartes/internal/terminal"
+	"descartes/loop/journal"
+	"descartes/view"
+)
+
+// Events says a run's events to a person, a line each, or a few.
+type Events struct {
+	Waves int    // of the tag; 0 if unknown
+	Usual string // the backend of tasks that ask for none
+	paint terminal.Paint
+	began map[string]time.Time    // of the tasks under way
+	costs map[string]journal.Cost // of their agents
+}
+
+// NewEvents begins with a run.
+func NewEvents(paint terminal.Paint) *Events {
+	return &Events{paint: paint, began: map[string]time.Time{}, costs: map[string]journal.Cost{}}
+}
+
+// Line takes an event into account and is what it says to a person, "" if it is not worth a line.
+func (p *Events) Line(e *journal.Event) string {
+	d := e.Detail
+	if d == nil {
+		d = &journal.Detail{}
+	}
+	name, reason := terminal.Clean(e.Task)+" "+terminal.FitWords(terminal.Clean(e.Title), 40), terminal.Clean(e.Reason)
+	yellow := func(word string) string { return p.paint.In(terminal.Yellow, word) }
+	switch e.Type {
+	case journal.LoopStarted:
+		return fmt.Sprintf("loop %s started", e.Loop)
+	case journal.LoopResumed:
+		if n := len(e.Tasks); n > 0 {
+			return fmt.Sprintf("loop %s resumed, %s tried again", e.Loop, terminal.Count(n, "blocked task"))
+		}
+		return fmt.Sprintf("loop %s resumed", e.Loop)
+	case journal.ListChanged:
+		p.Waves = e.Of
+		return "task list changed: " + terminal.Clean(e.Message)
+	case journal.WaveStarted:
+		s := fmt.Sprintf("wave %d", e.Wave)
+		if p.Waves > 0 {
+			s += fmt.Sprintf(" of %d", max(p.Waves, e.Wave))
+		}
+		if e.Of > 0 {
+			s += ": " + terminal.Count(e.Of, "task")
+		}
+		return p.paint.In(terminal.Bold, s)
+	case journal.AttemptStarted:
+		return "  " + name + " " + p.started(e, d)
+	case journal.AttemptWaiting:
+		return fmt.Sprintf("  %s attempt %d waits for %s", name, e.Attempt, reason)
+	case journal.AgentFinished:
+		cost := p.costs[e.Task]
+		cost.Add(e.Detail)
+		p.costs[e.Task] = cost
+	case journal.AttemptFinished: // the end of a task has its own line
+		if e.Verdict != journal.Verified && e.Verdict != journal.Blocked && e.Verdict != journal.Limited {
+			return fmt.Sprintf("  %s attempt %d %s: %s", name, e.Attempt, yellow(view.VerdictWord(e.Verdict)), reason) + leftover(e, d)
+		}
+	case journal.Integrated:
+		if e.Verdict != "" {
+			return fmt.Sprintf("  %s attempt %d %s: %s", name, e.Attempt, yellow("not integrated"), reason)
+		}
+	case journal.TaskDone:
+		word := "done"
+		if d.Grade != "" {
+			word = "done (" + string(d.Grade) + ")"
+		}
+		if reason != "" {
+			reason = ": " + reason
+		}
+		return "  " + name + " " + p.paint.In(terminal.Green, word) + p.since(e) + reason
+	case journal.TaskBlocked:
+		return fmt.Sprintf("  %s %s after %s: %s", name, p.paint.In(terminal.Red, "blocked"), terminal.Count(e.Attempt, "attempt"), reason)
+	case journal.TaskHeld:
+		return fmt.Sprintf("  %s %s: %s", name, yellow("held"), reason)
+	case journal.WaveCommitted:
+		files := ""
+		if e.Of > 0 {
+			files = " (" + terminal.Count(e.Of, "file") + ")"
+		}
+		what := fmt.Sprintf("wave %d", e.Wave)
+		if e.Task != "" { // a commit of its own
+			what = "task " + terminal.Clean(e.Task)
+		}
+		return fmt.Sprintf("%s committed %s%s", what, p.paint.In(terminal.Bold, view.Short(e.Commit)), files)
+	case journal.LimitWaiting:
+		return "  " + waits(e, d, name)
+	case journal.Warning:
+		about := ""
+		if e.Task != "" {
+			about = "task " + terminal.Clean(e.Task) + ": "
+		}
+		return yellow("warning:") + " " + about + terminal.Clean(e.Message)
+	case journal.IterationStarted:
+		line := fmt.Sprintf("[loop %s iteration %d/%d]", e.Loop, e.Iteration, e.Of) // a marker for programs
+		if e.Attempt > 1 {
+			line += fmt.Sprintf(" again, time %d", e.Attempt)
+		}
+		return strings.Join(append([]string{line}, clean(e.Lines)...), "\n")
+	case journal.IterationFinished:
+		if e.Detail != nil {
+			return "  " + p.iteration(e, d)
+		}
+	case journal.GateSpoke:
+		return strings.Join(clean(e.Lines), "\n")
+	case journal.BreakerOpened:
+		return p.paint.In(terminal.Red, "breaker opened:") + " " + reason
+	case journal.VerifyStarted, journal.VerifyFinished:
+		if e.Detail.Apart() {
+			return check(e, d)
+		}
+	}
+	return ""
+}
+
+func clean(lines []string) (out []string) {
+	for _, l := range lines {
+		out = append(out, terminal.Clean(l))
+	}
+	return out
+}
+
+func (p *Events) started(e *journal.Event, d *journal.Detail) string {
+	if _, again := p.began[e.Task]; !again {
+		p.began[e.Task] = e.TS
+	}
+	with := ""
+	if d.Backend != "" && p.Usual != "" && d.Backend != p.Usual {
+		with = " with " + terminal.Clean(d.Backend)
+	}
+	if len(e.Tasks) > 0 {
+		with += " in the session of task " + terminal.Clean(e.Tasks[0])
+	}
+	switch {
+	case e.Round > 0:
+		return fmt.Sprintf("candidate %d started%s (attempt %d)", e.Attempt-e.Round+1, with, e.Attempt)
+	case e.Attempt > 1:
+		return fmt.Sprintf("attempt %d started%s", e.Attempt, with)
+	}
+	return "started" + with
+}
+
+// leftover says where the work of a cut short attempt is, and what its sandbox refused.
+func leftover(e *journal.Event, d *journal.Detail) (s string) {
+	if (e.Reason == journal.Killed || e.Reason == journal.NotCommitted) && e.Ref != "" {
+		s = "; kept as " + terminal.Clean(e.Ref)
+	}
+	for _, what := range d.Denied {
+		s += "\n    the sandbox refused " + terminal.Clean(what)
+	}
+	return s
+}
+
+func waits(e *journal.Event, d *journal.Detail, name string) string {
+	if name += " "; e.Task == "" {
+		name = ""
+	}
+	if d.Until != nil && d.Cause != "" { // the line of the attempt's end had the reason
+		return fmt.Sprintf("%stries again in %s", name, terminal.Spell(d.Until.Sub(e.TS)))
+	}
+	until := ""
+	if d.Until != nil {
+		until = " until " + d.Until.Local().Format("2006-01-02 15:04")
+	}
+	return fmt.Sprintf("%swaits%s: %s", name, until, terminal.Clean(e.Reason))
+}
+
+// since is what a task took, and cost.
+func (p *Events) since(e *journal.Event) string {
+	began, ok := p.began[e.Task]
+	if !ok {
+		return ""
+	}
+	s := " in " + terminal.Duration(e.TS.Sub(began))
+	if cost := p.costs[e.Task]; cost.USD != nil {
+		s += ", " + cost.Dollars()
+	}
+	delete(p.began, e.Task)
+	delete(p.costs, e.Task)
+	if e.Attempt > 1 {
+		s += fmt.Sprintf(" (attempt %d)", e.Attempt)
+	}
+	return s
+}
+
+// iteration says how one ended and what its gate made of it.
+func (p *Events) iteration(e *journal.Event, d *journal.Detail) string {
+	colour, word := terminal.Yellow, d.End
+	switch d.End {
+	case journal.EndFinished:
+		colour, word = terminal.Green, "exit status 0"
+	case journal.EndCrashed:
+		word = "the agent failed"
+	case journal.EndTimedOut:
+		word = "timed out"
+	case journal.EndIdle:
+		word = "the agent was silent too long"
+	case journal.EndLimited:
+		word = "out of quota"
+	case journal.EndCancelled:
+		word = "interrupted"
+	}
+	s := p.paint.In(colour, word) + " in " + seconds(d.Seconds)
+	if d.Changed > 0 {
+		s += ", " + terminal.Count(d.Changed, "file") + " changed"
+	}
+	if e.Commit != "" {
+		s += ", committed " + p.paint.In(terminal.Bold, view.Short(e.Commit))
+	}
+	text := cmp.Or(e.Message, e.Reason) // of one that is done again there is only the reason
+	if d.End != journal.EndFinished {
+		text = e.Reason
+	}
+	if text != "" && (d.End != journal.EndCancelled || e.Reason == journal.Killed) {
+		s += ": " + terminal.Clean(text)
+	}
+	s += leftover(e, d)
+	for _, line := range e.Lines {
+		if line != "[status] "+e.Message { // which was just said
+			s += "\n  " + terminal.Clean(line)
+		}
+	}
+	return s
+}
+
+// check announces a check that is of no attempt: before the first one, without the work of a blocked task, or on the work as a whole. How one ended that
+// failed has lines of its own.
+func check(e *journal.Event, d *journal.Detail) string {
+	name, began, took := "verify", e.Type == journal.VerifyStarted, " in "+seconds(d.Seconds)
+	if d.Check != "" {
+		name = "check " + terminal.Clean(d.Check)
+	}
+	if d.Tests != nil && d.Tests.Known > 0 {
+		took += ", " + terminal.Count(d.Tests.Known, "known failure") + ", none new"
+	}
+	if d.Tries > 1 {
+		took += fmt.Sprintf(", in run %d: it is flaky", d.Tries)
+	}
+	switch {
+	case d.At == "merge":
+		return ""
+	case d.At == "end" && began:
+		return "end: " + name + " runs on the work as a whole"
+	case d.At != "" && began:
+		return name + " runs on the work as a whole"
+	case d.At != "" && d.Standing:
+		return name + " fails as before, and does not decide"
+	case d.At != "" && d.Passed:
+		return name + " passes," + took
+	case d.At != "":
+		return name + " fails: " + terminal.Clean(e.Reason)
+	case began && e.Task != "":
+		return "  " + name + " runs once more without the work on task " + terminal.Clean(e.Task)
+	case e.Task != "" && d.Passed:
+		return "  " + name + " passes without it," + took
+	case began && d.Alone:
+		return "baseline: " + name + " runs as a fresh clone has the project"
+	case began:
+		return "baseline: " + name + " runs once before the first attempt"
+	case d.Passed:
+		return "baseline: " + name + " passes," + took
+	case e.Message != "":
+		return "baseline: " + name + ": " + terminal.Clean(e.Message) + "," + took
+	}
+	return ""
+}
+
+// seconds are a duration in words.
+func seconds(n float64) string {
+	return terminal.Duration(time.Duration(n * float64(time.Second)))
+}

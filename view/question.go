@@ -1,0 +1,45 @@
+package view
+
+import (
+	"descartes/internal/terminal"
+	"descartes/loop/store"
+	"descartes/tasks"
+)
+
+// Question is what an agent, or a loop's gate, asks, and the command that answers it.
+type Question struct {
+	Tag      string       `json:"tag"`
+	Task     store.TaskID `json:"task_id"`
+	Title    string       `json:"title"`
+	Question string       `json:"question"`
+	Loop     string       `json:"loop"`
+	Command  string       `json:"command"`
+}
+
+// openQuestions are those of one loop whose tasks are still blocked.
+func openQuestions(b *Board, s *store.State) (out []store.Question) {
+	for _, t := range s.BlockedTasks {
+		if t.Question != "" && b.Graph.Status(t.Task.ID) == tasks.Blocked {
+			out = append(out, store.Question{Loop: s.ID, Task: t.Task.ID, Title: t.Title, Question: t.Question, At: t.At})
+		}
+	}
+	return out
+}
+
+// QuestionOf is what is asked about a task; one without is a prompt loop's. named are the flags that name the list, or where the command is typed.
+func QuestionOf(q store.Question, tag string, task store.TaskID, named string) Question {
+	command := "descartes answer --name " + q.Loop
+	if q.Task != "" {
+		command = "descartes answer " + terminal.Quote(terminal.Clean(q.Task))
+	}
+	return Question{tag, task, q.Title, q.Question, q.Loop, command + ` "..."` + named}
+}
+
+// Questions are some of a tag's.
+func (b *Board) Questions(list []store.Question) []Question {
+	out := []Question{}
+	for _, q := range list {
+		out = append(out, QuestionOf(q, b.File.Tag(), b.ID(q.Task), b.Named()))
+	}
+	return out
+}
