@@ -153,7 +153,7 @@ func (s *Slot) prepareHere(ctx context.Context, at Head, tree Tree) error {
 	}
 	crash.Point("git: folder started")
 	if err == nil {
-		err = s.setHead(ctx, at.Hash)
+		err = s.stand(ctx, at.Hash)
 	}
 	if err == nil {
 		err = s.bringHere(ctx, now, tree)
@@ -174,39 +174,32 @@ func (s *Slot) prepareHere(ctx context.Context, at Head, tree Tree) error {
 // bringHere gives the folder the files of a tree but for those that git is not to touch: what the user had ignored, and what attempts may not change,
 // whoever writes it meanwhile.
 func (s *Slot) bringHere(ctx context.Context, now, tree Tree) error {
-	users := newProtection(s.state().Ignored)
-	var spared []string
-	want, none := map[string]treeItem{}, map[string]treeItem{}
+	users, set := newProtection(s.state().Ignored), map[string]treeItem{}
 	err := s.diff(ctx, now, tree, func(name string, _, is treeItem) {
-		if is.mode == 0 && users.covers(name) {
-			spared = append(spared, name)
+		if is.mode == 0 && users.covers(name) || s.guard.covers(name) {
+			set[name] = is
 		}
 	})
-	guarded := func(of Tree, each func(name string, is treeItem)) {
-		if err == nil && len(s.guard) > 0 {
-			err = s.diff(ctx, s.EmptyTree(), of, func(name string, _, is treeItem) {
-				if s.guard.covers(name) {
-					each(name, is)
-				}
-			})
+	if err == nil {
+		err = s.cli.setEntries(ctx, "", set)
+	}
+	var guarded []string
+	if err == nil && len(s.guard) > 0 {
+		var b []byte
+		b, err = s.cli.run(ctx, gitCall{options: literally, args: append([]string{"ls-files", "-z", "--"}, s.guard...)})
+		guarded = nulSplit(b)
+	}
+	skip := func(as string) {
+		if err == nil && len(guarded) > 0 {
+			_, err = s.cli.run(ctx, gitCall{args: []string{"update-index", as, "-z", "--stdin"}, stdin: nulJoin(guarded)})
 		}
 	}
-	guarded(now, func(name string, _ treeItem) { spared = append(spared, name) })
-	guarded(tree, func(name string, is treeItem) { want[name], none[name] = is, treeItem{} })
+	skip("--skip-worktree")
 	if err == nil {
-		err = s.cli.forget(ctx, "", spared)
-	}
-	if err != nil {
-		return err
-	}
-	rest, err := s.edit(ctx, tree, none)
-	if err == nil {
-		err = s.readTree(ctx, string(rest))
+		err = s.readTree(ctx, string(tree))
 	}
 	crash.Point("git: folder checked out")
-	if err == nil {
-		err = s.cli.setEntries(ctx, "", want)
-	}
+	skip("--no-skip-worktree")
 	if err == nil {
 		err = s.removeRest(ctx, "")
 	}
@@ -230,17 +223,9 @@ func (s *Slot) Interrupted(ctx context.Context, made string) error {
 		from = made
 	}
 	if head.Branch == st.Head.Branch && !slices.Contains([]string{from, st.Head.Hash, st.Moved}, head.Hash) && !st.Shut {
-		news, err := s.user.News(ctx, from, head.Hash, "")
-		if err != nil {
-			return err
-		}
-		var subjects []string
-		for _, c := range news {
-			subjects = append(subjects, c.Subject)
-		}
 		st.Moved = head.Hash
-		return cmp.Or(s.setState(st), error(&EditedError{said: fmt.Sprintf("%s moved to %s (new commits: %s) after the run was killed, or its agent did that; nothing was touched; resume the loop to keep that, or type git reset %s first, which leaves the files as they are",
-			shortBranch(cmp.Or(head.Branch, "HEAD")), shortHash(head.Hash), first(subjects), shortHash(from))}))
+		return cmp.Or(s.setState(st), error(&EditedError{said: fmt.Sprintf("%s moved to %s after the run was killed, or its agent did that; nothing was touched; resume the loop to keep that, or type git reset %s first, which leaves the files as they are",
+			shortBranch(cmp.Or(head.Branch, "HEAD")), shortHash(head.Hash), shortHash(from))}))
 	}
 	now, edited, odd, err := s.look(ctx, &st, head)
 	if err == nil && len(odd) > 0 {
@@ -330,44 +315,22 @@ func (s *Slot) removeRest(ctx context.Context, index string) error {
 	return err
 }
 
-// keepEdits keeps what the folder has under a ref of its own, on top of what the run wants there, and says so. The ref's second parent has what was
-// staged, if it is neither in HEAD nor in the files.
+// keepEdits keeps what the folder has under a ref of its own, on top of what the run wants there, and says so.
 func (s *Slot) keepEdits(ctx context.Context, head Head, want, now Tree, paths []string) error {
-	committed, err := s.CommitTree(head.Hash)
+	on, err := s.link(ctx, Link{Tree: want, Message: "descartes: what this folder was to have", When: time.Now()}, head.Hash)
 	if err != nil {
 		return err
 	}
-	trees := []Tree{want}
-	staged, err := s.user.cli.word(ctx, "", "write-tree")
-	also := err == nil && Tree(staged) != now && Tree(staged) != committed
-	if ctx.Err() != nil { // an unfinished merge has no tree
-		return context.Cause(ctx)
-	}
-	if also {
-		trees = append(trees, Tree(staged))
-	}
-	var parents []string
-	for _, tree := range trees {
-		c, err := s.link(ctx, Link{Tree: tree, Message: "descartes: what this folder was to have", When: time.Now()}, head.Hash)
-		if err != nil {
-			return err
-		}
-		parents = append(parents, c)
-	}
 	ref, err := s.freeRef()
 	if err == nil {
-		_, err = s.keep(ctx, ref, now, parents, "descartes: what was in the folder when a run set it back")
+		_, err = s.keep(ctx, ref, now, []string{on}, "descartes: what was in the folder when a run set it back")
 	}
 	if err != nil {
 		return err
 	}
 	crash.Point("git: folder kept")
-	second := ""
-	if also {
-		second = ", " + ref + "^2 has what was staged"
-	}
-	return s.opts.Say(fmt.Sprintf("set back in this folder: %s. What the run's last command and you had changed there is kept together as %s: git diff %[2]s^ %[2]s shows it%s, "+
-		"git checkout %[2]s -- PATH brings a file back once the run has ended", first(paths), ref, second))
+	return s.opts.Say(fmt.Sprintf("set back in this folder: %s. What the run's last command and you had changed there is kept together as %s: git diff %[2]s^ %[2]s shows it, "+
+		"git checkout %[2]s -- PATH brings a file back once the run has ended", first(paths), ref))
 }
 
 // freeRef is a new ref for what is set back.
@@ -407,17 +370,17 @@ func (s *Slot) SetHeadBack(ctx context.Context) (tip string, err error) {
 	if err != nil || branch == found.Branch && tip == found.Hash {
 		return "", err
 	}
-	at, left := tip, shortHash(tip)
+	at, left := tip, shortHash(tip) // at: what is set back
 	if branch != found.Branch {
 		if branch != "" {
 			left = "the branch " + shortBranch(branch)
 		}
-		if at = found.Hash; found.Branch != "" {
-			at, err = s.user.refCommit(found.Branch)
+		at = found.Hash
+		if found.Branch != "" {
+			if at, err = s.user.refCommit(found.Branch); err != nil {
+				return "", err
+			}
 		}
-	}
-	if err != nil {
-		return "", err
 	}
 	if tip == found.Hash {
 		tip = at

@@ -168,8 +168,19 @@ func (c *cli) moduleNames(ctx context.Context, where ...string) map[string]strin
 // checkOutModules checks the submodules out that the user has, at the tree's commits. The folders of the others are
 // emptied: nothing else takes away what an attempt put there.
 func (s *Slot) checkOutModules(ctx context.Context, tree Tree, fresh bool) error {
+	if s.flat != "" {
+		s.cli.whole = true
+		err := s.diff(ctx, s.flat, tree, func(_ string, _, is treeItem) { s.cli.whole = s.cli.whole && is.mode != modeGitlink })
+		if s.cli.whole && err == nil {
+			return nil
+		}
+	}
 	links, err := s.cli.links(ctx, "")
-	if s.cli.whole = err == nil && len(links) == 0; err != nil || s.cli.whole {
+	s.cli.whole, s.flat = err == nil && len(links) == 0, ""
+	if s.cli.whole {
+		s.flat = tree
+	}
+	if err != nil || s.cli.whole {
 		return err
 	}
 	names := s.cli.moduleNames(ctx, "--blob", string(tree)+":.gitmodules")

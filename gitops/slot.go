@@ -44,6 +44,7 @@ type Slot struct {
 	modules map[string]*Slot  // of submodules, by path
 	known   map[string]string // the user's repositories of submodules, by the links to their objects
 	empty   []LeftOut         // submodules that are not checked out
+	flat    Tree              // a tree without submodules that it had, "" for none
 }
 
 // SlotOptions say where a slot is.
@@ -52,6 +53,7 @@ type SlotOptions struct {
 	// Objects is the path by which the agent's .git reaches the repository's objects. OpenSlot makes it a link to
 	// them. A sandbox that shows the slot at the working tree's path mounts the objects there.
 	Objects string
+	Pin     string // ref that keeps the commit at which the slot stands from being pruned, "" for none
 	// Here makes the user's own working tree that of the slot, with the user's .git: nothing else can stand at its path. Nobody
 	// else may work in it, and it has to be clean.
 	Here bool
@@ -251,7 +253,7 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 	if err != nil {
 		return err
 	}
-	if err := s.setHead(ctx, at.Hash); err != nil {
+	if err := s.stand(ctx, at.Hash); err != nil {
 		return err
 	}
 	crash.Point("git: slot started")
@@ -286,6 +288,14 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 	crash.Point("git: slot clean")
 	s.at = at
 	return s.agentRepository(ctx, at, index)
+}
+
+// stand sets HEAD, and keeps its commit.
+func (s *Slot) stand(ctx context.Context, commit string) error {
+	if commit == "" || s.opts.Pin == "" {
+		return s.setHead(ctx, commit)
+	}
+	return s.updateRefs(ctx, "descartes: slot", "update HEAD\x00"+commit+"\x00\x00update "+s.opts.Pin+"\x00"+commit+"\x00\x00")
 }
 
 // There reports whether the working tree is the folder that was opened: somebody may have deleted or replaced it.

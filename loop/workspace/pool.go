@@ -244,11 +244,11 @@ func (p *Pool) record(s *Slot, name string, what any) error {
 func (p *Pool) open(ctx context.Context, s *Slot) (err error) {
 	s.state, err = readState(p.dir(s.Number))
 	if s.here() {
-		s.git, err = p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Here: true, Loop: p.opt.Loop, Shut: p.opt.Shut, Say: p.opt.Say})
+		s.git, err = p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Pin: s.ref("base"), Here: true, Loop: p.opt.Loop, Shut: p.opt.Shut, Say: p.opt.Say})
 		return err
 	}
 	if err == nil {
-		s.git, err = p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Objects: objects(p.opt.Place)})
+		s.git, err = p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Objects: objects(p.opt.Place), Pin: s.ref("base")})
 		if _, broken := errors.AsType[*gitops.BrokenSlotError](err); !broken {
 			return err
 		}
@@ -265,7 +265,7 @@ func (p *Pool) remake(ctx context.Context, s *Slot) (err error) {
 		return fmt.Errorf("remove slot %d: %w", s.Number, err)
 	}
 	s.current, s.state = false, slotState{}
-	s.git, err = p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Objects: objects(p.opt.Place)})
+	s.git, err = p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Objects: objects(p.opt.Place), Pin: s.ref("base")})
 	return err
 }
 

@@ -29,7 +29,6 @@ type Slot struct {
 	git     *gitops.Slot
 	lock    *flock.Flock
 	told    map[string]bool
-	pinned  string // commit that the attempt starts from
 	state   slotState
 	fixed   *Files
 	current bool // this run brought its ignored files up to date
@@ -102,7 +101,7 @@ func (s *Slot) ref(what string) string {
 // Prepare sets up the slot for an attempt: the user's branch, a commit with the tree Base, the files of Before. A slot that cannot be set up is made
 // again.
 func (s *Slot) Prepare(ctx context.Context, start Start) (Stand, error) {
-	stand, err := s.Aim(ctx, start)
+	stand, err := s.aim(ctx, start)
 	if err != nil {
 		return stand, err
 	}
@@ -122,6 +121,16 @@ func (s *Slot) Prepare(ctx context.Context, start Start) (Stand, error) {
 
 // Aim is Prepare for an attempt on another machine: it pins the start here and changes no file of the slot.
 func (s *Slot) Aim(ctx context.Context, start Start) (Stand, error) {
+	stand, err := s.aim(ctx, start)
+	if err == nil && s.head.Hash != "" {
+		if err = s.pool.opt.Repo.PinCommit(ctx, s.ref("base"), s.head.Hash); err != nil {
+			return Stand{}, gitErr("pin the slot's base", err)
+		}
+	}
+	return stand, err
+}
+
+func (s *Slot) aim(ctx context.Context, start Start) (Stand, error) {
 	repo := s.pool.opt.Repo
 	head, err := repo.Head(ctx)
 	if err != nil {
@@ -133,12 +142,16 @@ func (s *Slot) Aim(ctx context.Context, start Start) (Stand, error) {
 		}
 	}
 	start.Before = cmp.Or(start.Before, start.Base)
-	head.Branch = cmp.Or(start.Branch, head.Branch)
-	s.try = try{start: start, head: head}
-	if s.head.Hash, err = s.commit(ctx, cmp.Or(start.At, head.Hash)); err != nil {
-		return Stand{}, gitErr("pin the slot's base", err)
+	head = gitops.Head{Branch: cmp.Or(start.Branch, head.Branch), Hash: cmp.Or(start.At, head.Hash)}
+	tree, err := repo.CommitTree(head.Hash)
+	if err == nil && tree != start.Base { // HEAD would show what is verified as the attempt's own changes
+		head.Hash, err = repo.Link(ctx, head.Hash, gitops.Link{Tree: start.Base, When: gitops.Now(), Message: "descartes: verified so far\n\nWhat the finished tasks have changed. No branch names this commit."})
 	}
-	return Stand{Tree: start.Before, Head: s.head}, nil
+	if err != nil {
+		return Stand{}, gitErr("take the slot's base", err)
+	}
+	s.try = try{start: start, head: head}
+	return Stand{Tree: start.Before, Head: head}, nil
 }
 
 // bring gives the slot the files of Before, and its branch the commit of head.
@@ -167,30 +180,6 @@ func (s *Slot) bring(ctx context.Context) error {
 	}
 	s.fixed.remember(fixed)
 	return nil
-}
-
-// commit returns a commit of the base, pinned by a ref: HEAD itself if it has that tree.
-func (s *Slot) commit(ctx context.Context, head string) (string, error) {
-	repo := s.pool.opt.Repo
-	tree, err := repo.CommitTree(head)
-	if err != nil {
-		return "", err
-	}
-	if tree == s.start.Base {
-		if s.pinned != head && head != "" {
-			if err := repo.PinCommit(ctx, s.ref("base"), head); err != nil {
-				return "", err
-			}
-		}
-		s.pinned = head
-		return head, nil
-	}
-	var parents []string
-	if head != "" {
-		parents = []string{head}
-	}
-	s.pinned, err = repo.Keep(ctx, s.ref("base"), s.start.Base, parents, "descartes: verified so far\n\nWhat the finished tasks have changed. No branch names this commit.")
-	return s.pinned, err
 }
 
 // Repair collects the attempt's own commits, and restores the files that it must not change. A deleted slot is made again at once, and the attempt

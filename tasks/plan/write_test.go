@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -208,3 +209,48 @@ func TestPlanList(t *testing.T) {
 		t.Errorf("no front matter: got %+v", got)
 	}
 }
+
+// FuzzBoxes: ticking every box of a plan and taking the ticks away again changes nothing but the boxes, and ids stay.
+func FuzzBoxes(f *testing.F) {
+	for _, text := range []string{"# Plan\n\n- [ ] One\n  - [x] part\n* [ ] Two\r\n", "---\ntag: x\n---\n## Phase 1\n- [x] a\n- [ ] a\n## Phase 2\n- [ ] b (depends on 1.2)\n  Verify: `make`\n", "\ufeff- [-] a\n\n```\n- [ ] b\n```\n1. [✓] c"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		ReadFrontMatter([]byte(text))
+		path := filepath.Join(t.TempDir(), "plan.md")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		list, err := Open(path, "x")
+		if err != nil || !list.IsPlan() {
+			return
+		}
+		for _, status := range []tasks.Status{tasks.Done, tasks.Pending} {
+			set := map[string]tasks.Status{}
+			for _, one := range list.Tasks() {
+				set[one.ID] = status
+			}
+			after, err := list.With(set)
+			if err != nil {
+				t.Fatal(err)
+			}
+			next, err := list.Reread(after)
+			if err != nil {
+				t.Fatalf("%q became %q: %v", text, after, err)
+			}
+			for i, one := range next.Tasks() {
+				if was := list.Tasks()[i]; one.ID != was.ID || one.Status != status && was.Status != one.Status {
+					t.Fatalf("%q became %q: %v, want %v as %s", text, after, one, was, status)
+				}
+			}
+			if bare(text) != bare(string(after)) {
+				t.Fatalf("%q became %q", text, after)
+			}
+			list = next
+		}
+	})
+}
+
+var anyBox = regexp.MustCompile(`\[.\]`)
+
+func bare(text string) string { return anyBox.ReplaceAllString(text, "[]") }
