@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -16,7 +17,6 @@ import (
 
 	"descartes/internal/proc"
 	"descartes/internal/terminal"
-	"descartes/tasks"
 )
 
 func newDemoCmd() *cobra.Command {
@@ -31,9 +31,13 @@ script. One task needs a second attempt, one stays blocked. The repository is ke
 Needs git, and Go to build the sample.`,
 		Args: takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			d := &demo{out: cmd.OutOrStdout(), errs: cmd.ErrOrStderr()}
-			d.paint = terminal.Colours(terminal.IsTerminal(d.out))
-			err := d.run(cmd.Context(), dir)
+			d := &demo{cmd: cmd, out: cmd.OutOrStdout(), self: os.Args[0]}
+			if strings.ContainsRune(d.self, filepath.Separator) { // it is not on PATH, and we go elsewhere
+				if abs, err := filepath.Abs(d.self); err == nil {
+					d.self = terminal.Quote(abs)
+				}
+			}
+			err := d.run(dir)
 			if q := quiet(0); err == nil || d.project == "" || errors.As(err, &q) {
 				return err
 			}
@@ -46,97 +50,89 @@ Needs git, and Go to build the sample.`,
 
 // demo is one run of the demo.
 type demo struct {
-	out, errs io.Writer
-	paint     terminal.Paint
-	project   string // the repository
-	agent     string // the command line of the script
+	cmd     *cobra.Command
+	out     io.Writer
+	self    string // how a person calls this program
+	project string // the repository
+	agent   string // the command line of the script
 }
 
-func (d *demo) run(ctx context.Context, dir string) error {
-	if err := d.prepare(ctx, dir); err != nil {
+func (d *demo) run(dir string) error {
+	if err := d.prepare(dir); err != nil {
 		return err
 	}
-	d.say("A new repository with a plan, ten tasks and no program yet. This is what there is to do:")
-	if err := d.descartes(ctx, exitDone, "waves", "--tag", "tally"); err != nil {
-		return err
-	}
-	d.say("Every attempt at a task is a fresh run of the agent, here a script. A task is done when the project",
-		"builds and its tests pass. Tasks 4 and 6 are not done at the first attempt.")
-	if err := d.descartes(ctx, exitBlocked, "run", "tally", "--plan", "plan.md", "--command", d.agent); err != nil {
-		return err
-	}
-	if err := d.check(ctx); err != nil {
-		return err
-	}
-	for _, show := range []func(context.Context) error{d.retry, d.result, d.blocked, d.end} {
-		if err := show(ctx); err != nil {
+	for _, step := range []struct {
+		says string
+		want int
+		args []string
+	}{
+		{"A new repository with a plan, ten tasks and no program yet. This is what there is to do:", exitDone, []string{"descartes", "waves", "--tag", "tally"}},
+		{"Every attempt at a task is a fresh run of the agent, here a script. A task is done when the project\nbuilds and its tests pass. Tasks 4 and 6 are not done at the first attempt.",
+			exitBlocked, []string{"descartes", "run", "tally", "--plan", "plan.md", "--command", d.agent}},
+		{"Task 4 failed once. Its second agent was a new process that knew nothing of the first. Its spec said:", exitDone, []string{"descartes", "spec", "4", "--attempt", "2"}},
+		{"That was enough. This is what agent and verification printed then:", exitDone, []string{"descartes", "logs", "4"}},
+		{"Seven tasks are done, so there is a program:", exitDone, []string{"go", "run", "./cmd/tally", "plan.md"}},
+		{"Task 6 failed three times. Its files are what they were before, and what its agents wrote is kept:", exitDone, []string{"descartes", "why", "6"}},
+		{"There is one commit per wave, and the working tree is clean:", exitDone, []string{"git", "log", "--graph", "--oneline"}},
+		{"In short:", exitDone, []string{"descartes", "status"}},
+	} {
+		d.say(step.says)
+		words := make([]string, len(step.args))
+		for i, word := range step.args {
+			words[i] = terminal.Quote(word)
+		}
+		d.say(terminal.Colours(terminal.IsTerminal(d.out)).In(terminal.Bold, "$ "+strings.Join(words, " ")))
+		code, err := d.types(step.args)
+		switch {
+		case err != nil:
 			return err
+		case code == exitInterrupted, code == exitTerminated:
+			d.say("The demo stops here. Its repository is kept, and its run can be resumed:")
+			d.where("resume")
+			return quiet(code)
+		case code != step.want:
+			return fmt.Errorf("the demo went wrong: %s ended with exit status %d, it should be %d", strings.Join(words, " "), code, step.want)
 		}
 	}
-	return nil
-}
-
-// retry shows what the second attempt at task 4 learned from the first, and the result.
-func (d *demo) retry(ctx context.Context) error {
-	d.say("Task 4 failed once. Its second agent was a new process that knew nothing of the first. Its spec said:")
-	d.typed("descartes", "spec", "4", "--attempt", "2")
-	var spec strings.Builder
-	if code := run(ctx, []string{"spec", "4", "--attempt", "2"}, noInput(), &spec, d.errs); code != exitDone {
-		return fmt.Errorf("the demo went wrong: descartes spec ended with exit status %d", code)
-	}
-	_, told, found := strings.Cut(spec.String(), "\n## The last attempt")
-	told, _, whole := strings.Cut(told, "\nThe last words")
-	if !found || !whole || !strings.Contains(told, "want 20") {
-		return errors.New("the demo went wrong: the second spec of task 4 does not say how the first attempt failed")
-	}
-	fmt.Fprintf(d.out, "...\n## The last attempt%s...\n", told)
-	d.say("That was enough. This is what agent and verification printed then:")
-	return d.descartes(ctx, exitDone, "logs", "4")
-}
-
-func (d *demo) result(ctx context.Context) error {
-	d.say("Seven tasks are done, so there is a program:")
-	return d.other(ctx, "go", "run", "./cmd/tally", "plan.md")
-}
-
-func (d *demo) blocked(ctx context.Context) error {
-	d.say("Task 6 failed three times. Its files are what they were before, and what its agents wrote is kept:")
-	return d.descartes(ctx, exitDone, "attempts", "6")
-}
-
-func (d *demo) end(ctx context.Context) error {
-	d.say("There is one commit per wave, and the working tree is clean:")
-	if err := d.other(ctx, "git", "log", "--graph", "--oneline"); err != nil {
-		return err
-	}
-	d.say("In short:")
-	if err := d.descartes(ctx, exitDone, "status"); err != nil {
-		return err
-	}
-	d.say("The loop ended with exit code 3, because tasks are blocked. To look around in it:")
+	d.say("Two tasks were left, as planned: blocked tasks are exit code 3. To look around:")
 	d.where("waves", "watch    # its live view", "serve    # the same in a browser")
-	d.removes()
 	return nil
 }
 
-// noInput is the input of the demo's commands: with nobody to type, their output stays on the screen as lines.
-func noInput() io.Reader { return strings.NewReader("") }
+// types runs a command as if it had been typed. A run is shown live at a terminal; of a spec only what is said of the last attempt.
+func (d *demo) types(args []string) (int, error) {
+	ctx, in := d.cmd.Context(), io.Reader(strings.NewReader(""))
+	switch {
+	case args[0] != "descartes":
+		out, err := d.output(ctx, args...)
+		fmt.Fprint(d.out, terminal.CleanLines(string(out)))
+		return exitDone, err
+	case args[1] == "spec":
+		var spec strings.Builder
+		code := run(ctx, args[1:], in, &spec, d.cmd.ErrOrStderr())
+		_, told, _ := strings.Cut(spec.String(), "\n## The last attempt")
+		told, _, _ = strings.Cut(told, "\nThe last words")
+		fmt.Fprintf(d.out, "...\n## The last attempt%s...\n", told)
+		return code, nil
+	case args[1] == "run":
+		in = d.cmd.InOrStdin()
+	}
+	return run(ctx, args[1:], in, d.out, d.cmd.ErrOrStderr()), nil
+}
 
-// where says how to continue from here by hand.
+func (d *demo) say(text string) { fmt.Fprintf(d.out, "\n%s\n", text) }
+
+// where says how to go on by hand, and how to remove what the demo leaves.
 func (d *demo) where(commands ...string) {
 	fmt.Fprintf(d.out, "\n  cd %s\n", terminal.Quote(d.project))
 	for _, c := range commands {
-		fmt.Fprintf(d.out, "  %s %s\n", selfName(), c)
+		fmt.Fprintf(d.out, "  %s %s\n", d.self, c)
 	}
-}
-
-// removes says how to remove what the demo leaves.
-func (d *demo) removes() {
 	fmt.Fprintf(d.out, "\n  rm -rf %s     # when you have seen enough\n", terminal.Quote(filepath.Dir(d.project)))
 }
 
 // prepare makes the repository and puts the agent beside it.
-func (d *demo) prepare(ctx context.Context, dir string) error {
+func (d *demo) prepare(dir string) error {
 	for _, program := range []string{"git", "go"} {
 		if _, err := proc.Look(program, "", os.Environ()); err != nil {
 			return badInput("the demo commits with git and its sample is built with Go", "%s is not on PATH", program)
@@ -163,7 +159,7 @@ func (d *demo) prepare(ctx context.Context, dir string) error {
 		{"add", "-A"},
 		{"commit", "-q", "-m", "plan tally"},
 	} {
-		if _, err := d.output(ctx, append([]string{"git"}, args...)...); err != nil {
+		if _, err := d.output(d.cmd.Context(), append([]string{"git"}, args...)...); err != nil {
 			return fmt.Errorf("prepare the demo: %w", err)
 		}
 	}
@@ -191,89 +187,12 @@ func demoEnvironment() error {
 	return errors.Join(errs...)
 }
 
-// check makes sure that the run ended as the surrounding texts say.
-func (d *demo) check(ctx context.Context) error {
-	f, err := tasks.Open(d.project, "tally")
-	if err != nil {
-		return err
-	}
-	for _, t := range f.Tasks() {
-		want := tasks.Done
-		switch t.ID {
-		case "6":
-			want = tasks.Blocked
-		case "8", "10":
-			want = tasks.Pending
-		}
-		if t.Status != want {
-			return fmt.Errorf("the demo went wrong: task %s is %s, it should be %s", t.ID, t.Status, want)
-		}
-	}
-	left, err := d.output(ctx, "git", "status", "--porcelain")
-	if err == nil && len(left) > 0 {
-		err = fmt.Errorf("the demo went wrong: the working tree is not clean:\n%s", left)
-	}
-	return err
-}
-
-func (d *demo) say(lines ...string) {
-	fmt.Fprintf(d.out, "\n%s\n", strings.Join(lines, "\n"))
-}
-
-func (d *demo) typed(args ...string) {
-	words := make([]string, len(args))
-	for i, a := range args {
-		words[i] = terminal.Quote(a)
-	}
-	fmt.Fprintf(d.out, "\n%s\n", d.paint.In(terminal.Bold, "$ "+strings.Join(words, " ")))
-}
-
-// descartes runs one of our own commands as if it had been typed.
-func (d *demo) descartes(ctx context.Context, want int, args ...string) error {
-	d.typed(append([]string{"descartes"}, args...)...)
-	switch code := run(ctx, args, noInput(), d.out, d.errs); code {
-	case want:
-		return nil
-	case exitInterrupted, exitTerminated:
-		d.say("The demo stops here. Its repository is kept, and its loop can be resumed:")
-		d.where("loop resume")
-		d.removes()
-		return quiet(code)
-	default:
-		return fmt.Errorf("the demo went wrong: descartes %s ended with exit status %d, it should be %d", strings.Join(args, " "), code, want)
-	}
-}
-
-// other runs another program and shows what it prints.
-func (d *demo) other(ctx context.Context, args ...string) error {
-	d.typed(args...)
-	out, err := d.output(ctx, args...)
-	fmt.Fprint(d.out, terminal.CleanLines(string(out)))
-	return err
-}
-
 func (d *demo) output(ctx context.Context, args ...string) ([]byte, error) {
 	r, err := proc.Output(ctx, proc.Call{Argv: args, Dir: d.project, Env: os.Environ()})
 	if err == nil && r.Code != 0 {
 		err = fmt.Errorf("%s: exit status %d: %s", strings.Join(args, " "), r.Code, strings.TrimSpace(string(r.Stderr)))
 	}
 	return r.Stdout, err
-}
-
-// selfName is what a person types to run this program: its bare name if PATH finds it.
-func selfName() string {
-	self, err := os.Executable()
-	if err != nil {
-		return "descartes"
-	}
-	if found, err := proc.Look("descartes", "", os.Environ()); err == nil {
-		a, errA := os.Stat(found)
-		b, errB := os.Stat(self)
-		if errA == nil && errB == nil && os.SameFile(a, b) {
-			return "descartes"
-		}
-	}
-	return terminal.Quote(self)
 }
 
 // demoFiles holds the demo's project and its agent. Go files and go.mod have the suffix .txt, so that they belong to the demo's module and not to
@@ -303,25 +222,17 @@ func installDemo(from, dir string) error {
 
 // emptyFolder makes dir, which must be missing or empty. Without a name it makes a temporary folder.
 func emptyFolder(dir string) (string, error) {
+	var err error
 	if dir == "" {
-		tmp, err := os.MkdirTemp("", "descartes-demo-")
-		if err != nil {
-			return "", err
-		}
-		return filepath.EvalSymlinks(tmp)
+		dir, err = os.MkdirTemp("", "descartes-demo-")
+	} else if err = os.MkdirAll(dir, 0o755); err == nil {
+		dir, err = filepath.Abs(dir)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", err
-	}
-	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return "", err
 	}
-	if len(entries) > 0 {
-		return "", fmt.Errorf("%s is not empty", dir)
-	}
-	if dir, err = filepath.Abs(dir); err != nil {
-		return "", err
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+		return "", cmp.Or(err, fmt.Errorf("%s is not empty", dir))
 	}
 	return filepath.EvalSymlinks(dir)
 }

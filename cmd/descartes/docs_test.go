@@ -38,12 +38,8 @@ func commandTree() (list []*cobra.Command) {
 		}
 		c.InitDefaultHelpFlag()
 		list = append(list, c)
-		for _, g := range append(c.Groups(), &cobra.Group{}) {
-			for _, below := range inOrder(c.Commands()) {
-				if below.GroupID == g.ID {
-					add(below)
-				}
-			}
+		for _, below := range offered(c) {
+			add(below)
 		}
 	}
 	add(root)
@@ -91,7 +87,7 @@ func commandsPage() string {
 			case same != nil && same.Usage == f.Usage && same.DefValue == f.DefValue:
 				common = append(common, "`--"+f.Name+"`")
 			default:
-				helpFlag(&flags, f)
+				helpFlag(&flags, f, false)
 			}
 		})
 		about, _, _ = strings.Cut(about, "\nWhat to run:")

@@ -17,7 +17,7 @@ import (
 // helpWidth is the width of help in columns.
 const helpWidth = 80
 
-// help prints a command's text, how to call it, the commands below it by group, its flags, and last the exit codes.
+// help prints a command's text, how to call it, the commands below it, and its flags; with --all every flag, and the exit codes.
 func help(cmd *cobra.Command, _ []string) {
 	w := cmd.OutOrStdout()
 	text, codes := strings.CutSuffix(cmp.Or(cmd.Long, cmd.Short), exitTable)
@@ -25,49 +25,69 @@ func help(cmd *cobra.Command, _ []string) {
 		fmt.Fprint(w, exitTable)
 		return
 	}
-	fmt.Fprintf(w, "%s\n\nUsage:\n", inColumns(strings.TrimRight(text, "\n ")))
-	if cmd.HasAvailableSubCommands() {
-		fmt.Fprintf(w, "  %s [command]\n", cmd.CommandPath())
-	} else {
-		fmt.Fprintf(w, "  %s\n", cmd.UseLine())
+	if short(cmd) && len(flagsOf(cmd)) > fewFlags { // what it does, and examples
+		n := 0
+		text = strings.Join(slices.DeleteFunc(strings.Split(text, "\n\n"), func(part string) bool {
+			plain := !strings.HasPrefix(part, " ")
+			if plain {
+				n++
+			}
+			return plain && n > 1
+		}), "\n\n")
 	}
+	use := cmd.UseLine()
+	if cmd.HasAvailableSubCommands() {
+		use = cmd.CommandPath() + " [command]"
+	}
+	fmt.Fprintf(w, "%s\n\nUsage:\n  %s\n", inColumns(strings.TrimRight(text, "\n ")), use)
 	if !cmd.HasParent() {
 		everyDay(w, cmd)
 		return
 	}
-	for _, g := range append(cmd.Groups(), &cobra.Group{Title: "Commands:"}) {
-		title := "\n" + g.Title + "\n"
-		for _, c := range inOrder(cmd.Commands()) {
-			if !c.Hidden && c.GroupID == g.ID && !c.IsAdditionalHelpTopicCommand() {
-				fmt.Fprint(w, title)
-				helpLine(w, c.Name(), 12, c.Short)
-				title = ""
-			}
+	if list := offered(cmd); len(list) > 0 {
+		fmt.Fprint(w, "\nCommands:\n")
+		for _, c := range list {
+			helpLine(w, c.Name(), 12, c.Short)
 		}
 	}
 	helpFlags(w, cmd)
-	if codes {
+	if all, _ := cmd.Flags().GetBool("all"); codes && all {
 		fmt.Fprint(w, "\n"+exitTable)
 	}
 }
 
+// offered are the commands below one that help shows, in its order.
+func offered(cmd *cobra.Command) (list []*cobra.Command) {
+	known := map[string]*cobra.Command{}
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() || c.Name() == "help" {
+			known[c.Name()] = c
+			list = append(list, c)
+		}
+	}
+	if cmd.HasParent() {
+		return list
+	}
+	list = nil
+	for _, g := range groups() {
+		for _, name := range g[1:] {
+			if c := known[name]; c != nil {
+				list = append(list, c)
+			}
+		}
+	}
+	return list
+}
+
 // everyDay is the rest of the first screen: a line for each command of every day, the others by name.
 func everyDay(w io.Writer, root *cobra.Command) {
-	for i, g := range groups() {
-		var names []string
-		for _, c := range inOrder(root.Commands()) {
-			if c.GroupID != g[0] || !c.IsAvailableCommand() && c.Name() != "help" {
-				continue
-			}
-			if names = append(names, c.Name()); i == 0 {
-				helpLine(w, c.Name(), 12, c.Short)
-			}
-		}
-		if i == 0 {
-			fmt.Fprintln(w)
-		} else {
-			helpLine(w, g[0], 18, strings.Join(names, " "))
-		}
+	all := groups()
+	for _, c := range offered(root)[:len(all[0])-1] {
+		helpLine(w, c.Name(), 12, c.Short)
+	}
+	fmt.Fprintln(w)
+	for _, g := range all[1:] {
+		helpLine(w, g[0], 18, strings.Join(g[1:], " "))
 	}
 	fmt.Fprint(w, "\ndescartes COMMAND --help says more about a command, descartes exit-codes about how it ends.\n")
 }
@@ -83,80 +103,96 @@ func inColumns(text string) string {
 	return strings.Join(parts, "\n\n")
 }
 
-// inOrder sorts commands as in their group, and others by name.
-func inOrder(list []*cobra.Command) []*cobra.Command {
-	place := map[string]int{}
-	for _, g := range groups() {
-		for i, name := range g {
-			place[name] = i
-		}
-	}
-	return slices.SortedStableFunc(slices.Values(list), func(a, b *cobra.Command) int { return place[a.Name()] - place[b.Name()] })
-}
-
 // flagGroups are the parts of a long list of flags. What follows a bar in one of them is shown with --all only.
 func flagGroups() [][]string {
 	return [][]string{
-		{"What to run:", "tag", "plan", "prompt", "prompt-file", "retry-blocked", "task", "|", "tasks-file", "spec-file", "max-spec-tokens"},
+		{"What to run:", "tag", "plan", "prompt-file", "retry-blocked", "task", "|", "prompt", "tasks-file", "spec-file", "max-spec-tokens"},
 		{"Agent:", "backend", "command", "model", "fallback", "on-limit", "|", "timeout", "idle-timeout"},
-		{"When a task is done:", "verify", "baseline", "review"},
-		{"Limits:", "max-attempts", "max-cost", "deadline", "max-iterations", "|", "max-total-iterations", "breaker"},
-		{"Several at a time:", "parallel", "candidates", "|", "in-place", "fleet"},
+		{"When a task is done:", "verify", "baseline", "|", "review"},
+		{"Limits:", "max-attempts", "max-cost", "deadline", "|", "max-iterations", "max-total-iterations", "breaker"},
+		{"Several at a time:", "parallel", "|", "candidates", "in-place", "fleet"},
 		{"Git:", "branch", "push", "no-commit", "|", "auto-commit"},
-		{"Sandbox:", "sandbox", "env-pass", "|", "trust"},
-		{"Reports:", "ci", "json", "notify", "plain", "|", "junit", "summary", "ok-exit"},
+		{"Sandbox:", "sandbox", "|", "env-pass", "trust"},
+		{"Reports:", "ci", "json", "notify", "|", "plain", "junit", "summary", "ok-exit"},
 		{"Only where a prompt is repeated:", "|", "completion-promise", "gate", "criterion", "continue", "no-confirm", "yes", "replan"},
-		{"The run:", "dry-run", "detach", "set", "clear", "working-dir", "help", "last", "step", "|", "name", "state-file", "config"},
+		{"The run:", "dry-run", "detach", "set", "clear", "last", "step", "|", "working-dir", "help", "name", "state-file", "config"},
 	}
 }
 
 // fewFlags is up to how many flags make one list.
 const fewFlags = 20
 
-// helpFlags prints flags, in groups if they are many, and then only those that people often type unless all are wanted.
-func helpFlags(w io.Writer, cmd *cobra.Command) {
-	left := map[string]*pflag.Flag{}
+// flagsOf are the flags that help shows.
+func flagsOf(cmd *cobra.Command) map[string]*pflag.Flag {
+	list := map[string]*pflag.Flag{}
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden && f.Deprecated == "" {
-			left[f.Name] = f
+			list[f.Name] = f
 		}
 	})
-	if len(left) <= fewFlags {
-		fmt.Fprint(w, "\nFlags:\n")
-		for _, name := range slices.Sorted(maps.Keys(left)) {
-			helpFlag(w, left[name])
-		}
-		return
-	}
-	all, _ := cmd.Flags().GetBool("all")
-	for _, g := range flagGroups() {
-		title := "\n" + g[0] + "\n"
-		for _, name := range g[1:] {
-			if name == "|" && !all {
-				break
+	return list
+}
+
+// short reports whether the help of a command has more to say with --all.
+func short(cmd *cobra.Command) bool {
+	all := cmd.Flags().Lookup("all")
+	return all != nil && all.Hidden && all.Value.String() == "false"
+}
+
+// helpFlags prints flags. A command with --all prints them in full, by group if they are many, only then; without, those that people often type, a
+// line each.
+func helpFlags(w io.Writer, cmd *cobra.Command) {
+	left, short := flagsOf(cmd), short(cmd)
+	print := func(title string, names []string) {
+		for _, name := range names {
+			if name == "|" && short {
+				return
 			}
 			if f := left[name]; f != nil {
 				fmt.Fprint(w, title)
 				title = ""
-				helpFlag(w, f)
+				helpFlag(w, f, short)
 			}
 		}
 	}
-	if !all {
-		fmt.Fprintf(w, "\n%s --help --all shows the rest. The keys of --set: descartes config show\n", cmd.CommandPath())
+	groups, own := flagGroups(), slices.Sorted(maps.Keys(left))
+	if len(left) > fewFlags {
+		own = slices.DeleteFunc(own, func(name string) bool {
+			return slices.ContainsFunc(groups, func(g []string) bool { return slices.Contains(g, name) })
+		})
+	}
+	print("\nFlags:\n", own)
+	if len(left) > fewFlags {
+		for i, g := range groups {
+			title := "\n" + g[0] + "\n"
+			if short {
+				title = map[bool]string{true: "\nFlags:\n"}[i == 0 && len(own) == 0]
+			}
+			print(title, g[1:])
+		}
+	}
+	if short {
+		fmt.Fprintf(w, "\n%s --help --all says more. The keys of --set: descartes config show\n", cmd.CommandPath())
 	}
 }
 
-// helpFlag prints a flag as pflag does, with its type and its default.
-func helpFlag(w io.Writer, f *pflag.Flag) {
+// helpFlag prints a flag as pflag does, with its type and its default, or in one line.
+func helpFlag(w io.Writer, f *pflag.Flag, short bool) {
+	const column = 26
 	one := pflag.NewFlagSet("", pflag.ContinueOnError)
 	one.AddFlag(f)
-	if name, text, ok := strings.Cut(strings.TrimSpace(one.FlagUsages()), "   "); ok {
-		if f.Shorthand == "" {
+	name, text, _ := strings.Cut(strings.TrimSpace(one.FlagUsages()), "   ")
+	if f.Shorthand == "" {
+		name = "    " + name
+	}
+	if text = strings.TrimSpace(text); short {
+		if len(name)+2 > column {
+			name, _, _ = strings.Cut(strings.TrimLeft(name, " "), " ")
 			name = "    " + name
 		}
-		helpLine(w, name, 26, strings.TrimSpace(text))
+		text = terminal.FitWords(text, helpWidth-2-column)
 	}
+	helpLine(w, name, column, text)
 }
 
 // helpLine prints a name and its explanation, which begins in that column, or on the next line if the name is longer.

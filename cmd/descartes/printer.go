@@ -22,12 +22,10 @@ type printer struct {
 	lines  *liveWriter // events as JSON; nil if nobody wants them
 	paint  terminal.Paint
 	box    bool // there is room for the wave box
-	live   bool // a terminal on which a line can be rewritten
 	width  int  // of a line
 	times  bool // what happens is said with its time
 	events *print.Events
-	count  *countdown // of the wait under way
-	view   *runView   // that may have the terminal; nil where there is none
+	view   *runView // that may have the terminal; nil where there is none
 }
 
 // newPrinter prints for people on stdout, or on stderr if events go to stdout.
@@ -40,7 +38,6 @@ func newPrinter(stdout, stderr io.Writer, events, ci bool) *printer {
 	p.text = newLiveWriter(people)
 	p.width, p.times = lineWidth(people), true
 	p.box = terminal.HasRoom(people) && !ci
-	p.live = terminal.IsTerminal(people) && !ci && os.Getenv("TERM") != "dumb"
 	p.paint = terminal.Colours(terminal.IsTerminal(people) && !ci)
 	p.events = print.NewEvents(p.paint)
 	return p
@@ -48,8 +45,6 @@ func newPrinter(stdout, stderr io.Writer, events, ci bool) *printer {
 
 // close flushes everything.
 func (p *printer) close() {
-	p.count.stop()
-	p.count = nil
 	p.text.Flush()
 	if p.lines != nil {
 		p.lines.Flush()
@@ -101,7 +96,7 @@ func broken(line string, width int) []string {
 		return []string{line}
 	}
 	if label, _, _ := strings.Cut(line, ": "); label == "next" || label == "then" || label == "or" {
-		return strings.Split(strings.ReplaceAll(line, "; then ", "\nthen: "), "\n")
+		return []string{line}
 	}
 	if at := strings.LastIndex(line, ": git "); at >= 0 {
 		return append(terminal.Hang(line[:at+1], width, 2), "  "+line[at+2:])
@@ -132,8 +127,6 @@ func (p *printer) happened(e *journal.Event, line string) {
 
 // observe gets every event.
 func (p *printer) observe(e journal.Event) {
-	p.count.stop()
-	p.count = nil
 	if p.lines != nil {
 		if b, err := e.Line(); err == nil {
 			_, _ = p.lines.Write(b) // a liveWriter never fails
@@ -141,9 +134,6 @@ func (p *printer) observe(e journal.Event) {
 	}
 	if line := p.events.Line(&e); line != "" {
 		p.happened(&e, line)
-	}
-	if e.Type == journal.LimitWaiting && !p.text.held() && e.Detail != nil && e.Detail.Until != nil {
-		p.count = startCountdown(p, &e, p.live)
 	}
 }
 
@@ -193,12 +183,6 @@ func (l *liveWriter) hold() {
 	l.kept = [][]byte{}
 }
 
-func (l *liveWriter) held() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.kept != nil
-}
-
 // release writes again and, if wanted, first shows the last of what was kept back.
 func (l *liveWriter) release(shown bool) {
 	l.mu.Lock()
@@ -216,49 +200,5 @@ func (l *liveWriter) release(shown bool) {
 func (l *liveWriter) Flush() {
 	if l.term != nil {
 		l.term.Wait()
-	}
-}
-
-// countdown shows how long a run still waits for its provider: on a terminal as one line updated each second, elsewhere as a line each half hour. The
-// next event ends it.
-type countdown struct {
-	quit chan struct{}
-	done sync.WaitGroup
-}
-
-// startCountdown shows e's wait on p. The caller stops it.
-func startCountdown(p *printer, e *journal.Event, live bool) *countdown {
-	c := &countdown{quit: make(chan struct{})}
-	until := e.Detail.Until.Round(0)
-	every, show := 30*time.Minute, func(left string) { p.put(p.margin(time.Now()), "  still waiting, "+left+" left") }
-	if live {
-		// The cursor stays at the start of the line, so that the next output overwrites it.
-		every, show = time.Second, func(left string) { fmt.Fprintf(p.text, "  %s left\x1b[K\r", left) }
-	}
-	c.done.Go(func() {
-		tick := time.NewTicker(every)
-		defer tick.Stop()
-		for {
-			select {
-			case <-c.quit:
-				if live {
-					fmt.Fprint(p.text, "\x1b[K")
-				}
-				return
-			case <-tick.C:
-				if left := until.Sub(time.Now().Round(0)); left > 0 { // by the wall clock, as the wait itself
-					show(terminal.Spell(left))
-				}
-			}
-		}
-	})
-	return c
-}
-
-// stop ends it, and returns when it shows nothing more. It does nothing on a nil countdown.
-func (c *countdown) stop() {
-	if c != nil {
-		close(c.quit)
-		c.done.Wait()
 	}
 }

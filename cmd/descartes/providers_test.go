@@ -8,12 +8,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"descartes/agent"
-	"descartes/internal/terminal"
 	"descartes/launch"
-	"descartes/loop/journal"
 )
 
 func TestProviderSettings(t *testing.T) {
@@ -93,26 +90,4 @@ func (s *shelf) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.b.String()
-}
-
-// On a terminal one line counts down, and is gone when the wait is over.
-func TestCountdown(t *testing.T) {
-	t.Parallel()
-	var out shelf
-	p := newPrinter(&out, nil, false, false)
-	p.live, p.times = true, false
-	at := time.Now().Add(2*time.Hour + 30*time.Second)
-	p.observe(journal.Event{Type: journal.LimitWaiting, Unit: journal.Unit{Task: "1", Title: "One"}, Reason: "weekly limit", Detail: &journal.Detail{Exit: journal.Exit{Until: &at}}})
-	until(t, "the countdown", func() bool { return strings.Contains(out.String(), "\n  2 h 0 min left\x1b[K\r") })
-	p.observe(journal.Event{Type: journal.AttemptStarted, Unit: journal.Unit{Task: "1", Title: "One", Attempt: 2}})
-	p.close()
-	if got := out.String(); !strings.HasSuffix(got, "\r\x1b[K  1 One attempt 2 started\n") || strings.Count(got, "\n") != 2 {
-		t.Errorf("printed %q", got)
-	}
-	for d, want := range map[time.Duration]string{50 * time.Hour: "2 d 2 h", 90 * time.Minute: "1 h 30 min", 59 * time.Minute: "59 min",
-		61 * time.Second: "1 min 1 s", 1400 * time.Millisecond: "1 s"} {
-		if got := terminal.Spell(d); got != want {
-			t.Errorf("%v: %q", d, got)
-		}
-	}
 }

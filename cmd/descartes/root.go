@@ -54,7 +54,6 @@ and committed. descartes demo shows it in a temporary repository.`,
 	root.AddCommand(hidden(newLoopCmd(), newListCmd(), newAttemptsCmd(), newAcceptCmd(), newReceiptCmd(), newLimitsCmd())...)
 	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "What each exit code means", Long: exitTable})
 	root.InitDefaultCompletionCmd("")
-	sortIntoGroups(root)
 	return root
 }
 
@@ -131,22 +130,6 @@ func groups() [][]string {
 	}
 }
 
-// sortIntoGroups assigns every command to its part of the list.
-func sortIntoGroups(root *cobra.Command) {
-	of := map[string]string{}
-	for _, g := range groups() {
-		root.AddGroup(&cobra.Group{ID: g[0], Title: g[0]})
-		for _, name := range g[1:] {
-			of[name] = g[0]
-		}
-	}
-	for _, c := range root.Commands() {
-		c.GroupID = of[c.Name()]
-	}
-	root.SetHelpCommandGroupID(of["help"])
-	root.SetCompletionCommandGroupID(of["completion"])
-}
-
 // newGroup is a command that only has others below it.
 func newGroup(name, short string) *cobra.Command {
 	return &cobra.Command{Use: name, Short: short, Args: cobra.ArbitraryArgs, RunE: groupRun}
@@ -158,10 +141,8 @@ func groupRun(cmd *cobra.Command, args []string) error {
 		return cmd.Help()
 	}
 	var names []string
-	for _, c := range cmd.Commands() {
-		if !c.Hidden {
-			names = append(names, c.Name())
-		}
+	for _, c := range offered(cmd) {
+		names = append(names, c.Name())
 	}
 	return badInput(cmp.Or(didYouMean(args[0], names), cmd.CommandPath()+" --help"), "%s: there is no command %q", cmd.CommandPath(), args[0])
 }
@@ -211,14 +192,8 @@ func nearFlag(cmd *cobra.Command, err error) string {
 // takes checks the number of a command's arguments; names describes them.
 func takes(least, most int, names string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		hint := cmd.CommandPath() + " --help"
-		switch {
-		case most == 0 && len(args) > 0:
-			return badInput(hint, "%s takes no arguments, got %q", cmd.CommandPath(), args[0])
-		case len(args) > most:
-			return badInput(hint, "%s takes %s, got %d arguments", cmd.CommandPath(), names, len(args))
-		case len(args) < least:
-			return badInput(hint, "%s needs %s", cmd.CommandPath(), names)
+		if len(args) < least || len(args) > most {
+			return badInput(cmd.CommandPath()+" --help", "%s takes %s, got %d", cmd.CommandPath(), cmp.Or(names, "no arguments"), len(args))
 		}
 		return nil
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
@@ -188,12 +189,21 @@ func TestAction(t *testing.T) {
 	}
 }
 
-// TestHelpGroups: every command of the first list belongs to a group.
+// TestHelpGroups: every command of the first list belongs to a group, and its help to a screen.
 func TestHelpGroups(t *testing.T) {
 	t.Parallel()
-	for _, c := range newRootCmd().Commands() {
-		if c.GroupID == "" && !c.Hidden && !c.IsAdditionalHelpTopicCommand() {
+	root := newRootCmd()
+	shown := offered(root)
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() && !slices.Contains(shown, c) {
 			t.Errorf("%s is in no group", c.Name())
+		}
+	}
+	for _, c := range commandTree() {
+		var text bytes.Buffer
+		c.SetOut(&text)
+		if help(c, nil); bytes.Count(text.Bytes(), []byte("\n")) > 40 {
+			t.Errorf("%s --help is longer than a screen:\n%s", c.CommandPath(), text.String())
 		}
 	}
 }

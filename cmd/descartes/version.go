@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -28,13 +29,13 @@ var release, commit, date string
 // versionLine has the version, the commit with its date if known, and the build environment.
 func versionLine() string {
 	from, day := commit, date
-	if info, ok := debug.ReadBuildInfo(); ok && from == "" {
+	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
 			switch s.Key {
 			case "vcs.revision":
-				from = s.Value
+				from = cmp.Or(from, s.Value)
 			case "vcs.time":
-				day = s.Value
+				day = cmp.Or(day, s.Value)
 			}
 		}
 	}
@@ -44,26 +45,10 @@ func versionLine() string {
 	return fmt.Sprintf("%s%s %s %s/%s", version(), from, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// version is the release's, the module's, or the commit a checkout was built from.
+// version is the release's, or the one that Go has stamped.
 func version() string {
-	if release != "" {
-		return release
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return cmp.Or(release, info.Main.Version, "unknown")
 	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	v, dirty := "devel", ""
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision" && len(s.Value) >= 12:
-			v = "devel-" + s.Value[:12]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			dirty = "+dirty"
-		}
-	}
-	return v + dirty
+	return cmp.Or(release, "unknown")
 }
