@@ -30,6 +30,7 @@ import (
 	"descartes/loop/workspace"
 	"descartes/tasks"
 	"descartes/verify"
+	"descartes/verify/mutants"
 )
 
 // Want says which run is meant.
@@ -671,6 +672,16 @@ func (r *Run) warn(ctx context.Context) {
 		}
 	}
 	r.powerless()
+	for _, t := range mutants.Tools() {
+		list, _ := filepath.Glob(filepath.Join(r.Root, t.Project))
+		if r.Config.Mutants == 0 || len(list) == 0 {
+			continue
+		}
+		_, err := os.Stat(filepath.Join(r.Root, "node_modules", ".bin", t.Name))
+		if _, lerr := LookIn(r.Root)(t.Name); lerr != nil && err != nil {
+			r.Warnings = append(r.Warnings, "mutants: "+t.Name+" is not installed: no small faults are tried; "+t.Install)
+		}
+	}
 	if why := r.Box.Warning(); why != "" {
 		r.Warnings = append(r.Warnings, why)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"descartes/internal/config"
+	"descartes/internal/proc"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/store"
@@ -19,9 +20,12 @@ import (
 // Line says one thing about what a run will do.
 type Line struct{ Name, Text string }
 
-// Lines say what the run will do.
+// Lines say what the run will do; none where nobody knows yet.
 func (r *Run) Lines() (list []Line) {
 	c := r.Config
+	if r.Idle || r.Tag == nil && r.Prompt == nil && r.Kind != "" {
+		return nil
+	}
 	say := func(name, format string, args ...any) {
 		list = append(list, Line{name, terminal.Clean(fmt.Sprintf(format, args...))})
 	}
@@ -34,7 +38,7 @@ func (r *Run) Lines() (list []Line) {
 		if c.Scud.PlanPath != "" {
 			say("plan", "%s", c.Scud.PlanPath)
 		}
-	} else {
+	} else if r.Prompt != nil {
 		r.repeated(say)
 	}
 	if len(r.Backends) > 0 {
@@ -50,8 +54,10 @@ func (r *Run) Lines() (list []Line) {
 	if r.Prompt != nil {
 		r.ends(say)
 	}
-	r.verified(say)
-	r.place(say)
+	if r.Kind != "" {
+		r.verified(say)
+		r.place(say)
+	}
 	if n := c.MostCandidates; n > 1 {
 		which := "the first that is verified"
 		if c.Pick == loop.PickSmallest {
@@ -60,6 +66,9 @@ func (r *Run) Lines() (list []Line) {
 		say("candidates", "%d attempts at a task at the same time; %s is taken", n, which)
 	}
 	say("sandbox", "%s", cmp.Or(c.SandboxInForce, "not known"))
+	if c.MaxMemory > 0 || c.MaxProcs > 0 {
+		say("ceilings", "kept by %s", proc.Ceilings())
+	}
 	if len(r.Backends) > 0 {
 		say("environment", "%s", EnvironmentText(*c, r.Backends[0], os.Environ()))
 	}

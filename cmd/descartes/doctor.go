@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,8 +27,6 @@ import (
 	"descartes/loop/store"
 	"descartes/tasks"
 	"descartes/verify"
-	"descartes/verify/mutants"
-	"descartes/view"
 )
 
 func newDoctorCmd() *cobra.Command {
@@ -83,8 +80,13 @@ type doctor struct {
 	told  []string // what was bad
 }
 
+// good reports what is as it should be; where a run cannot start, that is said of nothing that it would do.
 func (d *doctor) good(what, found string) {
-	fmt.Fprintf(d.w, "%s %-12s %s\n", d.paint.In(terminal.Green, "ok "), what, terminal.Clean(found))
+	mark := d.paint.In(terminal.Green, "ok ")
+	if d.ill {
+		mark = "   "
+	}
+	fmt.Fprintf(d.w, "%s %-12s %s\n", mark, what, terminal.Clean(found))
 }
 
 // bad reports something without which a loop cannot run; lacking something it can do without.
@@ -120,52 +122,35 @@ func (d *doctor) git(ctx context.Context, root string) {
 	}
 }
 
-func (d *doctor) repository(ctx context.Context, root string) {
-	repo, err := openRepo(ctx, root, nil)
+func (d *doctor) repository(ctx context.Context) {
+	repo, err := openRepo(ctx, d.root, nil)
 	if err != nil {
 		d.bad("repository", err.Error(), hintOf(err))
 		return
 	}
 	defer repo.Close()
 	head, err := repo.Head(ctx)
-	where := strings.TrimPrefix(head.Branch, "refs/heads/")
-	switch {
-	case err != nil:
-		d.bad("repository", err.Error(), hintOf(err))
-	case head.Hash == "":
-		d.good("repository", repo.Root()+", branch "+where+", no commit yet")
-	case where == "":
-		d.good("repository", repo.Root()+", at commit "+view.Short(head.Hash)+" of no branch")
-	default:
-		d.good("repository", repo.Root()+", branch "+where)
+	if err == nil {
+		d.good("repository", repo.Root()+", branch "+cmp.Or(strings.TrimPrefix(head.Branch, "refs/heads/"), "none"))
+		_, _, err = repo.Author(ctx)
 	}
-	for _, n := range repo.Notes() {
-		d.good("", n)
-	}
-	if path, ok := repo.Locked(ctx); ok {
-		d.bad("lock", path+" exists: git is at work here, or was killed in the middle of it", "wait for it to end; if no git process runs any more, remove the file")
-	}
-	name, email, err := repo.Author(ctx)
 	if err != nil {
-		d.bad("author", err.Error(), hintOf(err))
-	} else {
-		d.good("author", name+" <"+email+">")
+		d.bad("repository", err.Error(), hintOf(err))
 	}
 }
 
 // agents reports on every client of the table but the chosen one, after what matters for this run, and on used-up accounts.
-func (d *doctor) agents(ctx context.Context, cfg loop.Config, chosen agent.Backend) {
+func (d *doctor) agents(cfg loop.Config, chosen string) {
 	defer d.limits()
 	table, err := agent.NewTable(cfg.Backends)
 	if err != nil {
 		d.bad("agent", err.Error(), "correct it in the settings")
 		return
 	}
-	var found []*installed
 	var missing []string
 	for _, name := range table.Names() {
 		b, ok := table.Lookup(name)
-		if !ok || len(b.Command) == 0 || b.Name == chosen.Name {
+		if !ok || len(b.Command) == 0 || name == chosen {
 			continue
 		}
 		path, err := proc.Look(b.Command[0], d.root, d.env)
@@ -173,56 +158,30 @@ func (d *doctor) agents(ctx context.Context, cfg loop.Config, chosen agent.Backe
 			missing = append(missing, name)
 			continue
 		}
-		found = append(found, &installed{b: b, path: path})
-	}
-	var wg sync.WaitGroup // some need seconds to tell their version
-	for _, c := range found {
-		wg.Go(func() { c.ask(ctx, d) })
-	}
-	wg.Wait()
-	for _, c := range found {
-		d.good("agent", c.text(""))
-		for _, l := range c.b.Preflight(launch.Host(cfg, c.b, d.root, c.version)) {
-			d.lacking("agent", c.b.Name+": "+l.What, l.Fix)
+		d.good("agent", name+": "+path+", called as "+b.CommandLine(""))
+		for _, l := range b.Preflight(launch.Host(cfg, b, d.root, "")) {
+			d.lacking("agent", name+": "+l.What, l.Fix)
 		}
 	}
 	if len(missing) > 0 {
-		hint := "descartes doctor --backend " + missing[0] + " says how to install that one"
-		if len(found) == 0 && len(chosen.Command) == 0 {
-			hint += `; or give any program with --command "my-agent --flag"`
-		}
-		d.lacking("others", "not on PATH: "+strings.Join(missing, ", "), hint)
+		d.lacking("others", "not on PATH: "+strings.Join(missing, ", "), "descartes doctor --backend "+missing[0]+` says how to install that one; or give any program with --command "my-agent --flag"`)
 	}
 }
 
-// installed is a backend whose program is there.
-type installed struct {
-	b       agent.Backend
-	path    string
-	version string // as the program tells it, "" where it did not or was not asked
-}
-
-// ask runs a known program to ask for its version: any other program may do anything.
-func (c *installed) ask(ctx context.Context, d *doctor) {
-	if c.b.Known() {
-		c.version = d.version(ctx, c.path)
+// chosen reports on the agent of the run, which is asked for its version if it is one that we know: any other program may do anything.
+func (d *doctor) chosen(ctx context.Context, b agent.Backend, model string) {
+	path, err := proc.Look(b.Command[0], d.root, d.env)
+	if err != nil {
+		return // which is among the problems
 	}
-}
-
-// text is what is there, and how it is called.
-func (c *installed) text(model string) string {
-	version := c.version
-	if version == "" && c.b.Known() {
-		version = "version unknown"
+	text := b.Name + ": " + path
+	if b.Known() {
+		text += " (" + cmp.Or(d.version(ctx, path), "version unknown") + ")"
 	}
-	if version != "" {
-		version = " (" + version + ")"
+	if text += ", called as " + b.CommandLine(model); model != "" && len(b.ModelArgs) == 0 && b.Format != stream.FormatACP {
+		text += ", model " + model + " is not passed to it"
 	}
-	s := c.b.Name + ": " + c.path + version + ", called as " + c.b.CommandLine(model)
-	if model != "" && len(c.b.ModelArgs) == 0 && c.b.Format != stream.FormatACP {
-		s += ", model " + model + " is not passed to it"
-	}
-	return s
+	d.good("agent", text)
 }
 
 // version is the first line of a program's answer about its version. It runs in a folder of its own, which is also its home: a wrapper under a
@@ -253,20 +212,20 @@ func (d *doctor) check(cmd *cobra.Command, s *settings, wrong error) {
 	if s.IsTyped("prompt", "prompt-file") != "" {
 		w.Kind = store.KindPrompt
 	} else {
-		d.repository(ctx, d.root)
+		d.repository(ctx)
 	}
 	if wrong != nil {
 		d.bad("settings", wrong.Error(), cmp.Or(hintOf(wrong), "correct it, or run without it"))
-		d.agents(ctx, loop.Config{}, agent.Backend{})
+		d.agents(loop.Config{}, "")
 		return
 	}
-	if s.file.Lines != nil && len(s.file.Lines) > 0 {
+	if len(s.file.Lines) > 0 {
 		d.good("settings", s.file.Name)
 	}
 	d.trust(s)
-	if name := planHere(d.root); len(tasks.Known(d.root)) == 0 && name != "" && s.Scud.Tag == "" && w.Kind == store.KindTag {
+	if name := planHere(d.root); name != "" && len(tasks.Known(d.root)) == 0 && s.Scud.Tag == "" && w.Kind == store.KindTag {
 		d.good("tasks", name+" has some; "+hintOfTasks(d.root))
-		d.agents(ctx, s.Config, agent.Backend{})
+		d.agents(s.Config, "")
 		return
 	}
 	var err error
@@ -274,58 +233,38 @@ func (d *doctor) check(cmd *cobra.Command, s *settings, wrong error) {
 		_, err = s.isPrompt(d.root)
 	} else if err = chooseSource(io.Discard, d.root, &s.Scud); err == nil {
 		var old *store.Saved
-		if old, err = unfinished(d.root, s.Scud.Tag); err == nil && old != nil {
+		if old, err = unfinished(d.root, s.Scud.Tag); old != nil {
 			w.Options.Resume = old.Path
 		}
 	}
 	if err != nil {
 		d.bad("run", err.Error(), hintOf(err))
-		d.agents(ctx, s.Config, agent.Backend{})
+		d.agents(s.Config, "")
 		return
 	}
 	r, found := launch.Prepare(ctx, s.want(cmd, w))
 	defer r.Close()
-	var usual agent.Backend
-	if len(r.Backends) > 0 {
-		usual = r.Backends[0]
-	}
-	d.run(ctx, r, usual, found)
-	d.agents(ctx, *r.Config, usual)
+	d.run(ctx, r, found)
+	d.agents(*r.Config, r.Config.Backend.Type)
 }
 
 // run says what a run would do, and what keeps it from that.
-func (d *doctor) run(ctx context.Context, r *launch.Run, usual agent.Backend, found launch.Problems) {
-	if path, err := launch.LookIn(d.root)(strings.Join(usual.Command[:min(1, len(usual.Command))], "")); err == nil {
-		c := &installed{b: usual, path: path}
-		c.ask(ctx, d)
-		d.good("agent", c.text(r.Config.Backend.Model))
-	}
+func (d *doctor) run(ctx context.Context, r *launch.Run, found launch.Problems) {
 	for _, p := range found {
 		d.bad("run", p.Message, cmp.Or(p.Hint, hintOf(p.Err)))
 	}
-	if r.Config != nil && (r.Tag != nil || r.Prompt != nil) && !r.Idle {
-		for _, l := range r.Lines() {
-			if l.Name != "agent" {
-				d.say(l.Name, l.Text)
-			}
+	if len(r.Backends) > 0 {
+		d.chosen(ctx, r.Backends[0], r.Config.Backend.Model)
+	}
+	for _, l := range r.Lines() {
+		if l.Name != "agent" {
+			d.good(l.Name, l.Text)
 		}
 	}
 	if n, err := notify.New(notify.Options{Targets: r.Config.Notify, On: r.Config.NotifyOn, Env: d.env}); err != nil {
 		d.bad("notify", err.Error(), "")
 	} else if n != nil {
 		d.good("notify", n.String())
-	}
-	if r.Config.MaxMemory > 0 || r.Config.MaxProcs > 0 {
-		d.good("ceilings", "kept by "+proc.Ceilings())
-	}
-	for _, t := range mutants.Tools() {
-		if list, _ := filepath.Glob(filepath.Join(d.root, t.Project)); r.Config.Mutants == 0 || len(list) == 0 {
-			continue
-		}
-		_, err := os.Stat(filepath.Join(d.root, "node_modules", ".bin", t.Name))
-		if _, lerr := launch.LookIn(d.root)(t.Name); lerr != nil && err != nil {
-			d.lacking("mutants", t.Name+" is not installed: no small faults are tried", t.Install)
-		}
 	}
 	for _, w := range append(r.Notes, r.Warnings...) {
 		d.lacking("", w, "")
@@ -342,15 +281,6 @@ func (d *doctor) run(ctx context.Context, r *launch.Run, usual agent.Backend, fo
 			d.bad("baseline", err.Error(), hintOf(err))
 		}
 	}
-}
-
-// say reports a fact about the run; it is good where nothing else is bad.
-func (d *doctor) say(what, found string) {
-	if d.ill {
-		fmt.Fprintf(d.w, "    %-12s %s\n", what, terminal.Clean(found))
-		return
-	}
-	d.good(what, found)
 }
 
 // trust says whether a start would refuse what the settings file wants.

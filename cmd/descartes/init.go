@@ -1,14 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
 	"embed"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -107,10 +105,8 @@ func (w *initWriter) project(cmd *cobra.Command, full, yes bool) {
 	if full {
 		w.file("project/descartes.yaml", loop.SettingsFile)
 	} else {
-		if !yes && !w.dryRun && terminal.IsTerminal(cmd.OutOrStdout()) {
-			if in, ok := cmd.InOrStdin().(*os.File); ok && terminal.IsTerminal(in) {
-				w.err = a.ask(in, cmd.OutOrStdout(), w.root)
-			}
+		if h := newPerson(cmd.InOrStdin(), cmd.OutOrStdout()); h != nil && !yes && !w.dryRun {
+			w.err = a.ask(cmd.Context(), h, w.root)
 		}
 		w.put(loop.SettingsFile, a.yaml())
 	}
@@ -230,48 +226,36 @@ func (a *answers) takePlan(root, name string) bool {
 }
 
 // ask asks a person for the three answers; an empty line accepts the suggestion.
-func (a *answers) ask(in io.Reader, out io.Writer, root string) error {
-	lines := bufio.NewScanner(in)
-	ask := func(question, offered string, take func(string) error) error {
-		for range 5 {
-			fmt.Fprintf(out, "%s [%s] ", question, terminal.Clean(cmp.Or(offered, "none")))
-			if !lines.Scan() {
-				return badInput("descartes init --yes asks nothing", "init was left before its end: nothing is written")
-			}
-			answer := strings.TrimSpace(lines.Text())
-			if answer == "" {
-				return nil
-			}
-			err := take(answer)
-			if err == nil {
-				return nil
-			}
-			fmt.Fprintf(out, "%s\n", terminal.Clean(err.Error()))
-		}
-		return badInput("", "no answer that can be used: %s", question)
-	}
-	what := a.source
-	if a.plan != "" {
-		what = a.plan
-	}
-	err := ask("What should be done? A tag, or a plan's file", what, func(s string) error {
+func (a *answers) ask(ctx context.Context, h *person, root string) error {
+	what := cmp.Or(a.plan, a.source)
+	names := slices.DeleteFunc(agent.Names(), func(name string) bool { return name == "generic" })
+	for _, q := range []struct {
+		question, offered string
+		take              func(string) error
+	}{{"What should be done? A tag, or a plan's file", what, func(s string) error {
 		if slices.Contains(a.known, s) || s == sampleTag {
 			a.source, a.plan = s, ""
-			return nil
-		}
-		if !a.takePlan(root, s) {
+		} else if !a.takePlan(root, s) {
 			return fmt.Errorf("%s is neither a tag (%s) nor a plan with tasks", s, strings.Join(append(a.known, sampleTag), ", "))
 		}
 		return nil
-	})
-	if err == nil {
-		names := slices.DeleteFunc(agent.Names(), func(name string) bool { return name == "generic" })
-		err = ask("Which agent? "+strings.Join(names, ", ")+", or a command line", a.agent, func(s string) error { return a.takeAgent(s, root) })
+	}}, {"Which agent? " + strings.Join(names, ", ") + ", or a command line", a.agent, func(s string) error { return a.takeAgent(s, root) }},
+		{"Which command decides whether a task is done?", a.verify, func(s string) error { a.verify = s; return nil }}} {
+		err := errors.New("")
+		for try := 0; err != nil; try++ {
+			answer, ok := h.line(ctx, fmt.Sprintf("%s [%s]", q.question, cmp.Or(q.offered, "none")))
+			if !ok || try == 5 {
+				return badInput("descartes init --yes asks nothing", "init was left before its end: nothing is written")
+			}
+			if answer == "" {
+				break
+			}
+			if err = q.take(answer); err != nil {
+				fmt.Fprintf(h.out, "%s\n", terminal.Clean(err.Error()))
+			}
+		}
 	}
-	if err == nil {
-		err = ask("Which command decides whether a task is done?", a.verify, func(s string) error { a.verify = s; return nil })
-	}
-	return err
+	return nil
 }
 
 // takeAgent chooses a backend, or the program of a command line, as the agent.
@@ -294,30 +278,24 @@ func (a *answers) takeAgent(s, root string) error {
 
 // yaml is the settings file.
 func (a *answers) yaml() []byte {
-	text := func(s string) string {
-		b, err := yaml.Marshal(s)
-		if err != nil {
-			return "\"\""
-		}
-		return strings.TrimSpace(string(b))
-	}
 	var b strings.Builder
-	b.WriteString("# Settings of descartes. To see them all with their current values: descartes config show\nscud:\n  tag: " + text(a.source) + "\n")
-	if a.plan != "" {
-		b.WriteString("  plan_path: " + text(a.plan) + "\n")
-	}
-	if a.command == "" {
-		b.WriteString("backend:\n  backend_type: " + text(a.agent) + "\n")
-	} else {
-		b.WriteString("command: " + text(a.command) + "\n")
-	}
-	if a.verify == "" {
-		b.WriteString("# verify: make test    # the command that decides whether a task is done\n")
-	} else {
-		b.WriteString("verify: " + text(a.verify) + "\n")
-		if a.verify == sampleVerify {
-			b.WriteString("baseline: warn         # the sample's file does not exist yet\n")
+	set := func(key, value string) {
+		if text, err := yaml.Marshal(value); err == nil && value != "" {
+			fmt.Fprintf(&b, "%s: %s\n", key, bytes.TrimSpace(text))
 		}
+	}
+	b.WriteString("# Settings of descartes. To see them all with their current values: descartes config show\nscud:\n")
+	set("  tag", a.source)
+	set("  plan_path", a.plan)
+	if a.command == "" {
+		b.WriteString("backend:\n")
+		set("  backend_type", a.agent)
+	}
+	set("command", a.command)
+	if set("verify", a.verify); a.verify == "" {
+		b.WriteString("# verify: make test    # the command that decides whether a task is done\n")
+	} else if a.verify == sampleVerify {
+		b.WriteString("baseline: warn         # the sample's file does not exist yet\n")
 	}
 	b.WriteString("# parallel: 4          # agents at the same time, each in a copy of the project\n")
 	return []byte(b.String())
@@ -386,41 +364,34 @@ func (w *initWriter) put(to string, text []byte) {
 		return
 	}
 	full := filepath.Join(w.root, to)
-	if fi, err := os.Lstat(full); err == nil && !fi.Mode().IsRegular() {
-		w.err = badInput("remove it first", "init: %s is not a regular file", to)
+	if err := plainfile.Writable(w.root, full); err != nil {
+		w.err = badInput("remove it first", "init: %w", err)
 		return
-	}
-	for dir := filepath.Dir(to); dir != "."; dir = filepath.Dir(dir) {
-		if fi, err := os.Lstat(filepath.Join(w.root, dir)); err == nil && !fi.IsDir() {
-			w.err = badInput("make it a folder first", "init: %s is not a folder", dir)
-			return
-		}
 	}
 	old, err := plainfile.Read(w.root, full, config.MaxFile)
+	verb := "wrote "
 	switch {
 	case err == nil && bytes.Equal(old, text):
-		w.lines = append(w.lines, "unchanged "+to)
-		return
+		verb = "unchanged "
 	case err == nil && !w.force:
 		w.lines = append(w.lines, "kept "+to+", which differs (--force replaces it)")
 		return
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		w.err = badInput("", "init: %w", err)
 		return
+	case w.dryRun:
+		verb = "would write "
+	default:
+		err = os.MkdirAll(filepath.Dir(full), 0o755)
+		if err == nil {
+			err = atomicfile.Write(atomicfile.OS(), full, text, 0o644)
+		}
+		if err != nil {
+			w.err = badInput("", "init: %w", err)
+			return
+		}
 	}
-	if w.dryRun {
-		w.lines = append(w.lines, "would write "+to)
-		return
-	}
-	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-		w.err = badInput("", "init: %w", err)
-		return
-	}
-	if err := atomicfile.Write(atomicfile.OS(), full, text, 0o644); err != nil {
-		w.err = fmt.Errorf("init: %w", err)
-		return
-	}
-	w.lines = append(w.lines, "wrote "+to)
+	w.lines = append(w.lines, verb+to)
 }
 
 func (w *initWriter) next(steps ...string) { w.steps = append(w.steps, steps...) }

@@ -114,7 +114,12 @@ func TestInitAsks(t *testing.T) {
 			t.Parallel()
 			got := offered
 			var out strings.Builder
-			err := got.ask(strings.NewReader(tt.typed), &out, root)
+			h := &person{out: &out, want: make(chan struct{}, 99), lines: make(chan string, 99)}
+			for line := range strings.Lines(tt.typed) {
+				h.lines <- line
+			}
+			close(h.lines)
+			err := got.ask(t.Context(), h, root)
 			if (err != nil) != tt.fails {
 				t.Fatalf("error %v\n%s", err, out.String())
 			}

@@ -114,7 +114,7 @@ func (s *settings) demands(root string) []config.Ask {
 	}
 	c := s.Scud
 	if strings.HasPrefix(s.verifyFrom, "front matter") {
-		all = append(all, config.Ask{Key: c.PlanPath + ": verify", Text: c.VerificationCommand, Needs: true, Names: []string{"sandbox"}})
+		all = append(all, config.Ask{Key: c.PlanPath + ": verify", Text: c.VerificationCommand, Names: []string{"sandbox"}})
 	}
 	if c.Tag == "" && c.PlanPath != "" {
 		c.Tag, _ = tagOfPlan(c.PlanPath)

@@ -33,7 +33,6 @@ import (
 //	         list and graph for those that read its graph; run for the commands that run something only, build for that one only
 //	from     the flag that its value is made from, other than by parsing the text
 //	trust    whether descartes.yaml needs the user's trust for it: no, yes, "yes but" harmless values, confined or outside
-//	power    yes for what else decides which commands run or what they may touch: a start names changes of it in descartes.yaml
 //
 // A struct without such tags is a group: its json name begins the keys of its settings, as in "git.hooks".
 type Settings struct {
@@ -76,7 +75,7 @@ type Config struct {
 	CompletionPromise string         `json:"completion_promise,omitempty" flag:"completion-promise" default:"COMPLETE" in:"mode" trust:"no" help:"text that signals completion; if empty, exit status 0 does"`
 	MaxIterations     int            `json:"max_iterations,omitempty" flag:"max-iterations" open:"20" least:"1" in:"mode resume" trust:"no" help:"iterations of a prompt loop (default 20); over a tag like --max-total-iterations"`
 	IterationContext  bool           `json:"include_iteration_context" default:"true" in:"prompt" trust:"no" help:"from the second iteration on, tell the agent which iteration it is in"`
-	WorkingDirectory  string         `json:"working_directory,omitempty" from:"working-dir" power:"yes" trust:"outside" help:"directory in which a prompt loop's agent works"`
+	WorkingDirectory  string         `json:"working_directory,omitempty" from:"working-dir" trust:"outside" help:"directory in which a prompt loop's agent works"`
 	TimeoutSecs       int            `json:"iteration_timeout_secs,omitempty" flag:"timeout" type:"time" in:"mode resume" trust:"no" help:"time limit for one run of an agent, in seconds or like 20m (default: none)"`
 	IdleTimeoutSecs   int            `json:"idle_timeout_secs,omitempty" flag:"idle-timeout" type:"time" default:"15m" in:"mode resume" trust:"no" help:"end an agent that prints nothing for this long; 0: never"`
 	StartTimeoutSecs  int            `json:"start_timeout_secs,omitempty" type:"time" default:"2m" in:"mode resume" trust:"no" help:"end an agent without a first event for this long; 0: never"`
@@ -91,14 +90,14 @@ type Config struct {
 	Commit            string         `json:"commit,omitempty" words:"wave|task" open:"wave" in:"tag resume" trust:"no" help:"what a commit has: wave, all that a wave verified, or task, one verified task, for review by task (default: wave)"`
 	Require           string         `json:"require,omitempty" words:"verified" in:"tag resume" trust:"no" help:"verified: where test results are known, fail an attempt that neither turned a test from red to green nor added one"`
 	Breaker           int            `json:"breaker,omitempty" flag:"breaker" type:"breaker" open:"3" in:"mode resume" trust:"no" help:"stop when this many tasks in a row fail in the same way, or their agents crash or do nothing; off: never (default: 3)"`
-	Deadline          *time.Time     `json:"deadline,omitempty" yaml:"-" flag:"deadline" type:"deadline" in:"mode resume" help:"start no attempt after this time: RFC 3339, HH:MM, or a duration like 8h"`
+	Deadline          *time.Time     `json:"deadline,omitempty" yaml:"-" flag:"deadline" type:"deadline" arg:"time" in:"mode resume" help:"start no attempt after this time: RFC 3339, HH:MM, or a duration like 8h"`
 	Notify            []string       `json:"notify,omitempty" flag:"notify" type:"lines" arg:"target" in:"mode resume" trust:"yes but bell desktop" help:"notify a person: a target is a shell command that gets the event as JSON on stdin, a webhook's URL, ntfy:TOPIC, slack:URL, discord:URL, telegram:TOKEN@CHAT, desktop, or bell; may be repeated, and may use variables as $NAME"`
 	NotifyOn          []string       `json:"notify_on,omitempty" type:"words" arg:"events" in:"mode resume" trust:"no" help:"notify only of these events: finished, blocked, question, quota, breaker (default: all)"`
 	MaxCostUSD        float64        `json:"max_cost_usd,omitempty" flag:"max-cost" arg:"dollars" in:"mode resume" trust:"no" help:"stop when the agents have cost this many dollars"`
 	MaxCostPerTask    float64        `json:"max_cost_per_task_usd,omitempty" yaml:"max_cost_per_task" arg:"dollars" in:"tag resume" trust:"no" help:"start no further attempt at a task that has cost this many dollars"`
 	OnLimit           string         `json:"on_limit,omitempty" flag:"on-limit" words:"wait|stop|fallback" open:"wait" in:"mode resume" trust:"no" help:"when the provider's quota is used up: wait, stop, or fallback to the next backend (default: wait; with --fallback, fallback)"`
 	MaxWaitSecs       int            `json:"max_wait_secs,omitempty" yaml:"max_wait" type:"time" default:"6h" in:"mode resume" trust:"no" help:"longest wait for a provider; a later reset ends the run; 0: no limit"`
-	Fallback          []string       `json:"fallback,omitempty" flag:"fallback" type:"words" power:"yes" arg:"backends" in:"mode resume" trust:"no" help:"backends that take over, in this order, when one is out of quota, keeps failing or cannot be used"`
+	Fallback          []string       `json:"fallback,omitempty" flag:"fallback" type:"words" arg:"backends" in:"mode resume" trust:"no" help:"backends that take over, in this order, when one is out of quota, keeps failing or cannot be used"`
 	AllowDirty        bool           `json:"allow_dirty,omitempty" flag:"allow-dirty" in:"mode resume" trust:"no" help:"accepted, and means nothing: your uncommitted changes are kept and not committed; only --in-place refuses them"`
 	Backend           BackendConfig  `json:"backend"`
 	SettingsFile      string         `json:"settings_file,omitempty" yaml:"-"` // absolute; used instead of descartes.yaml
@@ -130,7 +129,7 @@ type Config struct {
 	Backends   map[string]agent.Row `json:"backends,omitempty" type:"backends" trust:"yes" help:"backends to add, and changes to built-in ones"`
 	Models     map[string]Models    `json:"models,omitempty" yaml:"-"` // by backend; from its row in backends
 	ModelTiers map[string]string    `json:"model_tiers,omitempty" trust:"no" help:"models of the run's backend, by a task's model_tier"`
-	AgentTypes map[string]AgentType `json:"agent_types,omitempty" power:"yes" trust:"no" help:"backend, model and tier, by a task's agent_type"`
+	AgentTypes map[string]AgentType `json:"agent_types,omitempty" trust:"no" help:"backend, model and tier, by a task's agent_type"`
 }
 
 // RepeatConfig is for prompt loops only.
@@ -139,7 +138,7 @@ type RepeatConfig struct {
 	PromptHandoff       string `json:"handoff_path,omitempty" type:"path" trust:"outside" help:"a prompt loop's handoff file"`
 	Replan              bool   `json:"replan,omitempty" yaml:"-" flag:"replan" in:"build" help:"plan again when everything is checked off but tests fail, or when the plan leaves out a spec"`
 	PlanPrompt          string `json:"plan_prompt,omitempty" yaml:"-"` // used when a build plans again
-	StateFile           string `json:"state_file,omitempty" open:".descartes/loop-state.json" power:"yes" trust:"outside" help:"a prompt loop's state file"`
+	StateFile           string `json:"state_file,omitempty" open:".descartes/loop-state.json" trust:"outside" help:"a prompt loop's state file"`
 	ContinueSession     bool   `json:"continue_session,omitempty" flag:"continue" in:"prompt" trust:"no" help:"each iteration continues the conversation of the one before, where the backend can"`
 	VerificationCommand string `json:"verification_command,omitempty" trust:"confined" help:"a prompt loop's verify command; verify sets it too"` // "" and "none" verify nothing; a tag's is in Scud
 
@@ -161,11 +160,11 @@ type GateConfig struct {
 
 // BackendConfig says how to call the agent.
 type BackendConfig struct {
-	Type         string            `json:"backend_type" flag:"backend" power:"yes" in:"mode" trust:"no" help:"kind of agent: {backends} (default: recognized from the command, else claude)"`
-	PromptMode   string            `json:"prompt_mode" power:"yes" in:"mode" trust:"no" help:"how the agent gets its prompt: stdin, arg, env or file (default: the backend's)"`
-	OutputFormat string            `json:"output_format" power:"yes" trust:"no" help:"what the agent prints: stream-json, json or text (default: the backend's)"`
+	Type         string            `json:"backend_type" flag:"backend" in:"mode" trust:"no" help:"kind of agent: {backends} (default: recognized from the command, else claude)"`
+	PromptMode   string            `json:"prompt_mode" in:"mode" trust:"no" help:"how the agent gets its prompt: stdin, arg, env or file (default: the backend's)"`
+	OutputFormat string            `json:"output_format" trust:"no" help:"what the agent prints: stream-json, json or text (default: the backend's)"`
 	Environment  map[string]string `json:"environment,omitempty" trust:"yes" help:"extra variables for the agent"`
-	Model        string            `json:"model,omitempty" flag:"model" power:"yes" in:"mode" trust:"no" help:"model that the agent is asked to use"`
+	Model        string            `json:"model,omitempty" flag:"model" in:"mode" trust:"no" help:"model that the agent is asked to use"`
 }
 
 // GitConfig says what to commit, and how.
@@ -174,7 +173,7 @@ type GitConfig struct {
 	CommitTemplate string `json:"commit_template,omitempty" open:"loop: iteration {iteration}" arg:"message" trust:"no" help:"commit message with {iteration} {timestamp} {tag} {wave} (default of a prompt loop: loop: iteration {iteration})"`
 	CreateBranch   bool   `json:"create_branch,omitempty" in:"mode" trust:"no" help:"create a branch at HEAD and work on it"`
 	BranchTemplate string `json:"branch_template,omitempty" open:"loop/{timestamp}" arg:"name" in:"mode" trust:"no" help:"name of the new branch, with the same placeholders (default loop/{timestamp})"`
-	Hooks          string `json:"hooks,omitempty" words:"run|skip|fail" default:"run" power:"yes" in:"mode resume" trust:"no" help:"git hooks at a wave's commit: run, skip or fail"`
+	Hooks          string `json:"hooks,omitempty" words:"run|skip|fail" default:"run" in:"mode resume" trust:"no" help:"git hooks at a wave's commit: run, skip or fail"`
 	HookTimeout    int    `json:"hook_timeout_secs,omitempty" yaml:"hook_timeout" type:"time" default:"10m" in:"mode resume" trust:"no" help:"time limit for a git command with its hooks, filters and signing; 0: none"`
 	Branch         string `json:"branch,omitempty" flag:"branch" arg:"branch" in:"mode" trust:"no" help:"commit to this branch: it is made at HEAD, and one that is ahead of HEAD goes on"`
 	Push           bool   `json:"push,omitempty" flag:"push" in:"mode resume" trust:"yes" help:"push the branch and the kept attempts when the run ends, for whatever reason"`
@@ -254,7 +253,7 @@ type SpecConfig struct {
 	AdditionalSpecs    []string `json:"additional_specs,omitempty" flag:"spec-file" type:"paths" arg:"file" in:"tag spec" trust:"outside" help:"extra file for every task's spec; may be repeated"`
 	MaxSpecTokens      int      `json:"max_spec_tokens,omitempty" flag:"max-spec-tokens" default:"5000" least:"0" in:"tag spec mode" trust:"no" help:"warn about a spec, and about the prompt of plan and build, with more tokens than this"`
 	Cut                bool     `json:"cut,omitempty" trust:"no" help:"shorten a spec with more tokens than max_spec_tokens, instead of warning"`
-	SpecTemplate       string   `json:"spec_template,omitempty" power:"yes" trust:"no" help:"template with {task} {plan} {custom} {verification}"`
+	SpecTemplate       string   `json:"spec_template,omitempty" trust:"no" help:"template with {task} {plan} {custom} {verification}"`
 }
 
 // SafetyConfig says what agents and verify commands may touch, see and use up.

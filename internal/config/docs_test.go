@@ -1,10 +1,10 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -22,18 +22,13 @@ func TestDocs(t *testing.T) {
 func reference() string {
 	var b strings.Builder
 	b.WriteString("| key | flag | type | default | meaning |\n|---|---|---|---|---|\n")
-	defaults := New()
-	defaults.Fill()
 	for _, s := range all {
-		key, flag, value := s.Key, "", s.text(s.value(&defaults))
+		key, flag, value := s.Key, "", cmp.Or(s.initial, s.open)
 		if !s.YAML {
 			key = ""
 		}
 		if s.Flag != "" {
 			flag = "--" + s.Flag
-		}
-		if r := s.value(&defaults); r.IsZero() || r.Kind() == reflect.Map || value == "0" {
-			value = ""
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", code(key), code(flag), s.typeText(), code(value), strings.NewReplacer("|", "\\|", "<", "&lt;").Replace(strings.ReplaceAll(s.Help, "`", "")))
 	}

@@ -13,9 +13,9 @@ import (
 
 // GuardConfig says what an attempt may do to the checks that judge it.
 type GuardConfig struct {
-	Protect     []string               `json:"protect,omitempty" type:"patterns" power:"yes" trust:"no" help:"more paths that no attempt may change, besides the files of the checks, written as in .gitignore; !PATH excepts one"`
-	ProtectMode string                 `json:"protect_mode,omitempty" words:"diff|base" open:"diff" power:"yes" in:"mode resume" trust:"no" help:"how checks and tests are protected: diff looks at what an attempt did to them, base runs the checks once more with them as they were before (default: diff)"`
-	Guard       map[string]guard.Level `json:"guard,omitempty" type:"guard" power:"yes" trust:"no" help:"what happens to an attempt that weakens the checks, by rule or group: off, warn, ask or fail; one word for all"`
+	Protect     []string               `json:"protect,omitempty" type:"patterns" trust:"no" help:"more paths that no attempt may change, besides the files of the checks, written as in .gitignore; !PATH excepts one"`
+	ProtectMode string                 `json:"protect_mode,omitempty" words:"diff|base" open:"diff" in:"mode resume" trust:"no" help:"how checks and tests are protected: diff looks at what an attempt did to them, base runs the checks once more with them as they were before (default: diff)"`
+	Guard       map[string]guard.Level `json:"guard,omitempty" type:"guard" trust:"no" help:"what happens to an attempt that weakens the checks, by rule or group: off, warn, ask or fail; one word for all"`
 }
 
 // ProtectsBase reports whether the checks run once more with the protected files as they were before.

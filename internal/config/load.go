@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	"gopkg.in/yaml.v3"
@@ -28,23 +29,30 @@ type given struct {
 	texts   []string
 }
 
+// String is what was given, or the default.
 func (g *given) String() string {
-	if g == nil || g.setting == nil {
+	switch {
+	case g == nil || g.setting == nil:
 		return ""
+	case slices.Contains([]string{"lines", "paths", "words"}, g.setting.kind) && len(g.texts) > 0:
+		return strings.Join(g.texts, ",")
+	case len(g.texts) > 0:
+		return g.texts[len(g.texts)-1]
 	}
-	return g.setting.text(g.setting.value(g.to))
+	return g.setting.initial
 }
 
-func (g *given) Type() string { return g.setting.typeName() }
+func (g *given) Type() string { return g.setting.typ }
 
 func (g *given) Set(text string) error {
 	texts := append(slices.Clone(g.texts), text)
 	if err := g.setting.parse(g.to, texts...); err != nil {
 		return err
 	}
-	if g.texts = texts; g.setting.kind == "deadline" && text != "" { // 8h counts from now on
-		g.texts = []string{g.String()}
+	if at := g.to.Deadline; g.setting.kind == "deadline" && at != nil { // 8h counts from now on
+		texts = []string{at.Format(time.RFC3339Nano)}
 	}
+	g.texts = texts
 	return nil
 }
 
@@ -161,7 +169,7 @@ func (s *Settings) complete() error {
 		}
 	}
 	if 0 < s.MaxMemory && s.MaxMemory < 16<<20 {
-		return Wrong("4G is four GiB", "max_memory %s: no agent runs in less than 16 MiB", sizeText(s.MaxMemory))
+		return Wrong("4G is four GiB", "max_memory %d: no agent runs in less than 16 MiB", s.MaxMemory)
 	}
 	const stop, wait, fallback = "stop", "wait", "fallback"
 	others, asked := len(s.Fallback) > 0, s.Given("on-limit")

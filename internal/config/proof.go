@@ -24,14 +24,14 @@ type ProofConfig struct {
 // HoldoutConfig is a command with checks that no agent sees.
 type HoldoutConfig struct {
 	Run     string `json:"run,omitempty" trust:"confined" help:"command that checks a verified attempt with tests that no agent sees; $DESCARTES_HOLDOUT is their folder"`
-	Dir     string `json:"dir,omitempty" type:"path" power:"yes" trust:"outside" help:"folder of those tests, outside the project"`
+	Dir     string `json:"dir,omitempty" type:"path" trust:"outside" help:"folder of those tests, outside the project"`
 	Timeout int    `json:"timeout_secs,omitempty" yaml:"timeout" type:"time" trust:"no" help:"time limit for that command (default: that of the verify command)"`
 }
 
 // ReviewConfig has a second agent review work that has passed everything else.
 type ReviewConfig struct {
-	Backend string   `json:"backend,omitempty" flag:"review" power:"yes" arg:"backend" in:"mode resume" trust:"no" help:"backend that reads what the checks have passed, and approves it, rejects it or asks a person; off: no review"`
-	Model   string   `json:"model,omitempty" power:"yes" trust:"no" help:"model that the reviewer uses"`
+	Backend string   `json:"backend,omitempty" flag:"review" arg:"backend" in:"mode resume" trust:"no" help:"backend that reads what the checks have passed, and approves it, rejects it or asks a person; off: no review"`
+	Model   string   `json:"model,omitempty" trust:"no" help:"model that the reviewer uses"`
 	Prompt  string   `json:"prompt,omitempty" trust:"no" help:"what the reviewer looks at besides the task and its criteria"`
 	Team    []string `json:"team,omitempty" type:"lines" trust:"no" help:"what each of several reviewers looks at alone, such as security; one rejection rejects"`
 	On      string   `json:"on,omitempty" words:"task|wave" trust:"no" help:"what the reviewer reads: each task's verified attempt, or each wave before its commit (default: task)"`

@@ -24,11 +24,11 @@ type Setting struct {
 	Flag  string   // "" for none
 	Help  string   // with the name of the flag's value in backquotes
 	Words []string // allowed values; nil for any
-	Power bool     // it decides what runs, or what that may touch
 	Trust string   // whether the settings file needs the user's trust for it: one of the words of its trust tag
 
 	safe    []string // values that need no trust
 	kind    string   // how it is written: its type tag, else its field's type
+	typ     string   // the name of a flag's value, where its help has no such word
 	from    string   // the flag that it is made from; "" for none
 	initial string   // the default tag
 	open    string
@@ -109,8 +109,7 @@ func settingsOf(t reflect.Type, prefix string, index []int) (list []*Setting, fi
 		}
 		trust, safe, _ := strings.Cut(tag.Get("trust"), " but ")
 		s := &Setting{YAML: key != "-" && key != "", Flag: tag.Get("flag"), Help: tag.Get("help"), Trust: trust, safe: strings.Fields(safe), from: tag.Get("from"),
-			Power: tag.Get("power") == "yes" || trust == always || trust == confined,
-			kind:  cmp.Or(tag.Get("type"), strings.TrimPrefix(f.Type.String(), "[]")), initial: tag.Get("default"), open: tag.Get("open"), short: tag.Get("short"),
+			kind: cmp.Or(tag.Get("type"), strings.TrimPrefix(f.Type.String(), "[]")), initial: tag.Get("default"), open: tag.Get("open"), short: tag.Get("short"),
 			alone: tag.Get("alone"), noEnv: tag.Get("env") == "no", in: strings.Fields(tag.Get("in")), index: at, inFile: []int{len(fields)}}
 		if f.Type == reflect.TypeFor[[]string]() && tag.Get("type") == "" {
 			s.kind = "lines"
@@ -121,8 +120,9 @@ func settingsOf(t reflect.Type, prefix string, index []int) (list []*Setting, fi
 		} else if name == "" {
 			s.Key = ""
 		}
+		s.typ = strings.Replace(s.kind, "path", "string", 1)
 		if w := tag.Get("words"); w != "" {
-			s.Words = strings.Split(w, "|")
+			s.typ, s.Words = w, strings.Split(w, "|")
 		}
 		if n, err := strconv.Atoi(tag.Get("least")); err == nil {
 			s.least = &n
@@ -228,33 +228,6 @@ func (s *Setting) parsed(texts []string) (any, error) {
 	return text, nil
 }
 
-// text is a value as it is typed; "" for the zero value of what has a unit.
-func (s *Setting) text(v reflect.Value) string {
-	switch s.kind {
-	case "lines", "paths", "words":
-		return strings.Join(v.Interface().([]string), ",")
-	case "checks", "criteria":
-		return ""
-	case "time":
-		return secondsText(v.Int())
-	case "size":
-		return sizeText(v.Int())
-	case "breaker":
-		switch n := v.Int(); {
-		case n < 0:
-			return "off"
-		case n == 0:
-			return ""
-		}
-	case "deadline":
-		if v.IsNil() {
-			return ""
-		}
-		return v.Interface().(*time.Time).Format(time.RFC3339Nano)
-	}
-	return fmt.Sprint(v.Interface())
-}
-
 // Check refuses values that no flag or file could have given: others may have written the state file.
 func (s *Settings) Check() error {
 	for _, one := range all {
@@ -297,22 +270,6 @@ func (s *Setting) check(name string, v reflect.Value) (err error) {
 	return err
 }
 
-// typeName is the name of a flag's value in its help, for a flag whose help has no such word.
-func (s *Setting) typeName() string {
-	switch s.kind {
-	case "deadline":
-		return "time"
-	case "breaker":
-		return "N|off"
-	case "lines", "paths", "words":
-		return "strings"
-	}
-	if s.Words != nil {
-		return strings.Join(s.Words, "|")
-	}
-	return strings.Replace(s.kind, "path", "string", 1)
-}
-
 func noneOf(text string, words []string) error {
 	return fmt.Errorf("%q is not one of %s", text, strings.Join(words, ", "))
 }
@@ -349,20 +306,6 @@ func parseSeconds(text string) (int64, error) {
 	return int64(n), nil
 }
 
-func secondsText(n int64) string {
-	if n == 0 {
-		return ""
-	}
-	text := (time.Duration(n) * time.Second).String()
-	if short, ok := strings.CutSuffix(text, "m0s"); ok {
-		text = short + "m"
-	}
-	if short, ok := strings.CutSuffix(text, "h0m"); ok {
-		text = short + "h"
-	}
-	return text
-}
-
 // ParseSize reads a number of bytes, with or without a unit letter.
 func ParseSize(text string) (int64, error) {
 	if text == "" {
@@ -380,20 +323,6 @@ func ParseSize(text string) (int64, error) {
 		return 0, fmt.Errorf("%q is not a size like 512M or 4G", text)
 	}
 	return int64(v * unit), nil
-}
-
-func sizeText(n int64) string {
-	if n == 0 {
-		return ""
-	}
-	letter := ""
-	for _, unit := range []string{"K", "M", "G", "T"} {
-		if n%1024 != 0 {
-			break
-		}
-		n, letter = n/1024, unit
-	}
-	return strconv.FormatInt(n, 10) + letter
 }
 
 // parseBreaker reads a number of tasks, or off.

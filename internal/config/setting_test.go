@@ -220,19 +220,9 @@ func TestUnits(t *testing.T) {
 			t.Errorf("%q: got %d, want an error", text, n)
 		}
 	}
-	for n, want := range map[int64]string{0: "", 10: "10s", 600: "10m", 3600: "1h", 5400: "1h30m"} {
-		if got := secondsText(n); got != want {
-			t.Errorf("%d: got %q, want %q", n, got, want)
-		}
-	}
 	for text, want := range map[string]int64{"": 0, "512": 512, "4G": 4 << 30, "1.5MiB": 3 << 19, "2 kb": 2048} {
 		if n, err := ParseSize(text); err != nil || n != want {
 			t.Errorf("%q: got %d, %v, want %d", text, n, err, want)
-		}
-	}
-	for n, want := range map[int64]string{0: "", 512: "512", 4 << 30: "4G", 1536: "1536", 200 << 20: "200M"} {
-		if got := sizeText(n); got != want {
-			t.Errorf("%d: got %q, want %q", n, got, want)
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -24,11 +23,11 @@ import (
 	"descartes/verify"
 )
 
-// Ask is something in a project's settings file that decides what runs, or what that may touch and see. The file comes with the repository.
+// Ask is something in a project's settings file that needs the user's trust: it runs, reaches, reads or receives more than a run does without the file,
+// which comes with the repository.
 type Ask struct {
 	Key   string
 	Text  string   // the value, or one of several
-	Needs bool     // the user's trust: it runs, reaches, reads or receives more than a run does without the file
 	Names []string // of the settings that let a user decide instead
 }
 
@@ -38,36 +37,27 @@ func (a *Ask) Sum() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Demands are the asks that need the user's trust.
-func (f *File) Demands(root string) []Ask {
-	return slices.DeleteFunc(f.Asks(root), func(a Ask) bool { return !a.Needs })
-}
-
-// Asks lists what a settings file may make run, as the trust and power tags of the settings say; root is the project. It is the only place that decides
-// this.
-func (f *File) Asks(root string) (out []Ask) {
+// Demands lists what a settings file asks for, as the trust tags of the settings say; root is the project. It is the only place that decides this.
+func (f *File) Demands(root string) (out []Ask) {
 	for _, one := range all {
-		if f.Lines[one.Key] == 0 && (f.Lines["verify"] == 0 || !strings.HasSuffix(one.Key, "verification_command")) || !one.Power && one.Trust == harmless {
+		command := strings.HasSuffix(one.Key, "verification_command")
+		if f.Lines[one.Key] == 0 && (f.Lines["verify"] == 0 || !command) || one.Trust == harmless {
 			continue
 		}
 		names := []string{one.Key}
 		switch {
 		case one.from != "":
 			names = append(names, one.from)
-		case strings.HasSuffix(one.Key, "verification_command"):
+		case command:
 			names = append(names, "verify")
 		}
 		if one.Trust == confined { // whoever types --sandbox has decided about them
 			names = append(names, "sandbox")
 		}
-		for key, texts := range one.asked(one.value(&f.Settings).Interface()) {
-			for _, text := range texts {
-				if text = strings.TrimSpace(text); text != "" {
-					trusted := one.Trust == harmless || one.Trust == confined && f.Sandbox != "off" || slices.Contains(one.safe, text) || one.Trust == outside && !Leaves(root, text)
-					if one.Power || !trusted {
-						out = append(out, Ask{key, text, !trusted, names})
-					}
-				}
+		for _, a := range one.asked(one.value(&f.Settings).Interface()) {
+			a.Text, a.Names = strings.TrimSpace(a.Text), names
+			if a.Text != "" && (one.Trust != confined || f.Sandbox == "off") && !slices.Contains(one.safe, a.Text) && (one.Trust != outside || Leaves(root, a.Text)) {
+				out = append(out, a)
 			}
 		}
 	}
@@ -78,54 +68,54 @@ func (f *File) Asks(root string) (out []Ask) {
 func TaskChecks(file string, list []tasks.Task) (out []Ask) {
 	for _, t := range list {
 		if t.Verify != "" && !t.Container() {
-			out = append(out, Ask{Key: file + ": task " + t.ID + ": verify", Text: t.Verify, Needs: true, Names: []string{"sandbox"}})
+			out = append(out, Ask{Key: file + ": task " + t.ID + ": verify", Text: t.Verify, Names: []string{"sandbox"}})
 		}
 	}
 	return out
 }
 
 // asked are the texts of a value, by the key that people know.
-func (s *Setting) asked(value any) iter.Seq2[string, []string] {
-	return func(yield func(string, []string) bool) {
-		var texts []string
-		switch v := value.(type) {
-		case string:
-			texts = []string{v}
-		case bool:
-			if v {
-				texts = []string{"true"}
-			}
-		case []string:
-			texts = slices.DeleteFunc(slices.Clone(v), func(word string) bool { // to mask more harms nobody
-				return s.kind == "mask" && word != "off" && !strings.HasPrefix(word, "!")
-			})
-		case map[string]string:
-			for _, name := range slices.Sorted(maps.Keys(v)) {
-				texts = append(texts, name+"="+v[name])
-			}
-		case []verify.Check:
-			for _, c := range v {
-				texts = append(texts, c.Run)
-			}
-		case []gate.Criterion:
-			for _, c := range v {
-				texts = append(texts, c.Command)
-			}
-		case map[string]agent.Row:
-			for _, name := range slices.Sorted(maps.Keys(v)) {
-				if !yield(s.Key+"."+name, rowTexts(v[name])) {
-					return
-				}
-			}
-		default:
-			text, err := json.Marshal(v)
-			if err != nil {
-				panic(fmt.Sprintf("trust of %s: %v", s.Key, err)) // of plain types
-			}
-			texts = []string{string(text)}
+func (s *Setting) asked(value any) (list []Ask) {
+	add := func(texts ...string) {
+		for _, text := range texts {
+			list = append(list, Ask{Key: s.Key, Text: text})
 		}
-		yield(s.Key, texts)
 	}
+	switch v := value.(type) {
+	case string:
+		add(v)
+	case bool:
+		if v {
+			add("true")
+		}
+	case []string:
+		for _, word := range v {
+			if s.kind != "mask" || word == "off" || strings.HasPrefix(word, "!") { // to mask more harms nobody
+				add(word)
+			}
+		}
+	case map[string]string:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			add(name + "=" + v[name])
+		}
+	case []verify.Check:
+		for _, c := range v {
+			add(c.Run)
+		}
+	case []gate.Criterion:
+		for _, c := range v {
+			add(c.Command)
+		}
+	case map[string]agent.Row:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			for _, text := range rowTexts(v[name]) {
+				list = append(list, Ask{Key: s.Key + "." + name, Text: text})
+			}
+		}
+	default:
+		panic("trust of " + s.Key) // a tag of ours
+	}
+	return list
 }
 
 // rowTexts is a backend's row but for its prices, a line for each key.

@@ -23,9 +23,6 @@ func TestTrustClasses(t *testing.T) {
 			t.Errorf("%s: its trust tag is %q: does it need the user's trust? %s", s.Key, s.Trust, "no, yes, confined or outside")
 			continue
 		}
-		if s.Trust != harmless && !s.Power && s.kind != "path" && s.kind != "paths" {
-			t.Errorf("%s needs trust, and a start does not name its changes", s.Key)
-		}
 		for _, sample := range s.samples() {
 			for off, want := range map[string]bool{"": s.Trust == always || s.Trust == outside && strings.Contains(sample, ".."),
 				"sandbox: off\n": s.Trust == always || s.Trust == confined || s.Trust == outside && strings.Contains(sample, "..")} {
@@ -111,11 +108,6 @@ func inYAML(key, value string) string {
 
 func demandsOf(t *testing.T, root, text string) []Ask {
 	t.Helper()
-	return slices.DeleteFunc(asksOf(t, root, text), func(a Ask) bool { return !a.Needs })
-}
-
-func asksOf(t *testing.T, root, text string) []Ask {
-	t.Helper()
 	path := filepath.Join(t.TempDir(), "descartes.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -124,7 +116,7 @@ func asksOf(t *testing.T, root, text string) []Ask {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	return f.Asks(root)
+	return f.Demands(root)
 }
 
 // TestTrustInside does the same for what settings have inside: a key of a row, a check or a price that is in no list
