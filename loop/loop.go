@@ -329,7 +329,7 @@ func (l *Loop) input(u *unit, prompt string) attempt.Input {
 			Spin: c.SpinLimit},
 		Clocks: attempt.Clocks{Timeout: seconds(c.VerifyTimeoutSecs), Idle: seconds(c.VerifyIdleSecs)}, Base: u.base}
 	in.Env = []string{"DESCARTES_LOOP_ID=" + l.state.ID, "DESCARTES_ATTEMPT=" + strconv.Itoa(u.number)}
-	in.Guard = &attempt.Guard{Levels: c.Guard, Protect: c.Protect, Base: c.ProtectsBase()}
+	in.Guard = &attempt.Guard{Levels: c.Guard, Protect: c.Protect}
 	if h := c.Holdout; h.Run != "" {
 		in.Holdout = &attempt.Holdout{Run: h.Run, Dir: h.Folder(l.root), Log: l.home.HeldOutLog(l.state.ID, u.log), Timeout: seconds(cmp.Or(h.Timeout, c.VerifyTimeoutSecs))}
 	}

@@ -13,13 +13,9 @@ import (
 
 // GuardConfig says what an attempt may do to the checks that judge it.
 type GuardConfig struct {
-	Protect     []string               `json:"protect,omitempty" type:"patterns" trust:"no" help:"more paths that no attempt may change, besides the files of the checks, written as in .gitignore; !PATH excepts one"`
-	ProtectMode string                 `json:"protect_mode,omitempty" words:"diff|base" open:"diff" in:"mode resume" trust:"no" help:"how checks and tests are protected: diff looks at what an attempt did to them, base runs the checks once more with them as they were before (default: diff)"`
-	Guard       map[string]guard.Level `json:"guard,omitempty" type:"guard" trust:"no" help:"what happens to an attempt that weakens the checks, by rule or group: off, warn, ask or fail; one word for all"`
+	Protect []string               `json:"protect,omitempty" type:"patterns" trust:"no" help:"more paths that no attempt may change, besides the files of the checks, written as in .gitignore; !PATH excepts one"`
+	Guard   map[string]guard.Level `json:"guard,omitempty" type:"guard" trust:"no" help:"what happens to an attempt that weakens the checks, by rule or group: off, warn, ask or fail; one word for all"`
 }
-
-// ProtectsBase reports whether the checks run once more with the protected files as they were before.
-func (c *GuardConfig) ProtectsBase() bool { return c.ProtectMode == "base" }
 
 // Guards reports whether the settings ask for the guard. A prompt loop that looks at nothing else an iteration
 // changes runs it only then.
@@ -87,9 +83,6 @@ func guardText(c *Config) string {
 		if l, ok := c.Guard[guard.All]; ok && len(c.Guard) == 1 {
 			text = map[guard.Level]string{guard.Off: "off", guard.Warn: "what weakens the checks is reported", guard.Ask: "what weakens or changes the checks needs your consent", guard.Fail: "an attempt that weakens or changes the checks fails"}[l]
 		}
-	}
-	if c.ProtectsBase() {
-		text += "; the checks also run with the protected files as they were before"
 	}
 	if len(c.Protect) > 0 {
 		text += "; also protected: " + strings.Join(c.Protect, " ")

@@ -43,7 +43,7 @@ func Policy(c *Config, tag bool) (lines []Line) {
 	if tag && c.Require == "verified" {
 		add("require", "a task turns a test from red to green, or adds one")
 	}
-	if len(c.Guard) > 0 || c.ProtectsBase() || len(c.Protect) > 0 {
+	if len(c.Guard) > 0 || len(c.Protect) > 0 {
 		add("guard", "%s", guardText(c))
 	}
 	if c.Holdout.Run != "" {

@@ -69,7 +69,7 @@ func (c *Config) Reviewers() []Choice {
 
 // NeedsLab reports whether commands run on trees other than those that attempts work in.
 func (c *Config) NeedsLab() bool {
-	return c.Holdout.Run != "" || c.ProtectsBase() || c.proves() || c.ProvesSome || c.Mutants > 0
+	return c.Holdout.Run != "" || c.proves() || c.ProvesSome || c.Mutants > 0
 }
 
 const redWithout = "red-without"

@@ -23,7 +23,7 @@ func TestDataSurvivesJSON(t *testing.T) {
 		Agent: Clocks{Timeout: time.Hour, Idle: time.Minute, Start: time.Second, Exit: 2 * time.Second, Spin: 7}, Clocks: Clocks{Timeout: time.Minute},
 		Checks: []Command{{Check: verify.Check{Name: "one", Run: "true", Timeout: time.Minute, When: verify.AtWave, Retry: 1, Results: []string{"a.xml"}}, Bar: &verify.Bar{Before: &results.Set{Passed: []string{"t"}, More: 1}, Failed: true, Known: true, Fewer: true}, Criterion: true}}, All: true, Better: true, Base: "b", First: "f", Review: &Review{Among: []With{{"codex", "m"}}, Known: []Known{{"t", "w"}},
 			Opinion: specbuild.Opinion{Tag: "x", Tasks: []specbuild.Reviewed{{Name: "Task 1", Criteria: []specbuild.Criterion{{Text: "c", Shared: true}}}}, Wave: 1, Ask: "a", Checks: []specbuild.PassedCheck{{Name: "n"}}, DiffStat: "s", Diff: "d", Whole: true, Unread: "u"}},
-		Guard: &Guard{Levels: map[string]guard.Level{"all": guard.Fail}, Allow: []string{"tests"}, Protect: []string{"*.sql"}, Base: true, Yes: []string{"q"}}, Prove: true, Mutants: 3, Holdout: &Holdout{Run: "true", Dir: "/d", Log: "/l", Timeout: time.Second}}
+		Guard: &Guard{Levels: map[string]guard.Level{"all": guard.Fail}, Allow: []string{"tests"}, Protect: []string{"*.sql"}, Yes: []string{"q"}}, Prove: true, Mutants: 3, Holdout: &Holdout{Run: "true", Dir: "/d", Log: "/l", Timeout: time.Second}}
 	through(t, in)
 	through(t, Result{Changed: 1, Paced: true, Verdict: verify.Verified, Reason: "verify passed", Grade: verify.RegressionOnly,
 		Agent: agent.Result{End: agent.Finished, Cause: agent.Budget, Code: 1, Signal: 9, Reason: "r", Until: at, Final: "f", Complete: true, Blocked: "b", Question: "q",

@@ -24,13 +24,12 @@ type Guard struct {
 	Levels  map[string]guard.Level // by rule, group, or all; see guard.Settings
 	Allow   []string               // what the task may do
 	Protect []string               // patterns of paths, as in a .gitignore
-	Base    bool                   // run the checks once more, with protected files as they were before
 	Yes     []string               // the guard's questions about the task that a person answered with yes
 }
 
 // off reports whether nothing is guarded.
 func (g *Guard) off() bool {
-	return !g.Base && len(g.Protect) == 0 && len(g.Levels) == 1 && g.Levels[guard.All] == guard.Off
+	return len(g.Protect) == 0 && len(g.Levels) == 1 && g.Levels[guard.All] == guard.Off
 }
 
 const (
@@ -41,7 +40,6 @@ const (
 
 // guarded compares the checks with those from before the work.
 func guarded(ctx context.Context, s *Subject) (*Objection, error) {
-	g := s.Input.Guard
 	tree, err := s.Tree(ctx)
 	if err != nil {
 		return nil, err
@@ -63,13 +61,7 @@ func guarded(ctx context.Context, s *Subject) (*Objection, error) {
 			found = append(found, f)
 		}
 	}
-	if o, err := s.weigh(found); o != nil || err != nil {
-		return o, err
-	}
-	if g.Base {
-		return s.withBase(ctx, &in)
-	}
-	return nil, nil
+	return s.weigh(found)
 }
 
 // tellTakenBack notes the files that earlier work of this run changed and that the work sets back.
@@ -347,50 +339,6 @@ func version(c *gitops.Contents, path string, limit int64) (*guard.Version, erro
 		v.Kind = guard.Executable
 	}
 	return v, nil
-}
-
-// withBase runs the checks on the work, with protected files as they were before it.
-func (s *Subject) withBase(ctx context.Context, in *guard.Input) (*Objection, error) {
-	backs := guard.Backs(*in)
-	if len(backs) == 0 {
-		return nil, nil // they ran on the very same files
-	}
-	var paths, names []string
-	data := map[string][]byte{}
-	for _, b := range backs {
-		if names = append(names, b.Path); b.Data == nil {
-			paths = append(paths, b.Path)
-		} else {
-			data[b.Path] = b.Data
-		}
-	}
-	tree, err := s.Tree(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if tree, err = s.Repo.TreeWith(ctx, tree, s.Input.Base, paths); err == nil {
-		tree, err = s.Repo.WithContent(ctx, tree, data)
-	}
-	if err != nil {
-		return nil, err
-	}
-	for _, c := range s.Input.Checks {
-		if c.Criterion {
-			continue
-		}
-		res, err := s.InLab(ctx, tree, c.Check, strings.TrimSpace("protected "+c.Name))
-		if err != nil {
-			return nil, err
-		}
-		if c.Bar != nil {
-			res.Measure(c.Bar)
-		}
-		if !res.Passed {
-			return &Objection{Reason: "with the protected files as they were before: " + res.Reason(),
-				Detail: "The checks pass with your versions of these files, and fail with the versions from before your work:\n" + oneline.List(names) + "\n\n" + res.Tail}, nil
-		}
-	}
-	return nil, s.Note("the checks also pass with the protected files as they were before: " + oneline.List(names))
 }
 
 // places are where ignored tools of checks are installed, and how many of their files are examined.

@@ -639,30 +639,18 @@ func (l *look) settings(c Change) {
 
 var builds = lazyregexp.New(`\.(?:gradle|kts|csproj)$|pom\.xml$`)
 
-// sections divides a TOML or INI file: the lines of sections with such names, and the others, each in its place.
-func sections(data []byte, of ...*lazyregexp.Regexp) (in, others string) {
-	var parts [2]strings.Builder
-	ours := 1
-	for s := range strings.Lines(string(data)) {
-		if m := section.FindStringSubmatch(s); m != nil {
-			ours = 1
-			if slices.ContainsFunc(of, func(re *lazyregexp.Regexp) bool { return re.MatchString(m[1]) }) {
-				ours = 0
-			}
+// inSections are the lines of the sections of a TOML or INI file with such names.
+func inSections(v *Version, of *lazyregexp.Regexp) (list []line) {
+	in := false
+	for _, x := range plain(split(v)) {
+		if m := section.FindStringSubmatch(x.text); m != nil {
+			in = of.MatchString(m[1])
 		}
-		parts[ours].WriteString(s)
-		parts[1-ours].WriteByte('\n')
+		if in {
+			list = append(list, x)
+		}
 	}
-	return parts[0].String(), parts[1].String()
-}
-
-// inSections are the lines of the sections with such names.
-func inSections(v *Version, of *lazyregexp.Regexp) []line {
-	if v == nil {
-		return nil
-	}
-	in, _ := sections(v.Data, of)
-	return plain(split(&Version{Data: []byte(in)}))
+	return list
 }
 
 var comments = lazyregexp.New(`^(?:#[^!]|#$|//|; |<!--)`)

@@ -153,50 +153,6 @@ func TestDocs(t *testing.T) {
 	docs.Page(t, "docs/guard.md", b.String())
 }
 
-// With protect_mode base the checks see what is protected as it was before; new tests, and what else a manifest says, stay.
-func TestBacks(t *testing.T) {
-	t.Parallel()
-	base := map[string]string{"Makefile": "test:\n\tsh check.sh\n", "check.sh": "go test ./...\n", "package.json": "x"}
-	change := func(path, before, after string) Change {
-		c := Change{Path: path}
-		if before != "" {
-			c.Before = &Version{Data: []byte(before)}
-			base[path] = before
-		}
-		if after != "" {
-			c.After = &Version{Data: []byte(after)}
-		}
-		return c
-	}
-	in := Input{Commands: []string{"make test", "npm test"}, Changes: []Change{
-		change("Makefile", "test:\n\tsh check.sh\n", "test:\n\ttrue\n"), change("check.sh", "go test ./...\n", "exit 0\n"),
-		change("a.go", "package a\n", "package b\n"), change("a_test.go", "package a\n", "package b\n"), change("new_test.go", "", "package a\n"), change("old_test.go", "package a\n", ""),
-		change("tests/conftest.py", "", "x"), change("tests/new/conftest.py", "", "x"), change("GNUmakefile", "", "x"), change("testdata/a", "1", "2"), change("testdata/b", "", "2"),
-		change("pyproject.toml", "[project]\nname = 'a'\n[tool.pytest.ini_options]\naddopts = '-x'\n[tool.other]\n", "[project]\nname = 'b'\n[tool.pytest.ini_options]\naddopts = '-k no'\n[tool.other]\na = 1\n"),
-		change("package.json", `{"name": "a", "scripts": {"test": "jest", "b": "c"}, "jest": {"a": 1}}`, `{"name": "b", "scripts": {"test": "true", "b": "d"}, "dependencies": {"e": "1"}}`),
-		change(".github/workflows/ci.yml", "a", "b"), change("descartes.yaml", "a", "b"), change(".npmrc", "", "b"), change("schema.sql", "a", "b"), change("except.sh", "a", "b"), change("go.mod", "a", "b"),
-	}}
-	in.Base = func(path string) ([]byte, bool) { s, ok := base[path]; return []byte(s), ok }
-	in.There = func(dir string) bool { return dir != "tests/new" }
-	in.Named = func(path string) (bool, bool) { return path == "schema.sql", path == "except.sh" }
-	show := func() (out []string) {
-		for _, b := range Backs(in) {
-			out = append(out, strings.TrimSpace(b.Path+" "+strings.Join(strings.Fields(string(b.Data)), " ")))
-		}
-		return out
-	}
-	want := []string{".github/workflows/ci.yml", ".npmrc", "GNUmakefile", "Makefile", "a_test.go", "check.sh", "descartes.yaml", "old_test.go",
-		`package.json { "dependencies": { "e": "1" }, "jest": { "a": 1 }, "name": "b", "scripts": { "b": "d", "test": "jest" } }`,
-		"pyproject.toml [project] name = 'b' [tool.other] a = 1 [tool.pytest.ini_options] addopts = '-x'", "schema.sql", "testdata/a", "tests/conftest.py"}
-	if got := show(); !slices.Equal(got, want) {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
-	in.Allow = []string{"checks", "ci"}
-	if got := show(); !slices.Equal(got, []string{"a_test.go", "old_test.go", "testdata/a"}) {
-		t.Errorf("with what a task allows: %q", got)
-	}
-}
-
 // Whatever stands in files, looking at them ends, and without a panic.
 func FuzzFind(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.txtar")
@@ -220,6 +176,5 @@ func FuzzFind(f *testing.F) {
 				t.Errorf("%+v", x)
 			}
 		}
-		Backs(in)
 	})
 }
