@@ -14,10 +14,13 @@ test check: export CGO_ENABLED := 0
 # What make snapshot runs where goreleaser is not installed.
 GORELEASER := v2.16.0
 
-.PHONY: build demo test check bench test-crash test-nights test-agents test-browser test-fleet docs man recording screenshots vendor-htmx fuzz snapshot install clean help
+.PHONY: build demo test check bench descartes-fleet test-crash test-nights test-agents test-browser test-fleet docs man recording screenshots vendor-htmx fuzz snapshot install clean help
 
 build: ## build ./descartes
 	CGO_ENABLED=0 go build $(STAMP) -trimpath -ldflags "-s -w" -o descartes ./cmd/descartes
+
+descartes-fleet: ## build ./descartes-fleet: descartes with Temporal's SDK in it, for fleets
+	CGO_ENABLED=0 go build $(STAMP) -trimpath -ldflags "-s -w" -tags fleet -o descartes-fleet ./cmd/descartes
 
 demo: build ## watch a sample tag run from end to end, in a temporary repository
 	@./descartes demo
@@ -57,8 +60,9 @@ test-browser: ## the page of descartes serve in a headless Chromium
 test-fleet: ## a fleet on this machine with a real server, and kills (minutes; RUNS=n nights)
 	@command -v temporal >/dev/null || { echo "installing the temporal server program, which takes some minutes"; go install github.com/temporalio/cli/cmd/temporal@v1.5.1; } || \
 	{ echo "it cannot be installed here: nothing was tested"; exit 1; }
-	go vet -tags fleet ./fleet
-	PATH="$$PATH:$$(go env GOPATH)/bin" go test -count=1 -timeout 120m -tags fleet ./fleet -v -args -runs $(or $(RUNS),3)
+	go vet -tags fleet ./fleet/... ./cmd/descartes
+	go test -count=1 -tags fleet ./cmd/descartes -run '^TestDeploy'
+	PATH="$$PATH:$$(go env GOPATH)/bin" go test -count=1 -timeout 120m -tags fleet ./fleet/temporal -v -args -runs $(or $(RUNS),3)
 
 docs: ## renew what docs/ has from the code: commands, settings, exit codes, rules of the guard, schemas
 	go test -count=1 ./cmd/descartes ./internal/config ./view ./verify/guard -run '^TestDocs$$' -update

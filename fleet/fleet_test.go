@@ -2,218 +2,132 @@ package fleet
 
 import (
 	"context"
-	"encoding/hex"
-	"errors"
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
 
-	commonpb "go.temporal.io/api/common/v1"
-	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/converter"
-	"go.temporal.io/sdk/temporal"
-	"go.temporal.io/sdk/testsuite"
-	"go.temporal.io/sdk/workflow"
-
-	"descartes/fleet/wire"
+	"descartes/agent"
+	"descartes/internal/config"
+	"descartes/loop/attempt"
 )
 
-// TestAttempt: a worker that is lost, or cannot make an attempt, is followed by another one, and what the last of them says counts; an order
-// that nobody may make is tried once.
-func TestAttempt(t *testing.T) {
-	ask := wire.Ask{Loop: "loop-1", Tag: "x", Task: "3", Title: strings.Repeat("long ", 100), Try: 2, Limit: 3600}
-	for _, c := range []struct {
-		name  string
-		fails []error // of the workers, one after the other
-		want  string  // commit; "" is an error
-		tries int
-	}{
-		{"at once", nil, "c1", 1},
-		{"lost twice", []error{errors.New("full disk"), temporal.NewHeartbeatTimeoutError()}, "c3", 3},
-		{"cut off", []error{errCut, errCut}, "c3", 3},
-		{"refused", []error{temporal.NewNonRetryableApplicationError("no", refused, nil)}, "", 1},
+// TestGrants: an order has no more of a worker than the worker grants.
+func TestGrants(t *testing.T) {
+	t.Setenv("HOME", "/home/w")
+	g := Grants{Write: []string{"/srv/cache", "/home/w/.cargo"}, Read: []string{"/etc/team"}, Pass: []string{"TOKEN", "AWS_*"}}
+	for want, list := range map[string][]config.SafetyConfig{
+		"": {{}, {SandboxWrite: []string{"/srv/cache", "/srv/cache/go", "~/.cargo"}}, {SandboxRead: []string{"/etc/team/key", "/srv/cache"}}, {EnvPass: []string{"TOKEN", "AWS_*", "AWS_KEY"}}, {VerifyEnv: "list"}},
+		"sandbox_write": {{SandboxWrite: []string{"/srv"}}, {SandboxWrite: []string{"/srv/cache/../.."}}, {SandboxWrite: []string{"~/.ssh"}}, {SandboxWrite: []string{"/srv/cachet"}},
+			{SandboxWrite: []string{"../other"}}, {SandboxWrite: []string{"/etc/team"}}},
+		"sandbox_read": {{SandboxRead: []string{"~/.ssh"}}, {SandboxRead: []string{"/srv/cache", "/"}}},
+		"env_pass":     {{EnvPass: []string{"TOKENS"}}, {EnvPass: []string{"*"}}, {EnvPass: []string{"TEMPORAL_*"}}, {EnvPass: []string{"AW*"}}},
+		"verify_env":   {{VerifyEnv: "inherit"}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			env := (&testsuite.WorkflowTestSuite{}).NewTestWorkflowEnvironment()
-			env.RegisterWorkflowWithOptions(Attempt, workflow.RegisterOptions{Name: attemptWorkflow})
-			tries := 0
-			env.RegisterActivityWithOptions(func(_ context.Context, a wire.Ask) (wire.Kept, error) {
-				tries++
-				switch {
-				case tries > len(c.fails):
-				case errors.Is(c.fails[tries-1], errCut):
-					return wire.Kept{Commit: "cut", Cut: true}, nil
-				default:
-					return wire.Kept{}, c.fails[tries-1]
-				}
-				return wire.Kept{Commit: "c" + string(rune('0'+tries))}, nil
-			}, activity.RegisterOptions{Name: makeActivity})
-			env.ExecuteWorkflow(attemptWorkflow, ask)
-			var k wire.Kept
-			if err := env.GetWorkflowResult(&k); (err != nil) != (c.want == "") || k.Commit != c.want || tries != c.tries {
-				t.Errorf("got %q, %v after %d tries, want %q after %d", k.Commit, err, tries, c.want, c.tries)
+		for _, one := range list {
+			got := g.refuses(&config.Config{SafetyConfig: one}, "/var/cache/repo")
+			if (got == "") != (want == "") || !strings.Contains(got, want) {
+				t.Errorf("%+v: %q, want %q", one, got, want)
 			}
-		})
+		}
+	}
+	for variable, want := range map[string]string{"TOKEN": "", "TEMPORAL_API_KEY": "env_pass: TEMPORAL_API_KEY"} {
+		got := g.refuses(&config.Config{Backends: map[string]agent.Row{"other": {EnvPass: []string{variable}}}}, "/var/cache/repo")
+		if (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("a backend's %s: %q, want %q", variable, got, want)
+		}
 	}
 }
 
-// errCut stands for a worker that ended an attempt which nobody had cancelled.
-var errCut = errors.New("cut off")
-
-// TestRun: the claim of a run lasts as long as somebody says that he is there, and ends with a word.
-func TestRun(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		beats int
-		over  bool
-		lasts time.Duration // at least
-	}{
-		{"silent", 0, false, aliveFor},
-		{"alive", 10, false, 10*aliveEvery + aliveFor},
-		{"over", 1, true, 2 * aliveEvery},
+// TestRef: no name of a loop or task leads a ref elsewhere.
+func TestRef(t *testing.T) {
+	const name = "loop-1.0123abcd"
+	const at = "refs/descartes/loop-1/fleet/0123abcd/orders/"
+	for _, c := range []struct{ loop, task, want string }{
+		{name, "3", at + "3/2"}, {name, "1.2", at + "1.2/2"}, {name, "auth:7", at + "auth%3a7/2"}, {name, "1/2", at + "1%2f2/2"}, {name, "1_2", at + "1_2/2"},
+		{name, "../x", at + "%2e%2e%2fx/2"}, {name, "a.lock", at + "a%2elock/2"}, {name, "-x", at + "-x/2"}, {name, "a\nb", at + "a%0ab/2"},
+		{name, "", ""}, {name, strings.Repeat("x", 201), at + "%-84a0678c90937f5dcf9994d5866668da/2"}, {name, strings.Repeat("/", 67), at + "%-3eb1349aab9dc074e2028d6801ffe27e/2"},
+		{"../x.0123abcd", "3", ""}, {"", "3", ""}, {"loop-1", "3", ""}, {"loop-1.0123abcd/..", "3", ""}, {"loop-1.0123ABCD", "3", ""}, {"loop-1.\n123abcd", "3", ""}, {name + "\n", "3", ""},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			env := (&testsuite.WorkflowTestSuite{}).NewTestWorkflowEnvironment()
-			env.RegisterWorkflowWithOptions(Run, workflow.RegisterOptions{Name: runWorkflow})
-			began := env.Now()
-			for i := range c.beats {
-				env.RegisterDelayedCallback(func() { env.SignalWorkflow(aliveSignal, nil) }, time.Duration(i+1)*aliveEvery)
-			}
-			if c.over {
-				env.RegisterDelayedCallback(func() { env.SignalWorkflow(overSignal, nil) }, time.Duration(c.beats+1)*aliveEvery)
-			}
-			env.RegisterDelayedCallback(func() {
-				said, err := env.QueryWorkflow(whoQuery)
-				var who wire.Hello
-				if err == nil {
-					err = said.Get(&who)
-				}
-				if err != nil || who.Loop != "loop-1" {
-					t.Errorf("who runs it: %+v, %v", who, err)
-				}
-			}, time.Second)
-			env.ExecuteWorkflow(runWorkflow, wire.Hello{Tag: "x", Loop: "loop-1"})
-			if err := env.GetWorkflowError(); err != nil {
-				t.Error(err)
-			}
-			if took := env.Now().Sub(began); took != c.lasts {
-				t.Errorf("it lasted %v, want %v", took, c.lasts)
-			}
-		})
-	}
-}
-
-// TestBounds: no workflow comes near what Temporal allows one, 51,200 events, whatever happens: a day of a run, and an attempt that no worker
-// brings to its end.
-func TestBounds(t *testing.T) {
-	const most = 5000 // events: a tenth
-	beats := 0
-	for day := 24 * time.Hour; day > 0; {
-		env := (&testsuite.WorkflowTestSuite{}).NewTestWorkflowEnvironment()
-		env.RegisterWorkflowWithOptions(Run, workflow.RegisterOptions{Name: runWorkflow})
-		events := 1
-		env.SetOnTimerScheduledListener(func(string, time.Duration) { events += 2 }) // its end, too
-		for i := range min(mostBeats, int(day/aliveEvery)) {
-			env.RegisterDelayedCallback(func() { events += 4; beats++; env.SignalWorkflow(aliveSignal, nil) }, time.Duration(i+1)*aliveEvery) // the signal and three of a workflow task
-		}
-		began := env.Now()
-		env.ExecuteWorkflow(runWorkflow, wire.Hello{Tag: "x", Loop: "loop-1"})
-		day -= env.Now().Sub(began)
-		if events > most {
-			t.Fatalf("a run has %d events", events)
-		}
-		if err := env.GetWorkflowError(); day > 0 && !workflow.IsContinueAsNewError(err) {
-			t.Fatalf("%v before its end: %v", day, err)
-		}
-	}
-	if want := int(24 * time.Hour / aliveEvery); beats < want {
-		t.Errorf("%d signs of life were taken in, want %d", beats, want)
-	}
-	for _, c := range []struct {
-		name   string
-		result wire.Kept
-		err    error
-		events int // for each try: an activity has six, and one that is retried none
-	}{{"cut off", wire.Kept{Commit: "cut", Cut: true}, nil, 6}, {"fails", wire.Kept{}, errors.New("full disk"), 0}} {
-		env := (&testsuite.WorkflowTestSuite{}).NewTestWorkflowEnvironment()
-		env.RegisterWorkflowWithOptions(Attempt, workflow.RegisterOptions{Name: attemptWorkflow})
-		events, tries := 10, 0
-		env.RegisterActivityWithOptions(func(context.Context, wire.Ask) (wire.Kept, error) {
-			tries++
-			events += c.events
-			return c.result, c.err
-		}, activity.RegisterOptions{Name: makeActivity})
-		env.ExecuteWorkflow(attemptWorkflow, wire.Ask{Loop: "loop-1", Tag: "x", Task: "3", Try: 1, Limit: 3600})
-		if !env.IsWorkflowCompleted() || tries < mostTries || events > most {
-			t.Errorf("%s: completed: %v, after %d tries and %d events", c.name, env.IsWorkflowCompleted(), tries, events)
+		got, err := refOf(c.loop, orders, c.task, 2)
+		if got != c.want || (err != nil) != (c.want == "") {
+			t.Errorf("%q %q: got %q, %v, want %q", c.loop, c.task, got, err, c.want)
 		}
 	}
 }
 
-// TestSealed: payloads come back as they were, the server sees nothing of them, and none of another key's or without one is taken.
-func TestSealed(t *testing.T) {
-	key := func(b byte) string {
-		path := filepath.Join(t.TempDir(), "key")
-		if err := os.WriteFile(path, []byte(hex.EncodeToString([]byte(strings.Repeat(string(b), 32)))+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
+// TestNameLoop: loops of one id that are not the same loop have different names.
+func TestNameLoop(t *testing.T) {
+	a, b := NameLoop("nightly", "/a\n1"), NameLoop("nightly", "/a\n2")
+	if a == b || LoopName(a) != "nightly" || LoopName(b) != "nightly" {
+		t.Errorf("got %q and %q", a, b)
 	}
-	of := func(path string) converter.DataConverter {
-		t.Helper()
-		c, err := Server{KeyFile: path}.converter()
-		if err != nil {
-			t.Fatal(err)
+	for _, id := range []string{"nightly", "results", "fleet"} {
+		ref, err := refOf(NameLoop(id, "x"), results, results, 1)
+		if other := partOf(ref, live); err != nil || other != strings.Replace(ref, "/results/results/", "/live/results/", 1) || other == ref {
+			t.Errorf("%s, %v: %s", ref, err, other)
 		}
-		return c
 	}
-	ask := wire.Ask{Remote: "https://token@host/secret.git", Task: "7"}
-	sealer := of(key('a'))
-	p, err := sealer.ToPayloads(ask)
+}
+
+// TestReadOrder: a worker of another version makes no attempt with settings that it does not know.
+func TestReadOrder(t *testing.T) {
+	good, err := json.Marshal(Order{Version: version})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := p.String(); strings.Contains(text, "secret") || strings.Contains(text, "token") {
-		t.Errorf("the server sees %s", text)
-	}
-	var back wire.Ask
-	if err := sealer.FromPayloads(p, &back); err != nil || !reflect.DeepEqual(back, ask) {
-		t.Errorf("got %+v, %v", back, err)
-	}
-	if err := of(key('b')).FromPayloads(p, &back); err == nil {
-		t.Error("another key opens it")
-	}
-	plain, err := converter.GetDefaultDataConverter().ToPayloads(ask)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := sealer.FromPayloads(plain, &back); err == nil {
-		t.Error("what nobody encrypted is taken")
-	}
-	if err := sealer.FromPayloads(&commonpb.Payloads{Payloads: []*commonpb.Payload{{Metadata: map[string][]byte{converter.MetadataEncoding: []byte(encoding)}, Data: []byte("x")}}}, &back); err == nil {
-		t.Error("half a payload is taken")
-	}
-	short := filepath.Join(t.TempDir(), "short")
-	if err := os.WriteFile(short, []byte("abcd"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, bad := range []string{short, filepath.Join(t.TempDir(), "none")} {
-		if _, err := (Server{KeyFile: bad}).converter(); err == nil {
-			t.Errorf("%s passes for a key", bad)
+	for text, want := range map[string]bool{
+		string(good): true,
+		strings.Replace(string(good), "{", `{"later":1,`, 1):                   false,
+		strings.Replace(string(good), `"config":{`, `"config":{"later":1,`, 1): false,
+		strings.Replace(string(good), `"version":2`, `"version":3`, 1):         false,
+		string(good[:len(good)/2]):                                             false, "": false,
+	} {
+		if _, err := readOrder([]byte(text)); (err == nil) != want || !want && !strings.Contains(err.Error(), "another version of descartes") {
+			t.Errorf("%.40s: %v", text, err)
 		}
 	}
 }
 
-func TestAccepts(t *testing.T) {
-	w := Worker{Repos: []string{"https://host/team/*", "git@host:one.git", "/srv/git/?.git"}}
-	for url, want := range map[string]bool{"https://host/team/a.git": true, "https://host/team/b/c.git": true, "https://host/teams/a.git": false, "https://host.evil/team/a.git": false,
-		"git@host:one.git": true, "git@host:two.git": false, "/srv/git/a.git": true, "/srv/git/ab.git": false, "": false,
-		"https://host/team/../secret.git": false, "https://host/team/%2E%2e/secret.git": false, "https://host/team/..": false, "https://host/team/a..b.git": true} {
-		if got := w.accepts(url); got != want {
-			t.Errorf("%q: got %v, want %v", url, got, want)
+// TestSmall: what is said about an attempt is far below what a server takes.
+func TestSmall(t *testing.T) {
+	b, err := json.Marshal(Ask{Remote: "https://host/" + strings.Repeat("x", 500), Loop: strings.Repeat("l", 64), Tag: strings.Repeat("t", 100), Task: strings.Repeat("9", 100),
+		Title: strings.Repeat("ü", 500), Commit: strings.Repeat("c", 64)})
+	if err != nil || len(b) > 4<<10 {
+		t.Errorf("%d bytes, %v", len(b), err)
+	}
+}
+
+// TestLimit: an attempt without a time limit of its own has one all the same, so that a worker that hangs is given up some day.
+func TestLimit(t *testing.T) {
+	if n := limit(&attempt.Input{}); n < int((24 * time.Hour).Seconds()) {
+		t.Errorf("without a limit: %d seconds", n)
+	}
+	in := attempt.Input{Agent: attempt.Clocks{Timeout: time.Hour}, Clocks: attempt.Clocks{Timeout: time.Hour}, Checks: make([]attempt.Command, 2)}
+	if n := limit(&in); n < int((5 * time.Hour).Seconds()) {
+		t.Errorf("an hour of work and two checks: %d seconds", n)
+	}
+}
+
+// TestNoSecretInErrors: what a worker says of an attempt that it could not make has neither the values of its variables nor logins.
+func TestNoSecretInErrors(t *testing.T) {
+	dir := t.TempDir()
+	gitconfig := filepath.Join(dir, "gitconfig")
+	if err := os.WriteFile(gitconfig, []byte("[url \"http://me:hunter2hunter2@127.0.0.1:1/\"]\n\tinsteadOf = http://host/\n[http]\n\tproxy =\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GIT_CONFIG_GLOBAL", gitconfig)
+	t.Setenv("MY_API_KEY", "sk-0123456789abcdefghij")
+	for _, remote := range []string{"http://host/x.git", "/nowhere/sk-0123456789abcdefghij"} {
+		ctx, stop := context.WithTimeout(t.Context(), 2*time.Second) // a remote that does not answer is waited for
+		said := ""
+		_, err := (&Maker{Cache: dir}).Make(ctx, Ask{Remote: remote, Loop: "l.0123abcd", Task: "1", Try: 1, Commit: strings.Repeat("c", 40)}, "1-x", false, func(Live) {}, func(text string) { said += text })
+		stop()
+		if said += fmt.Sprint(err); err == nil || !strings.Contains(said, "fetch the order") || strings.Contains(said, "hunter2") || strings.Contains(said, "sk-0123") {
+			t.Errorf("%s", said)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"descartes/fleet/wire"
+	"descartes/fleet"
 	"descartes/gitops"
 	"descartes/internal/config"
 	"descartes/internal/proc"
@@ -20,31 +20,64 @@ import (
 	"descartes/loop/workspace"
 )
 
-// newFleetCmd passes its arguments to the fleet's own program.
+// fleetProgram is this program with Temporal's SDK in it: the same code, built with the tag fleet. Called by that name its commands are those of
+// descartes fleet, and those of descartes behind the word descartes.
+const fleetProgram = "descartes-fleet"
+
+// fleetArgs are a command line of descartes that does what one of descartes-fleet says.
+func fleetArgs(args []string) []string {
+	if len(args) > 0 && args[0] == "descartes" {
+		return args[1:]
+	}
+	return append([]string{"fleet"}, args...)
+}
+
 func newFleetCmd() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "fleet",
 		Short: "Make attempts on other machines (" + fleetProgram + ")",
 		Long: `fleet runs ` + fleetProgram + `, a program of its own: descartes fleet worker is
 ` + fleetProgram + ` worker. With descartes run TAG --fleet the workers make the
 attempts of a run.`,
-		DisableFlagParsing: true,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			program, err := findFleet(".")
-			if err != nil {
-				return err
-			}
-			code, err := proc.Attend(context.WithoutCancel(cmd.Context()), append([]string{program}, args...), "", nil)
-			if err == nil && code != 0 {
-				err = quiet(code)
-			}
-			return err
-		},
 	}
+	if dial != nil {
+		addFleetCmds(cmd)
+		return cmd
+	}
+	cmd.DisableFlagParsing = true
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		program, err := findFleet(".")
+		if err != nil {
+			return err
+		}
+		return proc.Become(program, args)
+	}
+	return cmd
+}
+
+// findFleet finds the fleet's program.
+func findFleet(dir string) (string, error) {
+	program, err := proc.LookBeside(fleetProgram, dir, os.Environ())
+	if err != nil {
+		return "", &failure{code: exitInput, err: err, hint: "make " + fleetProgram + " in a checkout of descartes, and put it beside descartes"}
+	}
+	return program, nil
+}
+
+// handOver has the fleet's program do a run whose attempts workers make. One that is missing is a problem of the run's, named with the others.
+func (s *settings) handOver(address string) error {
+	if address == "" || dial != nil || s.DryRun || s.Detach && os.Getenv(detachedVar) == "" {
+		return nil
+	}
+	program, err := findFleet(".")
+	if err != nil {
+		return nil
+	}
+	return proc.Become(program, append([]string{"descartes"}, os.Args[1:]...))
 }
 
 // fleetRun has a fleet make the attempts of a run.
-type fleetRun struct{ wire.Client }
+type fleetRun struct{ fleet.Client }
 
 // longestURL is how long the URL of a remote may be.
 const longestURL = 1000
@@ -53,7 +86,7 @@ const longestURL = 1000
 func (*fleetRun) Check(ctx context.Context, r *launch.Run) (wrong []error, notes []string) {
 	no := func(hint, format string, args ...any) { wrong = append(wrong, config.Wrong(hint, format, args...)) }
 	c := r.Config
-	if _, err := findFleet(r.Root); err != nil {
+	if _, err := findFleet(r.Root); err != nil && dial == nil {
 		wrong = append(wrong, err)
 	}
 	if c.Holdout.Run != "" {
@@ -63,7 +96,7 @@ func (*fleetRun) Check(ctx context.Context, r *launch.Run) (wrong []error, notes
 		no("leave it out, or run here", "scud.chain needs every attempt on one machine")
 	}
 	for _, id := range r.Tag.Graph.Leaves() {
-		if _, err := wire.Labels(r.Tag.Needs(id)); err != nil {
+		if _, err := fleet.Labels(r.Tag.Needs(id)); err != nil {
 			no("a need of a task is a label that workers have: descartes-fleet worker --labels", "task %s needs labels that no worker can have: %w", id, err)
 		}
 	}
@@ -101,43 +134,30 @@ func remoteOf(ctx context.Context, r *launch.Run) (string, error) {
 	return r.Repo.Remote(cmp.Or(r.Options.Branch, r.Config.Git.Branch, head.Branch))
 }
 
-// Join starts the program that carries a run's orders to the workers.
+// Join makes the run the only one of its tag, at the server.
 func (f *fleetRun) Join(ctx context.Context, r *launch.Run, l *loop.Loop, cfg loop.Config) error {
-	program, err := findFleet(r.Root)
-	if err != nil {
-		return err
-	}
 	remote, err := remoteOf(ctx, r)
 	if err != nil {
 		return badInput(hintOf(err), "--fleet: %w", err)
 	}
-	argv := []string{program, "dispatch"}
-	if cfg.Fleet != config.DefaultAddress {
-		argv = append(argv, "--address", cfg.Fleet)
+	address := cfg.Fleet
+	if address == config.DefaultAddress {
+		address = ""
 	}
-	host, _ := os.Hostname()
-	err = f.Start(ctx, wire.ClientOptions{Repo: r.Repo, Remote: remote, Apart: cfg.FleetRemote != "", Config: cfg, Program: argv, Env: os.Environ(), Stderr: os.Stderr, Note: func(text string) { _ = l.Warn(text) },
-		Hello: wire.Hello{Tag: cfg.Scud.Tag, Loop: wire.NameLoop(l.ID(), r.Root+"\n"+l.State().StartedAt.UTC().Format(time.RFC3339Nano)), Host: host}})
-	if _, taken := errors.AsType[*wire.InputError](err); taken {
-		return badInput("descartes-fleet status lists what is under way", "--fleet: %w", err)
+	carrier, err := dial(ctx, address)
+	if err == nil {
+		host, _ := os.Hostname()
+		err = f.Start(ctx, fleet.Options{Repo: r.Repo, Remote: remote, Apart: cfg.FleetRemote != "", Config: cfg, Carrier: carrier, Note: func(text string) { _ = l.Warn(text) },
+			Hello: fleet.Hello{Tag: cfg.Scud.Tag, Loop: fleet.NameLoop(l.ID(), r.Root+"\n"+l.State().StartedAt.UTC().Format(time.RFC3339Nano)), Host: host}})
+	}
+	if _, taken := errors.AsType[*fleet.TakenError](err); taken {
+		return badInput(fleetProgram+" status lists what is under way", "--fleet: %w", err)
 	}
 	if _, git := errors.AsType[*workspace.GitError](err); git {
 		return &failure{code: exitGit, err: fmt.Errorf("--fleet: %w", err), hint: "orders and results travel as refs below refs/descartes: let the remote take them"}
 	}
 	if err != nil {
-		return &failure{code: exitError, err: fmt.Errorf("--fleet: %w", err), hint: "descartes-fleet status says what there is; descartes-fleet dev starts a server to try it"}
+		return &failure{code: exitError, err: fmt.Errorf("--fleet: %w", err), hint: fleetProgram + " status says what there is; " + fleetProgram + " dev starts a server to try it"}
 	}
 	return nil
-}
-
-// fleetProgram carries orders between this program and the workers.
-const fleetProgram = "descartes-fleet"
-
-// findFleet finds the fleet's program.
-func findFleet(dir string) (string, error) {
-	program, err := proc.LookBeside(fleetProgram, dir, os.Environ())
-	if err != nil {
-		return "", &failure{code: exitInput, err: err, hint: "go install ./cmd/" + fleetProgram + " in a checkout of descartes, or put it beside descartes"}
-	}
-	return program, nil
 }

@@ -1,115 +1,93 @@
 package main
 
 import (
-	"encoding/json"
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"descartes/fleet/wire"
-	"descartes/internal/proc"
+	"descartes/fleet"
+	"descartes/launch"
 )
 
-// directFleet stands for descartes-fleet where there is no server: each attempt is made at once, by a worker of its own whose repositories
-// lie in $FLEET_CACHE. When the file $FLEET_LOSE appears, a worker is lost and another one takes its place. No account has quota for the backend
-// $FLEET_QUOTA, and nobody has the label "rare". The script $FLEET_TAMPER makes another commit of a result on the remote, and prints it.
-// Workers say that what they sent is $FLEET_REF.
+// directFleet is descartes-fleet without a server: each attempt is made at once.
 func directFleet() {
-	in, out := wire.NewReader(os.Stdin), wire.NewWriter(os.Stdout)
-	if _, err := in.Next(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	dial = func(context.Context, string) (fleet.Carrier, error) { return direct{}, nil }
+	main()
+}
+
+// direct makes attempts in this process, with repositories in $FLEET_CACHE. When the file $FLEET_LOSE appears, a worker is lost and another one takes its
+// place. No account has quota for the backend $FLEET_QUOTA, and nobody has the label "rare". The script $FLEET_TAMPER makes another commit of a result on
+// the remote, and prints it. Workers say that their reports are in $FLEET_REF.
+type direct struct{}
+
+func (direct) Claim(context.Context, fleet.Hello, func(string), func(error)) (func(), error) {
+	return func() {}, nil
+}
+
+func (direct) Carry(ctx context.Context, a fleet.Ask, hear func(fleet.Report) error) (kept fleet.Kept, err error) {
+	wait := fleet.Wait{For: "a worker with " + strings.Join(a.Needs, " and ")}
+	if os.Getenv("FLEET_QUOTA") == a.Backend {
+		wait = fleet.Wait{For: "quota: account one has none until 2100", Until: time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC), Reason: "the weekly limit of account one"}
+	} else if !slices.Contains(a.Needs, "rare") {
+		wait = fleet.Wait{}
 	}
-	_ = out.Say(wire.Line{Ready: true})
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	running := map[int]*proc.Companion{}
-	for {
-		l, err := in.Next()
-		if err != nil {
-			break
+	if wait.For != "" {
+		if err := hear(fleet.Report{Wait: &wait}); err != nil {
+			return kept, err
 		}
-		mu.Lock()
-		if p := running[l.ID]; l.Cancel && p != nil {
-			_ = json.NewEncoder(p.In).Encode(l)
-		} else if l.Cancel {
-			_ = out.Say(wire.Line{ID: l.ID, Lost: "it was cancelled"})
+		<-ctx.Done()
+		return kept, errors.New("it was cancelled")
+	}
+	m := fleet.Maker{Cache: os.Getenv("FLEET_CACHE")}
+	for try := 1; ; try++ {
+		if err := os.RemoveAll(filepath.Join(launch.StateDir(), "limits")); err != nil { // this one has an account of its own
+			return kept, err
 		}
-		mu.Unlock()
-		if l.Ask == nil {
+		mctx, drop := context.WithCancelCause(ctx)
+		said, done := make(chan fleet.Live, 64), make(chan error, 1)
+		go func() {
+			for at := os.Getenv("FLEET_LOSE"); at != "" && mctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
+				if os.Remove(at) == nil {
+					drop(fleet.ErrDropped)
+				}
+			}
+		}()
+		go func() {
+			var err error
+			kept, err = m.Make(mctx, a, fmt.Sprintf("%d-direct", try), try > 1, func(l fleet.Live) { said <- l }, func(text string) { fmt.Fprintln(os.Stderr, text) })
+			done <- err
+		}()
+		for over := false; !over; {
+			select {
+			case l := <-said:
+				if ref := os.Getenv("FLEET_REF"); ref != "" {
+					l.Run = ref
+				}
+				if err := hear(fleet.Report{Live: &l}); err != nil {
+					return kept, err
+				}
+			case err = <-done:
+				over = true
+			}
+		}
+		lost := errors.Is(context.Cause(mctx), fleet.ErrDropped)
+		if drop(nil); lost {
 			continue
 		}
-		if q := os.Getenv("FLEET_QUOTA"); q == l.Ask.Backend {
-			_ = out.Say(wire.Line{ID: l.ID, Wait: &wire.Wait{For: "quota: account one has none until 2100", Until: time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC), Reason: "the weekly limit of account one"}})
-			continue
-		}
-		if slices.Contains(l.Ask.Needs, "rare") {
-			_ = out.Say(wire.Line{ID: l.ID, Wait: &wire.Wait{For: "a worker with " + strings.Join(l.Ask.Needs, " and ")}})
-			continue
-		}
-		self, err := os.Executable()
-		if err != nil {
-			panic(err)
-		}
-		begin := func(try int) *proc.Companion {
-			p, err := proc.StartCompanion([]string{self[:len(self)-len("-fleet")], wire.Command}, os.Environ(), os.Stderr)
+		if tamper := os.Getenv("FLEET_TAMPER"); err == nil && tamper != "" {
+			id, mark, _ := strings.Cut(a.Loop, ".")
+			b, err := exec.Command("sh", "-e", tamper, fmt.Sprintf("refs/descartes/%s/fleet/%s/results/%s/%d", id, mark, a.Task, a.Try), kept.Commit, a.Task).Output()
 			if err != nil {
 				panic(err)
 			}
-			mu.Lock()
-			running[l.ID] = p
-			mu.Unlock()
-			_ = json.NewEncoder(p.In).Encode(wire.Work{Ask: *l.Ask, Cache: os.Getenv("FLEET_CACHE"), Run: fmt.Sprintf("%d-direct", try)})
-			return p
+			kept.Commit = strings.TrimSpace(string(b))
 		}
-		p := begin(1)
-		wg.Go(func() {
-			go func() {
-				for at := os.Getenv("FLEET_LOSE"); at != ""; time.Sleep(10 * time.Millisecond) {
-					if os.Remove(at) == nil {
-						_ = p.Kill()
-						return
-					}
-				}
-			}()
-			for try := 1; ; try++ {
-				ended := false
-				for r := wire.NewReader(p.Out); ; {
-					said, err := r.Next()
-					if err != nil {
-						break
-					}
-					if tamper := os.Getenv("FLEET_TAMPER"); said.Done != nil && tamper != "" {
-						b, err := exec.Command("sh", "-e", tamper, said.Done.Ref, said.Done.Commit, l.Ask.Task).Output()
-						if err != nil {
-							panic(err)
-						}
-						said.Done.Commit = strings.TrimSpace(string(b))
-					}
-					ended = ended || said.Done != nil
-					said.ID = l.ID
-					for _, k := range []*wire.Kept{said.Live, said.Done} {
-						if ref := os.Getenv("FLEET_REF"); ref != "" && k != nil {
-							k.Ref = ref
-						}
-					}
-					_ = out.Say(said)
-				}
-				code, _ := p.Wait()
-				if ended {
-					return
-				}
-				if try == 2 || os.Getenv("FLEET_LOSE") == "" {
-					_ = out.Say(wire.Line{ID: l.ID, Lost: fmt.Sprintf("the worker ended with exit status %d", code)})
-					return
-				}
-				p = begin(try + 1)
-			}
-		})
+		return kept, err
 	}
-	wg.Wait()
 }

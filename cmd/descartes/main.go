@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"strings"
 
@@ -12,7 +13,6 @@ import (
 
 	"descartes/agent"
 	"descartes/agent/acp"
-	"descartes/fleet/wire"
 	"descartes/internal/config"
 	"descartes/internal/proc"
 	"descartes/internal/redact"
@@ -36,12 +36,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return sandbox.Netforward(args[1:], stderr)
 	}
 	proc.Anchor()
-	if len(args) == 1 && args[0] == wire.Command {
-		return wire.Main(ctx, wire.Serve, stdin, stdout, stderr)
-	}
 	// So is the one that talks to an agent, once per attempt.
 	if len(args) > 0 && args[0] == agent.ACPCommand {
 		return acp.Serve(args[1:])
+	}
+	if filepath.Base(os.Args[0]) == fleetProgram {
+		args = fleetArgs(args)
 	}
 	root := newRootCmd()
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {

@@ -67,6 +67,9 @@ func resume(cmd *cobra.Command, s *settings, last, step bool) error {
 	if err := s.check(root); err != nil {
 		return err
 	}
+	if err := s.handOver(cmp.Or(s.Fleet, saved.State.Config.Fleet)); err != nil {
+		return err
+	}
 	if away, err := s.background(cmd, root); away || err != nil {
 		return err
 	}

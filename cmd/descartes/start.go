@@ -94,6 +94,9 @@ func (s *settings) begin(cmd *cobra.Command) (root string, away bool, err error)
 		err = s.trusted(cmd, root)
 	}
 	if err == nil {
+		err = s.handOver(s.Fleet)
+	}
+	if err == nil {
 		away, err = s.background(cmd, root)
 	}
 	return root, away, err

@@ -11,6 +11,11 @@ import (
 	"descartes/agent/process"
 )
 
+// Become replaces our process by a program with these arguments, and our environment. It returns only if that fails.
+func Become(program string, args []string) error {
+	return fmt.Errorf("run %s: %w", program, syscall.Exec(program, append([]string{program}, args...), os.Environ()))
+}
+
 // Attend runs a program with our own standard streams, such as a person's editor, to its end and returns its exit status, 128 and the
 // signal's number where a signal ended it, as a shell would. Signals that ask us to end are left to the program, which gets its own. An env
 // of nil is ours.

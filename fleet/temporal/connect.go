@@ -1,6 +1,7 @@
-package fleet
+package temporal
 
 import (
+	"cmp"
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
@@ -12,6 +13,8 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
@@ -34,28 +37,37 @@ type Server struct {
 // connectFor is how long a server is waited for.
 const connectFor = 10 * time.Second
 
-// open connects to the server; the converter is for what it tells undecoded.
-func (s Server) open(ctx context.Context) (client.Client, converter.DataConverter, error) {
-	conv, err := s.converter()
-	if err != nil {
-		return nil, nil, err
-	}
-	c, err := s.connect(ctx, conv)
-	return c, conv, err
+// Fleet is a connection to the server.
+type Fleet struct {
+	client    client.Client
+	converter converter.DataConverter
+	silent    time.Duration // after which a worker is given up
+
+	inFlight   atomic.Int64 // attempts of this run that the server has
+	unsearched atomic.Bool  // the server does not know the search attributes
+
+	mu     sync.Mutex
+	note   func(string)
+	missed time.Time // since when the server does not answer
 }
 
-func (s Server) connect(ctx context.Context, conv converter.DataConverter) (client.Client, error) {
-	opt, err := s.options(conv)
-	if err != nil {
+// silentVar is the variable that says how long a worker may be silent, such as 2m, before another one makes its attempts.
+const silentVar = "DESCARTES_FLEET_SILENT"
+
+// Dial connects to the server.
+func (s Server) Dial(ctx context.Context) (f *Fleet, err error) {
+	f = &Fleet{silent: heartbeat, note: func(string) {}}
+	if text := os.Getenv(silentVar); text != "" {
+		if f.silent, err = time.ParseDuration(text); err != nil || f.silent < 3*time.Second {
+			return nil, fmt.Errorf("%s is no time of at least 3s: %q", silentVar, text)
+		}
+	}
+	if f.converter, err = s.converter(); err != nil {
 		return nil, err
 	}
-	return dial(ctx, opt)
-}
-
-func (s Server) options(conv converter.DataConverter) (client.Options, error) {
 	opt, err := envconfig.LoadDefaultClientOptions()
 	if err != nil {
-		return opt, fmt.Errorf("read Temporal's settings: %w", err)
+		return nil, fmt.Errorf("read Temporal's settings: %w", err)
 	}
 	if s.Address != "" {
 		opt.HostPort = s.Address
@@ -63,29 +75,23 @@ func (s Server) options(conv converter.DataConverter) (client.Options, error) {
 	if s.Namespace != "" {
 		opt.Namespace = s.Namespace
 	}
-	opt.DataConverter = conv
+	opt.DataConverter = f.converter
 	if s.KeyFile != "" {
-		opt.FailureConverter = failures(conv)
+		opt.FailureConverter = failures(f.converter)
 	}
 	host, _ := os.Hostname()
 	opt.Identity = fmt.Sprintf("%s@%d", host, os.Getpid())
 	opt.Logger = log.NewStructuredLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
-	return opt, nil
-}
-
-func dial(ctx context.Context, opt client.Options) (client.Client, error) {
 	ctx, done := context.WithTimeout(ctx, connectFor)
 	defer done()
-	c, err := client.DialContext(ctx, opt)
-	if err != nil {
-		where := opt.HostPort
-		if where == "" {
-			where = client.DefaultHostPort
-		}
-		return nil, fmt.Errorf("no Temporal server answers at %s: %w", where, err)
+	if f.client, err = client.DialContext(ctx, opt); err != nil {
+		return nil, fmt.Errorf("no Temporal server answers at %s: %w", cmp.Or(opt.HostPort, client.DefaultHostPort), err)
 	}
-	return c, nil
+	return f, nil
 }
+
+// Close ends the connection.
+func (f *Fleet) Close() { f.client.Close() }
 
 func (s Server) converter() (converter.DataConverter, error) {
 	if s.KeyFile == "" {

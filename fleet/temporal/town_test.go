@@ -1,6 +1,6 @@
 //go:build fleet
 
-package fleet
+package temporal
 
 import (
 	"bytes"
@@ -87,9 +87,6 @@ func (w *town) startWith(env []string, dir, name string, args ...string) *progra
 	return p
 }
 
-// silentVar is read by descartes-fleet dispatch.
-const silentVar = "DESCARTES_FLEET_SILENT"
-
 // kill kills a program as a machine's end would: everything of its process group.
 func (p *program) kill() {
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
@@ -153,13 +150,15 @@ func newTown(t *testing.T, p plan) *town {
 		if programs.dir, programs.err = os.MkdirTemp("", "descartes-fleet-test-*"); programs.err != nil {
 			return
 		}
-		build := exec.Command("go", "build", "-o", programs.dir+"/", "./cmd/descartes", "./cmd/descartes-fleet")
-		build.Dir = ".."
-		if b, err := build.CombinedOutput(); err != nil {
-			programs.err = fmt.Errorf("%w\n%s", err, b)
-		} else {
-			programs.err = os.Symlink(temporal, filepath.Join(programs.dir, "temporal"))
+		for name, tag := range map[string]string{"descartes": "", "descartes-fleet": "fleet"} {
+			build := exec.Command("go", "build", "-tags", tag, "-o", filepath.Join(programs.dir, name), "./cmd/descartes")
+			build.Dir = "../.."
+			if b, err := build.CombinedOutput(); err != nil {
+				programs.err = fmt.Errorf("%w\n%s", err, b)
+				return
+			}
 		}
+		programs.err = os.Symlink(temporal, filepath.Join(programs.dir, "temporal"))
 	})
 	if programs.err != nil {
 		t.Fatal("build: ", programs.err)

@@ -1,3 +1,5 @@
+//go:build fleet
+
 package main
 
 import (
@@ -55,10 +57,10 @@ func each(v any, key string, f func(any)) {
 	}
 }
 
-// accepted checks a command line of ours as the program would, without running it.
-func accepted(t *testing.T, file string, args []string) {
+// takesFleetArgs checks a command line of descartes-fleet as the program would, without running it.
+func takesFleetArgs(t *testing.T, file string, args []string) {
 	t.Helper()
-	root := newRootCmd()
+	root := newFleetCmd()
 	cmd, rest, err := root.Find(args)
 	if err == nil && cmd == root {
 		err = errors.New("no such command")
@@ -85,7 +87,7 @@ func TestDeployCommands(t *testing.T) {
 				for i := range list {
 					args[i] = fmt.Sprint(list[i])
 				}
-				accepted(t, file, args)
+				takesFleetArgs(t, file, args)
 				found++
 			})
 		}
@@ -109,7 +111,7 @@ func TestDeployCommands(t *testing.T) {
 		}
 		return string(value[1])
 	})
-	if accepted(t, "descartes-worker.service", strings.Fields(args)); found != 2 {
+	if takesFleetArgs(t, "descartes-worker.service", strings.Fields(args)); found != 2 {
 		t.Errorf("%d command lines were found in YAML, not 2", found)
 	}
 }
@@ -122,7 +124,7 @@ func TestDeployVariables(t *testing.T) {
 	}
 	known := map[string]bool(asked)
 	name := regexp.MustCompile(`\b(?:DESCARTES_FLEET|TEMPORAL)_[A-Z_]+\b`)
-	for _, dir := range []string{".", "../../fleet", "../../fleet/wire"} {
+	for _, dir := range []string{".", "../../fleet", "../../fleet/temporal"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil {
 			t.Fatal(err)

@@ -1,6 +1,6 @@
 //go:build fleet
 
-package fleet
+package temporal
 
 import (
 	"flag"

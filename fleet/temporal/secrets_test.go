@@ -1,6 +1,6 @@
 //go:build fleet
 
-package fleet
+package temporal
 
 import (
 	"bytes"
@@ -28,11 +28,12 @@ const biggest = 4 << 10
 // their histories.
 func (w *town) stored(key string) (all []byte, histories int) {
 	w.t.Helper()
-	c, _, err := Server{Address: w.address, KeyFile: key}.open(w.t.Context())
+	f, err := Server{Address: w.address, KeyFile: key}.Dial(w.t.Context())
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	defer c.Close()
+	defer f.Close()
+	c := f.client
 	add := func(m proto.Message) {
 		b, err := proto.Marshal(m)
 		if err != nil {

@@ -1,0 +1,537 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"descartes/agent"
+	"descartes/gitops"
+	"descartes/internal/config"
+	"descartes/internal/oneline"
+	"descartes/loop"
+	"descartes/loop/attempt"
+	"descartes/loop/workspace"
+	"descartes/verify"
+)
+
+// Client is the side of a run whose attempts are made elsewhere: a loop.Away. It can be given to the loop before Start, which needs the loop's locks and id.
+type Client struct {
+	opt     Options
+	url     string
+	reach   reach
+	release func()
+
+	basing sync.Mutex
+	based  bool // the remote has what the attempts are based on
+
+	mu   sync.Mutex
+	gone error // why the run has to end
+}
+
+// Options say where a Client's orders go.
+type Options struct {
+	Repo    *gitops.Repo
+	Remote  string        // name or URL
+	Apart   bool          // it is for the fleet alone, and lacks the branch
+	Config  config.Config // without secrets
+	Carrier Carrier
+	Hello   Hello
+	Note    func(string) // hears what a person should know while the run lasts
+}
+
+// Start makes the run the only one of its tag, and sees that the remote takes what it puts there. Close is for after that.
+func (c *Client) Start(ctx context.Context, o Options) (err error) {
+	c.opt, c.reach = o, reach{name: o.Remote, note: o.Note}
+	if c.url, _, err = o.Repo.RemoteURL(ctx, o.Remote); err != nil {
+		return err
+	}
+	prefix, err := below(o.Hello.Loop)
+	if err != nil {
+		return err
+	}
+	o.Hello.Remote = c.url
+	c.release, err = o.Carrier.Claim(ctx, o.Hello, o.Note, func(err error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.gone = err
+	})
+	if err != nil {
+		return err
+	}
+	ref := prefix + opened
+	if _, err = o.Repo.Keep(ctx, ref, o.Repo.EmptyTree(), nil, "descartes: a fleet works on this run"); err == nil {
+		if err = o.Repo.Send(ctx, o.Remote, "+"+ref+":"+ref); err != nil {
+			err = &workspace.GitError{What: fmt.Sprintf("push to the remote %s, below refs/descartes", o.Remote), Err: err}
+		}
+	}
+	if err != nil {
+		c.release()
+	}
+	return err
+}
+
+// over is why the run has to end, or nil.
+func (c *Client) over() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.gone
+}
+
+// Run has an attempt made.
+func (c *Client) Run(ctx context.Context, o loop.Order, observe func(*attempt.Step) error) (res attempt.Result, err error) {
+	ask := Ask{Remote: c.url, Loop: c.opt.Hello.Loop, Tag: o.Tag, Task: o.Task, Title: cut(o.Title, maxTitle), Wave: o.Wave, Try: o.Try, Limit: limit(&o.Input),
+		Rank: o.Rank, Backend: o.Input.Backend}
+	if ask.Needs, err = Labels(o.Input.Needs); err != nil {
+		return res, fmt.Errorf("the needs of task %s: %w", o.Task, err)
+	}
+	if err := c.over(); err != nil {
+		return res, err
+	}
+	told := &progress{c: c, observe: observe, log: &follower{repo: c.opt.Repo, path: o.Input.Log}, ref: o.Ref, n: o.Steps, answered: o.Told}
+	for part, to := range map[string]*string{orders: &told.order, results: &told.result, live: &told.prefix} {
+		if *to, err = refOf(ask.Loop, part, o.Task, o.Try); err != nil {
+			return res, err
+		}
+	}
+	if o.Again { // whoever was killed had kept it here before anybody could make it
+		if ask.Commit, err = c.opt.Repo.RefCommit(told.order); err == nil && ask.Commit == "" {
+			return lost(o, "descartes was stopped before the attempt was ordered", told)
+		}
+		if err == nil && c.there(ctx, told.result) {
+			return c.take(ctx, o, "", told)
+		}
+	} else {
+		ask.Commit, err = c.keep(ctx, told.order, o)
+	}
+	if err == nil {
+		err = c.reach.do(ctx, reachFor, func() error { return c.opt.Repo.Send(ctx, c.opt.Remote, "+"+told.order+":"+told.order) })
+	}
+	if err != nil && ctx.Err() == nil {
+		err = &workspace.GitError{What: fmt.Sprintf("send the order of task %s to the remote %s", o.Task, c.opt.Remote), Err: err}
+	}
+	if err != nil {
+		return res, err
+	}
+	began := time.Now()
+	var stop error              // why nobody waits for it any more
+	var refused *attempt.Result // of an attempt that would wait for a quota longer than the run may
+	kept, err := c.opt.Carrier.Carry(ctx, ask, func(r Report) error {
+		if stop = c.over(); stop != nil {
+			return stop
+		}
+		if r.Live != nil {
+			stop = told.live(ctx, r.Live)
+		} else if stop = observe(&attempt.Step{Moment: attempt.Waits, Who: r.Wait.For, Until: r.Wait.Until}); stop == nil {
+			told.placed = false
+			if refused = c.tooLong(r.Wait, began); refused != nil {
+				return errTooLong
+			}
+		}
+		return stop
+	})
+	if refused != nil {
+		return ended(o, *refused, told)
+	}
+	if stop != nil {
+		return res, stop
+	}
+	gctx, done := attempt.Linger(ctx)
+	defer done()
+	if err != nil && !c.there(gctx, told.result) { // else its worker made it, and the server did not hear of that
+		return lost(o, cut(err.Error(), 1000), told)
+	}
+	return c.take(gctx, o, kept.Commit, told)
+}
+
+// there reports whether the remote has a ref.
+func (c *Client) there(ctx context.Context, ref string) bool {
+	names, err := c.opt.Repo.RemoteRefs(ctx, c.opt.Remote, ref)
+	return err == nil && len(names) > 0
+}
+
+var errTooLong = errors.New("it would wait for a quota longer than the run may")
+
+// limit is after how many seconds an attempt is over at the latest, whatever becomes of its worker.
+func limit(in *attempt.Input) int {
+	sum := in.Agent.Timeout
+	for range in.Checks {
+		sum += 2 * in.Clocks.Timeout // it is run again where it is flaky
+	}
+	if in.Agent.Timeout == 0 {
+		sum += 24 * time.Hour
+	}
+	return int((2*sum + time.Hour).Seconds())
+}
+
+// keep makes the commit of an order. Its parents are the commits of what the attempt begins with: who fetches it has them.
+func (c *Client) keep(ctx context.Context, ref string, o loop.Order) (commit string, err error) {
+	b, err := json.Marshal(Order{Version: version, Order: o, Config: c.opt.Config})
+	if err != nil {
+		return "", err
+	}
+	if len(b) > maxOrder {
+		return "", fmt.Errorf("the order of task %s has %d bytes, more than %d", o.Task, len(b), maxOrder)
+	}
+	if err := c.base(ctx, o); err != nil {
+		return "", err
+	}
+	var parents []string
+	if o.At.Hash != "" {
+		parents = append(parents, o.At.Hash)
+	}
+	return commitOf(ctx, c.opt.Repo, ref, map[string][]byte{"order.json": b}, parents, []gitops.Tree{o.Start.Before, o.Start.Base, o.Input.Base},
+		fmt.Sprintf("descartes: attempt %d at task %s", o.Try, o.Task))
+}
+
+// commitOf keeps files in a ref, as a commit that brings these trees with it.
+func commitOf(ctx context.Context, repo *gitops.Repo, ref string, files map[string][]byte, parents []string, trees []gitops.Tree, message string) (commit string, err error) {
+	slices.Sort(trees)
+	for i, tree := range slices.Compact(trees) {
+		if tree == "" {
+			continue
+		}
+		at, err := repo.Keep(ctx, fmt.Sprintf("%s-tree%d", partOf(ref, sent), i), tree, nil, "descartes: a tree of an attempt")
+		if err != nil {
+			return "", err
+		}
+		parents = append(parents, at)
+	}
+	tree, err := repo.WithContent(ctx, repo.EmptyTree(), files)
+	if err != nil {
+		return "", err
+	}
+	return repo.Keep(ctx, ref, tree, parents, message)
+}
+
+// partOf is the ref of another part of the same attempt.
+func partOf(ref, part string) string {
+	names := strings.SplitN(ref, "/", 7) // refs/descartes/LOOP/fleet/MARK/PART/TASK/TRY
+	names[5] = part
+	return strings.Join(names, "/")
+}
+
+// base sends a remote that is for the fleet alone the commit that the run began with, before anything is based on it. It stays there for the
+// next run of the tag, which then sends only what is new.
+func (c *Client) base(ctx context.Context, o loop.Order) error {
+	c.basing.Lock()
+	defer c.basing.Unlock()
+	if c.based || !c.opt.Apart || o.At.Hash == "" {
+		return nil
+	}
+	sum := sha256.Sum256([]byte(o.Tag))
+	err := c.reach.do(ctx, reachFor, func() error {
+		return c.opt.Repo.Send(ctx, c.opt.Remote, "+"+o.At.Hash+":refs/descartes/_base/"+hex.EncodeToString(sum[:8]))
+	})
+	c.based = err == nil
+	return err
+}
+
+// take fetches a result, and reports the steps that led to it. A commit of "" is whatever the remote has.
+func (c *Client) take(ctx context.Context, o loop.Order, commit string, told *progress) (res attempt.Result, err error) {
+	if err := c.reach.do(ctx, reachFor, func() error { return c.fetch(ctx, told.result, &commit) }); err != nil {
+		if !gitops.Unreachable(err) && !c.there(ctx, told.result) {
+			return lost(o, "its result is no longer on the remote "+c.opt.Remote, told)
+		}
+		return res, &workspace.GitError{What: fmt.Sprintf("fetch the result of task %s from the remote %s", o.Task, c.opt.Remote), Err: err}
+	}
+	var out Outcome
+	b, err := c.opt.Repo.FileAt(ctx, commit, "result.json", maxOrder)
+	if err == nil {
+		err = json.Unmarshal(b, &out)
+	}
+	if err == nil && !runName.MatchString(out.Run) {
+		err = fmt.Errorf("%q is no name of a try", out.Run)
+	}
+	if err != nil {
+		return lost(o, fmt.Sprintf("its result cannot be read: %v", err), told)
+	}
+	if out.Version != version {
+		return res, fmt.Errorf("another version of descartes, on %s, made the result of task %s: all machines of a fleet need the same one", out.Host, o.Task)
+	}
+	if err := told.place(out.Host, told.prefix+"-"+out.Run); err != nil {
+		return res, err
+	}
+	if err := told.log.finish(ctx, commit, &out); err != nil {
+		return res, err
+	}
+	out.Result.Paced = out.Limited
+	if err := told.tell(out.Steps, &out.Result); err != nil {
+		return out.Result, err
+	}
+	return c.settle(ctx, o, out.Host, out.Result, told.observe)
+}
+
+// settle makes of a worker's result what the same attempt could have come to here: its work is all that differs from what it was given, without what no
+// attempt may change, and the guard has seen it. A tree that nobody could check out fails the attempt.
+func (c *Client) settle(ctx context.Context, o loop.Order, host string, res attempt.Result, observe func(*attempt.Step) error) (attempt.Result, error) {
+	repo, work := c.opt.Repo, &res.Work
+	work.Before = o.Start.Before
+	if o.Start.Whole && o.Start.Base != "" {
+		work.Before = o.Start.Base
+	}
+	if work.Commits != "" && (o.At.Hash == "" || !repo.LeadsTo(ctx, work.Commits, o.At.Hash)) { // no agent made them there
+		work.Commits = ""
+	}
+	var undone []string
+	for _, tree := range []*gitops.Tree{&work.Seen, &work.After} {
+		if *tree == "" {
+			*tree = work.Before
+		}
+		var err error
+		*tree, undone, err = repo.Received(ctx, work.Before, *tree)
+		if bad, ok := errors.AsType[*gitops.ReceivedError](err); ok {
+			res.Work, res.Changed = workspace.Result{Before: work.Before, Seen: work.Before, After: work.Before}, 0
+			if res.Verdict == verify.Verified || res.Verdict == verify.Failed {
+				res.Verdict, res.Grade, res.Objection, res.Reason = verify.Failed, "", nil, fmt.Sprintf("the result of %s cannot be taken: %v", host, bad)
+			}
+			return res, nil
+		}
+		if err != nil {
+			return res, err
+		}
+	}
+	if len(undone) > 0 {
+		line := fmt.Sprintf("the attempt on %s changed what no attempt may change, which was undone: %s", host, oneline.List(undone))
+		if err := observe(&attempt.Step{Moment: attempt.Noted, Lines: []string{line}}); err != nil {
+			return res, err
+		}
+	}
+	changed, err := repo.Changed(ctx, work.Before, work.After)
+	if err != nil {
+		return res, err
+	}
+	work.Changed = slices.DeleteFunc(changed, func(one gitops.Change) bool { return slices.Contains(work.Left, one.Path) })
+	return res, attempt.Again(ctx, repo, &o.Input, &res, observe)
+}
+
+// tooLong is the result of an attempt that would wait for a quota longer than the run waits; nil where it waits.
+func (c *Client) tooLong(w *Wait, began time.Time) *attempt.Result {
+	cfg := &c.opt.Config
+	switch {
+	case w.Reason == "":
+		return nil
+	case cfg.OnLimit == loop.OnLimitStop, cfg.OnLimit == loop.OnLimitFallback:
+	case cfg.MaxWaitSecs > 0 && w.Until.After(began.Add(time.Duration(cfg.MaxWaitSecs)*time.Second)):
+	case cfg.Deadline != nil && w.Until.After(*cfg.Deadline):
+	default:
+		return nil
+	}
+	return &attempt.Result{Agent: agent.Result{End: agent.Limited, Code: -1, Until: w.Until, Reason: w.Reason}, Verdict: verify.Limited, Reason: w.Reason}
+}
+
+// fetch brings one of our refs of the remote here, if it is still the commit that was named.
+func (c *Client) fetch(ctx context.Context, ref string, commit *string) error {
+	if err := c.opt.Repo.Fetch(ctx, c.opt.Remote, "+"+ref+":"+ref); err != nil {
+		return err
+	}
+	at, err := c.opt.Repo.RefCommit(ref)
+	if *commit = cmp.Or(*commit, at); err == nil && at != *commit {
+		err = fmt.Errorf("%s is %.12s there, and %.12s was named", ref, at, *commit)
+	}
+	return err
+}
+
+// lost is the result of an attempt that no worker brought to an end: it counts as interrupted.
+func lost(o loop.Order, why string, told *progress) (attempt.Result, error) {
+	return ended(o, attempt.Result{Agent: agent.Result{End: agent.Cancelled, Code: -1, Reason: why}, Verdict: verify.Cancelled, Reason: why}, told)
+}
+
+// ended is the result of an attempt that no worker began or brought to an end.
+func ended(o loop.Order, res attempt.Result, told *progress) (attempt.Result, error) {
+	res.Work.Before, res.Work.Seen, res.Work.After = o.Start.Before, o.Start.Before, o.Start.Before
+	if told.answered {
+		return res, nil
+	}
+	return res, told.observe(&attempt.Step{Moment: attempt.Answered, Result: &res})
+}
+
+// Close releases the tag. Where the run has ended, it removes from the remote what nobody needs there any more.
+func (c *Client) Close(ctx context.Context, ended bool) error {
+	defer c.release()
+	if !ended {
+		return nil
+	}
+	ctx, done := context.WithTimeout(ctx, patience)
+	defer done()
+	if err := c.reach.do(ctx, patience, func() error { return c.clear(ctx) }); err != nil {
+		c.opt.Note(fmt.Sprintf("what the run had put on the remote %s could not be removed (refs/descartes/%s/fleet): %v", c.opt.Remote, LoopName(c.opt.Hello.Loop), err))
+	}
+	return nil
+}
+
+// patience is how long the end of a run waits for the remote.
+const patience = 20 * time.Second
+
+// clear removes the orders, logs and results of a run that has ended: what came of them is kept under the attempts' own refs.
+func (c *Client) clear(ctx context.Context) error {
+	prefix, err := below(c.opt.Hello.Loop)
+	if err != nil {
+		return err
+	}
+	names, err := c.opt.Repo.RemoteRefs(ctx, c.opt.Remote, prefix+"*")
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(names, func(a, b string) int { // with its order an attempt is withdrawn
+		return cmp.Or(-cmp.Compare(strings.Count(a, "/"+orders+"/"), strings.Count(b, "/"+orders+"/")), cmp.Compare(a, b))
+	})
+	for chunk := range slices.Chunk(names, 100) {
+		for i := range chunk {
+			chunk[i] = ":" + chunk[i]
+		}
+		if err := c.opt.Repo.Send(ctx, c.opt.Remote, chunk...); err != nil {
+			return err
+		}
+	}
+	refs, err := c.opt.Repo.Refs(ctx, prefix)
+	if err != nil {
+		return err
+	}
+	var mine []string
+	for _, r := range refs {
+		mine = append(mine, r.Name)
+	}
+	return c.opt.Repo.DeleteRefs(ctx, mine...)
+}
+
+// progress reports the steps of an attempt to its run, each of them once. Those of a worker that was lost are taken back when another one
+// has the attempt.
+type progress struct {
+	c                     *Client
+	observe               func(*attempt.Step) error
+	log                   *follower
+	order, result, prefix string // refs; what a worker reports is in prefix-RUN
+	ref                   string // of the worker's reports
+	n                     int    // how many of its steps the run knows
+	answered              bool   // the agent's end is one of them
+	placed                bool   // the run knows who has it
+}
+
+// place reports which worker has the attempt.
+func (p *progress) place(host, ref string) error {
+	if p.placed && ref == p.ref {
+		return nil
+	}
+	if ref != p.ref {
+		p.ref, p.n, p.answered = ref, 0, false
+	}
+	p.placed = true
+	p.log.begin(host, ref)
+	return p.observe(&attempt.Step{Moment: attempt.Placed, Who: host, Ref: ref})
+}
+
+// live takes in what a worker reports so far. What cannot be read now comes with the result.
+func (p *progress) live(ctx context.Context, l *Live) error {
+	if !runName.MatchString(l.Run) {
+		return nil
+	}
+	ref, commit := p.prefix+"-"+l.Run, l.Commit
+	if err := p.place(l.Host, ref); err != nil || commit == "" || p.c.fetch(ctx, ref, &commit) != nil {
+		return err
+	}
+	if b, err := p.c.opt.Repo.FileAt(ctx, commit, logFile, maxLog); err == nil {
+		p.log.more(b)
+	}
+	var steps []attempt.Step
+	b, err := p.c.opt.Repo.FileAt(ctx, commit, stepsFile, maxOrder)
+	if err != nil || json.Unmarshal(b, &steps) != nil {
+		return nil
+	}
+	return p.tell(steps, &attempt.Result{})
+}
+
+// tell reports those of a worker's steps that the run does not know. so is the result for steps that come without one.
+func (p *progress) tell(steps []attempt.Step, so *attempt.Result) error {
+	for i := p.n; i < len(steps); i++ {
+		s := &steps[i]
+		if s.Number = i + 1; s.Result == nil {
+			s.Result = so
+		}
+		if s.Log != "" {
+			if !besideName.MatchString(s.Log) {
+				return fmt.Errorf("a worker reports a log called %q", s.Log)
+			}
+			s.Log = p.log.beside(s.Log)
+		}
+		p.answered = p.answered || s.Moment == attempt.Answered
+		if err := p.observe(s); err != nil {
+			return err
+		}
+		p.n = i + 1
+	}
+	return nil
+}
+
+// follower writes the log of an attempt as it comes from its worker.
+type follower struct {
+	repo *gitops.Repo
+	path string
+	ref  string // of the worker's log so far: another worker begins anew
+	size int    // bytes of it
+}
+
+// begin says when another worker takes over.
+func (f *follower) begin(host, ref string) {
+	if f.ref != "" && f.ref != ref && f.size > 0 {
+		_ = appendTo(f.path, []byte("\n--- the worker was lost; "+host+" begins anew ---\n")) // as more
+		f.size = 0
+	}
+	f.ref = ref
+}
+
+// more appends what is new of a log. What cannot be written now comes with the result.
+func (f *follower) more(b []byte) {
+	if len(b) > f.size && appendTo(f.path, b[f.size:]) == nil {
+		f.size = len(b)
+	}
+}
+
+// beside is where a further log of that name lies.
+func (f *follower) beside(name string) string { return strings.TrimSuffix(f.path, "log") + name }
+
+// finish writes the rest, and further logs.
+func (f *follower) finish(ctx context.Context, commit string, out *Outcome) error {
+	for _, name := range out.Beside {
+		if !besideName.MatchString(name) {
+			return fmt.Errorf("%s sent a log called %q", out.Host, name)
+		}
+		b, err := f.repo.FileAt(ctx, commit, name, maxLog)
+		if err == nil {
+			err = appendTo(f.beside(name), b)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	b, err := f.repo.FileAt(ctx, commit, logFile, maxLog)
+	if err != nil {
+		return err
+	}
+	if f.size > len(b) {
+		f.size = 0
+	}
+	return appendTo(f.path, b[f.size:])
+}
+
+func appendTo(path string, b []byte) (err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(b)
+	return errors.Join(err, file.Close())
+}

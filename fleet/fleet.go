@@ -1,0 +1,203 @@
+// Package fleet has the attempts of a run made on other machines. Code, specs, results and logs are git objects on a remote that all of them reach, below
+// refs/descartes/<loop>/fleet. Which machine makes which attempt is a Carrier's concern, to which names and hashes are all it sees.
+package fleet
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"descartes/internal/config"
+	"descartes/internal/lazyregexp"
+	"descartes/loop"
+	"descartes/loop/attempt"
+	"descartes/loop/store"
+)
+
+// Carrier takes orders to workers. It is safe for concurrent use.
+type Carrier interface {
+	// Claim makes this the only run of its tag until it is released. Where it is another's, that is a *TakenError. note hears what a person should know
+	// meanwhile, and lost that the claim is gone.
+	Claim(ctx context.Context, h Hello, note func(string), lost func(error)) (release func(), err error)
+
+	// Carry has an attempt made, or finds it where that was asked for before. hear hears, in this goroutine, what is known of it before its result; its
+	// error withdraws the attempt, and is returned. Cancelling ctx interrupts the agent, and what that left is the result.
+	Carry(ctx context.Context, a Ask, hear func(Report) error) (Kept, error)
+}
+
+// Ask is an attempt that some worker is to make, without its content.
+type Ask struct {
+	Remote  string   `json:"remote"` // URL of the repository
+	Loop    string   `json:"loop"`
+	Tag     string   `json:"tag"`
+	Task    string   `json:"task"`
+	Title   string   `json:"title,omitempty"`
+	Wave    int      `json:"wave,omitempty"`
+	Try     int      `json:"try"`
+	Needs   []string `json:"needs,omitempty"`    // labels of the workers that may make it, sorted
+	Rank    string   `json:"priority,omitempty"` // of the task: critical, high, medium, low
+	Backend string   `json:"backend,omitempty"`  // of its agent
+	Commit  string   `json:"commit"`             // of the order
+	Limit   int      `json:"limit"`              // seconds after which nobody waits for it any more
+}
+
+// ID names the attempt in the whole fleet: who asks for it twice gets the same one.
+func (a *Ask) ID() string { return fmt.Sprintf("%s/%s/%d", a.Loop, a.Task, a.Try) }
+
+// Kept is what a worker made of an attempt.
+type Kept struct {
+	Commit  string `json:"commit"` // of the result
+	Host    string `json:"host"`
+	Verdict string `json:"verdict"`
+	Limited bool   `json:"limited,omitempty"` // its agent's account is out of quota
+}
+
+// Report is what is known of an attempt before its result: either who has it, or what it waits for.
+type Report struct {
+	Live *Live
+	Wait *Wait
+}
+
+// Live is what a worker that has an attempt reports.
+type Live struct {
+	Host   string `json:"host"`
+	Run    string `json:"run"`              // tells this try of the queue's from others at the same attempt
+	Commit string `json:"commit,omitempty"` // of steps and log so far; "" before there are any
+}
+
+// Wait says what an attempt waits for that no worker has.
+type Wait struct {
+	For    string    `json:"for"`              // in words, after "waits for"
+	Until  time.Time `json:"until,omitzero"`   // when it is over, where that is known
+	Reason string    `json:"reason,omitempty"` // of a quota that is used up, in words
+}
+
+// Hello says which run asks: there is one for each tag of a repository.
+type Hello struct {
+	Remote string `json:"remote"`
+	Tag    string `json:"tag"`
+	Loop   string `json:"loop"`
+	Host   string `json:"host"`
+}
+
+// TakenError says that somebody runs a tag already.
+type TakenError struct{ Hello }
+
+func (e *TakenError) Error() string {
+	return fmt.Sprintf("%s runs %s already (loop %s); if that run was killed, resume it there, or wait 90 s", e.Host, e.Tag, LoopName(e.Loop))
+}
+
+// Order is what lies in the commit that an Ask names, as order.json.
+type Order struct {
+	Version int           `json:"version"`
+	Order   loop.Order    `json:"order"`
+	Config  config.Config `json:"config"`
+}
+
+// Outcome is what lies in the commit of a result, as result.json, beside the attempt's log.
+type Outcome struct {
+	Version int            `json:"version"`
+	Host    string         `json:"host"`
+	Run     string         `json:"run"`
+	Result  attempt.Result `json:"result"`
+	Steps   []attempt.Step `json:"steps"`
+	Beside  []string       `json:"beside,omitempty"` // names of further logs, which lie beside it; a step's log is one of these
+	Limited bool           `json:"limited,omitempty"`
+}
+
+// version is that of the content of orders and results.
+const version = 2
+
+const (
+	maxOrder = 16 << 20 // bytes of an order, or of a result without its log
+	maxLog   = 1 << 30
+)
+
+// The names that others choose.
+var (
+	label      = lazyregexp.New(`^[a-z0-9][a-z0-9._-]{0,31}$`)
+	besideName = lazyregexp.New(`^[a-z0-9-]{1,40}\.log$`)                 // of a further log
+	loopName   = lazyregexp.New(`^[a-z0-9][a-z0-9-]{0,63}\.[0-9a-f]{8}$`) // of a loop in the fleet, see NameLoop
+	hash       = lazyregexp.New(`^([0-9a-f]{40}|[0-9a-f]{64})$`)          // of a commit
+	runName    = lazyregexp.New(`^[A-Za-z0-9-]{1,80}$`)                   // of a try of the queue's
+	logins     = lazyregexp.New(`://[^/@\s]+@`)                           // in URLs, which git prints as its settings have them
+)
+
+// Labels sorts labels of a worker or needs of a task, each once.
+func Labels(list []string) ([]string, error) {
+	out := slices.Clone(list)
+	slices.Sort(out)
+	out = slices.Compact(out)
+	for _, l := range out {
+		if !label.MatchString(l) {
+			return nil, fmt.Errorf("%q is not a label: small letters, digits, - _ and . make one, at most 32 of them", l)
+		}
+	}
+	return out, nil
+}
+
+// NameLoop is the name of a loop in the whole fleet. Ids are drawn for one project, and people choose them; mark tells it from others.
+func NameLoop(id, mark string) string {
+	sum := sha256.Sum256([]byte(mark))
+	return id + "." + hex.EncodeToString(sum[:4])
+}
+
+// LoopName is a loop's own id.
+func LoopName(name string) string {
+	id, _, _ := strings.Cut(name, ".")
+	return id
+}
+
+// The parts of a loop's refs on the remote, and here.
+const (
+	orders  = "orders"
+	results = "results"
+	live    = "live" // steps and log of an attempt under way, one for each worker that began it
+	sent    = "sent" // keeps trees that an order or a result has
+	opened  = "run"  // says that the remote takes what a run puts there
+)
+
+// below is the prefix of everything of a loop on the remote.
+func below(name string) (string, error) {
+	if !loopName.MatchString(name) {
+		return "", fmt.Errorf("a loop cannot be called %q in a fleet", name)
+	}
+	id, mark, _ := strings.Cut(name, ".")
+	return "refs/descartes/" + id + "/fleet/" + mark + "/", nil
+}
+
+// refOf names a ref of an attempt; part says what of. Different tasks have different ones; a long id gets one that is made of it.
+func refOf(name, part, task string, try int) (string, error) {
+	prefix, err := below(name)
+	if err != nil {
+		return "", err
+	}
+	if task == "" || try < 1 {
+		return "", fmt.Errorf("attempt %d at task %q has no name that a ref can have", try, task)
+	}
+	folder := store.FileName(task)
+	if len(folder) > maxTask {
+		sum := sha256.Sum256([]byte(task))
+		folder = "%-" + hex.EncodeToString(sum[:16]) // as no other id has it
+	}
+	return fmt.Sprintf("%s%s/%s/%d", prefix, part, folder, try), nil
+}
+
+// maxTask bounds the bytes of a task's id in a ref: it is the name of a folder.
+const maxTask = 200
+
+// cut is the beginning of a text.
+func cut(s string, most int) string { return strings.ToValidUTF8(s[:min(len(s), most)], "") }
+
+// maxTitle bounds the bytes of a task's title that are said.
+const maxTitle = 200
+
+func hostname() string {
+	host, _ := os.Hostname()
+	return host
+}

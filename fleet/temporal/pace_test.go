@@ -1,0 +1,37 @@
+//go:build fleet
+
+package temporal
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestPace measures real attempts: 80 tasks of a second by two workers of four slots, and by this machine alone.
+func TestPace(t *testing.T) {
+	w := newTown(t, plan{tasks: 80, width: 80, workers: 2, slots: 4, silent: "60s"})
+	text := strings.Replace(agentText, "sleep 0.4", "sleep 1", 1)
+	if err := os.WriteFile(filepath.Join(w.project, "agent.sh"), []byte(strings.Replace(text, "*0)", "none)", 1)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w.git(w.project, "commit", "-qam", "one second")
+	began := time.Now()
+	p := w.run("-j", "8")
+	w.ends(p)
+	fleet := time.Since(began)
+	if !p.cmd.ProcessState.Success() || w.attempts() != 80 {
+		t.Fatalf("%d agents ran for 80 tasks\n%s", w.attempts(), p.out)
+	}
+	w.list("local", 101, 180, 80)
+	w.git(w.project, "add", "-A")
+	w.git(w.project, "commit", "-qm", "more")
+	began = time.Now()
+	p = w.start(w.project, "descartes", "loop", "start", "--scud-tag", "local", "--command", "./agent.sh", "--verify", "test -d out", "-j", "8", "--plain")
+	w.ends(p)
+	local := time.Since(began)
+	load, _ := os.ReadFile("/proc/loadavg")
+	t.Logf("80 tasks of a second, 8 at a time: %v by workers, %v here, %.2f times as long; load %s", fleet.Round(time.Second/10), local.Round(time.Second/10), float64(fleet)/float64(local), load)
+}

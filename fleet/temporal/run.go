@@ -1,0 +1,358 @@
+package temporal
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/worker"
+	"google.golang.org/grpc/codes"
+
+	"descartes/fleet"
+)
+
+// Search attributes by which Temporal's own page and tools find what belongs to a tag, task, wave or loop. A server has to know them first; on
+// one that does not, workflows have none. They are never encrypted: no title is among them.
+var (
+	byTag  = temporal.NewSearchAttributeKeyKeyword("DescartesTag")
+	byTask = temporal.NewSearchAttributeKeyKeyword("DescartesTask")
+	byLoop = temporal.NewSearchAttributeKeyKeyword("DescartesLoop")
+	byWave = temporal.NewSearchAttributeKeyInt64("DescartesWave")
+)
+
+// SearchAttributes are their names and types, as name=Type.
+func SearchAttributes() (list []string) {
+	for _, k := range []temporal.SearchAttributeKey{byTag, byTask, byLoop, byWave} {
+		list = append(list, k.GetName()+"="+k.GetValueType().String())
+	}
+	return list
+}
+
+// start starts a workflow that can be found by these search attributes, where the server knows them.
+func (f *Fleet) start(ctx context.Context, o client.StartWorkflowOptions, by []temporal.SearchAttributeUpdate, workflow string, arg any) (client.WorkflowRun, error) {
+	o.TaskQueue = Queue
+	if !f.unsearched.Load() {
+		o.TypedSearchAttributes = temporal.NewSearchAttributes(by...)
+	}
+	run, err := f.client.ExecuteWorkflow(ctx, o, workflow, arg)
+	if _, bad := errors.AsType[*serviceerror.InvalidArgument](err); bad && !f.unsearched.Swap(true) {
+		o.TypedSearchAttributes = temporal.SearchAttributes{}
+		return f.client.ExecuteWorkflow(ctx, o, workflow, arg)
+	}
+	return run, err
+}
+
+// helloMemo has the Hello of a claim.
+const helloMemo = "run"
+
+// Claim makes this the only run of its tag. Of a run that was killed and is resumed it takes over.
+func (f *Fleet) Claim(ctx context.Context, h fleet.Hello, note func(string), lost func(error)) (release func(), err error) {
+	f.note = note
+	over := make(chan struct{})
+	queue := Queue + "-run/" + h.Loop
+	holder := worker.New(f.client, queue, worker.Options{DisableWorkflowWorker: true, WorkerStopTimeout: time.Second})
+	holder.RegisterActivityWithOptions(func(ctx context.Context) error { return hold(ctx, over) }, activity.RegisterOptions{Name: holdActivity})
+	decider := worker.New(f.client, Queue, worker.Options{LocalActivityWorkerOnly: true})
+	decide(decider)
+	for _, k := range []worker.Worker{holder, decider} {
+		if err := k.Start(); err != nil {
+			return nil, fmt.Errorf("start a worker of the run: %w", err)
+		}
+	}
+	stop := func() { holder.Stop(); decider.Stop() }
+	held, err := f.own(ctx, h, queue)
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			_ = f.patiently(ctx, func() error { return held.Get(ctx, nil) })
+			select {
+			case <-over:
+				return
+			default: // the server was away for longer than a claim lasts
+			}
+			err := f.patiently(ctx, func() (err error) {
+				held, err = f.own(ctx, h, queue)
+				return err
+			})
+			if err != nil {
+				lost(err)
+				return
+			}
+		}
+	}()
+	return func() {
+		close(over)
+		select {
+		case <-ended:
+		case <-time.After(connectFor): // else it ends by itself
+		}
+		cancel()
+		stop()
+	}, nil
+}
+
+// hold lasts as long as the run.
+func hold(ctx context.Context, over chan struct{}) error {
+	tick := time.NewTicker(aliveFor / 9)
+	defer tick.Stop()
+	for {
+		activity.RecordHeartbeat(ctx)
+		select {
+		case <-over:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// own starts the workflow that keeps others from the tag.
+func (f *Fleet) own(ctx context.Context, h fleet.Hello, queue string) (client.WorkflowRun, error) {
+	sum := sha256.Sum256([]byte(h.Remote + "\n" + h.Tag))
+	o := client.StartWorkflowOptions{ID: "run/" + h.Tag + "/" + hex.EncodeToString(sum[:8]), WorkflowExecutionErrorWhenAlreadyStarted: true, Memo: map[string]any{helloMemo: h},
+		StaticSummary: fmt.Sprintf("run of %s by %s, loop %s", h.Tag, h.Host, h.Loop)}
+	by := []temporal.SearchAttributeUpdate{byTag.ValueSet(h.Tag), byLoop.ValueSet(h.Loop)}
+	run, err := f.start(ctx, o, by, runWorkflow, queue)
+	if _, taken := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); !taken {
+		return run, err
+	}
+	desc, err := f.client.DescribeWorkflowExecution(ctx, o.ID, "")
+	if err != nil {
+		return nil, fmt.Errorf("ask who runs %s: %w", h.Tag, err)
+	}
+	if who := f.hello(desc.GetWorkflowExecutionInfo()); who.Loop != h.Loop {
+		return nil, &fleet.TakenError{Hello: who}
+	}
+	o.WorkflowIDConflictPolicy = enumspb.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING
+	return f.start(ctx, o, by, runWorkflow, queue)
+}
+
+// hello reads who made a claim.
+func (f *Fleet) hello(e *workflowpb.WorkflowExecutionInfo) (h fleet.Hello) {
+	if p := e.GetMemo().GetFields()[helloMemo]; p != nil {
+		_ = f.converter.FromPayload(p, &h) // of another version, perhaps
+	}
+	return h
+}
+
+// How often an attempt is looked at while it is made, and how much longer that is for each other one.
+const (
+	lookEvery = 3 * time.Second
+	lookMore  = time.Second / 30
+)
+
+// Carry has an attempt made, or finds the one that was begun before.
+func (f *Fleet) Carry(ctx context.Context, a fleet.Ask, hear func(fleet.Report) error) (kept fleet.Kept, err error) {
+	f.inFlight.Add(1)
+	defer f.inFlight.Add(-1)
+	asked, watched := context.WithCancel(context.WithoutCancel(ctx))
+	defer watched()
+	var run client.WorkflowRun
+	if err := f.patiently(ctx, func() (err error) {
+		run, err = f.start(ctx, client.StartWorkflowOptions{ID: a.ID(), WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+			WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE, StaticSummary: summary(&a),
+			Priority: temporal.Priority{PriorityKey: rank(&a), FairnessKey: a.Loop}, // a small run does not wait for the end of a large one
+			Memo:     map[string]any{needsMemo: a.Needs}},
+			[]temporal.SearchAttributeUpdate{byTag.ValueSet(a.Tag), byTask.ValueSet(a.Task), byWave.ValueSet(int64(a.Wave)), byLoop.ValueSet(a.Loop)}, attemptWorkflow, ask{a, f.silent})
+		return err
+	}); err != nil {
+		return kept, err
+	}
+	over := make(chan error, 1)
+	go func() { over <- f.patiently(asked, func() error { return run.Get(asked, &kept) }) }()
+	cancel := func() error {
+		cctx, done := context.WithTimeout(asked, connectFor)
+		defer done()
+		return f.client.CancelWorkflow(cctx, a.ID(), "")
+	}
+	cancelled := ctx.Done()
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	var seen state
+	for {
+		select {
+		case err := <-over:
+			return kept, why(err)
+		case <-cancelled:
+			cancelled = nil
+			if err := cancel(); err != nil && away(err) { // who cancels does not wait for the server
+				return fleet.Kept{}, errors.New("it was cancelled, and the Temporal server did not hear of it")
+			}
+		case <-tick.C:
+			tick.Reset(lookEvery + time.Duration(f.inFlight.Load())*lookMore)
+			now := f.look(asked, &a)
+			if now == seen || now == (state{}) {
+				continue
+			}
+			seen = now
+			r := fleet.Report{Live: &now.live}
+			if now.live.Run == "" {
+				r = fleet.Report{Wait: &now.wait}
+			}
+			if err := hear(r); err != nil {
+				_ = cancel() // nobody waits for it any more
+				return fleet.Kept{}, err
+			}
+		}
+	}
+}
+
+// state is how an attempt stands that is under way: who has it, or what it waits for.
+type state struct {
+	live fleet.Live
+	wait fleet.Wait
+}
+
+// mostRefusals is how many workers have to lack quota for an attempt before none is believed to have any.
+const mostRefusals = 3
+
+// look asks how an attempt stands.
+func (f *Fleet) look(ctx context.Context, a *fleet.Ask) (s state) {
+	ctx, done := context.WithTimeout(ctx, connectFor)
+	defer done()
+	desc, err := f.client.DescribeWorkflowExecution(ctx, a.ID(), "")
+	if f.heard(err); err != nil {
+		return s
+	}
+	for _, p := range desc.GetPendingActivities() {
+		if p.GetState() == enumspb.PENDING_ACTIVITY_STATE_STARTED {
+			s.live = f.beatOf(p).Live
+			continue
+		}
+		s.wait = f.waits(p, a.Needs)
+	}
+	return s
+}
+
+// waits says what an attempt waits for that no worker has.
+func (f *Fleet) waits(p *workflowpb.PendingActivityInfo, needs []string) (w fleet.Wait) {
+	if app := f.failure(p); app != nil && app.Type() == noQuota && app.Details(&w) == nil {
+		if p.GetAttempt() <= mostRefusals { // there may be one with another account
+			w.Reason = ""
+		}
+		return w
+	}
+	if w.For = "a free worker"; len(needs) > 0 {
+		w.For = "a worker with " + strings.Join(needs, " and ")
+	}
+	return w
+}
+
+// needsMemo has what an attempt needs.
+const needsMemo = "needs"
+
+// failure is why a worker did not make an attempt; nil for none.
+func (f *Fleet) failure(p *workflowpb.PendingActivityInfo) (app *temporal.ApplicationError) {
+	if p.GetLastFailure() != nil {
+		app, _ = errors.AsType[*temporal.ApplicationError](failures(f.converter).FailureToError(p.GetLastFailure()))
+	}
+	return app
+}
+
+// beat is what a worker says of an attempt while it makes it.
+type beat struct {
+	Live  fleet.Live `json:"live"`
+	Tries int        `json:"tries"` // workers that began it, this one included
+}
+
+// beatOf is what a worker said last of an attempt.
+func (f *Fleet) beatOf(p *workflowpb.PendingActivityInfo) (b beat) {
+	if details := p.GetHeartbeatDetails().GetPayloads(); len(details) > 0 {
+		_ = f.converter.FromPayloads(&commonpb.Payloads{Payloads: details[:1]}, &b) // of another version, perhaps
+	}
+	return b
+}
+
+// why is the reason that an attempt has no result.
+func why(err error) error {
+	if temporal.IsCanceledError(err) {
+		return errors.New("it was cancelled")
+	} else if app, ok := errors.AsType[*temporal.ApplicationError](err); ok {
+		return errors.New(app.Message())
+	} else if _, ok := errors.AsType[*temporal.TimeoutError](err); ok {
+		return errors.New("no worker made it in time")
+	}
+	return err
+}
+
+// rank is the priority of an attempt for the server, which begins with the smallest.
+func rank(a *fleet.Ask) int {
+	switch a.Rank {
+	case "critical":
+		return 1
+	case "high":
+		return 2
+	case "low":
+		return 4
+	}
+	return 3
+}
+
+// away reports whether the server did not answer, or cannot at this moment: asking again may help.
+func away(err error) bool {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return true
+	}
+	said, ok := errors.AsType[serviceerror.ServiceError](err)
+	if !ok {
+		return false
+	}
+	switch said.Status().Code() {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Aborted, codes.Internal, codes.Canceled:
+		return true
+	}
+	return false
+}
+
+// mostWait is how long a server that is away is left alone before it is asked again.
+const mostWait = 10 * time.Second
+
+// patiently asks the server until it answers or ctx ends: an attempt does not end because the server is away for a while.
+func (f *Fleet) patiently(ctx context.Context, ask func() error) error {
+	for wait := time.Second; ; wait = min(2*wait, mostWait) {
+		err := ask()
+		if ctx.Err() != nil {
+			return err
+		}
+		if f.heard(err); err == nil || !away(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(wait):
+		}
+	}
+}
+
+// heard tells the run when the server stops answering, and when it answers again.
+func (f *Fleet) heard(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch missing := err != nil && away(err); {
+	case missing && f.missed.IsZero():
+		f.missed = time.Now()
+		f.note("the Temporal server does not answer: waiting for it; attempts under way go on")
+	case !missing && !f.missed.IsZero():
+		f.note(fmt.Sprintf("the Temporal server answers again, after %v", time.Since(f.missed).Round(time.Second)))
+		f.missed = time.Time{}
+	}
+}
