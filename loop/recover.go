@@ -92,7 +92,7 @@ func (w *tagWork) ordered(ln *lane, open *journal.Event) (*unit, error) {
 	if !ok {
 		return nil, errors.New("task " + open.Task + " was ordered from the fleet, and is no longer in the task file; put it back, or remove " + w.relative(w.saver.own.path))
 	}
-	u.started, u.again = open.TS, true
+	u.started, u.again, u.begun = open.TS, true, false // its input is made anew
 	if open.Round > 0 {
 		r := w.rounds[open.Task]
 		if r == nil { // it continues with the candidates that were ordered
