@@ -40,19 +40,19 @@ func documents(t *testing.T, name string) (all []map[string]any) {
 	}
 }
 
-// each calls f for every value in a document that has the key.
-func each(v any, key string, f func(any)) {
+// eachValue calls f for every value in a document that has the key.
+func eachValue(v any, key string, f func(any)) {
 	switch v := v.(type) {
 	case map[string]any:
 		for k, x := range v {
 			if k == key {
 				f(x)
 			}
-			each(x, key, f)
+			eachValue(x, key, f)
 		}
 	case []any:
 		for _, x := range v {
-			each(x, key, f)
+			eachValue(x, key, f)
 		}
 	}
 }
@@ -81,7 +81,7 @@ func TestDeployCommands(t *testing.T) {
 	found := 0
 	for file, key := range map[string]string{"compose.yaml": "command", "kubernetes.yaml": "args"} {
 		for _, d := range documents(t, file) {
-			each(d, key, func(v any) {
+			eachValue(d, key, func(v any) {
 				list, _ := v.([]any)
 				args := make([]string, len(list))
 				for i := range list {
@@ -175,7 +175,7 @@ func TestDeployImages(t *testing.T) {
 	var images []string
 	for _, file := range []string{"compose.yaml", "kubernetes.yaml"} {
 		for _, d := range documents(t, file) {
-			each(d, "image", func(v any) { images = append(images, fmt.Sprint(v)) })
+			eachValue(d, "image", func(v any) { images = append(images, fmt.Sprint(v)) })
 		}
 	}
 	docker, err := os.ReadFile(filepath.Join(deploy, "Dockerfile"))

@@ -129,7 +129,7 @@ func texts(t *testing.T) map[string]string {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && (slices.Contains([]string{"testdata", ".git", "demo", "descartes-fleet"}, d.Name())) {
+		if d.IsDir() && (slices.Contains([]string{"testdata", ".git", "demo"}, d.Name())) {
 			return filepath.SkipDir
 		}
 		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {

@@ -122,7 +122,10 @@ echo "task $DESCARTES_TASK_ID"
 sleep 0.4
 while [ -e "$HOLD" ] || [ -e "$HOLD.$MACHINE" ]; do sleep 0.1; done
 mkdir -p out && echo "$DESCARTES_TASK_ID" >"out/$DESCARTES_TASK_ID"
-case $DESCARTES_TASK_ID in *0) echo "$DESCARTES_TASK_ID" >>shared ;; esac
+case $DESCARTES_TASK_ID in *0)
+	[ ! -e shared ] || sed -i '/^<<<<<<< /d; /^=======$/d; /^>>>>>>> /d; /^|||||||/d' shared
+	grep -qsx "$DESCARTES_TASK_ID" shared || echo "$DESCARTES_TASK_ID" >>shared ;;
+esac
 echo '<promise>COMPLETE</promise>'
 `
 
