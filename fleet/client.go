@@ -3,8 +3,6 @@ package fleet
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,11 +27,8 @@ import (
 type Client struct {
 	opt     Options
 	url     string
-	reach   reach
+	reach   *Reach
 	release func()
-
-	basing sync.Mutex
-	based  bool // the remote has what the attempts are based on
 
 	mu   sync.Mutex
 	gone error // why the run has to end
@@ -43,7 +38,6 @@ type Client struct {
 type Options struct {
 	Repo    *gitops.Repo
 	Remote  string        // name or URL
-	Apart   bool          // it is for the fleet alone, and lacks the branch
 	Config  config.Config // without secrets
 	Carrier Carrier
 	Hello   Hello
@@ -52,7 +46,7 @@ type Options struct {
 
 // Start makes the run the only one of its tag, and sees that the remote takes what it puts there. Close is for after that.
 func (c *Client) Start(ctx context.Context, o Options) (err error) {
-	c.opt, c.reach = o, reach{name: o.Remote, note: o.Note}
+	c.opt, c.reach = o, remote(o.Remote, o.Note)
 	if c.url, _, err = o.Repo.RemoteURL(ctx, o.Remote); err != nil {
 		return err
 	}
@@ -69,8 +63,12 @@ func (c *Client) Start(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
+	var at []string // with the history that orders build on
+	if head, herr := o.Repo.Head(ctx); herr == nil && head.Hash != "" {
+		at = append(at, head.Hash)
+	}
 	ref := prefix + opened
-	if _, err = o.Repo.Keep(ctx, ref, o.Repo.EmptyTree(), nil, "descartes: a fleet works on this run"); err == nil {
+	if _, err = o.Repo.Keep(ctx, ref, o.Repo.EmptyTree(), at, "descartes: a fleet works on this run"); err == nil {
 		if err = o.Repo.Send(ctx, o.Remote, "+"+ref+":"+ref); err != nil {
 			err = &workspace.GitError{What: fmt.Sprintf("push to the remote %s, below refs/descartes", o.Remote), Err: err}
 		}
@@ -115,7 +113,7 @@ func (c *Client) Run(ctx context.Context, o loop.Order, observe func(*attempt.St
 		ask.Commit, err = c.keep(ctx, told.order, o)
 	}
 	if err == nil {
-		err = c.reach.do(ctx, reachFor, func() error { return c.opt.Repo.Send(ctx, c.opt.Remote, "+"+told.order+":"+told.order) })
+		err = c.reach.Do(ctx, reachFor, func() error { return c.opt.Repo.Send(ctx, c.opt.Remote, "+"+told.order+":"+told.order) })
 	}
 	if err != nil && ctx.Err() == nil {
 		err = &workspace.GitError{What: fmt.Sprintf("send the order of task %s to the remote %s", o.Task, c.opt.Remote), Err: err}
@@ -183,9 +181,6 @@ func (c *Client) keep(ctx context.Context, ref string, o loop.Order) (commit str
 	if len(b) > maxOrder {
 		return "", fmt.Errorf("the order of task %s has %d bytes, more than %d", o.Task, len(b), maxOrder)
 	}
-	if err := c.base(ctx, o); err != nil {
-		return "", err
-	}
 	var parents []string
 	if o.At.Hash != "" {
 		parents = append(parents, o.At.Hash)
@@ -221,25 +216,9 @@ func partOf(ref, part string) string {
 	return strings.Join(names, "/")
 }
 
-// base sends a remote that is for the fleet alone the commit that the run began with, before anything is based on it. It stays there for the
-// next run of the tag, which then sends only what is new.
-func (c *Client) base(ctx context.Context, o loop.Order) error {
-	c.basing.Lock()
-	defer c.basing.Unlock()
-	if c.based || !c.opt.Apart || o.At.Hash == "" {
-		return nil
-	}
-	sum := sha256.Sum256([]byte(o.Tag))
-	err := c.reach.do(ctx, reachFor, func() error {
-		return c.opt.Repo.Send(ctx, c.opt.Remote, "+"+o.At.Hash+":refs/descartes/_base/"+hex.EncodeToString(sum[:8]))
-	})
-	c.based = err == nil
-	return err
-}
-
 // take fetches a result, and reports the steps that led to it. A commit of "" is whatever the remote has.
 func (c *Client) take(ctx context.Context, o loop.Order, commit string, told *progress) (res attempt.Result, err error) {
-	if err := c.reach.do(ctx, reachFor, func() error { return c.fetch(ctx, told.result, &commit) }); err != nil {
+	if err := c.reach.Do(ctx, reachFor, func() error { return c.fetch(ctx, told.result, &commit) }); err != nil {
 		if !gitops.Unreachable(err) && !c.there(ctx, told.result) {
 			return lost(o, "its result is no longer on the remote "+c.opt.Remote, told)
 		}
@@ -364,7 +343,7 @@ func (c *Client) Close(ctx context.Context, ended bool) error {
 	}
 	ctx, done := context.WithTimeout(ctx, patience)
 	defer done()
-	if err := c.reach.do(ctx, patience, func() error { return c.clear(ctx) }); err != nil {
+	if err := c.reach.Do(ctx, patience, func() error { return c.clear(ctx) }); err != nil {
 		c.opt.Note(fmt.Sprintf("what the run had put on the remote %s could not be removed (refs/descartes/%s/fleet): %v", c.opt.Remote, LoopName(c.opt.Hello.Loop), err))
 	}
 	return nil

@@ -108,7 +108,7 @@ type making struct {
 	order, result, report string // refs
 	root                  string // of the worker's copy of the repository
 	repo                  *gitops.Repo
-	reach                 reach
+	reach                 *Reach
 
 	mu    sync.Mutex
 	steps []attempt.Step
@@ -123,7 +123,7 @@ func (m *Maker) Make(ctx context.Context, a Ask, run string, again bool, hear fu
 			err = &cleanError{err, unsecret(err.Error())}
 		}
 	}()
-	s := &making{Maker: m, Ask: a, run: run, wake: make(chan struct{}, 1), reach: reach{name: a.Remote, note: func(text string) { note(unsecret(text)) }}}
+	s := &making{Maker: m, Ask: a, run: run, wake: make(chan struct{}, 1), reach: remote(a.Remote, func(text string) { note(unsecret(text)) })}
 	for part, to := range map[string]*string{orders: &s.order, results: &s.result, live: &s.report} {
 		if *to, err = refOf(a.Loop, part, a.Task, a.Try); err != nil {
 			return kept, &RefusedError{err.Error()}
@@ -183,7 +183,7 @@ func (s *making) open(ctx context.Context) error {
 	if s.repo, err = gitops.Mirror(ctx, opt); err != nil {
 		return err
 	}
-	if err := s.reach.do(ctx, fetchFor, func() error { return s.repo.Fetch(ctx, s.Remote, "+"+s.order+":"+s.order) }); err != nil {
+	if err := s.reach.Do(ctx, fetchFor, func() error { return s.repo.Fetch(ctx, s.Remote, "+"+s.order+":"+s.order) }); err != nil {
 		return errors.Join(fmt.Errorf("fetch the order: %w", err), s.wanted(ctx), s.repo.Close())
 	}
 	return nil
@@ -428,7 +428,7 @@ func (s *making) send(ctx context.Context, out *Outcome, log string) (kept Kept,
 		return kept, err
 	}
 	kept = out.kept(commit)
-	err = s.reach.do(ctx, reachFor, func() error {
+	err = s.reach.Do(ctx, reachFor, func() error {
 		if err := s.wanted(ctx); err != nil {
 			return err
 		}

@@ -13,7 +13,6 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +23,8 @@ import (
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
 	"google.golang.org/protobuf/proto"
+
+	"descartes/fleet"
 )
 
 // Server says where Temporal is. What is not said here is as Temporal's own tools have it: TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE,
@@ -45,10 +46,7 @@ type Fleet struct {
 
 	inFlight   atomic.Int64 // attempts of this run that the server has
 	unsearched atomic.Bool  // the server does not know the search attributes
-
-	mu     sync.Mutex
-	note   func(string)
-	missed time.Time // since when the server does not answer
+	server     *fleet.Reach
 }
 
 // silentVar is the variable that says how long a worker may be silent, such as 2m, before another one makes its attempts.
@@ -56,7 +54,7 @@ const silentVar = "DESCARTES_FLEET_SILENT"
 
 // Dial connects to the server.
 func (s Server) Dial(ctx context.Context) (f *Fleet, err error) {
-	f = &Fleet{silent: heartbeat, note: func(string) {}}
+	f = &Fleet{silent: heartbeat, server: &fleet.Reach{Name: "the Temporal server", Away: away, Note: func(string) {}}}
 	if text := os.Getenv(silentVar); text != "" {
 		if f.silent, err = time.ParseDuration(text); err != nil || f.silent < 3*time.Second {
 			return nil, fmt.Errorf("%s is no time of at least 3s: %q", silentVar, text)

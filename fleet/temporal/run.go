@@ -58,7 +58,7 @@ const helloMemo = "run"
 
 // Claim makes this the only run of its tag. Of a run that was killed and is resumed it takes over.
 func (f *Fleet) Claim(ctx context.Context, h fleet.Hello, note func(string), lost func(error)) (release func(), err error) {
-	f.note = note
+	f.server.Note = note
 	over := make(chan struct{})
 	queue := Queue + "-run/" + h.Loop
 	holder := worker.New(f.client, queue, worker.Options{DisableWorkflowWorker: true, WorkerStopTimeout: time.Second})
@@ -81,13 +81,13 @@ func (f *Fleet) Claim(ctx context.Context, h fleet.Hello, note func(string), los
 	go func() {
 		defer close(ended)
 		for {
-			_ = f.patiently(ctx, func() error { return held.Get(ctx, nil) })
+			_ = f.server.Do(ctx, 0, func() error { return held.Get(ctx, nil) })
 			select {
 			case <-over:
 				return
 			default: // the server was away for longer than a claim lasts
 			}
-			err := f.patiently(ctx, func() (err error) {
+			err := f.server.Do(ctx, 0, func() (err error) {
 				held, err = f.own(ctx, h, queue)
 				return err
 			})
@@ -166,7 +166,7 @@ func (f *Fleet) Carry(ctx context.Context, a fleet.Ask, hear func(fleet.Report) 
 	asked, watched := context.WithCancel(context.WithoutCancel(ctx))
 	defer watched()
 	var run client.WorkflowRun
-	if err := f.patiently(ctx, func() (err error) {
+	if err := f.server.Do(ctx, 0, func() (err error) {
 		run, err = f.start(ctx, client.StartWorkflowOptions{ID: a.ID(), WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 			WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE, StaticSummary: summary(&a),
 			Priority: temporal.Priority{PriorityKey: rank(&a), FairnessKey: a.Loop}, // a small run does not wait for the end of a large one
@@ -177,7 +177,7 @@ func (f *Fleet) Carry(ctx context.Context, a fleet.Ask, hear func(fleet.Report) 
 		return kept, err
 	}
 	over := make(chan error, 1)
-	go func() { over <- f.patiently(asked, func() error { return run.Get(asked, &kept) }) }()
+	go func() { over <- f.server.Do(asked, 0, func() error { return run.Get(asked, &kept) }) }()
 	cancel := func() error {
 		cctx, done := context.WithTimeout(asked, connectFor)
 		defer done()
@@ -229,7 +229,7 @@ func (f *Fleet) look(ctx context.Context, a *fleet.Ask) (s state) {
 	ctx, done := context.WithTimeout(ctx, connectFor)
 	defer done()
 	desc, err := f.client.DescribeWorkflowExecution(ctx, a.ID(), "")
-	if f.heard(err); err != nil {
+	if f.server.Heard(err); err != nil {
 		return s
 	}
 	for _, p := range desc.GetPendingActivities() {
@@ -320,39 +320,4 @@ func away(err error) bool {
 		return true
 	}
 	return false
-}
-
-// mostWait is how long a server that is away is left alone before it is asked again.
-const mostWait = 10 * time.Second
-
-// patiently asks the server until it answers or ctx ends: an attempt does not end because the server is away for a while.
-func (f *Fleet) patiently(ctx context.Context, ask func() error) error {
-	for wait := time.Second; ; wait = min(2*wait, mostWait) {
-		err := ask()
-		if ctx.Err() != nil {
-			return err
-		}
-		if f.heard(err); err == nil || !away(err) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(wait):
-		}
-	}
-}
-
-// heard tells the run when the server stops answering, and when it answers again.
-func (f *Fleet) heard(err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	switch missing := err != nil && away(err); {
-	case missing && f.missed.IsZero():
-		f.missed = time.Now()
-		f.note("the Temporal server does not answer: waiting for it; attempts under way go on")
-	case !missing && !f.missed.IsZero():
-		f.note(fmt.Sprintf("the Temporal server answers again, after %v", time.Since(f.missed).Round(time.Second)))
-		f.missed = time.Time{}
-	}
 }
