@@ -159,7 +159,7 @@ func (r *Run) limit(usual int) error {
 		}
 	}
 	if s.MaxIterations = cmp.Or(s.MaxIterations, usual); s.MaxIterations > loop.Ceiling {
-		return config.Wrong(fmt.Sprintf("start with at most %d; to continue a loop that has reached its limit: loop resume --max-iterations N", loop.Ceiling),
+		return config.Wrong(fmt.Sprintf("start with at most %d; to continue a loop that has reached its limit: descartes resume --max-iterations N", loop.Ceiling),
 			"--max-iterations %d: a loop is started with at most %d", s.MaxIterations, loop.Ceiling)
 	}
 	return nil

@@ -46,9 +46,9 @@ func (w *tagWork) handoffText(out *Outcome) string {
 		}
 	}
 	w.handoffNext(&b)
-	fmt.Fprintf(&b, "\n### Continue\n\n    descartes loop resume --name %s%s\n", w.state.ID, more(out, w.config, w.config.Scud.MaxTotalIterations))
+	fmt.Fprintf(&b, "\n### Continue\n\n    descartes resume --name %s%s\n", w.state.ID, more(out, w.config, w.config.Scud.MaxTotalIterations))
 	if len(w.history.Blocked()) > 0 {
-		fmt.Fprintf(&b, "    descartes answer %s%s --edit     # tell a blocked task's agent something\n    descartes loop resume --name %s --retry-blocked\n",
+		fmt.Fprintf(&b, "    descartes answer %s%s --edit     # tell a blocked task's agent something\n    descartes resume --name %s --retry-blocked\n",
 			config.ShellWord(w.history.Blocked()[0].Task), config.ListFlags(w.state.Tag, w.config.Scud.TasksFile), w.state.ID)
 	}
 	return b.String()

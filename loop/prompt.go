@@ -1192,7 +1192,7 @@ func (w *promptWork) handoff(out *Outcome) (path, text string) {
 			fmt.Fprintf(&b, "\n%s\n", tail(next, maxWords))
 		}
 	}
-	fmt.Fprintf(&b, "\n### Continue\n\n    descartes loop resume --name %s%s\n    descartes answer --name %s --edit     # tell the next iteration's agent something\n",
+	fmt.Fprintf(&b, "\n### Continue\n\n    descartes resume --name %s%s\n    descartes answer --name %s --edit     # tell the next iteration's agent something\n",
 		w.state.ID, more(out, w.config, w.config.MaxIterations), w.state.ID)
 	return path, b.String()
 }

@@ -77,7 +77,7 @@ func PlanRewind(ctx context.Context, j *Job, repo *gitops.Repo, wave int) (*Rewi
 			return nil, err
 		}
 		if fold.Unfinished() {
-			return nil, &NoWaveError{w.Tag, wave, "loop " + s.State.ID + " was stopped in the middle of a task; finish that first with descartes loop resume --name " + s.State.ID}
+			return nil, &NoWaveError{w.Tag, wave, "loop " + s.State.ID + " was stopped in the middle of a task; finish that first with descartes resume --name " + s.State.ID}
 		}
 		commits = append(commits, fold.WaveCommits...)
 		folds[s.State.ID] = fold

@@ -76,11 +76,11 @@ func (l *Loop) Here() Next {
 	case l.Board == nil && len(l.Commits) > 0:
 		return do(l.Run.log(len(l.Commits)))
 	case l.Board == nil: // its list is gone
-		return do("descartes loop status " + l.ID + l.Run.Here)
+		return do("descartes status " + l.ID + l.Run.Here)
 	}
 	state := l.Run.State
 	tag := l.Board.Named()
-	again, diff := "descartes loop start"+tag, "git diff HEAD "+store.TrunkRef(l.Run.ID)
+	again, diff := "descartes start"+tag, "git diff HEAD "+store.TrunkRef(l.Run.ID)
 	if len(state.BlockedTasks) > 0 {
 		again = resume + " --retry-blocked"
 	}
@@ -100,13 +100,13 @@ func (l *Loop) Here() Next {
 		if l.Later && !l.Away {
 			return do(resume + " --step")
 		}
-		return do("descartes loop step" + tag + state.Config.Typed.String())
+		return do("descartes step" + tag + state.Config.Typed.String())
 	case journal.TasksBlocked:
 		if asked := l.Questions; len(asked) > 0 {
 			return do("descartes answer --edit "+terminal.Quote(terminal.Clean(asked[0].Task.ID))+tag, resume)
 		}
 		for _, b := range state.BlockedTasks {
-			return do("descartes attempts "+terminal.Quote(terminal.Clean(b.Task.ID))+tag, again)
+			return do("descartes why "+terminal.Quote(terminal.Clean(b.Task.ID))+tag, again)
 		}
 		return do("descartes waves" + tag)
 	case journal.LimitReached:
@@ -133,8 +133,8 @@ func (l *Loop) Here() Next {
 		n := do(resume)
 		n.First, n.Or = "look at .descartes/runs/"+l.Run.ID+"/logs/baseline.log and make verify pass", resume+" --baseline warn"
 		if state.Completed {
-			n.Commands = []string{"descartes loop start" + tag + state.Config.Typed.String()}
-			n.Or = "descartes loop start" + tag + state.Config.Typed.And(map[string][]string{"baseline": {"warn"}}).String()
+			n.Commands = []string{"descartes start" + tag + state.Config.Typed.String()}
+			n.Or = "descartes start" + tag + state.Config.Typed.And(map[string][]string{"baseline": {"warn"}}).String()
 		}
 		n.Note = "--baseline warn is for work before which nothing can pass"
 		return n
@@ -145,7 +145,7 @@ func (l *Loop) Here() Next {
 // Resume is the command that resumes this loop.
 func (r *Run) Resume() string { return ResumeCommand(r.Root, r.ID, r.Path, r.Here) }
 
-func (r *Run) logs() string { return "descartes loop logs --name " + r.ID + r.Here }
+func (r *Run) logs() string { return "descartes logs --name " + r.ID + r.Here }
 
 // next is what to do after an end that every kind of loop knows.
 func (r *Run) next(resume string) Next {
@@ -237,7 +237,7 @@ func (l *Loop) Next() Next {
 	if e := l.Run.Outcome.Ending; e.Final() && e != journal.TasksBlocked {
 		n.Commands = append(n.Commands, l.Here().Commands...)
 	} else if l.Board != nil {
-		start := "descartes loop start" + config.ListFlags(l.Board.File.Tag(), l.Board.Scud.TasksFile) + typed
+		start := "descartes start" + config.ListFlags(l.Board.File.Tag(), l.Board.Scud.TasksFile) + typed
 		if l.Board.Graph.Counts().Blocked > 0 {
 			start += " --retry-blocked"
 		}
@@ -261,11 +261,11 @@ func ResumeCommand(root, id, path, here string) string {
 	home := store.NewHome(root)
 	switch path {
 	case home.Default():
-		return "descartes loop resume" + here
+		return "descartes resume" + here
 	case home.Named(id):
-		return "descartes loop resume --name " + id + here
+		return "descartes resume --name " + id + here
 	}
-	return "descartes loop resume --state-file " + terminal.Quote(path) + here
+	return "descartes resume --state-file " + terminal.Quote(path) + here
 }
 
 // log shows the run's commits, n by its own count.

@@ -122,7 +122,7 @@ func (w *Why) container(d *TaskDetail) {
 	}
 	if len(open) == 0 {
 		w.say("It has %s, and all are done.", terminal.Count(len(d.Children), "subtask"))
-		w.Next = w.about("tasks show", w.Task.ID)
+		w.Next = w.command("tasks list")
 		return
 	}
 	w.say("It is done when its subtasks are: %s of %d to go (%s).", strconv.Itoa(len(open)), len(d.Children), terminal.Few(open, 8))
@@ -157,14 +157,14 @@ func (w *Why) done(commit func(loop string) string) {
 		switch w.Commit = commit(""); {
 		case w.Receipt != nil:
 			w.say("A loop in another clone did it: its receipt is here, its journal is not.")
-			w.Next = w.about("receipt", w.Task.ID)
+			w.Next = w.command("recheck --commit " + Short(w.Receipt.Commit.Hash))
 			return
 		case w.Commit != "":
 			w.say("A loop in another clone did it: commit %s says so. Its journal stayed there; its receipt, if it was pushed, comes with git fetch origin %s:%s", Short(w.Commit), receipt.NotesRef, receipt.NotesRef)
 		default:
 			w.say("The task list says so. No commit and no loop that is known here did it: somebody set it to done.")
 		}
-		w.Next = w.about("tasks show", w.Task.ID)
+		w.Next = w.command("tasks list")
 		return
 	}
 	w.Loop, w.Commit = a.Loop, w.committed(a.Loop, commit)
@@ -189,7 +189,7 @@ func (w *Why) done(commit func(loop string) string) {
 	switch {
 	case w.live():
 		w.say("No commit contains it yet: its wave is not finished.")
-		w.Next = "descartes loop status" + w.here
+		w.Next = "descartes status" + w.here
 	case w.view != nil && !w.view.State.Completed:
 		w.say("No commit contains it yet.")
 		end := w.view.State.ExitReason
@@ -211,7 +211,7 @@ func (w *Why) proof() {
 	if w.Receipt == nil {
 		return
 	}
-	w.Next = w.about("receipt", w.Task.ID)
+	w.Next = w.command("recheck --commit " + Short(w.Receipt.Commit.Hash))
 	if w.Receipt.Grade != "" {
 		w.say("It is done (%s).", w.Receipt.Grade)
 	}
@@ -270,9 +270,9 @@ func (w *Why) blocked() {
 	if b == nil {
 		w.say("Its status is %s in the task list. No unfinished loop known here blocked it.", w.Status)
 		w.lastFailure()
-		w.Next = w.command("loop start --retry-blocked")
+		w.Next = w.command("start --retry-blocked")
 		if w.live() {
-			w.Next = w.about("tasks show", w.Task.ID)
+			w.Next = w.command("tasks list")
 		}
 		return
 	}
@@ -331,14 +331,14 @@ func (w *Why) running() {
 		w.say("%s.", Until("It is waiting", wait))
 	}
 	w.lastFailure()
-	w.Next = "descartes loop logs " + terminal.Quote(w.Task.ID) + " --follow --name " + w.Loop + w.here
+	w.Next = "descartes logs " + terminal.Quote(w.Task.ID) + " --follow --name " + w.Loop + w.here
 }
 
 // start is the command by which a loop takes up what is to be done.
 func (w *Why) start() string {
 	switch {
 	case w.live():
-		return "descartes loop status" + w.here
+		return "descartes status" + w.here
 	case w.view != nil && !w.view.State.Completed:
 		return w.resume("")
 	}
@@ -348,9 +348,9 @@ func (w *Why) start() string {
 // anew is the command that starts another loop over the list, as the last one was.
 func (w *Why) anew() string {
 	if w.view == nil {
-		return w.command("loop start")
+		return w.command("start")
 	}
-	return w.command("loop start") + w.view.State.Config.Typed.String()
+	return w.command("start") + w.view.State.Config.Typed.String()
 }
 
 // toDo is for a task that nothing but other tasks keeps from being run.
@@ -439,7 +439,7 @@ func (w *Why) aside() {
 	}
 	w.Next = w.command("tasks set " + terminal.Quote(w.Task.ID) + " pending")
 	if w.live() {
-		w.Next = "descartes loop pause " + w.view.State.ID + w.here
+		w.Next = "descartes pause " + w.view.State.ID + w.here
 	}
 }
 

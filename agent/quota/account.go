@@ -48,7 +48,7 @@ func (r Record) By() string {
 
 // Forget says where the knowledge comes from, and the command that clears it.
 func (r Record) Forget() string {
-	return fmt.Sprintf("remembered from %s; descartes limits clear %s forgets it", r.By(), r.Account)
+	return fmt.Sprintf("remembered from %s; descartes doctor --clear forgets it", r.By())
 }
 
 const (

@@ -175,7 +175,7 @@ func (a *attached) heed(sig os.Signal) (left bool, err error) {
 		a.p.say("%s", a.told)
 		return false, a.home.Ask(atomicfile.OS(), a.saved.State.ID, store.RequestCancel, now)
 	}
-	a.p.say("loop %s keeps running: descartes loop attach %s%s", a.saved.State.ID, a.saved.State.ID, fromHere(a.root))
+	a.p.say("loop %s keeps running: descartes watch --plain %s%s", a.saved.State.ID, a.saved.State.ID, fromHere(a.root))
 	return true, nil
 }
 

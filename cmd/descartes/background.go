@@ -30,7 +30,7 @@ func (s *settings) background(cmd *cobra.Command, root string) (away bool, err e
 		s.ready = proc.NewReady()
 		return false, nil
 	case s.JSON:
-		return true, badInput("leave --json out here, and give it to descartes loop attach", "--detach and --json: a run in the background has no stdout")
+		return true, badInput("leave --json out here: descartes watch --json prints the events", "--detach and --json: a run in the background has no stdout")
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -71,15 +71,13 @@ func detachedText(root, id string, pid int) string {
 	there := fromHere(root)
 	fmt.Fprintf(&s, "\nloop %s runs in the background (pid %d); closing this terminal does not end it\n", id, pid)
 	for _, l := range [][2]string{
-		{"attach", "descartes loop attach " + id + there},
-		{"watch", "descartes loop watch " + id + there},
-		{"output", "descartes loop logs -f --name " + id + there},
-		{"status", "descartes loop status " + id + there},
-		{"stop", "descartes loop cancel " + id + there},
+		{"watch", "descartes watch " + id + there},
+		{"output", "descartes logs -f --name " + id + there},
+		{"status", "descartes status " + id + there},
+		{"stop", "descartes cancel " + id + there},
 	} {
 		fmt.Fprintf(&s, "%s: %s\n", l[0], l[1])
 	}
-	fmt.Fprintf(&s, "note: in attach Ctrl-C stops the loop, %s leaves it running\n", leaveKey)
 	return s.String()
 }
 

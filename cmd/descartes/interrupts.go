@@ -69,7 +69,7 @@ func (i *interrupts) watch(ctx context.Context, say func(string)) (_ context.Con
 				switch {
 				case s == syscall.SIGHUP && !hungUp:
 					hungUp = true
-					say("the terminal is gone: the run continues without it; descartes loop attach follows it")
+					say("the terminal is gone: the run continues without it; descartes watch --plain follows it")
 				case s == syscall.SIGHUP:
 				case s == syscall.SIGINT && !asked:
 					asked = true

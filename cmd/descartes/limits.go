@@ -20,7 +20,7 @@ func newLimitsCmd() *cobra.Command {
 		Use:   "limits",
 		Short: "List the accounts whose quota is remembered as used up: by which loop, and until when",
 		Long: `List the accounts whose quota is remembered as used up: by which loop, and until when. Every loop of yours on this
-machine waits for them without asking, or ends with 75. descartes limits clear [ACCOUNT] forgets them.`,
+machine waits for them without asking, or ends with 75. limits clear [ACCOUNT] forgets them.`,
 		Args: takes(0, 0, ""),
 		RunE: a.does(func([]string) error {
 			list, err := launch.Accounts(nil, "").List(time.Now())
@@ -33,7 +33,7 @@ machine waits for them without asking, or ends with 75. descartes limits clear [
 				for _, l := range list {
 					rows = append(rows, []string{l.Account, terminal.Moment(l.Until), l.By(), l.Reason})
 				}
-				text = table(rows) + "\ndescartes limits clear forgets them: the next loop asks the provider\n"
+				text = table(rows) + "\ndescartes doctor --clear forgets them: the next loop asks the provider\n"
 			}
 			return a.show(append([]quota.Record{}, list...), text)
 		}),
@@ -68,6 +68,6 @@ func (d *doctor) limits() {
 		d.lacking("quota", err.Error(), "")
 	}
 	for _, l := range list {
-		d.lacking("quota", fmt.Sprintf("%s is used up until %s: %s; remembered from %s", l.Account, terminal.Moment(l.Until), l.Reason, l.By()), "descartes limits clear "+l.Account+" forgets it")
+		d.lacking("quota", fmt.Sprintf("%s is used up until %s: %s; remembered from %s", l.Account, terminal.Moment(l.Until), l.Reason, l.By()), "descartes doctor --clear forgets it")
 	}
 }

@@ -74,7 +74,7 @@ func resume(cmd *cobra.Command, s *settings, last, step bool) error {
 		return err
 	}
 	if step && saved.State.Kind != store.KindTag {
-		return badInput("descartes loop resume --name "+saved.State.ID+" resumes it", "--step is for the tasks of a tag; loop %s has no waves", saved.State.ID)
+		return badInput("descartes resume --name "+saved.State.ID+" resumes it", "--step is for the tasks of a tag; loop %s has no waves", saved.State.ID)
 	}
 	retry := s.Scud.RetryBlocked
 	stepped := step && saved.State.Completed && saved.State.ExitReason.Type == string(journal.StepDone)
@@ -97,7 +97,7 @@ func resume(cmd *cobra.Command, s *settings, last, step bool) error {
 	}
 	w := launch.Want{Root: root, Kind: saved.State.Kind, Options: loop.StartOptions{Resume: saved.Path, Yes: s.Yes, Scope: loop.Scope{Step: step}}}
 	if w.Kind != store.KindTag && store.NewHome(root).IsLive(*saved) {
-		return badInput("descartes loop status --name "+saved.State.ID+"; descartes loop cancel "+saved.State.ID, "loop %s is running already", saved.State.ID)
+		return badInput("descartes status --name "+saved.State.ID+"; descartes cancel "+saved.State.ID, "loop %s is running already", saved.State.ID)
 	}
 	if stepped { // each step is a loop of its own, unless one has tasks left
 		w.Options.Resume = ""
@@ -151,9 +151,9 @@ func resumeHint(root string, s *store.Saved) string {
 	if s.State.Kind != store.KindTag {
 		typed := s.State.Config.Typed.String()
 		if !strings.Contains(typed, " --prompt") {
-			return "start another with descartes loop start"
+			return "start another with descartes start"
 		}
-		return "descartes loop start" + typed + fromHere(root)
+		return "descartes start" + typed + fromHere(root)
 	}
 	return startAgain(listFlags(root, s.State.Tag, s.State.Config.Scud.TasksFile), s)
 }
@@ -166,7 +166,7 @@ func findSaved(root string, s *settings, last, step bool) (*store.Saved, error) 
 		path := absolute(s.dirPath(), s.StatePath)
 		st, err := store.LoadState(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, badInput("descartes loop list", "nothing to resume: no state file %s", s.StatePath)
+			return nil, badInput("descartes status --all", "nothing to resume: no state file %s", s.StatePath)
 		}
 		if err != nil {
 			return nil, err
@@ -175,7 +175,7 @@ func findSaved(root string, s *settings, last, step bool) (*store.Saved, error) 
 	case s.Name != "":
 		found, err := home.Find(s.Name)
 		if err == nil && found == nil {
-			err = badInput("descartes loop list", "no loop %q", s.Name)
+			err = badInput("descartes status --all", "no loop %q", s.Name)
 		}
 		return found, err
 	}
@@ -219,7 +219,7 @@ func lastOpen(home store.Home) (*store.Saved, error) {
 	if len(all) == 0 {
 		return nil, badInput("descartes run --help", "nothing to resume: no loop was started here")
 	}
-	return nil, badInput("descartes loop list shows them; --retry-blocked tries blocked tasks again", "nothing to resume: %s, all ended", countLoops(len(all)))
+	return nil, badInput("--retry-blocked tries blocked tasks again; descartes status --all shows all", "nothing to resume: %s, all ended", countLoops(len(all)))
 }
 
 func yes(b bool) int {

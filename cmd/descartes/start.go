@@ -21,11 +21,11 @@ func newStartCmd() *cobra.Command {
 		Short: "Run the tasks of a tag, wave by wave, or repeat a prompt until the agent says that it is done",
 		Long: `Run the tasks of a tag, wave by wave, until they are verified and committed.
 
-  descartes loop start --scud-tag feature-x --plan plan.md --verify "make test"
+  descartes start --scud-tag feature-x --plan plan.md --verify "make test"
 
 Or repeat a prompt until the agent's final message has the promise:
 
-  descartes loop start --command "claude -p" --max-iterations 20 \
+  descartes start --command "claude -p" --max-iterations 20 \
     --prompt "Do it. Output <promise>COMPLETE</promise> when done."
 
 A flag beats DESCARTES_<FLAG> in the environment, that beats descartes.yaml, that beats the default.
@@ -56,7 +56,7 @@ func startRun(cmd *cobra.Command, s *settings, scope loop.Scope) error {
 	if prompt, err := s.isPrompt(root); err != nil {
 		return err
 	} else if prompt && scope.Step {
-		return badInput("descartes loop start repeats a prompt", "loop step is for the tasks of a tag; --prompt has no waves")
+		return badInput("descartes start repeats a prompt", "loop step is for the tasks of a tag; --prompt has no waves")
 	} else if prompt {
 		w.Kind = store.KindPrompt
 		return s.startPrompt(cmd, w)
@@ -75,7 +75,7 @@ func startRun(cmd *cobra.Command, s *settings, scope loop.Scope) error {
 	if old != nil {
 		w.Options.Resume = old.Path
 		if file := old.State.Config.Scud.TasksFile; file != given && given != "" {
-			return badInput("descartes loop resume --name "+old.State.ID+" resumes it",
+			return badInput("descartes resume --name "+old.State.ID+" resumes it",
 				"loop %s over tag %q (%s) has tasks left, and runs on %s", old.State.ID, old.State.Tag, standing(old.State), cmp.Or(file, old.State.TaskFile))
 		}
 	}
@@ -163,7 +163,7 @@ func standing(s *store.State) string {
 func (s *settings) free(root string, opt loop.StartOptions, old *store.Saved) error {
 	if old != nil {
 		if s.Name != "" && s.Name != old.State.ID || opt.StatePath != "" && opt.StatePath != old.Path {
-			return badInput("descartes loop resume --name "+old.State.ID+" resumes it",
+			return badInput("descartes resume --name "+old.State.ID+" resumes it",
 				"loop %s over tag %q (%s) has tasks left: a start resumes it under its own name and state file", old.State.ID, old.State.Tag, standing(old.State))
 		}
 		return nil
@@ -171,7 +171,7 @@ func (s *settings) free(root string, opt loop.StartOptions, old *store.Saved) er
 	if s.Name != "" {
 		taken, err := store.NewHome(root).Find(s.Name)
 		if err == nil && taken != nil {
-			err = badInput("choose another name; descartes loop list shows those in use", "a loop named %q exists", s.Name)
+			err = badInput("choose another name; descartes status --all shows those in use", "a loop named %q exists", s.Name)
 		}
 		if err != nil {
 			return err
@@ -184,7 +184,7 @@ func (s *settings) free(root string, opt loop.StartOptions, old *store.Saved) er
 		case err != nil:
 			return badInput("choose another --state-file", "%w", err)
 		case !st.Completed:
-			return badInput("descartes loop resume --state-file "+s.StatePath, "%s belongs to loop %s (%s), which can be resumed", s.StatePath, st.ID, standing(st))
+			return badInput("descartes resume --state-file "+s.StatePath, "%s belongs to loop %s (%s), which can be resumed", s.StatePath, st.ID, standing(st))
 		}
 	}
 	return nil

@@ -60,6 +60,11 @@ func TestCommandsInMessages(t *testing.T) {
 				continue // a sentence: "descartes was stopped"
 			}
 			cmd.InitDefaultHelpFlag()
+			for c := cmd; c != nil; c = c.Parent() {
+				if c.Hidden {
+					t.Errorf("%s: no help shows %q: %q", place, cmd.CommandPath(), text)
+				}
+			}
 			path := strings.TrimPrefix(strings.TrimPrefix(cmd.CommandPath(), "descartes "), "loop ")
 			var flags []string
 			for _, f := range regexp.MustCompile(`--[a-z][a-z-]*`).FindAllString(m[2], -1) {
@@ -91,8 +96,7 @@ func sentences() []string {
 		"it speaks version %s of the Agent Client Protocol, and descartes version %d: ",
 		"open the address that descartes serve has printed: it has the key to this page",
 		"the demo went wrong: descartes spec ended with exit status %d",
-		"leave --json out here, and give it to descartes loop attach",
-		"start another with descartes loop start",
+		"start another with descartes start",
 		"\ndescartes COMMAND --help says more about a command, descartes exit-codes about how it ends.\n",
 		"descartes init --yes asks nothing",                          // of a terminal that went away: init.txtar runs it
 		"Implementation plan not found. Run 'descartes plan' first.", // the words that such a loop's users look for; its hint has the command

@@ -47,19 +47,19 @@ loop's exit code.
 			if err != nil {
 				return err
 			}
-			return watch(a.cmd, a.root, s, plain)
+			return watch(a.cmd, a.root, s, plain, a.json)
 		}),
 	}
-	a.flags(cmd, "")
+	a.flags(cmd, "print the events as JSON lines, until the loop ends")
 	cmd.Flags().BoolVar(&plain, "plain", false, "a line for each event, even at a terminal")
 	return cmd
 }
 
 // watch shows a loop until it ends, or until a person leaves.
-func watch(cmd *cobra.Command, root string, s *store.Saved, plain bool) error {
-	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), false, false)
+func watch(cmd *cobra.Command, root string, s *store.Saved, plain, asJSON bool) error {
+	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), asJSON, false)
 	defer p.close()
-	a := &attached{root: root, home: store.NewHome(root), saved: s, p: p, run: journal.NewState(), looks: true, ends: plain}
+	a := &attached{root: root, home: store.NewHome(root), saved: s, p: p, run: journal.NewState(), looks: true, ends: plain || asJSON}
 	in, ok := viewable(cmd, p, plain)
 	if !ok {
 		return a.follow(cmd.Context())

@@ -86,7 +86,7 @@ func (h Home) FreeID(name, command string) (string, error) {
 		return "", err
 	}
 	if h.taken(name) {
-		return "", fmt.Errorf("a loop named %q exists: descartes loop list shows it; choose another name", name)
+		return "", fmt.Errorf("a loop named %q exists: descartes status --all shows it; choose another name", name)
 	}
 	return name, nil
 }

@@ -140,7 +140,7 @@ func (p *Pool) Take(ctx context.Context, number int) (*Slot, error) {
 	case p.opt.Here && number == 0:
 		s, err := p.take(ctx, hereSlot, true)
 		if s == nil && err == nil {
-			err = gitErr("take this folder", &gitops.RefusedError{Reason: "another run works in it", Hint: "descartes loop list shows it; wait for its end"})
+			err = gitErr("take this folder", &gitops.RefusedError{Reason: "another run works in it", Hint: "descartes status --all shows it; wait for its end"})
 		}
 		return s, err
 	case number > 0 && p.opt.Here != (number == hereSlot): // the run that used it worked elsewhere

@@ -61,11 +61,11 @@ func Status(l *view.Loop, p terminal.Paint, boxed, verbose bool) string {
 	if asked := l.Run.Asked; asked.Stopping {
 		t.row("Requested", "to end (Ctrl-C), %s", asked.When())
 		if !asked.Now {
-			t.row("At once", "descartes loop cancel %s --now", l.ID)
+			t.row("At once", "descartes cancel %s --now", l.ID)
 		}
 	} else if asked.Asked != "" {
 		t.row("Requested", "%s, %s", asked.Asked, asked.When())
-		t.row("Take back", "descartes loop %s %s --undo", asked.Asked, l.ID)
+		t.row("Take back", "descartes %s %s --undo", asked.Asked, l.ID)
 	}
 	if !tag {
 		t.row("Progress", "%s", progress(l))
@@ -293,7 +293,7 @@ func Loops(list []view.Listed, all bool) string {
 	}
 	w.Flush() // into memory
 	if hidden > 0 {
-		fmt.Fprintf(&s, "and %s that ended before: descartes loop list --all\n", terminal.Count(hidden, "loop"))
+		fmt.Fprintf(&s, "and %s that ended before: descartes status --all\n", terminal.Count(hidden, "loop"))
 	}
 	return s.String()
 }
