@@ -3,14 +3,13 @@ package gitops
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"descartes/internal/crash"
+	"descartes/internal/plainfile"
 )
 
 // maxNamed bounds a file that WithOwn takes, in bytes.
@@ -29,8 +28,8 @@ func (r *Repo) WithOwn(ctx context.Context, tree Tree, at []string) (with Tree, 
 			continue
 		}
 		name := entry[3:]
-		data, ok := r.plainFile(name)
-		if !ok {
+		data, rerr := plainfile.Read(r.l.root, name, maxNamed)
+		if fi, lerr := r.root.Lstat(name); rerr != nil || lerr != nil || !fi.Mode().IsRegular() {
 			continue
 		}
 		item := treeItem{mode: modeRegular}
@@ -42,20 +41,6 @@ func (r *Repo) WithOwn(ctx context.Context, tree Tree, at []string) (with Tree, 
 	slices.Sort(own)
 	with, err = r.edit(ctx, tree, edits)
 	return with, own, err
-}
-
-// plainFile reads a regular file of the working tree.
-func (r *Repo) plainFile(name string) ([]byte, bool) {
-	f, err := r.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, false
-	}
-	defer f.Close()
-	if fi, err := r.root.Lstat(name); err != nil || !fi.Mode().IsRegular() || fi.Size() > maxNamed {
-		return nil, false
-	}
-	b, err := io.ReadAll(io.LimitReader(f, maxNamed))
-	return b, err == nil
 }
 
 // Arrive brings what differs between two trees into the working tree, as uncommitted changes: all of it or nothing. why says what is in the way;
@@ -187,7 +172,7 @@ func (r *Repo) noteArrival(ctx context.Context, patch []byte) error {
 
 // FinishArrival completes an Arrive that a kill cut short. A file that somebody changed since stays as it is.
 func (r *Repo) FinishArrival(ctx context.Context) error {
-	at, err := r.refCommit(arriving)
+	at, err := r.RefCommit(arriving)
 	if err != nil || at == "" {
 		return err
 	}

@@ -188,7 +188,7 @@ func (c *cli) indexCopy(from string) (string, error) {
 	if err == nil || errors.Is(err, os.ErrNotExist) {
 		return to, nil
 	}
-	b, err := readPlain(from, mostCopied)
+	b, err := os.ReadFile(from)
 	if err != nil {
 		return "", err
 	}

@@ -5,13 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"descartes/internal/plainfile"
 )
 
 // CommitWave makes a commit that no ref names yet. Where ByGit says that git makes it, this is a slot that stands at the parent with the tree's files;
@@ -163,12 +164,10 @@ func (r *Repo) usersHooks(ctx context.Context, began string) (options []string, 
 	own, err := r.cli.run(ctx, gitCall{options: append([]string{"--git-dir=" + r.lender.gitDir, "--work-tree=" + r.lender.root}, literally...), args: []string{"ls-files", "-z", "-o", "--", top}})
 	for _, name := range nulSplit(own) {
 		from, to := filepath.Join(r.lender.root, name), filepath.Join(place, name)
-		f, fi, oerr := openPlain(from, maxNamed)
-		if oerr != nil {
-			continue
+		b, rerr := plainfile.Read(r.lender.root, from, maxNamed)
+		if fi, serr := os.Stat(from); rerr == nil && serr == nil {
+			err = errors.Join(err, os.MkdirAll(filepath.Dir(to), 0o777), os.WriteFile(to, b, fi.Mode().Perm()|0o600))
 		}
-		b, rerr := io.ReadAll(f)
-		err = errors.Join(err, rerr, f.Close(), os.MkdirAll(filepath.Dir(to), 0o777), os.WriteFile(to, b, fi.Mode().Perm()|0o600))
 	}
 	return []string{"-c", "core.hooksPath=" + filepath.Join(place, rel)}, err
 }

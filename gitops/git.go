@@ -349,10 +349,7 @@ func FindGit(ctx context.Context, program, dir string, env []string) (path strin
 	if path, err = proc.Look(program, dir, proc.Outside(env, dir)); err != nil {
 		return "", Version{}, &RefusedError{Reason: fmt.Sprintf("the git program is not on the PATH; git %s or newer is needed", Oldest), Hint: fmt.Sprintf("install git %s or newer", Oldest)}
 	}
-	file, err := stampOf(path)
-	if err != nil {
-		return "", Version{}, err
-	}
+	file := path + changedAt(path).String()
 	said, known := versions.Load(file)
 	if !known {
 		git := &cli{program: path, env: gitEnv(env, dir), l: layout{root: dir}}

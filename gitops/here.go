@@ -337,7 +337,7 @@ func (s *Slot) keepEdits(ctx context.Context, head Head, want, now Tree, paths [
 func (s *Slot) freeRef() (ref string, err error) {
 	for n, at := 1, "x"; at != "" && err == nil; n++ {
 		ref = fmt.Sprintf("refs/descartes/%s/set-back/%d", s.opts.Loop, n)
-		at, err = s.user.refCommit(ref)
+		at, err = s.user.RefCommit(ref)
 	}
 	return ref, err
 }
@@ -377,7 +377,7 @@ func (s *Slot) SetHeadBack(ctx context.Context) (tip string, err error) {
 		}
 		at = found.Hash
 		if found.Branch != "" {
-			if at, err = s.user.refCommit(found.Branch); err != nil {
+			if at, err = s.user.RefCommit(found.Branch); err != nil {
 				return "", err
 			}
 		}

@@ -25,7 +25,7 @@ func (s *Slot) findModules() (err error) {
 	for _, d := range []string{s.user.l.gitDir, s.user.l.commonDir} {
 		_ = filepath.WalkDir(filepath.Join(d, "modules"), func(path string, e fs.DirEntry, _ error) error {
 			dir := filepath.Dir(path)
-			if e == nil || !e.IsDir() || e.Name() != "objects" || !isHead(filepath.Join(dir, "HEAD")) {
+			if e == nil || !e.IsDir() || e.Name() != "objects" || !exists(filepath.Join(dir, "HEAD")) {
 				return nil
 			}
 			if s.known[s.linkTo(dir)] == "" {

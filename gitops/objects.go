@@ -249,7 +249,7 @@ func (r *Repo) AwaitGC(ctx context.Context) {
 
 // collecting reports whether the lock file of git gc names a live git on this machine.
 func collecting(commonDir string) bool {
-	b, err := readPlain(filepath.Join(commonDir, "gc.pid"), mostLoose)
+	b, err := os.ReadFile(filepath.Join(commonDir, "gc.pid"))
 	if err != nil {
 		return false
 	}
@@ -268,7 +268,7 @@ func collecting(commonDir string) bool {
 func objectDirs(commonDir string) []string {
 	dirs := []string{filepath.Join(commonDir, "objects")}
 	for i := 0; i < len(dirs) && i < 16; i++ {
-		b, err := readPlain(filepath.Join(dirs[i], "info", "alternates"), mostLoose)
+		b, err := os.ReadFile(filepath.Join(dirs[i], "info", "alternates"))
 		if err != nil {
 			continue
 		}

@@ -46,7 +46,7 @@ func TestPackedAndBorrowedObjectsAreRead(t *testing.T) {
 	first := snap(t, r)
 	s.sh("echo two >f")
 	second := snap(t, r)
-	if err := r.Pin(t.Context(), "refs/descartes/l/1/base", second); err != nil {
+	if _, err := r.Keep(t.Context(), "refs/descartes/l/1/base", second, nil, "snapshot"); err != nil {
 		t.Fatal(err)
 	}
 	s.git("gc", "-q", "--prune=now")

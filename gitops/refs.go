@@ -30,7 +30,7 @@ func (r *Repo) head(ctx context.Context) (branch, hash string, err error) {
 	}
 	branch, err = r.cli.word(ctx, "", "symbolic-ref", "HEAD")
 	if err == nil {
-		hash, err = r.refCommit(branch)
+		hash, err = r.RefCommit(branch)
 	}
 	if err != nil {
 		return "", "", fmt.Errorf("read HEAD: %w", err)
@@ -41,7 +41,7 @@ func (r *Repo) head(ctx context.Context) (branch, hash string, err error) {
 // plainHead is head without a git process, where HEAD is a file that names a commit, or a branch with one, and stays so meanwhile.
 func (r *Repo) plainHead() (branch, hash string, ok bool) {
 	at := filepath.Join(r.l.gitDir, "HEAD")
-	was, err := readPlain(at, mostLoose)
+	was, err := os.ReadFile(at)
 	if fi, lerr := os.Lstat(at); err != nil || lerr != nil || !fi.Mode().IsRegular() { // a link names the branch, as in old repositories
 		return "", "", false
 	}
@@ -50,18 +50,18 @@ func (r *Repo) plainHead() (branch, hash string, ok bool) {
 	if !named {
 		return "", text, isID(text)
 	}
-	if to, err := readPlain(filepath.Join(r.l.commonDir, filepath.FromSlash(branch)), mostLoose); err == nil && bytes.HasPrefix(to, []byte("ref: ")) {
+	if to, err := os.ReadFile(filepath.Join(r.l.commonDir, filepath.FromSlash(branch))); err == nil && bytes.HasPrefix(to, []byte("ref: ")) {
 		return "", "", false // the branch is another name of one
 	}
-	if hash, err = r.refCommit(branch); err != nil || hash == "" {
+	if hash, err = r.RefCommit(branch); err != nil || hash == "" {
 		return "", "", false
 	}
-	is, err := readPlain(at, mostLoose)
+	is, err := os.ReadFile(at)
 	return branch, hash, err == nil && bytes.Equal(is, was)
 }
 
-// refCommit is what a ref names, "" where there is no such ref.
-func (r *Repo) refCommit(name string) (string, error) {
+// RefCommit is the commit that a ref names, "" where there is no such ref.
+func (r *Repo) RefCommit(name string) (string, error) {
 	f, err := r.objects.read(name, 0)
 	return f.id, err
 }
@@ -106,7 +106,7 @@ func (r *Repo) forceRef(ctx context.Context, name, new, message string) error {
 
 // removeRef deletes a ref, packed or not, with its log. A missing ref is no error.
 func (r *Repo) removeRef(ctx context.Context, name string) error {
-	if hash, err := r.refCommit(name); err == nil && hash == "" {
+	if hash, err := r.RefCommit(name); err == nil && hash == "" {
 		return nil
 	}
 	return r.updateRefs(ctx, "descartes: removed", "delete "+name+"\x00\x00")
@@ -152,7 +152,7 @@ func (r *Repo) branchFor(ctx context.Context, name string, here bool) (at, hash,
 		return "", "", "", &RefusedError{Reason: fmt.Sprintf("%q is not a valid branch name", name)}
 	}
 	if at, hash, err = r.head(ctx); err == nil && at != ref {
-		old, err = r.refCommit(ref)
+		old, err = r.RefCommit(ref)
 	}
 	if err != nil {
 		return "", "", "", fmt.Errorf("take branch %s: %w", name, err)
@@ -235,12 +235,6 @@ func (r *Repo) Keep(ctx context.Context, ref string, tree Tree, parents []string
 	return hash, nil
 }
 
-// Pin protects a tree from pruning, by a ref to a commit of it without parents.
-func (r *Repo) Pin(ctx context.Context, ref string, tree Tree) error {
-	_, err := r.Keep(ctx, ref, tree, nil, "snapshot")
-	return err
-}
-
 func (r *Repo) keep(ctx context.Context, ref string, tree Tree, parents []string, message string) (string, error) {
 	subject, _, _ := strings.Cut(message, "\n")
 	return r.named(ctx, func() (string, error) {
@@ -302,7 +296,7 @@ const maxNote = 16 << 20
 
 // ReadNotes reads the notes of a ref like refs/notes/commits: their texts, by the object that each is about. Notes of more than 16 MiB are left out.
 func (r *Repo) ReadNotes(ctx context.Context, ref string) (map[string][]byte, error) {
-	at, err := r.refCommit(ref)
+	at, err := r.RefCommit(ref)
 	if err != nil || at == "" {
 		return nil, err
 	}
@@ -335,7 +329,7 @@ func (r *Repo) MergeNotes(ctx context.Context, remote, ref string, join func(old
 		return err
 	}
 	add, err := r.ReadNotes(ctx, fetched)
-	theirs, rerr := r.refCommit(fetched)
+	theirs, rerr := r.RefCommit(fetched)
 	if err = cmp.Or(err, rerr); err != nil {
 		return fmt.Errorf("the notes of %s: %w", remote, err)
 	}
@@ -350,7 +344,7 @@ func (r *Repo) changeNotes(ctx context.Context, ref, message string, add map[str
 	r.AwaitGC(ctx)
 	for try := range notesPatience {
 		var at, head string
-		if at, err = r.refCommit(ref); err == nil {
+		if at, err = r.RefCommit(ref); err == nil {
 			head, err = r.notesWith(ctx, at, message, add, second, join)
 		}
 		if err != nil || head == at {

@@ -28,7 +28,7 @@ func TestKeepRefsDelete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Pin(ctx, "refs/descartes/loop/1/base", tree); err != nil {
+	if _, err := r.Keep(ctx, "refs/descartes/loop/1/base", tree, nil, "snapshot"); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.git("rev-parse", "refs/descartes/loop/1/1", "refs/descartes/loop/1/1^2", "refs/descartes/loop/1/base^{tree}"); got != again+"\n"+hash+"\n"+string(tree)+"\n" {

@@ -180,7 +180,7 @@ func (s *Slot) lay() error {
 			return err
 		}
 	}
-	if !isHead(filepath.Join(s.git, "HEAD")) {
+	if !exists(filepath.Join(s.git, "HEAD")) {
 		if err := os.WriteFile(filepath.Join(s.git, "HEAD"), []byte("ref: "+unborn+"\n"), 0o666); err != nil {
 			return err
 		}
@@ -196,21 +196,6 @@ func (s *Slot) lay() error {
 
 // unborn is what our HEAD of a slot says on a branch without a commit: the slot has the ref to itself.
 const unborn = "refs/worktree/descartes/unborn"
-
-// isHead is whether a file reads like a HEAD.
-func isHead(path string) bool {
-	if to, err := os.Readlink(path); err == nil { // the form of git's first years
-		return strings.HasPrefix(to, "refs/")
-	}
-	b, err := readPlain(path, mostLoose)
-	if err != nil {
-		return false
-	}
-	if to, ok := strings.CutPrefix(string(b), "ref:"); ok {
-		return strings.HasPrefix(strings.TrimLeft(to, " \t"), "refs/")
-	}
-	return isID(strings.TrimRight(string(b), "\r\n"))
-}
 
 // clearSlot ends what killed runs left of their git commands in this slot, which nobody else has, and removes their files.
 func (r *Repo) clearSlot(context.Context) error {
@@ -466,7 +451,7 @@ func (s *Slot) agentRepository(ctx context.Context, at Head, index []byte) error
 	}
 	files := map[string][]byte{"HEAD": []byte(head + "\n"), "config": s.config, "packed-refs": refs, "index": index, "objects/info/alternates": []byte(alternates)}
 	for _, name := range []string{"info/exclude", "info/attributes", "shallow"} {
-		if b, err := readPlain(filepath.Join(s.user.l.commonDir, name), mostCopied); err == nil {
+		if b, err := os.ReadFile(filepath.Join(s.user.l.commonDir, name)); err == nil {
 			files[name] = b
 		}
 	}
@@ -619,17 +604,6 @@ func (r *Repo) Tracked(ctx context.Context, names []string) (map[string]string, 
 	return blobs, err
 }
 
-// Size is how many bytes a tree's files have.
-func (r *Repo) Size(ctx context.Context, tree Tree) (size int64, err error) {
-	b, err := r.cli.run(ctx, gitCall{args: []string{"ls-tree", "-r", "-l", "-z", string(tree)}})
-	for _, entry := range nulSplit(b) {
-		about, _, _ := strings.Cut(entry, "\t")
-		n, _ := strconv.ParseInt(about[strings.LastIndexByte(about, ' ')+1:], 10, 64) // "-" of a submodule
-		size += n
-	}
-	return size, err
-}
-
 // CommitChanges lists what a commit changes.
 func (r *Repo) CommitChanges(ctx context.Context, hash string) ([]Change, error) {
 	parent, err := r.parentOf(hash)
@@ -646,6 +620,3 @@ func (r *Repo) CommitChanges(ctx context.Context, hash string) ([]Change, error)
 	}
 	return r.Changed(ctx, before, after)
 }
-
-// RefCommit is the commit that a ref names, "" if there is no such ref.
-func (r *Repo) RefCommit(ref string) (string, error) { return r.refCommit(ref) }

@@ -277,7 +277,7 @@ func TestSlotCommitsAWave(t *testing.T) {
 			r := s.reopen(".descartes/", ".scud/")
 			slot, in := prepared(t, s, r)
 			in.sh("echo changed >a; echo new >n; echo report >left")
-			tree, err := r.TreeWithout(t.Context(), headTree(t, r), snap(t, slot.Repo), []string{"left"})
+			tree, err := r.TreeWith(t.Context(), snap(t, slot.Repo), headTree(t, r), []string{"left"})
 			if err != nil {
 				t.Fatal(err)
 			}

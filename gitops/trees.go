@@ -167,24 +167,19 @@ func (r *Repo) WithContent(ctx context.Context, tree Tree, files map[string][]by
 	return r.edit(ctx, tree, edits)
 }
 
-// TreeWithout returns a tree in which some paths are as in base: what an attempt left there is not part of its work.
-func (r *Repo) TreeWithout(ctx context.Context, base, tree Tree, paths []string) (Tree, error) {
-	if base == tree {
+// TreeWith returns a tree with some paths as in another one; paths that the other lacks are removed.
+func (r *Repo) TreeWith(ctx context.Context, tree, from Tree, paths []string) (Tree, error) {
+	if from == tree {
 		return tree, nil
 	}
-	before, edits := r.view(base), map[string]treeItem{}
+	view, edits := r.view(from), map[string]treeItem{}
 	for _, path := range paths {
 		var err error
-		if edits[path], err = before.file(path); err != nil {
+		if edits[path], err = view.file(path); err != nil {
 			return "", err
 		}
 	}
 	return r.edit(ctx, tree, edits)
-}
-
-// TreeWith returns a tree with some paths as in another one; paths that the other lacks are removed.
-func (r *Repo) TreeWith(ctx context.Context, tree, from Tree, paths []string) (Tree, error) {
-	return r.TreeWithout(ctx, from, tree, paths)
 }
 
 // edit is a tree with other files at some paths; mode 0 removes one.
@@ -562,7 +557,7 @@ func (r *Repo) reaching() (env []string) {
 // MakeBranch makes a branch at a commit, without switching to it. If it exists at that commit, it stays.
 func (r *Repo) MakeBranch(ctx context.Context, name, commit string) error {
 	ref := "refs/heads/" + name
-	old, err := r.refCommit(ref)
+	old, err := r.RefCommit(ref)
 	switch {
 	case err != nil || old == commit:
 	case old != "":

@@ -86,9 +86,6 @@ func (l *Loop) open(ctx context.Context) (out *Outcome, err error) {
 	default:
 		err = l.openFolder(ctx)
 	}
-	if room, ok := errors.AsType[*workspace.RoomError](err); ok {
-		return &Outcome{Ending: journal.DiskFull, Message: room.Error()}, nil
-	}
 	if err == nil && l.trunk != nil {
 		err = l.trunk.resume(ctx)
 	}
@@ -155,20 +152,13 @@ func (l *Loop) runner(a attempt.Agent, v attempt.Verifier, dir string) *attempt.
 func (l *Loop) openSlots(ctx context.Context, n int) error {
 	o := l.pool()
 	o.Run = func(_ context.Context, s *workspace.Slot) error { return l.setUp(s) }
-	room := n
-	o.Shut, o.Say = l.config.Confined(), l.Warn
-	if o.Here = l.tools.Here; o.Here {
-		room = 0
-	}
+	o.Shut, o.Say, o.Here = l.config.Confined(), l.Warn, l.tools.Here
 	if l.branch != "" {
 		if err := l.inTree(ctx, func() error { return l.tools.Repo.TakeBranch(ctx, l.branch, o.Here) }); err != nil {
 			return gitErr("take the branch "+l.branch, err)
 		}
 	}
 	pool := workspace.NewPool(o)
-	if err := pool.Room(ctx, room, l.lab != nil); err != nil {
-		return err
-	}
 	var err error
 	if l.trunk, err = l.newTrunk(ctx, pool); err != nil {
 		return err
@@ -245,7 +235,7 @@ func (l *Loop) pool() workspace.PoolOptions {
 	c := &l.config.Pool
 	dir, fixed := l.work.place()
 	return workspace.PoolOptions{Repo: l.tools.Repo, Loop: l.state.ID, FS: l.tools.FS, Place: l.tools.Pool, Root: l.root, Dir: dir, Shown: l.tools.Shown, Fixed: fixed, Fresh: c.Fresh, MaxCopy: c.MaxCopy, Keep: c.Keep,
-		Setup: c.Setup, Free: l.tools.Free}
+		Setup: c.Setup}
 }
 
 // openLab makes the lab, if a configured look needs one. It takes its slot on first use.

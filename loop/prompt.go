@@ -729,7 +729,7 @@ func (w *promptWork) withoutOurs(ctx context.Context, work *workspace.Result) er
 		return ours(c.Path)
 	})
 	var err error
-	if work.After, err = w.tools.Repo.TreeWithout(ctx, work.Before, work.After, paths); err != nil {
+	if work.After, err = w.tools.Repo.TreeWith(ctx, work.After, work.Before, paths); err != nil {
 		return gitErr("take the work of an iteration", err)
 	}
 	return nil

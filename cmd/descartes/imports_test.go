@@ -42,7 +42,7 @@ func arrows() map[string][]string {
 		"agent":               {"internal/oscall", "internal/oneline", "agent/process", "agent/quota", "agent/stream", "internal/markdown", "internal/promise"},
 		"verify":              {"agent/process", "internal/plainfile", "verify/results"},
 		"verify/results":      {"internal/plainfile"},
-		"gitops":              {"internal/proc", "internal/crash", "internal/oscall"},
+		"gitops":              {"internal/proc", "internal/crash", "internal/oscall", "internal/plainfile"},
 		"internal/lockfile":   {},
 		"verify/guard":        {"internal/lockfile"},
 		"verify/mutants":      {},

@@ -19,7 +19,6 @@ import (
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/config"
-	"descartes/internal/oscall"
 	"descartes/internal/receipt"
 	"descartes/launch"
 	"descartes/loop"
@@ -318,7 +317,7 @@ func (a *app) bench(ctx context.Context, c *loop.Config) (*lab.Lab, func(context
 		}
 		return commands.Verifier(), commands.Close, nil
 	}
-	pool := workspace.PoolOptions{Repo: a.git, FS: atomicfile.OS(), Place: poolOf(a.root), Root: a.root, Dir: a.root, Shown: r.Box.Mounts(), Fresh: c.Pool.Fresh, MaxCopy: c.Pool.MaxCopy, Keep: c.Pool.Keep, Setup: c.Pool.Setup, Free: oscall.Free}
+	pool := workspace.PoolOptions{Repo: a.git, FS: atomicfile.OS(), Place: poolOf(a.root), Root: a.root, Dir: a.root, Shown: r.Box.Mounts(), Fresh: c.Pool.Fresh, MaxCopy: c.Pool.MaxCopy, Keep: c.Pool.Keep, Setup: c.Pool.Setup}
 	work := lab.New(lab.Options{Clone: true, Pool: pool, Files: files, Log: log, Shown: view.Relative(a.root, log), Redact: r.Redact, Setup: seconds(c.Pool.SetupTimeout), Start: start,
 		Warn: func(string) error { return nil }})
 	clocks := attempt.Clocks{Timeout: seconds(c.VerifyTimeoutSecs), Idle: seconds(c.VerifyIdleSecs)}

@@ -23,7 +23,6 @@ import (
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/config"
-	"descartes/internal/oscall"
 	"descartes/internal/plainfile"
 	"descartes/internal/sandbox"
 	"descartes/internal/terminal"
@@ -413,7 +412,7 @@ func (x *tasksPlan) workspace(ctx context.Context, r *launch.Run, cfg loop.Confi
 	if err != nil {
 		return nil, "", nil, err
 	}
-	pool := workspace.NewPool(workspace.PoolOptions{Repo: r.Repo, FS: atomicfile.OS(), Place: poolOf(x.root), Root: x.root, Dir: x.root, Fixed: fixed, Shown: r.Box.Mounts(), Free: oscall.Free})
+	pool := workspace.NewPool(workspace.PoolOptions{Repo: r.Repo, FS: atomicfile.OS(), Place: poolOf(x.root), Root: x.root, Dir: x.root, Fixed: fixed, Shown: r.Box.Mounts()})
 	slot, err := pool.Take(ctx, 0)
 	if err != nil {
 		return nil, "", nil, err

@@ -91,7 +91,7 @@ func (s *Subject) Working() error {
 
 // Tree is the work as a commit will contain it: without what only the verify command made.
 func (s *Subject) Tree(ctx context.Context) (gitops.Tree, error) {
-	return s.Repo.TreeWithout(ctx, s.Result.Work.Before, s.Result.Work.After, s.Result.Work.Left)
+	return s.Repo.TreeWith(ctx, s.Result.Work.After, s.Result.Work.Before, s.Result.Work.Left)
 }
 
 // Lab runs commands on trees, one at a time, in a slot of its own that attempts never use.

@@ -13,13 +13,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/gofrs/flock"
 
-	"descartes/agent/process"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/crash"
@@ -46,7 +44,6 @@ type PoolOptions struct {
 
 	Setup string                                   // command to run once in each slot, and again when a lock file changed
 	Run   func(ctx context.Context, s *Slot) error // runs it
-	Free  func(dir string) (int64, error)          // free bytes on a folder's disk
 	Say   func(line string) error                  // tells people what is set back in the project's own folder, before it is
 }
 
@@ -66,16 +63,6 @@ type Pool struct {
 
 // NewPool returns a pool without making slots.
 func NewPool(o PoolOptions) *Pool { return &Pool{opt: o} }
-
-// RoomError says that the disk has no room for a slot.
-type RoomError struct {
-	Need, Free int64
-	Dir        string
-}
-
-func (e *RoomError) Error() string {
-	return fmt.Sprintf("a slot needs about %s, and only %s are free on the disk of %s", process.Size(e.Need), process.Size(e.Free), e.Dir)
-}
 
 // PlaceOf is the folder with the slots of the project at root, below state, the user's folder for our state.
 func PlaceOf(state, root string) string {
@@ -97,10 +84,6 @@ func Abandoned(place string) map[string]string {
 	for _, e := range all {
 		other := filepath.Join(pools, e.Name())
 		root, err := os.Readlink(rootLink(other))
-		if err != nil { // made by an earlier version: the repository's objects are below the project, if it is no linked working tree
-			root, err = os.Readlink(objects(other))
-			root = strings.TrimSuffix(root, filepath.Join("/.git", "objects"))
-		}
 		if err != nil || PlaceOf(filepath.Dir(pools), root) != other {
 			continue
 		}
@@ -400,49 +383,6 @@ func (p *Pool) plan(ctx context.Context) (*copies, error) {
 	}
 	p.planned, err = planCopies(ctx, p.opt.Repo.Root(), list, p.opt.MaxCopy)
 	return p.planned, err
-}
-
-// spare is what must stay free on a disk with slots.
-const spare = 64 << 20
-
-// Room returns a *RoomError if the disk has no room for that many slots, and for a lab's if lab is set, not counting existing ones.
-func (p *Pool) Room(ctx context.Context, slots int, lab bool) error {
-	missing := 0
-	count := func(n int) {
-		if _, err := readState(p.dir(n)); err != nil {
-			missing++
-		}
-	}
-	if lab {
-		count(firstLab)
-	}
-	for n := range slots {
-		count(n + 1)
-	}
-	if missing == 0 || p.opt.Free == nil {
-		return nil
-	}
-	free, err := p.opt.Free(p.opt.Place)
-	if err != nil {
-		return nil // the file system does not report it
-	}
-	c, err := p.plan(ctx)
-	if err != nil {
-		return err
-	}
-	head, err := p.opt.Repo.HeadTree(ctx)
-	if err != nil {
-		return err
-	}
-	files, err := p.opt.Repo.Size(ctx, head)
-	if err != nil {
-		return err
-	}
-	files += c.bytes
-	if need := int64(missing)*files + spare; need > free {
-		return &RoomError{Need: files, Free: free, Dir: p.opt.Place}
-	}
-	return nil
 }
 
 // Slots lists the slots in a place, by number.

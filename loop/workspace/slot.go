@@ -306,7 +306,7 @@ func (s *Slot) look(ctx context.Context, r *Result) (err error) {
 			err = s.modules(ctx, r)
 		}
 		if err == nil && r.After != s.seen.After {
-			err = s.pool.opt.Repo.Pin(ctx, s.ref("work"), r.After)
+			_, err = s.pool.opt.Repo.Keep(ctx, s.ref("work"), r.After, nil, "snapshot")
 		}
 		if err == nil {
 			break
@@ -384,7 +384,7 @@ func (s *Slot) Result(ctx context.Context, verified bool) (Result, error) {
 	r.drop(r.Uncovered)
 	r.Left = append(r.Left, r.Uncovered...)
 	if len(r.Left) > 0 {
-		if r.After, err = s.git.TreeWithout(ctx, r.Before, r.After, r.Left); err != nil {
+		if r.After, err = s.git.TreeWith(ctx, r.After, r.Before, r.Left); err != nil {
 			return r, gitErr("take the work alone", err)
 		}
 	}

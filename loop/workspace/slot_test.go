@@ -320,26 +320,6 @@ func TestSetup(t *testing.T) {
 	}
 }
 
-func TestRoom(t *testing.T) {
-	t.Parallel()
-	p := newProject(t, "truncate -s 500K build.log")
-	free := int64(100 << 20)
-	p.opt.Free = func(string) (int64, error) { return free, nil }
-	pool := NewPool(p.opt)
-	if err := pool.Room(t.Context(), 8, false); err != nil {
-		t.Error(err)
-	}
-	free = 65 << 20
-	var full *RoomError
-	if err := pool.Room(t.Context(), 8, false); !errors.As(err, &full) || !strings.Contains(err.Error(), "a slot needs about 500 KiB, and only 65 MiB are free on the disk of") {
-		t.Errorf("got %v", err)
-	}
-	p.prepare(p.take(pool, 1), Start{})
-	if err := pool.Room(t.Context(), 2, false); err != nil {
-		t.Errorf("the slot that is there takes no more room: %v", err)
-	}
-}
-
 // A disk that fills up while a slot is made is an error, and the slot is made anew next time.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
