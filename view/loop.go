@@ -25,9 +25,8 @@ type Loop struct {
 	Run        Run    // what it is the account of
 	Board      *Board // its tag; nil for a prompt loop, and if the list cannot be read
 	Stand      Stand
-	Word       string   // how it stands, in a few words
-	Why        string   // what it does, or how it ended, as a sentence
-	Limits     []*Limit // what it waits for its providers with
+	Word       string // how it stands, in a few words
+	Why        string // what it does, or how it ended, as a sentence
 	Iterations []*Attempt
 	Closing
 
@@ -87,7 +86,8 @@ type Status struct {
 	Chains       *journal.Chains     `json:"chains,omitempty"` // what went on in the session of another task
 	TaskCosts    map[string]costJSON `json:"task_costs,omitempty"`
 	Agents       []journal.AgentUse  `json:"agents"`            // what attempts were run with
-	Waiting      *waitingJSON        `json:"waiting,omitempty"` // for a provider
+	Waiting      *Limit              `json:"waiting,omitempty"` // for a provider, with all its tasks
+	Limits       []*Limit            `json:"limits,omitempty"`  // waits for providers
 	Verifying    *time.Time          `json:"verifying_since,omitempty"`
 	Running      []runningJSON       `json:"running,omitempty"` // what is worked on
 	Ends         *time.Time          `json:"estimated_end,omitempty"`
@@ -98,12 +98,6 @@ type Status struct {
 	Gate         *Gate               `json:"gate,omitempty"` // of a loop that a status or criteria gate ends
 	StateFile    string              `json:"state_file"`
 	EventsFile   string              `json:"events_file"`
-}
-
-type waitingJSON struct {
-	Until   time.Time `json:"until"`
-	Backend string    `json:"backend"`
-	Reason  string    `json:"reason"`
 }
 
 type runningJSON struct {
@@ -287,7 +281,7 @@ func (l *Loop) fold(now time.Time) {
 		st.Stopping = &h.Stopping
 	}
 	if w := h.WaitsUntil(); w != nil && !w.Until.IsZero() {
-		st.Waiting = &waitingJSON{w.Until, w.Backend, w.Reason}
+		st.Waiting = &Limit{Until: w.Until, Backend: w.Backend, Reason: w.Reason}
 	}
 	if s.Cost != nil {
 		st.Cost = jsonCost(*s.Cost)
@@ -581,8 +575,10 @@ func Until(what string, w *journal.Wait) string {
 
 // Limit is one wait for a provider, of all tasks that wait for the same.
 type Limit struct {
-	*journal.Wait
-	Tasks []string // in order; none for a prompt loop
+	Until   time.Time `json:"until"`
+	Backend string    `json:"backend"`
+	Reason  string    `json:"reason"`
+	Tasks   []string  `json:"tasks,omitempty"` // in order; none for a prompt loop
 }
 
 func limits(h *journal.State, live bool) (list []*Limit) {
@@ -590,7 +586,7 @@ func limits(h *journal.State, live bool) (list []*Limit) {
 		at := slices.IndexFunc(list, func(l *Limit) bool { return l.Backend == w.Backend && l.Until.Equal(w.Until) && l.Reason == w.Reason })
 		if at < 0 {
 			at = len(list)
-			list = append(list, &Limit{Wait: w})
+			list = append(list, &Limit{Until: w.Until, Backend: w.Backend, Reason: w.Reason})
 		}
 		if w.Task != "" && live {
 			list[at].Tasks = append(list[at].Tasks, w.Task)

@@ -90,28 +90,23 @@ type attached struct {
 func (a *attached) follow(ctx context.Context) error {
 	s, id := a.saved.State, a.saved.State.ID
 	a.p.events.Waves, a.p.events.Usual = s.TotalWaves, s.Config.Backend.Type
-	f := journal.Follow(a.home.Events(id))
-	live := a.home.IsLive(*a.saved) // asked first: a loop that ended has written its end
-	events, err := f.Next()
-	if err != nil {
-		return err
-	}
-	a.catchUp(events)
-	if !live {
-		return a.over(ctx)
-	}
 	ch := make(chan os.Signal, 4)
-	signal.Notify(ch, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
-	defer signal.Stop(ch)
-	if !a.looks {
-		a.p.say("attached to loop %s: Ctrl-C ends it after the running %s, a second one at once; %s leaves it running", id, view.Unit(s.Kind), leaveKey)
-	}
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		live := a.home.IsLive(*a.saved)
-		if events, err = f.Next(); err != nil {
+	live, first := a.home.IsLive(*a.saved), true // asked first: a loop that ended has written its end
+	for events, err := range journal.Watch(ctx, a.home.Events(id)) {
+		switch {
+		case err != nil:
 			return err
+		case first:
+			first = false
+			if a.catchUp(events); !live {
+				return a.over(ctx)
+			}
+			signal.Notify(ch, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+			defer signal.Stop(ch)
+			if !a.looks {
+				a.p.say("attached to loop %s: Ctrl-C ends it after the running %s, a second one at once; %s leaves it running", id, view.Unit(s.Kind), leaveKey)
+			}
+			events = nil
 		}
 		for _, e := range events {
 			a.see(e)
@@ -126,11 +121,11 @@ func (a *attached) follow(ctx context.Context) error {
 			if left, err := a.heed(sig); left || err != nil {
 				return err
 			}
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil
+		default:
 		}
+		live = a.home.IsLive(*a.saved)
 	}
+	return nil
 }
 
 // see takes in an event.

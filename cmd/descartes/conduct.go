@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -295,7 +296,7 @@ func (c *conduct) work(cmd *cobra.Command) (e launch.Ended, took time.Duration, 
 	}
 	if b := e.Baseline; b != nil {
 		p.close()
-		tellBaseline(r.Redact.Writer(cmd.ErrOrStderr()), b)
+		tellBaseline(r.Redact.Writer(cmd.ErrOrStderr()), b, view.Relative(r.Root, home.BaselineLog(e.ID)))
 	}
 	return e, time.Since(began), err
 }
@@ -317,11 +318,16 @@ func (c *conduct) view(cmd *cobra.Command, in *interrupts) *runView {
 }
 
 // tellBaseline says why a run was refused whose verify command fails before any task.
-func tellBaseline(w *redact.Writer, b *loop.Baseline) {
+func tellBaseline(w *redact.Writer, b *loop.Baseline, log string) {
 	fmt.Fprintf(w, "error: %s\n", terminal.Clean(b.Reason()))
-	for _, line := range b.Output() {
+	lines := b.Output()
+	if why := b.Result.Why; why != "" && !slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, why) }) { // the line that says how
+		lines = append([]string{why, "..."}, lines...)
+	}
+	for _, line := range lines {
 		fmt.Fprintf(w, "  %s\n", terminal.Clean(line))
 	}
+	fmt.Fprintf(w, "all of it: %s\n", terminal.Clean(log))
 	if len(b.Dangling) > 0 {
 		fmt.Fprintf(w, "links that lead somewhere in your tree and nowhere in slot %d: %s\n", b.Slot, terminal.Clean(oneline.List(b.Dangling)))
 	}

@@ -46,14 +46,15 @@ type Notifier struct {
 	cuts    []context.CancelCauseFunc
 	pause   func(try int) time.Duration // before another try
 
-	over chan struct{} // closed at the end of the run
+	over context.Context // ends with the run
+	stop context.CancelFunc
 	once sync.Once
 	work sync.WaitGroup
 }
 
 // New refuses unknown targets and events. Without targets it is nil, which notifies nobody.
 func New(opt Options) (*Notifier, error) {
-	n := &Notifier{opt: opt, over: make(chan struct{}), pause: func(try int) time.Duration { return time.Duration(try*try) * time.Second }}
+	n := &Notifier{opt: opt, pause: func(try int) time.Duration { return time.Duration(try*try) * time.Second }}
 	if n.opt.Bell == nil {
 		n.opt.Bell = func() {}
 	}
@@ -76,6 +77,7 @@ func New(opt Options) (*Notifier, error) {
 	if len(n.targets) == 0 {
 		return nil, nil
 	}
+	n.over, n.stop = context.WithCancel(context.Background())
 	return n, nil
 }
 
@@ -100,9 +102,8 @@ func words(list []Event) (out []string) {
 }
 
 const (
-	lookEvery = 300 * time.Millisecond
-	tries     = 4
-	waiting   = 100 // notices that may wait for a target that does not answer
+	tries   = 4
+	waiting = 100 // notices that may wait for a target that does not answer
 )
 
 // Begin follows the journal at path from the run on that began last in it. It is called once.
@@ -127,7 +128,7 @@ func (n *Notifier) End() {
 		return
 	}
 	n.once.Do(func() {}) // the run may never have started
-	close(n.over)
+	n.stop()
 	for i, cut := range n.cuts {
 		t := &n.targets[i]
 		timer := time.AfterFunc(t.most, func() { cut(t.gone(" of the run's end")) })
@@ -143,17 +144,8 @@ func (n *Notifier) follow(path string) {
 			close(q)
 		}
 	}()
-	f, c := journal.Follow(path), newCaller(&n.opt)
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for first := true; ; first = false {
-		over := false
-		select {
-		case <-n.over: // and then it reads once more
-			over = true
-		default:
-		}
-		events, err := f.Next()
+	c, first := newCaller(&n.opt), true
+	for events, err := range journal.Watch(n.over, path) {
 		if err != nil {
 			n.opt.Warn("notices: " + err.Error())
 			return
@@ -167,13 +159,7 @@ func (n *Notifier) follow(path string) {
 				n.put(notice)
 			}
 		}
-		if over {
-			return
-		}
-		select {
-		case <-n.over:
-		case <-tick.C:
-		}
+		first = false
 	}
 }
 

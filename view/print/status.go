@@ -11,6 +11,7 @@ import (
 	"descartes/internal/config"
 	"descartes/internal/terminal"
 	"descartes/loop"
+	"descartes/loop/journal"
 	"descartes/loop/store"
 	"descartes/verify"
 	"descartes/view"
@@ -180,7 +181,7 @@ func (t *text) underway(l *view.Loop, now time.Time) {
 	for _, w := range l.Limits {
 		if len(w.Tasks) > 0 {
 			title()
-			t.say("  %s\n    %s", terminal.Clean(terminal.Few(w.Tasks, 12)), terminal.Clean(view.Until("waiting", w.Wait)))
+			t.say("  %s\n    %s", terminal.Clean(terminal.Few(w.Tasks, 12)), terminal.Clean(view.Until("waiting", &journal.Wait{Until: w.Until, Reason: w.Reason})))
 		}
 	}
 }
