@@ -447,17 +447,9 @@ func (r *Run) checkGround(ctx context.Context) {
 	if r.Tag != nil {
 		agents = c.Slots()
 	}
-	switch {
-	case c.InPlace && agents > 1:
-		r.wrong(config.Wrong("leave --in-place out, or run one agent at a time: -j 1", "--in-place is for one agent, and %d are to work at a time", agents))
-	case c.InPlace && c.Fleet != "":
-		r.wrong(config.Wrong("leave one of the two out", "--in-place is for agents that work here, and --fleet has them work elsewhere"))
-	case c.InPlace && r.Repo == nil:
-		r.wrong(config.Wrong("git init", "--in-place needs a git repository"))
-	case c.InPlace && r.Prompt != nil && !c.Git.AutoCommit:
-		r.wrong(config.Wrong("add --auto-commit, or leave --in-place out", "--in-place is for loops that commit each iteration"))
-	default:
-		r.Here = c.InPlace || r.Repo != nil && (r.Tag != nil || c.Git.AutoCommit) && !r.Box.Mounts() && agents == 1 && c.Fleet == ""
+	fits := r.Repo != nil && (r.Tag != nil || c.Git.AutoCommit) && agents == 1 && c.Fleet == ""
+	if r.Here = fits && (c.InPlace || !r.Box.Mounts()); c.InPlace && !fits {
+		r.wrong(config.Wrong("leave it out; or -j 1 without --fleet and, for a prompt, with --auto-commit", "--in-place is for one agent at work in this repository whose work is committed"))
 	}
 	who := store.Holder{Here: r.Here}
 	if r.Tag != nil {

@@ -133,15 +133,8 @@ func (r *Run) settleTag() error {
 	s.WorkingDirectory = r.Root
 	s.VerificationCommand, s.PromptHandoff = "", "" // which share their flags with Scud
 	s.Git.AutoCommit = s.Scud.AutoCommitWaves
-	total := &s.Scud.MaxTotalIterations
-	if s.Given("max-iterations") {
-		if s.Given("max-total-iterations") && *total != s.MaxIterations {
-			return config.Wrong("", "--max-iterations %d and --max-total-iterations %d mean the same over a tag; give one", s.MaxIterations, *total)
-		}
-		*total = s.MaxIterations
-	}
-	if *total < 1 && s.Given("max-total-iterations") {
-		return config.Wrong("", "--max-total-iterations %d: must be at least 1", *total)
+	if s.Given("max-iterations") { // which is the same over a tag
+		s.Scud.MaxTotalIterations = s.MaxIterations
 	}
 	return nil
 }

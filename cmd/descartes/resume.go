@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/internal/config"
+	"descartes/internal/terminal"
 	"descartes/launch"
 	"descartes/loop"
 	"descartes/loop/journal"
@@ -161,21 +161,10 @@ func resumeHint(root string, s *store.Saved) string {
 // findSaved finds the loop to resume.
 func findSaved(root string, s *settings, last, step bool) (*store.Saved, error) {
 	home := store.NewHome(root)
-	switch {
-	case s.StatePath != "":
-		path := absolute(s.dirPath(), s.StatePath)
-		st, err := store.LoadState(path)
+	if s.StatePath != "" || s.Name != "" {
+		found, err := lookUp(root, s.dirPath(), s.Name, s.StatePath)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, badInput("descartes status --all", "nothing to resume: no state file %s", s.StatePath)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return &store.Saved{Path: path, State: st}, nil
-	case s.Name != "":
-		found, err := home.Find(s.Name)
-		if err == nil && found == nil {
-			err = badInput("descartes status --all", "no loop %q", s.Name)
+			err = badInput("descartes status --all", "nothing to resume: no state file %s", s.StatePath)
 		}
 		return found, err
 	}
@@ -199,39 +188,22 @@ func lastOpen(home store.Home) (*store.Saved, error) {
 	if err != nil {
 		return nil, err
 	}
-	var found *store.Saved
-	var best []int
-	mine := session()
-	for i := range all {
-		s := &all[i]
-		if s.State == nil || s.Archived || s.State.Completed {
-			continue
-		}
-		word := s.State.ExitReason.Type
-		rank := []int{yes(!home.IsLive(*s)), yes(word == "running" || word == "" || word == string(journal.Paused)), yes(mine != "" && s.State.Session == mine)}
-		if c := slices.Compare(rank, best); found == nil || c > 0 || c == 0 && home.Active(s).After(home.Active(found)) {
-			found, best = s, rank
-		}
-	}
-	if found != nil {
-		return found, nil
-	}
-	if len(all) == 0 {
+	open := slices.DeleteFunc(slices.Clone(all), func(s store.Saved) bool { return s.State == nil || s.Archived || s.State.Completed })
+	if len(open) == 0 && len(all) == 0 {
 		return nil, badInput("descartes run --help", "nothing to resume: no loop was started here")
+	} else if len(open) == 0 {
+		return nil, badInput("descartes status --all shows them; --retry-blocked tries blocked tasks again", "nothing to resume: %s, all ended", terminal.Count(len(all), "loop"))
 	}
-	return nil, badInput("--retry-blocked tries blocked tasks again; descartes status --all shows all", "nothing to resume: %s, all ended", countLoops(len(all)))
-}
-
-func yes(b bool) int {
-	if b {
-		return 1
+	rank := func(s *store.Saved) (n int) {
+		for i, good := range []bool{session() != "" && s.State.Session == session(), slices.Contains([]string{"", "running", string(journal.Paused)}, s.State.ExitReason.Type), !home.IsLive(*s)} {
+			if good {
+				n += 1 << i
+			}
+		}
+		return n
 	}
-	return 0
-}
-
-func countLoops(n int) string {
-	if n == 1 {
-		return "there is one loop"
-	}
-	return fmt.Sprintf("there are %d loops", n)
+	best := slices.MaxFunc(open, func(a, b store.Saved) int {
+		return cmp.Or(cmp.Compare(rank(&a), rank(&b)), home.Active(&a).Compare(home.Active(&b)))
+	})
+	return &best, nil
 }

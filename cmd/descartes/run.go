@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -128,65 +126,48 @@ func (s *settings) repeats(cmd *cobra.Command, file string) error {
 	if strings.Contains(strings.ToLower(filepath.Base(file)), "prompt") {
 		return nil
 	}
-	in, out, ok := s.atTerminal(cmd)
-	if !ok || cmd.Flags().Changed("detach") {
+	h := s.asks(cmd)
+	if h == nil || cmd.Flags().Changed("detach") {
 		return badInput("descartes tasks plan "+terminal.Quote(file)+" has an agent write them; to repeat it as a prompt: descartes run --prompt-file "+terminal.Quote(file), "%s has no tasks", file)
 	}
-	fmt.Fprintf(out, "%s has no tasks. Repeat it as a prompt? [y/N] ", terminal.Clean(file))
-	if line, _ := in.ReadString('\n'); !strings.EqualFold(strings.TrimSpace(line), "y") {
+	if yes, _ := h.yes(cmd.Context(), file+" has no tasks. Repeat it as a prompt?", false); !yes {
 		return &failure{code: exitInterrupted, err: errors.New("nothing was started")}
 	}
 	return nil
 }
 
-// atTerminal returns where to ask a person; ok is false if nobody is there.
-func (s *settings) atTerminal(cmd *cobra.Command) (in *bufio.Reader, out io.Writer, ok bool) {
-	f, ok := cmd.InOrStdin().(*os.File)
-	out = cmd.ErrOrStderr()
-	return bufio.NewReader(f), out, ok && !s.CI && !s.JSON && terminal.IsTerminal(f) && terminal.IsTerminal(out)
-}
-
 // chooseTag completes what is run where nobody said it: the only list of the project, or the one that a person at the terminal chooses.
 func (s *settings) chooseTag(cmd *cobra.Command, root string) error {
 	known := tasks.Known(root)
+	if len(known) < 2 {
+		s.Scud.Tag = strings.Join(known, "")
+		return nil
+	}
+	h, hint := s.asks(cmd), "known tags: "+strings.Join(known, ", ")
+	if h == nil {
+		return badInput(hint, "which tag? give --tag")
+	}
 	active, _, _ := tasks.Active(root)
-	switch {
-	case len(known) == 0:
-		return nil
-	case len(known) == 1:
-		s.Scud.Tag = known[0]
-		return nil
-	}
-	lines, out, ok := s.atTerminal(cmd)
-	if !ok {
-		return badInput("known tags: "+strings.Join(known, ", "), "which tag? give --tag")
-	}
 	usual := max(0, slices.Index(known, active))
 	for i, tag := range known {
-		fmt.Fprintf(out, "  %d  %s\n", i+1, terminal.Clean(tag))
+		fmt.Fprintf(h.out, "  %d  %s\n", i+1, terminal.Clean(tag))
 	}
 	for range 5 {
-		fmt.Fprintf(out, "Which one? A number or a name; q leaves [%d] ", usual+1)
-		line, err := lines.ReadString('\n')
-		if err != nil {
-			return badInput("known tags: "+strings.Join(known, ", "), "no tag was chosen")
-		}
-		line = cmp.Or(strings.TrimSpace(line), strconv.Itoa(usual+1))
-		if line == "q" && !slices.Contains(known, line) {
-			return &failure{code: exitInterrupted, err: errors.New("nothing was started")}
-		}
-		if n, err := strconv.Atoi(line); err == nil && n >= 1 && n <= len(known) && !slices.Contains(known, line) {
-			line = known[n-1]
-		}
-		if slices.Contains(known, line) {
+		line, ok := h.line(cmd.Context(), fmt.Sprintf("Which one? A number or a name; q leaves [%d]", usual+1))
+		n, err := strconv.Atoi(cmp.Or(line, strconv.Itoa(usual+1)))
+		switch {
+		case !ok:
+			return badInput(hint, "no tag was chosen")
+		case slices.Contains(known, line):
 			s.Scud.Tag = line
 			return nil
+		case line == "q":
+			return &failure{code: exitInterrupted, err: errors.New("nothing was started")}
+		case err == nil && n >= 1 && n <= len(known):
+			s.Scud.Tag = known[n-1]
+			return nil
 		}
-		why := fmt.Sprintf("There is no tag %q", line)
-		if near := didYouMean(line, known); near != "" {
-			why += "; " + near
-		}
-		fmt.Fprintln(out, terminal.Clean(why))
+		fmt.Fprintln(h.out, terminal.Clean(strings.TrimRight(fmt.Sprintf("There is no tag %q; %s", line, didYouMean(line, known)), "; ")))
 	}
-	return badInput("known tags: "+strings.Join(known, ", "), "no tag was chosen")
+	return badInput(hint, "no tag was chosen")
 }
