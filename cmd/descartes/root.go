@@ -48,7 +48,7 @@ and committed. descartes demo shows it in a temporary repository.`,
 	})
 	// Cobra would use a template for this, and with templates the linker keeps every method of every type.
 	root.Flags().BoolP("version", "v", false, "version for descartes")
-	root.AddCommand(newRunCmd(), newStartCmd(), newStepCmd(), newResumeCmd(), newPlanCmd(), newBuildCmd(), newPromptCmd(), newDemoCmd(), newStatusCmd(), newWatchCmd(), newLogsCmd(), newServeCmd(),
+	root.AddCommand(newRunCmd(), newStartCmd(), newStepCmd(), newResumeCmd(), newPlanCmd(), newBuildCmd(), newPromptCmd(), newDemoCmd(), newStatusCmd(), newWatchCmd("watch", false), newLogsCmd(), newServeCmd(),
 		newAnswerCmd(), newPauseCmd(), newCancelCmd(), newRewindCmd(), newWhyCmd(), newReportCmd(), newRecheckCmd(), newWavesCmd(), newSpecCmd(), newTasksCmd(),
 		newInitCmd(), newDoctorCmd(), newConfigCmd(), newTrustCmd(), newCleanupCmd(), newFleetCmd(), newVersionCmd())
 	root.AddCommand(hidden(newLoopCmd(), newListCmd(), newAttemptsCmd(), newAcceptCmd(), newReceiptCmd(), newLimitsCmd())...)
@@ -87,8 +87,8 @@ func newLoopCmd() *cobra.Command {
 		}
 		return groupRun(cmd, args)
 	}
-	cmd.AddCommand(newStartCmd(), newStepCmd(), newStatusCmd(), newResumeCmd(), newCancelCmd(), newPauseCmd(), newWatchCmd(), newLogsCmd())
-	cmd.AddCommand(hidden(newAttachCmd(), newListCmd())...)
+	cmd.AddCommand(newStartCmd(), newStepCmd(), newStatusCmd(), newResumeCmd(), newCancelCmd(), newPauseCmd(), newWatchCmd("watch", false), newLogsCmd())
+	cmd.AddCommand(hidden(newWatchCmd("attach", true), newListCmd())...)
 	return cmd
 }
 

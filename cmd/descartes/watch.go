@@ -29,11 +29,11 @@ import (
 	"descartes/view"
 )
 
-func newWatchCmd() *cobra.Command {
+// newWatchCmd is watch, or what it was called where it was plain.
+func newWatchCmd(name string, plain bool) *cobra.Command {
 	var a app
-	var plain bool
 	cmd := &cobra.Command{
-		Use:   "watch [loop]",
+		Use:   name + " [loop]",
 		Short: "Show a run live: what is done, what runs, logs, specs and diffs",
 		Long: `Show a loop live: the one named, the one that is running, or the last. It is the view that start has at a
 terminal; ? there lists its keys. Leaving it leaves the loop running.
@@ -43,29 +43,33 @@ loop's exit code.
 `,
 		Args: takes(0, 1, "at most one loop"),
 		RunE: a.does(func(args []string) error {
-			s, err := attachable(a.root, args)
+			name := oneArg(args, "")
+			if _, _, err := liveOne(a.home, name); err != nil { // several
+				return err
+			}
+			s, err := a.loop(name)
 			if err != nil {
 				return err
 			}
-			return watch(a.cmd, a.root, s, plain, a.json)
+			return a.watch(s, plain)
 		}),
 	}
 	a.flags(cmd, "print the events as JSON lines, until the loop ends")
-	cmd.Flags().BoolVar(&plain, "plain", false, "a line for each event, even at a terminal")
+	cmd.Flags().BoolVar(&plain, "plain", plain, "a line for each event, even at a terminal")
 	return cmd
 }
 
 // watch shows a loop until it ends, or until a person leaves.
-func watch(cmd *cobra.Command, root string, s *store.Saved, plain, asJSON bool) error {
-	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), asJSON, false)
+func (a *app) watch(s *store.Saved, plain bool) error {
+	p := newPrinter(a.out(), a.cmd.ErrOrStderr(), a.json, false)
 	defer p.close()
-	a := &attached{root: root, home: store.NewHome(root), saved: s, p: p, run: journal.NewState(), looks: true, ends: plain || asJSON}
-	in, ok := viewable(cmd, p, plain)
+	f := &follower{root: a.root, home: a.home, saved: s, p: p, run: journal.NewState(), ends: plain || a.json}
+	in, ok := viewable(a.cmd, p, plain)
 	if !ok {
-		return a.follow(cmd.Context())
+		return f.follow(a.ctx())
 	}
-	opt := viewed{root, func() (*store.Saved, error) { return s, nil }}.options(in, p)
-	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGHUP)
+	opt := viewed{a.root, func() (*store.Saved, error) { return s, nil }}.options(in, p)
+	ctx, stop := signal.NotifyContext(a.ctx(), syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	v := tui.Start(opt)
 	select {
@@ -76,7 +80,7 @@ func watch(cmd *cobra.Command, root string, s *store.Saved, plain, asJSON bool) 
 		return fmt.Errorf("show the loop: %w", err)
 	}
 	if a.home.IsLive(*s) {
-		p.say("%s", a.leaves())
+		p.say("%s", f.leaves())
 		return nil
 	}
 	events, err := journal.ReadEvents(a.home.Events(s.State.ID))
@@ -84,9 +88,9 @@ func watch(cmd *cobra.Command, root string, s *store.Saved, plain, asJSON bool) 
 		return err
 	}
 	for _, e := range events {
-		a.see(e)
+		f.see(e)
 	}
-	return a.over(ctx)
+	return f.over(ctx)
 }
 
 // viewable is the terminal that a view reads keys from; ok is false where there is no person, or one who wants plain lines, and where the
@@ -365,14 +369,4 @@ func (v viewed) render(a *journal.Attempt, tail int64, show func(render.Item)) (
 	text := r.read(a.Backend, show)
 	_, err = text.Write(data)
 	return from > 0, errors.Join(err, text.Close())
-}
-
-// leaves says that a loop that was watched keeps running.
-func (a *attached) leaves() string {
-	how := ""
-	if l, err := view.Of(a.root, *a.saved); err == nil && l.Board != nil {
-		how = fmt.Sprintf(" (%d/%d done)", l.Tasks.Done, l.Tasks.Total)
-	}
-	id := a.saved.State.ID
-	return fmt.Sprintf("loop %s keeps running%s: descartes watch %s%s", id, how, id, fromHere(a.root))
 }

@@ -153,7 +153,7 @@ func (p Project) arguments() map[string]answer {
 		"step":   {then: files, offers: []offer{p.tags}},
 		"import": aFile, "prompt": aFile, "tasks plan": aFile,
 		"cancel": loops(func(_ store.Home, s store.Saved) bool { return !s.State.Completed }),
-		"pause":  live, "attach": live, "watch": any, "status": any, "report": any,
+		"pause":  live, "attach": any, "watch": any, "status": any, "report": any,
 		"resume": loops(func(h store.Home, s store.Saved) bool { return !h.IsLive(s) }),
 		"logs":   {then: asTheyStand, offers: []offer{p.parts}},
 		"show":   task, // of tasks; that of config is its own

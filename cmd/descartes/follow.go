@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+
+	"descartes/gitops"
+	"descartes/loop"
+	"descartes/loop/journal"
+	"descartes/loop/store"
+	"descartes/view"
+	"descartes/view/print"
+)
+
+// shownAgain is how many lines printed before are shown again.
+const shownAgain = 20
+
+// follower follows one loop in lines.
+type follower struct {
+	root  string
+	home  store.Home
+	saved *store.Saved
+	p     *printer
+	ends  bool           // with the loop's exit code
+	began time.Time      // this run of it
+	end   *journal.Event // of this run
+	told  string         // the last request that was shown
+	run   *journal.State // what the journal has said so far
+}
+
+// follow prints what happens until the loop ends, or until a signal; the loop keeps running then.
+func (a *follower) follow(ctx context.Context) error {
+	s, id := a.saved.State, a.saved.State.ID
+	a.p.events.Waves, a.p.events.Usual = s.TotalWaves, s.Config.Backend.Type
+	f := journal.Follow(a.home.Events(id))
+	live := a.home.IsLive(*a.saved) // asked first: a loop that ended has written its end
+	events, err := f.Next()
+	if err != nil {
+		return err
+	}
+	a.catchUp(events)
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for live {
+		a.tellRequest()
+		select {
+		case <-ctx.Done():
+			a.p.say("%s", a.leaves())
+			return nil
+		case <-tick.C:
+		}
+		live = a.home.IsLive(*a.saved)
+		if events, err = f.Next(); err != nil {
+			return err
+		}
+		for _, e := range events {
+			a.see(e)
+			a.p.observe(e)
+		}
+	}
+	return a.over(context.WithoutCancel(ctx))
+}
+
+// see takes in an event.
+func (a *follower) see(e journal.Event) {
+	a.run.Apply(&e)
+	switch {
+	case e.Begins():
+		a.began, a.end = e.TS, nil
+	case e.Type == journal.LoopFinished || e.Type == journal.LoopPaused:
+		a.end = &e
+	}
+}
+
+// catchUp shows the last lines that this run of the loop printed.
+func (a *follower) catchUp(events []journal.Event) {
+	var lines []func()
+	for _, e := range events {
+		if a.see(e); e.Begins() {
+			lines = nil
+		}
+		if line := a.p.events.Line(&e); line != "" {
+			lines = append(lines, func() { a.p.happened(&e, line) })
+		}
+	}
+	for _, show := range lines[max(0, len(lines)-shownAgain):] {
+		show()
+	}
+}
+
+// tellRequest shows what another terminal asked for.
+func (a *follower) tellRequest() {
+	asked := view.Pending{Stopping: !a.run.Stopping.IsZero(), Kind: a.saved.State.Kind, Underway: a.run.Underway()}
+	asked.Asked, asked.Now = a.home.Asked(a.saved.State.ID)
+	if text := asked.Text(); text != "" && text != a.told {
+		a.told = text
+		a.p.say("%s", text)
+	}
+}
+
+// over reports how the loop ended, and ends in the same way.
+func (a *follower) over(ctx context.Context) error {
+	id := a.saved.State.ID
+	s, err := a.home.Find(id)
+	if err != nil {
+		return err
+	}
+	if s == nil {
+		s = a.saved
+	}
+	if a.end == nil {
+		return &failure{code: exitError, err: fmt.Errorf("loop %s was killed", id), hint: resumeOf(a.root, id, s.Path) + " resumes it"}
+	}
+	l, err := view.Of(a.root, *s)
+	if err != nil {
+		return err
+	}
+	out := loop.OutcomeOf(a.end)
+	code := exitCode(out, out.Blocked)
+	if d := a.end.Detail; d != nil {
+		code = d.Code
+	}
+	if l.Board != nil || l.Prompt() {
+		l.From(fromHere(a.root))
+		l.Run.Outcome, l.Took, l.Kept = out, a.end.TS.Sub(a.began), a.kept(ctx, l.ID)
+		a.p.tell(print.Summary(l, a.p.paint, a.p.box))
+	}
+	if code != exitDone && a.ends {
+		return quiet(code)
+	}
+	return nil
+}
+
+// kept returns the loop's attempts in the repository; none if that cannot be read.
+func (a *follower) kept(ctx context.Context, id string) []gitops.Ref {
+	repo, err := openRepo(ctx, a.root, nil)
+	if err != nil {
+		return nil
+	}
+	defer repo.Close()
+	refs, err := repo.Refs(ctx, "refs/descartes/"+id+"/")
+	if err != nil {
+		return nil
+	}
+	return slices.Clip(refs)
+}
+
+// leaves says that a loop that was watched keeps running.
+func (a *follower) leaves() string {
+	how := ""
+	if l, err := view.Of(a.root, *a.saved); err == nil && l.Board != nil {
+		how = fmt.Sprintf(" (%d/%d done)", l.Tasks.Done, l.Tasks.Total)
+	}
+	id := a.saved.State.ID
+	return fmt.Sprintf("loop %s keeps running%s: descartes watch %s%s", id, how, id, fromHere(a.root))
+}
