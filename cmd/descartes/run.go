@@ -87,9 +87,14 @@ func (s *settings) source(cmd *cobra.Command, args []string) error {
 	case fi.IsDir():
 		return badInput("name the file in it, such as "+filepath.Join(what, "tasks.md"), "%s is a directory", what)
 	}
-	_, listed := loop.OpenTasks(root, loop.ScudConfig{TasksFile: path})
+	list, listed := loop.OpenTasks(root, loop.ScudConfig{TasksFile: path})
+	imported := false // before its boxes were read: the list has the statuses
+	if listed == nil && list.IsPlan() {
+		_, err := tasks.Open(root, list.Tag())
+		imported = err == nil
+	}
 	var several *tasks.NotFoundError
-	if listed == nil || errors.As(listed, &several) && len(several.Known) > 0 {
+	if listed == nil && !imported || errors.As(listed, &several) && len(several.Known) > 0 {
 		return f.Set("tasks-file", what)
 	}
 	if ext := strings.ToLower(filepath.Ext(what)); ext != ".md" && ext != ".markdown" && ext != ".txt" {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,7 +22,9 @@ func Open(path, tag string) (*tasks.File, error) {
 		return f, err
 	}
 	if tag == "" {
-		tag = strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+		src, _ := os.ReadFile(path) // it was just read
+		front, _ := ReadFrontMatter(src)
+		tag = cmp.Or(front.Tag, strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)))
 	}
 	list, notBoxed := tasks.OpenBoxes(path, tag, func(src string, was []tasks.Task) ([]tasks.Task, []tasks.Finding, [][][2]int, error) {
 		return boxed(path, src, was)
