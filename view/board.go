@@ -162,12 +162,19 @@ func (t *Task) Took() (d time.Duration) {
 	return d
 }
 
-// Note is why it is so: what it waits for, its grade, its reason.
-func (t *Task) Note() string {
+// Line is how it stands and why: done: accepted, or waits for 2.
+func (t *Task) Line() string {
+	why, word := t.Why, t.Stand.Help()
 	if t.Stand == Done {
-		return string(t.Grade)
+		why = string(t.Grade)
 	}
-	return t.Why
+	switch {
+	case why == "":
+		return word
+	case t.Stand == Waiting:
+		return why
+	}
+	return word + ": " + why
 }
 
 // Said is what a line about it adds in brackets: its cause, its grade, its status.

@@ -157,7 +157,7 @@ func TestLogInBrowser(t *testing.T) {
 	defer f.Close()
 	fmt.Fprintln(f, "first", evil)
 	do(t, ctx, "open the task", chromedp.Navigate(p.http.URL+p.server.Path()), chromedp.Navigate(p.http.URL+"/loops/loop-1234/tasks/1"))
-	until(t, ctx, `document.querySelector('#log .lines').textContent.includes('first <script>') && !document.querySelector('#log script')`)
+	until(t, ctx, `document.querySelector('#log .lines')?.textContent.includes('first <script>') && !document.querySelector('#log script')`)
 	do(t, ctx, "open the diff", chromedp.Click(`//summary[.="Diff"]`, chromedp.BySearch))
 	until(t, ctx, `document.querySelector('.diff .added')?.textContent.includes('<script>')`)
 }

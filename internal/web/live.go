@@ -177,7 +177,7 @@ func (s *Server) showLoop(name string) http.HandlerFunc {
 	}
 }
 
-// streamLoop says whenever a loop's page has changed, and at once: the page fetches its parts then.
+// streamLoop says whenever a loop's page has changed, and at once if it is of another event than the last: the page fetches its parts then.
 func (s *Server) streamLoop(w http.ResponseWriter, r *http.Request) {
 	l, err := s.look(r.PathValue("id"))
 	if err != nil {
@@ -191,13 +191,13 @@ func (s *Server) streamLoop(w http.ResponseWriter, r *http.Request) {
 	defer s.feeds.done()
 	f := s.follow(l)
 	defer s.leave(l.ID, f)
-	for {
+	for shown := r.FormValue("seq") == fmt.Sprint(l.Run.History.Seq); ; shown = false {
 		next, err := f.next()
 		if err != nil {
 			out.send("trouble", err.Error())
 			return
 		}
-		if !out.send("changed", "") || !out.wait(restEvery, nil) {
+		if !shown && (!out.send("changed", "") || !out.wait(restEvery, nil)) {
 			return
 		}
 		for quiet := true; quiet; {

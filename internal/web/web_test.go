@@ -372,7 +372,7 @@ func (p *project) events(path string) (next func() (event, data string)) {
 func TestNext(t *testing.T) {
 	p := newProject(t, 3)
 	p.attempt("1", journal.Verified, "")
-	if _, page := p.get("/loops/loop-1234", true, nil); !strings.Contains(page, "Next: <code>descartes loop resume</code>") {
+	if _, page := p.get("/loops/loop-1234", true, nil); !strings.Contains(page, "Next: <code>descartes resume</code>") {
 		t.Errorf("a killed loop: %s", page)
 	} else if !strings.Contains(page, `class="can-resume can-step "`) {
 		t.Errorf("a killed loop has no button that resumes it: %s", page)
