@@ -100,7 +100,7 @@ func (s *Slot) seed(ctx context.Context) error {
 	}
 	_, head, err := s.user.head(ctx)
 	if err == nil {
-		err = s.setHead(ctx, head)
+		s.stands, err = "", s.setHead(ctx, head)
 	}
 	if err == nil {
 		err = s.takeIndex(filepath.Join(s.user.l.gitDir, "index"))

@@ -175,7 +175,13 @@ func (s *Slot) checkOutModules(ctx context.Context, tree Tree, fresh bool) error
 			return nil
 		}
 	}
-	links, err := s.cli.links(ctx, "")
+	listed, err := s.Listed(ctx)
+	var links []nestedRepo
+	for _, path := range sortedKeys(listed) {
+		if was, is := strings.CutPrefix(listed[path], "160000 "); is {
+			links = append(links, nestedRepo{path: path, was: was[:strings.IndexByte(was, ' ')]})
+		}
+	}
 	s.cli.whole, s.flat = err == nil && len(links) == 0, ""
 	if s.cli.whole {
 		s.flat = tree

@@ -205,7 +205,7 @@ func (r *Repo) setHead(ctx context.Context, commit string) error {
 	if commit != "" {
 		return r.forceRef(ctx, "HEAD", commit, "descartes: slot")
 	}
-	err := r.removeRef(ctx, unborn)
+	err := r.DeleteRefs(ctx, unborn)
 	if err == nil {
 		err = r.pointHead(ctx, unborn, "descartes: slot")
 	}

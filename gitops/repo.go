@@ -99,7 +99,9 @@ func (r *Repo) Claim() error {
 
 // Close releases what Open took. Do not use the repository afterwards.
 func (r *Repo) Close() error {
-	r.objects.close()
+	if r.lender.root == "" { // a slot reads with its user's
+		r.objects.close()
+	}
 	r.cli.close()
 	return r.root.Close()
 }

@@ -45,6 +45,8 @@ type Slot struct {
 	known   map[string]string // the user's repositories of submodules, by the links to their objects
 	empty   []LeftOut         // submodules that are not checked out
 	flat    Tree              // a tree without submodules that it had, "" for none
+	listed  map[string]string // see Listed; nil until somebody asks
+	stands  string            // the commit that stand set
 }
 
 // SlotOptions say where a slot is.
@@ -123,7 +125,7 @@ func (s *Slot) open(ctx context.Context, git *cli, opt Options) (err error) {
 	}
 	s.byGit, s.cli.unites, s.lender = cmp.Or(s.byGit, s.user.byGit), !s.here, s.user.l
 	if s.user.diffs != nil {
-		s.diffs = s.user.diffs
+		s.diffs, s.Repo.objects = s.user.diffs, s.user.objects
 	}
 	if s.here {
 		if err := s.seed(ctx); err != nil {
@@ -181,6 +183,7 @@ func (s *Slot) lay() error {
 		}
 	}
 	if !exists(filepath.Join(s.git, "HEAD")) {
+		s.stands = ""
 		if err := os.WriteFile(filepath.Join(s.git, "HEAD"), []byte("ref: "+unborn+"\n"), 0o666); err != nil {
 			return err
 		}
@@ -280,7 +283,22 @@ func (s *Slot) stand(ctx context.Context, commit string) error {
 	if commit == "" || s.opts.Pin == "" {
 		return s.setHead(ctx, commit)
 	}
-	return s.updateRefs(ctx, "descartes: slot", "update HEAD\x00"+commit+"\x00\x00update "+s.opts.Pin+"\x00"+commit+"\x00\x00")
+	if s.stands == commit && s.byGit == "" { // which moves HEAD
+		return nil
+	}
+	err := s.updateRefs(ctx, "descartes: slot", "update HEAD\x00"+commit+"\x00\x00update "+s.opts.Pin+"\x00"+commit+"\x00\x00")
+	if err == nil {
+		s.stands = commit
+	}
+	return err
+}
+
+// Listed is what the slot has tracked since Prepare, as Tracked says it.
+func (s *Slot) Listed(ctx context.Context) (_ map[string]string, err error) {
+	if s.listed == nil {
+		s.listed, err = s.Tracked(ctx, []string{"*"})
+	}
+	return s.listed, err
 }
 
 // There reports whether the working tree is the folder that was opened: somebody may have deleted or replaced it.
@@ -332,6 +350,7 @@ func (s *Slot) checkOut(ctx context.Context, tree string) error {
 
 // readTree does, and opens folders that keep git from it.
 func (s *Slot) readTree(ctx context.Context, tree string) error {
+	s.listed = nil
 	_, err := s.cli.run(ctx, gitCall{args: []string{"read-tree", "--reset", "-u", tree}})
 	if err != nil && ctx.Err() == nil && s.Loosen() {
 		_, err = s.cli.run(ctx, gitCall{args: []string{"read-tree", "--reset", "-u", tree}})
@@ -347,7 +366,7 @@ func (s *Slot) asUsers(ctx context.Context, first bool) error {
 	if s.user.root == nil || !first && !modes {
 		return nil
 	}
-	mine, err := s.Tracked(ctx, []string{"*"})
+	mine, err := s.Listed(ctx)
 	if err != nil {
 		return err
 	}

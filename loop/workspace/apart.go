@@ -34,7 +34,7 @@ func (p *Pool) ways(ctx context.Context, s *Slot) (ways []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	tracked, err := s.git.Tracked(ctx, []string{"*"})
+	tracked, err := s.git.Listed(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list the files of slot %d: %w", s.Number, err)
 	}

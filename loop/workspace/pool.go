@@ -330,7 +330,7 @@ func (p *Pool) copyInto(ctx context.Context, s *Slot) error {
 	if s.forChecks() { // strip removed what it had by other settings
 		maps.DeleteFunc(was, func(name string, _ stamp) bool { return !p.kept(name) })
 	}
-	tracked, err := s.git.Tracked(ctx, []string{"*"})
+	tracked, err := s.git.Listed(ctx)
 	if err != nil {
 		return fmt.Errorf("list the files of slot %d: %w", s.Number, err)
 	}
