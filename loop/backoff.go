@@ -183,7 +183,7 @@ func (p *backoff) others(backend string, s *journal.Provider, now time.Time, tel
 	if !found || p.anew && !u.At.After(p.began) || u.At.Equal(p.seen[backend]) || !u.Until.After(s.Until) {
 		return record, nil
 	}
-	s.Until, s.Reason = u.Until.Add(spread(min(30*time.Second, u.Until.Sub(now)/10))), u.Reason
+	s.Until, s.Reason = u.Until.Add(spread(min(mostSpread, u.Until.Sub(now)/10))), u.Reason
 	s.Met = u.At
 	return &u, nil
 }
@@ -306,7 +306,7 @@ func pause(s *journal.Provider, r agent.Result, now time.Time) time.Time {
 	case r.End == agent.Limited:
 		// Many processes may wait for the same moment. A reset in the past, or none, must not cause a burst of requests: each limit in a row waits
 		// longer.
-		until := r.Until.Round(0).Add(spread(min(30*time.Second, time.Second+max(0, r.Until.Sub(now))/10)))
+		until := r.Until.Round(0).Add(spread(min(mostSpread, time.Second+max(0, r.Until.Sub(now))/10)))
 		least := now.Add([]time.Duration{time.Second, 30 * time.Second, 5 * time.Minute, 15 * time.Minute, time.Hour}[min(limits, 4)])
 		if until.Before(least) {
 			return least.Add(spread(time.Second))
@@ -328,6 +328,9 @@ func why(s *journal.Provider, now time.Time) string {
 	}
 	return s.Reason
 }
+
+// mostSpread is the longest time by which a known end of a limit is put off.
+const mostSpread = 30 * time.Second
 
 // spread returns a random duration up to d, so that several loops do not come back at once.
 func spread(d time.Duration) time.Duration { return rand.N(d + 1) }

@@ -29,7 +29,12 @@ type patient struct {
 
 func newPatient(t *testing.T) *patient {
 	t.Helper()
-	p := &patient{world: newWorld(t, threeTasks), time: gitops.Now().Round(0)}
+	return newPatientOf(t, threeTasks)
+}
+
+func newPatientOf(t *testing.T, list string) *patient {
+	t.Helper()
+	p := &patient{world: newWorld(t, list), time: gitops.Now().Round(0)}
 	p.began = p.time
 	var clock sync.Mutex
 	p.now = func() time.Time {
@@ -442,5 +447,26 @@ func TestWaitWatchesTheClock(t *testing.T) {
 				within(t, "the wait", slept, 2*time.Hour-time.Minute, 2*time.Hour+time.Minute)
 			}
 		})
+	}
+}
+
+// A task that sat out a limit longer than the run may wait has its turn in the same run once the limit is over.
+func TestLimitSatOut(t *testing.T) {
+	t.Parallel()
+	p := newPatientOf(t, `{"tag":"x","tasks":[{"id":1,"title":"One","status":"pending"},{"id":2,"title":"Two","status":"pending","agent_type":"other"},{"id":3,"title":"Three","status":"pending","agent_type":"other"}]}`)
+	p.cfg.MaxWaitSecs = 60 * 60
+	p.cfg.AgentTypes = map[string]AgentType{"other": {Backend: "codex"}}
+	p.result = func(r agent.Request) (res agent.Result) {
+		switch len(p.asked) {
+		case 1:
+			return limitedUntil(p.time.Add(5 * time.Hour))
+		default:
+			p.time = p.time.Add(3 * time.Hour)
+		}
+		return res
+	}
+	p.mustRun(StartOptions{}, journal.AllDone)
+	if !slices.Equal(p.asked, []string{"claude", "codex", "codex", "claude"}) {
+		t.Errorf("asked %v", p.asked)
 	}
 }

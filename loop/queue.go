@@ -255,7 +255,7 @@ func (w *tagWork) pick(ln *lane) (string, error) {
 		return id, nil
 	}
 	can := func(id string) bool {
-		return w.job.Graph.Ready(id) && w.at(id) == nil && w.quota[id] == nil && w.rounds[id] == nil
+		return w.job.Graph.Ready(id) && w.at(id) == nil && !w.sitsOut(id) && w.rounds[id] == nil
 	}
 	if id := w.scope.Task; id != "" {
 		if !can(id) {
@@ -303,6 +303,15 @@ func (w *tagWork) pick(ln *lane) (string, error) {
 func (w *tagWork) waitsForQuota(id string) bool {
 	t, _ := w.job.Graph.Task(id)
 	return !w.backoff.free(w.config.Choices(t))
+}
+
+// sitsOut reports whether the accounts of a task are out of quota for longer than the run may wait from now on.
+func (w *tagWork) sitsOut(id string) bool {
+	out := w.quota[id]
+	if out != nil && !out.Until.IsZero() && w.backoff.tooLong(move{limited: true, until: out.Until.Add(mostSpread)}) == nil {
+		delete(w.quota, id)
+	}
+	return w.quota[id] != nil
 }
 
 // firstBack is the end of a run whose remaining tasks all sit out: it can be resumed when the first of them has quota again.
