@@ -120,7 +120,7 @@ func (w *tagWork) takeAnswers() (bool, error) {
 	if len(ids) == 0 {
 		return false, nil
 	}
-	w.job.answers = answers
+	w.job.answers, w.passed = answers, 0
 	if err := w.record(&journal.Event{Type: journal.LoopResumed, Reason: journal.ReasonAnswered, Tasks: ids}); err != nil {
 		return false, err
 	}

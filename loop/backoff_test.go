@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -469,4 +470,44 @@ func TestLimitSatOut(t *testing.T) {
 	if !slices.Equal(p.asked, []string{"claude", "codex", "codex", "claude"}) {
 		t.Errorf("asked %v", p.asked)
 	}
+}
+
+// A task that waits has given its lane away: when its quota is back it waits for a lane.
+func TestLimitLaneIsAnothers(t *testing.T) {
+	t.Parallel()
+	p := newPatientOf(t, `{"tag":"x","tasks":[{"id":1,"title":"One","status":"pending"},{"id":2,"title":"Two","status":"pending","agent_type":"other"}]}`)
+	p.cfg.AgentTypes = map[string]AgentType{"other": {Backend: "codex"}}
+	real := p.sleep
+	woke := make(chan struct{})
+	p.sleep = func(d time.Duration) { // the wait is over while the other task is at work
+		<-woke
+		real(7 * time.Hour)
+	}
+	p.result = func(r agent.Request) (res agent.Result) {
+		switch len(p.asked) {
+		case 1:
+			return limitedUntil(p.now().Add(2 * time.Hour))
+		case 2:
+			close(woke)
+			for p.now().Before(p.began.Add(3 * time.Hour)) {
+				runtime.Gosched()
+			}
+		}
+		return res
+	}
+	p.mustRun(StartOptions{}, journal.AllDone)
+	if !slices.Equal(p.asked, []string{"claude", "codex", "claude"}) {
+		t.Errorf("asked %v", p.asked)
+	}
+	for _, name := range []string{"task-1.txt", "task-2.txt"} {
+		p.git("cat-file", "-e", "HEAD:"+name)
+	}
+}
+
+// A limit that is reached with the last task is no end before everything is done.
+func TestLimitWithTheLastTask(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, `{"tag":"x","tasks":[{"id":1,"title":"One","status":"pending"}]}`)
+	w.cfg.Parallel, w.cfg.Scud.MaxTotalIterations = 2, 1
+	w.mustRun(StartOptions{}, journal.AllDone)
 }

@@ -168,7 +168,8 @@ func (w *tagWork) roundOver(u *unit) (*Outcome, error) {
 			return nil, err
 		}
 		w.again = append(w.again, id) // for the next round
-		return w.backoff.over(w.config.Choices(u.task), w.teller(u))
+		out, err := w.backoff.over(w.config.Choices(u.task), w.teller(u))
+		return w.dropped(u, out), err
 	}
 	if !r.over() {
 		r.take(slices.MinFunc(r.passed, func(a, b *unit) int { return cmp.Or(a.size-b.size, a.number-b.number) }))

@@ -360,7 +360,7 @@ func (l *Loop) untouched(ln *lane, before gitops.Tree, task string, c *attempt.C
 	if err := l.tell(&journal.Event{Type: journal.VerifyStarted, Unit: journal.Unit{Task: task}, Detail: &journal.Detail{Checked: journal.Checked{Baseline: true, Check: c.Name}, Files: journal.Files{Alone: ln == l.checker}, Client: journal.Client{Log: l.relative(u.log)}}}); err != nil {
 		return nil, err
 	}
-	if b, err = TryBaseline(l.soon, ln.runner.Verify, l.checkRequest(ln, "baseline", u.log), c, l.tools.Withheld.Verify); err != nil {
+	if b, err = TryBaseline(l.soon(), ln.runner.Verify, l.checkRequest(ln, "baseline", u.log), c, l.tools.Withheld.Verify); err != nil {
 		return nil, err
 	}
 	b.Task = task

@@ -21,7 +21,7 @@ import (
 
 // uncommitted reports whether a wave has verified or given-up tasks that no commit contains.
 func (w *tagWork) uncommitted(wave int) bool {
-	return slices.ContainsFunc(w.trunk.units, func(id string) bool { return w.job.Graph.Wave(id) == wave }) ||
+	return slices.ContainsFunc(w.trunk.units, func(id string) bool { return w.waveOf(id) == wave }) ||
 		slices.ContainsFunc(w.history.GivenUp(), func(b *journal.BlockedTask) bool { return b.Wave == wave })
 }
 

@@ -93,7 +93,7 @@ func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 	l.running.Store(true)
 	l.stop = &stopper{ctx: ctx, soft: soft, ask: func() (store.Request, bool) { return l.home.Asked(l.state.ID) }, marked: l.saver.own.marked}
 	l.now, l.atOnce = context.WithCancel(ctx)
-	l.soon, l.atLast = context.WithCancel(l.now)
+	l.renew()
 	l.soft, l.tick = soft, time.NewTicker(pollEvery)
 	defer func() { l.tick.Stop(); l.atOnce(); close(l.over) }()
 
@@ -186,10 +186,14 @@ func (l *Loop) serve() {
 	case did := <-l.inbox:
 		did()
 	case <-l.tick.C:
-		if r, now := l.stop.ask(); now {
+		switch r, now := l.stop.ask(); {
+		case now: // which nobody takes back
 			l.atOnce()
-		} else if r != "" {
+			l.endWith(l.stop.asked(), nil)
+		case r != "":
 			l.atLast()
+		default:
+			l.takenBack()
 		}
 	case <-l.soft:
 		l.soft = nil
@@ -197,6 +201,30 @@ func (l *Loop) serve() {
 			l.endWith(nil, l.record(&journal.Event{Type: journal.LoopStopping}))
 		}
 	}
+}
+
+// ending is over when the run is to end.
+type ending struct {
+	ctx   context.Context
+	begin context.CancelFunc
+}
+
+// soon is over when the run is to end at all, by a request that may be taken back: then what was cut short begins again.
+func (l *Loop) soon() context.Context { return l.ending.Load().ctx }
+
+func (l *Loop) atLast() { l.ending.Load().begin() }
+
+// takenBack lets the run go on if a request that it should end was taken back.
+func (l *Loop) takenBack() {
+	if l.soon().Err() != nil && l.out == nil && l.err == nil && l.stop.asked() == nil {
+		l.renew()
+	}
+}
+
+func (l *Loop) renew() {
+	var e ending
+	e.ctx, e.begin = context.WithCancel(l.now)
+	l.ending.Store(&e)
 }
 
 // say has do run by the goroutine that decides, and waits for it. Workers and the trunk call it, to record and to read; it is quick. Once the run is over
@@ -283,9 +311,13 @@ func (l *Loop) start(ln *lane, u *unit) (*Outcome, error) {
 		out := l.work.dropped(u, m.end)
 		return out, err
 	}
+	l.takenBack()
 	l.work.sleeps(u, true)
-	l.aside(func() { l.stop.wait(l.soon, &l.tools, m.until) }, func() {
-		l.backoff.woke(m)
+	over := false
+	l.aside(func() { over = l.stop.wait(l.soon(), &l.tools, m.until) }, func() {
+		if over {
+			l.backoff.woke(m)
+		}
 		l.work.sleeps(u, false)
 	})
 	return nil, nil
@@ -326,7 +358,9 @@ func (l *Loop) attempt(u *unit) error {
 		if l.tools.Away != nil {
 			u.stand, err = u.lane.slot.Aim(l.ctx, start)
 		} else {
+			u.lane.begins = true
 			u.stand, err = l.prepare(l.ctx, u.lane, start)
+			u.lane.begins = false
 		}
 		if err != nil || u.begun {
 			break
@@ -355,7 +389,10 @@ func (l *Loop) announce(u *unit, moves bool) (in attempt.Input, err error) {
 		u.begun = true
 		return l.input(u, ""), nil
 	}
-	if u.round.over() {
+	if l.out != nil || l.err != nil || !l.work.goes(u) {
+		return in, nil
+	}
+	if u.over = cmp.Or(l.stop.asked(), usedUp(l.config, l.tools.Now(), l.history.Cost)); u.over != nil {
 		return in, nil
 	}
 	if u.moved = moves && l.work.moved(u); u.moved {
@@ -444,6 +481,7 @@ func (l *Loop) chooser(u *unit) func(context.Context, []attempt.With) (attempt.W
 			l.say(func() {
 				if m, err = l.backoff.pick(choices, l.teller(u)); err == nil && m.end == nil && !m.until.IsZero() {
 					m.end, err = l.backoff.wait(m, l.teller(u))
+					l.takenBack()
 				} else if err == nil && m.end == nil {
 					err = l.backoff.tellSwitch(m, l.teller(u))
 					m.end = usedUp(l.config, l.tools.Now(), l.history.Cost)
@@ -458,11 +496,17 @@ func (l *Loop) chooser(u *unit) func(context.Context, []attempt.With) (attempt.W
 			case m.until.IsZero():
 				return attempt.With(m.choice), actx.Err()
 			}
-			if l.stop.wait(l.soon, &l.tools, m.until); l.soon.Err() != nil {
-				l.say(func() { u.over = cmp.Or(l.stop.asked(), &Outcome{}) })
+			over := l.stop.wait(l.soon(), &l.tools, m.until)
+			l.say(func() {
+				if over {
+					l.backoff.woke(m)
+				} else {
+					u.over = cmp.Or(l.stop.asked(), l.out)
+				}
+			})
+			if u.over != nil {
 				return with, attempt.ErrRunEnds
 			}
-			l.say(func() { l.backoff.woke(m) })
 		}
 	}
 }

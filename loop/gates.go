@@ -218,7 +218,7 @@ func (w *promptWork) reply(question string) (yes, answered bool) {
 	if w.tools.Ask == nil || w.ctx.Err() != nil {
 		return false, false
 	}
-	return w.tools.Ask(w.soon, question) // another terminal may ask the loop to stop meanwhile
+	return w.tools.Ask(w.soon(), question) // another terminal may ask the loop to stop meanwhile
 }
 
 // spoke records what the gate says between iterations, and its state.

@@ -33,8 +33,9 @@ type lane struct {
 	runner *attempt.Runner
 	end    func() error // ends a slot's processes and releases it; nil for a folder
 
-	busy  bool           // something is made in it, or its slot has what is waiting to be integrated
-	order *journal.Event // start of an attempt that a killed run ordered from a fleet; nil for none
+	begins bool           // it is being prepared for an attempt
+	busy   bool           // something is made in it, or its slot has what is waiting to be integrated
+	order  *journal.Event // start of an attempt that a killed run ordered from a fleet; nil for none
 }
 
 // number is the slot's number; 0 for a folder.
@@ -356,14 +357,18 @@ func (l *Loop) leave(ctx context.Context, out *Outcome) (err error) {
 	return err
 }
 
-// setUp runs the set-up command in a slot. Whatever asks the run to stop ends it: it can simply be done again.
+// setUp runs the set-up command in a slot. For an attempt, whatever asks the run to stop ends it: it can simply be done again.
 func (l *Loop) setUp(slot *workspace.Slot) error {
 	var ln *lane
 	if l.say(func() { ln = l.laneOf(slot) }); ln == nil {
 		return fmt.Errorf("slot %d is nobody's", slot.Number)
 	}
+	ctx := l.now // a commit goes on
+	if ln.begins {
+		ctx = l.soon()
+	}
 	log := filepath.Join(l.home.Run(l.state.ID), "logs", fmt.Sprintf("setup-%d.log", slot.Number))
-	return lab.SetUp(l.soon, ln.runner.Verify, slot, lab.Setup{Command: l.config.Pool.Setup, Log: log, Shown: l.relative(log), Redact: l.tools.Redact, Timeout: seconds(l.config.Pool.SetupTimeout)})
+	return lab.SetUp(ctx, ln.runner.Verify, slot, lab.Setup{Command: l.config.Pool.Setup, Log: log, Shown: l.relative(log), Redact: l.tools.Redact, Timeout: seconds(l.config.Pool.SetupTimeout)})
 }
 
 // stoppedError says what a request to stop at once interrupted.

@@ -172,6 +172,8 @@ type work interface {
 	windUp()
 	// limit returns what forbids another attempt, besides the limits of every run.
 	limit() *Outcome
+	// goes reports whether a unit that is prepared is still to begin.
+	goes(u *unit) bool
 	// moved reports whether a unit is to start from another state than its slot was prepared for.
 	moved(u *unit) bool
 	// spec returns the text for a unit's agent. An outcome ends the run instead.
@@ -240,21 +242,21 @@ type Loop struct {
 	trunk       *trunk   // nil without git
 	uncheckable bool     // a check slot would lead back into the user's tree
 
-	stop      *stopper
-	ctx       context.Context // of the run
-	now, soon context.Context // over when the run is to end at once, and when it is to end at all
-	atOnce    context.CancelFunc
-	atLast    context.CancelFunc
-	soft      <-chan struct{} // nil once it is closed
-	tick      *time.Ticker    // for requests of other terminals
-	inbox     chan func()     // what other goroutines have to say
-	running   atomic.Bool     // Run has begun
-	over      chan struct{}   // closed when it has ended
-	busy      int             // goroutines whose end is awaited
-	jobs      []job           // what the trunk has to do
-	folding   bool            // it is at one
-	out       *Outcome        // the run ends with it, or with err
-	err       error
+	stop    *stopper
+	ctx     context.Context // of the run
+	now     context.Context // over when the run is to end at once
+	atOnce  context.CancelFunc
+	ending  atomic.Pointer[ending]
+	soft    <-chan struct{} // nil once it is closed
+	tick    *time.Ticker    // for requests of other terminals
+	inbox   chan func()     // what other goroutines have to say
+	running atomic.Bool     // Run has begun
+	over    chan struct{}   // closed when it has ended
+	busy    int             // goroutines whose end is awaited
+	jobs    []job           // what the trunk has to do
+	folding bool            // it is at one
+	out     *Outcome        // the run ends with it, or with err
+	err     error
 }
 
 // ID is the loop's id.

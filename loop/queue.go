@@ -65,11 +65,22 @@ func (w *tagWork) next(ln *lane) (*Outcome, error) {
 		if _, err := w.relist(); err != nil {
 			return nil, err
 		}
+		if !w.scope.Step {
+			if _, err := w.takeAnswers(); err != nil {
+				return nil, err
+			}
+		}
 		if goes, err := w.pass(ln); goes || err != nil {
 			return nil, err
 		}
 		if w.unapproved != nil {
 			return w.unapproved, nil
+		}
+		if id := w.verifiedBefore(); id != "" {
+			if _, err := w.unit(ln, id); err != nil || ln.busy {
+				return nil, err
+			}
+			continue
 		}
 		if out := w.limits(); out != nil {
 			return out, nil
@@ -104,21 +115,26 @@ func (w *tagWork) next(ln *lane) (*Outcome, error) {
 		if w.scope.Step {
 			return nil, nil
 		}
-		again, err := w.takeAnswers()
-		if err == nil && !again { // the list may have changed while the last wave was committed
-			again, err = w.relist()
-		}
-		if err != nil || !again {
+		if again, err := w.relist(); err != nil || !again { // it may have changed while the last wave was committed
 			return nil, err
 		}
-		w.passed = 0
 	}
+}
+
+// verifiedBefore is a task whose verified work of a killed run is still to be integrated, which needs no agent; "" for none.
+func (w *tagWork) verifiedBefore() string {
+	for _, t := range w.history.OpenTasks() {
+		if _, ok := w.job.Graph.Task(t.ID); ok && t.Verified != nil && w.at(t.ID) == nil && w.rounds[t.ID] == nil {
+			return t.ID
+		}
+	}
+	return ""
 }
 
 // startUnit starts a unit of a task.
 func (w *tagWork) startUnit(ln *lane, u *unit, err error) (*Outcome, error) {
 	if err == nil {
-		err = w.enter(w.job.Graph.Wave(u.task.ID))
+		err = w.enter(w.waveOf(u.task.ID))
 	}
 	if err != nil {
 		return nil, err
@@ -127,34 +143,45 @@ func (w *tagWork) startUnit(ln *lane, u *unit, err error) (*Outcome, error) {
 	return w.start(ln, u)
 }
 
+// goes lets a unit begin if its round still wants it, and nobody took its task off the list meanwhile.
+func (w *tagWork) goes(u *unit) bool {
+	return !u.round.over() && (w.started(u) || w.job.Graph.Ready(u.task.ID))
+}
+
 // leaves takes a unit off those under way.
 func (w *tagWork) leaves(u *unit) {
 	w.under = slices.DeleteFunc(w.under, func(x *unit) bool { return x == u })
 }
 
+// sleeps gives the lane of a unit that waits to others; that of a candidate stays its own.
 func (w *tagWork) sleeps(u *unit, yes bool) {
-	if u.round != nil { // it keeps its lane
-		if !yes {
-			w.endWith(w.start(u.lane, u))
-		}
-		return
-	}
-	if u.lane.busy = false; yes {
+	switch {
+	case u.round == nil && yes:
+		u.lane.busy = false
 		w.asleep++
-		return
+	case u.round == nil:
+		w.asleep--
+		w.leaves(u)
+	case yes:
+	case w.out != nil || w.err != nil || w.limits() != nil:
+		u.lane.busy = false
+		w.endWith(w.dropped(u, w.limits()), nil)
+	default:
+		w.endWith(w.start(u.lane, u))
 	}
-	w.asleep--
-	w.leaves(u)
 }
 
 // dropped lets the other tasks continue if the accounts of a unit's task are out of quota for longer than the run may wait.
 func (w *tagWork) dropped(u *unit, out *Outcome) *Outcome {
 	w.leaves(u)
+	sitsOut := out != nil && out.Ending == journal.QuotaUsedUp && w.config.OnLimit != OnLimitStop
 	if u.round != nil {
+		if sitsOut {
+			u.round.left = 0
+		}
 		w.quit(u)
-		return out
 	}
-	if out == nil || out.Ending != journal.QuotaUsedUp || w.config.OnLimit == OnLimitStop {
+	if !sitsOut {
 		return out
 	}
 	if w.quota == nil {
@@ -178,7 +205,7 @@ func (w *tagWork) pass(ln *lane) (goes bool, err error) {
 			return w.inOrder(), nil
 		}
 		if w.uncommitted(waves[i].Number) && w.unapproved == nil {
-			w.commitIn(ln, waves[i], true)
+			w.commitIn(ln, waves[i])
 			return true, nil
 		}
 		w.passed = i + 1
@@ -189,8 +216,8 @@ func (w *tagWork) pass(ln *lane) (goes bool, err error) {
 // perTask reports whether each verified task gets a commit of its own.
 func (w *tagWork) perTask() bool { return w.config.Commit == CommitTask }
 
-// commitIn has the trunk commit what a wave has, in a lane, before it folds in anything else. over says that the wave has nothing left to do.
-func (w *tagWork) commitIn(ln *lane, wave scheduler.Wave, over bool) {
+// commitIn has the trunk commit what a wave has, in a lane, before it folds in anything else.
+func (w *tagWork) commitIn(ln *lane, wave scheduler.Wave) {
 	commits := len(w.history.WaveCommits)
 	w.publishing, ln.busy = true, true
 	w.jobs = slices.Insert(w.jobs, 0, job{begin: func() func() error {
@@ -202,23 +229,17 @@ func (w *tagWork) commitIn(ln *lane, wave scheduler.Wave, over bool) {
 			return nil, nil
 		case errors.Is(err, errWaits):
 			return w.unapproved, nil
-		case err == nil && over:
-			w.passedBy(wave, commits)
+		case err == nil && wave.Number <= len(w.job.Graph.Waves()) && w.over(w.job.Graph.Waves()[wave.Number-1]): // it may have got other tasks meanwhile
+			if w.scope.Step && w.entered == 0 && len(w.history.WaveCommits) > commits { // that was the step
+				w.entered = wave.Number
+			}
+			if w.passed == wave.Number-1 {
+				w.passed = wave.Number
+			}
 		}
 		_, w.cut = errors.AsType[*gitops.StoppedError](err)
 		return nil, err
 	}})
-}
-
-// passedBy notes that a wave has nothing left to do, unless something was put back meanwhile.
-func (w *tagWork) passedBy(wave scheduler.Wave, commits int) {
-	if slices.ContainsFunc(wave.Tasks, w.job.Graph.Ready) {
-		return
-	}
-	if w.scope.Step && w.entered == 0 && len(w.history.WaveCommits) > commits { // that was the step
-		w.entered = wave.Number
-	}
-	w.passed = max(w.passed, wave.Number)
 }
 
 // inOrder reports whether each wave is finished before the next begins.
@@ -308,7 +329,7 @@ func (w *tagWork) waitsForQuota(id string) bool {
 // sitsOut reports whether the accounts of a task are out of quota for longer than the run may wait from now on.
 func (w *tagWork) sitsOut(id string) bool {
 	out := w.quota[id]
-	if out != nil && !out.Until.IsZero() && w.backoff.tooLong(move{limited: true, until: out.Until.Add(mostSpread)}) == nil {
+	if out != nil && !out.Until.IsZero() && (w.tools.Now().After(out.Until) || w.backoff.tooLong(move{limited: true, until: out.Until.Add(mostSpread)}) == nil) {
 		delete(w.quota, id)
 	}
 	return w.quota[id] != nil

@@ -10,6 +10,7 @@ import (
 
 	"descartes/internal/oneline"
 	"descartes/loop/journal"
+	"descartes/scheduler"
 	"descartes/tasks"
 )
 
@@ -39,22 +40,30 @@ func (w *tagWork) reread() (*journal.Event, error) {
 	if w.saver.unread != nil || !w.saver.edited || w.tools.Here {
 		return nil, w.saver.unread
 	}
-	if err := w.fits(w.job.File.Tasks()); err != nil {
-		return nil, err
-	}
 	e := &journal.Event{Type: journal.ListChanged, Unit: journal.Unit{Wave: 1}, Message: w.changes()}
 	for _, c := range w.history.WaveCommits {
 		e.Wave = max(e.Wave, c.Wave+1)
 	}
 	list, waves := slices.Concat(w.job.File.Tasks(), w.deleted()), w.history.Waves()
 	g := w.job.graph(list)
+	if err := w.fits(g); err != nil {
+		return nil, err
+	}
 	for _, id := range g.Leaves() {
 		was, now := w.job.Graph.Status(id), g.Status(id)
 		_, set := w.saver.theirs[id]
+		open := w.history.Task(id).Open()
 		switch {
-		case was != "" && (!set || w.history.Task(id).Open()):
+		case set && open && over(now):
+			if w.at(id) != nil { // its attempt goes on to its end
+				w.wishes[id] = now
+				g.SetStatus(id, was)
+			} else {
+				e.Tasks = append(e.Tasks, id)
+			}
+		case was != "" && (!set || open):
 			g.SetStatus(id, was)
-		case now != tasks.Pending && now != tasks.InProgress:
+		case over(now):
 			if w.history.Task(id).Attempts > 0 { // it was blocked
 				e.Tasks = append(e.Tasks, id)
 			}
@@ -71,6 +80,17 @@ func (w *tagWork) reread() (*journal.Event, error) {
 	w.saver.theirs, w.saver.edited = nil, false
 	e.Of = len(g.Waves())
 	return e, nil
+}
+
+// wished gives up a task that somebody took off the list while an attempt at it ran, and reports whether somebody did.
+func (w *tagWork) wished(id string) (bool, error) {
+	status, ok := w.wishes[id]
+	if !ok {
+		return false, nil
+	}
+	delete(w.wishes, id)
+	w.setStatus(id, status)
+	return true, w.record(&journal.Event{Type: journal.ListChanged, Unit: journal.Unit{Wave: w.waveOf(id), Of: len(w.job.Graph.Waves())}, Tasks: []string{id}, Message: id + " is " + string(status)})
 }
 
 // refuse reports once that a list cannot be used as it is now.
@@ -93,7 +113,13 @@ func (w *tagWork) unwritten() error {
 }
 
 // fits says why this run cannot use a changed list.
-func (w *tagWork) fits(list []tasks.Task) error {
+func (w *tagWork) fits(g *scheduler.Graph) error {
+	for _, id := range w.job.Graph.Leaves() {
+		if (w.at(id) != nil || w.history.Task(id).Open() || slices.Contains(w.trunk.units, oneline.Text(id))) && g.Wave(id) == 0 {
+			return fmt.Errorf("task %s has begun, and in the changed list it has parts or waits for itself; that holds once it is over", id)
+		}
+	}
+	list := w.job.File.Tasks()
 	most, proves, bad := w.job.survey(list)
 	brought := slices.IndexFunc(list, func(t tasks.Task) bool {
 		return t.Verify != "" && !slices.ContainsFunc(w.job.all, func(old tasks.Task) bool { return old.Verify == t.Verify })
@@ -114,7 +140,7 @@ func (w *tagWork) fits(list []tasks.Task) error {
 // deleted are the tasks that the list no longer has and the run has begun, or prepares a slot for. They belong to its account.
 func (w *tagWork) deleted() (list []tasks.Task) {
 	for _, t := range w.job.all {
-		if _, ok := w.job.File.Task(t.ID); !ok && (w.history.Task(t.ID).Attempts > 0 || w.at(t.ID) != nil) {
+		if _, ok := w.job.File.Task(t.ID); !ok && (w.history.Task(t.ID).Attempts > 0 || w.at(t.ID) != nil || w.rounds[t.ID] != nil) {
 			t.DependsOn, t.Parent, t.Children, t.Line = nil, "", nil, 0
 			list = append(list, t)
 		}
@@ -134,7 +160,7 @@ func (w *tagWork) changes() string {
 		was := *old
 		was.Status, was.RawStatus, was.Line = t.Status, t.RawStatus, t.Line
 		s, set := w.saver.theirs[t.ID]
-		set = set && s != w.job.Graph.Status(t.ID) && (w.history.Task(t.ID).Attempts == 0 || s != tasks.Pending && s != tasks.InProgress)
+		set = set && s != w.job.Graph.Status(t.ID) && (w.history.Task(t.ID).Attempts == 0 || over(s))
 		if set || !reflect.DeepEqual(was, t) {
 			changed = append(changed, t.ID)
 		}

@@ -163,7 +163,12 @@ func (s *saver) compare(before []tasks.Task) {
 		known[before[i].ID] = before[i].Status
 	}
 	for _, t := range s.file.Tasks() {
-		if _, ours := s.pending[t.ID]; !ours && known[t.ID] != t.Status {
+		ours, mine := s.pending[t.ID]
+		if mine && !over(ours) && over(t.Status) { // what a person decided goes before that it has begun
+			mine = false
+			delete(s.pending, t.ID)
+		}
+		if !mine && known[t.ID] != t.Status {
 			s.theirs[t.ID] = t.Status
 		}
 	}
@@ -173,6 +178,9 @@ func (s *saver) compare(before []tasks.Task) {
 		}
 	}
 }
+
+// over reports whether nobody is to work on a task of that status.
+func over(s tasks.Status) bool { return s != tasks.Pending && s != tasks.InProgress }
 
 // content is the task file, or its mirror, as it is to be: with the statuses that are not written yet.
 func (s *saver) content(f *tasks.File) []byte {

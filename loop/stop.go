@@ -120,9 +120,9 @@ func requested(r store.Request) *Outcome {
 	return &Outcome{Ending: journal.UserCancelled, Message: "cancelled by request"}
 }
 
-// wait waits until the wall clock shows a time, or until ctx is over. It checks the wall clock on each tick: after the machine slept it is at most one
+// wait waits until the wall clock shows a time, and reports whether it does, or until ctx is over. It checks the wall clock on each tick: after the machine slept it is at most one
 // tick late, and if the clock was set back it waits no longer than planned.
-func (s *stopper) wait(ctx context.Context, t *Tools, until time.Time) {
+func (s *stopper) wait(ctx context.Context, t *Tools, until time.Time) (over bool) {
 	until = until.Round(0) // a monotonic reading would stand still while the machine sleeps
 	last := t.Now().Round(0)
 	for ctx.Err() == nil && s.asked() == nil {
@@ -134,7 +134,7 @@ func (s *stopper) wait(ctx context.Context, t *Tools, until time.Time) {
 		left := min(until.Sub(now), pollEvery)
 		switch {
 		case left <= 0:
-			return
+			return true
 		case t.Sleep != nil:
 			t.Sleep(left)
 			continue
@@ -146,6 +146,7 @@ func (s *stopper) wait(ctx context.Context, t *Tools, until time.Time) {
 		}
 		timer.Stop()
 	}
+	return false
 }
 
 // CancelDead marks a loop without a process as cancelled, in its journal and its state file. It can still be resumed.
@@ -301,7 +302,8 @@ func (w *tagWork) idles() bool {
 	if breakerOf(w.config) == 0 || s.worked || s.signature != idleAgent || w.scope.Task != "" || len(s.tasks) >= breakerOf(w.config) {
 		return false
 	}
-	return slices.ContainsFunc(w.job.Graph.Waves()[w.passed].Tasks, func(id string) bool { return w.job.Graph.Ready(id) && w.at(id) == nil && !slices.Contains(s.tasks, id) })
+	waves := w.job.Graph.Waves()
+	return w.passed < len(waves) && slices.ContainsFunc(waves[w.passed].Tasks, func(id string) bool { return w.job.Graph.Ready(id) && w.at(id) == nil && !slices.Contains(s.tasks, id) })
 }
 
 // openBreaker records that the breaker is open.

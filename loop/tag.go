@@ -45,25 +45,26 @@ type tagWork struct {
 	noted map[string]bool // commits with written receipts
 
 	queue      *scheduler.Queue
-	under      []*unit             // at work, asleep, or waiting to be integrated
-	asleep     int                 // of them
-	folds      []*unit             // those that are to be integrated next
-	publishing bool                // a wave's commit is under way
-	cut        bool                // somebody ended one: it is not made again at once
-	rounds     map[string]*round   // rounds of candidates under way, by task
-	passed     int                 // waves with nothing left to do
-	entered    int                 // the last wave whose start was recorded
-	again      []string            // tasks whose next attempt comes next
-	putOff     []string            // tasks whose next attempt waits for the first one of others
-	refused    bool                // reported that the list cannot be used as it is now
-	quota      map[string]*Outcome // tasks whose accounts are out of quota for longer than the run may wait
+	under      []*unit                 // at work, asleep, or waiting to be integrated
+	asleep     int                     // of them
+	folds      []*unit                 // those that are to be integrated next
+	publishing bool                    // a wave's commit is under way
+	cut        bool                    // somebody ended one: it is not made again at once
+	rounds     map[string]*round       // rounds of candidates under way, by task
+	passed     int                     // waves with nothing left to do
+	entered    int                     // the last wave whose start was recorded
+	again      []string                // tasks whose next attempt comes next
+	putOff     []string                // tasks whose next attempt waits for the first one of others
+	refused    bool                    // reported that the list cannot be used as it is now
+	wishes     map[string]tasks.Status // of tasks under way: what somebody made of them in the list meanwhile
+	quota      map[string]*Outcome     // tasks whose accounts are out of quota for longer than the run may wait
 }
 
 // begin returns the job as the work of a run.
 func (j *Job) begin(l *Loop, opt StartOptions) work {
 	w := &tagWork{Loop: l, job: j, scope: opt.Scope, counts: &atomic.Pointer[scheduler.Counts]{}}
 	w.count()
-	w.rounds, w.noted = map[string]*round{}, map[string]bool{}
+	w.rounds, w.noted, w.wishes = map[string]*round{}, map[string]bool{}, map[string]tasks.Status{}
 	w.chains, w.without = j.chains(), map[string]bool{}
 	w.scope.Step, w.yes = w.scope.Step || w.scope.Task != "", opt.Yes
 	l.root, l.config = j.Root, &j.Config
@@ -245,7 +246,7 @@ func (w *tagWork) endRun(out *Outcome, err error) error {
 			return cmp.Or(err, cerr)
 		}
 	}
-	if c := w.job.Graph.Counts(); err == nil && out.Ending == journal.Paused && c.Done == c.Total && len(w.history.Verified()) == 0 && len(w.checksAt(verify.AtEnd)) == 0 {
+	if err == nil && w.allDone(out) {
 		*out = Outcome{Ending: journal.AllDone} // it was the last attempt: nothing is left to resume
 	}
 	if why := w.unwritten(); err == nil && why != nil && out.Ending.Final() { // for a resume
@@ -256,15 +257,36 @@ func (w *tagWork) endRun(out *Outcome, err error) error {
 	return errors.Join(err, w.writeReceipts(gctx))
 }
 
+// allDone reports whether a pause or a limit came when everything was done. A pause leaves the checks at the end to the next run.
+func (w *tagWork) allDone(out *Outcome) (yes bool) {
+	w.say(func() {
+		c := w.job.Graph.Counts()
+		yes = c.Done == c.Total && (len(w.history.Verified()) == 0 || !w.config.Scud.AutoCommitWaves)
+		switch out.Ending {
+		case journal.Paused:
+			yes = yes && len(w.checksAt(verify.AtEnd)) == 0
+		case journal.LimitReached, journal.CostReached, journal.DeadlinePast:
+		default:
+			yes = false
+		}
+	})
+	return yes
+}
+
 // ready reports whether a wave has verified work, or nothing left to do.
 func (w *tagWork) ready(wave scheduler.Wave) (yes bool) {
 	w.say(func() {
-		yes = len(w.trunk.units) > 0 || !slices.ContainsFunc(wave.Tasks, func(id string) bool {
-			s, _ := w.job.Graph.State(id)
-			return s == scheduler.StateReady || s == scheduler.StateRunning || s == scheduler.StateWaiting
-		})
+		yes = len(w.trunk.units) > 0 || w.over(wave)
 	})
 	return yes
+}
+
+// over reports whether a wave has nothing left to do, once some units are done.
+func (w *tagWork) over(wave scheduler.Wave, units ...string) bool {
+	return !slices.ContainsFunc(wave.Tasks, func(id string) bool {
+		s, _ := w.job.Graph.State(id)
+		return !slices.Contains(units, id) && (s == scheduler.StateReady || s == scheduler.StateRunning || s == scheduler.StateWaiting)
+	})
 }
 
 // shelve returns half-done tasks to the list: nobody works on them now. The journal still knows how far they were.
@@ -273,9 +295,9 @@ func (w *tagWork) shelve() {
 	defer w.saver.mu.Unlock()
 	for _, open := range w.history.OpenTasks() {
 		if _, ok := w.job.File.Task(open.ID); ok {
-			w.saver.pending[open.ID] = tasks.Pending
+			w.saver.pending[open.ID] = cmp.Or(w.wishes[open.ID], tasks.Pending)
 		}
-		w.setStatus(open.ID, tasks.Pending)
+		w.setStatus(open.ID, cmp.Or(w.wishes[open.ID], tasks.Pending))
 	}
 }
 

@@ -17,7 +17,6 @@ import (
 	"descartes/loop/journal"
 	"descartes/loop/store"
 	"descartes/loop/workspace"
-	"descartes/scheduler"
 	"descartes/specbuild"
 	"descartes/tasks"
 	"descartes/verify"
@@ -130,7 +129,7 @@ func (w *tagWork) input(u *unit, in *attempt.Input) {
 	}
 	w.askReview(u, in)
 	in.Env = append(in.Env, "DESCARTES_TAG="+w.state.Tag, "DESCARTES_TASK_ID="+u.task.ID, "SCUD_TASK_ID="+u.task.ID,
-		"DESCARTES_WAVE="+strconv.Itoa(w.job.Graph.Wave(u.task.ID)), "DESCARTES_ITERATION="+strconv.Itoa(w.history.Iteration))
+		"DESCARTES_WAVE="+strconv.Itoa(w.waveOf(u.task.ID)), "DESCARTES_ITERATION="+strconv.Itoa(w.history.Iteration))
 }
 
 // inputs are what an attempt is made from.
@@ -157,16 +156,13 @@ func (w *tagWork) closes(units []string) bool {
 		if _, ok := w.job.Graph.Task(id); !ok {
 			return false
 		}
-		return !slices.ContainsFunc(waves[w.job.Graph.Wave(id)-1].Tasks, func(other string) bool {
-			s, _ := w.job.Graph.State(other)
-			return !slices.Contains(units, other) && (s == scheduler.StateReady || s == scheduler.StateRunning || s == scheduler.StateWaiting)
-		})
+		return w.over(waves[w.waveOf(id)-1], units...)
 	})
 }
 
 func (w *tagWork) waits(u *unit, e *journal.Event) {
 	if e.Type == journal.LimitWaiting {
-		e.Wave, e.Task, e.Title, e.Attempt = w.job.Graph.Wave(u.task.ID), u.task.ID, u.task.Title, w.history.Task(u.task.ID).Attempts
+		e.Wave, e.Task, e.Title, e.Attempt = w.waveOf(u.task.ID), u.task.ID, u.task.Title, w.history.Task(u.task.ID).Attempts
 	}
 }
 
@@ -183,8 +179,8 @@ func (w *tagWork) conclude(u *unit) (*Outcome, error) {
 	if u.res.Verdict == verify.Verified && err == nil && out == nil {
 		return nil, nil // its lane is taken until it is integrated
 	}
-	if again {
-		w.comesAgain(u)
+	if again && err == nil {
+		err = w.comesAgain(u)
 	}
 	u.lane.busy = false
 	if out = w.dropped(u, out); out != nil || err != nil || again {
@@ -194,7 +190,10 @@ func (w *tagWork) conclude(u *unit) (*Outcome, error) {
 }
 
 // comesAgain says when a task has its next attempt: next, but those that met at the same files come one after the other.
-func (w *tagWork) comesAgain(u *unit) {
+func (w *tagWork) comesAgain(u *unit) error {
+	if gone, err := w.wished(u.task.ID); gone || err != nil {
+		return err
+	}
 	switch id := u.task.ID; {
 	case len(w.history.Task(id).Failure.Clash) > 0:
 	case w.idles():
@@ -202,6 +201,7 @@ func (w *tagWork) comesAgain(u *unit) {
 	default:
 		w.again = append(w.again, id)
 	}
+	return nil
 }
 
 // repair restores a task file that does not parse, or is none, if the attempt had the project's own folder. Nobody else touches it in a slot.
@@ -349,11 +349,15 @@ func (w *tagWork) integrate(u *unit, end ...*journal.Event) error {
 			return err
 		}
 	}
-	u.lane.busy = true
 	if w.at(u.task.ID) == nil {
 		w.under = append(w.under, u)
 	}
-	w.folds = append(w.folds, u)
+	if w.folds = append(w.folds, u); len(w.folds) > 1 && !w.perTask() { // a ref keeps its work, and one lane is enough to check all that wait
+		u.lane.busy = false
+		u.lane = nil
+	} else {
+		u.lane.busy = true
+	}
 	var batch []*unit
 	var fates []Fate
 	w.jobs = append(w.jobs, job{begin: func() func() error { // all that wait for it, together
@@ -377,12 +381,14 @@ func (w *tagWork) integrate(u *unit, end ...*journal.Event) error {
 		}
 	}, then: func(err error) (out *Outcome, _ error) {
 		for i, u := range batch {
-			u.lane.busy = false
+			if u.lane != nil {
+				u.lane.busy = false
+			}
 			if w.leaves(u); i < len(fates) {
 				err = errors.Join(err, w.folded(u, &fates[i]))
 			}
 			if err == nil && w.perTask() && len(w.trunk.units) > 0 {
-				w.commitIn(u.lane, w.job.Graph.Waves()[w.job.Graph.Wave(u.task.ID)-1], false)
+				w.commitIn(batch[0].lane, w.job.Graph.Waves()[w.waveOf(u.task.ID)-1])
 			}
 		}
 		return nil, err
@@ -423,8 +429,7 @@ func (w *tagWork) folded(u *unit, fate *Fate) error {
 		if w.history.Task(u.task.ID).Counted >= w.config.Scud.MaxIterationsPerTask {
 			return w.block(u)
 		}
-		w.comesAgain(u)
-		return nil
+		return w.comesAgain(u)
 	}
 	done := w.event(journal.TaskDone, u)
 	done.Ref, done.Reason = u.ref, u.res.Remarks()
@@ -547,6 +552,9 @@ func looked(res *attempt.Result) (list []journal.Look) {
 // block gives a task up. Refs keep its work.
 func (w *tagWork) block(u *unit) error {
 	id := u.task.ID
+	if gone, err := w.wished(id); gone || err != nil {
+		return err
+	}
 	e := w.event(journal.TaskBlocked, u)
 	e.Attempt = w.history.Task(id).Counted
 	e.Verdict, e.Reason, e.Tree = journal.Verdict(u.res.Verdict), u.res.Reason, string(u.base)
@@ -593,11 +601,17 @@ func (w *tagWork) event(t journal.Type, u *unit) *journal.Event {
 	if u.task == nil { // the verification before any task
 		return &journal.Event{Type: t}
 	}
-	e := &journal.Event{Type: t, Unit: journal.Unit{Wave: cmp.Or(u.wave, w.job.Graph.Wave(u.task.ID)), Task: u.task.ID, Title: u.task.Title, Attempt: u.number, Of: u.of, Step: u.step}}
+	e := &journal.Event{Type: t, Unit: journal.Unit{Wave: cmp.Or(u.wave, w.waveOf(u.task.ID)), Task: u.task.ID, Title: u.task.Title, Attempt: u.number, Of: u.of, Step: u.step}}
 	if u.round != nil {
 		e.Round = u.round.first
 	}
 	return e
+}
+
+// waveOf is the wave of a task; of one that a changed list puts into none, the one in which it began.
+func (w *tagWork) waveOf(id string) int {
+	last := len(w.job.Graph.Waves())
+	return max(1, min(last, cmp.Or(w.job.Graph.Wave(id), w.history.Task(id).Wave, last)))
 }
 
 func (w *tagWork) title(id string) string {

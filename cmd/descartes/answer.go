@@ -100,7 +100,7 @@ func (a *app) answerTask(id string, edit bool, args []string) error {
 	how := "it is pending, and its next agent gets the answer"
 	switch {
 	case d.by != "":
-		how = "loop " + d.by + " is running and tries the task again when nothing else is left"
+		how = "loop " + d.by + " is running and tries the task again in its next free slot"
 	case d.From != d.To:
 		how = fmt.Sprintf("%s -> %s, and its next agent gets the answer", d.From, d.To)
 	}

@@ -76,8 +76,10 @@ func (a *app) underway(id string) (bool, error) {
 
 // takeBack withdraws a request to a live loop.
 func (a *app) takeBack(id string, r store.Request) error {
-	asked, _ := a.home.Asked(id)
+	asked, now := a.home.Asked(id)
 	switch {
+	case now:
+		return badInput(fmt.Sprintf("descartes resume --name %s resumes it when it has ended", id), "loop %s is ending: what was asked with --now cannot be taken back", id)
 	case asked == "":
 		return badInput("", "loop %s was not asked to %s", id, r)
 	case asked != r:

@@ -258,7 +258,7 @@ func TestViewRetries(t *testing.T) {
 	v.press("jr")
 	v.shows("Try task 1 again")
 	v.press("\r")
-	v.shows("tries the task again when nothing else is left")
+	v.shows("tries the task again in its next free slot")
 	v.write("go", "")
 	if after := v.ends(exitDone); !strings.Contains(after, "done 2/2 ") {
 		t.Errorf("the normal screen has\n%s", after)

@@ -166,7 +166,13 @@ func (s *State) waveCommitted(e *Event) {
 
 func (s *State) listChanged(e *Event) {
 	for _, t := range s.records(e.Tasks) {
-		if t.Wave = cmp.Or(t.Wave, e.Wave); t.Stand == StandBlocked {
+		if t.Wave = cmp.Or(t.Wave, e.Wave); t.Open() { // somebody took it off the list
+			t.Ground, t.CutShort, t.back = Ground{}, Failure{}, nil
+			if s.Current == t.ID {
+				s.Current = ""
+			}
+		}
+		if t.Stand != StandDone {
 			t.Stand = StandIdle
 		}
 		t.Blocked = nil
