@@ -192,7 +192,7 @@ func lastOpen(home store.Home) (*store.Saved, error) {
 	if len(open) == 0 && len(all) == 0 {
 		return nil, badInput("descartes run --help", "nothing to resume: no loop was started here")
 	} else if len(open) == 0 {
-		return nil, badInput("descartes status --all shows them; --retry-blocked tries blocked tasks again", "nothing to resume: %s, all ended", terminal.Count(len(all), "loop"))
+		return nil, badInput("--retry-blocked tries blocked tasks again; descartes status --all shows all", "nothing to resume: %s, all ended", terminal.Count(len(all), "loop"))
 	}
 	rank := func(s *store.Saved) (n int) {
 		for i, good := range []bool{session() != "" && s.State.Session == session(), slices.Contains([]string{"", "running", string(journal.Paused)}, s.State.ExitReason.Type), !home.IsLive(*s)} {
