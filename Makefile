@@ -34,7 +34,7 @@ check: ## formatting, vet, and the race detector where it matters
 	@unformatted="$$(gofmt -l .)"; test -z "$$unformatted" || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }
 	go vet ./... ./testdata/bench ./testdata/fakemodel ./testdata/nights
 	go vet -tags crashpoints ./...
-	go vet -tags agents ./cmd/descartes
+	go vet -tags "agents fleet" ./cmd/descartes ./fleet/...
 	for system in $(SYSTEMS); do echo "go vet for $$system"; GOOS=$${system%/*} GOARCH=$${system#*/} go vet ./... || exit 1; done
 	@test -n "$(RACE)" || echo "no C compiler: the tests run without the race detector"
 	$(if $(RACE),CGO_ENABLED=1) go test $(RACE) $(RACED)

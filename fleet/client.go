@@ -182,10 +182,16 @@ func (c *Client) keep(ctx context.Context, ref string, o loop.Order) (commit str
 		return "", fmt.Errorf("the order of task %s has %d bytes, more than %d", o.Task, len(b), maxOrder)
 	}
 	var parents []string
+	trees := []gitops.Tree{o.Start.Before, o.Start.Base, o.Input.Base}
 	if o.At.Hash != "" {
 		parents = append(parents, o.At.Hash)
+		there, err := c.opt.Repo.CommitTree(o.At.Hash)
+		if err != nil {
+			return "", err
+		}
+		trees = slices.DeleteFunc(trees, func(t gitops.Tree) bool { return t == there })
 	}
-	return commitOf(ctx, c.opt.Repo, ref, map[string][]byte{"order.json": b}, parents, []gitops.Tree{o.Start.Before, o.Start.Base, o.Input.Base},
+	return commitOf(ctx, c.opt.Repo, ref, map[string][]byte{"order.json": b}, parents, trees,
 		fmt.Sprintf("descartes: attempt %d at task %s", o.Try, o.Task))
 }
 

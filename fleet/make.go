@@ -335,7 +335,7 @@ func (s *making) make(ctx context.Context, order Order, hear func(Live)) (kept K
 		runner.Lab = l
 	}
 	start, input := o.Start, o.Input
-	start.At, start.Branch, start.Aside, start.Since = o.At.Hash, o.At.Branch, log+".aside", time.Time{}
+	start.At, start.Branch, start.Aside, start.Since, start.Named = o.At.Hash, o.At.Branch, log+".aside", time.Time{}, nil
 	if _, err := slot.Prepare(ctx, start); err != nil {
 		return kept, err
 	}
@@ -422,7 +422,7 @@ func (s *making) send(ctx context.Context, out *Outcome, log string) (kept Kept,
 	if work.Commits != "" {
 		parents = append(parents, work.Commits)
 	}
-	commit, err := commitOf(ctx, s.repo, s.result, files, parents, []gitops.Tree{work.Before, work.Seen, work.After},
+	commit, err := commitOf(ctx, s.repo, s.result, files, parents, []gitops.Tree{work.Seen, work.After},
 		fmt.Sprintf("descartes: result of attempt %d at task %s, made by %s", s.Try, s.Task, out.Host))
 	if err != nil {
 		return kept, err
