@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"descartes/internal/lazyregexp"
 	"descartes/internal/markdown"
 	"descartes/tasks/prose"
 )
@@ -219,9 +220,16 @@ func (r *reader) takeParts(who subject, line int, s prose.Statement, behind bool
 	if len(text) > most || who.task < 0 {
 		return
 	}
+	parts := strings.Split(between.Replace(text), ",")
+	if i, ok := r.called[prose.Fold(text)]; ok && i >= 0 {
+		parts = []string{text}
+	}
 	var unknown []string
 	resolved := behind
-	for _, part := range r.parts(text, ",", " and ") {
+	for _, part := range parts {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
 		if r.takePart(who, line, s, part) {
 			resolved = true
 		} else if !behind || len(strings.Fields(part)) <= 3 {
@@ -238,32 +246,16 @@ func (r *reader) takeParts(who subject, line int, s prose.Statement, behind bool
 	}
 }
 
-// parts cuts a text that is no title at the first mark, and its parts at the next.
-func (r *reader) parts(text string, marks ...string) (list []string) {
-	if i, ok := r.called[prose.Fold(text)]; ok && i >= 0 || len(marks) == 0 {
-		return []string{text}
-	}
-	for part := range strings.SplitSeq(strings.ReplaceAll(text, " & ", " and "), marks[0]) {
-		if strings.TrimSpace(part) != "" {
-			list = append(list, r.parts(part, marks[1:]...)...)
-		}
-	}
-	return list
-}
+var between = strings.NewReplacer(" and ", ",", " & ", ",")
 
 func (r *reader) takePart(who subject, line int, s prose.Statement, part string) bool {
-	part = strings.TrimPrefix(strings.TrimSpace(part), "and ")
 	i, ok := r.called[prose.Fold(part)]
 	if !ok || i < 0 {
 		if refs, rest := prose.Refs(part); prose.IsList(refs, rest) && strings.Trim(rest, " .") == "" {
 			r.linkAll(who, line, s, refs)
 			return true
 		}
-		word := strings.TrimRight(part, ".")
-		if first, id, two := strings.Cut(word, " "); two && (strings.EqualFold(first, "task") || strings.EqualFold(first, "subtask")) {
-			word = strings.TrimSpace(id)
-		}
-		i, ok = r.index[word]
+		i, ok = r.index[taskWord.ReplaceAllString(strings.TrimRight(part, "."), "")]
 	}
 	if ok {
 		r.links++
@@ -271,6 +263,8 @@ func (r *reader) takePart(who subject, line int, s prose.Statement, part string)
 	}
 	return ok
 }
+
+var taskWord = lazyregexp.New(`(?i)^(?:sub)?task +`)
 
 // order makes the tasks of each phase wait for those of the phase before, unless the plan says what they wait for. Where an earlier
 // task is said to wait for a later one, the later one and what it needs are not made to wait by their phase: that would be a circle. Large
