@@ -30,7 +30,6 @@ import (
 	"descartes/loop/workspace"
 	"descartes/tasks"
 	"descartes/verify"
-	"descartes/verify/mutants"
 )
 
 // Want says which run is meant.
@@ -664,16 +663,6 @@ func (r *Run) warn(ctx context.Context) {
 		}
 	}
 	r.powerless()
-	for _, t := range mutants.Tools() {
-		list, _ := filepath.Glob(filepath.Join(r.Root, t.Project))
-		if r.Config.Mutants == 0 || len(list) == 0 {
-			continue
-		}
-		_, err := os.Stat(filepath.Join(r.Root, "node_modules", ".bin", t.Name))
-		if _, lerr := LookIn(r.Root)(t.Name); lerr != nil && err != nil {
-			r.Warnings = append(r.Warnings, "mutants: "+t.Name+" is not installed: no small faults are tried; "+t.Install)
-		}
-	}
 	if why := r.Box.Warning(); why != "" {
 		r.Warnings = append(r.Warnings, why)
 	}
@@ -690,29 +679,26 @@ func (r *Run) warn(ctx context.Context) {
 
 // powerless warns that cost limits may not work, because the cost of an agent will not be known.
 func (r *Run) powerless() {
-	var limits []string
+	of := ""
 	if r.Config.MaxCostUSD > 0 {
-		limits = append(limits, "--max-cost "+journal.Dollars(r.Config.MaxCostUSD))
+		of = "--max-cost " + journal.Dollars(r.Config.MaxCostUSD)
 	}
 	if r.Config.MaxCostPerTask > 0 && r.Tag != nil {
-		limits = append(limits, "max_cost_per_task "+journal.Dollars(r.Config.MaxCostPerTask))
+		of = strings.TrimPrefix(of+" and max_cost_per_task "+journal.Dollars(r.Config.MaxCostPerTask), " and ")
 	}
-	var told []string
 	for _, with := range r.choices() {
-		at := slices.IndexFunc(r.Backends, func(b agent.Backend) bool { return b.Name == with.Backend })
-		if at < 0 || len(limits) == 0 {
-			continue
-		}
-		ok, why := r.Backends[at].TellsCost(with.Model)
-		switch of := strings.Join(limits, " and "); {
-		case !ok:
-			told = append(told, of+" may have no effect: "+why)
-		case r.Backends[at].TellsAtEnd():
-			told = append(told, of+" cannot see attempts that are cut short: "+with.Backend+" tells its cost at the end of a run")
+		for _, b := range r.Backends {
+			text := ""
+			if ok, why := b.TellsCost(with.Model); !ok {
+				text = of + " may have no effect: " + why
+			} else if b.TellsAtEnd() {
+				text = of + " cannot see attempts that are cut short: " + b.Name + " tells its cost at the end of a run"
+			}
+			if of != "" && b.Name == with.Backend && text != "" && !slices.Contains(r.Warnings, text) {
+				r.Warnings = append(r.Warnings, text)
+			}
 		}
 	}
-	slices.Sort(told)
-	r.Warnings = append(r.Warnings, slices.Compact(told)...)
 }
 
 // choices is all that attempts may be run with.

@@ -406,7 +406,7 @@ func (r *Run) readGate() {
 	if len(r.Backends) == 0 {
 		return
 	}
-	if err := r.Backends[0].Check(func(string) (string, error) { return "", nil }, len(c.Prompt)+loop.MostBeside(*c)); err != nil {
+	if err := r.Takes(len(c.Prompt) + loop.MostBeside(*c)); err != nil {
 		r.wrong(config.Wrong("--set backend.prompt_mode=stdin, or file, hands over a prompt of any length", "%w", err))
 	}
 	if c.ContinueSession && len(r.Backends[0].SessionArgs) == 0 {

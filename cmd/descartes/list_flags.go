@@ -187,31 +187,32 @@ func activeTag(say io.Writer, root string) (string, error) {
 	return tag, nil
 }
 
+// noTag says that no list is meant, or why the only one there is cannot be read.
 func noTag(root string) error {
-	known := tasks.Known(root)
-	if len(known) == 0 {
-		var broken *tasks.FormatError // there is one, but it cannot be read
+	if known := tasks.Known(root); len(known) > 0 {
+		return badInput("known tags: "+strings.Join(known, ", "), "which tag? give --tag")
+	}
+	names := []string{"master.json"}
+	files, _ := os.ReadDir(filepath.Join(root, ".scud", "tasks")) // without it there are none
+	for _, f := range files[:min(len(files), 100)] {
+		names = append(names, f.Name())
+	}
+	for _, name := range names {
+		var broken *tasks.FormatError
 		var missing *tasks.NotFoundError
-		if _, err := tasks.Open(root, "master"); errors.As(err, &broken) {
+		tag, isList := strings.CutSuffix(name, ".json")
+		switch _, err := tasks.Open(root, tag); {
+		case isList && errors.As(err, &broken):
 			return err
-		} else if errors.As(err, &missing) && len(missing.Empty) > 0 {
+		case errors.As(err, &missing) && len(missing.Empty) > 0:
 			return badInput("", "%s has no tags", missing.Empty[0])
 		}
-		files, _ := os.ReadDir(filepath.Join(root, ".scud", "tasks")) // without it there are none
-		for _, f := range files[:min(len(files), 100)] {
-			tag, isList := strings.CutSuffix(f.Name(), ".json")
-			if _, err := tasks.Open(root, tag); isList && errors.As(err, &broken) {
-				return err
-			}
-		}
-		hint := "write .scud/tasks/<tag>.json first, or make one of a plan: descartes tasks import plan.md"
-		if name := planHere(root); name != "" {
-			hint = "descartes tasks import " + name + " makes one of the plan"
-		}
-		return badInput(hint,
-			"there are no task files in %s", filepath.Join(root, ".scud", "tasks"))
 	}
-	return badInput("known tags: "+strings.Join(known, ", "), "which tag? give --tag")
+	hint := "write .scud/tasks/<tag>.json first, or make one of a plan: descartes tasks import plan.md"
+	if name := planHere(root); name != "" {
+		hint = "descartes tasks import " + name + " makes one of the plan"
+	}
+	return badInput(hint, "there are no task files in %s", filepath.Join(root, ".scud", "tasks"))
 }
 
 // tagOfFile is the only tag of the file that was named, or the active one if the file has that.
