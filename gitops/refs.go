@@ -135,10 +135,14 @@ func (r *Repo) updateRefs(ctx context.Context, message, commands string) error {
 	return err
 }
 
-// CanBranch reports, as a RefusedError, why a run cannot commit to a branch of that name: it has commits that HEAD lacks, as HEAD has others, or
-// another working tree has it. ahead is its commit where it goes on from commits of its own, which is refused with here: there it is to be checked out.
-func (r *Repo) CanBranch(ctx context.Context, name string, here bool) (ahead string, err error) {
+// CanBranch reports, as a RefusedError, why a run cannot commit to a branch of that name: what it has conflicts with HEAD, or another working tree has
+// it. ahead is its commit where it goes on from commits of its own, which is refused with here: there it is to be checked out. files are those that a
+// run writes whatever the two have of them.
+func (r *Repo) CanBranch(ctx context.Context, name string, here bool, files map[string][]byte) (ahead string, err error) {
 	at, hash, old, err := r.branchFor(ctx, name, here)
+	if err == nil && old != "" && hash != "" && at != "refs/heads/"+name && !r.LeadsTo(ctx, hash, old) && !r.LeadsTo(ctx, old, hash) {
+		_, err = r.joined(ctx, name, old, hash, files)
+	}
 	if err != nil || at == "refs/heads/"+name || old == hash || r.LeadsTo(ctx, hash, old) {
 		return "", err
 	}
@@ -168,29 +172,53 @@ func (r *Repo) branchFor(ctx context.Context, name string, here bool) (at, hash,
 	case why != "":
 		err = &RefusedError{Reason: fmt.Sprintf("branch %q %s", name, why), Hint: "start there, or choose another name"}
 	case old == hash, r.LeadsTo(ctx, hash, old):
-	case !r.LeadsTo(ctx, old, hash):
-		from := strings.TrimPrefix(at, "refs/heads/")
-		if from == "" {
-			from = shortHash(hash)
-		}
-		err = &RefusedError{Reason: fmt.Sprintf("branch %q and %s have both moved on", name, from),
-			Hint: r.around(ctx, name, fmt.Sprintf("git switch %s && git merge %s", name, from)) + ", then start again, or choose another name"}
 	case here:
 		err = &RefusedError{Reason: fmt.Sprintf("branch %q has commits of its own, and the agent works in this folder", name), Hint: "git switch " + name + ", then start again"}
 	}
 	return at, hash, old, err
 }
 
-// TakeBranch makes ready a branch that a run is to commit to: it moves up to HEAD where it has nothing that HEAD lacks, and stays where it is ahead. With
-// here set HEAD switches to it, which makes it if necessary; neither the index nor a file changes. One with other commits is a RefusedError.
-func (r *Repo) TakeBranch(ctx context.Context, name string, here bool) error {
+// joined is the tree of a branch with HEAD's commit merged in, and with files as they are given. What conflicts beside them is a RefusedError.
+func (r *Repo) joined(ctx context.Context, name, old, hash string, files map[string][]byte) (Tree, error) {
+	tree, met, err := r.Merge(ctx, old, hash)
+	if err != nil {
+		return "", err
+	}
+	met = slices.DeleteFunc(met, func(c Conflict) bool { return files[c.Path] != nil })
+	if len(met) > 0 {
+		return "", &RefusedError{Reason: fmt.Sprintf("branch %q and HEAD have both moved on, and conflict in %s", name, met[0].Path),
+			Hint: r.around(ctx, name, fmt.Sprintf("git switch %s && git merge %s", name, shortHash(hash))) + ", then start again, or choose another name"}
+	}
+	was, err := r.treeOf(old)
+	if err != nil {
+		return "", err
+	}
+	return r.treeOfWave(ctx, Wave{Tree: tree, Files: files}, was)
+}
+
+// TakeBranch makes ready a branch that a run is to commit to: it moves up to HEAD where it has nothing that HEAD lacks, takes in by a merge what HEAD got
+// since where both have moved on, and stays where it is ahead. With here set HEAD switches to it, which makes it if necessary; neither the index nor a
+// file changes. One that conflicts is a RefusedError. See CanBranch for files.
+func (r *Repo) TakeBranch(ctx context.Context, name string, here bool, files map[string][]byte) error {
 	ref := "refs/heads/" + name
 	at, hash, old, err := r.branchFor(ctx, name, here)
 	if err != nil || at == ref {
 		return err
 	}
-	if old != hash && (here || old != "" && r.LeadsTo(ctx, hash, old)) {
-		if err := r.setRef(ctx, ref, old, hash, "descartes: forward"); err != nil {
+	to, why := "", "descartes: forward"
+	switch {
+	case old == hash || old == "" && !here:
+	case here || r.LeadsTo(ctx, hash, old):
+		to = hash
+	case !r.LeadsTo(ctx, old, hash):
+		from := cmp.Or(shortBranch(at), shortHash(hash))
+		if to, err = r.mergeInto(ctx, name, old, hash, "Merge "+from+" into "+name, files); err != nil {
+			return err
+		}
+		why = "descartes: merge " + from
+	}
+	if to != "" {
+		if err := r.setRef(ctx, ref, old, to, why); err != nil {
 			return fmt.Errorf("take branch %s: %w", name, err)
 		}
 	}
@@ -198,6 +226,23 @@ func (r *Repo) TakeBranch(ctx context.Context, name string, here bool) error {
 		return nil
 	}
 	return r.pointHead(ctx, ref, "checkout: moving from "+cmp.Or(shortBranch(at), hash)+" to "+name)
+}
+
+// mergeInto makes the user's merge commit of a branch and HEAD; no ref names it yet.
+func (r *Repo) mergeInto(ctx context.Context, name, old, hash, message string, files map[string][]byte) (string, error) {
+	tree, err := r.joined(ctx, name, old, hash, files)
+	if err != nil {
+		return "", err
+	}
+	author, err := r.person("author")
+	if err != nil {
+		return "", err
+	}
+	committer, err := r.person("committer")
+	if err != nil {
+		return "", err
+	}
+	return r.putCommit(ctx, author, committer, tree, []string{old, hash}, message+"\n", time.Now())
 }
 
 // setHead makes HEAD of a slot a commit, or that of a branch without one.

@@ -593,24 +593,56 @@ func (r *Run) chooseBranch(ctx context.Context, goesOn bool) error {
 		return nil
 	}
 	r.Options.Branch = branch
-	ahead, err := r.Repo.CanBranch(ctx, branch, r.Here)
+	if err := r.fetch(ctx, ref, head.Branch); err != nil {
+		return err
+	}
+	rel, in := "", false
+	var files map[string][]byte
+	if r.Tag != nil {
+		if rel, in = Below(r.Repo.Root(), r.Tag.File.Target()); in {
+			files = map[string][]byte{rel: r.Tag.File.Bytes()}
+		}
+	}
+	ahead, err := r.Repo.CanBranch(ctx, branch, r.Here, files)
 	if err != nil || ahead == "" {
 		return err
 	}
-	if r.Tag != nil {
-		if rel, in := Below(r.Repo.Root(), r.Tag.File.Target()); in {
-			var done []string
-			for _, t := range r.listAt(ctx, r.Tag.File, ahead, rel) {
-				if now, ok := r.Tag.Graph.Task(t.ID); ok && t.Status == tasks.Done && now.Status != tasks.Done {
-					done = append(done, t.ID)
-				}
-			}
-			if len(done) > 0 {
-				return config.Wrong("git restore --source "+branch+" "+rel+", then start again", "on branch %q more tasks are done than in the list here: %s", branch, oneline.List(done))
-			}
+	note := fmt.Sprintf("the branch %s is ahead of HEAD, and goes on from %s", branch, ahead[:min(7, len(ahead))])
+	if in {
+		r.Tag.GoOn(r.listAt(ctx, r.Tag.File, ahead, rel))
+		if n := len(r.Tag.Ahead); n > 0 {
+			note += ", with " + terminal.Count(n, "task") + " that it has as done, blocked or set aside"
+		}
+		if r.Idle, err = loop.NothingToDo(r.Tag); err != nil {
+			return err
 		}
 	}
-	r.note("the branch %s is ahead of HEAD, and goes on from %s", branch, ahead[:min(7, len(ahead))])
+	r.note("%s", note)
+	return nil
+}
+
+// fetch brings a branch that a run is to push, and the tag's trunk, up to what other clones have pushed. A dry run fetches nothing.
+func (r *Run) fetch(ctx context.Context, ref, head string) error {
+	if !r.Config.Git.Push || r.Settings.DryRun || ref == head {
+		return nil
+	}
+	remote, err := r.Repo.Remote(ref)
+	if err != nil {
+		return fmt.Errorf("--push: %w", err)
+	}
+	want := []string{ref}
+	if r.Tag != nil {
+		want = append(want, store.TagTrunkRef(r.Name()))
+	}
+	for _, name := range want {
+		there, err := r.Repo.RemoteRefs(ctx, remote, name)
+		if err == nil && slices.Contains(there, name) {
+			err = r.Repo.Fetch(ctx, remote, name+":"+name)
+		}
+		if err != nil {
+			return config.Wrong("git fetch "+remote+" says more; without --push nothing is fetched", "cannot bring %s up to what %s has: %w", name, remote, err)
+		}
+	}
 	return nil
 }
 

@@ -68,7 +68,7 @@ func (w *tagWork) commitWave(ctx context.Context, ln *lane, wave scheduler.Wave)
 	crash.Point("before-wave-commit")
 	cctx, over := w.committing(w.config.Deadline)
 	defer over()
-	c, err := w.trunk.commit(cctx, ln, what, "", w.taskFile)
+	c, err := w.trunk.commit(cctx, ln, what, "", w.written)
 	if errors.Is(err, errPutBack) {
 		return err
 	}
@@ -110,8 +110,8 @@ func (w *tagWork) passWave(ln *lane, number int) error {
 	return err
 }
 
-// taskFile returns the task file as the commit should have it, and the mirror that follows it, if they are in the repository.
-func (w *tagWork) taskFile() map[string][]byte {
+// written are the task file as a commit should have it, and the mirror that follows it, if they are in the repository.
+func (w *tagWork) written() map[string][]byte {
 	files := map[string][]byte{}
 	add := func(f *tasks.File) {
 		path, err := filepath.EvalSymlinks(f.Path()) // a link stays a link; its target was saved

@@ -42,9 +42,10 @@ type Job struct {
 	Config    Config
 	File      *tasks.File
 	Graph     *scheduler.Graph
-	Import    *plan.Document  // Start makes the task file from it; nil if there is a task file
-	Conflicts []tasks.Finding // where the plan contradicts the task file
-	all       []tasks.Task    // as read; the file's own list changes with each save
+	Import    *plan.Document          // Start makes the task file from it; nil if there is a task file
+	Conflicts []tasks.Finding         // where the plan contradicts the task file
+	Ahead     map[string]tasks.Status // what the branch to commit to, which is not checked out, has of tasks that are pending in the list here
+	all       []tasks.Task            // as read; the file's own list changes with each save
 	plan      *plan.Document
 	settings  string                      // digest of what descartes.yaml asks for, computed on first use
 	stories   map[string]*specbuild.Story // of a spec-kit list, by their marks
@@ -360,6 +361,17 @@ func policyLines(c *Config) (lines []string) {
 		}
 	}
 	return lines
+}
+
+// GoOn takes over the statuses that another version of the list has of tasks that are pending here.
+func (j *Job) GoOn(there []tasks.Task) {
+	j.Ahead = map[string]tasks.Status{}
+	for _, t := range there {
+		if now, ok := j.Graph.Task(t.ID); ok && !now.Container() && over(t.Status) && j.Graph.Status(t.ID) == tasks.Pending {
+			j.Ahead[t.ID] = t.Status
+			j.Graph.SetStatus(t.ID, t.Status)
+		}
+	}
 }
 
 // Runnable lists the leaves that a run would start now or once others are done, in wave order.

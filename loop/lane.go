@@ -155,7 +155,7 @@ func (l *Loop) openSlots(ctx context.Context, n int) error {
 	o.Run = func(_ context.Context, s *workspace.Slot) error { return l.setUp(s) }
 	o.Shut, o.Say, o.Here = l.config.Confined(), l.Warn, l.tools.Here
 	if l.branch != "" {
-		if err := l.inTree(ctx, func() error { return l.tools.Repo.TakeBranch(ctx, l.branch, o.Here) }); err != nil {
+		if err := l.inTree(ctx, func() error { return l.tools.Repo.TakeBranch(ctx, l.branch, o.Here, l.work.written()) }); err != nil {
 			return gitErr("take the branch "+l.branch, err)
 		}
 	}

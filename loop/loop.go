@@ -199,6 +199,8 @@ type work interface {
 	// putBack makes units ready again whose work does not go with the branch's commit, except those that has names. It reports false where a person has
 	// to bring the two together. Slow.
 	putBack(ctx context.Context, fate *Fate, head string, has []string) (bool, error)
+	// written are files of commits, by their path in the repository, that the run writes whatever others made of them.
+	written() map[string][]byte
 	// final reports whether a run with that outcome has nothing left to do and did something that the end's checks apply to.
 	final(out *Outcome) bool
 	// endRun does the last work of a run, which ended with err or nil. Slow.

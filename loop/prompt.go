@@ -390,6 +390,7 @@ func (w *promptWork) next(ln *lane) (*Outcome, error) {
 
 func (w *promptWork) sleeps(u *unit, yes bool)               { u.lane.busy = yes }
 func (w *promptWork) dropped(_ *unit, out *Outcome) *Outcome { return out }
+func (w *promptWork) written() map[string][]byte             { return nil }
 func (w *promptWork) goes(*unit) bool                        { return true }
 func (w *promptWork) moved(*unit) bool                       { return false }
 func (w *promptWork) windUp()                                {}

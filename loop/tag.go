@@ -134,6 +134,10 @@ func (w *tagWork) replay(ctx context.Context, events []journal.Event) (err error
 			w.setStatus(id, tasks.Status(st))
 		}
 	}
+	for id, st := range w.job.Ahead {
+		w.saver.pending[id] = st
+		w.setStatus(id, st)
+	}
 	w.saver.look()
 	if w.kept, err = w.tools.Repo.Refs(ctx, "refs/descartes/"); err != nil {
 		return gitErr("look for the attempts of earlier runs", err)

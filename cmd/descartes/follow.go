@@ -43,9 +43,9 @@ func (a *follower) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.catchUp(events)
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	a.catchUp(events)
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for live {

@@ -55,7 +55,7 @@ func TestTasksPlanAsks(t *testing.T) {
 		written      bool
 	}{
 		{"yes", "\n", exitDone, "wrote .scud/tasks/PRD.json: 1 task", true},
-		{"no", "what?\nn\n", exitWaits, "nothing is written. The answer is kept in", false},
+		{"no", "what?\nn\n", exitWaits, "nothing is written; --yes writes it the answer is kept: ", false},
 		{"Ctrl-C", "\x03", exitInterrupted, "interrupted: nothing is written", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
