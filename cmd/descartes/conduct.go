@@ -45,7 +45,11 @@ func execute(cmd *cobra.Command, s *settings, w launch.Want) error {
 		return cmp.Or(s.reportIdle(r, p, problems(found)), error(problems(found)))
 	}
 	if r.Idle {
-		p.say("nothing left to do in tag %s: %s done", r.Name(), terminal.Count(r.Tag.Graph.Counts().Total, "task"))
+		where := ""
+		if len(r.Tag.Ahead) > 0 {
+			where = " on the branch " + r.Options.Branch
+		}
+		p.say("nothing left to do in tag %s%s: %s done", r.Name(), where, terminal.Count(r.Tag.Graph.Counts().Total, "task"))
 		if text := r.Elsewhere(ctx); text != "" {
 			p.say("%s", terminal.Clean(text))
 		}
