@@ -189,9 +189,10 @@ func (s *Server) streamLoop(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.feeds.done()
-	f := s.follow(l)
-	defer s.leave(l.ID, f)
-	for shown := r.FormValue("seq") == fmt.Sprint(l.Run.History.Seq); ; shown = false {
+	id, shown := l.ID, r.FormValue("seq") == fmt.Sprint(l.Run.History.Seq)
+	f := s.follow(l) // whose goroutine has the loop from here on
+	defer s.leave(id, f)
+	for ; ; shown = false {
 		next, err := f.next()
 		if err != nil {
 			out.send("trouble", err.Error())
