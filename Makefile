@@ -6,7 +6,7 @@ FUZZTIME ?= 20s
 STAMP := -buildvcs=$(shell git rev-parse --verify -q HEAD >/dev/null 2>&1 && echo auto || echo false)
 # The race detector needs a C compiler; the packages named here start goroutines or processes.
 RACE  := $(shell test "$$(go env CGO_ENABLED)" = 1 && command -v $$(go env CC) >/dev/null 2>&1 && echo -race)
-RACED := ./internal/... ./agent ./verify ./gitops ./loop/...
+RACED := ./internal/... ./agent ./verify ./gitops ./loop/... ./view/... ./launch
 # Systems besides the one that this is, which everything has to build for.
 SYSTEMS := darwin/amd64 darwin/arm64 windows/amd64
 # As the program is built, which starts a quarter sooner.
