@@ -103,10 +103,3 @@ func paths(list []LeftOut) string {
 	}
 	return strings.Join(out, " ")
 }
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}

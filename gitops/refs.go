@@ -210,7 +210,7 @@ func (r *Repo) TakeBranch(ctx context.Context, name string, here bool, files map
 	case old == hash || old == "" && !here:
 	case here || r.LeadsTo(ctx, hash, old):
 		to = hash
-	case !r.LeadsTo(ctx, old, hash):
+	case hash != "" && !r.LeadsTo(ctx, old, hash):
 		from := cmp.Or(shortBranch(at), shortHash(hash))
 		if to, err = r.mergeInto(ctx, name, old, hash, "Merge "+from+" into "+name, files); err != nil {
 			return err

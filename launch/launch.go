@@ -43,6 +43,7 @@ type Want struct {
 	// Where a verify command comes from that nobody gave, and what is wrong with the plan's front matter: see FromPlan.
 	VerifyFrom string
 	Front      []tasks.Finding
+	Fetches    bool      // Prepare brings the branch that the run is to push up to its remote; else it touches nothing
 	Anew       bool      // the settings were given now; false: they are those that a loop has saved
 	Imports    bool      // the plan may stand in for a missing task list
 	Stdin      io.Reader // of which the prompt may be read
@@ -76,7 +77,7 @@ const (
 	agentFails   = 4
 )
 
-// Run is a run of any kind, ready to start: everything is read and checked, nothing is touched.
+// Run is a run of any kind, ready to start: everything is read and checked, nothing but what Want.Fetches asks for is touched.
 type Run struct {
 	Want
 	Config   *config.Config  // complete
@@ -621,9 +622,9 @@ func (r *Run) chooseBranch(ctx context.Context, goesOn bool) error {
 	return nil
 }
 
-// fetch brings a branch that a run is to push, and the tag's trunk, up to what other clones have pushed. A dry run fetches nothing.
+// fetch brings a branch that a run is to push, and the tag's trunk, up to what other clones have pushed.
 func (r *Run) fetch(ctx context.Context, ref, head string) error {
-	if !r.Config.Git.Push || r.Settings.DryRun || ref == head {
+	if !r.Config.Git.Push || !r.Fetches || ref == head {
 		return nil
 	}
 	remote, err := r.Repo.Remote(ref)

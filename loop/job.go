@@ -367,7 +367,7 @@ func policyLines(c *Config) (lines []string) {
 func (j *Job) GoOn(there []tasks.Task) {
 	j.Ahead = map[string]tasks.Status{}
 	for _, t := range there {
-		if now, ok := j.Graph.Task(t.ID); ok && !now.Container() && over(t.Status) && j.Graph.Status(t.ID) == tasks.Pending {
+		if now, ok := j.Graph.Task(t.ID); ok && !now.Container() && offList(t.Status) && j.Graph.Status(t.ID) == tasks.Pending {
 			j.Ahead[t.ID] = t.Status
 			j.Graph.SetStatus(t.ID, t.Status)
 		}
@@ -379,13 +379,8 @@ func (j *Job) Runnable() []string {
 	var out []string
 	for _, w := range j.Graph.Waves() {
 		for _, id := range w.Tasks {
-			switch s, _ := j.Graph.State(id); s {
-			case "ready", "waiting", "running":
+			if s, _ := j.Graph.State(id); s.Open() || s == scheduler.StateBlocked && j.Config.Scud.RetryBlocked {
 				out = append(out, id)
-			case "blocked":
-				if j.Config.Scud.RetryBlocked {
-					out = append(out, id)
-				}
 			}
 		}
 	}

@@ -163,11 +163,14 @@ func (w *tagWork) sleeps(u *unit, yes bool) {
 		w.asleep--
 		w.leaves(u)
 	case yes:
-	case w.out != nil || w.err != nil || w.limits() != nil:
-		u.lane.busy = false
-		w.endWith(w.dropped(u, w.limits()), nil)
 	default:
-		w.endWith(w.start(u.lane, u))
+		out := w.limits()
+		if out == nil && w.out == nil && w.err == nil {
+			w.endWith(w.start(u.lane, u))
+			return
+		}
+		u.lane.busy = false
+		w.endWith(w.dropped(u, out), nil)
 	}
 }
 
@@ -229,7 +232,7 @@ func (w *tagWork) commitIn(ln *lane, wave scheduler.Wave) {
 			return nil, nil
 		case errors.Is(err, errWaits):
 			return w.unapproved, nil
-		case err == nil && wave.Number <= len(w.job.Graph.Waves()) && w.over(w.job.Graph.Waves()[wave.Number-1]): // it may have got other tasks meanwhile
+		case err == nil && wave.Number <= len(w.job.Graph.Waves()) && w.closed(w.job.Graph.Waves()[wave.Number-1]): // it may have got other tasks meanwhile
 			if w.scope.Step && w.entered == 0 && len(w.history.WaveCommits) > commits { // that was the step
 				w.entered = wave.Number
 			}
@@ -253,10 +256,10 @@ func (w *tagWork) beyond(wave scheduler.Wave) bool {
 // open reports whether a task can still run, now or once others are done. A held task is reported once.
 func (w *tagWork) open(id string) (bool, error) {
 	g := w.job.Graph
-	switch s, cause := g.State(id); s {
-	case scheduler.StateReady, scheduler.StateRunning, scheduler.StateWaiting:
+	switch s, cause := g.State(id); {
+	case s.Open():
 		return true, nil
-	case scheduler.StateHeld:
+	case s == scheduler.StateHeld:
 		if w.told[id] == cause { // in an earlier pass
 			return false, nil
 		}

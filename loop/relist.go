@@ -54,7 +54,7 @@ func (w *tagWork) reread() (*journal.Event, error) {
 		_, set := w.saver.theirs[id]
 		open := w.history.Task(id).Open()
 		switch {
-		case set && open && over(now):
+		case set && open && offList(now):
 			if w.at(id) != nil { // its attempt goes on to its end
 				w.wishes[id] = now
 				g.SetStatus(id, was)
@@ -63,7 +63,7 @@ func (w *tagWork) reread() (*journal.Event, error) {
 			}
 		case was != "" && (!set || open):
 			g.SetStatus(id, was)
-		case over(now):
+		case offList(now):
 			if w.history.Task(id).Attempts > 0 { // it was blocked
 				e.Tasks = append(e.Tasks, id)
 			}
@@ -160,7 +160,7 @@ func (w *tagWork) changes() string {
 		was := *old
 		was.Status, was.RawStatus, was.Line = t.Status, t.RawStatus, t.Line
 		s, set := w.saver.theirs[t.ID]
-		set = set && s != w.job.Graph.Status(t.ID) && (w.history.Task(t.ID).Attempts == 0 || over(s))
+		set = set && s != w.job.Graph.Status(t.ID) && (w.history.Task(t.ID).Attempts == 0 || offList(s))
 		if set || !reflect.DeepEqual(was, t) {
 			changed = append(changed, t.ID)
 		}

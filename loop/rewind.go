@@ -284,6 +284,3 @@ func (e *DirtyError) Error() string {
 	}
 	return s
 }
-
-// Next is what to do about it, "" where the message says that.
-func (e *DirtyError) Next() string { return "" }

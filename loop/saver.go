@@ -164,7 +164,7 @@ func (s *saver) compare(before []tasks.Task) {
 	}
 	for _, t := range s.file.Tasks() {
 		ours, mine := s.pending[t.ID]
-		if mine && !over(ours) && over(t.Status) { // what a person decided goes before that it has begun
+		if mine && !offList(ours) && offList(t.Status) { // what a person decided goes before that it has begun
 			mine = false
 			delete(s.pending, t.ID)
 		}
@@ -179,8 +179,8 @@ func (s *saver) compare(before []tasks.Task) {
 	}
 }
 
-// over reports whether nobody is to work on a task of that status.
-func over(s tasks.Status) bool { return s != tasks.Pending && s != tasks.InProgress }
+// offList reports whether nobody is to work on a task of that status.
+func offList(s tasks.Status) bool { return s != tasks.Pending && s != tasks.InProgress }
 
 // content is the task file, or its mirror, as it is to be: with the statuses that are not written yet.
 func (s *saver) content(f *tasks.File) []byte {

@@ -280,16 +280,16 @@ func (w *tagWork) allDone(out *Outcome) (yes bool) {
 // ready reports whether a wave has verified work, or nothing left to do.
 func (w *tagWork) ready(wave scheduler.Wave) (yes bool) {
 	w.say(func() {
-		yes = len(w.trunk.units) > 0 || w.over(wave)
+		yes = len(w.trunk.units) > 0 || w.closed(wave)
 	})
 	return yes
 }
 
-// over reports whether a wave has nothing left to do, once some units are done.
-func (w *tagWork) over(wave scheduler.Wave, units ...string) bool {
+// closed reports whether a wave has nothing left to do, once some units are done.
+func (w *tagWork) closed(wave scheduler.Wave, units ...string) bool {
 	return !slices.ContainsFunc(wave.Tasks, func(id string) bool {
 		s, _ := w.job.Graph.State(id)
-		return !slices.Contains(units, id) && (s == scheduler.StateReady || s == scheduler.StateRunning || s == scheduler.StateWaiting)
+		return s.Open() && !slices.Contains(units, id)
 	})
 }
 
@@ -316,14 +316,12 @@ func (w *tagWork) ending() Outcome {
 	}
 	blocked, left := 0, 0
 	for _, id := range g.Leaves() {
-		switch s, _ := g.State(id); s {
-		case "done":
-		case "ready", "waiting", "running":
+		switch s, _ := g.State(id); {
+		case s == scheduler.StateDone:
+		case s.Open():
 			left++
-		default:
-			if !setAside(g.Status(id)) {
-				blocked++
-			}
+		case !setAside(g.Status(id)):
+			blocked++
 		}
 	}
 	switch {

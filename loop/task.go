@@ -156,7 +156,7 @@ func (w *tagWork) closes(units []string) bool {
 		if _, ok := w.job.Graph.Task(id); !ok {
 			return false
 		}
-		return w.over(waves[w.waveOf(id)-1], units...)
+		return w.closed(waves[w.waveOf(id)-1], units...)
 	})
 }
 

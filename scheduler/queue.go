@@ -82,7 +82,7 @@ func (g *Graph) urgency(durations map[string]time.Duration) (priority []int, pat
 			priority[v], path[v] = min(priority[v], priority[s]), max(path[v], path[s])
 		}
 		n := &g.nodes[v]
-		if n.kind != leaf || n.state != StateReady && n.state != StateWaiting && n.state != StateRunning {
+		if n.kind != leaf || !n.state.Open() {
 			continue
 		}
 		task := &g.list[n.place]

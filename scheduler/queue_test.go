@@ -36,7 +36,7 @@ func TestOneSlotKeepsWavesAndIDs(t *testing.T) {
 		g := New(l, Options{External: external})
 		for _, w := range g.Waves() {
 			for _, id := range w.Tasks {
-				if s, _ := g.State(id); s == StateReady || s == StateWaiting || s == StateRunning {
+				if s, _ := g.State(id); s.Open() {
 					want = append(want, id)
 				}
 			}

@@ -33,6 +33,9 @@ const (
 	StateOther   State = "other"
 )
 
+// Open reports whether a task in that state can still run, now or once others are done.
+func (s State) Open() bool { return s == StateReady || s == StateWaiting || s == StateRunning }
+
 // Counts are numbers of leaves by state; all but Total add up to Total. Pending are ready or waiting, InProgress are running.
 type Counts struct{ Total, Done, Blocked, InProgress, Pending, Held, Other int }
 

@@ -584,13 +584,6 @@ func (s *stage) named(list []kin) string {
 	return strings.Join(lines, "\n")
 }
 
-// runs reports whether a process of the stage has these words in its command line.
-func (s *stage) running(t *testing.T, words string) bool {
-	t.Helper()
-	all := everything()
-	return slices.ContainsFunc(s.left(t), func(k kin) bool { return strings.Contains(all[k.pid].line, words) })
-}
-
 // limited is a model whose quota is used up in the middle of task 2, for some seconds.
 func limited(seconds int) rule {
 	return of("2", 0, turn{Text: "I write it.", Shell: writes("2")}, turn{Fault: "usagelimit", FaultFor: seconds, Text: claim})

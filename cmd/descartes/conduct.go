@@ -38,7 +38,9 @@ func execute(cmd *cobra.Command, s *settings, w launch.Want) error {
 	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), s.JSON, s.CI)
 	p.times = s.Times
 	defer p.close()
-	r, found := launch.Prepare(ctx, s.want(cmd, w))
+	w = s.want(cmd, w)
+	w.Fetches = !s.DryRun
+	r, found := launch.Prepare(ctx, w)
 	defer r.Close()
 	p.text.redact = r.Redact
 	if len(found) > 0 {

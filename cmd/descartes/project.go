@@ -149,9 +149,6 @@ func openRepo(ctx context.Context, root string, job *loop.Job) (*gitops.Repo, er
 	return launch.OpenRepo(ctx, root, &job.Config, job.File)
 }
 
-// below is path as a slash path relative to top, where it lies below it.
-func below(top, path string) (string, bool) { return launch.Below(top, path) }
-
 // unfinished is the loop over a tag that a new start resumes, or nil.
 func unfinished(root, tag string) (*store.Saved, error) {
 	if tasks.ValidTag(tag) != nil {

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"descartes/agent"
@@ -72,22 +70,4 @@ func TestAccounts(t *testing.T) {
 	if a.Dir != "/s/descartes/limits" || a.IDs["claude"] == "" || a.IDs["generic"] != "" {
 		t.Errorf("state home: %s, %q, %q", a.Dir, a.IDs["claude"], a.IDs["generic"])
 	}
-}
-
-// shelf is a buffer that two may use.
-type shelf struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *shelf) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *shelf) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }

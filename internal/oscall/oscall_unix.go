@@ -41,8 +41,5 @@ func Free(dir string) (int64, error) {
 	return int64(st.Bavail) * int64(st.Bsize), nil
 }
 
-// Alive reports whether there is a process of that number, whoever owns it.
-func Alive(pid int) bool { return unix.Kill(pid, 0) != unix.ESRCH }
-
 // SignalName is the usual name of a signal, such as SIGKILL; "" if there is none.
 func SignalName(n int) string { return unix.SignalName(unix.Signal(n)) }

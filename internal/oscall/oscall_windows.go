@@ -2,7 +2,6 @@ package oscall
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 	"syscall"
 
@@ -59,16 +58,6 @@ func Free(dir string) (int64, error) {
 		return 0, os.NewSyscallError("GetDiskFreeSpaceEx", err)
 	}
 	return int64(free), nil
-}
-
-// Alive reports whether there is a process of that number, whoever owns it.
-func Alive(pid int) bool {
-	p, err := os.FindProcess(pid) // opens it, here
-	if err != nil {
-		return errors.Is(err, fs.ErrPermission)
-	}
-	_ = p.Release()
-	return true
 }
 
 // ProgramName is not looked up here.
