@@ -31,7 +31,7 @@ func (r *Repo) CommitWave(ctx context.Context, w Wave) (Commit, error) {
 	if r.byGit != "" {
 		hash, late, err = r.commitByGit(ctx, w, tree)
 	} else {
-		hash, err = r.commitByUs(ctx, w, tree)
+		hash, err = r.commitByUs(ctx, tree, w.Message, w.On)
 	}
 	if err != nil {
 		return Commit{}, err
@@ -75,8 +75,8 @@ func (r *Repo) putFile(ctx context.Context, name string, data []byte) (string, e
 	return r.cli.feed(ctx, data, "hash-object", "-w", "--stdin", "--path="+name)
 }
 
-// commitByUs makes the commit through go-git.
-func (r *Repo) commitByUs(ctx context.Context, w Wave, tree Tree) (string, error) {
+// commitByUs makes a commit in the user's name through go-git, on the parents that are not "".
+func (r *Repo) commitByUs(ctx context.Context, tree Tree, message string, parents ...string) (string, error) {
 	author, err := r.person("author")
 	if err != nil {
 		return "", err
@@ -85,11 +85,8 @@ func (r *Repo) commitByUs(ctx context.Context, w Wave, tree Tree) (string, error
 	if err != nil {
 		return "", err
 	}
-	var parents []string
-	if w.On != "" {
-		parents = append(parents, w.On)
-	}
-	return r.putCommit(ctx, author, committer, tree, parents, w.Message, time.Now())
+	parents = slices.DeleteFunc(parents, func(hash string) bool { return hash == "" })
+	return r.putCommit(ctx, author, committer, tree, parents, message, time.Now())
 }
 
 // commitByGit makes the commit with `git commit`, so that hooks, filters and signing act, from an index of its own. late says that a hook did not end

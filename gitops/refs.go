@@ -212,7 +212,11 @@ func (r *Repo) TakeBranch(ctx context.Context, name string, here bool, files map
 		to = hash
 	case hash != "" && !r.LeadsTo(ctx, old, hash):
 		from := cmp.Or(shortBranch(at), shortHash(hash))
-		if to, err = r.mergeInto(ctx, name, old, hash, "Merge "+from+" into "+name, files); err != nil {
+		tree, err := r.joined(ctx, name, old, hash, files)
+		if err == nil {
+			to, err = r.commitByUs(ctx, tree, "Merge "+from+" into "+name+"\n", old, hash)
+		}
+		if err != nil {
 			return err
 		}
 		why = "descartes: merge " + from
@@ -226,23 +230,6 @@ func (r *Repo) TakeBranch(ctx context.Context, name string, here bool, files map
 		return nil
 	}
 	return r.pointHead(ctx, ref, "checkout: moving from "+cmp.Or(shortBranch(at), hash)+" to "+name)
-}
-
-// mergeInto makes the user's merge commit of a branch and HEAD; no ref names it yet.
-func (r *Repo) mergeInto(ctx context.Context, name, old, hash, message string, files map[string][]byte) (string, error) {
-	tree, err := r.joined(ctx, name, old, hash, files)
-	if err != nil {
-		return "", err
-	}
-	author, err := r.person("author")
-	if err != nil {
-		return "", err
-	}
-	committer, err := r.person("committer")
-	if err != nil {
-		return "", err
-	}
-	return r.putCommit(ctx, author, committer, tree, []string{old, hash}, message+"\n", time.Now())
 }
 
 // setHead makes HEAD of a slot a commit, or that of a branch without one.
