@@ -35,7 +35,7 @@ func (w *tagWork) commitWave(ctx context.Context, ln *lane, wave scheduler.Wave)
 	if err := w.checkWave(ctx, ln, number); err != nil || !w.config.Scud.AutoCommitWaves {
 		return err
 	}
-	if err := w.flush(); err != nil {
+	if err := w.saveFiles(); err != nil {
 		return err
 	}
 	if err := w.passWave(ln, number); err != nil {
@@ -120,7 +120,7 @@ func (w *tagWork) written() map[string][]byte {
 		}
 		rel, err := filepath.Rel(w.tools.Repo.Root(), path)
 		if err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
-			files[filepath.ToSlash(rel)] = w.saver.content(f)
+			w.say(func() { files[filepath.ToSlash(rel)] = w.saver.content(f) })
 		}
 	}
 	add(w.job.File)

@@ -195,6 +195,7 @@ func (l *Loop) serve() {
 		default:
 			l.takenBack()
 		}
+		l.endWith(nil, l.saver.late())
 	case <-l.soft:
 		l.soft = nil
 		if l.atLast(); l.history.Underway() { // else it ends now; other terminals show it

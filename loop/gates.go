@@ -239,7 +239,7 @@ func (w *promptWork) spoke(d gate.Decision) error {
 			return err
 		}
 	}
-	return w.flush()
+	return w.saveFiles()
 }
 
 // eachLine splits texts into their lines.

@@ -349,7 +349,7 @@ func (l *Loop) leave(ctx context.Context, out *Outcome) (err error) {
 	if l.trunk == nil {
 		return err
 	}
-	err = errors.Join(err, l.trunk.leaveTrunk(ctx), l.flush()) // a list with new statuses is among what is in the way of a merge
+	err = errors.Join(err, l.trunk.leaveTrunk(ctx), l.saveFiles()) // a list with new statuses is among what is in the way of a merge
 	out.Branch, out.Commits = l.trunk.elsewhere(ctx), l.trunk.made(ctx)
 	if out.Branch != "" || len(l.trunk.units) > 0 {
 		out.Merging = l.tools.Repo.Merging(ctx, cmp.Or(out.Branch, l.trunk.ref))

@@ -280,12 +280,10 @@ func (l *Loop) Uncommitted() []string {
 
 // State is the loop as its state file would show it now.
 func (l *Loop) State() *store.State {
-	l.saver.mu.Lock()
-	defer l.saver.mu.Unlock()
 	return l.snapshot()
 }
 
-// snapshot builds the state from the history. The caller holds the saver's lock.
+// snapshot builds the state from the history.
 func (l *Loop) snapshot() *store.State {
 	s := *l.state
 	l.work.fill(&s)
@@ -469,13 +467,10 @@ func (l *Loop) heal(u *unit, who string) error {
 	if err := errors.Join(err, l.warn(u, lines...)); err != nil {
 		return err
 	}
-	l.saver.mu.Lock()
 	healed, err := l.journal.Heal()
 	locks, lost := store.Retake(l.locks)
 	l.locks = locks
-	err = errors.Join(err, lost)
-	l.saver.mu.Unlock()
-	if err != nil || !healed {
+	if err = errors.Join(err, lost); err != nil || !healed {
 		return err
 	}
 	if err := l.home.Make(l.tools.FS); err != nil {
@@ -512,8 +507,6 @@ func (l *Loop) write(events []*journal.Event) error {
 	for _, e := range events {
 		redactEvent(l.tools.Redact, e)
 	}
-	l.saver.mu.Lock()
-	defer l.saver.mu.Unlock()
 	if err := l.journal.Append(events...); err != nil {
 		return err
 	}
@@ -530,7 +523,14 @@ func (l *Loop) write(events []*journal.Event) error {
 	return l.saver.note(changes)
 }
 
-func (l *Loop) flush() error { return l.saver.flush() }
+// flush rewrites the task file and the state file now.
+func (l *Loop) flush() error { return l.saver.write() }
+
+// saveFiles is flush for other goroutines.
+func (l *Loop) saveFiles() (err error) {
+	l.say(func() { err = l.flush() })
+	return err
+}
 
 // finish records the end and saves everything. A cancelled or paused loop can be resumed from here.
 func (l *Loop) finish(out *Outcome) error {
@@ -555,9 +555,6 @@ func (l *Loop) finish(out *Outcome) error {
 // Close releases the loop's files and locks. What was recorded is on disk before it returns.
 func (l *Loop) Close() error {
 	errs := []error{l.closeLanes()}
-	if l.saver != nil {
-		l.saver.stop()
-	}
 	if l.journal != nil {
 		if err := l.journal.Close(); !l.full || !DiskFull(err) {
 			errs = append(errs, err)

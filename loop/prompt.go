@@ -1057,7 +1057,7 @@ func (w *promptWork) ends(end *journal.Event) error {
 	if err := w.tell(end); err != nil {
 		return err
 	}
-	return w.flush()
+	return w.saveFiles()
 }
 
 // recordIteration records an iteration's end, and returns an outcome if its provider ends the run.

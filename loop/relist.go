@@ -17,16 +17,13 @@ import (
 // relist takes in what somebody changed in the task list, and reports whether that may be more to do. A task that is under way goes on to its end,
 // also if it was deleted; of any other the status in the list holds, unless that sets back what this run did. A run in the project's own folder has the list to itself.
 func (w *tagWork) relist() (bool, error) {
-	w.saver.mu.Lock() // its timer writes the list, and asks for the state
 	e, why := w.reread()
-	w.saver.mu.Unlock()
 	if why != nil {
 		return false, w.refuse(why)
 	}
 	if w.refused = false; e == nil {
 		return false, nil
 	}
-	w.count()
 	w.passed, w.queue = 0, nil
 	if e.Message == "" {
 		return false, nil
@@ -89,7 +86,7 @@ func (w *tagWork) wished(id string) (bool, error) {
 		return false, nil
 	}
 	delete(w.wishes, id)
-	w.setStatus(id, status)
+	w.job.Graph.SetStatus(id, status)
 	return true, w.record(&journal.Event{Type: journal.ListChanged, Unit: journal.Unit{Wave: w.waveOf(id), Of: len(w.job.Graph.Waves())}, Tasks: []string{id}, Message: id + " is " + string(status)})
 }
 
@@ -104,8 +101,6 @@ func (w *tagWork) refuse(why error) error {
 
 // unwritten says why statuses cannot be written into the list now; nil if none wait for that.
 func (w *tagWork) unwritten() error {
-	w.saver.mu.Lock()
-	defer w.saver.mu.Unlock()
 	if w.saver.read(); len(w.saver.pending) == 0 {
 		return nil
 	}

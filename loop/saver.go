@@ -15,9 +15,8 @@ import (
 )
 
 // saver rewrites the task file and the state file, which are snapshots of the journal. Rewriting a large list is slow, so it happens at most every
-// second or every twenty times its own duration, whichever is longer; a timer writes a change that came too early.
+// second or every twenty times its own duration, whichever is longer; a change that came too early waits for a tick of the engine, which alone calls it.
 type saver struct {
-	mu      sync.Mutex
 	fs      atomicfile.FS
 	file    *tasks.File
 	own     *ownState
@@ -26,11 +25,9 @@ type saver struct {
 	pending map[string]tasks.Status
 	last    time.Time
 	took    time.Duration
-	timer   *time.Timer
 	seen    workspace.Look
 	mirror  *mirror     // nil if it is not in step
 	busy    func() bool // somebody's rebase or merge is open, which a changed list would stop: it waits
-	err     error       // from a rewrite by the timer; returned by the next call
 
 	unread error                   // why the task file cannot be read now: what was last read of it holds
 	theirs map[string]tasks.Status // statuses that others wrote since the run last took them
@@ -46,57 +43,22 @@ type mirror struct {
 	seen workspace.Look
 }
 
-// note takes in status changes and rewrites the files if it is time. The caller holds mu.
+// note takes in status changes and rewrites the files if it is time.
 func (s *saver) note(changes map[string]string) error {
-	if s.err != nil {
-		return s.err
-	}
 	for id, st := range changes {
 		if _, ok := s.file.Task(id); ok { // otherwise somebody deleted it
 			s.pending[id] = tasks.Status(st)
 		}
 	}
-	if len(s.pending) == 0 {
+	return s.late()
+}
+
+// late rewrites the files if a change waits and it is time.
+func (s *saver) late() error {
+	if len(s.pending) == 0 || time.Since(s.last) < max(time.Second, 20*s.took) {
 		return nil
 	}
-	wait := max(time.Second, 20*s.took) - time.Since(s.last)
-	if wait <= 0 {
-		return s.write()
-	}
-	if s.timer == nil {
-		s.timer = time.AfterFunc(wait, s.late)
-	}
-	return nil
-}
-
-func (s *saver) late() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.timer = nil
-	if len(s.pending) > 0 && s.err == nil {
-		s.err = s.write()
-	}
-}
-
-// flush rewrites both files now.
-func (s *saver) flush() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err != nil {
-		return s.err
-	}
 	return s.write()
-}
-
-// stop ends the timer. No rewrite happens after it.
-func (s *saver) stop() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.timer != nil {
-		s.timer.Stop()
-		s.timer = nil
-	}
-	clear(s.pending)
 }
 
 // write saves the task file, then the state, whose sequence number says that the task file is complete up to there. A task file that cannot be read
@@ -139,7 +101,7 @@ func (s *saver) write() error {
 	return nil
 }
 
-// read takes in what others wrote into the task file. The caller holds mu.
+// read takes in what others wrote into the task file.
 func (s *saver) read() {
 	if s.file == nil || s.unread == nil && s.intact() {
 		return
@@ -152,7 +114,7 @@ func (s *saver) read() {
 	s.look()
 }
 
-// compare notes that others changed the list since it was as given, and the statuses that they changed. The caller holds mu.
+// compare notes that others changed the list since it was as given, and the statuses that they changed.
 func (s *saver) compare(before []tasks.Task) {
 	s.edited = true
 	if s.theirs == nil {
@@ -184,8 +146,6 @@ func offList(s tasks.Status) bool { return s != tasks.Pending && s != tasks.InPr
 
 // content is the task file, or its mirror, as it is to be: with the statuses that are not written yet.
 func (s *saver) content(f *tasks.File) []byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if f == s.file {
 		s.read() // another run may write about another tag
 		if b, err := f.With(s.pending); err == nil {
@@ -204,7 +164,7 @@ func (s *saver) look() {
 	}
 }
 
-// intact reports whether, by their stat data, the task file and its mirror are as we last wrote or read them. The caller holds mu.
+// intact reports whether, by their stat data, the task file and its mirror are as we last wrote or read them.
 func (s *saver) intact() bool {
 	return s.seen.Same() && (s.mirror == nil || s.mirror.seen.Same())
 }

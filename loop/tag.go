@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync/atomic"
 
 	"descartes/gitops"
 	"descartes/loop/attempt"
@@ -34,10 +33,9 @@ type tagWork struct {
 	waiting map[string]bool   // tasks reported as waiting for another's files
 	kept    []gitops.Ref      // kept attempts of this loop and others, as of the run's start
 	failing streak
-	void    bool                              // the run was rejected before it began
-	chains  bool                              // a task may continue another's session
-	without map[string]bool                   // backends reported as unable to continue a session
-	counts  *atomic.Pointer[scheduler.Counts] // for the timer that saves the state: only the run's own goroutines use the graph
+	void    bool            // the run was rejected before it began
+	chains  bool            // a task may continue another's session
+	without map[string]bool // backends reported as unable to continue a session
 
 	yes        bool     // a person's answer to a wave's review
 	unapproved *Outcome // a review keeps a wave from being committed
@@ -62,8 +60,7 @@ type tagWork struct {
 
 // begin returns the job as the work of a run.
 func (j *Job) begin(l *Loop, opt StartOptions) work {
-	w := &tagWork{Loop: l, job: j, scope: opt.Scope, counts: &atomic.Pointer[scheduler.Counts]{}}
-	w.count()
+	w := &tagWork{Loop: l, job: j, scope: opt.Scope}
 	w.rounds, w.noted, w.wishes = map[string]*round{}, map[string]bool{}, map[string]tasks.Status{}
 	w.chains, w.without = j.chains(), map[string]bool{}
 	w.scope.Step, w.yes = w.scope.Step || w.scope.Task != "", opt.Yes
@@ -131,12 +128,12 @@ func (w *tagWork) replay(ctx context.Context, events []journal.Event) (err error
 	for id, st := range w.history.TakeChanges(w.state.Seq) {
 		if _, ok := w.job.Graph.Task(id); ok {
 			w.saver.pending[id] = tasks.Status(st)
-			w.setStatus(id, tasks.Status(st))
+			w.job.Graph.SetStatus(id, tasks.Status(st))
 		}
 	}
 	for id, st := range w.job.Ahead {
 		w.saver.pending[id] = st
-		w.setStatus(id, st)
+		w.job.Graph.SetStatus(id, st)
 	}
 	w.saver.look()
 	if w.kept, err = w.tools.Repo.Refs(ctx, "refs/descartes/"); err != nil {
@@ -253,7 +250,8 @@ func (w *tagWork) endRun(out *Outcome, err error) error {
 	if err == nil && w.allDone(out) {
 		*out = Outcome{Ending: journal.AllDone} // it was the last attempt: nothing is left to resume
 	}
-	if why := w.unwritten(); err == nil && why != nil && out.Ending.Final() { // for a resume
+	var why error
+	if w.say(func() { why = w.unwritten() }); err == nil && why != nil && out.Ending.Final() { // for a resume
 		*out = Outcome{Ending: journal.Paused, Message: fmt.Sprintf("the task list cannot be read, and lacks what is done: %v", why)}
 	}
 	gctx, done := attempt.Linger(w.ctx)
@@ -295,13 +293,11 @@ func (w *tagWork) closed(wave scheduler.Wave, units ...string) bool {
 
 // shelve returns half-done tasks to the list: nobody works on them now. The journal still knows how far they were.
 func (w *tagWork) shelve() {
-	w.saver.mu.Lock()
-	defer w.saver.mu.Unlock()
 	for _, open := range w.history.OpenTasks() {
 		if _, ok := w.job.File.Task(open.ID); ok {
 			w.saver.pending[open.ID] = cmp.Or(w.wishes[open.ID], tasks.Pending)
 		}
-		w.setStatus(open.ID, cmp.Or(w.wishes[open.ID], tasks.Pending))
+		w.job.Graph.SetStatus(open.ID, cmp.Or(w.wishes[open.ID], tasks.Pending))
 	}
 }
 
@@ -362,7 +358,7 @@ func (w *tagWork) finished(out *Outcome) (*journal.Event, error) {
 }
 
 func (w *tagWork) fill(s *store.State) {
-	c := w.counts.Load()
+	c := w.job.Graph.Counts()
 	s.TasksCompleted, s.TasksTotal = c.Done, c.Total
 }
 
@@ -371,17 +367,7 @@ func (w *tagWork) taskID(id string) store.TaskID {
 	return store.TaskID{ID: id, Numeric: ok && t.Numeric}
 }
 
-func (w *tagWork) changed(id, status string) { w.setStatus(id, tasks.Status(status)) }
-
-func (w *tagWork) setStatus(id string, status tasks.Status) {
-	w.job.Graph.SetStatus(id, status)
-	w.count()
-}
-
-func (w *tagWork) count() {
-	c := w.job.Graph.Counts()
-	w.counts.Store(&c)
-}
+func (w *tagWork) changed(id, status string) { w.job.Graph.SetStatus(id, tasks.Status(status)) }
 
 // close removes the task list that this start made from the plan if the run was rejected: it leaves nothing behind.
 func (w *tagWork) close() error {

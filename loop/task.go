@@ -206,9 +206,7 @@ func (w *tagWork) comesAgain(u *unit) error {
 
 // repair restores a task file that does not parse, or is none, if the attempt had the project's own folder. Nobody else touches it in a slot.
 func (w *tagWork) repair(u *unit, who string) ([]string, error) {
-	w.saver.mu.Lock()
-	defer w.saver.mu.Unlock()
-	if w.saver.err != nil || !w.tools.Here {
+	if !w.tools.Here {
 		return nil, nil
 	}
 	if w.saver.read(); w.saver.unread == nil {
