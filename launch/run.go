@@ -72,7 +72,7 @@ func (r *Run) Do(ctx context.Context, h Hooks) (e Ended, err error) {
 	saved := config.Hide(*r.Config, r.secrets)
 	r.Options.Saved = &saved
 	tools := loop.Tools{Repo: r.Repo, Agent: commands.Agents(), Verify: commands.Verifier(), FS: atomicfile.OS(), Now: gitops.Now, Redact: r.Redact, Free: oscall.Free,
-		Observe: h.Observe, Code: h.Code, Ask: h.Ask, Continues: r.continues, Accounts: Accounts(r.Backends, r.Root), Refused: refused, Slot: slot, Shown: r.Box.Mounts(),
+		Observe: h.Observe, Code: h.Code, Ask: h.Ask, Accounts: Accounts(r.Backends, r.Root), Refused: refused, Slot: slot, Shown: r.Box.Mounts(),
 		Here: r.Here, Pool: r.pool, Named: r.inRepo(r.brought), Looks: attempt.Looks(), Program: h.Program}
 	tools.Withheld.Agents, tools.Withheld.Verify = Withheld(*r.Config, r.Backends[0], os.Environ())
 	away := r.Config.Fleet != ""
@@ -121,16 +121,6 @@ func (r *Run) StartSlot(s *workspace.Slot, dir string) (*Commands, error) {
 // Commands describes how to start the run's commands: files is the folder for their files, and name marks their processes.
 func (r *Run) Commands(files, name string) CommandsOf {
 	return CommandsOf{Config: *r.Config, Sandbox: r.Box, Backends: r.Backends, Files: files, Dir: r.Root, Cookie: Cookie(name)}
-}
-
-// continues reports whether a backend's client can continue a session.
-func (r *Run) continues(backend string) bool {
-	for _, b := range r.Backends {
-		if b.Name == backend {
-			return len(b.SessionArgs) > 0
-		}
-	}
-	return false
 }
 
 // Occupied is how much of the disk the project's slots have, in bytes.

@@ -58,7 +58,6 @@ type unit struct {
 	from    func(*unit) error     // slow steps before its slot is prepared; nil for none
 	round   *round                // the round it is a candidate of; nil: none
 	ended   bool                  // of a candidate: its round has counted its end
-	session journal.Session       // session it continues; zero for a fresh agent
 	marked  []string              // files at which its task's work ever conflicted: no markers may be left in them
 	merges  bool                  // its task's own work, which conflicted, merges by now
 	made    func() attempt.Result // makes its result where no agent runs; nil: one does

@@ -27,7 +27,7 @@ import (
 	"descartes/specbuild"
 )
 
-// Tools are what a run works with. Redact, Free, Observe, Accounts, Sleep, Withheld, Code, Continues and Ask are optional; Repo is nil for a prompt
+// Tools are what a run works with. Redact, Free, Observe, Accounts, Sleep, Withheld, Code and Ask are optional; Repo is nil for a prompt
 // without git.
 type Tools struct {
 	Repo    *gitops.Repo
@@ -48,8 +48,6 @@ type Tools struct {
 	Program  string            // this program and its version, for receipts
 	Withheld attempt.Withheld  // variables of the caller's that commands do not get
 	Code     func(Outcome) int // an outcome's exit status; nil: always 0
-
-	Continues func(backend string) bool // whether the backend's client can continue a session; nil: none can
 
 	Ask func(ctx context.Context, question string) (yes, answered bool) // asks a person; nil: nobody is there
 

@@ -512,7 +512,10 @@ func (w *promptWork) input(u *unit, in *attempt.Input) {
 	}
 	in.Env = append(in.Env, "DESCARTES_ITERATION="+strconv.Itoa(number), "DESCARTES_TAG=", "DESCARTES_TASK_ID=", "SCUD_TASK_ID=", "DESCARTES_WAVE=") // not those of a loop that started this one
 	if in.Keep = w.config.ContinueSession; in.Keep && u.with.Backend == w.config.Backend.Type {                                                      // another backend does not know that conversation
-		goOn(in, w.history.Prompt.Session)
+		if in.Session = w.history.Prompt.Session; in.Session != "" {
+			spent := agent.Tokens(w.history.Prompt.Spent)
+			in.Spent = &spent
+		}
 	}
 	if c := w.criteria(); c != nil { // commands bound to criteria outrank the agent's word
 		for _, cmd := range c.Commands() {

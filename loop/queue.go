@@ -316,10 +316,6 @@ func (w *tagWork) pick(ln *lane) (string, error) {
 			ready = others
 		}
 	}
-	id, ready := w.sameSlot(ln, ready)
-	if id != "" {
-		return id, nil
-	}
 	return w.first(ready)
 }
 

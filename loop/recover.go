@@ -104,9 +104,6 @@ func (w *tagWork) ordered(ln *lane, open *journal.Event) (*unit, error) {
 	if d := open.Detail; d != nil && d.Backend != "" {
 		u.with = Choice{Backend: d.Backend, Model: d.Model}
 	}
-	if a := w.history.RunningOf(journal.Key{Task: open.Task, Number: open.Attempt}); a != nil && a.From != nil {
-		u.session = *a.From
-	}
 	w.under = append(w.under, u)
 	return u, nil
 }

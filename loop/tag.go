@@ -33,9 +33,7 @@ type tagWork struct {
 	waiting map[string]bool   // tasks reported as waiting for another's files
 	kept    []gitops.Ref      // kept attempts of this loop and others, as of the run's start
 	failing streak
-	void    bool            // the run was rejected before it began
-	chains  bool            // a task may continue another's session
-	without map[string]bool // backends reported as unable to continue a session
+	void    bool // the run was rejected before it began
 
 	yes        bool     // a person's answer to a wave's review
 	unapproved *Outcome // a review keeps a wave from being committed
@@ -62,7 +60,6 @@ type tagWork struct {
 func (j *Job) begin(l *Loop, opt StartOptions) work {
 	w := &tagWork{Loop: l, job: j, scope: opt.Scope}
 	w.rounds, w.noted, w.wishes = map[string]*round{}, map[string]bool{}, map[string]tasks.Status{}
-	w.chains, w.without = j.chains(), map[string]bool{}
 	w.scope.Step, w.yes = w.scope.Step || w.scope.Task != "", opt.Yes
 	l.root, l.config = j.Root, &j.Config
 	l.who.Tag, l.who.Files = j.File.Tag(), store.FilesOf(j.File)

@@ -102,12 +102,6 @@ func (w *tagWork) begun(u *unit, first *journal.Event) []*journal.Event {
 		first.Base = string(u.base)
 	}
 	events := []*journal.Event{first}
-	if w.chains {
-		first.Detail.Dir = u.lane.ws.Dir()
-		if warning := w.goOn(u, first); warning != nil {
-			events = append(events, warning)
-		}
-	}
 	if w.started(u) {
 		return events
 	}
@@ -117,8 +111,6 @@ func (w *tagWork) begun(u *unit, first *journal.Event) []*journal.Event {
 }
 
 func (w *tagWork) input(u *unit, in *attempt.Input) {
-	in.Keep = w.chains
-	goOn(in, u.session)
 	in.Name, in.Checks = fmt.Sprintf("%s %d", u.task.ID, u.number), w.commands(w.checksAt(verify.AtAttempt), u.task.ID, w.fewer([]string{u.task.ID}))
 	in.Checks = append(in.Checks, ownCheck(u.task)...)
 	in.Guard.Allow, in.Guard.Yes = u.task.Allow, w.job.allowed(u.task.ID)
@@ -640,91 +632,4 @@ func (w *tagWork) costOf(tasks []string) (sum journal.Cost) {
 func (w *tagWork) blockOverpaid(u *unit, over string) error {
 	u.res.Verdict, u.res.Reason = verify.Failed, over+"; the last one: "+u.res.Reason
 	return w.block(u)
-}
-
-// chained returns the task whose agent's session a task should continue: its only dependency. ok is false if it should not.
-func (j *Job) chained(id string) (dep string, ok bool) {
-	t, known := j.Graph.Task(id)
-	if !known || t.Chain == nil && !j.Config.Scud.Chain || t.Chain != nil && !*t.Chain {
-		return "", false
-	}
-	deps := j.Graph.Deps(id)
-	if len(deps) != 1 || j.Config.CandidatesOf(t) > 1 { // several candidates cannot share one session
-		return "", false
-	}
-	return deps[0], true
-}
-
-// chains reports whether any task may continue another's session.
-func (j *Job) chains() bool {
-	return j.Config.Scud.Chain || slices.ContainsFunc(j.Graph.Leaves(), func(id string) bool {
-		t, _ := j.Graph.Task(id)
-		return t.Chain != nil && *t.Chain
-	})
-}
-
-// goOn lets the first attempt at a task continue the session of its only dependency, if that is asked for and possible. If it is not possible,
-// warning says why a fresh agent works on the task; it is nil if nobody expects otherwise. Later attempts get a fresh agent: a failed session is no
-// base to build on.
-func (w *tagWork) goOn(u *unit, first *journal.Event) (warning *journal.Event) {
-	dep, ok := w.job.chained(u.task.ID)
-	if !ok || w.history.Task(u.task.ID).Attempts > 0 {
-		return nil
-	}
-	s := w.history.Task(dep).Session
-	why, name := "", oneline.Text(dep)
-	switch {
-	case w.tools.Continues == nil || !w.tools.Continues(u.with.Backend):
-		if w.without[u.with.Backend] {
-			return nil
-		}
-		w.without[u.with.Backend] = true
-		why = u.with.Backend + " cannot go on in a session, so that no task of its does"
-	case s.ID == "":
-		why = "no session of task " + name + " is known: an earlier loop or a person did it, or its client tells none"
-	case s.By != "":
-		why = fmt.Sprintf("task %s went on in the session of task %s already", oneline.Text(s.By), name)
-	case s.Backend != u.with.Backend:
-		why = fmt.Sprintf("task %s was done with %s, and this one is with %s", name, s.Backend, u.with.Backend)
-	case s.Dir != u.lane.ws.Dir():
-		why = fmt.Sprintf("the session of task %s was in another folder, where its client keeps it", name)
-	default:
-		u.session, first.Tasks, first.Detail.Session = s, []string{dep}, s.ID
-		return nil
-	}
-	e := w.event(journal.Warning, u)
-	e.Message = "a fresh agent works on it: " + why
-	return e
-}
-
-// sameSlot returns the ready task that continues a session of the lane's own slot, if no sandbox mounts all slots at one path. others are the
-// tasks that this lane may take instead: no other lane will continue a session for them at once.
-func (w *tagWork) sameSlot(ln *lane, ready []string) (id string, others []string) {
-	if !w.chains || w.tools.Shown {
-		return "", ready
-	}
-	for _, id := range ready {
-		dep, ok := w.job.chained(id)
-		s := w.history.Task(dep).Session
-		if !ok || s.By != "" || w.history.Task(id).Attempts > 0 {
-			others = append(others, id)
-			continue
-		}
-		at := slices.IndexFunc(w.lanes, func(x *lane) bool { return x.ws.Dir() == s.Dir })
-		switch {
-		case at >= 0 && w.lanes[at] == ln:
-			return id, nil
-		case at < 0 || w.lanes[at].busy:
-			others = append(others, id)
-		}
-	}
-	return "", others
-}
-
-// goOn continues a session in an attempt, if there is one.
-func goOn(in *attempt.Input, s journal.Session) {
-	if in.Session = s.ID; s.ID != "" {
-		spent := agent.Tokens(s.Spent)
-		in.Spent = &spent
-	}
 }

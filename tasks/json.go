@@ -339,7 +339,7 @@ func (r *reader) member(e *entry, key, v gjson.Result) *problem {
 			names = append(names, x.Str)
 		}
 		t.attribute(key.Str, strings.Join(names, ","))
-	case "chain", "candidates", "prove":
+	case "candidates", "prove":
 		if text := plain(v); text != "" && !t.attribute(key.Str, text) {
 			r.about(e, "member", fmt.Sprintf("its %s is %s, which means nothing: ignored", key.Str, prose.Short(text)))
 		}
@@ -372,12 +372,6 @@ func (t *Task) attribute(name, text string) bool {
 		t.Allow = names
 	case "needs":
 		t.Needs = names
-	case "chain":
-		yes, err := strconv.ParseBool(text)
-		if err != nil {
-			return false
-		}
-		t.Chain = &yes
 	case "candidates":
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -192,38 +191,34 @@ func TestScope(t *testing.T) {
 // A list may say of a task how it is run; what makes no sense there is noted, and says nothing.
 func TestHowATaskIsRun(t *testing.T) {
 	t.Parallel()
-	f := graphOf(t, "# Phase: x\n@nodes\n1 | a | P | 3 | M | chain=true | candidates=2 | needs=gpu, go\n2 | b | P | 3 | M | chain=false\n3 | c | P | 3 | M\n")
-	for n, want := range []string{"true 2 [gpu go]", "false 0 []", "nil 0 []"} {
+	f := graphOf(t, "# Phase: x\n@nodes\n1 | a | P | 3 | M | candidates=2 | needs=gpu, go\n2 | b | P | 3 | M\n3 | c | P | 3 | M\n")
+	for n, want := range []string{"2 [gpu go]", "0 []", "0 []"} {
 		if got := howRun(f.Tasks()[n]); got != want {
 			t.Errorf("graph: got %s, want %s", got, want)
 		}
 	}
 	for text, want := range map[string]string{
-		`"chain": true, "candidates": 3`:       "true 3 []",
-		`"chain": "false", "candidates": "2"`:  "false 2 []",
-		`"chain": null, "candidates": null`:    "nil 0 []",
-		`"chain": "often", "candidates": -1`:   "nil 0 []",
-		`"chain": [true], "candidates": "two"`: "nil 0 []",
-		`"needs": ["gpu", " go "]`:             "nil 0 [gpu go]",
-		`"needs": "gpu, go"`:                   "nil 0 [gpu go]",
+		`"candidates": 3`:          "3 []",
+		`"candidates": "2"`:        "2 []",
+		`"candidates": null`:       "0 []",
+		`"candidates": -1`:         "0 []",
+		`"candidates": "two"`:      "0 []",
+		`"needs": ["gpu", " go "]`: "0 [gpu go]",
+		`"needs": "gpu, go"`:       "0 [gpu go]",
 	} {
 		f := open(t, `{"tag": "x", "tasks": [{"id": 1, "title": "a", "status": "pending", `+text+`}]}`)
 		if got := howRun(f.Tasks()[0]); got != want {
 			t.Errorf("%s: got %s, want %s", text, got, want)
 		}
-		odd := want == "nil 0 []" && !strings.Contains(text, "null")
-		if got := len(f.Findings()); got != map[bool]int{true: 2}[odd] {
+		odd := want == "0 []" && !strings.Contains(text, "null")
+		if got := len(f.Findings()); got != map[bool]int{true: 1}[odd] {
 			t.Errorf("%s: findings %s", text, found(f))
 		}
 	}
 }
 
 func howRun(t Task) string {
-	chain := "nil"
-	if t.Chain != nil {
-		chain = strconv.FormatBool(*t.Chain)
-	}
-	return fmt.Sprintf("%s %d %s", chain, t.Candidates, t.Needs)
+	return fmt.Sprintf("%d %s", t.Candidates, t.Needs)
 }
 
 func TestGraphRefused(t *testing.T) {

@@ -34,7 +34,6 @@ type Task struct {
 	AgentType  string
 	ModelTier  string
 	Scope      []string // paths and patterns of the files that the task is to change, where the file names them
-	Chain      *bool    // whether it goes on in the session of the agent that did its only dependency; nil where the file says nothing
 	Allow      []string // what it may do to the checks that the guard finds otherwise: rules and groups
 	Needs      []string // labels of the workers of a fleet that may do it
 	Candidates int      // attempts at a time, of which one is taken; 0 where the file says nothing

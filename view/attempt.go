@@ -28,7 +28,6 @@ type Attempt struct {
 	Commit  *string   `json:"commit"`
 	Backend string    `json:"backend,omitempty"` // what it was run with
 	Model   string    `json:"model,omitempty"`
-	Session string    `json:"session_of,omitempty"` // the task in whose session it went on
 	Log     string    `json:"log"`
 	At      time.Time `json:"at"`
 	Price   *costJSON `json:"cost"` // null if unknown
@@ -60,9 +59,6 @@ func newAttempt(root, loop string, a *journal.Attempt) *Attempt {
 	out.Stand = verdictStand(out.Outcome)
 	if d := cmp.Or(a.Result, a.Agent); d != nil {
 		out.Backend, out.Model = d.Backend, d.Model
-	}
-	if a.From != nil {
-		out.Session = a.From.Task
 	}
 	if a.Cost.Runs > 0 {
 		c := jsonCost(a.Cost)

@@ -83,7 +83,6 @@ type Status struct {
 	Cost         costJSON            `json:"cost"`
 	Checks       []journal.Tally     `json:"checks,omitempty"` // what the runs of named checks came to
 	Flaky        []journal.Flaky     `json:"flaky,omitempty"`  // what failed and passed when it was run again
-	Chains       *journal.Chains     `json:"chains,omitempty"` // what went on in the session of another task
 	TaskCosts    map[string]costJSON `json:"task_costs,omitempty"`
 	Agents       []journal.AgentUse  `json:"agents"`            // what attempts were run with
 	Waiting      *Limit              `json:"waiting,omitempty"` // for a provider, with all its tasks
@@ -285,9 +284,6 @@ func (l *Loop) fold(now time.Time) {
 	}
 	if s.Cost != nil {
 		st.Cost = jsonCost(*s.Cost)
-	}
-	if c := h.Chains(); c.Attempts > 0 {
-		st.Chains = &c
 	}
 	l.Status = st
 	l.attempts()

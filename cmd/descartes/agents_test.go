@@ -18,7 +18,6 @@ import (
 	"descartes/internal/config"
 	"descartes/internal/proc"
 	"descartes/launch"
-	"descartes/loop/journal"
 )
 
 // each runs a test with the clients that go through all of them.
@@ -76,39 +75,6 @@ func (s *stage) costs(t *testing.T, n int) {
 func lastLines(text string, n int) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
-}
-
-// TestAgentsChain: a task continues the session of the task before it, with that session's context; it is charged only its own cost.
-func TestAgentsChain(t *testing.T) {
-	with(t, everyClient(), func(t *testing.T, c client) {
-		again := turn{Text: "I write it.", Shell: writes("2")} // its conversation has the turns of task 1 too
-		s := newStage(t, c, rule{Match: `(?m)^# Task 2: `, Turns: []turn{{Text: "A fresh one.", Shell: "echo fresh > 2.txt"}, again, {Text: claim}}})
-		s.file(t, filepath.Join(s.root, ".scud", "tasks", "t.json"), `{"tag":"t","tasks":[
-{"id":1,"title":"Write the alpha file","status":"pending","complexity":1},
-{"id":2,"title":"Write the beta file","status":"pending","complexity":1,"depends_on":[1]}
-]}
-`)
-		s.git(t, "commit", "-q", "-a", "-m", "two tasks")
-		s.does(t, exitDone, "start", "--set=scud.chain=true")
-		s.calm(t, "1", "2")
-		if got := s.ended(t); !slices.Equal(got, []string{"1 1 verified", "2 1 verified"}) {
-			t.Errorf("attempts %q", got)
-		}
-		var tokens []int64
-		for _, e := range s.journal(t) {
-			switch {
-			case e.Type == journal.AttemptStarted && e.Task == "2" && len(e.Tasks) == 0:
-				t.Error("task 2 does not go on in a session")
-			case e.Type == journal.Warning && strings.Contains(e.Message, "fresh agent"):
-				t.Error(e.Message)
-			case e.Type == journal.AgentFinished:
-				tokens = append(tokens, e.Detail.InputTokens)
-			}
-		}
-		if c.tokens && (tokens[1] < 2400 || tokens[1] > tokens[0]+1200) {
-			t.Errorf("tokens %d", tokens)
-		}
-	})
 }
 
 // TestAgentsBlocked: one says that it is blocked, one never passes; what both wrote is taken back, and the third is held.

@@ -92,9 +92,6 @@ func (*fleetRun) Check(ctx context.Context, r *launch.Run) (wrong []error, notes
 	if c.Holdout.Run != "" {
 		no("leave holdout out, or run here", "the held-out checks are on this machine alone, and no worker has them")
 	}
-	if c.Scud.Chain {
-		no("leave it out, or run here", "scud.chain needs every attempt on one machine")
-	}
 	for _, id := range r.Tag.Graph.Leaves() {
 		if _, err := fleet.Labels(r.Tag.Needs(id)); err != nil {
 			no("a need of a task is a label that workers have: descartes-fleet worker --labels", "task %s needs labels that no worker can have: %w", id, err)

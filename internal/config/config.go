@@ -241,7 +241,6 @@ type ScudConfig struct {
 	VerificationCommand  string     `json:"verification_command" trust:"confined" help:"verify command of a run over a tag; verify sets it too"`
 	AutoCommitWaves      bool       `json:"auto_commit_waves" flag:"auto-commit" default:"true" trust:"no" help:"commit each wave, or each iteration of a prompt loop (there off by default)"`
 	RetryBlocked         bool       `json:"retry_blocked,omitempty" flag:"retry-blocked" in:"tag resume" trust:"no" help:"try blocked tasks again"`
-	Chain                bool       `json:"chain,omitempty" in:"tag resume" trust:"no" help:"continue the agent's session in a task whose only dependency the loop has done, where the client can; a task's own chain overrides this"`
 	OpenInDone           bool       `json:"open_in_done,omitempty" in:"tag spec graph" trust:"no" help:"treat open subtasks of a done task as work to do"`
 	Spec                 SpecConfig `json:"spec"`
 }

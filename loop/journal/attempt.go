@@ -46,8 +46,7 @@ type Start struct {
 	Inputs  *Inputs
 	Branch  string // HEAD's branch then
 	Head    string
-	Client           // as asked for
-	From    *Session // another task's session that it continues; nil for a fresh agent
+	Client  // as asked for
 }
 
 // Progress is how far an attempt has come.

@@ -68,7 +68,7 @@ type Event struct {
 	Head      string `json:"-"` // when an attempt, an iteration or a task begins: HEAD's commit; on disk a commit
 
 	Detail *Detail  `json:"detail,omitempty"`
-	Tasks  []string `json:"tasks,omitempty"`  // tasks it is about; of an attempt that continues another task's session: that task
+	Tasks  []string `json:"tasks,omitempty"`  // tasks it is about
 	Paths  []string `json:"paths,omitempty"`  // of an iteration: the first paths that its agent changed; of what could not be integrated: those in conflict
 	Branch string   `json:"branch,omitempty"` // HEAD's branch before an attempt, with Head
 	Base   string   `json:"base,omitempty"`   // tree before the task's first attempt; of a committed iteration: the tree that what its commit leaves out is compared with
@@ -237,9 +237,8 @@ type Exit struct {
 type Client struct {
 	Backend string `json:"backend,omitempty"` // kind of agent
 	Model   string `json:"model,omitempty"`   // as the agent reported it, or as requested
-	Session string `json:"session,omitempty"` // the agent's id for its run; of an attempt that begins: the one it continues
+	Session string `json:"session,omitempty"` // the agent's id for its run
 	Anew    bool   `json:"anew,omitempty"`    // that session was gone: a fresh agent ran
-	Dir     string `json:"dir,omitempty"`     // of an attempt whose session another may continue: where its agent runs
 	Log     string `json:"log,omitempty"`
 }
 

@@ -213,7 +213,6 @@ func (s *State) taskStarted(e *Event) {
 func (s *State) taskDone(e *Event) {
 	t := s.record(e.Task)
 	s.taskEnded(e)
-	s.keepSession(t, e)
 	s.integrateTests(e)
 	if t.Grade = ""; e.Detail != nil {
 		t.Grade = e.Detail.Grade
@@ -237,12 +236,7 @@ func (s *State) taskEnded(e *Event) {
 func (s *State) attemptStarted(e *Event) {
 	t := s.record(e.Task)
 	s.endWaitsOf(e)
-	a := s.begin(e)
-	if len(e.Tasks) > 0 {
-		taken := &s.record(e.Tasks[0]).Session
-		from := *taken
-		a.From, taken.By = &from, e.Task
-	}
+	s.begin(e)
 	t.Attempts, s.retried = max(e.Attempt, t.Attempts), nil
 	t.Base = cmp.Or(e.Base, t.Base)
 	s.Iteration++
@@ -292,9 +286,7 @@ func (s *State) agentFinished(e *Event) {
 		if a.Agent = d; a.Phase == PhaseOpen {
 			a.Phase, a.Since = PhaseAgent, e.TS
 		}
-		if a.Cost.Add(d); d.Anew {
-			a.From = nil
-		}
+		a.Cost.Add(d)
 	}
 	s.Providers.said = d != nil && d.Until != nil
 	s.spend(e)

@@ -22,8 +22,9 @@ type Prompt struct {
 	Gate    json.RawMessage
 	Next    []string // what is added to the next iteration's prompt, in parts
 	Kept    []string // the parts of Next for every try of the iteration
-	Session Session
-	Asked   int // iterations in a row that ended with a question
+	Session string   // the conversation that the next one may continue
+	Spent   Tokens   // on it so far
+	Asked   int      // iterations in a row that ended with a question
 	Commits int
 }
 
@@ -45,12 +46,14 @@ func (p *Prompt) agentFinished(d *Detail) {
 	if d.Session == "" {
 		return
 	}
-	before := Tokens{}
-	if p.Session.ID == d.Session {
-		before = p.Session.Spent
+	if p.Session != d.Session {
+		p.Session, p.Spent = d.Session, Tokens{}
 	}
-	p.Session = Session{ID: d.Session, Spent: before.plus(d)}
+	p.Spent = Tokens{p.Spent.Input + d.InputTokens, p.Spent.CacheRead + d.CacheRead, p.Spent.CacheWrite + d.CacheWrite, p.Spent.Output + d.OutputTokens}
 }
+
+// Tokens are what runs of an agent were charged for.
+type Tokens struct{ Input, CacheRead, CacheWrite, Output int64 }
 
 // record records what a gate said between iterations.
 func (p *Prompt) record(e *Event) {

@@ -80,8 +80,7 @@ type Ground struct {
 type Gain struct {
 	Worked    bool // there is some, committed or not
 	Delivered string
-	Grade     Grade   // of a done task
-	Session   Session // in which it was done
+	Grade     Grade // of a done task
 }
 
 // Open reports whether it was started and is neither done nor blocked.

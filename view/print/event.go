@@ -139,9 +139,6 @@ func (p *Events) started(e *journal.Event, d *journal.Detail) string {
 	if d.Backend != "" && p.Usual != "" && d.Backend != p.Usual {
 		with = " with " + terminal.Clean(d.Backend)
 	}
-	if len(e.Tasks) > 0 {
-		with += " in the session of task " + terminal.Clean(e.Tasks[0])
-	}
 	switch {
 	case e.Round > 0:
 		return fmt.Sprintf("candidate %d started%s (attempt %d)", e.Attempt-e.Round+1, with, e.Attempt)

@@ -215,7 +215,6 @@ func Markdown(l *view.Loop) []byte {
 			t.say(format, md(value))
 		}
 	}
-	line("Chains: %s.", r.History.Chains().String())
 	line("Agents: %s.", l.Mixed())
 	if l.Gate != nil {
 		t.say("")

@@ -81,9 +81,6 @@ func Status(l *view.Loop, p terminal.Paint, boxed, verbose bool) string {
 	}
 	t.done(l, now)
 	t.row("Cost", "%s", s.Cost.Text())
-	if l.Chains != nil {
-		t.row("Chains", "%s", l.Chains)
-	}
 	if l.Board != nil {
 		for _, line := range l.Board.Graded() {
 			t.row("Done", "%s", line)

@@ -58,7 +58,6 @@ func Summary(l *view.Loop, paint terminal.Paint, boxed bool) string {
 	line("in force: %s", view.Policy(r.State.Config, l.Board != nil))
 	t.say("cost: %s", r.State.Cost.Text())
 	line("agents: %s", l.Mixed())
-	line("chains: %s", r.History.Chains().String())
 	line("%s", l.Aside())
 	if l.Step {
 		t.step(l.Board)
