@@ -126,7 +126,7 @@ func TestDocs(t *testing.T) {
 		s.defs = map[string]any{}
 		root := s.of(typ)
 		root["$schema"], root["title"] = "https://json-schema.org/draft/2020-12/schema", map[string]string{
-			"event": "An event: a line of events.ndjson, and of --json", "status": "What descartes loop status --json prints; loop list --json is an array of it without waves",
+			"event": "An event: a line of events.ndjson, and of --json", "status": "What descartes status --json prints; status --all --json is an array of it without waves",
 			"receipt": "The predicate urn:descartes:receipt:v1 of an in-toto Statement v1, and what descartes receipt --json prints"}[name]
 		if name == "event" {
 			properties := s.defs["Event"].(map[string]any)["properties"].(map[string]any)

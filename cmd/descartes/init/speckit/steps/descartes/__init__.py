@@ -20,7 +20,7 @@ from specify_cli.workflows.expressions import evaluate_expression
 #: Exit codes of descartes after which the same command continues, and what they wait for.
 WAITS = {
     7: "descartes waits for you: `descartes status` and `descartes answer` say for what.",
-    75: "The provider's quota is used up: `descartes limits` says until when.",
+    75: "The provider's quota is used up: `descartes doctor` says until when.",
 }
 
 #: What the other exit codes mean, and what to look at.
