@@ -155,13 +155,9 @@ func Bench(ctx context.Context, root string, c *config.Config, agents bool) (*Ru
 	return r, r.found
 }
 
-// wrong records what keeps the run from starting. A hint that it does not give is the error's own.
+// wrong records what keeps the run from starting. The hint is the error's own.
 func (r *Run) wrong(err error) {
-	p := loop.Problem{Message: err.Error(), Err: err}
-	if e, ok := errors.AsType[*config.Error](err); ok {
-		p.Hint = e.Hint
-	}
-	r.found = append(r.found, p)
+	r.found = append(r.found, loop.Problem{Message: err.Error(), Err: err})
 }
 
 func (r *Run) note(format string, args ...any) {
@@ -217,10 +213,7 @@ func (r *Run) resolve() (known bool) {
 func (r *Run) readList(known bool) {
 	c := r.Config
 	if c.Scud.VerificationCommand == "" && len(c.Checks) == 0 {
-		var ok bool
-		if c.Scud.VerificationCommand, r.VerifyFrom, ok = verify.Detect(r.Root); !ok {
-			r.wrong(config.Wrong(`--verify "make test", or --verify none to take the agent's word`, "no verify command given, and none found from the project's files"))
-		}
+		c.Scud.VerificationCommand, r.VerifyFrom, _ = verify.Detect(r.Root)
 	}
 	load := loop.Load
 	if r.Imports && !r.resumes() {
@@ -236,6 +229,9 @@ func (r *Run) readList(known bool) {
 		if r.Idle, err = loop.NothingToDo(job); err != nil {
 			r.wrong(err)
 		}
+	}
+	if !r.Idle && c.Scud.VerificationCommand == "" && len(c.Checks) == 0 {
+		r.wrong(config.Wrong(`--verify "make test", or --verify none to take the agent's word`, "no verify command given, and none found from the project's files"))
 	}
 	r.found = append(r.found, unread...)
 	if r.Tag == nil {
@@ -608,7 +604,7 @@ func (r *Run) chooseBranch(ctx context.Context, goesOn bool) error {
 	if err != nil || ahead == "" {
 		return err
 	}
-	note := fmt.Sprintf("the branch %s is ahead of HEAD, and goes on from %s", branch, ahead[:min(7, len(ahead))])
+	note := fmt.Sprintf("the branch %s is ahead of HEAD, and goes on from %.7s", branch, ahead)
 	if in {
 		r.Tag.GoOn(r.listAt(ctx, r.Tag.File, ahead, rel))
 		if n := len(r.Tag.Ahead); n > 0 {

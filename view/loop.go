@@ -244,8 +244,8 @@ func (l *Loop) From(here string) {
 	l.Run.Here = here
 	if l.Board != nil {
 		l.Board.Here = here
-		l.fold(time.Now())
 	}
+	l.fold(time.Now())
 }
 
 // Prompt reports whether it repeats a prompt.

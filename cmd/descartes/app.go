@@ -127,6 +127,15 @@ func lookUp(root, dir, name, stateFile string) (s *store.Saved, err error) {
 	return s, err
 }
 
+// accountOf is a saved loop as it is now, with commands that work where this one was typed.
+func accountOf(root string, s store.Saved) (*view.Loop, error) {
+	l, err := view.Of(root, s)
+	if err == nil {
+		l.From(fromHere(root, s.State.Config.Scud.TasksFile))
+	}
+	return l, err
+}
+
 func noLoop(name, root string) error {
 	if name == "" {
 		return badInput("descartes run --help", "no loop was started in %s", root)

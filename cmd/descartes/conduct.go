@@ -171,7 +171,7 @@ func agrees(ctx context.Context, r *launch.Run, p *printer, h *person) error {
 		}
 	default:
 		p.say("%s", map[string]string{loop.LoopStateDelete: gate.Disclosure + " y", loop.LoopStateKeep: gate.Disclosure + " n",
-			"": gate.Disclosure + " n, but loop cancel deletes it (--set loop_state=keep or delete answers otherwise)"}[c.LoopState])
+			"": gate.Disclosure + " n, but descartes cancel deletes it (--set loop_state=keep or delete answers otherwise)"}[c.LoopState])
 	}
 	return nil
 }
@@ -274,15 +274,18 @@ func (c *conduct) work(cmd *cobra.Command) (e launch.Ended, took time.Duration, 
 	p.view = c.view(cmd, &in)
 	defer p.view.end()
 	ctx, stop := in.watch(cmd.Context(), func(text string) { p.say("%s", text) })
-	var asked requestTeller
+	asked, heard := func() {}, false
 	h := launch.Hooks{Soft: in.soft, Program: "descartes " + version(), Code: func(out loop.Outcome) int { return c.s.exits(c.code(out)) }}
 	h.Observe = c.s.letGo(r.Root, p, func(e journal.Event) {
 		in.saw(e)
 		p.view.begin(e.Loop)
 		c.notices.Begin(home.Events(e.Loop))
-		asked.watch(home, e.Loop, r.Kind, in.underway.Load, p.say)
+		if !heard {
+			heard = true
+			asked = (&requestTeller{home: home, id: e.Loop, kind: r.Kind, say: p.say}).watch(in.underway.Load)
+		}
 		if e.Type == journal.LoopPaused || e.Type == journal.LoopFinished { // the loop may have seen a request first
-			asked.look(true)
+			asked()
 		}
 		p.observe(e)
 		if c.log != nil {
@@ -296,7 +299,7 @@ func (c *conduct) work(cmd *cobra.Command) (e launch.Ended, took time.Duration, 
 	p.view.end()
 	cut := context.Cause(ctx)
 	stop()
-	asked.stop()
+	asked()
 	if e.State == nil {
 		return e, 0, cutShort(cut, err)
 	}
@@ -366,48 +369,45 @@ func (s *settings) reportIdle(r *launch.Run, p *printer, refused problems) error
 	return s.report(view.Ended(e, boardAfter(r, e.State), view.Closing{}), p, r.Redact)
 }
 
-// requestTeller shows in a run's own terminal what another one asks of it.
+// requestTeller shows what another terminal asks of a live loop, once.
 type requestTeller struct {
-	once sync.Once
-	quit chan struct{}
-	done sync.WaitGroup
-	look func(last bool)
+	home     store.Home
+	id, kind string
+	say      func(string, ...any)
+	told     string
 }
 
-// watch starts it with the first call. The caller stops it.
-func (t *requestTeller) watch(home store.Home, id, kind string, underway func() bool, say func(string, ...any)) {
-	t.once.Do(func() {
-		t.quit = make(chan struct{})
-		var mu sync.Mutex
-		told := ""
-		t.look = func(last bool) {
-			mu.Lock()
-			defer mu.Unlock()
-			r, now := home.Asked(id)
-			if text := (view.Pending{Asked: r, Now: now, Kind: kind, Underway: underway()}).Text(); text != "" && text != told && (told == "" || !last) {
-				told = text
-				say("%s", text)
+// tell shows a request that was not shown yet.
+func (t *requestTeller) tell(p view.Pending) {
+	p.Asked, p.Now = t.home.Asked(t.id)
+	p.Kind = t.kind
+	if text := p.Text(); text != "" && text != t.told {
+		t.told = text
+		t.say("%s", text)
+	}
+}
+
+// watch tells until stop is called, which is told what the loop may have seen first.
+func (t *requestTeller) watch(underway func() bool) (stop func()) {
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(300 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-quit:
+				if t.told == "" {
+					t.tell(view.Pending{Underway: underway()})
+				}
+				return
+			case <-tick.C:
+				t.tell(view.Pending{Underway: underway()})
 			}
 		}
-		t.done.Go(func() {
-			tick := time.NewTicker(300 * time.Millisecond)
-			defer tick.Stop()
-			for {
-				select {
-				case <-t.quit:
-					return
-				case <-tick.C:
-					t.look(false)
-				}
-			}
-		})
+	}()
+	return sync.OnceFunc(func() {
+		close(quit)
+		<-done
 	})
-}
-
-// stop ends it, and returns when it shows nothing more.
-func (t *requestTeller) stop() {
-	if t.quit != nil {
-		close(t.quit)
-		t.done.Wait()
-	}
 }

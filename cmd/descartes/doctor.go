@@ -37,7 +37,7 @@ func newDoctorCmd() *cobra.Command {
 		Short: "Check what is missing here, and say how to get it",
 		Long: `Check what descartes needs here, and say how to get what is missing. Nothing is changed.
 
-Given the flags of loop start, it checks the run that these would start, and runs its verify command once
+Given the flags of start, it checks the run that these would start, and runs its verify command once
 unless --baseline off is given.
 
 Exit codes: 0 it could start, 2 it could not, 4 no loop can run on this system.`,
@@ -208,7 +208,7 @@ func (d *doctor) version(ctx context.Context, path string) string {
 
 // check reports on the run that these settings would start; wrong is why they cannot be used, or nil.
 func (d *doctor) check(cmd *cobra.Command, s *settings, wrong error) {
-	ctx, w := cmd.Context(), launch.Want{Root: d.root, Kind: store.KindTag, Anew: true, Imports: s.importsPlan()}
+	ctx, w := cmd.Context(), launch.Want{Root: d.root, Kind: store.KindTag, Anew: true}
 	if s.IsTyped("prompt", "prompt-file") != "" {
 		w.Kind = store.KindPrompt
 	} else {
@@ -223,13 +223,16 @@ func (d *doctor) check(cmd *cobra.Command, s *settings, wrong error) {
 		d.good("settings", s.file.Name)
 	}
 	d.trust(s)
-	if name := planHere(d.root); name != "" && len(tasks.Known(d.root)) == 0 && s.Scud.Tag == "" && w.Kind == store.KindTag {
-		d.good("tasks", name+" has some; "+hintOfTasks(d.root))
-		d.agents(s.Config, "")
-		return
-	}
 	var err error
-	if w.Kind == store.KindPrompt {
+	if name := planHere(d.root); name != "" && len(tasks.Known(d.root)) == 0 && s.Scud.Tag == "" && s.Scud.TasksFile == "" && w.Kind == store.KindTag {
+		d.good("tasks", name+" has some; "+hintOfTasks(d.root))
+		if err = s.source(cmd, []string{filepath.Join(d.root, name)}); err == nil {
+			_, err = s.load()
+		}
+	}
+	w.Imports = s.importsPlan()
+	if err != nil {
+	} else if w.Kind == store.KindPrompt {
 		_, err = s.isPrompt(d.root)
 	} else if err = chooseSource(io.Discard, d.root, &s.Scud); err == nil {
 		var old *store.Saved

@@ -183,11 +183,11 @@ func hintOf(err error) string {
 	var n nearer
 	var damage *journal.DamageError
 	hint := ""
-	if errors.As(err, &a) {
-		hint = a.Next()
-	}
-	if hint == "" && errors.As(err, &n) {
+	if errors.As(err, &n) {
 		hint = didYouMean(n.Near())
+	}
+	if hint == "" && errors.As(err, &a) {
+		hint = a.Next()
 	}
 	switch {
 	case errors.As(err, &f) && f.hint != "":

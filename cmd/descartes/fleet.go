@@ -41,6 +41,7 @@ func newFleetCmd() *cobra.Command {
 attempts of a run.`,
 	}
 	if dial != nil {
+		cmd.Args, cmd.RunE = cobra.ArbitraryArgs, groupRun
 		addFleetCmds(cmd)
 		return cmd
 	}

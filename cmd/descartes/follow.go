@@ -29,7 +29,7 @@ type follower struct {
 	ends  bool           // with the loop's exit code
 	began time.Time      // this run of it
 	end   *journal.Event // of this run
-	told  string         // the last request that was shown
+	asked requestTeller
 	run   *journal.State // what the journal has said so far
 }
 
@@ -37,6 +37,7 @@ type follower struct {
 func (a *follower) follow(ctx context.Context) error {
 	s, id := a.saved.State, a.saved.State.ID
 	a.p.events.Waves, a.p.events.Usual = s.TotalWaves, s.Config.Backend.Type
+	a.asked = requestTeller{home: a.home, id: id, kind: s.Kind, say: a.p.say}
 	f := journal.Follow(a.home.Events(id))
 	live := a.home.IsLive(*a.saved) // asked first: a loop that ended has written its end
 	events, err := f.Next()
@@ -49,7 +50,7 @@ func (a *follower) follow(ctx context.Context) error {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for live {
-		a.tellRequest()
+		a.asked.tell(view.Pending{Stopping: !a.run.Stopping.IsZero(), Underway: a.run.Underway()})
 		select {
 		case <-ctx.Done():
 			a.p.say("%s", a.leaves())
@@ -95,16 +96,6 @@ func (a *follower) catchUp(events []journal.Event) {
 	}
 }
 
-// tellRequest shows what another terminal asked for.
-func (a *follower) tellRequest() {
-	asked := view.Pending{Stopping: !a.run.Stopping.IsZero(), Kind: a.saved.State.Kind, Underway: a.run.Underway()}
-	asked.Asked, asked.Now = a.home.Asked(a.saved.State.ID)
-	if text := asked.Text(); text != "" && text != a.told {
-		a.told = text
-		a.p.say("%s", text)
-	}
-}
-
 // over reports how the loop ended, and ends in the same way.
 func (a *follower) over(ctx context.Context) error {
 	id := a.saved.State.ID
@@ -118,7 +109,7 @@ func (a *follower) over(ctx context.Context) error {
 	if a.end == nil {
 		return &failure{code: exitError, err: fmt.Errorf("loop %s was killed", id), hint: resumeOf(a.root, id, s.Path) + " resumes it"}
 	}
-	l, err := view.Of(a.root, *s)
+	l, err := accountOf(a.root, *s)
 	if err != nil {
 		return err
 	}
@@ -128,7 +119,6 @@ func (a *follower) over(ctx context.Context) error {
 		code = d.Code
 	}
 	if l.Board != nil || l.Prompt() {
-		l.From(fromHere(a.root))
 		l.Run.Outcome, l.Took, l.Kept = out, a.end.TS.Sub(a.began), a.kept(ctx, l.ID)
 		a.p.tell(print.Summary(l, a.p.paint, a.p.box))
 	}

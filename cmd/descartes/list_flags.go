@@ -88,17 +88,20 @@ func (l *tagFlags) list(say io.Writer) (root string, c loop.ScudConfig, err erro
 	if l.Given("tasks-file") && !l.Given("tag") { // the tag of the settings is that of another file
 		c.Tag = ""
 	}
-	if c.Tag == "" && l.onlyPlan(root) {
-		if c.Tag, err = tagOfPlan(c.PlanPath); err != nil {
-			return root, c, err
-		}
-	}
 	return root, c, chooseSource(say, root, &c)
 }
 
+// loads reads a list: of the named plan, where the project has none.
+func loads(root string, cfg loop.Config) (*loop.Job, []loop.Problem) {
+	if onlyPlan(root, cfg.Scud) {
+		return loop.LoadOrImport(root, cfg)
+	}
+	return loop.Load(root, cfg)
+}
+
 // onlyPlan reports whether the tasks are those of the named plan, because the project has no list.
-func (l *tagFlags) onlyPlan(root string) bool {
-	return l.Given("plan") && l.Scud.TasksFile == "" && len(tasks.Known(root)) == 0
+func onlyPlan(root string, c loop.ScudConfig) bool {
+	return c.PlanPath != "" && c.TasksFile == "" && len(tasks.Known(root)) == 0
 }
 
 // board reads the list that the flags mean, and what its loops know of it. Nothing is changed.
@@ -107,11 +110,7 @@ func (l *tagFlags) board(cmd *cobra.Command) (*view.Board, error) {
 	if err != nil {
 		return nil, err
 	}
-	load := loop.Load
-	if l.onlyPlan(root) {
-		load = loop.LoadOrImport
-	}
-	job, found := load(root, l.models(c))
+	job, found := loads(root, l.models(c))
 	if job == nil || len(found) > 0 && l.Given("plan") {
 		return nil, problems(found)
 	}
@@ -139,7 +138,12 @@ func chooseSource(say io.Writer, root string, c *loop.ScudConfig) error {
 	}
 	if c.Tag == "" {
 		var err error
-		if c.Tag, err = activeTag(say, root); err != nil {
+		if onlyPlan(root, *c) {
+			c.Tag, err = tagOfPlan(c.PlanPath)
+		} else {
+			c.Tag, err = activeTag(say, root)
+		}
+		if err != nil {
 			return err
 		}
 	}

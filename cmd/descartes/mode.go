@@ -19,7 +19,7 @@ In prompts ${ITERATION} ${MAX_ITERATIONS} ${MODE} ${RETRY} ${TASK_DESCRIPTION} $
 ${PROMISE} ${PROJECT_DIR} ${TIMESTAMP} and ${SUB_AGENTS} are filled in. What the agent says goes to stderr and into the session log.
 
 Exit codes: 0 complete, or the limit of iterations is reached; 2 usage, or no plan to build from; 3 tests fail
-beyond the retries; 4 the agent fails beyond the retries; 5 git refused; others as for loop start.`
+beyond the retries; 4 the agent fails beyond the retries; 5 git refused; others as for start.`
 
 func newModeCmd(kind mode.Kind, use, short, long string) *cobra.Command {
 	s := &settings{}
@@ -50,7 +50,7 @@ func runMode(cmd *cobra.Command, kind mode.Kind, s *settings, args []string) err
 	var wrong error
 	f.Visit(func(fl *pflag.Flag) {
 		if fl.Hidden && wrong == nil {
-			wrong = badInput(cmd.CommandPath()+" --help", "%s does not take --%s: that is for loop start", cmd.CommandPath(), fl.Name)
+			wrong = badInput(cmd.CommandPath()+" --help", "%s does not take --%s: that is for start", cmd.CommandPath(), fl.Name)
 		}
 	})
 	if wrong != nil {

@@ -9,7 +9,6 @@ import (
 	"descartes/internal/redact"
 	"descartes/internal/web"
 	"descartes/loop/store"
-	"descartes/view"
 	"descartes/view/print"
 )
 
@@ -41,12 +40,11 @@ worked when, as JUnit, or as JSON. The default is the running loop, or the last 
 
 // reportOn formats a loop, without secrets.
 func reportOn(root string, s *store.Saved, format string) (string, error) {
-	l, err := view.Of(root, *s)
+	l, err := accountOf(root, *s)
 	if err != nil {
 		return "", err
 	}
 	var b bytes.Buffer
-	l.From(fromHere(root))
 	l.Away = inJob()
 	switch format {
 	case "json":

@@ -48,7 +48,7 @@ Without a name it is the loop of .descartes/loop-state.json, or else the last on
 	f.Lookup("name").Usage = "`id` of the loop"
 	f.Lookup("state-file").Usage = "state `file` of the loop"
 	f.BoolVar(&last, "last", false, "the last loop that has not ended, whatever its name")
-	f.BoolVar(&step, "step", false, "run only the next unfinished wave, even after a loop step that is done")
+	f.BoolVar(&step, "step", false, "run only the next unfinished wave, even after a step that is done")
 	return cmd
 }
 

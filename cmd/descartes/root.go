@@ -3,8 +3,10 @@ package main
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -37,6 +39,13 @@ and committed. descartes demo shows it in a temporary repository.`,
 	}
 	root.SetHelpFunc(help)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+			cause := wrong.Unwrap()
+			if n, ok := errors.AsType[*strconv.NumError](cause); ok {
+				cause = fmt.Errorf("%q is not %s", n.Num, map[bool]string{true: "true or false", false: "a number"}[n.Func == "ParseBool"])
+			}
+			err = fmt.Errorf("--%s %w", wrong.GetFlag().Name, cause)
+		}
 		return badInput(cmp.Or(nearFlag(cmd, err), cmd.CommandPath()+" --help"), "%w", err)
 	})
 	// --scud-tag is --tag, everywhere.

@@ -23,7 +23,7 @@ import (
 	"descartes/tasks"
 )
 
-// newRunCmd is loop start for somebody who names what is to be run in the way that comes first to mind.
+// newRunCmd is start for somebody who names what is to be run in the way that comes first to mind.
 func newRunCmd() *cobra.Command {
 	s := &settings{}
 	cmd := &cobra.Command{
@@ -146,6 +146,9 @@ func (s *settings) chooseTag(cmd *cobra.Command, root string) error {
 	known := tasks.Known(root)
 	if len(known) < 2 {
 		s.Scud.Tag = strings.Join(known, "")
+		if onlyPlan(root, s.Scud) {
+			return chooseSource(cmd.ErrOrStderr(), root, &s.Scud)
+		}
 		return nil
 	}
 	h, hint := s.asks(cmd), "known tags: "+strings.Join(known, ", ")

@@ -40,7 +40,7 @@ func (s *settings) register(cmd *cobra.Command, which func(*config.Setting) bool
 	}
 }
 
-// ofRun are the settings of loop start; ofStart those of a command that only examines a start; ofResume those that may be changed for a resumed loop.
+// ofRun are the settings of start; ofStart those of a command that only examines a start; ofResume those that may be changed for a resumed loop.
 func ofRun(one *config.Setting) bool    { return !one.Is("build") }
 func ofStart(one *config.Setting) bool  { return ofRun(one) && !one.Is("run") }
 func ofResume(one *config.Setting) bool { return one.Is("resume") }

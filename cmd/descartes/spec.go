@@ -85,7 +85,7 @@ func (a *app) spec(id string, attempt int) (spec specbuild.Spec, err error) {
 	if a.Scud.VerificationCommand == "" && len(a.Checks) == 0 {
 		a.Scud.VerificationCommand, _, _ = verify.Detect(a.root)
 	}
-	job, found := loop.Load(a.root, a.Config)
+	job, found := loads(a.root, a.Config)
 	if len(found) > 0 {
 		return spec, problems(found)
 	}

@@ -21,7 +21,7 @@ func newStartCmd() *cobra.Command {
 		Short: "Run the tasks of a tag, wave by wave, or repeat a prompt until the agent says that it is done",
 		Long: `Run the tasks of a tag, wave by wave, until they are verified and committed.
 
-  descartes start --scud-tag feature-x --plan plan.md --verify "make test"
+  descartes start --tag feature-x --plan plan.md --verify "make test"
 
 Or repeat a prompt until the agent's final message has the promise:
 
@@ -41,7 +41,7 @@ Where a loop over the tag was killed or stopped, start resumes it.
 	return cmd
 }
 
-// startRun is loop start, loop step and run.
+// startRun is start, step and run.
 func startRun(cmd *cobra.Command, s *settings, scope loop.Scope) error {
 	root, away, err := s.begin(cmd)
 	if away || err != nil {
@@ -56,7 +56,7 @@ func startRun(cmd *cobra.Command, s *settings, scope loop.Scope) error {
 	if prompt, err := s.isPrompt(root); err != nil {
 		return err
 	} else if prompt && scope.Step {
-		return badInput("descartes start repeats a prompt", "loop step is for the tasks of a tag; --prompt has no waves")
+		return badInput("descartes start repeats a prompt", "step is for the tasks of a tag; --prompt has no waves")
 	} else if prompt {
 		w.Kind = store.KindPrompt
 		return s.startPrompt(cmd, w)

@@ -7,7 +7,6 @@ import (
 
 	"descartes/internal/terminal"
 	"descartes/loop/store"
-	"descartes/view"
 	"descartes/view/print"
 )
 
@@ -41,7 +40,7 @@ func (a *app) status(name, stateFile string, verbose bool) error {
 	if err != nil {
 		return err
 	}
-	l, err := view.Of(a.root, *s)
+	l, err := accountOf(a.root, *s)
 	if err != nil {
 		return err
 	}
@@ -50,7 +49,7 @@ func (a *app) status(name, stateFile string, verbose bool) error {
 	text := print.Status(l, terminal.Colours(terminal.IsTerminal(w)), terminal.HasRoom(w), verbose)
 	for _, who := range a.home.Live() {
 		if name == "" && stateFile == "" && who.Loop != "" && who.Loop != l.ID {
-			text += "  Also running: descartes status " + who.Loop + "\n"
+			text += "  Also running: descartes status " + who.Loop + a.here() + "\n"
 		}
 	}
 	return a.show(l, strings.Join(terminal.Hang(text, terminal.Columns(w), 2), "\n"))

@@ -35,7 +35,7 @@ func newWatchCmd(name string, plain bool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   name + " [loop]",
 		Short: "Show a run live: what is done, what runs, logs, specs and diffs",
-		Long: `Show a loop live: the one named, the one that is running, or the last. It is the view that start has at a
+		Long: `Show a loop live: the one named, the one that is running, or the last. It is the view that run has at a
 terminal; ? there lists its keys. Leaving it leaves the loop running.
 
 Without a terminal, and with --plain, it prints a line for each event until the loop ends; --plain ends with the

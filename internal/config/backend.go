@@ -34,7 +34,9 @@ func ResolveBackend(cfg Config) (agent.Backend, BackendConfig, error) {
 	}
 	b, ok := table.Lookup(saved.Type)
 	if !ok {
-		return b, saved, Wrong("with --backend generic, any program can be the agent", "unknown backend %q: the backends are %s", saved.Type, strings.Join(table.Names(), ", "))
+		e := Wrong("with --backend generic, any program can be the agent", "unknown backend %q: the backends are %s", saved.Type, strings.Join(table.Names(), ", "))
+		e.Unknown, e.Known = saved.Type, table.Names()
+		return b, saved, e
 	}
 	if len(command) > 0 {
 		b = b.With(command)

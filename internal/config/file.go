@@ -36,7 +36,8 @@ type File struct {
 // Error says what is wrong with descartes.yaml or a command line; Hint is the next step, "" where nobody knows.
 type Error struct {
 	Hint    string
-	Unknown string // a key that there is not
+	Unknown string   // a word that there is not
+	Known   []string // those that there are; nil: the keys of the settings
 	err     error
 }
 
@@ -51,8 +52,11 @@ func (e *Error) Unwrap() error { return e.err }
 // Next is the hint.
 func (e *Error) Next() string { return e.Hint }
 
-// Near are the keys that there are in place of the one that there is not.
+// Near are the words that there are in place of the one that there is not.
 func (e *Error) Near() (wrong string, known []string) {
+	if e.Known != nil {
+		return e.Unknown, e.Known
+	}
 	for _, one := range All() {
 		if last := one.Key[strings.LastIndexByte(one.Key, '.')+1:]; one.YAML && !slices.Contains(known, last) {
 			known = append(known, last)

@@ -62,11 +62,11 @@ func Status(l *view.Loop, p terminal.Paint, boxed, verbose bool) string {
 	if asked := l.Run.Asked; asked.Stopping {
 		t.row("Requested", "to end (Ctrl-C), %s", asked.When())
 		if !asked.Now {
-			t.row("At once", "descartes cancel %s --now", l.ID)
+			t.row("At once", "descartes cancel %s --now%s", l.ID, l.Run.Here)
 		}
 	} else if asked.Asked != "" {
 		t.row("Requested", "%s, %s", asked.Asked, asked.When())
-		t.row("Take back", "descartes %s %s --undo", asked.Asked, l.ID)
+		t.row("Take back", "descartes %s %s --undo%s", asked.Asked, l.ID, l.Run.Here)
 	}
 	if !tag {
 		t.row("Progress", "%s", progress(l))
