@@ -517,7 +517,16 @@ func OpenTasks(root string, c ScudConfig) (*tasks.File, error) {
 	if c.TasksFile == "" {
 		return tasks.Open(root, c.Tag)
 	}
-	f, err := plan.Open(tasksPath(&c, root), c.Tag)
+	f, err := plan.Open(tasksPath(&c, root), c.Tag, func(tag string) (was []tasks.Task) {
+		last, _ := store.NewHome(root).LastOf(tag)
+		if last == nil {
+			return nil
+		}
+		for _, e := range last.State.Entries {
+			was = append(was, tasks.Task{ID: e.ID, Title: e.Title})
+		}
+		return was
+	})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("task file %s: %w", c.TasksFile, fs.ErrNotExist)
 	}

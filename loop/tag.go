@@ -357,6 +357,11 @@ func (w *tagWork) finished(out *Outcome) (*journal.Event, error) {
 func (w *tagWork) fill(s *store.State) {
 	c := w.job.Graph.Counts()
 	s.TasksCompleted, s.TasksTotal = c.Done, c.Total
+	if s.Entries = nil; w.job.File.IsPlan() {
+		for _, t := range w.job.all {
+			s.Entries = append(s.Entries, store.Entry{ID: t.ID, Title: t.Title})
+		}
+	}
 }
 
 func (w *tagWork) taskID(id string) store.TaskID {

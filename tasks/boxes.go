@@ -2,20 +2,20 @@ package tasks
 
 import "errors"
 
-// BoxReader reads a document whose tasks are entries with boxes, which its caller knows to read. was are the tasks as read before, nil at first: their
-// ids stay. boxes are the places of each task's boxes in src, its own first.
+// BoxReader reads a document whose tasks are entries with boxes, which its caller knows to read. was are the tasks as known before: their ids stay.
+// boxes are the places of each task's boxes in src, its own first.
 type BoxReader func(src string, was []Task) (list []Task, findings []Finding, boxes [][][2]int, err error)
 
 // boxes is a document in which a task is done when its box is ticked.
 type boxes struct{ read BoxReader }
 
-// OpenBoxes reads the file at path as a list of the tag whose statuses are boxes.
-func OpenBoxes(path, tag string, read BoxReader) (*File, error) {
+// OpenBoxes reads the file at path as a list of the tag whose statuses are boxes. Of the tasks in was, ids and titles count.
+func OpenBoxes(path, tag string, was []Task, read BoxReader) (*File, error) {
 	src, err := readShared(path)
 	if err != nil {
 		return nil, err
 	}
-	return (&text{path: path, src: src, format: &boxes{read}}).open(tag)
+	return (&text{path: path, src: src, format: &boxes{read}, was: was}).open(tag)
 }
 
 func (*boxes) Match(*text) bool    { return false } // no file says so by itself

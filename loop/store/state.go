@@ -43,14 +43,15 @@ type State struct {
 	Cost            *journal.Cost      `json:"cost,omitempty"`
 	Agents          []journal.AgentUse `json:"agents,omitempty"` // what attempts ran with, in the order of first use
 	TaskFile        string             `json:"task_file,omitempty"`
-	Noticed         []journal.Notice   `json:"noticed,omitempty"`    // what looks said about attempts that passed
-	Grades          journal.Grades     `json:"grades,omitempty"`     // of tasks that are done
-	Checks          []journal.Tally    `json:"checks,omitempty"`     // results of named checks
-	Flaky           []journal.Flaky    `json:"flaky,omitempty"`      // tests that failed and passed when run again
-	Tree            string             `json:"tree,omitempty"`       // the working tree when the loop ended
-	Seq             int64              `json:"seq"`                  // the task file and this file include events up to this one
-	Session         string             `json:"session_id,omitempty"` // id from the program that started it
-	Gate            json.RawMessage    `json:"gate,omitempty"`       // the state of a prompt loop's gate
+	Entries         []Entry            `json:"plan_entries,omitempty"` // of a plan with boxes, in its order: what it calls them may be a place
+	Noticed         []journal.Notice   `json:"noticed,omitempty"`      // what looks said about attempts that passed
+	Grades          journal.Grades     `json:"grades,omitempty"`       // of tasks that are done
+	Checks          []journal.Tally    `json:"checks,omitempty"`       // results of named checks
+	Flaky           []journal.Flaky    `json:"flaky,omitempty"`        // tests that failed and passed when run again
+	Tree            string             `json:"tree,omitempty"`         // the working tree when the loop ended
+	Seq             int64              `json:"seq"`                    // the task file and this file include events up to this one
+	Session         string             `json:"session_id,omitempty"`   // id from the program that started it
+	Gate            json.RawMessage    `json:"gate,omitempty"`         // the state of a prompt loop's gate
 	PID             int                `json:"pid"`
 	Host            string             `json:"host,omitempty"`
 }
@@ -92,6 +93,12 @@ type Blocked struct {
 	Denied   []string  `json:"denied,omitempty"`   // what the sandbox refused its last attempt
 	Attempts int       `json:"attempts"`
 	At       time.Time `json:"blocked_at"`
+}
+
+// Entry is an entry of a plan and the id that it has for good.
+type Entry struct {
+	ID    string `json:"id"`
+	Title string `json:"title"`
 }
 
 // TaskID is written as a number if the task file does so.

@@ -14,8 +14,9 @@ import (
 	"descartes/tasks/prose"
 )
 
-// Open is tasks.OpenPath that also reads a plan whose tasks have boxes: these are their statuses.
-func Open(path, tag string) (*tasks.File, error) {
+// Open is tasks.OpenPath that also reads a plan whose tasks have boxes: these are their statuses. known, which may be nil, returns the tasks of the
+// tag as they were known last, with ids and titles: most ids are places in the plan, and somebody may have added an entry since.
+func Open(path, tag string, known func(tag string) []tasks.Task) (*tasks.File, error) {
 	f, err := tasks.OpenPath(path, tag)
 	var other *tasks.FormatError
 	if err == nil || !errors.As(err, &other) || !strings.HasPrefix(strings.ToLower(filepath.Ext(path)), ".m") {
@@ -26,7 +27,11 @@ func Open(path, tag string) (*tasks.File, error) {
 		front, _ := ReadFrontMatter(src)
 		tag = cmp.Or(front.Tag, strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)))
 	}
-	list, notBoxed := tasks.OpenBoxes(path, tag, func(src string, was []tasks.Task) ([]tasks.Task, []tasks.Finding, [][][2]int, error) {
+	var was []tasks.Task
+	if known != nil {
+		was = known(tag)
+	}
+	list, notBoxed := tasks.OpenBoxes(path, tag, was, func(src string, was []tasks.Task) ([]tasks.Task, []tasks.Finding, [][][2]int, error) {
 		return boxed(path, src, was)
 	})
 	if notBoxed != nil {
@@ -71,35 +76,30 @@ func boxed(path, src string, was []tasks.Task) ([]tasks.Task, []tasks.Finding, [
 	return list, d.findings, places, nil
 }
 
-// keepIDs gives tasks with the titles of known ones the ids of these: most ids are places in the plan, and somebody may have added an entry.
+// keepIDs gives tasks with the titles of known ones the ids of these, equal titles in their order. Any other one whose place was another's gets the
+// next free number.
 func keepIDs(list, was []tasks.Task) {
-	known, taken := map[string]string{}, map[string]bool{} // by title
+	known, taken := map[string][]string{}, map[string]bool{} // by title; by id
 	for _, t := range was {
 		title := prose.Fold(t.Title)
-		if _, twice := known[title]; twice {
-			known[title] = ""
-		} else {
-			known[title] = t.ID
-		}
+		known[title], taken[t.ID] = append(known[title], t.ID), true
 	}
-	now := map[string]string{}
+	now := map[string]string{} // by the id that the place gives
 	for i := range list {
-		if id := known[prose.Fold(list[i].Title)]; id != "" && !taken[id] {
-			now[list[i].ID], taken[id] = id, true
+		if title := prose.Fold(list[i].Title); len(known[title]) > 0 {
+			now[list[i].ID], known[title] = known[title][0], known[title][1:]
 		}
 	}
-	used := func(id string) bool {
-		is := func(t tasks.Task) bool { return t.ID == id }
-		return taken[id] || now[id] == "" && slices.ContainsFunc(list, is) || slices.ContainsFunc(was, is)
-	}
+	tried := map[string]int{} // by the phase
 	for i := range list {
 		id := list[i].ID
-		if _, ok := now[id]; ok {
+		if now[id] != "" {
 			continue
 		}
-		free := id
-		for n := 1; taken[id] && used(free); n++ {
-			free = fmt.Sprintf("%s%d", id[:1+strings.LastIndex(id, ".")], n)
+		free, phase := id, id[:1+strings.LastIndex(id, ".")]
+		for taken[free] {
+			tried[phase]++
+			free = fmt.Sprint(phase, tried[phase])
 		}
 		now[id], taken[free] = free, true
 	}

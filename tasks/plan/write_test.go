@@ -221,7 +221,7 @@ func FuzzBoxes(f *testing.F) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		list, err := Open(path, "x")
+		list, err := Open(path, "x", nil)
 		if err != nil || !list.IsPlan() {
 			return
 		}
