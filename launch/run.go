@@ -27,7 +27,7 @@ import (
 // Hooks connect a run with whoever follows it.
 type Hooks struct {
 	Soft    <-chan struct{}        // closed: stop after the running attempt. Cancelling the context interrupts that.
-	Observe func(journal.Event)    // hears of every event
+	Observe func(journal.Event)    // hears of every event; the run waits for it
 	Code    func(loop.Outcome) int // the exit status
 	Ask     func(ctx context.Context, question string) (yes, answered bool)
 	Program string // this program and its version

@@ -37,7 +37,7 @@ type Tools struct {
 	Now     func() time.Time                // gitops.Now: file times are compared with it
 	Redact  *redact.Redactor                // secrets never to print, record or commit; nil: none
 	Free    func(dir string) (int64, error) // free bytes on a folder's disk; nil: not checked
-	Observe func(journal.Event)             // called with each event after it is written, in order, in the run's own goroutine
+	Observe func(journal.Event)             // called with each event after it is written, in order; the run waits for it
 
 	Looks   []attempt.Look  // further checks of work that passed the verify command
 	Refused func() []string // hosts the sandbox refused since the last call; nil: unknown

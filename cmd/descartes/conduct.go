@@ -76,7 +76,7 @@ func execute(cmd *cobra.Command, s *settings, w launch.Want) error {
 	if err := agrees(ctx, r, p, h); err != nil {
 		return err
 	}
-	said := newLiveWriter(cmd.ErrOrStderr())
+	said := p.writer(cmd.ErrOrStderr())
 	defer said.Flush()
 	c := conduct{r: r, s: s, p: p, h: h, notices: notices}
 	if c.once = mode.Kind(w.Kind); w.Once != "" || r.Mode != nil {
@@ -274,10 +274,11 @@ func (c *conduct) work(cmd *cobra.Command) (e launch.Ended, took time.Duration, 
 	p.view = c.view(cmd, &in)
 	defer p.view.end()
 	ctx, stop := in.watch(cmd.Context(), func(text string) { p.say("%s", text) })
+	waits := context.AfterFunc(ctx, func() { close(p.cut) })
 	asked, heard := func() {}, false
 	h := launch.Hooks{Soft: in.soft, Program: "descartes " + version(), Code: func(out loop.Outcome) int { return c.s.exits(c.code(out)) }}
-	h.Observe = c.s.letGo(r.Root, p, func(e journal.Event) {
-		in.saw(e)
+	var followers inOrder
+	observe := c.s.letGo(r.Root, p, func(e journal.Event) {
 		p.view.begin(e.Loop)
 		c.notices.Begin(home.Events(e.Loop))
 		if !heard {
@@ -292,12 +293,18 @@ func (c *conduct) work(cmd *cobra.Command) (e launch.Ended, took time.Duration, 
 			c.log.Observe(e)
 		}
 	})
+	h.Observe = func(e journal.Event) {
+		in.saw(e)
+		followers.add(func() { observe(e) })
+	}
 	if c.h != nil {
 		c.h.soft, h.Ask = in.soft, c.h.ask
 	}
 	e, err = r.Do(ctx, h)
+	followers.wait()
 	p.view.end()
 	cut := context.Cause(ctx)
+	waits()
 	stop()
 	asked()
 	if e.State == nil {
@@ -309,6 +316,40 @@ func (c *conduct) work(cmd *cobra.Command) (e launch.Ended, took time.Duration, 
 	}
 	return e, time.Since(began), err
 }
+
+// inOrder does one thing after the other in a goroutine of its own: a run never waits for those who follow it.
+type inOrder struct {
+	mu   sync.Mutex
+	next []func()
+	busy bool
+	work sync.WaitGroup
+}
+
+func (q *inOrder) add(do func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.next = append(q.next, do); !q.busy {
+		q.busy = true
+		q.work.Go(q.run)
+	}
+}
+
+func (q *inOrder) run() {
+	for {
+		q.mu.Lock()
+		if q.busy = len(q.next) > 0; !q.busy {
+			q.mu.Unlock()
+			return
+		}
+		do := q.next[0]
+		q.next = q.next[1:]
+		q.mu.Unlock()
+		do()
+	}
+}
+
+// wait returns when everything is done.
+func (q *inOrder) wait() { q.work.Wait() }
 
 // view is that of the run; nil where lines are printed.
 func (c *conduct) view(cmd *cobra.Command, in *interrupts) *runView {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -58,6 +59,8 @@ func (i *interrupts) watch(ctx context.Context, say func(string)) (_ context.Con
 	broken := make(chan os.Signal, 1)
 	signal.Notify(broken, syscall.SIGPIPE)
 	quit, done := make(chan struct{}), make(chan struct{})
+	var saying sync.WaitGroup // whoever reads it may take his time, and the next signal counts meanwhile
+	tell := func(text string) { saying.Go(func() { say(text) }) }
 	go func() {
 		defer close(done)
 		asked, hungUp := false, false
@@ -69,22 +72,22 @@ func (i *interrupts) watch(ctx context.Context, say func(string)) (_ context.Con
 				switch {
 				case s == syscall.SIGHUP && !hungUp:
 					hungUp = true
-					say("the terminal is gone: the run continues without it; descartes watch --plain follows it")
+					tell("the terminal is gone: the run continues without it; descartes watch --plain follows it")
 				case s == syscall.SIGHUP:
 				case s == syscall.SIGINT && !asked:
 					asked = true
 					underway := i.underway.Load() // it ends once soft is closed
 					close(i.soft)
 					if underway {
-						say("interrupted: the running " + i.unit + " is finished first; Ctrl-C again interrupts it")
+						tell("interrupted: the running " + i.unit + " is finished first; Ctrl-C again interrupts it")
 					} else {
-						say("interrupted: no " + i.unit + " is running, the state is saved")
+						tell("interrupted: no " + i.unit + " is running, the state is saved")
 					}
 				case s == syscall.SIGTERM:
-					say("stopping: the agent is interrupted, the state is saved")
+					tell("stopping: the agent is interrupted, the state is saved")
 					cancel(loop.ErrTerminated)
 				default:
-					say("stopping: the agent is interrupted, the state is saved")
+					tell("stopping: the agent is interrupted, the state is saved")
 					cancel(nil)
 				}
 			}
@@ -98,6 +101,7 @@ func (i *interrupts) watch(ctx context.Context, say func(string)) (_ context.Con
 		signal.Stop(broken)
 		close(quit)
 		<-done
+		saying.Wait()
 		cancel(nil)
 	}
 }

@@ -25,17 +25,18 @@ type printer struct {
 	width  int  // of a line
 	times  bool // what happens is said with its time
 	events *print.Events
-	view   *runView // that may have the terminal; nil where there is none
+	view   *runView      // that may have the terminal; nil where there is none
+	cut    chan struct{} // closed where a run is to end at once: nobody waits for a reader any more
 }
 
 // newPrinter prints for people on stdout, or on stderr if events go to stdout.
 func newPrinter(stdout, stderr io.Writer, events, ci bool) *printer {
-	p := &printer{}
+	p := &printer{cut: make(chan struct{})}
 	people := stdout
 	if events {
-		p.lines, people = newLiveWriter(stdout), stderr
+		p.lines, people = p.writer(stdout), stderr
 	}
-	p.text = newLiveWriter(people)
+	p.text = p.writer(people)
 	p.width, p.times = lineWidth(people), true
 	p.box = terminal.HasRoom(people) && !ci
 	p.paint = terminal.Colours(terminal.IsTerminal(people) && !ci)
@@ -140,9 +141,8 @@ func (p *printer) observe(e journal.Event) {
 // liveWriter is what a run prints to. It shows no secret, and the run continues if nobody reads any more.
 type liveWriter struct {
 	mu     sync.Mutex
-	w      io.Writer
-	term   *terminal.Screen // where w is one
-	err    error            // the first one; nothing is written after it
+	w      *terminal.Screen
+	term   *terminal.Screen // w, if it is a terminal
 	redact *redact.Redactor
 	kept   [][]byte // what was written since a view has the terminal, the last of it; nil: no view has it
 }
@@ -150,30 +150,28 @@ type liveWriter struct {
 // keptLines is how much of it a person sees who leaves the view.
 const keptLines = 20
 
-func newLiveWriter(w io.Writer) *liveWriter {
+func (p *printer) writer(w io.Writer) *liveWriter {
+	l := &liveWriter{w: &terminal.Screen{W: w, Until: p.cut}}
 	if terminal.IsTerminal(w) {
-		t := &terminal.Screen{W: w}
-		return &liveWriter{w: t, term: t}
+		l.w.Until, l.term = nil, l.w
 	}
-	return &liveWriter{w: w}
+	return l
 }
 
 // Write takes in whole lines of text. It never fails.
 func (l *liveWriter) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.err == nil {
-		b := p
-		if l.redact != nil {
-			b = l.redact.Bytes(bytes.Clone(p))
-		}
-		if l.kept != nil {
-			l.kept = append(l.kept[max(0, len(l.kept)-keptLines+1):], bytes.Clone(b))
-		} else {
-			_, l.err = l.w.Write(b)
-		}
+	b := p
+	if l.redact != nil {
+		b = l.redact.Bytes(bytes.Clone(p))
 	}
-	return len(p), nil
+	if l.kept != nil {
+		l.kept = append(l.kept[max(0, len(l.kept)-keptLines+1):], bytes.Clone(b))
+		return len(p), nil
+	}
+	_, err := l.w.Write(b)
+	return len(p), err
 }
 
 // hold keeps text back while a view has the terminal.
@@ -189,16 +187,12 @@ func (l *liveWriter) release(shown bool) {
 	kept := l.kept
 	l.kept = nil
 	for _, b := range kept {
-		if shown && l.err == nil {
-			_, l.err = l.w.Write(b)
+		if shown {
+			_, _ = l.w.Write(b) // a screen never fails
 		}
 	}
 	l.mu.Unlock()
 }
 
-// Flush waits for a terminal to have shown everything.
-func (l *liveWriter) Flush() {
-	if l.term != nil {
-		l.term.Wait()
-	}
-}
+// Flush waits for everything to be shown.
+func (l *liveWriter) Flush() { l.w.Wait() }

@@ -6,10 +6,12 @@ import (
 	"time"
 )
 
-// Screen hands text to a terminal in a goroutine of its own: one that takes nothing (Ctrl-S, a connection that
-// stalls) must not hold up a run, and one that is gone must not end it.
+// Screen hands text to a terminal, a pipe or a file in a goroutine of its own: one that takes nothing (Ctrl-S, a
+// connection that stalls, a program that does not read) must not hold up a run, and one that is gone must not end it.
 type Screen struct {
-	W    io.Writer
+	W     io.Writer
+	Until <-chan struct{} // of a pipe or a file: Write waits until it has everything, or this is closed. nil: a terminal, which drops what it cannot take
+
 	mu   sync.Mutex
 	text []byte        // not written yet
 	idle chan struct{} // closed when everything is; nil while nothing is under way
@@ -21,17 +23,25 @@ const (
 	screenWait  = 2 * time.Second
 )
 
-// Write takes text in. It never fails, and never waits.
+// Write takes text in. It never fails.
 func (t *Screen) Write(p []byte) (int, error) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.gone || len(t.text)+len(p) > screenHolds {
+	if t.gone || t.Until == nil && len(t.text)+len(p) > screenHolds {
+		t.mu.Unlock()
 		return len(p), nil
 	}
 	t.text = append(t.text, p...)
 	if t.idle == nil {
 		t.idle = make(chan struct{})
 		go t.drain()
+	}
+	idle := t.idle
+	t.mu.Unlock()
+	if t.Until != nil {
+		select {
+		case <-idle:
+		case <-t.Until:
+		}
 	}
 	return len(p), nil
 }
@@ -56,18 +66,30 @@ func (t *Screen) drain() {
 	}
 }
 
-// Wait returns when everything is written, or after as long as anybody would wait for a terminal.
+// Wait returns when everything is written, or after as long as anybody would wait for a terminal. What does not take anything even then, and is no
+// terminal, gets nothing more.
 func (t *Screen) Wait() {
 	t.mu.Lock()
 	idle := t.idle
+	gone := t.gone
 	t.mu.Unlock()
-	if idle == nil {
+	if idle == nil || gone {
 		return
+	}
+	if t.Until != nil {
+		select {
+		case <-idle:
+			return
+		case <-t.Until:
+		}
 	}
 	timer := time.NewTimer(screenWait)
 	defer timer.Stop()
 	select {
 	case <-idle:
 	case <-timer.C:
+		t.mu.Lock()
+		t.gone = t.Until != nil
+		t.mu.Unlock()
 	}
 }

@@ -33,3 +33,29 @@ func TestScreenNeverHoldsUp(t *testing.T) {
 		t.Errorf("%d bytes were shown", n)
 	}
 }
+
+// A pipe gets everything, however long it takes; when its reader is not to be waited for any more, nobody is held up.
+func TestPipeGetsAll(t *testing.T) {
+	t.Parallel()
+	until := make(chan struct{})
+	w := &stalled{free: make(chan struct{})}
+	s, line := &Screen{W: w, Until: until}, []byte("line\n")
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		for range 3 {
+			_, _ = s.Write(line)
+		}
+	}()
+	close(w.free)
+	<-written
+	if s.Wait(); w.got.String() != "line\nline\nline\n" {
+		t.Errorf("got %q", w.got.String())
+	}
+	s.W = &stalled{free: make(chan struct{})}
+	close(until)
+	_, _ = s.Write(line)
+	s.Wait()
+	_, _ = s.Write(line)
+	s.Wait()
+}
