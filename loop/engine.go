@@ -407,7 +407,7 @@ func (l *Loop) announce(u *unit, moves bool) (in attempt.Input, err error) {
 	first := l.work.event(journal.AttemptStarted, u)
 	first.Detail = &journal.Detail{SpecTokens: spec.Tokens, Client: journal.Client{Log: l.relative(u.log), Backend: u.with.Backend, Model: u.with.Model}}
 	first.Detail.Inputs = l.work.inputs(u, spec.Text)
-	first.Slot, first.Branch, first.Head = u.lane.number(), u.stand.Head.Branch, u.stand.Head.Hash
+	first.Slot, first.Branch, first.Commit = u.lane.number(), u.stand.Head.Branch, u.stand.Head.Hash
 	if err := l.record(l.work.begun(u, first)...); err != nil {
 		return in, err
 	}

@@ -223,7 +223,7 @@ func (w *promptWork) reply(question string) (yes, answered bool) {
 
 // spoke records what the gate says between iterations, and its state.
 func (w *promptWork) spoke(d gate.Decision) error {
-	e := &journal.Event{Type: journal.GateSpoke, Unit: journal.Unit{Iteration: w.history.Iteration}, Decision: journal.Decision(d.Kind), Reason: cmp.Or(d.Gate, d.Breaker), Message: d.Reason, Next: d.Prompt, Lines: eachLine(d.Show)}
+	e := &journal.Event{Type: journal.GateSpoke, Unit: journal.Unit{Iteration: w.history.Iteration}, Verdict: journal.Verdict(d.Kind), Reason: cmp.Or(d.Gate, d.Breaker), Message: d.Reason, Next: d.Prompt, Lines: eachLine(d.Show)}
 	if d.Kind == gate.Ask && d.Question != "" {
 		e.Message = d.Question
 	}
@@ -322,7 +322,7 @@ Otherwise say in a few lines what must be settled first.
 // decide asks the mode and the gate about an iteration, and records what they say in its end event.
 func (w *promptWork) decide(u *unit, end *journal.Event) (gate.Decision, error) {
 	d := w.ask(u)
-	end.Decision, end.Lines, end.Message = journal.Decision(d.Kind), eachLine(d.Show), d.Reason
+	end.Verdict, end.Lines, end.Message = journal.Verdict(d.Kind), eachLine(d.Show), d.Reason
 	var err error
 	if end.Gate, err = w.gateState(); err != nil {
 		return d, err

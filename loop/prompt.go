@@ -251,7 +251,7 @@ func (w *promptWork) killed(ctx context.Context, ln *lane, open *journal.Event) 
 		u.before = gitops.Tree(b.Last.Tree)
 	}
 	end := w.event(journal.IterationFinished, u)
-	end.Decision, end.Reason, end.Tree, end.Detail = journal.CutShort, journal.Killed, string(u.before), &journal.Detail{Exit: journal.Exit{End: string(agent.Cancelled)}, Client: journal.Client{Log: w.relative(u.log)}}
+	end.Verdict, end.Reason, end.Tree, end.Detail = journal.Cancelled, journal.Killed, string(u.before), &journal.Detail{Exit: journal.Exit{End: string(agent.Cancelled)}, Client: journal.Client{Log: w.relative(u.log)}}
 	work, err := w.holding(ctx, u, open)
 	if err != nil {
 		return err
@@ -261,7 +261,7 @@ func (w *promptWork) killed(ctx context.Context, ln *lane, open *journal.Event) 
 	}
 	made := ""
 	if w.trunk != nil && w.config.Git.AutoCommit {
-		made, err = w.published(ctx, open.Head)
+		made, err = w.published(ctx, open.Commit)
 		if kept, kerr := w.tools.Repo.RefCommit(w.tryRef(u.it)); err == nil && made == "" && kerr == nil && kept != "" {
 			if head, herr := w.trunk.head(ctx); herr == nil && w.tools.Repo.LeadsTo(ctx, head, kept) {
 				made = head // merged by hand
@@ -279,7 +279,7 @@ func (w *promptWork) killed(ctx context.Context, ln *lane, open *journal.Event) 
 		}
 		end.Reason, end.Commit, end.Tree = journal.Killed+" after its commit", made, string(tree)
 	case work.After != "":
-		if end.Ref, err = w.keepTry(ctx, u.it, open.Head, &work, journal.Killed); err != nil {
+		if end.Ref, err = w.keepTry(ctx, u.it, open.Commit, &work, journal.Killed); err != nil {
 			return err
 		}
 	}
@@ -306,7 +306,7 @@ func (w *promptWork) uncommitted(ctx context.Context, u *unit, why error) error 
 	if err != nil {
 		return errors.Join(why, err)
 	}
-	end.Decision, end.Reason, end.Ref, end.Tree = journal.CutShort, journal.NotCommitted, ref, string(res.Work.After)
+	end.Verdict, end.Reason, end.Ref, end.Tree = journal.Cancelled, journal.NotCommitted, ref, string(res.Work.After)
 	if _, meanwhile := errors.AsType[*apartError](why); meanwhile {
 		end.Tree = string(u.before)
 	}
@@ -989,18 +989,18 @@ func (w *promptWork) askGate(u *unit) (*Outcome, error) {
 	}
 	switch res.Agent.End {
 	case agent.Limited: // does not count as an iteration
-		end.Decision, end.Next = journal.NoQuota, u.it.Next
+		end.Verdict, end.Next = journal.Limited, u.it.Next
 		return w.recordIteration(u, end)
 	case agent.Cancelled:
-		end.Decision = journal.CutShort
+		end.Verdict = journal.Cancelled
 		return w.stop.outcome(), w.ends(end)
 	case agent.Refused:
-		end.Decision = journal.Retry
+		end.Verdict = journal.Retry
 		return w.recordIteration(u, end)
 	}
 	if troubled {
 		if why := w.noRoom(); why != "" { // a full disk says nothing about the agent
-			end.Decision = journal.CutShort
+			end.Verdict = journal.Cancelled
 			return &Outcome{Ending: journal.DiskFull, Message: why}, w.ends(end)
 		}
 	}
@@ -1088,7 +1088,7 @@ func (w *promptWork) repeats(u *unit, end *journal.Event) (_ *Outcome, done bool
 	if u.it.refused != "" {
 		refused = "The commit of this iteration's last try was refused. Fix what it says:\n\n" + tail(u.it.refused, maxWords) + "\n"
 	}
-	end.Decision, end.Reason, end.Next = journal.Retry, f.Reason, joinText(joinText(w.history.Prompt.Kept...), w.failureText(u), refused)
+	end.Verdict, end.Reason, end.Next = journal.Retry, f.Reason, joinText(joinText(w.history.Prompt.Kept...), w.failureText(u), refused)
 	out, err := w.recordIteration(u, end)
 	if out == nil && err == nil && failed >= most {
 		out = &Outcome{Ending: f.Ending, Message: fmt.Sprintf("iteration %d failed %d times: %s", u.it.Number, most+1, f.Reason)}

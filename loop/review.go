@@ -170,9 +170,9 @@ func (w *tagWork) judgeReview(u *unit, to gitops.Tree, j attempt.Judgement, err 
 }
 
 // tellReview records the result of a wave's review.
-func (w *tagWork) tellReview(number int, tree gitops.Tree, d journal.Decision, lines ...string) error {
+func (w *tagWork) tellReview(number int, tree gitops.Tree, d journal.Verdict, lines ...string) error {
 	message := fmt.Sprintf("wave %d: %s", number, lines[0])
-	e := &journal.Event{Type: journal.GateSpoke, Unit: journal.Unit{Wave: number}, Decision: d, Reason: lookReview, Message: message, Detail: &journal.Detail{Files: journal.Files{Tree: string(tree)}}, Lines: []string{message}}
+	e := &journal.Event{Type: journal.GateSpoke, Unit: journal.Unit{Wave: number}, Verdict: d, Reason: lookReview, Message: message, Detail: &journal.Detail{Files: journal.Files{Tree: string(tree)}}, Lines: []string{message}}
 	for _, line := range lines[1:] {
 		e.Lines = append(e.Lines, "  "+line)
 	}

@@ -106,7 +106,7 @@ func (w *tagWork) begun(u *unit, first *journal.Event) []*journal.Event {
 		return events
 	}
 	e := w.event(journal.TaskStarted, u)
-	e.Attempt, e.Base, e.Head = 0, string(u.base), u.stand.Head.Hash
+	e.Attempt, e.Base, e.Commit = 0, string(u.base), u.stand.Head.Hash
 	return append([]*journal.Event{e}, events...)
 }
 
@@ -325,7 +325,7 @@ func (w *tagWork) endOf(u *unit) (end *journal.Event, over *Outcome, err error) 
 	end.Verdict, end.Reason = journal.Verdict(res.Verdict), res.Reason
 	if res.Verdict == verify.Verified {
 		end.Detail.Grade = journal.Grade(res.Grade)
-		end.Delivered, end.Detail.Words = delivered(res.Work.Changed), store.Preview(res.Agent.Final)
+		end.Message, end.Detail.Words = delivered(res.Work.Changed), store.Preview(res.Agent.Final)
 		return end, over, nil
 	}
 	w.describe(u, end)
@@ -500,7 +500,7 @@ func (w *tagWork) describe(u *unit, end *journal.Event) {
 	res := &u.res
 	end.Detail.Words, end.Detail.Question = tail(res.Agent.Final, maxWords), tail(question(res), maxWords)
 	u.denied = w.tools.denied(w.config, w.root, w.job.File, u.log)
-	end.Detail.Denied, end.DiffStat = u.denied, u.stat
+	end.Detail.Denied, end.Message = u.denied, u.stat
 	if end.Detail.Output = output(res); res.Verify != nil {
 		end.Detail.Code, end.Detail.TimedOut = res.Verify.Code, res.Verify.TimedOut
 	}

@@ -54,7 +54,7 @@ func newAttempt(root, loop string, a *journal.Attempt) *Attempt {
 	if a.Iteration > 0 {
 		path = home.IterationLog(loop, a.Iteration, a.Number)
 	}
-	out := &Attempt{Attempt: a, Loop: loop, N: a.Number, First: a.Round, Nth: a.Candidate(), Outcome: cmp.Or(a.Outcome(), string(a.Decision)), Reason: a.Reason, At: a.Ended,
+	out := &Attempt{Attempt: a, Loop: loop, N: a.Number, First: a.Round, Nth: a.Candidate(), Outcome: a.Outcome(), Reason: a.Reason, At: a.Ended,
 		Log: Relative(root, path)}
 	out.Stand = verdictStand(out.Outcome)
 	if d := cmp.Or(a.Result, a.Agent); d != nil {
@@ -113,13 +113,13 @@ func LookWords(look string) string {
 
 // Decided is what an iteration came to, in a word or two.
 func (a *Attempt) Decided() string {
-	switch a.Decision {
-	case "", journal.CutShort:
+	switch a.Verdict {
+	case "", journal.Cancelled:
 		return "interrupted"
-	case journal.NoQuota:
+	case journal.Limited:
 		return "no quota"
 	}
-	return string(a.Decision)
+	return string(a.Verdict)
 }
 
 // Which is its number: of how many, of which candidates.
@@ -165,11 +165,11 @@ func (a *Attempt) Failed() bool {
 	if a.Iteration == 0 {
 		return a.Over() && a.Stand == Blocked
 	}
-	if !a.Over() || a.Decision == journal.CutShort || a.Decision == journal.NoQuota {
+	if !a.Over() || a.Verdict == journal.Cancelled || a.Verdict == journal.Limited {
 		return false
 	}
 	r := a.Result
-	return a.Decision == journal.Retry || r != nil && (r.End != journal.EndFinished || len(a.Checks) > 0 && !r.Passed)
+	return a.Verdict == journal.Retry || r != nil && (r.End != journal.EndFinished || len(a.Checks) > 0 && !r.Passed)
 }
 
 // Story is what became of a run of an iteration, for a report.
@@ -181,14 +181,14 @@ func (l *Loop) Story(a *Attempt) string {
 		return "not finished"
 	case a.Over() && a.Reason == journal.NotCommitted:
 		return a.Reason
-	case !a.Over(), a.Decision == journal.CutShort:
+	case !a.Over(), a.Verdict == journal.Cancelled:
 		return "interrupted, not finished"
-	case a.Decision == journal.NoQuota:
+	case a.Verdict == journal.Limited:
 		return "out of quota: " + a.Reason
 	case a.Failed():
-		return "failed: " + cmp.Or(a.Reason, string(a.Decision))
+		return "failed: " + cmp.Or(a.Reason, string(a.Verdict))
 	}
-	return strings.TrimSuffix(string(a.Decision)+": "+a.Reason, ": ")
+	return strings.TrimSuffix(string(a.Verdict)+": "+a.Reason, ": ")
 }
 
 // Output is the end of what its verification printed, and its agent's last words.
@@ -262,7 +262,7 @@ func (l *Loop) Left(now time.Time) (left time.Duration, late, ok bool) {
 	slots, chain, open := 1, 0, 0
 	took := map[string]time.Duration{}
 	for _, a := range h.Ended {
-		if a.Iteration > 0 && !a.Decision.Failed() || a.Task != "" {
+		if a.Iteration > 0 && !a.Verdict.Unjudged() || a.Task != "" {
 			took[cmp.Or(a.Task, strconv.Itoa(a.Iteration))] += a.Ended.Sub(a.Started)
 		}
 	}

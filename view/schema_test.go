@@ -144,7 +144,7 @@ func TestDocs(t *testing.T) {
 		if name != "event" {
 			continue
 		}
-		event := journal.Event{Seq: 1, Type: journal.LoopFinished, TS: time.Now(), Loop: "x", Head: "abc", Detail: &journal.Detail{Exit: journal.Exit{Code: 3}}}
+		event := journal.Event{Seq: 1, Type: journal.LoopFinished, TS: time.Now(), Loop: "x", Commit: "abc", Detail: &journal.Detail{Exit: journal.Exit{Code: 3}}}
 		line, err := event.Line()
 		if err != nil {
 			t.Fatal(err)

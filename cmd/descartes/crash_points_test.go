@@ -140,7 +140,7 @@ func (f *field) checkGate(t *testing.T) {
 	}
 	judged := map[int]int{}
 	for _, e := range events {
-		if e.Type == journal.IterationFinished && e.Decision != journal.CutShort {
+		if e.Type == journal.IterationFinished && e.Verdict != journal.Cancelled {
 			judged[e.Iteration]++
 		}
 	}

@@ -222,7 +222,7 @@ func (v *logs) end(o *openLog) error {
 	}
 	took, how := " after "+terminal.Duration(time.Duration(a.Seconds()*float64(time.Second))), "cut short"
 	switch {
-	case a.Decision != "":
+	case a.Iteration > 0 && a.Over():
 		how = "ended" + took
 	case a.Unfit:
 		how = "verified" + took + ", " + terminal.Clean(a.Reason)

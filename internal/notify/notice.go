@@ -77,7 +77,7 @@ func (c *caller) see(e *journal.Event) (n Notice, ok bool) {
 		}
 		n.Message = strings.TrimSpace(e.Title + "\n" + n.Message)
 	case journal.GateSpoke, journal.IterationFinished:
-		if e.Decision == journal.Decision(gate.Ask) && c.told != Question {
+		if e.Verdict == journal.Verdict(gate.Ask) && c.told != Question {
 			n.Event, n.Heading, n.Message = Question, "the loop asks", e.Message
 		}
 	case journal.LimitWaiting:

@@ -149,7 +149,7 @@ func TestEnds(t *testing.T) {
 		{"x", nil, journal.DeadlinePast, "finished|shelf x: ended: deadline reached|said\n"},
 		{"x", nil, journal.QuotaUsedUp, "quota|shelf x: out of quota: the run has ended|"},
 		{"", nil, journal.GateBlocked, "blocked|shelf: the agent says that a person is needed|"},
-		{"", []*journal.Event{{Type: journal.IterationStarted, Unit: journal.Unit{Iteration: 1}}, {Type: journal.IterationFinished, Unit: journal.Unit{Iteration: 1}, Decision: journal.Decision(gate.Ask), Message: "Proceed?"}},
+		{"", []*journal.Event{{Type: journal.IterationStarted, Unit: journal.Unit{Iteration: 1}}, {Type: journal.IterationFinished, Unit: journal.Unit{Iteration: 1}, Verdict: journal.Verdict(gate.Ask), Message: "Proceed?"}},
 			journal.GateAsks, "question|shelf: the loop asks|Proceed?"},
 		{"", nil, journal.GateAsks, "question|shelf: the loop waits for an answer|"},
 	} {

@@ -212,7 +212,7 @@ func (m *model) iteration(a *view.Attempt) string {
 	code, exit, preview := 0, "-", a.Reason
 	if d := a.Result; d != nil {
 		code, exit = d.Code, fmt.Sprint(d.Code)
-		if d.Words != "" && !a.Decision.Failed() {
+		if d.Words != "" && !a.Verdict.Unjudged() {
 			preview = d.Words
 		}
 	}
@@ -225,7 +225,7 @@ func (m *model) iteration(a *view.Attempt) string {
 		took = a.Took()
 	}
 	style := lipgloss.NewStyle()
-	if code != 0 || a.Decision.Failed() || !a.Over() {
+	if code != 0 || a.Verdict.Unjudged() || !a.Over() {
 		style = yellow
 	}
 	text := m.columns("  ", number, took, exit, terminal.Clean(a.Decided()), preview)

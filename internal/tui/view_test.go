@@ -199,7 +199,7 @@ func repetition(t *testing.T) *world {
 	w.then(time.Second, &journal.Event{Type: journal.LoopStarted})
 	for n, words := range []string{"Created user model and its first tests, which fail on a machine with one core", "Implemented JWT middleware"} {
 		w.then(0, &journal.Event{Type: journal.IterationStarted, Unit: journal.Unit{Iteration: n + 1, Attempt: 1, Of: 20}})
-		w.then(time.Minute, &journal.Event{Type: journal.IterationFinished, Unit: journal.Unit{Iteration: n + 1, Attempt: 1}, Decision: journal.Continue,
+		w.then(time.Minute, &journal.Event{Type: journal.IterationFinished, Unit: journal.Unit{Iteration: n + 1, Attempt: 1}, Verdict: journal.Continue,
 			Detail: &journal.Detail{Exit: journal.Exit{End: journal.EndFinished, Code: n, Seconds: 60}, Speech: journal.Speech{Words: words}}})
 	}
 	w.then(0, &journal.Event{Type: journal.IterationStarted, Unit: journal.Unit{Iteration: 3, Attempt: 1, Of: 20}})
@@ -491,7 +491,7 @@ func TestGateOfAStoppedLoop(t *testing.T) {
 		{keys: "a y", question: "Which colour?", shows: "nobody waits for an answer"},
 	} {
 		w := repetition(t)
-		w.then(0, &journal.Event{Type: journal.IterationFinished, Unit: journal.Unit{Iteration: 3, Attempt: 1}, Decision: journal.Continue, Detail: &journal.Detail{Speech: journal.Speech{Question: c.question}}},
+		w.then(0, &journal.Event{Type: journal.IterationFinished, Unit: journal.Unit{Iteration: 3, Attempt: 1}, Verdict: journal.Continue, Detail: &journal.Detail{Speech: journal.Speech{Question: c.question}}},
 			&journal.Event{Type: journal.LoopFinished, Reason: string(journal.GateAsks), Message: "G2: step done, continue?", Detail: &journal.Detail{Exit: journal.Exit{End: string(journal.GateAsks)}}})
 		m := w.model(80, 24)
 		w.lives(false)

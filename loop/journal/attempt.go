@@ -44,8 +44,6 @@ type Start struct {
 	Started time.Time
 	Before  string // the tree it began on
 	Inputs  *Inputs
-	Branch  string // HEAD's branch then
-	Head    string
 	Client  // as asked for
 }
 
@@ -63,21 +61,19 @@ type Progress struct {
 
 // Finish is how an attempt ended: all zero until it does.
 type Finish struct {
-	Ended     time.Time
-	Verdict   Verdict  // of a task's attempt
-	Decision  Decision // of an iteration
-	Reason    string
-	Settled   time.Time // of a verified attempt: when it was integrated or rejected; zero before, and if integration is not a step of its own
-	Unfit     bool      // verified, but not integrated: Reason says why
-	Delivered string    // of a verified attempt: what it delivers to others
-	DiffStat  string    // of any other: its changes
-	Base      string    // the tree before its task's first attempt
-	After     string    // the tree it left
-	Ref       string    // ref that keeps it
-	Commit    string    // of an iteration
-	Paths     []string  // of an iteration: the first paths that its agent changed
-	Next      string    // of an iteration: what it adds to the next one's prompt
-	Result    *Detail   // measurements of its steps
+	Ended   time.Time
+	Verdict Verdict
+	Reason  string
+	Settled time.Time // of a verified attempt: when it was integrated or rejected; zero before, and if integration is not a step of its own
+	Unfit   bool      // verified, but not integrated: Reason says why
+	Changes string    // of a task's: files by name if it was verified, else a diff stat
+	Base    string    // the tree before its task's first attempt
+	After   string    // the tree it left
+	Ref     string    // ref that keeps it
+	Commit  string    // of an iteration
+	Paths   []string  // of an iteration: the first paths that its agent changed
+	Next    string    // of an iteration: what it adds to the next one's prompt
+	Result  *Detail   // measurements of its steps
 }
 
 // Place is that in words; "" for a folder without git.
@@ -110,7 +106,7 @@ const (
 )
 
 // Over reports whether it has ended; its work may still wait to be integrated.
-func (a *Attempt) Over() bool { return a.Verdict != "" || a.Decision != "" }
+func (a *Attempt) Over() bool { return a.Verdict != "" }
 
 // Candidate is the attempt's number within its round, from 1; 0 without a round.
 func (a *Attempt) Candidate() int {
@@ -171,7 +167,7 @@ func (s *State) stop(a *Attempt) {
 // begin adds an attempt that an event begins.
 func (s *State) begin(e *Event) *Attempt {
 	a := s.add(e)
-	a.Begin, a.Before, a.Branch, a.Head, a.Phase, a.Since = e, e.Tree, e.Branch, e.Head, PhaseAgent, e.TS
+	a.Begin, a.Before, a.Phase, a.Since = e, e.Tree, PhaseAgent, e.TS
 	if d := e.Detail; d != nil {
 		a.Client, a.Inputs = d.Client, d.Inputs
 	}
@@ -199,8 +195,8 @@ func (s *State) attemptOf(e *Event) *Attempt {
 func (s *State) ended(e *Event) {
 	a := s.attemptOf(e)
 	a.Waits = ""
-	a.Finish = Finish{Ended: e.TS, Verdict: e.Verdict, Decision: e.Decision, Reason: e.Reason, Base: s.Task(e.Task).Base, After: e.Tree, Ref: e.Ref, Result: e.Detail,
-		Next: e.Next, Paths: e.Paths, Commit: e.Commit, Delivered: e.Delivered, DiffStat: e.DiffStat, Settled: a.Settled}
+	a.Finish = Finish{Ended: e.TS, Verdict: e.Verdict, Reason: e.Reason, Base: s.Task(e.Task).Base, After: e.Tree, Ref: e.Ref, Result: e.Detail,
+		Next: e.Next, Paths: e.Paths, Commit: e.Commit, Changes: e.Message, Settled: a.Settled}
 	s.Ended = append(s.Ended, a)
 	if a.Verdict == Verified {
 		a.Phase, a.Since = PhaseIntegrating, e.TS
@@ -258,7 +254,7 @@ func (s *State) Underway() bool { return len(s.Working()) > 0 }
 // Interrupted counts the task attempts that a person, a reboot or a kill ended: they count for nothing else.
 func (s *State) Interrupted() (n int) {
 	for _, a := range s.Attempts {
-		if a.Verdict == Cancelled || a.Task != "" && a.Phase == PhaseOpen && !a.Over() {
+		if a.Task != "" && (a.Verdict == Cancelled || a.Phase == PhaseOpen && !a.Over()) {
 			n++
 		}
 	}

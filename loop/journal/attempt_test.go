@@ -154,7 +154,7 @@ func TestIterationInSlot(t *testing.T) {
 		{Type: LoopStarted}, {Type: IterationStarted, Unit: Unit{Iteration: 1, Attempt: 1, Slot: 1}},
 		{Type: AgentFinished, Unit: Unit{Iteration: 1, Attempt: 1}, Detail: &Detail{Exit: Exit{End: EndFinished}}},
 		{Type: Integrated, Unit: Unit{Iteration: 1, Attempt: 1}, Commit: "c"},
-		{Type: IterationFinished, Unit: Unit{Iteration: 1, Attempt: 1}, Decision: Done, Commit: "c", Detail: &Detail{Exit: Exit{End: EndFinished, Seconds: 2}}},
+		{Type: IterationFinished, Unit: Unit{Iteration: 1, Attempt: 1}, Verdict: Done, Commit: "c", Detail: &Detail{Exit: Exit{End: EndFinished, Seconds: 2}}},
 	})
 	if len(s.Attempts) != 1 || len(s.Ended) != 1 || len(s.Running) != 0 || s.Attempts[0].Slot != 1 || s.Attempts[0].Seconds() != 2 {
 		t.Errorf("got %d attempts, %d ended, %d running", len(s.Attempts), len(s.Ended), len(s.Running))

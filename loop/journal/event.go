@@ -2,8 +2,6 @@ package journal
 
 import (
 	"bytes"
-	"cmp"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -50,31 +48,25 @@ const (
 	GateSpoke         Type = "gate" // what the gate says between iterations: at the start, a question, an answer
 )
 
-// Event is one line of a loop's journal. Fields that a type does not use are absent. Fields without a JSON name share a member of the line with
-// another field: see onDisk.
+// Event is one line of a loop's journal. What a type does not use is absent.
 type Event struct {
 	Seq  int64     `json:"seq"` // from 1, without gaps
 	TS   time.Time `json:"ts"`
 	Loop string    `json:"loop"`
 	Type Type      `json:"type"`
 	Unit
-	Verdict  Verdict  `json:"verdict,omitempty"` // of an attempt or a blocked task
-	Decision Decision `json:"-"`                 // of an iteration or a gate; on disk a verdict
-	Reason   string   `json:"reason,omitempty"`
-	Message  string   `json:"message,omitempty"`
-
-	Delivered string `json:"-"` // of a verified attempt: what it delivers to others; on disk a message
-	DiffStat  string `json:"-"` // of any other attempt: its changes; on disk a message
-	Head      string `json:"-"` // when an attempt, an iteration or a task begins: HEAD's commit; on disk a commit
+	Verdict Verdict `json:"verdict,omitempty"` // of an attempt, an iteration, a blocked task, a gate
+	Reason  string  `json:"reason,omitempty"`
+	Message string  `json:"message,omitempty"` // of a verified attempt: what it delivers to others; of any other: its changes
 
 	Detail *Detail  `json:"detail,omitempty"`
 	Tasks  []string `json:"tasks,omitempty"`  // tasks it is about
 	Paths  []string `json:"paths,omitempty"`  // of an iteration: the first paths that its agent changed; of what could not be integrated: those in conflict
-	Branch string   `json:"branch,omitempty"` // HEAD's branch before an attempt, with Head
+	Branch string   `json:"branch,omitempty"` // HEAD's branch before an attempt
 	Base   string   `json:"base,omitempty"`   // tree before the task's first attempt; of a committed iteration: the tree that what its commit leaves out is compared with
 	Tree   string   `json:"tree,omitempty"`   // tree after the event
 	Ref    string   `json:"ref,omitempty"`    // where the attempt is kept, or what the machine of a fleet that has it reports
-	Commit string   `json:"commit,omitempty"` // commit that was made, or that the branch went back to
+	Commit string   `json:"commit,omitempty"` // commit that was made, or that the branch went back to; HEAD's when an attempt, an iteration or a task begins
 
 	Lines []string        `json:"lines,omitempty"` // what the gate tells people about an iteration
 	Next  string          `json:"next,omitempty"`  // what it adds to the next iteration's prompt
@@ -98,7 +90,7 @@ type Unit struct {
 // Key is the attempt or iteration that it is about.
 func (u *Unit) Key() Key { return Key{u.Task, u.Iteration, u.Attempt} }
 
-// Verdict is the result of an attempt.
+// Verdict is the result of an attempt or an iteration, or what a gate says between two of these: one of its own words, too.
 type Verdict string
 
 const (
@@ -107,31 +99,22 @@ const (
 	Blocked   Verdict = "blocked" // by its agent
 	Crashed   Verdict = "crashed"
 	TimedOut  Verdict = "timeout"
-	Limited   Verdict = "limited"   // the provider's quota is used up: not an attempt
+	Limited   Verdict = "limited"   // the provider's quota is used up: not an attempt, and an iteration is repeated under its number
 	Cancelled Verdict = "cancelled" // by a person, a reboot or a kill: not an attempt
 	Dropped   Verdict = "dropped"   // another candidate was taken
+
+	// Of iterations and gates.
+	Continue Verdict = "continue" // another one follows
+	Done     Verdict = "done"     // everything asked for is there
+	Retry    Verdict = "retry"    // it failed, and is repeated under its number
+	Asks     Verdict = "ask"      // a person decides
 )
 
 // Counts reports whether an attempt with this verdict uses up one of its task's.
 func (v Verdict) Counts() bool { return v != Limited && v != Cancelled && v != Dropped }
 
-// Decision is the result of an iteration, or what a gate says between two: one of the gate's own words, or one of these for an iteration that no gate
-// judged.
-type Decision string
-
-const (
-	Continue Decision = "continue" // another one follows
-	Done     Decision = "done"     // everything asked for is there
-
-	Retry    Decision = "retry"     // it failed, and is repeated under its number
-	NoQuota  Decision = "limited"   // out of quota: it is repeated under its number
-	CutShort Decision = "cancelled" // by a person, a reboot or a kill
-
-	Asks Decision = "ask" // a person decides
-)
-
-// Failed reports whether the iteration had no result for a gate to judge.
-func (d Decision) Failed() bool { return d == Retry || d == NoQuota || d == CutShort }
+// Unjudged reports whether an iteration with this verdict had no result for a gate to judge.
+func (v Verdict) Unjudged() bool { return v == Retry || v == Limited || v == Cancelled }
 
 // Ends of an agent's run, and the cause that folding depends on.
 const (
@@ -399,19 +382,12 @@ func crcTable() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
 // appendLine appends the event's line: its JSON object, whose last member is a CRC-32C of all bytes before it.
 func (e *Event) appendLine(b []byte) ([]byte, error) {
-	w := e.onDisk()
-	j, err := json.Marshal(&w)
+	j, err := json.Marshal(e)
 	if err != nil {
 		return b, fmt.Errorf("encode event %s: %w", e.Type, err)
 	}
 	j = j[:len(j)-1]
-	var sum [4]byte
-	crc := crc32.Checksum(j, crcTable())
-	sum[0], sum[1], sum[2], sum[3] = byte(crc>>24), byte(crc>>16), byte(crc>>8), byte(crc)
-	b = append(b, j...)
-	b = append(b, crcField...)
-	b = hex.AppendEncode(b, sum[:])
-	return append(b, "\"}\n"...), nil
+	return fmt.Appendf(append(b, j...), "%s%08x\"}\n", crcField, crc32.Checksum(j, crcTable())), nil
 }
 
 var errChecksum = errors.New("checksum does not match")
@@ -427,37 +403,7 @@ func parse(line []byte) (Event, error) {
 	if fmt.Sprintf("%08x", crc32.Checksum(line[:at], crcTable())) != string(want) {
 		return e, errChecksum
 	}
-	if err := json.Unmarshal(line, &e); err != nil {
-		return e, err
-	}
-	e.fromDisk()
-	return e, nil
-}
-
-// onDisk returns the event with the members its line has. The format is unchanged since the beginning: a decision is a verdict there, delivered and
-// diff stat are messages, HEAD is a commit.
-func (e *Event) onDisk() Event {
-	w := *e
-	w.Verdict = cmp.Or(w.Verdict, Verdict(w.Decision))
-	w.Message = cmp.Or(w.Message, w.Delivered, w.DiffStat)
-	w.Commit = cmp.Or(w.Commit, w.Head)
-	return w
-}
-
-// fromDisk undoes onDisk.
-func (e *Event) fromDisk() {
-	switch e.Type {
-	case IterationFinished, GateSpoke:
-		e.Verdict, e.Decision = "", Decision(e.Verdict)
-	case AttemptStarted, IterationStarted, TaskStarted:
-		e.Commit, e.Head = "", e.Commit
-	case AttemptFinished:
-		if e.Verdict == Verified {
-			e.Message, e.Delivered = "", e.Message
-		} else {
-			e.Message, e.DiffStat = "", e.Message
-		}
-	}
+	return e, json.Unmarshal(line, &e)
 }
 
 // Line returns the event as in its journal, with the newline.
@@ -472,7 +418,7 @@ func (d *Detail) Transient() bool {
 // Texts returns the members with the words of others, for masking, but not the names needed to read the journal again: task ids, paths, refs and
 // hashes.
 func (e *Event) Texts() []*string {
-	texts := []*string{&e.Title, &e.Reason, &e.Message, &e.Delivered, &e.DiffStat, &e.Next}
+	texts := []*string{&e.Title, &e.Reason, &e.Message, &e.Next}
 	for i := range e.Lines {
 		texts = append(texts, &e.Lines[i])
 	}

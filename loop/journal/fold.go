@@ -386,7 +386,7 @@ func (s *State) iterationFinished(e *Event) {
 	s.ended(e)
 	s.Providers.attempt(e)
 	s.Prompt.finish(e)
-	if !e.Decision.Failed() && e.Detail != nil && e.Detail.Passed {
+	if !e.Verdict.Unjudged() && e.Detail != nil && e.Detail.Passed {
 		s.integrateTests(e)
 	}
 }
@@ -396,7 +396,7 @@ func (s *State) gateSpoke(e *Event) {
 	switch {
 	case e.Wave == 0:
 		s.Prompt.record(e)
-	case e.Decision == Done && e.Detail != nil: // of a wave's review
+	case e.Verdict == Done && e.Detail != nil: // of a wave's review
 		s.Approved = append(s.Approved, e.Detail.Tree)
 	}
 }

@@ -71,15 +71,15 @@ func (p *Prompt) finish(e *Event) {
 	case e.Commit == "" && p.Owed == "" && e.Tree != "" && e.Tree != p.Base:
 		p.Owed = p.Base
 	}
-	p.Again = e.Decision == NoQuota || e.Decision == Retry || e.Reason == Killed || e.Reason == NotCommitted
-	if e.Decision == Retry {
+	p.Again = e.Verdict == Limited || e.Verdict == Retry || e.Reason == Killed || e.Reason == NotCommitted
+	if e.Verdict == Retry {
 		p.Failed++
 	}
 	if len(e.Gate) > 0 {
 		p.Gate = e.Gate
 	}
 	switch {
-	case e.Decision == NoQuota || e.Decision == CutShort:
+	case e.Verdict == Limited || e.Verdict == Cancelled:
 		return // says nothing about the agent
 	case e.Detail != nil && e.Detail.End == EndCrashed:
 		p.Crashes++
@@ -87,7 +87,7 @@ func (p *Prompt) finish(e *Event) {
 		p.Crashes = 0
 	}
 	p.Next = []string{e.Next}
-	if e.Decision != Retry {
+	if e.Verdict != Retry {
 		p.Kept = p.Next
 	}
 }

@@ -66,7 +66,7 @@ func (p *Providers) attempt(e *Event) {
 	}
 	s := p.Get(d.Backend)
 	switch {
-	case e.Verdict == Limited || e.Decision == NoQuota || e.Type == LookAnswered && d.End == EndLimited:
+	case e.Verdict == Limited || e.Type == LookAnswered && d.End == EndLimited:
 		if s.Reason, s.Met = e.Reason, e.TS; s.Limits == 0 || !e.TS.Before(s.Until) { // else it ran when the limit was met
 			s.Limits++
 		}

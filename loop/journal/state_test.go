@@ -38,7 +38,7 @@ func random(r *rand.Rand, n int) []Event {
 		AttemptFinished, Integrated, TaskDone, TaskBlocked, WaveCommitted, LimitWaiting, BreakerOpened, Warning, LoopStopping, LoopPaused, LoopFinished, ListChanged,
 		IterationStarted, IterationFinished, GateSpoke}
 	verdicts := []Verdict{Verified, Failed, Blocked, Crashed, TimedOut, Limited, Cancelled}
-	decisions := []Decision{Continue, Done, "ask", Retry, NoQuota, CutShort}
+	decisions := []Verdict{Continue, Done, "ask", Retry, Limited, Cancelled}
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	out := make([]Event, n)
 	for i := range out {
@@ -57,14 +57,14 @@ func random(r *rand.Rand, n int) []Event {
 		switch e.Type {
 		case AttemptFinished:
 			if e.Verdict = verdicts[r.IntN(len(verdicts))]; e.Verdict == Verified {
-				e.Delivered = "a file"
+				e.Message = "a file"
 			} else {
-				e.DiffStat = "1 file"
+				e.Message = "1 file"
 			}
 		case AttemptStarted, IterationStarted, TaskStarted:
-			e.Head = "c0"
+			e.Commit = "c0"
 		case IterationFinished:
-			e.Decision = decisions[r.IntN(len(decisions))]
+			e.Verdict = decisions[r.IntN(len(decisions))]
 		}
 		if r.IntN(2) == 0 {
 			usd := float64(r.IntN(10)) / 10

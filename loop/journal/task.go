@@ -265,7 +265,7 @@ func (s *State) finishAttempt(t *Task, e *Event) {
 		if t.Verified.Ref = e.Ref; d != nil {
 			t.Verified.Files = d.Files
 		}
-		t.Worked, t.Delivered = true, cmp.Or(e.Delivered, t.Delivered)
+		t.Worked, t.Delivered = true, cmp.Or(e.Message, t.Delivered)
 	case e.Verdict == Cancelled || e.Verdict == Limited: // does not count
 		if s.Iteration--; e.Verdict == Cancelled {
 			t.Interruptions++
@@ -337,7 +337,7 @@ type Failure struct {
 }
 
 func (s *State) failure(e *Event) Failure {
-	f := Failure{Attempt: e.Attempt, Round: e.Round, Verdict: e.Verdict, Reason: e.Reason, DiffStat: e.DiffStat, Result: e.Detail}
+	f := Failure{Attempt: e.Attempt, Round: e.Round, Verdict: e.Verdict, Reason: e.Reason, DiffStat: e.Message, Result: e.Detail}
 	if a := s.Attempt(e.Key()); a != nil {
 		for _, c := range a.Checks {
 			if c.Check != "" {

@@ -209,7 +209,7 @@ func (s *State) KnownAt(task, check string) *Known {
 // integrateTests applies that an attempt's work is now part of the state.
 func (s *State) integrateTests(e *Event) {
 	a := s.Attempt(e.Key())
-	if a == nil || a.tested || a.Verdict != Verified && a.Decision == "" {
+	if a == nil || a.tested || a.Verdict != Verified && a.Iteration == 0 {
 		return
 	}
 	for _, d := range a.passed() {

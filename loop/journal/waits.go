@@ -46,7 +46,7 @@ func (s *State) endWaitsOf(e *Event) {
 
 // waitForAnswer waits for a person if an iteration or a gate asks one.
 func (s *State) waitForAnswer(e *Event) {
-	if s.endWaits(e.TS); e.Decision == Asks {
+	if s.endWaits(e.TS); e.Verdict == Asks {
 		s.wait(Wait{For: WaitPerson, Since: e.TS, Reason: e.Message})
 	}
 }

@@ -136,8 +136,8 @@ func (m *Session) finish(e journal.Event) {
 			cost = c.Text()
 		}
 	}
-	if e.Decision.Failed() {
-		status = "failed: " + cmp.Or(e.Reason, string(e.Decision))
+	if e.Verdict.Unjudged() {
+		status = "failed: " + cmp.Or(e.Reason, string(e.Verdict))
 		m.failed++
 	} else {
 		m.good++

@@ -222,8 +222,8 @@ func Summary(h *journal.State, e *journal.Event) (s IterationSummary, ok bool) {
 		s.Iteration, s.Task, s.Attempt, s.Verdict = max(0, h.Iteration-1), e.Task, e.Attempt, string(e.Verdict)
 		cut = e.Verdict == journal.Cancelled
 	case journal.IterationFinished:
-		s.Iteration, s.Verdict, s.Commit = e.Iteration-1, string(e.Decision), e.Commit
-		if s.PromiseSeen, cut = e.Decision == journal.Continue || e.Decision == journal.Done, e.Decision == journal.CutShort; e.Attempt > 1 {
+		s.Iteration, s.Verdict, s.Commit = e.Iteration-1, string(e.Verdict), e.Commit
+		if s.PromiseSeen, cut = e.Verdict == journal.Continue || e.Verdict == journal.Done, e.Verdict == journal.Cancelled; e.Attempt > 1 {
 			s.Attempt = e.Attempt
 		}
 	default:

@@ -171,7 +171,7 @@ func iterationCases(l *view.Loop, end *words) (cases []testcase) {
 			c.Failure = &words{Message: state, Text: it.Output()}
 		case it.Failed() && !last:
 			c.Skipped = &words{Message: state + "; " + list[i+1].Subject() + " went on from there"}
-		case it.Failed() || !it.Over() || it.Decision.Failed():
+		case it.Failed() || !it.Over() || it.Verdict.Unjudged():
 			c.Skipped = &words{Message: state}
 		default:
 			c.Out = strings.TrimSpace(state + "\n" + it.Output())
