@@ -291,12 +291,20 @@ func (l *Loop) commands(checks []verify.Check, task string, fewer bool) (list []
 	return list
 }
 
-// ownCheck returns the check that the list names for a task, as this run has read it. Only its exit status counts.
-func ownCheck(t *tasks.Task) []attempt.Command {
+// OwnChecks returns the check that a list names for a task, if it does. Only its exit status counts.
+func OwnChecks(t *tasks.Task) []verify.Check {
 	if t.Verify == "" {
 		return nil
 	}
-	return []attempt.Command{{Check: verify.Check{Name: "verify of task " + oneline.Text(t.ID), Run: t.Verify}}}
+	return []verify.Check{{Name: "verify of task " + oneline.Text(t.ID), Run: t.Verify}}
+}
+
+// ownCheck returns it as this run has read the list.
+func ownCheck(t *tasks.Task) (list []attempt.Command) {
+	for _, c := range OwnChecks(t) {
+		list = append(list, attempt.Command{Check: c})
+	}
+	return list
 }
 
 // checks returns the checks that decide about the run's work, in order.

@@ -25,6 +25,7 @@ import (
 	"descartes/loop/attempt"
 	"descartes/loop/lab"
 	"descartes/loop/workspace"
+	"descartes/tasks"
 	"descartes/verify"
 	"descartes/view"
 	"descartes/view/print"
@@ -42,10 +43,11 @@ Each commit is checked out in a copy of the project; your files stay as they are
   descartes recheck --commit HEAD~2       one commit
   descartes recheck --branch main..HEAD   what a branch brings, after a rebase too
 
-With --branch the checks and the allowed signers are those of --verify and --allowed-signers,
-else of descartes.yaml where the branch began: nothing on the branch can change
-them. A receipt that was edited, is about another commit, lacks a check, or is not signed by
-an allowed signer does not hold, whatever the checks say. In CI, fetch the receipts first:
+A task's own check, which its list or plan names, runs too. With --branch the checks and
+the allowed signers are those of --verify and --allowed-signers, else of descartes.yaml and
+the list where the branch began: nothing on the branch can change them. A receipt that was
+edited, is about another commit, lacks a check, or is not signed by an allowed signer does
+not hold, whatever the checks say. In CI, fetch the receipts first:
 
   git fetch origin refs/notes/descartes:refs/notes/descartes
 
@@ -73,7 +75,8 @@ type recheck struct {
 	app
 	commit, branch, signers string
 	every                   bool
-	from, to                string // of the branch: where it began, and its end
+	from, to                string               // of the branch: where it began, and its end
+	jobs                    map[string]*loop.Job // by tag, nil where there is no list
 }
 
 // recheckJSON is what recheck --json prints.
@@ -94,6 +97,7 @@ func (k *recheck) run() (err error) {
 	if err != nil {
 		return err
 	}
+	k.jobs = map[string]*loop.Job{}
 	c := receipt.Recheck{Repo: repo}
 	out := recheckJSON{Commits: []receipt.Looked{}}
 	if c.Checks, out.Settings, err = k.checks(ctx); err != nil {
@@ -121,7 +125,7 @@ func (k *recheck) run() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, work.Close()) }()
-	c.Run = run
+	c.Run, c.Own = run, func(r *receipt.Receipt) ([]verify.Check, error) { return k.own(ctx, r) }
 	say := func(text string) {
 		if !k.json {
 			fmt.Fprint(k.out(), text)
@@ -186,7 +190,7 @@ func (k *recheck) checks(ctx context.Context) (list []verify.Check, from string,
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 		for _, name := range append([]string{loop.SettingsFile}, verify.Detected()...) {
-			text, err := k.fileAt(ctx, name)
+			text, err := k.fileAt(ctx, k.from, name)
 			if err == nil && (text != nil || name == loop.SettingsFile) {
 				err = os.WriteFile(filepath.Join(dir, name), text, 0o600)
 			}
@@ -226,13 +230,53 @@ func (k *recheck) checks(ctx context.Context) (list []verify.Check, from string,
 	return list, from, nil
 }
 
-// fileAt is a file of the project where the branch began, nil where there was none.
-func (k *recheck) fileAt(ctx context.Context, name string) ([]byte, error) {
+// own are the checks that the list has for a task, as it was where the branch began if git has it. What it brings needs trust.
+func (k *recheck) own(ctx context.Context, r *receipt.Receipt) ([]verify.Check, error) {
+	job := k.job(r)
+	if job == nil {
+		return nil, nil
+	}
+	list := job.File
+	if k.from != "" {
+		then, err := k.fileAt(ctx, k.from, list.Path())
+		now, nerr := k.fileAt(ctx, k.to, list.Path())
+		if err = errors.Join(err, nerr); err != nil || then == nil && now != nil {
+			return nil, err
+		}
+		if then != nil {
+			if list, err = list.Reread(then); err != nil {
+				return nil, fmt.Errorf("at %.12s: %w", k.from, err)
+			}
+		}
+	}
+	t, ok := list.Task(r.Task)
+	if !ok || t.Verify == "" {
+		return nil, nil
+	}
+	return loop.OwnChecks(t), k.trusted(k.cmd, k.root, config.TaskChecks(view.Relative(k.root, list.Path()), []tasks.Task{*t})...)
+}
+
+// job is the list that a receipt is about, as it is now, nil where there is none.
+func (k *recheck) job(r *receipt.Receipt) *loop.Job {
+	job, ok := k.jobs[r.Tag]
+	if !ok {
+		scud := loop.ScudConfig{Tag: r.Tag, PlanPath: r.Inputs.PlanPath}
+		if r.Tag == k.Scud.Tag {
+			scud.TasksFile = k.Scud.TasksFile
+		}
+		job, _ = loop.LoadOrImport(k.root, loop.Config{Scud: scud})
+		k.jobs[r.Tag] = job
+	}
+	return job
+}
+
+// fileAt is a file of the project at a commit, nil where there was none.
+func (k *recheck) fileAt(ctx context.Context, commit, name string) ([]byte, error) {
 	below, err := filepath.Rel(k.git.Root(), absolute(k.root, name))
 	if err != nil {
 		return nil, err
 	}
-	return k.git.FileAt(ctx, k.from, path.Clean(filepath.ToSlash(below)), config.MaxFile)
+	return k.git.FileAt(ctx, commit, path.Clean(filepath.ToSlash(below)), 64<<20)
 }
 
 // allowed returns the signers that count: those of the flag, else of the file from the settings, as it was where the branch began.
@@ -245,7 +289,7 @@ func (k *recheck) allowed(ctx context.Context) (*receipt.Signers, error) {
 	case k.from == "" || filepath.IsAbs(name):
 		return readSigners(k.root, name)
 	}
-	text, err := k.fileAt(ctx, k.Receipts.Signers)
+	text, err := k.fileAt(ctx, k.from, k.Receipts.Signers)
 	if err == nil && text == nil {
 		err = badInput("--allowed-signers names another", "receipts.signers: commit %.12s has no %s", k.from, k.Receipts.Signers)
 	}
@@ -339,19 +383,13 @@ func recheckError(ctx context.Context, err error) error {
 
 // confirm records the state of the tasks whose receipts hold.
 func (k *recheck) confirm(list []receipt.Looked) error {
-	jobs := map[string]*loop.Job{}
 	var add []receipt.Confirmed
 	for _, l := range list {
 		for _, c := range l.Claims {
 			if c.Verdict != receipt.Holds {
 				continue
 			}
-			job, ok := jobs[c.Tag]
-			if !ok {
-				job, _ = loop.Load(k.root, loop.Config{Scud: loop.ScudConfig{Tag: c.Tag, PlanPath: c.Receipt.Inputs.PlanPath}})
-				jobs[c.Tag] = job
-			}
-			if job != nil {
+			if job := k.job(&c.Receipt); job != nil {
 				add = append(add, receipt.Confirmed{Tag: c.Tag, Task: c.Task, Commit: c.Receipt.Commit.Hash, Inputs: job.Inputs(c.Task), At: time.Now().UTC()})
 			}
 		}

@@ -138,8 +138,15 @@ func trustOf(root string, m *redact.Redactor) (*config.Trust, error) {
 }
 
 // untrusted returns what the settings file wants that nobody has trusted, or nil. What the user's flags or variables decide needs no trust.
-func (s *settings) untrusted(root string) (refused *untrustedError, err error) {
+func (s *settings) untrusted(root string, more ...config.Ask) (refused *untrustedError, err error) {
 	all := s.demands(root)
+	for _, one := range more {
+		known := slices.ContainsFunc(all, func(a config.Ask) bool { return a.Key == one.Key && a.Text == one.Text })
+		if s.Sandbox != "off" || known {
+			continue
+		}
+		all = append(all, one)
+	}
 	needed := slices.DeleteFunc(slices.Clone(all), func(a config.Ask) bool { return slices.ContainsFunc(a.Names, s.Given) })
 	digest := config.TrustDigest(all)
 	if given := strings.TrimPrefix(strings.TrimSpace(s.Trust), "sha256:"); len(needed) == 0 || given == digest {
@@ -172,12 +179,12 @@ func settingsPath(root string, c loop.Config) string {
 }
 
 // trusted asks the person at the terminal to trust what the settings file wants; without a terminal it refuses. Every command that acts on
-// the settings calls it first; those that only look do not.
-func (s *settings) trusted(cmd *cobra.Command, root string) error {
+// the settings calls it first; those that only look do not. Without a sandbox more are what a list brings besides.
+func (s *settings) trusted(cmd *cobra.Command, root string, more ...config.Ask) error {
 	if err := brought(cmd.Context(), root); err != nil {
 		return err
 	}
-	refused, err := s.untrusted(root)
+	refused, err := s.untrusted(root, more...)
 	if err != nil || refused == nil {
 		return err
 	}

@@ -46,6 +46,8 @@ type Rechecked struct {
 	Signer  string   `json:"signer,omitempty"`
 
 	Receipt Receipt `json:"-"`
+
+	own []verify.Check // besides those of all
 }
 
 // Looked is one commit of those that are looked at.
@@ -72,21 +74,22 @@ type Ran struct {
 // Recheck is who checks receipts again: what he goes by comes from him, and never from what he looks at.
 type Recheck struct {
 	Repo    *gitops.Repo
-	Notes   map[string][]byte // of the commits
-	Checks  []verify.Check    // his own
-	All     bool              // run those after one that failed too
-	Signers *Signers          // whose signatures count; nil: nobody asks for any
-	Tag     string            // "": of any
+	Notes   map[string][]byte                        // of the commits
+	Checks  []verify.Check                           // his own
+	Own     func(r *Receipt) ([]verify.Check, error) // what his list has for the task besides; nil: nothing
+	All     bool                                     // run those after one that failed too
+	Signers *Signers                                 // whose signatures count; nil: nobody asks for any
+	Tag     string                                   // "": of any
 	Run     func(ctx context.Context, tree gitops.Tree, c verify.Check) (verify.Result, error)
 
-	ran     map[gitops.Tree][]Ran
+	ran     map[ran]Ran
 	patches map[string]string // patch id to the commit whose note has it
 	tags    map[string]string // loop to its tag, as any note says
 }
 
 // index finds notes by what their receipts say of commits.
 func (k *Recheck) index() {
-	k.ran, k.patches, k.tags = map[gitops.Tree][]Ran{}, map[string]string{}, map[string]string{}
+	k.ran, k.patches, k.tags = map[ran]Ran{}, map[string]string{}, map[string]string{}
 	for _, on := range slices.Sorted(maps.Keys(k.Notes)) {
 		for _, r := range Held(k.Notes[on]) {
 			if r.Commit.PatchID != "" {
@@ -121,7 +124,9 @@ func (k *Recheck) Commit(ctx context.Context, hash string) (l Looked, err error)
 		return l, err
 	}
 	if on != "" {
-		l.Claims = k.claims(ctx, hash, string(tree), on, found)
+		if l.Claims, err = k.claims(ctx, hash, string(tree), on, found); err != nil {
+			return l, err
+		}
 	}
 	if err := k.unproven(ctx, hash, &l); err != nil {
 		return l, err
@@ -129,13 +134,26 @@ func (k *Recheck) Commit(ctx context.Context, hash string) (l Looked, err error)
 	if len(l.Claims) == 0 {
 		return l, nil
 	}
-	if l.Checks, err = k.checks(ctx, tree); err != nil {
+	if l.Checks, err = k.checks(ctx, tree, k.Checks); err != nil {
 		return l, err
 	}
+	of := len(l.Checks)
 	for i := range l.Claims {
-		l.Claims[i].judge(l.Checks)
+		c := &l.Claims[i]
+		own, err := k.checks(ctx, tree, c.own)
+		if err != nil {
+			return l, err
+		}
+		l.Checks = append(l.Checks, own...)
+		c.judge(slices.Concat(l.Checks[:of], own))
 	}
 	return l, nil
+}
+
+// ran is a check on a tree.
+type ran struct {
+	tree          gitops.Tree
+	name, command string
 }
 
 // find returns the commit whose note is about a commit, and by what it was found: it stands on it, or says that it is about the same patch.
@@ -151,7 +169,7 @@ func (k *Recheck) find(ctx context.Context, hash string, before, tree gitops.Tre
 }
 
 // claims are those of a note, each with what is wrong with it already.
-func (k *Recheck) claims(ctx context.Context, hash, tree, on, found string) (out []Rechecked) {
+func (k *Recheck) claims(ctx context.Context, hash, tree, on, found string) (out []Rechecked, err error) {
 	if on != hash {
 		tree = ""
 		if t, err := k.Repo.CommitTree(on); err == nil { // else it is gone, as it may be after a rebase
@@ -167,7 +185,13 @@ func (k *Recheck) claims(ctx context.Context, hash, tree, on, found string) (out
 		if k.Tag != "" && r.Tag != k.Tag {
 			continue
 		}
-		one := Rechecked{Tag: r.Tag, Task: r.Task, Title: r.Title, Loop: r.Loop, Commit: hash, Found: found, Receipt: *r, Notes: k.differences(r)}
+		one := Rechecked{Tag: r.Tag, Task: r.Task, Title: r.Title, Loop: r.Loop, Commit: hash, Found: found, Receipt: *r}
+		if k.Own != nil {
+			if one.own, err = k.Own(r); err != nil {
+				return nil, err
+			}
+		}
+		one.Notes = k.differences(r, one.own)
 		if on != hash {
 			one.Written = on
 		}
@@ -179,14 +203,14 @@ func (k *Recheck) claims(ctx context.Context, hash, tree, on, found string) (out
 		one.Reasons = append([]string{}, c.Problems...)
 		out = append(out, one)
 	}
-	return out
+	return out, nil
 }
 
-// differences says where the receipt's checks are not those of who looks.
-func (k *Recheck) differences(r *Receipt) []string {
+// differences says where the receipt's checks are not those of who looks, own ones of the task among them.
+func (k *Recheck) differences(r *Receipt, own []verify.Check) []string {
 	out := []string{}
 	mine := map[string]string{}
-	for _, c := range k.Checks {
+	for _, c := range slices.Concat(k.Checks, own) {
 		mine[NameOf(c.Name)] = c.Run
 	}
 	for _, c := range r.Checks {
@@ -220,31 +244,32 @@ func (k *Recheck) unproven(ctx context.Context, hash string, l *Looked) error {
 	return nil
 }
 
-// checks runs the checks on a tree, once.
-func (k *Recheck) checks(ctx context.Context, tree gitops.Tree) ([]Ran, error) {
-	if ran, ok := k.ran[tree]; ok {
-		return ran, nil
-	}
+// checks runs checks on a tree, each once.
+func (k *Recheck) checks(ctx context.Context, tree gitops.Tree, list []verify.Check) ([]Ran, error) {
 	out := []Ran{}
-	for _, c := range k.Checks {
+	for _, c := range list {
 		if n := len(out); n > 0 && !out[n-1].Passed && !k.All {
 			break
 		}
-		res, err := k.Run(ctx, tree, c)
-		if err != nil {
-			return out, err
+		one, ok := k.ran[ran{tree, c.Name, c.Run}]
+		if !ok {
+			res, err := k.Run(ctx, tree, c)
+			if err != nil {
+				return out, err
+			}
+			one = Ran{Command: c.Run, Passed: res.Passed, Code: res.Code, Seconds: res.Duration.Seconds(), failed: -1,
+				unclear: res.TimedOut || res.Cancelled || res.Overran != "" || res.Signal != 0}
+			if !res.Passed {
+				one.Reason = res.Reason()
+			}
+			if res.Tests != nil {
+				one.failed = len(res.Tests.Failed)
+			}
+			k.ran[ran{tree, c.Name, c.Run}] = one
 		}
-		one := Ran{Name: NameOf(c.Name), Command: c.Run, Passed: res.Passed, Code: res.Code, Seconds: res.Duration.Seconds(), failed: -1,
-			unclear: res.TimedOut || res.Cancelled || res.Overran != "" || res.Signal != 0}
-		if !res.Passed {
-			one.Reason = res.Reason()
-		}
-		if res.Tests != nil {
-			one.failed = len(res.Tests.Failed)
-		}
+		one.Name = NameOf(c.Name)
 		out = append(out, one)
 	}
-	k.ran[tree] = out
 	return out, nil
 }
 
