@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"descartes/internal/crash"
@@ -22,7 +21,7 @@ func (r *Repo) WithOwn(ctx context.Context, tree Tree, at []string) (with Tree, 
 	if err != nil {
 		return "", nil, fmt.Errorf("look for files that are not committed: %w", err)
 	}
-	edits := map[string]treeItem{}
+	files := map[string][]byte{}
 	for _, entry := range nulSplit(b) {
 		if len(entry) < 4 || r.guard.covers(entry[3:]) {
 			continue
@@ -32,15 +31,10 @@ func (r *Repo) WithOwn(ctx context.Context, tree Tree, at []string) (with Tree, 
 		if fi, lerr := r.root.Lstat(name); rerr != nil || lerr != nil || !fi.Mode().IsRegular() {
 			continue
 		}
-		item := treeItem{mode: modeRegular}
-		if item.id, err = r.putFile(ctx, name, data); err != nil {
-			return "", nil, fmt.Errorf("store %s: %w", name, err)
-		}
-		edits[name], own = item, append(own, name)
+		files[name] = data
 	}
-	slices.Sort(own)
-	with, err = r.edit(ctx, tree, edits)
-	return with, own, err
+	with, err = r.WithContent(ctx, tree, files)
+	return with, sortedKeys(files), err
 }
 
 // Arrive brings what differs between two trees into the working tree, as uncommitted changes: all of it or nothing. why says what is in the way;

@@ -259,12 +259,3 @@ func lockedBy(path string, err error) error {
 	}
 	return err
 }
-
-// ignored reports whether git would ignore an untracked file of that name.
-func (c *cli) ignored(ctx context.Context, name string) (bool, error) {
-	_, err := c.run(ctx, gitCall{args: []string{"check-ignore", "-q", "--no-index", "--", name}})
-	if exitCode(err) == 1 {
-		return false, nil
-	}
-	return err == nil, err
-}

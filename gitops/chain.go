@@ -61,7 +61,7 @@ func (r *Repo) Extend(ctx context.Context, ref, from string, links ...Link) (tip
 			subject, _, _ = strings.Cut(l.Message, "\n")
 		}
 		return on, nil
-	}, func(hash string) error { return r.setRef(ctx, ref, from, hash, "descartes: "+subject) })
+	}, func(hash string) error { return r.MoveRef(ctx, ref, from, hash, "descartes: "+subject) })
 	if err != nil {
 		return "", fmt.Errorf("extend %s: %w", ref, err)
 	}
@@ -82,18 +82,54 @@ func (r *Repo) named(ctx context.Context, put func() (string, error), name func(
 	}
 }
 
-// MoveRef moves a ref from a commit, "" for none, to another. It fails if the ref is elsewhere.
-func (r *Repo) MoveRef(ctx context.Context, name, from, to, why string) error {
-	return r.setRef(ctx, name, from, to, why)
-}
-
-// ChainLink is a commit of a chain.
+// ChainLink is a commit as it is read.
 type ChainLink struct {
 	Hash     string
 	Tree     Tree
 	Parents  []string
 	Subject  string
+	Message  string
 	Trailers map[string][]string
+	When     time.Time // of the committer
+}
+
+// Parent is its first parent, "" for none.
+func (c *ChainLink) Parent() string { return first(c.Parents) }
+
+// Wave says, by its trailers, which loop made it for a wave, and of which tasks; "" where none did.
+func (c *ChainLink) Wave() (loop string, tasks []string) {
+	if len(c.Trailers["Descartes-Wave"]) == 0 {
+		return "", nil
+	}
+	return first(c.Trailers["Descartes-Loop"]), c.Trailers["Descartes-Task"]
+}
+
+func first(list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return list[0]
+}
+
+// ReadCommit reads a commit.
+func (r *Repo) ReadCommit(hash string) (ChainLink, error) { return r.objects.commit(hash) }
+
+// History is a commit and its first parents, the newest first, up to last, which is among them. Where it is not found
+// within limit commits ok is false.
+func (r *Repo) History(ctx context.Context, from, last string, limit int) (list []ChainLink, ok bool, err error) {
+	for at := from; at != "" && len(list) < limit; at = list[len(list)-1].Parent() {
+		c, err := r.objects.commit(at)
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return nil, false, fmt.Errorf("read the history of %s: %w", shortHash(from), err)
+		}
+		if list = append(list, c); at == last {
+			return list, true, nil
+		}
+	}
+	return list, false, nil
 }
 
 // Chain reads a chain of commits, first parents only, nearest first, up to a commit and for as long as they have a trailer. rest is the first one
@@ -107,20 +143,12 @@ func (r *Repo) Chain(ctx context.Context, tip, until, trailer string) (links []C
 		if err != nil {
 			return nil, "", fmt.Errorf("read the chain of commits up to %s: %w", shortHash(tip), err)
 		}
-		l := chainLink(rest, c)
-		if len(l.Trailers[trailer]) == 0 {
+		if len(c.Trailers[trailer]) == 0 {
 			return links, rest, nil
 		}
-		links, rest = append(links, l), ""
-		if len(l.Parents) > 0 {
-			rest = l.Parents[0]
-		}
+		links, rest = append(links, c), c.Parent()
 	}
 	return links, rest, nil
-}
-
-func chainLink(hash string, c *commit) ChainLink {
-	return ChainLink{Hash: hash, Tree: c.tree, Parents: c.parents, Subject: c.subject(), Trailers: trailers(c.message)}
 }
 
 // News are the commits that lead to a commit and not to another, "" for all, and whose message has a line; oldest first.
@@ -136,9 +164,9 @@ func (r *Repo) News(ctx context.Context, than, to, line string) (list []ChainLin
 	for _, hash := range strings.Fields(string(b)) {
 		c, err := r.objects.commit(hash)
 		if err != nil {
-			return nil, fmt.Errorf("read commit %s: %w", shortHash(hash), err)
+			return nil, err
 		}
-		list = append(list, chainLink(hash, c))
+		list = append(list, c)
 	}
 	return list, nil
 }

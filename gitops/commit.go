@@ -5,10 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -41,38 +41,25 @@ func (r *Repo) CommitWave(ctx context.Context, w Wave) (Commit, error) {
 
 // treeOfWave is the tree that a wave's commit should have: the wave's own with its files, where git does not ignore them.
 func (r *Repo) treeOfWave(ctx context.Context, w Wave, head Tree) (Tree, error) {
-	at := r.view(head)
-	entries := map[string]treeItem{}
-	for _, name := range sortedKeys(w.Files) {
+	at, files := r.view(head), maps.Clone(w.Files)
+	for name := range w.Files {
 		if !filepath.IsLocal(name) {
 			return "", &RefusedError{Reason: fmt.Sprintf("%q is not a path inside the repository", name)}
 		}
 		is, err := at.file(name)
-		ignored := false
 		if err == nil && is.mode == 0 {
-			ignored, err = r.cli.ignored(ctx, name)
+			_, err = r.cli.run(ctx, gitCall{args: []string{"check-ignore", "-q", "--no-index", "--", name}})
+			if err == nil {
+				delete(files, name)
+			} else if exitCode(err) == 1 {
+				err = nil
+			}
 		}
 		if err != nil {
 			return "", err
 		}
-		if ignored {
-			continue
-		}
-		item := treeItem{mode: modeRegular}
-		if is.mode == modeExec {
-			item.mode = modeExec
-		}
-		if item.id, err = r.putFile(ctx, name, w.Files[name]); err != nil {
-			return "", err
-		}
-		entries[name] = item
 	}
-	return r.edit(ctx, w.Tree, entries)
-}
-
-// putFile stores what a commit should have for a file with this content.
-func (r *Repo) putFile(ctx context.Context, name string, data []byte) (string, error) {
-	return r.cli.feed(ctx, data, "hash-object", "-w", "--stdin", "--path="+name)
+	return r.WithContent(ctx, w.Tree, files)
 }
 
 // commitByUs makes a commit in the user's name through go-git, on the parents that are not "".
@@ -191,62 +178,6 @@ func (r *Repo) committed(ctx context.Context, hash, late string, before, planned
 	return done, err
 }
 
-// FindCommit looks for the newest commit whose message has these trailers, each a line of the form "Key: value", in the history of from, or of HEAD if
-// that is "".
-func (r *Repo) FindCommit(ctx context.Context, from string, lines ...string) (hash string, ok bool, err error) {
-	if from == "" {
-		if _, from, err = r.head(ctx); err != nil || from == "" {
-			return "", false, err
-		}
-	}
-	found, err := r.News(ctx, "", from, lines[0])
-	if err != nil {
-		return "", false, err
-	}
-	for _, c := range slices.Backward(found) {
-		if !slices.ContainsFunc(lines, func(line string) bool {
-			key, value, _ := strings.Cut(line, ": ")
-			return !slices.Contains(c.Trailers[key], value)
-		}) {
-			return c.Hash, true, nil
-		}
-	}
-	return "", false, nil
-}
-
-// WaveCommit is what a wave's commit says about itself.
-type WaveCommit struct {
-	Loop    string
-	Number  int
-	Tasks   []string
-	Subject string
-	Tree    Tree
-	Files   int // files that differ from its parent's
-}
-
-// ReadWave reads the commit of a wave; for any other commit it returns the zero value.
-func (r *Repo) ReadWave(ctx context.Context, hash string) (w WaveCommit, err error) {
-	c, err := r.objects.commit(hash)
-	if err != nil {
-		return w, fmt.Errorf("read commit %s: %w", shortHash(hash), err)
-	}
-	t := trailers(c.message)
-	if len(t["Descartes-Loop"]) == 0 || len(t["Descartes-Wave"]) == 0 {
-		return w, nil
-	}
-	w = WaveCommit{Loop: t["Descartes-Loop"][0], Tasks: t["Descartes-Task"], Tree: c.tree, Subject: c.subject()}
-	if w.Number, err = strconv.Atoi(t["Descartes-Wave"][0]); err != nil || len(c.parents) == 0 {
-		return w, err
-	}
-	before, err := r.CommitTree(c.parents[0])
-	if err != nil {
-		return w, err
-	}
-	changed, err := r.Changed(ctx, before, w.Tree)
-	w.Files = len(changed)
-	return w, err
-}
-
 // trailers reads the last paragraphs of a commit message, as far back as every line has the form "Key: value":
 // a hook may have added one of its own.
 func trailers(message string) map[string][]string {
@@ -267,8 +198,5 @@ func trailers(message string) map[string][]string {
 // parentOf is the first parent of a commit, "" for one without.
 func (r *Repo) parentOf(commit string) (string, error) {
 	c, err := r.objects.commit(commit)
-	if err != nil || len(c.parents) == 0 {
-		return "", err
-	}
-	return c.parents[0], nil
+	return c.Parent(), err
 }

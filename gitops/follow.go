@@ -37,7 +37,7 @@ func (r *Repo) Advance(ctx context.Context, branch, from, to string, cut bool) (
 		if why = r.usedBy(ctx, branch); why != "" {
 			return []LeftOut{{shortBranch(branch), why}}, nil
 		}
-		err = r.setRef(ctx, branch, from, to, "descartes: forward")
+		err = r.MoveRef(ctx, branch, from, to, "descartes: forward")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("move %s forward to %s: %w", cmp.Or(branch, "HEAD"), shortHash(to), err)
@@ -161,7 +161,7 @@ func (r *Repo) moveHead(ctx context.Context, from, to string, cut bool, how []st
 	}
 	crash.Point("git: index ahead of the files")
 	if all { // git trips over a file in a folder's place
-		return nil, r.setRef(ctx, cmp.Or(branch, "HEAD"), from, to, "descartes: forward")
+		return nil, r.MoveRef(ctx, cmp.Or(branch, "HEAD"), from, to, "descartes: forward")
 	}
 	said := ""
 	call := gitCall{options: slices.Concat(lockWait, r.asKeeper()), args: slices.Clone(how), env: []string{"GIT_REFLOG_ACTION=descartes"}, warned: &said}

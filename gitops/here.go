@@ -25,11 +25,11 @@ type EditedError struct {
 func (e *EditedError) Error() string { return e.said }
 
 func editedPaths(paths []string) error {
-	return &EditedError{paths, "somebody edited this folder, which the run has for itself: " + first(paths) + "; nothing was touched; commit, stash, move or undo that, then resume the loop"}
+	return &EditedError{paths, "somebody edited this folder, which the run has for itself: " + some(paths) + "; nothing was touched; commit, stash, move or undo that, then resume the loop"}
 }
 
-// first quotes the first of a list.
-func first(list []string) string {
+// some quotes the first of a list.
+func some(list []string) string {
 	n := min(len(list), 10)
 	if rest := len(list) - n; rest > 0 {
 		return fmt.Sprintf("%q and %d more", list[:n], rest)
@@ -330,7 +330,7 @@ func (s *Slot) keepEdits(ctx context.Context, head Head, want, now Tree, paths [
 	}
 	crash.Point("git: folder kept")
 	return s.opts.Say(fmt.Sprintf("set back in this folder: %s. What the run's last command and you had changed there is kept together as %s: git diff %[2]s^ %[2]s shows it, "+
-		"git checkout %[2]s -- PATH brings a file back once the run has ended", first(paths), ref))
+		"git checkout %[2]s -- PATH brings a file back once the run has ended", some(paths), ref))
 }
 
 // freeRef is a new ref for what is set back.
@@ -391,7 +391,7 @@ func (s *Slot) SetHeadBack(ctx context.Context) (tip string, err error) {
 	} else if tip != "" && !s.user.LeadsTo(ctx, found.Hash, tip) {
 		ref, err := s.freeRef()
 		if err == nil {
-			err = s.user.forceRef(ctx, ref, tip, "descartes: commits of an attempt")
+			err = s.user.SetRef(ctx, ref, tip, "descartes: commits of an attempt")
 		}
 		if err != nil {
 			return "", err
@@ -411,9 +411,9 @@ func (s *Slot) SetHeadBack(ctx context.Context) (tip string, err error) {
 	case found.Hash == "":
 		err = s.user.removeRef(ctx, found.Branch)
 	case found.Branch == "": // HEAD itself, and no branch that it names
-		err = s.user.forceRef(ctx, "HEAD", found.Hash, why)
+		err = s.user.SetRef(ctx, "HEAD", found.Hash, why)
 	default:
-		err = s.user.setRef(ctx, found.Branch, at, found.Hash, why)
+		err = s.user.MoveRef(ctx, found.Branch, at, found.Hash, why)
 	}
 	return tip, err
 }

@@ -304,7 +304,7 @@ func (s *Slot) collectModule(ctx context.Context, named, refs string) (edited, l
 		return nil, []LeftOut{{"", fmt.Sprintf("its commit %s cannot be read", shortHash(named))}}, ctx.Err()
 	}
 	if tip != base {
-		if err := s.forceRef(ctx, refs+tip, tip, "descartes: commit of an attempt"); err != nil {
+		if err := s.SetRef(ctx, refs+tip, tip, "descartes: commit of an attempt"); err != nil {
 			return nil, nil, err
 		}
 	}

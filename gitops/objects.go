@@ -132,43 +132,31 @@ func (o *objects) close() {
 	o.stop()
 }
 
-// commit is a commit as far as anybody here asks.
-type commit struct {
-	tree    Tree
-	parents []string
-	when    time.Time // of the committer
-	message string
-}
-
-func (c *commit) subject() string {
-	subject, _, _ := strings.Cut(c.message, "\n")
-	return subject
-}
-
 // commit reads a commit.
-func (o *objects) commit(hash string) (*commit, error) {
+func (o *objects) commit(hash string) (c ChainLink, err error) {
 	b, err := o.readAs(hash, "commit")
 	if err != nil {
-		return nil, fmt.Errorf("read commit %s: %w", shortHash(hash), err)
+		return c, fmt.Errorf("read commit %s: %w", shortHash(hash), err)
 	}
 	head, message, _ := strings.Cut(string(b), "\n\n")
-	c := &commit{message: message}
+	subject, _, _ := strings.Cut(message, "\n")
+	c = ChainLink{Hash: hash, Subject: subject, Message: message, Trailers: trailers(message)}
 	for line := range strings.Lines(head) {
 		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		switch key {
 		case "tree":
-			c.tree = Tree(value)
+			c.Tree = Tree(value)
 		case "parent":
-			c.parents = append(c.parents, value)
+			c.Parents = append(c.Parents, value)
 		case "committer":
 			_, date, _ := strings.Cut(value, "> ")
 			seconds, _, _ := strings.Cut(date, " ")
 			n, _ := strconv.ParseInt(seconds, 10, 64)
-			c.when = time.Unix(n, 0)
+			c.When = time.Unix(n, 0)
 		}
 	}
-	if c.tree == "" {
-		return nil, fmt.Errorf("read commit %s: it names no tree", shortHash(hash))
+	if c.Tree == "" {
+		return c, fmt.Errorf("read commit %s: it names no tree", shortHash(hash))
 	}
 	return c, nil
 }

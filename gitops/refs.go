@@ -16,21 +16,29 @@ import (
 	"descartes/internal/lazyregexp"
 )
 
-// head says where HEAD is: the branch that it names ("" when detached) and the commit ("" on a branch without one).
+// head says where HEAD is: the branch that it names ("" when detached) and the commit ("" on a branch without one). Mostly a file tells without a process.
 func (r *Repo) head(ctx context.Context) (branch, hash string, err error) {
-	if branch, hash, ok := r.plainHead(); ok {
-		return branch, hash, nil
+	at := filepath.Join(r.l.gitDir, "HEAD")
+	text, err := os.ReadFile(at)
+	if to, lerr := os.Readlink(at); lerr == nil { // as in old repositories
+		text, err = []byte("ref: "+to), nil
 	}
-	b, err := r.cli.run(ctx, gitCall{args: []string{"rev-parse", "HEAD", "--symbolic-full-name", "HEAD"}})
-	if exitCode(err) == 0 && err != nil {
-		return "", "", err
+	branch = strings.TrimPrefix(strings.TrimSpace(string(text)), "ref: ")
+	if isID(branch) {
+		return "", branch, nil
 	}
-	if lines := strings.Fields(string(b)); err == nil && len(lines) == 2 {
-		return strings.TrimPrefix(lines[1], "HEAD"), lines[0], nil
+	if to, _ := os.ReadFile(filepath.Join(r.l.commonDir, filepath.FromSlash(branch))); branch == elsewhere || bytes.HasPrefix(to, []byte("ref: ")) { // another name of a branch
+		if branch, err = r.cli.word(ctx, "", "symbolic-ref", "-q", "HEAD"); exitCode(err) == 1 {
+			err = nil
+		}
 	}
-	branch, err = r.cli.word(ctx, "", "symbolic-ref", "HEAD")
-	if err == nil {
+	if err == nil && branch != "" {
 		hash, err = r.RefCommit(branch)
+	}
+	if err == nil && hash == "" {
+		if hash, err = r.cli.word(ctx, "", "rev-parse", "--verify", "-q", "HEAD"); exitCode(err) == 1 {
+			err = nil
+		}
 	}
 	if err != nil {
 		return "", "", fmt.Errorf("read HEAD: %w", err)
@@ -38,27 +46,8 @@ func (r *Repo) head(ctx context.Context) (branch, hash string, err error) {
 	return branch, hash, nil
 }
 
-// plainHead is head without a git process, where HEAD is a file that names a commit, or a branch with one, and stays so meanwhile.
-func (r *Repo) plainHead() (branch, hash string, ok bool) {
-	at := filepath.Join(r.l.gitDir, "HEAD")
-	was, err := os.ReadFile(at)
-	if fi, lerr := os.Lstat(at); err != nil || lerr != nil || !fi.Mode().IsRegular() { // a link names the branch, as in old repositories
-		return "", "", false
-	}
-	text := strings.TrimSpace(string(was))
-	branch, named := strings.CutPrefix(text, "ref: ")
-	if !named {
-		return "", text, isID(text)
-	}
-	if to, err := os.ReadFile(filepath.Join(r.l.commonDir, filepath.FromSlash(branch))); err == nil && bytes.HasPrefix(to, []byte("ref: ")) {
-		return "", "", false // the branch is another name of one
-	}
-	if hash, err = r.RefCommit(branch); err != nil || hash == "" {
-		return "", "", false
-	}
-	is, err := os.ReadFile(at)
-	return branch, hash, err == nil && bytes.Equal(is, was)
-}
+// elsewhere is what the file HEAD says where a reftable has it.
+const elsewhere = "refs/heads/.invalid"
 
 // RefCommit is the commit that a ref names, "" where there is no such ref.
 func (r *Repo) RefCommit(name string) (string, error) {
@@ -90,17 +79,17 @@ func shortHash(h string) string {
 	return h[:min(len(h), 12)]
 }
 
-// setRef moves a ref that is still at old ("" is none), and HEAD's log with the branch that is checked out. "HEAD" is
+// MoveRef moves a ref that is still at old ("" is none), and HEAD's log with the branch that is checked out. "HEAD" is
 // the detached one itself.
-func (r *Repo) setRef(ctx context.Context, name, old, new, message string) error {
+func (r *Repo) MoveRef(ctx context.Context, name, old, new, message string) error {
 	if old == "" {
 		return r.updateRefs(ctx, message, "create "+name+"\x00"+new+"\x00")
 	}
 	return r.updateRefs(ctx, message, "update "+name+"\x00"+new+"\x00"+old+"\x00")
 }
 
-// forceRef sets a ref whatever it is at.
-func (r *Repo) forceRef(ctx context.Context, name, new, message string) error {
+// SetRef sets a ref whatever it is at.
+func (r *Repo) SetRef(ctx context.Context, name, new, message string) error {
 	return r.updateRefs(ctx, message, "update "+name+"\x00"+new+"\x00\x00")
 }
 
@@ -222,7 +211,7 @@ func (r *Repo) TakeBranch(ctx context.Context, name string, here bool, files map
 		why = "descartes: merge " + from
 	}
 	if to != "" {
-		if err := r.setRef(ctx, ref, old, to, why); err != nil {
+		if err := r.MoveRef(ctx, ref, old, to, why); err != nil {
 			return fmt.Errorf("take branch %s: %w", name, err)
 		}
 	}
@@ -235,7 +224,7 @@ func (r *Repo) TakeBranch(ctx context.Context, name string, here bool, files map
 // setHead makes HEAD of a slot a commit, or that of a branch without one.
 func (r *Repo) setHead(ctx context.Context, commit string) error {
 	if commit != "" {
-		return r.forceRef(ctx, "HEAD", commit, "descartes: slot")
+		return r.SetRef(ctx, "HEAD", commit, "descartes: slot")
 	}
 	err := r.DeleteRefs(ctx, unborn)
 	if err == nil {
@@ -271,7 +260,7 @@ func (r *Repo) keep(ctx context.Context, ref string, tree Tree, parents []string
 	subject, _, _ := strings.Cut(message, "\n")
 	return r.named(ctx, func() (string, error) {
 		return r.link(ctx, Link{Tree: tree, Message: message, When: time.Now()}, parents...)
-	}, func(hash string) error { return r.forceRef(ctx, ref, hash, subject) })
+	}, func(hash string) error { return r.SetRef(ctx, ref, hash, subject) })
 }
 
 // Refs lists the refs whose names start with prefix, which ends in a slash or names a directory of refs, sorted by
@@ -287,7 +276,7 @@ func (r *Repo) Refs(ctx context.Context, prefix string) ([]Ref, error) {
 	var out []Ref
 	for _, name := range sortedKeys(found) {
 		if c, err := r.objects.commit(found[name]); err == nil {
-			out = append(out, Ref{Name: name, Hash: found[name], Message: c.message, When: c.when})
+			out = append(out, Ref{Name: name, Hash: found[name], Message: c.Message, When: c.When})
 		}
 	}
 	return out, nil
@@ -382,7 +371,7 @@ func (r *Repo) changeNotes(ctx context.Context, ref, message string, add map[str
 		if err != nil || head == at {
 			break
 		}
-		if err = r.setRef(ctx, ref, at, head, "notes: "+message); err == nil || ctx.Err() != nil {
+		if err = r.MoveRef(ctx, ref, at, head, "notes: "+message); err == nil || ctx.Err() != nil {
 			break
 		}
 		time.Sleep(rand.N(time.Duration(min(try+1, 10)) * 5 * time.Millisecond)) // so that the others come through

@@ -72,18 +72,18 @@ func TestSetRefCompares(t *testing.T) {
 	head := strings.TrimSpace(s.git("rev-parse", "HEAD"))
 	next := strings.TrimSpace(s.git("commit-tree", "-p", "HEAD", "-m", "next", "HEAD^{tree}"))
 	for _, name := range []string{"refs/heads/main", "refs/heads/new"} {
-		if err := r.setRef(t.Context(), name, next, head, "x"); err == nil || !strings.Contains(err.Error(), name) {
+		if err := r.MoveRef(t.Context(), name, next, head, "x"); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := r.setRef(t.Context(), "refs/heads/main", "", next, "x"); err == nil {
+	if err := r.MoveRef(t.Context(), "refs/heads/main", "", next, "x"); err == nil {
 		t.Error("a ref that is there was taken for a new one")
 	}
-	if err := r.setRef(t.Context(), "refs/heads/new", "", strings.Repeat("1", 40), "x"); err == nil {
+	if err := r.MoveRef(t.Context(), "refs/heads/new", "", strings.Repeat("1", 40), "x"); err == nil {
 		t.Error("a ref names a commit that is not there")
 	}
 	s.git("pack-refs", "--all")
-	if err := r.setRef(t.Context(), "refs/heads/main", head, next, "moved"); err != nil {
+	if err := r.MoveRef(t.Context(), "refs/heads/main", head, next, "moved"); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.git("reflog", "-1", "--format=%H %gs"); got != next+" moved\n" {
@@ -98,7 +98,7 @@ func TestSetRefWaits(t *testing.T) {
 	s, r := start(t)
 	head := strings.TrimSpace(s.git("rev-parse", "HEAD"))
 	s.put(".git/refs/heads/side.lock", "")
-	err := r.setRef(t.Context(), "refs/heads/side", "", head, "x")
+	err := r.MoveRef(t.Context(), "refs/heads/side", "", head, "x")
 	if refused, ok := errors.AsType[*RefusedError](err); !ok || !strings.Contains(refused.Reason, "side.lock is held") {
 		t.Errorf("got %v", err)
 	}

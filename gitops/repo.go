@@ -154,10 +154,7 @@ func (r *Repo) CommitTree(hash string) (Tree, error) {
 
 func (r *Repo) treeOf(commit string) (Tree, error) {
 	c, err := r.objects.commit(commit)
-	if err != nil {
-		return "", err
-	}
-	return c.tree, nil
+	return c.Tree, err
 }
 
 // EmptyTree is the tree without files.

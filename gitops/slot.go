@@ -251,7 +251,7 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 	}
 	crash.Point("git: slot checked out")
 	if first {
-		if err := s.asUsers(ctx, true); err != nil {
+		if err := s.asUsers(ctx, string(head), true); err != nil {
 			return err
 		}
 	}
@@ -270,7 +270,7 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 	if err := s.checkOutModules(ctx, tree, fresh); err != nil {
 		return err
 	}
-	if err := s.asUsers(ctx, false); err != nil {
+	if err := s.asUsers(ctx, "", false); err != nil {
 		return err
 	}
 	crash.Point("git: slot clean")
@@ -293,12 +293,21 @@ func (s *Slot) stand(ctx context.Context, commit string) error {
 	return err
 }
 
-// Listed is what the slot has tracked since Prepare, as Tracked says it.
+// Listed is what the slot has tracked since Prepare: mode, blob and stage of each path.
 func (s *Slot) Listed(ctx context.Context) (_ map[string]string, err error) {
-	if s.listed == nil {
-		s.listed, err = s.Tracked(ctx, []string{"*"})
+	if s.listed != nil {
+		return s.listed, nil
 	}
-	return s.listed, err
+	b, err := s.cli.run(ctx, gitCall{args: []string{"ls-files", "-s", "-z"}})
+	if err != nil {
+		return nil, err
+	}
+	s.listed = map[string]string{}
+	for _, entry := range nulSplit(b) {
+		about, path, _ := strings.Cut(entry, "\t")
+		s.listed[path] = about
+	}
+	return s.listed, nil
 }
 
 // There reports whether the working tree is the folder that was opened: somebody may have deleted or replaced it.
@@ -361,7 +370,7 @@ func (s *Slot) readTree(ctx context.Context, tree string) error {
 // asUsers makes those files executable that are so in the user's tree, where core.fileMode keeps git from doing it. Those of a new slot that are as there
 // get the times that they have there: what the user built from them is up to date. Later it would not do: what an attempt built from other content would
 // be up to date too.
-func (s *Slot) asUsers(ctx context.Context, first bool) error {
+func (s *Slot) asUsers(ctx context.Context, tree string, first bool) error {
 	modes := !s.user.set.is("core.filemode", true)
 	if s.user.root == nil || !first && !modes {
 		return nil
@@ -370,20 +379,18 @@ func (s *Slot) asUsers(ctx context.Context, first bool) error {
 	if err != nil {
 		return err
 	}
-	theirs, changed := map[string]string{}, []byte{}
+	other := map[string]bool{}
 	if first {
-		if theirs, err = s.user.Tracked(ctx, []string{"*"}); err == nil {
-			changed, err = s.user.cli.run(ctx, gitCall{args: []string{"diff", "--name-only", "--no-renames", "-z", "--ignore-submodules"}})
-		}
+		b, err := s.user.cli.run(ctx, gitCall{args: []string{"diff", "--name-only", "--no-renames", "-z", "--ignore-submodules", tree, "--"}})
 		if err != nil {
 			return err
 		}
-	}
-	for _, path := range nulSplit(changed) {
-		delete(theirs, path)
+		for _, path := range nulSplit(b) {
+			other[path] = true
+		}
 	}
 	now := time.Now()
-	for path, blob := range mine {
+	for path := range mine {
 		is, err := s.root.Lstat(path)
 		fi, uerr := s.user.root.Lstat(path)
 		if err != nil || uerr != nil || !is.Mode().IsRegular() || !fi.Mode().IsRegular() { // what needs it says so
@@ -392,7 +399,7 @@ func (s *Slot) asUsers(ctx context.Context, first bool) error {
 		if modes && (is.Mode()^fi.Mode())&0o111 != 0 {
 			_ = s.root.Chmod(path, is.Mode().Perm()&^0o111|fi.Mode().Perm()&0o111)
 		}
-		if first && theirs[path] == blob && fi.ModTime().Before(now) {
+		if first && !other[path] && fi.ModTime().Before(now) {
 			_ = s.root.Chtimes(path, time.Time{}, fi.ModTime()) // at worst something is built again
 		}
 	}
@@ -546,7 +553,7 @@ func (s *Slot) Commits(ctx context.Context, ref, tip string) (string, error) {
 	if err != nil || tip == base || base != "" && s.LeadsTo(ctx, base, tip) {
 		return "", err
 	}
-	return tip, s.forceRef(ctx, ref, tip, "descartes: commits of an attempt")
+	return tip, s.SetRef(ctx, ref, tip, "descartes: commits of an attempt")
 }
 
 // base is the commit that Prepare set.
@@ -592,11 +599,6 @@ func (s *Slot) bring(ctx context.Context, objects, tip, base string) error {
 	return err
 }
 
-// PinCommit keeps a commit from being pruned, by a ref to it.
-func (r *Repo) PinCommit(ctx context.Context, ref, hash string) error {
-	return r.forceRef(ctx, ref, hash, "descartes: pinned")
-}
-
 // Ignored lists what git ignores in the working tree; folders ignored as a whole end in a slash. Protected paths are
 // left out.
 func (r *Repo) Ignored(ctx context.Context) ([]string, error) {
@@ -607,35 +609,15 @@ func (r *Repo) Ignored(ctx context.Context) ([]string, error) {
 	return slices.DeleteFunc(nulSplit(b), func(p string) bool { return r.guard.covers(p) || r.guard.covers(p+"/") }), nil
 }
 
-// Tracked returns the blobs of the tracked files with one of these names, by path.
-func (r *Repo) Tracked(ctx context.Context, names []string) (map[string]string, error) {
-	args := []string{"ls-files", "-s", "-z", "--"}
-	for _, name := range names {
-		args = append(args, ":(top,glob)**/"+name)
-	}
-	b, err := r.cli.run(ctx, gitCall{args: args})
-	blobs := map[string]string{}
-	for _, entry := range nulSplit(b) {
-		if about, path, ok := strings.Cut(entry, "\t"); ok {
-			blobs[path] = about
-		}
-	}
-	return blobs, err
-}
-
 // CommitChanges lists what a commit changes.
 func (r *Repo) CommitChanges(ctx context.Context, hash string) ([]Change, error) {
-	parent, err := r.parentOf(hash)
+	c, err := r.objects.commit(hash)
 	if err != nil {
 		return nil, err
 	}
-	before, err := r.CommitTree(parent)
+	before, err := r.CommitTree(c.Parent())
 	if err != nil {
 		return nil, err
 	}
-	after, err := r.treeOf(hash)
-	if err != nil {
-		return nil, err
-	}
-	return r.Changed(ctx, before, after)
+	return r.Changed(ctx, before, c.Tree)
 }

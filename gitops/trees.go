@@ -148,16 +148,16 @@ func (r *Repo) FileAt(_ context.Context, commit, name string, limit int64) ([]by
 	return f.Data, nil
 }
 
-// WithContent is a tree in which some files have this content. New ones are plain files.
+// WithContent is a tree in which some files have this content, as git stores it. New ones are plain files.
 func (r *Repo) WithContent(ctx context.Context, tree Tree, files map[string][]byte) (Tree, error) {
 	view, edits := r.view(tree), map[string]treeItem{}
-	for path, data := range files {
+	for _, path := range sortedKeys(files) {
 		it, err := view.file(path)
 		if err == nil {
-			it.id, err = r.put(ctx, "blob", data)
+			it.id, err = r.cli.feed(ctx, files[path], "hash-object", "-w", "--stdin", "--path="+path)
 		}
 		if err != nil {
-			return "", err
+			return "", fmt.Errorf("store %s: %w", path, err)
 		}
 		if it.mode != modeExec {
 			it.mode = modeRegular
@@ -378,48 +378,6 @@ func (r *Repo) diffText(ctx context.Context, from, to Tree, form ...string) (str
 	return strings.ToValidUTF8(string(b), "\uFFFD"), nil
 }
 
-// LastChange is the newest commit of HEAD's history that changed a path below the root, and its author; both are "" where there is
-// none, or where the file in the working tree differs from HEAD's. No program that the settings name is run for it.
-func (r *Repo) LastChange(ctx context.Context, path string) (commit, author string, err error) {
-	b, err := r.cli.run(ctx, gitCall{options: literally, args: []string{"status", "--porcelain", "--ignored", "--ignore-submodules=all", "--", path}})
-	if err != nil || len(b) > 0 {
-		return "", "", err
-	}
-	b, err = r.cli.run(ctx, gitCall{options: literally, args: []string{"log", "-1", "--no-show-signature", "--no-mailmap", "--format=%h%x00%an", "--", path}})
-	commit, author, _ = strings.Cut(strings.TrimSuffix(string(b), "\n"), "\x00")
-	return commit, author, err
-}
-
-// Ancestor is a commit in the history of HEAD.
-type Ancestor struct {
-	Hash    string
-	Parent  string // the first; "" for a root
-	Subject string
-}
-
-// History is a commit and its first parents, the newest first, up to last, which is among them. Where it is not found
-// within limit commits ok is false.
-func (r *Repo) History(ctx context.Context, from, last string, limit int) (list []Ancestor, ok bool, err error) {
-	for at := from; at != "" && len(list) < limit; {
-		c, err := r.objects.commit(at)
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
-			return nil, false, fmt.Errorf("read the history of %s: %w", shortHash(from), err)
-		}
-		a := Ancestor{Hash: at, Subject: c.subject()}
-		if len(c.parents) > 0 {
-			a.Parent = c.parents[0]
-		}
-		if list = append(list, a); at == last {
-			return list, true, nil
-		}
-		at = a.Parent
-	}
-	return list, false, nil
-}
-
 // Pushed lists the remote branches that contain a commit, as far as this repository knows.
 func (r *Repo) Pushed(ctx context.Context, commit string) ([]string, error) {
 	b, err := r.cli.run(ctx, gitCall{args: []string{"for-each-ref", "--format=%(refname:short)", "--contains", commit, "refs/remotes/"}})
@@ -554,23 +512,6 @@ func (r *Repo) reaching() (env []string) {
 	return env
 }
 
-// MakeBranch makes a branch at a commit, without switching to it. If it exists at that commit, it stays.
-func (r *Repo) MakeBranch(ctx context.Context, name, commit string) error {
-	ref := "refs/heads/" + name
-	old, err := r.RefCommit(ref)
-	switch {
-	case err != nil || old == commit:
-	case old != "":
-		err = &RefusedError{Reason: fmt.Sprintf("branch %q exists", name), Hint: "rename or delete it"}
-	default:
-		err = r.setRef(ctx, ref, "", commit, "branch: Created from "+commit)
-	}
-	if err != nil {
-		return fmt.Errorf("make branch %s: %w", name, err)
-	}
-	return nil
-}
-
 // Resolve returns the commit that a person means; a RefusedError where there is none.
 func (r *Repo) Resolve(ctx context.Context, rev string) (string, error) {
 	b, err := r.cli.run(ctx, gitCall{args: []string{"rev-parse", "--verify", "-q", "--end-of-options", rev + "^{commit}"}})
@@ -579,12 +520,6 @@ func (r *Repo) Resolve(ctx context.Context, rev string) (string, error) {
 		return "", &RefusedError{Reason: fmt.Sprintf("there is no commit %q here", rev), Hint: "git log --oneline lists them; a clone may have to fetch it first"}
 	}
 	return strings.TrimSpace(string(b)), err
-}
-
-// Since lists the commits that to has and from does not, oldest first, without merges.
-func (r *Repo) Since(ctx context.Context, from, to string) ([]string, error) {
-	b, err := r.cli.run(ctx, gitCall{args: []string{"rev-list", "--reverse", "--topo-order", "--no-merges", to, "^" + from}})
-	return strings.Fields(string(b)), err
 }
 
 // Between describes the commits that to has and from does not: the paths that any of them changes, and their messages.
@@ -600,9 +535,9 @@ func (r *Repo) Between(ctx context.Context, from, to string) (paths []string, te
 	for _, hash := range strings.Fields(string(list)) {
 		c, err := r.objects.commit(hash)
 		if err != nil {
-			return nil, "", fmt.Errorf("read commit %s: %w", shortHash(hash), err)
+			return nil, "", err
 		}
-		text += c.message + "\n"
+		text += c.Message + "\n"
 	}
 	paths = nulSplit(names)
 	slices.Sort(paths)

@@ -65,16 +65,12 @@ func (w *tagWork) putBack(ctx context.Context, fate *Fate, head string, has []st
 		if err != nil || kept == "" {
 			return false, err
 		}
-		list, _, err := w.tools.Repo.History(ctx, kept, kept, 1)
-		if err != nil {
-			return false, err
-		}
-		tree, err := w.tools.Repo.CommitTree(kept)
+		was, err := w.tools.Repo.ReadCommit(kept)
 		if err != nil {
 			return false, err
 		}
 		k := Kept{Loop: w.state.ID, Task: v.Task, Attempt: v.Attempt, Verdict: string(verify.Verified), Unfit: true, Reason: fmt.Sprintf("%s%s (with commit %.12s)", journal.NotIntegrated, fate.Reason(), head), Output: fate.Detail()}
-		if _, err := w.tools.Repo.Keep(ctx, v.Ref, tree, []string{list[0].Parent}, w.tools.Redact.Text(k.message(w.state.Tag))); err != nil {
+		if _, err := w.tools.Repo.Keep(ctx, v.Ref, was.Tree, []string{was.Parent()}, w.tools.Redact.Text(k.message(w.state.Tag))); err != nil {
 			return false, gitErr("keep the work on task "+v.Task, err)
 		}
 		e := &journal.Event{Type: journal.Integrated, Unit: journal.Unit{Wave: v.Wave, Task: v.Task, Title: w.title(v.Task), Attempt: v.Attempt}, Tree: string(base),

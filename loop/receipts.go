@@ -87,20 +87,16 @@ func (w *tagWork) receiptsOf(ctx context.Context, c journal.WaveCommit, have []r
 
 // about is what a receipt says about a commit.
 func (w *tagWork) about(ctx context.Context, hash string) (c receipt.Commit, err error) {
-	list, _, err := w.tools.Repo.History(ctx, hash, hash, 1)
+	at, err := w.tools.Repo.ReadCommit(hash)
 	if err != nil {
 		return c, err
 	}
-	before, err := w.tools.Repo.CommitTree(list[0].Parent)
+	before, err := w.tools.Repo.CommitTree(at.Parent())
 	if err != nil {
 		return c, err
 	}
-	after, err := w.tools.Repo.CommitTree(hash)
-	if err != nil {
-		return c, err
-	}
-	c = receipt.Commit{Hash: hash, Tree: string(after)}
-	c.PatchID, err = w.tools.Repo.PatchID(ctx, before, after)
+	c = receipt.Commit{Hash: hash, Tree: string(at.Tree)}
+	c.PatchID, err = w.tools.Repo.PatchID(ctx, before, at.Tree)
 	return c, err
 }
 

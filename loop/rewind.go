@@ -133,7 +133,7 @@ func (w *Rewind) history(ctx context.Context, repo *gitops.Repo, first, last str
 	list, ok, err := repo.History(ctx, w.From, first, rewindLimit)
 	if err == nil && !ok {
 		if list, ok, err = repo.History(ctx, last, first, rewindLimit); ok {
-			w.From, ok = last, list[len(list)-1].Parent == head.Hash
+			w.From, ok = last, list[len(list)-1].Parent() == head.Hash
 		}
 	}
 	switch {
@@ -142,7 +142,7 @@ func (w *Rewind) history(ctx context.Context, repo *gitops.Repo, first, last str
 	case !ok:
 		return &NoWaveError{w.Tag, w.Wave, fmt.Sprintf("commit %.12s of a later wave is not in HEAD's history; switch to the branch that has it", first)}
 	}
-	w.Branch, w.To = strings.TrimPrefix(head.Branch, "refs/heads/"), list[len(list)-1].Parent
+	w.Branch, w.To = strings.TrimPrefix(head.Branch, "refs/heads/"), list[len(list)-1].Parent()
 	if w.To == "" {
 		return &NoWaveError{w.Tag, w.Wave, "the repository had no commit before"}
 	}
@@ -174,7 +174,12 @@ func (w *Rewind) Do(ctx context.Context, fsys atomicfile.FS, repo *gitops.Repo, 
 	if err := unchanged(w.list); err != nil {
 		return nil, err
 	}
-	if err := repo.MakeBranch(ctx, w.Keep, w.From); err != nil {
+	keep := "refs/heads/" + w.Keep
+	at, err := repo.RefCommit(keep)
+	if err == nil && at != w.From { // else an earlier call made it
+		err = repo.MoveRef(ctx, keep, "", w.From, "branch: Created from "+w.From)
+	}
+	if err != nil {
 		return nil, gitErr("keep what was", err)
 	}
 	if left, err = repo.Back(ctx, w.From, w.To); err != nil || len(left) > 0 {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"descartes/gitops"
@@ -442,7 +443,7 @@ func (t *trunk) begin(ctx context.Context) error {
 	if at, err := t.tools.Repo.RefCommit(t.branch); err != nil || at != "" {
 		return err
 	}
-	if err := t.tools.Repo.PinCommit(ctx, t.branch, t.on); err != nil {
+	if err := t.tools.Repo.SetRef(ctx, t.branch, t.on, "descartes: made"); err != nil {
 		return gitErr("make the branch "+t.branch, err)
 	}
 	return nil
@@ -616,7 +617,7 @@ func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, own stri
 		if err != nil {
 			return c, err
 		}
-		if err = repo.PinCommit(ctx, t.last(), c.Hash); err == nil {
+		if err = repo.SetRef(ctx, t.last(), c.Hash, "descartes: made"); err == nil {
 			err = t.inTree(ctx, func() error { return t.advance(ctx, head, c.Hash, false) })
 		}
 		if err == nil {
@@ -817,14 +818,16 @@ func (t *trunk) committedAs(ctx context.Context, c gitops.ChainLink) error {
 	if len(numbers) == 0 || slices.ContainsFunc(t.waveCommits(), func(w journal.WaveCommit) bool { return w.Commit == c.Hash }) {
 		return nil
 	}
-	wave, err := t.tools.Repo.ReadWave(ctx, c.Hash)
+	_, tasks := c.Wave()
+	number, err := strconv.Atoi(numbers[0])
+	if err != nil || slices.ContainsFunc(t.waveCommits(), func(w journal.WaveCommit) bool { return w.Wave == number && slices.Equal(w.Tasks, tasks) }) {
+		return err // amended or rebased
+	}
+	files, err := t.tools.Repo.CommitChanges(ctx, c.Hash)
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(t.waveCommits(), func(w journal.WaveCommit) bool { return w.Wave == wave.Number && slices.Equal(w.Tasks, wave.Tasks) }) {
-		return nil // amended or rebased
-	}
-	return t.tell(&journal.Event{Type: journal.WaveCommitted, Unit: journal.Unit{Wave: wave.Number, Of: wave.Files}, Commit: c.Hash, Tree: string(wave.Tree), Tasks: wave.Tasks, Message: wave.Subject})
+	return t.tell(&journal.Event{Type: journal.WaveCommitted, Unit: journal.Unit{Wave: number, Of: len(files)}, Commit: c.Hash, Tree: string(c.Tree), Tasks: tasks, Message: c.Subject})
 }
 
 func (t *trunk) waveCommits() (list []journal.WaveCommit) {

@@ -304,7 +304,12 @@ func (k *recheck) allowed(ctx context.Context) (*receipt.Signers, error) {
 func (k *recheck) commits(ctx context.Context, notes map[string][]byte) (list []string, what string, err error) {
 	switch {
 	case k.branch != "":
-		list, err = k.git.Since(ctx, k.from, k.to)
+		news, err := k.git.News(ctx, k.from, k.to, "")
+		for _, c := range news {
+			if len(c.Parents) < 2 {
+				list = append(list, c.Hash)
+			}
+		}
 		return list, "the commits of " + k.branch, err
 	case k.commit != "":
 		hash, err := k.git.Resolve(ctx, k.commit)
@@ -333,11 +338,11 @@ func (k *recheck) commits(ctx context.Context, notes map[string][]byte) (list []
 	if first == "" {
 		return nil, what, nil
 	}
-	since, err := k.git.Since(ctx, first, head.Hash)
-	for _, hash := range append([]string{first}, since...) {
-		w, werr := k.git.ReadWave(ctx, hash)
-		if err = errors.Join(err, werr); noted[hash] || loops[w.Loop] && len(w.Tasks) > 0 {
-			list = append(list, hash)
+	list = []string{first}
+	since, err := k.git.News(ctx, first, head.Hash, "")
+	for _, c := range since {
+		if loop, tasks := c.Wave(); len(c.Parents) < 2 && (noted[c.Hash] || loops[loop] && len(tasks) > 0) {
+			list = append(list, c.Hash)
 		}
 	}
 	return list, what, err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -97,18 +98,23 @@ func (a *app) markStale(b *view.Board) error {
 // commitOf is the newest commit that claims to contain a loop's work on a task, or "". Without a loop it takes one of any loop over the tag: ids of
 // other tags look alike.
 func commitOf(ctx context.Context, repo *gitops.Repo, tag, loop, task string) string {
-	lines := []string{"Descartes-Task: " + oneline.Text(task)}
-	if loop != "" {
-		lines = append(lines, "Descartes-Loop: "+loop)
-	}
-	hash, ok, err := repo.FindCommit(ctx, "", lines...)
-	if err != nil || !ok {
+	task = oneline.Text(task)
+	head, err := repo.Head(ctx)
+	if err != nil || head.Hash == "" {
 		return ""
 	}
-	if loop == "" {
-		if w, err := repo.ReadWave(ctx, hash); err != nil || !strings.Contains(w.Subject, "("+tag+")") {
+	found, err := repo.News(ctx, "", head.Hash, "Descartes-Task: "+task)
+	if err != nil {
+		return ""
+	}
+	for _, c := range slices.Backward(found) {
+		if !slices.Contains(c.Trailers["Descartes-Task"], task) || loop != "" && !slices.Contains(c.Trailers["Descartes-Loop"], loop) {
+			continue
+		}
+		if by, _ := c.Wave(); loop == "" && (by == "" || !strings.Contains(c.Subject, "("+tag+")")) {
 			return ""
 		}
+		return c.Hash
 	}
-	return hash
+	return ""
 }

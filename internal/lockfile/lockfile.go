@@ -26,11 +26,3 @@ func Of(p string) (File, bool) {
 	f, ok := files[path.Base(p)]
 	return f, ok
 }
-
-// Names are all names of the table, in no order.
-func Names() (names []string) {
-	for name := range files {
-		names = append(names, name)
-	}
-	return names
-}

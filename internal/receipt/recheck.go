@@ -106,16 +106,13 @@ func (k *Recheck) Commit(ctx context.Context, hash string) (l Looked, err error)
 		k.index()
 	}
 	l = Looked{Hash: hash, Checks: []Ran{}, Claims: []Rechecked{}}
-	at, _, err := k.Repo.History(ctx, hash, hash, 1)
+	at, err := k.Repo.ReadCommit(hash)
 	if err != nil {
 		return l, err
 	}
-	tree, err := k.Repo.CommitTree(hash)
-	if err != nil {
-		return l, err
-	}
-	l.Subject = at[0].Subject
-	before, err := k.Repo.CommitTree(at[0].Parent)
+	tree := at.Tree
+	l.Subject = at.Subject
+	before, err := k.Repo.CommitTree(at.Parent())
 	if err != nil {
 		return l, err
 	}
@@ -231,13 +228,14 @@ func (k *Recheck) differences(r *Receipt, own []verify.Check) []string {
 // unproven adds the tasks that a commit says it holds, and that no receipt is about. A commit names its loop; which tag that was of, other notes
 // of the loop say.
 func (k *Recheck) unproven(ctx context.Context, hash string, l *Looked) error {
-	w, err := k.Repo.ReadWave(ctx, hash)
+	c, err := k.Repo.ReadCommit(hash)
 	if err != nil {
 		return err
 	}
-	for _, task := range w.Tasks {
-		if !slices.ContainsFunc(l.Claims, func(c Rechecked) bool { return c.Task == task }) && (k.Tag == "" || k.Tag == k.tags[w.Loop]) {
-			l.Claims = append(l.Claims, Rechecked{Tag: k.tags[w.Loop], Task: task, Loop: w.Loop, Commit: hash, Found: "nothing", Verdict: CannotTell, Notes: []string{},
+	loop, tasks := c.Wave()
+	for _, task := range tasks {
+		if !slices.ContainsFunc(l.Claims, func(c Rechecked) bool { return c.Task == task }) && (k.Tag == "" || k.Tag == k.tags[loop]) {
+			l.Claims = append(l.Claims, Rechecked{Tag: k.tags[loop], Task: task, Loop: loop, Commit: hash, Found: "nothing", Verdict: CannotTell, Notes: []string{},
 				Reasons: []string{"the commit says that it contains the task, but the task has no receipt"}})
 		}
 	}

@@ -302,9 +302,15 @@ func (p *Pool) setUp(ctx context.Context, s *Slot) error {
 
 // setupKey identifies a set-up: the command, and the lock files in the slot.
 func (p *Pool) setupKey(ctx context.Context, s *Slot) (string, error) {
-	blobs, err := s.git.Tracked(ctx, lockfile.Names())
+	listed, err := s.git.Listed(ctx)
 	if err != nil {
 		return "", fmt.Errorf("look for lock files in slot %d: %w", s.Number, err)
+	}
+	blobs := map[string]string{}
+	for name, about := range listed {
+		if _, locks := lockfile.Of(name); locks {
+			blobs[name] = about
+		}
 	}
 	b, err := json.Marshal(blobs)
 	sum := sha256.Sum256(append(b, p.opt.Setup...))

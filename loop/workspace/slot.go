@@ -123,7 +123,7 @@ func (s *Slot) Prepare(ctx context.Context, start Start) (Stand, error) {
 func (s *Slot) Aim(ctx context.Context, start Start) (Stand, error) {
 	stand, err := s.aim(ctx, start)
 	if err == nil && s.head.Hash != "" {
-		if err = s.pool.opt.Repo.PinCommit(ctx, s.ref("base"), s.head.Hash); err != nil {
+		if err = s.pool.opt.Repo.SetRef(ctx, s.ref("base"), s.head.Hash, "descartes: pinned"); err != nil {
 			return Stand{}, gitErr("pin the slot's base", err)
 		}
 	}
