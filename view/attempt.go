@@ -2,7 +2,6 @@ package view
 
 import (
 	"cmp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -250,69 +249,4 @@ func (b *Board) Attempts(id string, refs []gitops.Ref) ([]*Attempt, error) {
 		}
 	}
 	return out, nil
-}
-
-// Left is how long the rest of a live run takes if every task, or iteration, that can still be done takes as long as those that it finished did. ok is
-// false before it finished one; late says that what runs has taken much longer than that and nothing else is left.
-func (l *Loop) Left(now time.Time) (left time.Duration, late, ok bool) {
-	h, s := l.Run.History, l.Run.State
-	if !l.Run.Live || l.Board == nil && s.Kind == store.KindTag {
-		return 0, false, false
-	}
-	slots, chain, open := 1, 0, 0
-	took := map[string]time.Duration{}
-	for _, a := range h.Ended {
-		if a.Iteration > 0 && !a.Verdict.Unjudged() || a.Task != "" {
-			took[cmp.Or(a.Task, strconv.Itoa(a.Iteration))] += a.Ended.Sub(a.Started)
-		}
-	}
-	if l.Board == nil {
-		open = max(0, l.MaxIteration-len(took))
-	} else {
-		slots = max(1, s.Config.TasksAtOnce())
-		for _, w := range l.Waves {
-			n := open
-			for _, t := range w.Tasks {
-				switch t.Stand {
-				case Ready, Waiting, Running, Limited, Interrupted:
-					open++
-				}
-				if t.Stand != Done {
-					delete(took, t.ID.ID)
-				}
-			}
-			if open > n { // waves are as many as the longest path could be
-				chain++
-			}
-		}
-	}
-	var mean time.Duration
-	for _, d := range took {
-		mean += d / time.Duration(len(took))
-	}
-	if len(took) == 0 {
-		return 0, false, false
-	}
-	left = mean * time.Duration(open)
-	for _, a := range l.Working() {
-		ran := now.Sub(a.Started)
-		left, late = left-min(mean, ran), late || ran > mean+max(mean/2, 10*time.Second)
-	}
-	left = max(left/time.Duration(slots), 0)
-	if slots > 1 {
-		left = max(left, time.Duration(chain-1)*mean)
-	}
-	if w := h.WaitsUntil(); w != nil && w.Until.After(now) {
-		left += w.Until.Sub(now)
-	}
-	return left, late && left == 0, true
-}
-
-// Pace is how many tasks a run does in an hour, as the end of a sentence; "" for one that is too young.
-func (l *Loop) Pace(now time.Time) string {
-	n := len(slices.DeleteFunc(slices.Clone(l.Run.History.Ended), func(a *journal.Attempt) bool { return a.Verdict != journal.Verified }))
-	if took := now.Sub(l.StartedAt); n > 0 && took > 10*time.Minute {
-		return " (" + strconv.FormatFloat(float64(n)/took.Hours(), 'f', 1, 64) + " tasks an hour)"
-	}
-	return ""
 }

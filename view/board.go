@@ -156,7 +156,7 @@ func (t *Task) Tried() (n int) {
 func (t *Task) Took() (d time.Duration) {
 	for _, a := range t.Attempts {
 		if !a.Ended.IsZero() {
-			d += time.Duration(a.Seconds() * float64(time.Second))
+			d += a.Ended.Sub(a.Started)
 		}
 	}
 	return d

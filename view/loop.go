@@ -29,8 +29,6 @@ type Loop struct {
 	Why        string // what it does, or how it ended, as a sentence
 	Iterations []*Attempt
 	Closing
-
-	Action func(*journal.Attempt) string // what an attempt's agent does now, in a line; nil: unknown
 }
 
 // Run is a run as its state and its journal have it.
@@ -193,37 +191,6 @@ func Ended(r Run, board *Board, c Closing) *Loop {
 	l := &Loop{Run: r, Board: board, Closing: c}
 	l.fold(time.Now())
 	return l
-}
-
-// See takes in what its journal says since, and how the loop is now, and reports whether anything changed. An event that it knows counts for nothing.
-func (l *Loop) See(events []journal.Event) bool {
-	r, home := &l.Run, store.NewHome(l.Run.Root)
-	v := store.View{State: *r.State, History: r.History, Live: home.IsLive(store.Saved{Path: r.Path, State: r.State})}
-	if v.Live {
-		v.Asked, v.Now = home.Asked(r.ID)
-	}
-	if len(events) == 0 && v.Live == r.Live && PendingOf(&v) == r.Asked {
-		return false
-	}
-	for i := range events {
-		if events[i].Seq > r.History.Seq {
-			r.History.Apply(&events[i])
-		}
-	}
-	id := func(id string) store.TaskID { return store.TaskID{ID: id} }
-	if l.Board != nil {
-		id = l.Board.ID
-		for id, status := range r.History.TakeChanges(0) {
-			l.Board.know(id, tasks.Status(status))
-		}
-	}
-	if r.History.Seq > 0 {
-		store.Fill(r.State, r.History, id)
-	}
-	r.Live, r.Asked, r.Loose = v.Live, PendingOf(&v), r.History.Uncommitted()
-	r.Outcome = outcome(r)
-	l.fold(time.Now())
-	return true
 }
 
 // outcome is what the last run came to, as far as its last event says.
@@ -434,7 +401,7 @@ func (r *Run) lastActivity() time.Time {
 
 // stand says how a run stands in a few words.
 func (l *Loop) stand() (Stand, string) {
-	r, e := &l.Run, l.Run.Outcome.Ending
+	r := &l.Run
 	switch w := r.History.WaitsUntil(); {
 	case r.Live && w != nil && w.Until.IsZero():
 		return Limited, "waits for quota"
@@ -447,6 +414,11 @@ func (l *Loop) stand() (Stand, string) {
 	case r.Killed():
 		return Blocked, "killed"
 	}
+	return l.ended(r.Outcome.Ending)
+}
+
+// ended says the same of one that ended so.
+func (l *Loop) ended(e journal.Ending) (Stand, string) {
 	switch e {
 	case journal.AllDone, journal.CommandSucceeded, journal.GateDone, journal.PromiseSeen:
 		return Done, "done"

@@ -183,11 +183,7 @@ func noticesOf(r *launch.Run, p *printer) (*notify.Notifier, error) {
 			_, _ = p.text.term.Write([]byte{'\a'}) // a screen never fails
 		}
 	}
-	tag := ""
-	if r.Tag != nil {
-		tag = r.Name()
-	}
-	n, err := notify.New(notify.Options{Targets: r.Config.Notify, On: r.Config.NotifyOn, Env: os.Environ(), Project: filepath.Base(r.Root), Tag: tag, Redact: r.Redact, Bell: bell, Warn: p.warn})
+	n, err := notify.New(notify.Options{Targets: r.Config.Notify, On: r.Config.NotifyOn, Env: os.Environ(), Redact: r.Redact, Bell: bell, Warn: p.warn})
 	if err != nil {
 		return nil, badInput("", "%w", err)
 	}
@@ -280,7 +276,7 @@ func (c *conduct) work(cmd *cobra.Command) (e launch.Ended, took time.Duration, 
 	var followers inOrder
 	observe := c.s.letGo(r.Root, p, func(e journal.Event) {
 		p.view.begin(e.Loop)
-		c.notices.Begin(home.Events(e.Loop))
+		c.notices.Begin(r.Root, e.Loop)
 		if !heard {
 			heard = true
 			asked = (&requestTeller{home: home, id: e.Loop, kind: r.Kind, say: p.say}).watch(in.underway.Load)

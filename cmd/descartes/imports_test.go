@@ -51,7 +51,7 @@ func arrows() map[string][]string {
 		"internal/terminal":   {},
 		"internal/tui":        {"view", "view/print", "internal/terminal", "loop/journal", "loop/store"}, // a view: nothing imports it but cmd
 		"internal/web":        {"agent/render", "gitops", "view", "internal/terminal", "loop/journal", "loop/store"},
-		"internal/notify":     {"internal/proc", "internal/redact", "internal/terminal", "loop/gate", "loop/journal"}, // nothing imports it but cmd
+		"internal/notify":     {"internal/proc", "internal/redact", "internal/terminal", "loop/journal", "loop/store", "view"}, // nothing imports it but cmd
 		"internal/oneline":    {},
 		"internal/oscall":     {},
 		"loop/workspace":      {"agent/process", "gitops", "internal/lockfile", "internal/oscall", "internal/atomicfile", "internal/crash", "internal/oneline", "internal/plainfile"},

@@ -1,6 +1,5 @@
-// Package notify notifies a person when a run needs one: it is over, a task is blocked, somebody asks, a quota is
-// used up, the breaker opened. It follows the run's journal; a run never waits for it, and does not end because
-// nobody could be reached.
+// Package notify sends the notices of a run to people. It follows the run's journal; a run never waits for it, and does not end because nobody could be
+// reached.
 package notify
 
 import (
@@ -14,15 +13,15 @@ import (
 
 	"descartes/internal/redact"
 	"descartes/loop/journal"
+	"descartes/loop/store"
+	"descartes/view"
 )
 
 // Options say whom to notify of what.
 type Options struct {
-	Targets []string // commands, URLs, desktop, bell
-	On      []string // events; none means all
-	Env     []string // variables that URLs may name
-	Project string
-	Tag     string
+	Targets []string         // commands, URLs, desktop, bell
+	On      []string         // events; none means all
+	Env     []string         // variables that URLs may name
 	Redact  *redact.Redactor // of what is sent; the journal of a run is masked already
 	Bell    func()
 	Warn    func(text string) // reports once for each target that it cannot be reached
@@ -40,9 +39,8 @@ func (o *Options) lookup(name string) (string, bool) {
 // Notifier notifies people of one run's events.
 type Notifier struct {
 	opt     Options
-	on      []Event
 	targets []target
-	queues  []chan Notice
+	queues  []chan view.Notice
 	cuts    []context.CancelCauseFunc
 	pause   func(try int) time.Duration // before another try
 
@@ -62,10 +60,9 @@ func New(opt Options) (*Notifier, error) {
 		n.opt.Warn = func(string) {}
 	}
 	for _, word := range opt.On {
-		if !slices.Contains(Events(), Event(word)) {
-			return nil, fmt.Errorf("notify_on: %q is not one of %s", word, strings.Join(words(Events()), ", "))
+		if !slices.Contains(view.NoticeEvents(), word) {
+			return nil, fmt.Errorf("notify_on: %q is not one of %s", word, strings.Join(view.NoticeEvents(), ", "))
 		}
-		n.on = append(n.on, Event(word))
 	}
 	for _, text := range opt.Targets {
 		t, err := parse(text, &n.opt)
@@ -88,17 +85,10 @@ func (n *Notifier) String() string {
 		names = append(names, t.name)
 	}
 	on := "everything"
-	if len(n.on) > 0 {
-		on = strings.Join(words(n.on), ", ")
+	if len(n.opt.On) > 0 {
+		on = strings.Join(n.opt.On, ", ")
 	}
 	return strings.Join(names, ", ") + ", for " + on
-}
-
-func words(list []Event) (out []string) {
-	for _, e := range list {
-		out = append(out, string(e))
-	}
-	return out
 }
 
 const (
@@ -106,19 +96,19 @@ const (
 	waiting = 100 // notices that may wait for a target that does not answer
 )
 
-// Begin follows the journal at path from the run on that began last in it. It is called once.
-func (n *Notifier) Begin(path string) {
+// Begin follows a run, from its last begin on. It is called once.
+func (n *Notifier) Begin(root, id string) {
 	if n == nil {
 		return
 	}
 	n.once.Do(func() {
 		for _, t := range n.targets {
-			queue := make(chan Notice, waiting)
+			queue := make(chan view.Notice, waiting)
 			ctx, cut := context.WithCancelCause(context.Background())
 			n.queues, n.cuts = append(n.queues, queue), append(n.cuts, cut)
 			n.work.Go(func() { n.deliver(ctx, t, queue) })
 		}
-		n.work.Go(func() { n.follow(path) })
+		n.work.Go(func() { n.follow(root, id) })
 	})
 }
 
@@ -138,29 +128,40 @@ func (n *Notifier) End() {
 }
 
 // follow makes notices of what is written, until the run is over.
-func (n *Notifier) follow(path string) {
+func (n *Notifier) follow(root, id string) {
 	defer func() {
 		for _, q := range n.queues {
 			close(q)
 		}
 	}()
-	c, first := newCaller(&n.opt), true
-	for events, err := range journal.Watch(n.over, path) {
+	first, last, quotas := true, "", map[string]bool{} // what was reported last
+	view.Follow(n.over, root, func() (*store.Saved, error) { return store.NewHome(root).Find(id) }, func(l *view.Loop, events []journal.Event, err error) {
 		if err != nil {
 			n.opt.Warn("notices: " + err.Error())
 			return
 		}
-		from := 0
-		if first { // earlier runs had their own
-			from = max(0, slices.IndexFunc(events, func(e journal.Event) bool { return e.Seq == lastBegin(events) }))
-		}
-		for i := range events {
-			if notice, ok := c.see(&events[i]); ok && i >= from && n.wanted(notice.Event) {
-				n.put(notice)
-			}
+		if l.See(events); first { // earlier runs had their own
+			events = events[max(0, slices.IndexFunc(events, func(e journal.Event) bool { return e.Seq == lastBegin(events) })):]
 		}
 		first = false
-	}
+		for i := range events {
+			e := &events[i]
+			if e.Type == journal.IterationStarted || e.Begins() { // what was asked is answered
+				last = ""
+			}
+			one := l.Notice(e)
+			known := one.ExitCode != nil && one.Event == last && (last == "question" || last == "breaker") // that said it
+			if e.Type == journal.LimitWaiting {
+				what := one.Message + one.Until.String()
+				known, quotas[what] = quotas[what], true // another task waits for the same
+			}
+			if one.Event != "" && !known {
+				if last = one.Event; len(n.opt.On) == 0 || slices.Contains(n.opt.On, one.Event) {
+					n.put(one)
+				}
+			}
+		}
+	})
 }
 
 // lastBegin is the number of the event that the last run of a journal begins with.
@@ -173,10 +174,8 @@ func lastBegin(events []journal.Event) int64 {
 	return 0
 }
 
-func (n *Notifier) wanted(e Event) bool { return len(n.on) == 0 || slices.Contains(n.on, e) }
-
 // put hands a notice to every target. A target with a full queue has not answered for a long time.
-func (n *Notifier) put(notice Notice) {
+func (n *Notifier) put(notice view.Notice) {
 	if n.opt.Redact != nil {
 		for _, text := range []*string{&notice.Heading, &notice.Message, &notice.Title} {
 			*text = n.opt.Redact.Text(*text)
@@ -191,7 +190,7 @@ func (n *Notifier) put(notice Notice) {
 }
 
 // deliver sends a target's notices one after the other, until the end of ctx.
-func (n *Notifier) deliver(ctx context.Context, t target, queue <-chan Notice) {
+func (n *Notifier) deliver(ctx context.Context, t target, queue <-chan view.Notice) {
 	warned := false
 	for notice := range queue {
 		if err := n.send(ctx, t, &notice); err != nil && !warned {
@@ -206,7 +205,7 @@ func (n *Notifier) deliver(ctx context.Context, t target, queue <-chan Notice) {
 }
 
 // send tries a few times. A try that the end of ctx cut off says less than the one before it.
-func (n *Notifier) send(ctx context.Context, t target, notice *Notice) (err error) {
+func (n *Notifier) send(ctx context.Context, t target, notice *view.Notice) (err error) {
 	for try := 1; ; try++ {
 		one, done := context.WithTimeoutCause(ctx, t.most, t.gone(""))
 		failed := t.send(one, notice)
@@ -220,20 +219,12 @@ func (n *Notifier) send(ctx context.Context, t target, notice *Notice) (err erro
 		if err == nil || ctx.Err() == nil {
 			err = failed
 		}
-		var final finalError
-		var later laterError
-		if errors.As(err, &final) || try == tries || ctx.Err() != nil {
+		if _, final := errors.AsType[finalError](err); final || try == tries {
 			return err
 		}
-		wait := n.pause(try)
-		if errors.As(err, &later) {
-			wait = max(wait, later.after)
-		}
-		timer := time.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-time.After(n.pause(try)):
 		case <-ctx.Done():
-			timer.Stop()
 			return err
 		}
 	}

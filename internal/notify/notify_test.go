@@ -15,8 +15,9 @@ import (
 
 	"descartes/internal/atomicfile"
 	"descartes/internal/redact"
-	"descartes/loop/gate"
 	"descartes/loop/journal"
+	"descartes/loop/store"
+	"descartes/view"
 )
 
 // hook is a server that answers with a list of statuses, the last one again and again.
@@ -69,11 +70,27 @@ func night() []*journal.Event {
 	}
 }
 
-// record writes events to a journal.
-func record(t *testing.T, events ...*journal.Event) string {
+// record writes a run over a tag, or over a prompt, with these events into a project called shelf.
+func record(t *testing.T, tag string, events ...*journal.Event) (root string) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "events.ndjson")
-	j, _, err := journal.Open(atomicfile.OS(), path, "loop-1", time.Now)
+	root = filepath.Join(t.TempDir(), "shelf")
+	home, kind := store.NewHome(root), store.KindPrompt
+	if tag != "" {
+		kind = store.KindTag
+	}
+	state, err := json.Marshal(&store.State{Version: store.StateVersion, ID: "loop-1", Kind: kind, Tag: tag})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, text := range map[string]string{home.Default(): string(state), filepath.Join(home.Run("loop-1"), "x"): ""} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j, _, err := journal.Open(atomicfile.OS(), home.Events("loop-1"), "loop-1", time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,13 +98,12 @@ func record(t *testing.T, events ...*journal.Event) string {
 	if err := j.Append(events...); err != nil {
 		t.Fatal(err)
 	}
-	return path
+	return root
 }
 
-// tell has the events of a journal sent, and returns what was warned of.
-func tell(t *testing.T, path string, opt Options) (warned []string) {
+// tell has the events of a run sent, and returns what was warned of.
+func tell(t *testing.T, root string, opt Options) (warned []string) {
 	t.Helper()
-	opt.Project = "shelf"
 	var mu sync.Mutex
 	opt.Warn = func(text string) {
 		mu.Lock()
@@ -99,8 +115,8 @@ func tell(t *testing.T, path string, opt Options) (warned []string) {
 		t.Fatal(err)
 	}
 	n.pause = func(int) time.Duration { return 0 }
-	n.Begin(path)
-	n.Begin(path) // each event of a run says so
+	n.Begin(root, "loop-1")
+	n.Begin(root, "loop-1") // each event of a run says so
 	n.End()
 	return warned
 }
@@ -108,16 +124,16 @@ func tell(t *testing.T, path string, opt Options) (warned []string) {
 func TestNotices(t *testing.T) {
 	h := newHook(t, 200)
 	secret := redact.Of([]redact.Secret{{Name: "KEY", Value: "s3cr3t-value-1"}})
-	if warned := tell(t, record(t, night()...), Options{Targets: []string{h.URL}, Tag: "x", Redact: secret}); warned != nil {
+	if warned := tell(t, record(t, "x", night()...), Options{Targets: []string{h.URL}, Redact: secret}); warned != nil {
 		t.Errorf("warned: %q", warned)
 	}
 	var got []string
 	for _, b := range h.bodies {
-		var n Notice
+		var n view.Notice
 		if err := json.Unmarshal([]byte(b), &n); err != nil {
 			t.Fatal(err)
 		}
-		got = append(got, string(n.Event)+"|"+n.Heading+"|"+n.Message)
+		got = append(got, n.Event+"|"+n.Heading+"|"+n.Message)
 	}
 	want := []string{
 		"quota|shelf x: out of quota|weekly limit\nwaits until ",
@@ -145,13 +161,13 @@ func TestEnds(t *testing.T) {
 		ending journal.Ending
 		want   string
 	}{
-		{"x", nil, journal.AllDone, "finished|shelf x: finished|0 tasks done, in "},
-		{"x", nil, journal.DeadlinePast, "finished|shelf x: ended: deadline reached|said\n"},
-		{"x", nil, journal.QuotaUsedUp, "quota|shelf x: out of quota: the run has ended|"},
-		{"", nil, journal.GateBlocked, "blocked|shelf: the agent says that a person is needed|"},
-		{"", []*journal.Event{{Type: journal.IterationStarted, Unit: journal.Unit{Iteration: 1}}, {Type: journal.IterationFinished, Unit: journal.Unit{Iteration: 1}, Verdict: journal.Verdict(gate.Ask), Message: "Proceed?"}},
-			journal.GateAsks, "question|shelf: the loop asks|Proceed?"},
-		{"", nil, journal.GateAsks, "question|shelf: the loop waits for an answer|"},
+		{"x", nil, journal.AllDone, "finished|shelf x: done|0 tasks done, in "},
+		{"x", nil, journal.DeadlinePast, "finished|shelf x: deadline reached|said\n"},
+		{"x", nil, journal.QuotaUsedUp, "quota|shelf x: quota used up|"},
+		{"", nil, journal.GateBlocked, "blocked|shelf: needs you|"},
+		{"", []*journal.Event{{Type: journal.IterationStarted, Unit: journal.Unit{Iteration: 1}}, {Type: journal.IterationFinished, Unit: journal.Unit{Iteration: 1}, Verdict: journal.Asks, Message: "Proceed?"}},
+			journal.GateAsks, "question|shelf: the run asks|Proceed?"},
+		{"", nil, journal.GateAsks, "question|shelf: waits for your answer|"},
 	} {
 		h := newHook(t, 200)
 		message := "said"
@@ -159,16 +175,16 @@ func TestEnds(t *testing.T) {
 			message = ""
 		}
 		events := append([]*journal.Event{{Type: journal.LoopStarted}}, c.before...)
-		tell(t, record(t, append(events, &journal.Event{Type: journal.LoopFinished, Reason: string(c.ending), Message: message, Detail: &journal.Detail{Exit: journal.Exit{Code: 7}}})...), Options{Targets: []string{h.URL}, Tag: c.tag})
+		tell(t, record(t, c.tag, append(events, &journal.Event{Type: journal.LoopFinished, Reason: string(c.ending), Message: message, Detail: &journal.Detail{Exit: journal.Exit{Code: 7}}})...), Options{Targets: []string{h.URL}})
 		if len(h.bodies) != 1 {
 			t.Errorf("%s: sent %q", c.ending, h.bodies)
 			continue
 		}
-		var n Notice
+		var n view.Notice
 		if err := json.Unmarshal([]byte(h.bodies[0]), &n); err != nil {
 			t.Fatal(err)
 		}
-		if got := string(n.Event) + "|" + n.Heading + "|" + n.Message; !strings.HasPrefix(got, c.want) {
+		if got := n.Event + "|" + n.Heading + "|" + n.Message; !strings.HasPrefix(got, c.want) {
 			t.Errorf("%s: got %q, want %q", c.ending, got, c.want)
 		}
 	}
@@ -188,7 +204,7 @@ func TestTries(t *testing.T) {
 		{[]int{429, 200}, 2, false},
 	} {
 		h := newHook(t, c.statuses...)
-		warned := tell(t, record(t, &journal.Event{Type: journal.LoopStarted}, &journal.Event{Type: journal.LoopFinished, Reason: string(journal.AllDone)}),
+		warned := tell(t, record(t, "x", &journal.Event{Type: journal.LoopStarted}, &journal.Event{Type: journal.LoopFinished, Reason: string(journal.AllDone)}),
 			Options{Targets: []string{h.URL + "/s3cr3t"}})
 		if len(h.bodies) != c.calls || (len(warned) > 0) != c.warns {
 			t.Errorf("%v: %d calls, warned %q", c.statuses, len(h.bodies), warned)
@@ -225,7 +241,7 @@ func TestNeverWaits(t *testing.T) {
 		}
 		n.pause = func(int) time.Duration { return 0 }
 		n.targets[0].most = c.try
-		n.Begin(record(t, events...))
+		n.Begin(record(t, "x", events...), "loop-1")
 		if c.try > time.Second {
 			n.targets[0].most = time.Millisecond
 			n.End()
@@ -258,8 +274,8 @@ func TestFaults(t *testing.T) {
 		w.WriteHeader(http.StatusFound)
 	}))
 	defer strange.Close()
-	for url, want := range map[string]string{closed.URL: "connection refused", hangsUp.URL: "the connection was closed without an answer", strange.URL: "the call failed"} {
-		warned := tell(t, record(t, &journal.Event{Type: journal.LoopStarted}, &journal.Event{Type: journal.LoopFinished, Reason: string(journal.AllDone)}),
+	for url, want := range map[string]string{closed.URL: "connection refused", hangsUp.URL: "EOF", strange.URL: "the call failed"} {
+		warned := tell(t, record(t, "x", &journal.Event{Type: journal.LoopStarted}, &journal.Event{Type: journal.LoopFinished, Reason: string(journal.AllDone)}),
 			Options{Targets: []string{strings.Replace(url, "http://", "http://me:passw0rd@", 1) + "/s3cr3t?k=t0ken"}})
 		if len(warned) != 1 || !strings.HasSuffix(warned[0], ": "+want) || strings.Contains(warned[0], "s3cr3t") || strings.Contains(warned[0], "t0ken") || strings.Contains(warned[0], "passw0rd") {
 			t.Errorf("%s: warned %q, want %q", url, warned, want)
@@ -276,7 +292,7 @@ func TestDesktop(t *testing.T) {
 		}
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	n := &Notice{Heading: "shelf: task 5 asks", Message: "--help \" & quit\nor `not`?"}
+	n := &view.Notice{Heading: "shelf: task 5 asks", Message: "--help \" & quit\nor `not`?"}
 	for system, want := range map[string]string{
 		"linux":  "notify-send\n--app-name=descartes\n--\nshelf: task 5 asks\n--help \" & quit\nor `not`?\n",
 		"darwin": "osascript\n-e\non run argv\n-e\ndisplay notification (item 2 of argv) with title (item 1 of argv)\n-e\nend run\nshelf: task 5 asks\n--help \" & quit\nor `not`?\n",
@@ -295,7 +311,7 @@ func TestDesktop(t *testing.T) {
 }
 
 func TestForms(t *testing.T) {
-	n := &Notice{Event: Question, Heading: "shelf: task <5> asks", Message: "Tabs & spaces?"}
+	n := &view.Notice{Event: "question", Heading: "shelf: task <5> asks", Message: "Tabs & spaces?"}
 	if got, want := string(slack(n).body), `{"text":"*shelf: task \u0026lt;5\u0026gt; asks*\nTabs \u0026amp; spaces?"}`; got != want {
 		t.Errorf("slack: %s, want %s", got, want)
 	}
@@ -305,7 +321,7 @@ func TestForms(t *testing.T) {
 	if got, want := string(telegram("7")(n).body), `{"chat_id":"7","text":"shelf: task \u003c5\u003e asks\nTabs \u0026 spaces?"}`; got != want {
 		t.Errorf("telegram: %s, want %s", got, want)
 	}
-	m := ntfy(&Notice{Event: Blocked, Heading: "shelf: über\n", Message: strings.Repeat("ä", 3000)})
+	m := ntfy(&view.Notice{Event: "blocked", Heading: "shelf: über\n", Message: strings.Repeat("ä", 3000)})
 	if m.header["Title"] != "shelf: ?ber?" || m.header["Priority"] != "high" || len(m.body) > 4000 {
 		t.Errorf("ntfy: %v, %d bytes", m.header, len(m.body))
 	}
@@ -349,7 +365,7 @@ func TestTargets(t *testing.T) {
 func TestAuthorization(t *testing.T) {
 	h := newHook(t, 200)
 	address := "ntfy:" + strings.Replace(h.URL, "http://", "http://tk_x@", 1) + "/topic"
-	tell(t, record(t, night()...), Options{Targets: []string{address}, On: []string{"question"}})
+	tell(t, record(t, "x", night()...), Options{Targets: []string{address}, On: []string{"question"}})
 	if len(h.requests) != 1 || h.requests[0].Header.Get("Authorization") != "Bearer tk_x" || h.requests[0].URL.Path != "/topic" {
 		t.Errorf("got %d requests, %v", len(h.requests), h.bodies)
 	}

@@ -7,24 +7,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"runtime"
-	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"descartes/internal/proc"
 	"descartes/internal/terminal"
+	"descartes/view"
 )
 
 // target is one way to reach a person.
 type target struct {
 	name string // for messages: nothing of it is secret
-	send func(ctx context.Context, n *Notice) error
+	send func(ctx context.Context, n *view.Notice) error
 	patience
 }
 
@@ -50,7 +48,7 @@ func parse(text string, opt *Options) (target, error) {
 	case strings.TrimSpace(text) == "":
 		return target{}, errors.New("--notify is empty: give a command, a URL, desktop or bell")
 	case text == "bell":
-		return target{"bell", func(context.Context, *Notice) error { opt.Bell(); return nil }, ends()}, nil
+		return target{"bell", func(context.Context, *view.Notice) error { opt.Bell(); return nil }, ends()}, nil
 	case text == "desktop":
 		return target{"desktop", desktop, ends()}, nil
 	case kind == "ntfy" || kind == "slack" || kind == "discord" || kind == "telegram" || kind == "http" || kind == "https":
@@ -114,7 +112,7 @@ func webhook(kind, full, rest string) (target, error) {
 	}
 	user := u.User
 	u.User = nil
-	return target{strings.TrimSpace(kind + " " + u.Host), func(ctx context.Context, n *Notice) error {
+	return target{strings.TrimSpace(kind + " " + u.Host), func(ctx context.Context, n *view.Notice) error {
 		return post(ctx, u, user, form(n))
 	}, answers()}, nil
 }
@@ -133,26 +131,26 @@ func asJSON(v any) message {
 	return message{b, map[string]string{"Content-Type": "application/json"}}
 }
 
-func plain(n *Notice) message { return asJSON(n) }
+func plain(n *view.Notice) message { return asJSON(n) }
 
-func slack(n *Notice) message {
+func slack(n *view.Notice) message {
 	escape := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace
 	return asJSON(map[string]string{"text": "*" + escape(n.Heading) + "*\n" + escape(n.Message)})
 }
 
-func discord(n *Notice) message {
+func discord(n *view.Notice) message {
 	return asJSON(map[string]any{"content": cut("**"+n.Heading+"**\n"+n.Message, 1900), "allowed_mentions": map[string]any{"parse": []string{}}})
 }
 
-func telegram(chat string) func(*Notice) message {
-	return func(n *Notice) message {
+func telegram(chat string) func(*view.Notice) message {
+	return func(n *view.Notice) message {
 		return asJSON(map[string]string{"chat_id": chat, "text": cut(n.Heading+"\n"+n.Message, 4000)})
 	}
 }
 
-func ntfy(n *Notice) message {
+func ntfy(n *view.Notice) message {
 	priority := "default"
-	if n.Event != Finished {
+	if n.Event != "finished" {
 		priority = "high"
 	}
 	title := strings.Map(func(r rune) rune { // of a header
@@ -161,7 +159,7 @@ func ntfy(n *Notice) message {
 		}
 		return r
 	}, n.Heading)
-	return message{[]byte(cut(n.Message, 3900)), map[string]string{"Title": title, "Priority": priority, "Tags": string(n.Event)}}
+	return message{[]byte(cut(n.Message, 3900)), map[string]string{"Title": title, "Priority": priority, "Tags": n.Event}}
 }
 
 func cut(text string, most int) string {
@@ -173,12 +171,6 @@ func cut(text string, most int) string {
 
 // finalError is of a call that is not tried again.
 type finalError struct{ error }
-
-// laterError is a call that must not be tried again before a time.
-type laterError struct {
-	error
-	after time.Duration
-}
 
 // post calls a webhook. Its errors do not contain the URL.
 func post(ctx context.Context, u *url.URL, user *url.Userinfo, m message) error {
@@ -205,28 +197,15 @@ func post(ctx context.Context, u *url.URL, user *url.Userinfo, m message) error 
 	switch {
 	case res.StatusCode < 300:
 		return nil
-	case res.StatusCode == http.StatusTooManyRequests:
-		seconds, _ := strconv.Atoi(res.Header.Get("Retry-After"))
-		return laterError{errors.New(res.Status), time.Duration(min(max(seconds, 0), 60)) * time.Second}
-	case res.StatusCode < 500:
-		return finalError{errors.New(res.Status)}
+	case res.StatusCode >= 500, res.StatusCode == http.StatusTooManyRequests:
+		return errors.New(res.Status)
 	}
-	return errors.New(res.Status)
+	return finalError{errors.New(res.Status)}
 }
 
-// fault says why a URL did not answer, naming only its host.
+// fault says why a URL did not answer, naming nothing of it but its host.
 func fault(err error, u *url.URL) string {
-	var failed *url.Error
-	var errno syscall.Errno
-	var name *net.DNSError
-	switch {
-	case errors.As(err, &name):
-		return name.Err // as in "no such host"
-	case errors.As(err, &errno):
-		return errno.Error()
-	case errors.Is(err, io.EOF):
-		return "the connection was closed without an answer"
-	case errors.As(err, &failed):
+	if failed, ok := errors.AsType[*url.Error](err); ok {
 		err = failed.Err
 	}
 	text := err.Error()
@@ -239,23 +218,23 @@ func fault(err error, u *url.URL) string {
 }
 
 // command runs a command of the shell with the notice on its standard input.
-func command(line string) func(context.Context, *Notice) error {
+func command(line string) func(context.Context, *view.Notice) error {
 	argv := []string{"sh", "-c", line}
 	if runtime.GOOS == "windows" {
 		argv = []string{"cmd", "/c", line}
 	}
-	return func(ctx context.Context, n *Notice) error {
+	return func(ctx context.Context, n *view.Notice) error {
 		return run(ctx, argv, append(asJSON(n).body, '\n'))
 	}
 }
 
 // desktop shows a notice by the desktop's own program.
-func desktop(ctx context.Context, n *Notice) error {
+func desktop(ctx context.Context, n *view.Notice) error {
 	return run(ctx, desktopCommand(runtime.GOOS, n), nil)
 }
 
 // desktopCommand hands a notice over as arguments: nothing of it is script.
-func desktopCommand(system string, n *Notice) []string {
+func desktopCommand(system string, n *view.Notice) []string {
 	if system == "darwin" {
 		return []string{"osascript", "-e", "on run argv", "-e", "display notification (item 2 of argv) with title (item 1 of argv)", "-e", "end run", n.Heading, n.Message}
 	}

@@ -7,13 +7,13 @@ import (
 	"strings"
 	"time"
 
+	"charm.land/bubbles/v2/help"
+	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
 
 	"descartes/internal/terminal"
-	"descartes/loop/journal"
-	"descartes/loop/store"
 	"descartes/view"
 )
 
@@ -96,239 +96,124 @@ func (m *model) fill(head, middle, foot []string) []string {
 }
 
 // sides puts one text at the left and one at the right; the left one gives way.
-func (m *model) sides(left, right string) string { return sides(left, right, m.width) }
-
-func sides(left, right string, width int) string {
-	room := width - ansi.StringWidth(right)
+func (m *model) sides(left, right string) string {
+	room := m.width - ansi.StringWidth(right)
 	if right == "" || room < 8 {
-		return ansi.Truncate(left, width, "…")
+		return ansi.Truncate(left, m.width, "…")
 	}
 	left = ansi.Truncate(left, room-1, "…")
 	return left + strings.Repeat(" ", room-ansi.StringWidth(left)) + right
 }
 
-func (m *model) low() bool    { return m.height < 18 }
-func (m *model) narrow() bool { return m.width < 60 }
-
 // head says which run it is, how it stands, and what waits for whom.
 func (m *model) head() []string {
-	a, now := m.loop, m.opt.Now()
-	state := styleOf(a.Stand.Colour()).Bold(true).Render(terminal.Clean(a.Word))
-	if a.Stand == view.Running {
-		state = green.Bold(true).Render(terminal.Clean(a.Word))
+	l, now := m.loop, m.opt.Now()
+	state := styleOf(l.Stand.Colour())
+	if l.Stand == view.Running {
+		state = green
 	}
-	if !a.begun.IsZero() {
-		end := now
-		if !a.ended.IsZero() {
-			end = a.ended
-		} else if !a.Run.Live {
-			end = a.LastActivity
+	out := []string{m.sides(" "+bold.Render(terminal.Clean(l.Title())), state.Bold(true).Render(terminal.Clean(l.Word))+faint.Render(" "+clock(l.Elapsed(now)))+" ")}
+	var parts []string
+	for _, n := range l.Numbers() {
+		style := styleOf(n.Stand.Colour())
+		if n.Stand == view.Done {
+			style = lipgloss.NewStyle()
 		}
-		state += faint.Render(" " + clock(end.Sub(a.begun)))
+		parts = append(parts, style.Render(n.Text))
 	}
-	var out, said []string
-	if title := " " + bold.Render(a.title()); m.narrow() {
-		out = append(out, ansi.Truncate(title, m.width, "…"), " "+ansi.Truncate(state, m.width-1, "…"))
-	} else {
-		out = append(out, m.sides(title, state+" "))
+	if c := l.Run.State.Cost; c != nil && c.USD != nil {
+		parts = append(parts, c.Dollars())
 	}
-	for _, part := range m.facts() { // side by side, in as many lines as they need
-		if n := len(out) - 1; n > 0 && (!m.narrow() || n > 1) && ansi.StringWidth(out[n])+3+ansi.StringWidth(part) <= m.width {
-			out[n] += faint.Render(" · ") + part
-		} else {
-			out = append(out, " "+part)
+	parts = append(parts, l.Times(now)...)
+	line := ""
+	for i, part := range append(parts, "") { // side by side, in as many lines as they need and there is room for
+		switch {
+		case i == len(parts) || line != "" && ansi.StringWidth(line)+3+ansi.StringWidth(part) > m.width:
+			if out = append(out, line); len(out) > max(1, m.height/6) {
+				part = ""
+			}
+			line = " " + part
+		case line == "":
+			line = " " + part
+		default:
+			line += faint.Render(" · ") + part
+		}
+		if line == " " {
+			break
 		}
 	}
+	out = append(out, m.bars()...)
 	if text := m.pending(); text != "" {
 		for line := range strings.SplitSeq(ansi.Wordwrap(text, max(1, m.width-2), ""), "\n") {
-			said = append(said, " "+yellow.Render(line))
+			out = append(out, " "+yellow.Render(line))
 		}
 	}
 	if m.trouble != "" {
-		said = append(said, " "+red.Render(terminal.Clean(m.trouble)))
+		out = append(out, " "+red.Render(terminal.Clean(m.trouble)))
 	}
-	if m.low() { // the list has at least half of the screen
-		out = out[:min(len(out), max(1, m.height/2-len(said)))]
-		if out = append(out, said...); m.height >= 14 {
-			out = append(out, "")
-		}
-		return out
-	}
-	return append(append(append(out, m.bars()...), said...), "")
+	return append(out, "")
 }
 
 // pending is what is asked of the run, why it ended, or what it does while no attempt is under way.
 func (m *model) pending() string {
-	a := m.loop
-	switch since := a.Run.History.Baseline; {
-	case a.over():
-		return terminal.Clean(a.Run.Outcome.Message)
+	switch l := m.loop; {
+	case l.Over():
+		return terminal.Clean(l.Run.Outcome.Message)
 	case m.stops > 1:
 		return "interrupted: the agent is ended, the state is saved"
 	case m.stops == 1:
 		return "interrupted: ends after the running " + m.unit() + "; Ctrl-C again ends it now"
-	case a.Run.Asked.Text() != "":
-		return a.Run.Asked.Text()
-	case !since.IsZero():
-		return "baseline: verify runs on the untouched tree, " + clock(m.opt.Now().Sub(since))
-	}
-	return ""
-}
-
-func (a *account) title() string {
-	switch s := a.Run.State; {
-	case !a.Prompt():
-		return terminal.Clean(a.Name())
-	case s.Kind != store.KindPrompt:
-		return terminal.Clean(s.Kind)
 	default:
-		return terminal.Clean(firstLine(s.Config.Prompt))
+		return l.Meanwhile()
 	}
-}
-
-// firstLine is the first line of a prompt that is no heading, or its first one.
-func firstLine(prompt string) string {
-	lines := strings.Split(strings.TrimSpace(prompt), "\n")
-	for _, l := range lines {
-		if l = strings.TrimSpace(l); l != "" && !strings.HasPrefix(l, "#") {
-			return l
-		}
-	}
-	return strings.TrimLeft(lines[0], "# ")
-}
-
-// facts are the run in numbers, what waits for a person first, and when it will be over.
-func (m *model) facts() (parts []string) {
-	a, c, now := m.loop, m.loop.Tasks, m.opt.Now()
-	count := func(n int, style lipgloss.Style, word string) {
-		if n > 0 {
-			parts = append(parts, style.Render(fmt.Sprintf("%d %s", n, word)))
-		}
-	}
-	if n := len(a.Questions); n > 0 {
-		parts = append(parts, yellow.Bold(true).Render(terminal.Count(n, "question")))
-	}
-	if a.Prompt() {
-		parts = append(parts, fmt.Sprintf("iteration %d of %d", a.Iteration, a.MaxIteration))
-	} else {
-		count(c.Blocked, red, "blocked")
-		count(len(a.Running), bold, "running")
-		parts = append(parts, fmt.Sprintf("%d/%d done", c.Done, c.Total))
-		count(c.Held, yellow, "held")
-	}
-	if a.Board == nil && !a.Prompt() {
-		parts = append(parts, "the task list cannot be read")
-	}
-	if a.Run.State.Cost != nil && a.Cost.USD != nil {
-		parts = append(parts, a.Run.State.Cost.Dollars())
-	}
-	if a.over() {
-		return parts
-	}
-	if end := a.Run.State.Config.Deadline; end != nil {
-		parts = append(parts, "no attempt after "+end.In(now.Location()).Format("15:04"))
-	}
-	left := ""
-	if d, late, ok := a.Left(now); late {
-		left = "longer than usual"
-	} else if ok {
-		about := "about "
-		switch {
-		case a.Prompt():
-			about = "at most "
-		case roughly(d) == aFew:
-			about = ""
-		}
-		left = about + roughly(d) + " left, until " + now.Add(d).Format("15:04")
-	} else if !a.Prompt() {
-		left = "no estimate before a task is done"
-	}
-	if left != "" {
-		parts = append(parts, faint.Render(left))
-	}
-	return parts
 }
 
 // clock is a time that runs.
 func clock(d time.Duration) string {
 	d = max(d, 0).Truncate(time.Second)
-	h, m, s := int(d/time.Hour), int(d/time.Minute)%60, int(d/time.Second)%60
-	switch {
-	case h > 0:
-		return fmt.Sprintf("%dh%02dm", h, m)
-	case m > 0:
-		return fmt.Sprintf("%dm%02ds", m, s)
+	if d >= time.Hour {
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
 	}
-	return fmt.Sprintf("%ds", s)
-}
-
-const aFew = "a few seconds"
-
-// roughly is how long an estimate is: no more exact than it can be.
-func roughly(d time.Duration) string {
-	switch {
-	case d < 10*time.Second:
-		return aFew
-	case d < 90*time.Second:
-		return fmt.Sprintf("%d s", d.Round(10*time.Second)/time.Second)
-	case d < time.Hour:
-		return fmt.Sprintf("%d min", d.Round(time.Minute)/time.Minute)
+	if d >= time.Minute {
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
 	}
-	return terminal.Spell(d.Round(5 * time.Minute))
+	return fmt.Sprintf("%ds", int(d.Seconds()))
 }
 
 // bars are the waves in one line, each as wide as any other, or how far a prompt loop has come.
 func (m *model) bars() []string {
-	a := m.loop
-	if a.Prompt() {
-		n, of := a.Iteration, max(1, a.MaxIteration)
-		if !a.over() {
-			n = max(0, n-1) // the last one runs
-		}
-		if a.Run.State.Completed { // nothing is left, whatever the limit was
-			n, of = 1, 1
-		}
-		return []string{" " + bar(n, of, max(6, min(48, m.width-12)), bold) + fmt.Sprintf(" %d%%", (100*min(n, of)+of/2)/of)}
+	l := m.loop
+	if l.Prompt() {
+		share := l.Share()
+		return []string{" " + bar(share, max(6, min(48, m.width-12)), bold) + fmt.Sprintf(" %.0f%%", 100*share)}
 	}
-	now, width := 0, m.width-16
-	if len(a.Waves) == 0 {
+	if len(l.Waves) == 0 {
 		return nil
 	}
-	each := max(1, min(16, (width+1)/len(a.Waves)-1))
+	each := max(1, min(16, (m.width-15)/len(l.Waves)-1))
 	line := ""
-	for i, w := range a.Waves {
+	for _, w := range l.Waves {
 		b := w.Bar()
-		if now == 0 && b.Done < b.All {
-			now = i + 1
-		}
-		if line += bar(b.Done, b.All, each, styleOf(b.Colour())); each > 2 {
+		if line += bar(b.Share(), each, styleOf(b.Colour())); each > 2 {
 			line += " "
 		}
 	}
-	where := fmt.Sprintf(" wave %d of %d ", now, len(a.Waves))
-	if now == 0 {
-		where = fmt.Sprintf(" all %s ", terminal.Count(len(a.Waves), "wave"))
-	}
+	where := " " + l.WaveWords() + " "
 	return []string{where + ansi.Truncate(line, max(1, m.width-len(where)), "…")}
 }
 
-func bar(n, of, width int, style lipgloss.Style) string {
-	full := width
-	if of > 0 {
-		full = width * min(n, of) / of
-	}
+func bar(share float64, width int, style lipgloss.Style) string {
+	full := int(share * float64(width))
 	return style.Render(strings.Repeat("█", full)) + faint.Render(strings.Repeat("░", width-full))
 }
 
 // recent is what happened last.
 func (m *model) recent(most int) []string {
-	list := m.loop.said
-	if len(list) == 0 || most < 3 {
+	if len(m.said) == 0 || most < 3 {
 		return nil
 	}
-	list = list[max(0, len(list)-most+2):]
 	out := []string{"", m.rule("Recently")}
-	for _, s := range list {
+	for _, s := range m.said[max(0, len(m.said)-most+2):] {
 		out = append(out, faint.Render(" "+s.at.In(m.opt.Now().Location()).Format("15:04:05")+"  "+ansi.Truncate(strings.TrimSpace(s.text), max(4, m.width-13), "…")))
 	}
 	return out
@@ -339,24 +224,53 @@ func (m *model) rule(word string) string {
 	return faint.Render("─ " + word + " " + strings.Repeat("─", max(0, m.width-ansi.StringWidth(word)-3)))
 }
 
-// foot is the last line: what to read, and which keys there are.
+// foot is the last lines: what to read, and which keys there are.
 func (m *model) foot() []string {
 	where := terminal.Clean(filepath.Base(m.opt.Root))
 	if m.loop != nil {
 		where += " · " + m.loop.ID
 	}
 	above := m.rule(where)
-	switch {
-	case m.notice != "":
+	if m.notice != "" {
 		style := accent
 		if strings.HasPrefix(m.notice, "error:") {
 			style = red
 		}
 		above = " " + style.Render(ansi.Truncate(m.notice, max(4, m.width-2), "…"))
-	case m.low():
-		return []string{m.keys()}
 	}
-	return []string{above, m.keys()}
+	h := help.New()
+	h.SetWidth(max(1, m.width-2))
+	h.ShortSeparator = "  "
+	h.Styles = help.Styles{Ellipsis: faint, ShortKey: bold, ShortDesc: faint, ShortSeparator: faint}
+	return []string{above, " " + h.ShortHelpView(m.keys())}
+}
+
+// keys are those that do something now, the most important first.
+func (m *model) keys() (list []key.Binding) {
+	add := func(words ...string) {
+		for i := 0; i < len(words); i += 2 {
+			list = append(list, key.NewBinding(key.WithKeys(words[i]), key.WithHelp(words[i], words[i+1])))
+		}
+	}
+	switch {
+	case m.entry != nil:
+		add("Enter", "send", "Ctrl-J", "new line", "Esc", "back")
+	case len(m.asked) > 0:
+		add("y", "yes", "n", "no")
+	case m.choice != nil:
+		add("Esc", "back")
+	case m.page != nil:
+		if add("q", "back", "↑↓", "scroll", "g/G", "begin/end"); m.page.of != nil {
+			add("l", "log", "s", m.text(), "d", "diff", "[ ]", "other "+m.unit()+"s")
+		}
+	default:
+		for _, s := range m.shortcuts() {
+			if s.short != "" && !s.off {
+				add(s.name, s.short)
+			}
+		}
+	}
+	return list
 }
 
 // box is what a person is asked; nil for nothing.
@@ -371,10 +285,8 @@ func (m *model) box() []string {
 			out = append(out, " "+line)
 		}
 	case len(m.asked) > 0:
-		if m.loop != nil { // what led to the question
-			for _, s := range m.loop.said[max(0, len(m.loop.said)-max(0, m.height/2-6)):] {
-				out = append(out, faint.Render("  "+strings.TrimSpace(s.text)))
-			}
+		for _, s := range m.said[max(0, len(m.said)-max(0, m.height/2-6)):] { // what led to the question
+			out = append(out, faint.Render("  "+strings.TrimSpace(s.text)))
 		}
 		out = append(out, m.rule("The run asks"))
 		out = append(out, m.wrap(terminal.CleanLines(m.asked[0].question), max(2, m.height/2))...)
@@ -398,22 +310,6 @@ func (m *model) wrap(text string, most int) []string {
 		lines[i] = "  " + lines[i]
 	}
 	return lines
-}
-
-// doing is what an attempt does, and for how long.
-func (m *model) doing(a *view.Attempt) string {
-	parts := []string{a.Which()}
-	if a.Iteration > 0 && a.Number == 1 {
-		parts = nil
-	}
-	if place := a.Place(); place != "" && m.width >= 100 {
-		parts = append(parts, terminal.Clean(place))
-	}
-	parts = append(parts, a.Doing()+" "+clock(m.opt.Now().Sub(a.Since)))
-	if a.Cost.USD != nil {
-		parts = append(parts, journal.Dollars(*a.Cost.USD))
-	}
-	return strings.Join(parts, " · ")
 }
 
 // ascii writes a screen with the letters that every terminal has.

@@ -40,7 +40,7 @@ const (
 
 // fixture is a live run with a task of each kind: done, blocked after three attempts, held, accepted, with a question, without quota, in conflict with
 // another, and with two candidates.
-func fixture(t *testing.T) (root string, saved store.Saved, events string) {
+func fixture(t *testing.T) (root string, saved store.Saved) {
 	t.Helper()
 	root = filepath.Join(t.TempDir(), "shelf")
 	home := store.NewHome(root)
@@ -106,12 +106,12 @@ func fixture(t *testing.T) (root string, saved store.Saved, events string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { lock.Close() })
-	return root, store.Saved{Path: home.Default(), State: &st}, home.Events(st.ID)
+	return root, store.Saved{Path: home.Default(), State: &st}
 }
 
 // TestSameFacts: text, JSON, reports, live view, page and notice say the same of one run.
 func TestSameFacts(t *testing.T) {
-	root, saved, events := fixture(t)
+	root, saved := fixture(t)
 	look := func() *view.Loop {
 		t.Helper()
 		l, err := view.Of(root, saved)
@@ -141,11 +141,11 @@ func TestSameFacts(t *testing.T) {
 	}
 	texts := map[string]string{
 		"json": string(asJSON), "status": print.Status(l, false, false, false), "waves": print.Waves(l.Board, false, 0), "list": print.Loops(view.All(root, []store.Saved{saved}), true),
-		"why": why.String(), "markdown": string(print.Markdown(l)), "junit": string(print.JUnit(l)), "live view": screen(t, root, saved), "page": webPage(t, root), "notice": notices(t, events),
+		"why": why.String(), "markdown": string(print.Markdown(l)), "junit": string(print.JUnit(l)), "live view": screen(t, root, saved), "page": webPage(t, root), "notice": notices(t, root),
 	}
 	for name, want := range map[string][]string{
 		"json":      {`"done":2,"blocked":2,`, `"held":1,`, question, failing, `"state":"running"`, quota, `"grade":"accepted"`},
-		"status":    {"Done: 2 of 8 tasks, 2 blocked, 1 held", "asks: 5 Search", question, failing, quota, "Done: accepted: 4"},
+		"status":    {"Tasks: 1 question, 2 blocked, 3 running, 2/8 done, 1 held", "asks: 5 Search", question, failing, quota, "Done: accepted: 4"},
 		"waves":     {": 2 done, .*2 blocked, 1 held", `4 +done +Slugs  \(accepted\)`},
 		"list":      {`running +2/8 `},
 		"why":       {"after 3 attempts", failing, question, "was accepted by a person"},
@@ -186,14 +186,14 @@ func webPage(t *testing.T, root string) string {
 }
 
 // notices are those of the run, as a command gets them.
-func notices(t *testing.T, events string) string {
+func notices(t *testing.T, root string) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "notices")
-	n, err := notify.New(notify.Options{Targets: []string{"cat >> " + out}, Project: "shelf", Tag: "shelf", Warn: func(text string) { t.Error(text) }})
+	n, err := notify.New(notify.Options{Targets: []string{"cat >> " + out}, Warn: func(text string) { t.Error(text) }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.Begin(events)
+	n.Begin(root, "loop-1a2b")
 	n.End()
 	b, err := os.ReadFile(out)
 	if err != nil {
@@ -206,8 +206,8 @@ func notices(t *testing.T, events string) string {
 func screen(t *testing.T, root string, saved store.Saved) string {
 	t.Helper()
 	m := newModel(Options{Root: root}, true)
-	a, err := newAccount(root, saved)
-	if m.Update(foundMsg{a, err}); err != nil {
+	l, err := view.Of(root, saved)
+	if m.Update(seenMsg{loop: l}); err != nil {
 		t.Fatal(err)
 	}
 	return frame(m)

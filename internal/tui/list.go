@@ -2,89 +2,156 @@ package tui
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
 
 	"descartes/internal/terminal"
-	"descartes/loop/journal"
 	"descartes/view"
 )
 
-// heading is what stands over the rows of a stand.
-func (m *model) heading(in view.Stand, n int) string {
+// row is a line of the list that a person can choose.
+type row struct {
+	in      view.Stand
+	task    *view.Task    // nil for a prompt loop
+	attempt *view.Attempt // the last; nil if there was none
+	limit   *view.Limit   // of a wait, for all tasks that wait for the same
+}
+
+// past is where the iterations of a prompt loop stand that are over.
+const past view.Stand = "past"
+
+func (r *row) key() string {
 	switch {
-	case in == past:
-		return "Iteration History"
-	case m.loop.Prompt():
-		return in.Heading()
+	case r.task != nil:
+		return r.task.ID.ID
+	case r.attempt != nil:
+		return fmt.Sprintf("%d.%d", r.attempt.Iteration, r.attempt.Number)
 	}
-	return fmt.Sprintf("%s: %d", in.Heading(), n)
+	return ""
+}
+
+// row is the one that is chosen; nil where there is none.
+func (m *model) row() *row {
+	if m.at >= len(m.rows) {
+		return nil
+	}
+	return &m.rows[m.at]
+}
+
+// arrange orders what there is, what waits for a person first, and keeps the chosen row chosen.
+func (m *model) arrange() {
+	const widest = 8 // columns of ids
+	l, by := m.loop, map[view.Stand][]row{}
+	m.rows, m.ids = []row{}, 0
+	for _, one := range l.Limits {
+		by[view.Limited] = append(by[view.Limited], row{in: view.Limited, limit: one})
+	}
+	for _, a := range slices.Backward(l.Iterations) {
+		in := past
+		if a.Stand == view.Running {
+			in = view.Running
+		}
+		by[in] = append(by[in], row{in: in, attempt: a})
+	}
+	for _, w := range l.Waves {
+		for i := range w.Tasks {
+			t := &w.Tasks[i]
+			if r := (row{in: t.Stand, task: t, attempt: t.Last()}); t.Stand != view.Limited {
+				by[t.Stand] = append(by[t.Stand], r)
+			} else if at := slices.IndexFunc(by[t.Stand], func(r row) bool { return slices.Contains(r.limit.Tasks, t.ID.ID) }); at >= 0 {
+				by[t.Stand][at].task, by[t.Stand][at].attempt = t, t.Last()
+			}
+			if n := terminal.Width(terminal.Clean(t.ID.ID)); n <= widest {
+				m.ids = max(m.ids, n)
+			}
+		}
+	}
+	slices.SortStableFunc(by[view.Running], func(x, y row) int { return x.attempt.Started.Compare(y.attempt.Started) })
+	slices.SortStableFunc(by[view.Done], func(x, y row) int { return endOf(y.attempt).Compare(endOf(x.attempt)) })
+	for _, in := range append(view.Stands(), past) {
+		m.rows = append(m.rows, by[in]...)
+	}
+	if key := m.chosen.key(); key != "" {
+		if at := slices.IndexFunc(m.rows, func(r row) bool { return r.key() == key && r.in == m.chosen.in }); at >= 0 {
+			m.at = at
+		}
+	}
+	if m.at = max(0, min(m.at, len(m.rows)-1)); m.chosen.key() != "" {
+		m.move(0)
+	}
+}
+
+func endOf(a *view.Attempt) time.Time {
+	if a == nil {
+		return time.Time{}
+	}
+	return a.Ended
+}
+
+// heading is what stands over the rows of a stand.
+func (m *model) heading(in view.Stand, n int) []string {
+	style := lipgloss.NewStyle().Bold(true)
+	if in == past {
+		return []string{" " + style.Render("Iteration History"), faint.Render(columns("   ", "#", "Duration", "Exit Code", "Decision", "Preview"))}
+	}
+	if in == view.Asks || in == view.Blocked {
+		style = styleOf(in.Colour()).Bold(true)
+	}
+	text := in.Heading()
+	if !m.loop.Prompt() {
+		text += fmt.Sprintf(": %d", n)
+	}
+	return []string{" " + style.Render(text)}
 }
 
 // high is how many lines a row takes.
-func (r *row) high(narrow bool) int {
+func (r *row) high() int {
 	switch r.in {
 	case view.Running, view.Asks, view.Blocked, view.Limited:
-		if narrow {
-			return 3
-		}
 		return 2
 	}
 	return 1
 }
 
-// title is the name of the chosen row in as many lines as it needs, three at most, if the screen is narrow: the others' are cut.
-func (m *model) title(r *row) []string {
-	if !m.narrow() || r.in == past {
-		return []string{m.name(r)}
-	}
-	lines := strings.Split(ansi.Wrap(m.name(r), max(8, m.width-6), ""), "\n")
-	return lines[:min(len(lines), 3)]
-}
-
 // list draws the rows that fit in so many lines around the chosen one.
 func (m *model) list(room int) []string {
-	rows := m.loop.rows
 	if room <= 0 {
 		return nil
 	}
-	if len(rows) == 0 {
+	if len(m.rows) == 0 {
 		return []string{faint.Render(" nothing has happened yet")}
 	}
-	m.at = max(0, min(m.at, len(rows)-1))
 	counts := map[view.Stand]int{}
-	for i := range rows {
-		counts[rows[i].in]++
+	for i := range m.rows {
+		counts[m.rows[i].in]++
 	}
 	var all []string
 	begin, end := 0, 0 // of the chosen row
-	for i := range rows {
-		r := &rows[i]
+	for i := range m.rows {
+		r := &m.rows[i]
 		if i == m.at {
 			begin = len(all)
 		}
-		if i == 0 || r.in != rows[i-1].in {
-			if i > 0 && !m.low() {
+		if i == 0 || r.in != m.rows[i-1].in {
+			if i > 0 {
 				all = append(all, "")
 			}
-			style := lipgloss.NewStyle()
-			if r.in == view.Asks || r.in == view.Blocked {
-				style = styleOf(r.in.Colour())
-			}
-			all = append(all, " "+style.Bold(true).Render(m.heading(r.in, counts[r.in])))
-			if r.in == past && !m.narrow() {
-				all = append(all, faint.Render(m.columns("   ", "#", "Duration", "Exit Code", "Decision", "Preview")))
-			}
+			all = append(all, m.heading(r.in, counts[r.in])...)
 		}
+		own := len(all)
 		if i > m.at+m.height || i < m.at-m.height { // not on the screen: only its height counts
-			all = append(all, make([]string, r.high(m.narrow()))...)
+			all = append(all, make([]string, r.high())...)
 		} else {
 			all = append(all, m.draw(r, i == m.at)...)
 		}
 		if i == m.at {
-			end = len(all)
+			if end = len(all); end-begin > room { // its heading gives way
+				begin = own
+			}
 		}
 	}
 	shown := room
@@ -104,45 +171,31 @@ func (m *model) list(room int) []string {
 
 // draw is a row in as many lines as it is high.
 func (m *model) draw(r *row, chosen bool) []string {
-	style, narrow, cursor := styleOf(r.in.Colour()), m.narrow(), " "
+	style, cursor := styleOf(r.in.Colour()), " "
 	if chosen {
 		cursor = accent.Render("▸")
 	}
 	if r.in == past {
 		return []string{cursor + m.iteration(r.attempt)}
 	}
+	name, below := m.name(r), style
+	switch {
+	case chosen:
+		name = bold.Render(name)
+	case r.in == view.Done || r.in == view.Waiting || r.in == view.Held:
+		name = faint.Render(name)
+	}
 	if r.in == view.Running {
-		style = accent
+		style, below = accent, faint
 	}
-	names := []string{m.name(r)}
-	if chosen {
-		names = m.title(r)
+	left := cursor + style.Render(r.in.Sign()) + " " + name
+	right, why := m.about(r)
+	if m.width-ansi.StringWidth(right)-2 < min(30, ansi.StringWidth(left)) { // the name comes first
+		right, why = "", strings.Trim(right+" · "+why, " ·")
 	}
-	for i, name := range names {
-		if chosen {
-			names[i] = bold.Render(name)
-		} else if r.in == view.Done || r.in == view.Waiting || r.in == view.Held {
-			names[i] = faint.Render(name)
-		}
-	}
-	left := cursor + style.Render(r.in.Sign()) + " " + names[0]
-	right, below := m.about(r)
-	if r.in == view.Running {
-		style = faint
-	}
-	if !narrow {
-		out := []string{sides(left, faint.Render(right)+" ", m.width)}
-		if r.high(narrow) > 1 {
-			out = append(out, m.under(below, style))
-		}
-		return out
-	}
-	out := []string{ansi.Truncate(left, m.width, "…")}
-	for _, more := range names[1:] {
-		out = append(out, "     "+more)
-	}
-	if r.high(true) > 1 {
-		out = append(out, m.under(right, faint), m.under(below, style))
+	out := []string{m.sides(left, faint.Render(right)+" ")}
+	if r.high() > 1 {
+		out = append(out, "     "+below.Render(ansi.Truncate(why, max(4, m.width-6), "…")))
 	}
 	return out
 }
@@ -158,53 +211,26 @@ func (m *model) name(r *row) string {
 		return strings.TrimSpace(fmt.Sprintf("iteration %d  %s", r.attempt.Iteration, terminal.Clean(r.attempt.Title)))
 	}
 	id := terminal.Clean(r.task.ID.ID)
-	return id + strings.Repeat(" ", max(0, m.loop.ids-terminal.Width(id))) + "  " + terminal.Clean(r.task.Title)
-}
-
-func (m *model) under(text string, style lipgloss.Style) string {
-	return "     " + style.Render(ansi.Truncate(text, max(4, m.width-6), "…"))
+	return id + strings.Repeat(" ", max(0, m.ids-terminal.Width(id))) + "  " + terminal.Clean(r.task.Title)
 }
 
 // about is what stands at the right of a row, and below it.
 func (m *model) about(r *row) (right, below string) {
+	now := m.opt.Now()
 	switch r.in {
 	case view.Running:
-		return m.doing(r.attempt), terminal.Clean(m.actions[r.attempt.Key])
+		return r.attempt.Now(clock(now.Sub(r.attempt.Since)), m.width >= 100), terminal.Clean(m.actions[r.attempt.Key])
 	case view.Limited:
-		if !r.limit.Until.IsZero() {
-			right = "until " + r.limit.Until.In(m.opt.Now().Location()).Format("15:04") + ", " + terminal.Spell(max(0, r.limit.Until.Sub(m.opt.Now())))
-		}
-		return strings.TrimPrefix(right+" · "+terminal.Clean(r.limit.Backend), " · "), terminal.Clean(r.limit.Reason)
+		return r.limit.Left(now), terminal.Clean(r.limit.Reason)
 	case view.Asks, view.Blocked:
 		if b := r.task.Blocked; b != nil {
 			right = terminal.Count(b.Attempts, "attempt")
 		}
+		return right, terminal.Clean(strings.Join(strings.Fields(r.task.Why), " "))
 	case view.Done:
-		return m.came(r), ""
+		return r.task.Came(), ""
 	}
-	why := terminal.Clean(strings.Join(strings.Fields(r.task.Why), " "))
-	if r.high(false) > 1 {
-		return right, why
-	}
-	return why, ""
-}
-
-// came is what a task that is done took.
-func (m *model) came(r *row) string {
-	var parts []string
-	if a := r.attempt; a != nil && a.Ended.After(a.Started) {
-		if a.Number > 1 {
-			parts = append(parts, fmt.Sprintf("attempt %d", a.Number))
-		}
-		parts = append(parts, terminal.Duration(a.Ended.Sub(a.Started)))
-	}
-	if r.task.Grade == journal.Accepted {
-		parts = append(parts, "accepted")
-	}
-	if r.task.Price != "" {
-		parts = append(parts, r.task.Price)
-	}
-	return strings.Join(parts, " · ")
+	return terminal.Clean(strings.Join(strings.Fields(r.task.Why), " ")), ""
 }
 
 // iteration is a line of a prompt loop's history.
@@ -216,7 +242,6 @@ func (m *model) iteration(a *view.Attempt) string {
 			preview = d.Words
 		}
 	}
-	preview = terminal.Clean(strings.Join(strings.Fields(preview), " "))
 	number, took := fmt.Sprint(a.Iteration), "-"
 	if a.Number > 1 {
 		number += fmt.Sprintf(".%d", a.Number)
@@ -228,21 +253,11 @@ func (m *model) iteration(a *view.Attempt) string {
 	if code != 0 || a.Verdict.Unjudged() || !a.Over() {
 		style = yellow
 	}
-	text := m.columns("  ", number, took, exit, terminal.Clean(a.Decided()), preview)
-	if m.narrow() {
-		if code != 0 {
-			preview = fmt.Sprintf("exit %d: %s", code, preview)
-		}
-		text = fmt.Sprintf("  %-4s %-6s %s", number, took, preview)
-	}
+	text := columns("  ", number, took, exit, terminal.Clean(a.Decided()), terminal.Clean(strings.Join(strings.Fields(preview), " ")))
 	return style.Render(ansi.Truncate(text, max(4, m.width-2), "…"))
 }
 
-// columns are those of the history; there is room for the decisions on a wide screen.
-func (m *model) columns(margin, number, took, code, decision, preview string) string {
-	text := fmt.Sprintf("%s%-5s %-10s %-10s ", margin, number, took, code)
-	if m.width >= 72 {
-		text += fmt.Sprintf("%-12s ", decision)
-	}
-	return text + preview
+// columns are those of the history.
+func columns(margin, number, took, code, decision, preview string) string {
+	return fmt.Sprintf("%s%-5s %-10s %-10s %-12s %s", margin, number, took, code, decision, preview)
 }

@@ -15,6 +15,7 @@ import (
 	"descartes/loop/journal"
 	"descartes/loop/store"
 	"descartes/view"
+	"descartes/view/print"
 )
 
 // model is what the view shows.
@@ -24,8 +25,12 @@ type model struct {
 	width   int
 	height  int
 
-	loop    *account // nil until the loop has a state file
-	trouble string   // why it cannot be read
+	loop    *view.Loop // nil until it has a state file
+	trouble string     // why it cannot be read
+	events  *print.Events
+	said    []said // of what happened, the latest last
+	rows    []row
+	ids     int // columns of the widest id in rows, within reason
 	actions map[journal.Key]string
 	at      int  // the row that is chosen
 	chosen  row  // it, as it was when it was chosen: it stays chosen while the list changes around it
@@ -42,6 +47,12 @@ type model struct {
 	stops  int      // times Ctrl-C
 
 	leaving bool // the run is over, and the view as soon as nobody writes
+}
+
+// said is a line of what happened.
+type said struct {
+	at   time.Time
+	text string
 }
 
 // choice is a question with a key for each answer.
@@ -71,54 +82,30 @@ func newModel(opt Options, unicode bool) *model {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	return &model{opt: opt, unicode: unicode, width: 80, height: 24, actions: map[journal.Key]string{}}
+	return &model{opt: opt, unicode: unicode, width: 80, height: 24, actions: map[journal.Key]string{}, events: print.NewEvents(false)}
 }
 
 // Init has nothing to begin with: what happens is sent.
 func (m *model) Init() tea.Cmd { return nil }
 
-// again reads everything anew: the task list may have been changed.
-func (m *model) again() {
-	if m.loop == nil {
-		return
+// see takes in what was written.
+func (m *model) see(events []journal.Event) {
+	for i := range events {
+		m.tell(events[i].TS, m.events.Line(&events[i]))
 	}
-	if l, err := view.Of(m.opt.Root, m.loop.saved); err == nil {
-		m.loop.Loop = l
-		m.loop.arrange()
-		m.hold()
+	if m.loop.See(events) || m.rows == nil {
+		m.arrange()
 	}
 }
 
-// hold keeps the chosen task chosen when the list changes, and the cursor on a row.
-func (m *model) hold() {
-	rows := m.loop.rows
-	if key := m.chosen.key(); key != "" {
-		if at := slices.IndexFunc(rows, func(r row) bool { return r.key() == key && r.in == m.chosen.in }); at >= 0 {
-			m.at = at
+func (m *model) tell(at time.Time, text string) {
+	const most = 50 // lines that are kept
+	for line := range strings.SplitSeq(text, "\n") {
+		if strings.TrimSpace(line) != "" {
+			m.said = append(m.said, said{at, line})
 		}
 	}
-	m.at = max(0, min(m.at, len(rows)-1))
-	if r := m.row(); r != nil && m.chosen.key() != "" {
-		m.chosen = *r
-	}
-}
-
-func (r *row) key() string {
-	switch {
-	case r.task != nil:
-		return r.task.ID.ID
-	case r.attempt != nil:
-		return fmt.Sprintf("%d.%d", r.attempt.Iteration, r.attempt.Number)
-	}
-	return ""
-}
-
-// row is the one that is chosen; nil where there is none.
-func (m *model) row() *row {
-	if m.loop == nil || m.at >= len(m.loop.rows) {
-		return nil
-	}
-	return &m.loop.rows[m.at]
+	m.said = m.said[max(0, len(m.said)-most):]
 }
 
 // Update takes a message in.
@@ -132,16 +119,18 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if m.entry != nil {
 			m.entry.area.SetWidth(max(10, m.width-4))
 		}
-	case foundMsg:
-		if m.loop = msg.loop; msg.err != nil {
+	case seenMsg:
+		if m.loop == nil && msg.loop != nil {
+			m.loop = msg.loop
+			m.events.Waves, m.events.Usual = len(m.loop.Waves), m.loop.Run.State.Config.Backend.Type
+		}
+		if m.trouble = ""; msg.err != nil {
 			m.trouble = msg.err.Error()
 		}
-	case eventsMsg:
-		m.trouble = ""
-		if err := cmp.Or(msg.err, m.loop.see(msg.events)); err != nil {
-			m.trouble = err.Error()
+		if m.loop == nil {
+			break
 		}
-		m.hold()
+		m.see(msg.events)
 		if m.opt.Now().Sub(m.noticed) > noticeFor {
 			m.notice = ""
 		}
@@ -167,20 +156,16 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			m.page.fill(msg)
 		}
 	case doneMsg:
-		if msg.err != nil {
+		switch {
+		case msg.err != nil:
 			m.say("error: " + msg.err.Error())
-			break
-		}
-		if m.leaving {
+		case m.leaving:
 			return m, tea.Quit
-		}
-		m.again()
-		if msg.said != "" {
-			m.say(msg.said)
-		}
-	case tea.PasteMsg:
-		if m.entry != nil {
-			return m, m.entry.update(msg)
+		default:
+			if m.loop != nil && m.loop.Again() == nil {
+				m.arrange()
+			}
+			m.say(cmp.Or(msg.said, m.notice))
 		}
 	case tea.KeyPressMsg:
 		return m, m.press(msg)
@@ -194,18 +179,13 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 
 func (m *model) say(text string) {
 	m.notice, m.noticed = terminal.Clean(strings.TrimSpace(text)), m.opt.Now()
-	if m.loop != nil && m.notice != "" {
-		m.loop.say(m.noticed, m.notice)
-	}
+	m.tell(m.noticed, m.notice)
 }
 
 // look asks what the agents do now.
 func (m *model) look() tea.Cmd {
-	if m.loop == nil || m.looking || m.opt.Action == nil {
-		return nil
-	}
 	work := m.loop.Working()
-	if len(work) == 0 {
+	if m.looking || m.opt.Action == nil || len(work) == 0 {
 		return nil
 	}
 	m.looking = true
@@ -238,92 +218,48 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 	case m.entry != nil:
 		return m.write(k)
 	case len(m.asked) > 0:
-		m.reply(key)
+		if yes := strings.ToLower(key) == "y" || key == "enter"; yes || strings.ToLower(key) == "n" {
+			m.asked[0].reply <- yes
+			m.asked = m.asked[1:]
+		}
 		return nil
 	case m.choice != nil:
 		return m.choose(key)
 	case m.page != nil:
 		return m.turn(k)
 	}
-	return m.command(key)
-}
-
-// reply answers the oldest question of the run.
-func (m *model) reply(key string) {
-	var yes bool
-	switch key {
-	case "y", "Y", "enter":
-		yes = true
-	case "n", "N":
-	default:
-		return
+	for _, s := range m.shortcuts() {
+		if slices.Contains(s.keys, key) {
+			return s.do(key)
+		}
 	}
-	m.asked[0].reply <- yes
-	m.asked = m.asked[1:]
+	return nil
 }
 
 func (m *model) choose(key string) tea.Cmd {
 	c := m.choice
-	if key == "esc" || key == "q" && !slices.ContainsFunc(c.keys, func(a answer) bool { return slices.Contains(a.keys, "q") }) {
-		m.choice = nil
-		return nil
-	}
 	for _, a := range c.keys {
 		if slices.Contains(a.keys, key) {
 			m.choice = nil
 			return a.do()
 		}
 	}
-	return nil
-}
-
-// command is a key over the list.
-func (m *model) command(key string) tea.Cmd {
-	switch key {
-	case "up", "k":
-		m.move(-1)
-	case "down", "j":
-		m.move(1)
-	case "pgup", "ctrl+b":
-		m.move(-max(1, m.height/2))
-	case "pgdown", "ctrl+f", "space":
-		m.move(max(1, m.height/2))
-	case "home", "g":
-		m.move(-1 << 30)
-	case "end", "G":
-		m.move(1 << 30)
-	case "enter", "l", "s", "d":
-		return m.show(key)
-	case "p":
-		m.request(store.RequestPause)
-	case "c":
-		m.request(store.RequestCancel)
-	case "r":
-		return m.retry()
-	case "a":
-		return m.answer()
-	case "?", "h":
-		m.page = newPage("keys", nil, m.width, m.height)
-		m.page.set(m.help())
-	case "q":
-		return m.quit()
+	if key == "esc" || key == "q" {
+		m.choice = nil
 	}
 	return nil
 }
 
 func (m *model) move(by int) {
-	if m.loop == nil {
-		return
-	}
-	m.at = max(0, min(m.at+by, len(m.loop.rows)-1))
+	m.at = max(0, min(m.at+by, len(m.rows)-1))
 	if r := m.row(); r != nil {
 		m.chosen = *r
 	}
 }
 
-// quit leaves the view. A loop of this process ends with it, or prints lines from then on: that is for the person to say.
-func (m *model) quit() tea.Cmd {
-	if !m.opt.Here || m.loop == nil || m.loop.over() {
+// quit leaves the view. A run of this process ends with it, or prints lines from then on: that is for the person to say.
+func (m *model) quit(string) tea.Cmd {
+	if !m.opt.Here || m.loop == nil || m.loop.Over() {
 		return tea.Quit
 	}
 	m.choice = &choice{"The run is in this terminal.", []answer{
@@ -334,7 +270,12 @@ func (m *model) quit() tea.Cmd {
 	return nil
 }
 
-func (m *model) unit() string { return view.Unit(m.loop.Kind) }
+func (m *model) unit() string {
+	if m.loop == nil {
+		return view.Unit("")
+	}
+	return view.Unit(m.loop.Kind)
+}
 
 // text is what an agent is given.
 func (m *model) text() string {
@@ -344,59 +285,52 @@ func (m *model) text() string {
 	return "prompt"
 }
 
-// keyOf is the one that a request is made with, and taken back.
-func keyOf(r store.Request) string { return string(r[:min(1, len(r))]) }
-
-// request asks whether a live loop is to pause or to end, and when, or whether it is to do so no more.
-func (m *model) request(r store.Request) {
-	word := strings.ToUpper(keyOf(r)) + string(r[1:])
+// request asks whether a live run is to pause or to end, and when, or whether it is to do so no more.
+func (m *model) request(key string) tea.Cmd {
+	r := map[string]store.Request{"p": store.RequestPause, "c": store.RequestCancel}[key]
+	word := strings.ToUpper(key) + string(r[1:])
 	switch {
 	case m.opt.Request == nil || m.loop == nil:
 	case !m.loop.Run.Live:
 		m.say("it is not running")
 	case m.loop.Run.Asked.CanUndo() == r && m.opt.TakeBack != nil:
+		undo := m.opt.TakeBack
 		m.choice = &choice{word + " is requested.", []answer{
-			{[]string{keyOf(r), "enter", "y"}, "take it back: the run goes on", m.takingBack(r)},
+			{[]string{key, "enter", "y"}, "take it back: the run goes on", command(func() (string, error) { return undo(r) })},
 			{[]string{"n"}, string(r) + " now: the agent is interrupted", m.asking(r, true)},
 		}}
 	default:
 		m.choice = &choice{word + " the run?", []answer{
-			{[]string{keyOf(r), "enter", "y"}, "after the running " + m.unit(), m.asking(r, false)},
+			{[]string{key, "enter", "y"}, "after the running " + m.unit(), m.asking(r, false)},
 			{[]string{"n"}, "now: the agent is interrupted", m.asking(r, true)},
 		}}
 	}
+	return nil
 }
 
 func (m *model) asking(r store.Request, now bool) func() tea.Cmd {
+	ask, here := m.opt.Request, m.opt.Here
+	return command(func() (string, error) {
+		said, err := ask(r, now)
+		if here { // the run itself says what is asked of it
+			said = ""
+		}
+		return said, err
+	})
+}
+
+// command is something that a person asked for, while the view goes on.
+func command(do func() (said string, err error)) func() tea.Cmd {
 	return func() tea.Cmd {
-		ask := m.opt.Request
-		here := m.opt.Here
 		return func() tea.Msg {
-			said, err := ask(r, now)
-			if here { // the run itself says what is asked of it
-				said = ""
-			}
-			return doneWith(said, err)
+			said, err := do()
+			return doneMsg{said, err}
 		}
 	}
 }
 
-func (m *model) takingBack(r store.Request) func() tea.Cmd {
-	return func() tea.Cmd {
-		undo := m.opt.TakeBack
-		return func() tea.Msg { return doneWith(undo(r)) }
-	}
-}
-
-func doneWith(said string, err error) tea.Msg { return doneMsg{said, err} }
-
-func (m *model) proceeding() tea.Cmd {
-	proceed := m.opt.Proceed
-	return func() tea.Msg { return doneWith(proceed()) }
-}
-
 // retry has the chosen blocked task tried again.
-func (m *model) retry() tea.Cmd {
+func (m *model) retry(string) tea.Cmd {
 	r := m.row()
 	if m.opt.Answer == nil {
 		return nil
@@ -410,16 +344,16 @@ func (m *model) retry() tea.Cmd {
 }
 
 // answer answers what the chosen task's agent asked, or the first that asked.
-func (m *model) answer() tea.Cmd {
+func (m *model) answer(string) tea.Cmd {
 	if m.opt.Answer == nil || m.loop == nil {
 		return nil
 	}
 	r := m.row()
 	if r == nil || r.in != view.Asks {
-		at := slices.IndexFunc(m.loop.rows, func(r row) bool { return r.in == view.Asks })
-		if text := m.loop.gateAsks(); at < 0 && text != "" && m.opt.Proceed != nil {
+		at := slices.IndexFunc(m.rows, func(r row) bool { return r.in == view.Asks })
+		if text := m.loop.GateAsks(); at < 0 && text != "" && m.opt.Proceed != nil {
 			m.choice = &choice{text, []answer{
-				{[]string{"y", "enter"}, "yes: it goes on in the background", m.proceeding},
+				{[]string{"y", "enter"}, "yes: it goes on in the background", command(m.opt.Proceed)},
 				{[]string{"n"}, "no: it stays as it is", func() tea.Cmd { return nil }},
 			}}
 			return nil
@@ -459,41 +393,32 @@ func (m *model) write(k tea.KeyPressMsg) tea.Cmd {
 			return tea.Quit
 		}
 		return nil
-	case "enter":
-		return m.send(e)
 	case "ctrl+j", "alt+enter", "shift+enter":
 		e.area.InsertString("\n")
 		return nil
+	case "enter":
+		text := strings.TrimSpace(e.area.Value())
+		if text == "" && !e.empty {
+			m.say("the answer is empty")
+			return nil
+		}
+		m.entry = nil
+		answer, task := m.opt.Answer, e.task
+		return command(func() (string, error) { return answer(task, text) })()
 	}
 	return e.update(k)
 }
 
-// send hands over what was written.
-func (m *model) send(e *entry) tea.Cmd {
-	text := strings.TrimSpace(e.area.Value())
-	if text == "" && !e.empty {
-		m.say("the answer is empty")
-		return nil
-	}
-	m.entry = nil
-	answer, task := m.opt.Answer, e.task
-	return func() tea.Msg {
-		return doneWith(answer(task, text))
-	}
-}
-
 // show opens a page about the chosen row's last attempt.
 func (m *model) show(key string) tea.Cmd {
-	r := m.row()
-	switch {
+	switch r := m.row(); {
 	case r == nil:
-		return nil
 	case r.attempt != nil:
 		return m.open(key, r.attempt.Attempt)
-	case r.task == nil:
-		return nil
+	case r.task != nil:
+		return m.open(key, &journal.Attempt{Key: journal.Key{Task: r.task.ID.ID}})
 	}
-	return m.open(key, &journal.Attempt{Key: journal.Key{Task: r.task.ID.ID}})
+	return nil
 }
 
 // open shows the log, the spec or the diff of an attempt, by the key that is for it.
@@ -552,15 +477,88 @@ func (m *model) beside(a *journal.Attempt, step int) *journal.Attempt {
 	if a == nil {
 		return nil
 	}
-	var list []*journal.Attempt
-	for _, b := range m.loop.Run.History.Attempts {
-		if b.Task == a.Task {
-			list = append(list, b)
-		}
-	}
-	at := slices.IndexFunc(list, func(b *journal.Attempt) bool { return b.Key == a.Key })
-	if at += step; at < 0 || at >= len(list) {
+	list := slices.DeleteFunc(slices.Clone(m.loop.Run.History.Attempts), func(b *journal.Attempt) bool { return b.Task != a.Task })
+	at := slices.IndexFunc(list, func(b *journal.Attempt) bool { return b.Key == a.Key }) + step
+	if at < 0 || at >= len(list) {
 		return nil
 	}
 	return list[at]
+}
+
+// shortcut is a key over the list, as the foot and the help name it.
+type shortcut struct {
+	keys        []string
+	name        string
+	short, long string // no short one: the foot does not name it
+	off         bool   // it does nothing now
+	do          func(key string) tea.Cmd
+}
+
+func (m *model) shortcuts() []shortcut {
+	l, r := m.loop, m.row()
+	live, undo := l != nil && !l.Over(), store.Request("")
+	if live && m.opt.TakeBack != nil {
+		undo = l.Run.Asked.CanUndo()
+	}
+	request := func(key string, r store.Request) shortcut {
+		s := shortcut{[]string{key}, key, string(r), string(r) + " the run, or take that back", !live || m.opt.Request == nil, m.request}
+		if undo == r {
+			s.short = "don't " + s.short
+		}
+		return s
+	}
+	by := func(n int) func(string) tea.Cmd {
+		return func(string) tea.Cmd { m.move(n); return nil }
+	}
+	half, unit := max(1, m.height/2), m.unit()
+	leave := "leave; the run goes on"
+	if m.opt.Here {
+		leave = "leave the view: plain lines from then on, or cancel"
+	}
+	list := []shortcut{
+		{[]string{"a"}, "a", "answer", "answer what is asked", l == nil || m.opt.Answer == nil || len(l.Questions) == 0 && l.GateAsks() == "", m.answer},
+		{[]string{"r"}, "r", "retry", "try a blocked task again", r == nil || m.opt.Answer == nil || r.in != view.Blocked && r.in != view.Asks, m.retry},
+		{[]string{"q"}, "q", "leave", leave, false, m.quit},
+		{[]string{"?", "h"}, "?", "help", "this help", false, m.help},
+		{[]string{"l", "enter"}, "l", "log", "its log, which follows what the agent prints (Enter, too)", false, m.show},
+		{[]string{"s"}, "s", m.text(), "its " + m.text() + ": what its agent is given", false, m.show},
+		{[]string{"d"}, "d", "diff", "the diff of its last " + unit, false, m.show},
+		{nil, "[ ]", "", "there: the " + unit + " before, and the next one", false, nil},
+		request("p", store.RequestPause), request("c", store.RequestCancel),
+		{[]string{"up", "k"}, "↑↓", "choose", "choose one (also j k, PgUp PgDn, g G)", false, by(-1)},
+		{[]string{"down", "j"}, "", "", "", false, by(1)},
+		{[]string{"pgup", "ctrl+b"}, "", "", "", false, by(-half)},
+		{[]string{"pgdown", "ctrl+f", "space"}, "", "", "", false, by(half)},
+		{[]string{"home", "g"}, "", "", "", false, by(-1 << 30)},
+		{[]string{"end", "G"}, "", "", "", false, by(1 << 30)},
+	}
+	if m.opt.Interrupt != nil {
+		list = append(list, shortcut{nil, "Ctrl-C", "", "finish the running " + unit + " and end; again: interrupt the agent", false, nil})
+	}
+	return list
+}
+
+// help says what every key does, and every sign.
+func (m *model) help(string) tea.Cmd {
+	text := "Keys\n\n"
+	line := func(name, what string) {
+		for _, l := range terminal.Wrap(what, max(12, m.width-13)) {
+			text += fmt.Sprintf("  %-8s %s\n", name, l)
+			name = ""
+		}
+	}
+	for _, s := range m.shortcuts() {
+		if s.name != "" {
+			line(s.name, s.long)
+		}
+	}
+	if m.loop == nil || !m.loop.Prompt() {
+		text += "\nSigns\n\n"
+		for _, s := range view.Stands() {
+			line(s.Sign(), s.Help())
+		}
+	}
+	m.page = newPage("keys", nil, m.width, m.height)
+	m.page.set(text)
+	return nil
 }

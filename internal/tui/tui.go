@@ -15,6 +15,7 @@ import (
 
 	"descartes/loop/journal"
 	"descartes/loop/store"
+	"descartes/view"
 )
 
 // Options say what is shown, where, and what a person can do from there. A function that is nil is not offered.
@@ -66,27 +67,7 @@ func Start(opt Options) *View {
 
 // follow sends the model the run once it has a state file, and then what is written to its journal.
 func (v *View) follow(ctx context.Context, opt Options) {
-	for {
-		saved, err := opt.Find()
-		if saved != nil || err != nil {
-			found := foundMsg{err: err}
-			if err == nil {
-				found.loop, found.err = newAccount(opt.Root, *saved)
-			}
-			if v.program.Send(found); found.err != nil {
-				return
-			}
-			for events, err := range journal.Watch(ctx, store.NewHome(opt.Root).Events(saved.State.ID)) {
-				v.program.Send(eventsMsg{events, err})
-			}
-			return
-		}
-		select {
-		case <-time.After(200 * time.Millisecond):
-		case <-ctx.Done():
-			return
-		}
-	}
+	view.Follow(ctx, opt.Root, opt.Find, func(l *view.Loop, events []journal.Event, err error) { v.program.Send(seenMsg{l, events, err}) })
 }
 
 // Done is closed when the view is gone: a person left it, or the terminal is gone.
@@ -141,11 +122,8 @@ func unicodeIn(env []string) bool {
 }
 
 type (
-	foundMsg struct {
-		loop *account
-		err  error
-	}
-	eventsMsg struct { // of its journal
+	seenMsg struct { // of its journal
+		loop   *view.Loop // nil with an error
 		events []journal.Event
 		err    error
 	}

@@ -102,10 +102,7 @@ func (w *world) lives(yes bool) {
 func (w *world) read(m *model) {
 	w.t.Helper()
 	events, err := w.follow[m].Next()
-	if err == nil {
-		err = m.loop.see(events)
-	}
-	if m.hold(); err != nil {
+	if m.see(events); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -137,9 +134,9 @@ func (w *world) model(width, height int) *model {
 		},
 	}, true)
 	w.lives(true)
-	a, err := newAccount(w.root, w.saved)
-	if m.Update(foundMsg{a, err}); m.loop == nil || err != nil {
-		w.t.Fatal(m.trouble)
+	l, err := view.Of(w.root, w.saved)
+	if m.Update(seenMsg{loop: l}); err != nil {
+		w.t.Fatal(err)
 	}
 	w.follow[m] = journal.Follow(store.NewHome(w.root).Events("loop-1a2b"))
 	w.read(m)
@@ -227,7 +224,6 @@ func TestFrames(t *testing.T) {
 		"tag-80x24":     act(tag.model(80, 24)),
 		"tag-120x40":    act(tag.model(120, 40)),
 		"tag-40x24":     act(tag.model(40, 24)),
-		"tag-80x12":     act(tag.model(80, 12)),
 		"tag-ascii":     act(tag.model(80, 24)),
 		"tag-pause":     act(tag.model(80, 24)),
 		"tag-answer":    act(tag.model(80, 24)),
@@ -237,22 +233,16 @@ func TestFrames(t *testing.T) {
 		"tag-help":      act(tag.model(80, 40)),
 		"tag-over":      act(tag.model(80, 24)),
 		"prompt-80x24":  act(prompt.model(80, 24)),
-		"prompt-40x16":  act(prompt.model(40, 16)),
 		"prompt-120x30": act(prompt.model(120, 30)),
 		"prompt-60x20":  act(prompt.model(60, 20)),
 		"prompt-help":   act(prompt.model(80, 24)),
-		"prompt-help40": act(prompt.model(40, 24)),
 		"prompt-stops":  act(prompt.model(80, 24)),
-		"tag-40x10":     act(tag.model(40, 10)),
-		"tag-40x15":     act(tag.model(40, 15)),
 		"tag-60x20":     act(tag.model(60, 20)),
 	}
 	frames["tag-ascii"].unicode = false
 	frames["tag-pause"].loop.Run.Asked = view.Pending{Asked: store.RequestPause, Kind: store.KindTag, Underway: true}
 	frames["prompt-stops"].loop.Run.Asked = view.Pending{Stopping: true, Kind: store.KindPrompt, Underway: true}
 	press(frames["prompt-help"], "?")
-	press(frames["prompt-help40"], "?")
-	press(frames["tag-40x15"], "down", "down", "down")
 	frames["tag-leave"].opt.Here = true
 	frames["tag-asks"].Update(askMsg{"Here are 2 steps. Proceed?", make(chan bool, 1)})
 	press(frames["tag-answer"], "a", "N", "o")
@@ -271,7 +261,7 @@ func TestFrames(t *testing.T) {
 			&journal.Event{Type: journal.LimitWaiting, Unit: journal.Unit{Task: task}, Reason: "Claude's 5-hour limit", Detail: &journal.Detail{Client: journal.Client{Backend: "claude"}, Exit: journal.Exit{Until: &until}}})
 	}
 	frames["tag-waiting"] = limited.model(80, 24)
-	frames["tag-waiting"].loop.said = nil // which has times of this machine's place
+	frames["tag-waiting"].said = nil // which has times of this machine's place
 	for name, m := range frames {
 		golden := filepath.Join("testdata", name+".txt")
 		got := frame(m)
@@ -423,7 +413,7 @@ func TestShowsTheChosen(t *testing.T) {
 	for width := 30; width <= 80; width += 10 {
 		for height := 8; height <= 24; height += 2 {
 			m := w.model(width, height)
-			for range m.loop.rows {
+			for range m.rows {
 				want := []rune(m.row().task.Title)
 				if got := strings.Join(strings.Fields(frame(m)), " "); !strings.Contains(got, string(want[:min(len(want), 20)])) {
 					t.Errorf("%dx%d: %q is not shown:\n%s", width, height, string(want), frame(m))
@@ -513,7 +503,7 @@ func TestLate(t *testing.T) {
 	for _, c := range []struct {
 		after time.Duration
 		want  string
-	}{{0, "a few seconds left"}, {20 * time.Minute, "longer than usual"}} {
+	}{{0, "less than a minute left"}, {20 * time.Minute, "longer than usual"}} {
 		w.now = w.now.Add(c.after)
 		got := frame(w.model(100, 24))
 		if !strings.Contains(got, c.want) || !strings.Contains(got, "no attempt after "+end.Format("15:04")) {
@@ -566,27 +556,6 @@ func TestKilled(t *testing.T) {
 		}
 		if !strings.Contains(before, "Running") || strings.Contains(got, "Running") || strings.Contains(got, "1h") {
 			t.Errorf("%s: before\n%s\nkilled\n%s", name, before, got)
-		}
-	}
-}
-
-func TestTimes(t *testing.T) {
-	for _, c := range []struct {
-		d              time.Duration
-		clock, roughly string
-	}{
-		{0, "0s", "a few seconds"},
-		{59900 * time.Millisecond, "59s", "60 s"},
-		{61 * time.Second, "1m01s", "60 s"},
-		{25*time.Minute + 40*time.Second, "25m40s", "26 min"},
-		{2*time.Hour + 3*time.Minute, "2h03m", "2 h 5 min"},
-		{-time.Second, "0s", "a few seconds"},
-	} {
-		if got := clock(c.d); got != c.clock {
-			t.Errorf("clock of %v: %q", c.d, got)
-		}
-		if got := roughly(c.d); got != c.roughly {
-			t.Errorf("roughly %v: %q", c.d, got)
 		}
 	}
 }

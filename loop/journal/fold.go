@@ -83,6 +83,7 @@ func (s *State) loopBegan(e *Event) {
 			s.endWaits(s.At)
 			s.wait(Wait{For: WaitRun, Since: s.At, Reason: "killed"})
 		}
+		s.Begun = e.TS
 		s.endWaits(e.TS)
 		s.leave(e)
 	}

@@ -31,6 +31,7 @@ type Run struct {
 	Seq         int64     // last event
 	At          time.Time // its time
 	Started     time.Time
+	Begun       time.Time // the last run
 	Stopping    time.Time // when Ctrl-C asked the run to end after its running attempts; zero if it did not, or the run is over
 	Finished    *End      // end of the last run; nil during a run
 	Branch      string    // of a run in slots: the ref that receives the commits; "" if unknown

@@ -79,7 +79,11 @@ func Status(l *view.Loop, p terminal.Paint, boxed, verbose bool) string {
 		t.history(s.Summaries)
 		return t.String()
 	}
-	t.done(l, now)
+	var words []string
+	for _, n := range l.Numbers() {
+		words = append(words, n.Text)
+	}
+	t.row("Tasks", "%s", strings.Join(append(words, l.Times(now)...), ", "))
 	t.row("Cost", "%s", s.Cost.Text())
 	if l.Board != nil {
 		for _, line := range l.Board.Graded() {
@@ -123,32 +127,6 @@ func ago(now, at time.Time) string {
 	return terminal.Spell(now.Sub(at)) + " ago"
 }
 
-// done says how much is done, at what pace, and when the rest may be.
-func (t *text) done(l *view.Loop, now time.Time) {
-	c := l.Tasks
-	text := fmt.Sprintf("%d of %s", c.Done, terminal.Count(c.Total, "task"))
-	if c.Blocked > 0 {
-		text += fmt.Sprintf(", %d blocked", c.Blocked)
-	}
-	if c.Held > 0 {
-		text += fmt.Sprintf(", %d held", c.Held)
-	}
-	t.row("Done", "%s", text)
-	if l.Board == nil || !l.Run.Live {
-		return
-	}
-	if left, late, ok := l.Left(now); late {
-		t.row("Estimate", "unknown: what runs takes longer than usual")
-	} else if ok {
-		t.row("Estimate", "%s more, until %s, if the rest takes as long%s", terminal.Spell(left), terminal.Moment(now.Add(left)), l.Pace(now))
-	} else {
-		t.row("Estimate", "unknown before a task is done")
-	}
-	if end := l.Run.State.Config.Deadline; end != nil {
-		t.row("Deadline", "%s; no attempt starts after it", terminal.Moment(*end))
-	}
-}
-
 // underway lists what is worked on, what each does and since when, and what waits for a provider.
 func (t *text) underway(l *view.Loop, now time.Time) {
 	begin := t.Len()
@@ -163,14 +141,7 @@ func (t *text) underway(l *view.Loop, now time.Time) {
 		if a.Task != "" {
 			name = strings.TrimRight(name+" "+terminal.FitWords(terminal.Clean(a.Title), 60), " ")
 		}
-		line := fmt.Sprintf("%s: %s for %s", a.Which(), a.Doing(), terminal.Spell(now.Sub(a.Since)))
-		if a.Since.Sub(a.Started) > time.Second {
-			line += ", started " + ago(now, a.Started)
-		}
-		if place := a.Place(); place != "" {
-			line += ", " + place
-		}
-		t.say("  %s\n    %s", terminal.Clean(name), terminal.Clean(line))
+		t.say("  %s\n    %s", terminal.Clean(name), a.Now("for "+terminal.Spell(now.Sub(a.Since)), true))
 		if action := l.Running[i].Action; action != "" {
 			t.say("    %s", terminal.FitWords(terminal.Clean(action), 74))
 		}
