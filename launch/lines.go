@@ -129,7 +129,7 @@ func (r *Run) verified(say func(name, format string, args ...any)) {
 	c, tag := r.Config, r.Tag != nil
 	checks := c.ChecksOf(tag)
 	switch {
-	case len(checks) == 0 && tag:
+	case len(checks) == 0 && tag && c.Scud.VerificationCommand != "":
 		say("verify", "none, the agent's word is taken")
 	case len(checks) == 0:
 	case checks[0].Name != "":

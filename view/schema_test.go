@@ -127,7 +127,7 @@ func TestDocs(t *testing.T) {
 		root := s.of(typ)
 		root["$schema"], root["title"] = "https://json-schema.org/draft/2020-12/schema", map[string]string{
 			"event": "An event: a line of events.ndjson, and of --json", "status": "What descartes status --json prints; status --all --json is an array of it without waves",
-			"receipt": "The predicate urn:descartes:receipt:v1 of an in-toto Statement v1, and what descartes receipt --json prints"}[name]
+			"receipt": "The predicate urn:descartes:receipt:v1 of an in-toto Statement v1, and what descartes why --json has of a done task"}[name]
 		if name == "event" {
 			properties := s.defs["Event"].(map[string]any)["properties"].(map[string]any)
 			properties["crc"] = map[string]any{"type": "string", "description": "CRC-32C of the line before this member, in hexadecimal digits"}

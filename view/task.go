@@ -3,10 +3,8 @@ package view
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"slices"
 
-	"descartes/internal/terminal"
 	"descartes/loop/store"
 	"descartes/tasks"
 )
@@ -65,15 +63,6 @@ func (b *Board) Detail(t *tasks.Task) TaskDetail {
 	state, _ := b.Graph.State(t.ID)
 	d.State = string(state)
 	return d
-}
-
-// NothingReady says why no task can be started.
-func (b *Board) NothingReady() string {
-	c := b.Graph.Counts()
-	if c.Done == c.Total {
-		return "nothing left to do: " + terminal.Count(c.Total, "task") + " done"
-	}
-	return fmt.Sprintf("no task is ready%s; descartes waves%s shows why", b.Tally(), b.Named())
 }
 
 // Finding is something suspicious in a list.

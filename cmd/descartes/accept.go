@@ -17,31 +17,6 @@ import (
 	"descartes/view"
 )
 
-func newAcceptCmd() *cobra.Command {
-	var a app
-	var by acceptance
-	cmd := &cobra.Command{
-		Use:   "accept <task>",
-		Short: "Accept the kept work of a task that was blocked, as your own decision",
-		Long: `Accept the kept work of a task that was blocked, as your own decision.
-
-The next run takes the kept work of the task's last attempt, merges it with what was verified since, and marks the
-task done (accepted): no agent works on it. The checks run once now, on what the merge makes: where they fail, later tasks will
-fail with them, so you are asked, and a script needs --yes. If it cannot be merged, the task is blocked again. The checks of a
-wave and of the end run as usual.
-
-  descartes why 3                                    what there is, and why it was not verified
-  git diff HEAD refs/descartes/<loop>/tasks/3/2            look at it first
-  descartes answer 3 --accept --reason "the test is wrong"
-`,
-		Args: takes(1, 1, "one task"),
-		RunE: a.does(func(args []string) error { return a.accept(args[0], by) }),
-	}
-	a.register(cmd, "print it as JSON")
-	by.register(cmd)
-	return cmd
-}
-
 // acceptance is a person's decision, by flags.
 type acceptance struct {
 	reason string

@@ -25,7 +25,7 @@ func newAnswerCmd() *cobra.Command {
 	var edit, accepts bool
 	var name string
 	cmd := &cobra.Command{
-		Use:   "answer [task] [text]",
+		Use: "answer [task] [text]", Aliases: []string{"accept"},
 		Short: "Answer an agent's question, and try its task again",
 		Long: `Answer an agent's question, and try its task again.
 
@@ -39,10 +39,15 @@ do. A prompt loop whose agent asks ends with exit code 7; resumed, its prompt ha
   descartes answer 3 --edit          write the answer in $EDITOR
   descartes answer --name ID "SQL."  answer the agent of a prompt loop
   descartes answer 3 --accept        take the kept work of a blocked task as it is
+
+With --accept the next run merges the kept work of the task's last attempt with what was verified since, and marks the task
+done (accepted): no agent works on it. The checks run once now, on what the merge makes: where they fail, later tasks will
+fail with them, so you are asked, and a script needs --yes. The checks of a wave and of the end run as usual.
 `,
 		Args: takes(0, 2, "at most a task and a text"),
 		RunE: a.does(func(args []string) error {
 			words := len(args)
+			accepts = accepts || a.cmd.CalledAs() == "accept"
 			if name == "" {
 				words--
 			}

@@ -44,7 +44,7 @@ Exit codes: 0 it could start, 2 it could not, 4 no loop can run on this system.`
 		Args: takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if clear {
-				return forget(cmd.OutOrStdout(), "")
+				return forget(cmd.OutOrStdout())
 			}
 			root, err := findRoot(s.Dir)
 			if err != nil {
@@ -351,4 +351,24 @@ func (d *doctor) baseline(ctx context.Context, r *launch.Run) (err error) {
 		d.lacking("", "the verify command changed files: "+terminal.Few(left, 8), "add what it makes to .gitignore")
 	}
 	return err
+}
+
+// forget forgets which accounts are out of quota.
+func forget(w io.Writer) error {
+	cleared, err := launch.Accounts(nil, "").Clear("")
+	if err != nil {
+		return err
+	}
+	return write(w, "forgotten: "+cmp.Or(terminal.Clean(strings.Join(cleared, ", ")), "nothing was remembered")+"\n")
+}
+
+// limits are the accounts that no loop asks before a time.
+func (d *doctor) limits() {
+	list, err := launch.Accounts(nil, "").List(time.Now())
+	if err != nil {
+		d.lacking("quota", err.Error(), "")
+	}
+	for _, l := range list {
+		d.lacking("quota", fmt.Sprintf("%s is used up until %s: %s; remembered from %s", l.Account, terminal.Moment(l.Until), l.Reason, l.By()), "descartes doctor --clear forgets it")
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
 	"path"
@@ -19,11 +20,13 @@ import (
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/config"
+	"descartes/internal/plainfile"
 	"descartes/internal/receipt"
 	"descartes/launch"
 	"descartes/loop"
 	"descartes/loop/attempt"
 	"descartes/loop/lab"
+	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/tasks"
 	"descartes/verify"
@@ -400,4 +403,27 @@ func (k *recheck) confirm(list []receipt.Looked) error {
 		}
 	}
 	return receipt.Confirm(atomicfile.OS(), k.home.Receipts(), add)
+}
+
+// readSigners reads whose signatures count.
+func readSigners(root, path string) (s *receipt.Signers, err error) {
+	text, err := plainfile.Read("", absolute(root, path), config.MaxFile)
+	if err == nil {
+		s, err = receipt.ReadSigners(text)
+	}
+	if err != nil {
+		return nil, badInput("ssh-keygen's manual has the format of ALLOWED SIGNERS; for gpg a line is: NAME openpgp FINGERPRINT", "allowed signers %s: %w", path, err)
+	}
+	return s, nil
+}
+
+// readReceipts reads the notes with receipts, or if one is gone its copy in .descartes/receipts.
+func readReceipts(ctx context.Context, root string, repo *gitops.Repo) (map[string][]byte, error) {
+	notes, err := receipt.Saved(store.NewHome(root).Receipts())
+	if err != nil {
+		return nil, err
+	}
+	noted, err := repo.ReadNotes(ctx, receipt.NotesRef)
+	maps.Copy(notes, noted)
+	return notes, err
 }

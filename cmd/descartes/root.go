@@ -12,11 +12,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"descartes/agent/quota"
 	"descartes/internal/complete"
 	"descartes/internal/config"
 	"descartes/internal/terminal"
-	"descartes/launch"
 )
 
 func newRootCmd() *cobra.Command {
@@ -57,11 +55,12 @@ and committed. descartes demo shows it in a temporary repository.`,
 	})
 	// Cobra would use a template for this, and with templates the linker keeps every method of every type.
 	root.Flags().BoolP("version", "v", false, "version for descartes")
-	root.AddCommand(newRunCmd(), newStartCmd(), newStepCmd(), newResumeCmd(), newPlanCmd(), newBuildCmd(), newPromptCmd(), newDemoCmd(), newStatusCmd(), newWatchCmd("watch", false), newLogsCmd(), newServeCmd(),
+	root.AddCommand(newRunCmd(), newStartCmd(), newStepCmd(), newResumeCmd(), newPlanCmd(), newBuildCmd(), newPromptCmd(), newDemoCmd(), newStatusCmd(), newWatchCmd(), newLogsCmd(), newServeCmd(),
 		newAnswerCmd(), newPauseCmd(), newCancelCmd(), newRewindCmd(), newWhyCmd(), newReportCmd(), newRecheckCmd(), newWavesCmd(), newSpecCmd(), newTasksCmd(),
 		newInitCmd(), newDoctorCmd(), newConfigCmd(), newTrustCmd(), newCleanupCmd(), newFleetCmd(), newVersionCmd())
-	root.AddCommand(hidden(newLoopCmd(), newListCmd(), newAttemptsCmd(), newAcceptCmd(), newReceiptCmd(), newLimitsCmd())...)
-	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "What each exit code means", Long: exitTable})
+	loops := newLoopCmd()
+	loops.Hidden = true
+	root.AddCommand(loops, &cobra.Command{Use: "exit-codes", Short: "What each exit code means", Long: exitTable})
 	root.InitDefaultCompletionCmd("")
 	return root
 }
@@ -70,15 +69,12 @@ and committed. descartes demo shows it in a temporary repository.`,
 func offerWords(root *cobra.Command) {
 	complete.Project{Root: func(f *pflag.FlagSet) (string, error) {
 		return findRoot(complete.Value(f, "working-dir"))
-	}, List: listOf, Quota: func() *quota.Accounts { return launch.Accounts(nil, "") }}.Attach(root)
+	}, List: listOf}.Attach(root)
 }
 
-// hidden are names of earlier days, and those of the tools that came before: they work, and no help shows them.
-func hidden(list ...*cobra.Command) []*cobra.Command {
-	for _, c := range list {
-		c.Hidden = true
-	}
-	return list
+// moved says what to type in place of a command of earlier days.
+func moved(words string) string {
+	return map[string]string{"descartes limits": "descartes doctor", "descartes tasks show": "descartes why TASK", "descartes tasks next": "descartes waves"}[words]
 }
 
 // newLoopCmd has the commands under the name that others gave them. loop --resume NAME and --resume-last are resume.
@@ -96,15 +92,13 @@ func newLoopCmd() *cobra.Command {
 		}
 		return groupRun(cmd, args)
 	}
-	cmd.AddCommand(newStartCmd(), newStepCmd(), newStatusCmd(), newResumeCmd(), newCancelCmd(), newPauseCmd(), newWatchCmd("watch", false), newLogsCmd())
-	cmd.AddCommand(hidden(newWatchCmd("attach", true), newListCmd())...)
+	cmd.AddCommand(newStartCmd(), newStepCmd(), newStatusCmd(), newResumeCmd(), newCancelCmd(), newPauseCmd(), newWatchCmd(), newLogsCmd())
 	return cmd
 }
 
 func newTasksCmd() *cobra.Command {
 	cmd := newGroup("tasks", "List, check, change, import and plan the tasks of a tag")
 	cmd.AddCommand(newTasksListCmd(), newTasksSetCmd(), newTasksCheckCmd(), newTasksImportCmd(), newTasksPlanCmd())
-	cmd.AddCommand(hidden(newTasksShowCmd(), newTasksNextCmd())...)
 	return cmd
 }
 
@@ -120,7 +114,7 @@ func runsOn(system string, cmd *cobra.Command) error {
 		return nil
 	}
 	switch cmd.Name() {
-	case "run", "start", "step", "resume", "plan", "build", "prompt", "demo", "accept", "recheck", "rewind":
+	case "run", "start", "step", "resume", "plan", "build", "prompt", "demo", "recheck", "rewind":
 		return &failure{code: exitAgent, err: errors.New(noAgents), hint: noLoops}
 	}
 	return nil
@@ -153,7 +147,7 @@ func groupRun(cmd *cobra.Command, args []string) error {
 	for _, c := range offered(cmd) {
 		names = append(names, c.Name())
 	}
-	return badInput(cmp.Or(didYouMean(args[0], names), cmd.CommandPath()+" --help"), "%s: there is no command %q", cmd.CommandPath(), args[0])
+	return badInput(cmp.Or(moved(cmd.CommandPath()+" "+args[0]), didYouMean(args[0], names), cmd.CommandPath()+" --help"), "%s: there is no command %q", cmd.CommandPath(), args[0])
 }
 
 // didYouMean is a hint at known words close to a wrong one, or "". Closeness is cobra's, which has it for commands.

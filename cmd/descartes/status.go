@@ -7,6 +7,7 @@ import (
 
 	"descartes/internal/terminal"
 	"descartes/loop/store"
+	"descartes/view"
 	"descartes/view/print"
 )
 
@@ -15,12 +16,12 @@ func newStatusCmd() *cobra.Command {
 	var name, stateFile string
 	var verbose, all bool
 	cmd := &cobra.Command{
-		Use:   "status [loop]",
+		Use: "status [loop]", Aliases: []string{"list"},
 		Short: "Show the loop that is running, or the last one",
 		Args:  takes(0, 1, "at most one loop"),
 		RunE: a.does(func(args []string) error {
-			if all {
-				return a.loops(true)
+			if all || a.cmd.CalledAs() == "list" {
+				return a.loops(all)
 			}
 			return a.status(oneArg(args, name), stateFile, verbose)
 		}),
@@ -53,4 +54,22 @@ func (a *app) status(name, stateFile string, verbose bool) error {
 		}
 	}
 	return a.show(l, strings.Join(terminal.Hang(text, terminal.Columns(w), 2), "\n"))
+}
+
+// loops prints a line for each loop of the project.
+func (a *app) loops(every bool) error {
+	all, err := a.home.List()
+	if err != nil {
+		return err
+	}
+	reports, list := []*view.Status{}, view.All(a.root, all)
+	for _, l := range list {
+		if l.Err != nil {
+			a.warn(l.Err.Error())
+			continue
+		}
+		l.Waves, l.TaskCosts = nil, nil
+		reports = append(reports, &l.Status)
+	}
+	return a.show(reports, print.Loops(list, every))
 }

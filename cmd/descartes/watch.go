@@ -29,11 +29,11 @@ import (
 	"descartes/view"
 )
 
-// newWatchCmd is watch, or what it was called where it was plain.
-func newWatchCmd(name string, plain bool) *cobra.Command {
+func newWatchCmd() *cobra.Command {
 	var a app
+	var plain bool
 	cmd := &cobra.Command{
-		Use:   name + " [loop]",
+		Use: "watch [loop]", Aliases: []string{"attach"}, // which was plain
 		Short: "Show a run live: what is done, what runs, logs, specs and diffs",
 		Long: `Show a loop live: the one named, the one that is running, or the last. It is the view that run has at a
 terminal; ? there lists its keys. Leaving it leaves the loop running.
@@ -51,11 +51,11 @@ loop's exit code.
 			if err != nil {
 				return err
 			}
-			return a.watch(s, plain)
+			return a.watch(s, plain || a.cmd.CalledAs() == "attach")
 		}),
 	}
 	a.flags(cmd, "print the events as JSON lines, until the loop ends")
-	cmd.Flags().BoolVar(&plain, "plain", plain, "a line for each event, even at a terminal")
+	cmd.Flags().BoolVar(&plain, "plain", false, "a line for each event, even at a terminal")
 	return cmd
 }
 

@@ -18,7 +18,7 @@ import (
 func newWhyCmd() *cobra.Command {
 	var a app
 	cmd := &cobra.Command{
-		Use:   "why [task]",
+		Use: "why [task]", Aliases: []string{"attempts", "receipt"},
 		Short: "Say why a task is done, blocked or waiting, and what to type next",
 		Long: `Say why a task is where it is: who did it and what verified it, why it was given up, what it
 waits for. Below that are its attempts, the evidence (commit, kept work, log, journal),

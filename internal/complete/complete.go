@@ -8,13 +8,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"descartes/agent"
-	"descartes/agent/quota"
 	"descartes/internal/config"
 	"descartes/internal/terminal"
 	"descartes/loop"
@@ -26,9 +24,8 @@ import (
 
 // Project finds what the flags typed so far mean. It prints nothing.
 type Project struct {
-	Root  func(*pflag.FlagSet) (string, error)
-	List  func(*pflag.FlagSet) (root string, c loop.ScudConfig, err error)
-	Quota func() *quota.Accounts
+	Root func(*pflag.FlagSet) (string, error)
+	List func(*pflag.FlagSet) (root string, c loop.ScudConfig, err error)
 }
 
 // offer is what may come next after those arguments. Whatever cannot be read offers nothing: a person who types wants no error.
@@ -153,14 +150,12 @@ func (p Project) arguments() map[string]answer {
 		"step":   {then: files, offers: []offer{p.tags}},
 		"import": aFile, "prompt": aFile, "tasks plan": aFile,
 		"cancel": loops(func(_ store.Home, s store.Saved) bool { return !s.State.Completed }),
-		"pause":  live, "attach": any, "watch": any, "status": any, "report": any,
+		"pause":  live, "watch": any, "status": any, "report": any,
 		"resume": loops(func(h store.Home, s store.Saved) bool { return !h.IsLive(s) }),
 		"logs":   {then: asTheyStand, offers: []offer{p.parts}},
-		"show":   task, // of tasks; that of config is its own
 		"set":    {then: asTheyStand, offers: []offer{p.tasks, statuses}},
-		"clear":  {then: noFiles, offers: []offer{p.accounts}},
 	}
-	for _, name := range []string{"accept", "answer", "attempts", "receipt", "spec", "why"} {
+	for _, name := range []string{"answer", "spec", "why"} {
 		m[name] = task
 	}
 	return m
@@ -296,17 +291,6 @@ func (p Project) backends(f *pflag.FlagSet, _ []string) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
-}
-
-func (p Project) accounts(*pflag.FlagSet, []string) (out []string) {
-	list, err := p.Quota().List(time.Now())
-	if err != nil {
-		return nil
-	}
-	for _, a := range list {
-		out = append(out, cobra.CompletionWithDesc(terminal.Clean(a.Account), "used up until "+terminal.Moment(a.Until)))
-	}
-	return out
 }
 
 // Settings are the keys of all settings, with what they say.

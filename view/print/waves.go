@@ -228,45 +228,6 @@ func Tasks(b *view.Board) string {
 	return t.String()
 }
 
-// Task is everything about one.
-func Task(d *view.TaskDetail) string {
-	t := &text{}
-	field := func(name, value string) {
-		if value != "" {
-			t.say("  %-13s %s", name+":", terminal.Clean(value))
-		}
-	}
-	t.say("%s %s", terminal.Clean(d.ID.ID), terminal.Clean(d.Title))
-	field("Status", string(d.Status))
-	if d.Cause != "" {
-		field("State", d.State+" ("+d.Cause+")")
-	} else {
-		field("State", d.State)
-	}
-	if d.Stale != nil {
-		field("Stale", d.Stale.String())
-	}
-	if d.Wave > 0 {
-		field("Wave", fmt.Sprint(d.Wave))
-	}
-	field("Depends on", view.IDList(d.DependsOn))
-	if d.Parent != nil {
-		field("Part of", d.Parent.ID)
-	}
-	field("Subtasks", view.IDList(d.Children))
-	field("Priority", d.Priority)
-	field("Complexity", string(d.Complexity))
-	field("Agent", d.Agent.String())
-	field("Verify", d.Verify)
-	field("Line", fmt.Sprint(d.Line))
-	for _, part := range [][2]string{{"Description", d.Description}, {"Details", d.Details}, {"Test strategy", d.TestStrategy}, {"Acceptance criteria", d.Acceptance}} {
-		if part[1] != "" {
-			t.say("\n%s\n  %s", part[0], strings.ReplaceAll(terminal.CleanLines(strings.TrimRight(part[1], "\n")), "\n", "\n  "))
-		}
-	}
-	return t.String()
-}
-
 // Findings is what is suspicious in a list.
 func Findings(b *view.Board, found []view.Finding) string {
 	t, list := &text{}, terminal.Clean(view.Relative(b.Root, b.File.Path()))
