@@ -38,7 +38,7 @@ func TestExitDecisionTable(t *testing.T) {
 	}
 }
 
-// The rows of the seed's loop decision table.
+// The rows of the seed's loop decision table. Words and signal that say done end the loop whatever STATUS says: with BLOCKED it ends as blocked.
 func TestLoopDecisionTable(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -54,6 +54,8 @@ func TestLoopDecisionTable(t *testing.T) {
 		{"COMPLETE, No, PASSING: exit gate passes", "COMPLETE", "- [x] a", "PASSING", "true", Done, ""},
 		{"COMPLETE, No, PASSING: exit gate fails", "COMPLETE", "- [x] a", "PASSING", "false", Continue, "EXIT_SIGNAL is false"},
 		{"IN_PROGRESS, No, PASSING, signal and words say done", "IN_PROGRESS", "- [x] a", "PASSING", "true", Done, ""},
+		{"nothing said, No, PASSING, signal and words say done", "", "- [x] a", "PASSING", "true", Done, ""},
+		{"no known word, No, PASSING, signal and words say done", "SUPERB", "- [x] a", "PASSING", "true", Done, ""},
 		{"COMPLETE, Yes, against the plan", "COMPLETE", "- [x] a\n- [ ] b", "PASSING", "true", Continue, `"b"`},
 		{"COMPLETE, No, NOT_RUN without verify", "COMPLETE", "- [x] a", "NOT_RUN", "true", Continue, "nothing shows that tests pass"},
 	} {
