@@ -111,20 +111,23 @@ func (w *tagWork) passWave(ln *lane, number int) error {
 }
 
 // written are the task file as a commit should have it, and the mirror that follows it, if they are in the repository.
-func (w *tagWork) written() map[string][]byte {
+func (l *Loop) written() map[string][]byte {
+	if l.job == nil {
+		return nil
+	}
 	files := map[string][]byte{}
 	add := func(f *tasks.File) {
 		path, err := filepath.EvalSymlinks(f.Path()) // a link stays a link; its target was saved
 		if err != nil {
 			path = f.Path()
 		}
-		rel, err := filepath.Rel(w.tools.Repo.Root(), path)
+		rel, err := filepath.Rel(l.tools.Repo.Root(), path)
 		if err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
-			w.say(func() { files[filepath.ToSlash(rel)] = w.saver.content(f) })
+			l.say(func() { files[filepath.ToSlash(rel)] = l.saver.content(f) })
 		}
 	}
-	add(w.job.File)
-	if mirror, ok := w.job.File.Mirror(); ok {
+	add(l.job.File)
+	if mirror, ok := l.job.File.Mirror(); ok {
 		add(mirror)
 	}
 	return files

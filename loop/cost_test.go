@@ -29,13 +29,13 @@ func TestCostSurvives(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t1, _ := l.work.(*tagWork).job.Graph.Task("1")
+	t1, _ := l.job.Graph.Task("1")
 	u := &unit{task: t1, number: 1}
-	start := l.work.event(journal.AttemptStarted, u)
+	start := l.event(journal.AttemptStarted, u)
 	start.Tree = l.history.Tree
-	begin := l.work.event(journal.TaskStarted, u)
+	begin := l.event(journal.TaskStarted, u)
 	begin.Base = l.history.Tree
-	if err := l.record(begin, start, agentEnd(l.work.event(journal.AgentFinished, u), dear, u.with, maxWords)); err != nil {
+	if err := l.record(begin, start, agentEnd(l.event(journal.AgentFinished, u), dear, u.with, maxWords)); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.Close(); err != nil {

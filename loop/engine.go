@@ -56,6 +56,7 @@ type unit struct {
 	again   bool                  // a killed run ordered it from a fleet
 	moved   bool                  // its base is another one now: its slot is to be prepared again
 	from    func(*unit) error     // slow steps before its slot is prepared; nil for none
+	after   func(*unit) error     // slow steps after its attempt; nil for none
 	round   *round                // the round it is a candidate of; nil: none
 	ended   bool                  // of a candidate: its round has counted its end
 	marked  []string              // files at which its task's work ever conflicted: no markers may be left in them
@@ -98,11 +99,6 @@ func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 
 	out, err := l.run()
 	err = ends(&out, l.await(func() error { return l.work.endRun(&out, ends(&out, err)) }))
-	if err == nil {
-		if err = l.await(func() error { return l.lastChecks(&out) }); errors.Is(err, context.Canceled) && l.stop.asked() != nil {
-			out, err = *l.stop.asked(), nil
-		}
-	}
 	if err != nil {
 		out, err = l.stop.failed(err)
 	}
@@ -143,9 +139,6 @@ func (l *Loop) run() (Outcome, error) {
 			break
 		}
 		l.serve()
-	}
-	if l.out == nil && l.err == nil {
-		return l.work.ending(), nil
 	}
 	return *cmp.Or(l.out, &Outcome{}), l.err
 }
@@ -376,7 +369,10 @@ func (l *Loop) attempt(u *unit) error {
 	if err = l.execute(u, start, in); err != nil {
 		return err
 	}
-	return l.work.after(u)
+	if u.after == nil {
+		return nil
+	}
+	return u.after(u)
 }
 
 // mostMoves is how often an attempt's slot is prepared anew because something was integrated meanwhile.
@@ -389,26 +385,17 @@ func (l *Loop) announce(u *unit, moves bool) (in attempt.Input, err error) {
 		u.begun = true
 		return l.input(u, ""), nil
 	}
-	if l.out != nil || l.err != nil || !l.work.goes(u) {
+	if l.out != nil || l.err != nil {
 		return in, nil
 	}
 	if u.over = cmp.Or(l.stop.asked(), usedUp(l.config, l.tools.Now(), l.history.Cost)); u.over != nil {
 		return in, nil
 	}
-	if u.moved = moves && l.work.moved(u); u.moved {
-		return in, nil
+	spec, events, out, err := l.work.begin(u, moves)
+	if u.over = out; err != nil || len(events) == 0 {
+		return in, err
 	}
-	var spec specbuild.Spec
-	if u.made == nil {
-		if spec, u.over, err = l.work.spec(u); err != nil || u.over != nil {
-			return in, err
-		}
-	}
-	first := l.work.event(journal.AttemptStarted, u)
-	first.Detail = &journal.Detail{SpecTokens: spec.Tokens, Client: journal.Client{Log: l.relative(u.log), Backend: u.with.Backend, Model: u.with.Model}}
-	first.Detail.Inputs = l.work.inputs(u, spec.Text)
-	first.Slot, first.Branch, first.Commit = u.lane.number(), u.stand.Head.Branch, u.stand.Head.Hash
-	if err := l.record(l.work.begun(u, first)...); err != nil {
+	if err := l.record(events...); err != nil {
 		return in, err
 	}
 	u.begun = true
@@ -421,6 +408,14 @@ func (l *Loop) announce(u *unit, moves bool) (in attempt.Input, err error) {
 	return l.input(u, spec.Text), nil
 }
 
+// starts is the event of the start of a unit with that text.
+func (l *Loop) starts(what journal.Type, u *unit, spec *specbuild.Spec) *journal.Event {
+	e := l.event(what, u)
+	e.Detail = &journal.Detail{SpecTokens: spec.Tokens, Client: journal.Client{Log: l.relative(u.log), Backend: u.with.Backend, Model: u.with.Model}}
+	e.Slot, e.Branch, e.Commit = u.lane.number(), u.stand.Head.Branch, u.stand.Head.Hash
+	return e
+}
+
 // execute runs a unit's attempt, here or on another machine.
 func (l *Loop) execute(u *unit, start workspace.Start, in attempt.Input) (err error) {
 	if u.made != nil {
@@ -430,7 +425,7 @@ func (l *Loop) execute(u *unit, start workspace.Start, in attempt.Input) (err er
 	if away := l.tools.Away; away != nil {
 		o := Order{Loop: l.state.ID, Tag: l.state.Tag, Task: u.task.ID, Title: u.task.Title, Rank: u.task.Priority, Try: u.number, Again: u.again, At: u.stand.Head, Start: start, Input: in}
 		l.say(func() {
-			if o.Wave = l.work.event(journal.AttemptStarted, u).Wave; o.Start.Before == "" {
+			if o.Wave = l.waveOf(u.task.ID); o.Start.Before == "" {
 				o.Start.Before = u.stand.Tree
 			}
 			if a := l.history.RunningOf(journal.Key{Task: u.task.ID, Number: u.number}); a != nil {
@@ -464,7 +459,12 @@ func (l *Loop) startOf(u *unit) workspace.Start {
 // teller records what the backoff says about a unit.
 func (l *Loop) teller(u *unit) teller {
 	return func(e *journal.Event) error {
-		l.work.waits(u, e)
+		switch {
+		case l.job == nil:
+			e.Iteration = l.history.Iteration
+		case e.Type == journal.LimitWaiting:
+			e.Wave, e.Task, e.Title, e.Attempt = l.waveOf(u.task.ID), u.task.ID, u.task.Title, l.history.Task(u.task.ID).Attempts
+		}
 		return l.record(e)
 	}
 }

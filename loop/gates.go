@@ -410,26 +410,26 @@ const (
 )
 
 // holdLoopFile claims the file for a loop with a criteria gate; if a live loop has it, the error is a *LoopFileError.
-// What another program wrote there is moved into the loop's own folder.
-func (w *promptWork) holdLoopFile(ctx context.Context) (err error) {
+// What another program wrote there is moved into the loop's own folder, which note says.
+func (w *promptWork) holdLoopFile(ctx context.Context) (note string, err error) {
 	if w.criteria() == nil {
-		return nil
+		return "", nil
 	}
-	if w.fileLock, err = store.TakeLock(ctx, w.home.LoopFileLock(), store.LockWait, w.who); err != nil {
+	if err = w.lock(ctx, w.home.LoopFileLock()); err != nil {
 		var busy *store.BusyError
 		if errors.As(err, &busy) {
-			return &LoopFileError{busy.Holder.Loop}
+			return "", &LoopFileError{busy.Holder.Loop}
 		}
-		return err
+		return "", err
 	}
 	if b := readLoopFile(w.job.Dir); len(b) > 0 && !w.resumed {
 		aside := filepath.Join(w.home.Run(w.state.ID), "loop-state-before.json")
 		if err := atomicfile.Write(w.tools.FS, aside, b, 0o644); err != nil {
-			return fmt.Errorf("keep the old %s/state.json: %w", loopDir, err)
+			return "", fmt.Errorf("keep the old %s/state.json: %w", loopDir, err)
 		}
-		w.notes = append(w.notes, loopDir+"/state.json already existed; its content is kept in "+w.relative(aside))
+		return loopDir + "/state.json already existed; its content is kept in " + w.relative(aside), nil
 	}
-	return nil
+	return "", nil
 }
 
 // LoopFileFree returns a *LoopFileError while a criteria loop runs here.

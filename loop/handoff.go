@@ -11,17 +11,10 @@ import (
 	"descartes/loop/journal"
 )
 
-// handoff is what the next session over the tag needs.
-func (w *tagWork) handoff(out *Outcome) (path, text string) {
-	if path = w.config.Scud.HandoffPath; path != "" && out.Ending != journal.AllDone {
-		text = w.handoffText(out)
-	}
-	return path, text
-}
-
 // maxHandoffTasks limits each list of a handoff; the task file has all tasks.
 const maxHandoffTasks = 20
 
+// handoffText is what the next session over the tag needs.
 func (w *tagWork) handoffText(out *Outcome) string {
 	var b strings.Builder
 	c := w.job.Graph.Counts()

@@ -101,35 +101,12 @@ func (l *Loop) open(ctx context.Context) (out *Outcome, err error) {
 			return nil, err
 		}
 	}
-	if out, err := l.work.recover(); out != nil || err != nil {
-		return out, err
-	}
-	for _, ln := range l.lanes {
-		if ln.order != nil {
-			if err := l.takeUpOrder(ln); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return nil, nil
-}
-
-// takeUpOrder takes up an attempt that a killed run ordered from a fleet: its result is used.
-func (l *Loop) takeUpOrder(ln *lane) (err error) {
-	l.say(func() {
-		var u *unit
-		if u, err = l.work.ordered(ln, ln.order); err == nil {
-			_, err = l.start(ln, u)
-		}
-	})
-	ln.order = nil
-	return err
+	return l.work.recover()
 }
 
 // openFolder makes the lane of a folder without git.
 func (l *Loop) openFolder(ctx context.Context) error {
-	dir, fixed := l.work.place()
-	ws := workspace.NewFolder(l.tools.FS, l.root, dir, fixed)
+	ws := workspace.NewFolder(l.tools.FS, l.root, l.dir, l.fixed)
 	l.lanes = []*lane{{ws: ws, runner: l.runner(l.tools.Agent, l.tools.Verify, l.home.SlotFiles("", l.state.ID, 0))}}
 	if open := l.history.Prompt.Open; open != nil {
 		return l.work.killed(ctx, l.lanes[0], open)
@@ -140,9 +117,8 @@ func (l *Loop) openFolder(ctx context.Context) error {
 func (l *Loop) runner(a attempt.Agent, v attempt.Verifier, dir string) *attempt.Runner {
 	r := &attempt.Runner{Agent: a, Verify: v, Redact: l.tools.Redact, Dir: dir, Looks: l.tools.Looks, Repo: l.tools.Repo}
 	if l.lab != nil {
-		dir, _ := l.work.place()
 		r.Lab, r.Below = l.lab, "."
-		if rel, err := filepath.Rel(l.tools.Repo.Root(), dir); err == nil {
+		if rel, err := filepath.Rel(l.tools.Repo.Root(), l.dir); err == nil {
 			r.Below = filepath.ToSlash(rel)
 		}
 	}
@@ -155,7 +131,7 @@ func (l *Loop) openSlots(ctx context.Context, n int) error {
 	o.Run = func(_ context.Context, s *workspace.Slot) error { return l.setUp(s) }
 	o.Shut, o.Say, o.Here = l.config.Confined(), l.Warn, l.tools.Here
 	if l.branch != "" {
-		if err := l.inTree(ctx, func() error { return l.tools.Repo.TakeBranch(ctx, l.branch, o.Here, l.work.written()) }); err != nil {
+		if err := l.inTree(ctx, func() error { return l.tools.Repo.TakeBranch(ctx, l.branch, o.Here, l.written()) }); err != nil {
 			return gitErr("take the branch "+l.branch, err)
 		}
 	}
@@ -234,8 +210,7 @@ func (l *Loop) openHere(ctx context.Context) error {
 // pool says how to make the project's slots.
 func (l *Loop) pool() workspace.PoolOptions {
 	c := &l.config.Pool
-	dir, fixed := l.work.place()
-	return workspace.PoolOptions{Repo: l.tools.Repo, Loop: l.state.ID, FS: l.tools.FS, Place: l.tools.Pool, Root: l.root, Dir: dir, Shown: l.tools.Shown, Fixed: fixed, Fresh: c.Fresh, MaxCopy: c.MaxCopy, Keep: c.Keep,
+	return workspace.PoolOptions{Repo: l.tools.Repo, Loop: l.state.ID, FS: l.tools.FS, Place: l.tools.Pool, Root: l.root, Dir: l.dir, Shown: l.tools.Shown, Fixed: l.fixed, Fresh: c.Fresh, MaxCopy: c.MaxCopy, Keep: c.Keep,
 		Setup: c.Setup}
 }
 

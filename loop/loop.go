@@ -25,6 +25,7 @@ import (
 	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/specbuild"
+	"descartes/tasks"
 )
 
 // Tools are what a run works with. Redact, Free, Observe, Accounts, Sleep, Withheld, Code and Ask are optional; Repo is nil for a prompt
@@ -139,26 +140,16 @@ func (l *Loop) end(out *Outcome, word string, totals journal.Totals) *journal.Ev
 // work is what differs between runs over a tag and runs of a prompt. The engine's goroutine calls it, unless a method says otherwise: slow ones run
 // beside it, and say what they record.
 type work interface {
-	// hold looks at what the run begins with, before the loop's id is chosen.
-	hold() error
 	// choose decides which loop this is and where its state is stored.
 	choose(ctx context.Context, opt StartOptions) (path string, err error)
-	// replay takes in the journal of earlier runs, and gets ready.
-	replay(ctx context.Context, events []journal.Event) error
-	// opening completes the run's first event; opened reports what people should know at once.
-	opening(ctx context.Context, first *journal.Event, fresh bool) error
-	opened(fresh bool) error
-	// place is where commands run in the project, and what attempts may not change.
-	place() (dir string, fixed []string)
+	// replay takes in the journal of earlier runs, gets ready, and completes the run's first event. What it returns people should know at once.
+	replay(ctx context.Context, events []journal.Event, first *journal.Event) ([]*journal.Event, error)
 	// testable reports whether the verify command may run on the tree before the first attempt.
 	testable() bool
-
 	// killed ends an attempt that a killed run left open; its slot's lane is nil if another run has that. Slow.
 	killed(ctx context.Context, ln *lane, open *journal.Event) error
 	// recover does what comes before the first unit. Slow.
 	recover() (*Outcome, error)
-	// ordered is the unit of an attempt that a killed run ordered from a fleet.
-	ordered(ln *lane, open *journal.Event) (*unit, error)
 
 	// next has a free lane start what is to be done now, if there is anything for it.
 	next(ln *lane) (*Outcome, error)
@@ -170,55 +161,32 @@ type work interface {
 	windUp()
 	// limit returns what forbids another attempt, besides the limits of every run.
 	limit() *Outcome
-	// goes reports whether a unit that is prepared is still to begin.
-	goes(u *unit) bool
-	// moved reports whether a unit is to start from another state than its slot was prepared for.
-	moved(u *unit) bool
-	// spec returns the text for a unit's agent. An outcome ends the run instead.
-	spec(u *unit) (specbuild.Spec, *Outcome, error)
-	// begun returns the events that announce a unit.
-	begun(u *unit, first *journal.Event) []*journal.Event
+	// begin makes the text for the agent of a unit whose slot is prepared, and the events that announce it. There are none if it is not to begin, with
+	// the outcome, if there is one, that ends the run. It may set that the unit has moved: that it is to start from another state, if moves allows that.
+	begin(u *unit, moves bool) (specbuild.Spec, []*journal.Event, *Outcome, error)
 	// input completes a unit's input, beyond what the settings say.
 	input(u *unit, in *attempt.Input)
-	inputs(u *unit, spec string) *journal.Inputs // what its receipt names
-	// event starts an event about a unit.
-	event(what journal.Type, u *unit) *journal.Event
-	// waits completes an event about the providers of a unit's agent.
-	waits(u *unit, e *journal.Event)
 	// repair restores the run's own files that this part of an attempt changed.
 	repair(u *unit, who string) (lines []string, err error)
-	// after keeps and examines what an attempt left. Slow.
-	after(u *unit) error
 	// conclude reaches a verdict, records it and acts on it.
 	conclude(u *unit) (*Outcome, error)
 
-	// done reports whether a unit's work is done, and not to be made again.
-	done(unit string) bool
 	// putBack makes units ready again whose work does not go with the branch's commit, except those that has names. It reports false where a person has
 	// to bring the two together. Slow.
 	putBack(ctx context.Context, fate *Fate, head string, has []string) (bool, error)
-	// written are files of commits, by their path in the repository, that the run writes whatever others made of them.
-	written() map[string][]byte
-	// final reports whether a run with that outcome has nothing left to do and did something that the end's checks apply to.
-	final(out *Outcome) bool
-	// endRun does the last work of a run, which ended with err or nil. Slow.
+	// endRun does the last work of a run, which ended with err or nil, and sets the outcome of one that nothing stopped. Slow.
 	endRun(out *Outcome, err error) error
-	// ending is the outcome of a run that nothing stopped; ended completes its outcome and makes the event of its end.
-	ending() Outcome
-	finished(out *Outcome) (*journal.Event, error)
-	// handoff is what a next session needs to know; "" if all is done.
-	handoff(out *Outcome) (path, text string)
-	// fill sets the fields of the state file that only this kind of run has; taskID is a task's id in the form of the task file.
-	fill(s *store.State)
-	taskID(id string) store.TaskID
-	changed(id, status string)
-	close() error
+	// finished completes the outcome, and makes the event of the run's end and what a next session needs to know, "" if all is done.
+	finished(out *Outcome) (e *journal.Event, path, handoff string, err error)
 }
 
 // Loop is one run: over a tag, or of a repeated prompt. It is not safe for concurrent use.
 type Loop struct {
 	work    work
-	root    string // of the project
+	job     *Job     // nil: a prompt
+	root    string   // of the project
+	dir     string   // where commands run in it
+	fixed   []string // what attempts may not change
 	config  *Config
 	tools   Tools
 	home    store.Home
@@ -234,7 +202,8 @@ type Loop struct {
 	missing map[string]bool  // withheld variables, and notes of looks, already reported
 	last    before           // what the tag's last loop recorded about its checks
 	resumed bool
-	full    bool // the disk is full, and the end could not be recorded
+	unmade  func() // removes what a run made that was rejected; nil for nothing
+	full    bool   // the disk is full, and the end could not be recorded
 
 	lanes       []*lane
 	lab         *lab.Lab // nil: no look needs one
@@ -284,8 +253,12 @@ func (l *Loop) State() *store.State {
 // snapshot builds the state from the history.
 func (l *Loop) snapshot() *store.State {
 	s := *l.state
-	l.work.fill(&s)
-	store.Fill(&s, l.history, l.work.taskID)
+	task := func(id string) store.TaskID { return store.TaskID{ID: id} }
+	if l.job != nil {
+		l.job.fill(&s)
+		task = l.job.taskID
+	}
+	store.Fill(&s, l.history, task)
 	s.Seq = l.journal.Seq()
 	if n := len(s.Summaries); n > 0 {
 		s.LastIterationAt = &s.Summaries[n-1].CompletedAt
@@ -352,11 +325,11 @@ func (l *Loop) step(u *unit, s *attempt.Step) error {
 	defer func() { u.step = 0 }()
 	switch s.Moment {
 	case attempt.Placed:
-		e := l.work.event(journal.AttemptPlaced, u)
+		e := l.event(journal.AttemptPlaced, u)
 		e.Host, e.Ref = s.Who, s.Ref
 		return l.record(e)
 	case attempt.Waits:
-		e := l.work.event(journal.AttemptWaiting, u)
+		e := l.event(journal.AttemptWaiting, u)
 		e.Reason = s.Who
 		if !s.Until.IsZero() {
 			e.Detail = &journal.Detail{Exit: journal.Exit{Until: &s.Until}}
@@ -369,15 +342,15 @@ func (l *Loop) step(u *unit, s *attempt.Step) error {
 		if u.it != nil {
 			words = maxFinal
 		}
-		e := agentEnd(l.work.event(journal.AgentFinished, u), s.Result.Agent, u.with, words)
+		e := agentEnd(l.event(journal.AgentFinished, u), s.Result.Agent, u.with, words)
 		e.Detail.Changed = s.Result.Changed
 		return l.record(withNotes(e)...)
 	case attempt.Started:
-		e := l.work.event(journal.VerifyStarted, u)
+		e := l.event(journal.VerifyStarted, u)
 		nameCheck(e, s.Command)
 		return l.record(e)
 	case attempt.Checked:
-		e := l.work.event(journal.VerifyFinished, u)
+		e := l.event(journal.VerifyFinished, u)
 		e.Detail = verifyDetail(s.Verify)
 		e.Detail.Check = ""
 		if nameCheck(e, s.Command); e.Detail.Check != "" && !s.Verify.Passed {
@@ -389,7 +362,7 @@ func (l *Loop) step(u *unit, s *attempt.Step) error {
 		e.Detail.Command = s.Command.Run
 		l.recordWithNext(e)
 	case attempt.Looking:
-		e := l.work.event(journal.LookStarted, u)
+		e := l.event(journal.LookStarted, u)
 		e.Detail = &journal.Detail{Look: s.Who}
 		return l.record(e)
 	case attempt.Consulted:
@@ -411,7 +384,7 @@ func (l *Loop) step(u *unit, s *attempt.Step) error {
 // consulted records the answer of an agent that a look asked. The event has all that a resumed loop needs: the answer was paid for.
 func (l *Loop) consulted(u *unit, s *attempt.Step) error {
 	with := Choice(s.With)
-	e := agentEnd(l.work.event(journal.LookAnswered, u), *s.Agent, with, maxFinal)
+	e := agentEnd(l.event(journal.LookAnswered, u), *s.Agent, with, maxFinal)
 	e.Type, e.Detail.Look, e.Detail.Tree, e.Detail.Log = journal.LookAnswered, s.Who, string(s.Tree), l.relative(s.Log)
 	var err error
 	if e.Detail.Until, err = l.backoff.after(with, *s.Agent, s.Agent.Reason, l.teller(u)); err != nil {
@@ -433,6 +406,29 @@ func nameCheck(e *journal.Event, c attempt.Command) {
 	}
 }
 
+// event starts an event about a unit.
+func (l *Loop) event(t journal.Type, u *unit) *journal.Event {
+	e := &journal.Event{Type: t}
+	switch it := u.it; {
+	case it != nil:
+		e.Unit = journal.Unit{Iteration: it.Number, Attempt: it.Try, Of: it.Max}
+	case l.job == nil:
+		e.Unit = journal.Unit{Iteration: l.history.Iteration, Attempt: max(1, l.history.Prompt.Try)}
+	case u.task != nil: // else it is the verification before any task
+		e.Unit = journal.Unit{Wave: cmp.Or(u.wave, l.waveOf(u.task.ID)), Task: u.task.ID, Title: u.task.Title, Attempt: u.number, Of: u.of, Step: u.step}
+		if u.round != nil {
+			e.Round = u.round.first
+		}
+	}
+	return e
+}
+
+// waveOf is the wave of a task; of one that a changed list puts into none, the one in which it began.
+func (l *Loop) waveOf(id string) int {
+	last := len(l.job.Graph.Waves())
+	return max(1, min(last, cmp.Or(l.job.Graph.Wave(id), l.history.Task(id).Wave, last)))
+}
+
 // tellWarn is warn for other goroutines.
 func (l *Loop) tellWarn(u *unit, messages ...string) (err error) {
 	l.say(func() { err = l.warn(u, messages...) })
@@ -441,7 +437,7 @@ func (l *Loop) tellWarn(u *unit, messages ...string) (err error) {
 
 func (l *Loop) warn(u *unit, messages ...string) error {
 	for _, m := range messages {
-		e := l.work.event(journal.Warning, u)
+		e := l.event(journal.Warning, u)
 		e.Message = m
 		if err := l.record(e); err != nil {
 			return err
@@ -515,8 +511,8 @@ func (l *Loop) write(events []*journal.Event) error {
 		}
 	}
 	changes := l.history.TakeChanges(0)
-	for id, status := range changes {
-		l.work.changed(id, status)
+	for id, status := range changes { // there are none in a prompt loop
+		l.job.Graph.SetStatus(id, tasks.Status(status))
 	}
 	return l.saver.note(changes)
 }
@@ -532,7 +528,7 @@ func (l *Loop) saveFiles() (err error) {
 
 // finish records the end and saves everything. A cancelled or paused loop can be resumed from here.
 func (l *Loop) finish(out *Outcome) error {
-	e, err := l.work.finished(out)
+	e, path, text, err := l.work.finished(out)
 	if err != nil {
 		return err
 	}
@@ -542,7 +538,7 @@ func (l *Loop) finish(out *Outcome) error {
 	if err := l.flush(); err != nil {
 		return err
 	}
-	if path, text := l.work.handoff(out); path != "" { // everything else is saved
+	if path != "" { // everything else is saved
 		if err := store.WriteHandoff(l.tools.FS, l.root, path, l.tools.Redact.Text(text)); err != nil {
 			return err
 		}
@@ -561,7 +557,10 @@ func (l *Loop) Close() error {
 	for _, k := range l.locks {
 		errs = append(errs, k.Release())
 	}
-	return errors.Join(append(errs, l.work.close())...)
+	if l.unmade != nil {
+		l.unmade()
+	}
+	return errors.Join(errs...)
 }
 
 // relative shows a path as a person in the project's folder would type it.

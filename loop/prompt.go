@@ -128,23 +128,20 @@ type PromptJob struct {
 // promptWork runs a prompt: a chain of iterations, each of which waits for the one before.
 type promptWork struct {
 	*Loop
-	job      *PromptJob
-	hand     string      // text of the handoff file
-	notes    []string    // for a person, once the journal is open
-	fileLock *store.Lock // of .loop/state.json, for a criteria gate
-	large    bool        // it was said that the prompt is
+	job   *PromptJob
+	hand  string // text of the handoff file
+	large bool   // it was said that the prompt is
 }
 
 // begin returns the job as the work of a run.
 func (j *PromptJob) begin(l *Loop, opt StartOptions) work {
-	l.config = &j.Config
+	l.config, l.dir = &j.Config, j.Dir
+	l.fixed, _ = Protected(l.config, l.root, nil)
 	if j.Rules == nil {
 		j.Rules = Plain{}
 	}
 	return &promptWork{Loop: l, job: j}
 }
-
-func (w *promptWork) hold() error { return nil }
 
 // choose resumes the given loop, or starts another.
 func (w *promptWork) choose(ctx context.Context, opt StartOptions) (path string, err error) {
@@ -180,9 +177,9 @@ func (w *promptWork) choose(ctx context.Context, opt StartOptions) (path string,
 }
 
 // replay takes in the journal of an earlier run. For iterations before the journal began, the state file's summaries count.
-func (w *promptWork) replay(ctx context.Context, events []journal.Event) error {
+func (w *promptWork) replay(ctx context.Context, events []journal.Event, start *journal.Event) (notes []*journal.Event, err error) {
 	if n := int64(len(events)); n > 0 && n < w.state.Seq {
-		return &journal.DamageError{Path: w.journal.Path(), Line: len(events) + 1, Err: fmt.Errorf("it ends after event %d, the state file knows %d", n, w.state.Seq)}
+		return nil, &journal.DamageError{Path: w.journal.Path(), Line: len(events) + 1, Err: fmt.Errorf("it ends after event %d, the state file knows %d", n, w.state.Seq)}
 	}
 	first := w.state.Iteration
 	if len(events) > 0 {
@@ -196,38 +193,22 @@ func (w *promptWork) replay(ctx context.Context, events []journal.Event) error {
 		}
 	}
 	if p := w.config.PromptHandoff; p != "" {
-		var err error
 		if w.hand, err = readText(w.root, p, store.MaxHandoff); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("handoff: %w", err)
+			return nil, fmt.Errorf("handoff: %w", err)
 		}
 	}
 	if err := w.restoreGate(); err != nil {
-		return err
+		return nil, err
 	}
 	w.raise()
-	return w.holdLoopFile(ctx)
-}
-
-func (w *promptWork) place() (dir string, fixed []string) {
-	fixed, _ = Protected(w.config, w.root, nil)
-	return w.job.Dir, fixed
-}
-
-// opening tells which iteration a loop without a journal had come to.
-func (w *promptWork) opening(_ context.Context, e *journal.Event, fresh bool) error {
-	if fresh && w.resumed { // the state file is all there is
-		e.Iteration = w.state.Iteration
+	if len(events) == 0 && w.resumed { // the state file is all there is
+		start.Iteration = w.state.Iteration
 	}
-	return nil
-}
-
-func (w *promptWork) opened(bool) error {
-	for _, n := range w.notes {
-		if err := w.record(w.noted(n)); err != nil {
-			return err
-		}
+	note, err := w.holdLoopFile(ctx)
+	if note != "" {
+		notes = append(notes, w.noted(note))
 	}
-	return nil
+	return notes, err
 }
 
 // noted is a warning that belongs to no single attempt; note records one, as a slow step.
@@ -236,9 +217,6 @@ func (w *promptWork) noted(message string) *journal.Event {
 }
 
 func (w *promptWork) note(message string) error { return w.tell(w.noted(message)) }
-
-// final reports whether the gate, or the promise, ended the run.
-func (w *promptWork) final(out *Outcome) bool { return out.Ending.Final() }
 
 func (w *promptWork) testable() bool { return w.history.Iteration == 0 }
 
@@ -330,10 +308,6 @@ func (w *promptWork) published(ctx context.Context, base string) (string, error)
 // recover asks the gate before an iteration starts.
 func (w *promptWork) recover() (*Outcome, error) { return w.beginGate(w.lanes[0]) }
 
-func (w *promptWork) ordered(*lane, *journal.Event) (*unit, error) {
-	return nil, errors.New("no fleet makes iterations")
-}
-
 // iteration returns the unit of an iteration.
 func (w *promptWork) iteration(ln *lane, number, try int) *unit {
 	b := &w.history.Prompt
@@ -390,11 +364,7 @@ func (w *promptWork) next(ln *lane) (*Outcome, error) {
 
 func (w *promptWork) sleeps(u *unit, yes bool)               { u.lane.busy = yes }
 func (w *promptWork) dropped(_ *unit, out *Outcome) *Outcome { return out }
-func (w *promptWork) written() map[string][]byte             { return nil }
-func (w *promptWork) goes(*unit) bool                        { return true }
-func (w *promptWork) moved(*unit) bool                       { return false }
 func (w *promptWork) windUp()                                {}
-func (w *promptWork) after(*unit) error                      { return nil }
 
 // limit returns an outcome after too many iterations, or too many crashes in a row.
 func (w *promptWork) limit() *Outcome {
@@ -418,13 +388,14 @@ func iterations(n int) string {
 	return fmt.Sprintf("%d iterations", n)
 }
 
-// spec is the text for an iteration's agent: the one a person chose, else the composed one with the handoff and the reviews' advice.
-func (w *promptWork) spec(u *unit) (s specbuild.Spec, _ *Outcome, err error) {
+// begin makes the text for an iteration's agent: the composed one with the handoff and a person's answers.
+func (w *promptWork) begin(u *unit, _ bool) (s specbuild.Spec, _ []*journal.Event, _ *Outcome, err error) {
 	if out := w.job.Rules.Before(u.it); out != nil { // the rules read the slot's files
-		return s, out, nil
+		return s, nil, out, nil
 	}
 	if u.whole && w.job.Rules.Apart() {
 		u.base, u.whole, u.moved = u.before, false, true
+		return s, nil, nil, nil
 	}
 	s.Text = w.compose(u.it)
 	more := ""
@@ -432,7 +403,7 @@ func (w *promptWork) spec(u *unit) (s specbuild.Spec, _ *Outcome, err error) {
 		more = "## Handoff\n\nAn earlier session left this for you:\n\n" + hand
 	}
 	if answers, err := w.answers(); err != nil {
-		return s, nil, err
+		return s, nil, nil, err
 	} else if len(answers) > 0 {
 		more = joinText(more, specbuild.Answered(answers))
 	}
@@ -443,7 +414,19 @@ func (w *promptWork) spec(u *unit) (s specbuild.Spec, _ *Outcome, err error) {
 		w.large = true
 		w.recordWithNext(w.noted(fmt.Sprintf("the prompt has about %d tokens, over --max-spec-tokens %d", n, most)))
 	}
-	return s, nil, nil
+	first := w.starts(journal.IterationStarted, u, &s)
+	if u.it.base = u.base; u.it.base == "" {
+		u.it.base = u.stand.Tree
+	}
+	first.Tree = string(u.it.base)
+	first.Title, first.Lines = w.job.Rules.About(), w.job.Rules.Announce(u.it)
+	if c := w.criteria(); c != nil {
+		first.Lines = append(first.Lines, c.Before(u.it.Number, u.it.Max, w.costSoFar()))
+		if err := w.putLoopFile(w.agentDir(), w.loopFileText(c)); err != nil { // the slot was cleaned
+			w.held = append(w.held, &journal.Event{Type: journal.Warning, Unit: journal.Unit{Iteration: w.history.Iteration}, Message: err.Error()})
+		}
+	}
+	return s, []*journal.Event{first}, nil, nil
 }
 
 // compose builds the text of an iteration from its rules, or from the settings' prompt.
@@ -468,23 +451,6 @@ func (w *promptWork) compose(it *Iteration) string {
 	return joinText(append(parts, it.Next)...) + "\n"
 }
 
-// begun records an iteration's subject.
-func (w *promptWork) begun(u *unit, first *journal.Event) []*journal.Event {
-	first.Type = journal.IterationStarted
-	if u.it.base = u.base; u.it.base == "" {
-		u.it.base = u.stand.Tree
-	}
-	first.Tree = string(u.it.base)
-	first.Title, first.Lines = w.job.Rules.About(), w.job.Rules.Announce(u.it)
-	if c := w.criteria(); c != nil {
-		first.Lines = append(first.Lines, c.Before(u.it.Number, u.it.Max, w.costSoFar()))
-		if err := w.putLoopFile(w.agentDir(), w.loopFileText(c)); err != nil { // the slot was cleaned
-			w.held = append(w.held, &journal.Event{Type: journal.Warning, Unit: journal.Unit{Iteration: w.history.Iteration}, Message: err.Error()})
-		}
-	}
-	return []*journal.Event{first}
-}
-
 // costSoFar is the loop's cost so far; nil if unknown.
 func (w *promptWork) costSoFar() *float64 {
 	if w.history.Cost.Runs == 0 {
@@ -492,9 +458,6 @@ func (w *promptWork) costSoFar() *float64 {
 	}
 	return w.history.Cost.USD
 }
-
-// inputs is nil: receipts are about tasks.
-func (w *promptWork) inputs(*unit, string) *journal.Inputs { return nil }
 
 func (w *promptWork) input(u *unit, in *attempt.Input) {
 	number := 0 // for an agent that is asked before the first iteration
@@ -523,17 +486,6 @@ func (w *promptWork) input(u *unit, in *attempt.Input) {
 		}
 	}
 }
-
-// event starts an event about an iteration.
-func (w *promptWork) event(what journal.Type, u *unit) *journal.Event {
-	e := &journal.Event{Type: what, Unit: journal.Unit{Iteration: w.history.Iteration, Attempt: max(1, w.history.Prompt.Try)}}
-	if u.it != nil {
-		e.Iteration, e.Attempt, e.Of = u.it.Number, u.it.Try, u.it.Max
-	}
-	return e
-}
-
-func (w *promptWork) waits(_ *unit, e *journal.Event) { e.Iteration = w.history.Iteration }
 
 // repair reads what the agent wrote into .loop/state.json, and restores the file from before the iteration, so that it is in no change and no commit,
 // whatever git's settings say.
@@ -1143,41 +1095,38 @@ func joinText(parts ...string) string {
 	return strings.Join(out, "\n\n")
 }
 
-// endRun says where a slot's uncommitted work is.
-func (w *promptWork) endRun(_ *Outcome, err error) error {
-	b := &w.history.Prompt
-	if err != nil || w.trunk == nil || w.loose() || b.Owed == "" || b.Open != nil || b.Last.Ref == "" {
+// endRun says where a slot's uncommitted work is, and runs the checks for the end if the gate, or the promise, ended the run.
+func (w *promptWork) endRun(out *Outcome, err error) error {
+	if b := &w.history.Prompt; err == nil && w.trunk != nil && !w.loose() && b.Owed != "" && b.Open == nil && b.Last.Ref != "" {
+		err = w.note("what was done since the last commit was not verified and is in no commit: it is kept as " + b.Last.Ref + ", and resuming the loop continues from it")
+	}
+	if err != nil || !out.Ending.Final() {
 		return err
 	}
-	return w.note("what was done since the last commit was not verified and is in no commit: it is kept as " + b.Last.Ref + ", and resuming the loop continues from it")
+	return w.lastChecks(out)
 }
-
-func (w *promptWork) done(string) bool { return false }
 
 func (w *promptWork) putBack(context.Context, *Fate, string, []string) (bool, error) {
 	return false, nil
 }
 
-func (w *promptWork) ending() Outcome { return Outcome{} }
-
 // finished names the ending in the words of a prompt loop's state file, which has one for all errors.
-func (w *promptWork) finished(out *Outcome) (*journal.Event, error) {
+func (w *promptWork) finished(out *Outcome) (e *journal.Event, path, handoff string, err error) {
 	word := out.Ending
 	if word == journal.AgentUnusable || word == journal.GitRefused {
 		word = journal.OwnError
 	}
+	if path = w.config.PromptHandoff; path != "" && !out.Ending.Final() {
+		handoff = w.handoff(out)
+	}
 	h := w.history
-	e := w.end(out, string(word), journal.Totals{Iterations: new(h.Iteration), Attempts: len(h.Attempts), Commits: h.Prompt.Commits})
+	e = w.end(out, string(word), journal.Totals{Iterations: new(h.Iteration), Attempts: len(h.Attempts), Commits: h.Prompt.Commits})
 	e.Iteration = h.Iteration
-	return e, w.endLoopFile(out)
+	return e, path, handoff, w.endLoopFile(out)
 }
 
 // handoff is what the next session needs to continue the prompt.
-func (w *promptWork) handoff(out *Outcome) (path, text string) {
-	path = w.config.PromptHandoff
-	if path == "" || out.Ending.Final() {
-		return path, ""
-	}
+func (w *promptWork) handoff(out *Outcome) string {
 	var b strings.Builder
 	p := &w.history.Prompt
 	fmt.Fprintf(&b, "## Where loop %s stopped\n\n", w.state.ID)
@@ -1199,18 +1148,7 @@ func (w *promptWork) handoff(out *Outcome) (path, text string) {
 	}
 	fmt.Fprintf(&b, "\n### Continue\n\n    descartes resume --name %s%s\n    descartes answer --name %s --edit     # tell the next iteration's agent something\n",
 		w.state.ID, more(out, w.config, w.config.MaxIterations), w.state.ID)
-	return path, b.String()
-}
-
-func (w *promptWork) fill(*store.State)             {}
-func (w *promptWork) taskID(id string) store.TaskID { return store.TaskID{ID: id} }
-func (w *promptWork) changed(_, _ string)           {}
-
-func (w *promptWork) close() error {
-	if w.fileLock == nil {
-		return nil
-	}
-	return w.fileLock.Release()
+	return b.String()
 }
 
 // IterationContext tells the agent of a later iteration where it stands. Without a promise it mentions none.

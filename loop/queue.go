@@ -143,11 +143,6 @@ func (w *tagWork) startUnit(ln *lane, u *unit, err error) (*Outcome, error) {
 	return w.start(ln, u)
 }
 
-// goes lets a unit begin if its round still wants it, and nobody took its task off the list meanwhile.
-func (w *tagWork) goes(u *unit) bool {
-	return !u.round.over() && (w.started(u) || w.job.Graph.Ready(u.task.ID))
-}
-
 // leaves takes a unit off those under way.
 func (w *tagWork) leaves(u *unit) {
 	w.under = slices.DeleteFunc(w.under, func(x *unit) bool { return x == u })

@@ -84,15 +84,35 @@ func (l *Loop) holding(ctx context.Context, u *unit, open *journal.Event) (work 
 	return work, err
 }
 
-// recover reopens what a killed run took out of the trunk.
-func (w *tagWork) recover() (*Outcome, error) { return nil, w.takenOut(w.ctx) }
+// recover reopens what a killed run took out of the trunk, and takes up the attempts that it ordered from a fleet: their results are used.
+func (w *tagWork) recover() (_ *Outcome, err error) {
+	if err := w.takenOut(w.ctx); err != nil {
+		return nil, err
+	}
+	for _, ln := range w.lanes {
+		if ln.order == nil {
+			continue
+		}
+		w.say(func() {
+			var u *unit
+			if u, err = w.ordered(ln, ln.order); err == nil {
+				_, err = w.start(ln, u)
+			}
+		})
+		if ln.order = nil; err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
 
+// ordered is the unit of an attempt that a killed run ordered from a fleet.
 func (w *tagWork) ordered(ln *lane, open *journal.Event) (*unit, error) {
 	u, ok := w.attemptOf(ln, open)
 	if !ok {
 		return nil, errors.New("task " + open.Task + " was ordered from the fleet, and is no longer in the task file; put it back, or remove " + w.relative(w.saver.own.path))
 	}
-	u.started, u.again, u.begun = open.TS, true, false // its input is made anew
+	u.started, u.again, u.begun, u.after = open.TS, true, false, w.after // its input is made anew
 	if open.Round > 0 {
 		r := w.rounds[open.Task]
 		if r == nil { // it continues with the candidates that were ordered

@@ -58,9 +58,6 @@ func Start(ctx context.Context, root string, j Source, tools Tools, opt StartOpt
 			return l, err
 		}
 	}
-	if err := l.work.hold(); err != nil {
-		return l, err
-	}
 	if err := l.home.Make(tools.FS); err != nil {
 		return l, err
 	}
@@ -158,11 +155,6 @@ func (l *Loop) begin(ctx context.Context, path string, opt StartOptions) error {
 	if err := l.home.ClearRequest(l.state.ID); err != nil {
 		return err
 	}
-	if err := l.work.replay(ctx, events); err != nil {
-		return err
-	}
-	l.backoff = newBackoff(l.tools, l.config, &l.history.Providers, l.state.ID, opt.Anew)
-	l.backoff.saved = l.flush
 	first := &journal.Event{Type: journal.LoopStarted}
 	if l.resumed {
 		first.Type = journal.LoopResumed
@@ -170,13 +162,13 @@ func (l *Loop) begin(ctx context.Context, path string, opt StartOptions) error {
 	if first.Branch, err = l.takes(ctx); err != nil {
 		return err
 	}
-	if err := l.work.opening(ctx, first, len(events) == 0); err != nil {
+	more, err := l.work.replay(ctx, events, first)
+	if err != nil {
 		return err
 	}
-	if err := l.record(first); err != nil {
-		return err
-	}
-	if err := l.work.opened(len(events) == 0); err != nil {
+	l.backoff = newBackoff(l.tools, l.config, &l.history.Providers, l.state.ID, opt.Anew)
+	l.backoff.saved = l.flush
+	if err := l.record(append([]*journal.Event{first}, more...)...); err != nil {
 		return err
 	}
 	return l.flush()

@@ -33,7 +33,6 @@ type tagWork struct {
 	waiting map[string]bool   // tasks reported as waiting for another's files
 	kept    []gitops.Ref      // kept attempts of this loop and others, as of the run's start
 	failing streak
-	void    bool // the run was rejected before it began
 
 	yes        bool     // a person's answer to a wave's review
 	unapproved *Outcome // a review keeps a wave from being committed
@@ -61,22 +60,21 @@ func (j *Job) begin(l *Loop, opt StartOptions) work {
 	w := &tagWork{Loop: l, job: j, scope: opt.Scope}
 	w.rounds, w.noted, w.wishes = map[string]*round{}, map[string]bool{}, map[string]tasks.Status{}
 	w.scope.Step, w.yes = w.scope.Step || w.scope.Task != "", opt.Yes
-	l.root, l.config = j.Root, &j.Config
+	l.job, l.root, l.dir, l.config = j, j.Root, j.Root, &j.Config
+	if l.fixed, _ = Protected(l.config, l.root, j.File); !l.tools.Here { // else statuses are written into the list meanwhile
+		l.fixed = append(l.fixed, j.File.Path())
+	}
 	l.who.Tag, l.who.Files = j.File.Tag(), store.FilesOf(j.File)
 	return w
 }
 
-// hold makes the list if the plan is one.
-func (w *tagWork) hold() error {
-	if w.job.Import == nil {
-		return nil
-	}
-	_, err := w.job.Import.Write(w.root, w.job.File.Tag())
-	return err
-}
-
-// choose resumes the given loop, or the tag's unfinished one, or starts a new one. The list is as it was read once nobody else runs the tag.
+// choose makes the list if the plan is one, and resumes the given loop, or the tag's unfinished one, or starts a new one. The list is as it was read once nobody else runs the tag.
 func (w *tagWork) choose(ctx context.Context, opt StartOptions) (path string, err error) {
+	if w.job.Import != nil {
+		if _, err := w.job.Import.Write(w.root, w.job.File.Tag()); err != nil {
+			return "", err
+		}
+	}
 	if opt.Resume == "" && w.config.Baseline != BaselineOff {
 		w.last = earlier(w.home, w.job.File.Tag())
 	}
@@ -112,9 +110,9 @@ func (w *tagWork) choose(ctx context.Context, opt StartOptions) (path string, er
 }
 
 // replay writes into the task file what the journal knows and a dead loop could not write any more.
-func (w *tagWork) replay(ctx context.Context, events []journal.Event) (err error) {
+func (w *tagWork) replay(ctx context.Context, events []journal.Event, first *journal.Event) (_ []*journal.Event, err error) {
 	if n := int64(len(events)); n < w.state.Seq {
-		return &journal.DamageError{Path: w.journal.Path(), Line: len(events) + 1, Err: fmt.Errorf("it ends after event %d, the state file knows %d", n, w.state.Seq)}
+		return nil, &journal.DamageError{Path: w.journal.Path(), Line: len(events) + 1, Err: fmt.Errorf("it ends after event %d, the state file knows %d", n, w.state.Seq)}
 	}
 	for i := range events {
 		w.history.Apply(&events[i])
@@ -134,35 +132,19 @@ func (w *tagWork) replay(ctx context.Context, events []journal.Event) (err error
 	}
 	w.saver.look()
 	if w.kept, err = w.tools.Repo.Refs(ctx, "refs/descartes/"); err != nil {
-		return gitErr("look for the attempts of earlier runs", err)
+		return nil, gitErr("look for the attempts of earlier runs", err)
 	}
-	return nil
-}
-
-func (w *tagWork) place() (dir string, fixed []string) {
-	fixed, _ = Protected(w.config, w.root, w.job.File)
-	if w.tools.Here { // statuses are written into the list meanwhile
-		return w.root, fixed
-	}
-	return w.root, append(fixed, w.job.File.Path())
-}
-
-// opening records which tasks are retried.
-func (w *tagWork) opening(_ context.Context, e *journal.Event, fresh bool) error {
+	fresh := len(events) == 0
 	if !fresh {
-		e.Reason = journal.ReasonTakeover
+		first.Reason = journal.ReasonTakeover
 	}
 	if w.config.Scud.RetryBlocked {
-		if e.Tasks = w.job.blockedTasks(); !fresh || len(e.Tasks) > 0 {
-			e.Reason = journal.ReasonRetry
+		if first.Tasks = w.job.blockedTasks(); !fresh || len(first.Tasks) > 0 {
+			first.Reason = journal.ReasonRetry
 		}
 	}
-	return nil
+	return nil, nil
 }
-
-func (w *tagWork) opened(bool) error { return nil }
-
-func (w *tagWork) done(id string) bool { return w.job.Graph.Status(id) == tasks.Done }
 
 // testable reports whether no task is half done, and an attempt will start.
 func (w *tagWork) testable() bool {
@@ -199,9 +181,20 @@ func attempts(n int) string {
 	return fmt.Sprintf("%d attempts", n)
 }
 
-// endRun commits what is verified or given up when a run ends, whatever ended it: uncommitted work is lost on a machine that is deleted after its
-// job, or when somebody stashes it in the morning.
+// endRun runs the checks for the end of a run that has nothing left to do, after its last commits.
 func (w *tagWork) endRun(out *Outcome, err error) error {
+	if err == nil && out.Ending == "" {
+		w.say(func() { *out = w.ending() })
+	}
+	if err = ends(out, w.commitLast(out, err)); err != nil || !w.final(out) {
+		return err
+	}
+	return w.lastChecks(out)
+}
+
+// commitLast commits what is verified or given up when a run ends, whatever ended it: uncommitted work is lost on a machine that is deleted after its
+// job, or when somebody stashes it in the morning.
+func (w *tagWork) commitLast(out *Outcome, err error) error {
 	var waves []scheduler.Wave
 	w.say(func() {
 		if err == nil && out.Ending == journal.BreakerOpen {
@@ -344,42 +337,43 @@ func (w *tagWork) waveBlocked() bool {
 }
 
 // finished records which tasks were given up, and which one goes back to the list.
-func (w *tagWork) finished(out *Outcome) (*journal.Event, error) {
+func (w *tagWork) finished(out *Outcome) (e *journal.Event, path, handoff string, err error) {
 	blocked := w.history.Blocked()
 	out.Blocked = len(blocked)
 	out.Crashed = out.Blocked > 0 && !slices.ContainsFunc(blocked, func(b *journal.BlockedTask) bool { return b.Verdict != journal.Crashed })
-	w.void = out.Ending == journal.BaselineFails
 	counts := journal.TaskCounts(w.job.Graph.Counts())
-	e := w.end(out, string(out.Ending), journal.Totals{Tasks: &counts, Attempts: w.history.Iteration, Commits: len(w.history.WaveCommits)})
-	return e, nil
+	if path = w.config.Scud.HandoffPath; path != "" && out.Ending != journal.AllDone {
+		handoff = w.handoffText(out)
+	}
+	if out.Ending == journal.BaselineFails && w.job.Import != nil && w.history.Iteration == 0 {
+		w.unmade = w.unmake
+	}
+	e = w.end(out, string(out.Ending), journal.Totals{Tasks: &counts, Attempts: w.history.Iteration, Commits: len(w.history.WaveCommits)})
+	return e, path, handoff, nil
 }
 
-func (w *tagWork) fill(s *store.State) {
-	c := w.job.Graph.Counts()
+// fill sets the fields of the state file that only runs over a tag have.
+func (j *Job) fill(s *store.State) {
+	c := j.Graph.Counts()
 	s.TasksCompleted, s.TasksTotal = c.Done, c.Total
-	if s.Entries = nil; w.job.File.IsPlan() {
-		for _, t := range w.job.all {
+	if s.Entries = nil; j.File.IsPlan() {
+		for _, t := range j.all {
 			s.Entries = append(s.Entries, store.Entry{ID: t.ID, Title: t.Title})
 		}
 	}
 }
 
-func (w *tagWork) taskID(id string) store.TaskID {
-	t, ok := w.job.Graph.Task(id)
+// taskID is a task's id in the form of the task file.
+func (j *Job) taskID(id string) store.TaskID {
+	t, ok := j.Graph.Task(id)
 	return store.TaskID{ID: id, Numeric: ok && t.Numeric}
 }
 
-func (w *tagWork) changed(id, status string) { w.job.Graph.SetStatus(id, tasks.Status(status)) }
-
-// close removes the task list that this start made from the plan if the run was rejected: it leaves nothing behind.
-func (w *tagWork) close() error {
-	if !w.void || w.job.Import == nil || w.history.Iteration > 0 {
-		return nil
-	}
+// unmake removes the task list that this start made from the plan: a run that was rejected leaves nothing behind.
+func (w *tagWork) unmake() {
 	path := w.job.File.Path()
 	if os.Remove(path) == nil {
 		_ = os.Remove(filepath.Dir(path)) // succeeds only if it is empty
 		_ = os.Remove(filepath.Dir(filepath.Dir(path)))
 	}
-	return nil
 }

@@ -1,7 +1,6 @@
 package loop
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,9 +66,9 @@ func (w *tagWork) alone(ln *lane, t *tasks.Task) *unit {
 }
 
 // spec is a unit's text, built from task, plan and the last failure.
-func (w *tagWork) spec(u *unit) (spec specbuild.Spec, _ *Outcome, err error) {
+func (w *tagWork) spec(u *unit) (spec specbuild.Spec, err error) {
 	if r := u.round; r != nil && r.spec != nil {
-		return *r.spec, nil, nil
+		return *r.spec, nil
 	} else if r != nil {
 		defer func() { r.spec = &spec }()
 	}
@@ -78,36 +77,43 @@ func (w *tagWork) spec(u *unit) (spec specbuild.Spec, _ *Outcome, err error) {
 		r.Attempt = u.round.first
 	}
 	r.tellEarlier(w.kept, w.state.Tag, w.state.ID)
-	spec, err = w.job.Spec(r)
-	return spec, nil, err
-}
-
-// moved lets the first attempt at a task start from what was integrated while its slot was prepared: checks are compared with what is known now.
-func (w *tagWork) moved(u *unit) bool {
-	now := w.holds()
-	if w.started(u) || u.round != nil || u.from != nil || u.base == now {
-		return false
-	}
-	u.base, u.before = now, now
-	return true
+	return w.job.Spec(r)
 }
 
 // started reports whether a unit's task has begun and is neither done nor blocked.
 func (w *tagWork) started(u *unit) bool { return w.history.Task(u.task.ID).Open() }
 
-// begun also announces the task, at its first attempt.
-func (w *tagWork) begun(u *unit, first *journal.Event) []*journal.Event {
-	first.Tree = string(u.before)
-	if w.history.Task(u.task.ID).Failure.Unfit {
+// begin lets a unit begin if its round still wants it, and nobody took its task off the list meanwhile. The first attempt at a task starts from what was
+// integrated while its slot was prepared: checks are compared with what is known now.
+func (w *tagWork) begin(u *unit, moves bool) (spec specbuild.Spec, events []*journal.Event, _ *Outcome, err error) {
+	now, begun := w.holds(), w.started(u)
+	switch {
+	case u.round.over() || !begun && !w.job.Graph.Ready(u.task.ID):
+		return spec, nil, nil, nil
+	case moves && !begun && u.round == nil && u.from == nil && u.base != now:
+		u.base, u.before, u.moved = now, now, true
+		return spec, nil, nil, nil
+	}
+	inputs := w.job.Inputs(u.task.ID)
+	inputs.Policy = receipt.PolicyDigest(policyLines(w.config))
+	if u.made == nil {
+		if spec, err = w.spec(u); err != nil {
+			return spec, nil, nil, err
+		}
+	}
+	if !u.accepts { // no agent was given one
+		inputs.Spec = receipt.Digest([]byte(spec.Text))
+	}
+	if !begun {
+		e := w.event(journal.TaskStarted, u)
+		e.Attempt, e.Base, e.Commit = 0, string(u.base), u.stand.Head.Hash
+		events = append(events, e)
+	}
+	first := w.starts(journal.AttemptStarted, u, &spec)
+	if first.Tree, first.Detail.Inputs, u.after = string(u.before), &inputs, w.after; w.history.Task(u.task.ID).Failure.Unfit {
 		first.Base = string(u.base)
 	}
-	events := []*journal.Event{first}
-	if w.started(u) {
-		return events
-	}
-	e := w.event(journal.TaskStarted, u)
-	e.Attempt, e.Base, e.Commit = 0, string(u.base), u.stand.Head.Hash
-	return append([]*journal.Event{e}, events...)
+	return spec, append(events, first), nil, nil
 }
 
 func (w *tagWork) input(u *unit, in *attempt.Input) {
@@ -122,15 +128,6 @@ func (w *tagWork) input(u *unit, in *attempt.Input) {
 	w.askReview(u, in)
 	in.Env = append(in.Env, "DESCARTES_TAG="+w.state.Tag, "DESCARTES_TASK_ID="+u.task.ID, "SCUD_TASK_ID="+u.task.ID,
 		"DESCARTES_WAVE="+strconv.Itoa(w.waveOf(u.task.ID)), "DESCARTES_ITERATION="+strconv.Itoa(w.history.Iteration))
-}
-
-// inputs are what an attempt is made from.
-func (w *tagWork) inputs(u *unit, spec string) *journal.Inputs {
-	in := w.job.Inputs(u.task.ID)
-	if in.Policy = receipt.PolicyDigest(policyLines(w.config)); !u.accepts { // no agent was given one
-		in.Spec = receipt.Digest([]byte(spec))
-	}
-	return &in
 }
 
 // fewer reports whether a person lets one of these units reduce the number of tests.
@@ -150,12 +147,6 @@ func (w *tagWork) closes(units []string) bool {
 		}
 		return w.closed(waves[w.waveOf(id)-1], units...)
 	})
-}
-
-func (w *tagWork) waits(u *unit, e *journal.Event) {
-	if e.Type == journal.LimitWaiting {
-		e.Wave, e.Task, e.Title, e.Attempt = w.waveOf(u.task.ID), u.task.ID, u.task.Title, w.history.Task(u.task.ID).Attempts
-	}
 }
 
 // conclude reaches a verdict, records it and acts on it. A failed task gets another attempt if it has one left, at once or after the first ones of
@@ -584,24 +575,6 @@ func failure(of journal.Failure) *specbuild.Failure {
 		f.Checks = append(f.Checks, one)
 	}
 	return f
-}
-
-// event starts an event about a unit.
-func (w *tagWork) event(t journal.Type, u *unit) *journal.Event {
-	if u.task == nil { // the verification before any task
-		return &journal.Event{Type: t}
-	}
-	e := &journal.Event{Type: t, Unit: journal.Unit{Wave: cmp.Or(u.wave, w.waveOf(u.task.ID)), Task: u.task.ID, Title: u.task.Title, Attempt: u.number, Of: u.of, Step: u.step}}
-	if u.round != nil {
-		e.Round = u.round.first
-	}
-	return e
-}
-
-// waveOf is the wave of a task; of one that a changed list puts into none, the one in which it began.
-func (w *tagWork) waveOf(id string) int {
-	last := len(w.job.Graph.Waves())
-	return max(1, min(last, cmp.Or(w.job.Graph.Wave(id), w.history.Task(id).Wave, last)))
 }
 
 func (w *tagWork) title(id string) string {

@@ -223,6 +223,9 @@ func (l *Loop) takes(ctx context.Context) (string, error) {
 	return head.Branch, nil
 }
 
+// done reports whether a unit's work is done, and not to be made again.
+func (l *Loop) done(unit string) bool { return l.job != nil && l.job.Graph.Status(unit) == tasks.Done }
+
 // newTrunk reads the chain of a resumed run, or plans where that of a new one begins.
 func (l *Loop) newTrunk(ctx context.Context, pool *workspace.Pool) (t *trunk, err error) {
 	repo := l.tools.Repo
@@ -272,7 +275,7 @@ func (t *trunk) goOn(ctx context.Context) (bool, error) {
 	if t.state.Kind != store.KindTag {
 		return false, nil
 	}
-	last, err := leftBy(ctx, t.tools.Repo, t.branch, t.state.Tag, t.work.done)
+	last, err := leftBy(ctx, t.tools.Repo, t.branch, t.state.Tag, t.done)
 	if err != nil || last == nil {
 		return false, err
 	}
@@ -805,7 +808,7 @@ func (t *trunk) backOut(ctx context.Context, head string, has []string) error {
 	}
 	for _, u := range units {
 		done := false
-		if t.say(func() { done = t.work.done(u) }); err == nil && done && !slices.Contains(has, u) {
+		if t.say(func() { done = t.done(u) }); err == nil && done && !slices.Contains(has, u) {
 			err = t.add(ctx, t.bring(u, u, head, base))
 		}
 	}
@@ -856,7 +859,7 @@ func (t *trunk) stillThere(ctx context.Context, head string) error {
 		for _, id := range w.Tasks {
 			named := func(c gitops.ChainLink) bool { return slices.Contains(c.Trailers["Descartes-Task"], oneline.Text(id)) }
 			t.say(func() {
-				if !t.history.Task(id).Gone && t.work.done(id) && !slices.ContainsFunc(there, named) {
+				if !t.history.Task(id).Gone && t.done(id) && !slices.ContainsFunc(there, named) {
 					gone = append(gone, id)
 				}
 			})
