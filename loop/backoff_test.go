@@ -126,7 +126,7 @@ func TestLimitInMidTask(t *testing.T) {
 		t.Error("another task's prompt tells of it too")
 	}
 	st, err := store.LoadState(store.NewHome(p.dir).Default())
-	if err != nil || st.Iteration != 3 || len(st.Agents) != 1 || st.Agents[0].Attempts != 4 {
+	if err != nil || st.Iteration != 3 || st.Cost.Runs != 4 {
 		t.Errorf("state: %+v, %v", st, err)
 	}
 	p.clean()

@@ -260,9 +260,6 @@ func (l *Loop) snapshot() *store.State {
 	}
 	store.Fill(&s, l.history, task)
 	s.Seq = l.journal.Seq()
-	if n := len(s.Summaries); n > 0 {
-		s.LastIterationAt = &s.Summaries[n-1].CompletedAt
-	}
 	return &s
 }
 
@@ -506,9 +503,6 @@ func (l *Loop) write(events []*journal.Event) error {
 	}
 	for _, e := range events {
 		l.history.Apply(e)
-		if s, ok := store.Summary(l.history, e); ok {
-			l.state.AddSummary(s)
-		}
 	}
 	changes := l.history.TakeChanges(0)
 	for id, status := range changes { // there are none in a prompt loop

@@ -176,21 +176,13 @@ func (w *promptWork) choose(ctx context.Context, opt StartOptions) (path string,
 	return path, w.locks[0].Sign(w.who)
 }
 
-// replay takes in the journal of an earlier run. For iterations before the journal began, the state file's summaries count.
+// replay takes in the journal of an earlier run.
 func (w *promptWork) replay(ctx context.Context, events []journal.Event, start *journal.Event) (notes []*journal.Event, err error) {
 	if n := int64(len(events)); n > 0 && n < w.state.Seq {
 		return nil, &journal.DamageError{Path: w.journal.Path(), Line: len(events) + 1, Err: fmt.Errorf("it ends after event %d, the state file knows %d", n, w.state.Seq)}
 	}
-	first := w.state.Iteration
-	if len(events) > 0 {
-		first = events[0].Iteration
-	}
-	w.state.Summaries = slices.DeleteFunc(w.state.Summaries, func(s store.IterationSummary) bool { return s.Iteration >= first })
 	for i := range events {
 		w.history.Apply(&events[i])
-		if s, ok := store.Summary(w.history, &events[i]); ok {
-			w.state.AddSummary(s)
-		}
 	}
 	if p := w.config.PromptHandoff; p != "" {
 		if w.hand, err = readText(w.root, p, store.MaxHandoff); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -45,13 +45,11 @@ func NewBoard(job *loop.Job) (*Board, error) {
 		b.mapped = &job.Config
 	}
 	home := store.NewHome(b.Root)
-	all, err := home.List()
+	all, err := home.Of(file.Tag())
 	if err != nil {
 		return nil, err
 	}
 	changes := map[string]tasks.Status{}
-	all = slices.DeleteFunc(all, func(s store.Saved) bool { return s.State == nil || s.State.Tag != file.Tag() })
-	slices.SortStableFunc(all, func(x, y store.Saved) int { return x.State.StartedAt.Compare(y.State.StartedAt) })
 	for _, s := range all {
 		if s.Archived { // over and saved: its state says it all
 			b.Commits = append(b.Commits, s.State.WaveCommits...)

@@ -222,11 +222,11 @@ func (l *Loop) Prompt() bool { return l.Run.State.Tag == "" }
 func (l *Loop) fold(now time.Time) {
 	r := &l.Run
 	s, h := r.State, r.History
-	st := Status{ID: s.ID, Kind: s.Kind, State: r.state(), ExitReason: s.ExitReason, Noticed: s.Noticed, Unpushed: r.Outcome.Unpushed, Tag: s.Tag, CurrentWave: s.CurrentWave,
+	st := Status{ID: s.ID, Kind: s.Kind, State: r.state(), ExitReason: s.ExitReason, Noticed: h.Noticed(), Unpushed: r.Outcome.Unpushed, Tag: s.Tag, CurrentWave: s.CurrentWave,
 		TotalWaves: s.TotalWaves, Blocked: append([]store.Blocked{}, s.BlockedTasks...), Commits: append([]store.WaveCommit{}, s.WaveCommits...),
-		Iteration: s.Iteration, MaxIteration: s.Config.Scud.MaxTotalIterations, StartedAt: s.StartedAt, LastActivity: r.lastActivity(), Checks: s.Checks, Flaky: s.Flaky,
+		Iteration: s.Iteration, MaxIteration: s.Config.Scud.MaxTotalIterations, StartedAt: s.StartedAt, LastActivity: r.lastActivity(), Checks: h.Tallies(), Flaky: slices.Clone(h.Flaky),
 		PID: s.PID, StateFile: Relative(r.Root, r.Path), EventsFile: Relative(r.Root, store.NewHome(r.Root).Events(s.ID)), Sandbox: Sandbox(s.Config), Requested: string(r.Asked.Asked),
-		Agents: append([]journal.AgentUse{}, s.Agents...), Gate: gateOf(s), Questions: []Question{}, Tasks: journal.TaskCounts{Total: s.TasksTotal, Done: s.TasksCompleted}}
+		Agents: append([]journal.AgentUse{}, h.Agents...), Gate: gateOf(s), Questions: []Question{}, Tasks: journal.TaskCounts{Total: s.TasksTotal, Done: s.TasksCompleted}}
 	for _, t := range h.Tasks {
 		if t.Stand == journal.StandDone {
 			st.Own++

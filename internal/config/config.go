@@ -113,7 +113,7 @@ type Config struct {
 	RespectScope      bool           `json:"respect_scope,omitempty" in:"tag resume" trust:"no" help:"with -j, never run two tasks at once whose scopes have files in common"`
 	Pool              PoolConfig     `json:"pool"`
 	Git               GitConfig      `json:"git"`
-	Scud              ScudConfig     `json:"scud"`
+	Scud              ScudConfig     `json:"scud,omitzero"`
 	SafetyConfig
 	GuardConfig
 

@@ -21,27 +21,14 @@ func (h Home) KeptWork(repo *gitops.Repo, loop, task string, attempt int) (base,
 	if err != nil {
 		return "", "", err
 	}
-	if work, err = repo.CommitTree(commit); err != nil {
-		return "", "", err
-	}
-	events, err := journal.ReadEvents(h.Events(loop))
+	known, err := journal.Load(h.Events(loop))
 	if err != nil {
 		return "", "", err
 	}
-	for i := range events {
-		e := &events[i]
-		switch {
-		case e.Task != task:
-		case e.Type == journal.TaskStarted:
-			base = gitops.Tree(e.Base)
-		case e.Type == journal.Integrated && e.Verdict != "":
-			base = gitops.Tree(e.Tree)
-		case e.Type == journal.AttemptFinished && e.Attempt == attempt:
-			if base == "" {
-				return "", "", fmt.Errorf("the journal of loop %s does not say what task %s started from", loop, task)
-			}
-			return base, work, nil
-		}
+	a := known.Attempt(journal.Key{Task: task, Number: attempt})
+	if a == nil || a.Base == "" {
+		return "", "", fmt.Errorf("the journal of loop %s does not say what attempt %d at task %s started from", loop, attempt, task)
 	}
-	return "", "", fmt.Errorf("the journal of loop %s knows no attempt %d at task %s", loop, attempt, task)
+	work, err = repo.CommitTree(commit)
+	return gitops.Tree(a.Base), work, err
 }

@@ -197,37 +197,31 @@ func (h Home) IsLive(s Saved) bool {
 	return busy
 }
 
+// Of finds the loops over a tag, in the order in which they began.
+func (h Home) Of(tag string) ([]Saved, error) {
+	all, err := h.List()
+	all = slices.DeleteFunc(all, func(s Saved) bool { return s.State == nil || s.State.Tag != tag })
+	slices.SortStableFunc(all, func(a, b Saved) int { return a.State.StartedAt.Compare(b.State.StartedAt) })
+	return all, err
+}
+
 // Unfinished finds the tag's last loop that can be resumed: killed, interrupted, paused or stopped by a limit. A live
 // loop does not count.
 func (h Home) Unfinished(tag string) (*Saved, error) {
-	all, err := h.List()
-	if err != nil {
-		return nil, err
-	}
-	var found *Saved
-	for i := range all {
-		s := &all[i]
-		if s.State == nil || s.Archived || s.State.Tag != tag || s.State.Completed {
-			continue
-		}
-		if found == nil || s.State.StartedAt.After(found.State.StartedAt) {
-			found = s
+	all, err := h.Of(tag)
+	for _, s := range slices.Backward(all) {
+		if !s.Archived && !s.State.Completed {
+			return &s, err
 		}
 	}
-	return found, nil
+	return nil, err
 }
 
 // LastOf finds the tag's last loop, however it ended.
 func (h Home) LastOf(tag string) (*Saved, error) {
-	all, err := h.List()
-	if err != nil {
+	all, err := h.Of(tag)
+	if len(all) == 0 {
 		return nil, err
 	}
-	var found *Saved
-	for i := range all {
-		if s := &all[i]; s.State != nil && s.State.Tag == tag && (found == nil || s.State.StartedAt.After(found.State.StartedAt)) {
-			found = s
-		}
-	}
-	return found, nil
+	return &all[len(all)-1], err
 }

@@ -69,12 +69,10 @@ func (h Home) Asks(s Saved) (*Question, error) {
 // lastAsked returns why the tag's loops last gave up each task, with or without a question, and the statuses that the
 // task file may not show yet.
 func (h Home) lastAsked(tag string) (map[string]Question, map[string]tasks.Status, error) {
-	all, err := h.List()
+	all, err := h.Of(tag)
 	if err != nil {
 		return nil, nil, err
 	}
-	all = slices.DeleteFunc(all, func(s Saved) bool { return s.State == nil || s.State.Tag != tag })
-	slices.SortStableFunc(all, func(a, b Saved) int { return a.State.StartedAt.Compare(b.State.StartedAt) })
 	last, status := map[string]Question{}, map[string]tasks.Status{}
 	for _, s := range all {
 		v, err := h.View(s, nil)

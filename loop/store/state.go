@@ -7,7 +7,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/tidwall/gjson"
 
 	"descartes/internal/atomicfile"
 	"descartes/internal/config"
@@ -41,13 +45,9 @@ type State struct {
 	WaveCommits     []WaveCommit       `json:"wave_commits"`
 	BlockedTasks    []Blocked          `json:"blocked_tasks"`
 	Cost            *journal.Cost      `json:"cost,omitempty"`
-	Agents          []journal.AgentUse `json:"agents,omitempty"` // what attempts ran with, in the order of first use
 	TaskFile        string             `json:"task_file,omitempty"`
 	Entries         []Entry            `json:"plan_entries,omitempty"` // of a plan with boxes, in its order: what it calls them may be a place
-	Noticed         []journal.Notice   `json:"noticed,omitempty"`      // what looks said about attempts that passed
 	Grades          journal.Grades     `json:"grades,omitempty"`       // of tasks that are done
-	Checks          []journal.Tally    `json:"checks,omitempty"`       // results of named checks
-	Flaky           []journal.Flaky    `json:"flaky,omitempty"`        // tests that failed and passed when run again
 	Tree            string             `json:"tree,omitempty"`         // the working tree when the loop ended
 	Seq             int64              `json:"seq"`                    // the task file and this file include events up to this one
 	Session         string             `json:"session_id,omitempty"`   // id from the program that started it
@@ -129,9 +129,6 @@ func (t *TaskID) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// maxLeft limits the lists of a state file.
-const maxLeft = 1000
-
 // maxSummaries limits the attempts in a state file; the journal has all of them.
 const maxSummaries = 50
 
@@ -205,41 +202,34 @@ func (s *State) Save(fsys atomicfile.FS, path string) error {
 	return nil
 }
 
-// AddSummary adds a summary and drops the oldest beyond the limit.
-func (s *State) AddSummary(sum IterationSummary) {
-	s.Summaries = append(s.Summaries, sum)
-	if n := len(s.Summaries) - maxSummaries; n > 0 {
-		s.Summaries = append(s.Summaries[:0], s.Summaries[n:]...)
-	}
-}
-
-// Summary is the end of an attempt or an iteration for the state file; ok is false for other events.
-func Summary(h *journal.State, e *journal.Event) (s IterationSummary, ok bool) {
-	s = IterationSummary{CompletedAt: e.TS}
-	cut := false
-	switch e.Type {
-	case journal.AttemptFinished:
-		s.Iteration, s.Task, s.Attempt, s.Verdict = max(0, h.Iteration-1), e.Task, e.Attempt, string(e.Verdict)
-		cut = e.Verdict == journal.Cancelled
-	case journal.IterationFinished:
-		s.Iteration, s.Verdict, s.Commit = e.Iteration-1, string(e.Verdict), e.Commit
-		if s.PromiseSeen, cut = e.Verdict == journal.Continue || e.Verdict == journal.Done, e.Verdict == journal.Cancelled; e.Attempt > 1 {
-			s.Attempt = e.Attempt
+// summaries are the last runs of agents. earlier are those of the state file, which a prompt loop may have had before its journal began.
+func summaries(earlier []IterationSummary, h *journal.State) []IterationSummary {
+	list := []IterationSummary{}
+	for _, s := range earlier {
+		if s.Task == "" && (len(h.Attempts) == 0 || s.Iteration < h.Attempts[0].Iteration-1) {
+			list = append(list, s)
 		}
-	default:
-		return s, false
 	}
-	if d := e.Detail; d != nil {
-		s.ExitCode, s.OutputPreview = d.Code, Preview(d.Words)
-		if cut && d.Code == 0 {
-			s.ExitCode = -1 // interrupted: there is none
+	for i, a := range h.Ended {
+		s := IterationSummary{Iteration: a.Iteration - 1, Attempt: a.Number, CompletedAt: a.Ended, Verdict: string(a.Verdict), Commit: a.Commit}
+		switch {
+		case a.Task != "":
+			s.Iteration, s.Task = i, a.Task
+		case a.Number == 1:
+			s.Attempt = 0
 		}
-		if s.Task != "" {
-			s.PromiseSeen = d.Claimed
+		s.PromiseSeen = a.Verdict == journal.Continue || a.Verdict == journal.Done
+		if d := a.Result; d != nil {
+			s.ExitCode, s.OutputPreview = d.Code, Preview(d.Words)
+			if a.Verdict == journal.Cancelled && d.Code == 0 {
+				s.ExitCode = -1 // interrupted: there is none
+			}
+			s.PromiseSeen = s.PromiseSeen || d.Claimed && a.Task != ""
+			s.StartedAt = a.Ended.Add(-time.Duration(d.Seconds * float64(time.Second)))
 		}
-		s.StartedAt = e.TS.Add(-time.Duration(d.Seconds * float64(time.Second)))
+		list = append(list, s)
 	}
-	return s, true
+	return list[max(0, len(list)-maxSummaries):]
 }
 
 // Preview is the beginning of a text, at most 200 characters of it.
@@ -287,45 +277,28 @@ func (s *State) complete(path string) error {
 	return nil
 }
 
-// promptState is the state of a prompt loop, without a tag's fields.
-type promptState struct {
-	Version         string             `json:"version"`
-	ID              string             `json:"id,omitempty"`
-	Kind            string             `json:"kind"`
-	Iteration       int                `json:"iteration"`
-	Config          promptConfig       `json:"config"`
-	StartedAt       time.Time          `json:"started_at"`
-	LastIterationAt *time.Time         `json:"last_iteration_at"`
-	Completed       bool               `json:"completed"`
-	ExitReason      ExitReason         `json:"exit_reason"`
-	Summaries       []IterationSummary `json:"iteration_summaries"`
-	Cost            *journal.Cost      `json:"cost,omitempty"`
-	Tree            string             `json:"tree,omitempty"`
-	Seq             int64              `json:"seq"`
-	Session         string             `json:"session_id,omitempty"`
-	Gate            json.RawMessage    `json:"gate,omitempty"`
-	PID             int                `json:"pid"`
-	Host            string             `json:"host,omitempty"`
-}
-
-type promptConfig struct {
-	config.Config
-	Scud *config.ScudConfig `json:"scud,omitempty"` // hides the one of Config
-}
+// ofTags are the members that only a tag loop's state has.
+var ofTags = []string{"tag", "current_wave", "total_waves", "tasks_completed", "tasks_total", "iteration_count", "wave_commits", "blocked_tasks"}
 
 // encode returns the state file's text. It does not escape < and >, so that tags in prompts stay readable.
 func (s *State) encode() ([]byte, error) {
-	var b bytes.Buffer
+	out := *s
+	if s.Kind != KindTag {
+		out.Config.Scud = config.ScudConfig{}
+	}
+	var b, text bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	if s.Kind == KindTag {
-		err := e.Encode(s)
-		return b.Bytes(), err
+	if err := e.Encode(&out); err != nil {
+		return nil, err
 	}
-	p := promptState{Version: s.Version, ID: s.ID, Kind: s.Kind, Iteration: s.Iteration, Config: promptConfig{Config: s.Config}, StartedAt: s.StartedAt,
-		LastIterationAt: s.LastIterationAt, Completed: s.Completed, ExitReason: s.ExitReason, Summaries: append([]IterationSummary{}, s.Summaries...),
-		Cost: s.Cost, Tree: s.Tree, Seq: s.Seq, Session: s.Session, Gate: s.Gate, PID: s.PID, Host: s.Host}
-	err := e.Encode(p)
-	return b.Bytes(), err
+	members := []string{}
+	gjson.ParseBytes(b.Bytes()).ForEach(func(k, v gjson.Result) bool {
+		if s.Kind == KindTag || !slices.Contains(ofTags, k.Str) {
+			members = append(members, k.Raw+":"+v.Raw)
+		}
+		return true
+	})
+	err := json.Indent(&text, []byte("{"+strings.Join(members, ",")+"}\n"), "", "  ")
+	return text.Bytes(), err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"descartes/internal/atomicfile"
@@ -53,12 +52,12 @@ func (h Home) View(s Saved, file *tasks.File) (View, error) {
 
 // CatchUp writes into the task file what the tag's dead loops recorded in their journals but not there.
 func (h Home) CatchUp(ctx context.Context, fsys atomicfile.FS, file *tasks.File, now func() time.Time) error {
-	all, err := h.List()
+	all, err := h.Of(file.Tag())
 	if err != nil {
 		return err
 	}
 	for _, s := range all {
-		if s.State == nil || s.Archived || s.State.Tag != file.Tag() {
+		if s.Archived {
 			continue
 		}
 		if err := h.catchUp(ctx, fsys, s, file, now); err != nil {
@@ -98,7 +97,11 @@ func Fill(s *State, h *journal.State, id func(string) TaskID) {
 	s.Iteration, s.IterationCount = h.Iteration, h.Iteration
 	s.CurrentWave, s.CurrentTask = h.Wave, h.Current
 	s.Tree = h.Tree
-	s.Noticed, s.Grades, s.Checks, s.Flaky = h.Noticed(), h.Grades(), h.Tallies(), slices.Clone(h.Flaky[:min(len(h.Flaky), maxLeft)])
+	s.Grades = h.Grades()
+	s.Summaries = summaries(s.Summaries, h)
+	if n := len(s.Summaries); n > 0 {
+		s.LastIterationAt = &s.Summaries[n-1].CompletedAt
+	}
 	if !h.Started.IsZero() { // otherwise the journal begins with the resume of a state file that had none
 		s.StartedAt = h.Started
 	}
@@ -117,7 +120,6 @@ func Fill(s *State, h *journal.State, id func(string) TaskID) {
 		cost := h.Cost
 		s.Cost = &cost
 	}
-	s.Agents = slices.Clone(h.Agents)
 	s.Gate = h.Prompt.Gate
 	s.Completed, s.ExitReason = false, ExitReason{Type: "running"}
 	if f := h.Finished; f != nil {
