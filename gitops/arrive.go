@@ -1,10 +1,10 @@
 package gitops
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"descartes/internal/crash"
@@ -40,7 +40,11 @@ func (r *Repo) WithOwn(ctx context.Context, tree Tree, at []string) (with Tree, 
 // Arrive brings what differs between two trees into the working tree, as uncommitted changes: all of it or nothing. why says what is in the way;
 // "" means that it is there.
 func (r *Repo) Arrive(ctx context.Context, from, to Tree) (why string, err error) {
-	modules, why, err := r.movable(ctx, from, to)
+	err = r.diff(ctx, from, to, func(path string, was, is treeItem) {
+		if was.mode == modeGitlink && is.mode == modeGitlink && r.cli.holds(path) {
+			why = LeftOut{path, "it is a submodule, of which it has another commit"}.String()
+		}
+	})
 	if err != nil || why != "" {
 		return why, err
 	}
@@ -66,12 +70,6 @@ func (r *Repo) Arrive(ctx context.Context, from, to Tree) (why string, err error
 		return "", fmt.Errorf("bring changes into the working tree: %w", err)
 	case refused && apply("--check", "--reverse") != nil: // else a killed run did
 		return unfit(said.said), nil
-	}
-	for _, path := range sortedKeys(modules) {
-		in := []string{"-C", filepath.Join(r.l.root, path)}
-		if _, err := r.cli.run(ctx, gitCall{options: in, args: []string{"checkout", "-q", "--detach", modules[path]}}); err != nil {
-			return "", fmt.Errorf("bring the submodule %s to its commit: %w", path, err)
-		}
 	}
 	return "", r.removeRef(ctx, arriving)
 }
@@ -101,38 +99,26 @@ func unfit(said string) string {
 // Taking is what to type to have here what a commit changed, with git's markers where the same lines were changed here.
 func (r *Repo) Taking(ctx context.Context, ref string) string {
 	line := "git show --format= --binary " + ref + " | git apply --3way"
-	add, err := r.edited(ctx, ref)
+	args := []string{"ls-files", "-z", "-m", "-o", "--"}
+	at, err := r.RefCommit(ref)
+	if err == nil {
+		var steps map[string]step
+		before, perr := r.parentOf(at)
+		steps, err = r.stepsOf(ctx, before, at)
+		args, err = append(args, sortedKeys(steps)...), cmp.Or(perr, err)
+	}
+	var edited []byte // files that are not here as the index has them
+	if err == nil {
+		edited, err = r.cli.run(ctx, gitCall{options: literally, args: args})
+	}
+	add := nulSplit(edited)
 	if err != nil || len(add) == 0 {
 		return line
 	}
+	for i, name := range add {
+		add[i] = shellWord(":/" + name)
+	}
 	return "git add -f " + strings.Join(add, " ") + " && " + line
-}
-
-// edited lists, as words for a shell, the files that a commit changes and that are not here as the index has them.
-func (r *Repo) edited(ctx context.Context, ref string) (words []string, err error) {
-	at, err := r.cli.word(ctx, "", "rev-parse", ref+"^{commit}")
-	if err != nil {
-		return nil, err
-	}
-	before, err := r.parentOf(at)
-	if err != nil || before == "" {
-		return nil, err
-	}
-	steps, err := r.stepsOf(ctx, before, at)
-	if err != nil {
-		return nil, err
-	}
-	files, err := r.onDisk(ctx, steps)
-	if err != nil {
-		return nil, err
-	}
-	staged, err := r.cli.stagedAt(ctx, "", steps)
-	for _, name := range sortedKeys(files) {
-		if files[name] != staged[name] {
-			words = append(words, shellWord(":/"+name))
-		}
-	}
-	return words, err
 }
 
 // arriving names in this working tree, while changes arrive, a commit of the working tree as it is to be, whose parent is one of it as it was: git removes all files that it
@@ -181,32 +167,4 @@ func (r *Repo) FinishArrival(ctx context.Context) error {
 		return fmt.Errorf("finish bringing changes into the working tree: %w", err)
 	}
 	return r.removeRef(ctx, arriving)
-}
-
-// movable lists the submodules of the working tree that get other commits, which are there, by their paths. why says
-// what is in the way in one.
-func (r *Repo) movable(ctx context.Context, from, to Tree) (modules map[string]string, why string, err error) {
-	modules = map[string]string{}
-	was := map[string]string{}
-	err = r.diff(ctx, from, to, func(path string, a, b treeItem) {
-		if a.mode == modeGitlink && b.mode == modeGitlink && r.cli.holds(path) {
-			modules[path], was[path] = b.id, a.id
-		}
-	})
-	for _, path := range sortedKeys(modules) {
-		dir := filepath.Join(r.l.root, path)
-		switch at := r.cli.checkedOut(ctx, dir); at {
-		case modules[path]:
-			delete(modules, path)
-			continue
-		case was[path]:
-		default:
-			return nil, fmt.Sprintf("the submodule %s is at %s by now", path, shortHash(at)), err
-		}
-		dry := []string{"read-tree", "-n", "-m", "-u", was[path], modules[path]}
-		if _, moves := r.cli.run(ctx, gitCall{options: []string{"-C", dir}, args: dry}); moves != nil {
-			return nil, LeftOut{"the submodule " + path, "what was changed in it here is in the way"}.String(), err
-		}
-	}
-	return modules, "", err
 }

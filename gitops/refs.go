@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +13,7 @@ import (
 
 	"descartes/internal/crash"
 	"descartes/internal/lazyregexp"
+	"descartes/internal/oscall"
 )
 
 // head says where HEAD is: the branch that it names ("" when detached) and the commit ("" on a branch without one). Mostly a file tells without a process.
@@ -293,26 +293,6 @@ func (r *Repo) DeleteRefs(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// note is a file of a commit of notes.
-type note struct {
-	path string
-	item treeItem
-}
-
-// notes are those of a commit, "" for none, by the object that each is about: git spreads the names over folders of two digits.
-func (r *Repo) notes(ctx context.Context, commit string) (Tree, map[string]note, error) {
-	tree, err := r.CommitTree(commit)
-	all := map[string]note{}
-	if err == nil {
-		err = r.diff(ctx, r.EmptyTree(), tree, func(path string, _, is treeItem) {
-			if on := strings.ReplaceAll(path, "/", ""); isID(on) {
-				all[on] = note{path, is}
-			}
-		})
-	}
-	return tree, all, err
-}
-
 const maxNote = 16 << 20
 
 // ReadNotes reads the notes of a ref like refs/notes/commits: their texts, by the object that each is about. Notes of more than 16 MiB are left out.
@@ -321,10 +301,11 @@ func (r *Repo) ReadNotes(ctx context.Context, ref string) (map[string][]byte, er
 	if err != nil || at == "" {
 		return nil, err
 	}
-	_, all, err := r.notes(ctx, at)
+	b, err := r.cli.run(ctx, gitCall{args: []string{"notes", "--ref=" + ref, "list"}})
 	texts := map[string][]byte{}
-	for on, n := range all {
-		f, rerr := r.objects.read(n.item.id, maxNote)
+	for line := range strings.Lines(string(b)) {
+		blob, on, _ := strings.Cut(strings.TrimSpace(line), " ")
+		f, rerr := r.objects.read(blob, maxNote)
 		texts[on], err = f.data, cmp.Or(err, rerr)
 	}
 	if err != nil {
@@ -333,48 +314,45 @@ func (r *Repo) ReadNotes(ctx context.Context, ref string) (map[string][]byte, er
 	return texts, nil
 }
 
-// AddNotes adds texts to the notes of a ref, by the object that each is about; join merges an existing note with the new text. Without a change it
-// makes no commit. What somebody else adds at the same time stays. The notes are on disk when it returns.
+// ReadNote reads the note on a commit, nil for none.
+func (r *Repo) ReadNote(ref, on string) ([]byte, error) {
+	at, err := r.RefCommit(ref)
+	if err != nil || at == "" {
+		return nil, err
+	}
+	tree, err := r.treeOf(at)
+	view := r.view(tree)
+	for i := 2; err == nil && i < 12; i += 3 { // git spreads many over folders of two digits
+		var it treeItem
+		if it, err = view.file(on); it.mode != 0 {
+			f, err := r.objects.read(it.id, maxNote)
+			return f.data, err
+		}
+		on = on[:i] + "/" + on[i:]
+	}
+	return nil, err
+}
+
+// AddNotes adds texts to the notes of a ref, by the commit that each is about; join merges an existing note with the new text. Without a change it
+// makes no commit. What another run here adds at the same time stays. The notes are on disk when it returns.
 func (r *Repo) AddNotes(ctx context.Context, ref string, add map[string][]byte, join func(old, add []byte) []byte) error {
-	return r.changeNotes(ctx, ref, "Notes added by descartes", add, "", join)
-}
-
-// MergeNotes fetches a remote's notes and joins them with ours. A remote without notes is not an error.
-func (r *Repo) MergeNotes(ctx context.Context, remote, ref string, join func(old, add []byte) []byte) error {
-	names, err := r.RemoteRefs(ctx, remote, ref)
-	if err != nil || len(names) == 0 {
-		return err
-	}
-	const fetched = privateRefs + "fetched-notes"
-	if err := r.Fetch(ctx, remote, "+"+ref+":"+fetched); err != nil {
-		return err
-	}
-	add, err := r.ReadNotes(ctx, fetched)
-	theirs, rerr := r.RefCommit(fetched)
-	if err = cmp.Or(err, rerr); err != nil {
-		return fmt.Errorf("the notes of %s: %w", remote, err)
-	}
-	return r.changeNotes(ctx, ref, "Notes of "+remote+" merged by descartes", add, theirs, join)
-}
-
-// notesPatience is how often a change of notes is retried after somebody else's came first.
-const notesPatience = 50
-
-// changeNotes makes the commit that adds notes, on top of where the ref stands; second is its other parent, "" for none.
-func (r *Repo) changeNotes(ctx context.Context, ref, message string, add map[string][]byte, second string, join func(old, add []byte) []byte) (err error) {
 	r.AwaitGC(ctx)
-	for try := range notesPatience {
-		var at, head string
-		if at, err = r.RefCommit(ref); err == nil {
-			head, err = r.notesWith(ctx, at, message, add, second, join)
+	dir, err := os.Open(r.l.commonDir) // git notes does not look whether the ref has moved since it read it
+	if err == nil {
+		defer dir.Close()
+		err = oscall.Flock(int(dir.Fd()), oscall.LOCK_EX)
+	}
+	for _, on := range sortedKeys(add) {
+		var have []byte
+		if err == nil {
+			have, err = r.ReadNote(ref, on)
 		}
-		if err != nil || head == at {
-			break
+		text, blob := join(have, add[on]), ""
+		if err == nil && !bytes.Equal(text, have) {
+			if blob, err = r.put(ctx, "blob", text); err == nil {
+				_, err = r.cli.run(ctx, gitCall{options: r.asKeeper(), args: []string{"notes", "--ref=" + ref, "add", "-f", "-C", blob, on}})
+			}
 		}
-		if err = r.MoveRef(ctx, ref, at, head, "notes: "+message); err == nil || ctx.Err() != nil {
-			break
-		}
-		time.Sleep(rand.N(time.Duration(min(try+1, 10)) * 5 * time.Millisecond)) // so that the others come through
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", ref, err)
@@ -382,34 +360,20 @@ func (r *Repo) changeNotes(ctx context.Context, ref, message string, add map[str
 	return nil
 }
 
-// notesWith stores the commit of notes with more of them and returns it, or at where it would change nothing.
-func (r *Repo) notesWith(ctx context.Context, at, message string, add map[string][]byte, second string, join func(old, add []byte) []byte) (string, error) {
-	tree, all, err := r.notes(ctx, at)
-	edits := map[string]treeItem{}
-	for on, text := range add {
-		var old []byte
-		n, has := all[on]
-		if has && err == nil {
-			var f found
-			f, err = r.objects.read(n.item.id, most)
-			old = f.data
-		}
-		if joined := join(old, text); err == nil && !bytes.Equal(joined, old) {
-			item := treeItem{mode: modeRegular}
-			item.id, err = r.put(ctx, "blob", joined)
-			edits[cmp.Or(n.path, on)] = item
-		}
+// MergeNotes fetches a remote's notes and joins them with ours, line by line. A remote without notes is not an error.
+func (r *Repo) MergeNotes(ctx context.Context, remote, ref string) error {
+	names, err := r.RemoteRefs(ctx, remote, ref)
+	if err != nil || len(names) == 0 {
+		return err
 	}
-	if second != "" && r.LeadsTo(ctx, at, second) {
-		second = ""
+	const fetched = privateRefs + "fetched-notes"
+	if err = r.Fetch(ctx, remote, "+"+ref+":"+fetched); err == nil {
+		_, err = r.cli.run(ctx, gitCall{options: r.asKeeper(), args: []string{"notes", "--ref=" + ref, "merge", "-q", "-s", "cat_sort_uniq", fetched}})
 	}
-	if err != nil || len(edits) == 0 && second == "" {
-		return at, err
+	if err != nil {
+		return fmt.Errorf("merge the notes of %s: %w", remote, err)
 	}
-	if tree, err = r.edit(ctx, tree, edits); err != nil {
-		return "", err
-	}
-	return r.link(ctx, Link{Tree: tree, Message: message, When: time.Now()}, at, second)
+	return nil
 }
 
 // LeadsTo reports whether one commit is another, or a descendant of it.

@@ -524,24 +524,12 @@ func (r *Repo) Resolve(ctx context.Context, rev string) (string, error) {
 
 // Between describes the commits that to has and from does not: the paths that any of them changes, and their messages.
 func (r *Repo) Between(ctx context.Context, from, to string) (paths []string, text string, err error) {
-	list, err := r.cli.run(ctx, gitCall{args: []string{"rev-list", to, "^" + from}})
-	if err != nil {
-		return nil, "", fmt.Errorf("list the commits up to %s: %w", shortHash(to), err)
+	news, err := r.News(ctx, from, to, "")
+	for _, c := range news {
+		steps, serr := r.stepsOf(ctx, c.Parent(), c.Hash)
+		paths, text, err = append(paths, sortedKeys(steps)...), text+c.Message+"\n", cmp.Or(err, serr)
 	}
-	names, err := r.cli.run(ctx, gitCall{args: []string{"diff-tree", "--stdin", "--no-commit-id", "--root", "-r", "-m", "-z", "--no-renames", "--name-only"}, stdin: list})
-	if err != nil {
-		return nil, "", fmt.Errorf("list what the commits up to %s change: %w", shortHash(to), err)
-	}
-	for _, hash := range strings.Fields(string(list)) {
-		c, err := r.objects.commit(hash)
-		if err != nil {
-			return nil, "", err
-		}
-		text += c.Message + "\n"
-	}
-	paths = nulSplit(names)
-	slices.Sort(paths)
-	return slices.Compact(paths), text, nil
+	return paths, text, err
 }
 
 // ForkOf is the newest commit that two have in common, "" where there is none.

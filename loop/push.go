@@ -69,7 +69,7 @@ func (l *Loop) pushNotes(ctx context.Context, remote string) error {
 	if !l.hasNotes() {
 		return nil
 	}
-	if err := l.tools.Repo.MergeNotes(ctx, remote, receipt.NotesRef, receipt.Join); err != nil {
+	if err := l.tools.Repo.MergeNotes(ctx, remote, receipt.NotesRef); err != nil {
 		return err
 	}
 	return l.tools.Repo.Push(ctx, remote, []string{receipt.NotesRef})

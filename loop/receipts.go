@@ -25,19 +25,17 @@ func (w *tagWork) writeReceipts(ctx context.Context) error {
 }
 
 func (w *tagWork) receipts(ctx context.Context) error {
-	add := map[string][]byte{}
-	var known map[string][]byte
+	add, known := map[string][]byte{}, map[string][]byte{}
 	for _, c := range w.trunk.waveCommits() {
 		if w.noted[c.Commit] || len(c.Tasks) == 0 {
 			continue
 		}
-		if known == nil {
-			var err error
-			if known, err = w.tools.Repo.ReadNotes(ctx, receipt.NotesRef); err != nil {
-				return err
-			}
+		old, err := w.tools.Repo.ReadNote(receipt.NotesRef, c.Commit)
+		if err != nil {
+			return err
 		}
-		text, err := w.receiptsOf(ctx, c, receipt.Held(known[c.Commit]))
+		known[c.Commit] = old
+		text, err := w.receiptsOf(ctx, c, receipt.Held(old))
 		if err != nil {
 			return err
 		}
