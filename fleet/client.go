@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -364,11 +365,11 @@ func (c *Client) clear(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	names, err := c.opt.Repo.RemoteRefs(ctx, c.opt.Remote, prefix+"*")
+	there, err := c.opt.Repo.RemoteRefs(ctx, c.opt.Remote, prefix+"*")
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(names, func(a, b string) int { // with its order an attempt is withdrawn
+	names := slices.SortedFunc(maps.Keys(there), func(a, b string) int { // with its order an attempt is withdrawn
 		return cmp.Or(-cmp.Compare(strings.Count(a, "/"+orders+"/"), strings.Count(b, "/"+orders+"/")), cmp.Compare(a, b))
 	})
 	for chunk := range slices.Chunk(names, 100) {

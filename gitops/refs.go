@@ -130,7 +130,7 @@ func (r *Repo) updateRefs(ctx context.Context, message, commands string) error {
 func (r *Repo) CanBranch(ctx context.Context, name string, here bool, files map[string][]byte) (ahead string, err error) {
 	at, hash, old, err := r.branchFor(ctx, name, here)
 	if err == nil && old != "" && hash != "" && at != "refs/heads/"+name && !r.LeadsTo(ctx, hash, old) && !r.LeadsTo(ctx, old, hash) {
-		_, err = r.joined(ctx, name, old, hash, files)
+		_, err = r.joined(ctx, name, old, hash, "HEAD", files)
 	}
 	if err != nil || at == "refs/heads/"+name || old == hash || r.LeadsTo(ctx, hash, old) {
 		return "", err
@@ -167,15 +167,16 @@ func (r *Repo) branchFor(ctx context.Context, name string, here bool) (at, hash,
 	return at, hash, old, err
 }
 
-// joined is the tree of a branch with HEAD's commit merged in, and with files as they are given. What conflicts beside them is a RefusedError.
-func (r *Repo) joined(ctx context.Context, name, old, hash string, files map[string][]byte) (Tree, error) {
+// joined is the tree of a branch with a commit merged in that is called from, and with files as they are given. What conflicts beside them is a
+// RefusedError.
+func (r *Repo) joined(ctx context.Context, name, old, hash, from string, files map[string][]byte) (Tree, error) {
 	tree, met, err := r.Merge(ctx, old, hash)
 	if err != nil {
 		return "", err
 	}
 	met = slices.DeleteFunc(met, func(c Conflict) bool { return files[c.Path] != nil })
 	if len(met) > 0 {
-		return "", &RefusedError{Reason: fmt.Sprintf("branch %q and HEAD have both moved on, and conflict in %s", name, met[0].Path),
+		return "", &RefusedError{Reason: fmt.Sprintf("branch %q and %s have both moved on, and conflict in %s", name, from, met[0].Path),
 			Hint: r.around(ctx, name, fmt.Sprintf("git switch %s && git merge %s", name, shortHash(hash))) + ", then start again, or choose another name"}
 	}
 	was, err := r.treeOf(old)
@@ -194,31 +195,61 @@ func (r *Repo) TakeBranch(ctx context.Context, name string, here bool, files map
 	if err != nil || at == ref {
 		return err
 	}
-	to, why := "", "descartes: forward"
 	switch {
-	case old == hash || old == "" && !here:
-	case here || r.LeadsTo(ctx, hash, old):
-		to = hash
-	case hash != "" && !r.LeadsTo(ctx, old, hash):
-		from := cmp.Or(shortBranch(at), shortHash(hash))
-		tree, err := r.joined(ctx, name, old, hash, files)
-		if err == nil {
-			to, err = r.commitByUs(ctx, tree, "Merge "+from+" into "+name+"\n", old, hash)
-		}
-		if err != nil {
-			return err
-		}
-		why = "descartes: merge " + from
+	case old == "" && !here:
+	case here:
+		err = r.forward(ctx, ref, old, hash)
+	default:
+		err = r.takeIn(ctx, name, old, hash, cmp.Or(shortBranch(at), shortHash(hash)), files)
 	}
-	if to != "" {
-		if err := r.MoveRef(ctx, ref, old, to, why); err != nil {
-			return fmt.Errorf("take branch %s: %w", name, err)
-		}
-	}
-	if !here {
-		return nil
+	if err != nil || !here {
+		return err
 	}
 	return r.pointHead(ctx, ref, "checkout: moving from "+cmp.Or(shortBranch(at), hash)+" to "+name)
+}
+
+func (r *Repo) forward(ctx context.Context, ref, old, to string) error {
+	if old == to {
+		return nil
+	}
+	return r.MoveRef(ctx, ref, old, to, "descartes: forward")
+}
+
+// takeIn moves a branch on to a commit that is called from. Where each has what the other lacks a merge joins them; files are as TakeBranch has them.
+func (r *Repo) takeIn(ctx context.Context, name, old, hash, from string, files map[string][]byte) error {
+	ref := "refs/heads/" + name
+	switch {
+	case hash == "" || old == hash || old != "" && r.LeadsTo(ctx, old, hash):
+		return nil
+	case old == "" || r.LeadsTo(ctx, hash, old):
+		return r.forward(ctx, ref, old, hash)
+	}
+	tree, err := r.joined(ctx, name, old, hash, from, files)
+	if err != nil {
+		return err
+	}
+	to, err := r.commitByUs(ctx, tree, "Merge "+from+" into "+name+"\n", old, hash)
+	if err != nil {
+		return err
+	}
+	return r.MoveRef(ctx, ref, old, to, "descartes: merge "+from)
+}
+
+// TakeTheirs moves a branch on to a commit of it that a remote has, by a merge where both moved on; the branch is made where it is missing. One that
+// conflicts, or that a working tree has checked out, is a RefusedError. See CanBranch for files.
+func (r *Repo) TakeTheirs(ctx context.Context, name, remote, hash string, files map[string][]byte) error {
+	ref := "refs/heads/" + name
+	old, err := r.RefCommit(ref)
+	if err == nil && old != "" {
+		err = r.Meet(ctx, old, hash)
+	}
+	if err != nil {
+		return err
+	}
+	if why := r.usedBy(ctx, ref); why != "" && old != hash {
+		return &RefusedError{Reason: fmt.Sprintf("branch %q %s", name, why), Hint: "start there, or choose another name"}
+	}
+	return r.takeIn(ctx, name, old, hash, remote+"/"+name, files)
 }
 
 // setHead makes HEAD of a slot a commit, or that of a branch without one.

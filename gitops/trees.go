@@ -451,6 +451,34 @@ func (r *Repo) Fetch(ctx context.Context, remote string, refspecs ...string) err
 	return err
 }
 
+// FetchRef brings what a ref of a remote is at here, and returns that commit, "" where the remote lacks the ref. No ref of ours moves.
+func (r *Repo) FetchRef(ctx context.Context, remote, name string) (string, error) {
+	at, err := r.remoteRef(ctx, remote, name)
+	if err != nil || at == "" {
+		return "", err
+	}
+	return at, r.Fetch(ctx, remote, name)
+}
+
+// Moved reports whether a remote's ref has what ours lacks.
+func (r *Repo) Moved(ctx context.Context, remote, name string) (bool, error) {
+	theirs, err := r.remoteRef(ctx, remote, name)
+	if err != nil || theirs == "" {
+		return false, err
+	}
+	ours, err := r.RefCommit(name)
+	return err == nil && ours != "" && !r.LeadsTo(ctx, ours, theirs), err
+}
+
+// Withdraw deletes a ref of a remote if it still is at a commit.
+func (r *Repo) Withdraw(ctx context.Context, remote, name, at string) error {
+	if there, err := r.remoteRef(ctx, remote, name); err != nil || there != at {
+		return err
+	}
+	_, err := r.cli.run(ctx, gitCall{options: givingUp, args: []string{"push", "-q", "--force-with-lease=" + name + ":" + at, "--", remote, ":" + name}, env: r.reaching()})
+	return err
+}
+
 // Meet has git fetch history until two commits have one in common, if this is a shallow clone.
 func (r *Repo) Meet(ctx context.Context, a, b string) error {
 	for _, more := range []string{"--deepen=100", "--deepen=1000", "--unshallow"} {
@@ -473,15 +501,22 @@ func (r *Repo) Meet(ctx context.Context, a, b string) error {
 	return nil
 }
 
-// RemoteRefs names the refs of a remote that match a pattern, as git ls-remote has it.
-func (r *Repo) RemoteRefs(ctx context.Context, remote, pattern string) (names []string, err error) {
+// RemoteRefs are the refs of a remote that match a pattern, as git ls-remote has it, and the objects that they are at.
+func (r *Repo) RemoteRefs(ctx context.Context, remote, pattern string) (map[string]string, error) {
 	said, err := r.cli.run(ctx, gitCall{options: givingUp, args: []string{"ls-remote", "--refs", "--", remote, pattern}, env: r.reaching()})
+	refs := map[string]string{}
 	for line := range strings.Lines(string(said)) {
-		if _, name, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t"); ok {
-			names = append(names, name)
+		if hash, name, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t"); ok {
+			refs[name] = hash
 		}
 	}
-	return names, err
+	return refs, err
+}
+
+// remoteRef is what a ref of a remote is at, "" where it lacks it.
+func (r *Repo) remoteRef(ctx context.Context, remote, name string) (string, error) {
+	refs, err := r.RemoteRefs(ctx, remote, name)
+	return refs[name], err
 }
 
 // WithoutLogin is a URL of a remote without the password in it, and where a user's name may be a token without that, too.

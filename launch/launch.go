@@ -87,6 +87,7 @@ type Run struct {
 	Repo     *gitops.Repo    // nil where git is not needed
 	Here     bool            // the agent works in the project's own folder
 	Idle     bool            // every task is done already
+	Pushed   bool            // and now the branch is on its remote, which an earlier run could not reach
 	Backends []agent.Backend // that the run may use, the usual one first
 	Box      Sandbox
 	Redact   *redact.Redactor
@@ -94,6 +95,7 @@ type Run struct {
 	Warnings []string // what may keep it from its work
 
 	found      Problems
+	loose      bool // another clone's run left verified work that is to be committed
 	pool       string
 	secrets    []redact.Secret
 	brought    []string // files and folders that specs name
@@ -590,14 +592,17 @@ func (r *Run) chooseBranch(ctx context.Context, goesOn bool) error {
 		return nil
 	}
 	r.Options.Branch = branch
-	if err := r.fetch(ctx, ref, head.Branch); err != nil {
-		return err
-	}
 	rel, in := "", false
 	var files map[string][]byte
 	if r.Tag != nil {
 		if rel, in = Below(r.Repo.Root(), r.Tag.File.Target()); in {
 			files = map[string][]byte{rel: r.Tag.File.Bytes()}
+		}
+	}
+	remote, theirs := "", ""
+	if r.Config.Git.Push && r.Fetches && ref != head.Branch {
+		if remote, theirs, err = r.fetch(ctx, branch, rel); err != nil {
+			return err
 		}
 	}
 	ahead, err := r.Repo.CanBranch(ctx, branch, r.Here, files)
@@ -613,34 +618,84 @@ func (r *Run) chooseBranch(ctx context.Context, goesOn bool) error {
 		if r.Idle, err = loop.NothingToDo(r.Tag); err != nil {
 			return err
 		}
+		r.Idle = r.Idle && !r.loose
 	}
 	r.note("%s", note)
+	if r.Idle && remote != "" && ahead != theirs {
+		if err := r.Repo.Push(ctx, remote, []string{ref}); err != nil {
+			return config.Wrong("git push "+remote+" "+branch+" says more", "every task is done, and %s cannot be pushed: %w", branch, err)
+		}
+		r.Pushed = true
+	}
 	return nil
 }
 
-// fetch brings a branch that a run is to push, and the tag's trunk, up to what other clones have pushed.
-func (r *Run) fetch(ctx context.Context, ref, head string) error {
-	if !r.Config.Git.Push || !r.Fetches || ref == head {
+// fetch brings a branch that a run is to push up to what other clones have pushed, by a merge where both moved on; list is the task list in the
+// repository. at is what the remote has as the branch, "" for nothing.
+func (r *Run) fetch(ctx context.Context, branch, list string) (remote, at string, err error) {
+	ref := "refs/heads/" + branch
+	if remote, err = r.Repo.Remote(ref); err != nil {
+		return "", "", fmt.Errorf("--push: %w", err)
+	}
+	if at, err = r.Repo.FetchRef(ctx, remote, ref); err != nil {
+		return "", "", cannotFetch(remote, ref, err)
+	}
+	if at != "" {
+		var files map[string][]byte
+		if list != "" {
+			if ours, err := r.Repo.RefCommit(ref); err == nil && ours != "" {
+				r.Tag.GoOn(r.listAt(ctx, r.Tag.File, ours, list))
+			}
+			r.Tag.GoOn(r.listAt(ctx, r.Tag.File, at, list))
+			b, err := r.Tag.File.With(r.Tag.Ahead)
+			if err != nil {
+				return "", "", err
+			}
+			files = map[string][]byte{list: b}
+		}
+		if err := r.Repo.TakeTheirs(ctx, branch, remote, at, files); err != nil {
+			return "", "", err
+		}
+	}
+	if r.Tag == nil {
+		return remote, at, nil
+	}
+	return remote, at, r.fetchTrunk(ctx, remote, ref)
+}
+
+// fetchTrunk takes over what a run elsewhere verified over the tag and could not commit: it counts as done.
+func (r *Run) fetchTrunk(ctx context.Context, remote, branch string) error {
+	trunk := store.TagTrunkRef(r.Name())
+	ours, err := r.Repo.RefCommit(trunk)
+	if err != nil || ours != "" { // of a run in this clone, whose list shows what it did
+		return err
+	}
+	theirs, err := r.Repo.FetchRef(ctx, remote, trunk)
+	if err != nil {
+		return cannotFetch(remote, trunk, err)
+	}
+	if theirs == "" {
 		return nil
 	}
-	remote, err := r.Repo.Remote(ref)
-	if err != nil {
-		return fmt.Errorf("--push: %w", err)
+	if err := r.Repo.MoveRef(ctx, trunk, "", theirs, "descartes: fetched"); err != nil {
+		return err
 	}
-	want := []string{ref}
-	if r.Tag != nil {
-		want = append(want, store.TagTrunkRef(r.Name()))
+	at, loose, err := loop.Elsewhere(ctx, r.Repo, branch, r.Name())
+	if err != nil || at != trunk {
+		return err
 	}
-	for _, name := range want {
-		there, err := r.Repo.RemoteRefs(ctx, remote, name)
-		if err == nil && slices.Contains(there, name) {
-			err = r.Repo.Fetch(ctx, remote, name+":"+name)
-		}
-		if err != nil {
-			return config.Wrong("git fetch "+remote+" says more; without --push nothing is fetched", "cannot bring %s up to what %s has: %w", name, remote, err)
-		}
+	var done []tasks.Task
+	for _, id := range loose {
+		done = append(done, tasks.Task{ID: id, Status: tasks.Done})
 	}
+	r.Tag.GoOn(done)
+	r.loose = true
+	r.note("goes on from what an earlier run verified and did not commit: task %s, which %s has", oneline.List(loose), trunk)
 	return nil
+}
+
+func cannotFetch(remote, ref string, err error) error {
+	return config.Wrong("git fetch "+remote+" "+ref+" says more; without --push nothing is fetched", "cannot see what %s has as %s: %w", remote, ref, err)
 }
 
 // canPush refuses a run whose work could not be pushed anywhere.

@@ -365,7 +365,9 @@ func policyLines(c *Config) (lines []string) {
 
 // GoOn takes over the statuses that another version of the list has of tasks that are pending here.
 func (j *Job) GoOn(there []tasks.Task) {
-	j.Ahead = map[string]tasks.Status{}
+	if j.Ahead == nil {
+		j.Ahead = map[string]tasks.Status{}
+	}
 	for _, t := range there {
 		if now, ok := j.Graph.Task(t.ID); ok && !now.Container() && offList(t.Status) && j.Graph.Status(t.ID) == tasks.Pending {
 			j.Ahead[t.ID] = t.Status

@@ -46,6 +46,11 @@ func (l *Loop) push(out *Outcome) error {
 		pctx, done := l.committing(nil) // not ended by what ended the run
 		defer done()
 		if err = l.tools.Repo.Push(pctx, remote, specs); err == nil {
+			if l.trunk != nil && l.trunk.merged != "" { // else the next clone would bring it back one day
+				err = l.tools.Repo.Withdraw(pctx, remote, store.TagTrunkRef(l.state.Tag), l.trunk.merged)
+			}
+		}
+		if err == nil {
 			if notes := l.pushNotes(pctx, remote); notes != nil {
 				return l.Warn(fmt.Sprintf("the work of this run is pushed, its receipts are not: %v; to push them: git push %s %s", notes, remote, receipt.NotesRef))
 			}
@@ -53,6 +58,12 @@ func (l *Loop) push(out *Outcome) error {
 	}
 	if err == nil {
 		return nil
+	}
+	if moved, merr := l.tools.Repo.Moved(context.WithoutCancel(l.ctx), remote, branch); merr == nil && moved {
+		name := strings.TrimPrefix(branch, "refs/heads/")
+		if command = fmt.Sprintf("git pull --no-rebase %s %s && %s", remote, name, command); l.branch != "" && l.state.Tag != "" {
+			command = fmt.Sprintf("descartes run %s --branch %s --push", l.state.Tag, name)
+		}
 	}
 	out.Unpushed = command
 	return l.Warn(fmt.Sprintf("the work of this run is not pushed: %v; to push it: %s", err, command))

@@ -197,6 +197,7 @@ type trunk struct {
 	away   bool   // it was reported that the branch is no longer checked out
 
 	kept      string // ref of the work that is to be committed, if not the trunk's
+	merged    string // where the last run's trunk was, which a branch has now
 	halted    bool   // a person has to look at the branch before anything is committed
 	unchecked bool   // the state has work that was not verified, and need not be
 
@@ -381,7 +382,7 @@ func (t *trunk) leaveTrunk(ctx context.Context) error {
 	case len(t.units) > 0:
 		err = t.repo.MoveRef(ctx, ref, was, t.tip, "descartes: the trunk of loop "+t.state.ID)
 	case was != "":
-		err = t.tools.Repo.DeleteRefs(ctx, ref)
+		t.merged, err = was, t.tools.Repo.DeleteRefs(ctx, ref)
 	}
 	if err != nil {
 		return gitErr("keep the trunk", err)

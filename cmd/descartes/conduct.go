@@ -52,6 +52,9 @@ func execute(cmd *cobra.Command, s *settings, w launch.Want) error {
 			where = " on the branch " + r.Options.Branch
 		}
 		p.say("nothing left to do in tag %s%s: %s done", r.Name(), where, terminal.Count(r.Tag.Graph.Counts().Total, "task"))
+		if r.Pushed {
+			p.say("the branch %s is pushed now, which an earlier run could not do", r.Options.Branch)
+		}
 		if text := r.Elsewhere(ctx); text != "" {
 			p.say("%s", terminal.Clean(text))
 		}
