@@ -269,7 +269,7 @@ func (l *Loop) unknown(c *verify.Check, now *results.Set) (list []string) {
 	if was == nil || !was.Told || was.Command != l.tools.Redact.Text(c.Run) {
 		return nil
 	}
-	return results.Compare(&results.Set{Failed: was.Fails()}, now).Broken
+	return results.Compare(&results.Set{Failed: was.Fails}, now).Broken
 }
 
 // bar is what a check requires besides exit status 0, for an attempt at a task or, with "", for all verified work.
@@ -277,7 +277,7 @@ func (l *Loop) bar(c *verify.Check, task string, fewer bool) *verify.Bar {
 	b := &verify.Bar{Known: l.config.Baseline == BaselineKnown, Fewer: fewer}
 	if k := l.history.KnownAt(task, c.Name); k != nil && k.Command == l.tools.Redact.Text(c.Run) {
 		if b.Failed = k.Failed; k.Told {
-			b.Before = &results.Set{Passed: k.Passes(), Failed: k.Fails(), More: k.More}
+			b.Before = &results.Set{Passed: k.Passes, Failed: k.Fails, More: k.More}
 		}
 	}
 	return b

@@ -48,6 +48,9 @@ func NextSpec(home store.Home, id, tag, task string, attempt int, refs []gitops.
 func request(h *journal.State, task string) SpecRequest {
 	t := h.Task(task)
 	r := SpecRequest{Task: task, Attempt: t.Attempts + 1, Counted: t.Counted, Delivered: func(id string) string { return h.Task(id).Delivered }}
+	if a := h.RunningOf(journal.Key{Task: task, Number: t.Attempts}); a != nil && a.Round == 0 && !a.Over() && a.Phase != journal.PhaseOpen {
+		r.Counted++
+	}
 	if t.Failure.Verdict != "" {
 		r.Failure = failure(t.Failure)
 	}
@@ -56,7 +59,7 @@ func request(h *journal.State, task string) SpecRequest {
 	}
 	for _, c := range slices.SortedFunc(slices.Values(h.Checks), func(a, b *journal.Check) int { return cmp.Compare(a.Check, b.Check) }) {
 		if k := c.Known; k != nil && k.Failed {
-			r.Known = append(r.Known, k.Fails()...)
+			r.Known = append(r.Known, k.Fails...)
 		}
 	}
 	return r

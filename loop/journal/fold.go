@@ -241,9 +241,6 @@ func (s *State) attemptStarted(e *Event) {
 	t.Attempts, s.retried = max(e.Attempt, t.Attempts), nil
 	t.Base = cmp.Or(e.Base, t.Base)
 	s.Iteration++
-	if e.Round == 0 { // else when the round has a result
-		t.Counted++
-	}
 	if t.Stand == StandShelved {
 		s.change(t, StandUnderway)
 	}

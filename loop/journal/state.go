@@ -15,13 +15,13 @@ type State struct {
 	Ended     []*Attempt       // in the order in which they ended
 	Running   []*Attempt       // begun, and neither integrated nor otherwise ended
 	Checks    Checks           // in the order of their first run
-	Flaky     []Flaky          // most frequent first
 	Waits     []*Wait          // in the order in which they began
 	Prompt    Prompt
 	Providers Providers
 
 	applied order // events
 	waves   []*Wave
+	flaky   map[Flaky]int  // times
 	changes []*Task        // those with a new status since TakeChanges
 	retried []*BlockedTask // those that this run retries, until an attempt begins
 }
@@ -52,7 +52,9 @@ type Run struct {
 }
 
 // NewState is the state of a loop without events.
-func NewState() *State { return &State{Tasks: map[string]*Task{}, Providers: NewProviders()} }
+func NewState() *State {
+	return &State{Tasks: map[string]*Task{}, flaky: map[Flaky]int{}, Providers: NewProviders()}
+}
 
 // Left are the starts of the attempts that have not ended: what a killed run was at.
 func (s *State) Left() (open []*Event) {

@@ -249,47 +249,50 @@ func (s *State) TakeChanges(seq int64) map[string]string {
 	return out
 }
 
+// finishAttempt applies the end of an attempt. Several simultaneous attempts at one task, its candidates, are a round: it counts as one attempt at the
+// task, and the next one starts from the candidate that came furthest. Toward the limit of all attempts each counts.
 func (s *State) finishAttempt(t *Task, e *Event) {
 	t.Ref = cmp.Or(e.Ref, t.Ref)
-	if e.Round > 0 && t.Open() && !s.finishCandidate(t, e) {
+	d, alone := e.Detail, e.Round == 0
+	switch {
+	case e.Verdict == Dropped:
+		return
+	case e.Verdict != Cancelled:
+		t.Interruptions = 0
+	case alone || t.cut != e.Round:
+		t.cut = e.Round
+		t.Interruptions++
+	}
+	if !e.Verdict.Counts() || d != nil && d.Transient() { // it may have cost something all the same
+		if !e.Verdict.Counts() {
+			s.Iteration--
+		}
+		if alone && d != nil && d.Changed > 0 {
+			t.CutShort = s.failure(e)
+		}
 		return
 	}
-	if e.Verdict != Cancelled {
-		t.Interruptions = 0
+	if (d == nil || d.End != EndRefused) && (alone || t.counted != e.Round) { // a refusal is not the task's fault
+		t.counted = e.Round
+		t.Counted++
 	}
-	d := e.Detail
-	switch {
-	case e.Verdict == Verified:
+	t.CutShort = Failure{}
+	if e.Verdict == Verified {
 		s.passAttempt(e)
-		t.Verified = verifiedTask(t, e, s.applied)
+		t.Tree, t.Verified = e.Tree, verifiedTask(t, e, s.applied)
 		if t.Verified.Ref = e.Ref; d != nil {
 			t.Verified.Files = d.Files
 		}
 		t.Worked, t.Delivered = true, cmp.Or(e.Message, t.Delivered)
-	case e.Verdict == Cancelled || e.Verdict == Limited: // does not count
-		if s.Iteration--; e.Verdict == Cancelled {
-			t.Interruptions++
-		}
-		t.Counted--
-		s.cutShort(t, e)
 		return
-	case d != nil && d.Transient(): // nor does this, though it may have cost something
-		t.Counted--
-		s.cutShort(t, e)
-		return
-	default:
-		if d != nil && d.End == EndRefused { // not the task's fault
-			t.Counted--
-		}
-		t.Failure, t.OtherEnds = s.failure(e), t.OtherEnds || e.Verdict != Crashed
 	}
-	t.CutShort = Failure{}
-}
-
-// cutShort records an attempt that does not count but whose work is in the tree.
-func (s *State) cutShort(t *Task, e *Event) {
-	if e.Detail != nil && e.Detail.Changed > 0 {
-		t.CutShort = s.failure(e)
+	t.OtherEnds = t.OtherEnds || e.Verdict != Crashed
+	was, now := t.Failure, s.failure(e)
+	if by := was.rank() - now.rank(); !alone && was.Round == e.Round && (by > 0 || by == 0 && was.Attempt < now.Attempt) {
+		return
+	}
+	if t.Failure = now; !alone {
+		t.Tree = cmp.Or(e.Tree, t.Tree)
 	}
 }
 
@@ -334,6 +337,17 @@ type Failure struct {
 	Checks           []*Detail // of several named checks: those that ran
 	Result           *Detail   // nil if nothing was measured
 	Clash            []string  // paths at which it conflicts with what others did; then it counts for nothing
+}
+
+// rank says how far it came.
+func (f *Failure) rank() int {
+	switch d := f.Result; {
+	case d != nil && d.Objector() != "": // it was verified
+		return 5
+	case f.Verdict == Failed && d != nil && d.Changed > 0 && d.Output != "": // there was something to verify
+		return 4
+	}
+	return slices.Index([]Verdict{TimedOut, Blocked, Failed}, f.Verdict)
 }
 
 func (s *State) failure(e *Event) Failure {

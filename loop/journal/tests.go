@@ -2,7 +2,6 @@ package journal
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 )
 
@@ -15,26 +14,14 @@ type Known struct {
 	Told    bool // its test results are known
 	More    int  // passing tests without a name here
 
-	passes, fails map[string]bool
+	Passes, Fails []string // tests
 }
-
-// Passes are the tests that pass, by name.
-func (k *Known) Passes() []string { return slices.Sorted(maps.Keys(k.passes)) }
-
-// Fails are the tests that fail.
-func (k *Known) Fails() []string { return slices.Sorted(maps.Keys(k.fails)) }
 
 // knownOf is what a check before the first attempt tells.
 func knownOf(d *Detail) *Known {
-	k := &Known{Check: d.Check, Command: d.Command, Failed: !d.Passed, passes: map[string]bool{}, fails: map[string]bool{}}
+	k := &Known{Check: d.Check, Command: d.Command, Failed: !d.Passed}
 	if t := d.Tests; t != nil {
-		k.Told, k.More = true, t.More
-		for _, name := range t.Passes {
-			k.passes[name] = true
-		}
-		for _, name := range t.Fails {
-			k.fails[name] = true
-		}
+		k.Told, k.More, k.Passes, k.Fails = true, t.More, t.Passes, t.Fails
 	}
 	return k
 }
@@ -50,22 +37,19 @@ func (k *Known) after(d *Detail, was *Known) *Known {
 	if t == nil || !k.Told {
 		return &next
 	}
-	next.passes, next.fails = maps.Clone(k.passes), maps.Clone(k.fails)
-	for _, name := range slices.Concat(t.Fixed, t.Gone) {
-		delete(next.fails, name)
-	}
-	for _, name := range t.Gone {
-		delete(next.passes, name)
-	}
-	named := slices.Concat(t.Fixed, t.Added)
-	if t.More > 0 { // they are among those without a name
-		named = nil
-	}
-	for _, name := range named {
-		next.passes[name] = true
+	next.Fails = without(without(k.Fails, t.Fixed), t.Gone)
+	if next.Passes = without(k.Passes, t.Gone); t.More == 0 { // else they are among those without a name
+		next.Passes = slices.Compact(slices.Sorted(slices.Values(slices.Concat(next.Passes, t.Fixed, t.Added))))
 	}
 	next.More = max(0, k.More+t.More-was.More)
 	return &next
+}
+
+func without(names, some []string) []string {
+	if len(some) == 0 {
+		return names
+	}
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(some, name) })
 }
 
 // Flaky is a check, or one of its tests, that failed and passed when run again.
@@ -78,26 +62,16 @@ type Flaky struct {
 // Apart reports whether a check belongs to no attempt: it ran before the first one, or on the whole state.
 func (d *Detail) Apart() bool { return d != nil && (d.Baseline || d.At != "") }
 
-// noteFlaky counts what failed and passed when run again.
-func (s *State) noteFlaky(d *Detail) {
-	if !d.Passed || d.Tries < 2 {
-		return
+// Flaky is what failed and passed when run again, most frequent first.
+func (s *State) Flaky() (list []Flaky) {
+	for f, n := range s.flaky {
+		f.Times = n
+		list = append(list, f)
 	}
-	tests := d.Flaky
-	if len(tests) == 0 {
-		tests = []string{""}
-	}
-	for _, test := range tests {
-		at := slices.IndexFunc(s.Flaky, func(f Flaky) bool { return f.Check == d.Check && f.Test == test })
-		if at < 0 {
-			s.Flaky = append(s.Flaky, Flaky{Check: d.Check, Test: test})
-			at = len(s.Flaky) - 1
-		}
-		s.Flaky[at].Times++
-	}
-	slices.SortStableFunc(s.Flaky, func(a, b Flaky) int {
+	slices.SortFunc(list, func(a, b Flaky) int {
 		return cmp.Or(b.Times-a.Times, cmp.Compare(a.Check, b.Check), cmp.Compare(a.Test, b.Test))
 	})
+	return list
 }
 
 // Tally sums up the runs of one of several checks.
@@ -157,7 +131,6 @@ func (s *State) known() (list []*Known) {
 // noteCheck applies the end of a check: at once if it ran on a tree without unverified work, else once the attempt is verified.
 func (s *State) noteCheck(e *Event) {
 	d := e.Detail
-	s.noteFlaky(d)
 	c := s.Checks.Named(d.Check)
 	if c.Runs == 0 {
 		s.Checks = append(s.Checks, c)
@@ -168,6 +141,13 @@ func (s *State) noteCheck(e *Event) {
 		c.Failed++
 	case d.Tries > 1:
 		c.Tally.Flaky++
+		tests := d.Flaky
+		if len(tests) == 0 {
+			tests = []string{""}
+		}
+		for _, test := range tests {
+			s.flaky[Flaky{Check: d.Check, Test: test}]++
+		}
 	}
 	if d.At != "" {
 		c.Fails = e.Reason
