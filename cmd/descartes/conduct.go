@@ -17,7 +17,6 @@ import (
 
 	"descartes/agent/process"
 	"descartes/internal/atomicfile"
-	"descartes/internal/config"
 	"descartes/internal/notify"
 	"descartes/internal/oneline"
 	"descartes/internal/redact"
@@ -76,9 +75,7 @@ func execute(cmd *cobra.Command, s *settings, w launch.Want) error {
 	if r.Tag != nil || r.Prompt.Gate != nil && !r.Config.Promised() {
 		h = atTerminal(cmd, p, s.CI)
 	}
-	if err := agrees(ctx, r, p, h); err != nil {
-		return err
-	}
+	agrees(ctx, r, p, h)
 	said := p.writer(cmd.ErrOrStderr())
 	defer said.Flush()
 	c := conduct{r: r, s: s, p: p, h: h, notices: notices}
@@ -152,20 +149,11 @@ func dry(cmd *cobra.Command, r *launch.Run, p *printer, asJSON bool) error {
 	return nil
 }
 
-// agrees asks a person at the terminal whether to start a list that cannot finish as it is, and what is to become of a file that will be written.
-// Without one the warnings have to do.
-func agrees(ctx context.Context, r *launch.Run, p *printer, h *person) error {
+// agrees asks a person at the terminal what is to become of a file that a criteria loop writes.
+func agrees(ctx context.Context, r *launch.Run, p *printer, h *person) {
 	c := r.Config
 	switch {
-	case !r.Anew:
-	case r.Tag != nil:
-		held := r.Tag.Graph.Counts().Held
-		if held == 0 || len(r.Tag.Faults()) == 0 || h == nil || r.Options.Scope.Task != "" {
-			return nil
-		}
-		if yes, _ := h.yes(ctx, fmt.Sprintf("%s cannot run. Start the others?", terminal.Count(held, "task")), true); !yes {
-			return badInput("descartes waves"+config.ListFlags(r.Name(), c.Scud.TasksFile)+" shows what is wrong with the list", "nothing was started")
-		}
+	case !r.Anew || r.Tag != nil:
 	case c.Gate != loop.GateCriteria:
 	case h != nil && c.LoopState == "":
 		yes, answered := h.ask(ctx, strings.TrimSuffix(gate.Disclosure, " [Y/n]"))
@@ -176,7 +164,6 @@ func agrees(ctx context.Context, r *launch.Run, p *printer, h *person) error {
 		p.say("%s", map[string]string{loop.LoopStateDelete: gate.Disclosure + " y", loop.LoopStateKeep: gate.Disclosure + " n",
 			"": gate.Disclosure + " n, but descartes cancel deletes it (--set loop_state=keep or delete answers otherwise)"}[c.LoopState])
 	}
-	return nil
 }
 
 // noticesOf prepares the notices of a run. The caller ends them when everything is reported.

@@ -23,6 +23,7 @@ import (
 	"descartes/internal/plainfile"
 	"descartes/internal/proc"
 	"descartes/internal/terminal"
+	"descartes/launch"
 	"descartes/loop"
 	"descartes/tasks"
 	"descartes/tasks/plan"
@@ -138,7 +139,7 @@ func (w *initWriter) project(cmd *cobra.Command, full, yes bool) {
 		run += " --verify " + loop.NoVerify
 	}
 	w.next(list)
-	if w.uncommitted(cmd.Context(), a.plan) {
+	if _, err := os.Stat(filepath.Join(launch.GitTop(w.root), ".git")); err == nil {
 		w.next(`git add -A && git commit -m "Before descartes"`)
 	}
 	w.next(run)
@@ -299,21 +300,6 @@ func (a *answers) yaml() []byte {
 	}
 	b.WriteString("# parallel: 4          # agents at the same time, each in a copy of the project\n")
 	return []byte(b.String())
-}
-
-// uncommitted reports whether the project has changes that a run would refuse, beyond ours and the plan's.
-func (w *initWriter) uncommitted(ctx context.Context, plan string) bool {
-	reply, err := proc.Output(ctx, proc.Call{Argv: []string{"git", "status", "--porcelain"}, Dir: w.root, Env: os.Environ()})
-	if err != nil || reply.Code != 0 {
-		return false
-	}
-	for line := range strings.Lines(string(reply.Stdout)) {
-		name := strings.TrimSpace(line[min(3, len(line)):])
-		if name != loop.SettingsFile && name != plan && !strings.HasPrefix(name, ".scud/") && !strings.HasPrefix(name, ".descartes/") {
-			return true
-		}
-	}
-	return false
 }
 
 // speckit makes descartes a step of Spec Kit's workflow: a step type, and an overlay that puts it in place of implement.

@@ -3,12 +3,10 @@ package main
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -32,7 +30,7 @@ func newRunCmd() *cobra.Command {
 		Long: `Run the tasks of a tag, of a list in a file, or of a plan in Markdown, until they
 are verified and committed; or repeat the prompt in a file.
 
-  descartes run                     the only list, or a choice at a terminal
+  descartes run                     the only list
   descartes run feature-x           a tag
   descartes run plan.md             a plan: its tasks become the tag "plan"
   descartes run specs/1/tasks.md    a task list of any known format
@@ -109,10 +107,10 @@ func (s *settings) source(cmd *cobra.Command, args []string) error {
 		_, err = doc.Tasks()
 	}
 	if err != nil {
-		if err := s.repeats(cmd, what); err != nil {
-			return err
+		if strings.Contains(strings.ToLower(filepath.Base(what)), "prompt") {
+			return f.Set("prompt-file", what)
 		}
-		return f.Set("prompt-file", what)
+		return badInput("descartes tasks plan "+terminal.Quote(what)+" has an agent write them; to repeat it as a prompt: descartes run --prompt-file "+terminal.Quote(what), "%s has no tasks", what)
 	}
 	if front, _ := plan.ReadFrontMatter(text); front.Tag == "" {
 		tag, err := tagOfPlan(what)
@@ -124,58 +122,4 @@ func (s *settings) source(cmd *cobra.Command, args []string) error {
 		}
 	}
 	return f.Set("plan", what)
-}
-
-// repeats makes sure that a file without tasks is meant as a prompt: its name says so, or a person at the terminal.
-func (s *settings) repeats(cmd *cobra.Command, file string) error {
-	if strings.Contains(strings.ToLower(filepath.Base(file)), "prompt") {
-		return nil
-	}
-	h := s.asks(cmd)
-	if h == nil || cmd.Flags().Changed("detach") {
-		return badInput("descartes tasks plan "+terminal.Quote(file)+" has an agent write them; to repeat it as a prompt: descartes run --prompt-file "+terminal.Quote(file), "%s has no tasks", file)
-	}
-	if yes, _ := h.yes(cmd.Context(), file+" has no tasks. Repeat it as a prompt?", false); !yes {
-		return &failure{code: exitInterrupted, err: errors.New("nothing was started")}
-	}
-	return nil
-}
-
-// chooseTag completes what is run where nobody said it: the only list of the project, or the one that a person at the terminal chooses.
-func (s *settings) chooseTag(cmd *cobra.Command, root string) error {
-	known := tasks.Known(root)
-	if len(known) < 2 {
-		s.Scud.Tag = strings.Join(known, "")
-		if onlyPlan(root, s.Scud) {
-			return chooseSource(cmd.ErrOrStderr(), root, &s.Scud)
-		}
-		return nil
-	}
-	h, hint := s.asks(cmd), "known tags: "+strings.Join(known, ", ")
-	if h == nil {
-		return badInput(hint, "which tag? give --tag")
-	}
-	active, _, _ := tasks.Active(root)
-	usual := max(0, slices.Index(known, active))
-	for i, tag := range known {
-		fmt.Fprintf(h.out, "  %d  %s\n", i+1, terminal.Clean(tag))
-	}
-	for range 5 {
-		line, ok := h.line(cmd.Context(), fmt.Sprintf("Which one? A number or a name; q leaves [%d]", usual+1))
-		n, err := strconv.Atoi(cmp.Or(line, strconv.Itoa(usual+1)))
-		switch {
-		case !ok:
-			return badInput(hint, "no tag was chosen")
-		case slices.Contains(known, line):
-			s.Scud.Tag = line
-			return nil
-		case line == "q":
-			return &failure{code: exitInterrupted, err: errors.New("nothing was started")}
-		case err == nil && n >= 1 && n <= len(known):
-			s.Scud.Tag = known[n-1]
-			return nil
-		}
-		fmt.Fprintln(h.out, terminal.Clean(strings.TrimRight(fmt.Sprintf("There is no tag %q; %s", line, didYouMean(line, known)), "; ")))
-	}
-	return badInput(hint, "no tag was chosen")
 }

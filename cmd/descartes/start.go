@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"io/fs"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -48,8 +49,15 @@ func startRun(cmd *cobra.Command, s *settings, scope loop.Scope) error {
 		return err
 	}
 	if s.Scud.Tag == "" && s.Prompt == "" && s.IsTyped("prompt", "prompt-file", "tasks-file") == "" && len(s.front) == 0 {
-		if err := s.chooseTag(cmd, root); err != nil {
-			return err
+		switch known := tasks.Known(root); {
+		case len(known) > 1:
+			return noTag(root)
+		case onlyPlan(root, s.Scud):
+			if s.Scud.Tag, err = tagOfPlan(s.Scud.PlanPath); err != nil {
+				return err
+			}
+		default:
+			s.Scud.Tag = strings.Join(known, "")
 		}
 	}
 	w := launch.Want{Root: root, Kind: store.KindTag, Anew: true, Imports: s.importsPlan(), Options: loop.StartOptions{Name: s.Name, Scope: scope}}

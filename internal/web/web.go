@@ -35,7 +35,6 @@ type Options struct {
 	Host string  // that the page is reached by; the browser's Host header has to name it, or this machine
 	Open bool    // others than this machine reach it, by any of its addresses
 	Repo Patcher // nil where there is no repository: no diffs then
-	Seen func()  // called with each request that has the key; may be nil
 
 	// Read makes items of the log of an attempt that a backend ran, without what is secret.
 	Read func(s *store.State, backend string, show func(render.Item)) (io.WriteCloser, error)
@@ -131,9 +130,6 @@ func (s *Server) keyed(next http.Handler) http.Handler {
 		case !reads && !sameOrigin(r):
 			http.Error(w, "this request comes from another page", http.StatusForbidden)
 			return
-		}
-		if s.opt.Seen != nil {
-			s.opt.Seen()
 		}
 		next.ServeHTTP(w, r)
 	})

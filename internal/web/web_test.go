@@ -265,8 +265,6 @@ func TestDoor(t *testing.T) {
 func TestKey(t *testing.T) {
 	p := newProject(t, 2)
 	p.attempt("1", journal.Verified, "")
-	seen := 0
-	p.server.opt.Seen = func() { seen++ }
 	_, shell := p.get("/", false, nil)
 	for _, path := range []string{"/", "/loops/loop-1234", "/loops/loop-1234/live", "/loops/loop-1234/tasks/1", "/loops/loop-1234/tasks/1/1/diff", "/loops/loop-1234/tasks/1/1/log", "/tags/x", "/loops/none",
 		"/?key=" + p.server.key, "/?token=" + p.server.key} {
@@ -287,17 +285,11 @@ func TestKey(t *testing.T) {
 			}
 		}
 	}
-	if seen > 0 {
-		t.Error("the key was seen where nobody had it")
-	}
 	for _, path := range []string{"/", "/loops/loop-1234", "/assets/serve.js"} {
 		_, text := p.get(path, true, func(r *http.Request) { r.Header.Set("Origin", "http://127.0.0.1:1") })
 		if strings.Contains(text, p.server.key) {
 			t.Errorf("%s has the key in it", path)
 		}
-	}
-	if seen != 2 {
-		t.Errorf("the key was seen %d times, want 2", seen)
 	}
 }
 
