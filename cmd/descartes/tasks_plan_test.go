@@ -70,34 +70,3 @@ func TestTasksPlanAsks(t *testing.T) {
 		})
 	}
 }
-
-// A list with a circle or a dependency on nothing is not started before a person at the terminal says so.
-func TestFaultyListAsks(t *testing.T) {
-	if !haveTerminals(t) {
-		return
-	}
-	list := map[string]string{"circle": `{"tag":"x","tasks":[{"id":1,"title":"One"},{"id":2,"title":"Two","depends_on":[3]},{"id":3,"title":"Three","depends_on":[2]}]}`,
-		"missing": `{"tag":"x","tasks":[{"id":1,"title":"One"},{"id":2,"title":"Two","depends_on":[9]}]}`}
-	for _, c := range []struct {
-		list, answer string
-		args         []string
-		code         int
-		question     string
-		want         string
-	}{
-		{"circle", "\n", []string{"run"}, exitBlocked, "2 tasks cannot run", "done 1/3, held 2"},
-		{"circle", "n\n", []string{"run"}, exitInput, "2 tasks cannot run", "nothing was started hint: descartes waves --tag x shows what is wrong"},
-		{"missing", "n\n", []string{"loop", "step", "--tag", "x"}, exitInput, "1 task cannot run", "nothing was started"},
-		{"missing", "y\n", []string{"loop", "start", "--tag", "x"}, exitBlocked, "1 task cannot run", "1 One done"},
-	} {
-		t.Run(c.list+" "+strings.Join(c.args, " ")+" "+strings.TrimSpace(c.answer), func(t *testing.T) {
-			code, text, work := atQuestion(t, "*: write it.txt it\n*: say TASK_COMPLETE\n", map[string]string{".scud/tasks/x.json": list[c.list]}, append(c.args, "--verify", "true"), "Start the others? [Y/n] ", c.answer)
-			if code != c.code || !strings.Contains(text, c.want) || !strings.Contains(text, c.question) {
-				t.Errorf("exit status %d, want %d; it showed:\n%s", code, c.code, text)
-			}
-			if _, err := os.Stat(filepath.Join(work, "..", "agent.calls")); (err == nil) != (c.code == exitBlocked) {
-				t.Errorf("the agent's calls: %v", err)
-			}
-		})
-	}
-}
