@@ -17,20 +17,22 @@ import (
 	"descartes/verify"
 )
 
-func (w *tagWork) accepted(task string) *store.Accept { return store.Accepted(w.job.answers, task) }
+func (w *taskWork) accepted(task string) *store.Accept {
+	return store.Accepted(w.run.job.answers, task)
+}
 
 // accept is a unit that takes the kept work of an attempt as a task's result, because a person decided so: no agent runs, and no check. The work must
 // merge with what was verified since.
-func (w *tagWork) accept(ln *lane, t *tasks.Task, a store.Accept) *unit {
+func (w *taskWork) accept(ln *lane, t *tasks.Task, a store.Accept) *unit {
 	u := w.alone(ln, t)
 	u.before, u.accepts = u.base, true
 	var res attempt.Result
 	u.from = func(u *unit) error {
 		merged, why := u.base, ""
-		base, work, err := w.home.KeptWork(w.tools.Repo, a.Loop, t.ID, a.Attempt)
+		base, work, err := w.run.home.KeptWork(w.run.tools.Repo, a.Loop, t.ID, a.Attempt)
 		if err == nil {
 			var met []gitops.Conflict
-			if merged, met, err = w.tools.Repo.MergeTrees(w.ctx, base, u.base, work); len(met) > 0 {
+			if merged, met, err = w.run.tools.Repo.MergeTrees(w.run.ctx, base, u.base, work); len(met) > 0 {
 				why, merged = (&Fate{Unit: t.ID, Conflicts: met}).Reason(), u.base
 			}
 		}
@@ -39,7 +41,7 @@ func (w *tagWork) accept(ln *lane, t *tasks.Task, a store.Accept) *unit {
 		}
 		res.Agent = agent.Result{End: agent.Finished, Complete: true}
 		res.Work.Before, res.Work.Seen, res.Work.After = u.base, merged, merged
-		if res.Work.Changed, err = w.tools.Repo.Changed(w.ctx, u.base, merged); err != nil {
+		if res.Work.Changed, err = w.run.tools.Repo.Changed(w.run.ctx, u.base, merged); err != nil {
 			return gitErr("look at the accepted work on task "+t.ID, err)
 		}
 		res.Changed = len(res.Work.Changed)
@@ -54,14 +56,14 @@ func (w *tagWork) accept(ln *lane, t *tasks.Task, a store.Accept) *unit {
 }
 
 // acceptUsed notes that what a person accepted is a task's result.
-func (w *tagWork) acceptUsed(task string) error {
-	for i := range w.job.answers {
-		if one := &w.job.answers[i]; one.Task == task && one.Accept != nil {
+func (w *taskWork) acceptUsed(task string) error {
+	for i := range w.run.job.answers {
+		if one := &w.run.job.answers[i]; one.Task == task && one.Accept != nil {
 			used := *one.Accept
 			used.Used, one.Accept = true, &used
 		}
 	}
-	return w.home.EditAnswers(context.WithoutCancel(w.ctx), w.tools.FS, w.state.Tag, func(all []store.Answer) []store.Answer {
+	return w.run.home.EditAnswers(context.WithoutCancel(w.run.ctx), w.run.tools.FS, w.run.state.Tag, func(all []store.Answer) []store.Answer {
 		for i := range all {
 			if all[i].Task == task && all[i].Accept != nil {
 				all[i].Accept.Used = true
@@ -83,7 +85,7 @@ func (j *Job) answersTo(task string, before time.Time) (out []specbuild.Answer) 
 
 // answers are those for the prompt of the next iteration.
 func (w *promptWork) answers() (out []specbuild.Answer, err error) {
-	all, err := w.home.Answers(store.LoopKey(w.state.ID))
+	all, err := w.run.home.Answers(store.LoopKey(w.run.state.ID))
 	for _, a := range all {
 		out = append(out, specbuild.Answer{Question: a.Question, Text: a.Text})
 	}
@@ -102,26 +104,26 @@ func (j *Job) allowed(task string) (questions []string) {
 }
 
 // takeAnswers sets blocked tasks back to pending if a person answered about them while the loop ran, and reports whether there were any.
-func (w *tagWork) takeAnswers() (bool, error) {
-	if len(w.history.Blocked()) == 0 {
+func (w *list) takeAnswers() (bool, error) {
+	if len(w.run.history.Blocked()) == 0 {
 		return false, nil
 	}
-	answers, err := w.home.Answers(w.state.Tag)
+	answers, err := w.run.home.Answers(w.run.state.Tag)
 	if err != nil {
-		return false, w.record(&journal.Event{Type: journal.Warning, Message: err.Error()})
+		return false, w.run.record(&journal.Event{Type: journal.Warning, Message: err.Error()})
 	}
 	var ids []string
-	for _, e := range w.history.Blocked() {
+	for _, e := range w.run.history.Blocked() {
 		answered := slices.ContainsFunc(answers, func(a store.Answer) bool { return a.Task == e.Task && a.At.After(e.At) })
-		if answered && w.job.Graph.Status(e.Task) == tasks.Blocked {
+		if answered && w.run.job.Graph.Status(e.Task) == tasks.Blocked {
 			ids = append(ids, e.Task)
 		}
 	}
 	if len(ids) == 0 {
 		return false, nil
 	}
-	w.job.answers, w.passed = answers, 0
-	if err := w.record(&journal.Event{Type: journal.LoopResumed, Reason: journal.ReasonAnswered, Tasks: ids}); err != nil {
+	w.run.job.answers, w.tag.queue.passed = answers, 0
+	if err := w.run.record(&journal.Event{Type: journal.LoopResumed, Reason: journal.ReasonAnswered, Tasks: ids}); err != nil {
 		return false, err
 	}
 	return true, nil

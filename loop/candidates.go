@@ -59,25 +59,32 @@ func (u *unit) candidate() int {
 	return u.number - u.round.first + 1
 }
 
+// rounds are those of candidates under way, by task.
+type rounds struct {
+	run *Loop
+	tag *tagWork
+	all map[string]*round
+}
+
 // newRound begins the round of a task.
-func (w *tagWork) newRound(ln *lane, t *tasks.Task) *round {
-	alone := w.alone(ln, t)
-	r := &round{first: alone.number, of: alone.of, next: alone.number, left: w.config.CandidatesOf(t), base: alone.base, before: alone.before, from: alone.from, marked: alone.marked}
-	w.rounds[t.ID] = r
+func (w *rounds) newRound(ln *lane, t *tasks.Task) *round {
+	alone := w.tag.task.alone(ln, t)
+	r := &round{first: alone.number, of: alone.of, next: alone.number, left: w.run.config.CandidatesOf(t), base: alone.base, before: alone.before, from: alone.from, marked: alone.marked}
+	w.all[t.ID] = r
 	return r
 }
 
 // candidate returns the next unit of a round.
-func (w *tagWork) candidate(r *round, ln *lane, t *tasks.Task) *unit {
-	u := &unit{lane: ln, task: t, number: r.next, of: r.of, round: r, base: r.base, before: r.before, from: r.from, marked: r.marked, since: w.history.Task(t.ID).Started, log: w.home.Log(w.state.ID, t.ID, r.next)}
+func (w *rounds) candidate(r *round, ln *lane, t *tasks.Task) *unit {
+	u := &unit{lane: ln, task: t, number: r.next, of: r.of, round: r, base: r.base, before: r.before, from: r.from, marked: r.marked, since: w.run.history.Task(t.ID).Started, log: w.run.home.Log(w.run.state.ID, t.ID, r.next)}
 	r.next, r.left, r.running = r.next+1, r.left-1, append(r.running, u)
 	return u
 }
 
 // wanted returns a task whose round still lacks candidates, or "".
-func (w *tagWork) wanted() string {
-	for _, id := range slices.Sorted(maps.Keys(w.rounds)) {
-		if w.rounds[id].left > 0 {
+func (w *rounds) wanted() string {
+	for _, id := range slices.Sorted(maps.Keys(w.all)) {
+		if w.all[id].left > 0 {
 			return id
 		}
 	}
@@ -86,97 +93,97 @@ func (w *tagWork) wanted() string {
 
 // fitting returns the ready tasks that may begin now: those with a free lane for each of their candidates, so that rounds cannot wait for each other
 // forever. With one task at a time it returns none while any is under way.
-func (w *tagWork) fitting(ready []string) []string {
-	if w.config.MostCandidates <= 1 {
+func (w *rounds) fitting(ready []string) []string {
+	if w.run.config.MostCandidates <= 1 {
 		return ready
 	}
-	begun, free := map[string]bool{}, len(w.lanes)
-	for _, u := range w.under {
+	begun, free := map[string]bool{}, len(w.run.lanes.all)
+	for _, u := range w.tag.queue.under {
 		begun[u.task.ID] = true
 	}
-	for id := range w.rounds {
+	for id := range w.all {
 		begun[id] = true
 	}
 	for id := range begun {
-		if t, ok := w.job.Graph.Task(id); ok {
-			if n := w.config.CandidatesOf(t); n > 1 {
+		if t, ok := w.run.job.Graph.Task(id); ok {
+			if n := w.run.config.CandidatesOf(t); n > 1 {
 				free -= n
 			}
 		}
 	}
 	return slices.DeleteFunc(ready, func(id string) bool {
-		t, _ := w.job.Graph.Task(id)
-		n := w.config.CandidatesOf(t)
-		return w.rounds[id] != nil || len(begun) > 0 && w.config.TasksAtOnce() == 1 || n > 1 && n > free
+		t, _ := w.run.job.Graph.Task(id)
+		n := w.run.config.CandidatesOf(t)
+		return w.all[id] != nil || len(begun) > 0 && w.run.config.TasksAtOnce() == 1 || n > 1 && n > free
 	})
 }
 
-// concludeCandidate records the end of a candidate. A verified one waits for the others; the last one decides.
-func (w *tagWork) concludeCandidate(u *unit) (*Outcome, error) {
+// conclude records the end of a candidate. A verified one waits for the others; the last one decides.
+func (w *rounds) conclude(u *unit) (*Outcome, error) {
 	r := u.round
 	r.running = slices.DeleteFunc(r.running, func(x *unit) bool { return x == u })
 	if u.res.Verdict == verify.Verified {
-		if r.passed = append(r.passed, u); w.config.Pick != PickSmallest && !r.over() {
+		if r.passed = append(r.passed, u); w.run.config.Pick != PickSmallest && !r.over() {
 			r.take(u)
 		}
-		if err := w.record(); err != nil { // what waits for the next event, which may take long
+		if err := w.run.record(); err != nil { // what waits for the next event, which may take long
 			return nil, err
 		}
-		return w.roundOver(u)
+		return w.over(u)
 	}
 	out, err := w.recordEnd(u)
 	if err != nil {
 		return nil, err
 	}
-	w.endWith(out, nil)
-	return w.roundOver(u)
+	w.run.endWith(out, nil)
+	return w.over(u)
 }
 
 // quit gives up a candidate whose run ended before it began.
-func (w *tagWork) quit(u *unit) {
+func (w *rounds) quit(u *unit) {
 	u.round.running = slices.DeleteFunc(u.round.running, func(x *unit) bool { return x == u })
-	w.endWith(w.roundOver(u))
+	w.run.endWith(w.over(u))
 }
 
 // windUp lets rounds end with the candidates that they have: the run ends.
 func (w *tagWork) windUp() {
-	for _, id := range slices.Sorted(maps.Keys(w.rounds)) {
-		if r := w.rounds[id]; r.left > 0 {
+	for _, id := range slices.Sorted(maps.Keys(w.rounds.all)) {
+		if r := w.rounds.all[id]; r.left > 0 {
 			if r.left = 0; len(r.passed) > 0 {
-				w.endWith(w.roundOver(r.passed[0]))
+				w.run.endWith(w.rounds.over(r.passed[0]))
 			}
 		}
 	}
 }
 
-// roundOver decides about a round all of whose candidates have ended; u is one of them.
-func (w *tagWork) roundOver(u *unit) (*Outcome, error) {
+// over decides about a round all of whose candidates have ended; u is one of them.
+func (w *rounds) over(u *unit) (*Outcome, error) {
 	r, id := u.round, u.task.ID
-	if len(r.running) > 0 || r.left > 0 || w.rounds[id] != r {
+	if len(r.running) > 0 || r.left > 0 || w.all[id] != r {
 		return nil, nil
 	}
-	delete(w.rounds, id)
+	delete(w.all, id)
 	if len(r.passed) == 0 {
 		if !u.begun {
 			return nil, nil
 		}
 		u.round = nil
-		if done, err := w.finishTask(u); done || err != nil {
-			if err == nil && !w.history.Task(id).Open() {
-				err = w.recheck(u)
+		if done, err := w.tag.task.finishTask(u); done || err != nil {
+			if err == nil && !w.run.history.Task(id).Open() {
+				err = w.tag.breaker.recheck(u)
 			}
 			return nil, err
 		}
-		w.again = append(w.again, id) // for the next round
-		out, err := w.backoff.over(w.config.Choices(u.task), w.teller(u))
-		return w.dropped(u, out), err
+		w.tag.queue.again = append(w.tag.queue.again, id) // for the next round
+		out, err := w.run.backoff.over(w.run.config.Choices(u.task), w.run.worker.teller(u))
+		return w.tag.dropped(u, out), err
 	}
 	if !r.over() {
 		r.take(slices.MinFunc(r.passed, func(a, b *unit) int { return cmp.Or(a.size-b.size, a.number-b.number) }))
 	}
 	left := len(r.passed) - 1
 	last := func() (*Outcome, error) {
-		out, _, err := w.verdict(r.taken)
+		out, _, err := w.tag.task.verdict(r.taken)
 		return out, err
 	}
 	if left == 0 {
@@ -187,11 +194,11 @@ func (w *tagWork) roundOver(u *unit) (*Outcome, error) {
 			continue
 		}
 		w.drop(other)
-		w.aside(func() { other.ref, other.err = w.keep(context.WithoutCancel(w.ctx), other, nil) }, func() {
+		w.run.aside(func() { other.ref, other.err = w.tag.task.keep(context.WithoutCancel(w.run.ctx), other, nil) }, func() {
 			out, err := w.recordEnd(other)
-			w.endWith(out, errors.Join(other.err, err))
+			w.run.endWith(out, errors.Join(other.err, err))
 			if left--; left == 0 {
-				w.endWith(last())
+				w.run.endWith(last())
 			}
 		})
 	}
@@ -199,29 +206,29 @@ func (w *tagWork) roundOver(u *unit) (*Outcome, error) {
 }
 
 // drop makes a candidate one that was not taken.
-func (w *tagWork) drop(u *unit) {
+func (w *rounds) drop(u *unit) {
 	r, res := u.round, &u.res
 	res.Reason = fmt.Sprintf("attempt %d was verified first", r.taken.number)
-	if w.config.Pick == PickSmallest {
+	if w.run.config.Pick == PickSmallest {
 		res.Reason = fmt.Sprintf("it is verified too, but attempt %d changes %s, and this one %d", r.taken.number, changedLines(r.taken.size), u.size)
 	}
 	res.Verdict = verify.Verdict(journal.Dropped)
 }
 
 // recordEnd records the end of a candidate that was not taken. An outcome ends the run.
-func (w *tagWork) recordEnd(u *unit) (*Outcome, error) {
+func (w *rounds) recordEnd(u *unit) (*Outcome, error) {
 	if u.round.over() && u.res.Verdict == verify.Cancelled {
 		w.drop(u)
 	}
-	end, over, err := w.endOf(u)
+	end, over, err := w.tag.task.endOf(u)
 	if err == nil {
-		err = w.record(end)
+		err = w.run.record(end)
 	}
-	w.leaves(u)
+	w.tag.queue.leaves(u)
 	if u.lane.busy = false; err != nil {
 		return nil, err
 	}
-	return cmp.Or(over, u.over), w.noteMissing(u)
+	return cmp.Or(over, u.over), w.tag.task.noteMissing(u)
 }
 
 func changedLines(n int) string {

@@ -194,31 +194,37 @@ func TryBaseline(ctx context.Context, v attempt.Verifier, q verify.Request, c *a
 	return b, nil
 }
 
+// checks runs the commands that decide, on states between attempts.
+type checks struct {
+	run  *Loop
+	last before // what the tag's last loop recorded about its checks
+}
+
 // baseline runs the checks once before the first attempt. An outcome ends the run. A tag requires that they pass; many prompts exist to make them
 // pass.
-func (l *Loop) baseline(ln *lane) (*Outcome, error) {
-	ctx := l.ctx
+func (l *checks) baseline(ln *lane) (*Outcome, error) {
+	ctx := l.run.ctx
 	setting := BaselineRequire
-	if l.state.Kind != store.KindTag {
+	if l.run.state.Kind != store.KindTag {
 		setting = BaselineOff
 	}
-	setting = cmp.Or(l.config.Baseline, setting)
-	if setting == BaselineOff || !l.work.testable() || l.limits() != nil {
+	setting = cmp.Or(l.run.config.Baseline, setting)
+	if setting == BaselineOff || !l.run.work.testable() || l.run.limits() != nil {
 		return nil, nil
 	}
 	known := setting == BaselineKnown
 	var standing []*Baseline
 	decides, unproven := false, false
-	for _, c := range l.checks() {
+	for _, c := range l.all() {
 		if c.At(verify.AtEnd) && !known {
 			continue
 		}
-		before := l.holds()
+		before := l.run.holds()
 		passed, err := l.passedBefore(ctx, before, &c)
 		if err != nil {
 			return nil, err
 		}
-		if passed && (l.history.Checks.Named(c.Name).Known != nil || !l.last.passes.Named(c.Name).Pass.Told) { // otherwise the test results are needed
+		if passed && (l.run.history.Checks.Named(c.Name).Known != nil || !l.last.passes.Named(c.Name).Pass.Told) { // otherwise the test results are needed
 			decides = true
 			continue
 		}
@@ -232,19 +238,19 @@ func (l *Loop) baseline(ln *lane) (*Outcome, error) {
 		if known && b.comparable() {
 			b.New = l.unknown(&c, b.Result.Tests)
 		}
-		if !b.Result.Passed && ln.slot != nil && !l.tools.Here && len(b.Beside) == 0 {
+		if !b.Result.Passed && ln.slot != nil && !l.run.tools.Here && len(b.Beside) == 0 {
 			b.Slot = ln.number()
 			if b.Dangling, err = ln.slot.Dangling(ctx); err != nil {
 				return nil, err
 			}
 		}
-		out, note := b.outcome(l.stop, setting, l.tools.Redact)
+		out, note := b.outcome(l.run.stop, setting, l.run.tools.Redact)
 		if note != nil {
-			err = l.tell(note)
+			err = l.run.tell(note)
 		}
-		if out == nil && err == nil && (l.config.ProveOf(nil) || l.config.ProvesSome) && !b.Result.Passed && b.Result.Tests == nil && !unproven {
+		if out == nil && err == nil && (l.run.config.ProveOf(nil) || l.run.config.ProvesSome) && !b.Result.Passed && b.Result.Tests == nil && !unproven {
 			unproven = true
-			err = l.tell(&journal.Event{Type: journal.Warning, Message: "prove: red-without judges no tests while " + c.Title() + " fails on the project as it is and names none"})
+			err = l.run.tell(&journal.Event{Type: journal.Warning, Message: "prove: red-without judges no tests while " + c.Title() + " fails on the project as it is and names none"})
 		}
 		if out != nil || err != nil {
 			return out, err
@@ -258,24 +264,24 @@ func (l *Loop) baseline(ln *lane) (*Outcome, error) {
 	if known && !decides && len(standing) > 0 {
 		b := standing[0]
 		b.Blind = true
-		return &Outcome{Ending: journal.BaselineFails, Message: l.tools.Redact.Text(b.Reason()), Baseline: b}, nil
+		return &Outcome{Ending: journal.BaselineFails, Message: l.run.tools.Redact.Text(b.Reason()), Baseline: b}, nil
 	}
 	return nil, nil
 }
 
 // unknown returns the failing tests that were not known to fail when the project's last loop ended, if that loop allowed known failures.
-func (l *Loop) unknown(c *verify.Check, now *results.Set) (list []string) {
+func (l *checks) unknown(c *verify.Check, now *results.Set) (list []string) {
 	was := l.last.known.Named(c.Name).Known
-	if was == nil || !was.Told || was.Command != l.tools.Redact.Text(c.Run) {
+	if was == nil || !was.Told || was.Command != l.run.tools.Redact.Text(c.Run) {
 		return nil
 	}
 	return results.Compare(&results.Set{Failed: was.Fails}, now).Broken
 }
 
 // bar is what a check requires besides exit status 0, for an attempt at a task or, with "", for all verified work.
-func (l *Loop) bar(c *verify.Check, task string, fewer bool) *verify.Bar {
-	b := &verify.Bar{Known: l.config.Baseline == BaselineKnown, Fewer: fewer}
-	if k := l.history.KnownAt(task, c.Name); k != nil && k.Command == l.tools.Redact.Text(c.Run) {
+func (l *checks) bar(c *verify.Check, task string, fewer bool) *verify.Bar {
+	b := &verify.Bar{Known: l.run.config.Baseline == BaselineKnown, Fewer: fewer}
+	if k := l.run.history.KnownAt(task, c.Name); k != nil && k.Command == l.run.tools.Redact.Text(c.Run) {
 		if b.Failed = k.Failed; k.Told {
 			b.Before = &results.Set{Passed: k.Passes, Failed: k.Fails, More: k.More}
 		}
@@ -284,7 +290,7 @@ func (l *Loop) bar(c *verify.Check, task string, fewer bool) *verify.Bar {
 }
 
 // commands returns the checks as they are run, each with its bar.
-func (l *Loop) commands(checks []verify.Check, task string, fewer bool) (list []attempt.Command) {
+func (l *checks) commands(checks []verify.Check, task string, fewer bool) (list []attempt.Command) {
 	for i := range checks {
 		list = append(list, attempt.Command{Check: checks[i], Bar: l.bar(&checks[i], task, fewer)})
 	}
@@ -307,40 +313,40 @@ func ownCheck(t *tasks.Task) (list []attempt.Command) {
 	return list
 }
 
-// checks returns the checks that decide about the run's work, in order.
-func (l *Loop) checks() []verify.Check { return checksOf(l.config, l.state.Kind) }
+// all returns the checks that decide about the run's work, in order.
+func (l *checks) all() []verify.Check { return checksOf(l.run.config, l.run.state.Kind) }
 
 func checksOf(c *Config, kind string) []verify.Check { return c.ChecksOf(kind == store.KindTag) }
 
-// checksAt returns the checks for some points of a run.
-func (l *Loop) checksAt(when ...verify.When) []verify.Check {
-	return slices.DeleteFunc(l.checks(), func(c verify.Check) bool {
+// at returns the checks for some points of a run.
+func (l *checks) at(when ...verify.When) []verify.Check {
+	return slices.DeleteFunc(l.all(), func(c verify.Check) bool {
 		return !slices.ContainsFunc(when, c.At)
 	})
 }
 
 // recheck runs the check that blocked a task again, on the tree without the task's work, where it had passed before. If it fails in the same way now,
 // the task is not to blame and further tasks would be wasted: the breaker opens.
-func (w *tagWork) recheck(u *unit) error {
+func (w *breaker) recheck(u *unit) error {
 	s, id := w.streak(), u.task.ID
-	if breakerOf(w.config) == 0 || w.config.Baseline == BaselineOff || w.job.Graph.Status(id) != tasks.Blocked || u.res.Verify == nil ||
-		s.signature == "" || s.signature == idleAgent || !slices.Equal(s.tasks, []string{id}) || w.limits() != nil {
+	if breakerOf(w.run.config) == 0 || w.run.config.Baseline == BaselineOff || w.run.job.Graph.Status(id) != tasks.Blocked || u.res.Verify == nil ||
+		s.signature == "" || s.signature == idleAgent || !slices.Equal(s.tasks, []string{id}) || w.run.limits() != nil {
 		return nil
 	}
-	list := w.checks()
+	list := w.run.checks.all()
 	at := slices.IndexFunc(list, func(c verify.Check) bool { return c.Name == u.res.Verify.Name })
 	if at < 0 {
 		return nil
 	}
-	now, c := w.holds(), &attempt.Command{Check: list[at], Bar: w.bar(&list[at], "", false)}
-	if known, err := w.passedBefore(w.ctx, now, &list[at]); err != nil || !known {
+	now, c := w.run.holds(), &attempt.Command{Check: list[at], Bar: w.run.checks.bar(&list[at], "", false)}
+	if known, err := w.run.checks.passedBefore(w.run.ctx, now, &list[at]); err != nil || !known {
 		return err
 	}
 	u.lane.busy = true
 	var b *Baseline
-	w.jobs = append(w.jobs, job{begin: func() func() error {
+	w.run.jobs = append(w.run.jobs, job{begin: func() func() error {
 		return func() (err error) {
-			b, err = w.untouched(u.lane, now, id, c)
+			b, err = w.run.checks.untouched(u.lane, now, id, c)
 			return err
 		}
 	}, then: func(err error) (*Outcome, error) {
@@ -348,27 +354,27 @@ func (w *tagWork) recheck(u *unit) error {
 			return nil, err
 		}
 		if b.Result.Cancelled {
-			return w.stop.outcome(), nil
+			return w.run.stop.outcome(), nil
 		}
 		if signature, _ := verifyFailure(b.Result.Tail, b.Result.Reason()); signature != s.signature {
 			return nil, nil
 		}
-		return &Outcome{Ending: journal.BreakerOpen, Message: w.tools.Redact.Text(b.Reason())}, nil
+		return &Outcome{Ending: journal.BreakerOpen, Message: w.run.tools.Redact.Text(b.Reason())}, nil
 	}})
 	return nil
 }
 
 // untouched runs a check on a tree without unverified work, and undoes its changes. If it fails and variables are withheld from it, it runs again
 // with all of them. task is the one that was just blocked, "" before the first.
-func (l *Loop) untouched(ln *lane, before gitops.Tree, task string, c *attempt.Command) (b *Baseline, err error) {
-	u := &unit{lane: ln, before: before, base: before, log: l.home.BaselineLog(l.state.ID)}
-	if _, err := l.prepare(l.ctx, ln, l.startOf(u)); err != nil {
+func (l *checks) untouched(ln *lane, before gitops.Tree, task string, c *attempt.Command) (b *Baseline, err error) {
+	u := &unit{lane: ln, before: before, base: before, log: l.run.home.BaselineLog(l.run.state.ID)}
+	if _, err := l.run.lanes.prepare(l.run.ctx, ln, l.run.worker.startOf(u)); err != nil {
 		return nil, err
 	}
-	if err := l.tell(&journal.Event{Type: journal.VerifyStarted, Unit: journal.Unit{Task: task}, Detail: &journal.Detail{Checked: journal.Checked{Baseline: true, Check: c.Name}, Files: journal.Files{Alone: ln == l.checker}, Client: journal.Client{Log: l.relative(u.log)}}}); err != nil {
+	if err := l.run.tell(&journal.Event{Type: journal.VerifyStarted, Unit: journal.Unit{Task: task}, Detail: &journal.Detail{Checked: journal.Checked{Baseline: true, Check: c.Name}, Files: journal.Files{Alone: ln == l.run.lanes.checker}, Client: journal.Client{Log: l.run.relative(u.log)}}}); err != nil {
 		return nil, err
 	}
-	if b, err = TryBaseline(l.soon(), ln.runner.Verify, l.checkRequest(ln, "baseline", u.log), c, l.tools.Withheld.Verify); err != nil {
+	if b, err = TryBaseline(l.run.stop.soon(), ln.runner.Verify, l.request(ln, "baseline", u.log), c, l.run.tools.Withheld.Verify); err != nil {
 		return nil, err
 	}
 	b.Task = task
@@ -376,7 +382,7 @@ func (l *Loop) untouched(ln *lane, before gitops.Tree, task string, c *attempt.C
 		return nil, err
 	}
 	e := &journal.Event{Type: journal.VerifyFinished, Unit: journal.Unit{Task: task}, Tree: string(before), Detail: verifyDetail(b.Result)}
-	e.Detail.Baseline, e.Detail.Alone, e.Detail.Command = true, ln == l.checker, c.Run
+	e.Detail.Baseline, e.Detail.Alone, e.Detail.Command = true, ln == l.run.lanes.checker, c.Run
 	if t := b.Result.Tests; t != nil && task == "" {
 		e.Detail.Tests.Passes, e.Detail.Tests.Fails = t.Passed, t.Failed
 	}
@@ -384,23 +390,23 @@ func (l *Loop) untouched(ln *lane, before gitops.Tree, task string, c *attempt.C
 		e.Reason, e.Detail.Output = b.Reason(), b.Result.Tail
 	}
 	if task == "" {
-		e.Message = b.Known(l.config.Baseline)
+		e.Message = b.Known(l.run.config.Baseline)
 	}
-	return b, l.tell(e)
+	return b, l.run.tell(e)
 }
 
 // onState runs a check on a state between attempts, for that point of the run, and undoes its changes. A named check is recorded.
-func (l *Loop) onState(ctx context.Context, ln *lane, state gitops.Tree, when verify.When, c *attempt.Command, label, log string, tasks ...string) (res verify.Result, err error) {
+func (l *checks) onState(ctx context.Context, ln *lane, state gitops.Tree, when verify.When, c *attempt.Command, label, log string, tasks ...string) (res verify.Result, err error) {
 	u := &unit{lane: ln, before: state, base: state, log: log}
-	if _, err := l.prepare(ctx, ln, l.startOf(u)); err != nil {
+	if _, err := l.run.lanes.prepare(ctx, ln, l.run.worker.startOf(u)); err != nil {
 		return res, err
 	}
 	if c.Name != "" {
-		if err := l.tell(&journal.Event{Type: journal.VerifyStarted, Detail: &journal.Detail{Checked: journal.Checked{At: string(when), Check: c.Name}, Client: journal.Client{Log: l.relative(log)}}}); err != nil {
+		if err := l.run.tell(&journal.Event{Type: journal.VerifyStarted, Detail: &journal.Detail{Checked: journal.Checked{At: string(when), Check: c.Name}, Client: journal.Client{Log: l.run.relative(log)}}}); err != nil {
 			return res, err
 		}
 	}
-	res, err = attempt.Check(l.now, ln.runner.Verify, l.checkRequest(ln, label, log, tasks...), c)
+	res, err = attempt.Check(l.run.stop.now, ln.runner.Verify, l.request(ln, label, log, tasks...), c)
 	if err != nil || c.Name == "" {
 		return res, err
 	}
@@ -412,7 +418,7 @@ func (l *Loop) onState(ctx context.Context, ln *lane, state gitops.Tree, when ve
 	if !res.Passed {
 		e.Reason, e.Detail.Output = res.Reason(), res.Tail
 	}
-	return res, l.tell(e)
+	return res, l.run.tell(e)
 }
 
 // ChecksError says that a check fails on the verified work as a whole.
@@ -439,33 +445,33 @@ type uncheckedError string
 func (e uncheckedError) Error() string { return string(e) }
 func (e uncheckedError) Unwrap() error { return context.Canceled }
 
-// passChecks runs the checks that have not yet passed on the verified work as a whole. The first failure is returned as a *ChecksError.
-func (l *Loop) passChecks(ln *lane, when verify.When, wave int, fewer bool) error {
+// pass runs the checks that have not yet passed on the verified work as a whole. The first failure is returned as a *ChecksError.
+func (l *checks) pass(ln *lane, when verify.When, wave int, fewer bool) error {
 	whens := []verify.When{when}
-	if when == verify.AtWave && l.config.Slots() == 1 {
+	if when == verify.AtWave && l.run.config.Slots() == 1 {
 		whens = append(whens, verify.AtMerge)
 	}
 	var checks []attempt.Command
-	l.say(func() { checks = l.commands(l.checksAt(whens...), "", fewer) })
-	ctx := context.WithoutCancel(l.ctx)
+	l.run.say(func() { checks = l.commands(l.at(whens...), "", fewer) })
+	ctx := context.WithoutCancel(l.run.ctx)
 	for _, c := range checks {
-		state := l.holds()
+		state := l.run.holds()
 		var passed bool
 		var err error
-		if l.say(func() { passed, err = l.passedBefore(ctx, state, &c.Check) }); err != nil || passed {
+		if l.run.say(func() { passed, err = l.passedBefore(ctx, state, &c.Check) }); err != nil || passed {
 			if err != nil {
 				return err
 			}
 			continue
 		}
-		if l.ctx.Err() != nil {
+		if l.run.ctx.Err() != nil {
 			return uncheckedError("check " + c.Name + " has not run")
 		}
 		at, err := l.checkLane(ctx, ln)
 		if err != nil {
 			return err
 		}
-		res, err := l.onState(l.ctx, at, state, when, &c, "check "+c.Name, l.home.ChecksLog(l.state.ID))
+		res, err := l.onState(l.run.ctx, at, state, when, &c, "check "+c.Name, l.run.home.ChecksLog(l.run.state.ID))
 		switch {
 		case err != nil:
 			return err
@@ -478,38 +484,38 @@ func (l *Loop) passChecks(ln *lane, when verify.When, wave int, fewer bool) erro
 	return nil
 }
 
-// lastChecks runs the checks for the end of a run, if the outcome calls for them.
-func (l *Loop) lastChecks(out *Outcome) error {
-	if len(l.lanes) == 0 || l.stop.asked() != nil {
+// atEnd runs the checks for the end of a run, if the outcome calls for them.
+func (l *checks) atEnd(out *Outcome) error {
+	if len(l.run.lanes.all) == 0 || l.run.stop.asked() != nil {
 		return nil
 	}
-	err := l.passChecks(l.lanes[0], verify.AtEnd, 0, false)
-	if asked := l.stop.asked(); asked != nil && errors.Is(err, context.Canceled) {
+	err := l.pass(l.run.lanes.all[0], verify.AtEnd, 0, false)
+	if asked := l.run.stop.asked(); asked != nil && errors.Is(err, context.Canceled) {
 		*out, err = *asked, nil
 	}
 	return err
 }
 
-// checkRequest is the request for a check in a lane between attempts.
-func (l *Loop) checkRequest(ln *lane, label, log string, tasks ...string) verify.Request {
+// request is the request for a check in a lane between attempts.
+func (l *checks) request(ln *lane, label, log string, tasks ...string) verify.Request {
 	ids := strings.Join(tasks, ",")
-	return Timed(l.config, verify.Request{Label: label, Dir: ln.ws.Dir(), Files: ln.ws.Files(),
-		Env: append(ln.env(), "DESCARTES_LOOP_ID="+l.state.ID, "DESCARTES_TAG="+l.state.Tag, "DESCARTES_TASK_ID="+ids, "SCUD_TASK_ID="+ids), Log: log, Redact: l.tools.Redact})
+	return Timed(l.run.config, verify.Request{Label: label, Dir: ln.ws.Dir(), Files: ln.ws.Files(),
+		Env: append(ln.env(), "DESCARTES_LOOP_ID="+l.run.state.ID, "DESCARTES_TAG="+l.run.state.Tag, "DESCARTES_TASK_ID="+ids, "SCUD_TASK_ID="+ids), Log: log, Redact: l.run.tools.Redact})
 }
 
 // passedBefore reports whether the same check last passed on this very tree, in this loop or in the tag's last one.
-func (l *Loop) passedBefore(ctx context.Context, now gitops.Tree, c *verify.Check) (bool, error) {
-	p := l.history.Checks.Named(c.Name).Pass
+func (l *checks) passedBefore(ctx context.Context, now gitops.Tree, c *verify.Check) (bool, error) {
+	p := l.run.history.Checks.Named(c.Name).Pass
 	if p.Tree == "" {
 		p = l.last.passes.Named(c.Name).Pass
 	}
-	if p.Tree == "" || p.Command != l.tools.Redact.Text(c.Run) {
+	if p.Tree == "" || p.Command != l.run.tools.Redact.Text(c.Run) {
 		return false, nil
 	}
 	if p.Tree == string(now) {
 		return true, nil
 	}
-	changed, err := l.tools.Repo.Changed(ctx, gitops.Tree(p.Tree), now)
+	changed, err := l.run.tools.Repo.Changed(ctx, gitops.Tree(p.Tree), now)
 	if err != nil {
 		return false, nil // its objects are gone: verifying again only costs time
 	}
@@ -547,10 +553,10 @@ func earlier(h store.Home, tag string) (b before) {
 }
 
 // tidy puts back what a check between attempts must not change; its other changes go with the slot's next attempt.
-func (l *Loop) tidy(u *unit) (err error) {
-	if l.say(func() { err = l.heal(u, "verification") }); err != nil {
+func (l *checks) tidy(u *unit) (err error) {
+	if l.run.say(func() { err = l.run.worker.heal(u, "verification") }); err != nil {
 		return err
 	}
-	notes, err := u.lane.ws.Repair(context.WithoutCancel(l.ctx), "verification")
-	return errors.Join(err, l.tellWarn(u, notes...))
+	notes, err := u.lane.ws.Repair(context.WithoutCancel(l.run.ctx), "verification")
+	return errors.Join(err, l.run.tellWarn(u, notes...))
 }

@@ -16,18 +16,18 @@ import (
 
 // merge makes a unit start from what is verified now, merged with its task's own verified work that could not be integrated. Where both changed the
 // same lines git's markers are in the files; where work that had conflicted merges by now, no agent has anything to do. It is slow.
-func (w *tagWork) merge(u *unit, f journal.Failure) error {
-	ref := store.RefPrefix(w.state.ID, u.task.ID) + strconv.Itoa(f.Attempt)
-	commit, err := w.tools.Repo.RefCommit(ref)
+func (w *taskWork) merge(u *unit, f journal.Failure) error {
+	ref := store.RefPrefix(w.run.state.ID, u.task.ID) + strconv.Itoa(f.Attempt)
+	commit, err := w.run.tools.Repo.RefCommit(ref)
 	if err != nil || commit == "" { // somebody removed it
 		return err
 	}
 	var tip string
-	w.say(func() { tip, u.base = w.trunk.tip, w.trunk.tree })
-	w.tools.Repo.AwaitGC(w.ctx)
-	tree, met, err := w.tools.Repo.Merge(w.ctx, tip, commit)
+	w.run.say(func() { tip, u.base = w.run.trunk.tip, w.run.trunk.tree })
+	w.run.tools.Repo.AwaitGC(w.run.ctx)
+	tree, met, err := w.run.tools.Repo.Merge(w.run.ctx, tip, commit)
 	if err == nil && len(met) == 0 && len(f.Clash) > 0 && u.round == nil {
-		w.say(func() {
+		w.run.say(func() {
 			t := w.underway(u.lane, u.task, f.Attempt, 0)
 			u.number, u.of, u.base, u.before = t.number, 0, t.base, t.before
 		})
@@ -38,7 +38,7 @@ func (w *tagWork) merge(u *unit, f journal.Failure) error {
 		u.marked = append(slices.Clone(u.marked), c.Path)
 	}
 	if err == nil {
-		_, err = w.tools.Repo.Keep(w.ctx, "refs/descartes/"+w.state.ID+"/start/"+store.FileName(u.task.ID), tree, []string{tip, commit}, "descartes: start of attempt "+strconv.Itoa(u.number))
+		_, err = w.run.tools.Repo.Keep(w.run.ctx, "refs/descartes/"+w.run.state.ID+"/start/"+store.FileName(u.task.ID), tree, []string{tip, commit}, "descartes: start of attempt "+strconv.Itoa(u.number))
 	}
 	if err != nil {
 		return gitErr("bring together what is verified and the work on task "+u.task.ID, err)
@@ -50,55 +50,55 @@ func (w *tagWork) merge(u *unit, f journal.Failure) error {
 // putBack makes the tasks ready again whose work no commit has. The ref of each names a new commit of its work: one that was in the chain would bring
 // nothing any more.
 func (w *tagWork) putBack(ctx context.Context, fate *Fate, head string, has []string) (bool, error) {
-	base, err := w.tools.Repo.CommitTree(head)
+	base, err := w.run.tools.Repo.CommitTree(head)
 	if err != nil {
 		return false, err
 	}
 	var verified []*journal.VerifiedTask
-	w.say(func() { verified = w.history.Verified() })
+	w.run.say(func() { verified = w.run.history.Verified() })
 	for _, v := range verified {
 		unit := oneline.Text(v.Task)
-		if v.Ref == "" || !slices.Contains(w.trunk.units, unit) || slices.Contains(has, unit) {
+		if v.Ref == "" || !slices.Contains(w.run.trunk.units, unit) || slices.Contains(has, unit) {
 			continue
 		}
-		kept, err := w.tools.Repo.RefCommit(v.Ref)
+		kept, err := w.run.tools.Repo.RefCommit(v.Ref)
 		if err != nil || kept == "" {
 			return false, err
 		}
-		was, err := w.tools.Repo.ReadCommit(kept)
+		was, err := w.run.tools.Repo.ReadCommit(kept)
 		if err != nil {
 			return false, err
 		}
-		k := Kept{Loop: w.state.ID, Task: v.Task, Attempt: v.Attempt, Verdict: string(verify.Verified), Unfit: true, Reason: fmt.Sprintf("%s%s (with commit %.12s)", journal.NotIntegrated, fate.Reason(), head), Output: fate.Detail()}
-		if _, err := w.tools.Repo.Keep(ctx, v.Ref, was.Tree, []string{was.Parent()}, w.tools.Redact.Text(k.message(w.state.Tag))); err != nil {
+		k := Kept{Loop: w.run.state.ID, Task: v.Task, Attempt: v.Attempt, Verdict: string(verify.Verified), Unfit: true, Reason: fmt.Sprintf("%s%s (with commit %.12s)", journal.NotIntegrated, fate.Reason(), head), Output: fate.Detail()}
+		if _, err := w.run.tools.Repo.Keep(ctx, v.Ref, was.Tree, []string{was.Parent()}, w.run.tools.Redact.Text(k.message(w.run.state.Tag))); err != nil {
 			return false, gitErr("keep the work on task "+v.Task, err)
 		}
 		e := &journal.Event{Type: journal.Integrated, Unit: journal.Unit{Wave: v.Wave, Task: v.Task, Title: w.title(v.Task), Attempt: v.Attempt}, Tree: string(base),
 			Verdict: journal.Failed, Reason: fate.Reason(), Paths: fate.paths(), Detail: &journal.Detail{Checked: journal.Checked{Output: tail(fate.Detail(), maxWords)}}}
-		if err := w.tell(e); err != nil {
+		if err := w.run.tell(e); err != nil {
 			return false, err
 		}
 	}
-	w.say(func() { w.passed, w.queue = 0, nil })
+	w.run.say(func() { w.queue.passed, w.queue.sched = 0, nil })
 	return true, nil
 }
 
 // inTurn leaves out the tasks that come in again after another one that does.
-func (w *tagWork) inTurn(ready []string) []string {
-	next := slices.IndexFunc(w.history.Back(), func(id string) bool { return w.at(id) != nil || slices.Contains(ready, id) })
-	return slices.DeleteFunc(ready, func(id string) bool { return slices.Index(w.history.Back(), id) > next })
+func (w *queue) inTurn(ready []string) []string {
+	next := slices.IndexFunc(w.run.history.Back(), func(id string) bool { return w.at(id) != nil || slices.Contains(ready, id) })
+	return slices.DeleteFunc(ready, func(id string) bool { return slices.Index(w.run.history.Back(), id) > next })
 }
 
 // judgeMarks lets a unit fail if conflict markers that an agent of its task was to resolve are left.
-func (w *tagWork) judgeMarks(u *unit) error {
+func (w *taskWork) judgeMarks(u *unit) error {
 	if len(u.marked) == 0 || u.res.Verdict != verify.Verified {
 		return nil
 	}
-	was, err := w.tools.Repo.Contents(u.base)
+	was, err := w.run.tools.Repo.Contents(u.base)
 	if err != nil {
 		return gitErr("look for conflict markers", err)
 	}
-	now, err := w.tools.Repo.Contents(u.res.Work.After)
+	now, err := w.run.tools.Repo.Contents(u.res.Work.After)
 	if err != nil {
 		return gitErr("look for conflict markers", err)
 	}
@@ -129,14 +129,14 @@ func marked(c *gitops.Contents, path string) bool {
 const maxMarked = 4 << 20
 
 // apart leaves out the tasks whose work conflicted at a file at which that of a running task did too: together they would only meet again.
-func (w *tagWork) apart(ready []string) []string {
+func (w *queue) apart(ready []string) []string {
 	busy := map[string]bool{}
 	for _, u := range w.under {
-		for _, path := range w.history.Task(u.task.ID).Clashes {
+		for _, path := range w.run.history.Task(u.task.ID).Clashes {
 			busy[path] = true
 		}
 	}
 	return slices.DeleteFunc(ready, func(id string) bool {
-		return slices.ContainsFunc(w.history.Task(id).Clashes, func(path string) bool { return busy[path] })
+		return slices.ContainsFunc(w.run.history.Task(id).Clashes, func(path string) bool { return busy[path] })
 	})
 }

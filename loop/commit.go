@@ -19,56 +19,64 @@ import (
 	"descartes/verify"
 )
 
-// uncommitted reports whether a wave has verified or given-up tasks that no commit contains.
-func (w *tagWork) uncommitted(wave int) bool {
-	return slices.ContainsFunc(w.trunk.units, func(id string) bool { return w.waveOf(id) == wave }) ||
-		slices.ContainsFunc(w.history.GivenUp(), func(b *journal.BlockedTask) bool { return b.Wave == wave })
+// waves commits what is verified.
+type waves struct {
+	run        *Loop
+	tag        *tagWork
+	publishing bool // a wave's commit is under way
+	cut        bool // somebody ended one: it is not made again at once
 }
 
-// commitWave commits what a wave has verified and no commit contains: the changes of its verified attempts and the task file, nothing else. If all
+// uncommitted reports whether a wave has verified or given-up tasks that no commit contains.
+func (w *waves) uncommitted(wave int) bool {
+	return slices.ContainsFunc(w.run.trunk.units, func(id string) bool { return w.run.waveOf(id) == wave }) ||
+		slices.ContainsFunc(w.run.history.GivenUp(), func(b *journal.BlockedTask) bool { return b.Wave == wave })
+}
+
+// commit commits what a wave has verified and no commit contains: the changes of its verified attempts and the task file, nothing else. If all
 // its tasks were given up it commits the task file alone, so that a fresh clone does not pay for them again. It is slow.
-func (w *tagWork) commitWave(ctx context.Context, ln *lane, wave scheduler.Wave) error {
+func (w *waves) commit(ctx context.Context, ln *lane, wave scheduler.Wave) error {
 	number, has := wave.Number, false
-	if w.say(func() { has = w.uncommitted(number) }); !has {
+	if w.run.say(func() { has = w.uncommitted(number) }); !has {
 		return nil
 	}
-	if err := w.checkWave(ctx, ln, number); err != nil || !w.config.Scud.AutoCommitWaves {
+	if err := w.check(ctx, ln, number); err != nil || !w.run.config.Scud.AutoCommitWaves {
 		return err
 	}
-	if err := w.saveFiles(); err != nil {
+	if err := w.run.saveFiles(); err != nil {
 		return err
 	}
-	if err := w.passWave(ln, number); err != nil {
+	if err := w.pass(ln, number); err != nil {
 		return err
 	}
-	done := slices.Clone(w.trunk.units)
+	done := slices.Clone(w.run.trunk.units)
 	var verified []*journal.VerifiedTask
-	w.say(func() {
-		for _, v := range w.history.Verified() {
+	w.run.say(func() {
+		for _, v := range w.run.history.Verified() {
 			if slices.Contains(done, oneline.Text(v.Task)) {
 				verified = append(verified, v)
 			}
 		}
 	})
-	if err := w.approve(ln, number, verified); err != nil {
+	if err := w.tag.reviews.approve(ln, number, verified); err != nil {
 		return err
 	}
 	var subject string
 	var what gitops.Wave
-	w.say(func() {
+	w.run.say(func() {
 		var blocked []*journal.BlockedTask
-		for _, e := range w.history.GivenUp() {
-			if e.Wave == number && !(w.perTask() && len(done) == 1) && w.job.Graph.Status(e.Task) == tasks.Blocked {
+		for _, e := range w.run.history.GivenUp() {
+			if e.Wave == number && !(w.perTask() && len(done) == 1) && w.run.job.Graph.Status(e.Task) == tasks.Blocked {
 				blocked = append(blocked, e)
 			}
 		}
 		subject = w.subject(wave, done)
-		what.Message = w.tools.Redact.Text(w.message(subject, number, done, blocked))
+		what.Message = w.run.tools.Redact.Text(w.message(subject, number, done, blocked))
 	})
 	crash.Point("before-wave-commit")
-	cctx, over := w.committing(w.config.Deadline)
+	cctx, over := w.run.stop.committing(w.run.config.Deadline)
 	defer over()
-	c, err := w.trunk.commit(cctx, ln, what, "", w.written)
+	c, err := w.run.trunk.commit(cctx, ln, what, "", func() map[string][]byte { return written(w.tag.run) })
 	if errors.Is(err, errPutBack) {
 		return err
 	}
@@ -77,33 +85,35 @@ func (w *tagWork) commitWave(ctx context.Context, ln *lane, wave scheduler.Wave)
 	}
 	crash.Point("wave-committed")
 	for _, n := range c.Notes {
-		if err := w.tell(&journal.Event{Type: journal.Warning, Unit: journal.Unit{Wave: number}, Message: n}); err != nil {
+		if err := w.run.tell(&journal.Event{Type: journal.Warning, Unit: journal.Unit{Wave: number}, Message: n}); err != nil {
 			return err
 		}
 	}
 	if c.Empty {
-		w.say(func() { w.history.ForgetWave(number) })
+		w.run.say(func() { w.run.history.ForgetWave(number) })
 		return nil
 	}
-	e := &journal.Event{Type: journal.WaveCommitted, Unit: journal.Unit{Wave: number, Of: len(c.Paths)}, Commit: c.Hash, Tree: string(w.trunk.tree), Tasks: done, Message: subject}
+	e := &journal.Event{Type: journal.WaveCommitted, Unit: journal.Unit{Wave: number, Of: len(c.Paths)}, Commit: c.Hash, Tree: string(w.run.trunk.tree), Tasks: done, Message: subject}
 	if w.perTask() && len(done) == 1 {
 		e.Task = done[0]
 	}
-	if err := w.tell(e); err != nil {
+	if err := w.run.tell(e); err != nil {
 		return err
 	}
 	crash.Point("wave-recorded")
-	return w.writeReceipts(cctx)
+	return w.tag.receipts.write(cctx)
 }
 
-// passWave runs a wave's checks on the whole state before its commit.
-func (w *tagWork) passWave(ln *lane, number int) error {
+// pass runs a wave's checks on the whole state before its commit.
+func (w *waves) pass(ln *lane, number int) error {
 	none := false
-	w.say(func() { none = len(w.checksAt(verify.AtMerge, verify.AtWave)) == 0 || len(w.history.Verified()) == 0 })
+	w.run.say(func() {
+		none = len(w.run.checks.at(verify.AtMerge, verify.AtWave)) == 0 || len(w.run.history.Verified()) == 0
+	})
 	if none {
 		return nil
 	}
-	err := w.passChecks(ln, verify.AtWave, number, false)
+	err := w.run.checks.pass(ln, verify.AtWave, number, false)
 	if not, ok := errors.AsType[uncheckedError](err); ok {
 		return uncheckedError(fmt.Sprintf("wave %d is not committed: %s", number, not))
 	}
@@ -111,7 +121,7 @@ func (w *tagWork) passWave(ln *lane, number int) error {
 }
 
 // written are the task file as a commit should have it, and the mirror that follows it, if they are in the repository.
-func (l *Loop) written() map[string][]byte {
+func written(l *Loop) map[string][]byte {
 	if l.job == nil {
 		return nil
 	}
@@ -136,16 +146,16 @@ func (l *Loop) written() map[string][]byte {
 // subject is the template from the settings, the title of the one task whose commit it is, or says how far a wave is: complete if all its tasks are done
 // except those a person set aside. A commit that only records given-up tasks adds no feature. A wave of which something was committed before, as a run
 // stopped, continues.
-func (w *tagWork) subject(wave scheduler.Wave, units []string) string {
-	if t := w.config.Git.CommitTemplate; t != "" {
-		return oneline.Text(config.Names{Iteration: w.history.Iteration, Wave: wave.Number, Tag: w.state.Tag, At: w.tools.Now()}.Expand(t))
+func (w *waves) subject(wave scheduler.Wave, units []string) string {
+	if t := w.run.config.Git.CommitTemplate; t != "" {
+		return oneline.Text(config.Names{Iteration: w.run.history.Iteration, Wave: wave.Number, Tag: w.run.state.Tag, At: w.run.tools.Now()}.Expand(t))
 	}
 	if w.perTask() && len(units) == 1 {
-		return fmt.Sprintf("feat(%s): %s", w.state.Tag, oneline.Text(w.title(units[0])))
+		return fmt.Sprintf("feat(%s): %s", w.run.state.Tag, oneline.Text(w.tag.title(units[0])))
 	}
 	done, of := 0, 0
 	for _, id := range wave.Tasks {
-		switch s := w.job.Graph.Status(id); {
+		switch s := w.run.job.Graph.Status(id); {
 		case s == tasks.Done:
 			done++
 			of++
@@ -157,10 +167,10 @@ func (w *tagWork) subject(wave scheduler.Wave, units []string) string {
 	if len(units) == 0 {
 		kind = "chore"
 	}
-	if slices.ContainsFunc(w.history.WaveCommits, func(c journal.WaveCommit) bool { return c.Wave == wave.Number }) && !w.perTask() {
+	if slices.ContainsFunc(w.run.history.WaveCommits, func(c journal.WaveCommit) bool { return c.Wave == wave.Number }) && !w.perTask() {
 		more = " continued"
 	}
-	switch what := fmt.Sprintf("%s(%s): ", kind, w.state.Tag); {
+	switch what := fmt.Sprintf("%s(%s): ", kind, w.run.state.Tag); {
 	case done == of && more != "":
 		return fmt.Sprintf("%scomplete wave %d (continued)", what, wave.Number)
 	case done == of:
@@ -172,21 +182,21 @@ func (w *tagWork) subject(wave scheduler.Wave, units []string) string {
 	}
 }
 
-func (w *tagWork) message(subject string, number int, done []string, blocked []*journal.BlockedTask) string {
+func (w *waves) message(subject string, number int, done []string, blocked []*journal.BlockedTask) string {
 	var b strings.Builder
 	b.WriteString(subject + "\n\n")
 	for _, id := range done {
 		how := ""
-		if a := w.history.VerifiedBy(id, w.tools.Now()); a != nil && a.Outcome() == string(journal.Accepted) {
+		if a := w.run.history.VerifiedBy(id, w.run.tools.Now()); a != nil && a.Outcome() == string(journal.Accepted) {
 			how = " (accepted)"
 		}
-		fmt.Fprintf(&b, "- %s %s%s\n", oneline.Text(id), oneline.Text(w.title(id)), how)
+		fmt.Fprintf(&b, "- %s %s%s\n", oneline.Text(id), oneline.Text(w.tag.title(id)), how)
 	}
 	for _, e := range blocked { // why is in the report
 		fmt.Fprintf(&b, "- %s %s (blocked)\n", oneline.Text(e.Task), oneline.Text(e.Title))
 	}
-	b.WriteString("\n" + strings.Join(waveTrailers(w.state.ID, number, done), "\n") + "\n")
-	if w.config.Git.CostTrailer {
+	b.WriteString("\n" + strings.Join(waveTrailers(w.run.state.ID, number, done), "\n") + "\n")
+	if w.run.config.Git.CostTrailer {
 		fmt.Fprintf(&b, "Descartes-Cost: %s\n", w.costOf(done).Trailer())
 	}
 	return b.String()

@@ -92,18 +92,18 @@ func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 	l.ctx = ctx
 	l.running.Store(true)
 	l.stop = &stopper{ctx: ctx, soft: soft, ask: func() (store.Request, bool) { return l.home.Asked(l.state.ID) }, marked: l.saver.own.marked}
-	l.now, l.atOnce = context.WithCancel(ctx)
-	l.renew()
+	l.stop.now, l.stop.atOnce = context.WithCancel(ctx)
+	l.stop.renew()
 	l.soft, l.tick = soft, time.NewTicker(pollEvery)
-	defer func() { l.tick.Stop(); l.atOnce(); close(l.over) }()
+	defer func() { l.tick.Stop(); l.stop.atOnce(); close(l.over) }()
 
 	out, err := l.run()
 	err = ends(&out, l.await(func() error { return l.work.endRun(&out, ends(&out, err)) }))
 	if err != nil {
 		out, err = l.stop.failed(err)
 	}
-	err = errors.Join(err, l.await(func() error { return l.leave(context.WithoutCancel(ctx), &out) }))
-	ferr := errors.Join(l.await(func() error { return l.push(&out) }), l.finish(&out))
+	err = errors.Join(err, l.await(func() error { return l.closing.leave(context.WithoutCancel(ctx), &out) }))
+	ferr := errors.Join(l.await(func() error { return l.closing.push(&out) }), l.closing.finish(&out))
 	if l.full = out.Ending == journal.DiskFull && DiskFull(ferr); err == nil && !l.full { // otherwise a resume finds a killed loop
 		err = ferr
 	}
@@ -123,7 +123,7 @@ func ends(out *Outcome, err error) error {
 func (l *Loop) run() (Outcome, error) {
 	var out *Outcome
 	err := l.await(func() (err error) {
-		out, err = l.open(l.ctx)
+		out, err = l.lanes.open(l.ctx)
 		return err
 	})
 	if out != nil || err != nil {
@@ -145,7 +145,7 @@ func (l *Loop) run() (Outcome, error) {
 
 // fill has every free lane do what is to be done next.
 func (l *Loop) fill() {
-	for _, ln := range l.lanes {
+	for _, ln := range l.lanes.all {
 		if !ln.busy && l.out == nil && l.err == nil {
 			l.endWith(l.work.next(ln))
 		}
@@ -180,17 +180,17 @@ func (l *Loop) serve() {
 	case <-l.tick.C:
 		switch r, now := l.stop.ask(); {
 		case now: // which nobody takes back
-			l.atOnce()
+			l.stop.atOnce()
 			l.endWith(l.stop.asked(), nil)
 		case r != "":
-			l.atLast()
+			l.stop.atLast()
 		default:
 			l.takenBack()
 		}
 		l.endWith(nil, l.saver.late())
 	case <-l.soft:
 		l.soft = nil
-		if l.atLast(); l.history.Underway() { // else it ends now; other terminals show it
+		if l.stop.atLast(); l.history.Underway() { // else it ends now; other terminals show it
 			l.endWith(nil, l.record(&journal.Event{Type: journal.LoopStopping}))
 		}
 	}
@@ -203,21 +203,21 @@ type ending struct {
 }
 
 // soon is over when the run is to end at all, by a request that may be taken back: then what was cut short begins again.
-func (l *Loop) soon() context.Context { return l.ending.Load().ctx }
+func (s *stopper) soon() context.Context { return s.ending.Load().ctx }
 
-func (l *Loop) atLast() { l.ending.Load().begin() }
+func (s *stopper) atLast() { s.ending.Load().begin() }
 
 // takenBack lets the run go on if a request that it should end was taken back.
 func (l *Loop) takenBack() {
-	if l.soon().Err() != nil && l.out == nil && l.err == nil && l.stop.asked() == nil {
-		l.renew()
+	if l.stop.soon().Err() != nil && l.out == nil && l.err == nil && l.stop.asked() == nil {
+		l.stop.renew()
 	}
 }
 
-func (l *Loop) renew() {
+func (s *stopper) renew() {
 	var e ending
-	e.ctx, e.begin = context.WithCancel(l.now)
-	l.ending.Store(&e)
+	e.ctx, e.begin = context.WithCancel(s.now)
+	s.ending.Store(&e)
 }
 
 // say has do run by the goroutine that decides, and waits for it. Workers and the trunk call it, to record and to read; it is quick. Once the run is over
@@ -276,28 +276,28 @@ func (l *Loop) endWith(out *Outcome, err error) {
 		out, err = &e.out, nil
 	}
 	l.out, l.err = out, err
-	l.atLast()
+	l.stop.atLast()
 }
 
 // lone reports whether nothing else is under way.
-func (l *Loop) lone() bool { return l.busy == 0 && len(l.jobs) == 0 }
+func (l *queue) lone() bool { return l.run.busy == 0 && len(l.run.jobs) == 0 }
 
 // start has a worker make a unit's attempt in a lane, once its provider allows that.
 func (l *Loop) start(ln *lane, u *unit) (*Outcome, error) {
 	u.lane, ln.busy = ln, true
 	if u.made != nil || u.again {
-		l.putToWork(u)
+		l.worker.putToWork(u)
 		return nil, nil
 	}
-	m, err := l.backoff.pick(l.config.ChoicesOf(u.task, u.candidate()), l.teller(u))
+	m, err := l.backoff.pick(l.config.ChoicesOf(u.task, u.candidate()), l.worker.teller(u))
 	if u.with = m.choice; err == nil && m.end == nil && m.until.IsZero() {
-		if err = l.backoff.tellSwitch(m, l.teller(u)); err == nil {
-			l.putToWork(u)
+		if err = l.backoff.tellSwitch(m, l.worker.teller(u)); err == nil {
+			l.worker.putToWork(u)
 		}
 		return nil, err
 	}
 	if err == nil && m.end == nil {
-		m.end, err = l.backoff.wait(m, l.teller(u))
+		m.end, err = l.backoff.wait(m, l.worker.teller(u))
 	}
 	if err != nil || m.end != nil {
 		ln.busy = false
@@ -307,7 +307,7 @@ func (l *Loop) start(ln *lane, u *unit) (*Outcome, error) {
 	l.takenBack()
 	l.work.sleeps(u, true)
 	over := false
-	l.aside(func() { over = l.stop.wait(l.soon(), &l.tools, m.until) }, func() {
+	l.aside(func() { over = l.stop.wait(l.stop.soon(), &l.tools, m.until) }, func() {
 		if over {
 			l.backoff.woke(m)
 		}
@@ -316,27 +316,33 @@ func (l *Loop) start(ln *lane, u *unit) (*Outcome, error) {
 	return nil, nil
 }
 
+// worker makes the attempts of units, each in a goroutine of its own.
+type worker struct {
+	run     *Loop
+	missing map[string]bool // withheld variables, and notes of looks, already reported
+}
+
 // putToWork has a worker make a unit's attempt.
-func (l *Loop) putToWork(u *unit) {
-	u.ctx, u.cancel = context.WithCancel(l.now)
-	l.aside(func() { u.err = l.attempt(u) }, func() {
+func (l *worker) putToWork(u *unit) {
+	u.ctx, u.cancel = context.WithCancel(l.run.stop.now)
+	l.run.aside(func() { u.err = l.attempt(u) }, func() {
 		u.cancel()
-		l.endWith(l.ended(u))
+		l.run.endWith(l.ended(u))
 	})
 }
 
 // ended decides what follows from an attempt.
-func (l *Loop) ended(u *unit) (*Outcome, error) {
+func (l *worker) ended(u *unit) (*Outcome, error) {
 	if u.err != nil || !u.begun {
 		u.lane.busy = false
-		return l.work.dropped(u, u.over), u.err
+		return l.run.work.dropped(u, u.over), u.err
 	}
-	return l.work.conclude(u)
+	return l.run.work.conclude(u)
 }
 
 // attempt prepares a lane and makes a unit's attempt. It runs in a worker.
-func (l *Loop) attempt(u *unit) error {
-	u.started = l.tools.Now()
+func (l *worker) attempt(u *unit) error {
+	u.started = l.run.tools.Now()
 	if u.from != nil {
 		if err := u.from(u); err != nil || u.merges {
 			u.begun = u.merges
@@ -348,17 +354,17 @@ func (l *Loop) attempt(u *unit) error {
 	var err error
 	for tries := 0; ; tries++ {
 		start, u.moved = l.startOf(u), false
-		if l.tools.Away != nil {
-			u.stand, err = u.lane.slot.Aim(l.ctx, start)
+		if l.run.tools.Away != nil {
+			u.stand, err = u.lane.slot.Aim(l.run.ctx, start)
 		} else {
 			u.lane.begins = true
-			u.stand, err = l.prepare(l.ctx, u.lane, start)
+			u.stand, err = l.run.lanes.prepare(l.run.ctx, u.lane, start)
 			u.lane.begins = false
 		}
 		if err != nil || u.begun {
 			break
 		}
-		l.say(func() { in, err = l.announce(u, tries < mostMoves) })
+		l.run.say(func() { in, err = l.announce(u, tries < mostMoves) })
 		if err != nil || !u.moved {
 			break
 		}
@@ -380,27 +386,27 @@ const mostMoves = 3
 
 // announce records that a unit begins, and returns the input of its attempt. It has not begun if the run ends instead, or if it is to start from a
 // newer state.
-func (l *Loop) announce(u *unit, moves bool) (in attempt.Input, err error) {
+func (l *worker) announce(u *unit, moves bool) (in attempt.Input, err error) {
 	if u.again {
 		u.begun = true
 		return l.input(u, ""), nil
 	}
-	if l.out != nil || l.err != nil {
+	if l.run.out != nil || l.run.err != nil {
 		return in, nil
 	}
-	if u.over = cmp.Or(l.stop.asked(), usedUp(l.config, l.tools.Now(), l.history.Cost)); u.over != nil {
+	if u.over = cmp.Or(l.run.stop.asked(), usedUp(l.run.config, l.run.tools.Now(), l.run.history.Cost)); u.over != nil {
 		return in, nil
 	}
-	spec, events, out, err := l.work.begin(u, moves)
+	spec, events, out, err := l.run.work.begin(u, moves)
 	if u.over = out; err != nil || len(events) == 0 {
 		return in, err
 	}
-	if err := l.record(events...); err != nil {
+	if err := l.run.record(events...); err != nil {
 		return in, err
 	}
 	u.begun = true
 	if u.it != nil { // its number is on disk before its agent starts, so it is never used twice
-		if err := l.flush(); err != nil {
+		if err := l.run.flush(); err != nil {
 			return in, err
 		}
 		crash.Point("iteration-saved")
@@ -409,26 +415,26 @@ func (l *Loop) announce(u *unit, moves bool) (in attempt.Input, err error) {
 }
 
 // starts is the event of the start of a unit with that text.
-func (l *Loop) starts(what journal.Type, u *unit, spec *specbuild.Spec) *journal.Event {
-	e := l.event(what, u)
-	e.Detail = &journal.Detail{SpecTokens: spec.Tokens, Client: journal.Client{Log: l.relative(u.log), Backend: u.with.Backend, Model: u.with.Model}}
+func (l *worker) starts(what journal.Type, u *unit, spec *specbuild.Spec) *journal.Event {
+	e := l.run.event(what, u)
+	e.Detail = &journal.Detail{SpecTokens: spec.Tokens, Client: journal.Client{Log: l.run.relative(u.log), Backend: u.with.Backend, Model: u.with.Model}}
 	e.Slot, e.Branch, e.Commit = u.lane.number(), u.stand.Head.Branch, u.stand.Head.Hash
 	return e
 }
 
 // execute runs a unit's attempt, here or on another machine.
-func (l *Loop) execute(u *unit, start workspace.Start, in attempt.Input) (err error) {
+func (l *worker) execute(u *unit, start workspace.Start, in attempt.Input) (err error) {
 	if u.made != nil {
 		u.res = u.made()
 		return nil
 	}
-	if away := l.tools.Away; away != nil {
-		o := Order{Loop: l.state.ID, Tag: l.state.Tag, Task: u.task.ID, Title: u.task.Title, Rank: u.task.Priority, Try: u.number, Again: u.again, At: u.stand.Head, Start: start, Input: in}
-		l.say(func() {
-			if o.Wave = l.waveOf(u.task.ID); o.Start.Before == "" {
+	if away := l.run.tools.Away; away != nil {
+		o := Order{Loop: l.run.state.ID, Tag: l.run.state.Tag, Task: u.task.ID, Title: u.task.Title, Rank: u.task.Priority, Try: u.number, Again: u.again, At: u.stand.Head, Start: start, Input: in}
+		l.run.say(func() {
+			if o.Wave = l.run.waveOf(u.task.ID); o.Start.Before == "" {
 				o.Start.Before = u.stand.Tree
 			}
-			if a := l.history.RunningOf(journal.Key{Task: u.task.ID, Number: u.number}); a != nil {
+			if a := l.run.history.RunningOf(journal.Key{Task: u.task.ID, Number: u.number}); a != nil {
 				o.Ref, o.Steps, o.Told = a.Reports, a.Steps, a.Agent != nil
 			}
 		})
@@ -441,36 +447,36 @@ func (l *Loop) execute(u *unit, start workspace.Start, in attempt.Input) (err er
 }
 
 // startOf is what the workspace needs to know about a unit.
-func (l *Loop) startOf(u *unit) workspace.Start {
+func (l *worker) startOf(u *unit) workspace.Start {
 	s := workspace.Start{Before: u.before, Base: u.base, Whole: u.whole, Since: u.since, Aside: strings.TrimSuffix(u.log, ".log")}
-	if l.trunk != nil {
-		l.say(func() {
-			if l.trunk.tip != "" {
-				s.At = l.trunk.at(u.base).head
+	if l.run.trunk != nil {
+		l.run.say(func() {
+			if l.run.trunk.tip != "" {
+				s.At = l.run.trunk.at(u.base).head
 			}
 		})
 	}
-	if l.tools.Away == nil && (u.lane == nil || u.lane != l.checker) {
-		s.Named = l.tools.Named
+	if l.run.tools.Away == nil && (u.lane == nil || u.lane != l.run.lanes.checker) {
+		s.Named = l.run.tools.Named
 	}
 	return s
 }
 
 // teller records what the backoff says about a unit.
-func (l *Loop) teller(u *unit) teller {
+func (l *worker) teller(u *unit) teller {
 	return func(e *journal.Event) error {
 		switch {
-		case l.job == nil:
-			e.Iteration = l.history.Iteration
+		case l.run.job == nil:
+			e.Iteration = l.run.history.Iteration
 		case e.Type == journal.LimitWaiting:
-			e.Wave, e.Task, e.Title, e.Attempt = l.waveOf(u.task.ID), u.task.ID, u.task.Title, l.history.Task(u.task.ID).Attempts
+			e.Wave, e.Task, e.Title, e.Attempt = l.run.waveOf(u.task.ID), u.task.ID, u.task.Title, l.run.history.Task(u.task.ID).Attempts
 		}
-		return l.record(e)
+		return l.run.record(e)
 	}
 }
 
 // chooser decides which backend an agent of a look may run with. If that ends the run, the attempt ends with it.
-func (l *Loop) chooser(u *unit) func(context.Context, []attempt.With) (attempt.With, error) {
+func (l *worker) chooser(u *unit) func(context.Context, []attempt.With) (attempt.With, error) {
 	return func(actx context.Context, among []attempt.With) (with attempt.With, err error) {
 		var choices []Choice
 		for _, w := range among {
@@ -478,13 +484,13 @@ func (l *Loop) chooser(u *unit) func(context.Context, []attempt.With) (attempt.W
 		}
 		for {
 			var m move
-			l.say(func() {
-				if m, err = l.backoff.pick(choices, l.teller(u)); err == nil && m.end == nil && !m.until.IsZero() {
-					m.end, err = l.backoff.wait(m, l.teller(u))
-					l.takenBack()
+			l.run.say(func() {
+				if m, err = l.run.backoff.pick(choices, l.teller(u)); err == nil && m.end == nil && !m.until.IsZero() {
+					m.end, err = l.run.backoff.wait(m, l.teller(u))
+					l.run.takenBack()
 				} else if err == nil && m.end == nil {
-					err = l.backoff.tellSwitch(m, l.teller(u))
-					m.end = usedUp(l.config, l.tools.Now(), l.history.Cost)
+					err = l.run.backoff.tellSwitch(m, l.teller(u))
+					m.end = usedUp(l.run.config, l.run.tools.Now(), l.run.history.Cost)
 				}
 			})
 			switch {
@@ -496,12 +502,12 @@ func (l *Loop) chooser(u *unit) func(context.Context, []attempt.With) (attempt.W
 			case m.until.IsZero():
 				return attempt.With(m.choice), actx.Err()
 			}
-			over := l.stop.wait(l.soon(), &l.tools, m.until)
-			l.say(func() {
+			over := l.run.stop.wait(l.run.stop.soon(), &l.run.tools, m.until)
+			l.run.say(func() {
 				if over {
-					l.backoff.woke(m)
+					l.run.backoff.woke(m)
 				} else {
-					u.over = cmp.Or(l.stop.asked(), l.out)
+					u.over = cmp.Or(l.run.stop.asked(), l.run.out)
 				}
 			})
 			if u.over != nil {
@@ -516,7 +522,7 @@ func (l *Loop) limits() *Outcome {
 	if out := l.stop.asked(); out != nil {
 		return out
 	}
-	if why := l.noRoom(); why != "" {
+	if why := l.lanes.noRoom(); why != "" {
 		return &Outcome{Ending: journal.DiskFull, Message: why}
 	}
 	if out := l.work.limit(); out != nil {
@@ -525,13 +531,13 @@ func (l *Loop) limits() *Outcome {
 	return usedUp(l.config, l.tools.Now(), l.history.Cost)
 }
 
-// laneOf is the lane with a slot.
-func (l *Loop) laneOf(slot *workspace.Slot) *lane {
+// of is the lane with a slot.
+func (l *lanes) of(slot *workspace.Slot) *lane {
 	if l.checker != nil && l.checker.slot == slot {
 		return l.checker
 	}
-	if i := slices.IndexFunc(l.lanes, func(ln *lane) bool { return ln.slot == slot }); i >= 0 {
-		return l.lanes[i]
+	if i := slices.IndexFunc(l.all, func(ln *lane) bool { return ln.slot == slot }); i >= 0 {
+		return l.all[i]
 	}
 	return nil
 }

@@ -31,10 +31,10 @@ const CommitTask = "task"
 
 // checkLane returns where a state is checked as a fresh clone has it: the given lane, if its slot has nothing that a check slot lacks, else a check
 // slot, which is taken when it is first needed. Where that leads back into the user's tree, agents' slots have to do.
-func (l *Loop) checkLane(ctx context.Context, ln *lane) (*lane, error) {
-	if l.checker != nil || l.config.FinalCheck == FinalOff || l.uncheckable || ln.slot == nil {
-		if l.checker != nil {
-			ln = l.checker
+func (l *checks) checkLane(ctx context.Context, ln *lane) (*lane, error) {
+	if l.run.lanes.checker != nil || l.run.config.FinalCheck == FinalOff || l.run.lanes.uncheckable || ln.slot == nil {
+		if l.run.lanes.checker != nil {
+			ln = l.run.lanes.checker
 		}
 		return ln, nil
 	}
@@ -42,20 +42,20 @@ func (l *Loop) checkLane(ctx context.Context, ln *lane) (*lane, error) {
 	if err != nil || len(beside) == 0 {
 		return ln, err
 	}
-	slot, err := l.trunk.pool.TakeCheck(ctx)
+	slot, err := l.run.trunk.pool.TakeCheck(ctx)
 	if err != nil {
 		return nil, err
 	}
-	checker, err := l.newLane(slot)
+	checker, err := l.run.lanes.newLane(slot)
 	if err != nil {
 		return nil, err
 	}
-	l.say(func() { l.checker = checker })
-	_, err = l.prepare(ctx, checker, l.startOf(&unit{lane: checker, before: l.trunk.tree, base: l.trunk.tree}))
+	l.run.say(func() { l.run.lanes.checker = checker })
+	_, err = l.run.lanes.prepare(ctx, checker, l.run.worker.startOf(&unit{lane: checker, before: l.run.trunk.tree, base: l.run.trunk.tree}))
 	if why := workspace.LeadsBack(err); why != "" {
 		err = checker.end()
-		if l.say(func() { l.checker, l.uncheckable = nil, true }); err == nil {
-			err = l.Warn("no check slot, so commits are checked where agents worked: " + why)
+		if l.run.say(func() { l.run.lanes.checker, l.run.lanes.uncheckable = nil, true }); err == nil {
+			err = l.run.Warn("no check slot, so commits are checked where agents worked: " + why)
 		}
 		return ln, err
 	}
@@ -63,7 +63,7 @@ func (l *Loop) checkLane(ctx context.Context, ln *lane) (*lane, error) {
 }
 
 // alone runs a check that passed before any task again as a fresh clone has the project, and says what it lacks there. A person may give it that.
-func (l *Loop) alone(ctx context.Context, ln *lane, before gitops.Tree, b *Baseline) (*Baseline, error) {
+func (l *checks) alone(ctx context.Context, ln *lane, before gitops.Tree, b *Baseline) (*Baseline, error) {
 	for {
 		at, err := l.checkLane(ctx, ln)
 		if err != nil || at == ln {
@@ -83,7 +83,7 @@ func (l *Loop) alone(ctx context.Context, ln *lane, before gitops.Tree, b *Basel
 		if len(named) > 0 {
 			one.Beside = named
 		}
-		keep := slices.Concat(l.config.Pool.Keep, one.Beside)
+		keep := slices.Concat(l.run.config.Pool.Keep, one.Beside)
 		one.Keep = config.KeepLine(keep)
 		if yes, err := l.keeps(ctx, one, keep); !yes || err != nil {
 			return one, err
@@ -92,19 +92,19 @@ func (l *Loop) alone(ctx context.Context, ln *lane, before gitops.Tree, b *Basel
 }
 
 // keeps asks a person whether a check slot is to have the files that a baseline lacks there, and writes that into the settings file.
-func (l *Loop) keeps(ctx context.Context, b *Baseline, keep []string) (yes bool, err error) {
-	if l.tools.Ask == nil || l.tools.Here { // there the folder is the run's
+func (l *checks) keeps(ctx context.Context, b *Baseline, keep []string) (yes bool, err error) {
+	if l.run.tools.Ask == nil || l.run.tools.Here { // there the folder is the run's
 		return false, nil
 	}
-	yes, _ = l.tools.Ask(ctx, b.Reason()+". Would a fresh clone have them too? Then "+b.Keep+" is put into descartes.yaml")
-	file := cmp.Or(l.config.SettingsFile, filepath.Join(l.root, SettingsFile))
-	if !yes || config.AddKeep(l.tools.FS, file, keep) != nil {
+	yes, _ = l.run.tools.Ask(ctx, b.Reason()+". Would a fresh clone have them too? Then "+b.Keep+" is put into descartes.yaml")
+	file := cmp.Or(l.run.config.SettingsFile, filepath.Join(l.run.root, SettingsFile))
+	if !yes || config.AddKeep(l.run.tools.FS, file, keep) != nil {
 		return false, nil
 	}
-	l.config.Pool.Keep, l.state.Config.Pool.Keep = keep, keep
-	l.trunk.pool.Keep(keep)
-	err = l.checker.end()
-	l.checker = nil
+	l.run.config.Pool.Keep, l.run.state.Config.Pool.Keep = keep, keep
+	l.run.trunk.pool.Keep(keep)
+	err = l.run.lanes.checker.end()
+	l.run.lanes.checker = nil
 	return true, err
 }
 
@@ -126,8 +126,8 @@ func files(hidden, beside []string) []string {
 }
 
 // verified is the verified work of a unit that no commit has; nil if there is none.
-func (l *Loop) verified(unit string) *journal.VerifiedTask {
-	for _, v := range l.history.Verified() {
+func (l *proofs) verified(unit string) *journal.VerifiedTask {
+	for _, v := range l.trunk.history.Verified() {
 		if oneline.Text(v.Task) == unit {
 			return v
 		}
@@ -135,11 +135,17 @@ func (l *Loop) verified(unit string) *journal.VerifiedTask {
 	return nil
 }
 
+// proofs are of work that passed in a check slot.
+type proofs struct {
+	trunk  *trunk
+	proved map[journal.Key]bool // attempts whose work has
+}
+
 // doubted is the work of a unit if it was verified beside files that a check slot lacks, and has not passed in one since; else nil.
-func (t *trunk) doubted(unit string) *journal.VerifiedTask {
+func (t *proofs) doubted(unit string) *journal.VerifiedTask {
 	v := t.verified(unit)
-	if v == nil || v.Alone || t.config.FinalCheck == FinalOff || t.uncheckable || t.proved[journal.Key{Task: v.Task, Number: v.Attempt}] ||
-		t.history.Attempt(journal.Key{Task: v.Task, Number: v.Attempt}).Grade() == journal.Grade(verify.Accepted) {
+	if v == nil || v.Alone || t.trunk.config.FinalCheck == FinalOff || t.trunk.lanes.uncheckable || t.proved[journal.Key{Task: v.Task, Number: v.Attempt}] ||
+		t.trunk.history.Attempt(journal.Key{Task: v.Task, Number: v.Attempt}).Grade() == journal.Grade(verify.Accepted) {
 		return nil
 	}
 	return v
@@ -147,19 +153,19 @@ func (t *trunk) doubted(unit string) *journal.VerifiedTask {
 
 // suspect reports whether a unit's work is checked in a check slot before the trunk takes it, even if nothing is merged. Between several slots that is
 // so for all: what others add to it would fail there with it.
-func (t *trunk) suspect(unit string) bool {
+func (t *proofs) suspect(unit string) bool {
 	v := t.doubted(unit)
-	return v != nil && (t.config.FinalCheck == FinalAttempt || t.config.Slots() > 1 || len(v.Hidden) > 0)
+	return v != nil && (t.trunk.config.FinalCheck == FinalAttempt || t.trunk.config.Slots() > 1 || len(v.Hidden) > 0)
 }
 
 // blame says whether a candidate fails in a check slot by itself.
-func (t *trunk) blame(ctx context.Context, ln *lane, f *Fate, c Candidate) error {
+func (t *proofs) blame(ctx context.Context, ln *lane, f *Fate, c Candidate) error {
 	v := t.doubts(c.Unit)
 	if v == nil || c.Tree == "" {
 		return nil
 	}
 	if len(f.After) > 0 { // else that is what failed
-		res, err := t.verify(ctx, ln, c.Tree, []string{c.Unit}, false)
+		res, err := t.trunk.verify(ctx, ln, c.Tree, []string{c.Unit}, false)
 		if err != nil || res.Passed || res.Cancelled {
 			return err
 		}
@@ -170,8 +176,8 @@ func (t *trunk) blame(ctx context.Context, ln *lane, f *Fate, c Candidate) error
 }
 
 // doubts is doubted for the trunk's slow steps.
-func (t *trunk) doubts(unit string) (v *journal.VerifiedTask) {
-	t.say(func() {
+func (t *proofs) doubts(unit string) (v *journal.VerifiedTask) {
+	t.trunk.say(func() {
 		if v = t.doubted(unit); v != nil {
 			was := *v
 			v = &was
@@ -181,8 +187,8 @@ func (t *trunk) doubts(unit string) (v *journal.VerifiedTask) {
 }
 
 // prove says that the work of units has passed in a check slot. It is a slow step's.
-func (t *trunk) prove(units []string) {
-	t.say(func() {
+func (t *proofs) prove(units []string) {
+	t.trunk.say(func() {
 		for _, unit := range units {
 			if v := t.verified(unit); v != nil {
 				t.proved[journal.Key{Task: v.Task, Number: v.Attempt}] = true
@@ -194,15 +200,15 @@ func (t *trunk) prove(units []string) {
 // errTakenOut says that work was taken out of the trunk before a commit.
 var errTakenOut = errors.New("work that does not pass by itself was taken out, and is to be done again")
 
-// checkWave checks the state that a wave's commit is to have in a check slot, if some of it was verified beside other files only. The work with which
+// check looks at the state that a wave's commit is to have in a check slot, if some of it was verified beside other files only. The work with which
 // that fails leaves the trunk, and its attempt has failed.
-func (w *tagWork) checkWave(ctx context.Context, ln *lane, number int) error {
-	t := w.trunk
-	doubted := slices.DeleteFunc(slices.Clone(t.units), func(unit string) bool { return t.doubts(unit) == nil })
+func (w *waves) check(ctx context.Context, ln *lane, number int) error {
+	t := w.run.trunk
+	doubted := slices.DeleteFunc(slices.Clone(t.units), func(unit string) bool { return t.proofs.doubts(unit) == nil })
 	if len(doubted) == 0 {
 		return nil
 	}
-	at, err := w.checkLane(ctx, ln)
+	at, err := w.run.checks.checkLane(ctx, ln)
 	if err != nil {
 		return err
 	}
@@ -217,7 +223,7 @@ func (w *tagWork) checkWave(ctx context.Context, ln *lane, number int) error {
 		return err
 	}
 	if res.Passed {
-		t.prove(t.units)
+		t.proofs.prove(t.units)
 		return nil
 	}
 	// The first state with which it fails, and the one before.
@@ -238,9 +244,9 @@ func (w *tagWork) checkWave(ctx context.Context, ln *lane, number int) error {
 			res = one
 			break
 		}
-		t.prove([]string{unit})
+		t.proofs.prove([]string{unit})
 	}
-	v := t.doubts(unit)
+	v := t.proofs.doubts(unit)
 	if len(v.Hidden) == 0 { // is it its fault?
 		before, err := check(was, nil)
 		if err != nil {
@@ -253,7 +259,7 @@ func (w *tagWork) checkWave(ctx context.Context, ln *lane, number int) error {
 	if err := w.takeOut(ctx, unit, was, &Fate{Unit: unit, Failure: &res, Beside: besideOf(files(v.Hidden, v.Beside))}); err != nil {
 		return err
 	}
-	w.say(func() { w.passed, w.queue = 0, nil })
+	w.run.say(func() { w.tag.queue.passed, w.tag.queue.sched = 0, nil })
 	return errTakenOut
 }
 
@@ -263,15 +269,15 @@ func (c *chain) newest(i int) bool {
 }
 
 // takeOut takes a unit's work out of the trunk, and where others' work cannot do without it, that too. was is the state before it came in.
-func (w *tagWork) takeOut(ctx context.Context, unit string, was gitops.Tree, why *Fate) error {
-	t, units := w.trunk, []string{unit}
+func (w *waves) takeOut(ctx context.Context, unit string, was gitops.Tree, why *Fate) error {
+	t, units := w.run.trunk, []string{unit}
 	at := slices.IndexFunc(t.links, func(l link) bool { return l.unit == unit && slices.Contains(t.units, unit) })
 	for i := at + 1; i < len(t.links); i++ {
 		if t.links[i].unit == unit {
 			at = i
 		}
 	}
-	next, met, err := w.tools.Repo.MergeTrees(ctx, t.links[at].tree, t.tree, was)
+	next, met, err := w.run.tools.Repo.MergeTrees(ctx, t.links[at].tree, t.tree, was)
 	if err != nil {
 		return gitErr("take out the work on task "+unit, err)
 	}
@@ -295,12 +301,12 @@ func (w *tagWork) takeOut(ctx context.Context, unit string, was gitops.Tree, why
 }
 
 // reopen records that a unit's work is not in the trunk any more. It is slow.
-func (w *tagWork) reopen(ctx context.Context, id string, why *Fate) (err error) {
+func (w *waves) reopen(ctx context.Context, id string, why *Fate) (err error) {
 	var u *unit
-	w.say(func() {
-		if v := w.verified(id); v != nil {
-			if task, ok := w.job.Graph.Task(v.Task); ok {
-				u = &unit{task: task, number: v.Attempt, base: gitops.Tree(v.Base), log: w.home.Log(w.state.ID, v.Task, v.Attempt), started: w.tools.Now()}
+	w.run.say(func() {
+		if v := w.run.trunk.proofs.verified(id); v != nil {
+			if task, ok := w.run.job.Graph.Task(v.Task); ok {
+				u = &unit{task: task, number: v.Attempt, base: gitops.Tree(v.Base), log: w.run.home.Log(w.run.state.ID, v.Task, v.Attempt), started: w.run.tools.Now()}
 				u.res.Verdict, u.res.Work.After = verify.Verified, gitops.Tree(v.Tree)
 			}
 		}
@@ -308,27 +314,27 @@ func (w *tagWork) reopen(ctx context.Context, id string, why *Fate) (err error) 
 	if u == nil {
 		return nil
 	}
-	if _, err := w.keep(ctx, u, why); err != nil {
+	if _, err := w.tag.task.keep(ctx, u, why); err != nil {
 		return err
 	}
-	w.say(func() {
-		if err = w.unfit(u, why); err == nil && w.history.Task(u.task.ID).Counted >= w.config.Scud.MaxIterationsPerTask {
-			err = w.block(u)
+	w.run.say(func() {
+		if err = w.tag.task.unfit(u, why); err == nil && w.run.history.Task(u.task.ID).Counted >= w.run.config.Scud.MaxIterationsPerTask {
+			err = w.tag.task.block(u)
 		}
 	})
 	return err
 }
 
 // takenOut reopens the tasks whose work a killed run took out of the trunk and could not record. It is slow.
-func (w *tagWork) takenOut(ctx context.Context) error {
+func (w *waves) takenOut(ctx context.Context) error {
 	var lost []*journal.VerifiedTask
-	w.say(func() {
-		for _, v := range w.history.Verified() {
+	w.run.say(func() {
+		for _, v := range w.run.history.Verified() {
 			unit, out := oneline.Text(v.Task), false
-			for _, l := range w.trunk.links {
+			for _, l := range w.run.trunk.links {
 				out = slices.Contains(l.out, unit) || out && l.unit != unit
 			}
-			if out && !w.history.Task(v.Task).Open() {
+			if out && !w.run.history.Task(v.Task).Open() {
 				lost = append(lost, v)
 			}
 		}
@@ -342,17 +348,17 @@ func (w *tagWork) takenOut(ctx context.Context) error {
 	return nil
 }
 
-// checkIteration checks what an iteration that passed is about to commit in a check slot.
-func (w *promptWork) checkIteration(ctx context.Context, u *unit) error {
+// check looks at what an iteration that passed is about to commit in a check slot.
+func (w *delivery) check(ctx context.Context, u *unit) error {
 	res := &u.res
-	if w.trunk == nil || !w.config.Git.AutoCommit || w.config.FinalCheck == FinalOff || res.Verify == nil || !res.Passed() || res.Work.Alone || res.Work.After == "" || res.Work.After == u.it.base {
+	if w.run.trunk == nil || !w.run.config.Git.AutoCommit || w.run.config.FinalCheck == FinalOff || res.Verify == nil || !res.Passed() || res.Work.Alone || res.Work.After == "" || res.Work.After == u.it.base {
 		return nil
 	}
-	ln, err := w.checkLane(ctx, u.lane)
-	if err != nil || w.uncheckable {
+	ln, err := w.run.checks.checkLane(ctx, u.lane)
+	if err != nil || w.run.lanes.uncheckable {
 		return err
 	}
-	final, err := w.trunk.run(ctx, ln, res.Work.After, nil, verify.AtAttempt, verify.AtMerge, verify.AtWave)
+	final, err := w.run.trunk.run(ctx, ln, res.Work.After, nil, verify.AtAttempt, verify.AtMerge, verify.AtWave)
 	if err == nil && !final.Passed {
 		if !final.Cancelled {
 			final.Why = besideOf(files(res.Work.Hidden, res.Work.Beside))

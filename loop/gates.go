@@ -81,23 +81,29 @@ func deciding(g Gate) Gate {
 	}
 }
 
-func (w *promptWork) criteria() *gate.Criteria {
-	c, _ := deciding(w.job.Gate).(*gate.Criteria)
+// gating asks a prompt loop's gate, and a person where that asks.
+type gating struct {
+	run    *Loop
+	prompt *promptWork
+}
+
+func (w *gating) criteria() *gate.Criteria {
+	c, _ := deciding(w.prompt.job.Gate).(*gate.Criteria)
 	return c
 }
 
-// restoreGate restores the gate's state from when the loop stopped. The request itself comes from the settings: limits may be new, and the journal
+// restore puts back the gate's state from when the loop stopped. The request itself comes from the settings: limits may be new, and the journal
 // holds no secrets.
-func (w *promptWork) restoreGate() error {
-	if s, ok := deciding(w.job.Gate).(*gate.Status); ok {
-		defer func(l gate.Limits) { s.Limits = l; s.Breaker.Begin(w.state.ID) }(s.Limits)
+func (w *gating) restore() error {
+	if s, ok := deciding(w.prompt.job.Gate).(*gate.Status); ok {
+		defer func(l gate.Limits) { s.Limits = l; s.Breaker.Begin(w.run.state.ID) }(s.Limits)
 	}
 	if c := w.criteria(); c != nil {
 		defer func(spec string, asked gate.Asked, freely bool) { c.Spec, c.Asked, c.Freely = spec, asked, freely }(c.Spec, c.Asked, c.Freely)
 		c.Asked = gate.Asked{} // decoding would append to its lists
 	}
-	if known := w.history.Prompt.Gate; len(known) > 0 && w.job.Gate != nil {
-		if err := json.Unmarshal(known, w.job.Gate); err != nil {
+	if known := w.run.history.Prompt.Gate; len(known) > 0 && w.prompt.job.Gate != nil {
+		if err := json.Unmarshal(known, w.prompt.job.Gate); err != nil {
 			return fmt.Errorf("restore the gate's state: %w", err)
 		}
 	}
@@ -105,8 +111,8 @@ func (w *promptWork) restoreGate() error {
 }
 
 // raise gives the criteria gate the limits that are new in the settings. A higher limit answers what it stopped for.
-func (w *promptWork) raise() {
-	c, cfg := w.criteria(), w.config
+func (w *gating) raise() {
+	c, cfg := w.criteria(), w.run.config
 	if c == nil {
 		return
 	}
@@ -114,20 +120,20 @@ func (w *promptWork) raise() {
 	if cfg.MaxCostUSD == 0 {
 		c.Caps.BudgetUSD = -1
 	}
-	usd := w.history.Cost.USD
-	if c.Waiting == gate.BreakIterations && w.history.Iteration < cfg.MaxIterations ||
+	usd := w.run.history.Cost.USD
+	if c.Waiting == gate.BreakIterations && w.run.history.Iteration < cfg.MaxIterations ||
 		c.Waiting == gate.BreakBudget && (cfg.MaxCostUSD == 0 || usd != nil && *usd < cfg.MaxCostUSD) {
 		c.Waiting = ""
 	}
 }
 
 // raised takes over limits that a person's yes has raised.
-func (w *promptWork) raised() {
+func (w *gating) raised() {
 	c := w.criteria()
 	if c == nil {
 		return
 	}
-	for _, cfg := range []*Config{w.config, &w.state.Config} {
+	for _, cfg := range []*Config{w.run.config, &w.run.state.Config} {
 		cfg.MaxIterations = max(cfg.MaxIterations, c.Caps.Iterations)
 		if cfg.MaxCostUSD > 0 {
 			cfg.MaxCostUSD = max(cfg.MaxCostUSD, c.Caps.BudgetUSD)
@@ -144,33 +150,33 @@ type asker interface {
 // PrecheckAgent makes the loop's own agent do the pre-check.
 const PrecheckAgent = "agent"
 
-// beginGate asks the gate whether an iteration may start: before the first one, and when the loop is resumed. A question that was open when the loop
+// begin asks the gate whether an iteration may start: before the first one, and when the loop is resumed. A question that was open when the loop
 // stopped is still open.
 //
 // An open circuit breaker ends the loop, which says when the breaker will be half-open; nothing waits for that without a person. A loop resumed after
 // the cooldown continues half-open, with one iteration that has to make progress; before the cooldown only with a person's yes. A breaker belongs to
 // its loop: a new loop starts with it closed.
-func (w *promptWork) beginGate(ln *lane) (*Outcome, error) {
-	a, ok := deciding(w.job.Gate).(asker)
+func (w *gating) begin(ln *lane) (*Outcome, error) {
+	a, ok := deciding(w.prompt.job.Gate).(asker)
 	if !ok {
 		return nil, nil
 	}
-	before, err := w.gateState()
+	before, err := w.state()
 	if err != nil {
 		return nil, err
 	}
-	d := a.Begin(w.tools.Now())
-	if c := w.criteria(); c != nil && d.Gate == "precheck" && w.config.Precheck != "" && !(w.resumed && w.job.Yes) {
-		check, err := w.precheck(w.now, ln)
+	d := a.Begin(w.run.tools.Now())
+	if c := w.criteria(); c != nil && d.Gate == "precheck" && w.run.config.Precheck != "" && !(w.run.resumed && w.prompt.job.Yes) {
+		check, err := w.precheck(w.run.stop.now, ln)
 		if err != nil {
 			return nil, err
 		}
-		if out := w.stop.asked(); out != nil {
+		if out := w.run.stop.asked(); out != nil {
 			return out, nil // it was stopped: the next run does it again
 		}
 		d = c.Precheck(check)
 	}
-	after, err := w.gateState()
+	after, err := w.state()
 	if err != nil {
 		return nil, err
 	}
@@ -180,20 +186,20 @@ func (w *promptWork) beginGate(ln *lane) (*Outcome, error) {
 		}
 	}
 	out, err := w.answered(d)
-	w.job.Yes = false
+	w.prompt.job.Yes = false
 	return out, err
 }
 
 // answered asks a person the gate's question. Without an answer the run ends and waits for one.
-func (w *promptWork) answered(d gate.Decision) (*Outcome, error) {
+func (w *gating) answered(d gate.Decision) (*Outcome, error) {
 	for {
 		out := w.outcome(d)
-		a, ok := deciding(w.job.Gate).(asker)
+		a, ok := deciding(w.prompt.job.Gate).(asker)
 		if out == nil || !ok || d.Question == "" {
 			return out, nil
 		}
 		yes, answered := w.reply(d.Question)
-		if asked, _ := w.home.Asked(w.state.ID); !answered && asked != "" {
+		if asked, _ := w.run.home.Asked(w.run.state.ID); !answered && asked != "" {
 			return requested(asked), nil
 		}
 		if !answered {
@@ -210,36 +216,36 @@ func (w *promptWork) answered(d gate.Decision) (*Outcome, error) {
 }
 
 // reply returns a person's answer: the one given with the command, else one typed at the terminal.
-func (w *promptWork) reply(question string) (yes, answered bool) {
-	if w.job.Yes {
-		w.job.Yes = !w.resumed // a yes at the start answers every question asked there
+func (w *gating) reply(question string) (yes, answered bool) {
+	if w.prompt.job.Yes {
+		w.prompt.job.Yes = !w.run.resumed // a yes at the start answers every question asked there
 		return true, true
 	}
-	if w.tools.Ask == nil || w.ctx.Err() != nil {
+	if w.run.tools.Ask == nil || w.run.ctx.Err() != nil {
 		return false, false
 	}
-	return w.tools.Ask(w.soon(), question) // another terminal may ask the loop to stop meanwhile
+	return w.run.tools.Ask(w.run.stop.soon(), question) // another terminal may ask the loop to stop meanwhile
 }
 
 // spoke records what the gate says between iterations, and its state.
-func (w *promptWork) spoke(d gate.Decision) error {
-	e := &journal.Event{Type: journal.GateSpoke, Unit: journal.Unit{Iteration: w.history.Iteration}, Verdict: journal.Verdict(d.Kind), Reason: cmp.Or(d.Gate, d.Breaker), Message: d.Reason, Next: d.Prompt, Lines: eachLine(d.Show)}
+func (w *gating) spoke(d gate.Decision) error {
+	e := &journal.Event{Type: journal.GateSpoke, Unit: journal.Unit{Iteration: w.run.history.Iteration}, Verdict: journal.Verdict(d.Kind), Reason: cmp.Or(d.Gate, d.Breaker), Message: d.Reason, Next: d.Prompt, Lines: eachLine(d.Show)}
 	if d.Kind == gate.Ask && d.Question != "" {
 		e.Message = d.Question
 	}
 	var err error
-	if e.Gate, err = w.gateState(); err != nil {
+	if e.Gate, err = w.state(); err != nil {
 		return err
 	}
-	if err := w.tell(e); err != nil {
+	if err := w.run.tell(e); err != nil {
 		return err
 	}
 	for _, text := range slices.Concat(d.Warnings, w.writeLoopFile()) {
-		if err := w.note(text); err != nil {
+		if err := w.prompt.note(text); err != nil {
 			return err
 		}
 	}
-	return w.saveFiles()
+	return w.run.saveFiles()
 }
 
 // eachLine splits texts into their lines.
@@ -251,39 +257,39 @@ func eachLine(texts []string) (out []string) {
 }
 
 // precheck asks the command, or the agent, that must agree before work that is hard to undo.
-func (w *promptWork) precheck(ctx context.Context, ln *lane) (gate.Check, error) {
-	c := w.config
+func (w *gating) precheck(ctx context.Context, ln *lane) (gate.Check, error) {
+	c := w.run.config
 	check := gate.Check{Name: "precheck"}
-	u := &unit{lane: ln, with: c.Choices(nil)[0], log: filepath.Join(w.home.Run(w.state.ID), "logs", "precheck.log")}
+	u := &unit{lane: ln, with: c.Choices(nil)[0], log: filepath.Join(w.run.home.Run(w.run.state.ID), "logs", "precheck.log")}
 	if ln.slot != nil {
-		u.base = w.trunk.tree
+		u.base = w.run.trunk.tree
 	}
 	if ln.slot != nil || c.Precheck == PrecheckAgent {
-		if _, err := w.prepare(context.WithoutCancel(ctx), ln, w.startOf(u)); err != nil {
+		if _, err := w.run.lanes.prepare(context.WithoutCancel(ctx), ln, w.run.worker.startOf(u)); err != nil {
 			return check, err
 		}
 	}
 	if c.Precheck != PrecheckAgent {
-		res, err := ln.runner.Verify.Run(ctx, Timed(c, verify.Request{Label: "precheck", Command: c.Precheck, Dir: ln.ws.Dir(), Env: w.Loop.input(u, "").Env,
-			Log: u.log, Redact: w.tools.Redact}))
+		res, err := ln.runner.Verify.Run(ctx, Timed(c, verify.Request{Label: "precheck", Command: c.Precheck, Dir: ln.ws.Dir(), Env: w.prompt.run.worker.input(u, "").Env,
+			Log: u.log, Redact: w.run.tools.Redact}))
 		if err != nil {
 			return check, fmt.Errorf("run the pre-check: %w", err)
 		}
 		check.Passed, check.Output = res.Passed, cmp.Or(endOf(res.Tail), res.Reason())
 		return check, nil
 	}
-	in := w.Loop.input(u, precheckPrompt(c.Prompt))
+	in := w.prompt.run.worker.input(u, precheckPrompt(c.Prompt))
 	in.Session, in.Spent, in.Keep = "", nil, false
 	var res agent.Result
 	var err error
-	res, err = ln.runner.Consult(ctx, ln.ws, in, "pre-check", w.observe(u))
+	res, err = ln.runner.Consult(ctx, ln.ws, in, "pre-check", w.run.worker.observe(u))
 	if err == nil {
 		err = w.leftAlone(context.WithoutCancel(ctx), ln)
 	}
 	if err != nil {
 		return check, err
 	}
-	if err := w.tell(agentEnd(&journal.Event{}, res, u.with, maxFinal)); err != nil {
+	if err := w.run.tell(agentEnd(&journal.Event{}, res, u.with, maxFinal)); err != nil {
 		return check, err
 	}
 	check.Passed = res.End == agent.Finished && gate.Promised(res.Final, "AGREED")
@@ -292,12 +298,12 @@ func (w *promptWork) precheck(ctx context.Context, ln *lane) (gate.Check, error)
 }
 
 // leftAlone warns about what a pre-check changed against its instructions. The changes stay for a person to see.
-func (w *promptWork) leftAlone(ctx context.Context, ln *lane) error {
+func (w *gating) leftAlone(ctx context.Context, ln *lane) error {
 	left, err := ln.ws.Look(ctx)
 	if err != nil || len(left.Changed) == 0 {
 		return err
 	}
-	return w.note(fmt.Sprintf("the pre-check changed files that it must not change, %d in all: %s", len(left.Changed), workspace.Paths(left.Changed)))
+	return w.prompt.note(fmt.Sprintf("the pre-check changed files that it must not change, %d in all: %s", len(left.Changed), workspace.Paths(left.Changed)))
 }
 
 // endOf returns the end of what was printed.
@@ -320,16 +326,16 @@ Otherwise say in a few lines what must be settled first.
 }
 
 // decide asks the mode and the gate about an iteration, and records what they say in its end event.
-func (w *promptWork) decide(u *unit, end *journal.Event) (gate.Decision, error) {
+func (w *gating) decide(u *unit, end *journal.Event) (gate.Decision, error) {
 	d := w.ask(u)
 	end.Verdict, end.Lines, end.Message = journal.Verdict(d.Kind), eachLine(d.Show), d.Reason
 	var err error
-	if end.Gate, err = w.gateState(); err != nil {
+	if end.Gate, err = w.state(); err != nil {
 		return d, err
 	}
 	end.Next = joinText(d.Prompt, w.failureText(u))
 	for _, text := range d.Warnings {
-		if err := w.note(text); err != nil {
+		if err := w.prompt.note(text); err != nil {
 			return d, err
 		}
 	}
@@ -337,10 +343,10 @@ func (w *promptWork) decide(u *unit, end *journal.Event) (gate.Decision, error) 
 }
 
 // ask returns the gate's decision, or without a gate what the exit status says.
-func (w *promptWork) ask(u *unit) gate.Decision {
+func (w *gating) ask(u *unit) gate.Decision {
 	switch {
-	case w.job.Gate != nil:
-		return w.job.Gate.Decide(u.it.Facts)
+	case w.prompt.job.Gate != nil:
+		return w.prompt.job.Gate.Decide(u.it.Facts)
 	case u.it.Facts.Err == "":
 		return gate.Decision{Kind: gate.Done, Reason: "the command succeeded"}
 	}
@@ -348,13 +354,13 @@ func (w *promptWork) ask(u *unit) gate.Decision {
 }
 
 // outcome is what the gate's decision means for the run; nil continues it.
-func (w *promptWork) outcome(d gate.Decision) *Outcome {
+func (w *gating) outcome(d gate.Decision) *Outcome {
 	switch d.Kind {
 	case gate.Done:
 		switch {
-		case w.job.Gate == nil:
+		case w.prompt.job.Gate == nil:
 			return &Outcome{Ending: journal.CommandSucceeded, Message: d.Reason}
-		case w.config.Promised():
+		case w.run.config.Promised():
 			return &Outcome{Ending: journal.PromiseSeen, Message: d.Reason}
 		}
 		return &Outcome{Ending: journal.GateDone, Message: d.Reason}
@@ -383,12 +389,12 @@ func asks(d gate.Decision) *Outcome {
 	return out
 }
 
-// gateState is the gate's state, for the journal.
-func (w *promptWork) gateState() (json.RawMessage, error) {
-	if w.job.Gate == nil {
+// state is the gate's state, for the journal.
+func (w *gating) state() (json.RawMessage, error) {
+	if w.prompt.job.Gate == nil {
 		return nil, nil
 	}
-	b, err := json.Marshal(w.job.Gate)
+	b, err := json.Marshal(w.prompt.job.Gate)
 	if err != nil {
 		return nil, fmt.Errorf("save the gate: %w", err)
 	}
@@ -411,23 +417,23 @@ const (
 
 // holdLoopFile claims the file for a loop with a criteria gate; if a live loop has it, the error is a *LoopFileError.
 // What another program wrote there is moved into the loop's own folder, which note says.
-func (w *promptWork) holdLoopFile(ctx context.Context) (note string, err error) {
+func (w *gating) holdLoopFile(ctx context.Context) (note string, err error) {
 	if w.criteria() == nil {
 		return "", nil
 	}
-	if err = w.lock(ctx, w.home.LoopFileLock()); err != nil {
+	if err = w.run.locks.take(ctx, w.run.home.LoopFileLock()); err != nil {
 		var busy *store.BusyError
 		if errors.As(err, &busy) {
 			return "", &LoopFileError{busy.Holder.Loop}
 		}
 		return "", err
 	}
-	if b := readLoopFile(w.job.Dir); len(b) > 0 && !w.resumed {
-		aside := filepath.Join(w.home.Run(w.state.ID), "loop-state-before.json")
-		if err := atomicfile.Write(w.tools.FS, aside, b, 0o644); err != nil {
+	if b := readLoopFile(w.prompt.job.Dir); len(b) > 0 && !w.run.resumed {
+		aside := filepath.Join(w.run.home.Run(w.run.state.ID), "loop-state-before.json")
+		if err := atomicfile.Write(w.run.tools.FS, aside, b, 0o644); err != nil {
 			return "", fmt.Errorf("keep the old %s/state.json: %w", loopDir, err)
 		}
-		return loopDir + "/state.json already existed; its content is kept in " + w.relative(aside), nil
+		return loopDir + "/state.json already existed; its content is kept in " + w.run.relative(aside), nil
 	}
 	return "", nil
 }
@@ -466,24 +472,24 @@ func readLoopFile(dir string) []byte {
 }
 
 // agentDir is the folder the agent works in: in its slot, if it has one.
-func (w *promptWork) agentDir() string {
-	if w.trunk == nil {
-		return w.job.Dir
+func (w *gating) agentDir() string {
+	if w.run.trunk == nil {
+		return w.prompt.job.Dir
 	}
-	return w.lanes[0].slot.Host(w.job.Dir)
+	return w.run.lanes.all[0].slot.Host(w.prompt.job.Dir)
 }
 
-func (w *promptWork) loopFileText(c *gate.Criteria) []byte {
-	return w.tools.Redact.Bytes(c.StateFile())
+func (w *gating) loopFileText(c *gate.Criteria) []byte {
+	return w.run.tools.Redact.Bytes(c.StateFile())
 }
 
 // writeLoopFile writes the state of a criteria loop for its agent and for other programs. An unwritable folder stops nothing, and is named.
-func (w *promptWork) writeLoopFile() (notes []string) {
+func (w *gating) writeLoopFile() (notes []string) {
 	c := w.criteria()
 	if c == nil {
 		return nil
 	}
-	for _, dir := range slices.Compact([]string{w.job.Dir, w.agentDir()}) {
+	for _, dir := range slices.Compact([]string{w.prompt.job.Dir, w.agentDir()}) {
 		if err := w.putLoopFile(dir, w.loopFileText(c)); err != nil {
 			return []string{err.Error()}
 		}
@@ -491,7 +497,7 @@ func (w *promptWork) writeLoopFile() (notes []string) {
 	return nil
 }
 
-func (w *promptWork) putLoopFile(dir string, text []byte) error {
+func (w *gating) putLoopFile(dir string, text []byte) error {
 	path := loopFile(dir)
 	if err := plainfile.Writable(dir, path); err != nil {
 		return err
@@ -501,11 +507,11 @@ func (w *promptWork) putLoopFile(dir string, text []byte) error {
 	}
 	ignore := filepath.Join(filepath.Dir(path), ".gitignore")
 	if _, err := os.Lstat(ignore); errors.Is(err, fs.ErrNotExist) {
-		if err := atomicfile.Write(w.tools.FS, ignore, []byte(ignoreAll), 0o644); err != nil {
+		if err := atomicfile.Write(w.run.tools.FS, ignore, []byte(ignoreAll), 0o644); err != nil {
 			return fmt.Errorf("write %s/.gitignore: %w", loopDir, err)
 		}
 	}
-	if err := atomicfile.Write(w.tools.FS, path, text, 0o644); err != nil {
+	if err := atomicfile.Write(w.run.tools.FS, path, text, 0o644); err != nil {
 		return fmt.Errorf("write %s/state.json: %w", loopDir, err)
 	}
 	return nil
@@ -514,21 +520,21 @@ func (w *promptWork) putLoopFile(dir string, text []byte) error {
 const ignoreAll = "*\n"
 
 // endLoopFile removes the file if the settings say so, or if the loop was cancelled.
-func (w *promptWork) endLoopFile(out *Outcome) error {
+func (w *gating) endLoopFile(out *Outcome) error {
 	if w.criteria() == nil {
 		return nil
 	}
 	for _, why := range w.writeLoopFile() {
-		if err := w.record(w.noted(why)); err != nil {
+		if err := w.run.record(w.prompt.noted(why)); err != nil {
 			return err
 		}
 	}
 	cancelled := false
-	if asked, _ := w.home.Asked(w.state.ID); asked == store.RequestCancel {
+	if asked, _ := w.run.home.Asked(w.run.state.ID); asked == store.RequestCancel {
 		cancelled = out.Ending == journal.UserCancelled
 	}
-	if dropsLoopFile(*w.config, out.Ending.Final(), cancelled) {
-		return errors.Join(removeLoopFile(w.job.Dir), removeLoopFile(w.agentDir()))
+	if dropsLoopFile(*w.run.config, out.Ending.Final(), cancelled) {
+		return errors.Join(removeLoopFile(w.prompt.job.Dir), removeLoopFile(w.agentDir()))
 	}
 	return nil
 }

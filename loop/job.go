@@ -792,19 +792,19 @@ func Protected(c *Config, root string, list *tasks.File) (fixed, others []string
 }
 
 // noRoom says that a disk has too little room for another attempt, or returns "". On a full disk an attempt would fail for nothing.
-func (l *Loop) noRoom() string {
-	if l.config.MinFreeDisk <= 0 || l.tools.Free == nil {
+func (l *lanes) noRoom() string {
+	if l.run.config.MinFreeDisk <= 0 || l.run.tools.Free == nil {
 		return ""
 	}
-	return Room(l.tools.Free, l.config.MinFreeDisk, l.root, filepath.Join(l.root, ".descartes"), l.tools.Pool)
+	return Room(l.run.tools.Free, l.run.config.MinFreeDisk, l.run.root, filepath.Join(l.run.root, ".descartes"), l.run.tools.Pool)
 }
 
-// dropSlots removes the slots of a run that ends because their disk is full: what agents left there would fill it at each resume.
-func (l *Loop) dropSlots() (err error) {
-	if l.trunk == nil || l.tools.Free == nil || Room(l.tools.Free, max(l.config.MinFreeDisk, 1), l.tools.Pool) == "" {
+// drop removes the slots of a run that ends because their disk is full: what agents left there would fill it at each resume.
+func (l *lanes) drop() (err error) {
+	if l.run.trunk == nil || l.run.tools.Free == nil || Room(l.run.tools.Free, max(l.run.config.MinFreeDisk, 1), l.run.tools.Pool) == "" {
 		return nil
 	}
-	for _, ln := range l.lanes {
+	for _, ln := range l.all {
 		err = errors.Join(err, ln.slot.Drop())
 	}
 	return err

@@ -54,14 +54,23 @@ func (ln *lane) env() []string {
 	return ln.slot.Env()
 }
 
+// lanes are those of a run, with what its slots need.
+type lanes struct {
+	run         *Loop
+	all         []*lane
+	lab         *lab.Lab // nil: no look needs one
+	checker     *lane    // that of the check slot; nil while nothing needed one
+	uncheckable bool     // a check slot would lead back into the user's tree
+}
+
 // prepare sets up a lane for a unit. It is slow.
-func (l *Loop) prepare(ctx context.Context, ln *lane, s workspace.Start) (stand workspace.Stand, err error) {
+func (l *lanes) prepare(ctx context.Context, ln *lane, s workspace.Start) (stand workspace.Stand, err error) {
 	stand, err = ln.ws.Prepare(ctx, s)
-	if l.trunk == nil {
+	if l.run.trunk == nil {
 		return stand, err
 	}
-	for _, note := range l.trunk.pool.Notes() {
-		err = errors.Join(err, l.tell(&journal.Event{Type: journal.Warning, Message: note}))
+	for _, note := range l.run.trunk.pool.Notes() {
+		err = errors.Join(err, l.run.tell(&journal.Event{Type: journal.Warning, Message: note}))
 	}
 	return stand, err
 }
@@ -75,50 +84,50 @@ func (l *Loop) holds() gitops.Tree {
 }
 
 // open makes the lanes, one per slot, or one for a folder without git, and does what comes before the first unit. An outcome ends the run. It is slow.
-func (l *Loop) open(ctx context.Context) (out *Outcome, err error) {
+func (l *lanes) open(ctx context.Context) (out *Outcome, err error) {
 	l.openLab()
 	n := 1 // each iteration waits for the one before
 	switch {
-	case l.state.Kind == store.KindTag:
-		n = l.config.Slots()
+	case l.run.state.Kind == store.KindTag:
+		n = l.run.config.Slots()
 		fallthrough
-	case l.tools.Repo != nil:
+	case l.run.tools.Repo != nil:
 		err = l.openSlots(ctx, n)
 	default:
 		err = l.openFolder(ctx)
 	}
-	if err == nil && l.trunk != nil {
-		err = l.trunk.resume(ctx)
+	if err == nil && l.run.trunk != nil {
+		err = l.run.trunk.resume(ctx)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if out, err := l.baseline(l.lanes[0]); out != nil || err != nil {
+	if out, err := l.run.checks.baseline(l.all[0]); out != nil || err != nil {
 		return out, err
 	}
-	if l.trunk != nil {
-		if err := l.trunk.begin(ctx); err != nil {
+	if l.run.trunk != nil {
+		if err := l.run.trunk.begin(ctx); err != nil {
 			return nil, err
 		}
 	}
-	return l.work.recover()
+	return l.run.work.recover()
 }
 
 // openFolder makes the lane of a folder without git.
-func (l *Loop) openFolder(ctx context.Context) error {
-	ws := workspace.NewFolder(l.tools.FS, l.root, l.dir, l.fixed)
-	l.lanes = []*lane{{ws: ws, runner: l.runner(l.tools.Agent, l.tools.Verify, l.home.SlotFiles("", l.state.ID, 0))}}
-	if open := l.history.Prompt.Open; open != nil {
-		return l.work.killed(ctx, l.lanes[0], open)
+func (l *lanes) openFolder(ctx context.Context) error {
+	ws := workspace.NewFolder(l.run.tools.FS, l.run.root, l.run.dir, l.run.fixed)
+	l.all = []*lane{{ws: ws, runner: l.runner(l.run.tools.Agent, l.run.tools.Verify, l.run.home.SlotFiles("", l.run.state.ID, 0))}}
+	if open := l.run.history.Prompt.Open; open != nil {
+		return l.run.work.killed(ctx, l.all[0], open)
 	}
 	return nil
 }
 
-func (l *Loop) runner(a attempt.Agent, v attempt.Verifier, dir string) *attempt.Runner {
-	r := &attempt.Runner{Agent: a, Verify: v, Redact: l.tools.Redact, Dir: dir, Looks: l.tools.Looks, Repo: l.tools.Repo}
+func (l *lanes) runner(a attempt.Agent, v attempt.Verifier, dir string) *attempt.Runner {
+	r := &attempt.Runner{Agent: a, Verify: v, Redact: l.run.tools.Redact, Dir: dir, Looks: l.run.tools.Looks, Repo: l.run.tools.Repo}
 	if l.lab != nil {
 		r.Lab, r.Below = l.lab, "."
-		if rel, err := filepath.Rel(l.tools.Repo.Root(), l.dir); err == nil {
+		if rel, err := filepath.Rel(l.run.tools.Repo.Root(), l.run.dir); err == nil {
 			r.Below = filepath.ToSlash(rel)
 		}
 	}
@@ -126,18 +135,18 @@ func (l *Loop) runner(a attempt.Agent, v attempt.Verifier, dir string) *attempt.
 }
 
 // openSlots takes n slots, ends the attempts that a killed run left open, and finds the state of the run.
-func (l *Loop) openSlots(ctx context.Context, n int) error {
+func (l *lanes) openSlots(ctx context.Context, n int) error {
 	o := l.pool()
 	o.Run = func(_ context.Context, s *workspace.Slot) error { return l.setUp(s) }
-	o.Shut, o.Say, o.Here = l.config.Confined(), l.Warn, l.tools.Here
-	if l.branch != "" {
-		if err := l.inTree(ctx, func() error { return l.tools.Repo.TakeBranch(ctx, l.branch, o.Here, l.written()) }); err != nil {
-			return gitErr("take the branch "+l.branch, err)
+	o.Shut, o.Say, o.Here = l.run.config.Confined(), l.run.Warn, l.run.tools.Here
+	if l.run.branch != "" {
+		if err := l.run.locks.inTree(ctx, func() error { return l.run.tools.Repo.TakeBranch(ctx, l.run.branch, o.Here, written(l.run)) }); err != nil {
+			return gitErr("take the branch "+l.run.branch, err)
 		}
 	}
 	pool := workspace.NewPool(o)
 	var err error
-	if l.trunk, err = l.newTrunk(ctx, pool); err != nil {
+	if l.run.trunk, err = newTrunk(ctx, l.run, pool); err != nil {
 		return err
 	}
 	if o.Here {
@@ -145,18 +154,18 @@ func (l *Loop) openSlots(ctx context.Context, n int) error {
 			return err
 		}
 	}
-	if err := l.trunk.finish(ctx); err != nil {
+	if err := l.run.trunk.finish(ctx); err != nil {
 		return err
 	}
-	for _, e := range l.history.Left() {
-		if len(l.lanes) > 0 && e.Slot == l.lanes[0].number() && o.Here {
-			if err := l.work.killed(ctx, l.lanes[0], e); err != nil {
+	for _, e := range l.run.history.Left() {
+		if len(l.all) > 0 && e.Slot == l.all[0].number() && o.Here {
+			if err := l.run.work.killed(ctx, l.all[0], e); err != nil {
 				return err
 			}
 			continue
 		}
 		number := e.Slot
-		if l.tools.Away != nil { // its slot only says that an order is out
+		if l.run.tools.Away != nil { // its slot only says that an order is out
 			number = 0
 		}
 		var ln *lane // nil: another run has the slot
@@ -165,14 +174,14 @@ func (l *Loop) openSlots(ctx context.Context, n int) error {
 				return err
 			}
 		}
-		if ln != nil && l.tools.Away != nil {
+		if ln != nil && l.run.tools.Away != nil {
 			ln.order = e
-			l.lanes = append(l.lanes, ln)
+			l.all = append(l.all, ln)
 			continue
 		}
-		err = l.work.killed(ctx, ln, e)
-		if ln != nil && len(l.lanes) < n {
-			l.lanes = append(l.lanes, ln)
+		err = l.run.work.killed(ctx, ln, e)
+		if ln != nil && len(l.all) < n {
+			l.all = append(l.all, ln)
 		} else if ln != nil {
 			err = errors.Join(err, ln.end())
 		}
@@ -180,19 +189,19 @@ func (l *Loop) openSlots(ctx context.Context, n int) error {
 			return err
 		}
 	}
-	for len(l.lanes) < n {
+	for len(l.all) < n {
 		ln, err := l.openSlot(ctx, 0)
 		if err != nil {
 			return err
 		}
-		l.lanes = append(l.lanes, ln)
+		l.all = append(l.all, ln)
 	}
 	return nil
 }
 
 // openHere takes the project's own folder, and deals with what a killed run left there before anything changes it.
-func (l *Loop) openHere(ctx context.Context) error {
-	made, err := l.tools.Repo.RefCommit(l.trunk.last())
+func (l *lanes) openHere(ctx context.Context) error {
+	made, err := l.run.tools.Repo.RefCommit(l.run.trunk.last())
 	if err != nil {
 		return gitErr("read the last commit", err)
 	}
@@ -203,29 +212,29 @@ func (l *Loop) openHere(ctx context.Context) error {
 	if err = ln.slot.Interrupted(ctx, made); err != nil {
 		return errors.Join(err, ln.end())
 	}
-	l.lanes = append(l.lanes, ln)
+	l.all = append(l.all, ln)
 	return nil
 }
 
 // pool says how to make the project's slots.
-func (l *Loop) pool() workspace.PoolOptions {
-	c := &l.config.Pool
-	return workspace.PoolOptions{Repo: l.tools.Repo, Loop: l.state.ID, FS: l.tools.FS, Place: l.tools.Pool, Root: l.root, Dir: l.dir, Shown: l.tools.Shown, Fixed: l.fixed, Fresh: c.Fresh, MaxCopy: c.MaxCopy, Keep: c.Keep,
+func (l *lanes) pool() workspace.PoolOptions {
+	c := &l.run.config.Pool
+	return workspace.PoolOptions{Repo: l.run.tools.Repo, Loop: l.run.state.ID, FS: l.run.tools.FS, Place: l.run.tools.Pool, Root: l.run.root, Dir: l.run.dir, Shown: l.run.tools.Shown, Fixed: l.run.fixed, Fresh: c.Fresh, MaxCopy: c.MaxCopy, Keep: c.Keep,
 		Setup: c.Setup}
 }
 
 // openLab makes the lab, if a configured look needs one. It takes its slot on first use.
-func (l *Loop) openLab() {
-	if !l.config.NeedsLab() || l.tools.Repo == nil {
+func (l *lanes) openLab() {
+	if !l.run.config.NeedsLab() || l.run.tools.Repo == nil {
 		return
 	}
-	log := filepath.Join(l.home.Run(l.state.ID), "logs", "setup-lab.log")
-	l.lab = lab.New(lab.Options{Pool: l.pool(), Files: filepath.Join(l.home.Private(l.state.ID), "lab"), Log: log, Shown: l.relative(log), Redact: l.tools.Redact, Setup: seconds(l.config.Pool.SetupTimeout),
+	log := filepath.Join(l.run.home.Run(l.run.state.ID), "logs", "setup-lab.log")
+	l.lab = lab.New(lab.Options{Pool: l.pool(), Files: filepath.Join(l.run.home.Private(l.run.state.ID), "lab"), Log: log, Shown: l.run.relative(log), Redact: l.run.tools.Redact, Setup: seconds(l.run.config.Pool.SetupTimeout),
 		Start: func(s *workspace.Slot, dir string) (attempt.Verifier, func() error, error) {
-			_, v, end, err := l.tools.Slot(s, dir)
+			_, v, end, err := l.run.tools.Slot(s, dir)
 			return v, end, err
 		},
-		Warn: l.Warn})
+		Warn: l.run.Warn})
 }
 
 // CheckLab returns what keeps the lab from running what the settings ask for; repo may be nil.
@@ -268,8 +277,8 @@ func CheckLab(ctx context.Context, root string, c *Config, repo *gitops.Repo) []
 }
 
 // openSlot takes the slot with that number, or with 0 the first free one. It returns nil if another run has it.
-func (l *Loop) openSlot(ctx context.Context, number int) (*lane, error) {
-	slot, err := l.trunk.pool.Take(ctx, number)
+func (l *lanes) openSlot(ctx context.Context, number int) (*lane, error) {
+	slot, err := l.run.trunk.pool.Take(ctx, number)
 	if slot == nil || err != nil {
 		return nil, err
 	}
@@ -277,15 +286,15 @@ func (l *Loop) openSlot(ctx context.Context, number int) (*lane, error) {
 }
 
 // newLane makes the lane of a slot, or releases that.
-func (l *Loop) newLane(slot *workspace.Slot) (*lane, error) {
-	dir := l.home.SlotFiles(l.tools.Pool, l.state.ID, slot.Number)
-	if l.tools.Here && slot.Tree() == l.tools.Repo.Root() {
-		dir = filepath.Join(l.home.Run(l.state.ID), "slot") // no sandbox shows what is in the pool
+func (l *lanes) newLane(slot *workspace.Slot) (*lane, error) {
+	dir := l.run.home.SlotFiles(l.run.tools.Pool, l.run.state.ID, slot.Number)
+	if l.run.tools.Here && slot.Tree() == l.run.tools.Repo.Root() {
+		dir = filepath.Join(l.run.home.Run(l.run.state.ID), "slot") // no sandbox shows what is in the pool
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, errors.Join(fmt.Errorf("make the folder of slot %d: %w", slot.Number, err), slot.Close())
 	}
-	a, v, end, err := l.tools.Slot(slot, dir)
+	a, v, end, err := l.run.tools.Slot(slot, dir)
 	if err != nil {
 		return nil, errors.Join(err, slot.Close())
 	}
@@ -293,9 +302,9 @@ func (l *Loop) newLane(slot *workspace.Slot) (*lane, error) {
 		end: func() error { return errors.Join(end(), plainfile.RemoveAll(dir), slot.Close()) }}, nil
 }
 
-// closeLanes ends the processes of the slots and releases them.
-func (l *Loop) closeLanes() (err error) {
-	for _, ln := range l.lanes {
+// close ends the processes of the slots and releases them.
+func (l *lanes) close() (err error) {
+	for _, ln := range l.all {
 		if ln.end != nil {
 			err = errors.Join(err, ln.end())
 		}
@@ -311,39 +320,39 @@ func (l *Loop) closeLanes() (err error) {
 
 // leave gives the project's own folder back at the branch's commit, keeps the trunk, and says where the commits are. An attempt that a resumed run
 // finishes stays as it is, and so does what somebody edited meanwhile. It is slow.
-func (l *Loop) leave(ctx context.Context, out *Outcome) (err error) {
+func (l *closing) leave(ctx context.Context, out *Outcome) (err error) {
 	if out.Ending == journal.DiskFull {
-		err = l.dropSlots()
+		err = l.run.lanes.drop()
 	}
-	if l.tools.Here && len(l.lanes) > 0 && len(l.history.Left()) == 0 {
-		lerr := l.lanes[0].slot.Leave(ctx)
+	if l.run.tools.Here && len(l.run.lanes.all) > 0 && len(l.run.history.Left()) == 0 {
+		lerr := l.run.lanes.all[0].slot.Leave(ctx)
 		if _, edited := errors.AsType[*gitops.EditedError](lerr); lerr != nil && !(edited && out.Ending == journal.Paused) {
-			err = errors.Join(err, l.Warn("this folder stays as it is: "+lerr.Error()))
+			err = errors.Join(err, l.run.Warn("this folder stays as it is: "+lerr.Error()))
 		}
 	}
-	if l.trunk == nil {
+	if l.run.trunk == nil {
 		return err
 	}
-	err = errors.Join(err, l.trunk.leaveTrunk(ctx), l.saveFiles()) // a list with new statuses is among what is in the way of a merge
-	out.Branch, out.Commits = l.trunk.elsewhere(ctx), l.trunk.made(ctx)
-	if out.Branch != "" || len(l.trunk.units) > 0 {
-		out.Merging = l.tools.Repo.Merging(ctx, cmp.Or(out.Branch, l.trunk.ref))
+	err = errors.Join(err, l.run.trunk.leaveTrunk(ctx), l.run.saveFiles()) // a list with new statuses is among what is in the way of a merge
+	out.Branch, out.Commits = l.run.trunk.elsewhere(ctx), l.run.trunk.made(ctx)
+	if out.Branch != "" || len(l.run.trunk.units) > 0 {
+		out.Merging = l.run.tools.Repo.Merging(ctx, cmp.Or(out.Branch, l.run.trunk.ref))
 	}
 	return err
 }
 
 // setUp runs the set-up command in a slot. For an attempt, whatever asks the run to stop ends it: it can simply be done again.
-func (l *Loop) setUp(slot *workspace.Slot) error {
+func (l *lanes) setUp(slot *workspace.Slot) error {
 	var ln *lane
-	if l.say(func() { ln = l.laneOf(slot) }); ln == nil {
+	if l.run.say(func() { ln = l.of(slot) }); ln == nil {
 		return fmt.Errorf("slot %d is nobody's", slot.Number)
 	}
-	ctx := l.now // a commit goes on
+	ctx := l.run.stop.now // a commit goes on
 	if ln.begins {
-		ctx = l.soon()
+		ctx = l.run.stop.soon()
 	}
-	log := filepath.Join(l.home.Run(l.state.ID), "logs", fmt.Sprintf("setup-%d.log", slot.Number))
-	return lab.SetUp(ctx, ln.runner.Verify, slot, lab.Setup{Command: l.config.Pool.Setup, Log: log, Shown: l.relative(log), Redact: l.tools.Redact, Timeout: seconds(l.config.Pool.SetupTimeout)})
+	log := filepath.Join(l.run.home.Run(l.run.state.ID), "logs", fmt.Sprintf("setup-%d.log", slot.Number))
+	return lab.SetUp(ctx, ln.runner.Verify, slot, lab.Setup{Command: l.run.config.Pool.Setup, Log: log, Shown: l.run.relative(log), Redact: l.run.tools.Redact, Timeout: seconds(l.run.config.Pool.SetupTimeout)})
 }
 
 // stoppedError says what a request to stop at once interrupted.

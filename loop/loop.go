@@ -21,7 +21,6 @@ import (
 	"descartes/internal/redact"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
-	"descartes/loop/lab"
 	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/specbuild"
@@ -121,8 +120,8 @@ func OutcomeOf(e *journal.Event) Outcome {
 }
 
 // end returns the event that ends a run.
-func (l *Loop) end(out *Outcome, word string, totals journal.Totals) *journal.Event {
-	totals.Cost = l.history.Cost
+func (l *closing) end(out *Outcome, word string, totals journal.Totals) *journal.Event {
+	totals.Cost = l.run.history.Cost
 	e := &journal.Event{Type: journal.LoopFinished, Reason: word, Message: out.Message, Detail: &journal.Detail{Exit: journal.Exit{End: string(out.Ending)}, Closing: journal.Closing{Totals: &totals, Unpushed: out.Unpushed, Merging: out.Merging, Commits: out.Commits}},
 		Branch: out.Branch}
 	if out.Ending == journal.Paused {
@@ -131,8 +130,8 @@ func (l *Loop) end(out *Outcome, word string, totals journal.Totals) *journal.Ev
 	if !out.Until.IsZero() {
 		e.Detail.Until = &out.Until
 	}
-	if l.tools.Code != nil {
-		e.Detail.Code = l.tools.Code(*out)
+	if l.run.tools.Code != nil {
+		e.Detail.Code = l.run.tools.Code(*out)
 	}
 	return e
 }
@@ -195,27 +194,22 @@ type Loop struct {
 	history *journal.State
 	journal *journal.Journal
 	saver   *saver
-	locks   []*store.Lock
 	backoff *backoff
 	branch  string           // made before the first attempt, or ""
 	held    []*journal.Event // written with the next event
-	missing map[string]bool  // withheld variables, and notes of looks, already reported
-	last    before           // what the tag's last loop recorded about its checks
 	resumed bool
 	unmade  func() // removes what a run made that was rejected; nil for nothing
 	full    bool   // the disk is full, and the end could not be recorded
 
-	lanes       []*lane
-	lab         *lab.Lab // nil: no look needs one
-	checker     *lane    // that of the check slot; nil while nothing needed one
-	trunk       *trunk   // nil without git
-	uncheckable bool     // a check slot would lead back into the user's tree
+	locks   *locks
+	lanes   *lanes
+	worker  *worker
+	checks  *checks
+	closing *closing
+	trunk   *trunk // nil without git
 
 	stop    *stopper
 	ctx     context.Context // of the run
-	now     context.Context // over when the run is to end at once
-	atOnce  context.CancelFunc
-	ending  atomic.Pointer[ending]
 	soft    <-chan struct{} // nil once it is closed
 	tick    *time.Ticker    // for requests of other terminals
 	inbox   chan func()     // what other goroutines have to say
@@ -247,11 +241,6 @@ func (l *Loop) Uncommitted() []string {
 
 // State is the loop as its state file would show it now.
 func (l *Loop) State() *store.State {
-	return l.snapshot()
-}
-
-// snapshot builds the state from the history.
-func (l *Loop) snapshot() *store.State {
 	s := *l.state
 	task := func(id string) store.TaskID { return store.TaskID{ID: id} }
 	if l.job != nil {
@@ -265,7 +254,7 @@ func (l *Loop) snapshot() *store.State {
 
 // bringNamed brings what an attempt changed in the user's files that its spec names into his tree, as uncommitted changes. Where they are in the way a
 // ref keeps it.
-func (l *Loop) bringNamed(ctx context.Context, u *unit) error {
+func (l *worker) bringNamed(ctx context.Context, u *unit) error {
 	n := &u.res.Work.Named
 	if !n.Changed() {
 		return nil
@@ -274,8 +263,8 @@ func (l *Loop) bringNamed(ctx context.Context, u *unit) error {
 	defer done()
 	ctx = context.WithoutCancel(ctx)
 	why := ""
-	err := l.inTree(gctx, func() (err error) {
-		why, err = l.tools.Repo.Arrive(ctx, n.Was, n.Has)
+	err := l.run.locks.inTree(gctx, func() (err error) {
+		why, err = l.run.tools.Repo.Arrive(ctx, n.Was, n.Has)
 		return err
 	})
 	if err != nil {
@@ -284,54 +273,54 @@ func (l *Loop) bringNamed(ctx context.Context, u *unit) error {
 	if why == "" {
 		return nil
 	}
-	ref := "refs/descartes/" + l.state.ID + "/named"
-	if _, err := l.tools.Repo.Keep(ctx, ref, n.Has, nil, "descartes: files that git does not have, as an attempt left them"); err != nil {
+	ref := "refs/descartes/" + l.run.state.ID + "/named"
+	if _, err := l.run.tools.Repo.Keep(ctx, ref, n.Has, nil, "descartes: files that git does not have, as an attempt left them"); err != nil {
 		return gitErr("keep changes of "+oneline.List(n.Paths), err)
 	}
-	return l.tellWarn(u, fmt.Sprintf("your tree cannot take what it changed in %s, which is not committed: %s; it is kept as %s", oneline.List(n.Paths), why, ref))
+	return l.run.tellWarn(u, fmt.Sprintf("your tree cannot take what it changed in %s, which is not committed: %s; it is kept as %s", oneline.List(n.Paths), why, ref))
 }
 
 // input is the input of a unit's attempt.
-func (l *Loop) input(u *unit, prompt string) attempt.Input {
-	c := l.config
+func (l *worker) input(u *unit, prompt string) attempt.Input {
+	c := l.run.config
 	in := attempt.Input{All: c.AllChecks, Backend: u.with.Backend, Model: u.with.Model, Promise: c.CompletionPromise, Prompt: prompt, Log: u.log,
 		Agent: attempt.Clocks{Timeout: seconds(c.TimeoutSecs), Idle: seconds(c.IdleTimeoutSecs), Start: seconds(c.StartTimeoutSecs), Exit: seconds(c.ExitGraceSecs),
 			Spin: c.SpinLimit},
 		Clocks: attempt.Clocks{Timeout: seconds(c.VerifyTimeoutSecs), Idle: seconds(c.VerifyIdleSecs)}, Base: u.base}
-	in.Env = []string{"DESCARTES_LOOP_ID=" + l.state.ID, "DESCARTES_ATTEMPT=" + strconv.Itoa(u.number)}
+	in.Env = []string{"DESCARTES_LOOP_ID=" + l.run.state.ID, "DESCARTES_ATTEMPT=" + strconv.Itoa(u.number)}
 	in.Guard = &attempt.Guard{Levels: c.Guard, Protect: c.Protect}
 	if h := c.Holdout; h.Run != "" {
-		in.Holdout = &attempt.Holdout{Run: h.Run, Dir: h.Folder(l.root), Log: l.home.HeldOutLog(l.state.ID, u.log), Timeout: seconds(cmp.Or(h.Timeout, c.VerifyTimeoutSecs))}
+		in.Holdout = &attempt.Holdout{Run: h.Run, Dir: h.Folder(l.run.root), Log: l.run.home.HeldOutLog(l.run.state.ID, u.log), Timeout: seconds(cmp.Or(h.Timeout, c.VerifyTimeoutSecs))}
 	}
 	in.Prove, in.Mutants = c.ProveOf(u.task), c.Mutants
-	l.work.input(u, &in)
+	l.run.work.input(u, &in)
 	in.Env = append(in.Env, u.lane.env()...)
 	return in
 }
 
 // observe records the steps that an attempt reports.
-func (l *Loop) observe(u *unit) func(*attempt.Step) error {
+func (l *worker) observe(u *unit) func(*attempt.Step) error {
 	return func(s *attempt.Step) (err error) {
-		l.say(func() { err = l.step(u, s) })
+		l.run.say(func() { err = l.step(u, s) })
 		return err
 	}
 }
 
-func (l *Loop) step(u *unit, s *attempt.Step) error {
+func (l *worker) step(u *unit, s *attempt.Step) error {
 	u.step = s.Number
 	defer func() { u.step = 0 }()
 	switch s.Moment {
 	case attempt.Placed:
-		e := l.event(journal.AttemptPlaced, u)
+		e := l.run.event(journal.AttemptPlaced, u)
 		e.Host, e.Ref = s.Who, s.Ref
-		return l.record(e)
+		return l.run.record(e)
 	case attempt.Waits:
-		e := l.event(journal.AttemptWaiting, u)
+		e := l.run.event(journal.AttemptWaiting, u)
 		e.Reason = s.Who
 		if !s.Until.IsZero() {
 			e.Detail = &journal.Detail{Exit: journal.Exit{Until: &s.Until}}
 		}
-		return l.record(e)
+		return l.run.record(e)
 	case attempt.Ended:
 		return l.heal(u, s.Who)
 	case attempt.Answered:
@@ -339,29 +328,29 @@ func (l *Loop) step(u *unit, s *attempt.Step) error {
 		if u.it != nil {
 			words = maxFinal
 		}
-		e := agentEnd(l.event(journal.AgentFinished, u), s.Result.Agent, u.with, words)
+		e := agentEnd(l.run.event(journal.AgentFinished, u), s.Result.Agent, u.with, words)
 		e.Detail.Changed = s.Result.Changed
-		return l.record(withNotes(e)...)
+		return l.run.record(withNotes(e)...)
 	case attempt.Started:
-		e := l.event(journal.VerifyStarted, u)
+		e := l.run.event(journal.VerifyStarted, u)
 		nameCheck(e, s.Command)
-		return l.record(e)
+		return l.run.record(e)
 	case attempt.Checked:
-		e := l.event(journal.VerifyFinished, u)
+		e := l.run.event(journal.VerifyFinished, u)
 		e.Detail = verifyDetail(s.Verify)
 		e.Detail.Check = ""
 		if nameCheck(e, s.Command); e.Detail.Check != "" && !s.Verify.Passed {
 			e.Detail.Why, e.Detail.Output = s.Verify.Reason(), tail(s.Verify.Tail, maxWords)
 		}
 		if u.it != nil && (s.Command.Criterion || s.Command.Name == "" && s.Verify.Tests == nil) {
-			return l.record(e)
+			return l.run.record(e)
 		}
 		e.Detail.Command = s.Command.Run
-		l.recordWithNext(e)
+		l.run.recordWithNext(e)
 	case attempt.Looking:
-		e := l.event(journal.LookStarted, u)
+		e := l.run.event(journal.LookStarted, u)
 		e.Detail = &journal.Detail{Look: s.Who}
-		return l.record(e)
+		return l.run.record(e)
 	case attempt.Consulted:
 		return l.consulted(u, s)
 	case attempt.Noted:
@@ -370,7 +359,7 @@ func (l *Loop) step(u *unit, s *attempt.Step) error {
 				continue
 			}
 			l.missing[line] = s.Who != ""
-			if err := l.warn(u, line); err != nil {
+			if err := l.run.warn(u, line); err != nil {
 				return err
 			}
 		}
@@ -379,15 +368,15 @@ func (l *Loop) step(u *unit, s *attempt.Step) error {
 }
 
 // consulted records the answer of an agent that a look asked. The event has all that a resumed loop needs: the answer was paid for.
-func (l *Loop) consulted(u *unit, s *attempt.Step) error {
+func (l *worker) consulted(u *unit, s *attempt.Step) error {
 	with := Choice(s.With)
-	e := agentEnd(l.event(journal.LookAnswered, u), *s.Agent, with, maxFinal)
-	e.Type, e.Detail.Look, e.Detail.Tree, e.Detail.Log = journal.LookAnswered, s.Who, string(s.Tree), l.relative(s.Log)
+	e := agentEnd(l.run.event(journal.LookAnswered, u), *s.Agent, with, maxFinal)
+	e.Type, e.Detail.Look, e.Detail.Tree, e.Detail.Log = journal.LookAnswered, s.Who, string(s.Tree), l.run.relative(s.Log)
 	var err error
-	if e.Detail.Until, err = l.backoff.after(with, *s.Agent, s.Agent.Reason, l.teller(u)); err != nil {
+	if e.Detail.Until, err = l.run.backoff.after(with, *s.Agent, s.Agent.Reason, l.teller(u)); err != nil {
 		return err
 	}
-	return l.record(withNotes(e)...)
+	return l.run.record(withNotes(e)...)
 }
 
 // nameCheck sets which command an event is about.
@@ -453,21 +442,21 @@ func (l *Loop) Warn(text string) error {
 }
 
 // heal restores what is ours and the attempt changed: the run's files, the journal, the locks. who names the part that did it.
-func (l *Loop) heal(u *unit, who string) error {
-	lines, err := l.work.repair(u, who)
-	if err := errors.Join(err, l.warn(u, lines...)); err != nil {
+func (l *worker) heal(u *unit, who string) error {
+	lines, err := l.run.work.repair(u, who)
+	if err := errors.Join(err, l.run.warn(u, lines...)); err != nil {
 		return err
 	}
-	healed, err := l.journal.Heal()
-	locks, lost := store.Retake(l.locks)
-	l.locks = locks
+	healed, err := l.run.journal.Heal()
+	locks, lost := store.Retake(l.run.locks.all)
+	l.run.locks.all = locks
 	if err = errors.Join(err, lost); err != nil || !healed {
 		return err
 	}
-	if err := l.home.Make(l.tools.FS); err != nil {
+	if err := l.run.home.Make(l.run.tools.FS); err != nil {
 		return err
 	}
-	return l.warn(u, "somebody changed "+l.relative(l.journal.Path())+" during the "+who+", which was put back")
+	return l.run.warn(u, "somebody changed "+l.run.relative(l.run.journal.Path())+" during the "+who+", which was put back")
 }
 
 // recordWithNext records an event together with the one that follows it. It saves a write, and a crash loses nothing that the next run would not find
@@ -483,18 +472,6 @@ func (l *Loop) record(events ...*journal.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
-	if err := l.write(events); err != nil {
-		return err
-	}
-	if l.tools.Observe != nil {
-		for _, e := range events {
-			l.tools.Observe(*e)
-		}
-	}
-	return nil
-}
-
-func (l *Loop) write(events []*journal.Event) error {
 	for _, e := range events {
 		redactEvent(l.tools.Redact, e)
 	}
@@ -508,7 +485,13 @@ func (l *Loop) write(events []*journal.Event) error {
 	for id, status := range changes { // there are none in a prompt loop
 		l.job.Graph.SetStatus(id, tasks.Status(status))
 	}
-	return l.saver.note(changes)
+	if err := l.saver.note(changes); err != nil || l.tools.Observe == nil {
+		return err
+	}
+	for _, e := range events {
+		l.tools.Observe(*e)
+	}
+	return nil
 }
 
 // flush rewrites the task file and the state file now.
@@ -521,34 +504,34 @@ func (l *Loop) saveFiles() (err error) {
 }
 
 // finish records the end and saves everything. A cancelled or paused loop can be resumed from here.
-func (l *Loop) finish(out *Outcome) error {
-	e, path, text, err := l.work.finished(out)
+func (l *closing) finish(out *Outcome) error {
+	e, path, text, err := l.run.work.finished(out)
 	if err != nil {
 		return err
 	}
-	if err := l.record(e); err != nil {
+	if err := l.run.record(e); err != nil {
 		return err
 	}
-	if err := l.flush(); err != nil {
+	if err := l.run.flush(); err != nil {
 		return err
 	}
 	if path != "" { // everything else is saved
-		if err := store.WriteHandoff(l.tools.FS, l.root, path, l.tools.Redact.Text(text)); err != nil {
+		if err := store.WriteHandoff(l.run.tools.FS, l.run.root, path, l.run.tools.Redact.Text(text)); err != nil {
 			return err
 		}
 	}
-	return l.home.ClearRequest(l.state.ID)
+	return l.run.home.ClearRequest(l.run.state.ID)
 }
 
 // Close releases the loop's files and locks. What was recorded is on disk before it returns.
 func (l *Loop) Close() error {
-	errs := []error{l.closeLanes()}
+	errs := []error{l.lanes.close()}
 	if l.journal != nil {
 		if err := l.journal.Close(); !l.full || !DiskFull(err) {
 			errs = append(errs, err)
 		}
 	}
-	for _, k := range l.locks {
+	for _, k := range l.locks.all {
 		errs = append(errs, k.Release())
 	}
 	if l.unmade != nil {

@@ -253,7 +253,7 @@ func recordedLoop(t *testing.T, dir string, rec *recorder) *Loop {
 		t.Fatal(problems)
 	}
 	home := store.NewHome(dir)
-	l := &Loop{root: dir, home: home, history: journal.NewState(), state: &store.State{Version: store.StateVersion, ID: "x", Kind: store.KindTag, Tag: "x"}}
+	l := &Loop{root: dir, home: home, history: journal.NewState(), state: &store.State{Version: store.StateVersion, ID: "x", Kind: store.KindTag, Tag: "x"}, lanes: &lanes{}, locks: &locks{}}
 	l.work = j.begin(l, StartOptions{})
 	l.tools = Tools{FS: rec, Now: clock(), Observe: func(e journal.Event) {
 		if e.Type.Durable() {
@@ -264,7 +264,7 @@ func recordedLoop(t *testing.T, dir string, rec *recorder) *Loop {
 	if l.journal, _, err = journal.Open(rec, home.Events("x"), "x", l.tools.Now); err != nil {
 		t.Fatal(err)
 	}
-	l.saver = &saver{fs: rec, file: j.File, own: &ownState{fs: rec, path: home.Default()}, sync: l.journal.Sync, state: l.snapshot, pending: map[string]tasks.Status{}}
+	l.saver = &saver{fs: rec, file: j.File, own: &ownState{fs: rec, path: home.Default()}, sync: l.journal.Sync, state: l.State, pending: map[string]tasks.Status{}}
 	return l
 }
 

@@ -12,76 +12,79 @@ import (
 	"descartes/loop/store"
 )
 
+// closing ends a run.
+type closing struct{ run *Loop }
+
 // push pushes the branch with the commits, and the refs of kept attempts, to the branch's remote. If it cannot, it warns with the command to type.
-func (l *Loop) push(out *Outcome) error {
-	if !l.config.Git.Push || out.Ending == journal.BaselineFails || out.Ending == journal.DiskFull {
+func (l *closing) push(out *Outcome) error {
+	if !l.run.config.Git.Push || out.Ending == journal.BaselineFails || out.Ending == journal.DiskFull {
 		return nil
 	}
-	branch := "refs/heads/" + l.branch
-	if l.trunk != nil {
-		branch = l.trunk.branch
-	} else if l.branch == "" {
-		head, err := l.tools.Repo.Head(context.WithoutCancel(l.ctx))
+	branch := "refs/heads/" + l.run.branch
+	if l.run.trunk != nil {
+		branch = l.run.trunk.branch
+	} else if l.run.branch == "" {
+		head, err := l.run.tools.Repo.Head(context.WithoutCancel(l.run.ctx))
 		if err != nil {
 			return gitErr("read HEAD", err)
 		}
 		branch = head.Branch
 	}
 	var specs []string
-	own := "refs/descartes/" + l.state.ID + "/"
-	if at, err := l.tools.Repo.RefCommit(branch); err == nil && at != "" { // otherwise the run ended before the branch was made
+	own := "refs/descartes/" + l.run.state.ID + "/"
+	if at, err := l.run.tools.Repo.RefCommit(branch); err == nil && at != "" { // otherwise the run ended before the branch was made
 		specs = append(specs, branch)
 	}
-	if at, err := l.tools.Repo.RefCommit(store.TagTrunkRef(l.state.Tag)); l.state.Tag != "" && err == nil && at != "" {
-		specs = append(specs, store.TagTrunkRef(l.state.Tag))
+	if at, err := l.run.tools.Repo.RefCommit(store.TagTrunkRef(l.run.state.Tag)); l.run.state.Tag != "" && err == nil && at != "" {
+		specs = append(specs, store.TagTrunkRef(l.run.state.Tag))
 	}
 	specs = append(specs, own+"*:"+own+"*", "^"+own+"trunk", "^"+own+"start/*", "^"+own+"commit", "^"+own+"baseline") // these move from run to run
-	remote, err := l.tools.Repo.Remote(branch)
+	remote, err := l.run.tools.Repo.Remote(branch)
 	all := specs
 	if l.hasNotes() {
 		all = append(slices.Clip(specs), receipt.NotesRef)
 	}
 	command := fmt.Sprintf("git push %s '%s'", cmp.Or(remote, "REMOTE"), strings.Join(all, "' '"))
 	if err == nil {
-		pctx, done := l.committing(nil) // not ended by what ended the run
+		pctx, done := l.run.stop.committing(nil) // not ended by what ended the run
 		defer done()
-		if err = l.tools.Repo.Push(pctx, remote, specs); err == nil {
-			if l.trunk != nil && l.trunk.merged != "" { // else the next clone would bring it back one day
-				err = l.tools.Repo.Withdraw(pctx, remote, store.TagTrunkRef(l.state.Tag), l.trunk.merged)
+		if err = l.run.tools.Repo.Push(pctx, remote, specs); err == nil {
+			if l.run.trunk != nil && l.run.trunk.merged != "" { // else the next clone would bring it back one day
+				err = l.run.tools.Repo.Withdraw(pctx, remote, store.TagTrunkRef(l.run.state.Tag), l.run.trunk.merged)
 			}
 		}
 		if err == nil {
 			if notes := l.pushNotes(pctx, remote); notes != nil {
-				return l.Warn(fmt.Sprintf("the work of this run is pushed, its receipts are not: %v; to push them: git push %s %s", notes, remote, receipt.NotesRef))
+				return l.run.Warn(fmt.Sprintf("the work of this run is pushed, its receipts are not: %v; to push them: git push %s %s", notes, remote, receipt.NotesRef))
 			}
 		}
 	}
 	if err == nil {
 		return nil
 	}
-	if moved, merr := l.tools.Repo.Moved(context.WithoutCancel(l.ctx), remote, branch); merr == nil && moved {
+	if moved, merr := l.run.tools.Repo.Moved(context.WithoutCancel(l.run.ctx), remote, branch); merr == nil && moved {
 		name := strings.TrimPrefix(branch, "refs/heads/")
-		if command = fmt.Sprintf("git pull --no-rebase %s %s && %s", remote, name, command); l.branch != "" && l.state.Tag != "" {
-			command = fmt.Sprintf("descartes run %s --branch %s --push", l.state.Tag, name)
+		if command = fmt.Sprintf("git pull --no-rebase %s %s && %s", remote, name, command); l.run.branch != "" && l.run.state.Tag != "" {
+			command = fmt.Sprintf("descartes run %s --branch %s --push", l.run.state.Tag, name)
 		}
 	}
 	out.Unpushed = command
-	return l.Warn(fmt.Sprintf("the work of this run is not pushed: %v; to push it: %s", err, command))
+	return l.run.Warn(fmt.Sprintf("the work of this run is not pushed: %v; to push it: %s", err, command))
 }
 
 // hasNotes reports whether there are receipts.
-func (l *Loop) hasNotes() bool {
-	at, err := l.tools.Repo.RefCommit(receipt.NotesRef)
+func (l *closing) hasNotes() bool {
+	at, err := l.run.tools.Repo.RefCommit(receipt.NotesRef)
 	return err == nil && at != ""
 }
 
 // pushNotes merges the receipts that others pushed into ours and pushes the result. It never forces.
-func (l *Loop) pushNotes(ctx context.Context, remote string) error {
+func (l *closing) pushNotes(ctx context.Context, remote string) error {
 	if !l.hasNotes() {
 		return nil
 	}
-	if err := l.tools.Repo.MergeNotes(ctx, remote, receipt.NotesRef); err != nil {
+	if err := l.run.tools.Repo.MergeNotes(ctx, remote, receipt.NotesRef); err != nil {
 		return err
 	}
-	return l.tools.Repo.Push(ctx, remote, []string{receipt.NotesRef})
+	return l.run.tools.Repo.Push(ctx, remote, []string{receipt.NotesRef})
 }

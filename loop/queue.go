@@ -43,88 +43,104 @@ func durations(h *journal.State) map[string]time.Duration {
 	return out
 }
 
+// queue says what a run over a tag does next.
+type queue struct {
+	run     *Loop
+	tag     *tagWork
+	sched   *scheduler.Queue
+	told    map[string]string   // held tasks already reported, and why
+	waiting map[string]bool     // tasks reported as waiting for another's files
+	under   []*unit             // at work, asleep, or waiting to be integrated
+	asleep  int                 // of them
+	passed  int                 // waves with nothing left to do
+	entered int                 // the last wave whose start was recorded
+	again   []string            // tasks whose next attempt comes next
+	putOff  []string            // tasks whose next attempt waits for the first one of others
+	quota   map[string]*Outcome // tasks whose accounts are out of quota for longer than the run may wait
+}
+
 // order returns the queue of a run. A new run uses the durations of the tag's last loop.
-func (w *tagWork) order(slots int) (*scheduler.Queue, error) {
+func (w *queue) order(slots int) (*scheduler.Queue, error) {
 	took := map[string]time.Duration{}
-	last, err := w.home.LastOf(w.state.Tag)
+	last, err := w.run.home.LastOf(w.run.state.Tag)
 	if err != nil {
 		return nil, err
 	}
-	if last != nil && last.State.ID != w.state.ID {
-		if h, err := journal.Load(w.home.Events(last.State.ID)); err == nil { // the commands that show that loop report what is wrong with it
+	if last != nil && last.State.ID != w.run.state.ID {
+		if h, err := journal.Load(w.run.home.Events(last.State.ID)); err == nil { // the commands that show that loop report what is wrong with it
 			took = durations(h)
 		}
 	}
-	maps.Copy(took, durations(w.history))
-	return w.job.Queue(slots, took), nil
+	maps.Copy(took, durations(w.run.history))
+	return w.run.job.Queue(slots, took), nil
 }
 
 // next has a lane start what is most urgent: the commit of a wave that is over, else an attempt.
 func (w *tagWork) next(ln *lane) (*Outcome, error) {
 	for {
-		if _, err := w.relist(); err != nil {
+		if _, err := w.list.relist(); err != nil {
 			return nil, err
 		}
 		if !w.scope.Step {
-			if _, err := w.takeAnswers(); err != nil {
+			if _, err := w.list.takeAnswers(); err != nil {
 				return nil, err
 			}
 		}
-		if goes, err := w.pass(ln); goes || err != nil {
+		if goes, err := w.queue.pass(ln); goes || err != nil {
 			return nil, err
 		}
-		if w.unapproved != nil {
-			return w.unapproved, nil
+		if w.reviews.unapproved != nil {
+			return w.reviews.unapproved, nil
 		}
-		if id := w.verifiedBefore(); id != "" {
-			if _, err := w.unit(ln, id); err != nil || ln.busy {
+		if id := w.queue.verifiedBefore(); id != "" {
+			if _, err := w.task.unit(ln, id); err != nil || ln.busy {
 				return nil, err
 			}
 			continue
 		}
-		if out := w.limits(); out != nil {
+		if out := w.run.limits(); out != nil {
 			return out, nil
 		}
-		if n := w.config.Scud.MaxTotalIterations; n > 0 && w.history.Iteration+w.beginning() >= n {
+		if n := w.run.config.Scud.MaxTotalIterations; n > 0 && w.run.history.Iteration+w.queue.beginning() >= n {
 			return nil, nil // others have the last attempts
 		}
-		id, err := w.pick(ln)
+		id, err := w.queue.pick(ln)
 		if err != nil {
 			return nil, err
 		}
 		if id != "" {
-			u, err := w.unit(ln, id)
+			u, err := w.task.unit(ln, id)
 			if u == nil && err == nil { // something else came of it
 				if ln.busy {
 					return nil, nil
 				}
 				continue
 			}
-			out, err := w.startUnit(ln, u, err)
+			out, err := w.queue.startUnit(ln, u, err)
 			if ln.busy || out != nil || err != nil {
 				return out, err
 			}
 			continue // it has to wait for its provider
 		}
-		if !w.lone() {
+		if !w.queue.lone() {
 			return nil, nil
 		}
-		if len(w.quota) > 0 {
-			return w.firstBack(), nil
+		if len(w.queue.quota) > 0 {
+			return w.queue.firstBack(), nil
 		}
 		if w.scope.Step {
 			return nil, nil
 		}
-		if again, err := w.relist(); err != nil || !again { // it may have changed while the last wave was committed
+		if again, err := w.list.relist(); err != nil || !again { // it may have changed while the last wave was committed
 			return nil, err
 		}
 	}
 }
 
 // verifiedBefore is a task whose verified work of a killed run is still to be integrated, which needs no agent; "" for none.
-func (w *tagWork) verifiedBefore() string {
-	for _, t := range w.history.OpenTasks() {
-		if _, ok := w.job.Graph.Task(t.ID); ok && t.Verified != nil && w.at(t.ID) == nil && w.rounds[t.ID] == nil {
+func (w *queue) verifiedBefore() string {
+	for _, t := range w.run.history.OpenTasks() {
+		if _, ok := w.run.job.Graph.Task(t.ID); ok && t.Verified != nil && w.at(t.ID) == nil && w.tag.rounds.all[t.ID] == nil {
 			return t.ID
 		}
 	}
@@ -132,19 +148,19 @@ func (w *tagWork) verifiedBefore() string {
 }
 
 // startUnit starts a unit of a task.
-func (w *tagWork) startUnit(ln *lane, u *unit, err error) (*Outcome, error) {
+func (w *queue) startUnit(ln *lane, u *unit, err error) (*Outcome, error) {
 	if err == nil {
-		err = w.enter(w.waveOf(u.task.ID))
+		err = w.enter(w.run.waveOf(u.task.ID))
 	}
 	if err != nil {
 		return nil, err
 	}
 	w.under = append(w.under, u)
-	return w.start(ln, u)
+	return w.run.start(ln, u)
 }
 
 // leaves takes a unit off those under way.
-func (w *tagWork) leaves(u *unit) {
+func (w *queue) leaves(u *unit) {
 	w.under = slices.DeleteFunc(w.under, func(x *unit) bool { return x == u })
 }
 
@@ -153,57 +169,57 @@ func (w *tagWork) sleeps(u *unit, yes bool) {
 	switch {
 	case u.round == nil && yes:
 		u.lane.busy = false
-		w.asleep++
+		w.queue.asleep++
 	case u.round == nil:
-		w.asleep--
-		w.leaves(u)
+		w.queue.asleep--
+		w.queue.leaves(u)
 	case yes:
 	default:
-		out := w.limits()
-		if out == nil && w.out == nil && w.err == nil {
-			w.endWith(w.start(u.lane, u))
+		out := w.run.limits()
+		if out == nil && w.run.out == nil && w.run.err == nil {
+			w.run.endWith(w.run.start(u.lane, u))
 			return
 		}
 		u.lane.busy = false
-		w.endWith(w.dropped(u, out), nil)
+		w.run.endWith(w.dropped(u, out), nil)
 	}
 }
 
 // dropped lets the other tasks continue if the accounts of a unit's task are out of quota for longer than the run may wait.
 func (w *tagWork) dropped(u *unit, out *Outcome) *Outcome {
-	w.leaves(u)
-	sitsOut := out != nil && out.Ending == journal.QuotaUsedUp && w.config.OnLimit != OnLimitStop
+	w.queue.leaves(u)
+	sitsOut := out != nil && out.Ending == journal.QuotaUsedUp && w.run.config.OnLimit != OnLimitStop
 	if u.round != nil {
 		if sitsOut {
 			u.round.left = 0
 		}
-		w.quit(u)
+		w.rounds.quit(u)
 	}
 	if !sitsOut {
 		return out
 	}
-	if w.quota == nil {
-		w.quota = map[string]*Outcome{}
+	if w.queue.quota == nil {
+		w.queue.quota = map[string]*Outcome{}
 	}
-	w.quota[u.task.ID] = out
+	w.queue.quota[u.task.ID] = out
 	return nil
 }
 
 // pass skips waves with nothing left to do, and has what they have verified committed. It reports held tasks. A commit includes finished work of later
 // waves. goes says that the lane has to wait for a commit, or makes one.
-func (w *tagWork) pass(ln *lane) (goes bool, err error) {
-	waves := w.job.Graph.Waves()
+func (w *queue) pass(ln *lane) (goes bool, err error) {
+	waves := w.run.job.Graph.Waves()
 	for i := w.passed; i < len(waves) && !w.beyond(waves[i]); i++ {
 		for _, id := range waves[i].Tasks {
 			if open, err := w.open(id); open || err != nil || w.at(id) != nil {
 				return false, err
 			}
 		}
-		if w.publishing {
+		if w.tag.waves.publishing {
 			return w.inOrder(), nil
 		}
-		if w.uncommitted(waves[i].Number) && w.unapproved == nil {
-			w.commitIn(ln, waves[i])
+		if w.tag.waves.uncommitted(waves[i].Number) && w.tag.reviews.unapproved == nil {
+			w.tag.waves.commitIn(ln, waves[i])
 			return true, nil
 		}
 		w.passed = i + 1
@@ -212,27 +228,27 @@ func (w *tagWork) pass(ln *lane) (goes bool, err error) {
 }
 
 // perTask reports whether each verified task gets a commit of its own.
-func (w *tagWork) perTask() bool { return w.config.Commit == CommitTask }
+func (w *waves) perTask() bool { return w.run.config.Commit == CommitTask }
 
 // commitIn has the trunk commit what a wave has, in a lane, before it folds in anything else.
-func (w *tagWork) commitIn(ln *lane, wave scheduler.Wave) {
-	commits := len(w.history.WaveCommits)
+func (w *waves) commitIn(ln *lane, wave scheduler.Wave) {
+	commits := len(w.run.history.WaveCommits)
 	w.publishing, ln.busy = true, true
-	w.jobs = slices.Insert(w.jobs, 0, job{begin: func() func() error {
-		return func() error { return w.commitWave(w.now, ln, wave) }
+	w.run.jobs = slices.Insert(w.run.jobs, 0, job{begin: func() func() error {
+		return func() error { return w.commit(w.run.stop.now, ln, wave) }
 	}, then: func(err error) (*Outcome, error) {
 		w.publishing, ln.busy = false, false
 		switch {
 		case errors.Is(err, errPutBack) || errors.Is(err, errTakenOut):
 			return nil, nil
 		case errors.Is(err, errWaits):
-			return w.unapproved, nil
-		case err == nil && wave.Number <= len(w.job.Graph.Waves()) && w.closed(w.job.Graph.Waves()[wave.Number-1]): // it may have got other tasks meanwhile
-			if w.scope.Step && w.entered == 0 && len(w.history.WaveCommits) > commits { // that was the step
-				w.entered = wave.Number
+			return w.tag.reviews.unapproved, nil
+		case err == nil && wave.Number <= len(w.run.job.Graph.Waves()) && w.tag.queue.closed(w.run.job.Graph.Waves()[wave.Number-1]): // it may have got other tasks meanwhile
+			if w.tag.scope.Step && w.tag.queue.entered == 0 && len(w.run.history.WaveCommits) > commits { // that was the step
+				w.tag.queue.entered = wave.Number
 			}
-			if w.passed == wave.Number-1 {
-				w.passed = wave.Number
+			if w.tag.queue.passed == wave.Number-1 {
+				w.tag.queue.passed = wave.Number
 			}
 		}
 		_, w.cut = errors.AsType[*gitops.StoppedError](err)
@@ -241,16 +257,18 @@ func (w *tagWork) commitIn(ln *lane, wave scheduler.Wave) {
 }
 
 // inOrder reports whether each wave is finished before the next begins.
-func (w *tagWork) inOrder() bool { return w.config.Slots() == 1 || w.config.Barrier || w.scope.Step }
+func (w *queue) inOrder() bool {
+	return w.run.config.Slots() == 1 || w.run.config.Barrier || w.tag.scope.Step
+}
 
 // beyond reports whether a wave is after the one that a step runs.
-func (w *tagWork) beyond(wave scheduler.Wave) bool {
-	return w.scope.Step && w.entered > 0 && wave.Number > w.entered
+func (w *queue) beyond(wave scheduler.Wave) bool {
+	return w.tag.scope.Step && w.entered > 0 && wave.Number > w.entered
 }
 
 // open reports whether a task can still run, now or once others are done. A held task is reported once.
-func (w *tagWork) open(id string) (bool, error) {
-	g := w.job.Graph
+func (w *queue) open(id string) (bool, error) {
+	g := w.run.job.Graph
 	switch s, cause := g.State(id); {
 	case s.Open():
 		return true, nil
@@ -263,27 +281,27 @@ func (w *tagWork) open(id string) (bool, error) {
 		}
 		w.told[id] = cause
 		roots, _ := g.Held(id)
-		return false, w.record(&journal.Event{Type: journal.TaskHeld, Unit: journal.Unit{Wave: g.Wave(id), Task: id, Title: w.title(id)}, Reason: cause, Tasks: roots})
+		return false, w.run.record(&journal.Event{Type: journal.TaskHeld, Unit: journal.Unit{Wave: g.Wave(id), Task: id, Title: w.tag.title(id)}, Reason: cause, Tasks: roots})
 	}
 	return false, nil
 }
 
 // pick returns the most urgent ready task that nobody has, or "". A task that failed comes first, unless it is postponed: then it comes last.
-func (w *tagWork) pick(ln *lane) (string, error) {
-	if id := w.wanted(); id != "" {
+func (w *queue) pick(ln *lane) (string, error) {
+	if id := w.tag.rounds.wanted(); id != "" {
 		return id, nil
 	}
 	can := func(id string) bool {
-		return w.job.Graph.Ready(id) && w.at(id) == nil && !w.sitsOut(id) && w.rounds[id] == nil
+		return w.run.job.Graph.Ready(id) && w.at(id) == nil && !w.sitsOut(id) && w.tag.rounds.all[id] == nil
 	}
-	if id := w.scope.Task; id != "" {
+	if id := w.tag.scope.Task; id != "" {
 		if !can(id) {
 			return "", nil
 		}
 		return id, nil
 	}
 	var ready []string
-	for _, wave := range w.job.Graph.Waves()[w.passed:] {
+	for _, wave := range w.run.job.Graph.Waves()[w.passed:] {
 		if w.beyond(wave) {
 			break
 		}
@@ -299,7 +317,7 @@ func (w *tagWork) pick(ln *lane) (string, error) {
 			break
 		}
 	}
-	ready = w.inTurn(w.apart(w.fitting(ready)))
+	ready = w.inTurn(w.apart(w.tag.rounds.fitting(ready)))
 	if w.asleep > 0 { // one that waits is enough
 		ready = slices.DeleteFunc(ready, w.waitsForQuota)
 	}
@@ -315,27 +333,27 @@ func (w *tagWork) pick(ln *lane) (string, error) {
 }
 
 // waitsForQuota reports whether a task would have to wait for a quota.
-func (w *tagWork) waitsForQuota(id string) bool {
-	t, _ := w.job.Graph.Task(id)
-	return !w.backoff.free(w.config.Choices(t))
+func (w *queue) waitsForQuota(id string) bool {
+	t, _ := w.run.job.Graph.Task(id)
+	return !w.run.backoff.free(w.run.config.Choices(t))
 }
 
 // sitsOut reports whether the accounts of a task are out of quota for longer than the run may wait from now on.
-func (w *tagWork) sitsOut(id string) bool {
+func (w *queue) sitsOut(id string) bool {
 	out := w.quota[id]
-	if out != nil && !out.Until.IsZero() && (w.tools.Now().After(out.Until) || w.backoff.tooLong(move{limited: true, until: out.Until.Add(mostSpread)}) == nil) {
+	if out != nil && !out.Until.IsZero() && (w.run.tools.Now().After(out.Until) || w.run.backoff.tooLong(move{limited: true, until: out.Until.Add(mostSpread)}) == nil) {
 		delete(w.quota, id)
 	}
 	return w.quota[id] != nil
 }
 
 // firstBack is the end of a run whose remaining tasks all sit out: it can be resumed when the first of them has quota again.
-func (w *tagWork) firstBack() *Outcome {
+func (w *queue) firstBack() *Outcome {
 	return slices.MinFunc(slices.Collect(maps.Values(w.quota)), func(a, b *Outcome) int { return a.Until.Compare(b.Until) })
 }
 
 // at returns a unit of the task that is under way: at work, asleep, or waiting to be integrated; nil for none.
-func (w *tagWork) at(id string) *unit {
+func (w *queue) at(id string) *unit {
 	if i := slices.IndexFunc(w.under, func(u *unit) bool { return u.task.ID == id }); i >= 0 {
 		return w.under[i]
 	}
@@ -343,7 +361,7 @@ func (w *tagWork) at(id string) *unit {
 }
 
 // beginning counts the attempts that are about to begin.
-func (w *tagWork) beginning() (n int) {
+func (w *queue) beginning() (n int) {
 	for _, u := range w.under {
 		if !u.begun {
 			n++
@@ -354,24 +372,24 @@ func (w *tagWork) beginning() (n int) {
 
 // first returns the most urgent ready task, or "" if all must wait. A task that waits because its scope meets that of a running one
 // is reported once.
-func (w *tagWork) first(ready []string) (string, error) {
+func (w *queue) first(ready []string) (string, error) {
 	if len(ready) == 0 {
 		return "", nil
 	}
-	if w.queue == nil {
+	if w.sched == nil {
 		var err error
-		if w.queue, err = w.order(w.config.Slots()); err != nil {
+		if w.sched, err = w.order(w.run.config.Slots()); err != nil {
 			return "", err
 		}
 	}
-	now := scheduler.Now{Free: len(w.job.Graph.Leaves())}
+	now := scheduler.Now{Free: len(w.run.job.Graph.Leaves())}
 	for _, u := range w.under {
 		now.Running = append(now.Running, u.task.ID)
 	}
 	slices.Sort(now.Running)
 	now.Running = slices.Compact(now.Running)
 	id := ""
-	for _, next := range w.queue.Next(now) {
+	for _, next := range w.sched.Next(now) {
 		if slices.Contains(ready, next) {
 			id = next
 			break
@@ -380,7 +398,7 @@ func (w *tagWork) first(ready []string) (string, error) {
 	if id == "" && len(now.Running) == 0 { // nothing runs that they could clash with
 		id = ready[0]
 	}
-	for _, x := range w.queue.Waiting(now) {
+	for _, x := range w.sched.Waiting(now) {
 		if x.Reason != scheduler.WaitScope || x.Task == id || w.waiting[x.Task] || !slices.Contains(ready, x.Task) {
 			continue
 		}
@@ -388,8 +406,8 @@ func (w *tagWork) first(ready []string) (string, error) {
 			w.waiting = map[string]bool{}
 		}
 		w.waiting[x.Task] = true
-		e := &journal.Event{Type: journal.Warning, Unit: journal.Unit{Wave: w.job.Graph.Wave(x.Task), Task: x.Task, Title: w.title(x.Task)}, Message: oneline.Text(x.String())}
-		if err := w.record(e); err != nil {
+		e := &journal.Event{Type: journal.Warning, Unit: journal.Unit{Wave: w.run.job.Graph.Wave(x.Task), Task: x.Task, Title: w.tag.title(x.Task)}, Message: oneline.Text(x.String())}
+		if err := w.run.record(e); err != nil {
 			return "", err
 		}
 	}

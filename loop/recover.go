@@ -21,53 +21,53 @@ import (
 // killed ends an attempt that a killed run left open. It counts for nothing: a ref keeps what its slot holds, and the task starts again from what
 // this attempt had started from.
 func (w *tagWork) killed(ctx context.Context, ln *lane, open *journal.Event) error {
-	u, ok := w.attemptOf(ln, open)
+	u, ok := w.task.attemptOf(ln, open)
 	if !ok { // the list no longer has it
-		return errors.New("task " + open.Task + " was under way when the loop was killed, and is no longer in the task file; put it back, or remove " + w.relative(w.saver.own.path))
+		return errors.New("task " + open.Task + " was under way when the loop was killed, and is no longer in the task file; put it back, or remove " + w.run.relative(w.run.saver.own.path))
 	}
-	if done, err := w.wasVerified(u, open); done || err != nil {
+	if done, err := w.task.wasVerified(u, open); done || err != nil {
 		return err
 	}
 	u.res.Verdict, u.res.Reason = verify.Cancelled, journal.Killed
 	var err error
-	if u.res.Work, err = w.holding(ctx, u, open); err != nil {
+	if u.res.Work, err = w.run.worker.holding(ctx, u, open); err != nil {
 		return err
 	}
-	end := w.event(journal.AttemptFinished, u)
-	end.Verdict, end.Reason, end.Round, end.Detail = journal.Cancelled, u.res.Reason, open.Round, &journal.Detail{Exit: journal.Exit{End: string(agent.Cancelled)}, Client: journal.Client{Log: w.relative(u.log)}}
-	if end.Ref, err = w.keep(ctx, u, nil); err != nil {
+	end := w.run.event(journal.AttemptFinished, u)
+	end.Verdict, end.Reason, end.Round, end.Detail = journal.Cancelled, u.res.Reason, open.Round, &journal.Detail{Exit: journal.Exit{End: string(agent.Cancelled)}, Client: journal.Client{Log: w.run.relative(u.log)}}
+	if end.Ref, err = w.task.keep(ctx, u, nil); err != nil {
 		return err
 	}
-	return w.tell(end)
+	return w.run.tell(end)
 }
 
 // wasVerified records the end of an attempt that its ref calls verified: the run was killed before it could. Its work is integrated, and no agent
 // runs again.
-func (w *tagWork) wasVerified(u *unit, open *journal.Event) (bool, error) {
+func (w *taskWork) wasVerified(u *unit, open *journal.Event) (bool, error) {
 	at := slices.IndexFunc(w.kept, func(r gitops.Ref) bool {
-		return r.Name == store.RefPrefix(w.state.ID, open.Task)+strconv.Itoa(open.Attempt)
+		return r.Name == store.RefPrefix(w.run.state.ID, open.Task)+strconv.Itoa(open.Attempt)
 	})
 	if at < 0 {
 		return false, nil
 	}
 	ref := w.kept[at]
-	k, ok := ReadKept(ref, w.state.Tag, open.Task)
+	k, ok := ReadKept(ref, w.run.state.Tag, open.Task)
 	if !ok || k.verified() == 0 {
 		return false, nil
 	}
-	tree, err := w.tools.Repo.CommitTree(ref.Hash)
+	tree, err := w.run.tools.Repo.CommitTree(ref.Hash)
 	if err != nil {
 		return false, gitErr("read the verified work on task "+open.Task, err)
 	}
-	end := w.event(journal.AttemptFinished, u)
+	end := w.run.event(journal.AttemptFinished, u)
 	end.Verdict, end.Reason, end.Round, end.Tree, end.Ref = journal.Verified, k.Reason, open.Round, string(tree), ref.Name
-	end.Detail = &journal.Detail{Exit: journal.Exit{End: string(agent.Finished)}, Client: journal.Client{Log: w.relative(u.log)}}
-	return true, w.tell(end)
+	end.Detail = &journal.Detail{Exit: journal.Exit{End: string(agent.Finished)}, Client: journal.Client{Log: w.run.relative(u.log)}}
+	return true, w.run.tell(end)
 }
 
 // holding is what the slot of a killed run's attempt holds; nothing if another run used it since, or if it holds what the attempt began with. It masks
 // the secrets in the attempt's log: the process that would have done so was killed.
-func (l *Loop) holding(ctx context.Context, u *unit, open *journal.Event) (work workspace.Result, err error) {
+func (l *worker) holding(ctx context.Context, u *unit, open *journal.Event) (work workspace.Result, err error) {
 	if u.lane == nil {
 		return work, nil
 	}
@@ -76,7 +76,7 @@ func (l *Loop) holding(ctx context.Context, u *unit, open *journal.Event) (work 
 	}
 	work, err = u.lane.slot.Holds(ctx, open.TS)
 	if err != nil && ctx.Err() == nil && !DiskFull(err) {
-		return workspace.Result{}, l.tellWarn(u, fmt.Sprintf("what it left in slot %d cannot be kept: %v", open.Slot, err))
+		return workspace.Result{}, l.run.tellWarn(u, fmt.Sprintf("what it left in slot %d cannot be kept: %v", open.Slot, err))
 	}
 	if work.After == u.before && work.Commits == "" {
 		work.After = ""
@@ -86,17 +86,17 @@ func (l *Loop) holding(ctx context.Context, u *unit, open *journal.Event) (work 
 
 // recover reopens what a killed run took out of the trunk, and takes up the attempts that it ordered from a fleet: their results are used.
 func (w *tagWork) recover() (_ *Outcome, err error) {
-	if err := w.takenOut(w.ctx); err != nil {
+	if err := w.waves.takenOut(w.run.ctx); err != nil {
 		return nil, err
 	}
-	for _, ln := range w.lanes {
+	for _, ln := range w.run.lanes.all {
 		if ln.order == nil {
 			continue
 		}
-		w.say(func() {
+		w.run.say(func() {
 			var u *unit
-			if u, err = w.ordered(ln, ln.order); err == nil {
-				_, err = w.start(ln, u)
+			if u, err = w.task.ordered(ln, ln.order); err == nil {
+				_, err = w.run.start(ln, u)
 			}
 		})
 		if ln.order = nil; err != nil {
@@ -107,35 +107,35 @@ func (w *tagWork) recover() (_ *Outcome, err error) {
 }
 
 // ordered is the unit of an attempt that a killed run ordered from a fleet.
-func (w *tagWork) ordered(ln *lane, open *journal.Event) (*unit, error) {
+func (w *taskWork) ordered(ln *lane, open *journal.Event) (*unit, error) {
 	u, ok := w.attemptOf(ln, open)
 	if !ok {
-		return nil, errors.New("task " + open.Task + " was ordered from the fleet, and is no longer in the task file; put it back, or remove " + w.relative(w.saver.own.path))
+		return nil, errors.New("task " + open.Task + " was ordered from the fleet, and is no longer in the task file; put it back, or remove " + w.run.relative(w.run.saver.own.path))
 	}
 	u.started, u.again, u.begun, u.after = open.TS, true, false, w.after // its input is made anew
 	if open.Round > 0 {
-		r := w.rounds[open.Task]
+		r := w.tag.rounds.all[open.Task]
 		if r == nil { // it continues with the candidates that were ordered
 			r = &round{first: open.Round, base: u.base}
-			w.rounds[open.Task] = r
+			w.tag.rounds.all[open.Task] = r
 		}
 		u.round, r.running = r, append(r.running, u)
 	}
 	if d := open.Detail; d != nil && d.Backend != "" {
 		u.with = Choice{Backend: d.Backend, Model: d.Model}
 	}
-	w.under = append(w.under, u)
+	w.tag.queue.under = append(w.tag.queue.under, u)
 	return u, nil
 }
 
 // finishTask completes what another run, or another attempt, began of a task: the steps between the end of an attempt and the end of its task. It reports
 // whether there was one.
-func (w *tagWork) finishTask(u *unit) (bool, error) {
-	id, h := u.task.ID, w.history.Task(u.task.ID)
+func (w *taskWork) finishTask(u *unit) (bool, error) {
+	id, h := u.task.ID, w.run.history.Task(u.task.ID)
 	if v := h.Verified; v != nil {
 		u.number, u.base, u.res.Verdict, u.ref = v.Attempt, gitops.Tree(v.Base), verify.Verified, v.Ref
 		u.res.Work.After = gitops.Tree(v.Tree)
-		u.res.Grade = verify.Grade(w.history.Attempt(journal.Key{Task: id, Number: v.Attempt}).Grade())
+		u.res.Grade = verify.Grade(w.run.history.Attempt(journal.Key{Task: id, Number: v.Attempt}).Grade())
 		return true, w.integrate(u)
 	}
 	if n := h.Interruptions; n >= mostCutOff {
@@ -147,7 +147,7 @@ func (w *tagWork) finishTask(u *unit) (bool, error) {
 		u.res.Reason = cmp.Or(f.Reason, "none has ended")
 		return true, w.blockOverpaid(u, over)
 	}
-	if f.Verdict != "" && (f.Verdict == journal.Blocked || h.Counted >= w.config.Scud.MaxIterationsPerTask) {
+	if f.Verdict != "" && (f.Verdict == journal.Blocked || h.Counted >= w.run.config.Scud.MaxIterationsPerTask) {
 		u.res.Verdict, u.res.Reason = verify.Verdict(f.Verdict), f.Reason
 		if f.Result != nil {
 			u.res.Agent.Question, u.denied = f.Result.Question, f.Result.Denied
@@ -158,8 +158,8 @@ func (w *tagWork) finishTask(u *unit) (bool, error) {
 }
 
 // attemptOf is the unit of an attempt that the journal says has begun. ok is false if the list no longer has the task.
-func (w *tagWork) attemptOf(ln *lane, open *journal.Event) (u *unit, ok bool) {
-	t, ok := w.job.Graph.Task(open.Task)
+func (w *taskWork) attemptOf(ln *lane, open *journal.Event) (u *unit, ok bool) {
+	t, ok := w.run.job.Graph.Task(open.Task)
 	if !ok {
 		return nil, false
 	}
@@ -169,9 +169,9 @@ func (w *tagWork) attemptOf(ln *lane, open *journal.Event) (u *unit, ok bool) {
 }
 
 // underway is an attempt of a task that the journal says has begun.
-func (w *tagWork) underway(ln *lane, t *tasks.Task, number, of int) *unit {
-	return &unit{lane: ln, task: t, number: number, of: of, base: gitops.Tree(w.history.Task(t.ID).Base), before: gitops.Tree(w.history.Task(t.ID).Tree), since: w.history.Task(t.ID).Started,
-		log: w.home.Log(w.state.ID, t.ID, number), started: w.tools.Now(), with: w.config.Choices(t)[0]}
+func (w *taskWork) underway(ln *lane, t *tasks.Task, number, of int) *unit {
+	return &unit{lane: ln, task: t, number: number, of: of, base: gitops.Tree(w.run.history.Task(t.ID).Base), before: gitops.Tree(w.run.history.Task(t.ID).Tree), since: w.run.history.Task(t.ID).Started,
+		log: w.run.home.Log(w.run.state.ID, t.ID, number), started: w.run.tools.Now(), with: w.run.config.Choices(t)[0]}
 }
 
 // agentEnd fills an event with how an agent's run ended, and up to words bytes of its last message.

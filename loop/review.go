@@ -36,20 +36,28 @@ func (j *Job) shown(id string) specbuild.Reviewed {
 	return specbuild.ReviewedTask(req)
 }
 
-// reviewOf is the review of some tasks; number is their wave's, or 0 for one task's attempt. known are the answers so far.
-func (w *tagWork) reviewOf(number int, ids []string, known []*journal.Detail) *attempt.Review {
-	r := w.newReview(known)
-	r.Opinion.Tag, r.Opinion.Wave = w.state.Tag, number
+// reviews has agents review what attempts and waves changed.
+type reviews struct {
+	run        *Loop
+	tag        *tagWork
+	yes        bool     // a person's answer to a wave's review
+	unapproved *Outcome // a review keeps a wave from being committed
+}
+
+// of is the review of some tasks; number is their wave's, or 0 for one task's attempt. known are the answers so far.
+func (w *reviews) of(number int, ids []string, known []*journal.Detail) *attempt.Review {
+	r := w.run.worker.newReview(known)
+	r.Opinion.Tag, r.Opinion.Wave = w.run.state.Tag, number
 	for _, id := range ids {
-		r.Opinion.Tasks = append(r.Opinion.Tasks, w.job.shown(id))
+		r.Opinion.Tasks = append(r.Opinion.Tasks, w.run.job.shown(id))
 	}
 	return r
 }
 
 // newReview is a review by the reviewers from the settings; known are the answers recorded before.
-func (l *Loop) newReview(known []*journal.Detail) *attempt.Review {
-	r := &attempt.Review{Opinion: specbuild.Opinion{Ask: l.config.Review.Prompt}, Team: l.config.Review.Team}
-	for _, c := range l.config.Reviewers() {
+func (l *worker) newReview(known []*journal.Detail) *attempt.Review {
+	r := &attempt.Review{Opinion: specbuild.Opinion{Ask: l.run.config.Review.Prompt}, Team: l.run.config.Review.Team}
+	for _, c := range l.run.config.Reviewers() {
 		r.Among = append(r.Among, attempt.With(c))
 	}
 	for _, d := range known {
@@ -63,28 +71,28 @@ func (l *Loop) newReview(known []*journal.Detail) *attempt.Review {
 // askReview asks for a review of an iteration: in plan and build of each that changed something, in a prompt loop when the agent says that everything
 // is done, then of all the loop's work.
 func (w *promptWork) askReview(u *unit, in *attempt.Input) {
-	if w.config.Reviews() == "" || w.tools.Repo == nil || u.it == nil {
+	if w.run.config.Reviews() == "" || w.run.tools.Repo == nil || u.it == nil {
 		return
 	}
-	in.Review = w.newReview(nil)
+	in.Review = w.run.worker.newReview(nil)
 	if in.Review.Claims = w.job.Kind == store.KindPrompt; !in.Review.Claims {
 		in.Review.From = u.it.base
 	}
 	what := specbuild.Reviewed{Name: fmt.Sprintf("Iteration %d", u.it.Number), Text: in.Prompt}
-	for _, k := range w.config.Criteria {
-		if k.Command == "" && w.criteria() != nil { // commands decide about the others
+	for _, k := range w.run.config.Criteria {
+		if k.Command == "" && w.gate.criteria() != nil { // commands decide about the others
 			what.Criteria = append(what.Criteria, specbuild.Criterion{Text: k.Text})
 		}
 	}
 	in.Review.Opinion.Tasks = []specbuild.Reviewed{what}
 }
 
-// askReview asks for a review of a unit's attempt if the settings want one.
-func (w *tagWork) askReview(u *unit, in *attempt.Input) {
-	if w.config.Reviews() != config.ReviewTask {
+// ask asks for a review of a unit's attempt if the settings want one.
+func (w *reviews) ask(u *unit, in *attempt.Input) {
+	if w.run.config.Reviews() != config.ReviewTask {
 		return
 	}
-	in.Review = w.reviewOf(0, []string{u.task.ID}, nil)
+	in.Review = w.of(0, []string{u.task.ID}, nil)
 }
 
 // errWaits says that a wave is not committed: its review asks a person, or did not happen.
@@ -92,29 +100,29 @@ var errWaits = errors.New("the wave waits for its review")
 
 // approve has a second agent review what a wave is about to commit, if the settings want that. A person can overrule a rejection: the work was
 // verified task by task, and other tasks build on it. Work that a person or the agent approved is not reviewed again. It is slow.
-func (w *tagWork) approve(ln *lane, number int, done []*journal.VerifiedTask) error {
-	if w.config.Reviews() != config.ReviewWave || len(done) == 0 {
+func (w *reviews) approve(ln *lane, number int, done []*journal.VerifiedTask) error {
+	if w.run.config.Reviews() != config.ReviewWave || len(done) == 0 {
 		return nil
 	}
-	from, err := w.tools.Repo.CommitTree(w.trunk.on)
+	from, err := w.run.tools.Repo.CommitTree(w.run.trunk.on)
 	if err != nil {
 		return gitErr("take together what the wave changes", err)
 	}
-	to := w.trunk.tree
-	u := &unit{lane: ln, task: &tasks.Task{Title: fmt.Sprintf("Wave %d", number)}, wave: number, started: w.tools.Now(),
-		log: filepath.Join(w.home.Run(w.state.ID), "logs", fmt.Sprintf("wave-%d.log", number))}
+	to := w.run.trunk.tree
+	u := &unit{lane: ln, task: &tasks.Task{Title: fmt.Sprintf("Wave %d", number)}, wave: number, started: w.run.tools.Now(),
+		log: filepath.Join(w.run.home.Run(w.run.state.ID), "logs", fmt.Sprintf("wave-%d.log", number))}
 	approved := false
-	w.say(func() {
+	w.run.say(func() {
 		switch {
-		case slices.Contains(w.history.Approved, string(to)):
+		case slices.Contains(w.run.history.Approved, string(to)):
 			approved = true
 		case w.unapproved != nil:
 			err = errWaits
 		case w.yes:
 			w.yes, approved = false, true
-			err = w.tellReview(number, to, journal.Done, "a person approved it")
+			err = w.tell(number, to, journal.Done, "a person approved it")
 		default:
-			if w.unapproved = w.stop.asked(); w.unapproved != nil {
+			if w.unapproved = w.run.stop.asked(); w.unapproved != nil {
 				err = errWaits
 			}
 		}
@@ -122,61 +130,61 @@ func (w *tagWork) approve(ln *lane, number int, done []*journal.VerifiedTask) er
 	if approved || err != nil {
 		return err
 	}
-	if u.stand, err = w.prepare(w.ctx, ln, workspace.Start{Base: to, Aside: strings.TrimSuffix(u.log, ".log")}); err != nil {
+	if u.stand, err = w.run.lanes.prepare(w.run.ctx, ln, workspace.Start{Base: to, Aside: strings.TrimSuffix(u.log, ".log")}); err != nil {
 		return err
 	}
 	var in attempt.Input
-	w.say(func() {
-		in = w.Loop.input(u, "")
+	w.run.say(func() {
+		in = w.tag.run.worker.input(u, "")
 		ids := make([]string, len(done))
 		for i, v := range done {
 			ids[i] = v.Task
 		}
-		in.Review = w.reviewOf(number, ids, w.history.WaveOf(number).Answers)
-		for _, c := range w.checksAt(verify.AtAttempt) {
+		in.Review = w.of(number, ids, w.run.history.WaveOf(number).Answers)
+		for _, c := range w.run.checks.at(verify.AtAttempt) {
 			in.Review.Opinion.Checks = append(in.Review.Opinion.Checks, specbuild.PassedCheck{Name: c.Name, Command: c.Run})
 		}
 	})
-	ln.runner.Choose = w.chooser(u)
-	j, err := ln.runner.Review(w.now, ln.ws, in, from, to, w.observe(u))
-	w.say(func() { err = w.judgeReview(u, to, j, err) })
+	ln.runner.Choose = w.run.worker.chooser(u)
+	j, err := ln.runner.Review(w.run.stop.now, ln.ws, in, from, to, w.run.worker.observe(u))
+	w.run.say(func() { err = w.judge(u, to, j, err) })
 	return err
 }
 
-// judgeReview acts on a wave's review.
-func (w *tagWork) judgeReview(u *unit, to gitops.Tree, j attempt.Judgement, err error) error {
+// judge acts on a wave's review.
+func (w *reviews) judge(u *unit, to gitops.Tree, j attempt.Judgement, err error) error {
 	number := u.wave
 	switch {
 	case errors.Is(err, attempt.ErrRunEnds):
 		w.unapproved = u.over
 		return errWaits
-	case errors.Is(err, context.Canceled) && w.now.Err() != nil:
-		w.unapproved = w.stop.outcome()
+	case errors.Is(err, context.Canceled) && w.run.stop.now.Err() != nil:
+		w.unapproved = w.run.stop.outcome()
 		return errWaits
 	case err != nil:
 		return fmt.Errorf("review wave %d: %w", number, err)
 	case j.Verdict == attempt.Approve:
-		return w.tellReview(number, to, journal.Done, "the review approves it")
+		return w.tell(number, to, journal.Done, "the review approves it")
 	}
 	what := "the review asks: "
 	if j.Verdict == attempt.Reject {
 		what = "the review rejects it: "
 	}
-	if err := w.tellReview(number, to, journal.Asks, append([]string{what + j.Reasons[0]}, j.Reasons[1:]...)...); err != nil {
+	if err := w.tell(number, to, journal.Asks, append([]string{what + j.Reasons[0]}, j.Reasons[1:]...)...); err != nil {
 		return err
 	}
 	w.unapproved = &Outcome{Ending: journal.GateAsks, Message: fmt.Sprintf("wave %d is not committed, %s%s", number, what, j.Reasons[0])}
 	return errWaits
 }
 
-// tellReview records the result of a wave's review.
-func (w *tagWork) tellReview(number int, tree gitops.Tree, d journal.Verdict, lines ...string) error {
+// tell records the result of a wave's review.
+func (w *reviews) tell(number int, tree gitops.Tree, d journal.Verdict, lines ...string) error {
 	message := fmt.Sprintf("wave %d: %s", number, lines[0])
 	e := &journal.Event{Type: journal.GateSpoke, Unit: journal.Unit{Wave: number}, Verdict: d, Reason: lookReview, Message: message, Detail: &journal.Detail{Files: journal.Files{Tree: string(tree)}}, Lines: []string{message}}
 	for _, line := range lines[1:] {
 		e.Lines = append(e.Lines, "  "+line)
 	}
-	return w.record(e)
+	return w.run.record(e)
 }
 
 // CheckReview returns what makes a reviewer useless: it never replaces the checks, and a wave that is not committed has no review.

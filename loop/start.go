@@ -37,8 +37,9 @@ type Source interface {
 // Start begins a run, or resumes one. It takes the locks, brings task file and journal in line, and leaves the first attempt to Run. The caller
 // closes the loop.
 func Start(ctx context.Context, root string, j Source, tools Tools, opt StartOptions) (_ *Loop, err error) {
-	l := &Loop{root: root, tools: tools, home: store.NewHome(root), history: journal.NewState(), state: &store.State{}, missing: map[string]bool{}, branch: opt.Branch, inbox: make(chan func()), over: make(chan struct{})}
+	l := &Loop{root: root, tools: tools, home: store.NewHome(root), history: journal.NewState(), state: &store.State{}, branch: opt.Branch, inbox: make(chan func()), over: make(chan struct{})}
 	l.who = store.Holder{PID: os.Getpid(), Host: store.Hostname(), At: tools.Now(), Here: tools.Here}
+	l.locks, l.lanes, l.worker, l.checks, l.closing = &locks{run: l}, &lanes{run: l}, &worker{l, map[string]bool{}}, &checks{run: l}, &closing{l}
 	l.work = j.begin(l, opt)
 	defer func() {
 		if err != nil {
@@ -63,7 +64,7 @@ func Start(ctx context.Context, root string, j Source, tools Tools, opt StartOpt
 	}
 	path, err := l.work.choose(ctx, opt)
 	if err == nil && tools.Here {
-		err = l.lock(ctx, store.TreeLock(tools.Repo.Dir()))
+		err = l.locks.take(ctx, store.TreeLock(tools.Repo.Dir()))
 	}
 	if err != nil {
 		return l, err
@@ -80,31 +81,37 @@ func Start(ctx context.Context, root string, j Source, tools Tools, opt StartOpt
 			return l, fmt.Errorf("remove temporary files of %s: %w", p, err)
 		}
 	}
-	if err := l.begin(ctx, path, opt); err != nil {
+	if err := begin(ctx, l, path, opt); err != nil {
 		return l, err
 	}
 	return l, l.home.ArchiveEnded(tools.FS, path)
 }
 
-// lock takes a lock that the run has until it ends.
-func (l *Loop) lock(ctx context.Context, path string) error {
-	k, err := store.TakeLock(ctx, path, store.LockWait, l.who)
+// locks are those that the run has until it ends.
+type locks struct {
+	run *Loop
+	all []*store.Lock
+}
+
+// take gets a lock that the run has until it ends.
+func (l *locks) take(ctx context.Context, path string) error {
+	k, err := store.TakeLock(ctx, path, store.LockWait, l.run.who)
 	if err == nil {
-		l.locks = append(l.locks, k)
+		l.all = append(l.all, k)
 	}
 	return err
 }
 
 // inTree calls do while nobody else writes in the user's working tree or moves his branch. A run in place has that to itself. It is slow.
-func (l *Loop) inTree(ctx context.Context, do func() error) error {
-	if l.tools.Here {
+func (l *locks) inTree(ctx context.Context, do func() error) error {
+	if l.run.tools.Here {
 		return do()
 	}
-	path := store.TreeLock(l.tools.Repo.Dir())
+	path := store.TreeLock(l.run.tools.Repo.Dir())
 	for wait, said := treeSaid, false; ; wait = time.Minute {
 		var k *store.Lock
 		var err error
-		if k, err = store.TakeLock(ctx, path, wait, l.who); err == nil {
+		if k, err = store.TakeLock(ctx, path, wait, l.run.who); err == nil {
 			return errors.Join(do(), k.Release())
 		}
 		if errors.Is(err, context.Canceled) {
@@ -116,7 +123,7 @@ func (l *Loop) inTree(ctx context.Context, do func() error) error {
 		}
 		if !said {
 			said = true
-			if err := l.Warn("waiting for loop " + busy.Holder.Loop + ", which writes in this working tree"); err != nil {
+			if err := l.run.Warn("waiting for loop " + busy.Holder.Loop + ", which writes in this working tree"); err != nil {
 				return err
 			}
 		}
@@ -127,7 +134,7 @@ func (l *Loop) inTree(ctx context.Context, do func() error) error {
 const treeSaid = 5 * time.Second
 
 // fresh names a new loop and its state file.
-func (l *Loop) fresh(opt StartOptions) (path string, err error) {
+func fresh(l *Loop, opt StartOptions) (path string, err error) {
 	id, err := l.home.FreeID(opt.Name, opt.Command)
 	if err != nil {
 		return "", err
@@ -137,13 +144,13 @@ func (l *Loop) fresh(opt StartOptions) (path string, err error) {
 }
 
 // begin opens the journal, replays it, and records that the loop runs.
-func (l *Loop) begin(ctx context.Context, path string, opt StartOptions) error {
+func begin(ctx context.Context, l *Loop, path string, opt StartOptions) error {
 	j, events, err := journal.Open(l.tools.FS, l.home.Events(l.state.ID), l.state.ID, l.tools.Now)
 	if err != nil {
 		return err
 	}
 	l.journal = j
-	l.saver = &saver{fs: l.tools.FS, own: &ownState{fs: l.tools.FS, path: path}, sync: l.journal.Sync, state: l.snapshot, pending: map[string]tasks.Status{},
+	l.saver = &saver{fs: l.tools.FS, own: &ownState{fs: l.tools.FS, path: path}, sync: l.journal.Sync, state: l.State, pending: map[string]tasks.Status{},
 		busy:  func() bool { return l.tools.Repo != nil && l.tools.Repo.Underway() != "" },
 		saved: l.state.Seq}
 	if err := os.MkdirAll(l.home.Run(l.state.ID)+"/logs", 0o755); err != nil {
@@ -159,7 +166,7 @@ func (l *Loop) begin(ctx context.Context, path string, opt StartOptions) error {
 	if l.resumed {
 		first.Type = journal.LoopResumed
 	}
-	if first.Branch, err = l.takes(ctx); err != nil {
+	if first.Branch, err = takes(ctx, l); err != nil {
 		return err
 	}
 	more, err := l.work.replay(ctx, events, first)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"descartes/gitops"
@@ -24,7 +25,10 @@ type stopper struct {
 	ctx    context.Context
 	soft   <-chan struct{}
 	ask    func() (r store.Request, atOnce bool)
-	marked func() bool // whether another program marked the loop as cancelled in its state file; nil: not checked
+	marked func() bool     // whether another program marked the loop as cancelled in its state file; nil: not checked
+	now    context.Context // over when the run is to end at once
+	atOnce context.CancelFunc
+	ending atomic.Pointer[ending]
 }
 
 // pollEvery is how often a run looks for requests of other terminals.
@@ -35,16 +39,16 @@ const lastCommit = 30 * time.Second
 
 // committing returns the context of a commit. A new request to stop at once also ends its hooks; an earlier one does not: an interrupted run still
 // commits what it has.
-func (l *Loop) committing(deadline *time.Time) (context.Context, context.CancelFunc) {
-	_, asked := l.stop.ask()
+func (s *stopper) committing(deadline *time.Time) (context.Context, context.CancelFunc) {
+	_, asked := s.ask()
 	left := lastCommit
-	switch late := l.now.Err() != nil || asked; {
+	switch late := s.now.Err() != nil || asked; {
 	case late:
-		return context.WithTimeoutCause(context.WithoutCancel(l.ctx), left, errNoTime)
+		return context.WithTimeoutCause(context.WithoutCancel(s.ctx), left, errNoTime)
 	case deadline != nil:
-		return context.WithTimeoutCause(l.now, left+max(0, time.Until(*deadline)), errNoTime)
+		return context.WithTimeoutCause(s.now, left+max(0, time.Until(*deadline)), errNoTime)
 	}
-	return context.WithCancel(l.now)
+	return context.WithCancel(s.now)
 }
 
 var errNoTime = errors.New("the run was about to end")
@@ -228,8 +232,15 @@ func (s *streak) learn(h *journal.State) *streak {
 	}
 }
 
+// breaker ends a run whose tasks fail in the same way one after the other.
+type breaker struct {
+	run     *Loop
+	tag     *tagWork
+	failing streak
+}
+
 // streak is the current one.
-func (w *tagWork) streak() *streak { return w.failing.learn(w.history) }
+func (w *breaker) streak() *streak { return w.failing.learn(w.run.history) }
 
 func (s *streak) add(a *journal.Attempt) {
 	d := a.Result
@@ -276,8 +287,8 @@ func verifyFailure(output, reason string) (signature, shown string) {
 }
 
 // tripped says why no further attempt is worth starting, or returns "".
-func (w *tagWork) tripped() string {
-	n, s := breakerOf(w.config), w.streak()
+func (w *breaker) tripped() string {
+	n, s := breakerOf(w.run.config), w.streak()
 	if n == 0 || s.signature == "" || len(s.tasks) < n && !(s.half && len(s.tasks) > 0) {
 		return ""
 	}
@@ -297,16 +308,18 @@ func (w *tagWork) tripped() string {
 
 // idles reports whether a task whose agent did nothing should wait until another task had its first attempt: no agent of this loop has done anything
 // yet, and most likely none can.
-func (w *tagWork) idles() bool {
+func (w *breaker) idles() bool {
 	s := w.streak()
-	if breakerOf(w.config) == 0 || s.worked || s.signature != idleAgent || w.scope.Task != "" || len(s.tasks) >= breakerOf(w.config) {
+	if breakerOf(w.run.config) == 0 || s.worked || s.signature != idleAgent || w.tag.scope.Task != "" || len(s.tasks) >= breakerOf(w.run.config) {
 		return false
 	}
-	waves := w.job.Graph.Waves()
-	return w.passed < len(waves) && slices.ContainsFunc(waves[w.passed].Tasks, func(id string) bool { return w.job.Graph.Ready(id) && w.at(id) == nil && !slices.Contains(s.tasks, id) })
+	waves := w.run.job.Graph.Waves()
+	return w.tag.queue.passed < len(waves) && slices.ContainsFunc(waves[w.tag.queue.passed].Tasks, func(id string) bool {
+		return w.run.job.Graph.Ready(id) && w.tag.queue.at(id) == nil && !slices.Contains(s.tasks, id)
+	})
 }
 
-// openBreaker records that the breaker is open.
-func (w *tagWork) openBreaker(out *Outcome) error {
-	return w.record(&journal.Event{Type: journal.BreakerOpened, Reason: out.Message, Tasks: w.streak().tasks})
+// open records that the breaker is open.
+func (w *breaker) open(out *Outcome) error {
+	return w.run.record(&journal.Event{Type: journal.BreakerOpened, Reason: out.Message, Tasks: w.streak().tasks})
 }

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"descartes/gitops"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
 	"descartes/loop/store"
@@ -26,40 +25,25 @@ type Scope struct {
 
 // tagWork runs a tag: its tasks, wave by wave, each with several attempts.
 type tagWork struct {
-	*Loop
-	job     *Job
-	scope   Scope
-	told    map[string]string // held tasks already reported, and why
-	waiting map[string]bool   // tasks reported as waiting for another's files
-	kept    []gitops.Ref      // kept attempts of this loop and others, as of the run's start
-	failing streak
-
-	yes        bool     // a person's answer to a wave's review
-	unapproved *Outcome // a review keeps a wave from being committed
-
-	noted map[string]bool // commits with written receipts
-
-	queue      *scheduler.Queue
-	under      []*unit                 // at work, asleep, or waiting to be integrated
-	asleep     int                     // of them
-	folds      []*unit                 // those that are to be integrated next
-	publishing bool                    // a wave's commit is under way
-	cut        bool                    // somebody ended one: it is not made again at once
-	rounds     map[string]*round       // rounds of candidates under way, by task
-	passed     int                     // waves with nothing left to do
-	entered    int                     // the last wave whose start was recorded
-	again      []string                // tasks whose next attempt comes next
-	putOff     []string                // tasks whose next attempt waits for the first one of others
-	refused    bool                    // reported that the list cannot be used as it is now
-	wishes     map[string]tasks.Status // of tasks under way: what somebody made of them in the list meanwhile
-	quota      map[string]*Outcome     // tasks whose accounts are out of quota for longer than the run may wait
+	run      *Loop
+	scope    Scope
+	queue    *queue
+	task     *taskWork
+	rounds   *rounds
+	waves    *waves
+	reviews  *reviews
+	receipts *receipts
+	list     *list
+	breaker  *breaker
 }
 
 // begin returns the job as the work of a run.
 func (j *Job) begin(l *Loop, opt StartOptions) work {
-	w := &tagWork{Loop: l, job: j, scope: opt.Scope}
-	w.rounds, w.noted, w.wishes = map[string]*round{}, map[string]bool{}, map[string]tasks.Status{}
-	w.scope.Step, w.yes = w.scope.Step || w.scope.Task != "", opt.Yes
+	w := &tagWork{run: l, scope: opt.Scope}
+	w.queue, w.task, w.list, w.breaker = &queue{run: l, tag: w}, &taskWork{run: l, tag: w}, &list{run: l, tag: w, wishes: map[string]tasks.Status{}}, &breaker{run: l, tag: w}
+	w.rounds, w.waves = &rounds{l, w, map[string]*round{}}, &waves{run: l, tag: w}
+	w.reviews, w.receipts = &reviews{run: l, tag: w, yes: opt.Yes}, &receipts{l, w, map[string]bool{}}
+	w.scope.Step = w.scope.Step || w.scope.Task != ""
 	l.job, l.root, l.dir, l.config = j, j.Root, j.Root, &j.Config
 	if l.fixed, _ = Protected(l.config, l.root, j.File); !l.tools.Here { // else statuses are written into the list meanwhile
 		l.fixed = append(l.fixed, j.File.Path())
@@ -70,17 +54,17 @@ func (j *Job) begin(l *Loop, opt StartOptions) work {
 
 // choose makes the list if the plan is one, and resumes the given loop, or the tag's unfinished one, or starts a new one. The list is as it was read once nobody else runs the tag.
 func (w *tagWork) choose(ctx context.Context, opt StartOptions) (path string, err error) {
-	if w.job.Import != nil {
-		if _, err := w.job.Import.Write(w.root, w.job.File.Tag()); err != nil {
+	if w.run.job.Import != nil {
+		if _, err := w.run.job.Import.Write(w.run.root, w.run.job.File.Tag()); err != nil {
 			return "", err
 		}
 	}
-	if opt.Resume == "" && w.config.Baseline != BaselineOff {
-		w.last = earlier(w.home, w.job.File.Tag())
+	if opt.Resume == "" && w.run.config.Baseline != BaselineOff {
+		w.run.checks.last = earlier(w.run.home, w.run.job.File.Tag())
 	}
 	var old *store.Saved
 	if opt.Resume == "" {
-		old, err = w.home.Unfinished(w.job.File.Tag())
+		old, err = w.run.home.Unfinished(w.run.job.File.Tag())
 	} else {
 		old = &store.Saved{Path: opt.Resume}
 		old.State, err = store.LoadState(opt.Resume)
@@ -89,57 +73,57 @@ func (w *tagWork) choose(ctx context.Context, opt StartOptions) (path string, er
 		return "", err
 	}
 	if old != nil {
-		w.resumed, path = true, old.Path
-		*w.state = *old.State
-	} else if path, err = w.fresh(opt); err != nil {
+		w.run.resumed, path = true, old.Path
+		*w.run.state = *old.State
+	} else if path, err = fresh(w.run, opt); err != nil {
 		return "", err
 	}
-	s := w.state
-	s.Kind, s.Tag, s.TaskFile = store.KindTag, w.job.File.Tag(), w.relative(w.job.File.Path())
-	w.who.Loop = s.ID
-	if err := w.lock(ctx, store.TagLock(w.tools.Repo.Dir(), s.Tag)); err != nil {
+	s := w.run.state
+	s.Kind, s.Tag, s.TaskFile = store.KindTag, w.run.job.File.Tag(), w.run.relative(w.run.job.File.Path())
+	w.run.who.Loop = s.ID
+	if err := w.run.locks.take(ctx, store.TagLock(w.run.tools.Repo.Dir(), s.Tag)); err != nil {
 		return "", err
 	}
-	if err := unchanged(w.job.File); err != nil {
+	if err := unchanged(w.run.job.File); err != nil {
 		return "", err
 	}
-	if err := w.job.File.Clean(); err != nil { // half written by a killed loop
+	if err := w.run.job.File.Clean(); err != nil { // half written by a killed loop
 		return "", fmt.Errorf("remove temporary files: %w", err)
 	}
-	return path, w.lock(ctx, store.LockOf(path))
+	return path, w.run.locks.take(ctx, store.LockOf(path))
 }
 
 // replay writes into the task file what the journal knows and a dead loop could not write any more.
 func (w *tagWork) replay(ctx context.Context, events []journal.Event, first *journal.Event) (_ []*journal.Event, err error) {
-	if n := int64(len(events)); n < w.state.Seq {
-		return nil, &journal.DamageError{Path: w.journal.Path(), Line: len(events) + 1, Err: fmt.Errorf("it ends after event %d, the state file knows %d", n, w.state.Seq)}
+	if n := int64(len(events)); n < w.run.state.Seq {
+		return nil, &journal.DamageError{Path: w.run.journal.Path(), Line: len(events) + 1, Err: fmt.Errorf("it ends after event %d, the state file knows %d", n, w.run.state.Seq)}
 	}
 	for i := range events {
-		w.history.Apply(&events[i])
+		w.run.history.Apply(&events[i])
 	}
-	w.saver.file = w.job.File
-	w.job.Graph.Number(w.history.Waves())
-	w.state.TotalWaves = len(w.job.Graph.Waves())
-	for id, st := range w.history.TakeChanges(w.state.Seq) {
-		if _, ok := w.job.Graph.Task(id); ok {
-			w.saver.pending[id] = tasks.Status(st)
-			w.job.Graph.SetStatus(id, tasks.Status(st))
+	w.run.saver.file = w.run.job.File
+	w.run.job.Graph.Number(w.run.history.Waves())
+	w.run.state.TotalWaves = len(w.run.job.Graph.Waves())
+	for id, st := range w.run.history.TakeChanges(w.run.state.Seq) {
+		if _, ok := w.run.job.Graph.Task(id); ok {
+			w.run.saver.pending[id] = tasks.Status(st)
+			w.run.job.Graph.SetStatus(id, tasks.Status(st))
 		}
 	}
-	for id, st := range w.job.Ahead {
-		w.saver.pending[id] = st
-		w.job.Graph.SetStatus(id, st)
+	for id, st := range w.run.job.Ahead {
+		w.run.saver.pending[id] = st
+		w.run.job.Graph.SetStatus(id, st)
 	}
-	w.saver.look()
-	if w.kept, err = w.tools.Repo.Refs(ctx, "refs/descartes/"); err != nil {
+	w.run.saver.look()
+	if w.task.kept, err = w.run.tools.Repo.Refs(ctx, "refs/descartes/"); err != nil {
 		return nil, gitErr("look for the attempts of earlier runs", err)
 	}
 	fresh := len(events) == 0
 	if !fresh {
 		first.Reason = journal.ReasonTakeover
 	}
-	if w.config.Scud.RetryBlocked {
-		if first.Tasks = w.job.blockedTasks(); !fresh || len(first.Tasks) > 0 {
+	if w.run.config.Scud.RetryBlocked {
+		if first.Tasks = w.run.job.blockedTasks(); !fresh || len(first.Tasks) > 0 {
 			first.Reason = journal.ReasonRetry
 		}
 	}
@@ -148,27 +132,27 @@ func (w *tagWork) replay(ctx context.Context, events []journal.Event, first *jou
 
 // testable reports whether no task is half done, and an attempt will start.
 func (w *tagWork) testable() bool {
-	return !w.history.Unfinished() && len(w.history.OpenTasks()) == 0 && slices.ContainsFunc(w.job.Graph.Leaves(), w.job.Graph.Ready)
+	return !w.run.history.Unfinished() && len(w.run.history.OpenTasks()) == 0 && slices.ContainsFunc(w.run.job.Graph.Leaves(), w.run.job.Graph.Ready)
 }
 
 // enter records that a wave begins, unless it already has.
-func (w *tagWork) enter(number int) error {
+func (w *queue) enter(number int) error {
 	if w.entered == number {
 		return nil
 	}
 	w.entered = number
-	return w.record(&journal.Event{Type: journal.WaveStarted, Unit: journal.Unit{Wave: number, Of: len(w.job.Graph.Waves()[number-1].Tasks)}})
+	return w.run.record(&journal.Event{Type: journal.WaveStarted, Unit: journal.Unit{Wave: number, Of: len(w.run.job.Graph.Waves()[number-1].Tasks)}})
 }
 
 // limit returns an outcome after too many attempts in all, or with an open breaker. It is nil if no task is left to run.
 func (w *tagWork) limit() *Outcome {
-	if len(w.history.OpenTasks()) == 0 && !slices.ContainsFunc(w.job.Graph.Leaves(), w.job.Graph.Ready) {
+	if len(w.run.history.OpenTasks()) == 0 && !slices.ContainsFunc(w.run.job.Graph.Leaves(), w.run.job.Graph.Ready) {
 		return nil
 	}
-	if why := w.tripped(); why != "" {
+	if why := w.breaker.tripped(); why != "" {
 		return &Outcome{Ending: journal.BreakerOpen, Message: why}
 	}
-	if n := w.config.Scud.MaxTotalIterations; n > 0 && w.history.Iteration >= n {
+	if n := w.run.config.Scud.MaxTotalIterations; n > 0 && w.run.history.Iteration >= n {
 		return &Outcome{Ending: journal.LimitReached, Message: fmt.Sprintf("the limit of %s in all is reached", attempts(n))}
 	}
 	return nil
@@ -184,43 +168,43 @@ func attempts(n int) string {
 // endRun runs the checks for the end of a run that has nothing left to do, after its last commits.
 func (w *tagWork) endRun(out *Outcome, err error) error {
 	if err == nil && out.Ending == "" {
-		w.say(func() { *out = w.ending() })
+		w.run.say(func() { *out = w.ending() })
 	}
 	if err = ends(out, w.commitLast(out, err)); err != nil || !w.final(out) {
 		return err
 	}
-	return w.lastChecks(out)
+	return w.run.checks.atEnd(out)
 }
 
 // commitLast commits what is verified or given up when a run ends, whatever ended it: uncommitted work is lost on a machine that is deleted after its
 // job, or when somebody stashes it in the morning.
 func (w *tagWork) commitLast(out *Outcome, err error) error {
 	var waves []scheduler.Wave
-	w.say(func() {
+	w.run.say(func() {
 		if err == nil && out.Ending == journal.BreakerOpen {
-			err = w.openBreaker(out)
+			err = w.breaker.open(out)
 		}
 		w.shelve()
-		waves = w.job.Graph.Waves()
+		waves = w.run.job.Graph.Waves()
 	})
-	if len(w.lanes) == 0 || w.trunk.halted || w.cut || err != nil && !errors.Is(err, context.Canceled) { // what is integrated is whole
+	if len(w.run.lanes.all) == 0 || w.run.trunk.halted || w.waves.cut || err != nil && !errors.Is(err, context.Canceled) { // what is integrated is whole
 		return err
 	}
 	for _, wave := range waves {
 		stopped := out.Ending == journal.Paused || out.Ending == journal.UserCancelled
-		if err == nil && stopped && !w.ready(wave) { // the wave's own commit will say what was given up
+		if err == nil && stopped && !w.queue.ready(wave) { // the wave's own commit will say what was given up
 			continue
 		}
-		cerr := w.commitWave(w.ctx, w.lanes[0], wave)
+		cerr := w.waves.commit(w.run.ctx, w.run.lanes.all[0], wave)
 		for errors.Is(cerr, errTakenOut) {
-			if w.say(w.shelve); out.Ending.Final() { // for a resume
+			if w.run.say(w.shelve); out.Ending.Final() { // for a resume
 				*out = Outcome{Ending: journal.Paused, Message: cerr.Error()}
 			}
-			cerr = w.commitWave(w.ctx, w.lanes[0], wave)
+			cerr = w.waves.commit(w.run.ctx, w.run.lanes.all[0], wave)
 		}
 		if errors.Is(cerr, errWaits) {
 			if out.Ending.Final() { // for a resume
-				*out = *w.unapproved
+				*out = *w.reviews.unapproved
 			}
 			break
 		}
@@ -231,7 +215,7 @@ func (w *tagWork) commitLast(out *Outcome, err error) error {
 			break
 		}
 		if not, ok := errors.AsType[uncheckedError](cerr); ok {
-			cerr = w.tell(&journal.Event{Type: journal.Warning, Unit: journal.Unit{Wave: wave.Number}, Message: string(not) + resumes})
+			cerr = w.run.tell(&journal.Event{Type: journal.Warning, Unit: journal.Unit{Wave: wave.Number}, Message: string(not) + resumes})
 		}
 		if cerr != nil {
 			return cmp.Or(err, cerr)
@@ -241,22 +225,22 @@ func (w *tagWork) commitLast(out *Outcome, err error) error {
 		*out = Outcome{Ending: journal.AllDone} // it was the last attempt: nothing is left to resume
 	}
 	var why error
-	if w.say(func() { why = w.unwritten() }); err == nil && why != nil && out.Ending.Final() { // for a resume
+	if w.run.say(func() { why = w.list.unwritten() }); err == nil && why != nil && out.Ending.Final() { // for a resume
 		*out = Outcome{Ending: journal.Paused, Message: fmt.Sprintf("the task list cannot be read, and lacks what is done: %v", why)}
 	}
-	gctx, done := attempt.Linger(w.ctx)
+	gctx, done := attempt.Linger(w.run.ctx)
 	defer done()
-	return errors.Join(err, w.writeReceipts(gctx))
+	return errors.Join(err, w.receipts.write(gctx))
 }
 
 // allDone reports whether a pause or a limit came when everything was done. A pause leaves the checks at the end to the next run.
 func (w *tagWork) allDone(out *Outcome) (yes bool) {
-	w.say(func() {
-		c := w.job.Graph.Counts()
-		yes = c.Done == c.Total && (len(w.history.Verified()) == 0 || !w.config.Scud.AutoCommitWaves)
+	w.run.say(func() {
+		c := w.run.job.Graph.Counts()
+		yes = c.Done == c.Total && (len(w.run.history.Verified()) == 0 || !w.run.config.Scud.AutoCommitWaves)
 		switch out.Ending {
 		case journal.Paused:
-			yes = yes && len(w.checksAt(verify.AtEnd)) == 0
+			yes = yes && len(w.run.checks.at(verify.AtEnd)) == 0
 		case journal.LimitReached, journal.CostReached, journal.DeadlinePast:
 		default:
 			yes = false
@@ -266,34 +250,34 @@ func (w *tagWork) allDone(out *Outcome) (yes bool) {
 }
 
 // ready reports whether a wave has verified work, or nothing left to do.
-func (w *tagWork) ready(wave scheduler.Wave) (yes bool) {
-	w.say(func() {
-		yes = len(w.trunk.units) > 0 || w.closed(wave)
+func (w *queue) ready(wave scheduler.Wave) (yes bool) {
+	w.run.say(func() {
+		yes = len(w.run.trunk.units) > 0 || w.closed(wave)
 	})
 	return yes
 }
 
 // closed reports whether a wave has nothing left to do, once some units are done.
-func (w *tagWork) closed(wave scheduler.Wave, units ...string) bool {
+func (w *queue) closed(wave scheduler.Wave, units ...string) bool {
 	return !slices.ContainsFunc(wave.Tasks, func(id string) bool {
-		s, _ := w.job.Graph.State(id)
+		s, _ := w.run.job.Graph.State(id)
 		return s.Open() && !slices.Contains(units, id)
 	})
 }
 
 // shelve returns half-done tasks to the list: nobody works on them now. The journal still knows how far they were.
 func (w *tagWork) shelve() {
-	for _, open := range w.history.OpenTasks() {
-		if _, ok := w.job.File.Task(open.ID); ok {
-			w.saver.pending[open.ID] = cmp.Or(w.wishes[open.ID], tasks.Pending)
+	for _, open := range w.run.history.OpenTasks() {
+		if _, ok := w.run.job.File.Task(open.ID); ok {
+			w.run.saver.pending[open.ID] = cmp.Or(w.list.wishes[open.ID], tasks.Pending)
 		}
-		w.job.Graph.SetStatus(open.ID, cmp.Or(w.wishes[open.ID], tasks.Pending))
+		w.run.job.Graph.SetStatus(open.ID, cmp.Or(w.list.wishes[open.ID], tasks.Pending))
 	}
 }
 
 // ending is the outcome of a run that nothing stopped.
 func (w *tagWork) ending() Outcome {
-	g := w.job.Graph
+	g := w.run.job.Graph
 	if w.scope.Task != "" {
 		if g.Status(w.scope.Task) == tasks.Blocked {
 			return Outcome{Ending: journal.TasksBlocked}
@@ -323,7 +307,7 @@ func (w *tagWork) ending() Outcome {
 
 // final reports whether nothing is left that can run, and something is done.
 func (w *tagWork) final(out *Outcome) bool {
-	return (out.Ending == journal.AllDone || out.Ending == journal.TasksBlocked && !w.scope.Step) && w.history.Worked()
+	return (out.Ending == journal.AllDone || out.Ending == journal.TasksBlocked && !w.scope.Step) && w.run.history.Worked()
 }
 
 // setAside reports whether a person took the task off the list: it need not be done.
@@ -331,24 +315,24 @@ func setAside(s tasks.Status) bool { return s == tasks.Cancelled || s == tasks.D
 
 // waveBlocked reports whether a step's wave has a task that was given up.
 func (w *tagWork) waveBlocked() bool {
-	return slices.ContainsFunc(w.job.Graph.Leaves(), func(id string) bool {
-		return w.job.Graph.Wave(id) == w.history.Wave && w.job.Graph.Status(id) == tasks.Blocked
+	return slices.ContainsFunc(w.run.job.Graph.Leaves(), func(id string) bool {
+		return w.run.job.Graph.Wave(id) == w.run.history.Wave && w.run.job.Graph.Status(id) == tasks.Blocked
 	})
 }
 
 // finished records which tasks were given up, and which one goes back to the list.
 func (w *tagWork) finished(out *Outcome) (e *journal.Event, path, handoff string, err error) {
-	blocked := w.history.Blocked()
+	blocked := w.run.history.Blocked()
 	out.Blocked = len(blocked)
 	out.Crashed = out.Blocked > 0 && !slices.ContainsFunc(blocked, func(b *journal.BlockedTask) bool { return b.Verdict != journal.Crashed })
-	counts := journal.TaskCounts(w.job.Graph.Counts())
-	if path = w.config.Scud.HandoffPath; path != "" && out.Ending != journal.AllDone {
+	counts := journal.TaskCounts(w.run.job.Graph.Counts())
+	if path = w.run.config.Scud.HandoffPath; path != "" && out.Ending != journal.AllDone {
 		handoff = w.handoffText(out)
 	}
-	if out.Ending == journal.BaselineFails && w.job.Import != nil && w.history.Iteration == 0 {
-		w.unmade = w.unmake
+	if out.Ending == journal.BaselineFails && w.run.job.Import != nil && w.run.history.Iteration == 0 {
+		w.run.unmade = w.unmake
 	}
-	e = w.end(out, string(out.Ending), journal.Totals{Tasks: &counts, Attempts: w.history.Iteration, Commits: len(w.history.WaveCommits)})
+	e = w.run.closing.end(out, string(out.Ending), journal.Totals{Tasks: &counts, Attempts: w.run.history.Iteration, Commits: len(w.run.history.WaveCommits)})
 	return e, path, handoff, nil
 }
 
@@ -371,7 +355,7 @@ func (j *Job) taskID(id string) store.TaskID {
 
 // unmake removes the task list that this start made from the plan: a run that was rejected leaves nothing behind.
 func (w *tagWork) unmake() {
-	path := w.job.File.Path()
+	path := w.run.job.File.Path()
 	if os.Remove(path) == nil {
 		_ = os.Remove(filepath.Dir(path)) // succeeds only if it is empty
 		_ = os.Remove(filepath.Dir(filepath.Dir(path)))

@@ -21,39 +21,47 @@ import (
 	"descartes/verify"
 )
 
+// taskWork makes the attempts at tasks, and decides what follows from them.
+type taskWork struct {
+	run   *Loop
+	tag   *tagWork
+	kept  []gitops.Ref // kept attempts of this loop and others, as of the run's start
+	folds []*unit      // those that are to be integrated next
+}
+
 // unit returns the next attempt at a task; nil if something else came of it.
-func (w *tagWork) unit(ln *lane, id string) (*unit, error) {
-	t, ok := w.job.Graph.Task(id)
+func (w *taskWork) unit(ln *lane, id string) (*unit, error) {
+	t, ok := w.run.job.Graph.Task(id)
 	if !ok {
 		return nil, fmt.Errorf("task %s vanished from the graph", id)
 	}
-	w.again = slices.DeleteFunc(w.again, func(other string) bool { return other == id })
-	switch r := w.rounds[id]; {
+	w.tag.queue.again = slices.DeleteFunc(w.tag.queue.again, func(other string) bool { return other == id })
+	switch r := w.tag.rounds.all[id]; {
 	case r != nil:
-		return w.candidate(r, ln, t), nil
+		return w.tag.rounds.candidate(r, ln, t), nil
 	case w.accepted(id) != nil:
 		return w.accept(ln, t, *w.accepted(id)), nil
 	}
-	if w.history.Task(id).Open() {
-		if done, err := w.finishTask(w.underway(ln, t, w.history.Task(id).Attempts, 0)); done || err != nil {
+	if w.run.history.Task(id).Open() {
+		if done, err := w.finishTask(w.underway(ln, t, w.run.history.Task(id).Attempts, 0)); done || err != nil {
 			return nil, err
 		}
 	}
-	if w.config.CandidatesOf(t) > 1 {
-		return w.candidate(w.newRound(ln, t), ln, t), nil
+	if w.run.config.CandidatesOf(t) > 1 {
+		return w.tag.rounds.candidate(w.tag.rounds.newRound(ln, t), ln, t), nil
 	}
 	return w.alone(ln, t), nil
 }
 
 // alone returns the next attempt at a task without candidates.
-func (w *tagWork) alone(ln *lane, t *tasks.Task) *unit {
-	id, h := t.ID, w.history
-	u := &unit{lane: ln, task: t, number: h.Task(id).Attempts + 1, of: w.config.LastAttempt(t, h.Task(id).Attempts, h.Task(id).Counted), since: h.Task(id).Started}
-	u.log = w.home.Log(w.state.ID, id, u.number)
+func (w *taskWork) alone(ln *lane, t *tasks.Task) *unit {
+	id, h := t.ID, w.run.history
+	u := &unit{lane: ln, task: t, number: h.Task(id).Attempts + 1, of: w.run.config.LastAttempt(t, h.Task(id).Attempts, h.Task(id).Counted), since: h.Task(id).Started}
+	u.log = w.run.home.Log(w.run.state.ID, id, u.number)
 	if w.started(u) {
 		u.base, u.before = gitops.Tree(h.Task(id).Base), gitops.Tree(h.Task(id).Tree)
 	} else {
-		u.base = w.holds() // before the task's first attempt
+		u.base = w.run.holds() // before the task's first attempt
 	}
 	if u.before == "" || h.Task(id).Counted == 0 {
 		u.before = u.base
@@ -66,38 +74,38 @@ func (w *tagWork) alone(ln *lane, t *tasks.Task) *unit {
 }
 
 // spec is a unit's text, built from task, plan and the last failure.
-func (w *tagWork) spec(u *unit) (spec specbuild.Spec, err error) {
+func (w *taskWork) spec(u *unit) (spec specbuild.Spec, err error) {
 	if r := u.round; r != nil && r.spec != nil {
 		return *r.spec, nil
 	} else if r != nil {
 		defer func() { r.spec = &spec }()
 	}
-	r := request(w.history, u.task.ID)
+	r := request(w.run.history, u.task.ID)
 	if r.Attempt, r.Of = u.number, u.of; u.round != nil {
 		r.Attempt = u.round.first
 	}
-	r.tellEarlier(w.kept, w.state.Tag, w.state.ID)
-	return w.job.Spec(r)
+	r.tellEarlier(w.kept, w.run.state.Tag, w.run.state.ID)
+	return w.run.job.Spec(r)
 }
 
 // started reports whether a unit's task has begun and is neither done nor blocked.
-func (w *tagWork) started(u *unit) bool { return w.history.Task(u.task.ID).Open() }
+func (w *taskWork) started(u *unit) bool { return w.run.history.Task(u.task.ID).Open() }
 
 // begin lets a unit begin if its round still wants it, and nobody took its task off the list meanwhile. The first attempt at a task starts from what was
 // integrated while its slot was prepared: checks are compared with what is known now.
 func (w *tagWork) begin(u *unit, moves bool) (spec specbuild.Spec, events []*journal.Event, _ *Outcome, err error) {
-	now, begun := w.holds(), w.started(u)
+	now, begun := w.run.holds(), w.task.started(u)
 	switch {
-	case u.round.over() || !begun && !w.job.Graph.Ready(u.task.ID):
+	case u.round.over() || !begun && !w.run.job.Graph.Ready(u.task.ID):
 		return spec, nil, nil, nil
 	case moves && !begun && u.round == nil && u.from == nil && u.base != now:
 		u.base, u.before, u.moved = now, now, true
 		return spec, nil, nil, nil
 	}
-	inputs := w.job.Inputs(u.task.ID)
-	inputs.Policy = receipt.PolicyDigest(policyLines(w.config))
+	inputs := w.run.job.Inputs(u.task.ID)
+	inputs.Policy = receipt.PolicyDigest(policyLines(w.run.config))
 	if u.made == nil {
-		if spec, err = w.spec(u); err != nil {
+		if spec, err = w.task.spec(u); err != nil {
 			return spec, nil, nil, err
 		}
 	}
@@ -105,47 +113,47 @@ func (w *tagWork) begin(u *unit, moves bool) (spec specbuild.Spec, events []*jou
 		inputs.Spec = receipt.Digest([]byte(spec.Text))
 	}
 	if !begun {
-		e := w.event(journal.TaskStarted, u)
+		e := w.run.event(journal.TaskStarted, u)
 		e.Attempt, e.Base, e.Commit = 0, string(u.base), u.stand.Head.Hash
 		events = append(events, e)
 	}
-	first := w.starts(journal.AttemptStarted, u, &spec)
-	if first.Tree, first.Detail.Inputs, u.after = string(u.before), &inputs, w.after; w.history.Task(u.task.ID).Failure.Unfit {
+	first := w.run.worker.starts(journal.AttemptStarted, u, &spec)
+	if first.Tree, first.Detail.Inputs, u.after = string(u.before), &inputs, w.task.after; w.run.history.Task(u.task.ID).Failure.Unfit {
 		first.Base = string(u.base)
 	}
 	return spec, append(events, first), nil, nil
 }
 
 func (w *tagWork) input(u *unit, in *attempt.Input) {
-	in.Name, in.Checks = fmt.Sprintf("%s %d", u.task.ID, u.number), w.commands(w.checksAt(verify.AtAttempt), u.task.ID, w.fewer([]string{u.task.ID}))
+	in.Name, in.Checks = fmt.Sprintf("%s %d", u.task.ID, u.number), w.run.checks.commands(w.run.checks.at(verify.AtAttempt), u.task.ID, w.task.fewer([]string{u.task.ID}))
 	in.Checks = append(in.Checks, ownCheck(u.task)...)
-	in.Guard.Allow, in.Guard.Yes = u.task.Allow, w.job.allowed(u.task.ID)
-	in.Better = w.config.Require == "verified"
-	in.Needs = w.job.Needs(u.task.ID)
-	if list := w.history.Attempts; len(list) > 0 {
+	in.Guard.Allow, in.Guard.Yes = u.task.Allow, w.run.job.allowed(u.task.ID)
+	in.Better = w.run.config.Require == "verified"
+	in.Needs = w.run.job.Needs(u.task.ID)
+	if list := w.run.history.Attempts; len(list) > 0 {
 		in.First = gitops.Tree(list[0].Before)
 	}
-	w.askReview(u, in)
-	in.Env = append(in.Env, "DESCARTES_TAG="+w.state.Tag, "DESCARTES_TASK_ID="+u.task.ID, "SCUD_TASK_ID="+u.task.ID,
-		"DESCARTES_WAVE="+strconv.Itoa(w.waveOf(u.task.ID)), "DESCARTES_ITERATION="+strconv.Itoa(w.history.Iteration))
+	w.reviews.ask(u, in)
+	in.Env = append(in.Env, "DESCARTES_TAG="+w.run.state.Tag, "DESCARTES_TASK_ID="+u.task.ID, "SCUD_TASK_ID="+u.task.ID,
+		"DESCARTES_WAVE="+strconv.Itoa(w.run.waveOf(u.task.ID)), "DESCARTES_ITERATION="+strconv.Itoa(w.run.history.Iteration))
 }
 
 // fewer reports whether a person lets one of these units reduce the number of tests.
-func (w *tagWork) fewer(units []string) bool {
+func (w *taskWork) fewer(units []string) bool {
 	return slices.ContainsFunc(units, func(id string) bool {
-		t, ok := w.job.Graph.Task(id)
-		return ok && (slices.Contains(t.Allow, "tests") || len(w.job.allowed(id)) > 0)
+		t, ok := w.run.job.Graph.Task(id)
+		return ok && (slices.Contains(t.Allow, "tests") || len(w.run.job.allowed(id)) > 0)
 	})
 }
 
 // closes reports whether a wave has nothing left to do once these units are done.
-func (w *tagWork) closes(units []string) bool {
-	waves := w.job.Graph.Waves()
+func (w *taskWork) closes(units []string) bool {
+	waves := w.run.job.Graph.Waves()
 	return slices.ContainsFunc(units, func(id string) bool {
-		if _, ok := w.job.Graph.Task(id); !ok {
+		if _, ok := w.run.job.Graph.Task(id); !ok {
 			return false
 		}
-		return w.closed(waves[w.waveOf(id)-1], units...)
+		return w.tag.queue.closed(waves[w.run.waveOf(id)-1], units...)
 	})
 }
 
@@ -154,32 +162,32 @@ func (w *tagWork) closes(units []string) bool {
 func (w *tagWork) conclude(u *unit) (*Outcome, error) {
 	switch {
 	case u.merges:
-		return nil, w.integrate(u)
+		return nil, w.task.integrate(u)
 	case u.round != nil:
-		return w.concludeCandidate(u)
+		return w.rounds.conclude(u)
 	}
-	out, again, err := w.verdict(u)
+	out, again, err := w.task.verdict(u)
 	if u.res.Verdict == verify.Verified && err == nil && out == nil {
 		return nil, nil // its lane is taken until it is integrated
 	}
 	if again && err == nil {
-		err = w.comesAgain(u)
+		err = w.queue.comesAgain(u)
 	}
 	u.lane.busy = false
 	if out = w.dropped(u, out); out != nil || err != nil || again {
 		return out, err
 	}
-	return nil, w.recheck(u)
+	return nil, w.breaker.recheck(u)
 }
 
 // comesAgain says when a task has its next attempt: next, but those that met at the same files come one after the other.
-func (w *tagWork) comesAgain(u *unit) error {
-	if gone, err := w.wished(u.task.ID); gone || err != nil {
+func (w *queue) comesAgain(u *unit) error {
+	if gone, err := w.tag.list.wished(u.task.ID); gone || err != nil {
 		return err
 	}
 	switch id := u.task.ID; {
-	case len(w.history.Task(id).Failure.Clash) > 0:
-	case w.idles():
+	case len(w.run.history.Task(id).Failure.Clash) > 0:
+	case w.tag.breaker.idles():
 		w.putOff = append(w.putOff, id)
 	default:
 		w.again = append(w.again, id)
@@ -189,29 +197,29 @@ func (w *tagWork) comesAgain(u *unit) error {
 
 // repair restores a task file that does not parse, or is none, if the attempt had the project's own folder. Nobody else touches it in a slot.
 func (w *tagWork) repair(u *unit, who string) ([]string, error) {
-	if !w.tools.Here {
+	if !w.run.tools.Here {
 		return nil, nil
 	}
-	if w.saver.read(); w.saver.unread == nil {
+	if w.run.saver.read(); w.run.saver.unread == nil {
 		return nil, nil
 	}
-	w.saver.unread = nil
-	return w.restoreTasks(who, strings.TrimSuffix(u.log, ".log")+".tasks")
+	w.run.saver.unread = nil
+	return w.list.restore(who, strings.TrimSuffix(u.log, ".log")+".tasks")
 }
 
-// restoreTasks restores the task file and its mirror. What the attempt had made of them is kept in files aside.
-func (w *tagWork) restoreTasks(who, aside string) (notes []string, err error) {
-	files := []workspace.File{{Look: w.saver.seen, Real: w.job.File.Target(), Data: w.job.File.Bytes()}}
-	if m := w.saver.mirror; m != nil {
+// restore puts back the task file and its mirror. What the attempt had made of them is kept in files aside.
+func (w *list) restore(who, aside string) (notes []string, err error) {
+	files := []workspace.File{{Look: w.run.saver.seen, Real: w.run.job.File.Target(), Data: w.run.job.File.Bytes()}}
+	if m := w.run.saver.mirror; m != nil {
 		files = append(files, workspace.File{Look: m.seen, Real: m.real, Data: m.data})
 	}
-	notes, err = workspace.NewFiles(w.root, files...).PutBack(w.tools.FS, who, aside)
-	w.saver.look()
+	notes, err = workspace.NewFiles(w.run.root, files...).PutBack(w.run.tools.FS, who, aside)
+	w.run.saver.look()
 	return notes, err
 }
 
 // verdict records a unit's verdict and acts on it: verified work is to be integrated. again says that the task gets another attempt.
-func (w *tagWork) verdict(u *unit) (out *Outcome, again bool, err error) {
+func (w *taskWork) verdict(u *unit) (out *Outcome, again bool, err error) {
 	res, id := &u.res, u.task.ID
 	end, over, err := w.endOf(u)
 	if err != nil {
@@ -223,14 +231,14 @@ func (w *tagWork) verdict(u *unit) (out *Outcome, again bool, err error) {
 	if res.Verdict == verify.Verified {
 		return nil, false, w.integrate(u, end)
 	}
-	if err := w.record(end); err != nil {
+	if err := w.run.record(end); err != nil {
 		return nil, false, err
 	}
 	if over == nil {
 		over = u.over
 	}
 	if res.Verdict == verify.Cancelled {
-		n := w.history.Task(id).Interruptions
+		n := w.run.history.Task(id).Interruptions
 		if n >= mostCutOff {
 			why := fmt.Sprintf("%d attempts in a row were interrupted", n)
 			if res.Reason != "" {
@@ -239,13 +247,13 @@ func (w *tagWork) verdict(u *unit) (out *Outcome, again bool, err error) {
 			res.Verdict, res.Reason = verify.Failed, why
 			err = w.block(u)
 		}
-		switch gone := w.tools.Away != nil || res.Work.Removed; { // the machine or the slot that it ran in, not the run
+		switch gone := w.run.tools.Away != nil || res.Work.Removed; { // the machine or the slot that it ran in, not the run
 		case over != nil || err != nil:
 			return over, false, err
-		case gone && w.stop.asked() == nil:
+		case gone && w.run.stop.asked() == nil:
 			return nil, n < mostCutOff, nil
 		}
-		return w.stop.outcome(), false, nil
+		return w.run.stop.outcome(), false, nil
 	}
 	if err := w.noteMissing(u); err != nil {
 		return nil, false, err
@@ -253,16 +261,16 @@ func (w *tagWork) verdict(u *unit) (out *Outcome, again bool, err error) {
 	if over := w.overpaid(id); over != "" && res.Verdict != verify.Blocked && res.Agent.End != agent.Refused {
 		return nil, false, w.blockOverpaid(u, over)
 	}
-	if res.Verdict == verify.Blocked || w.history.Task(id).Counted >= w.config.Scud.MaxIterationsPerTask {
+	if res.Verdict == verify.Blocked || w.run.history.Task(id).Counted >= w.run.config.Scud.MaxIterationsPerTask {
 		return nil, false, w.block(u)
 	}
-	out, err = w.backoff.over(w.config.Choices(u.task), w.teller(u))
+	out, err = w.run.backoff.over(w.run.config.Choices(u.task), w.run.worker.teller(u))
 	return out, true, err
 }
 
 // after keeps what an attempt left, and measures it.
-func (w *tagWork) after(u *unit) (err error) {
-	ctx, done := attempt.Linger(w.ctx)
+func (w *taskWork) after(u *unit) (err error) {
+	ctx, done := attempt.Linger(w.run.ctx)
 	defer done()
 	if err := w.judgeMarks(u); err != nil {
 		return err
@@ -273,11 +281,11 @@ func (w *tagWork) after(u *unit) (err error) {
 	res := &u.res
 	switch {
 	case res.Verdict != verify.Verified && len(res.Work.Changed) > 0:
-		if u.stat, err = w.tools.Repo.DiffStat(ctx, u.before, res.Work.After); err != nil {
+		if u.stat, err = w.run.tools.Repo.DiffStat(ctx, u.before, res.Work.After); err != nil {
 			return gitErr("compare the work on task "+u.task.ID, err)
 		}
-	case res.Verdict == verify.Verified && u.round != nil && w.config.Pick == PickSmallest:
-		if u.size, err = w.tools.Repo.DiffSize(ctx, u.base, res.Work.After); err != nil {
+	case res.Verdict == verify.Verified && u.round != nil && w.run.config.Pick == PickSmallest:
+		if u.size, err = w.run.tools.Repo.DiffSize(ctx, u.base, res.Work.After); err != nil {
 			return gitErr("measure the work on task "+u.task.ID, err)
 		}
 	}
@@ -285,30 +293,30 @@ func (w *tagWork) after(u *unit) (err error) {
 }
 
 // noteMissing warns if a failure looks as if a variable was withheld.
-func (w *tagWork) noteMissing(u *unit) error {
-	if note := w.tools.Withheld.Missed(w.missing, u.res.Agent, u.res.Verify); note != "" {
-		return w.warn(u, note)
+func (w *taskWork) noteMissing(u *unit) error {
+	if note := w.run.tools.Withheld.Missed(w.run.worker.missing, u.res.Agent, u.res.Verify); note != "" {
+		return w.run.warn(u, note)
 	}
 	return nil
 }
 
 // endOf returns the event of a unit's end. An outcome ends the run.
-func (w *tagWork) endOf(u *unit) (end *journal.Event, over *Outcome, err error) {
+func (w *taskWork) endOf(u *unit) (end *journal.Event, over *Outcome, err error) {
 	res := &u.res
-	end = w.event(journal.AttemptFinished, u)
+	end = w.run.event(journal.AttemptFinished, u)
 	if end.Tree, end.Ref = string(res.Work.After), u.ref; res.Work.TookBack != "" { // the next attempt does not build on that
 		end.Tree = string(u.before)
 	}
-	end.Detail = &journal.Detail{Exit: journal.Exit{End: string(res.Agent.End), Cause: string(res.Agent.Cause), Code: res.Agent.Code, Signal: res.Agent.Signal, Seconds: w.tools.Now().Sub(u.started).Seconds()}, Client: journal.Client{Backend: u.with.Backend, Model: w.history.RunningOf(journal.Key{Task: u.task.ID, Number: u.number}).Ran(), Log: w.relative(u.log)}, Files: journal.Files{Changed: len(res.Work.Changed), Left: res.Work.Left, Alone: res.Work.Alone, Beside: res.Work.Beside, Hidden: res.Work.Hidden}, Speech: journal.Speech{Claimed: res.Agent.Complete}}
+	end.Detail = &journal.Detail{Exit: journal.Exit{End: string(res.Agent.End), Cause: string(res.Agent.Cause), Code: res.Agent.Code, Signal: res.Agent.Signal, Seconds: w.run.tools.Now().Sub(u.started).Seconds()}, Client: journal.Client{Backend: u.with.Backend, Model: w.run.history.RunningOf(journal.Key{Task: u.task.ID, Number: u.number}).Ran(), Log: w.run.relative(u.log)}, Files: journal.Files{Changed: len(res.Work.Changed), Left: res.Work.Left, Alone: res.Work.Alone, Beside: res.Work.Beside, Hidden: res.Work.Hidden}, Speech: journal.Speech{Claimed: res.Agent.Complete}}
 	end.Detail.Looks = looked(res)
 	if !res.Paced {
-		if end.Detail.Until, err = w.backoff.after(u.with, res.Agent, res.Reason, w.teller(u)); err != nil {
+		if end.Detail.Until, err = w.run.backoff.after(u.with, res.Agent, res.Reason, w.run.worker.teller(u)); err != nil {
 			return nil, nil, err
 		}
 	}
 	switch res.Verdict {
 	case verify.Failed, verify.Crashed, verify.TimedOut: // not the agent's fault if the disk is full
-		if why := w.noRoom(); why != "" {
+		if why := w.run.lanes.noRoom(); why != "" {
 			over = &Outcome{Ending: journal.DiskFull, Message: why}
 			res.Verdict, res.Reason = verify.Cancelled, "the disk is full ("+res.Reason+")"
 		}
@@ -324,16 +332,16 @@ func (w *tagWork) endOf(u *unit) (end *journal.Event, over *Outcome, err error) 
 }
 
 // integrate has a verified result folded into the state that later attempts start from, after its end is recorded. Its lane is taken until then.
-func (w *tagWork) integrate(u *unit, end ...*journal.Event) error {
+func (w *taskWork) integrate(u *unit, end ...*journal.Event) error {
 	if len(end) > 0 {
-		if err := w.record(end...); err != nil {
+		if err := w.run.record(end...); err != nil {
 			return err
 		}
 	}
-	if w.at(u.task.ID) == nil {
-		w.under = append(w.under, u)
+	if w.tag.queue.at(u.task.ID) == nil {
+		w.tag.queue.under = append(w.tag.queue.under, u)
 	}
-	if w.folds = append(w.folds, u); len(w.folds) > 1 && !w.perTask() { // a ref keeps its work, and one lane is enough to check all that wait
+	if w.folds = append(w.folds, u); len(w.folds) > 1 && !w.tag.waves.perTask() { // a ref keeps its work, and one lane is enough to check all that wait
 		u.lane.busy = false
 		u.lane = nil
 	} else {
@@ -341,20 +349,20 @@ func (w *tagWork) integrate(u *unit, end ...*journal.Event) error {
 	}
 	var batch []*unit
 	var fates []Fate
-	w.jobs = append(w.jobs, job{begin: func() func() error { // all that wait for it, together
+	w.run.jobs = append(w.run.jobs, job{begin: func() func() error { // all that wait for it, together
 		n := len(w.folds)
-		if w.perTask() {
+		if w.tag.waves.perTask() {
 			n = min(1, n)
 		}
 		if batch, w.folds = w.folds[:n:n], w.folds[n:]; len(batch) == 0 {
 			return nil
 		}
-		w.trunk.closes, w.trunk.fewer, w.trunk.task = w.closes, w.fewer, w.job.Graph.Task
+		w.run.trunk.closes, w.run.trunk.fewer, w.run.trunk.task = w.closes, w.fewer, w.run.job.Graph.Task
 		list := make([]Candidate, len(batch))
 		for i, u := range batch {
 			id := oneline.Text(u.task.ID)
-			from := w.trunk.at(u.base).hash
-			list[i] = Candidate{Unit: id, Subject: "task " + id + ": " + oneline.Text(u.task.Title), From: from, Commit: from, Tree: u.res.Work.After, Suspect: w.trunk.suspect(id)}
+			from := w.run.trunk.at(u.base).hash
+			list[i] = Candidate{Unit: id, Subject: "task " + id + ": " + oneline.Text(u.task.Title), From: from, Commit: from, Tree: u.res.Work.After, Suspect: w.run.trunk.proofs.suspect(id)}
 		}
 		return func() (err error) {
 			fates, err = w.foldIn(batch, list)
@@ -365,11 +373,11 @@ func (w *tagWork) integrate(u *unit, end ...*journal.Event) error {
 			if u.lane != nil {
 				u.lane.busy = false
 			}
-			if w.leaves(u); i < len(fates) {
+			if w.tag.queue.leaves(u); i < len(fates) {
 				err = errors.Join(err, w.folded(u, &fates[i]))
 			}
-			if err == nil && w.perTask() && len(w.trunk.units) > 0 {
-				w.commitIn(batch[0].lane, w.job.Graph.Waves()[w.waveOf(u.task.ID)-1])
+			if err == nil && w.tag.waves.perTask() && len(w.run.trunk.units) > 0 {
+				w.tag.waves.commitIn(batch[0].lane, w.run.job.Graph.Waves()[w.run.waveOf(u.task.ID)-1])
 			}
 		}
 		return nil, err
@@ -378,23 +386,23 @@ func (w *tagWork) integrate(u *unit, end ...*journal.Event) error {
 }
 
 // foldIn folds verified results in, and keeps what could not be. It is slow.
-func (w *tagWork) foldIn(batch []*unit, list []Candidate) (fates []Fate, err error) {
+func (w *taskWork) foldIn(batch []*unit, list []Candidate) (fates []Fate, err error) {
 	for i, u := range batch {
 		if u.ref == "" {
 			continue
 		}
-		if list[i].Commit, err = w.tools.Repo.RefCommit(u.ref); err == nil && list[i].Commit == "" {
+		if list[i].Commit, err = w.run.tools.Repo.RefCommit(u.ref); err == nil && list[i].Commit == "" {
 			err = &gitops.RefusedError{Reason: u.ref + ", which keeps the verified work, is gone", Hint: "git fetch it from where it is, or start a new loop"}
 		}
 		if err != nil {
 			return nil, gitErr("take in the work on task "+u.task.ID, err)
 		}
 	}
-	fates, err = w.trunk.fold(w.ctx, batch[0].lane, list)
+	fates, err = w.run.trunk.fold(w.run.ctx, batch[0].lane, list)
 	for i := range fates {
 		if u := batch[i]; fates[i].Accepted() {
-			err = errors.Join(err, w.bringNamed(w.ctx, u))
-		} else if _, kerr := w.keep(w.ctx, u, &fates[i]); kerr != nil {
+			err = errors.Join(err, w.run.worker.bringNamed(w.run.ctx, u))
+		} else if _, kerr := w.keep(w.run.ctx, u, &fates[i]); kerr != nil {
 			return fates[:i], errors.Join(err, kerr)
 		}
 	}
@@ -402,17 +410,17 @@ func (w *tagWork) foldIn(batch []*unit, list []Candidate) (fates []Fate, err err
 }
 
 // folded records what became of a verified result.
-func (w *tagWork) folded(u *unit, fate *Fate) error {
+func (w *taskWork) folded(u *unit, fate *Fate) error {
 	if !fate.Accepted() {
 		if err := w.unfit(u, fate); err != nil {
 			return err
 		}
-		if w.history.Task(u.task.ID).Counted >= w.config.Scud.MaxIterationsPerTask {
+		if w.run.history.Task(u.task.ID).Counted >= w.run.config.Scud.MaxIterationsPerTask {
 			return w.block(u)
 		}
-		return w.comesAgain(u)
+		return w.tag.queue.comesAgain(u)
 	}
-	done := w.event(journal.TaskDone, u)
+	done := w.run.event(journal.TaskDone, u)
 	done.Ref, done.Reason = u.ref, u.res.Remarks()
 	if u.res.Grade == verify.Accepted {
 		done.Reason = u.res.Reason
@@ -420,18 +428,18 @@ func (w *tagWork) folded(u *unit, fate *Fate) error {
 	if u.res.Grade != "" {
 		done.Detail = &journal.Detail{Grade: journal.Grade(u.res.Grade)}
 	}
-	e := w.event(journal.Integrated, u)
-	e.Tree, e.Commit = string(w.trunk.tree), w.trunk.tip
-	return w.record(e, done)
+	e := w.run.event(journal.Integrated, u)
+	e.Tree, e.Commit = string(w.run.trunk.tree), w.run.trunk.tip
+	return w.run.record(e, done)
 }
 
 // unfit records that a unit's verified work could not be integrated, or was taken out again.
-func (w *tagWork) unfit(u *unit, fate *Fate) error {
+func (w *taskWork) unfit(u *unit, fate *Fate) error {
 	u.res.Verdict, u.res.Reason = verify.Failed, fate.Reason()
-	e := w.event(journal.Integrated, u)
-	e.Tree, e.Commit = string(w.trunk.tree), w.trunk.tip
+	e := w.run.event(journal.Integrated, u)
+	e.Tree, e.Commit = string(w.run.trunk.tree), w.run.trunk.tip
 	e.Verdict, e.Reason, e.Paths, e.Detail = journal.Failed, u.res.Reason, fate.paths(), &journal.Detail{Checked: journal.Checked{Output: tail(fate.Detail(), maxWords)}}
-	return w.record(e)
+	return w.run.record(e)
 }
 
 // mostCutOff is how many attempts of a task in a row may be interrupted: they do not count as attempts, but a task that takes the machine down each
@@ -440,20 +448,20 @@ const mostCutOff = 10
 
 // keep stores the attempt as a commit of its own, so that nothing an agent wrote is lost. It stores nothing if the attempt changed and committed
 // nothing. fate is what happened to a verified attempt that could not be integrated; else nil.
-func (w *tagWork) keep(ctx context.Context, u *unit, fate *Fate) (ref string, err error) {
+func (w *taskWork) keep(ctx context.Context, u *unit, fate *Fate) (ref string, err error) {
 	work := &u.res.Work
 	if work.After == "" || work.After == u.base && work.Commits == "" {
 		return "", nil
 	}
 	var parents []string
 	from := ""
-	w.say(func() { from = w.trunk.at(u.base).hash })
+	w.run.say(func() { from = w.run.trunk.at(u.base).hash })
 	for _, p := range []string{from, work.Commits} {
 		if p != "" && !slices.Contains(parents, p) {
 			parents = append(parents, p)
 		}
 	}
-	k := Kept{Loop: w.state.ID, Task: u.task.ID, Attempt: u.number, Verdict: string(u.res.Verdict), Reason: u.res.Reason}
+	k := Kept{Loop: w.run.state.ID, Task: u.task.ID, Attempt: u.number, Verdict: string(u.res.Verdict), Reason: u.res.Reason}
 	switch {
 	case u.res.Verdict != verify.Verified:
 		k.Output = output(&u.res)
@@ -463,8 +471,8 @@ func (w *tagWork) keep(ctx context.Context, u *unit, fate *Fate) (ref string, er
 	if fate != nil {
 		k.Unfit, k.Reason, k.Output = true, journal.NotIntegrated+fate.Reason(), fate.Detail()
 	}
-	ref = store.RefPrefix(w.state.ID, u.task.ID) + strconv.Itoa(u.number)
-	if _, err := w.tools.Repo.Keep(ctx, ref, work.After, parents, w.tools.Redact.Text(k.message(w.state.Tag))); err != nil {
+	ref = store.RefPrefix(w.run.state.ID, u.task.ID) + strconv.Itoa(u.number)
+	if _, err := w.run.tools.Repo.Keep(ctx, ref, work.After, parents, w.run.tools.Redact.Text(k.message(w.run.state.Tag))); err != nil {
 		return "", gitErr("keep the work on task "+u.task.ID, err)
 	}
 	return ref, nil
@@ -487,10 +495,10 @@ func delivered(changed []gitops.Change) string {
 }
 
 // describe adds to a failed attempt's event what the next attempt learns.
-func (w *tagWork) describe(u *unit, end *journal.Event) {
+func (w *taskWork) describe(u *unit, end *journal.Event) {
 	res := &u.res
 	end.Detail.Words, end.Detail.Question = tail(res.Agent.Final, maxWords), tail(question(res), maxWords)
-	u.denied = w.tools.denied(w.config, w.root, w.job.File, u.log)
+	u.denied = w.run.tools.denied(w.run.config, w.run.root, w.run.job.File, u.log)
 	end.Detail.Denied, end.Message = u.denied, u.stat
 	if end.Detail.Output = output(res); res.Verify != nil {
 		end.Detail.Code, end.Detail.TimedOut = res.Verify.Code, res.Verify.TimedOut
@@ -531,19 +539,19 @@ func looked(res *attempt.Result) (list []journal.Look) {
 }
 
 // block gives a task up. Refs keep its work.
-func (w *tagWork) block(u *unit) error {
+func (w *taskWork) block(u *unit) error {
 	id := u.task.ID
-	if gone, err := w.wished(id); gone || err != nil {
+	if gone, err := w.tag.list.wished(id); gone || err != nil {
 		return err
 	}
-	e := w.event(journal.TaskBlocked, u)
-	e.Attempt = w.history.Task(id).Counted
+	e := w.run.event(journal.TaskBlocked, u)
+	e.Attempt = w.run.history.Task(id).Counted
 	e.Verdict, e.Reason, e.Tree = journal.Verdict(u.res.Verdict), u.res.Reason, string(u.base)
-	if e.Verdict == journal.Crashed && w.history.Task(id).OtherEnds {
+	if e.Verdict == journal.Crashed && w.run.history.Task(id).OtherEnds {
 		e.Verdict = journal.Failed
 	}
-	if w.history.Task(id).Ref != "" {
-		e.Ref = store.RefPrefix(w.state.ID, id)
+	if w.run.history.Task(id).Ref != "" {
+		e.Ref = store.RefPrefix(w.run.state.ID, id)
 	}
 	asked := u.res.Verdict == verify.Blocked && question(&u.res) != ""
 	if asked || len(u.denied) > 0 {
@@ -552,7 +560,7 @@ func (w *tagWork) block(u *unit) error {
 	if asked {
 		e.Detail.Question = tail(question(&u.res), maxWords)
 	}
-	return w.record(e)
+	return w.run.record(e)
 }
 
 // failure is the last attempt as the next one sees it. It comes from the journal alone, so a resumed loop says the same.
@@ -578,15 +586,15 @@ func failure(of journal.Failure) *specbuild.Failure {
 }
 
 func (w *tagWork) title(id string) string {
-	if t, ok := w.job.Graph.Task(id); ok {
+	if t, ok := w.run.job.Graph.Task(id); ok {
 		return t.Title
 	}
 	return ""
 }
 
 // overpaid says that a task has reached its cost limit, or returns "".
-func (w *tagWork) overpaid(task string) string {
-	most, spent := w.config.MaxCostPerTask, w.history.Task(task).USD
+func (w *taskWork) overpaid(task string) string {
+	most, spent := w.run.config.MaxCostPerTask, w.run.history.Task(task).USD
 	if most <= 0 || spent < most {
 		return ""
 	}
@@ -594,15 +602,15 @@ func (w *tagWork) overpaid(task string) string {
 }
 
 // costOf sums the costs of all attempts at some tasks.
-func (w *tagWork) costOf(tasks []string) (sum journal.Cost) {
+func (w *waves) costOf(tasks []string) (sum journal.Cost) {
 	for _, id := range tasks {
-		sum = sum.Plus(w.history.Task(id).Cost)
+		sum = sum.Plus(w.run.history.Task(id).Cost)
 	}
 	return sum
 }
 
 // blockOverpaid gives up a task that has reached its cost limit.
-func (w *tagWork) blockOverpaid(u *unit, over string) error {
+func (w *taskWork) blockOverpaid(u *unit, over string) error {
 	u.res.Verdict, u.res.Reason = verify.Failed, over+"; the last one: "+u.res.Reason
 	return w.block(u)
 }

@@ -20,174 +20,6 @@ import (
 	"descartes/verify"
 )
 
-// Candidate is a verified result to fold in.
-type Candidate struct {
-	Unit    string
-	Subject string      // of the commit that takes it in
-	From    string      // commit of the chain that its attempt started from
-	Commit  string      // of the attempt
-	Tree    gitops.Tree // of that commit; "" if it was not verified as it is
-	Suspect bool        // it was verified beside files that a check slot lacks
-}
-
-// Fate says what happened to a candidate: it was accepted, it conflicts, or verification fails with it. In the last two cases the chain is as before.
-type Fate struct {
-	Unit      string
-	Conflicts []gitops.Conflict
-	Failure   *verify.Result // of the state with it on top
-	Beside    string         // why it fails in a check slot and passed elsewhere, or ""
-	After     []string       // units integrated since its attempt started
-}
-
-// Accepted reports whether the candidate is now part of the state.
-func (f *Fate) Accepted() bool { return len(f.Conflicts) == 0 && f.Failure == nil }
-
-// Reason says in one line why a candidate was rejected.
-func (f *Fate) Reason() string {
-	with := "the work integrated meanwhile"
-	if len(f.After) > 0 {
-		with = "the work of " + oneline.List(f.After) + ", integrated meanwhile"
-	}
-	switch {
-	case f.Accepted():
-		return ""
-	case len(f.Conflicts) > 0:
-		list := make([]string, len(f.Conflicts))
-		for i, c := range f.Conflicts {
-			list[i] = c.String()
-		}
-		return "its changes conflict with " + with + ": " + oneline.List(list)
-	case f.Beside != "":
-		return f.Beside
-	case len(f.After) == 0: // a check that no attempt runs alone
-		return f.Failure.Reason()
-	}
-	return "verification fails on its changes together with " + with
-}
-
-// Detail is what the next attempt learns: where the two conflict, or how the verification failed.
-func (f *Fate) Detail() string {
-	var b strings.Builder
-	for _, c := range f.Conflicts {
-		fmt.Fprintf(&b, "%s (%s)", c.Path, c.Kind)
-		if c.Why != "" {
-			b.WriteString(": " + c.Why)
-		}
-		b.WriteByte('\n')
-	}
-	if f.Failure != nil {
-		b.WriteString(f.Failure.Tail)
-	}
-	return b.String()
-}
-
-// paths are those at which the candidate conflicts.
-func (f *Fate) paths() (paths []string) {
-	for _, c := range f.Conflicts {
-		paths = append(paths, c.Path)
-	}
-	return paths
-}
-
-// folder folds candidates into a chain. Each state that the chain takes has passed verification as a whole.
-type folder struct {
-	*chain
-	more   func(units []string) bool // whether these units' combined work needs further checks; nil: never
-	verify func(ctx context.Context, tree gitops.Tree, units []string) (verify.Result, error)
-}
-
-// verdicts holds the result of each verified state; nil means it passed.
-type verdicts map[gitops.Tree]*verify.Result
-
-// fold folds in candidates in the order in which they finished, and returns the fate of each. All that merge are verified together. Only if that
-// fails are they verified one by one, and those with which verification fails are left out. After an error the chain is as far as it was verified;
-// fold the candidates without a fate again.
-func (g *folder) fold(ctx context.Context, batch []Candidate) ([]Fate, error) {
-	known := verdicts{g.tree: nil}
-	fates := make([]Fate, len(batch))
-	on, state := g.tip, g.tree
-	var units []string
-	var links []gitops.Link
-	for i, c := range batch {
-		if fates[i].Unit = c.Unit; g.has(c.Unit, c.Commit) { // a dead loop did not record it
-			continue
-		}
-		fates[i].After = append(g.since(c.From), units...)
-		next, met, err := g.repo.Merge(ctx, on, c.Commit)
-		if err != nil {
-			return nil, err
-		}
-		if fates[i].Conflicts = met; len(met) > 0 {
-			continue
-		}
-		l := g.bring(c.Unit, c.Subject, c.Commit, next)
-		if i < len(batch)-1 { // the next one is merged with it
-			if on, err = g.repo.Link(ctx, on, l); err != nil {
-				return nil, err
-			}
-		}
-		links, state = append(links, l), next
-		if units = append(units, c.Unit); next == c.Tree && !c.Suspect && (g.more == nil || !g.more(units)) {
-			known[next] = nil // its verification just passed
-		}
-	}
-	failure, err := g.check(ctx, known, state, units)
-	switch {
-	case err != nil:
-		return nil, err
-	case failure != nil:
-		return g.oneByOne(ctx, known, batch)
-	case len(links) > 0:
-		if err := g.add(ctx, links...); err != nil {
-			return nil, err
-		}
-	}
-	return fates, nil
-}
-
-// oneByOne verifies the state after each candidate.
-func (g *folder) oneByOne(ctx context.Context, known verdicts, batch []Candidate) (fates []Fate, err error) {
-	for _, c := range batch {
-		f := Fate{Unit: c.Unit, After: g.since(c.From)}
-		if !g.has(c.Unit, c.Commit) {
-			var next gitops.Tree
-			if next, f.Conflicts, err = g.repo.Merge(ctx, g.tip, c.Commit); err != nil {
-				return fates, err
-			}
-			if len(f.Conflicts) == 0 {
-				if f.Failure, err = g.check(ctx, known, next, append(f.After, c.Unit)); err != nil {
-					return fates, err
-				}
-			}
-			if f.Accepted() {
-				if err := g.add(ctx, g.bring(c.Unit, c.Subject, c.Commit, next)); err != nil {
-					return fates, err
-				}
-			}
-		}
-		fates = append(fates, f)
-	}
-	return fates, nil
-}
-
-// check verifies a state unless its result is known. It returns the failure, or nil if it passed.
-func (g *folder) check(ctx context.Context, known verdicts, tree gitops.Tree, units []string) (*verify.Result, error) {
-	if failure, ok := known[tree]; ok {
-		return failure, nil
-	}
-	res, err := g.verify(ctx, tree, units)
-	if err != nil {
-		return nil, err
-	}
-	if res.Cancelled {
-		return nil, stoppedError("the verification of the merged work was stopped")
-	}
-	if known[tree] = &res; res.Passed {
-		known[tree] = nil
-	}
-	return known[tree], nil
-}
-
 // trunk is where the work of slots comes together, and the branch that receives its commits.
 type trunk struct {
 	*Loop
@@ -201,7 +33,7 @@ type trunk struct {
 	halted    bool   // a person has to look at the branch before anything is committed
 	unchecked bool   // the state has work that was not verified, and need not be
 
-	proved map[journal.Key]bool // attempts whose work has passed in a check slot
+	proofs *proofs
 
 	closes func(units []string) bool // whether they complete a wave; nil: there are no waves
 	fewer  func(units []string) bool // whether one of them may reduce the number of tests
@@ -210,7 +42,7 @@ type trunk struct {
 
 // takes returns the branch that receives the commits of a run in slots: the one made for it, else the one checked out at its start; "" for a detached
 // HEAD.
-func (l *Loop) takes(ctx context.Context) (string, error) {
+func takes(ctx context.Context, l *Loop) (string, error) {
 	if l.tools.Repo == nil {
 		return "", nil
 	}
@@ -225,14 +57,15 @@ func (l *Loop) takes(ctx context.Context) (string, error) {
 }
 
 // done reports whether a unit's work is done, and not to be made again.
-func (l *Loop) done(unit string) bool { return l.job != nil && l.job.Graph.Status(unit) == tasks.Done }
+func (l *trunk) done(unit string) bool { return l.job != nil && l.job.Graph.Status(unit) == tasks.Done }
 
 // newTrunk reads the chain of a resumed run, or plans where that of a new one begins.
-func (l *Loop) newTrunk(ctx context.Context, pool *workspace.Pool) (t *trunk, err error) {
+func newTrunk(ctx context.Context, l *Loop, pool *workspace.Pool) (t *trunk, err error) {
 	repo := l.tools.Repo
-	t = &trunk{Loop: l, pool: pool, branch: l.history.Branch, proved: map[journal.Key]bool{}, chain: chain{repo: repo, ref: store.TrunkRef(l.state.ID), now: l.tools.Now, grow: l.say}}
+	t = &trunk{Loop: l, pool: pool, branch: l.history.Branch, chain: chain{repo: repo, ref: store.TrunkRef(l.state.ID), now: l.tools.Now, grow: l.say}}
+	t.proofs = &proofs{t, map[journal.Key]bool{}}
 	if t.branch == "" { // a detached HEAD
-		if t.branch, err = l.takes(ctx); err != nil {
+		if t.branch, err = takes(ctx, l); err != nil {
 			return nil, err
 		}
 	}
@@ -392,7 +225,7 @@ func (t *trunk) leaveTrunk(ctx context.Context) error {
 
 // ground is the commit that a new run starts from. Where an earlier run left commits on the branch aside, it goes on from these.
 func (t *trunk) ground(ctx context.Context) (on string, err error) {
-	err = t.inTree(ctx, func() error {
+	err = t.locks.inTree(ctx, func() error {
 		tip, ahead, err := groundOf(ctx, t.tools.Repo, t.branch, t.aside())
 		if on = tip; err != nil || ahead == "" || t.branch == t.aside() {
 			return err
@@ -505,13 +338,13 @@ func (t *trunk) fold(ctx context.Context, ln *lane, list []Candidate) ([]Fate, e
 		return t.verify(ctx, ln, tree, units, slices.ContainsFunc(list, func(c Candidate) bool { return c.Tree == tree && !c.Suspect }))
 	}
 	f.more = func(units []string) (more bool) {
-		t.say(func() { more = len(t.checksAt(t.whens(units)[1:]...)) > 0 })
+		t.say(func() { more = len(t.checks.at(t.whens(units)[1:]...)) > 0 })
 		return more
 	}
 	fates, err := f.fold(ctx, list)
 	for i := range fates {
 		if fates[i].Failure != nil {
-			err = errors.Join(err, t.blame(ctx, ln, &fates[i], list[i]))
+			err = errors.Join(err, t.proofs.blame(ctx, ln, &fates[i], list[i]))
 		}
 	}
 	return fates, err
@@ -529,15 +362,15 @@ func (t *trunk) verify(ctx context.Context, ln *lane, tree gitops.Tree, units []
 		if whens = t.whens(units); done {
 			whens = whens[1:]
 		} // else the wave's check tells whose fault it is
-		alone = alone && !slices.ContainsFunc(t.units, func(unit string) bool { return t.doubted(unit) != nil })
+		alone = alone && !slices.ContainsFunc(t.units, func(unit string) bool { return t.proofs.doubted(unit) != nil })
 	})
 	if alone {
-		if ln, err = t.checkLane(ctx, ln); err != nil {
+		if ln, err = t.checks.checkLane(ctx, ln); err != nil {
 			return res, err
 		}
 	}
 	if res, err = t.run(ctx, ln, tree, units, whens...); err == nil && res.Passed && alone {
-		t.prove(append(units, t.units...))
+		t.proofs.prove(append(units, t.units...))
 	}
 	return res, err
 }
@@ -550,7 +383,7 @@ func (t *trunk) run(ctx context.Context, ln *lane, tree gitops.Tree, units []str
 	var checks []attempt.Command
 	t.say(func() {
 		ids = slices.DeleteFunc(slices.Clone(units), func(id string) bool { return !t.history.Task(id).Open() }) // else it is what others committed
-		checks = t.commands(t.checksAt(whens...), "", t.fewer != nil && t.fewer(units))
+		checks = t.checks.commands(t.checks.at(whens...), "", t.fewer != nil && t.fewer(units))
 		for _, id := range ids {
 			if t.task == nil || !slices.Contains(whens, verify.AtAttempt) {
 				break
@@ -565,7 +398,7 @@ func (t *trunk) run(ctx context.Context, ln *lane, tree gitops.Tree, units []str
 		if c.At(verify.AtWave) {
 			when = verify.AtWave
 		}
-		if res, err = t.onState(ctx, ln, tree, when, &c, "integration of "+oneline.List(units), log, ids...); err != nil || !res.Passed {
+		if res, err = t.checks.onState(ctx, ln, tree, when, &c, "integration of "+oneline.List(units), log, ids...); err != nil || !res.Passed {
 			return res, err
 		}
 	}
@@ -603,7 +436,7 @@ func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, own stri
 		if repo.ByGit() != "" || t.tools.Here { // who makes it reads the files
 			base, err := repo.CommitTree(at)
 			if err == nil {
-				_, err = t.prepare(ctx, ln, workspace.Start{Base: base, Before: t.tree, At: at})
+				_, err = t.lanes.prepare(ctx, ln, workspace.Start{Base: base, Before: t.tree, At: at})
 			}
 			if err != nil {
 				return c, err
@@ -622,7 +455,7 @@ func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, own stri
 			return c, err
 		}
 		if err = repo.SetRef(ctx, t.last(), c.Hash, "descartes: made"); err == nil {
-			err = t.inTree(ctx, func() error { return t.advance(ctx, head, c.Hash, false) })
+			err = t.locks.inTree(ctx, func() error { return t.advance(ctx, head, c.Hash, false) })
 		}
 		if err == nil {
 			if err = t.took(ctx, c.Hash, tree, units); err == nil {
@@ -695,7 +528,7 @@ func (t *trunk) finish(ctx context.Context) error {
 	if err != nil || commit == "" || commit == t.on || slices.ContainsFunc(t.links, func(l link) bool { return l.brought == commit }) {
 		return err
 	}
-	return t.inTree(ctx, func() error {
+	return t.locks.inTree(ctx, func() error {
 		head, err := t.head(ctx)
 		if err != nil || head == "" {
 			return err
@@ -720,13 +553,13 @@ func (t *trunk) resume(ctx context.Context) error {
 	if !t.saved {
 		return nil
 	}
-	free := slices.IndexFunc(t.lanes, func(ln *lane) bool { return ln.order == nil }) // the other lanes hold unfinished work
+	free := slices.IndexFunc(t.lanes.all, func(ln *lane) bool { return ln.order == nil }) // the other lanes hold unfinished work
 	head, err := t.head(ctx)
 	if err != nil || head == t.on || free < 0 {
 		return err
 	}
 	t.tools.Repo.AwaitGC(ctx)
-	err = t.catchUp(ctx, t.lanes[free], head)
+	err = t.catchUp(ctx, t.lanes.all[free], head)
 	if errors.Is(err, errPutBack) {
 		return nil
 	}
@@ -906,6 +739,7 @@ func (t *trunk) apart(ctx context.Context, fate *Fate) error {
 type apartError struct{ refused *gitops.RefusedError }
 
 func (e *apartError) Error() string { return e.refused.Error() }
+
 func (e *apartError) Unwrap() error { return e.refused }
 
 // last is the ref that keeps the last commit, set before it is published.

@@ -1,0 +1,91 @@
+package loop
+
+import (
+	"descartes/gitops"
+	"descartes/loop/gate"
+	"descartes/loop/journal"
+	"descartes/loop/workspace"
+)
+
+// Gate is the rule that ends a prompt loop: one of package gate, as a pointer. Its state encodes to JSON, is recorded in the journal with each
+// iteration, and is restored when the loop is resumed.
+type Gate interface {
+	Decide(gate.Facts) gate.Decision
+	Instructions() string
+}
+
+// Iteration is one iteration of a prompt loop, or one try of a repeated iteration.
+type Iteration struct {
+	Number  int // from 1
+	Max     int
+	Try     int    // from 1; higher if the iteration is repeated
+	Next    string // what the iteration before it, or the gate, tells the agent
+	Failing bool   // the last run of the verify command did not pass
+
+	// set after it has ended
+	Facts   gate.Facts
+	Watched bool // Facts.Changed is known
+
+	slot    *workspace.Slot // slot it runs in; nil: a folder without git
+	seen    bool            // a sandbox mounts the slot at the project's path
+	base    gitops.Tree     // the tree that its commit is compared with
+	owed    gitops.Tree     // the tree that what its commit leaves out is compared with, or ""
+	edits   map[string]int
+	file    []byte // .loop/state.json as the agent left it
+	commit  string
+	apart   string // why its changes did not arrive in the user's tree, or ""
+	own     bool   // the commits that its agent made are the branch's
+	ref     string // of the checkpoint
+	refused string // why git rejected the commit, if the iteration can be repeated
+}
+
+// At is the path of a project's file for the iteration, in its slot if it has one.
+func (it *Iteration) At(path string) string {
+	if it.slot == nil {
+		return path
+	}
+	return it.slot.Host(path)
+}
+
+// Seen is At as the iteration's agent sees it.
+func (it *Iteration) Seen(path string) string {
+	if it.seen {
+		return path
+	}
+	return it.At(path)
+}
+
+// Rules are what differs between the kinds of prompt loops. Plain has none of its own.
+type Rules interface {
+	Before(*Iteration) *Outcome                // may the iteration begin? An outcome ends the run
+	About() string                             // the iteration's subject in one line, recorded with its start
+	Announce(*Iteration) []string              // lines shown to people before it
+	Compose(*Iteration) (text string, ok bool) // the prompt; not ok: use the settings' prompt with its iteration context
+	Checks(*Iteration) bool                    // whether to run the verify command after it
+	Facts(*Iteration) error                    // completes the facts for the gate
+	TakeBack(*Iteration) map[string][]byte     // after a failure: files below the project as they are kept, without what only success may claim
+	Fails(*Iteration) Failure                  // whether to repeat the iteration; failed work is not committed
+	Retries() int                              // how often one iteration is repeated after a failure
+	Apart() bool                               // commit its changes without those of earlier failed iterations
+	Subject(*Iteration) (line string)          // first line of the commit message; "": the settings' template
+}
+
+// Plain are the rules of a prompt that is repeated as it is.
+type Plain struct{}
+
+// Failure is why an iteration is repeated, and how the run ends once it has been repeated often enough.
+type Failure struct {
+	Reason string // "" for none
+	Ending journal.Ending
+}
+
+// PromptJob is a prompt ready to be repeated.
+type PromptJob struct {
+	Dir    string // where the agent works
+	Kind   string // prompt, plan, build
+	Config Config
+	Gate   Gate  // nil: the first iteration that exits with status 0 ends the loop
+	Rules  Rules // nil: Plain
+	Watch  bool  // record what each iteration changes, even if nothing is committed
+	Yes    bool  // a person's answer to the gate's question
+}
