@@ -114,7 +114,7 @@ func (w *list) takeAnswers() (bool, error) {
 	}
 	var ids []string
 	for _, e := range w.run.history.Blocked() {
-		answered := slices.ContainsFunc(answers, func(a store.Answer) bool { return a.Task == e.Task && a.At.After(e.At) })
+		answered := slices.ContainsFunc(answers, func(a store.Answer) bool { return a.Task == e.Task && a.At.After(e.TS) })
 		if answered && w.run.job.Graph.Status(e.Task) == tasks.Blocked {
 			ids = append(ids, e.Task)
 		}

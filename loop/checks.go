@@ -367,7 +367,7 @@ func (w *breaker) recheck(u *unit) error {
 // untouched runs a check on a tree without unverified work, and undoes its changes. If it fails and variables are withheld from it, it runs again
 // with all of them. task is the one that was just blocked, "" before the first.
 func (l *checks) untouched(ln *lane, before gitops.Tree, task string, c *attempt.Command) (b *Baseline, err error) {
-	u := &unit{lane: ln, before: before, base: before, log: l.run.home.BaselineLog(l.run.state.ID)}
+	u := &unit{lane: ln, before: before, base: before, log: l.run.home.NamedLog(l.run.state.ID, "baseline")}
 	if _, err := l.run.lanes.prepare(l.run.ctx, ln, l.run.worker.startOf(u)); err != nil {
 		return nil, err
 	}
@@ -471,7 +471,7 @@ func (l *checks) pass(ln *lane, when verify.When, wave int, fewer bool) error {
 		if err != nil {
 			return err
 		}
-		res, err := l.onState(l.run.ctx, at, state, when, &c, "check "+c.Name, l.run.home.ChecksLog(l.run.state.ID))
+		res, err := l.onState(l.run.ctx, at, state, when, &c, "check "+c.Name, l.run.home.NamedLog(l.run.state.ID, "checks"))
 		switch {
 		case err != nil:
 			return err

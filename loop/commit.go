@@ -30,7 +30,7 @@ type waves struct {
 // uncommitted reports whether a wave has verified or given-up tasks that no commit contains.
 func (w *waves) uncommitted(wave int) bool {
 	return slices.ContainsFunc(w.run.trunk.units, func(id string) bool { return w.run.waveOf(id) == wave }) ||
-		slices.ContainsFunc(w.run.history.GivenUp(), func(b *journal.BlockedTask) bool { return b.Wave == wave })
+		slices.ContainsFunc(w.run.history.GivenUp(), func(b *journal.Event) bool { return b.Wave == wave })
 }
 
 // commit commits what a wave has verified and no commit contains: the changes of its verified attempts and the task file, nothing else. If all
@@ -64,7 +64,7 @@ func (w *waves) commit(ctx context.Context, ln *lane, wave scheduler.Wave) error
 	var subject string
 	var what gitops.Wave
 	w.run.say(func() {
-		var blocked []*journal.BlockedTask
+		var blocked []*journal.Event
 		for _, e := range w.run.history.GivenUp() {
 			if e.Wave == number && !(w.perTask() && len(done) == 1) && w.run.job.Graph.Status(e.Task) == tasks.Blocked {
 				blocked = append(blocked, e)
@@ -182,7 +182,7 @@ func (w *waves) subject(wave scheduler.Wave, units []string) string {
 	}
 }
 
-func (w *waves) message(subject string, number int, done []string, blocked []*journal.BlockedTask) string {
+func (w *waves) message(subject string, number int, done []string, blocked []*journal.Event) string {
 	var b strings.Builder
 	b.WriteString(subject + "\n\n")
 	for _, id := range done {
@@ -197,7 +197,8 @@ func (w *waves) message(subject string, number int, done []string, blocked []*jo
 	}
 	b.WriteString("\n" + strings.Join(waveTrailers(w.run.state.ID, number, done), "\n") + "\n")
 	if w.run.config.Git.CostTrailer {
-		fmt.Fprintf(&b, "Descartes-Cost: %s\n", w.costOf(done).Trailer())
+		cost := w.costOf(done)
+		fmt.Fprintf(&b, "Descartes-Cost: %s\n", cost.Text())
 	}
 	return b.String()
 }

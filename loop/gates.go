@@ -260,7 +260,7 @@ func eachLine(texts []string) (out []string) {
 func (w *gating) precheck(ctx context.Context, ln *lane) (gate.Check, error) {
 	c := w.run.config
 	check := gate.Check{Name: "precheck"}
-	u := &unit{lane: ln, with: c.Choices(nil)[0], log: filepath.Join(w.run.home.Run(w.run.state.ID), "logs", "precheck.log")}
+	u := &unit{lane: ln, with: c.Choices(nil)[0], log: w.run.home.NamedLog(w.run.state.ID, "precheck")}
 	if ln.slot != nil {
 		u.base = w.run.trunk.tree
 	}

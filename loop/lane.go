@@ -228,7 +228,7 @@ func (l *lanes) openLab() {
 	if !l.run.config.NeedsLab() || l.run.tools.Repo == nil {
 		return
 	}
-	log := filepath.Join(l.run.home.Run(l.run.state.ID), "logs", "setup-lab.log")
+	log := l.run.home.NamedLog(l.run.state.ID, "setup-lab")
 	l.lab = lab.New(lab.Options{Pool: l.pool(), Files: filepath.Join(l.run.home.Private(l.run.state.ID), "lab"), Log: log, Shown: l.run.relative(log), Redact: l.run.tools.Redact, Setup: seconds(l.run.config.Pool.SetupTimeout),
 		Start: func(s *workspace.Slot, dir string) (attempt.Verifier, func() error, error) {
 			_, v, end, err := l.run.tools.Slot(s, dir)
@@ -351,7 +351,7 @@ func (l *lanes) setUp(slot *workspace.Slot) error {
 	if ln.begins {
 		ctx = l.run.stop.soon()
 	}
-	log := filepath.Join(l.run.home.Run(l.run.state.ID), "logs", fmt.Sprintf("setup-%d.log", slot.Number))
+	log := l.run.home.NamedLog(l.run.state.ID, fmt.Sprintf("setup-%d", slot.Number))
 	return lab.SetUp(ctx, ln.runner.Verify, slot, lab.Setup{Command: l.run.config.Pool.Setup, Log: log, Shown: l.run.relative(log), Redact: l.run.tools.Redact, Timeout: seconds(l.run.config.Pool.SetupTimeout)})
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -110,7 +109,7 @@ func (w *reviews) approve(ln *lane, number int, done []*journal.VerifiedTask) er
 	}
 	to := w.run.trunk.tree
 	u := &unit{lane: ln, task: &tasks.Task{Title: fmt.Sprintf("Wave %d", number)}, wave: number, started: w.run.tools.Now(),
-		log: filepath.Join(w.run.home.Run(w.run.state.ID), "logs", fmt.Sprintf("wave-%d.log", number))}
+		log: w.run.home.NamedLog(w.run.state.ID, fmt.Sprintf("wave-%d", number))}
 	approved := false
 	w.run.say(func() {
 		switch {
@@ -140,7 +139,7 @@ func (w *reviews) approve(ln *lane, number int, done []*journal.VerifiedTask) er
 		for i, v := range done {
 			ids[i] = v.Task
 		}
-		in.Review = w.of(number, ids, w.run.history.WaveOf(number).Answers)
+		in.Review = w.of(number, ids, w.run.history.Reviews[number])
 		for _, c := range w.run.checks.at(verify.AtAttempt) {
 			in.Review.Opinion.Checks = append(in.Review.Opinion.Checks, specbuild.PassedCheck{Name: c.Name, Command: c.Run})
 		}

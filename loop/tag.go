@@ -324,7 +324,7 @@ func (w *tagWork) waveBlocked() bool {
 func (w *tagWork) finished(out *Outcome) (e *journal.Event, path, handoff string, err error) {
 	blocked := w.run.history.Blocked()
 	out.Blocked = len(blocked)
-	out.Crashed = out.Blocked > 0 && !slices.ContainsFunc(blocked, func(b *journal.BlockedTask) bool { return b.Verdict != journal.Crashed })
+	out.Crashed = out.Blocked > 0 && !slices.ContainsFunc(blocked, func(b *journal.Event) bool { return b.Verdict != journal.Crashed })
 	counts := journal.TaskCounts(w.run.job.Graph.Counts())
 	if path = w.run.config.Scud.HandoffPath; path != "" && out.Ending != journal.AllDone {
 		handoff = w.handoffText(out)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -377,7 +376,7 @@ func (t *trunk) verify(ctx context.Context, ln *lane, tree gitops.Tree, units []
 
 // run runs the checks of some points of a run on a state in a lane, as verify does.
 func (t *trunk) run(ctx context.Context, ln *lane, tree gitops.Tree, units []string, whens ...verify.When) (res verify.Result, err error) {
-	log := filepath.Join(t.home.Run(t.state.ID), "logs", "integration.log")
+	log := t.home.NamedLog(t.state.ID, "integration")
 	res.Passed = true
 	var ids []string
 	var checks []attempt.Command

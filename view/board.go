@@ -104,12 +104,12 @@ type Task struct {
 	Grade     journal.Grade  `json:"grade,omitempty"`  // of one that is done: how far that reaches
 	Stale     *Stale         `json:"stale,omitempty"`  // of a done task whose receipt is about something else by now
 
-	Stand    Stand                `json:"-"`
-	Why      string               `json:"-"` // why it is so, in a line
-	Attempts []*Attempt           `json:"-"` // the oldest first
-	Wait     *journal.Wait        `json:"-"` // for its provider
-	Blocked  *journal.BlockedTask `json:"-"`
-	Price    string               `json:"-"` // "" if unknown
+	Stand    Stand          `json:"-"`
+	Why      string         `json:"-"` // why it is so, in a line
+	Attempts []*Attempt     `json:"-"` // the oldest first
+	Wait     *journal.Wait  `json:"-"` // for its provider
+	Blocked  *journal.Event `json:"-"`
+	Price    string         `json:"-"` // "" if unknown
 }
 
 // fold says how a task of a loop stands.
@@ -120,8 +120,8 @@ func (t *Task) fold(live bool) {
 		t.Stand = Running
 	case t.Wait != nil && live:
 		t.Stand, t.Why = Limited, t.Wait.Reason
-	case t.Stand == Blocked && t.Blocked != nil && t.Blocked.Question != "":
-		t.Stand, t.Why = Asks, t.Blocked.Question
+	case t.Stand == Blocked && t.Blocked != nil && t.Blocked.Spoken().Question != "":
+		t.Stand, t.Why = Asks, t.Blocked.Spoken().Question
 	case t.Stand == Blocked && t.Blocked != nil:
 		t.Why = t.Blocked.Reason
 	case t.Stand == Running: // it only seems to run, and is tried again

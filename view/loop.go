@@ -298,8 +298,9 @@ func (l *Loop) attempts() {
 			l.TaskCosts[id] = jsonCost(c)
 		}
 	}
+	costs := h.WaveCosts()
 	for _, w := range l.Waves {
-		if c := h.WaveOf(w.Number).Cost; c != (journal.Cost{}) {
+		if c := costs[w.Number]; c != (journal.Cost{}) {
 			cost := jsonCost(c)
 			w.Cost = &cost
 		}

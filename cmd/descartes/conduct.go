@@ -298,7 +298,7 @@ func (c *conduct) work(cmd *cobra.Command) (e launch.Ended, took time.Duration, 
 	}
 	if b := e.Baseline; b != nil {
 		p.close()
-		tellBaseline(r.Redact.Writer(cmd.ErrOrStderr()), b, view.Relative(r.Root, home.BaselineLog(e.ID)))
+		tellBaseline(r.Redact.Writer(cmd.ErrOrStderr()), b, view.Relative(r.Root, home.NamedLog(e.ID, "baseline")))
 	}
 	return e, time.Since(began), err
 }

@@ -224,7 +224,7 @@ func (m *model) about(r *row) (right, below string) {
 		return r.limit.Left(now), terminal.Clean(r.limit.Reason)
 	case view.Asks, view.Blocked:
 		if b := r.task.Blocked; b != nil {
-			right = terminal.Count(b.Attempts, "attempt")
+			right = terminal.Count(b.Attempt, "attempt")
 		}
 		return right, terminal.Clean(strings.Join(strings.Fields(r.task.Why), " "))
 	case view.Done:

@@ -320,7 +320,7 @@ func (d *drawing) rest(free time.Time) span {
 	case len(on) == 0:
 	case c.Pending > 0:
 		return span{free, d.now, waitDependency, "waits for task " + strings.Join(on[:min(len(on), 5)], ", ")}
-	case slices.ContainsFunc(d.h.Blocked(), func(b *journal.BlockedTask) bool { return b.Question != "" }):
+	case slices.ContainsFunc(d.h.Blocked(), func(b *journal.Event) bool { return b.Spoken().Question != "" }):
 		return span{free, d.now, waitPerson, "waits for an answer"}
 	}
 	return span{}

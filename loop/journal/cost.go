@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 )
 
 // Cost is the cost of agents' runs, as far as they reported it. Unknown costs are counted, never taken as zero: if Unknown is not 0, the true sum of
@@ -104,15 +103,6 @@ func Dollars(usd float64) string {
 	return fmt.Sprintf("$%.2f", usd)
 }
 
-// Trailer formats the sum for a commit: $0.42 (12,345 in, 678 out).
-func (c Cost) Trailer() string {
-	s := c.Dollars()
-	if c.InputTokens != nil {
-		s += fmt.Sprintf(" (%s in, %s out)", thousands(*c.InputTokens), thousands(*c.OutputTokens))
-	}
-	return s
-}
-
 func attempts(n int) string {
 	if n == 1 {
 		return "1 attempt"
@@ -120,24 +110,9 @@ func attempts(n int) string {
 	return strconv.Itoa(n) + " attempts"
 }
 
-func thousands(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	var b strings.Builder
-	for i := range len(s) {
-		if i > 0 && (len(s)-i)%3 == 0 {
-			b.WriteByte(',')
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
-}
-
-// spend adds an agent's run to the loop, its wave and its task.
+// spend adds an agent's run to the loop and its task.
 func (s *State) spend(e *Event) {
 	s.Cost.Add(e.Detail)
-	if e.Task != "" || e.Wave > 0 {
-		s.wave(e.Wave).Cost.Add(e.Detail)
-	}
 	t := s.record(e.Task)
 	if t.Cost.Add(e.Detail); e.Detail != nil && e.Detail.USD != nil {
 		t.USD = dollarSum(&t.USD, *e.Detail.USD)

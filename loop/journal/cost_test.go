@@ -31,8 +31,8 @@ func TestCostSums(t *testing.T) {
 			t.Errorf("got %s, want %s", got, tt.want)
 		}
 	}
-	if got := c.Trailer(); got != "at least $1.00 (estimated), 2 attempts unknown (12,346 in, 678 out)" || c.UnknownTokens != 4 {
-		t.Errorf("trailer %s of %+v", got, c)
+	if got := c.Text(); got != "at least $1.00 (estimated), 2 attempts unknown, at least 12346 tokens in, 678 out" || c.UnknownTokens != 4 {
+		t.Errorf("%s of %+v", got, c)
 	}
 	if got := (Cost{}).Plus(c).Plus(Cost{USD: usd(1), Runs: 1}); *got.USD != 2 || got.Unknown != 2 || got.Runs != c.Runs+1 || *got.InputTokens != 12346 {
 		t.Errorf("plus: %+v", got)

@@ -87,6 +87,16 @@ type Unit struct {
 	Iteration int    `json:"iteration,omitempty"` // of a prompt loop, from 1; in its first event: iterations before the journal began
 }
 
+func (e *Event) at() int64 { return e.Seq }
+
+// Spoken is what its agent's own words say.
+func (e *Event) Spoken() Speech {
+	if e.Detail == nil {
+		return Speech{}
+	}
+	return e.Detail.Speech
+}
+
 // Key is the attempt or iteration that it is about.
 func (u *Unit) Key() Key { return Key{u.Task, u.Iteration, u.Attempt} }
 

@@ -8,45 +8,48 @@ import (
 	"time"
 )
 
-// types says of each type of event whether it must be on disk before it is announced, and how it changes a state. After a power cut an event that is
-// not durable is at worst repeated, never lost: an attempt that had started starts again.
-var types = map[Type]struct {
-	durable bool
-	apply   func(*State, *Event)
-}{
-	LoopStarted:       {true, (*State).loopBegan},
-	LoopResumed:       {false, (*State).loopBegan},
-	LoopStopping:      {false, func(s *State, e *Event) { s.Stopping = e.TS }},
-	LoopPaused:        {true, (*State).loopEnded},
-	LoopFinished:      {true, (*State).loopEnded},
-	LoopRewound:       {true, (*State).loopRewound},
-	WaveStarted:       {false, func(s *State, e *Event) { s.Wave = e.Wave }},
-	WaveCommitted:     {true, (*State).waveCommitted},
-	ListChanged:       {false, (*State).listChanged},
-	Warning:           {false, (*State).warned},
-	BreakerOpened:     {true, func(s *State, _ *Event) { s.BreakerOpenings = append(s.BreakerOpenings, len(s.Ended)) }},
-	LimitWaiting:      {false, (*State).limitMet},
-	TaskStarted:       {false, (*State).taskStarted},
-	TaskDone:          {true, (*State).taskDone},
-	TaskBlocked:       {true, (*State).taskBlocked},
-	TaskHeld:          {false, func(*State, *Event) {}},
-	AttemptStarted:    {false, (*State).attemptStarted},
-	AttemptWaiting:    {false, (*State).attemptWaiting},
-	AttemptPlaced:     {false, (*State).attemptPlaced},
-	AttemptFinished:   {false, (*State).attemptFinished},
-	AgentFinished:     {false, (*State).agentFinished},
-	VerifyStarted:     {false, (*State).verifyStarted},
-	VerifyFinished:    {false, (*State).verifyFinished},
-	LookStarted:       {false, (*State).lookStarted},
-	LookAnswered:      {false, (*State).lookAnswered},
-	Integrated:        {true, (*State).integrated},
-	IterationStarted:  {true, (*State).iterationStarted},
-	IterationFinished: {true, (*State).iterationFinished},
-	GateSpoke:         {true, (*State).gateSpoke},
+// changes say how an event of each type changes a state.
+var changes = map[Type]func(*State, *Event){
+	LoopStarted:       (*State).loopBegan,
+	LoopResumed:       (*State).loopBegan,
+	LoopStopping:      func(s *State, e *Event) { s.Stopping = e.TS },
+	LoopPaused:        (*State).loopEnded,
+	LoopFinished:      (*State).loopEnded,
+	LoopRewound:       (*State).loopRewound,
+	WaveStarted:       func(s *State, e *Event) { s.Wave = e.Wave },
+	WaveCommitted:     (*State).waveCommitted,
+	ListChanged:       (*State).listChanged,
+	Warning:           (*State).warned,
+	BreakerOpened:     func(s *State, _ *Event) { s.BreakerOpenings = append(s.BreakerOpenings, len(s.Ended)) },
+	LimitWaiting:      (*State).limitMet,
+	TaskStarted:       (*State).taskStarted,
+	TaskDone:          (*State).taskDone,
+	TaskBlocked:       (*State).taskBlocked,
+	TaskHeld:          func(*State, *Event) {},
+	AttemptStarted:    (*State).attemptStarted,
+	AttemptWaiting:    (*State).attemptWaiting,
+	AttemptPlaced:     (*State).attemptPlaced,
+	AttemptFinished:   (*State).attemptFinished,
+	AgentFinished:     (*State).agentFinished,
+	VerifyStarted:     (*State).verifyStarted,
+	VerifyFinished:    (*State).verifyFinished,
+	LookStarted:       (*State).lookStarted,
+	LookAnswered:      (*State).lookAnswered,
+	Integrated:        (*State).integrated,
+	IterationStarted:  (*State).iterationStarted,
+	IterationFinished: (*State).iterationFinished,
+	GateSpoke:         (*State).gateSpoke,
 }
 
-// Durable reports whether an event of this type must be on disk before it is announced.
-func (t Type) Durable() bool { return types[t].durable }
+// Durable reports whether an event of this type must be on disk before it is announced. After a power cut another one is at worst repeated, never lost:
+// an attempt that had started starts again.
+func (t Type) Durable() bool {
+	switch t {
+	case LoopStarted, LoopPaused, LoopFinished, LoopRewound, WaveCommitted, BreakerOpened, TaskDone, TaskBlocked, Integrated, IterationStarted, IterationFinished, GateSpoke:
+		return true
+	}
+	return false
+}
 
 // Fold folds a journal's events.
 func Fold(events []Event) *State {
@@ -59,7 +62,8 @@ func Fold(events []Event) *State {
 
 // Apply applies one event.
 func (s *State) Apply(e *Event) {
-	s.Seq, s.applied = e.Seq, s.applied+1
+	e.Seq = cmp.Or(e.Seq, s.Seq+1)
+	s.Seq = e.Seq
 	t := s.record(e.Task)
 	if a := s.running(e); a != nil && e.Step > 0 {
 		a.Steps = e.Step
@@ -71,8 +75,8 @@ func (s *State) Apply(e *Event) {
 		}
 	}
 	s.Iteration = cmp.Or(e.Iteration, s.Iteration)
-	if apply := types[e.Type].apply; apply != nil {
-		apply(s, e)
+	if change := changes[e.Type]; change != nil {
+		change(s, e)
 	}
 	s.At = e.TS
 }
@@ -98,7 +102,7 @@ func (s *State) loopBegan(e *Event) {
 	}
 	for _, t := range s.records(e.Tasks) {
 		if e.Reason == ReasonRetry {
-			s.retried = append(s.retried, cmp.Or(t.Blocked, &BlockedTask{Task: t.ID})) // an earlier loop blocked it: only the id is known
+			s.retried = append(s.retried, cmp.Or(t.Blocked, &Event{Unit: Unit{Task: t.ID}})) // an earlier loop blocked it: only the id is known
 		}
 		t.Tries, t.Blocked = Tries{}, nil
 		s.change(t, StandIdle)
@@ -124,7 +128,7 @@ func (s *State) loopEnded(e *Event) {
 	if end == BaselineFails { // the tasks that were to be retried stay blocked
 		for _, b := range s.retried {
 			t := s.record(b.Task)
-			if s.change(t, StandBlocked); !b.At.IsZero() {
+			if s.change(t, StandBlocked); !b.TS.IsZero() {
 				t.Blocked = b
 			}
 		}
@@ -225,8 +229,7 @@ func (s *State) taskBlocked(e *Event) {
 	t := s.record(e.Task)
 	s.taskEnded(e)
 	s.close(t, StandBlocked)
-	t.Blocked = blockedTask(e, s.applied)
-	t.GivenUp = t.Blocked
+	t.Blocked, t.GivenUp = e, e
 }
 
 func (s *State) taskEnded(e *Event) {
@@ -351,8 +354,7 @@ func (s *State) lookAnswered(e *Event) {
 		a.Asked = append(a.Asked, d)
 		a.Cost.Add(d)
 	case e.Wave > 0:
-		w := s.wave(e.Wave)
-		w.Answers = append(w.Answers, d)
+		s.Reviews[e.Wave] = append(s.Reviews[e.Wave], d)
 	}
 }
 

@@ -25,7 +25,7 @@ func TestLinesStay(t *testing.T) {
 		}
 		seen[e.Type] = true
 	}
-	for kind := range types {
+	for kind := range changes {
 		if !seen[kind] {
 			t.Errorf("no line of type %s", kind)
 		}

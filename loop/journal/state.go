@@ -18,12 +18,11 @@ type State struct {
 	Waits     []*Wait          // in the order in which they began
 	Prompt    Prompt
 	Providers Providers
+	Reviews   map[int][]*Detail // of a wave: what its reviewers came to
 
-	applied order // events
-	waves   []*Wave
-	flaky   map[Flaky]int  // times
-	changes []*Task        // those with a new status since TakeChanges
-	retried []*BlockedTask // those that this run retries, until an attempt begins
+	flaky   map[Flaky]int // times
+	changes []*Task       // those with a new status since TakeChanges
+	retried []*Event      // those that this run retries, until an attempt begins
 }
 
 // Run is what belongs to the whole loop.
@@ -53,7 +52,7 @@ type Run struct {
 
 // NewState is the state of a loop without events.
 func NewState() *State {
-	return &State{Tasks: map[string]*Task{}, flaky: map[Flaky]int{}, Providers: NewProviders()}
+	return &State{Tasks: map[string]*Task{}, flaky: map[Flaky]int{}, Reviews: map[int][]*Detail{}, Providers: NewProviders()}
 }
 
 // Left are the starts of the attempts that have not ended: what a killed run was at.
@@ -96,27 +95,20 @@ func (s *State) addUse(d *Detail) {
 	s.Agents[at].Attempts++
 }
 
-// Wave is what a wave's agents said and cost.
-type Wave struct {
-	Number  int
-	Cost    Cost
-	Answers []*Detail // results of its reviewers, in order
-}
-
-// WaveOf returns what is known about a wave's agents, never nil.
-func (s *State) WaveOf(number int) *Wave {
-	if at := slices.IndexFunc(s.waves, func(w *Wave) bool { return w.Number == number }); at >= 0 {
-		return s.waves[at]
+// WaveCosts are what the agents of each wave cost, those of its reviews included.
+func (s *State) WaveCosts() map[int]Cost {
+	all := map[int]Cost{}
+	for _, a := range s.Attempts {
+		all[a.Wave] = all[a.Wave].Plus(a.Cost)
 	}
-	return &Wave{Number: number}
-}
-
-func (s *State) wave(number int) *Wave {
-	w := s.WaveOf(number)
-	if !slices.Contains(s.waves, w) {
-		s.waves = append(s.waves, w)
+	for wave, list := range s.Reviews {
+		sum := all[wave]
+		for _, d := range list {
+			sum.Add(d)
+		}
+		all[wave] = sum
 	}
-	return w
+	return all
 }
 
 // WaveCommit is one commit of a loop.

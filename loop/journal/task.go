@@ -16,8 +16,8 @@ type Task struct {
 	Failure  Failure       // of the last attempt that counted, or of its integration; kept until the task is done
 	CutShort Failure       // the last attempt, if its provider cut it short and it had changed something
 	Verified *VerifiedTask // its work, while no commit has it
-	Blocked  *BlockedTask  // if it is blocked
-	GivenUp  *BlockedTask  // if it was, and no commit has its status
+	Blocked  *Event        // if it is blocked
+	GivenUp  *Event        // if it was, and no commit has its status
 	Clashes  []string      // paths at which its verified work ever conflicted with that of others
 	Ref      string        // last one of its attempts
 	Gone     bool          // somebody took its commit away from the branch, which was said
@@ -27,8 +27,8 @@ type Task struct {
 	Ground
 	Gain
 
-	since int64 // the event that set Stand
-	back  *again
+	since int64  // the event that set Stand
+	back  *Event // that made it come in again
 }
 
 // Stand is where a task is in a loop.
@@ -110,15 +110,10 @@ func (s *State) records(ids []string) (list []*Task) {
 	return list
 }
 
-// order is when something came to be, for lists of it.
-type order int
-
-func (o order) at() order { return o }
-
 // inOrder returns what tasks have of something, in the order in which that came to be.
 func inOrder[T interface {
 	comparable
-	at() order
+	at() int64
 }](s *State, of func(*Task) T) (list []T) {
 	var none T
 	for _, t := range s.Tasks {
@@ -126,7 +121,7 @@ func inOrder[T interface {
 			list = append(list, v)
 		}
 	}
-	slices.SortFunc(list, func(a, b T) int { return int(a.at() - b.at()) })
+	slices.SortFunc(list, func(a, b T) int { return cmp.Compare(a.at(), b.at()) })
 	return list
 }
 
@@ -151,27 +146,21 @@ func (s *State) Uncommitted() (ids []string) {
 }
 
 // Blocked are the blocked tasks, in the order in which they were given up.
-func (s *State) Blocked() []*BlockedTask {
-	return inOrder(s, func(t *Task) *BlockedTask { return t.Blocked })
+func (s *State) Blocked() []*Event {
+	return inOrder(s, func(t *Task) *Event { return t.Blocked })
 }
 
 // GivenUp are those that were blocked since the last commit, even if they are not any more.
-func (s *State) GivenUp() []*BlockedTask {
-	return inOrder(s, func(t *Task) *BlockedTask { return t.GivenUp })
+func (s *State) GivenUp() []*Event {
+	return inOrder(s, func(t *Task) *Event { return t.GivenUp })
 }
 
 // Back are the tasks that were done and come in again, in the order in which they do: each builds on those before it.
 func (s *State) Back() (ids []string) {
-	for _, b := range inOrder(s, func(t *Task) *again { return t.back }) {
-		ids = append(ids, b.task)
+	for _, b := range inOrder(s, func(t *Task) *Event { return t.back }) {
+		ids = append(ids, b.Task)
 	}
 	return ids
-}
-
-// again is a task that comes in again, though it was done.
-type again struct {
-	task string
-	order
 }
 
 // Waves are the waves of the tasks that began or were added.
@@ -279,7 +268,7 @@ func (s *State) finishAttempt(t *Task, e *Event) {
 	t.CutShort = Failure{}
 	if e.Verdict == Verified {
 		s.passAttempt(e)
-		t.Tree, t.Verified = e.Tree, verifiedTask(t, e, s.applied)
+		t.Tree, t.Verified = e.Tree, verifiedTask(t, e)
 		if t.Verified.Ref = e.Ref; d != nil {
 			t.Verified.Files = d.Files
 		}
@@ -304,7 +293,7 @@ func (s *State) integrate(t *Task, e *Event) {
 	}
 	t.Verified, t.Worked, t.Delivered = nil, false, ""
 	if !t.Open() { // it was done: the branch got what it conflicts with, or it does not pass by itself
-		t.Ground, t.Grade, t.back = Ground{Tree: e.Tree}, "", &again{t.ID, s.applied}
+		t.Ground, t.Grade, t.back = Ground{Tree: e.Tree}, "", e
 		s.change(t, StandShelved)
 	}
 	f := s.failure(e)
@@ -321,7 +310,7 @@ func (s *State) takeIn(t *Task, e *Event) {
 	if len(t.Failure.Clash) == 0 || t.Failure.Attempt != e.Attempt {
 		return
 	}
-	t.Verified, t.Worked = verifiedTask(t, e, s.applied), true
+	t.Verified, t.Worked = verifiedTask(t, e), true
 	if a := s.Attempt(e.Key()); a != nil {
 		a.Unfit, a.Reason = false, ""
 	}
@@ -362,28 +351,6 @@ func (s *State) failure(e *Event) Failure {
 	return f
 }
 
-// BlockedTask is a task that was given up.
-type BlockedTask struct {
-	Task, Title string
-	Wave        int
-	Verdict     Verdict // of its last attempt
-	Reason      string
-	Speech
-	Attempts int
-	Ref      string    // ref that keeps its work
-	At       time.Time // zero if an earlier loop blocked it
-
-	order
-}
-
-func blockedTask(e *Event, at order) *BlockedTask {
-	b := &BlockedTask{Task: e.Task, Title: e.Title, Wave: e.Wave, Verdict: e.Verdict, Reason: e.Reason, Attempts: e.Attempt, Ref: e.Ref, At: e.TS, order: at}
-	if e.Detail != nil {
-		b.Speech = e.Detail.Speech
-	}
-	return b
-}
-
 // VerifiedTask is a task with verified work: the trees before and after it.
 type VerifiedTask struct {
 	Task       string
@@ -393,9 +360,11 @@ type VerifiedTask struct {
 	Ref        string // ref that keeps it
 
 	Files
-	order
+	seq int64 // the event that says so
 }
 
-func verifiedTask(t *Task, e *Event, at order) *VerifiedTask {
-	return &VerifiedTask{Task: e.Task, Attempt: e.Attempt, Wave: e.Wave, Base: t.Base, Tree: e.Tree, Ref: t.Ref, order: at}
+func (v *VerifiedTask) at() int64 { return v.seq }
+
+func verifiedTask(t *Task, e *Event) *VerifiedTask {
+	return &VerifiedTask{Task: e.Task, Attempt: e.Attempt, Wave: e.Wave, Base: t.Base, Tree: e.Tree, Ref: t.Ref, seq: e.Seq}
 }

@@ -38,25 +38,22 @@ func (h Home) Run(id string) string { return filepath.Join(string(h), "runs", id
 // Events is the journal of a loop.
 func (h Home) Events(id string) string { return filepath.Join(h.Run(id), "events.ndjson") }
 
+// NamedLog is one of a loop's logs: baseline, checks, integration, setup-1, ...
+func (h Home) NamedLog(id, name string) string { return filepath.Join(h.Run(id), "logs", name+".log") }
+
 // Log is the log of one attempt: agent and verification.
 func (h Home) Log(id, task string, attempt int) string {
-	return filepath.Join(h.Run(id), "logs", fmt.Sprintf("%s-%d.log", FileName(task), attempt))
+	return h.NamedLog(id, fmt.Sprintf("%s-%d", FileName(task), attempt))
 }
 
 // IterationLog is the log of one iteration: agent and verification. A repeated iteration has several.
 func (h Home) IterationLog(id string, iteration, try int) string {
-	name := fmt.Sprintf("iteration-%d.log", iteration)
+	name := fmt.Sprintf("iteration-%d", iteration)
 	if try > 1 {
-		name = fmt.Sprintf("iteration-%d.%d.log", iteration, try)
+		name += fmt.Sprintf(".%d", try)
 	}
-	return filepath.Join(h.Run(id), "logs", name)
+	return h.NamedLog(id, name)
 }
-
-// BaselineLog is the log of the verify command before any task.
-func (h Home) BaselineLog(id string) string { return filepath.Join(h.Run(id), "logs", "baseline.log") }
-
-// ChecksLog is the log of the checks that run on a state as a whole.
-func (h Home) ChecksLog(id string) string { return filepath.Join(h.Run(id), "logs", "checks.log") }
 
 // KeptPrompt is the file with the prompt of an iteration.
 func (h Home) KeptPrompt(id string, iteration, try int) string {

@@ -114,7 +114,7 @@ func Fill(s *State, h *journal.State, id func(string) TaskID) {
 		s.WaveCommits = append(s.WaveCommits, w)
 	}
 	for _, e := range h.Blocked() {
-		s.BlockedTasks = append(s.BlockedTasks, Blocked{Task: id(e.Task), Title: e.Title, Reason: e.Reason, Question: e.Question, Denied: e.Denied, Attempts: e.Attempts, At: e.At})
+		s.BlockedTasks = append(s.BlockedTasks, Blocked{Task: id(e.Task), Title: e.Title, Reason: e.Reason, Question: e.Spoken().Question, Denied: e.Spoken().Denied, Attempts: e.Attempt, At: e.TS})
 	}
 	if h.Cost.Runs > 0 {
 		cost := h.Cost
