@@ -31,7 +31,7 @@ type objects struct {
 	git *cli
 
 	mu  sync.Mutex
-	cat *proc.Companion // nil until the first object is read
+	cat *proc.Peer // nil until the first object is read
 	out *bufio.Reader
 }
 
@@ -75,7 +75,7 @@ func (o *objects) read(name string, limit int64) (f found, err error) {
 func (o *objects) ask(name string, limit int64) (f found, err error) {
 	if o.cat == nil {
 		argv := []string{o.git.program, "-C", o.git.l.gitDir, "--git-dir=" + o.git.l.gitDir, "cat-file", "--batch"} // our own folder may be removed
-		if o.cat, err = proc.StartCompanion(argv, o.git.env, io.Discard); err != nil {
+		if o.cat, err = proc.StartPeer(argv, o.git.env); err != nil {
 			return f, err
 		}
 		o.out = bufio.NewReaderSize(o.cat.Out, 64<<10)
@@ -120,8 +120,8 @@ func (o *objects) readAs(id, kind string) ([]byte, error) {
 
 func (o *objects) stop() {
 	if o.cat != nil {
-		_ = o.cat.Kill()
-		_, _ = o.cat.End(0)
+		o.cat.Out.Close() // it may be in the midst of a large object
+		o.cat.End(0)
 		o.cat = nil
 	}
 }

@@ -95,7 +95,7 @@ func (b *conversation) run(ctx context.Context, stdin io.Reader) int {
 		b.tree, err = newTree(".")
 	}
 	if err == nil {
-		b.peer, err = proc.StartPeer(b.argv)
+		b.peer, err = proc.StartPeer(b.argv, nil)
 	}
 	if err != nil {
 		b.log.print(event{Type: "end", Stop: "error", Word: "not_started", Text: err.Error()})

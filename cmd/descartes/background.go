@@ -62,7 +62,7 @@ func (s *settings) background(cmd *cobra.Command, root string) (away bool, err e
 	case id == "":
 		return true, nil
 	}
-	return true, write(cmd.OutOrStdout(), detachedText(root, id, b.PID))
+	return true, write(cmd.OutOrStdout(), detachedText(root, id, b.PID()))
 }
 
 // detachedText says how to follow a loop in the background.

@@ -8,71 +8,36 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
-	"time"
 )
 
-// Background is a program in a session of its own, which the end of no terminal reaches. Until it says that it is
-// ready its output comes to us.
+// Background is a program in a session of its own, which the end of no terminal reaches.
 type Background struct {
-	PID int
-
-	cmd     *exec.Cmd
-	ready   *os.File
-	copying sync.WaitGroup
+	cmd   *exec.Cmd
+	ready *os.File
 }
 
 // readyFD is the descriptor on which a background program says that it is ready.
 const readyFD = 3
 
-// StartBackground starts a program in our directory. What it prints is copied to stdout and stderr.
-func StartBackground(argv, env []string, stdin *os.File, stdout, stderr io.Writer) (_ *Background, err error) {
-	b := &Background{cmd: &exec.Cmd{Path: argv[0], Args: argv, Env: env, SysProcAttr: ownSession()}}
+// StartBackground starts a program in our directory. Until it says that it is ready it prints to stdout and stderr.
+func StartBackground(argv, env []string, stdin *os.File, stdout, stderr io.Writer) (*Background, error) {
+	ready, theirs, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("start in the background: %w", err)
+	}
+	defer theirs.Close()
+	b := &Background{ready: ready, cmd: &exec.Cmd{Path: argv[0], Args: argv, Env: env, Stdout: stdout, Stderr: stderr, ExtraFiles: []*os.File{theirs}, WaitDelay: waitDelay, SysProcAttr: ownSession()}}
 	if stdin != nil {
 		b.cmd.Stdin = stdin
 	}
-	var theirs []*os.File
-	defer func() {
-		for _, f := range theirs {
-			f.Close()
-		}
-	}()
-	pipe := func() (ours, their *os.File, err error) {
-		if ours, their, err = os.Pipe(); err == nil {
-			theirs = append(theirs, their)
-		}
-		return ours, their, err
-	}
-	copyTo := func(w io.Writer) (*os.File, error) {
-		ours, their, err := pipe()
-		if err != nil {
-			return nil, err
-		}
-		b.copying.Go(func() {
-			defer ours.Close()
-			_, _ = io.Copy(w, ours) // if nobody hears it, nothing else is lost
-		})
-		return their, nil
-	}
-	out, err := copyTo(stdout)
-	if err != nil {
-		return nil, fmt.Errorf("start in the background: %w", err)
-	}
-	errs, err := copyTo(stderr)
-	if err != nil {
-		return nil, fmt.Errorf("start in the background: %w", err)
-	}
-	ours, their, err := pipe()
-	if err != nil {
-		return nil, fmt.Errorf("start in the background: %w", err)
-	}
-	b.ready, b.cmd.Stdout, b.cmd.Stderr, b.cmd.ExtraFiles = ours, out, errs, []*os.File{their}
 	if err := b.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start in the background: %w", err)
+		return nil, fmt.Errorf("start in the background: %w", errors.Join(err, ready.Close()))
 	}
-	b.PID = b.cmd.Process.Pid
 	return b, nil
 }
+
+// PID is its number.
+func (b *Background) PID() int { return b.cmd.Process.Pid }
 
 // Signal sends the program a signal.
 func (b *Background) Signal(s os.Signal) error { return b.cmd.Process.Signal(s) }
@@ -81,19 +46,11 @@ func (b *Background) Signal(s os.Signal) error { return b.cmd.Process.Signal(s) 
 func (b *Background) Await() (word string, code int, err error) {
 	line, _ := bufio.NewReader(b.ready).ReadString('\n') // nothing where it has ended
 	b.ready.Close()
-	copied := make(chan struct{})
-	go func() { b.copying.Wait(); close(copied) }()
 	if word = strings.TrimSuffix(line, "\n"); word != "" {
-		select {
-		case <-copied:
-		case <-time.After(2 * time.Second): // something else holds its output open
-		}
 		return word, 0, nil
 	}
 	err = b.cmd.Wait()
-	<-copied
-	var ended *exec.ExitError
-	if errors.As(err, &ended) {
+	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
 		return "", ended.ExitCode(), nil
 	}
 	return "", 0, err

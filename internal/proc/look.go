@@ -188,3 +188,13 @@ func Anchor() {
 		}
 	}
 }
+
+// LookBeside finds a program beside our own, else on the PATH.
+func LookBeside(program, dir string, env []string) (string, error) {
+	if self, err := os.Executable(); err == nil {
+		if beside, err := firstExecutable(filepath.Join(filepath.Dir(self), program), env); err == nil {
+			return beside, nil
+		}
+	}
+	return Look(program, dir, env)
+}

@@ -13,20 +13,19 @@ import (
 )
 
 // Peer is a program that is talked with over its standard input and output.
-// It is for a process that runs under a Shim itself: the Peer is in its group
-// and of its tree, and ends with it.
 type Peer struct {
 	In  io.WriteCloser // its standard input
-	Out io.Reader      // its standard output; to be read to its end
+	Out io.ReadCloser  // its standard output; to be read to its end
 
 	cmd   *exec.Cmd
 	ended chan struct{}
 	exit  process.Exit
 }
 
-// StartPeer starts a program in our directory, with our environment and our
-// standard error. A program that cannot be found is an ErrNoProgram.
-func StartPeer(argv []string) (*Peer, error) {
+// StartPeer starts a program in our directory, with our environment and our standard error if env is nil: it is in our group, and ends with us where a
+// Shim runs us. With an env it is one of ours that ends when its input does, in a group of its own, so that Ctrl-C is ours to pass on, and what it
+// complains of is lost. A program that cannot be found is an ErrNoProgram.
+func StartPeer(argv, env []string) (*Peer, error) {
 	if err := (process.Command{Argv: argv}).Check(); err != nil {
 		return nil, err
 	}
@@ -39,7 +38,10 @@ func StartPeer(argv []string) (*Peer, error) {
 		return nil, fmt.Errorf("start %s: %w", argv[0], err)
 	}
 	defer theirs.Close()
-	p := &Peer{Out: out, cmd: &exec.Cmd{Path: path, Args: argv, Stdout: theirs, Stderr: os.Stderr}, ended: make(chan struct{})}
+	p := &Peer{Out: out, cmd: &exec.Cmd{Path: path, Args: argv, Env: env, Stdout: theirs, Stderr: os.Stderr}, ended: make(chan struct{})}
+	if env != nil {
+		p.cmd.Stderr, p.cmd.SysProcAttr = nil, ownGroup()
+	}
 	if p.In, err = p.cmd.StdinPipe(); err == nil {
 		err = p.cmd.Start()
 	}
