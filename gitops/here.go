@@ -196,7 +196,7 @@ func (s *Slot) bringHere(ctx context.Context, now, tree Tree) error {
 	}
 	skip("--skip-worktree")
 	if err == nil {
-		err = s.readTree(ctx, string(tree))
+		err = s.checkOut(ctx, string(tree))
 	}
 	crash.Point("git: folder checked out")
 	skip("--no-skip-worktree")
@@ -270,7 +270,7 @@ func (s *Slot) look(ctx context.Context, st *hereState, head Head, trees ...Tree
 		trees = append(trees, st.Tree)
 		odd = slices.DeleteFunc(odd, func(p string) bool { return slices.Contains(st.Ignored, p) })
 	}
-	var known []*treeView
+	var known []*Contents
 	for _, t := range trees {
 		known = append(known, s.view(t))
 	}

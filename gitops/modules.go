@@ -192,7 +192,10 @@ func (s *Slot) checkOutModules(ctx context.Context, tree Tree, fresh bool) error
 	names := s.cli.moduleNames(ctx, "--blob", string(tree)+":.gitmodules")
 	s.empty = nil
 	for _, n := range links {
-		if err := s.makeFolder(n.path); err != nil {
+		if dir := linkAbove(s.tree, n.path+"/."); dir != "" { // it would be written to where that leads
+			return fmt.Errorf("%s is a link, and no folder for a submodule", dir)
+		}
+		if err := s.root.MkdirAll(n.path, 0o777); err != nil {
 			return err
 		}
 		m, why, err := s.module(ctx, n.path, names[n.path], n.was)
@@ -227,21 +230,6 @@ func under(folder string, list []LeftOut) (out []LeftOut) {
 		out = append(out, LeftOut{strings.TrimSuffix(folder+"/"+l.Path, "/"), l.Why})
 	}
 	return out
-}
-
-// makeFolder makes a folder in the working tree, in the place of whatever leads elsewhere.
-func (s *Slot) makeFolder(path string) error {
-	at := s.tree
-	for part := range strings.SplitSeq(path, "/") {
-		at = filepath.Join(at, part)
-		if fi, err := os.Lstat(at); err == nil && fi.IsDir() {
-			continue
-		}
-		if err := errors.Join(os.RemoveAll(at), os.Mkdir(at, 0o777)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // EmptyModules lists the submodules that are not checked out in the slot, and why.

@@ -264,7 +264,11 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 			return err
 		}
 	}
-	if err := s.clean(ctx, fresh); err != nil {
+	clean := []string{"clean", "-ffdq"}
+	if fresh { // ignored files too
+		clean = append(clean, "-x")
+	}
+	if err := s.insist(ctx, clean...); err != nil {
 		return err
 	}
 	if err := s.checkOutModules(ctx, tree, fresh); err != nil {
@@ -343,26 +347,17 @@ func (s *Slot) Snapshot(ctx context.Context) (Tree, error) {
 // United lists the folders in which the attempt made git repositories. Snapshots have their files.
 func (s *Slot) United() []string { return s.cli.united }
 
-// checkOut makes index and tracked files those of a tree. An index that git cannot read is made anew.
+// checkOut makes index and tracked files those of a tree.
 func (s *Slot) checkOut(ctx context.Context, tree string) error {
-	err := s.readTree(ctx, tree)
-	if err == nil || ctx.Err() != nil {
-		return err
-	}
-	for _, name := range []string{"index", "index.lock"} { // the lock is of a git that was killed: nobody else works here
-		if err := os.Remove(filepath.Join(s.git, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return s.readTree(ctx, tree)
+	s.listed = nil
+	return s.insist(ctx, "read-tree", "--reset", "-u", tree)
 }
 
-// readTree does, and opens folders that keep git from it.
-func (s *Slot) readTree(ctx context.Context, tree string) error {
-	s.listed = nil
-	_, err := s.cli.run(ctx, gitCall{args: []string{"read-tree", "--reset", "-u", tree}})
+// insist runs a git command again where folders that an attempt closed kept it from its work.
+func (s *Slot) insist(ctx context.Context, args ...string) error {
+	_, err := s.cli.run(ctx, gitCall{args: args})
 	if err != nil && ctx.Err() == nil && s.Loosen() {
-		_, err = s.cli.run(ctx, gitCall{args: []string{"read-tree", "--reset", "-u", tree}})
+		_, err = s.cli.run(ctx, gitCall{args: args})
 	}
 	return err
 }
@@ -407,21 +402,6 @@ func (s *Slot) asUsers(ctx context.Context, tree string, first bool) error {
 	if exitCode(err) == 1 { // a filter gives other bytes back
 		err = nil
 	}
-	return err
-}
-
-// clean removes untracked files, and where all is set ignored ones too.
-func (s *Slot) clean(ctx context.Context, all bool) error {
-	args := []string{"clean", "-ffdq"}
-	if all {
-		args = append(args, "-x")
-	}
-	_, err := s.cli.run(ctx, gitCall{args: args})
-	if err == nil || ctx.Err() != nil {
-		return err
-	}
-	loosen(s.tree)
-	_, err = s.cli.run(ctx, gitCall{args: args})
 	return err
 }
 

@@ -34,15 +34,15 @@ type treeItem struct {
 
 var errTreeFormat = errors.New("malformed tree object")
 
-// treeView looks up paths in a tree, reading each directory once.
-type treeView struct {
+// Contents reads the files of a tree, each folder once. It is not safe for concurrent use.
+type Contents struct {
 	objects *objects
 	root    Tree
 	dirs    map[string]map[string]treeItem
 }
 
 // file is the entry at a path, the zero one where there is none or a directory.
-func (v *treeView) file(name string) (treeItem, error) {
+func (v *Contents) file(name string) (treeItem, error) {
 	dir, base := path.Split(name)
 	items, err := v.list(strings.TrimSuffix(dir, "/"))
 	if it := items[base]; it.mode != modeDir {
@@ -52,7 +52,7 @@ func (v *treeView) file(name string) (treeItem, error) {
 }
 
 // list reads a directory, "" for the top; a missing one is empty.
-func (v *treeView) list(dir string) (map[string]treeItem, error) {
+func (v *Contents) list(dir string) (map[string]treeItem, error) {
 	if items, ok := v.dirs[dir]; ok {
 		return items, nil
 	}
@@ -87,15 +87,12 @@ func (v *treeView) list(dir string) (map[string]treeItem, error) {
 	return items, nil
 }
 
-func (r *Repo) view(tree Tree) *treeView { return &treeView{objects: r.objects, root: tree} }
-
-// Contents reads the files of a tree. It is not safe for concurrent use.
-type Contents struct{ view *treeView }
+func (r *Repo) view(tree Tree) *Contents { return &Contents{objects: r.objects, root: tree} }
 
 // Contents opens a tree to read it.
 func (r *Repo) Contents(tree Tree) (*Contents, error) {
-	c := &Contents{r.view(tree)}
-	_, err := c.view.list("")
+	c := r.view(tree)
+	_, err := c.list("")
 	return c, err
 }
 
@@ -110,7 +107,7 @@ type Content struct {
 
 // File reads a file of at most limit bytes; a longer one comes without data. Nil: there is no file at the path.
 func (c *Contents) File(path string, limit int64) (*Content, error) {
-	it, err := c.view.file(path)
+	it, err := c.file(path)
 	if err != nil || it.mode == 0 {
 		return nil, err
 	}
@@ -118,7 +115,7 @@ func (c *Contents) File(path string, limit int64) (*Content, error) {
 	if f.Module {
 		return f, nil
 	}
-	is, err := c.view.objects.read(it.id, limit)
+	is, err := c.objects.read(it.id, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
@@ -128,7 +125,7 @@ func (c *Contents) File(path string, limit int64) (*Content, error) {
 
 // Folder reports whether there is a folder at a path with something in it.
 func (c *Contents) Folder(path string) (bool, error) {
-	list, err := c.view.list(path)
+	list, err := c.list(path)
 	return len(list) > 0, err
 }
 
@@ -138,7 +135,7 @@ func (r *Repo) FileAt(_ context.Context, commit, name string, limit int64) ([]by
 	if err != nil {
 		return nil, err
 	}
-	f, err := (&Contents{r.view(tree)}).File(name, limit)
+	f, err := r.view(tree).File(name, limit)
 	switch {
 	case err != nil || f == nil || f.Module:
 		return nil, err
@@ -192,7 +189,7 @@ func (r *Repo) edit(ctx context.Context, tree Tree, edits map[string]treeItem) (
 }
 
 // editFolder is edit for a folder; an empty one is "" but at the top.
-func (r *Repo) editFolder(ctx context.Context, view *treeView, dir string, edits map[string]treeItem) (string, error) {
+func (r *Repo) editFolder(ctx context.Context, view *Contents, dir string, edits map[string]treeItem) (string, error) {
 	was, err := view.list(strings.TrimSuffix(dir, "/"))
 	if err != nil {
 		return "", err
