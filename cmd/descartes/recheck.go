@@ -374,7 +374,8 @@ func (a *app) bench(ctx context.Context, c *loop.Config) (*lab.Lab, func(context
 		Warn: func(string) error { return nil }})
 	clocks := attempt.Clocks{Timeout: seconds(c.VerifyTimeoutSecs), Idle: seconds(c.VerifyIdleSecs)}
 	return work, func(ctx context.Context, tree gitops.Tree, one verify.Check) (verify.Result, error) {
-		return work.Run(ctx, attempt.Experiment{Name: "recheck " + one.Title(), Tree: tree, Check: one, Log: filepath.Join(files, "recheck.log"), Clocks: clocks})
+		res, _, err := work.Run(ctx, attempt.Experiment{Name: "recheck " + one.Title(), Tree: tree, Check: one, Log: filepath.Join(files, "recheck.log"), Clocks: clocks})
+		return res, err
 	}, nil
 }
 

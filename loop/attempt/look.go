@@ -94,11 +94,10 @@ func (s *Subject) Tree(ctx context.Context) (gitops.Tree, error) {
 	return s.Repo.TreeWith(ctx, s.Result.Work.After, s.Result.Work.Before, s.Result.Work.Left)
 }
 
-// Lab runs commands on trees, one at a time, in a slot of its own that attempts never use.
+// Lab runs commands on trees, one at a time, in a slot of its own that attempts never use. It returns the text of the file that the command leaves in
+// its folder; nil: it left none.
 type Lab interface {
-	Run(ctx context.Context, x Experiment) (verify.Result, error)
-	// RunFor also returns the text of a file that the command leaves in its folder; nil: it left none.
-	RunFor(ctx context.Context, x Experiment, file string) (verify.Result, []byte, error)
+	Run(ctx context.Context, x Experiment) (verify.Result, []byte, error)
 }
 
 // Experiment is a command for the lab to run on a tree.
@@ -110,38 +109,22 @@ type Experiment struct {
 	Env    []string
 	Log    string
 	Clocks Clocks
-	Held   bool // it sees the held-out checks
-	Known  bool // a pass known from before is enough
+	Held   bool   // it sees the held-out checks
+	Known  bool   // a pass known from before is enough
+	Leaves string // the file that is wanted of it, "" for none
 }
 
-// InLab runs a check on a tree as the attempt's own ran: with its environment and clocks, and a log beside the attempt's. A request to stop is an
-// error, since nothing is known then.
-func (s *Subject) InLab(ctx context.Context, tree gitops.Tree, c verify.Check, part string) (verify.Result, error) {
-	return s.experiment(ctx, s.like(tree, c, part))
-}
-
-// passes is InLab, but accepts a pass that is already known.
-func (s *Subject) passes(ctx context.Context, tree gitops.Tree, c verify.Check, part string) (verify.Result, error) {
-	x := s.like(tree, c, part)
-	x.Known = true
-	return s.experiment(ctx, x)
-}
-
+// like is a check on a tree as the attempt's own ran: with its environment and clocks, and a log beside the attempt's.
 func (s *Subject) like(tree gitops.Tree, c verify.Check, part string) Experiment {
 	return Experiment{Name: s.Input.Name + " " + part, Tree: tree, Check: c, Env: s.Input.Env, Log: strings.TrimSuffix(s.Input.Log, ".log") + ".lab.log", Clocks: s.Input.Clocks}
 }
 
-func (s *Subject) experiment(ctx context.Context, x Experiment) (verify.Result, error) {
-	res, _, err := s.experimentFor(ctx, x, "")
-	return res, err
-}
-
-// experimentFor is Lab.RunFor, but a request to stop is an error.
-func (s *Subject) experimentFor(ctx context.Context, x Experiment, file string) (verify.Result, []byte, error) {
+// inLab is Lab.Run, but a request to stop is an error, since nothing is known then.
+func (s *Subject) inLab(ctx context.Context, x Experiment) (verify.Result, []byte, error) {
 	if err := s.Working(); err != nil {
 		return verify.Result{}, nil, err
 	}
-	res, text, err := s.Lab.RunFor(ctx, x, file)
+	res, text, err := s.Lab.Run(ctx, x)
 	if err == nil && res.Cancelled {
 		err = context.Canceled
 	}

@@ -58,7 +58,8 @@ func mutate(ctx context.Context, s *Subject) (*Objection, error) {
 		if x.Clocks.Idle = 0; x.Clocks.Timeout == 0 {
 			x.Clocks.Timeout = time.Hour
 		}
-		res, report, err := s.experimentFor(ctx, x, mutants.Report)
+		x.Leaves = mutants.Report
+		res, report, err := s.inLab(ctx, x)
 		if err != nil {
 			return nil, err
 		}

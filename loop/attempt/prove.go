@@ -66,14 +66,16 @@ func prove(ctx context.Context, s *Subject) (*Objection, error) {
 		if c.Criterion {
 			continue
 		}
-		res, err := s.InLab(ctx, without, c.Check, "without the work")
+		res, _, err := s.inLab(ctx, s.like(without, c.Check, "without the work"))
 		if err != nil {
 			return nil, err
 		}
 		if res.Passed {
 			continue
 		}
-		before, err := s.passes(ctx, s.base(), c.Check, "before")
+		known := s.like(s.base(), c.Check, "before")
+		known.Known = true
+		before, _, err := s.inLab(ctx, known)
 		if err != nil {
 			return nil, err
 		}

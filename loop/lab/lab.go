@@ -65,19 +65,13 @@ func newLab(o Options) *Lab {
 	return l
 }
 
-// Run runs a command on a tree: what it does there is undone before the next one.
-func (l *Lab) Run(ctx context.Context, x attempt.Experiment) (verify.Result, error) {
-	res, _, err := l.RunFor(ctx, x, "")
-	return res, err
-}
-
 // maxFile bounds a file that a command leaves for us.
 const maxFile = 64 << 20
 
-// RunFor is Run, and reads a file that the command leaves in the folder that it runs in.
-func (l *Lab) RunFor(ctx context.Context, x attempt.Experiment, file string) (res verify.Result, text []byte, err error) {
+// Run runs a command on a tree: what it does there is undone before the next one.
+func (l *Lab) Run(ctx context.Context, x attempt.Experiment) (res verify.Result, text []byte, err error) {
 	if x.Held && l.held != nil {
-		return l.held.RunFor(ctx, x, file)
+		return l.held.Run(ctx, x)
 	}
 	select {
 	case l.turn <- struct{}{}:
@@ -103,11 +97,11 @@ func (l *Lab) RunFor(ctx context.Context, x attempt.Experiment, file string) (re
 	if res.Passed && !x.Held {
 		l.passes[key] = true
 	}
-	if file == "" {
+	if x.Leaves == "" {
 		return res, nil, nil
 	}
 	at := l.slot.Files()
-	text, err = plainfile.Read(at, filepath.Join(at, file), maxFile)
+	text, err = plainfile.Read(at, filepath.Join(at, x.Leaves), maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
