@@ -799,7 +799,7 @@ func (r *Run) choices() (out []loop.Choice) {
 
 // listWarnings is what is odd about a list of which something can run.
 func (r *Run) listWarnings() (out []string) {
-	job, path := r.Tag, Relative(r.Root, r.Tag.File.Path())
+	job, path := r.Tag, store.Relative(r.Root, r.Tag.File.Path())
 	for _, p := range job.Graph.Problems() {
 		out = append(out, p.Message)
 	}

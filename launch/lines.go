@@ -33,7 +33,7 @@ func (r *Run) Lines() (list []Line) {
 		g := r.Tag.Graph.Counts()
 		say("tag "+r.Name(), "%s in %s, %d done", terminal.Count(g.Total, "task"), terminal.Count(len(r.Tag.Graph.Waves()), "wave"), g.Done)
 		if plan := r.Tag.Import; plan != nil {
-			say("import", "no task file has tag %s: a start writes the %s of %s into %s", r.Name(), terminal.Count(g.Total, "task"), plan.Name, Relative(r.Root, r.Tag.File.Path()))
+			say("import", "no task file has tag %s: a start writes the %s of %s into %s", r.Name(), terminal.Count(g.Total, "task"), plan.Name, store.Relative(r.Root, r.Tag.File.Path()))
 		}
 		if c.Scud.PlanPath != "" {
 			say("plan", "%s", c.Scud.PlanPath)

@@ -111,14 +111,6 @@ func Below(top, path string) (string, bool) {
 	return filepath.ToSlash(rel), err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
 }
 
-// Relative is path as seen from root, where it lies below it.
-func Relative(root, path string) string {
-	if rel, ok := Below(root, path); ok {
-		return filepath.FromSlash(rel)
-	}
-	return path
-}
-
 // Absolute is a path that begins in dir.
 func Absolute(dir, path string) string {
 	if filepath.IsAbs(path) {

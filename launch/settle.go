@@ -62,7 +62,7 @@ func FromPlan(s *config.Settings, root string) (verifyFrom string, findings []ta
 		if beside := filepath.Join(filepath.Dir(Absolute(root, c.PlanPath)), p); !filepath.IsAbs(p) {
 			_, here := os.Stat(filepath.Join(root, p))
 			if _, err := os.Stat(beside); err == nil && here != nil {
-				p = Relative(root, beside)
+				p = store.Relative(root, beside)
 			}
 		}
 		if config.Leaves(root, p) && !config.Leaves(root, c.PlanPath) {
@@ -86,7 +86,7 @@ func (r *Run) settle() error {
 	s.Parallel = 0
 	if r.resumes() {
 		r.promptFrom = "its prompt"
-		return checkPrompt("the prompt in "+Relative(r.Root, r.Options.Resume), s.Prompt)
+		return checkPrompt("the prompt in "+store.Relative(r.Root, r.Options.Resume), s.Prompt)
 	}
 	command, checks, scud := s.Scud.VerificationCommand, s.Checks, s.Scud
 	s.Scud = config.ScudConfig{}
@@ -227,7 +227,7 @@ func (r *Run) readOnce() error {
 		return config.Wrong("", "%w", err)
 	}
 	run := &mode.Run{Kind: mode.Prompt, Project: mode.Open(r.Root), Shown: ".", Text: text, Now: time.Now}
-	r.promptFrom, r.brought = Relative(r.Root, path), []string{path}
+	r.promptFrom, r.brought = store.Relative(r.Root, path), []string{path}
 	s.Prompt, s.Git.CommitTemplate = run.Once(), run.OnceSubject()
 	s.MaxIterations, s.CompletionPromise, s.Gate, s.Review, s.IterationContext = 1, "", "", config.ReviewConfig{}, false // nobody judges it
 	return nil
@@ -320,11 +320,11 @@ func (r *Run) settleCriteria() error {
 		}
 		text, err := readText(r.Root, name)
 		if err != nil {
-			return config.Wrong("", "shape file %s: %w", Relative(r.Root, name), err)
+			return config.Wrong("", "shape file %s: %w", store.Relative(r.Root, name), err)
 		}
 		a, err := gate.ParseShape(text)
 		if err != nil {
-			return config.Wrong("", "%s %s", Relative(r.Root, name), strings.TrimPrefix(err.Error(), "SHAPE.md "))
+			return config.Wrong("", "%s %s", store.Relative(r.Root, name), strings.TrimPrefix(err.Error(), "SHAPE.md "))
 		}
 		s.Criteria, s.MustNot = addCriteria(s.Criteria, a.Criteria), addCriteria(s.MustNot, a.MustNot)
 		break

@@ -1,17 +1,15 @@
 package loop
 
 import (
-	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"descartes/gitops"
-	"descartes/internal/config"
 	"descartes/internal/oneline"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
@@ -62,50 +60,29 @@ func (l *checks) checkLane(ctx context.Context, ln *lane) (*lane, error) {
 	return checker, err
 }
 
-// alone runs a check that passed before any task again as a fresh clone has the project, and says what it lacks there. A person may give it that.
+// alone runs a check that passed before any task again as a fresh clone has the project, and says what it lacks there.
 func (l *checks) alone(ctx context.Context, ln *lane, before gitops.Tree, b *Baseline) (*Baseline, error) {
-	for {
-		at, err := l.checkLane(ctx, ln)
-		if err != nil || at == ln {
-			return b, err
-		}
-		one, err := l.untouched(at, before, "", &attempt.Command{Check: b.Check})
-		switch {
-		case err != nil || one.Result.Passed || one.Result.Cancelled:
-			return one, err
-		case one.comparable() && b.comparable() && len(results.Compare(b.Result.Tests, one.Result.Tests).Broken) == 0:
-			return one, nil
-		}
-		if one.Beside, err = ln.slot.Beside(ctx); err != nil {
-			return nil, err
-		}
-		named := slices.DeleteFunc(slices.Clone(one.Beside), func(name string) bool { return !strings.Contains(one.Result.Tail, path.Base(name)) })
-		if len(named) > 0 {
-			one.Beside = named
-		}
-		keep := slices.Concat(l.run.config.Pool.Keep, one.Beside)
-		one.Keep = config.KeepLine(keep)
-		if yes, err := l.keeps(ctx, one, keep); !yes || err != nil {
-			return one, err
-		}
+	at, err := l.checkLane(ctx, ln)
+	if err != nil || at == ln {
+		return b, err
 	}
-}
-
-// keeps asks a person whether a check slot is to have the files that a baseline lacks there, and writes that into the settings file.
-func (l *checks) keeps(ctx context.Context, b *Baseline, keep []string) (yes bool, err error) {
-	if l.run.tools.Ask == nil || l.run.tools.Here { // there the folder is the run's
-		return false, nil
+	one, err := l.untouched(at, before, "", &attempt.Command{Check: b.Check})
+	switch {
+	case err != nil || one.Result.Passed || one.Result.Cancelled:
+		return one, err
+	case one.comparable() && b.comparable() && len(results.Compare(b.Result.Tests, one.Result.Tests).Broken) == 0:
+		return one, nil
 	}
-	yes, _ = l.run.tools.Ask(ctx, b.Reason()+". Would a fresh clone have them too? Then "+b.Keep+" is put into descartes.yaml")
-	file := cmp.Or(l.run.config.SettingsFile, filepath.Join(l.run.root, SettingsFile))
-	if !yes || config.AddKeep(l.run.tools.FS, file, keep) != nil {
-		return false, nil
+	if one.Beside, err = ln.slot.Beside(ctx); err != nil {
+		return nil, err
 	}
-	l.run.config.Pool.Keep, l.run.state.Config.Pool.Keep = keep, keep
-	l.run.trunk.pool.Keep(keep)
-	err = l.run.lanes.checker.end()
-	l.run.lanes.checker = nil
-	return true, err
+	named := slices.DeleteFunc(slices.Clone(one.Beside), func(name string) bool { return !strings.Contains(one.Result.Tail, path.Base(name)) })
+	if len(named) > 0 {
+		one.Beside = named
+	}
+	keep, err := json.Marshal(slices.Concat(l.run.config.Pool.Keep, one.Beside)) // which is YAML too
+	one.Keep = "pool: {keep: " + string(keep) + "}"
+	return one, err
 }
 
 // besideOf says what work passes only beside.

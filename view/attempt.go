@@ -54,7 +54,7 @@ func newAttempt(root, loop string, a *journal.Attempt) *Attempt {
 		path = home.IterationLog(loop, a.Iteration, a.Number)
 	}
 	out := &Attempt{Attempt: a, Loop: loop, N: a.Number, First: a.Round, Nth: a.Candidate(), Outcome: a.Outcome(), Reason: a.Reason, At: a.Ended,
-		Log: Relative(root, path)}
+		Log: store.Relative(root, path)}
 	out.Stand = verdictStand(out.Outcome)
 	if d := cmp.Or(a.Result, a.Agent); d != nil {
 		out.Backend, out.Model = d.Backend, d.Model

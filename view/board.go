@@ -3,7 +3,6 @@ package view
 import (
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -494,7 +493,7 @@ type Problem struct {
 
 // Report is all waves with what is wrong with the list.
 func (b *Board) Report() WavesJSON {
-	out := WavesJSON{Tag: b.File.Tag(), Source: Relative(b.Root, b.File.Path()), Waves: b.committedWaves(), Plain: []plainWave{}, Problems: []Problem{}}
+	out := WavesJSON{Tag: b.File.Tag(), Source: store.Relative(b.Root, b.File.Path()), Waves: b.committedWaves(), Plain: []plainWave{}, Problems: []Problem{}}
 	for _, w := range out.Waves {
 		out.Plain = append(out.Plain, plainWave{w.Number, w.Tasks})
 	}
@@ -564,14 +563,6 @@ func IDList(list []store.TaskID) string {
 
 // Named are the flags that name this list in another command.
 func (b *Board) Named() string { return config.ListFlags(b.File.Tag(), b.Scud.TasksFile) + b.Here }
-
-// Relative is a path the way a person in the project's folder would type it.
-func Relative(root, path string) string {
-	if rel, err := filepath.Rel(root, path); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
-		return rel
-	}
-	return path
-}
 
 // Short is a commit's hash for people.
 func Short(hash string) string { return hash[:min(7, len(hash))] }

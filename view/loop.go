@@ -144,7 +144,7 @@ func All(root string, saved []store.Saved) []Listed {
 	home, jobs, boards := store.NewHome(root), map[string]*loop.Job{}, map[string]*Board{}
 	out := make([]Listed, len(saved))
 	for i, s := range saved {
-		if out[i] = (Listed{Called: Relative(root, s.Path), Err: s.Err}); s.State == nil {
+		if out[i] = (Listed{Called: store.Relative(root, s.Path), Err: s.Err}); s.State == nil {
 			continue
 		}
 		out[i].Called = s.State.ID
@@ -225,7 +225,7 @@ func (l *Loop) fold(now time.Time) {
 	st := Status{ID: s.ID, Kind: s.Kind, State: r.state(), ExitReason: s.ExitReason, Noticed: h.Noticed(), Unpushed: r.Outcome.Unpushed, Tag: s.Tag, CurrentWave: s.CurrentWave,
 		TotalWaves: s.TotalWaves, Blocked: append([]store.Blocked{}, s.BlockedTasks...), Commits: append([]store.WaveCommit{}, s.WaveCommits...),
 		Iteration: s.Iteration, MaxIteration: s.Config.Scud.MaxTotalIterations, StartedAt: s.StartedAt, LastActivity: r.lastActivity(), Checks: h.Tallies(), Flaky: h.Flaky(),
-		PID: s.PID, StateFile: Relative(r.Root, r.Path), EventsFile: Relative(r.Root, store.NewHome(r.Root).Events(s.ID)), Sandbox: Sandbox(s.Config), Requested: string(r.Asked.Asked),
+		PID: s.PID, StateFile: store.Relative(r.Root, r.Path), EventsFile: store.Relative(r.Root, store.NewHome(r.Root).Events(s.ID)), Sandbox: Sandbox(s.Config), Requested: string(r.Asked.Asked),
 		Agents: append([]journal.AgentUse{}, h.Agents...), Gate: gateOf(s), Questions: []Question{}, Tasks: journal.TaskCounts{Total: s.TasksTotal, Done: s.TasksCompleted}}
 	for _, t := range h.Tasks {
 		if t.Stand == journal.StandDone {

@@ -478,5 +478,5 @@ func existing(root, path string) string {
 	if _, err := os.Stat(path); err != nil {
 		return ""
 	}
-	return Relative(root, path)
+	return store.Relative(root, path)
 }

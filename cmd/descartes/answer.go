@@ -77,7 +77,7 @@ fail with them, so you are asked, and a script needs --yes. The checks of a wave
 
 // answerTask shows what a task's agent asks, or keeps a person's answer and makes the task pending.
 func (a *app) answerTask(id string, edit bool, args []string) error {
-	_, c, file, err := a.open()
+	c, file, err := a.open()
 	if err != nil {
 		return err
 	}
@@ -223,7 +223,7 @@ func (a *app) decide(c loop.ScudConfig, file *tasks.File, t *tasks.Task, said st
 	if check == nil {
 		check = func() error { return nil }
 	}
-	d := &decided{statusChange: statusChange{Task: store.TaskID{ID: t.ID, Numeric: t.Numeric}, From: t.Status, To: tasks.Pending, File: view.Relative(a.root, file.Path())}}
+	d := &decided{statusChange: statusChange{Task: store.TaskID{ID: t.ID, Numeric: t.Numeric}, From: t.Status, To: tasks.Pending, File: store.Relative(a.root, file.Path())}}
 	if who, owned := a.home.Owner(file); owned && who.Tag == file.Tag() {
 		h, err := journal.Load(a.home.Events(who.Loop))
 		if said.Question == "" && (err != nil || h.Task(t.ID).Blocked == nil) {

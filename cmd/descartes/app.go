@@ -13,16 +13,15 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/terminal"
-	"descartes/loop"
 	"descartes/loop/store"
-	"descartes/tasks"
 	"descartes/view"
 )
 
 // app is one call of a command: the project, list or loop that it is about, where it prints, and whether as JSON. A command's constructor declares one,
 // binds its flags, and gives the command's work to does.
 type app struct {
-	tagFlags
+	settings
+	json bool
 	cmd  *cobra.Command
 	root string
 	home store.Home
@@ -98,15 +97,6 @@ func (a *app) loop(name string) (*store.Saved, error) { return lookUp(a.root, a.
 
 // here is the flag that a command to type needs if it is typed in another project.
 func (a *app) here() string { return fromHere(a.root) }
-
-// These are the tagFlags' own, for this call.
-
-func (a *app) source() (string, loop.ScudConfig, error) { return a.tagFlags.source(a.cmd) }
-func (a *app) board() (*view.Board, error)              { return a.tagFlags.board(a.cmd) }
-
-func (a *app) open() (string, loop.ScudConfig, *tasks.File, error) { return a.tagFlags.open(a.cmd) }
-
-func (a *app) task(id string) (*view.Board, *tasks.Task, error) { return a.tagFlags.task(a.cmd, id) }
 
 // lookUp is the loop that a command which looks at one means.
 func lookUp(root, dir, name, stateFile string) (s *store.Saved, err error) {

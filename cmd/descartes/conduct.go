@@ -232,7 +232,7 @@ func (c *conduct) run(cmd *cobra.Command) error {
 		case err != nil:
 			p.warn(err.Error())
 		case path != "":
-			p.say("session log: %s", view.Relative(r.Root, path))
+			p.say("session log: %s", store.Relative(r.Root, path))
 		}
 	}
 	p.close()
@@ -298,7 +298,7 @@ func (c *conduct) work(cmd *cobra.Command) (e launch.Ended, took time.Duration, 
 	}
 	if b := e.Baseline; b != nil {
 		p.close()
-		tellBaseline(r.Redact.Writer(cmd.ErrOrStderr()), b, view.Relative(r.Root, home.NamedLog(e.ID, "baseline")))
+		tellBaseline(r.Redact.Writer(cmd.ErrOrStderr()), b, store.Relative(r.Root, home.NamedLog(e.ID, "baseline")))
 	}
 	return e, time.Since(began), err
 }

@@ -17,6 +17,7 @@ import (
 	"descartes/internal/config"
 	"descartes/internal/terminal"
 	"descartes/loop"
+	"descartes/loop/store"
 	"descartes/tasks"
 	"descartes/view"
 )
@@ -30,44 +31,38 @@ func leaf(b *view.Board, id string) (*tasks.Task, error) {
 	return t, err
 }
 
-// tagFlags holds the flags of the commands that look at a tag.
-type tagFlags struct {
-	settings
-	json bool
-}
-
-func (l *tagFlags) register(cmd *cobra.Command, withJSON string) {
-	l.settings.register(cmd, func(one *config.Setting) bool { return one.Is("look") })
+// register binds the flags of a command that looks at a list; withJSON says what it prints as JSON.
+func (a *app) register(cmd *cobra.Command, withJSON string) {
+	a.settings.register(cmd, func(one *config.Setting) bool { return one.Is("look") })
 	cmd.Flags().Lookup("tag").Usage = "tag to look at (default: the active one, or the only one)"
-	if withJSON != "" {
-		cmd.Flags().BoolVar(&l.json, "json", false, withJSON)
-	}
+	cmd.Flags().BoolVar(&a.json, "json", false, withJSON)
 }
 
 // registerGraph binds what changes the graph of a list.
-func (l *tagFlags) registerGraph(cmd *cobra.Command) {
+func (a *app) registerGraph(cmd *cobra.Command) {
 	f := cmd.Flags()
-	l.Bind(f, func(one *config.Setting) bool { return one.Is("graph") })
+	a.Bind(f, func(one *config.Setting) bool { return one.Is("graph") })
 	f.Lookup("plan").Usage = "plan `file` whose dependencies count too"
 }
 
-// source is the project and which list of it is meant: by flags, else by descartes.yaml, else by the
+// source is the list that is meant: by flags, else by descartes.yaml, else by the
 // tag's unfinished loop.
-func (l *tagFlags) source(cmd *cobra.Command) (root string, c loop.ScudConfig, err error) {
-	return l.list(cmd.ErrOrStderr())
+func (a *app) source() (c loop.ScudConfig, err error) {
+	_, c, err = a.list(a.cmd.ErrOrStderr())
+	return c, err
 }
 
 // open opens the list that source means.
-func (l *tagFlags) open(cmd *cobra.Command) (root string, c loop.ScudConfig, file *tasks.File, err error) {
-	if root, c, err = l.source(cmd); err == nil {
-		file, err = loop.OpenTasks(root, c)
+func (a *app) open() (c loop.ScudConfig, file *tasks.File, err error) {
+	if c, err = a.source(); err == nil {
+		file, err = loop.OpenTasks(a.root, c)
 	}
-	return root, c, file, err
+	return c, file, err
 }
 
 // listOf is the source that flags mean, without a word.
 func listOf(f *pflag.FlagSet) (root string, c loop.ScudConfig, err error) {
-	l, own := tagFlags{settings: settings{Settings: config.New()}}, pflag.NewFlagSet("", pflag.ContinueOnError)
+	l, own := settings{Settings: config.New()}, pflag.NewFlagSet("", pflag.ContinueOnError)
 	l.Bind(own, func(one *config.Setting) bool { return one.Is("look") || one.Flag == "config" })
 	own.VisitAll(func(fl *pflag.Flag) {
 		if f.Changed(fl.Name) {
@@ -80,7 +75,7 @@ func listOf(f *pflag.FlagSet) (root string, c loop.ScudConfig, err error) {
 	return l.list(io.Discard)
 }
 
-func (l *tagFlags) list(say io.Writer) (root string, c loop.ScudConfig, err error) {
+func (l *settings) list(say io.Writer) (root string, c loop.ScudConfig, err error) {
 	if root, err = l.read(); err != nil {
 		return root, c, err
 	}
@@ -105,24 +100,24 @@ func onlyPlan(root string, c loop.ScudConfig) bool {
 }
 
 // board reads the list that the flags mean, and what its loops know of it. Nothing is changed.
-func (l *tagFlags) board(cmd *cobra.Command) (*view.Board, error) {
-	root, c, err := l.source(cmd)
+func (a *app) board() (*view.Board, error) {
+	c, err := a.source()
 	if err != nil {
 		return nil, err
 	}
-	job, found := loads(root, l.models(c))
-	if job == nil || len(found) > 0 && l.Given("plan") {
+	job, found := loads(a.root, a.models(c))
+	if job == nil || len(found) > 0 && a.Given("plan") {
 		return nil, problems(found)
 	}
 	b, err := view.NewBoard(job)
 	if err == nil {
-		b.Here = fromHere(root, c.TasksFile)
+		b.Here = fromHere(a.root, c.TasksFile)
 	}
 	return b, err
 }
 
 // models is the settings of a look at a list, with what tasks are run with.
-func (l *tagFlags) models(c loop.ScudConfig) loop.Config {
+func (l *settings) models(c loop.ScudConfig) loop.Config {
 	cfg := loop.Config{Scud: c, Models: l.Models, ModelTiers: l.ModelTiers, AgentTypes: l.AgentTypes}
 	if _, backend, err := config.ResolveBackend(l.Config); err == nil {
 		cfg.Backend = backend
@@ -184,9 +179,9 @@ func activeTag(say io.Writer, root string) (string, error) {
 		if _, err := tasks.Open(root, tag); err != nil && !errors.As(err, &missing) {
 			return "", err
 		}
-		return "", badInput("name one with --tag: "+strings.Join(known, ", "), "%s says that the tag is %q, which no task file has", view.Relative(root, from), tag)
+		return "", badInput("name one with --tag: "+strings.Join(known, ", "), "%s says that the tag is %q, which no task file has", store.Relative(root, from), tag)
 	case len(known) > 1:
-		fmt.Fprintf(say, "note: tag %s, which %s names\n", terminal.Clean(tag), terminal.Clean(view.Relative(root, from)))
+		fmt.Fprintf(say, "note: tag %s, which %s names\n", terminal.Clean(tag), terminal.Clean(store.Relative(root, from)))
 	}
 	return tag, nil
 }
@@ -236,8 +231,8 @@ func tagOfFile(root string, c *loop.ScudConfig) error {
 }
 
 // task is one of the tag's tasks, with the tag.
-func (l *tagFlags) task(cmd *cobra.Command, id string) (*view.Board, *tasks.Task, error) {
-	b, err := l.board(cmd)
+func (a *app) task(id string) (*view.Board, *tasks.Task, error) {
+	b, err := a.board()
 	if err != nil {
 		return nil, nil, err
 	}

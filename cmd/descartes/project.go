@@ -111,7 +111,7 @@ func inProject(root, dir, path string) string {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(dir, path)
 	}
-	return view.Relative(root, path)
+	return store.Relative(root, path)
 }
 
 func absolute(dir, path string) string { return launch.Absolute(dir, path) }

@@ -30,7 +30,6 @@ import (
 	"descartes/loop/workspace"
 	"descartes/tasks"
 	"descartes/verify"
-	"descartes/view"
 	"descartes/view/print"
 )
 
@@ -256,7 +255,7 @@ func (k *recheck) own(ctx context.Context, r *receipt.Receipt) ([]verify.Check, 
 	if !ok || t.Verify == "" {
 		return nil, nil
 	}
-	return loop.OwnChecks(t), k.trusted(k.cmd, k.root, config.TaskChecks(view.Relative(k.root, list.Path()), []tasks.Task{*t})...)
+	return loop.OwnChecks(t), k.trusted(k.cmd, k.root, config.TaskChecks(store.Relative(k.root, list.Path()), []tasks.Task{*t})...)
 }
 
 // job is the list that a receipt is about, as it is now, nil where there is none.
@@ -318,7 +317,7 @@ func (k *recheck) commits(ctx context.Context, notes map[string][]byte) (list []
 		hash, err := k.git.Resolve(ctx, k.commit)
 		return []string{hash}, "commit " + k.commit, err
 	}
-	_, c, err := k.source()
+	c, err := k.source()
 	if err != nil {
 		return nil, "", err
 	}
@@ -370,7 +369,7 @@ func (a *app) bench(ctx context.Context, c *loop.Config) (*lab.Lab, func(context
 		return commands.Verifier(), commands.Close, nil
 	}
 	pool := workspace.PoolOptions{Repo: a.git, FS: atomicfile.OS(), Place: poolOf(a.root), Root: a.root, Dir: a.root, Shown: r.Box.Mounts(), Fresh: c.Pool.Fresh, MaxCopy: c.Pool.MaxCopy, Keep: c.Pool.Keep, Setup: c.Pool.Setup}
-	work := lab.New(lab.Options{Clone: true, Pool: pool, Files: files, Log: log, Shown: view.Relative(a.root, log), Redact: r.Redact, Setup: seconds(c.Pool.SetupTimeout), Start: start,
+	work := lab.New(lab.Options{Clone: true, Pool: pool, Files: files, Log: log, Shown: store.Relative(a.root, log), Redact: r.Redact, Setup: seconds(c.Pool.SetupTimeout), Start: start,
 		Warn: func(string) error { return nil }})
 	clocks := attempt.Clocks{Timeout: seconds(c.VerifyTimeoutSecs), Idle: seconds(c.VerifyIdleSecs)}
 	return work, func(ctx context.Context, tree gitops.Tree, one verify.Check) (verify.Result, error) {

@@ -79,7 +79,7 @@ func resume(cmd *cobra.Command, s *settings, last, step bool) error {
 	retry := s.Scud.RetryBlocked
 	stepped := step && saved.State.Completed && saved.State.ExitReason.Type == string(journal.StepDone)
 	if saved.State.Completed && !stepped && !retry && !reopened(root, saved.State) {
-		return badInput(resumeHint(root, saved), "nothing to resume: loop %s has ended (%s)", cmp.Or(saved.State.ID, "of "+view.Relative(root, saved.Path)), journal.Ending(saved.State.ExitReason.Type).Words())
+		return badInput(resumeHint(root, saved), "nothing to resume: loop %s has ended (%s)", cmp.Or(saved.State.ID, "of "+store.Relative(root, saved.Path)), journal.Ending(saved.State.ExitReason.Type).Words())
 	}
 	was, err := unhidden(root, saved.State, cmd.Flags().Changed("notify"))
 	if err != nil {
@@ -93,7 +93,7 @@ func resume(cmd *cobra.Command, s *settings, last, step bool) error {
 	}
 	s.Typed = was.Typed.And(s.TypedFlags(root, s.dirPath()))
 	if err := s.Check(); err != nil {
-		return badInput("correct it there, or start another loop", "%s: config.%w", view.Relative(root, saved.Path), err)
+		return badInput("correct it there, or start another loop", "%s: config.%w", store.Relative(root, saved.Path), err)
 	}
 	w := launch.Want{Root: root, Kind: saved.State.Kind, Options: loop.StartOptions{Resume: saved.Path, Yes: s.Yes, Scope: loop.Scope{Step: step}}}
 	if w.Kind != store.KindTag && store.NewHome(root).IsLive(*saved) {

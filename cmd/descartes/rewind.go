@@ -38,7 +38,7 @@ it never touches a file that was changed here and differs between the two states
 }
 
 func (a *app) rewind(wave int, force, dry bool) error {
-	_, c, err := a.source()
+	c, err := a.source()
 	if err != nil {
 		return err
 	}

@@ -11,8 +11,8 @@ import (
 	"descartes/internal/proc"
 	"descartes/launch"
 	"descartes/loop"
+	"descartes/loop/store"
 	"descartes/tasks"
-	"descartes/view"
 )
 
 // settings are the settings of a command. A flag overrides the environment, which overrides descartes.yaml, which overrides the default.
@@ -87,7 +87,7 @@ func (s *settings) read() (root string, err error) {
 	if s.file, err = config.ReadFile(path, must); err != nil {
 		return "", err
 	}
-	s.file.Name = cmp.Or(s.fileName, view.Relative(root, path))
+	s.file.Name = cmp.Or(s.fileName, store.Relative(root, path))
 	if must {
 		s.file.SettingsFile = path
 	}

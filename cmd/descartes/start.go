@@ -114,7 +114,7 @@ func (s *settings) begin(cmd *cobra.Command) (root string, away bool, err error)
 func (s *settings) startPrompt(cmd *cobra.Command, w launch.Want) error {
 	w.Options.StatePath = s.stateAt(w.Root)
 	if s.StatePath != "" {
-		s.StateFile = launch.Relative(w.Root, w.Options.StatePath)
+		s.StateFile = store.Relative(w.Root, w.Options.StatePath)
 	}
 	if err := s.free(w.Root, w.Options, nil); err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"descartes/internal/terminal"
 	"descartes/launch"
 	"descartes/loop"
+	"descartes/loop/store"
 	"descartes/scheduler"
 	"descartes/tasks"
 	"descartes/view"
@@ -105,7 +106,7 @@ func (a *app) importPlan(name string, dryRun, force bool) (err error) {
 		}
 		verb = "wrote"
 	}
-	file, odd := view.Relative(a.root, job.File.Path()), slices.Concat(a.front, job.Import.Findings())
+	file, odd := store.Relative(a.root, job.File.Path()), slices.Concat(a.front, job.Import.Findings())
 	out := print.Waves(b, terminal.Colours(terminal.IsTerminal(a.out())), terminal.Columns(a.out())) + "\n"
 	for _, f := range odd {
 		out += "warning: " + terminal.Clean(launch.Placed(c.PlanPath, f)) + "\n"
@@ -138,5 +139,5 @@ func tagOfPlan(path string) (string, error) {
 }
 
 func taken(root string, file *tasks.File, hint string) error {
-	return badInput(cmp.Or(hint, "choose another --tag, or move that file away: an import never changes a task list"), "tag %q has tasks already, in %s", file.Tag(), view.Relative(root, file.Path()))
+	return badInput(cmp.Or(hint, "choose another --tag, or move that file away: an import never changes a task list"), "tag %q has tasks already, in %s", file.Tag(), store.Relative(root, file.Path()))
 }

@@ -289,7 +289,7 @@ func (x *tasksPlan) changed(list []tasks.Task) (*tasks.File, error) {
 func (x *tasksPlan) unamendable(err error) error {
 	var refused *tasks.AmendError
 	if errors.As(err, &refused) {
-		return badInput("", "%s: %s", view.Relative(x.root, refused.Path), refused.Reason)
+		return badInput("", "%s: %s", store.Relative(x.root, refused.Path), refused.Reason)
 	}
 	return err
 }
@@ -367,7 +367,7 @@ func (x *tasksPlan) asked(ctx context.Context, r *launch.Run, cfg loop.Config) (
 		if cfg.MaxCostUSD > 0 && x.cost.USD != nil && *x.cost.USD >= cfg.MaxCostUSD {
 			return "", &failure{code: exitLimit, err: fmt.Errorf("the agent cost %s, the limit is %s, and no answer can be taken yet", x.cost.Dollars(), journal.Dollars(cfg.MaxCostUSD))}
 		}
-		x.p.say("asking for tasks (answer %d of at most %d); the agent's log: %s", n, x.tries, view.Relative(x.root, a.Log(n)))
+		x.p.say("asking for tasks (answer %d of at most %d); the agent's log: %s", n, x.tries, store.Relative(x.root, a.Log(n)))
 		x.p.text.Flush()
 		return a.Ask(ctx, n, prompt)
 	})
@@ -376,10 +376,10 @@ func (x *tasksPlan) asked(ctx context.Context, r *launch.Run, cfg loop.Config) (
 	var ended *breakdown.EndedError
 	switch {
 	case errors.As(err, &refused):
-		return nil, faulty(exitBlocked, "the agent's logs are in "+view.Relative(x.root, dir)+"; --max-answers gives it more tries, --prompt tells it more", refused)
+		return nil, faulty(exitBlocked, "the agent's logs are in "+store.Relative(x.root, dir)+"; --max-answers gives it more tries, --prompt tells it more", refused)
 	case errors.As(err, &ended):
 		codes := map[agent.End]int{agent.Limited: exitQuota, agent.TimedOut: exitLimit, agent.Idled: exitLimit, agent.Finished: exitBlocked}
-		return nil, &failure{code: cmp.Or(codes[ended.Result.End], exitAgent), err: err, hint: "the agent's log: " + view.Relative(x.root, ended.Log)}
+		return nil, &failure{code: cmp.Or(codes[ended.Result.End], exitAgent), err: err, hint: "the agent's log: " + store.Relative(x.root, ended.Log)}
 	case err != nil:
 		return nil, err
 	}
@@ -441,7 +441,7 @@ func (x *tasksPlan) offer(ctx context.Context, list []tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	change, where := print.ChangeOf(x.file, now), view.Relative(x.root, now.Path())
+	change, where := print.ChangeOf(x.file, now), store.Relative(x.root, now.Path())
 	head := "New list " + terminal.Clean(where)
 	if x.file != nil {
 		head = "Changes to " + terminal.Clean(where)
@@ -472,7 +472,7 @@ func (x *tasksPlan) offer(ctx context.Context, list []tasks.Task) error {
 	x.p.say("nothing is written; --yes writes it")
 	if x.answer == "" { // the same command again, without the agent
 		words := []string{"next: descartes"}
-		for _, word := range append(slices.Clone(os.Args[1:]), "--answer", view.Relative(x.root, x.kept()), "--yes") {
+		for _, word := range append(slices.Clone(os.Args[1:]), "--answer", store.Relative(x.root, x.kept()), "--yes") {
 			words = append(words, terminal.Quote(word))
 		}
 		x.p.say("the answer is kept: change it if you like, and take it without asking the agent again:\n%s", strings.Join(words, " "))

@@ -17,7 +17,6 @@ import (
 	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/tasks"
-	"descartes/view"
 )
 
 func newTasksSetCmd() *cobra.Command {
@@ -33,7 +32,7 @@ func newTasksSetCmd() *cobra.Command {
 }
 
 func (a *app) setStatus(id, word string) error {
-	_, c, file, err := a.open()
+	c, file, err := a.open()
 	if err != nil {
 		return err
 	}
@@ -48,7 +47,7 @@ func (a *app) setStatus(id, word string) error {
 	if err := tasks.CanChange(t.Status, to); err != nil {
 		return badInput("", "task %s: %w", t.ID, err)
 	}
-	change := statusChange{Task: store.TaskID{ID: t.ID, Numeric: t.Numeric}, From: t.Status, To: to, File: view.Relative(a.root, file.Path())}
+	change := statusChange{Task: store.TaskID{ID: t.ID, Numeric: t.Numeric}, From: t.Status, To: to, File: store.Relative(a.root, file.Path())}
 	if !file.Holds(to) {
 		return badInput("this file knows only done and pending", "%s has no word for %s", change.File, to)
 	}

@@ -19,7 +19,7 @@ import (
 	"descartes/internal/terminal"
 	"descartes/launch"
 	"descartes/loop"
-	"descartes/view"
+	"descartes/loop/store"
 )
 
 // byPerson refuses, inside an attempt, what only a person may do.
@@ -123,7 +123,7 @@ func (s *settings) demands(root string) []config.Ask {
 		return all
 	}
 	if job, _ := loop.LoadOrImport(root, loop.Config{Scud: c}); job != nil {
-		all = append(all, config.TaskChecks(view.Relative(root, job.File.Path()), job.File.Tasks())...)
+		all = append(all, config.TaskChecks(store.Relative(root, job.File.Path()), job.File.Tasks())...)
 	}
 	return all
 }

@@ -62,7 +62,7 @@ func (p Project) Attach(root *cobra.Command) {
 			if !known || decided {
 				return
 			}
-			if err := c.RegisterFlagCompletionFunc(f.Name, a.flag(f.Name == "fallback" || f.Name == "ok-exit")); err != nil {
+			if err := c.RegisterFlagCompletionFunc(f.Name, a.flag); err != nil {
 				panic(err) // the flag is this command's
 			}
 		})
@@ -100,33 +100,17 @@ func (a answer) argument(c *cobra.Command, args []string, begun string) ([]strin
 	return nil, noFiles
 }
 
-// flag is cobra's function for a flag; list says that its value is several words with commas between them.
-func (a answer) flag(list bool) cobra.CompletionFunc {
-	return func(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-		if len(a.offers) == 0 {
-			return nil, a.then
-		}
-		found := a.offers[0](c.Flags(), args)
-		if at := strings.LastIndexByte(begun, ','); list && at >= 0 {
-			given := strings.Split(begun[:at], ",")
-			found = slices.DeleteFunc(slices.Clone(found), func(one string) bool { return slices.Contains(given, wordOf(one)) })
-			for i := range found {
-				found[i] = begun[:at+1] + found[i]
-			}
-		}
-		return beginning(found, begun), a.then
+// flag is cobra's function for a flag.
+func (a answer) flag(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	if len(a.offers) == 0 {
+		return nil, a.then
 	}
+	return beginning(a.offers[0](c.Flags(), args), begun), a.then
 }
 
 // beginning are those that begin so: a shell need not be sent ten thousand.
 func beginning(list []string, begun string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(one string) bool { return !strings.HasPrefix(one, begun) })
-}
-
-// wordOf is what is offered, without what it means.
-func wordOf(offered string) string {
-	word, _, _ := strings.Cut(offered, "\t")
-	return word
 }
 
 // Value is what a flag was given so far, or its default; "" for one that there is not.

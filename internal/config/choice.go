@@ -39,13 +39,17 @@ func (c *Config) Choices(t *tasks.Task) []Choice {
 		typ = c.AgentTypes[t.AgentType]
 		tier = cmp.Or(t.ModelTier, typ.Tier)
 	}
-	usual := c.Backend.Type
-	first := cmp.Or(typ.Backend, usual)
-	out := []Choice{{first, cmp.Or(typ.Model, c.model(first, tier))}}
+	return c.chain(typ.Backend, typ.Model, tier)
+}
+
+// chain is what is tried first, the run's backend where none is named, and then the fallbacks.
+func (c *Config) chain(backend, model, tier string) []Choice {
+	first := cmp.Or(backend, c.Backend.Type)
+	out := []Choice{{first, cmp.Or(model, c.model(first, tier))}}
 	if len(c.Fallback) == 0 {
 		return out
 	}
-	for _, name := range append(slices.Clone(c.Fallback), usual) {
+	for _, name := range append(slices.Clone(c.Fallback), c.Backend.Type) {
 		if !slices.ContainsFunc(out, func(o Choice) bool { return o.Backend == name }) {
 			out = append(out, Choice{name, c.model(name, tier)})
 		}

@@ -28,10 +28,7 @@ func Policy(c *Config, tag bool) (lines []Line) {
 				names[i] += " (at " + string(one.When) + ")"
 			}
 		}
-		text := fmt.Sprintf("%d checks (%s)", len(names), strings.Join(names, ", "))
-		if len(names) == 1 {
-			text = "1 check (" + names[0] + ")"
-		}
+		text := terminal.Count(len(names), "check") + " (" + strings.Join(names, ", ") + ")"
 		if c.AllChecks {
 			text += ", all of them even after a failure"
 		}
@@ -57,7 +54,7 @@ func Policy(c *Config, tag bool) (lines []Line) {
 		add("prove", "tests that an attempt adds must fail without the rest of its work")
 	}
 	if c.Mutants > 0 {
-		add("mutants", "tests must catch %s in what an attempt changed, where the language's mutation tool is installed", count(c.Mutants, "small fault"))
+		add("mutants", "tests must catch %s in what an attempt changed, where the language's mutation tool is installed", terminal.Count(c.Mutants, "small fault"))
 	}
 	if what := c.Reviews(); what != "" {
 		one := c.Reviewers()[0]
@@ -76,7 +73,7 @@ func Policy(c *Config, tag bool) (lines []Line) {
 			text += " (" + one.Model + ")"
 		}
 		if n := len(c.Review.Team); n > 0 {
-			text += ", " + count(n, "reviewer")
+			text += ", " + terminal.Count(n, "reviewer")
 		}
 		add("review", "%s", text)
 	}
@@ -89,12 +86,4 @@ func Policy(c *Config, tag bool) (lines []Line) {
 // oneLine is a command for people, cut where it is long.
 func oneLine(command string) string {
 	return terminal.Fit(strings.Join(strings.Fields(command), " "), 60)
-}
-
-// count is a number of things for people.
-func count(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
 }

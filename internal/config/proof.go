@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"descartes/tasks"
@@ -53,19 +52,7 @@ func (c *Config) Reviews() string {
 }
 
 // Reviewers lists what the reviewer may run with, best first: its own settings, then the fallbacks.
-func (c *Config) Reviewers() []Choice {
-	first := cmp.Or(c.Review.Backend, c.Backend.Type)
-	out := []Choice{{first, cmp.Or(c.Review.Model, c.model(first, ""))}}
-	if len(c.Fallback) == 0 {
-		return out
-	}
-	for _, name := range append(slices.Clone(c.Fallback), c.Backend.Type) {
-		if !slices.ContainsFunc(out, func(o Choice) bool { return o.Backend == name }) {
-			out = append(out, Choice{name, c.model(name, "")})
-		}
-	}
-	return out
-}
+func (c *Config) Reviewers() []Choice { return c.chain(c.Review.Backend, c.Review.Model, "") }
 
 // NeedsLab reports whether commands run on trees other than those that attempts work in.
 func (c *Config) NeedsLab() bool {

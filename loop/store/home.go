@@ -162,3 +162,11 @@ func FileName(id string) string {
 	}
 	return b.String()
 }
+
+// Relative is a path the way a person in the project's folder would type it.
+func Relative(root, path string) string {
+	if rel, err := filepath.Rel(root, path); err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
+		return rel
+	}
+	return path
+}

@@ -20,9 +20,6 @@ const firstCheck = 3001
 // TakeCheck gives the caller a check slot.
 func (p *Pool) TakeCheck(ctx context.Context) (*Slot, error) { return p.take(ctx, firstCheck, false) }
 
-// Keep replaces the patterns of what check slots have.
-func (p *Pool) Keep(patterns []string) { p.opt.Keep = patterns }
-
 func (s *Slot) forChecks() bool { return s.Number >= firstCheck }
 
 // installed are what package managers make of a lock file.

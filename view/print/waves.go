@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"descartes/internal/terminal"
+	"descartes/loop/store"
 	"descartes/view"
 )
 
@@ -230,7 +231,7 @@ func Tasks(b *view.Board) string {
 
 // Findings is what is suspicious in a list.
 func Findings(b *view.Board, found []view.Finding) string {
-	t, list := &text{}, terminal.Clean(view.Relative(b.Root, b.File.Path()))
+	t, list := &text{}, terminal.Clean(store.Relative(b.Root, b.File.Path()))
 	for _, f := range found {
 		place := terminal.Clean(cmp.Or(f.File, list))
 		if f.Line > 0 {
