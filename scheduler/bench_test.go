@@ -39,7 +39,7 @@ func chain(n int) []tasks.Task {
 }
 
 func BenchmarkNew(b *testing.B) {
-	for _, n := range []int{100, 1_000, 10_000} {
+	for _, n := range []int{100, 1_000, 10_000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			list := layered(n)
 			b.ReportAllocs()
