@@ -2,6 +2,7 @@
 package plan
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ type Document struct {
 	Name string // as given to Parse
 
 	md       *markdown.Document
+	words    []string // of each line, behind its marks and without markup
 	heads    []heading
 	tables   []table
 	marks    map[string][]span // by task id: what an explicit marker names
@@ -39,7 +41,7 @@ type Document struct {
 // heading is a heading of the document itself, or a line in bold that begins like one.
 type heading struct {
 	level      int
-	line, body int // its first line, the line behind it; from 0
+	line       int // its first line, from 0
 	end        int // the line behind its section
 	parent     int // index of the enclosing heading, -1 at the top
 	text       string
@@ -66,13 +68,21 @@ func Parse(name string, src []byte) (*Document, error) {
 	if err := markdown.CheckText(src); err != nil {
 		return nil, &tasks.FormatError{Path: name, Reason: "the file " + err.Error()}
 	}
-	// One kind of line end, so that lines are counted as an editor does.
-	text := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.TrimPrefix(string(src), markdown.BOM))
-	md, err := markdown.Parse(text)
+	// Lines are counted as an editor does, and places are those of the source: "\r" alone ends a line too.
+	src = slices.Clone(src)
+	for i, c := range src {
+		if c == '\r' && !bytes.HasPrefix(src[i+1:], []byte("\n")) {
+			src[i] = '\n'
+		}
+	}
+	md, err := markdown.Parse(string(src))
 	if err != nil {
 		return nil, &tasks.FormatError{Path: name, Reason: "the file " + err.Error()}
 	}
-	d := &Document{Name: name, md: md}
+	d := &Document{Name: name, md: md, words: make([]string, len(md.Lines))}
+	for n := range md.Lines {
+		d.words[n] = markdown.Inline(md.Words(n))
+	}
 	d.outline()
 	d.findTables()
 	d.readTasks()
@@ -105,17 +115,15 @@ func (d *Document) Findings() []tasks.Finding { return d.findings }
 // outline finds the headings and where their sections end.
 func (d *Document) outline() {
 	for n := range d.md.Lines {
-		l, words := &d.md.Lines[n], ""
-		h := heading{level: l.Level, line: n, body: n + max(1, l.Rows), parent: -1}
+		l := &d.md.Lines[n]
+		h := heading{level: l.Level, line: n, parent: -1, text: prose.Clip(d.words[n])}
 		switch {
 		case l.Kind == markdown.Heading:
-			words = d.md.Words(n)
 		case l.Kind == markdown.Text && l.Indent < 4 && markdown.BoldLine(d.md.Words(n)):
-			h.level, words = boldLevel, d.md.Words(n)
+			h.level = boldLevel
 		default:
 			continue
 		}
-		h.text = prose.Clip(markdown.Inline(prose.Clip(words)))
 		h.split()
 		if h.level < boldLevel || h.word != "" && h.title != "" && len(d.heads) < maxHeads {
 			d.heads = append(d.heads, h)

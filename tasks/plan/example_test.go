@@ -22,6 +22,6 @@ func Example() {
 	// Output:
 	// 1.1 Schema done []
 	// 1.2 Import pending [1.1]
-	// 2.1 Catalogue pending [1.2]
-	// 2.2 Basket pending [1.2]
+	// 2.1 Catalogue pending [1.1 1.2]
+	// 2.2 Basket pending [1.1 1.2]
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"descartes/internal/markdown"
 	"descartes/tasks"
 	"descartes/tasks/prose"
 )
@@ -59,15 +58,11 @@ func boxed(path, src string, was []tasks.Task) ([]tasks.Task, []tasks.Finding, [
 	if !d.Boxed() {
 		return nil, nil, nil, cmp.Or(d.fault, errors.New("has tasks without a box"))
 	}
-	md, err := markdown.Parse(src) // with the line ends as they are: these are the places
-	if err != nil || len(md.Lines) != len(d.md.Lines) {
-		return nil, nil, nil, errors.New("has line ends of several kinds")
-	}
 	list, _ := d.Tasks()
 	places := make([][][2]int, len(list))
 	for i := range d.tasks {
 		for n := list[i].Line - 1; n < d.tasks[i].last; n++ {
-			if l := &md.Lines[n]; l.Box != 0 {
+			if l := &d.md.Lines[n]; l.Box != 0 {
 				places[i] = append(places[i], [2]int{l.Mark, l.Mark + len(string(l.Box))})
 			}
 		}

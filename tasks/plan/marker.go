@@ -20,7 +20,7 @@ func (d *Document) findMarkers() {
 		d.mark(h.text, d.section(i, ""))
 	}
 	for n := range d.md.Lines {
-		text, head := strings.TrimLeft(markdown.Inline(d.md.Words(n)), "_*> "), d.headAt(n)
+		text, head := strings.TrimLeft(d.words[n], "_*> "), d.headAt(n)
 		scud := strings.Index(strings.ToLower(text), "scud task") // "(Tasks 1-3)" may refer to anything, but in a heading
 		switch kind := d.md.Lines[n].Kind; {
 		case kind == markdown.Entry && scud >= 0:

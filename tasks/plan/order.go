@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"descartes/internal/lazyregexp"
 	"descartes/internal/markdown"
 	"descartes/tasks/prose"
 )
@@ -13,23 +12,9 @@ import (
 // subject is who a statement is about: a task, or a phase where there is no task.
 type subject struct{ task, phase int }
 
-// statements reads what the text of phases and tasks says about their order.
-func (r *reader) statements() {
-	for k := range r.phases {
-		r.phaseStatements(k)
-	}
-	for i := range r.tasks {
-		t := &r.tasks[i]
-		for n := t.Line - 1; n < t.last; n++ {
-			r.take(subject{i, -1}, n)
-		}
-		t.Title = prose.WithoutStatements(t.Title)
-	}
-}
-
-// phaseStatements reads the heading of a phase and the lines down to its first heading or task. A phase that is a task by itself
+// readPhase reads what the heading of a phase and the lines down to its first heading or task say about its order. A phase that is a task by itself
 // states it as one.
-func (r *reader) phaseStatements(k int) {
+func (r *reader) readPhase(k int) {
 	f := &r.phases[k]
 	end := f.end
 	if f.head+1 < len(r.heads) {
@@ -38,64 +23,84 @@ func (r *reader) phaseStatements(k int) {
 	for _, i := range f.tasks {
 		end = min(end, r.tasks[i].Line-1)
 	}
+	r.open = nil
 	for n := f.line; n < end; n++ {
-		r.take(subject{-1, k}, n)
+		r.statements(subject{-1, k}, n)
 	}
 }
 
-// take reads one line. Tables are read elsewhere.
-func (r *reader) take(who subject, line int) {
-	kind := r.md.Lines[line].Kind
-	text := markdown.Inline(r.md.Words(line))
-	if kind == markdown.Hidden || kind == markdown.Blank || strings.HasPrefix(text, "|") {
-		return
+// statements reads one line, and reports whether it says nothing but what something waits for. Tables are read elsewhere.
+func (r *reader) statements(who subject, n int) (alone bool) {
+	l, text := &r.md.Lines[n], r.words[n]
+	if l.Kind == markdown.Hidden || l.Kind == markdown.Blank || strings.HasPrefix(text, "|") {
+		return false
 	}
-	if kind == markdown.Heading && slices.Contains([]string{"dependencies", "depends on", "blocked by"}, prose.Fold(text)) {
+	if r.open != nil && l.Kind == markdown.Entry && l.Box == 0 {
+		s := *r.open
+		s.Text = text
+		r.take(who, n, s)
+		return false
+	}
+	r.open = nil
+	if l.Kind == markdown.Heading && slices.Contains([]string{"dependencies", "depends on", "blocked by"}, prose.Fold(text)) {
 		text = "dependencies:"
 	}
 	for _, s := range prose.Statements(text) {
 		switch {
 		case s.Beside: // phases follow each other
 		case s.Text == "" && s.Strong:
-			r.takeEntries(who, line+1, s)
+			r.open = &s
 		default:
-			r.takeStatement(who, line, s)
+			r.take(who, n, s)
 		}
+		alone = alone || s.Alone
 	}
+	return alone
 }
 
-// takeEntries reads the list under a line that ends with "Depends on:".
-func (r *reader) takeEntries(who subject, line int, s prose.Statement) {
-	const most = 100
-	for n := line; n < min(len(r.md.Lines), line+most) && r.links <= maxLinks; n++ {
-		switch l := &r.md.Lines[n]; {
-		case l.Kind == markdown.Entry && l.Box == 0:
-			r.links++
-			s.Text = markdown.Inline(r.md.Words(n))
-			r.takeStatement(who, n, s)
-		case l.Kind != markdown.Blank || n > line+1:
-			return
-		}
-	}
-}
-
-// takeStatement reads ids, then names.
-func (r *reader) takeStatement(who subject, line int, s prose.Statement) {
-	if s.Strong && !s.Blocks && prose.SaysNone(s.Text) {
+// take reads ids, then names: titles, ids, ids without a digit as in "Task A". One that names nothing is a finding and drops no other.
+func (r *reader) take(who subject, line int, s prose.Statement) {
+	const most = 1000
+	if s.Strong && !s.Blocks && (s.Text == "" || prose.SaysNone(s.Text)) {
 		r.state(who)
 		return
 	}
-	refs, rest := prose.Refs(s.Text)
-	isList := prose.IsList(refs, rest)
-	if isList {
+	if refs, rest := prose.Refs(s.Text); prose.IsList(refs, rest) {
 		r.linkAll(who, line, s, refs)
-		if behind := s.Text[:len(s.Text)-len(rest)]; !endsOpen(behind) {
-			return
+		behind := strings.TrimRight(s.Text[:len(s.Text)-len(rest)], " ")
+		if strings.TrimRight(behind, ",&+/") == behind && !strings.HasSuffix(behind, " and") {
+			return // the list ends there
 		}
 		s.Text = rest
 	}
-	if s.Strong {
-		r.takeParts(who, line, s, isList)
+	text, _, _ := strings.Cut(s.Text, ")")
+	text, _, _ = strings.Cut(text, ";")
+	if !s.Strong || who.task < 0 || len(text) > most {
+		return
+	}
+	parts := strings.Split(strings.NewReplacer(" and ", ",", " & ", ",").Replace(text), ",")
+	if i, ok := r.called[prose.Fold(text)]; ok && i >= 0 {
+		parts = []string{text}
+	}
+	var unknown []string
+	for _, part := range parts {
+		id := strings.TrimRight(strings.TrimSpace(part), ".")
+		if refs, rest := prose.Refs(part); prose.IsList(refs, strings.TrimSpace(rest)) && strings.Trim(rest, " .") == "" {
+			r.linkAll(who, line, s, refs)
+		} else if i, ok := r.called[prose.Fold(part)]; ok && i >= 0 {
+			r.connect(who, s, []int{i})
+		} else if i, ok := r.index[id[strings.LastIndexByte(id, ' ')+1:]]; ok && len(id) < 20 {
+			r.connect(who, s, []int{i})
+		} else if id != "" && !s.Blocks {
+			unknown = append(unknown, id)
+		}
+	}
+	if len(unknown) == len(parts) {
+		unknown = []string{text}
+	}
+	for _, name := range unknown {
+		t := r.tasks[who.task].ID
+		r.note(line, t, "dependency", fmt.Sprintf("task %s: %q does not name a task: ignored", t, prose.Short(name)))
 	}
 }
 
@@ -134,6 +139,26 @@ func (r *reader) link(who subject, line int, s prose.Statement, ref prose.Ref) {
 		r.state(who)
 		r.say(who.task, ref.ID)
 	}
+}
+
+// resolve finds what a reference in a phase means: the task of that id, else the one of that number in the same phase, else all tasks
+// of the phase of that number.
+func (r *reader) resolve(ref prose.Ref, from int) []int {
+	if !ref.Phase {
+		ids := []string{ref.ID, strings.ToUpper(ref.ID)}
+		if from >= 0 {
+			ids = append(ids, r.phases[from].id+"."+ref.ID)
+		}
+		for _, id := range ids {
+			if i, ok := r.index[id]; ok {
+				return []int{i}
+			}
+		}
+	}
+	if k, ok := r.phaseIDs[strings.ToLower(ref.ID)]; ok && (ref.Phase || !ref.Word) && k != from && len(r.phases[k].tasks) > 0 {
+		return r.phases[k].tasks
+	}
+	return nil
 }
 
 // state notes that the plan says what a task or a phase waits for.
@@ -178,111 +203,21 @@ func (r *reader) say(task int, on string) {
 	t.said = append(t.said, on)
 }
 
-func (r *reader) phaseOf(id string) int {
-	if k, ok := r.phaseIDs[strings.ToLower(id)]; ok {
-		return k
-	}
-	return -1
-}
-
-// resolve finds what a reference in a phase means: the task of that id, else the one of that number in the same phase, else all tasks
-// of the phase of that number.
-func (r *reader) resolve(ref prose.Ref, from int) []int {
-	if !ref.Phase {
-		ids := []string{ref.ID, strings.ToUpper(ref.ID)}
-		if from >= 0 {
-			ids = append(ids, r.phases[from].id+"."+ref.ID)
-		}
-		for _, id := range ids {
-			if i, ok := r.index[id]; ok {
-				return []int{i}
-			}
-		}
-	}
-	if k := r.phaseOf(ref.ID); k >= 0 && (ref.Phase || !ref.Word) && k != from && len(r.phases[k].tasks) > 0 {
-		return r.phases[k].tasks
-	}
-	return nil
-}
-
-// endsOpen reports whether a list goes on behind the text.
-func endsOpen(s string) bool {
-	s = strings.TrimRight(s, " ")
-	return s != "" && (strings.IndexByte(",&+/", s[len(s)-1]) >= 0 || strings.HasSuffix(s, " and") || strings.HasSuffix(s, " or"))
-}
-
-// takeParts resolves a list part by part: titles, ids, ids without a digit as in "Task A". A part that names nothing is a finding and drops
-// no other; where ids went before, a longer one is the rest of a sentence. A list of which no part names anything is one finding.
-func (r *reader) takeParts(who subject, line int, s prose.Statement, behind bool) {
-	const most = 1000
-	text, _, _ := strings.Cut(s.Text, ")")
-	text, _, _ = strings.Cut(text, ";")
-	if len(text) > most || who.task < 0 {
-		return
-	}
-	parts := strings.Split(between.Replace(text), ",")
-	if i, ok := r.called[prose.Fold(text)]; ok && i >= 0 {
-		parts = []string{text}
-	}
-	var unknown []string
-	resolved := behind
-	for _, part := range parts {
-		if part = strings.TrimSpace(part); part == "" {
-			continue
-		}
-		if r.takePart(who, line, s, part) {
-			resolved = true
-		} else if !behind || len(strings.Fields(part)) <= 3 {
-			unknown = append(unknown, part)
-		}
-	}
-	if !resolved {
-		unknown = []string{text}
-	}
-	for _, part := range unknown {
-		if id := r.tasks[who.task].ID; !s.Blocks {
-			r.note(line, id, "dependency", fmt.Sprintf("task %s: %q does not name a task: ignored", id, prose.Short(strings.TrimSpace(part))))
-		}
-	}
-}
-
-var between = strings.NewReplacer(" and ", ",", " & ", ",")
-
-func (r *reader) takePart(who subject, line int, s prose.Statement, part string) bool {
-	i, ok := r.called[prose.Fold(part)]
-	if !ok || i < 0 {
-		if refs, rest := prose.Refs(part); prose.IsList(refs, rest) && strings.Trim(rest, " .") == "" {
-			r.linkAll(who, line, s, refs)
-			return true
-		}
-		i, ok = r.index[taskWord.ReplaceAllString(strings.TrimRight(part, "."), "")]
-	}
-	if ok {
-		r.links++
-		r.connect(who, s, []int{i})
-	}
-	return ok
-}
-
-var taskWord = lazyregexp.New(`(?i)^(?:sub)?task +`)
-
-// order makes the tasks of each phase wait for those of the phase before, unless the plan says what they wait for. Where an earlier
-// task is said to wait for a later one, the later one and what it needs are not made to wait by their phase: that would be a circle. Large
-// phases need dependencies by the square of their size: it reports false where that is too much.
-func (r *reader) order() bool {
-	early := r.early()
-	links := 0
-	var before []string // the last tasks of the phase before
+// order makes the tasks of each phase wait for those of the phase before, unless the plan says what they wait for.
+func (r *reader) order() {
+	var before []string // the tasks of the phase before
 	for k := range r.phases {
 		f := &r.phases[k]
+		var own []string
 		for _, i := range f.tasks {
-			if !r.tasks[i].stated && !f.stated && !early[i] {
-				r.tasks[i].DependsOn = before
-				links += len(before)
+			t := &r.tasks[i]
+			if own = append(own, t.ID); !t.stated && !f.stated {
+				t.DependsOn = before
+				r.links += len(before)
 			}
 		}
-		if len(f.tasks) > 0 {
-			before = r.last(f)
+		if len(own) > 0 {
+			before = own
 		}
 	}
 	for i := range r.tasks {
@@ -291,50 +226,4 @@ func (r *reader) order() bool {
 			t.DependsOn = slices.Concat(t.said, waits)
 		}
 	}
-	return links <= maxOrder
-}
-
-// last are the tasks of a phase that no other task of it waits for; all of them if they wait for each other in a circle.
-func (r *reader) last(f *phase) []string {
-	needed := map[string]bool{}
-	for _, i := range f.tasks {
-		for _, id := range r.tasks[i].said {
-			needed[id] = true
-		}
-	}
-	var ids, all []string
-	for _, i := range f.tasks {
-		id := r.tasks[i].ID
-		if all = append(all, id); !needed[id] {
-			ids = append(ids, id)
-		}
-	}
-	if len(ids) == 0 {
-		return all
-	}
-	return ids
-}
-
-// early are the tasks that a task of an earlier phase waits for, directly or not, by what the plan states.
-func (r *reader) early() map[int]bool {
-	early := map[int]bool{}
-	var enter func(i, above int)
-	var open []int
-	enter = func(i, above int) {
-		for _, id := range r.tasks[i].said {
-			if j, ok := r.index[id]; ok && !early[j] && r.tasks[j].phase > above {
-				early[j] = true
-				open = append(open, j)
-			}
-		}
-	}
-	for i := range r.tasks {
-		enter(i, r.tasks[i].phase)
-	}
-	for len(open) > 0 {
-		i := open[len(open)-1]
-		open = open[:len(open)-1]
-		enter(i, -2)
-	}
-	return early
 }

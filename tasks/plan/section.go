@@ -150,7 +150,8 @@ func (d *Document) section(i int, how string) span {
 
 // part cuts a span out of the plan, without blank lines and a rule at its end.
 func (d *Document) part(at span) Part {
-	text := strings.TrimRight(d.md.Source[d.md.Offset(at.first):d.md.Offset(at.end)], " \t\n")
+	text := strings.ReplaceAll(d.md.Source[d.md.Offset(at.first):d.md.Offset(at.end)], "\r\n", "\n")
+	text = strings.TrimRight(text, " \t\n")
 	text = strings.TrimRight(strings.TrimSuffix(text, "\n---"), " \t\n")
 	return Part{Heading: d.path(at.head), Text: text, FirstLine: at.first + 1, LastLine: at.first + 1 + strings.Count(text, "\n")}
 }

@@ -9,12 +9,10 @@ import (
 	"descartes/tasks/prose"
 )
 
-// table is a table of the plan. The columns are -1 where it has none such.
+// table is a table of the plan.
 type table struct {
 	head []string
 	rows []row
-
-	id, title, text, after, blocks, status, priority int
 }
 
 type row struct {
@@ -38,7 +36,6 @@ func (d *Document) findTables() {
 			continue
 		}
 		t := table{head: d.cells(n - 1)}
-		t.nameColumns()
 		for n++; n < len(d.md.Lines) && is(n) && !(n+1 < len(d.md.Lines) && markdown.IsDelimiterRow(d.md.Line(n+1))); n++ {
 			t.rows = append(t.rows, row{n, d.cells(n)})
 		}
@@ -56,46 +53,34 @@ func (d *Document) cells(line int) []string {
 	return cells
 }
 
-// nameColumns tells the columns apart by their heads.
-func (t *table) nameColumns() {
-	columns := []*int{&t.id, &t.title, &t.text, &t.after, &t.blocks, &t.status, &t.priority}
-	for _, c := range columns {
-		*c = -1
-	}
-	for i, h := range t.head {
-		h = strings.ToLower(h)
-		if strings.Contains(h, "depend") || strings.HasPrefix(h, "prereq") {
-			h = "after"
-		}
-		for k, names := range [][]string{
-			{"id", "#", "no", "no.", "nr", "number", "task id", "task #", "task no", "task no.", "phase", "step"},
-			{"title", "task", "tasks", "name", "task name", "work item", "item", "story"},
-			{"description", "summary", "details"}, {"deps", "blocked by", "after"}, {"blocks"}, {"status", "state", "done"}, {"priority", "prio"},
-		} {
-			if *columns[k] < 0 && slices.Contains(names, h) {
-				*columns[k] = i
-			}
-		}
-	}
-	if t.title < 0 {
-		t.title, t.text = t.text, -1
-	}
+// column is the first one with a head such as these, in lower case; -1 for none.
+func (t *table) column(names ...string) int {
+	return slices.IndexFunc(t.head, func(h string) bool { return slices.Contains(names, strings.ToLower(h)) })
 }
 
-// refOf is what a row is about, and its title.
-func (t *table) refOf(r row) (ref prose.Ref, title string) {
-	title = prose.Clip(r.cell(t.title))
-	text := r.cell(t.id)
-	if t.id < 0 {
+func (t *table) after() int {
+	return t.column("depends on", "dependencies", "depends", "prerequisites", "deps", "blocked by", "after")
+}
+
+// names is what a row is about: the number in its first columns, its title, and the column of that, -1 for none.
+func (t *table) names(r row) (ref prose.Ref, title string, numbered bool) {
+	id := t.column("id", "#", "no", "no.", "nr", "number", "task id", "task #", "task no", "task no.", "phase", "step")
+	at := t.column("title", "task", "tasks", "name", "task name", "work item", "item", "story")
+	if at < 0 {
+		at = t.column("description", "summary", "details")
+	}
+	title = prose.Clip(r.cell(at))
+	text := r.cell(id)
+	if id < 0 {
 		if id, rest := prose.LeadingID(title); id != "" {
-			return prose.Ref{ID: id, Word: true}, rest
+			return prose.Ref{ID: id, Word: true}, rest, false
 		}
 		text = title
 	}
 	if refs, rest := prose.Refs(text); len(refs) == 1 && strings.TrimSpace(rest) == "" {
-		return refs[0], title
+		ref = refs[0]
 	}
-	return prose.Ref{}, title
+	return ref, title, id >= 0
 }
 
 // tableTasks makes tasks of the first table that has a title in each row, and a number or dependencies.
@@ -104,84 +89,45 @@ func (r *reader) tableTasks() bool {
 		t := &r.tables[i]
 		var items []task
 		for _, row := range t.rows {
-			ref, title := t.refOf(row)
-			if title == "" || ref.Phase || ref.ID == "" && t.after < 0 {
+			ref, title, numbered := t.names(row)
+			if title == "" || ref.Phase || t.after() < 0 && (ref.ID == "" || !numbered) {
 				break
 			}
-			items = append(items, task{Task: tasks.Task{ID: ref.ID, Title: title, Description: row.cell(t.text), Line: row.line + 1}, last: row.line + 1})
+			x := task{Task: tasks.Task{ID: ref.ID, Title: title, Line: row.line + 1}, last: row.line + 1}
+			if text := row.cell(t.column("description", "summary", "details")); text != title {
+				x.Description = text
+			}
+			x.attribute("status", row.cell(t.column("status", "state", "done")))
+			x.attribute("priority", row.cell(t.column("priority", "prio")))
+			items = append(items, x)
 		}
-		if len(items) < len(t.rows) || t.id < 0 && t.after < 0 {
-			continue
+		if len(items) == len(t.rows) && r.addItems(items) {
+			return true
 		}
-		nameItems(items, "")
-		for _, item := range items {
-			item.made = t.id < 0
-			r.add(item)
-		}
-		return true
 	}
 	return false
 }
 
-// tableRows takes what the tables say about tasks: what they wait for, their status and their priority.
+// tableRows takes what the tables say tasks and phases wait for.
 func (r *reader) tableRows() {
-	lines := map[int]int{}
-	for i := range r.tasks {
-		lines[r.tasks[i].Line-1] = i
-	}
 	for i := range r.tables {
 		t := &r.tables[i]
-		if t.id < 0 && t.title < 0 || max(t.after, t.blocks, t.status, t.priority) < 0 {
+		if t.after() < 0 {
 			continue
 		}
 		for _, row := range t.rows {
+			ref, title, _ := t.names(row)
 			who := subject{-1, -1}
-			if task, ok := lines[row.line]; ok {
-				who.task = task
+			if i, ok := r.index[ref.ID]; ok && !ref.Phase {
+				who.task = i
+			} else if i, ok := r.called[prose.Fold(title)]; ok && i >= 0 {
+				who.task = i
+			} else if k, ok := r.phaseIDs[strings.ToLower(ref.ID)]; ok && ref.Phase {
+				who.phase = k
 			} else {
-				who = r.rowSubject(t, row)
+				continue
 			}
-			if who.task >= 0 || who.phase >= 0 {
-				r.tableRow(t, row, who)
-			}
+			r.take(who, row.line, prose.Statement{Strong: true, Text: row.cell(t.after())})
 		}
 	}
-}
-
-func (r *reader) tableRow(t *table, row row, who subject) {
-	if text := row.cell(t.after); text != "" {
-		r.takeStatement(who, row.line, prose.Statement{Strong: true, Text: text})
-	} else if t.after >= 0 {
-		r.state(who)
-	}
-	if text := row.cell(t.blocks); text != "" && !prose.SaysNone(text) {
-		r.takeStatement(who, row.line, prose.Statement{Strong: true, Blocks: true, Text: text})
-	}
-	if who.task < 0 {
-		return
-	}
-	x := &r.tasks[who.task]
-	for _, text := range []string{row.cell(t.status), "x (" + row.cell(t.status) + ")"} {
-		if _, status, ok := cutStatus("x " + text); ok && !x.settled {
-			x.Status, x.settled = status, true
-		}
-	}
-	if word := prose.Priority(row.cell(t.priority)); word != "" {
-		x.Priority = word
-	}
-}
-
-// rowSubject is the task or the phase that a row is about.
-func (r *reader) rowSubject(t *table, row row) subject {
-	ref, title := t.refOf(row)
-	if i, ok := r.index[ref.ID]; ok && !ref.Phase {
-		return subject{i, -1}
-	}
-	if i, ok := r.called[prose.Fold(title)]; ok && i >= 0 && title != "" {
-		return subject{i, -1}
-	}
-	if k := r.phaseOf(ref.ID); ref.Phase {
-		return subject{-1, k}
-	}
-	return subject{-1, -1}
 }

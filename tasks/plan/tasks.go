@@ -15,8 +15,7 @@ import (
 
 const (
 	maxTasks = 20_000
-	maxLinks = 2_000_000 // dependencies that a plan states
-	maxOrder = 1_000_000 // that the order of its phases makes
+	maxLinks = 2_000_000 // dependencies that a plan states, or the order of its phases makes
 )
 
 // task is a task with what only a plan knows about it.
@@ -43,10 +42,11 @@ type phase struct {
 type reader struct {
 	*Document
 	phases   []phase
-	phaseIDs map[string]int  // id in lower case to place
-	stems    map[string]bool // ids without the number at their end
-	called   map[string]int  // folded title to place, -1 for several
-	links    int             // dependencies stated, each as often as it is
+	phaseIDs map[string]int   // id in lower case to place
+	stems    map[string]bool  // ids without the number at their end
+	called   map[string]int   // folded title to place, -1 for several
+	links    int              // dependencies, each as often as it is stated
+	open     *prose.Statement // what the list that follows is about: "Depends on:"
 }
 
 // readTasks finds the tasks and what they depend on.
@@ -54,10 +54,11 @@ func (d *Document) readTasks() {
 	d.index = map[string]int{}
 	r := &reader{Document: d, phaseIDs: map[string]int{}, stems: map[string]bool{}, called: map[string]int{}}
 	r.findPhases()
+	numbered := r.headingItems(0, len(d.md.Lines))
 	switch {
 	case r.taskHeadings(), r.phaseItems(), r.tableTasks(), r.phaseTasks():
 	case r.addItems(r.entries(0, len(d.md.Lines), func(l *markdown.Line) bool { return l.Box != 0 })):
-	case r.numberedHeadings(), r.listed():
+	case len(numbered) > 1 && r.addItems(numbered), r.listed():
 	default:
 		d.fault = &NoTasksError{tasks.FormatError{Path: d.Name, Reason: `the file has no tasks: expected headings "Task 1: Title" or "Phase 1: Title", a checklist, a table of tasks or a list under "Tasks"`}}
 		return
@@ -69,23 +70,15 @@ func (d *Document) readTasks() {
 	if !r.enter() {
 		return
 	}
-	r.describe()
-	r.statements()
+	for k := range r.phases {
+		r.readPhase(k)
+	}
+	for i := range r.tasks {
+		r.readTask(i)
+	}
 	r.tableRows()
-	if r.links > maxLinks {
-		d.refuse(0, fmt.Sprintf("the plan states more than %d dependencies", maxLinks))
-		return
-	}
-	if !r.order() {
-		d.refuse(0, "the plan has consecutive phases that are too large to list the dependencies of their tasks: state them, or split the phases")
-		return
-	}
-	for i := range d.tasks {
-		t := &d.tasks[i]
-		if t.Container() && t.Status != tasks.Done {
-			t.Status = tasks.Expanded
-		}
-		t.RawStatus, t.isSaid = string(t.Status), nil
+	if r.order(); r.links > maxLinks {
+		d.refuse(0, fmt.Sprintf("the plan has more than %d dependencies: state what tasks of large phases wait for, or split the phases", maxLinks))
 	}
 }
 
@@ -163,7 +156,7 @@ func (r *reader) add(t task) {
 	if t.Status == "" {
 		t.Status = tasks.Pending
 	}
-	t.Priority = "medium"
+	t.Priority = cmp.Or(t.Priority, "medium")
 	t.phase = r.phaseAt(t.Line - 1)
 	if strings.TrimSpace(t.Title) == "" {
 		t.Title = "Task " + t.ID
@@ -171,24 +164,23 @@ func (r *reader) add(t task) {
 	r.tasks = append(r.tasks, t)
 }
 
-// taskHeadings makes a task of each heading "Task N". One in the section of another is a part of it. Where each phase counts anew,
-// ids get the number of the phase before them.
+// taskHeadings makes a task of each heading "Task N". One in the section of another is a part of it. Where each phase counts anew, these are its
+// items.
 func (r *reader) taskHeadings() bool {
-	seen, again := map[string]bool{}, false
 	var list []int
+	seen := map[string]int{} // by id: 1 + the phase
 	for i := range r.heads {
 		if h := &r.heads[i]; (h.word == "task" || h.word == "subtask") && !h.background {
-			list = append(list, i)
-			again = again || seen[h.id]
-			seen[h.id] = true
+			at := 1 + r.phaseAt(h.line)
+			if first, ok := seen[h.id]; ok && first != at {
+				return false
+			}
+			list, seen[h.id] = append(list, i), at
 		}
 	}
 	ids := map[int]string{} // by heading
 	for k, i := range list {
 		t := headTask(&r.heads[i])
-		if at := r.phaseAt(t.Line - 1); again && len(r.phases) > 1 && at >= 0 && !strings.HasPrefix(t.ID, r.phases[at].id+".") {
-			t.ID, t.made = r.phases[at].id+"."+t.ID, true
-		}
 		ids[i] = t.ID
 		for up := r.heads[i].parent; up >= 0 && t.Parent == ""; up = r.heads[up].parent {
 			t.Parent = ids[up]
@@ -228,10 +220,8 @@ func (r *reader) phaseItems() bool {
 			}
 			nameItems(items[i], prefix)
 		}
-		boxed := slices.ContainsFunc(items[i], func(t task) bool { ticked, open := r.boxes(t.Line-1, t.last); return ticked+open > 0 })
-		finished := f.settled && f.status == tasks.Done || !boxed && r.allTicked(f.line+1, f.end)
 		for _, t := range items[i] {
-			if finished && !t.settled {
+			if f.settled && f.status == tasks.Done && !t.settled {
 				t.Status, t.settled = tasks.Done, true
 			}
 			r.add(t)
@@ -277,12 +267,6 @@ func (r *reader) headingItems(i, end int) (items []task) {
 		items = append(items, t)
 	}
 	return items
-}
-
-// numberedHeadings makes tasks of headings that have nothing but a number.
-func (r *reader) numberedHeadings() bool {
-	items := r.headingItems(0, len(r.md.Lines))
-	return len(items) > 1 && r.addItems(items)
 }
 
 // listed makes tasks of the lists under headings such as "Tasks", or else of one directly under a title that says that it is a plan: of
@@ -348,7 +332,7 @@ func (d *Document) entryTask(n int) task {
 	if l.Box != 0 {
 		t.Status = tasks.BoxStatus(l.Box)
 	}
-	t.Title = markdown.Inline(prose.Clip(d.md.Words(n)))
+	t.Title = prose.Clip(d.words[n])
 	if id, title := prose.LeadingID(t.Title); id != "" {
 		t.ID, t.Title = id, title
 	}
@@ -378,23 +362,6 @@ func nameItems(items []task, prefix string) {
 			t.ID = prefix + strconv.Itoa(k+1)
 		}
 	}
-}
-
-// boxes counts the ticked and the other boxes of some lines.
-func (r *reader) boxes(first, end int) (ticked, open int) {
-	for n := first; n < end; n++ {
-		if l := &r.md.Lines[n]; l.Box != 0 && tasks.BoxStatus(l.Box) == tasks.Done {
-			ticked++
-		} else if l.Box != 0 {
-			open++
-		}
-	}
-	return ticked, open
-}
-
-func (r *reader) allTicked(first, end int) bool {
-	ticked, open := r.boxes(first, end)
-	return ticked > 0 && open == 0
 }
 
 // enter makes ids unique and fills the index.
@@ -442,59 +409,66 @@ func plainNumber(id string) bool {
 // checks recognises a folded heading over how a task is checked.
 var checks = lazyregexp.New(`criteria|verification|test(ing)? strategy|definition of done|done when|^test(s|ing)$`)
 
-// describe gives each task its text, and what that says about its status, its priority and its own check.
-func (r *reader) describe() {
-	for i := range r.tasks {
-		t := &r.tasks[i]
-		var text, checked []string
-		checking := 0 // level of the heading over checks, 0 for none
-		for n := t.Line; n < t.last; n++ {
-			l := &r.md.Lines[n]
-			words := markdown.Inline(r.md.Words(n))
-			if l.Kind == markdown.Heading && (checking == 0 || l.Level <= checking) {
-				checking = 0
-				if checks.MatchString(prose.Fold(words)) {
-					checking = l.Level
-					continue
-				}
-			}
-			own := l.Kind == markdown.Text || l.Kind == markdown.Entry
-			if own {
-				t.attribute(words)
-				t.Verify = cmp.Or(t.Verify, prose.Verify(r.md.Words(n)))
-			}
-			if checking > 0 {
-				checked = append(checked, r.md.Line(n))
-			} else if !own || !prose.OnlyOrder(words) { // dependencies have a field
-				text = append(text, r.md.Line(n))
+// readTask reads the lines of a task: its text, and what that says about its status, its priority, its own check and what it waits for.
+func (r *reader) readTask(i int) {
+	t := &r.tasks[i]
+	var text, checked []string
+	checking := 0 // level of the heading over checks, 0 for none
+	ticked, boxes := 0, 0
+	r.open = nil
+	for n := t.Line - 1; n < t.last; n++ {
+		l := &r.md.Lines[n]
+		order := r.statements(subject{i, -1}, n)
+		words := r.words[n]
+		if l.Box != 0 {
+			if boxes++; tasks.BoxStatus(l.Box) == tasks.Done {
+				ticked++
 			}
 		}
-		if t.Description == "" {
-			t.Description = prose.Block(text)
+		if n < t.Line {
+			continue
 		}
-		t.TestStrategy = prose.Block(checked)
-		if !t.settled && r.allTicked(t.Line, t.last) {
-			t.Status = tasks.Done
+		if l.Kind == markdown.Heading && (checking == 0 || l.Level <= checking) {
+			checking = 0
+			if checks.MatchString(prose.Fold(words)) {
+				checking = l.Level
+				continue
+			}
+		}
+		if l.Kind == markdown.Text || l.Kind == markdown.Entry {
+			name, value, _ := strings.Cut(words, ":")
+			t.attribute(name, value)
+			t.Verify = cmp.Or(t.Verify, prose.Verify(r.md.Words(n)))
+		}
+		if checking > 0 {
+			checked = append(checked, r.md.Line(n))
+		} else if !order { // dependencies have a field
+			text = append(text, r.md.Line(n))
 		}
 	}
+	t.Title, t.Description, t.TestStrategy = prose.WithoutStatements(t.Title), cmp.Or(t.Description, prose.Block(text)), prose.Block(checked)
+	switch {
+	case !t.settled && boxes > 0 && ticked == boxes:
+		t.Status = tasks.Done
+	case t.Container() && t.Status != tasks.Done:
+		t.Status = tasks.Expanded
+	}
+	t.RawStatus = string(t.Status)
 }
 
-// attribute reads a line "Status: done" or "Priority: high".
-func (t *task) attribute(line string) {
-	name, value, ok := strings.Cut(line, ":")
-	if !ok || len(name) > 20 {
-		return
-	}
-	value = strings.Trim(value, " *`.✅✓⏳🚧")
+// attribute reads "Status: done", "Priority: high", and cells under such heads.
+func (t *task) attribute(name, value string) {
+	value = strings.Trim(value, " *`.")
 	switch strings.ToLower(strings.TrimSpace(name)) {
 	case "status":
-		if status, ok := tasks.ParseStatus(value); ok && status != tasks.Expanded {
-			t.Status, t.settled = status, true
+		for _, text := range []string{value, "(" + value + ")"} {
+			if _, status, ok := cutStatus("x " + text); ok {
+				t.Status, t.settled = status, true
+				return
+			}
 		}
 	case "priority":
-		if word := prose.Priority(value); word != "" {
-			t.Priority = word
-		}
+		t.Priority = cmp.Or(prose.Priority(value), t.Priority)
 	case "complexity":
 		if plainNumber(value) && len(value) < 4 {
 			t.Complexity = value

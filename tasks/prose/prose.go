@@ -193,6 +193,7 @@ type Statement struct {
 	Blocks bool
 	Beside bool // "in parallel with"
 	Strong bool // a line, a parenthesis or a clause of its own, not the middle of a sentence
+	Alone  bool // all that the line says
 	Text   string
 }
 
@@ -205,12 +206,16 @@ func Statements(line string) []Statement {
 	line = strings.NewReplacer("**", "", "`", "", "__", "").Replace(line[:min(len(line), longest)]) // what is longer is no statement
 	var list []Statement
 	for _, at := range keyword.FindAllStringSubmatchIndex(line, most) {
-		list = append(list, Statement{
+		x := Statement{
 			Blocks: at[6] >= 0,
 			Beside: at[4] >= 0,
 			Strong: clause.MatchString(line[:at[2]]), // begins a clause of its own
 			Text:   strings.TrimLeft(line[at[3]:], " :*"),
-		})
+		}
+		refs, rest := Refs(x.Text)
+		x.Alone = strings.Trim(line[:at[2]], "-*+> _") == "" &&
+			(len(refs) > 0 && strings.Trim(rest, " .*`_") == "" || SaysNone(x.Text) && !strings.ContainsAny(strings.TrimRight(x.Text, ". "), ").;,("))
+		list = append(list, x)
 	}
 	return list
 }
@@ -286,17 +291,6 @@ func idRange(lo, hi string) ([]string, bool) {
 // IsList reports whether what was read is a list of ids rather than the start of a sentence ("blocks 3 other tasks").
 func IsList(refs []Ref, rest string) bool {
 	return len(refs) > 1 || len(refs) == 1 && (refs[0].Word || listEnd.MatchString(rest))
-}
-
-// OnlyOrder reports whether a line says nothing but what something waits for.
-func OnlyOrder(line string) bool {
-	list := Statements(line)
-	at := keyword.FindStringIndex(line)
-	if len(list) != 1 || at == nil || strings.Trim(line[:at[0]], "-*+> ") != "" {
-		return false
-	}
-	refs, rest := Refs(list[0].Text)
-	return len(refs) > 0 && strings.Trim(rest, " .*`_") == "" || SaysNone(list[0].Text) && !strings.ContainsAny(strings.TrimRight(list[0].Text, ". "), ").;,(")
 }
 
 // WithoutStatements drops what a title says about order in parentheses: it is in other fields.

@@ -31,14 +31,14 @@ func TestStatements(t *testing.T) {
 	}
 }
 
-func TestOnlyOrder(t *testing.T) {
+func TestAlone(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]bool{
 		"Depends on: Task 3 and T004": true, "**Depends on:** 1.": true, "- Dependencies: none": true, "Blocked by: T001-T003": true, "Depends on: Phases 1 & 2": true,
 		"Depends on: 1, because of the schema": false, "It depends on 1": false, "Depends on the weather": false, "Do it (depends on 1)": false, "Dependencies: none, but see the notes": false, "": false,
 	} {
-		if got := OnlyOrder(line); got != want {
-			t.Errorf("%q: got %v", line, got)
+		if list := Statements(line); len(list) > 0 && list[0].Alone != want || want && len(list) == 0 {
+			t.Errorf("%q: got %+v, want %v", line, list, want)
 		}
 	}
 }
