@@ -45,13 +45,28 @@ func (r *Repo) Advance(ctx context.Context, branch, from, to string, cut bool) (
 	return left, nil
 }
 
-// Back moves HEAD's branch, files and index to an earlier commit, as Advance does to a later one.
-func (r *Repo) Back(ctx context.Context, from, to string) ([]LeftOut, error) {
-	left, err := r.moveHead(ctx, from, to, false, switchTo)
+// Back moves HEAD's branch, files and index to an earlier commit, as Advance does to a later one. again says that an earlier call was cut short.
+func (r *Repo) Back(ctx context.Context, from, to string, again bool) ([]LeftOut, error) {
+	left, err := r.moveHead(ctx, from, to, again, switchTo)
 	if err != nil {
 		return nil, fmt.Errorf("move back to %s: %w", shortHash(to), err)
 	}
 	return left, nil
+}
+
+// MovedFiles are those paths that differ between two commits and are on disk as the second has them.
+func (r *Repo) MovedFiles(ctx context.Context, from, to string) (moved []string, err error) {
+	steps, err := r.stepsOf(ctx, from, to)
+	if err != nil {
+		return nil, err
+	}
+	files, err := r.onDisk(ctx, steps)
+	for name, s := range steps {
+		if files[name] == s.is {
+			moved = append(moved, name)
+		}
+	}
+	return moved, err
 }
 
 // Merging is what to type to merge a ref here: uncommitted changes, and files that the merge adds although they exist, are put aside and come back.

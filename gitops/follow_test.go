@@ -214,7 +214,7 @@ git rm -q sub; echo file >sub; git add sub; git commit -qm to; git tag to; rm su
 			}
 			move := func() ([]LeftOut, error) { return forward(t, r, commit(tt.from), commit(tt.to), false) }
 			if strings.HasSuffix(tt.name, "back") {
-				move = func() ([]LeftOut, error) { return r.Back(t.Context(), commit(tt.from), commit(tt.to)) }
+				move = func() ([]LeftOut, error) { return r.Back(t.Context(), commit(tt.from), commit(tt.to), false) }
 			}
 			before := files(t, s.dir)
 			if left, err := move(); err != nil || len(left) != 1 || left[0].String() != tt.want {
@@ -239,7 +239,7 @@ git config filter.upper.smudge 'tr a-z A-Z'; git config filter.upper.clean 'tr A
 		t.Fatalf("forward: %v %v", left, err)
 	}
 	s.sh("test $(cat f) = NEXT; test ! -e ../ran; test -z \"$(git stash list)\"; rm -r .git/hooks; test \"$(git status --porcelain)\" = ' M way'")
-	if left, err := r.Back(t.Context(), next, base); err != nil || left != nil {
+	if left, err := r.Back(t.Context(), next, base, false); err != nil || left != nil {
 		t.Fatalf("back: %v %v", left, err)
 	}
 	s.sh("test $(cat f) != NEXT; test $(git symbolic-ref HEAD) = refs/heads/main; test $(git rev-parse HEAD) = $(git rev-parse base); test \"$(git status --porcelain)\" = ' M way'")

@@ -224,8 +224,8 @@ func (w *delivery) commitSlot(ctx context.Context, u *unit) error {
 	defer over()
 	done, err := t.commit(cctx, u.lane, gitops.Wave{Message: w.run.tools.Redact.Text(w.message(u))}, own, nil)
 	_, meanwhile := errors.AsType[*apartError](err)
-	if err != nil && slices.Contains(t.units, unit) {
-		if oerr := t.takeOut(gctx, was, "", unit); oerr != nil {
+	if err != nil {
+		if oerr := t.drop(gctx, unit); oerr != nil {
 			return oerr
 		}
 	}

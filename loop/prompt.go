@@ -164,6 +164,9 @@ func (w *promptWork) killed(ctx context.Context, ln *lane, open *journal.Event) 
 				made = head // merged by hand
 			}
 		}
+		if err == nil && made == "" {
+			err = w.run.trunk.drop(ctx, iterationUnit(strconv.Itoa(open.Iteration)))
+		}
 		if err != nil {
 			return gitErr("look for the commit of a killed iteration", err)
 		}

@@ -119,6 +119,13 @@ func PlanRewind(ctx context.Context, j *Job, repo *gitops.Repo, wave int) (*Rewi
 		return nil, gitErr("look for uncommitted changes", err)
 	}
 	w.Dirty = append(w.Dirty, Foreign(dirty, j.ownPaths(repo.Root()))...)
+	if kept, err := repo.RefCommit("refs/heads/" + w.Keep); err == nil && kept == w.From && len(w.Dirty) > 0 { // an earlier call was cut short
+		moved, err := repo.MovedFiles(ctx, w.From, w.To)
+		if err != nil {
+			return nil, gitErr("look how far an earlier call came", err)
+		}
+		w.Dirty = Foreign(w.Dirty, moved)
+	}
 	return w, nil
 }
 
@@ -182,7 +189,7 @@ func (w *Rewind) Do(ctx context.Context, fsys atomicfile.FS, repo *gitops.Repo, 
 	if err != nil {
 		return nil, gitErr("keep what was", err)
 	}
-	if left, err = repo.Back(ctx, w.From, w.To); err != nil || len(left) > 0 {
+	if left, err = repo.Back(ctx, w.From, w.To, at == w.From); err != nil || len(left) > 0 {
 		if err != nil {
 			err = gitErr("go back", err)
 		}

@@ -729,6 +729,25 @@ type endError struct{ out Outcome }
 
 func (e *endError) Error() string { return e.out.Message }
 
+// drop takes out again what came in last of a unit, which no commit has.
+func (t *trunk) drop(ctx context.Context, unit string) error {
+	at := len(t.links) - 1
+	for at > 0 && t.links[at].unit != unit {
+		at--
+	}
+	if at < 1 || !slices.Contains(t.units, unit) {
+		return nil
+	}
+	next, met, err := t.tools.Repo.MergeTrees(ctx, t.links[at].tree, t.tree, t.links[at-1].tree)
+	if err == nil && len(met) > 0 {
+		err = fmt.Errorf("what came in since does without it only by hand: %s", met[0].Path)
+	}
+	if err != nil {
+		return fmt.Errorf("take out the work of %s: %w", unit, err)
+	}
+	return t.takeOut(ctx, next, "", unit)
+}
+
 // apart reports that somebody else's commit and the verified work do not merge.
 func (t *trunk) apart(ctx context.Context, fate *Fate) error {
 	return &apartError{&gitops.RefusedError{Reason: "somebody committed meanwhile, and the verified work conflicts with that: " + fate.Reason(),
