@@ -76,10 +76,8 @@ func Start(ctx context.Context, root string, j Source, tools Tools, opt StartOpt
 	}
 	s.PID, s.Host = l.who.PID, l.who.Host
 	s.Completed, s.ExitReason = false, store.ExitReason{Type: "running"}
-	for _, p := range []string{path, l.home.GitSettings(s.ID)} { // half written by a killed loop
-		if _, err := atomicfile.Clean(tools.FS, p); err != nil {
-			return l, fmt.Errorf("remove temporary files of %s: %w", p, err)
-		}
+	if _, err := atomicfile.Clean(tools.FS, path); err != nil { // half written by a killed loop
+		return l, fmt.Errorf("remove temporary files of %s: %w", path, err)
 	}
 	if err := begin(ctx, l, path, opt); err != nil {
 		return l, err

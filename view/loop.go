@@ -226,7 +226,7 @@ func (l *Loop) fold(now time.Time) {
 		TotalWaves: s.TotalWaves, Blocked: append([]store.Blocked{}, s.BlockedTasks...), Commits: append([]store.WaveCommit{}, s.WaveCommits...),
 		Iteration: s.Iteration, MaxIteration: s.Config.Scud.MaxTotalIterations, StartedAt: s.StartedAt, LastActivity: r.lastActivity(), Checks: h.Tallies(), Flaky: h.Flaky(),
 		PID: s.PID, StateFile: store.Relative(r.Root, r.Path), EventsFile: store.Relative(r.Root, store.NewHome(r.Root).Events(s.ID)), Sandbox: Sandbox(s.Config), Requested: string(r.Asked.Asked),
-		Agents: append([]journal.AgentUse{}, h.Agents...), Gate: gateOf(s), Questions: []Question{}, Tasks: journal.TaskCounts{Total: s.TasksTotal, Done: s.TasksCompleted}}
+		Agents: h.Agents(), Gate: gateOf(s), Questions: []Question{}, Tasks: journal.TaskCounts{Total: s.TasksTotal, Done: s.TasksCompleted}}
 	for _, t := range h.Tasks {
 		if t.Stand == journal.StandDone {
 			st.Own++

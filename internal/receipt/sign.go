@@ -148,26 +148,16 @@ func ReadSigners(text []byte) (*Signers, error) {
 	return s, nil
 }
 
-// unsignedError says why nobody signed whose signature counts.
-type unsignedError string
-
-func (e unsignedError) Error() string { return string(e) }
-
-// Unsigned reports whether an error of Verify says that nobody signed whose signature counts.
-func Unsigned(err error) bool {
-	_, ok := errors.AsType[unsignedError](err)
-	return ok
-}
-
-const (
-	notSigned  = unsignedError("it is not signed")
-	notAllowed = unsignedError("it is not signed by an allowed signer")
+// Nobody signed whose signature counts.
+var (
+	errNotSigned  = errors.New("it is not signed")
+	errNotAllowed = errors.New("it is not signed by an allowed signer")
 )
 
-// Verify is who signed a statement, or an error: Unsigned where nobody did whose signature counts.
+// Verify is who signed a statement, or an error: errNotSigned or errNotAllowed where nobody did whose signature counts.
 func (s *Signers) Verify(ctx context.Context, l Line) (who string, err error) {
 	if l.Envelope == nil {
-		return "", notSigned
+		return "", errNotSigned
 	}
 	dir, err := os.MkdirTemp("", "descartes-verify-")
 	if err != nil {
@@ -175,7 +165,7 @@ func (s *Signers) Verify(ctx context.Context, l Line) (who string, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	if len(l.Envelope.Signatures) == 0 {
-		return "", notSigned
+		return "", errNotSigned
 	}
 	for _, sig := range l.Envelope.Signatures {
 		file := filepath.Join(dir, "sig")
@@ -192,7 +182,7 @@ func (s *Signers) Verify(ctx context.Context, l Line) (who string, err error) {
 			return who, err
 		}
 	}
-	return "", notAllowed
+	return "", errNotAllowed
 }
 
 func (s *Signers) bySSH(ctx context.Context, dir, sig string, signed []byte) (string, error) {
@@ -247,7 +237,7 @@ func (c *Claim) SignedBy(ctx context.Context, s *Signers) (string, error) {
 	by := ""
 	for _, l := range c.Lines {
 		who, err := s.Verify(ctx, l)
-		if Unsigned(err) || err == nil && by != "" && who != by {
+		if errors.Is(err, errNotSigned) || errors.Is(err, errNotAllowed) || err == nil && by != "" && who != by {
 			if err == nil {
 				err = errors.New("two people signed it")
 			}

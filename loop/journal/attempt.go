@@ -71,8 +71,6 @@ type Finish struct {
 	After   string    // the tree it left
 	Ref     string    // ref that keeps it
 	Commit  string    // of an iteration
-	Paths   []string  // of an iteration: the first paths that its agent changed
-	Next    string    // of an iteration: what it adds to the next one's prompt
 	Result  *Detail   // measurements of its steps
 }
 
@@ -196,7 +194,7 @@ func (s *State) ended(e *Event) {
 	a := s.attemptOf(e)
 	a.Waits = ""
 	a.Finish = Finish{Ended: e.TS, Verdict: e.Verdict, Reason: e.Reason, Base: s.Task(e.Task).Base, After: e.Tree, Ref: e.Ref, Result: e.Detail,
-		Next: e.Next, Paths: e.Paths, Commit: e.Commit, Changes: e.Message, Settled: a.Settled}
+		Commit: e.Commit, Changes: e.Message, Settled: a.Settled}
 	s.Ended = append(s.Ended, a)
 	if a.Verdict == Verified {
 		a.Phase, a.Since = PhaseIntegrating, e.TS

@@ -294,7 +294,6 @@ func (s *State) agentFinished(e *Event) {
 	if d == nil {
 		return
 	}
-	s.addUse(d)
 	if e.Iteration > 0 {
 		s.Prompt.agentFinished(d)
 	}

@@ -41,7 +41,6 @@ type Run struct {
 	WaveCommits []WaveCommit
 	Approved    []string // trees that a wave's review, or a person, approved
 	Cost        Cost
-	Agents      []AgentUse // what attempts ran with, in the order of first use
 
 	Baseline       time.Time // start of the current verification before any task; zero if none
 	BaselineOutput string    // end of the output of the last one, if it failed
@@ -85,14 +84,22 @@ func After(commits []WaveCommit, wave int) []WaveCommit {
 	return nil
 }
 
-// addUse counts an attempt by what it ran with.
-func (s *State) addUse(d *Detail) {
-	at := slices.IndexFunc(s.Agents, func(u AgentUse) bool { return u.Backend == d.Backend && u.Model == d.Model })
-	if at < 0 {
-		at = len(s.Agents)
-		s.Agents = append(s.Agents, AgentUse{Backend: d.Backend, Model: d.Model})
+// Agents are what attempts ran with, in the order of first use.
+func (s *State) Agents() []AgentUse {
+	list := []AgentUse{}
+	for _, a := range s.Attempts {
+		d := a.Agent
+		if d == nil {
+			continue
+		}
+		at := slices.IndexFunc(list, func(u AgentUse) bool { return u.Backend == d.Backend && u.Model == d.Model })
+		if at < 0 {
+			at = len(list)
+			list = append(list, AgentUse{Backend: d.Backend, Model: d.Model})
+		}
+		list[at].Attempts++
 	}
-	s.Agents[at].Attempts++
+	return list
 }
 
 // WaveCosts are what the agents of each wave cost, those of its reviews included.

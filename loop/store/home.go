@@ -91,9 +91,6 @@ func (h Home) Recheck() string { return filepath.Join(string(h), "recheck") }
 // Breakdown holds the prompt, the log and the answer of descartes tasks plan.
 func (h Home) Breakdown() string { return filepath.Join(string(h), "breakdown") }
 
-// GitSettings is a copy of git's configuration and hooks from before the attempt under way.
-func (h Home) GitSettings(id string) string { return filepath.Join(h.Run(id), "git-settings.json") }
-
 // sound rejects a home that contains something we never put there: a link would redirect what we write.
 func (h Home) sound() error {
 	odd := func(path string, m fs.FileMode) error {
