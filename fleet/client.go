@@ -28,11 +28,13 @@ import (
 type Client struct {
 	opt     Options
 	url     string
-	reach   *Reach
+	remote  *remote
 	release func()
 
-	mu   sync.Mutex
-	gone error // why the run has to end
+	mu    sync.Mutex
+	gone  error             // why the run has to end
+	last  map[int]*progress // attempt of each slot: when that has another one, the journal has its end
+	spent []string          // refs that nobody needs any more
 }
 
 // Options say where a Client's orders go.
@@ -47,7 +49,7 @@ type Options struct {
 
 // Start makes the run the only one of its tag, and sees that the remote takes what it puts there. Close is for after that.
 func (c *Client) Start(ctx context.Context, o Options) (err error) {
-	c.opt, c.reach = o, remote(o.Remote, o.Note)
+	c.opt, c.remote, c.last = o, newRemote(o.Repo, o.Remote, o.Note), map[int]*progress{}
 	if c.url, _, err = o.Repo.RemoteURL(ctx, o.Remote); err != nil {
 		return err
 	}
@@ -98,23 +100,24 @@ func (c *Client) Run(ctx context.Context, o loop.Order, observe func(*attempt.St
 		return res, err
 	}
 	told := &progress{c: c, observe: observe, log: &follower{repo: c.opt.Repo, path: o.Input.Log}, ref: o.Ref, n: o.Steps, answered: o.Told}
-	for part, to := range map[string]*string{orders: &told.order, results: &told.result, live: &told.prefix} {
-		if *to, err = refOf(ask.Loop, part, o.Task, o.Try); err != nil {
-			return res, err
-		}
+	if told.names, err = namesOf(ask.Loop, o.Task, o.Try); err != nil {
+		return res, err
 	}
 	if o.Again { // whoever was killed had kept it here before anybody could make it
 		if ask.Commit, err = c.opt.Repo.RefCommit(told.order); err == nil && ask.Commit == "" {
 			return lost(o, "descartes was stopped before the attempt was ordered", told)
 		}
-		if err == nil && c.there(ctx, told.result) {
+		if there, terr := c.remote.there(ctx, told.result); err == nil && terr == nil && there {
 			return c.take(ctx, o, "", told)
 		}
 	} else {
 		ask.Commit, err = c.keep(ctx, told.order, o)
 	}
 	if err == nil {
-		err = c.reach.Do(ctx, reachFor, func() error { return c.opt.Repo.Send(ctx, c.opt.Remote, "+"+told.order+":"+told.order) })
+		var over []string
+		if over, err = c.follows(ctx, o.Slot, told); err == nil {
+			err = c.remote.send(ctx, append(over, "+"+told.order+":"+told.order)...)
+		}
 	}
 	if err != nil && ctx.Err() == nil {
 		err = &workspace.GitError{What: fmt.Sprintf("send the order of task %s to the remote %s", o.Task, c.opt.Remote), Err: err}
@@ -134,7 +137,7 @@ func (c *Client) Run(ctx context.Context, o loop.Order, observe func(*attempt.St
 		} else if stop = observe(&attempt.Step{Moment: attempt.Waits, Who: r.Wait.For, Until: r.Wait.Until}); stop == nil {
 			told.placed = false
 			if refused = c.tooLong(r.Wait, began); refused != nil {
-				return errTooLong
+				return ErrDropped
 			}
 		}
 		return stop
@@ -147,19 +150,33 @@ func (c *Client) Run(ctx context.Context, o loop.Order, observe func(*attempt.St
 	}
 	gctx, done := attempt.Linger(ctx)
 	defer done()
-	if err != nil && !c.there(gctx, told.result) { // else its worker made it, and the server did not hear of that
-		return lost(o, cut(err.Error(), 1000), told)
+	if err != nil {
+		if there, _ := c.remote.there(gctx, told.result); !there { // else its worker made it, and the server did not hear of that
+			return lost(o, cut(err.Error(), 1000), told)
+		}
 	}
 	return c.take(gctx, o, kept.Commit, told)
 }
 
-// there reports whether the remote has a ref.
-func (c *Client) there(ctx context.Context, ref string) bool {
-	names, err := c.opt.Repo.RemoteRefs(ctx, c.opt.Remote, ref)
-	return err == nil && len(names) > 0
-}
+// mostSpent is how many refs are kept that nobody needs any more.
+const mostSpent = 64
 
-var errTooLong = errors.New("it would wait for a quota longer than the run may")
+// follows forgets the attempt that a slot had before, and returns what removes it from the remote.
+func (c *Client) follows(ctx context.Context, slot int, next *progress) (refspecs []string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if before := c.last[slot]; before != nil {
+		c.spent = append(c.spent, append(before.had, before.order)...)
+		for _, ref := range before.had {
+			refspecs = append(refspecs, ":"+ref)
+		}
+	}
+	if c.last[slot] = next; len(c.spent) >= mostSpent {
+		err = c.opt.Repo.DeleteRefs(ctx, c.spent...)
+		c.spent = nil
+	}
+	return refspecs, err
+}
 
 // limit is after how many seconds an attempt is over at the latest, whatever becomes of its worker.
 func limit(in *attempt.Input) int {
@@ -192,66 +209,35 @@ func (c *Client) keep(ctx context.Context, ref string, o loop.Order) (commit str
 		}
 		trees = slices.DeleteFunc(trees, func(t gitops.Tree) bool { return t == there })
 	}
-	return commitOf(ctx, c.opt.Repo, ref, map[string][]byte{"order.json": b}, parents, trees,
-		fmt.Sprintf("descartes: attempt %d at task %s", o.Try, o.Task))
-}
-
-// commitOf keeps files in a ref, as a commit that brings these trees with it.
-func commitOf(ctx context.Context, repo *gitops.Repo, ref string, files map[string][]byte, parents []string, trees []gitops.Tree, message string) (commit string, err error) {
 	slices.Sort(trees)
-	for i, tree := range slices.Compact(trees) {
-		if tree == "" {
-			continue
-		}
-		at, err := repo.Keep(ctx, fmt.Sprintf("%s-tree%d", partOf(ref, sent), i), tree, nil, "descartes: a tree of an attempt")
-		if err != nil {
-			return "", err
-		}
-		parents = append(parents, at)
-	}
-	tree, err := repo.WithContent(ctx, repo.EmptyTree(), files)
+	tree, err := c.opt.Repo.Bundle(ctx, map[string][]byte{orderFile: b}, slices.Compact(trees)...)
 	if err != nil {
 		return "", err
 	}
-	return repo.Keep(ctx, ref, tree, parents, message)
-}
-
-// partOf is the ref of another part of the same attempt.
-func partOf(ref, part string) string {
-	names := strings.SplitN(ref, "/", 7) // refs/descartes/LOOP/fleet/MARK/PART/TASK/TRY
-	names[5] = part
-	return strings.Join(names, "/")
+	return c.opt.Repo.Keep(ctx, ref, tree, parents, fmt.Sprintf("descartes: attempt %d at task %s", o.Try, o.Task))
 }
 
 // take fetches a result, and reports the steps that led to it. A commit of "" is whatever the remote has.
 func (c *Client) take(ctx context.Context, o loop.Order, commit string, told *progress) (res attempt.Result, err error) {
-	if err := c.reach.Do(ctx, reachFor, func() error { return c.fetch(ctx, told.result, &commit) }); err != nil {
-		if !gitops.Unreachable(err) && !c.there(ctx, told.result) {
+	if err := c.remote.Do(ctx, reachFor, func() error { return told.fetch(ctx, told.result, &commit) }); err != nil {
+		if there, terr := c.remote.there(ctx, told.result); terr == nil && !there {
 			return lost(o, "its result is no longer on the remote "+c.opt.Remote, told)
 		}
 		return res, &workspace.GitError{What: fmt.Sprintf("fetch the result of task %s from the remote %s", o.Task, c.opt.Remote), Err: err}
 	}
-	var out Outcome
-	b, err := c.opt.Repo.FileAt(ctx, commit, "result.json", maxOrder)
-	if err == nil {
-		err = json.Unmarshal(b, &out)
-	}
-	if err == nil && !runName.MatchString(out.Run) {
-		err = fmt.Errorf("%q is no name of a try", out.Run)
-	}
+	out, err := outcomeAt(ctx, c.opt.Repo, commit)
 	if err != nil {
 		return lost(o, fmt.Sprintf("its result cannot be read: %v", err), told)
 	}
 	if out.Version != version {
 		return res, fmt.Errorf("another version of descartes, on %s, made the result of task %s: all machines of a fleet need the same one", out.Host, o.Task)
 	}
-	if err := told.place(out.Host, told.prefix+"-"+out.Run); err != nil {
+	if err := told.place(out.Host, told.report+"-"+out.Run); err != nil {
 		return res, err
 	}
 	if err := told.log.finish(ctx, commit, &out); err != nil {
 		return res, err
 	}
-	out.Result.Paced = out.Limited
 	if err := told.tell(out.Steps, &out.Result); err != nil {
 		return out.Result, err
 	}
@@ -270,7 +256,12 @@ func (c *Client) settle(ctx context.Context, o loop.Order, host string, res atte
 		work.Commits = ""
 	}
 	var undone []string
+	same := work.Seen == work.After
 	for _, tree := range []*gitops.Tree{&work.Seen, &work.After} {
+		if same && tree == &work.After {
+			work.After = work.Seen
+			break
+		}
 		if *tree == "" {
 			*tree = work.Before
 		}
@@ -316,18 +307,6 @@ func (c *Client) tooLong(w *Wait, began time.Time) *attempt.Result {
 	return &attempt.Result{Agent: agent.Result{End: agent.Limited, Code: -1, Until: w.Until, Reason: w.Reason}, Verdict: verify.Limited, Reason: w.Reason}
 }
 
-// fetch brings one of our refs of the remote here, if it is still the commit that was named.
-func (c *Client) fetch(ctx context.Context, ref string, commit *string) error {
-	if err := c.opt.Repo.Fetch(ctx, c.opt.Remote, "+"+ref+":"+ref); err != nil {
-		return err
-	}
-	at, err := c.opt.Repo.RefCommit(ref)
-	if *commit = cmp.Or(*commit, at); err == nil && at != *commit {
-		err = fmt.Errorf("%s is %.12s there, and %.12s was named", ref, at, *commit)
-	}
-	return err
-}
-
 // lost is the result of an attempt that no worker brought to an end: it counts as interrupted.
 func lost(o loop.Order, why string, told *progress) (attempt.Result, error) {
 	return ended(o, attempt.Result{Agent: agent.Result{End: agent.Cancelled, Code: -1, Reason: why}, Verdict: verify.Cancelled, Reason: why}, told)
@@ -350,7 +329,7 @@ func (c *Client) Close(ctx context.Context, ended bool) error {
 	}
 	ctx, done := context.WithTimeout(ctx, patience)
 	defer done()
-	if err := c.reach.Do(ctx, patience, func() error { return c.clear(ctx) }); err != nil {
+	if err := c.remote.Do(ctx, patience, func() error { return c.clear(ctx) }); err != nil {
 		c.opt.Note(fmt.Sprintf("what the run had put on the remote %s could not be removed (refs/descartes/%s/fleet): %v", c.opt.Remote, LoopName(c.opt.Hello.Loop), err))
 	}
 	return nil
@@ -369,13 +348,15 @@ func (c *Client) clear(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	names := slices.SortedFunc(maps.Keys(there), func(a, b string) int { // with its order an attempt is withdrawn
-		return cmp.Or(-cmp.Compare(strings.Count(a, "/"+orders+"/"), strings.Count(b, "/"+orders+"/")), cmp.Compare(a, b))
-	})
-	for chunk := range slices.Chunk(names, 100) {
-		for i := range chunk {
-			chunk[i] = ":" + chunk[i]
+	var first, rest []string // with its order an attempt is withdrawn
+	for _, name := range slices.Sorted(maps.Keys(there)) {
+		if strings.HasPrefix(name, prefix+orders+"/") {
+			first = append(first, ":"+name)
+		} else {
+			rest = append(rest, ":"+name)
 		}
+	}
+	for chunk := range slices.Chunk(append(first, rest...), 100) {
 		if err := c.opt.Repo.Send(ctx, c.opt.Remote, chunk...); err != nil {
 			return err
 		}
@@ -391,17 +372,33 @@ func (c *Client) clear(ctx context.Context) error {
 	return c.opt.Repo.DeleteRefs(ctx, mine...)
 }
 
+// fetch brings one of the attempt's refs here, if it is still the commit that was named.
+func (p *progress) fetch(ctx context.Context, ref string, commit *string) error {
+	if err := p.c.remote.pull.move(ctx, "+"+ref+":"+ref); err != nil {
+		return err
+	}
+	if !slices.Contains(p.had, ref) {
+		p.had = append(p.had, ref)
+	}
+	at, err := p.c.opt.Repo.RefCommit(ref)
+	if *commit = cmp.Or(*commit, at); err == nil && at != *commit {
+		err = fmt.Errorf("%s is %.12s there, and %.12s was named", ref, at, *commit)
+	}
+	return err
+}
+
 // progress reports the steps of an attempt to its run, each of them once. Those of a worker that was lost are taken back when another one
 // has the attempt.
 type progress struct {
-	c                     *Client
-	observe               func(*attempt.Step) error
-	log                   *follower
-	order, result, prefix string // refs; what a worker reports is in prefix-RUN
-	ref                   string // of the worker's reports
-	n                     int    // how many of its steps the run knows
-	answered              bool   // the agent's end is one of them
-	placed                bool   // the run knows who has it
+	c        *Client
+	observe  func(*attempt.Step) error
+	log      *follower
+	names             // a worker's reports are in report-RUN
+	ref      string   // of the worker's reports
+	n        int      // how many of its steps the run knows
+	answered bool     // the agent's end is one of them
+	placed   bool     // the run knows who has it
+	had      []string // refs that came from the remote
 }
 
 // place reports which worker has the attempt.
@@ -422,8 +419,8 @@ func (p *progress) live(ctx context.Context, l *Live) error {
 	if !runName.MatchString(l.Run) {
 		return nil
 	}
-	ref, commit := p.prefix+"-"+l.Run, l.Commit
-	if err := p.place(l.Host, ref); err != nil || commit == "" || p.c.fetch(ctx, ref, &commit) != nil {
+	ref, commit := p.report+"-"+l.Run, l.Commit
+	if err := p.place(l.Host, ref); err != nil || commit == "" || p.fetch(ctx, ref, &commit) != nil {
 		return err
 	}
 	if b, err := p.c.opt.Repo.FileAt(ctx, commit, logFile, maxLog); err == nil {

@@ -6,12 +6,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
+	"descartes/gitops"
 	"descartes/internal/config"
 	"descartes/internal/lazyregexp"
 	"descartes/loop"
@@ -49,12 +51,15 @@ type Ask struct {
 // ID names the attempt in the whole fleet: who asks for it twice gets the same one.
 func (a *Ask) ID() string { return fmt.Sprintf("%s/%s/%d", a.Loop, a.Task, a.Try) }
 
+// String says in a line what is asked for.
+func (a *Ask) String() string {
+	return cut(fmt.Sprintf("%s, wave %d, task %s, attempt %d: %s", a.Tag, a.Wave, a.Task, a.Try, a.Title), maxTitle)
+}
+
 // Kept is what a worker made of an attempt.
 type Kept struct {
 	Commit  string `json:"commit"` // of the result
-	Host    string `json:"host"`
 	Verdict string `json:"verdict"`
-	Limited bool   `json:"limited,omitempty"` // its agent's account is out of quota
 }
 
 // Report is what is known of an attempt before its result: either who has it, or what it waits for.
@@ -107,11 +112,30 @@ type Outcome struct {
 	Result  attempt.Result `json:"result"`
 	Steps   []attempt.Step `json:"steps"`
 	Beside  []string       `json:"beside,omitempty"` // names of further logs, which lie beside it; a step's log is one of these
-	Limited bool           `json:"limited,omitempty"`
+}
+
+// outcomeAt reads the result of a commit.
+func outcomeAt(ctx context.Context, repo *gitops.Repo, commit string) (out Outcome, err error) {
+	b, err := repo.FileAt(ctx, commit, resultFile, maxOrder)
+	if err == nil {
+		err = json.Unmarshal(b, &out)
+	}
+	if err == nil && !runName.MatchString(out.Run) {
+		err = fmt.Errorf("%q is no name of a try", out.Run)
+	}
+	return out, err
 }
 
 // version is that of the content of orders and results.
-const version = 2
+const version = 3
+
+// The files of orders, results and reports.
+const (
+	orderFile  = "order.json"
+	resultFile = "result.json"
+	stepsFile  = "steps.json"
+	logFile    = "log"
+)
 
 const (
 	maxOrder = 16 << 20 // bytes of an order, or of a result without its log
@@ -158,7 +182,6 @@ const (
 	orders  = "orders"
 	results = "results"
 	live    = "live" // steps and log of an attempt under way, one for each worker that began it
-	sent    = "sent" // keeps trees that an order or a result has
 	opened  = "run"  // says that the remote takes what a run puts there
 )
 
@@ -188,6 +211,18 @@ func refOf(name, part, task string, try int) (string, error) {
 	return fmt.Sprintf("%s%s/%s/%d", prefix, part, folder, try), nil
 }
 
+// names are the refs of an attempt.
+type names struct{ order, result, report string }
+
+func namesOf(loop, task string, try int) (n names, err error) {
+	for part, to := range map[string]*string{orders: &n.order, results: &n.result, live: &n.report} {
+		if *to, err = refOf(loop, part, task, try); err != nil {
+			break
+		}
+	}
+	return n, err
+}
+
 // maxTask bounds the bytes of a task's id in a ref: it is the name of a folder.
 const maxTask = 200
 
@@ -197,7 +232,8 @@ func cut(s string, most int) string { return strings.ToValidUTF8(s[:min(len(s), 
 // maxTitle bounds the bytes of a task's title that are said.
 const maxTitle = 200
 
-func hostname() string {
+// Host is the name of this machine.
+func Host() string {
 	host, _ := os.Hostname()
 	return host
 }

@@ -67,8 +67,9 @@ func TestNameLoop(t *testing.T) {
 	}
 	for _, id := range []string{"nightly", "results", "fleet"} {
 		ref, err := refOf(NameLoop(id, "x"), results, results, 1)
-		if other := partOf(ref, live); err != nil || other != strings.Replace(ref, "/results/results/", "/live/results/", 1) || other == ref {
-			t.Errorf("%s, %v: %s", ref, err, other)
+		other, oerr := refOf(NameLoop(id, "x"), live, results, 1)
+		if err != nil || oerr != nil || other != strings.Replace(ref, "/results/results/", "/live/results/", 1) || other == ref {
+			t.Errorf("%s, %v: %s, %v", ref, err, other, oerr)
 		}
 	}
 }
@@ -83,7 +84,7 @@ func TestReadOrder(t *testing.T) {
 		string(good): true,
 		strings.Replace(string(good), "{", `{"later":1,`, 1):                   false,
 		strings.Replace(string(good), `"config":{`, `"config":{"later":1,`, 1): false,
-		strings.Replace(string(good), `"version":2`, `"version":3`, 1):         false,
+		strings.Replace(string(good), `"version":3`, `"version":4`, 1):         false,
 		string(good[:len(good)/2]):                                             false, "": false,
 	} {
 		if _, err := readOrder([]byte(text)); (err == nil) != want || !want && !strings.Contains(err.Error(), "another version of descartes") {
@@ -124,7 +125,7 @@ func TestNoSecretInErrors(t *testing.T) {
 	for _, remote := range []string{"http://host/x.git", "/nowhere/sk-0123456789abcdefghij"} {
 		ctx, stop := context.WithTimeout(t.Context(), 2*time.Second) // a remote that does not answer is waited for
 		said := ""
-		_, err := (&Maker{Cache: dir}).Make(ctx, Ask{Remote: remote, Loop: "l.0123abcd", Task: "1", Try: 1, Commit: strings.Repeat("c", 40)}, "1-x", false, func(Live) {}, func(text string) { said += text })
+		_, err := (&Maker{Cache: dir, Note: func(text string) { said += text }}).Make(ctx, Ask{Remote: remote, Loop: "l.0123abcd", Task: "1", Try: 1, Commit: strings.Repeat("c", 40)}, "1-x", func(Live) {})
 		stop()
 		if said += fmt.Sprint(err); err == nil || !strings.Contains(said, "fetch the order") || strings.Contains(said, "hunter2") || strings.Contains(said, "sk-0123") {
 			t.Errorf("%s", said)

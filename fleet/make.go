@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -39,11 +38,54 @@ import (
 	"descartes/verify"
 )
 
-// Maker makes attempts on this machine. It is safe for concurrent use.
+// Maker makes attempts on this machine. It is safe for concurrent use. What an attempt of a run was made with is kept for the next one, until Close.
 type Maker struct {
 	Cache   string // folder of the repositories
 	Confine bool   // no sandbox: no attempt
 	Grants  Grants // where it confines
+	Note    func(string)
+
+	mu      sync.Mutex
+	mirrors map[string]*mirror // by URL
+	idle    []*lane
+}
+
+// mirror is this machine's copy of a repository. It has no branch and no files of its own: attempts run in its slots.
+type mirror struct {
+	*remote
+	root string
+
+	mu    sync.Mutex
+	spent []string // refs of orders that are over
+}
+
+// lane is where the attempts of a run are made one after the other.
+type lane struct {
+	key    string // of the run and its settings
+	slot   *workspace.Slot
+	runner *attempt.Runner
+	end    []func() error
+}
+
+func (l *lane) close() (err error) {
+	for _, end := range slices.Backward(l.end) {
+		err = errors.Join(err, end())
+	}
+	return err
+}
+
+// Close ends what no attempt uses.
+func (m *Maker) Close() (err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, l := range m.idle {
+		err = errors.Join(err, l.close())
+	}
+	for _, r := range m.mirrors {
+		err = errors.Join(err, r.repo.Close())
+	}
+	m.idle, m.mirrors = nil, nil
+	return err
 }
 
 // Grants are what a worker lets an order have beyond the sandbox. What a run's machine may touch is for who runs that, and what a worker may
@@ -103,50 +145,59 @@ var ErrDropped = errors.New("nobody waits for the attempt any more")
 // making is one attempt under way.
 type making struct {
 	*Maker
+	*mirror
 	Ask
-	run                   string
-	order, result, report string // refs
-	root                  string // of the worker's copy of the repository
-	repo                  *gitops.Repo
-	reach                 *Reach
+	names
+	run string
 
 	mu    sync.Mutex
 	steps []attempt.Step
 	wake  chan struct{} // there are more steps
 }
 
-// Make makes an attempt, or finds the result of a worker that made it before. run tells this try from others. hear hears what others may see of it, and note what a
-// person should know. The end of ctx interrupts the agent, and what that left is the result, unless the cause is ErrDropped. Errors have none of this machine's secrets.
-func (m *Maker) Make(ctx context.Context, a Ask, run string, again bool, hear func(Live), note func(string)) (kept Kept, err error) {
+// Make makes an attempt, or finds the result of a worker that made it before. run tells this try from others. hear hears what others may see of it. The end of
+// ctx interrupts the agent, and what that left is the result, unless the cause is ErrDropped. Errors have none of this machine's secrets.
+func (m *Maker) Make(ctx context.Context, a Ask, run string, hear func(Live)) (kept Kept, err error) {
 	defer func() {
 		if err != nil {
 			err = &cleanError{err, unsecret(err.Error())}
 		}
 	}()
-	s := &making{Maker: m, Ask: a, run: run, wake: make(chan struct{}, 1), reach: remote(a.Remote, func(text string) { note(unsecret(text)) })}
-	for part, to := range map[string]*string{orders: &s.order, results: &s.result, live: &s.report} {
-		if *to, err = refOf(a.Loop, part, a.Task, a.Try); err != nil {
-			return kept, &RefusedError{err.Error()}
-		}
+	s := &making{Maker: m, Ask: a, run: run, wake: make(chan struct{}, 1)}
+	if s.names, err = namesOf(a.Loop, a.Task, a.Try); err != nil {
+		return kept, &RefusedError{err.Error()}
 	}
 	if s.report += "-" + run; !hash.MatchString(a.Commit) || !runName.MatchString(run) {
 		return kept, &RefusedError{"the order's names do not fit together"}
 	}
-	hear(Live{Host: hostname(), Run: run})
-	if err := s.open(ctx); err != nil {
+	hear(Live{Host: Host(), Run: run})
+	if s.mirror, err = m.copyOf(ctx, a.Remote); err != nil {
 		return kept, err
 	}
-	defer func() { err = errors.Join(err, s.repo.Close()) }()
-	if again { // whoever had it before may have made it while the server was away
-		if kept, err := s.made(ctx); err != nil || kept.Commit != "" {
-			return kept, err
-		}
+	if err := s.fetch(ctx, "+"+s.order+":"+s.order); err != nil {
+		return s.made(ctx, fmt.Errorf("fetch the order: %w", err))
 	}
 	order, err := s.read(ctx)
-	if err != nil {
-		return kept, err
+	if err == nil {
+		kept, err = s.make(ctx, order, hear)
 	}
-	return s.make(ctx, order, hear)
+	return kept, errors.Join(err, s.over(context.WithoutCancel(ctx)))
+}
+
+// over forgets the order, once there are enough to forget.
+func (s *making) over(ctx context.Context) error {
+	m := s.mirror
+	m.mu.Lock()
+	m.spent = append(m.spent, s.order)
+	spent := m.spent
+	if len(spent) >= mostSpent {
+		m.spent = nil
+	}
+	m.mu.Unlock()
+	if len(spent) < mostSpent {
+		return nil
+	}
+	return s.repo.DeleteRefs(ctx, spent...)
 }
 
 // cleanError is an error in words that others may read.
@@ -163,65 +214,60 @@ func unsecret(text string) string {
 	return logins.ReplaceAllString(redact.Of(new(config.Config).Secrets(os.Environ())).Text(text), "://")
 }
 
-// open brings the repository and the order here. The copy has no branch and no files of its own: attempts run in its slots.
-func (s *making) open(ctx context.Context) error {
-	sum := sha256.Sum256([]byte(s.Remote))
-	s.root = filepath.Join(s.Cache, hex.EncodeToString(sum[:8]))
-	if err := os.MkdirAll(s.root, 0o755); err != nil {
-		return err
+// copyOf is the copy of a repository.
+func (m *Maker) copyOf(ctx context.Context, url string) (*mirror, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.mirrors[url]; r != nil {
+		return r, nil
 	}
-	lock := flock.New(s.root + ".lock")
+	sum := sha256.Sum256([]byte(url))
+	root := filepath.Join(m.Cache, hex.EncodeToString(sum[:8]))
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		return nil, err
+	}
+	lock := flock.New(root + ".lock")
 	if _, err := lock.TryLockContext(ctx, 50*time.Millisecond); err != nil {
-		return fmt.Errorf("lock %s: %w", s.root, err)
+		return nil, fmt.Errorf("lock %s: %w", root, err)
 	}
 	defer lock.Close()
 	self, err := os.Executable()
 	if err != nil {
-		return fmt.Errorf("find our own program: %w", err)
+		return nil, fmt.Errorf("find our own program: %w", err)
 	}
-	opt := gitops.Options{Dir: s.root, Env: os.Environ(), Hooks: "skip", Shim: []string{self, proc.ShimCommand}, Protect: []string{".descartes/"}}
-	if s.repo, err = gitops.Mirror(ctx, opt); err != nil {
-		return err
-	}
-	if err := s.reach.Do(ctx, fetchFor, func() error { return s.repo.Fetch(ctx, s.Remote, "+"+s.order+":"+s.order) }); err != nil {
-		return errors.Join(fmt.Errorf("fetch the order: %w", err), s.wanted(ctx), s.repo.Close())
-	}
-	return nil
-}
-
-// wanted refuses an attempt whose order is no longer on the remote: its run is over.
-func (s *making) wanted(ctx context.Context) error {
-	names, err := s.repo.RemoteRefs(ctx, s.Remote, s.order)
-	if err == nil && len(names) == 0 {
-		err = &RefusedError{"its run has withdrawn the order"}
-	}
-	return err
-}
-
-// made finds the result of another worker, if the remote has one.
-func (s *making) made(ctx context.Context) (kept Kept, err error) {
-	names, err := s.repo.RemoteRefs(ctx, s.Remote, s.result)
-	if err != nil || len(names) == 0 {
-		return kept, err
-	}
-	if err := s.repo.Fetch(ctx, s.Remote, "+"+s.result+":"+s.result); err != nil {
-		return kept, err
-	}
-	commit, err := s.repo.RefCommit(s.result)
+	repo, err := gitops.Mirror(ctx, gitops.Options{Dir: root, Env: os.Environ(), Hooks: "skip", Shim: []string{self, proc.ShimCommand}, Protect: []string{".descartes/"}})
 	if err != nil {
-		return kept, err
+		return nil, err
 	}
-	b, err := s.repo.FileAt(ctx, commit, "result.json", maxOrder)
-	var out Outcome
-	if err == nil {
-		err = json.Unmarshal(b, &out)
+	r := &mirror{remote: newRemote(repo, url, func(text string) { m.Note(unsecret(text)) }), root: root}
+	if m.mirrors == nil {
+		m.mirrors = map[string]*mirror{}
 	}
-	return out.kept(commit), err
+	m.mirrors[url] = r
+	return r, nil
 }
 
-// kept is what the queue hears of a result.
-func (o *Outcome) kept(commit string) Kept {
-	return Kept{Commit: commit, Host: o.Host, Verdict: string(o.Result.Verdict), Limited: o.Limited}
+// made finds the result of another worker, where git refused what an attempt needs. One without order and result is wanted by nobody: its run is over.
+func (s *making) made(ctx context.Context, why error) (kept Kept, err error) {
+	there, err := s.there(ctx, s.result)
+	if err == nil && !there {
+		if there, err = s.there(ctx, s.order); err == nil && !there {
+			return kept, &RefusedError{"its run has withdrawn the order"}
+		}
+		return kept, errors.Join(why, err)
+	}
+	if err == nil {
+		err = s.fetch(ctx, "+"+s.result+":"+s.result)
+	}
+	if err != nil {
+		return kept, errors.Join(why, err)
+	}
+	if kept.Commit, err = s.repo.RefCommit(s.result); err != nil {
+		return kept, err
+	}
+	out, err := outcomeAt(ctx, s.repo, kept.Commit)
+	kept.Verdict = string(out.Result.Verdict)
+	return kept, err
 }
 
 // read reads the order, which is the one that was named.
@@ -233,7 +279,7 @@ func (s *making) read(ctx context.Context) (o Order, err error) {
 	if err != nil {
 		return o, err
 	}
-	b, err := s.repo.FileAt(ctx, s.Commit, "order.json", maxOrder)
+	b, err := s.repo.FileAt(ctx, s.Commit, orderFile, maxOrder)
 	if err != nil {
 		return o, err
 	}
@@ -279,70 +325,31 @@ func (s *making) make(ctx context.Context, order Order, hear func(Live)) (kept K
 	backends = append([]agent.Backend{backend}, backends...)
 	accounts := launch.Accounts(backends, s.root)
 	if r, out := accounts.Known(o.Input.Backend, time.Now()); out {
-		return kept, &QuotaError{Wait{For: fmt.Sprintf("quota: account %s of %s has none until %s", r.Account, hostname(), r.Until.Local().Format("Mon 2 Jan 15:04")), Until: r.Until, Reason: r.Reason}}
+		return kept, &QuotaError{Wait{For: fmt.Sprintf("quota: account %s of %s has none until %s", r.Account, Host(), r.Until.Local().Format("Mon 2 Jan 15:04")), Until: r.Until, Reason: r.Reason}}
 	}
-	box, err := launch.FindSandbox(ctx, launch.Place{Root: s.root, Dir: s.root, Top: s.root}, cfg, backend)
-	if err == nil && s.Confine && box.Mode == sandbox.Off {
-		err = fmt.Errorf("this worker runs agents in a sandbox only, and has none: %s", box.Note)
-	}
+	l, err := s.lane(ctx, &cfg, backends)
 	if err != nil {
 		return kept, err
 	}
-	place := filepath.Join(filepath.Dir(s.root), filepath.Base(s.root)+".pool")
-	mask := redact.Of(cfg.Secrets(os.Environ()))
-	commands := func(slot *workspace.Slot, dir string) (attempt.Agent, attempt.Verifier, func() error, error) {
-		q := launch.CommandsOf{Config: cfg, Sandbox: box, Backends: backends, Files: dir, Dir: s.root, Cookie: launch.Cookie(fmt.Sprintf("%s/slot-%d", s.root, slot.Number))}
-		q.Sandbox.Slot = sandbox.Slot{Tree: slot.Tree(), Objects: slot.Objects(), Shown: []string{dir}}
-		var c launch.Commands
-		if err := c.Start(q); err != nil {
-			return nil, nil, nil, err
+	defer func() {
+		if err != nil { // whatever it left
+			err = errors.Join(err, l.close())
+			return
 		}
-		return c.Agents(), c.Verifier(), c.Close, nil
-	}
-	logs := filepath.Join(store.NewHome(s.root).Run(s.Loop), "logs")
-	if err := os.MkdirAll(logs, 0o755); err != nil {
-		return kept, err
-	}
-	log := filepath.Join(logs, fmt.Sprintf("%d-%s.log", s.Try, s.run))
-	setup := lab.Setup{Command: cfg.Pool.Setup, Log: filepath.Join(logs, "setup-"+s.run+".log"), Redact: mask, Timeout: time.Duration(cfg.Pool.SetupTimeout) * time.Second}
-	setup.Shown = setup.Log
-	var verifier attempt.Verifier
-	pool := workspace.PoolOptions{Repo: s.repo, FS: atomicfile.OS(), Place: place, Root: s.root, Dir: s.root, Shown: box.Mounts(), Fresh: cfg.Pool.Fresh, Setup: cfg.Pool.Setup,
-		Run: func(ctx context.Context, slot *workspace.Slot) error { return lab.SetUp(ctx, verifier, slot, setup) }}
-	slot, err := workspace.NewPool(pool).Take(ctx, 0)
-	if err != nil {
-		return kept, err
-	}
-	defer func() { err = errors.Join(err, slot.Close()) }()
-	dir := workspace.SlotFiles(place, slot.Number, s.Loop)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return kept, err
-	}
-	agents, verifier, end, err := commands(slot, dir)
-	if err != nil {
-		return kept, err
-	}
-	defer func() { err = errors.Join(err, end()) }()
-	runner := &attempt.Runner{Grace: grace, Agent: agents, Verify: verifier, Redact: mask, Dir: dir, Looks: attempt.Looks(), Repo: s.repo, Below: "."}
-	if cfg.NeedsLab() {
-		l := lab.New(lab.Options{Pool: pool, Files: filepath.Join(dir, "lab"), Log: setup.Log, Shown: setup.Log, Redact: mask, Setup: setup.Timeout,
-			Start: func(slot *workspace.Slot, dir string) (attempt.Verifier, func() error, error) {
-				_, v, end, err := commands(slot, dir)
-				return v, end, err
-			},
-			Warn: func(string) error { return nil }})
-		defer func() { err = errors.Join(err, l.Close()) }()
-		runner.Lab = l
-	}
+		s.Maker.mu.Lock()
+		defer s.Maker.mu.Unlock()
+		s.idle = append(s.idle, l)
+	}()
+	log := filepath.Join(store.NewHome(s.root).Run(s.Loop), "logs", fmt.Sprintf("%d-%s.log", s.Try, s.run))
 	start, input := o.Start, o.Input
 	start.At, start.Branch, start.Aside, start.Since, start.Named = o.At.Hash, o.At.Branch, log+".aside", time.Time{}, nil
-	if _, err := slot.Prepare(ctx, start); err != nil {
+	if _, err := l.slot.Prepare(ctx, start); err != nil {
 		return kept, err
 	}
-	input.Log, input.Name, input.Env = log, s.ID(), append(input.Env, slot.Env()...)
+	input.Log, input.Name, input.Env = log, s.ID(), append(input.Env, l.slot.Env()...)
 	following := s.follow(ctx, log, hear)
-	out := Outcome{Version: version, Host: hostname(), Run: s.run}
-	out.Result, err = runner.Run(ctx, slot, input, func(step *attempt.Step) error { s.saw(step, log); return nil })
+	out := Outcome{Version: version, Host: Host(), Run: s.run}
+	out.Result, err = l.runner.Run(ctx, l.slot, input, func(step *attempt.Step) error { s.saw(step, log); return nil })
 	following()
 	out.Steps = s.steps
 	if cause := context.Cause(ctx); errors.Is(cause, ErrDropped) {
@@ -358,17 +365,98 @@ func (s *making) make(ctx context.Context, order Order, hear func(Live)) (kept K
 		}
 	}
 	if r := &out.Result.Agent; r.End == agent.Limited {
-		out.Limited = true
+		out.Result.Paced = true
 		now, until := time.Now(), r.Until
 		if until.IsZero() {
 			until = now.Add(unsaid)
 		}
-		what, _, _ := strings.Cut(r.Reason, "; resets ")                                                                                               // which Until says
-		_ = accounts.Note(quota.Record{Backend: input.Backend, Until: until, Reason: cut(mask.Text(what), maxTitle), Loop: LoopName(s.Loop), At: now}) // else the next attempt meets it too
+		what, _, _ := strings.Cut(r.Reason, "; resets ")                                                                                                          // which Until says
+		_ = accounts.Note(quota.Record{Backend: input.Backend, Until: until, Reason: cut(l.runner.Redact.Text(what), maxTitle), Loop: LoopName(s.Loop), At: now}) // else the next attempt meets it too
 	}
 	gctx, done := attempt.Linger(ctx)
 	defer done()
-	return s.send(gctx, &out, log)
+	return s.deliver(gctx, &out, log)
+}
+
+// lane takes one that an attempt of the same run left, or makes one, in the place of another run's.
+func (s *making) lane(ctx context.Context, cfg *config.Config, backends []agent.Backend) (l *lane, err error) {
+	settings, err := json.Marshal(cfg)
+	if err != nil {
+		return nil, err
+	}
+	l = &lane{key: s.Remote + "\n" + s.Loop + "\n" + string(settings)}
+	m := s.Maker
+	m.mu.Lock()
+	var found *lane
+	if n := len(m.idle); n > 0 {
+		at := max(0, slices.IndexFunc(m.idle, func(one *lane) bool { return one.key == l.key }))
+		found, m.idle = m.idle[at], slices.Delete(m.idle, at, at+1)
+	}
+	m.mu.Unlock()
+	if found != nil && found.key == l.key {
+		return found, nil
+	} else if found != nil {
+		err = found.close()
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.close())
+		}
+	}()
+	if err != nil {
+		return l, err
+	}
+	box, err := launch.FindSandbox(ctx, launch.Place{Root: s.root, Dir: s.root, Top: s.root}, *cfg, backends[0])
+	if err == nil && s.Confine && box.Mode == sandbox.Off {
+		err = fmt.Errorf("this worker runs agents in a sandbox only, and has none: %s", box.Note)
+	}
+	if err != nil {
+		return l, err
+	}
+	place := filepath.Join(filepath.Dir(s.root), filepath.Base(s.root)+".pool")
+	commands := func(slot *workspace.Slot, dir string) (attempt.Agent, attempt.Verifier, func() error, error) {
+		q := launch.CommandsOf{Config: *cfg, Sandbox: box, Backends: backends, Files: dir, Dir: s.root, Cookie: launch.Cookie(fmt.Sprintf("%s/slot-%d", s.root, slot.Number))}
+		q.Sandbox.Slot = sandbox.Slot{Tree: slot.Tree(), Objects: slot.Objects(), Shown: []string{dir}}
+		var c launch.Commands
+		if err := c.Start(q); err != nil {
+			return nil, nil, nil, err
+		}
+		return c.Agents(), c.Verifier(), c.Close, nil
+	}
+	logs := filepath.Join(store.NewHome(s.root).Run(s.Loop), "logs")
+	if err := os.MkdirAll(logs, 0o755); err != nil {
+		return l, err
+	}
+	setup := lab.Setup{Command: cfg.Pool.Setup, Log: filepath.Join(logs, "setup-"+s.run+".log"), Redact: redact.Of(cfg.Secrets(os.Environ())), Timeout: time.Duration(cfg.Pool.SetupTimeout) * time.Second}
+	setup.Shown = setup.Log
+	var verifier attempt.Verifier
+	pool := workspace.PoolOptions{Repo: s.repo, FS: atomicfile.OS(), Place: place, Root: s.root, Dir: s.root, Shown: box.Mounts(), Fresh: cfg.Pool.Fresh, Setup: cfg.Pool.Setup,
+		Run: func(ctx context.Context, slot *workspace.Slot) error { return lab.SetUp(ctx, verifier, slot, setup) }}
+	if l.slot, err = workspace.NewPool(pool).Take(ctx, 0); err != nil {
+		return l, err
+	}
+	l.end = append(l.end, l.slot.Close)
+	dir := workspace.SlotFiles(place, l.slot.Number, s.Loop)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return l, err
+	}
+	agents, verifier, end, err := commands(l.slot, dir)
+	if err != nil {
+		return l, err
+	}
+	l.end = append(l.end, end)
+	l.runner = &attempt.Runner{Grace: grace, Agent: agents, Verify: verifier, Redact: setup.Redact, Dir: dir, Looks: attempt.Looks(), Repo: s.repo, Below: "."}
+	if cfg.NeedsLab() {
+		looks := lab.New(lab.Options{Pool: pool, Files: filepath.Join(dir, "lab"), Log: setup.Log, Shown: setup.Log, Redact: setup.Redact, Setup: setup.Timeout,
+			Start: func(slot *workspace.Slot, dir string) (attempt.Verifier, func() error, error) {
+				_, v, end, err := commands(slot, dir)
+				return v, end, err
+			},
+			Warn: func(string) error { return nil }})
+		l.end = append(l.end, looks.Close)
+		l.runner.Lab = looks
+	}
+	return l, nil
 }
 
 // unsaid is how long an account is left alone whose agent does not say when there is more.
@@ -396,8 +484,8 @@ func (s *making) saw(step *attempt.Step, log string) {
 	}
 }
 
-// send puts what came of the attempt on the remote, with the trees that it names. Where another worker was there first, its result counts.
-func (s *making) send(ctx context.Context, out *Outcome, log string) (kept Kept, err error) {
+// deliver puts what came of the attempt on the remote in the place of its order, with the trees that it names. Where another worker was there first, its result counts.
+func (s *making) deliver(ctx context.Context, out *Outcome, log string) (kept Kept, err error) {
 	files := map[string][]byte{}
 	prefix := strings.TrimSuffix(log, "log")
 	found, err := filepath.Glob(prefix + "*.log")
@@ -415,56 +503,33 @@ func (s *making) send(ctx context.Context, out *Outcome, log string) (kept Kept,
 	if files[logFile], err = readLog(log); err != nil {
 		return kept, err
 	}
-	if files["result.json"], err = json.Marshal(out); err != nil {
+	if files[resultFile], err = json.Marshal(out); err != nil {
 		return kept, err
 	}
-	work, parents := &out.Result.Work, []string{s.Commit}
-	if work.Commits != "" {
-		parents = append(parents, work.Commits)
-	}
-	commit, err := commitOf(ctx, s.repo, s.result, files, parents, []gitops.Tree{work.Seen, work.After},
-		fmt.Sprintf("descartes: result of attempt %d at task %s, made by %s", s.Try, s.Task, out.Host))
+	work := &out.Result.Work
+	tree, err := s.repo.Bundle(ctx, files, work.Seen, work.After)
 	if err != nil {
 		return kept, err
 	}
-	kept = out.kept(commit)
-	err = s.reach.Do(ctx, reachFor, func() error {
-		if err := s.wanted(ctx); err != nil {
-			return err
-		}
-		err := s.repo.Send(ctx, s.Remote, s.result+":"+s.result)
-		if err == nil || gitops.Unreachable(err) {
-			return err
-		}
-		if first, ferr := s.made(ctx); ferr == nil && first.Commit != "" {
-			kept, err = first, nil
-		}
-		return err
-	})
+	commit, err := s.repo.Link(ctx, s.Commit, gitops.Link{Tree: tree, Second: work.Commits, When: time.Now(),
+		Message: fmt.Sprintf("descartes: result of attempt %d at task %s, made by %s", s.Try, s.Task, out.Host)})
 	if err != nil {
-		return Kept{}, fmt.Errorf("send the result: %w", err)
+		return kept, err
 	}
-	return kept, nil
+	if err = s.remote.send(ctx, commit+":"+s.result, s.order+"@"+s.Commit); err != nil {
+		return s.made(ctx, fmt.Errorf("send the result: %w", err))
+	}
+	return Kept{commit, string(out.Result.Verdict)}, nil
 }
 
-// readLog is a log, at most so much of it that it can be sent.
+// readLog is a log, nothing where there is none.
 func readLog(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	b, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
+		err = nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxLog))
+	return b, err
 }
-
-// The files of an attempt's reports.
-const (
-	logFile   = "log"
-	stepsFile = "steps.json"
-)
 
 // How often a log that grows is sent, and how long after a step: at least, and in what sending took.
 const (
@@ -478,7 +543,7 @@ func (s *making) follow(ctx context.Context, log string, hear func(Live)) (done 
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		var had gitops.Tree
-		var before []string
+		before := ""
 		var took time.Duration
 		for {
 			select {
@@ -497,15 +562,15 @@ func (s *making) follow(ctx context.Context, log string, hear func(Live)) (done 
 			if err != nil || tree == had {
 				continue
 			}
-			commit, err := s.repo.Keep(ctx, s.report, tree, before, "descartes: log so far")
+			commit, err := s.repo.Link(ctx, before, gitops.Link{Tree: tree, When: began, Message: "descartes: log so far"})
 			if err == nil {
-				err = s.repo.Send(ctx, s.Remote, "+"+s.report+":"+s.report)
+				err = s.push.move(ctx, "+"+commit+":"+s.report)
 			}
 			if err != nil { // it comes with the result
 				continue
 			}
-			hear(Live{Host: hostname(), Run: s.run, Commit: commit})
-			had, before, took = tree, []string{commit}, time.Since(began)
+			hear(Live{Host: Host(), Run: s.run, Commit: commit})
+			had, before, took = tree, commit, time.Since(began)
 		}
 	})
 	return func() { stop(); wg.Wait() }
@@ -523,5 +588,5 @@ func (s *making) soFar(ctx context.Context, log string) (gitops.Tree, error) {
 	if err != nil {
 		return "", err
 	}
-	return s.repo.WithContent(ctx, s.repo.EmptyTree(), map[string][]byte{logFile: text, stepsFile: steps})
+	return s.repo.Bundle(ctx, map[string][]byte{logFile: text, stepsFile: steps})
 }

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -19,9 +20,98 @@ type Reach struct {
 	since time.Time // when it stopped answering
 }
 
-// remote reaches a git remote.
-func remote(name string, note func(string)) *Reach {
-	return &Reach{Name: "the remote " + name, Away: gitops.Unreachable, Note: note}
+// remote is a git remote, for all the attempts that a process has to do with.
+type remote struct {
+	Reach
+	repo       *gitops.Repo
+	name       string // or URL
+	push, pull convoy
+}
+
+func newRemote(repo *gitops.Repo, name string, note func(string)) *remote {
+	r := &remote{Reach: Reach{Name: "the remote " + name, Away: gitops.Unreachable, Note: note}, repo: repo, name: name}
+	r.push = newConvoy(func(ctx context.Context, refspecs []string) error { return repo.Send(ctx, name, refspecs...) })
+	r.pull = newConvoy(func(ctx context.Context, refspecs []string) error { return repo.Fetch(ctx, name, refspecs...) })
+	return r
+}
+
+// send pushes refs, as gitops.Repo.Send has it, and waits for a remote that is away.
+func (r *remote) send(ctx context.Context, refspecs ...string) error {
+	return r.Do(ctx, reachFor, func() error { return r.push.move(ctx, refspecs...) })
+}
+
+// fetch brings refs here, for a worker.
+func (r *remote) fetch(ctx context.Context, refspecs ...string) error {
+	return r.Do(ctx, fetchFor, func() error { return r.pull.move(ctx, refspecs...) })
+}
+
+// there reports whether the remote has a ref.
+func (r *remote) there(ctx context.Context, ref string) (bool, error) {
+	names, err := r.repo.RemoteRefs(ctx, r.name, ref)
+	return len(names) > 0, err
+}
+
+// convoy moves refs. What is to go while git is under way goes together in its next call.
+type convoy struct {
+	do   func(ctx context.Context, refspecs []string) error
+	turn chan struct{} // full while git is under way
+
+	mu   sync.Mutex
+	next []*load
+}
+
+// load is what one caller moves.
+type load struct {
+	refspecs []string
+	over     chan error
+}
+
+// errAlone says that a load could not go with the others, which may be their fault.
+var errAlone = errors.New("one of several refs was refused")
+
+func newConvoy(do func(context.Context, []string) error) convoy {
+	return convoy{do: do, turn: make(chan struct{}, 1)}
+}
+
+func (c *convoy) move(ctx context.Context, refspecs ...string) (err error) {
+	mine := &load{refspecs, make(chan error, 1)}
+	c.mu.Lock()
+	c.next = append(c.next, mine)
+	c.mu.Unlock()
+	select {
+	case err = <-mine.over:
+	case <-ctx.Done():
+		return ctx.Err()
+	case c.turn <- struct{}{}:
+		c.mu.Lock()
+		all := c.next
+		c.next = nil
+		c.mu.Unlock()
+		if len(all) > 0 {
+			c.lead(ctx, all)
+		}
+		<-c.turn
+		err = <-mine.over
+	}
+	if errors.Is(err, errAlone) {
+		err = c.do(ctx, refspecs)
+	}
+	return err
+}
+
+// lead moves what several callers want to.
+func (c *convoy) lead(ctx context.Context, all []*load) {
+	var refspecs []string
+	for _, l := range all {
+		refspecs = append(refspecs, l.refspecs...)
+	}
+	err := c.do(ctx, refspecs)
+	if err != nil && len(all) > 1 && (ctx.Err() != nil || !gitops.Unreachable(err)) {
+		err = errAlone
+	}
+	for _, l := range all {
+		l.over <- err
+	}
 }
 
 // How long a remote that does not answer is waited for, and how long it is left alone in between.

@@ -145,6 +145,24 @@ func (r *Repo) FileAt(_ context.Context, commit, name string, limit int64) ([]by
 	return f.Data, nil
 }
 
+// Bundle is a tree of plain files with this content, byte for byte. Its folders 0, 1 and so on are those trees that are not "".
+func (r *Repo) Bundle(ctx context.Context, files map[string][]byte, folders ...Tree) (Tree, error) {
+	items := map[string]treeItem{}
+	for i, folder := range folders {
+		if folder != "" {
+			items[strconv.Itoa(i)] = treeItem{modeDir, string(folder)}
+		}
+	}
+	for name, data := range files {
+		id, err := r.put(ctx, "blob", data)
+		if err != nil {
+			return "", fmt.Errorf("store %s: %w", name, err)
+		}
+		items[name] = treeItem{modeRegular, id}
+	}
+	return r.edit(ctx, r.EmptyTree(), items)
+}
+
 // WithContent is a tree in which some files have this content, as git stores it. New ones are plain files.
 func (r *Repo) WithContent(ctx context.Context, tree Tree, files map[string][]byte) (Tree, error) {
 	view, edits := r.view(tree), map[string]treeItem{}
@@ -435,9 +453,17 @@ func (r *Repo) RemoteURL(ctx context.Context, remote string) (url string, login 
 	return url, login, nil
 }
 
-// Send is Push without the hooks that people have for their own pushes. "+" forces a ref, as git has it, and an empty source deletes one.
+// Send is Push without the hooks that people have for their own pushes. "+" forces a ref, as git has it, and an empty source deletes one. REF@COMMIT deletes
+// it if that is where it is; else nothing at all is sent.
 func (r *Repo) Send(ctx context.Context, remote string, refspecs ...string) error {
-	_, err := r.cli.run(ctx, gitCall{options: givingUp, args: append([]string{"push", "-q", "--", remote}, refspecs...), env: r.reaching()})
+	args, refspecs := []string{"push", "-q"}, slices.Clone(refspecs)
+	for i, spec := range refspecs {
+		if at := strings.LastIndex(spec, "@"); at >= 0 && !strings.Contains(spec, ":") {
+			args = append(args, "--atomic", "--force-with-lease="+spec[:at]+":"+spec[at+1:])
+			refspecs[i] = ":" + spec[:at]
+		}
+	}
+	_, err := r.cli.run(ctx, gitCall{options: givingUp, args: slices.Concat(args, []string{"--", remote}, refspecs), env: r.reaching()})
 	return err
 }
 

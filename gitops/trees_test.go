@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestDiffStat(t *testing.T) {
@@ -106,6 +107,42 @@ func TestContents(t *testing.T) {
 	s.sh("mkdir dir new; printf 'one\n' >dir/a.txt; printf 'true\n' >run; chmod +x run; ln -s run to; printf 'b\n' >new/b.txt")
 	if want := snap(t, r); with != want {
 		t.Errorf("got tree %s, want %s", with, want)
+	}
+}
+
+// TestSend: a ref takes the place of another one on a remote, or nothing is sent; what travels is a tree byte for byte, whatever the attributes say.
+func TestSend(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	s.put(".gitattributes", "* text eol=crlf\n")
+	s.git("init", "-q", "--bare", "remote.git")
+	folder := snap(t, r)
+	tree, err := r.Bundle(t.Context(), map[string][]byte{"log": []byte("a\r\nb\n")}, "", folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit, err := r.Link(t.Context(), "", Link{Tree: tree, When: time.Now(), Message: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const order, result = "refs/descartes/a@b/order", "refs/descartes/a@b/result"
+	if err := r.Send(t.Context(), "remote.git", commit+":"+order); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Send(t.Context(), "remote.git", commit+":"+result, order+"@"+commit); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Send(t.Context(), "remote.git", commit+":refs/descartes/late", order+"@"+commit); err == nil {
+		t.Error("a ref that is gone was replaced")
+	}
+	if names, err := r.RemoteRefs(t.Context(), "remote.git", "*"); err != nil || len(names) != 1 || names[result] != commit {
+		t.Errorf("on the remote: %v, %v", names, err)
+	}
+	if b, err := r.FileAt(t.Context(), commit, "log", 100); err != nil || string(b) != "a\r\nb\n" {
+		t.Errorf("log: %q, %v", b, err)
+	}
+	if b, err := r.FileAt(t.Context(), commit, "1/.gitattributes", 100); err != nil || len(b) == 0 {
+		t.Errorf("the folder: %q, %v", b, err)
 	}
 }
 

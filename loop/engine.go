@@ -429,7 +429,7 @@ func (l *worker) execute(u *unit, start workspace.Start, in attempt.Input) (err 
 		return nil
 	}
 	if away := l.run.tools.Away; away != nil {
-		o := Order{Loop: l.run.state.ID, Tag: l.run.state.Tag, Task: u.task.ID, Title: u.task.Title, Rank: u.task.Priority, Try: u.number, Again: u.again, At: u.stand.Head, Start: start, Input: in}
+		o := Order{Loop: l.run.state.ID, Tag: l.run.state.Tag, Task: u.task.ID, Title: u.task.Title, Rank: u.task.Priority, Try: u.number, Slot: u.lane.number(), Again: u.again, At: u.stand.Head, Start: start, Input: in}
 		l.run.say(func() {
 			if o.Wave = l.run.waveOf(u.task.ID); o.Start.Before == "" {
 				o.Start.Before = u.stand.Tree

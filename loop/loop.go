@@ -78,6 +78,7 @@ type Order struct {
 	Wave  int             `json:"wave"`
 	Rank  string          `json:"rank,omitempty"` // the task's priority
 	Try   int             `json:"try"`            // number of the attempt within the loop
+	Slot  int             `json:"-"`              // it has another attempt only when the journal has the end of this one
 	Again bool            `json:"-"`              // an earlier run gave the same order
 	Ref   string          `json:"-"`              // of such an order: the ref of the reports that the journal has
 	Steps int             `json:"-"`              // and their number

@@ -144,9 +144,8 @@ func (f *fleetRun) Join(ctx context.Context, r *launch.Run, l *loop.Loop, cfg lo
 	}
 	carrier, err := dial(ctx, address)
 	if err == nil {
-		host, _ := os.Hostname()
 		err = f.Start(ctx, fleet.Options{Repo: r.Repo, Remote: remote, Config: cfg, Carrier: carrier, Note: func(text string) { _ = l.Warn(text) },
-			Hello: fleet.Hello{Tag: cfg.Scud.Tag, Loop: fleet.NameLoop(l.ID(), r.Root+"\n"+l.State().StartedAt.UTC().Format(time.RFC3339Nano)), Host: host}})
+			Hello: fleet.Hello{Tag: cfg.Scud.Tag, Loop: fleet.NameLoop(l.ID(), r.Root+"\n"+l.State().StartedAt.UTC().Format(time.RFC3339Nano)), Host: fleet.Host()}})
 	}
 	if _, taken := errors.AsType[*fleet.TakenError](err); taken {
 		return badInput(fleetProgram+" status lists what is under way", "--fleet: %w", err)

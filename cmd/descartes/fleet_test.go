@@ -26,6 +26,8 @@ func directFleet() {
 // the remote, and prints it. Workers say that their reports are in $FLEET_REF.
 type direct struct{}
 
+var directMaker = fleet.Maker{Cache: os.Getenv("FLEET_CACHE"), Note: func(text string) { fmt.Fprintln(os.Stderr, text) }}
+
 func (direct) Claim(context.Context, fleet.Hello, func(string), func(error)) (func(), error) {
 	return func() {}, nil
 }
@@ -44,7 +46,6 @@ func (direct) Carry(ctx context.Context, a fleet.Ask, hear func(fleet.Report) er
 		<-ctx.Done()
 		return kept, errors.New("it was cancelled")
 	}
-	m := fleet.Maker{Cache: os.Getenv("FLEET_CACHE")}
 	for try := 1; ; try++ {
 		if err := os.RemoveAll(filepath.Join(launch.StateDir(), "limits")); err != nil { // this one has an account of its own
 			return kept, err
@@ -60,7 +61,7 @@ func (direct) Carry(ctx context.Context, a fleet.Ask, hear func(fleet.Report) er
 		}()
 		go func() {
 			var err error
-			kept, err = m.Make(mctx, a, fmt.Sprintf("%d-direct", try), try > 1, func(l fleet.Live) { said <- l }, func(text string) { fmt.Fprintln(os.Stderr, text) })
+			kept, err = directMaker.Make(mctx, a, fmt.Sprintf("%d-direct", try), func(l fleet.Live) { said <- l })
 			done <- err
 		}()
 		for over := false; !over; {

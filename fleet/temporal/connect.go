@@ -77,8 +77,7 @@ func (s Server) Dial(ctx context.Context) (f *Fleet, err error) {
 	if s.KeyFile != "" {
 		opt.FailureConverter = failures(f.converter)
 	}
-	host, _ := os.Hostname()
-	opt.Identity = fmt.Sprintf("%s@%d", host, os.Getpid())
+	opt.Identity = fmt.Sprintf("%s@%d", fleet.Host(), os.Getpid())
 	opt.Logger = log.NewStructuredLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
 	ctx, done := context.WithTimeout(ctx, connectFor)
 	defer done()

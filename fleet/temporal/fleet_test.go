@@ -51,9 +51,16 @@ func TestAttempt(t *testing.T) {
 				if tries++; tries <= len(c.fails) {
 					return fleet.Kept{}, c.fails[tries-1]
 				}
-				return fleet.Kept{Commit: "made"}, nil
+				return fleet.Kept{Commit: "made", Verdict: "failed"}, nil
 			}, activity.RegisterOptions{Name: makeActivity})
+			if err := env.SetTypedSearchAttributesOnStart(temporal.NewSearchAttributes(byVerdict.ValueSet("none yet"))); err != nil {
+				t.Fatal(err)
+			}
+			if c.want != "" { // Temporal's page shows what came of it
+				env.OnUpsertTypedSearchAttributes(temporal.NewSearchAttributes(byVerdict.ValueSet("failed"))).Return(nil).Once()
+			}
 			env.ExecuteWorkflow(attemptWorkflow, a)
+			env.AssertExpectations(t)
 			var k fleet.Kept
 			if err := env.GetWorkflowResult(&k); (err != nil) != (c.want == "") || k.Commit != c.want || tries != c.tries {
 				t.Errorf("got %q, %v after %d tries, want %q after %d", k.Commit, err, tries, c.want, c.tries)

@@ -22,18 +22,19 @@ import (
 	"descartes/fleet"
 )
 
-// Search attributes by which Temporal's own page and tools find what belongs to a tag, task, wave or loop. A server has to know them first; on
-// one that does not, workflows have none. They are never encrypted: no title is among them.
+// Search attributes by which Temporal's own page and tools find what belongs to a tag, task, wave or loop, and what came of it. A server has to know them
+// first; on one that does not, workflows have none. They are never encrypted: no title is among them.
 var (
-	byTag  = temporal.NewSearchAttributeKeyKeyword("DescartesTag")
-	byTask = temporal.NewSearchAttributeKeyKeyword("DescartesTask")
-	byLoop = temporal.NewSearchAttributeKeyKeyword("DescartesLoop")
-	byWave = temporal.NewSearchAttributeKeyInt64("DescartesWave")
+	byTag     = temporal.NewSearchAttributeKeyKeyword("DescartesTag")
+	byTask    = temporal.NewSearchAttributeKeyKeyword("DescartesTask")
+	byLoop    = temporal.NewSearchAttributeKeyKeyword("DescartesLoop")
+	byWave    = temporal.NewSearchAttributeKeyInt64("DescartesWave")
+	byVerdict = temporal.NewSearchAttributeKeyKeyword("DescartesVerdict")
 )
 
 // SearchAttributes are their names and types, as name=Type.
 func SearchAttributes() (list []string) {
-	for _, k := range []temporal.SearchAttributeKey{byTag, byTask, byLoop, byWave} {
+	for _, k := range []temporal.SearchAttributeKey{byTag, byTask, byLoop, byWave, byVerdict} {
 		list = append(list, k.GetName()+"="+k.GetValueType().String())
 	}
 	return list
@@ -168,10 +169,10 @@ func (f *Fleet) Carry(ctx context.Context, a fleet.Ask, hear func(fleet.Report) 
 	var run client.WorkflowRun
 	if err := f.server.Do(ctx, 0, func() (err error) {
 		run, err = f.start(ctx, client.StartWorkflowOptions{ID: a.ID(), WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-			WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE, StaticSummary: summary(&a),
+			WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE, StaticSummary: a.String(), EnableEagerStart: true,
 			Priority: temporal.Priority{PriorityKey: rank(&a), FairnessKey: a.Loop}, // a small run does not wait for the end of a large one
 			Memo:     map[string]any{needsMemo: a.Needs}},
-			[]temporal.SearchAttributeUpdate{byTag.ValueSet(a.Tag), byTask.ValueSet(a.Task), byWave.ValueSet(int64(a.Wave)), byLoop.ValueSet(a.Loop)}, attemptWorkflow, ask{a, f.silent})
+			[]temporal.SearchAttributeUpdate{byTag.ValueSet(a.Tag), byTask.ValueSet(a.Task), byWave.ValueSet(int64(a.Wave)), byLoop.ValueSet(a.Loop), byVerdict.ValueSet("none yet")}, attemptWorkflow, ask{a, f.silent})
 		return err
 	}); err != nil {
 		return kept, err

@@ -45,9 +45,9 @@ const stopFor = 20 * time.Second
 
 // Serve works until ctx ends. What is under way then is given back: another worker makes it.
 func (w *Worker) Serve(ctx context.Context, f *Fleet) (err error) {
-	w.report = f.client.RecordActivityHeartbeat
+	w.report, w.Note = f.client.RecordActivityHeartbeat, func(text string) { w.tell("%s", text) }
 	w.slots = &slots{free: w.Slots, changed: make(chan struct{}), room: w.room}
-	id := fmt.Sprintf("%s@%d%s%d", host(), os.Getpid(), slotsMark, w.Slots)
+	id := fmt.Sprintf("%s@%d%s%d", fleet.Host(), os.Getpid(), slotsMark, w.Slots)
 	if len(w.Labels) > 0 {
 		id += ", labels " + strings.Join(w.Labels, ",")
 	}
@@ -55,6 +55,7 @@ func (w *Worker) Serve(ctx context.Context, f *Fleet) (err error) {
 	for _, l := range w.Labels {
 		queues = append(queues, queueOf([]string{l}))
 	}
+	defer func() { err = errors.Join(err, w.Close()) }()
 	var ending sync.WaitGroup
 	defer ending.Wait()
 	for _, queue := range queues {
@@ -74,11 +75,6 @@ func (w *Worker) Serve(ctx context.Context, f *Fleet) (err error) {
 	fmt.Fprintf(w.Log, "ready: %s, repositories in %s; Ctrl-C ends it\n", terminal.Count(w.Slots, "slot"), w.Cache)
 	<-ctx.Done()
 	return nil
-}
-
-func host() string {
-	host, _ := os.Hostname()
-	return host
 }
 
 // room says why no attempt may begin now, "" where one may.
@@ -124,16 +120,16 @@ func (w *Worker) make(ctx context.Context, a fleet.Ask) (kept fleet.Kept, err er
 		return kept, temporal.NewNonRetryableApplicationError(fmt.Sprintf("no worker may work for %s: --repo names those that it works for", a.Remote), refused, nil)
 	}
 	if !w.slots.take() {
-		return kept, handBack(handedBack, "all slots of "+host()+" are in use", 200*time.Millisecond) // each poll that was under way brings one at most
+		return kept, handBack(handedBack, "all slots of "+fleet.Host()+" are in use", 200*time.Millisecond) // each poll that was under way brings one at most
 	}
 	defer func() { w.slots.give(err == nil) }()
 	for _, l := range a.Needs {
 		if !slices.Contains(w.Labels, l) {
-			return kept, handBack(handedBack, host()+" has no "+l, stepAside-time.Second)
+			return kept, handBack(handedBack, fleet.Host()+" has no "+l, stepAside-time.Second)
 		}
 	}
 	if full := w.room(); full != "" {
-		return kept, handBack(handedBack, host()+": "+full, time.Second)
+		return kept, handBack(handedBack, fleet.Host()+": "+full, time.Second)
 	}
 	var before beat // of whoever had it before, if anybody had
 	if activity.HasHeartbeatDetails(ctx) {
@@ -151,7 +147,7 @@ func (w *Worker) make(ctx context.Context, a fleet.Ask) (kept fleet.Kept, err er
 	p := w.startPulse(ctx, beat{Tries: before.Tries + 1}, end)
 	defer p.stop()
 	w.tell("%s", what)
-	kept, err = w.Make(mctx, a, fmt.Sprintf("%d-%s", info.Attempt, info.WorkflowExecution.RunID[:8]), before.Tries > 0, p.hear, func(text string) { w.tell("%s: %s", what, text) })
+	kept, err = w.Make(mctx, a, fmt.Sprintf("%d-%s", info.Attempt, info.WorkflowExecution.RunID[:8]), p.hear)
 	cause := context.Cause(mctx)
 	switch _, no := errors.AsType[*fleet.RefusedError](err); {
 	case err == nil:
@@ -172,9 +168,9 @@ func (w *Worker) make(ctx context.Context, a fleet.Ask) (kept fleet.Kept, err er
 			w.full = time.Now()
 			w.mu.Unlock()
 			p.say(before) // it is no try
-			err = handBack(handedBack, fmt.Sprintf("the disk of %s is full: %v", host(), err), time.Second)
+			err = handBack(handedBack, fmt.Sprintf("the disk of %s is full: %v", fleet.Host(), err), time.Second)
 		} else {
-			err = temporal.NewApplicationError(fmt.Sprintf("%s could not make the attempt: %v", host(), err), notMade)
+			err = temporal.NewApplicationError(fmt.Sprintf("%s could not make the attempt: %v", fleet.Host(), err), notMade)
 		}
 	}
 	w.tell("%s ended without a result: %v", what, why(err))
@@ -186,8 +182,9 @@ func (w *Worker) make(ctx context.Context, a fleet.Ask) (kept fleet.Kept, err er
 type pulse struct {
 	stop func()
 
-	mu  sync.Mutex
-	now beat
+	mu   sync.Mutex
+	now  beat
+	last bool // the end has something to say
 }
 
 const (
@@ -195,7 +192,7 @@ const (
 	reportFor = 5 * time.Second
 )
 
-// startPulse reports b, and what is said later, until stop, which reports the last of it. end ends the attempt.
+// startPulse reports b, and what is heard later, until stop. end ends the attempt.
 func (w *Worker) startPulse(ctx context.Context, b beat, end context.CancelCauseFunc) *pulse {
 	info, stopped := activity.GetInfo(ctx), activity.GetWorkerStopChannel(ctx)
 	p := &pulse{now: b}
@@ -226,7 +223,9 @@ func (w *Worker) startPulse(ctx context.Context, b beat, end context.CancelCause
 				stopped = nil
 				end(fleet.ErrDropped)
 			case <-quit:
-				last = true
+				if last = p.last; !last {
+					return
+				}
 			case <-tick.C:
 			}
 		}
@@ -241,11 +240,11 @@ func (p *pulse) hear(l fleet.Live) {
 	p.now.Live = l
 }
 
-// say replaces all that is reported.
+// say replaces all that is reported, and has it reported before the end.
 func (p *pulse) say(b beat) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.now = b
+	p.now, p.last = b, true
 }
 
 // accepts reports whether the worker works for a repository. A URL with a way up in its path may lead out of what a pattern allows.

@@ -4,9 +4,7 @@
 package temporal
 
 import (
-	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -61,16 +59,14 @@ func Attempt(ctx workflow.Context, a ask) (k fleet.Kept, err error) {
 		StartToCloseTimeout:    limit,
 		HeartbeatTimeout:       a.Silent,
 		WaitForCancellation:    true, // its processes are dead then
-		Summary:                summary(&a.Ask),
+		Summary:                a.String(),
 		RetryPolicy:            &temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: time.Minute, MaximumAttempts: math.MaxInt32, NonRetryableErrorTypes: []string{refused}},
 	})
 	err = workflow.ExecuteActivity(ctx, makeActivity, a.Ask).Get(ctx, &k)
+	if sought := workflow.GetTypedSearchAttributes(ctx); err == nil && sought.ContainsKey(byVerdict) { // else the server does not know it
+		err = workflow.UpsertTypedSearchAttributes(ctx, byVerdict.ValueSet(k.Verdict))
+	}
 	return k, err
-}
-
-func summary(a *fleet.Ask) string {
-	s := fmt.Sprintf("%s, wave %d, task %s, attempt %d: %s", a.Tag, a.Wave, a.Task, a.Try, a.Title)
-	return strings.ToValidUTF8(s[:min(len(s), 200)], "")
 }
 
 // aliveFor is how long the claim of a run outlasts its process.
