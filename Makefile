@@ -57,12 +57,16 @@ test-browser: ## the page of descartes serve in a headless Chromium
 	go vet -tags browser ./internal/web
 	go test -count=1 -tags browser -run 'Browser|Access|Many' -v ./internal/web
 
-test-fleet: ## a fleet on this machine with a real server, and kills (minutes; RUNS=n nights)
+# Temporal's server as a team has it, where PostgreSQL is installed; POSTGRES= tests on the development server.
+POSTGRES = $(if $(wildcard /usr/lib/postgresql/*/bin/postgres),$(CURDIR)/build/temporal)
+
+test-fleet: ## a fleet on this machine with a real server on PostgreSQL, and kills (20 minutes; RUNS=n nights; POSTGRES= without)
 	@command -v temporal >/dev/null || { echo "installing the temporal server program, which takes some minutes"; go install github.com/temporalio/cli/cmd/temporal@v1.5.1; } || \
 	{ echo "it cannot be installed here: nothing was tested"; exit 1; }
 	go vet -tags fleet ./fleet/... ./cmd/descartes
 	go test -count=1 -tags fleet ./cmd/descartes -run '^TestDeploy'
-	PATH="$$PATH:$$(go env GOPATH)/bin" go test -count=1 -timeout 120m -tags fleet ./fleet/temporal -v -args -runs $(or $(RUNS),3)
+	$(if $(POSTGRES),GOBIN=$(POSTGRES) go install -ldflags "-s -w" go.temporal.io/server/cmd/server@v1.29.1 go.temporal.io/server/cmd/tools/sql@v1.29.1)
+	PATH="$$PATH:$$(go env GOPATH)/bin" go test -count=1 -timeout 120m -tags fleet ./fleet/temporal -v -args -runs $(or $(RUNS),3) -postgres "$(POSTGRES)"
 
 docs: ## renew what docs/ has from the code: commands, settings, exit codes, rules of the guard, schemas
 	go test -count=1 ./cmd/descartes ./internal/config ./view ./verify/guard -run '^TestDocs$$' -update

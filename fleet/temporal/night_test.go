@@ -27,7 +27,7 @@ func TestNight(t *testing.T) {
 	if n := w.journal("tally")["attempt_started"]; w.attempts() != n {
 		t.Errorf("%d agents ran for %d attempts", w.attempts(), n)
 	}
-	t.Logf("%d tasks, %d attempts in %v", *tasks, w.attempts(), time.Since(began).Round(time.Second/10))
+	t.Logf("%d tasks, %d attempts in %v; %s", *tasks, w.attempts(), time.Since(began).Round(time.Second/10), w.figures(w.attempts(), p))
 	out := w.start(w.project, "descartes", "loop", "logs", "7", "--attempt", "1")
 	if <-out.over; !strings.Contains(out.out.String(), "task 7") {
 		t.Errorf("the log of task 7: %s", out.out)

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/cgi"
@@ -39,6 +41,8 @@ type town struct {
 	bare    string
 	remote  *wall
 	last    *output // of a run
+
+	database *database // of the server; nil: it has a file
 }
 
 // program is a running program with its output.
@@ -85,6 +89,14 @@ func (w *town) startWith(env []string, dir, name string, args ...string) *progra
 	}
 	go func() { _ = p.cmd.Wait(); close(p.over) }()
 	return p
+}
+
+// said is what it printed, nothing where there is none.
+func (p *program) said() string {
+	if p == nil {
+		return ""
+	}
+	return p.out.String()
 }
 
 // kill kills a program as a machine's end would: everything of its process group.
@@ -171,12 +183,7 @@ func newTown(t *testing.T, p plan) *town {
 		p.silent = "5s"
 	}
 	w := &town{t: t, dir: dir, bin: programs.dir, project: filepath.Join(dir, "project"), agents: filepath.Join(dir, "ledger"), silent: p.silent, slots: p.slots}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.address = l.Addr().String()
-	l.Close()
+	w.address = "127.0.0.1:" + freePort()
 	t.Cleanup(w.end)
 	w.serve()
 	w.host()
@@ -188,9 +195,24 @@ func newTown(t *testing.T, p plan) *town {
 	return w
 }
 
+// freePort is one that nobody listens on now, and that Temporal can write down in PostgreSQL: as a number of two bytes, with a sign.
+func freePort() string {
+	for {
+		port := strconv.Itoa(10000 + rand.IntN(22000))
+		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			l.Close()
+			return port
+		}
+	}
+}
+
 // end ends everything, and sees that nothing is left.
 func (w *town) end() {
-	for _, p := range append(slices.Clone(w.workers), w.server) {
+	all := append(slices.Clone(w.workers), w.server)
+	if w.database != nil {
+		all = append(all, w.database.program)
+	}
+	for _, p := range all {
 		if p != nil {
 			p.kill()
 			if w.t.Failed() {
@@ -204,8 +226,11 @@ func (w *town) end() {
 
 // serve starts the server, and waits until it answers.
 func (w *town) serve() {
-	_, port, _ := net.SplitHostPort(w.address)
-	w.server = w.start(w.dir, "descartes-fleet", "dev", "--port", port, "--dir", filepath.Join(w.dir, "server"))
+	if _, port, _ := net.SplitHostPort(w.address); *postgres != "" {
+		w.serveOnPostgres()
+	} else {
+		w.server = w.start(w.dir, "descartes-fleet", "dev", "--port", port, "--dir", filepath.Join(w.dir, "server"))
+	}
 	for deadline := time.Now().Add(3 * time.Minute); ; {
 		if p := w.start(w.dir, "descartes-fleet", "status"); true {
 			if <-p.over; p.cmd.ProcessState.Success() {
@@ -299,7 +324,7 @@ func (w *town) ends(p *program) {
 	w.t.Helper()
 	select {
 	case <-p.over:
-	case <-time.After(8 * time.Minute):
+	case <-time.After(8*time.Minute + time.Duration(*tasks)*2*time.Second):
 		_ = p.cmd.Process.Signal(syscall.SIGQUIT)
 		<-p.over
 		w.t.Fatalf("the run does not end:\n%s", p.out)
@@ -418,9 +443,12 @@ func (w *town) ours() (left []string) {
 		if err != nil || w.server != nil && group == w.server.cmd.Process.Pid {
 			continue
 		}
-		if line, _ := os.ReadFile(filepath.Dir(path) + "/cmdline"); len(line) > 0 { // else it is a zombie
-			left = append(left, fmt.Sprintf("%d %s", pid, strings.ReplaceAll(string(line), "\x00", " ")))
+		b, _ = os.ReadFile(filepath.Dir(path) + "/cmdline")
+		line := strings.TrimSpace(strings.ReplaceAll(string(b), "\x00", " "))
+		if kept := strings.HasSuffix(line, " __shim") || strings.HasSuffix(line, " cat-file --batch"); line == "" || len(mine) > 0 && kept {
+			continue // it is a zombie, or a worker keeps it for the next attempt
 		}
+		left = append(left, fmt.Sprintf("%d %s", pid, line))
 	}
 	return left
 }
@@ -435,6 +463,45 @@ func (w *town) nothingLeft() {
 		}
 	}
 	w.t.Errorf("processes are left:\n%s", strings.Join(left, "\n"))
+}
+
+// figures are what n attempts have cost until now, by program.
+func (w *town) figures(n int, run *program) string {
+	var b strings.Builder
+	cpu := run.cmd.ProcessState.UserTime() + run.cmd.ProcessState.SystemTime()
+	fmt.Fprintf(&b, "CPU of an attempt: run %v", (cpu / time.Duration(n)).Round(time.Millisecond))
+	programs := map[string]*program{"server": w.server}
+	for i, p := range w.workers {
+		programs[fmt.Sprintf("worker %d", i)] = p
+	}
+	if w.database != nil {
+		programs["database"] = w.database.program
+	}
+	for _, name := range slices.Sorted(maps.Keys(programs)) {
+		dir := fmt.Sprintf("/proc/%d/", programs[name].cmd.Process.Pid)
+		stat, _ := os.ReadFile(dir + "stat")
+		status, _ := os.ReadFile(dir + "status")
+		_, after, _ := strings.Cut(string(stat), ") ")
+		ticks := 0 // hundredths of a second, of its children that have ended too
+		for _, field := range strings.Fields(after)[11:15] {
+			t, _ := strconv.Atoi(field)
+			ticks += t
+		}
+		_, most, _ := strings.Cut(string(status), "VmHWM:")
+		most, _, _ = strings.Cut(most, "\n")
+		fmt.Fprintf(&b, "; %s %v, %s", name, (time.Duration(ticks) * 10 * time.Millisecond / time.Duration(n)).Round(time.Millisecond), strings.TrimSpace(most))
+	}
+	if w.database != nil {
+		size := int64(0)
+		_ = filepath.WalkDir(filepath.Join(w.database.dir, "data", "base"), func(_ string, d os.DirEntry, _ error) error {
+			if fi, err := d.Info(); err == nil && fi.Mode().IsRegular() {
+				size += fi.Size()
+			}
+			return nil
+		})
+		fmt.Fprintf(&b, "; %d bytes of database in all", size)
+	}
+	return b.String()
 }
 
 // ledger is what the agents wrote.
