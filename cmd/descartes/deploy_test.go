@@ -76,6 +76,16 @@ func takesFleetArgs(t *testing.T, file string, args []string) {
 	}
 }
 
+// TestFleetUsage: a word too many is a mistake of whoever typed it, with the exit code for that.
+func TestFleetUsage(t *testing.T) {
+	for _, args := range [][]string{{"bogus"}, {"worker", "bogus"}, {"status", "bogus"}, {"dev", "bogus"}, {"worker", "--bogus"}, {"worker"}} {
+		var out, errs bytes.Buffer
+		if code := run(t.Context(), fleetArgs(args), strings.NewReader(""), &out, &errs); code != exitInput || !strings.Contains(errs.String(), "error: ") {
+			t.Errorf("%v: exit %d, %s", args, code, &errs)
+		}
+	}
+}
+
 // TestDeployCommands: whatever the files of deploy have descartes-fleet do, it can do.
 func TestDeployCommands(t *testing.T) {
 	found := 0

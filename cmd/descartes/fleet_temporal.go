@@ -57,7 +57,7 @@ func newWorkerCmd(at *temporal.Server) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "worker",
 		Short: "Make attempts on this machine until it is stopped",
-		Args:  cobra.NoArgs,
+		Args:  takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if len(w.Repos) == 0 {
 				return badInput("--repo URL, or --repo 'https://host/team/*'; may be repeated", "a worker works only for repositories that are named")
@@ -116,7 +116,7 @@ func newFleetStatusCmd(at *temporal.Server) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "List workers, and the runs and attempts under way",
-		Args:  cobra.NoArgs,
+		Args:  takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			server, err := at.Dial(cmd.Context())
 			if err != nil {
@@ -155,7 +155,7 @@ func newDevCmd() *cobra.Command {
 		Short: "Start a Temporal server on this machine, to try it",
 		Long: `dev starts the development server of the temporal program, on 127.0.0.1, for
 trying things: it has no authentication. What it stores stays in --dir.`,
-		Args: cobra.NoArgs,
+		Args: takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			program, err := proc.LookBeside("temporal", ".", os.Environ())
 			if err != nil {
