@@ -203,7 +203,6 @@ type checks struct {
 // baseline runs the checks once before the first attempt. An outcome ends the run. A tag requires that they pass; many prompts exist to make them
 // pass.
 func (l *checks) baseline(ln *lane) (*Outcome, error) {
-	ctx := l.run.ctx
 	setting := BaselineRequire
 	if l.run.state.Kind != store.KindTag {
 		setting = BaselineOff
@@ -219,30 +218,13 @@ func (l *checks) baseline(ln *lane) (*Outcome, error) {
 		if c.At(verify.AtEnd) && !known {
 			continue
 		}
-		before := l.run.holds()
-		passed, err := l.passedBefore(ctx, before, &c)
+		b, err := l.first(ln, c, known)
 		if err != nil {
 			return nil, err
 		}
-		if passed && (l.run.history.Checks.Named(c.Name).Known != nil || !l.last.passes.Named(c.Name).Pass.Told) { // otherwise the test results are needed
+		if b == nil {
 			decides = true
 			continue
-		}
-		b, err := l.untouched(ln, before, "", &attempt.Command{Check: c})
-		if err == nil && (b.Result.Passed || known && b.comparable()) && !c.At(verify.AtEnd) {
-			b, err = l.alone(ctx, ln, before, b)
-		}
-		if err != nil {
-			return nil, err
-		}
-		if known && b.comparable() {
-			b.New = l.unknown(&c, b.Result.Tests)
-		}
-		if !b.Result.Passed && ln.slot != nil && !l.run.tools.Here && len(b.Beside) == 0 {
-			b.Slot = ln.number()
-			if b.Dangling, err = ln.slot.Dangling(ctx); err != nil {
-				return nil, err
-			}
 		}
 		out, note := b.outcome(l.run.stop, setting, l.run.tools.Redact)
 		if note != nil {
@@ -267,6 +249,30 @@ func (l *checks) baseline(ln *lane) (*Outcome, error) {
 		return &Outcome{Ending: journal.BaselineFails, Message: l.run.tools.Redact.Text(b.Reason()), Baseline: b}, nil
 	}
 	return nil, nil
+}
+
+// first runs a check before the first attempt; nil if it passed before on the same tree.
+func (l *checks) first(ln *lane, c verify.Check, known bool) (*Baseline, error) {
+	ctx, before := l.run.ctx, l.run.holds()
+	passed, err := l.passedBefore(ctx, before, &c)
+	if err != nil || passed && (l.run.history.Checks.Named(c.Name).Known != nil || !l.last.passes.Named(c.Name).Pass.Told) { // otherwise the test results are needed
+		return nil, err
+	}
+	b, err := l.untouched(ln, before, "", &attempt.Command{Check: c})
+	if err == nil && (b.Result.Passed || known && b.comparable()) && !c.At(verify.AtEnd) {
+		b, err = l.alone(ctx, ln, before, b)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if known && b.comparable() {
+		b.New = l.unknown(&c, b.Result.Tests)
+	}
+	if !b.Result.Passed && ln.slot != nil && !l.run.tools.Here && len(b.Beside) == 0 {
+		b.Slot = ln.number()
+		b.Dangling, err = ln.slot.Dangling(ctx)
+	}
+	return b, err
 }
 
 // unknown returns the failing tests that were not known to fail when the project's last loop ended, if that loop allowed known failures.

@@ -42,16 +42,15 @@ func (w *delivery) uncommitted(ctx context.Context, u *unit, why error) error {
 	if !isGit(why) {
 		return why
 	}
-	end, res := w.run.event(journal.IterationFinished, u), &u.res
+	end, res := w.run.worker.ends(u), &u.res
 	ref, err := w.keepTry(ctx, u.it, u.stand.Head.Hash, &res.Work, journal.NotCommitted)
 	if err != nil {
 		return errors.Join(why, err)
 	}
-	end.Verdict, end.Reason, end.Ref, end.Tree = journal.Cancelled, journal.NotCommitted, ref, string(res.Work.After)
+	end.Verdict, end.Reason, end.Ref = journal.Cancelled, journal.NotCommitted, ref
 	if _, meanwhile := errors.AsType[*apartError](why); meanwhile {
 		end.Tree = string(u.before)
 	}
-	end.Detail = &journal.Detail{Exit: journal.Exit{End: string(res.Agent.End), Code: res.Agent.Code, Seconds: max(0, w.run.tools.Now().Sub(u.started).Seconds())}, Files: journal.Files{Changed: len(res.Work.Changed)}, Client: journal.Client{Log: w.run.relative(u.log)}}
 	return errors.Join(why, w.prompt.gate.ends(end))
 }
 
@@ -181,25 +180,17 @@ func (w *delivery) commitSlot(ctx context.Context, u *unit) error {
 	t, gctx := w.run.trunk, context.WithoutCancel(ctx)
 	t.unchecked = u.res.Agent.End != agent.Finished || !u.res.Passed() || !w.prompt.job.Rules.Checks(u.it)
 	tree := u.res.Work.After
-	was, unit := t.tree, iterationUnit(strconv.Itoa(u.it.Number))
+	unit := iterationUnit(strconv.Itoa(u.it.Number))
 	t.kept = w.tryRef(u.it)
 	made, err := w.keepIteration(gctx, u, u.it.Number, tree)
 	if err != nil {
 		return err
 	}
 	from := t.at(u.it.base)
-	if from.tree != u.it.base { // it began with what an earlier iteration left, which is not to be committed
-		next, met, err := w.run.tools.Repo.MergeTrees(gctx, u.it.base, was, tree)
-		if err == nil && len(met) > 0 {
-			err = t.apart(ctx, &Fate{Conflicts: met})
-		}
-		if err == nil {
-			made, err = w.run.tools.Repo.Link(gctx, t.tip, gitops.Link{Tree: next, Message: unit, When: w.run.tools.Now()})
-		}
-		if err != nil {
+	if from.tree != u.it.base {
+		if tree, made, err = w.without(gctx, u, tree); err != nil {
 			return gitErr(fmt.Sprintf("commit iteration %d", u.it.Number), err)
 		}
-		tree = next
 	}
 	fates, err := t.fold(gctx, u.lane, []Candidate{{Unit: unit, Subject: unit, From: from.hash, Commit: made, Tree: tree}})
 	if err != nil {
@@ -245,6 +236,20 @@ func (w *delivery) commitSlot(ctx context.Context, u *unit) error {
 		}
 	}
 	return w.committed(gctx, u, done, nil)
+}
+
+// without is an iteration's work without what it began with, which an earlier one left and which is not to be committed, and a commit of that.
+func (w *delivery) without(ctx context.Context, u *unit, tree gitops.Tree) (gitops.Tree, string, error) {
+	t := w.run.trunk
+	next, met, err := w.run.tools.Repo.MergeTrees(ctx, u.it.base, t.tree, tree)
+	if err == nil && len(met) > 0 {
+		err = t.apart(ctx, &Fate{Conflicts: met})
+	}
+	if err != nil {
+		return "", "", err
+	}
+	made, err := t.repo.Link(ctx, t.tip, gitops.Link{Tree: next, Message: iterationUnit(strconv.Itoa(u.it.Number)), When: w.run.tools.Now()})
+	return next, made, err
 }
 
 // own is the tip of the agent's own commits if they can become the branch's as they are, or "" and why not.

@@ -422,6 +422,21 @@ func (l *worker) starts(what journal.Type, u *unit, spec *specbuild.Spec) *journ
 	return e
 }
 
+// ends is the event of the end of a unit's attempt. What was taken back is not what the next one builds on.
+func (l *worker) ends(u *unit) *journal.Event {
+	res, what := &u.res, journal.AttemptFinished
+	if u.it != nil {
+		what = journal.IterationFinished
+	}
+	e := l.run.event(what, u)
+	if e.Tree, e.Ref = string(res.Work.After), u.ref; res.Work.TookBack != "" {
+		e.Tree = string(u.before)
+	}
+	e.Detail = &journal.Detail{Client: journal.Client{Backend: u.with.Backend, Model: u.with.Model, Log: l.run.relative(u.log)}, Files: journal.Files{Changed: len(res.Work.Changed), Left: res.Work.Left}, Looks: looked(res),
+		Exit: journal.Exit{End: string(res.Agent.End), Cause: string(res.Agent.Cause), Code: res.Agent.Code, Signal: res.Agent.Signal, Seconds: max(0, l.run.tools.Now().Sub(u.started).Seconds())}}
+	return e
+}
+
 // execute runs a unit's attempt, here or on another machine.
 func (l *worker) execute(u *unit, start workspace.Start, in attempt.Input) (err error) {
 	if u.made != nil {

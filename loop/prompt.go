@@ -525,28 +525,7 @@ func ours(path string) bool { return strings.Contains("/"+path+"/", "/"+loopDir+
 // judge asks the gate about an iteration, records its end, and returns an outcome if the run ends.
 func (w *gating) judge(u *unit) (*Outcome, error) {
 	res := &u.res
-	end := w.run.event(journal.IterationFinished, u)
-	end.Reason, end.Tree, end.Commit, end.Ref = res.Agent.Reason, string(res.Work.After), u.it.commit, u.it.ref
-	if u.it.commit != "" {
-		end.Base = string(u.it.owed)
-	}
-	if why := res.Work.TookBack; why != "" { // the next iteration does not build on that
-		end.Reason, end.Tree = why, string(u.before)
-	} else if o, v := res.Objection, res.Verify; o != nil {
-		end.Reason = o.Reason
-	} else if v != nil && !v.Passed {
-		end.Reason = cmp.Or(end.Reason, v.Reason())
-	}
-	end.Detail = &journal.Detail{Exit: journal.Exit{End: string(res.Agent.End), Cause: string(res.Agent.Cause), Code: res.Agent.Code, Signal: res.Agent.Signal, Seconds: max(0, w.run.tools.Now().Sub(u.started).Seconds())}, Client: journal.Client{Backend: u.with.Backend, Model: u.with.Model, Log: w.run.relative(u.log)},
-		Files: journal.Files{Changed: len(res.Work.Changed), Left: res.Work.Left}, Speech: journal.Speech{Words: store.Preview(res.Agent.Final)}}
-	troubled := res.Agent.End != agent.Finished || !res.Passed()
-	end.Detail.Passed, end.Detail.Looks = res.Verify != nil && res.Passed(), looked(res)
-	if denied := w.run.tools.denied(w.run.config, w.run.root, nil, u.log); troubled {
-		end.Detail.Denied, end.Detail.Output = denied, output(res)
-	}
-	for _, c := range res.Work.Changed[:min(len(res.Work.Changed), maxChanged)] {
-		end.Paths = append(end.Paths, c.Path)
-	}
+	end, troubled := w.ended(u)
 	var err error
 	if w.run.say(func() {
 		end.Detail.Until, err = w.run.backoff.after(u.with, res.Agent, res.Agent.Reason, w.run.worker.teller(u))
@@ -602,6 +581,33 @@ func (w *gating) judge(u *unit) (*Outcome, error) {
 		}
 	}
 	return w.answered(d)
+}
+
+// ended is the event of an iteration's end, as far as the gate has no part in it. troubled says that its agent or a check failed.
+func (w *gating) ended(u *unit) (end *journal.Event, troubled bool) {
+	res := &u.res
+	end = w.run.worker.ends(u)
+	if end.Commit, end.Ref = u.it.commit, u.it.ref; end.Commit != "" {
+		end.Base = string(u.it.owed)
+	}
+	end.Reason = res.Agent.Reason
+	switch o, v := res.Objection, res.Verify; {
+	case res.Work.TookBack != "":
+		end.Reason = res.Work.TookBack
+	case o != nil:
+		end.Reason = o.Reason
+	case v != nil && !v.Passed:
+		end.Reason = cmp.Or(end.Reason, v.Reason())
+	}
+	end.Detail.Passed, end.Detail.Words = res.Verify != nil && res.Passed(), store.Preview(res.Agent.Final)
+	troubled = res.Agent.End != agent.Finished || !res.Passed()
+	if denied := w.run.tools.denied(w.run.config, w.run.root, nil, u.log); troubled {
+		end.Detail.Denied, end.Detail.Output = denied, output(res)
+	}
+	for _, c := range res.Work.Changed[:min(len(res.Work.Changed), maxChanged)] {
+		end.Paths = append(end.Paths, c.Path)
+	}
+	return end, troubled
 }
 
 // maxChanged limits the changed paths of an iteration in the journal.

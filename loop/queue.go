@@ -104,23 +104,10 @@ func (w *tagWork) next(ln *lane) (*Outcome, error) {
 		if n := w.run.config.Scud.MaxTotalIterations; n > 0 && w.run.history.Iteration+w.queue.beginning() >= n {
 			return nil, nil // others have the last attempts
 		}
-		id, err := w.queue.pick(ln)
-		if err != nil {
-			return nil, err
-		}
-		if id != "" {
-			u, err := w.task.unit(ln, id)
-			if u == nil && err == nil { // something else came of it
-				if ln.busy {
-					return nil, nil
-				}
-				continue
-			}
-			out, err := w.queue.startUnit(ln, u, err)
-			if ln.busy || out != nil || err != nil {
-				return out, err
-			}
-			continue // it has to wait for its provider
+		if started, out, err := w.queue.start(ln); ln.busy || out != nil || err != nil {
+			return out, err
+		} else if started {
+			continue // it has to wait for its provider, or something else came of it
 		}
 		if !w.queue.lone() {
 			return nil, nil
@@ -147,16 +134,22 @@ func (w *queue) verifiedBefore() string {
 	return ""
 }
 
-// startUnit starts a unit of a task.
-func (w *queue) startUnit(ln *lane, u *unit, err error) (*Outcome, error) {
-	if err == nil {
-		err = w.enter(w.run.waveOf(u.task.ID))
+// start has a lane start the most urgent attempt, and reports whether there is one.
+func (w *queue) start(ln *lane) (one bool, _ *Outcome, err error) {
+	id, err := w.pick(ln)
+	if id == "" || err != nil {
+		return false, nil, err
 	}
-	if err != nil {
-		return nil, err
+	u, err := w.tag.task.unit(ln, id)
+	if u == nil || err != nil {
+		return true, nil, err
+	}
+	if err := w.enter(w.run.waveOf(id)); err != nil {
+		return true, nil, err
 	}
 	w.under = append(w.under, u)
-	return w.run.start(ln, u)
+	out, err := w.run.start(ln, u)
+	return true, out, err
 }
 
 // leaves takes a unit off those under way.

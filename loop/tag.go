@@ -190,6 +190,12 @@ func (w *tagWork) commitLast(out *Outcome, err error) error {
 	if len(w.run.lanes.all) == 0 || w.run.trunk.halted || w.waves.cut || err != nil && !errors.Is(err, context.Canceled) { // what is integrated is whole
 		return err
 	}
+	pause := func(why Outcome) {
+		if out.Ending.Final() { // for a resume
+			*out = why
+		}
+	}
+	over := false
 	for _, wave := range waves {
 		stopped := out.Ending == journal.Paused || out.Ending == journal.UserCancelled
 		if err == nil && stopped && !w.queue.ready(wave) { // the wave's own commit will say what was given up
@@ -197,36 +203,33 @@ func (w *tagWork) commitLast(out *Outcome, err error) error {
 		}
 		cerr := w.waves.commit(w.run.ctx, w.run.lanes.all[0], wave)
 		for errors.Is(cerr, errTakenOut) {
-			if w.run.say(w.shelve); out.Ending.Final() { // for a resume
-				*out = Outcome{Ending: journal.Paused, Message: cerr.Error()}
-			}
+			w.run.say(w.shelve)
+			pause(Outcome{Ending: journal.Paused, Message: cerr.Error()})
 			cerr = w.waves.commit(w.run.ctx, w.run.lanes.all[0], wave)
 		}
-		if errors.Is(cerr, errWaits) {
-			if out.Ending.Final() { // for a resume
-				*out = *w.reviews.unapproved
-			}
-			break
-		}
-		if errors.Is(cerr, errPutBack) {
-			if out.Ending.Final() { // for a resume
-				*out = Outcome{Ending: journal.Paused, Message: cerr.Error()}
-			}
-			break
-		}
-		if not, ok := errors.AsType[uncheckedError](cerr); ok {
+		switch not, unchecked := errors.AsType[uncheckedError](cerr); {
+		case errors.Is(cerr, errWaits):
+			pause(*w.reviews.unapproved)
+			over, cerr = true, nil
+		case errors.Is(cerr, errPutBack):
+			pause(Outcome{Ending: journal.Paused, Message: cerr.Error()})
+			over, cerr = true, nil
+		case unchecked:
 			cerr = w.run.tell(&journal.Event{Type: journal.Warning, Unit: journal.Unit{Wave: wave.Number}, Message: string(not) + resumes})
 		}
 		if cerr != nil {
 			return cmp.Or(err, cerr)
+		}
+		if over {
+			break
 		}
 	}
 	if err == nil && w.allDone(out) {
 		*out = Outcome{Ending: journal.AllDone} // it was the last attempt: nothing is left to resume
 	}
 	var why error
-	if w.run.say(func() { why = w.list.unwritten() }); err == nil && why != nil && out.Ending.Final() { // for a resume
-		*out = Outcome{Ending: journal.Paused, Message: fmt.Sprintf("the task list cannot be read, and lacks what is done: %v", why)}
+	if w.run.say(func() { why = w.list.unwritten() }); err == nil && why != nil {
+		pause(Outcome{Ending: journal.Paused, Message: fmt.Sprintf("the task list cannot be read, and lacks what is done: %v", why)})
 	}
 	gctx, done := attempt.Linger(w.run.ctx)
 	defer done()

@@ -303,12 +303,10 @@ func (w *taskWork) noteMissing(u *unit) error {
 // endOf returns the event of a unit's end. An outcome ends the run.
 func (w *taskWork) endOf(u *unit) (end *journal.Event, over *Outcome, err error) {
 	res := &u.res
-	end = w.run.event(journal.AttemptFinished, u)
-	if end.Tree, end.Ref = string(res.Work.After), u.ref; res.Work.TookBack != "" { // the next attempt does not build on that
-		end.Tree = string(u.before)
-	}
-	end.Detail = &journal.Detail{Exit: journal.Exit{End: string(res.Agent.End), Cause: string(res.Agent.Cause), Code: res.Agent.Code, Signal: res.Agent.Signal, Seconds: w.run.tools.Now().Sub(u.started).Seconds()}, Client: journal.Client{Backend: u.with.Backend, Model: w.run.history.RunningOf(journal.Key{Task: u.task.ID, Number: u.number}).Ran(), Log: w.run.relative(u.log)}, Files: journal.Files{Changed: len(res.Work.Changed), Left: res.Work.Left, Alone: res.Work.Alone, Beside: res.Work.Beside, Hidden: res.Work.Hidden}, Speech: journal.Speech{Claimed: res.Agent.Complete}}
-	end.Detail.Looks = looked(res)
+	end = w.run.worker.ends(u)
+	d := end.Detail
+	d.Alone, d.Beside, d.Hidden, d.Claimed = res.Work.Alone, res.Work.Beside, res.Work.Hidden, res.Agent.Complete
+	d.Model = w.run.history.RunningOf(journal.Key{Task: u.task.ID, Number: u.number}).Ran()
 	if !res.Paced {
 		if end.Detail.Until, err = w.run.backoff.after(u.with, res.Agent, res.Reason, w.run.worker.teller(u)); err != nil {
 			return nil, nil, err

@@ -37,18 +37,9 @@ type Leftover struct {
 // project's slots; held reports whether a loop's trunk has verified work that no branch has.
 func (h Home) Leftovers(ctx context.Context, repo *gitops.Repo, pool string, before, slotsBefore time.Time,
 	held func(ctx context.Context, repo *gitops.Repo, trunk string) (bool, error)) ([]Leftover, error) {
-	refs := map[string][]gitops.Ref{}
-	if repo != nil {
-		all, err := repo.Refs(ctx, "refs/descartes/")
-		if err != nil {
-			return nil, &workspace.GitError{What: "list kept refs", Err: err}
-		}
-		for _, r := range all {
-			id, _, below := strings.Cut(strings.TrimPrefix(r.Name, "refs/descartes/"), "/")
-			if below && !strings.HasPrefix(r.Name, poolRefs) && !strings.HasPrefix(r.Name, tagRefs) {
-				refs[id] = append(refs[id], r)
-			}
-		}
+	refs, err := keptRefs(ctx, repo)
+	if err != nil {
+		return nil, err
 	}
 	saved, err := h.List()
 	if err != nil {
@@ -85,11 +76,9 @@ func (h Home) Leftovers(ctx context.Context, repo *gitops.Repo, pool string, bef
 		if needed[id] {
 			continue
 		}
-		verified, err := held(ctx, repo, TrunkRef(id))
-		if err != nil {
+		if verified, err := held(ctx, repo, TrunkRef(id)); err != nil {
 			return nil, &workspace.GitError{What: "read " + TrunkRef(id), Err: err}
-		}
-		if verified { // work that no branch has
+		} else if verified { // work that no branch has
 			continue
 		}
 		if found[id] == nil {
@@ -99,6 +88,11 @@ func (h Home) Leftovers(ctx context.Context, repo *gitops.Repo, pool string, bef
 			found[id].Refs, found[id].Last = append(found[id].Refs, r.Name), later(found[id].Last, r.When)
 		}
 	}
+	return h.removable(ctx, repo, pool, found, slots, saved, before, slotsBefore)
+}
+
+// removable are the leftovers of loops that are old enough, and those of no loop.
+func (h Home) removable(ctx context.Context, repo *gitops.Repo, pool string, found map[string]*Leftover, slots map[int]bool, saved []Saved, before, slotsBefore time.Time) ([]Leftover, error) {
 	var out []Leftover
 	for _, l := range found {
 		if l.Last.Before(before) {
@@ -111,18 +105,19 @@ func (h Home) Leftovers(ctx context.Context, repo *gitops.Repo, pool string, bef
 		}
 	}
 	for _, l := range oldSlots(pool, slotsBefore) {
-		if !slots[l.slot] {
-			if repo != nil {
-				kept, err := repo.Refs(ctx, workspace.Refs(pool)+l.Name+"/")
-				if err != nil {
-					return nil, &workspace.GitError{What: "list the refs of slots", Err: err}
-				}
-				for _, r := range kept {
-					l.Refs = append(l.Refs, r.Name)
-				}
-			}
-			out = append(out, l)
+		if slots[l.slot] {
+			continue
 		}
+		if repo != nil {
+			kept, err := repo.Refs(ctx, workspace.Refs(pool)+l.Name+"/")
+			if err != nil {
+				return nil, &workspace.GitError{What: "list the refs of slots", Err: err}
+			}
+			for _, r := range kept {
+				l.Refs = append(l.Refs, r.Name)
+			}
+		}
+		out = append(out, l)
 	}
 	for place, root := range workspace.Abandoned(pool) {
 		out = append(out, Leftover{Kind: "pool", Name: root, Why: "its project is gone", Last: newest(place), paths: []string{place}})
@@ -246,4 +241,23 @@ func newest(files ...string) (t time.Time) {
 		}
 	}
 	return t
+}
+
+// keptRefs are the refs of each loop.
+func keptRefs(ctx context.Context, repo *gitops.Repo) (map[string][]gitops.Ref, error) {
+	refs := map[string][]gitops.Ref{}
+	if repo == nil {
+		return refs, nil
+	}
+	all, err := repo.Refs(ctx, "refs/descartes/")
+	if err != nil {
+		return nil, &workspace.GitError{What: "list kept refs", Err: err}
+	}
+	for _, r := range all {
+		id, _, below := strings.Cut(strings.TrimPrefix(r.Name, "refs/descartes/"), "/")
+		if below && !strings.HasPrefix(r.Name, poolRefs) && !strings.HasPrefix(r.Name, tagRefs) {
+			refs[id] = append(refs[id], r)
+		}
+	}
+	return refs, nil
 }
