@@ -156,12 +156,8 @@ func (r *Run) verified(say func(name, format string, args ...any)) {
 	if len(limits) > 0 && len(checks) > 0 {
 		say("verify times out", "after %s", strings.Join(limits, ", or "))
 	}
-	var force []string
-	for _, l := range config.Policy(c, tag) {
-		force = append(force, l.String())
-	}
-	if len(force) > 0 {
-		say("in force", "%s", strings.Join(force, "; "))
+	if force := config.InForce(c, tag); force != "" {
+		say("in force", "%s", force)
 	}
 }
 

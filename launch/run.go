@@ -13,7 +13,6 @@ import (
 	"descartes/internal/atomicfile"
 	"descartes/internal/config"
 	"descartes/internal/lockfile"
-	"descartes/internal/oneline"
 	"descartes/internal/oscall"
 	"descartes/internal/sandbox"
 	"descartes/internal/terminal"
@@ -185,12 +184,8 @@ func (r *Run) Elsewhere(ctx context.Context) string {
 	case err != nil || ref == "":
 		return ""
 	case len(loose) > 0:
-		word := "tasks"
-		if len(loose) == 1 {
-			word = "task"
-		}
-		return fmt.Sprintf("not committed: the work done on %s %s is kept as %s; to bring it here: %s", word, oneline.List(loose), ref, repo.Merging(ctx, ref))
+		return "not committed: " + loop.KeptAs(loose, ref) + "; to bring it here: " + repo.Merging(ctx, ref)
 	default:
-		return fmt.Sprintf("commits: on the branch %s; to bring them here: %s", ref, repo.Merging(ctx, ref))
+		return "commits: " + loop.OnBranch(ref, repo.Merging(ctx, ref))
 	}
 }

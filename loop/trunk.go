@@ -160,6 +160,20 @@ func Elsewhere(ctx context.Context, repo *gitops.Repo, branch, tag string) (ref 
 	return shortRef(asideOf(tag)), nil, nil
 }
 
+// KeptAs says where work on tasks is that is in no commit of the user's.
+func KeptAs(tasks []string, ref string) string {
+	word := "tasks"
+	if len(tasks) == 1 {
+		word = "task"
+	}
+	return fmt.Sprintf("the work done on %s %s is kept as %s", word, oneline.List(tasks), ref)
+}
+
+// OnBranch says where commits are that the user's files did not follow.
+func OnBranch(name, merging string) string {
+	return fmt.Sprintf("on the branch %s; to bring them here: %s", name, merging)
+}
+
 // aheadOf is the commit of the branch aside if another lacks it, else "". ours says that a run made it.
 func aheadOf(ctx context.Context, repo *gitops.Repo, on, aside string) (at string, ours bool, err error) {
 	if at, err = repo.RefCommit(aside); err != nil || at == "" || on == "" {
@@ -516,8 +530,8 @@ func (t *trunk) giveWay(ctx context.Context, commit string, left []gitops.LeftOu
 		}
 	}
 	t.branch = t.aside()
-	return t.tell(&journal.Event{Type: journal.Warning, Message: fmt.Sprintf("your working tree cannot follow: %s; the commits of this run are on the branch %s; to bring them here: %s",
-		workspace.Reasons(left), name, repo.Merging(ctx, name))})
+	return t.tell(&journal.Event{Type: journal.Warning, Message: fmt.Sprintf("your working tree cannot follow: %s; the commits of this run are %s",
+		workspace.Reasons(left), OnBranch(name, repo.Merging(ctx, name)))})
 }
 
 // finish publishes the last commit of a dead loop if that was cut short. One that no branch got is forgotten: it is made again. One that the chain

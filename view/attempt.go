@@ -2,6 +2,7 @@ package view
 
 import (
 	"cmp"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -249,4 +250,16 @@ func (b *Board) Attempts(id string, refs []gitops.Ref) ([]*Attempt, error) {
 		}
 	}
 	return out, nil
+}
+
+// Line is what it came to, for a list of a task's.
+func (a *Attempt) Line() string {
+	line := fmt.Sprintf("%d in %s %s", a.N, a.Loop, a.Word())
+	if !a.At.IsZero() {
+		line += ", " + terminal.Moment(a.At)
+	}
+	if a.Reason != "" && !a.Done() {
+		line += ": " + terminal.Clean(a.Reason)
+	}
+	return line
 }

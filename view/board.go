@@ -434,35 +434,6 @@ func (b *Board) Next() string {
 	return ""
 }
 
-// Critical is the longest chain of tasks that are neither done nor out of reach: the run cannot be shorter than it.
-func (b *Board) Critical() map[string]bool {
-	length, next := map[string]int{}, map[string]string{}
-	first := ""
-	for _, w := range slices.Backward(b.Graph.Waves()) {
-		for _, id := range w.Tasks {
-			switch state, _ := b.Graph.State(id); state {
-			case scheduler.StateReady, scheduler.StateWaiting, scheduler.StateRunning:
-			default:
-				continue
-			}
-			length[id]++
-			if length[id] > length[first] {
-				first = id
-			}
-			for _, d := range b.Graph.Deps(id) {
-				if length[id] > length[d] {
-					length[d], next[d] = length[id], id
-				}
-			}
-		}
-	}
-	out := map[string]bool{}
-	for id := first; id != "" && length[first] > 1; id = next[id] {
-		out[id] = true
-	}
-	return out
-}
-
 // The JSON of waves.
 type WavesJSON struct {
 	Tag      string      `json:"tag"`
@@ -571,15 +542,6 @@ func Short(hash string) string { return hash[:min(7, len(hash))] }
 func ListOf(s *store.State) loop.ScudConfig {
 	c := s.Config.Scud
 	return loop.ScudConfig{Tag: s.Tag, TasksFile: c.TasksFile, PlanPath: c.PlanPath, OpenInDone: c.OpenInDone}
-}
-
-// Policy is what is in force for a run beyond what every run has, in one line; "" for nothing.
-func Policy(c loop.Config, tag bool) string {
-	var list []string
-	for _, l := range config.Policy(&c, tag) {
-		list = append(list, l.String())
-	}
-	return terminal.Clean(strings.Join(list, "; "))
 }
 
 // Sandbox is the sandbox that a loop's commands ran in, in words.

@@ -74,8 +74,9 @@ func insideGate(state json.RawMessage) json.RawMessage {
 	return state
 }
 
-// Rows are it for a person.
-func (g *Gate) Rows(row func(name, format string, args ...any)) {
+// Facts are it for a person.
+func (g *Gate) Facts() (out facts) {
+	row := func(name, format string, args ...any) { out = append(out, Fact{name, fmt.Sprintf(format, args...)}) }
 	row("Gate", "%s", g.Kind)
 	if b := g.Breaker; b != nil {
 		text := fmt.Sprintf("%s (no progress %d in a row, same error %d in a row)", b.State, b.NoProgress, b.SameError)
@@ -89,7 +90,7 @@ func (g *Gate) Rows(row func(name, format string, args ...any)) {
 	}
 	c := g.criteria
 	if c == nil {
-		return
+		return out
 	}
 	row("Shape", "%s (%d/10), workflow %s, reversible: %s", c.Shape, c.Score, c.Workflow.Name(), c.Class)
 	unmet := map[string]bool{}
@@ -110,6 +111,7 @@ func (g *Gate) Rows(row func(name, format string, args ...any)) {
 	if c.Waiting != "" {
 		row("Waits at", "%s", c.Waiting)
 	}
+	return out
 }
 
 // GatePlan is what a criteria loop makes of its spec, before anything is run.

@@ -355,18 +355,6 @@ func (l *Loop) Task(id string) *Task {
 	return nil
 }
 
-// Counted counts the attempts.
-func (l *Loop) Counted() string {
-	n, cut := l.Iteration, l.Run.History.Interrupted()
-	switch {
-	case cut == 0:
-		return terminal.Count(n, "attempt")
-	case n == 0:
-		return terminal.Count(cut, "interrupted attempt")
-	}
-	return fmt.Sprintf("%s and %d interrupted", terminal.Count(n, "attempt"), cut)
-}
-
 // state is the run in one word of its JSON.
 func (r *Run) state() string {
 	switch e := r.Outcome.Ending; {
@@ -620,96 +608,12 @@ func Unit(kind string) string {
 	return "iteration"
 }
 
-// Graded lists the tasks that are done with a grade, by that.
-func (b *Board) Graded() (lines []string) {
-	for _, grade := range []journal.Grade{journal.RegressionOnly, journal.Accepted} {
-		var ids []string
-		for _, id := range b.Graph.Leaves() {
-			if b.grade(id) == grade {
-				ids = append(ids, id)
-			}
-		}
-		if len(ids) > 0 {
-			lines = append(lines, string(grade)+": "+terminal.Few(ids, 12))
-		}
-	}
-	return lines
-}
-
 // Did is how much this loop did.
 func (l *Loop) Did() string {
 	if l.Prompt() {
 		return fmt.Sprintf("%d/%d iterations", l.Iteration, l.MaxIteration)
 	}
 	return fmt.Sprintf("%d/%d", l.Own, l.Tasks.Total)
-}
-
-// Remarks are what the words done and verified do not say: grades, what named checks came to, and what is flaky.
-func (l *Loop) Remarks() (lines []string) {
-	if l.Board != nil {
-		lines = l.Board.Graded()
-	}
-	for _, c := range l.Checks {
-		line := fmt.Sprintf("check %s: %s, %d failed", c.Check, terminal.Count(c.Runs, "run"), c.Failed)
-		if c.Fails != "" {
-			line += "; it fails on the work as a whole: " + c.Fails
-		}
-		lines = append(lines, line)
-	}
-	for _, line := range l.Unsteady() {
-		lines = append(lines, "flaky: "+line)
-	}
-	return lines
-}
-
-// Unsteady lists what failed and passed when it was run again.
-func (l *Loop) Unsteady() (lines []string) {
-	const most = 10
-	for i, f := range l.Flaky {
-		if i == most {
-			return append(lines, fmt.Sprintf("and %d more", len(l.Flaky)-most))
-		}
-		what := cmp.Or(f.Test, "verify")
-		if f.Check != "" {
-			what = strings.TrimSuffix("check "+f.Check+": "+f.Test, ": ")
-		}
-		times := "once"
-		if f.Times > 1 {
-			times = fmt.Sprintf("%d times", f.Times)
-		}
-		lines = append(lines, fmt.Sprintf("%s failed and passed when it ran again, %s", what, times))
-	}
-	return lines
-}
-
-// Notices lists what looks at the attempts that passed say, a line each.
-func (l *Loop) Notices() (list []string) {
-	const most = 10
-	for _, n := range l.Noticed {
-		what := "task " + n.Task
-		if n.Task == "" {
-			what = fmt.Sprintf("iteration %d", n.Iteration)
-		}
-		for _, note := range n.Notes {
-			list = append(list, what+": "+note)
-		}
-	}
-	if n := len(list) - most; n > 0 {
-		list = append(list[:most], fmt.Sprintf("and %d more, in the reports", n))
-	}
-	return list
-}
-
-// Mixed counts the attempts by what they ran with, if that was not always the same.
-func (l *Loop) Mixed() string {
-	var words []string
-	for _, u := range l.Agents {
-		words = append(words, strings.TrimSpace(u.Backend+" "+u.Model)+" "+terminal.Count(u.Attempts, "attempt"))
-	}
-	if len(words) < 2 {
-		return ""
-	}
-	return strings.Join(words, ", ")
 }
 
 // Money is what is known of a cost, for people: $5.40, 860k tokens.
@@ -731,55 +635,6 @@ func Money(c *journal.Cost) string {
 		}
 	}
 	return text + ", " + strconv.FormatFloat(n, 'f', max(0, 2-len(strconv.Itoa(int(n)))), 64) + unit + " tokens"
-}
-
-// Uncommitted names the tasks whose verified work is in no commit, and says why; "" for none.
-func (l *Loop) Uncommitted() string {
-	r := &l.Run
-	n := len(r.Loose)
-	if n == 0 {
-		return ""
-	}
-	why, word := "the run ended with an error; resuming commits it", "tasks"
-	if n == 1 {
-		word = "task"
-	}
-	switch {
-	case !r.State.Config.Scud.AutoCommitWaves:
-		why = "--no-commit"
-	case r.Live:
-		why = "its wave is committed when it is finished"
-	case r.Killed():
-		why = "the run was killed; resuming commits it"
-	case r.Outcome.Ending == journal.GateAsks:
-		why = "its review waits for you"
-	case r.Outcome.Ending == journal.Paused:
-		why = "the run is paused; resuming commits it"
-	case r.Outcome.Ending == journal.DiskFull:
-		why = "the disk is full; resuming commits it"
-	case r.Outcome.Ending == journal.GitRefused:
-		why = "git refused; resuming commits it"
-	}
-	return fmt.Sprintf("the work done on %s %s is kept as %s (%s)", word, terminal.Few(r.Loose, 12), store.TrunkRef(r.ID), why)
-}
-
-// commits counts the commits of a prompt loop.
-func (r *Run) commits() (n int) {
-	for _, i := range r.State.Summaries {
-		if i.Commit != "" {
-			n++
-		}
-	}
-	return n
-}
-
-// Aside says where the commits are that the user's files did not follow; "" if they did.
-func (l *Loop) Aside() string {
-	r := &l.Run
-	if r.Outcome.Branch == "" || len(l.Commits)+r.commits() == 0 {
-		return ""
-	}
-	return fmt.Sprintf("commits: on the branch %s; to bring them here: %s", r.Outcome.Branch, r.Outcome.Merging)
 }
 
 // MarshalJSON is its status.

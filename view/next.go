@@ -156,7 +156,7 @@ func (r *Run) next(resume string) Next {
 	case journal.CostReached:
 		return do(fmt.Sprintf("%s --max-cost %g", resume, 2*r.State.Config.MaxCostUSD))
 	case journal.AgentUnusable:
-		return n.after("make the agent run")
+		return n.after("log in or fix the agent")
 	case journal.ProviderFails:
 		return n.after("wait until the agent's provider answers again")
 	case journal.QuotaUsedUp:
@@ -245,7 +245,7 @@ func (l *Loop) Next() Next {
 	} else if kind := l.Run.State.Kind; kind != store.KindPrompt {
 		n.Commands = append(n.Commands, "descartes "+kind+typed)
 	} else {
-		n.Note = "then start the loop again"
+		n.Note = "then start the run again"
 	}
 	switch l.Run.Outcome.Ending {
 	case journal.LimitReached, journal.DeadlinePast, journal.CostReached, journal.QuotaUsedUp:

@@ -43,3 +43,11 @@ func (b *Board) Questions(list []store.Question) []Question {
 	}
 	return out
 }
+
+// Who asks.
+func (q *Question) Who() string {
+	if q.Task.ID != "" {
+		return q.Task.ID
+	}
+	return "run " + q.Loop
+}

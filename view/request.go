@@ -56,9 +56,9 @@ func (p Pending) Text() string {
 	case what == "":
 		return ""
 	case !p.Underway:
-		return what + ": no " + unit + " is running, the loop stops now"
+		return what + ": no " + unit + " is running, the run stops now"
 	case p.Now:
 		return what + ": the agent is interrupted now"
 	}
-	return what + ": the loop stops when its running " + unit + " is finished"
+	return what + ": the run stops when its running " + unit + " is finished"
 }

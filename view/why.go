@@ -79,7 +79,7 @@ func (b *Board) Why(t *tasks.Task, refs []gitops.Ref, commit func(loop string) s
 	case "container":
 		w.container(&d)
 	case "interrupted":
-		w.say("Loop %s was killed while it worked on it.", w.view.State.ID)
+		w.say("Run %s was killed while it worked on it.", w.view.State.ID)
 		w.Loop, w.Next = w.view.State.ID, w.resume("")
 	case string(scheduler.StateDone):
 		w.done(commit)
@@ -156,22 +156,22 @@ func (w *Why) done(commit func(loop string) string) {
 	if a == nil {
 		switch w.Commit = commit(""); {
 		case w.Receipt != nil:
-			w.say("A loop in another clone did it: its receipt is here, its journal is not.")
+			w.say("A run in another clone did it: its receipt is here, its journal is not.")
 			w.Next = w.command("recheck --commit " + Short(w.Receipt.Commit.Hash))
 			return
 		case w.Commit != "":
-			w.say("A loop in another clone did it: commit %s says so. Its journal stayed there; its receipt, if it was pushed, comes with git fetch origin %s:%s", Short(w.Commit), receipt.NotesRef, receipt.NotesRef)
+			w.say("A run in another clone did it: commit %s says so. Its receipt, if it was pushed, comes with git fetch origin %s:%s", Short(w.Commit), receipt.NotesRef, receipt.NotesRef)
 		default:
-			w.say("The task list says so. No commit and no loop that is known here did it: somebody set it to done.")
+			w.say("Marked done by hand; no run here did it.")
 		}
 		w.Next = w.command("tasks list")
 		return
 	}
 	w.Loop, w.Commit = a.Loop, w.committed(a.Loop, commit)
 	if a.Outcome == string(journal.Accepted) {
-		w.say("Attempt %d in loop %s was accepted by a person on %s%s", a.N, a.Loop, terminal.Moment(a.At), strings.TrimPrefix(a.Reason, "accepted by a person"))
+		w.say("Attempt %d in run %s was accepted by a person on %s%s", a.N, a.Loop, terminal.Moment(a.At), strings.TrimPrefix(a.Reason, "accepted by a person"))
 	} else {
-		w.say("Attempt %d in loop %s was verified on %s%s.", a.N, a.Loop, terminal.Moment(a.At), a.by())
+		w.say("Attempt %d in run %s was verified on %s%s.", a.N, a.Loop, terminal.Moment(a.At), a.by())
 	}
 	for _, c := range a.Checks {
 		if !c.Passed {
@@ -194,7 +194,7 @@ func (w *Why) done(commit func(loop string) string) {
 		w.say("No commit contains it yet.")
 		end := w.view.State.ExitReason
 		if end.Message != "" {
-			w.say("Its loop stopped: %s", end.Message)
+			w.say("Its run stopped: %s", end.Message)
 		}
 		w.Next = w.resume("")
 		if journal.Ending(end.Type) == journal.GateAsks { // the review of a wave
@@ -268,7 +268,7 @@ func (w *Why) givenUp(id string) *store.Blocked {
 func (w *Why) blocked() {
 	b := w.givenUp(w.Task.ID)
 	if b == nil {
-		w.say("Its status is %s in the task list. No unfinished loop known here blocked it.", w.Status)
+		w.say("Blocked in the task list; no unfinished run here blocked it.")
 		w.lastFailure()
 		w.Next = w.command("start --retry-blocked")
 		if w.live() {
@@ -283,14 +283,14 @@ func (w *Why) blocked() {
 		w.Next = w.command("answer --edit " + terminal.Quote(w.Task.ID))
 		return
 	}
-	w.say("Loop %s gave up on it on %s, after %s:", w.Loop, terminal.Moment(b.At), terminal.Count(b.Attempts, "attempt"))
+	w.say("Run %s gave up on it on %s, after %s:", w.Loop, terminal.Moment(b.At), terminal.Count(b.Attempts, "attempt"))
 	w.say("%s", b.Reason)
 	for _, what := range b.Denied {
 		w.say("The sandbox refused %s", what)
 	}
 	w.Next = w.resume(" --retry-blocked")
 	if w.live() {
-		w.say("Loop %s is running; it tries the task again when you answer it.", w.Loop)
+		w.say("Run %s tries it again when you answer it.", w.Loop)
 		w.Next = w.command("answer --edit " + terminal.Quote(w.Task.ID))
 	}
 }
@@ -299,13 +299,13 @@ func (w *Why) blocked() {
 func (w *Why) lastFailure() {
 	if n := len(w.Attempts); n > 0 && !w.Attempts[n-1].Done() {
 		a := w.Attempts[n-1]
-		w.say("Attempt %d in loop %s %s: %s", a.N, a.Loop, a.Word(), a.Reason)
+		w.say("Attempt %d in run %s %s: %s", a.N, a.Loop, a.Word(), a.Reason)
 	}
 }
 
 func (w *Why) running() {
 	if !w.live() {
-		w.say("The task list says so, and no loop works on it: the next loop runs it again.")
+		w.say("The task list says so, and no run works on it: the next run tries it again.")
 		w.Next = w.start()
 		return
 	}
@@ -322,10 +322,10 @@ func (w *Why) running() {
 		if p := a.Place(); p != "" {
 			place = " (" + terminal.Clean(p) + ")"
 		}
-		w.say("Loop %s works on attempt %d%s%s: %s since %s.", w.Loop, a.Number, of, place, (&Attempt{Attempt: a}).Doing(), terminal.Clock(a.Since))
+		w.say("Run %s works on attempt %d%s%s: %s since %s.", w.Loop, a.Number, of, place, (&Attempt{Attempt: a}).Doing(), terminal.Clock(a.Since))
 	}
 	if len(w.Because) == 0 {
-		w.say("Loop %s is between two attempts at it.", w.Loop)
+		w.say("Run %s is between two attempts at it.", w.Loop)
 	}
 	if wait := w.view.History.WaitOf(w.Task.ID); wait != nil {
 		w.say("%s.", Until("It is waiting", wait))
@@ -368,10 +368,10 @@ func (w *Why) toDo(cause string, commit func(loop string) string) {
 		w.say("Nothing keeps it from running.")
 	}
 	if a := w.accepted; a != nil {
-		w.say("A person accepted attempt %d of loop %s: the next run takes its work.", a.Attempt, a.Loop)
+		w.say("A person accepted attempt %d of run %s: the next run takes its work.", a.Attempt, a.Loop)
 	}
 	if a := w.verified(); a != nil {
-		w.say("It was done before, by attempt %d in loop %s, and was set to %s again since.", a.N, a.Loop, w.Status)
+		w.say("It was done before, by attempt %d in run %s, and was set to %s since.", a.N, a.Loop, w.Status)
 		w.Commit = w.committed(a.Loop, commit)
 	} else {
 		w.lastFailure()
@@ -379,9 +379,9 @@ func (w *Why) toDo(cause string, commit func(loop string) string) {
 	switch {
 	case w.live():
 		w.Loop = w.view.State.ID
-		w.say("Loop %s is running and will get to it.", w.Loop)
+		w.say("Run %s will get to it.", w.Loop)
 	default:
-		w.say("No loop is running.")
+		w.say("No run is under way.")
 	}
 	w.Next = w.start()
 }
@@ -432,11 +432,7 @@ func (w *Why) held(cause string) {
 
 // aside is for a status that no loop runs.
 func (w *Why) aside() {
-	if setAside(w.Status) {
-		w.say("Somebody set it aside: its status is %s, and no loop runs it.", w.Status)
-	} else {
-		w.say("Its status is %s, and no loop runs it.", w.Status)
-	}
+	w.say("Its status is %s: no run takes it.", w.Status)
 	w.Next = w.command("tasks set " + terminal.Quote(w.Task.ID) + " pending")
 	if w.live() {
 		w.Next = "descartes pause " + w.view.State.ID + w.here

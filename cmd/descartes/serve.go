@@ -73,7 +73,6 @@ func (a *app) serve(addr string) error {
 	if err != nil {
 		return err
 	}
-	defer s.Close()
 	if err := a.print("http://" + shown + s.Path() + "\n"); err != nil {
 		return err
 	}

@@ -16,6 +16,15 @@ func (l Line) String() string { return l.Name + ": " + l.Text }
 // ReceiptsLine names the line about receipts: how a task is proved, not whether it is done.
 const ReceiptsLine = "receipts"
 
+// InForce is the policy in one line; "" for none.
+func InForce(c *Config, tag bool) string {
+	var list []string
+	for _, l := range Policy(c, tag) {
+		list = append(list, l.String())
+	}
+	return strings.Join(list, "; ")
+}
+
 // Policy describes what is in force for a run, over a tag or of a prompt; empty where all is default.
 func Policy(c *Config, tag bool) (lines []Line) {
 	add := func(name, format string, args ...any) {

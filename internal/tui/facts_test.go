@@ -145,7 +145,7 @@ func TestSameFacts(t *testing.T) {
 	}
 	for name, want := range map[string][]string{
 		"json":      {`"done":2,"blocked":2,`, `"held":1,`, question, failing, `"state":"running"`, quota, `"grade":"accepted"`},
-		"status":    {"Tasks: 1 question, 2 blocked, 3 running, 2/8 done, 1 held", "asks: 5 Search", question, failing, quota, "Done: accepted: 4"},
+		"status":    {"Tasks: 1 question, 2 blocked, 3 running, 2/8 done, 1 held", "asks: 5 Search", question, failing, quota, "Accepted: 4"},
 		"waves":     {": 2 done, .*2 blocked, 1 held", `4 +done +Slugs  \(accepted\)`},
 		"list":      {`running +2/8 `},
 		"why":       {"after 3 attempts", failing, question, "was accepted by a person"},
@@ -177,7 +177,6 @@ func webPage(t *testing.T, root string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
 	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/loops/loop-1a2b", nil)
 	r.Host = "localhost"
 	r.Header.Set("Descartes-Key", strings.TrimPrefix(s.Path(), "/#key="))

@@ -10,19 +10,17 @@ import (
 
 	"descartes/internal/terminal"
 	"descartes/loop/journal"
-	"descartes/loop/store"
 	"descartes/view"
 )
 
 // page is a loop as its page shows it.
 type page struct {
 	*view.Loop
-	Now      time.Time
-	Lanes    lanes
-	Place    map[string]int // of each task in the board, which names its element
-	Critical map[string]bool
-	CSS      template.CSS // of a report, which needs no other file
-	JS       template.JS
+	Now   time.Time
+	Lanes lanes
+	Place map[string]int // of each task in the board, which names its element
+	CSS   template.CSS   // of a report, which needs no other file
+	JS    template.JS
 }
 
 // look reads a loop as it is now.
@@ -32,16 +30,15 @@ func (s *Server) look(id string) (*view.Loop, error) {
 		return nil, err
 	}
 	if saved == nil {
-		return nil, notFound("there is no loop " + terminal.Clean(id))
+		return nil, notFound("there is no run " + terminal.Clean(id))
 	}
 	return view.Of(s.opt.Root, *saved)
 }
 
 func newPage(l *view.Loop) *page {
 	now := time.Now()
-	p := &page{Loop: l, Now: now, Lanes: newLanes(l.ID, l.Run.History, l.Board, l.Run.Live, now), Place: map[string]int{}}
+	p := &page{Loop: l, Now: now, Lanes: newLanes(l, now), Place: map[string]int{}}
 	if l.Board != nil {
-		p.Critical = l.Board.Critical()
 		for _, id := range l.Board.Graph.Leaves() {
 			p.Place[id] = len(p.Place)
 		}
@@ -105,6 +102,9 @@ func funcs() template.FuncMap {
 		"ms":     func(t time.Time) int64 { return t.UnixMilli() },
 		"badge":  func(s view.Stand, word string) badge { return badge{s, word} },
 		"took":   terminal.Duration,
+		"waits": func(w string) string {
+			return map[string]string{"provider": "waits for the provider", "person": "waits for you", "run": "not running"}[w]
+		},
 	}
 }
 
@@ -118,7 +118,6 @@ func (s *Server) showLoops(w http.ResponseWriter, r *http.Request) {
 	data := struct {
 		Root  string
 		Loops []view.Listed
-		Tags  []string
 		Bad   []error
 	}{Root: s.opt.Root}
 	all, err := s.home.List()
@@ -128,9 +127,7 @@ func (s *Server) showLoops(w http.ResponseWriter, r *http.Request) {
 				data.Bad = append(data.Bad, l.Err)
 				continue
 			}
-			if data.Loops = append(data.Loops, l); l.Kind == store.KindTag && !slices.Contains(data.Tags, l.Tag) {
-				data.Tags = append(data.Tags, l.Tag)
-			}
+			data.Loops = append(data.Loops, l)
 		}
 	}
 	// What waits for a person comes first, then what runs.
@@ -143,6 +140,5 @@ func (s *Server) showLoops(w http.ResponseWriter, r *http.Request) {
 		}
 		return b.LastActivity.Compare(a.LastActivity)
 	})
-	slices.Sort(data.Tags)
 	s.page(w, r, "loops.html", data, err)
 }

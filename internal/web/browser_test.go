@@ -232,7 +232,7 @@ func TestAccess(t *testing.T) {
 	p.append(&journal.Event{Type: journal.LoopResumed})
 	p.attempt("11", journal.Failed, "no") // what waited for a person is drawn
 	do(t, ctx, "take the key", chromedp.Navigate(p.http.URL+p.server.Path()))
-	for _, path := range []string{"/", "/loops/loop-1234", "/loops/loop-1234/tasks/2", "/tags/x"} {
+	for _, path := range []string{"/", "/loops/loop-1234", "/loops/loop-1234/tasks/2"} {
 		for _, scheme := range []string{"light", "dark"} {
 			for _, width := range []int64{360, 1280} {
 				var found string

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"descartes/loop/journal"
+	"descartes/loop/store"
+	"descartes/view"
 )
 
 // told is an account of events, each so many seconds after the one before it.
@@ -30,12 +32,6 @@ func ends(after int, task string, number int, v journal.Verdict) journal.Event {
 	return journal.Event{Unit: journal.Unit{Of: after, Task: task, Attempt: number}, Type: journal.AttemptFinished, Verdict: v}
 }
 
-// of is an event of one of two candidates.
-func of(e journal.Event) journal.Event {
-	e.Round = 1
-	return e
-}
-
 // TestLanesWait draws what the journal tells of waits, each in the row of the slot that waited.
 func TestLanesWait(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -43,30 +39,20 @@ func TestLanesWait(t *testing.T) {
 		live   bool
 		want   string
 	}{
-		"quota, and the other slot works": {live: true, want: "slot 2 quota waited for the provider: 5-hour limit, 1m",
+		"quota, and the other slot works": {live: true, want: "slot 2 provider waited for the provider: 5-hour limit, 1m",
 			events: []journal.Event{{Type: journal.LoopStarted}, begins(0, 1, "a", 1), begins(0, 2, "b", 1), ends(30, "b", 1, journal.Limited),
 				{Type: journal.LimitWaiting, Unit: journal.Unit{Task: "b"}, Reason: "5-hour limit"}, begins(60, 2, "b", 2), ends(30, "b", 2, journal.Failed), ends(0, "a", 1, journal.Failed)}},
-		"quota, still": {live: true, want: "this folder quota waited for the provider: limit, 30s",
+		"quota, still": {live: true, want: "this folder provider waited for the provider: limit, 30s",
 			events: []journal.Event{{Type: journal.LoopStarted}, begins(0, 0, "a", 1), ends(30, "a", 1, journal.Limited), {Type: journal.LimitWaiting, Unit: journal.Unit{Task: "a"}, Reason: "limit"},
 				{Unit: journal.Unit{Of: 30}, Type: journal.Warning}}},
-		"another task": {want: "slot 2 dependency waited for task a, 50s",
-			events: []journal.Event{{Type: journal.LoopStarted}, begins(0, 1, "a", 1), begins(0, 2, "b", 1), ends(10, "b", 1, journal.Failed), ends(50, "a", 1, journal.Failed),
-				begins(0, 2, "c", 1), ends(20, "c", 1, journal.Failed)}},
-		"other candidates": {want: "slot 1 dependency waited for the other candidates of task a, 40s",
-			events: []journal.Event{{Type: journal.LoopStarted}, of(begins(0, 1, "a", 1)), of(begins(0, 2, "a", 2)),
-				of(journal.Event{Unit: journal.Unit{Of: 20, Task: "a", Attempt: 1}, Type: journal.VerifyFinished, Detail: &journal.Detail{Checked: journal.Checked{Passed: true}}}),
-				of(ends(40, "a", 2, journal.Failed)), of(ends(0, "a", 1, journal.Verified))}},
-		"to be integrated": {want: "slot 1 lock waited for the work on task a to be merged, 20s",
-			events: []journal.Event{{Type: journal.LoopStarted}, begins(0, 1, "a", 1), ends(30, "a", 1, journal.Verified), {Unit: journal.Unit{Of: 20, Task: "a", Attempt: 1}, Type: journal.Integrated},
-				begins(0, 1, "b", 1), ends(30, "b", 1, journal.Failed)}},
-		"a person, paused": {want: "this folder person waited for a person: paused, 10m",
+		"a person, paused": {want: "this folder person waited for you: paused, 10m",
 			events: []journal.Event{{Type: journal.LoopStarted}, begins(0, 0, "a", 1), ends(300, "a", 1, journal.Failed), {Type: journal.LoopPaused, Reason: string(journal.Paused)},
 				{Unit: journal.Unit{Of: 600}, Type: journal.LoopResumed}, begins(0, 0, "a", 2), ends(300, "a", 2, journal.Failed)}},
-		"a person, asked by a gate": {want: "this folder person waited for a person: Continue?, 2m",
+		"a person, asked by a gate": {want: "this folder person waited for you: Continue?, 2m",
 			events: []journal.Event{{Type: journal.LoopStarted}, {Type: journal.IterationStarted, Unit: journal.Unit{Iteration: 1, Attempt: 1}},
 				{Unit: journal.Unit{Of: 60, Iteration: 1, Attempt: 1}, Type: journal.IterationFinished, Verdict: "ask", Message: "Continue?"},
 				{Unit: journal.Unit{Of: 120, Iteration: 2, Attempt: 1}, Type: journal.IterationStarted}, {Unit: journal.Unit{Of: 60, Iteration: 2, Attempt: 1}, Type: journal.IterationFinished, Verdict: journal.Done}}},
-		"killed": {want: "this folder stopped was not running: killed, 5m",
+		"killed": {want: "this folder run was not running: killed, 5m",
 			events: []journal.Event{{Type: journal.LoopStarted}, begins(0, 0, "a", 1), ends(300, "a", 1, journal.Failed), {Unit: journal.Unit{Of: 300}, Type: journal.LoopResumed},
 				begins(0, 0, "a", 2), ends(300, "a", 2, journal.Failed)}},
 		"over": {want: "", events: []journal.Event{{Type: journal.LoopStarted}, begins(0, 0, "a", 1), ends(30, "a", 1, journal.Failed),
@@ -74,7 +60,7 @@ func TestLanesWait(t *testing.T) {
 	} {
 		h, now := told(c.events...)
 		var got []string
-		for _, r := range newLanes("x", h, nil, c.live, now).Rows {
+		for _, r := range newLanes(&view.Loop{Run: view.Run{State: &store.State{}, History: h, Live: c.live}}, now).Rows {
 			for _, g := range r.Gaps {
 				room, why, _ := strings.Cut(g.Title, ": ")
 				got = append(got, room+" "+g.State+" "+why)
@@ -113,7 +99,7 @@ func TestLanesDoNotOverlap(t *testing.T) {
 			}
 		}
 		h, now := told(events...)
-		for _, row := range newLanes("x", h, nil, true, now).Rows {
+		for _, row := range newLanes(&view.Loop{Run: view.Run{State: &store.State{}, History: h, Live: true}}, now).Rows {
 			all := slices.Concat(row.Bars, row.Gaps)
 			slices.SortFunc(all, func(a, b bar) int { return int(1000 * (a.X - b.X)) })
 			for i, b := range all {

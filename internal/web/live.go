@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	maxStreams = 1000             // that are served at a time
+	maxStreams = 100              // that are served at a time: each reads its journal
 	sendWithin = 20 * time.Second // a reader that takes longer has gone away
 	beatEvery  = 15 * time.Second // so that nobody in between takes a quiet stream for a dead one
 	restEvery  = time.Second      // between two changes that a page is told of
@@ -30,26 +30,20 @@ type eventStream struct {
 }
 
 // open starts a stream; nil if there are too many, in which case the reader gets an error. The caller calls done.
-func (f *feeds) open(w http.ResponseWriter, r *http.Request) *eventStream {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.streams >= maxStreams {
+func (s *Server) open(w http.ResponseWriter, r *http.Request) *eventStream {
+	if s.streams.Add(1) > maxStreams {
+		s.done()
 		http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
 		return nil
 	}
-	f.streams++
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.WriteHeader(http.StatusOK)
-	s := &eventStream{w: w, ctx: r.Context()}
-	s.write(": descartes\n\n")
-	return s
+	out := &eventStream{w: w, ctx: r.Context()}
+	out.write(": descartes\n\n")
+	return out
 }
 
-func (f *feeds) done() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.streams--
-}
+func (s *Server) done() { s.streams.Add(-1) }
 
 // send sends one event. It reports whether anybody still reads.
 func (s *eventStream) send(event, data string) bool {
@@ -76,65 +70,18 @@ func (s *eventStream) write(text string) bool {
 	return err == nil
 }
 
-// wait pauses, at most until something happens, and reports whether anybody still reads.
-func (s *eventStream) wait(d time.Duration, happens <-chan struct{}) bool {
+// wait pauses, and reports whether anybody still reads.
+func (s *eventStream) wait(d time.Duration) bool {
 	select {
 	case <-s.ctx.Done():
 		return false
-	case <-happens:
 	case <-time.After(d):
 	}
 	return time.Since(s.last) < beatEvery || s.write(":\n\n")
 }
 
-// feeds are the loops that somebody watches. Each is read once, however many watch.
-type feeds struct {
-	mu      sync.Mutex
-	all     map[string]*feed
-	streams int
-}
-
-// feed is a loop that somebody watches.
-type feed struct {
-	readers int // under the lock of feeds
-	stop    context.CancelFunc
-
-	mu      sync.Mutex
-	changed chan struct{} // closed at the next change
-	err     error
-}
-
-// follow is the feed of a loop; the caller calls leave.
-func (s *Server) follow(l *view.Loop) *feed {
-	s.feeds.mu.Lock()
-	defer s.feeds.mu.Unlock()
-	f := s.feeds.all[l.ID]
-	if f == nil {
-		var ctx context.Context
-		f = &feed{changed: make(chan struct{})}
-		ctx, f.stop = context.WithCancel(context.Background())
-		if s.feeds.all == nil {
-			s.feeds.all = map[string]*feed{}
-		}
-		s.feeds.all[l.ID] = f
-		go f.watch(ctx, l, s.home.Events(l.ID))
-	}
-	f.readers++
-	return f
-}
-
-// leave ends a feed that nobody watches any more.
-func (s *Server) leave(id string, f *feed) {
-	s.feeds.mu.Lock()
-	defer s.feeds.mu.Unlock()
-	if f.readers--; f.readers == 0 {
-		f.stop()
-		delete(s.feeds.all, id)
-	}
-}
-
-// watch tells of changes to the journal, to what is asked of the loop, and to its list, until ctx ends.
-func (f *feed) watch(ctx context.Context, l *view.Loop, path string) {
+// watch tells of changes to the journal, to what is asked of the run, and to its list, until ctx ends.
+func (s *Server) watch(ctx context.Context, l *view.Loop, changed chan<- error) {
 	list := func() string {
 		if l.Board == nil {
 			return ""
@@ -146,23 +93,16 @@ func (f *feed) watch(ctx context.Context, l *view.Loop, path string) {
 		return fmt.Sprint(fi.Size(), fi.ModTime())
 	}
 	was, first := list(), true
-	for events, err := range journal.Watch(ctx, path) {
+	for events, err := range journal.Watch(ctx, s.home.Events(l.ID)) {
 		now := list()
 		if l.See(events) && !first || err != nil || now != was { // at first it is what the page has
-			f.mu.Lock()
-			close(f.changed)
-			f.changed, f.err = make(chan struct{}), err
-			f.mu.Unlock()
+			select {
+			case changed <- err:
+			default: // one that it will hear of is enough
+			}
 		}
 		was, first = now, false
 	}
-}
-
-// next is closed at the next change.
-func (f *feed) next() (<-chan struct{}, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.changed, f.err
 }
 
 // showLoop is a loop's page, or its parts that change.
@@ -181,34 +121,37 @@ func (s *Server) showLoop(name string) http.HandlerFunc {
 func (s *Server) streamLoop(w http.ResponseWriter, r *http.Request) {
 	l, err := s.look(r.PathValue("id"))
 	if err != nil {
-		s.fail(w, r, notFound(cmp.Or(terminal.Clean(err.Error()), "there is no such loop")))
+		s.fail(w, r, notFound(cmp.Or(terminal.Clean(err.Error()), "there is no such run")))
 		return
 	}
-	out := s.feeds.open(w, r)
+	out := s.open(w, r)
 	if out == nil {
 		return
 	}
-	defer s.feeds.done()
-	id, shown := l.ID, r.FormValue("seq") == fmt.Sprint(l.Run.History.Seq)
-	f := s.follow(l) // whose goroutine has the loop from here on
-	defer s.leave(id, f)
+	defer s.done()
+	shown, changed := r.FormValue("seq") == fmt.Sprint(l.Run.History.Seq), make(chan error, 1)
+	ctx, stop := context.WithCancel(r.Context())
+	var work sync.WaitGroup
+	work.Go(func() { s.watch(ctx, l, changed) }) // which has the run from here on
+	defer work.Wait()
+	defer stop()
 	for ; ; shown = false {
-		next, err := f.next()
-		if err != nil {
-			out.send("trouble", err.Error())
-			return
-		}
-		if !shown && (!out.send("changed", "") || !out.wait(restEvery, nil)) {
+		if !shown && (!out.send("changed", "") || !out.wait(restEvery)) {
 			return
 		}
 		for quiet := true; quiet; {
 			select {
-			case <-next:
-				quiet = false
-			default:
-				if !out.wait(beatEvery, next) {
+			case err := <-changed:
+				if quiet = false; err != nil {
+					out.send("trouble", err.Error())
 					return
 				}
+			case <-time.After(beatEvery):
+				if !out.write(":\n\n") {
+					return
+				}
+			case <-ctx.Done():
+				return
 			}
 		}
 	}

@@ -195,11 +195,11 @@ func (s *Server) streamLog(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer f.Close()
-	out := s.feeds.open(w, r)
+	out := s.open(w, r)
 	if out == nil {
 		return
 	}
-	defer s.feeds.done()
+	defer s.done()
 	size := int64(0)
 	if fi, err := f.Stat(); err == nil {
 		size = fi.Size()
@@ -247,7 +247,7 @@ func (s *Server) streamLog(w http.ResponseWriter, r *http.Request) {
 			out.send("over", "")
 			return
 		}
-		if n == 0 && !out.wait(300*time.Millisecond, nil) {
+		if n == 0 && !out.wait(300*time.Millisecond) {
 			return
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode"
 
@@ -44,12 +45,11 @@ type Options struct {
 
 // Server is the page. It is safe for concurrent use.
 type Server struct {
-	opt   Options
-	home  store.Home
-	key   string
-	pages *template.Template
-	feeds feeds
-	gone  chan struct{} // closed by Close
+	opt     Options
+	home    store.Home
+	key     string
+	pages   *template.Template
+	streams atomic.Int32 // that are open
 }
 
 // New makes a server with a key of its own.
@@ -58,14 +58,11 @@ func New(opt Options) (*Server, error) {
 	if _, err := rand.Read(secret[:]); err != nil {
 		return nil, fmt.Errorf("draw a key: %w", err)
 	}
-	s := &Server{opt: opt, home: store.NewHome(opt.Root), key: base64.RawURLEncoding.EncodeToString(secret[:]), gone: make(chan struct{})}
+	s := &Server{opt: opt, home: store.NewHome(opt.Root), key: base64.RawURLEncoding.EncodeToString(secret[:])}
 	var err error
 	s.pages, err = template.New("").Funcs(funcs()).ParseFS(assets, "assets/*.html")
 	return s, err
 }
-
-// Close ends what follows the loops. It is called once.
-func (s *Server) Close() { close(s.gone) }
 
 // Path is where a browser is sent first. The key stands where no browser sends it to any server; the page's script takes it from there.
 func (s *Server) Path() string { return "/#key=" + s.key }
@@ -85,7 +82,6 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("GET /loops/{id}/tasks/{task}/parts", s.showTask("taskhead"))
 	mux.HandleFunc("GET /loops/{id}/tasks/{task}/{attempt}/diff", s.showDiff)
 	mux.HandleFunc("GET /loops/{id}/tasks/{task}/{attempt}/log", s.streamLog)
-	mux.HandleFunc("GET /tags/{tag}", s.showTag)
 	mux.HandleFunc("POST /loops/{id}/{action}", s.act)
 	all := http.NewServeMux()
 	all.Handle("GET /assets/", http.StripPrefix("/assets/", http.FileServerFS(static))) // the same for everybody

@@ -62,7 +62,6 @@ func newProject(t testing.TB, tasks int) *project {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.server.Close)
 	p.http = httptest.NewServer(p.server.Handler())
 	t.Cleanup(p.http.Close)
 	t.Cleanup(p.http.CloseClientConnections)
@@ -188,11 +187,10 @@ func TestPages(t *testing.T) {
 	p.attempt("2", journal.Failed, evil)
 	p.append(&journal.Event{Type: journal.TaskBlocked, Unit: journal.Unit{Task: "2", Wave: 1, Title: "Task 2"}, Verdict: journal.Failed, Reason: "a_test.go:7: " + evil + "\u202eexe.\x1b[31m"})
 	for path, want := range map[string][]string{
-		"/":                               {"loop-1234", `href="/tags/x"`, "killed"},
-		"/loops/loop-1234":                {"<h1>x</h1>", "Wave 1", "1 of 12", `class="card s-done`, `class="card s-blocked`, `class="card s-held`, "a_test.go:7: &lt;script&gt;", "critical path"},
+		"/":                               {"loop-1234", "killed"},
+		"/loops/loop-1234":                {"<h1>x</h1>", "Wave 1", "1 of 12", `class="card s-done`, `class="card s-blocked`, `class="card s-held`, "a_test.go:7: &lt;script&gt;"},
 		"/loops/loop-1234/tasks/2":        {"Attempt 1: failed", "What verify printed", "the spec &lt;script&gt;"},
 		"/loops/loop-1234/tasks/2/1/diff": {`<span class="gone">-old`, `<span class="added">&#43;&lt;script&gt;`},
-		"/tags/x":                         {"loop-1234", "✓</span> verified", "✗</span> failed"},
 		"/assets/serve.js":                {"Descartes-Key"},
 	} {
 		code, text := p.get(path, true, nil)
@@ -211,7 +209,7 @@ func TestPages(t *testing.T) {
 			t.Errorf("%s: words of others as they are:\n%s", path, text)
 		}
 	}
-	for _, path := range []string{"/loops/none", "/loops/loop-1234/tasks/99", "/loops/loop-1234/tasks/2/7/diff", "/tags/y", "/assets/../web.go", "/loops/loop-1234/tasks/..%2f..%2fevents.ndjson/1/log",
+	for _, path := range []string{"/loops/none", "/loops/loop-1234/tasks/99", "/loops/loop-1234/tasks/2/7/diff", "/assets/../web.go", "/loops/loop-1234/tasks/..%2f..%2fevents.ndjson/1/log",
 		"/loops/..%2f..%2fetc", "/loops/loop-1234/tasks/2/1/log"} {
 		if code, text := p.get(path, true, nil); code != http.StatusNotFound {
 			t.Errorf("%s: got %d, %s", path, code, text)
@@ -266,7 +264,7 @@ func TestKey(t *testing.T) {
 	p := newProject(t, 2)
 	p.attempt("1", journal.Verified, "")
 	_, shell := p.get("/", false, nil)
-	for _, path := range []string{"/", "/loops/loop-1234", "/loops/loop-1234/live", "/loops/loop-1234/tasks/1", "/loops/loop-1234/tasks/1/1/diff", "/loops/loop-1234/tasks/1/1/log", "/tags/x", "/loops/none",
+	for _, path := range []string{"/", "/loops/loop-1234", "/loops/loop-1234/live", "/loops/loop-1234/tasks/1", "/loops/loop-1234/tasks/1/1/diff", "/loops/loop-1234/tasks/1/1/log", "/loops/none",
 		"/?key=" + p.server.key, "/?token=" + p.server.key} {
 		for name, change := range map[string]func(*http.Request){
 			"nothing":         nil,
@@ -422,7 +420,7 @@ func TestLog(t *testing.T) {
 func TestIdle(t *testing.T) {
 	p := newProject(t, 2)
 	address := "/loops/loop-1234/live"
-	for range 500 {
+	for range 50 {
 		c, err := net.Dial("tcp", p.http.Listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
@@ -430,27 +428,19 @@ func TestIdle(t *testing.T) {
 		t.Cleanup(func() { c.Close() })
 		fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\nDescartes-Key: %s\r\n\r\n", address, p.server.key)
 	}
-	for deadline := time.Now().Add(time.Minute); p.server.open() < 500; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); p.server.streams.Load() < 50; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d of 500 streams are open", p.server.open())
+			t.Fatalf("%d of 50 streams are open", p.server.streams.Load())
 		}
 	}
 	p.attempt("1", journal.Verified, "")
 	if code, text := p.get("/loops/loop-1234", true, nil); code != 200 || !strings.Contains(text, "1 of 2") {
-		t.Errorf("with 500 idle pages: %d", code)
+		t.Errorf("with 50 idle pages: %d", code)
 	}
-	p.server.feeds.mu.Lock()
-	p.server.feeds.streams += maxStreams - 500
-	p.server.feeds.mu.Unlock()
+	p.server.streams.Add(maxStreams - 50)
 	if code, _ := p.get("/loops/loop-1234/live", true, nil); code != http.StatusServiceUnavailable {
 		t.Errorf("one too many: got %d", code)
 	}
-}
-
-func (s *Server) open() int {
-	s.feeds.mu.Lock()
-	defer s.feeds.mu.Unlock()
-	return s.feeds.streams
 }
 
 // TestServe ends with its context, open streams or not.

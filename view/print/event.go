@@ -1,5 +1,3 @@
-// Package print owns the account of a run as text: a line for each event, status, waves, why, the summary at the end, Markdown, JUnit. It prints nothing
-// itself and decides nothing.
 package print
 
 import (
@@ -37,12 +35,12 @@ func (p *Events) Line(e *journal.Event) string {
 	yellow := func(word string) string { return p.paint.In(terminal.Yellow, word) }
 	switch e.Type {
 	case journal.LoopStarted:
-		return fmt.Sprintf("loop %s started", e.Loop)
+		return fmt.Sprintf("run %s started", e.Loop)
 	case journal.LoopResumed:
 		if n := len(e.Tasks); n > 0 {
-			return fmt.Sprintf("loop %s resumed, %s tried again", e.Loop, terminal.Count(n, "blocked task"))
+			return fmt.Sprintf("run %s resumed, %s tried again", e.Loop, terminal.Count(n, "blocked task"))
 		}
-		return fmt.Sprintf("loop %s resumed", e.Loop)
+		return fmt.Sprintf("run %s resumed", e.Loop)
 	case journal.ListChanged:
 		p.Waves = e.Of
 		return "task list changed: " + terminal.Clean(e.Message)
@@ -271,9 +269,4 @@ func check(e *journal.Event, d *journal.Detail) string {
 		return "baseline: " + name + ": " + terminal.Clean(e.Message) + "," + took
 	}
 	return ""
-}
-
-// seconds are a duration in words.
-func seconds(n float64) string {
-	return terminal.Duration(time.Duration(n * float64(time.Second)))
 }

@@ -1,14 +1,12 @@
 package print
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 
 	"descartes/internal/receipt"
 	"descartes/internal/terminal"
 	"descartes/verify"
-	"descartes/view"
 )
 
 // RecheckHead says by what receipts are rechecked.
@@ -24,43 +22,7 @@ func RecheckHead(checks []verify.Check, from string, signed bool) string {
 }
 
 // RecheckText is what became of one commit's receipts.
-func RecheckText(l receipt.Looked) string {
-	p := &text{}
-	p.say("\n%s %s", view.Short(l.Hash), terminal.Clean(l.Subject))
-	if len(l.Claims) == 0 {
-		p.say("  no receipt is about it")
-		return p.String()
-	}
-	say := func(indent int, format string, args ...any) {
-		text := strings.Repeat(" ", indent) + terminal.Clean(fmt.Sprintf(format, args...))
-		p.say("%s", strings.Join(terminal.Hang(text, width, 2), "\n"))
-	}
-	for _, c := range l.Checks {
-		word := "passes"
-		if !c.Passed {
-			word = "does not pass: " + c.Reason
-		}
-		say(2, "%s %s, after %s", c.Name, word, seconds(c.Seconds))
-	}
-	for _, c := range l.Claims {
-		who := strings.TrimSpace(c.Task + " " + terminal.FitWords(c.Title, 50))
-		found := ""
-		if c.Found == "patch" {
-			found = ", the patch of " + view.Short(c.Written)
-		}
-		if c.Signer != "" {
-			found += ", signed by " + c.Signer
-		}
-		say(2, "%s: %s%s", cmp.Or(who, "its note"), c.Verdict, found)
-		for _, why := range c.Reasons {
-			say(4, "%s", why)
-		}
-		for _, note := range c.Notes {
-			say(4, "note: %s", note)
-		}
-	}
-	return p.String()
-}
+func RecheckText(l receipt.Looked) string { return draw("recheck", l) }
 
 // RecheckEnd counts the verdicts.
 func RecheckEnd(list []receipt.Looked) string {

@@ -1,11 +1,9 @@
 package print
 
 import (
-	"cmp"
 	"encoding/xml"
 	"fmt"
 	"strings"
-	"time"
 
 	"descartes/internal/terminal"
 	"descartes/loop/journal"
@@ -15,9 +13,20 @@ import (
 // iteration is one of a prompt loop with all its runs: one that failed may have been run again under its number.
 type iteration struct {
 	*view.Attempt // the last
-	runs          int
-	seconds       float64
-	cost          journal.Cost
+	Runs          int
+	Cost          journal.Cost
+	State         string
+	Tail          *view.Fact
+
+	seconds float64
+}
+
+// Time is how long its runs took.
+func (it *iteration) Time() string {
+	if !it.Over() {
+		return "–"
+	}
+	return seconds(it.seconds)
 }
 
 func iterations(l *view.Loop) (out []*iteration) {
@@ -26,7 +35,7 @@ func iterations(l *view.Loop) (out []*iteration) {
 			out = append(out, &iteration{})
 		}
 		it := out[len(out)-1]
-		it.Attempt, it.runs, it.seconds, it.cost = a, it.runs+1, it.seconds+a.Seconds(), it.cost.Plus(a.Attempt.Cost)
+		it.Attempt, it.Runs, it.seconds, it.Cost, it.State = a, it.Runs+1, it.seconds+a.Seconds(), it.Cost.Plus(a.Attempt.Cost), l.Story(a)
 	}
 	return out
 }
@@ -86,14 +95,12 @@ func JUnit(l *view.Loop) []byte {
 			if l.Run.Outcome.Ending == journal.BaselineFails {
 				end.Text = terminal.CleanLines(strings.TrimSpace(l.Run.History.BaselineOutput))
 			}
-			all.Suites = append(all.Suites, suite{Name: name + " run", Cases: []testcase{{Name: "end of the loop", Class: name, Failure: end}}})
+			all.Suites = append(all.Suites, suite{Name: name + " run", Cases: []testcase{{Name: "end of the run", Class: name, Failure: end}}})
 		}
 	}
 	var props []property
-	for _, p := range []property{{"loop", l.ID}, {"ended", l.Ending()}, {"cost", l.Run.State.Cost.Text()}, {"sandbox", l.Sandbox}, {"not pushed", l.Unpushed}, {"next", l.Next().OneLine("")}} {
-		if p.Value != "" {
-			props = append(props, property{p.Name, terminal.Clean(p.Value)})
-		}
+	for _, p := range append(append([]view.Fact{{Name: "loop", Text: l.ID}, {Name: "ended", Text: l.Ending()}}, l.Facts()...), view.Fact{Name: "next", Text: l.Next().OneLine("")}) {
+		props = append(props, property{p.Name, terminal.Clean(p.Text)})
 	}
 	time := func(n float64) string { return fmt.Sprintf("%.3f", n) }
 	total := 0.0
@@ -133,7 +140,7 @@ func waveSuites(l *view.Loop, tag string) (out []suite) {
 			case t.State == "done":
 				c.Out = string(t.Grade)
 			case t.State == "blocked" && t.Blocked == nil:
-				c.Failure = &words{Message: "blocked before this loop"}
+				c.Failure = &words{Message: "blocked before this run"}
 			case t.State == "blocked":
 				c.Failure = &words{Message: terminal.Clean(t.Blocked.Reason)}
 				if failed != nil {
@@ -165,7 +172,7 @@ func waveSuites(l *view.Loop, tag string) (out []suite) {
 func iterationCases(l *view.Loop, end *words) (cases []testcase) {
 	list, class, over := iterations(l), terminal.Clean(l.Kind), l.Run.Outcome.Ending.Final() && !l.Run.Live
 	for i, it := range list {
-		c, state, last := testcase{Name: it.Subject(), Class: class, seconds: it.seconds}, terminal.Clean(l.Story(it.Attempt)), i == len(list)-1
+		c, state, last := testcase{Name: it.Subject(), Class: class, seconds: it.seconds}, terminal.Clean(it.State), i == len(list)-1
 		switch {
 		case it.Failed() && last && !l.Run.Live && !over:
 			c.Failure = &words{Message: state, Text: it.Output()}
@@ -178,7 +185,7 @@ func iterationCases(l *view.Loop, end *words) (cases []testcase) {
 		}
 		cases = append(cases, c)
 	}
-	c := testcase{Name: "end of the loop", Class: class}
+	c := testcase{Name: "end of the run", Class: class}
 	switch {
 	case over && l.Unpushed == "":
 		c.Out = end.Message
@@ -190,139 +197,57 @@ func iterationCases(l *view.Loop, end *words) (cases []testcase) {
 	return append(cases, c)
 }
 
+// markdown is a run as its Markdown layout takes it.
+type markdown struct {
+	*view.Loop
+	Graph    string
+	Iterated []*iteration
+	Waves    []wave
+}
+
+type wave struct {
+	*view.Wave
+	Tasks []task
+}
+
+// task is one with the end of what its last failed attempt printed.
+type task struct {
+	*view.Task
+	Tail *view.Fact
+}
+
 // Markdown is a run as a page for a job's summary.
 func Markdown(l *view.Loop) []byte {
-	t, r := &text{}, &l.Run
-	t.say("# %s\n", md(l.Headline()))
-	switch {
-	case l.ID == "":
-		t.WriteString("No loop ran: ")
-	case r.Live, r.Killed():
-		fmt.Fprintf(t, "Loop `%s` ", l.ID)
-	default:
-		fmt.Fprintf(t, "Loop `%s` ended: ", l.ID)
-	}
-	unit := fmt.Sprintf("Attempts: %d", l.Iteration)
-	if n := r.History.Interrupted(); n > 0 {
-		unit += fmt.Sprintf(", and %d interrupted", n)
-	}
-	if l.Prompt() {
-		unit = fmt.Sprintf("Iterations: %d of %d", l.Iteration, l.MaxIteration)
-	}
-	t.say("%s. %s. Cost: %s. Sandbox: %s.", md(l.Ending()), unit, md(r.State.Cost.Text()), md(l.Sandbox))
-	line := func(format, value string) {
-		if value != "" {
-			t.say(format, md(value))
-		}
-	}
-	line("Agents: %s.", l.Mixed())
-	if l.Gate != nil {
-		t.say("")
-		l.Gate.Rows(func(name, format string, args ...any) { t.say("- %s: %s", name, md(fmt.Sprintf(format, args...))) })
-	}
-	if text := strings.TrimSpace(r.History.BaselineOutput); r.Outcome.Ending == journal.BaselineFails && text != "" {
-		t.folded("What verify printed before any task", text)
-	}
-	t.iterationTable(l)
-	t.waveTables(l)
-	t.checksTable(l)
-	line("\nNot committed: %s.", l.Uncommitted())
-	for i, text := range l.Notices() {
-		if i == 0 {
-			t.say("\nLook at:\n")
-		}
-		line("- %s", text)
-	}
-	if l.Unpushed != "" {
-		t.say("\nNot pushed: the work is only where the loop ran; there: `%s`", strings.ReplaceAll(terminal.Clean(l.Unpushed), "`", ""))
-	}
-	t.say("\nNext: %s", l.Next().OneLine("`"))
-	return []byte(t.String())
-}
-
-// columns are a table's: those whose name is "" are left out of each line.
-func (t *text) columns(names ...string) func(values ...string) {
-	line := func(values []string) {
-		for i, v := range values {
-			if names[i] != "" {
-				t.WriteString("| " + v + " ")
-			}
-		}
-		t.say("|")
-	}
-	t.say("")
-	line(names)
-	for _, name := range names {
-		if name != "" {
-			t.WriteString("|---")
-		}
-	}
-	t.say("|")
-	return func(values ...string) { line(values) }
-}
-
-// only is a name if there is something of it.
-func only(there bool, name string) string {
-	if there {
-		return name
-	}
-	return ""
-}
-
-// iterationTable is the iterations, and folded the end of what the failed ones printed, and of what the last one said.
-func (t *text) iterationTable(l *view.Loop) {
-	list := iterations(l)
-	if len(list) == 0 {
-		return
-	}
-	tails, commits, priced := &text{}, false, false
-	for _, it := range list {
-		commits, priced = commits || it.Attempt.Attempt.Commit != "", priced || it.cost.USD != nil
-	}
-	row := t.columns("Iteration", "State", "Runs", "Time", only(commits, "Commit"), only(priced, "Cost"))
-	for i, it := range list {
-		took := "–"
-		if it.Over() {
-			took = seconds(it.seconds)
-		}
-		row(fmt.Sprint(it.Iteration), md(l.Story(it.Attempt)), fmt.Sprint(it.runs), took, view.Short(it.Attempt.Attempt.Commit), it.cost.Dollars())
-		if out := it.Output(); out != "" && (it.Failed() || i == len(list)-1) {
-			tails.folded(it.Subject()+": "+l.Story(it.Attempt), out)
-		}
-	}
-	t.WriteString(tails.String())
-}
-
-// waveTables are the graph of a tag, and its tasks wave by wave, with the end of what the last failed attempt at an unfinished one came to.
-func (t *text) waveTables(l *view.Loop) {
 	const drawn = 150 // tasks up to which a page has their graph: those that show it draw no larger ones
+	m := markdown{Loop: l, Iterated: iterations(l)}
 	if l.Board != nil && l.Tasks.Total <= drawn {
-		t.say("\n```mermaid\n%s%s```", Mermaid(l.Board), colours(l))
+		m.Graph = Mermaid(l.Board) + colours(l)
 	}
 	for _, w := range l.Waves {
-		commit := ""
-		if w.Commit != nil {
-			commit = " (" + view.Short(*w.Commit) + ")"
-		}
-		t.say("\n## Wave %d%s", w.Number, commit)
-		tails := &text{}
-		row := t.columns("Task", "Title", "State", "Attempts", "Time", only(w.Cost != nil && w.Cost.USD != nil, "Cost"))
+		one := wave{Wave: w}
 		for i := range w.Tasks {
-			one := &w.Tasks[i]
-			last, failed := one.Ended()
-			tried, took := "–", "–"
-			if last != nil {
-				tried, took = fmt.Sprint(one.Tried()), terminal.Duration(one.Took())
+			t := task{Task: &w.Tasks[i]}
+			if _, failed := t.Ended(); failed != nil && t.State != "done" && failed.Output() != "" {
+				t.Tail = &view.Fact{Name: fmt.Sprintf("%s %s, attempt %d: %s", t.ID.ID, t.Title, failed.Number, failed.Reason), Text: failed.Output()}
 			}
-			row(md(one.ID.ID), md(one.Title), md(one.Story()), tried, took, cmp.Or(one.Price, "unknown"))
-			if failed != nil && failed.Result != nil && one.State != "done" {
-				if out := cmp.Or(strings.TrimSpace(failed.Result.Output), strings.TrimSpace(failed.Result.Words)); out != "" {
-					tails.folded(fmt.Sprintf("%s %s, attempt %d: %s", one.ID.ID, one.Title, failed.Number, failed.Reason), out)
-				}
-			}
+			one.Tasks = append(one.Tasks, t)
 		}
-		t.WriteString(tails.String())
+		m.Waves = append(m.Waves, one)
 	}
+	for i, it := range m.Iterated {
+		if out := it.Output(); out != "" && (it.Failed() || i == len(m.Iterated)-1) {
+			it.Tail = &view.Fact{Name: it.Subject() + ": " + it.State, Text: out}
+		}
+	}
+	return []byte(draw("markdown", m))
+}
+
+// Baseline is what verify printed before any task, if the run ended with that.
+func (m markdown) Baseline() string {
+	if m.Run.Outcome.Ending != journal.BaselineFails {
+		return ""
+	}
+	return strings.TrimSpace(m.Run.History.BaselineOutput)
 }
 
 // colours are those of the states that the graph shows.
@@ -341,47 +266,15 @@ func colours(l *view.Loop) (out string) {
 	return out
 }
 
-// checksTable is what the runs of named checks came to, and what done does not say by itself.
-func (t *text) checksTable(l *view.Loop) {
-	if len(l.Checks) > 0 {
-		t.say("\n## Checks")
-		row := t.columns("Check", "Runs", "Failed", "Flaky", "Time")
-		for _, c := range l.Checks {
-			name := md(c.Check)
-			if c.Fails != "" {
-				name += ", fails on the work as a whole: " + md(c.Fails)
-			}
-			row(name, fmt.Sprint(c.Runs), fmt.Sprint(c.Failed), fmt.Sprint(c.Flaky), terminal.Duration(time.Duration(c.Seconds*float64(time.Second))))
-		}
-	}
-	var lines []string
-	if l.Board != nil {
-		lines = l.Board.Graded()
-	}
-	for _, line := range l.Unsteady() {
-		lines = append(lines, "flaky: "+line)
-	}
-	if names := unrun(l); len(names) > 0 {
-		lines = append(lines, "not run: "+strings.Join(names, ", "))
-	}
-	for i, line := range lines {
-		if i == 0 {
-			t.say("")
-		}
-		t.say("- %s", md(line))
-	}
-}
-
 // folded is the end of a text that opens when somebody asks for it.
-func (t *text) folded(heading, body string) {
+func folded(heading, body string) string {
 	const most = 15 // lines
 	lines := strings.Split(terminal.CleanLines(body), "\n")
-	lines = lines[max(0, len(lines)-most):]
 	fence := "```"
 	for strings.Contains(body, fence) {
 		fence += "`"
 	}
-	t.say("\n<details><summary>%s</summary>\n\n%s\n%s\n%s\n\n</details>", md(heading), fence, strings.Join(lines, "\n"), fence)
+	return fmt.Sprintf("\n<details><summary>%s</summary>\n\n%s\n%s\n%s\n\n</details>\n", md(heading), fence, strings.Join(lines[max(0, len(lines)-most):], "\n"), fence)
 }
 
 // md makes foreign text harmless in a table of Markdown.

@@ -128,22 +128,16 @@ func arrows(b *view.Board, draw func(from, to string)) {
 // bars is the wave view: one bar per wave and, if all is asked for, the tasks under way and what is blocked.
 func bars(l *view.Loop, p terminal.Paint, boxed, all bool) string {
 	const most = 24 // those around the one under way
-	now, where := 0, ""
+	now := l.Wave()
+	head := []string{upper(l.WaveWords()), fmt.Sprintf("Tasks: %d/%d completed", l.Tasks.Done, l.Tasks.Total), ""}
 	var lines []string
-	for i, w := range l.Waves {
+	for _, w := range l.Waves {
 		bar := w.Bar()
-		if now == 0 && bar.Done < bar.All {
-			now = i + 1
-		}
-		lines = append(lines, fmt.Sprintf("Wave %d: %s %s", w.Number, p.In(bar.Colour(), blocks(bar.Done, bar.All)), bar.Words(l.Run.Live)))
+		lines = append(lines, fmt.Sprintf("Wave %d: %s %s", w.Number, p.In(bar.Colour(), blocks(bar.Share())), bar.Words(l.Run.Live)))
 	}
-	switch {
-	case now == 0:
-		now, where = len(lines), "All "+terminal.Count(len(lines), "wave")
-	case l.CurrentWave > 0 && l.CurrentWave <= len(lines):
-		now = l.CurrentWave
+	if now == 0 {
+		now = len(lines)
 	}
-	head := []string{cmp.Or(where, fmt.Sprintf("Wave %d of %d", now, len(lines))), fmt.Sprintf("Tasks: %d/%d completed", l.Tasks.Done, l.Tasks.Total), ""}
 	if n := len(lines) - most; n > 0 {
 		first := min(max(0, now-1-most/2), n)
 		lines = lines[first : first+most]

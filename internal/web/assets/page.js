@@ -42,7 +42,7 @@ function draw(card) {
     const n = card.id.slice(1);
     for (const c of cards) if (c.dataset.deps && c.dataset.deps.split(" ").includes(n)) line(card, c, origin, "near");
   } else if (cards.length <= allEdges) {
-    for (const c of cards) for (const d of before(c)) line(d, c, origin, c.classList.contains("critical") && d.classList.contains("critical") ? "near" : "");
+    for (const c of cards) for (const d of before(c)) line(d, c, origin, "");
   }
 }
 
