@@ -193,7 +193,7 @@ func (c *cli) full() error {
 }
 
 // lookers are git commands that run no program of anybody's and change nothing, but for new objects: they may outlive us.
-var lookers = []string{"check-ignore", "check-ref-format", "commit-tree", "config", "diff-tree", "for-each-ref", "ls-files", "ls-tree", "merge-base", "rev-list", "rev-parse", "symbolic-ref", "var", "version", "write-tree"}
+var lookers = []string{"check-ignore", "check-ref-format", "config", "diff-tree", "for-each-ref", "ls-files", "merge-base", "rev-list", "rev-parse", "symbolic-ref", "version", "write-tree"}
 
 // gitGrace is how long git has to remove its lock files before it is killed.
 const gitGrace = 2 * time.Second
