@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"descartes/agent"
 	"descartes/gitops"
 	"descartes/internal/config"
+	"descartes/internal/lazyregexp"
 	"descartes/internal/oneline"
 	"descartes/internal/oscall"
 	"descartes/internal/proc"
@@ -825,10 +827,18 @@ func (r *Run) listWarnings() (out []string) {
 		}
 		r.note("dependencies that only %s states: %s", r.Config.Scud.PlanPath, terminal.Few(list, 10))
 	}
+	for _, t := range job.Tasks() {
+		if t.Verify != "" && t.Container() {
+			out = append(out, fmt.Sprintf("task %s has parts, and its own check never runs: give it to a part", t.ID))
+		}
+	}
 	var list []tasks.Task
 	for _, id := range job.Runnable() {
 		t, _ := job.Graph.Task(id)
 		list = append(list, *t)
+		if m := firstWord.FindStringSubmatch(t.Verify); m != nil && exec.Command("sh", "-c", `command -v -- "$0"`, m[1]).Run() != nil {
+			out = append(out, fmt.Sprintf("task %s's own check begins with %q, which is no program here: %s", t.ID, m[1], oneline.Text(t.Verify)))
+		}
 	}
 	tiers, types := r.Config.Unmapped(list)
 	if len(tiers) > 0 {
@@ -839,6 +849,9 @@ func (r *Run) listWarnings() (out []string) {
 	}
 	return out
 }
+
+// firstWord is the name of a program at the start of a command, without a folder.
+var firstWord = lazyregexp.New(`^([A-Za-z][\w-]*)(?:\s|$)`)
 
 // Placed is a finding with its place in a file, where it has one.
 func Placed(path string, f tasks.Finding) string {

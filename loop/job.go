@@ -47,6 +47,7 @@ type Job struct {
 	Ahead     map[string]tasks.Status // what the branch to commit to, which is not checked out, has of tasks that are pending in the list here
 	all       []tasks.Task            // as read; the file's own list changes with each save
 	plan      *plan.Document
+	checks    map[string]string           // which the plan beside the list has for its tasks
 	settings  string                      // digest of what descartes.yaml asks for, computed on first use
 	stories   map[string]*specbuild.Story // of a spec-kit list, by their marks
 	specs     []specbuild.File
@@ -487,6 +488,7 @@ func (j *Job) open(text string, imports bool) error {
 			j.Import = p
 		case perr == nil: // most plans have no tasks of their own
 			more, j.Conflicts = p.Extra(file.Tasks())
+			j.checks = p.Checks(file.Tasks())
 		}
 	}
 	j.take(file, more)
@@ -500,10 +502,16 @@ func (j *Job) take(file *tasks.File, more map[string][]string) {
 	j.Graph = j.graph(j.all)
 }
 
-// graph is the graph of a list.
+// Tasks are those of the list, each with its check, which a plan beside the list may have.
+func (j *Job) Tasks() []tasks.Task { return j.all }
+
+// graph is the graph of a list, which gets the plan's checks where it has none.
 func (j *Job) graph(list []tasks.Task) *scheduler.Graph {
 	c := &j.Config.Scud
 	external, why := otherTags(j.Root, *c)
+	for i := range list {
+		list[i].Verify = cmp.Or(list[i].Verify, j.checks[list[i].ID])
+	}
 	return scheduler.New(list, scheduler.Options{External: external, ExternalErr: why, OpenInDone: c.OpenInDone, More: j.more})
 }
 

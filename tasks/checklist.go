@@ -171,7 +171,7 @@ func (checklist) Read(t *text, f *File) *problem {
 			return &problem{l.Start, reason}
 		}
 		status := BoxStatus(l.Box)
-		task := Task{ID: e.id, Title: e.title, Description: c.around(e), Details: c.nested(e), Verify: c.verify(e), Status: status,
+		task := Task{ID: e.id, Title: e.title, Description: c.around(e), Details: c.nested(e), Verify: prose.Verify(c.md, e.line+1, e.last), Status: status,
 			RawStatus: string(status), Priority: "medium", Story: e.story, Line: e.line + 1}
 		if p := f.add(task, site{span: span{l.Mark, l.Mark + len(string(l.Box))}, at: l.Start}); p != nil {
 			return p
@@ -223,16 +223,6 @@ func (c *entries) nested(e *checkEntry) string {
 		lines = append(lines, c.md.Line(n))
 	}
 	return prose.Block(lines)
-}
-
-// verify is the command of the line "Verify: `make test`" in an entry.
-func (c *entries) verify(e *checkEntry) string {
-	for n := e.line + 1; n < e.last; n++ {
-		if command := prose.Verify(c.md.Words(n)); command != "" && !c.md.Fenced(n) {
-			return command
-		}
-	}
-	return ""
 }
 
 // order makes each task wait for the group before its own: a single task, or neighbours under one heading that are marked [P]. ok is false if that

@@ -123,7 +123,7 @@ func (s *settings) demands(root string) []config.Ask {
 		return all
 	}
 	if job, _ := loop.LoadOrImport(root, loop.Config{Scud: c}); job != nil {
-		all = append(all, config.TaskChecks(store.Relative(root, job.File.Path()), job.File.Tasks())...)
+		all = append(all, config.TaskChecks(store.Relative(root, job.File.Path()), job.Tasks())...)
 	}
 	return all
 }

@@ -75,6 +75,20 @@ func (d *Document) Extra(existing []tasks.Task) (more map[string][]string, confl
 	return more, conflicts
 }
 
+// Checks are the plan's own checks for tasks of a list, by their ids.
+func (d *Document) Checks(list []tasks.Task) map[string]string {
+	index, checks := map[string]int{}, map[string]string{}
+	for i := len(list) - 1; i >= 0; i-- {
+		index[list[i].ID] = i
+	}
+	for i := range d.tasks {
+		if id, ok := d.tasks[i].among(list, index); ok && d.tasks[i].Verify != "" {
+			checks[id] = d.tasks[i].Verify
+		}
+	}
+	return checks
+}
+
 // among is the task of a list that a task of the plan is.
 func (t *task) among(list []tasks.Task, index map[string]int) (string, bool) {
 	if marker, ids := markerIn(t.Title); marker != "" {

@@ -438,7 +438,6 @@ func (r *reader) readTask(i int) {
 		if l.Kind == markdown.Text || l.Kind == markdown.Entry {
 			name, value, _ := strings.Cut(words, ":")
 			t.attribute(name, value)
-			t.Verify = cmp.Or(t.Verify, prose.Verify(r.md.Words(n)))
 		}
 		if checking > 0 {
 			checked = append(checked, r.md.Line(n))
@@ -446,6 +445,7 @@ func (r *reader) readTask(i int) {
 			text = append(text, r.md.Line(n))
 		}
 	}
+	t.Verify = cmp.Or(prose.Verify(r.md, t.Line, t.last), t.Verify)
 	t.Title, t.Description, t.TestStrategy = prose.WithoutStatements(t.Title), cmp.Or(t.Description, prose.Block(text)), prose.Block(checked)
 	switch {
 	case !t.settled && boxes > 0 && ticked == boxes:

@@ -139,14 +139,54 @@ func Priority(s string) string {
 	return ""
 }
 
-var verify = lazyregexp.New("(?i)^[-*+ ]*verify:[* ]*(?:`([^`]+)`|([^`]+?))\\s*$")
+var verify = lazyregexp.New(`(?i)^[-*+ ]*verify:[* ]*(.*?)\s*$`)
 
-// Verify is the command of a line that says how a task is checked, "Verify: `make test`"; "" for any other.
-func Verify(line string) string {
-	if m := verify.FindStringSubmatch(line); m != nil {
-		return m[1] + m[2]
+// Text is a document in lines.
+type Text interface {
+	Line(n int) string
+	Words(n int) string // of a line, behind its marks
+	Fenced(n int) bool  // it belongs to a block of code, or is one of its fences
+}
+
+// Verify is the command that says how the task in lines from to last is checked: what is in backticks in the lines "Verify: `make test`", else what
+// follows, or the block of code below. Of several each has to pass. It is "" where there is none.
+func Verify(t Text, from, last int) string {
+	var all []string
+	for n := from; n < last; n++ {
+		m := verify.FindStringSubmatch(t.Words(n))
+		if m == nil || t.Fenced(n) {
+			continue
+		}
+		parts := strings.Split(m[1], "`")
+		switch {
+		case len(parts) > 2:
+			for i := 1; i < len(parts)-1; i += 2 {
+				all = append(all, parts[i])
+			}
+		case m[1] != "":
+			all = append(all, m[1])
+		default:
+			if block := blockBelow(t, n+1, last); block != "" {
+				all = append(all, "set -e\n"+block)
+			}
+		}
 	}
-	return ""
+	if len(all) < 2 {
+		return strings.Join(all, "")
+	}
+	return "(" + strings.Join(all, "\n) && (") + "\n)"
+}
+
+// blockBelow is the block of code that begins at line n, blank lines aside.
+func blockBelow(t Text, n, last int) string {
+	for n < last && strings.TrimSpace(t.Line(n)) == "" {
+		n++
+	}
+	var lines []string
+	for n++; n < last && t.Fenced(n-1) && t.Fenced(n); n++ {
+		lines = append(lines, t.Line(n))
+	}
+	return Block(lines[:max(0, len(lines)-1)]) // the fence that ends it
 }
 
 // Block joins lines, without their common indentation and without blank lines around them.

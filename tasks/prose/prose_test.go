@@ -2,6 +2,7 @@ package prose
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -52,13 +53,25 @@ func TestLeadingID(t *testing.T) {
 	}
 }
 
+// written is a text whose lines have no marks.
+type written []string
+
+func (w written) Line(n int) string  { return w[n] }
+func (w written) Words(n int) string { return strings.TrimSpace(w[n]) }
+func (w written) Fenced(n int) bool {
+	return strings.HasPrefix(w.Words(n), "```") || strings.Count(strings.Join(w[:n], "\n"), "```")%2 == 1
+}
+
 func TestVerify(t *testing.T) {
 	t.Parallel()
-	for line, want := range map[string]string{
+	for text, want := range map[string]string{
 		"Verify: `make test`": "make test", "- **Verify:** go test ./a ": "go test ./a", "  * verify: `a | b`": "a | b", "Verify that it works": "", "Verify:": "", "We verify: `x`": "",
+		"Verify: a\n\nVerify: `b; c` and `d`": "(a\n) && (b; c\n) && (d\n)", "Verify:\n\n  ```sh\n  a\n  b\n  ```\nVerify: no\n": "(set -e\na\nb\n) && (no\n)", "```\nVerify: no\n```": "",
+		"Verify:\n```\nnever ended": "", "Verify:\nprose": "",
 	} {
-		if got := Verify(line); got != want {
-			t.Errorf("%q: got %q, want %q", line, got, want)
+		lines := written(strings.Split(text, "\n"))
+		if got := Verify(lines, 0, len(lines)); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
 }
