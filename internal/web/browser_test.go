@@ -111,7 +111,7 @@ func TestLiveInBrowser(t *testing.T) {
 		if err := p.home.Ask(atomicfile.OS(), "loop-1234", r.ask, false); err != nil {
 			t.Fatal(err)
 		}
-		until(t, ctx, fmt.Sprintf(`document.querySelector('#head .warning')?.textContent === '%s requested: the loop stops when its running attempt is finished'`, r.ask))
+		until(t, ctx, fmt.Sprintf(`document.querySelector('#head .warning')?.textContent === '%s requested: the run stops when its running attempt is finished'`, r.ask))
 		until(t, ctx, fmt.Sprintf(`[...document.querySelectorAll('.buttons button')].every(b => b.checkVisibility() || b.textContent !== %q) && ![...document.querySelectorAll('.buttons button')].some(b => b.checkVisibility() && b.textContent === %q)`, r.button, r.before))
 		do(t, ctx, r.button, chromedp.Click(`//button[.="`+r.button+`"]`, chromedp.BySearch))
 		until(t, ctx, fmt.Sprintf(`document.querySelector('#did code')?.textContent === 'descartes loop %s loop-1234 --undo'`, r.ask))
@@ -121,7 +121,7 @@ func TestLiveInBrowser(t *testing.T) {
 		until(t, ctx, `!document.querySelector('#head .warning')`)
 	}
 	p.append(&journal.Event{Type: journal.LoopStopping})
-	until(t, ctx, `document.querySelector('#head .warning')?.textContent === 'interrupted: the loop stops when its running attempt is finished' && ![...document.querySelectorAll('.buttons button')].some(b => b.checkVisibility() && b.textContent.startsWith('Undo'))`)
+	until(t, ctx, `document.querySelector('#head .warning')?.textContent === 'interrupted: the run stops when its running attempt is finished' && ![...document.querySelectorAll('.buttons button')].some(b => b.checkVisibility() && b.textContent.startsWith('Undo'))`)
 	p.append(&journal.Event{Type: journal.AttemptFinished, Unit: journal.Unit{Task: "3", Wave: 2, Attempt: 1}, Verdict: journal.Limited, Reason: "5-hour limit"}, &journal.Event{Type: journal.LimitWaiting, Unit: journal.Unit{Task: "3"}, Reason: "5-hour limit"})
 	until(t, ctx, `document.querySelector('.lanes g[aria-label^="this folder: waited for the provider: 5-hour limit"] rect.gap[fill="url(#wait-quota)"]') && document.querySelector('#lanes .legend').textContent.includes('waits for the provider')`)
 	if err := lock.Unlock(); err != nil {
