@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -836,7 +835,11 @@ func (r *Run) listWarnings() (out []string) {
 	for _, id := range job.Runnable() {
 		t, _ := job.Graph.Task(id)
 		list = append(list, *t)
-		if m := firstWord.FindStringSubmatch(t.Verify); m != nil && exec.Command("sh", "-c", `command -v -- "$0"`, m[1]).Run() != nil {
+		m := firstWord.FindStringSubmatch(t.Verify)
+		if m == nil || slices.Contains(shellWords, m[1]) {
+			continue
+		}
+		if _, err := LookIn(r.Root)(m[1]); err != nil {
 			out = append(out, fmt.Sprintf("task %s's own check begins with %q, which is no program here: %s", t.ID, m[1], oneline.Text(t.Verify)))
 		}
 	}
@@ -852,6 +855,9 @@ func (r *Run) listWarnings() (out []string) {
 
 // firstWord is the name of a program at the start of a command, without a folder.
 var firstWord = lazyregexp.New(`^([A-Za-z][\w-]*)(?:\s|$)`)
+
+// shellWords are the words of a shell that no program is called by, with which a check may begin.
+var shellWords = strings.Fields("case cd command eval exec exit export for if read set shift source trap type umask unset until wait while")
 
 // Placed is a finding with its place in a file, where it has one.
 func Placed(path string, f tasks.Finding) string {

@@ -277,8 +277,10 @@ func Ago(now, at time.Time) string {
 func (l *Loop) Config() (out facts) {
 	c := l.Run.State.Config
 	command := []string{cmp.Or(c.Command, c.Backend.Type)}
-	for _, a := range c.Args {
-		command = append(command, terminal.Quote(a))
+	if !l.Prompt() { // the seed has the name alone
+		for _, a := range c.Args {
+			command = append(command, terminal.Quote(a))
+		}
 	}
 	var checks []string
 	for _, one := range c.ChecksOf(!l.Prompt()) {
