@@ -80,6 +80,13 @@ func startRun(cmd *cobra.Command, s *settings, scope loop.Scope) error {
 	if err != nil {
 		return err
 	}
+	limit := &s.Scud.MaxTotalIterations
+	if s.Given("max-iterations") {
+		limit = &s.MaxIterations
+	}
+	if old != nil && *limit > 0 && old.State.Iteration >= *limit && old.State.ExitReason.Type == string(journal.LimitReached) {
+		*limit += old.State.Iteration // it is this start's
+	}
 	if old != nil {
 		w.Options.Resume = old.Path
 		if file := old.State.Config.Scud.TasksFile; file != given && given != "" {
