@@ -84,15 +84,28 @@ func (r *Repo) around(ctx context.Context, ref, commands string) string {
 	if err != nil {
 		return commands
 	}
-	var add []string
+	var add, hidden []string
 	steps, err := r.stepsOf(ctx, head, at)
 	for _, name := range sortedKeys(steps) {
-		if steps[name].was.mode == 0 && steps[name].is.mode != modeGitlink && exists(filepath.Join(r.l.root, name)) {
-			add = append(add, shellWord(":/"+name))
+		if steps[name].was.mode != 0 || steps[name].is.mode == modeGitlink {
+			continue
+		}
+		for way := name; way != "."; way = path.Dir(way) { // it, or what is where its folder comes
+			if fi, err := r.root.Lstat(way); err == nil && (way == name || !fi.IsDir()) {
+				add = append(add, shellWord(":/"+way))
+			}
 		}
 	}
+	add = slices.Compact(add)
+	flags, ferr := r.cli.run(ctx, gitCall{args: []string{"ls-files", "-v", "-z", "--full-name", ":/"}})
+	for _, entry := range nulSplit(flags) { // "h" and "S": git looks away from what was changed there
+		if tag, name, _ := strings.Cut(entry, " "); (tag == "S" || tag == strings.ToLower(tag)) && steps[name].was.mode != 0 && exists(filepath.Join(r.l.root, name)) {
+			hidden = append(hidden, shellWord(name))
+		}
+	}
+	err = cmp.Or(err, ferr)
 	changed, serr := r.cli.run(ctx, gitCall{args: []string{"status", "--porcelain=v1", "--untracked-files=no", "--ignore-submodules=all"}})
-	if err != nil || serr != nil || len(add)+len(changed) == 0 {
+	if err != nil || serr != nil || len(add)+len(hidden)+len(changed) == 0 {
 		return commands
 	}
 	if _, err := r.cli.run(ctx, gitCall{args: []string{"merge-base", "HEAD", at}}); err != nil && head != "" {
@@ -105,6 +118,10 @@ func (r *Repo) around(ctx context.Context, ref, commands string) string {
 	}
 	if len(add) > 0 {
 		commands = "git add -f " + strings.Join(add, " ") + " && " + commands
+	}
+	if len(hidden) > 0 {
+		names := " " + strings.Join(hidden, " ") + " && "
+		commands = "git update-index --no-assume-unchanged" + names + "git update-index --no-skip-worktree" + names + commands
 	}
 	return commands
 }

@@ -564,7 +564,7 @@ func (r *Run) listAt(ctx context.Context, f *tasks.File, commit, rel string) []t
 // chooseBranch decides on which branch a run commits, and refuses one that it cannot begin at or commit to.
 func (r *Run) chooseBranch(ctx context.Context, goesOn bool) error {
 	g := &r.Config.Git
-	names := config.Names{Tag: cmp.Or(r.Name(), "loop"), At: time.Now()}
+	names := config.Names{Tag: strings.Join(strings.Fields(cmp.Or(r.Name(), "loop")), "-"), At: time.Now()}
 	branch := names.Expand(g.Branch)
 	if branch == "" && g.CreateBranch && !r.resumes() {
 		branch = names.Expand(cmp.Or(g.BranchTemplate, config.DefaultBranchTemplate))
