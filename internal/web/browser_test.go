@@ -68,7 +68,7 @@ func do(t *testing.T, ctx context.Context, what string, actions ...chromedp.Acti
 // until waits for a condition of the page, an expression of its script.
 func until(t *testing.T, ctx context.Context, expression string) {
 	t.Helper()
-	do(t, ctx, "wait for "+expression, chromedp.Poll(expression, nil, chromedp.WithPollingTimeout(patience)))
+	do(t, ctx, "wait for "+expression, chromedp.Poll(expression, nil, chromedp.WithPollingInterval(50*time.Millisecond), chromedp.WithPollingTimeout(patience))) // a tab behind another draws nothing, and its script is not asked at each picture
 }
 
 // awaited waits for a promise.
@@ -123,7 +123,7 @@ func TestLiveInBrowser(t *testing.T) {
 	p.append(&journal.Event{Type: journal.LoopStopping})
 	until(t, ctx, `document.querySelector('#head .warning')?.textContent === 'interrupted: the run stops when its running attempt is finished' && ![...document.querySelectorAll('.buttons button')].some(b => b.checkVisibility() && b.textContent.startsWith('Undo'))`)
 	p.append(&journal.Event{Type: journal.AttemptFinished, Unit: journal.Unit{Task: "3", Wave: 2, Attempt: 1}, Verdict: journal.Limited, Reason: "5-hour limit"}, &journal.Event{Type: journal.LimitWaiting, Unit: journal.Unit{Task: "3"}, Reason: "5-hour limit"})
-	until(t, ctx, `document.querySelector('.lanes g[aria-label^="this folder: waited for the provider: 5-hour limit"] rect.gap[fill="url(#wait-quota)"]') && document.querySelector('#lanes .legend').textContent.includes('waits for the provider')`)
+	until(t, ctx, `document.querySelector('.lanes g[aria-label^="this folder: waited for the provider: 5-hour limit"] rect.gap[fill="url(#wait-provider)"]') && document.querySelector('#lanes .legend').textContent.includes('waits for the provider')`)
 	if err := lock.Unlock(); err != nil {
 		t.Fatal(err)
 	}
