@@ -81,7 +81,7 @@ recording: ## record the demo at a terminal for README: docs/images/demo.svg (Li
 screenshots: build ## the README's pictures, of the demo
 	mkdir -p docs/images
 	dir="$$(mktemp -d)" && { ./descartes demo --dir "$$dir/demo" >"$$dir/out" || cat "$$dir/out"; } && cd "$$dir/demo/tally" && \
-	{ $(CURDIR)/descartes serve --no-browser >"$$dir/address" & page=$$!; until test -s "$$dir/address"; do sleep 0.1; done; } && cd $(CURDIR) && \
+	{ $(CURDIR)/descartes serve >"$$dir/address" & page=$$!; until test -s "$$dir/address" || ! kill -0 $$page; do sleep 0.1; done; } && cd $(CURDIR) && \
 	SCREENSHOTS_OF="$$(cat "$$dir/address")" SCREENSHOTS_IN=$(CURDIR)/docs/images go test -count=1 -tags browser -run Screenshots ./internal/web; \
 	kill $$page; rm -rf "$$dir"
 
