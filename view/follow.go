@@ -10,16 +10,19 @@ import (
 	"descartes/tasks"
 )
 
-// Follow hands over a run and what is written to its journal, until ctx ends or with an error. It waits for the state file of a run that has just begun.
+// Follow hands over a run and what is written to its journal, until ctx ends or with an error; what is written by then is handed over too. It waits for the state file of a run that has just begun.
 // Whoever gets the events has the run see them.
 func Follow(ctx context.Context, root string, find func() (*store.Saved, error), each func(*Loop, []journal.Event, error)) {
 	saved, err := find()
-	for ; saved == nil && err == nil; saved, err = find() {
+	for over := false; saved == nil && err == nil && !over; saved, err = find() {
 		select {
 		case <-time.After(200 * time.Millisecond):
-		case <-ctx.Done():
-			return
+		case <-ctx.Done(): // it may have been as short as that
+			over = true
 		}
+	}
+	if saved == nil && err == nil {
+		return
 	}
 	var l *Loop
 	if err == nil {

@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -371,5 +372,27 @@ func TestAuthorization(t *testing.T) {
 	}
 	if !slices.Equal(h.bodies, []string{"Slugs\nWhich?"}) {
 		t.Errorf("sent %q", h.bodies)
+	}
+}
+
+// A run that is over before anybody has seen its state file is told of all the same.
+func TestShortRun(t *testing.T) {
+	t.Parallel()
+	root, looked, got := record(t, "x", night()...), 0, 0
+	ctx, over := context.WithCancel(t.Context())
+	over()
+	find := func() (*store.Saved, error) {
+		if looked++; looked == 1 {
+			return nil, nil
+		}
+		return store.NewHome(root).Find("loop-1")
+	}
+	view.Follow(ctx, root, find, func(_ *view.Loop, events []journal.Event, err error) {
+		if got += len(events); err != nil {
+			t.Error(err)
+		}
+	})
+	if got != len(night()) {
+		t.Errorf("%d of %d events", got, len(night()))
 	}
 }
