@@ -50,10 +50,13 @@ func (l *closing) push(out *Outcome) error {
 		defer done()
 		if err = l.run.tools.Repo.Push(pctx, remote, specs); err == nil {
 			if l.run.trunk != nil && l.run.trunk.merged != "" { // else the next clone would bring it back one day
-				err = l.run.tools.Repo.Withdraw(pctx, remote, store.TagTrunkRef(l.run.state.Tag), l.run.trunk.merged)
+				ref := store.TagTrunkRef(l.run.state.Tag)
+				if werr := l.run.tools.Repo.Withdraw(pctx, remote, ref, l.run.trunk.merged); werr != nil {
+					if err := l.run.Warn(fmt.Sprintf("%s keeps %s, whose work is committed by now: %v; to remove it: git push %s :%s", remote, ref, werr, remote, ref)); err != nil {
+						return err
+					}
+				}
 			}
-		}
-		if err == nil {
 			if notes := l.pushNotes(pctx, remote); notes != nil {
 				return l.run.Warn(fmt.Sprintf("the work of this run is pushed, its receipts are not: %v; to push them: git push %s %s", notes, remote, receipt.NotesRef))
 			}
