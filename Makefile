@@ -54,8 +54,8 @@ test-agents: ## run claude (two versions), codex, opencode, gemini, qwen, copilo
 	@sh testdata/test-agents.sh
 
 test-browser: ## the page of descartes serve in a headless Chromium
-	go vet -tags browser ./internal/web
-	go test -count=1 -tags browser -run 'Browser|Access|Many' -v ./internal/web
+	go vet -tags browser ./view/web
+	go test -count=1 -tags browser -run 'Browser|Access|Many' -v ./view/web
 
 # Temporal's server as a team has it, where PostgreSQL is installed; POSTGRES= tests on the development server.
 POSTGRES = $(if $(wildcard /usr/lib/postgresql/*/bin/postgres),$(CURDIR)/build/temporal)
@@ -69,7 +69,7 @@ test-fleet: ## a fleet on this machine with a real server on PostgreSQL, and kil
 	PATH="$$PATH:$$(go env GOPATH)/bin" go test -count=1 -timeout 120m -tags fleet ./fleet/temporal -v -args -runs $(or $(RUNS),3) -postgres "$(POSTGRES)"
 
 docs: ## renew what docs/ has from the code: commands, settings, exit codes, rules of the guard, schemas
-	go test -count=1 ./cmd/descartes ./internal/config ./view ./verify/guard -run '^TestDocs$$' -update
+	go test -count=1 ./cmd/descartes ./config ./view ./verify/guard -run '^TestDocs$$' -update
 
 man: ## write the manual pages to build/man
 	rm -rf build/man
@@ -82,11 +82,11 @@ screenshots: build ## the README's pictures, of the demo
 	mkdir -p docs/images
 	dir="$$(mktemp -d)" && { ./descartes demo --dir "$$dir/demo" >"$$dir/out" || cat "$$dir/out"; } && cd "$$dir/demo/tally" && \
 	{ $(CURDIR)/descartes serve >"$$dir/address" & page=$$!; until test -s "$$dir/address" || ! kill -0 $$page; do sleep 0.1; done; } && cd $(CURDIR) && \
-	SCREENSHOTS_OF="$$(cat "$$dir/address")" SCREENSHOTS_IN=$(CURDIR)/docs/images go test -count=1 -tags browser -run Screenshots ./internal/web; \
+	SCREENSHOTS_OF="$$(cat "$$dir/address")" SCREENSHOTS_IN=$(CURDIR)/docs/images go test -count=1 -tags browser -run Screenshots ./view/web; \
 	kill $$page; rm -rf "$$dir"
 
 vendor-htmx: ## fetch the scripts of the page again, in the versions that assets/VENDORED.md names
-	cd internal/web/assets && for f in $$(sed -n 's/^| \([a-z.-]*\.js\) | \([a-z.-]*\) | \([0-9.]*\) |.*/\1=\2@\3/p' VENDORED.md); do \
+	cd view/web/assets && for f in $$(sed -n 's/^| \([a-z.-]*\.js\) | \([a-z.-]*\) | \([0-9.]*\) |.*/\1=\2@\3/p' VENDORED.md); do \
 		dir="$$(mktemp -d)" && npm pack --silent --pack-destination "$$dir" "$${f#*=}" && tar xzf "$$dir"/*.tgz -C "$$dir" && \
 		cp "$$dir/package/dist/htmx.min.js" "$${f%%=*}" && rm -r "$$dir"; done
 

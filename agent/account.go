@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// Account identifies the account that a backend uses: its program, and a hash of what may choose the account, which is the home directory and the
-// provider's variables for keys, addresses and folders. The same key in another project is the same account, and so is the same client run in another
-// way.
+// Account identifies the account that a backend uses: its program, and a hash of what may choose the account, which is
+// the home directory and the provider's variables for keys, addresses and folders. The same key in another project is
+// the same account, and so is the same client run in another way.
 func (b Backend) Account(home string, environ []string) string {
 	program := filepath.Base(b.Command[0])
 	values := map[string]string{"HOME": home}
@@ -39,7 +39,8 @@ func (b Backend) Account(home string, environ []string) string {
 func choosesAccount(name string) bool {
 	vendor := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
 	part := func(suffix string) bool { return strings.HasSuffix(name, suffix) }
-	return slices.ContainsFunc([]string{"ANTHROPIC_", "CLAUDE_", "OPENAI_", "CODEX_", "GEMINI_", "GOOGLE_", "COPILOT_", "GH_", "GITHUB_", "QWEN_",
+	return slices.ContainsFunc([]string{"ANTHROPIC_", "CLAUDE_", "OPENAI_", "CODEX_", "GEMINI_", "GOOGLE_", "COPILOT_",
+		"GH_", "GITHUB_", "QWEN_",
 		"DASHSCOPE_", "OPENCODE_", "OPENROUTER_", "CLINE_", "AMP_", "CURSOR_"}, vendor) &&
 		slices.ContainsFunc([]string{"_KEY", "_TOKEN", "_URL", "_HOME", "_DIR", "_PROJECT", "_PROFILE"}, part)
 }

@@ -11,7 +11,8 @@ func TestAccount(t *testing.T) {
 	b, _ := Lookup("claude")
 	of := func(b Backend, home string, environ ...string) string { return b.Account(home, environ) }
 	usual := of(b, "/home/a")
-	if got := of(b, "/home/a", "ANTHROPIC_API_KEY=", "CLAUDE_CODE_SESSION_ID=7", "PWD=/x", "EDITOR_KEY=1"); got != usual {
+	if got := of(b, "/home/a", "ANTHROPIC_API_KEY=", "CLAUDE_CODE_SESSION_ID=7", "PWD=/x",
+		"EDITOR_KEY=1"); got != usual {
 		t.Errorf("what chooses no account makes another: %s, %s", got, usual)
 	}
 	codex, _ := Lookup("codex")

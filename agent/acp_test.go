@@ -42,23 +42,35 @@ func TestACP(t *testing.T) {
 		{"mute", acpEnd, Finished, "", false, ""},
 		{"thinks it", `printf '%s\n' '@"agent_thought_chunk","content":{"type":"text","text":"<promise>COMPLETE</promise>"}}}}'` + "\n" + acpEnd, Finished, "", false, ""},
 		{"repeats it", `printf '%s\n' '@"user_message_chunk","content":{"type":"text","text":"<promise>COMPLETE</promise>"}}}}'` + "\n" + acpEnd, Finished, "", false, ""},
-		{"then a tool", acpSay + `printf '%s\n' '@"tool_call","toolCallId":"t","status":"pending"}}}'` + "\n" + acpEnd, Finished, "", false, ""},
-		{"dies", acpSay + "echo out of memory >&2; exit 3", Crashed, Transient, false, "mine failed: it ended without an answer to session/prompt (exit status 3): out of memory"},
-		{"dies of a limit", "echo 'usage limit reached' >&2; exit 3", Limited, "", false, "mine's usage limit is used up; it does not say when it resets"},
-		{"killed", "kill -KILL $$", Crashed, Transient, false, "mine failed: it ended without an answer to session/prompt (ended by signal 9 (SIGKILL))"},
+		{"then a tool", acpSay + `printf '%s\n' '@"tool_call","toolCallId":"t","status":"pending"}}}'` + "\n" + acpEnd,
+			Finished, "", false, ""},
+		{"dies", acpSay + "echo out of memory >&2; exit 3", Crashed, Transient, false,
+			"mine failed: it ended without an answer to session/prompt (exit status 3): out of memory"},
+		{"dies of a limit", "echo 'usage limit reached' >&2; exit 3", Limited, "", false,
+			"mine's usage limit is used up; it does not say when it resets"},
+		{"killed", "kill -KILL $$", Crashed, Transient, false,
+			"mine failed: it ended without an answer to session/prompt (ended by signal 9 (SIGKILL))"},
 		{"limit", `echo '{"jsonrpc":"2.0","id":3,"error":{"code":429,"message":"You have exhausted your daily quota on this model."}}'`, Limited, "", false, "mine's daily quota is used up; it does not say when it resets"},
-		{"overloaded", `echo '{"jsonrpc":"2.0","id":3,"error":{"code":503,"message":"overloaded"}}'`, Crashed, Transient, false, "mine failed: overloaded"},
-		{"key", `echo '{"jsonrpc":"2.0","id":3,"error":{"code":401,"message":"bad key"}}'`, Refused, Fatal, false, "mine cannot go on: bad key"},
-		{"login", `echo '{"jsonrpc":"2.0","id":3,"error":{"code":-32000,"message":"Authentication required"}}'`, Refused, Fatal, false, "mine cannot go on: Authentication required: log in with sh by hand first"},
-		{"refusal", `echo '{"jsonrpc":"2.0","id":3,"result":{"stopReason":"refusal"}}'`, Crashed, "", false, "mine failed: the model refuses to continue this task"},
-		{"tokens", `echo '{"jsonrpc":"2.0","id":3,"result":{"stopReason":"max_tokens"}}'`, Crashed, Budget, false, "mine stopped at a limit of its own: the model's answer reached its length limit"},
-		{"requests", `echo '{"jsonrpc":"2.0","id":3,"result":{"stopReason":"max_turn_requests"}}'`, Crashed, Budget, false, "mine stopped at a limit of its own: it reached its limit of requests in a turn"},
+		{"overloaded", `echo '{"jsonrpc":"2.0","id":3,"error":{"code":503,"message":"overloaded"}}'`, Crashed,
+			Transient, false, "mine failed: overloaded"},
+		{"key", `echo '{"jsonrpc":"2.0","id":3,"error":{"code":401,"message":"bad key"}}'`, Refused, Fatal, false,
+			"mine cannot go on: bad key"},
+		{"login", `echo '{"jsonrpc":"2.0","id":3,"error":{"code":-32000,"message":"Authentication required"}}'`,
+			Refused, Fatal, false, "mine cannot go on: Authentication required: log in with sh by hand first"},
+		{"refusal", `echo '{"jsonrpc":"2.0","id":3,"result":{"stopReason":"refusal"}}'`, Crashed, "", false,
+			"mine failed: the model refuses to continue this task"},
+		{"tokens", `echo '{"jsonrpc":"2.0","id":3,"result":{"stopReason":"max_tokens"}}'`, Crashed, Budget, false,
+			"mine stopped at a limit of its own: the model's answer reached its length limit"},
+		{"requests", `echo '{"jsonrpc":"2.0","id":3,"result":{"stopReason":"max_turn_requests"}}'`, Crashed, Budget,
+			false, "mine stopped at a limit of its own: it reached its limit of requests in a turn"},
 	} {
 		res := s.run(acpScript(tt.turn), s.request(strings.ReplaceAll(tt.name, " ", "-")))
-		if res.End != tt.end || res.Cause != tt.cause || res.Complete != tt.complete || res.Reason != tt.reason || res.Unknown != 0 {
+		if res.End != tt.end || res.Cause != tt.cause || res.Complete != tt.complete || res.Reason != tt.reason ||
+			res.Unknown != 0 {
 			t.Errorf("%s: got %+v", tt.name, res)
 		}
-		if tt.name == "good" && (res.Session != "s" || *res.Cost.Tokens != Tokens{Input: 15, CacheRead: 5, Output: 5} || res.Cost.USD != nil || res.Notes != nil) {
+		if tt.name == "good" && (res.Session != "s" || *res.Cost.Tokens != Tokens{Input: 15, CacheRead: 5,
+			Output: 5} || res.Cost.USD != nil || res.Notes != nil) {
 			t.Errorf("good: %+v %+v", res, res.Cost.Tokens)
 		}
 	}
@@ -71,11 +83,13 @@ func TestNoACP(t *testing.T) {
 	b := acpScript("")
 	b.Command = []string{"sh", "-c", "echo 'TASK_COMPLETE'; echo 'I need a terminal' >&2; exit 2"}
 	res := s.run(b, s.request("plain"))
-	if res.End != Crashed || res.Complete || res.Reason != "mine failed: it ended without an answer to initialize (exit status 2): I need a terminal" {
+	if res.End != Crashed || res.Complete ||
+		res.Reason != "mine failed: it ended without an answer to initialize (exit status 2): I need a terminal" {
 		t.Errorf("got %+v", res)
 	}
 	b.Command = []string{"no-such-agent-anywhere"}
-	if res := s.run(b, s.request("missing")); res.End != Refused || res.Cause != Fatal || res.Reason != "mine cannot go on: no-such-agent-anywhere: no such program on PATH" {
+	if res := s.run(b, s.request("missing")); res.End != Refused || res.Cause != Fatal ||
+		res.Reason != "mine cannot go on: no-such-agent-anywhere: no such program on PATH" {
 		t.Errorf("got %+v", res)
 	}
 }

@@ -1,5 +1,5 @@
-// Package agent runs one coding agent once: it builds the command line, hands over the prompt, reads what the agent said and says why it ended. It
-// does not judge the work.
+// Package agent runs one coding agent once: it builds the command line, hands over the prompt, reads what the agent
+// said and says why it ended. It does not judge the work.
 package agent
 
 import (
@@ -66,8 +66,9 @@ type Backend struct {
 	// Cumulative: in a continued conversation the client counts tokens from its beginning.
 	Cumulative bool
 
-	// Subjects groups options that say the same thing, or its opposite. If the user's command has one of a group, no other of the group is added.
-	// "--mode plan" is the option with that value, "-c key" a setting given with -c or --config.
+	// Subjects groups options that say the same thing, or its opposite. If the user's command has one of a group, no
+	// other of the group is added. "--mode plan" is the option with that value, "-c key" a setting given with -c or
+	// --config.
 	Subjects [][]string
 }
 
@@ -82,7 +83,8 @@ func (b Backend) title() string {
 	return b.Name
 }
 
-// Check returns what would keep a run from starting: a missing program, or a prompt of promptLen bytes that cannot be handed over.
+// Check returns what would keep a run from starting: a missing program, or a prompt of promptLen bytes that cannot be
+// handed over.
 func (b Backend) Check(look func(program string) (string, error), promptLen int) error {
 	if len(b.Command) == 0 || b.Command[0] == "" {
 		return fmt.Errorf("backend %s: no command given", b.Name)
@@ -136,36 +138,45 @@ func (b Backend) command(r Request) (argv, env []string, err error) {
 	if err := b.fits(len(r.Prompt)); err != nil {
 		return nil, nil, err
 	}
-	if (b.Prompt == ByArg || b.Prompt == ByEnv) && strings.IndexByte(r.Prompt, 0) >= 0 {
-		return nil, nil, fmt.Errorf("backend %s: the prompt contains a NUL byte and cannot be passed by %q", b.Name, b.Prompt)
+	switch b.Prompt {
+	case ByArg, ByEnv:
+		if strings.IndexByte(r.Prompt, 0) >= 0 {
+			return nil, nil, fmt.Errorf("backend %s: the prompt contains a NUL byte and cannot be passed by %q",
+				b.Name, b.Prompt)
+		}
+	case ByStdin, ByFile:
+		if r.PromptFile == "" {
+			return nil, nil, errors.New("run agent: no file given for the prompt")
+		}
 	}
-	if (b.Prompt == ByStdin || b.Prompt == ByFile) && r.PromptFile == "" {
-		return nil, nil, errors.New("run agent: no file given for the prompt")
+	argv = b.argv(r)
+	if b.Format == stream.FormatACP {
+		if argv, err = b.bridged(argv, r.Model); err != nil {
+			return nil, nil, err
+		}
 	}
-	filled := false
+	return argv, b.environ(r), nil
+}
+
+// argv is the command with its placeholders filled in, then the arguments for model, conversation and prompt.
+func (b Backend) argv(r Request) []string {
+	var argv []string
+	placed := false // the prompt, or its file
 	for _, arg := range b.Command {
 		if (r.Keep || r.Session != "") && slices.Contains(b.Forgets, arg) {
 			continue
 		}
 		full := strings.ReplaceAll(arg, "{prompt_file}", r.PromptFile)
-		filled = filled || b.Prompt == ByFile && full != arg
+		placed = placed || b.Prompt == ByFile && full != arg
 		if b.Prompt == ByArg && strings.Contains(full, "{prompt}") {
-			full, filled = strings.ReplaceAll(full, "{prompt}", r.Prompt), true
+			full, placed = strings.ReplaceAll(full, "{prompt}", r.Prompt), true
 		}
 		argv = append(argv, full)
 	}
-	if r.Model != "" {
-		for _, arg := range b.ModelArgs {
-			argv = append(argv, strings.ReplaceAll(arg, "{model}", r.Model))
-		}
-	}
-	if r.Session != "" {
-		for _, arg := range b.SessionArgs {
-			argv = append(argv, strings.ReplaceAll(arg, "{session}", r.Session))
-		}
-	}
+	argv = append(argv, filled(b.ModelArgs, "{model}", r.Model)...)
+	argv = append(argv, filled(b.SessionArgs, "{session}", r.Session)...)
 	switch {
-	case filled:
+	case placed:
 	case b.Prompt == ByStdin:
 		argv = append(argv, b.StdinArgs...)
 	case b.Prompt == ByArg:
@@ -173,11 +184,22 @@ func (b Backend) command(r Request) (argv, env []string, err error) {
 	case b.Prompt == ByFile:
 		argv = append(argv, r.PromptFile)
 	}
-	if b.Format == stream.FormatACP {
-		if argv, err = b.bridged(argv, r.Model); err != nil {
-			return nil, nil, err
-		}
+	return argv
+}
+
+// filled are arguments with a value in its place; none without a value.
+func filled(args []string, place, value string) (out []string) {
+	if value == "" {
+		return nil
 	}
+	for _, arg := range args {
+		out = append(out, strings.ReplaceAll(arg, place, value))
+	}
+	return out
+}
+
+// environ is what the program's environment gets beside our own.
+func (b Backend) environ(r Request) (env []string) {
 	for _, name := range b.UnsetEnv {
 		env = append(env, name+"=")
 	}
@@ -191,12 +213,12 @@ func (b Backend) command(r Request) (argv, env []string, err error) {
 	if b.Prompt == ByEnv {
 		env = append(env, PromptVar+"="+r.Prompt)
 	}
-	return argv, env, nil
+	return env
 }
 
-// With returns the backend with the user's command. Options of the backend that the command lacks are added with their values: without them the
-// program would wait for a person, or print what nobody can read. Nothing is added about a subject that the command itself decides, in whatever
-// words.
+// With returns the backend with the user's command. Options of the backend that the command lacks are added with their
+// values: without them the program would wait for a person, or print what nobody can read. Nothing is added about a
+// subject that the command itself decides, in whatever words.
 func (b Backend) With(command []string) Backend {
 	own := b.Command
 	b.Command = slices.Clone(command)
@@ -225,7 +247,8 @@ func (b Backend) With(command []string) Backend {
 func options(args []string) (groups [][]string) {
 	for n, arg := range args {
 		last := len(groups) - 1
-		if n > 0 && !strings.HasPrefix(arg, "-") && last >= 0 && strings.HasPrefix(groups[last][0], "-") && takesValue(groups[last][0]) {
+		if n > 0 && !strings.HasPrefix(arg, "-") && last >= 0 && strings.HasPrefix(groups[last][0], "-") &&
+			takesValue(groups[last][0]) {
 			groups[last] = append(groups[last], arg)
 			continue
 		}
@@ -243,7 +266,8 @@ func takesValue(option string) bool {
 	return true
 }
 
-// overridden reports whether a command already decides what one of our options is for: by the same option, or by another of the same subject.
+// overridden reports whether a command already decides what one of our options is for: by the same option, or by
+// another of the same subject.
 func (b Backend) overridden(command, group []string) bool {
 	if len(group) == 0 {
 		return false
@@ -261,9 +285,9 @@ func (b Backend) overridden(command, group []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return states(command, name) })
 }
 
-// states reports whether a command has an option, however it is written: --name value, --name=value, --no-name, --camelCase, -n value, -nvalue, or
-// among other letters, as in -dn. With a word after its name, as in "--mode plan" or "-c sandbox_mode", the option must have that value, or set that
-// key or one below it.
+// states reports whether a command has an option, however it is written: --name value, --name=value, --no-name,
+// --camelCase, -n value, -nvalue, or among other letters, as in -dn. With a word after its name, as in "--mode plan"
+// or "-c sandbox_mode", the option must have that value, or set that key or one below it.
 func states(command []string, name string) bool {
 	name, value, valued := strings.Cut(name, " ")
 	form := optionForm(name)
@@ -289,15 +313,16 @@ func states(command []string, name string) bool {
 	return false
 }
 
-// optionForm matches the arguments that are an option, including a value written into one. Some clients also accept --approvalMode for
-// --approval-mode.
+// optionForm matches the arguments that are an option, including a value written into one. Some clients also accept
+// --approvalMode for --approval-mode.
 func optionForm(name string) *regexp.Regexp {
 	letter := regexp.QuoteMeta(strings.TrimPrefix(name, "-"))
 	switch {
 	case strings.HasPrefix(name, "--"):
 		return regexp.MustCompile(`(?i)^--(?:no-)?` + strings.ReplaceAll(letter[1:], "-", "-?") + `(?:=(.*))?$`)
 	case len(name) > 1 && name[0] == '-':
-		return regexp.MustCompile(`^(?:-` + letter + `=?(.*)|-[a-zA-Z]{1,2}` + letter + `|-[a-zA-Z]` + letter + `[a-zA-Z])$`)
+		return regexp.MustCompile(`^(?:-` + letter + `=?(.*)|-[a-zA-Z]{1,2}` + letter + `|-[a-zA-Z]` + letter +
+			`[a-zA-Z])$`)
 	}
 	return regexp.MustCompile(`^` + regexp.QuoteMeta(name) + `()$`)
 }
@@ -308,12 +333,12 @@ func settingKey(setting string) string {
 	return strings.TrimSpace(key)
 }
 
-// ACPCommand is the hidden command that a main program maps to the bridge: it talks to an agent that speaks the Agent Client Protocol and prints what
-// happens as events.
+// ACPCommand is the hidden command that a main program maps to the bridge: it talks to an agent that speaks the Agent
+// Client Protocol and prints what happens as events.
 const ACPCommand = "__acp"
 
-// bridged is the command line that has a conversation with a program instead of running it. The bridge asks for the model, unless the program has an
-// option for that.
+// bridged is the command line that has a conversation with a program instead of running it. The bridge asks for the
+// model, unless the program has an option for that.
 func (b Backend) bridged(argv []string, model string) ([]string, error) {
 	self, err := os.Executable()
 	if err != nil {

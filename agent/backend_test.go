@@ -10,7 +10,8 @@ import (
 
 func TestPlaceholders(t *testing.T) {
 	t.Parallel()
-	b := Backend{Name: "generic", Command: []string{"tool", "--text={prompt}", "--file", "{prompt_file}"}, Prompt: ByArg,
+	b := Backend{Name: "generic", Command: []string{"tool", "--text={prompt}", "--file", "{prompt_file}"},
+		Prompt:    ByArg,
 		ModelArgs: []string{"-m", "x/{model}"}, Env: map[string]string{"B": "2", "A": "1"}}
 	argv, env, err := b.command(Request{Prompt: "do {model}", PromptFile: "/p", Model: "big", Env: []string{"A=3"}})
 	if err != nil {
@@ -24,14 +25,17 @@ func TestPlaceholders(t *testing.T) {
 	}
 	claude, _ := Lookup("claude")
 	argv, _, err = claude.command(Request{Prompt: "x", PromptFile: "/p", Model: "opus"})
-	if got, want := strings.Join(argv, " "), "claude -p --output-format stream-json --verbose --dangerously-skip-permissions --model opus"; err != nil || got != want {
+	if got, want := strings.Join(argv, " "),
+		"claude -p --output-format stream-json --verbose --dangerously-skip-permissions --model opus"; err != nil ||
+		got != want {
 		t.Errorf("got %s, want %s; %v", got, want, err)
 	}
 }
 
 func TestBackends(t *testing.T) {
 	t.Parallel()
-	if got := strings.Join(Names(), " "); got != "claude codex copilot gemini gemini-acp generic opencode opencode-acp qwen" {
+	if got := strings.Join(Names(),
+		" "); got != "claude codex copilot gemini gemini-acp generic opencode opencode-acp qwen" {
 		t.Errorf("names: %s", got)
 	}
 	if _, ok := Lookup("none"); ok {
@@ -69,8 +73,10 @@ func TestCheck(t *testing.T) {
 	}{
 		{"fits", Backend{Command: []string{"x"}, Prompt: ByArg}, found, most, true},
 		{"one too many", Backend{Command: []string{"x"}, Prompt: ByArg}, found, most + 1, false},
-		{"in a longer argument", Backend{Command: []string{"x", "--p={prompt}"}, Prompt: ByArg}, found, most - 4, true},
-		{"in a longer argument, too long", Backend{Command: []string{"x", "--p={prompt}"}, Prompt: ByArg}, found, most - 3, false},
+		{"in a longer argument", Backend{Command: []string{"x", "--p={prompt}"}, Prompt: ByArg}, found, most - 4,
+			true},
+		{"in a longer argument, too long", Backend{Command: []string{"x", "--p={prompt}"}, Prompt: ByArg}, found,
+			most - 3, false},
 		{"variable", Backend{Command: []string{"x"}, Prompt: ByEnv}, found, most - len("DESCARTES_PROMPT="), true},
 		{"variable, too long", Backend{Command: []string{"x"}, Prompt: ByEnv}, found, most, false},
 		{"stdin", Backend{Command: []string{"x"}, Prompt: ByStdin}, found, 10 << 20, true},

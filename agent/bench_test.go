@@ -18,7 +18,8 @@ func BenchmarkRun(b *testing.B) {
 	s := newStage(b)
 	q := s.request("bench")
 	q.Prompt = strings.Repeat("a line of a prompt, which has many of them\n", 8<<10/43)
-	backend := Backend{Name: "generic", Command: []string{"/bin/sh", "-c", "true"}, Prompt: ByStdin, Format: stream.FormatText}
+	backend := Backend{Name: "generic", Command: []string{"/bin/sh", "-c", "true"}, Prompt: ByStdin,
+		Format: stream.FormatText}
 	bare := process.Command{Label: "bare", Argv: backend.Command}
 	var under, ours []time.Duration
 	for n := 0; b.Loop(); n++ {

@@ -19,7 +19,8 @@ const (
 	reasonLimit = 500
 )
 
-// claims looks in an agent's own words for those that say how far it got, by the rule of package promise; the later one counts.
+// claims looks in an agent's own words for those that say how far it got, by the rule of package promise; the later
+// one counts.
 //
 //   - the promise word, "" is COMPLETE;
 //   - TASK_COMPLETE alone on a line;
@@ -60,7 +61,8 @@ func after(word, line string) (reason string, ok bool) {
 	switch {
 	case !ok && strings.Trim(rest, emphasis+".!") != "": // TASK_BLOCKED_BY, "TASK_BLOCKED is for ..."
 		return "", false
-	case strings.HasPrefix(reason, "<") && strings.HasSuffix(strings.TrimRight(reason, emphasis+".!"), ">"): // <reason>: how to say it
+	// <reason>: how to say it
+	case strings.HasPrefix(reason, "<") && strings.HasSuffix(strings.TrimRight(reason, emphasis+".!"), ">"):
 		return "", false
 	}
 	reason = strings.ReplaceAll(strings.TrimRight(strings.ToValidUTF8(reason, "\uFFFD"), "*_"), "\x00", "")
@@ -70,12 +72,12 @@ func after(word, line string) (reason string, ok bool) {
 // questionLimit is how much of a question is kept.
 const questionLimit = 1000
 
-// question returns what a final message asks its reader: the paragraph with the question and the choices below it; "" if it asks nothing. It does not
-// know whether the agent did anything else.
+// question returns what a final message asks its reader: the paragraph with the question and the choices below it; ""
+// if it asks nothing. It does not know whether the agent did anything else.
 func question(message string) string { return ending(message, asks) }
 
-// ToReader returns the end of a final message that speaks to its reader: a request, or what the agent lacks, with or without a question mark. A report
-// of finished work and an announcement of what it does next are neither.
+// ToReader returns the end of a final message that speaks to its reader: a request, or what the agent lacks, with or
+// without a question mark. A report of finished work and an announcement of what it does next are neither.
 func ToReader(message string) string { return ending(message, speaks) }
 
 func ending(message string, wanted func(paragraph string) bool) string {
@@ -94,9 +96,11 @@ func ending(message string, wanted func(paragraph string) bool) string {
 
 // asks reports whether a line of the paragraph ends with a question mark, or asks the reader what to do.
 func asks(paragraph string) bool {
-	question := regexp.MustCompile(`[?？][\s*_\x60"')”»]*$|(?i)\b((should|shall) I|(do|would) you (want|like|prefer))\b.*\?`)
+	question := regexp.MustCompile(
+		`[?？][\s*_\x60"')”»]*$|(?i)\b((should|shall) I|(do|would) you (want|like|prefer))\b.*\?`)
 	for line := range strings.Lines(paragraph) {
-		if question.MatchString(line) && !strings.Contains(line, "anything else") && !strings.Contains(line, "any questions") {
+		if question.MatchString(line) && !strings.Contains(line, "anything else") &&
+			!strings.Contains(line, "any questions") {
 			return true
 		}
 	}
@@ -106,15 +110,19 @@ func asks(paragraph string) bool {
 // speaks reports whether a sentence of the paragraph is for its reader.
 func speaks(paragraph string) bool {
 	reader := regexp.MustCompile(`(?i)[?？]\W*$|\b(you|your|please|let me know|tell me|I need|waiting|unclear|await)\b`)
-	courtesy := regexp.MustCompile(`(?i)anything else|any questions|feel free|as (you )?(asked|requested)|happy to|you can now|for you\W*$`)
-	reports := regexp.MustCompile(`(?i)\b(done|(is|are|was|were|been|already|now) (complete|completed|finished|implemented|fixed|there|in place)|I('ve| have)? (implemented|finished|completed|fixed|added|wrote)|pass(es)?|no changes? (is |are |was |were )?(needed|required|necessary)|nothing (left )?to do)\b`)
-	intent := regexp.MustCompile(`(?i)^(\W|now|next|first|then|okay|ok)*(I('|’)(ll|m going to)|I will|I am going to|let me ([^k]|k[^n]))`)
+	courtesy := regexp.MustCompile(
+		`(?i)anything else|any questions|feel free|as (you )?(asked|requested)|happy to|you can now|for you\W*$`)
+	reports := regexp.MustCompile(
+		`(?i)\b(done|(is|are|was|were|been|already|now) (complete|completed|finished|implemented|fixed|there|in place)|I('ve| have)? (implemented|finished|completed|fixed|added|wrote)|pass(es)?|no changes? (is |are |was |were )?(needed|required|necessary)|nothing (left )?to do)\b`)
+	intent := regexp.MustCompile(
+		`(?i)^(\W|now|next|first|then|okay|ok)*(I('|’)(ll|m going to)|I will|I am going to|let me ([^k]|k[^n]))`)
 	found := false
 	for _, s := range regexp.MustCompile(`[^.!?？\n]+[.!?？]*`).FindAllString(paragraph, -1) {
 		if s = strings.TrimSpace(s); reports.MatchString(s) {
 			return false
 		}
-		found = found || reader.MatchString(s) && !courtesy.MatchString(s) && (!intent.MatchString(s) || strings.Contains(s, "wait"))
+		found = found || reader.MatchString(s) && !courtesy.MatchString(s) &&
+			(!intent.MatchString(s) || strings.Contains(s, "wait"))
 	}
 	return found
 }

@@ -41,7 +41,8 @@ func Example() {
 	defer os.RemoveAll(dir)
 	b, _ := agent.Lookup("generic")
 	b.Command = []string{"sh", "-c", `echo "I was asked: $0"; echo; echo TASK_COMPLETE`}
-	res, err := agent.NewRunner(plain{}, b).Run(context.Background(), agent.Request{Prompt: "Add a parser.", Log: filepath.Join(dir, "log")})
+	res, err := agent.NewRunner(plain{}, b).Run(context.Background(),
+		agent.Request{Prompt: "Add a parser.", Log: filepath.Join(dir, "log")})
 	if err != nil {
 		panic(err)
 	}

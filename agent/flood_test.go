@@ -43,7 +43,8 @@ func measure(dialect, dir string) (m measured, err error) {
 	for _, manner := range []string{"good", "large output"} {
 		m.Idle, b.Command = highWater(), []string{exe, fakeCommand, dialect, manner}
 		res, err := NewRunner(sh, b).Run(context.Background(), Request{Label: manner, Prompt: samplePrompt,
-			PromptFile: filepath.Join(dir, "prompt"), Dir: dir, Log: filepath.Join(dir, manner), ErrLog: filepath.Join(dir, "err"), Timeout: 5 * time.Minute})
+			PromptFile: filepath.Join(dir, "prompt"), Dir: dir, Log: filepath.Join(dir, manner),
+			ErrLog: filepath.Join(dir, "err"), Timeout: 5 * time.Minute})
 		if err != nil {
 			return m, err
 		}
@@ -80,7 +81,8 @@ func TestLargeOutput(t *testing.T) {
 	for _, dialect := range []string{"claude", "text"} {
 		dir := t.TempDir()
 		out := filepath.Join(dir, "measured")
-		exit, err := s.shim.Run(t.Context(), process.Command{Label: dialect, Argv: []string{exe, measureCommand, dialect, dir}, Stdout: out, Stderr: out})
+		exit, err := s.shim.Run(t.Context(), process.Command{Label: dialect,
+			Argv: []string{exe, measureCommand, dialect, dir}, Stdout: out, Stderr: out})
 		text, rerr := os.ReadFile(out)
 		var m measured
 		if err != nil || rerr != nil || exit.Code != 0 || json.Unmarshal(text, &m) != nil {
@@ -92,8 +94,10 @@ func TestLargeOutput(t *testing.T) {
 		if m.Idle == 0 {
 			t.Log("this system does not tell how much memory was used")
 		}
-		t.Logf("%s: %d MB, %.1f MB before it, %.1f MB at most, %v", dialect, m.Bytes>>20, float64(m.Idle)/1e6, float64(m.Peak)/1e6, exit.Took)
-		if m.Outcome != "complete" || m.Bytes < 1<<28 || dialect == "claude" && m.Bytes < 1<<30 || m.Peak > 64<<20 || m.Peak-m.Idle > 3*stream.MaxLine {
+		t.Logf("%s: %d MB, %.1f MB before it, %.1f MB at most, %v", dialect, m.Bytes>>20, float64(m.Idle)/1e6,
+			float64(m.Peak)/1e6, exit.Took)
+		if m.Outcome != "complete" || m.Bytes < 1<<28 || dialect == "claude" && m.Bytes < 1<<30 || m.Peak > 64<<20 ||
+			m.Peak-m.Idle > 3*stream.MaxLine {
 			t.Errorf("%s: %+v", dialect, m)
 		}
 	}

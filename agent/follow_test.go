@@ -35,7 +35,8 @@ func goFollow(tb testing.TB, f *watchdog, begun []byte) *live {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	l := &live{tb: tb, f: f, q: f.transcript.q, log: log, tick: make(chan time.Time), over: make(chan struct{}), done: make(chan struct{})}
+	l := &live{tb: tb, f: f, q: f.transcript.q, log: log, tick: make(chan time.Time), over: make(chan struct{}),
+		done: make(chan struct{})}
 	l.print(begun)
 	f.tick, f.over = l.tick, l.over
 	go func() { defer close(l.done); l.f.run() }()
@@ -112,7 +113,8 @@ func TestFollowedFileIsMeddledWith(t *testing.T) {
 		"not touched": func(l *live) error { l.print([]byte(end)); return nil },
 	} {
 		q := Request{Prompt: recordedPrompt, Log: filepath.Join(t.TempDir(), "log")}
-		l := goLive(t, b, q, []byte(`{"type":"system","subtype":"init"}`+"\n"+`{"type":"result","is_error":false,"result":"no"}`+"\n"))
+		l := goLive(t, b, q, []byte(`{"type":"system","subtype":"init"}`+"\n"+
+			`{"type":"result","is_error":false,"result":"no"}`+"\n"))
 		l.wait()
 		if err := meddle(l); err != nil {
 			t.Fatal(err)
@@ -176,7 +178,8 @@ func TestClockJump(t *testing.T) {
 			// And with the time for it really gone they act.
 			f.clock.began = jumped(t, time.Now().Add(-11*time.Minute), hours)
 			f.clock.ends, f.clock.ended = f.transcript.progress.ends, 0
-			if now := time.Since(f.clock.began); f.clock.check(&f.transcript.progress, now, f.transcript.started()) == nil {
+			if now := time.Since(f.clock.began); f.clock.check(&f.transcript.progress, now,
+				f.transcript.started()) == nil {
 				t.Errorf("set by %d hours: not ended after %v", hours, now)
 			}
 		}

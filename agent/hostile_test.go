@@ -28,7 +28,8 @@ func FuzzDialects(f *testing.F) {
 	}
 	f.Add(stream.FormatGemini, []byte(`{"type":"init","session_id":"`+strings.Repeat("0123456789", 40)+`"}`))
 	f.Add(stream.FormatCodex, []byte(`{"id":"0","msg":{"type":"agent_message","message":"TASK_COMPLETE"}}`))
-	f.Add(stream.FormatGemini, []byte("\n\x000\n{}\n{} \nx\n{\"type\":1}\n\n {\"type\":\"init\"}\nlonger than eight\nx"))
+	f.Add(stream.FormatGemini,
+		[]byte("\n\x000\n{}\n{} \nx\n{\"type\":1}\n\n {\"type\":\"init\"}\nlonger than eight\nx"))
 	f.Fuzz(func(t *testing.T, format string, text []byte) {
 		if !stream.HasEvents(format) {
 			return
@@ -40,7 +41,8 @@ func FuzzDialects(f *testing.F) {
 		}
 		h := newTranscript(format, Request{Prompt: recordedPrompt})
 		h.progress = whole
-		if got := h.said(); got.complete && !bytes.Contains(whole.message.buf, []byte("promise")) && !bytes.Contains(whole.message.buf, []byte(doneWord)) {
+		if got := h.said(); got.complete && !bytes.Contains(whole.message.buf, []byte("promise")) &&
+			!bytes.Contains(whole.message.buf, []byte(doneWord)) {
 			t.Errorf("complete without a word: %q", whole.message.buf)
 		}
 	})
@@ -75,22 +77,26 @@ func TestHostileLines(t *testing.T) {
 	const large, size = 100 << 20, 10 << 20
 	end := `{"type":"result","is_error":false,"result":"TASK_COMPLETE"}` + "\n"
 	for name, r := range map[string]io.Reader{
-		"tool result":     endless(`{"type":"user","message":{"content":[{"type":"tool_result","content":"`, `a line\n`, `"}]}}`+"\n", large),
-		"type comes last": endless(`{"message":{"content":[{"content":"`, `say \"x\" `, `"}]},"type":"user"}`+"\n", size),
-		"answer":          endless(`{"type":"assistant","message":{"content":[{"type":"text","text":"`, `words\n`, `"}]}}`+"\n", large),
-		"key":             endless(`{"`, `key`, `":1,"type":"user"}`+"\n", size),
-		"number":          endless(`{"total_cost_usd":`, `9`, `,"type":"system"}`+"\n", size),
-		"depth":           endless(`{"x":`, `[`, "\n", size),
-		"escapes":         endless(`{"x":"`, `\"`, "\n", size),
-		"backslashes":     endless(`{"x":"`, `\\`, `","type":"system"}`+"\n", size),
-		"blocks":          endless(`{"type":"assistant","message":{"content":[{}`, `,{"type":"text"}`, "]}}\n", size),
-		"blanks":          endless(``, ` `, "\n", size),
+		"tool result": endless(`{"type":"user","message":{"content":[{"type":"tool_result","content":"`,
+			`a line\n`, `"}]}}`+"\n", large),
+		"type comes last": endless(`{"message":{"content":[{"content":"`, `say \"x\" `, `"}]},"type":"user"}`+"\n",
+			size),
+		"answer": endless(`{"type":"assistant","message":{"content":[{"type":"text","text":"`, `words\n`,
+			`"}]}}`+"\n", large),
+		"key":         endless(`{"`, `key`, `":1,"type":"user"}`+"\n", size),
+		"number":      endless(`{"total_cost_usd":`, `9`, `,"type":"system"}`+"\n", size),
+		"depth":       endless(`{"x":`, `[`, "\n", size),
+		"escapes":     endless(`{"x":"`, `\"`, "\n", size),
+		"backslashes": endless(`{"x":"`, `\\`, `","type":"system"}`+"\n", size),
+		"blocks":      endless(`{"type":"assistant","message":{"content":[{}`, `,{"type":"text"}`, "]}}\n", size),
+		"blanks":      endless(``, ` `, "\n", size),
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		s := readProgress(t, stream.FormatClaude, io.MultiReader(r, strings.NewReader(end)), 256<<10)
 		runtime.ReadMemStats(&after)
-		if got := (after.TotalAlloc - before.TotalAlloc) >> 20; got > 16*stream.MaxLine>>20 { // in all, most of it at different times
+		// in all, most of it at different times
+		if got := (after.TotalAlloc - before.TotalAlloc) >> 20; got > 16*stream.MaxLine>>20 {
 			t.Errorf("%s: %d MiB allocated", name, got)
 		}
 		if (s.tooLong > 0) != (name == "answer") {

@@ -46,20 +46,27 @@ func manners() []manner {
 		{name: "orphan", want: "complete"},
 		{name: "ignores TERM", want: "killed", change: timeout, reason: "not finished after 400ms"},
 		{name: "promises after TERM", want: "killed", change: timeout},
-		{name: "says no more", want: "idle", change: func(q *Request) { q.Idle = 300 * time.Millisecond }, reason: "no output for 300ms"},
+		{name: "says no more", want: "idle", change: func(q *Request) { q.Idle = 300 * time.Millisecond },
+			reason: "no output for 300ms"},
 		{name: "never closes", want: "complete", only: events, change: closing, note: "was still running 150ms later"},
-		{name: "goes on after the end", want: "complete", only: events, change: func(q *Request) { q.Clocks.Exit = 900 * time.Millisecond }},
+		{name: "goes on after the end", want: "complete", only: events,
+			change: func(q *Request) { q.Clocks.Exit = 900 * time.Millisecond }},
 		{name: "ended, then a limit", want: "complete", only: "opencode"},
-		{name: "promises after the end and TERM", want: "incomplete", only: events, change: closing, note: "was still running"},
-		{name: "fails, never closes", want: "retryable", only: "claude qwen codex gemini copilot", change: closing, note: "was still running"},
+		{name: "promises after the end and TERM", want: "incomplete", only: events, change: closing,
+			note: "was still running"},
+		{name: "fails, never closes", want: "retryable", only: "claude qwen codex gemini copilot", change: closing,
+			note: "was still running"},
 		{name: "mute, hangs", want: "idle", only: events, change: starting, reason: "in its first 3s"},
-		{name: "only stderr, hangs", want: "idle", only: events, change: starting, reason: "in its first 3s; its last line on standard error: waiting for a lock"},
+		{name: "only stderr, hangs", want: "idle", only: events, change: starting,
+			reason: "in its first 3s; its last line on standard error: waiting for a lock"},
 		{name: "text, hangs", want: "killed", change: begun},
 		{name: "dots, hangs", want: "killed", change: begun},
 		{name: "mute, hangs", want: "killed", only: "text", change: begun},
-		{name: "spins", want: "crashed", only: "opencode codex", change: func(q *Request) { q.Clocks.Spin = 20 }, reason: "20 steps in a row"},
+		{name: "spins", want: "crashed", only: "opencode codex", change: func(q *Request) { q.Clocks.Spin = 20 },
+			reason: "20 steps in a row"},
 		{name: "spins", want: "killed", only: "opencode codex", change: timeout},
-		{name: "overflows", want: "crashed", only: "opencode", change: func(q *Request) { q.Clocks.Spin = 20 }, reason: "exceeds the context window of this model. (5 times"},
+		{name: "overflows", want: "crashed", only: "opencode", change: func(q *Request) { q.Clocks.Spin = 20 },
+			reason: "exceeds the context window of this model. (5 times"},
 		{name: "large line", want: "complete", only: "claude text"},
 	}
 }
@@ -110,7 +117,8 @@ func TestManners(t *testing.T) {
 
 func (m manner) check(t *testing.T, dialect string, res Result, q Request) {
 	t.Helper()
-	if got := outcome(res); got != m.want || !strings.Contains(res.Reason, m.reason) || !strings.Contains(strings.Join(res.Notes, "\n"), m.note) {
+	if got := outcome(res); got != m.want || !strings.Contains(res.Reason, m.reason) ||
+		!strings.Contains(strings.Join(res.Notes, "\n"), m.note) {
 		t.Errorf("%s: %s: got %s, want %s: %+v", dialect, m.name, got, m.want, res)
 	}
 	if res.Complete != (m.want == "complete") {

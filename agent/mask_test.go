@@ -18,9 +18,11 @@ func TestMaskedRun(t *testing.T) {
 	const key = "sk-0123456789-abcdefghijklmnop"
 	prompt := "# Task 1: Use the key\n\nThe key is " + key + ".\nEnd with <promise>COMPLETE</promise>.\n"
 	dir := t.TempDir()
-	q := Request{Prompt: prompt, PromptFile: filepath.Join(dir, "prompt"), Log: filepath.Join(dir, "log"), ErrLog: filepath.Join(dir, "err"), Redact: redact.New([]string{key})}
+	q := Request{Prompt: prompt, PromptFile: filepath.Join(dir, "prompt"), Log: filepath.Join(dir, "log"),
+		ErrLog: filepath.Join(dir, "err"), Redact: redact.New([]string{key})}
 	words := "I used " + key + strings.Repeat(".", finalLimit-len("ghijklmnop")) // the end begins inside of the key
-	for path, text := range map[string]string{q.PromptFile: prompt, q.Log: prompt + words, q.ErrLog: "warning: " + key + " is old\n"} {
+	for path, text := range map[string]string{q.PromptFile: prompt, q.Log: prompt + words,
+		q.ErrLog: "warning: " + key + " is old\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -30,7 +32,8 @@ func TestMaskedRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if res.Complete || strings.Contains(res.Final, "ghijklmnop") || !strings.HasPrefix(res.Final, "*") || !strings.HasSuffix(res.Reason, ": warning: "+strings.Repeat("*", len(key))+" is old") {
+	if res.Complete || strings.Contains(res.Final, "ghijklmnop") || !strings.HasPrefix(res.Final, "*") ||
+		!strings.HasSuffix(res.Reason, ": warning: "+strings.Repeat("*", len(key))+" is old") {
 		t.Errorf("complete %v, reason %q, final %.60q", res.Complete, res.Reason, res.Final)
 	}
 	for _, path := range []string{q.PromptFile, q.Log, q.ErrLog} {

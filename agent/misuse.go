@@ -5,20 +5,23 @@ import (
 	"strings"
 
 	"descartes/internal/oneline"
+	"descartes/internal/terminal"
 )
 
-// misused reports whether the client rejected its command line, and returns the line that says why. Use it for a run that failed without an event or
-// a word on standard output: another attempt, at whatever task, would fail in the same way.
+// misused reports whether the client rejected its command line, and returns the line that says why. Use it for a run
+// that failed without an event or a word on standard output: another attempt, at whatever task, would fail in the same
+// way.
 func (r *Runner) misused(q Request) (why string, ok bool) {
-	return usageError(plain(q.errors(false)), r.backend.Name)
+	return usageError(terminal.Strip(q.errors(false)), r.backend.Name)
 }
 
 // usageError looks for a complaint about the command line in the beginning of
 // what a program printed on standard error.
 func usageError(text, name string) (why string, ok bool) {
 	help := regexp.MustCompile(`(?im)^(usage|options):`).MatchString(text)
-	complaint := regexp.MustCompile(`(?i)^(\S+: )?(error: )?(unknown|unexpected|unrecognized|invalid|bad|no such) (arguments?|options?|values?|choices?|subcommand|command)\b` +
-		`|^error: (option|the argument|the following (required )?arguments|a value is required|when using --)`)
+	complaint := regexp.MustCompile(
+		`(?i)^(\S+: )?(error: )?(unknown|unexpected|unrecognized|invalid|bad|no such) (arguments?|options?|values?|choices?|subcommand|command)\b` +
+			`|^error: (option|the argument|the following (required )?arguments|a value is required|when using --)`)
 	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })
 	for n, line := range lines {
 		if line = strings.TrimSpace(line); !complaint.MatchString(line) {

@@ -15,41 +15,15 @@ import (
 	"descartes/agent/stream"
 	"descartes/internal/lazyregexp"
 	"descartes/internal/oneline"
+	"descartes/internal/terminal"
 )
 
-// result combines what was said with how the process ended. What we ended stays ended by us, whatever the agent said: agents answer SIGTERM with
-// promises. f followed the run; nil if nothing did.
+// result combines what was said with how the process ended. What we ended stays ended by us, whatever the agent said:
+// agents answer SIGTERM with promises. f followed the run; nil if nothing did.
 func (r *Runner) result(q Request, exit process.Exit, f *watchdog) (Result, error) {
-	var why *cutoff
-	most := int64(math.MaxInt64)
-	if f != nil && f.why != nil {
-		if why = f.why; exit.Why == process.Cancelled { // else it ended by itself just then
-			most = why.read
-		}
-	}
-	var whole *progress // of a log that is shortened
-	if q.long() {
-		all := newTranscript(r.backend.Format, q)
-		if f != nil {
-			all = f.transcript
-		} else if _, err := readFrom(q.Log, q.Offset, all.take); err != nil {
-			return Result{}, fmt.Errorf("read agent output: %w", err)
-		}
-		whole = &all.progress
-	}
-	left, err := q.redact()
+	h, err := r.heard(q, exit, f)
 	if err != nil {
 		return Result{}, err
-	}
-	if left > 0 {
-		most = max(most-left, q.Limits.Share(q.Offset)/2)
-	}
-	h, err := readTranscript(r.backend.Format, q, most)
-	if err != nil {
-		return Result{}, fmt.Errorf("read agent output: %w", err)
-	}
-	if h.bytes += left; left > 0 && h.progress != nil {
-		h.progress.counted(whole)
 	}
 	res := Result{Code: exit.Code, Signal: exit.Signal, Final: h.final, Bytes: h.bytes, Duration: exit.Took}
 	if s := h.progress; s != nil {
@@ -59,17 +33,72 @@ func (r *Runner) result(q Request, exit process.Exit, f *watchdog) (Result, erro
 		res.Cost, res.Session, res.Model, res.Events, res.Unknown = s.cost(), s.session, s.model, s.events, s.unknown
 		r.backend.priced(res.Cost, res.Model, q.Model)
 	}
+	if err := r.ending(&res, h, q, exit, f.cutoff()); err != nil {
+		return Result{}, err
+	}
+	if q.Session != "" && exit.Why == process.Exited && exit.Code != 0 && h.mute() {
+		res.Gone = noSession(terminal.Strip(q.lastErrors()) + "\n" + res.Reason)
+	}
+	if exit.Left > 0 && (exit.Why == process.Exited || exit.Why == process.Signaled) {
+		res.Notes = append(res.Notes, fmt.Sprintf("processes that it left running were ended: %d", exit.Left))
+	}
+	switch {
+	case res.End != Finished:
+	case res.Blocked != "":
+		res.Question = h.asks
+	case !res.Complete:
+		res.Question = question(res.Final)
+	}
+	return res, nil
+}
+
+// heard reads what was printed, until we ended the run if we did, after secrets are overwritten and a long log is
+// shortened.
+func (r *Runner) heard(q Request, exit process.Exit, f *watchdog) (*said, error) {
+	most := int64(math.MaxInt64)
+	if why := f.cutoff(); why != nil && exit.Why == process.Cancelled { // else it ended by itself just then
+		most = why.read
+	}
+	var whole *progress // of a log that is shortened
+	if q.long() {
+		all := newTranscript(r.backend.Format, q)
+		if f != nil {
+			all = f.transcript
+		} else if _, err := readFrom(q.Log, q.Offset, all.take); err != nil {
+			return nil, fmt.Errorf("read agent output: %w", err)
+		}
+		whole = &all.progress
+	}
+	left, err := q.redact()
+	if err != nil {
+		return nil, err
+	}
+	if left > 0 {
+		most = max(most-left, q.Limits.Share(q.Offset)/2)
+	}
+	h, err := readTranscript(r.backend.Format, q, most)
+	if err != nil {
+		return nil, fmt.Errorf("read agent output: %w", err)
+	}
+	if h.bytes += left; left > 0 && h.progress != nil {
+		h.progress.counted(whole)
+	}
+	return h, nil
+}
+
+// ending judges how a run ended. why is why the watchdog ended it; nil if it did not.
+func (r *Runner) ending(res *Result, h *said, q Request, exit process.Exit, why *cutoff) error {
 	switch exit.Why {
 	case process.Exited, process.Signaled:
 		if h.progress == nil {
-			r.concludeText(&res, h, q, exit)
+			r.concludeText(res, h, q, exit)
 		} else {
-			r.conclude(&res, h, q, exit)
+			r.conclude(res, h, q, exit)
 		}
 	case process.TimedOut:
 		res.End, res.Reason = TimedOut, fmt.Sprintf("not finished after %v", q.Timeout)
 	case process.Idled:
-		if !r.waits(&res, q, exit.End) {
+		if !r.waits(res, q, exit.End) {
 			res.End, res.Cause, res.Reason = Idled, Transient, fmt.Sprintf("no output for %v", q.Idle)
 		}
 	case process.Memory, process.Procs, process.Disk, process.Full:
@@ -77,42 +106,29 @@ func (r *Runner) result(q Request, exit process.Exit, f *watchdog) (Result, erro
 	case process.Stopped:
 		res.End, res.Reason = Crashed, exit.String()
 	case process.Cancelled, process.Orphaned:
-		if why != nil {
-			r.cutOff(&res, h, q, exit, why)
-			break
+		if why == nil {
+			res.End, res.Reason = Cancelled, "cancelled"
+		} else {
+			r.cutOff(res, h, q, exit, why)
 		}
-		res.End, res.Reason = Cancelled, "cancelled"
 	case process.NotStarted:
 		res.End, res.Reason = Refused, exit.Err
 	default:
-		return Result{}, fmt.Errorf("run agent: unknown end %q", exit.Why)
+		return fmt.Errorf("run agent: unknown end %q", exit.Why)
 	}
-	if s := h.progress; q.Session != "" && exit.Why == process.Exited && exit.Code != 0 && (s == nil && h.final == "" || s != nil && !s.spoke && !s.acted) {
-		res.Gone = noSession(plain(q.lastErrors()) + "\n" + res.Reason)
-	}
-	if exit.Left > 0 && (exit.Why == process.Exited || exit.Why == process.Signaled) {
-		res.Notes = append(res.Notes, fmt.Sprintf("processes that it left running were ended: %d", exit.Left))
-	}
-	if res.End == Finished && !res.Complete && res.Blocked == "" {
-		res.Question = question(res.Final)
-	}
-	if res.End == Finished && res.Blocked != "" {
-		res.Question = h.asks
-	}
-	return res, nil
+	return nil
 }
 
 // concludeText judges plain output, for which only the exit status counts.
 func (r *Runner) concludeText(res *Result, h *said, q Request, exit process.Exit) {
-	failed := exit.Why == process.Signaled || exit.Code != 0
 	switch {
 	case h.blocked != "":
 		res.End, res.Blocked = Finished, h.blocked
-		if failed {
+		if exit.Failed() {
 			res.Reason = exit.String()
 		}
 		return
-	case !failed:
+	case !exit.Failed():
 		res.End, res.Complete = Finished, h.complete
 		return
 	}
@@ -149,49 +165,30 @@ func (r *Runner) concludeText(res *Result, h *said, q Request, exit process.Exit
 	}
 }
 
-// conclude judges a stream: first a limit, then how the client says that it ended, and last the exit status, which alone is worthless: half of the
-// clients exit with 0 after one failure or another.
+// conclude judges a stream: first a limit, then how the client says that it ended, and last the exit status, which
+// alone is worthless: half of the clients exit with 0 after one failure or another.
 func (r *Runner) conclude(res *Result, h *said, q Request, exit process.Exit) {
 	s := h.progress
-	failed := exit.Why == process.Signaled || exit.Code != 0
 	good := s.ended && s.end.OK
 	res.Notes = s.notes(r.backend.title(), exit, good)
-	mute := !s.spoke && !s.acted
-	if good || !s.ended && !failed && !s.limited && !s.troubled && !mute {
+	if good || !s.ended && !exit.Failed() && !s.limited && !s.troubled && !h.mute() {
 		res.End, res.Blocked = Finished, h.blocked
 		res.Complete = h.complete && h.blocked == ""
 		return
 	}
-	told := s.end
-	if !s.ended {
-		told = s.trouble
-	}
-	if line := lastLine(q.lastErrors()); told.Word == "exited" && line != "" {
-		told.Text += ": " + line
-	}
-	if strings.Contains(told.Text, "server logs") { // the client's own, of which standard error has the end
-		told.Text = cmp.Or(loggedError(q.lastErrors()), told.Text)
-	}
-	if r.quota(res, s, told, q, exit, failed) {
+	told := s.failure(q)
+	if r.quota(res, s, told, q, exit) {
 		return
 	}
 	cause := r.cause(told, exit)
-	if told.Word == "exited" && mute && exit.Code != 0 {
+	if told.Word == "exited" && h.mute() && exit.Code != 0 {
 		if why, misused := r.misused(q); misused {
 			cause, told.Text = Fatal, "it does not accept its command line: "+why
 		}
 	}
-	words := sentence(told.Text)
-	if words == "" && failed {
-		words = exit.String()
-		if line := lastLine(q.lastErrors()); line != "" {
-			words += ": " + line
-		}
-	}
-	if words == "" {
-		words = "it ended without an answer"
-	}
-	if limit := oversizeWords.FindString(words); limit != "" { // a further attempt at the task would have even more to read
+	words := failureWords(told, q, exit)
+	// a further attempt at the task would have even more to read
+	if limit := oversizeWords.FindString(words); limit != "" {
 		res.End, res.Blocked = Finished, r.backend.title()+" takes no prompt of this length: "+limit
 		return
 	}
@@ -209,11 +206,40 @@ func (r *Runner) conclude(res *Result, h *said, q Request, exit process.Exit) {
 	}
 }
 
-// quota looks for a used-up quota in what the client reported: first in an event of its own, then in its words, and without a reported end, on
-// standard error.
-func (r *Runner) quota(res *Result, s *progress, told stream.Event, q Request, exit process.Exit, failed bool) bool {
+// failure is the event in which the client says why it failed, with what only standard error says of that.
+func (s *progress) failure(q Request) stream.Event {
+	told := s.end
+	if !s.ended {
+		told = s.trouble
+	}
+	if line := lastLine(q.lastErrors()); told.Word == "exited" && line != "" {
+		told.Text += ": " + line
+	}
+	if strings.Contains(told.Text, "server logs") { // the client's own, of which standard error has the end
+		told.Text = cmp.Or(loggedError(q.lastErrors()), told.Text)
+	}
+	return told
+}
+
+// failureWords are a failure as one line, from the client or else from how its process ended.
+func failureWords(told stream.Event, q Request, exit process.Exit) string {
+	if words := sentence(told.Text); words != "" {
+		return words
+	}
+	if !exit.Failed() {
+		return "it ended without an answer"
+	}
+	if line := lastLine(q.lastErrors()); line != "" {
+		return exit.String() + ": " + line
+	}
+	return exit.String()
+}
+
+// quota looks for a used-up quota in what the client reported: first in an event of its own, then in its words, and
+// without a reported end, on standard error.
+func (r *Runner) quota(res *Result, s *progress, told stream.Event, q Request, exit process.Exit) bool {
 	name, until, ok := quota.Told(told.Text, exit.End)
-	if !ok && !s.ended && failed {
+	if !ok && !s.ended && exit.Failed() {
 		name, until, ok = r.limitOnErrors(q.lastErrors(), exit.End)
 	}
 	if s.limited {
@@ -254,11 +280,13 @@ func (r *Runner) limited(res *Result, name string, until, now time.Time) {
 	res.End, res.Until, res.Reason = Limited, until, quota.Reason(r.backend.title(), name, until, now)
 }
 
-// cause separates what a later try may fix from what it will not: by the status, then the client's words, then its exit status.
+// cause separates what a later try may fix from what it will not: by the status, then the client's words, then its
+// exit status.
 func (r *Runner) cause(told stream.Event, exit process.Exit) Cause {
 	status := told.Status
 	if status == 0 {
-		if m := regexp.MustCompile(`(?i)(?:API Error:?|status:?|HTTP) (\d{3})\b`).FindStringSubmatch(told.Text); m != nil {
+		if m := regexp.MustCompile(`(?i)(?:API Error:?|status:?|HTTP) (\d{3})\b`).FindStringSubmatch(
+			told.Text); m != nil {
 			status, _ = strconv.Atoi(m[1])
 		}
 	}
@@ -275,7 +303,8 @@ func (r *Runner) cause(told stream.Event, exit process.Exit) Cause {
 		return Budget
 	}
 	switch told.Word {
-	case "billing_error", "invalid_request", "model_not_found", "authentication_failed", "authentication", "not_started":
+	case "billing_error", "invalid_request", "model_not_found", "authentication_failed", "authentication",
+		"not_started":
 		return Fatal
 	case "refusal", stream.Overflow: // of this task
 		return ""
@@ -295,15 +324,20 @@ func (r *Runner) cause(told stream.Event, exit process.Exit) Cause {
 // The words that clients and providers use for what waiting does not change.
 var (
 	// overflowWords say that the conversation grew longer than the model takes.
-	overflowWords = oneOf(`context window`, `prompt (is|as) too long`, `maximum context length`, `context_length_exceeded`,
+	overflowWords = oneOf(`context window`, `prompt (is|as) too long`, `maximum context length`,
+		`context_length_exceeded`,
 		`\binput token count\b.{0,40}\bexceeds`, `\bprompt token count\b.{0,40}\bexceeds`)
 	// oversizeWords say that the client takes no prompt of this size.
 	oversizeWords = oneOf(`input exceeds the maximum length of \d+ characters`, `input_too_large`)
 	// loginWords are whole phrases, fatal even among the agent's own words.
-	loginWords = oneOf(`not logged in`, `(invalid|incorrect) api key`, `api key not valid`, `credit balance is too low`, `cannot be used with root`,
-		`oauth token has expired`, `authentication_(error|failed)`, `no authentication information found`, `no auth type is selected`)
-	// hopelessWords are fatal whatever the status: agents report an unknown model as their own server's error 500, and used-up money as 429.
-	hopelessWords = oneOf(`\bmodels?\b.{0,100}\b(not found|does not exist|is not supported)`, `insufficient_quota`, `exceeded your current quota`,
+	loginWords = oneOf(`not logged in`, `(invalid|incorrect) api key`, `api key not valid`,
+		`credit balance is too low`, `cannot be used with root`,
+		`oauth token has expired`, `authentication_(error|failed)`, `no authentication information found`,
+		`no auth type is selected`)
+	// hopelessWords are fatal whatever the status: agents report an unknown model as their own server's error 500, and
+	// used-up money as 429.
+	hopelessWords = oneOf(`\bmodels?\b.{0,100}\b(not found|does not exist|is not supported)`, `insufficient_quota`,
+		`exceeded your current quota`,
 		`to use \w+ with your .{0,20}plan, upgrade`, `billing.hard.limit`)
 	// bareWords are fatal in an error without a status.
 	bareWords = oneOf(`quota exceeded`, `unauthorized`)
@@ -318,7 +352,8 @@ func fatalWords(text string) bool {
 	return hopeless(text) || !saysWhen(text) && bareWords.MatchString(text)
 }
 
-// hopeless reports whether waiting cannot fix a client's error, whatever its status. An error that says when to ask again is not hopeless.
+// hopeless reports whether waiting cannot fix a client's error, whatever its status. An error that says when to ask
+// again is not hopeless.
 func hopeless(text string) bool {
 	return !saysWhen(text) && (hopelessWords.MatchString(text) || loginWords.MatchString(text))
 }
@@ -347,7 +382,7 @@ func (b Backend) exitCause(exit process.Exit) Cause {
 
 // sentence is a client's error as one line.
 func sentence(text string) string {
-	text = strings.TrimSpace(plain(strings.ToValidUTF8(text, "\uFFFD")))
+	text = strings.TrimSpace(terminal.Strip(strings.ToValidUTF8(text, "\uFFFD")))
 	if first, _, more := strings.Cut(text, "\n"); more && strings.HasPrefix(text, "[") {
 		text = strings.TrimSpace(first)
 	}
@@ -367,7 +402,8 @@ func sentence(text string) string {
 
 // noSession reports whether a client says that it does not know the conversation that it should continue.
 func noSession(text string) bool {
-	return regexp.MustCompile(`(?i)\b(no|invalid) ([a-z]+,? ){0,3}(sessions?|conversation|rollout|thread)\b|\b(session|conversation|thread) (was )?not found`).MatchString(text)
+	return regexp.MustCompile(
+		`(?i)\b(no|invalid) ([a-z]+,? ){0,3}(sessions?|conversation|rollout|thread)\b|\b(session|conversation|thread) (was )?not found`).MatchString(text)
 }
 
 // refusalIn looks for a client's refusal in what a failed run printed as text.

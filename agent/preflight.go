@@ -5,7 +5,6 @@ import (
 	"maps"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,11 +14,10 @@ import (
 
 // Host is what Preflight knows about the place where a client would run.
 type Host struct {
-	Root    bool                     // we are root
-	Env     func(name string) string // of the client
-	Read    func(path string) []byte // the beginning of a file; nil if unreadable
-	Dir     string                   // the project
-	Version string                   // the program's own version line; "" if unknown
+	Root bool                     // we are root
+	Env  func(name string) string // of the client
+	Read func(path string) []byte // the beginning of a file; nil if unreadable
+	Dir  string                   // the project
 }
 
 // Problem is something that would keep a client from working.
@@ -28,7 +26,8 @@ type Problem struct {
 	Certain   bool // else it may still work
 }
 
-// Known reports whether Preflight knows the backend's program by name. Only such a program is sure to understand --version.
+// Known reports whether Preflight knows the backend's program by name. Only such a program is sure to understand
+// --version.
 func (b Backend) Known() bool {
 	_, ok := b.needs()
 	return ok
@@ -53,8 +52,8 @@ func (b Backend) needs() (needs, bool) {
 	return needs{}, false
 }
 
-// Preflight finds what would keep the program from working when it is called like this, and how to fix it. It only looks at variables and files; it
-// finds nothing for an unknown program.
+// Preflight finds what would keep the program from working when it is called like this, and how to fix it. It only
+// looks at variables and files; it finds nothing for an unknown program.
 func (b Backend) Preflight(p Host) (found []Problem) {
 	n, ok := b.needs()
 	if !ok {
@@ -75,22 +74,20 @@ func (b Backend) Preflight(p Host) (found []Problem) {
 	given := func(name string) bool { return env(name) != "" }
 	holds := func(f file) bool { return f.holds(p, env) }
 	if !slices.ContainsFunc(n.vars, given) && !slices.ContainsFunc(n.files, holds) {
-		found = append(found, Problem{What: "no login was found, neither in the environment nor in its files", Fix: n.login})
-	}
-	for _, t := range n.troubles {
-		if t.of(p.Version) {
-			found = append(found, Problem{What: t.what, Fix: t.fix})
-		}
+		found = append(found, Problem{What: "no login was found, neither in the environment nor in its files",
+			Fix: n.login})
 	}
 	return found
 }
 
 // applies reports whether a client called so would refuse.
 func (r refusal) applies(command []string, env func(string) string) bool {
-	if r.what == "" || r.pardon != "" && env(r.pardon) == r.value || r.unless != "" && slices.Contains(command, r.unless) {
+	if r.what == "" || r.pardon != "" && env(r.pardon) == r.value || r.unless != "" &&
+		slices.Contains(command, r.unless) {
 		return false
 	}
-	return len(r.options) == 0 || slices.ContainsFunc(r.options, func(o string) bool { return slices.Contains(command, o) })
+	return len(r.options) == 0 || slices.ContainsFunc(r.options,
+		func(o string) bool { return slices.Contains(command, o) })
 }
 
 // read is the file's text.
@@ -110,7 +107,8 @@ func (f file) read(p Host, env func(string) string) []byte {
 // holds reports whether the file is there and has one of its words.
 func (f file) holds(p Host, env func(string) string) bool {
 	text := f.read(p, env)
-	return len(text) > 0 && (len(f.any) == 0 || slices.ContainsFunc(f.any, func(word string) bool { return bytes.Contains(text, []byte(word)) }))
+	return len(text) > 0 && (len(f.any) == 0 || slices.ContainsFunc(f.any,
+		func(word string) bool { return bytes.Contains(text, []byte(word)) }))
 }
 
 // names reports whether the file mentions the project or a folder above it.
@@ -130,41 +128,10 @@ func (f file) names(p Host, env func(string) string) bool {
 	return false
 }
 
-// of reports whether this version has the trouble.
-func (t trouble) of(version string) bool {
-	v := regexp.MustCompile(`\d+(\.\d+)+`).FindString(version)
-	return v != "" && (t.from == "" || !older(v, t.from)) && (t.before == "" || older(v, t.before))
-}
-
-// older compares versions by their numbers; a missing number is 0.
-func older(v, than string) bool {
-	a, b := strings.Split(v, "."), strings.Split(than, ".")
-	for i := range max(len(a), len(b)) {
-		if x, y := numberAt(a, i), numberAt(b, i); x != y {
-			return x < y
-		}
-	}
-	return false
-}
-
-func numberAt(parts []string, i int) int {
-	if i >= len(parts) {
-		return 0
-	}
-	n, _ := strconv.Atoi(parts[i])
-	return n
-}
-
-// CommandLine shows people how the program is called for a model: its prompt is named, not quoted, and variables that the backend adds are shown
-// without values, because some hold keys.
+// CommandLine shows people how the program is called for a model: its prompt is named, not quoted, and variables that
+// the backend adds are shown without values, because some hold keys.
 func (b Backend) CommandLine(model string) string {
-	words := slices.Clone(b.Command)
-	if model != "" {
-		for _, arg := range b.ModelArgs {
-			words = append(words, strings.ReplaceAll(arg, "{model}", model))
-		}
-	}
-	line := strings.Join(words, " ")
+	line := strings.Join(b.argv(Request{Prompt: "{prompt}", PromptFile: "{prompt_file}", Model: model}), " ")
 	switch {
 	case b.Format == stream.FormatACP:
 		told := "its prompt"
@@ -173,15 +140,7 @@ func (b Backend) CommandLine(model string) string {
 		}
 		line += ", which gets " + told + " by the Agent Client Protocol"
 	case b.Prompt == ByStdin:
-		line = strings.Join(append(words, b.StdinArgs...), " ") + " <prompt"
-	case b.Prompt == ByArg:
-		if !strings.Contains(line, "{prompt}") {
-			line += " {prompt}"
-		}
-	case b.Prompt == ByFile:
-		if !strings.Contains(line, "{prompt_file}") {
-			line += " {prompt_file}"
-		}
+		line += " <prompt"
 	case b.Prompt == ByEnv:
 		line += ", the prompt in " + PromptVar
 	}
@@ -197,21 +156,20 @@ func (b Backend) WithEnv(env map[string]string) Backend {
 	return b
 }
 
-// needs is what is known about a client besides how to call it: what it refuses, where it keeps its login, which of its versions have trouble.
+// needs is what is known about a client besides how to call it: what it refuses, and where it keeps its login.
 type needs struct {
-	program  string
-	install  string  // the command that installs it
-	root     refusal // of the superuser
-	trust    refusal // of a folder that nobody has trusted
-	trusted  file    // the trusted folders
-	vars     []string
-	files    []file
-	login    string // how a person gives it a login
-	troubles []trouble
+	program string
+	install string  // the command that installs it
+	root    refusal // of the superuser
+	trust   refusal // of a folder that nobody has trusted
+	trusted file    // the trusted folders
+	vars    []string
+	files   []file
+	login   string // how a person gives it a login
 }
 
-// refusal is what a client refuses by default. With options, it refuses only if one of them is given; unless is an option, and pardon a variable with
-// its value, that lets it pass.
+// refusal is what a client refuses by default. With options, it refuses only if one of them is given; unless is an
+// option, and pardon a variable with its value, that lets it pass.
 type refusal struct {
 	options       []string
 	unless        string
@@ -220,30 +178,31 @@ type refusal struct {
 	certain       bool // it was seen to end at once; else it may still work
 }
 
-// file is a file that contains a login, or words of one. It is in the folder that the variable names, else in folder, below the home or, with
-// inProject, below the project.
+// file is a file that contains a login, or words of one. It is in the folder that the variable names, else in folder,
+// below the home or, with inProject, below the project.
 type file struct {
 	variable, folder, name string
 	any                    []string
 	inProject              bool
 }
 
-// trouble affects versions from the first to before the second; "" is no bound.
-type trouble struct{ from, before, what, fix string }
-
-// known lists the clients. Their needs were seen with the programs themselves if testdata/streams names a version, and otherwise come from their
-// documents.
+// known lists the clients. Their needs were seen with the programs themselves if testdata/streams names a version, and
+// otherwise come from their documents.
 func known() []needs {
 	return []needs{
 		{
 			program: "claude", install: "npm install -g @anthropic-ai/claude-code",
-			root: refusal{options: []string{"--dangerously-skip-permissions", "bypassPermissions", "--permission-mode=bypassPermissions"},
+			root: refusal{options: []string{"--dangerously-skip-permissions", "bypassPermissions",
+				"--permission-mode=bypassPermissions"},
 				pardon: "IS_SANDBOX", value: "1", certain: true,
-				what: "as root it refuses to skip permissions", fix: "run as another user, or with IS_SANDBOX=1 inside a container"},
-			vars: []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY"},
+				what: "as root it refuses to skip permissions",
+				fix:  "run as another user, or with IS_SANDBOX=1 inside a container"},
+			vars: []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN",
+				"CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY"},
 			files: []file{
 				{variable: "CLAUDE_CONFIG_DIR", folder: ".claude", name: ".credentials.json"},
-				{variable: "CLAUDE_CONFIG_DIR", name: ".claude.json", any: []string{`"oauthAccount"`, `"primaryApiKey"`}},
+				{variable: "CLAUDE_CONFIG_DIR", name: ".claude.json",
+					any: []string{`"oauthAccount"`, `"primaryApiKey"`}},
 				{variable: "CLAUDE_CONFIG_DIR", folder: ".claude", name: "settings.json", any: claudeSettings()},
 				{inProject: true, folder: ".claude", name: "settings.json", any: claudeSettings()},
 				{inProject: true, folder: ".claude", name: "settings.local.json", any: claudeSettings()},
@@ -262,40 +221,46 @@ func known() []needs {
 		{
 			program: "gemini", install: "npm install -g @google/gemini-cli",
 			trust: refusal{unless: "--skip-trust", pardon: "GEMINI_CLI_TRUST_WORKSPACE", value: "true",
-				what: "it does nothing in a folder that it does not trust", fix: "add --skip-trust to its arguments, or set GEMINI_CLI_TRUST_WORKSPACE=true"},
+				what: "it does nothing in a folder that it does not trust",
+				fix:  "add --skip-trust to its arguments, or set GEMINI_CLI_TRUST_WORKSPACE=true"},
 			trusted: file{folder: ".gemini", name: "trustedFolders.json"},
 			vars: []string{"GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA",
 				"GOOGLE_APPLICATION_CREDENTIALS"},
 			files: []file{
 				{folder: ".gemini", name: "oauth_creds.json"},
 				{folder: ".gemini", name: "settings.json", any: []string{`"selectedType"`, `"selectedAuthType"`}},
-				{inProject: true, folder: ".gemini", name: "settings.json", any: []string{`"selectedType"`, `"selectedAuthType"`}},
+				{inProject: true, folder: ".gemini", name: "settings.json",
+					any: []string{`"selectedType"`, `"selectedAuthType"`}},
 			},
 			login: "run gemini once and choose how to log in, or set GEMINI_API_KEY",
 		},
 		{
 			program: "opencode", install: "npm install -g opencode-ai",
-			vars: []string{"OPENCODE_CONFIG_CONTENT", "OPENCODE_CONFIG", "OPENCODE_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY",
-				"GOOGLE_GENERATIVE_AI_API_KEY", "OPENROUTER_API_KEY", "GROQ_API_KEY", "DEEPSEEK_API_KEY", "XAI_API_KEY", "MISTRAL_API_KEY", "GITHUB_TOKEN"},
+			vars: []string{"OPENCODE_CONFIG_CONTENT", "OPENCODE_CONFIG", "OPENCODE_API_KEY", "ANTHROPIC_API_KEY",
+				"OPENAI_API_KEY", "GEMINI_API_KEY",
+				"GOOGLE_GENERATIVE_AI_API_KEY", "OPENROUTER_API_KEY", "GROQ_API_KEY", "DEEPSEEK_API_KEY",
+				"XAI_API_KEY", "MISTRAL_API_KEY", "GITHUB_TOKEN"},
 			files: []file{
-				{variable: "XDG_DATA_HOME", folder: ".local/share", name: "opencode/auth.json", any: []string{`"type"`}},
-				{variable: "XDG_CONFIG_HOME", folder: ".config", name: "opencode/opencode.json", any: []string{`"provider"`}},
-				{variable: "XDG_CONFIG_HOME", folder: ".config", name: "opencode/opencode.jsonc", any: []string{`"provider"`}},
+				{variable: "XDG_DATA_HOME", folder: ".local/share", name: "opencode/auth.json",
+					any: []string{`"type"`}},
+				{variable: "XDG_CONFIG_HOME", folder: ".config", name: "opencode/opencode.json",
+					any: []string{`"provider"`}},
+				{variable: "XDG_CONFIG_HOME", folder: ".config", name: "opencode/opencode.jsonc",
+					any: []string{`"provider"`}},
 				{inProject: true, name: "opencode.json", any: []string{`"provider"`}},
 				{inProject: true, name: "opencode.jsonc", any: []string{`"provider"`}},
 			},
 			login: "opencode auth login, or set the key of a provider such as ANTHROPIC_API_KEY",
-			troubles: []trouble{
-				{from: "1.16", before: "1.17", what: "versions 1.16 may end with success after their first event, with nothing done", fix: "opencode upgrade"},
-				{from: "2", what: "from version 2 on it reports its work in other events, which may be missed", fix: "npm install -g opencode-ai@1"},
-			},
 		},
 		{
 			program: "copilot", install: "npm install -g @github/copilot",
 			vars: []string{"COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_BASE_URL"},
 			files: []file{
-				{variable: "COPILOT_HOME", folder: ".copilot", name: "config.json", any: []string{`"logged_in_users"`, `"loggedInUsers"`, `"last_logged_in_user"`, `"lastLoggedInUser"`}},
-				{variable: "GH_CONFIG_DIR", folder: ".config/gh", name: "hosts.yml", any: []string{"oauth_token", "user:"}},
+				{variable: "COPILOT_HOME", folder: ".copilot", name: "config.json",
+					any: []string{`"logged_in_users"`, `"loggedInUsers"`, `"last_logged_in_user"`,
+						`"lastLoggedInUser"`}},
+				{variable: "GH_CONFIG_DIR", folder: ".config/gh", name: "hosts.yml",
+					any: []string{"oauth_token", "user:"}},
 			},
 			login: "run copilot once and give it /login, or set COPILOT_GITHUB_TOKEN",
 		},
@@ -315,5 +280,6 @@ func known() []needs {
 
 // claudeSettings are words of its settings that stand for a login.
 func claudeSettings() []string {
-	return []string{`"apiKeyHelper"`, `"ANTHROPIC_API_KEY"`, `"ANTHROPIC_AUTH_TOKEN"`, `"CLAUDE_CODE_OAUTH_TOKEN"`, `"CLAUDE_CODE_USE_BEDROCK"`, `"CLAUDE_CODE_USE_VERTEX"`}
+	return []string{`"apiKeyHelper"`, `"ANTHROPIC_API_KEY"`, `"ANTHROPIC_AUTH_TOKEN"`, `"CLAUDE_CODE_OAUTH_TOKEN"`,
+		`"CLAUDE_CODE_USE_BEDROCK"`, `"CLAUDE_CODE_USE_VERTEX"`}
 }

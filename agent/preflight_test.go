@@ -21,41 +21,58 @@ func TestLacks(t *testing.T) {
 		root    bool
 		env     map[string]string
 		files   map[string]string
-		version string
 		want    []string
 	}{
-		"claude as root":                 {backend: "claude", root: true, env: map[string]string{"ANTHROPIC_API_KEY": "k"}, want: []string{rootText}},
-		"claude as root in a container":  {backend: "claude", root: true, env: map[string]string{"ANTHROPIC_API_KEY": "k", "IS_SANDBOX": "1"}},
-		"claude as somebody":             {backend: "claude", env: map[string]string{"CLAUDE_CODE_OAUTH_TOKEN": "k"}},
-		"claude that asks":               {backend: "claude", command: []string{"claude", "-p"}, root: true, env: map[string]string{"ANTHROPIC_API_KEY": "k"}},
-		"claude by its path":             {backend: "claude", command: []string{"/opt/claude", "--permission-mode", "bypassPermissions"}, root: true, want: []string{rootText, loginText}},
-		"claude without a login":         {backend: "claude", files: map[string]string{"/home/a/.claude.json": `{"theme":"dark"}`}, want: []string{loginText}},
-		"claude logged in":               {backend: "claude", files: map[string]string{"/home/a/.claude.json": `{"oauthAccount":{}}`}},
-		"claude with credentials":        {backend: "claude", files: map[string]string{"/home/a/.claude/.credentials.json": `{}`}},
-		"claude with credentials moved":  {backend: "claude", env: map[string]string{"CLAUDE_CONFIG_DIR": "/c"}, files: map[string]string{"/home/a/.claude/.credentials.json": `{}`}, want: []string{loginText}},
-		"claude with a helper":           {backend: "claude", files: map[string]string{"/p/.claude/settings.json": `{"apiKeyHelper":"x"}`}},
-		"another program under its name": {backend: "claude", command: []string{"my-agent", "--dangerously-skip-permissions"}, root: true},
-		"codex":                          {backend: "codex", want: []string{loginText}},
-		"codex with a provider":          {backend: "codex", env: map[string]string{"CODEX_HOME": "/c"}, files: map[string]string{"/c/config.toml": `model_provider = "x"`}},
-		"gemini":                         {backend: "gemini", env: map[string]string{"GEMINI_API_KEY": "k"}},
-		"gemini and trust":               {backend: "gemini", command: []string{"gemini"}, env: map[string]string{"GEMINI_API_KEY": "k"}, want: []string{trustText}},
-		"gemini trusted by a variable":   {backend: "gemini", command: []string{"gemini"}, env: map[string]string{"GEMINI_API_KEY": "k", "GEMINI_CLI_TRUST_WORKSPACE": "true"}},
-		"gemini in a trusted folder":     {backend: "gemini", command: []string{"gemini"}, env: map[string]string{"GEMINI_API_KEY": "k"}, files: map[string]string{"/home/a/.gemini/trustedFolders.json": `{"/p":"TRUST_FOLDER"}`}},
-		"gemini beside a trusted folder": {backend: "gemini", command: []string{"gemini"}, env: map[string]string{"GEMINI_API_KEY": "k"}, files: map[string]string{"/home/a/.gemini/trustedFolders.json": `{"/p/x":"TRUST_FOLDER"}`}, want: []string{trustText}},
-		"gemini with a chosen login":     {backend: "gemini", files: map[string]string{"/home/a/.gemini/settings.json": `{"security":{"auth":{"selectedType":"x"}}}`}},
-		"opencode":                       {backend: "opencode", env: map[string]string{"OPENCODE_CONFIG_CONTENT": "{}"}, version: "1.18.33"},
-		"opencode of the wrong age":      {backend: "opencode", env: map[string]string{"OPENAI_API_KEY": "k"}, version: "opencode 1.16.4", want: []string{"versions 1.16 may end with success after their first event, with nothing done"}},
-		"opencode 2":                     {backend: "opencode", env: map[string]string{"OPENAI_API_KEY": "k"}, version: "2.0.1", want: []string{"from version 2 on it reports its work in other events, which may be missed"}},
-		"opencode with an empty login":   {backend: "opencode", files: map[string]string{"/home/a/.local/share/opencode/auth.json": `{}`}, want: []string{loginText}},
-		"copilot":                        {backend: "copilot", env: map[string]string{"GH_TOKEN": "k"}},
-		"qwen":                           {backend: "qwen", files: map[string]string{"/home/a/.qwen/oauth_creds.json": `{}`}},
-		"anything":                       {backend: "generic", command: []string{"make", "it"}, root: true},
+		"claude as root": {backend: "claude", root: true,
+			env: map[string]string{"ANTHROPIC_API_KEY": "k"}, want: []string{rootText}},
+		"claude as root in a container": {backend: "claude", root: true,
+			env: map[string]string{"ANTHROPIC_API_KEY": "k", "IS_SANDBOX": "1"}},
+		"claude as somebody": {backend: "claude", env: map[string]string{"CLAUDE_CODE_OAUTH_TOKEN": "k"}},
+		"claude that asks": {backend: "claude", command: []string{"claude", "-p"}, root: true,
+			env: map[string]string{"ANTHROPIC_API_KEY": "k"}},
+		"claude by its path": {backend: "claude",
+			command: []string{"/opt/claude", "--permission-mode", "bypassPermissions"}, root: true,
+			want: []string{rootText, loginText}},
+		"claude without a login": {backend: "claude",
+			files: map[string]string{"/home/a/.claude.json": `{"theme":"dark"}`}, want: []string{loginText}},
+		"claude logged in": {backend: "claude",
+			files: map[string]string{"/home/a/.claude.json": `{"oauthAccount":{}}`}},
+		"claude with credentials": {backend: "claude",
+			files: map[string]string{"/home/a/.claude/.credentials.json": `{}`}},
+		"claude with credentials moved": {backend: "claude", env: map[string]string{"CLAUDE_CONFIG_DIR": "/c"},
+			files: map[string]string{"/home/a/.claude/.credentials.json": `{}`}, want: []string{loginText}},
+		"claude with a helper": {backend: "claude",
+			files: map[string]string{"/p/.claude/settings.json": `{"apiKeyHelper":"x"}`}},
+		"another program under its name": {backend: "claude",
+			command: []string{"my-agent", "--dangerously-skip-permissions"}, root: true},
+		"codex": {backend: "codex", want: []string{loginText}},
+		"codex with a provider": {backend: "codex", env: map[string]string{"CODEX_HOME": "/c"},
+			files: map[string]string{"/c/config.toml": `model_provider = "x"`}},
+		"gemini": {backend: "gemini", env: map[string]string{"GEMINI_API_KEY": "k"}},
+		"gemini and trust": {backend: "gemini", command: []string{"gemini"},
+			env: map[string]string{"GEMINI_API_KEY": "k"}, want: []string{trustText}},
+		"gemini trusted by a variable": {backend: "gemini", command: []string{"gemini"},
+			env: map[string]string{"GEMINI_API_KEY": "k", "GEMINI_CLI_TRUST_WORKSPACE": "true"}},
+		"gemini in a trusted folder": {backend: "gemini", command: []string{"gemini"},
+			env: map[string]string{"GEMINI_API_KEY": "k"}, files: map[string]string{
+				"/home/a/.gemini/trustedFolders.json": `{"/p":"TRUST_FOLDER"}`}},
+		"gemini beside a trusted folder": {backend: "gemini", command: []string{"gemini"},
+			env: map[string]string{"GEMINI_API_KEY": "k"}, files: map[string]string{
+				"/home/a/.gemini/trustedFolders.json": `{"/p/x":"TRUST_FOLDER"}`}, want: []string{trustText}},
+		"gemini with a chosen login": {backend: "gemini", files: map[string]string{
+			"/home/a/.gemini/settings.json": `{"security":{"auth":{"selectedType":"x"}}}`}},
+		"opencode": {backend: "opencode", env: map[string]string{"OPENCODE_CONFIG_CONTENT": "{}"}},
+		"opencode with an empty login": {backend: "opencode",
+			files: map[string]string{"/home/a/.local/share/opencode/auth.json": `{}`}, want: []string{loginText}},
+		"copilot":  {backend: "copilot", env: map[string]string{"GH_TOKEN": "k"}},
+		"qwen":     {backend: "qwen", files: map[string]string{"/home/a/.qwen/oauth_creds.json": `{}`}},
+		"anything": {backend: "generic", command: []string{"make", "it"}, root: true},
 	} {
 		b, _ := Lookup(tt.backend)
 		if tt.command != nil {
 			b.Command = tt.command
 		}
-		p := Host{Root: tt.root, Dir: "/p", Version: tt.version,
+		p := Host{Root: tt.root, Dir: "/p",
 			Env: func(name string) string {
 				if v, ok := tt.env[name]; ok || name != "HOME" {
 					return v
@@ -88,7 +105,8 @@ func TestShown(t *testing.T) {
 		"a --yes {prompt}": Backend{Command: []string{"a", "--yes"}, Prompt: ByArg}.CommandLine("big"),
 		"a {prompt} --yes": Backend{Command: []string{"a", "{prompt}", "--yes"}, Prompt: ByArg}.CommandLine(""),
 		"a {prompt_file}":  Backend{Command: []string{"a"}, Prompt: ByFile}.CommandLine(""),
-		"a, the prompt in DESCARTES_PROMPT, with K set": Backend{Command: []string{"a"}, Prompt: ByEnv, Env: map[string]string{"K": "secret"}}.CommandLine(""),
+		"a, the prompt in DESCARTES_PROMPT, with K set": Backend{Command: []string{"a"}, Prompt: ByEnv,
+			Env: map[string]string{"K": "secret"}}.CommandLine(""),
 	} {
 		if got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -10,7 +10,8 @@ import (
 func TestPrices(t *testing.T) {
 	t.Parallel()
 	tenth, none := 0.125, 0.0
-	p := Prices{"gpt-5": {Input: 5, Output: 20}, "GPT-5.1-codex": {Input: 1.25, CachedInput: &tenth, CacheWrite: &none, Output: 10}, "local/": {}, "": {Input: 99}}
+	p := Prices{"gpt-5": {Input: 5, Output: 20}, "GPT-5.1-codex": {Input: 1.25, CachedInput: &tenth, CacheWrite: &none,
+		Output: 10}, "local/": {}, "": {Input: 99}}
 	for _, tt := range []struct {
 		model string
 		t     Tokens
@@ -70,8 +71,10 @@ func TestTellsCost(t *testing.T) {
 		backend, model string
 		want           bool
 	}{
-		{"claude", "", true}, {"opencode", "x", true}, {"qwen", "qwen3", false}, {"gemini", "", false}, {"gemini", "gemini-3", true},
-		{"codex", "own-model", true}, {"codex", "gemini-3", true}, {"codex", "other", false}, {"codex", "", false}, {"copilot", "gemini-3", false},
+		{"claude", "", true}, {"opencode", "x", true}, {"qwen", "qwen3", false}, {"gemini", "", false},
+		{"gemini", "gemini-3", true},
+		{"codex", "own-model", true}, {"codex", "gemini-3", true}, {"codex", "other", false}, {"codex", "", false},
+		{"copilot", "gemini-3", false},
 	} {
 		b, _ := table.Lookup(tt.backend)
 		ok, why := b.WithPrices(Prices{"gemini-3": {Input: 1}}).TellsCost(tt.model)

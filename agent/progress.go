@@ -45,9 +45,7 @@ type progress struct {
 
 // apply takes the next event.
 func (s *progress) apply(e stream.Event) {
-	if e.Kind == stream.Retry {
-		s.retrying = cmp.Or(e.Text, cmp.Or(e.Word, "it tries again"))
-	} else {
+	if e.Kind != stream.Retry {
 		s.retrying, s.moved = "", s.moved+1
 	}
 	switch e.Kind {
@@ -71,11 +69,7 @@ func (s *progress) apply(e stream.Event) {
 		s.acted, s.troubled = true, false
 		s.steps, s.overflows, s.refused, s.more = 0, 0, 0, true
 	case stream.Retry:
-		s.retries, s.retryStatus = s.retries+1, e.Status
-		if s.refusal = e.Word; e.Status != 401 && e.Status != 403 {
-			s.refused = -1
-		}
-		s.refused++
+		s.retry(e)
 	case stream.Trouble:
 		s.trouble, s.troubled = e, true
 		if e.Word == stream.Overflow {
@@ -86,31 +80,52 @@ func (s *progress) apply(e stream.Event) {
 	case stream.Allowed:
 		s.limited = false
 	case stream.Denied:
-		if len(s.denied) < 100 && !slices.Contains(s.denied, e.Word) {
-			s.denied = append(s.denied, e.Word)
-		}
+		s.denied = noted(s.denied, e.Word)
 	case stream.Kept:
-		if len(s.kept) < 100 && !slices.Contains(s.kept, e.Word) {
-			s.kept = append(s.kept, e.Word)
-		}
+		s.kept = noted(s.kept, e.Word)
 	case stream.Usage:
-		if e.Tokens.Output > 0 {
-			s.steps = 0
-		}
-		if e.Add {
-			e.Tokens, e.USD = s.tokens.Plus(e.Tokens), s.usd+e.USD
-		}
-		s.tokens, s.usd = e.Tokens, e.USD
+		s.use(e)
 	case stream.End:
-		s.end, s.ended, s.more = e, true, false
-		s.ends++
-		if !e.OK && e.Text == "" && s.troubled {
-			s.end.Text, s.end.Word = s.trouble.Text, cmp.Or(e.Word, s.trouble.Word)
-			if e.Status == 0 {
-				s.end.Status = s.trouble.Status
-			}
-		}
+		s.finish(e)
 	}
+}
+
+// retry counts a try of the client's own, and those in a row whose key is refused.
+func (s *progress) retry(e stream.Event) {
+	s.retrying = cmp.Or(e.Text, e.Word, "it tries again")
+	s.retries, s.retryStatus, s.refusal = s.retries+1, e.Status, e.Word
+	if s.refused++; e.Status != 401 && e.Status != 403 {
+		s.refused = 0
+	}
+}
+
+// use takes what a run was charged for: so far, or for a part of it.
+func (s *progress) use(e stream.Event) {
+	if e.Tokens.Output > 0 {
+		s.steps = 0
+	}
+	if e.Add {
+		e.Tokens, e.USD = s.tokens.Plus(e.Tokens), s.usd+e.USD
+	}
+	s.tokens, s.usd = e.Tokens, e.USD
+}
+
+// finish takes an end. A bad one without words is explained by the trouble before it.
+func (s *progress) finish(e stream.Event) {
+	s.ended, s.more = true, false
+	s.ends++
+	if s.end = e; !e.OK && e.Text == "" && s.troubled {
+		s.end.Text = s.trouble.Text
+		s.end.Word, s.end.Status = cmp.Or(e.Word, s.trouble.Word), cmp.Or(e.Status, s.trouble.Status)
+	}
+}
+
+// noted adds a word to a list that has it not, and that a person still reads.
+func noted(list []string, word string) []string {
+	if len(list) < 100 && !slices.Contains(list, word) {
+		list = append(list, word)
+	}
+	return list
 }
 
 // line counts what a line was.
@@ -134,7 +149,8 @@ func (s *progress) counted(whole *progress) {
 	s.spoke, s.acted = whole.spoke, whole.acted
 }
 
-// cost is the run's cost, nil if unknown. Clients print zeros for what they do not know: an answer costs tokens, and tokens cost money.
+// cost is the run's cost, nil if unknown. Clients print zeros for what they do not know: an answer costs tokens, and
+// tokens cost money.
 func (s *progress) cost() *Cost {
 	var c Cost
 	if s.tokens.Input+s.tokens.Output > 0 {
@@ -152,7 +168,8 @@ func (s *progress) cost() *Cost {
 // notes are what else a person should know about a run.
 func (s *progress) notes(owner string, exit process.Exit, good bool) (notes []string) {
 	if len(s.denied) > 0 {
-		notes = append(notes, fmt.Sprintf("%s did not let the agent use %s", owner, oneline.Clip(strings.Join(s.denied, ", "), 200)))
+		notes = append(notes, fmt.Sprintf("%s did not let the agent use %s", owner,
+			oneline.Clip(strings.Join(s.denied, ", "), 200)))
 	}
 	if len(s.kept) > 0 {
 		notes = append(notes, "descartes did not allow: "+oneline.Clip(strings.Join(s.kept, "; "), 300))
@@ -165,13 +182,14 @@ func (s *progress) notes(owner string, exit process.Exit, good bool) (notes []st
 		notes = append(notes, "the output has no end event")
 	}
 	if s.tooLong > 0 {
-		notes = append(notes, fmt.Sprintf("%d lines of the output are longer than %s and were not read", s.tooLong, process.Size(stream.MaxLine)))
+		notes = append(notes, fmt.Sprintf("%d lines of the output are longer than %s and were not read", s.tooLong,
+			process.Size(stream.MaxLine)))
 	}
 	if s.unknown > 0 && (!s.ended || 2*s.unknown > s.events) {
 		notes = append(notes, fmt.Sprintf("%d of %d events are of unknown kinds: this version of %s may be too new",
 			s.unknown, s.events, owner))
 	}
-	if good && (exit.Why == process.Signaled || exit.Code != 0) {
+	if good && exit.Failed() {
 		notes = append(notes, exit.String()+", after "+owner+" had reported that it was finished")
 	}
 	return notes

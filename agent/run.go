@@ -45,12 +45,13 @@ type Request struct {
 
 // Redactor overwrites secrets, in files and in texts.
 type Redactor interface {
-	Log(path string, from, most int64) (left int64, err error) // in place, from an offset on, also leaving out what is more than most; idempotent
+	// in place, from an offset on, also leaving out what is more than most; idempotent
+	Log(path string, from, most int64) (left int64, err error)
 	Text(s string) string
 }
 
-// redact overwrites secrets in the output and in the stored prompt, so that an echo of the prompt still matches it, and shortens the output to its
-// limit. left is by how much the log is shorter.
+// redact overwrites secrets in the output and in the stored prompt, so that an echo of the prompt still matches it,
+// and shortens the output to its limit. left is by how much the log is shorter.
 func (q *Request) redact() (left int64, err error) {
 	if q.Redact == nil {
 		return 0, nil
@@ -187,8 +188,9 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 	return r.result(q, exit, f)
 }
 
-// writePrompt stores the prompt for the agent and for later readers. It overwrites an existing file in place: after a truncation ext4 would write it
-// out on close, which takes as long as a whole small task. Anything else that an earlier agent left in its place is removed.
+// writePrompt stores the prompt for the agent and for later readers. It overwrites an existing file in place: after a
+// truncation ext4 would write it out on close, which takes as long as a whole small task. Anything else that an
+// earlier agent left in its place is removed.
 func writePrompt(path, prompt string) (err error) {
 	f, err := openPrompt(path)
 	if err != nil {

@@ -48,7 +48,8 @@ func (s *stage) request(label string) Request {
 }
 
 func script(mode PromptMode, text string) Backend {
-	return Backend{Name: "generic", Command: []string{"sh", "-c", text, "agent"}, Prompt: mode, Format: stream.FormatText}
+	return Backend{Name: "generic", Command: []string{"sh", "-c", text, "agent"}, Prompt: mode,
+		Format: stream.FormatText}
 }
 
 func (s *stage) run(b Backend, q Request) Result {
@@ -75,20 +76,23 @@ func TestEnds(t *testing.T) {
 		{"claims on stderr", "echo TASK_COMPLETE >&2", Finished, false, "", ""},
 		{"echoes", "cat", Finished, false, "", ""},
 		{"echoes and claims", "cat; echo TASK_COMPLETE", Finished, true, "", ""},
-		{"crashes", "echo TASK_COMPLETE; echo 'cannot connect' >&2; exit 3", Crashed, false, "", "exit status 3: cannot connect"},
+		{"crashes", "echo TASK_COMPLETE; echo 'cannot connect' >&2; exit 3", Crashed, false, "",
+			"exit status 3: cannot connect"},
 		{"crashes, says so on stdout", "echo oh no; exit 3", Crashed, false, "", "exit status 3: oh no"},
 		{"crashes, mute", "exit 1", Crashed, false, "", "exit status 1"},
 		{"killed", "kill -KILL $$", Crashed, false, "", "ended by signal 9 (SIGKILL)"},
 		{"blocked", "echo TASK_BLOCKED: no key", Finished, false, "no key", ""},
 		{"blocked and crashes", "echo TASK_BLOCKED: no key; exit 4", Finished, false, "no key", "exit status 4"},
 		{"its own 127", "descartes-no-such-program", Crashed, false, "", "exit status 127"},
-		{"limit text of claude", "echo 'Claude AI usage limit reached|1750708800'; exit 1", Crashed, false, "", "exit status 1"},
+		{"limit text of claude", "echo 'Claude AI usage limit reached|1750708800'; exit 1", Crashed, false, "",
+			"exit status 1"},
 		{"leaves a grandchild on its pipe", "sleep 600 & echo TASK_COMPLETE", Finished, true, "", ""},
 		{"deletes its log", "rm -f deletes.log; echo TASK_COMPLETE", Finished, true, "", ""},
 		{"NUL and invalid", `printf '\000\377\n\nTASK_COMPLETE\r\n'`, Finished, true, "", ""},
 	} {
 		res := s.run(script(ByStdin, tt.text), s.request(strings.ReplaceAll(tt.name, " ", "-")))
-		if res.End != tt.end || res.Complete != tt.complete || res.Blocked != tt.blocked || !strings.HasPrefix(res.Reason, tt.reason) {
+		if res.End != tt.end || res.Complete != tt.complete || res.Blocked != tt.blocked ||
+			!strings.HasPrefix(res.Reason, tt.reason) {
 			t.Errorf("%s: got %+v", tt.name, res)
 		}
 		if tt.reason == "" && res.Reason != "" {
@@ -109,7 +113,8 @@ func TestInterrupted(t *testing.T) {
 	liar := script(ByStdin, "trap 'echo TASK_COMPLETE; exit 0' TERM; echo working; while :; do sleep 0.01; done")
 	q := s.request("timeout")
 	q.Timeout = 2 * time.Second // by then it has said something, on a busy machine too
-	if res := s.run(liar, q); res.End != TimedOut || res.Complete || res.Reason != "not finished after 2s" || !strings.Contains(res.Final, "working") {
+	if res := s.run(liar, q); res.End != TimedOut || res.Complete || res.Reason != "not finished after 2s" ||
+		!strings.Contains(res.Final, "working") {
 		t.Errorf("timeout: %+v", res)
 	}
 	q = s.request("idle")
@@ -168,7 +173,8 @@ func TestClaudeLimits(t *testing.T) {
 	if res.End != Finished || !res.Complete {
 		t.Errorf("a good run that writes about limits: %+v", res)
 	}
-	res = s.run(claude("echo '--dangerously-skip-permissions cannot be used with root/sudo privileges' >&2; exit 1"), s.request("root"))
+	res = s.run(claude("echo '--dangerously-skip-permissions cannot be used with root/sudo privileges' >&2; exit 1"),
+		s.request("root"))
 	if res.End != Refused || !strings.Contains(res.Reason, "root") {
 		t.Errorf("root: %+v", res)
 	}

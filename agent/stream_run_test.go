@@ -33,22 +33,32 @@ func TestTextUnderAClientsName(t *testing.T) {
 		{"blocked", "echo TASK_BLOCKED: no key", Finished, "", false, "no key", ""},
 		{"braces", "echo '{ not json }'; echo '{\"a\":1}'; echo TASK_COMPLETE", Finished, "", true, "", ""},
 		{"an event, then text", `echo '{"type":"system","subtype":"init"}'; echo '{"type":"assistant","message":{"content":[{"type":"text","text":"hi"}]}}'; echo TASK_COMPLETE`, Finished, "", false, "", ""},
-		{"no answer", `echo '{"type":"system","subtype":"init"}'; echo TASK_COMPLETE`, Crashed, Transient, false, "", "Claude failed: it ended without an answer"},
-		{"crash before the first event", "echo 'cannot start' >&2; exit 3", Crashed, "", false, "", "exit status 3: cannot start"},
-		{"crash after it", `echo '{"type":"system","subtype":"init"}'; echo 'out of memory' >&2; exit 3`, Crashed, Transient, false, "", "Claude failed: exit status 3: out of memory"},
-		{"killed", `echo '{"type":"system","subtype":"init"}'; kill -KILL $$`, Crashed, Transient, false, "", "Claude failed: ended by signal 9 (SIGKILL)"},
-		{"root", "echo '--dangerously-skip-permissions cannot be used with root/sudo privileges' >&2; exit 1", Refused, Fatal, false, "", "--dangerously-skip-permissions cannot be used with root/sudo privileges"},
-		{"finished, then a bad status", `echo '{"type":"result","is_error":false,"result":"TASK_COMPLETE"}'; exit 143`, Finished, "", true, "", ""},
+		{"no answer", `echo '{"type":"system","subtype":"init"}'; echo TASK_COMPLETE`, Crashed, Transient, false, "",
+			"Claude failed: it ended without an answer"},
+		{"crash before the first event", "echo 'cannot start' >&2; exit 3", Crashed, "", false, "",
+			"exit status 3: cannot start"},
+		{"crash after it", `echo '{"type":"system","subtype":"init"}'; echo 'out of memory' >&2; exit 3`, Crashed,
+			Transient, false, "", "Claude failed: exit status 3: out of memory"},
+		{"killed", `echo '{"type":"system","subtype":"init"}'; kill -KILL $$`, Crashed, Transient, false, "",
+			"Claude failed: ended by signal 9 (SIGKILL)"},
+		{"root", "echo '--dangerously-skip-permissions cannot be used with root/sudo privileges' >&2; exit 1", Refused,
+			Fatal, false, "", "--dangerously-skip-permissions cannot be used with root/sudo privileges"},
+		{"finished, then a bad status", `echo '{"type":"result","is_error":false,"result":"TASK_COMPLETE"}'; exit 143`,
+			Finished, "", true, "", ""},
 		{"error, good status", `echo '{"type":"result","subtype":"success","is_error":true,"api_error_status":529,"result":"Overloaded"}'`, Crashed, Transient, false, "", "Claude failed: Overloaded"},
 		{"talks of limits", `echo '{"type":"result","is_error":false,"result":"The docs say: usage limit reached. TASK_COMPLETE"}'`, Finished, "", false, "", ""},
-		{"limit in a tool result", `echo '{"type":"user","message":{"content":"usage limit reached"}}'; echo '{"type":"result","is_error":false,"result":"TASK_COMPLETE"}'`, Finished, "", true, "", ""},
-		{"limit that it got past", `echo '{"type":"rate_limit_event","rate_limit_info":{"status":"rejected"}}'; echo '{"type":"result","is_error":false,"result":"TASK_COMPLETE"}'`, Finished, "", true, "", ""},
+		{"limit in a tool result",
+			`echo '{"type":"user","message":{"content":"usage limit reached"}}'; echo '{"type":"result","is_error":false,"result":"TASK_COMPLETE"}'`, Finished, "", true, "", ""},
+		{"limit that it got past",
+			`echo '{"type":"rate_limit_event","rate_limit_info":{"status":"rejected"}}'; echo '{"type":"result","is_error":false,"result":"TASK_COMPLETE"}'`, Finished, "", true, "", ""},
 		{"limit, no end", `echo '{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","rateLimitType":"seven_day"}}'; exit 1`, Limited, "", false, "", "Claude's weekly limit is used up; it does not say when it resets"},
 		{"subagent", `echo '{"type":"assistant","message":{"content":[{"type":"text","text":"TASK_COMPLETE"}]},"parent_tool_use_id":"t"}'; echo '{"type":"result","is_error":false,"result":""}'`, Finished, "", false, "", ""},
-		{"prompt quoted in the answer", `printf '%s\n' '{"type":"result","is_error":false,"result":"# Task 3: add a parser\n\nDo it well.\n\n## How to report\n\nWhen all is done, print <promise>COMPLETE</promise> on a line of its own:\n\n<promise>COMPLETE</promise>\n\nTASK_COMPLETE\nTASK_BLOCKED: why you cannot go on\n\nEnd of the task.\n\nI have not begun."}'`, Finished, "", false, "", ""},
+		{"prompt quoted in the answer",
+			`printf '%s\n' '{"type":"result","is_error":false,"result":"# Task 3: add a parser\n\nDo it well.\n\n## How to report\n\nWhen all is done, print <promise>COMPLETE</promise> on a line of its own:\n\n<promise>COMPLETE</promise>\n\nTASK_COMPLETE\nTASK_BLOCKED: why you cannot go on\n\nEnd of the task.\n\nI have not begun."}'`, Finished, "", false, "", ""},
 	} {
 		res := s.run(claudeScript(tt.text), s.request(strings.ReplaceAll(tt.name, " ", "-")))
-		if res.End != tt.end || res.Cause != tt.cause || res.Complete != tt.complete || res.Blocked != tt.blocked || res.Reason != tt.reason {
+		if res.End != tt.end || res.Cause != tt.cause || res.Complete != tt.complete || res.Blocked != tt.blocked ||
+			res.Reason != tt.reason {
 			t.Errorf("%s: got %+v", tt.name, res)
 		}
 	}
@@ -110,8 +120,10 @@ echo '{"type":"turn.completed","usage":{"input_tokens":3600,"cached_input_tokens
 func TestQuestionOfARun(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	res := s.run(claudeScript(`echo '{"type":"result","is_error":false,"result":"Should I use SQLite?","permission_denials":[{"tool_name":"Bash"},{"tool_name":"Bash"}]}'`), s.request("asks"))
-	if res.Question != "Should I use SQLite?" || len(res.Notes) != 1 || res.Notes[0] != "Claude did not let the agent use Bash" {
+	res := s.run(claudeScript(
+		`echo '{"type":"result","is_error":false,"result":"Should I use SQLite?","permission_denials":[{"tool_name":"Bash"},{"tool_name":"Bash"}]}'`), s.request("asks"))
+	if res.Question != "Should I use SQLite?" || len(res.Notes) != 1 ||
+		res.Notes[0] != "Claude did not let the agent use Bash" {
 		t.Errorf("got %+v", res)
 	}
 	res = s.run(script(ByStdin, "echo 'Should I use SQLite?'; echo TASK_COMPLETE"), s.request("asks-and-claims"))
@@ -126,11 +138,13 @@ func TestSilentQuota(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	b, _ := Lookup("opencode")
-	b.Command = []string{"sh", "-c", `echo '{"type":"step_start"}'; echo 'level=ERROR error.error="AI_APICallError: The usage limit has been reached"' >&2; sleep 60`}
+	b.Command = []string{"sh", "-c",
+		`echo '{"type":"step_start"}'; echo 'level=ERROR error.error="AI_APICallError: The usage limit has been reached"' >&2; sleep 60`}
 	q := s.request("silent")
 	q.Idle = time.Minute
 	res := s.run(b, q)
-	if res.End != Limited || res.Reason != "opencode's usage limit is used up; it does not say when it resets" || res.Events != 1 || res.Duration > time.Minute {
+	if res.End != Limited || res.Reason != "opencode's usage limit is used up; it does not say when it resets" ||
+		res.Events != 1 || res.Duration > time.Minute {
 		t.Errorf("got %+v", res)
 	}
 	b.StderrLimit, q.Label, q.Idle = nil, "silent-again", 300*time.Millisecond
@@ -140,17 +154,22 @@ func TestSilentQuota(t *testing.T) {
 	}
 }
 
-// A client that asks again for hours on standard error alone is ended: by a quota that is renewed, and by one that is not.
+// A client that asks again for hours on standard error alone is ended: by a quota that is renewed, and by one that is
+// not.
 func TestQuotaOnStandardError(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	for _, tt := range []struct{ words, end, reason string }{
-		{"429 The usage limit has been reached", "limit", "Qwen's usage limit is used up; it does not say when it resets"},
-		{"429 hour allocated quota exceeded, please increase your quota limit.", "limit", "Qwen's hour quota is used up; it does not say when it resets"},
-		{"429 You exceeded your current quota, please check your plan and billing details.", "fatal", "Qwen cannot go on: 429 You exceeded your current quota, please check your plan and billing details."},
+		{"429 The usage limit has been reached", "limit",
+			"Qwen's usage limit is used up; it does not say when it resets"},
+		{"429 hour allocated quota exceeded, please increase your quota limit.", "limit",
+			"Qwen's hour quota is used up; it does not say when it resets"},
+		{"429 You exceeded your current quota, please check your plan and billing details.", "fatal",
+			"Qwen cannot go on: 429 You exceeded your current quota, please check your plan and billing details."},
 	} {
 		b, _ := Lookup("qwen")
-		b.Command = []string{"sh", "-c", `echo '{"type":"system","subtype":"init"}'; echo "Retrying in 60s (attempt 1/10): [API Error: $0]" >&2; sleep 60`, tt.words}
+		b.Command = []string{"sh", "-c",
+			`echo '{"type":"system","subtype":"init"}'; echo "Retrying in 60s (attempt 1/10): [API Error: $0]" >&2; sleep 60`, tt.words}
 		q := s.request(tt.end)
 		q.Idle = time.Minute
 		if res := s.run(b, q); outcome(res) != tt.end || res.Reason != tt.reason || res.Duration > time.Minute {
@@ -167,7 +186,8 @@ func TestPromptRefusedForItsLength(t *testing.T) {
 	b.Command = []string{"sh", "-c", `echo '{"type":"thread.started","thread_id":"s"}'
 echo 'Error: turn/start: turn/start failed: Input exceeds the maximum length of 1048576 characters. (code -32602), data: {"input_error_code":"input_too_large"}' >&2; exit 1`}
 	res := s.run(b, s.request("long"))
-	if res.End != Finished || res.Blocked != "Codex takes no prompt of this length: Input exceeds the maximum length of 1048576 characters" {
+	if res.End != Finished ||
+		res.Blocked != "Codex takes no prompt of this length: Input exceeds the maximum length of 1048576 characters" {
 		t.Errorf("got %+v", res)
 	}
 }
@@ -177,7 +197,8 @@ func TestFreeModelsUsedUp(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	b, _ := Lookup("opencode")
-	b.Command = []string{"sh", "-c", `echo 'level=ERROR message="stream error" error.error="AI_APICallError: Rate limit exceeded. Please try again later."' >&2; sleep 60`}
+	b.Command = []string{"sh", "-c",
+		`echo 'level=ERROR message="stream error" error.error="AI_APICallError: Rate limit exceeded. Please try again later."' >&2; sleep 60`}
 	q := s.request("free")
 	q.Idle = time.Minute
 	if res := s.run(b, q); res.End != Limited || res.Duration > time.Minute {
@@ -185,18 +206,20 @@ func TestFreeModelsUsedUp(t *testing.T) {
 	}
 }
 
-// A client that says again and again that it waits for the network is no livelier than a silent one, and its provider's
-// fault is none of the task's.
+// A client that says again and again that it waits for the network is no livelier than a silent one, and its
+// provider's fault is none of the task's.
 func TestOnlyRetries(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	b, _ := Lookup("codex")
 	const waits = `{"type":"error","message":"Reconnecting... waiting for network (dns error)"}`
-	b.Command = []string{"sh", "-c", `echo '{"type":"thread.started","thread_id":"s"}'; echo '{"type":"turn.started"}'; while :; do echo "$0"; sleep 0.02; done`, waits}
+	b.Command = []string{"sh", "-c",
+		`echo '{"type":"thread.started","thread_id":"s"}'; echo '{"type":"turn.started"}'; while :; do echo "$0"; sleep 0.02; done`, waits}
 	q := s.request("waits")
 	q.Idle = 2 * time.Second
 	res := s.run(b, q)
-	if outcome(res) != "retryable" || res.Signal != 0 || res.Reason != "Codex did nothing but try again for 2s and was ended: Reconnecting... waiting for network (dns error)" {
+	if outcome(res) != "retryable" || res.Signal != 0 ||
+		res.Reason != "Codex did nothing but try again for 2s and was ended: Reconnecting... waiting for network (dns error)" {
 		t.Errorf("got %+v", res)
 	}
 }
@@ -209,7 +232,8 @@ func TestErrorInTheClientsLog(t *testing.T) {
 	b.Command = []string{"sh", "-c", `echo 'level=ERROR message=failed error="ProviderModelNotFoundError: Model not found: fake/x. Did you mean: fake-model?" cause="..."' >&2
 echo '{"type":"error","error":{"name":"UnknownError","data":{"message":"Unexpected server error. Check server logs for details."}}}'; exit 1`}
 	res := s.run(b, s.request("model"))
-	if outcome(res) != "fatal" || res.Reason != "opencode cannot go on: ProviderModelNotFoundError: Model not found: fake/x. Did you mean: fake-model?" {
+	if outcome(res) != "fatal" ||
+		res.Reason != "opencode cannot go on: ProviderModelNotFoundError: Model not found: fake/x. Did you mean: fake-model?" {
 		t.Errorf("got %+v", res)
 	}
 }
@@ -224,7 +248,9 @@ func TestRefusedKey(t *testing.T) {
 	}
 	q := s.request("refused")
 	res := s.run(claudeScript(strings.Repeat(again(401), 3)+"sleep 600"), q)
-	if res.End != Refused || res.Cause != Fatal || res.Reason != "Claude cannot go on: authentication_failed, status 401 (it was ended after 3 tries)" || res.Duration > time.Minute {
+	if res.End != Refused || res.Cause != Fatal ||
+		res.Reason != "Claude cannot go on: authentication_failed, status 401 (it was ended after 3 tries)" ||
+		res.Duration > time.Minute {
 		t.Errorf("got %+v", res)
 	}
 	q = s.request("refused in between")

@@ -47,7 +47,8 @@ func cases(tb testing.TB) (all []recorded) {
 // backend is the one that the case was recorded with. Cline has no row.
 func (c recorded) backend(tb testing.TB) Backend {
 	tb.Helper()
-	table, err := NewTable(map[string]Row{"cline": {Command: []string{"cline"}, Prompt: "arg", Format: stream.FormatCline}})
+	table, err := NewTable(map[string]Row{"cline": {Command: []string{"cline"}, Prompt: "arg",
+		Format: stream.FormatCline}})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -143,7 +144,8 @@ func TestRecordedStreams(t *testing.T) {
 // listenTo reads a case's words alone.
 func listenTo(tb testing.TB, c recorded) *said {
 	tb.Helper()
-	h, err := readTranscript(c.backend(tb).Format, Request{Prompt: recordedPrompt, Log: filepath.Join("testdata", "streams", c.File)}, math.MaxInt64)
+	h, err := readTranscript(c.backend(tb).Format, Request{Prompt: recordedPrompt,
+		Log: filepath.Join("testdata", "streams", c.File)}, math.MaxInt64)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -255,7 +257,8 @@ func TestStreamsInPieces(t *testing.T) {
 		pieces := readProgress(t, format, iotest.OneByteReader(bytes.NewReader(c.stream)), 7)
 		dirty := readProgress(t, format, strings.NewReader(dirtied), 64)
 		for name, s := range map[string]*progress{"in pieces": &pieces, "with noise": &dirty} {
-			if string(s.message.buf) != string(whole.message.buf) || s.ended != whole.ended || s.end != whole.end || s.tokens != whole.tokens || s.events != whole.events {
+			if string(s.message.buf) != string(whole.message.buf) || s.ended != whole.ended || s.end != whole.end ||
+				s.tokens != whole.tokens || s.events != whole.events {
 				t.Errorf("%s %s: got %+v, want %+v", c.File, name, s, whole)
 			}
 		}

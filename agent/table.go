@@ -11,15 +11,18 @@ import (
 	"descartes/agent/stream"
 )
 
-// opencodeLimit is what opencode logs of a used-up quota, its free models' included: "Rate limit exceeded. Please try again later."
+// opencodeLimit is what opencode logs of a used-up quota, its free models' included: "Rate limit exceeded. Please try
+// again later."
 const opencodeLimit = `AI_APICallError: .*(usage limit|quota|Rate limit exceeded\. Please try again later)`
 
-// builtin returns the known backends. It is a function so that nothing is built before it is needed and nobody changes it.
+// builtin returns the known backends. It is a function so that nothing is built before it is needed and nobody changes
+// it.
 func builtin() []Backend {
 	return []Backend{
 		{
-			Name:      "claude",
-			Command:   []string{"claude", "-p", "--output-format", "stream-json", "--verbose", "--dangerously-skip-permissions"},
+			Name: "claude",
+			Command: []string{"claude", "-p", "--output-format", "stream-json", "--verbose",
+				"--dangerously-skip-permissions"},
 			Prompt:    ByStdin,
 			Format:    stream.FormatClaude,
 			UnsetEnv:  []string{"CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT"},
@@ -27,12 +30,14 @@ func builtin() []Backend {
 
 			SessionArgs: []string{"--resume", "{session}"},
 			Subjects: [][]string{{"-p", "--print"},
-				{"--dangerously-skip-permissions", "--permission-mode", "--allowed-tools", "--permission-prompt-tool", "--permission-prompts"},
+				{"--dangerously-skip-permissions", "--permission-mode", "--allowed-tools", "--permission-prompt-tool",
+					"--permission-prompts"},
 				{"--resume", "-r", "--continue", "-c", "--session-id"}},
 		},
 		{
-			Name:      "opencode",
-			Command:   []string{"opencode", "run", "--format", "json", "--auto", "--print-logs", "--log-level", "WARN"},
+			Name: "opencode",
+			Command: []string{"opencode", "run", "--format", "json", "--auto", "--print-logs", "--log-level",
+				"WARN"},
 			Prompt:    ByStdin,
 			Format:    stream.FormatOpencode,
 			Env:       map[string]string{"OPENCODE_DISABLE_AUTOUPDATE": "1"},
@@ -45,7 +50,8 @@ func builtin() []Backend {
 		},
 		{
 			Name: "codex",
-			Command: []string{"codex", "exec", "--json", "--dangerously-bypass-approvals-and-sandbox", "--skip-git-repo-check",
+			Command: []string{"codex", "exec", "--json", "--dangerously-bypass-approvals-and-sandbox",
+				"--skip-git-repo-check",
 				"--ephemeral", "-c", "analytics.enabled=false"},
 			Prompt:      ByStdin,
 			StdinArgs:   []string{"-"},
@@ -55,8 +61,10 @@ func builtin() []Backend {
 			Forgets:     []string{"--ephemeral"},
 			Cumulative:  true,
 			Subjects: [][]string{{"exec", "e"}, {"--json", "--experimental-json"}, {"-m", "--model", "-c model"},
-				{"--dangerously-bypass-approvals-and-sandbox", "--yolo", "--sandbox", "-s", "--ask-for-approval", "-a", "--full-auto", "--approve-for-me",
-					"-c sandbox_mode", "-c sandbox_workspace_write", "-c approval_policy", "-c default_permissions", "-c permissions"}},
+				{"--dangerously-bypass-approvals-and-sandbox", "--yolo", "--sandbox", "-s", "--ask-for-approval", "-a",
+					"--full-auto", "--approve-for-me",
+					"-c sandbox_mode", "-c sandbox_workspace_write", "-c approval_policy", "-c default_permissions",
+					"-c permissions"}},
 		},
 		{
 			Name:      "gemini",
@@ -67,23 +75,27 @@ func builtin() []Backend {
 			ModelArgs: []string{"-m", "{model}"},
 
 			SessionArgs: []string{"--resume", "{session}"},
-			Subjects: [][]string{{"--output-format", "-o"}, {"--yolo", "-y", "--approval-mode", "--allowed-tools"}, {"-m", "--model"},
+			Subjects: [][]string{{"--output-format", "-o"}, {"--yolo", "-y", "--approval-mode", "--allowed-tools"},
+				{"-m", "--model"},
 				{"--resume", "-r", "--session-id", "--session-file"}},
 			ExitCodes: map[int]Cause{41: Fatal, 42: Fatal, 52: Fatal, 53: Budget, 55: Fatal,
 				// HTTP statuses modulo 256
 				144: Fatal, 145: Fatal, 147: Fatal, 173: Transient, 244: Transient, 247: Transient},
 		},
 		{
-			Name:      "copilot",
-			Command:   []string{"copilot", "--output-format", "json", "--allow-all-tools", "--allow-all-paths", "--allow-all-urls", "--no-auto-update", "--no-ask-user"},
+			Name: "copilot",
+			Command: []string{"copilot", "--output-format", "json", "--allow-all-tools", "--allow-all-paths",
+				"--allow-all-urls", "--no-auto-update", "--no-ask-user"},
 			Prompt:    ByStdin,
 			Format:    stream.FormatCopilot,
 			ModelArgs: []string{"--model", "{model}"},
 
 			SessionArgs: []string{"--resume={session}"},
 			Subjects: [][]string{
-				{"--allow-all-tools", "--allow-all", "--yolo", "--allow-tool", "--assisted-approval", "--plan", "--mode plan"},
-				{"--allow-all-paths", "--allow-all", "--yolo", "--add-dir", "--disallow-temp-dir", "--plan", "--mode plan"},
+				{"--allow-all-tools", "--allow-all", "--yolo", "--allow-tool", "--assisted-approval", "--plan",
+					"--mode plan"},
+				{"--allow-all-paths", "--allow-all", "--yolo", "--add-dir", "--disallow-temp-dir", "--plan",
+					"--mode plan"},
 				{"--allow-all-urls", "--allow-all", "--yolo", "--allow-url", "--deny-url", "--plan", "--mode plan"}},
 		},
 		{
@@ -95,7 +107,8 @@ func builtin() []Backend {
 
 			SessionArgs: []string{"--resume", "{session}"},
 			Cumulative:  true,
-			Subjects: [][]string{{"--output-format", "-o"}, {"--yolo", "-y", "--approval-mode", "--allowed-tools"}, {"-m", "--model"},
+			Subjects: [][]string{{"--output-format", "-o"}, {"--yolo", "-y", "--approval-mode", "--allowed-tools"},
+				{"-m", "--model"},
 				{"--resume", "-r", "--continue", "-c", "--session-id"}},
 			ExitCodes: map[int]Cause{41: Fatal, 42: Fatal, 52: Fatal, 53: Budget, 55: Budget},
 			// It asks again for hours, and its events do not say so.
@@ -130,21 +143,26 @@ func builtin() []Backend {
 // Table holds the backends that a run may use.
 type Table struct{ rows []Backend }
 
-// Row is what a user's settings say about one backend; what is empty stays as it is. A name that is not known yet needs Command, Prompt and Format.
+// Row is what a user's settings say about one backend; what is empty stays as it is. A name that is not known yet
+// needs Command, Prompt and Format.
 type Row struct {
-	Command   []string          `json:"command,omitempty" yaml:"-"`     // the program, perhaps with first arguments
-	Args      []string          `json:"args" yaml:"args"`               // instead of the program's other arguments; empty and not nil for none
+	Command []string `json:"command,omitempty" yaml:"-"` // the program, perhaps with first arguments
+	// instead of the program's other arguments; empty and not nil for none
+	Args      []string          `json:"args" yaml:"args"`
 	Prompt    string            `json:"prompt,omitempty" yaml:"prompt"` // a PromptMode
 	StdinArgs []string          `json:"stdin_args" yaml:"stdin_args"`   // last arguments if the prompt comes by stdin
 	Format    string            `json:"parser,omitempty" yaml:"parser"` // one of Formats
 	Env       map[string]string `json:"env,omitempty" yaml:"env"`       // added to the known ones
 	UnsetEnv  []string          `json:"unset_env" yaml:"unset_env"`
-	EnvPass   []string          `json:"env_pass,omitempty" yaml:"env_pass"` // further variables of ours that it gets: NAME or PREFIX_*
-	ModelArgs []string          `json:"model_args" yaml:"model_args"`
-	ExitCodes map[int]string    `json:"exit_codes,omitempty" yaml:"exit_codes"` // a Cause for each; added to the known ones
-	Prices    Prices            `json:"prices,omitempty" yaml:"-"`
+	// further variables of ours that it gets: NAME or PREFIX_*
+	EnvPass   []string `json:"env_pass,omitempty" yaml:"env_pass"`
+	ModelArgs []string `json:"model_args" yaml:"model_args"`
+	// a Cause for each; added to the known ones
+	ExitCodes map[int]string `json:"exit_codes,omitempty" yaml:"exit_codes"`
+	Prices    Prices         `json:"prices,omitempty" yaml:"-"`
 
-	StderrLimit []string `json:"stderr_limit" yaml:"stderr_limit"` // regular expressions, instead of the known ones; empty and not nil for none
+	// regular expressions, instead of the known ones; empty and not nil for none
+	StderrLimit []string `json:"stderr_limit" yaml:"stderr_limit"`
 
 	SessionArgs []string `json:"session_args" yaml:"session_args"` // to continue a conversation
 }
@@ -207,7 +225,8 @@ func (b Backend) over(r Row) (Backend, error) {
 	for _, list := range []struct {
 		to   *[]string
 		from []string
-	}{{&b.StdinArgs, r.StdinArgs}, {&b.UnsetEnv, r.UnsetEnv}, {&b.EnvPass, r.EnvPass}, {&b.ModelArgs, r.ModelArgs}, {&b.StderrLimit, r.StderrLimit}, {&b.SessionArgs, r.SessionArgs}} {
+	}{{&b.StdinArgs, r.StdinArgs}, {&b.UnsetEnv, r.UnsetEnv}, {&b.EnvPass, r.EnvPass}, {&b.ModelArgs, r.ModelArgs},
+		{&b.StderrLimit, r.StderrLimit}, {&b.SessionArgs, r.SessionArgs}} {
 		if list.from != nil {
 			*list.to = slices.Clone(list.from)
 		}

@@ -1,9 +1,10 @@
 package agent
 
 import (
-	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"descartes/internal/terminal"
 )
 
 const (
@@ -52,30 +53,14 @@ func (t *tail) text() string {
 
 // clean returns a text as a person should see it: valid UTF-8 without terminal colours, CR and NUL.
 func clean(s string) string {
-	s = strings.ReplaceAll(plain(strings.ToValidUTF8(s, "\uFFFD")), "\r\n", "\n")
+	s = strings.ReplaceAll(terminal.Strip(strings.ToValidUTF8(s, "\uFFFD")), "\r\n", "\n")
 	return strings.TrimRight(strings.ReplaceAll(s, "\x00", ""), " \t\r\n")
 }
 
-// plain removes terminal control sequences: colours, cursor movements, titles, links, and whatever else begins with ESC.
-func plain(s string) string {
-	if strings.IndexByte(s, 0x1b) < 0 {
-		return s
-	}
-	return regexp.MustCompile("\x1b(?:\\[[ -?]*[@-~]?|\\][^\a\x1b\n]*(?:\a|\x1b\\\\)?|[@-Z\\\\^_])?").ReplaceAllString(s, "")
-}
-
-// last is the end of a text, at most n bytes of it.
-func last(s string, n int) string {
-	at := max(0, len(s)-n)
-	for at < len(s) && !utf8.RuneStart(s[at]) {
-		at++
-	}
-	return s[at:]
-}
-
-// withoutEcho removes the prompt from a text wherever it is repeated whole, and its end at the beginning of a text that was cut. Lines are compared
-// without quoting in front (spaces, > and |) and trailing blanks. What stands on the same line before the first line's beginning, or after the last
-// line's end, is the agent's. A prompt of one line only matches a whole line.
+// withoutEcho removes the prompt from a text wherever it is repeated whole, and its end at the beginning of a text
+// that was cut. Lines are compared without quoting in front (spaces, > and |) and trailing blanks. What stands on the
+// same line before the first line's beginning, or after the last line's end, is the agent's. A prompt of one line only
+// matches a whole line.
 func withoutEcho(text, prompt string, cut bool) string {
 	want, _ := bare(clean(prompt))
 	want = strings.Trim(want, "\n")
@@ -108,7 +93,8 @@ func withoutEcho(text, prompt string, cut bool) string {
 			break
 		}
 		begin, end := pos+n, pos+n+len(want)
-		if whole := (begin == 0 || have[begin-1] == '\n') && (end == len(have) || have[end] == '\n'); !whole && !strings.Contains(want, "\n") {
+		if whole := (begin == 0 || have[begin-1] == '\n') && (end == len(have) || have[end] == '\n'); !whole &&
+			!strings.Contains(want, "\n") {
 			pos = end
 			continue
 		}

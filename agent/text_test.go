@@ -84,7 +84,8 @@ func TestCompletionWords(t *testing.T) {
 		{"coloured", "\x1b[1;32m<promise>COMPLETE</promise>\x1b[0m\n", true, ""},
 		{"after a sentence", "All tests pass. <promise>COMPLETE</promise>\n", true, ""},
 		{"after words", "All done <promise>COMPLETE</promise>\n", true, ""},
-		{"after another sentence with not", "It did not work at first. Now it does. <promise>COMPLETE</promise>\n", true, ""},
+		{"after another sentence with not", "It did not work at first. Now it does. <promise>COMPLETE</promise>\n",
+			true, ""},
 		{"then words", "I will not output <promise>COMPLETE</promise> yet\n", false, ""},
 		{"negated", "I will not output <promise>COMPLETE</promise>\n", false, ""},
 		{"negated, short", "I can't say <promise>COMPLETE</promise>.\n", false, ""},
@@ -137,8 +138,10 @@ func TestCompletionWords(t *testing.T) {
 		{"retracted", "<promise>COMPLETE</promise>\nTASK_BLOCKED: no, wait\n", false, "no, wait"},
 		{"taken back", "TASK_BLOCKED: no, wait\nTASK_COMPLETE\n", true, ""},
 
-		{"our instructions, not as an echo", "- Finished: end your last message with the line <promise>COMPLETE</promise>, or with TASK_COMPLETE on a line of its own.\n" +
-			"- Stuck on something: write `TASK_BLOCKED: reason` on a line of its own, without the backticks.\n", false, ""},
+		{"our instructions, not as an echo",
+			"- Finished: end your last message with the line <promise>COMPLETE</promise>, or with TASK_COMPLETE on a line of its own.\n" +
+				"- Stuck on something: write `TASK_BLOCKED: reason` on a line of its own, without the backticks.\n",
+			false, ""},
 		{"echo", samplePrompt, false, ""},
 		{"echo, CRLF", strings.ReplaceAll(samplePrompt, "\n", "\r\n"), false, ""},
 		{"echo, quoted", quoted("> ", samplePrompt), false, ""},
@@ -147,7 +150,8 @@ func TestCompletionWords(t *testing.T) {
 		{"echo twice", samplePrompt + "\n" + samplePrompt, false, ""},
 		{"echo after words", "Prompt: " + samplePrompt + "thinking\n", false, ""},
 		{"echo and claim", samplePrompt + "TASK_COMPLETE\n", true, ""},
-		{"echo, claim on its last line", strings.TrimSuffix(samplePrompt, "\n") + "<promise>COMPLETE</promise>\n", true, ""},
+		{"echo, claim on its last line", strings.TrimSuffix(samplePrompt, "\n") + "<promise>COMPLETE</promise>\n",
+			true, ""},
 		{"claim and echo", "TASK_COMPLETE\n" + samplePrompt, true, ""},
 		{"echo begun again", samplePrompt[:60] + "\n" + samplePrompt, false, ""},
 		{"a line of the prompt", "Do it well.\n<promise>COMPLETE</promise>\n", true, ""},
@@ -155,7 +159,8 @@ func TestCompletionWords(t *testing.T) {
 		for _, piece := range []int{1, 7, 4096, 1 << 20} {
 			got := scanText(tt.text, samplePrompt, "", piece)
 			if got.complete != tt.complete || got.blocked != tt.blocked {
-				t.Errorf("%s, pieces of %d: got %v %q, want %v %q", tt.name, piece, got.complete, oneline.Clip(got.blocked, 80), tt.complete, oneline.Clip(tt.blocked, 80))
+				t.Errorf("%s, pieces of %d: got %v %q, want %v %q", tt.name, piece, got.complete,
+					oneline.Clip(got.blocked, 80), tt.complete, oneline.Clip(tt.blocked, 80))
 			}
 		}
 	}
@@ -185,7 +190,8 @@ func TestFinalWords(t *testing.T) {
 		{"words around", "before\n" + samplePrompt + "after\n", "before\nafter"},
 		{"words on its first line", "Prompt: " + samplePrompt + "after\n", "Prompt: \nafter"},
 		{"half an echo", "# Task 3: add a parser\n\nnothing else\n", "# Task 3: add a parser\n\nnothing else"},
-		{"half an echo at the end", "x\n# Task 3: add a parser\n\nDo it well.\n", "x\n# Task 3: add a parser\n\nDo it well."},
+		{"half an echo at the end", "x\n# Task 3: add a parser\n\nDo it well.\n",
+			"x\n# Task 3: add a parser\n\nDo it well."},
 	} {
 		for _, piece := range []int{1, 5, 1 << 20} {
 			if got := scanText(tt.text, samplePrompt, "", piece).final; got != tt.want {
@@ -193,7 +199,8 @@ func TestFinalWords(t *testing.T) {
 			}
 		}
 	}
-	for _, text := range []string{strings.Repeat("é", finalLimit), strings.Repeat("\xffé", finalLimit), strings.Repeat("line\n", finalLimit)} {
+	for _, text := range []string{strings.Repeat("é", finalLimit), strings.Repeat("\xffé", finalLimit),
+		strings.Repeat("line\n", finalLimit)} {
 		got := scanText(text, "", "", 1000).final
 		if len(got) > finalLimit || len(got) < finalLimit/2 || !utf8.ValidString(got) {
 			t.Errorf("end of %q...: %d bytes, valid %v", text[:4], len(got), utf8.ValidString(got))
@@ -212,7 +219,8 @@ func TestEchoOfRepeatingPrompt(t *testing.T) {
 		{"a\na\nTASK_COMPLETE\n" + prompt + "c\n", "a\na\nTASK_COMPLETE\nc"},
 		{"a\na\nTASK_COMPLETE\na\na\nTASK_COMPLETE\na\na\nb\n", "a\na\nTASK_COMPLETE"},
 	} {
-		if got := scanText(tt.text, prompt, "", 3); got.final != tt.want || got.complete != strings.Contains(tt.want, doneWord) {
+		if got := scanText(tt.text, prompt, "", 3); got.final != tt.want ||
+			got.complete != strings.Contains(tt.want, doneWord) {
 			t.Errorf("%q: got %q %v, want %q", tt.text, got.final, got.complete, tt.want)
 		}
 	}
@@ -301,28 +309,9 @@ func TestEchoCutShort(t *testing.T) {
 	t.Parallel()
 	for at := range len(samplePrompt) {
 		text := tail{limit: ownLimit, buf: []byte("x\n" + quoted("> ", samplePrompt[at:]) + "y\n"), cut: true}
-		if complete, blocked, _ := claims(withoutEcho(text.text(), samplePrompt, true), ""); samplePrompt[at] == '\n' && (complete || blocked != "") {
+		if complete, blocked, _ := claims(withoutEcho(text.text(), samplePrompt, true),
+			""); samplePrompt[at] == '\n' && (complete || blocked != "") {
 			t.Errorf("cut at %d: complete %v, blocked %q", at, complete, blocked)
-		}
-	}
-}
-
-func TestPlain(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct{ text, want string }{
-		{"none", "none"},
-		{"\x1b[1;31mred\x1b[0m", "red"},
-		{"\x1b]0;title\aa\x1b]8;;url\x1b\\b\x1b]open\nc", "ab\nc"},
-		{"a\x1b", "a"},
-		{"a\x1b[", "a"},
-		{"a\x1b[12", "a"},
-		{"a\x1b[1\nb", "a\nb"},
-		{"a\x1b]title", "a"},
-		{"a\x1bMb", "ab"},
-		{"a\x1b7b", "a7b"},
-	} {
-		if got := plain(tt.text); got != tt.want {
-			t.Errorf("%q: got %q, want %q", tt.text, got, tt.want)
 		}
 	}
 }

@@ -26,8 +26,16 @@ type said struct {
 	bytes    int64
 }
 
-// transcript reads what an agent prints: as events if the format has them, and as text as long as there is not a single event, as from a script under
-// a client's name, or from a client that fails before its first event.
+// mute reports whether it neither said nor did anything.
+func (h *said) mute() bool {
+	if h.progress == nil {
+		return h.final == ""
+	}
+	return !h.progress.spoke && !h.progress.acted
+}
+
+// transcript reads what an agent prints: as events if the format has them, and as text as long as there is not a
+// single event, as from a script under a client's name, or from a client that fails before its first event.
 type transcript struct {
 	q        Request
 	format   string
@@ -39,7 +47,8 @@ type transcript struct {
 }
 
 func newTranscript(format string, q Request) *transcript {
-	return &transcript{q: q, format: format, words: &tail{limit: max(ownLimit, q.Words) + 2*len(q.Prompt)}, progress: progress{message: tail{limit: messageLimit}}}
+	return &transcript{q: q, format: format, words: &tail{limit: max(ownLimit, q.Words) + 2*len(q.Prompt)},
+		progress: progress{message: tail{limit: messageLimit}}}
 }
 
 // take reads to the end, in pieces of the given size.
@@ -83,14 +92,16 @@ func (h *transcript) said() *said {
 	if out.progress == nil {
 		text = own
 	}
-	out.final = strings.TrimRight(last(text, cmp.Or(h.q.Words, finalLimit)), " \t\n")
+	out.final = strings.TrimRight(oneline.Last(text, cmp.Or(h.q.Words, finalLimit)), " \t\n")
 	return out
 }
 
 // readTranscript reads what was printed, at most so many bytes of it.
 func readTranscript(format string, q Request, most int64) (*said, error) {
 	h := newTranscript(format, q)
-	n, err := readFrom(q.Log, q.Offset, func(r io.Reader, size int) error { return h.take(io.LimitReader(r, most), size) })
+	n, err := readFrom(q.Log, q.Offset, func(r io.Reader, size int) error {
+		return h.take(io.LimitReader(r, most), size)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -118,8 +129,8 @@ func unfenced(text string) string {
 	return strings.Join(own, "\n")
 }
 
-// readFrom feeds a file from an offset on to use, in pieces of about the given size, and returns how much it read. A file that is gone counts as
-// empty, one that was truncated is read whole: agents do both.
+// readFrom feeds a file from an offset on to use, in pieces of about the given size, and returns how much it read. A
+// file that is gone counts as empty, one that was truncated is read whole: agents do both.
 func readFrom(path string, offset int64, use func(r io.Reader, size int) error) (int64, error) {
 	if path == "" {
 		return 0, nil
@@ -191,8 +202,9 @@ func (q Request) errors(end bool) string {
 	return text.String()
 }
 
-// lastLine returns the last non-blank line of the first text that has one, at most 200 bytes of it. It skips what a client's runtime says about
-// itself after a crash, and labels without a value; of an error it takes the line that says what it is, not the fields printed below that.
+// lastLine returns the last non-blank line of the first text that has one, at most 200 bytes of it. It skips what a
+// client's runtime says about itself after a crash, and labels without a value; of an error it takes the line that
+// says what it is, not the fields printed below that.
 func lastLine(texts ...string) string {
 	for _, text := range texts {
 		line, thrown := "", ""
@@ -243,5 +255,6 @@ func runtimeLine(line string) bool {
 // thrownLine begins with the kind of an error: "TypeError: ...", "EROFS: ...".
 func thrownLine(line string) bool {
 	kind, _, ok := strings.Cut(line, ": ")
-	return ok && !strings.ContainsAny(kind, " \t\"'(") && (strings.HasSuffix(kind, "Error") || len(kind) > 3 && kind[0] == 'E' && strings.ToUpper(kind) == kind)
+	return ok && !strings.ContainsAny(kind, " \t\"'(") && (strings.HasSuffix(kind, "Error") || len(kind) > 3 &&
+		kind[0] == 'E' && strings.ToUpper(kind) == kind)
 }

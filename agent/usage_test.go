@@ -11,7 +11,8 @@ import (
 func TestRefusedCommandLine(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	long := "Usage: gemini [options] [command]\n\nOptions:\n" + strings.Repeat("  -x, --xyz  an option  [boolean]\n", 1000) + "  -h, --help  Show help  [boolean]\n"
+	long := "Usage: gemini [options] [command]\n\nOptions:\n" +
+		strings.Repeat("  -x, --xyz  an option  [boolean]\n", 1000) + "  -h, --help  Show help  [boolean]\n"
 	for n, tt := range []struct{ backend, errs, want string }{
 		{"codex", "error: unexpected argument '--no-such' found\n\n  tip: a similar argument exists\n\nUsage: codex exec\n\nFor more information, try '--help'.\n",
 			"Codex does not accept its command line: unexpected argument '--no-such' found"},
@@ -19,15 +20,22 @@ func TestRefusedCommandLine(t *testing.T) {
 			"Codex does not accept its command line: the argument '--approve-for-me' cannot be used with '--yolo'"},
 		{"codex", "WARNING: proceeding, even though we could not create PATH aliases\nerror: unexpected argument '--x' found\n\nUsage: codex exec\n\nFor more information, try '--help'.\n",
 			"Codex does not accept its command line: unexpected argument '--x' found"},
-		{"claude", "error: unknown option '--no-such'\n", "Claude does not accept its command line: unknown option '--no-such'"},
-		{"claude", "error: option '--model <model>' argument missing\n", "Claude does not accept its command line: option '--model <model>' argument missing"},
+		{"claude", "error: unknown option '--no-such'\n",
+			"Claude does not accept its command line: unknown option '--no-such'"},
+		{"claude", "error: option '--model <model>' argument missing\n",
+			"Claude does not accept its command line: option '--model <model>' argument missing"},
 		{"claude", "Error: When using --print, --output-format=stream-json requires --verbose\n",
 			"Claude does not accept its command line: When using --print, --output-format=stream-json requires --verbose"},
-		{"gemini", "Cannot use both --yolo (-y) and --approval-mode together.\n" + long, "Gemini does not accept its command line: Cannot use both --yolo (-y) and --approval-mode together."},
-		{"qwen", "Invalid values:\n  Argument: approval-mode, Given: \"x\"\n" + long, `Qwen does not accept its command line: Invalid values: Argument: approval-mode, Given: "x"`},
-		{"opencode", "opencode run [message..]\n\nOptions:\n  -h, --help  show help\n", "opencode does not accept its command line: it printed its usage, and nothing else"},
-		{"copilot", "Error: No authentication information found.\n\n  • Run 'gh auth login'\n", "Error: No authentication information found."},
-		{"codex", "goose: error: unrecognized arguments: --x\n", "Codex does not accept its command line: goose: error: unrecognized arguments: --x"},
+		{"gemini", "Cannot use both --yolo (-y) and --approval-mode together.\n" + long,
+			"Gemini does not accept its command line: Cannot use both --yolo (-y) and --approval-mode together."},
+		{"qwen", "Invalid values:\n  Argument: approval-mode, Given: \"x\"\n" + long,
+			`Qwen does not accept its command line: Invalid values: Argument: approval-mode, Given: "x"`},
+		{"opencode", "opencode run [message..]\n\nOptions:\n  -h, --help  show help\n",
+			"opencode does not accept its command line: it printed its usage, and nothing else"},
+		{"copilot", "Error: No authentication information found.\n\n  • Run 'gh auth login'\n",
+			"Error: No authentication information found."},
+		{"codex", "goose: error: unrecognized arguments: --x\n",
+			"Codex does not accept its command line: goose: error: unrecognized arguments: --x"},
 		{"claude", "cannot start\nUsage of memory: 3\n", ""},
 		{"claude", "error: the network is down\n", ""},
 	} {

@@ -15,17 +15,18 @@ import (
 )
 
 const (
-	// headStart is how long a program runs before the watchdog follows it. A program that ends earlier only costs a timer that never fired.
+	// headStart is how long a program runs before the watchdog follows it. A program that ends earlier only costs a
+	// timer that never fired.
 	headStart = 100 * time.Millisecond
 	// lookEvery is how often a silent program is checked.
 	lookEvery = 100 * time.Millisecond
 )
 
-// watchdog reads what an agent prints while it runs, and ends the run once that says that waiting is useless. The result is read anew after the run,
-// as far as the watchdog let it run.
+// watchdog reads what an agent prints while it runs, and ends the run once that says that waiting is useless. The
+// result is read anew after the run, as far as the watchdog let it run.
 //
-// Everything happens on its one goroutine. The timeouts of the whole run and of silence need no look at the output: internal/proc's server keeps
-// them.
+// Everything happens on its one goroutine. The timeouts of the whole run and of silence need no look at the output:
+// internal/proc's server keeps them.
 type watchdog struct {
 	transcript *transcript
 	clock      clocks
@@ -40,7 +41,16 @@ type watchdog struct {
 	why    *cutoff // why it ended the run
 }
 
-// follow starts following a run after headStart. stop waits for the watchdog and returns it, nil if it never followed the run.
+// cutoff is why the watchdog ended the run; nil if it did not.
+func (f *watchdog) cutoff() *cutoff {
+	if f == nil {
+		return nil
+	}
+	return f.why
+}
+
+// follow starts following a run after headStart. stop waits for the watchdog and returns it, nil if it never followed
+// the run.
 func (r *Runner) follow(q Request, end func(why error)) (stop func() *watchdog) {
 	began := time.Now()
 	over, done := make(chan struct{}), make(chan *watchdog, 1)
@@ -62,8 +72,9 @@ func (r *Runner) follow(q Request, end func(why error)) (stop func() *watchdog) 
 }
 
 func (r *Runner) watchdog(q Request, began time.Time, end func(why error)) *watchdog {
-	return &watchdog{transcript: newTranscript(r.backend.Format, q), clock: newClocks(r.backend.Format, q.Clocks, q.Idle, began),
-		errs: r.backend.errorWatch(q), end: end}
+	return &watchdog{transcript: newTranscript(r.backend.Format, q),
+		clock: newClocks(r.backend.Format, q.Clocks, q.Idle, began),
+		errs:  r.backend.errorWatch(q), end: end}
 }
 
 // run reads until the run is over, or ended.
@@ -74,7 +85,8 @@ func (f *watchdog) run() {
 	}
 }
 
-// Read waits for a piece of the output, and is at its end when the run is. It reads to the end what is too long to be there for the result.
+// Read waits for a piece of the output, and is at its end when the run is. It reads to the end what is too long to be
+// there for the result.
 func (f *watchdog) Read(p []byte) (int, error) {
 	for over := false; f.why == nil; {
 		select {
@@ -155,8 +167,8 @@ const (
 	DefaultSpin  = 20
 )
 
-// overflowLimit is how often a client may overflow its model's context window without a tool call in between. Text does not count: it is the summary
-// that the client makes each time.
+// overflowLimit is how often a client may overflow its model's context window without a tool call in between. Text
+// does not count: it is the summary that the client makes each time.
 const overflowLimit = 5
 
 // refusedLimit is how often a client may try a refused key. Some try ten times, for three minutes.
@@ -202,7 +214,8 @@ func newClocks(format string, limits Clocks, idle time.Duration, began time.Time
 	return clocks{began: began, limits: limits, idle: idle}
 }
 
-// check returns whether it is time to end the run. started says that it printed something, or that its output was not examined yet.
+// check returns whether it is time to end the run. started says that it printed something, or that its output was not
+// examined yet.
 func (c *clocks) check(s *progress, now time.Duration, started bool) *cutoff {
 	if s.ends != c.ends {
 		c.ends, c.ended = s.ends, now
@@ -219,7 +232,8 @@ func (c *clocks) check(s *progress, now time.Duration, started bool) *cutoff {
 	case l.Spin > 0 && s.overflows >= overflowLimit:
 		return &cutoff{clock: cutoffOverflow, words: s.trouble.Text}
 	case s.refused >= refusedLimit:
-		return &cutoff{clock: cutoffRefused, words: fmt.Sprintf("%s, status %d", cmp.Or(s.refusal, "its key is refused"), s.retryStatus)}
+		return &cutoff{clock: cutoffRefused, words: fmt.Sprintf("%s, status %d",
+			cmp.Or(s.refusal, "its key is refused"), s.retryStatus)}
 	case l.Spin > 0 && s.steps >= l.Spin:
 		return &cutoff{clock: cutoffSpin}
 	case l.Exit > 0 && s.ended && !s.more && !s.end.Maybe && now-c.ended >= l.Exit:
@@ -245,25 +259,32 @@ func (r *Runner) cutOff(res *Result, h *said, q Request, exit process.Exit, why 
 		// What it said before the end counts, not how it died.
 		exit.Why, exit.Code, exit.Signal = process.Exited, 0, 0
 		r.conclude(res, h, q, exit)
-		res.Notes = append(res.Notes, fmt.Sprintf("%s had reported that it was finished and was still running %v later: it was ended", who, q.Clocks.Exit))
+		res.Notes = append(res.Notes,
+			fmt.Sprintf("%s had reported that it was finished and was still running %v later: it was ended", who,
+				q.Clocks.Exit))
 	case cutoffSpin:
 		res.End = Crashed // which may be the task's doing as well as the client's
-		res.Reason = fmt.Sprintf("%s went round in circles and was ended: %d steps in a row without a word, a tool call or a token", who, q.Clocks.Spin)
+		res.Reason = fmt.Sprintf(
+			"%s went round in circles and was ended: %d steps in a row without a word, a tool call or a token", who,
+			q.Clocks.Spin)
 	case cutoffOverflow: // the task's doing
 		res.End = Crashed
-		res.Reason = fmt.Sprintf("%s failed: %s (%d times without getting further)", who, sentence(why.words), overflowLimit)
+		res.Reason = fmt.Sprintf("%s failed: %s (%d times without getting further)", who, sentence(why.words),
+			overflowLimit)
 	case cutoffRefused:
 		res.End, res.Cause = Refused, Fatal
 		res.Reason = fmt.Sprintf("%s cannot go on: %s (it was ended after %d tries)", who, why.words, refusedLimit)
 	case cutoffRetries:
 		res.End, res.Cause, res.Code, res.Signal = Crashed, Transient, 0, 0 // its provider's fault
-		res.Reason = fmt.Sprintf("%s did nothing but try again for %v and was ended: %s", who, q.Idle, sentence(why.words))
+		res.Reason = fmt.Sprintf("%s did nothing but try again for %v and was ended: %s", who, q.Idle,
+			sentence(why.words))
 	case cutoffErrors:
 		r.limitFromErrors(res, why.words, exit.End)
 	}
 }
 
-// limitFromErrors derives a limit from a line on standard error about a used-up quota. Waiting does not renew every quota.
+// limitFromErrors derives a limit from a line on standard error about a used-up quota. Waiting does not renew every
+// quota.
 func (r *Runner) limitFromErrors(res *Result, line string, now time.Time) {
 	name, known := quota.Named(line)
 	if !known && fatalWords(line) {
@@ -277,8 +298,8 @@ func (r *Runner) limitFromErrors(res *Result, line string, now time.Time) {
 	r.limited(res, name, until, now)
 }
 
-// errorWatch searches what a running client prints on standard error for lines about a used-up quota. Some clients then sleep until it is renewed,
-// for hours, and say so nowhere else.
+// errorWatch searches what a running client prints on standard error for lines about a used-up quota. Some clients
+// then sleep until it is renewed, for hours, and say so nowhere else.
 type errorWatch struct {
 	path string
 	at   int64 // read up to here
@@ -337,7 +358,8 @@ func (w *errorWatch) look() *cutoff {
 	return nil
 }
 
-// limitLine returns the last line that matches one of the expressions, from the match on: what is before it belongs to the log, such as a time.
+// limitLine returns the last line that matches one of the expressions, from the match on: what is before it belongs to
+// the log, such as a time.
 func limitLine(any []*regexp.Regexp, text []byte) (line string, found bool) {
 	for _, re := range any {
 		at := re.FindAllIndex(text, -1)

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"descartes/agent"
+	"descartes/config"
 	"descartes/gitops"
-	"descartes/internal/config"
 	"descartes/internal/oneline"
 	"descartes/loop"
 	"descartes/loop/attempt"
@@ -24,17 +24,20 @@ import (
 	"descartes/verify"
 )
 
-// Client is the side of a run whose attempts are made elsewhere: a loop.Away. It can be given to the loop before Start, which needs the loop's locks and id.
+// Client is the side of a run whose attempts are made elsewhere: a loop.Away. It can be given to the loop before
+// Start, which needs the loop's locks and id.
 type Client struct {
 	opt     Options
 	url     string
 	remote  *remote
 	release func()
 
-	mu    sync.Mutex
-	gone  error             // why the run has to end
-	last  map[int]*progress // attempt of each slot: when that has another one, the journal has its end
-	spent []string          // refs that nobody needs any more
+	mu   sync.Mutex
+	gone error             // why the run has to end
+	last map[int]*progress // attempt of each slot: when that has another one, the journal has its end
+
+	base   gitops.Tree // with which the last order begins
+	stands string      // see stand
 }
 
 // Options say where a Client's orders go.
@@ -47,7 +50,8 @@ type Options struct {
 	Note    func(string) // hears what a person should know while the run lasts
 }
 
-// Start makes the run the only one of its tag, and sees that the remote takes what it puts there. Close is for after that.
+// Start makes the run the only one of its tag, and sees that the remote takes what it puts there. Close is for after
+// that.
 func (c *Client) Start(ctx context.Context, o Options) (err error) {
 	c.opt, c.remote, c.last = o, newRemote(o.Repo, o.Remote, o.Note), map[int]*progress{}
 	if c.url, _, err = o.Repo.RemoteURL(ctx, o.Remote); err != nil {
@@ -73,7 +77,8 @@ func (c *Client) Start(ctx context.Context, o Options) (err error) {
 	ref := prefix + opened
 	if _, err = o.Repo.Keep(ctx, ref, o.Repo.EmptyTree(), at, "descartes: a fleet works on this run"); err == nil {
 		if err = o.Repo.Send(ctx, o.Remote, "+"+ref+":"+ref); err != nil {
-			err = &workspace.GitError{What: fmt.Sprintf("push to the remote %s, below refs/descartes", o.Remote), Err: err}
+			err = &workspace.GitError{What: fmt.Sprintf("push to the remote %s, below refs/descartes", o.Remote),
+				Err: err}
 		}
 	}
 	if err != nil {
@@ -90,8 +95,10 @@ func (c *Client) over() error {
 }
 
 // Run has an attempt made.
-func (c *Client) Run(ctx context.Context, o loop.Order, observe func(*attempt.Step) error) (res attempt.Result, err error) {
-	ask := Ask{Remote: c.url, Loop: c.opt.Hello.Loop, Tag: o.Tag, Task: o.Task, Title: cut(o.Title, maxTitle), Wave: o.Wave, Try: o.Try, Limit: limit(&o.Input),
+func (c *Client) Run(ctx context.Context, o loop.Order, observe func(*attempt.Step) error) (res attempt.Result,
+	err error) {
+	ask := Ask{Remote: c.url, Loop: c.opt.Hello.Loop, Tag: o.Tag, Task: o.Task, Title: cut(o.Title, maxTitle),
+		Wave: o.Wave, Try: o.Try, Limit: limit(&o.Input),
 		Rank: o.Rank, Backend: o.Input.Backend}
 	if ask.Needs, err = Labels(o.Input.Needs); err != nil {
 		return res, fmt.Errorf("the needs of task %s: %w", o.Task, err)
@@ -99,7 +106,8 @@ func (c *Client) Run(ctx context.Context, o loop.Order, observe func(*attempt.St
 	if err := c.over(); err != nil {
 		return res, err
 	}
-	told := &progress{c: c, observe: observe, log: &follower{repo: c.opt.Repo, path: o.Input.Log}, ref: o.Ref, n: o.Steps, answered: o.Told}
+	told := &progress{c: c, observe: observe, log: &follower{repo: c.opt.Repo, path: o.Input.Log}, ref: o.Ref,
+		n: o.Steps, answered: o.Told}
 	if told.names, err = namesOf(ask.Loop, o.Task, o.Try); err != nil {
 		return res, err
 	}
@@ -120,7 +128,8 @@ func (c *Client) Run(ctx context.Context, o loop.Order, observe func(*attempt.St
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		err = &workspace.GitError{What: fmt.Sprintf("send the order of task %s to the remote %s", o.Task, c.opt.Remote), Err: err}
+		err = &workspace.GitError{What: fmt.Sprintf("send the order of task %s to the remote %s", o.Task,
+			c.opt.Remote), Err: err}
 	}
 	if err != nil {
 		return res, err
@@ -132,11 +141,12 @@ func (c *Client) Run(ctx context.Context, o loop.Order, observe func(*attempt.St
 		if stop = c.over(); stop != nil {
 			return stop
 		}
-		if r.Live != nil {
+		if r.Live.Run != "" {
 			stop = told.live(ctx, r.Live)
-		} else if stop = observe(&attempt.Step{Moment: attempt.Waits, Who: r.Wait.For, Until: r.Wait.Until}); stop == nil {
+		} else if stop = observe(&attempt.Step{Moment: attempt.Waits, Who: r.Wait.For,
+			Until: r.Wait.Until}); stop == nil {
 			told.placed = false
-			if refused = c.tooLong(r.Wait, began); refused != nil {
+			if refused = c.tooLong(&r.Wait, began); refused != nil {
 				return ErrDropped
 			}
 		}
@@ -151,46 +161,39 @@ func (c *Client) Run(ctx context.Context, o loop.Order, observe func(*attempt.St
 	gctx, done := attempt.Linger(ctx)
 	defer done()
 	if err != nil {
-		if there, _ := c.remote.there(gctx, told.result); !there { // else its worker made it, and the server did not hear of that
+		// else its worker made it, and the server did not hear of that
+		if there, _ := c.remote.there(gctx, told.result); !there {
 			return lost(o, cut(err.Error(), 1000), told)
 		}
 	}
 	return c.take(gctx, o, kept.Commit, told)
 }
 
-// mostSpent is how many refs are kept that nobody needs any more.
-const mostSpent = 64
-
 // follows forgets the attempt that a slot had before, and returns what removes it from the remote.
 func (c *Client) follows(ctx context.Context, slot int, next *progress) (refspecs []string, err error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if before := c.last[slot]; before != nil {
-		c.spent = append(c.spent, append(before.had, before.order)...)
-		for _, ref := range before.had {
-			refspecs = append(refspecs, ":"+ref)
-		}
+	before := c.last[slot]
+	c.last[slot] = next
+	c.mu.Unlock()
+	if before == nil {
+		return nil, nil
 	}
-	if c.last[slot] = next; len(c.spent) >= mostSpent {
-		err = c.opt.Repo.DeleteRefs(ctx, c.spent...)
-		c.spent = nil
+	for _, ref := range before.had {
+		refspecs = append(refspecs, ":"+ref)
 	}
-	return refspecs, err
+	return refspecs, c.remote.forget(ctx, append(before.had, before.order)...)
 }
 
 // limit is after how many seconds an attempt is over at the latest, whatever becomes of its worker.
 func limit(in *attempt.Input) int {
-	sum := in.Agent.Timeout
-	for range in.Checks {
-		sum += 2 * in.Clocks.Timeout // it is run again where it is flaky
-	}
-	if in.Agent.Timeout == 0 {
-		sum += 24 * time.Hour
-	}
+	// a check is run again where it is flaky
+	sum := cmp.Or(in.Agent.Timeout, 24*time.Hour) + time.Duration(2*len(in.Checks))*in.Clocks.Timeout
 	return int((2*sum + time.Hour).Seconds())
 }
 
-// keep makes the commit of an order. Its parents are the commits of what the attempt begins with: who fetches it has them.
+// keep makes the commit of an order. What the attempt begins with is its parents and its folders: who fetches it has
+// all that, and git, which looks for what the other side has in a commit's parents alone, sends none of it again with
+// the result.
 func (c *Client) keep(ctx context.Context, ref string, o loop.Order) (commit string, err error) {
 	b, err := json.Marshal(Order{Version: version, Order: o, Config: c.opt.Config})
 	if err != nil {
@@ -199,31 +202,43 @@ func (c *Client) keep(ctx context.Context, ref string, o loop.Order) (commit str
 	if len(b) > maxOrder {
 		return "", fmt.Errorf("the order of task %s has %d bytes, more than %d", o.Task, len(b), maxOrder)
 	}
-	var parents []string
-	trees := []gitops.Tree{o.Start.Before, o.Start.Base, o.Input.Base}
-	if o.At.Hash != "" {
-		parents = append(parents, o.At.Hash)
-		there, err := c.opt.Repo.CommitTree(o.At.Hash)
-		if err != nil {
-			return "", err
-		}
-		trees = slices.DeleteFunc(trees, func(t gitops.Tree) bool { return t == there })
+	base, err := c.stand(ctx, cmp.Or(o.Start.Base, o.Start.Before))
+	if err != nil {
+		return "", err
 	}
+	trees := []gitops.Tree{o.Start.Before, o.Start.Base, o.Input.Base}
 	slices.Sort(trees)
 	tree, err := c.opt.Repo.Bundle(ctx, map[string][]byte{orderFile: b}, slices.Compact(trees)...)
 	if err != nil {
 		return "", err
 	}
-	return c.opt.Repo.Keep(ctx, ref, tree, parents, fmt.Sprintf("descartes: attempt %d at task %s", o.Try, o.Task))
+	return c.opt.Repo.Keep(ctx, ref, tree, []string{base, o.At.Hash},
+		fmt.Sprintf("descartes: attempt %d at task %s", o.Try, o.Task))
+}
+
+// stand is a commit of a tree that attempts begin with, on top of that of the one before: git sends what is new since
+// then.
+func (c *Client) stand(ctx context.Context, tree gitops.Tree) (_ string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if tree != c.base || c.stands == "" {
+		if c.stands, err = c.opt.Repo.Link(ctx, c.stands, gitops.Link{Tree: tree, When: time.Now(),
+			Message: "descartes: what attempts begin with"}); err == nil {
+			c.base = tree
+		}
+	}
+	return c.stands, err
 }
 
 // take fetches a result, and reports the steps that led to it. A commit of "" is whatever the remote has.
-func (c *Client) take(ctx context.Context, o loop.Order, commit string, told *progress) (res attempt.Result, err error) {
+func (c *Client) take(ctx context.Context, o loop.Order, commit string, told *progress) (res attempt.Result,
+	err error) {
 	if err := c.remote.Do(ctx, reachFor, func() error { return told.fetch(ctx, told.result, &commit) }); err != nil {
 		if there, terr := c.remote.there(ctx, told.result); terr == nil && !there {
 			return lost(o, "its result is no longer on the remote "+c.opt.Remote, told)
 		}
-		return res, &workspace.GitError{What: fmt.Sprintf("fetch the result of task %s from the remote %s", o.Task, c.opt.Remote), Err: err}
+		return res, &workspace.GitError{What: fmt.Sprintf("fetch the result of task %s from the remote %s", o.Task,
+			c.opt.Remote), Err: err}
 	}
 	out, err := outcomeAt(ctx, c.opt.Repo, commit)
 	if err != nil {
@@ -244,15 +259,18 @@ func (c *Client) take(ctx context.Context, o loop.Order, commit string, told *pr
 	return c.settle(ctx, o, out.Host, out.Result, told.observe)
 }
 
-// settle makes of a worker's result what the same attempt could have come to here: its work is all that differs from what it was given, without what no
-// attempt may change, and the guard has seen it. A tree that nobody could check out fails the attempt.
-func (c *Client) settle(ctx context.Context, o loop.Order, host string, res attempt.Result, observe func(*attempt.Step) error) (attempt.Result, error) {
+// settle makes of a worker's result what the same attempt could have come to here: its work is all that differs from
+// what it was given, without what no attempt may change, and the guard has seen it. A tree that nobody could check out
+// fails the attempt.
+func (c *Client) settle(ctx context.Context, o loop.Order, host string, res attempt.Result,
+	observe func(*attempt.Step) error) (attempt.Result, error) {
 	repo, work := c.opt.Repo, &res.Work
 	work.Before = o.Start.Before
 	if o.Start.Whole && o.Start.Base != "" {
 		work.Before = o.Start.Base
 	}
-	if work.Commits != "" && (o.At.Hash == "" || !repo.LeadsTo(ctx, work.Commits, o.At.Hash)) { // no agent made them there
+	// no agent made them there
+	if work.Commits != "" && (o.At.Hash == "" || !repo.LeadsTo(ctx, work.Commits, o.At.Hash)) {
 		work.Commits = ""
 	}
 	var undone []string
@@ -262,15 +280,13 @@ func (c *Client) settle(ctx context.Context, o loop.Order, host string, res atte
 			work.After = work.Seen
 			break
 		}
-		if *tree == "" {
-			*tree = work.Before
-		}
 		var err error
-		*tree, undone, err = repo.Received(ctx, work.Before, *tree)
+		*tree, undone, err = repo.Received(ctx, work.Before, cmp.Or(*tree, work.Before))
 		if bad, ok := errors.AsType[*gitops.ReceivedError](err); ok {
 			res.Work, res.Changed = workspace.Result{Before: work.Before, Seen: work.Before, After: work.Before}, 0
 			if res.Verdict == verify.Verified || res.Verdict == verify.Failed {
-				res.Verdict, res.Grade, res.Objection, res.Reason = verify.Failed, "", nil, fmt.Sprintf("the result of %s cannot be taken: %v", host, bad)
+				res.Verdict, res.Grade, res.Objection, res.Reason = verify.Failed, "", nil,
+					fmt.Sprintf("the result of %s cannot be taken: %v", host, bad)
 			}
 			return res, nil
 		}
@@ -279,7 +295,8 @@ func (c *Client) settle(ctx context.Context, o loop.Order, host string, res atte
 		}
 	}
 	if len(undone) > 0 {
-		line := fmt.Sprintf("the attempt on %s changed what no attempt may change, which was undone: %s", host, oneline.List(undone))
+		line := fmt.Sprintf("the attempt on %s changed what no attempt may change, which was undone: %s", host,
+			oneline.List(undone))
 		if err := observe(&attempt.Step{Moment: attempt.Noted, Lines: []string{line}}); err != nil {
 			return res, err
 		}
@@ -288,28 +305,28 @@ func (c *Client) settle(ctx context.Context, o loop.Order, host string, res atte
 	if err != nil {
 		return res, err
 	}
-	work.Changed = slices.DeleteFunc(changed, func(one gitops.Change) bool { return slices.Contains(work.Left, one.Path) })
+	work.Changed = slices.DeleteFunc(changed, func(one gitops.Change) bool {
+		return slices.Contains(work.Left, one.Path)
+	})
 	return res, attempt.Again(ctx, repo, &o.Input, &res, observe)
 }
 
 // tooLong is the result of an attempt that would wait for a quota longer than the run waits; nil where it waits.
 func (c *Client) tooLong(w *Wait, began time.Time) *attempt.Result {
 	cfg := &c.opt.Config
-	switch {
-	case w.Reason == "":
-		return nil
-	case cfg.OnLimit == loop.OnLimitStop, cfg.OnLimit == loop.OnLimitFallback:
-	case cfg.MaxWaitSecs > 0 && w.Until.After(began.Add(time.Duration(cfg.MaxWaitSecs)*time.Second)):
-	case cfg.Deadline != nil && w.Until.After(*cfg.Deadline):
-	default:
+	if w.Reason == "" || cfg.OnLimit != loop.OnLimitStop && cfg.OnLimit != loop.OnLimitFallback &&
+		(cfg.MaxWaitSecs <= 0 || !w.Until.After(began.Add(time.Duration(cfg.MaxWaitSecs)*time.Second))) &&
+		(cfg.Deadline == nil || !w.Until.After(*cfg.Deadline)) {
 		return nil
 	}
-	return &attempt.Result{Agent: agent.Result{End: agent.Limited, Code: -1, Until: w.Until, Reason: w.Reason}, Verdict: verify.Limited, Reason: w.Reason}
+	return &attempt.Result{Agent: agent.Result{End: agent.Limited, Code: -1, Until: w.Until, Reason: w.Reason},
+		Verdict: verify.Limited, Reason: w.Reason}
 }
 
 // lost is the result of an attempt that no worker brought to an end: it counts as interrupted.
 func lost(o loop.Order, why string, told *progress) (attempt.Result, error) {
-	return ended(o, attempt.Result{Agent: agent.Result{End: agent.Cancelled, Code: -1, Reason: why}, Verdict: verify.Cancelled, Reason: why}, told)
+	return ended(o, attempt.Result{Agent: agent.Result{End: agent.Cancelled, Code: -1, Reason: why},
+		Verdict: verify.Cancelled, Reason: why}, told)
 }
 
 // ended is the result of an attempt that no worker began or brought to an end.
@@ -338,7 +355,8 @@ func (c *Client) Close(ctx context.Context, ended bool) error {
 // patience is how long the end of a run waits for the remote.
 const patience = 20 * time.Second
 
-// clear removes the orders, logs and results of a run that has ended: what came of them is kept under the attempts' own refs.
+// clear removes the orders, logs and results of a run that has ended: what came of them is kept under the attempts'
+// own refs.
 func (c *Client) clear(ctx context.Context) error {
 	prefix, err := below(c.opt.Hello.Loop)
 	if err != nil {
@@ -348,15 +366,11 @@ func (c *Client) clear(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var first, rest []string // with its order an attempt is withdrawn
+	var gone []string // orders first: with its order an attempt is withdrawn
 	for _, name := range slices.Sorted(maps.Keys(there)) {
-		if strings.HasPrefix(name, prefix+orders+"/") {
-			first = append(first, ":"+name)
-		} else {
-			rest = append(rest, ":"+name)
-		}
+		gone = append(gone, ":"+name)
 	}
-	for chunk := range slices.Chunk(append(first, rest...), 100) {
+	for chunk := range slices.Chunk(gone, 100) {
 		if err := c.opt.Repo.Send(ctx, c.opt.Remote, chunk...); err != nil {
 			return err
 		}
@@ -380,15 +394,11 @@ func (p *progress) fetch(ctx context.Context, ref string, commit *string) error 
 	if !slices.Contains(p.had, ref) {
 		p.had = append(p.had, ref)
 	}
-	at, err := p.c.opt.Repo.RefCommit(ref)
-	if *commit = cmp.Or(*commit, at); err == nil && at != *commit {
-		err = fmt.Errorf("%s is %.12s there, and %.12s was named", ref, at, *commit)
-	}
-	return err
+	return p.c.remote.at(ref, commit)
 }
 
-// progress reports the steps of an attempt to its run, each of them once. Those of a worker that was lost are taken back when another one
-// has the attempt.
+// progress reports the steps of an attempt to its run, each of them once. Those of a worker that was lost are taken
+// back when another one has the attempt.
 type progress struct {
 	c        *Client
 	observe  func(*attempt.Step) error
@@ -408,14 +418,14 @@ func (p *progress) place(host, ref string) error {
 	}
 	if ref != p.ref {
 		p.ref, p.n, p.answered = ref, 0, false
+		p.log.begin(host)
 	}
 	p.placed = true
-	p.log.begin(host, ref)
 	return p.observe(&attempt.Step{Moment: attempt.Placed, Who: host, Ref: ref})
 }
 
 // live takes in what a worker reports so far. What cannot be read now comes with the result.
-func (p *progress) live(ctx context.Context, l *Live) error {
+func (p *progress) live(ctx context.Context, l Live) error {
 	if !runName.MatchString(l.Run) {
 		return nil
 	}
@@ -434,7 +444,7 @@ func (p *progress) live(ctx context.Context, l *Live) error {
 	return p.tell(steps, &attempt.Result{})
 }
 
-// tell reports those of a worker's steps that the run does not know. so is the result for steps that come without one.
+// tell reports those of a worker's steps that the run does not know. so is the default result.
 func (p *progress) tell(steps []attempt.Step, so *attempt.Result) error {
 	for i := p.n; i < len(steps); i++ {
 		s := &steps[i]
@@ -460,17 +470,15 @@ func (p *progress) tell(steps []attempt.Step, so *attempt.Result) error {
 type follower struct {
 	repo *gitops.Repo
 	path string
-	ref  string // of the worker's log so far: another worker begins anew
-	size int    // bytes of it
+	size int // bytes of the worker's log so far: another worker begins anew
 }
 
 // begin says when another worker takes over.
-func (f *follower) begin(host, ref string) {
-	if f.ref != "" && f.ref != ref && f.size > 0 {
+func (f *follower) begin(host string) {
+	if f.size > 0 {
 		_ = appendTo(f.path, []byte("\n--- the worker was lost; "+host+" begins anew ---\n")) // as more
 		f.size = 0
 	}
-	f.ref = ref
 }
 
 // more appends what is new of a log. What cannot be written now comes with the result.

@@ -1,5 +1,6 @@
-// Package fleet has the attempts of a run made on other machines. Code, specs, results and logs are git objects on a remote that all of them reach, below
-// refs/descartes/<loop>/fleet. Which machine makes which attempt is a Carrier's concern, to which names and hashes are all it sees.
+// Package fleet has the attempts of a run made on other machines. Code, specs, results and logs are git objects on a
+// remote that all of them reach, below refs/descartes/<loop>/fleet. Which machine makes which attempt is a Carrier's
+// concern, to which names and hashes are all it sees.
 package fleet
 
 import (
@@ -13,8 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"descartes/config"
 	"descartes/gitops"
-	"descartes/internal/config"
 	"descartes/internal/lazyregexp"
 	"descartes/loop"
 	"descartes/loop/attempt"
@@ -23,12 +24,13 @@ import (
 
 // Carrier takes orders to workers. It is safe for concurrent use.
 type Carrier interface {
-	// Claim makes this the only run of its tag until it is released. Where it is another's, that is a *TakenError. note hears what a person should know
-	// meanwhile, and lost that the claim is gone.
+	// Claim makes this the only run of its tag until it is released. Where it is another's, that is a *TakenError.
+	// note hears what a person should know meanwhile, and lost that the claim is gone.
 	Claim(ctx context.Context, h Hello, note func(string), lost func(error)) (release func(), err error)
 
-	// Carry has an attempt made, or finds it where that was asked for before. hear hears, in this goroutine, what is known of it before its result; its
-	// error withdraws the attempt, and is returned. Cancelling ctx interrupts the agent, and what that left is the result.
+	// Carry has an attempt made, or finds it where that was asked for before. hear hears, in this goroutine, what is
+	// known of it before its result; its error withdraws the attempt, and is returned. Cancelling ctx interrupts the
+	// agent, and what that left is the result.
 	Carry(ctx context.Context, a Ask, hear func(Report) error) (Kept, error)
 }
 
@@ -62,10 +64,10 @@ type Kept struct {
 	Verdict string `json:"verdict"`
 }
 
-// Report is what is known of an attempt before its result: either who has it, or what it waits for.
+// Report is what is known of an attempt before its result: who has it or, where Live has no Run, what it waits for.
 type Report struct {
-	Live *Live
-	Wait *Wait
+	Live Live
+	Wait Wait
 }
 
 // Live is what a worker that has an attempt reports.
@@ -94,7 +96,8 @@ type Hello struct {
 type TakenError struct{ Hello }
 
 func (e *TakenError) Error() string {
-	return fmt.Sprintf("%s runs %s already (loop %s); if that run was killed, resume it there, or wait 90 s", e.Host, e.Tag, LoopName(e.Loop))
+	return fmt.Sprintf("%s runs %s already (run %s); if that run was killed, resume it there, or wait 90 s", e.Host,
+		e.Tag, LoopName(e.Loop))
 }
 
 // Order is what lies in the commit that an Ask names, as order.json.
@@ -111,7 +114,8 @@ type Outcome struct {
 	Run     string         `json:"run"`
 	Result  attempt.Result `json:"result"`
 	Steps   []attempt.Step `json:"steps"`
-	Beside  []string       `json:"beside,omitempty"` // names of further logs, which lie beside it; a step's log is one of these
+	// names of further logs, which lie beside it; a step's log is one of these
+	Beside []string `json:"beside,omitempty"`
 }
 
 // outcomeAt reads the result of a commit.
@@ -149,7 +153,8 @@ var (
 	loopName   = lazyregexp.New(`^[a-z0-9][a-z0-9-]{0,63}\.[0-9a-f]{8}$`) // of a loop in the fleet, see NameLoop
 	hash       = lazyregexp.New(`^([0-9a-f]{40}|[0-9a-f]{64})$`)          // of a commit
 	runName    = lazyregexp.New(`^[A-Za-z0-9-]{1,80}$`)                   // of a try of the queue's
-	logins     = lazyregexp.New(`://[^/@\s]+@`)                           // in URLs, which git prints as its settings have them
+	// in URLs, which git prints as its settings have them
+	logins = lazyregexp.New(`://[^/@\s]+@`)
 )
 
 // Labels sorts labels of a worker or needs of a task, each once.
@@ -159,13 +164,15 @@ func Labels(list []string) ([]string, error) {
 	out = slices.Compact(out)
 	for _, l := range out {
 		if !label.MatchString(l) {
-			return nil, fmt.Errorf("%q is not a label: small letters, digits, - _ and . make one, at most 32 of them", l)
+			return nil, fmt.Errorf("%q is not a label: small letters, digits, - _ and . make one, at most 32 of them",
+				l)
 		}
 	}
 	return out, nil
 }
 
-// NameLoop is the name of a loop in the whole fleet. Ids are drawn for one project, and people choose them; mark tells it from others.
+// NameLoop is the name of a loop in the whole fleet. Ids are drawn for one project, and people choose them; mark tells
+// it from others.
 func NameLoop(id, mark string) string {
 	sum := sha256.Sum256([]byte(mark))
 	return id + "." + hex.EncodeToString(sum[:4])
@@ -177,50 +184,42 @@ func LoopName(name string) string {
 	return id
 }
 
-// The parts of a loop's refs on the remote, and here.
+// The parts of a loop's refs on the remote, and here. Those of orders are the first in the order of the alphabet.
 const (
 	orders  = "orders"
+	reports = "reports" // steps and log of an attempt under way, one for each worker that began it
 	results = "results"
-	live    = "live" // steps and log of an attempt under way, one for each worker that began it
-	opened  = "run"  // says that the remote takes what a run puts there
+	opened  = "run" // says that the remote takes what a run puts there
 )
 
 // below is the prefix of everything of a loop on the remote.
 func below(name string) (string, error) {
 	if !loopName.MatchString(name) {
-		return "", fmt.Errorf("a loop cannot be called %q in a fleet", name)
+		return "", fmt.Errorf("a run cannot be called %q in a fleet", name)
 	}
 	id, mark, _ := strings.Cut(name, ".")
 	return "refs/descartes/" + id + "/fleet/" + mark + "/", nil
 }
 
-// refOf names a ref of an attempt; part says what of. Different tasks have different ones; a long id gets one that is made of it.
-func refOf(name, part, task string, try int) (string, error) {
-	prefix, err := below(name)
-	if err != nil {
-		return "", err
+// names are the refs of an attempt.
+type names struct{ order, result, report string }
+
+// namesOf names them. Different tasks have different ones; a long id gets some that are made of it.
+func namesOf(loop, task string, try int) (n names, err error) {
+	prefix, err := below(loop)
+	if err == nil && (task == "" || try < 1) {
+		err = fmt.Errorf("attempt %d at task %q has no name that a ref can have", try, task)
 	}
-	if task == "" || try < 1 {
-		return "", fmt.Errorf("attempt %d at task %q has no name that a ref can have", try, task)
+	if err != nil {
+		return n, err
 	}
 	folder := store.FileName(task)
 	if len(folder) > maxTask {
 		sum := sha256.Sum256([]byte(task))
 		folder = "%-" + hex.EncodeToString(sum[:16]) // as no other id has it
 	}
-	return fmt.Sprintf("%s%s/%s/%d", prefix, part, folder, try), nil
-}
-
-// names are the refs of an attempt.
-type names struct{ order, result, report string }
-
-func namesOf(loop, task string, try int) (n names, err error) {
-	for part, to := range map[string]*string{orders: &n.order, results: &n.result, live: &n.report} {
-		if *to, err = refOf(loop, part, task, try); err != nil {
-			break
-		}
-	}
-	return n, err
+	at := fmt.Sprintf("/%s/%d", folder, try)
+	return names{prefix + orders + at, prefix + results + at, prefix + reports + at}, nil
 }
 
 // maxTask bounds the bytes of a task's id in a ref: it is the name of a folder.

@@ -11,7 +11,8 @@ import (
 	"descartes/gitops"
 )
 
-// TestHostileOrder: an order that asks for more than a worker grants, or is another one than was asked for, begins nothing there.
+// TestHostileOrder: an order that asks for more than a worker grants, or is another one than was asked for, begins
+// nothing there.
 func TestHostileOrder(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("HOME", dir)
@@ -37,15 +38,19 @@ func TestHostileOrder(t *testing.T) {
 		want string
 		ask  func(*Order, *Ask)
 	}{
-		{`the order sets "LD_PRELOAD=./x.so"`, func(o *Order, _ *Ask) { o.Order.Input.Env = []string{"LD_PRELOAD=./x.so"} }},
-		{"no setting may set LD_PRELOAD", func(o *Order, _ *Ask) { o.Config.Backend.Environment = map[string]string{"LD_PRELOAD": "./x.so"} }},
+		{`the order sets "LD_PRELOAD=./x.so"`, func(o *Order, _ *Ask) {
+			o.Order.Input.Env = []string{"LD_PRELOAD=./x.so"}
+		}},
+		{"no setting may set LD_PRELOAD", func(o *Order, _ *Ask) {
+			o.Config.Backend.Environment = map[string]string{"LD_PRELOAD": "./x.so"}
+		}},
 		{"env_pass", func(o *Order, _ *Ask) { o.Config.EnvPass = []string{"DEPLOY_TOKEN"} }},
 		{"verify_env", func(o *Order, _ *Ask) { o.Config.VerifyEnv = "inherit" }},
 		{"sandbox_read", func(o *Order, _ *Ask) { o.Config.SandboxRead = []string{"~/.ssh"} }},
 		{"sandbox_write", func(o *Order, _ *Ask) { o.Config.SandboxWrite = []string{"~"} }},
 		{"held-out checks", func(o *Order, _ *Ask) { o.Config.Holdout.Run, o.Config.Holdout.Dir = "true", "~/.ssh" }},
 		{"another version of descartes", func(o *Order, _ *Ask) { o.Version++ }},
-		{"was ordered", func(_ *Order, a *Ask) { a.Commit = strings.Repeat("c", 40) }},
+		{"was named", func(_ *Order, a *Ask) { a.Commit = strings.Repeat("c", 40) }},
 		{"do not fit together", func(_ *Order, a *Ask) { a.Commit = "--upload-pack=touch" }},
 		{"cannot be called", func(_ *Order, a *Ask) { a.Loop = "../../heads/x.0123abcd" }},
 		{"withdrawn", func(_ *Order, a *Ask) { a.Task = "99" }},
@@ -53,7 +58,7 @@ func TestHostileOrder(t *testing.T) {
 		o := Order{Version: version}
 		o.Config.Command = "touch " + mark
 		a := Ask{Remote: remote, Loop: "l.0123abcd", Task: "1", Try: i + 1}
-		ref, err := refOf(a.Loop, orders, a.Task, a.Try)
+		refs, err := namesOf(a.Loop, a.Task, a.Try)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,17 +70,19 @@ func TestHostileOrder(t *testing.T) {
 		tree, err := run.Bundle(t.Context(), map[string][]byte{orderFile: b})
 		if err == nil {
 			var commit string
-			if commit, err = run.Link(t.Context(), "", gitops.Link{Tree: tree, Message: "order", When: time.Now()}); err == nil {
+			if commit, err = run.Link(t.Context(), "", gitops.Link{Tree: tree, Message: "order",
+				When: time.Now()}); err == nil {
 				if a.Commit == "" {
 					a.Commit = commit
 				}
-				err = run.Send(t.Context(), remote, commit+":"+ref)
+				err = run.Send(t.Context(), remote, commit+":"+refs.order)
 			}
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		if kept, err := m.Make(t.Context(), a, "1-x", func(Live) {}); err == nil || !strings.Contains(err.Error(), c.want) || kept.Commit != "" {
+		if kept, err := m.Make(t.Context(), a, "1-x", func(Live) {}); err == nil ||
+			!strings.Contains(err.Error(), c.want) || kept.Commit != "" {
 			t.Errorf("%s: %+v, %v", c.want, kept, err)
 		}
 	}

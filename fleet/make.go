@@ -22,9 +22,9 @@ import (
 	"descartes/agent"
 	"descartes/agent/process"
 	"descartes/agent/quota"
+	"descartes/config"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
-	"descartes/internal/config"
 	"descartes/internal/oscall"
 	"descartes/internal/proc"
 	"descartes/internal/redact"
@@ -38,7 +38,8 @@ import (
 	"descartes/verify"
 )
 
-// Maker makes attempts on this machine. It is safe for concurrent use. What an attempt of a run was made with is kept for the next one, until Close.
+// Maker makes attempts on this machine. It is safe for concurrent use. What an attempt of a run was made with is kept
+// for the next one, until Close.
 type Maker struct {
 	Cache   string // folder of the repositories
 	Confine bool   // no sandbox: no attempt
@@ -54,14 +55,12 @@ type Maker struct {
 type mirror struct {
 	*remote
 	root string
-
-	mu    sync.Mutex
-	spent []string // refs of orders that are over
 }
 
 // lane is where the attempts of a run are made one after the other.
 type lane struct {
 	key    string // of the run and its settings
+	logs   string // folder
 	slot   *workspace.Slot
 	runner *attempt.Runner
 	end    []func() error
@@ -88,8 +87,8 @@ func (m *Maker) Close() (err error) {
 	return err
 }
 
-// Grants are what a worker lets an order have beyond the sandbox. What a run's machine may touch is for who runs that, and what a worker may
-// is for who runs the worker.
+// Grants are what a worker lets an order have beyond the sandbox. What a run's machine may touch is for who runs that,
+// and what a worker may is for who runs the worker.
 type Grants struct {
 	Write []string // places outside the attempt's copy
 	Read  []string // hidden places
@@ -114,7 +113,8 @@ func (g *Grants) refuses(cfg *config.Config, root string) string {
 		grants        func(given []string, what string) bool
 	}{
 		{"sandbox_write", "--sandbox-write", launch.Paths(root, cfg.SandboxWrite), g.Write, below},
-		{"sandbox_read", "--sandbox-read", launch.Paths(root, cfg.SandboxRead), append(slices.Clone(g.Read), g.Write...), below},
+		{"sandbox_read", "--sandbox-read", launch.Paths(root, cfg.SandboxRead),
+			append(slices.Clone(g.Read), g.Write...), below},
 		{"env_pass", "--env-pass", pass, g.Pass, sandbox.Matches},
 	} {
 		for _, what := range ask.wanted {
@@ -155,8 +155,9 @@ type making struct {
 	wake  chan struct{} // there are more steps
 }
 
-// Make makes an attempt, or finds the result of a worker that made it before. run tells this try from others. hear hears what others may see of it. The end of
-// ctx interrupts the agent, and what that left is the result, unless the cause is ErrDropped. Errors have none of this machine's secrets.
+// Make makes an attempt, or finds the result of a worker that made it before. run tells this try from others. hear
+// hears what others may see of it. The end of ctx interrupts the agent, and what that left is the result, unless the
+// cause is ErrDropped. Errors have none of this machine's secrets.
 func (m *Maker) Make(ctx context.Context, a Ask, run string, hear func(Live)) (kept Kept, err error) {
 	defer func() {
 		if err != nil {
@@ -181,23 +182,7 @@ func (m *Maker) Make(ctx context.Context, a Ask, run string, hear func(Live)) (k
 	if err == nil {
 		kept, err = s.make(ctx, order, hear)
 	}
-	return kept, errors.Join(err, s.over(context.WithoutCancel(ctx)))
-}
-
-// over forgets the order, once there are enough to forget.
-func (s *making) over(ctx context.Context) error {
-	m := s.mirror
-	m.mu.Lock()
-	m.spent = append(m.spent, s.order)
-	spent := m.spent
-	if len(spent) >= mostSpent {
-		m.spent = nil
-	}
-	m.mu.Unlock()
-	if len(spent) < mostSpent {
-		return nil
-	}
-	return s.repo.DeleteRefs(ctx, spent...)
+	return kept, errors.Join(err, s.forget(context.WithoutCancel(ctx), s.order))
 }
 
 // cleanError is an error in words that others may read.
@@ -235,7 +220,8 @@ func (m *Maker) copyOf(ctx context.Context, url string) (*mirror, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find our own program: %w", err)
 	}
-	repo, err := gitops.Mirror(ctx, gitops.Options{Dir: root, Env: os.Environ(), Hooks: "skip", Shim: []string{self, proc.ShimCommand}, Protect: []string{".descartes/"}})
+	repo, err := gitops.Mirror(ctx, gitops.Options{Dir: root, Env: os.Environ(), Hooks: "skip",
+		Shim: []string{self, proc.ShimCommand}, Protect: []string{".descartes/"}})
 	if err != nil {
 		return nil, err
 	}
@@ -247,7 +233,8 @@ func (m *Maker) copyOf(ctx context.Context, url string) (*mirror, error) {
 	return r, nil
 }
 
-// made finds the result of another worker, where git refused what an attempt needs. One without order and result is wanted by nobody: its run is over.
+// made finds the result of another worker, where git refused what an attempt needs. One without order and result is
+// wanted by nobody: its run is over.
 func (s *making) made(ctx context.Context, why error) (kept Kept, err error) {
 	there, err := s.there(ctx, s.result)
 	if err == nil && !there {
@@ -259,11 +246,11 @@ func (s *making) made(ctx context.Context, why error) (kept Kept, err error) {
 	if err == nil {
 		err = s.fetch(ctx, "+"+s.result+":"+s.result)
 	}
+	if err == nil {
+		err = s.at(s.result, &kept.Commit)
+	}
 	if err != nil {
 		return kept, errors.Join(why, err)
-	}
-	if kept.Commit, err = s.repo.RefCommit(s.result); err != nil {
-		return kept, err
 	}
 	out, err := outcomeAt(ctx, s.repo, kept.Commit)
 	kept.Verdict = string(out.Result.Verdict)
@@ -272,11 +259,7 @@ func (s *making) made(ctx context.Context, why error) (kept Kept, err error) {
 
 // read reads the order, which is the one that was named.
 func (s *making) read(ctx context.Context) (o Order, err error) {
-	at, err := s.repo.RefCommit(s.order)
-	if err == nil && at != s.Commit {
-		err = fmt.Errorf("%s is %.12s, and %.12s was ordered", s.order, at, s.Commit)
-	}
-	if err != nil {
+	if err := s.at(s.order, &s.Commit); err != nil {
 		return o, err
 	}
 	b, err := s.repo.FileAt(ctx, s.Commit, orderFile, maxOrder)
@@ -286,12 +269,14 @@ func (s *making) read(ctx context.Context) (o Order, err error) {
 	return readOrder(b)
 }
 
-// readOrder reads an order. A setting that is not known here would not hold here: no worker makes an attempt without it.
+// readOrder reads an order. A setting that is not known here would not hold here: no worker makes an attempt without
+// it.
 func readOrder(b []byte) (o Order, err error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	if err = d.Decode(&o); err != nil || o.Version != version {
-		return o, errors.Join(errors.New("another version of descartes gave the order: all machines of a fleet need the same one"), err)
+		return o, errors.Join(errors.New(
+			"another version of descartes gave the order: all machines of a fleet need the same one"), err)
 	}
 	return o, nil
 }
@@ -325,7 +310,8 @@ func (s *making) make(ctx context.Context, order Order, hear func(Live)) (kept K
 	backends = append([]agent.Backend{backend}, backends...)
 	accounts := launch.Accounts(backends, s.root)
 	if r, out := accounts.Known(o.Input.Backend, time.Now()); out {
-		return kept, &QuotaError{Wait{For: fmt.Sprintf("quota: account %s of %s has none until %s", r.Account, Host(), r.Until.Local().Format("Mon 2 Jan 15:04")), Until: r.Until, Reason: r.Reason}}
+		return kept, &QuotaError{Wait{For: fmt.Sprintf("quota: account %s of %s has none until %s", r.Account, Host(),
+			r.Until.Local().Format("Mon 2 Jan 15:04")), Until: r.Until, Reason: r.Reason}}
 	}
 	l, err := s.lane(ctx, &cfg, backends)
 	if err != nil {
@@ -340,9 +326,10 @@ func (s *making) make(ctx context.Context, order Order, hear func(Live)) (kept K
 		defer s.Maker.mu.Unlock()
 		s.idle = append(s.idle, l)
 	}()
-	log := filepath.Join(store.NewHome(s.root).Run(s.Loop), "logs", fmt.Sprintf("%d-%s.log", s.Try, s.run))
+	log := filepath.Join(l.logs, fmt.Sprintf("%d-%s.log", s.Try, s.run))
 	start, input := o.Start, o.Input
-	start.At, start.Branch, start.Aside, start.Since, start.Named = o.At.Hash, o.At.Branch, log+".aside", time.Time{}, nil
+	start.At, start.Branch, start.Aside, start.Since, start.Named = o.At.Hash, o.At.Branch, log+".aside", time.Time{},
+		nil
 	if _, err := l.slot.Prepare(ctx, start); err != nil {
 		return kept, err
 	}
@@ -370,8 +357,11 @@ func (s *making) make(ctx context.Context, order Order, hear func(Live)) (kept K
 		if until.IsZero() {
 			until = now.Add(unsaid)
 		}
-		what, _, _ := strings.Cut(r.Reason, "; resets ")                                                                                                          // which Until says
-		_ = accounts.Note(quota.Record{Backend: input.Backend, Until: until, Reason: cut(l.runner.Redact.Text(what), maxTitle), Loop: LoopName(s.Loop), At: now}) // else the next attempt meets it too
+		// which Until says
+		what, _, _ := strings.Cut(r.Reason, "; resets ")
+		// else the next attempt meets it too
+		_ = accounts.Note(quota.Record{Backend: input.Backend, Until: until,
+			Reason: cut(l.runner.Redact.Text(what), maxTitle), Loop: LoopName(s.Loop), At: now})
 	}
 	gctx, done := attempt.Linger(ctx)
 	defer done()
@@ -415,7 +405,8 @@ func (s *making) lane(ctx context.Context, cfg *config.Config, backends []agent.
 	}
 	place := filepath.Join(filepath.Dir(s.root), filepath.Base(s.root)+".pool")
 	commands := func(slot *workspace.Slot, dir string) (attempt.Agent, attempt.Verifier, func() error, error) {
-		q := launch.CommandsOf{Config: *cfg, Sandbox: box, Backends: backends, Files: dir, Dir: s.root, Cookie: launch.Cookie(fmt.Sprintf("%s/slot-%d", s.root, slot.Number))}
+		q := launch.CommandsOf{Config: *cfg, Sandbox: box, Backends: backends, Files: dir, Dir: s.root,
+			Cookie: launch.Cookie(fmt.Sprintf("%s/slot-%d", s.root, slot.Number))}
 		q.Sandbox.Slot = sandbox.Slot{Tree: slot.Tree(), Objects: slot.Objects(), Shown: []string{dir}}
 		var c launch.Commands
 		if err := c.Start(q); err != nil {
@@ -423,14 +414,16 @@ func (s *making) lane(ctx context.Context, cfg *config.Config, backends []agent.
 		}
 		return c.Agents(), c.Verifier(), c.Close, nil
 	}
-	logs := filepath.Join(store.NewHome(s.root).Run(s.Loop), "logs")
-	if err := os.MkdirAll(logs, 0o755); err != nil {
+	l.logs = filepath.Join(store.NewHome(s.root).Run(s.Loop), "logs")
+	if err := os.MkdirAll(l.logs, 0o755); err != nil {
 		return l, err
 	}
-	setup := lab.Setup{Command: cfg.Pool.Setup, Log: filepath.Join(logs, "setup-"+s.run+".log"), Redact: redact.Of(cfg.Secrets(os.Environ())), Timeout: time.Duration(cfg.Pool.SetupTimeout) * time.Second}
+	setup := lab.Setup{Command: cfg.Pool.Setup, Log: filepath.Join(l.logs, "setup-"+s.run+".log"),
+		Redact: redact.Of(cfg.Secrets(os.Environ())), Timeout: time.Duration(cfg.Pool.SetupTimeout) * time.Second}
 	setup.Shown = setup.Log
 	var verifier attempt.Verifier
-	pool := workspace.PoolOptions{Repo: s.repo, FS: atomicfile.OS(), Place: place, Root: s.root, Dir: s.root, Shown: box.Mounts(), Fresh: cfg.Pool.Fresh, Setup: cfg.Pool.Setup,
+	pool := workspace.PoolOptions{Repo: s.repo, FS: atomicfile.OS(), Place: place, Root: s.root, Dir: s.root,
+		Shown: box.Mounts(), Fresh: cfg.Pool.Fresh, Setup: cfg.Pool.Setup,
 		Run: func(ctx context.Context, slot *workspace.Slot) error { return lab.SetUp(ctx, verifier, slot, setup) }}
 	if l.slot, err = workspace.NewPool(pool).Take(ctx, 0); err != nil {
 		return l, err
@@ -445,9 +438,11 @@ func (s *making) lane(ctx context.Context, cfg *config.Config, backends []agent.
 		return l, err
 	}
 	l.end = append(l.end, end)
-	l.runner = &attempt.Runner{Grace: grace, Agent: agents, Verify: verifier, Redact: setup.Redact, Dir: dir, Looks: attempt.Looks(), Repo: s.repo, Below: "."}
+	l.runner = &attempt.Runner{Grace: grace, Agent: agents, Verify: verifier, Redact: setup.Redact, Dir: dir,
+		Looks: attempt.Looks(), Repo: s.repo, Below: "."}
 	if cfg.NeedsLab() {
-		looks := lab.New(lab.Options{Pool: pool, Files: filepath.Join(dir, "lab"), Log: setup.Log, Shown: setup.Log, Redact: setup.Redact, Setup: setup.Timeout,
+		looks := lab.New(lab.Options{Pool: pool, Files: filepath.Join(dir, "lab"), Log: setup.Log, Shown: setup.Log,
+			Redact: setup.Redact, Setup: setup.Timeout,
 			Start: func(slot *workspace.Slot, dir string) (attempt.Verifier, func() error, error) {
 				_, v, end, err := commands(slot, dir)
 				return v, end, err
@@ -484,7 +479,8 @@ func (s *making) saw(step *attempt.Step, log string) {
 	}
 }
 
-// deliver puts what came of the attempt on the remote in the place of its order, with the trees that it names. Where another worker was there first, its result counts.
+// deliver puts what came of the attempt on the remote in the place of its order, with the trees that it names. Where
+// another worker was there first, its result counts.
 func (s *making) deliver(ctx context.Context, out *Outcome, log string) (kept Kept, err error) {
 	files := map[string][]byte{}
 	prefix := strings.TrimSuffix(log, "log")
@@ -562,7 +558,8 @@ func (s *making) follow(ctx context.Context, log string, hear func(Live)) (done 
 			if err != nil || tree == had {
 				continue
 			}
-			commit, err := s.repo.Link(ctx, before, gitops.Link{Tree: tree, When: began, Message: "descartes: log so far"})
+			commit, err := s.repo.Link(ctx, before, gitops.Link{Tree: tree, When: began,
+				Message: "descartes: log so far"})
 			if err == nil {
 				err = s.push.move(ctx, "+"+commit+":"+s.report)
 			}

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,8 @@ import (
 	"descartes/gitops"
 )
 
-// Reach talks with something that may be away for a while, and reports when it does not answer and when it does again. It is safe for concurrent use.
+// Reach talks with something that may be away for a while, and reports when it does not answer and when it does again.
+// It is safe for concurrent use.
 type Reach struct {
 	Name string
 	Away func(error) bool // whether asking again may help
@@ -26,12 +28,15 @@ type remote struct {
 	repo       *gitops.Repo
 	name       string // or URL
 	push, pull convoy
+
+	mu    sync.Mutex
+	spent []string // refs here that nobody needs any more
 }
 
 func newRemote(repo *gitops.Repo, name string, note func(string)) *remote {
-	r := &remote{Reach: Reach{Name: "the remote " + name, Away: gitops.Unreachable, Note: note}, repo: repo, name: name}
-	r.push = newConvoy(func(ctx context.Context, refspecs []string) error { return repo.Send(ctx, name, refspecs...) })
-	r.pull = newConvoy(func(ctx context.Context, refspecs []string) error { return repo.Fetch(ctx, name, refspecs...) })
+	r := &remote{Reach: Reach{Name: "the remote " + name, Away: gitops.Unreachable, Note: note}, repo: repo,
+		name: name}
+	r.push, r.pull = newConvoy(name, repo.Send), newConvoy(name, repo.Fetch)
 	return r
 }
 
@@ -51,10 +56,36 @@ func (r *remote) there(ctx context.Context, ref string) (bool, error) {
 	return len(names) > 0, err
 }
 
-// convoy moves refs. What is to go while git is under way goes together in its next call.
+// at is the commit of a ref here; where one was named, it is that.
+func (r *remote) at(ref string, named *string) error {
+	at, err := r.repo.RefCommit(ref)
+	if *named = cmp.Or(*named, at); err == nil && at != *named {
+		err = fmt.Errorf("%s is %.12s there, and %.12s was named", ref, at, *named)
+	}
+	return err
+}
+
+// mostSpent is how many refs are kept that nobody needs any more.
+const mostSpent = 64
+
+// forget removes refs here, once there are enough of them.
+func (r *remote) forget(ctx context.Context, refs ...string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.spent = append(r.spent, refs...); len(r.spent) < mostSpent {
+		return nil
+	}
+	refs, r.spent = r.spent, nil
+	return r.repo.DeleteRefs(ctx, refs...)
+}
+
+// convoy moves refs. What is to go while git is under way, or within as much time as it took, goes together in its
+// next call: that takes longer the more refs a repository has.
 type convoy struct {
-	do   func(ctx context.Context, refspecs []string) error
-	turn chan struct{} // full while git is under way
+	name string // of the remote
+	do   func(ctx context.Context, remote string, refspecs ...string) error
+	turn chan struct{} // full while git is under way, or rests
+	rest time.Time     // until when; for whoever has the turn
 
 	mu   sync.Mutex
 	next []*load
@@ -69,8 +100,8 @@ type load struct {
 // errAlone says that a load could not go with the others, which may be their fault.
 var errAlone = errors.New("one of several refs was refused")
 
-func newConvoy(do func(context.Context, []string) error) convoy {
-	return convoy{do: do, turn: make(chan struct{}, 1)}
+func newConvoy(name string, do func(context.Context, string, ...string) error) convoy {
+	return convoy{name: name, do: do, turn: make(chan struct{}, 1)}
 }
 
 func (c *convoy) move(ctx context.Context, refspecs ...string) (err error) {
@@ -83,18 +114,26 @@ func (c *convoy) move(ctx context.Context, refspecs ...string) (err error) {
 	case <-ctx.Done():
 		return ctx.Err()
 	case c.turn <- struct{}{}:
+		select {
+		case <-ctx.Done(): // whoever has the next turn moves it
+			<-c.turn
+			return ctx.Err()
+		case <-time.After(time.Until(c.rest)):
+		}
 		c.mu.Lock()
 		all := c.next
 		c.next = nil
 		c.mu.Unlock()
 		if len(all) > 0 {
+			began := time.Now()
 			c.lead(ctx, all)
+			c.rest = time.Now().Add(min(time.Since(began), mostRest))
 		}
 		<-c.turn
 		err = <-mine.over
 	}
 	if errors.Is(err, errAlone) {
-		err = c.do(ctx, refspecs)
+		err = c.do(ctx, c.name, refspecs...)
 	}
 	return err
 }
@@ -105,7 +144,7 @@ func (c *convoy) lead(ctx context.Context, all []*load) {
 	for _, l := range all {
 		refspecs = append(refspecs, l.refspecs...)
 	}
-	err := c.do(ctx, refspecs)
+	err := c.do(ctx, c.name, refspecs...)
 	if err != nil && len(all) > 1 && (ctx.Err() != nil || !gitops.Unreachable(err)) {
 		err = errAlone
 	}
@@ -119,6 +158,7 @@ const (
 	reachFor  = time.Hour
 	fetchFor  = time.Minute // by a worker that has nothing to lose: another one may reach it
 	mostReach = 30 * time.Second
+	mostRest  = 2 * time.Second // of a convoy
 )
 
 // Do repeats f until there is an answer, or a refusal, for so long at most; 0 is for ever.

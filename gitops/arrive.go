@@ -14,10 +14,12 @@ import (
 // maxNamed bounds a file that WithOwn takes, in bytes.
 const maxNamed = 64 << 20
 
-// WithOwn is a tree with those of the working tree's files at some paths, or below them, that HEAD does not have as they are, ignored ones too; own are
-// their paths. It leaves out links and what is deleted.
+// WithOwn is a tree with those of the working tree's files at some paths, or below them, that HEAD does not have as
+// they are, ignored ones too; own are their paths. It leaves out links and what is deleted.
 func (r *Repo) WithOwn(ctx context.Context, tree Tree, at []string) (with Tree, own []string, err error) {
-	b, err := r.cli.run(ctx, gitCall{options: literally, args: append([]string{"status", "--porcelain=v1", "-z", "--untracked-files=all", "--ignored=matching", "--no-renames", "--ignore-submodules=all", "--"}, at...)})
+	b, err := r.cli.run(ctx, gitCall{options: literally, args: append(
+		[]string{"status", "--porcelain=v1", "-z", "--untracked-files=all", "--ignored=matching", "--no-renames",
+			"--ignore-submodules=all", "--"}, at...)})
 	if err != nil {
 		return "", nil, fmt.Errorf("look for files that are not committed: %w", err)
 	}
@@ -37,8 +39,8 @@ func (r *Repo) WithOwn(ctx context.Context, tree Tree, at []string) (with Tree, 
 	return with, sortedKeys(files), err
 }
 
-// Arrive brings what differs between two trees into the working tree, as uncommitted changes: all of it or nothing. why says what is in the way;
-// "" means that it is there.
+// Arrive brings what differs between two trees into the working tree, as uncommitted changes: all of it or nothing.
+// why says what is in the way; "" means that it is there.
 func (r *Repo) Arrive(ctx context.Context, from, to Tree) (why string, err error) {
 	err = r.diff(ctx, from, to, func(path string, was, is treeItem) {
 		if was.mode == modeGitlink && is.mode == modeGitlink && r.cli.holds(path) {
@@ -48,13 +50,15 @@ func (r *Repo) Arrive(ctx context.Context, from, to Tree) (why string, err error
 	if err != nil || why != "" {
 		return why, err
 	}
-	patch, err := r.cli.run(ctx, gitCall{args: []string{"diff-tree", "-r", "-p", "--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color",
+	patch, err := r.cli.run(ctx, gitCall{args: []string{"diff-tree", "-r", "-p", "--binary", "--full-index",
+		"--no-renames", "--no-ext-diff", "--no-textconv", "--no-color",
 		"--src-prefix=a/", "--dst-prefix=b/", string(from), string(to)}})
 	if err != nil || len(patch) == 0 {
 		return "", err
 	}
 	apply := func(args ...string) error {
-		_, err := r.cli.run(ctx, gitCall{args: append([]string{"apply", "--whitespace=nowarn"}, args...), stdin: patch})
+		_, err := r.cli.run(ctx, gitCall{args: append([]string{"apply", "--whitespace=nowarn"}, args...),
+			stdin: patch})
 		return err
 	}
 	if apply("--check") == nil {
@@ -75,7 +79,8 @@ func (r *Repo) Arrive(ctx context.Context, from, to Tree) (why string, err error
 }
 
 // unfits are git's words for what keeps a change from a file, with ours.
-var unfits = map[string]string{"patch does not apply": "it was changed here in the same place", "No such file or directory": "it is not here any more",
+var unfits = map[string]string{"patch does not apply": "it was changed here in the same place",
+	"No such file or directory":           "it is not here any more",
 	"already exists in working directory": "it was made here, too"}
 
 // unfit says in which files changes do not fit what is here, by git's words for it.
@@ -96,7 +101,8 @@ func unfit(said string) string {
 	return strings.Join(list, ", ")
 }
 
-// Taking is what to type to have here what a commit changed, with git's markers where the same lines were changed here.
+// Taking is what to type to have here what a commit changed, with git's markers where the same lines were changed
+// here.
 func (r *Repo) Taking(ctx context.Context, ref string) string {
 	line := "git show --format= --binary " + ref + " | git apply --3way"
 	args := []string{"ls-files", "-z", "-m", "-o", "--"}
@@ -121,8 +127,8 @@ func (r *Repo) Taking(ctx context.Context, ref string) string {
 	return "git add -f " + strings.Join(add, " ") + " && " + line
 }
 
-// arriving names in this working tree, while changes arrive, a commit of the working tree as it is to be, whose parent is one of it as it was: git removes all files that it
-// changes before it writes them.
+// arriving names in this working tree, while changes arrive, a commit of the working tree as it is to be, whose parent
+// is one of it as it was: git removes all files that it changes before it writes them.
 const arriving = "refs/worktree/descartes/arriving"
 
 // noteArrival sets that ref for a patch.
@@ -136,7 +142,8 @@ func (r *Repo) noteArrival(ctx context.Context, patch []byte) error {
 	if err != nil {
 		return err
 	}
-	if _, err := r.cli.run(ctx, gitCall{args: []string{"apply", "--cached", "--whitespace=nowarn"}, index: index, stdin: patch}); err != nil {
+	if _, err := r.cli.run(ctx, gitCall{args: []string{"apply", "--cached", "--whitespace=nowarn"}, index: index,
+		stdin: patch}); err != nil {
 		return nil // it changes what git ignores, which no tree has
 	}
 	to, err := r.cli.word(ctx, index, "write-tree")

@@ -38,7 +38,8 @@ func TestArrivalIsFinished(t *testing.T) {
 			if name == "a file of his since" {
 				b = "his\n"
 			}
-			for path, want := range map[string]string{"a": "one\nmine\nagent\n", "d/b": b, "n": "new\n", "notes": "note\n"} {
+			for path, want := range map[string]string{"a": "one\nmine\nagent\n", "d/b": b, "n": "new\n",
+				"notes": "note\n"} {
 				if got, err := os.ReadFile(fmt.Sprint(s.dir, "/", path)); err != nil || string(got) != want {
 					t.Errorf("%s: %q, %v, want %q", path, got, err, want)
 				}

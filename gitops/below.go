@@ -3,12 +3,16 @@ package gitops
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
+
+	"descartes/internal/plainfile"
 )
 
 // Below is where an attempt's own git went back behind the commit that the attempt began at.
@@ -32,11 +36,27 @@ func (s *Slot) Tip(ctx context.Context) string {
 	if fi, err := os.Lstat(dot); err != nil || !fi.IsDir() || exists(filepath.Join(dot, "commondir")) {
 		return ""
 	}
+	if s.unmoved(dot) { // as after most attempts: git need not be asked
+		return s.at.Hash
+	}
 	return s.cli.checkedOut(ctx, s.tree)
 }
 
-// Below reads what HEAD, which is at tip, and its reflog tell about the attempt. A commit in place of another, which git commit --amend makes, is none of this: no file
-// changes then.
+// unmoved reports whether HEAD of the agent's repository and its branch are as Prepare wrote them.
+func (s *Slot) unmoved(dot string) bool {
+	for name, want := range s.wrote {
+		if is, err := plainfile.Read(s.tree, filepath.Join(dot, name), int64(len(want))); err != nil ||
+			!bytes.Equal(is, want) {
+			return false
+		}
+	}
+	_, err := os.Lstat(filepath.Join(dot, s.at.Branch)) // of a detached HEAD the folder itself
+	return s.wrote != nil && exists(filepath.Join(dot, "objects")) && exists(filepath.Join(dot, "refs", "heads")) &&
+		(s.at.Branch == "" || errors.Is(err, fs.ErrNotExist))
+}
+
+// Below reads what HEAD, which is at tip, and its reflog tell about the attempt. A commit in place of another, which
+// git commit --amend makes, is none of this: no file changes then.
 func (s *Slot) Below(ctx context.Context, tip string) (b Below, err error) {
 	at := s.at.Hash
 	if at == "" {
@@ -49,7 +69,9 @@ func (s *Slot) Below(ctx context.Context, tip string) (b Below, err error) {
 	var visited []string
 	for line := range strings.Lines(string(log)) {
 		about, message, _ := strings.Cut(line, "\t")
-		if f := strings.Fields(about); len(f) > 1 && !strings.HasPrefix(message, "commit") && !strings.HasPrefix(message, "descartes: ") && !slices.Contains(visited, f[1]) && len(visited) < mostVisited {
+		if f := strings.Fields(about); len(f) > 1 && !strings.HasPrefix(message, "commit") &&
+			!strings.HasPrefix(message, "descartes: ") && !slices.Contains(visited, f[1]) &&
+			len(visited) < mostVisited {
 			visited = append(visited, f[1])
 		}
 	}
@@ -94,8 +116,8 @@ func (s *Slot) reflog() ([]byte, error) {
 	return b[min(s.logged, int64(len(b))):], err
 }
 
-// TakenBack lists the paths that differ between two states and are in a third as they were in the first. With lost set it lists those too that lack a
-// line which the second brought.
+// TakenBack lists the paths that differ between two states and are in a third as they were in the first. With lost set
+// it lists those too that lack a line which the second brought.
 func (r *Repo) TakenBack(ctx context.Context, was, is, now Tree, lost bool) (paths []string, err error) {
 	view := r.view(now)
 	var differ [][2]treeItem

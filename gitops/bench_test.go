@@ -24,10 +24,12 @@ func newBenchRepo(b *testing.B, n int) *benchRepo {
 	r := &benchRepo{b: b, dir: filepath.Join(base, "repo"), n: n}
 	r.env = []string{"HOME=" + base, "PATH=" + os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C"}
 	for i := range n {
-		r.put(r.name(i), fmt.Appendf(nil, "file %d\n%01990d\n", i%64, i%64)) // few objects: writing them is most of the time
+		// few objects: writing them is most of the time
+		r.put(r.name(i), fmt.Appendf(nil, "file %d\n%01990d\n", i%64, i%64))
 	}
 	r.put(".gitignore", []byte("node_modules/\n*.o\n"))
-	for _, args := range [][]string{{"init", "-q"}, {"config", "user.name", "A"}, {"config", "user.email", "a@b.c"}, {"config", "gc.auto", "0"},
+	for _, args := range [][]string{{"init", "-q"}, {"config", "user.name", "A"}, {"config", "user.email", "a@b.c"},
+		{"config", "gc.auto", "0"},
 		{"add", "-A"}, {"commit", "-qm", "base"}} {
 		r.git(args...)
 	}
@@ -82,7 +84,8 @@ func BenchmarkSlot(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			r := newBenchRepo(b, n)
 			user := r.open()
-			slot, err := user.OpenSlot(b.Context(), SlotOptions{Dir: filepath.Join(b.TempDir(), "1"), Objects: filepath.Join(b.TempDir(), "objects")})
+			slot, err := user.OpenSlot(b.Context(), SlotOptions{Dir: filepath.Join(b.TempDir(), "1"),
+				Objects: filepath.Join(b.TempDir(), "objects")})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// snapshot stages the whole working tree in a private index, which stays until the next one, and writes its tree. Protected paths stay as the
-// repository's index has them.
+// snapshot stages the whole working tree in a private index, which stays until the next one, and writes its tree.
+// Protected paths stay as the repository's index has them.
 func (c *cli) snapshot(ctx context.Context) (Tree, error) {
 	from, was := filepath.Join(c.l.gitDir, "index"), Tree("")
 	if c.unites && c.tree != "" && exists(c.last) { // of the same attempt
@@ -40,8 +40,8 @@ func (c *cli) snapshot(ctx context.Context) (Tree, error) {
 	return c.tree, nil
 }
 
-// addAll is `git add -A` but for protected paths. A repository that the index does not know becomes files in a slot; elsewhere it stays one, and git
-// cannot record it without a commit. same says that the index had it all.
+// addAll is `git add -A` but for protected paths. A repository that the index does not know becomes files in a slot;
+// elsewhere it stays one, and git cannot record it without a commit. same says that the index had it all.
 func (c *cli) addAll(ctx context.Context, index string, guard protection) (same bool, err error) {
 	inner, gone, err := c.nested(ctx, index)
 	if err == nil {
@@ -61,7 +61,8 @@ func (c *cli) addAll(ctx context.Context, index string, guard protection) (same 
 			args = append(args, ":(top,exclude,literal)"+strings.TrimSuffix(p, "/"))
 		}
 		said := ""
-		added, err := c.run(ctx, gitCall{options: []string{"-c", "core.safecrlf=false", "-c", "core.sparseCheckout=false"}, args: args, index: index, warned: &said})
+		added, err := c.run(ctx, gitCall{options: []string{"-c", "core.safecrlf=false", "-c",
+			"core.sparseCheckout=false"}, args: args, index: index, warned: &said})
 		again, uerr := c.unite(ctx, index, said)
 		if uerr != nil {
 			return false, uerr
@@ -72,7 +73,9 @@ func (c *cli) addAll(ctx context.Context, index string, guard protection) (same 
 		if c.out = append(leftByGit(err), bare...); err == nil || onlyIgnored(err) {
 			return len(added) == 0 && c.whole, c.setNested(ctx, index, inner)
 		}
-		if said, ok := errors.AsType[*gitError](err); ok && tries < 5 && strings.Contains(said.said, "unstable object source") { // a file that grows
+		// a file that grows
+		if said, ok := errors.AsType[*gitError](err); ok && tries < 5 &&
+			strings.Contains(said.said, "unstable object source") {
 			continue
 		}
 		empty := named(said, "error: '", "' does not have a commit checked out")
@@ -89,8 +92,8 @@ func (c *cli) addAll(ctx context.Context, index string, guard protection) (same 
 	}
 }
 
-// unite makes files of repositories that git add met in a slot for the first time: a commit could at most name theirs. Those that .gitmodules names
-// stay. It reports whether there is more to add.
+// unite makes files of repositories that git add met in a slot for the first time: a commit could at most name theirs.
+// Those that .gitmodules names stay. It reports whether there is more to add.
 func (c *cli) unite(ctx context.Context, index, said string) (again bool, err error) {
 	if !c.unites {
 		return false, nil
@@ -131,7 +134,8 @@ func named(said, before, after string) (names []string) {
 // onlyIgnored reports whether git add did everything and only complains that a path it had to leave out is ignored.
 func onlyIgnored(err error) bool {
 	var ge *gitError
-	return errors.As(err, &ge) && ge.code == 1 && strings.HasPrefix(ge.said, "The following paths are ignored by one of your .gitignore files:") &&
+	return errors.As(err, &ge) && ge.code == 1 && strings.HasPrefix(ge.said,
+		"The following paths are ignored by one of your .gitignore files:") &&
 		!strings.Contains(ge.said, "error: ") && !strings.Contains(ge.said, "fatal: ")
 }
 
@@ -208,7 +212,8 @@ func (c *cli) forget(ctx context.Context, index string, paths []string) error {
 	if len(paths) == 0 {
 		return nil
 	}
-	_, err := c.run(ctx, gitCall{args: []string{"update-index", "--force-remove", "-z", "--stdin"}, index: index, stdin: nulJoin(slices.Sorted(slices.Values(paths)))})
+	_, err := c.run(ctx, gitCall{args: []string{"update-index", "--force-remove", "-z", "--stdin"}, index: index,
+		stdin: nulJoin(slices.Sorted(slices.Values(paths)))})
 	return err
 }
 
@@ -220,11 +225,13 @@ func (c *cli) commitIndex(ctx context.Context, tree Tree) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := c.run(ctx, gitCall{args: []string{"read-tree", "-m", "-i", string(tree)}, index: index}); err != nil { // whatever the files are
+	// whatever the files are
+	if _, err := c.run(ctx, gitCall{args: []string{"read-tree", "-m", "-i", string(tree)}, index: index}); err != nil {
 		return index, err
 	}
 	// For hooks that ask git's plumbing. Exit status 1: some files differ, which is none of our business.
-	if _, err := c.run(ctx, gitCall{args: []string{"update-index", "-q", "--refresh"}, index: index}); err != nil && exitCode(err) != 1 {
+	if _, err := c.run(ctx, gitCall{args: []string{"update-index", "-q", "--refresh"}, index: index}); err != nil &&
+		exitCode(err) != 1 {
 		return index, err
 	}
 	return index, nil
@@ -242,7 +249,8 @@ func (c *cli) setEntries(ctx context.Context, index string, entries map[string]t
 	}
 	removed.Write(set.Bytes())
 	said := ""
-	_, err := c.run(ctx, gitCall{args: []string{"update-index", "-z", "--index-info"}, index: index, stdin: removed.Bytes(), warned: &said})
+	_, err := c.run(ctx, gitCall{args: []string{"update-index", "-z", "--index-info"}, index: index,
+		stdin: removed.Bytes(), warned: &said})
 	if bad := named(said, "Ignoring path ", ""); err == nil && len(bad) > 0 {
 		return &RefusedError{Reason: "a tree holds the unsafe name " + strconv.Quote(bad[0])}
 	}
@@ -253,8 +261,9 @@ func (c *cli) setEntries(ctx context.Context, index string, entries map[string]t
 func lockedBy(path string, err error) error {
 	if fi, lerr := os.Lstat(path + ".lock"); lerr == nil {
 		return &RefusedError{
-			Reason: fmt.Sprintf("%s.lock is held, since %s: another git command is running here, or one was killed", path, fi.ModTime().Format(time.RFC3339)),
-			Hint:   "wait for it, or delete the file if no git command is running",
+			Reason: fmt.Sprintf("%s.lock is held, since %s: another git command is running here, or one was killed",
+				path, fi.ModTime().Format(time.RFC3339)),
+			Hint: "wait for it, or delete the file if no git command is running",
 		}
 	}
 	return err

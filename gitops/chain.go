@@ -2,6 +2,7 @@ package gitops
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -39,14 +40,15 @@ func (r *Repo) link(ctx context.Context, l Link, parents ...string) (id string, 
 		}
 	}
 	if _, err := r.objects.read(string(l.Tree), 0); err != nil {
-		return "", fmt.Errorf("the tree %s is gone: somebody pruned the repository", l.Tree)
+		return "", err
 	}
 	who := r.keeper()
 	return r.putCommit(ctx, who, who, l.Tree, of, l.Message, l.When)
 }
 
-// Extend stores links one on the other, and moves a ref from a commit to the last of them; from is "" to make the ref, and then the first has one
-// parent at most. Another process that moved the ref makes it fail. All is on disk when it returns, and it waits while git gc runs.
+// Extend stores links one on the other, and moves a ref from a commit to the last of them; from is "" to make the ref,
+// and then the first has one parent at most. Another process that moved the ref makes it fail. All is on disk when it
+// returns, and it waits while git gc runs.
 func (r *Repo) Extend(ctx context.Context, ref, from string, links ...Link) (tip string, err error) {
 	r.AwaitGC(ctx)
 	subject := ""
@@ -68,17 +70,20 @@ func (r *Repo) Extend(ctx context.Context, ref, from string, links ...Link) (tip
 	return tip, nil
 }
 
-// named stores a commit and names it; again if a git gc deleted it in between.
+// named stores a commit and names it; again if a git gc deleted it in between, or afterwards, for it had looked for refs
+// before.
 func (r *Repo) named(ctx context.Context, put func() (string, error), name func(hash string) error) (string, error) {
+	done := false
 	for try := 1; ; try++ {
-		commit, err := put()
-		if err != nil {
-			return "", err
+		commit, err := put() // the same one each time
+		if err == nil && !done {
+			err = name(commit)
 		}
-		if err = name(commit); err == nil || try == keptAgain || r.has(ctx, commit) || ctx.Err() != nil {
+		done = err == nil
+		r.AwaitGC(ctx)
+		if _, gone := r.objects.read(commit, 0); !errors.Is(gone, ErrGone) || try == keptAgain || ctx.Err() != nil {
 			return commit, err
 		}
-		r.AwaitGC(ctx) // which has deleted the commit
 	}
 }
 
@@ -132,8 +137,8 @@ func (r *Repo) History(ctx context.Context, from, last string, limit int) (list 
 	return list, false, nil
 }
 
-// Chain reads a chain of commits, first parents only, nearest first, up to a commit and for as long as they have a trailer. rest is the first one
-// left out, "" for none.
+// Chain reads a chain of commits, first parents only, nearest first, up to a commit and for as long as they have a
+// trailer. rest is the first one left out, "" for none.
 func (r *Repo) Chain(ctx context.Context, tip, until, trailer string) (links []ChainLink, rest string, err error) {
 	for rest = tip; rest != "" && rest != until; {
 		c, err := r.objects.commit(rest)
@@ -151,7 +156,8 @@ func (r *Repo) Chain(ctx context.Context, tip, until, trailer string) (links []C
 	return links, rest, nil
 }
 
-// News are the commits that lead to a commit and not to another, "" for all, and whose message has a line; oldest first.
+// News are the commits that lead to a commit and not to another, "" for all, and whose message has a line; oldest
+// first.
 func (r *Repo) News(ctx context.Context, than, to, line string) (list []ChainLink, err error) {
 	args := []string{"rev-list", "--reverse", "--topo-order", "--fixed-strings", "--grep=" + line, to}
 	if than != "" {

@@ -15,8 +15,8 @@ import (
 	"descartes/internal/plainfile"
 )
 
-// CommitWave makes a commit that no ref names yet. Where ByGit says that git makes it, this is a slot that stands at the parent with the tree's files;
-// its HEAD moves, and its index stays as it is: the next Prepare makes both anew.
+// CommitWave makes a commit that no ref names yet. Where ByGit says that git makes it, this is a slot that stands at
+// the parent with the tree's files; its HEAD moves, and its index stays as it is: the next Prepare makes both anew.
 func (r *Repo) CommitWave(ctx context.Context, w Wave) (Commit, error) {
 	r.AwaitGC(ctx)
 	before, err := r.CommitTree(w.On)
@@ -39,7 +39,8 @@ func (r *Repo) CommitWave(ctx context.Context, w Wave) (Commit, error) {
 	return r.committed(ctx, hash, late, before, tree)
 }
 
-// treeOfWave is the tree that a wave's commit should have: the wave's own with its files, where git does not ignore them.
+// treeOfWave is the tree that a wave's commit should have: the wave's own with its files, where git does not ignore
+// them.
 func (r *Repo) treeOfWave(ctx context.Context, w Wave, head Tree) (Tree, error) {
 	at, files := r.view(head), maps.Clone(w.Files)
 	for name := range w.Files {
@@ -76,8 +77,8 @@ func (r *Repo) commitByUs(ctx context.Context, tree Tree, message string, parent
 	return r.putCommit(ctx, author, committer, tree, parents, message, time.Now())
 }
 
-// commitByGit makes the commit with `git commit`, so that hooks, filters and signing act, from an index of its own. late says that a hook did not end
-// in time after the commit was made.
+// commitByGit makes the commit with `git commit`, so that hooks, filters and signing act, from an index of its own.
+// late says that a hook did not end in time after the commit was made.
 func (r *Repo) commitByGit(ctx context.Context, w Wave, tree Tree) (hash, late string, err error) {
 	if w.On == "" {
 		if err := r.setHead(ctx, ""); err != nil {
@@ -89,7 +90,8 @@ func (r *Repo) commitByGit(ctx context.Context, w Wave, tree Tree) (hash, late s
 	if err != nil {
 		return "", "", err
 	}
-	call := gitCall{args: []string{"commit", "-q", "--cleanup=verbatim", "-F", "-"}, index: index, stdin: []byte(w.Message), hooks: r.cli.hooks}
+	call := gitCall{args: []string{"commit", "-q", "--cleanup=verbatim", "-F", "-"}, index: index,
+		stdin: []byte(w.Message), hooks: r.cli.hooks}
 	if call.hooks {
 		if call.options, err = r.usersHooks(ctx, w.Began); err != nil {
 			return "", "", fmt.Errorf("take the hooks of %s: %w", shortHash(w.Began), err)
@@ -101,7 +103,9 @@ func (r *Repo) commitByGit(ctx context.Context, w Wave, tree Tree) (hash, late s
 		stopped.Inside = hooksOf(names)
 	}
 	if refused, ok := errors.AsType[*gitError](err); ok && r.cli.hooks && len(liveHooks(r.l, r.set)) > 0 {
-		return "", "", &RefusedError{Reason: refused.Error(), Hint: "do what its hooks ask for; they ran in " + r.l.root + ", and pool.setup can make what they lack there"}
+		return "", "", &RefusedError{Reason: refused.Error(),
+			Hint: "do what its hooks ask for; they ran in " + r.l.root +
+				", and pool.setup can make what they lack there"}
 	}
 	if err != nil && !slow {
 		return "", "", err
@@ -113,15 +117,17 @@ func (r *Repo) commitByGit(ctx context.Context, w Wave, tree Tree) (hash, late s
 	case head == w.On && slow:
 		return "", "", err
 	case head == w.On:
-		return "", "", &RefusedError{Reason: "git made the commit, but a hook removed it again", Hint: "git reflog lists it"}
+		return "", "", &RefusedError{Reason: "git made the commit, but a hook removed it again",
+			Hint: "git reflog lists it"}
 	case slow: // perhaps by a hook that runs when the commit is made
 		late = stopped.Error() + ", when the commit was made"
 	}
 	return head, late, nil
 }
 
-// usersHooks makes a folder of the hooks that lie in the working tree, and returns the option that has git run those: as the commit has them with which a
-// run began, for an attempt may have rewritten them, and as the user has them where git does not (what husky generates).
+// usersHooks makes a folder of the hooks that lie in the working tree, and returns the option that has git run those:
+// as the commit has them with which a run began, for an attempt may have rewritten them, and as the user has them
+// where git does not (what husky generates).
 func (r *Repo) usersHooks(ctx context.Context, began string) (options []string, err error) {
 	rel, err := filepath.Rel(r.l.root, hooksDir(r.l, r.set))
 	if _, set := r.set["core.hookspath"]; !set || err != nil || !filepath.IsLocal(rel) || r.lender.root == "" {
@@ -139,13 +145,15 @@ func (r *Repo) usersHooks(ctx context.Context, began string) (options []string, 
 		index, err := r.cli.indexOf(ctx, began)
 		defer os.Remove(index)
 		if err == nil {
-			_, err = r.cli.run(ctx, gitCall{args: []string{"checkout-index", "-a", "-q", "--prefix=" + place + "/"}, index: index, env: []string{"GIT_LFS_SKIP_SMUDGE=1"}})
+			_, err = r.cli.run(ctx, gitCall{args: []string{"checkout-index", "-a", "-q", "--prefix=" + place + "/"},
+				index: index, env: []string{"GIT_LFS_SKIP_SMUDGE=1"}})
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	own, err := r.cli.run(ctx, gitCall{options: append([]string{"--git-dir=" + r.lender.gitDir, "--work-tree=" + r.lender.root}, literally...), args: []string{"ls-files", "-z", "-o", "--", top}})
+	own, err := r.cli.run(ctx, gitCall{options: append([]string{"--git-dir=" + r.lender.gitDir,
+		"--work-tree=" + r.lender.root}, literally...), args: []string{"ls-files", "-z", "-o", "--", top}})
 	for _, name := range nulSplit(own) {
 		from, to := filepath.Join(r.lender.root, name), filepath.Join(place, name)
 		b, rerr := plainfile.Read(r.lender.root, from, maxNamed)
@@ -168,7 +176,8 @@ func (r *Repo) committed(ctx context.Context, hash, late string, before, planned
 	}
 	err = r.diff(ctx, before, after, func(name string, was, is treeItem) {
 		if done.Paths = append(done.Paths, name); is.mode == modeGitlink && was.mode != modeGitlink {
-			done.Notes = append(done.Notes, name+" is a repository of its own: the commit holds only the id of its commit")
+			done.Notes = append(done.Notes,
+				name+" is a repository of its own: the commit holds only the id of its commit")
 		}
 	})
 	slices.Sort(done.Paths)

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// settings are what git sees in this working tree, as git itself lists it: the last word on each key, section and key in lower case, a subsection as
-// written. Those of the command line are left out: they belong to whoever typed them.
+// settings are what git sees in this working tree, as git itself lists it: the last word on each key, section and key
+// in lower case, a subsection as written. Those of the command line are left out: they belong to whoever typed them.
 type settings map[string]string
 
 // setting is one of those that the repository's own files have, in their order.
@@ -60,8 +60,8 @@ type person struct{ name, email string }
 // fallbackPerson signs what is kept where git knows nobody: nothing an agent made is lost for want of a name.
 var fallbackPerson = person{"descartes", "descartes@localhost"}
 
-// Author returns whom the commits will name. Where git's configuration names nobody, it returns a RefusedError. The answer is the same for all of a run,
-// whatever an agent does to the settings.
+// Author returns whom the commits will name. Where git's configuration names nobody, it returns a RefusedError. The
+// answer is the same for all of a run, whatever an agent does to the settings.
 func (r *Repo) Author(context.Context) (name, email string, err error) {
 	p, err := r.person("author")
 	if err == nil {
@@ -70,7 +70,8 @@ func (r *Repo) Author(context.Context) (name, email string, err error) {
 	return p.name, p.email, err
 }
 
-// person is who is named in a role, by git's rules with user.useConfigOnly: no name is made up from the login and the host's name.
+// person is who is named in a role, by git's rules with user.useConfigOnly: no name is made up from the login and the
+// host's name.
 func (r *Repo) person(role string) (p person, err error) {
 	of := func(what string) (string, error) {
 		value := cmp.Or(r.set[role+"."+what], r.set["user."+what])
@@ -81,7 +82,8 @@ func (r *Repo) person(role string) (p person, err error) {
 		}
 		value = strings.NewReplacer("<", "", ">", "", "\n", "").Replace(strings.Trim(value, " \t\n.,:;<>\"\\'"))
 		if value == "" {
-			return "", &RefusedError{Reason: "git knows no " + role + " for commits: no " + what + " is set", Hint: `git config --global user.name "Your Name" && git config --global user.email you@example.com`}
+			return "", &RefusedError{Reason: "git knows no " + role + " for commits: no " + what + " is set",
+				Hint: `git config --global user.name "Your Name" && git config --global user.email you@example.com`}
 		}
 		return value, nil
 	}
@@ -115,10 +117,11 @@ func fatal(said string) string {
 	return strings.Join(strings.Fields(said), " ")
 }
 
-// SigningKey is the key that git signs commits with: the format openpgp or ssh, the key, and the program that signs, "" where git's
-// configuration does not say.
+// SigningKey is the key that git signs commits with: the format openpgp or ssh, the key, and the program that signs,
+// "" where git's configuration does not say.
 func (r *Repo) SigningKey() (key struct{ Format, ID, Program string }) {
-	key.Format, key.ID, key.Program = r.set["gpg.format"], r.set["user.signingkey"], cmp.Or(r.set["gpg.openpgp.program"], r.set["gpg.program"])
+	key.Format, key.ID, key.Program = r.set["gpg.format"], r.set["user.signingkey"],
+		cmp.Or(r.set["gpg.openpgp.program"], r.set["gpg.program"])
 	if key.Format == "ssh" {
 		key.Program = r.set["gpg.ssh.program"]
 		if at := filepath.Join(r.l.root, key.ID); !filepath.IsAbs(key.ID) && exists(at) {

@@ -16,7 +16,8 @@ printf '[a]\nx = included\n' >~/inc; git config --add include.path ~/inc
 git config core.hooksPath '~/hooks'`)
 	s.env = append(s.env, "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=a.typed", "GIT_CONFIG_VALUE_0=x")
 	set := s.settings()
-	for key, want := range map[string]string{"a.flag": "true", "a.empty": "", "a.x": "included", "b.C.d.y": "", "core.hookspath": s.home + "/hooks"} {
+	for key, want := range map[string]string{"a.flag": "true", "a.empty": "", "a.x": "included", "b.C.d.y": "",
+		"core.hookspath": s.home + "/hooks"} {
 		if got, ok := set[key]; !ok || got != want {
 			t.Errorf("%s: got %q %v, want %q", key, got, ok, want)
 		}
@@ -28,11 +29,13 @@ git config core.hooksPath '~/hooks'`)
 
 func TestBadSettings(t *testing.T) {
 	t.Parallel()
-	for name, text := range map[string]string{"syntax": "[a\nx = 1\n", "no such user": "[core]\nhooksPath = ~nobody-of-that-name/x\n"} {
+	for name, text := range map[string]string{"syntax": "[a\nx = 1\n",
+		"no such user": "[core]\nhooksPath = ~nobody-of-that-name/x\n"} {
 		s := newSandbox(t)
 		s.sh("git init -q .")
 		s.put(".git/config", text)
-		if _, _, err := readSettings(t.Context(), s.program()); err == nil || !strings.Contains(err.Error(), "read git configuration") {
+		if _, _, err := readSettings(t.Context(), s.program()); err == nil ||
+			!strings.Contains(err.Error(), "read git configuration") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -80,7 +83,8 @@ func TestIdentityMissing(t *testing.T) {
 		{"empty name", "git config user.name ''", "", "name"},
 		{"empty name of the environment", "", "GIT_AUTHOR_NAME=", "name"},
 		{"no email", "git config --global --unset user.email", "", "email"},
-		{"useConfigOnly and EMAIL", "git config --global --unset user.email; git config user.useConfigOnly true", "EMAIL=m@x", "email"},
+		{"useConfigOnly and EMAIL", "git config --global --unset user.email; git config user.useConfigOnly true",
+			"EMAIL=m@x", "email"},
 		{"only crud", "git config user.name ,.,", "", "name"},
 	} {
 		s := newSandbox(t)
@@ -93,7 +97,8 @@ func TestIdentityMissing(t *testing.T) {
 		defer r.Close()
 		_, _, err = r.Author(t.Context())
 		var refused *RefusedError
-		if !errors.As(err, &refused) || !strings.Contains(refused.Reason, tt.missing) || !strings.Contains(refused.Hint, "user.name") {
+		if !errors.As(err, &refused) || !strings.Contains(refused.Reason, tt.missing) ||
+			!strings.Contains(refused.Hint, "user.name") {
 			t.Errorf("%s: got %v", tt.name, err)
 		}
 	}

@@ -23,7 +23,8 @@ func missing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// changedAt is when the content or the place of a file last changed: nothing but the clock sets it. It follows no link, and is zero for a missing file.
+// changedAt is when the content or the place of a file last changed: nothing but the clock sets it. It follows no
+// link, and is zero for a missing file.
 func changedAt(path string) (at time.Time) {
 	var st oscall.Stat_t
 	if oscall.Lstat(path, &st) == nil {
@@ -47,7 +48,8 @@ func (r *Repo) olderThan(name string, t time.Time) bool {
 	return !at.IsZero() && !t.IsZero() && at.Before(t.Add(-ClockSlack))
 }
 
-// ClockSlack is how long after a change another one may get the same time stamp: a few ticks of the file system's coarse clock.
+// ClockSlack is how long after a change another one may get the same time stamp: a few ticks of the file system's
+// coarse clock.
 const ClockSlack = 20 * time.Millisecond
 
 // Now is the time, but never later than the stamp of a file that is changed after the call: file stamps come from the

@@ -18,11 +18,12 @@ import (
 	"descartes/internal/plainfile"
 )
 
-// Advance moves a branch, "" being a detached HEAD, from one commit to a later one; from is "" on an unborn branch. If it is checked out here, files and
-// index move too, as git merge --ff-only does it. What the user has changed there is never touched: if some of it is in the way, nothing moves, and it is
-// returned, sorted by path. Files that have the later commit's content already are no obstacle. Protected files stay as they are; the index gets the
-// commit's content of them. A branch that another working tree has, or is rebasing, stays too. cut says that a kill cut an earlier call short: git may
-// have written half a file.
+// Advance moves a branch, "" being a detached HEAD, from one commit to a later one; from is "" on an unborn branch. If
+// it is checked out here, files and index move too, as git merge --ff-only does it. What the user has changed there is
+// never touched: if some of it is in the way, nothing moves, and it is returned, sorted by path. Files that have the
+// later commit's content already are no obstacle. Protected files stay as they are; the index gets the commit's
+// content of them. A branch that another working tree has, or is rebasing, stays too. cut says that a kill cut an
+// earlier call short: git may have written half a file.
 func (r *Repo) Advance(ctx context.Context, branch, from, to string, cut bool) (left []LeftOut, err error) {
 	at, _, err := r.head(ctx)
 	how := fastForward
@@ -45,7 +46,8 @@ func (r *Repo) Advance(ctx context.Context, branch, from, to string, cut bool) (
 	return left, nil
 }
 
-// Back moves HEAD's branch, files and index to an earlier commit, as Advance does to a later one. again says that an earlier call was cut short.
+// Back moves HEAD's branch, files and index to an earlier commit, as Advance does to a later one. again says that an
+// earlier call was cut short.
 func (r *Repo) Back(ctx context.Context, from, to string, again bool) ([]LeftOut, error) {
 	left, err := r.moveHead(ctx, from, to, again, switchTo)
 	if err != nil {
@@ -69,12 +71,14 @@ func (r *Repo) MovedFiles(ctx context.Context, from, to string) (moved []string,
 	return moved, err
 }
 
-// Merging is what to type to merge a ref here: uncommitted changes, and files that the merge adds although they exist, are put aside and come back.
+// Merging is what to type to merge a ref here: uncommitted changes, and files that the merge adds although they exist,
+// are put aside and come back.
 func (r *Repo) Merging(ctx context.Context, ref string) string {
 	return r.around(ctx, ref, "git merge --no-overwrite-ignore "+ref)
 }
 
-// around surrounds commands that bring a ref's files here with others that put aside what is in their way, and bring it back.
+// around surrounds commands that bring a ref's files here with others that put aside what is in their way, and bring
+// it back.
 func (r *Repo) around(ctx context.Context, ref, commands string) string {
 	_, head, err := r.head(ctx)
 	if err != nil {
@@ -99,12 +103,14 @@ func (r *Repo) around(ctx context.Context, ref, commands string) string {
 	add = slices.Compact(add)
 	flags, ferr := r.cli.run(ctx, gitCall{args: []string{"ls-files", "-v", "-z", "--full-name", ":/"}})
 	for _, entry := range nulSplit(flags) { // "h" and "S": git looks away from what was changed there
-		if tag, name, _ := strings.Cut(entry, " "); (tag == "S" || tag == strings.ToLower(tag)) && steps[name].was.mode != 0 && exists(filepath.Join(r.l.root, name)) {
+		if tag, name, _ := strings.Cut(entry, " "); (tag == "S" || tag == strings.ToLower(tag)) &&
+			steps[name].was.mode != 0 && exists(filepath.Join(r.l.root, name)) {
 			hidden = append(hidden, shellWord(name))
 		}
 	}
 	err = cmp.Or(err, ferr)
-	changed, serr := r.cli.run(ctx, gitCall{args: []string{"status", "--porcelain=v1", "--untracked-files=no", "--ignore-submodules=all"}})
+	changed, serr := r.cli.run(ctx, gitCall{args: []string{"status", "--porcelain=v1", "--untracked-files=no",
+		"--ignore-submodules=all"}})
 	if err != nil || serr != nil || len(add)+len(hidden)+len(changed) == 0 {
 		return commands
 	}
@@ -112,7 +118,8 @@ func (r *Repo) around(ctx context.Context, ref, commands string) string {
 		commands = strings.Replace(commands, "git merge ", "git merge --allow-unrelated-histories ", 1)
 	}
 	if head == "" { // git stash wants a commit
-		commands = "git commit -m mine && " + strings.Replace(commands, "git merge ", "git merge --allow-unrelated-histories ", 1)
+		commands = "git commit -m mine && " + strings.Replace(commands, "git merge ",
+			"git merge --allow-unrelated-histories ", 1)
 	} else {
 		commands = "git stash && " + commands + " && git stash pop"
 	}
@@ -121,7 +128,8 @@ func (r *Repo) around(ctx context.Context, ref, commands string) string {
 	}
 	if len(hidden) > 0 {
 		names := " " + strings.Join(hidden, " ") + " && "
-		commands = "git update-index --no-assume-unchanged" + names + "git update-index --no-skip-worktree" + names + commands
+		commands = "git update-index --no-assume-unchanged" + names + "git update-index --no-skip-worktree" + names +
+			commands
 	}
 	return commands
 }
@@ -151,10 +159,12 @@ func (r *Repo) usedBy(ctx context.Context, branch string) string {
 	return ""
 }
 
-// fastForward and switchTo are git's commands for a move to a later commit and to any, whatever the user's settings make of them.
+// fastForward and switchTo are git's commands for a move to a later commit and to any, whatever the user's settings
+// make of them.
 var (
-	fastForward = []string{"merge", "--ff-only", "--no-overwrite-ignore", "--no-autostash", "--no-squash", "--no-verify-signatures", "-q"}
-	switchTo    = []string{"switch", "--no-overwrite-ignore", "--no-recurse-submodules", "--no-track", "-q"}
+	fastForward = []string{"merge", "--ff-only", "--no-overwrite-ignore", "--no-autostash", "--no-squash",
+		"--no-verify-signatures", "-q"}
+	switchTo = []string{"switch", "--no-overwrite-ignore", "--no-recurse-submodules", "--no-track", "-q"}
 )
 
 func (r *Repo) moveHead(ctx context.Context, from, to string, cut bool, how []string) ([]LeftOut, error) {
@@ -167,7 +177,8 @@ func (r *Repo) moveHead(ctx context.Context, from, to string, cut bool, how []st
 	}
 	if at != from {
 		return nil, &RefusedError{Reason: fmt.Sprintf("HEAD is at %s, not at %s", shortHash(at), shortHash(from)),
-			Hint: "somebody committed or switched branches meanwhile; merge " + shortHash(to) + " by hand: git merge " + shortHash(to)}
+			Hint: "somebody committed or switched branches meanwhile; merge " + shortHash(to) +
+				" by hand: git merge " + shortHash(to)}
 	}
 	if what := r.Underway(); what != "" {
 		return []LeftOut{{cmp.Or(shortBranch(branch), "HEAD"), what}}, nil
@@ -196,7 +207,8 @@ func (r *Repo) moveHead(ctx context.Context, from, to string, cut bool, how []st
 		return nil, r.MoveRef(ctx, cmp.Or(branch, "HEAD"), from, to, "descartes: forward")
 	}
 	said := ""
-	call := gitCall{options: slices.Concat(lockWait, r.asKeeper()), args: slices.Clone(how), env: []string{"GIT_REFLOG_ACTION=descartes"}, warned: &said}
+	call := gitCall{options: slices.Concat(lockWait, r.asKeeper()), args: slices.Clone(how),
+		env: []string{"GIT_REFLOG_ACTION=descartes"}, warned: &said}
 	if how[0] == "switch" && branch != "" {
 		call.args = append(call.args, "-C", shortBranch(branch))
 	} else if how[0] == "switch" {
@@ -218,12 +230,14 @@ func (r *Repo) moveHead(ctx context.Context, from, to string, cut bool, how []st
 		return left, nil
 	}
 	if refused, ok := errors.AsType[*gitError](err); ok {
-		return nil, &RefusedError{Reason: "git cannot update the working tree: " + refused.said, Hint: "commit or stash what was changed there, and try again"}
+		return nil, &RefusedError{Reason: "git cannot update the working tree: " + refused.said,
+			Hint: "commit or stash what was changed there, and try again"}
 	}
 	return nil, err
 }
 
-// awaitIndex waits for a git command of somebody else's that has locked the index, such as git commit -a. It returns the lock if that stays.
+// awaitIndex waits for a git command of somebody else's that has locked the index, such as git commit -a. It returns
+// the lock if that stays.
 func (r *Repo) awaitIndex(ctx context.Context) ([]LeftOut, error) {
 	lock := filepath.Join(r.l.gitDir, "index.lock")
 	for until := time.Now().Add(10 * r.cli.patience); ; {
@@ -276,7 +290,8 @@ func (r *Repo) stepsOf(ctx context.Context, before, at string) (map[string]step,
 	return steps, err
 }
 
-// lost is what git would remove for a commit although no commit has it: a link in a folder's place, and what is in a submodule.
+// lost is what git would remove for a commit although no commit has it: a link in a folder's place, and what is in a
+// submodule.
 func (r *Repo) lost(steps map[string]step) (left []LeftOut) {
 	for _, name := range sortedKeys(steps) {
 		s := steps[name]
@@ -302,9 +317,10 @@ func linkAbove(root, name string) string {
 	return ""
 }
 
-// arrived gives what the index is to say before git moves files: the later content where the working tree has it, and at protected paths whatever they
-// have. was is what the index said there. all: git has no file to move.
-func (r *Repo) arrived(ctx context.Context, steps map[string]step) (set, was map[string]treeItem, all bool, err error) {
+// arrived gives what the index is to say before git moves files: the later content where the working tree has it, and
+// at protected paths whatever they have. was is what the index said there. all: git has no file to move.
+func (r *Repo) arrived(ctx context.Context, steps map[string]step) (set, was map[string]treeItem, all bool,
+	err error) {
 	staged, err := r.cli.stagedAt(ctx, "", steps)
 	if err != nil {
 		return nil, nil, false, err
@@ -323,8 +339,9 @@ func (r *Repo) arrived(ctx context.Context, steps map[string]step) (set, was map
 	return set, was, all, err
 }
 
-// carry completes a move of files to a commit that a kill cut short, or undoes it where that is "": those that are as git found them, that it wrote or had begun to write, or that are
-// not there, become as the commit or the index has them. What somebody changed since stays, and so does what the index has of the move.
+// carry completes a move of files to a commit that a kill cut short, or undoes it where that is "": those that are as
+// git found them, that it wrote or had begun to write, or that are not there, become as the commit or the index has
+// them. What somebody changed since stays, and so does what the index has of the move.
 func (r *Repo) carry(ctx context.Context, steps map[string]step, commit string) error {
 	staged, err := r.cli.stagedAt(ctx, "", steps)
 	if err != nil {
@@ -343,8 +360,10 @@ func (r *Repo) carry(ctx context.Context, steps map[string]step, commit string) 
 		}
 		_, gone := r.root.Lstat(name)
 		switch {
-		case undo && staged[name] != s.was, r.guard.covers(name), s.was.mode == modeGitlink, s.is.mode == modeGitlink, linkAbove(r.l.root, name) != "", now == want && gone == nil:
-		case gone == nil && (now != other || other.mode == 0) && !r.written(ctx, name, now, s.is): // somebody changed it since
+		case undo && staged[name] != s.was, r.guard.covers(name), s.was.mode == modeGitlink, s.is.mode == modeGitlink,
+			linkAbove(r.l.root, name) != "", now == want && gone == nil:
+		// somebody changed it since
+		case gone == nil && (now != other || other.mode == 0) && !r.written(ctx, name, now, s.is):
 		case want.mode != 0:
 			put = append(put, name)
 		case gone == nil:
@@ -373,14 +392,17 @@ func (r *Repo) putBack(ctx context.Context, commit string, names []string) (err 
 func (r *Repo) onDisk(ctx context.Context, steps map[string]step) (map[string]treeItem, error) {
 	files := map[string]step{}
 	for name := range steps {
-		if fi, err := r.root.Lstat(name); err == nil && (fi.Mode().IsRegular() || fi.Mode()&fs.ModeSymlink != 0) && linkAbove(r.l.root, name) == "" {
+		if fi, err := r.root.Lstat(name); err == nil && (fi.Mode().IsRegular() || fi.Mode()&fs.ModeSymlink != 0) &&
+			linkAbove(r.l.root, name) == "" {
 			files[name] = step{}
 		}
 	}
-	index, err := r.cli.indexCopy(filepath.Join(r.l.gitDir, "index")) // it knows the modes where the file system does not
+	// it knows the modes where the file system does not
+	index, err := r.cli.indexCopy(filepath.Join(r.l.gitDir, "index"))
 	defer os.Remove(index)
 	if err == nil {
-		_, err = r.cli.run(ctx, gitCall{args: []string{"update-index", "--add", "--replace", "--info-only", "-z", "--stdin"}, index: index, stdin: nulJoin(sortedKeys(files))})
+		_, err = r.cli.run(ctx, gitCall{args: []string{"update-index", "--add", "--replace", "--info-only", "-z",
+			"--stdin"}, index: index, stdin: nulJoin(sortedKeys(files))})
 	}
 	if err != nil {
 		return nil, err

@@ -22,15 +22,21 @@ func TestForward(t *testing.T) {
 		cut                       bool
 	}{
 		{name: "clean"},
-		{name: "the user's work elsewhere stays", setup: "echo mine >way; echo staged >dir2/i; git add dir2; echo own >untracked; git rm -q --cached src/x.go; echo x >a.log",
+		{name: "the user's work elsewhere stays",
+			setup:  "echo mine >way; echo staged >dir2/i; git add dir2; echo own >untracked; git rm -q --cached src/x.go; echo x >a.log",
 			status: "M  dir2/i\nD  src/x.go\n M way\n?? src/x.go\n?? untracked\n"},
 		{name: "touched files", setup: "touch f run.sh docs/d.md"},
-		{name: "files that are there already", setup: "echo next >f; rm gone; mkdir -p new/deep; echo n >new/deep/n; git add new", then: ""},
-		{name: "all is there already", setup: "git checkout -q next; git symbolic-ref HEAD refs/heads/main; git read-tree main"},
+		{name: "files that are there already",
+			setup: "echo next >f; rm gone; mkdir -p new/deep; echo n >new/deep/n; git add new", then: ""},
+		{name: "all is there already",
+			setup: "git checkout -q next; git symbolic-ref HEAD refs/heads/main; git read-tree main"},
 		{name: "a file that the user deleted, and the commit changes", setup: "rm f"},
 		{name: "crash after the files", setup: "git read-tree -m -u base next"},
-		{name: "crash in the middle of the files", setup: "rm f; : >run.sh; mkdir -p new/deep; : >new/deep/n; rm link; rm -r docs; printf f >docs", cut: true},
-		{name: "crash in the middle of line ends", setup: `git config core.autocrlf true; printf 'nex' >f; printf 'n\r' >swap; rm swap; mkdir swap; printf 'y\r\n' >swap/y`, cut: true},
+		{name: "crash in the middle of the files",
+			setup: "rm f; : >run.sh; mkdir -p new/deep; : >new/deep/n; rm link; rm -r docs; printf f >docs",
+			cut:   true},
+		{name: "crash in the middle of line ends",
+			setup: `git config core.autocrlf true; printf 'nex' >f; printf 'n\r' >swap; rm swap; mkdir swap; printf 'y\r\n' >swap/y`, cut: true},
 		{name: "crash, and the user's work elsewhere", setup: "rm f; echo mine >way", cut: true, status: " M way\n"},
 		{name: "detached", setup: "git checkout -q --detach"},
 		{name: "line ends", setup: "git config core.autocrlf true; rm f; git checkout -q f"},
@@ -71,24 +77,38 @@ func TestForwardTouchesNothingOfTheUsers(t *testing.T) {
 		name, setup, want string
 		cut               bool
 	}{
-		{"edited after a crash", "echo next and mine >f", "f (it was changed here, and the commit changes it too)", true},
+		{"edited after a crash", "echo next and mine >f", "f (it was changed here, and the commit changes it too)",
+			true},
 		{"edited", "echo mine >f", "f (it was changed here, and the commit changes it too)", false},
-		{"edited and staged", "echo mine >f; git add f", "f (it was changed here, and the commit changes it too)", false},
-		{"what the commit deletes", "echo mine >gone", "gone (it was changed here, and the commit changes it too)", false},
-		{"untracked in the way", "mkdir -p new/deep; echo mine >new/deep/n", "new/deep/n (it exists here and is untracked, and the commit adds it)", false},
-		{"ignored in the way", "echo new/ >.git/info/exclude; mkdir -p new/deep; echo mine >new/deep/n", "new/deep/n (it exists here and is untracked, and the commit adds it)", false},
-		{"file where a folder comes", "echo mine >new", "new (it exists here and is untracked, and the commit adds it)", false},
-		{"link where a folder comes", "ln -s src new", "new/deep/n (new is a link here, and the commit changes what is in it)", false},
-		{"ignored in a folder that becomes a file", "echo mine >docs/x.tmp", "docs (it holds untracked files, and the commit replaces it)", false},
-		{"folder in place of a file", "rm f; mkdir f; echo mine >f/x", "f (it was changed here, and the commit changes it too)", false},
+		{"edited and staged", "echo mine >f; git add f", "f (it was changed here, and the commit changes it too)",
+			false},
+		{"what the commit deletes", "echo mine >gone", "gone (it was changed here, and the commit changes it too)",
+			false},
+		{"untracked in the way", "mkdir -p new/deep; echo mine >new/deep/n",
+			"new/deep/n (it exists here and is untracked, and the commit adds it)", false},
+		{"ignored in the way", "echo new/ >.git/info/exclude; mkdir -p new/deep; echo mine >new/deep/n",
+			"new/deep/n (it exists here and is untracked, and the commit adds it)", false},
+		{"file where a folder comes", "echo mine >new",
+			"new (it exists here and is untracked, and the commit adds it)", false},
+		{"link where a folder comes", "ln -s src new",
+			"new/deep/n (new is a link here, and the commit changes what is in it)", false},
+		{"ignored in a folder that becomes a file", "echo mine >docs/x.tmp",
+			"docs (it holds untracked files, and the commit replaces it)", false},
+		{"folder in place of a file", "rm f; mkdir f; echo mine >f/x",
+			"f (it was changed here, and the commit changes it too)", false},
 		{"pipe in place of a file", "rm f; mkfifo f", "f (it was changed here, and the commit changes it too)", false},
-		{"link in place of a file", "rm f; ln -s way f", "f (it was changed here, and the commit changes it too)", false},
-		{"assumed unchanged", "git update-index --assume-unchanged f; echo mine >f", "f (it was changed here, and the commit changes it too)", false},
-		{"several", "echo mine >f; echo mine >docs/d.md", "docs/d.md (it was changed here, and the commit changes it too) f (it was changed here, and the commit changes it too)", false},
-		{"link in place of a folder", "mv src ../src; ln -s ../src src", "src/a/y.go (src is a link here, and the commit changes what is in it)", false},
+		{"link in place of a file", "rm f; ln -s way f", "f (it was changed here, and the commit changes it too)",
+			false},
+		{"assumed unchanged", "git update-index --assume-unchanged f; echo mine >f",
+			"f (it was changed here, and the commit changes it too)", false},
+		{"several", "echo mine >f; echo mine >docs/d.md",
+			"docs/d.md (it was changed here, and the commit changes it too) f (it was changed here, and the commit changes it too)", false},
+		{"link in place of a folder", "mv src ../src; ln -s ../src src",
+			"src/a/y.go (src is a link here, and the commit changes what is in it)", false},
 		{"a merge of his", "git rev-parse base >.git/MERGE_HEAD", "main (a merge is in progress)", false},
 		{"a conflict of his", `b=$(git rev-parse base:way); git update-index --force-remove way; printf "100644 $b 1\tway\n100644 $b 2\tway\n" | git update-index --index-info`, "the index (a merge is not finished)", false},
-		{"git commit -a with an editor open", "touch .git/index.lock", ".git/index.lock (another git command is at work, or one was killed)", false},
+		{"git commit -a with an editor open", "touch .git/index.lock",
+			".git/index.lock (another git command is at work, or one was killed)", false},
 		{"mode", "chmod -x run.sh; chmod +x f", "f (it was changed here, and the commit changes it too)", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -98,7 +118,8 @@ func TestForwardTouchesNothingOfTheUsers(t *testing.T) {
 			r.cli.patience = time.Millisecond
 			s.sh(tt.setup)
 			before, state := files(t, s.dir), s.git("status", "--porcelain=v2", "--branch", "--ignored")
-			left, err := forward(t, r, strings.TrimSpace(s.git("rev-parse", "base")), strings.TrimSpace(s.git("rev-parse", "next")), tt.cut)
+			left, err := forward(t, r, strings.TrimSpace(s.git("rev-parse", "base")),
+				strings.TrimSpace(s.git("rev-parse", "next")), tt.cut)
 			var got []string
 			for _, l := range left {
 				got = append(got, l.String())
@@ -123,13 +144,15 @@ func TestForwardAwaitsTheIndex(t *testing.T) {
 		s := newBase(t, ahead+"echo next >f")
 		r := s.reopen()
 		program := filepath.Join(t.TempDir(), "git")
-		faster := "#!/bin/sh\ncase \" $* \" in *\" " + command + " \"*) mkdir ../once 2>/dev/null && { touch .git/index.lock; (until test -e ../seen; do sleep 0.01; done; rm .git/index.lock) & };; esac\n" +
+		faster := "#!/bin/sh\ncase \" $* \" in *\" " + command +
+			" \"*) mkdir ../once 2>/dev/null && { touch .git/index.lock; (until test -e ../seen; do sleep 0.01; done; rm .git/index.lock) & };; esac\n" +
 			r.cli.program + " \"$@\"; code=$?; test -d ../once && touch ../seen; exit $code\n"
 		if err := os.WriteFile(program, []byte(faster), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		r.cli.program = program
-		left, err := forward(t, r, strings.TrimSpace(s.git("rev-parse", "base")), strings.TrimSpace(s.git("rev-parse", "next")), false)
+		left, err := forward(t, r, strings.TrimSpace(s.git("rev-parse", "base")),
+			strings.TrimSpace(s.git("rev-parse", "next")), false)
 		if err != nil || left != nil {
 			t.Errorf("%s: %v %v", command, left, err)
 		}
@@ -150,7 +173,8 @@ func TestForwardProtectedUnbornAndElsewhere(t *testing.T) {
 	if got := s.git("diff", "-U0", "list"); !strings.Contains(got, "-2\n+3\n") {
 		t.Errorf("a protected file: %s", got)
 	}
-	if _, err := forward(t, r, base, strings.TrimSpace(s.git("rev-parse", "base~1")), false); err == nil || !strings.Contains(err.Error(), "HEAD is at "+next[:12]+", not at "+base[:12]) {
+	if _, err := forward(t, r, base, strings.TrimSpace(s.git("rev-parse", "base~1")), false); err == nil ||
+		!strings.Contains(err.Error(), "HEAD is at "+next[:12]+", not at "+base[:12]) {
 		t.Errorf("HEAD is elsewhere: %v", err)
 	}
 	r = s.reopen()
@@ -166,8 +190,10 @@ func TestAdvance(t *testing.T) {
 	for _, tt := range []struct{ name, setup, want string }{
 		{"nobody has it", "git branch b base", ""},
 		{"checked out here", "git checkout -q -b b base", ""},
-		{"in another working tree", "git worktree add -q ../other -b b base", "b (is checked out in another working tree)"},
-		{"rebased in another working tree", "git worktree add -q --detach ../other base; git branch b base; mkdir .git/worktrees/other/rebase-merge; echo refs/heads/b >.git/worktrees/other/rebase-merge/head-name",
+		{"in another working tree", "git worktree add -q ../other -b b base",
+			"b (is checked out in another working tree)"},
+		{"rebased in another working tree",
+			"git worktree add -q --detach ../other base; git branch b base; mkdir .git/worktrees/other/rebase-merge; echo refs/heads/b >.git/worktrees/other/rebase-merge/head-name",
 			"b (is being rebased)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -199,7 +225,8 @@ git rm -q sub; echo file >sub; git add sub; git commit -qm to; git tag to; rm su
 			"from", "to", "sub (it holds a submodule, and the commit replaces it)"},
 		{"on the way back", "echo f >f; git add f; git commit -qm f; git tag to; git rm -q f; git commit -qm from; git tag from; echo f >.git/info/exclude; echo mine >f",
 			"from", "to", "f (it exists here and is untracked, and the commit adds it)"},
-		{"below a folder, on the way back", "echo d >d; git add d; git commit -qm d; git tag to; git rm -q d; mkdir d; echo a >d/a; git add d; git commit -qm from; git tag from; echo f >.git/info/exclude; echo mine >d/f",
+		{"below a folder, on the way back",
+			"echo d >d; git add d; git commit -qm d; git tag to; git rm -q d; mkdir d; echo a >d/a; git add d; git commit -qm from; git tag from; echo f >.git/info/exclude; echo mine >d/f",
 			"from", "to", "d (it holds untracked files, and the commit replaces it)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -249,7 +276,8 @@ git config filter.upper.smudge 'tr a-z A-Z'; git config filter.upper.clean 'tr A
 func TestForwardCutShortAndInTheWay(t *testing.T) {
 	t.Parallel()
 	s := newBase(t, ahead+"echo mine >>f; rm run.sh gone; mkdir -p new/deep; : >new/deep/n; echo 2 >src/a/y.go; echo own >own")
-	left, err := forward(t, s.reopen(), strings.TrimSpace(s.git("rev-parse", "base")), strings.TrimSpace(s.git("rev-parse", "next")), true)
+	left, err := forward(t, s.reopen(), strings.TrimSpace(s.git("rev-parse", "base")),
+		strings.TrimSpace(s.git("rev-parse", "next")), true)
 	if err != nil || len(left) != 1 || left[0].Path != "f" {
 		t.Errorf("got %v %v", left, err)
 	}
@@ -272,7 +300,8 @@ func TestForwardWithoutTheBranch(t *testing.T) {
 	if left, err := forward(t, r, base, next, false); err != nil || left != nil {
 		t.Errorf("got %v %v", left, err)
 	}
-	if got := s.git("status", "--porcelain", "--branch"); got != "## main\n M way\n" || strings.TrimSpace(s.git("rev-parse", "HEAD")) != next {
+	if got := s.git("status", "--porcelain", "--branch"); got != "## main\n M way\n" ||
+		strings.TrimSpace(s.git("rev-parse", "HEAD")) != next {
 		t.Errorf("status afterwards: %s", got)
 	}
 }
@@ -300,7 +329,8 @@ func TestForwardKilled(t *testing.T) {
 			if left, err := forward(t, r, base, next, true); err != nil || left != nil {
 				t.Fatalf("%v %v", left, err)
 			}
-			if got := s.git("status", "--porcelain", "--branch"); got != "## main\n M way\n" || strings.TrimSpace(s.git("rev-parse", "HEAD")) != next {
+			if got := s.git("status", "--porcelain", "--branch"); got != "## main\n M way\n" ||
+				strings.TrimSpace(s.git("rev-parse", "HEAD")) != next {
 				t.Errorf("status afterwards: %s", got)
 			}
 		})

@@ -19,7 +19,8 @@ import (
 	"descartes/internal/proc"
 )
 
-// cli runs the git program. What it stages it stages in private copies of the index; the user's own changes only where his files follow.
+// cli runs the git program. What it stages it stages in private copies of the index; the user's own changes only where
+// his files follow.
 type cli struct {
 	l        layout
 	program  string
@@ -50,14 +51,16 @@ type cli struct {
 func newCLI(l layout, program string, version Version, opt Options) *cli {
 	c := &cli{
 		l: l, program: program, version: version, env: gitEnv(opt.Env, l.root), hooks: opt.Hooks != "skip",
-		guard: newProtection(opt.Protect), limit: opt.HookTimeout, argv: opt.Shim, scratch: filepath.Join(l.gitDir, ours+"0"),
+		guard: newProtection(opt.Protect), limit: opt.HookTimeout, argv: opt.Shim,
+		scratch:  filepath.Join(l.gitDir, ours+"0"),
 		patience: 2 * time.Second, zero: strings.Repeat("0", 40),
 	}
 	return c
 }
 
-// ours begins the names of a run's files in the git directory: one that it holds a flock(2) on while it works there, and its scratch files. Who finds
-// that one unlocked follows a killed run, which may have left git commands, and their lock files.
+// ours begins the names of a run's files in the git directory: one that it holds a flock(2) on while it works there,
+// and its scratch files. Who finds that one unlocked follows a killed run, which may have left git commands, and their
+// lock files.
 const ours, live = "descartes-run.", ".live"
 
 // claim shows that this run works here, and runs the program under a shim from now on.
@@ -89,7 +92,8 @@ func cookieOf(presence string) string { return "git-" + shortSum(presence) }
 var keptVariables = []string{"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_ATTR_NOSYSTEM",
 	"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"}
 
-// gitEnv is what git is run with in a project. Libraries that lie in it are not for git, which runs outside the sandbox.
+// gitEnv is what git is run with in a project. Libraries that lie in it are not for git, which runs outside the
+// sandbox.
 func gitEnv(env []string, project string) []string {
 	out := make([]string, 0, len(env)+3)
 	for _, kv := range proc.Anchored(env, project) {
@@ -102,7 +106,8 @@ func gitEnv(env []string, project string) []string {
 	return append(out, "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0")
 }
 
-// outside is the PATH on which git finds its own helpers, a filter, ssh or gpg, as a variable: those in the project come last.
+// outside is the PATH on which git finds its own helpers, a filter, ssh or gpg, as a variable: those in the project
+// come last.
 func outside(env []string, dir string) string {
 	found := proc.Outside(env, dir)
 	path := found[len(found)-1]
@@ -139,21 +144,24 @@ func (e *gitError) Error() string {
 	return fmt.Sprintf("git %s: %s", e.command, e.said)
 }
 
-// Unreachable reports whether git could not reach a remote, for a reason that may pass: the network, or a server that is down.
+// Unreachable reports whether git could not reach a remote, for a reason that may pass: the network, or a server that
+// is down.
 func Unreachable(err error) bool {
 	g, ok := errors.AsType[*gitError](err)
 	return ok && mayPass.MatchString(g.said)
 }
 
-var mayPass = lazyregexp.New(`(?i)could not resolve host|couldn't connect|failed to connect|connection (refused|reset|timed out|closed)|operation (timed out|too slow)|network is unreachable|no route to host|` +
-	`returned error: (429|5\d\d)|early eof|hung up unexpectedly|unexpected disconnect|empty reply from server|broken pipe|(ssl|tls)[ _](error|connect|connection|handshake)|kex_exchange_identification|temporary failure in name resolution`)
+var mayPass = lazyregexp.New(
+	`(?i)could not resolve host|couldn't connect|failed to connect|connection (refused|reset|timed out|closed)|operation (timed out|too slow)|network is unreachable|no route to host|` +
+		`returned error: (429|5\d\d)|early eof|hung up unexpectedly|unexpected disconnect|empty reply from server|broken pipe|(ssl|tls)[ _](error|connect|connection|handshake)|kex_exchange_identification|temporary failure in name resolution`)
 
 // literally is for commands that are given paths rather than patterns.
 var literally = []string{"--literal-pathspecs"}
 
 // run returns standard output.
 func (c *cli) run(ctx context.Context, call gitCall) ([]byte, error) {
-	argv := append([]string{c.program, "-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "core.fsmonitor=false", "-c", "core.protectHFS=true"}, c.version.durable()...)
+	argv := append([]string{c.program, "-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "core.fsmonitor=false",
+		"-c", "core.protectHFS=true"}, c.version.durable()...)
 	env := slices.Clip(call.env)
 	if call.index != "" {
 		env = append(env, "GIT_INDEX_FILE="+call.index)
@@ -192,8 +200,10 @@ func (c *cli) full() error {
 	return nil
 }
 
-// lookers are git commands that run no program of anybody's and change nothing, but for new objects: they may outlive us.
-var lookers = []string{"check-ignore", "check-ref-format", "config", "diff-tree", "for-each-ref", "ls-files", "merge-base", "rev-list", "rev-parse", "symbolic-ref", "version", "write-tree"}
+// lookers are git commands that run no program of anybody's and change nothing, but for new objects: they may outlive
+// us.
+var lookers = []string{"check-ignore", "check-ref-format", "config", "diff-tree", "for-each-ref", "ls-files",
+	"merge-base", "rev-list", "rev-parse", "symbolic-ref", "version", "write-tree"}
 
 // gitGrace is how long git has to remove its lock files before it is killed.
 const gitGrace = 2 * time.Second
@@ -340,14 +350,16 @@ func (e *VersionError) Unwrap() error {
 // versions is what programs said of their version, by the state of their file.
 var versions sync.Map
 
-// FindGit looks for the git program in env as seen from dir ("" is "git"), and asks for its version. If it is missing or too old, the error is a
-// RefusedError that says what was found and what is needed.
+// FindGit looks for the git program in env as seen from dir ("" is "git"), and asks for its version. If it is missing
+// or too old, the error is a RefusedError that says what was found and what is needed.
 func FindGit(ctx context.Context, program, dir string, env []string) (path string, v Version, err error) {
 	if program == "" {
 		program = "git"
 	}
 	if path, err = proc.Look(program, dir, proc.Outside(env, dir)); err != nil {
-		return "", Version{}, &RefusedError{Reason: fmt.Sprintf("the git program is not on the PATH; git %s or newer is needed", Oldest), Hint: fmt.Sprintf("install git %s or newer", Oldest)}
+		return "", Version{}, &RefusedError{Reason: fmt.Sprintf(
+			"the git program is not on the PATH; git %s or newer is needed", Oldest),
+			Hint: fmt.Sprintf("install git %s or newer", Oldest)}
 	}
 	file := path + changedAt(path).String()
 	said, known := versions.Load(file)
@@ -393,62 +405,27 @@ func parseVersion(said string) (Version, error) {
 // killedWithin is how long a child that a killed run had just forked may hold its presence file.
 const killedWithin = 2 * time.Second
 
-// clearAfterKill ends the git commands of killed runs and removes what they left: lock files are theirs if they are newer, and nobody else's git, nor
-// another run, works here.
+// clearAfterKill ends the git commands of killed runs and removes what they left: lock files are theirs if they are
+// newer, and nobody else's git, nor another run, works here.
 func (r *Repo) clearAfterKill(ctx context.Context) error {
 	names, err := within(r.l.gitDir, ours+"*"+live)
 	if err != nil || len(names) == 0 {
 		return err
 	}
-	var dead []*os.File // locked until the end: another process clears away too
+	dead, others := r.deadRuns(ctx, names)
 	defer func() {
 		for _, f := range dead {
 			_ = f.Close()
 		}
 	}()
-	for until := time.Now().Add(killedWithin); ; time.Sleep(10 * time.Millisecond) {
-		names = slices.DeleteFunc(names, func(name string) bool {
-			f, err := os.OpenFile(name, os.O_RDWR|oscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-			if err != nil {
-				return missing(err)
-			}
-			if fi, err := f.Stat(); err == nil && fi.Size() > 0 && oscall.Flock(int(f.Fd()), oscall.LOCK_EX|oscall.LOCK_NB) == nil {
-				dead = append(dead, f)
-				return true
-			}
-			_ = f.Close()
-			return false
-		})
-		if _, locked := r.Locked(ctx); len(names) == 0 || !locked || time.Now().After(until) {
-			break
-		}
-	}
-	began := time.Now()
-	for _, f := range dead {
-		_, serr := proc.Sweep(cookieOf(f.Name()))
-		if fi, err := f.Stat(); err == nil && fi.ModTime().Before(began) {
-			began = fi.ModTime()
-		}
-		err = errors.Join(err, serr)
-	}
+	began, err := endGit(dead)
 	if err != nil {
 		return fmt.Errorf("end the git commands that an earlier run left: %w", err)
 	}
-	if len(names) > 0 || len(dead) == 0 || r.othersAtWork() {
+	if others || len(dead) == 0 || r.othersAtWork() {
 		return nil
 	}
-	locks := []string{filepath.Join(r.l.gitDir, "index.lock"), filepath.Join(r.l.gitDir, "HEAD.lock"), filepath.Join(r.l.commonDir, "config.lock"), filepath.Join(r.l.commonDir, "packed-refs.lock")}
-	err = filepath.WalkDir(filepath.Join(r.l.commonDir, "refs"), func(p string, e fs.DirEntry, err error) error {
-		if err == nil && strings.HasSuffix(p, ".lock") {
-			locks = append(locks, p)
-		}
-		return nil
-	})
-	for _, p := range locks {
-		if fi, lerr := os.Lstat(p); lerr == nil && fi.Mode().IsRegular() && !fi.ModTime().Before(began) {
-			err = errors.Join(err, os.Remove(p))
-		}
-	}
+	err = r.removeLocks(began)
 	for _, f := range dead {
 		left, _ := within(r.l.gitDir, strings.TrimSuffix(filepath.Base(f.Name()), live)+".*")
 		for _, p := range left {
@@ -459,6 +436,61 @@ func (r *Repo) clearAfterKill(ctx context.Context) error {
 		return fmt.Errorf("clear away what a killed run left: %w", err)
 	}
 	return nil
+}
+
+// deadRuns opens the presence files that no run holds any more, and locks them, for another process clears away too.
+// While git's locks are in the way it waits a little for the others, which dying children may hold.
+func (r *Repo) deadRuns(ctx context.Context, names []string) (dead []*os.File, others bool) {
+	for until := time.Now().Add(killedWithin); ; time.Sleep(10 * time.Millisecond) {
+		names = slices.DeleteFunc(names, func(name string) bool {
+			f, err := os.OpenFile(name, os.O_RDWR|oscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+			if err != nil {
+				return missing(err)
+			}
+			if fi, err := f.Stat(); err == nil && fi.Size() > 0 &&
+				oscall.Flock(int(f.Fd()), oscall.LOCK_EX|oscall.LOCK_NB) == nil {
+				dead = append(dead, f)
+				return true
+			}
+			_ = f.Close()
+			return false
+		})
+		if _, locked := r.Locked(ctx); len(names) == 0 || !locked || time.Now().After(until) {
+			return dead, len(names) > 0
+		}
+	}
+}
+
+// endGit ends what dead runs started, and returns when the first of them began.
+func endGit(dead []*os.File) (began time.Time, err error) {
+	began = time.Now()
+	for _, f := range dead {
+		_, serr := proc.Sweep(cookieOf(f.Name()))
+		if fi, err := f.Stat(); err == nil && fi.ModTime().Before(began) {
+			began = fi.ModTime()
+		}
+		err = errors.Join(err, serr)
+	}
+	return began, err
+}
+
+// removeLocks removes git's lock files that were made since then.
+func (r *Repo) removeLocks(since time.Time) error {
+	locks := []string{filepath.Join(r.l.gitDir, "index.lock"), filepath.Join(r.l.gitDir, "HEAD.lock"),
+		filepath.Join(r.l.commonDir, "config.lock"),
+		filepath.Join(r.l.commonDir, "packed-refs.lock")}
+	err := filepath.WalkDir(filepath.Join(r.l.commonDir, "refs"), func(p string, e fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(p, ".lock") {
+			locks = append(locks, p)
+		}
+		return nil
+	})
+	for _, p := range locks {
+		if fi, lerr := os.Lstat(p); lerr == nil && fi.Mode().IsRegular() && !fi.ModTime().Before(since) {
+			err = errors.Join(err, os.Remove(p))
+		}
+	}
+	return err
 }
 
 // Locked names a lock that would stop the next commit: of the index, of HEAD or of the checked-out branch.
@@ -476,13 +508,15 @@ func (r *Repo) Locked(ctx context.Context) (path string, ok bool) {
 }
 
 // readers are git commands that may run for long without a lock.
-var readers = []string{"log", "show", "diff", "blame", "grep", "help", "reflog", "shortlog", "cat-file", "ls-files", "fsmonitor--daemon"}
+var readers = []string{"log", "show", "diff", "blame", "grep", "help", "reflog", "shortlog", "cat-file", "ls-files",
+	"fsmonitor--daemon"}
 
 // othersAtWork reports whether a git command runs in the working tree, or in the git directory, that may hold a lock.
 func (r *Repo) othersAtWork() bool {
 	for _, argv := range proc.Within(r.l.root, r.l.gitDir, r.l.commonDir, strings.TrimSuffix(r.l.commonDir, "/.git")) {
 		name := filepath.Base(argv[0])
-		if (name == "git" || strings.HasPrefix(name, "git-")) && !slices.ContainsFunc(argv[1:], func(arg string) bool { return slices.Contains(readers, arg) }) {
+		if (name == "git" || strings.HasPrefix(name, "git-")) &&
+			!slices.ContainsFunc(argv[1:], func(arg string) bool { return slices.Contains(readers, arg) }) {
 			return true
 		}
 	}

@@ -47,7 +47,8 @@ func TestLocksOfAKilledRunAreCleared(t *testing.T) {
 					defer time.AfterFunc(50*time.Millisecond, func() { f.Close() }).Stop()
 				}
 			}
-			locks := []string{".git/index.lock", ".git/refs/heads/main.lock", ".git/refs/descartes/x/1/1.lock", ".git/packed-refs.lock"}
+			locks := []string{".git/index.lock", ".git/refs/heads/main.lock", ".git/refs/descartes/x/1/1.lock",
+				".git/packed-refs.lock"}
 			for _, l := range locks {
 				s.put(l, "")
 				if tt.older {

@@ -1,5 +1,6 @@
-// Package gitops owns the repository that a run works in: whether it is safe to start there, snapshots of a working tree, keeping an attempt's result
-// as a ref, merging results, the commit of a wave, and how the user's files follow it.
+// Package gitops owns the repository that a run works in: whether it is safe to start there, snapshots of a working
+// tree, keeping an attempt's result as a ref, merging results, the commit of a wave, and how the user's files follow
+// it.
 //
 //	Open          a repository, by Options; Repo.Author, Dirty, Locked, Head: is it safe to start?
 //	OpenSlot      a working copy for an attempt beside the user's
@@ -10,9 +11,10 @@
 //	CommitWave    the changes of a wave's attempts, and nothing else, on top of a commit
 //	Forward       moves the user's branch and files to a commit; Arrive brings changes into his files
 //
-// go-git makes the wave's commit (objects.go, commit.go). The git program does all else, so that every format, filter and rule is as the user's git has
-// it: objects, settings and identity, refs with their logs, the index, the files, differences and merges. Where hooks, signing or an encoding are in
-// play, or go-git does not know the format, it makes the commit too: preflight.go finds that out, and Repo.Notes says so. git.go runs it.
+// go-git makes the wave's commit (objects.go, commit.go). The git program does all else, so that every format, filter
+// and rule is as the user's git has it: objects, settings and identity, refs with their logs, the index, the files,
+// differences and merges. Where hooks, signing or an encoding are in play, or go-git does not know the format, it
+// makes the commit too: preflight.go finds that out, and Repo.Notes says so. git.go runs it.
 //
 // Nothing here follows a symbolic link out of the working tree or deletes an ignored file.
 package gitops
@@ -68,14 +70,15 @@ func (e *StoppedError) Unwrap() error { return e.Cause }
 
 // Options say where to work and by which rules. Only Dir is required.
 type Options struct {
-	Dir     string   // any directory inside the working tree
-	Protect []string // repository-relative slash paths, directories with a final slash: never snapshotted, restored or reported
+	Dir string // any directory inside the working tree
+	// repository-relative slash paths, directories with a final slash: never snapshotted, restored or reported
+	Protect []string
 	Hooks   string   // "run" (default), "skip" or "fail"
 	Git     string   // the git program; "" is the one on the PATH of Env
 	Env     []string // the environment that configuration and the git program see
 
-	// Shim is our own command line that runs the git program after Claim, so that git and its hooks end with us, however we end. Nil: git is a plain
-	// child.
+	// Shim is our own command line that runs the git program after Claim, so that git and its hooks end with us,
+	// however we end. Nil: git is a plain child.
 	Shim        []string
 	HookTimeout time.Duration // of each run of the git program, its hooks, filters and signing included; 0 is none
 }

@@ -12,8 +12,10 @@ func TestHead(t *testing.T) {
 	s.sh("git init -q -b main .; git commit -q --allow-empty -m one; git branch other; git worktree add -q ../linked other; git branch named; git symbolic-ref refs/heads/alias refs/heads/named")
 	r := s.reopen()
 	for _, script := range []string{
-		"", "git commit -q --allow-empty -m two", "git pack-refs --all --prune", "git checkout -q --detach", "git tag -a -m x t; git checkout -q t",
-		"git checkout -q -b a/b; git commit -q --allow-empty -m three", "git symbolic-ref HEAD refs/heads/alias", "git checkout -q main; git update-ref refs/heads/main other",
+		"", "git commit -q --allow-empty -m two", "git pack-refs --all --prune", "git checkout -q --detach",
+		"git tag -a -m x t; git checkout -q t",
+		"git checkout -q -b a/b; git commit -q --allow-empty -m three", "git symbolic-ref HEAD refs/heads/alias",
+		"git checkout -q main; git update-ref refs/heads/main other",
 		"mv .git/HEAD .git/to; ln -s refs/heads/main .git/HEAD", "rm .git/HEAD; mv .git/to .git/HEAD",
 	} {
 		s.sh(script)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"descartes/internal/crash"
+	"descartes/internal/oneline"
 )
 
 // EditedError says that somebody else changed the user's folder while a run had it for itself. Nothing was touched.
@@ -25,16 +26,8 @@ type EditedError struct {
 func (e *EditedError) Error() string { return e.said }
 
 func editedPaths(paths []string) error {
-	return &EditedError{paths, "somebody edited this folder, which the run has for itself: " + some(paths) + "; nothing was touched; commit, stash, move or undo that, then resume the loop"}
-}
-
-// some quotes the first of a list.
-func some(list []string) string {
-	n := min(len(list), 10)
-	if rest := len(list) - n; rest > 0 {
-		return fmt.Sprintf("%q and %d more", list[:n], rest)
-	}
-	return fmt.Sprintf("%q", list)
+	return &EditedError{paths, "somebody edited this folder, which the run has for itself: " + oneline.List(paths) +
+		"; nothing was touched; commit, stash, move or undo that, then resume the run"}
 }
 
 func shortBranch(ref string) string { return strings.TrimPrefix(ref, "refs/heads/") }
@@ -42,13 +35,15 @@ func shortBranch(ref string) string { return strings.TrimPrefix(ref, "refs/heads
 // hereState is what is recorded about the user's folder while it is a slot.
 type hereState struct {
 	Loop string `json:"loop"` // that has it
-	Tree Tree   `json:"tree"` // what the folder had when the last command of the run had ended, or was brought to since
-	Busy bool   `json:"busy"` // the run may have changed it since
-	Shut bool   `json:"shut"` // and its commands could not write to .git
-	Head Head   `json:"head"` // where the user's HEAD has to be
+	// what the folder had when the last command of the run had ended, or was brought to since
+	Tree Tree `json:"tree"`
+	Busy bool `json:"busy"` // the run may have changed it since
+	Shut bool `json:"shut"` // and its commands could not write to .git
+	Head Head `json:"head"` // where the user's HEAD has to be
 	// Moved is where it was when a person was asked about that.
 	Moved string `json:"moved,omitempty"`
-	// Ignored is what no snapshot had when the run began, or was resumed after a kill: it is the user's, whatever an attempt makes of the rules.
+	// Ignored is what no snapshot had when the run began, or was resumed after a kill: it is the user's, whatever an
+	// attempt makes of the rules.
 	Ignored []string `json:"ignored,omitempty"`
 }
 
@@ -118,8 +113,9 @@ func (s *Slot) takeIndex(from string) error {
 	return os.Rename(index, filepath.Join(s.git, "index"))
 }
 
-// prepareHere is prepare in the user's own folder. The snapshot that it compares with what the run left becomes our index: so git writes what
-// differs and nothing else, and removes what is too much. Files that attempts may not change stay as they are.
+// prepareHere is prepare in the user's own folder. The snapshot that it compares with what the run left becomes our
+// index: so git writes what differs and nothing else, and removes what is too much. Files that attempts may not change
+// stay as they are.
 func (s *Slot) prepareHere(ctx context.Context, at Head, tree Tree) error {
 	head, err := s.user.Head(ctx)
 	if err != nil {
@@ -138,7 +134,8 @@ func (s *Slot) prepareHere(ctx context.Context, at Head, tree Tree) error {
 		var committed Tree
 		if committed, err = s.CommitTree(head.Hash); err == nil {
 			err = s.diff(ctx, tree, committed, func(name string, was, is treeItem) {
-				if is.mode == modeGitlink && was.mode != modeGitlink && !slices.Contains(st.Ignored, name+"/") { // no commit has what is in it
+				// no commit has what is in it
+				if is.mode == modeGitlink && was.mode != modeGitlink && !slices.Contains(st.Ignored, name+"/") {
 					st.Ignored = append(st.Ignored, name+"/")
 				}
 			})
@@ -167,12 +164,14 @@ func (s *Slot) prepareHere(ctx context.Context, at Head, tree Tree) error {
 	if fi, err := os.Stat(filepath.Join(s.user.l.gitDir, "logs", "HEAD")); err == nil {
 		s.logged = fi.Size()
 	}
-	_, err = s.user.cli.run(ctx, gitCall{args: []string{"reset", "-q", "--", "."}}) // what an attempt staged
-	return err
+	return s.user.onIndex(ctx, func() error { // what an attempt staged
+		_, err := s.user.cli.run(ctx, gitCall{args: []string{"reset", "-q", "--", "."}})
+		return err
+	})
 }
 
-// bringHere gives the folder the files of a tree but for those that git is not to touch: what the user had ignored, and what attempts may not change,
-// whoever writes it meanwhile.
+// bringHere gives the folder the files of a tree but for those that git is not to touch: what the user had ignored,
+// and what attempts may not change, whoever writes it meanwhile.
 func (s *Slot) bringHere(ctx context.Context, now, tree Tree) error {
 	users, set := newProtection(s.state().Ignored), map[string]treeItem{}
 	err := s.diff(ctx, now, tree, func(name string, _, is treeItem) {
@@ -186,12 +185,14 @@ func (s *Slot) bringHere(ctx context.Context, now, tree Tree) error {
 	var guarded []string
 	if err == nil && len(s.guard) > 0 {
 		var b []byte
-		b, err = s.cli.run(ctx, gitCall{options: literally, args: append([]string{"ls-files", "-z", "--"}, s.guard...)})
+		b, err = s.cli.run(ctx, gitCall{options: literally, args: append([]string{"ls-files", "-z", "--"},
+			s.guard...)})
 		guarded = nulSplit(b)
 	}
 	skip := func(as string) {
 		if err == nil && len(guarded) > 0 {
-			_, err = s.cli.run(ctx, gitCall{args: []string{"update-index", as, "-z", "--stdin"}, stdin: nulJoin(guarded)})
+			_, err = s.cli.run(ctx, gitCall{args: []string{"update-index", as, "-z", "--stdin"},
+				stdin: nulJoin(guarded)})
 		}
 	}
 	skip("--skip-worktree")
@@ -206,9 +207,10 @@ func (s *Slot) bringHere(ctx context.Context, now, tree Tree) error {
 	return err
 }
 
-// Interrupted looks at what a killed run left in the user's folder, and at what happened there since, before anything is set back: a ref keeps what
-// differs, and people are told. made is the run's own last commit. Where the branch moved, and the run's commands might have done that, it is an
-// EditedError, once: the next call takes the commits for the user's.
+// Interrupted looks at what a killed run left in the user's folder, and at what happened there since, before anything
+// is set back: a ref keeps what differs, and people are told. made is the run's own last commit. Where the branch
+// moved, and the run's commands might have done that, it is an EditedError, once: the next call takes the commits for
+// the user's.
 func (s *Slot) Interrupted(ctx context.Context, made string) error {
 	st := s.state()
 	if !st.Busy {
@@ -222,9 +224,11 @@ func (s *Slot) Interrupted(ctx context.Context, made string) error {
 	if made != "" && s.user.LeadsTo(ctx, head.Hash, made) {
 		from = made
 	}
-	if head.Branch == st.Head.Branch && !slices.Contains([]string{from, st.Head.Hash, st.Moved}, head.Hash) && !st.Shut {
+	if head.Branch == st.Head.Branch && !slices.Contains([]string{from, st.Head.Hash, st.Moved}, head.Hash) &&
+		!st.Shut {
 		st.Moved = head.Hash
-		return cmp.Or(s.setState(st), error(&EditedError{said: fmt.Sprintf("%s moved to %s after the run was killed, or its agent did that; nothing was touched; resume the loop to keep that, or type git reset %s first, which leaves the files as they are",
+		return cmp.Or(s.setState(st), error(&EditedError{said: fmt.Sprintf(
+			"%s moved to %s after the run was killed, or its agent did that; nothing was touched; resume the run to keep that, or type git reset %s first, which leaves the files as they are",
 			shortBranch(cmp.Or(head.Branch, "HEAD")), shortHash(head.Hash), shortHash(from))}))
 	}
 	now, edited, odd, err := s.look(ctx, &st, head)
@@ -244,11 +248,13 @@ func (s *Slot) Interrupted(ctx context.Context, made string) error {
 	return s.setState(hereState{Tree: now, Head: head, Ignored: append(st.Ignored, ignored...)})
 }
 
-// look takes a snapshot and lists the paths at which it is like nothing that the run knows: HEAD, what it left, and trees. odd are those that no ref
-// can keep. What is there before the run begins is the user's.
-func (s *Slot) look(ctx context.Context, st *hereState, head Head, trees ...Tree) (now Tree, edited, odd []string, err error) {
+// look takes a snapshot and lists the paths at which it is like nothing that the run knows: HEAD, what it left, and
+// trees. odd are those that no ref can keep. What is there before the run begins is the user's.
+func (s *Slot) look(ctx context.Context, st *hereState, head Head, trees ...Tree) (now Tree, edited, odd []string,
+	err error) {
 	if st.Head != (Head{}) && st.Head.Branch != head.Branch {
-		return "", nil, nil, &EditedError{said: "another branch was checked out in this folder, which the run has for itself; nothing was touched; git switch " + shortBranch(st.Head.Branch) + ", then resume the loop"}
+		return "", nil, nil, &EditedError{
+			said: "another branch was checked out in this folder, which the run has for itself; nothing was touched; git switch " + shortBranch(st.Head.Branch) + ", then resume the run"}
 	}
 	if now, err = s.Repo.Snapshot(ctx); err != nil {
 		return now, nil, nil, err
@@ -296,41 +302,88 @@ func (s *Slot) look(ctx context.Context, st *hereState, head Head, trees ...Tree
 	return now, edited, odd, err
 }
 
-// others lists what an index does not have: what git cannot take, such as a repository without a commit, or with "-i" what it ignores.
+// others lists what an index does not have: what git cannot take, such as a repository without a commit, or with "-i"
+// what it ignores.
 func (s *Slot) others(ctx context.Context, index string, which ...string) ([]string, error) {
-	args := append([]string{"ls-files", "-o", "--exclude-standard", "--directory", "--no-empty-directory", "-z"}, which...)
+	args := append([]string{"ls-files", "-o", "--exclude-standard", "--directory", "--no-empty-directory", "-z"},
+		which...)
 	b, err := s.cli.run(ctx, gitCall{args: args, index: index})
-	return slices.DeleteFunc(nulSplit(b), func(p string) bool { return s.guard.covers(p) || s.guard.leads(strings.TrimSuffix(p, "/")) }), err
+	return slices.DeleteFunc(nulSplit(b), func(p string) bool {
+		return s.guard.covers(p) || s.guard.leads(strings.TrimSuffix(p, "/"))
+	}), err
 }
 
 // removeRest removes what an attempt made and an index does not have: repositories without a commit and the like.
 func (s *Slot) removeRest(ctx context.Context, index string) error {
 	rest, err := s.others(ctx, index)
 	users := newProtection(s.state().Ignored)
-	rest = slices.DeleteFunc(rest, func(p string) bool { return users.covers(p) || users.leads(strings.TrimSuffix(p, "/")) })
+	rest = slices.DeleteFunc(rest, func(p string) bool {
+		return users.covers(p) || users.leads(strings.TrimSuffix(p, "/"))
+	})
 	if err != nil || len(rest) == 0 {
 		return err
 	}
-	_, err = s.cli.run(ctx, gitCall{options: literally, args: append([]string{"clean", "-ffdq", "--"}, rest...), index: index})
+	_, err = s.cli.run(ctx, gitCall{options: literally, args: append([]string{"clean", "-ffdq", "--"}, rest...),
+		index: index})
 	return err
+}
+
+const setBack = "descartes: what was in the folder when a run set it back" // of the commit that keeps it
+
+// NotBack says which files that a loop set back in this folder are not in it as they were, and what brings them back.
+func (r *Repo) NotBack(ctx context.Context, loop string) (lines []string, err error) {
+	refs, err := r.Refs(ctx, "refs/descartes/"+loop+"/set-back/")
+	for _, ref := range refs {
+		if strings.TrimSpace(ref.Message) != setBack {
+			continue // commits, which are merged
+		}
+		args := []string{"diff", "--name-only", "--no-renames", "--diff-filter=d", "-z", ref.Name + "^", ref.Name, "--"}
+		kept, err := r.cli.run(ctx, gitCall{args: args})
+		if err != nil {
+			return nil, err
+		}
+		paths := nulSplit(kept)
+		for i, name := range paths {
+			paths[i] = ":/" + name
+		}
+		if len(paths) == 0 {
+			continue
+		}
+		args = append([]string{"diff", "--name-only", "--no-renames", "-z", ref.Name, "--"}, paths...)
+		gone, err := r.cli.run(ctx, gitCall{args: args})
+		if err != nil {
+			return nil, err
+		}
+		var names, words []string
+		for _, name := range nulSplit(gone) {
+			names, words = append(names, name), append(words, shellWord(":/"+name))
+		}
+		if len(names) > 0 {
+			lines = append(lines, fmt.Sprintf("%s; to have them as they were: git checkout %s -- %s; "+
+				"to forget them: git update-ref -d %[2]s", oneline.List(names), ref.Name, strings.Join(words, " ")))
+		}
+	}
+	return lines, err
 }
 
 // keepEdits keeps what the folder has under a ref of its own, on top of what the run wants there, and says so.
 func (s *Slot) keepEdits(ctx context.Context, head Head, want, now Tree, paths []string) error {
-	on, err := s.link(ctx, Link{Tree: want, Message: "descartes: what this folder was to have", When: time.Now()}, head.Hash)
+	on, err := s.link(ctx, Link{Tree: want, Message: "descartes: what this folder was to have", When: time.Now()},
+		head.Hash)
 	if err != nil {
 		return err
 	}
 	ref, err := s.freeRef()
 	if err == nil {
-		_, err = s.keep(ctx, ref, now, []string{on}, "descartes: what was in the folder when a run set it back")
+		_, err = s.keep(ctx, ref, now, []string{on}, setBack)
 	}
 	if err != nil {
 		return err
 	}
 	crash.Point("git: folder kept")
-	return s.opts.Say(fmt.Sprintf("set back in this folder: %s. What the run's last command and you had changed there is kept together as %s: git diff %[2]s^ %[2]s shows it, "+
-		"git checkout %[2]s -- PATH brings a file back once the run has ended", some(paths), ref))
+	return s.opts.Say(fmt.Sprintf(
+		"set back in this folder: %s. What the run's last command and you had changed there is kept together as %s: git diff %[2]s^ %[2]s shows it, "+
+			"git checkout %[2]s -- PATH brings a file back once the run has ended", oneline.List(paths), ref))
 }
 
 // freeRef is a new ref for what is set back.
@@ -345,7 +398,8 @@ func (s *Slot) freeRef() (ref string, err error) {
 // WasIgnored tells of which paths of the folder git ignored when the run began.
 func (s *Slot) WasIgnored() func(path string) bool { return newProtection(s.state().Ignored).covers }
 
-// NotClean lists what a commit of everything would change, sorted, and untracked files. Of protected paths it lists the tracked ones.
+// NotClean lists what a commit of everything would change, sorted, and untracked files. Of protected paths it lists
+// the tracked ones.
 func (r *Repo) NotClean(ctx context.Context) ([]string, error) {
 	return r.dirty(ctx, func(code, path string) bool { return code != "??" || !r.guard.covers(path) })
 }
@@ -362,8 +416,8 @@ func (s *Slot) Settle(ctx context.Context, now Tree) error {
 	return s.setState(hereState{Tree: now, Head: head, Ignored: s.state().Ignored})
 }
 
-// SetHeadBack sets HEAD and branch of the user's folder back to where the attempt found them. It returns the tip of what was committed, which a ref
-// keeps, or "".
+// SetHeadBack sets HEAD and branch of the user's folder back to where the attempt found them. It returns the tip of
+// what was committed, which a ref keeps, or "".
 func (s *Slot) SetHeadBack(ctx context.Context) (tip string, err error) {
 	found := s.state().Head
 	branch, tip, err := s.user.head(ctx)

@@ -13,7 +13,8 @@ import (
 // Conflict is a path that two sides changed in incompatible ways.
 type Conflict struct {
 	Path string
-	Kind string // in git's words: "content", "binary", "add/add", "modify/delete", "rename/delete", "file/directory" ...
+	// in git's words: "content", "binary", "add/add", "modify/delete", "rename/delete", "file/directory" ...
+	Kind string
 	Why  string // git's own words, "ours" and "theirs" being the two sides
 }
 
@@ -30,16 +31,17 @@ func (r *Repo) MergeTrees(ctx context.Context, base, ours, theirs Tree) (Tree, [
 	sides := make([]string, 3)
 	for i, tree := range []Tree{base, ours, theirs} {
 		var err error
-		if sides[i], err = r.link(ctx, Link{Tree: tree, Message: "side of a merge", When: time.Unix(0, 0)}, sides[:min(i, 1)]...); err != nil {
+		if sides[i], err = r.link(ctx, Link{Tree: tree, Message: "side of a merge", When: time.Unix(0, 0)},
+			sides[:min(i, 1)]...); err != nil {
 			return "", nil, fmt.Errorf("merge trees: %w", err)
 		}
 	}
 	return r.merge(ctx, sides[1], sides[2])
 }
 
-// Merge merges two commits, with renames and merge drivers, as `git merge` does: the history has their base. It touches no file, no index and no
-// ref. Conflicts are sorted by path; the tree then has git's markers in them. It needs git OldestMerging, unless one of the two has nothing new; an
-// older one is a VersionError.
+// Merge merges two commits, with renames and merge drivers, as `git merge` does: the history has their base. It
+// touches no file, no index and no ref. Conflicts are sorted by path; the tree then has git's markers in them. It
+// needs git OldestMerging, unless one of the two has nothing new; an older one is a VersionError.
 func (r *Repo) Merge(ctx context.Context, ours, theirs string) (Tree, []Conflict, error) {
 	a, err := r.treeOf(ours)
 	if err != nil {
@@ -67,7 +69,8 @@ func (r *Repo) Merge(ctx context.Context, ours, theirs string) (Tree, []Conflict
 
 func (r *Repo) merge(ctx context.Context, ours, theirs string) (Tree, []Conflict, error) {
 	if r.cli.version.Before(OldestMerging) {
-		return "", nil, &VersionError{Program: r.cli.program, Found: r.cli.version, Needed: OldestMerging, For: "merging"}
+		return "", nil, &VersionError{Program: r.cli.program, Found: r.cli.version, Needed: OldestMerging,
+			For: "merging"}
 	}
 	out, err := r.cli.run(ctx, gitCall{args: []string{"merge-tree", "--write-tree", "-z", "--messages", ours, theirs}})
 	if err != nil && exitCode(err) != 1 {
@@ -80,7 +83,8 @@ func (r *Repo) merge(ctx context.Context, ours, theirs string) (Tree, []Conflict
 	if err == nil {
 		return Tree(tree), nil, nil
 	}
-	conflicts := parseConflicts(rest, strings.NewReplacer("~"+ours, "", "~"+theirs, "", ours, "ours", theirs, "theirs"))
+	conflicts := parseConflicts(rest, strings.NewReplacer("~"+ours, "", "~"+theirs, "", ours, "ours", theirs,
+		"theirs"))
 	if len(conflicts) == 0 {
 		return "", nil, fmt.Errorf("merge: %w", err)
 	}
@@ -120,7 +124,8 @@ func parseConflicts(said string, plain *strings.Replacer) (out []Conflict) {
 			found[name] = &Conflict{name, kind[1], text}
 		}
 		for _, name := range paths {
-			if c := found[plain.Replace(name)]; c != nil && (c.Why == "" || c.Kind == "content") { // of a binary file git says both
+			// of a binary file git says both
+			if c := found[plain.Replace(name)]; c != nil && (c.Why == "" || c.Kind == "content") {
 				c.Kind, c.Why = kind[1], text
 			}
 		}

@@ -32,11 +32,13 @@ git add -A; git commit -qm t; git tag theirs`)
 		t.Errorf("a merge of trees touched the repository: %s", after)
 	}
 	for _, side := range []string{"ours", "theirs"} { // where one side changed nothing, the other is the result
-		if got, conflicts, err := r.MergeTrees(t.Context(), tree("base"), tree("base"), tree(side)); got != tree(side) || conflicts != nil || err != nil {
+		if got, conflicts, err := r.MergeTrees(t.Context(), tree("base"), tree("base"),
+			tree(side)); got != tree(side) || conflicts != nil || err != nil {
 			t.Errorf("%s alone: %s %v %v", side, got, conflicts, err)
 		}
 	}
-	if got, _, err := r.MergeTrees(t.Context(), r.EmptyTree(), tree("base"), Tree(strings.Repeat("7", 40))); got != "" || err == nil {
+	if got, _, err := r.MergeTrees(t.Context(), r.EmptyTree(), tree("base"),
+		Tree(strings.Repeat("7", 40))); got != "" || err == nil {
 		t.Errorf("a tree that is not there: %q %v", got, err)
 	}
 }
@@ -45,7 +47,8 @@ func TestMergeNeedsGit238(t *testing.T) {
 	t.Parallel()
 	s := newBase(t, "git tag base; echo a >a; git add a; git commit -qm a; git tag a; git checkout -q base; echo b >b; git add b; git commit -qm b")
 	old := s.home + "/git"
-	s.put(old, "#!/bin/sh\ncase \"$*\" in *' version') echo git version 2.37.1 ;; *) exec "+gitProgram+" \"$@\" ;; esac\n")
+	s.put(old, "#!/bin/sh\ncase \"$*\" in *' version') echo git version 2.37.1 ;; *) exec "+gitProgram+
+		" \"$@\" ;; esac\n")
 	s.sh("chmod +x " + old)
 	r, err := s.open("", old)
 	if err != nil {
@@ -56,7 +59,8 @@ func TestMergeNeedsGit238(t *testing.T) {
 	_, _, err = r.MergeTrees(t.Context(), tree("base"), tree("a"), tree("HEAD"))
 	var version *VersionError
 	var refused *RefusedError
-	if !errors.As(err, &version) || version.Found != (Version{2, 37}) || version.Needed != OldestMerging || !errors.As(err, &refused) ||
+	if !errors.As(err, &version) || version.Found != (Version{2, 37}) || version.Needed != OldestMerging ||
+		!errors.As(err, &refused) ||
 		!strings.Contains(err.Error(), "is git 2.37; git 2.38 or newer is needed for merging") {
 		t.Errorf("got %v", err)
 	}

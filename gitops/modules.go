@@ -118,7 +118,8 @@ func (s *Slot) openModule(ctx context.Context, path, dir string) (*Slot, error) 
 	if err := s.closeModule(path); err != nil {
 		return nil, err
 	}
-	m := &Slot{dir: s.dir, git: s.gitOf(path), objects: s.linkTo(dir), known: s.known, opts: SlotOptions{Objects: s.opts.Objects}}
+	m := &Slot{dir: s.dir, git: s.gitOf(path), objects: s.linkTo(dir), known: s.known,
+		opts: SlotOptions{Objects: s.opts.Objects}}
 	m.tree = filepath.Join(s.tree, filepath.FromSlash(path))
 	opt := s.opt
 	opt.Dir, opt.Shim, opt.Protect, opt.Hooks = m.tree, nil, nil, "skip"
@@ -156,7 +157,8 @@ func (s *Slot) gitOf(path string) string { return filepath.Join(s.git, "modules"
 
 // moduleNames are the names of submodules, by their paths.
 func (c *cli) moduleNames(ctx context.Context, where ...string) map[string]string {
-	b, _ := c.run(ctx, gitCall{args: slices.Concat([]string{"config"}, where, []string{"-z", "--get-regexp", `^submodule\..*\.path$`})})
+	b, _ := c.run(ctx, gitCall{args: slices.Concat([]string{"config"}, where,
+		[]string{"-z", "--get-regexp", `^submodule\..*\.path$`})})
 	names := map[string]string{}
 	for _, entry := range nulSplit(b) {
 		key, path, _ := strings.Cut(entry, "\n")
@@ -170,7 +172,9 @@ func (c *cli) moduleNames(ctx context.Context, where ...string) map[string]strin
 func (s *Slot) checkOutModules(ctx context.Context, tree Tree, fresh bool) error {
 	if s.flat != "" {
 		s.cli.whole = true
-		err := s.diff(ctx, s.flat, tree, func(_ string, _, is treeItem) { s.cli.whole = s.cli.whole && is.mode != modeGitlink })
+		err := s.diff(ctx, s.flat, tree, func(_ string, _, is treeItem) {
+			s.cli.whole = s.cli.whole && is.mode != modeGitlink
+		})
 		if s.cli.whole && err == nil {
 			return nil
 		}
@@ -321,9 +325,9 @@ type nestedRepo struct {
 	now  string // the one checked out; "" where unknown
 }
 
-// nested finds the repositories that git add would ask for their status, and those in whose place something else is, which may lead to another one. git
-// does so by a git that obeys what their configuration says, filters among it, and an agent may have written that. So they are kept from it: only their
-// HEAD is read, by us.
+// nested finds the repositories that git add would ask for their status, and those in whose place something else is,
+// which may lead to another one. git does so by a git that obeys what their configuration says, filters among it, and
+// an agent may have written that. So they are kept from it: only their HEAD is read, by us.
 func (c *cli) nested(ctx context.Context, index string) (found []nestedRepo, gone []string, err error) {
 	if c.whole {
 		return nil, nil, nil
@@ -365,7 +369,8 @@ func (c *cli) holds(path string) bool {
 func (c *cli) checkedOut(ctx context.Context, dir string) string {
 	ctx, cancel := context.WithTimeout(ctx, 5*c.patience)
 	defer cancel()
-	hash, _ := c.run(ctx, gitCall{options: []string{"--git-dir=" + filepath.Join(dir, ".git")}, args: []string{"rev-parse", "--verify", "--quiet", "HEAD"}})
+	hash, _ := c.run(ctx, gitCall{options: []string{"--git-dir=" + filepath.Join(dir, ".git")},
+		args: []string{"rev-parse", "--verify", "--quiet", "HEAD"}})
 	return strings.TrimSpace(string(hash))
 }
 
@@ -380,7 +385,8 @@ func (c *cli) setNested(ctx context.Context, index string, found []nestedRepo) e
 	if moved.Len() == 0 {
 		return nil
 	}
-	_, err := c.run(ctx, gitCall{args: []string{"update-index", "-z", "--index-info"}, index: index, stdin: moved.Bytes()})
+	_, err := c.run(ctx, gitCall{args: []string{"update-index", "-z", "--index-info"}, index: index,
+		stdin: moved.Bytes()})
 	return err
 }
 
@@ -394,7 +400,8 @@ func (s *Slot) NestedEdits(ctx context.Context, since time.Time) (out []string, 
 	links, err := s.cli.links(ctx, "")
 	for _, n := range links {
 		at := filepath.Join(s.tree, n.path)
-		if linkAbove(s.tree, n.path+"/.git") != "" || s.cli.holds(n.path) && s.cli.checkedOut(ctx, at) != n.was || s.modules[n.path] != nil {
+		if linkAbove(s.tree, n.path+"/.git") != "" || s.cli.holds(n.path) && s.cli.checkedOut(ctx, at) != n.was ||
+			s.modules[n.path] != nil {
 			continue
 		}
 		_ = filepath.WalkDir(at, func(path string, e fs.DirEntry, err error) error {

@@ -15,14 +15,18 @@ git submodule --quiet add $PWD/../lib deep/lib; git submodule --quiet update --i
 func TestSlotModules(t *testing.T) {
 	t.Parallel()
 	template := newSandbox(t)
-	template.sh("export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=protocol.file.allow GIT_CONFIG_VALUE_0=always; " + slotBase + "; " + inner)
+	template.sh("export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=protocol.file.allow GIT_CONFIG_VALUE_0=always; " +
+		slotBase + "; " + inner)
 	for name, c := range map[string]struct{ user, agent, edited, lost, subject string }{
-		"nothing":       {"", "git -C deep/lib status; cat deep/lib/x/in/n", "", "", "1"},
-		"commit":        {"", "cd deep/lib; echo 2 >>f; git commit -qam2", "", "", "2"},
-		"linked tree":   {"; git worktree add -q ../linked", "cd deep/lib; git commit --allow-empty -qm2", "", "", "2"},
-		"deinit":        {"; git submodule --quiet deinit -f --all", "cd deep/lib; git commit --allow-empty -qm2", "", "", "2"},
-		"a branch":      {"", "cd deep/lib; git switch -qc mine; git commit --allow-empty -qm2; git gc -q; git pack-refs --all", "", "", "2"},
-		"an older one":  {"", "git -C deep/lib commit --amend -qmnewer; git -C deep/lib reset -q --hard HEAD@{1}", "", "", "1"},
+		"nothing": {"", "git -C deep/lib status; cat deep/lib/x/in/n", "", "", "1"},
+		"commit":  {"", "cd deep/lib; echo 2 >>f; git commit -qam2", "", "", "2"},
+		"linked tree": {"; git worktree add -q ../linked", "cd deep/lib; git commit --allow-empty -qm2", "", "",
+			"2"},
+		"deinit": {"; git submodule --quiet deinit -f --all", "cd deep/lib; git commit --allow-empty -qm2", "",
+			"", "2"},
+		"a branch": {"", "cd deep/lib; git switch -qc mine; git commit --allow-empty -qm2; git gc -q; git pack-refs --all", "", "", "2"},
+		"an older one": {"", "git -C deep/lib commit --amend -qmnewer; git -C deep/lib reset -q --hard HEAD@{1}", "",
+			"", "1"},
 		"ignored":       {"", "echo o >deep/lib/o.o", "", "", "1"},
 		"edit":          {"", "echo 2 >>deep/lib/f", "deep/lib", "", "1"},
 		"new file":      {"", "echo 2 >deep/lib/g", "deep/lib", "", "1"},
@@ -33,7 +37,8 @@ func TestSlotModules(t *testing.T) {
 		"moved, edited": {"", "git mv deep/lib here; echo 2 >>here/f", "here", "", "1"},
 		"no .git":       {"", "rm -rf deep/lib/.git", "", "", "1"},
 		"no .git, edit": {"", "rm -rf deep/lib/.git; echo 2 >>deep/lib/f", "deep/lib", "", "1"},
-		"no objects":    {"", "git -C deep/lib commit --allow-empty -qm2; rm -r deep/lib/.git/objects/??", "", "deep/lib", ""},
+		"no objects": {"", "git -C deep/lib commit --allow-empty -qm2; rm -r deep/lib/.git/objects/??", "",
+			"deep/lib", ""},
 		"broken commit": {"", "cd deep/lib; git commit --allow-empty -qm2; o=.git/objects/$(git rev-parse HEAD | sed 's,..,&/,'); chmod +w $o; echo >$o", "", "deep/lib", ""},
 		"a link":        {"", "mv deep away; ln -s ../.. deep", "", "", ""},
 		"removed":       {"", "git rm -qf deep/lib", "", "", ""},
@@ -74,8 +79,10 @@ func TestSlotModules(t *testing.T) {
 				at, err = r.view(tree).file("here")
 			}
 			if err == nil && c.subject != "" && at.mode != 0 {
-				dir := strings.TrimSpace(s.sh("for d in .git/modules/deep/lib deep/lib/.git ../repo/.git/modules/deep/lib; do test -d $d && echo $d; done | head -n 1"))
-				if got := s.git("--git-dir="+dir, "log", "-1", "--format=%s", at.id); strings.TrimSpace(got) != c.subject {
+				dir := strings.TrimSpace(
+					s.sh("for d in .git/modules/deep/lib deep/lib/.git ../repo/.git/modules/deep/lib; do test -d $d && echo $d; done | head -n 1"))
+				if got := s.git("--git-dir="+dir, "log", "-1", "--format=%s",
+					at.id); strings.TrimSpace(got) != c.subject {
 					t.Errorf("the module has %q", got)
 				}
 				s.git("--git-dir="+dir, "fsck", "--no-dangling")

@@ -29,8 +29,10 @@ func TestSubmodulesRunNothing(t *testing.T) {
 			}
 			t.Cleanup(func() { r.Close() })
 			first := snap(t, r)
-			s.sh("cp -r .git/modules/lib ../planted; git config -f ../planted/config --unset core.worktree; " + way.plant)
-			s.sh("printf '[filter \"x\"]\\n\\tclean = \"touch " + mark + "; cat\"\\n[core]\\n\\tfsmonitor = \"touch " + mark + "; false\"\\n' >>lib/.git/config; " +
+			s.sh("cp -r .git/modules/lib ../planted; git config -f ../planted/config --unset core.worktree; " +
+				way.plant)
+			s.sh("printf '[filter \"x\"]\\n\\tclean = \"touch " + mark + "; cat\"\\n[core]\\n\\tfsmonitor = \"touch " +
+				mark + "; false\"\\n' >>lib/.git/config; " +
 				"echo '* filter=x' >lib/.gitattributes; echo 2 >lib/f; echo new >g")
 			wave := ""
 			for range 2 {
@@ -38,7 +40,8 @@ func TestSubmodulesRunNothing(t *testing.T) {
 				if _, err := r.Changed(t.Context(), first, second); err != nil {
 					t.Fatal(err)
 				}
-				wave = commitWave(t, r, Wave{Message: "a wave", Tree: second, On: strings.TrimSpace(s.git("rev-parse", "HEAD"))}).Hash
+				wave = commitWave(t, r, Wave{Message: "a wave", Tree: second,
+					On: strings.TrimSpace(s.git("rev-parse", "HEAD"))}).Hash
 				first = second
 				s.sh("echo 3 >lib/f; echo newer >g")
 			}

@@ -26,7 +26,8 @@ import (
 	"descartes/internal/proc"
 )
 
-// objects reads a repository's objects, of whatever format, with one git cat-file that runs until close. Safe for concurrent use.
+// objects reads a repository's objects, of whatever format, with one git cat-file that runs until close. Safe for
+// concurrent use.
 type objects struct {
 	git *cli
 
@@ -35,8 +36,8 @@ type objects struct {
 	out *bufio.Reader
 }
 
-// most is how much is read of an object that nobody bounds: no tree or commit is larger. tooMuch is from where on it is cheaper to start another
-// cat-file than to read on.
+// most is how much is read of an object that nobody bounds: no tree or commit is larger. tooMuch is from where on it
+// is cheaper to start another cat-file than to read on.
 const (
 	most    = 1 << 30
 	tooMuch = 16 << 20
@@ -48,6 +49,10 @@ type found struct {
 	size     int64
 	data     []byte // nil where it is larger than was asked for
 }
+
+// ErrGone is the error of an object that is not in the repository: with --prune=now a git gc deletes also what was
+// stored while it ran.
+var ErrGone = errors.New("it is gone")
 
 // read reads an object of at most limit bytes, by its name or that of a ref, which may be missing.
 func (o *objects) read(name string, limit int64) (f found, err error) {
@@ -64,7 +69,7 @@ func (o *objects) read(name string, limit int64) (f found, err error) {
 		o.stop()
 	}
 	if err == nil && f.id == "" && !isRef {
-		err = errors.New("it is missing")
+		err = ErrGone
 	}
 	if err != nil {
 		err = fmt.Errorf("read %s: %w", name, err)
@@ -74,7 +79,8 @@ func (o *objects) read(name string, limit int64) (f found, err error) {
 
 func (o *objects) ask(name string, limit int64) (f found, err error) {
 	if o.cat == nil {
-		argv := []string{o.git.program, "-C", o.git.l.gitDir, "--git-dir=" + o.git.l.gitDir, "cat-file", "--batch"} // our own folder may be removed
+		// our own folder may be removed
+		argv := []string{o.git.program, "-C", o.git.l.gitDir, "--git-dir=" + o.git.l.gitDir, "cat-file", "--batch"}
 		if o.cat, err = proc.StartPeer(argv, o.git.env); err != nil {
 			return f, err
 		}
@@ -167,7 +173,8 @@ func (r *Repo) has(ctx context.Context, id string) bool {
 	return err == nil
 }
 
-// put stores an object, on disk, and returns its name: through go-git, which knows neither SHA-256 nor shared repositories, or git.
+// put stores an object, on disk, and returns its name: through go-git, which knows neither SHA-256 nor shared
+// repositories, or git.
 func (r *Repo) put(ctx context.Context, kind string, data []byte) (string, error) {
 	if len(r.cli.zero) == 64 || r.set["core.sharedrepository"] != "" {
 		return r.cli.feed(context.WithoutCancel(ctx), data, "hash-object", "-w", "-t", kind, "--stdin")
@@ -199,14 +206,16 @@ func (r *Repo) put(ctx context.Context, kind string, data []byte) (string, error
 }
 
 // putCommit stores a commit.
-func (r *Repo) putCommit(ctx context.Context, author, committer person, tree Tree, parents []string, message string, when time.Time) (string, error) {
+func (r *Repo) putCommit(ctx context.Context, author, committer person, tree Tree, parents []string, message string,
+	when time.Time) (string, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "tree %s\n", tree)
 	for _, p := range parents {
 		fmt.Fprintf(&b, "parent %s\n", p)
 	}
 	at := fmt.Sprintf("%d %s", when.Unix(), when.Format("-0700"))
-	fmt.Fprintf(&b, "author %s <%s> %s\ncommitter %s <%s> %s\n\n%s\n", author.name, author.email, at, committer.name, committer.email, at,
+	fmt.Fprintf(&b, "author %s <%s> %s\ncommitter %s <%s> %s\n\n%s\n", author.name, author.email, at, committer.name,
+		committer.email, at,
 		strings.ToValidUTF8(strings.TrimSuffix(strings.ReplaceAll(message, "\x00", ""), "\n"), "\uFFFD"))
 	id, err := r.put(ctx, "commit", b.Bytes())
 	if err == nil {

@@ -20,15 +20,18 @@ func TestObjectsAreReadAsGitHasThem(t *testing.T) {
 	_, r := start(t)
 	random := make([]byte, 100_000)
 	rand.Read(random)
-	for _, data := range [][]byte{nil, []byte("x"), []byte("a\n"), random, bytes.Repeat([]byte("long text\n"), 2<<20)} {
+	for _, data := range [][]byte{nil, []byte("x"), []byte("a\n"), random,
+		bytes.Repeat([]byte("long text\n"), 2<<20)} {
 		id, err := r.put(t.Context(), "blob", data)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, limit := range []int64{most, int64(len(data)) - 1} {
 			f, err := r.objects.read(id, limit)
-			if err != nil || f.kind != "blob" || f.size != int64(len(data)) || limit == most && !bytes.Equal(f.data, data) || limit != most && f.data != nil {
-				t.Errorf("%d bytes, at most %d: got %s of %d, %d bytes, %v", len(data), limit, f.kind, f.size, len(f.data), err)
+			if err != nil || f.kind != "blob" || f.size != int64(len(data)) || limit == most &&
+				!bytes.Equal(f.data, data) || limit != most && f.data != nil {
+				t.Errorf("%d bytes, at most %d: got %s of %d, %d bytes, %v", len(data), limit, f.kind, f.size,
+					len(f.data), err)
 			}
 		}
 	}
@@ -78,7 +81,8 @@ func TestDamagedObjectsAreErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, b := range [][]byte{nil, whole[:len(whole)/2], []byte("rubbish"), deflated("commit x\x00"), deflated("commit -1\x00"),
+	for _, b := range [][]byte{nil, whole[:len(whole)/2], []byte("rubbish"), deflated("commit x\x00"),
+		deflated("commit -1\x00"),
 		deflated("commit 99\x00short"), deflated(strings.Repeat("c", 100)), deflated("tree 0\x00")} {
 		if err := errors.Join(os.Remove(file), os.WriteFile(file, b, 0o666)); err != nil {
 			t.Fatal(err)
@@ -116,7 +120,8 @@ func TestAwaitGC(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, other := range []string{"", "1 elsewhere", fmt.Sprint(os.Getpid(), " ", host), "99999999 " + host, "x " + host} {
+	for _, other := range []string{"", "1 elsewhere", fmt.Sprint(os.Getpid(), " ", host), "99999999 " + host,
+		"x " + host} {
 		write(other)
 		snap(t, r) // waits for none of them
 	}
@@ -139,5 +144,36 @@ func TestAwaitGC(t *testing.T) {
 	_ = gc.Wait()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// A commit that a git gc deletes before or after its ref was set is there in the end: that gc had looked for refs before.
+func TestNamedAgain(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	tree, names := snap(t, r), 0
+	link := Link{Tree: tree, Message: "kept", When: time.Unix(1, 0)}
+	for _, before := range []bool{true, false} {
+		put := func() (string, error) { return r.Link(t.Context(), "", link) }
+		deleted := false
+		got, err := r.named(t.Context(), put, func(hash string) error {
+			names++
+			object := s.path(".git/objects/" + hash[:2] + "/" + hash[2:])
+			if before && !deleted {
+				deleted = true
+				_ = os.Remove(object) // its ref cannot be set then
+			}
+			err := r.SetRef(t.Context(), "refs/descartes/kept", hash, "kept")
+			if !before {
+				_ = os.Remove(object)
+			}
+			return err
+		})
+		if err != nil || strings.TrimSpace(s.git("rev-parse", "refs/descartes/kept^{commit}")) != got {
+			t.Errorf("deleted before its ref: %v: %s, %v", before, got, err)
+		}
+	}
+	if names != 3 {
+		t.Errorf("named %d times", names)
 	}
 }

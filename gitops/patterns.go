@@ -19,7 +19,8 @@ func NewPatterns(lines []string) (p Patterns) {
 	return p
 }
 
-// Match says whether a file is meant, itself or by a folder that it is in, or excepted by a line with "!". The last line that fits decides.
+// Match says whether a file is meant, itself or by a folder that it is in, or excepted by a line with "!". The last
+// line that fits decides.
 func (p Patterns) Match(path string) (meant, excepted bool) {
 	parts := strings.Split(path, "/")
 	for i := range parts {

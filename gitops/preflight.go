@@ -21,7 +21,8 @@ func inspect(l layout, set settings, policy string) (byGit []string, err error) 
 	switch {
 	case len(names) == 0 || policy == "skip":
 	case policy == "fail":
-		return nil, &RefusedError{Reason: hooksOf(names) + " would run at each commit, and the policy is to fail then", Hint: "choose hooks run or skip"}
+		return nil, &RefusedError{Reason: hooksOf(names) + " would run at each commit, and the policy is to fail then",
+			Hint: "choose hooks run or skip"}
 	default:
 		byGit = append(byGit, hooksOf(names)+" to run")
 	}
@@ -32,10 +33,12 @@ func inspect(l layout, set settings, policy string) (byGit []string, err error) 
 var progressStates = []struct{ file, what, hint string }{
 	{"MERGE_HEAD", "a merge is in progress", "git merge --continue, or git merge --abort"},
 	{"rebase-merge", "a rebase is in progress", "git rebase --continue, or git rebase --abort"},
-	{"rebase-apply", "a rebase or git am is in progress", "git rebase --continue (or --abort), git am --continue (or --abort)"},
+	{"rebase-apply", "a rebase or git am is in progress",
+		"git rebase --continue (or --abort), git am --continue (or --abort)"},
 	{"CHERRY_PICK_HEAD", "a cherry-pick is in progress", "git cherry-pick --continue, or git cherry-pick --abort"},
 	{"REVERT_HEAD", "a revert is in progress", "git revert --continue, or git revert --abort"},
-	{"sequencer", "a cherry-pick or revert of several commits is in progress", "git cherry-pick --continue (or --abort), git revert --continue (or --abort)"},
+	{"sequencer", "a cherry-pick or revert of several commits is in progress",
+		"git cherry-pick --continue (or --abort), git revert --continue (or --abort)"},
 }
 
 func underway(l layout) (what, hint string) {
@@ -54,12 +57,14 @@ func (r *Repo) Underway() string {
 }
 
 // commitHooks are those that a commit runs.
-var commitHooks = []string{"pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "reference-transaction", "post-index-change"}
+var commitHooks = []string{"pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "reference-transaction",
+	"post-index-change"}
 
 // liveHooks names the executable commit hooks, and those that git takes from its configuration.
 func liveHooks(l layout, set settings) (names []string) {
 	for _, h := range commitHooks {
-		if fi, err := os.Stat(filepath.Join(hooksDir(l, set), h)); err == nil && fi.Mode().IsRegular() && fi.Mode()&0o111 != 0 {
+		if fi, err := os.Stat(filepath.Join(hooksDir(l, set), h)); err == nil && fi.Mode().IsRegular() &&
+			fi.Mode()&0o111 != 0 {
 			names = append(names, h)
 		}
 	}

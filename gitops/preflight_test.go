@@ -13,10 +13,13 @@ func TestInspect(t *testing.T) {
 		{name: "plain"},
 		{name: "a hook", prepare: hook("pre-commit", "true"), notes: "hook pre-commit to run"},
 		{name: "a hook to skip", prepare: hook("pre-commit", "true"), hooks: "skip"},
-		{name: "a hook to fail", prepare: hook("pre-commit", "true"), hooks: "fail", refused: "hook pre-commit would run"},
+		{name: "a hook to fail", prepare: hook("pre-commit", "true"), hooks: "fail",
+			refused: "hook pre-commit would run"},
 		{name: "signing", prepare: "git config commit.gpgSign true", notes: "commit.gpgSign is true"},
-		{name: "an encoding", prepare: "git config i18n.commitEncoding latin1", notes: "i18n.commitEncoding is latin1"},
-		{name: "line ends and filters", prepare: "git config core.autocrlf true; echo '* filter=x' >.gitattributes; git config filter.x.clean cat"},
+		{name: "an encoding", prepare: "git config i18n.commitEncoding latin1",
+			notes: "i18n.commitEncoding is latin1"},
+		{name: "line ends and filters",
+			prepare: "git config core.autocrlf true; echo '* filter=x' >.gitattributes; git config filter.x.clean cat"},
 		{name: "a merge", prepare: conflict + "git merge -q x || true", refused: "a merge is in progress"},
 		{name: "a rebase", prepare: conflict + "git rebase -q x || true", refused: "a rebase is in progress"},
 	} {
@@ -36,7 +39,8 @@ func TestInspect(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer r.Close()
-			if got := strings.Join(r.Notes(), "\n"); strings.HasPrefix(got, tt.notes) != true || tt.notes == "" && got != "" {
+			if got := strings.Join(r.Notes(), "\n"); strings.HasPrefix(got, tt.notes) != true || tt.notes == "" &&
+				got != "" {
 				t.Errorf("got %q, want %q", got, tt.notes)
 			}
 		})

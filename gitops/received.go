@@ -14,12 +14,15 @@ type ReceivedError struct{ Err error }
 func (e *ReceivedError) Error() string { return "its tree: " + e.Err.Error() }
 func (e *ReceivedError) Unwrap() error { return e.Err }
 
-// Received is what an attempt on another machine may leave here of a tree that it made of base: protected paths are as in base; undone are those that
-// differed. Names that git refuses to check out, on whatever system, and trees that cannot be read are a *ReceivedError.
+// Received is what an attempt on another machine may leave here of a tree that it made of base: protected paths are as
+// in base; undone are those that differed. Names that git refuses to check out, on whatever system, and trees that
+// cannot be read are a *ReceivedError.
 func (r *Repo) Received(ctx context.Context, base, tree Tree) (kept Tree, undone []string, err error) {
 	edits := map[string]treeItem{}
 	err = r.diff(ctx, base, tree, func(name string, _, is treeItem) {
-		if r.guard.covers(name) || is.mode == modeLink && (r.guard.leads(name) || strings.EqualFold(path.Base(name), ".gitmodules")) { // git checks no such link out
+		// git checks no such link out
+		if r.guard.covers(name) || is.mode == modeLink && (r.guard.leads(name) ||
+			strings.EqualFold(path.Base(name), ".gitmodules")) {
 			undone = append(undone, name)
 		} else {
 			edits[name] = is

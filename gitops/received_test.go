@@ -8,11 +8,13 @@ import (
 	"testing"
 )
 
-// Whatever names a tree from another machine has, it is refused for those that git's fsck refuses, and is without what is protected.
+// Whatever names a tree from another machine has, it is refused for those that git's fsck refuses, and is without what
+// is protected.
 func TestReceived(t *testing.T) {
 	t.Parallel()
 	s := newBase(t, "echo mine >descartes.yaml; mkdir -p .scud/tasks; echo mine >.scud/tasks/x.json; git add -A; git commit -qm2")
-	r, err := Open(t.Context(), Options{Dir: s.dir, Git: gitProgram, Env: s.env, Protect: []string{"descartes.yaml", ".descartes/", ".scud/tasks/", "prd/prd.json"}})
+	r, err := Open(t.Context(), Options{Dir: s.dir, Git: gitProgram, Env: s.env,
+		Protect: []string{"descartes.yaml", ".descartes/", ".scud/tasks/", "prd/prd.json"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,10 +36,12 @@ func TestReceived(t *testing.T) {
 		if mode == "040000" {
 			kind, id = "tree", mktree("100644 blob "+blob+"\tf\n")
 		}
-		lines := slices.DeleteFunc(strings.SplitAfter(root, "\n"), func(l string) bool { return l == "" || strings.HasSuffix(l, "\t"+name+"\n") })
+		lines := slices.DeleteFunc(strings.SplitAfter(root, "\n"),
+			func(l string) bool { return l == "" || strings.HasSuffix(l, "\t"+name+"\n") })
 		return Tree(mktree(strings.Join(lines, "") + mode + " " + kind + " " + id + "\t" + name + "\n"))
 	}
-	for _, name := range []string{".git", ".GIT", ".Git", "..", ".", ".git ", ".git.", "git~1", "GIT~1", ".git::$INDEX_ALLOCATION", ".g\u200cit", "\u200c.git", ".git\ufeff", `a\.git`, `.git\a`} {
+	for _, name := range []string{".git", ".GIT", ".Git", "..", ".", ".git ", ".git.", "git~1", "GIT~1",
+		".git::$INDEX_ALLOCATION", ".g\u200cit", "\u200c.git", ".git\ufeff", `a\.git`, `.git\a`} {
 		for _, mode := range []string{"100644", "040000", "120000"} {
 			var bad *ReceivedError
 			if kept, _, err := r.Received(t.Context(), base, with(mode, name)); !errors.As(err, &bad) {
@@ -45,8 +49,10 @@ func TestReceived(t *testing.T) {
 			}
 		}
 	}
-	for name, mode := range map[string]string{"descartes.yaml": "040000", ".descartes": "120000", ".scud": "120000", "prd": "120000", ".gitmodules": "120000", ".GitModules": "120000"} {
-		if kept, undone, err := r.Received(t.Context(), base, with(mode, name)); err != nil || kept != base || len(undone) == 0 {
+	for name, mode := range map[string]string{"descartes.yaml": "040000", ".descartes": "120000", ".scud": "120000",
+		"prd": "120000", ".gitmodules": "120000", ".GitModules": "120000"} {
+		if kept, undone, err := r.Received(t.Context(), base, with(mode, name)); err != nil || kept != base ||
+			len(undone) == 0 {
 			t.Errorf("%s %q: got %s without %q, %v", mode, name, kept, undone, err)
 		}
 	}

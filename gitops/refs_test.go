@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -31,12 +32,14 @@ func TestKeepRefsDelete(t *testing.T) {
 	if _, err := r.Keep(ctx, "refs/descartes/loop/1/base", tree, nil, "snapshot"); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.git("rev-parse", "refs/descartes/loop/1/1", "refs/descartes/loop/1/1^2", "refs/descartes/loop/1/base^{tree}"); got != again+"\n"+hash+"\n"+string(tree)+"\n" {
+	if got := s.git("rev-parse", "refs/descartes/loop/1/1", "refs/descartes/loop/1/1^2",
+		"refs/descartes/loop/1/base^{tree}"); got != again+"\n"+hash+"\n"+string(tree)+"\n" {
 		t.Errorf("git resolves\n%s", got)
 	}
 	for range 2 {
 		refs, err := r.Refs(ctx, "refs/descartes/loop/")
-		if err != nil || len(refs) != 2 || refs[0].Hash != again || refs[0].Message != "attempt 1, again\n" || refs[0].When.IsZero() || refs[1].Name != "refs/descartes/loop/1/base" {
+		if err != nil || len(refs) != 2 || refs[0].Hash != again || refs[0].Message != "attempt 1, again\n" ||
+			refs[0].When.IsZero() || refs[1].Name != "refs/descartes/loop/1/base" {
 			t.Errorf("refs: %+v, %v", refs, err)
 		}
 		s.git("pack-refs", "--all")
@@ -53,11 +56,30 @@ func TestKeepRefsDelete(t *testing.T) {
 	s.check()
 }
 
+// Many refs are packed by and by: git reads a file for each that is not.
+func TestKeepPacks(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	tree := snap(t, r)
+	for i := range mostLoose + 1 {
+		if _, err := r.Keep(t.Context(), fmt.Sprintf("refs/descartes/loop/%d/1", i), tree, nil, "attempt"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	loose, err := filepath.Glob(filepath.Join(r.l.commonDir, "refs/descartes/loop/*/1"))
+	if refs, rerr := r.Refs(t.Context(), "refs/descartes/loop/"); err != nil || rerr != nil || len(loose) != 1 ||
+		len(refs) != mostLoose+1 {
+		t.Errorf("%d of %d refs have files (%v, %v)", len(loose), len(refs), err, rerr)
+	}
+	s.check()
+}
+
 func TestRefNamesAreChecked(t *testing.T) {
 	t.Parallel()
 	_, r := start(t)
 	tree := snap(t, r)
-	for _, name := range []string{"", "x", "HEAD", "refs/x", "refs/heads/x", "refs/descartes/", "refs/descartes/a/../b", "refs/descartes/.b", "refs/descartes/b.lock", "refs/descartes/a b",
+	for _, name := range []string{"", "x", "HEAD", "refs/x", "refs/heads/x", "refs/descartes/",
+		"refs/descartes/a/../b", "refs/descartes/.b", "refs/descartes/b.lock", "refs/descartes/a b",
 		"refs/descartes/b\x01", "refs/descartes/b\n", "refs/descartes/a\x00update HEAD"} {
 		if _, err := r.Keep(t.Context(), name, tree, nil, "x"); err == nil {
 			t.Errorf("kept as %q", name)
@@ -99,7 +121,8 @@ func TestSetRefWaits(t *testing.T) {
 	head := strings.TrimSpace(s.git("rev-parse", "HEAD"))
 	s.put(".git/refs/heads/side.lock", "")
 	err := r.MoveRef(t.Context(), "refs/heads/side", "", head, "x")
-	if refused, ok := errors.AsType[*RefusedError](err); !ok || !strings.Contains(refused.Reason, "side.lock is held") {
+	if refused, ok := errors.AsType[*RefusedError](err); !ok ||
+		!strings.Contains(refused.Reason, "side.lock is held") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -283,7 +306,8 @@ func TestPatchIDOutlastsARebase(t *testing.T) {
 	ctx := t.Context()
 	id := func(from, to string) string {
 		t.Helper()
-		out, err := r.PatchID(ctx, Tree(strings.TrimSpace(s.git("rev-parse", from+"^{tree}"))), Tree(strings.TrimSpace(s.git("rev-parse", to+"^{tree}"))))
+		out, err := r.PatchID(ctx, Tree(strings.TrimSpace(s.git("rev-parse", from+"^{tree}"))),
+			Tree(strings.TrimSpace(s.git("rev-parse", to+"^{tree}"))))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -311,7 +335,8 @@ func TestShallowCloneIsDeepened(t *testing.T) {
 	far := &sandbox{t: t, home: s.home, dir: s.path("../far"), env: s.env}
 	r := far.reopen()
 	far.sh("mv .git/config ../config; printf '[core]\n\trepositoryformatversion = 0\n' >.git/config")
-	if _, err := far.reopen().CanBranch(t.Context(), "old", false, nil); err == nil || !strings.Contains(err.Error(), "too shallow") {
+	if _, err := far.reopen().CanBranch(t.Context(), "old", false, nil); err == nil ||
+		!strings.Contains(err.Error(), "too shallow") {
 		t.Errorf("without a remote: %v", err)
 	}
 	far.sh("mv ../config .git/config")

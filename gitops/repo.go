@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // Repo is an open repository with its working tree. Safe for concurrent use, as git is.
@@ -27,6 +28,7 @@ type Repo struct {
 	lender  layout // of a slot: the user's
 
 	diffs *diffs
+	loose atomic.Int64 // refs kept, see Keep
 
 	mu sync.Mutex // of snapshots
 }
@@ -45,8 +47,8 @@ func Open(ctx context.Context, opt Options) (*Repo, error) {
 	return openAt(ctx, opt, git, (*Repo).clearAfterKill)
 }
 
-// Mirror opens, and if necessary makes, the repository in a folder of ours that holds others' commits and no files. The caller makes sure that nobody
-// else does so at the same time.
+// Mirror opens, and if necessary makes, the repository in a folder of ours that holds others' commits and no files.
+// The caller makes sure that nobody else does so at the same time.
 func Mirror(ctx context.Context, opt Options) (*Repo, error) {
 	program, version, err := FindGit(ctx, opt.Git, opt.Dir, opt.Env)
 	if err != nil {
@@ -88,11 +90,12 @@ func newRepo(opt Options, git *cli, set settings, own []setting) *Repo {
 	if set["extensions.objectformat"] == "sha256" {
 		git.zero = strings.Repeat("0", 64)
 	}
-	return &Repo{opt: opt, l: git.l, set: set, own: own, cli: git, guard: newProtection(opt.Protect), objects: &objects{git: git}, diffs: &diffs{}}
+	return &Repo{opt: opt, l: git.l, set: set, own: own, cli: git, guard: newProtection(opt.Protect),
+		objects: &objects{git: git}, diffs: &diffs{}}
 }
 
-// Claim is for the holder of the working tree's lock: it ends the git commands, with their hooks, that a killed run left running here, and makes this
-// Repo run its own under Options.Shim from now on. It may be called again.
+// Claim is for the holder of the working tree's lock: it ends the git commands, with their hooks, that a killed run
+// left running here, and makes this Repo run its own under Options.Shim from now on. It may be called again.
 func (r *Repo) Claim() error {
 	return r.cli.claim()
 }
@@ -186,7 +189,8 @@ func locate(ctx context.Context, program string, opt Options) (layout, error) {
 	}
 	lines := strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
 	if len(lines) != 3 {
-		return layout{}, &RefusedError{Reason: fmt.Sprintf("the path of the repository at %q holds a line break", opt.Dir)}
+		return layout{}, &RefusedError{Reason: fmt.Sprintf("the path of the repository at %q holds a line break",
+			opt.Dir)}
 	}
 	dir, err := filepath.Abs(opt.Dir)
 	if err == nil {
@@ -205,7 +209,8 @@ func locate(ctx context.Context, program string, opt Options) (layout, error) {
 	}
 	l := layout{root: lines[0], gitDir: lines[1], commonDir: lines[2]}
 	if dir != l.root && !strings.HasPrefix(dir, l.root+"/") {
-		return layout{}, &RefusedError{Reason: "core.worktree puts the working tree at " + l.root, Hint: "git config --unset core.worktree, or start there"}
+		return layout{}, &RefusedError{Reason: "core.worktree puts the working tree at " + l.root,
+			Hint: "git config --unset core.worktree, or start there"}
 	}
 	return l, nil
 }
@@ -244,7 +249,8 @@ func newProtection(paths []string) protection {
 	return p
 }
 
-// covers says whether a path, or a directory that ends in a slash, is protected: what stands in the place of a protected file or directory is too.
+// covers says whether a path, or a directory that ends in a slash, is protected: what stands in the place of a
+// protected file or directory is too.
 func (p protection) covers(path string) bool {
 	return slices.ContainsFunc(p, func(s string) bool {
 		rest, ok := strings.CutPrefix(path, strings.TrimSuffix(s, "/"))

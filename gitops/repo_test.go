@@ -14,8 +14,10 @@ func TestOpenRefusesForeignFormats(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, setup, want string }{
 		{"unknown extension", "git init -q .; git config core.repositoryFormatVersion 1; git config extensions.shiny true; echo x >.git/index", "unknown repository extension found: shiny"},
-		{"unknown version", "git init -q .; git config core.repositoryFormatVersion 7; echo x >.git/index", "Expected git repo version <= 1, found 7"},
-		{"core.worktree elsewhere", "git init -q .; mkdir ../else; git config core.worktree ../../else", "core.worktree puts the working tree at"},
+		{"unknown version", "git init -q .; git config core.repositoryFormatVersion 7; echo x >.git/index",
+			"Expected git repo version <= 1, found 7"},
+		{"core.worktree elsewhere", "git init -q .; mkdir ../else; git config core.worktree ../../else",
+			"core.worktree puts the working tree at"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -47,7 +49,8 @@ func TestLocked(t *testing.T) {
 			if path, ok := r.Locked(t.Context()); ok {
 				t.Errorf("nothing is locked: got %s", path)
 			}
-			for _, file := range []string{r.l.gitDir + "/index", r.l.gitDir + "/HEAD", r.l.commonDir + "/" + head.Branch} {
+			for _, file := range []string{r.l.gitDir + "/index", r.l.gitDir + "/HEAD",
+				r.l.commonDir + "/" + head.Branch} {
 				s.put(file+".lock", "")
 				if path, ok := r.Locked(t.Context()); !ok || path != file+".lock" {
 					t.Errorf("%s.lock: got %q %v", file, path, ok)
@@ -75,7 +78,8 @@ func TestLocateAsGit(t *testing.T) {
 		{"none", "", "", ErrNotRepo},
 		{"bare", "git init -q --bare .", "", ErrBare},
 		{"inside a git directory", "git init -q .", ".git", ErrBare},
-		{"linked working tree", "git init -q .; git commit -qm1 --allow-empty; git worktree add -q wt; mkdir wt/sub", "wt/sub", nil},
+		{"linked working tree", "git init -q .; git commit -qm1 --allow-empty; git worktree add -q wt; mkdir wt/sub",
+			"wt/sub", nil},
 		{"submodule", "git init -q lib; git -C lib commit -qm1 --allow-empty; git init -q top; git -C top submodule --quiet add ../lib lib; mkdir top/lib/d", "top/lib/d", nil},
 		{"symbolic link into it", "git init -q real; mkdir -p real/sub; ln -s real/sub link", "link", nil},
 		{"git directory elsewhere", "git init -q --separate-git-dir=meta work", "work", nil},
@@ -89,7 +93,8 @@ func TestLocateAsGit(t *testing.T) {
 			if !errors.Is(err, tt.err) {
 				t.Fatalf("got error %v, want %v", err, tt.err)
 			}
-			out, code := s.tryGit("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-dir", "--git-common-dir")
+			out, code := s.tryGit("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-dir",
+				"--git-common-dir")
 			if (code == 0) != (err == nil) {
 				t.Fatalf("got %+v, %v; git: exit %d %s", l, err, code, out)
 			}
@@ -123,7 +128,8 @@ func TestLocateBrokenGitFile(t *testing.T) {
 			t.Errorf(".git file %q: got %v, want %v", text, err, ErrNotRepo)
 		}
 	}
-	if _, err := locate(t.Context(), gitProgram, Options{Dir: filepath.Join(s.dir, "missing"), Env: s.env}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := locate(t.Context(), gitProgram, Options{Dir: filepath.Join(s.dir, "missing"),
+		Env: s.env}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("missing directory: got %v", err)
 	}
 }
@@ -148,7 +154,8 @@ func TestOldestGit(t *testing.T) {
 					t.Errorf("%s: got %+v, want %+v", s.dir, r.l, want)
 				}
 				s.sh("echo " + s.dir + " >" + root + "/docs/new")
-				done, err := r.CommitWave(t.Context(), Wave{Message: waveMessage, Tree: mustSnapshot(t, r), On: strings.TrimSpace(s.git("rev-parse", "HEAD"))})
+				done, err := r.CommitWave(t.Context(), Wave{Message: waveMessage, Tree: mustSnapshot(t, r),
+					On: strings.TrimSpace(s.git("rev-parse", "HEAD"))})
 				if err != nil || !slices.Equal(done.Paths, []string{"docs/new"}) {
 					t.Errorf("got %+v, %v", done, err)
 				}

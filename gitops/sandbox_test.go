@@ -27,15 +27,17 @@ func newSandbox(t *testing.T) *sandbox {
 		t.Fatal(err)
 	}
 	s := &sandbox{t: t, home: filepath.Join(base, "home"), dir: filepath.Join(base, "repo")}
-	for _, d := range []string{s.home + "/template/hooks", s.home + "/template/info", s.dir} { // no sample hooks: they cost time
+	// no sample hooks: they cost time
+	for _, d := range []string{s.home + "/template/hooks", s.home + "/template/info", s.dir} {
 		if err := os.MkdirAll(d, 0o777); err != nil {
 			t.Fatal(err)
 		}
 	}
 	s.env = []string{"HOME=" + s.home, "PATH=" + os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C", "TZ=UTC",
 		"GIT_TERMINAL_PROMPT=0", "GIT_ATTR_NOSYSTEM=1"}
-	s.put(s.home+"/.gitconfig", "[user]\n\tname = A U Thor\n\temail = author@example.com\n[init]\n\tdefaultBranch = main\n\ttemplateDir = ~/template\n"+
-		"[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n[protocol \"file\"]\n\tallow = always\n[advice]\n\taddEmbeddedRepo = false\n")
+	s.put(s.home+"/.gitconfig",
+		"[user]\n\tname = A U Thor\n\temail = author@example.com\n[init]\n\tdefaultBranch = main\n\ttemplateDir = ~/template\n"+
+			"[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n[protocol \"file\"]\n\tallow = always\n[advice]\n\taddEmbeddedRepo = false\n")
 	return s
 }
 
@@ -96,8 +98,8 @@ func (s *sandbox) sh(script string) string {
 	return string(out)
 }
 
-// gitScript makes ../git, a program to be called instead of git. This process never has it open for writing: a child that
-// another test starts meanwhile would have it open too, and who is to run it finds it busy.
+// gitScript makes ../git, a program to be called instead of git. This process never has it open for writing: a child
+// that another test starts meanwhile would have it open too, and who is to run it finds it busy.
 func (s *sandbox) gitScript(text string) {
 	s.t.Helper()
 	s.put(s.dir+"/../git.sh", "#!/bin/sh\n"+text)

@@ -23,11 +23,12 @@ import (
 //	git   HEAD and index as we see them, beside the working tree and out of the agent's reach
 //
 // Every git command of ours works with the second and reads the repository's own configuration, so that nothing
-// the agent writes into its .git is ever taken for a setting, a hook or a filter. What we store goes to the repository's
-// own objects at once: a snapshot of the slot's tree is one of the repository's trees.
+// the agent writes into its .git is ever taken for a setting, a hook or a filter. What we store goes to the
+// repository's own objects at once: a snapshot of the slot's tree is one of the repository's trees.
 //
 // Why not git clone --shared: it refuses shallow repositories, makes a remote of the user's working tree, and
-// leaves one .git to all attempts. Why not a linked working tree: there an agent writes to the user's refs and settings.
+// leaves one .git to all attempts. Why not a linked working tree: there an agent writes to the user's refs and
+// settings.
 type Slot struct {
 	*Repo
 	user    *Repo
@@ -47,6 +48,7 @@ type Slot struct {
 	flat    Tree              // a tree without submodules that it had, "" for none
 	listed  map[string]string // see Listed; nil until somebody asks
 	stands  string            // the commit that stand set
+	wrote   map[string][]byte // files of the agent's .git that say where HEAD is; nil if it was not written yet
 }
 
 // SlotOptions say where a slot is.
@@ -56,8 +58,8 @@ type SlotOptions struct {
 	// them. A sandbox that shows the slot at the working tree's path mounts the objects there.
 	Objects string
 	Pin     string // ref that keeps the commit at which the slot stands from being pruned, "" for none
-	// Here makes the user's own working tree that of the slot, with the user's .git: nothing else can stand at its path. Nobody
-	// else may work in it, and it has to be clean.
+	// Here makes the user's own working tree that of the slot, with the user's .git: nothing else can stand at its
+	// path. Nobody else may work in it, and it has to be clean.
 	Here bool
 	Loop string                  // of Here: the loop that has it, whose refs keep what is set back
 	Shut bool                    // of Here: the loop's commands cannot write to .git
@@ -136,8 +138,8 @@ func (s *Slot) open(ctx context.Context, git *cli, opt Options) (err error) {
 	return nil
 }
 
-// ignoresCase reports whether names that differ by case alone are one on the slot's disk. The repository's setting may be
-// of another disk: git loses a file then that is renamed by case alone.
+// ignoresCase reports whether names that differ by case alone are one on the slot's disk. The repository's setting may
+// be of another disk: git loses a file then that is renamed by case alone.
 func (s *Slot) ignoresCase() bool {
 	dir, name := s.dir, "git"
 	if s.here {
@@ -200,10 +202,12 @@ func (s *Slot) lay() error {
 // unborn is what our HEAD of a slot says on a branch without a commit: the slot has the ref to itself.
 const unborn = "refs/worktree/descartes/unborn"
 
-// clearSlot ends what killed runs left of their git commands in this slot, which nobody else has, and removes their files.
+// clearSlot ends what killed runs left of their git commands in this slot, which nobody else has, and removes their
+// files.
 func (r *Repo) clearSlot(context.Context) error {
 	left, err := within(r.l.gitDir, ours+"*")
-	for _, name := range append(left, filepath.Join(r.l.gitDir, "index.lock"), filepath.Join(r.l.gitDir, "HEAD.lock")) {
+	for _, name := range append(left, filepath.Join(r.l.gitDir, "index.lock"),
+		filepath.Join(r.l.gitDir, "HEAD.lock")) {
 		if strings.HasSuffix(name, live) {
 			_, serr := proc.Sweep(cookieOf(name))
 			err = errors.Join(err, serr)
@@ -290,7 +294,8 @@ func (s *Slot) stand(ctx context.Context, commit string) error {
 	if s.stands == commit && s.byGit == "" { // which moves HEAD
 		return nil
 	}
-	err := s.updateRefs(ctx, "descartes: slot", "update HEAD\x00"+commit+"\x00\x00update "+s.opts.Pin+"\x00"+commit+"\x00\x00")
+	err := s.updateRefs(ctx, "descartes: slot", "update HEAD\x00"+commit+"\x00\x00update "+s.opts.Pin+"\x00"+commit+
+		"\x00\x00")
 	if err == nil {
 		s.stands = commit
 	}
@@ -362,9 +367,9 @@ func (s *Slot) insist(ctx context.Context, args ...string) error {
 	return err
 }
 
-// asUsers makes those files executable that are so in the user's tree, where core.fileMode keeps git from doing it. Those of a new slot that are as there
-// get the times that they have there: what the user built from them is up to date. Later it would not do: what an attempt built from other content would
-// be up to date too.
+// asUsers makes those files executable that are so in the user's tree, where core.fileMode keeps git from doing it.
+// Those of a new slot that are as there get the times that they have there: what the user built from them is up to
+// date. Later it would not do: what an attempt built from other content would be up to date too.
 func (s *Slot) asUsers(ctx context.Context, tree string, first bool) error {
 	modes := !s.user.set.is("core.filemode", true)
 	if s.user.root == nil || !first && !modes {
@@ -376,7 +381,8 @@ func (s *Slot) asUsers(ctx context.Context, tree string, first bool) error {
 	}
 	other := map[string]bool{}
 	if first {
-		b, err := s.user.cli.run(ctx, gitCall{args: []string{"diff", "--name-only", "--no-renames", "-z", "--ignore-submodules", tree, "--"}})
+		b, err := s.user.cli.run(ctx, gitCall{args: []string{"diff", "--name-only", "--no-renames", "-z",
+			"--ignore-submodules", tree, "--"}})
 		if err != nil {
 			return err
 		}
@@ -421,8 +427,8 @@ func loosen(root string) (done bool) {
 	return done
 }
 
-// agentRepository writes the agent's .git anew: the repository's branches and tags, borrowed objects, settings that run
-// no program of ours. The index knows the files' times, so that the agent's first git status is quick.
+// agentRepository writes the agent's .git anew: the repository's branches and tags, borrowed objects, settings that
+// run no program of ours. The index knows the files' times, so that the agent's first git status is quick.
 func (s *Slot) agentRepository(ctx context.Context, at Head, index []byte) error {
 	dir := filepath.Join(s.tree, ".git")
 	if err := os.RemoveAll(dir); err != nil {
@@ -432,7 +438,8 @@ func (s *Slot) agentRepository(ctx context.Context, at Head, index []byte) error
 		}
 	}
 	crash.Point("git: agent's repository removed")
-	hashes, err := s.user.listRefs(ctx, "refs/")
+	// to look at refs/descartes/ takes longer with each attempt
+	hashes, err := s.user.listRefs(ctx, "refs/heads/", "refs/tags/", "refs/remotes/", "refs/notes/", "refs/replace/")
 	if err != nil {
 		return err
 	}
@@ -445,9 +452,7 @@ func (s *Slot) agentRepository(ctx context.Context, at Head, index []byte) error
 	}
 	refs := []byte("# pack-refs with: sorted \n")
 	for _, n := range sortedKeys(hashes) {
-		if !strings.HasPrefix(n, privateRefs) && !strings.HasPrefix(n, "refs/stash") {
-			refs = append(refs, hashes[n]+" "+n+"\n"...)
-		}
+		refs = append(refs, hashes[n]+" "+n+"\n"...)
 	}
 	alternates := s.objects + "\n"
 	for _, d := range objectDirs(s.user.l.commonDir)[1:] {
@@ -455,7 +460,8 @@ func (s *Slot) agentRepository(ctx context.Context, at Head, index []byte) error
 			alternates += real + "\n"
 		}
 	}
-	files := map[string][]byte{"HEAD": []byte(head + "\n"), "config": s.config, "packed-refs": refs, "index": index, "objects/info/alternates": []byte(alternates)}
+	files := map[string][]byte{"HEAD": []byte(head + "\n"), "config": s.config, "packed-refs": refs, "index": index,
+		"objects/info/alternates": []byte(alternates)}
 	for _, name := range []string{"info/exclude", "info/attributes", "shallow"} {
 		if b, err := os.ReadFile(filepath.Join(s.user.l.commonDir, name)); err == nil {
 			files[name] = b
@@ -471,26 +477,33 @@ func (s *Slot) agentRepository(ctx context.Context, at Head, index []byte) error
 			return err
 		}
 	}
+	s.wrote = map[string][]byte{"HEAD": files["HEAD"], "packed-refs": refs}
 	return nil
 }
 
-// agentSections are the settings of the repository that hold in an agent's .git as well. Those that run programs of the user's
-// on behalf of git (hooks, credentials, signing) are not among them.
-var agentSections = []string{"user.", "remote.", "branch.", "filter.", "diff.", "merge.", "alias.", "core.autocrlf", "core.eol", "core.safecrlf", "core.filemode",
-	"core.symlinks", "core.precomposeunicode", "core.quotepath", "core.excludesfile", "core.attributesfile", "core.whitespace", "i18n.", "init.", "submodule."}
+// agentSections are the settings of the repository that hold in an agent's .git as well. Those that run programs of
+// the user's on behalf of git (hooks, credentials, signing) are not among them.
+var agentSections = []string{"user.", "remote.", "branch.", "filter.", "diff.", "merge.", "alias.", "core.autocrlf",
+	"core.eol", "core.safecrlf", "core.filemode",
+	"core.symlinks", "core.precomposeunicode", "core.quotepath", "core.excludesfile", "core.attributesfile",
+	"core.whitespace", "i18n.", "init.", "submodule."}
 
-// agentConfig is the config file of an agent's .git. A remote can be read where that takes no login, and not pushed to.
+// agentConfig is the config file of an agent's .git. A remote can be read where that takes no login, and not pushed
+// to.
 func (s *Slot) agentConfig() []byte {
 	format := "\trepositoryFormatVersion = 0\n"
 	if len(s.cli.zero) == 64 {
 		format = "\trepositoryFormatVersion = 1\n[extensions]\n\tobjectFormat = sha256\n[core]\n"
 	}
-	out := []byte("[core]\n" + format + "\tbare = false\n\tlogAllRefUpdates = true\n[commit]\n\tgpgSign = false\n[gc]\n\tauto = 0\n")
+	out := []byte("[core]\n" + format +
+		"\tbare = false\n\tlogAllRefUpdates = true\n[commit]\n\tgpgSign = false\n[gc]\n\tauto = 0\n")
 	out = appendSetting(out, "core.ignoreCase", strconv.FormatBool(s.ignoresCase()))
 	remotes := map[string]bool{}
 	for _, one := range s.own {
 		key, value := one.key, one.value
-		if !slices.ContainsFunc(agentSections, func(p string) bool { return key == p || strings.HasSuffix(p, ".") && strings.HasPrefix(key, p) }) {
+		if !slices.ContainsFunc(agentSections, func(p string) bool {
+			return key == p || strings.HasSuffix(p, ".") && strings.HasPrefix(key, p)
+		}) {
 			continue
 		}
 		if strings.HasPrefix(key, "remote.") {
@@ -499,7 +512,8 @@ func (s *Slot) agentConfig() []byte {
 				continue
 			}
 		}
-		if strings.HasPrefix(key, "remote.") || strings.HasPrefix(key, "branch.") || strings.HasPrefix(key, "submodule.") {
+		if strings.HasPrefix(key, "remote.") || strings.HasPrefix(key, "branch.") ||
+			strings.HasPrefix(key, "submodule.") {
 			value, _ = WithoutLogin(value)
 		}
 		out = appendSetting(out, key, value)
@@ -523,8 +537,9 @@ func appendSetting(b []byte, key, value string) []byte {
 // ErrNoRepository is what Commits returns where the agent left no readable repository.
 var ErrNoRepository = errors.New("the agent destroyed its repository")
 
-// Commits fetches the commits that the agent made since Prepare, up to tip, into the repository and sets ref to the last one; ""
-// where there are none. Their objects are read as data and checked; nothing that the agent's .git configures runs.
+// Commits fetches the commits that the agent made since Prepare, up to tip, into the repository and sets ref to the
+// last one; "" where there are none. Their objects are read as data and checked; nothing that the agent's .git
+// configures runs.
 func (s *Slot) Commits(ctx context.Context, ref, tip string) (string, error) {
 	base, err := s.base(ctx)
 	if err == nil {
@@ -569,7 +584,8 @@ func (s *Slot) bring(ctx context.Context, objects, tip, base string) error {
 	if base != "" {
 		want += "^" + base + "\n"
 	}
-	pack, err := s.cli.run(ctx, gitCall{options: []string{"-c", "core.commitGraph=false", "-c", "core.multiPackIndex=false"},
+	pack, err := s.cli.run(ctx, gitCall{options: []string{"-c", "core.commitGraph=false", "-c",
+		"core.multiPackIndex=false"},
 		args:  []string{"pack-objects", "--revs", "--stdout", "--thin", "--delta-base-offset", "-q"},
 		stdin: []byte(want), env: []string{"GIT_ALTERNATE_OBJECT_DIRECTORIES=" + objects}})
 	if err != nil {
@@ -582,11 +598,13 @@ func (s *Slot) bring(ctx context.Context, objects, tip, base string) error {
 // Ignored lists what git ignores in the working tree; folders ignored as a whole end in a slash. Protected paths are
 // left out.
 func (r *Repo) Ignored(ctx context.Context) ([]string, error) {
-	b, err := r.cli.run(ctx, gitCall{args: []string{"ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z"}})
+	b, err := r.cli.run(ctx, gitCall{args: []string{"ls-files", "-o", "-i", "--exclude-standard", "--directory",
+		"-z"}})
 	if err != nil {
 		return nil, fmt.Errorf("list ignored files: %w", err)
 	}
-	return slices.DeleteFunc(nulSplit(b), func(p string) bool { return r.guard.covers(p) || r.guard.covers(p+"/") }), nil
+	return slices.DeleteFunc(nulSplit(b), func(p string) bool { return r.guard.covers(p) || r.guard.covers(p+"/") }),
+		nil
 }
 
 // CommitChanges lists what a commit changes.

@@ -13,7 +13,8 @@ import (
 func slotOf(t *testing.T, s *sandbox, r *Repo) *Slot {
 	t.Helper()
 	s.put(".descartes/.gitignore", "*\n")
-	slot, err := r.OpenSlot(t.Context(), SlotOptions{Dir: s.path(".descartes/pool/1"), Objects: s.path(".descartes/pool/objects")})
+	slot, err := r.OpenSlot(t.Context(), SlotOptions{Dir: s.path(".descartes/pool/1"),
+		Objects: s.path(".descartes/pool/objects")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +72,9 @@ func TestSlotIsTheRepository(t *testing.T) {
 			if out := in.git("status", "--porcelain"); out != "" {
 				t.Errorf("git status in the slot: %s", out)
 			}
-			for _, args := range [][]string{{"log", "--format=%H %D"}, {"for-each-ref", "--format=%(refname) %(objectname)", "refs/heads", "refs/tags"}, {"ls-files", "-s"}, {"rev-parse", "--symbolic-full-name", "HEAD"}} {
+			for _, args := range [][]string{{"log", "--format=%H %D"},
+				{"for-each-ref", "--format=%(refname) %(objectname)", "refs/heads", "refs/tags"}, {"ls-files", "-s"},
+				{"rev-parse", "--symbolic-full-name", "HEAD"}} {
 				if want, got := s.git(args...), in.git(args...); want != got {
 					t.Errorf("git %s: got %s want %s", strings.Join(args, " "), got, want)
 				}
@@ -112,12 +115,14 @@ func TestSlotIsUsedAgain(t *testing.T) {
 	if got, want := snap(t, slot.Repo), first; got != want {
 		t.Errorf("tree: got %s want %s", got, want)
 	}
-	if got := in.git("status", "--porcelain", "--ignored"); strings.Contains(got, "!!") || !strings.Contains(got, "M .gitignore") {
+	if got := in.git("status", "--porcelain", "--ignored"); strings.Contains(got, "!!") ||
+		!strings.Contains(got, "M .gitignore") {
 		t.Errorf("prepared fresh on the first attempt's tree: %q", got)
 	}
 }
 
-// An agent's .git is data: what it configures never runs, its commits are brought, and the next attempt finds none of it.
+// An agent's .git is data: what it configures never runs, its commits are brought, and the next attempt finds none of
+// it.
 func TestSlotCommits(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
@@ -153,8 +158,44 @@ func TestSlotCommits(t *testing.T) {
 		t.Errorf("brought: %s", got)
 	}
 	s.check()
-	if got := s.git("for-each-ref", "--format=%(refname)", "refs/heads"); got != "refs/heads/main\nrefs/heads/other\n" {
+	if got := s.git("for-each-ref", "--format=%(refname)",
+		"refs/heads"); got != "refs/heads/main\nrefs/heads/other\n" {
 		t.Errorf("branches: %s", got)
+	}
+}
+
+// Whether git is asked or not, the tip is the commit at which HEAD is, and refs of attempts are not the agent's to
+// see.
+func TestSlotTip(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]string{
+		"untouched":       "git status",
+		"commit":          "echo 1 >a; git commit -qam x",
+		"packed":          "echo 1 >a; git commit -qam x; git pack-refs --all --prune",
+		"another branch":  "git checkout -q other; echo 1 >>a; git commit -qam x",
+		"detached":        "git checkout -q --detach; echo 1 >a; git commit -qam x",
+		"back":            "echo 1 >a; git commit -qam x; git reset -q --hard HEAD~1",
+		"branch is moved": "echo 1 >a; git update-ref refs/heads/main $(git commit-tree -m x HEAD^{tree})",
+		"no branch":       "git update-ref -d refs/heads/main",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSandbox(t)
+			s.sh(slotBase + "\ngit update-ref refs/descartes/x/1/1 HEAD")
+			slot, in := prepared(t, s, s.reopen(".descartes/"))
+			in.sh(script)
+			in.sh("git rev-parse --verify --quiet HEAD >../tip || :")
+			want, err := os.ReadFile(filepath.Join(filepath.Dir(slot.Tree()), "tip"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := slot.Tip(t.Context()); got != strings.TrimSpace(string(want)) {
+				t.Errorf("got %s, want %s", got, want)
+			}
+			if refs := in.git("for-each-ref", "refs/descartes"); refs != "" {
+				t.Errorf("refs in the slot: %s", refs)
+			}
+		})
 	}
 }
 
@@ -184,7 +225,8 @@ func TestSlotDestroyed(t *testing.T) {
 			before := s.git("for-each-ref", "--format=%(refname) %(objectname)", "refs/heads", "refs/tags")
 			slot, in := prepared(t, s, r)
 			in.sh(tt.script)
-			if tip, err := slot.Commits(t.Context(), "refs/descartes/x/1/1", slot.Tip(t.Context())); !errors.Is(err, ErrNoRepository) && (!tt.broken && name != "closed folders" || err == nil && tip != "") {
+			if tip, err := slot.Commits(t.Context(), "refs/descartes/x/1/1", slot.Tip(t.Context())); !errors.Is(err,
+				ErrNoRepository) && (!tt.broken && name != "closed folders" || err == nil && tip != "") {
 				t.Errorf("commits: got %q %v", tip, err)
 			}
 			head, err := r.Head(t.Context())
@@ -207,7 +249,8 @@ func TestSlotDestroyed(t *testing.T) {
 			if out := in.git("status", "--porcelain"); out != "" {
 				t.Errorf("git status: %s", out)
 			}
-			if now := s.git("for-each-ref", "--format=%(refname) %(objectname)", "refs/heads", "refs/tags"); now != before {
+			if now := s.git("for-each-ref", "--format=%(refname) %(objectname)", "refs/heads",
+				"refs/tags"); now != before {
 				t.Errorf("refs: got %s want %s", now, before)
 			}
 			if out := s.git("status", "--porcelain"); out != "" {
@@ -243,7 +286,8 @@ func TestSlotRemoteLogin(t *testing.T) {
 	r := s.reopen(".descartes/")
 	_, in := prepared(t, s, r)
 	out := in.git("config", "--list")
-	if strings.Contains(out, "hunter2") || strings.Contains(out, "t0ken") || !strings.Contains(out, "remote.origin.url=https://host.test/x.git") {
+	if strings.Contains(out, "hunter2") || strings.Contains(out, "t0ken") ||
+		!strings.Contains(out, "remote.origin.url=https://host.test/x.git") {
 		t.Errorf("the slot's settings: %s", out)
 	}
 	if out := s.git("config", "remote.origin.url"); !strings.Contains(out, "me:hunter2@") {
@@ -257,7 +301,8 @@ func TestMergingNeedsNewerGit(t *testing.T) {
 	s.sh(slotBase)
 	r := s.reopen(".descartes/")
 	r.cli.version = Version{2, 37}
-	if refused, ok := errors.AsType[*VersionError](r.CanMerge()); !ok || !strings.Contains(refused.Error(), "is git 2.37; git 2.38 or newer is needed for several agents at a time") {
+	if refused, ok := errors.AsType[*VersionError](r.CanMerge()); !ok ||
+		!strings.Contains(refused.Error(), "is git 2.37; git 2.38 or newer is needed for several agents at a time") {
 		t.Errorf("got %v", r.CanMerge())
 	}
 }
@@ -282,7 +327,8 @@ func TestSlotCommitsAWave(t *testing.T) {
 				t.Fatal(err)
 			}
 			head := prepare(t, r, slot, tree, false)
-			done, err := slot.CommitWave(t.Context(), Wave{Message: "feat(x): complete wave 1", Tree: tree, On: head.Hash,
+			done, err := slot.CommitWave(t.Context(), Wave{Message: "feat(x): complete wave 1", Tree: tree,
+				On:    head.Hash,
 				Files: map[string][]byte{".scud/t.json": []byte("done\n")}})
 			if err != nil {
 				t.Fatal(err)
@@ -294,13 +340,16 @@ func TestSlotCommitsAWave(t *testing.T) {
 			if err != nil || len(left) > 0 {
 				t.Fatalf("forward: %v %v", left, err)
 			}
-			if got := s.git("show", "--format=%an %s", "--name-only", "HEAD"); got != "A U Thor feat(x): complete wave 1\n\n.scud/t.json\na\nn\n" {
+			if got := s.git("show", "--format=%an %s", "--name-only",
+				"HEAD"); got != "A U Thor feat(x): complete wave 1\n\n.scud/t.json\na\nn\n" {
 				t.Errorf("the commit: %q", got)
 			}
-			if got := s.git("status", "--porcelain"); got != " M d/b\n?? .descartes/\n?? untracked\n" && got != " M d/b\n?? untracked\n" {
+			if got := s.git("status", "--porcelain"); got != " M d/b\n?? .descartes/\n?? untracked\n" &&
+				got != " M d/b\n?? untracked\n" {
 				t.Errorf("the user's tree: %q", got)
 			}
-			if b, err := os.ReadFile(filepath.Dir(slot.Tree()) + "/ran"); hooks != (err == nil) || hooks && string(b) != "changed\nnew\n.scud/t.json\na\nn\n" {
+			if b, err := os.ReadFile(filepath.Dir(slot.Tree()) + "/ran"); hooks != (err == nil) || hooks &&
+				string(b) != "changed\nnew\n.scud/t.json\na\nn\n" {
 				t.Errorf("the hook: %q %v", b, err)
 			}
 			s.check()

@@ -22,8 +22,8 @@ func (r *Repo) Snapshot(ctx context.Context) (Tree, error) {
 	return r.cli.snapshot(ctx)
 }
 
-// Dirty lists the paths that differ between HEAD, the index and the working tree, untracked ones included and protected ones left out, sorted. Edits that
-// skip-worktree or assume-unchanged hides from git are among them.
+// Dirty lists the paths that differ between HEAD, the index and the working tree, untracked ones included and
+// protected ones left out, sorted. Edits that skip-worktree or assume-unchanged hides from git are among them.
 func (r *Repo) Dirty(ctx context.Context) ([]string, error) {
 	return r.dirty(ctx, func(_, path string) bool { return !r.guard.covers(path) })
 }
@@ -34,7 +34,8 @@ func (r *Repo) dirty(ctx context.Context, counts func(code, path string) bool) (
 	defer os.Remove(index)
 	var b []byte
 	if err == nil {
-		b, err = r.cli.run(ctx, gitCall{args: []string{"status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=dirty"}, index: index})
+		b, err = r.cli.run(ctx, gitCall{args: []string{"status", "--porcelain=v1", "-z", "--untracked-files=all",
+			"--no-renames", "--ignore-submodules=dirty"}, index: index})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look for uncommitted changes: %w", err)
@@ -48,7 +49,8 @@ func (r *Repo) dirty(ctx context.Context, counts func(code, path string) bool) (
 	return slices.Compact(out), nil
 }
 
-// bareIndex is a copy of the index without the flags that hide files, "" where it has none. What a sparse checkout left out is not hidden.
+// bareIndex is a copy of the index without the flags that hide files, "" where it has none. What a sparse checkout
+// left out is not hidden.
 func (r *Repo) bareIndex(ctx context.Context) (index string, err error) {
 	b, err := r.cli.run(ctx, gitCall{args: []string{"ls-files", "-v", "-z"}})
 	var flagged []string
@@ -64,7 +66,8 @@ func (r *Repo) bareIndex(ctx context.Context) (index string, err error) {
 	index, err = r.cli.indexCopy(filepath.Join(r.l.gitDir, "index"))
 	for _, as := range []string{"--no-assume-unchanged", "--no-skip-worktree"} {
 		if err == nil {
-			_, err = r.cli.run(ctx, gitCall{args: []string{"update-index", as, "-z", "--stdin"}, index: index, stdin: nulJoin(flagged)})
+			_, err = r.cli.run(ctx, gitCall{args: []string{"update-index", as, "-z", "--stdin"}, index: index,
+				stdin: nulJoin(flagged)})
 		}
 	}
 	return index, err

@@ -145,7 +145,8 @@ func (r *Repo) FileAt(_ context.Context, commit, name string, limit int64) ([]by
 	return f.Data, nil
 }
 
-// Bundle is a tree of plain files with this content, byte for byte. Its folders 0, 1 and so on are those trees that are not "".
+// Bundle is a tree of plain files with this content, byte for byte. Its folders 0, 1 and so on are those trees that
+// are not "".
 func (r *Repo) Bundle(ctx context.Context, files map[string][]byte, folders ...Tree) (Tree, error) {
 	items := map[string]treeItem{}
 	for i, folder := range folders {
@@ -292,7 +293,8 @@ func opOf(a, b treeItem) byte {
 	return 'M'
 }
 
-// diff calls each for every file that differs. Names that must not reach a file system are an error, whoever made the tree.
+// diff calls each for every file that differs. Names that must not reach a file system are an error, whoever made the
+// tree.
 func (r *Repo) diff(ctx context.Context, from, to Tree, each func(path string, was, is treeItem)) error {
 	if from == to {
 		return nil
@@ -330,7 +332,8 @@ func (r *Repo) rawDiff(ctx context.Context, from, to Tree) ([]byte, error) {
 	if b, ok := r.diffs.list[pair]; ok {
 		return b, nil
 	}
-	b, err := r.cli.run(ctx, gitCall{args: []string{"diff-tree", "-r", "-z", "--no-renames", "--ignore-submodules=none", string(from), string(to)}})
+	b, err := r.cli.run(ctx, gitCall{args: []string{"diff-tree", "-r", "-z", "--no-renames",
+		"--ignore-submodules=none", string(from), string(to)}})
 	if err == nil && len(b) < 1<<20 {
 		if r.diffs.list == nil || len(r.diffs.list) == 8 {
 			r.diffs.list = map[[2]Tree][]byte{}
@@ -395,21 +398,24 @@ func (r *Repo) diffText(ctx context.Context, from, to Tree, form ...string) (str
 
 // Pushed lists the remote branches that contain a commit, as far as this repository knows.
 func (r *Repo) Pushed(ctx context.Context, commit string) ([]string, error) {
-	b, err := r.cli.run(ctx, gitCall{args: []string{"for-each-ref", "--format=%(refname:short)", "--contains", commit, "refs/remotes/"}})
+	b, err := r.cli.run(ctx, gitCall{args: []string{"for-each-ref", "--format=%(refname:short)", "--contains", commit,
+		"refs/remotes/"}})
 	if err != nil {
 		return nil, fmt.Errorf("look whether %s was pushed: %w", shortHash(commit), err)
 	}
 	return strings.Fields(string(b)), nil
 }
 
-// Remote is where a branch is pushed to: the remote that it names, else the only one, else origin. None of these is a RefusedError.
+// Remote is where a branch is pushed to: the remote that it names, else the only one, else origin. None of these is a
+// RefusedError.
 func (r *Repo) Remote(branch string) (string, error) {
 	if name := r.set["branch."+strings.TrimPrefix(branch, "refs/heads/")+".remote"]; name != "" && name != "." {
 		return name, nil
 	}
 	var all []string
 	for _, key := range sortedKeys(r.set) {
-		if name, ok := strings.CutSuffix(strings.TrimPrefix(key, "remote."), ".url"); ok && strings.HasPrefix(key, "remote.") {
+		if name, ok := strings.CutSuffix(strings.TrimPrefix(key, "remote."), ".url"); ok &&
+			strings.HasPrefix(key, "remote.") {
 			all = append(all, name)
 		}
 	}
@@ -421,7 +427,8 @@ func (r *Repo) Remote(branch string) (string, error) {
 	case len(all) == 0:
 		return "", &RefusedError{Reason: "there is no remote to push to", Hint: "git remote add origin URL"}
 	}
-	return "", &RefusedError{Reason: "no remote is called origin, and the branch names none of " + strings.Join(all, ", "), Hint: "git config branch.NAME.remote REMOTE"}
+	return "", &RefusedError{Reason: "no remote is called origin, and the branch names none of " +
+		strings.Join(all, ", "), Hint: "git config branch.NAME.remote REMOTE"}
 }
 
 // howToReach are the variables by which people say how git reaches a remote.
@@ -432,11 +439,13 @@ var givingUp = []string{"-c", "http.lowSpeedLimit=1", "-c", "http.lowSpeedTime=1
 
 // Push sends refs to a remote. Nothing is forced, and a refused ref does not keep the others back.
 func (r *Repo) Push(ctx context.Context, remote string, refspecs []string) error {
-	_, err := r.cli.run(ctx, gitCall{args: append([]string{"push", "-q", "--", remote}, refspecs...), env: r.reaching(), hooks: r.cli.hooks})
+	_, err := r.cli.run(ctx, gitCall{args: append([]string{"push", "-q", "--", remote}, refspecs...),
+		env: r.reaching(), hooks: r.cli.hooks})
 	return err
 }
 
-// RemoteURL is where a remote is, which is a name or a URL itself. A path is absolute. A login in it is left out, for it is nobody else's.
+// RemoteURL is where a remote is, which is a name or a URL itself. A path is absolute. A login in it is left out, for
+// it is nobody else's.
 func (r *Repo) RemoteURL(ctx context.Context, remote string) (url string, login bool, err error) {
 	url, err = r.cli.word(ctx, "", "ls-remote", "--get-url", "--", remote)
 	if err == nil && url == remote && !strings.ContainsAny(url, ":/") {
@@ -453,8 +462,8 @@ func (r *Repo) RemoteURL(ctx context.Context, remote string) (url string, login 
 	return url, login, nil
 }
 
-// Send is Push without the hooks that people have for their own pushes. "+" forces a ref, as git has it, and an empty source deletes one. REF@COMMIT deletes
-// it if that is where it is; else nothing at all is sent.
+// Send is Push without the hooks that people have for their own pushes. "+" forces a ref, as git has it, and an empty
+// source deletes one. REF@COMMIT deletes it if that is where it is; else nothing at all is sent.
 func (r *Repo) Send(ctx context.Context, remote string, refspecs ...string) error {
 	args, refspecs := []string{"push", "-q"}, slices.Clone(refspecs)
 	for i, spec := range refspecs {
@@ -463,18 +472,21 @@ func (r *Repo) Send(ctx context.Context, remote string, refspecs ...string) erro
 			refspecs[i] = ":" + spec[:at]
 		}
 	}
-	_, err := r.cli.run(ctx, gitCall{options: givingUp, args: slices.Concat(args, []string{"--", remote}, refspecs), env: r.reaching()})
+	_, err := r.cli.run(ctx, gitCall{options: givingUp, args: slices.Concat(args, []string{"--", remote}, refspecs),
+		env: r.reaching()})
 	return err
 }
 
 // Fetch brings refs of a remote here, and what they name.
 func (r *Repo) Fetch(ctx context.Context, remote string, refspecs ...string) error {
 	r.AwaitGC(ctx)
-	_, err := r.cli.run(ctx, gitCall{options: givingUp, args: append([]string{"fetch", "-q", "--no-tags", "--no-write-fetch-head", "--", remote}, refspecs...), env: r.reaching()})
+	_, err := r.cli.run(ctx, gitCall{options: givingUp, args: append(
+		[]string{"fetch", "-q", "--no-tags", "--no-write-fetch-head", "--", remote}, refspecs...), env: r.reaching()})
 	return err
 }
 
-// FetchRef brings what a ref of a remote is at here, and returns that commit, "" where the remote lacks the ref. No ref of ours moves.
+// FetchRef brings what a ref of a remote is at here, and returns that commit, "" where the remote lacks the ref. No
+// ref of ours moves.
 func (r *Repo) FetchRef(ctx context.Context, remote, name string) (string, error) {
 	at, err := r.remoteRef(ctx, remote, name)
 	if err != nil || at == "" {
@@ -498,7 +510,8 @@ func (r *Repo) Withdraw(ctx context.Context, remote, name, at string) error {
 	if there, err := r.remoteRef(ctx, remote, name); err != nil || there != at {
 		return err
 	}
-	_, err := r.cli.run(ctx, gitCall{options: givingUp, args: []string{"push", "-q", "--force-with-lease=" + name + ":" + at, "--", remote, ":" + name}, env: r.reaching()})
+	_, err := r.cli.run(ctx, gitCall{options: givingUp, args: []string{"push", "-q",
+		"--force-with-lease=" + name + ":" + at, "--", remote, ":" + name}, env: r.reaching()})
 	return err
 }
 
@@ -514,10 +527,14 @@ func (r *Repo) Meet(ctx context.Context, a, b string) error {
 		}
 		remote, err := r.Remote("")
 		if err == nil {
-			_, err = r.cli.run(ctx, gitCall{options: givingUp, args: []string{"fetch", "-q", "--no-tags", "--no-write-fetch-head", more, "--", remote}, env: r.reaching()})
+			_, err = r.cli.run(ctx, gitCall{options: givingUp,
+				args: []string{"fetch", "-q", "--no-tags", "--no-write-fetch-head", more, "--", remote},
+				env:  r.reaching()})
 		}
 		if err != nil {
-			return &RefusedError{Reason: fmt.Sprintf("this clone is too shallow to tell what %s and %s have in common, and no more can be fetched: %v", shortHash(a), shortHash(b), err),
+			return &RefusedError{Reason: fmt.Sprintf(
+				"this clone is too shallow to tell what %s and %s have in common, and no more can be fetched: %v",
+				shortHash(a), shortHash(b), err),
 				Hint: "git fetch --unshallow, then start again"}
 		}
 	}
@@ -526,7 +543,8 @@ func (r *Repo) Meet(ctx context.Context, a, b string) error {
 
 // RemoteRefs are the refs of a remote that match a pattern, as git ls-remote has it, and the objects that they are at.
 func (r *Repo) RemoteRefs(ctx context.Context, remote, pattern string) (map[string]string, error) {
-	said, err := r.cli.run(ctx, gitCall{options: givingUp, args: []string{"ls-remote", "--refs", "--", remote, pattern}, env: r.reaching()})
+	said, err := r.cli.run(ctx, gitCall{options: givingUp, args: []string{"ls-remote", "--refs", "--", remote,
+		pattern}, env: r.reaching()})
 	refs := map[string]string{}
 	for line := range strings.Lines(string(said)) {
 		if hash, name, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t"); ok {
@@ -542,7 +560,8 @@ func (r *Repo) remoteRef(ctx context.Context, remote, name string) (string, erro
 	return refs[name], err
 }
 
-// WithoutLogin is a URL of a remote without the password in it, and where a user's name may be a token without that, too.
+// WithoutLogin is a URL of a remote without the password in it, and where a user's name may be a token without that,
+// too.
 func WithoutLogin(remote string) (url string, had bool) {
 	scheme, rest, ok := strings.Cut(remote, "://")
 	host, _, _ := strings.Cut(rest, "/")
@@ -572,10 +591,12 @@ func (r *Repo) reaching() (env []string) {
 
 // Resolve returns the commit that a person means; a RefusedError where there is none.
 func (r *Repo) Resolve(ctx context.Context, rev string) (string, error) {
-	b, err := r.cli.run(ctx, gitCall{args: []string{"rev-parse", "--verify", "-q", "--end-of-options", rev + "^{commit}"}})
+	b, err := r.cli.run(ctx, gitCall{args: []string{"rev-parse", "--verify", "-q", "--end-of-options",
+		rev + "^{commit}"}})
 	var said *gitError
 	if errors.As(err, &said) {
-		return "", &RefusedError{Reason: fmt.Sprintf("there is no commit %q here", rev), Hint: "git log --oneline lists them; a clone may have to fetch it first"}
+		return "", &RefusedError{Reason: fmt.Sprintf("there is no commit %q here", rev),
+			Hint: "git log --oneline lists them; a clone may have to fetch it first"}
 	}
 	return strings.TrimSpace(string(b)), err
 }
@@ -606,7 +627,8 @@ func (r *Repo) PatchID(ctx context.Context, from, to Tree) (string, error) {
 	if from == to {
 		return "", nil
 	}
-	b, err := r.cli.run(ctx, gitCall{args: []string{"diff-tree", "-r", "-p", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--diff-algorithm=myers", string(from), string(to)}})
+	b, err := r.cli.run(ctx, gitCall{args: []string{"diff-tree", "-r", "-p", "--no-color", "--no-ext-diff",
+		"--no-textconv", "--no-renames", "--diff-algorithm=myers", string(from), string(to)}})
 	if err == nil {
 		b, err = r.cli.run(ctx, gitCall{args: []string{"patch-id", "--stable"}, stdin: b})
 	}

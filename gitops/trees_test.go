@@ -18,7 +18,8 @@ func TestDiffStat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{" a ", "|   3 ++-", " f ", "bin ", "Bin 0 -> 3 bytes", `"n\tame"`, "6 files changed"} {
+	for _, want := range []string{" a ", "|   3 ++-", " f ", "bin ", "Bin 0 -> 3 bytes", `"n\tame"`,
+		"6 files changed"} {
 		if !strings.Contains(stat, want) {
 			t.Errorf("no %q in\n%s", want, stat)
 		}
@@ -79,7 +80,8 @@ func TestContents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{"dir/a.txt": "one\n false false", "run": "echo\n true false", "to": "run false true", "dir": "<nil>", "none": "<nil>"} {
+	for path, want := range map[string]string{"dir/a.txt": "one\n false false", "run": "echo\n true false",
+		"to": "run false true", "dir": "<nil>", "none": "<nil>"} {
 		got := "<nil>"
 		f, err := c.File(path, 10)
 		if err != nil {
@@ -100,7 +102,8 @@ func TestContents(t *testing.T) {
 			t.Errorf("folder %s: got %v, %v", path, got, err)
 		}
 	}
-	with, err := r.WithContent(t.Context(), tree, map[string][]byte{"run": []byte("true\n"), "new/b.txt": []byte("b\n")})
+	with, err := r.WithContent(t.Context(), tree, map[string][]byte{"run": []byte("true\n"),
+		"new/b.txt": []byte("b\n")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +113,8 @@ func TestContents(t *testing.T) {
 	}
 }
 
-// TestSend: a ref takes the place of another one on a remote, or nothing is sent; what travels is a tree byte for byte, whatever the attributes say.
+// TestSend: a ref takes the place of another one on a remote, or nothing is sent; what travels is a tree byte for
+// byte, whatever the attributes say.
 func TestSend(t *testing.T) {
 	t.Parallel()
 	s, r := start(t)
@@ -135,7 +139,8 @@ func TestSend(t *testing.T) {
 	if err := r.Send(t.Context(), "remote.git", commit+":refs/descartes/late", order+"@"+commit); err == nil {
 		t.Error("a ref that is gone was replaced")
 	}
-	if names, err := r.RemoteRefs(t.Context(), "remote.git", "*"); err != nil || len(names) != 1 || names[result] != commit {
+	if names, err := r.RemoteRefs(t.Context(), "remote.git", "*"); err != nil || len(names) != 1 ||
+		names[result] != commit {
 		t.Errorf("on the remote: %v, %v", names, err)
 	}
 	if b, err := r.FileAt(t.Context(), commit, "log", 100); err != nil || string(b) != "a\r\nb\n" {
@@ -151,7 +156,8 @@ func TestRemoteURL(t *testing.T) {
 	t.Parallel()
 	s, r := start(t)
 	beside := filepath.Join(filepath.Dir(r.l.root), "bare.git")
-	for url, want := range map[string]string{"../bare.git": beside, r.l.root + "/../bare.git": beside, beside: beside, "https://u:p@host/a.git": "https://host/a.git", "git@host:a/b.git": "git@host:a/b.git"} {
+	for url, want := range map[string]string{"../bare.git": beside, r.l.root + "/../bare.git": beside, beside: beside,
+		"https://u:p@host/a.git": "https://host/a.git", "git@host:a/b.git": "git@host:a/b.git"} {
 		s.git("config", "remote.origin.url", url)
 		if got, _, err := r.RemoteURL(t.Context(), "origin"); got != want || err != nil {
 			t.Errorf("%s: got %q, %v, want %q", url, got, err, want)

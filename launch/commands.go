@@ -14,7 +14,7 @@ import (
 	"descartes/agent"
 	"descartes/agent/process"
 	"descartes/agent/stream"
-	"descartes/internal/config"
+	"descartes/config"
 	"descartes/internal/plainfile"
 	"descartes/internal/proc"
 	"descartes/internal/sandbox"
@@ -37,8 +37,8 @@ func Cookie(name string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Commands are the agents and the verify command of a loop, which gets them before they can run: they are started once the loop
-// has its locks and an id.
+// Commands are the agents and the verify command of a loop, which gets them before they can run: they are started once
+// the loop has its locks and an id.
 type Commands struct {
 	shim   *proc.Shim
 	agents []*agent.Runner // each under its own name
@@ -57,11 +57,12 @@ const verifying = ""
 // holding stands for a command that sees the held-out checks. It is no name that a backend can have.
 const holding = " held"
 
-// Start ends what an earlier run under the same cookie left running, and makes the commands ready. Close is for when the last of
-// them has ended; after an error there is nothing to close.
+// Start ends what an earlier run under the same cookie left running, and makes the commands ready. Close is for when
+// the last of them has ended; after an error there is nothing to close.
 func (c *Commands) Start(r CommandsOf) (err error) {
 	c.boxes, c.env, c.tmp = map[string]sandbox.Config{}, map[string][]string{}, filepath.Join(r.Files, "tmp")
-	c.limits = process.Limits{Memory: r.Config.MaxMemory, Procs: r.Config.MaxProcs, Disk: r.Config.MaxDisk, Free: r.Config.MinFreeDisk, Log: r.Config.MaxLog}
+	c.limits = process.Limits{Memory: r.Config.MaxMemory, Procs: r.Config.MaxProcs, Disk: r.Config.MaxDisk,
+		Free: r.Config.MinFreeDisk, Log: r.Config.MaxLog}
 	if err := plainfile.RemoveAll(c.tmp); err != nil { // of a loop that was killed
 		return err
 	}
@@ -75,13 +76,14 @@ func (c *Commands) Start(r CommandsOf) (err error) {
 		return err
 	}
 	if _, err := proc.Sweep(r.Cookie); err != nil {
-		return fmt.Errorf("end what an earlier loop left running: %w", err)
+		return fmt.Errorf("end what an earlier run left running: %w", err)
 	}
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find our own program: %w", err)
 	}
-	c.shim, err = proc.Start(proc.ShimConfig{Argv: []string{self, proc.ShimCommand}, Env: base, Cookie: r.Cookie, Dir: r.Dir})
+	c.shim, err = proc.Start(proc.ShimConfig{Argv: []string{self, proc.ShimCommand}, Env: base, Cookie: r.Cookie,
+		Dir: r.Dir})
 	if err != nil {
 		return err
 	}
@@ -118,7 +120,8 @@ func (c *Commands) confine(r CommandsOf) (base []string, err error) {
 				c.env[b.Name] = append(c.env[b.Name], kv)
 			}
 		}
-		own.Role, own.Agent, own.Program, own.Own = sandbox.Agent, family(b), programOf(b, r.Sandbox.Dir), b.Format == stream.FormatACP
+		own.Role, own.Agent, own.Program, own.Own = sandbox.Agent, family(b), programOf(b, r.Sandbox.Dir),
+			b.Format == stream.FormatACP
 		c.boxes[b.Name] = own
 	}
 	if verifyInherits(r.Config) {

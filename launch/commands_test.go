@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"descartes/agent"
-	"descartes/internal/config"
+	"descartes/config"
 	"descartes/internal/sandbox"
 )
 
-// What looks like a credential is kept from agents, and what only agents need from the verify command, unless it inherits all.
+// What looks like a credential is kept from agents, and what only agents need from the verify command, unless it
+// inherits all.
 func TestWithheld(t *testing.T) {
 	t.Parallel()
 	claude, _ := agent.Lookup("claude")
@@ -40,16 +41,19 @@ func TestNoSandbox(t *testing.T) {
 	at := Place{Root: dir, Dir: dir, Top: dir}
 	var cfg config.Config
 	box, err := FindSandbox(t.Context(), at, cfg, agent.Backend{Name: "generic"})
-	if err != nil || box.Mode != sandbox.Off || !strings.Contains(box.Warning(), "without a sandbox") || !strings.HasPrefix(box.Note, "none (") {
+	if err != nil || box.Mode != sandbox.Off || !strings.Contains(box.Warning(), "without a sandbox") ||
+		!strings.HasPrefix(box.Note, "none (") {
 		t.Errorf("auto: %v, %q, %q, %v", box.Mode, box.Warning(), box.Note, err)
 	}
 	cfg.Sandbox = string(sandbox.Strict)
 	var strict *StrictError
-	if _, err := FindSandbox(t.Context(), at, cfg, agent.Backend{Name: "generic"}); !errors.As(err, &strict) || strict.Fix == "" {
+	if _, err := FindSandbox(t.Context(), at, cfg, agent.Backend{Name: "generic"}); !errors.As(err, &strict) ||
+		strict.Fix == "" {
 		t.Errorf("strict: %v", err)
 	}
 	cfg.Sandbox = string(sandbox.Off)
-	if box, err := FindSandbox(t.Context(), at, cfg, agent.Backend{Name: "generic"}); err != nil || box.Warning() != "" {
+	if box, err := FindSandbox(t.Context(), at, cfg, agent.Backend{Name: "generic"}); err != nil ||
+		box.Warning() != "" {
 		t.Errorf("off: %q, %v", box.Warning(), err)
 	}
 }

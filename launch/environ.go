@@ -6,13 +6,14 @@ import (
 	"strings"
 
 	"descartes/agent"
-	"descartes/internal/config"
+	"descartes/config"
 	"descartes/internal/redact"
 	"descartes/internal/sandbox"
 	"descartes/internal/terminal"
 )
 
-// family is the name by which a backend's folders, hosts and variables are known: that of the client, however it is called.
+// family is the name by which a backend's folders, hosts and variables are known: that of the client, however it is
+// called.
 func family(b agent.Backend) string { return strings.TrimSuffix(b.Name, "-acp") }
 
 // Part divides an environment between agents and verify commands. What is masked is withheld.

@@ -1,5 +1,5 @@
-// Package launch prepares runs of every kind, says what they will do, and runs them: their agents and verify commands in the sandbox, with the variables
-// and under the limits that the settings give them.
+// Package launch prepares runs of every kind, says what they will do, and runs them: their agents and verify commands
+// in the sandbox, with the variables and under the limits that the settings give them.
 package launch
 
 import (
@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"descartes/agent"
+	"descartes/config"
 	"descartes/gitops"
-	"descartes/internal/config"
 	"descartes/internal/lazyregexp"
 	"descartes/internal/oneline"
 	"descartes/internal/oscall"
@@ -41,7 +41,8 @@ type Want struct {
 	Once     string // file of a prompt that is run once; Kind is store.KindPrompt
 	Settings *config.Settings
 	Options  loop.StartOptions
-	// Where a verify command comes from that nobody gave, and what is wrong with the plan's front matter: see FromPlan.
+	// Where a verify command comes from that nobody gave, and what is wrong with the plan's front matter: see
+	// FromPlan.
 	VerifyFrom string
 	Front      []tasks.Finding
 	Fetches    bool      // Prepare brings the branch that the run is to push up to its remote; else it touches nothing
@@ -78,7 +79,8 @@ const (
 	agentFails   = 4
 )
 
-// Run is a run of any kind, ready to start: everything is read and checked, nothing but what Want.Fetches asks for is touched.
+// Run is a run of any kind, ready to start: everything is read and checked, nothing but what Want.Fetches asks for is
+// touched.
 type Run struct {
 	Want
 	Config   *config.Config  // complete
@@ -108,7 +110,7 @@ func Prepare(ctx context.Context, w Want) (*Run, Problems) {
 	s := w.Settings
 	r := &Run{Want: w, Config: &s.Config, pool: PoolOf(w.Root), secrets: s.Secrets(os.Environ())}
 	r.Redact = redact.Of(r.secrets)
-	if err := r.settle(); err != nil {
+	if err := r.settle(ctx); err != nil {
 		return r, Problems{{Message: err.Error(), Err: err}}
 	}
 	known := r.resolve()
@@ -128,6 +130,9 @@ func Prepare(ctx context.Context, w Want) (*Run, Problems) {
 		return r, r.found
 	}
 	r.confine(ctx)
+	if known {
+		r.sees(r.Backends[0])
+	}
 	if r.Repo != nil || r.Kind != store.KindTag {
 		r.checkGround(ctx)
 		r.found = append(r.found, loop.CheckLab(ctx, r.Root, r.Config, r.Repo)...)
@@ -137,17 +142,19 @@ func Prepare(ctx context.Context, w Want) (*Run, Problems) {
 		r.Warnings = append(r.listWarnings(), r.Warnings...)
 	} else if r.Repo == nil {
 		if r.Config.Reviews() != "" {
-			r.wrong(config.Wrong("git init, or --review off", "a review reads what the loop changed, and without a git repository nobody knows that"))
+			r.wrong(config.Wrong("git init, or --review off", "--review needs a git repository"))
 		}
 		if g := r.Criteria(); g != nil && g.Class.Checkpoint() && !r.resumes() {
-			r.note("work of type %s asks for a checkpoint at each step, and without a git repository none can be kept", g.Class)
+			r.note("work of type %s asks for a checkpoint at each step, and without a git repository none can be kept",
+				g.Class)
 		}
 	}
 	r.warn(ctx)
 	return r, r.found
 }
 
-// Bench prepares commands that run beside all runs, such as a recheck of what was committed. agents says that agents are among them.
+// Bench prepares commands that run beside all runs, such as a recheck of what was committed. agents says that agents
+// are among them.
 func Bench(ctx context.Context, root string, c *config.Config, agents bool) (*Run, Problems) {
 	r := &Run{Want: Want{Root: root}, Config: c, pool: PoolOf(root), secrets: c.Secrets(os.Environ())}
 	r.Redact = redact.Of(r.secrets)
@@ -194,7 +201,8 @@ func (r *Run) Name() string {
 // resumes reports whether the run goes on where another stopped.
 func (r *Run) resumes() bool { return r.Options.Resume != "" }
 
-// resolve finds the agents that the settings name, and completes the settings with them. known is false if not even the usual one exists.
+// resolve finds the agents that the settings name, and completes the settings with them. known is false if not even
+// the usual one exists.
 func (r *Run) resolve() (known bool) {
 	c := r.Config
 	usual, saved, err := config.ResolveBackend(*c)
@@ -234,7 +242,8 @@ func (r *Run) readList(known bool) {
 		}
 	}
 	if !r.Idle && c.Scud.VerificationCommand == "" && len(c.Checks) == 0 {
-		r.wrong(config.Wrong(`--verify "make test", or --verify none to take the agent's word`, "no verify command given, and none found from the project's files"))
+		r.wrong(config.Wrong(`--verify "make test", or --verify none to take the agent's word`,
+			"no verify command given, and none found from the project's files"))
 	}
 	r.found = append(r.found, unread...)
 	if r.Tag == nil {
@@ -250,23 +259,26 @@ func (r *Run) readList(known bool) {
 	}
 	large, largest := 0, 0
 	r.found = append(r.found, job.CheckSpecs(func(n int) error {
-		if t := (n + 3) / 4; job.Config.Scud.Spec.MaxSpecTokens > 0 && t > job.Config.Scud.Spec.MaxSpecTokens { // as specbuild counts tokens
+		// as specbuild counts tokens
+		if t := (n + 3) / 4; job.Config.Scud.Spec.MaxSpecTokens > 0 && t > job.Config.Scud.Spec.MaxSpecTokens {
 			large, largest = large+1, max(largest, t)
 		}
 		return r.Takes(n)
 	})...)
 	if large > 0 {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("%s over %d tokens, the largest has about %d; --set scud.spec.cut=true shortens them",
-			terminal.Count(large, "spec"), job.Config.Scud.Spec.MaxSpecTokens, largest))
+		r.Warnings = append(r.Warnings,
+			fmt.Sprintf("%s over %d tokens, the largest has about %d; --set scud.spec.cut=true shortens them",
+				terminal.Count(large, "spec"), job.Config.Scud.Spec.MaxSpecTokens, largest))
 	}
 }
 
 // canRun says why a task cannot be the one of a step.
 func (r *Run) canRun(id string) error {
 	if _, ok := r.Tag.Graph.Task(id); !ok {
-		return config.Wrong("descartes tasks list"+config.ListFlags(r.Name(), r.Config.Scud.TasksFile), "tag %q has no task %q", r.Name(), id)
+		return config.Wrong("descartes tasks list"+config.ListFlags(r.Name(), r.Config.Scud.TasksFile),
+			"tag %q has no task %q", r.Name(), id)
 	}
-	state, cause := r.Tag.Graph.State(id)
+	state, cause := r.Tag.Graph.State(id), r.Tag.Graph.Why(id)
 	hint := ""
 	if state == "blocked" {
 		hint = "--retry-blocked tries it again"
@@ -311,7 +323,8 @@ func (r *Run) checkAgents() {
 		} else if of != "" {
 			of += ": "
 		}
-		r.needs(b, strings.TrimLeft(of, " "), i == 0 || of != "", map[bool]string{true: "--command", false: "agent_types, fallback or --review"}[i == 0])
+		r.needs(b, strings.TrimLeft(of, " "), i == 0 || of != "",
+			map[bool]string{true: "--command", false: "agent_types, fallback or --review"}[i == 0])
 	}
 }
 
@@ -329,7 +342,7 @@ func (r *Run) needs(b agent.Backend, of string, must bool, by string) {
 		}
 		return
 	}
-	for _, l := range b.Preflight(Host(*r.Config, b, r.dir(), "")) {
+	for _, l := range b.Preflight(Host(*r.Config, b, r.dir())) {
 		switch what := b.Name + ": " + l.What; {
 		case must && l.Certain:
 			fails(what, l.Fix)
@@ -353,7 +366,8 @@ func LookIn(dir string) func(program string) (string, error) {
 	return func(program string) (string, error) { return proc.Look(program, dir, os.Environ()) }
 }
 
-// openRepo opens the repository, and checks that a run is safe in it. A prompt loop that commits nothing does without one.
+// openRepo opens the repository, and checks that a run is safe in it. A prompt loop that commits nothing does without
+// one.
 func (r *Run) openRepo(ctx context.Context) {
 	g := &r.Config.Git
 	var list *tasks.File
@@ -363,7 +377,8 @@ func (r *Run) openRepo(ctx context.Context) {
 	repo, err := OpenRepo(ctx, r.Root, r.Config, list)
 	commits := g.AutoCommit || g.CreateBranch || g.Branch != "" || r.Mode != nil || r.Kind == store.KindTag
 	if err != nil {
-		if commits || !errors.Is(err, gitops.ErrNotRepo) && !errors.Is(err, gitops.ErrBare) { // else the folder itself is used
+		// else the folder itself is used
+		if commits || !errors.Is(err, gitops.ErrNotRepo) && !errors.Is(err, gitops.ErrBare) {
 			r.wrong(err)
 		}
 		return
@@ -399,11 +414,13 @@ func (r *Run) canSign() {
 	switch hint := "git config user.signingkey ~/.ssh/id_ed25519.pub && git config gpg.format ssh"; {
 	case !c.Sign:
 	case !c.Write:
-		r.wrong(config.Wrong("leave one of the two out", "receipts.sign: no receipts are written (receipts.write: false)"))
+		r.wrong(config.Wrong("leave one of the two out",
+			"receipts.sign: no receipts are written (receipts.write: false)"))
 	case key.ID == "":
 		r.wrong(config.Wrong(hint, "receipts.sign: git has no signing key"))
 	case key.Format != "" && key.Format != "openpgp" && key.Format != "ssh":
-		r.wrong(config.Wrong(hint, "receipts.sign: gpg.format is %s, and receipts are signed with ssh or openpgp", key.Format))
+		r.wrong(config.Wrong(hint, "receipts.sign: gpg.format is %s, and receipts are signed with ssh or openpgp",
+			key.Format))
 	}
 }
 
@@ -432,14 +449,16 @@ func (r *Run) confine(ctx context.Context) {
 		}
 	}
 	if c.MinFreeDisk > 0 {
-		if why := loop.Room(oscall.Free, c.MinFreeDisk, r.Root, filepath.Join(r.Root, ".descartes"), r.pool); why != "" {
-			r.found = append(r.found, loop.Problem{Message: why, Hint: "free some, or start with --set min_free_disk=0", Err: coded{errors.New(why), machineFails}})
+		if why := loop.Room(oscall.Free, c.MinFreeDisk, r.Root, filepath.Join(r.Root, ".descartes"),
+			r.pool); why != "" {
+			r.found = append(r.found, loop.Problem{Message: why,
+				Hint: "free some, or start with --set min_free_disk=0", Err: coded{errors.New(why), machineFails}})
 		}
 	}
 }
 
-// checkGround decides where agents work, on which branch, and looks at what is not committed: no copy of the project has it, and in the project's own
-// folder there may be none.
+// checkGround decides where agents work, on which branch, and looks at what is not committed: no copy of the project
+// has it, and in the project's own folder there may be none.
 func (r *Run) checkGround(ctx context.Context) {
 	c := r.Config
 	agents := 1
@@ -448,7 +467,8 @@ func (r *Run) checkGround(ctx context.Context) {
 	}
 	fits := r.Repo != nil && (r.Tag != nil || c.Git.AutoCommit) && agents == 1 && c.Fleet == ""
 	if r.Here = fits && (c.InPlace || !r.Box.Mounts()); c.InPlace && !fits {
-		r.wrong(config.Wrong("leave it out; or -j 1 without --fleet and, for a prompt, with --auto-commit", "--in-place is for one agent at work in this repository whose work is committed"))
+		r.wrong(config.Wrong("leave it out; or -j 1 without --fleet and, for a prompt, with --auto-commit",
+			"--in-place is for one agent at work in this repository whose work is committed"))
 	}
 	who := store.Holder{Here: r.Here}
 	if r.Tag != nil {
@@ -524,7 +544,8 @@ func (r *Run) clean(ctx context.Context) error {
 			lists = append(lists, mirror)
 		}
 		for _, f := range lists {
-			if rel, ok := Below(r.Repo.Root(), f.Target()); ok && slices.Contains(paths, rel) && r.onlyStatuses(ctx, f, rel) {
+			if rel, ok := Below(r.Repo.Root(), f.Target()); ok && slices.Contains(paths, rel) &&
+				r.onlyStatuses(ctx, f, rel) {
 				paths = slices.DeleteFunc(paths, func(p string) bool { return p == rel })
 			}
 		}
@@ -532,7 +553,8 @@ func (r *Run) clean(ctx context.Context) error {
 	if len(paths) == 0 {
 		return nil
 	}
-	return config.Wrong("commit or stash it, or work in a git worktree", "the agent works in this folder itself, and not all of it is committed: %s", oneline.List(paths))
+	return config.Wrong("commit or stash it, or work in a git worktree",
+		"the agent works in this folder itself, and not all of it is committed: %s", oneline.List(paths))
 }
 
 // onlyStatuses reports whether a list differs from the committed one in nothing but statuses.
@@ -577,7 +599,8 @@ func (r *Run) chooseBranch(ctx context.Context, goesOn bool) error {
 	}
 	if branch == "" {
 		if ref = head.Branch; ref == "" {
-			r.Warnings = append(r.Warnings, "HEAD is on no branch, and neither will be the commits of this run: --branch NAME puts them on a new one")
+			r.Warnings = append(r.Warnings,
+				"HEAD is on no branch, and neither will be the commits of this run: --branch NAME puts them on a new one")
 		}
 	}
 	if !goesOn && (r.Tag != nil || g.AutoCommit && r.Name() != "") {
@@ -593,16 +616,22 @@ func (r *Run) chooseBranch(ctx context.Context, goesOn bool) error {
 		return nil
 	}
 	r.Options.Branch = branch
-	rel, in := "", false
+	return r.goOnFrom(ctx, branch, ref != head.Branch)
+}
+
+// goOnFrom prepares a run on a branch, made if there is none: one that is ahead of HEAD is gone on from, with what its
+// list says, and what a push has is taken in first. away says that it is not the branch checked out.
+func (r *Run) goOnFrom(ctx context.Context, branch string, away bool) (err error) {
+	list, in := "", false
 	var files map[string][]byte
 	if r.Tag != nil {
-		if rel, in = Below(r.Repo.Root(), r.Tag.File.Target()); in {
-			files = map[string][]byte{rel: r.Tag.File.Bytes()}
+		if list, in = Below(r.Repo.Root(), r.Tag.File.Target()); in {
+			files = map[string][]byte{list: r.Tag.File.Bytes()}
 		}
 	}
 	remote, theirs := "", ""
-	if r.Config.Git.Push && r.Fetches && ref != head.Branch {
-		if remote, theirs, err = r.fetch(ctx, branch, rel); err != nil {
+	if r.Config.Git.Push && r.Fetches && away {
+		if remote, theirs, err = r.fetch(ctx, branch, list); err != nil {
 			return err
 		}
 	}
@@ -612,7 +641,7 @@ func (r *Run) chooseBranch(ctx context.Context, goesOn bool) error {
 	}
 	note := fmt.Sprintf("the branch %s is ahead of HEAD, and goes on from %.7s", branch, ahead)
 	if in {
-		r.Tag.GoOn(r.listAt(ctx, r.Tag.File, ahead, rel))
+		r.Tag.GoOn(r.listAt(ctx, r.Tag.File, ahead, list))
 		if n := len(r.Tag.Ahead); n > 0 {
 			note += ", with " + terminal.Count(n, "task") + " that it has as done, blocked or set aside"
 		}
@@ -622,17 +651,19 @@ func (r *Run) chooseBranch(ctx context.Context, goesOn bool) error {
 		r.Idle = r.Idle && !r.loose
 	}
 	r.note("%s", note)
-	if r.Idle && remote != "" && ahead != theirs {
-		if err := r.Repo.Push(ctx, remote, []string{ref}); err != nil {
-			return config.Wrong("git push "+remote+" "+branch+" says more", "every task is done, and %s cannot be pushed: %w", branch, err)
-		}
-		r.Pushed = true
+	if !r.Idle || remote == "" || ahead == theirs {
+		return nil
 	}
+	if err := r.Repo.Push(ctx, remote, []string{"refs/heads/" + branch}); err != nil {
+		return config.Wrong("git push "+remote+" "+branch+" says more",
+			"every task is done, and %s cannot be pushed: %w", branch, err)
+	}
+	r.Pushed = true
 	return nil
 }
 
-// fetch brings a branch that a run is to push up to what other clones have pushed, by a merge where both moved on; list is the task list in the
-// repository. at is what the remote has as the branch, "" for nothing.
+// fetch brings a branch that a run is to push up to what other clones have pushed, by a merge where both moved on;
+// list is the task list in the repository. at is what the remote has as the branch, "" for nothing.
 func (r *Run) fetch(ctx context.Context, branch, list string) (remote, at string, err error) {
 	ref := "refs/heads/" + branch
 	if remote, err = r.Repo.Remote(ref); err != nil {
@@ -691,12 +722,14 @@ func (r *Run) fetchTrunk(ctx context.Context, remote, branch string) error {
 	}
 	r.Tag.GoOn(done)
 	r.loose = true
-	r.note("goes on from what an earlier run verified and did not commit: task %s, which %s has", oneline.List(loose), trunk)
+	r.note("goes on from what an earlier run verified and did not commit: task %s, which %s has", oneline.List(loose),
+		trunk)
 	return nil
 }
 
 func cannotFetch(remote, ref string, err error) error {
-	return config.Wrong("git fetch "+remote+" "+ref+" says more; without --push nothing is fetched", "cannot see what %s has as %s: %w", remote, ref, err)
+	return config.Wrong("git fetch "+remote+" "+ref+" says more; without --push nothing is fetched",
+		"cannot see what %s has as %s: %w", remote, ref, err)
 }
 
 // canPush refuses a run whose work could not be pushed anywhere.
@@ -733,8 +766,9 @@ func (r *Run) inRepo(paths []string) (out []string) {
 
 // warn says what may surprise a person: another program's loop, limits that cannot act, quotas that are used up.
 func (r *Run) warn(ctx context.Context) {
-	if _, err := os.Lstat(filepath.Join(r.Root, ".claude", "ralph-loop.local.md")); err == nil { // the plugin's file stays as it is
-		r.note("this loop overrides Ralph Loop. The ralph-loop plugin's state file is unchanged; cancel the ralph loop separately if you want it gone.")
+	// the plugin's file stays as it is
+	if _, err := os.Lstat(filepath.Join(r.Root, ".claude", "ralph-loop.local.md")); err == nil {
+		r.note("this run overrides Ralph Loop. The ralph-loop plugin's state file is unchanged; cancel the ralph loop separately if you want it gone.")
 	}
 	if r.Repo != nil && !r.Here && r.Config.Fleet == "" {
 		var servers []string
@@ -757,7 +791,8 @@ func (r *Run) warn(ctx context.Context) {
 	accounts := Accounts(r.Backends, r.Root)
 	for _, b := range r.Backends {
 		if l, ok := accounts.Known(b.Name, time.Now()); ok {
-			r.Warnings = append(r.Warnings, fmt.Sprintf("%s's quota is used up until %s: %s; %s", b.Name, terminal.Moment(l.Until), l.Reason, l.Forget()))
+			r.Warnings = append(r.Warnings, fmt.Sprintf("%s's quota is used up until %s: %s; %s", b.Name,
+				terminal.Moment(l.Until), l.Reason, l.Forget()))
 		}
 	}
 }
@@ -777,7 +812,8 @@ func (r *Run) powerless() {
 			if ok, why := b.TellsCost(with.Model); !ok {
 				text = of + " may have no effect: " + why
 			} else if b.TellsAtEnd() {
-				text = of + " cannot see attempts that are cut short: " + b.Name + " tells its cost at the end of a run"
+				text = of + " cannot see attempts that are cut short: " + b.Name +
+					" tells its cost at the end of a run"
 			}
 			if of != "" && b.Name == with.Backend && text != "" && !slices.Contains(r.Warnings, text) {
 				r.Warnings = append(r.Warnings, text)
@@ -817,7 +853,8 @@ func (r *Run) listWarnings() (out []string) {
 		out = append(out, Placed(r.Config.Scud.PlanPath, f))
 	}
 	if n := len(out) - 10; n > 0 {
-		out = append(out[:10], fmt.Sprintf("and %d more: descartes tasks check%s", n, config.ListFlags(r.Name(), r.Config.Scud.TasksFile)))
+		out = append(out[:10], fmt.Sprintf("and %d more: descartes tasks check%s", n,
+			config.ListFlags(r.Name(), r.Config.Scud.TasksFile)))
 	}
 	if added := job.Graph.Added(); len(added) > 0 {
 		var list []string
@@ -840,15 +877,18 @@ func (r *Run) listWarnings() (out []string) {
 			continue
 		}
 		if _, err := LookIn(r.Root)(m[1]); err != nil {
-			out = append(out, fmt.Sprintf("task %s's own check begins with %q, which is no program here: %s", t.ID, m[1], oneline.Text(t.Verify)))
+			out = append(out, fmt.Sprintf("task %s's own check begins with %q, which is no program here: %s", t.ID,
+				m[1], oneline.Text(t.Verify)))
 		}
 	}
 	tiers, types := r.Config.Unmapped(list)
 	if len(tiers) > 0 {
-		r.note("model tier %s of tasks: model_tiers does not set it, so the default model is used", terminal.Few(tiers, 10))
+		r.note("model tier %s of tasks: model_tiers does not set it, so the default model is used",
+			terminal.Few(tiers, 10))
 	}
 	if len(types) > 0 {
-		r.note("agent type %s of tasks: agent_types does not set it, so the default model is used", terminal.Few(types, 10))
+		r.note("agent type %s of tasks: agent_types does not set it, so the default model is used",
+			terminal.Few(types, 10))
 	}
 	return out
 }
@@ -857,7 +897,8 @@ func (r *Run) listWarnings() (out []string) {
 var firstWord = lazyregexp.New(`^([A-Za-z][\w-]*)(?:\s|$)`)
 
 // shellWords are the words of a shell that no program is called by, with which a check may begin.
-var shellWords = strings.Fields("case cd command eval exec exit export for if read set shift source trap type umask unset until wait while")
+var shellWords = strings.Fields(
+	"case cd command eval exec exit export for if read set shift source trap type umask unset until wait while")
 
 // Placed is a finding with its place in a file, where it has one.
 func Placed(path string, f tasks.Finding) string {
@@ -868,7 +909,7 @@ func Placed(path string, f tasks.Finding) string {
 }
 
 // Host describes where a client would run, with the variables that the settings pass on to it.
-func Host(cfg config.Config, b agent.Backend, root, version string) agent.Host {
+func Host(cfg config.Config, b agent.Backend, root string) agent.Host {
 	parted := Part(cfg, b, os.Environ())
 	env := slices.Concat(parted.Base, parted.Agent)
 	get := func(name string) string {
@@ -879,5 +920,5 @@ func Host(cfg config.Config, b agent.Backend, root, version string) agent.Host {
 		}
 		return ""
 	}
-	return agent.Host{Root: os.Geteuid() == 0, Env: get, Read: beginning, Dir: root, Version: version}
+	return agent.Host{Root: os.Geteuid() == 0, Env: get, Read: beginning, Dir: root}
 }

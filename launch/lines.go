@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"descartes/internal/config"
+	"descartes/config"
 	"descartes/internal/proc"
 	"descartes/internal/terminal"
 	"descartes/loop"
@@ -31,9 +31,11 @@ func (r *Run) Lines() (list []Line) {
 	}
 	if r.Tag != nil {
 		g := r.Tag.Graph.Counts()
-		say("tag "+r.Name(), "%s in %s, %d done", terminal.Count(g.Total, "task"), terminal.Count(len(r.Tag.Graph.Waves()), "wave"), g.Done)
+		say("tag "+r.Name(), "%s in %s, %d done", terminal.Count(g.Total, "task"),
+			terminal.Count(len(r.Tag.Graph.Waves()), "wave"), g.Done)
 		if plan := r.Tag.Import; plan != nil {
-			say("import", "no task file has tag %s: a start writes the %s of %s into %s", r.Name(), terminal.Count(g.Total, "task"), plan.Name, store.Relative(r.Root, r.Tag.File.Path()))
+			say("import", "%s from %s, into %s", terminal.Count(g.Total, "task"), plan.Name,
+				store.Relative(r.Root, r.Tag.File.Path()))
 		}
 		if c.Scud.PlanPath != "" {
 			say("plan", "%s", c.Scud.PlanPath)
@@ -173,7 +175,8 @@ func (r *Run) place(say func(name, format string, args ...any)) {
 	switch {
 	case r.Repo == nil:
 	case r.Config.Fleet != "":
-		say("slots", "%s at a time, made by the workers of a fleet: go on working here", terminal.Count(agents, "attempt"))
+		say("slots", "%s at a time, made by the workers of a fleet: go on working here",
+			terminal.Count(agents, "attempt"))
 	case r.Here:
 		say("slots", "one agent, in this folder itself: it belongs to the run until it ends; to keep working: git worktree add --detach %s",
 			terminal.Quote("../"+filepath.Base(r.Root)+"-work"))
@@ -182,6 +185,7 @@ func (r *Run) place(say func(name, format string, args ...any)) {
 		if !r.Box.Mounts() {
 			where = " below " + r.pool
 		}
-		say("slots", "%s at a time, each in a copy of the project%s: go on working here", terminal.Count(agents, "agent"), where)
+		say("slots", "%s at a time, each in a copy of the project%s: go on working here",
+			terminal.Count(agents, "agent"), where)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"descartes/agent"
 	"descartes/agent/quota"
 	"descartes/agent/stream"
+	"descartes/config"
 	"descartes/gitops"
-	"descartes/internal/config"
 	"descartes/internal/plainfile"
 	"descartes/internal/proc"
 	"descartes/loop"
@@ -46,12 +46,14 @@ func PoolOf(root string) string {
 func CheckPool(root string) error {
 	pool := PoolOf(root)
 	if _, inside := Below(root, pool); inside || pool == "" {
-		return config.Wrong("set XDG_STATE_HOME to a folder outside the project", "there is no folder outside the project for the copies that agents work in: HOME and XDG_STATE_HOME give %q", pool)
+		return config.Wrong("set XDG_STATE_HOME to a folder outside the project",
+			"there is no folder outside the project for the copies that agents work in: HOME and XDG_STATE_HOME give %q", pool)
 	}
 	return nil
 }
 
-// Accounts is what is recorded, under the user's state directory, about the quotas of a run's backends; root is its project.
+// Accounts is what is recorded, under the user's state directory, about the quotas of a run's backends; root is its
+// project.
 func Accounts(backends []agent.Backend, root string) *quota.Accounts {
 	dir := StateDir()
 	if dir == "" {
@@ -66,9 +68,11 @@ func Accounts(backends []agent.Backend, root string) *quota.Accounts {
 	return &quota.Accounts{Dir: filepath.Join(dir, "limits"), For: root, IDs: ids}
 }
 
-// OpenRepo opens the repository that holds root. What loop.Protected names is no part of an attempt's work; list may be nil.
+// OpenRepo opens the repository that holds root. What loop.Protected names is no part of an attempt's work; list may
+// be nil.
 func OpenRepo(ctx context.Context, root string, c *config.Config, list *tasks.File) (*gitops.Repo, error) {
-	opt := gitops.Options{Dir: root, Env: os.Environ(), Hooks: cmp.Or(c.Git.Hooks, "run"), HookTimeout: time.Duration(c.Git.HookTimeout) * time.Second}
+	opt := gitops.Options{Dir: root, Env: os.Environ(), Hooks: cmp.Or(c.Git.Hooks, "run"),
+		HookTimeout: time.Duration(c.Git.HookTimeout) * time.Second}
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find our own program: %w", err)
@@ -84,7 +88,8 @@ func OpenRepo(ctx context.Context, root string, c *config.Config, list *tasks.Fi
 		if rel, ok := Below(top, path); ok {
 			opt.Protect = append(opt.Protect, rel+slash)
 		}
-		if real, err := filepath.EvalSymlinks(path); err == nil && real != filepath.Clean(path) { // what a link names is what is written
+		// what a link names is what is written
+		if real, err := filepath.EvalSymlinks(path); err == nil && real != filepath.Clean(path) {
 			if rel, ok := Below(top, real); ok && rel != "." {
 				opt.Protect = append(opt.Protect, rel+slash)
 			}

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"sync"
 
+	"descartes/config"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
-	"descartes/internal/config"
 	"descartes/internal/lockfile"
 	"descartes/internal/oscall"
 	"descartes/internal/sandbox"
@@ -70,8 +70,10 @@ func (r *Run) Do(ctx context.Context, h Hooks) (e Ended, err error) {
 	}
 	saved := config.Hide(*r.Config, r.secrets)
 	r.Options.Saved = &saved
-	tools := loop.Tools{Repo: r.Repo, Agent: commands.Agents(), Verify: commands.Verifier(), FS: atomicfile.OS(), Now: gitops.Now, Redact: r.Redact, Free: oscall.Free,
-		Observe: h.Observe, Code: h.Code, Ask: h.Ask, Accounts: Accounts(r.Backends, r.Root), Refused: refused, Slot: slot, Shown: r.Box.Mounts(),
+	tools := loop.Tools{Repo: r.Repo, Agent: commands.Agents(), Verify: commands.Verifier(), FS: atomicfile.OS(),
+		Now: gitops.Now, Redact: r.Redact, Free: oscall.Free,
+		Observe: h.Observe, Code: h.Code, Ask: h.Ask, Accounts: Accounts(r.Backends, r.Root), Refused: refused,
+		Slot: slot, Shown: r.Box.Mounts(),
 		Here: r.Here, Pool: r.pool, Named: r.inRepo(r.brought), Looks: attempt.Looks(), Program: h.Program}
 	tools.Withheld.Agents, tools.Withheld.Verify = Withheld(*r.Config, r.Backends[0], os.Environ())
 	away := r.Config.Fleet != ""
@@ -95,14 +97,17 @@ func (r *Run) Do(ctx context.Context, h Hooks) (e Ended, err error) {
 			return e, err
 		}
 		defer func() { // where it was cut short, its refs are for the run that resumes it
-			err = errors.Join(err, r.Fleet.Close(context.WithoutCancel(ctx), err == nil && e.Ending != journal.GitRefused))
+			err = errors.Join(err, r.Fleet.Close(context.WithoutCancel(ctx), err == nil &&
+				e.Ending != journal.GitRefused))
 		}()
 	}
 	out, err := l.Run(ctx, h.Soft)
-	return Ended{Outcome: out, ID: l.ID(), Path: l.StatePath(), State: l.State(), History: l.History(), Loose: l.Uncommitted()}, err
+	return Ended{Outcome: out, ID: l.ID(), Path: l.StatePath(), State: l.State(), History: l.History(),
+		Loose: l.Uncommitted()}, err
 }
 
-// StartSlot starts what runs agents and verify commands in a slot, with their own sandbox and supervising process; dir is for their files.
+// StartSlot starts what runs agents and verify commands in a slot, with their own sandbox and supervising process; dir
+// is for their files.
 func (r *Run) StartSlot(s *workspace.Slot, dir string) (*Commands, error) {
 	q := r.Commands(dir, fmt.Sprintf("%s/slot-%d", r.Root, s.Number))
 	if r.Here && s.Tree() == r.Repo.Root() {
@@ -117,16 +122,18 @@ func (r *Run) StartSlot(s *workspace.Slot, dir string) (*Commands, error) {
 	return c, c.Start(q)
 }
 
-// Commands describes how to start the run's commands: files is the folder for their files, and name marks their processes.
+// Commands describes how to start the run's commands: files is the folder for their files, and name marks their
+// processes.
 func (r *Run) Commands(files, name string) CommandsOf {
-	return CommandsOf{Config: *r.Config, Sandbox: r.Box, Backends: r.Backends, Files: files, Dir: r.Root, Cookie: Cookie(name)}
+	return CommandsOf{Config: *r.Config, Sandbox: r.Box, Backends: r.Backends, Files: files, Dir: r.Root,
+		Cookie: Cookie(name)}
 }
 
 // Occupied is how much of the disk the project's slots have, in bytes.
 func (r *Run) Occupied() int64 { return workspace.Occupied(r.pool) }
 
-// Updates are the commands that bring the user's tree up to date with what a run's commits changed, lock files and submodules, where it followed them:
-// its attempts did so in their slots only.
+// Updates are the commands that bring the user's tree up to date with what a run's commits changed, lock files and
+// submodules, where it followed them: its attempts did so in their slots only.
 func (r *Run) Updates(ctx context.Context, e Ended) (lines []string) {
 	if r.Here || r.Repo == nil || e.Branch != "" {
 		return nil

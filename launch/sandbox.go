@@ -12,10 +12,11 @@ import (
 	"strings"
 
 	"descartes/agent"
-	"descartes/internal/config"
+	"descartes/config"
 	"descartes/internal/proc"
 	"descartes/internal/sandbox"
 	"descartes/internal/terminal"
+	"descartes/loop"
 )
 
 // Place is where the commands of a run work.
@@ -42,8 +43,8 @@ func (e *StrictError) Error() string { return "--sandbox strict: " + e.Why }
 // Next is what to do about it.
 func (e *StrictError) Next() string { return e.Fix + "; or run without it: --sandbox off" }
 
-// FindSandbox finds out what sandbox there is for the commands of cfg, most of all for b. One that is missing is an error, a
-// *StrictError, only where cfg allows nothing else.
+// FindSandbox finds out what sandbox there is for the commands of cfg, most of all for b. One that is missing is an
+// error, a *StrictError, only where cfg allows nothing else.
 func FindSandbox(ctx context.Context, at Place, cfg config.Config, b agent.Backend) (s Sandbox, err error) {
 	s.Dir = at.Dir
 	if s.Config, err = sandboxConfig(at, cfg, b); err != nil {
@@ -64,7 +65,8 @@ func FindSandbox(ctx context.Context, at Place, cfg config.Config, b agent.Backe
 	}
 	switch {
 	case err == nil && s.Mode == sandbox.Strict:
-		s.Note = fmt.Sprintf("strict "+by+"network to %s only)", terminal.Count(len(sandbox.Hosts(s.Agent))+len(cfg.SandboxDomains), "host"))
+		s.Note = fmt.Sprintf("strict "+by+"network to %s only)",
+			terminal.Count(len(sandbox.Hosts(s.Agent))+len(cfg.SandboxDomains), "host"))
 		return s, nil
 	case err == nil:
 		s.Note = "auto " + by + "network open)"
@@ -103,11 +105,15 @@ func (s Sandbox) Warning() string {
 // sandboxConfig is the sandbox that settings ask for.
 func sandboxConfig(at Place, cfg config.Config, b agent.Backend) (sandbox.Config, error) {
 	env := os.Environ()
-	c := sandbox.Config{Mode: sandbox.Mode(cmp.Or(cfg.Sandbox, string(sandbox.Auto))), Root: at.Root, Top: at.Top, Env: env, Agent: family(b), Program: programOf(b, at.Dir),
-		UID: os.Geteuid(), VerifyNetwork: cfg.VerifyNetwork, Hosts: cfg.SandboxDomains, ShowLogin: verifyInherits(cfg), Keep: at.Keep}
-	// What a person typed names files that commands may see. A repository's settings do not: for those there is sandbox_read, which needs trust.
-	typed := slices.Concat(cfg.Typed["command"], cfg.Typed["verify"], []string{os.Getenv("DESCARTES_COMMAND"), os.Getenv("DESCARTES_VERIFY")})
-	c.Named = strings.FieldsFunc(strings.Join(typed, " "), func(r rune) bool { return strings.ContainsRune(" \t\n;&|<>()\"'`=", r) })
+	c := sandbox.Config{Mode: sandbox.Mode(cmp.Or(cfg.Sandbox, string(sandbox.Auto))), Root: at.Root, Top: at.Top,
+		Env: env, Agent: family(b), Program: programOf(b, at.Dir),
+		UID: os.Geteuid(), VerifyNetwork: cfg.VerifyNetwork, Hosts: cfg.SandboxDomains, ShowLogin: verifyInherits(cfg),
+		Keep: at.Keep}
+	// What a person typed names files that commands may see. A repository's settings do not: for those there is
+	// sandbox_read, which needs trust.
+	typed := slices.Concat(cfg.Typed["command"], cfg.Typed["verify"],
+		[]string{os.Getenv("DESCARTES_COMMAND"), os.Getenv("DESCARTES_VERIFY")})
+	c.Named = words(typed)
 	if runtime.GOOS == "darwin" {
 		if path, err := proc.Look(sandbox.SandboxExec, "/", env); err == nil {
 			c.Seatbelt = path
@@ -128,6 +134,34 @@ func sandboxConfig(at Place, cfg config.Config, b agent.Backend) (sandbox.Config
 	}
 	c.Self = self
 	return c, nil
+}
+
+// words are those of command lines that may be paths.
+func words(lines []string) []string {
+	return strings.FieldsFunc(strings.Join(lines, " "), func(r rune) bool {
+		return strings.ContainsRune(" \t\n;&|<>()\"'`=", r)
+	})
+}
+
+// sees refuses an agent whose command names a file that the sandbox hides from it: no attempt could run.
+func (r *Run) sees(b agent.Backend) {
+	box, err := sandbox.New(r.Box.Config)
+	if err != nil || r.Config.Fleet != "" {
+		return // the sandbox of another machine
+	}
+	for _, path := range words(b.Command) {
+		if filepath.IsAbs(path) && box.Hides(path) {
+			hint := "sandbox_read: [" + path + "] in " + loop.SettingsFile + " shows it"
+			if !slices.Contains(r.Box.Named, path) {
+				line := make([]string, len(b.Command))
+				for i, word := range b.Command {
+					line[i] = terminal.Quote(word)
+				}
+				hint += ", and so does the command, typed: --command " + terminal.Quote(strings.Join(line, " "))
+			}
+			r.wrong(config.Wrong(hint, "the sandbox hides %s, which the agent's command names", path))
+		}
+	}
 }
 
 // Paths are the places that a setting of the sandbox names, in a project with that root.

@@ -3,6 +3,7 @@ package launch
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"descartes/internal/config"
+	"descartes/config"
 	"descartes/internal/plainfile"
 	"descartes/internal/terminal"
 	"descartes/loop"
@@ -26,7 +27,8 @@ import (
 	"descartes/verify"
 )
 
-// Limits where none is given: of the iterations of a prompt loop, of a plan, a build or a criteria loop, and of what a criteria loop costs in dollars.
+// Limits where none is given: of the iterations of a prompt loop, of a plan, a build or a criteria loop, and of what a
+// criteria loop costs in dollars.
 const (
 	PromptIterations = 20
 	modeIterations   = 10
@@ -36,8 +38,8 @@ const (
 // maxPrompt bounds a prompt in bytes: it is kept in the state file.
 const maxPrompt = 16 << 20
 
-// FromPlan takes what is not set elsewhere from the plan's front matter, and returns where a verify command comes from then. An unreadable plan is
-// reported when it is loaded.
+// FromPlan takes what is not set elsewhere from the plan's front matter, and returns where a verify command comes from
+// then. An unreadable plan is reported when it is loaded.
 func FromPlan(s *config.Settings, root string) (verifyFrom string, findings []tasks.Finding, err error) {
 	c := &s.Scud
 	if c.PlanPath == "" && c.TasksFile != "" {
@@ -66,7 +68,8 @@ func FromPlan(s *config.Settings, root string) (verifyFrom string, findings []ta
 			}
 		}
 		if config.Leaves(root, p) && !config.Leaves(root, c.PlanPath) {
-			return "", nil, config.Wrong("--spec-file "+terminal.Quote(p)+" adds it", "%s: spec_files: %s is not in the project", c.PlanPath, p)
+			return "", nil, config.Wrong("--spec-file "+terminal.Quote(p)+" adds it",
+				"%s: spec_files: %s is not in the project", c.PlanPath, p)
 		}
 		c.Spec.AdditionalSpecs = append(c.Spec.AdditionalSpecs, p)
 	}
@@ -74,7 +77,7 @@ func FromPlan(s *config.Settings, root string) (verifyFrom string, findings []ta
 }
 
 // settle completes the settings for this kind of run, with the documents that they name.
-func (r *Run) settle() error {
+func (r *Run) settle(ctx context.Context) error {
 	s := r.Settings
 	if r.Kind == store.KindTag {
 		return r.settleTag()
@@ -96,7 +99,8 @@ func (r *Run) settle() error {
 	s.WorkingDirectory = Absolute(r.Root, s.WorkingDirectory)
 	if r.Kind == store.KindPrompt && r.Once == "" {
 		if s.Command == "" && s.Backend.Type == "" {
-			return config.Wrong(`--command "claude -p", or --backend claude`, "which agent? A prompt loop needs --command or --backend")
+			return config.Wrong(`--command "claude -p", or --backend claude`,
+				"which agent? A prompt loop needs --command or --backend")
 		}
 		if err := r.limit(PromptIterations); err != nil {
 			return err
@@ -114,7 +118,7 @@ func (r *Run) settle() error {
 	if r.Once != "" {
 		return r.readOnce()
 	}
-	return r.settleMode(command, checks)
+	return r.settleMode(ctx, command, checks)
 }
 
 // settleTag completes the settings of a run over a tag.
@@ -125,10 +129,12 @@ func (r *Run) settleTag() error {
 		but = append(but, "yes") // which answers the review of a wave, too
 	}
 	if name := s.TypedFor("gate", but...); name != "" {
-		return config.Wrong("leave it out: the verify command decides about each task", "--%s is for loops over a prompt, not over the tasks of a tag", name)
+		return config.Wrong("leave it out: the verify command decides about each task",
+			"--%s is for runs over a prompt, not over the tasks of a tag", name)
 	}
 	if s.Given("completion-promise") {
-		r.Warnings = append(r.Warnings, "--completion-promise is for loops over a prompt: a task's agent reports with <promise>COMPLETE</promise> or TASK_COMPLETE")
+		r.Warnings = append(r.Warnings,
+			"--completion-promise is for runs over a prompt: a task's agent reports with <promise>COMPLETE</promise> or TASK_COMPLETE")
 	}
 	s.WorkingDirectory = r.Root
 	s.VerificationCommand, s.PromptHandoff = "", "" // which share their flags with Scud
@@ -152,8 +158,10 @@ func (r *Run) limit(usual int) error {
 		}
 	}
 	if s.MaxIterations = cmp.Or(s.MaxIterations, usual); s.MaxIterations > loop.Ceiling {
-		return config.Wrong(fmt.Sprintf("start with at most %d; to continue a loop that has reached its limit: descartes resume --max-iterations N", loop.Ceiling),
-			"--max-iterations %d: a loop is started with at most %d", s.MaxIterations, loop.Ceiling)
+		return config.Wrong(fmt.Sprintf(
+			"start with at most %d; to continue a run that has reached its limit: descartes resume --max-iterations N",
+			loop.Ceiling),
+			"--max-iterations %d: a run is started with at most %d", s.MaxIterations, loop.Ceiling)
 	}
 	return nil
 }
@@ -173,11 +181,11 @@ func (r *Run) readPrompt() error {
 		s.Prompt = string(text)
 	case s.PromptFile != "" && !s.Given("prompt"):
 		what = "prompt file " + s.PromptFile
-		text, err := readText(r.Dir, Absolute(r.Dir, s.PromptFile))
+		text, err := ReadText(r.Dir, Absolute(r.Dir, s.PromptFile), maxPrompt)
 		if err != nil {
 			return config.Wrong("", "%s: %w", what, err)
 		}
-		s.Prompt, r.brought = text, []string{Absolute(r.Dir, s.PromptFile)}
+		s.Prompt, r.brought = string(text), []string{Absolute(r.Dir, s.PromptFile)}
 	}
 	if err := checkPrompt(what, s.Prompt); err != nil {
 		return err
@@ -186,22 +194,24 @@ func (r *Run) readPrompt() error {
 		if s.IterationContext && s.MaxIterations > 1 {
 			r.note("the prompt does not name <promise>%s</promise>: the agent learns of it from its second iteration on", s.CompletionPromise)
 		} else {
-			r.note("nothing tells the agent what ends the loop: name <promise>%s</promise> in the prompt", s.CompletionPromise)
+			r.note("nothing tells the agent what ends the run: name <promise>%s</promise> in the prompt",
+				s.CompletionPromise)
 		}
 	}
 	return nil
 }
 
-func readText(root, path string) (string, error) {
-	b, err := plainfile.Read(root, path, maxPrompt)
+// ReadText reads a file that a person named, without a byte order mark.
+func ReadText(root, path string, most int64) ([]byte, error) {
+	b, err := plainfile.Read(root, path, most)
 	var refused *plainfile.Error
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", errors.New("no such file")
+		err = errors.New("no such file")
 	case errors.As(err, &refused):
-		return "", errors.New("it " + refused.Reason)
+		err = errors.New("it " + refused.Reason)
 	}
-	return string(bytes.TrimPrefix(b, []byte("\xef\xbb\xbf"))), err
+	return bytes.TrimPrefix(b, []byte("\xef\xbb\xbf")), err
 }
 
 func checkPrompt(what, text string) error {
@@ -229,18 +239,21 @@ func (r *Run) readOnce() error {
 	run := &mode.Run{Kind: mode.Prompt, Project: mode.Open(r.Root), Shown: ".", Text: text, Now: time.Now}
 	r.promptFrom, r.brought = store.Relative(r.Root, path), []string{path}
 	s.Prompt, s.Git.CommitTemplate = run.Once(), run.OnceSubject()
-	s.MaxIterations, s.CompletionPromise, s.Gate, s.Review, s.IterationContext = 1, "", "", config.ReviewConfig{}, false // nobody judges it
+	// nobody judges it
+	s.MaxIterations, s.CompletionPromise, s.Gate, s.Review, s.IterationContext = 1, "", "", config.ReviewConfig{},
+		false
 	return nil
 }
 
 // settleMode completes the settings of a plan or a build. command and checks are those that were given.
-func (r *Run) settleMode(command string, checks []verify.Check) (err error) {
+func (r *Run) settleMode(ctx context.Context, command string, checks []verify.Check) (err error) {
 	s, kind := r.Settings, mode.Kind(r.Kind)
 	if err := r.limit(modeIterations); err != nil {
 		return err
 	}
 	if s.CompletionPromise == "" {
-		return config.Wrong("leave it out: the default is COMPLETE", "--completion-promise is empty: nothing would end a %s but its limit", kind)
+		return config.Wrong("leave it out: the default is COMPLETE",
+			"--completion-promise is empty: nothing would end a %s but its limit", kind)
 	}
 	if s.Prompt, r.promptFrom, err = mode.Text(r.Root, kind); err != nil {
 		return config.Wrong("", "%w", err)
@@ -259,20 +272,19 @@ func (r *Run) settleMode(command string, checks []verify.Check) (err error) {
 	case err != nil:
 		return config.Wrong("", "%w", err)
 	case plan == nil && !s.Replan:
-		return config.Wrong("descartes plan"+s.Typed.String(), "Implementation plan not found. Run 'descartes plan' first.")
+		return config.Wrong("descartes plan"+s.Typed.String(),
+			"Implementation plan not found. Run 'descartes plan' first.")
 	}
-	// Whoever names several checks means these; else AGENTS.md says how to test.
-	if len(checks) > 0 && checks[0].Name != "" && command == "" {
-		s.Checks = checks
+	// A typed command counts, then several checks of descartes.yaml, then AGENTS.md, then one check of descartes.yaml.
+	s.VerificationCommand, s.Checks = command, checks
+	if s.Given("verify") || len(checks) > 0 && checks[0].Name != "" && command == "" {
 		return nil
 	}
-	if s.VerificationCommand = project.TestCommand(); s.VerificationCommand != "" {
-		if r.VerifyFrom = "AGENTS.md"; command != "" && command != s.VerificationCommand {
-			r.VerifyFrom = "AGENTS.md, which takes precedence over --verify"
-		}
+	if found := r.testCommand(ctx, project); found != "" {
+		s.VerificationCommand, s.Checks, r.VerifyFrom = found, nil, "AGENTS.md"
 		return nil
 	}
-	if s.VerificationCommand, s.Checks = command, checks; command != "" || len(checks) > 0 {
+	if command != "" || len(checks) > 0 {
 		return nil
 	}
 	var ok bool
@@ -282,21 +294,50 @@ func (r *Run) settleMode(command string, checks []verify.Check) (err error) {
 	return nil
 }
 
+// testCommand is that of AGENTS.md, if HEAD has it too: what an agent or a person has only written into the file
+// chooses no check.
+func (r *Run) testCommand(ctx context.Context, project mode.Project) string {
+	found, path := project.TestCommand(), filepath.Join(r.Root, "AGENTS.md")
+	repo, err := OpenRepo(ctx, r.Root, r.Config, nil)
+	if found == "" || err != nil { // openRepo says why
+		return ""
+	}
+	defer repo.Close()
+	head, err := repo.Head(ctx)
+	at := func(path string) string {
+		rel, _ := Below(repo.Root(), path)
+		b, ferr := repo.FileAt(ctx, head.Hash, rel, maxPrompt)
+		err = cmp.Or(err, ferr)
+		return string(b)
+	}
+	real, _ := filepath.EvalSymlinks(path)
+	if link, lerr := os.Readlink(path); lerr == nil && at(path) != link || mode.TestCommand(at(real)) != found ||
+		err != nil {
+		r.note("AGENTS.md gives the test command %q, and does not count: its last commit does not have that", found)
+		return ""
+	}
+	return found
+}
+
 // settleGate reads what the gate is made of.
 func (r *Run) settleGate() error {
 	s := r.Settings
 	if s.Gate != loop.GateCriteria {
-		if name := s.IsTyped("criterion", "shape_file", "shape", "reversibility", "precheck", "loop_state"); name != "" {
-			return config.Wrong("add --gate criteria", "%s is for a loop with the criteria gate", name)
+		if name := s.IsTyped("criterion", "shape_file", "shape", "reversibility", "precheck",
+			"loop_state"); name != "" {
+			return config.Wrong("add --gate criteria", "%s is for a run with the criteria gate", name)
 		}
 		s.Criteria, s.MustNot, s.Precheck = nil, nil, ""
 	}
 	switch {
 	case s.Given("completion-promise") && s.Gate != "" && s.Gate != loop.GatePromise:
-		return config.Wrong("leave one of them out", "--completion-promise is for the promise gate; with --gate %s the promise ends nothing", s.Gate)
+		return config.Wrong("leave one of them out",
+			"--completion-promise is for the promise gate; with --gate %s the promise ends nothing", s.Gate)
 	case s.Gate == loop.GateStatus && r.Kind == store.KindPlan:
-		return config.Wrong("leave --gate out: a plan ends when its agent has nothing to add", "--gate status is for building: a plan is made of items that are not checked off")
-	case s.Gate == loop.GateStatus && r.Kind == store.KindPrompt && s.VerificationCommand == "" && len(s.Checks) == 0 && !s.Given("verify"):
+		return config.Wrong("leave --gate out: a plan ends when its agent has nothing to add",
+			"--gate status is for building: a plan is made of items that are not checked off")
+	case s.Gate == loop.GateStatus && r.Kind == store.KindPrompt && s.VerificationCommand == "" &&
+		len(s.Checks) == 0 && !s.Given("verify"):
 		s.VerificationCommand, r.VerifyFrom, _ = verify.Detect(s.WorkingDirectory)
 	case s.Gate == loop.GateCriteria:
 		return r.settleCriteria()
@@ -318,13 +359,14 @@ func (r *Run) settleCriteria() error {
 		if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) && s.ShapeFile == "" {
 			continue
 		}
-		text, err := readText(r.Root, name)
+		text, err := ReadText(r.Root, name, maxPrompt)
 		if err != nil {
 			return config.Wrong("", "shape file %s: %w", store.Relative(r.Root, name), err)
 		}
-		a, err := gate.ParseShape(text)
+		a, err := gate.ParseShape(string(text))
 		if err != nil {
-			return config.Wrong("", "%s %s", store.Relative(r.Root, name), strings.TrimPrefix(err.Error(), "SHAPE.md "))
+			return config.Wrong("", "%s %s", store.Relative(r.Root, name),
+				strings.TrimPrefix(err.Error(), "SHAPE.md "))
 		}
 		s.Criteria, s.MustNot = addCriteria(s.Criteria, a.Criteria), addCriteria(s.MustNot, a.MustNot)
 		break
@@ -340,15 +382,18 @@ func (r *Run) settleCriteria() error {
 	case s.Given("precheck") && strings.TrimSpace(s.Precheck) == "":
 		return config.Wrong("leave it out, or give a command", "precheck is empty")
 	case len(s.Criteria) == 0:
-		return config.Wrong(`--criterion "tests pass :: make test", criteria: in descartes.yaml, or a SHAPE.md with a section criteria`, "a loop with the criteria gate needs at least one criterion")
+		return config.Wrong(`--criterion "tests pass :: make test", criteria: in descartes.yaml, or a SHAPE.md with a section criteria`, "a run with the criteria gate needs at least one criterion")
 	}
 	return nil
 }
 
-// addCriteria adds those of more whose names the list does not have. A criterion of the same name gives what is not known yet: how it is verified.
+// addCriteria adds those of more whose names the list does not have. A criterion of the same name gives what is not
+// known yet: how it is verified.
 func addCriteria(list, more []gate.Criterion) []gate.Criterion {
 	for _, m := range more {
-		at := slices.IndexFunc(list, func(c gate.Criterion) bool { return gate.CheckCriteria([]gate.Criterion{c, m}) != nil })
+		at := slices.IndexFunc(list, func(c gate.Criterion) bool {
+			return gate.CheckCriteria([]gate.Criterion{c, m}) != nil
+		})
 		if at < 0 {
 			list = append(list, m)
 			continue
@@ -382,21 +427,7 @@ func (r *Run) readGate() {
 	if criteria != nil && r.Kind != store.KindPrompt {
 		criteria.Steps = gate.StepsOf("", criteria.Asked) // the lists of a mode's prompt are no steps of its work
 	}
-	if r.Kind == store.KindPlan || r.Kind == store.KindBuild {
-		r.Mode = &mode.Run{Kind: mode.Kind(r.Kind), Project: mode.Open(r.Root), Text: c.Prompt, Plan: c.PlanPrompt, Test: c.VerificationCommand, Promise: c.CompletionPromise, Alone: !c.Scud.UseSubAgents, Now: time.Now}
-		if r.Mode.Replans() && g != nil {
-			r.Prompt.Gate = mode.NewAlternate(g, r.Mode.Specs)
-		}
-		r.Mode.Gate, r.Prompt.Rules = r.Prompt.Gate, r.Mode
-	} else if status, ok := g.(*gate.Status); ok {
-		project := mode.Open(r.Prompt.Dir)
-		if plan, err := project.ReadPlan(); plan == nil && err == nil { // else the project's
-			if plan, err := mode.Open(r.Root).ReadPlan(); plan != nil || err != nil {
-				project = mode.Open(r.Root)
-			}
-		}
-		r.Prompt.Rules = &mode.Listed{Project: project, Config: *c, Gate: status}
-	}
+	r.readRules(c, g)
 	r.Prompt.Watch = r.Mode != nil || g != nil && !c.Promised()
 	if criteria != nil {
 		if err := loop.LoopFileFree(store.NewHome(r.Root)); err != nil {
@@ -410,7 +441,28 @@ func (r *Run) readGate() {
 		r.wrong(config.Wrong("--set backend.prompt_mode=stdin, or file, hands over a prompt of any length", "%w", err))
 	}
 	if c.ContinueSession && len(r.Backends[0].SessionArgs) == 0 {
-		r.wrong(config.Wrong("leave --continue out: each iteration is then a fresh agent", "backend %s cannot continue a conversation", r.Backends[0].Name))
+		r.wrong(config.Wrong("leave --continue out: each iteration is then a fresh agent",
+			"backend %s cannot continue a conversation", r.Backends[0].Name))
+	}
+}
+
+// readRules gives plan, build, and a loop with the status gate their rules.
+func (r *Run) readRules(c *loop.Config, g loop.Gate) {
+	if r.Kind == store.KindPlan || r.Kind == store.KindBuild {
+		r.Mode = &mode.Run{Kind: mode.Kind(r.Kind), Project: mode.Open(r.Root), Text: c.Prompt, Plan: c.PlanPrompt,
+			Test: c.VerificationCommand, Promise: c.CompletionPromise, Alone: !c.Scud.UseSubAgents, Now: time.Now}
+		if r.Mode.Replans() && g != nil {
+			r.Prompt.Gate = mode.NewAlternate(g, r.Mode.Specs)
+		}
+		r.Mode.Gate, r.Prompt.Rules = r.Prompt.Gate, r.Mode
+	} else if status, ok := g.(*gate.Status); ok {
+		project := mode.Open(r.Prompt.Dir)
+		if plan, err := project.ReadPlan(); plan == nil && err == nil { // else the project's
+			if plan, err := mode.Open(r.Root).ReadPlan(); plan != nil || err != nil {
+				project = mode.Open(r.Root)
+			}
+		}
+		r.Prompt.Rules = &mode.Listed{Project: project, Config: *c, Gate: status}
 	}
 }
 

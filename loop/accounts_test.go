@@ -13,7 +13,8 @@ import (
 )
 
 func accountsIn(t *testing.T) *quota.Accounts {
-	return &quota.Accounts{Dir: filepath.Join(t.TempDir(), "limits"), IDs: map[string]string{"claude": "claude-one", "codex": "codex-one"}}
+	return &quota.Accounts{Dir: filepath.Join(t.TempDir(), "limits"),
+		IDs: map[string]string{"claude": "claude-one", "codex": "codex-one"}}
 }
 
 // A loop in another project waits for the account's quota too, and asks nobody.
@@ -30,7 +31,8 @@ func TestAccountHoldsOthers(t *testing.T) {
 	b.script()
 	b.mustRun(StartOptions{}, journal.AllDone)
 	within(t, "the other's wait", b.took(), 90*time.Minute, 91*time.Minute)
-	if !slices.Equal(b.runs, []string{"1 1", "2 1", "3 1"}) || len(b.waits) != 1 || b.waits[0].Reason != "Claude's weekly limit" {
+	if !slices.Equal(b.runs, []string{"1 1", "2 1", "3 1"}) || len(b.waits) != 1 ||
+		b.waits[0].Reason != "Claude's weekly limit" {
 		t.Errorf("runs %v, waits %+v", b.runs, b.waits)
 	}
 	if names, err := os.ReadDir(a.known.Dir); err != nil || len(names) != 0 {
@@ -47,7 +49,8 @@ func TestAccountTrouble(t *testing.T) {
 		"large":    func(path string) error { return os.WriteFile(path, make([]byte, 1<<20), 0o600) },
 		"version":  func(path string) error { return os.WriteFile(path, []byte(`{"version":9}`), 0o600) },
 		"impossible": func(path string) error {
-			return os.WriteFile(path, []byte(`{"version":1,"until":"2999-01-01T00:00:00Z","at":"2026-01-01T00:00:00Z"}`), 0o600)
+			return os.WriteFile(path,
+				[]byte(`{"version":1,"until":"2999-01-01T00:00:00Z","at":"2026-01-01T00:00:00Z"}`), 0o600)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

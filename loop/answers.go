@@ -21,8 +21,8 @@ func (w *taskWork) accepted(task string) *store.Accept {
 	return store.Accepted(w.run.job.answers, task)
 }
 
-// accept is a unit that takes the kept work of an attempt as a task's result, because a person decided so: no agent runs, and no check. The work must
-// merge with what was verified since.
+// accept is a unit that takes the kept work of an attempt as a task's result, because a person decided so: no agent
+// runs, and no check. The work must merge with what was verified since.
 func (w *taskWork) accept(ln *lane, t *tasks.Task, a store.Accept) *unit {
 	u := w.alone(ln, t)
 	u.before, u.accepts = u.base, true
@@ -45,7 +45,8 @@ func (w *taskWork) accept(ln *lane, t *tasks.Task, a store.Accept) *unit {
 			return gitErr("look at the accepted work on task "+t.ID, err)
 		}
 		res.Changed = len(res.Work.Changed)
-		res.Verdict, res.Grade, res.Reason = verify.Verified, verify.Accepted, strings.TrimSuffix("accepted by a person: "+oneline.Text(a.Reason), ": ")
+		res.Verdict, res.Grade, res.Reason = verify.Verified, verify.Accepted,
+			strings.TrimSuffix("accepted by a person: "+oneline.Text(a.Reason), ": ")
 		if why != "" {
 			res.Verdict, res.Grade, res.Reason = verify.Blocked, "", "the accepted work cannot be used: "+why
 		}
@@ -63,14 +64,15 @@ func (w *taskWork) acceptUsed(task string) error {
 			used.Used, one.Accept = true, &used
 		}
 	}
-	return w.run.home.EditAnswers(context.WithoutCancel(w.run.ctx), w.run.tools.FS, w.run.state.Tag, func(all []store.Answer) []store.Answer {
-		for i := range all {
-			if all[i].Task == task && all[i].Accept != nil {
-				all[i].Accept.Used = true
+	return w.run.home.EditAnswers(context.WithoutCancel(w.run.ctx), w.run.tools.FS, w.run.state.Tag,
+		func(all []store.Answer) []store.Answer {
+			for i := range all {
+				if all[i].Task == task && all[i].Accept != nil {
+					all[i].Accept.Used = true
+				}
 			}
-		}
-		return all
-	})
+			return all
+		})
 }
 
 // answersTo returns the answers for a task's spec. If before is set, later answers are left out.
@@ -92,6 +94,11 @@ func (w *promptWork) answers() (out []specbuild.Answer, err error) {
 	return out, err
 }
 
+// answered reports whether a person answered about a task, or accepted work on it, after a time.
+func (j *Job) answered(task string, after time.Time) bool {
+	return slices.ContainsFunc(j.answers, func(a store.Answer) bool { return a.Task == task && a.At.After(after) })
+}
+
 // allowed returns the questions about a task that a person answered with yes.
 func (j *Job) allowed(task string) (questions []string) {
 	for _, a := range j.answers {
@@ -103,7 +110,8 @@ func (j *Job) allowed(task string) (questions []string) {
 	return questions
 }
 
-// takeAnswers sets blocked tasks back to pending if a person answered about them while the loop ran, and reports whether there were any.
+// takeAnswers sets blocked tasks back to pending if a person answered about them while the loop ran, and reports
+// whether there were any.
 func (w *list) takeAnswers() (bool, error) {
 	if len(w.run.history.Blocked()) == 0 {
 		return false, nil
@@ -112,18 +120,19 @@ func (w *list) takeAnswers() (bool, error) {
 	if err != nil {
 		return false, w.run.record(&journal.Event{Type: journal.Warning, Message: err.Error()})
 	}
+	w.run.job.answers = answers
 	var ids []string
 	for _, e := range w.run.history.Blocked() {
-		answered := slices.ContainsFunc(answers, func(a store.Answer) bool { return a.Task == e.Task && a.At.After(e.TS) })
-		if answered && w.run.job.Graph.Status(e.Task) == tasks.Blocked {
+		if w.run.job.answered(e.Task, e.TS) && w.run.job.Graph.Status(e.Task) == tasks.Blocked {
 			ids = append(ids, e.Task)
 		}
 	}
 	if len(ids) == 0 {
 		return false, nil
 	}
-	w.run.job.answers, w.tag.queue.passed = answers, 0
-	if err := w.run.record(&journal.Event{Type: journal.LoopResumed, Reason: journal.ReasonAnswered, Tasks: ids}); err != nil {
+	w.tag.queue.passed = 0
+	if err := w.run.record(&journal.Event{Type: journal.LoopResumed, Reason: journal.ReasonAnswered,
+		Tasks: ids}); err != nil {
 		return false, err
 	}
 	return true, nil

@@ -43,7 +43,8 @@ func TestQuestionBlocksAtOnce(t *testing.T) {
 	if out.Ending != journal.TasksBlocked || strings.Join(w.runs, ",") != "1 1,2 1,2 2,3 1" || checked != 3 {
 		t.Errorf("%+v after %v, verified %d times", out, w.runs, checked)
 	}
-	if !strings.Contains(prompts["2/2"], "It asked this, and has no answer yet; decide yourself:\n\n```\nIs 2/1 right?\n") {
+	if !strings.Contains(prompts["2/2"],
+		"It asked this, and has no answer yet; decide yourself:\n\n```\nIs 2/1 right?\n") {
 		t.Errorf("the next attempt is told\n%s", prompts["2/2"])
 	}
 	if len(warned) != 1 || warned[0] != "1 the output has no end event" {
@@ -54,7 +55,8 @@ func TestQuestionBlocksAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := state.BlockedTasks
-	if len(b) != 1 || b[0].Question != "Is 3/1 right?" || b[0].Reason != "it asks: Is 3/1 right?" || b[0].Attempts != 1 {
+	if len(b) != 1 || b[0].Question != "Is 3/1 right?" || b[0].Reason != "it asks: Is 3/1 right?" ||
+		b[0].Attempts != 1 {
 		t.Errorf("blocked: %+v", b)
 	}
 	file, err := tasks.Open(w.dir, "x")
@@ -62,7 +64,8 @@ func TestQuestionBlocksAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	open, err := store.NewHome(w.dir).Questions(file)
-	if err != nil || len(open) != 1 || open[0].Task != "3" || open[0].Title != "Three" || open[0].Question != "Is 3/1 right?" {
+	if err != nil || len(open) != 1 || open[0].Task != "3" || open[0].Title != "Three" ||
+		open[0].Question != "Is 3/1 right?" {
 		t.Errorf("open: %+v, %v", open, err)
 	}
 }

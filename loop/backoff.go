@@ -75,8 +75,8 @@ func (p *backoff) over(choices []Choice, tell teller) (*Outcome, error) {
 	return m.end, err
 }
 
-// after returns until when the backend must rest after an agent run that ended like this, nil for no rest. A limit is recorded for other loops that
-// use the same account.
+// after returns until when the backend must rest after an agent run that ended like this, nil for no rest. A limit is
+// recorded for other loops that use the same account.
 func (p *backoff) after(c Choice, r agent.Result, reason string, tell teller) (*time.Time, error) {
 	now := p.tools.Now().Round(0)
 	s := p.providers.Get(c.Backend)
@@ -92,7 +92,8 @@ func (p *backoff) after(c Choice, r agent.Result, reason string, tell teller) (*
 		if r.Until.IsZero() && p.onLimit == OnLimitStop { // other loops find out for themselves
 			return &until, nil
 		}
-		return &until, p.warn(p.tools.Accounts.Note(quota.Record{Backend: c.Backend, Until: reset, Reason: p.tools.Redact.Text(reason), Loop: p.loop, At: now}), tell)
+		return &until, p.warn(p.tools.Accounts.Note(quota.Record{Backend: c.Backend, Until: reset,
+			Reason: p.tools.Redact.Text(reason), Loop: p.loop, At: now}), tell)
 	}
 	if p.anew && r.End == agent.Finished && !slices.Contains(p.past, c.Backend) {
 		p.past = append(p.past, c.Backend)
@@ -164,12 +165,14 @@ func (m move) because(besides string) string {
 	return text
 }
 
-// clearedLeast: a remembered limit that disappears earlier than this before its end was cleared by a person. At its end it disappears by itself.
+// clearedLeast: a remembered limit that disappears earlier than this before its end was cleared by a person. At its
+// end it disappears by itself.
 const clearedLeast = time.Minute
 
-// others adds what other loops recorded about a backend's account, and returns it. A limit from before this run that is no longer recorded was
-// cleared.
-func (p *backoff) others(backend string, s *journal.Provider, now time.Time, tell teller) (record *quota.Record, _ error) {
+// others adds what other loops recorded about a backend's account, and returns it. A limit from before this run that
+// is no longer recorded was cleared.
+func (p *backoff) others(backend string, s *journal.Provider, now time.Time, tell teller) (record *quota.Record,
+	_ error) {
 	u, found, err := p.tools.Accounts.Look(backend, now)
 	if err != nil {
 		return nil, p.warn(err, tell)
@@ -177,7 +180,8 @@ func (p *backoff) others(backend string, s *journal.Provider, now time.Time, tel
 	if !found && s.Met.Before(p.began) && s.Until.Sub(now) > clearedLeast && p.tools.Accounts.Path(backend) != "" {
 		s.Until = time.Time{}
 	}
-	if found && !u.At.After(s.Met) && !p.anew && !u.At.Equal(p.seen[backend]) { // our own record of an earlier run, or one that run knew
+	// our own record of an earlier run, or one that run knew
+	if found && !u.At.After(s.Met) && !p.anew && !u.At.Equal(p.seen[backend]) {
 		record = &u
 	}
 	if !found || p.anew && !u.At.After(p.began) || u.At.Equal(p.seen[backend]) || !u.Until.After(s.Until) {
@@ -193,7 +197,9 @@ func (p *backoff) wait(m move, tell teller) (*Outcome, error) {
 	if out := p.tooLong(m); out != nil {
 		return out, nil
 	}
-	e := &journal.Event{Type: journal.LimitWaiting, Reason: m.reason, Detail: &journal.Detail{Exit: journal.Exit{Until: &m.until}, Client: journal.Client{Backend: m.choice.Backend}}}
+	e := &journal.Event{Type: journal.LimitWaiting, Reason: m.reason,
+		Detail: &journal.Detail{Exit: journal.Exit{Until: &m.until},
+			Client: journal.Client{Backend: m.choice.Backend}}}
 	if !m.limited {
 		e.Detail.Cause = string(agent.Transient)
 	}
@@ -203,7 +209,8 @@ func (p *backoff) wait(m move, tell teller) (*Outcome, error) {
 	return nil, p.saved()
 }
 
-// woke notes that a wait is over. Over means over, even if the clock was set back meanwhile. A limit that another lane met since counts too.
+// woke notes that a wait is over. Over means over, even if the clock was set back meanwhile. A limit that another lane
+// met since counts too.
 func (p *backoff) woke(m move) {
 	s := p.providers.Get(m.choice.Backend)
 	for _, at := range []*time.Time{&s.Until, &s.Rest} {
@@ -225,9 +232,11 @@ func (p *backoff) tooLong(m move) *Outcome {
 	switch {
 	case !m.limited: // a short rest
 	case p.maxWait > 0 && m.until.After(since.Add(p.maxWait)):
-		return &Outcome{Ending: journal.QuotaUsedUp, Message: m.because("; the wait would be longer than max_wait: " + shortDuration(p.maxWait)), Until: m.until}
+		return &Outcome{Ending: journal.QuotaUsedUp, Message: m.because("; the wait would be longer than max_wait: " +
+			shortDuration(p.maxWait)), Until: m.until}
 	case p.deadline != nil && m.until.After(*p.deadline):
-		return &Outcome{Ending: journal.QuotaUsedUp, Message: m.because("; that is after the deadline"), Until: m.until}
+		return &Outcome{Ending: journal.QuotaUsedUp, Message: m.because("; that is after the deadline"),
+			Until: m.until}
 	}
 	return nil
 }
@@ -277,12 +286,14 @@ func newBackoff(tools Tools, c *Config, p *journal.Providers, loop string, anew 
 			s.Until = time.Time{}
 		}
 	}
-	return &backoff{tools: tools, onLimit: c.OnLimit, maxWait: seconds(c.MaxWaitSecs), deadline: c.Deadline, providers: p, anew: anew,
+	return &backoff{tools: tools, onLimit: c.OnLimit, maxWait: seconds(c.MaxWaitSecs), deadline: c.Deadline,
+		providers: p, anew: anew,
 		began: tools.Now().Round(0), loop: loop, seen: map[string]time.Time{}}
 }
 
-// faultTries is how often to wait for a provider's fault to pass. Such a fault does not use up an attempt of the task: an outage of an hour must not
-// block one task after another. After the last try the next backend takes over; without one the loop ends and can be resumed.
+// faultTries is how often to wait for a provider's fault to pass. Such a fault does not use up an attempt of the task:
+// an outage of an hour must not block one task after another. After the last try the next backend takes over; without
+// one the loop ends and can be resumed.
 const faultTries = 3
 
 // faultRest is the wait before asking a provider again that still failed at the last try.
@@ -292,7 +303,8 @@ func fault(r agent.Result) bool {
 	return r.End == agent.Crashed && r.Cause == agent.Transient && r.Signal == 0
 }
 
-// pause returns until when a provider must rest after an agent run that ended like this: zero unless it met a limit or a passing fault.
+// pause returns until when a provider must rest after an agent run that ended like this: zero unless it met a limit or
+// a passing fault.
 func pause(s *journal.Provider, r agent.Result, now time.Time) time.Time {
 	limits := s.Limits
 	if limits > 0 && now.Before(s.Until) {
@@ -304,10 +316,11 @@ func pause(s *journal.Provider, r agent.Result, now time.Time) time.Time {
 	case r.End == agent.Limited && r.Until.IsZero():
 		return now.Add(15*time.Minute<<min(limits, 2) + spread(30*time.Second))
 	case r.End == agent.Limited:
-		// Many processes may wait for the same moment. A reset in the past, or none, must not cause a burst of requests: each limit in a row waits
-		// longer.
+		// Many processes may wait for the same moment. A reset in the past, or none, must not cause a burst of
+		// requests: each limit in a row waits longer.
 		until := r.Until.Round(0).Add(spread(min(mostSpread, time.Second+max(0, r.Until.Sub(now))/10)))
-		least := now.Add([]time.Duration{time.Second, 30 * time.Second, 5 * time.Minute, 15 * time.Minute, time.Hour}[min(limits, 4)])
+		least := now.Add([]time.Duration{time.Second, 30 * time.Second, 5 * time.Minute, 15 * time.Minute,
+			time.Hour}[min(limits, 4)])
 		if until.Before(least) {
 			return least.Add(spread(time.Second))
 		}

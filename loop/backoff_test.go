@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -132,7 +131,8 @@ func TestLimitInMidTask(t *testing.T) {
 	p.clean()
 }
 
-// Agents that run at the same time and meet one limit wait for its reset, and for nothing more; who meets it after that waits longer.
+// Agents that run at the same time and meet one limit wait for its reset, and for nothing more; who meets it after
+// that waits longer.
 func TestLimitMetTogether(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, threeTasks)
@@ -142,11 +142,13 @@ func TestLimitMetTogether(t *testing.T) {
 	b := newBackoff(Tools{Now: w.now}, &w.cfg, &h.Providers, "l", false)
 	meet := func(reset time.Time) time.Time {
 		t.Helper()
-		until, err := b.after(Choice{Backend: "claude"}, limitedUntil(reset), "Claude's limit", func(*journal.Event) error { return nil })
+		until, err := b.after(Choice{Backend: "claude"}, limitedUntil(reset), "Claude's limit",
+			func(*journal.Event) error { return nil })
 		if err != nil || until == nil {
 			t.Fatalf("got %v, %v", until, err)
 		}
-		h.Apply(&journal.Event{Type: journal.AttemptFinished, TS: now, Verdict: journal.Limited, Detail: &journal.Detail{Client: journal.Client{Backend: "claude"}, Exit: journal.Exit{Until: until}}})
+		h.Apply(&journal.Event{Type: journal.AttemptFinished, TS: now, Verdict: journal.Limited,
+			Detail: &journal.Detail{Client: journal.Client{Backend: "claude"}, Exit: journal.Exit{Until: until}}})
 		return *until
 	}
 	reset := now.Add(75 * time.Second)
@@ -261,7 +263,8 @@ func TestLimitAfterDeadline(t *testing.T) {
 	deadline := p.time.Add(time.Hour)
 	p.cfg.Deadline = &deadline
 	p.script(limitedUntil(p.time.Add(2 * time.Hour)))
-	if out := p.mustRun(StartOptions{}, journal.QuotaUsedUp); !strings.Contains(out.Message, "after the deadline") || p.took() != 0 {
+	if out := p.mustRun(StartOptions{}, journal.QuotaUsedUp); !strings.Contains(out.Message, "after the deadline") ||
+		p.took() != 0 {
 		t.Errorf("after %v: %+v", p.took(), out)
 	}
 }
@@ -321,20 +324,6 @@ func TestTransientTries(t *testing.T) {
 	}
 }
 
-// An outage ends the loop, and does not block one task after the other.
-func TestTransientOutage(t *testing.T) {
-	t.Parallel()
-	p := newPatient(t)
-	p.script(transient(), transient(), transient(), transient())
-	out := p.mustRun(StartOptions{}, journal.ProviderFails)
-	if !strings.Contains(out.Message, "overloaded; 4 tries in a row") || out.Blocked != 0 {
-		t.Errorf("outcome: %+v", out)
-	}
-	if p.mustRun(StartOptions{}, journal.AllDone); len(p.runs) != 7 {
-		t.Errorf("runs: %v", p.runs)
-	}
-}
-
 // A client that was killed is not its provider's fault: the attempt counts, and the next one waits for nothing.
 func TestKilledClientCounts(t *testing.T) {
 	t.Parallel()
@@ -347,17 +336,6 @@ func TestKilledClientCounts(t *testing.T) {
 	if len(p.runs) != 2 || out.Blocked != 1 || p.took() != 0 {
 		t.Errorf("runs %v, outcome %+v", p.runs, out)
 	}
-}
-
-func TestRefusedStopsAtOnce(t *testing.T) {
-	t.Parallel()
-	p := newPatient(t)
-	p.script(agent.Result{End: agent.Refused, Cause: agent.Fatal, Reason: "Claude cannot go on: Invalid API key"})
-	out := p.mustRun(StartOptions{}, journal.AgentUnusable)
-	if len(p.runs) != 1 || out.Message != "the agent cannot be run: Claude cannot go on: Invalid API key" {
-		t.Errorf("runs %v, outcome %+v", p.runs, out)
-	}
-	p.mustRun(StartOptions{}, journal.AllDone)
 }
 
 // While one is out of quota another takes over, and it goes back once that has passed.
@@ -392,7 +370,8 @@ func TestFallbackAllLimited(t *testing.T) {
 	t.Parallel()
 	p := newPatient(t)
 	p.cfg.OnLimit, p.cfg.Fallback = OnLimitFallback, []string{"codex", "gemini"}
-	p.script(limitedUntil(p.time.Add(3*time.Hour)), limitedUntil(p.time.Add(time.Hour)), limitedUntil(p.time.Add(5*time.Hour)))
+	p.script(limitedUntil(p.time.Add(3*time.Hour)), limitedUntil(p.time.Add(time.Hour)),
+		limitedUntil(p.time.Add(5*time.Hour)))
 	p.mustRun(StartOptions{}, journal.AllDone)
 	if !slices.Equal(p.asked, []string{"claude", "codex", "gemini", "codex", "codex", "codex"}) || len(p.waits) != 1 {
 		t.Errorf("asked %v, %d waits", p.asked, len(p.waits))
@@ -469,38 +448,6 @@ func TestLimitSatOut(t *testing.T) {
 	p.mustRun(StartOptions{}, journal.AllDone)
 	if !slices.Equal(p.asked, []string{"claude", "codex", "codex", "claude"}) {
 		t.Errorf("asked %v", p.asked)
-	}
-}
-
-// A task that waits has given its lane away: when its quota is back it waits for a lane.
-func TestLimitLaneIsAnothers(t *testing.T) {
-	t.Parallel()
-	p := newPatientOf(t, `{"tag":"x","tasks":[{"id":1,"title":"One","status":"pending"},{"id":2,"title":"Two","status":"pending","agent_type":"other"}]}`)
-	p.cfg.AgentTypes = map[string]AgentType{"other": {Backend: "codex"}}
-	real := p.sleep
-	woke := make(chan struct{})
-	p.sleep = func(d time.Duration) { // the wait is over while the other task is at work
-		<-woke
-		real(7 * time.Hour)
-	}
-	p.result = func(r agent.Request) (res agent.Result) {
-		switch len(p.asked) {
-		case 1:
-			return limitedUntil(p.now().Add(2 * time.Hour))
-		case 2:
-			close(woke)
-			for p.now().Before(p.began.Add(3 * time.Hour)) {
-				runtime.Gosched()
-			}
-		}
-		return res
-	}
-	p.mustRun(StartOptions{}, journal.AllDone)
-	if !slices.Equal(p.asked, []string{"claude", "codex", "claude"}) {
-		t.Errorf("asked %v", p.asked)
-	}
-	for _, name := range []string{"task-1.txt", "task-2.txt"} {
-		p.git("cat-file", "-e", "HEAD:"+name)
 	}
 }
 

@@ -18,8 +18,9 @@ import (
 // PickSmallest takes the verified candidate with the smallest diff.
 const PickSmallest = "smallest"
 
-// round is several simultaneous attempts at one task, its candidates: each runs in its own lane, on the same tree and with the same spec. The lane of
-// a verified candidate is taken until all have ended, because its slot holds that work.
+// round is several simultaneous attempts at one task, its candidates: each runs in its own lane, on the same tree and
+// with the same spec. The lane of a verified candidate is taken until all have ended, because its slot holds that
+// work.
 //
 //	begun --not verified--> its end is recorded at once, the lane is free
 //	      --verified------> waits for the others --taken--> integrated like any verified attempt
@@ -69,14 +70,16 @@ type rounds struct {
 // newRound begins the round of a task.
 func (w *rounds) newRound(ln *lane, t *tasks.Task) *round {
 	alone := w.tag.task.alone(ln, t)
-	r := &round{first: alone.number, of: alone.of, next: alone.number, left: w.run.config.CandidatesOf(t), base: alone.base, before: alone.before, from: alone.from, marked: alone.marked}
+	r := &round{first: alone.number, of: alone.of, next: alone.number, left: w.run.config.CandidatesOf(t),
+		base: alone.base, before: alone.before, from: alone.from, marked: alone.marked}
 	w.all[t.ID] = r
 	return r
 }
 
 // candidate returns the next unit of a round.
 func (w *rounds) candidate(r *round, ln *lane, t *tasks.Task) *unit {
-	u := &unit{lane: ln, task: t, number: r.next, of: r.of, round: r, base: r.base, before: r.before, from: r.from, marked: r.marked, since: w.run.history.Task(t.ID).Started, log: w.run.home.Log(w.run.state.ID, t.ID, r.next)}
+	u := &unit{lane: ln, task: t, number: r.next, of: r.of, round: r, base: r.base, before: r.before, from: r.from,
+		marked: r.marked, since: w.run.history.Task(t.ID).Started, log: w.run.home.Log(w.run.state.ID, t.ID, r.next)}
 	r.next, r.left, r.running = r.next+1, r.left-1, append(r.running, u)
 	return u
 }
@@ -91,8 +94,8 @@ func (w *rounds) wanted() string {
 	return ""
 }
 
-// fitting returns the ready tasks that may begin now: those with a free lane for each of their candidates, so that rounds cannot wait for each other
-// forever. With one task at a time it returns none while any is under way.
+// fitting returns the ready tasks that may begin now: those with a free lane for each of their candidates, so that
+// rounds cannot wait for each other forever. With one task at a time it returns none while any is under way.
 func (w *rounds) fitting(ready []string) []string {
 	if w.run.config.MostCandidates <= 1 {
 		return ready
@@ -174,7 +177,9 @@ func (w *rounds) over(u *unit) (*Outcome, error) {
 			}
 			return nil, err
 		}
-		w.tag.queue.again = append(w.tag.queue.again, id) // for the next round
+		if err := w.tag.queue.comesAgain(u); err != nil {
+			return nil, err
+		}
 		out, err := w.run.backoff.over(w.run.config.Choices(u.task), w.run.worker.teller(u))
 		return w.tag.dropped(u, out), err
 	}
@@ -194,13 +199,14 @@ func (w *rounds) over(u *unit) (*Outcome, error) {
 			continue
 		}
 		w.drop(other)
-		w.run.aside(func() { other.ref, other.err = w.tag.task.keep(context.WithoutCancel(w.run.ctx), other, nil) }, func() {
-			out, err := w.recordEnd(other)
-			w.run.endWith(out, errors.Join(other.err, err))
-			if left--; left == 0 {
-				w.run.endWith(last())
-			}
-		})
+		w.run.aside(func() { other.ref, other.err = w.tag.task.keep(context.WithoutCancel(w.run.ctx), other, nil) },
+			func() {
+				out, err := w.recordEnd(other)
+				w.run.endWith(out, errors.Join(other.err, err))
+				if left--; left == 0 {
+					w.run.endWith(last())
+				}
+			})
 	}
 	return nil, nil
 }
@@ -210,7 +216,8 @@ func (w *rounds) drop(u *unit) {
 	r, res := u.round, &u.res
 	res.Reason = fmt.Sprintf("attempt %d was verified first", r.taken.number)
 	if w.run.config.Pick == PickSmallest {
-		res.Reason = fmt.Sprintf("it is verified too, but attempt %d changes %s, and this one %d", r.taken.number, changedLines(r.taken.size), u.size)
+		res.Reason = fmt.Sprintf("it is verified too, but attempt %d changes %s, and this one %d", r.taken.number,
+			changedLines(r.taken.size), u.size)
 	}
 	res.Verdict = verify.Verdict(journal.Dropped)
 }

@@ -10,14 +10,16 @@ import (
 	"descartes/internal/oneline"
 )
 
-// chain is the trunk of a loop: a chain of commits with all verified work, in the order in which it was accepted. It begins at the branch's commit, and
-// each thing that comes in adds a commit with two parents, the tip before and what came in:
+// chain is the trunk of a loop: a chain of commits with all verified work, in the order in which it was accepted. It
+// begins at the branch's commit, and each thing that comes in adds a commit with two parents, the tip before and what
+// came in:
 //
 //	a unit's work        the attempt's commit, whose first parent is the commit of the chain that the attempt started from
 //	the branch's news    the branch's commit: one of ours with the work of some units, or somebody else's
 //
-// A unit whose work is taken out again adds a commit too. So git finds the base of every merge by itself, nothing that the chain needs is ever
-// collected, and what is in is read from it alone: trailers of its commits say what each brought.
+// A unit whose work is taken out again adds a commit too. So git finds the base of every merge by itself, nothing that
+// the chain needs is ever collected, and what is in is read from it alone: trailers of its commits say what each
+// brought.
 type chain struct {
 	repo history
 	ref  string // names the tip
@@ -39,7 +41,8 @@ type link struct {
 	unit    string   // that came in with it, or ""
 	brought string   // its second parent
 	out     []string // units that left with it
-	head    string   // what agents see as HEAD: the branch's commit where that has the same tree; "" in an empty project
+	// what agents see as HEAD: the branch's commit where that has the same tree; "" in an empty project
+	head string
 }
 
 // history is what the chain needs of a repository.
@@ -54,7 +57,8 @@ type history interface {
 	Chain(ctx context.Context, tip, until, trailer string) ([]gitops.ChainLink, string, error)
 }
 
-// trailers of the chain's commits. They differ from those of commits on a branch, which a merge of the chain may bring there.
+// trailers of the chain's commits. They differ from those of commits on a branch, which a merge of the chain may bring
+// there.
 const (
 	chainKind      = "Descartes-Chain" // of all of them: one of the kinds
 	chainUnit      = "Descartes-Unit"
@@ -167,7 +171,8 @@ func (c *chain) save(ctx context.Context) (err error) {
 // message is that of a commit of the chain; trailers are pairs of a name and a value.
 func message(kind, subject string, trailers ...string) string {
 	var b strings.Builder
-	b.WriteString(oneline.Text(subject) + "\n\nWhat a run has verified so far. No branch names this commit.\n\n" + chainKind + ": " + kind + "\n")
+	b.WriteString(oneline.Text(subject) + "\n\nWhat a run has verified so far. No branch names this commit.\n\n" +
+		chainKind + ": " + kind + "\n")
 	for i := 0; i+1 < len(trailers); i += 2 {
 		b.WriteString(trailers[i] + ": " + oneline.Text(trailers[i+1]) + "\n")
 	}
@@ -221,10 +226,12 @@ func (c *chain) since(commit string) (units []string) {
 
 // has reports whether a unit's commit is in, and in no commit of the branch yet.
 func (c *chain) has(unit, commit string) bool {
-	return slices.Contains(c.units, unit) && slices.ContainsFunc(c.links, func(l link) bool { return l.unit == unit && l.brought == commit })
+	return slices.Contains(c.units, unit) && slices.ContainsFunc(c.links,
+		func(l link) bool { return l.unit == unit && l.brought == commit })
 }
 
-// takeOut takes units' work out again; tree is what there is without it. on is the branch's commit, if that has gone back too; else "".
+// takeOut takes units' work out again; tree is what there is without it. on is the branch's commit, if that has gone
+// back too; else "".
 func (c *chain) takeOut(ctx context.Context, tree gitops.Tree, on string, units ...string) error {
 	var pairs []string
 	if on != "" {
@@ -233,12 +240,14 @@ func (c *chain) takeOut(ctx context.Context, tree gitops.Tree, on string, units 
 	for _, u := range units {
 		pairs = append(pairs, chainUnit, u)
 	}
-	return c.add(ctx, gitops.Link{Tree: tree, Second: on, When: c.now(), Message: message(kindOut, "out: "+strings.Join(units, ", "), pairs...)})
+	return c.add(ctx, gitops.Link{Tree: tree, Second: on, When: c.now(),
+		Message: message(kindOut, "out: "+strings.Join(units, ", "), pairs...)})
 }
 
-// take is the tree with a commit of the branch taken in. has are the units that the branch's commits since the last one have. Where that one is no
-// ancestor any more, what somebody took away since stays away.
-func (c *chain) take(ctx context.Context, head string, has []string) (tree gitops.Tree, met []gitops.Conflict, err error) {
+// take is the tree with a commit of the branch taken in. has are the units that the branch's commits since the last
+// one have. Where that one is no ancestor any more, what somebody took away since stays away.
+func (c *chain) take(ctx context.Context, head string, has []string) (tree gitops.Tree, met []gitops.Conflict,
+	err error) {
 	if tree, err = c.repo.CommitTree(head); err != nil {
 		return "", nil, err
 	}
@@ -255,7 +264,8 @@ func (c *chain) take(ctx context.Context, head string, has []string) (tree gitop
 			base = c.on
 		}
 		// For this merge alone: no ref names the commit, and a git gc may delete it before the chain has the result.
-		if theirs, err = c.repo.Link(ctx, base, gitops.Link{Tree: tree, Second: head, When: c.now(), Message: message(kindBranch, "the branch as it is now", chainBranch, head)}); err != nil {
+		if theirs, err = c.repo.Link(ctx, base, gitops.Link{Tree: tree, Second: head, When: c.now(),
+			Message: message(kindBranch, "the branch as it is now", chainBranch, head)}); err != nil {
 			return "", nil, err
 		}
 	}
@@ -268,5 +278,6 @@ func (c *chain) took(ctx context.Context, head string, tree gitops.Tree, has []s
 	for _, u := range has {
 		pairs = append(pairs, chainCommitted, u)
 	}
-	return c.add(ctx, gitops.Link{Tree: tree, Second: head, When: c.now(), Message: message(kindBranch, "what the branch got", pairs...)})
+	return c.add(ctx, gitops.Link{Tree: tree, Second: head, When: c.now(),
+		Message: message(kindBranch, "what the branch got", pairs...)})
 }

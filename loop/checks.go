@@ -76,7 +76,8 @@ func (b *Baseline) Known(setting string) string {
 	return fmt.Sprintf("%d known failures may stay", len(b.Result.Tests.Failed))
 }
 
-// Standing reports whether the check keeps failing without deciding anything: it fails, and its failing tests are not known by name.
+// Standing reports whether the check keeps failing without deciding anything: it fails, and its failing tests are not
+// known by name.
 func (b *Baseline) Standing(setting string) bool {
 	return setting == BaselineKnown && !b.Result.Passed && !b.comparable()
 }
@@ -93,14 +94,18 @@ func (b *Baseline) outcome(stop *stopper, setting string, m *redact.Redactor) (*
 		}
 		return &Outcome{Ending: journal.BaselineFails, Message: m.Text(why), Baseline: b}, nil
 	case b.Standing(setting):
-		return nil, &journal.Event{Type: journal.Warning, Message: b.Reason() + "; it decides nothing until it has passed once"}
+		return nil, &journal.Event{Type: journal.Warning, Message: b.Reason() +
+			"; it decides nothing until it has passed once"}
 	case setting == BaselineKnown: // its line says how many tests fail
 	case !b.Result.Passed:
 		return nil, &journal.Event{Type: journal.Warning, Message: b.Reason() + "; --baseline warn continues anyway"}
 	case b.Result.NoTests() && b.Result.Tests == nil && b.Result.Unread == "":
-		return nil, &journal.Event{Type: journal.Warning, Message: b.Check.Title() + " runs no tests before any task: `" + oneline.Text(b.Check.Run) + "`"}
+		return nil, &journal.Event{Type: journal.Warning, Message: b.Check.Title() +
+			" runs no tests before any task: `" + oneline.Text(b.Check.Run) + "`"}
 	case b.Result.NoTests():
-		return nil, &journal.Event{Type: journal.Warning, Message: b.Check.Title() + " runs no tests before any task, and an attempt passes only if it runs some: `" + oneline.Text(b.Check.Run) + "`"}
+		return nil, &journal.Event{Type: journal.Warning, Message: b.Check.Title() +
+			" runs no tests before any task, and an attempt passes only if it runs some: `" +
+			oneline.Text(b.Check.Run) + "`"}
 	}
 	return nil, nil
 }
@@ -113,13 +118,15 @@ func (b *Baseline) Reason() string {
 		s = name + " fails without the work on task " + b.Task + " too, on a tree where it passed before: `"
 	}
 	if len(b.Beside) > 0 {
-		s = name + " passes before any task only beside " + oneline.List(b.Beside) + ", which git ignores; as a fresh clone has the project, `"
+		s = name + " passes before any task only beside " + oneline.List(b.Beside) +
+			", which git ignores; as a fresh clone has the project, `"
 	}
 	s += oneline.Text(b.Check.Run) + "` "
 	r := &b.Result
 	switch {
 	case len(b.New) > 0:
-		return s + fmt.Sprintf("has %d failing tests that were not known failures of the last run: %s", len(b.New), oneline.List(b.New))
+		return s + fmt.Sprintf("has %d failing tests that were not known failures of the last run: %s", len(b.New),
+			oneline.List(b.New))
 	case r.Overran != "" || r.Signal != 0:
 		s += strings.TrimPrefix(r.Reason(), name+" ")
 	case r.NoTests():
@@ -149,7 +156,8 @@ func (b *Baseline) Hint() string {
 		if len(b.Withheld) > 3 {
 			return "pass on the one it needs with --env-pass NAME, or with env_pass in descartes.yaml"
 		}
-		return "--env-pass " + strings.Join(b.Withheld, ",") + " passes on what it needs, and so does env_pass in descartes.yaml"
+		return "--env-pass " + strings.Join(b.Withheld, ",") +
+			" passes on what it needs, and so does env_pass in descartes.yaml"
 	case len(b.New) > 0:
 		return "fix them, or run once with --baseline warn to make them known failures"
 	case b.Blind:
@@ -173,8 +181,10 @@ func (b *Baseline) Output() []string {
 	return slices.DeleteFunc(lines, func(l string) bool { return strings.TrimSpace(l) == "" })
 }
 
-// TryBaseline runs a check on the tree as it is. If it fails and variables are withheld from it, it runs again with all of them.
-func TryBaseline(ctx context.Context, v attempt.Verifier, q verify.Request, c *attempt.Command, withheld []string) (*Baseline, error) {
+// TryBaseline runs a check on the tree as it is. If it fails and variables are withheld from it, it runs again with
+// all of them.
+func TryBaseline(ctx context.Context, v attempt.Verifier, q verify.Request, c *attempt.Command,
+	withheld []string) (*Baseline, error) {
 	res, err := attempt.Check(ctx, v, q, c)
 	if err != nil {
 		return nil, fmt.Errorf("verify before any task: %w", err)
@@ -200,15 +210,24 @@ type checks struct {
 	last before // what the tag's last loop recorded about its checks
 }
 
-// baseline runs the checks once before the first attempt. An outcome ends the run. A tag requires that they pass; many prompts exist to make them
-// pass.
+// fresh reports whether nothing is half done yet, and of a tag's tasks one will start.
+func (l *checks) fresh() bool {
+	h, j := l.run.history, l.run.job
+	if j == nil {
+		return h.Iteration == 0
+	}
+	return !h.Unfinished() && len(h.OpenTasks()) == 0 && slices.ContainsFunc(j.Graph.Leaves(), j.Graph.Ready)
+}
+
+// baseline runs the checks once before the first attempt. An outcome ends the run. A tag requires that they pass; many
+// prompts exist to make them pass.
 func (l *checks) baseline(ln *lane) (*Outcome, error) {
 	setting := BaselineRequire
 	if l.run.state.Kind != store.KindTag {
 		setting = BaselineOff
 	}
 	setting = cmp.Or(l.run.config.Baseline, setting)
-	if setting == BaselineOff || !l.run.work.testable() || l.run.limits() != nil {
+	if setting == BaselineOff || !l.fresh() || l.run.limits() != nil {
 		return nil, nil
 	}
 	known := setting == BaselineKnown
@@ -230,9 +249,12 @@ func (l *checks) baseline(ln *lane) (*Outcome, error) {
 		if note != nil {
 			err = l.run.tell(note)
 		}
-		if out == nil && err == nil && (l.run.config.ProveOf(nil) || l.run.config.ProvesSome) && !b.Result.Passed && b.Result.Tests == nil && !unproven {
+		if out == nil && err == nil && (l.run.config.ProveOf(nil) || l.run.config.ProvesSome) && !b.Result.Passed &&
+			b.Result.Tests == nil && !unproven {
 			unproven = true
-			err = l.run.tell(&journal.Event{Type: journal.Warning, Message: "prove: red-without judges no tests while " + c.Title() + " fails on the project as it is and names none"})
+			err = l.run.tell(&journal.Event{Type: journal.Warning,
+				Message: "prove: red-without judges no tests while " + c.Title() +
+					" fails on the project as it is and names none"})
 		}
 		if out != nil || err != nil {
 			return out, err
@@ -255,7 +277,9 @@ func (l *checks) baseline(ln *lane) (*Outcome, error) {
 func (l *checks) first(ln *lane, c verify.Check, known bool) (*Baseline, error) {
 	ctx, before := l.run.ctx, l.run.holds()
 	passed, err := l.passedBefore(ctx, before, &c)
-	if err != nil || passed && (l.run.history.Checks.Named(c.Name).Known != nil || !l.last.passes.Named(c.Name).Pass.Told) { // otherwise the test results are needed
+	// otherwise the test results are needed
+	if err != nil || passed && (l.run.history.Checks.Named(c.Name).Known != nil ||
+		!l.last.passes.Named(c.Name).Pass.Told) {
 		return nil, err
 	}
 	b, err := l.untouched(ln, before, "", &attempt.Command{Check: c})
@@ -275,7 +299,8 @@ func (l *checks) first(ln *lane, c verify.Check, known bool) (*Baseline, error) 
 	return b, err
 }
 
-// unknown returns the failing tests that were not known to fail when the project's last loop ended, if that loop allowed known failures.
+// unknown returns the failing tests that were not known to fail when the project's last loop ended, if that loop
+// allowed known failures.
 func (l *checks) unknown(c *verify.Check, now *results.Set) (list []string) {
 	was := l.last.known.Named(c.Name).Known
 	if was == nil || !was.Told || was.Command != l.run.tools.Redact.Text(c.Run) {
@@ -308,7 +333,7 @@ func OwnChecks(t *tasks.Task) []verify.Check {
 	if t.Verify == "" {
 		return nil
 	}
-	return []verify.Check{{Name: "verify of task " + oneline.Text(t.ID), Run: t.Verify}}
+	return []verify.Check{{Name: "verify of task " + t.ID, Run: t.Verify}}
 }
 
 // ownCheck returns it as this run has read the list.
@@ -331,12 +356,14 @@ func (l *checks) at(when ...verify.When) []verify.Check {
 	})
 }
 
-// recheck runs the check that blocked a task again, on the tree without the task's work, where it had passed before. If it fails in the same way now,
-// the task is not to blame and further tasks would be wasted: the breaker opens.
+// recheck runs the check that blocked a task again, on the tree without the task's work, where it had passed before.
+// If it fails in the same way now, the task is not to blame and further tasks would be wasted: the breaker opens.
 func (w *breaker) recheck(u *unit) error {
 	s, id := w.streak(), u.task.ID
-	if breakerOf(w.run.config) == 0 || w.run.config.Baseline == BaselineOff || w.run.job.Graph.Status(id) != tasks.Blocked || u.res.Verify == nil ||
-		s.signature == "" || s.signature == idleAgent || !slices.Equal(s.tasks, []string{id}) || w.run.limits() != nil {
+	if breakerOf(w.run.config) == 0 || w.run.config.Baseline == BaselineOff ||
+		w.run.job.Graph.Status(id) != tasks.Blocked || u.res.Verify == nil ||
+		s.signature == "" || s.signature == idleAgent || !slices.Equal(s.tasks, []string{id}) ||
+		w.run.limits() != nil {
 		return nil
 	}
 	list := w.run.checks.all()
@@ -370,24 +397,29 @@ func (w *breaker) recheck(u *unit) error {
 	return nil
 }
 
-// untouched runs a check on a tree without unverified work, and undoes its changes. If it fails and variables are withheld from it, it runs again
-// with all of them. task is the one that was just blocked, "" before the first.
+// untouched runs a check on a tree without unverified work, and undoes its changes. If it fails and variables are
+// withheld from it, it runs again with all of them. task is the one that was just blocked, "" before the first.
 func (l *checks) untouched(ln *lane, before gitops.Tree, task string, c *attempt.Command) (b *Baseline, err error) {
 	u := &unit{lane: ln, before: before, base: before, log: l.run.home.NamedLog(l.run.state.ID, "baseline")}
 	if _, err := l.run.lanes.prepare(l.run.ctx, ln, l.run.worker.startOf(u)); err != nil {
 		return nil, err
 	}
-	if err := l.run.tell(&journal.Event{Type: journal.VerifyStarted, Unit: journal.Unit{Task: task}, Detail: &journal.Detail{Checked: journal.Checked{Baseline: true, Check: c.Name}, Files: journal.Files{Alone: ln == l.run.lanes.checker}, Client: journal.Client{Log: l.run.relative(u.log)}}}); err != nil {
+	if err := l.run.tell(&journal.Event{Type: journal.VerifyStarted, Unit: journal.Unit{Task: task},
+		Detail: &journal.Detail{Checked: journal.Checked{Baseline: true, Check: c.Name},
+			Files:  journal.Files{Alone: ln == l.run.lanes.checker},
+			Client: journal.Client{Log: l.run.relative(u.log)}}}); err != nil {
 		return nil, err
 	}
-	if b, err = TryBaseline(l.run.stop.soon(), ln.runner.Verify, l.request(ln, "baseline", u.log), c, l.run.tools.Withheld.Verify); err != nil {
+	if b, err = TryBaseline(l.run.stop.soon(), ln.runner.Verify, l.request(ln, "baseline", u.log), c,
+		l.run.tools.Withheld.Verify); err != nil {
 		return nil, err
 	}
 	b.Task = task
 	if err := l.tidy(u); err != nil {
 		return nil, err
 	}
-	e := &journal.Event{Type: journal.VerifyFinished, Unit: journal.Unit{Task: task}, Tree: string(before), Detail: verifyDetail(b.Result)}
+	e := &journal.Event{Type: journal.VerifyFinished, Unit: journal.Unit{Task: task}, Tree: string(before),
+		Detail: verifyDetail(b.Result)}
 	e.Detail.Baseline, e.Detail.Alone, e.Detail.Command = true, ln == l.run.lanes.checker, c.Run
 	if t := b.Result.Tests; t != nil && task == "" {
 		e.Detail.Tests.Passes, e.Detail.Tests.Fails = t.Passed, t.Failed
@@ -401,14 +433,18 @@ func (l *checks) untouched(ln *lane, before gitops.Tree, task string, c *attempt
 	return b, l.run.tell(e)
 }
 
-// onState runs a check on a state between attempts, for that point of the run, and undoes its changes. A named check is recorded.
-func (l *checks) onState(ctx context.Context, ln *lane, state gitops.Tree, when verify.When, c *attempt.Command, label, log string, tasks ...string) (res verify.Result, err error) {
+// onState runs a check on a state between attempts, for that point of the run, and undoes its changes. A named check
+// is recorded.
+func (l *checks) onState(ctx context.Context, ln *lane, state gitops.Tree, when verify.When, c *attempt.Command, label,
+	log string, tasks ...string) (res verify.Result, err error) {
 	u := &unit{lane: ln, before: state, base: state, log: log}
 	if _, err := l.run.lanes.prepare(ctx, ln, l.run.worker.startOf(u)); err != nil {
 		return res, err
 	}
 	if c.Name != "" {
-		if err := l.run.tell(&journal.Event{Type: journal.VerifyStarted, Detail: &journal.Detail{Checked: journal.Checked{At: string(when), Check: c.Name}, Client: journal.Client{Log: l.run.relative(log)}}}); err != nil {
+		if err := l.run.tell(&journal.Event{Type: journal.VerifyStarted,
+			Detail: &journal.Detail{Checked: journal.Checked{At: string(when), Check: c.Name},
+				Client: journal.Client{Log: l.run.relative(log)}}}); err != nil {
 			return res, err
 		}
 	}
@@ -437,12 +473,13 @@ type ChecksError struct {
 
 func (e *ChecksError) Error() string {
 	if e.When == verify.AtEnd {
-		return fmt.Sprintf("check %s fails at the end (%s): done tasks stay done and committed; fix it, commit, and resume the loop to run the check again", e.Result.Name, e.Result.Reason())
+		return fmt.Sprintf("check %s fails at the end (%s): done tasks stay done and committed; fix it, commit, and resume the run to run the check again", e.Result.Name, e.Result.Reason())
 	}
 	if e.Beside != "" {
-		return fmt.Sprintf("what wave %d would commit does not pass by itself (%s): %s; then resume the loop", e.Wave, e.Result.Reason(), e.Beside)
+		return fmt.Sprintf("what wave %d would commit does not pass by itself (%s): %s; then resume the run", e.Wave,
+			e.Result.Reason(), e.Beside)
 	}
-	return fmt.Sprintf("check %s fails on the work as a whole (%s): wave %d is not committed; retry its blocked tasks or fix the check, and resume the loop", e.Result.Name, e.Result.Reason(), e.Wave)
+	return fmt.Sprintf("check %s fails on the work as a whole (%s): wave %d is not committed; retry its blocked tasks or fix the check, and resume the run", e.Result.Name, e.Result.Reason(), e.Wave)
 }
 
 // uncheckedError says why the checks of verified work were not finished.
@@ -451,7 +488,8 @@ type uncheckedError string
 func (e uncheckedError) Error() string { return string(e) }
 func (e uncheckedError) Unwrap() error { return context.Canceled }
 
-// pass runs the checks that have not yet passed on the verified work as a whole. The first failure is returned as a *ChecksError.
+// pass runs the checks that have not yet passed on the verified work as a whole. The first failure is returned as a
+// *ChecksError.
 func (l *checks) pass(ln *lane, when verify.When, wave int, fewer bool) error {
 	whens := []verify.When{when}
 	if when == verify.AtWave && l.run.config.Slots() == 1 {
@@ -477,7 +515,8 @@ func (l *checks) pass(ln *lane, when verify.When, wave int, fewer bool) error {
 		if err != nil {
 			return err
 		}
-		res, err := l.onState(l.run.ctx, at, state, when, &c, "check "+c.Name, l.run.home.NamedLog(l.run.state.ID, "checks"))
+		res, err := l.onState(l.run.ctx, at, state, when, &c, "check "+c.Name,
+			l.run.home.NamedLog(l.run.state.ID, "checks"))
 		switch {
 		case err != nil:
 			return err
@@ -506,7 +545,8 @@ func (l *checks) atEnd(out *Outcome) error {
 func (l *checks) request(ln *lane, label, log string, tasks ...string) verify.Request {
 	ids := strings.Join(tasks, ",")
 	return Timed(l.run.config, verify.Request{Label: label, Dir: ln.ws.Dir(), Files: ln.ws.Files(),
-		Env: append(ln.env(), "DESCARTES_LOOP_ID="+l.run.state.ID, "DESCARTES_TAG="+l.run.state.Tag, "DESCARTES_TASK_ID="+ids, "SCUD_TASK_ID="+ids), Log: log, Redact: l.run.tools.Redact})
+		Env: append(ln.env(), "DESCARTES_LOOP_ID="+l.run.state.ID, "DESCARTES_TAG="+l.run.state.Tag,
+			"DESCARTES_TASK_ID="+ids, "SCUD_TASK_ID="+ids), Log: log, Redact: l.run.tools.Redact})
 }
 
 // passedBefore reports whether the same check last passed on this very tree, in this loop or in the tag's last one.

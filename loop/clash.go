@@ -14,8 +14,9 @@ import (
 	"descartes/verify"
 )
 
-// merge makes a unit start from what is verified now, merged with its task's own verified work that could not be integrated. Where both changed the
-// same lines git's markers are in the files; where work that had conflicted merges by now, no agent has anything to do. It is slow.
+// merge makes a unit start from what is verified now, merged with its task's own verified work that could not be
+// integrated. Where both changed the same lines git's markers are in the files; where work that had conflicted merges
+// by now, no agent has anything to do. It is slow.
 func (w *taskWork) merge(u *unit, f journal.Failure) error {
 	ref := store.RefPrefix(w.run.state.ID, u.task.ID) + strconv.Itoa(f.Attempt)
 	commit, err := w.run.tools.Repo.RefCommit(ref)
@@ -38,7 +39,8 @@ func (w *taskWork) merge(u *unit, f journal.Failure) error {
 		u.marked = append(slices.Clone(u.marked), c.Path)
 	}
 	if err == nil {
-		_, err = w.run.tools.Repo.Keep(w.run.ctx, "refs/descartes/"+w.run.state.ID+"/start/"+store.FileName(u.task.ID), tree, []string{tip, commit}, "descartes: start of attempt "+strconv.Itoa(u.number))
+		_, err = w.run.tools.Repo.Keep(w.run.ctx, "refs/descartes/"+w.run.state.ID+"/start/"+store.FileName(u.task.ID),
+			tree, []string{tip, commit}, "descartes: start of attempt "+strconv.Itoa(u.number))
 	}
 	if err != nil {
 		return gitErr("bring together what is verified and the work on task "+u.task.ID, err)
@@ -47,46 +49,55 @@ func (w *taskWork) merge(u *unit, f journal.Failure) error {
 	return nil
 }
 
-// putBack makes the tasks ready again whose work no commit has. The ref of each names a new commit of its work: one that was in the chain would bring
-// nothing any more.
-func (w *tagWork) putBack(ctx context.Context, fate *Fate, head string, has []string) (bool, error) {
-	base, err := w.run.tools.Repo.CommitTree(head)
+// putBack makes the tasks ready again whose work no commit has. The ref of each names a new commit of its work: one
+// that was in the chain would bring nothing any more.
+// Those that has names stay. It reports false for a prompt, where a person has to bring the two together. It is slow.
+func (t *trunk) putBack(ctx context.Context, fate *Fate, head string, has []string) (bool, error) {
+	if t.run.job == nil {
+		return false, nil
+	}
+	base, err := t.run.tools.Repo.CommitTree(head)
 	if err != nil {
 		return false, err
 	}
 	var verified []*journal.VerifiedTask
-	w.run.say(func() { verified = w.run.history.Verified() })
+	t.run.say(func() { verified = t.run.history.Verified() })
 	for _, v := range verified {
-		unit := oneline.Text(v.Task)
-		if v.Ref == "" || !slices.Contains(w.run.trunk.units, unit) || slices.Contains(has, unit) {
+		unit := v.Task
+		if v.Ref == "" || !slices.Contains(t.units, unit) || slices.Contains(has, unit) {
 			continue
 		}
-		kept, err := w.run.tools.Repo.RefCommit(v.Ref)
+		kept, err := t.run.tools.Repo.RefCommit(v.Ref)
 		if err != nil || kept == "" {
 			return false, err
 		}
-		was, err := w.run.tools.Repo.ReadCommit(kept)
+		was, err := t.run.tools.Repo.ReadCommit(kept)
 		if err != nil {
 			return false, err
 		}
-		k := Kept{Loop: w.run.state.ID, Task: v.Task, Attempt: v.Attempt, Verdict: string(verify.Verified), Unfit: true, Reason: fmt.Sprintf("%s%s (with commit %.12s)", journal.NotIntegrated, fate.Reason(), head), Output: fate.Detail()}
-		if _, err := w.run.tools.Repo.Keep(ctx, v.Ref, was.Tree, []string{was.Parent()}, w.run.tools.Redact.Text(k.message(w.run.state.Tag))); err != nil {
+		k := Kept{Loop: t.run.state.ID, Task: v.Task, Attempt: v.Attempt, Verdict: string(verify.Verified),
+			Unfit: true, Reason: fmt.Sprintf("%s%s (with commit %.12s)", journal.NotIntegrated, fate.Reason(), head),
+			Output: fate.Detail()}
+		if _, err := t.run.tools.Repo.Keep(ctx, v.Ref, was.Tree, []string{was.Parent()},
+			t.run.tools.Redact.Text(k.message(t.run.state.Tag))); err != nil {
 			return false, gitErr("keep the work on task "+v.Task, err)
 		}
-		e := &journal.Event{Type: journal.Integrated, Unit: journal.Unit{Wave: v.Wave, Task: v.Task, Title: w.title(v.Task), Attempt: v.Attempt}, Tree: string(base),
-			Verdict: journal.Failed, Reason: fate.Reason(), Paths: fate.paths(), Detail: &journal.Detail{Checked: journal.Checked{Output: tail(fate.Detail(), maxWords)}}}
-		if err := w.run.tell(e); err != nil {
+		e := &journal.Event{Type: journal.Integrated, Unit: journal.Unit{Wave: v.Wave, Task: v.Task,
+			Title: t.run.job.title(v.Task), Attempt: v.Attempt}, Tree: string(base),
+			Verdict: journal.Failed, Reason: fate.Reason(), Paths: fate.paths(),
+			Detail: &journal.Detail{Checked: journal.Checked{Output: tail(fate.Detail(), maxWords)}}}
+		if err := t.run.tell(e); err != nil {
 			return false, err
 		}
 	}
-	w.run.say(func() { w.queue.passed, w.queue.sched = 0, nil })
 	return true, nil
 }
 
 // inTurn leaves out the tasks that come in again after another one that does.
 func (w *queue) inTurn(ready []string) []string {
-	next := slices.IndexFunc(w.run.history.Back(), func(id string) bool { return w.at(id) != nil || slices.Contains(ready, id) })
-	return slices.DeleteFunc(ready, func(id string) bool { return slices.Index(w.run.history.Back(), id) > next })
+	back := w.run.history.Back()
+	next := slices.IndexFunc(back, func(id string) bool { return w.at(id) != nil || slices.Contains(ready, id) })
+	return slices.DeleteFunc(ready, func(id string) bool { return slices.Index(back, id) > next })
 }
 
 // judgeMarks lets a unit fail if conflict markers that an agent of its task was to resolve are left.
@@ -128,7 +139,8 @@ func marked(c *gitops.Contents, path string) bool {
 // maxMarked is the largest file, in bytes, that is searched for conflict markers.
 const maxMarked = 4 << 20
 
-// apart leaves out the tasks whose work conflicted at a file at which that of a running task did too: together they would only meet again.
+// apart leaves out the tasks whose work conflicted at a file at which that of a running task did too: together they
+// would only meet again.
 func (w *queue) apart(ready []string) []string {
 	busy := map[string]bool{}
 	for _, u := range w.under {

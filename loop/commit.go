@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"descartes/config"
 	"descartes/gitops"
-	"descartes/internal/config"
 	"descartes/internal/crash"
 	"descartes/internal/oneline"
 	"descartes/loop/journal"
@@ -33,8 +33,9 @@ func (w *waves) uncommitted(wave int) bool {
 		slices.ContainsFunc(w.run.history.GivenUp(), func(b *journal.Event) bool { return b.Wave == wave })
 }
 
-// commit commits what a wave has verified and no commit contains: the changes of its verified attempts and the task file, nothing else. If all
-// its tasks were given up it commits the task file alone, so that a fresh clone does not pay for them again. It is slow.
+// commit commits what a wave has verified and no commit contains: the changes of its verified attempts and the task
+// file, nothing else. If all its tasks were given up it commits the task file alone, so that a fresh clone does not
+// pay for them again. It is slow.
 func (w *waves) commit(ctx context.Context, ln *lane, wave scheduler.Wave) error {
 	number, has := wave.Number, false
 	if w.run.say(func() { has = w.uncommitted(number) }); !has {
@@ -53,7 +54,7 @@ func (w *waves) commit(ctx context.Context, ln *lane, wave scheduler.Wave) error
 	var verified []*journal.VerifiedTask
 	w.run.say(func() {
 		for _, v := range w.run.history.Verified() {
-			if slices.Contains(done, oneline.Text(v.Task)) {
+			if slices.Contains(done, v.Task) {
 				verified = append(verified, v)
 			}
 		}
@@ -66,7 +67,8 @@ func (w *waves) commit(ctx context.Context, ln *lane, wave scheduler.Wave) error
 	w.run.say(func() {
 		var blocked []*journal.Event
 		for _, e := range w.run.history.GivenUp() {
-			if e.Wave == number && !(w.perTask() && len(done) == 1) && w.run.job.Graph.Status(e.Task) == tasks.Blocked {
+			if e.Wave == number && !(w.perTask() && len(done) == 1) &&
+				w.run.job.Graph.Status(e.Task) == tasks.Blocked {
 				blocked = append(blocked, e)
 			}
 		}
@@ -85,7 +87,8 @@ func (w *waves) commit(ctx context.Context, ln *lane, wave scheduler.Wave) error
 	}
 	crash.Point("wave-committed")
 	for _, n := range c.Notes {
-		if err := w.run.tell(&journal.Event{Type: journal.Warning, Unit: journal.Unit{Wave: number}, Message: n}); err != nil {
+		if err := w.run.tell(&journal.Event{Type: journal.Warning, Unit: journal.Unit{Wave: number},
+			Message: n}); err != nil {
 			return err
 		}
 	}
@@ -93,7 +96,8 @@ func (w *waves) commit(ctx context.Context, ln *lane, wave scheduler.Wave) error
 		w.run.say(func() { w.run.history.ForgetWave(number) })
 		return nil
 	}
-	e := &journal.Event{Type: journal.WaveCommitted, Unit: journal.Unit{Wave: number, Of: len(c.Paths)}, Commit: c.Hash, Tree: string(w.run.trunk.tree), Tasks: done, Message: subject}
+	e := &journal.Event{Type: journal.WaveCommitted, Unit: journal.Unit{Wave: number, Of: len(c.Paths)},
+		Commit: c.Hash, Tree: string(w.run.trunk.tree), Tasks: done, Message: subject}
 	if w.perTask() && len(done) == 1 {
 		e.Task = done[0]
 	}
@@ -143,15 +147,16 @@ func written(l *Loop) map[string][]byte {
 	return files
 }
 
-// subject is the template from the settings, the title of the one task whose commit it is, or says how far a wave is: complete if all its tasks are done
-// except those a person set aside. A commit that only records given-up tasks adds no feature. A wave of which something was committed before, as a run
-// stopped, continues.
+// subject is the template from the settings, the title of the one task whose commit it is, or says how far a wave is:
+// complete if all its tasks are done except those a person set aside. A commit that only records given-up tasks adds
+// no feature. A wave of which something was committed before, as a run stopped, continues.
 func (w *waves) subject(wave scheduler.Wave, units []string) string {
 	if t := w.run.config.Git.CommitTemplate; t != "" {
-		return oneline.Text(config.Names{Iteration: w.run.history.Iteration, Wave: wave.Number, Tag: w.run.state.Tag, At: w.run.tools.Now()}.Expand(t))
+		return oneline.Text(config.Names{Iteration: w.run.history.Iteration, Wave: wave.Number, Tag: w.run.state.Tag,
+			At: w.run.tools.Now()}.Expand(t))
 	}
 	if w.perTask() && len(units) == 1 {
-		return fmt.Sprintf("feat(%s): %s", w.run.state.Tag, oneline.Text(w.tag.title(units[0])))
+		return fmt.Sprintf("feat(%s): %s", w.run.state.Tag, oneline.Text(w.run.job.title(units[0])))
 	}
 	done, of := 0, 0
 	for _, id := range wave.Tasks {
@@ -167,7 +172,9 @@ func (w *waves) subject(wave scheduler.Wave, units []string) string {
 	if len(units) == 0 {
 		kind = "chore"
 	}
-	if slices.ContainsFunc(w.run.history.WaveCommits, func(c journal.WaveCommit) bool { return c.Wave == wave.Number }) && !w.perTask() {
+	if slices.ContainsFunc(w.run.history.WaveCommits, func(c journal.WaveCommit) bool {
+		return c.Wave == wave.Number
+	}) && !w.perTask() {
 		more = " continued"
 	}
 	switch what := fmt.Sprintf("%s(%s): ", kind, w.run.state.Tag); {
@@ -190,10 +197,10 @@ func (w *waves) message(subject string, number int, done []string, blocked []*jo
 		if a := w.run.history.VerifiedBy(id, w.run.tools.Now()); a != nil && a.Outcome() == string(journal.Accepted) {
 			how = " (accepted)"
 		}
-		fmt.Fprintf(&b, "- %s %s%s\n", oneline.Text(id), oneline.Text(w.tag.title(id)), how)
+		fmt.Fprintf(&b, "- %s %s%s\n", id, oneline.Text(w.run.job.title(id)), how)
 	}
 	for _, e := range blocked { // why is in the report
-		fmt.Fprintf(&b, "- %s %s (blocked)\n", oneline.Text(e.Task), oneline.Text(e.Title))
+		fmt.Fprintf(&b, "- %s %s (blocked)\n", e.Task, oneline.Text(e.Title))
 	}
 	b.WriteString("\n" + strings.Join(waveTrailers(w.run.state.ID, number, done), "\n") + "\n")
 	if w.run.config.Git.CostTrailer {
@@ -207,7 +214,7 @@ func (w *waves) message(subject string, number int, done []string, blocked []*jo
 func waveTrailers(loop string, number int, done []string) []string {
 	lines := []string{"Descartes-Loop: " + loop, fmt.Sprintf("Descartes-Wave: %d", number)}
 	for _, id := range done {
-		lines = append(lines, "Descartes-Task: "+oneline.Text(id))
+		lines = append(lines, "Descartes-Task: "+id)
 	}
 	return lines
 }

@@ -20,7 +20,8 @@ func TestCostSurvives(t *testing.T) {
 		return verify.Result{Passed: env["DESCARTES_TASK_ID"] != "1"}
 	}
 	usd := 0.6
-	dear := agent.Result{End: agent.Finished, Cost: &agent.Cost{USD: &usd, Tokens: &agent.Tokens{Input: 10, Output: 1}}}
+	dear := agent.Result{End: agent.Finished, Cost: &agent.Cost{USD: &usd,
+		Tokens: &agent.Tokens{Input: 10, Output: 1}}}
 	w.agent = func(_ agent.Request, env map[string]string) agent.Result {
 		w.write("task-"+env["DESCARTES_TASK_ID"]+".txt", "done\n")
 		return dear
@@ -46,7 +47,8 @@ func TestCostSurvives(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out.Blocked != 1 || len(st.BlockedTasks) != 1 || !strings.HasPrefix(st.BlockedTasks[0].Reason, "its attempts cost $0.60, and a task may cost $0.50; the last one: ") {
+	if out.Blocked != 1 || len(st.BlockedTasks) != 1 || !strings.HasPrefix(st.BlockedTasks[0].Reason,
+		"its attempts cost $0.60, and a task may cost $0.50; the last one: ") {
 		t.Errorf("%+v, blocked %+v", out, st.BlockedTasks)
 	}
 	if c := st.Cost; c == nil || c.USD == nil || *c.USD != 0.6 || c.Runs != 1 || len(w.runs) != 0 {

@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	"descartes/agent"
+	"descartes/config"
 	"descartes/gitops"
-	"descartes/internal/config"
 	"descartes/internal/crash"
 	"descartes/internal/oneline"
 	"descartes/loop/attempt"
@@ -28,16 +28,19 @@ type delivery struct {
 }
 
 // keepTry keeps what a try of an iteration left that counts for nothing.
-func (w *delivery) keepTry(ctx context.Context, it *Iteration, head string, work *workspace.Result, why string) (ref string, err error) {
+func (w *delivery) keepTry(ctx context.Context, it *Iteration, head string, work *workspace.Result,
+	why string) (ref string, err error) {
 	ref = w.tryRef(it)
 	parents := slices.DeleteFunc([]string{head, work.Commits}, func(hash string) bool { return hash == "" })
-	if _, err := w.run.tools.Repo.Keep(ctx, ref, work.After, slices.Compact(parents), fmt.Sprintf("loop %s: iteration %d: %s", w.run.state.ID, it.Number, why)); err != nil {
+	if _, err := w.run.tools.Repo.Keep(ctx, ref, work.After, slices.Compact(parents),
+		fmt.Sprintf("run %s: iteration %d: %s", w.run.state.ID, it.Number, why)); err != nil {
 		return "", gitErr("keep what an iteration left", err)
 	}
 	return ref, nil
 }
 
-// uncommitted ends an iteration whose work could not be committed. It is made again: on top of what somebody committed meanwhile, else from its files.
+// uncommitted ends an iteration whose work could not be committed. It is made again: on top of what somebody committed
+// meanwhile, else from its files.
 func (w *delivery) uncommitted(ctx context.Context, u *unit, why error) error {
 	if !isGit(why) {
 		return why
@@ -61,7 +64,8 @@ func (w *delivery) published(ctx context.Context, base string) (string, error) {
 		return "", err
 	}
 	last, err := w.run.tools.Repo.RefCommit(w.run.trunk.last())
-	if err != nil || last == "" || last == base || !w.run.tools.Repo.LeadsTo(ctx, tip, last) || base != "" && !w.run.tools.Repo.LeadsTo(ctx, last, base) {
+	if err != nil || last == "" || last == base || !w.run.tools.Repo.LeadsTo(ctx, tip, last) || base != "" &&
+		!w.run.tools.Repo.LeadsTo(ctx, last, base) {
 		return "", err
 	}
 	return last, nil
@@ -79,7 +83,9 @@ func (w *delivery) takeBack(ctx context.Context, u *unit) error {
 		if err != nil || !filepath.IsLocal(rel) {
 			return fmt.Errorf("take back %s: it is not below the repository", name)
 		}
-		if rel = filepath.ToSlash(rel); slices.ContainsFunc(work.Changed, func(c gitops.Change) bool { return c.Path == rel }) { // else it is in no commit anyway
+		// else it is in no commit anyway
+		if rel = filepath.ToSlash(rel); slices.ContainsFunc(work.Changed,
+			func(c gitops.Change) bool { return c.Path == rel }) {
 			files[rel] = data
 		}
 	}
@@ -120,7 +126,8 @@ func (w *delivery) withoutOurs(ctx context.Context, work *workspace.Result) erro
 	return nil
 }
 
-// loose reports whether iterations run in a slot and nobody commits them: each starts from the user's tree as it is, and its changes arrive there.
+// loose reports whether iterations run in a slot and nobody commits them: each starts from the user's tree as it is,
+// and its changes arrive there.
 func (w *delivery) loose() bool { return w.run.trunk != nil && !w.run.config.Git.AutoCommit }
 
 // deliver commits what an iteration changed, or brings it into the user's tree.
@@ -140,7 +147,8 @@ func (w *delivery) deliver(ctx context.Context, u *unit) error {
 		return err
 	})
 	if why != "" {
-		u.it.apart = fmt.Sprintf("your working tree cannot take what iteration %d changed: %s; it is kept as %s", u.it.Number, why, w.iterationRef(u.it.Number))
+		u.it.apart = fmt.Sprintf("your working tree cannot take what iteration %d changed: %s; it is kept as %s",
+			u.it.Number, why, w.iterationRef(u.it.Number))
 	}
 	if err != nil {
 		return gitErr(fmt.Sprintf("bring the work of iteration %d into your tree", u.it.Number), err)
@@ -192,7 +200,8 @@ func (w *delivery) commitSlot(ctx context.Context, u *unit) error {
 			return gitErr(fmt.Sprintf("commit iteration %d", u.it.Number), err)
 		}
 	}
-	fates, err := t.fold(gctx, u.lane, []Candidate{{Unit: unit, Subject: unit, From: from.hash, Commit: made, Tree: tree}})
+	fates, err := t.fold(gctx, u.lane, []Candidate{{Unit: unit, Subject: unit, From: from.hash, Commit: made,
+		Tree: tree}})
 	if err != nil {
 		return err
 	}
@@ -230,7 +239,9 @@ func (w *delivery) commitSlot(ctx context.Context, u *unit) error {
 	crash.Point("iteration-committed")
 	if tip := u.res.Work.Commits; tip != "" {
 		if u.it.own = w.run.tools.Repo.LeadsTo(gctx, t.on, tip); !u.it.own {
-			if err := w.prompt.note(fmt.Sprintf("iteration %d: one commit has what the agent committed by itself, which %s", u.it.Number, cmp.Or(why, "is not on top of what was committed meanwhile"))); err != nil {
+			if err := w.prompt.note(
+				fmt.Sprintf("iteration %d: one commit has what the agent committed by itself, which %s", u.it.Number,
+					cmp.Or(why, "is not on top of what was committed meanwhile"))); err != nil {
 				return err
 			}
 		}
@@ -238,7 +249,8 @@ func (w *delivery) commitSlot(ctx context.Context, u *unit) error {
 	return w.committed(gctx, u, done, nil)
 }
 
-// without is an iteration's work without what it began with, which an earlier one left and which is not to be committed, and a commit of that.
+// without is an iteration's work without what it began with, which an earlier one left and which is not to be
+// committed, and a commit of that.
 func (w *delivery) without(ctx context.Context, u *unit, tree gitops.Tree) (gitops.Tree, string, error) {
 	t := w.run.trunk
 	next, met, err := w.run.tools.Repo.MergeTrees(ctx, u.it.base, t.tree, tree)
@@ -248,7 +260,8 @@ func (w *delivery) without(ctx context.Context, u *unit, tree gitops.Tree) (gito
 	if err != nil {
 		return "", "", err
 	}
-	made, err := t.repo.Link(ctx, t.tip, gitops.Link{Tree: next, Message: iterationUnit(strconv.Itoa(u.it.Number)), When: w.run.tools.Now()})
+	made, err := t.repo.Link(ctx, t.tip, gitops.Link{Tree: next, Message: iterationUnit(strconv.Itoa(u.it.Number)),
+		When: w.run.tools.Now()})
 	return next, made, err
 }
 
@@ -268,7 +281,8 @@ func (w *delivery) own(ctx context.Context, u *unit, tip string) (own, why strin
 		return "", "", err
 	}
 	for _, path := range paths {
-		if slices.Contains(work.Left, path) || slices.Contains(work.Named.Paths, path) || repo.Protects(path) || w.prompt.gate.criteria() != nil && ours(path) {
+		if slices.Contains(work.Left, path) || slices.Contains(work.Named.Paths, path) || repo.Protects(path) ||
+			w.prompt.gate.criteria() != nil && ours(path) {
 			return "", "contains " + path + ", which is no work", nil
 		}
 	}
@@ -285,7 +299,8 @@ func (w *delivery) committed(ctx context.Context, u *unit, made gitops.Commit, e
 	}
 	t := w.run.trunk
 	w.run.say(func() {
-		w.run.recordWithNext(&journal.Event{Type: journal.Integrated, Unit: journal.Unit{Iteration: u.it.Number, Attempt: u.it.Try}, Tree: string(t.tree), Commit: t.on})
+		w.run.recordWithNext(&journal.Event{Type: journal.Integrated,
+			Unit: journal.Unit{Iteration: u.it.Number, Attempt: u.it.Try}, Tree: string(t.tree), Commit: t.on})
 	})
 	for _, n := range made.Notes {
 		if err := w.prompt.note(n); err != nil {
@@ -302,11 +317,12 @@ func (w *delivery) message(u *unit) string {
 		n := config.Names{Iteration: u.it.Number, Wave: u.it.Number, Tag: w.run.state.ID, At: w.run.tools.Now()}
 		subject = n.Expand(cmp.Or(w.run.config.Git.CommitTemplate, config.DefaultCommitTemplate))
 	}
-	return fmt.Sprintf("%s\n\nDescartes-Loop: %s\nDescartes-Iteration: %d\n", strings.TrimSpace(oneline.Text(subject)), w.run.state.ID, u.it.Number)
+	return fmt.Sprintf("%s\n\nDescartes-Loop: %s\nDescartes-Iteration: %d\n", strings.TrimSpace(oneline.Text(subject)),
+		w.run.state.ID, u.it.Number)
 }
 
-// checkpoint keeps the tree after an iteration as a ref below refs/descartes/<loop>/, the start as iteration-0: if the work is of a class that asks
-// for it, the agent committed by itself, or a slot has uncommitted work.
+// checkpoint keeps the tree after an iteration as a ref below refs/descartes/<loop>/, the start as iteration-0: if the
+// work is of a class that asks for it, the agent committed by itself, or a slot has uncommitted work.
 func (w *delivery) checkpoint(ctx context.Context, u *unit) (err error) {
 	c, work := w.prompt.gate.criteria(), &u.res.Work
 	class := c != nil && c.Class.Checkpoint()
@@ -337,7 +353,8 @@ func (w *delivery) keepIteration(ctx context.Context, u *unit, n int, tree gitop
 			parents = append(parents, p)
 		}
 	}
-	commit, err := w.run.tools.Repo.Keep(ctx, w.iterationRef(n), tree, parents, fmt.Sprintf("loop %s: checkpoint of iteration %d", w.run.state.ID, n))
+	commit, err := w.run.tools.Repo.Keep(ctx, w.iterationRef(n), tree, parents,
+		fmt.Sprintf("run %s: checkpoint of iteration %d", w.run.state.ID, n))
 	if err != nil {
 		return "", gitErr("keep a checkpoint", err)
 	}

@@ -83,15 +83,18 @@ type job struct {
 	then  func(err error) (out *Outcome, _ error) // what follows; an outcome ends the run
 }
 
-// Run works until nothing is left to do, a limit is reached, or it is stopped: closing soft lets the running attempts finish, cancelling ctx interrupts
-// the agents. Either way the state is saved. An error is an internal one, or one of the machine.
+// Run works until nothing is left to do, a limit is reached, or it is stopped: closing soft lets the running attempts
+// finish, cancelling ctx interrupts the agents. Either way the state is saved. An error is an internal one, or one of
+// the machine.
 //
-// Run's goroutine decides everything: it has the journal and what is folded from it, the units, the lanes, the limits. Workers, one for each attempt, and
-// the trunk's slow steps have goroutines of their own; they hand over values, and what they mean is decided here.
+// Run's goroutine decides everything: it has the journal and what is folded from it, the units, the lanes, the limits.
+// Workers, one for each attempt, and the trunk's slow steps have goroutines of their own; they hand over values, and
+// what they mean is decided here.
 func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 	l.ctx = ctx
 	l.running.Store(true)
-	l.stop = &stopper{ctx: ctx, soft: soft, ask: func() (store.Request, bool) { return l.home.Asked(l.state.ID) }, marked: l.saver.own.marked}
+	l.stop = &stopper{ctx: ctx, soft: soft, ask: func() (store.Request, bool) { return l.home.Asked(l.state.ID) },
+		marked: l.saver.own.marked}
 	l.stop.now, l.stop.atOnce = context.WithCancel(ctx)
 	l.stop.renew()
 	l.soft, l.tick = soft, time.NewTicker(pollEvery)
@@ -104,7 +107,8 @@ func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 	}
 	err = errors.Join(err, l.await(func() error { return l.closing.leave(context.WithoutCancel(ctx), &out) }))
 	ferr := errors.Join(l.await(func() error { return l.closing.push(&out) }), l.closing.finish(&out))
-	if l.full = out.Ending == journal.DiskFull && DiskFull(ferr); err == nil && !l.full { // otherwise a resume finds a killed loop
+	// otherwise a resume finds a killed loop
+	if l.full = out.Ending == journal.DiskFull && DiskFull(ferr); err == nil && !l.full {
 		err = ferr
 	}
 	return out, err
@@ -146,8 +150,14 @@ func (l *Loop) run() (Outcome, error) {
 // fill has every free lane do what is to be done next.
 func (l *Loop) fill() {
 	for _, ln := range l.lanes.all {
-		if !ln.busy && l.out == nil && l.err == nil {
-			l.endWith(l.work.next(ln))
+		if ln.busy {
+			continue
+		}
+		if l.out != nil || l.err != nil {
+			return
+		}
+		if l.endWith(l.work.next(ln)); !ln.busy { // there is nothing for the others either
+			return
 		}
 	}
 }
@@ -202,7 +212,8 @@ type ending struct {
 	begin context.CancelFunc
 }
 
-// soon is over when the run is to end at all, by a request that may be taken back: then what was cut short begins again.
+// soon is over when the run is to end at all, by a request that may be taken back: then what was cut short begins
+// again.
 func (s *stopper) soon() context.Context { return s.ending.Load().ctx }
 
 func (s *stopper) atLast() { s.ending.Load().begin() }
@@ -220,8 +231,8 @@ func (s *stopper) renew() {
 	s.ending.Store(&e)
 }
 
-// say has do run by the goroutine that decides, and waits for it. Workers and the trunk call it, to record and to read; it is quick. Once the run is over
-// nobody listens any more.
+// say has do run by the goroutine that decides, and waits for it. Workers and the trunk call it, to record and to
+// read; it is quick. Once the run is over nobody listens any more.
 func (l *Loop) say(do func()) {
 	done := make(chan struct{})
 	select {
@@ -299,19 +310,26 @@ func (l *Loop) start(ln *lane, u *unit) (*Outcome, error) {
 	if err == nil && m.end == nil {
 		m.end, err = l.backoff.wait(m, l.worker.teller(u))
 	}
-	if err != nil || m.end != nil {
-		ln.busy = false
-		out := l.work.dropped(u, m.end)
-		return out, err
+	if u.over, u.err = m.end, err; err != nil || m.end != nil {
+		return l.work.conclude(u)
 	}
 	l.takenBack()
-	l.work.sleeps(u, true)
+	stays := u.task == nil || u.round != nil // its lane is not for others meanwhile
+	ln.busy = stays
+	l.asleep++
 	over := false
 	l.aside(func() { over = l.stop.wait(l.stop.soon(), &l.tools, m.until) }, func() {
+		l.asleep--
 		if over {
 			l.backoff.woke(m)
 		}
-		l.work.sleeps(u, false)
+		if stays {
+			if u.over = l.limits(); u.over == nil && l.out == nil && l.err == nil {
+				l.endWith(l.start(ln, u))
+				return
+			}
+		}
+		l.endWith(l.work.conclude(u))
 	})
 	return nil, nil
 }
@@ -327,18 +345,12 @@ func (l *worker) putToWork(u *unit) {
 	u.ctx, u.cancel = context.WithCancel(l.run.stop.now)
 	l.run.aside(func() { u.err = l.attempt(u) }, func() {
 		u.cancel()
-		l.run.endWith(l.ended(u))
+		l.run.endWith(l.run.work.conclude(u))
 	})
 }
 
-// ended decides what follows from an attempt.
-func (l *worker) ended(u *unit) (*Outcome, error) {
-	if u.err != nil || !u.begun {
-		u.lane.busy = false
-		return l.run.work.dropped(u, u.over), u.err
-	}
-	return l.run.work.conclude(u)
-}
+// idle reports whether a unit did not begin, or has no result.
+func (u *unit) idle() bool { return u.err != nil || !u.begun }
 
 // attempt prepares a lane and makes a unit's attempt. It runs in a worker.
 func (l *worker) attempt(u *unit) error {
@@ -384,8 +396,8 @@ func (l *worker) attempt(u *unit) error {
 // mostMoves is how often an attempt's slot is prepared anew because something was integrated meanwhile.
 const mostMoves = 3
 
-// announce records that a unit begins, and returns the input of its attempt. It has not begun if the run ends instead, or if it is to start from a
-// newer state.
+// announce records that a unit begins, and returns the input of its attempt. It has not begun if the run ends instead,
+// or if it is to start from a newer state.
 func (l *worker) announce(u *unit, moves bool) (in attempt.Input, err error) {
 	if u.again {
 		u.begun = true
@@ -394,7 +406,8 @@ func (l *worker) announce(u *unit, moves bool) (in attempt.Input, err error) {
 	if l.run.out != nil || l.run.err != nil {
 		return in, nil
 	}
-	if u.over = cmp.Or(l.run.stop.asked(), usedUp(l.run.config, l.run.tools.Now(), l.run.history.Cost)); u.over != nil {
+	if u.over = cmp.Or(l.run.stop.asked(), usedUp(l.run.config, l.run.tools.Now(),
+		l.run.history.Cost)); u.over != nil {
 		return in, nil
 	}
 	spec, events, out, err := l.run.work.begin(u, moves)
@@ -417,7 +430,8 @@ func (l *worker) announce(u *unit, moves bool) (in attempt.Input, err error) {
 // starts is the event of the start of a unit with that text.
 func (l *worker) starts(what journal.Type, u *unit, spec *specbuild.Spec) *journal.Event {
 	e := l.run.event(what, u)
-	e.Detail = &journal.Detail{SpecTokens: spec.Tokens, Client: journal.Client{Log: l.run.relative(u.log), Backend: u.with.Backend, Model: u.with.Model}}
+	e.Detail = &journal.Detail{SpecTokens: spec.Tokens, Client: journal.Client{Log: l.run.relative(u.log),
+		Backend: u.with.Backend, Model: u.with.Model}}
 	e.Slot, e.Branch, e.Commit = u.lane.number(), u.stand.Head.Branch, u.stand.Head.Hash
 	return e
 }
@@ -432,8 +446,11 @@ func (l *worker) ends(u *unit) *journal.Event {
 	if e.Tree, e.Ref = string(res.Work.After), u.ref; res.Work.TookBack != "" {
 		e.Tree = string(u.before)
 	}
-	e.Detail = &journal.Detail{Client: journal.Client{Backend: u.with.Backend, Model: u.with.Model, Log: l.run.relative(u.log)}, Files: journal.Files{Changed: len(res.Work.Changed), Left: res.Work.Left}, Looks: looked(res),
-		Exit: journal.Exit{End: string(res.Agent.End), Cause: string(res.Agent.Cause), Code: res.Agent.Code, Signal: res.Agent.Signal, Seconds: max(0, l.run.tools.Now().Sub(u.started).Seconds())}}
+	e.Detail = &journal.Detail{Client: journal.Client{Backend: u.with.Backend, Model: u.with.Model,
+		Log: l.run.relative(u.log)}, Files: journal.Files{Changed: len(res.Work.Changed), Left: res.Work.Left},
+		Looks: looked(res),
+		Exit: journal.Exit{End: string(res.Agent.End), Cause: string(res.Agent.Cause), Code: res.Agent.Code,
+			Signal: res.Agent.Signal, Seconds: max(0, l.run.tools.Now().Sub(u.started).Seconds())}}
 	return e
 }
 
@@ -444,7 +461,9 @@ func (l *worker) execute(u *unit, start workspace.Start, in attempt.Input) (err 
 		return nil
 	}
 	if away := l.run.tools.Away; away != nil {
-		o := Order{Loop: l.run.state.ID, Tag: l.run.state.Tag, Task: u.task.ID, Title: u.task.Title, Rank: u.task.Priority, Try: u.number, Slot: u.lane.number(), Again: u.again, At: u.stand.Head, Start: start, Input: in}
+		o := Order{Loop: l.run.state.ID, Tag: l.run.state.Tag, Task: u.task.ID, Title: u.task.Title,
+			Rank: u.task.Priority, Try: u.number, Slot: u.lane.number(), Again: u.again, At: u.stand.Head,
+			Start: start, Input: in}
 		l.run.say(func() {
 			if o.Wave = l.run.waveOf(u.task.ID); o.Start.Before == "" {
 				o.Start.Before = u.stand.Tree
@@ -463,7 +482,8 @@ func (l *worker) execute(u *unit, start workspace.Start, in attempt.Input) (err 
 
 // startOf is what the workspace needs to know about a unit.
 func (l *worker) startOf(u *unit) workspace.Start {
-	s := workspace.Start{Before: u.before, Base: u.base, Whole: u.whole, Since: u.since, Aside: strings.TrimSuffix(u.log, ".log")}
+	s := workspace.Start{Before: u.before, Base: u.base, Whole: u.whole, Since: u.since,
+		Aside: strings.TrimSuffix(u.log, ".log")}
 	if l.run.trunk != nil {
 		l.run.say(func() {
 			if l.run.trunk.tip != "" {
@@ -484,7 +504,8 @@ func (l *worker) teller(u *unit) teller {
 		case l.run.job == nil:
 			e.Iteration = l.run.history.Iteration
 		case e.Type == journal.LimitWaiting:
-			e.Wave, e.Task, e.Title, e.Attempt = l.run.waveOf(u.task.ID), u.task.ID, u.task.Title, l.run.history.Task(u.task.ID).Attempts
+			e.Wave, e.Task, e.Title, e.Attempt = l.run.waveOf(u.task.ID), u.task.ID, u.task.Title,
+				l.run.history.Task(u.task.ID).Attempts
 		}
 		return l.run.record(e)
 	}

@@ -96,6 +96,14 @@ const twoTasks = `{"tag": "x", "tasks": [
 ]}
 `
 
+// every is n, or 1 where all is to be tried, however long that takes.
+func every(n int) int {
+	if os.Getenv("DESCARTES_CRASH_EVERY") == "1" {
+		return 1
+	}
+	return n
+}
+
 // TestEveryWriteFails lets each operation of a run fail in turn, in three ways, and once and for
 // good. The run must say so or succeed; what is on the disk must be readable; and the next run, on a
 // disk that works, must finish without doing anything verified twice. Each operation fails in some of these ways; with
@@ -113,16 +121,14 @@ func TestEveryWriteFails(t *testing.T) {
 	if len(all) < 15 {
 		t.Fatalf("a run asks %d things of the disk", len(all))
 	}
-	step := 2
-	if os.Getenv("DESCARTES_CRASH_EVERY") == "1" {
-		step = 1
-	}
+	step := every(3)
 	for n, fault := range []struct {
 		name   string
 		err    error
 		sticky bool
 		at     []int
-	}{{"disk full", syscall.ENOSPC, true, all}, {"one error", syscall.EIO, false, all}, {"short write", io.ErrShortWrite, false, count.writes}} {
+	}{{"disk full", syscall.ENOSPC, true, all}, {"one error", syscall.EIO, false, all},
+		{"short write", io.ErrShortWrite, false, count.writes}} {
 		t.Run(strings.ReplaceAll(fault.name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
 			for i := n % step; i < len(fault.at); i += step {
@@ -143,7 +149,8 @@ func failAt(t *testing.T, f *faulty) {
 		}
 	}
 	out, err := w.run(StartOptions{})
-	if full := errors.Is(f.err, syscall.ENOSPC); err == nil && out.Ending != journal.AllDone && (!full || out.Ending != journal.DiskFull || !strings.HasPrefix(out.Message, "the disk is full: ")) {
+	if full := errors.Is(f.err, syscall.ENOSPC); err == nil && out.Ending != journal.AllDone &&
+		(!full || out.Ending != journal.DiskFull || !strings.HasPrefix(out.Message, "the disk is full: ")) {
 		t.Errorf("operation %d: ended %+v without an error", f.k, out)
 	}
 	if !strings.HasSuffix(w.read(".scud/tasks/x.json"), "]}\n") {
@@ -154,8 +161,11 @@ func failAt(t *testing.T, f *faulty) {
 	if err == nil && out.Ending == journal.AllDone {
 		return
 	}
-	nothingLeft := func(err error) bool { return len(done) == 2 && strings.Contains(err.Error(), "no task that can run") }
-	if out, err := w.run(StartOptions{}); err != nil && !nothingLeft(err) || err == nil && out.Ending != journal.AllDone {
+	nothingLeft := func(err error) bool {
+		return len(done) == 2 && strings.Contains(err.Error(), "no task that can run")
+	}
+	if out, err := w.run(StartOptions{}); err != nil && !nothingLeft(err) || err == nil &&
+		out.Ending != journal.AllDone {
 		t.Errorf("operation %d: the next run: %+v, %v (first: %v; ran %v)", f.k, out, err, done, ran)
 	}
 	for _, r := range w.runs {
@@ -169,8 +179,8 @@ func failAt(t *testing.T, f *faulty) {
 	w.clean()
 }
 
-// TestRewindIsCutShort lets the k-th operation of a rewind fail, for each k. The same call is to finish it: it never says that there is nothing to take
-// back while the list has tasks that no commit has.
+// TestRewindIsCutShort lets the k-th operation of a rewind fail, for each k. The same call is to finish it: it never
+// says that there is nothing to take back while the list has tasks that no commit has.
 func TestRewindIsCutShort(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, twoTasks)

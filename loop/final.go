@@ -18,7 +18,8 @@ import (
 	"descartes/verify/results"
 )
 
-// When what verify passed is checked again in a check slot, besides states that are merged: without a word before each wave's commit.
+// When what verify passed is checked again in a check slot, besides states that are merged: without a word before each
+// wave's commit.
 const (
 	FinalAttempt = "attempt"
 	FinalOff     = "off"
@@ -27,8 +28,9 @@ const (
 // CommitTask makes a commit of each verified task, not of each wave.
 const CommitTask = "task"
 
-// checkLane returns where a state is checked as a fresh clone has it: the given lane, if its slot has nothing that a check slot lacks, else a check
-// slot, which is taken when it is first needed. Where that leads back into the user's tree, agents' slots have to do.
+// checkLane returns where a state is checked as a fresh clone has it: the given lane, if its slot has nothing that a
+// check slot lacks, else a check slot, which is taken when it is first needed. Where that leads back into the user's
+// tree, agents' slots have to do.
 func (l *checks) checkLane(ctx context.Context, ln *lane) (*lane, error) {
 	if l.run.lanes.checker != nil || l.run.config.FinalCheck == FinalOff || l.run.lanes.uncheckable || ln.slot == nil {
 		if l.run.lanes.checker != nil {
@@ -49,7 +51,8 @@ func (l *checks) checkLane(ctx context.Context, ln *lane) (*lane, error) {
 		return nil, err
 	}
 	l.run.say(func() { l.run.lanes.checker = checker })
-	_, err = l.run.lanes.prepare(ctx, checker, l.run.worker.startOf(&unit{lane: checker, before: l.run.trunk.tree, base: l.run.trunk.tree}))
+	_, err = l.run.lanes.prepare(ctx, checker, l.run.worker.startOf(
+		&unit{lane: checker, before: l.run.trunk.tree, base: l.run.trunk.tree}))
 	if why := workspace.LeadsBack(err); why != "" {
 		err = checker.end()
 		if l.run.say(func() { l.run.lanes.checker, l.run.lanes.uncheckable = nil, true }); err == nil {
@@ -76,7 +79,9 @@ func (l *checks) alone(ctx context.Context, ln *lane, before gitops.Tree, b *Bas
 	if one.Beside, err = ln.slot.Beside(ctx); err != nil {
 		return nil, err
 	}
-	named := slices.DeleteFunc(slices.Clone(one.Beside), func(name string) bool { return !strings.Contains(one.Result.Tail, path.Base(name)) })
+	named := slices.DeleteFunc(slices.Clone(one.Beside), func(name string) bool {
+		return !strings.Contains(one.Result.Tail, path.Base(name))
+	})
 	if len(named) > 0 {
 		one.Beside = named
 	}
@@ -91,7 +96,8 @@ func besideOf(files []string) string {
 	if len(files) > 0 {
 		what = oneline.List(files)
 	}
-	return "it passes only beside " + what + ", which git ignores and no commit has: git add -f it, correct .gitignore, or name it in pool.keep"
+	return "it passes only beside " + what +
+		", which git ignores and no commit has: git add -f it, correct .gitignore, or name it in pool.keep"
 }
 
 // files are those to name if verified work fails in a check slot: what the attempt wrote, else what there was.
@@ -104,12 +110,7 @@ func files(hidden, beside []string) []string {
 
 // verified is the verified work of a unit that no commit has; nil if there is none.
 func (l *proofs) verified(unit string) *journal.VerifiedTask {
-	for _, v := range l.trunk.history.Verified() {
-		if oneline.Text(v.Task) == unit {
-			return v
-		}
-	}
-	return nil
+	return l.trunk.run.history.Task(unit).Verified
 }
 
 // proofs are of work that passed in a check slot.
@@ -118,21 +119,25 @@ type proofs struct {
 	proved map[journal.Key]bool // attempts whose work has
 }
 
-// doubted is the work of a unit if it was verified beside files that a check slot lacks, and has not passed in one since; else nil.
+// doubted is the work of a unit if it was verified beside files that a check slot lacks, and has not passed in one
+// since; else nil.
 func (t *proofs) doubted(unit string) *journal.VerifiedTask {
 	v := t.verified(unit)
-	if v == nil || v.Alone || t.trunk.config.FinalCheck == FinalOff || t.trunk.lanes.uncheckable || t.proved[journal.Key{Task: v.Task, Number: v.Attempt}] ||
-		t.trunk.history.Attempt(journal.Key{Task: v.Task, Number: v.Attempt}).Grade() == journal.Grade(verify.Accepted) {
+	if v == nil || v.Alone || t.trunk.run.config.FinalCheck == FinalOff || t.trunk.run.lanes.uncheckable ||
+		t.proved[journal.Key{Task: v.Task, Number: v.Attempt}] ||
+		t.trunk.run.history.Attempt(journal.Key{Task: v.Task, Number: v.Attempt}).Grade() == journal.Grade(
+			verify.Accepted) {
 		return nil
 	}
 	return v
 }
 
-// suspect reports whether a unit's work is checked in a check slot before the trunk takes it, even if nothing is merged. Between several slots that is
-// so for all: what others add to it would fail there with it.
+// suspect reports whether a unit's work is checked in a check slot before the trunk takes it, even if nothing is
+// merged. Between several slots that is so for all: what others add to it would fail there with it.
 func (t *proofs) suspect(unit string) bool {
 	v := t.doubted(unit)
-	return v != nil && (t.trunk.config.FinalCheck == FinalAttempt || t.trunk.config.Slots() > 1 || len(v.Hidden) > 0)
+	return v != nil && (t.trunk.run.config.FinalCheck == FinalAttempt || t.trunk.run.config.Slots() > 1 ||
+		len(v.Hidden) > 0)
 }
 
 // blame says whether a candidate fails in a check slot by itself.
@@ -154,7 +159,7 @@ func (t *proofs) blame(ctx context.Context, ln *lane, f *Fate, c Candidate) erro
 
 // doubts is doubted for the trunk's slow steps.
 func (t *proofs) doubts(unit string) (v *journal.VerifiedTask) {
-	t.trunk.say(func() {
+	t.trunk.run.say(func() {
 		if v = t.doubted(unit); v != nil {
 			was := *v
 			v = &was
@@ -165,7 +170,7 @@ func (t *proofs) doubts(unit string) (v *journal.VerifiedTask) {
 
 // prove says that the work of units has passed in a check slot. It is a slow step's.
 func (t *proofs) prove(units []string) {
-	t.trunk.say(func() {
+	t.trunk.run.say(func() {
 		for _, unit := range units {
 			if v := t.verified(unit); v != nil {
 				t.proved[journal.Key{Task: v.Task, Number: v.Attempt}] = true
@@ -177,8 +182,8 @@ func (t *proofs) prove(units []string) {
 // errTakenOut says that work was taken out of the trunk before a commit.
 var errTakenOut = errors.New("work that does not pass by itself was taken out, and is to be done again")
 
-// check looks at the state that a wave's commit is to have in a check slot, if some of it was verified beside other files only. The work with which
-// that fails leaves the trunk, and its attempt has failed.
+// check looks at the state that a wave's commit is to have in a check slot, if some of it was verified beside other
+// files only. The work with which that fails leaves the trunk, and its attempt has failed.
 func (w *waves) check(ctx context.Context, ln *lane, number int) error {
 	t := w.run.trunk
 	doubted := slices.DeleteFunc(slices.Clone(t.units), func(unit string) bool { return t.proofs.doubts(unit) == nil })
@@ -190,7 +195,7 @@ func (w *waves) check(ctx context.Context, ln *lane, number int) error {
 		return err
 	}
 	check := func(tree gitops.Tree, units []string) (res verify.Result, err error) {
-		if res, err = t.run(ctx, at, tree, units, verify.AtAttempt); err == nil && res.Cancelled {
+		if res, err = t.examine(ctx, at, tree, units, verify.AtAttempt); err == nil && res.Cancelled {
 			err = uncheckedError(fmt.Sprintf("wave %d is not committed: its check was stopped", number))
 		}
 		return res, err
@@ -233,7 +238,8 @@ func (w *waves) check(ctx context.Context, ln *lane, number int) error {
 			return &ChecksError{When: verify.AtWave, Wave: number, Result: res, Beside: besideOf(v.Beside)}
 		}
 	}
-	if err := w.takeOut(ctx, unit, was, &Fate{Unit: unit, Failure: &res, Beside: besideOf(files(v.Hidden, v.Beside))}); err != nil {
+	if err := w.takeOut(ctx, unit, was, &Fate{Unit: unit, Failure: &res,
+		Beside: besideOf(files(v.Hidden, v.Beside))}); err != nil {
 		return err
 	}
 	w.run.say(func() { w.tag.queue.passed, w.tag.queue.sched = 0, nil })
@@ -245,7 +251,8 @@ func (c *chain) newest(i int) bool {
 	return !slices.ContainsFunc(c.links[i+1:], func(l link) bool { return l.unit == c.links[i].unit })
 }
 
-// takeOut takes a unit's work out of the trunk, and where others' work cannot do without it, that too. was is the state before it came in.
+// takeOut takes a unit's work out of the trunk, and where others' work cannot do without it, that too. was is the
+// state before it came in.
 func (w *waves) takeOut(ctx context.Context, unit string, was gitops.Tree, why *Fate) error {
 	t, units := w.run.trunk, []string{unit}
 	at := slices.IndexFunc(t.links, func(l link) bool { return l.unit == unit && slices.Contains(t.units, unit) })
@@ -268,7 +275,8 @@ func (w *waves) takeOut(ctx context.Context, unit string, was gitops.Tree, why *
 	for _, id := range units {
 		fate := why
 		if id != unit {
-			fate = &Fate{Unit: id, Failure: why.Failure, Beside: "it builds on the work on task " + unit + ", which was taken out"}
+			fate = &Fate{Unit: id, Failure: why.Failure, Beside: "it builds on the work on task " + unit +
+				", which was taken out"}
 		}
 		if err := w.reopen(ctx, id, fate); err != nil {
 			return err
@@ -283,7 +291,8 @@ func (w *waves) reopen(ctx context.Context, id string, why *Fate) (err error) {
 	w.run.say(func() {
 		if v := w.run.trunk.proofs.verified(id); v != nil {
 			if task, ok := w.run.job.Graph.Task(v.Task); ok {
-				u = &unit{task: task, number: v.Attempt, base: gitops.Tree(v.Base), log: w.run.home.Log(w.run.state.ID, v.Task, v.Attempt), started: w.run.tools.Now()}
+				u = &unit{task: task, number: v.Attempt, base: gitops.Tree(v.Base),
+					log: w.run.home.Log(w.run.state.ID, v.Task, v.Attempt), started: w.run.tools.Now()}
 				u.res.Verdict, u.res.Work.After = verify.Verified, gitops.Tree(v.Tree)
 			}
 		}
@@ -295,8 +304,8 @@ func (w *waves) reopen(ctx context.Context, id string, why *Fate) (err error) {
 		return err
 	}
 	w.run.say(func() {
-		if err = w.tag.task.unfit(u, why); err == nil && w.run.history.Task(u.task.ID).Counted >= w.run.config.Scud.MaxIterationsPerTask {
-			err = w.tag.task.block(u)
+		if err = w.tag.task.unfit(u, why); err == nil {
+			_, err = w.tag.task.givesUp(u)
 		}
 	})
 	return err
@@ -307,9 +316,9 @@ func (w *waves) takenOut(ctx context.Context) error {
 	var lost []*journal.VerifiedTask
 	w.run.say(func() {
 		for _, v := range w.run.history.Verified() {
-			unit, out := oneline.Text(v.Task), false
+			out := false
 			for _, l := range w.run.trunk.links {
-				out = slices.Contains(l.out, unit) || out && l.unit != unit
+				out = slices.Contains(l.out, v.Task) || out && l.unit != v.Task
 			}
 			if out && !w.run.history.Task(v.Task).Open() {
 				lost = append(lost, v)
@@ -317,8 +326,8 @@ func (w *waves) takenOut(ctx context.Context) error {
 		}
 	})
 	for _, v := range lost {
-		unit := oneline.Text(v.Task)
-		if err := w.reopen(ctx, unit, &Fate{Unit: unit, Failure: &verify.Result{}, Beside: besideOf(files(v.Hidden, v.Beside))}); err != nil {
+		if err := w.reopen(ctx, v.Task, &Fate{Unit: v.Task, Failure: &verify.Result{},
+			Beside: besideOf(files(v.Hidden, v.Beside))}); err != nil {
 			return err
 		}
 	}
@@ -328,14 +337,15 @@ func (w *waves) takenOut(ctx context.Context) error {
 // check looks at what an iteration that passed is about to commit in a check slot.
 func (w *delivery) check(ctx context.Context, u *unit) error {
 	res := &u.res
-	if w.run.trunk == nil || !w.run.config.Git.AutoCommit || w.run.config.FinalCheck == FinalOff || res.Verify == nil || !res.Passed() || res.Work.Alone || res.Work.After == "" || res.Work.After == u.it.base {
+	if w.run.trunk == nil || !w.run.config.Git.AutoCommit || w.run.config.FinalCheck == FinalOff ||
+		res.Verify == nil || !res.Passed() || res.Work.Alone || res.Work.After == "" || res.Work.After == u.it.base {
 		return nil
 	}
 	ln, err := w.run.checks.checkLane(ctx, u.lane)
 	if err != nil || w.run.lanes.uncheckable {
 		return err
 	}
-	final, err := w.run.trunk.run(ctx, ln, res.Work.After, nil, verify.AtAttempt, verify.AtMerge, verify.AtWave)
+	final, err := w.run.trunk.examine(ctx, ln, res.Work.After, nil, verify.AtAttempt, verify.AtMerge, verify.AtWave)
 	if err == nil && !final.Passed {
 		if !final.Cancelled {
 			final.Why = besideOf(files(res.Work.Hidden, res.Work.Beside))

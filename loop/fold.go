@@ -20,7 +20,8 @@ type Candidate struct {
 	Suspect bool        // it was verified beside files that a check slot lacks
 }
 
-// Fate says what happened to a candidate: it was accepted, it conflicts, or verification fails with it. In the last two cases the chain is as before.
+// Fate says what happened to a candidate: it was accepted, it conflicts, or verification fails with it. In the last
+// two cases the chain is as before.
 type Fate struct {
 	Unit      string
 	Conflicts []gitops.Conflict
@@ -34,9 +35,9 @@ func (f *Fate) Accepted() bool { return len(f.Conflicts) == 0 && f.Failure == ni
 
 // Reason says in one line why a candidate was rejected.
 func (f *Fate) Reason() string {
-	with := "the work integrated meanwhile"
+	with, when := "the work merged meanwhile", ""
 	if len(f.After) > 0 {
-		with = "the work of " + oneline.List(f.After) + ", integrated meanwhile"
+		with, when = "the work of "+oneline.List(f.After), ", merged meanwhile"
 	}
 	switch {
 	case f.Accepted():
@@ -46,13 +47,13 @@ func (f *Fate) Reason() string {
 		for i, c := range f.Conflicts {
 			list[i] = c.String()
 		}
-		return "its changes conflict with " + with + ": " + oneline.List(list)
+		return "merge conflict with " + with + ": " + oneline.List(list)
 	case f.Beside != "":
 		return f.Beside
 	case len(f.After) == 0: // a check that no attempt runs alone
 		return f.Failure.Reason()
 	}
-	return "verification fails on its changes together with " + with
+	return "verification fails on its changes together with " + with + when
 }
 
 // Detail is what the next attempt learns: where the two conflict, or how the verification failed.
@@ -89,9 +90,9 @@ type folder struct {
 // verdicts holds the result of each verified state; nil means it passed.
 type verdicts map[gitops.Tree]*verify.Result
 
-// fold folds in candidates in the order in which they finished, and returns the fate of each. All that merge are verified together. Only if that
-// fails are they verified one by one, and those with which verification fails are left out. After an error the chain is as far as it was verified;
-// fold the candidates without a fate again.
+// fold folds in candidates in the order in which they finished, and returns the fate of each. All that merge are
+// verified together. Only if that fails are they verified one by one, and those with which verification fails are left
+// out. After an error the chain is as far as it was verified; fold the candidates without a fate again.
 func (g *folder) fold(ctx context.Context, batch []Candidate) ([]Fate, error) {
 	known := verdicts{g.tree: nil}
 	fates := make([]Fate, len(batch))

@@ -30,8 +30,8 @@ const (
 	GateCriteria = "criteria"
 )
 
-// NewGate returns the gate for these settings. Without a promise to look for it is nil: the first iteration that exits with status 0 is the last. A
-// spec too vague for the criteria gate is a *gate.VagueError.
+// NewGate returns the gate for these settings. Without a promise to look for it is nil: the first iteration that exits
+// with status 0 is the last. A spec too vague for the criteria gate is a *gate.VagueError.
 func NewGate(c Config) (Gate, error) {
 	switch c.Gate {
 	case "", GatePromise:
@@ -51,7 +51,8 @@ func NewGate(c Config) (Gate, error) {
 	return nil, fmt.Errorf("unknown gate %q: the gates are promise, status and criteria", c.Gate)
 }
 
-// statusLimits returns the limits of the status gate's breaker. "off" switches them all off; a number limits the iterations without progress.
+// statusLimits returns the limits of the status gate's breaker. "off" switches them all off; a number limits the
+// iterations without progress.
 func statusLimits(c *Config) gate.Limits {
 	l := gate.Limits{Cooldown: seconds(c.CooldownSecs), NoProgress: c.Breaker}
 	if c.Breaker < 0 {
@@ -92,14 +93,16 @@ func (w *gating) criteria() *gate.Criteria {
 	return c
 }
 
-// restore puts back the gate's state from when the loop stopped. The request itself comes from the settings: limits may be new, and the journal
-// holds no secrets.
+// restore puts back the gate's state from when the loop stopped. The request itself comes from the settings: limits
+// may be new, and the journal holds no secrets.
 func (w *gating) restore() error {
 	if s, ok := deciding(w.prompt.job.Gate).(*gate.Status); ok {
 		defer func(l gate.Limits) { s.Limits = l; s.Breaker.Begin(w.run.state.ID) }(s.Limits)
 	}
 	if c := w.criteria(); c != nil {
-		defer func(spec string, asked gate.Asked, freely bool) { c.Spec, c.Asked, c.Freely = spec, asked, freely }(c.Spec, c.Asked, c.Freely)
+		defer func(spec string, asked gate.Asked, freely bool) {
+			c.Spec, c.Asked, c.Freely = spec, asked, freely
+		}(c.Spec, c.Asked, c.Freely)
 		c.Asked = gate.Asked{} // decoding would append to its lists
 	}
 	if known := w.run.history.Prompt.Gate; len(known) > 0 && w.prompt.job.Gate != nil {
@@ -150,12 +153,12 @@ type asker interface {
 // PrecheckAgent makes the loop's own agent do the pre-check.
 const PrecheckAgent = "agent"
 
-// begin asks the gate whether an iteration may start: before the first one, and when the loop is resumed. A question that was open when the loop
-// stopped is still open.
+// begin asks the gate whether an iteration may start: before the first one, and when the loop is resumed. A question
+// that was open when the loop stopped is still open.
 //
-// An open circuit breaker ends the loop, which says when the breaker will be half-open; nothing waits for that without a person. A loop resumed after
-// the cooldown continues half-open, with one iteration that has to make progress; before the cooldown only with a person's yes. A breaker belongs to
-// its loop: a new loop starts with it closed.
+// An open circuit breaker ends the loop, which says when the breaker will be half-open; nothing waits for that without
+// a person. A loop resumed after the cooldown continues half-open, with one iteration that has to make progress;
+// before the cooldown only with a person's yes. A breaker belongs to its loop: a new loop starts with it closed.
 func (w *gating) begin(ln *lane) (*Outcome, error) {
 	a, ok := deciding(w.prompt.job.Gate).(asker)
 	if !ok {
@@ -166,7 +169,8 @@ func (w *gating) begin(ln *lane) (*Outcome, error) {
 		return nil, err
 	}
 	d := a.Begin(w.run.tools.Now())
-	if c := w.criteria(); c != nil && d.Gate == "precheck" && w.run.config.Precheck != "" && !(w.run.resumed && w.prompt.job.Yes) {
+	if c := w.criteria(); c != nil && d.Gate == "precheck" && w.run.config.Precheck != "" &&
+		!(w.run.resumed && w.prompt.job.Yes) {
 		check, err := w.precheck(w.run.stop.now, ln)
 		if err != nil {
 			return nil, err
@@ -229,7 +233,9 @@ func (w *gating) reply(question string) (yes, answered bool) {
 
 // spoke records what the gate says between iterations, and its state.
 func (w *gating) spoke(d gate.Decision) error {
-	e := &journal.Event{Type: journal.GateSpoke, Unit: journal.Unit{Iteration: w.run.history.Iteration}, Verdict: journal.Verdict(d.Kind), Reason: cmp.Or(d.Gate, d.Breaker), Message: d.Reason, Next: d.Prompt, Lines: eachLine(d.Show)}
+	e := &journal.Event{Type: journal.GateSpoke, Unit: journal.Unit{Iteration: w.run.history.Iteration},
+		Verdict: journal.Verdict(d.Kind), Reason: cmp.Or(d.Gate, d.Breaker), Message: d.Reason, Next: d.Prompt,
+		Lines: eachLine(d.Show)}
 	if d.Kind == gate.Ask && d.Question != "" {
 		e.Message = d.Question
 	}
@@ -270,7 +276,8 @@ func (w *gating) precheck(ctx context.Context, ln *lane) (gate.Check, error) {
 		}
 	}
 	if c.Precheck != PrecheckAgent {
-		res, err := ln.runner.Verify.Run(ctx, Timed(c, verify.Request{Label: "precheck", Command: c.Precheck, Dir: ln.ws.Dir(), Env: w.prompt.run.worker.input(u, "").Env,
+		res, err := ln.runner.Verify.Run(ctx, Timed(c, verify.Request{Label: "precheck", Command: c.Precheck,
+			Dir: ln.ws.Dir(), Env: w.prompt.run.worker.input(u, "").Env,
 			Log: u.log, Redact: w.run.tools.Redact}))
 		if err != nil {
 			return check, fmt.Errorf("run the pre-check: %w", err)
@@ -303,7 +310,8 @@ func (w *gating) leftAlone(ctx context.Context, ln *lane) error {
 	if err != nil || len(left.Changed) == 0 {
 		return err
 	}
-	return w.prompt.note(fmt.Sprintf("the pre-check changed files that it must not change, %d in all: %s", len(left.Changed), workspace.Paths(left.Changed)))
+	return w.prompt.note(fmt.Sprintf("the pre-check changed files that it must not change, %d in all: %s",
+		len(left.Changed), workspace.Paths(left.Changed)))
 }
 
 // endOf returns the end of what was printed.
@@ -401,8 +409,8 @@ func (w *gating) state() (json.RawMessage, error) {
 	return b, nil
 }
 
-// loopDir holds the state of the criteria loop for its agent and for other programs. The file's name is fixed, so only one criteria loop at a time
-// works in a folder. The file is a copy: the journal is the loop's own record.
+// loopDir holds the state of the criteria loop for its agent and for other programs. The file's name is fixed, so only
+// one criteria loop at a time works in a folder. The file is a copy: the journal is the loop's own record.
 const loopDir = ".loop"
 
 const maxLoopFile = 8 << 20
@@ -450,7 +458,8 @@ func LoopFileFree(h store.Home) error {
 type LoopFileError struct{ Loop string }
 
 func (e *LoopFileError) Error() string {
-	return fmt.Sprintf("loop %s is running and writes %s/state.json, which only one criteria loop at a time can have", e.Loop, loopDir)
+	return fmt.Sprintf("run %s is running and writes %s/state.json, which only one criteria loop at a time can have",
+		e.Loop, loopDir)
 }
 
 // Next is what to do about it.
@@ -483,7 +492,8 @@ func (w *gating) loopFileText(c *gate.Criteria) []byte {
 	return w.run.tools.Redact.Bytes(c.StateFile())
 }
 
-// writeLoopFile writes the state of a criteria loop for its agent and for other programs. An unwritable folder stops nothing, and is named.
+// writeLoopFile writes the state of a criteria loop for its agent and for other programs. An unwritable folder stops
+// nothing, and is named.
 func (w *gating) writeLoopFile() (notes []string) {
 	c := w.criteria()
 	if c == nil {
@@ -540,7 +550,8 @@ func (w *gating) endLoopFile(out *Outcome) error {
 }
 
 func dropsLoopFile(c Config, completed, cancelled bool) bool {
-	return c.Gate == GateCriteria && (cancelled && c.LoopState != LoopStateKeep || completed && c.LoopState == LoopStateDelete)
+	return c.Gate == GateCriteria && (cancelled && c.LoopState != LoopStateKeep || completed &&
+		c.LoopState == LoopStateDelete)
 }
 
 // removeLoopFile removes the file, and its folder if nothing else is in it.
@@ -557,7 +568,8 @@ func removeLoopFile(dir string) error {
 	if err != nil || len(others) > 1 || len(others) == 1 && others[0].Name() != ".gitignore" {
 		return nil
 	}
-	if b, err := plainfile.Read(dir, ignore, 1<<10); err != nil || strings.TrimSpace(string(b)) != strings.TrimSpace(ignoreAll) {
+	if b, err := plainfile.Read(dir, ignore, 1<<10); err != nil ||
+		strings.TrimSpace(string(b)) != strings.TrimSpace(ignoreAll) {
 		return nil
 	}
 	_ = os.Remove(ignore)             // at worst an empty

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"descartes/internal/config"
+	"descartes/config"
 	"descartes/internal/oneline"
 	"descartes/loop/journal"
 )
@@ -18,8 +18,10 @@ const maxHandoffTasks = 20
 func (w *tagWork) handoffText(out *Outcome) string {
 	var b strings.Builder
 	c := w.run.job.Graph.Counts()
-	fmt.Fprintf(&b, "## Where the loop over %s stopped\n\n", oneline.Text(w.run.state.Tag))
-	fmt.Fprintf(&b, "Loop %s stopped on %s: %s. %d of %d tasks are done", w.run.state.ID, w.run.tools.Now().Format(time.RFC1123Z), oneline.Text(cmp.Or(out.Message, out.Ending.Words())), c.Done, c.Total)
+	fmt.Fprintf(&b, "## Where the run over %s stopped\n\n", oneline.Text(w.run.state.Tag))
+	fmt.Fprintf(&b, "Run %s stopped on %s: %s. %d of %d tasks are done", w.run.state.ID,
+		w.run.tools.Now().Format(time.RFC1123Z), oneline.Text(cmp.Or(out.Message, out.Ending.Words())), c.Done,
+		c.Total)
 	if n := len(w.run.history.WaveCommits); n > 0 {
 		fmt.Fprintf(&b, "; the last commit is %.12s", w.run.history.WaveCommits[n-1].Commit)
 	}
@@ -39,10 +41,12 @@ func (w *tagWork) handoffText(out *Outcome) string {
 		}
 	}
 	w.handoffNext(&b)
-	fmt.Fprintf(&b, "\n### Continue\n\n    descartes resume --name %s%s\n", w.run.state.ID, more(out, w.run.config, w.run.config.Scud.MaxTotalIterations))
+	fmt.Fprintf(&b, "\n### Continue\n\n    descartes resume --name %s%s\n", w.run.state.ID,
+		more(out, w.run.config, w.run.config.Scud.MaxTotalIterations))
 	if len(w.run.history.Blocked()) > 0 {
 		fmt.Fprintf(&b, "    descartes answer %s%s --edit     # tell a blocked task's agent something\n    descartes resume --name %s --retry-blocked\n",
-			config.ShellWord(w.run.history.Blocked()[0].Task), config.ListFlags(w.run.state.Tag, w.run.config.Scud.TasksFile), w.run.state.ID)
+			config.ShellWord(w.run.history.Blocked()[0].Task),
+			config.ListFlags(w.run.state.Tag, w.run.config.Scud.TasksFile), w.run.state.ID)
 	}
 	return b.String()
 }
@@ -68,7 +72,7 @@ func (w *tagWork) handoffCurrent(b *strings.Builder) {
 	if id == "" {
 		return
 	}
-	fmt.Fprintf(b, "\n### Half done\n\n- %s %s", oneline.Text(id), oneline.Text(w.title(id)))
+	fmt.Fprintf(b, "\n### Half done\n\n- %s %s", oneline.Text(id), oneline.Text(w.run.job.title(id)))
 	if f := w.run.history.Task(id).Failure; f.Verdict != "" {
 		fmt.Fprintf(b, ": attempt %d %s (%s)", f.Attempt, oneline.Text(string(f.Verdict)), oneline.Text(f.Reason))
 		if words := lastWords(f.Result); words != "" {
@@ -90,7 +94,7 @@ func (w *tagWork) handoffNext(b *strings.Builder) {
 	}
 	b.WriteString("\n### Next\n\n")
 	for _, id := range ready[:min(maxHandoffTasks, len(ready))] {
-		fmt.Fprintf(b, "- %s %s\n", oneline.Text(id), oneline.Text(w.title(id)))
+		fmt.Fprintf(b, "- %s %s\n", oneline.Text(id), oneline.Text(w.run.job.title(id)))
 	}
 	if n := len(ready) - maxHandoffTasks; n > 0 {
 		fmt.Fprintf(b, "- and %d more\n", n)

@@ -7,8 +7,8 @@ import (
 	"descartes/loop/workspace"
 )
 
-// Gate is the rule that ends a prompt loop: one of package gate, as a pointer. Its state encodes to JSON, is recorded in the journal with each
-// iteration, and is restored when the loop is resumed.
+// Gate is the rule that ends a prompt loop: one of package gate, as a pointer. Its state encodes to JSON, is recorded
+// in the journal with each iteration, and is restored when the loop is resumed.
 type Gate interface {
 	Decide(gate.Facts) gate.Decision
 	Instructions() string
@@ -26,10 +26,11 @@ type Iteration struct {
 	Facts   gate.Facts
 	Watched bool // Facts.Changed is known
 
-	slot    *workspace.Slot // slot it runs in; nil: a folder without git
-	seen    bool            // a sandbox mounts the slot at the project's path
-	base    gitops.Tree     // the tree that its commit is compared with
-	owed    gitops.Tree     // the tree that what its commit leaves out is compared with, or ""
+	slot    *workspace.Slot          // slot it runs in; nil: a folder without git
+	seen    bool                     // a sandbox mounts the slot at the project's path
+	was     func(name string) []byte // a file as it was when the loop began; nil without git
+	base    gitops.Tree              // the tree that its commit is compared with
+	owed    gitops.Tree              // the tree that what its commit leaves out is compared with, or ""
 	edits   map[string]int
 	file    []byte // .loop/state.json as the agent left it
 	commit  string
@@ -55,19 +56,30 @@ func (it *Iteration) Seen(path string) string {
 	return it.At(path)
 }
 
+// Was is a file of the project as it was when the loop began; nil where it was not there, or there is no git.
+func (it *Iteration) Was(name string) []byte {
+	if it.was == nil {
+		return nil
+	}
+	return it.was(name)
+}
+
 // Rules are what differs between the kinds of prompt loops. Plain has none of its own.
 type Rules interface {
-	Before(*Iteration) *Outcome                // may the iteration begin? An outcome ends the run
-	About() string                             // the iteration's subject in one line, recorded with its start
-	Announce(*Iteration) []string              // lines shown to people before it
-	Compose(*Iteration) (text string, ok bool) // the prompt; not ok: use the settings' prompt with its iteration context
-	Checks(*Iteration) bool                    // whether to run the verify command after it
-	Facts(*Iteration) error                    // completes the facts for the gate
-	TakeBack(*Iteration) map[string][]byte     // after a failure: files below the project as they are kept, without what only success may claim
-	Fails(*Iteration) Failure                  // whether to repeat the iteration; failed work is not committed
-	Retries() int                              // how often one iteration is repeated after a failure
-	Apart() bool                               // commit its changes without those of earlier failed iterations
-	Subject(*Iteration) (line string)          // first line of the commit message; "": the settings' template
+	Before(*Iteration) *Outcome   // may the iteration begin? An outcome ends the run
+	About() string                // the iteration's subject in one line, recorded with its start
+	Announce(*Iteration) []string // lines shown to people before it
+	// the prompt; not ok: use the settings' prompt with its iteration context
+	Compose(*Iteration) (text string, ok bool)
+	Checks(*Iteration) bool     // whether to run the verify command after it
+	Own(*Iteration) []gate.Item // whose own checks it has to pass besides
+	Facts(*Iteration) error     // completes the facts for the gate
+	// after a failure: files below the project as they are kept, without what only success may claim
+	TakeBack(*Iteration) map[string][]byte
+	Fails(*Iteration) Failure         // whether to repeat the iteration; failed work is not committed
+	Retries() int                     // how often one iteration is repeated after a failure
+	Apart() bool                      // commit its changes without those of earlier failed iterations
+	Subject(*Iteration) (line string) // first line of the commit message; "": the settings' template
 }
 
 // Plain are the rules of a prompt that is repeated as it is.

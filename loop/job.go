@@ -14,12 +14,12 @@ import (
 	"syscall"
 	"time"
 
+	"descartes/config"
 	"descartes/gitops"
-	"descartes/internal/config"
 	"descartes/internal/plainfile"
-	"descartes/internal/receipt"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
+	"descartes/loop/receipt"
 	"descartes/loop/store"
 	"descartes/scheduler"
 	"descartes/specbuild"
@@ -42,28 +42,31 @@ type Job struct {
 	Config    Config
 	File      *tasks.File
 	Graph     *scheduler.Graph
-	Import    *plan.Document          // Start makes the task file from it; nil if there is a task file
-	Conflicts []tasks.Finding         // where the plan contradicts the task file
-	Ahead     map[string]tasks.Status // what the branch to commit to, which is not checked out, has of tasks that are pending in the list here
-	all       []tasks.Task            // as read; the file's own list changes with each save
-	plan      *plan.Document
-	checks    map[string]string           // which the plan beside the list has for its tasks
-	settings  string                      // digest of what descartes.yaml asks for, computed on first use
-	stories   map[string]*specbuild.Story // of a spec-kit list, by their marks
-	specs     []specbuild.File
-	beside    *specbuild.Beside // documents in the list's folder; nil: none
-	hand      string
-	answers   []store.Answer
-	more      map[string][]string // dependencies that only the plan states
+	Import    *plan.Document  // Start makes the task file from it; nil if there is a task file
+	Conflicts []tasks.Finding // where the plan contradicts the task file
+	// what the branch to commit to, which is not checked out, has of tasks that are pending in the list here
+	Ahead    map[string]tasks.Status
+	all      []tasks.Task // as read; the file's own list changes with each save
+	plan     *plan.Document
+	checks   map[string]string           // which the plan beside the list has for its tasks
+	settings string                      // digest of what descartes.yaml asks for, computed on first use
+	stories  map[string]*specbuild.Story // of a spec-kit list, by their marks
+	specs    []specbuild.File
+	beside   *specbuild.Beside // documents in the list's folder; nil: none
+	hand     string
+	answers  []store.Answer
+	more     map[string][]string // dependencies that only the plan states
 }
 
 const maxSpecFile = 4 << 20 // bytes of one spec file
 
-// Load reads the tag's task file, the plan and the spec files below root. It returns every problem it finds; the job is nil if there is no task list
-// to work with. The job's settings have the tag as the file names it, which may differ from Task Master's "master".
+// Load reads the tag's task file, the plan and the spec files below root. It returns every problem it finds; the job
+// is nil if there is no task list to work with. The job's settings have the tag as the file names it, which may differ
+// from Task Master's "master".
 func Load(root string, cfg Config) (*Job, []Problem) { return load(root, cfg, false) }
 
-// LoadOrImport is Load, but if no task file has the tag the tasks come from the plan: Start then makes the task file first.
+// LoadOrImport is Load, but if no task file has the tag the tasks come from the plan: Start then makes the task file
+// first.
 func LoadOrImport(root string, cfg Config) (*Job, []Problem) { return load(root, cfg, true) }
 
 func load(root string, cfg Config, imports bool) (*Job, []Problem) {
@@ -78,6 +81,11 @@ func load(root string, cfg Config, imports bool) (*Job, []Problem) {
 	}
 	if err := j.open(text, imports && err == nil); err != nil {
 		note(err, "")
+	}
+	if j.File != nil {
+		if j.answers, err = store.NewHome(root).Answers(j.File.Tag()); err != nil {
+			note(err, "fix it, or move it away: it has what was said with descartes answer")
+		}
 	}
 	if err := j.overlay(); err != nil {
 		note(err, "")
@@ -107,13 +115,11 @@ func load(root string, cfg Config, imports bool) (*Job, []Problem) {
 	for _, err := range bad {
 		note(err, "allow tests, checks, ci, secrets, all, or rules by their names")
 	}
-	if j.answers, err = store.NewHome(root).Answers(j.File.Tag()); err != nil {
-		note(err, "fix it, or move it away: it has what was said with descartes answer")
-	}
 	return j, problems
 }
 
-// survey returns how many candidates the tasks ask for at most, 0 for none, whether one asks for a proof, and which allow what there is not.
+// survey returns how many candidates the tasks ask for at most, 0 for none, whether one asks for a proof, and which
+// allow what there is not.
 func (j *Job) survey(list []tasks.Task) (candidates int, proves bool, bad []error) {
 	for i := range list {
 		t := &list[i]
@@ -165,10 +171,11 @@ func (j *Job) readStories() error {
 	return nil
 }
 
-// besideNames returns the documents that lie beside a tasks.md of spec-kit, OpenSpec or Kiro in the folder rel, most important first, and the
-// project-wide ones two folders above.
+// besideNames returns the documents that lie beside a tasks.md of spec-kit, OpenSpec or Kiro in the folder rel, most
+// important first, and the project-wide ones two folders above.
 func besideNames(rel string) []string {
-	names := []string{"spec.md", "requirements.md", "proposal.md", "plan.md", "design.md", "data-model.md", "research.md", "quickstart.md", "specs/*/spec.md", "contracts/*"}
+	names := []string{"spec.md", "requirements.md", "proposal.md", "plan.md", "design.md", "data-model.md",
+		"research.md", "quickstart.md", "specs/*/spec.md", "contracts/*"}
 	switch filepath.ToSlash(filepath.Dir(rel)) {
 	case "specs":
 		names = append(names, "../../.specify/memory/constitution.md")
@@ -197,7 +204,8 @@ func (j *Job) readBeside() {
 	for _, pattern := range besideNames(rel) {
 		paths, _ := filepath.Glob(filepath.Join(globQuote(dir), filepath.FromSlash(pattern)))
 		for _, path := range paths {
-			if fi, err := os.Lstat(path); err != nil || !fi.Mode().IsRegular() || path == own || len(b.Names) >= maxBesideFiles {
+			if fi, err := os.Lstat(path); err != nil || !fi.Mode().IsRegular() || path == own ||
+				len(b.Names) >= maxBesideFiles {
 				continue
 			}
 			name, err := filepath.Rel(j.Root, path)
@@ -279,9 +287,12 @@ func (j *Job) Spec(r SpecRequest) (specbuild.Spec, error) {
 	c := j.Config.Scud
 	r.Attempt = max(1, r.Attempt)
 	req := specbuild.Request{
-		Tag: j.File.Tag(), Task: *t, Parents: j.Graph.Parents(r.Task), Plan: j.plan, Story: j.stories[t.Story], Beside: j.beside,
-		Files: j.specs, Handoff: j.hand, Answers: j.answersTo(r.Task, r.Before), Promise: j.Config.CompletionPromise, Template: c.Spec.SpecTemplate, Budget: specbuild.Budget{Tokens: c.Spec.MaxSpecTokens, Cut: c.Spec.Cut},
-		Attempt: specbuild.Attempt{Number: r.Attempt, Max: cmp.Or(r.Of, j.Config.LastAttempt(t, r.Attempt-1, r.Counted)), Failure: r.Failure, CutShort: r.Cut},
+		Tag: j.File.Tag(), Task: *t, Parents: j.Graph.Parents(r.Task), Plan: j.plan, Story: j.stories[t.Story],
+		Beside: j.beside,
+		Files:  j.specs, Handoff: j.hand, Answers: j.answersTo(r.Task, r.Before), Promise: j.Config.CompletionPromise,
+		Template: c.Spec.SpecTemplate, Budget: specbuild.Budget{Tokens: c.Spec.MaxSpecTokens, Cut: c.Spec.Cut},
+		Attempt: specbuild.Attempt{Number: r.Attempt, Max: cmp.Or(r.Of,
+			j.Config.LastAttempt(t, r.Attempt-1, r.Counted)), Failure: r.Failure, CutShort: r.Cut},
 	}
 	if j.Config.Baseline == BaselineKnown {
 		req.Known = r.Known
@@ -312,7 +323,8 @@ func (j *Job) Spec(r SpecRequest) (specbuild.Spec, error) {
 
 // specChecks returns what decides, as a spec says it: one command, or several checks.
 func specChecks(checks []verify.Check) (command string, list []specbuild.Check) {
-	later := map[verify.When]string{verify.AtMerge: "on the work of several tasks together", verify.AtWave: "before the wave is committed", verify.AtEnd: "at the end of the run"}
+	later := map[verify.When]string{verify.AtMerge: "on the work of several tasks together",
+		verify.AtWave: "before the wave is committed", verify.AtEnd: "at the end of the run"}
 	for _, c := range checks {
 		if c.Name == "" {
 			return c.Run, nil
@@ -322,7 +334,8 @@ func specChecks(checks []verify.Check) (command string, list []specbuild.Check) 
 	return "", list
 }
 
-// Inputs returns what receipts record about a task: its description, its section of the plan and the project's settings, as they are now.
+// Inputs returns what receipts record about a task: its description, its section of the plan and the project's
+// settings, as they are now.
 func (j *Job) Inputs(id string) (in journal.Inputs) {
 	t, ok := j.Graph.Task(id)
 	if !ok {
@@ -370,7 +383,8 @@ func (j *Job) GoOn(there []tasks.Task) {
 		j.Ahead = map[string]tasks.Status{}
 	}
 	for _, t := range there {
-		if now, ok := j.Graph.Task(t.ID); ok && !now.Container() && offList(t.Status) && j.Graph.Status(t.ID) == tasks.Pending {
+		if now, ok := j.Graph.Task(t.ID); ok && !now.Container() && offList(t.Status) &&
+			j.Graph.Status(t.ID) == tasks.Pending {
 			j.Ahead[t.ID] = t.Status
 			j.Graph.SetStatus(t.ID, t.Status)
 		}
@@ -382,7 +396,7 @@ func (j *Job) Runnable() []string {
 	var out []string
 	for _, w := range j.Graph.Waves() {
 		for _, id := range w.Tasks {
-			if s, _ := j.Graph.State(id); s.Open() || s == scheduler.StateBlocked && j.Config.Scud.RetryBlocked {
+			if s := j.Graph.State(id); s.Open() || s == scheduler.StateBlocked && j.Config.Scud.RetryBlocked {
 				out = append(out, id)
 			}
 		}
@@ -401,7 +415,8 @@ func (j *Job) blockedTasks() []string {
 	return out
 }
 
-// CheckSpecs builds the spec of every task that may run. fits, which may be nil, says whether the agent accepts a prompt of n bytes.
+// CheckSpecs builds the spec of every task that may run. fits, which may be nil, says whether the agent accepts a
+// prompt of n bytes.
 func (j *Job) CheckSpecs(fits func(n int) error) []Problem {
 	var problems []Problem
 	for _, id := range j.Runnable() {
@@ -421,8 +436,8 @@ func (j *Job) CheckSpecs(fits func(n int) error) []Problem {
 	return problems
 }
 
-// ownPaths are the places, relative to the repository, where uncommitted changes never stop a loop: .scud, .descartes, the plan and the spec files,
-// and more.
+// ownPaths are the places, relative to the repository, where uncommitted changes never stop a loop: .scud, .descartes,
+// the plan and the spec files, and more.
 func (j *Job) ownPaths(repoRoot string, more ...string) []string {
 	out := []string{}
 	add := func(p string) {
@@ -456,8 +471,8 @@ func Foreign(paths, own []string) []string {
 	})
 }
 
-// open reads the task list and makes its graph. Dependencies that only the plan's text states are added; with imports, the plan replaces a missing
-// list.
+// open reads the task list and makes its graph. Dependencies that only the plan's text states are added; with imports,
+// the plan replaces a missing list.
 func (j *Job) open(text string, imports bool) error {
 	c := &j.Config.Scud
 	file, err := OpenTasks(j.Root, *c)
@@ -474,7 +489,7 @@ func (j *Job) open(text string, imports bool) error {
 		_, perr := p.Tasks()
 		switch {
 		case imports && perr != nil:
-			return fmt.Errorf("%s; no list can be made of the plan either: %w", err, perr)
+			return fmt.Errorf("%s; %w", err, perr)
 		case imports && p.Boxed():
 			c.TasksFile = c.PlanPath
 			if file, err = OpenTasks(j.Root, *c); err != nil {
@@ -512,7 +527,8 @@ func (j *Job) graph(list []tasks.Task) *scheduler.Graph {
 	for i := range list {
 		list[i].Verify = cmp.Or(list[i].Verify, j.checks[list[i].ID])
 	}
-	return scheduler.New(list, scheduler.Options{External: external, ExternalErr: why, OpenInDone: c.OpenInDone, More: j.more})
+	return scheduler.New(list, scheduler.Options{External: external, ExternalErr: why, OpenInDone: c.OpenInDone,
+		More: j.more})
 }
 
 // JobOf returns a job for a list that is not on disk, or differs from the one there.
@@ -550,7 +566,8 @@ func tasksPath(c *ScudConfig, root string) string {
 	return filepath.Join(root, c.TasksFile)
 }
 
-// overlay adds which tasks are blocked from the tag's last loop, if the task file has no word for that.
+// overlay adds which tasks are blocked from the tag's last loop, if the task file has no word for that. One that a
+// person has answered or accepted since is to be done.
 func (j *Job) overlay() error {
 	if j.File == nil || j.File.Holds(tasks.Blocked) {
 		return nil
@@ -565,16 +582,17 @@ func (j *Job) overlay() error {
 		return err
 	}
 	for _, b := range v.State.BlockedTasks {
-		if j.Graph.Status(b.Task.ID) == tasks.Pending {
+		if j.Graph.Status(b.Task.ID) == tasks.Pending && !j.answered(b.Task.ID, b.At) {
 			j.Graph.SetStatus(b.Task.ID, tasks.Blocked)
 		}
 	}
 	return nil
 }
 
-// otherTags looks up tasks of other tags in their own lists, each read once, and says why a list cannot be read. It tries a file named in the
-// settings first.
-func otherTags(root string, c ScudConfig) (external func(tag, id string) (tasks.Status, bool), why func(tag string) error) {
+// otherTags looks up tasks of other tags in their own lists, each read once, and says why a list cannot be read. It
+// tries a file named in the settings first.
+func otherTags(root string, c ScudConfig) (external func(tag, id string) (tasks.Status, bool),
+	why func(tag string) error) {
 	type list struct {
 		file *tasks.File
 		err  error
@@ -611,7 +629,8 @@ func otherTag(root string, c ScudConfig, tag string) (*tasks.File, error) {
 	if c.TasksFile != "" {
 		// A list without tags accepts any tag. Only a file with several tags can lack a tag that no file has.
 		var missing *tasks.NotFoundError
-		if _, err := tasks.OpenPath(tasksPath(&c, root), "?"); errors.As(err, &missing) && slices.Contains(missing.Known, tag) {
+		if _, err := tasks.OpenPath(tasksPath(&c, root), "?"); errors.As(err, &missing) &&
+			slices.Contains(missing.Known, tag) {
 			if f, err := tasks.OpenPath(tasksPath(&c, root), tag); err == nil {
 				return f, nil
 			}
@@ -639,15 +658,19 @@ func Check(ctx context.Context, j *Job, repo *gitops.Repo, opt StartOptions) []P
 	// A lock left by the killed agent of an unfinished loop is handled when that loop is resumed.
 	begins := old == nil && opt.Resume == ""
 	path, locked := repo.Locked(ctx)
-	for until := time.Now().Add(store.LockWait); begins && locked && time.Now().Before(until); path, locked = repo.Locked(ctx) { // by a run that moves the branch
+	// by a run that moves the branch
+	for until := time.Now().Add(store.LockWait); begins && locked && time.Now().Before(until); path,
+		locked = repo.Locked(ctx) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if begins && locked {
-		problems = append(problems, Problem{Message: path + " exists: git is at work here, or was killed in the middle of it",
-			Hint: "wait for it to end; if no git process runs any more, remove the file"})
+		problems = append(problems,
+			Problem{Message: path + " exists: git is at work here, or was killed in the middle of it",
+				Hint: "wait for it to end; if no git process runs any more, remove the file"})
 	}
 	if err := repo.CanMerge(); err != nil && j.Config.Slots() > 1 {
-		problems = append(problems, Problem{Message: err.Error(), Hint: "install a newer git, or run one agent at a time: -j 1", Err: err})
+		problems = append(problems, Problem{Message: err.Error(),
+			Hint: "install a newer git, or run one agent at a time: -j 1", Err: err})
 	}
 	return problems
 }
@@ -656,7 +679,7 @@ func Check(ctx context.Context, j *Job, repo *gitops.Repo, opt StartOptions) []P
 func NothingToDo(j *Job) (bool, error) {
 	done := 0
 	for _, id := range j.Graph.Leaves() {
-		switch s, _ := j.Graph.State(id); {
+		switch s := j.Graph.State(id); {
 		case s == "done":
 			done++
 		case !setAside(j.Graph.Status(id)):
@@ -702,9 +725,11 @@ func (j *Job) Faults() (list []string) {
 }
 
 func noneRunnable(j *Job) Problem {
-	e := &NothingRunsError{Tag: j.File.Tag(), Blocked: len(j.blockedTasks()), Held: j.Graph.Counts().Held, Faults: j.Faults()}
+	e := &NothingRunsError{Tag: j.File.Tag(), Blocked: len(j.blockedTasks()), Held: j.Graph.Counts().Held,
+		Faults: j.Faults()}
 	e.Faults = e.Faults[:min(3, len(e.Faults))]
-	p := Problem{Message: e.Error(), Hint: "descartes waves" + config.ListFlags(j.File.Tag(), j.Config.Scud.TasksFile) + " shows why", Err: e}
+	p := Problem{Message: e.Error(), Hint: "descartes waves" +
+		config.ListFlags(j.File.Tag(), j.Config.Scud.TasksFile) + " shows why", Err: e}
 	if e.Blocked > 0 {
 		p.Hint += "; --retry-blocked tries the blocked ones again"
 	}
@@ -720,7 +745,7 @@ func (j *Job) NotInSlots(ctx context.Context, repo *gitops.Repo) ([]string, erro
 	return Foreign(dirty, j.ownPaths(repo.Root())), nil
 }
 
-// Config is what a loop was asked to do; internal/config has each setting with its flag, key and default.
+// Config is what a loop was asked to do; config has each setting with its flag, key and default.
 type (
 	Config        = config.Config
 	RepeatConfig  = config.RepeatConfig
@@ -743,11 +768,16 @@ func Timed(c *Config, q verify.Request) verify.Request {
 
 // verifyDetail is a result of the verify command for its event.
 func verifyDetail(res verify.Result) *journal.Detail {
-	d := &journal.Detail{Checked: journal.Checked{Check: res.Name, Passed: res.Passed, Digest: res.Digest, Tries: res.Tries, Flaky: res.Flaky, Standing: res.Standing}, Exit: journal.Exit{Code: res.Code, Signal: res.Signal, TimedOut: res.TimedOut, Seconds: res.Duration.Seconds()}}
+	d := &journal.Detail{Checked: journal.Checked{Check: res.Name, Passed: res.Passed, Digest: res.Digest,
+		Tries: res.Tries, Flaky: res.Flaky, Standing: res.Standing},
+		Exit: journal.Exit{Code: res.Code, Signal: res.Signal, TimedOut: res.TimedOut,
+			Seconds: res.Duration.Seconds()}}
 	if t := res.Tests; t != nil {
-		d.Tests = &journal.Tests{Ran: t.Ran(), Failed: len(t.Failed), Skipped: len(t.Skipped) + t.Omitted, Known: res.Known, More: t.More}
+		d.Tests = &journal.Tests{Ran: t.Ran(), Failed: len(t.Failed), Skipped: len(t.Skipped) + t.Omitted,
+			Known: res.Known, More: t.More}
 		if c := res.Change; c != nil {
-			d.Tests.Fixed, d.Tests.Added, d.Tests.Extra, d.Tests.Broken, d.Tests.Gone = c.Fixed, c.Added, c.More, c.Broken, c.Gone
+			d.Tests.Fixed, d.Tests.Added, d.Tests.Extra, d.Tests.Broken, d.Tests.Gone = c.Fixed, c.Added, c.More,
+				c.Broken, c.Gone
 		}
 	}
 	return d
@@ -763,9 +793,11 @@ func DefaultTotalIterations(n int) int { return max(100, 3*n) }
 func usedUp(c *Config, now time.Time, cost journal.Cost) *Outcome {
 	switch {
 	case c.Deadline != nil && !now.Before(*c.Deadline):
-		return &Outcome{Ending: journal.DeadlinePast, Message: "the deadline " + c.Deadline.Format(time.RFC3339) + " has passed"}
+		return &Outcome{Ending: journal.DeadlinePast, Message: "the deadline " + c.Deadline.Format(time.RFC3339) +
+			" has passed"}
 	case c.MaxCostUSD > 0 && cost.USD != nil && *cost.USD >= c.MaxCostUSD:
-		return &Outcome{Ending: journal.CostReached, Message: "the agents cost " + cost.Dollars() + ", the limit is " + journal.Dollars(c.MaxCostUSD)}
+		return &Outcome{Ending: journal.CostReached, Message: "the agents cost " + cost.Dollars() + ", the limit is " +
+			journal.Dollars(c.MaxCostUSD)}
 	}
 	return nil
 }
@@ -773,8 +805,9 @@ func usedUp(c *Config, now time.Time, cost journal.Cost) *Outcome {
 // SettingsFile is the file with a project's settings.
 const SettingsFile = "descartes.yaml"
 
-// Protected are the paths that no attempt may change, be there a file or not. Nobody writes the fixed ones during a run: the settings, and lists that
-// would be read instead of the run's own. Of the others the run itself writes some; a folder ends in a slash. list is nil for a prompt.
+// Protected are the paths that no attempt may change, be there a file or not. Nobody writes the fixed ones during a
+// run: the settings, and lists that would be read instead of the run's own. Of the others the run itself writes some;
+// a folder ends in a slash. list is nil for a prompt.
 func Protected(c *Config, root string, list *tasks.File) (fixed, others []string) {
 	fixed = []string{filepath.Join(root, SettingsFile)}
 	if c.SettingsFile != "" && c.SettingsFile != fixed[0] {
@@ -799,17 +832,21 @@ func Protected(c *Config, root string, list *tasks.File) (fixed, others []string
 	return fixed, others
 }
 
-// noRoom says that a disk has too little room for another attempt, or returns "". On a full disk an attempt would fail for nothing.
+// noRoom says that a disk has too little room for another attempt, or returns "". On a full disk an attempt would fail
+// for nothing.
 func (l *lanes) noRoom() string {
 	if l.run.config.MinFreeDisk <= 0 || l.run.tools.Free == nil {
 		return ""
 	}
-	return Room(l.run.tools.Free, l.run.config.MinFreeDisk, l.run.root, filepath.Join(l.run.root, ".descartes"), l.run.tools.Pool)
+	return Room(l.run.tools.Free, l.run.config.MinFreeDisk, l.run.root, filepath.Join(l.run.root, ".descartes"),
+		l.run.tools.Pool)
 }
 
-// drop removes the slots of a run that ends because their disk is full: what agents left there would fill it at each resume.
+// drop removes the slots of a run that ends because their disk is full: what agents left there would fill it at each
+// resume.
 func (l *lanes) drop() (err error) {
-	if l.run.trunk == nil || l.run.tools.Free == nil || Room(l.run.tools.Free, max(l.run.config.MinFreeDisk, 1), l.run.tools.Pool) == "" {
+	if l.run.trunk == nil || l.run.tools.Free == nil || Room(l.run.tools.Free, max(l.run.config.MinFreeDisk, 1),
+		l.run.tools.Pool) == "" {
 		return nil
 	}
 	for _, ln := range l.all {
@@ -820,14 +857,17 @@ func (l *lanes) drop() (err error) {
 
 // DiskFull reports whether an error means a full disk; git only says so in words.
 func DiskFull(err error) bool {
-	return err != nil && (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || strings.Contains(strings.ToLower(err.Error()), syscall.ENOSPC.Error()))
+	return err != nil && (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) ||
+		strings.Contains(strings.ToLower(err.Error()), syscall.ENOSPC.Error()))
 }
 
-// Room says which folder's file system has too little room, or returns "". One that does not report its free space is ignored.
+// Room says which folder's file system has too little room, or returns "". One that does not report its free space is
+// ignored.
 func Room(free func(dir string) (int64, error), least int64, dirs ...string) string {
 	for _, dir := range dirs {
 		if n, err := free(dir); dir != "" && err == nil && n < least {
-			return fmt.Sprintf("%s free on the disk of %s, and an attempt needs at least %s", mebibytes(n), dir, mebibytes(least))
+			return fmt.Sprintf("%s free on the disk of %s, and an attempt needs at least %s", mebibytes(n), dir,
+				mebibytes(least))
 		}
 	}
 	return ""

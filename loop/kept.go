@@ -36,9 +36,10 @@ func (k *Kept) message(tag string) string {
 	id := oneline.Text(k.Task)
 	unfit := ""
 	if k.Unfit {
-		unfit = ", not integrated"
+		unfit = ", not merged"
 	}
-	fmt.Fprintf(&b, "%s: task %s attempt %d: %s%s\n\n%s\n\n", tag, id, k.Attempt, k.Verdict, unfit, oneline.Text(k.Reason))
+	fmt.Fprintf(&b, "%s: task %s attempt %d: %s%s\n\n%s\n\n", tag, id, k.Attempt, k.Verdict, unfit,
+		oneline.Text(k.Reason))
 	lines := strings.Split(strings.TrimRight(tail(k.Output, maxWords), "\n"), "\n")
 	if strings.TrimSpace(k.Output) != "" {
 		for _, line := range lines[max(0, len(lines)-maxKeptLines):] {
@@ -46,7 +47,8 @@ func (k *Kept) message(tag string) string {
 		}
 		b.WriteString("\n")
 	}
-	fmt.Fprintf(&b, "Descartes-Loop: %s\nDescartes-Task: %s\nDescartes-Attempt: %d\nDescartes-Verdict: %s\n", k.Loop, id, k.Attempt, k.Verdict)
+	fmt.Fprintf(&b, "Descartes-Loop: %s\nDescartes-Task: %s\nDescartes-Attempt: %d\nDescartes-Verdict: %s\n", k.Loop,
+		id, k.Attempt, k.Verdict)
 	if k.Unfit {
 		b.WriteString(keptUnfit + "\n")
 	}
@@ -89,7 +91,8 @@ func (k *Kept) verified() int {
 	return 0
 }
 
-// tellEarlier adds to the request for a task's first attempt in a loop the result of its last attempt in an earlier loop.
+// tellEarlier adds to the request for a task's first attempt in a loop the result of its last attempt in an earlier
+// loop.
 func (r *SpecRequest) tellEarlier(refs []gitops.Ref, tag, loop string) {
 	if r.Attempt > 1 || r.Failure != nil {
 		return
@@ -98,14 +101,17 @@ func (r *SpecRequest) tellEarlier(refs []gitops.Ref, tag, loop string) {
 	var ref gitops.Ref
 	for _, one := range refs {
 		k, ok := ReadKept(one, tag, r.Task)
-		if !ok || k.Loop == loop || k.Verdict == string(verify.Cancelled) || k.Verdict == string(verify.Limited) || !r.Before.IsZero() && one.When.After(r.Before) {
+		if !ok || k.Loop == loop || k.Verdict == string(verify.Cancelled) || k.Verdict == string(verify.Limited) ||
+			!r.Before.IsZero() && one.When.After(r.Before) {
 			continue
 		}
-		if cmp.Or(one.When.Compare(ref.When), k.verified()-last.verified(), k.Attempt-last.Attempt) > 0 { // times are in seconds
+		// times are in seconds
+		if cmp.Or(one.When.Compare(ref.When), k.verified()-last.verified(), k.Attempt-last.Attempt) > 0 {
 			last, ref = k, one
 		}
 	}
 	if ref.Name != "" && last.verified() == 0 {
-		r.Failure = &specbuild.Failure{Attempt: last.Attempt, Verdict: last.Verdict, Unfit: last.Unfit, Reason: strings.TrimPrefix(last.Reason, journal.NotIntegrated), Output: last.Output, Ref: ref.Name}
+		r.Failure = &specbuild.Failure{Attempt: last.Attempt, Verdict: last.Verdict, Unfit: last.Unfit,
+			Reason: strings.TrimPrefix(last.Reason, journal.NotIntegrated), Output: last.Output, Ref: ref.Name}
 	}
 }

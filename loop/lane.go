@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -83,7 +84,8 @@ func (l *Loop) holds() gitops.Tree {
 	return l.trunk.tree
 }
 
-// open makes the lanes, one per slot, or one for a folder without git, and does what comes before the first unit. An outcome ends the run. It is slow.
+// open makes the lanes, one per slot, or one for a folder without git, and does what comes before the first unit. An
+// outcome ends the run. It is slow.
 func (l *lanes) open(ctx context.Context) (out *Outcome, err error) {
 	l.openLab()
 	n := 1 // each iteration waits for the one before
@@ -96,6 +98,7 @@ func (l *lanes) open(ctx context.Context) (out *Outcome, err error) {
 	default:
 		err = l.openFolder(ctx)
 	}
+	err = errors.Join(err, l.mask())
 	if err == nil && l.run.trunk != nil {
 		err = l.run.trunk.resume(ctx)
 	}
@@ -113,10 +116,29 @@ func (l *lanes) open(ctx context.Context) (out *Outcome, err error) {
 	return l.run.work.recover()
 }
 
+// mask overwrites secrets in all logs of the run: the process that was to do so when a command ended may have been
+// killed, and the journal does not say which commands it left, besides those of attempts. A new run has none.
+func (l *lanes) mask() (err error) {
+	for _, dir := range []string{filepath.Join(l.run.home.Run(l.run.state.ID), "logs"),
+		l.run.home.Private(l.run.state.ID)} {
+		walked := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.Type().IsRegular() && filepath.Ext(path) == ".log" {
+				_, err = l.run.tools.Redact.Log(path, 0, 0)
+			}
+			return err
+		})
+		if !errors.Is(walked, fs.ErrNotExist) {
+			err = errors.Join(err, walked)
+		}
+	}
+	return err
+}
+
 // openFolder makes the lane of a folder without git.
 func (l *lanes) openFolder(ctx context.Context) error {
 	ws := workspace.NewFolder(l.run.tools.FS, l.run.root, l.run.dir, l.run.fixed)
-	l.all = []*lane{{ws: ws, runner: l.runner(l.run.tools.Agent, l.run.tools.Verify, l.run.home.SlotFiles("", l.run.state.ID, 0))}}
+	l.all = []*lane{{ws: ws, runner: l.runner(l.run.tools.Agent, l.run.tools.Verify,
+		l.run.home.SlotFiles("", l.run.state.ID, 0))}}
 	if open := l.run.history.Prompt.Open; open != nil {
 		return l.run.work.killed(ctx, l.all[0], open)
 	}
@@ -124,7 +146,8 @@ func (l *lanes) openFolder(ctx context.Context) error {
 }
 
 func (l *lanes) runner(a attempt.Agent, v attempt.Verifier, dir string) *attempt.Runner {
-	r := &attempt.Runner{Agent: a, Verify: v, Redact: l.run.tools.Redact, Dir: dir, Looks: l.run.tools.Looks, Repo: l.run.tools.Repo}
+	r := &attempt.Runner{Agent: a, Verify: v, Redact: l.run.tools.Redact, Dir: dir, Looks: l.run.tools.Looks,
+		Repo: l.run.tools.Repo}
 	if l.lab != nil {
 		r.Lab, r.Below = l.lab, "."
 		if rel, err := filepath.Rel(l.run.tools.Repo.Root(), l.run.dir); err == nil {
@@ -140,7 +163,9 @@ func (l *lanes) openSlots(ctx context.Context, n int) error {
 	o.Run = func(_ context.Context, s *workspace.Slot) error { return l.setUp(s) }
 	o.Shut, o.Say, o.Here = l.run.config.Confined(), l.run.Warn, l.run.tools.Here
 	if l.run.branch != "" {
-		if err := l.run.locks.inTree(ctx, func() error { return l.run.tools.Repo.TakeBranch(ctx, l.run.branch, o.Here, written(l.run)) }); err != nil {
+		if err := l.run.locks.inTree(ctx, func() error {
+			return l.run.tools.Repo.TakeBranch(ctx, l.run.branch, o.Here, written(l.run))
+		}); err != nil {
 			return gitErr("take the branch "+l.run.branch, err)
 		}
 	}
@@ -219,7 +244,9 @@ func (l *lanes) openHere(ctx context.Context) error {
 // pool says how to make the project's slots.
 func (l *lanes) pool() workspace.PoolOptions {
 	c := &l.run.config.Pool
-	return workspace.PoolOptions{Repo: l.run.tools.Repo, Loop: l.run.state.ID, FS: l.run.tools.FS, Place: l.run.tools.Pool, Root: l.run.root, Dir: l.run.dir, Shown: l.run.tools.Shown, Fixed: l.run.fixed, Fresh: c.Fresh, MaxCopy: c.MaxCopy, Keep: c.Keep,
+	return workspace.PoolOptions{Repo: l.run.tools.Repo, Loop: l.run.state.ID, FS: l.run.tools.FS,
+		Place: l.run.tools.Pool, Root: l.run.root, Dir: l.run.dir, Shown: l.run.tools.Shown, Fixed: l.run.fixed,
+		Fresh: c.Fresh, MaxCopy: c.MaxCopy, Keep: c.Keep,
 		Setup: c.Setup}
 }
 
@@ -229,7 +256,9 @@ func (l *lanes) openLab() {
 		return
 	}
 	log := l.run.home.NamedLog(l.run.state.ID, "setup-lab")
-	l.lab = lab.New(lab.Options{Pool: l.pool(), Files: filepath.Join(l.run.home.Private(l.run.state.ID), "lab"), Log: log, Shown: l.run.relative(log), Redact: l.run.tools.Redact, Setup: seconds(l.run.config.Pool.SetupTimeout),
+	l.lab = lab.New(lab.Options{Pool: l.pool(), Files: filepath.Join(l.run.home.Private(l.run.state.ID), "lab"),
+		Log: log, Shown: l.run.relative(log), Redact: l.run.tools.Redact,
+		Setup: seconds(l.run.config.Pool.SetupTimeout),
 		Start: func(s *workspace.Slot, dir string) (attempt.Verifier, func() error, error) {
 			_, v, end, err := l.run.tools.Slot(s, dir)
 			return v, end, err
@@ -240,7 +269,8 @@ func (l *lanes) openLab() {
 // CheckLab returns what keeps the lab from running what the settings ask for; repo may be nil.
 func CheckLab(ctx context.Context, root string, c *Config, repo *gitops.Repo) []Problem {
 	if c.Holdout.Dir != "" && c.Holdout.Run == "" {
-		return []Problem{{Message: "holdout.dir is set without holdout.run: nothing would run the checks in it", Hint: "name the command in descartes.yaml, or leave holdout out"}}
+		return []Problem{{Message: "holdout.dir is set without holdout.run: nothing would run the checks in it",
+			Hint: "name the command in descartes.yaml, or leave holdout out"}}
 	}
 	if !c.NeedsLab() {
 		return nil
@@ -256,21 +286,28 @@ func CheckLab(ctx context.Context, root string, c *Config, repo *gitops.Repo) []
 	switch inside, ierr := filepath.Rel(repo.Root(), dir); {
 	case h.Run == "":
 	case h.Dir == "":
-		problems = append(problems, Problem{Message: "holdout.run is set without holdout.dir", Hint: "name the folder of the checks in descartes.yaml, so that it can be hidden"})
+		problems = append(problems, Problem{Message: "holdout.run is set without holdout.dir",
+			Hint: "name the folder of the checks in descartes.yaml, so that it can be hidden"})
 	case err != nil || !fi.IsDir():
-		problems = append(problems, Problem{Message: "holdout.dir " + oneline.Text(h.Dir) + " is not a folder", Hint: "name one outside the project, with the checks in it"})
+		problems = append(problems, Problem{Message: "holdout.dir " + oneline.Text(h.Dir) + " is not a folder",
+			Hint: "name one outside the project, with the checks in it"})
 	case rerr == nil && rel != ".." && !strings.HasPrefix(rel, "../"):
-		problems = append(problems, Problem{Message: "holdout.dir " + oneline.Text(h.Dir) + " contains the project itself", Hint: "move the checks into their own folder"})
+		problems = append(problems, Problem{Message: "holdout.dir " + oneline.Text(h.Dir) +
+			" contains the project itself", Hint: "move the checks into their own folder"})
 	case ierr != nil || inside == ".." || strings.HasPrefix(inside, "../"): // inside the project, as it should be
 	case !c.Confined():
-		problems = append(problems, Problem{Message: "holdout.dir " + oneline.Text(h.Dir) + " is in the project, and nothing hides it without a sandbox", Hint: "move it out of the project"})
+		problems = append(problems, Problem{Message: "holdout.dir " + oneline.Text(h.Dir) +
+			" is in the project, and nothing hides it without a sandbox", Hint: "move it out of the project"})
 	default:
 		ignored, err := repo.Ignored(ctx)
 		if err != nil {
 			return append(problems, Problem{Message: err.Error(), Err: err})
 		}
-		if path := filepath.ToSlash(inside) + "/"; !slices.ContainsFunc(ignored, func(i string) bool { return strings.HasSuffix(i, "/") && strings.HasPrefix(path, i) }) {
-			problems = append(problems, Problem{Message: "holdout.dir " + oneline.Text(h.Dir) + " is in the project, and git does not ignore it", Hint: "move it out of the project, or add it to .gitignore"})
+		if path := filepath.ToSlash(inside) + "/"; !slices.ContainsFunc(ignored,
+			func(i string) bool { return strings.HasSuffix(i, "/") && strings.HasPrefix(path, i) }) {
+			problems = append(problems, Problem{Message: "holdout.dir " + oneline.Text(h.Dir) +
+				" is in the project, and git does not ignore it",
+				Hint: "move it out of the project, or add it to .gitignore"})
 		}
 	}
 	return problems
@@ -318,22 +355,24 @@ func (l *lanes) close() (err error) {
 	return err
 }
 
-// leave gives the project's own folder back at the branch's commit, keeps the trunk, and says where the commits are. An attempt that a resumed run
-// finishes stays as it is, and so does what somebody edited meanwhile. It is slow.
+// leave gives the project's own folder back at the branch's commit, keeps the trunk, and says where the commits are.
+// An attempt that a resumed run finishes stays as it is, and so does what somebody edited meanwhile. It is slow.
 func (l *closing) leave(ctx context.Context, out *Outcome) (err error) {
 	if out.Ending == journal.DiskFull {
 		err = l.run.lanes.drop()
 	}
 	if l.run.tools.Here && len(l.run.lanes.all) > 0 && len(l.run.history.Left()) == 0 {
 		lerr := l.run.lanes.all[0].slot.Leave(ctx)
-		if _, edited := errors.AsType[*gitops.EditedError](lerr); lerr != nil && !(edited && out.Ending == journal.Paused) {
+		if _, edited := errors.AsType[*gitops.EditedError](lerr); lerr != nil &&
+			!(edited && out.Ending == journal.Paused) {
 			err = errors.Join(err, l.run.Warn("this folder stays as it is: "+lerr.Error()))
 		}
 	}
 	if l.run.trunk == nil {
 		return err
 	}
-	err = errors.Join(err, l.run.trunk.leaveTrunk(ctx), l.run.saveFiles()) // a list with new statuses is among what is in the way of a merge
+	// a list with new statuses is among what is in the way of a merge
+	err = errors.Join(err, l.run.trunk.leaveTrunk(ctx), l.run.saveFiles())
 	out.Branch, out.Commits = l.run.trunk.elsewhere(ctx), l.run.trunk.made(ctx)
 	if out.Branch != "" || len(l.run.trunk.units) > 0 {
 		out.Merging = l.run.tools.Repo.Merging(ctx, cmp.Or(out.Branch, l.run.trunk.ref))
@@ -341,7 +380,8 @@ func (l *closing) leave(ctx context.Context, out *Outcome) (err error) {
 	return err
 }
 
-// setUp runs the set-up command in a slot. For an attempt, whatever asks the run to stop ends it: it can simply be done again.
+// setUp runs the set-up command in a slot. For an attempt, whatever asks the run to stop ends it: it can simply be
+// done again.
 func (l *lanes) setUp(slot *workspace.Slot) error {
 	var ln *lane
 	if l.run.say(func() { ln = l.of(slot) }); ln == nil {
@@ -352,7 +392,8 @@ func (l *lanes) setUp(slot *workspace.Slot) error {
 		ctx = l.run.stop.soon()
 	}
 	log := l.run.home.NamedLog(l.run.state.ID, fmt.Sprintf("setup-%d", slot.Number))
-	return lab.SetUp(ctx, ln.runner.Verify, slot, lab.Setup{Command: l.run.config.Pool.Setup, Log: log, Shown: l.run.relative(log), Redact: l.run.tools.Redact, Timeout: seconds(l.run.config.Pool.SetupTimeout)})
+	return lab.SetUp(ctx, ln.runner.Verify, slot, lab.Setup{Command: l.run.config.Pool.Setup, Log: log,
+		Shown: l.run.relative(log), Redact: l.run.tools.Redact, Timeout: seconds(l.run.config.Pool.SetupTimeout)})
 }
 
 // stoppedError says what a request to stop at once interrupted.

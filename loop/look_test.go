@@ -18,8 +18,8 @@ func looking(name string, at func(s *attempt.Subject) *attempt.Objection) attemp
 		At: func(_ context.Context, s *attempt.Subject) (*attempt.Objection, error) { return at(s), s.Working() }}
 }
 
-// An attempt that passed its verification fails where a look objects. The next one hears why, later looks are not asked, and the journal tells
-// which looked, what they said and what their agents cost.
+// An attempt that passed its verification fails where a look objects. The next one hears why, later looks are not
+// asked, and the journal tells which looked, what they said and what their agents cost.
 func TestLookObjects(t *testing.T) {
 	w := newWorld(t, `{"tag": "x", "tasks": [{"id": 1, "title": "One", "status": "pending"}]}`)
 	var prompts, order []string
@@ -45,7 +45,9 @@ func TestLookObjects(t *testing.T) {
 			if err := s.Note("one.txt is\nodd"); err != nil {
 				t.Error(err)
 			}
-			if res, err := s.Consult(t.Context(), attempt.Question{Who: "asker", Among: []attempt.With{{Backend: s.Input.Backend}}, Prompt: "is it good?"}); err != nil || res.Final != "no" {
+			if res, err := s.Consult(t.Context(), attempt.Question{Who: "asker",
+				Among: []attempt.With{{Backend: s.Input.Backend}}, Prompt: "is it good?"}); err != nil ||
+				res.Final != "no" {
 				t.Errorf("it said %+v, %v", res, err)
 			}
 			if len(order) == 1 {
@@ -61,7 +63,9 @@ func TestLookObjects(t *testing.T) {
 	if !slices.Equal(order, []string{"first", "first", "second"}) {
 		t.Errorf("looked in the order %v", order)
 	}
-	if len(prompts) != 2 || !strings.Contains(prompts[1], "(it is too short)") || !strings.Contains(prompts[1], "The verify command passed, and the first says:") || !strings.Contains(prompts[1], "one.txt has 2 bytes") {
+	if len(prompts) != 2 || !strings.Contains(prompts[1], "(it is too short)") ||
+		!strings.Contains(prompts[1], "The verify command passed, and the first says:") ||
+		!strings.Contains(prompts[1], "one.txt has 2 bytes") {
 		t.Errorf("the second attempt was not told why: %q", prompts)
 	}
 	var ends []*journal.Event
@@ -70,8 +74,10 @@ func TestLookObjects(t *testing.T) {
 			ends = append(ends, &events[i])
 		}
 	}
-	if len(ends) != 2 || ends[0].Verdict != journal.Failed || ends[0].Detail.Objector() != "first" || ends[0].Detail.Output != "one.txt has 2 bytes" || ends[0].Detail.Looks[0].Said[0] != "one.txt is odd" ||
-		ends[0].Detail.Looks[0].Said[1] != "the asker changed files, which were put back: one.txt" || ends[1].Verdict != journal.Verified || ends[1].Detail.Objector() != "" || len(ends[1].Detail.Looks) != 2 {
+	if len(ends) != 2 || ends[0].Verdict != journal.Failed || ends[0].Detail.Objector() != "first" ||
+		ends[0].Detail.Output != "one.txt has 2 bytes" || ends[0].Detail.Looks[0].Said[0] != "one.txt is odd" ||
+		ends[0].Detail.Looks[0].Said[1] != "the asker changed files, which were put back: one.txt" ||
+		ends[1].Verdict != journal.Verified || ends[1].Detail.Objector() != "" || len(ends[1].Detail.Looks) != 2 {
 		t.Errorf("the attempts ended with %+v", ends)
 	}
 	s := journal.Fold(events)
@@ -104,11 +110,15 @@ func TestLookAsks(t *testing.T) {
 func TestLookOnlyAtVerified(t *testing.T) {
 	w := newWorld(t, `{"tag": "x", "tasks": [{"id": 1, "title": "One", "status": "pending"}]}`)
 	w.agent = func(agent.Request, map[string]string) agent.Result { return agent.Result{End: agent.Finished} }
-	w.looks = []attempt.Look{looking("guard", func(*attempt.Subject) *attempt.Objection { t.Error("looked"); return nil })}
+	w.looks = []attempt.Look{looking("guard", func(*attempt.Subject) *attempt.Objection {
+		t.Error("looked")
+		return nil
+	})}
 	w.mustRun(StartOptions{}, journal.TasksBlocked)
 }
 
-// To the gate of a prompt an objection is a failed verification: the promise does not count, and the next iteration hears why.
+// To the gate of a prompt an objection is a failed verification: the promise does not count, and the next iteration
+// hears why.
 func TestLookAtIteration(t *testing.T) {
 	w := newPromptWorld(t)
 	var prompts []string

@@ -27,17 +27,18 @@ import (
 	"descartes/tasks"
 )
 
-// Tools are what a run works with. Redact, Free, Observe, Accounts, Sleep, Withheld, Code and Ask are optional; Repo is nil for a prompt
-// without git.
+// Tools are what a run works with. Redact, Free, Observe, Accounts, Sleep, Withheld, Code and Ask are optional; Repo
+// is nil for a prompt without git.
 type Tools struct {
-	Repo    *gitops.Repo
-	Agent   attempt.Agent
-	Verify  attempt.Verifier
-	FS      atomicfile.FS
-	Now     func() time.Time                // gitops.Now: file times are compared with it
-	Redact  *redact.Redactor                // secrets never to print, record or commit; nil: none
-	Free    func(dir string) (int64, error) // free bytes on a folder's disk; nil: not checked
-	Observe func(journal.Event)             // called with each event after it is written, in order; the run waits for it
+	Repo   *gitops.Repo
+	Agent  attempt.Agent
+	Verify attempt.Verifier
+	FS     atomicfile.FS
+	Now    func() time.Time                // gitops.Now: file times are compared with it
+	Redact *redact.Redactor                // secrets never to print, record or commit; nil: none
+	Free   func(dir string) (int64, error) // free bytes on a folder's disk; nil: not checked
+	// called with each event after it is written, in order; the run waits for it
+	Observe func(journal.Event)
 
 	Looks   []attempt.Look  // further checks of work that passed the verify command
 	Refused func() []string // hosts the sandbox refused since the last call; nil: unknown
@@ -51,38 +52,41 @@ type Tools struct {
 
 	Ask func(ctx context.Context, question string) (yes, answered bool) // asks a person; nil: nobody is there
 
-	// Slot makes the agents and the verify command of a slot, and what ends their processes; dir is for their files. Shown says that a sandbox mounts
-	// a slot at the project's own path.
+	// Slot makes the agents and the verify command of a slot, and what ends their processes; dir is for their files.
+	// Shown says that a sandbox mounts a slot at the project's own path.
 	Slot  func(s *workspace.Slot, dir string) (attempt.Agent, attempt.Verifier, func() error, error)
 	Shown bool
-	Here  bool     // attempts run in the project's own folder, one at a time, as the one slot
-	Pool  string   // the folder with the project's slots
-	Named []string // files that specs name, from the repository's top on: attempts have them as they are in the user's tree
+	Here  bool   // attempts run in the project's own folder, one at a time, as the one slot
+	Pool  string // the folder with the project's slots
+	// files that specs name, from the repository's top on: attempts have them as they are in the user's tree
+	Named []string
 
 	Away Away // runs a tag's attempts on other machines; nil: they run here
 }
 
 // Away runs attempts on other machines. It is safe for concurrent use.
 type Away interface {
-	// Run runs an attempt and reports its steps in order; cancelling ctx interrupts it. For an order that a killed run had given before, it returns
-	// the result of that one. An attempt that no machine could finish comes back as cancelled.
+	// Run runs an attempt and reports its steps in order; cancelling ctx interrupts it. For an order that a killed run
+	// had given before, it returns the result of that one. An attempt that no machine could finish comes back as
+	// cancelled.
 	Run(ctx context.Context, o Order, observe func(*attempt.Step) error) (attempt.Result, error)
 }
 
 // Order is an attempt for another machine. It survives JSON.
 type Order struct {
-	Loop  string          `json:"loop"`
-	Tag   string          `json:"tag"`
-	Task  string          `json:"task"`
-	Title string          `json:"title,omitempty"`
-	Wave  int             `json:"wave"`
-	Rank  string          `json:"rank,omitempty"` // the task's priority
-	Try   int             `json:"try"`            // number of the attempt within the loop
-	Slot  int             `json:"-"`              // it has another attempt only when the journal has the end of this one
-	Again bool            `json:"-"`              // an earlier run gave the same order
-	Ref   string          `json:"-"`              // of such an order: the ref of the reports that the journal has
-	Steps int             `json:"-"`              // and their number
-	Told  bool            `json:"-"`              // they tell how its agent ended
+	Loop  string `json:"loop"`
+	Tag   string `json:"tag"`
+	Task  string `json:"task"`
+	Title string `json:"title,omitempty"`
+	Wave  int    `json:"wave"`
+	Rank  string `json:"rank,omitempty"` // the task's priority
+	Try   int    `json:"try"`            // number of the attempt within the loop
+	// it has another attempt only when the journal has the end of this one
+	Slot  int             `json:"-"`
+	Again bool            `json:"-"` // an earlier run gave the same order
+	Ref   string          `json:"-"` // of such an order: the ref of the reports that the journal has
+	Steps int             `json:"-"` // and their number
+	Told  bool            `json:"-"` // they tell how its agent ended
 	At    gitops.Head     `json:"at"`
 	Start workspace.Start `json:"start"`
 	Input attempt.Input   `json:"input"`
@@ -123,7 +127,10 @@ func OutcomeOf(e *journal.Event) Outcome {
 // end returns the event that ends a run.
 func (l *closing) end(out *Outcome, word string, totals journal.Totals) *journal.Event {
 	totals.Cost = l.run.history.Cost
-	e := &journal.Event{Type: journal.LoopFinished, Reason: word, Message: out.Message, Detail: &journal.Detail{Exit: journal.Exit{End: string(out.Ending)}, Closing: journal.Closing{Totals: &totals, Unpushed: out.Unpushed, Merging: out.Merging, Commits: out.Commits}},
+	e := &journal.Event{Type: journal.LoopFinished, Reason: word, Message: out.Message,
+		Detail: &journal.Detail{Exit: journal.Exit{End: string(out.Ending)},
+			Closing: journal.Closing{Totals: &totals, Unpushed: out.Unpushed, Merging: out.Merging,
+				Commits: out.Commits}},
 		Branch: out.Branch}
 	if out.Ending == journal.Paused {
 		e.Type = journal.LoopPaused
@@ -137,15 +144,12 @@ func (l *closing) end(out *Outcome, word string, totals journal.Totals) *journal
 	return e
 }
 
-// work is what differs between runs over a tag and runs of a prompt. The engine's goroutine calls it, unless a method says otherwise: slow ones run
-// beside it, and say what they record.
+// work is what differs between runs over a tag and runs of a prompt. The engine's goroutine calls it, unless a method
+// says otherwise: slow ones run beside it, and say what they record.
 type work interface {
-	// choose decides which loop this is and where its state is stored.
-	choose(ctx context.Context, opt StartOptions) (path string, err error)
-	// replay takes in the journal of earlier runs, gets ready, and completes the run's first event. What it returns people should know at once.
+	// replay takes in the journal of earlier runs, gets ready, and completes the run's first event. What it returns
+	// people should know at once.
 	replay(ctx context.Context, events []journal.Event, first *journal.Event) ([]*journal.Event, error)
-	// testable reports whether the verify command may run on the tree before the first attempt.
-	testable() bool
 	// killed ends an attempt that a killed run left open; its slot's lane is nil if another run has that. Slow.
 	killed(ctx context.Context, ln *lane, open *journal.Event) error
 	// recover does what comes before the first unit. Slow.
@@ -153,30 +157,27 @@ type work interface {
 
 	// next has a free lane start what is to be done now, if there is anything for it.
 	next(ln *lane) (*Outcome, error)
-	// sleeps notes that a unit waits for its provider, or does not any more: it may be started again.
-	sleeps(u *unit, yes bool)
-	// dropped notes that a unit did not begin; out, which may be nil, is why. What it returns ends the run.
-	dropped(u *unit, out *Outcome) *Outcome
 	// windUp is called when the run ends: nothing else begins.
 	windUp()
 	// limit returns what forbids another attempt, besides the limits of every run.
 	limit() *Outcome
-	// begin makes the text for the agent of a unit whose slot is prepared, and the events that announce it. There are none if it is not to begin, with
-	// the outcome, if there is one, that ends the run. It may set that the unit has moved: that it is to start from another state, if moves allows that.
+	// begin makes the text for the agent of a unit whose slot is prepared, and the events that announce it. There are
+	// none if it is not to begin, with the outcome, if there is one, that ends the run. It may set that the unit has
+	// moved: that it is to start from another state, if moves allows that.
 	begin(u *unit, moves bool) (specbuild.Spec, []*journal.Event, *Outcome, error)
 	// input completes a unit's input, beyond what the settings say.
 	input(u *unit, in *attempt.Input)
 	// repair restores the run's own files that this part of an attempt changed.
 	repair(u *unit, who string) (lines []string, err error)
-	// conclude reaches a verdict, records it and acts on it.
+	// conclude reaches a verdict, records it and acts on it. Of a unit that did not begin, for its over or err or for
+	// nothing, it says whether the run goes on without it.
 	conclude(u *unit) (*Outcome, error)
 
-	// putBack makes units ready again whose work does not go with the branch's commit, except those that has names. It reports false where a person has
-	// to bring the two together. Slow.
-	putBack(ctx context.Context, fate *Fate, head string, has []string) (bool, error)
-	// endRun does the last work of a run, which ended with err or nil, and sets the outcome of one that nothing stopped. Slow.
+	// endRun does the last work of a run, which ended with err or nil, and sets the outcome of one that nothing
+	// stopped. Slow.
 	endRun(out *Outcome, err error) error
-	// finished completes the outcome, and makes the event of the run's end and what a next session needs to know, "" if all is done.
+	// finished completes the outcome, and makes the event of the run's end and what a next session needs to know, ""
+	// if all is done.
 	finished(out *Outcome) (e *journal.Event, path, handoff string, err error)
 }
 
@@ -217,6 +218,7 @@ type Loop struct {
 	running atomic.Bool     // Run has begun
 	over    chan struct{}   // closed when it has ended
 	busy    int             // goroutines whose end is awaited
+	asleep  int             // units that wait for their providers
 	jobs    []job           // what the trunk has to do
 	folding bool            // it is at one
 	out     *Outcome        // the run ends with it, or with err
@@ -253,8 +255,8 @@ func (l *Loop) State() *store.State {
 	return &s
 }
 
-// bringNamed brings what an attempt changed in the user's files that its spec names into his tree, as uncommitted changes. Where they are in the way a
-// ref keeps it.
+// bringNamed brings what an attempt changed in the user's files that its spec names into his tree, as uncommitted
+// changes. Where they are in the way a ref keeps it.
 func (l *worker) bringNamed(ctx context.Context, u *unit) error {
 	n := &u.res.Work.Named
 	if !n.Changed() {
@@ -275,23 +277,30 @@ func (l *worker) bringNamed(ctx context.Context, u *unit) error {
 		return nil
 	}
 	ref := "refs/descartes/" + l.run.state.ID + "/named"
-	if _, err := l.run.tools.Repo.Keep(ctx, ref, n.Has, nil, "descartes: files that git does not have, as an attempt left them"); err != nil {
+	if _, err := l.run.tools.Repo.Keep(ctx, ref, n.Has, nil,
+		"descartes: files that git does not have, as an attempt left them"); err != nil {
 		return gitErr("keep changes of "+oneline.List(n.Paths), err)
 	}
-	return l.run.tellWarn(u, fmt.Sprintf("your tree cannot take what it changed in %s, which is not committed: %s; it is kept as %s", oneline.List(n.Paths), why, ref))
+	return l.run.tellWarn(u,
+		fmt.Sprintf("your tree cannot take what it changed in %s, which is not committed: %s; it is kept as %s",
+			oneline.List(n.Paths), why, ref))
 }
 
 // input is the input of a unit's attempt.
 func (l *worker) input(u *unit, prompt string) attempt.Input {
 	c := l.run.config
-	in := attempt.Input{All: c.AllChecks, Backend: u.with.Backend, Model: u.with.Model, Promise: c.CompletionPromise, Prompt: prompt, Log: u.log,
-		Agent: attempt.Clocks{Timeout: seconds(c.TimeoutSecs), Idle: seconds(c.IdleTimeoutSecs), Start: seconds(c.StartTimeoutSecs), Exit: seconds(c.ExitGraceSecs),
+	in := attempt.Input{All: c.AllChecks, Backend: u.with.Backend, Model: u.with.Model, Promise: c.CompletionPromise,
+		Prompt: prompt, Log: u.log,
+		Agent: attempt.Clocks{Timeout: seconds(c.TimeoutSecs), Idle: seconds(c.IdleTimeoutSecs),
+			Start: seconds(c.StartTimeoutSecs), Exit: seconds(c.ExitGraceSecs),
 			Spin: c.SpinLimit},
 		Clocks: attempt.Clocks{Timeout: seconds(c.VerifyTimeoutSecs), Idle: seconds(c.VerifyIdleSecs)}, Base: u.base}
 	in.Env = []string{"DESCARTES_LOOP_ID=" + l.run.state.ID, "DESCARTES_ATTEMPT=" + strconv.Itoa(u.number)}
 	in.Guard = &attempt.Guard{Levels: c.Guard, Protect: c.Protect}
 	if h := c.Holdout; h.Run != "" {
-		in.Holdout = &attempt.Holdout{Run: h.Run, Dir: h.Folder(l.run.root), Log: l.run.home.HeldOutLog(l.run.state.ID, u.log), Timeout: seconds(cmp.Or(h.Timeout, c.VerifyTimeoutSecs))}
+		in.Holdout = &attempt.Holdout{Run: h.Run, Dir: h.Folder(l.run.root),
+			Log:     l.run.home.HeldOutLog(l.run.state.ID, u.log),
+			Timeout: seconds(cmp.Or(h.Timeout, c.VerifyTimeoutSecs))}
 	}
 	in.Prove, in.Mutants = c.ProveOf(u.task), c.Mutants
 	l.run.work.input(u, &in)
@@ -368,11 +377,13 @@ func (l *worker) step(u *unit, s *attempt.Step) error {
 	return nil
 }
 
-// consulted records the answer of an agent that a look asked. The event has all that a resumed loop needs: the answer was paid for.
+// consulted records the answer of an agent that a look asked. The event has all that a resumed loop needs: the answer
+// was paid for.
 func (l *worker) consulted(u *unit, s *attempt.Step) error {
 	with := Choice(s.With)
 	e := agentEnd(l.run.event(journal.LookAnswered, u), *s.Agent, with, maxFinal)
-	e.Type, e.Detail.Look, e.Detail.Tree, e.Detail.Log = journal.LookAnswered, s.Who, string(s.Tree), l.run.relative(s.Log)
+	e.Type, e.Detail.Look, e.Detail.Tree, e.Detail.Log = journal.LookAnswered, s.Who, string(s.Tree),
+		l.run.relative(s.Log)
 	var err error
 	if e.Detail.Until, err = l.run.backoff.after(with, *s.Agent, s.Agent.Reason, l.teller(u)); err != nil {
 		return err
@@ -402,7 +413,8 @@ func (l *Loop) event(t journal.Type, u *unit) *journal.Event {
 	case l.job == nil:
 		e.Unit = journal.Unit{Iteration: l.history.Iteration, Attempt: max(1, l.history.Prompt.Try)}
 	case u.task != nil: // else it is the verification before any task
-		e.Unit = journal.Unit{Wave: cmp.Or(u.wave, l.waveOf(u.task.ID)), Task: u.task.ID, Title: u.task.Title, Attempt: u.number, Of: u.of, Step: u.step}
+		e.Unit = journal.Unit{Wave: cmp.Or(u.wave, l.waveOf(u.task.ID)), Task: u.task.ID, Title: u.task.Title,
+			Attempt: u.number, Of: u.of, Step: u.step}
 		if u.round != nil {
 			e.Round = u.round.first
 		}
@@ -442,7 +454,8 @@ func (l *Loop) Warn(text string) error {
 	return l.tell(e)
 }
 
-// heal restores what is ours and the attempt changed: the run's files, the journal, the locks. who names the part that did it.
+// heal restores what is ours and the attempt changed: the run's files, the journal, the locks. who names the part that
+// did it.
 func (l *worker) heal(u *unit, who string) error {
 	lines, err := l.run.work.repair(u, who)
 	if err := errors.Join(err, l.run.warn(u, lines...)); err != nil {
@@ -457,11 +470,12 @@ func (l *worker) heal(u *unit, who string) error {
 	if err := l.run.home.Make(l.run.tools.FS); err != nil {
 		return err
 	}
-	return l.run.warn(u, "somebody changed "+l.run.relative(l.run.journal.Path())+" during the "+who+", which was put back")
+	return l.run.warn(u, "somebody changed "+l.run.relative(l.run.journal.Path())+" during the "+who+
+		", which was put back")
 }
 
-// recordWithNext records an event together with the one that follows it. It saves a write, and a crash loses nothing that the next run would not find
-// out again.
+// recordWithNext records an event together with the one that follows it. It saves a write, and a crash loses nothing
+// that the next run would not find out again.
 func (l *Loop) recordWithNext(e *journal.Event) { l.held = append(l.held, e) }
 
 // record writes events to the journal, updates the history, and calls the observer.
@@ -521,7 +535,8 @@ func (l *closing) finish(out *Outcome) error {
 			return err
 		}
 	}
-	return l.run.home.ClearRequest(l.run.state.ID)
+	// an agent may have changed it
+	return errors.Join(l.run.home.Give(l.run.tools.FS, l.run.state), l.run.home.ClearRequest(l.run.state.ID))
 }
 
 // Close releases the loop's files and locks. What was recorded is on disk before it returns.

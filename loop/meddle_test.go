@@ -22,7 +22,8 @@ func TestAgentClearsAwayOurFolder(t *testing.T) {
 		if err := os.RemoveAll(filepath.Join(w.dir, ".descartes")); err != nil {
 			t.Error(err)
 		}
-		if _, err := w.start(StartOptions{}); err == nil || !strings.Contains(err.Error(), "is running in this working tree") {
+		if _, err := w.start(StartOptions{}); err == nil || !strings.Contains(err.Error(),
+			"is running in this working tree") {
 			t.Errorf("a second loop while the first runs: %v", err)
 		}
 		w.write("task-"+env["DESCARTES_TASK_ID"]+".txt", "done\n")
@@ -95,7 +96,8 @@ func TestVerificationIsRepairedToo(t *testing.T) {
 	if got := w.git("log", "--format=%s", "main"); got != "feat(x): complete wave 2\nfeat(x): complete wave 1\nstart" {
 		t.Errorf("main:\n%s", got)
 	}
-	for _, want := range []string{"the verification changed .scud/tasks/x.json, which was put back", workspace.MadeByVerify + "left-1"} {
+	for _, want := range []string{"the verification changed .scud/tasks/x.json, which was put back",
+		workspace.MadeByVerify + "left-1"} {
 		if !strings.Contains(told.String(), want) {
 			t.Errorf("no warning %q in\n%s", want, told.String())
 		}
@@ -145,7 +147,8 @@ func TestLinkedTaskFileStaysALink(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, threeTasks)
 	w.write("real/x.json", threeTasks)
-	if err := errors.Join(os.Remove(filepath.Join(w.dir, ".scud/tasks/x.json")), os.Symlink("../../real/x.json", filepath.Join(w.dir, ".scud/tasks/x.json"))); err != nil {
+	if err := errors.Join(os.Remove(filepath.Join(w.dir, ".scud/tasks/x.json")),
+		os.Symlink("../../real/x.json", filepath.Join(w.dir, ".scud/tasks/x.json"))); err != nil {
 		t.Fatal(err)
 	}
 	w.git("add", "-A")

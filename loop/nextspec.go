@@ -9,9 +9,10 @@ import (
 	"descartes/loop/store"
 )
 
-// NextSpec returns what the journal says for the spec of a task's next attempt, or of the attempt with that number: the failure before it, and what
-// earlier tasks had delivered by then. The next attempt at a blocked task is the one --retry-blocked makes; any other attempt after a loop's end
-// belongs to a new loop, which knows the refs of earlier ones. With an empty id it is the first attempt of the tag's first loop here.
+// NextSpec returns what the journal says for the spec of a task's next attempt, or of the attempt with that number:
+// the failure before it, and what earlier tasks had delivered by then. The next attempt at a blocked task is the one
+// --retry-blocked makes; any other attempt after a loop's end belongs to a new loop, which knows the refs of earlier
+// ones. With an empty id it is the first attempt of the tag's first loop here.
 func NextSpec(home store.Home, id, tag, task string, attempt int, refs []gitops.Ref) (r SpecRequest, err error) {
 	defer func() { r.tellEarlier(refs, tag, id) }()
 	if id == "" {
@@ -47,8 +48,10 @@ func NextSpec(home store.Home, id, tag, task string, attempt int, refs []gitops.
 // request returns what a task's next attempt learns from earlier ones.
 func request(h *journal.State, task string) SpecRequest {
 	t := h.Task(task)
-	r := SpecRequest{Task: task, Attempt: t.Attempts + 1, Counted: t.Counted, Delivered: func(id string) string { return h.Task(id).Delivered }}
-	if a := h.RunningOf(journal.Key{Task: task, Number: t.Attempts}); a != nil && a.Round == 0 && !a.Over() && a.Phase != journal.PhaseOpen {
+	r := SpecRequest{Task: task, Attempt: t.Attempts + 1, Counted: t.Counted,
+		Delivered: func(id string) string { return h.Task(id).Delivered }}
+	if a := h.RunningOf(journal.Key{Task: task, Number: t.Attempts}); a != nil && a.Round == 0 && !a.Over() &&
+		a.Phase != journal.PhaseOpen {
 		r.Counted++
 	}
 	if t.Failure.Verdict != "" {
@@ -57,7 +60,8 @@ func request(h *journal.State, task string) SpecRequest {
 	if t.CutShort.Verdict != "" {
 		r.Cut = failure(t.CutShort)
 	}
-	for _, c := range slices.SortedFunc(slices.Values(h.Checks), func(a, b *journal.Check) int { return cmp.Compare(a.Check, b.Check) }) {
+	for _, c := range slices.SortedFunc(slices.Values(h.Checks),
+		func(a, b *journal.Check) int { return cmp.Compare(a.Check, b.Check) }) {
 		if k := c.Known; k != nil && k.Failed {
 			r.Known = append(r.Known, k.Fails...)
 		}

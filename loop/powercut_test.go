@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -173,15 +174,21 @@ func scriptedEvents(n int) [][]*journal.Event {
 	out := [][]*journal.Event{{{Type: journal.LoopStarted, Tree: "t0"}}}
 	for i := range n {
 		id := fmt.Sprint(i + 1)
-		out = append(out, []*journal.Event{{Type: journal.TaskStarted, Unit: journal.Unit{Task: id}, Base: "b"}, {Type: journal.AttemptStarted, Unit: journal.Unit{Task: id, Attempt: 1}}},
-			[]*journal.Event{{Type: journal.AgentFinished, Unit: journal.Unit{Task: id, Attempt: 1}}}, []*journal.Event{{Type: journal.VerifyFinished, Unit: journal.Unit{Task: id, Attempt: 1}}})
+		out = append(out, []*journal.Event{{Type: journal.TaskStarted, Unit: journal.Unit{Task: id}, Base: "b"},
+			{Type: journal.AttemptStarted, Unit: journal.Unit{Task: id, Attempt: 1}}},
+			[]*journal.Event{{Type: journal.AgentFinished, Unit: journal.Unit{Task: id, Attempt: 1}}},
+			[]*journal.Event{{Type: journal.VerifyFinished, Unit: journal.Unit{Task: id, Attempt: 1}}})
 		if i%4 == 3 {
-			out = append(out, []*journal.Event{{Type: journal.AttemptFinished, Unit: journal.Unit{Task: id, Attempt: 1}, Verdict: "failed"}}, []*journal.Event{{Type: journal.TaskBlocked, Unit: journal.Unit{Task: id}, Verdict: "failed"}})
+			out = append(out, []*journal.Event{{Type: journal.AttemptFinished,
+				Unit: journal.Unit{Task: id, Attempt: 1}, Verdict: "failed"}},
+				[]*journal.Event{{Type: journal.TaskBlocked, Unit: journal.Unit{Task: id}, Verdict: "failed"}})
 			continue
 		}
-		out = append(out, []*journal.Event{{Type: journal.AttemptFinished, Unit: journal.Unit{Task: id, Attempt: 1}, Verdict: journal.Verified, Tree: "t" + id}, {Type: journal.TaskDone, Unit: journal.Unit{Task: id}}})
+		out = append(out, []*journal.Event{{Type: journal.AttemptFinished, Unit: journal.Unit{Task: id, Attempt: 1},
+			Verdict: journal.Verified, Tree: "t" + id}, {Type: journal.TaskDone, Unit: journal.Unit{Task: id}}})
 	}
-	return append(out, []*journal.Event{{Type: journal.WaveCommitted, Unit: journal.Unit{Wave: 1}, Commit: "c"}}, []*journal.Event{{Type: journal.LoopFinished, Reason: string(journal.AllDone)}})
+	return append(out, []*journal.Event{{Type: journal.WaveCommitted, Unit: journal.Unit{Wave: 1}, Commit: "c"}},
+		[]*journal.Event{{Type: journal.LoopFinished, Reason: string(journal.AllDone)}})
 }
 
 // TestPowerCut plays a run's writes, cuts the power at every moment in every way that the disk may
@@ -191,7 +198,8 @@ func TestPowerCut(t *testing.T) {
 	const n = 16
 	var list strings.Builder
 	for i := range n {
-		fmt.Fprintf(&list, `%s{"id": %d, "title": "T", "status": "pending"}`, map[bool]string{true: "", false: ", "}[i == 0], i+1)
+		fmt.Fprintf(&list, `%s{"id": %d, "title": "T", "status": "pending"}`,
+			map[bool]string{true: "", false: ", "}[i == 0], i+1)
 	}
 	text := `{"tag": "x", "tasks": [` + list.String() + "]}\n"
 	dir := t.TempDir()
@@ -223,7 +231,7 @@ func TestPowerCut(t *testing.T) {
 	}
 	base := &inode{now: text, sure: text}
 	d := &disk{live: map[string]*inode{taskPath: base}, durable: map[string]*inode{taskPath: base}}
-	journalPath, statePath := home.Events("x"), home.Default()
+	journalPath, listedPath := home.Events("x"), filepath.Join(home.Run("x"), "listed")
 	states := 0
 	told := int64(0)
 	for i, op := range rec.ops {
@@ -232,9 +240,9 @@ func TestPowerCut(t *testing.T) {
 			continue
 		}
 		d.do(op)
-		d.after([]string{journalPath, statePath, taskPath}, func(files map[string]string) {
+		d.after([]string{journalPath, listedPath, taskPath}, func(files map[string]string) {
 			states++
-			if err := survived(files, journalPath, statePath, taskPath, told); err != nil {
+			if err := survived(files, journalPath, listedPath, taskPath, told); err != nil {
 				t.Fatalf("after operation %d (%s %s): %v", i, op.kind, filepath.Base(op.name), err)
 			}
 		})
@@ -253,7 +261,9 @@ func recordedLoop(t *testing.T, dir string, rec *recorder) *Loop {
 		t.Fatal(problems)
 	}
 	home := store.NewHome(dir)
-	l := &Loop{root: dir, home: home, history: journal.NewState(), state: &store.State{Version: store.StateVersion, ID: "x", Kind: store.KindTag, Tag: "x"}, lanes: &lanes{}, locks: &locks{}}
+	l := &Loop{root: dir, home: home, history: journal.NewState(),
+		state: &store.State{Version: store.StateVersion, ID: "x", Kind: store.KindTag, Tag: "x"}, lanes: &lanes{},
+		locks: &locks{}}
 	l.work = j.begin(l, StartOptions{})
 	l.tools = Tools{FS: rec, Now: clock(), Observe: func(e journal.Event) {
 		if e.Type.Durable() {
@@ -264,12 +274,14 @@ func recordedLoop(t *testing.T, dir string, rec *recorder) *Loop {
 	if l.journal, _, err = journal.Open(rec, home.Events("x"), "x", l.tools.Now); err != nil {
 		t.Fatal(err)
 	}
-	l.saver = &saver{fs: rec, file: j.File, own: &ownState{fs: rec, path: home.Default()}, sync: l.journal.Sync, state: l.State, pending: map[string]tasks.Status{}}
+	l.saver = &saver{fs: rec, file: j.File, own: &ownState{fs: rec, path: home.Default()}, sync: l.journal.Sync,
+		state: l.State, pending: map[string]tasks.Status{},
+		listed: func(seq int64) error { return home.Listed(rec, "x", seq) }}
 	return l
 }
 
 // survived says what is wrong with the files that a power cut left.
-func survived(files map[string]string, journalPath, statePath, taskPath string, told int64) error {
+func survived(files map[string]string, journalPath, listedPath, taskPath string, told int64) error {
 	events, _, err := journal.Recover("journal", []byte(files[journalPath]))
 	if err != nil {
 		return err
@@ -278,19 +290,18 @@ func survived(files map[string]string, journalPath, statePath, taskPath string, 
 		return fmt.Errorf("%d events are left, %d had been told", n, told)
 	}
 	seq := int64(0)
-	if text, ok := files[statePath]; ok {
-		s, err := store.ParseState(statePath, []byte(text))
-		if err != nil {
+	if text, ok := files[listedPath]; ok {
+		if seq, err = strconv.ParseInt(text, 10, 64); err != nil {
 			return err
 		}
-		if seq = s.Seq; seq > int64(len(events)) {
-			return fmt.Errorf("the state is at %d, the journal ends at %d", seq, len(events))
+		if seq > int64(len(events)) {
+			return fmt.Errorf("the list is at %d, the journal ends at %d", seq, len(events))
 		}
 	}
 	if text, ok := files[taskPath]; !ok || !strings.HasSuffix(text, "]}\n") {
 		return fmt.Errorf("task file: %q", text)
 	}
-	// what the state file says is in the task file must be there
+	// what is noted as in the task file must be there
 	want := journal.NewState()
 	for i := range events {
 		if events[i].Seq <= seq {
@@ -298,8 +309,9 @@ func survived(files map[string]string, journalPath, statePath, taskPath string, 
 		}
 	}
 	for id, st := range want.TakeChanges(0) {
-		if st != "in-progress" && !strings.Contains(files[taskPath], fmt.Sprintf(`{"id": %s, "title": "T", "status": %q}`, id, st)) {
-			return fmt.Errorf("state is at %d, but task %s is not %s in %s", seq, id, st, files[taskPath])
+		if st != "in-progress" && !strings.Contains(files[taskPath],
+			fmt.Sprintf(`{"id": %s, "title": "T", "status": %q}`, id, st)) {
+			return fmt.Errorf("the list is at %d, but task %s is not %s in %s", seq, id, st, files[taskPath])
 		}
 	}
 	return nil

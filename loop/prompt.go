@@ -23,6 +23,7 @@ import (
 	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/specbuild"
+	"descartes/tasks"
 	"descartes/verify"
 )
 
@@ -35,6 +36,8 @@ func (Plain) Announce(*Iteration) []string { return nil }
 func (Plain) Compose(*Iteration) (string, bool) { return "", false }
 
 func (Plain) Checks(*Iteration) bool { return true }
+
+func (Plain) Own(*Iteration) []gate.Item { return nil }
 
 func (Plain) Facts(*Iteration) error { return nil }
 
@@ -71,43 +74,41 @@ func (j *PromptJob) begin(l *Loop, opt StartOptions) work {
 }
 
 // choose resumes the given loop, or starts another.
-func (w *promptWork) choose(ctx context.Context, opt StartOptions) (path string, err error) {
+func (j *PromptJob) choose(ctx context.Context, l *Loop, opt StartOptions) (path string, err error) {
 	if path = opt.Resume; path == "" {
-		if path, err = fresh(w.run, opt); err != nil {
+		if path, err = fresh(l, opt); err != nil {
 			return "", err
 		}
 	}
-	if w.run.who.Loop = w.run.state.ID; w.run.who.Loop == "" {
+	if l.who.Loop = l.state.ID; l.who.Loop == "" {
 		if s, err := store.LoadState(path); err == nil {
-			w.run.who.Loop = s.ID
+			l.who.Loop = s.ID
 		}
 	}
-	if err := w.run.locks.take(ctx, store.LockOf(path)); err != nil {
+	if err := l.locks.take(ctx, store.LockOf(path)); err != nil {
 		return "", err
 	}
 	if opt.Resume != "" { // read under its lock: another process may have resumed it meanwhile
-		st, err := store.LoadState(path)
+		st, err := l.home.Load(path)
 		if err != nil {
 			return "", err
 		}
 		if st.Completed {
 			return "", &StaleError{Path: path}
 		}
-		if *w.run.state, w.run.resumed = *st, true; w.run.state.ID == "" {
-			if w.run.state.ID, err = w.run.home.NewID(opt.Command); err != nil {
+		if *l.state, l.resumed = *st, true; l.state.ID == "" {
+			if l.state.ID, err = l.home.NewID(opt.Command); err != nil {
 				return "", err
 			}
 		}
 	}
-	w.run.state.Kind, w.run.who.Loop = w.job.Kind, w.run.state.ID
-	return path, w.run.locks.all[0].Sign(w.run.who)
+	l.state.Kind, l.who.Loop = j.Kind, l.state.ID
+	return path, l.locks.all[0].Sign(l.who)
 }
 
 // replay takes in the journal of an earlier run.
-func (w *promptWork) replay(ctx context.Context, events []journal.Event, start *journal.Event) (notes []*journal.Event, err error) {
-	if n := int64(len(events)); n > 0 && n < w.run.state.Seq {
-		return nil, &journal.DamageError{Path: w.run.journal.Path(), Line: len(events) + 1, Err: fmt.Errorf("it ends after event %d, the state file knows %d", n, w.run.state.Seq)}
-	}
+func (w *promptWork) replay(ctx context.Context, events []journal.Event, start *journal.Event) (notes []*journal.Event,
+	err error) {
 	for i := range events {
 		w.run.history.Apply(&events[i])
 	}
@@ -132,23 +133,25 @@ func (w *promptWork) replay(ctx context.Context, events []journal.Event, start *
 
 // noted is a warning that belongs to no single attempt; note records one, as a slow step.
 func (w *promptWork) noted(message string) *journal.Event {
-	return &journal.Event{Type: journal.Warning, Unit: journal.Unit{Iteration: w.run.history.Iteration}, Message: message}
+	return &journal.Event{Type: journal.Warning, Unit: journal.Unit{Iteration: w.run.history.Iteration},
+		Message: message}
 }
 
 func (w *promptWork) note(message string) error { return w.run.tell(w.noted(message)) }
 
-func (w *promptWork) testable() bool { return w.run.history.Iteration == 0 }
-
-// killed ends an iteration that a killed run left open. It counts for nothing: a ref keeps what its slot holds, and it begins again from what it had
-// started from. One whose commit was made is over.
+// killed ends an iteration that a killed run left open. It counts for nothing: a ref keeps what its slot holds, and it
+// begins again from what it had started from. One whose commit was made is over.
 func (w *promptWork) killed(ctx context.Context, ln *lane, open *journal.Event) error {
-	u := &unit{lane: ln, it: &Iteration{Number: open.Iteration, Try: open.Attempt, Max: open.Of}, number: open.Attempt, before: gitops.Tree(open.Tree),
-		log: w.run.home.IterationLog(w.run.state.ID, open.Iteration, open.Attempt)}
+	u := &unit{lane: ln, it: &Iteration{Number: open.Iteration, Try: open.Attempt, Max: open.Of}, number: open.Attempt,
+		before: gitops.Tree(open.Tree),
+		log:    w.run.home.IterationLog(w.run.state.ID, open.Iteration, open.Attempt)}
 	if b := &w.run.history.Prompt; b.Owed != "" {
 		u.before = gitops.Tree(b.Last.Tree)
 	}
 	end := w.run.event(journal.IterationFinished, u)
-	end.Verdict, end.Reason, end.Tree, end.Detail = journal.Cancelled, journal.Killed, string(u.before), &journal.Detail{Exit: journal.Exit{End: string(agent.Cancelled)}, Client: journal.Client{Log: w.run.relative(u.log)}}
+	end.Verdict, end.Reason, end.Tree, end.Detail = journal.Cancelled, journal.Killed, string(u.before),
+		&journal.Detail{Exit: journal.Exit{End: string(agent.Cancelled)},
+			Client: journal.Client{Log: w.run.relative(u.log)}}
 	work, err := w.run.worker.holding(ctx, u, open)
 	if err != nil {
 		return err
@@ -159,7 +162,8 @@ func (w *promptWork) killed(ctx context.Context, ln *lane, open *journal.Event) 
 	made := ""
 	if w.run.trunk != nil && w.run.config.Git.AutoCommit {
 		made, err = w.delivery.published(ctx, open.Commit)
-		if kept, kerr := w.run.tools.Repo.RefCommit(w.delivery.tryRef(u.it)); err == nil && made == "" && kerr == nil && kept != "" {
+		if kept, kerr := w.run.tools.Repo.RefCommit(w.delivery.tryRef(u.it)); err == nil && made == "" &&
+			kerr == nil && kept != "" {
 			if head, herr := w.run.trunk.head(ctx); herr == nil && w.run.tools.Repo.LeadsTo(ctx, head, kept) {
 				made = head // merged by hand
 			}
@@ -192,7 +196,8 @@ func (w *promptWork) recover() (*Outcome, error) { return w.gate.begin(w.run.lan
 // iteration returns the unit of an iteration.
 func (w *promptWork) iteration(ln *lane, number, try int) *unit {
 	b := &w.run.history.Prompt
-	it := &Iteration{Number: number, Try: try, Max: w.run.config.MaxIterations, Next: joinText(b.Next...), Failing: b.Failing}
+	it := &Iteration{Number: number, Try: try, Max: w.run.config.MaxIterations, Next: joinText(b.Next...),
+		Failing: b.Failing}
 	u := &unit{lane: ln, it: it, number: try, log: w.run.home.IterationLog(w.run.state.ID, number, try)}
 	if ln.slot == nil {
 		return u
@@ -243,10 +248,6 @@ func (w *promptWork) next(ln *lane) (*Outcome, error) {
 	return w.run.start(ln, w.iteration(ln, w.run.history.Iteration+1, 1))
 }
 
-func (w *promptWork) sleeps(u *unit, yes bool) { u.lane.busy = yes }
-
-func (w *promptWork) dropped(_ *unit, out *Outcome) *Outcome { return out }
-
 func (w *promptWork) windUp() {}
 
 // limit returns an outcome after too many iterations, or too many crashes in a row.
@@ -254,9 +255,11 @@ func (w *promptWork) limit() *Outcome {
 	b := &w.run.history.Prompt
 	switch n := w.run.config.MaxIterations; {
 	case w.run.history.Iteration >= n && !b.Again:
-		return &Outcome{Ending: journal.LimitReached, Message: "the limit of " + iterations(n) + " is reached", Crashed: b.Crashes >= n}
+		return &Outcome{Ending: journal.LimitReached, Message: "the limit of " + iterations(n) + " is reached",
+			Crashed: b.Crashes >= n}
 	case w.run.config.Breaker >= 0 && b.Crashes >= cmp.Or(w.run.config.Breaker, mostCrashes):
-		return &Outcome{Ending: journal.AgentUnusable, Message: fmt.Sprintf("the agent failed %d times in a row: %s", b.Crashes, b.Last.Reason)}
+		return &Outcome{Ending: journal.AgentUnusable, Message: fmt.Sprintf("the agent failed %d times in a row: %s",
+			b.Crashes, b.Last.Reason)}
 	}
 	return nil
 }
@@ -273,6 +276,7 @@ func iterations(n int) string {
 
 // begin makes the text for an iteration's agent: the composed one with the handoff and a person's answers.
 func (w *promptWork) begin(u *unit, _ bool) (s specbuild.Spec, _ []*journal.Event, _ *Outcome, err error) {
+	u.it.was = w.was(u)
 	if out := w.job.Rules.Before(u.it); out != nil { // the rules read the slot's files
 		return s, nil, out, nil
 	}
@@ -295,7 +299,8 @@ func (w *promptWork) begin(u *unit, _ bool) (s specbuild.Spec, _ []*journal.Even
 	}
 	if n, most := specbuild.Tokens(s.Text), w.run.config.Scud.Spec.MaxSpecTokens; most > 0 && n > most && !w.large {
 		w.large = true
-		w.run.recordWithNext(w.noted(fmt.Sprintf("the prompt has about %d tokens, over --max-spec-tokens %d", n, most)))
+		w.run.recordWithNext(w.noted(fmt.Sprintf("the prompt has about %d tokens, over --max-spec-tokens %d", n,
+			most)))
 	}
 	first := w.run.worker.starts(journal.IterationStarted, u, &s)
 	if u.it.base = u.base; u.it.base == "" {
@@ -306,7 +311,8 @@ func (w *promptWork) begin(u *unit, _ bool) (s specbuild.Spec, _ []*journal.Even
 	if c := w.gate.criteria(); c != nil {
 		first.Lines = append(first.Lines, c.Before(u.it.Number, u.it.Max, w.costSoFar()))
 		if err := w.gate.putLoopFile(w.gate.agentDir(), w.gate.loopFileText(c)); err != nil { // the slot was cleaned
-			w.run.held = append(w.run.held, &journal.Event{Type: journal.Warning, Unit: journal.Unit{Iteration: w.run.history.Iteration}, Message: err.Error()})
+			w.run.held = append(w.run.held, &journal.Event{Type: journal.Warning,
+				Unit: journal.Unit{Iteration: w.run.history.Iteration}, Message: err.Error()})
 		}
 	}
 	return s, []*journal.Event{first}, nil, nil
@@ -348,16 +354,24 @@ func (w *promptWork) input(u *unit, in *attempt.Input) {
 		number = u.it.Number
 		in.Name = fmt.Sprintf("iteration %d %d", number, u.it.Try)
 		if w.job.Rules.Checks(u.it) {
-			in.Checks = w.run.checks.commands(w.run.checks.at(verify.AtAttempt, verify.AtMerge, verify.AtWave), "", false)
+			in.Checks = w.run.checks.commands(w.run.checks.at(verify.AtAttempt, verify.AtMerge, verify.AtWave), "",
+				false)
+			for _, item := range w.job.Rules.Own(u.it) {
+				in.Checks = append(in.Checks, ownCheck(&tasks.Task{ID: item.Text, Verify: item.Verify})...)
+			}
 		}
 	}
 	in.Always = true
 	w.askReview(u, in)
-	if u.it != nil && len(w.run.history.Attempts) > 0 { // what earlier iterations did to the checks counts, committed or not
-		in.Base = gitops.Tree(w.run.history.Attempts[0].Before)
+	// what earlier iterations did to the checks counts, committed or not
+	if u.it != nil && len(w.run.history.Attempts) > 0 {
+		in.Base = w.first()
 	}
-	in.Env = append(in.Env, "DESCARTES_ITERATION="+strconv.Itoa(number), "DESCARTES_TAG=", "DESCARTES_TASK_ID=", "SCUD_TASK_ID=", "DESCARTES_WAVE=") // not those of a loop that started this one
-	if in.Keep = w.run.config.ContinueSession; in.Keep && u.with.Backend == w.run.config.Backend.Type {                                              // another backend does not know that conversation
+	// not those of a loop that started this one
+	in.Env = append(in.Env, "DESCARTES_ITERATION="+strconv.Itoa(number), "DESCARTES_TAG=", "DESCARTES_TASK_ID=",
+		"SCUD_TASK_ID=", "DESCARTES_WAVE=")
+	// another backend does not know that conversation
+	if in.Keep = w.run.config.ContinueSession; in.Keep && u.with.Backend == w.run.config.Backend.Type {
 		if in.Session = w.run.history.Prompt.Session; in.Session != "" {
 			spent := agent.Tokens(w.run.history.Prompt.Spent)
 			in.Spent = &spent
@@ -365,13 +379,41 @@ func (w *promptWork) input(u *unit, in *attempt.Input) {
 	}
 	if c := w.gate.criteria(); c != nil { // commands bound to criteria outrank the agent's word
 		for _, cmd := range c.Commands() {
-			in.Checks = append(in.Checks, attempt.Command{Check: verify.Check{Name: cmd.Name, Run: cmd.Run}, Criterion: true})
+			in.Checks = append(in.Checks, attempt.Command{Check: verify.Check{Name: cmd.Name, Run: cmd.Run},
+				Criterion: true})
 		}
 	}
 }
 
-// repair reads what the agent wrote into .loop/state.json, and restores the file from before the iteration, so that it is in no change and no commit,
-// whatever git's settings say.
+// first is the tree that the loop began with; "" before its first iteration.
+func (w *promptWork) first() gitops.Tree {
+	if list := w.run.history.Attempts; len(list) > 0 {
+		return gitops.Tree(list[0].Before)
+	}
+	return ""
+}
+
+// was reads files as they were when the loop began; nil without git.
+func (w *promptWork) was(u *unit) func(string) []byte {
+	tree := cmp.Or(w.first(), u.before)
+	if tree == "" || w.run.tools.Repo == nil {
+		return nil
+	}
+	return func(name string) []byte {
+		c, err := w.run.tools.Repo.Contents(tree)
+		if err != nil {
+			return nil
+		}
+		f, err := c.File(name, store.MaxHandoff)
+		if err != nil || f == nil {
+			return nil
+		}
+		return f.Data
+	}
+}
+
+// repair reads what the agent wrote into .loop/state.json, and restores the file from before the iteration, so that it
+// is in no change and no commit, whatever git's settings say.
 func (w *promptWork) repair(u *unit, who string) ([]string, error) {
 	if w.gate.criteria() == nil || u.it == nil {
 		return nil, nil
@@ -384,6 +426,10 @@ func (w *promptWork) repair(u *unit, who string) ([]string, error) {
 
 // conclude has the trunk commit what an iteration changed, asks the gate, and records the end.
 func (w *promptWork) conclude(u *unit) (*Outcome, error) {
+	if u.idle() {
+		u.lane.busy = false
+		return u.over, u.err
+	}
 	var out *Outcome
 	w.run.jobs = append(w.run.jobs, job{begin: func() func() error {
 		return func() (err error) {
@@ -397,7 +443,8 @@ func (w *promptWork) conclude(u *unit) (*Outcome, error) {
 	return nil, nil
 }
 
-// finish commits what an iteration changed, asks the gate, records the end, and returns an outcome if the run ends. It is slow; nothing else goes on.
+// finish commits what an iteration changed, asks the gate, records the end, and returns an outcome if the run ends. It
+// is slow; nothing else goes on.
 func (w *promptWork) finish(u *unit) (*Outcome, error) {
 	ctx := w.run.ctx
 	it, res := u.it, &u.res
@@ -414,7 +461,8 @@ func (w *promptWork) finish(u *unit) (*Outcome, error) {
 	}
 	it.Facts, it.Watched = w.facts(u), res.Work.After != ""
 	if out := res.Work.LeftOut; len(out) > 0 {
-		if err := w.note(fmt.Sprintf("iteration %d left what no commit can contain: %s", it.Number, workspace.Reasons(out))); err != nil {
+		if err := w.note(fmt.Sprintf("iteration %d left what no commit can contain: %s", it.Number,
+			workspace.Reasons(out))); err != nil {
 			return nil, err
 		}
 	}
@@ -431,7 +479,8 @@ func (w *promptWork) finish(u *unit) (*Outcome, error) {
 		return nil, err
 	}
 	if why := res.Work.TookBack; why != "" {
-		if err := w.note(fmt.Sprintf("iteration %d is not taken: %s; it is kept as %s", it.Number, why, it.ref)); err != nil {
+		if err := w.note(fmt.Sprintf("iteration %d is not taken: %s; it is kept as %s", it.Number, why,
+			it.ref)); err != nil {
 			return nil, err
 		}
 	}
@@ -464,11 +513,13 @@ func IterationPrompt(h store.Home, pool string, s *store.State, a *journal.Attem
 // facts are what the gate sees.
 func (w *promptWork) facts(u *unit) gate.Facts {
 	res := &u.res
-	f := gate.Facts{Iteration: u.it.Number, Final: res.Agent.Final, OutputBytes: res.Agent.Bytes, Now: w.run.tools.Now(), CostUSD: w.run.history.Cost.USD,
+	f := gate.Facts{Iteration: u.it.Number, Final: res.Agent.Final, OutputBytes: res.Agent.Bytes,
+		Now: w.run.tools.Now(), CostUSD: w.run.history.Cost.USD,
 		Unwatched: res.Work.After == "", State: u.it.file, Edits: u.it.edits}
 	for _, ran := range res.Checks {
 		if ran.Command.Criterion {
-			f.Checks = append(f.Checks, gate.Check{Name: ran.Command.Name, Passed: ran.Result.Passed, Output: ran.Result.Tail})
+			f.Checks = append(f.Checks, gate.Check{Name: ran.Command.Name, Passed: ran.Result.Passed,
+				Output: ran.Result.Tail})
 		}
 	}
 	for _, c := range res.Work.Changed {
@@ -570,7 +621,8 @@ func (w *gating) judge(u *unit) (*Outcome, error) {
 		if o := u.res.Objection; o != nil {
 			who = "the " + o.By
 		}
-		return &Outcome{Ending: journal.GateAsks, Message: who + " asks: " + oneline.Text(question), Question: question}, w.ends(end)
+		return &Outcome{Ending: journal.GateAsks, Message: who + " asks: " + oneline.Text(question),
+			Question: question}, w.ends(end)
 	}
 	if err := w.ends(end); err != nil {
 		return nil, err
@@ -583,7 +635,8 @@ func (w *gating) judge(u *unit) (*Outcome, error) {
 	return w.answered(d)
 }
 
-// ended is the event of an iteration's end, as far as the gate has no part in it. troubled says that its agent or a check failed.
+// ended is the event of an iteration's end, as far as the gate has no part in it. troubled says that its agent or a
+// check failed.
 func (w *gating) ended(u *unit) (end *journal.Event, troubled bool) {
 	res := &u.res
 	end = w.run.worker.ends(u)
@@ -613,8 +666,9 @@ func (w *gating) ended(u *unit) (end *journal.Event, troubled bool) {
 // maxChanged limits the changed paths of an iteration in the journal.
 const maxChanged = 100
 
-// question returns the agent's open question: it asks with TASK_QUESTION; or it ended well, claimed nothing and changed nothing, so running it again is
-// useless. If changes are not recorded, it has to ask the latter twice in a row.
+// question returns the agent's open question: it asks with TASK_QUESTION; or it ended well, claimed nothing and
+// changed nothing, so running it again is useless. If changes are not recorded, it has to ask the latter twice in a
+// row.
 func (w *gating) question(u *unit) string {
 	if o := u.res.Objection; o != nil && o.Ask {
 		return tail(o.Question(), maxWords)
@@ -646,8 +700,8 @@ func (w *gating) record(u *unit, end *journal.Event) (*Outcome, error) {
 	return out, err
 }
 
-// repeats repeats an iteration under the same number if the provider had a passing fault, or if its rules call it failed. done says that the
-// iteration ends here.
+// repeats repeats an iteration under the same number if the provider had a passing fault, or if its rules call it
+// failed. done says that the iteration ends here.
 func (w *gating) repeats(u *unit, end *journal.Event) (_ *Outcome, done bool, _ error) {
 	f, most, failed := w.fails(u), w.prompt.job.Rules.Retries(), w.run.history.Prompt.Failed
 	if end.Detail.Transient() { // the backoff decides how often
@@ -658,12 +712,15 @@ func (w *gating) repeats(u *unit, end *journal.Event) (_ *Outcome, done bool, _ 
 	}
 	refused := ""
 	if u.it.refused != "" {
-		refused = "The commit of this iteration's last try was refused. Fix what it says:\n\n" + tail(u.it.refused, maxWords) + "\n"
+		refused = "The commit of this iteration's last try was refused. Fix what it says:\n\n" +
+			tail(u.it.refused, maxWords) + "\n"
 	}
-	end.Verdict, end.Reason, end.Next = journal.Retry, f.Reason, joinText(joinText(w.run.history.Prompt.Kept...), w.failureText(u), refused)
+	end.Verdict, end.Reason, end.Next = journal.Retry, f.Reason,
+		joinText(joinText(w.run.history.Prompt.Kept...), w.failureText(u), refused)
 	out, err := w.record(u, end)
 	if out == nil && err == nil && failed >= most {
-		out = &Outcome{Ending: f.Ending, Message: fmt.Sprintf("iteration %d failed %d times: %s", u.it.Number, most+1, f.Reason)}
+		out = &Outcome{Ending: f.Ending, Message: fmt.Sprintf("iteration %d failed %d times: %s", u.it.Number, most+1,
+			f.Reason)}
 	}
 	return out, true, err
 }
@@ -692,7 +749,8 @@ func (w *gating) failureText(u *unit) string {
 	if v == nil || v.Passed {
 		return ""
 	}
-	return fmt.Sprintf("After the last iteration `%s` did not pass (%s). The end of its output:\n\n%s", v.Command, v.Reason(), fenced(v.Tail))
+	return fmt.Sprintf("After the last iteration `%s` did not pass (%s). The end of its output:\n\n%s", v.Command,
+		v.Reason(), fenced(v.Tail))
 }
 
 // fenced returns the end of a text as a block of code.
@@ -715,19 +773,18 @@ func joinText(parts ...string) string {
 	return strings.Join(out, "\n\n")
 }
 
-// endRun says where a slot's uncommitted work is, and runs the checks for the end if the gate, or the promise, ended the run.
+// endRun says where a slot's uncommitted work is, and runs the checks for the end if the gate, or the promise, ended
+// the run.
 func (w *promptWork) endRun(out *Outcome, err error) error {
-	if b := &w.run.history.Prompt; err == nil && w.run.trunk != nil && !w.delivery.loose() && b.Owed != "" && b.Open == nil && b.Last.Ref != "" {
-		err = w.note("what was done since the last commit was not verified and is in no commit: it is kept as " + b.Last.Ref + ", and resuming the loop continues from it")
+	if b := &w.run.history.Prompt; err == nil && w.run.trunk != nil && !w.delivery.loose() && b.Owed != "" &&
+		b.Open == nil && b.Last.Ref != "" {
+		err = w.note("what was done since the last commit was not verified and is in no commit: it is kept as " +
+			b.Last.Ref + ", and resuming the run continues from it")
 	}
 	if err != nil || !out.Ending.Final() {
 		return err
 	}
 	return w.run.checks.atEnd(out)
-}
-
-func (w *promptWork) putBack(context.Context, *Fate, string, []string) (bool, error) {
-	return false, nil
 }
 
 // finished names the ending in the words of a prompt loop's state file, which has one for all errors.
@@ -740,7 +797,8 @@ func (w *promptWork) finished(out *Outcome) (e *journal.Event, path, handoff str
 		handoff = w.handoff(out)
 	}
 	h := w.run.history
-	e = w.run.closing.end(out, string(word), journal.Totals{Iterations: new(h.Iteration), Attempts: len(h.Attempts), Commits: h.Prompt.Commits})
+	e = w.run.closing.end(out, string(word), journal.Totals{Iterations: new(h.Iteration), Attempts: len(h.Attempts),
+		Commits: h.Prompt.Commits})
 	e.Iteration = h.Iteration
 	return e, path, handoff, w.gate.endLoopFile(out)
 }
@@ -749,17 +807,19 @@ func (w *promptWork) finished(out *Outcome) (e *journal.Event, path, handoff str
 func (w *promptWork) handoff(out *Outcome) string {
 	var b strings.Builder
 	p := &w.run.history.Prompt
-	fmt.Fprintf(&b, "## Where loop %s stopped\n\n", w.run.state.ID)
-	fmt.Fprintf(&b, "It stopped on %s after %s: %s.\n", w.run.tools.Now().Format(time.RFC1123Z), iterations(w.run.history.Iteration), oneline.Text(cmp.Or(out.Message, out.Ending.Words())))
+	fmt.Fprintf(&b, "## Where run %s stopped\n\n", w.run.state.ID)
+	fmt.Fprintf(&b, "It stopped on %s after %s: %s.\n", w.run.tools.Now().Format(time.RFC1123Z),
+		iterations(w.run.history.Iteration), oneline.Text(cmp.Or(out.Message, out.Ending.Words())))
 	if e := p.Last; e != nil {
 		fmt.Fprintf(&b, "\n### Iteration %d\n\n", e.Iteration)
 		if text := oneline.Text(cmp.Or(e.Reason, e.Message)); text != "" {
 			fmt.Fprintf(&b, "- %s\n", text)
 		}
 		if len(e.Paths) > 0 {
-			fmt.Fprintf(&b, "- it changed %s\n", oneline.Text(strings.Join(e.Paths[:min(maxHandoffTasks, len(e.Paths))], ", ")))
+			fmt.Fprintf(&b, "- it changed %s\n", oneline.Text(
+				strings.Join(e.Paths[:min(maxHandoffTasks, len(e.Paths))], ", ")))
 		}
-		if words := lastWords(&journal.Detail{Speech: journal.Speech{Words: p.Words}}); words != "" {
+		if words := lastWords(w.run.history.Attempts[len(w.run.history.Attempts)-1].Agent); words != "" {
 			fmt.Fprintf(&b, "- its agent's last words: %s\n", words)
 		}
 		if next := strings.TrimSpace(e.Next); next != "" {
@@ -783,8 +843,8 @@ func IterationContext(iteration, most int, promise string) string {
 	return b.String()
 }
 
-// MostBeside is the largest size, in bytes, of what is added to the settings' prompt: where the iteration stands, and how the verification failed.
-// What a gate adds has no limit.
+// MostBeside is the largest size, in bytes, of what is added to the settings' prompt: where the iteration stands, and
+// how the verification failed. What a gate adds has no limit.
 func MostBeside(c Config) int {
 	n := 2
 	if c.IterationContext {

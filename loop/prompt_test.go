@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"descartes/agent"
+	"descartes/config"
 	"descartes/internal/atomicfile"
-	"descartes/internal/config"
 	"descartes/loop/journal"
 	"descartes/loop/store"
 	"descartes/verify"
@@ -42,7 +42,8 @@ func (w *world) prompt(resume string) (*store.State, Outcome, error) {
 		w.t.Fatal(err)
 	}
 	j := &PromptJob{Dir: w.dir, Kind: store.KindPrompt, Config: w.cfg, Gate: gate}
-	r, err := Start(w.t.Context(), w.dir, j, Tools{Agent: w, Verify: checker{w}, FS: w.fs, Now: w.now, Observe: w.tell, Sleep: w.sleep, Looks: w.looks},
+	r, err := Start(w.t.Context(), w.dir, j, Tools{Agent: w, Verify: checker{w}, FS: w.fs, Now: w.now, Observe: w.tell,
+		Sleep: w.sleep, Looks: w.looks},
 		StartOptions{Command: "loop", Resume: resume})
 	if err != nil {
 		return nil, Outcome{}, err
@@ -66,7 +67,8 @@ func (w *world) fork() *world {
 	w.t.Helper()
 	dead := newPromptWorld(w.t)
 	dead.cfg = w.cfg
-	if err := os.CopyFS(filepath.Join(dead.dir, ".descartes"), os.DirFS(filepath.Join(w.dir, ".descartes"))); err != nil {
+	if err := os.CopyFS(filepath.Join(dead.dir, ".descartes"),
+		os.DirFS(filepath.Join(w.dir, ".descartes"))); err != nil {
 		w.t.Fatal(err)
 	}
 	return dead
@@ -154,7 +156,9 @@ func TestPromptDiskFails(t *testing.T) {
 			path = ""
 		} else if st, err := store.LoadState(path); err != nil || st.Iteration < len(ran) {
 			t.Fatalf("operation %d: state %+v, %v after agents for %v", k, st, err, ran)
-		} else if st.Completed {
+		} else if known, err := store.NewHome(w.dir).Load(path); err != nil {
+			t.Fatal(err)
+		} else if known.Completed { // its end was recorded
 			continue
 		}
 		w.mustPrompt(path, journal.PromiseSeen)
@@ -186,7 +190,8 @@ func TestPromptProviderFails(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	w.now = func() time.Time { return at }
 	w.sleep = func(d time.Duration) { at = at.Add(d) }
-	ends := []agent.Result{{End: agent.Limited, Until: at.Add(time.Minute), Reason: "limit"}, {End: agent.Crashed, Cause: agent.Transient, Reason: "529"},
+	ends := []agent.Result{{End: agent.Limited, Until: at.Add(time.Minute), Reason: "limit"},
+		{End: agent.Crashed, Cause: agent.Transient, Reason: "529"},
 		{End: agent.Finished, Final: "<promise>COMPLETE</promise>"}}
 	var seen []string
 	w.agent = func(_ agent.Request, env map[string]string) agent.Result {
@@ -203,7 +208,8 @@ func TestPromptProviderFails(t *testing.T) {
 func TestNamesExpand(t *testing.T) {
 	t.Parallel()
 	n := config.Names{Iteration: 7, Wave: 2, Tag: "x", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
-	if got, want := n.Expand("{tag} {iteration}/{wave} {timestamp} {other}"), "x 7/2 20260102-030405 {other}"; got != want {
+	if got, want := n.Expand("{tag} {iteration}/{wave} {timestamp} {other}"),
+		"x 7/2 20260102-030405 {other}"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

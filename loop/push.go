@@ -7,15 +7,16 @@ import (
 	"slices"
 	"strings"
 
-	"descartes/internal/receipt"
 	"descartes/loop/journal"
+	"descartes/loop/receipt"
 	"descartes/loop/store"
 )
 
 // closing ends a run.
 type closing struct{ run *Loop }
 
-// push pushes the branch with the commits, and the refs of kept attempts, to the branch's remote. If it cannot, it warns with the command to type.
+// push pushes the branch with the commits, and the refs of kept attempts, to the branch's remote. If it cannot, it
+// warns with the command to type.
 func (l *closing) push(out *Outcome) error {
 	if !l.run.config.Git.Push || out.Ending == journal.BaselineFails || out.Ending == journal.DiskFull {
 		return nil
@@ -32,13 +33,16 @@ func (l *closing) push(out *Outcome) error {
 	}
 	var specs []string
 	own := "refs/descartes/" + l.run.state.ID + "/"
-	if at, err := l.run.tools.Repo.RefCommit(branch); err == nil && at != "" { // otherwise the run ended before the branch was made
+	// otherwise the run ended before the branch was made
+	if at, err := l.run.tools.Repo.RefCommit(branch); err == nil && at != "" {
 		specs = append(specs, branch)
 	}
-	if at, err := l.run.tools.Repo.RefCommit(store.TagTrunkRef(l.run.state.Tag)); l.run.state.Tag != "" && err == nil && at != "" {
+	if at, err := l.run.tools.Repo.RefCommit(store.TagTrunkRef(l.run.state.Tag)); l.run.state.Tag != "" &&
+		err == nil && at != "" {
 		specs = append(specs, store.TagTrunkRef(l.run.state.Tag))
 	}
-	specs = append(specs, own+"*:"+own+"*", "^"+own+"trunk", "^"+own+"start/*", "^"+own+"commit", "^"+own+"baseline") // these move from run to run
+	// these move from run to run
+	specs = append(specs, own+"*:"+own+"*", "^"+own+"trunk", "^"+own+"start/*", "^"+own+"commit", "^"+own+"baseline")
 	remote, err := l.run.tools.Repo.Remote(branch)
 	all := specs
 	if l.hasNotes() {
@@ -52,13 +56,17 @@ func (l *closing) push(out *Outcome) error {
 			if l.run.trunk != nil && l.run.trunk.merged != "" { // else the next clone would bring it back one day
 				ref := store.TagTrunkRef(l.run.state.Tag)
 				if werr := l.run.tools.Repo.Withdraw(pctx, remote, ref, l.run.trunk.merged); werr != nil {
-					if err := l.run.Warn(fmt.Sprintf("%s keeps %s, whose work is committed by now: %v; to remove it: git push %s :%s", remote, ref, werr, remote, ref)); err != nil {
+					if err := l.run.Warn(fmt.Sprintf(
+						"%s keeps %s, whose work is committed by now: %v; to remove it: git push %s :%s", remote, ref,
+						werr, remote, ref)); err != nil {
 						return err
 					}
 				}
 			}
 			if notes := l.pushNotes(pctx, remote); notes != nil {
-				return l.run.Warn(fmt.Sprintf("the work of this run is pushed, its receipts are not: %v; to push them: git push %s %s", notes, remote, receipt.NotesRef))
+				return l.run.Warn(fmt.Sprintf(
+					"the work of this run is pushed, its receipts are not: %v; to push them: git push %s %s", notes,
+					remote, receipt.NotesRef))
 			}
 		}
 	}
@@ -67,7 +75,8 @@ func (l *closing) push(out *Outcome) error {
 	}
 	if moved, merr := l.run.tools.Repo.Moved(context.WithoutCancel(l.run.ctx), remote, branch); merr == nil && moved {
 		name := strings.TrimPrefix(branch, "refs/heads/")
-		if command = fmt.Sprintf("git pull --no-rebase %s %s && %s", remote, name, command); l.run.branch != "" && l.run.state.Tag != "" {
+		if command = fmt.Sprintf("git pull --no-rebase %s %s && %s", remote, name, command); l.run.branch != "" &&
+			l.run.state.Tag != "" {
 			command = fmt.Sprintf("descartes run %s --branch %s --push", l.run.state.Tag, name)
 		}
 	}

@@ -14,11 +14,12 @@ import (
 
 // Queue picks among the job's ready tasks for that many slots. durations come from Durations, or are nil.
 func (j *Job) Queue(slots int, durations map[string]time.Duration) *scheduler.Queue {
-	return j.Graph.Queue(scheduler.QueueOptions{Slots: slots, Barrier: j.Config.Barrier, Durations: durations, RespectScope: j.Config.RespectScope})
+	return j.Graph.Queue(scheduler.QueueOptions{Slots: slots, Barrier: j.Config.Barrier, Durations: durations,
+		RespectScope: j.Config.RespectScope})
 }
 
-// Needs are the labels of the workers of a fleet that may do a task: its own, and those of the containers around it. Sorted. What belongs to
-// no task, such as the review of a wave, has none.
+// Needs are the labels of the workers of a fleet that may do a task: its own, and those of the containers around it.
+// Sorted. What belongs to no task, such as the review of a wave, has none.
 func (j *Job) Needs(id string) (labels []string) {
 	t, ok := j.Graph.Task(id)
 	if !ok {
@@ -51,7 +52,6 @@ type queue struct {
 	told    map[string]string   // held tasks already reported, and why
 	waiting map[string]bool     // tasks reported as waiting for another's files
 	under   []*unit             // at work, asleep, or waiting to be integrated
-	asleep  int                 // of them
 	passed  int                 // waves with nothing left to do
 	entered int                 // the last wave whose start was recorded
 	again   []string            // tasks whose next attempt comes next
@@ -67,7 +67,8 @@ func (w *queue) order(slots int) (*scheduler.Queue, error) {
 		return nil, err
 	}
 	if last != nil && last.State.ID != w.run.state.ID {
-		if h, err := journal.Load(w.run.home.Events(last.State.ID)); err == nil { // the commands that show that loop report what is wrong with it
+		// the commands that show that loop report what is wrong with it
+		if h, err := journal.Load(w.run.home.Events(last.State.ID)); err == nil {
 			took = durations(h)
 		}
 	}
@@ -118,16 +119,19 @@ func (w *tagWork) next(ln *lane) (*Outcome, error) {
 		if w.scope.Step {
 			return nil, nil
 		}
-		if again, err := w.list.relist(); err != nil || !again { // it may have changed while the last wave was committed
+		// it may have changed while the last wave was committed
+		if again, err := w.list.relist(); err != nil || !again {
 			return nil, err
 		}
 	}
 }
 
-// verifiedBefore is a task whose verified work of a killed run is still to be integrated, which needs no agent; "" for none.
+// verifiedBefore is a task whose verified work of a killed run is still to be integrated, which needs no agent; "" for
+// none.
 func (w *queue) verifiedBefore() string {
 	for _, t := range w.run.history.OpenTasks() {
-		if _, ok := w.run.job.Graph.Task(t.ID); ok && t.Verified != nil && w.at(t.ID) == nil && w.tag.rounds.all[t.ID] == nil {
+		if _, ok := w.run.job.Graph.Task(t.ID); ok && t.Verified != nil && w.at(t.ID) == nil &&
+			w.tag.rounds.all[t.ID] == nil {
 			return t.ID
 		}
 	}
@@ -136,7 +140,7 @@ func (w *queue) verifiedBefore() string {
 
 // start has a lane start the most urgent attempt, and reports whether there is one.
 func (w *queue) start(ln *lane) (one bool, _ *Outcome, err error) {
-	id, err := w.pick(ln)
+	id, err := w.pick()
 	if id == "" || err != nil {
 		return false, nil, err
 	}
@@ -157,28 +161,8 @@ func (w *queue) leaves(u *unit) {
 	w.under = slices.DeleteFunc(w.under, func(x *unit) bool { return x == u })
 }
 
-// sleeps gives the lane of a unit that waits to others; that of a candidate stays its own.
-func (w *tagWork) sleeps(u *unit, yes bool) {
-	switch {
-	case u.round == nil && yes:
-		u.lane.busy = false
-		w.queue.asleep++
-	case u.round == nil:
-		w.queue.asleep--
-		w.queue.leaves(u)
-	case yes:
-	default:
-		out := w.run.limits()
-		if out == nil && w.run.out == nil && w.run.err == nil {
-			w.run.endWith(w.run.start(u.lane, u))
-			return
-		}
-		u.lane.busy = false
-		w.run.endWith(w.dropped(u, out), nil)
-	}
-}
-
-// dropped lets the other tasks continue if the accounts of a unit's task are out of quota for longer than the run may wait.
+// dropped lets the other tasks continue if the accounts of a unit's task are out of quota for longer than the run may
+// wait.
 func (w *tagWork) dropped(u *unit, out *Outcome) *Outcome {
 	w.queue.leaves(u)
 	sitsOut := out != nil && out.Ending == journal.QuotaUsedUp && w.run.config.OnLimit != OnLimitStop
@@ -198,8 +182,8 @@ func (w *tagWork) dropped(u *unit, out *Outcome) *Outcome {
 	return nil
 }
 
-// pass skips waves with nothing left to do, and has what they have verified committed. It reports held tasks. A commit includes finished work of later
-// waves. goes says that the lane has to wait for a commit, or makes one.
+// pass skips waves with nothing left to do, and has what they have verified committed. It reports held tasks. A commit
+// includes finished work of later waves. goes says that the lane has to wait for a commit, or makes one.
 func (w *queue) pass(ln *lane) (goes bool, err error) {
 	waves := w.run.job.Graph.Waves()
 	for i := w.passed; i < len(waves) && !w.beyond(waves[i]); i++ {
@@ -232,12 +216,18 @@ func (w *waves) commitIn(ln *lane, wave scheduler.Wave) {
 	}, then: func(err error) (*Outcome, error) {
 		w.publishing, ln.busy = false, false
 		switch {
-		case errors.Is(err, errPutBack) || errors.Is(err, errTakenOut):
+		case errors.Is(err, errPutBack):
+			w.tag.queue.passed, w.tag.queue.sched = 0, nil
+			return nil, nil
+		case errors.Is(err, errTakenOut):
 			return nil, nil
 		case errors.Is(err, errWaits):
 			return w.tag.reviews.unapproved, nil
-		case err == nil && wave.Number <= len(w.run.job.Graph.Waves()) && w.tag.queue.closed(w.run.job.Graph.Waves()[wave.Number-1]): // it may have got other tasks meanwhile
-			if w.tag.scope.Step && w.tag.queue.entered == 0 && len(w.run.history.WaveCommits) > commits { // that was the step
+		// it may have got other tasks meanwhile
+		case err == nil && wave.Number <= len(w.run.job.Graph.Waves()) &&
+			w.tag.queue.closed(w.run.job.Graph.Waves()[wave.Number-1]):
+			// that was the step
+			if w.tag.scope.Step && w.tag.queue.entered == 0 && len(w.run.history.WaveCommits) > commits {
 				w.tag.queue.entered = wave.Number
 			}
 			if w.tag.queue.passed == wave.Number-1 {
@@ -262,10 +252,11 @@ func (w *queue) beyond(wave scheduler.Wave) bool {
 // open reports whether a task can still run, now or once others are done. A held task is reported once.
 func (w *queue) open(id string) (bool, error) {
 	g := w.run.job.Graph
-	switch s, cause := g.State(id); {
+	switch s := g.State(id); {
 	case s.Open():
 		return true, nil
 	case s == scheduler.StateHeld:
+		cause := g.Why(id)
 		if w.told[id] == cause { // in an earlier pass
 			return false, nil
 		}
@@ -274,18 +265,23 @@ func (w *queue) open(id string) (bool, error) {
 		}
 		w.told[id] = cause
 		roots, _ := g.Held(id)
-		return false, w.run.record(&journal.Event{Type: journal.TaskHeld, Unit: journal.Unit{Wave: g.Wave(id), Task: id, Title: w.tag.title(id)}, Reason: cause, Tasks: roots})
+		return false, w.run.record(&journal.Event{Type: journal.TaskHeld,
+			Unit: journal.Unit{Wave: g.Wave(id), Task: id, Title: w.run.job.title(id)}, Reason: cause, Tasks: roots})
 	}
 	return false, nil
 }
 
-// pick returns the most urgent ready task that nobody has, or "". A task that failed comes first, unless it is postponed: then it comes last.
-func (w *queue) pick(ln *lane) (string, error) {
+// pick returns the most urgent ready task that nobody has, or "". A task that failed comes first, unless it is
+// postponed: then it comes last.
+func (w *queue) pick() (string, error) {
 	if id := w.tag.rounds.wanted(); id != "" {
 		return id, nil
 	}
 	can := func(id string) bool {
-		return w.run.job.Graph.Ready(id) && w.at(id) == nil && !w.sitsOut(id) && w.tag.rounds.all[id] == nil
+		// it comes in again after what it conflicts with
+		puttingBack := w.tag.waves.publishing && w.run.history.Task(id).Failure.Unfit
+		return w.run.job.Graph.Ready(id) && w.at(id) == nil && !w.sitsOut(id) && w.tag.rounds.all[id] == nil &&
+			!puttingBack
 	}
 	if id := w.tag.scope.Task; id != "" {
 		if !can(id) {
@@ -311,13 +307,14 @@ func (w *queue) pick(ln *lane) (string, error) {
 		}
 	}
 	ready = w.inTurn(w.apart(w.tag.rounds.fitting(ready)))
-	if w.asleep > 0 { // one that waits is enough
+	if w.run.asleep > 0 { // one that waits is enough
 		ready = slices.DeleteFunc(ready, w.waitsForQuota)
 	}
 	if i := slices.IndexFunc(w.again, func(id string) bool { return slices.Contains(ready, id) }); i >= 0 {
 		return w.again[i], nil
 	}
-	for _, last := range []func(id string) bool{w.waitsForQuota, func(id string) bool { return slices.Contains(w.putOff, id) }} {
+	for _, last := range []func(id string) bool{w.waitsForQuota,
+		func(id string) bool { return slices.Contains(w.putOff, id) }} {
 		if others := slices.DeleteFunc(slices.Clone(ready), last); len(others) > 0 {
 			ready = others
 		}
@@ -334,15 +331,18 @@ func (w *queue) waitsForQuota(id string) bool {
 // sitsOut reports whether the accounts of a task are out of quota for longer than the run may wait from now on.
 func (w *queue) sitsOut(id string) bool {
 	out := w.quota[id]
-	if out != nil && !out.Until.IsZero() && (w.run.tools.Now().After(out.Until) || w.run.backoff.tooLong(move{limited: true, until: out.Until.Add(mostSpread)}) == nil) {
+	if out != nil && !out.Until.IsZero() && (w.run.tools.Now().After(out.Until) ||
+		w.run.backoff.tooLong(move{limited: true, until: out.Until.Add(mostSpread)}) == nil) {
 		delete(w.quota, id)
 	}
 	return w.quota[id] != nil
 }
 
-// firstBack is the end of a run whose remaining tasks all sit out: it can be resumed when the first of them has quota again.
+// firstBack is the end of a run whose remaining tasks all sit out: it can be resumed when the first of them has quota
+// again.
 func (w *queue) firstBack() *Outcome {
-	return slices.MinFunc(slices.Collect(maps.Values(w.quota)), func(a, b *Outcome) int { return a.Until.Compare(b.Until) })
+	return slices.MinFunc(slices.Collect(maps.Values(w.quota)),
+		func(a, b *Outcome) int { return a.Until.Compare(b.Until) })
 }
 
 // at returns a unit of the task that is under way: at work, asleep, or waiting to be integrated; nil for none.
@@ -363,8 +363,8 @@ func (w *queue) beginning() (n int) {
 	return n
 }
 
-// first returns the most urgent ready task, or "" if all must wait. A task that waits because its scope meets that of a running one
-// is reported once.
+// first returns the most urgent ready task, or "" if all must wait. A task that waits because its scope meets that of
+// a running one is reported once.
 func (w *queue) first(ready []string) (string, error) {
 	if len(ready) == 0 {
 		return "", nil
@@ -375,21 +375,20 @@ func (w *queue) first(ready []string) (string, error) {
 			return "", err
 		}
 	}
-	now := scheduler.Now{Free: len(w.run.job.Graph.Leaves())}
+	now := scheduler.Now{Free: 1, May: func(id string) bool { return slices.Contains(ready, id) }}
 	for _, u := range w.under {
 		now.Running = append(now.Running, u.task.ID)
 	}
 	slices.Sort(now.Running)
 	now.Running = slices.Compact(now.Running)
 	id := ""
-	for _, next := range w.sched.Next(now) {
-		if slices.Contains(ready, next) {
-			id = next
-			break
-		}
-	}
-	if id == "" && len(now.Running) == 0 { // nothing runs that they could clash with
+	if next := w.sched.Next(now); len(next) > 0 {
+		id = next[0]
+	} else if len(now.Running) == 0 { // nothing runs that they could clash with
 		id = ready[0]
+	}
+	if len(now.Running) == 0 {
+		return id, nil
 	}
 	for _, x := range w.sched.Waiting(now) {
 		if x.Reason != scheduler.WaitScope || x.Task == id || w.waiting[x.Task] || !slices.Contains(ready, x.Task) {
@@ -399,7 +398,8 @@ func (w *queue) first(ready []string) (string, error) {
 			w.waiting = map[string]bool{}
 		}
 		w.waiting[x.Task] = true
-		e := &journal.Event{Type: journal.Warning, Unit: journal.Unit{Wave: w.run.job.Graph.Wave(x.Task), Task: x.Task, Title: w.tag.title(x.Task)}, Message: oneline.Text(x.String())}
+		e := &journal.Event{Type: journal.Warning, Unit: journal.Unit{Wave: w.run.job.Graph.Wave(x.Task), Task: x.Task,
+			Title: w.run.job.title(x.Task)}, Message: oneline.Text(x.String())}
 		if err := w.run.record(e); err != nil {
 			return "", err
 		}

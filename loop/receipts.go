@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"descartes/internal/crash"
-	"descartes/internal/receipt"
 	"descartes/loop/journal"
+	"descartes/loop/receipt"
 )
 
 // receipts writes those of the run's commits.
@@ -18,8 +18,8 @@ type receipts struct {
 	noted map[string]bool // commits with written receipts
 }
 
-// write writes the missing receipts: those of the wave just committed, and those a killed run left out. If they cannot be written the work
-// still counts: a warning says so, and the end of the run tries again.
+// write writes the missing receipts: those of the wave just committed, and those a killed run left out. If they cannot
+// be written the work still counts: a warning says so, and the end of the run tries again.
 func (w *receipts) write(ctx context.Context) error {
 	if !w.run.config.Receipts.Write {
 		return nil
@@ -60,7 +60,8 @@ func (w *receipts) add(ctx context.Context) error {
 		if w.noted[c.Commit] || len(c.Tasks) == 0 {
 			continue
 		}
-		if err := receipt.Save(w.run.tools.FS, w.run.home.Receipts(), c.Commit, receipt.Join(known[c.Commit], add[c.Commit])); err != nil {
+		if err := receipt.Save(w.run.tools.FS, w.run.home.Receipts(), c.Commit,
+			receipt.Join(known[c.Commit], add[c.Commit])); err != nil {
 			return err
 		}
 		w.noted[c.Commit] = true
@@ -77,10 +78,15 @@ func (w *receipts) of(ctx context.Context, c journal.WaveCommit, have []receipt.
 	var lines [][]byte
 	for _, id := range c.Tasks {
 		var a *journal.Attempt
-		if w.run.say(func() { a = w.run.history.VerifiedBy(id, c.At) }); a == nil || slices.ContainsFunc(have, func(r receipt.Receipt) bool { return r.Loop == w.run.state.ID && r.Task == id }) {
+		if w.run.say(func() { a = w.run.history.VerifiedBy(id, c.At) }); a == nil ||
+			slices.ContainsFunc(have, func(r receipt.Receipt) bool {
+				return r.Loop == w.run.state.ID && r.Task == id
+			}) {
 			continue
 		}
-		f := receipt.Facts{Tag: w.run.state.Tag, Loop: w.run.state.ID, Wave: c.Wave, Commit: about, Attempt: a, Policy: policyLines(w.run.config), Sandbox: cmp.Or(w.run.config.SandboxInForce, "off"), Program: w.run.tools.Program}
+		f := receipt.Facts{Tag: w.run.state.Tag, Loop: w.run.state.ID, Wave: c.Wave, Commit: about, Attempt: a,
+			Policy: policyLines(w.run.config), Sandbox: cmp.Or(w.run.config.SandboxInForce, "off"),
+			Program: w.run.tools.Program}
 		of, err := f.Statements()
 		if err != nil {
 			return nil, err

@@ -18,12 +18,14 @@ import (
 	"descartes/verify"
 )
 
-// killed ends an attempt that a killed run left open. It counts for nothing: a ref keeps what its slot holds, and the task starts again from what
-// this attempt had started from.
+// killed ends an attempt that a killed run left open. It counts for nothing: a ref keeps what its slot holds, and the
+// task starts again from what this attempt had started from.
 func (w *tagWork) killed(ctx context.Context, ln *lane, open *journal.Event) error {
 	u, ok := w.task.attemptOf(ln, open)
 	if !ok { // the list no longer has it
-		return errors.New("task " + open.Task + " was under way when the loop was killed, and is no longer in the task file; put it back, or remove " + w.run.relative(w.run.saver.own.path))
+		return errors.New("task " + open.Task +
+			" was under way when the run was killed, and is no longer in the task file; put it back, or remove " +
+			w.run.relative(w.run.saver.own.path))
 	}
 	if done, err := w.task.wasVerified(u, open); done || err != nil {
 		return err
@@ -34,15 +36,17 @@ func (w *tagWork) killed(ctx context.Context, ln *lane, open *journal.Event) err
 		return err
 	}
 	end := w.run.event(journal.AttemptFinished, u)
-	end.Verdict, end.Reason, end.Round, end.Detail = journal.Cancelled, u.res.Reason, open.Round, &journal.Detail{Exit: journal.Exit{End: string(agent.Cancelled)}, Client: journal.Client{Log: w.run.relative(u.log)}}
+	end.Verdict, end.Reason, end.Round, end.Detail = journal.Cancelled, u.res.Reason, open.Round,
+		&journal.Detail{Exit: journal.Exit{End: string(agent.Cancelled)},
+			Client: journal.Client{Log: w.run.relative(u.log)}}
 	if end.Ref, err = w.task.keep(ctx, u, nil); err != nil {
 		return err
 	}
 	return w.run.tell(end)
 }
 
-// wasVerified records the end of an attempt that its ref calls verified: the run was killed before it could. Its work is integrated, and no agent
-// runs again.
+// wasVerified records the end of an attempt that its ref calls verified: the run was killed before it could. Its work
+// is integrated, and no agent runs again.
 func (w *taskWork) wasVerified(u *unit, open *journal.Event) (bool, error) {
 	at := slices.IndexFunc(w.kept, func(r gitops.Ref) bool {
 		return r.Name == store.RefPrefix(w.run.state.ID, open.Task)+strconv.Itoa(open.Attempt)
@@ -60,13 +64,15 @@ func (w *taskWork) wasVerified(u *unit, open *journal.Event) (bool, error) {
 		return false, gitErr("read the verified work on task "+open.Task, err)
 	}
 	end := w.run.event(journal.AttemptFinished, u)
-	end.Verdict, end.Reason, end.Round, end.Tree, end.Ref = journal.Verified, k.Reason, open.Round, string(tree), ref.Name
-	end.Detail = &journal.Detail{Exit: journal.Exit{End: string(agent.Finished)}, Client: journal.Client{Log: w.run.relative(u.log)}}
+	end.Verdict, end.Reason, end.Round, end.Tree, end.Ref = journal.Verified, k.Reason, open.Round, string(tree),
+		ref.Name
+	end.Detail = &journal.Detail{Exit: journal.Exit{End: string(agent.Finished)},
+		Client: journal.Client{Log: w.run.relative(u.log)}}
 	return true, w.run.tell(end)
 }
 
-// holding is what the slot of a killed run's attempt holds; nothing if another run used it since, or if it holds what the attempt began with. It masks
-// the secrets in the attempt's log: the process that would have done so was killed.
+// holding is what the slot of a killed run's attempt holds; nothing if another run used it since, or if it holds what
+// the attempt began with.
 func (l *worker) holding(ctx context.Context, u *unit, open *journal.Event) (work workspace.Result, err error) {
 	if u.lane == nil {
 		return work, nil
@@ -76,7 +82,8 @@ func (l *worker) holding(ctx context.Context, u *unit, open *journal.Event) (wor
 	}
 	work, err = u.lane.slot.Holds(ctx, open.TS)
 	if err != nil && ctx.Err() == nil && !DiskFull(err) {
-		return workspace.Result{}, l.run.tellWarn(u, fmt.Sprintf("what it left in slot %d cannot be kept: %v", open.Slot, err))
+		return workspace.Result{}, l.run.tellWarn(u, fmt.Sprintf("what it left in slot %d cannot be kept: %v",
+			open.Slot, err))
 	}
 	if work.After == u.before && work.Commits == "" {
 		work.After = ""
@@ -84,7 +91,8 @@ func (l *worker) holding(ctx context.Context, u *unit, open *journal.Event) (wor
 	return work, err
 }
 
-// recover reopens what a killed run took out of the trunk, and takes up the attempts that it ordered from a fleet: their results are used.
+// recover reopens what a killed run took out of the trunk, and takes up the attempts that it ordered from a fleet:
+// their results are used.
 func (w *tagWork) recover() (_ *Outcome, err error) {
 	if err := w.waves.takenOut(w.run.ctx); err != nil {
 		return nil, err
@@ -110,7 +118,9 @@ func (w *tagWork) recover() (_ *Outcome, err error) {
 func (w *taskWork) ordered(ln *lane, open *journal.Event) (*unit, error) {
 	u, ok := w.attemptOf(ln, open)
 	if !ok {
-		return nil, errors.New("task " + open.Task + " was ordered from the fleet, and is no longer in the task file; put it back, or remove " + w.run.relative(w.run.saver.own.path))
+		return nil, errors.New("task " + open.Task +
+			" was ordered from the fleet, and is no longer in the task file; put it back, or remove " +
+			w.run.relative(w.run.saver.own.path))
 	}
 	u.started, u.again, u.begun, u.after = open.TS, true, false, w.after // its input is made anew
 	if open.Round > 0 {
@@ -128,8 +138,8 @@ func (w *taskWork) ordered(ln *lane, open *journal.Event) (*unit, error) {
 	return u, nil
 }
 
-// finishTask completes what another run, or another attempt, began of a task: the steps between the end of an attempt and the end of its task. It reports
-// whether there was one.
+// finishTask completes what another run, or another attempt, began of a task: the steps between the end of an attempt
+// and the end of its task. It reports whether there was one.
 func (w *taskWork) finishTask(u *unit) (bool, error) {
 	id, h := u.task.ID, w.run.history.Task(u.task.ID)
 	if v := h.Verified; v != nil {
@@ -138,23 +148,7 @@ func (w *taskWork) finishTask(u *unit) (bool, error) {
 		u.res.Grade = verify.Grade(w.run.history.Attempt(journal.Key{Task: id, Number: v.Attempt}).Grade())
 		return true, w.integrate(u)
 	}
-	if n := h.Interruptions; n >= mostCutOff {
-		u.res.Verdict, u.res.Reason = verify.Failed, fmt.Sprintf("%d attempts in a row were interrupted", n)
-		return true, w.block(u)
-	}
-	f := h.Failure
-	if over := w.overpaid(id); over != "" && f.Verdict != journal.Blocked {
-		u.res.Reason = cmp.Or(f.Reason, "none has ended")
-		return true, w.blockOverpaid(u, over)
-	}
-	if f.Verdict != "" && (f.Verdict == journal.Blocked || h.Counted >= w.run.config.Scud.MaxIterationsPerTask) {
-		u.res.Verdict, u.res.Reason = verify.Verdict(f.Verdict), f.Reason
-		if f.Result != nil {
-			u.res.Agent.Question, u.denied = f.Result.Question, f.Result.Denied
-		}
-		return true, w.block(u)
-	}
-	return false, nil
+	return w.givesUp(u)
 }
 
 // attemptOf is the unit of an attempt that the journal says has begun. ok is false if the list no longer has the task.
@@ -170,8 +164,10 @@ func (w *taskWork) attemptOf(ln *lane, open *journal.Event) (u *unit, ok bool) {
 
 // underway is an attempt of a task that the journal says has begun.
 func (w *taskWork) underway(ln *lane, t *tasks.Task, number, of int) *unit {
-	return &unit{lane: ln, task: t, number: number, of: of, base: gitops.Tree(w.run.history.Task(t.ID).Base), before: gitops.Tree(w.run.history.Task(t.ID).Tree), since: w.run.history.Task(t.ID).Started,
-		log: w.run.home.Log(w.run.state.ID, t.ID, number), started: w.run.tools.Now(), with: w.run.config.Choices(t)[0]}
+	return &unit{lane: ln, task: t, number: number, of: of, base: gitops.Tree(w.run.history.Task(t.ID).Base),
+		before: gitops.Tree(w.run.history.Task(t.ID).Tree), since: w.run.history.Task(t.ID).Started,
+		log: w.run.home.Log(w.run.state.ID, t.ID, number), started: w.run.tools.Now(),
+		with: w.run.config.Choices(t)[0]}
 }
 
 // agentEnd fills an event with how an agent's run ended, and up to words bytes of its last message.
@@ -182,7 +178,11 @@ func agentEnd(e *journal.Event, r agent.Result, with Choice, words int) *journal
 
 // agentDetail is a result for the journal, with up to words bytes of the last message.
 func agentDetail(r agent.Result, with Choice, words int) *journal.Detail {
-	d := &journal.Detail{Exit: journal.Exit{End: string(r.End), Cause: string(r.Cause), Code: r.Code, Signal: r.Signal, Seconds: r.Duration.Seconds()}, Speech: journal.Speech{Claimed: r.Complete, Blocked: r.Blocked, Question: tail(r.Question, maxWords), Notes: slices.Clone(r.Notes[:min(len(r.Notes), maxNotes)]), Words: tail(r.Final, words)}, Client: journal.Client{Session: r.Session, Anew: r.Gone, Model: cmp.Or(r.Model, with.Model), Backend: with.Backend}}
+	d := &journal.Detail{Exit: journal.Exit{End: string(r.End), Cause: string(r.Cause), Code: r.Code, Signal: r.Signal,
+		Seconds: r.Duration.Seconds()}, Speech: journal.Speech{Claimed: r.Complete, Blocked: r.Blocked,
+		Question: tail(r.Question, maxWords), Notes: slices.Clone(r.Notes[:min(len(r.Notes), maxNotes)]),
+		Words: tail(r.Final, words)}, Client: journal.Client{Session: r.Session, Anew: r.Gone,
+		Model: cmp.Or(r.Model, with.Model), Backend: with.Backend}}
 	if !r.Until.IsZero() {
 		d.Until = &r.Until
 	}
@@ -195,12 +195,13 @@ func agentDetail(r agent.Result, with Choice, words int) *journal.Detail {
 	return d
 }
 
-// withNotes returns the event of an agent's end and a warning for each of its notes. They are written together: a journal that has the first has all
-// of them.
+// withNotes returns the event of an agent's end and a warning for each of its notes. They are written together: a
+// journal that has the first has all of them.
 func withNotes(e *journal.Event) []*journal.Event {
 	events := []*journal.Event{e}
 	for _, note := range e.Detail.Notes {
-		w := &journal.Event{Type: journal.Warning, Unit: journal.Unit{Wave: e.Wave, Task: e.Task, Title: e.Title, Iteration: e.Iteration, Attempt: e.Attempt, Of: e.Of}, Message: note}
+		w := &journal.Event{Type: journal.Warning, Unit: journal.Unit{Wave: e.Wave, Task: e.Task, Title: e.Title,
+			Iteration: e.Iteration, Attempt: e.Attempt, Of: e.Of}, Message: note}
 		events = append(events, w)
 	}
 	return events
@@ -212,7 +213,8 @@ const maxNotes = 20
 // maxWords limits, in bytes, an agent's last words in the journal; its log has all of them.
 const maxWords = 4 << 10
 
-// maxFinal limits, in bytes, the final message in the journal of an iteration or a review: as long as what is read of one.
+// maxFinal limits, in bytes, the final message in the journal of an iteration or a review: as long as what is read of
+// one.
 const maxFinal = 16 << 10
 
 // tail is the end of s, at most n bytes of whole characters.

@@ -22,8 +22,9 @@ type list struct {
 	wishes  map[string]tasks.Status // of tasks under way: what somebody made of them in the list meanwhile
 }
 
-// relist takes in what somebody changed in the task list, and reports whether that may be more to do. A task that is under way goes on to its end,
-// also if it was deleted; of any other the status in the list holds, unless that sets back what this run did. A run in the project's own folder has the list to itself.
+// relist takes in what somebody changed in the task list, and reports whether that may be more to do. A task that is
+// under way goes on to its end, also if it was deleted; of any other the status in the list holds, unless that sets
+// back what this run did. A run in the project's own folder has the list to itself.
 func (w *list) relist() (bool, error) {
 	e, why := w.reread()
 	if why != nil {
@@ -39,7 +40,8 @@ func (w *list) relist() (bool, error) {
 	return true, w.run.record(e)
 }
 
-// reread makes the graph of the list as it is now, and returns the event that says what others changed; nil if that is nothing.
+// reread makes the graph of the list as it is now, and returns the event that says what others changed; nil if that is
+// nothing.
 func (w *list) reread() (*journal.Event, error) {
 	w.run.saver.read()
 	if w.run.saver.unread != nil || !w.run.saver.edited || w.run.tools.Here {
@@ -95,7 +97,9 @@ func (w *list) wished(id string) (bool, error) {
 	}
 	delete(w.wishes, id)
 	w.run.job.Graph.SetStatus(id, status)
-	return true, w.run.record(&journal.Event{Type: journal.ListChanged, Unit: journal.Unit{Wave: w.run.waveOf(id), Of: len(w.run.job.Graph.Waves())}, Tasks: []string{id}, Message: id + " is " + string(status)})
+	return true, w.run.record(&journal.Event{Type: journal.ListChanged,
+		Unit: journal.Unit{Wave: w.run.waveOf(id), Of: len(w.run.job.Graph.Waves())}, Tasks: []string{id},
+		Message: id + " is " + string(status)})
 }
 
 // refuse reports once that a list cannot be used as it is now.
@@ -104,7 +108,8 @@ func (w *list) refuse(why error) error {
 		return nil
 	}
 	w.refused = true
-	return w.run.record(&journal.Event{Type: journal.Warning, Message: fmt.Sprintf("the task list stays as last read: %v", why)})
+	return w.run.record(&journal.Event{Type: journal.Warning,
+		Message: fmt.Sprintf("the task list stays as last read: %v", why)})
 }
 
 // unwritten says why statuses cannot be written into the list now; nil if none wait for that.
@@ -118,32 +123,38 @@ func (w *list) unwritten() error {
 // fits says why this run cannot use a changed list.
 func (w *list) fits(g *scheduler.Graph) error {
 	for _, id := range w.run.job.Graph.Leaves() {
-		if (w.tag.queue.at(id) != nil || w.run.history.Task(id).Open() || slices.Contains(w.run.trunk.units, oneline.Text(id))) && g.Wave(id) == 0 {
+		if (w.tag.queue.at(id) != nil || w.run.history.Task(id).Open() ||
+			slices.Contains(w.run.trunk.units, id)) && g.Wave(id) == 0 {
 			return fmt.Errorf("task %s has begun, and in the changed list it has parts or waits for itself; that holds once it is over", id)
 		}
 	}
 	list := w.run.job.File.Tasks()
 	most, proves, bad := w.run.job.survey(list)
 	brought := slices.IndexFunc(list, func(t tasks.Task) bool {
-		return t.Verify != "" && !slices.ContainsFunc(w.run.job.all, func(old tasks.Task) bool { return old.Verify == t.Verify })
+		return t.Verify != "" && !slices.ContainsFunc(w.run.job.all,
+			func(old tasks.Task) bool { return old.Verify == t.Verify })
 	})
 	switch {
 	case brought >= 0 && !w.run.config.Confined():
-		return fmt.Errorf("task %s brings a command that nobody has trusted: %s; start again for it", list[brought].ID, list[brought].Verify)
+		return fmt.Errorf("task %s brings a command that nobody has trusted: %s; start again for it", list[brought].ID,
+			list[brought].Verify)
 	case len(bad) > 0:
 		return bad[0]
 	case most > len(w.run.lanes.all):
-		return fmt.Errorf("a task asks for %d candidates, and this run has %d slots; start again for it", most, len(w.run.lanes.all))
+		return fmt.Errorf("a task asks for %d candidates, and this run has %d slots; start again for it", most,
+			len(w.run.lanes.all))
 	case proves && w.run.lanes.lab == nil:
 		return errors.New("a task asks for a proof, which this run cannot give; start again for it")
 	}
 	return nil
 }
 
-// deleted are the tasks that the list no longer has and the run has begun, or prepares a slot for. They belong to its account.
+// deleted are the tasks that the list no longer has and the run has begun, or prepares a slot for. They belong to its
+// account.
 func (w *list) deleted() (list []tasks.Task) {
 	for _, t := range w.run.job.all {
-		if _, ok := w.run.job.File.Task(t.ID); !ok && (w.run.history.Task(t.ID).Attempts > 0 || w.tag.queue.at(t.ID) != nil || w.tag.rounds.all[t.ID] != nil) {
+		if _, ok := w.run.job.File.Task(t.ID); !ok && (w.run.history.Task(t.ID).Attempts > 0 ||
+			w.tag.queue.at(t.ID) != nil || w.tag.rounds.all[t.ID] != nil) {
 			t.DependsOn, t.Parent, t.Children, t.Line = nil, "", nil, 0
 			list = append(list, t)
 		}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"descartes/config"
 	"descartes/gitops"
-	"descartes/internal/config"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
 	"descartes/loop/store"
@@ -28,7 +28,8 @@ func (j *Job) shown(id string) specbuild.Reviewed {
 	if !ok {
 		return specbuild.Reviewed{Name: "Task " + id}
 	}
-	req := specbuild.Request{Task: *t, Parents: j.Graph.Parents(id), Plan: j.plan, Story: j.stories[t.Story], Answers: j.answersTo(id, time.Time{})}
+	req := specbuild.Request{Task: *t, Parents: j.Graph.Parents(id), Plan: j.plan, Story: j.stories[t.Story],
+		Answers: j.answersTo(id, time.Time{})}
 	if !j.Config.Scud.Spec.IncludePlanSection {
 		req.Plan = nil
 	}
@@ -67,8 +68,8 @@ func (l *worker) newReview(known []*journal.Detail) *attempt.Review {
 	return r
 }
 
-// askReview asks for a review of an iteration: in plan and build of each that changed something, in a prompt loop when the agent says that everything
-// is done, then of all the loop's work.
+// askReview asks for a review of an iteration: in plan and build of each that changed something, in a prompt loop when
+// the agent says that everything is done, then of all the loop's work.
 func (w *promptWork) askReview(u *unit, in *attempt.Input) {
 	if w.run.config.Reviews() == "" || w.run.tools.Repo == nil || u.it == nil {
 		return
@@ -97,8 +98,9 @@ func (w *reviews) ask(u *unit, in *attempt.Input) {
 // errWaits says that a wave is not committed: its review asks a person, or did not happen.
 var errWaits = errors.New("the wave waits for its review")
 
-// approve has a second agent review what a wave is about to commit, if the settings want that. A person can overrule a rejection: the work was
-// verified task by task, and other tasks build on it. Work that a person or the agent approved is not reviewed again. It is slow.
+// approve has a second agent review what a wave is about to commit, if the settings want that. A person can overrule a
+// rejection: the work was verified task by task, and other tasks build on it. Work that a person or the agent approved
+// is not reviewed again. It is slow.
 func (w *reviews) approve(ln *lane, number int, done []*journal.VerifiedTask) error {
 	if w.run.config.Reviews() != config.ReviewWave || len(done) == 0 {
 		return nil
@@ -108,8 +110,9 @@ func (w *reviews) approve(ln *lane, number int, done []*journal.VerifiedTask) er
 		return gitErr("take together what the wave changes", err)
 	}
 	to := w.run.trunk.tree
-	u := &unit{lane: ln, task: &tasks.Task{Title: fmt.Sprintf("Wave %d", number)}, wave: number, started: w.run.tools.Now(),
-		log: w.run.home.NamedLog(w.run.state.ID, fmt.Sprintf("wave-%d", number))}
+	u := &unit{lane: ln, task: &tasks.Task{Title: fmt.Sprintf("Wave %d", number)}, wave: number,
+		started: w.run.tools.Now(),
+		log:     w.run.home.NamedLog(w.run.state.ID, fmt.Sprintf("wave-%d", number))}
 	approved := false
 	w.run.say(func() {
 		switch {
@@ -129,7 +132,8 @@ func (w *reviews) approve(ln *lane, number int, done []*journal.VerifiedTask) er
 	if approved || err != nil {
 		return err
 	}
-	if u.stand, err = w.run.lanes.prepare(w.run.ctx, ln, workspace.Start{Base: to, Aside: strings.TrimSuffix(u.log, ".log")}); err != nil {
+	if u.stand, err = w.run.lanes.prepare(w.run.ctx, ln, workspace.Start{Base: to,
+		Aside: strings.TrimSuffix(u.log, ".log")}); err != nil {
 		return err
 	}
 	var in attempt.Input
@@ -141,7 +145,8 @@ func (w *reviews) approve(ln *lane, number int, done []*journal.VerifiedTask) er
 		}
 		in.Review = w.of(number, ids, w.run.history.Reviews[number])
 		for _, c := range w.run.checks.at(verify.AtAttempt) {
-			in.Review.Opinion.Checks = append(in.Review.Opinion.Checks, specbuild.PassedCheck{Name: c.Name, Command: c.Run})
+			in.Review.Opinion.Checks = append(in.Review.Opinion.Checks,
+				specbuild.PassedCheck{Name: c.Name, Command: c.Run})
 		}
 	})
 	ln.runner.Choose = w.run.worker.chooser(u)
@@ -169,30 +174,36 @@ func (w *reviews) judge(u *unit, to gitops.Tree, j attempt.Judgement, err error)
 	if j.Verdict == attempt.Reject {
 		what = "the review rejects it: "
 	}
-	if err := w.tell(number, to, journal.Asks, append([]string{what + j.Reasons[0]}, j.Reasons[1:]...)...); err != nil {
+	if err := w.tell(number, to, journal.Asks, append([]string{what + j.Reasons[0]},
+		j.Reasons[1:]...)...); err != nil {
 		return err
 	}
-	w.unapproved = &Outcome{Ending: journal.GateAsks, Message: fmt.Sprintf("wave %d is not committed, %s%s", number, what, j.Reasons[0])}
+	w.unapproved = &Outcome{Ending: journal.GateAsks, Message: fmt.Sprintf("wave %d is not committed, %s%s", number,
+		what, j.Reasons[0])}
 	return errWaits
 }
 
 // tell records the result of a wave's review.
 func (w *reviews) tell(number int, tree gitops.Tree, d journal.Verdict, lines ...string) error {
 	message := fmt.Sprintf("wave %d: %s", number, lines[0])
-	e := &journal.Event{Type: journal.GateSpoke, Unit: journal.Unit{Wave: number}, Verdict: d, Reason: lookReview, Message: message, Detail: &journal.Detail{Files: journal.Files{Tree: string(tree)}}, Lines: []string{message}}
+	e := &journal.Event{Type: journal.GateSpoke, Unit: journal.Unit{Wave: number}, Verdict: d, Reason: lookReview,
+		Message: message, Detail: &journal.Detail{Files: journal.Files{Tree: string(tree)}}, Lines: []string{message}}
 	for _, line := range lines[1:] {
 		e.Lines = append(e.Lines, "  "+line)
 	}
 	return w.run.record(e)
 }
 
-// CheckReview returns what makes a reviewer useless: it never replaces the checks, and a wave that is not committed has no review.
+// CheckReview returns what makes a reviewer useless: it never replaces the checks, and a wave that is not committed
+// has no review.
 func CheckReview(c *Config) []Problem {
 	switch what := c.Reviews(); {
 	case what == "":
 		return nil
-	case c.Scud.VerificationCommand != "" && len(checksOf(c, store.KindTag)) == 0: // if no command was found, that is reported elsewhere
-		return []Problem{{Message: "a review needs a verify command, and --verify none turns it off", Hint: `--verify "make test", or --review off`}}
+	// if no command was found, that is reported elsewhere
+	case c.Scud.VerificationCommand != "" && len(checksOf(c, store.KindTag)) == 0:
+		return []Problem{{Message: "a review needs a verify command, and --verify none turns it off",
+			Hint: `--verify "make test", or --review off`}}
 	case what == config.ReviewWave && !c.Scud.AutoCommitWaves:
 		return []Problem{{Message: "review.on: wave reads a wave before its commit, and with --no-commit there is none", Hint: "review.on: task, or --review off"}}
 	}

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"descartes/config"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
-	"descartes/internal/config"
 	"descartes/internal/oneline"
 	"descartes/loop/journal"
 	"descartes/loop/store"
@@ -21,8 +21,8 @@ import (
 // rewindLimit limits how far back in HEAD's history to look for a wave's commit.
 const rewindLimit = 10000
 
-// Rewind returns to the state after one of a tag's waves: branch, files, statuses and journals go back together, and a branch keeps the newer state.
-// PlanRewind makes one and changes nothing.
+// Rewind returns to the state after one of a tag's waves: branch, files, statuses and journals go back together, and a
+// branch keeps the newer state. PlanRewind makes one and changes nothing.
 type Rewind struct {
 	Tag     string   `json:"tag"`
 	Wave    int      `json:"wave"`    // last wave that stays; 0 is the state before the first
@@ -58,35 +58,20 @@ func (e *NoWaveError) Next() string {
 	return "descartes waves" + config.ListFlags(e.Tag, "") + " shows the waves and their commits"
 }
 
-// PlanRewind finds the commits of a tag's loops after a wave, and where HEAD stood before the first of them. The caller makes sure that no loop runs.
+// PlanRewind finds the commits of a tag's loops after a wave, and where HEAD stood before the first of them. The
+// caller makes sure that no loop runs.
 func PlanRewind(ctx context.Context, j *Job, repo *gitops.Repo, wave int) (*Rewind, error) {
 	home, list := store.NewHome(j.Root), j.File
-	w := &Rewind{Tag: list.Tag(), Wave: wave, Tasks: []string{}, Foreign: []string{}, Pushed: []string{}, Dirty: []string{}, home: home, list: list, undone: map[string]bool{}}
-	all, err := home.List()
+	w := &Rewind{Tag: list.Tag(), Wave: wave, Tasks: []string{}, Foreign: []string{}, Pushed: []string{},
+		Dirty: []string{}, home: home, list: list, undone: map[string]bool{}}
+	commits, folds, err := w.journals()
 	if err != nil {
 		return nil, err
-	}
-	var commits []journal.WaveCommit
-	folds := map[string]*journal.State{}
-	for _, s := range all {
-		if s.State == nil || s.State.Kind != store.KindTag || s.State.Tag != w.Tag {
-			continue
-		}
-		fold, err := journal.Load(home.Events(s.State.ID))
-		if err != nil {
-			return nil, err
-		}
-		if fold.Unfinished() {
-			return nil, &NoWaveError{w.Tag, wave, "loop " + s.State.ID + " was stopped in the middle of a task; finish that first with descartes resume --name " + s.State.ID}
-		}
-		commits = append(commits, fold.WaveCommits...)
-		folds[s.State.ID] = fold
-		w.loops = append(w.loops, s)
 	}
 	slices.SortStableFunc(commits, func(a, b journal.WaveCommit) int { return a.At.Compare(b.At) })
 	later := journal.After(commits, wave)
 	if len(later) == 0 {
-		return nil, &NoWaveError{w.Tag, wave, "no loop here has committed a later one"}
+		return nil, &NoWaveError{w.Tag, wave, "no run here has committed a later one"}
 	}
 	for _, c := range later {
 		w.undone[c.Commit] = true
@@ -94,32 +79,14 @@ func PlanRewind(ctx context.Context, j *Job, repo *gitops.Repo, wave int) (*Rewi
 	if err := w.history(ctx, repo, later[0].Commit, later[len(later)-1].Commit); err != nil {
 		return nil, err
 	}
-	again := map[string]bool{}
-	for _, c := range later {
-		for _, id := range c.Tasks {
-			again[id] = true
-		}
-	}
-	for _, fold := range folds {
-		for _, b := range fold.Blocked() {
-			again[b.Task] = again[b.Task] || b.Wave > wave
-		}
-		for _, v := range fold.Verified() {
-			again[v.Task] = again[v.Task] || v.Wave > wave
-		}
-	}
-	for id, goes := range again {
-		if _, ok := list.Task(id); ok && goes {
-			w.Tasks = append(w.Tasks, id)
-		}
-	}
-	slices.SortFunc(w.Tasks, tasks.CompareIDs)
+	w.again(later, folds)
 	dirty, err := repo.Dirty(ctx)
 	if err != nil {
 		return nil, gitErr("look for uncommitted changes", err)
 	}
 	w.Dirty = append(w.Dirty, Foreign(dirty, j.ownPaths(repo.Root()))...)
-	if kept, err := repo.RefCommit("refs/heads/" + w.Keep); err == nil && kept == w.From && len(w.Dirty) > 0 { // an earlier call was cut short
+	// an earlier call was cut short
+	if kept, err := repo.RefCommit("refs/heads/" + w.Keep); err == nil && kept == w.From && len(w.Dirty) > 0 {
 		moved, err := repo.MovedFiles(ctx, w.From, w.To)
 		if err != nil {
 			return nil, gitErr("look how far an earlier call came", err)
@@ -129,8 +96,51 @@ func PlanRewind(ctx context.Context, j *Job, repo *gitops.Repo, wave int) (*Rewi
 	return w, nil
 }
 
-// history finds the commit to go back to, and the other commits between first and last that go with it. If an earlier call was cut off after it moved
-// the branch, it returns what is left to do.
+// journals reads those of the tag's loops, which all have ended.
+func (w *Rewind) journals() (commits []journal.WaveCommit, folds []*journal.State, err error) {
+	all, err := w.home.Of(w.Tag)
+	for _, s := range all {
+		fold, err := journal.Load(w.home.Events(s.State.ID))
+		if err != nil {
+			return nil, nil, err
+		}
+		if fold.Unfinished() {
+			return nil, nil, &NoWaveError{w.Tag, w.Wave, "run " + s.State.ID +
+				" was stopped in the middle of a task; finish that first with descartes resume --name " + s.State.ID}
+		}
+		commits, folds, w.loops = append(commits, fold.WaveCommits...), append(folds, fold), append(w.loops, s)
+	}
+	return commits, folds, err
+}
+
+// again finds the tasks to do again: those of later commits, and what later waves blocked or have not committed.
+func (w *Rewind) again(later []journal.WaveCommit, folds []*journal.State) {
+	var ids []string
+	for _, c := range later {
+		ids = append(ids, c.Tasks...)
+	}
+	for _, fold := range folds {
+		for _, b := range fold.Blocked() {
+			if b.Wave > w.Wave {
+				ids = append(ids, b.Task)
+			}
+		}
+		for _, v := range fold.Verified() {
+			if v.Wave > w.Wave {
+				ids = append(ids, v.Task)
+			}
+		}
+	}
+	slices.SortFunc(ids, tasks.CompareIDs)
+	for _, id := range slices.Compact(ids) {
+		if _, ok := w.list.Task(id); ok {
+			w.Tasks = append(w.Tasks, id)
+		}
+	}
+}
+
+// history finds the commit to go back to, and the other commits between first and last that go with it. If an earlier
+// call was cut off after it moved the branch, it returns what is left to do.
 func (w *Rewind) history(ctx context.Context, repo *gitops.Repo, first, last string) error {
 	head, err := repo.Head(ctx)
 	if err != nil {
@@ -147,7 +157,9 @@ func (w *Rewind) history(ctx context.Context, repo *gitops.Repo, first, last str
 	case err != nil:
 		return gitErr("read the history", err)
 	case !ok:
-		return &NoWaveError{w.Tag, w.Wave, fmt.Sprintf("commit %.12s of a later wave is not in HEAD's history; switch to the branch that has it", first)}
+		return &NoWaveError{w.Tag, w.Wave,
+			fmt.Sprintf("commit %.12s of a later wave is not in HEAD's history; switch to the branch that has it",
+				first)}
 	}
 	w.Branch, w.To = strings.TrimPrefix(head.Branch, "refs/heads/"), list[len(list)-1].Parent()
 	if w.To == "" {
@@ -166,9 +178,11 @@ func (w *Rewind) history(ctx context.Context, repo *gitops.Repo, first, last str
 	return nil
 }
 
-// Do goes back. It makes the branch that keeps the newer state, then resets the files and the branch, the journals, the statuses and the state files;
-// after a crash the same call finishes the job. Files of the user's that are in the way are returned, and nothing has changed.
-func (w *Rewind) Do(ctx context.Context, fsys atomicfile.FS, repo *gitops.Repo, now func() time.Time) (left []gitops.LeftOut, err error) {
+// Do goes back. It makes the branch that keeps the newer state, then resets the files and the branch, the journals,
+// the statuses and the state files; after a crash the same call finishes the job. Files of the user's that are in the
+// way are returned, and nothing has changed.
+func (w *Rewind) Do(ctx context.Context, fsys atomicfile.FS, repo *gitops.Repo,
+	now func() time.Time) (left []gitops.LeftOut, err error) {
 	who := store.Holder{PID: os.Getpid(), Host: store.Hostname(), Tag: w.Tag, At: now(), Files: store.FilesOf(w.list)}
 	release, err := w.home.HoldTree(ctx, repo, who)
 	if err != nil {
@@ -214,7 +228,8 @@ func (w *Rewind) Do(ctx context.Context, fsys atomicfile.FS, repo *gitops.Repo, 
 }
 
 // takeOut takes the tasks out of a loop's trunk, which then has the branch's commit.
-func (w *Rewind) takeOut(ctx context.Context, repo *gitops.Repo, id string, tree gitops.Tree, now func() time.Time) error {
+func (w *Rewind) takeOut(ctx context.Context, repo *gitops.Repo, id string, tree gitops.Tree,
+	now func() time.Time) error {
 	c := chain{repo: repo, ref: store.TrunkRef(id), now: now}
 	if found, err := c.read(ctx); !found || err != nil || c.on == w.To {
 		return err
@@ -241,7 +256,8 @@ func (w *Rewind) record(fsys atomicfile.FS, s store.Saved, tree string, now func
 		return err
 	}
 	if len(events) > 0 {
-		err = j.Append(&journal.Event{Type: journal.LoopRewound, Unit: journal.Unit{Wave: w.Wave}, Tasks: w.Tasks, Tree: tree, Base: w.From, Commit: w.To, Branch: w.Keep})
+		err = j.Append(&journal.Event{Type: journal.LoopRewound, Unit: journal.Unit{Wave: w.Wave}, Tasks: w.Tasks,
+			Tree: tree, Base: w.From, Commit: w.To, Branch: w.Keep})
 	}
 	return errors.Join(err, j.Close())
 }
@@ -274,8 +290,7 @@ func (w *Rewind) saveStates(fsys atomicfile.FS) error {
 		if err != nil {
 			return err
 		}
-		st := v.State
-		if err := st.Save(fsys, s.Path); err != nil {
+		if err := errors.Join(v.State.Save(fsys, s.Path), w.home.Listed(fsys, s.State.ID, v.State.Seq)); err != nil {
 			return err
 		}
 	}

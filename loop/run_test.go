@@ -25,7 +25,8 @@ func TestRunTwoWaves(t *testing.T) {
 	if got := w.git("show", "--format=", "--name-only", "HEAD"); got != ".scud/tasks/x.json\ntask-2.txt\ntask-3.txt" {
 		t.Errorf("wave 2 holds:\n%s", got)
 	}
-	if got := w.git("log", "-1", "--format=%(trailers:key=Descartes-Task,valueonly)"); strings.TrimSpace(got) != "2\n3" {
+	if got := w.git("log", "-1", "--format=%(trailers:key=Descartes-Task,valueonly)"); strings.TrimSpace(
+		got) != "2\n3" {
 		t.Errorf("trailers: %q", got)
 	}
 	if got := strings.Count(w.read(".scud/tasks/x.json"), `"done"`); got != 3 {
@@ -85,14 +86,16 @@ func TestBlockedIsTakenBackAndHoldsOthers(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(w.dir, "new")); err == nil {
 		t.Error("the blocked task's folder stays in the tree")
 	}
-	if refs := w.git("for-each-ref", "--format=%(refname:lstrip=4)", "refs/descartes/loop-*/tasks/1/*"); refs != "1/1\n1/2\n1/3" {
+	if refs := w.git("for-each-ref", "--format=%(refname:lstrip=4)",
+		"refs/descartes/loop-*/tasks/1/*"); refs != "1/1\n1/2\n1/3" {
 		t.Errorf("kept attempts:\n%s", refs)
 	}
 	if got := w.git("log", "--format=%s"); got != "chore(x): wave 1 blocked\nstart" {
 		t.Errorf("commits:\n%s", got)
 	}
 	st, err := store.LoadState(store.NewHome(w.dir).Default())
-	if err != nil || len(st.BlockedTasks) != 1 || st.BlockedTasks[0].Attempts != 3 || !st.BlockedTasks[0].Task.Numeric {
+	if err != nil || len(st.BlockedTasks) != 1 || st.BlockedTasks[0].Attempts != 3 ||
+		!st.BlockedTasks[0].Task.Numeric {
 		t.Errorf("state: %+v, %v", st, err)
 	}
 }
@@ -112,56 +115,6 @@ func TestMuteAgentCompletesNothing(t *testing.T) {
 	}
 }
 
-func TestLimitCommitsAndResumes(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, threeTasks)
-	w.cfg.Scud.MaxTotalIterations = 2
-	w.mustRun(StartOptions{}, journal.LimitReached)
-	if got := w.git("log", "-1", "--format=%s"); got != "feat(x): wave 2, 1 of 2 tasks" {
-		t.Errorf("commit: %s", got)
-	}
-	w.clean()
-	w.cfg.Scud.MaxTotalIterations = 100
-	w.mustRun(StartOptions{}, journal.AllDone)
-	if !slices.Equal(w.runs, []string{"1 1", "2 1", "3 1"}) {
-		t.Errorf("runs: %v", w.runs)
-	}
-	w.clean()
-}
-
-func TestInterruptKeepsWorkAndGoesOn(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, threeTasks)
-	ctx, cancel := context.WithCancel(t.Context())
-	w.agent = func(_ agent.Request, env map[string]string) agent.Result {
-		w.write("task-"+env["DESCARTES_TASK_ID"]+".txt", "from "+env["DESCARTES_ATTEMPT"]+"\n")
-		if env["DESCARTES_TASK_ID"] == "2" && env["DESCARTES_ATTEMPT"] == "1" {
-			cancel()
-			return agent.Result{End: agent.Cancelled}
-		}
-		return agent.Result{End: agent.Finished, Complete: true}
-	}
-	l, err := w.start(StartOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := l.Run(ctx, nil)
-	if err != nil || out.Ending != journal.UserCancelled {
-		t.Fatalf("got %+v, %v", out, err)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	w.mustRun(StartOptions{}, journal.AllDone)
-	if !slices.Equal(w.runs, []string{"1 1", "2 1", "2 2", "3 1"}) {
-		t.Errorf("runs: %v", w.runs)
-	}
-	if got := strings.Count(w.git("log", "--format=%s"), "wave"); got != 2 {
-		t.Errorf("%d wave commits", got)
-	}
-	w.clean()
-}
-
 func TestSecondLoopIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, threeTasks)
@@ -169,7 +122,8 @@ func TestSecondLoopIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.start(StartOptions{}); err == nil || !strings.Contains(err.Error(), "is running in this working tree") {
+	if _, err := w.start(StartOptions{}); err == nil || !strings.Contains(err.Error(),
+		"is running in this working tree") {
 		t.Errorf("got %v", err)
 	}
 	if err := l.Close(); err != nil {
@@ -206,37 +160,13 @@ func TestUsersChangesStay(t *testing.T) {
 	if w.read("mine.txt") != "not finished" || w.read("base.txt") != "my edit\n" {
 		t.Errorf("mine.txt %q, base.txt %q", w.read("mine.txt"), w.read("base.txt"))
 	}
-	if got := w.git("log", "--name-only", "--format=", "-2"); strings.Contains(got, "mine.txt") || strings.Contains(got, "base.txt") || strings.Contains(got, "staged.txt") {
+	if got := w.git("log", "--name-only", "--format=", "-2"); strings.Contains(got, "mine.txt") ||
+		strings.Contains(got, "base.txt") || strings.Contains(got, "staged.txt") {
 		t.Errorf("commits hold:\n%s", got)
 	}
 	if got := w.git("stash", "list"); got != "" {
 		t.Errorf("stashes:\n%s", got)
 	}
-}
-
-func TestStepByStep(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, threeTasks)
-	w.mustRun(StartOptions{Scope: Scope{Step: true}, Command: "step"}, journal.StepDone)
-	w.mustRun(StartOptions{Scope: Scope{Task: "3"}, Command: "step"}, journal.StepDone)
-	if !slices.Equal(w.runs, []string{"1 1", "3 1"}) {
-		t.Errorf("runs: %v", w.runs)
-	}
-	w.clean()
-	w.mustRun(StartOptions{Scope: Scope{Step: true}, Command: "step"}, journal.AllDone)
-	w.clean()
-}
-
-func TestRetryBlocked(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, threeTasks)
-	pass := false
-	w.check = func(map[string]string) verify.Result { return verify.Result{Passed: pass, Code: 1} }
-	w.mustRun(StartOptions{}, journal.TasksBlocked)
-	pass = true
-	w.cfg.Scud.RetryBlocked = true
-	w.mustRun(StartOptions{}, journal.AllDone)
-	w.clean()
 }
 
 // Interruptions are no attempts, but one that takes the machine down each time has to end somewhere.
@@ -257,7 +187,8 @@ func TestInterruptionsAreNoAttempts(t *testing.T) {
 		t.Errorf("%d runs of the agent, outcome %+v", runs, out)
 	}
 	st, err := store.LoadState(store.NewHome(w.dir).Default())
-	if err != nil || len(st.BlockedTasks) != 1 || !strings.HasPrefix(st.BlockedTasks[0].Reason, "10 attempts in a row were interrupted") || st.Iteration != 0 {
+	if err != nil || len(st.BlockedTasks) != 1 || !strings.HasPrefix(st.BlockedTasks[0].Reason,
+		"10 attempts in a row were interrupted") || st.Iteration != 0 {
 		t.Errorf("state: %+v, %v", st, err)
 	}
 }

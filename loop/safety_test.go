@@ -13,7 +13,8 @@ import (
 	"descartes/loop/store"
 )
 
-// TestDiskFills: the disk fills up in the middle of a run. It ends, uses up no attempt, and goes on when there is room.
+// TestDiskFills: the disk fills up in the middle of a run. It ends, uses up no attempt, and goes on when there is
+// room.
 func TestDiskFills(t *testing.T) {
 	w := newWorld(t, threeTasks)
 	w.cfg.MinFreeDisk = 100 << 20
@@ -42,7 +43,8 @@ func TestDiskFills(t *testing.T) {
 	}
 }
 
-// TestPoolFills: agents fill the disk with the slots. The run ends with what fills it removed, so that resuming it goes on.
+// TestPoolFills: agents fill the disk with the slots. The run ends with what fills it removed, so that resuming it
+// goes on.
 func TestPoolFills(t *testing.T) {
 	w := newWorld(t, threeTasks)
 	w.cfg.MinFreeDisk = 100 << 20

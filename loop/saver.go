@@ -14,8 +14,9 @@ import (
 	"descartes/tasks"
 )
 
-// saver rewrites the task file and the state file, which are snapshots of the journal. Rewriting a large list is slow, so it happens at most every
-// second or every twenty times its own duration, whichever is longer; a change that came too early waits for a tick of the engine, which alone calls it.
+// saver rewrites the task file and the state file, which are snapshots of the journal. Rewriting a large list is slow,
+// so it happens at most every second or every twenty times its own duration, whichever is longer; a change that came
+// too early waits for a tick of the engine, which alone calls it.
 type saver struct {
 	fs      atomicfile.FS
 	file    *tasks.File
@@ -33,6 +34,8 @@ type saver struct {
 	theirs map[string]tasks.Status // statuses that others wrote since the run last took them
 	edited bool                    // others changed the file since then
 	saved  int64                   // the task file includes events up to this one
+	listed func(seq int64) error   // notes that
+	news   bool                    // statuses changed since it was noted
 }
 
 // mirror is the file that follows the task file, as Save last wrote it.
@@ -45,6 +48,7 @@ type mirror struct {
 
 // note takes in status changes and rewrites the files if it is time.
 func (s *saver) note(changes map[string]string) error {
+	s.news = s.news || len(changes) > 0
 	for id, st := range changes {
 		if _, ok := s.file.Task(id); ok { // otherwise somebody deleted it
 			s.pending[id] = tasks.Status(st)
@@ -61,8 +65,8 @@ func (s *saver) late() error {
 	return s.write()
 }
 
-// write saves the task file, then the state, whose sequence number says that the task file is complete up to there. A task file that cannot be read
-// waits: a later run writes into it what it lacks.
+// write saves the task file, notes up to which event it is complete, and renders the state. A task file that cannot be
+// read waits: a later run writes into it what it lacks.
 func (s *saver) write() error {
 	begin := time.Now()
 	if err := s.sync(); err != nil {
@@ -90,6 +94,11 @@ func (s *saver) write() error {
 	state := s.state()
 	if len(s.pending) > 0 {
 		state.Seq = s.saved
+	} else if s.news {
+		if err := s.listed(state.Seq); err != nil {
+			return err
+		}
+		s.news = false
 	}
 	if err := s.own.save(state); err != nil {
 		return err
@@ -169,7 +178,8 @@ func (s *saver) intact() bool {
 	return s.seen.Same() && (s.mirror == nil || s.mirror.seen.Same())
 }
 
-// ownState is a live loop's state file. Another program may mark the loop as cancelled there, which ends it at its next boundary.
+// ownState is a live loop's state file. Another program may mark the loop as cancelled there, which ends it at its
+// next boundary.
 type ownState struct {
 	fs   atomicfile.FS
 	path string

@@ -19,13 +19,16 @@ func TestForeignChangeBetweenAttempts(t *testing.T) {
 		case e.Type == journal.Warning:
 			warned = append(warned, e.Message)
 		case e.Type == journal.TaskDone && e.Task == "1":
-			w.write(".scud/tasks/x.json", strings.Replace(w.read(".scud/tasks/x.json"), `"Three"`, `"Three, sharper"`, 1))
+			w.write(".scud/tasks/x.json", strings.Replace(w.read(".scud/tasks/x.json"), `"Three"`, `"Three, sharper"`,
+				1))
 		case e.Type == journal.TaskDone && e.Task == "2":
-			w.write(".scud/tasks/x.json", strings.Replace(w.read(".scud/tasks/x.json"), `"title": "Two"`, `"title": "Two", "note": "mine"`, 1))
+			w.write(".scud/tasks/x.json", strings.Replace(w.read(".scud/tasks/x.json"), `"title": "Two"`,
+				`"title": "Two", "note": "mine"`, 1))
 		}
 	}
 	w.mustRun(StartOptions{}, journal.AllDone)
-	want := strings.NewReplacer(`"pending"`, `"done"`, `"Three"`, `"Three, sharper"`, `"title": "Two"`, `"title": "Two", "note": "mine"`).Replace(threeTasks)
+	want := strings.NewReplacer(`"pending"`, `"done"`, `"Three"`, `"Three, sharper"`, `"title": "Two"`,
+		`"title": "Two", "note": "mine"`).Replace(threeTasks)
 	if got := w.read(".scud/tasks/x.json"); got != want {
 		t.Errorf("task file:\n%s\nwant\n%s", got, want)
 	}
@@ -35,7 +38,8 @@ func TestForeignChangeBetweenAttempts(t *testing.T) {
 	w.clean()
 }
 
-// A task file that another program has broken stays as it is: the run goes on without it, and waits for a person to have it written.
+// A task file that another program has broken stays as it is: the run goes on without it, and waits for a person to
+// have it written.
 func TestForeignDamage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, threeTasks)
@@ -85,7 +89,8 @@ func TestPlanAsSource(t *testing.T) {
 	}
 }
 
-// A list that knows only done and not done: what is blocked is known from the loop, and is tried again on request only.
+// A list that knows only done and not done: what is blocked is known from the loop, and is tried again on request
+// only.
 func TestBlockedWithoutAWord(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, threeTasks)
@@ -98,7 +103,8 @@ func TestBlockedWithoutAWord(t *testing.T) {
 		return verify.Result{Passed: env["DESCARTES_TASK_ID"] != "T002" || !bad, Code: 1}
 	}
 	w.mustRun(StartOptions{}, journal.TasksBlocked)
-	if got, want := w.read("specs/y/tasks.md"), "# Tasks\n\n- [x] T001 One\n- [ ] T002 [P] Two\n- [x] T003 [P] Three\n"; got != want {
+	if got, want := w.read("specs/y/tasks.md"),
+		"# Tasks\n\n- [x] T001 One\n- [ ] T002 [P] Two\n- [x] T003 [P] Three\n"; got != want {
 		t.Errorf("got\n%s", got)
 	}
 	j, _ := Load(w.dir, w.cfg)
@@ -117,8 +123,10 @@ func TestBlockedWithoutAWord(t *testing.T) {
 func TestMirrorIsPutBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, threeTasks)
-	w.write(".scud/tasks/tasks.scg", "# SCUD Graph v1\n# Phase: z\n\n@nodes\n1 | One | P | 1 | M\n2 | Two | P | 1 | M\n")
-	w.write(".scud/tasks/tasks.json", `{"z": {"name": "z", "tasks": [{"id": "1", "title": "One", "status": "pending"}, {"id": "2", "title": "Two", "status": "pending"}]}}`)
+	w.write(".scud/tasks/tasks.scg",
+		"# SCUD Graph v1\n# Phase: z\n\n@nodes\n1 | One | P | 1 | M\n2 | Two | P | 1 | M\n")
+	w.write(".scud/tasks/tasks.json",
+		`{"z": {"name": "z", "tasks": [{"id": "1", "title": "One", "status": "pending"}, {"id": "2", "title": "Two", "status": "pending"}]}}`)
 	w.git("add", "-A")
 	w.git("commit", "-q", "-m", "list")
 	w.cfg.Scud.Tag = "z"

@@ -32,14 +32,18 @@ type StartOptions struct {
 // Source is what a run works on: a *Job or a *PromptJob.
 type Source interface {
 	begin(l *Loop, opt StartOptions) work
+	// choose decides which loop this is and where its state is stored.
+	choose(ctx context.Context, l *Loop, opt StartOptions) (path string, err error)
 }
 
-// Start begins a run, or resumes one. It takes the locks, brings task file and journal in line, and leaves the first attempt to Run. The caller
-// closes the loop.
+// Start begins a run, or resumes one. It takes the locks, brings task file and journal in line, and leaves the first
+// attempt to Run. The caller closes the loop.
 func Start(ctx context.Context, root string, j Source, tools Tools, opt StartOptions) (_ *Loop, err error) {
-	l := &Loop{root: root, tools: tools, home: store.NewHome(root), history: journal.NewState(), state: &store.State{}, branch: opt.Branch, inbox: make(chan func()), over: make(chan struct{})}
+	l := &Loop{root: root, tools: tools, home: store.NewHome(root), history: journal.NewState(), state: &store.State{},
+		branch: opt.Branch, inbox: make(chan func()), over: make(chan struct{})}
 	l.who = store.Holder{PID: os.Getpid(), Host: store.Hostname(), At: tools.Now(), Here: tools.Here}
-	l.locks, l.lanes, l.worker, l.checks, l.closing = &locks{run: l}, &lanes{run: l}, &worker{l, map[string]bool{}}, &checks{run: l}, &closing{l}
+	l.locks, l.lanes, l.worker, l.checks, l.closing = &locks{run: l}, &lanes{run: l}, &worker{l, map[string]bool{}},
+		&checks{run: l}, &closing{l}
 	l.work = j.begin(l, opt)
 	defer func() {
 		if err != nil {
@@ -62,7 +66,7 @@ func Start(ctx context.Context, root string, j Source, tools Tools, opt StartOpt
 	if err := l.home.Make(tools.FS); err != nil {
 		return l, err
 	}
-	path, err := l.work.choose(ctx, opt)
+	path, err := j.choose(ctx, l, opt)
 	if err == nil && tools.Here {
 		err = l.locks.take(ctx, store.TreeLock(tools.Repo.Dir()))
 	}
@@ -100,7 +104,8 @@ func (l *locks) take(ctx context.Context, path string) error {
 	return err
 }
 
-// inTree calls do while nobody else writes in the user's working tree or moves his branch. A run in place has that to itself. It is slow.
+// inTree calls do while nobody else writes in the user's working tree or moves his branch. A run in place has that to
+// itself. It is slow.
 func (l *locks) inTree(ctx context.Context, do func() error) error {
 	if l.run.tools.Here {
 		return do()
@@ -121,7 +126,8 @@ func (l *locks) inTree(ctx context.Context, do func() error) error {
 		}
 		if !said {
 			said = true
-			if err := l.run.Warn("waiting for loop " + busy.Holder.Loop + ", which writes in this working tree"); err != nil {
+			if err := l.run.Warn("waiting for run " + busy.Holder.Loop +
+				", which writes in this working tree"); err != nil {
 				return err
 			}
 		}
@@ -148,9 +154,11 @@ func begin(ctx context.Context, l *Loop, path string, opt StartOptions) error {
 		return err
 	}
 	l.journal = j
-	l.saver = &saver{fs: l.tools.FS, own: &ownState{fs: l.tools.FS, path: path}, sync: l.journal.Sync, state: l.State, pending: map[string]tasks.Status{},
-		busy:  func() bool { return l.tools.Repo != nil && l.tools.Repo.Underway() != "" },
-		saved: l.state.Seq}
+	l.saver = &saver{fs: l.tools.FS, own: &ownState{fs: l.tools.FS, path: path}, sync: l.journal.Sync, state: l.State,
+		pending: map[string]tasks.Status{},
+		busy:    func() bool { return l.tools.Repo != nil && l.tools.Repo.Underway() != "" },
+		saved:   l.state.Seq,
+		listed:  func(seq int64) error { return l.home.Listed(l.tools.FS, l.state.ID, seq) }}
 	if err := os.MkdirAll(l.home.Run(l.state.ID)+"/logs", 0o755); err != nil {
 		return fmt.Errorf("make the run's folder: %w", err)
 	}
@@ -176,14 +184,22 @@ func begin(ctx context.Context, l *Loop, path string, opt StartOptions) error {
 	if err := l.record(append([]*journal.Event{first}, more...)...); err != nil {
 		return err
 	}
+	if l.job != nil {
+		l.job.fill(l.state)
+	}
+	if err := errors.Join(l.home.Listed(l.tools.FS, l.state.ID, l.state.Seq),
+		l.home.Give(l.tools.FS, l.state)); err != nil {
+		return err
+	}
 	return l.flush()
 }
 
-// StaleError says that the task file changed between reading and locking it: another loop ran meanwhile, or the user saved it.
+// StaleError says that the task file changed between reading and locking it: another loop ran meanwhile, or the user
+// saved it.
 type StaleError struct{ Path string }
 
 func (e *StaleError) Error() string {
-	return fmt.Sprintf("%s was changed while the loop was starting; look at it, and start again", e.Path)
+	return fmt.Sprintf("%s was changed while the run was starting; look at it, and start again", e.Path)
 }
 
 // Next is what to do about it, "" where the message says that.
@@ -201,5 +217,6 @@ func unchanged(f *tasks.File) error {
 	return nil
 }
 
-// Ceiling is the most iterations a loop can start with. A loop at its limit continues if it is resumed with a higher one.
+// Ceiling is the most iterations a loop can start with. A loop at its limit continues if it is resumed with a higher
+// one.
 const Ceiling = 200

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,8 +38,8 @@ const pollEvery = 300 * time.Millisecond
 // lastCommit is how long a commit may take that starts when the run ends, or that is under way at the deadline.
 const lastCommit = 30 * time.Second
 
-// committing returns the context of a commit. A new request to stop at once also ends its hooks; an earlier one does not: an interrupted run still
-// commits what it has.
+// committing returns the context of a commit. A new request to stop at once also ends its hooks; an earlier one does
+// not: an interrupted run still commits what it has.
 func (s *stopper) committing(deadline *time.Time) (context.Context, context.CancelFunc) {
 	_, asked := s.ask()
 	left := lastCommit
@@ -53,7 +54,8 @@ func (s *stopper) committing(deadline *time.Time) (context.Context, context.Canc
 
 var errNoTime = errors.New("the run was about to end")
 
-// failed is the end of a run by an error. What git rejected is no internal error, and what a request to stop at once caused counts as that request.
+// failed is the end of a run by an error. What git rejected is no internal error, and what a request to stop at once
+// caused counts as that request.
 func (s *stopper) failed(err error) (Outcome, error) {
 	_, stopped := errors.AsType[*gitops.StoppedError](err)
 	out := s.asked()
@@ -66,7 +68,8 @@ func (s *stopper) failed(err error) (Outcome, error) {
 	switch {
 	case DiskFull(err):
 		return Outcome{Ending: journal.DiskFull, Message: "the disk is full: " + err.Error()}, nil
-	case out != nil && (errors.Is(err, context.Canceled) || errors.Is(err, ErrTerminated) || stopped && (out.Ending == journal.UserCancelled || out.Ending == journal.Interrupted)):
+	case out != nil && (errors.Is(err, context.Canceled) || errors.Is(err, ErrTerminated) || stopped &&
+		(out.Ending == journal.UserCancelled || out.Ending == journal.Interrupted)):
 		out.Message += ": " + err.Error() + resumes
 		return *out, nil
 	case isGit(err):
@@ -82,7 +85,7 @@ func (s *stopper) failed(err error) (Outcome, error) {
 	return Outcome{Ending: journal.OwnError, Message: err.Error(), Err: err}, err
 }
 
-const resumes = "; the work is kept, and resuming the loop commits it"
+const resumes = "; the work is kept, and resuming the run commits it"
 
 // ErrTerminated is the cause of a run's context that SIGTERM ended.
 var ErrTerminated = errors.New("terminated")
@@ -124,8 +127,9 @@ func requested(r store.Request) *Outcome {
 	return &Outcome{Ending: journal.UserCancelled, Message: "cancelled by request"}
 }
 
-// wait waits until the wall clock shows a time, and reports whether it does, or until ctx is over. It checks the wall clock on each tick: after the machine slept it is at most one
-// tick late, and if the clock was set back it waits no longer than planned.
+// wait waits until the wall clock shows a time, and reports whether it does, or until ctx is over. It checks the wall
+// clock on each tick: after the machine slept it is at most one tick late, and if the clock was set back it waits no
+// longer than planned.
 func (s *stopper) wait(ctx context.Context, t *Tools, until time.Time) (over bool) {
 	until = until.Round(0) // a monotonic reading would stand still while the machine sleeps
 	last := t.Now().Round(0)
@@ -155,31 +159,41 @@ func (s *stopper) wait(ctx context.Context, t *Tools, until time.Time) (over boo
 
 // CancelDead marks a loop without a process as cancelled, in its journal and its state file. It can still be resumed.
 // A live loop is a *store.BusyError: use store.Home.Ask.
-func CancelDead(ctx context.Context, fsys atomicfile.FS, home store.Home, s store.Saved, now func() time.Time) (err error) {
-	lk, err := store.TakeLock(ctx, store.LockOf(s.Path), 50*time.Millisecond, store.Holder{Loop: s.State.ID, Tag: s.State.Tag, At: now()})
+func CancelDead(ctx context.Context, fsys atomicfile.FS, home store.Home, s store.Saved,
+	now func() time.Time) (err error) {
+	lk, err := store.TakeLock(ctx, store.LockOf(s.Path), 50*time.Millisecond,
+		store.Holder{Loop: s.State.ID, Tag: s.State.Tag, At: now()})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, lk.Release()) }()
-	if s.State.ID == "" { // written by another program: it has no journal, and gets none for this
+	// written by another program: it has no journal, and gets none for this
+	if _, gone := os.Stat(home.Events(s.State.ID)); s.State.ID == "" || gone != nil {
 		st := *s.State
-		st.ExitReason = store.ExitReason{Type: string(journal.UserCancelled), Message: "cancelled while it was not running"}
+		st.ExitReason = store.ExitReason{Type: string(journal.UserCancelled),
+			Message: "cancelled while it was not running"}
 		return st.Save(fsys, s.Path)
 	}
 	j, _, err := journal.Open(fsys, home.Events(s.State.ID), s.State.ID, now)
 	if err != nil {
 		return err
 	}
-	e := &journal.Event{Type: journal.LoopFinished, Reason: string(journal.UserCancelled), Message: "cancelled while it was not running"}
+	e := &journal.Event{Type: journal.LoopFinished, Reason: string(journal.UserCancelled),
+		Message: "cancelled while it was not running"}
 	if err := errors.Join(j.Append(e), j.Close()); err != nil {
 		return err
 	}
-	st := *s.State
-	st.ExitReason = store.ExitReason{Type: e.Reason, Message: e.Message}
-	if err := st.Save(fsys, s.Path); err != nil || !dropsLoopFile(st.Config, false, true) {
+	root := filepath.Dir(string(home))
+	list, _ := OpenTasks(root, s.State.Config.Scud) // else ids are written as texts
+	v, err := home.View(s, list)
+	if err != nil {
 		return err
 	}
-	return removeLoopFile(cmp.Or(st.Config.WorkingDirectory, filepath.Dir(string(home))))
+	v.State.Seq = s.State.Seq
+	if err := v.State.Save(fsys, s.Path); err != nil || !dropsLoopFile(s.State.Config, false, true) {
+		return err
+	}
+	return removeLoopFile(cmp.Or(s.State.Config.WorkingDirectory, root))
 }
 
 // DefaultBreaker is how many tasks in a row must fail in the same way to open the breaker. BreakerOff disables it.
@@ -269,7 +283,8 @@ func failureOf(a *journal.Attempt) (signature, shown string) {
 		return a.Reason, a.Reason
 	case a.Verdict == journal.Verified || a.Verdict == journal.Blocked:
 		return "", ""
-	case a.Verdict == journal.Crashed, strings.HasPrefix(a.Reason, verify.NoSignal), a.Verdict == journal.TimedOut && a.Result.Changed == 0:
+	case a.Verdict == journal.Crashed, strings.HasPrefix(a.Reason, verify.NoSignal), a.Verdict == journal.TimedOut &&
+		a.Result.Changed == 0:
 		return idleAgent, a.Reason
 	case a.Verdict == journal.Failed:
 		return verifyFailure(a.Result.Output, a.Reason)
@@ -306,17 +321,19 @@ func (w *breaker) tripped() string {
 	return what + where + " (" + strings.Join(s.tasks, ", ") + "): " + oneline.Text(s.shown)
 }
 
-// idles reports whether a task whose agent did nothing should wait until another task had its first attempt: no agent of this loop has done anything
-// yet, and most likely none can.
+// idles reports whether a task whose agent did nothing should wait until another task had its first attempt: no agent
+// of this loop has done anything yet, and most likely none can.
 func (w *breaker) idles() bool {
 	s := w.streak()
-	if breakerOf(w.run.config) == 0 || s.worked || s.signature != idleAgent || w.tag.scope.Task != "" || len(s.tasks) >= breakerOf(w.run.config) {
+	if breakerOf(w.run.config) == 0 || s.worked || s.signature != idleAgent || w.tag.scope.Task != "" ||
+		len(s.tasks) >= breakerOf(w.run.config) {
 		return false
 	}
 	waves := w.run.job.Graph.Waves()
-	return w.tag.queue.passed < len(waves) && slices.ContainsFunc(waves[w.tag.queue.passed].Tasks, func(id string) bool {
-		return w.run.job.Graph.Ready(id) && w.tag.queue.at(id) == nil && !slices.Contains(s.tasks, id)
-	})
+	return w.tag.queue.passed < len(waves) && slices.ContainsFunc(waves[w.tag.queue.passed].Tasks,
+		func(id string) bool {
+			return w.run.job.Graph.Ready(id) && w.tag.queue.at(id) == nil && !slices.Contains(s.tasks, id)
+		})
 }
 
 // open records that the breaker is open.

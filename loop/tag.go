@@ -40,63 +40,68 @@ type tagWork struct {
 // begin returns the job as the work of a run.
 func (j *Job) begin(l *Loop, opt StartOptions) work {
 	w := &tagWork{run: l, scope: opt.Scope}
-	w.queue, w.task, w.list, w.breaker = &queue{run: l, tag: w}, &taskWork{run: l, tag: w}, &list{run: l, tag: w, wishes: map[string]tasks.Status{}}, &breaker{run: l, tag: w}
+	w.queue, w.task, w.list, w.breaker = &queue{run: l, tag: w}, &taskWork{run: l, tag: w},
+		&list{run: l, tag: w, wishes: map[string]tasks.Status{}}, &breaker{run: l, tag: w}
 	w.rounds, w.waves = &rounds{l, w, map[string]*round{}}, &waves{run: l, tag: w}
 	w.reviews, w.receipts = &reviews{run: l, tag: w, yes: opt.Yes}, &receipts{l, w, map[string]bool{}}
 	w.scope.Step = w.scope.Step || w.scope.Task != ""
 	l.job, l.root, l.dir, l.config = j, j.Root, j.Root, &j.Config
-	if l.fixed, _ = Protected(l.config, l.root, j.File); !l.tools.Here { // else statuses are written into the list meanwhile
+	// else statuses are written into the list meanwhile
+	if l.fixed, _ = Protected(l.config, l.root, j.File); !l.tools.Here {
 		l.fixed = append(l.fixed, j.File.Path())
 	}
 	l.who.Tag, l.who.Files = j.File.Tag(), store.FilesOf(j.File)
 	return w
 }
 
-// choose makes the list if the plan is one, and resumes the given loop, or the tag's unfinished one, or starts a new one. The list is as it was read once nobody else runs the tag.
-func (w *tagWork) choose(ctx context.Context, opt StartOptions) (path string, err error) {
-	if w.run.job.Import != nil {
-		if _, err := w.run.job.Import.Write(w.run.root, w.run.job.File.Tag()); err != nil {
+// choose makes the list if the plan is one, and resumes the given loop, or the tag's unfinished one, or starts a new
+// one. The list is as it was read once nobody else runs the tag.
+func (j *Job) choose(ctx context.Context, l *Loop, opt StartOptions) (path string, err error) {
+	if j.Import != nil {
+		if _, err := j.Import.Write(l.root, j.File.Tag()); err != nil {
 			return "", err
 		}
 	}
-	if opt.Resume == "" && w.run.config.Baseline != BaselineOff {
-		w.run.checks.last = earlier(w.run.home, w.run.job.File.Tag())
+	if opt.Resume == "" && l.config.Baseline != BaselineOff {
+		l.checks.last = earlier(l.home, j.File.Tag())
 	}
 	var old *store.Saved
 	if opt.Resume == "" {
-		old, err = w.run.home.Unfinished(w.run.job.File.Tag())
+		old, err = l.home.Unfinished(j.File.Tag())
 	} else {
 		old = &store.Saved{Path: opt.Resume}
-		old.State, err = store.LoadState(opt.Resume)
+		old.State, err = l.home.Load(opt.Resume)
 	}
 	if err != nil {
 		return "", err
 	}
 	if old != nil {
-		w.run.resumed, path = true, old.Path
-		*w.run.state = *old.State
-	} else if path, err = fresh(w.run, opt); err != nil {
+		l.resumed, path = true, old.Path
+		*l.state = *old.State
+	} else if path, err = fresh(l, opt); err != nil {
 		return "", err
 	}
-	s := w.run.state
-	s.Kind, s.Tag, s.TaskFile = store.KindTag, w.run.job.File.Tag(), w.run.relative(w.run.job.File.Path())
-	w.run.who.Loop = s.ID
-	if err := w.run.locks.take(ctx, store.TagLock(w.run.tools.Repo.Dir(), s.Tag)); err != nil {
+	s := l.state
+	s.Kind, s.Tag, s.TaskFile = store.KindTag, j.File.Tag(), l.relative(j.File.Path())
+	l.who.Loop = s.ID
+	if err := l.locks.take(ctx, store.TagLock(l.tools.Repo.Dir(), s.Tag)); err != nil {
 		return "", err
 	}
-	if err := unchanged(w.run.job.File); err != nil {
+	if err := unchanged(j.File); err != nil {
 		return "", err
 	}
-	if err := w.run.job.File.Clean(); err != nil { // half written by a killed loop
+	if err := j.File.Clean(); err != nil { // half written by a killed loop
 		return "", fmt.Errorf("remove temporary files: %w", err)
 	}
-	return path, w.run.locks.take(ctx, store.LockOf(path))
+	return path, l.locks.take(ctx, store.LockOf(path))
 }
 
 // replay writes into the task file what the journal knows and a dead loop could not write any more.
-func (w *tagWork) replay(ctx context.Context, events []journal.Event, first *journal.Event) (_ []*journal.Event, err error) {
+func (w *tagWork) replay(ctx context.Context, events []journal.Event, first *journal.Event) (_ []*journal.Event,
+	err error) {
 	if n := int64(len(events)); n < w.run.state.Seq {
-		return nil, &journal.DamageError{Path: w.run.journal.Path(), Line: len(events) + 1, Err: fmt.Errorf("it ends after event %d, the state file knows %d", n, w.run.state.Seq)}
+		return nil, &journal.DamageError{Path: w.run.journal.Path(), Line: len(events) + 1,
+			Err: fmt.Errorf("it ends after event %d, the task list has %d", n, w.run.state.Seq)}
 	}
 	for i := range events {
 		w.run.history.Apply(&events[i])
@@ -104,7 +109,9 @@ func (w *tagWork) replay(ctx context.Context, events []journal.Event, first *jou
 	w.run.saver.file = w.run.job.File
 	w.run.job.Graph.Number(w.run.history.Waves())
 	w.run.state.TotalWaves = len(w.run.job.Graph.Waves())
-	for id, st := range w.run.history.TakeChanges(w.run.state.Seq) {
+	changes := w.run.history.TakeChanges(w.run.state.Seq)
+	w.run.saver.news = len(changes) > 0
+	for id, st := range changes {
 		if _, ok := w.run.job.Graph.Task(id); ok {
 			w.run.saver.pending[id] = tasks.Status(st)
 			w.run.job.Graph.SetStatus(id, tasks.Status(st))
@@ -130,21 +137,18 @@ func (w *tagWork) replay(ctx context.Context, events []journal.Event, first *jou
 	return nil, nil
 }
 
-// testable reports whether no task is half done, and an attempt will start.
-func (w *tagWork) testable() bool {
-	return !w.run.history.Unfinished() && len(w.run.history.OpenTasks()) == 0 && slices.ContainsFunc(w.run.job.Graph.Leaves(), w.run.job.Graph.Ready)
-}
-
 // enter records that a wave begins, unless it already has.
 func (w *queue) enter(number int) error {
 	if w.entered == number {
 		return nil
 	}
 	w.entered = number
-	return w.run.record(&journal.Event{Type: journal.WaveStarted, Unit: journal.Unit{Wave: number, Of: len(w.run.job.Graph.Waves()[number-1].Tasks)}})
+	return w.run.record(&journal.Event{Type: journal.WaveStarted,
+		Unit: journal.Unit{Wave: number, Of: len(w.run.job.Graph.Waves()[number-1].Tasks)}})
 }
 
-// limit returns an outcome after too many attempts in all, or with an open breaker. It is nil if no task is left to run.
+// limit returns an outcome after too many attempts in all, or with an open breaker. It is nil if no task is left to
+// run.
 func (w *tagWork) limit() *Outcome {
 	if len(w.run.history.OpenTasks()) == 0 && !slices.ContainsFunc(w.run.job.Graph.Leaves(), w.run.job.Graph.Ready) {
 		return nil
@@ -153,7 +157,8 @@ func (w *tagWork) limit() *Outcome {
 		return &Outcome{Ending: journal.BreakerOpen, Message: why}
 	}
 	if n := w.run.config.Scud.MaxTotalIterations; n > 0 && w.run.history.Iteration >= n {
-		return &Outcome{Ending: journal.LimitReached, Message: fmt.Sprintf("the limit of %s in all is reached", attempts(n))}
+		return &Outcome{Ending: journal.LimitReached, Message: fmt.Sprintf("the limit of %s in all is reached",
+			attempts(n))}
 	}
 	return nil
 }
@@ -176,8 +181,8 @@ func (w *tagWork) endRun(out *Outcome, err error) error {
 	return w.run.checks.atEnd(out)
 }
 
-// commitLast commits what is verified or given up when a run ends, whatever ended it: uncommitted work is lost on a machine that is deleted after its
-// job, or when somebody stashes it in the morning.
+// commitLast commits what is verified or given up when a run ends, whatever ended it: uncommitted work is lost on a
+// machine that is deleted after its job, or when somebody stashes it in the morning.
 func (w *tagWork) commitLast(out *Outcome, err error) error {
 	var waves []scheduler.Wave
 	w.run.say(func() {
@@ -187,7 +192,9 @@ func (w *tagWork) commitLast(out *Outcome, err error) error {
 		w.shelve()
 		waves = w.run.job.Graph.Waves()
 	})
-	if len(w.run.lanes.all) == 0 || w.run.trunk.halted || w.waves.cut || err != nil && !errors.Is(err, context.Canceled) { // what is integrated is whole
+	// what is integrated is whole
+	if len(w.run.lanes.all) == 0 || w.run.trunk.halted || w.waves.cut || err != nil &&
+		!errors.Is(err, context.Canceled) {
 		return err
 	}
 	pause := func(why Outcome) {
@@ -215,7 +222,8 @@ func (w *tagWork) commitLast(out *Outcome, err error) error {
 			pause(Outcome{Ending: journal.Paused, Message: cerr.Error()})
 			over, cerr = true, nil
 		case unchecked:
-			cerr = w.run.tell(&journal.Event{Type: journal.Warning, Unit: journal.Unit{Wave: wave.Number}, Message: string(not) + resumes})
+			cerr = w.run.tell(&journal.Event{Type: journal.Warning, Unit: journal.Unit{Wave: wave.Number},
+				Message: string(not) + resumes})
 		}
 		if cerr != nil {
 			return cmp.Or(err, cerr)
@@ -229,14 +237,16 @@ func (w *tagWork) commitLast(out *Outcome, err error) error {
 	}
 	var why error
 	if w.run.say(func() { why = w.list.unwritten() }); err == nil && why != nil {
-		pause(Outcome{Ending: journal.Paused, Message: fmt.Sprintf("the task list cannot be read, and lacks what is done: %v", why)})
+		pause(Outcome{Ending: journal.Paused, Message: fmt.Sprintf(
+			"the task list cannot be read, and lacks what is done: %v", why)})
 	}
 	gctx, done := attempt.Linger(w.run.ctx)
 	defer done()
 	return errors.Join(err, w.receipts.write(gctx))
 }
 
-// allDone reports whether a pause or a limit came when everything was done. A pause leaves the checks at the end to the next run.
+// allDone reports whether a pause or a limit came when everything was done. A pause leaves the checks at the end to
+// the next run.
 func (w *tagWork) allDone(out *Outcome) (yes bool) {
 	w.run.say(func() {
 		c := w.run.job.Graph.Counts()
@@ -263,8 +273,7 @@ func (w *queue) ready(wave scheduler.Wave) (yes bool) {
 // closed reports whether a wave has nothing left to do, once some units are done.
 func (w *queue) closed(wave scheduler.Wave, units ...string) bool {
 	return !slices.ContainsFunc(wave.Tasks, func(id string) bool {
-		s, _ := w.run.job.Graph.State(id)
-		return s.Open() && !slices.Contains(units, id)
+		return w.run.job.Graph.State(id).Open() && !slices.Contains(units, id)
 	})
 }
 
@@ -289,7 +298,7 @@ func (w *tagWork) ending() Outcome {
 	}
 	blocked, left := 0, 0
 	for _, id := range g.Leaves() {
-		switch s, _ := g.State(id); {
+		switch s := g.State(id); {
 		case s == scheduler.StateDone:
 		case s.Open():
 			left++
@@ -310,7 +319,8 @@ func (w *tagWork) ending() Outcome {
 
 // final reports whether nothing is left that can run, and something is done.
 func (w *tagWork) final(out *Outcome) bool {
-	return (out.Ending == journal.AllDone || out.Ending == journal.TasksBlocked && !w.scope.Step) && w.run.history.Worked()
+	return (out.Ending == journal.AllDone || out.Ending == journal.TasksBlocked && !w.scope.Step) &&
+		w.run.history.Worked()
 }
 
 // setAside reports whether a person took the task off the list: it need not be done.
@@ -327,7 +337,8 @@ func (w *tagWork) waveBlocked() bool {
 func (w *tagWork) finished(out *Outcome) (e *journal.Event, path, handoff string, err error) {
 	blocked := w.run.history.Blocked()
 	out.Blocked = len(blocked)
-	out.Crashed = out.Blocked > 0 && !slices.ContainsFunc(blocked, func(b *journal.Event) bool { return b.Verdict != journal.Crashed })
+	out.Crashed = out.Blocked > 0 && !slices.ContainsFunc(blocked,
+		func(b *journal.Event) bool { return b.Verdict != journal.Crashed })
 	counts := journal.TaskCounts(w.run.job.Graph.Counts())
 	if path = w.run.config.Scud.HandoffPath; path != "" && out.Ending != journal.AllDone {
 		handoff = w.handoffText(out)
@@ -335,7 +346,8 @@ func (w *tagWork) finished(out *Outcome) (e *journal.Event, path, handoff string
 	if out.Ending == journal.BaselineFails && w.run.job.Import != nil && w.run.history.Iteration == 0 {
 		w.run.unmade = w.unmake
 	}
-	e = w.run.closing.end(out, string(out.Ending), journal.Totals{Tasks: &counts, Attempts: w.run.history.Iteration, Commits: len(w.run.history.WaveCommits)})
+	e = w.run.closing.end(out, string(out.Ending), journal.Totals{Tasks: &counts, Attempts: w.run.history.Iteration,
+		Commits: len(w.run.history.WaveCommits)})
 	return e, path, handoff, nil
 }
 
@@ -348,6 +360,13 @@ func (j *Job) fill(s *store.State) {
 			s.Entries = append(s.Entries, store.Entry{ID: t.ID, Title: t.Title})
 		}
 	}
+}
+
+func (j *Job) title(id string) string {
+	if t, ok := j.Graph.Task(id); ok {
+		return t.Title
+	}
+	return ""
 }
 
 // taskID is a task's id in the form of the task file.

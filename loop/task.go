@@ -11,9 +11,9 @@ import (
 	"descartes/agent"
 	"descartes/gitops"
 	"descartes/internal/oneline"
-	"descartes/internal/receipt"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
+	"descartes/loop/receipt"
 	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/specbuild"
@@ -56,7 +56,8 @@ func (w *taskWork) unit(ln *lane, id string) (*unit, error) {
 // alone returns the next attempt at a task without candidates.
 func (w *taskWork) alone(ln *lane, t *tasks.Task) *unit {
 	id, h := t.ID, w.run.history
-	u := &unit{lane: ln, task: t, number: h.Task(id).Attempts + 1, of: w.run.config.LastAttempt(t, h.Task(id).Attempts, h.Task(id).Counted), since: h.Task(id).Started}
+	u := &unit{lane: ln, task: t, number: h.Task(id).Attempts + 1,
+		of: w.run.config.LastAttempt(t, h.Task(id).Attempts, h.Task(id).Counted), since: h.Task(id).Started}
 	u.log = w.run.home.Log(w.run.state.ID, id, u.number)
 	if w.started(u) {
 		u.base, u.before = gitops.Tree(h.Task(id).Base), gitops.Tree(h.Task(id).Tree)
@@ -91,8 +92,9 @@ func (w *taskWork) spec(u *unit) (spec specbuild.Spec, err error) {
 // started reports whether a unit's task has begun and is neither done nor blocked.
 func (w *taskWork) started(u *unit) bool { return w.run.history.Task(u.task.ID).Open() }
 
-// begin lets a unit begin if its round still wants it, and nobody took its task off the list meanwhile. The first attempt at a task starts from what was
-// integrated while its slot was prepared: checks are compared with what is known now.
+// begin lets a unit begin if its round still wants it, and nobody took its task off the list meanwhile. The first
+// attempt at a task starts from what was integrated while its slot was prepared: checks are compared with what is
+// known now.
 func (w *tagWork) begin(u *unit, moves bool) (spec specbuild.Spec, events []*journal.Event, _ *Outcome, err error) {
 	now, begun := w.run.holds(), w.task.started(u)
 	switch {
@@ -118,14 +120,16 @@ func (w *tagWork) begin(u *unit, moves bool) (spec specbuild.Spec, events []*jou
 		events = append(events, e)
 	}
 	first := w.run.worker.starts(journal.AttemptStarted, u, &spec)
-	if first.Tree, first.Detail.Inputs, u.after = string(u.before), &inputs, w.task.after; w.run.history.Task(u.task.ID).Failure.Unfit {
+	if first.Tree, first.Detail.Inputs, u.after = string(u.before), &inputs,
+		w.task.after; w.run.history.Task(u.task.ID).Failure.Unfit {
 		first.Base = string(u.base)
 	}
 	return spec, append(events, first), nil, nil
 }
 
 func (w *tagWork) input(u *unit, in *attempt.Input) {
-	in.Name, in.Checks = fmt.Sprintf("%s %d", u.task.ID, u.number), w.run.checks.commands(w.run.checks.at(verify.AtAttempt), u.task.ID, w.task.fewer([]string{u.task.ID}))
+	in.Name, in.Checks = fmt.Sprintf("%s %d", u.task.ID, u.number),
+		w.run.checks.commands(w.run.checks.at(verify.AtAttempt), u.task.ID, w.task.fewer([]string{u.task.ID}))
 	in.Checks = append(in.Checks, ownCheck(u.task)...)
 	in.Guard.Allow, in.Guard.Yes = u.task.Allow, w.run.job.allowed(u.task.ID)
 	in.Better = w.run.config.Require == "verified"
@@ -134,8 +138,10 @@ func (w *tagWork) input(u *unit, in *attempt.Input) {
 		in.First = gitops.Tree(list[0].Before)
 	}
 	w.reviews.ask(u, in)
-	in.Env = append(in.Env, "DESCARTES_TAG="+w.run.state.Tag, "DESCARTES_TASK_ID="+u.task.ID, "SCUD_TASK_ID="+u.task.ID,
-		"DESCARTES_WAVE="+strconv.Itoa(w.run.waveOf(u.task.ID)), "DESCARTES_ITERATION="+strconv.Itoa(w.run.history.Iteration))
+	in.Env = append(in.Env, "DESCARTES_TAG="+w.run.state.Tag, "DESCARTES_TASK_ID="+u.task.ID,
+		"SCUD_TASK_ID="+u.task.ID,
+		"DESCARTES_WAVE="+strconv.Itoa(w.run.waveOf(u.task.ID)),
+		"DESCARTES_ITERATION="+strconv.Itoa(w.run.history.Iteration))
 }
 
 // fewer reports whether a person lets one of these units reduce the number of tests.
@@ -157,10 +163,13 @@ func (w *taskWork) closes(units []string) bool {
 	})
 }
 
-// conclude reaches a verdict, records it and acts on it. A failed task gets another attempt if it has one left, at once or after the first ones of
-// other tasks.
+// conclude reaches a verdict, records it and acts on it. A failed task gets another attempt if it has one left, at
+// once or after the first ones of other tasks.
 func (w *tagWork) conclude(u *unit) (*Outcome, error) {
 	switch {
+	case u.idle():
+		u.lane.busy = false
+		return w.dropped(u, u.over), u.err
 	case u.merges:
 		return nil, w.task.integrate(u)
 	case u.round != nil:
@@ -180,7 +189,8 @@ func (w *tagWork) conclude(u *unit) (*Outcome, error) {
 	return nil, w.breaker.recheck(u)
 }
 
-// comesAgain says when a task has its next attempt: next, but those that met at the same files come one after the other.
+// comesAgain says when a task has its next attempt: next, but those that met at the same files come one after the
+// other.
 func (w *queue) comesAgain(u *unit) error {
 	if gone, err := w.tag.list.wished(u.task.ID); gone || err != nil {
 		return err
@@ -195,7 +205,8 @@ func (w *queue) comesAgain(u *unit) error {
 	return nil
 }
 
-// repair restores a task file that does not parse, or is none, if the attempt had the project's own folder. Nobody else touches it in a slot.
+// repair restores a task file that does not parse, or is none, if the attempt had the project's own folder. Nobody
+// else touches it in a slot.
 func (w *tagWork) repair(u *unit, who string) ([]string, error) {
 	if !w.run.tools.Here {
 		return nil, nil
@@ -218,7 +229,8 @@ func (w *list) restore(who, aside string) (notes []string, err error) {
 	return notes, err
 }
 
-// verdict records a unit's verdict and acts on it: verified work is to be integrated. again says that the task gets another attempt.
+// verdict records a unit's verdict and acts on it: verified work is to be integrated. again says that the task gets
+// another attempt.
 func (w *taskWork) verdict(u *unit) (out *Outcome, again bool, err error) {
 	res, id := &u.res, u.task.ID
 	end, over, err := w.endOf(u)
@@ -238,31 +250,23 @@ func (w *taskWork) verdict(u *unit) (out *Outcome, again bool, err error) {
 		over = u.over
 	}
 	if res.Verdict == verify.Cancelled {
-		n := w.run.history.Task(id).Interruptions
-		if n >= mostCutOff {
-			why := fmt.Sprintf("%d attempts in a row were interrupted", n)
-			if res.Reason != "" {
-				why += ": " + res.Reason
-			}
-			res.Verdict, res.Reason = verify.Failed, why
-			err = w.block(u)
-		}
-		switch gone := w.run.tools.Away != nil || res.Work.Removed; { // the machine or the slot that it ran in, not the run
+		given, err := w.givesUp(u)
+		// the machine or the slot that it ran in, not the run
+		switch gone := w.run.tools.Away != nil || res.Work.Removed; {
 		case over != nil || err != nil:
 			return over, false, err
 		case gone && w.run.stop.asked() == nil:
-			return nil, n < mostCutOff, nil
+			return nil, !given, nil
 		}
 		return w.run.stop.outcome(), false, nil
 	}
 	if err := w.noteMissing(u); err != nil {
 		return nil, false, err
 	}
-	if over := w.overpaid(id); over != "" && res.Verdict != verify.Blocked && res.Agent.End != agent.Refused {
-		return nil, false, w.blockOverpaid(u, over)
-	}
-	if res.Verdict == verify.Blocked || w.run.history.Task(id).Counted >= w.run.config.Scud.MaxIterationsPerTask {
-		return nil, false, w.block(u)
+	if res.Agent.End != agent.Refused { // that is nobody's fault, and the run's end
+		if given, err := w.givesUp(u); given || err != nil {
+			return nil, false, err
+		}
 	}
 	out, err = w.run.backoff.over(w.run.config.Choices(u.task), w.run.worker.teller(u))
 	return out, true, err
@@ -308,7 +312,8 @@ func (w *taskWork) endOf(u *unit) (end *journal.Event, over *Outcome, err error)
 	d.Alone, d.Beside, d.Hidden, d.Claimed = res.Work.Alone, res.Work.Beside, res.Work.Hidden, res.Agent.Complete
 	d.Model = w.run.history.RunningOf(journal.Key{Task: u.task.ID, Number: u.number}).Ran()
 	if !res.Paced {
-		if end.Detail.Until, err = w.run.backoff.after(u.with, res.Agent, res.Reason, w.run.worker.teller(u)); err != nil {
+		if end.Detail.Until, err = w.run.backoff.after(u.with, res.Agent, res.Reason,
+			w.run.worker.teller(u)); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -329,7 +334,8 @@ func (w *taskWork) endOf(u *unit) (end *journal.Event, over *Outcome, err error)
 	return end, over, nil
 }
 
-// integrate has a verified result folded into the state that later attempts start from, after its end is recorded. Its lane is taken until then.
+// integrate has a verified result folded into the state that later attempts start from, after its end is recorded. Its
+// lane is taken until then.
 func (w *taskWork) integrate(u *unit, end ...*journal.Event) error {
 	if len(end) > 0 {
 		if err := w.run.record(end...); err != nil {
@@ -339,7 +345,8 @@ func (w *taskWork) integrate(u *unit, end ...*journal.Event) error {
 	if w.tag.queue.at(u.task.ID) == nil {
 		w.tag.queue.under = append(w.tag.queue.under, u)
 	}
-	if w.folds = append(w.folds, u); len(w.folds) > 1 && !w.tag.waves.perTask() { // a ref keeps its work, and one lane is enough to check all that wait
+	// a ref keeps its work, and one lane is enough to check all that wait
+	if w.folds = append(w.folds, u); len(w.folds) > 1 && !w.tag.waves.perTask() {
 		u.lane.busy = false
 		u.lane = nil
 	} else {
@@ -360,7 +367,8 @@ func (w *taskWork) integrate(u *unit, end ...*journal.Event) error {
 		for i, u := range batch {
 			id := oneline.Text(u.task.ID)
 			from := w.run.trunk.at(u.base).hash
-			list[i] = Candidate{Unit: id, Subject: "task " + id + ": " + oneline.Text(u.task.Title), From: from, Commit: from, Tree: u.res.Work.After, Suspect: w.run.trunk.proofs.suspect(id)}
+			list[i] = Candidate{Unit: id, Subject: "task " + id + ": " + oneline.Text(u.task.Title), From: from,
+				Commit: from, Tree: u.res.Work.After, Suspect: w.run.trunk.proofs.suspect(id)}
 		}
 		return func() (err error) {
 			fates, err = w.foldIn(batch, list)
@@ -390,7 +398,8 @@ func (w *taskWork) foldIn(batch []*unit, list []Candidate) (fates []Fate, err er
 			continue
 		}
 		if list[i].Commit, err = w.run.tools.Repo.RefCommit(u.ref); err == nil && list[i].Commit == "" {
-			err = &gitops.RefusedError{Reason: u.ref + ", which keeps the verified work, is gone", Hint: "git fetch it from where it is, or start a new loop"}
+			err = &gitops.RefusedError{Reason: u.ref + ", which keeps the verified work, is gone",
+				Hint: "git fetch it from where it is, or start a new run"}
 		}
 		if err != nil {
 			return nil, gitErr("take in the work on task "+u.task.ID, err)
@@ -413,8 +422,8 @@ func (w *taskWork) folded(u *unit, fate *Fate) error {
 		if err := w.unfit(u, fate); err != nil {
 			return err
 		}
-		if w.run.history.Task(u.task.ID).Counted >= w.run.config.Scud.MaxIterationsPerTask {
-			return w.block(u)
+		if given, err := w.givesUp(u); given || err != nil {
+			return err
 		}
 		return w.tag.queue.comesAgain(u)
 	}
@@ -436,16 +445,14 @@ func (w *taskWork) unfit(u *unit, fate *Fate) error {
 	u.res.Verdict, u.res.Reason = verify.Failed, fate.Reason()
 	e := w.run.event(journal.Integrated, u)
 	e.Tree, e.Commit = string(w.run.trunk.tree), w.run.trunk.tip
-	e.Verdict, e.Reason, e.Paths, e.Detail = journal.Failed, u.res.Reason, fate.paths(), &journal.Detail{Checked: journal.Checked{Output: tail(fate.Detail(), maxWords)}}
+	e.Verdict, e.Reason, e.Paths, e.Detail = journal.Failed, u.res.Reason, fate.paths(),
+		&journal.Detail{Checked: journal.Checked{Output: tail(fate.Detail(), maxWords)}}
 	return w.run.record(e)
 }
 
-// mostCutOff is how many attempts of a task in a row may be interrupted: they do not count as attempts, but a task that takes the machine down each
-// time has to end somewhere.
-const mostCutOff = 10
-
-// keep stores the attempt as a commit of its own, so that nothing an agent wrote is lost. It stores nothing if the attempt changed and committed
-// nothing. fate is what happened to a verified attempt that could not be integrated; else nil.
+// keep stores the attempt as a commit of its own, so that nothing an agent wrote is lost. It stores nothing if the
+// attempt changed and committed nothing. fate is what happened to a verified attempt that could not be integrated;
+// else nil.
 func (w *taskWork) keep(ctx context.Context, u *unit, fate *Fate) (ref string, err error) {
 	work := &u.res.Work
 	if work.After == "" || work.After == u.base && work.Commits == "" {
@@ -459,7 +466,8 @@ func (w *taskWork) keep(ctx context.Context, u *unit, fate *Fate) (ref string, e
 			parents = append(parents, p)
 		}
 	}
-	k := Kept{Loop: w.run.state.ID, Task: u.task.ID, Attempt: u.number, Verdict: string(u.res.Verdict), Reason: u.res.Reason}
+	k := Kept{Loop: w.run.state.ID, Task: u.task.ID, Attempt: u.number, Verdict: string(u.res.Verdict),
+		Reason: u.res.Reason}
 	switch {
 	case u.res.Verdict != verify.Verified:
 		k.Output = output(&u.res)
@@ -470,7 +478,8 @@ func (w *taskWork) keep(ctx context.Context, u *unit, fate *Fate) (ref string, e
 		k.Unfit, k.Reason, k.Output = true, journal.NotIntegrated+fate.Reason(), fate.Detail()
 	}
 	ref = store.RefPrefix(w.run.state.ID, u.task.ID) + strconv.Itoa(u.number)
-	if _, err := w.run.tools.Repo.Keep(ctx, ref, work.After, parents, w.run.tools.Redact.Text(k.message(w.run.state.Tag))); err != nil {
+	if _, err := w.run.tools.Repo.Keep(ctx, ref, work.After, parents,
+		w.run.tools.Redact.Text(k.message(w.run.state.Tag))); err != nil {
 		return "", gitErr("keep the work on task "+u.task.ID, err)
 	}
 	return ref, nil
@@ -527,7 +536,8 @@ func question(res *attempt.Result) string {
 // looked are the looks at an attempt, for the journal.
 func looked(res *attempt.Result) (list []journal.Look) {
 	for _, l := range res.Looks {
-		kept := journal.Look{Name: l.Name, Objects: l.Objects, Said: l.Said[:min(len(l.Said), maxNotes)], Shown: l.Shown[:min(len(l.Shown), maxNotes)], Seconds: l.Took.Seconds()}
+		kept := journal.Look{Name: l.Name, Objects: l.Objects, Said: l.Said[:min(len(l.Said), maxNotes)],
+			Shown: l.Shown[:min(len(l.Shown), maxNotes)], Seconds: l.Took.Seconds()}
 		if l.Agent != nil {
 			kept.Agent = agentDetail(*l.Agent, Choice(l.With), 0)
 		}
@@ -536,34 +546,11 @@ func looked(res *attempt.Result) (list []journal.Look) {
 	return list
 }
 
-// block gives a task up. Refs keep its work.
-func (w *taskWork) block(u *unit) error {
-	id := u.task.ID
-	if gone, err := w.tag.list.wished(id); gone || err != nil {
-		return err
-	}
-	e := w.run.event(journal.TaskBlocked, u)
-	e.Attempt = w.run.history.Task(id).Counted
-	e.Verdict, e.Reason, e.Tree = journal.Verdict(u.res.Verdict), u.res.Reason, string(u.base)
-	if e.Verdict == journal.Crashed && w.run.history.Task(id).OtherEnds {
-		e.Verdict = journal.Failed
-	}
-	if w.run.history.Task(id).Ref != "" {
-		e.Ref = store.RefPrefix(w.run.state.ID, id)
-	}
-	asked := u.res.Verdict == verify.Blocked && question(&u.res) != ""
-	if asked || len(u.denied) > 0 {
-		e.Detail = &journal.Detail{Speech: journal.Speech{Denied: u.denied}}
-	}
-	if asked {
-		e.Detail.Question = tail(question(&u.res), maxWords)
-	}
-	return w.run.record(e)
-}
-
-// failure is the last attempt as the next one sees it. It comes from the journal alone, so a resumed loop says the same.
+// failure is the last attempt as the next one sees it. It comes from the journal alone, so a resumed loop says the
+// same.
 func failure(of journal.Failure) *specbuild.Failure {
-	f := &specbuild.Failure{Attempt: of.Attempt, Verdict: string(of.Verdict), Unfit: of.Unfit, Clash: len(of.Clash) > 0, Reason: of.Reason, DiffStat: of.DiffStat}
+	f := &specbuild.Failure{Attempt: of.Attempt, Verdict: string(of.Verdict), Unfit: of.Unfit,
+		Clash: len(of.Clash) > 0, Reason: of.Reason, DiffStat: of.DiffStat}
 	if d := of.Result; d != nil {
 		f.Hidden = d.Hidden
 		f.Words, f.Output, f.Question, f.Denied, f.Look = d.Words, d.Output, d.Question, d.Denied, d.Objector()
@@ -583,32 +570,10 @@ func failure(of journal.Failure) *specbuild.Failure {
 	return f
 }
 
-func (w *tagWork) title(id string) string {
-	if t, ok := w.run.job.Graph.Task(id); ok {
-		return t.Title
-	}
-	return ""
-}
-
-// overpaid says that a task has reached its cost limit, or returns "".
-func (w *taskWork) overpaid(task string) string {
-	most, spent := w.run.config.MaxCostPerTask, w.run.history.Task(task).USD
-	if most <= 0 || spent < most {
-		return ""
-	}
-	return fmt.Sprintf("its attempts cost %s, and a task may cost %s", journal.Dollars(spent), journal.Dollars(most))
-}
-
 // costOf sums the costs of all attempts at some tasks.
 func (w *waves) costOf(tasks []string) (sum journal.Cost) {
 	for _, id := range tasks {
 		sum = sum.Plus(w.run.history.Task(id).Cost)
 	}
 	return sum
-}
-
-// blockOverpaid gives up a task that has reached its cost limit.
-func (w *taskWork) blockOverpaid(u *unit, over string) error {
-	u.res.Verdict, u.res.Reason = verify.Failed, over+"; the last one: "+u.res.Reason
-	return w.block(u)
 }

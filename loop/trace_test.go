@@ -30,18 +30,21 @@ func TestStepsOfAnAttempt(t *testing.T) {
 		{"limited", agent.Result{End: agent.Limited, Reason: "quota"}, passes, "started agent finished"},
 		{"refused", agent.Result{End: agent.Refused, Reason: "no key"}, passes, "started agent finished"},
 		{"cancelled", agent.Result{End: agent.Cancelled, Reason: "stopped"}, passes, "started agent finished"},
-		{"with a note", agent.Result{End: agent.Finished, Complete: true, Final: said.Final, Notes: []string{"odd"}}, passes,
+		{"with a note", agent.Result{End: agent.Finished, Complete: true, Final: said.Final, Notes: []string{"odd"}},
+			passes,
 			"started agent warning verify_started verify_finished finished"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			for kind, w := range map[string]*world{store.KindTag: newWorld(t, threeTasks), store.KindPrompt: newPromptWorld(t)} {
+			for kind, w := range map[string]*world{store.KindTag: newWorld(t, threeTasks),
+				store.KindPrompt: newPromptWorld(t)} {
 				var steps []string
 				w.cfg.OnLimit, w.cfg.VerificationCommand = OnLimitStop, "check"
 				w.agent = func(agent.Request, map[string]string) agent.Result { return c.agent }
 				w.check = func(map[string]string) verify.Result { return c.check }
 				w.tell = func(e journal.Event) {
-					if slices.Contains(steps, "finished") || len(steps) == 0 && e.Type != journal.AttemptStarted && e.Type != journal.IterationStarted {
+					if slices.Contains(steps, "finished") || len(steps) == 0 && e.Type != journal.AttemptStarted &&
+						e.Type != journal.IterationStarted {
 						return
 					}
 					step := strings.TrimPrefix(strings.TrimPrefix(string(e.Type), "attempt_"), "iteration_")

@@ -21,7 +21,7 @@ import (
 
 // trunk is where the work of slots comes together, and the branch that receives its commits.
 type trunk struct {
-	*Loop
+	run *Loop
 	chain
 	pool   *workspace.Pool
 	branch string // ref that receives the commits; its files follow if it is checked out; "" for a detached HEAD
@@ -39,8 +39,8 @@ type trunk struct {
 	task   func(unit string) (*tasks.Task, bool)
 }
 
-// takes returns the branch that receives the commits of a run in slots: the one made for it, else the one checked out at its start; "" for a detached
-// HEAD.
+// takes returns the branch that receives the commits of a run in slots: the one made for it, else the one checked out
+// at its start; "" for a detached HEAD.
 func takes(ctx context.Context, l *Loop) (string, error) {
 	if l.tools.Repo == nil {
 		return "", nil
@@ -56,19 +56,23 @@ func takes(ctx context.Context, l *Loop) (string, error) {
 }
 
 // done reports whether a unit's work is done, and not to be made again.
-func (l *trunk) done(unit string) bool { return l.job != nil && l.job.Graph.Status(unit) == tasks.Done }
+func (l *trunk) done(unit string) bool {
+	return l.run.job != nil && l.run.job.Graph.Status(unit) == tasks.Done
+}
 
 // newTrunk reads the chain of a resumed run, or plans where that of a new one begins.
 func newTrunk(ctx context.Context, l *Loop, pool *workspace.Pool) (t *trunk, err error) {
 	repo := l.tools.Repo
-	t = &trunk{Loop: l, pool: pool, branch: l.history.Branch, chain: chain{repo: repo, ref: store.TrunkRef(l.state.ID), now: l.tools.Now, grow: l.say}}
+	t = &trunk{run: l, pool: pool, branch: l.history.Branch,
+		chain: chain{repo: repo, ref: store.TrunkRef(l.state.ID), now: l.tools.Now, grow: l.say}}
 	t.proofs = &proofs{t, map[journal.Key]bool{}}
 	if t.branch == "" { // a detached HEAD
 		if t.branch, err = takes(ctx, l); err != nil {
 			return nil, err
 		}
 	}
-	if l.state.Kind != store.KindTag && !l.config.Git.AutoCommit { // nobody commits: what there is is the tree as it is
+	// nobody commits: what there is is the tree as it is
+	if l.state.Kind != store.KindTag && !l.config.Git.AutoCommit {
 		head, err := repo.Head(ctx)
 		if err != nil {
 			return nil, gitErr("read HEAD", err)
@@ -88,7 +92,9 @@ func newTrunk(ctx context.Context, l *Loop, pool *workspace.Pool) (t *trunk, err
 		return t, nil
 	}
 	if len(l.history.Verified()) > 0 || len(l.history.WaveCommits) > 0 {
-		return nil, gitErr("read what is verified", &gitops.RefusedError{Reason: t.ref + ", which has the work that this loop verified, is gone", Hint: "git fetch it from where it is, or start a new loop"})
+		return nil, gitErr("read what is verified", &gitops.RefusedError{Reason: t.ref +
+			", which has the work that this run verified, is gone",
+			Hint: "git fetch it from where it is, or start a new run"})
 	}
 	goes, err := t.goOn(ctx)
 	if err == nil && !goes {
@@ -103,18 +109,19 @@ func newTrunk(ctx context.Context, l *Loop, pool *workspace.Pool) (t *trunk, err
 	return t, err
 }
 
-// goOn lets a new run over a tag begin at the trunk of the last one if that has work of tasks that the list calls done and no commit has.
+// goOn lets a new run over a tag begin at the trunk of the last one if that has work of tasks that the list calls done
+// and no commit has.
 func (t *trunk) goOn(ctx context.Context) (bool, error) {
-	if t.state.Kind != store.KindTag {
+	if t.run.state.Kind != store.KindTag {
 		return false, nil
 	}
-	last, err := leftBy(ctx, t.tools.Repo, t.branch, t.state.Tag, t.done)
+	last, err := leftBy(ctx, t.run.tools.Repo, t.branch, t.run.state.Tag, t.done)
 	if err != nil || last == nil {
 		return false, err
 	}
 	head, err := t.head(ctx)
 	if err == nil && head == "" && t.branch != "" { // it is to be made
-		if head, err = tipOf(ctx, t.tools.Repo, t.branch); err == nil && head != "" {
+		if head, err = tipOf(ctx, t.run.tools.Repo, t.branch); err == nil && head != "" {
 			err = t.repo.MoveRef(ctx, t.branch, "", head, "descartes: made")
 		}
 	}
@@ -128,8 +135,9 @@ func (t *trunk) goOn(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// CanBegin reports, as a RefusedError, why a new run, over the tag name or a prompt loop of that name, cannot begin at a branch, "" being a detached HEAD,
-// because of what an earlier one left. done says which tasks are done; nil for a prompt loop.
+// CanBegin reports, as a RefusedError, why a new run, over the tag name or a prompt loop of that name, cannot begin at
+// a branch, "" being a detached HEAD, because of what an earlier one left. done says which tasks are done; nil for a
+// prompt loop.
 func CanBegin(ctx context.Context, repo *gitops.Repo, branch, name string, done func(task string) bool) error {
 	if done != nil {
 		if last, err := leftBy(ctx, repo, branch, name, done); err != nil || last != nil {
@@ -140,8 +148,8 @@ func CanBegin(ctx context.Context, repo *gitops.Repo, branch, name string, done 
 	return err
 }
 
-// Elsewhere is the ref with the work of runs over a tag that a branch, "" being a detached HEAD, lacks, "" for none: the branch aside, or the trunk with
-// work that was not committed, whose tasks are named.
+// Elsewhere is the ref with the work of runs over a tag that a branch, "" being a detached HEAD, lacks, "" for none:
+// the branch aside, or the trunk with work that was not committed, whose tasks are named.
 func Elsewhere(ctx context.Context, repo *gitops.Repo, branch, tag string) (ref string, loose []string, err error) {
 	last, err := leftBy(ctx, repo, branch, tag, func(string) bool { return true })
 	if err != nil {
@@ -197,7 +205,8 @@ func leftBy(ctx context.Context, repo *gitops.Repo, branch, tag string, done fun
 		return nil, err
 	}
 	head, err := tipOf(ctx, repo, branch)
-	if err != nil || repo.LeadsTo(ctx, head, last.tip) || head != "" && holds(ctx, repo, head, last.tip) { // somebody merged it
+	// somebody merged it
+	if err != nil || repo.LeadsTo(ctx, head, last.tip) || head != "" && holds(ctx, repo, head, last.tip) {
 		return nil, err
 	}
 	again := slices.DeleteFunc(slices.Clone(last.units), done)
@@ -205,11 +214,14 @@ func leftBy(ctx context.Context, repo *gitops.Repo, branch, tag string, done fun
 	case len(again) == len(last.units): // all of it is to be done again
 		return nil, nil
 	case len(again) > 0:
-		return nil, &gitops.RefusedError{Reason: fmt.Sprintf("%s holds verified work on %s that is not committed, and %s is to be done again", ref, oneline.List(last.units), oneline.List(again)),
+		return nil, &gitops.RefusedError{Reason: fmt.Sprintf(
+			"%s holds verified work on %s that is not committed, and %s is to be done again", ref,
+			oneline.List(last.units), oneline.List(again)),
 			Hint: repo.Merging(ctx, ref) + ", or set the others to pending too, then start again"}
 	}
 	for _, id := range last.units {
-		if news, err := repo.News(ctx, last.on, head, "Descartes-Task: "+id); err != nil || len(news) > 0 { // somebody did
+		// somebody did
+		if news, err := repo.News(ctx, last.on, head, "Descartes-Task: "+id); err != nil || len(news) > 0 {
 			return nil, err
 		}
 	}
@@ -218,17 +230,17 @@ func leftBy(ctx context.Context, repo *gitops.Repo, branch, tag string, done fun
 
 // leaveTrunk keeps the trunk for the next run over the tag if it has work that no branch has.
 func (t *trunk) leaveTrunk(ctx context.Context) error {
-	ref := store.TagTrunkRef(t.state.Tag)
-	if t.state.Kind != store.KindTag || !t.saved {
+	ref := store.TagTrunkRef(t.run.state.Tag)
+	if t.run.state.Kind != store.KindTag || !t.saved {
 		return nil
 	}
 	was, err := t.repo.RefCommit(ref)
 	switch {
 	case err != nil || was == t.tip:
 	case len(t.units) > 0:
-		err = t.repo.MoveRef(ctx, ref, was, t.tip, "descartes: the trunk of loop "+t.state.ID)
+		err = t.repo.MoveRef(ctx, ref, was, t.tip, "descartes: the trunk of run "+t.run.state.ID)
 	case was != "":
-		t.merged, err = was, t.tools.Repo.DeleteRefs(ctx, ref)
+		t.merged, err = was, t.run.tools.Repo.DeleteRefs(ctx, ref)
 	}
 	if err != nil {
 		return gitErr("keep the trunk", err)
@@ -236,10 +248,11 @@ func (t *trunk) leaveTrunk(ctx context.Context) error {
 	return nil
 }
 
-// ground is the commit that a new run starts from. Where an earlier run left commits on the branch aside, it goes on from these.
+// ground is the commit that a new run starts from. Where an earlier run left commits on the branch aside, it goes on
+// from these.
 func (t *trunk) ground(ctx context.Context) (on string, err error) {
-	err = t.locks.inTree(ctx, func() error {
-		tip, ahead, err := groundOf(ctx, t.tools.Repo, t.branch, t.aside())
+	err = t.run.locks.inTree(ctx, func() error {
+		tip, ahead, err := groundOf(ctx, t.run.tools.Repo, t.branch, t.aside())
 		if on = tip; err != nil || ahead == "" || t.branch == t.aside() {
 			return err
 		}
@@ -249,7 +262,8 @@ func (t *trunk) ground(ctx context.Context) (on string, err error) {
 	return on, err
 }
 
-// groundOf is the commit of a branch that a new run is to begin at, and the one where the branch aside is ahead of it, "" for none.
+// groundOf is the commit of a branch that a new run is to begin at, and the one where the branch aside is ahead of it,
+// "" for none.
 func groundOf(ctx context.Context, repo *gitops.Repo, branch, aside string) (on, ahead string, err error) {
 	if on, err = tipOf(ctx, repo, branch); err != nil {
 		return "", "", err
@@ -260,10 +274,14 @@ func groundOf(ctx context.Context, repo *gitops.Repo, branch, aside string) (on,
 	}
 	name, here := shortRef(aside), cmp.Or(shortRef(branch), "HEAD")
 	if !ours {
-		return "", "", &gitops.RefusedError{Reason: "the branch " + name + ", where runs put commits that your files cannot follow, was not made by a run", Hint: "git branch -m " + name + " ANOTHER-NAME"}
+		return "", "", &gitops.RefusedError{Reason: "the branch " + name +
+			", where runs put commits that your files cannot follow, was not made by a run",
+			Hint: "git branch -m " + name + " ANOTHER-NAME"}
 	}
 	if !repo.LeadsTo(ctx, at, on) {
-		return "", "", &gitops.RefusedError{Reason: fmt.Sprintf("an earlier run's commits are on the branch %s, and %s has moved on since", name, here), Hint: repo.Merging(ctx, name) + ", then start again"}
+		return "", "", &gitops.RefusedError{Reason: fmt.Sprintf(
+			"an earlier run's commits are on the branch %s, and %s has moved on since", name, here),
+			Hint: repo.Merging(ctx, name) + ", then start again"}
 	}
 	return on, at, nil
 }
@@ -279,8 +297,8 @@ func tipOf(ctx context.Context, repo *gitops.Repo, branch string) (string, error
 	return head.Hash, err
 }
 
-// begin makes the branch that the run is to commit to, and the chain's ref. A branch that was there at the start of a run and is gone is reported by
-// head.
+// begin makes the branch that the run is to commit to, and the chain's ref. A branch that was there at the start of a
+// run and is gone is reported by head.
 func (t *trunk) begin(ctx context.Context) error {
 	if t.tip != "" {
 		if err := t.save(ctx); err != nil {
@@ -290,53 +308,58 @@ func (t *trunk) begin(ctx context.Context) error {
 	if t.branch == "" || t.on == "" || len(t.links) > 1 {
 		return nil
 	}
-	if at, err := t.tools.Repo.RefCommit(t.branch); err != nil || at != "" {
+	if at, err := t.run.tools.Repo.RefCommit(t.branch); err != nil || at != "" {
 		return err
 	}
-	if err := t.tools.Repo.SetRef(ctx, t.branch, t.on, "descartes: made"); err != nil {
+	if err := t.run.tools.Repo.SetRef(ctx, t.branch, t.on, "descartes: made"); err != nil {
 		return gitErr("make the branch "+t.branch, err)
 	}
 	return nil
 }
 
 // aside is the branch for commits that the user's own tree cannot follow.
-func (t *trunk) aside() string { return asideOf(cmp.Or(t.state.Tag, t.state.ID)) }
+func (t *trunk) aside() string { return asideOf(cmp.Or(t.run.state.Tag, t.run.state.ID)) }
 
 func asideOf(name string) string { return "refs/heads/descartes/" + store.FileName(name) }
 
 // head is the commit of the branch.
 func (t *trunk) head(ctx context.Context) (string, error) {
-	head, err := t.tools.Repo.Head(ctx)
-	if err == nil && t.branch == "" && head.Branch != "" && t.on != "" { // begun on a detached HEAD: the branch is the user's own affair
+	head, err := t.run.tools.Repo.Head(ctx)
+	// begun on a detached HEAD: the branch is the user's own affair
+	if err == nil && t.branch == "" && head.Branch != "" && t.on != "" {
 		return t.on, nil
 	}
 	if err != nil || t.branch == "" || t.branch == head.Branch {
 		return head.Hash, err
 	}
-	at, err := t.tools.Repo.RefCommit(t.branch)
+	at, err := t.run.tools.Repo.RefCommit(t.branch)
 	if err == nil && at == "" && t.on != "" {
-		err = &gitops.RefusedError{Reason: "the branch " + shortRef(t.branch) + ", which gets the commits, is gone", Hint: fmt.Sprintf("git branch %s %.12s, then resume the loop", shortRef(t.branch), t.on)}
+		err = &gitops.RefusedError{Reason: "the branch " + shortRef(t.branch) + ", which gets the commits, is gone",
+			Hint: fmt.Sprintf("git branch %s %.12s, then resume the run", shortRef(t.branch), t.on)}
 	}
 	return at, err
 }
 
 // elsewhere returns the branch that receives the commits if it is not checked out, else "".
 func (t *trunk) elsewhere(ctx context.Context) string {
-	if head, err := t.tools.Repo.Head(ctx); err != nil || head.Branch == t.branch {
+	if head, err := t.run.tools.Repo.Head(ctx); err != nil || head.Branch == t.branch {
 		return ""
 	}
 	return shortRef(t.branch)
 }
 
-// made is how many of the branch's newest commits have all of the loop's; 0 if that is not known. In a prompt loop agents' own commits belong to it.
+// made is how many of the branch's newest commits have all of the loop's; 0 if that is not known. In a prompt loop
+// agents' own commits belong to it.
 func (t *trunk) made(ctx context.Context) int {
 	head, err := t.head(ctx)
 	if err != nil || head == "" || len(t.links) == 0 || t.links[0].head == "" {
 		return 0
 	}
-	all, err := t.tools.Repo.News(ctx, t.links[0].head, head, "")
-	ours := slices.IndexFunc(all, func(c gitops.ChainLink) bool { return slices.Contains(c.Trailers["Descartes-Loop"], t.state.ID) })
-	if err == nil && t.state.Kind == store.KindTag && ours > 0 {
+	all, err := t.run.tools.Repo.News(ctx, t.links[0].head, head, "")
+	ours := slices.IndexFunc(all, func(c gitops.ChainLink) bool {
+		return slices.Contains(c.Trailers["Descartes-Loop"], t.run.state.ID)
+	})
+	if err == nil && t.run.state.Kind == store.KindTag && ours > 0 {
 		all = all[ours:]
 	}
 	return len(all)
@@ -344,17 +367,23 @@ func (t *trunk) made(ctx context.Context) int {
 
 func shortRef(ref string) string { return strings.TrimPrefix(ref, "refs/heads/") }
 
-// fold folds in candidates and returns the fate of each; with an error, of those that it came to. It verifies in the slot of a lane.
+// fold folds in candidates and returns the fate of each; with an error, of those that it came to. It verifies in the
+// slot of a lane.
 func (t *trunk) fold(ctx context.Context, ln *lane, list []Candidate) ([]Fate, error) {
 	f := folder{chain: &t.chain}
 	f.verify = func(ctx context.Context, tree gitops.Tree, units []string) (verify.Result, error) {
-		return t.verify(ctx, ln, tree, units, slices.ContainsFunc(list, func(c Candidate) bool { return c.Tree == tree && !c.Suspect }))
+		return t.verify(ctx, ln, tree, units, slices.ContainsFunc(list,
+			func(c Candidate) bool { return c.Tree == tree && !c.Suspect }))
 	}
 	f.more = func(units []string) (more bool) {
-		t.say(func() { more = len(t.checks.at(t.whens(units)[1:]...)) > 0 })
+		t.run.say(func() { more = len(t.run.checks.at(t.whens(units)[1:]...)) > 0 })
 		return more
 	}
 	fates, err := f.fold(ctx, list)
+	for try := 1; errors.Is(err, gitops.ErrGone) && try < 5; try++ { // what no ref names yet
+		t.run.tools.Repo.AwaitGC(ctx)
+		fates, err = f.fold(ctx, list)
+	}
 	for i := range fates {
 		if fates[i].Failure != nil {
 			err = errors.Join(err, t.proofs.blame(ctx, ln, &fates[i], list[i]))
@@ -363,40 +392,43 @@ func (t *trunk) fold(ctx context.Context, ln *lane, list []Candidate) ([]Fate, e
 	return fates, err
 }
 
-// verify runs the checks that an integration state has to pass. It returns the first result that is not a pass, else the last. done says that an
-// attempt's checks have already passed on the state.
-func (t *trunk) verify(ctx context.Context, ln *lane, tree gitops.Tree, units []string, done bool) (res verify.Result, err error) {
+// verify runs the checks that an integration state has to pass. It returns the first result that is not a pass, else
+// the last. done says that an attempt's checks have already passed on the state.
+func (t *trunk) verify(ctx context.Context, ln *lane, tree gitops.Tree, units []string, done bool) (res verify.Result,
+	err error) {
 	if t.unchecked {
 		return verify.Result{Passed: true}, nil
 	}
 	var whens []verify.When
 	alone := !done
-	t.say(func() {
+	t.run.say(func() {
 		if whens = t.whens(units); done {
 			whens = whens[1:]
 		} // else the wave's check tells whose fault it is
 		alone = alone && !slices.ContainsFunc(t.units, func(unit string) bool { return t.proofs.doubted(unit) != nil })
 	})
 	if alone {
-		if ln, err = t.checks.checkLane(ctx, ln); err != nil {
+		if ln, err = t.run.checks.checkLane(ctx, ln); err != nil {
 			return res, err
 		}
 	}
-	if res, err = t.run(ctx, ln, tree, units, whens...); err == nil && res.Passed && alone {
+	if res, err = t.examine(ctx, ln, tree, units, whens...); err == nil && res.Passed && alone {
 		t.proofs.prove(append(units, t.units...))
 	}
 	return res, err
 }
 
-// run runs the checks of some points of a run on a state in a lane, as verify does.
-func (t *trunk) run(ctx context.Context, ln *lane, tree gitops.Tree, units []string, whens ...verify.When) (res verify.Result, err error) {
-	log := t.home.NamedLog(t.state.ID, "integration")
+// examine runs the checks of some points of a run on a state in a lane, as verify does.
+func (t *trunk) examine(ctx context.Context, ln *lane, tree gitops.Tree, units []string,
+	whens ...verify.When) (res verify.Result, err error) {
+	log := t.run.home.NamedLog(t.run.state.ID, "integration")
 	res.Passed = true
 	var ids []string
 	var checks []attempt.Command
-	t.say(func() {
-		ids = slices.DeleteFunc(slices.Clone(units), func(id string) bool { return !t.history.Task(id).Open() }) // else it is what others committed
-		checks = t.checks.commands(t.checks.at(whens...), "", t.fewer != nil && t.fewer(units))
+	t.run.say(func() {
+		// else it is what others committed
+		ids = slices.DeleteFunc(slices.Clone(units), func(id string) bool { return !t.run.history.Task(id).Open() })
+		checks = t.run.checks.commands(t.run.checks.at(whens...), "", t.fewer != nil && t.fewer(units))
 		for _, id := range ids {
 			if t.task == nil || !slices.Contains(whens, verify.AtAttempt) {
 				break
@@ -411,7 +443,8 @@ func (t *trunk) run(ctx context.Context, ln *lane, tree gitops.Tree, units []str
 		if c.At(verify.AtWave) {
 			when = verify.AtWave
 		}
-		if res, err = t.checks.onState(ctx, ln, tree, when, &c, "integration of "+oneline.List(units), log, ids...); err != nil || !res.Passed {
+		if res, err = t.run.checks.onState(ctx, ln, tree, when, &c, "integration of "+oneline.List(units), log,
+			ids...); err != nil || !res.Passed {
 			return res, err
 		}
 	}
@@ -423,17 +456,18 @@ func (t *trunk) whens(units []string) []verify.When {
 	switch {
 	case t.closes != nil && t.closes(units):
 		return []verify.When{verify.AtAttempt, verify.AtMerge, verify.AtWave}
-	case t.config.Slots() == 1: // nothing is merged before the wave
+	case t.run.config.Slots() == 1: // nothing is merged before the wave
 		return []verify.When{verify.AtAttempt}
 	}
 	return []verify.When{verify.AtAttempt, verify.AtMerge}
 }
 
-// commit commits the state in a slot and moves the branch, together with the user's files. If that is impossible the commits go to a branch aside.
-// own is the tip of the agent's own commits, which become the branch's if they are still on top of it, or "". files, which may be nil, is what the commit
-// has of files that others write too.
-func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, own string, files func() map[string][]byte) (c gitops.Commit, err error) {
-	repo := t.tools.Repo
+// commit commits the state in a slot and moves the branch, together with the user's files. If that is impossible the
+// commits go to a branch aside. own is the tip of the agent's own commits, which become the branch's if they are still
+// on top of it, or "". files, which may be nil, is what the commit has of files that others write too.
+func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, own string,
+	files func() map[string][]byte) (c gitops.Commit, err error) {
+	repo := t.run.tools.Repo
 	for try := 0; ; try++ {
 		head, err := t.head(ctx)
 		if err == nil && head != t.on { // another program committed meanwhile
@@ -446,10 +480,10 @@ func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, own stri
 		if own != "" && repo.LeadsTo(ctx, own, head) {
 			at = own
 		}
-		if repo.ByGit() != "" || t.tools.Here { // who makes it reads the files
+		if repo.ByGit() != "" || t.run.tools.Here { // who makes it reads the files
 			base, err := repo.CommitTree(at)
 			if err == nil {
-				_, err = t.lanes.prepare(ctx, ln, workspace.Start{Base: base, Before: t.tree, At: at})
+				_, err = t.run.lanes.prepare(ctx, ln, workspace.Start{Base: base, Before: t.tree, At: at})
 			}
 			if err != nil {
 				return c, err
@@ -468,7 +502,7 @@ func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, own stri
 			return c, err
 		}
 		if err = repo.SetRef(ctx, t.last(), c.Hash, "descartes: made"); err == nil {
-			err = t.locks.inTree(ctx, func() error { return t.advance(ctx, head, c.Hash, false) })
+			err = t.run.locks.inTree(ctx, func() error { return t.advance(ctx, head, c.Hash, false) })
 		}
 		if err == nil {
 			if err = t.took(ctx, c.Hash, tree, units); err == nil {
@@ -476,7 +510,8 @@ func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, own stri
 			}
 			return c, err
 		}
-		if now, herr := t.head(ctx); herr != nil || now == head || now == c.Hash || try == mostTries { // else another run or program committed meanwhile
+		// else another run or program committed meanwhile
+		if now, herr := t.head(ctx); herr != nil || now == head || now == c.Hash || try == mostTries {
 			return c, err
 		}
 	}
@@ -485,14 +520,14 @@ func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, own stri
 // mostTries is how often a commit may meet another's that came first.
 const mostTries = 50
 
-// advance moves the branch to a commit, together with the user's files if it is checked out. If that is impossible, later commits go to a branch
-// aside. again says that an earlier call was cut short.
-// The caller has the working tree.
+// advance moves the branch to a commit, together with the user's files if it is checked out. If that is impossible,
+// later commits go to a branch aside. again says that an earlier call was cut short. The caller has the working tree.
 func (t *trunk) advance(ctx context.Context, tip, commit string, again bool) (err error) {
-	repo := t.tools.Repo
+	repo := t.run.tools.Repo
 	var left []gitops.LeftOut
 	if head, herr := repo.Head(ctx); t.branch == "" && herr == nil && head.Branch != "" {
-		left = []gitops.LeftOut{{Path: shortRef(head.Branch), Why: "it was checked out meanwhile, and the run began on a detached HEAD"}}
+		left = []gitops.LeftOut{{Path: shortRef(head.Branch),
+			Why: "it was checked out meanwhile, and the run began on a detached HEAD"}}
 	} else {
 		left, err = repo.Advance(ctx, t.branch, tip, commit, again)
 	}
@@ -503,50 +538,58 @@ func (t *trunk) advance(ctx context.Context, tip, commit string, again bool) (er
 		return t.giveWay(ctx, commit, left)
 	}
 	head, err := repo.Head(ctx)
-	if err != nil || head.Branch == t.branch || t.away || t.branch == t.aside() || t.config.Git.Branch != "" || t.config.Git.CreateBranch {
+	if err != nil || head.Branch == t.branch || t.away || t.branch == t.aside() || t.run.config.Git.Branch != "" ||
+		t.run.config.Git.CreateBranch {
 		return err
 	}
 	t.away = true
-	return t.tell(&journal.Event{Type: journal.Warning, Message: shortRef(t.branch) + " is not checked out any more: the commits of this run go there, and your files stay as they are"})
+	return t.run.tell(&journal.Event{Type: journal.Warning, Message: shortRef(t.branch) +
+		" is not checked out any more: the commits of this run go there, and your files stay as they are"})
 }
 
 // giveWay sends the commits from here on to a branch aside, which is made, or moved forward.
 func (t *trunk) giveWay(ctx context.Context, commit string, left []gitops.LeftOut) error {
 	if t.branch == t.aside() {
-		return &gitops.RefusedError{Reason: "the branch " + shortRef(t.branch) + " cannot get the commit: " + workspace.Reasons(left), Hint: "check out another branch, or commit or stash your changes, then resume the loop"}
+		return &gitops.RefusedError{Reason: "the branch " + shortRef(t.branch) + " cannot get the commit: " +
+			workspace.Reasons(left),
+			Hint: "check out another branch, or commit or stash your changes, then resume the run"}
 	}
-	repo, name := t.tools.Repo, shortRef(t.aside())
+	repo, name := t.run.tools.Repo, shortRef(t.aside())
 	at, err := repo.RefCommit(t.aside())
 	if err != nil {
 		return err
 	}
 	if at != "" && at != commit && !repo.LeadsTo(ctx, commit, at) {
-		return &gitops.RefusedError{Reason: fmt.Sprintf("your working tree cannot follow (%s), and the branch %s, where the commits would go, has commits that they lack", workspace.Reasons(left), name),
-			Hint: "git branch -m " + name + " ANOTHER-NAME, then resume the loop"}
+		return &gitops.RefusedError{
+			Reason: fmt.Sprintf("your working tree cannot follow (%s), and the branch %s, where the commits would go, has commits that they lack", workspace.Reasons(left), name),
+			Hint:   "git branch -m " + name + " ANOTHER-NAME, then resume the run"}
 	}
 	if at != commit {
-		if err := repo.MoveRef(ctx, t.aside(), at, commit, "descartes: commits that the files cannot follow"); err != nil {
+		if err := repo.MoveRef(ctx, t.aside(), at, commit,
+			"descartes: commits that the files cannot follow"); err != nil {
 			return err
 		}
 	}
 	t.branch = t.aside()
-	return t.tell(&journal.Event{Type: journal.Warning, Message: fmt.Sprintf("your working tree cannot follow: %s; the commits of this run are %s",
+	return t.run.tell(&journal.Event{Type: journal.Warning, Message: fmt.Sprintf(
+		"your working tree cannot follow: %s; the commits of this run are %s",
 		workspace.Reasons(left), OnBranch(name, repo.Merging(ctx, name)))})
 }
 
-// finish publishes the last commit of a dead loop if that was cut short. One that no branch got is forgotten: it is made again. One that the chain
-// has taken in was published, and a rewind took it back.
+// finish publishes the last commit of a dead loop if that was cut short. One that no branch got is forgotten: it is
+// made again. One that the chain has taken in was published, and a rewind took it back.
 func (t *trunk) finish(ctx context.Context) error {
-	commit, err := t.tools.Repo.RefCommit(t.last())
-	if err != nil || commit == "" || commit == t.on || slices.ContainsFunc(t.links, func(l link) bool { return l.brought == commit }) {
+	commit, err := t.run.tools.Repo.RefCommit(t.last())
+	if err != nil || commit == "" || commit == t.on || slices.ContainsFunc(t.links,
+		func(l link) bool { return l.brought == commit }) {
 		return err
 	}
-	return t.locks.inTree(ctx, func() error {
+	return t.run.locks.inTree(ctx, func() error {
 		head, err := t.head(ctx)
 		if err != nil || head == "" {
 			return err
 		}
-		if _, next, err := t.tools.Repo.History(ctx, commit, head, t.longest()); err != nil || !next {
+		if _, next, err := t.run.tools.Repo.History(ctx, commit, head, t.longest()); err != nil || !next {
 			return err
 		}
 		return t.advance(ctx, head, commit, true)
@@ -555,24 +598,29 @@ func (t *trunk) finish(ctx context.Context) error {
 
 // longest is how many commits one publication may consist of, its base included.
 func (t *trunk) longest() int {
-	if t.state.Kind == store.KindTag {
+	if t.run.state.Kind == store.KindTag {
 		return 2
 	}
 	return rewindLimit // an agent's own
 }
 
-// resume takes in what happened to the branch while no process ran the loop: commits that the dead loop made and did not record, and those of others.
+// resume takes in what happened to the branch while no process ran the loop: commits that the dead loop made and did
+// not record, and those of others.
 func (t *trunk) resume(ctx context.Context) error {
 	if !t.saved {
 		return nil
 	}
-	free := slices.IndexFunc(t.lanes.all, func(ln *lane) bool { return ln.order == nil }) // the other lanes hold unfinished work
+	if err := t.recorded(ctx); err != nil {
+		return gitErr("look for the commits of a killed run", err)
+	}
+	// the other lanes hold unfinished work
+	free := slices.IndexFunc(t.run.lanes.all, func(ln *lane) bool { return ln.order == nil })
 	head, err := t.head(ctx)
 	if err != nil || head == t.on || free < 0 {
 		return err
 	}
-	t.tools.Repo.AwaitGC(ctx)
-	err = t.catchUp(ctx, t.lanes.all[free], head)
+	t.run.tools.Repo.AwaitGC(ctx)
+	err = t.catchUp(ctx, t.run.lanes.all[free], head)
 	if errors.Is(err, errPutBack) {
 		return nil
 	}
@@ -582,21 +630,40 @@ func (t *trunk) resume(ctx context.Context) error {
 	return err
 }
 
-// catchUp takes in the branch's new commits, once the result is verified as a whole. Their trailers say which of them are ours.
+// recorded records the last commit if a dead loop took it in and got no further: no later look at the branch meets it.
+func (t *trunk) recorded(ctx context.Context) error {
+	repo := t.run.tools.Repo
+	last, err := repo.RefCommit(t.last())
+	if err != nil || last == "" || last != t.on {
+		return err
+	}
+	made, err := repo.ReadCommit(last)
+	if err != nil {
+		return err
+	}
+	news, err := repo.News(ctx, made.Parent(), last, "Descartes-Loop: "+t.run.state.ID)
+	for _, c := range news {
+		err = errors.Join(err, t.committedAs(ctx, c))
+	}
+	return err
+}
+
+// catchUp takes in the branch's new commits, once the result is verified as a whole. Their trailers say which of them
+// are ours.
 func (t *trunk) catchUp(ctx context.Context, ln *lane, head string) error {
-	repo := t.tools.Repo
+	repo := t.run.tools.Repo
 	if t.on != "" && !repo.LeadsTo(ctx, head, t.on) {
 		if err := t.stillThere(ctx, head); err != nil {
 			return err
 		}
 	}
-	news, err := repo.News(ctx, t.on, head, "Descartes-Loop: "+t.state.ID)
+	news, err := repo.News(ctx, t.on, head, "Descartes-Loop: "+t.run.state.ID)
 	if err != nil {
 		return err
 	}
 	var has []string
 	for _, c := range news {
-		if !slices.Contains(c.Trailers["Descartes-Loop"], t.state.ID) {
+		if !slices.Contains(c.Trailers["Descartes-Loop"], t.run.state.ID) {
 			continue
 		}
 		has = append(has, c.Trailers["Descartes-Task"]...)
@@ -617,7 +684,7 @@ func (t *trunk) catchUp(ctx context.Context, ln *lane, head string) error {
 	}
 	fate := Fate{Conflicts: met}
 	if len(met) > 0 {
-		if back, err := t.work.putBack(ctx, &fate, head, has); back || err != nil {
+		if back, err := t.putBack(ctx, &fate, head, has); back || err != nil {
 			return cmp.Or(err, t.backOut(ctx, head, has), errPutBack)
 		}
 	}
@@ -655,7 +722,7 @@ func (t *trunk) backOut(ctx context.Context, head string, has []string) error {
 	}
 	for _, u := range units {
 		done := false
-		if t.say(func() { done = t.done(u) }); err == nil && done && !slices.Contains(has, u) {
+		if t.run.say(func() { done = t.done(u) }); err == nil && done && !slices.Contains(has, u) {
 			err = t.add(ctx, t.bring(u, u, head, base))
 		}
 	}
@@ -665,27 +732,32 @@ func (t *trunk) backOut(ctx context.Context, head string, has []string) error {
 // committedAs records a wave's commit that a dead loop made and did not record.
 func (t *trunk) committedAs(ctx context.Context, c gitops.ChainLink) error {
 	numbers := c.Trailers["Descartes-Wave"]
-	if len(numbers) == 0 || slices.ContainsFunc(t.waveCommits(), func(w journal.WaveCommit) bool { return w.Commit == c.Hash }) {
+	if len(numbers) == 0 || slices.ContainsFunc(t.waveCommits(),
+		func(w journal.WaveCommit) bool { return w.Commit == c.Hash }) {
 		return nil
 	}
 	_, tasks := c.Wave()
 	number, err := strconv.Atoi(numbers[0])
-	if err != nil || slices.ContainsFunc(t.waveCommits(), func(w journal.WaveCommit) bool { return w.Wave == number && slices.Equal(w.Tasks, tasks) }) {
+	if err != nil || slices.ContainsFunc(t.waveCommits(), func(w journal.WaveCommit) bool {
+		return w.Wave == number && slices.Equal(w.Tasks, tasks)
+	}) {
 		return err // amended or rebased
 	}
-	files, err := t.tools.Repo.CommitChanges(ctx, c.Hash)
+	files, err := t.run.tools.Repo.CommitChanges(ctx, c.Hash)
 	if err != nil {
 		return err
 	}
-	return t.tell(&journal.Event{Type: journal.WaveCommitted, Unit: journal.Unit{Wave: number, Of: len(files)}, Commit: c.Hash, Tree: string(c.Tree), Tasks: tasks, Message: c.Subject})
+	return t.run.tell(&journal.Event{Type: journal.WaveCommitted, Unit: journal.Unit{Wave: number, Of: len(files)},
+		Commit: c.Hash, Tree: string(c.Tree), Tasks: tasks, Message: c.Subject})
 }
 
 func (t *trunk) waveCommits() (list []journal.WaveCommit) {
-	t.say(func() { list = slices.Clone(t.history.WaveCommits) })
+	t.run.say(func() { list = slices.Clone(t.run.history.WaveCommits) })
 	return list
 }
 
-// stillThere ends the run with a pause if tasks whose commits the branch had are in none any more: somebody took them away. It does so once.
+// stillThere ends the run with a pause if tasks whose commits the branch had are in none any more: somebody took them
+// away. It does so once.
 func (t *trunk) stillThere(ctx context.Context, head string) error {
 	was, err := t.repo.CommitTree(t.on)
 	if err != nil {
@@ -694,19 +766,21 @@ func (t *trunk) stillThere(ctx context.Context, head string) error {
 	if is, err := t.repo.CommitTree(head); err != nil || is == was { // only words have changed
 		return err
 	}
-	there, err := t.tools.Repo.News(ctx, "", head, "Descartes-Loop: "+t.state.ID)
+	there, err := t.run.tools.Repo.News(ctx, "", head, "Descartes-Loop: "+t.run.state.ID)
 	if err != nil {
 		return err
 	}
 	var gone []string
 	for _, w := range t.waveCommits() {
-		if holds(ctx, t.tools.Repo, head, w.Commit) { // reworded, squashed, rebased
+		if holds(ctx, t.run.tools.Repo, head, w.Commit) { // reworded, squashed, rebased
 			continue
 		}
 		for _, id := range w.Tasks {
-			named := func(c gitops.ChainLink) bool { return slices.Contains(c.Trailers["Descartes-Task"], oneline.Text(id)) }
-			t.say(func() {
-				if !t.history.Task(id).Gone && t.done(id) && !slices.ContainsFunc(there, named) {
+			named := func(c gitops.ChainLink) bool {
+				return slices.Contains(c.Trailers["Descartes-Task"], oneline.Text(id))
+			}
+			t.run.say(func() {
+				if !t.run.history.Task(id).Gone && t.done(id) && !slices.ContainsFunc(there, named) {
 					gone = append(gone, id)
 				}
 			})
@@ -715,9 +789,11 @@ func (t *trunk) stillThere(ctx context.Context, head string) error {
 	if len(gone) == 0 {
 		return nil
 	}
-	e := &journal.Event{Type: journal.Warning, Reason: journal.ReasonGone, Tasks: gone, Message: fmt.Sprintf("%s lost the commit of %s, which this loop had made: resume the loop to have that done again; if you bring it back first "+
-		"(git reflog has it), or its work is there in another form, set it to done: descartes tasks set %s done", cmp.Or(shortRef(t.branch), "HEAD"), oneline.List(gone), gone[0])}
-	if err := t.tell(e); err != nil {
+	e := &journal.Event{Type: journal.Warning, Reason: journal.ReasonGone, Tasks: gone,
+		Message: fmt.Sprintf("%s lost the commit of %s, which this run had made: resume the run to have that done again; if you bring it back first "+
+			"(git reflog has it), or its work is there in another form, set it to done: descartes tasks set %s done",
+			cmp.Or(shortRef(t.branch), "HEAD"), oneline.List(gone), gone[0])}
+	if err := t.run.tell(e); err != nil {
 		return err
 	}
 	t.halted = true
@@ -752,7 +828,7 @@ func (t *trunk) drop(ctx context.Context, unit string) error {
 	if at < 1 || !slices.Contains(t.units, unit) {
 		return nil
 	}
-	next, met, err := t.tools.Repo.MergeTrees(ctx, t.links[at].tree, t.tree, t.links[at-1].tree)
+	next, met, err := t.run.tools.Repo.MergeTrees(ctx, t.links[at].tree, t.tree, t.links[at-1].tree)
 	if err == nil && len(met) > 0 {
 		err = fmt.Errorf("what came in since does without it only by hand: %s", met[0].Path)
 	}
@@ -764,8 +840,9 @@ func (t *trunk) drop(ctx context.Context, unit string) error {
 
 // apart reports that somebody else's commit and the verified work do not merge.
 func (t *trunk) apart(ctx context.Context, fate *Fate) error {
-	return &apartError{&gitops.RefusedError{Reason: "somebody committed meanwhile, and the verified work conflicts with that: " + fate.Reason(),
-		Hint: t.tools.Repo.Merging(ctx, cmp.Or(t.kept, t.ref)) + ", then resume the loop"}}
+	return &apartError{&gitops.RefusedError{
+		Reason: "somebody committed meanwhile, and the verified work conflicts with that: " + fate.Reason(),
+		Hint:   t.run.tools.Repo.Merging(ctx, cmp.Or(t.kept, t.ref)) + ", then resume the run"}}
 }
 
 type apartError struct{ refused *gitops.RefusedError }
@@ -775,7 +852,7 @@ func (e *apartError) Error() string { return e.refused.Error() }
 func (e *apartError) Unwrap() error { return e.refused }
 
 // last is the ref that keeps the last commit, set before it is published.
-func (t *trunk) last() string { return "refs/descartes/" + t.state.ID + "/commit" }
+func (t *trunk) last() string { return "refs/descartes/" + t.run.state.ID + "/commit" }
 
 // iterationUnit is the name of an iteration's work in the chain.
 func iterationUnit(number string) string { return "iteration " + number }

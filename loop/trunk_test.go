@@ -75,7 +75,8 @@ func (h *fakeHistory) CommitTree(commit string) (gitops.Tree, error) {
 func (h *fakeHistory) RefCommit(ref string) (string, error) { return h.refs[ref], nil }
 
 func (h *fakeHistory) LeadsTo(ctx context.Context, from, to string) bool {
-	return from == to || slices.ContainsFunc(h.commits[from].Parents, func(p string) bool { return h.LeadsTo(ctx, p, to) })
+	return from == to || slices.ContainsFunc(h.commits[from].Parents,
+		func(p string) bool { return h.LeadsTo(ctx, p, to) })
 }
 
 func (h *fakeHistory) Merge(ctx context.Context, ours, theirs string) (gitops.Tree, []gitops.Conflict, error) {
@@ -116,7 +117,8 @@ func (h *fakeHistory) MoveRef(_ context.Context, ref, from, to, _ string) error 
 	return nil
 }
 
-func (h *fakeHistory) Chain(_ context.Context, tip, until, trailer string) (links []gitops.ChainLink, rest string, err error) {
+func (h *fakeHistory) Chain(_ context.Context, tip, until, trailer string) (links []gitops.ChainLink, rest string,
+	err error) {
 	for rest = tip; rest != until && len(h.commits[rest].Trailers[trailer]) > 0; rest = h.commits[rest].Parents[0] {
 		links = append(links, h.commits[rest])
 	}
@@ -132,7 +134,8 @@ type bench struct {
 }
 
 func newBench(start gitops.Tree) *bench {
-	h := &fakeHistory{commits: map[string]gitops.ChainLink{"base": {Hash: "base", Tree: start}}, refs: map[string]string{}}
+	h := &fakeHistory{commits: map[string]gitops.ChainLink{"base": {Hash: "base", Tree: start}},
+		refs: map[string]string{}}
 	b := &bench{history: h, folder: folder{chain: &chain{repo: h, ref: "trunk", now: time.Now}}}
 	_ = b.plan(context.Background(), "base")
 	_ = b.save(context.Background())
@@ -168,7 +171,8 @@ func (b *bench) fold(t *testing.T, batch ...Candidate) string {
 		t.Fatal(err)
 	}
 	again := chain{repo: b.history, ref: "trunk"}
-	if _, err := again.read(t.Context()); err != nil || again.tree != b.tree || again.tip != b.tip || !slices.Equal(again.units, b.units) || again.on != b.on {
+	if _, err := again.read(t.Context()); err != nil || again.tree != b.tree || again.tip != b.tip ||
+		!slices.Equal(again.units, b.units) || again.on != b.on {
 		t.Fatalf("the chain reads as %+v, %v, and is %+v", again, err, b.chain)
 	}
 	var out []string
@@ -196,21 +200,30 @@ func TestFold(t *testing.T) {
 		tree    gitops.Tree
 		checks  int // verifications
 	}{
-		"one alone is verified already": {batches: [][]Candidate{{unit("1", "a", "1")}}, want: "1 accepted", tree: "a=1 b=0 c=0"},
-		"one after another": {batches: [][]Candidate{{unit("1", "a", "1")}, {unit("2", "b", "2")}}, want: "1 accepted\n2 accepted",
+		"one alone is verified already": {batches: [][]Candidate{{unit("1", "a", "1")}}, want: "1 accepted",
+			tree: "a=1 b=0 c=0"},
+		"one after another": {batches: [][]Candidate{{unit("1", "a", "1")}, {unit("2", "b", "2")}},
+			want: "1 accepted\n2 accepted",
 			tree: "a=1 b=2 c=0", checks: 1},
-		"several at once are verified once": {batches: [][]Candidate{{unit("1", "a", "1"), unit("2", "b", "2"), unit("3", "c", "3")}},
+		"several at once are verified once": {batches: [][]Candidate{
+			{unit("1", "a", "1"), unit("2", "b", "2"), unit("3", "c", "3")}},
 			want: "1 accepted\n2 accepted\n3 accepted", tree: "a=1 b=2 c=3", checks: 1},
 		"a conflict": {batches: [][]Candidate{{unit("1", "a", "1"), unit("2", "a", "2"), unit("3", "c", "3")}},
-			want: "1 accepted\n2: its changes conflict with the work of 1, integrated meanwhile: a (content)\n3 accepted", tree: "a=1 b=0 c=3", checks: 1},
-		"a culprit is found one at a time": {breaks: [][2]string{{"a=1", "b=2"}}, batches: [][]Candidate{{unit("1", "a", "1"), unit("2", "b", "2"), unit("3", "c", "3")}},
-			want: "1 accepted\n2: verification fails on its changes together with the work of 1, integrated meanwhile\n3 accepted", tree: "a=1 b=0 c=3", checks: 3},
-		"a culprit alone": {breaks: [][2]string{{"a=1", "b=2"}}, batches: [][]Candidate{{unit("1", "a", "1")}, {unit("2", "b", "2")}},
-			want: "1 accepted\n2: verification fails on its changes together with the work of 1, integrated meanwhile", tree: "a=1 b=0 c=0", checks: 1},
-		"a conflict with a culprit is none": {breaks: [][2]string{{"a=1", "b=2"}}, batches: [][]Candidate{{unit("1", "a", "1"), unit("2", "b", "2"), unit("3", "b", "3")}},
-			want: "1 accepted\n2: verification fails on its changes together with the work of 1, integrated meanwhile\n3 accepted", tree: "a=1 b=3 c=0", checks: 2},
-		"nothing new": {batches: [][]Candidate{{unit("1", "a", "1")}, {unit("2", "a", "1")}}, want: "1 accepted\n2 accepted", tree: "a=1 b=0 c=0"},
-		"nobody":      {batches: [][]Candidate{{}}, tree: base},
+			want: "1 accepted\n2: merge conflict with the work of 1: a (content)\n3 accepted", tree: "a=1 b=0 c=3",
+			checks: 1},
+		"a culprit is found one at a time": {breaks: [][2]string{{"a=1", "b=2"}},
+			batches: [][]Candidate{{unit("1", "a", "1"), unit("2", "b", "2"), unit("3", "c", "3")}},
+			want:    "1 accepted\n2: verification fails on its changes together with the work of 1, merged meanwhile\n3 accepted", tree: "a=1 b=0 c=3", checks: 3},
+		"a culprit alone": {breaks: [][2]string{{"a=1", "b=2"}},
+			batches: [][]Candidate{{unit("1", "a", "1")}, {unit("2", "b", "2")}},
+			want:    "1 accepted\n2: verification fails on its changes together with the work of 1, merged meanwhile",
+			tree:    "a=1 b=0 c=0", checks: 1},
+		"a conflict with a culprit is none": {breaks: [][2]string{{"a=1", "b=2"}},
+			batches: [][]Candidate{{unit("1", "a", "1"), unit("2", "b", "2"), unit("3", "b", "3")}},
+			want:    "1 accepted\n2: verification fails on its changes together with the work of 1, merged meanwhile\n3 accepted", tree: "a=1 b=3 c=0", checks: 2},
+		"nothing new": {batches: [][]Candidate{{unit("1", "a", "1")}, {unit("2", "a", "1")}},
+			want: "1 accepted\n2 accepted", tree: "a=1 b=0 c=0"},
+		"nobody": {batches: [][]Candidate{{}}, tree: base},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -221,7 +234,8 @@ func TestFold(t *testing.T) {
 				got = append(got, b.fold(t, batch...))
 			}
 			if s := strings.Join(got, "\n"); s != tt.want || b.tree != tt.tree || len(b.verified) != tt.checks {
-				t.Errorf("got %s\n%s, %d verifications %v\nwant %s\n%s, %d", s, b.tree, len(b.verified), b.verified, tt.want, tt.tree, tt.checks)
+				t.Errorf("got %s\n%s, %d verifications %v\nwant %s\n%s, %d", s, b.tree, len(b.verified), b.verified,
+					tt.want, tt.tree, tt.checks)
 			}
 		})
 	}
@@ -238,7 +252,8 @@ func TestFoldIsInterrupted(t *testing.T) {
 		return verify.Result{Cancelled: true}, nil
 	}
 	two := Candidate{Unit: "2", Tree: start.with("b", "2").tree()}
-	if fates, err := b.folder.fold(t.Context(), []Candidate{b.from(two)}); err == nil || len(fates) != 0 || b.tree != "a=1 b=0" {
+	if fates, err := b.folder.fold(t.Context(), []Candidate{b.from(two)}); err == nil || len(fates) != 0 ||
+		b.tree != "a=1 b=0" {
 		t.Errorf("got %v %v %s", fates, err, b.tree)
 	}
 	if b.verify = good; b.fold(t, two) != "2 accepted" {
@@ -246,8 +261,8 @@ func TestFoldIsInterrupted(t *testing.T) {
 	}
 }
 
-// The laws, on random waves: every state that is come to was verified as a whole; batches change nothing but the number of verifications;
-// where no two meet, the order in which they finish does not matter.
+// The laws, on random waves: every state that is come to was verified as a whole; batches change nothing but the
+// number of verifications; where no two meet, the order in which they finish does not matter.
 func TestFoldLaws(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(2000) {
@@ -274,7 +289,8 @@ func TestFoldLaws(t *testing.T) {
 			all = all[:6]
 		}
 		if !apart && rnd.IntN(2) == 0 {
-			breaks = append(breaks, [2]string{fmt.Sprintf("f%d=%d", rnd.IntN(6), 1+rnd.IntN(3)), fmt.Sprintf("f%d=%d", rnd.IntN(6), 4+rnd.IntN(3))})
+			breaks = append(breaks, [2]string{fmt.Sprintf("f%d=%d", rnd.IntN(6), 1+rnd.IntN(3)),
+				fmt.Sprintf("f%d=%d", rnd.IntN(6), 4+rnd.IntN(3))})
 		}
 		run := func(order []Candidate, batch func() int) (gitops.Tree, []string) {
 			b := newBench(start.tree())
@@ -315,7 +331,8 @@ func TestFoldLaws(t *testing.T) {
 	}
 }
 
-// Waves of real trees come to what git merge makes of the same branches, one after the other: the same tree, the same conflicts.
+// Waves of real trees come to what git merge makes of the same branches, one after the other: the same tree, the same
+// conflicts.
 func TestFoldIsGitMerge(t *testing.T) {
 	t.Parallel()
 	const waves, units = 50, 3
@@ -323,10 +340,13 @@ func TestFoldIsGitMerge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b.c",
-		"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b.c", "GIT_AUTHOR_DATE=1700000000 +0000", "GIT_COMMITTER_DATE=1700000000 +0000"}
+	env := []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C",
+		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b.c",
+		"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b.c", "GIT_AUTHOR_DATE=1700000000 +0000",
+		"GIT_COMMITTER_DATE=1700000000 +0000"}
 	c := exec.Command("sh", "-ec", mergeScript)
-	c.Dir, c.Env, c.Stdin = dir, append(env, fmt.Sprint("WAVES=", waves), fmt.Sprint("UNITS=", units)), strings.NewReader(plantedWaves(waves, units))
+	c.Dir, c.Env, c.Stdin = dir, append(env, fmt.Sprint("WAVES=", waves), fmt.Sprint("UNITS=", units)),
+		strings.NewReader(plantedWaves(waves, units))
 	out, err := c.Output()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -338,23 +358,27 @@ func TestFoldIsGitMerge(t *testing.T) {
 	defer repo.Close()
 	met, same := 0, 0
 	for wave := range strings.SplitSeq(strings.TrimSpace(string(out)), "\n") {
-		f := strings.Fields(wave) // the base, each unit's tree, and after each what git made of it: a tree, or the paths that conflict
+		// the base, each unit's tree, and after each what git made of it: a tree, or the paths that conflict
+		f := strings.Fields(wave)
 		base, err := repo.Resolve(t.Context(), "main")
 		if err != nil {
 			t.Fatal(err)
 		}
-		g := folder{chain: &chain{repo: repo, ref: fmt.Sprint("refs/descartes/", same, "/trunk"), now: time.Now}, verify: func(context.Context, gitops.Tree, []string) (verify.Result, error) {
-			return verify.Result{Passed: true}, nil
-		}}
+		g := folder{chain: &chain{repo: repo, ref: fmt.Sprint("refs/descartes/", same, "/trunk"), now: time.Now},
+			verify: func(context.Context, gitops.Tree, []string) (verify.Result, error) {
+				return verify.Result{Passed: true}, nil
+			}}
 		if err := errors.Join(g.plan(t.Context(), base), g.save(t.Context())); err != nil {
 			t.Fatal(err)
 		}
 		for i, tree := range f[1 : units+1] {
-			made, err := repo.Link(t.Context(), base, gitops.Link{Tree: gitops.Tree(tree), Message: "an attempt", When: time.Unix(0, 0)})
+			made, err := repo.Link(t.Context(), base, gitops.Link{Tree: gitops.Tree(tree), Message: "an attempt",
+				When: time.Unix(0, 0)})
 			if err != nil {
 				t.Fatal(err)
 			}
-			fates, err := g.fold(t.Context(), []Candidate{{Unit: fmt.Sprint(i), From: base, Commit: made, Tree: gitops.Tree(tree)}})
+			fates, err := g.fold(t.Context(), []Candidate{{Unit: fmt.Sprint(i), From: base, Commit: made,
+				Tree: gitops.Tree(tree)}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -374,8 +398,8 @@ func TestFoldIsGitMerge(t *testing.T) {
 	}
 }
 
-// plantedWaves are branches from one commit for git fast-import, edits planted so that some meet: the same line, both add a file, a rename,
-// a deletion against an edit.
+// plantedWaves are branches from one commit for git fast-import, edits planted so that some meet: the same line, both
+// add a file, a rename, a deletion against an edit.
 func plantedWaves(waves, units int) string {
 	var b strings.Builder
 	files := []string{"a", "b", "d/c"}
@@ -392,7 +416,8 @@ func plantedWaves(waves, units int) string {
 	}
 	put := func(path, text string) { fmt.Fprintf(&b, "M 100644 inline %s\ndata %d\n%s\n", path, len(text), text) }
 	commit := func(ref, from string) {
-		fmt.Fprintf(&b, "commit refs/heads/%s\nmark :%d\ncommitter a <a@b.c> 1700000000 +0000\ndata 1\nx\n", ref, b.Len()+1)
+		fmt.Fprintf(&b, "commit refs/heads/%s\nmark :%d\ncommitter a <a@b.c> 1700000000 +0000\ndata 1\nx\n", ref,
+			b.Len()+1)
 		if from != "" {
 			fmt.Fprintf(&b, "from %s\n", from)
 		}

@@ -22,8 +22,8 @@ import (
 	"descartes/verify"
 )
 
-// world is a project in a real repository, with one slot, and an agent and a verification played by functions. What these read, write and ask of git
-// is the slot's; what anybody else does is the user's tree's.
+// world is a project in a real repository, with one slot, and an agent and a verification played by functions. What
+// these read, write and ask of git is the slot's; what anybody else does is the user's tree's.
 type world struct {
 	t     *testing.T
 	dir   string
@@ -54,10 +54,13 @@ const threeTasks = `{"tag": "x", "tasks": [
 
 func newWorld(t *testing.T, taskFile string) *world {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir(), pool: t.TempDir(), fs: atomicfile.OS(), now: gitops.Now, protect: []string{".scud/tasks/x.json", ".descartes/"}}
+	w := &world{t: t, dir: t.TempDir(), pool: t.TempDir(), fs: atomicfile.OS(), now: gitops.Now,
+		protect: []string{".scud/tasks/x.json", ".descartes/"}}
 	w.prepare(taskFile)
-	w.cfg = Config{Baseline: BaselineOff, Breaker: BreakerOff, Scud: ScudConfig{Tag: "x", MaxIterationsPerTask: 3, MaxTotalIterations: 100, VerificationCommand: "check", AutoCommitWaves: true,
-		Spec: SpecConfig{IncludeTask: true, IncludePlanSection: true}}}
+	w.cfg = Config{Baseline: BaselineOff, Breaker: BreakerOff,
+		Scud: ScudConfig{Tag: "x", MaxIterationsPerTask: 3, MaxTotalIterations: 100, VerificationCommand: "check",
+			AutoCommitWaves: true,
+			Spec:            SpecConfig{IncludeTask: true, IncludePlanSection: true}}}
 	w.agent = func(_ agent.Request, env map[string]string) agent.Result {
 		w.write("task-"+env["DESCARTES_TASK_ID"]+".txt", "done\n")
 		return agent.Result{End: agent.Finished, Complete: true}
@@ -153,8 +156,11 @@ func (c checker) Run(_ context.Context, r verify.Request) (verify.Result, error)
 
 func (w *world) repo() *gitops.Repo {
 	w.t.Helper()
-	env := []string{"HOME=" + w.dir, "PATH=" + os.Getenv("PATH"), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null"}
-	r, err := gitops.Open(w.t.Context(), gitops.Options{Dir: w.dir, Protect: []string{".scud/tasks/x.json", ".scud/tasks/tasks.scg", ".scud/tasks/tasks.json", "specs/y/tasks.md", ".descartes/"}, Git: "git", Env: env})
+	env := []string{"HOME=" + w.dir, "PATH=" + os.Getenv("PATH"), "GIT_CONFIG_GLOBAL=/dev/null",
+		"GIT_CONFIG_SYSTEM=/dev/null"}
+	r, err := gitops.Open(w.t.Context(), gitops.Options{Dir: w.dir,
+		Protect: []string{".scud/tasks/x.json", ".scud/tasks/tasks.scg", ".scud/tasks/tasks.json", "specs/y/tasks.md",
+			".descartes/"}, Git: "git", Env: env})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -170,7 +176,8 @@ func (w *world) tools(repo *gitops.Repo) Tools {
 	slot := func(*workspace.Slot, string) (attempt.Agent, attempt.Verifier, func() error, error) {
 		return w, checker{w}, func() error { return nil }, nil
 	}
-	return Tools{Repo: repo, Agent: w, Verify: checker{w}, Slot: slot, Pool: w.pool, FS: w.fs, Now: w.now, Observe: w.tell, Sleep: w.sleep, Free: w.free, Accounts: w.known, Looks: w.looks}
+	return Tools{Repo: repo, Agent: w, Verify: checker{w}, Slot: slot, Pool: w.pool, FS: w.fs, Now: w.now,
+		Observe: w.tell, Sleep: w.sleep, Free: w.free, Accounts: w.known, Looks: w.looks}
 }
 
 // start loads and checks the job and starts a loop; problems and errors come back.

@@ -39,8 +39,9 @@ func TestCorpus(t *testing.T) {
 			for _, w := range g.Waves() {
 				fmt.Fprintf(&b, "  wave %d\n", w.Number)
 				for _, id := range w.Tasks {
-					state, why := g.State(id)
-					fmt.Fprintln(&b, strings.TrimRight(fmt.Sprintf("    %s %s, %s: %s", id, g.Status(id), state, why), ": "))
+					state, why := g.State(id), g.Why(id)
+					fmt.Fprintln(&b, strings.TrimRight(fmt.Sprintf("    %s %s, %s: %s", id, g.Status(id), state, why),
+						": "))
 				}
 			}
 			for _, p := range g.Problems() {

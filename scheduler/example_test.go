@@ -7,7 +7,8 @@ import (
 	"descartes/tasks"
 )
 
-// The graph tells waves, states and problems; a queue which tasks start next in so many slots, and why the others wait.
+// The graph tells waves, states and problems; a queue which tasks start next in so many slots, and why the others
+// wait.
 func Example() {
 	g := scheduler.New([]tasks.Task{
 		{ID: "1", Status: tasks.Done},

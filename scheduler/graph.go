@@ -1,9 +1,10 @@
-// Package scheduler owns the graph of a task list: what is wrong with it, its waves, what is ready, what is held by which root cause,
-// and which ready task goes first. It runs nothing.
+// Package scheduler owns the graph of a task list: what is wrong with it, its waves, what is ready, what is held by
+// which root cause, and which ready task goes first. It runs nothing.
 //
-// Vertices and edges are those of a dominikbraun graph, with a store of slices: its own of maps in maps, and the maps of neighbours that it
-// makes of them, take six times as long (BenchmarkLibrary, BenchmarkNew). Layers and cycles are our own: TopologicalSort takes 5 s for 10,000
-// tasks, PreventCycles 42 s, and StronglyConnectedComponents 700 MB for a thousand tasks that all depend on each other.
+// Vertices and edges are those of a dominikbraun graph, with a store of slices: its own of maps in maps, and the maps
+// of neighbours that it makes of them, take six times as long (BenchmarkLibrary, BenchmarkNew). Layers and cycles are
+// our own: TopologicalSort takes 5 s for 10,000 tasks, PreventCycles 42 s, and StronglyConnectedComponents 700 MB for
+// a thousand tasks that all depend on each other.
 package scheduler
 
 import (
@@ -17,25 +18,28 @@ import (
 
 // Options are what a graph needs to know beyond its list.
 type Options struct {
-	// External returns the status of a task of another tag; ok is false if there is none. A nil External knows no task.
+	// External returns the status of a task of another tag; ok is false if there is none. A nil External knows no
+	// task.
 	External func(tag, id string) (tasks.Status, bool)
 
 	// ExternalErr says why External cannot know the tasks of a tag, nil if it can. It may be nil.
 	ExternalErr func(tag string) error
 
-	// OpenInDone makes open subtasks of a container that is marked done work to do. Otherwise they count as done with it, as
-	// Task Master has it.
+	// OpenInDone makes open subtasks of a container that is marked done work to do. Otherwise they count as done with
+	// it, as Task Master has it.
 	OpenInDone bool
 
-	// More holds dependencies beyond those of the list, for example from a plan: for each task, the tasks of the list that it also waits for.
+	// More holds dependencies beyond those of the list, for example from a plan: for each task, the tasks of the list
+	// that it also waits for.
 	More map[string][]string
 }
 
-// Graph is the dependency graph over the leaves of one task list. It keeps the statuses of a run, beginning with those of the list.
-// It is not safe for concurrent use.
+// Graph is the dependency graph over the leaves of one task list. It keeps the statuses of a run, beginning with those
+// of the list. It is not safe for concurrent use.
 //
-// Inside, a leaf is one vertex, and a container is two: what its leaves wait for (in) and what waits for its leaves (out). So a
-// dependency between containers is one edge, however many leaves they have. A task is known by its place in the list.
+// Inside, a leaf is one vertex, and a container is two: what its leaves wait for (in) and what waits for its leaves
+// (out). So a dependency between containers is one edge, however many leaves they have. A task is known by its place
+// in the list.
 type Graph struct {
 	list       []tasks.Task
 	status     []tasks.Status
@@ -95,10 +99,11 @@ type otherTask struct {
 	err    error        // why it cannot be looked up
 }
 
-// New builds the graph of a list. It never fails: what is wrong is in Problems, and holds the tasks concerned. The graph keeps the
-// list, which must not change; statuses are copied.
+// New builds the graph of a list. It never fails: what is wrong is in Problems, and holds the tasks concerned. The
+// graph keeps the list, which must not change; statuses are copied.
 func New(list []tasks.Task, opt Options) *Graph {
-	g := &Graph{list: list, status: make([]tasks.Status, len(list)), index: make(map[string]int, len(list)), openInDone: opt.OpenInDone}
+	g := &Graph{list: list, status: make([]tasks.Status, len(list)), index: make(map[string]int, len(list)),
+		openInDone: opt.OpenInDone}
 	for i := range list {
 		g.status[i] = list[i].Status
 	}
@@ -212,8 +217,8 @@ type Dependency struct {
 // Added returns the dependencies that Options.More brought, in natural order of their tasks.
 func (g *Graph) Added() []Dependency { return g.added }
 
-// connect makes a dominikbraun graph of all edges, from what is depended on to what depends on it, and of that the neighbours of each
-// vertex.
+// connect makes a dominikbraun graph of all edges, from what is depended on to what depends on it, and of that the
+// neighbours of each vertex.
 func (g *Graph) connect(opt Options) {
 	lib := graph.NewWithStore(graph.IntHash, graph.Store[int, int](&store{}), graph.Directed())
 	for v := 1; v < len(g.nodes); v++ {
@@ -242,9 +247,11 @@ func (g *Graph) connect(opt Options) {
 			edge(v, g.in[i])
 			switch other := g.nodes[v].outside; {
 			case other.err != nil:
-				g.problem("missing", []string{g.list[i].ID}, "task %s depends on %s, which cannot be looked up: %v", g.list[i].ID, id, other.err)
+				g.problem("missing", []string{g.list[i].ID}, "task %s depends on %s, which cannot be looked up: %v",
+					g.list[i].ID, id, other.err)
 			case other.status == "":
-				g.problem("missing", []string{g.list[i].ID}, "task %s depends on %s, which does not exist", g.list[i].ID, id)
+				g.problem("missing", []string{g.list[i].ID}, "task %s depends on %s, which does not exist",
+					g.list[i].ID, id)
 			}
 		}
 		for _, j := range g.extra(i, opt.More) {
@@ -266,8 +273,8 @@ func must(err error) {
 	}
 }
 
-// store keeps the edges of a dominikbraun graph in a slice, see the comment of the package. Vertices come in order from 1, and an edge may be
-// there twice, which does no harm here.
+// store keeps the edges of a dominikbraun graph in a slice, see the comment of the package. Vertices come in order
+// from 1, and an edge may be there twice, which does no harm here.
 type store struct {
 	graph.Store[int, int] // nil: what is not below is never called
 	edges                 []graph.Edge[int]
@@ -295,7 +302,8 @@ func (g *Graph) extra(i int, more map[string][]string) []int {
 	task := &g.list[i]
 	var places []int
 	for _, id := range more[task.ID] {
-		if j, ok := g.index[id]; ok && !slices.Contains(task.DependsOn, id) && !slices.Contains(places, j) && g.sensible(i, j) {
+		if j, ok := g.index[id]; ok && !slices.Contains(task.DependsOn, id) && !slices.Contains(places, j) &&
+			g.sensible(i, j) {
 			places = append(places, j)
 			g.added = append(g.added, Dependency{task.ID, id})
 		}
@@ -335,14 +343,15 @@ func lookUp(id string, opt Options) *otherTask {
 	return other
 }
 
-// Wave is all leaves at one depth: each depends on at least one of the wave before, and on none of its own or a later one.
+// Wave is all leaves at one depth: each depends on at least one of the wave before, and on none of its own or a later
+// one.
 type Wave struct {
 	Number int      // from 1
 	Tasks  []string // in natural order
 }
 
-// Waves returns the waves over all leaves, done ones included, so that numbers do not change during or between runs. Leaves on a
-// cycle are in none; dependencies on them and on tasks outside the list do not count for the depth.
+// Waves returns the waves over all leaves, done ones included, so that numbers do not change during or between runs.
+// Leaves on a cycle are in none; dependencies on them and on tasks outside the list do not count for the depth.
 func (g *Graph) Waves() []Wave { return g.waves }
 
 // Wave returns the number of a leaf's wave; 0 for a container, for a leaf on a cycle and for an unknown id.
@@ -363,11 +372,13 @@ func (g *Graph) leaf(id string) (*node, bool) {
 	return &g.nodes[g.in[i]], true
 }
 
-// Number numbers the waves anew: a leaf's wave is at least least[id], and still after those of all that it depends on. A wave may then be empty.
+// Number numbers the waves anew: a leaf's wave is at least least[id], and still after those of all that it depends on.
+// A wave may then be empty.
 func (g *Graph) Number(least map[string]int) { g.layer(least) }
 
-// layer sorts the vertices, dependencies first, and puts every leaf that is on no cycle into its wave. Every cycle has a leaf, and cycles
-// are cut at their leaves, once they are known: until then what is on or behind a cycle is left out.
+// layer sorts the vertices, dependencies first, and puts every leaf that is on no cycle into its wave. Every cycle has
+// a leaf, and cycles are cut at their leaves, once they are known: until then what is on or behind a cycle is left
+// out.
 func (g *Graph) layer(least map[string]int) {
 	g.sorted, g.waves = make([]int, 0, len(g.nodes)), nil
 	open := make([]int, len(g.nodes)) // predecessors still to come
@@ -444,8 +455,8 @@ func (g *Graph) Parents(id string) []tasks.Task {
 	return around
 }
 
-// Deps returns the leaves that a task depends on directly, itself or through the containers around it; where it depends on a
-// container, its leaves. In natural order, without missing tasks and tasks of other tags.
+// Deps returns the leaves that a task depends on directly, itself or through the containers around it; where it
+// depends on a container, its leaves. In natural order, without missing tasks and tasks of other tags.
 func (g *Graph) Deps(id string) []string {
 	i, ok := g.index[id]
 	if !ok {
@@ -481,7 +492,8 @@ func (g *Graph) before(v int, match, behind func(v int) bool) (found []int) {
 
 // leavesBefore returns the places of the leaves before a vertex that match, walking through containers that match.
 func (g *Graph) leavesBefore(v int, match func(*node) bool) (places []int) {
-	for _, p := range g.before(v, func(p int) bool { return match(&g.nodes[p]) }, func(p int) bool { return g.nodes[p].inside() }) {
+	for _, p := range g.before(v, func(p int) bool { return match(&g.nodes[p]) },
+		func(p int) bool { return g.nodes[p].inside() }) {
 		if n := &g.nodes[p]; n.kind == leaf {
 			places = append(places, n.place)
 		}

@@ -12,9 +12,9 @@ import (
 
 // Problem is something wrong with a list. The rest of the list runs all the same.
 type Problem struct {
-	// Kind is "duplicate", "cycle", "missing" (dependency), "self" (dependency), "ancestor" (a dependency or a parent that makes no sense),
-	// "ambiguous-expanded" (split, but without subtasks), "unknown-status", "container-done" (done, with open subtasks) or
-	// "container-off" (deferred or cancelled, with open subtasks).
+	// Kind is "duplicate", "cycle", "missing" (dependency), "self" (dependency), "ancestor" (a dependency or a parent
+	// that makes no sense), "ambiguous-expanded" (split, but without subtasks), "unknown-status", "container-done"
+	// (done, with open subtasks) or "container-off" (deferred or cancelled, with open subtasks).
 	Kind    string   `json:"kind"`
 	Tasks   []string `json:"tasks"` // a cycle's in the order of the cycle
 	Message string   `json:"message"`
@@ -27,17 +27,21 @@ func (g *Graph) problem(kind string, ids []string, format string, args ...any) {
 	g.problems = append(g.problems, Problem{Kind: kind, Tasks: ids, Message: fmt.Sprintf(format, args...)})
 }
 
-var kinds = []string{"duplicate", "cycle", "missing", "self", "ancestor", "ambiguous-expanded", "unknown-status", "container-done", "container-off"}
+var kinds = []string{"duplicate", "cycle", "missing", "self", "ancestor", "ambiguous-expanded", "unknown-status",
+	"container-done", "container-off"}
 
 func (g *Graph) sortProblems() {
 	slices.SortStableFunc(g.problems, func(a, b Problem) int {
-		return cmp.Or(slices.Index(kinds, a.Kind)-slices.Index(kinds, b.Kind), tasks.CompareIDs(a.Tasks[0], b.Tasks[0]), strings.Compare(a.Message, b.Message))
+		return cmp.Or(slices.Index(kinds, a.Kind)-slices.Index(kinds, b.Kind),
+			tasks.CompareIDs(a.Tasks[0], b.Tasks[0]), strings.Compare(a.Message, b.Message))
 	})
-	g.problems = slices.CompactFunc(g.problems, func(a, b Problem) bool { return a.Kind == b.Kind && a.Message == b.Message })
+	g.problems = slices.CompactFunc(g.problems, func(a, b Problem) bool {
+		return a.Kind == b.Kind && a.Message == b.Message
+	})
 }
 
-// reviewDuplicates reports whether several tasks have the id of the first one at place i, and says so. Nobody can tell which of them is
-// meant, so it is held, and what waits for it: unless all of them are done.
+// reviewDuplicates reports whether several tasks have the id of the first one at place i, and says so. Nobody can tell
+// which of them is meant, so it is held, and what waits for it: unless all of them are done.
 func (g *Graph) reviewDuplicates(i int) (doubled bool) {
 	var lines []string
 	for _, k := range append([]int{i}, g.duplicates[i]...) {
@@ -49,7 +53,8 @@ func (g *Graph) reviewDuplicates(i int) (doubled bool) {
 		then = "it is held until each has its own id"
 	}
 	id := g.list[i].ID
-	g.problem("duplicate", []string{id}, "the id %s is given %s (lines %s), %s", id, moreThanOnce, oneline.List(lines), then)
+	g.problem("duplicate", []string{id}, "the id %s is given %s (lines %s), %s", id, moreThanOnce, oneline.List(lines),
+		then)
 	return doubled
 }
 
@@ -76,14 +81,16 @@ func (g *Graph) reviewStatuses() {
 		switch {
 		case n.covered: // it counts as done, whatever it says
 		case n.kind == leaf && status == tasks.Expanded:
-			g.problem("ambiguous-expanded", []string{id}, "task %s is expanded but has no subtasks: it does not run and does not count as done; set it to pending or done", id)
+			g.problem("ambiguous-expanded", []string{id},
+				"task %s is expanded but has no subtasks: it does not run and does not count as done; set it to pending or done", id)
 		case n.kind == leaf && !status.Known():
 			g.problem("unknown-status", []string{id}, "%s", tasks.UnknownStatus(id, status))
 		case n.kind == leaf || open[i] == 0:
 		case status == tasks.Done && g.openInDone:
 			g.problem("container-done", []string{id}, "task %s is done, but %s: this is work to do", id, subtasks)
 		case status == tasks.Done:
-			g.problem("container-done", []string{id}, "task %s is done, but %s: they count as done with it", id, subtasks)
+			g.problem("container-done", []string{id}, "task %s is done, but %s: they count as done with it", id,
+				subtasks)
 		case off(status):
 			g.problem("container-off", []string{id}, "task %s is %s, but %s: they are held", id, status, subtasks)
 		}
@@ -105,7 +112,8 @@ func (g *Graph) findCycles() {
 	}
 }
 
-// knots returns the vertices that lead to each other, each knot in order, of those that have no place in the order of the graph.
+// knots returns the vertices that lead to each other, each knot in order, of those that have no place in the order of
+// the graph.
 func (g *Graph) knots() (knots [][]int) {
 	over := make([]bool, len(g.nodes))
 	for _, v := range g.sorted {
@@ -190,7 +198,8 @@ func (g *Graph) nameCycle(knot []int) {
 	g.problem("cycle", c.tasks, "tasks that depend on each other: %s%s", c.path, also)
 }
 
-// shortest returns the shortest way from a vertex through its dependencies back to it; of several, the one of the lowest ids.
+// shortest returns the shortest way from a vertex through its dependencies back to it; of several, the one of the
+// lowest ids.
 func (g *Graph) shortest(start int, member map[int]bool) []int {
 	from := map[int]int{}
 	queue := []int{start}

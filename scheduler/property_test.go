@@ -12,7 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-var allStatuses = []tasks.Status{tasks.Pending, tasks.Pending, tasks.Pending, tasks.Done, tasks.Done, tasks.InProgress, tasks.Blocked, tasks.Failed, tasks.Review, tasks.Deferred, tasks.Cancelled, tasks.Expanded, "odd"}
+var allStatuses = []tasks.Status{tasks.Pending, tasks.Pending, tasks.Pending, tasks.Done, tasks.Done, tasks.InProgress,
+	tasks.Blocked, tasks.Failed, tasks.Review, tasks.Deferred, tasks.Cancelled, tasks.Expanded, "odd"}
 
 // lists draws a task list: families, cycles, missing and foreign dependencies, every status.
 func lists(t *rapid.T) []tasks.Task {
@@ -31,7 +32,8 @@ func lists(t *rapid.T) []tasks.Task {
 		for range rapid.IntRange(0, 3).Draw(t, "degree") {
 			switch rapid.IntRange(0, 12).Draw(t, "kind") {
 			case 0:
-				out[i].DependsOn = append(out[i].DependsOn, rapid.SampledFrom([]string{"99", "core:1", "core:2", "core:4"}).Draw(t, "foreign"))
+				out[i].DependsOn = append(out[i].DependsOn, rapid.SampledFrom(
+					[]string{"99", "core:1", "core:2", "core:4"}).Draw(t, "foreign"))
 			default:
 				if limit >= 0 {
 					out[i].DependsOn = append(out[i].DependsOn, fmt.Sprint(rapid.IntRange(0, limit).Draw(t, "dep")))
@@ -52,7 +54,8 @@ type model struct {
 }
 
 func newModel(list []tasks.Task) *model {
-	m := &model{list: map[string]*tasks.Task{}, deps: map[string][]string{}, bad: map[string]bool{}, cyclic: map[string]bool{}}
+	m := &model{list: map[string]*tasks.Task{}, deps: map[string][]string{}, bad: map[string]bool{},
+		cyclic: map[string]bool{}}
 	parents := map[string]bool{}
 	for i := range list {
 		m.list[list[i].ID] = &list[i]
@@ -189,7 +192,7 @@ func TestAgreesWithModel(t *testing.T) {
 		}
 		var counts Counts
 		for _, l := range m.leaves {
-			state, cause := g.State(l)
+			state, cause := g.State(l), g.Why(l)
 			if want := m.state(l); state != want {
 				t.Fatalf("task %s is %s (%s), want %s", l, state, cause, want)
 			}
@@ -310,7 +313,8 @@ func TestSetStatusEqualsStartingAnew(t *testing.T) {
 	})
 }
 
-// TestRunEnds plays a run: whatever succeeds or fails, it ends with every task done, blocked or held, and no pending one.
+// TestRunEnds plays a run: whatever succeeds or fails, it ends with every task done, blocked or held, and no pending
+// one.
 func TestRunEnds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -321,7 +325,8 @@ func TestRunEnds(t *testing.T) {
 					continue
 				}
 				g.SetStatus(id, tasks.InProgress)
-				g.SetStatus(id, rapid.SampledFrom([]tasks.Status{tasks.Done, tasks.Done, tasks.Blocked}).Draw(t, "outcome"))
+				g.SetStatus(id, rapid.SampledFrom([]tasks.Status{tasks.Done, tasks.Done, tasks.Blocked}).Draw(t,
+					"outcome"))
 			}
 		}
 		if c := g.Counts(); c.Pending+c.InProgress > 0 {

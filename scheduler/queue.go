@@ -12,19 +12,22 @@ import (
 
 // QueueOptions say how a queue chooses among ready tasks.
 type QueueOptions struct {
-	// Slots is how many tasks can run at once. With one, the remaining path does not count: no order is shorter than another.
+	// Slots is how many tasks can run at once. With one, the remaining path does not count: no order is shorter than
+	// another.
 	Slots int
 	// Barrier finishes each wave before a task of the next one starts.
 	Barrier bool
-	// Durations are how long tasks took in earlier runs. A task without one is assumed to take the average of the others.
+	// Durations are how long tasks took in earlier runs. A task without one is assumed to take the average of the
+	// others.
 	Durations map[string]time.Duration
-	// RespectScope lets a task wait whose scope meets that of a running one; otherwise others are only preferred to it.
+	// RespectScope lets a task wait whose scope meets that of a running one; otherwise others are only preferred to
+	// it.
 	RespectScope bool
 }
 
-// Queue chooses among the ready tasks of a graph. The task of the higher priority comes first: its own, or that of a task that waits
-// for it. Then comes the one with the longest path of work behind it, then the one of the earlier wave, then the lower id.
-// A queue follows the statuses of its graph, and is as little safe for concurrent use.
+// Queue chooses among the ready tasks of a graph. The task of the higher priority comes first: its own, or that of a
+// task that waits for it. Then comes the one with the longest path of work behind it, then the one of the earlier
+// wave, then the lower id. A queue follows the statuses of its graph, and is as little safe for concurrent use.
 type Queue struct {
 	g      *Graph
 	opt    QueueOptions
@@ -34,9 +37,10 @@ type Queue struct {
 
 // Now is what is going on when a queue is asked.
 type Now struct {
-	Running []string // tasks that have a slot
-	Free    int      // slots without a task
-	Quota   bool     // no agent can start before a provider's limit resets
+	Running []string             // tasks that have a slot
+	Free    int                  // slots without a task
+	Quota   bool                 // no agent can start before a provider's limit resets
+	May     func(id string) bool // leaves out ready tasks for reasons of the caller's; nil leaves out none
 }
 
 // Queue returns the queue of the graph. Priorities, paths and durations are taken as they are now.
@@ -63,7 +67,8 @@ func (g *Graph) Queue(opt QueueOptions) *Queue {
 	return q
 }
 
-// urgency returns for each vertex its priority, 0 for the highest, and how long the longest path of work from its start is.
+// urgency returns for each vertex its priority, 0 for the highest, and how long the longest path of work from its
+// start is.
 func (g *Graph) urgency(durations map[string]time.Duration) (priority []int, path []time.Duration) {
 	usual := time.Duration(1)
 	if len(durations) > 0 {
@@ -119,6 +124,9 @@ func (q *Queue) Next(now Now) []string {
 	running := slices.Clone(now.Running)
 	var start, meeting []string
 	for id := range q.ready(now) {
+		if now.May != nil && !now.May(id) {
+			continue
+		}
 		if with, _ := q.scopes.meets(id, running); with != "" {
 			meeting = append(meeting, id)
 			continue
@@ -190,8 +198,8 @@ func (w Wait) String() string {
 	return "waiting for a free slot"
 }
 
-// Waiting says why each task waits that could run in time and has no slot: ready ones, the most urgent first, then those that wait for
-// others. Ask it after the tasks of Next were started.
+// Waiting says why each task waits that could run in time and has no slot: ready ones, the most urgent first, then
+// those that wait for others. Ask it after the tasks of Next were started.
 func (q *Queue) Waiting(now Now) []Wait {
 	var ready, later []Wait
 	startable := map[string]bool{}

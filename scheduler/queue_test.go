@@ -36,14 +36,15 @@ func TestOneSlotKeepsWavesAndIDs(t *testing.T) {
 		g := New(l, Options{External: external})
 		for _, w := range g.Waves() {
 			for _, id := range w.Tasks {
-				if s, _ := g.State(id); s.Open() {
+				if g.State(id).Open() {
 					want = append(want, id)
 				}
 			}
 		}
 		durations := map[string]time.Duration{"1": time.Hour, "3": time.Minute}
 		for _, barrier := range []bool{false, true} {
-			if got := order(New(l, Options{External: external}), QueueOptions{Slots: 1, Barrier: barrier, Durations: durations}); !slices.Equal(got, want) {
+			if got := order(New(l, Options{External: external}),
+				QueueOptions{Slots: 1, Barrier: barrier, Durations: durations}); !slices.Equal(got, want) {
 				t.Fatalf("with barrier %v: got %v, want %v", barrier, got, want)
 			}
 		}
@@ -61,7 +62,9 @@ func TestQueueOrder(t *testing.T) {
 	}{
 		{"one slot: wave, then id", diamond, QueueOptions{Slots: 1}, "", "1 2 5 3 4"},
 		{"the longest path of tasks first", diamond, QueueOptions{Slots: 2}, "", "2 3 1 5 4"},
-		{"the longest path of what was measured first", diamond, QueueOptions{Slots: 2, Durations: map[string]time.Duration{"5": time.Hour, "2": 1, "3": 1, "4": 1}}, "", "5 1 2 3 4"},
+		{"the longest path of what was measured first", diamond,
+			QueueOptions{Slots: 2, Durations: map[string]time.Duration{"5": time.Hour, "2": 1, "3": 1, "4": 1}}, "",
+			"5 1 2 3 4"},
 		{"priority before path", diamond, QueueOptions{Slots: 2}, "5 high", "5 2 3 1 4"},
 		{"priority reaches what the task waits for", diamond, QueueOptions{Slots: 1}, "4 critical", "2 3 4 1 5"},
 		{"an unknown priority is medium", diamond, QueueOptions{Slots: 1}, "1 soon", "1 2 5 3 4"},
@@ -131,6 +134,20 @@ func TestQueueWaiting(t *testing.T) {
 	}
 }
 
+// A task that the caller leaves out keeps no other one from starting.
+func TestQueueMay(t *testing.T) {
+	t.Parallel()
+	l := list(t, "1\n2\n3")
+	l[0].Scope, l[1].Scope = []string{"a/"}, []string{"a/b.go"}
+	q := New(l, Options{}).Queue(QueueOptions{Slots: 2, RespectScope: true})
+	for _, tt := range []struct{ without, want string }{{"", "1 3"}, {"1", "2 3"}, {"12", "3"}, {"123", ""}} {
+		may := func(id string) bool { return !strings.Contains(tt.without, id) }
+		if got := strings.Join(q.Next(Now{Free: 3, May: may}), " "); got != tt.want {
+			t.Errorf("without %q: got %q, want %q", tt.without, got, tt.want)
+		}
+	}
+}
+
 // simulate runs a graph with some slots by a clock of its own and returns how long it took. Every start is checked.
 func simulate(t *rapid.T, g *Graph, opt QueueOptions, durations map[string]time.Duration) time.Duration {
 	q := g.Queue(opt)
@@ -145,7 +162,8 @@ func simulate(t *rapid.T, g *Graph, opt QueueOptions, durations map[string]time.
 		slices.Sort(running)
 		for _, id := range q.Next(Now{Running: running, Free: opt.Slots - len(running)}) {
 			if started[id] || !g.Ready(id) || len(ends) == opt.Slots {
-				t.Fatalf("task %s is started: before %v, ready %v, with %d running", id, started[id], g.Ready(id), len(ends))
+				t.Fatalf("task %s is started: before %v, ready %v, with %d running", id, started[id], g.Ready(id),
+					len(ends))
 			}
 			if opt.RespectScope {
 				for other := range ends {
@@ -209,8 +227,8 @@ func bounds(list []tasks.Task, durations map[string]time.Duration) (work, path t
 	return work, path
 }
 
-// No schedule of a graph is shorter than its longest path, nor than its work shared among the slots: the queue comes close to the larger
-// of both, and no single run is beyond what any list schedule keeps.
+// No schedule of a graph is shorter than its longest path, nor than its work shared among the slots: the queue comes
+// close to the larger of both, and no single run is beyond what any list schedule keeps.
 func TestMakespan(t *testing.T) {
 	t.Parallel()
 	var made, bound float64
@@ -240,7 +258,8 @@ func TestEveryReadyTaskIsStarted(t *testing.T) {
 		for i := range l {
 			l[i].Priority = rapid.SampledFrom([]string{"critical", "high", "medium", "low", "?"}).Draw(t, "priority")
 			durations[l[i].ID] = time.Duration(rapid.IntRange(1, 9).Draw(t, "duration"))
-			l[i].Scope = []string{rapid.SampledFrom([]string{"a", "b/**", "b/c.go", "*.go", "", "d/*"}).Draw(t, "scope")}
+			l[i].Scope = []string{rapid.SampledFrom([]string{"a", "b/**", "b/c.go", "*.go", "", "d/*"}).Draw(t,
+				"scope")}
 		}
 		opt := QueueOptions{
 			Slots: rapid.IntRange(1, 4).Draw(t, "slots"), Barrier: rapid.Bool().Draw(t, "barrier"),

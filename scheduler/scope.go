@@ -6,21 +6,22 @@ import (
 	"strings"
 )
 
-// scopes are the files that tasks say they will change: paths and patterns with *, ? and **, a folder with everything below. A task that
-// says nothing meets no other.
+// scopes are the files that tasks say they will change: paths and patterns with *, ? and **, a folder with everything
+// below. A task that says nothing meets no other.
 type scopes map[string][]string
 
 func (g *Graph) scopes() scopes {
 	out := scopes{}
 	for _, id := range g.Leaves() {
-		t, _ := g.Task(id)
-		out[id] = t.Scope
+		if t, _ := g.Task(id); len(t.Scope) > 0 {
+			out[id] = t.Scope
+		}
 	}
 	return out
 }
 
-// meet returns where two tasks may change the same files: the paths and patterns of the first that share a file with one of the second, the longer
-// name of the two, each once.
+// meet returns where two tasks may change the same files: the paths and patterns of the first that share a file with
+// one of the second, the longer name of the two, each once.
 func (s scopes) meet(a, b string) []string {
 	var where []string
 	for _, x := range s[a] {
@@ -39,6 +40,9 @@ func (s scopes) meet(a, b string) []string {
 
 // meets returns the first of the running tasks that a task meets, and where.
 func (s scopes) meets(task string, running []string) (with, where string) {
+	if s[task] == nil {
+		return "", ""
+	}
 	for _, r := range running {
 		if paths := s.meet(task, r); len(paths) > 0 {
 			return r, strings.Join(paths, ", ")
@@ -47,8 +51,8 @@ func (s scopes) meets(task string, running []string) (with, where string) {
 	return "", ""
 }
 
-// parts are those between the slashes of a path from the root of the project, nil for one outside. A name without a slash that has an
-// extension may be in any folder.
+// parts are those between the slashes of a path from the root of the project, nil for one outside. A name without a
+// slash that has an extension may be in any folder.
 func parts(name string) []string {
 	plain := strings.Trim(path.Clean("/"+strings.TrimSpace(name)), "/")
 	if plain == "" || strings.HasPrefix(path.Clean(strings.TrimSpace(name)), "..") {
@@ -63,8 +67,8 @@ func parts(name string) []string {
 
 func folder(name string) bool { return strings.LastIndexByte(name, '.') < 1 }
 
-// overlap reports whether some path is in both. Behind a ** only the names of files are compared, and two wildcards are taken to meet: then a
-// task may wait for another without need, but never runs beside one that it should wait for.
+// overlap reports whether some path is in both. Behind a ** only the names of files are compared, and two wildcards
+// are taken to meet: then a task may wait for another without need, but never runs beside one that it should wait for.
 func overlap(a, b []string) bool {
 	if len(a) == 0 || len(b) == 0 {
 		return false
@@ -86,5 +90,6 @@ func same(x, y string) bool {
 	const wild = "*?["
 	one, errOne := path.Match(x, y)
 	other, errOther := path.Match(y, x)
-	return one || other || errOne != nil || errOther != nil || strings.ContainsAny(x, wild) && strings.ContainsAny(y, wild)
+	return one || other || errOne != nil || errOther != nil || strings.ContainsAny(x, wild) &&
+		strings.ContainsAny(y, wild)
 }

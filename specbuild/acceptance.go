@@ -17,8 +17,8 @@ type Criterion struct {
 	Shared bool // it belongs to the user story, of which the task is only a part
 }
 
-// Criteria returns the acceptance criteria of a request's task, in the order of its checklist: from the task's own lists, from its section of the
-// plan, and from its user story.
+// Criteria returns the acceptance criteria of a request's task, in the order of its checklist: from the task's own
+// lists, from its section of the plan, and from its user story.
 func Criteria(req Request) []Criterion {
 	var out []Criterion
 	for _, g := range newDraft(req).accept {
@@ -43,7 +43,8 @@ type criteriaGroup struct {
 	First  bool   // in the checklist
 }
 
-// gather finds the criteria of the task. Criteria in its own texts are removed there, so that the spec says nothing twice.
+// gather finds the criteria of the task. Criteria in its own texts are removed there, so that the spec says nothing
+// twice.
 func (d *draft) gather() {
 	t := &d.Task
 	own := criteriaGroup{Source: Source{Part: "acceptance"}}
@@ -65,12 +66,14 @@ func (d *draft) gather() {
 		for _, part := range s.Parts {
 			if _, l := readCriteria(part.Text, false, maxCriterionList); l != nil {
 				d.add(criteriaGroup{Texts: l.found, Source: Source{Part: "acceptance", File: d.Plan.Name,
-					FirstLine: part.FirstLine - 1 + l.first, LastLine: part.FirstLine - 1 + l.last, Rule: d.rule(), Heading: part.Heading}})
+					FirstLine: part.FirstLine - 1 + l.first, LastLine: part.FirstLine - 1 + l.last, Rule: d.rule(),
+					Heading: part.Heading}})
 			}
 		}
 	}
 	if s := d.Story; s != nil {
-		d.add(criteriaGroup{Texts: s.Scenarios, Source: Source{Part: "acceptance", File: s.File, FirstLine: s.FirstLine, LastLine: s.LastLine}, Story: s.Name})
+		d.add(criteriaGroup{Texts: s.Scenarios, Source: Source{Part: "acceptance", File: s.File,
+			FirstLine: s.FirstLine, LastLine: s.LastLine}, Story: s.Name})
 	}
 }
 
@@ -94,8 +97,8 @@ func (d *draft) add(g criteriaGroup) {
 // mayHold is a quick check for possible criteria.
 var mayHold = lazyregexp.New(`(?s)cceptance|CCEPTANCE|\b(?:Given|GIVEN|When|WHEN)\b.*\b(?:Then|THEN)\b`)
 
-// readCriteria takes the criteria out of a text: all lists if all; otherwise lists called criteria, and scenarios. Without any, what was read
-// is nil. The rest is "" where nothing but headings is left.
+// readCriteria takes the criteria out of a text: all lists if all; otherwise lists called criteria, and scenarios.
+// Without any, what was read is nil. The rest is "" where nothing but headings is left.
 func readCriteria(text string, all bool, most int) (rest string, l *listing) {
 	if most <= 0 || text == "" || !all && !mayHold.MatchString(text) {
 		return text, nil
@@ -125,7 +128,8 @@ func readCriteria(text string, all bool, most int) (rest string, l *listing) {
 // lead recognises the line over a list of criteria: a heading, a line in bold, or one that ends with a colon.
 func lead(words string) bool {
 	switch prose.Fold(strings.Trim(markdown.Inline(words), "*_: ")) {
-	case "acceptance criteria", "acceptance criterion", "acceptance scenarios", "acceptance scenario", "acceptance tests", "acceptance":
+	case "acceptance criteria", "acceptance criterion", "acceptance scenarios", "acceptance scenario",
+		"acceptance tests", "acceptance":
 		return true
 	}
 	return false
@@ -215,7 +219,8 @@ func (l *listing) entry(n, end int) (text string, flat bool) {
 	return strings.TrimSpace(text), flat
 }
 
-// scenario reads the lines from n on as one scenario: its name or its Given, and the steps that follow. It returns n where they are none.
+// scenario reads the lines from n on as one scenario: its name or its Given, and the steps that follow. It returns n
+// where they are none.
 func (l *listing) scenario(n int) (end int, text string) {
 	parts := []string{markdown.Inline(l.doc.Words(n))}
 	end = n + 1
@@ -227,7 +232,8 @@ func (l *listing) scenario(n int) (end int, text string) {
 		case line.Kind == markdown.Blank:
 			continue
 		case scenarioStep.MatchString(words) && !(whole && scenarioGiven.MatchString(words)):
-		case line.Kind == markdown.Text && l.doc.Lines[k-1].Kind != markdown.Blank && line.Indent > l.doc.Lines[n].Indent && len(parts) > 0:
+		case line.Kind == markdown.Text && l.doc.Lines[k-1].Kind != markdown.Blank &&
+			line.Indent > l.doc.Lines[n].Indent && len(parts) > 0:
 		default:
 			k = len(l.doc.Lines)
 			continue
@@ -269,7 +275,8 @@ func storyOf(heading string) string {
 	return ""
 }
 
-// ParseStories reads the user stories of a spec-kit spec.md by the marks that its tasks have: US1. Stories without scenarios are left out.
+// ParseStories reads the user stories of a spec-kit spec.md by the marks that its tasks have: US1. Stories without
+// scenarios are left out.
 func ParseStories(name string, src []byte) (map[string]*Story, error) {
 	doc, err := plan.Parse(name, src)
 	if err != nil {
@@ -280,7 +287,8 @@ func ParseStories(name string, src []byte) (map[string]*Story, error) {
 		heading := part.Heading[len(part.Heading)-1]
 		if _, l := readCriteria(part.Text, false, maxCriterionList); l != nil && out[storyOf(heading)] == nil {
 			title, _, _ := strings.Cut(heading, " (Priority")
-			out[storyOf(heading)] = &Story{Name: title, File: name, FirstLine: part.FirstLine - 1 + l.first, LastLine: part.FirstLine - 1 + l.last, Scenarios: l.found}
+			out[storyOf(heading)] = &Story{Name: title, File: name, FirstLine: part.FirstLine - 1 + l.first,
+				LastLine: part.FirstLine - 1 + l.last, Scenarios: l.found}
 		}
 	}
 	return out, nil

@@ -43,19 +43,34 @@ func TestCriteria(t *testing.T) {
 		want  []string
 		stays string // of the details, the description and the test strategy
 	}{
-		"none":            {task: tasks.Task{Details: "Keep it small.\n\n- a\n- b", TestStrategy: "Run the tests:\n- all\n- twice"}, stays: "Keep it small.\n\n- a\n- bRun the tests:\n- all\n- twice"},
-		"acceptance list": {task: tasks.Task{Acceptance: "- It sorts\n- It is\n  stable"}, want: []string{"It sorts", "It is stable"}},
-		"acceptance text": {task: tasks.Task{Acceptance: "It sorts\nIt is stable"}, want: []string{"It sorts", "It is stable"}},
-		"test strategy":   {task: tasks.Task{TestStrategy: "- [ ] `make` passes\n- [x] A table test\n"}, want: []string{"`make` passes", "A table test"}},
-		"heading": {task: tasks.Task{Details: "Do it.\n\n## Acceptance Criteria\n\n- A\n- B:\n  - b1\n  - b2\n\nMore of it.\n\n## Notes\n\n- no criterion\n"},
+		"none": {task: tasks.Task{Details: "Keep it small.\n\n- a\n- b",
+			TestStrategy: "Run the tests:\n- all\n- twice"},
+			stays: "Keep it small.\n\n- a\n- bRun the tests:\n- all\n- twice"},
+		"acceptance list": {task: tasks.Task{Acceptance: "- It sorts\n- It is\n  stable"},
+			want: []string{"It sorts", "It is stable"}},
+		"acceptance text": {task: tasks.Task{Acceptance: "It sorts\nIt is stable"},
+			want: []string{"It sorts", "It is stable"}},
+		"test strategy": {task: tasks.Task{TestStrategy: "- [ ] `make` passes\n- [x] A table test\n"},
+			want: []string{"`make` passes", "A table test"}},
+		"heading": {task: tasks.Task{
+			Details: "Do it.\n\n## Acceptance Criteria\n\n- A\n- B:\n  - b1\n  - b2\n\nMore of it.\n\n## Notes\n\n- no criterion\n"},
 			want: []string{"A", "B: b1; b2"}, stays: "Do it.\n\n\n\nMore of it.\n\n## Notes\n\n- no criterion"},
-		"bold line":  {task: tasks.Task{Description: "As a user.\n\n**Acceptance criteria:**\n* A\n* B\n\nNot these:\n* C"}, want: []string{"A", "B"}, stays: "As a user.\n\n\nNot these:\n* C"},
+		"bold line": {task: tasks.Task{
+			Description: "As a user.\n\n**Acceptance criteria:**\n* A\n* B\n\nNot these:\n* C"},
+			want: []string{"A", "B"}, stays: "As a user.\n\n\nNot these:\n* C"},
 		"plain line": {task: tasks.Task{Details: "Acceptance criteria:\n1. A\n2. B"}, want: []string{"A", "B"}},
-		"code in it": {task: tasks.Task{Details: "Acceptance criteria:\n- Prints\n  ```\n  1\n  ```\n- B"}, want: []string{"Prints", "B"}, stays: "- Prints\n  ```\n  1\n  ```"},
-		"scenarios": {task: tasks.Task{Details: "Intro.\n\nScenario: Known user\n  Given a user\n  When they log in\n  Then they are in\n  And it is logged\n\nGiven none\nWhen they log in\nThen they are out"},
-			want: []string{"Scenario: Known user Given a user When they log in Then they are in And it is logged", "Given none When they log in Then they are out"}, stays: "Intro."},
-		"openspec":      {task: tasks.Task{Details: "#### Scenario: Expired\n- **WHEN** the token is old\n- **THEN** it is refused\n"}, want: []string{"Scenario: Expired WHEN the token is old THEN it is refused"}},
-		"prose":         {task: tasks.Task{Details: "Given the parser, the reader then reads. Acceptance is up to you.\n\n- a"}, stays: "Given the parser, the reader then reads. Acceptance is up to you.\n\n- a"},
+		"code in it": {task: tasks.Task{Details: "Acceptance criteria:\n- Prints\n  ```\n  1\n  ```\n- B"},
+			want: []string{"Prints", "B"}, stays: "- Prints\n  ```\n  1\n  ```"},
+		"scenarios": {task: tasks.Task{
+			Details: "Intro.\n\nScenario: Known user\n  Given a user\n  When they log in\n  Then they are in\n  And it is logged\n\nGiven none\nWhen they log in\nThen they are out"},
+			want: []string{"Scenario: Known user Given a user When they log in Then they are in And it is logged",
+				"Given none When they log in Then they are out"}, stays: "Intro."},
+		"openspec": {task: tasks.Task{
+			Details: "#### Scenario: Expired\n- **WHEN** the token is old\n- **THEN** it is refused\n"},
+			want: []string{"Scenario: Expired WHEN the token is old THEN it is refused"}},
+		"prose": {task: tasks.Task{
+			Details: "Given the parser, the reader then reads. Acceptance is up to you.\n\n- a"},
+			stays: "Given the parser, the reader then reads. Acceptance is up to you.\n\n- a"},
 		"said twice":    {task: tasks.Task{Acceptance: "- A", TestStrategy: "- A\n- B"}, want: []string{"A", "B"}},
 		"terminal text": {task: tasks.Task{Acceptance: "- A\x1b[31m red\x00"}, want: []string{"A red"}},
 	} {
@@ -70,7 +85,8 @@ func TestCriteria(t *testing.T) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 			x := d.Task
-			if stays := x.Acceptance + x.Details + x.Description + x.TestStrategy; strings.TrimSpace(stays) != strings.TrimSpace(c.stays) {
+			if stays := x.Acceptance + x.Details + x.Description +
+				x.TestStrategy; strings.TrimSpace(stays) != strings.TrimSpace(c.stays) {
 				t.Errorf("the texts are left as %q, want %q", stays, c.stays)
 			}
 		})
@@ -95,7 +111,8 @@ func TestStories(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := stories["US1"]
-	if len(stories) != 1 || s == nil || s.Name != "User Story 1 - Log in" || s.FirstLine != 13 || s.LastLine != 16 || len(s.Scenarios) != 2 {
+	if len(stories) != 1 || s == nil || s.Name != "User Story 1 - Log in" || s.FirstLine != 13 || s.LastLine != 16 ||
+		len(s.Scenarios) != 2 {
 		t.Fatalf("got %+v (%d stories)", s, len(stories))
 	}
 	got := Criteria(Request{Task: tasks.Task{ID: "T1", Acceptance: "- Own"}, Story: s})
@@ -110,7 +127,8 @@ func TestStories(t *testing.T) {
 func TestAcceptanceBudget(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("- "+strings.Repeat("x", 3000)+"\n", 1) + strings.Repeat("- many\n", 1)
-	plan := parsePlan(t, "# Plan\n\n## Task 1: A\n\n"+strings.Repeat("Text.\n\n", 100)+"**Acceptance criteria**\n\n"+long)
+	plan := parsePlan(t, "# Plan\n\n## Task 1: A\n\n"+strings.Repeat("Text.\n\n", 100)+"**Acceptance criteria**\n\n"+
+		long)
 	req := Request{Task: tasks.Task{ID: "1", Title: "A", Acceptance: "- Own"}, Plan: plan}
 	spec, err := Build(req)
 	if err != nil {
@@ -119,14 +137,16 @@ func TestAcceptanceBudget(t *testing.T) {
 	if x := spec.Sources[2]; x.Part != "acceptance" || x.FirstLine != 207 || x.LastLine != 208 || x.Rule == "" {
 		t.Errorf("the source of the plan's criteria is %+v", x)
 	}
-	if strings.Count(spec.Text, "- [ ] ") != 3 || strings.Contains(spec.Text, "- [ ] "+strings.Repeat("x", maxCriterion+1)) {
+	if strings.Count(spec.Text, "- [ ] ") != 3 || strings.Contains(spec.Text,
+		"- [ ] "+strings.Repeat("x", maxCriterion+1)) {
 		t.Errorf("the checklist is\n%s", spec.Text)
 	}
 	req.Budget = Budget{Tokens: 300, Cut: true}
 	if spec, err = Build(req); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(spec.Text, "- [ ] Own\n") || strings.Contains(spec.Text, "- [ ] x") || !slices.Contains(spec.Cut, "acceptance criteria in plan.md, line 207") {
+	if !strings.Contains(spec.Text, "- [ ] Own\n") || strings.Contains(spec.Text, "- [ ] x") ||
+		!slices.Contains(spec.Cut, "acceptance criteria in plan.md, line 207") {
 		t.Errorf("cut %q:\n%s", spec.Cut, spec.Text)
 	}
 	most := tasks.Task{Acceptance: strings.Repeat("- A\n", 0)}
@@ -134,7 +154,8 @@ func TestAcceptanceBudget(t *testing.T) {
 		most.Acceptance += "- criterion " + strings.Repeat("i", i+1) + "\n"
 	}
 	spec, err = Build(Request{Task: most})
-	if n := strings.Count(spec.Text, "criterion i"); err != nil || n != 70 || strings.Count(spec.Text, "- [ ] ") != maxCriterionList {
+	if n := strings.Count(spec.Text, "criterion i"); err != nil || n != 70 ||
+		strings.Count(spec.Text, "- [ ] ") != maxCriterionList {
 		t.Errorf("of 70 criteria %d are in the spec: %v", n, err)
 	}
 }

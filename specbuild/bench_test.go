@@ -30,14 +30,16 @@ func bigPlan(size, count int) (string, []tasks.Task) {
 		fmt.Fprintf(&b, "## Phase %d: Stage %s%d\n\n### Overview\n\nWhat this phase is for.\n\n### Changes Required:\n\n", phase, nouns[phase%len(nouns)], phase)
 		for item := 1; item <= 5; item++ {
 			n := phase*5 + item
-			title := fmt.Sprintf("%s %s for the %s%d", verbs[n%len(verbs)], nouns[n%len(nouns)], nouns[(n*7)%len(nouns)], n%97)
+			title := fmt.Sprintf("%s %s for the %s%d", verbs[n%len(verbs)], nouns[n%len(nouns)],
+				nouns[(n*7)%len(nouns)], n%97)
 			fmt.Fprintf(&b, "#### %d. %s\n\n**File**: `src/%s.go`\n\n", item, title, nouns[n%len(nouns)])
 			for range 6 {
 				b.WriteString("A paragraph of *plain* words that says what is to be done, with `code` in it and a [link](there.md)\nover two lines, as plans have them.\n\n- one thing\n- another thing\n\n")
 			}
 			b.WriteString("```go\n// # not a heading\nfunc f() int {\n\treturn 1\n}\n```\n\n")
 			if n%11 == 0 || len(list) < count && size < 1<<17 {
-				list = append(list, tasks.Task{ID: fmt.Sprint(len(list) + 1), Title: title, Description: "As the plan says."})
+				list = append(list, tasks.Task{ID: fmt.Sprint(len(list) + 1), Title: title,
+					Description: "As the plan says."})
 			}
 		}
 		b.WriteString("### Success Criteria:\n\n- [ ] `go test ./...` passes\n\n---\n\n")
@@ -52,7 +54,8 @@ func blocksOnly(src []byte) {
 // BenchmarkPlan compares, on one plan, goldmark's parse of blocks alone, our ParsePlan, and ParsePlan
 // with the specs of 100 tasks. The last is to be at most 1.2 times the first.
 func BenchmarkPlan(b *testing.B) {
-	for _, size := range []int{100 << 10, 1 << 20, 6 << 20} { // of this shape a plan may have 6 MB: its lines are counted too
+	// of this shape a plan may have 6 MB: its lines are counted too
+	for _, size := range []int{100 << 10, 1 << 20, 6 << 20} {
 		src, list := bigPlan(size, 100)
 		data := []byte(src)
 		name := fmt.Sprintf("%dKB", size>>10)
@@ -75,7 +78,8 @@ func BenchmarkPlan(b *testing.B) {
 			for b.Loop() {
 				p, _ := plan.Parse("plan.md", data)
 				for i := range list {
-					if s, err := Build(Request{Tag: "t", Task: list[i], Plan: p, Verify: "make"}); err != nil || len(s.Sources) < 3 {
+					if s, err := Build(Request{Tag: "t", Task: list[i], Plan: p, Verify: "make"}); err != nil ||
+						len(s.Sources) < 3 {
 						b.Fatal(err)
 					}
 				}

@@ -37,7 +37,8 @@ type besidePart struct {
 }
 
 // besideHeading recognises a section of such a document that concerns every task.
-var besideHeading = lazyregexp.New(`(?i)^(?:overview|summary|introduction|why|what changes|context|technical context|tech(?:nology)? stack|project structure|architecture(?: overview)?)$`)
+var besideHeading = lazyregexp.New(
+	`(?i)^(?:overview|summary|introduction|why|what changes|context|technical context|tech(?:nology)? stack|project structure|architecture(?: overview)?)$`)
 
 // readBeside takes what the documents say about the task, and about every task.
 func (d *draft) readBeside() {
@@ -52,9 +53,12 @@ func (d *draft) readBeside() {
 			rule, own = s.Rule+": "+s.Why, s.Parts
 		}
 		for _, part := range own {
-			if s := d.Story; s != nil && s.File == of.Name && part.FirstLine <= s.FirstLine && s.FirstLine <= part.LastLine { // whose scenarios are the task's criteria already
+			// whose scenarios are the task's criteria already
+			if s := d.Story; s != nil && s.File == of.Name && part.FirstLine <= s.FirstLine &&
+				s.FirstLine <= part.LastLine {
 				lines := strings.SplitAfter(part.Text, "\n")[:s.FirstLine-part.FirstLine]
-				part.Text = strings.TrimSpace(scenariosLabel.ReplaceAllString(strings.TrimSpace(strings.Join(lines, "")), ""))
+				part.Text = strings.TrimSpace(scenariosLabel.ReplaceAllString(
+					strings.TrimSpace(strings.Join(lines, "")), ""))
 				part.LastLine = part.FirstLine + strings.Count(part.Text, "\n")
 			}
 			d.besideOwn = append(d.besideOwn, besidePart{part, of, rule})
@@ -97,12 +101,16 @@ func referred(of *plan.Document, t tasks.Task, parents []tasks.Task) (rule strin
 		}
 	}
 	for _, number := range named {
-		for ; number != ""; number = number[:max(0, strings.LastIndexByte(number, '.'))] { // 1.2 is the second criterion of requirement 1, or a heading of its own
+		// 1.2 is the second criterion of requirement 1, or a heading of its own
+		for ; number != ""; number = number[:max(0, strings.LastIndexByte(number, '.'))] {
 			parts := of.Find(func(path []string) bool {
 				m := requirementHeading.FindStringSubmatch(path[len(path)-1])
-				return m != nil && m[1] == number && strings.Contains(strings.ToLower(strings.Join(path, " ")), "requirement")
+				return m != nil && m[1] == number && strings.Contains(strings.ToLower(strings.Join(path, " ")),
+					"requirement")
 			})
-			if parts = slices.DeleteFunc(parts, func(p plan.Part) bool { return slices.ContainsFunc(found, p.Overlaps) }); len(parts) > 0 {
+			if parts = slices.DeleteFunc(parts, func(p plan.Part) bool {
+				return slices.ContainsFunc(found, p.Overlaps)
+			}); len(parts) > 0 {
 				found = append(found, parts...)
 				break
 			}

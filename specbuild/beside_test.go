@@ -71,14 +71,21 @@ Tabs.
 		has     []string
 		hasNot  []string
 	}{
-		"requirements":            {task: tasks.Task{ID: "1", Title: "Store", Details: "- do\n- _Requirements: 1.1, 12.1_"}, has: []string{"hashed", "be written", "People log in.", "Tabs.", "contracts/api.yaml"}, hasNot: []string{"SHALL end", "Nothing.", "By card."}},
-		"of the container":        {task: tasks.Task{ID: "1.1", Title: "Store"}, parents: []tasks.Task{{ID: "1", Title: "All", Details: "Requirements: 2"}}, has: []string{"SHALL end", "Nothing."}, hasNot: []string{"hashed"}},
-		"story":                   {task: tasks.Task{ID: "T1", Title: "Charge", Story: "US2"}, has: []string{"By card.", "Tabs."}, hasNot: []string{"Items.", "hashed"}},
-		"nothing but the general": {task: tasks.Task{ID: "9", Title: "Zebra"}, has: []string{"People log in.", "Tabs."}, hasNot: []string{"hashed", "By card.", "Items."}},
+		"requirements": {task: tasks.Task{ID: "1", Title: "Store",
+			Details: "- do\n- _Requirements: 1.1, 12.1_"}, has: []string{"hashed", "be written", "People log in.",
+			"Tabs.", "contracts/api.yaml"}, hasNot: []string{"SHALL end", "Nothing.", "By card."}},
+		"of the container": {task: tasks.Task{ID: "1.1", Title: "Store"},
+			parents: []tasks.Task{{ID: "1", Title: "All", Details: "Requirements: 2"}},
+			has:     []string{"SHALL end", "Nothing."}, hasNot: []string{"hashed"}},
+		"story": {task: tasks.Task{ID: "T1", Title: "Charge", Story: "US2"},
+			has: []string{"By card.", "Tabs."}, hasNot: []string{"Items.", "hashed"}},
+		"nothing but the general": {task: tasks.Task{ID: "9", Title: "Zebra"},
+			has: []string{"People log in.", "Tabs."}, hasNot: []string{"hashed", "By card.", "Items."}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			spec := build(t, Request{Task: tt.task, Parents: tt.parents, Beside: documents(t, "requirements.md", requirements, "spec.md", story)})
+			spec := build(t, Request{Task: tt.task, Parents: tt.parents,
+				Beside: documents(t, "requirements.md", requirements, "spec.md", story)})
 			for _, want := range tt.has {
 				if strings.Count(spec.Text, want) != 1 {
 					t.Errorf("%q stands there %d times in\n%s", want, strings.Count(spec.Text, want), spec.Text)
@@ -97,7 +104,8 @@ Tabs.
 func TestBesideIsBounded(t *testing.T) {
 	t.Parallel()
 	long := "# A\n\n## Overview\n\n" + strings.Repeat("Word after word.\n\n", 400)
-	req := Request{Task: tasks.Task{ID: "1", Title: "Store", Details: "Requirements: 1"}, Beside: documents(t, "a.md", long, "b.md", long, "c.md", long, "requirements.md", requirements)}
+	req := Request{Task: tasks.Task{ID: "1", Title: "Store", Details: "Requirements: 1"},
+		Beside: documents(t, "a.md", long, "b.md", long, "c.md", long, "requirements.md", requirements)}
 	spec := build(t, req)
 	if n := len(spec.Text); n > maxBeside+3000 {
 		t.Errorf("%d bytes", n)
@@ -106,7 +114,8 @@ func TestBesideIsBounded(t *testing.T) {
 		t.Error("what the task names is missing")
 	}
 	req.Budget = Budget{Tokens: 500, Cut: true}
-	if short := build(t, req); !strings.Contains(short.Text, "hashed") || strings.Contains(short.Text, "Word after word") || len(short.Cut) != 1 {
+	if short := build(t, req); !strings.Contains(short.Text, "hashed") ||
+		strings.Contains(short.Text, "Word after word") || len(short.Cut) != 1 {
 		t.Errorf("cut %q\n%s", short.Cut, short.Text)
 	}
 }

@@ -58,7 +58,8 @@ func BreakdownPrompt(b Breakdown) string {
 	}{b, b.First, MaxTitle, MaxText, "", b.project()}
 	if t := b.Split; t != nil {
 		data.From = 1
-		data.SplitText = strings.TrimSpace(strings.Join([]string{taskName(*t), clean(t.Description), clean(t.Details), clean(t.TestStrategy), clean(t.Acceptance)}, "\n\n"))
+		data.SplitText = strings.TrimSpace(strings.Join([]string{taskName(*t), clean(t.Description), clean(t.Details),
+			clean(t.TestStrategy), clean(t.Acceptance)}, "\n\n"))
 	}
 	return prompt("breakdown", data)
 }
@@ -81,7 +82,8 @@ func (b *Breakdown) project() (list []fact) {
 		fact
 		most int
 	}{
-		{fact{"Tasks that the list " + oneLine(b.Tag) + " holds and keeps. Do not plan them again:", "tasks", standing.String()}, 1 << 20},
+		{fact{"Tasks that the list " + oneLine(b.Tag) + " holds and keeps. Do not plan them again:", "tasks",
+			standing.String()}, 1 << 20},
 		{fact{"The command that decides whether a task is done:", "verify", b.Verify}, 1 << 10},
 		{fact{"At the top of the project:", "files", strings.Join(b.Files, "\n")}, 4 << 10},
 		{fact{"Other task lists of the project:", "lists", strings.Join(b.Tags, "\n")}, 2 << 10},

@@ -10,9 +10,11 @@ import (
 // What is said of the project keeps to the budget, the most important first; the document is always whole.
 func TestBreakdownBudget(t *testing.T) {
 	t.Parallel()
-	b := Breakdown{Name: "PRD.md", Document: strings.Repeat("Build it well. ", 1000), First: 1, Most: 5, Readme: strings.Repeat("readme ", 500), Files: []string{"go.mod"}, Verify: "make test"}
+	b := Breakdown{Name: "PRD.md", Document: strings.Repeat("Build it well. ", 1000), First: 1, Most: 5,
+		Readme: strings.Repeat("readme ", 500), Files: []string{"go.mod"}, Verify: "make test"}
 	for i := range 200 {
-		b.Standing = append(b.Standing, tasks.Task{ID: strings.Repeat("1", 1+i%3), Title: "A task with a title", Status: tasks.Pending})
+		b.Standing = append(b.Standing, tasks.Task{ID: strings.Repeat("1", 1+i%3), Title: "A task with a title",
+			Status: tasks.Pending})
 	}
 	bare := b
 	bare.Standing, bare.Readme, bare.Files, bare.Verify = nil, "", nil, ""
@@ -34,8 +36,11 @@ func TestBreakdownBudget(t *testing.T) {
 
 func TestCheckDocument(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]string{" \n": "is empty: write down what is to be built", "\xff\xfea\x00": "is UTF-16 text", "a\x00": "is not text: NUL byte in line 1", "\n\xe9": "is not UTF-8 text: invalid byte in line 2", "Build it.": ""} {
-		if err := CheckDocument([]byte(text)); want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
+	for text, want := range map[string]string{" \n": "is empty: write down what is to be built",
+		"\xff\xfea\x00": "is UTF-16 text", "a\x00": "is not text: NUL byte in line 1",
+		"\n\xe9": "is not UTF-8 text: invalid byte in line 2", "Build it.": ""} {
+		if err := CheckDocument([]byte(text)); want == "" && err != nil || want != "" &&
+			(err == nil || !strings.HasPrefix(err.Error(), want)) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 // minSection is the least that a cut leaves of a plan section, unless it leaves nothing: less would mislead.
 const minSection = 400
 
-// fit leaves out parts of the draft, the least specific first, until its text fits. Each step leaves one thing out and names it, or returns ""
-// if there is nothing to leave out.
+// fit leaves out parts of the draft, the least specific first, until its text fits. Each step leaves one thing out and
+// names it, or returns "" if there is nothing to leave out.
 func (d *draft) fit(spec Spec) Spec {
 	s := d.section
 	if s == nil {
@@ -24,13 +24,15 @@ func (d *draft) fit(spec Spec) Spec {
 	}
 	steps := []func() string{
 		func() string {
-			return drop(s.Overview != nil || s.Outline != "", "outline of "+file, func() { s.Overview, s.Outline = nil, "" })
+			return drop(s.Overview != nil || s.Outline != "", "outline of "+file,
+				func() { s.Overview, s.Outline = nil, "" })
 		},
 		func() string {
 			return drop(len(s.General) > 0, "what "+file+" says of every task", func() { s.General = nil })
 		},
 		func() string {
-			return drop(len(d.besideGeneral) > 0, "what the documents beside the list say of every task", func() { d.besideGeneral = nil })
+			return drop(len(d.besideGeneral) > 0, "what the documents beside the list say of every task",
+				func() { d.besideGeneral = nil })
 		},
 	}
 	for n := len(d.Files) - 1; n >= 0; n-- {
@@ -38,7 +40,8 @@ func (d *draft) fit(spec Spec) Spec {
 	}
 	steps = append(steps,
 		func() string {
-			return drop(len(d.besideOwn) > 0, "what the documents beside the list say of this task", func() { d.besideOwn = nil })
+			return drop(len(d.besideOwn) > 0, "what the documents beside the list say of this task",
+				func() { d.besideOwn = nil })
 		},
 		func() string { return d.cutSection(spec) },
 		func() string {
@@ -74,7 +77,8 @@ func drop(there bool, name string, cut func()) string {
 	return name
 }
 
-// cutSection shortens the plan section from its end, at the end of a block; a section that would become too short is left out.
+// cutSection shortens the plan section from its end, at the end of a block; a section that would become too short is
+// left out.
 func (d *draft) cutSection(spec Spec) string {
 	if d.section == nil || len(d.section.Parts) == 0 {
 		return ""

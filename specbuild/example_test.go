@@ -10,11 +10,13 @@ import (
 
 // The text of a task's first attempt, with its section of the plan.
 func Example() {
-	p, err := plan.Parse("PLAN.md", []byte("# Shop\n\n## Task 1: Catalogue\n\nList all goods.\n\n## Task 2: Basket\n\nKeep it in a cookie.\n"))
+	p, err := plan.Parse("PLAN.md",
+		[]byte("# Shop\n\n## Task 1: Catalogue\n\nList all goods.\n\n## Task 2: Basket\n\nKeep it in a cookie.\n"))
 	if err != nil {
 		panic(err)
 	}
-	spec, err := specbuild.Build(specbuild.Request{Task: tasks.Task{ID: "2", Title: "Basket"}, Plan: p, Verify: "make test"})
+	spec, err := specbuild.Build(specbuild.Request{Task: tasks.Task{ID: "2", Title: "Basket"}, Plan: p,
+		Verify: "make test"})
 	if err != nil {
 		panic(err)
 	}

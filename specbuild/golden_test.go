@@ -108,8 +108,11 @@ func TestSpecText(t *testing.T) {
 	for name, req := range map[string]Request{
 		"plain": {Task: plain},
 		"first": {
-			Tag: "linkcheck", Task: plain, Plan: phases, Attempt: Attempt{Number: 1, Max: 3}, Verify: "make check test",
-			Dependencies: []Dependency{{ID: "2", Title: "Extract links from Markdown", Delivered: "links.Extract(name, src) []Link\nA Link has Line and Target."}, {ID: "3", Title: "Check local link targets and anchors"}},
+			Tag: "linkcheck", Task: plain, Plan: phases, Attempt: Attempt{Number: 1, Max: 3},
+			Verify: "make check test",
+			Dependencies: []Dependency{{ID: "2", Title: "Extract links from Markdown",
+				Delivered: "links.Extract(name, src) []Link\nA Link has Line and Target."},
+				{ID: "3", Title: "Check local link targets and anchors"}},
 		},
 		"retry": {
 			Tag: "linkcheck", Task: full, Parents: []tasks.Task{parent}, Plan: phases,
@@ -122,11 +125,13 @@ func TestSpecText(t *testing.T) {
 				DiffStat: " links/extract.go | 12 ++++++------\n 1 file changed, 6 insertions(+), 6 deletions(-)",
 			}},
 		},
-		"outline": {Tag: "linkcheck", Task: task("10"), Plan: phases, Attempt: Attempt{Number: 1, Max: 1}, Verify: "make"},
+		"outline": {Tag: "linkcheck", Task: task("10"), Plan: phases, Attempt: Attempt{Number: 1, Max: 1},
+			Verify: "make"},
 		"template": {
 			Tag: "linkcheck", Task: plain, Plan: phases, Verify: "make",
 			Template: "/role engineer {unknown} {task\n\n{task}\n---\n{plan}\n---\n{custom}{verification}\nend {}",
-			Attempt:  Attempt{Number: 2, Max: 2, Failure: &Failure{Attempt: 1, Verdict: "timeout", Words: "{task} still open"}},
+			Attempt: Attempt{Number: 2, Max: 2, Failure: &Failure{Attempt: 1, Verdict: "timeout",
+				Words: "{task} still open"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -40,7 +40,8 @@ func ReviewedTask(req Request) Reviewed {
 			text += under("## From the plan", part.Text)
 		}
 	}
-	return Reviewed{Name: taskName(d.Task), Text: strings.TrimSpace(text), Criteria: Criteria(req), Answers: req.Answers}
+	return Reviewed{Name: taskName(d.Task), Text: strings.TrimSpace(text), Criteria: Criteria(req),
+		Answers: req.Answers}
 }
 
 // List is the criteria as a Markdown list.

@@ -113,13 +113,17 @@ type Spec struct {
 
 // Source is the origin of one part of a spec.
 type Source struct {
-	Part      string   `json:"part"`                 // task, acceptance, parents, answers, plan, criteria, general, outline, beside, file, handoff, failure, verification, report
-	File      string   `json:"file,omitempty"`       // "" for what is not from a document
-	FirstLine int      `json:"first_line,omitempty"` // from 1; 0 where there is no file
-	LastLine  int      `json:"last_line,omitempty"`  // the last one included
-	Tokens    int      `json:"tokens"`               // estimated
-	Rule      string   `json:"rule,omitempty"`       // for plan, criteria, general and outline: which rule matched, and what
-	Heading   []string `json:"heading,omitempty"`    // for plan, criteria, general and outline: the enclosing headings, its own last
+	// task, acceptance, parents, answers, plan, criteria, general, outline, beside, file, handoff, failure,
+	// verification, report
+	Part      string `json:"part"`
+	File      string `json:"file,omitempty"`       // "" for what is not from a document
+	FirstLine int    `json:"first_line,omitempty"` // from 1; 0 where there is no file
+	LastLine  int    `json:"last_line,omitempty"`  // the last one included
+	Tokens    int    `json:"tokens"`               // estimated
+	// for plan, criteria, general and outline: which rule matched, and what
+	Rule string `json:"rule,omitempty"`
+	// for plan, criteria, general and outline: the enclosing headings, its own last
+	Heading []string `json:"heading,omitempty"`
 }
 
 // Tokens estimates the tokens of a text as a quarter of its bytes, rounded up. It is meant for warnings
@@ -130,8 +134,8 @@ func Tokens(text string) int { return (len(text) + 3) / 4 }
 // Build writes the spec of one attempt.
 //
 // The text begins with a header line of our own, whatever follows, because agents take a prompt that
-// begins with - or / for an option or a command. Then come the task, its acceptance criteria, its containers, answers, the plan section,
-// extra files, handoff, the last failure, the verify command and how to report.
+// begins with - or / for an option or a command. Then come the task, its acceptance criteria, its containers, answers,
+// the plan section, extra files, handoff, the last failure, the verify command and how to report.
 //
 // With Request.Template the parts are put where the template names them: {task} (with its criteria and containers),
 // {answers}, {plan}, {custom} (the extra files), {handoff}, {failure}, {verification} and {report}. {report},
@@ -140,11 +144,11 @@ func Tokens(text string) int { return (len(text) + 3) / 4 }
 // alone, and what a part contains is not looked at again.
 //
 // Budget.Tokens alone only sets Over. With Cut the least specific parts are left out until the text fits:
-// the outline of the plan, what it and the documents beside the list say of every task, extra files from the last on, what the documents beside the list say of the task, the end of the plan section, the success
-// criteria, the handoff, the containers, what dependencies delivered, acceptance criteria that a document
-// holds too, the last failure's output. The
-// text says what was left out, so that the agent can read it itself. What remains is never cut: Over
-// may still be set.
+// the outline of the plan, what it and the documents beside the list say of every task, extra files from the last on,
+// what the documents beside the list say of the task, the end of the plan section, the success criteria, the handoff,
+// the containers, what dependencies delivered, acceptance criteria that a document holds too, the last failure's
+// output. The text says what was left out, so that the agent can read it itself. What remains is never cut: Over may
+// still be set.
 //
 // A file that is not UTF-8 text is an error.
 func Build(req Request) (Spec, error) {
@@ -166,7 +170,8 @@ func Build(req Request) (Spec, error) {
 // thin reports whether neither the task nor a document says more than the title.
 func (d *draft) thin() bool {
 	t := &d.Task
-	return clean(t.Description+t.Details+t.TestStrategy+t.Acceptance) == "" && len(d.accept) == 0 && len(d.Files)+len(d.Answers) == 0 &&
+	return clean(t.Description+t.Details+t.TestStrategy+t.Acceptance) == "" && len(d.accept) == 0 &&
+		len(d.Files)+len(d.Answers) == 0 &&
 		(d.section == nil || len(d.section.Parts) == 0) && len(d.besideOwn) == 0
 }
 
@@ -251,7 +256,8 @@ func (d *draft) render() Spec {
 		d.expand(w)
 	}
 	if len(d.noted) > 0 {
-		fmt.Fprintf(w, "\nLeft out or shortened for length: %s. Read what you need of it yourself.\n", strings.Join(d.noted, "; "))
+		fmt.Fprintf(w, "\nLeft out or shortened for length: %s. Read what you need of it yourself.\n",
+			strings.Join(d.noted, "; "))
 	}
 	text := strings.TrimRight(w.String(), "\n") + "\n"
 	return Spec{Text: text, Tokens: Tokens(text), Cut: d.noted, Sources: w.sources}
@@ -303,7 +309,8 @@ func (d *draft) plan(w *writer) {
 		if s.Outline != "" {
 			at := w.Len()
 			w.WriteString("\n" + s.Outline + "\n")
-			w.sources = append(w.sources, Source{Part: "outline", File: d.Plan.Name, FirstLine: 1, LastLine: d.Plan.Lines(), Tokens: Tokens(w.String()[at:]), Rule: d.rule()})
+			w.sources = append(w.sources, Source{Part: "outline", File: d.Plan.Name, FirstLine: 1,
+				LastLine: d.Plan.Lines(), Tokens: Tokens(w.String()[at:]), Rule: d.rule()})
 		}
 		return
 	}
@@ -335,7 +342,8 @@ func (w *writer) part(name string, of *plan.Document, rule string, part plan.Par
 		plan.Part
 		Name, Under string
 	}{part, of.Name, strings.ReplaceAll(strings.TrimSuffix(above, ":"), ": > ", " > ")},
-		Source{Part: name, File: of.Name, FirstLine: part.FirstLine, LastLine: part.LastLine, Rule: rule, Heading: part.Heading})
+		Source{Part: name, File: of.Name, FirstLine: part.FirstLine, LastLine: part.LastLine, Rule: rule,
+			Heading: part.Heading})
 }
 
 // custom is the extra files.
@@ -345,7 +353,8 @@ func (d *draft) custom(w *writer) {
 	}
 	for _, f := range d.Files {
 		f.Text = strings.TrimRight(lineEnds(strings.TrimPrefix(f.Text, markdown.BOM)), "\n")
-		w.put("document", f, Source{Part: "file", File: f.Name, FirstLine: 1, LastLine: 1 + strings.Count(f.Text, "\n")})
+		w.put("document", f, Source{Part: "file", File: f.Name, FirstLine: 1,
+			LastLine: 1 + strings.Count(f.Text, "\n")})
 	}
 }
 

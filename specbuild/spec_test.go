@@ -24,7 +24,8 @@ func build(t *testing.T, req Request) Spec {
 func checkBasics(t *testing.T, spec Spec) {
 	t.Helper()
 	if spec.Tokens != Tokens(spec.Text) || !utf8.ValidString(spec.Text) || strings.ContainsRune(spec.Text, 0) ||
-		!strings.HasPrefix(spec.Text, "# Task ") || !strings.HasSuffix(spec.Text, "\n") || strings.HasSuffix(spec.Text, "\n\n") {
+		!strings.HasPrefix(spec.Text, "# Task ") || !strings.HasSuffix(spec.Text, "\n") ||
+		strings.HasSuffix(spec.Text, "\n\n") {
 		t.Errorf("bad text of %d tokens: %q", spec.Tokens, spec.Text)
 	}
 }
@@ -33,7 +34,8 @@ func TestFilesMustBeText(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"a\x00b", "\xff", "\xfe\xffa"} {
 		_, err := Build(Request{Task: tasks.Task{ID: "1"}, Files: []File{{"ok.md", "fine"}, {"logo.png", text}}})
-		if err == nil || !strings.HasPrefix(err.Error(), "spec file logo.png is not") && !strings.HasPrefix(err.Error(), "spec file logo.png is UTF-16") {
+		if err == nil || !strings.HasPrefix(err.Error(), "spec file logo.png is not") &&
+			!strings.HasPrefix(err.Error(), "spec file logo.png is UTF-16") {
 			t.Errorf("%q: got %v", text, err)
 		}
 	}
@@ -43,14 +45,17 @@ func TestFilesMustBeText(t *testing.T) {
 func TestForeignText(t *testing.T) {
 	t.Parallel()
 	spec := build(t, Request{
-		Tag:  "x\ny",
-		Task: tasks.Task{ID: "1", Title: "-p /slash\n# two\x00lines", Description: "\r\n  indented\r\nnext\x1b[31mred\x1b[0m\x07\n\n"},
+		Tag: "x\ny",
+		Task: tasks.Task{ID: "1", Title: "-p /slash\n# two\x00lines",
+			Description: "\r\n  indented\r\nnext\x1b[31mred\x1b[0m\x07\n\n"},
 		Attempt: Attempt{Failure: &Failure{
-			Attempt: 1, Verdict: "failed", Reason: "exit\n1", Output: "\xff\xfe\x1b]0;title\x07ok\n~~~\n`````\n", Words: strings.Repeat("päh ", 4000) + "\nend",
+			Attempt: 1, Verdict: "failed", Reason: "exit\n1", Output: "\xff\xfe\x1b]0;title\x07ok\n~~~\n`````\n",
+			Words: strings.Repeat("päh ", 4000) + "\nend",
 		}},
 	})
 	for _, want := range []string{
-		"# Task 1: -p /slash # twolines (tag x y)\n", "\n\n  indented\nnextred\n\n", "failed (exit 1)", "``````\n\ufffdok\n~~~\n`````\n``````\n", "[...]\n", "\nend\n```\n",
+		"# Task 1: -p /slash # twolines (tag x y)\n", "\n\n  indented\nnextred\n\n", "failed (exit 1)",
+		"``````\n\ufffdok\n~~~\n`````\n``````\n", "[...]\n", "\nend\n```\n",
 	} {
 		if !strings.Contains(spec.Text, want) {
 			t.Errorf("no %q in\n%s", want, spec.Text)
@@ -81,7 +86,8 @@ func TestTemplate(t *testing.T) {
 	}
 	has("- {task}", "# Task 1: T\n\n- ", "{report} {plan}", "## Handoff", "## The last attempt", "## How to report")
 	has("{report}{failure}{handoff}\nbye", "## How to report", "## The last attempt", "## Handoff", "\nbye\n")
-	has("{custom} {} {x} {task {{verification}}", "<document name=\"a.md\">\n{task}\n", " {} {x} {task {", "## Verification", "}\n")
+	has("{custom} {} {x} {task {{verification}}", "<document name=\"a.md\">\n{task}\n", " {} {x} {task {",
+		"## Verification", "}\n")
 	has("{plan}|", "# Task 1: T\n\n|\n")
 	req.Template = "{report}{failure}{handoff}{task}{task}"
 	if n := strings.Count(build(t, req).Text, "How to report"); n != 1 {
@@ -96,13 +102,16 @@ func bulky(t *testing.T) Request {
 	task := list[4]
 	task.Description = "The task's own words."
 	return Request{
-		Tag: "t", Task: task, Parents: []tasks.Task{{ID: "0", Title: "Parent", Description: strings.Repeat("parent ", 50)}},
+		Tag: "t", Task: task, Parents: []tasks.Task{{ID: "0", Title: "Parent",
+			Description: strings.Repeat("parent ", 50)}},
 		Dependencies: []Dependency{{ID: "1", Title: "Dep", Delivered: strings.Repeat("delivered ", 50)}},
-		Plan:         parsePlan(t, strings.Replace(string(planFile(t, "phases")), "A path must exist;", strings.Repeat("Long paragraph.\n\n", 200)+"A path must exist;", 1)),
-		Files:        []File{{"first.md", strings.Repeat("first\n", 100)}, {"second.md", strings.Repeat("second\n", 100)}},
-		Handoff:      strings.Repeat("handoff ", 50),
-		Attempt:      Attempt{Number: 2, Failure: &Failure{Attempt: 1, Verdict: "failed", Output: strings.Repeat("output ", 50), Words: "words"}},
-		Verify:       "make check",
+		Plan: parsePlan(t, strings.Replace(string(planFile(t, "phases")), "A path must exist;",
+			strings.Repeat("Long paragraph.\n\n", 200)+"A path must exist;", 1)),
+		Files:   []File{{"first.md", strings.Repeat("first\n", 100)}, {"second.md", strings.Repeat("second\n", 100)}},
+		Handoff: strings.Repeat("handoff ", 50),
+		Attempt: Attempt{Number: 2, Failure: &Failure{Attempt: 1, Verdict: "failed",
+			Output: strings.Repeat("output ", 50), Words: "words"}},
+		Verify: "make check",
 	}
 }
 
@@ -120,7 +129,8 @@ func TestBudget(t *testing.T) {
 	}
 	req.Budget.Cut = true
 	order := []string{
-		"what plan.md says of every task", "second.md", "first.md", "plan.md, lines ", "success criteria in plan.md", "handoff", "the tasks that this one is a part of",
+		"what plan.md says of every task", "second.md", "first.md", "plan.md, lines ", "success criteria in plan.md",
+		"handoff", "the tasks that this one is a part of",
 		"what its dependencies delivered", "output of the last attempt",
 	}
 	for size := whole.Tokens - 1; size > 360; size -= 97 {
@@ -173,7 +183,8 @@ func TestOutlineIsCutFirst(t *testing.T) {
 	req := bulky(t)
 	req.Task = tasks.Task{ID: "77", Title: "Unheard of"}
 	req.Budget.Tokens, req.Budget.Cut = build(t, req).Tokens-1, true
-	if spec := build(t, req); len(spec.Cut) != 1 || spec.Cut[0] != "outline of plan.md" || strings.Contains(spec.Text, "## The plan") {
+	if spec := build(t, req); len(spec.Cut) != 1 || spec.Cut[0] != "outline of plan.md" ||
+		strings.Contains(spec.Text, "## The plan") {
 		t.Errorf("cut %v\n%s", spec.Cut, spec.Text)
 	}
 	req.Budget.Tokens = 0
@@ -188,7 +199,8 @@ func TestDeterministic(t *testing.T) {
 	list := taskFile(t, "phases")
 	want := map[string]string{}
 	for _, task := range list {
-		want[task.ID] = build(t, Request{Task: task, Parents: parentsOf(list, task.ID), Plan: parsePlan(t, string(planFile(t, "phases")))}).Text
+		want[task.ID] = build(t, Request{Task: task, Parents: parentsOf(list, task.ID),
+			Plan: parsePlan(t, string(planFile(t, "phases")))}).Text
 	}
 	p := parsePlan(t, string(planFile(t, "phases")))
 	other := taskFile(t, "numbered")
@@ -219,7 +231,8 @@ func TestBareTask(t *testing.T) {
 
 func TestAnswers(t *testing.T) {
 	t.Parallel()
-	req := Request{Task: tasks.Task{ID: "3", Title: "Indent"}, Answers: []Answer{{Question: "Tabs\nor spaces?", Text: "Tabs.\x1b[1m\n\nReally."}, {Text: "And short lines."}}}
+	req := Request{Task: tasks.Task{ID: "3", Title: "Indent"},
+		Answers: []Answer{{Question: "Tabs\nor spaces?", Text: "Tabs.\x1b[1m\n\nReally."}, {Text: "And short lines."}}}
 	s, err := Build(req)
 	if err != nil {
 		t.Fatal(err)
@@ -230,7 +243,8 @@ func TestAnswers(t *testing.T) {
 		t.Errorf("got %s %+v", s.Text, s.Sources)
 	}
 	req.Template = "Do {task}.\n\n{answers}\n\nNow."
-	if s, err = Build(req); err != nil || strings.Count(s.Text, "And short lines.") != 1 || strings.Index(s.Text, "And short lines.") > strings.Index(s.Text, "Now.") {
+	if s, err = Build(req); err != nil || strings.Count(s.Text, "And short lines.") != 1 ||
+		strings.Index(s.Text, "And short lines.") > strings.Index(s.Text, "Now.") {
 		t.Errorf("by template: %s", s.Text)
 	}
 	req.Template = "Do {task}."
@@ -239,7 +253,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// What a plan says of every task is in every spec: its introduction and its sections of rules, once, and nothing that only sounds like them.
+// What a plan says of every task is in every spec: its introduction and its sections of rules, once, and nothing that
+// only sounds like them.
 func TestWhatConcernsEveryTask(t *testing.T) {
 	t.Parallel()
 	const text = `# Shop
@@ -277,10 +292,12 @@ A cart.
 		t.Fatal(err)
 	}
 	list := []tasks.Task{{ID: "1", Title: "Validation rules"}, {ID: "2", Title: "Cart"}}
-	for i, want := range [][]string{{"Money", "Tabs.", "No discounts.", "Rules of a form.", "Of this task alone."}, {"Money", "Tabs.", "No discounts.", "A cart."}} {
+	for i, want := range [][]string{{"Money", "Tabs.", "No discounts.", "Rules of a form.", "Of this task alone."},
+		{"Money", "Tabs.", "No discounts.", "A cart."}} {
 		spec := build(t, Request{Task: list[i], Plan: p})
 		var got []string
-		for _, word := range []string{"Money", "A shop.", "Tabs.", "No discounts.", "Rules of a form.", "Of this task alone.", "engine", "A cart."} {
+		for _, word := range []string{"Money", "A shop.", "Tabs.", "No discounts.", "Rules of a form.",
+			"Of this task alone.", "engine", "A cart."} {
 			switch strings.Count(spec.Text, word) {
 			case 1:
 				got = append(got, word)

@@ -17,7 +17,8 @@ var prompts embed.FS
 
 // functions make what others wrote fit for the texts.
 var functions = template.FuncMap{
-	"clean": clean, "line": oneLine, "indent": indent, "fence": fence, "enclose": enclose, "quote": quote, "under": under, "head": head, "tail": tail,
+	"clean": clean, "line": oneLine, "indent": indent, "fence": fence, "enclose": enclose, "quote": quote,
+	"under": under, "head": head, "tail": tail,
 	"lastWords": func(s string) string { return tail(clean(s), maxWords) },
 	"join":      strings.Join,
 	"more":      func(list []string, shown int) int { return max(0, len(list)-shown) },
@@ -149,8 +150,8 @@ func fence(lang, text string) string {
 	return mark + lang + "\n" + text + "\n" + mark + "\n"
 }
 
-// enclose is a document in a tag of its own, so that its headings and fences cannot be taken for ours; the tag is one that the document does
-// not close.
+// enclose is a document in a tag of its own, so that its headings and fences cannot be taken for ours; the tag is one
+// that the document does not close.
 func enclose(tag, text string) string {
 	tag, attributes, _ := strings.Cut(tag, " ")
 	if attributes != "" {

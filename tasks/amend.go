@@ -10,7 +10,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -19,11 +18,10 @@ import (
 	"descartes/internal/crash"
 )
 
-// Amendment changes which tasks a JSON list has.
+// Amendment adds tasks to a JSON list.
 type Amendment struct {
-	Remove []string // tasks that leave the list; none that is done
-	Split  string   // a task that becomes the container of those that are added; "" for none
-	Add    []Task   // in this order: at the end of the list, or in the container, whose id their ids begin with
+	Split string // a task that becomes the container of those that are added; "" for none
+	Add   []Task // in this order: at the end of the list, or in the container, whose id their ids begin with
 }
 
 // AmendError says why a list cannot be changed like this.
@@ -31,7 +29,8 @@ type AmendError struct{ Path, Reason string }
 
 func (e *AmendError) Error() string { return e.Path + ": " + e.Reason }
 
-// NewList returns a list with those tasks in the tag's own file, .scud/tasks/<tag>.json below root. Nothing is written before Create.
+// NewList returns a list with those tasks in the tag's own file, .scud/tasks/<tag>.json below root. Nothing is written
+// before Create.
 func NewList(root, tag string, list []Task) (*File, error) {
 	path, err := TagPath(root, tag)
 	if err != nil {
@@ -48,7 +47,8 @@ func NewList(root, tag string, list []Task) (*File, error) {
 	return f.Amended(Amendment{Add: list})
 }
 
-// Create writes a list whose file must not exist. If it exists by now, nothing is written, and the error is an fs.ErrExist.
+// Create writes a list whose file must not exist. If it exists by now, nothing is written, and the error is an
+// fs.ErrExist.
 func (f *File) Create() error {
 	if _, err := os.Lstat(f.path); err == nil {
 		return fmt.Errorf("write %s: %w", f.path, fs.ErrExist)
@@ -65,8 +65,8 @@ func (f *File) Create() error {
 	return nil
 }
 
-// Amend changes the list and keeps every other byte. If the file changed on disk since it was read, the change applies to what is there now.
-// Afterwards f is what the file holds. An error leaves f unchanged.
+// Amend changes the list and keeps every other byte. If the file changed on disk since it was read, the change applies
+// to what is there now. Afterwards f is what the file holds. An error leaves f unchanged.
 func (f *File) Amend(a Amendment) error {
 	if _, err := os.Lstat(f.path); err != nil {
 		return fmt.Errorf("change %s: %w", f.path, err)
@@ -97,24 +97,6 @@ func (f *File) canAmend(a *Amendment) error {
 	refuse := func(format string, args ...any) error { return &AmendError{f.path, fmt.Sprintf(format, args...)} }
 	if f.format != (scud{}) && f.format != (taskMaster{}) {
 		return refuse("tasks are added and split in SCUD's and Task Master's JSON lists only; edit this one by hand")
-	}
-	gone := map[string]bool{}
-	for _, id := range a.Remove {
-		switch t, ok := f.Task(id); {
-		case !ok:
-			return refuse("there is no task %s to remove", id)
-		case t.Status == Done:
-			return refuse("task %s is done: it is not removed", id)
-		}
-		gone[id] = true
-	}
-	for i := range f.tasks {
-		t := &f.tasks[i]
-		for _, on := range t.DependsOn {
-			if gone[on] && !gone[t.ID] {
-				return refuse("task %s is %s and depends on task %s, which cannot be removed therefore", t.ID, t.Status, on)
-			}
-		}
 	}
 	t, ok := f.Task(a.Split)
 	switch {
@@ -154,32 +136,46 @@ func (f *File) amended(a *Amendment) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &amender{File: f, Amendment: a, flat: t.flat(), master: f.format == (taskMaster{}), gone: map[int]bool{}}
-	list, _ := t.find("tasks")
-	if !w.flat {
-		tag, _ := t.find(f.tag)
-		list, _ = last(members(tag), "tasks")
-	}
-	w.list = list.Index
+	w := &amender{File: f, Amendment: a, flat: t.flat(), master: f.format == (taskMaster{})}
+	list := t.list(f.tag)
 	w.layout(list)
-	for _, id := range a.Remove {
-		w.gone[f.sites[f.index[id]].at] = true
-	}
+	var ids, added []string
 	for i := range a.Add {
-		w.added = append(w.added, w.task(&a.Add[i]))
+		ids, added = append(ids, strconv.Quote(a.Add[i].ID)), append(added, w.task(&a.Add[i]))
 	}
-	return []byte(f.src[:list.Index] + w.array(list) + f.src[end(list):]), nil
+	at, split, task := list.Index+1, gjson.Result{}, ""
+	list.ForEach(func(_, v gjson.Result) bool {
+		if at = end(v); a.Split != "" && v.Index == f.sites[f.index[a.Split]].at {
+			split, task = v, v.Raw
+		}
+		return task == ""
+	})
+	switch {
+	case task == "":
+	case w.master:
+		task, added = w.laid(with(split, added)), nil
+	case !w.flat: // SCUD names the parts of a task at the task, too
+		task = w.laid(with(split, ids))
+	}
+	out := f.src[:at-len(split.Raw)] + task
+	for i, one := range added {
+		if i > 0 || at > list.Index+1 {
+			out += ","
+		}
+		out += w.gap + w.laid(one)
+	}
+	if at == end(list)-1 && len(added) > 0 {
+		out += strings.TrimSuffix(w.gap, w.indent)
+	}
+	return []byte(out + f.src[at:]), nil
 }
 
-// amender writes arrays of tasks anew. What stays keeps its bytes.
+// amender writes tasks as the others of the list are.
 type amender struct {
 	*File
 	*Amendment
-	flat        bool         // a list of one tag
-	master      bool         // Task Master's
-	list        int          // where the list is
-	gone        map[int]bool // by place: tasks that leave
-	added       []string
+	flat        bool   // a list of one tag
+	master      bool   // Task Master's
 	gap, indent string // white space before an element, and before what is in it besides; "" in a compact text
 }
 
@@ -210,72 +206,10 @@ func (w *amender) laid(object string) string {
 	return b.String()
 }
 
-// array is an array of tasks, or of ids, without those that leave. Those that are added come behind the task that is split, or at the end of the list.
-func (w *amender) array(array gjson.Result) string {
-	var b strings.Builder
-	b.WriteByte('[')
-	from, empty := array.Index+1, true
-	add := func(lead, element string) {
-		if empty {
-			lead = strings.Replace(lead, ",", "", 1)
-		}
-		b.WriteString(lead)
-		b.WriteString(element)
-		empty = false
-	}
-	addAll := func() {
-		for _, element := range w.added {
-			add(","+w.gap, w.laid(element))
-		}
-	}
-	split := -1
-	if w.Split != "" {
-		split = w.sites[w.index[w.Split]].at
-	}
-	array.ForEach(func(_, v gjson.Result) bool {
-		lead := w.src[from:v.Index]
-		from = end(v)
-		switch {
-		case w.gone[v.Index] || !v.IsObject() && slices.Contains(w.Remove, ownID(w.tag, plain(v))):
-		case v.Index != split:
-			add(lead, w.element(v))
-		case w.master:
-			add(lead, w.laid(w.with(v, w.added)))
-		case w.flat:
-			add(lead, v.Raw)
-			addAll()
-		default: // SCUD names the parts of a task at the task, too
-			var ids []string
-			for i := range w.Add {
-				ids = append(ids, strconv.Quote(w.Add[i].ID))
-			}
-			add(lead, w.laid(w.with(v, ids)))
-			addAll()
-		}
-		return true
-	})
-	if array.Index == w.list && w.Split == "" {
-		addAll()
-	}
-	tail := w.src[from:end(array)]
-	if tail == "]" && !empty {
-		tail = strings.TrimSuffix(w.gap, w.indent) + tail
-	}
-	return b.String() + tail
-}
-
-// element is a task that stays, without the subtasks that leave.
-func (w *amender) element(v gjson.Result) string {
-	if sub, ok := last(members(v), "subtasks"); ok && sub.IsArray() {
-		return v.Raw[:sub.Index-v.Index] + w.array(sub) + v.Raw[end(sub)-v.Index:]
-	}
-	return v.Raw
-}
-
 // with is a task that gets subtasks, of which it has none.
-func (w *amender) with(v gjson.Result, list []string) string {
+func with(v gjson.Result, list []string) string {
 	text := "[" + strings.Join(list, ",") + "]"
-	if sub, ok := last(members(v), "subtasks"); ok {
+	if sub := members(v).get("subtasks"); sub.Exists() {
 		return v.Raw[:sub.Index-v.Index] + text + v.Raw[end(sub)-v.Index:]
 	}
 	return v.Raw[:len(v.Raw)-1] + `,"subtasks":` + text + "}"
@@ -316,8 +250,10 @@ func (w *amender) task(t *Task) string {
 		name  string
 		value any
 	}{
-		{"id", id(t.ID)}, {"title", t.Title}, {"description", t.Description}, {"details", t.Details}, {strategy, t.TestStrategy},
-		{acceptance, points(t.Acceptance)}, {"status", cmp.Or(t.Status, Pending)}, {"complexity", complexity}, {"priority", t.Priority},
+		{"id", id(t.ID)}, {"title", t.Title}, {"description", t.Description}, {"details", t.Details},
+		{strategy, t.TestStrategy},
+		{acceptance, points(t.Acceptance)}, {"status", cmp.Or(t.Status, Pending)}, {"complexity", complexity},
+		{"priority", t.Priority},
 		{"verify", t.Verify}, {dependencies, on}, {"parent_id", parent}, {"scope", t.Scope},
 	} {
 		var b strings.Builder

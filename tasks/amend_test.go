@@ -10,9 +10,11 @@ import (
 // A list is changed as its program writes it, and every other byte stays.
 func TestAmended(t *testing.T) {
 	t.Parallel()
-	two := []Task{{ID: "3", Title: "Third | one", Description: "Do <it>", DependsOn: []string{"1"}, Complexity: "2", Priority: "high"}, {ID: "4", Title: "Fourth", DependsOn: []string{"3"}}}
+	two := []Task{{ID: "3", Title: "Third | one", Description: "Do <it>", DependsOn: []string{"1"}, Complexity: "2",
+		Priority: "high"}, {ID: "4", Title: "Fourth", DependsOn: []string{"3"}}}
 	parts := func(id string) []Task {
-		return []Task{{ID: id + ".1", Title: "First half", Description: "It.\n\nMore.", Acceptance: "- a\n- b", Priority: "medium", Complexity: "1"},
+		return []Task{{ID: id + ".1", Title: "First half", Description: "It.\n\nMore.", Acceptance: "- a\n- b",
+			Priority: "medium", Complexity: "1"},
 			{ID: id + ".2", Title: "Second half", DependsOn: []string{id + ".1"}, Priority: "low"}}
 	}
 	for _, c := range []struct {
@@ -20,19 +22,23 @@ func TestAmended(t *testing.T) {
 		do                   Amendment
 		want                 string
 	}{
-		{"own, add", ".scud/tasks/x.json", "x", "{\n  \"tag\": \"x\",\n  \"tasks\": [\n    {\"id\": 1, \"title\": \"A\", \"odd\": 1.50},\n    {\"id\": 2, \"title\": \"B\"}\n  ],\n  \"more\": {}\n}\n", Amendment{Add: two},
+		{"own, add", ".scud/tasks/x.json", "x",
+			"{\n  \"tag\": \"x\",\n  \"tasks\": [\n    {\"id\": 1, \"title\": \"A\", \"odd\": 1.50},\n    {\"id\": 2, \"title\": \"B\"}\n  ],\n  \"more\": {}\n}\n", Amendment{Add: two},
 			"{\n  \"tag\": \"x\",\n  \"tasks\": [\n    {\"id\": 1, \"title\": \"A\", \"odd\": 1.50},\n    {\"id\": 2, \"title\": \"B\"},\n    {\n      \"id\": 3,\n      \"title\": \"Third | one\",\n      \"description\": \"Do <it>\",\n      \"status\": \"pending\",\n      \"complexity\": 2,\n      \"priority\": \"high\",\n      \"depends_on\": [\n        1\n      ]\n    },\n    {\n      \"id\": 4,\n      \"title\": \"Fourth\",\n      \"status\": \"pending\",\n      \"complexity\": 0,\n      \"depends_on\": [\n        3\n      ]\n    }\n  ],\n  \"more\": {}\n}\n"},
-		{"own, compact, replace all", ".scud/tasks/x.json", "x", `{"tag":"x","tasks":[{"id":1,"title":"A"},{"id":2,"title":"B"}]}`, Amendment{Remove: []string{"1", "2"}, Add: []Task{{ID: "3", Title: "C"}}},
-			`{"tag":"x","tasks":[{"id":3,"title":"C","status":"pending","complexity":0,"depends_on":[]}]}`},
-		{"own, compact, replace some", ".scud/tasks/x.json", "x", `{"tag":"x","tasks":[{"id":1,"title":"A"},{"id":2,"title":"B","status":"done"},{"id":3,"title":"C"}]}`, Amendment{Remove: []string{"1", "3"}, Add: []Task{{ID: "4", Title: "D"}}},
-			`{"tag":"x","tasks":[{"id":2,"title":"B","status":"done"},{"id":4,"title":"D","status":"pending","complexity":0,"depends_on":[]}]}`},
-		{"own, split", ".scud/tasks/x.json", "x", `{"tag":"x","tasks":[{"id":1,"title":"A","status":"pending"},{"id":2,"title":"B","depends_on":[1]}]}`, Amendment{Split: "1", Add: parts("1")},
+		{"own, compact", ".scud/tasks/x.json", "x",
+			`{"tag":"x","tasks":[{"id":1,"title":"A"},{"id":2,"title":"B"}]}`,
+			Amendment{Add: []Task{{ID: "3", Title: "C"}}},
+			`{"tag":"x","tasks":[{"id":1,"title":"A"},{"id":2,"title":"B"},{"id":3,"title":"C","status":"pending","complexity":0,"depends_on":[]}]}`},
+		{"own, split", ".scud/tasks/x.json", "x",
+			`{"tag":"x","tasks":[{"id":1,"title":"A","status":"pending"},{"id":2,"title":"B","depends_on":[1]}]}`,
+			Amendment{Split: "1", Add: parts("1")},
 			`{"tag":"x","tasks":[{"id":1,"title":"A","status":"expanded"},{"id":"1.1","title":"First half","description":"It.\n\nMore.","acceptance":["a","b"],"status":"pending","complexity":1,"priority":"medium","depends_on":[],"parent_id":1},{"id":"1.2","title":"Second half","status":"pending","complexity":0,"priority":"low","depends_on":["1.1"],"parent_id":1},{"id":2,"title":"B","depends_on":[1]}]}`},
-		{"SCUD, split", ".scud/tasks/tasks.json", "x", `{"x":{"name":"x","tasks":[{"id":"1","title":"A","status":"pending","dependencies":[]}]}}`, Amendment{Split: "1", Add: parts("1")},
+		{"SCUD, split", ".scud/tasks/tasks.json", "x",
+			`{"x":{"name":"x","tasks":[{"id":"1","title":"A","status":"pending","dependencies":[]}]}}`,
+			Amendment{Split: "1", Add: parts("1")},
 			`{"x":{"name":"x","tasks":[{"id":"1","title":"A","status":"expanded","dependencies":[],"subtasks":["1.1","1.2"]},{"id":"1.1","title":"First half","description":"It.\n\nMore.","acceptance":["a","b"],"status":"pending","complexity":1,"priority":"medium","dependencies":[],"parent_id":"1"},{"id":"1.2","title":"Second half","status":"pending","priority":"low","dependencies":["1.1"],"parent_id":"1"}]}}`},
-		{"SCUD, remove parts", ".scud/tasks/tasks.json", "x", `{"x":{"name":"x","tasks":[{"id":"1","title":"A","status":"expanded","subtasks":["1.1", "1.2"]},{"id":"1.1","title":"a","status":"done","parent_id":"1"},{"id":"1.2","title":"b","status":"pending","parent_id":"1"}]}}`, Amendment{Remove: []string{"1.2"}},
-			`{"x":{"name":"x","tasks":[{"id":"1","title":"A","status":"expanded","subtasks":["1.1"]},{"id":"1.1","title":"a","status":"done","parent_id":"1"}]}}`},
-		{"Task Master, split", ".taskmaster/tasks/tasks.json", "master", "{\n  \"master\": {\n    \"tasks\": [\n      {\n        \"id\": 7,\n        \"title\": \"A\",\n        \"status\": \"pending\",\n        \"subtasks\": []\n      }\n    ]\n  }\n}", Amendment{Split: "7", Add: parts("7")},
+		{"Task Master, split", ".taskmaster/tasks/tasks.json", "master",
+			"{\n  \"master\": {\n    \"tasks\": [\n      {\n        \"id\": 7,\n        \"title\": \"A\",\n        \"status\": \"pending\",\n        \"subtasks\": []\n      }\n    ]\n  }\n}", Amendment{Split: "7", Add: parts("7")},
 			"{\n  \"master\": {\n    \"tasks\": [\n      {\n        \"id\": 7,\n        \"title\": \"A\",\n        \"status\": \"pending\",\n        \"subtasks\": [\n          {\n            \"id\": 1,\n            \"title\": \"First half\",\n            \"description\": \"It.\\n\\nMore.\",\n            \"acceptanceCriteria\": [\n              \"a\",\n              \"b\"\n            ],\n            \"status\": \"pending\",\n            \"complexity\": 1,\n            \"priority\": \"medium\",\n            \"dependencies\": []\n          },\n          {\n            \"id\": 2,\n            \"title\": \"Second half\",\n            \"status\": \"pending\",\n            \"priority\": \"low\",\n            \"dependencies\": [\n              1\n            ]\n          }\n        ]\n      }\n    ]\n  }\n}"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -79,16 +85,17 @@ func TestAmendRefused(t *testing.T) {
 		want      string
 	}{
 		{"x.json", own, Amendment{Split: "1", Add: []Task{{ID: "1.1"}}}, "task 1 is done: it cannot be split now"},
-		{"x.json", own, Amendment{Split: "2", Add: []Task{{ID: "2.1"}}}, "task 2 is in-progress: it cannot be split now"},
+		{"x.json", own, Amendment{Split: "2", Add: []Task{{ID: "2.1"}}},
+			"task 2 is in-progress: it cannot be split now"},
 		{"x.json", own, Amendment{Split: "4", Add: []Task{{ID: "4.2"}}}, "task 4 has subtasks already"},
 		{"x.json", own, Amendment{Split: "9", Add: []Task{{ID: "9.1"}}}, "there is no task 9"},
 		{"x.json", own, Amendment{Split: "3", Add: []Task{{ID: "5"}}}, "task 5 is not a part of task 3"},
-		{"x.json", own, Amendment{Remove: []string{"1"}}, "task 1 is done: it is not removed"},
-		{"x.json", own, Amendment{Remove: []string{"3"}}, "task 2 is in-progress and depends on task 3, which cannot be removed therefore"},
 		{"x.json", own, Amendment{Add: []Task{{ID: "3"}}}, "the id 3 is taken"},
 		{"tasks.md", "- [ ] T001 A\n", Amendment{Split: "T001", Add: []Task{{ID: "T001.1"}}}, byHand},
-		{"tasks.scg", "# SCUD Graph v1\n# Phase: x\n\n@nodes\n1 | A | P | 0 | M\n", Amendment{Add: []Task{{ID: "2"}}}, byHand},
-		{"prd.json", `{"userStories":[{"id":"US-1","title":"A","passes":false}]}`, Amendment{Split: "US-1", Add: []Task{{ID: "US-1.1"}}}, byHand},
+		{"tasks.scg", "# SCUD Graph v1\n# Phase: x\n\n@nodes\n1 | A | P | 0 | M\n", Amendment{Add: []Task{{ID: "2"}}},
+			byHand},
+		{"prd.json", `{"userStories":[{"id":"US-1","title":"A","passes":false}]}`,
+			Amendment{Split: "US-1", Add: []Task{{ID: "US-1.1"}}}, byHand},
 	} {
 		f, err := Parse(c.path, "", []byte(c.src))
 		if err != nil {
@@ -107,7 +114,8 @@ func TestVerifyOfATask(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	md, err := Parse("tasks.md", "x", []byte("- [ ] T1 A\n  - Verify: `make a`\n- [ ] T2 B\n  Verify that it works.\n"))
+	md, err := Parse("tasks.md", "x",
+		[]byte("- [ ] T1 A\n  - Verify: `make a`\n- [ ] T2 B\n  Verify that it works.\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,8 @@ func sample(n int) string {
 		}
 		fmt.Fprintf(&b, "\n    {\n      \"id\": %d,\n      \"title\": \"Task number %d of the list\",\n      \"description\": \"What has to be done here,\\nin about two lines of text.\",\n"+
 			"      \"status\": \"pending\",\n      \"complexity\": 3,\n      \"priority\": \"high\",\n      \"depends_on\": [%s],\n      \"test_strategy\": \"go test ./...\"\n    }",
-			i, i, strings.Trim(strings.Replace(fmt.Sprint([]int{max(0, i-100), max(0, i-50), max(0, i-10)}), " ", ", ", -1), "[]"))
+			i, i, strings.Trim(strings.Replace(fmt.Sprint([]int{max(0, i-100), max(0, i-50), max(0, i-10)}), " ", ", ",
+				-1), "[]"))
 	}
 	b.WriteString("\n  ]\n}\n")
 	return b.String()
@@ -85,8 +86,8 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// BenchmarkSave changes one status. The floor is the same bytes written durably; the two take turns, and the ratio is the median of
-// the pairs.
+// BenchmarkSave changes one status. The floor is the same bytes written durably; the two take turns, and the ratio is
+// the median of the pairs.
 func BenchmarkSave(b *testing.B) {
 	for _, kind := range []struct{ name, file, text string }{
 		{"flat-1000", "x.json", sample(1_000)}, {"flat-10000", "x.json", sample(10_000)},

@@ -2,14 +2,15 @@ package tasks
 
 import "errors"
 
-// BoxReader reads a document whose tasks are entries with boxes, which its caller knows to read. was are the tasks as known before: their ids stay.
-// boxes are the places of each task's boxes in src, its own first.
+// BoxReader reads a document whose tasks are entries with boxes, which its caller knows to read. was are the tasks as
+// known before: their ids stay. boxes are the places of each task's boxes in src, its own first.
 type BoxReader func(src string, was []Task) (list []Task, findings []Finding, boxes [][][2]int, err error)
 
 // boxes is a document in which a task is done when its box is ticked.
 type boxes struct{ read BoxReader }
 
-// OpenBoxes reads the file at path as a list of the tag whose statuses are boxes. Of the tasks in was, ids and titles count.
+// OpenBoxes reads the file at path as a list of the tag whose statuses are boxes. Of the tasks in was, ids and titles
+// count.
 func OpenBoxes(path, tag string, was []Task, read BoxReader) (*File, error) {
 	src, err := readShared(path)
 	if err != nil {
@@ -42,7 +43,6 @@ func (b *boxes) Read(t *text, f *File) *problem {
 		if p := f.add(task, s); p != nil {
 			return p
 		}
-		f.enter(i)
 	}
 	f.findings = append(f.findings, findings...)
 	return nil

@@ -9,8 +9,8 @@ import (
 	"descartes/tasks/prose"
 )
 
-// Lint reports what a reader accepts silently but a run would trip over: statuses that contradict each other, a task that says nothing, an active tag
-// that no list has. The project is at root.
+// Lint reports what a reader accepts silently but a run would trip over: statuses that contradict each other, a task
+// that says nothing, an active tag that no list has. The project is at root.
 func (f *File) Lint(root string) []Finding {
 	l := &linter{File: f}
 	for i := range f.tasks {
@@ -19,7 +19,8 @@ func (f *File) Lint(root string) []Finding {
 		}
 	}
 	if tag, from, ok := Active(root); ok && !slices.Contains(Known(root), tag) {
-		l.out = append(l.out, Finding{Kind: "tag", Message: fmt.Sprintf("%s names the tag %s, which no task file has", below(root, from), prose.Short(tag))})
+		l.out = append(l.out, Finding{Kind: "tag", Message: fmt.Sprintf("%s names the tag %s, which no task file has",
+			below(root, from), prose.Short(tag))})
 	}
 	return l.out
 }
@@ -32,7 +33,8 @@ type linter struct {
 // task compares a task's status with those of its dependencies and subtasks.
 func (l *linter) task(t *Task) {
 	say := func(kind, format string, args ...any) {
-		l.out = append(l.out, Finding{Line: t.Line, ID: t.ID, Kind: kind, Message: "task " + t.ID + ": " + fmt.Sprintf(format, args...)})
+		l.out = append(l.out, Finding{Line: t.Line, ID: t.ID, Kind: kind,
+			Message: "task " + t.ID + ": " + fmt.Sprintf(format, args...)})
 	}
 	if strings.TrimSpace(t.Title) == "" {
 		say("title", "it has no title")

@@ -14,7 +14,8 @@ func TestLint(t *testing.T) {
 		name, path, tag, src string
 		want                 []string
 	}{
-		{"clean", ".scud/tasks/x.json", "x", `{"tag":"x","tasks":[{"id":1,"title":"One","status":"done"},{"id":2,"title":"Two","status":"pending","depends_on":[1]}]}`, nil},
+		{"clean", ".scud/tasks/x.json", "x",
+			`{"tag":"x","tasks":[{"id":1,"title":"One","status":"done"},{"id":2,"title":"Two","status":"pending","depends_on":[1]}]}`, nil},
 		{"statuses", ".scud/tasks/x.json", "x", `{"tag":"x","tasks":[
 {"id":1,"title":"One","status":"pending"},
 {"id":2,"title":"Two","status":"done","depends_on":[1]},
@@ -25,9 +26,10 @@ func TestLint(t *testing.T) {
 			"5 status task 4: it depends on 3, which is cancelled: it does not run until that changes",
 			"5 title task 4: it has no title",
 		}},
-		{"task master", ".taskmaster/tasks/tasks.json", "x", `{"x":{"tasks":[{"id":1,"title":"One","status":"in-progress","complexity":4,"subtasks":[{"id":1,"title":"A","status":"done"}]}]}}`, []string{
-			"1 status task 1: all its subtasks are done, but it is in-progress",
-		}},
+		{"task master", ".taskmaster/tasks/tasks.json", "x",
+			`{"x":{"tasks":[{"id":1,"title":"One","status":"in-progress","complexity":4,"subtasks":[{"id":1,"title":"A","status":"done"}]}]}}`, []string{
+				"1 status task 1: all its subtasks are done, but it is in-progress",
+			}},
 	} {
 		root := t.TempDir()
 		path := filepath.Join(root, filepath.FromSlash(c.path))
@@ -76,7 +78,8 @@ func TestLintProject(t *testing.T) {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))
 	}
 	put(t, at("active-tag"), "gone")
-	if got := lintLines(f, root); len(got) != 1 || got[0] != "0 tag .scud/active-tag names the tag gone, which no task file has" {
+	if got := lintLines(f, root); len(got) != 1 ||
+		got[0] != "0 tag .scud/active-tag names the tag gone, which no task file has" {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))
 	}
 }
@@ -89,9 +92,12 @@ func TestLintOddities(t *testing.T) {
 		tag   string
 		want  []string // each in one finding of the file or of Lint, which has no others
 	}{
-		"old list beside tags": {map[string]string{".taskmaster/tasks/tasks.json": "{\"tasks\":[],\n\"master\":{\"tasks\":[{\"id\":1,\"title\":\"a\",\"status\":\"done\"}]}}"}, "master", []string{`an old list "tasks" is beside the tags`}},
-		"near misses": {map[string]string{"specs/x/tasks.md": "- [ ] T001 A\n-[ ] T002 B\n- [] T003 C\n- [ ]T004 D\n- [link](T005)\n- [x]T006 E\n```\n-[ ] T007\n```\n- [ ] T008 F\n"}, "x", []string{
-			`"-[ ] T002 B" is not a task`, `"- [] T003 C" is not a task`, `"- [ ]T004 D" is not a task`, `"- [x]T006 E" is not a task`}},
+		"old list beside tags": {
+			map[string]string{".taskmaster/tasks/tasks.json": "{\"tasks\":[],\n\"master\":{\"tasks\":[{\"id\":1,\"title\":\"a\",\"status\":\"done\"}]}}"}, "master", []string{`an old list "tasks" is beside the tags`}},
+		"near misses": {map[string]string{
+			"specs/x/tasks.md": "- [ ] T001 A\n-[ ] T002 B\n- [] T003 C\n- [ ]T004 D\n- [link](T005)\n- [x]T006 E\n```\n-[ ] T007\n```\n- [ ] T008 F\n"}, "x", []string{
+			`"-[ ] T002 B" is not a task`, `"- [] T003 C" is not a task`, `"- [ ]T004 D" is not a task`,
+			`"- [x]T006 E" is not a task`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

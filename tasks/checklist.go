@@ -13,8 +13,8 @@ import (
 
 const maxEntries = 20_000
 
-// checklist is a Markdown task list whose entries have ids, as spec-kit, OpenSpec and Kiro write it: "- [ ] T001 [P] [US1] Title". The order of the
-// list is the dependency, except between neighbours that are all marked [P].
+// checklist is a Markdown task list whose entries have ids, as spec-kit, OpenSpec and Kiro write it: "- [ ] T001 [P]
+// [US1] Title". The order of the list is the dependency, except between neighbours that are all marked [P].
 type checklist struct{}
 
 func (checklist) Match(t *text) bool {
@@ -41,7 +41,8 @@ func (checklist) Tags(t *text) []string {
 	return []string{name}
 }
 
-// SetStatus ticks a box, or takes the tick away. What a box cannot say changes nothing else: a run keeps it in its own state.
+// SetStatus ticks a box, or takes the tick away. What a box cannot say changes nothing else: a run keeps it in its own
+// state.
 func (checklist) SetStatus(t *Task, s Status) (Status, string) { return binary(t, s, "x", " ") }
 
 // binary is SetStatus of a format that only says whether a task is done.
@@ -87,8 +88,8 @@ type checkEntry struct {
 	heads      []int  // lines of the headings around it, outermost first
 }
 
-// readEntries finds the entries. It rejects lists whose entries have no ids: positions are no ids, because the list changes. If some ids are codes
-// like T001, a mere number is none.
+// readEntries finds the entries. It rejects lists whose entries have no ids: positions are no ids, because the list
+// changes. If some ids are codes like T001, a mere number is none.
 func readEntries(src string) (*entries, *problem) {
 	md, err := markdown.Parse(src)
 	if err != nil {
@@ -129,7 +130,8 @@ func readEntries(src string) (*entries, *problem) {
 	case len(c.list) > maxEntries:
 		return nil, &problem{0, fmt.Sprintf("the file has more than %d tasks", maxEntries)}
 	case len(c.list) == 0 && len(c.strays) > 0:
-		return nil, &problem{md.Lines[c.strays[0]].Start, `the entries of this checklist have no ids (as in "- [ ] T001 Title"), and not each of its tasks has a box`}
+		return nil, &problem{md.Lines[c.strays[0]].Start,
+			`the entries of this checklist have no ids (as in "- [ ] T001 Title"), and not each of its tasks has a box`}
 	case len(c.list) == 0:
 		return nil, &problem{0, `the file has no tasks: expected a checklist such as "- [ ] T001 Title"`}
 	}
@@ -167,19 +169,18 @@ func (checklist) Read(t *text, f *File) *problem {
 	for i := range c.list {
 		e := &c.list[i]
 		l := &c.md.Lines[e.line]
-		if reason := prose.IDProblem(e.id); reason != "" {
-			return &problem{l.Start, reason}
-		}
 		status := BoxStatus(l.Box)
-		task := Task{ID: e.id, Title: e.title, Description: c.around(e), Details: c.nested(e), Verify: prose.Verify(c.md, e.line+1, e.last), Status: status,
+		task := Task{ID: e.id, Title: e.title, Description: c.around(e), Details: c.nested(e),
+			Verify: prose.Verify(c.md, e.line+1, e.last), Status: status,
 			RawStatus: string(status), Priority: "medium", Story: e.story, Line: e.line + 1}
 		if p := f.add(task, site{span: span{l.Mark, l.Mark + len(string(l.Box))}, at: l.Start}); p != nil {
 			return p
 		}
-		f.enter(i)
 	}
 	for _, n := range c.strays {
-		f.findings = append(f.findings, Finding{Line: n + 1, Kind: "line", Message: fmt.Sprintf(`%q is not a task: an entry begins with a box and an id, as in "- [ ] T001"`, prose.Short(strings.TrimSpace(c.md.Line(n))))})
+		f.findings = append(f.findings, Finding{Line: n + 1, Kind: "line",
+			Message: fmt.Sprintf(`%q is not a task: an entry begins with a box and an id, as in "- [ ] T001"`,
+				prose.Short(strings.TrimSpace(c.md.Line(n))))})
 	}
 	for i := range f.tasks { // 1.1 is a part of 1, if the list has both
 		t := &f.tasks[i]
@@ -225,8 +226,8 @@ func (c *entries) nested(e *checkEntry) string {
 	return prose.Block(lines)
 }
 
-// order makes each task wait for the group before its own: a single task, or neighbours under one heading that are marked [P]. ok is false if that
-// would be too many dependencies.
+// order makes each task wait for the group before its own: a single task, or neighbours under one heading that are
+// marked [P]. ok is false if that would be too many dependencies.
 func (c *entries) order(f *File) bool {
 	var places []int
 	for i := range c.list {
@@ -240,7 +241,8 @@ func (c *entries) order(f *File) bool {
 	})
 }
 
-// take adds "(depends on T012)" if that says more than the order of the list. A task cannot wait for one later in the list.
+// take adds "(depends on T012)" if that says more than the order of the list. A task cannot wait for one later in the
+// list.
 func (c *entries) take(f *File, i int, s prose.Statement) {
 	refs, rest := prose.Refs(s.Text)
 	if s.Beside || !prose.IsList(refs, rest) {

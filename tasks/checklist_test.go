@@ -82,14 +82,22 @@ func TestChecklistForms(t *testing.T) {
 	}{
 		"numbers and parts": {
 			"# Plan\n- [ ] 1. Set up\n- [ ] 2. Models\n- [x] 2.1 User\n  - _Requirements: 1.1_\n- [ ] 2.2 Item\n- [ ]* 2.3 optional\n- [ ] 3. API\n",
-			[]string{"1 pending Set up", "2 pending Models", "2.1 done User <- 1 in 2", "2.2 pending Item <- 2.1 in 2", "3 pending API <- 2.2"}, nil},
-		"openspec":    {"## 1. Server\n- [ ] 1.1 A\n- [ ] 1.2 B\n## 2. Client\n- [ ] 2.1 C\n", []string{"1.1 pending A", "1.2 pending B <- 1.1", "2.1 pending C <- 1.2"}, nil},
-		"mark first":  {"- [ ] [P] T1 A\n- [ ] [P] T2: B\n- [ ] T3 [x](y)\n", []string{"T1 pending A", "T2 pending B", "T3 pending x <- T1,T2"}, nil},
-		"P to P":      {"## A\n- [ ] T1 [P] a\n- [ ] T2 [P] b\n## B\n- [ ] T3 [P] c\n", []string{"T1 pending a", "T2 pending b", "T3 pending c <- T1,T2"}, nil},
-		"duplicate":   {"- [ ] T1 a\n- [x] T1 b\n- [ ] T2 c\n", []string{"T1 pending a", "T1 done b", "T2 pending c <- T1"}, []string{"2 duplicate"}},
-		"strangers":   {"- [ ] T1 a (depends on T9)\n- [ ] T2 [P] b (blocks T3)\n- [ ] T3 [P] c (depends on Phase 1)\n", []string{"T1 pending a (depends on T9)", "T2 pending b (blocks T3) <- T1", "T3 pending c (depends on Phase 1) <- T1,T2"}, nil},
-		"CRLF, BOM":   {"\ufeff* [X] T1 a\r\n1. [ ] T2 b\r\n", []string{"T1 done a", "T2 pending b <- T1"}, nil},
-		"other boxes": {"- [-] T1 a\n- [>] T2 b\n- [!] T3 c\n- [?] T4 d\n", []string{"T1 cancelled a", "T2 deferred b <- T1", "T3 blocked c <- T2"}, nil},
+			[]string{"1 pending Set up", "2 pending Models", "2.1 done User <- 1 in 2", "2.2 pending Item <- 2.1 in 2",
+				"3 pending API <- 2.2"}, nil},
+		"openspec": {"## 1. Server\n- [ ] 1.1 A\n- [ ] 1.2 B\n## 2. Client\n- [ ] 2.1 C\n",
+			[]string{"1.1 pending A", "1.2 pending B <- 1.1", "2.1 pending C <- 1.2"}, nil},
+		"mark first": {"- [ ] [P] T1 A\n- [ ] [P] T2: B\n- [ ] T3 [x](y)\n",
+			[]string{"T1 pending A", "T2 pending B", "T3 pending x <- T1,T2"}, nil},
+		"P to P": {"## A\n- [ ] T1 [P] a\n- [ ] T2 [P] b\n## B\n- [ ] T3 [P] c\n",
+			[]string{"T1 pending a", "T2 pending b", "T3 pending c <- T1,T2"}, nil},
+		"duplicate": {"- [ ] T1 a\n- [x] T1 b\n- [ ] T2 c\n",
+			[]string{"T1 pending a", "T1 done b", "T2 pending c <- T1"}, []string{"2 duplicate"}},
+		"strangers": {"- [ ] T1 a (depends on T9)\n- [ ] T2 [P] b (blocks T3)\n- [ ] T3 [P] c (depends on Phase 1)\n",
+			[]string{"T1 pending a (depends on T9)", "T2 pending b (blocks T3) <- T1",
+				"T3 pending c (depends on Phase 1) <- T1,T2"}, nil},
+		"CRLF, BOM": {"\ufeff* [X] T1 a\r\n1. [ ] T2 b\r\n", []string{"T1 done a", "T2 pending b <- T1"}, nil},
+		"other boxes": {"- [-] T1 a\n- [>] T2 b\n- [!] T3 c\n- [?] T4 d\n",
+			[]string{"T1 cancelled a", "T2 deferred b <- T1", "T3 blocked c <- T2"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -102,7 +110,8 @@ func TestChecklistForms(t *testing.T) {
 		})
 	}
 	for name, src := range map[string]string{
-		"empty": "", "prose": "# Tasks\n\nnone\n", "no ids": "- [ ] a\n- [ ] b\n", "latin1": "- [ ] T1 \xe9\n", "groups": manyGroups(1200),
+		"empty": "", "prose": "# Tasks\n\nnone\n", "no ids": "- [ ] a\n- [ ] b\n", "latin1": "- [ ] T1 \xe9\n",
+		"groups": manyGroups(1200),
 	} {
 		if f, err := Parse("tasks.md", "x", []byte(src)); err == nil || !strings.HasPrefix(err.Error(), "tasks.md:") {
 			t.Errorf("%s: got %v, %v", name, f, err)
@@ -147,7 +156,8 @@ func TestSaveChecklist(t *testing.T) {
 	}{
 		{map[string]Status{"T1": InProgress, "T3": Blocked, "T5": Failed, "T2": Done}, src},
 		{map[string]Status{"T1": Done, "T4": Blocked}, "- [x] T1 a\r\n- [x] T2 b\n- [~] T3 c\n- [ ] T4 d\n- [ ] T5 e"},
-		{map[string]Status{"T3": Pending, "x:T2": InProgress}, "- [x] T1 a\r\n- [ ] T2 b\n- [ ] T3 c\n- [ ] T4 d\n- [ ] T5 e"},
+		{map[string]Status{"T3": Pending, "x:T2": InProgress},
+			"- [x] T1 a\r\n- [ ] T2 b\n- [ ] T3 c\n- [ ] T4 d\n- [ ] T5 e"},
 	} {
 		if err := f.Save(c.set); err != nil {
 			t.Fatal(err)
@@ -200,12 +210,14 @@ func TestOtherSources(t *testing.T) {
 	writeFile(t, filepath.Join(root, "specs", "002-y", "tasks.md"), "prose\n")
 	writeFile(t, filepath.Join(root, "specs", "README.md"), "")
 	writeFile(t, filepath.Join(root, "prd.json"), `{"name": "no stories"}`)
-	writeFile(t, filepath.Join(root, ".ralph", "prd.json"), `{"branchName": "ralph/shop", "userStories": [{"id": 1, "title": "a"}]}`)
+	writeFile(t, filepath.Join(root, ".ralph", "prd.json"),
+		`{"branchName": "ralph/shop", "userStories": [{"id": 1, "title": "a"}]}`)
 	writeFile(t, filepath.Join(root, "scripts", "ralph", "prd.json"), `{"stories": [{"id": "s", "title": "b"}]}`)
 	if got := Known(root); !slices.Equal(got, []string{"001-x", "prd", "shop"}) {
 		t.Errorf("known: %q", got)
 	}
-	for tag, path := range map[string]string{"001-x": "specs/001-x/tasks.md", "shop": ".ralph/prd.json", "prd": "scripts/ralph/prd.json"} {
+	for tag, path := range map[string]string{"001-x": "specs/001-x/tasks.md", "shop": ".ralph/prd.json",
+		"prd": "scripts/ralph/prd.json"} {
 		f, err := Open(root, tag)
 		if err != nil || below(root, f.Path()) != path || f.Tag() != tag || len(f.Findings()) > 0 {
 			t.Errorf("%s: got %+v, %v", tag, f, err)
@@ -221,7 +233,8 @@ func TestOtherSources(t *testing.T) {
 	}
 	writeFile(t, filepath.Join(root, ".scud", "tasks", "shop.json"), `{"tasks": [{"id": 1}]}`)
 	f, err := Open(root, "shop")
-	if err != nil || below(root, f.Path()) != ".scud/tasks/shop.json" || len(f.Findings()) != 1 || !strings.Contains(f.Findings()[0].Message, "prd.json") {
+	if err != nil || below(root, f.Path()) != ".scud/tasks/shop.json" || len(f.Findings()) != 1 ||
+		!strings.Contains(f.Findings()[0].Message, "prd.json") {
 		t.Errorf("got %+v, %v", f, err)
 	}
 }

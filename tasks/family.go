@@ -35,8 +35,8 @@ func (m *family) mark(i int) {
 	m.marked[i] = true
 }
 
-// relate makes Parent and Children agree, name only tasks of the list and contain no cycle. A task's own Parent outranks another task's list of
-// subtasks.
+// relate makes Parent and Children agree, name only tasks of the list and contain no cycle. A task's own Parent
+// outranks another task's list of subtasks.
 func (f *File) relate(m *family) {
 	for i := range f.tasks {
 		t := &f.tasks[i]
@@ -89,8 +89,8 @@ func (f *File) adopt(i int, children []string) {
 	}
 }
 
-// adoptDotted takes 3.1 for a child of 3 if 3 is expanded and nothing else names its children, or if only dots say in the whole list which task
-// belongs to which, as in the oldest SCUD files. Either way it is reported.
+// adoptDotted takes 3.1 for a child of 3 if 3 is expanded and nothing else names its children, or if only dots say in
+// the whole list which task belongs to which, as in the oldest SCUD files. Either way it is reported.
 func (f *File) adoptDotted(m *family) {
 	taken := map[string]bool{}
 	for i := range f.tasks {
@@ -104,7 +104,8 @@ func (f *File) adoptDotted(m *family) {
 		switch {
 		case !ok || t.Parent != "" || f.index[t.ID] != i:
 		case !dots && (f.tasks[p].Status != Expanded || taken[up] || len(m.listed[p]) > 0):
-			f.note(i, "family", fmt.Sprintf("its id looks like that of a subtask of %s, but nothing else says so: it is a task of its own", up))
+			f.note(i, "family", fmt.Sprintf(
+				"its id looks like that of a subtask of %s, but nothing else says so: it is a task of its own", up))
 		default:
 			if t.Parent = up; !m.marked[p] {
 				f.note(i, "family", fmt.Sprintf("taken for a subtask of %s by its id", up))
@@ -164,8 +165,8 @@ func (f *File) isDone(id string) bool {
 // maxLinks is how many dependencies the order of a list may make.
 const maxLinks = 1_000_000
 
-// queue makes each task wait for the group before its own. The tasks at places are in the order of the list; together reports whether two neighbours
-// are in one group. ok is false if that would be too many dependencies.
+// queue makes each task wait for the group before its own. The tasks at places are in the order of the list; together
+// reports whether two neighbours are in one group. ok is false if that would be too many dependencies.
 func (f *File) queue(places []int, together func(before, after int) bool) bool {
 	var before, group []string
 	links := 0

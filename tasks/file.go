@@ -10,7 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"descartes/internal/markdown"
 	"descartes/internal/plainfile"
+	"descartes/tasks/prose"
 )
 
 // Format is one kind of task list.
@@ -21,8 +23,8 @@ type Format interface {
 	Tags(t *text) []string
 	// Read reads the tag of f. The problem is noTag where the file does not have it.
 	Read(t *text, f *File) *problem
-	// SetStatus returns the words that say in the file that a task has a status, and the status that is read back. Where that is the one that
-	// the task has, the file cannot say it, or says it already.
+	// SetStatus returns the words that say in the file that a task has a status, and the status that is read back.
+	// Where that is the one that the task has, the file cannot say it, or says it already.
 	SetStatus(t *Task, s Status) (Status, string)
 }
 
@@ -94,8 +96,8 @@ type text struct {
 	wrong     *problem
 }
 
-// OpenPath reads the tag from the file at path, of any format. An empty tag is the tag that the file names, or its only one. A missing file is an
-// fs.ErrNotExist; a tag missing from a file with several is a *NotFoundError.
+// OpenPath reads the tag from the file at path, of any format. An empty tag is the tag that the file names, or its
+// only one. A missing file is an fs.ErrNotExist; a tag missing from a file with several is a *NotFoundError.
 func OpenPath(path, tag string) (*File, error) {
 	t, err := load(path)
 	if err != nil {
@@ -165,6 +167,20 @@ func (t *text) open(tag string) (*File, error) {
 	return f, nil
 }
 
+// notText rejects what no program wrote as a list.
+func notText(src string) *problem {
+	if err := markdown.CheckText([]byte(src)); err != nil {
+		return &problem{0, "the file " + err.Error()}
+	}
+	if strings.HasPrefix(src, "version https://git-lfs") {
+		return &problem{0, `this is a Git LFS pointer, not the file itself ("git lfs pull" fetches it)`}
+	}
+	if at := strings.Index("\n"+src, "\n<<<<<<< "); at >= 0 {
+		return &problem{at, "merge conflict markers: resolve the conflict first"}
+	}
+	return nil
+}
+
 func (t *text) refuse(p *problem) error {
 	line := 0
 	if p.pos > 0 || !strings.HasPrefix(p.reason, "the file") {
@@ -175,7 +191,8 @@ func (t *text) refuse(p *problem) error {
 
 const maxFile = 64 << 20
 
-// read returns the bytes of a regular file of bounded size. It refuses a FIFO, which would block, and a link that leads out of the repository.
+// read returns the bytes of a regular file of bounded size. It refuses a FIFO, which would block, and a link that
+// leads out of the repository.
 func read(path string) (string, error) {
 	file, err := plainfile.Open("", path)
 	var refused *plainfile.Error
@@ -184,7 +201,8 @@ func read(path string) (string, error) {
 		return "", &FormatError{Path: path, Reason: refused.Reason}
 	case errors.Is(err, fs.ErrNotExist):
 		if target, linkErr := os.Readlink(path); linkErr == nil {
-			return "", &FormatError{Path: path, Reason: fmt.Sprintf("a symbolic link to %s, which does not exist", target)}
+			return "", &FormatError{Path: path, Reason: fmt.Sprintf("a symbolic link to %s, which does not exist",
+				target)}
 		}
 	}
 	if err != nil {
@@ -214,8 +232,8 @@ func (f *File) Path() string { return f.path }
 // Target returns the file that Save replaces: Path with links resolved, as of when the file was read.
 func (f *File) Target() string { return f.real }
 
-// Tasks returns all tasks in file order, including containers and tasks with a duplicate id. The caller must not change them; Save makes a new list,
-// so an older one stays valid.
+// Tasks returns all tasks in file order, including containers and tasks with a duplicate id. The caller must not
+// change them; Save makes a new list, so an older one stays valid.
 func (f *File) Tasks() []Task { return f.tasks }
 
 // Findings returns what the reader had to assume, in file order.
@@ -235,8 +253,20 @@ func (f *File) Bytes() []byte { return []byte(f.src) }
 
 const maxTasks = 250_000
 
-// add appends a task and enters it into the index.
+// add appends a whole task. Its id may stand in paths, refs and messages.
 func (f *File) add(t Task, s site) *problem {
+	if reason := prose.IDProblem(t.ID); reason != "" {
+		return &problem{s.at, reason}
+	}
+	if p := f.hold(t, s); p != nil {
+		return p
+	}
+	f.enter(len(f.tasks) - 1)
+	return nil
+}
+
+// hold appends a task that is still to be completed and entered.
+func (f *File) hold(t Task, s site) *problem {
 	if len(f.tasks) == maxTasks {
 		return &problem{s.at, fmt.Sprintf("more than %d tasks", maxTasks)}
 	}
@@ -248,18 +278,21 @@ func (f *File) add(t Task, s site) *problem {
 func (f *File) enter(i int) {
 	t := &f.tasks[i]
 	if first, ok := f.index[t.ID]; ok {
-		f.note(i, "duplicate", fmt.Sprintf("the id is already used in line %d: this task is ignored", f.tasks[first].Line))
+		f.note(i, "duplicate", fmt.Sprintf("the id is already used in line %d: this task is ignored",
+			f.tasks[first].Line))
 	} else {
 		f.index[t.ID] = i
 	}
 	if !t.Status.Known() {
-		f.findings = append(f.findings, Finding{Line: t.Line, ID: t.ID, Kind: "unknown-status", Message: UnknownStatus(t.ID, t.Status)})
+		f.findings = append(f.findings, Finding{Line: t.Line, ID: t.ID, Kind: "unknown-status",
+			Message: UnknownStatus(t.ID, t.Status)})
 	}
 }
 
 func (f *File) note(i int, kind, message string) {
 	t := &f.tasks[i]
-	f.findings = append(f.findings, Finding{Line: t.Line, ID: t.ID, Kind: kind, Message: "task " + t.ID + ": " + message})
+	f.findings = append(f.findings, Finding{Line: t.Line, ID: t.ID, Kind: kind,
+		Message: "task " + t.ID + ": " + message})
 }
 
 func (f *File) find(kind, message string) {

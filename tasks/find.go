@@ -82,19 +82,22 @@ func sources(root, tag string) []source {
 			list = append(list, source{path: at(dir, tag, checklistName), own: true})
 		}
 	}
-	return append(list, source{path: at("prd.json"), other: true}, source{path: at(".ralph", "prd.json"), other: true}, source{path: at("scripts", "ralph", "prd.json"), other: true})
+	return append(list, source{path: at("prd.json"), other: true}, source{path: at(".ralph", "prd.json"), other: true},
+		source{path: at("scripts", "ralph", "prd.json"), other: true})
 }
 
-// checklistDirs are the folders in which a tag has one of its own with a tasks.md: those of spec-kit, OpenSpec and Kiro.
+// checklistDirs are the folders in which a tag has one of its own with a tasks.md: those of spec-kit, OpenSpec and
+// Kiro.
 func checklistDirs() []string {
 	return []string{"specs", filepath.Join("openspec", "changes"), filepath.Join(".kiro", "specs")}
 }
 
-// Open reads the tag of the project at root from the first of these that holds it: .scud/tasks/<tag>.json, .scud/tasks/tasks.scg,
-// .scud/tasks/tasks.json, .taskmaster/tasks/tasks.json, tasks/tasks.json, specs/<tag>/tasks.md, openspec/changes/<tag>/tasks.md, .kiro/specs/<tag>/tasks.md, and prd.json in the root, in .ralph or
-// in scripts/ralph. File.Path says which it was, and a finding names others
-// that hold the tag too. Where no file holds the tag "master", it is the first tag of a Task Master file, and File.Tag says which.
-// Open returns a *TagError, *NotFoundError or *FormatError where those apply.
+// Open reads the tag of the project at root from the first of these that holds it: .scud/tasks/<tag>.json,
+// .scud/tasks/tasks.scg, .scud/tasks/tasks.json, .taskmaster/tasks/tasks.json, tasks/tasks.json, specs/<tag>/tasks.md,
+// openspec/changes/<tag>/tasks.md, .kiro/specs/<tag>/tasks.md, and prd.json in the root, in .ralph or in
+// scripts/ralph. File.Path says which it was, and a finding names others that hold the tag too. Where no file holds
+// the tag "master", it is the first tag of a Task Master file, and File.Tag says which. Open returns a *TagError,
+// *NotFoundError or *FormatError where those apply.
 func Open(root, tag string) (*File, error) {
 	if err := ValidTag(tag); err != nil {
 		return nil, err
@@ -135,17 +138,24 @@ func Open(root, tag string) (*File, error) {
 	case first != nil:
 		return first.open(tag)
 	}
-	if missing.Known = Known(root); len(missing.Known) == 0 && len(broken) > 0 {
-		return nil, broken[0]
-	}
-	for _, err := range broken {
-		missing.Broken = append(missing.Broken, fmt.Sprintf("not read: %s", strings.TrimPrefix(err.Error(), root+string(filepath.Separator))))
-	}
-	return nil, missing
+	return nil, missing.explained(root, broken)
 }
 
-// Ahead lists the places before f in Open's order that have no file now: a file made there would be read instead. If f is in no such place, these are
-// all places.
+// explained is the error with the tags that there are, and with the lists that cannot be read; where those are all,
+// the first of them.
+func (e *NotFoundError) explained(root string, broken []error) error {
+	if e.Known = Known(root); len(e.Known) == 0 && len(broken) > 0 {
+		return broken[0]
+	}
+	for _, err := range broken {
+		e.Broken = append(e.Broken, fmt.Sprintf("not read: %s",
+			strings.TrimPrefix(err.Error(), root+string(filepath.Separator))))
+	}
+	return e
+}
+
+// Ahead lists the places before f in Open's order that have no file now: a file made there would be read instead. If f
+// is in no such place, these are all places.
 func (f *File) Ahead(root string) []string {
 	var ahead []string
 	for _, s := range sources(root, f.tag) {
@@ -172,7 +182,9 @@ func (f *File) nameSources(root string, also []string, broken []error) {
 	}
 	graph := filepath.Join(filepath.Dir(f.path), graphText)
 	if _, err := os.Stat(graph); err == nil && filepath.Base(f.path) == manyTags {
-		f.find("source", fmt.Sprintf("%s is beside it and does not have the tag; what SCUD has changed there since is not visible here", graphText))
+		f.find("source", fmt.Sprintf(
+			"%s is beside it and does not have the tag; what SCUD has changed there since is not visible here",
+			graphText))
 	}
 }
 
@@ -206,13 +218,15 @@ func Known(root string) []string {
 	return slices.Compact(tags)
 }
 
-// ownTags returns the tags that have a file of their own, which may be broken. A bare array beside them is a list to import.
+// ownTags returns the tags that have a file of their own, which may be broken. A bare array beside them is a list to
+// import.
 func ownTags(root string) (tags []string) {
 	dir := filepath.Join(root, ".scud", "tasks")
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		if name, ok := strings.CutSuffix(e.Name(), ".json"); ok && e.Name() != manyTags {
-			if src, err := read(filepath.Join(dir, e.Name())); err == nil && strings.HasPrefix(strings.TrimLeft(strings.TrimPrefix(src, byteOrder), " \t\r\n"), "{") {
+			if src, err := read(filepath.Join(dir, e.Name())); err == nil &&
+				strings.HasPrefix(strings.TrimLeft(strings.TrimPrefix(src, byteOrder), " \t\r\n"), "{") {
 				tags = append(tags, name)
 			}
 		}
@@ -220,9 +234,9 @@ func ownTags(root string) (tags []string) {
 	return tags
 }
 
-// Active returns the tag that the project at root works on, and the file that says so: .scud/active-tag, else SCUD's older .scud/workflow-state.json,
-// else .taskmaster/state.json, else the file of the only tag, else Task Master's tag for lists without tags, if all tags are Task Master's. What a
-// file says is not checked: the tag may be gone.
+// Active returns the tag that the project at root works on, and the file that says so: .scud/active-tag, else SCUD's
+// older .scud/workflow-state.json, else .taskmaster/state.json, else the file of the only tag, else Task Master's tag
+// for lists without tags, if all tags are Task Master's. What a file says is not checked: the tag may be gone.
 func Active(root string) (tag, from string, ok bool) {
 	for _, state := range []struct {
 		path  string
@@ -243,8 +257,7 @@ func Active(root string) (tag, from string, ok bool) {
 			said = nil
 			doc, _ := parse(src)
 			for _, name := range state.names {
-				v, _ := doc.find(name)
-				said = append(said, v.Str)
+				said = append(said, doc.get(name).Str)
 			}
 		}
 		for _, tag := range said {

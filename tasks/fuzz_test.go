@@ -13,7 +13,8 @@ import (
 
 func fileSeeds() []string {
 	return append(jsonSeeds(), flatSample, taggedSample,
-		`{"tasks":[]}`, `{"tasks":[{"id":1}]}`, `{"x":{"tasks":[{"id":"x:1","status":"todo"}]}}`, "\ufeff{\"tasks\":[{\"id\":\"a\" , \r\n\"status\" : null}]}\r\n",
+		`{"tasks":[]}`, `{"tasks":[{"id":1}]}`, `{"x":{"tasks":[{"id":"x:1","status":"todo"}]}}`,
+		"\ufeff{\"tasks\":[{\"id\":\"a\" , \r\n\"status\" : null}]}\r\n",
 		`{"tasks":[{"id":1,"status":"done","status":"pending"},{"id":1},{"id":"2","parent_id":"1","subtasks":["2",1]}],"tasks":[{"id":3}]}`,
 		`{"t\u0061sks":[{"\u0069d":"\u0031","st\u0061tus":"pend\u0069ng"}]}`,
 		`{"tasks":[{"id":1,"parent_id":2},{"id":2,"parent_id":3,"status":"expanded"},{"id":3,"parent_id":1},{"id":"2.1"}]}`,
@@ -40,7 +41,8 @@ func FuzzOpen(f *testing.F) {
 		checkFamilies(t, file)
 		set := map[string]Status{}
 		for i, task := range file.Tasks() {
-			if !task.Container() && file.index[task.ID] == i { // a task that is expanded may be a container by that alone
+			// a task that is expanded may be a container by that alone
+			if !task.Container() && file.index[task.ID] == i {
 				set[task.ID] = []Status{Done, Pending, InProgress, Failed}[(i+int(which))%4]
 			}
 		}
@@ -181,7 +183,8 @@ func FuzzSave(f *testing.F) {
 
 func graphSeeds(f *testing.F) []string {
 	f.Helper()
-	seeds := []string{smallGraph, "", "---\n", "# Phase: x\n@nodes\n1|a|Q|1|H\n1||||", "# Phase: x\n@meta { updated 2026-01-01T00:00:00.5Z name x }\n@nodes\n1|\\||",
+	seeds := []string{smallGraph, "", "---\n", "# Phase: x\n@nodes\n1|a|Q|1|H\n1||||",
+		"# Phase: x\n@meta { updated 2026-01-01T00:00:00.5Z name x }\n@nodes\n1|\\||",
 		"# Phase: x\n@details\n1|details|\n\n  a\n\t\n b\n@nodes\n1 | [PARENT] a | X | | \n1.1 | b | ! | 1 | H\n@parents\n1:1.1\n1: 1\n1.1: 1\n"}
 	for _, name := range []string{"rust.scg", "several.scg", "epic.scg", "odd.scg"} {
 		text, err := os.ReadFile(filepath.Join("testdata", name))
@@ -193,7 +196,8 @@ func graphSeeds(f *testing.F) []string {
 	return seeds
 }
 
-// FuzzGraph: no text makes the reader of SCG panic, and editing statuses changes nothing but letters and the time of the tag.
+// FuzzGraph: no text makes the reader of SCG panic, and editing statuses changes nothing but letters and the time of
+// the tag.
 func FuzzGraph(f *testing.F) {
 	for _, text := range graphSeeds(f) {
 		f.Add(text, uint8(0))
@@ -248,8 +252,10 @@ func withoutSpans(f *File) string {
 }
 
 func jsonSeeds() []string {
-	return []string{``, ` `, `{}`, `[]`, `{"a":1}`, `[1,2,]`, `{"a"}`, `{"a":}`, `{,}`, `[,]`, `nul`, `null`, `true`, `tru`, `-`, `-0`, `01`, `1.`, `.5`,
-		`1e5`, `1E+`, `1e-2`, `"`, `"\`, `"\u12`, `"\u00e9"`, `"\ud83d\ude00"`, `"\ud83d"`, `"\ude00\ud83d"`, `"\ud83d\u0041"`, `"\x"`, "\"\t\"", "\"\x00\"", `{"a":[{"b":"c\n"}]}`,
+	return []string{``, ` `, `{}`, `[]`, `{"a":1}`, `[1,2,]`, `{"a"}`, `{"a":}`, `{,}`, `[,]`, `nul`, `null`, `true`,
+		`tru`, `-`, `-0`, `01`, `1.`, `.5`,
+		`1e5`, `1E+`, `1e-2`, `"`, `"\`, `"\u12`, `"\u00e9"`, `"\ud83d\ude00"`, `"\ud83d"`, `"\ude00\ud83d"`,
+		`"\ud83d\u0041"`, `"\x"`, "\"\t\"", "\"\x00\"", `{"a":[{"b":"c\n"}]}`,
 		`{"a":1}}`, `[[]`, `"a" "b"`, `[1 2]`, `{"a" 1}`, "\u00a0[]", `"é\/\b\f\n\r\t\"\\"`}
 }
 
@@ -263,7 +269,8 @@ func hostile(n int) []struct{ name, path, text string } {
 		}
 		return b.String()
 	}
-	nested := strings.Repeat(`{"id":1,"subtasks":[`, 45) + strings.Repeat(`{"id":2},`, n) + `{"id":3}` + strings.Repeat("]}", 45)
+	nested := strings.Repeat(`{"id":1,"subtasks":[`, 45) + strings.Repeat(`{"id":2},`, n) + `{"id":3}` +
+		strings.Repeat("]}", 45)
 	return []struct{ name, path, text string }{
 		{"separators", "x.scg", strings.Repeat("---\n", n)},
 		{"phases", "x.scg", strings.Repeat("# Phase: x\n---\n", n)},
@@ -282,10 +289,12 @@ func hostile(n int) []struct{ name, path, text string } {
 		{"bars", "x.scg", head + "1|" + strings.Repeat("a|", 5*n)},
 		{"backslashes", "x.scg", head + "1|" + strings.Repeat(`\`, 10*n)},
 		{"nested wide", "x.json", `{"tasks":[` + nested + `]}`},
-		{"nested dependencies", "x.json", `{"tasks":[{"id":1,"subtasks":[{"id":1,"dependencies":[` + strings.TrimSuffix(count("%d,"), ",") + `]}]}]}`},
+		{"nested dependencies", "x.json", `{"tasks":[{"id":1,"subtasks":[{"id":1,"dependencies":[` +
+			strings.TrimSuffix(count("%d,"), ",") + `]}]}]}`},
 		{"tags", "x.json", `{"a":{"tasks":[]}` + strings.Repeat(`,"a":{"tasks":[]}`, n) + `}`},
 		{"marks in a list", "x.md", count("- [ ] T%d [P] a\n")},
-		{"statements", "x.md", "- [ ] T1 [P] a\n" + count("- [ ] T%d [P] b (depends on "+strings.Repeat("T1, ", 50)+"T1)\n")},
+		{"statements", "x.md", "- [ ] T1 [P] a\n" + count("- [ ] T%d [P] b (depends on "+strings.Repeat("T1, ", 50)+
+			"T1)\n")},
 		{"heading of a list", "x.md", "## " + strings.Repeat("x ", n) + "\n" + manyGroups(400)},
 		{"members beside tasks", "x.json", `{"tasks":[]` + strings.Repeat(`,"a":{"b":[1,2,3]}`, n) + `}`},
 	}

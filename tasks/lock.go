@@ -25,8 +25,9 @@ func lockWaits() []time.Duration {
 	return waits
 }
 
-// lockList takes an advisory lock on a list: in that of a tasks.scg neither we nor scud, which takes it too, sees what the other has half written. A
-// file that had text and is now empty was truncated by scud, which does that before it asks for the lock: scud goes first.
+// lockList takes an advisory lock on a list: in that of a tasks.scg neither we nor scud, which takes it too, sees what
+// the other has half written. A file that had text and is now empty was truncated by scud, which does that before it
+// asks for the lock: scud goes first.
 func lockList(path string, hadText bool, waits []time.Duration) (release func(), err error) {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 		return func() {}, nil // the problem shows when it is read; a deleted file is made again
@@ -63,7 +64,8 @@ func current(lock *flock.Flock, path string, hadText bool) bool {
 	return err == nil && os.SameFile(mine, there) && (there.Size() > 0 || !hadText)
 }
 
-// readShared is read, of a tasks.scg under a shared lock. A program that holds the lock for longer than scud ever does is not waited for.
+// readShared is read, of a tasks.scg under a shared lock. A program that holds the lock for longer than scud ever does
+// is not waited for.
 func readShared(path string) (string, error) {
 	if info, err := os.Stat(path); filepath.Base(path) == graphText && err == nil && info.Mode().IsRegular() {
 		lock := flock.New(path, flock.SetFlag(os.O_RDONLY))

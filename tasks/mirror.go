@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// Mirror returns SCUD's tasks.json beside a tasks.scg, if it has the tag with the same tasks and statuses. Save keeps it so. Its bytes are those on
-// disk when Save or Mirror last looked.
+// Mirror returns SCUD's tasks.json beside a tasks.scg, if it has the tag with the same tasks and statuses. Save keeps
+// it so. Its bytes are those on disk when Save or Mirror last looked.
 func (f *File) Mirror() (*File, bool) {
 	m := f.beside()
 	return m, m != nil && m.has(f.statuses())

@@ -11,8 +11,9 @@ import (
 	"descartes/tasks/prose"
 )
 
-// prd is a prd.json: user stories {"id", "title", "description", "acceptanceCriteria", "priority", "passes"}. They are done by priority, equal ones side
-// by side; without numbers in the order of the list. If stories name dependencies, only those count.
+// prd is a prd.json: user stories {"id", "title", "description", "acceptanceCriteria", "priority", "passes"}. They are
+// done by priority, equal ones side by side; without numbers in the order of the list. If stories name dependencies,
+// only those count.
 type prd struct{}
 
 func (prd) Match(t *text) bool {
@@ -22,7 +23,7 @@ func (prd) Match(t *text) bool {
 // stories is the list of user stories.
 func (t *text) stories() gjson.Result {
 	for _, name := range []string{"userStories", "user_stories", "stories"} {
-		if v, ok := t.find(name); ok && v.IsArray() {
+		if v := t.get(name); v.IsArray() {
 			return v
 		}
 	}
@@ -32,8 +33,8 @@ func (t *text) stories() gjson.Result {
 // Tags is the last part of the branchName, else "prd".
 func (prd) Tags(t *text) []string {
 	for _, name := range []string{"branchName", "branch_name", "branch"} {
-		v, _ := t.find(name)
-		if tag := v.Str[strings.LastIndexByte(v.Str, '/')+1:]; ValidTag(tag) == nil {
+		branch := t.get(name).Str
+		if tag := branch[strings.LastIndexByte(branch, '/')+1:]; ValidTag(tag) == nil {
 			return []string{tag}
 		}
 	}
@@ -88,7 +89,8 @@ func (r *storyReader) story(v gjson.Result) *problem {
 				e.task.Status = Done
 			}
 			e.task.RawStatus = string(e.task.Status)
-		case "dependsOn", "depends_on", "dependencies", "id", "title", "description", "details", "acceptanceCriteria", "acceptance_criteria":
+		case "dependsOn", "depends_on", "dependencies", "id", "title", "description", "details", "acceptanceCriteria",
+			"acceptance_criteria":
 			return r.member(e, key, value)
 		}
 		return nil

@@ -23,7 +23,8 @@ func TestStories(t *testing.T) {
 	})
 	sameLines(t, findingLines(f), nil)
 	x := f.Tasks()[0]
-	if x.Description != "As a user, I want to see it." || x.Acceptance != "- Each item shows it\n- Typecheck passes" || x.Details != "see US-001" || x.Line != 6 {
+	if x.Description != "As a user, I want to see it." || x.Acceptance != "- Each item shows it\n- Typecheck passes" ||
+		x.Details != "see US-001" || x.Line != 6 {
 		t.Errorf("got %+v", x)
 	}
 	if f.Tag() != "item-priority" {
@@ -37,11 +38,16 @@ func TestStoryForms(t *testing.T) {
 		src            string
 		want, findings []string
 	}{
-		"list order":   {`{"stories":[{"id":1,"title":"a"},{"id":2,"title":"b","priority":1},{"id":3,"title":"c"}]}`, []string{"1 pending a", "2 pending b <- 1", "3 pending c <- 2"}, nil},
-		"stated":       {`{"stories":[{"id":"a","title":"a","dependsOn":["b"]},{"id":"b","title":"b","dependsOn":[]}]}`, []string{"a pending a <- b", "b pending b"}, nil},
-		"words":        {`{"stories":[{"id":"a","title":"a","priority":"high","passes":"yes"}]}`, []string{"a pending a"}, nil},
-		"passes twice": {`{"stories":[{"id":"a","title":"a","passes":true,"passes":false}]}`, []string{"a pending a"}, []string{"1 member"}},
-		"duplicate":    {"{\"stories\":[{\"id\":\"a\",\"title\":\"a\"},\n{\"id\":\"a\",\"title\":\"b\"}]}", []string{"a pending a", "a pending b"}, []string{"2 duplicate"}},
+		"list order": {`{"stories":[{"id":1,"title":"a"},{"id":2,"title":"b","priority":1},{"id":3,"title":"c"}]}`,
+			[]string{"1 pending a", "2 pending b <- 1", "3 pending c <- 2"}, nil},
+		"stated": {`{"stories":[{"id":"a","title":"a","dependsOn":["b"]},{"id":"b","title":"b","dependsOn":[]}]}`,
+			[]string{"a pending a <- b", "b pending b"}, nil},
+		"words": {`{"stories":[{"id":"a","title":"a","priority":"high","passes":"yes"}]}`,
+			[]string{"a pending a"}, nil},
+		"passes twice": {`{"stories":[{"id":"a","title":"a","passes":true,"passes":false}]}`, []string{"a pending a"},
+			[]string{"1 member"}},
+		"duplicate": {"{\"stories\":[{\"id\":\"a\",\"title\":\"a\"},\n{\"id\":\"a\",\"title\":\"b\"}]}",
+			[]string{"a pending a", "a pending b"}, []string{"2 duplicate"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -53,7 +59,8 @@ func TestStoryForms(t *testing.T) {
 			sameLines(t, findingLines(f), c.findings)
 		})
 	}
-	for name, src := range map[string]string{"no id": `{"stories":[{"title":"a"}]}`, "no object": `{"stories":[1]}`, "no list": `{"stories":{}}`, "array": `[{"category":"x","passes":false}]`} {
+	for name, src := range map[string]string{"no id": `{"stories":[{"title":"a"}]}`, "no object": `{"stories":[1]}`,
+		"no list": `{"stories":{}}`, "array": `[{"category":"x","passes":false}]`} {
 		if f, err := Parse("prd.json", "x", []byte(src)); err == nil || !strings.HasPrefix(err.Error(), "prd.json:") {
 			t.Errorf("%s: got %v, %v", name, f, err)
 		}
@@ -72,13 +79,15 @@ func TestSaveStories(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Save(map[string]Status{"US-001": Done, "US-002": InProgress, "US-003": Blocked, "US-004": Failed}); err != nil {
+	if err := f.Save(map[string]Status{"US-001": Done, "US-002": InProgress, "US-003": Blocked,
+		"US-004": Failed}); err != nil {
 		t.Fatal(err)
 	}
 	if string(f.Bytes()) != string(src) {
 		t.Errorf("the flag cannot show these, got %s", f.Bytes())
 	}
-	if err := f.Save(map[string]Status{"US-001": Pending, "US-002": Done, "US-003": Done, "US-004": Done}); err != nil {
+	if err := f.Save(map[string]Status{"US-001": Pending, "US-002": Done, "US-003": Done,
+		"US-004": Done}); err != nil {
 		t.Fatal(err)
 	}
 	want := strings.NewReplacer(`"passes": true,`, `"passes": false,`, `"passes": false,

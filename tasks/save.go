@@ -7,25 +7,27 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"descartes/internal/atomicfile"
 	"descartes/internal/crash"
 )
 
-// Save writes the given statuses into the file and keeps every other byte. If the file changed on disk since it was read, they are written into what
-// is there now: other tasks and fields keep what others wrote, and a task that is gone is a finding, not an error. If the file no longer parses, the
-// error is a *FormatError and the file stays as it is; if it was deleted, it is made again from the known bytes. Without a change nothing is written.
-// Afterwards f is what the file holds. An error leaves f unchanged.
+// Save writes the given statuses into the file and keeps every other byte. If the file changed on disk since it was
+// read, they are written into what is there now: other tasks and fields keep what others wrote, and a task that is
+// gone is a finding, not an error. If the file no longer parses, the error is a *FormatError and the file stays as it
+// is; if it was deleted, it is made again from the known bytes. Without a change nothing is written. Afterwards f is
+// what the file holds. An error leaves f unchanged.
 //
-// It holds an advisory lock on the file meanwhile, so that nobody who also saves through it is overwritten: one file may have several tags.
+// It holds an advisory lock on the file meanwhile, so that nobody who also saves through it is overwritten: one file
+// may have several tags.
 //
-// Two changes follow from others: a container becomes done with the last of the tasks that are written in it, and a done container reopens with a
-// task in it. The lock of a tasks.scg is scud's own, and it gets a new "updated" time. tasks.json beside it follows if its statuses of the tag matched
-// tasks.scg before; if that file is read-only, nothing is written.
+// Two changes follow from others: a container becomes done with the last of the tasks that are written in it, and a
+// done container reopens with a task in it. The lock of a tasks.scg is scud's own, and it gets a new "updated" time.
+// tasks.json beside it follows if its statuses of the tag matched tasks.scg before; if that file is read-only, nothing
+// is written.
 //
-// A tasks.md and a prd.json only say whether a task is done. A status without a word there is no error: it makes a done task undone, and otherwise
-// leaves the bytes alone.
+// A tasks.md and a prd.json only say whether a task is done. A status without a word there is no error: it makes a
+// done task undone, and otherwise leaves the bytes alone.
 func (f *File) Save(set map[string]Status) error {
 	set, err := f.check(set)
 	if err != nil || len(set) == 0 {
@@ -40,7 +42,8 @@ func (f *File) Save(set map[string]Status) error {
 	err = f.change(func(now *File) ([]byte, error) {
 		edits, gone := now.edits(set)
 		for _, id := range gone {
-			now.find("gone", fmt.Sprintf("task %s is no longer in %s: its status %s is not written", id, f.path, set[id]))
+			now.find("gone", fmt.Sprintf("task %s is no longer in %s: its status %s is not written", id, f.path,
+				set[id]))
 		}
 		if len(edits) == 0 {
 			return nil, nil
@@ -62,7 +65,8 @@ func (f *File) Save(set map[string]Status) error {
 	return nil
 }
 
-// change replaces the bytes of the file, as it is on disk now, by those of edit; nil changes nothing, but for a file that was deleted.
+// change replaces the bytes of the file, as it is on disk now, by those of edit; nil changes nothing, but for a file
+// that was deleted.
 func (f *File) change(edit func(now *File) ([]byte, error)) error {
 	release, err := lockList(f.path, f.format == (scg{}) && f.src != "", lockWaits())
 	if err != nil {
@@ -153,9 +157,6 @@ func (f *File) replaceFile(path string, data []byte) error {
 	return f.replace(path, data)
 }
 
-// SetClock gives Save the time for formats that record one; by default it asks the machine. Times are UTC in the file.
-func (f *File) SetClock(now func() time.Time) { f.clock = now }
-
 // check rejects what must not be written; ids lose the tag's prefix.
 func (f *File) check(set map[string]Status) (map[string]Status, error) {
 	clean := make(map[string]Status, len(set))
@@ -213,7 +214,8 @@ func (f *File) inPlace(deleted bool) error {
 	}
 	real, err := filepath.EvalSymlinks(path)
 	if err == nil && real != want {
-		err = &FormatError{Path: f.path, Reason: "now leads to " + real + " by a link that did not exist when it was read"}
+		err = &FormatError{Path: f.path, Reason: "now leads to " + real +
+			" by a link that did not exist when it was read"}
 	}
 	return err
 }
@@ -227,7 +229,8 @@ func writable(path string) error {
 	return err
 }
 
-// Writable says why the file could not be saved, as far as that is known in advance: it, or its directory, is read-only.
+// Writable says why the file could not be saved, as far as that is known in advance: it, or its directory, is
+// read-only.
 func (f *File) Writable() error {
 	if err := f.inPlace(false); err != nil {
 		return err
@@ -286,8 +289,8 @@ func (f *File) edits(set map[string]Status) (edits []edit, gone []string) {
 	return edits, gone
 }
 
-// became returns the status of a container after one of its tasks changed, as Task Master does it: a container is done when the last of the tasks that
-// are written in it is. In any format a done container reopens when a task in it does.
+// became returns the status of a container after one of its tasks changed, as Task Master does it: a container is done
+// when the last of the tasks that are written in it is. In any format a done container reopens when a task in it does.
 func (f *File) became(up int, e edit, as map[int]Status) Status {
 	status, nested := f.tasks[up].Status, f.sites[e.task].up > 0
 	all, none := true, true

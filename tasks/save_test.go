@@ -53,16 +53,27 @@ func TestSaveKeepsEveryOtherByte(t *testing.T) {
 	tests := []struct{ name, before, after string }{ // 1 becomes done, 2 blocked
 		{"pretty", "{\n  \"tasks\": [\n    {\n      \"status\" : \"pending\",\n      \"id\": 1\n    },\n    {\"id\": 2, \"status\": \"in-progress\"}\n  ],\n  \"z\": 1.50e+3, \"a\": null\n}\n",
 			"{\n  \"tasks\": [\n    {\n      \"status\" : \"done\",\n      \"id\": 1\n    },\n    {\"id\": 2, \"status\": \"blocked\"}\n  ],\n  \"z\": 1.50e+3, \"a\": null\n}\n"},
-		{"no final newline, tabs, odd spaces", "{\t\"tasks\":[{\"id\":1 ,\"status\":\t\"todo\"} , {\"id\":2,\"status\":\"todo\" }]\t}", "{\t\"tasks\":[{\"id\":1 ,\"status\":\t\"done\"} , {\"id\":2,\"status\":\"blocked\" }]\t}"},
+		{"no final newline, tabs, odd spaces",
+			"{\t\"tasks\":[{\"id\":1 ,\"status\":\t\"todo\"} , {\"id\":2,\"status\":\"todo\" }]\t}",
+			"{\t\"tasks\":[{\"id\":1 ,\"status\":\t\"done\"} , {\"id\":2,\"status\":\"blocked\" }]\t}"},
 		{"CRLF and BOM", "\ufeff{\"tasks\":[\r\n{\"id\":1,\"status\":\"pending\"},\r\n{\"id\":2,\"status\":\"review\"}]}\r\n", "\ufeff{\"tasks\":[\r\n{\"id\":1,\"status\":\"done\"},\r\n{\"id\":2,\"status\":\"blocked\"}]}\r\n"},
-		{"escapes and foreign values", `{"tasks":[{"id":1,"status":"p\u0065nding","title":"\"status\": \"pending\""},{"id":2,"status":null}]}`, `{"tasks":[{"id":1,"status":"done","title":"\"status\": \"pending\""},{"id":2,"status":"blocked"}]}`},
-		{"status twice: the last counts", `{"tasks":[{"id":1,"status":"done","status":"pending"},{"id":2,"status":7}]}`, `{"tasks":[{"id":1,"status":"done","status":"done"},{"id":2,"status":"blocked"}]}`},
-		{"a status in a nested object", `{"tasks":[{"id":1,"meta":{"status":"x"},"status":"pending"},{"id":2,"status":"failed","previousStatus":"pending"}]}`, `{"tasks":[{"id":1,"meta":{"status":"x"},"status":"done"},{"id":2,"status":"blocked","previousStatus":"pending"}]}`},
-		{"missing, one line", `{"tasks": [{"id": 1, "title": "a"}, {"title": "b", "id": 2}]}`, `{"tasks": [{"id": 1, "status": "done", "title": "a"}, {"title": "b", "id": 2, "status": "blocked"}]}`},
+		{"escapes and foreign values",
+			`{"tasks":[{"id":1,"status":"p\u0065nding","title":"\"status\": \"pending\""},{"id":2,"status":null}]}`,
+			`{"tasks":[{"id":1,"status":"done","title":"\"status\": \"pending\""},{"id":2,"status":"blocked"}]}`},
+		{"status twice: the last counts",
+			`{"tasks":[{"id":1,"status":"done","status":"pending"},{"id":2,"status":7}]}`,
+			`{"tasks":[{"id":1,"status":"done","status":"done"},{"id":2,"status":"blocked"}]}`},
+		{"a status in a nested object",
+			`{"tasks":[{"id":1,"meta":{"status":"x"},"status":"pending"},{"id":2,"status":"failed","previousStatus":"pending"}]}`, `{"tasks":[{"id":1,"meta":{"status":"x"},"status":"done"},{"id":2,"status":"blocked","previousStatus":"pending"}]}`},
+		{"missing, one line", `{"tasks": [{"id": 1, "title": "a"}, {"title": "b", "id": 2}]}`,
+			`{"tasks": [{"id": 1, "status": "done", "title": "a"}, {"title": "b", "id": 2, "status": "blocked"}]}`},
 		{"missing, own lines", "{\"tasks\": [\r\n  {\r\n    \"id\" : 1,\r\n    \"title\": \"a\"\r\n  }, {\r\n    \"id\": 2\r\n  }\r\n]}", "{\"tasks\": [\r\n  {\r\n    \"id\" : 1,\r\n    \"status\" : \"done\",\r\n    \"title\": \"a\"\r\n  }, {\r\n    \"id\": 2,\r\n    \"status\": \"blocked\"\r\n  }\r\n]}"},
-		{"missing, nothing but the id", `{"tasks":[{"id":1},{"id":"2"}]}`, `{"tasks":[{"id":1,"status":"done"},{"id":"2","status":"blocked"}]}`},
-		{"already so, by another word", `{"tasks":[{"id":1,"status":"completed"},{"id":2,"status":"Blocked"}]}`, `{"tasks":[{"id":1,"status":"completed"},{"id":2,"status":"Blocked"}]}`},
-		{"the first of two", `{"tasks":[{"id":1},{"id":2,"status":"pending"},{"id":"1","status":"pending"}]}`, `{"tasks":[{"id":1,"status":"done"},{"id":2,"status":"blocked"},{"id":"1","status":"pending"}]}`},
+		{"missing, nothing but the id", `{"tasks":[{"id":1},{"id":"2"}]}`,
+			`{"tasks":[{"id":1,"status":"done"},{"id":"2","status":"blocked"}]}`},
+		{"already so, by another word", `{"tasks":[{"id":1,"status":"completed"},{"id":2,"status":"Blocked"}]}`,
+			`{"tasks":[{"id":1,"status":"completed"},{"id":2,"status":"Blocked"}]}`},
+		{"the first of two", `{"tasks":[{"id":1},{"id":2,"status":"pending"},{"id":"1","status":"pending"}]}`,
+			`{"tasks":[{"id":1,"status":"done"},{"id":2,"status":"blocked"},{"id":"1","status":"pending"}]}`},
 		{"one tag of several", `{"y":{"tasks":[{"id":"1","status":"pending"}]},"x":{"tasks":[{"id":"x:1","status":"pending"},{"id":"2"}]}}`, `{"y":{"tasks":[{"id":"1","status":"pending"}]},"x":{"tasks":[{"id":"x:1","status":"done"},{"id":"2","status":"blocked"}]}}`},
 	}
 	for _, test := range tests {
@@ -130,7 +141,8 @@ func TestSaveOverOthersChanges(t *testing.T) {
 	f := open(t, `{"tasks":[{"id":1,"status":"pending"},{"id":2,"status":"pending"}]}`)
 	write(t, f.Path(), "{ \"tasks\": [\n{\"id\":0,\"title\":\"new\"},\n{\"id\":2,\"status\":\"review\",\"title\":\"theirs\"},{\"id\":1,\"status\":\"done\"}]}\n")
 	save(t, f, map[string]Status{"1": Pending})
-	if got, want := onDisk(t, f), "{ \"tasks\": [\n{\"id\":0,\"title\":\"new\"},\n{\"id\":2,\"status\":\"review\",\"title\":\"theirs\"},{\"id\":1,\"status\":\"pending\"}]}\n"; got != want {
+	if got, want := onDisk(t, f),
+		"{ \"tasks\": [\n{\"id\":0,\"title\":\"new\"},\n{\"id\":2,\"status\":\"review\",\"title\":\"theirs\"},{\"id\":1,\"status\":\"pending\"}]}\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if task, ok := f.Task("2"); !ok || task.Status != Review || task.Title != "theirs" {
@@ -149,7 +161,8 @@ func TestSaveOverOthersChanges(t *testing.T) {
 	if err := f.Save(map[string]Status{"1": Done}); err != nil {
 		t.Fatal(err)
 	}
-	if found := f.Findings(); len(found) != 1 || found[0].Kind != "gone" || !strings.Contains(found[0].Message, "task 1 is no longer in") {
+	if found := f.Findings(); len(found) != 1 || found[0].Kind != "gone" ||
+		!strings.Contains(found[0].Message, "task 1 is no longer in") {
 		t.Errorf("findings %v", found)
 	}
 	if onDisk(t, f) != `{"tasks":[{"id":5,"status":"pending"}]}` {
@@ -260,7 +273,8 @@ func TestSaveThroughLink(t *testing.T) {
 	if info, err := os.Lstat(link); err != nil || info.Mode()&fs.ModeSymlink == 0 {
 		t.Errorf("the link is gone: %v", err)
 	}
-	if text, err := os.ReadFile(other); err != nil || string(text) != strings.Replace(flatSample, "in_progress", "done", 1) {
+	if text, err := os.ReadFile(other); err != nil || string(text) != strings.Replace(flatSample, "in_progress",
+		"done", 1) {
 		t.Errorf("got %s, %v", text, err)
 	}
 }
@@ -349,7 +363,8 @@ func TestSaveOneByOneEqualsAtOnce(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	for i := range 40 {
-		fmt.Fprintf(&b, ",\n {\"id\": %d%s}", i, []string{"", `, "status": "pending"`, `, "status": "odd", "title": "é"`, ",\n  \"title\": 1"}[i%4])
+		fmt.Fprintf(&b, ",\n {\"id\": %d%s}", i, []string{"", `, "status": "pending"`,
+			`, "status": "odd", "title": "é"`, ",\n  \"title\": 1"}[i%4])
 	}
 	text := `{"tasks": [` + b.String()[1:] + "]}\n"
 	one, all := open(t, text), open(t, text)

@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -13,24 +14,15 @@ import (
 
 const scgFirst = "# SCUD Graph"
 
-// scg is SCUD's graph text, known by its name, or by its first words if the name does not tell.
+// scg is SCUD's graph text, known by its name or by its first words.
 type scg struct{}
 
 func (scg) Match(t *text) bool {
 	head := strings.TrimLeft(strings.TrimPrefix(t.src, byteOrder), " \t\r\n")
-	begins := func(first string) bool { return strings.HasPrefix(head, first) }
-	switch strings.ToLower(filepath.Ext(t.path)) {
-	case ".scg":
-		if begins("{") || begins("[") {
-			t.wrong = &problem{0, "this is JSON, not SCUD's graph text (SCG)"}
-			return true
-		}
-	case ".json":
+	if !strings.EqualFold(filepath.Ext(t.path), ".scg") &&
+		!slices.ContainsFunc([]string{scgFirst, "# Phase:", "# Epic:", "@meta", "@nodes"},
+			func(first string) bool { return strings.HasPrefix(head, first) }) {
 		return false
-	default:
-		if !slices.ContainsFunc([]string{scgFirst, "# Phase:", "# Epic:", "@meta", "@nodes"}, begins) {
-			return false
-		}
 	}
 	t.phases, t.wrong = cutGraph(t.src)
 	return true
@@ -44,50 +36,31 @@ func (scg) Tags(t *text) (tags []string) {
 	return unique(tags)
 }
 
-// letters are those of the statuses. Two share one: a failed task is written as B, since SCUD before 1.32 does not know ! and would run the task
-// again.
-var letters = []struct {
-	letter string
-	status Status
-}{{"P", Pending}, {"I", InProgress}, {"D", Done}, {"R", Review}, {"B", Blocked}, {"F", Deferred}, {"C", Cancelled}, {"X", Expanded}, {"!", Failed}}
+// letters are those of the statuses in lettered.
+const letters = "PIDRBFCX!"
 
+var lettered = []Status{Pending, InProgress, Done, Review, Blocked, Deferred, Cancelled, Expanded, Failed}
+
+// SetStatus writes a failed task as blocked, since SCUD before 1.32 does not know ! and would run the task again.
 func (scg) SetStatus(t *Task, s Status) (Status, string) {
 	if s == Failed && t.Status != Failed {
 		s = Blocked
 	}
-	for _, l := range letters {
-		if l.status == s {
-			return s, l.letter
-		}
+	i := slices.Index(lettered, s)
+	if i < 0 {
+		return t.Status, ""
 	}
-	return t.Status, ""
+	return s, letters[i : i+1]
 }
 
-// statusOf reads a status letter.
-func statusOf(letter string) (Status, bool) {
-	for _, l := range letters {
-		if l.letter == letter {
-			return l.status, true
-		}
-	}
-	return Pending, false
-}
-
-// stamp is the time of the change in the style of the file's: SCUD in Rust writes fractions of a second and +00:00, SCUD in Go neither.
+// stamp is the time of the change, where the file has one.
 func (f *File) stamp() (string, bool) {
-	old := f.src[f.updated.start:f.updated.end]
-	if _, err := time.Parse(time.RFC3339Nano, old); err != nil {
-		return "", false
-	}
-	layout := time.RFC3339
-	if strings.Contains(old, ".") {
-		layout = "2006-01-02T15:04:05.000000-07:00"
-	}
+	_, err := time.Parse(time.RFC3339Nano, f.src[f.updated.start:f.updated.end])
 	now := time.Now
 	if f.clock != nil {
 		now = f.clock
 	}
-	return now().UTC().Format(layout), true
+	return now().UTC().Format(time.RFC3339), err == nil
 }
 
 // phase is the part of a graph text that holds one tag.
@@ -126,7 +99,8 @@ func cutGraph(src string) ([]phase, *problem) {
 			if now.tag != "" {
 				list = append(list, now)
 			} else if len(now.lines) > 0 {
-				return nil, &problem{now.lines[0].start, `a phase without a tag, or no SCUD graph text: expected "# SCUD Graph v1" and "# Phase: <tag>"`}
+				return nil, &problem{now.lines[0].start,
+					`a phase without a tag, or no SCUD graph text: expected "# SCUD Graph v1" and "# Phase: <tag>"`}
 			}
 			now, section = phase{start: number + 1}, ""
 			continue
@@ -169,7 +143,9 @@ func (scg) Read(t *text, f *File) *problem {
 		case own == nil:
 			own = p
 		default:
-			f.findings = append(f.findings, Finding{Line: p.start, Kind: "tag", Message: fmt.Sprintf("the tag %s comes a second time here: only the first one is used", prose.Short(f.tag))})
+			f.findings = append(f.findings, Finding{Line: p.start, Kind: "tag",
+				Message: fmt.Sprintf("the tag %s comes a second time here: only the first one is used",
+					prose.Short(f.tag))})
 		}
 	}
 	if own == nil {
@@ -208,11 +184,13 @@ type graphReader struct {
 
 // strange records a line that we do not understand.
 func (r *graphReader) strange(l graphLine, why string) {
-	r.findings = append(r.findings, Finding{Line: l.number, Kind: "line", Message: fmt.Sprintf("%q %s", prose.Short(strings.TrimSpace(r.src[l.start:l.end])), why)})
+	r.findings = append(r.findings, Finding{Line: l.number, Kind: "line",
+		Message: fmt.Sprintf("%q %s", prose.Short(strings.TrimSpace(r.src[l.start:l.end])), why)})
 }
 
 var (
-	// id | title | status | complexity | priority | attributes. A title may hold bars, with or without a backslash before them.
+	// id | title | status | complexity | priority | attributes. A title may hold bars, with or without a backslash
+	// before them.
 	nodeLine = lazyregexp.New(`^([^|]*)\|(.*?)\|(\s*[PIDRBFCX!]\s*)\|(\s*\d*\s*)\|([^|]*)(\|.*)?$`)
 	// The same with any words.
 	oddNode = lazyregexp.New(`^([^|]*)\|([^|]*)\|([^|]*)\|([^|]*)\|([^|]*)(\|.*)?$`)
@@ -235,15 +213,16 @@ func (r *graphReader) node(l graphLine, text string) *problem {
 	}
 	field := func(k int) string { return strings.TrimSpace(text[at[2*k]:at[2*k+1]]) }
 	i, letter := len(r.tasks), field(3)
-	t := Task{ID: ownID(r.tag, field(1)), Complexity: field(4), Priority: priorityOf(field(5)), RawStatus: letter, Line: l.number}
-	if reason := prose.IDProblem(t.ID); reason != "" {
-		return &problem{l.start, reason}
-	}
-	var marked, known bool
+	priority := map[string]string{"C": "critical", "H": "high", "L": "low"}[field(5)]
+	t := Task{ID: ownID(r.tag, field(1)), Complexity: field(4), Priority: cmp.Or(priority, prose.Priority(field(5)), "medium"), RawStatus: letter,
+		Line: l.number}
+	var marked bool
 	if t.Title, marked = strings.CutPrefix(escapes.Replace(field(2)), parentMark); marked {
 		r.family.mark(i)
 	}
-	if t.Status, known = statusOf(letter); known {
+	known := len(letter) == 1 && strings.Contains(letters, letter)
+	if t.Status = Pending; known {
+		t.Status = lettered[strings.Index(letters, letter)]
 		t.RawStatus = string(t.Status)
 	}
 	start := l.start + at[6] + strings.Index(text[at[6]:at[7]], letter)
@@ -253,51 +232,42 @@ func (r *graphReader) node(l graphLine, text string) *problem {
 	if p := r.add(t, site{span: span{start, start + len(letter)}, at: l.start}); p != nil {
 		return p
 	}
-	r.enter(i)
 	if at[12] >= 0 {
 		for attribute := range strings.SplitSeq(text[at[12]:], "|") {
-			if name, text, ok := strings.Cut(strings.TrimSpace(attribute), "="); ok && !r.tasks[i].attribute(name, text) {
+			if name, text, ok := strings.Cut(strings.TrimSpace(attribute), "="); ok &&
+				!r.tasks[i].attribute(name, text) {
 				r.note(i, "line", fmt.Sprintf("its %s is %s, which means nothing: ignored", name, prose.Short(text)))
 			}
 		}
 	}
 	if !known {
-		r.note(i, "unknown-status", fmt.Sprintf("the status letter %q is unknown: read as pending", prose.Short(letter)))
+		r.note(i, "unknown-status", fmt.Sprintf("the status letter %q is unknown: read as pending",
+			prose.Short(letter)))
 	}
 	return nil
 }
 
 var escapes = strings.NewReplacer(`\\`, `\`, `\|`, `|`, `\n`, "\n")
 
-func priorityOf(letter string) string {
-	for _, word := range []string{"critical", "high", "low"} {
-		if strings.EqualFold(letter, word) || letter == strings.ToUpper(word[:1]) {
-			return word
-		}
-	}
-	return "medium"
-}
-
-// relation reads the lines that speak of nodes: edges, parents, agents and details. What newer dialects put behind an edge is ignored.
+// relation reads the lines that speak of nodes: edges, parents, agents and details. What newer dialects put behind an
+// edge is ignored.
 func (r *graphReader) relation(l graphLine, text string) {
 	if l.section == "@details" && (text == "" || indented(text)) {
 		r.detailLine(text)
 		return
 	}
 	r.closeDetail()
-	mark, what := "", ""
+	mark := ""
 	switch l.section {
 	case "@edges":
 		text, _, _ = strings.Cut(text, "|")
-		mark, what = "->", "is not a known kind of edge: ignored"
+		mark = "->"
 	case "@parents": // SCUD itself splits at the first colon, wherever the id has one
-		if mark, what = ": ", "is not a list of subtasks: ignored"; !strings.Contains(text, mark) {
+		if mark = ": "; !strings.Contains(text, mark) {
 			mark = ":"
 		}
-	case "@agents":
-		mark, what = "|", "is not an agent line: ignored"
-	case "@details":
-		mark, what = "|", "is not a detail line: ignored"
+	case "@agents", "@details":
+		mark = "|"
 	}
 	left, right, ok := strings.Cut(text, mark)
 	left, right = strings.TrimSpace(left), strings.TrimSpace(right)
@@ -305,7 +275,7 @@ func (r *graphReader) relation(l graphLine, text string) {
 		return
 	}
 	if !ok || left == "" || right == "" && l.section == "@edges" {
-		r.strange(l, what)
+		r.strange(l, "is no line of "+l.section+": ignored")
 		return
 	}
 	i, ok := r.index[ownID(r.tag, left)]
@@ -332,8 +302,9 @@ func (r *graphReader) relation(l graphLine, text string) {
 		t.ModelTier, _, _ = strings.Cut(rest, "|")
 		t.ModelTier = strings.TrimSpace(t.ModelTier)
 	case "@details": // the text follows, indented; what is behind the second bar is its first line
-		r.field = map[string]*string{"description": &t.Description, "details": &t.Details, "test_strategy": &t.TestStrategy,
-			"testStrategy": &t.TestStrategy, "acceptance": &t.Acceptance}[first]
+		r.field = map[string]*string{"description": &t.Description, "details": &t.Details,
+			"test_strategy": &t.TestStrategy,
+			"testStrategy":  &t.TestStrategy, "acceptance": &t.Acceptance}[first]
 		if rest = strings.TrimSpace(rest); rest != "" {
 			r.detail = append(r.detail, rest)
 		}
@@ -348,8 +319,8 @@ func (r *graphReader) depend(i int, id string) {
 	r.tasks[i].DependsOn = append(r.tasks[i].DependsOn, id)
 }
 
-// detailLine adds a line to the text. It is indented by two spaces, or by a tab; further indentation belongs to the text, and so do empty lines in
-// between.
+// detailLine adds a line to the text. It is indented by two spaces, or by a tab; further indentation belongs to the
+// text, and so do empty lines in between.
 func (r *graphReader) detailLine(text string) {
 	switch {
 	case strings.TrimSpace(text) == "":

@@ -30,7 +30,7 @@ func wantSaved(t *testing.T, f *File, text string) {
 
 func saveAtNoon(t *testing.T, f *File, set map[string]Status) {
 	t.Helper()
-	f.SetClock(noon)
+	f.clock = noon
 	if err := f.Save(set); err != nil {
 		t.Fatal(err)
 	}
@@ -43,13 +43,22 @@ func TestSaveGraphChangesOneLetter(t *testing.T) {
 		set       map[string]Status
 		changes   []string // old, new, each once
 	}{
-		{"rust.scg", "river", map[string]Status{"3.2": Done}, []string{"Alarm rules | P |", "Alarm rules | D |", "2026-02-14T17:48:11.868135+00:00", "2026-05-04T12:00:00.123456+00:00"}},
-		{"rust.scg", "river", map[string]Status{"2": Failed, "river:4": InProgress}, []string{"router | I |", "router | B |", "Export | P |", "Export | I |", "2026-02-14T17:48:11.868135+00:00", "2026-05-04T12:00:00.123456+00:00"}},
-		{"several.scg", "north", map[string]Status{"2": Blocked}, []string{"Second | P |", "Second | B |", "2026-03-01T08:00:00Z", "2026-05-04T12:00:00Z"}},
-		{"several.scg", "south", map[string]Status{"2": Pending}, []string{"Other second | Q |", "Other second | P |"}},
-		{"several.scg", "west", map[string]Status{"1": Cancelled}, []string{"Third place | B |", "Third place | C |", "2026-03-02T09:30:00Z", "2026-05-04T12:00:00Z"}},
-		{"epic.scg", "auth", map[string]Status{"auth:1.1": Done, "1.2": Review}, []string{"Form | R |", "Form | D |", "Token | F |", "Token | R |"}},
-		{"odd.scg", "odd", map[string]Status{"c": Deferred, "d": Done}, []string{"Two |  |", "Two | F |", "Three | done |", "Three | D |"}},
+		{"rust.scg", "river", map[string]Status{"3.2": Done},
+			[]string{"Alarm rules | P |", "Alarm rules | D |", "2026-02-14T17:48:11.868135+00:00",
+				"2026-05-04T12:00:00Z"}},
+		{"rust.scg", "river", map[string]Status{"2": Failed, "river:4": InProgress},
+			[]string{"router | I |", "router | B |", "Export | P |", "Export | I |",
+				"2026-02-14T17:48:11.868135+00:00", "2026-05-04T12:00:00Z"}},
+		{"several.scg", "north", map[string]Status{"2": Blocked},
+			[]string{"Second | P |", "Second | B |", "2026-03-01T08:00:00Z", "2026-05-04T12:00:00Z"}},
+		{"several.scg", "south", map[string]Status{"2": Pending},
+			[]string{"Other second | Q |", "Other second | P |"}},
+		{"several.scg", "west", map[string]Status{"1": Cancelled},
+			[]string{"Third place | B |", "Third place | C |", "2026-03-02T09:30:00Z", "2026-05-04T12:00:00Z"}},
+		{"epic.scg", "auth", map[string]Status{"auth:1.1": Done, "1.2": Review},
+			[]string{"Form | R |", "Form | D |", "Token | F |", "Token | R |"}},
+		{"odd.scg", "odd", map[string]Status{"c": Deferred, "d": Done},
+			[]string{"Two |  |", "Two | F |", "Three | done |", "Three | D |"}},
 		{"rust.scg", "river", map[string]Status{"1": Done, "3": Expanded}, nil},
 	} {
 		f := fixture(t, test.file, test.tag)
@@ -211,7 +220,8 @@ func TestMirrorFollows(t *testing.T) {
 	}
 	saveAtNoon(t, f, map[string]Status{"1": Failed})
 	saveAtNoon(t, f, map[string]Status{"2": InProgress})
-	if got, want := onDisk(t, f), strings.NewReplacer("a | P", "a | B", "b | P", "b | I").Replace(smallGraph); got != want {
+	if got, want := onDisk(t, f), strings.NewReplacer("a | P", "a | B", "b | P",
+		"b | I").Replace(smallGraph); got != want {
 		t.Errorf("graph %q", got)
 	}
 	m, ok := f.Mirror()
@@ -287,7 +297,8 @@ func TestMirrorThatCannotBeWritten(t *testing.T) {
 	if err := f.Save(map[string]Status{"1": Done}); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(found(f), "tasks.json no longer matches tasks.scg") || !strings.Contains(onDisk(t, f), "a | D") {
+	if !strings.Contains(found(f), "tasks.json no longer matches tasks.scg") ||
+		!strings.Contains(onDisk(t, f), "a | D") {
 		t.Errorf("findings %s", found(f))
 	}
 }

@@ -75,9 +75,11 @@ func TestGraph(t *testing.T) {
 6 pending < 6 99
 7 expanded
 `)
-	want(t, "findings", found(f), "19 family task 4.1: its id looks like that of a subtask of 4, but nothing else says so: it is a task of its own\n")
+	want(t, "findings", found(f),
+		"19 family task 4.1: its id looks like that of a subtask of 4, but nothing else says so: it is a task of its own\n")
 	one, _ := f.Task("1")
-	wantOne := Task{ID: "1", Title: "Gauge readings", Status: Done, RawStatus: "done", Priority: "high", Complexity: "3", AgentType: "builder", Line: 13,
+	wantOne := Task{ID: "1", Title: "Gauge readings", Status: Done, RawStatus: "done", Priority: "high",
+		Complexity: "3", AgentType: "builder", Line: 13,
 		Description: "First line of text.\n\n# A heading, not a comment\n---\n@not a section\n  indented further\n\nlast line", TestStrategy: "go test ./gauge/..."}
 	if !reflect.DeepEqual(*one, wantOne) {
 		t.Errorf("got  %+v\nwant %+v", *one, wantOne)
@@ -87,7 +89,8 @@ func TestGraph(t *testing.T) {
 	if two.Title != "HTTP server | router" || three.Title != "Flood \\ levels\nand alarms" {
 		t.Errorf("titles %q and %q", two.Title, three.Title)
 	}
-	if four, _ := f.Task("4"); four.Description != "Only one line." || four.Priority != "low" || four.Complexity != "8" {
+	if four, _ := f.Task("4"); four.Description != "Only one line." || four.Priority != "low" ||
+		four.Complexity != "8" {
 		t.Errorf("got %+v", four)
 	}
 }
@@ -107,14 +110,17 @@ func TestGraphOfSeveralTags(t *testing.T) {
 				t.Errorf("got %+v", second)
 			}
 		case "south":
-			want(t, "findings", found(f), "34 unknown-status task 2: the status letter \"Q\" is unknown: read as pending\n")
+			want(t, "findings", found(f),
+				"34 unknown-status task 2: the status letter \"Q\" is unknown: read as pending\n")
 		}
 	}
 	var missing *NotFoundError
-	if _, err := OpenPath(filepath.Join("testdata", "several.scg"), "x"); !errors.As(err, &missing) || !slices.Equal(missing.Known, []string{"north", "south", "west"}) {
+	if _, err := OpenPath(filepath.Join("testdata", "several.scg"), "x"); !errors.As(err, &missing) ||
+		!slices.Equal(missing.Known, []string{"north", "south", "west"}) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := OpenPath(filepath.Join("testdata", "several.scg"), ""); err == nil || !strings.Contains(err.Error(), "name one of: north, south, west") {
+	if _, err := OpenPath(filepath.Join("testdata", "several.scg"), ""); err == nil ||
+		!strings.Contains(err.Error(), "name one of: north, south, west") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -140,15 +146,18 @@ d pending < c -> b
 b done
 e pending
 `)
-	if f.Tasks()[0].Details != "On the same line\nand below." || f.Tasks()[0].Priority != "high" || f.Tasks()[1].ModelTier != "smart" {
+	if f.Tasks()[0].Details != "On the same line\nand below." || f.Tasks()[0].Priority != "high" ||
+		f.Tasks()[1].ModelTier != "smart" {
 		t.Errorf("got %+v", f.Tasks()[:2])
 	}
 	for _, part := range []string{
 		`"[Collapsed - 12 tasks not shown]" has fewer than five fields`, `"e | | D | x" has fewer than five fields`,
 		`task c: the status letter "" is unknown`, `task d: the status letter "done" is unknown: read as pending`,
-		`"zz | description |" names a task that is not in the list`, `"nobody: a" names a task`, `"nothing here" is not a list of subtasks`,
-		`"b ~~ c" is not a known kind of edge`, `"c ->" is not a known kind of edge`, `"ghost -> a" names a task`, `found "not an id!"`,
-		`"c" is not an agent line`, `"ghost | tester" names a task`, `task b: the id is already used in line 30`,
+		`"zz | description |" names a task that is not in the list`, `"nobody: a" names a task`,
+		`"nothing here" is no line of @parents`,
+		`"b ~~ c" is no line of @edges`, `"c ->" is no line of @edges`, `"ghost -> a" names a task`,
+		`found "not an id!"`,
+		`"c" is no line of @agents`, `"ghost | tester" names a task`, `task b: the id is already used in line 30`,
 	} {
 		if !strings.Contains(found(f), part) {
 			t.Errorf("no finding %s in\n%s", part, found(f))
@@ -162,7 +171,8 @@ e pending
 func TestGraphBareBars(t *testing.T) {
 	t.Parallel()
 	f := graphOf(t, "# Phase: x\n@nodes\n2 | a | b | c | I | 3 | M | role=x\n")
-	if got := f.Tasks()[0]; got.Title != "a | b | c" || got.Complexity != "3" || got.Priority != "medium" || found(f) != "" {
+	if got := f.Tasks()[0]; got.Title != "a | b | c" || got.Complexity != "3" || got.Priority != "medium" ||
+		found(f) != "" {
 		t.Errorf("got %+v, %s", got, found(f))
 	}
 	saveAtNoon(t, f, map[string]Status{"2": Done})
@@ -225,13 +235,13 @@ func TestGraphRefused(t *testing.T) {
 	t.Parallel()
 	head := "# SCUD Graph v1\n# Phase: x\n"
 	tests := []struct{ name, text, want string }{
-		{"JSON", `{"x":{"tasks":[]}}`, "tasks.scg:1: this is JSON"},
+		{"JSON", `{"x":{"tasks":[]}}`, "tasks.scg:1: a phase without a tag"},
 		{"prose", "Here are the tasks:\n1. a\n", "tasks.scg:1: a phase without a tag, or no SCUD graph text"},
 		{"phase without a name", head + "---\n@nodes\n1 | a | P | 1 | H\n", "tasks.scg:4: a phase without a tag"},
 		{"conflict", head + "@nodes\n<<<<<<< ours\n1 | a | P | 1 | H\n", "tasks.scg:4: merge conflict markers"},
 		{"UTF-16", "\xff\xfe#\x00", "UTF-16"},
-		{"Latin-1", head + "@nodes\n1 | caf\xe9 | P | 1 | H\n", "tasks.scg:4: the file is not UTF-8"},
-		{"zero bytes", head + "\x00", "tasks.scg:3: the file is not text"},
+		{"Latin-1", head + "@nodes\n1 | caf\xe9 | P | 1 | H\n", "the file is not UTF-8 text: invalid byte in line 4"},
+		{"zero bytes", head + "\x00", "the file is not text: NUL byte in line 3"},
 		{"LFS pointer", "version https://git-lfs.github.com/spec/v1\n", "Git LFS pointer"},
 		{"path as id", head + "@nodes\n../x | a | P | 1 | H\n", "tasks.scg:4: the id \"../x\""},
 		{"no id", head + "@nodes\n | a | P | 1 | H\n", `tasks.scg:4: the id ""`},
@@ -265,15 +275,20 @@ func TestGraphSmallForms(t *testing.T) {
 		{"no newline at the end", "# SCUD Graph v1\n# Phase: x\n@nodes\n1|a|D|1|H", "1 done\n"},
 		{"a BOM", "\ufeff# SCUD Graph v1\n# Phase: x\n@nodes\n1 | a | D | 1 | H\n", "1 done\n"},
 		{"without the first line", "# Phase:x\n@nodes\n1 | a | D | 1 | H\n", "1 done\n"},
-		{"the name in @meta alone", "# SCUD Graph v1\n@meta {\n  id_format uuid\n  name x\n}\n@nodes\n1 | a | D | 1 | H\n", "1 done\n"},
+		{"the name in @meta alone",
+			"# SCUD Graph v1\n@meta {\n  id_format uuid\n  name x\n}\n@nodes\n1 | a | D | 1 | H\n", "1 done\n"},
 		{"brace on a line of its own", "@meta\n{\n  name \"x\"\n}\n@nodes\n1 | a | D | 1 | H\n", "1 done\n"},
 		{"@meta without an end", "# Phase: x\n@meta {\n name x\n@nodes\n1 | a | D | 1 | H\n", "1 done\n"},
 		{"indented sections", "# Phase: x\n  @nodes\n  1 | a | D | 1 | H\n  @edges\n  1 -> 2\n", "1 done < 2\n"},
-		{"the tag twice", "# Phase: x\n@nodes\n1 | a | D | 1 | H\n---\n# Phase: x\n@nodes\n1 | b | P | 1 | H\n", "1 done\n"},
-		{"dotted ids of an expanded task", "# Phase: x\n@nodes\n1 | a | X | 1 | H\n1.1 | b | P | 1 | H\n", "1 expanded\n1.1/1 pending\n"},
-		{"many edges", "# Phase: x\n@nodes\n1 | a | X | 1 | H\n@edges\n" + strings.Repeat("1 -> 2\n1 -> 3\n", 40), "1 expanded < 2 3\n"},
+		{"the tag twice", "# Phase: x\n@nodes\n1 | a | D | 1 | H\n---\n# Phase: x\n@nodes\n1 | b | P | 1 | H\n",
+			"1 done\n"},
+		{"dotted ids of an expanded task", "# Phase: x\n@nodes\n1 | a | X | 1 | H\n1.1 | b | P | 1 | H\n",
+			"1 expanded\n1.1/1 pending\n"},
+		{"many edges", "# Phase: x\n@nodes\n1 | a | X | 1 | H\n@edges\n" + strings.Repeat("1 -> 2\n1 -> 3\n", 40),
+			"1 expanded < 2 3\n"},
 		{"bars in a title", "# Phase: x\n@nodes\n1 | a | b | D | 3 | H\n2 | a | b | c | I | 3 | M | role=x\n3 | a | b | 3 | H\n4 | a | D | 3 | H | D | 3 | H\n", "1 done\n2 in-progress\n3 pending\n4 done\n"},
-		{"section names begin others", "# Phase: x\n@nodes\n1 | a | D | 1 | H\n@nodes-of-old\n2 | b | D | 1 | H\n", "1 done\n"},
+		{"section names begin others", "# Phase: x\n@nodes\n1 | a | D | 1 | H\n@nodes-of-old\n2 | b | D | 1 | H\n",
+			"1 done\n"},
 	}
 	for _, test := range tests {
 		f, err := Open(project(t, map[string]string{"tasks.scg": test.text}), "x")

@@ -33,21 +33,33 @@ func TestSources(t *testing.T) {
 		file  string // "" for an error
 		want  []string
 	}{
-		{"the own file wins", map[string]string{ownAt: own, graphAt: graph, manyAt: many, tmAt: tm, legacyAt: tm}, "x", ownAt,
-			[]string{"tasks.scg too; .scud/tasks/x.json is read", "tasks/tasks.json too", ".taskmaster/tasks/tasks.json too", "the tag is in tasks/tasks.json too"}},
-		{"then the graph", map[string]string{graphAt: graph, manyAt: many, tmAt: tm}, "x", graphAt, []string{".scud/tasks/tasks.json too", ".taskmaster/tasks/tasks.json too"}},
-		{"then SCUD's JSON", map[string]string{manyAt: many, tmAt: tm}, "x", manyAt, []string{".taskmaster/tasks/tasks.json too"}},
+		{"the own file wins", map[string]string{ownAt: own, graphAt: graph, manyAt: many, tmAt: tm, legacyAt: tm}, "x",
+			ownAt,
+			[]string{"tasks.scg too; .scud/tasks/x.json is read", "tasks/tasks.json too",
+				".taskmaster/tasks/tasks.json too", "the tag is in tasks/tasks.json too"}},
+		{"then the graph", map[string]string{graphAt: graph, manyAt: many, tmAt: tm}, "x", graphAt,
+			[]string{".scud/tasks/tasks.json too", ".taskmaster/tasks/tasks.json too"}},
+		{"then SCUD's JSON", map[string]string{manyAt: many, tmAt: tm}, "x", manyAt,
+			[]string{".taskmaster/tasks/tasks.json too"}},
 		{"then Task Master", map[string]string{tmAt: tm, legacyAt: tm}, "x", tmAt, []string{"tasks/tasks.json too"}},
 		{"then its old place", map[string]string{legacyAt: legacy, tmAt: tm}, "master", legacyAt, nil},
-		{"the first tag for master", map[string]string{tmAt: tm, manyAt: many}, "master", tmAt, []string{"there is no tag master: the first one is read: x"}},
+		{"the first tag for master", map[string]string{tmAt: tm, manyAt: many}, "master", tmAt,
+			[]string{"there is no tag master: the first one is read: x"}},
 		{"SCUD has no such rule", map[string]string{manyAt: many}, "master", "", []string{"known tags: x"}},
-		{"an empty graph holds nothing", map[string]string{graphAt: "", manyAt: many}, "x", manyAt, []string{"tasks.scg is beside it"}},
-		{"a broken graph is not passed over", map[string]string{graphAt: "<<<<<<< ours\n", manyAt: many}, "x", "", []string{"tasks.scg:1: merge conflict"}},
-		{"nor a broken own file", map[string]string{ownAt: "{", graphAt: graph}, "x", "", []string{"x.json:1: not valid JSON"}},
+		{"an empty graph holds nothing", map[string]string{graphAt: "", manyAt: many}, "x", manyAt,
+			[]string{"tasks.scg is beside it"}},
+		{"a broken graph is not passed over", map[string]string{graphAt: "<<<<<<< ours\n", manyAt: many}, "x", "",
+			[]string{"tasks.scg:1: merge conflict"}},
+		{"nor a broken own file", map[string]string{ownAt: "{", graphAt: graph}, "x", "",
+			[]string{"x.json:1: not valid JSON"}},
 		{"nor a list to import", map[string]string{ownAt: list, graphAt: graph}, "x", "", []string{"bare array"}},
-		{"another program's file is", map[string]string{manyAt: `{"tasks":{}}`, tmAt: tm}, "x", tmAt, []string{"not read", `"tasks" is an object here`}},
-		{"and named where there is nothing else", map[string]string{tmAt: `{"tasks":{}}`}, "x", "", []string{`"tasks" is an object here`}},
-		{"unknown, with what is known", map[string]string{graphAt: graph, tmAt: `{"b":{"tasks":[]},"a/b":{"tasks":[]}}`, legacyAt: legacy, ".scud/tasks/own.json": own, ".scud/tasks/list.json": list}, "z", "", []string{"known tags: a/b, b, master, own, x"}},
+		{"another program's file is", map[string]string{manyAt: `{"tasks":{}}`, tmAt: tm}, "x", tmAt,
+			[]string{"not read", `"tasks" is an object here`}},
+		{"and named where there is nothing else", map[string]string{tmAt: `{"tasks":{}}`}, "x", "",
+			[]string{`"tasks" is an object here`}},
+		{"unknown, with what is known", map[string]string{graphAt: graph,
+			tmAt: `{"b":{"tasks":[]},"a/b":{"tasks":[]}}`, legacyAt: legacy, ".scud/tasks/own.json": own,
+			".scud/tasks/list.json": list}, "z", "", []string{"known tags: a/b, b, master, own, x"}},
 	}
 	for _, test := range tests {
 		root := t.TempDir()
@@ -89,14 +101,16 @@ func TestOpenPathOfEveryFormat(t *testing.T) {
 		"archive/2026_x.scg": smallGraph,
 		"list.json":          `{"tasks":[{"id":1}]}`,
 	})
-	for name, tag := range map[string]string{"notes.txt": "x", "old/tasks.json": "master", "archive/2026_x.scg": "x", "list.json": "list"} {
+	for name, tag := range map[string]string{"notes.txt": "x", "old/tasks.json": "master", "archive/2026_x.scg": "x",
+		"list.json": "list"} {
 		f, err := OpenPath(filepath.Join(root, name), "")
 		if err != nil || f.Tag() != tag {
 			t.Errorf("%s: %v %v", name, f, err)
 		}
 	}
 	var missing *NotFoundError
-	if _, err := OpenPath(filepath.Join(root, "notes.txt"), "y"); !errors.As(err, &missing) || !slices.Equal(missing.Known, []string{"x"}) {
+	if _, err := OpenPath(filepath.Join(root, "notes.txt"), "y"); !errors.As(err, &missing) ||
+		!slices.Equal(missing.Known, []string{"x"}) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -115,19 +129,27 @@ func TestActive(t *testing.T) {
 		files     map[string]string
 		tag, from string
 	}{
-		{"active-tag first", map[string]string{tagAt: "river\n", flowAt: `{"active_group":"old"}`, stateAt: `{"currentTag":"tm"}`}, "river", tagAt},
+		{"active-tag first", map[string]string{tagAt: "river\n", flowAt: `{"active_group":"old"}`,
+			stateAt: `{"currentTag":"tm"}`}, "river", tagAt},
 		{"without a newline", map[string]string{tagAt: "river"}, "river", tagAt},
-		{"an empty active-tag", map[string]string{tagAt: " \n", flowAt: `{"version":"1.0","active_group":"old","active_epic":"older"}`}, "old", flowAt},
-		{"a path is no tag", map[string]string{tagAt: "../x", stateAt: `{"currentTag":"tm","branchTagMapping":{}}`}, "tm", stateAt},
+		{"an empty active-tag", map[string]string{tagAt: " \n",
+			flowAt: `{"version":"1.0","active_group":"old","active_epic":"older"}`}, "old", flowAt},
+		{"a path is no tag", map[string]string{tagAt: "../x", stateAt: `{"currentTag":"tm","branchTagMapping":{}}`},
+			"tm", stateAt},
 		{"active_epic", map[string]string{flowAt: `{"active_group":null,"active_epic":"older"}`}, "older", flowAt},
-		{"no active group", map[string]string{flowAt: `{"active_group":null}`, stateAt: `{"currentTag":"tm"}`}, "tm", stateAt},
+		{"no active group", map[string]string{flowAt: `{"active_group":null}`, stateAt: `{"currentTag":"tm"}`}, "tm",
+			stateAt},
 		{"broken state", map[string]string{flowAt: `{"active_group":`, stateAt: `[]`, tmAt: two}, "", ""},
 		{"the only one", map[string]string{".scud/tasks/tasks.scg": smallGraph}, "x", ".scud/tasks/tasks.scg"},
-		{"the only one, in an old file", map[string]string{"tasks/tasks.json": `{"tasks":[]}`}, "master", "tasks/tasks.json"},
+		{"the only one, in an old file", map[string]string{"tasks/tasks.json": `{"tasks":[]}`}, "master",
+			"tasks/tasks.json"},
 		{"of several", map[string]string{tmAt: two}, "", ""},
-		{"Task Master's own default", map[string]string{tmAt: `{"one":{"tasks":[]},"master":{"tasks":[]}}`}, "master", tmAt},
-		{"not in SCUD's file", map[string]string{".scud/tasks/tasks.json": `{"one":{"tasks":[]},"master":{"tasks":[]}}`}, "", ""},
-		{"not beside SCUD's files", map[string]string{tmAt: `{"one":{"tasks":[]},"master":{"tasks":[]}}`, ".scud/tasks/x.json": `{"tasks":[]}`}, "", ""},
+		{"Task Master's own default", map[string]string{tmAt: `{"one":{"tasks":[]},"master":{"tasks":[]}}`}, "master",
+			tmAt},
+		{"not in SCUD's file", map[string]string{
+			".scud/tasks/tasks.json": `{"one":{"tasks":[]},"master":{"tasks":[]}}`}, "", ""},
+		{"not beside SCUD's files", map[string]string{tmAt: `{"one":{"tasks":[]},"master":{"tasks":[]}}`,
+			".scud/tasks/x.json": `{"tasks":[]}`}, "", ""},
 		{"nothing", nil, "", ""},
 	}
 	for _, test := range tests {
@@ -164,13 +186,19 @@ func TestBrokenSources(t *testing.T) {
 		tag   string
 		want  string
 	}{
-		"unknown tag, broken beside": {map[string]string{".scud/tasks/tasks.scg": graph, ".taskmaster/tasks/tasks.json": "{"}, "z", "known tags: x; not read: .taskmaster/tasks/tasks.json:1: not valid JSON"},
-		"unknown tag, look-alike":    {map[string]string{".scud/tasks/tasks.scg": graph, "tasks/tasks.json": `{"tasks":{}}`}, "z", `; not read: tasks/tasks.json:1: "tasks" is an object here`},
-		"known tag, broken behind":   {map[string]string{".scud/tasks/tasks.scg": graph, ".scud/tasks/tasks.json": `{"x":{"ta`}, "x", ".scud/tasks/tasks.json:1: not valid JSON"},
-		"known tag, broken before":   {map[string]string{".scud/tasks/tasks.json": `{`, ".taskmaster/tasks/tasks.json": `{"x":{"tasks":[]}}`}, "x", "not read"},
-		"a foreign file is none":     {map[string]string{".scud/tasks/tasks.scg": graph, "prd.json": `{"a":1}`}, "x", ""},
-		"an empty graph":             {map[string]string{".scud/tasks/tasks.scg": ""}, "x", `no tag "x": .scud/tasks/tasks.scg has no tags`},
-		"nothing":                    {nil, "x", "there are no task files in"},
+		"unknown tag, broken beside": {map[string]string{".scud/tasks/tasks.scg": graph,
+			".taskmaster/tasks/tasks.json": "{"}, "z",
+			"known tags: x; not read: .taskmaster/tasks/tasks.json:1: not valid JSON"},
+		"unknown tag, look-alike": {map[string]string{".scud/tasks/tasks.scg": graph,
+			"tasks/tasks.json": `{"tasks":{}}`}, "z", `; not read: tasks/tasks.json:1: "tasks" is an object here`},
+		"known tag, broken behind": {map[string]string{".scud/tasks/tasks.scg": graph,
+			".scud/tasks/tasks.json": `{"x":{"ta`}, "x", ".scud/tasks/tasks.json:1: not valid JSON"},
+		"known tag, broken before": {map[string]string{".scud/tasks/tasks.json": `{`,
+			".taskmaster/tasks/tasks.json": `{"x":{"tasks":[]}}`}, "x", "not read"},
+		"a foreign file is none": {map[string]string{".scud/tasks/tasks.scg": graph, "prd.json": `{"a":1}`}, "x", ""},
+		"an empty graph": {map[string]string{".scud/tasks/tasks.scg": ""}, "x",
+			`no tag "x": .scud/tasks/tasks.scg has no tags`},
+		"nothing": {nil, "x", "there are no task files in"},
 	} {
 		root := t.TempDir()
 		place(t, root, c.files)
@@ -209,7 +237,8 @@ func TestSlashTags(t *testing.T) {
 	if got := Known(root); !slices.Equal(got, []string{"feature/auth", "fix/ui"}) {
 		t.Errorf("got %q", got)
 	}
-	for tag, path := range map[string]string{"feature/auth": ".scud/tasks/tasks.scg", "fix/ui": ".taskmaster/tasks/tasks.json"} {
+	for tag, path := range map[string]string{"feature/auth": ".scud/tasks/tasks.scg",
+		"fix/ui": ".taskmaster/tasks/tasks.json"} {
 		if f, err := Open(root, tag); err != nil || below(root, f.Path()) != path || found(f) != "" {
 			t.Errorf("%s: got %v, %v", tag, f, err)
 		}

@@ -1,5 +1,5 @@
-// Package tasks owns task files: their formats, ids, statuses and the legal changes of these, and saving a status without touching any other byte. It
-// knows no graph, no git and no process.
+// Package tasks owns task files: their formats, ids, statuses and the legal changes of these, and saving a status
+// without touching any other byte. It knows no graph, no git and no process.
 package tasks
 
 import (
@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -26,8 +27,9 @@ type Task struct {
 	Verify       string // a command that checks it, besides the project's
 	Story        string // the user story it belongs to, as spec-kit marks it: US1
 
-	Status    Status // a known status, or RawStatus where the word is unknown
-	RawStatus string // the word in the file, or the word that an SCG letter stands for; "" where it is missing (then Status is Pending)
+	Status Status // a known status, or RawStatus where the word is unknown
+	// the word in the file, or the word that an SCG letter stands for; "" where it is missing (then Status is Pending)
+	RawStatus string
 
 	Priority   string // "medium" where the file says nothing
 	Complexity string // literal text of the number or word; "" where missing
@@ -40,7 +42,8 @@ type Task struct {
 
 	Prove string // "red-without" or "off"; "" where the file says nothing
 
-	// DependsOn holds ids in file order, each once. The prefix of the own tag is removed; ids of other tags stay "tag:id".
+	// DependsOn holds ids in file order, each once. The prefix of the own tag is removed; ids of other tags stay
+	// "tag:id".
 	DependsOn []string
 	Parent    string   // id of the container that holds this task, or ""; always a task of the list
 	Children  []string // ids of the tasks in this container; always tasks of the list
@@ -52,6 +55,36 @@ type Task struct {
 // Container reports whether the task holds others. A container never runs.
 func (t *Task) Container() bool { return len(t.Children) > 0 }
 
+// attribute reads what a list says about how to run the task; false: it makes no sense, and is ignored.
+func (t *Task) attribute(name, text string) bool {
+	var names []string
+	for name := range strings.SplitSeq(text, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			names = append(names, name)
+		}
+	}
+	switch name {
+	case "scope":
+		t.Scope = names
+	case "allow":
+		t.Allow = names
+	case "needs":
+		t.Needs = names
+	case "candidates":
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return false
+		}
+		t.Candidates = n
+	case "prove":
+		if text != "red-without" && text != "off" {
+			return false
+		}
+		t.Prove = text
+	}
+	return true
+}
+
 // Finding is something that a reader met and went on from, but that a person should hear of.
 type Finding struct {
 	Line int    // 0: not about one place
@@ -61,8 +94,8 @@ type Finding struct {
 	Message string
 }
 
-// Status is what a task file says about a task. The nine constants are all that SCUD knows; a file may hold other words,
-// which are kept as they are and are never written.
+// Status is what a task file says about a task. The nine constants are all that SCUD knows; a file may hold other
+// words, which are kept as they are and are never written.
 //
 //	            ┌─────────── reopened ───────────┐
 //	            v                                │
@@ -120,9 +153,10 @@ func (s Status) Known() bool {
 // UnknownStatus is the sentence about a task whose status is no known word.
 func UnknownStatus(id string, s Status) string {
 	if s == "awaiting-tune" {
-		return fmt.Sprintf("task %s has the status awaiting-tune, which an earlier loop left: it does not run; set it to pending to run it again", id)
+		return fmt.Sprintf("task %s has the status awaiting-tune, which an earlier run left: it does not run; set it to pending to run it again", id)
 	}
-	return fmt.Sprintf("task %s has the unknown status %.40q: it does not run and does not count as done", id, string(s))
+	return fmt.Sprintf("task %s has the unknown status %.40q: it does not run and does not count as done", id,
+		string(s))
 }
 
 // CanChange says why a person may not change a status from one word to another; nil means that the change is legal.
@@ -132,7 +166,8 @@ func CanChange(from, to Status) error {
 	switch {
 	case !to.Known():
 		return fmt.Errorf("unknown status %q: use one of %s", string(to), statusWords)
-	case from == to, to == Pending, to == Done, to == Cancelled, to == Deferred && from != Done, to == Review && from == Done,
+	case from == to, to == Pending, to == Done, to == Cancelled, to == Deferred && from != Done, to == Review &&
+		from == Done,
 		slices.Contains(active, from) && slices.Contains(active, to):
 		return nil
 	case to == Expanded:
@@ -145,7 +180,8 @@ const maxTagLength = 100
 
 // CompareIDs orders ids as people count: 2 before 10, 1.9 before 1.10, numbers before words. It is a total order.
 func CompareIDs(a, b string) int {
-	return cmp.Or(slices.CompareFunc(strings.Split(a, "."), strings.Split(b, "."), comparePart), strings.Compare(a, b)) // 1 and 01
+	// 1 and 01
+	return cmp.Or(slices.CompareFunc(strings.Split(a, "."), strings.Split(b, "."), comparePart), strings.Compare(a, b))
 }
 
 func comparePart(a, b string) int {
@@ -172,10 +208,11 @@ func (e *TagError) Error() string {
 // Next is what to do about it, "" where the message says that.
 func (e *TagError) Next() string { return "" }
 
-// ValidTag returns a *TagError if tag cannot name a task list. A tag becomes part of commit messages, and of file names unless it has a
-// / in it as in feature/auth: SCUD's and Task Master's files of several tags may have such.
+// ValidTag returns a *TagError if tag cannot name a task list. A tag becomes part of commit messages, and of file
+// names unless it has a / in it as in feature/auth: SCUD's and Task Master's files of several tags may have such.
 func ValidTag(tag string) error {
-	bad := len(tag) > maxTagLength || !utf8.ValidString(tag) || strings.ContainsAny(tag, `\:`) || strings.TrimSpace(tag) != tag || strings.HasPrefix(tag, "-") ||
+	bad := len(tag) > maxTagLength || !utf8.ValidString(tag) || strings.ContainsAny(tag, `\:`) ||
+		strings.TrimSpace(tag) != tag || strings.HasPrefix(tag, "-") ||
 		strings.ContainsFunc(tag, func(r rune) bool { return !unicode.IsPrint(r) })
 	for part := range strings.SplitSeq(tag, "/") {
 		bad = bad || part == "" || part[0] == '.'

@@ -30,13 +30,15 @@ HAM-1 blocked
 20.1/20 pending
 `)
 	want(t, "findings", found(f), "")
-	wantOne := Task{ID: "1", Title: "Set up the mill", Description: "Stones and wheel.", Details: "Order:\n```sh\nmake wheel\n```\n", TestStrategy: "Turn it.",
+	wantOne := Task{ID: "1", Title: "Set up the mill", Description: "Stones and wheel.",
+		Details: "Order:\n```sh\nmake wheel\n```\n", TestStrategy: "Turn it.",
 		Status: Done, RawStatus: "completed", Priority: "critical", Complexity: "very-complex", Numeric: true, Line: 4}
 	if got := f.Tasks()[0]; !reflect.DeepEqual(got, wantOne) {
 		t.Errorf("got  %+v\nwant %+v", got, wantOne)
 	}
 	two, _ := f.Task("master:2")
-	if two.Priority != "medium" || two.Complexity != "7.5" || two.Numeric || strings.Join(two.Children, " ") != "2.1 2.2 2.3" {
+	if two.Priority != "medium" || two.Complexity != "7.5" || two.Numeric ||
+		strings.Join(two.Children, " ") != "2.1 2.2 2.3" {
 		t.Errorf("got %+v", two)
 	}
 	if sub, _ := f.Task("2.1"); sub.Numeric || sub.Title != "Fill" || sub.Line != 25 {
@@ -83,15 +85,24 @@ func TestTaskMasterShapes(t *testing.T) {
 	tests := []struct{ name, text, tag, want string }{
 		{"metadata missing", `{"tasks":[{"id":1}]}`, "master", "master: 1 pending\n"},
 		{"no tasks", `{"master":{"tasks":[],"metadata":{}}}`, "master", "master: "},
-		{"master is absent", `{"metadata":{"x":1},"feature":` + one + `,"other":` + one + `}`, "master", "feature: 1 pending\n"},
-		{"an old list beside the tags", `{"tasks":[{"id":7}],"metadata":{},"master":` + one + `}`, "master", "master: 1 pending\n"},
+		{"master is absent", `{"metadata":{"x":1},"feature":` + one + `,"other":` + one + `}`, "master",
+			"feature: 1 pending\n"},
+		{"an old list beside the tags", `{"tasks":[{"id":7}],"metadata":{},"master":` + one + `}`, "master",
+			"master: 1 pending\n"},
 		{"a tag called tasks", `{"tasks":` + one + `}`, "tasks", "tasks: 1 pending\n"},
 		{"subtasks are null", `{"tasks":[{"id":1,"subtasks":null}]}`, "master", "master: 1 pending\n"},
-		{"the parent's id in letters", `{"tasks":[{"id":"a-b","subtasks":[{"id":"a-b.1"},{"id":"x","dependencies":["a-b.1","a-b"]}]}]}`, "master", "master: a-b pending\na-b.1/a-b pending\na-b.x/a-b pending < a-b.1 a-b\n"},
-		{"a subtask without id", `{"tasks":[{"id":1,"subtasks":[{"title":"x","status":"done"},{"title":"y","status":"todo","dependencies":[1]}]}]}`, "master", "master: 1 pending\n1.1/1 done\n1.2/1 pending < 1.1\n"},
-		{"ids and objects mixed", `{"tasks":[{"id":1,"subtasks":[{"id":5},"2"]},{"id":2}]}`, "master", "master: 1 pending\n1.5/1 pending\n2/1 pending\n"},
-		{"1.1 and 1.10 are two, 10 of 1 is 1.10 too", `{"tasks":[{"id":1,"subtasks":[{"id":1.1},{"id":1.10},{"id":10}]}]}`, "master", "master: 1 pending\n1.1/1 pending\n1.10/1 pending\n1.10 pending\n"},
-		{"the same number twice", `{"tasks":[{"id":1,"subtasks":[{"id":1,"status":"done"},{"id":1}]}]}`, "master", "master: 1 pending\n1.1/1 done\n1.1 pending\n"},
+		{"the parent's id in letters",
+			`{"tasks":[{"id":"a-b","subtasks":[{"id":"a-b.1"},{"id":"x","dependencies":["a-b.1","a-b"]}]}]}`, "master",
+			"master: a-b pending\na-b.1/a-b pending\na-b.x/a-b pending < a-b.1 a-b\n"},
+		{"a subtask without id",
+			`{"tasks":[{"id":1,"subtasks":[{"title":"x","status":"done"},{"title":"y","status":"todo","dependencies":[1]}]}]}`, "master", "master: 1 pending\n1.1/1 done\n1.2/1 pending < 1.1\n"},
+		{"ids and objects mixed", `{"tasks":[{"id":1,"subtasks":[{"id":5},"2"]},{"id":2}]}`, "master",
+			"master: 1 pending\n1.5/1 pending\n2/1 pending\n"},
+		{"1.1 and 1.10 are two, 10 of 1 is 1.10 too",
+			`{"tasks":[{"id":1,"subtasks":[{"id":1.1},{"id":1.10},{"id":10}]}]}`, "master",
+			"master: 1 pending\n1.1/1 pending\n1.10/1 pending\n1.10 pending\n"},
+		{"the same number twice", `{"tasks":[{"id":1,"subtasks":[{"id":1,"status":"done"},{"id":1}]}]}`, "master",
+			"master: 1 pending\n1.1/1 done\n1.1 pending\n"},
 	}
 	for _, test := range tests {
 		root := t.TempDir()
@@ -153,7 +164,8 @@ func TestSaveTaskMaster(t *testing.T) {
 	save(t, f, map[string]Status{"2.3.1": Pending})
 	change(`"Sacks", "status": "done"`, `"Sacks", "status": "pending"`)
 	change(`"Empty", "status": "done"`, `"Empty", "status": "in-progress"`)
-	change("\"title\": \"Grind\",\n        \"status\": \"done\"", "\"title\": \"Grind\",\n        \"status\": \"in-progress\"")
+	change("\"title\": \"Grind\",\n        \"status\": \"done\"",
+		"\"title\": \"Grind\",\n        \"status\": \"in-progress\"")
 	want(t, "taken up again", onDisk(t, f), text)
 }
 
@@ -161,10 +173,12 @@ func TestSaveTaskMasterInserts(t *testing.T) {
 	t.Parallel()
 	f := open(t, "{\"tasks\":[{\n  \"id\":1,\n  \"subtasks\":[{\n    \"id\":1\n  }, {\"id\":2, \"status\":\"odd\"}]}]}")
 	save(t, f, map[string]Status{"1.1": Done, "1.2": Done})
-	want(t, "inserted", onDisk(t, f), "{\"tasks\":[{\n  \"id\":1,\n  \"status\":\"done\",\n  \"subtasks\":[{\n    \"id\":1,\n    \"status\":\"done\"\n  }, {\"id\":2, \"status\":\"done\"}]}]}")
+	want(t, "inserted", onDisk(t, f),
+		"{\"tasks\":[{\n  \"id\":1,\n  \"status\":\"done\",\n  \"subtasks\":[{\n    \"id\":1,\n    \"status\":\"done\"\n  }, {\"id\":2, \"status\":\"done\"}]}]}")
 	f = open(t, `{"tasks":[{"subtasks":[{"id":1},{"id":2,"subtasks":[]}],"id":1}]}`)
 	save(t, f, map[string]Status{"1.2": Done, "1.1": Done})
-	want(t, "in front", onDisk(t, f), `{"tasks":[{"subtasks":[{"id":1,"status":"done"},{"id":2,"status":"done","subtasks":[]}],"id":1,"status":"done"}]}`)
+	want(t, "in front", onDisk(t, f),
+		`{"tasks":[{"subtasks":[{"id":1,"status":"done"},{"id":2,"status":"done","subtasks":[]}],"id":1,"status":"done"}]}`)
 }
 
 func TestSaveContainersOfIDsStay(t *testing.T) {
@@ -173,7 +187,8 @@ func TestSaveContainersOfIDsStay(t *testing.T) {
 	if err := f.Save(map[string]Status{"2": Done, "4": InProgress}); err != nil {
 		t.Fatal(err)
 	}
-	want(t, "saved", onDisk(t, f), `{"tasks":[{"id":1,"status":"expanded","subtasks":["2"]},{"id":2,"status":"done"},{"id":3,"status":"expanded","subtasks":["4"]},{"id":4,"status":"in-progress"}]}`)
+	want(t, "saved", onDisk(t, f),
+		`{"tasks":[{"id":1,"status":"expanded","subtasks":["2"]},{"id":2,"status":"done"},{"id":3,"status":"expanded","subtasks":["4"]},{"id":4,"status":"in-progress"}]}`)
 }
 
 func TestNamespaced(t *testing.T) {
@@ -186,7 +201,8 @@ func TestNamespaced(t *testing.T) {
 	}
 	text := onDisk(t, f)
 	save(t, f, map[string]Status{"phase1:1.2": Done})
-	want(t, "saved", onDisk(t, f), strings.Replace(text, `"Create folders", "status": "pending"`, `"Create folders", "status": "done"`, 1))
+	want(t, "saved", onDisk(t, f), strings.Replace(text, `"Create folders", "status": "pending"`,
+		`"Create folders", "status": "done"`, 1))
 
 	f = fixture(t, "namespaced.json", "phase3")
 	want(t, "tasks", show(f), "4 pending < phase2:20 phase1:4 5\n5 done < phase1:5\n5.1/5 pending\n")
@@ -198,7 +214,8 @@ func TestOutcome(t *testing.T) {
 	f := open(t, `{"tasks":[{"id":1,"status":"expanded","subtasks":[{"id":1,"status":"done"},{"id":2,"status":"pending","subtasks":[{"id":1,"status":"completed"}]}]},
 		{"id":2,"status":"expanded","subtasks":[{"id":1,"status":"blocked"}]},{"id":3,"status":"in-progress","subtasks":[{"id":1}]},
 		{"id":4,"status":"done","subtasks":[{"id":1}]},{"id":5,"status":"cancelled","subtasks":[{"id":1,"status":"done"}]},{"id":6,"status":"expanded"}]}`)
-	for id, want := range map[string]Status{"1": Done, "1.2": Done, "2": Pending, "2.1": Blocked, "3": InProgress, "4": Done, "4.1": Done, "5": Cancelled, "6": Expanded} {
+	for id, want := range map[string]Status{"1": Done, "1.2": Done, "2": Pending, "2.1": Blocked, "3": InProgress,
+		"4": Done, "4.1": Done, "5": Cancelled, "6": Expanded} {
 		if got, ok := f.Outcome(id); !ok || got != want {
 			t.Errorf("task %s: got %s, want %s", id, got, want)
 		}
@@ -222,5 +239,6 @@ func TestSaveTaskMasterKnowsNoFailed(t *testing.T) {
 	}
 	text := onDisk(t, f)
 	save(t, f, map[string]Status{"2": Failed})
-	want(t, "saved", onDisk(t, f), strings.Replace(text, `"Fill", "status": "pending"`, `"Fill", "status": "blocked"`, 1))
+	want(t, "saved", onDisk(t, f), strings.Replace(text, `"Fill", "status": "pending"`, `"Fill", "status": "blocked"`,
+		1))
 }

@@ -1,12 +1,13 @@
-# One case for loops of every kind: project KIND makes a repository with two small tasks in it, start KIND VERIFY flags... runs
-# the loop. An iteration of a prompt stands for a task.
+# One case for loops of every kind: project KIND makes a repository with two small tasks in it and edits that nobody is to touch,
+# start KIND VERIFY flags... runs the loop. An iteration of a prompt stands for a task.
 project() {
 	cd "$WORK"; rm -rf repo agent.calls; mkdir repo; cd repo; git init -q
 	case $1 in
 	tag) mkdir -p .scud/tasks; echo '{"tag":"x","tasks":[{"id":1,"title":"One","status":"pending"},{"id":2,"title":"Two","status":"pending"}]}' >.scud/tasks/x.json;;
 	build) printf -- '- [ ] One\n- [ ] Two\n' >IMPLEMENTATION_PLAN.md;;
 	esac
-	git add -A; git commit -q --allow-empty -m start
+	echo mine >mine.txt; git add -A; git commit -qm start
+	echo more >>mine.txt; echo mine >untracked.txt
 }
 start() {
 	kind=$1 verify=$2; shift 2
@@ -16,14 +17,19 @@ start() {
 	build) descartes build 3 --command fakeagent --verify "$verify" "$@";;
 	esac
 }
+# kept looks whether those edits are there, and at what came of the loop.
+kept() {
+	test "$(cat mine.txt untracked.txt | tr '\n' ,)" = mine,more,mine,
+	test "$(git symbolic-ref HEAD)" = refs/heads/main
+	test "$(git status --porcelain | tr '\n' ,)" = ' M mine.txt,?? untracked.txt,'
+	test "$(cat one.txt),$(cat two.txt)" = one,two
+	test -z "$(git log --format=%s | sort | uniq -d)"
+	git fsck --strict --no-dangling
+}
 # finish KIND resumes the loop, unless it is done, and looks at what came of it.
 finish() {
 	if ! git show HEAD:two.txt >/dev/null 2>&1; then
 		descartes loop resume >../out 2>&1
 	fi
-	test "$(git show HEAD:one.txt),$(git show HEAD:two.txt)" = one,two
-	git status --porcelain
-	test -z "$(git status --porcelain)"
-	test -z "$(git log --format=%s | sort | uniq -d)"
-	git fsck --strict --no-dangling
+	kept
 }

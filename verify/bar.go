@@ -17,8 +17,8 @@ type Bar struct {
 	Fewer  bool         `json:"fewer,omitempty"`  // fewer tests than before, or none, are allowed
 }
 
-// Measure judges a result by a bar. A pass becomes a failure if no tests ran, fewer than before, or more fail; a failure becomes a pass if all that
-// fails had failed before. A check that was ended or cancelled stays as it is.
+// Measure judges a result by a bar. A pass becomes a failure if no tests ran, fewer than before, or more fail; a
+// failure becomes a pass if all that fails had failed before. A check that was ended or cancelled stays as it is.
 func (r *Result) Measure(b *Bar) {
 	if r.Cancelled || r.TimedOut || r.Overran != "" || r.Signal != 0 {
 		return
@@ -38,7 +38,8 @@ func (r *Result) Measure(b *Bar) {
 	case r.Change != nil && len(r.Tests.Failed) > 0 && len(r.Change.Broken) == 0 && (r.Change.Fewer == 0 || b.Fewer):
 		r.Passed, r.Known, r.Why = true, len(r.Tests.Failed), ""
 	case r.Change != nil && len(r.Change.Broken) > 0:
-		r.Why = fmt.Sprintf("%s that did not fail before: %s", count(len(r.Change.Broken), "test fails", "tests fail"), few(r.Change.Broken))
+		r.Why = fmt.Sprintf("%s that did not fail before: %s", count(len(r.Change.Broken), "test fails", "tests fail"),
+			few(r.Change.Broken))
 	}
 }
 
@@ -50,7 +51,8 @@ func (r *Result) lacks(b *Bar) string {
 	}
 	switch {
 	case r.Change != nil && len(r.Change.Broken) > 0:
-		return fmt.Sprintf("%s that did not fail before, though it ends with exit status 0: %s", count(len(r.Change.Broken), "test fails", "tests fail"), few(r.Change.Broken))
+		return fmt.Sprintf("%s that did not fail before, though it ends with exit status 0: %s",
+			count(len(r.Change.Broken), "test fails", "tests fail"), few(r.Change.Broken))
 	case b.Fewer:
 		return ""
 	case r.Unread != "":
@@ -64,7 +66,8 @@ func (r *Result) lacks(b *Bar) string {
 	case r.Change != nil && r.Change.Fewer > 0:
 		gone := r.Change.Gone
 		if gone == nil {
-			return fmt.Sprintf("%s gone: %d ran, %d before", count(r.Change.Fewer, "test is", "tests are"), r.Tests.Ran(), before)
+			return fmt.Sprintf("%s gone: %d ran, %d before", count(r.Change.Fewer, "test is", "tests are"),
+				r.Tests.Ran(), before)
 		}
 		return fmt.Sprintf("%s gone: %s", count(len(gone), "test is", "tests are"), few(gone))
 	}
@@ -73,7 +76,8 @@ func (r *Result) lacks(b *Bar) string {
 
 // What runners print that found no tests, and what those print that ran some.
 var (
-	noneRan = lazyregexp.New(`(?m)^(?:=* ?no tests ran\b|no packages to test|go: warning: .* matched no packages|Ran 0 tests in |NO TESTS RAN|No tests? found|No test files found|\?\s+\S+\s+\[no test files\])`)
+	noneRan = lazyregexp.New(
+		`(?m)^(?:=* ?no tests ran\b|no packages to test|go: warning: .* matched no packages|Ran 0 tests in |NO TESTS RAN|No tests? found|No test files found|\?\s+\S+\s+\[no test files\])`)
 	someRan = lazyregexp.New(`(?m)^(?:ok\s|--- |PASS\b|FAIL\b|Ran [1-9])`)
 )
 

@@ -26,33 +26,53 @@ func TestMeasure(t *testing.T) {
 		want  string // why it fails; "" where it passes
 		known int
 	}{
-		"nothing is known":                 {Result{Passed: true}, Bar{}, "", 0},
-		"as before":                        {Result{Passed: true, Tests: set(2, 0)}, Bar{Before: set(2, 0)}, "", 0},
-		"none ran":                         {Result{Passed: true, Tests: set(0, 0)}, Bar{}, "no tests ran", 0},
-		"none may run":                     {Result{Passed: true, Tests: set(0, 0)}, Bar{Fewer: true, Before: set(2, 0)}, "", 0},
-		"only skipped":                     {Result{Passed: true, Tests: &results.Set{Skipped: []string{"a", "b"}}}, Bar{Before: set(2, 0)}, "no tests ran", 0},
-		"no results any more":              {Result{Passed: true}, Bar{Before: set(2, 0)}, "no tests ran: it ran 2 before, and now prints no results", 0},
-		"no files":                         {Result{Passed: true, Unread: "no file of a.xml was written"}, Bar{}, "no tests ran: no file of a.xml was written", 0},
-		"one is gone":                      {Result{Passed: true, Tests: set(2, 0)}, Bar{Before: set(3, 0)}, "1 test is gone: c", 0},
-		"five are gone":                    {Result{Passed: true, Tests: set(1, 0)}, Bar{Before: set(6, 0)}, "5 tests are gone: b, c, d and 2 more", 0},
-		"gone without names":               {Result{Passed: true, Tests: &results.Set{More: 3}}, Bar{Before: &results.Set{More: 5}}, "2 tests are gone: 3 ran, 5 before", 0},
-		"exit status 0 and a failure":      {Result{Passed: true, Tests: broken}, Bar{Before: &results.Set{Passed: []string{"a", "b"}, Failed: []string{"p"}}}, "1 test fails that did not fail before, though it ends with exit status 0: b", 0},
+		"nothing is known": {Result{Passed: true}, Bar{}, "", 0},
+		"as before":        {Result{Passed: true, Tests: set(2, 0)}, Bar{Before: set(2, 0)}, "", 0},
+		"none ran":         {Result{Passed: true, Tests: set(0, 0)}, Bar{}, "no tests ran", 0},
+		"none may run": {Result{Passed: true, Tests: set(0, 0)},
+			Bar{Fewer: true, Before: set(2, 0)}, "", 0},
+		"only skipped": {Result{Passed: true, Tests: &results.Set{Skipped: []string{"a", "b"}}},
+			Bar{Before: set(2, 0)}, "no tests ran", 0},
+		"no results any more": {Result{Passed: true}, Bar{Before: set(2, 0)},
+			"no tests ran: it ran 2 before, and now prints no results", 0},
+		"no files": {Result{Passed: true, Unread: "no file of a.xml was written"}, Bar{},
+			"no tests ran: no file of a.xml was written", 0},
+		"one is gone": {Result{Passed: true, Tests: set(2, 0)}, Bar{Before: set(3, 0)},
+			"1 test is gone: c", 0},
+		"five are gone": {Result{Passed: true, Tests: set(1, 0)}, Bar{Before: set(6, 0)},
+			"5 tests are gone: b, c, d and 2 more", 0},
+		"gone without names": {Result{Passed: true, Tests: &results.Set{More: 3}},
+			Bar{Before: &results.Set{More: 5}}, "2 tests are gone: 3 ran, 5 before", 0},
+		"exit status 0 and a failure": {Result{Passed: true, Tests: broken},
+			Bar{Before: &results.Set{Passed: []string{"a", "b"}, Failed: []string{"p"}}},
+			"1 test fails that did not fail before, though it ends with exit status 0: b", 0},
 		"exit status 0 and an old failure": {Result{Passed: true, Tests: set(2, 1)}, Bar{Before: set(2, 1)}, "", 0},
-		"fails":                            {Result{Why: "w", Tests: set(2, 1)}, Bar{Before: set(2, 1), Failed: true}, "w", 0},
-		"known failures":                   {Result{Why: "w", Tests: set(2, 2)}, Bar{Before: set(2, 2), Failed: true, Known: true}, "", 2},
-		"fewer known failures":             {Result{Why: "w", Tests: set(3, 1)}, Bar{Before: set(2, 2), Failed: true, Known: true}, "", 1},
-		"a new failure":                    {Result{Why: "w", Tests: broken}, Bar{Before: &results.Set{Passed: []string{"a", "b"}, Failed: []string{"p"}}, Failed: true, Known: true}, "1 test fails that did not fail before: b", 0},
-		"known failures and fewer tests":   {Result{Why: "w", Tests: set(1, 1)}, Bar{Before: set(2, 1), Failed: true, Known: true}, "w", 0},
-		"fails without a failing test":     {Result{Why: "w", Tests: set(2, 0)}, Bar{Before: set(2, 1), Failed: true, Known: true}, "w", 0},
-		"known, and it passed before":      {Result{Why: "w", Tests: set(2, 1)}, Bar{Before: set(2, 1), Known: true}, "w", 0},
-		"known, without results":           {Result{Why: "w"}, Bar{Failed: true, Known: true}, "", 0},
-		"known, results vanish":            {Result{Why: "w"}, Bar{Before: set(1, 1), Failed: true, Known: true}, "w", 0},
-		"timed out":                        {Result{TimedOut: true, Overran: "o", Tests: set(2, 2)}, Bar{Before: set(2, 2), Failed: true, Known: true}, "", 0},
+		"fails": {Result{Why: "w", Tests: set(2, 1)}, Bar{Before: set(2, 1), Failed: true},
+			"w", 0},
+		"known failures": {Result{Why: "w", Tests: set(2, 2)},
+			Bar{Before: set(2, 2), Failed: true, Known: true}, "", 2},
+		"fewer known failures": {Result{Why: "w", Tests: set(3, 1)},
+			Bar{Before: set(2, 2), Failed: true, Known: true}, "", 1},
+		"a new failure": {Result{Why: "w", Tests: broken},
+			Bar{Before: &results.Set{Passed: []string{"a", "b"}, Failed: []string{"p"}}, Failed: true, Known: true},
+			"1 test fails that did not fail before: b", 0},
+		"known failures and fewer tests": {Result{Why: "w", Tests: set(1, 1)},
+			Bar{Before: set(2, 1), Failed: true, Known: true}, "w", 0},
+		"fails without a failing test": {Result{Why: "w", Tests: set(2, 0)},
+			Bar{Before: set(2, 1), Failed: true, Known: true}, "w", 0},
+		"known, and it passed before": {Result{Why: "w", Tests: set(2, 1)}, Bar{Before: set(2, 1), Known: true}, "w",
+			0},
+		"known, without results": {Result{Why: "w"}, Bar{Failed: true, Known: true}, "", 0},
+		"known, results vanish":  {Result{Why: "w"}, Bar{Before: set(1, 1), Failed: true, Known: true}, "w", 0},
+		"timed out": {Result{TimedOut: true, Overran: "o", Tests: set(2, 2)},
+			Bar{Before: set(2, 2), Failed: true, Known: true}, "", 0},
 	} {
 		res := c.res
 		res.Measure(&c.bar)
-		if passed := c.want == "" && !c.res.TimedOut; res.Passed != passed || res.Why != c.want || res.Known != c.known {
-			t.Errorf("%s: got %v %q known %d, want %v %q known %d", name, res.Passed, res.Why, res.Known, passed, c.want, c.known)
+		if passed := c.want == "" && !c.res.TimedOut; res.Passed != passed || res.Why != c.want ||
+			res.Known != c.known {
+			t.Errorf("%s: got %v %q known %d, want %v %q known %d", name, res.Passed, res.Why, res.Known, passed,
+				c.want, c.known)
 		}
 	}
 }

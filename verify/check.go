@@ -102,7 +102,8 @@ func CheckAll(list []Check) error {
 // checkPattern rejects a file pattern that leads out of the project.
 func checkPattern(p string) error {
 	clean := path.Clean(p)
-	if p == "" || path.IsAbs(p) || clean == ".." || strings.HasPrefix(clean, "../") || strings.ContainsAny(p, "\\\x00") {
+	if p == "" || path.IsAbs(p) || clean == ".." || strings.HasPrefix(clean, "../") ||
+		strings.ContainsAny(p, "\\\x00") {
 		return fmt.Errorf("%q is not a path below the project", p)
 	}
 	if _, err := path.Match(p, ""); err != nil {

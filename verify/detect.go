@@ -41,7 +41,8 @@ func Detect(dir string) (command, why string, ok bool) {
 		break // make reads no other
 	}
 	if has(dir, "go.mod") {
-		return "go build -o /dev/null ./... && go test ./...", "go.mod", true // without -o, go build writes a lone main package into the folder
+		// without -o, go build writes a lone main package into the folder
+		return "go build -o /dev/null ./... && go test ./...", "go.mod", true
 	}
 	if hasTestScript(filepath.Join(dir, "package.json")) {
 		return "npm test", "package.json: scripts.test", true
@@ -63,7 +64,8 @@ var rule = lazyregexp.New(`(?m)^ *([^\s#:=$][^#:=$\n]*)::?(?:[^:=\n]|$)`)
 // targets returns the wanted names for which a makefile has a rule.
 func targets(makefile string, wanted ...string) (found []string) {
 	ruled := map[string]bool{}
-	for _, m := range rule.FindAllStringSubmatch(strings.NewReplacer("\r\n", "\n", "\\\n", " ").Replace(makefile), -1) {
+	for _, m := range rule.FindAllStringSubmatch(strings.NewReplacer("\r\n", "\n", "\\\n", " ").Replace(makefile),
+		-1) {
 		for _, name := range strings.Fields(m[1]) {
 			ruled[name] = true
 		}

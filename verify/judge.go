@@ -32,7 +32,7 @@ type Facts struct {
 }
 
 // NoSignal is the reason of an attempt that did nothing and said nothing.
-const NoSignal = "no changes and no completion signal"
+const NoSignal = "the agent changed nothing and did not say it was done"
 
 // Asks and Said begin the reason of a task whose agent waits for an answer, or did nothing and said why.
 const (
@@ -40,9 +40,9 @@ const (
 	Said = "it said: "
 )
 
-// Judge reaches a verdict. How the agent ended comes first; then only the verify command's exit status counts, with one exception: an agent that
-// changed nothing and claimed nothing has not done the task, whatever the command says. If it asked something instead, it is blocked until somebody
-// answers; a question beside changes does not block it.
+// Judge reaches a verdict. How the agent ended comes first; then only the verify command's exit status counts, with
+// one exception: an agent that changed nothing and claimed nothing has not done the task, whatever the command says.
+// If it asked something instead, it is blocked until somebody answers; a question beside changes does not block it.
 func Judge(f Facts) (Verdict, string) {
 	switch f.AgentEnd {
 	case "cancelled":
@@ -75,7 +75,7 @@ func Judge(f Facts) (Verdict, string) {
 	case f.None && f.Complete:
 		return Verified, "completion claimed; nothing verifies it"
 	case f.None:
-		return Failed, "no completion signal, and nothing else to go by"
+		return Failed, "the agent did not say it was done, and nothing else tells"
 	case v == nil:
 		return Failed, "verify did not run"
 	default:
@@ -88,7 +88,7 @@ func crash(reason string) string {
 	switch {
 	case strings.HasPrefix(reason, "exit status "):
 		return "the agent ended with " + reason
-	case strings.HasPrefix(reason, "killed by "):
+	case strings.HasPrefix(reason, "ended by "):
 		return "the agent was " + reason
 	}
 	return cmp.Or(reason, "the agent crashed")

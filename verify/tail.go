@@ -11,7 +11,8 @@ const (
 	tailLines = 200
 )
 
-// tail reads the end of a log between two offsets: whole lines of valid UTF-8, at most 8 KiB and 200 lines, or the end of a single longer line.
+// tail reads the end of a log between two offsets: whole lines of valid UTF-8, at most 8 KiB and 200 lines, or the end
+// of a single longer line.
 func tail(f io.ReaderAt, from, size int64) (string, error) {
 	begin := max(from, size-tailBytes-1) // one more, to see whether a line begins there
 	buf := make([]byte, size-begin)
@@ -40,7 +41,8 @@ func lastLines(b []byte) []byte {
 	return b[at+1:]
 }
 
-// clean makes text fit for people and for JSON. It never exceeds the limit: a replacement takes the room of what it replaces.
+// clean makes text fit for people and for JSON. It never exceeds the limit: a replacement takes the room of what it
+// replaces.
 func clean(b []byte) string {
 	s := strings.ToValidUTF8(string(b), "\uFFFD")
 	s = strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\x00", "")

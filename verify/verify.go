@@ -107,7 +107,8 @@ func NewRunner(p Process) *Runner { return &Runner{process: p} }
 
 // Redactor overwrites secrets in files and texts.
 type Redactor interface {
-	Log(path string, from, most int64) (left int64, err error) // in place, from an offset on, also leaving out what is more than most; idempotent
+	// in place, from an offset on, also leaving out what is more than most; idempotent
+	Log(path string, from, most int64) (left int64, err error)
 	Text(s string) string
 }
 
@@ -117,7 +118,8 @@ type nothing struct{}
 func (nothing) Log(string, int64, int64) (int64, error) { return 0, nil }
 func (nothing) Text(s string) string                    { return s }
 
-// Run runs the command once. A failed command is a result; an error means that there is none: no shell, no such directory, no place for the log.
+// Run runs the command once. A failed command is a result; an error means that there is none: no shell, no such
+// directory, no place for the log.
 func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 	if q.Redact == nil {
 		q.Redact = nothing{}
@@ -191,7 +193,8 @@ func watch(q *Request) (*results.Files, error) {
 	return results.Watch(cmp.Or(q.Files, q.Dir), q.Results)
 }
 
-// read takes digest, tail and, where they are wanted, results of tests from the output in a log. A command that removed or replaced its log printed nothing.
+// read takes digest, tail and, where they are wanted, results of tests from the output in a log. A command that
+// removed or replaced its log printed nothing.
 func (r *Result) read(log string, from int64, tests bool) error {
 	if log == "" {
 		return nil
@@ -226,7 +229,8 @@ func (r *Result) read(log string, from int64, tests bool) error {
 	return err
 }
 
-// header appends the line that separates the command's output from what is before it, and returns where the output begins.
+// header appends the line that separates the command's output from what is before it, and returns where the output
+// begins.
 func header(log, command string) (start int64, err error) {
 	if log == "" {
 		return 0, nil

@@ -46,8 +46,10 @@ func TestRun(t *testing.T) {
 		{"fails", "echo no; exit 3", Result{Code: 3, Tail: "no\n", Why: "no"}},
 		{"and", "true && false && echo never", Result{Code: 1}},
 		{"signal", "echo x; kill -KILL $$", Result{Signal: int(syscall.SIGKILL), Tail: "x\n"}},
-		{"slow", "echo begins; sleep 600", Result{TimedOut: true, Overran: "timed out: not finished after 2s", Signal: int(syscall.SIGTERM), Tail: "begins\n"}},
-		{"silent", "echo begins; sleep 600", Result{TimedOut: true, Overran: "timed out: it printed nothing for 2s", Signal: int(syscall.SIGTERM), Tail: "begins\n"}},
+		{"slow", "echo begins; sleep 600", Result{TimedOut: true, Overran: "timed out: not finished after 2s",
+			Signal: int(syscall.SIGTERM), Tail: "begins\n"}},
+		{"silent", "echo begins; sleep 600", Result{TimedOut: true, Overran: "timed out: it printed nothing for 2s",
+			Signal: int(syscall.SIGTERM), Tail: "begins\n"}},
 		{"removes its log", "rm removes-its-log.log; exit 2", Result{Code: 2}},
 		{"leaves a server", "sleep 600 & echo ok", Result{Passed: true, Tail: "ok\n"}},
 		{"two lines", "echo a\necho b", Result{Passed: true, Tail: "a\nb\n"}},
@@ -94,7 +96,8 @@ func TestRunAppends(t *testing.T) {
 	if err != nil || string(text) != want {
 		t.Errorf("got %q %v, want %q", text, err, want)
 	}
-	if res, err := r.Run(t.Context(), Request{Label: "x", Command: "echo x", Dir: dir}); err != nil || !res.Passed || res.Tail != "" {
+	if res, err := r.Run(t.Context(), Request{Label: "x", Command: "echo x", Dir: dir}); err != nil || !res.Passed ||
+		res.Tail != "" {
 		t.Errorf("without a log: %+v %v", res, err)
 	}
 }
@@ -139,14 +142,20 @@ func TestTail(t *testing.T) {
 		{"offset", "agent\n$ x\nout\n", 10, func(s string) bool { return s == "out\n" }},
 		{"cut short", "ab\n", 10, func(s string) bool { return s == "ab\n" }},
 		{"lines", strings.Repeat("x\n", 500), 0, func(s string) bool { return s == strings.Repeat("x\n", 200) }},
-		{"lines, none at the end", strings.Repeat("x\n", 500) + "y", 0, func(s string) bool { return s == strings.Repeat("x\n", 199)+"y" }},
+		{"lines, none at the end", strings.Repeat("x\n", 500) + "y", 0,
+			func(s string) bool { return s == strings.Repeat("x\n", 199)+"y" }},
 		{"bytes", numbered, 0, func(s string) bool {
 			return len(s) <= tailBytes && len(s) > tailBytes-100 && strings.HasPrefix(s, "a line")
 		}},
-		{"one line", strings.Repeat("é", 20000), 0, func(s string) bool { return len(s) <= tailBytes && len(s) > tailBytes-4 }},
-		{"one line and its end", strings.Repeat("é", 20000) + "\n", 0, func(s string) bool { return len(s) > tailBytes-4 }},
+		{"one line", strings.Repeat("é", 20000), 0, func(s string) bool {
+			return len(s) <= tailBytes && len(s) > tailBytes-4
+		}},
+		{"one line and its end", strings.Repeat("é", 20000) + "\n", 0,
+			func(s string) bool { return len(s) > tailBytes-4 }},
 		{"invalid", "a\xff\x00b\r\n", 0, func(s string) bool { return s == "a\uFFFDb\n" }},
-		{"all invalid", strings.Repeat("\xffa", 20000), 0, func(s string) bool { return len(s) <= tailBytes && len(s) > tailBytes/2 }},
+		{"all invalid", strings.Repeat("\xffa", 20000), 0, func(s string) bool {
+			return len(s) <= tailBytes && len(s) > tailBytes/2
+		}},
 	} {
 		if err := os.WriteFile(path, []byte(tt.text), 0o600); err != nil {
 			t.Fatal(err)

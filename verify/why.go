@@ -19,8 +19,8 @@ type pattern struct {
 
 func line(find, form string) pattern { return pattern{lazyregexp.New(`(?m)` + find), form} }
 
-// patterns are tried in this order: compile errors before failed tests, and a tool's own words before those of the program that ran it. They are
-// compiled on the first failure.
+// patterns are tried in this order: compile errors before failed tests, and a tool's own words before those of the
+// program that ran it. They are compiled on the first failure.
 var patterns = sync.OnceValue(func() []pattern {
 	return []pattern{
 		// go build, go vet
@@ -39,7 +39,8 @@ var patterns = sync.OnceValue(func() []pattern {
 		// cargo
 		line(`^(error(?:\[E\d+\])?: .+)\n\s*--> (\S+)$`, "$2: $1"),
 		// cargo test
-		line(`^thread '.+' (?:\(\d+\) )?panicked at (\S+:\d+:\d+):\n(.+)\n\s+(left: .+)\n\s+(right: .+)$`, "$1: $2, $3, $4"),
+		line(`^thread '.+' (?:\(\d+\) )?panicked at (\S+:\d+:\d+):\n(.+)\n\s+(left: .+)\n\s+(right: .+)$`,
+			"$1: $2, $3, $4"),
 		line(`^thread '.+' (?:\(\d+\) )?panicked at (\S+:\d+:\d+):\n(.+)$`, "$1: $2"),
 		// cargo test before 1.73
 		line(`^thread '.+' panicked at '(.+)', (\S+:\d+:\d+)$`, "$2: $1"),
@@ -80,13 +81,14 @@ var patterns = sync.OnceValue(func() []pattern {
 })
 
 // wrapped are last lines in which a program only says that another one failed.
-var wrapped = lazyregexp.New(`^(?:make(?:\[\d+\])?: |npm (?:ERR!|error)|error Command failed|(?:FAIL|ok|\?)(?:\s|$)|exit status \d+$|\W+$|\s*ELIFECYCLE|For more information about this error|error: could not compile|error: test failed)`)
+var wrapped = lazyregexp.New(
+	`^(?:make(?:\[\d+\])?: |npm (?:ERR!|error)|error Command failed|(?:FAIL|ok|\?)(?:\s|$)|exit status \d+$|\W+$|\s*ELIFECYCLE|For more information about this error|error: could not compile|error: test failed)`)
 
 // colours are a terminal's control sequences.
 var colours = lazyregexp.New("\x1b\\[[0-?]*[ -/]*[@-~]")
 
-// Why returns the output line that says why a command failed: the first failure in a known tool's format, else the last line that says anything, else
-// "".
+// Why returns the output line that says why a command failed: the first failure in a known tool's format, else the
+// last line that says anything, else "".
 func Why(output string) string {
 	output = strings.ReplaceAll(colours.ReplaceAllString(output, ""), "\r\n", "\n")
 	for _, p := range patterns() {

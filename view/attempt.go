@@ -54,7 +54,8 @@ func newAttempt(root, loop string, a *journal.Attempt) *Attempt {
 	if a.Iteration > 0 {
 		path = home.IterationLog(loop, a.Iteration, a.Number)
 	}
-	out := &Attempt{Attempt: a, Loop: loop, N: a.Number, First: a.Round, Nth: a.Candidate(), Outcome: a.Outcome(), Reason: a.Reason, At: a.Ended,
+	out := &Attempt{Attempt: a, Loop: loop, N: a.Number, First: a.Round, Nth: a.Candidate(), Outcome: a.Outcome(),
+		Reason: a.Reason, At: a.Ended,
 		Log: store.Relative(root, path)}
 	out.Stand = verdictStand(out.Outcome)
 	if d := cmp.Or(a.Result, a.Agent); d != nil {
@@ -68,7 +69,7 @@ func newAttempt(root, loop string, a *journal.Attempt) *Attempt {
 }
 
 // Done reports whether its work was taken, by the checks or by a person.
-func (a *Attempt) Done() bool { return a.Stand == Done && a.Iteration == 0 }
+func (a *Attempt) Done() bool { return a.Stand == Done && a.Iteration == 0 && !a.Unfit }
 
 // Counts reports whether it used up one of its task's attempts.
 func (a *Attempt) Counts() bool { return journal.Verdict(a.Outcome).Counts() }
@@ -80,6 +81,8 @@ func (a *Attempt) Word() string {
 		return a.Doing()
 	case a.Task == "" && a.Iteration > 0:
 		return a.Decided()
+	case a.Unfit:
+		return "passed, and was not merged"
 	}
 	return VerdictWord(journal.Verdict(a.Outcome))
 }
@@ -88,7 +91,7 @@ func (a *Attempt) Word() string {
 func (a *Attempt) Doing() string {
 	switch {
 	case a.Waits != "":
-		return "no worker yet"
+		return a.Attempt.Place()
 	case a.Phase == journal.PhaseAgent:
 		return "the agent works"
 	case a.Phase == journal.PhaseVerify:
@@ -103,9 +106,19 @@ func (a *Attempt) Doing() string {
 	return "nobody works on it"
 }
 
+// Place is where it is worked on.
+func (a *Attempt) Place() string {
+	if a.Waits != "" { // which is what it does
+		return ""
+	}
+	return a.Attempt.Place()
+}
+
 // LookWords says what is being done to an attempt that passed its verification.
 func LookWords(look string) string {
-	if words := map[string]string{"guard": "the guard compares the checks", "holdout": "held-out checks run", "prove": "its tests must prove themselves", "mutants": "small faults are put into its code", "review": "a reviewer reads it"}[look]; words != "" {
+	if words := map[string]string{"guard": "the guard compares the checks", "holdout": "held-out checks run",
+		"prove": "its tests must prove themselves", "mutants": "small faults are put into its code",
+		"review": "a reviewer reads it"}[look]; words != "" {
 		return words
 	}
 	return "the " + terminal.Clean(look) + " looks at it"
@@ -218,7 +231,8 @@ func took(seconds float64) string {
 	return terminal.Duration(time.Duration(seconds * float64(time.Second)))
 }
 
-// Attempts joins a task's attempts in the journals of all loops with the refs that keep them. A ref whose journal is gone is described by its own message.
+// Attempts joins a task's attempts in the journals of all loops with the refs that keep them. A ref whose journal is
+// gone is described by its own message.
 func (b *Board) Attempts(id string, refs []gitops.Ref) ([]*Attempt, error) {
 	home := store.NewHome(b.Root)
 	all, err := home.List()
@@ -245,7 +259,8 @@ func (b *Board) Attempts(id string, refs []gitops.Ref) ([]*Attempt, error) {
 		if a := told[r.Name]; a != nil {
 			a.Kept, a.Commit = &r.Name, &r.Hash
 		} else if k, ok := loop.ReadKept(r, b.File.Tag(), id); ok {
-			out = append(out, &Attempt{Attempt: &journal.Attempt{Key: journal.Key{Task: id, Number: k.Attempt}}, Loop: k.Loop, N: k.Attempt, Outcome: k.Verdict, Reason: k.Reason, Kept: &r.Name,
+			out = append(out, &Attempt{Attempt: &journal.Attempt{Key: journal.Key{Task: id, Number: k.Attempt}},
+				Loop: k.Loop, N: k.Attempt, Outcome: k.Verdict, Reason: k.Reason, Kept: &r.Name,
 				Commit: &r.Hash, At: r.When, Stand: verdictStand(k.Verdict)})
 		}
 	}
@@ -259,7 +274,10 @@ func (a *Attempt) Line() string {
 		line += ", " + terminal.Moment(a.At)
 	}
 	if a.Reason != "" && !a.Done() {
-		line += ": " + terminal.Clean(a.Reason)
+		line += ": " + terminal.Clean(strings.TrimPrefix(a.Reason, journal.NotIntegrated))
+	}
+	if a.Kept != nil {
+		line += " (" + *a.Kept + ")"
 	}
 	return line
 }

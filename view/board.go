@@ -8,17 +8,18 @@ import (
 	"strings"
 	"time"
 
-	"descartes/internal/config"
-	"descartes/internal/receipt"
+	"descartes/config"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/receipt"
 	"descartes/loop/store"
 	"descartes/scheduler"
 	"descartes/tasks"
 )
 
-// Board is a tag now: its task list and graph, with what the journals of its loops know beyond the task file, and the commits of its waves.
+// Board is a tag now: its task list and graph, with what the journals of its loops know beyond the task file, and the
+// commits of its waves.
 type Board struct {
 	Root    string
 	Here    string // what a command needs besides where it is typed
@@ -29,7 +30,8 @@ type Board struct {
 	mapped  *loop.Config // says what each task is run with; nil if that is the same for all
 	view    *store.View  // of the tag's last loop; nil if there was none
 	Commits []store.WaveCommit
-	Grades  journal.Grades // of tasks that loops have done
+	Grades  journal.Grades           // of tasks that loops have done
+	blocked map[string]store.Blocked // of each task that loops have blocked, the last time
 
 	stale     map[string]Stale
 	receipts  map[string]receipt.Receipt // the last one of each task, once MarkStale knows them
@@ -39,7 +41,8 @@ type Board struct {
 // NewBoard takes a job's graph for the board's own: it is given the statuses that the journals know.
 func NewBoard(job *loop.Job) (*Board, error) {
 	file := job.File
-	b := &Board{job: job, Root: job.Root, Scud: job.Config.Scud, File: file, Graph: job.Graph, Grades: journal.Grades{}}
+	b := &Board{job: job, Root: job.Root, Scud: job.Config.Scud, File: file, Graph: job.Graph,
+		Grades: journal.Grades{}, blocked: map[string]store.Blocked{}}
 	if job.Config.Mapped() {
 		b.mapped = &job.Config
 	}
@@ -50,6 +53,7 @@ func NewBoard(job *loop.Job) (*Board, error) {
 	}
 	changes := map[string]tasks.Status{}
 	for _, s := range all {
+		b.block(s.State.BlockedTasks)
 		if s.Archived { // over and saved: its state says it all
 			b.Commits = append(b.Commits, s.State.WaveCommits...)
 			maps.Copy(b.Grades, s.State.Grades)
@@ -59,6 +63,7 @@ func NewBoard(job *loop.Job) (*Board, error) {
 		if err != nil {
 			return nil, err
 		}
+		b.block(v.State.BlockedTasks)
 		b.Commits = append(b.Commits, v.State.WaveCommits...)
 		maps.Copy(changes, v.Changes)
 		maps.Copy(b.Grades, v.State.Grades)
@@ -84,10 +89,12 @@ func (b *Board) know(id string, status tasks.Status) {
 
 // Wave is a wave with its tasks.
 type Wave struct {
-	Number int       `json:"number"`
-	Commit *string   `json:"commit"` // null if there is none
-	Cost   *costJSON `json:"cost"`   // of its loop; null if no agent ran in it
-	Tasks  []Task    `json:"tasks"`
+	Number int     `json:"number"`
+	Commit *string `json:"commit"` // null if there is none
+
+	Subject string    `json:"-"`    // of the commit
+	Cost    *costJSON `json:"cost"` // of its loop; null if no agent ran in it
+	Tasks   []Task    `json:"tasks"`
 }
 
 // Task is a task as people see it. What no list has is known only of a loop's.
@@ -119,8 +126,6 @@ func (t *Task) fold(live bool) {
 		t.Stand = Running
 	case t.Wait != nil && live:
 		t.Stand, t.Why = Limited, t.Wait.Reason
-	case t.Stand == Blocked && t.Blocked != nil && t.Blocked.Spoken().Question != "":
-		t.Stand, t.Why = Asks, t.Blocked.Spoken().Question
 	case t.Stand == Blocked && t.Blocked != nil:
 		t.Why = t.Blocked.Reason
 	case t.Stand == Running: // it only seems to run, and is tried again
@@ -162,14 +167,15 @@ func (t *Task) Took() (d time.Duration) {
 // Line is how it stands and why: done: accepted, or waits for 2.
 func (t *Task) Line() string {
 	why, word := t.Why, t.Stand.Help()
-	if t.Stand == Done {
-		why = string(t.Grade)
-	}
 	switch {
-	case why == "":
+	case t.Stand == Done && t.Grade != "":
+		why = string(t.Grade)
+	case why == "" || t.Stand == Done:
 		return word
 	case t.Stand == Waiting:
 		return why
+	case t.Stand == Held:
+		word = "held"
 	}
 	return word + ": " + why
 }
@@ -207,9 +213,11 @@ func (t *Task) Story() string {
 		return "done (" + string(t.Grade) + ")"
 	case t.State == "blocked" && t.Blocked != nil:
 		return "blocked: " + t.Blocked.Reason
-	case (t.State == "ready" || t.State == "waiting" || t.State == "running") && last != nil && last.Verdict == journal.Cancelled:
+	case (t.State == "ready" || t.State == "waiting" || t.State == "running") && last != nil &&
+		last.Verdict == journal.Cancelled:
 		return fmt.Sprintf("attempt %d interrupted, not finished", last.Number)
-	case (t.State == "ready" || t.State == "waiting" || t.State == "running") && last != nil && last.Verdict != journal.Verified:
+	case (t.State == "ready" || t.State == "waiting" || t.State == "running") && last != nil &&
+		last.Verdict != journal.Verified:
 		return fmt.Sprintf("attempt %d %s: %s, not finished", last.Number, last.Verdict, last.Reason)
 	case t.Stand == Interrupted:
 		return "interrupted, not finished"
@@ -238,7 +246,7 @@ func (b *Board) agent(t *tasks.Task) *agentJSON {
 	return &agentJSON{c.Backend, c.Model}
 }
 
-// Waves lists every wave with its tasks, at this moment: what runs according to the list, and is run by nobody, is ready.
+// Waves are the waves now, with orphaned in-progress tasks shown as ready.
 func (b *Board) Waves() []*Wave {
 	out := []*Wave{}
 	for _, w := range b.Graph.Waves() {
@@ -251,8 +259,8 @@ func (b *Board) Waves() []*Wave {
 	return out
 }
 
-// committedWaves is Waves with the last commit that holds tasks of each, whatever number the wave had then. A wave with a task that was committed and is
-// to be done again has none.
+// committedWaves is Waves with the last commit that holds tasks of each, whatever number the wave had then. A wave
+// with a task that was committed and is to be done again has none.
 func (b *Board) committedWaves() []*Wave {
 	last, again := map[int]*store.WaveCommit{}, map[int]bool{}
 	for i := range b.Commits {
@@ -271,7 +279,7 @@ func (b *Board) committedWaves() []*Wave {
 	out := b.Waves()
 	for _, w := range out {
 		if c := last[w.Number]; c != nil && !again[w.Number] {
-			w.Commit = &c.Hash
+			w.Commit, w.Subject = &c.Hash, c.Subject
 		}
 	}
 	return out
@@ -279,12 +287,15 @@ func (b *Board) committedWaves() []*Wave {
 
 func (b *Board) task(id string) Task {
 	t, _ := b.Graph.Task(id)
-	state, cause := b.Graph.State(id)
+	state, cause := b.Graph.State(id), b.Graph.Why(id)
 	out := Task{ID: b.ID(id), Title: t.Title, Verify: t.Verify, Status: b.Graph.Status(id), DependsOn: b.dependsOn(t),
-		State: string(state), Cause: cause, Agent: b.agent(t), Grade: b.grade(id), Stale: b.isStale(id), Stand: Stand(state), Why: cause}
+		State: string(state), Cause: cause, Agent: b.agent(t), Grade: b.grade(id), Stale: b.isStale(id),
+		Stand: Stand(state), Why: cause}
 	switch {
 	case out.Stand == Other:
 		out.Why = "status " + string(out.Status)
+	case b.asks(id) != "":
+		out.Stand, out.Why = Asks, b.asks(id)
 	case b.interrupted(id):
 		out.State, out.Stand = string(scheduler.StateReady), Interrupted
 	}
@@ -301,24 +312,25 @@ func (b *Board) grade(id string) journal.Grade {
 
 // interrupted reports whether a task only seems to run: its loop is dead.
 func (b *Board) interrupted(id string) bool {
-	if state, _ := b.Graph.State(id); state != scheduler.StateRunning || b.view == nil || b.view.Live {
+	if b.view == nil || b.view.Live || b.Graph.State(id) != scheduler.StateRunning {
 		return false
 	}
-	return b.view.State.CurrentTask == id || slices.ContainsFunc(b.view.History.Running, func(a *journal.Attempt) bool { return a.Task == id })
+	return b.view.State.CurrentTask == id || slices.ContainsFunc(b.view.History.Running,
+		func(a *journal.Attempt) bool { return a.Task == id })
 }
 
 // counts counts the tasks: what only seems to run is yet to be done.
-func (b *Board) counts() (c scheduler.Counts, interrupted int) {
-	c = b.Graph.Counts()
-	if c.InProgress == 0 {
-		return c, 0
-	}
+func (b *Board) counts() (c counts, interrupted int) {
+	c.TaskCounts = journal.TaskCounts(b.Graph.Counts())
 	for _, id := range b.Graph.Leaves() {
 		if b.interrupted(id) {
 			interrupted++
 		}
+		if b.asks(id) != "" {
+			c.Questions++
+		}
 	}
-	c.InProgress, c.Pending = c.InProgress-interrupted, c.Pending+interrupted
+	c.InProgress, c.Pending, c.Blocked = c.InProgress-interrupted, c.Pending+interrupted, c.Blocked-c.Questions
 	return c, interrupted
 }
 
@@ -328,7 +340,7 @@ func setAside(s tasks.Status) bool { return s == tasks.Cancelled || s == tasks.D
 // SetAside counts the tasks that a person took off the list, and those that wait for one otherwise.
 func (b *Board) SetAside() (off, other int) {
 	for _, id := range b.Graph.Leaves() {
-		if s, _ := b.Graph.State(id); s != scheduler.StateOther {
+		if b.Graph.State(id) != scheduler.StateOther {
 			continue
 		}
 		if setAside(b.Graph.Status(id)) {
@@ -345,14 +357,18 @@ func (b *Board) Tally() string {
 	c, cut := b.counts()
 	off, other := b.SetAside()
 	var parts []string
-	for _, x := range []struct {
-		n    int
-		word string
-	}{{c.Done, "done"}, {c.InProgress, "in progress"}, {cut, "interrupted"}, {c.Blocked, "blocked"}, {c.Held, "held"}, {off, "set aside"}, {other, "not run"}} {
-		if x.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", x.n, x.word))
+	add := func(n int, word string) {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, word))
 		}
 	}
+	add(c.Done, "done")
+	add(c.InProgress, "in progress")
+	add(cut, "interrupted")
+	parts = append(parts, stuck(c.Questions, c.Blocked)...)
+	add(c.Held, "held")
+	add(off, "set aside")
+	add(other, "not run")
 	if len(parts) == 0 {
 		return ""
 	}
@@ -464,7 +480,8 @@ type Problem struct {
 
 // Report is all waves with what is wrong with the list.
 func (b *Board) Report() WavesJSON {
-	out := WavesJSON{Tag: b.File.Tag(), Source: store.Relative(b.Root, b.File.Path()), Waves: b.committedWaves(), Plain: []plainWave{}, Problems: []Problem{}}
+	out := WavesJSON{Tag: b.File.Tag(), Source: store.Relative(b.Root, b.File.Path()), Waves: b.committedWaves(),
+		Plain: []plainWave{}, Problems: []Problem{}}
 	for _, w := range out.Waves {
 		out.Plain = append(out.Plain, plainWave{w.Number, w.Tasks})
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"descartes/config"
 	"descartes/gitops"
-	"descartes/internal/config"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
@@ -28,7 +28,8 @@ func (f *facts) add(name, text string) {
 	}
 }
 
-// Facts are what the numbers of a run do not say: where its work is, what it was run with, what it cost, what a person should look at.
+// Facts are what the numbers of a run do not say: where its work is, what it was run with, what it cost, what a person
+// should look at.
 func (l *Loop) Facts() (out facts) {
 	const most = 10
 	r := &l.Run
@@ -45,6 +46,7 @@ func (l *Loop) Facts() (out facts) {
 		out.add("not pushed", "the work is only where the run was; to push it from there: "+l.Unpushed)
 	}
 	out.add("not committed", l.uncommitted())
+	few("set back", l.Lost)
 	var lines []string
 	for _, n := range l.Noticed {
 		what := "task " + n.Task
@@ -59,7 +61,8 @@ func (l *Loop) Facts() (out facts) {
 	out.add("sandbox", r.State.Config.SandboxInForce)
 	if l.Board != nil {
 		for _, grade := range []journal.Grade{journal.RegressionOnly, journal.Accepted} {
-			ids := slices.DeleteFunc(slices.Clone(l.Board.Graph.Leaves()), func(id string) bool { return l.Board.grade(id) != grade })
+			ids := slices.DeleteFunc(slices.Clone(l.Board.Graph.Leaves()),
+				func(id string) bool { return l.Board.grade(id) != grade })
 			out.add(string(grade), terminal.Few(ids, 12))
 		}
 	}
@@ -101,7 +104,8 @@ func (l *Loop) Facts() (out facts) {
 // unrun are the checks of the end that did not run, as the run stopped before its end.
 func (l *Loop) unrun() (names []string) {
 	e := l.Run.Outcome.Ending
-	if l.Board == nil || l.Run.Live || e == "" || e == journal.AllDone || e == journal.TasksBlocked && !l.Step || e == journal.ChecksFail {
+	if l.Board == nil || l.Run.Live || e == "" || e == journal.AllDone || e == journal.TasksBlocked && !l.Step ||
+		e == journal.ChecksFail {
 		return nil
 	}
 	for _, c := range l.Run.State.Config.ChecksOf(true) {
@@ -118,8 +122,10 @@ func (l *Loop) uncommitted() string {
 	if len(r.Loose) == 0 {
 		return ""
 	}
-	why := map[journal.Ending]string{journal.GateAsks: "its review waits for you", journal.Paused: "the run is paused; resuming commits it",
-		journal.DiskFull: "the disk is full; resuming commits it", journal.GitRefused: "git refused; resuming commits it"}[r.Outcome.Ending]
+	why := map[journal.Ending]string{journal.GateAsks: "its review waits for you",
+		journal.Paused:     "the run is paused; resuming commits it",
+		journal.DiskFull:   "the disk is full; resuming commits it",
+		journal.GitRefused: "git refused; resuming commits it"}[r.Outcome.Ending]
 	switch {
 	case !r.State.Config.Scud.AutoCommitWaves:
 		why = "--no-commit"
@@ -128,7 +134,8 @@ func (l *Loop) uncommitted() string {
 	case r.Killed():
 		why = "the run was killed; resuming commits it"
 	}
-	return fmt.Sprintf("%s (%s)", loop.KeptAs(r.Loose, store.TrunkRef(r.ID)), cmp.Or(why, "the run ended with an error; resuming commits it"))
+	return fmt.Sprintf("%s (%s)", loop.KeptAs(r.Loose, store.TrunkRef(r.ID)),
+		cmp.Or(why, "the run ended with an error; resuming commits it"))
 }
 
 // commits counts the commits of a prompt loop.
@@ -145,15 +152,18 @@ func (r *Run) commits() (n int) {
 func (l *Loop) Stuck() (out facts) {
 	const most = 20
 	for _, b := range l.Blocked {
-		why, where := b.Reason, "no changes"
-		if b.Question != "" { // it is shown whole below
-			why = terminal.Fit(why, 80)
-		}
+		name, where := "blocked", "no changes"
 		prefix := store.RefPrefix(l.ID, b.Task.ID)
 		if slices.ContainsFunc(l.Kept, func(r gitops.Ref) bool { return strings.HasPrefix(r.Name, prefix) }) {
 			where = "kept in " + prefix
+		} else if b.Question != "" { // which is shown below
+			continue
 		}
-		out.add("blocked", fmt.Sprintf("%s %s: %s (%s; %s)", b.Task.ID, terminal.Fit(b.Title, 60), why, terminal.Count(b.Attempts, "attempt"), where))
+		if b.Question != "" {
+			name = "question"
+		}
+		out.add(name, fmt.Sprintf("%s %s: %s (%s; %s)", b.Task.ID, terminal.Fit(b.Title, 60), b.Reason,
+			terminal.Count(b.Attempts, "attempt"), where))
 		for _, what := range b.Denied {
 			out.add("  the sandbox refused", what)
 		}
@@ -167,7 +177,8 @@ func (l *Loop) Stuck() (out facts) {
 	for _, w := range l.Waves {
 		for _, t := range w.Tasks {
 			if t.Stand == Held || t.Stand == Other {
-				out.add(map[Stand]string{Held: "held", Other: "not run"}[t.Stand], fmt.Sprintf("%s %s: %s", t.ID.ID, terminal.Fit(t.Title, 60), t.Why))
+				out.add(map[Stand]string{Held: "held", Other: "not run"}[t.Stand],
+					fmt.Sprintf("%s %s: %s", t.ID.ID, terminal.Fit(t.Title, 60), t.Why))
 			}
 		}
 	}
@@ -187,13 +198,14 @@ func (l *Loop) Head() string {
 		}
 		return word + ": " + terminal.Clean(cmp.Or(r.Outcome.Message, r.Outcome.Ending.Words()))
 	}
-	c := l.Board.Graph.Counts()
+	c := l.Tasks
 	off, other := l.Board.SetAside()
 	text := fmt.Sprintf("done %d/%d", c.Done, c.Total)
 	for _, x := range []struct {
 		n    int
 		word string
-	}{{c.Blocked, "blocked"}, {c.Held, "held"}, {c.Total - c.Done - c.Blocked - c.Other - c.Held, "left"}, {other, "not run"}, {off, "set aside"}} {
+	}{{c.Questions, "questions"}, {c.Blocked, "blocked"}, {c.Held, "held"}, {c.InProgress + c.Pending, "left"},
+		{other, "not run"}, {off, "set aside"}} {
 		if x.n > 0 {
 			text += fmt.Sprintf(", %s %d", x.word, x.n)
 		}
@@ -236,16 +248,14 @@ func (b *Board) NextStep() string {
 // Lines are how a run stands, with the seed's own names.
 func (l *Loop) Lines(now time.Time) (out facts) {
 	utc := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
-	out = facts{{"State file", l.StateFile}, {"Iteration", fmt.Sprint(l.Iteration)}, {"Started", utc(l.StartedAt)}, {"Completed", l.Completed()}, {"Exit reason", l.Why}}
+	out = facts{{"State file", l.StateFile}, {"Iteration", fmt.Sprint(l.Iteration)}, {"Started", utc(l.StartedAt)},
+		{"Completed", l.Completed()}, {"Exit reason", l.Why}}
 	out.add("Run", l.ID)
-	out.add("Last activity", utc(l.LastActivity))
-	if !l.Prompt() {
-		when := Ago(now, l.LastActivity) + ", after " + terminal.Spell(l.Elapsed(now))
-		if l.Run.Live {
-			when = "started " + Ago(now, l.Run.History.Begun)
-		}
-		out.add("State", l.Why+"; "+when)
+	when := Ago(now, l.LastActivity) + ", after " + terminal.Spell(l.Elapsed(now))
+	if l.Run.Live {
+		when = "started " + Ago(now, l.Run.History.Begun)
 	}
+	out.add("Last activity", utc(l.LastActivity)+" ("+when+")")
 	if asked := l.Run.Asked; asked.Stopping {
 		out.add("Requested", "to end (Ctrl-C), "+asked.When())
 		if !asked.Now {
@@ -253,7 +263,7 @@ func (l *Loop) Lines(now time.Time) (out facts) {
 		}
 	} else if asked.Asked != "" {
 		out.add("Requested", string(asked.Asked)+", "+asked.When())
-		out.add("Take back", fmt.Sprintf("descartes %s %s --undo%s", asked.Asked, l.ID, l.Run.Here))
+		out.add("Undo", fmt.Sprintf("descartes %s %s --undo%s", asked.Asked, l.ID, l.Run.Here))
 	}
 	if !l.Prompt() {
 		var words []string
@@ -289,7 +299,8 @@ func (l *Loop) Config() (out facts) {
 	verify := strings.Join(checks, ", ")
 	out = facts{{"Command", strings.Join(command, " ")}, {"Max iterations", fmt.Sprint(l.MaxIteration)}}
 	if !l.Prompt() {
-		return append(out, Fact{"Completion promise", fmt.Sprintf("%q", c.CompletionPromise)}, Fact{"Verify", cmp.Or(c.Scud.VerificationCommand, verify)},
+		return append(out, Fact{"Completion promise", fmt.Sprintf("%q", c.CompletionPromise)},
+			Fact{"Verify", cmp.Or(c.Scud.VerificationCommand, verify)},
 			Fact{"Max attempts per task", fmt.Sprint(c.Scud.MaxIterationsPerTask)})
 	}
 	if c.Promised() {
@@ -343,7 +354,8 @@ type Past struct {
 func (l *Loop) History(most int) (out []Past) {
 	for _, s := range slices.Backward(l.Run.State.Summaries) {
 		if len(out) < most {
-			out = append(out, Past{s.Iteration + 1, s.ExitCode, s.CompletedAt.Sub(s.StartedAt), terminal.Fit(terminal.Clean(s.OutputPreview), 60)})
+			out = append(out, Past{s.Iteration + 1, s.ExitCode, s.CompletedAt.Sub(s.StartedAt),
+				terminal.Fit(terminal.Clean(s.OutputPreview), 60)})
 		}
 	}
 	return out

@@ -10,9 +10,11 @@ import (
 	"descartes/tasks"
 )
 
-// Follow hands over a run and what is written to its journal, until ctx ends or with an error; what is written by then is handed over too. It waits for the state file of a run that has just begun.
-// Whoever gets the events has the run see them.
-func Follow(ctx context.Context, root string, find func() (*store.Saved, error), each func(*Loop, []journal.Event, error)) {
+// Follow hands over a run and what is written to its journal, until ctx ends or with an error; what is written by then
+// is handed over too. It waits for the state file of a run that has just begun. Whoever gets the events has the run
+// see them.
+func Follow(ctx context.Context, root string, find func() (*store.Saved, error),
+	each func(*Loop, []journal.Event, error)) {
 	saved, err := find()
 	for over := false; saved == nil && err == nil && !over; saved, err = find() {
 		select {
@@ -37,7 +39,8 @@ func Follow(ctx context.Context, root string, find func() (*store.Saved, error),
 	}
 }
 
-// See takes in what its journal says since, and how the loop is now, and reports whether anything changed. An event that it knows counts for nothing.
+// See takes in what its journal says since, and how the loop is now, and reports whether anything changed. An event
+// that it knows counts for nothing.
 func (l *Loop) See(events []journal.Event) bool {
 	r, home := &l.Run, store.NewHome(l.Run.Root)
 	v := store.View{State: *r.State, History: r.History, Live: home.IsLive(store.Saved{Path: r.Path, State: r.State})}
@@ -47,7 +50,9 @@ func (l *Loop) See(events []journal.Event) bool {
 	if len(events) == 0 && v.Live == r.Live && PendingOf(&v) == r.Asked {
 		return false
 	}
-	if slices.ContainsFunc(events, func(e journal.Event) bool { return e.Type == journal.ListChanged && e.Seq > r.History.Seq }) && l.Again() == nil {
+	if slices.ContainsFunc(events, func(e journal.Event) bool {
+		return e.Type == journal.ListChanged && e.Seq > r.History.Seq
+	}) && l.Again() == nil {
 		return true
 	}
 	for i := range events {

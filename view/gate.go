@@ -45,7 +45,8 @@ func gateOf(s *store.State) *Gate {
 			return out
 		}
 		b := g.Breaker
-		out.Breaker = &Breaker{State: cmp.Or(string(b.State), string(gate.BreakerClosed)), NoProgress: b.NoProgress, SameError: b.SameError, Evidence: b.Evidence}
+		out.Breaker = &Breaker{State: cmp.Or(string(b.State), string(gate.BreakerClosed)), NoProgress: b.NoProgress,
+			SameError: b.SameError, Evidence: b.Evidence}
 		if b.State == gate.BreakerOpen {
 			cooldown := time.Duration(s.Config.CooldownSecs) * time.Second
 			if cooldown == 0 {
@@ -129,7 +130,8 @@ type GatePlan struct {
 // NewGatePlan is the plan of a loop with that gate and those settings.
 func NewGatePlan(c *gate.Criteria, cfg loop.Config) *GatePlan {
 	clarity := gate.Score(c.Spec, c.Asked)
-	return &GatePlan{Score: clarity.Total(), Dimensions: clarity, Shape: c.Shape, Workflow: c.Workflow.Name(), WorkflowGate: c.Workflow.Gate(),
+	return &GatePlan{Score: clarity.Total(), Dimensions: clarity, Shape: c.Shape, Workflow: c.Workflow.Name(),
+		WorkflowGate:  c.Workflow.Gate(),
 		Reversibility: c.Class.Text(), Steps: c.Steps, Budget: cfg.MaxCostUSD}
 }
 
@@ -140,7 +142,8 @@ func (g *GatePlan) Text() string {
 	for _, l := range g.Dimensions.Lines() {
 		fmt.Fprintf(&b, "  %s\n", terminal.Clean(l))
 	}
-	fmt.Fprintf(&b, "shape: %s\nworkflow: %s: %s\nreversibility: %s\nsteps:\n", g.Shape, g.Workflow, g.WorkflowGate, g.Reversibility)
+	fmt.Fprintf(&b, "shape: %s\nworkflow: %s: %s\nreversibility: %s\nsteps:\n", g.Shape, g.Workflow, g.WorkflowGate,
+		g.Reversibility)
 	for i, s := range g.Steps {
 		fmt.Fprintf(&b, "  %d. %s\n", i+1, terminal.Clean(s))
 	}

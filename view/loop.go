@@ -1,5 +1,6 @@
-// Package view owns the account of a run that people and programs are shown: its journal, and the graph of its tag, folded once. The words that say how
-// something stands, the numbers, what to type next and the JSON of --json are made here; those that draw a Loop decide nothing.
+// Package view owns the account of a run that people and programs are shown: its journal, and the graph of its tag,
+// folded once. The words that say how something stands, the numbers, what to type next and the JSON of --json are made
+// here; those that draw a Loop decide nothing.
 package view
 
 import (
@@ -51,6 +52,7 @@ type Closing struct {
 	Took   time.Duration
 	Kept   []gitops.Ref // of attempts; only looked up if tasks are blocked
 	Update []string     // what brings the user's packages up to date
+	Lost   []string     // what was set back in the user's folder and is not there again
 	Pool   string       // what the project's slots occupy, if that is much
 	Away   bool         // who reads it is on another machine
 	Later  bool         // the settings are saved ones: no flags would give them again
@@ -58,18 +60,20 @@ type Closing struct {
 
 // Status is a run as JSON.
 type Status struct {
-	ID           string              `json:"id"`
-	Kind         string              `json:"kind"`
-	State        string              `json:"state"`                    // running, waiting, paused, finished, interrupted or dead
-	Requested    string              `json:"requested,omitempty"`      // pause or cancel, of a live loop
-	Stopping     *time.Time          `json:"stopping_since,omitempty"` // Ctrl-C where it runs: it ends after its running attempts
+	ID   string `json:"id"`
+	Kind string `json:"kind"`
+	// running, waiting, paused, finished, interrupted or dead
+	State     string `json:"state"`
+	Requested string `json:"requested,omitempty"` // pause or cancel, of a live loop
+	// Ctrl-C where it runs: it ends after its running attempts
+	Stopping     *time.Time          `json:"stopping_since,omitempty"`
 	ExitReason   store.ExitReason    `json:"exit_reason"`
 	Unpushed     string              `json:"unpushed,omitempty"` // the command that does what --push could not
 	Tag          string              `json:"tag"`
 	CurrentWave  int                 `json:"current_wave"`
 	TotalWaves   int                 `json:"total_waves"`
 	CurrentTask  *store.TaskID       `json:"current_task"`
-	Tasks        journal.TaskCounts  `json:"tasks"`
+	Tasks        counts              `json:"tasks"`
 	Own          int                 `json:"tasks_done_here"` // by this loop
 	Waves        []*Wave             `json:"waves,omitempty"`
 	Blocked      []store.Blocked     `json:"blocked_tasks"`
@@ -95,6 +99,23 @@ type Status struct {
 	Gate         *Gate               `json:"gate,omitempty"` // of a loop that a status or criteria gate ends
 	StateFile    string              `json:"state_file"`
 	EventsFile   string              `json:"events_file"`
+}
+
+// counts are a tag's tasks by how they stand: one whose agent asks counts as a question, not as blocked.
+type counts struct {
+	journal.TaskCounts
+	Questions int `json:"questions"`
+}
+
+// stuck says how many tasks wait for a person.
+func stuck(questions, blocked int) (list []string) {
+	if questions > 0 {
+		list = append(list, terminal.Count(questions, "question"))
+	}
+	if blocked > 0 {
+		list = append(list, fmt.Sprintf("%d blocked", blocked))
+	}
+	return list
 }
 
 type runningJSON struct {
@@ -174,10 +195,12 @@ func All(root string, saved []store.Saved) []Listed {
 			one.Commits = v.State.WaveCommits // the commits shown are this loop's
 			board = &one
 			if file.Holds(tasks.Blocked) { // answered, or set by hand since
-				v.State.BlockedTasks = slices.DeleteFunc(slices.Clone(v.State.BlockedTasks), func(b store.Blocked) bool { return board.Graph.Status(b.Task.ID) != tasks.Blocked })
+				v.State.BlockedTasks = slices.DeleteFunc(slices.Clone(v.State.BlockedTasks),
+					func(b store.Blocked) bool { return board.Graph.Status(b.Task.ID) != tasks.Blocked })
 			}
 		}
-		l := &Loop{Run: Run{Root: root, ID: v.State.ID, Path: v.Path, State: &v.State, History: v.History, Live: v.Live, Loose: v.History.Uncommitted()}, Board: board, Closing: Closing{Later: true}}
+		l := &Loop{Run: Run{Root: root, ID: v.State.ID, Path: v.Path, State: &v.State, History: v.History,
+			Live: v.Live, Loose: v.History.Uncommitted()}, Board: board, Closing: Closing{Later: true}}
 		l.Run.Asked = PendingOf(&v)
 		l.Run.Outcome = outcome(&l.Run)
 		l.fold(time.Now())
@@ -222,11 +245,21 @@ func (l *Loop) Prompt() bool { return l.Run.State.Tag == "" }
 func (l *Loop) fold(now time.Time) {
 	r := &l.Run
 	s, h := r.State, r.History
-	st := Status{ID: s.ID, Kind: s.Kind, State: r.state(), ExitReason: s.ExitReason, Noticed: h.Noticed(), Unpushed: r.Outcome.Unpushed, Tag: s.Tag, CurrentWave: s.CurrentWave,
-		TotalWaves: s.TotalWaves, Blocked: append([]store.Blocked{}, s.BlockedTasks...), Commits: append([]store.WaveCommit{}, s.WaveCommits...),
-		Iteration: s.Iteration, MaxIteration: s.Config.Scud.MaxTotalIterations, StartedAt: s.StartedAt, LastActivity: r.lastActivity(), Checks: h.Tallies(), Flaky: h.Flaky(),
-		PID: s.PID, StateFile: store.Relative(r.Root, r.Path), EventsFile: store.Relative(r.Root, store.NewHome(r.Root).Events(s.ID)), Sandbox: Sandbox(s.Config), Requested: string(r.Asked.Asked),
-		Agents: h.Agents(), Gate: gateOf(s), Questions: []Question{}, Tasks: journal.TaskCounts{Total: s.TasksTotal, Done: s.TasksCompleted}}
+	if l.Board != nil {
+		l.Board.blocked = map[string]store.Blocked{}
+		l.Board.block(s.BlockedTasks)
+	}
+	st := Status{ID: s.ID, Kind: s.Kind, State: r.state(), ExitReason: s.ExitReason, Noticed: h.Noticed(),
+		Unpushed: r.Outcome.Unpushed, Tag: s.Tag, CurrentWave: s.CurrentWave,
+		TotalWaves: s.TotalWaves, Blocked: append([]store.Blocked{}, s.BlockedTasks...),
+		Commits:   append([]store.WaveCommit{}, s.WaveCommits...),
+		Iteration: s.Iteration, MaxIteration: s.Config.Scud.MaxTotalIterations, StartedAt: s.StartedAt,
+		LastActivity: r.lastActivity(), Checks: h.Tallies(), Flaky: h.Flaky(),
+		PID: s.PID, StateFile: store.Relative(r.Root, r.Path),
+		EventsFile: store.Relative(r.Root, store.NewHome(r.Root).Events(s.ID)), Sandbox: Sandbox(s.Config),
+		Requested: string(r.Asked.Asked),
+		Agents:    h.Agents(), Gate: gateOf(s), Questions: []Question{},
+		Tasks: counts{TaskCounts: journal.TaskCounts{Total: s.TasksTotal, Done: s.TasksCompleted}}}
 	for _, t := range h.Tasks {
 		if t.Stand == journal.StandDone {
 			st.Own++
@@ -255,9 +288,8 @@ func (l *Loop) fold(now time.Time) {
 	l.Status = st
 	l.attempts()
 	if b := l.Board; b != nil {
-		c, _ := b.counts()
-		l.Tasks = journal.TaskCounts(c)
-		l.Questions = b.Questions(openQuestions(b, s))
+		l.Tasks, _ = b.counts()
+		l.Questions = b.Questions(b.open(s))
 		if s.CurrentTask != "" {
 			id := b.ID(s.CurrentTask)
 			l.CurrentTask = &id
@@ -316,7 +348,8 @@ func (l *Loop) attempts() {
 }
 
 func (l *Loop) running(a *Attempt) runningJSON {
-	r := runningJSON{Iteration: a.Iteration, Attempt: a.Number, Candidate: a.Candidate(), Slot: a.Slot, Host: a.Host, Waits: a.Waits, Phase: a.Phase, Since: a.Since, StartedAt: a.Started, of: a}
+	r := runningJSON{Iteration: a.Iteration, Attempt: a.Number, Candidate: a.Candidate(), Slot: a.Slot, Host: a.Host,
+		Waits: a.Waits, Phase: a.Phase, Since: a.Since, StartedAt: a.Started, of: a}
 	if a.Task != "" {
 		r.Task = &store.TaskID{ID: a.Task}
 		if l.Board != nil {
@@ -412,10 +445,13 @@ func (l *Loop) ended(e journal.Ending) (Stand, string) {
 	case journal.AllDone, journal.CommandSucceeded, journal.GateDone, journal.PromiseSeen:
 		return Done, "done"
 	case journal.TasksBlocked:
-		if n := len(l.Questions); n > 0 {
-			return Asks, "waits for your answer, " + terminal.Count(max(1, len(l.Blocked)), "task") + " blocked"
+		switch n := l.givenUp(); {
+		case len(l.Questions) == 0:
+			return Blocked, terminal.Count(max(1, n), "task") + " blocked"
+		case n > 0:
+			return Asks, "waits for your answer, " + terminal.Count(n, "task") + " blocked"
 		}
-		return Blocked, terminal.Count(max(1, len(l.Blocked)), "task") + " blocked"
+		return Asks, "waits for your answer"
 	case journal.GateAsks:
 		return Asks, "waits for your answer"
 	case journal.GateBlocked:
@@ -432,11 +468,15 @@ func (l *Loop) ended(e journal.Ending) (Stand, string) {
 		return Blocked, "baseline failed: verify fails before any task"
 	case journal.OwnError:
 		return Blocked, "internal error"
-	case journal.AgentUnusable, journal.GitRefused, journal.ProviderFails, journal.DiskFull, journal.ChecksFail, journal.TestsFailed, journal.PlanMissing:
+	case journal.AgentUnusable, journal.GitRefused, journal.ProviderFails, journal.DiskFull, journal.ChecksFail,
+		journal.TestsFailed, journal.PlanMissing:
 		return Blocked, e.Words()
 	}
 	return Held, e.Words()
 }
+
+// givenUp counts the blocked tasks but those that a question waits for.
+func (l *Loop) givenUp() int { return max(0, len(l.Blocked)-len(l.Questions)) }
 
 // why says what the run does, or why and how it ended.
 func (l *Loop) why() string {
@@ -454,9 +494,9 @@ func (l *Loop) why() string {
 	case r.Live:
 		return "Running" + asked
 	case r.Killed() && w != nil:
-		return Until("Killed while it waited", w) + "; " + r.Resume() + " resumes it"
+		return Until("Killed while it waited", w) + ". Continue: " + r.Resume()
 	case r.Killed():
-		return "Killed; " + r.Resume() + " resumes it"
+		return "Killed. Continue: " + r.Resume()
 	}
 	text := r.Outcome.Ending.Words()
 	text = strings.ToUpper(text[:min(1, len(text))]) + text[min(1, len(text)):]
@@ -480,14 +520,16 @@ func (l *Loop) Ending() string {
 	}
 }
 
-// Broke reports whether the run ended with something that a person has to see to and that is not said of its tasks or iterations.
+// Broke reports whether the run ended with something that a person has to see to and that is not said of its tasks or
+// iterations.
 func (l *Loop) Broke() bool {
 	r := &l.Run
 	if r.Live || r.ID == "" {
 		return false
 	}
 	switch r.Outcome.Ending {
-	case journal.AgentUnusable, journal.ProviderFails, journal.GitRefused, journal.DiskFull, journal.BaselineFails, journal.OwnError, journal.TestsFailed, journal.PlanMissing, journal.ChecksFail,
+	case journal.AgentUnusable, journal.ProviderFails, journal.GitRefused, journal.DiskFull, journal.BaselineFails,
+		journal.OwnError, journal.TestsFailed, journal.PlanMissing, journal.ChecksFail,
 		journal.GateBlocked, journal.GateAsks, journal.BreakerOpen:
 		return true
 	}
@@ -506,7 +548,11 @@ func (l *Loop) Completed() string {
 	case e == journal.TasksBlocked && next != "": // since an answer, or somebody set it so
 		return "No, task " + next + " can be tried again"
 	case e == journal.TasksBlocked:
-		return "No, nothing is left that can run"
+		stuck := stuck(len(l.Questions), l.givenUp())
+		if n := l.Tasks.Held; n > 0 {
+			stuck = append(stuck, fmt.Sprintf("%d held by them", n))
+		}
+		return "No: " + strings.Join(stuck, ", ")
 	case e == journal.BaselineFails:
 		return "No, it ended before the first attempt"
 	case e == journal.StepDone && next != "":
@@ -540,7 +586,9 @@ type Limit struct {
 
 func limits(h *journal.State, live bool) (list []*Limit) {
 	for _, w := range h.Waiting() {
-		at := slices.IndexFunc(list, func(l *Limit) bool { return l.Backend == w.Backend && l.Until.Equal(w.Until) && l.Reason == w.Reason })
+		at := slices.IndexFunc(list, func(l *Limit) bool {
+			return l.Backend == w.Backend && l.Until.Equal(w.Until) && l.Reason == w.Reason
+		})
 		if at < 0 {
 			at = len(list)
 			list = append(list, &Limit{Until: w.Until, Backend: w.Backend, Reason: w.Reason})
@@ -563,7 +611,7 @@ func (l *Loop) Ways() (ways []string) {
 	}
 	blocked, ready, e := false, false, journal.Ending(l.ExitReason.Type)
 	if l.Board != nil {
-		blocked, ready = l.Tasks.Blocked > 0, l.Board.Next() != ""
+		blocked, ready = l.Tasks.Blocked+l.Tasks.Questions > 0, l.Board.Next() != ""
 	}
 	if !s.Completed || e == journal.TasksBlocked && ready {
 		ways = append(ways, "resume")

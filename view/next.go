@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"descartes/internal/config"
+	"descartes/config"
 	"descartes/internal/terminal"
 	"descartes/loop/journal"
 	"descartes/loop/store"
@@ -102,11 +102,17 @@ func (l *Loop) Here() Next {
 		}
 		return do("descartes step" + tag + state.Config.Typed.String())
 	case journal.TasksBlocked:
+		var typed []string
 		if asked := l.Questions; len(asked) > 0 {
-			return do("descartes answer --edit "+terminal.Quote(terminal.Clean(asked[0].Task.ID))+tag, resume)
+			typed = append(typed, "descartes answer --edit "+terminal.Quote(terminal.Clean(asked[0].Task.ID))+tag)
 		}
 		for _, b := range state.BlockedTasks {
-			return do("descartes why "+terminal.Quote(terminal.Clean(b.Task.ID))+tag, again)
+			if b.Question == "" {
+				return do(append(typed, "descartes why "+terminal.Quote(terminal.Clean(b.Task.ID))+tag, again)...)
+			}
+		}
+		if len(typed) > 0 {
+			return do(append(typed, resume)...)
 		}
 		return do("descartes waves" + tag)
 	case journal.LimitReached:
@@ -131,7 +137,8 @@ func (l *Loop) Here() Next {
 		return n
 	case journal.BaselineFails:
 		n := do(resume)
-		n.First, n.Or = "look at .descartes/runs/"+l.Run.ID+"/logs/baseline.log and make verify pass", resume+" --baseline warn"
+		n.First, n.Or = "look at .descartes/runs/"+l.Run.ID+"/logs/baseline.log and make verify pass",
+			resume+" --baseline warn"
 		if state.Completed {
 			n.Commands = []string{"descartes start" + tag + state.Config.Typed.String()}
 			n.Or = "descartes start" + tag + state.Config.Typed.And(map[string][]string{"baseline": {"warn"}}).String()
@@ -210,7 +217,8 @@ func (r *Run) afterPrompt(resume string) Next {
 		}
 		n.Or = resume + " --yes"
 		n.Note = "--yes lets it try now"
-		return n.after("wait until " + r.Outcome.Until.Local().Format("2006-01-02 15:04:05") + ", when one iteration may try")
+		return n.after("wait until " + r.Outcome.Until.Local().Format("2006-01-02 15:04:05") +
+			", when one iteration may try")
 	case journal.GateAsks:
 		if r.Outcome.Question != "" {
 			return do("descartes answer --edit --name "+r.ID+r.Here, resume)
@@ -250,7 +258,7 @@ func (l *Loop) Next() Next {
 	switch l.Run.Outcome.Ending {
 	case journal.LimitReached, journal.DeadlinePast, journal.CostReached, journal.QuotaUsedUp:
 		if c.Git.Push && l.Run.Outcome.Unpushed == "" {
-			n.Where = "the job's next run continues from here; or on your machine"
+			n.Where = "the next job continues; or on your machine"
 		}
 	}
 	return n
@@ -270,5 +278,6 @@ func ResumeCommand(root, id, path, here string) string {
 
 // log shows the run's commits, n by its own count.
 func (r *Run) log(n int) string {
-	return strings.TrimSuffix(fmt.Sprintf("git log --stat -%d %s", cmp.Or(r.Outcome.Commits, n), r.Outcome.Branch), " ")
+	return strings.TrimSuffix(fmt.Sprintf("git log --stat -%d %s", cmp.Or(r.Outcome.Commits, n), r.Outcome.Branch),
+		" ")
 }

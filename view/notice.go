@@ -1,7 +1,6 @@
 package view
 
 import (
-	"fmt"
 	"path/filepath"
 	"strings"
 	"time"
@@ -29,13 +28,15 @@ type Notice struct {
 	At       time.Time `json:"at"`
 }
 
-// NoticeEvents are what a person is called for: the run is over, a task was given up, somebody waits for an answer, a provider's quota is used up, too
-// much failed in a row.
+// NoticeEvents are what a person is called for: the run is over, a task was given up, somebody waits for an answer, a
+// provider's quota is used up, too much failed in a row.
 func NoticeEvents() []string { return []string{"finished", "blocked", "question", "quota", "breaker"} }
 
 // Notice is what an event of the run, which has seen it, calls a person for; without an Event nobody is called.
 func (l *Loop) Notice(e *journal.Event) (n Notice) {
-	n = Notice{Project: filepath.Base(l.Run.Root), Loop: l.ID, Tag: l.Tag, Task: e.Task, Title: terminal.Clean(e.Title), Done: l.Own, Blocked: len(l.Status.Blocked), USD: l.Cost.USD, Seq: e.Seq, At: e.TS}
+	n = Notice{Project: filepath.Base(l.Run.Root), Loop: l.ID, Tag: l.Tag, Task: e.Task,
+		Title: terminal.Clean(e.Title), Done: l.Own, Blocked: l.givenUp(), USD: l.Cost.USD, Seq: e.Seq,
+		At: e.TS}
 	d := e.Detail
 	if d == nil {
 		d = &journal.Detail{}
@@ -88,9 +89,8 @@ func (l *Loop) noticeEnd(call func(event, heading, message string), e *journal.E
 	}
 	facts := terminal.Count(l.Iteration, "iteration")
 	if !l.Prompt() {
-		if facts = terminal.Count(l.Own, "task") + " done"; len(l.Status.Blocked) > 0 {
-			facts += fmt.Sprintf(", %d blocked", len(l.Status.Blocked))
-		}
+		facts = strings.Join(append([]string{terminal.Count(l.Own, "task") + " done"},
+			stuck(len(l.Questions), l.givenUp())...), ", ")
 	}
 	if c := l.Run.History.Cost; c.Runs > 0 {
 		facts += ", cost " + c.Dollars()

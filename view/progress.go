@@ -27,13 +27,15 @@ func (l *Loop) Numbers() (list []Number) {
 		}
 	}
 	c := l.Tasks
-	count(Asks, len(l.Questions), "Questions", terminal.Count(len(l.Questions), "question"))
+	count(Asks, c.Questions, "Questions", terminal.Count(c.Questions, "question"))
 	if l.Prompt() {
-		return append(list, Number{Done, "Iterations", fmt.Sprintf("%d of %d", l.Iteration, l.MaxIteration), fmt.Sprintf("iteration %d of %d", l.Iteration, l.MaxIteration)})
+		return append(list, Number{Done, "Iterations", fmt.Sprintf("%d of %d", l.Iteration, l.MaxIteration),
+			fmt.Sprintf("iteration %d of %d", l.Iteration, l.MaxIteration)})
 	}
 	count(Blocked, c.Blocked, "Blocked", fmt.Sprintf("%d blocked", c.Blocked))
 	count(Running, len(l.Running), "Running", fmt.Sprintf("%d running", len(l.Running)))
-	list = append(list, Number{Done, "Tasks done", fmt.Sprintf("%d of %d", c.Done, c.Total), fmt.Sprintf("%d/%d done", c.Done, c.Total)})
+	list = append(list, Number{Done, "Tasks done", fmt.Sprintf("%d of %d", c.Done, c.Total),
+		fmt.Sprintf("%d/%d done", c.Done, c.Total)})
 	count(Held, c.Held, "Held", fmt.Sprintf("%d held", c.Held))
 	if l.Board == nil {
 		list = append(list, Number{Held, "Tasks", "the list cannot be read", "the task list cannot be read"})
@@ -55,7 +57,8 @@ func (l *Loop) Times(now time.Time) (list []string) {
 	case ok:
 		left := "less than a minute"
 		if d >= time.Minute {
-			left = map[bool]string{true: "at most ", false: "about "}[l.Prompt()] + terminal.Duration(d.Round(time.Minute))
+			left = map[bool]string{true: "at most ", false: "about "}[l.Prompt()] +
+				terminal.Duration(d.Round(time.Minute))
 		}
 		list = append(list, left+" left, until "+now.Add(d).Format("15:04"))
 	case l.Board != nil:
@@ -83,7 +86,8 @@ func (l *Loop) Over() bool { return !l.Run.Live || l.Run.History.Finished != nil
 
 // GateAsks is what the gate of a prompt loop that has stopped asks, to be answered with yes or no; "" for nothing.
 func (l *Loop) GateAsks() string {
-	if out := l.Run.Outcome; l.Prompt() && !l.Run.Live && out.Ending == journal.GateAsks && out.Question == "" { // which wants words
+	// which wants words
+	if out := l.Run.Outcome; l.Prompt() && !l.Run.Live && out.Ending == journal.GateAsks && out.Question == "" {
 		return terminal.Clean(out.Message)
 	}
 	return ""
@@ -137,7 +141,8 @@ func (l *Loop) WaveWords() string {
 	return "all " + terminal.Count(len(l.Waves), "wave")
 }
 
-// Title is what the run is about, for a heading: its tag, plan or build, or the first line of its prompt that is no heading.
+// Title is what the run is about, for a heading: its tag, plan or build, or the first line of its prompt that is no
+// heading.
 func (l *Loop) Title() string {
 	s := l.Run.State
 	if !l.Prompt() {
@@ -147,12 +152,16 @@ func (l *Loop) Title() string {
 		return s.Kind
 	}
 	lines := strings.Split(strings.TrimSpace(s.Config.Prompt), "\n")
-	at := slices.IndexFunc(lines, func(line string) bool { line = strings.TrimSpace(line); return line != "" && line[0] != '#' })
+	at := slices.IndexFunc(lines, func(line string) bool {
+		line = strings.TrimSpace(line)
+		return line != "" && line[0] != '#'
+	})
 	return strings.TrimSpace(strings.TrimLeft(lines[max(0, at)], "# "))
 }
 
-// Left is how long the rest of a live run takes if every task, or iteration, that can still be done takes as long as those that it finished did. ok is
-// false before it finished one; late says that what runs has taken much longer than that and nothing else is left.
+// Left is how long the rest of a live run takes if every task, or iteration, that can still be done takes as long as
+// those that it finished did. ok is false before it finished one; late says that what runs has taken much longer than
+// that and nothing else is left.
 func (l *Loop) Left(now time.Time) (left time.Duration, late, ok bool) {
 	h, s := l.Run.History, l.Run.State
 	if !l.Run.Live || l.Board == nil && s.Kind == store.KindTag {
@@ -227,12 +236,12 @@ func (a *Attempt) Now(since string, place bool) string {
 func (w *Limit) Left(now time.Time) string {
 	until := ""
 	if !w.Until.IsZero() {
-		until = "until " + w.Until.In(now.Location()).Format("15:04") + ", " + terminal.Spell(max(0, w.Until.Sub(now)))
+		until = "until " + w.Until.In(now.Location()).Format("15:04") + ", " + terminal.Spell(w.Until.Sub(now))
 	}
 	return strings.Trim(until+" · "+terminal.Clean(w.Backend), " ·")
 }
 
-// Came is what a task that is done took.
+// Came is the duration and cost of a finished task.
 func (t *Task) Came() string {
 	var parts []string
 	if a := t.Last(); a != nil {

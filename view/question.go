@@ -16,17 +16,36 @@ type Question struct {
 	Command  string       `json:"command"`
 }
 
-// openQuestions are those of one loop whose tasks are still blocked.
-func openQuestions(b *Board, s *store.State) (out []store.Question) {
+// block takes in which tasks a run has blocked.
+func (b *Board) block(list []store.Blocked) {
+	for _, t := range list {
+		if !t.At.Before(b.blocked[t.Task.ID].At) {
+			b.blocked[t.Task.ID] = t
+		}
+	}
+}
+
+// asks is what the agent of a blocked task asks, "" for nothing.
+func (b *Board) asks(id string) string {
+	if q := b.blocked[id].Question; q != "" && b.Graph.Status(id) == tasks.Blocked {
+		return q
+	}
+	return ""
+}
+
+// open are the questions of one run whose tasks are still blocked.
+func (b *Board) open(s *store.State) (out []store.Question) {
 	for _, t := range s.BlockedTasks {
-		if t.Question != "" && b.Graph.Status(t.Task.ID) == tasks.Blocked {
-			out = append(out, store.Question{Loop: s.ID, Task: t.Task.ID, Title: t.Title, Question: t.Question, At: t.At})
+		if b.asks(t.Task.ID) != "" {
+			out = append(out, store.Question{Loop: s.ID, Task: t.Task.ID, Title: t.Title, Question: t.Question,
+				At: t.At})
 		}
 	}
 	return out
 }
 
-// QuestionOf is what is asked about a task; one without is a prompt loop's. named are the flags that name the list, or where the command is typed.
+// QuestionOf is what is asked about a task; one without is a prompt loop's. named are the flags that name the list, or
+// where the command is typed.
 func QuestionOf(q store.Question, tag string, task store.TaskID, named string) Question {
 	command := "descartes answer --name " + q.Loop
 	if q.Task != "" {

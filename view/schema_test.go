@@ -2,6 +2,7 @@ package view
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"go/ast"
 	"go/parser"
@@ -15,8 +16,8 @@ import (
 	"time"
 
 	"descartes/internal/docs"
-	"descartes/internal/receipt"
 	"descartes/loop/journal"
+	"descartes/loop/receipt"
 	"descartes/loop/store"
 )
 
@@ -105,7 +106,8 @@ func (s *schemas) read(t *testing.T, dir, path string) {
 				fields := map[string]string{}
 				for _, field := range body.Fields.List {
 					for _, id := range field.Names {
-						fields[id.Name] = strings.TrimSpace(field.Comment.Text())
+						text := cmp.Or(field.Comment.Text(), field.Doc.Text())
+						fields[id.Name] = strings.Join(strings.Fields(text), " ")
 					}
 				}
 				s.comments[path+"."+spec.Name.Name] = fields
@@ -121,16 +123,19 @@ func TestDocs(t *testing.T) {
 	s.read(t, ".", "descartes/view")
 	s.read(t, filepath.Join("..", "loop", "store"), "descartes/loop/store")
 	s.read(t, filepath.Join("..", "loop", "journal"), "descartes/loop/journal")
-	s.read(t, filepath.Join("..", "internal", "receipt"), "descartes/internal/receipt")
-	for name, typ := range map[string]reflect.Type{"event": reflect.TypeFor[journal.Event](), "status": reflect.TypeFor[Status](), "receipt": reflect.TypeFor[receipt.Receipt]()} {
+	s.read(t, filepath.Join("..", "loop", "receipt"), "descartes/loop/receipt")
+	for name, typ := range map[string]reflect.Type{"event": reflect.TypeFor[journal.Event](),
+		"status": reflect.TypeFor[Status](), "receipt": reflect.TypeFor[receipt.Receipt]()} {
 		s.defs = map[string]any{}
 		root := s.of(typ)
 		root["$schema"], root["title"] = "https://json-schema.org/draft/2020-12/schema", map[string]string{
-			"event": "An event: a line of events.ndjson, and of --json", "status": "What descartes status --json prints; status --all --json is an array of it without waves",
+			"event":   "An event: a line of events.ndjson, and of --json",
+			"status":  "What descartes status --json prints; status --all --json is an array of it without waves",
 			"receipt": "The predicate urn:descartes:receipt:v1 of an in-toto Statement v1, and what descartes why --json has of a done task"}[name]
 		if name == "event" {
 			properties := s.defs["Event"].(map[string]any)["properties"].(map[string]any)
-			properties["crc"] = map[string]any{"type": "string", "description": "CRC-32C of the line before this member, in hexadecimal digits"}
+			properties["crc"] = map[string]any{"type": "string",
+				"description": "CRC-32C of the line before this member, in hexadecimal digits"}
 		}
 		root["$defs"] = s.defs
 		var text bytes.Buffer
@@ -144,7 +149,8 @@ func TestDocs(t *testing.T) {
 		if name != "event" {
 			continue
 		}
-		event := journal.Event{Seq: 1, Type: journal.LoopFinished, TS: time.Now(), Loop: "x", Commit: "abc", Detail: &journal.Detail{Exit: journal.Exit{Code: 3}}}
+		event := journal.Event{Seq: 1, Type: journal.LoopFinished, TS: time.Now(), Loop: "x", Commit: "abc",
+			Detail: &journal.Detail{Exit: journal.Exit{Code: 3}}}
 		line, err := event.Line()
 		if err != nil {
 			t.Fatal(err)

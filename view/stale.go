@@ -4,9 +4,9 @@ import (
 	"strings"
 	"time"
 
-	"descartes/internal/receipt"
 	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/loop/receipt"
 	"descartes/loop/store"
 	"descartes/tasks"
 )
@@ -36,8 +36,8 @@ func (b *Board) isStale(id string) *Stale {
 	return nil
 }
 
-// MarkStale compares what the receipts of done tasks were about with the tasks, the plan and the settings of now. Notes are by commit; confirmed
-// are the rechecks that held. A task without a receipt is not stale.
+// MarkStale compares what the receipts of done tasks were about with the tasks, the plan and the settings of now.
+// Notes are by commit; confirmed are the rechecks that held. A task without a receipt is not stale.
 func (b *Board) MarkStale(notes map[string][]byte, confirmed []receipt.Confirmed) {
 	last := map[string]receipt.Receipt{}
 	for _, text := range notes {
@@ -82,7 +82,8 @@ func (b *Board) MarkStale(notes map[string][]byte, confirmed []receipt.Confirmed
 func (b *Board) inputs(plans map[string]*loop.Job, id, plan string) journal.Inputs {
 	job, ok := plans[plan]
 	if !ok {
-		job, _ = loop.Load(b.Root, loop.Config{Scud: loop.ScudConfig{Tag: b.File.Tag(), TasksFile: b.Scud.TasksFile, PlanPath: plan}})
+		job, _ = loop.Load(b.Root, loop.Config{Scud: loop.ScudConfig{Tag: b.File.Tag(), TasksFile: b.Scud.TasksFile,
+			PlanPath: plan}})
 		plans[plan] = job
 	}
 	if job == nil {

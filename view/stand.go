@@ -5,8 +5,8 @@ import (
 	"descartes/loop/journal"
 )
 
-// Stand is how a task stands, and in what colour a run is shown. A run is Done, Running, Limited, Asks (waits for a person), Blocked (red) or Held (over,
-// with work left).
+// Stand is how a task stands, and in what colour a run is shown. A run is Done, Running, Limited, Asks (waits for a
+// person), Blocked (red) or Held (over, with work left).
 type Stand string
 
 // The stands, in the order of what a person should see first.
@@ -57,7 +57,8 @@ func (s Stand) Help() string { return looks[s].help }
 // verdictStand is that of an attempt that has ended.
 func verdictStand(v string) Stand {
 	switch journal.Verdict(v) {
-	case journal.Verified, journal.Verdict(journal.Accepted), journal.Verdict(journal.Done), journal.Verdict(journal.Continue):
+	case journal.Verified, journal.Verdict(journal.Accepted), journal.Verdict(journal.Done),
+		journal.Verdict(journal.Continue):
 		return Done
 	case journal.Failed, journal.Crashed, journal.TimedOut, journal.Blocked, journal.Verdict(journal.Retry):
 		return Blocked

@@ -2,6 +2,8 @@ package view
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,10 +43,14 @@ func TestStatusOfSeveralAttempts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range []journal.Event{{Type: journal.LoopStarted}, {Type: journal.WaveStarted, Unit: journal.Unit{Wave: 1}},
-		{Type: journal.TaskStarted, Unit: journal.Unit{Task: "1"}}, {Type: journal.AttemptStarted, Unit: journal.Unit{Task: "1", Attempt: 1, Slot: 1}},
-		{Type: journal.TaskStarted, Unit: journal.Unit{Task: "2"}}, {Type: journal.AttemptStarted, Unit: journal.Unit{Task: "2", Attempt: 1, Slot: 2}},
-		{Type: journal.AgentFinished, Unit: journal.Unit{Task: "2", Attempt: 1}, Detail: &journal.Detail{Exit: journal.Exit{End: journal.EndFinished}}},
+	for _, e := range []journal.Event{{Type: journal.LoopStarted},
+		{Type: journal.WaveStarted, Unit: journal.Unit{Wave: 1}},
+		{Type: journal.TaskStarted, Unit: journal.Unit{Task: "1"}},
+		{Type: journal.AttemptStarted, Unit: journal.Unit{Task: "1", Attempt: 1, Slot: 1}},
+		{Type: journal.TaskStarted, Unit: journal.Unit{Task: "2"}},
+		{Type: journal.AttemptStarted, Unit: journal.Unit{Task: "2", Attempt: 1, Slot: 2}},
+		{Type: journal.AgentFinished, Unit: journal.Unit{Task: "2", Attempt: 1},
+			Detail: &journal.Detail{Exit: journal.Exit{End: journal.EndFinished}}},
 		{Type: journal.VerifyStarted, Unit: journal.Unit{Task: "2", Attempt: 1}}} {
 		if err := j.Append(&e); err != nil {
 			t.Fatal(err)
@@ -72,7 +78,8 @@ func TestStatusOfSeveralAttempts(t *testing.T) {
 	if got := l.Tasks; got.InProgress != 0 || got.Pending != 3 {
 		t.Errorf("nobody runs it: %+v", got)
 	}
-	if one := l.Task("1"); one.Stand != Interrupted || one.State != "ready" || !strings.Contains(l.Board.Tally(), ": 2 interrupted") {
+	if one := l.Task("1"); one.Stand != Interrupted || one.State != "ready" ||
+		!strings.Contains(l.Board.Tally(), ": 2 interrupted") {
 		t.Errorf("nobody runs it: %+v, %s", one, l.Board.Tally())
 	}
 	lock := flock.New(home.Default() + ".lock")
@@ -98,8 +105,10 @@ func TestStatusOfSeveralAttempts(t *testing.T) {
 func TestBar(t *testing.T) {
 	t.Parallel()
 	for want, states := range map[string][]string{
-		"Complete (3 tasks)": {"done", "done", "done"}, "In Progress (2/4 tasks)": {"done", "ready", "done", "waiting"}, "In Progress (0/1 task)": {"running"},
-		"Pending (2 tasks)": {"ready", "waiting"}, "Blocked (1/2 tasks)": {"blocked", "done"}, "Held (0/2 tasks)": {"held", "held"},
+		"Complete (3 tasks)": {"done", "done", "done"}, "In Progress (2/4 tasks)": {"done", "ready", "done",
+			"waiting"}, "In Progress (0/1 task)": {"running"},
+		"Pending (2 tasks)": {"ready", "waiting"}, "Blocked (1/2 tasks)": {"blocked", "done"},
+		"Held (0/2 tasks)": {"held", "held"},
 	} {
 		w := &Wave{Number: 1}
 		for _, s := range states {
@@ -108,5 +117,50 @@ func TestBar(t *testing.T) {
 		if got := w.Bar().Words(true); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
+	}
+}
+
+// TestListGrowsWithItsRuns: a list of twice as many runs of one tag costs about twice as much, not four times.
+func TestListGrowsWithItsRuns(t *testing.T) {
+	cost := func(n int) float64 {
+		root := t.TempDir()
+		home := store.NewHome(root)
+		write := func(path, text string) {
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+				os.WriteFile(path, []byte(text), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(filepath.Join(root, ".scud", "tasks", "x.json"),
+			`{"tasks":[{"id":1,"title":"First","status":"pending"}]}`)
+		for i := range n {
+			id := fmt.Sprintf("loop-%04x", i)
+			write(home.Named(id), fmt.Sprintf(
+				`{"version":"1.0","id":%q,"kind":"tag","tag":"x","config":{"scud":{"tag":"x"}}}`, id))
+			if err := os.MkdirAll(home.Run(id), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			j, _, err := journal.Open(atomicfile.OS(), home.Events(id), id, time.Now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(j.Append(&journal.Event{Type: journal.LoopStarted}), j.Close()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all, err := home.List()
+		if err != nil || len(all) != n {
+			t.Fatalf("%d runs, %v", len(all), err)
+		}
+		return testing.AllocsPerRun(1, func() {
+			for _, l := range All(root, all) {
+				if l.Err != nil {
+					t.Fatal(l.Err)
+				}
+			}
+		})
+	}
+	if few, many := cost(10), cost(40); many > 6*few {
+		t.Errorf("a list of 40 runs allocates %.0f times, one of 10 %.0f times", many, few)
 	}
 }

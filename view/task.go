@@ -49,19 +49,20 @@ func (b *Board) Details() []TaskDetail {
 
 // Detail is one of them.
 func (b *Board) Detail(t *tasks.Task) TaskDetail {
-	d := TaskDetail{Description: t.Description, Details: t.Details, TestStrategy: t.TestStrategy, Acceptance: t.Acceptance, Priority: t.Priority,
+	d := TaskDetail{Description: t.Description, Details: t.Details, TestStrategy: t.TestStrategy,
+		Acceptance: t.Acceptance, Priority: t.Priority,
 		Complexity: measure(t.Complexity), Children: b.ids(t.Children), Line: t.Line}
 	if t.Parent != "" {
 		parent := b.ID(t.Parent)
 		d.Parent = &parent
 	}
 	if t.Container() {
-		d.Task = Task{ID: b.ID(t.ID), Title: t.Title, Verify: t.Verify, Status: t.Status, DependsOn: b.dependsOn(t), State: "container", Grade: b.grade(t.ID)}
+		d.Task = Task{ID: b.ID(t.ID), Title: t.Title, Verify: t.Verify, Status: t.Status, DependsOn: b.dependsOn(t),
+			State: "container", Grade: b.grade(t.ID)}
 		return d
 	}
 	d.Task, d.Wave = b.task(t.ID), b.Graph.Wave(t.ID)
-	state, _ := b.Graph.State(t.ID)
-	d.State = string(state)
+	d.State = string(b.Graph.State(t.ID))
 	return d
 }
 
@@ -83,7 +84,9 @@ func (b *Board) Findings() []Finding {
 	}
 	for _, p := range b.Graph.Problems() {
 		one := Finding{Kind: p.Kind, Tasks: b.ids(p.Tasks), Message: p.Message}
-		if slices.ContainsFunc(out, func(f Finding) bool { return f.Kind == p.Kind && slices.Equal(f.Tasks, one.Tasks) }) {
+		if slices.ContainsFunc(out, func(f Finding) bool {
+			return f.Kind == p.Kind && slices.Equal(f.Tasks, one.Tasks)
+		}) {
 			continue
 		}
 		if len(p.Tasks) > 0 {
@@ -93,7 +96,9 @@ func (b *Board) Findings() []Finding {
 		}
 		out = append(out, one)
 	}
-	slices.SortStableFunc(out, func(x, y Finding) int { return cmp.Or(cmp.Compare(x.File, y.File), cmp.Compare(x.Line, y.Line)) })
+	slices.SortStableFunc(out, func(x, y Finding) int {
+		return cmp.Or(cmp.Compare(x.File, y.File), cmp.Compare(x.Line, y.Line))
+	})
 	return slices.CompactFunc(out, func(x, y Finding) bool {
 		return x.File == y.File && x.Line == y.Line && x.Kind == y.Kind && x.Message == y.Message
 	})

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"descartes/gitops"
-	"descartes/internal/receipt"
 	"descartes/internal/terminal"
 	"descartes/loop/journal"
+	"descartes/loop/receipt"
 	"descartes/loop/store"
 	"descartes/scheduler"
 	"descartes/tasks"
@@ -46,15 +46,18 @@ type Why struct {
 
 // Evidence is something that shows what is said of a task.
 type Evidence struct {
-	Kind  string `json:"kind"` // verify (the command that checks it besides the project's), commit, receipt, note, work, log or journal
+	// verify (the command that checks it besides the project's), commit, receipt, note, work, log or journal
+	Kind  string `json:"kind"`
 	Where string `json:"where"`
 }
 
-// Why looks into the journals, the graph, the refs and the receipts, where MarkStale was given them. commit finds the commit that holds a loop's work on the task, where no
-// journal names it; here is what a command needs besides where it is typed.
+// Why looks into the journals, the graph, the refs and the receipts, where MarkStale was given them. commit finds the
+// commit that holds a loop's work on the task, where no journal names it; here is what a command needs besides where
+// it is typed.
 func (b *Board) Why(t *tasks.Task, refs []gitops.Ref, commit func(loop string) string, here string) (*Why, error) {
 	d := b.Detail(t)
-	w := &Why{Tag: b.File.Tag(), Task: d.ID, Title: d.Title, Status: d.Status, State: d.State, Because: []string{}, Causes: []store.TaskID{}, Evidence: []Evidence{}, board: b, here: here, view: b.view}
+	w := &Why{Tag: b.File.Tag(), Task: d.ID, Title: d.Title, Status: d.Status, State: d.State, Because: []string{},
+		Causes: []store.TaskID{}, Evidence: []Evidence{}, board: b, here: here, view: b.view}
 	w.Stale = d.Stale
 	if r, ok := b.receipts[t.ID]; ok {
 		w.Receipt = &r
@@ -125,7 +128,8 @@ func (w *Why) container(d *TaskDetail) {
 		w.Next = w.command("tasks list")
 		return
 	}
-	w.say("It is done when its subtasks are: %s of %d to go (%s).", strconv.Itoa(len(open)), len(d.Children), terminal.Few(open, 8))
+	w.say("It is done when its subtasks are: %s of %d to go (%s).", strconv.Itoa(len(open)), len(d.Children),
+		terminal.Few(open, 8))
 	w.Causes = w.board.ids(open)
 	w.Next = w.about("why", open[0])
 }
@@ -169,7 +173,8 @@ func (w *Why) done(commit func(loop string) string) {
 	}
 	w.Loop, w.Commit = a.Loop, w.committed(a.Loop, commit)
 	if a.Outcome == string(journal.Accepted) {
-		w.say("Attempt %d in run %s was accepted by a person on %s%s", a.N, a.Loop, terminal.Moment(a.At), strings.TrimPrefix(a.Reason, "accepted by a person"))
+		w.say("Attempt %d in run %s was accepted by a person on %s%s", a.N, a.Loop, terminal.Moment(a.At),
+			strings.TrimPrefix(a.Reason, "accepted by a person"))
 	} else {
 		w.say("Attempt %d in run %s was verified on %s%s.", a.N, a.Loop, terminal.Moment(a.At), a.by())
 	}
@@ -283,7 +288,8 @@ func (w *Why) blocked() {
 		w.Next = w.command("answer --edit " + terminal.Quote(w.Task.ID))
 		return
 	}
-	w.say("Run %s gave up on it on %s, after %s:", w.Loop, terminal.Moment(b.At), terminal.Count(b.Attempts, "attempt"))
+	w.say("Run %s gave up on it on %s, after %s:", w.Loop, terminal.Moment(b.At),
+		terminal.Count(b.Attempts, "attempt"))
 	w.say("%s", b.Reason)
 	for _, what := range b.Denied {
 		w.say("The sandbox refused %s", what)
@@ -299,7 +305,8 @@ func (w *Why) blocked() {
 func (w *Why) lastFailure() {
 	if n := len(w.Attempts); n > 0 && !w.Attempts[n-1].Done() {
 		a := w.Attempts[n-1]
-		w.say("Attempt %d in run %s %s: %s", a.N, a.Loop, a.Word(), a.Reason)
+		w.say("Attempt %d in run %s %s: %s", a.N, a.Loop, a.Word(),
+			strings.TrimPrefix(a.Reason, journal.NotIntegrated))
 	}
 }
 
@@ -310,19 +317,15 @@ func (w *Why) running() {
 		return
 	}
 	w.Loop = w.view.State.ID
-	for _, a := range w.view.History.Running {
-		if a.Task != w.Task.ID {
+	for _, one := range w.view.History.Running {
+		if one.Task != w.Task.ID {
 			continue
 		}
-		of := ""
-		if a.Of > 0 {
-			of = " of " + strconv.Itoa(a.Of)
-		}
-		place := ""
+		a, place := AttemptOf(w.board.Root, w.Loop, one, true), ""
 		if p := a.Place(); p != "" {
 			place = " (" + terminal.Clean(p) + ")"
 		}
-		w.say("Run %s works on attempt %d%s%s: %s since %s.", w.Loop, a.Number, of, place, (&Attempt{Attempt: a}).Doing(), terminal.Clock(a.Since))
+		w.say("Run %s works on %s%s: %s since %s.", w.Loop, a.Which(), place, a.Doing(), terminal.Clock(a.Since))
 	}
 	if len(w.Because) == 0 {
 		w.say("Run %s is between two attempts at it.", w.Loop)
@@ -353,7 +356,7 @@ func (w *Why) anew() string {
 	return w.command("start") + w.view.State.Config.Typed.String()
 }
 
-// toDo is for a task that nothing but other tasks keeps from being run.
+// toDo explains ready and waiting tasks.
 func (w *Why) toDo(cause string, commit func(loop string) string) {
 	if w.State == string(scheduler.StateWaiting) {
 		w.say("It %s.", cause)
@@ -361,8 +364,7 @@ func (w *Why) toDo(cause string, commit func(loop string) string) {
 		w.Causes = w.board.ids(roots)
 		for _, id := range roots[:min(len(roots), 8)] {
 			t, _ := w.board.Graph.Task(id)
-			state, _ := w.board.Graph.State(id)
-			w.say("Task %s %s is %s.", id, terminal.FitWords(t.Title, 50), state)
+			w.say("Task %s %s is %s.", id, terminal.FitWords(t.Title, 50), w.board.Graph.State(id))
 		}
 	} else {
 		w.say("Nothing keeps it from running.")
@@ -418,8 +420,7 @@ func (w *Why) held(cause string) {
 		if !ok {
 			continue
 		}
-		state, _ := w.board.Graph.State(id)
-		if id == w.Task.ID || state == scheduler.StateHeld {
+		if id == w.Task.ID || w.board.Graph.State(id) == scheduler.StateHeld {
 			continue // a cycle, or a list that contradicts itself
 		}
 		if b := w.givenUp(id); b != nil {
@@ -451,7 +452,8 @@ func (w *Why) evidence() {
 	}
 	add("commit", w.Commit)
 	if r := w.Receipt; r != nil && w.State == string(scheduler.StateDone) {
-		add("receipt", existing(w.board.Root, filepath.Join(store.NewHome(w.board.Root).Receipts(), r.Commit.Hash+".jsonl")))
+		add("receipt", existing(w.board.Root, filepath.Join(store.NewHome(w.board.Root).Receipts(),
+			r.Commit.Hash+".jsonl")))
 		add("note", receipt.NotesRef+" on "+Short(r.Commit.Hash))
 	}
 	a := w.verified()

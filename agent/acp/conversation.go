@@ -29,6 +29,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"descartes/agent/process"
+	"descartes/agent/stream"
 	"descartes/internal/oneline"
 	"descartes/internal/proc"
 )
@@ -102,7 +103,8 @@ func (b *conversation) run(ctx context.Context, stdin io.Reader) int {
 		return 127
 	}
 	b.calls = map[string]*call{}
-	b.rpc = &rpc{to: b.peer.In, serve: b.serve, hear: b.notified, noise: b.noise, heard: b.answered, closed: make(chan struct{})}
+	b.rpc = &rpc{to: b.peer.In, serve: b.serve, hear: b.notified, noise: b.noise, heard: b.answered,
+		closed: make(chan struct{})}
 	go b.rpc.listen(bufio.NewReaderSize(b.peer.Out, 64<<10))
 	talk, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
@@ -231,17 +233,19 @@ type metaTokens struct {
 func (b *conversation) converse(ctx context.Context, prompt string) event {
 	var first initialized
 	err := b.rpc.call(ctx, "initialize", map[string]any{
-		"protocolVersion":    version,
-		"clientCapabilities": map[string]any{"fs": map[string]any{"readTextFile": false, "writeTextFile": true}, "terminal": false},
-		"clientInfo":         map[string]any{"name": "descartes", "version": "1"},
+		"protocolVersion": version,
+		"clientCapabilities": map[string]any{"fs": map[string]any{"readTextFile": false, "writeTextFile": true},
+			"terminal": false},
+		"clientInfo": map[string]any{"name": "descartes", "version": "1"},
 	}, &first)
 	if err != nil {
 		return b.failure("initialize", err, nil)
 	}
 	b.log.print(event{Type: "agent", Name: first.AgentInfo.Name, Version: first.AgentInfo.Version})
 	if v := first.ProtocolVersion.String(); v != strconv.Itoa(version) {
-		return event{Type: "end", Stop: "error", Word: "invalid_request", Text: fmt.Sprintf("it speaks version %s of the Agent Client Protocol, and descartes version %d: "+
-			"install a version of %s that speaks %d", cmp.Or(v, "(none given)"), version, b.argv[0], version)}
+		return event{Type: "end", Stop: "error", Word: "invalid_request",
+			Text: fmt.Sprintf("it speaks version %s of the Agent Client Protocol, and descartes version %d: "+
+				"install a version of %s that speaks %d", cmp.Or(v, "(none given)"), version, b.argv[0], version)}
 	}
 	session, err := b.open(ctx, first.AuthMethods)
 	if err != nil {
@@ -259,7 +263,8 @@ func (b *conversation) converse(ctx context.Context, prompt string) event {
 	b.session, b.turn = session.Get("sessionId").Str, true
 	b.mu.Unlock()
 	var stop stopped
-	err = b.rpc.call(ctx, "session/prompt", map[string]any{"sessionId": b.session, "prompt": []any{map[string]any{"type": "text", "text": prompt}}}, &stop)
+	err = b.rpc.call(ctx, "session/prompt", map[string]any{"sessionId": b.session,
+		"prompt": []any{map[string]any{"type": "text", "text": prompt}}}, &stop)
 	if err != nil {
 		return b.failure("session/prompt", err, first.AuthMethods)
 	}
@@ -276,7 +281,8 @@ func (b *conversation) open(ctx context.Context, methods []authMethod) (session 
 	err = ask()
 	if told, ok := errors.AsType[*rpcError](err); ok && told.Code == wantsLogin {
 		if at := slices.IndexFunc(methods, func(m authMethod) bool { return m.unattended(b.env) }); at >= 0 {
-			if err = b.rpc.call(ctx, "authenticate", map[string]any{"methodId": methods[at].ID}, &struct{}{}); err == nil {
+			if err = b.rpc.call(ctx, "authenticate", map[string]any{"methodId": methods[at].ID},
+				&struct{}{}); err == nil {
 				err = ask()
 			}
 		}
@@ -299,7 +305,8 @@ func (m authMethod) unattended(env func(string) string) bool {
 		return len(m.Vars) > 0
 	}
 	id := strings.ToLower(m.ID)
-	return m.Type != "terminal" && strings.HasSuffix(id, "api-key") && env(strings.ToUpper(strings.ReplaceAll(id, "-", "_"))) != ""
+	return m.Type != "terminal" && strings.HasSuffix(id, "api-key") &&
+		env(strings.ToUpper(strings.ReplaceAll(id, "-", "_"))) != ""
 }
 
 // failure is the last event of a failed conversation.
@@ -334,10 +341,12 @@ func (b *conversation) failure(during string, err error, methods []authMethod) e
 // words is what an error says, with its details.
 func words(e *rpcError) string {
 	if inner := gjson.Get(e.Message, "error"); inner.Get("message").Str != "" {
-		return oneline.Clip(strings.TrimSpace(inner.Get("message").Str+" "+inner.Get("status").Str), 2000) // the service's answer as it came
+		// the service's answer as it came
+		return oneline.Clip(strings.TrimSpace(inner.Get("message").Str+" "+inner.Get("status").Str), 2000)
 	}
 	data := gjson.ParseBytes(e.Data)
-	detail := cmp.Or(data.Str, data.Get("details").Str, data.Get("detail").Str, data.Get("message").Str, data.Get("error").Str, data.Get("reason").Str)
+	detail := cmp.Or(data.Str, data.Get("details").Str, data.Get("detail").Str, data.Get("message").Str,
+		data.Get("error").Str, data.Get("reason").Str)
 	if detail == "" || strings.Contains(e.Message, detail) {
 		return oneline.Clip(e.Message, 2000)
 	}
@@ -410,7 +419,7 @@ func (b *conversation) notified(method string, params json.RawMessage) {
 		SessionID string `json:"sessionId"`
 		Update    update `json:"update"`
 	}
-	if method != "session/update" || !lenient(json.Unmarshal(params, &n)) {
+	if method != "session/update" || !stream.Decode(params, &n) {
 		return
 	}
 	u := n.Update
@@ -446,9 +455,9 @@ func (b *conversation) piece(u update) {
 	switch {
 	case text == "":
 	case u.Kind == "agent_thought_chunk":
-		b.log.print(event{Type: "thought", Text: tail(text, outputLimit)})
+		b.log.print(event{Type: "thought", Text: oneline.Last(text, outputLimit)})
 	case u.Kind == "user_message_chunk":
-		b.log.print(event{Type: "user", Text: tail(text, outputLimit)})
+		b.log.print(event{Type: "user", Text: oneline.Last(text, outputLimit)})
 	default:
 		if b.said && u.MessageID != b.message {
 			text = "\n\n" + text // another message
@@ -458,8 +467,8 @@ func (b *conversation) piece(u update) {
 	}
 }
 
-// tool prints a tool call when it begins, when it is known what it is called with, and when its status changes. More output alone is not printed: it would
-// separate the agent's last words from the message they belong to.
+// tool prints a tool call when it begins, when it is known what it is called with, and when its status changes. More
+// output alone is not printed: it would separate the agent's last words from the message they belong to.
 func (b *conversation) tool(f toolFields) {
 	c, known := b.calls[f.ToolCallID]
 	if !known {
@@ -475,13 +484,14 @@ func (b *conversation) tool(f toolFields) {
 		return
 	}
 	b.said, b.acted = false, true
-	e := event{Type: "tool", ID: f.ToolCallID, Kind: c.Kind, Title: oneline.Clip(c.Title, 500), Command: oneline.Clip(c.Command, 500), Status: c.Status}
+	e := event{Type: "tool", ID: f.ToolCallID, Kind: c.Kind, Title: oneline.Clip(c.Title, 500),
+		Command: oneline.Clip(c.Command, 500), Status: c.Status}
 	if len(c.Paths) > 0 {
 		e.Paths = c.Paths[:min(len(c.Paths), 20)]
 	}
 	if c.Status == "completed" || c.Status == "failed" {
 		for _, text := range gjson.ParseBytes(f.Content).Get("#.content.text").Array() {
-			e.Text = tail(e.Text+text.String(), outputLimit)
+			e.Text = oneline.Last(e.Text+text.String(), outputLimit)
 		}
 	}
 	b.log.print(e)
@@ -528,7 +538,7 @@ func (b *conversation) serve(method string, params json.RawMessage) (any, *rpcEr
 			Path    string  `json:"path"`
 			Content *string `json:"content"`
 		}
-		if !lenient(json.Unmarshal(params, &q)) || q.Content == nil {
+		if !stream.Decode(params, &q) || q.Content == nil {
 			return nil, invalidParams()
 		}
 		err := b.tree.write(q.Path, *q.Content)
@@ -553,7 +563,7 @@ func (b *conversation) permit(params json.RawMessage) (any, *rpcError) {
 		ToolCall toolFields `json:"toolCall"`
 		Options  []option   `json:"options"`
 	}
-	if !lenient(json.Unmarshal(params, &q)) {
+	if !stream.Decode(params, &q) {
 		return nil, invalidParams()
 	}
 	b.mu.Lock()

@@ -53,8 +53,10 @@ func launch(t *testing.T, dir, scenario string, more ...string) *launched {
 		t.Fatal(err)
 	}
 	args := append([]string{"__acp"}, more...)
-	l := &launched{cmd: exec.Command(exe, append(args, "--", exe, "__script", scenario)...), errors: &bytes.Buffer{}, log: filepath.Join(t.TempDir(), "log"), start: time.Now()}
-	l.cmd.Dir, l.cmd.Stdin, l.cmd.Stderr = dir, strings.NewReader("Do it. Say <promise>COMPLETE</promise>.\n"), l.errors
+	l := &launched{cmd: exec.Command(exe, append(args, "--", exe, "__script", scenario)...), errors: &bytes.Buffer{},
+		log: filepath.Join(t.TempDir(), "log"), start: time.Now()}
+	l.cmd.Dir, l.cmd.Stdin, l.cmd.Stderr = dir, strings.NewReader("Do it. Say <promise>COMPLETE</promise>.\n"),
+		l.errors
 	log, err := os.Create(l.log)
 	if err != nil {
 		t.Fatal(err)
@@ -151,7 +153,8 @@ func TestGoodRun(t *testing.T) {
 	if e := out.events[6]; e.Status != "completed" || e.Title != "make it" || e.Text != "made" || len(e.Paths) != 1 {
 		t.Errorf("tool %+v", e)
 	}
-	if u := out.of("usage")[0].ACPUsage; *u != (usage{Input: 900, Output: 30, CacheRead: 100, Total: 1030, USD: 0.25, Context: 500}) {
+	if u := out.of("usage")[0].ACPUsage; *u != (usage{Input: 900, Output: 30, CacheRead: 100, Total: 1030, USD: 0.25,
+		Context: 500}) {
 		t.Errorf("usage %+v", *u)
 	}
 	if e := out.last(); !e.OK || e.Stop != "end_turn" {
@@ -172,12 +175,14 @@ func wild(t *testing.T) (tree, around string) {
 			t.Fatal(err)
 		}
 	}
-	for name, text := range map[string]string{"tree/in.txt": "one\ntwo\nthree", "out.txt": "theirs\n", "tree/.git/config": "kept\n", "tree/sub/target": "old\n"} {
+	for name, text := range map[string]string{"tree/in.txt": "one\ntwo\nthree", "out.txt": "theirs\n",
+		"tree/.git/config": "kept\n", "tree/sub/target": "old\n"} {
 		if err := os.WriteFile(filepath.Join(around, name), []byte(text), 0o640); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for name, target := range map[string]string{"link": around, "dangling": "../nowhere", "inner": filepath.Join(tree, "sub", "target")} {
+	for name, target := range map[string]string{"link": around, "dangling": "../nowhere",
+		"inner": filepath.Join(tree, "sub", "target")} {
 		if err := os.Symlink(target, filepath.Join(tree, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -204,8 +209,10 @@ func TestPermissions(t *testing.T) {
 		}
 	}
 	denied := out.of("denied")
-	if len(denied) != 11 || denied[1].Title != "edit /etc/passwd" || denied[1].Text != "/etc/passwd is outside the working tree" ||
-		!strings.Contains(denied[4].Text, "not the agent's to change") || denied[8].Text != "it does not say which file" {
+	if len(denied) != 11 || denied[1].Title != "edit /etc/passwd" ||
+		denied[1].Text != "/etc/passwd is outside the working tree" ||
+		!strings.Contains(denied[4].Text, "not the agent's to change") ||
+		denied[8].Text != "it does not say which file" {
 		t.Errorf("denied %+v", denied)
 	}
 }
@@ -214,7 +221,8 @@ func TestPermissionOfAKnownCall(t *testing.T) {
 	t.Parallel()
 	out := play(t, t.TempDir(), "ask-later")
 	answers := strings.Split(strings.TrimSpace(out.text()), "\n")
-	for n, want := range []string{`"outcome":"cancelled"`, `"optionId":"yes"`, `"outcome":"cancelled"`, `"code":-32601`} {
+	for n, want := range []string{`"outcome":"cancelled"`, `"optionId":"yes"`, `"outcome":"cancelled"`,
+		`"code":-32601`} {
 		if n >= len(answers) || !strings.Contains(answers[n], want) {
 			t.Errorf("%d: got %q, want %s", n, answers, want)
 		}
@@ -226,13 +234,16 @@ func TestFiles(t *testing.T) {
 	tree, around := wild(t)
 	out := play(t, tree, "files")
 	answers := strings.Split(strings.TrimSpace(out.text()), "\n")
-	want := []string{"Method not found", "{}", "{}", "{}", "not allowed: ../out.txt is outside", "outside the working tree", "a link to nothing", "not the agent's", "not the agent's", "not the agent's", "not a regular file", "not a regular file", "Invalid params"}
+	want := []string{"Method not found", "{}", "{}", "{}", "not allowed: ../out.txt is outside",
+		"outside the working tree", "a link to nothing", "not the agent's", "not the agent's", "not the agent's",
+		"not a regular file", "not a regular file", "Invalid params"}
 	for n, w := range want {
 		if n >= len(answers) || !strings.Contains(answers[n], w) {
 			t.Errorf("%d: got %q, want %s", n, answers[min(n, len(answers)-1)], w)
 		}
 	}
-	for name, text := range map[string]string{"tree/in.txt": "new\n", "tree/deep/er/new.txt": "made\n", "tree/sub/target": "through a link\n", "out.txt": "theirs\n", "tree/.git/config": "kept\n"} {
+	for name, text := range map[string]string{"tree/in.txt": "new\n", "tree/deep/er/new.txt": "made\n",
+		"tree/sub/target": "through a link\n", "out.txt": "theirs\n", "tree/.git/config": "kept\n"} {
 		if b, err := os.ReadFile(filepath.Join(around, name)); err != nil || string(b) != text {
 			t.Errorf("%s: %q %v", name, b, err)
 		}
@@ -264,7 +275,8 @@ func TestEnds(t *testing.T) {
 		{"dies-first", 41, "exited", 41, "it ended without an answer to initialize (exit status 41)"},
 		{"leaves", 1, "exited", 0, "it ended without an answer to session/prompt (exit status 0)"},
 		{"killed", 137, "exited", 0, "it ended without an answer to session/prompt (ended by signal 9 (SIGKILL))"},
-		{"version", 1, "invalid_request", 0, "it speaks version 2 of the Agent Client Protocol, and descartes version 1"},
+		{"version", 1, "invalid_request", 0,
+			"it speaks version 2 of the Agent Client Protocol, and descartes version 1"},
 		{"refuses", 1, "refusal", 0, "the model refuses to continue this task"},
 		{"tokens", 1, "error_max_tokens", 0, "the model's answer reached its length limit"},
 		{"turns", 1, "error_max_turn_requests", 0, "it reached its limit of requests in a turn"},
@@ -276,7 +288,8 @@ func TestEnds(t *testing.T) {
 		{"login", 1, "authentication", 0, "or set SCRIPTED_API_KEY"},
 	} {
 		out := play(t, t.TempDir(), tt.scenario)
-		if e := out.last(); e.OK || out.code != tt.code || e.Word != tt.word || e.Code != tt.status || !strings.Contains(e.Text, tt.text) {
+		if e := out.last(); e.OK || out.code != tt.code || e.Word != tt.word || e.Code != tt.status ||
+			!strings.Contains(e.Text, tt.text) {
 			t.Errorf("%s: code %d, %+v %s", tt.scenario, out.code, e, out.stderr)
 		}
 	}
@@ -307,7 +320,8 @@ func TestModel(t *testing.T) {
 		}
 		out := play(t, t.TempDir(), tt.scenario, more...)
 		e := out.last()
-		if e.OK != (tt.bad == "") || !strings.Contains(e.Text, tt.bad) || !strings.Contains(out.text(), tt.text) || out.of("session")[0].Model != tt.inUse {
+		if e.OK != (tt.bad == "") || !strings.Contains(e.Text, tt.bad) || !strings.Contains(out.text(), tt.text) ||
+			out.of("session")[0].Model != tt.inUse {
 			t.Errorf("%s %s: got %+v", tt.scenario, tt.model, out)
 		}
 		if tt.bad != "" && e.Word != "model_not_found" {
@@ -319,7 +333,8 @@ func TestModel(t *testing.T) {
 // A session in which nothing may be written is no use, unless it was asked for.
 func TestMode(t *testing.T) {
 	t.Parallel()
-	for scenario, want := range map[string]string{"reads": `"modeId":"full-access"`, "read-only": ""} { // the latter is an argument
+	// the latter is an argument
+	for scenario, want := range map[string]string{"reads": `"modeId":"full-access"`, "read-only": ""} {
 		out := play(t, t.TempDir(), scenario)
 		if e := out.last(); !e.OK || !strings.Contains(out.text(), want) || want == "" && out.text() != "" {
 			t.Errorf("%s: got %+v", scenario, out)
@@ -334,7 +349,8 @@ func TestCallsAreNamed(t *testing.T) {
 	for _, e := range play(t, t.TempDir(), "names-later").of("tool") {
 		got = append(got, strings.Join([]string{e.Status, e.Title, e.Command, strings.Join(e.Paths, " ")}, "|"))
 	}
-	want := []string{"pending|Terminal||", "pending|make check|make check|", "completed|make check|make check|", "pending|Write||", "pending|Write||a.txt", "in_progress|Shell|go vet|", "pending|Fetch||"}
+	want := []string{"pending|Terminal||", "pending|make check|make check|", "completed|make check|make check|",
+		"pending|Write||", "pending|Write||a.txt", "in_progress|Shell|go vet|", "pending|Fetch||"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -342,7 +358,8 @@ func TestCallsAreNamed(t *testing.T) {
 
 func TestUsage(t *testing.T) {
 	t.Parallel()
-	for scenario, want := range map[string]usage{"last-only": {USD: 0.5, Context: 1400}, "meta": {Input: 7, Output: 3}} {
+	for scenario, want := range map[string]usage{"last-only": {USD: 0.5, Context: 1400},
+		"meta": {Input: 7, Output: 3}} {
 		if got := play(t, t.TempDir(), scenario).of("usage"); len(got) != 1 || *got[0].ACPUsage != want {
 			t.Errorf("%s: got %+v", scenario, got)
 		}
@@ -367,7 +384,8 @@ func TestLongLines(t *testing.T) {
 	t.Parallel()
 	tree, _ := wild(t)
 	out := play(t, tree, "long")
-	if got := out.text(); !strings.Contains(got, "is too long") || !strings.HasSuffix(got, "still here") || !out.last().OK {
+	if got := out.text(); !strings.Contains(got, "is too long") || !strings.HasSuffix(got, "still here") ||
+		!out.last().OK {
 		t.Errorf("got %q, %+v %s", got, out.last(), out.stderr)
 	}
 	if n := out.of("noise"); len(n) != 1 || n[0].Bytes != 40<<20+1 {
@@ -391,7 +409,8 @@ func TestSignals(t *testing.T) {
 	for _, tt := range []struct {
 		scenario, when string
 		signal         syscall.Signal
-	}{{"cancel", "working", syscall.SIGTERM}, {"cancel", "working", syscall.SIGINT}, {"deaf", "working", syscall.SIGTERM}} {
+	}{{"cancel", "working", syscall.SIGTERM}, {"cancel", "working", syscall.SIGINT},
+		{"deaf", "working", syscall.SIGTERM}} {
 		dir := t.TempDir()
 		l := launch(t, dir, tt.scenario)
 		l.await(t, tt.when)

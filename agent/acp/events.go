@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"io"
 	"sync"
-	"unicode/utf8"
 
 	"descartes/agent/stream"
 )
@@ -46,16 +45,4 @@ func (j *eventLog) failed() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.err
-}
-
-// tail is the end of a text, at most n bytes of it.
-func tail(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	at := len(s) - n
-	for at < len(s) && !utf8.RuneStart(s[at]) {
-		at++
-	}
-	return "…" + s[at:]
 }

@@ -10,16 +10,19 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// mayWrite leaves a mode in which nothing can be written, codex-acp's first, unless the program's arguments ask for it. Its "auto" has a sandbox of
-// its own, in which no command runs in a plain container or in ours: what may be touched is up to the latter, as with codex itself.
+// mayWrite leaves a mode in which nothing can be written, codex-acp's first, unless the program's arguments ask for
+// it. Its "auto" has a sandbox of its own, in which no command runs in a plain container or in ours: what may be
+// touched is up to the latter, as with codex itself.
 func (b *conversation) mayWrite(ctx context.Context, session gjson.Result) error {
 	const reads = "read-only"
-	if session.Get("modes.currentModeId").Str != reads || slices.ContainsFunc(b.argv, func(arg string) bool { return strings.Contains(arg, reads) }) {
+	if session.Get("modes.currentModeId").Str != reads || slices.ContainsFunc(b.argv,
+		func(arg string) bool { return strings.Contains(arg, reads) }) {
 		return nil
 	}
 	for _, id := range []string{"full-access", "auto"} {
 		if session.Get(`modes.availableModes.#(id=="` + id + `")`).Exists() {
-			return b.rpc.call(ctx, "session/set_mode", map[string]any{"sessionId": session.Get("sessionId").Str, "modeId": id}, &struct{}{})
+			return b.rpc.call(ctx, "session/set_mode", map[string]any{"sessionId": session.Get("sessionId").Str,
+				"modeId": id}, &struct{}{})
 		}
 	}
 	return nil
@@ -49,11 +52,13 @@ func (b *conversation) chooseModel(ctx context.Context, session gjson.Result) (s
 	for _, o := range session.Get("configOptions").Array() { // the setting that chooses the model
 		category, id := o.Get("category").Str, o.Get("id").Str
 		if method == "" && o.Get("type").Str != "boolean" && (category == "model" || category == "" && id == "model") {
-			method, current, list, params["configId"] = choices, o.Get("currentValue").Str, offered(o.Get("options"), "value"), id
+			method, current, list, params["configId"] = choices, o.Get("currentValue").Str,
+				offered(o.Get("options"), "value"), id
 		}
 	}
 	if models := session.Get("models"); models.IsObject() {
-		method, current, list = "session/set_model", models.Get("currentModelId").Str, offered(models.Get("availableModels"), "modelId")
+		method, current, list = "session/set_model", models.Get("currentModelId").Str,
+			offered(models.Get("availableModels"), "modelId")
 		delete(params, "configId")
 	}
 	switch {
@@ -64,7 +69,9 @@ func (b *conversation) chooseModel(ctx context.Context, session gjson.Result) (s
 	}
 	at := slices.IndexFunc(list, func(m model) bool { return m.id == b.model })
 	if at < 0 {
-		at = slices.IndexFunc(list, func(m model) bool { return strings.EqualFold(m.id, b.model) || strings.EqualFold(m.name, b.model) })
+		at = slices.IndexFunc(list, func(m model) bool {
+			return strings.EqualFold(m.id, b.model) || strings.EqualFold(m.name, b.model)
+		})
 	}
 	if at < 0 {
 		return current, noModel("it has no model %q, only %s", b.model, some(list))

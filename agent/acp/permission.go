@@ -17,7 +17,8 @@ type call struct {
 	Paths               []string
 }
 
-// known reports whether there is more of the call than its name: some agents announce it first, and then say what it is called with.
+// known reports whether there is more of the call than its name: some agents announce it first, and then say what it
+// is called with.
 func (c *call) known() bool { return c.Command != "" || len(c.Paths) > 0 }
 
 // pathLimit is how many paths of one call are checked; a call with more is refused.
@@ -49,8 +50,10 @@ type toolFields struct {
 // that tools use.
 func (u toolFields) paths() (list []string) {
 	input := gjson.ParseBytes(u.RawInput)
-	found := append(gjson.ParseBytes(u.Locations).Get("#.path").Array(), gjson.ParseBytes(u.Content).Get("#.path").Array()...)
-	for _, name := range []string{"path", "file_path", "filePath", "filepath", "file", "abs_path", "absolute_path", "notebook_path", "target_file", "directory", "dir_path",
+	found := append(gjson.ParseBytes(u.Locations).Get("#.path").Array(),
+		gjson.ParseBytes(u.Content).Get("#.path").Array()...)
+	for _, name := range []string{"path", "file_path", "filePath", "filepath", "file", "abs_path", "absolute_path",
+		"notebook_path", "target_file", "directory", "dir_path",
 		"old_path", "new_path", "source", "destination", "paths", "files"} {
 		found = append(found, input.Get(name).Array()...)
 	}
@@ -66,7 +69,8 @@ func (u toolFields) paths() (list []string) {
 	return list
 }
 
-// command is what the raw input says is run: a line, or a program's arguments, of which a shell's last one is the line.
+// command is what the raw input says is run: a line, or a program's arguments, of which a shell's last one is the
+// line.
 func (u toolFields) command() string {
 	var argv []string
 	for _, a := range gjson.ParseBytes(u.RawInput).Get("command").Array() {

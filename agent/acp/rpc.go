@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"descartes/agent/stream"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -86,8 +87,8 @@ func (c *rpc) call(ctx context.Context, method string, params, result any) error
 	if m.Error != nil {
 		return m.Error
 	}
-	if err := json.Unmarshal(m.Result, result); err != nil && !lenient(err) {
-		return fmt.Errorf("its answer to %s cannot be read: %w", method, err)
+	if !stream.Decode(m.Result, result) {
+		return fmt.Errorf("its answer to %s cannot be read: %.200s", method, m.Result)
 	}
 	return nil
 }
@@ -129,7 +130,7 @@ func (c *rpc) listen(r *bufio.Reader) {
 
 func (c *rpc) take(line []byte, size int) {
 	var m message
-	if size > lineLimit || !bytes.HasPrefix(bytes.TrimSpace(line), []byte("{")) || !lenient(json.Unmarshal(line, &m)) {
+	if size > lineLimit || !bytes.HasPrefix(bytes.TrimSpace(line), []byte("{")) || !stream.Decode(line, &m) {
 		c.noise(line, size)
 		return
 	}
@@ -148,7 +149,8 @@ func (c *rpc) take(line []byte, size int) {
 		if failed != nil {
 			result = nil
 		}
-		_ = c.write(message{ID: m.ID, Result: result, Error: failed}) // a program that does not read finds its end anyway
+		// a program that does not read finds its end anyway
+		_ = c.write(message{ID: m.ID, Result: result, Error: failed})
 	default:
 		c.deliver(m)
 	}
@@ -178,10 +180,4 @@ func readLine(r *bufio.Reader) (line []byte, size int, err error) {
 		}
 		return bytes.TrimRight(line, "\r\n"), size, err
 	}
-}
-
-// lenient is false for what is not JSON. A member with an unexpected type counts as absent.
-func lenient(err error) bool {
-	var other *json.UnmarshalTypeError
-	return err == nil || errors.As(err, &other)
 }

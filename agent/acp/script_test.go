@@ -64,7 +64,8 @@ func (a *script) answer(id json.RawMessage, result any) {
 }
 
 func (a *script) fail(id json.RawMessage, code int, text string, data any) {
-	a.line(map[string]any{"jsonrpc": "2.0", "id": id, "error": map[string]any{"code": code, "message": text, "data": data}})
+	a.line(map[string]any{"jsonrpc": "2.0", "id": id, "error": map[string]any{"code": code, "message": text,
+		"data": data}})
 }
 
 // open goes as far as the prompt, with these answers.
@@ -94,7 +95,8 @@ func (a *script) start() { a.open(map[string]any{}, map[string]any{}) }
 
 func (a *script) update(kind string, more map[string]any) {
 	more["sessionUpdate"] = kind
-	a.line(map[string]any{"jsonrpc": "2.0", "method": "session/update", "params": map[string]any{"sessionId": "s1", "update": more}})
+	a.line(map[string]any{"jsonrpc": "2.0", "method": "session/update",
+		"params": map[string]any{"sessionId": "s1", "update": more}})
 }
 
 func (a *script) chunk(kind, text string) {
@@ -131,27 +133,38 @@ func (a *script) may(kind, path string) {
 		call["locations"] = []any{map[string]any{"path": path}}
 	}
 	a.ask("session/request_permission", map[string]any{"toolCall": call, "options": []any{
-		map[string]any{"optionId": "always", "kind": "allow_always"}, map[string]any{"optionId": "once", "kind": "allow_once"},
-		map[string]any{"optionId": "never", "kind": "reject_always"}, map[string]any{"optionId": "no", "kind": "reject_once"}}})
+		map[string]any{"optionId": "always", "kind": "allow_always"},
+		map[string]any{"optionId": "once", "kind": "allow_once"},
+		map[string]any{"optionId": "never", "kind": "reject_always"},
+		map[string]any{"optionId": "no", "kind": "reject_once"}}})
 }
 
 func scenarios() map[string]func(*script) {
 	return map[string]func(*script){
 		"good": func(a *script) {
-			a.open(map[string]any{"agentInfo": map[string]any{"name": "scripted", "version": "7"}, "agentCapabilities": map[string]any{"news": []int{1}}}, map[string]any{})
+			a.open(map[string]any{"agentInfo": map[string]any{"name": "scripted", "version": "7"},
+				"agentCapabilities": map[string]any{"news": []int{1}}}, map[string]any{})
 			a.chunk("user_message_chunk", a.text)
 			a.chunk("agent_thought_chunk", "<promise>COMPLETE</promise>")
 			a.say("I will. <promise>COMPLETE</promise>")
-			a.update("tool_call", map[string]any{"toolCallId": "t", "title": "make it", "kind": "edit", "status": "pending", "locations": []any{map[string]any{"path": "a.txt"}}})
-			a.update("tool_call_update", map[string]any{"toolCallId": "t", "status": "completed", "content": []any{map[string]any{"type": "content", "content": map[string]any{"type": "text", "text": "made"}}}})
-			a.update("plan", map[string]any{"entries": []any{map[string]any{"content": "do it", "status": "completed"}}})
+			a.update("tool_call", map[string]any{"toolCallId": "t", "title": "make it", "kind": "edit",
+				"status": "pending", "locations": []any{map[string]any{"path": "a.txt"}}})
+			a.update("tool_call_update", map[string]any{"toolCallId": "t", "status": "completed",
+				"content": []any{map[string]any{"type": "content",
+					"content": map[string]any{"type": "text", "text": "made"}}}})
+			a.update("plan", map[string]any{"entries": []any{
+				map[string]any{"content": "do it", "status": "completed"}}})
 			a.update("of_the_future", map[string]any{"content": 7})
-			a.update("usage_update", map[string]any{"used": 500, "size": 1000, "cost": map[string]any{"amount": 0.25, "currency": "USD"}})
+			a.update("usage_update", map[string]any{"used": 500, "size": 1000,
+				"cost": map[string]any{"amount": 0.25, "currency": "USD"}})
 			for _, piece := range []string{"Done.\n<pro", "mise>COMP", "LETE</promise>\n"} {
 				a.say(piece)
 			}
-			a.update("tool_call_update", map[string]any{"toolCallId": "t", "content": []any{}}) // no change of its status
-			a.answer(a.prompt, map[string]any{"stopReason": "end_turn", "usage": map[string]any{"inputTokens": 900, "outputTokens": 30, "cachedReadTokens": 100, "totalTokens": 1030}})
+			// no change of its status
+			a.update("tool_call_update", map[string]any{"toolCallId": "t", "content": []any{}})
+			a.answer(a.prompt, map[string]any{"stopReason": "end_turn",
+				"usage": map[string]any{"inputTokens": 900, "outputTokens": 30, "cachedReadTokens": 100,
+					"totalTokens": 1030}})
 			a.say("and one more thing")
 		},
 		"ask": func(a *script) {
@@ -179,17 +192,25 @@ func scenarios() map[string]func(*script) {
 		},
 		"ask-later": func(a *script) { // what it asks for was told before
 			a.start()
-			a.update("tool_call", map[string]any{"toolCallId": "t", "title": "write", "kind": "edit", "status": "pending", "rawInput": map[string]any{"file_path": "/etc/passwd"}})
+			a.update("tool_call", map[string]any{"toolCallId": "t", "title": "write", "kind": "edit",
+				"status": "pending", "rawInput": map[string]any{"file_path": "/etc/passwd"}})
 			options := []any{map[string]any{"optionId": "yes", "kind": "allow_always"}}
-			a.ask("session/request_permission", map[string]any{"toolCall": map[string]any{"toolCallId": "t"}, "options": options})
-			a.ask("session/request_permission", map[string]any{"toolCall": map[string]any{"toolCallId": "u", "kind": "edit", "content": []any{map[string]any{"type": "diff", "path": "in.txt"}}}, "options": options})
-			a.ask("session/request_permission", map[string]any{"toolCall": map[string]any{"toolCallId": "v", "kind": "edit", "rawInput": map[string]any{"changes": map[string]any{"/etc/x": 1}}}, "options": options})
+			a.ask("session/request_permission", map[string]any{"toolCall": map[string]any{"toolCallId": "t"},
+				"options": options})
+			a.ask("session/request_permission", map[string]any{
+				"toolCall": map[string]any{"toolCallId": "u", "kind": "edit",
+					"content": []any{map[string]any{"type": "diff", "path": "in.txt"}}}, "options": options})
+			a.ask("session/request_permission", map[string]any{
+				"toolCall": map[string]any{"toolCallId": "v", "kind": "edit",
+					"rawInput": map[string]any{"changes": map[string]any{"/etc/x": 1}}}, "options": options})
 			a.ask("terminal/create", map[string]any{"command": "ls"})
 			a.stop("end_turn")
 		},
 		"files": func(a *script) {
 			a.start()
-			write := func(path, text string) { a.ask("fs/write_text_file", map[string]any{"path": path, "content": text}) }
+			write := func(path, text string) {
+				a.ask("fs/write_text_file", map[string]any{"path": path, "content": text})
+			}
 			a.ask("fs/read_text_file", map[string]any{"path": "in.txt"})
 			write("in.txt", "new\n")
 			write("deep/er/new.txt", "made\n")
@@ -233,14 +254,19 @@ func scenarios() map[string]func(*script) {
 			a.start()
 			os.Stdout.WriteString("{\"jsonrpc\":\"2.0\",\"id\":77,\"result\":{}}\n{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":[]}\n")
 			a.say("fine")
-			a.line(map[string]any{"jsonrpc": "2.0", "method": "session/update", "params": map[string]any{"sessionId": "another", "update": map[string]any{"sessionUpdate": "agent_message_chunk", "content": map[string]any{"type": "text", "text": "not mine"}}}})
+			a.line(map[string]any{"jsonrpc": "2.0", "method": "session/update",
+				"params": map[string]any{"sessionId": "another",
+					"update": map[string]any{"sessionUpdate": "agent_message_chunk",
+						"content": map[string]any{"type": "text", "text": "not mine"}}}})
 			a.ask("no/such", map[string]any{})
 			a.stop("end_turn")
 		},
 		"long": func(a *script) {
 			a.start()
 			big := strings.Repeat("x", 20<<20)
-			a.update("tool_call", map[string]any{"toolCallId": "t", "status": "completed", "content": []any{map[string]any{"type": "content", "content": map[string]any{"type": "text", "text": big}}}})
+			a.update("tool_call", map[string]any{"toolCallId": "t", "status": "completed",
+				"content": []any{map[string]any{"type": "content",
+					"content": map[string]any{"type": "text", "text": big}}}})
 			a.ask("fs/write_text_file", map[string]any{"path": "in.txt", "content": big[:9<<20]})
 			os.Stdout.WriteString(strings.Repeat(big, 2) + "\n")
 			a.say("still here")
@@ -289,15 +315,18 @@ func scenarios() map[string]func(*script) {
 		},
 		"raw": func(a *script) {
 			a.start()
-			a.fail(a.prompt, 400, `{"error":{"code":400,"message":"API key not valid.","status":"INVALID_ARGUMENT"}}`, nil)
+			a.fail(a.prompt, 400, `{"error":{"code":400,"message":"API key not valid.","status":"INVALID_ARGUMENT"}}`,
+				nil)
 		},
 		"login": func(a *script) { actLogin(a) },
 		"models": func(a *script) {
 			a.await("initialize")
 			a.answer(json.RawMessage("1"), map[string]any{"protocolVersion": 1})
 			a.await("session/new")
-			a.answer(json.RawMessage("2"), map[string]any{"sessionId": "s1", "models": map[string]any{"currentModelId": "small", "availableModels": []any{
-				map[string]any{"modelId": "small", "name": "Small"}, map[string]any{"modelId": "big", "name": "Big One"}}}})
+			a.answer(json.RawMessage("2"), map[string]any{"sessionId": "s1",
+				"models": map[string]any{"currentModelId": "small", "availableModels": []any{
+					map[string]any{"modelId": "small", "name": "Small"},
+					map[string]any{"modelId": "big", "name": "Big One"}}}})
 			a.setModel("session/set_model")
 		},
 		"options": func(a *script) {
@@ -306,8 +335,10 @@ func scenarios() map[string]func(*script) {
 			a.await("session/new")
 			a.answer(json.RawMessage("2"), map[string]any{"sessionId": "s1", "configOptions": []any{
 				map[string]any{"id": "fast", "type": "boolean", "currentValue": true},
-				map[string]any{"id": "m", "category": "model", "type": "select", "currentValue": "small", "options": []any{
-					map[string]any{"group": "g", "name": "G", "options": []any{map[string]any{"value": "big", "name": "Big One"}}}}}}})
+				map[string]any{"id": "m", "category": "model", "type": "select", "currentValue": "small",
+					"options": []any{
+						map[string]any{"group": "g", "name": "G",
+							"options": []any{map[string]any{"value": "big", "name": "Big One"}}}}}}})
 			a.setModel("session/set_config_option")
 		},
 		"reads":     actReads,
@@ -315,25 +346,35 @@ func scenarios() map[string]func(*script) {
 		"names-later": func(a *script) { // what is run and written, as claude-agent-acp does
 			a.start()
 			options := []any{map[string]any{"optionId": "once", "kind": "allow_once"}}
-			a.update("tool_call", map[string]any{"toolCallId": "t", "title": "Terminal", "kind": "execute", "status": "pending", "rawInput": map[string]any{}})
-			a.update("tool_call_update", map[string]any{"toolCallId": "t", "title": "make check", "rawInput": map[string]any{"command": "make check"}})
+			a.update("tool_call", map[string]any{"toolCallId": "t", "title": "Terminal", "kind": "execute",
+				"status": "pending", "rawInput": map[string]any{}})
+			a.update("tool_call_update", map[string]any{"toolCallId": "t", "title": "make check",
+				"rawInput": map[string]any{"command": "make check"}})
 			a.update("tool_call_update", map[string]any{"toolCallId": "t", "status": "completed"})
-			a.update("tool_call", map[string]any{"toolCallId": "u", "title": "Write", "kind": "edit", "status": "pending"})
-			a.update("tool_call_update", map[string]any{"toolCallId": "u", "rawInput": map[string]any{"file_path": "a.txt"}})
-			a.update("tool_call", map[string]any{"toolCallId": "v", "title": "Shell", "kind": "execute", "status": "in_progress", "rawInput": map[string]any{"command": []string{"bash", "-lc", "go vet"}}})
-			a.ask("session/request_permission", map[string]any{"toolCall": map[string]any{"toolCallId": "w", "title": "Fetch", "kind": "fetch"}, "options": options})
+			a.update("tool_call", map[string]any{"toolCallId": "u", "title": "Write", "kind": "edit",
+				"status": "pending"})
+			a.update("tool_call_update", map[string]any{"toolCallId": "u",
+				"rawInput": map[string]any{"file_path": "a.txt"}})
+			a.update("tool_call", map[string]any{"toolCallId": "v", "title": "Shell", "kind": "execute",
+				"status": "in_progress", "rawInput": map[string]any{"command": []string{"bash", "-lc", "go vet"}}})
+			a.ask("session/request_permission", map[string]any{
+				"toolCall": map[string]any{"toolCallId": "w", "title": "Fetch", "kind": "fetch"}, "options": options})
 			a.stop("end_turn")
 		},
 		"no-models": func(a *script) { a.start(); a.stop("end_turn") },
 		"last-only": func(a *script) {
 			a.start()
 			a.update("tool_call", map[string]any{"toolCallId": "t", "status": "completed"})
-			a.update("usage_update", map[string]any{"used": 1400, "cost": map[string]any{"amount": 0.5, "currency": "USD"}})
-			a.answer(a.prompt, map[string]any{"stopReason": "end_turn", "usage": map[string]any{"inputTokens": 1400, "outputTokens": 20, "totalTokens": 1420}})
+			a.update("usage_update", map[string]any{"used": 1400,
+				"cost": map[string]any{"amount": 0.5, "currency": "USD"}})
+			a.answer(a.prompt, map[string]any{"stopReason": "end_turn",
+				"usage": map[string]any{"inputTokens": 1400, "outputTokens": 20, "totalTokens": 1420}})
 		},
 		"meta": func(a *script) {
 			a.start()
-			a.answer(a.prompt, map[string]any{"stopReason": "end_turn", "_meta": map[string]any{"quota": map[string]any{"token_count": map[string]any{"input_tokens": 7, "output_tokens": 3}}}})
+			a.answer(a.prompt, map[string]any{"stopReason": "end_turn",
+				"_meta": map[string]any{"quota": map[string]any{
+					"token_count": map[string]any{"input_tokens": 7, "output_tokens": 3}}}})
 		},
 	}
 }
@@ -364,15 +405,17 @@ func actReads(a *script) {
 	a.await("initialize")
 	a.answer(json.RawMessage("1"), map[string]any{"protocolVersion": 1})
 	a.await("session/new")
-	a.answer(json.RawMessage("2"), map[string]any{"sessionId": "s1", "modes": map[string]any{"currentModeId": "read-only", "availableModes": []any{
-		map[string]any{"id": "read-only"}, map[string]any{"id": "auto"}, map[string]any{"id": "full-access"}}}})
+	a.answer(json.RawMessage("2"), map[string]any{"sessionId": "s1",
+		"modes": map[string]any{"currentModeId": "read-only", "availableModes": []any{
+			map[string]any{"id": "read-only"}, map[string]any{"id": "auto"}, map[string]any{"id": "full-access"}}}})
 	a.setModel("session/set_mode")
 }
 
 // actLogin wants a login, and takes the key that is said to be in the environment.
 func actLogin(a *script) {
 	m := a.await("initialize")
-	a.answer(m.ID, map[string]any{"protocolVersion": 1, "authMethods": []any{map[string]any{"id": "oauth", "name": "Log in"}, map[string]any{"id": "scripted-api-key", "name": "Key"}}})
+	a.answer(m.ID, map[string]any{"protocolVersion": 1, "authMethods": []any{
+		map[string]any{"id": "oauth", "name": "Log in"}, map[string]any{"id": "scripted-api-key", "name": "Key"}}})
 	for in := false; ; {
 		switch m = a.read(); m.Method {
 		case "authenticate":

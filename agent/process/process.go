@@ -1,5 +1,5 @@
-// Package process describes how to run a command as one unit with everything it starts, and how it ended. It is shared by callers and by what runs
-// the commands.
+// Package process describes how to run a command as one unit with everything it starts, and how it ended. It is shared
+// by callers and by what runs the commands.
 package process
 
 import (
@@ -37,13 +37,15 @@ type Command struct {
 
 // Limits confine a command. The zero value does not.
 type Limits struct {
-	// Wrap is the command line of bubblewrap (with --new-session), or of another sandbox, up to the program; nil is none. The program is looked up
-	// and reported as without it, its exit is passed on, and its output goes through pipes.
+	// Wrap is the command line of bubblewrap (with --new-session), or of another sandbox, up to the program; nil is
+	// none. The program is looked up and reported as without it, its exit is passed on, and its output goes through
+	// pipes.
 	Wrap   []string
 	Inside []string // of Wrap: arguments put before the program
 	Bare   bool     // of Wrap: it becomes the program and reports nothing itself, like macOS's sandbox-exec
 
-	// Tree is what the program sees at Place, "" where that is what everybody sees there. A program named by its place in it is searched in it.
+	// Tree is what the program sees at Place, "" where that is what everybody sees there. A program named by its place
+	// in it is searched in it.
 	Tree, Place string
 
 	Memory int64 // bytes of all processes together; 0 is no limit
@@ -53,12 +55,14 @@ type Limits struct {
 	Free int64  // bytes that have to stay free on the disk of these; 0: none
 	Temp string // folder of its temporary files; "" is none
 
-	// Log is the most that may stay of all that is printed to one file, in bytes; 0 is no limit. Who reads the file when the command is over
-	// shortens it; until then no more than that is kept on the disk, if the file system can: the middle reads as zeros.
+	// Log is the most that may stay of all that is printed to one file, in bytes; 0 is no limit. Who reads the file
+	// when the command is over shortens it; until then no more than that is kept on the disk, if the file system can:
+	// the middle reads as zeros.
 	Log int64
 }
 
-// Overran says which limit a command went beyond, after its name: "used more than 4 GiB of memory". "" if it was none of them.
+// Overran says which limit a command went beyond, after its name: "used more than 4 GiB of memory". "" if it was none
+// of them.
 func (l Limits) Overran(why Why) string {
 	switch why {
 	case Memory:
@@ -74,7 +78,8 @@ func (l Limits) Overran(why Why) string {
 	}
 }
 
-// Share is how much a command may add to a log that holds so many bytes already: half of what is left, but never next to nothing. 0 is no limit.
+// Share is how much a command may add to a log that holds so many bytes already: half of what is left, but never next
+// to nothing. 0 is no limit.
 func (l Limits) Share(size int64) int64 { return max((l.Log-size)/2, l.Log/16) }
 
 // Why says what ended a command.
@@ -95,7 +100,8 @@ const (
 	NotStarted Why = "notstarted" // could not be executed: Code is 127 (no such program) or 126, Err says why
 )
 
-// Exit says how a command ended. After TimedOut, Idled, Cancelled, Memory, Procs, Disk, Full and Orphaned, Code and Signal say how the command reacted.
+// Exit says how a command ended. After TimedOut, Idled, Cancelled, Memory, Procs, Disk, Full and Orphaned, Code and
+// Signal say how the command reacted.
 type Exit struct {
 	Label  string        `json:"label"`
 	Why    Why           `json:"why"`
@@ -105,12 +111,16 @@ type Exit struct {
 	End    time.Time     `json:"end"`
 	User   time.Duration `json:"user_ns"`
 	System time.Duration `json:"system_ns"`
-	Took   time.Duration `json:"took_ns"`       // unlike End less Start, changes of the clock do not affect it
-	Left   int           `json:"left"`          // processes that had to be killed after the command's own end or its grace
-	Err    string        `json:"err,omitempty"` // of NotStarted; otherwise what else went wrong
+	Took   time.Duration `json:"took_ns"` // unlike End less Start, changes of the clock do not affect it
+	// processes that had to be killed after the command's own end or its grace
+	Left int    `json:"left"`
+	Err  string `json:"err,omitempty"` // of NotStarted; otherwise what else went wrong
 }
 
-// String is Exit in a few words: "exit status 3", "killed by signal 9 (killed)".
+// Failed reports whether a command ended by a signal, or with another status than 0.
+func (e Exit) Failed() bool { return e.Why == Signaled || e.Code != 0 }
+
+// String is Exit in a few words: "exit status 3", "ended by signal 9 (SIGKILL)".
 func (e Exit) String() string {
 	switch e.Why {
 	case Exited:

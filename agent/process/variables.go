@@ -7,24 +7,29 @@ func Loads(name string) bool {
 	return strings.HasPrefix(name, "LD_") || strings.HasPrefix(name, "DYLD_")
 }
 
-// Refused are variables that lead git elsewhere, hand over somebody's keys, load code into every program, or make an agent believe
-// that it runs inside another. No setting passes them on, and none sets one.
+// Refused are variables that lead git elsewhere, hand over somebody's keys, load code into every program, or make an
+// agent believe that it runs inside another. No setting passes them on, and none sets one.
 func Refused(name string) bool {
 	switch name {
-	case "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FRAMEWORK_PATH", "DYLD_FALLBACK_LIBRARY_PATH", "DYLD_FALLBACK_FRAMEWORK_PATH":
+	case "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FRAMEWORK_PATH", "DYLD_FALLBACK_LIBRARY_PATH",
+		"DYLD_FALLBACK_FRAMEWORK_PATH":
 		return false
-	case "SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "BASH_ENV", "ENV", "PROMPT_COMMAND", "NODE_OPTIONS", "RUBYOPT", "PERL5OPT",
+	case "SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "BASH_ENV", "ENV", "PROMPT_COMMAND", "NODE_OPTIONS",
+		"RUBYOPT", "PERL5OPT",
 		"CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_EXECPATH":
 		return true
 	}
-	return Loads(name) || strings.HasSuffix(name, "_ASKPASS") || strings.HasPrefix(name, "CLAUDE_CODE_SESSION") || strings.HasPrefix(name, "BASH_FUNC_") ||
+	return Loads(name) || strings.HasSuffix(name, "_ASKPASS") || strings.HasPrefix(name, "CLAUDE_CODE_SESSION") ||
+		strings.HasPrefix(name, "BASH_FUNC_") ||
 		strings.HasPrefix(name, "GIT_") && !Personal(name)
 }
 
-// Personal reports whether a variable of git's says who somebody is and how he connects, not which repository is meant.
+// Personal reports whether a variable of git's says who somebody is and how he connects, not which repository is
+// meant.
 func Personal(name string) bool {
 	switch name {
-	case "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM",
+	case "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "GIT_CONFIG_GLOBAL",
+		"GIT_CONFIG_SYSTEM",
 		"GIT_CONFIG_NOSYSTEM", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_TERMINAL_PROMPT":
 		return true
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -13,12 +12,12 @@ import (
 	"time"
 
 	"descartes/internal/atomicfile"
+	"descartes/internal/plainfile"
 )
 
-// Accounts remembers until when the quota of a provider's account is used up, for every loop of one user
-// on this machine: who meets a limit spares the others a request that would be refused. It costs one stat
-// before an attempt. Nothing that goes wrong with it is an error of a run: what cannot be read or written
-// is a warning. A nil *Accounts remembers nothing.
+// Accounts remembers until when the quota of a provider's account is used up, for every loop of one user on this
+// machine: who meets a limit spares the others a request that would be refused. Nothing that goes wrong with it is an
+// error of a run: what cannot be read or written is a warning. A nil *Accounts remembers nothing.
 type Accounts struct {
 	Dir string            // one file for each account; made when it is needed
 	For string            // the project whose loop notes a limit
@@ -39,7 +38,7 @@ type Record struct {
 
 // By says who met the limit, and when.
 func (r Record) By() string {
-	who := "loop " + r.Loop
+	who := "run " + r.Loop
 	if r.Project != "" {
 		who += " in " + r.Project
 	}
@@ -75,18 +74,7 @@ func (a *Accounts) Look(backend string, now time.Time) (r Record, found bool, er
 	if path == "" {
 		return r, false, nil
 	}
-	fi, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return r, false, nil
-	case err == nil && !fi.Mode().IsRegular():
-		err = fmt.Errorf("%s is not a regular file", path)
-	case err == nil && fi.Size() > maxAccountFile:
-		err = fmt.Errorf("%s has %d bytes", path, fi.Size())
-	}
-	if err == nil {
-		r, err = readRecord(path, now)
-	}
+	r, err = readRecord(path, now)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, false, nil
 	}
@@ -100,12 +88,7 @@ func (a *Accounts) Look(backend string, now time.Time) (r Record, found bool, er
 }
 
 func readRecord(path string, now time.Time) (r Record, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return r, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	data, err := io.ReadAll(io.LimitReader(f, maxAccountFile))
+	data, err := plainfile.Read("", path, maxAccountFile)
 	if err != nil {
 		return r, err
 	}
@@ -144,14 +127,10 @@ func (a *Accounts) List(now time.Time) (out []Record, err error) {
 	return out, err
 }
 
-// Clear forgets an account, or all with "", and names what it forgot.
-func (a *Accounts) Clear(account string) (cleared []string, err error) {
+// Clear forgets all accounts, and names them.
+func (a *Accounts) Clear() (cleared []string, err error) {
 	err = a.each(func(path string) error {
-		name := strings.TrimSuffix(filepath.Base(path), ".json")
-		if account != "" && name != account {
-			return nil
-		}
-		cleared = append(cleared, name)
+		cleared = append(cleared, strings.TrimSuffix(filepath.Base(path), ".json"))
 		return os.Remove(path)
 	})
 	return cleared, err
@@ -196,7 +175,7 @@ func (a *Accounts) Note(r Record) error {
 		err = atomicfile.Write(atomicfile.OS(), path, append(data, '\n'), 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("share %s's quota with other loops: %w", r.Backend, err)
+		return fmt.Errorf("share %s's quota with other runs: %w", r.Backend, err)
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
-// Package quota reads what providers' clients say of a quota that is used up, which one it is and when it resets, and remembers it for
-// every loop of a user.
+// Package quota reads what providers' clients say of a quota that is used up, which one it is and when it resets, and
+// remembers it for every loop of a user.
 package quota
 
 import (
@@ -13,8 +13,8 @@ import (
 // longestFault is how long a provider may ask to be left alone without a quota being used up.
 const longestFault = 10 * time.Minute
 
-// Told reads what a client said of the end of a run: which quota is used up, and when it resets. "Rate limit reached for M on tokens per min" is
-// none, as the client or the next attempt gets past it, unless it takes hours.
+// Told reads what a client said of the end of a run: which quota is used up, and when it resets. "Rate limit reached
+// for M on tokens per min" is none, as the client or the next attempt gets past it, unless it takes hours.
 func Told(text string, now time.Time) (name string, until time.Time, ok bool) {
 	until = Reset(text, now)
 	if name, ok = Named(text); ok {
@@ -42,10 +42,11 @@ var phrases = []struct {
 	{lazyregexp.New(`(?i)out of (extra usage)`), "$1"},
 	{lazyregexp.New(`(?i)exhausted your (daily quota|capacity)`), "$1"},
 	{lazyregexp.New(`(?i)exceed your account's rate limit`), "account rate limit"},
-	{lazyregexp.New(`(?i)rate limit (?:reached|exceeded)\b.{0,160}\bper[- ]day\b`), "daily limit"}, // OpenAI, OpenRouter
-	{lazyregexp.New(`(?i)\b(hour|week|month) allocated quota exceeded`), "$1 quota"},               // DashScope's plans
-	{lazyregexp.New(`(?i)(weekly/monthly) limit exhausted`), "$1 limit"},                           // Z.ai
-	{lazyregexp.New(`使用上限`), "usage limit"},                                                        // Z.ai
+	// OpenAI, OpenRouter
+	{lazyregexp.New(`(?i)rate limit (?:reached|exceeded)\b.{0,160}\bper[- ]day\b`), "daily limit"},
+	{lazyregexp.New(`(?i)\b(hour|week|month) allocated quota exceeded`), "$1 quota"}, // DashScope's plans
+	{lazyregexp.New(`(?i)(weekly/monthly) limit exhausted`), "$1 limit"},             // Z.ai
+	{lazyregexp.New(`使用上限`), "usage limit"},                                          // Z.ai
 }
 
 // Phrase is Named for text that may be the agent's own.

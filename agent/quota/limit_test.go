@@ -27,8 +27,10 @@ func TestFind(t *testing.T) {
 		{"first\nWeekly limit reached\nlast", true, time.Time{}},
 		{"weekly limit reached · resets 99pm", true, time.Time{}},
 		{"weekly limit reached · resets Foo 3, 1pm", true, time.Time{}},
-		{"Rate limit exceeded: free-models-per-day. Add 10 credits to unlock 1000 free model requests per day", true, time.Time{}},
-		{"429 [1308][Usage limit reached for 5 hour. Your limit will reset at 2026-11-23 03:04:05][x]", true, time.Date(2026, 11, 22, 19, 4, 5, 0, time.UTC)},
+		{"Rate limit exceeded: free-models-per-day. Add 10 credits to unlock 1000 free model requests per day", true,
+			time.Time{}},
+		{"429 [1308][Usage limit reached for 5 hour. Your limit will reset at 2026-11-23 03:04:05][x]", true,
+			time.Date(2026, 11, 22, 19, 4, 5, 0, time.UTC)},
 		{"已达到 5 小时的使用上限。您的限额将在 2026-11-23 03:04:05 重置。", true, time.Date(2026, 11, 22, 19, 4, 5, 0, time.UTC)},
 		{"week allocated quota exceeded, please increase your quota limit.", true, time.Time{}},
 		{"Allocated quota exceeded, please increase your quota limit.", false, time.Time{}},
@@ -52,8 +54,10 @@ func TestTold(t *testing.T) {
 		wait       time.Duration
 	}{
 		{"You hit a rate limit. Please try again in 2 hours", "rate limit", 2 * time.Hour},
-		{"You have reached your specified API usage limits. You will regain access on 2026-12-01 at 00:00 UTC.", "usage limit", 10*24*time.Hour + 9*time.Hour + 30*time.Minute},
-		{"Rate limit reached for M on requests per day (RPD): Limit 200. Please try again in 2h7m12.5s.", "daily limit", 2*time.Hour + 7*time.Minute + 12*time.Second},
+		{"You have reached your specified API usage limits. You will regain access on 2026-12-01 at 00:00 UTC.",
+			"usage limit", 10*24*time.Hour + 9*time.Hour + 30*time.Minute},
+		{"Rate limit reached for M on requests per day (RPD): Limit 200. Please try again in 2h7m12.5s.",
+			"daily limit", 2*time.Hour + 7*time.Minute + 12*time.Second},
 		{"Rate limit reached for M on tokens per min (TPM). Please try again in 1m26.4s.", "", 0},
 		{"the request ended after 2 hours", "", 0},
 	} {

@@ -19,7 +19,8 @@ func Reset(line string, now time.Time) time.Time {
 	if m := regexp.MustCompile(`\|(\d{10}|\d{13})\b`).FindStringSubmatch(line); m != nil {
 		return epochText(m[1])
 	}
-	if m := regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)`).FindString(line); m != "" {
+	if m := regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)`).FindString(
+		line); m != "" {
 		if at, err := time.Parse(time.RFC3339, m); err == nil {
 			return at
 		}
@@ -29,7 +30,8 @@ func Reset(line string, now time.Time) time.Time {
 		if m[4] != "" {
 			zone = time.UTC
 		}
-		if at, err := time.ParseInLocation("2006-01-02 15:04:05", m[1]+" "+m[2]+cmp.Or(m[3], ":00"), zone); err == nil {
+		if at, err := time.ParseInLocation("2006-01-02 15:04:05", m[1]+" "+m[2]+cmp.Or(m[3], ":00"),
+			zone); err == nil {
 			return at
 		}
 	}
@@ -56,7 +58,8 @@ const longestWait = 400 * 24 * time.Hour
 // resetAfter reads a time from now.
 func resetAfter(line string) (sum time.Duration, ok bool) {
 	const part = `(\d{1,6})(?:\.\d+)?\s*(d|h|m|s|days?|hours?|hrs?|minutes?|mins?|seconds?|secs?)\b`
-	span := regexp.MustCompile(`(?i)\b(?:in|after) +((?:\d{1,6}(?:\.\d+)?\s*(?:days?|hours?|hrs?|minutes?|mins?|seconds?|secs?|[dhms])[\s,]*(?:and +)?)+)`).FindStringSubmatch(line)
+	span := regexp.MustCompile(
+		`(?i)\b(?:in|after) +((?:\d{1,6}(?:\.\d+)?\s*(?:days?|hours?|hrs?|minutes?|mins?|seconds?|secs?|[dhms])[\s,]*(?:and +)?)+)`).FindStringSubmatch(line)
 	if span == nil {
 		return 0, false
 	}
@@ -89,8 +92,9 @@ const lately = 2 * time.Minute
 
 // resetClock reads a time of day, with or without its date.
 func resetClock(line string, now time.Time) time.Time {
-	m := regexp.MustCompile(`(?i)(?:resets?(?: at)?|again at|until) +(?:([a-z]{3})[a-z]* +(\d{1,2})(?:st|nd|rd|th)?,?(?: +(\d{4}),?)?(?: +at)? +)?` +
-		`(\d{1,2})(?::(\d{2}))? ?([ap]m)(?: *\(([^)]+)\))?`).FindStringSubmatch(line)
+	m := regexp.MustCompile(
+		`(?i)(?:resets?(?: at)?|again at|until) +(?:([a-z]{3})[a-z]* +(\d{1,2})(?:st|nd|rd|th)?,?(?: +(\d{4}),?)?(?: +at)? +)?` +
+			`(\d{1,2})(?::(\d{2}))? ?([ap]m)(?: *\(([^)]+)\))?`).FindStringSubmatch(line)
 	if m == nil {
 		return time.Time{}
 	}

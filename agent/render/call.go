@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// line is what the clients' lines have in common with calls of tools, their results and thoughts. The types of their lines
-// differ, so that each is read without being told whose it is.
+// line is what the clients' lines have in common with calls of tools, their results and thoughts. The types of their
+// lines differ, so that each is read without being told whose it is.
 type line struct {
 	Type   string `json:"type"`
 	Cwd    string `json:"cwd"`                // claude
@@ -152,7 +152,8 @@ func (l *line) acts(tell func(act)) {
 		tell(act{kind: Call, id: l.Data.ID, tool: l.Data.Tool, input: l.Data.Arguments, inner: l.Data.Parent != ""})
 	case "tool.execution_complete":
 		text, _, _ := strings.Cut(l.Data.Result.Content, "\n<shellId: ")
-		tell(act{kind: Result, id: l.Data.ID, text: exited(l.Data.Shell.Exit, text), failed: l.Data.Success != nil && !*l.Data.Success || l.Data.Shell.Exit != 0, inner: l.Data.Parent != ""})
+		tell(act{kind: Result, id: l.Data.ID, text: exited(l.Data.Shell.Exit, text), failed: l.Data.Success != nil &&
+			!*l.Data.Success || l.Data.Shell.Exit != 0, inner: l.Data.Parent != ""})
 	case "assistant.reasoning":
 		tell(act{kind: Thought, text: l.Data.Content, inner: l.Data.Parent != ""})
 	case "agent_event":
@@ -190,7 +191,8 @@ func (l *line) opencode(tell func(act)) {
 	st := l.Part.State
 	tell(act{kind: Call, id: l.Part.ID, tool: l.Part.Tool, input: st.Input})
 	if st.Status == "completed" || st.Status == "error" {
-		tell(act{kind: Result, id: l.Part.ID, text: exited(st.Metadata.Exit, cmp.Or(st.Output, st.Error)), failed: st.Status == "error" || st.Metadata.Exit != 0})
+		tell(act{kind: Result, id: l.Part.ID, text: exited(st.Metadata.Exit, cmp.Or(st.Output, st.Error)),
+			failed: st.Status == "error" || st.Metadata.Exit != 0})
 	}
 }
 
@@ -200,7 +202,8 @@ func (l *line) acp(tell func(act)) {
 		file = path
 	}
 	switch bare := nameOf(l.Title) != l.Title; { // its title is the tool's name
-	case l.Status == "pending" && l.Command == "" && (bare || path == ""): // it is not known yet what the tool is called with
+	// it is not known yet what the tool is called with
+	case l.Status == "pending" && l.Command == "" && (bare || path == ""):
 	case !bare:
 		text := cmp.Or(l.Command, l.Title)
 		if l.Command == "" && l.Kind != "execute" && path != "" && !strings.Contains(text, filepath.Base(path)) {
@@ -220,7 +223,8 @@ func (l *line) codex(tell func(act)) {
 	done := l.Type == "item.completed"
 	result := func(text string) {
 		if done {
-			tell(act{kind: Result, id: i.ID, text: text, failed: i.Status == "failed" || i.ExitCode != nil && *i.ExitCode != 0})
+			tell(act{kind: Result, id: i.ID, text: text, failed: i.Status == "failed" || i.ExitCode != nil &&
+				*i.ExitCode != 0})
 		}
 	}
 	switch i.Type {
@@ -338,9 +342,11 @@ func planOf(steps []string) string {
 // nameOf is the name that a tool has here, whatever its client calls it.
 func nameOf(tool string) string {
 	switch tool {
-	case "bash", "shell", "run_shell_command", "command_execution", "run_commands", "execute_command", "run_terminal_cmd", "execute", "local_shell":
+	case "bash", "shell", "run_shell_command", "command_execution", "run_commands", "execute_command",
+		"run_terminal_cmd", "execute", "local_shell":
 		return "Bash"
-	case "edit", "MultiEdit", "multiedit", "NotebookEdit", "replace", "replace_in_file", "patch", "apply_patch", "file_change", "edit_file", "str_replace_editor":
+	case "edit", "MultiEdit", "multiedit", "NotebookEdit", "replace", "replace_in_file", "patch", "apply_patch",
+		"file_change", "edit_file", "str_replace_editor":
 		return "Edit"
 	case "write", "write_file", "create", "create_file", "write_to_file":
 		return "Write"

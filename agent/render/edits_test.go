@@ -23,12 +23,14 @@ func TestEdits(t *testing.T) {
 		"opencode": {`{"type":"tool_use","part":{"type":"tool","tool":"edit","callID":"1","state":{"input":{"filePath":"a.ts"}}}}
 {"type":"tool_use","part":{"type":"tool","tool":"write","callID":"2","state":{"input":{"filePath":"a.ts"}}}}
 `, map[string]int{"a.ts": 2}},
-		"gemini": {`{"type":"tool_use","tool_name":"replace","tool_id":"r1","parameters":{"file_path":"g.py"}}`, map[string]int{"g.py": 1}},
+		"gemini": {`{"type":"tool_use","tool_name":"replace","tool_id":"r1","parameters":{"file_path":"g.py"}}`,
+			map[string]int{"g.py": 1}},
 		"codex": {`{"type":"item.started","item":{"type":"file_change","changes":[{"path":"c.rs"}]}}
 {"type":"item.completed","item":{"type":"file_change","changes":[{"path":"c.rs"},{"path":"d.rs"}]}}
 `, map[string]int{"c.rs": 1, "d.rs": 1}},
 		"a long line, and one after it": {`{"type":"tool_use","pad":"` + strings.Repeat("x", 3<<20) + "\"}\n" +
-			`{"type":"tool_use","tool_name":"write_file","parameters":{"file_path":"after"}}`, map[string]int{"after": 1}},
+			`{"type":"tool_use","tool_name":"write_file","parameters":{"file_path":"after"}}`,
+			map[string]int{"after": 1}},
 		"cut": {`{"type":"tool_use","tool_name":"write_file","parameters":{"file_path":"af`, nil},
 	} {
 		path := filepath.Join(t.TempDir(), "log")

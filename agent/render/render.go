@@ -1,6 +1,6 @@
-// Package render makes of the log of an attempt what a person reads: what the agent said, the tools it called, how their
-// output ended, what its client had to say, and what the verify command printed. It does so for every client that package
-// stream knows, while the log is being written, in bounded memory.
+// Package render makes of the log of an attempt what a person reads: what the agent said, the tools it called, how
+// their output ended, what its client had to say, and what the verify command printed. It does so for every client
+// that package stream knows, while the log is being written, in bounded memory.
 //
 //	r := render.New(stream.FormatClaude, func(i render.Item) {
 //		for _, l := range i.Lines(80) {
@@ -15,7 +15,6 @@ package render
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -56,8 +55,8 @@ const (
 	maxCalls = 512 // that wait for their result
 )
 
-// Renderer reads a log. It is an io.Writer that never fails, so that it can stand behind a writer that masks secrets. It
-// is not safe for concurrent use.
+// Renderer reads a log. It is an io.Writer that never fails, so that it can stand behind a writer that masks secrets.
+// It is not safe for concurrent use.
 type Renderer struct {
 	Root string // the folder whose name is left out of paths; a client that names its own comes first
 
@@ -85,8 +84,8 @@ func New(format string, show func(Item)) *Renderer {
 	return &Renderer{format: format, show: show, calls: map[string]string{}}
 }
 
-// Told is how many messages of the agent's own the log has so far, and how many requests to its model the client counts there. In a format
-// without events both are 0.
+// Told is how many messages of the agent's own the log has so far, and how many requests to its model the client
+// counts there. In a format without events both are 0.
 func (r *Renderer) Told() (messages, requests int) { return r.messages, r.requests }
 
 // Write takes more of the log in.
@@ -161,7 +160,8 @@ func (r *Renderer) read(text []byte) {
 // event shows what a line of events holds; ok is false where it is none.
 func (r *Renderer) event(text []byte) (ok bool) {
 	if !spoken(text) {
-		if l, ok := parse(text); ok {
+		var l line
+		if stream.Decode(text, &l) {
 			if l.Type == "system" && l.Cwd != "" {
 				r.Root = l.Cwd
 			}
@@ -170,27 +170,23 @@ func (r *Renderer) event(text []byte) (ok bool) {
 	}
 	kind := stream.Line(r.format, text, r.told)
 	if kind == stream.Noise && bytes.HasPrefix(text, []byte(`{"type":`)) {
-		r.give(Item{Kind: Note, Failed: true, Text: fmt.Sprintf("a broken line of the stream is left out (%d bytes)", len(text))})
+		r.give(Item{Kind: Note, Failed: true, Text: fmt.Sprintf("a broken line of the stream is left out (%d bytes)",
+			len(text))})
 		return true
 	}
 	return kind == stream.Known || kind == stream.Unknown
 }
 
-// spoken reports whether a line is one of those that come by the thousand and hold a few words of a message, or a piece of
-// what another line holds as a whole.
+// spoken reports whether a line is one of those that come by the thousand and hold a few words of a message, or a
+// piece of what another line holds as a whole.
 func spoken(text []byte) bool {
-	for _, kind := range []string{`"message"`, `"text"`, `"stream_event"`, `"assistant.message_delta"`, `"assistant.tool_call_delta"`, `"tool.execution_partial_result"`} {
+	for _, kind := range []string{`"message"`, `"text"`, `"stream_event"`, `"assistant.message_delta"`,
+		`"assistant.tool_call_delta"`, `"tool.execution_partial_result"`} {
 		if bytes.HasPrefix(text, []byte(`{"type":`+kind)) {
 			return true
 		}
 	}
 	return false
-}
-
-func parse(text []byte) (l line, ok bool) {
-	var other *json.UnmarshalTypeError
-	err := json.Unmarshal(text, &l)
-	return l, err == nil || errors.As(err, &other)
 }
 
 // act shows what an agent did.
@@ -254,7 +250,8 @@ func (r *Renderer) say(text string, inner bool) {
 // told shows what an event says beyond acts.
 func (r *Renderer) told(e stream.Event) {
 	note := func(failed bool, format string, args ...any) {
-		r.give(Item{Kind: Note, Failed: failed, Text: strings.TrimSuffix(strings.TrimSpace(fmt.Sprintf(format, args...)), ":")})
+		r.give(Item{Kind: Note, Failed: failed, Text: strings.TrimSuffix(
+			strings.TrimSpace(fmt.Sprintf(format, args...)), ":")})
 	}
 	switch e.Kind {
 	case stream.Text:
@@ -403,14 +400,10 @@ func (r *Renderer) repeated() {
 
 var figures = lazyregexp.New(`\d+`)
 
-// sequence is a terminal's control sequence: a colour, a title, a link.
-var sequence = lazyregexp.New("\x1b(\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(\x07|\x1b\\\\)?)")
-
-// safe is a text that a terminal only shows. Of a line that was written over, as progress bars are, its last state counts.
+// safe is a text that a terminal only shows. Of a line that was written over, as progress bars are, its last state
+// counts.
 func safe(text string) string {
-	if strings.IndexByte(text, 0x1b) >= 0 {
-		text = sequence.ReplaceAllString(text, "")
-	}
+	text = terminal.Strip(text)
 	if strings.IndexByte(text, '\r') >= 0 {
 		lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
 		for i, l := range lines {
@@ -444,8 +437,8 @@ func expanded(text string) string {
 	return b.String()
 }
 
-// Edits counts in an agent's log how often it edited each file, as far as its stream tells. It is nil where the log tells
-// of none. It reads the log anew, so that nobody pays for it who does not ask.
+// Edits counts in an agent's log how often it edited each file, as far as its stream tells. It is nil where the log
+// tells of none. It reads the log anew, so that nobody pays for it who does not ask.
 func Edits(log string) (files map[string]int, err error) {
 	f, err := os.Open(log)
 	if errors.Is(err, os.ErrNotExist) {

@@ -121,7 +121,8 @@ ok
 {"type":"tool","id":"2","kind":"edit","title":"Write","paths":["a.txt"],"status":"pending"}
 {"type":"tool","id":"3","kind":"edit","title":"Write b.txt","paths":["/p/b.txt"],"status":"pending"}
 `, "• Bash make check\n  ok\n• Edit Write a.txt\n• Edit Write b.txt\n"},
-		"escapes and progress": {stream.FormatText, "\x1b[31mred\x1b[0m \x1b]0;title\x07 10%\r50%\r100%\r\n\x1b7 \u202e", "100%\n\uFFFD7 \uFFFD\n"},
+		"escapes and progress": {stream.FormatText,
+			"\x1b[31mred\x1b[0m \x1b]0;title\x07 10%\r50%\r100%\r\n\x1b7 \u202e", "100%\n7 \uFFFD\n"},
 	} {
 		if got := text(t, tc.format, strings.NewReader(tc.in), 0); got != tc.want {
 			t.Errorf("%s: got\n%swant\n%s", name, got, tc.want)
@@ -158,7 +159,8 @@ func TestMemory(t *testing.T) {
 	} {
 		size := int64(0)
 		r := New(stream.FormatGemini, func(i Item) { size = max(size, int64(len(i.Text))) })
-		if _, err := io.CopyBuffer(struct{ io.Writer }{r}, &flood{line: line, left: 8 << 20}, make([]byte, 64<<10)); err != nil {
+		if _, err := io.CopyBuffer(struct{ io.Writer }{r}, &flood{line: line, left: 8 << 20},
+			make([]byte, 64<<10)); err != nil {
 			t.Fatal(err)
 		}
 		r.Close()
@@ -179,7 +181,8 @@ func TestWrapped(t *testing.T) {
 	t.Parallel()
 	long := Item{Kind: Text, Text: "    indented words that do not fit " + strings.Repeat("x", 50) + " end"}
 	got := long.Lines(20)
-	want := []string{"    indented words", "    that do not fit", "    xxxxxxxxxxxxxxxx", "    xxxxxxxxxxxxxxxx", "    xxxxxxxxxxxxxxxx", "    xx end"}
+	want := []string{"    indented words", "    that do not fit", "    xxxxxxxxxxxxxxxx", "    xxxxxxxxxxxxxxxx",
+		"    xxxxxxxxxxxxxxxx", "    xx end"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}

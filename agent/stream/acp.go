@@ -62,7 +62,7 @@ func skimACP(kind string, _ []byte, tell func(Event)) bool {
 
 func readACP(line []byte, tell func(Event)) LineKind {
 	e := ACPEvent{ACPUsage: &ACPUsage{}}
-	if !decode(line, &e) || e.Type == "" {
+	if !Decode(line, &e) || e.Type == "" {
 		return Noise
 	}
 	switch e.Type {

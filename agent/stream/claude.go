@@ -57,22 +57,24 @@ type claudeUsage struct {
 
 // tokens counts cached input in, as qwen does and claude does not.
 func (u claudeUsage) tokens() Tokens {
-	t := Tokens{Input: u.Input.int(), Output: u.Output.int(), CacheRead: u.CacheRead.int(), CacheWrite: u.CacheWrite.int()}
+	t := Tokens{Input: u.Input.int(), Output: u.Output.int(), CacheRead: u.CacheRead.int(),
+		CacheWrite: u.CacheWrite.int()}
 	if u.Total != u.Input+u.Output {
 		t.Input += t.CacheRead + t.CacheWrite
 	}
 	return t
 }
 
-// skimClaude passes over prompts, tool results and pieces of messages: none of them is an answer. Of the top-level agent's
-// messages without a text, which are calls of tools and thoughts, it looks for no more than which of both they are. Within
-// a string these words would have their quotes escaped.
+// skimClaude passes over prompts, tool results and pieces of messages: none of them is an answer. Of the top-level
+// agent's messages without a text, which are calls of tools and thoughts, it looks for no more than which of both they
+// are. Within a string these words would have their quotes escaped.
 func skimClaude(kind string, head []byte, tell func(Event)) bool {
 	has := func(word string) bool { return bytes.Contains(head, []byte(word)) }
 	switch {
 	case kind == "user" || kind == "stream_event":
 		return true
-	case kind != "assistant" || has(`"type":"text"`) || has(`"<synthetic>"`) || !has(`"parent_tool_use_id":null`) || head[len(head)-1] != '}':
+	case kind != "assistant" || has(`"type":"text"`) || has(`"<synthetic>"`) || !has(`"parent_tool_use_id":null`) ||
+		head[len(head)-1] != '}':
 		return false
 	}
 	if has(`"type":"tool_use"`) || has(`"type":"server_tool_use"`) || has(`"type":"mcp_tool_use"`) {
@@ -83,7 +85,7 @@ func skimClaude(kind string, head []byte, tell func(Event)) bool {
 
 func readClaude(line []byte, tell func(Event)) LineKind {
 	var e claudeLine
-	if !decode(line, &e) || e.Type == "" {
+	if !Decode(line, &e) || e.Type == "" {
 		return Noise
 	}
 	switch e.Type {

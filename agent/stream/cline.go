@@ -29,7 +29,7 @@ type clineWords struct {
 
 func readCline(line []byte, tell func(Event)) LineKind {
 	var e clineLine
-	if !decode(line, &e) || e.Type == "" {
+	if !Decode(line, &e) || e.Type == "" {
 		return Noise
 	}
 	failure := lastOf(cmp.Or(cmp.Or(e.Message, e.Error), cmp.Or(e.Event.Message, e.Event.Error)))
@@ -45,7 +45,8 @@ func readCline(line []byte, tell func(Event)) LineKind {
 		}
 	case "run_result":
 		u := e.Usage
-		tell(Event{Kind: Usage, USD: u.USD, Tokens: Tokens{Input: u.Input.int(), CacheRead: u.CacheRead.int(), CacheWrite: u.CacheWrite.int(), Output: u.Output.int()}})
+		tell(Event{Kind: Usage, USD: u.USD, Tokens: Tokens{Input: u.Input.int(), CacheRead: u.CacheRead.int(),
+			CacheWrite: u.CacheWrite.int(), Output: u.Output.int()}})
 		ok := e.Reason == "completed"
 		if ok && e.Text != "" {
 			tell(Event{Kind: Text, Text: e.Text, Whole: true})

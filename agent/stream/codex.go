@@ -41,7 +41,8 @@ type codexUsage struct {
 }
 
 func (u codexUsage) event() Event {
-	return Event{Kind: Usage, Tokens: Tokens{Input: u.Input.int(), CacheRead: u.CacheRead.int(), CacheWrite: u.CacheWrite.int(), Output: u.Output.int()}}
+	return Event{Kind: Usage, Tokens: Tokens{Input: u.Input.int(), CacheRead: u.CacheRead.int(),
+		CacheWrite: u.CacheWrite.int(), Output: u.Output.int()}}
 }
 
 // codexTools are the items that are steps which do something.
@@ -66,7 +67,7 @@ func skimCodex(kind string, head []byte, tell func(Event)) bool {
 
 func readCodex(line []byte, tell func(Event)) LineKind {
 	var l codexLine
-	if !decode(line, &l) {
+	if !Decode(line, &l) {
 		return Noise
 	}
 	if l.Msg != nil {

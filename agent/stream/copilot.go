@@ -43,7 +43,7 @@ func copilotGroup(kind string) bool {
 
 func readCopilot(line []byte, tell func(Event)) LineKind {
 	var e copilotLine
-	if !decode(line, &e) || e.Type == "" {
+	if !Decode(line, &e) || e.Type == "" {
 		return Noise
 	}
 	switch d := e.Data; e.Type {

@@ -1,5 +1,5 @@
-// Package stream reads what the clients of coding agents print while they run: lines of JSON, of which each client has a
-// dialect of its own. A reader makes the same few events of all of them.
+// Package stream reads what the clients of coding agents print while they run: lines of JSON, of which each client has
+// a dialect of its own. A reader makes the same few events of all of them.
 package stream
 
 import "time"
@@ -59,7 +59,8 @@ func (t Tokens) Plus(o Tokens) Tokens {
 
 // Minus is what is left without those, never less than none.
 func (t Tokens) Minus(o Tokens) Tokens {
-	return Tokens{max(0, t.Input-o.Input), max(0, t.CacheRead-o.CacheRead), max(0, t.CacheWrite-o.CacheWrite), max(0, t.Output-o.Output)}
+	return Tokens{max(0, t.Input-o.Input), max(0, t.CacheRead-o.CacheRead), max(0, t.CacheWrite-o.CacheWrite),
+		max(0, t.Output-o.Output)}
 }
 
 // number is a JSON number that counts something; what is none counts nothing.

@@ -30,7 +30,7 @@ func skimGemini(kind string, _ []byte, tell func(Event)) bool {
 
 func readGemini(line []byte, tell func(Event)) LineKind {
 	var e geminiLine
-	if !decode(line, &e) || e.Type == "" {
+	if !Decode(line, &e) || e.Type == "" {
 		return Noise
 	}
 	switch e.Type {
@@ -47,7 +47,8 @@ func readGemini(line []byte, tell func(Event)) LineKind {
 			tell(Event{Kind: Trouble, Text: lastOf(e.Message)})
 		}
 	case "result":
-		tell(Event{Kind: Usage, Tokens: Tokens{Input: e.Stats.Input.int(), CacheRead: e.Stats.Cached.int(), Output: e.Stats.Output.int()}})
+		tell(Event{Kind: Usage, Tokens: Tokens{Input: e.Stats.Input.int(), CacheRead: e.Stats.Cached.int(),
+			Output: e.Stats.Output.int()}})
 		tell(Event{Kind: End, OK: e.Status == "success", Text: lastOf(e.Failure.Message)})
 	default:
 		return Unknown

@@ -46,7 +46,7 @@ func skimOpencode(kind string, _ []byte, tell func(Event)) bool {
 
 func readOpencode(line []byte, tell func(Event)) LineKind {
 	var e opencodeLine
-	if !decode(line, &e) || e.Type == "" {
+	if !Decode(line, &e) || e.Type == "" {
 		return Noise
 	}
 	switch e.Type {
@@ -67,7 +67,8 @@ func readOpencode(line []byte, tell func(Event)) LineKind {
 		t := e.Part.Tokens
 		read, write := t.Cache.Read.int(), t.Cache.Write.int() // which it leaves out of its input
 		tell(Event{Kind: Usage, USD: e.Part.USD, Add: true, Requests: 1,
-			Tokens: Tokens{Input: t.Input.int() + read + write, CacheRead: read, CacheWrite: write, Output: t.Output.int() + t.Reasoning.int()}})
+			Tokens: Tokens{Input: t.Input.int() + read + write, CacheRead: read, CacheWrite: write,
+				Output: t.Output.int() + t.Reasoning.int()}})
 		if e.Part.Reason == "stop" {
 			tell(Event{Kind: End, OK: true})
 		}
@@ -82,9 +83,11 @@ func readOpencode(line []byte, tell func(Event)) LineKind {
 
 // failure tells of an error, which is the end unless another step follows.
 func (e *opencodeLine) failure(tell func(Event)) {
-	f := Event{Kind: Trouble, Word: e.Error.Name, Text: lastOf(e.Error.Data.Message), Status: int(e.Error.Data.Status.int())}
+	f := Event{Kind: Trouble, Word: e.Error.Name, Text: lastOf(e.Error.Data.Message),
+		Status: int(e.Error.Data.Status.int())}
 	tell(f)
-	body := regexp.MustCompile(`(?i)"(?:resets_at|x-ratelimit-reset)"\s*:\s*"?(\d{10,13})`).FindStringSubmatch(lastOf(e.Error.Data.Body))
+	body := regexp.MustCompile(`(?i)"(?:resets_at|x-ratelimit-reset)"\s*:\s*"?(\d{10,13})`).FindStringSubmatch(
+		lastOf(e.Error.Data.Body))
 	if _, limited := quota.Named(f.Text); limited && body != nil {
 		at, _ := strconv.ParseFloat(body[1], 64)
 		tell(Event{Kind: Limit, Until: quota.Epoch(at)})

@@ -11,8 +11,9 @@ import (
 
 // Formats of output.
 const (
-	FormatText     = "text"   // no events: all that is printed is the agent's words
-	FormatACP      = "acp"    // the Agent Client Protocol: a conversation, held by package acp, which prints the events
+	FormatText = "text" // no events: all that is printed is the agent's words
+	// the Agent Client Protocol: a conversation, held by package acp, which prints the events
+	FormatACP      = "acp"
 	FormatClaude   = "claude" // Claude Code's stream-json; Qwen Code, Amp and Cursor speak like it
 	FormatOpencode = "opencode"
 	FormatCodex    = "codex"
@@ -23,14 +24,15 @@ const (
 
 // Formats lists them.
 func Formats() []string {
-	return []string{FormatACP, FormatClaude, FormatCline, FormatCodex, FormatCopilot, FormatGemini, FormatOpencode, FormatText}
+	return []string{FormatACP, FormatClaude, FormatCline, FormatCodex, FormatCopilot, FormatGemini, FormatOpencode,
+		FormatText}
 }
 
 // HasEvents reports whether a format is one of events.
 func HasEvents(format string) bool { return dialectOf(format).read != nil }
 
-// dialect is one client's way to tell of its events. skim is shown the type of a line that begins with it, and the line's
-// beginning; where that is enough it tells what there is to tell and is true, and the rest, which is most of a
+// dialect is one client's way to tell of its events. skim is shown the type of a line that begins with it, and the
+// line's beginning; where that is enough it tells what there is to tell and is true, and the rest, which is most of a
 // stream, is not looked at.
 type dialect struct {
 	skim func(kind string, head []byte, tell func(Event)) bool
@@ -74,15 +76,15 @@ const (
 // MaxLine is the length of the longest line that is read.
 const MaxLine = 16 << 20
 
-// Handler takes what a stream holds, in order. Line is called after the events of its line; text is valid until it returns,
-// empty for a line that is TooLong, and whole is false for a last line without its newline.
+// Handler takes what a stream holds, in order. Line is called after the events of its line; text is valid until it
+// returns, empty for a line that is TooLong, and whole is false for a last line without its newline.
 type Handler struct {
 	Event func(Event)
 	Line  func(kind LineKind, text []byte, whole bool)
 }
 
-// Read reads a stream of a format of events to its end, in pieces of about the given size. Nothing in it is an error. Its
-// memory is bounded whatever is in it.
+// Read reads a stream of a format of events to its end, in pieces of about the given size. Nothing in it is an error.
+// Its memory is bounded whatever is in it.
 func Read(format string, r io.Reader, size int, h Handler) error {
 	d := dialectOf(format)
 	in := bufio.NewReaderSize(r, size)
@@ -178,9 +180,9 @@ func typeOf(head []byte) string {
 	return string(rest[:end])
 }
 
-// decode reads a line into v. It is lenient where that cannot turn a broken line into a whole one: a value of another kind
-// than asked for counts as absent.
-func decode(line []byte, v any) bool {
+// Decode reads JSON into v. It is lenient where that cannot turn a broken line into a whole one: a value of another
+// kind than asked for counts as absent.
+func Decode(line []byte, v any) bool {
 	var other *json.UnmarshalTypeError
 	err := json.Unmarshal(line, v)
 	return err == nil || errors.As(err, &other)

@@ -10,8 +10,10 @@ import (
 // Every line is reported once, whatever its length and the size of the pieces in which it comes.
 func TestRead(t *testing.T) {
 	t.Parallel()
-	long := `{"type":"assistant","message":{"content":[{"type":"text","text":"` + strings.Repeat("a", MaxLine) + `"}]}}`
-	text := strings.Join([]string{`{"type":"user","message":"` + strings.Repeat("b", 3<<20) + `"}`, "", "words", long, `{"type":"unheard of"}`, `{"type":"result","result":"end"}`, `{"type":"res`}, "\n")
+	long := `{"type":"assistant","message":{"content":[{"type":"text","text":"` + strings.Repeat("a", MaxLine) +
+		`"}]}}`
+	text := strings.Join([]string{`{"type":"user","message":"` + strings.Repeat("b", 3<<20) + `"}`, "", "words", long,
+		`{"type":"unheard of"}`, `{"type":"result","result":"end"}`, `{"type":"res`}, "\n")
 	want := []LineKind{Known, Blank, Noise, TooLong, Unknown, Known, Noise}
 	for _, size := range []int{16, 4096, len(text) + 1} {
 		var got []LineKind
@@ -41,7 +43,9 @@ func TestSkimmed(t *testing.T) {
 		`{"type":"assistant","message":{"model":"<synthetic>","content":[{"type":"tool_use"}]},"parent_tool_use_id":null}`,
 	} {
 		kinds := func(line string) (list []Kind) {
-			if err := Read(FormatClaude, strings.NewReader(line+"\n"), 1<<16, Handler{Event: func(e Event) { list = append(list, e.Kind) }, Line: func(LineKind, []byte, bool) {}}); err != nil {
+			if err := Read(FormatClaude, strings.NewReader(line+"\n"), 1<<16,
+				Handler{Event: func(e Event) { list = append(list, e.Kind) },
+					Line: func(LineKind, []byte, bool) {}}); err != nil {
 				t.Error(err)
 			}
 			return list

@@ -33,7 +33,8 @@ func (by *acceptance) register(cmd *cobra.Command) {
 // maxReason limits, in bytes, why a person accepts something.
 const maxReason = 1 << 10
 
-// accept keeps a person's decision about the last attempt that left work, or the one that is named, and makes the task pending.
+// accept keeps a person's decision about the last attempt that left work, or the one that is named, and makes the task
+// pending.
 func (a *app) accept(id string, by acceptance) error {
 	if err := byPerson("accept"); err != nil {
 		return err
@@ -61,12 +62,14 @@ func (a *app) accept(id string, by acceptance) error {
 	}
 	var chosen *view.Attempt
 	for _, one := range list {
-		if one.Kept != nil && !one.Done() && (by.number == 0 || one.N == by.number) && (chosen == nil || !one.At.Before(chosen.At)) {
+		if one.Kept != nil && !one.Done() && (by.number == 0 || one.N == by.number) &&
+			(chosen == nil || !one.At.Before(chosen.At)) {
 			chosen = one
 		}
 	}
 	if chosen == nil {
-		return badInput("descartes why "+terminal.Quote(t.ID)+b.Named()+" lists what is kept", "task %s has no kept attempt to accept", t.ID)
+		return badInput("descartes why "+terminal.Quote(t.ID)+b.Named()+" lists what is kept",
+			"task %s has no kept attempt to accept", t.ID)
 	}
 	base, work, err := a.home.KeptWork(a.git, chosen.Loop, t.ID, chosen.N)
 	if err != nil {
@@ -82,9 +85,11 @@ func (a *app) accept(id string, by acceptance) error {
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("task %s: attempt %d of loop %s is accepted; the next run takes its work\n", terminal.Clean(t.ID), kept.Attempt, kept.Loop)
+	text := fmt.Sprintf("task %s: attempt %d of run %s is accepted; the next run takes its work\n",
+		terminal.Clean(t.ID), kept.Attempt, kept.Loop)
 	if d.by != "" {
-		text = fmt.Sprintf("task %s: attempt %d is accepted; loop %s is running and takes its work\n", terminal.Clean(t.ID), kept.Attempt, d.by)
+		text = fmt.Sprintf("task %s: attempt %d is accepted; run %s is running and takes its work\n",
+			terminal.Clean(t.ID), kept.Attempt, d.by)
 	}
 	return a.show(struct {
 		*decided
@@ -94,7 +99,8 @@ func (a *app) accept(id string, by acceptance) error {
 	}{d, kept.Loop, kept.Attempt, kept.Reason}, text+d.next())
 }
 
-// acceptable runs the checks of the attempt's loop on what the merge of its work makes. Where they fail, a person decides.
+// acceptable runs the checks of the attempt's loop on what the merge of its work makes. Where they fail, a person
+// decides.
 func (a *app) acceptable(task string, chosen *view.Attempt, base, work gitops.Tree) (err error) {
 	saved, err := a.home.Find(chosen.Loop)
 	if err != nil {
@@ -133,8 +139,10 @@ func (a *app) acceptable(task string, chosen *view.Attempt, base, work gitops.Tr
 		if res.Passed {
 			continue
 		}
-		what := fmt.Sprintf("%s fails with the work of attempt %d on task %s: %s", c.Title(), chosen.N, terminal.Clean(task), terminal.Clean(cmp.Or(res.Why, res.Reason())))
-		if yes, answered := a.person().yes(a.ctx(), what+"\nLater tasks start from it. Accept it all the same?", false); !answered {
+		what := fmt.Sprintf("%s fails with the work of attempt %d on task %s: %s", c.Title(), chosen.N,
+			terminal.Clean(task), terminal.Clean(cmp.Or(res.Why, res.Reason())))
+		if yes, answered := a.person().yes(a.ctx(), what+"\nLater tasks start from it. Accept it all the same?",
+			false); !answered {
 			return badInput("--yes accepts it all the same; later tasks start from it", "%s", what)
 		} else if !yes {
 			return &failure{code: exitInterrupted, err: errors.New("nothing was accepted")}

@@ -69,7 +69,8 @@ func geminiClient() client {
 	return client{name: "gemini", tokens: true,
 		env: func(url string) []string { return []string{"GEMINI_API_KEY=dummy", "GOOGLE_GEMINI_BASE_URL=" + url} },
 		files: func(string) map[string]string {
-			return map[string]string{".gemini/settings.json": `{"security":{"auth":{"selectedType":"gemini-api-key"}}}`}
+			return map[string]string{
+				".gemini/settings.json": `{"security":{"auth":{"selectedType":"gemini-api-key"}}}`}
 		}}
 }
 
@@ -85,7 +86,8 @@ func qwenClient() client {
 
 func copilotClient() client {
 	return client{name: "copilot", env: func(url string) []string {
-		return []string{"COPILOT_PROVIDER_BASE_URL=" + url + "/v1", "COPILOT_PROVIDER_API_KEY=dummy", "COPILOT_MODEL=fake-model", "COPILOT_OFFLINE=true"}
+		return []string{"COPILOT_PROVIDER_BASE_URL=" + url + "/v1", "COPILOT_PROVIDER_API_KEY=dummy",
+			"COPILOT_MODEL=fake-model", "COPILOT_OFFLINE=true"}
 	}}
 }
 
@@ -113,13 +115,16 @@ wire_api = "responses"
 
 func opencodeClient() client {
 	return client{name: "opencode", tokens: true, dollars: true, env: func(url string) []string {
-		return []string{"OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1", `OPENCODE_CONFIG_CONTENT={"model":"fake/fake-model","provider":{"fake":{` +
-			`"npm":"@ai-sdk/openai-compatible","name":"Fake","options":{"baseURL":"` + url + `/v1","apiKey":"dummy"},` +
-			`"models":{"fake-model":{"name":"Fake","cost":{"input":3,"output":15,"cache_read":0.3},"limit":{"context":200000,"output":8000}}}}}}`}
+		return []string{"OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1",
+			`OPENCODE_CONFIG_CONTENT={"model":"fake/fake-model","provider":{"fake":{` +
+				`"npm":"@ai-sdk/openai-compatible","name":"Fake","options":{"baseURL":"` + url +
+				`/v1","apiKey":"dummy"},` +
+				`"models":{"fake-model":{"name":"Fake","cost":{"input":3,"output":15,"cache_read":0.3},"limit":{"context":200000,"output":8000}}}}}}`}
 	}}
 }
 
-// turn is what the model does when it is asked once, rule what it does in one conversation; testdata/fakemodel says more.
+// turn is what the model does when it is asked once, rule what it does in one conversation; testdata/fakemodel says
+// more.
 type turn struct {
 	Text       string `json:"text,omitempty"`
 	Shell      string `json:"shell,omitempty"`
@@ -181,9 +186,11 @@ func newStage(t *testing.T, c client, rules ...rule) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stage{client: c, home: filepath.Join(dir, "home"), field: &field{root: filepath.Join(dir, "project"), aside: filepath.Join(dir, "aside")}, seen: &family{}}
+	s := &stage{client: c, home: filepath.Join(dir, "home"),
+		field: &field{root: filepath.Join(dir, "project"), aside: filepath.Join(dir, "aside")}, seen: &family{}}
 	s.asked = filepath.Join(s.aside, "requests.ndjson")
-	script, err := json.Marshal(map[string]any{"scenarios": map[string]any{"main": map[string]any{"rules": append(rules, good("1"), good("2"), good("3"))}}})
+	script, err := json.Marshal(map[string]any{"scenarios": map[string]any{
+		"main": map[string]any{"rules": append(rules, good("1"), good("2"), good("3"))}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +239,8 @@ func (s *stage) startModel(t *testing.T) {
 	}
 	defer null.Close()
 	path := os.Getenv("AGENTS_MODEL")
-	s.model, err = os.StartProcess(path, []string{path, "-addr", modelHost + ":0", "-addr-file", address, "-script", filepath.Join(s.aside, "script.json"), "-log", s.asked},
+	s.model, err = os.StartProcess(path, []string{path, "-addr", modelHost + ":0", "-addr-file", address, "-script",
+		filepath.Join(s.aside, "script.json"), "-log", s.asked},
 		&os.ProcAttr{Files: []*os.File{null, null, os.Stderr}})
 	if err != nil {
 		t.Fatal(err)
@@ -249,8 +257,10 @@ func (s *stage) startModel(t *testing.T) {
 
 // env is the whole environment of the program.
 func (s *stage) env() []string {
-	env := []string{"PATH=" + s.client.bin() + ":" + os.Getenv("PATH"), "HOME=" + s.home, "TMPDIR=" + filepath.Join(s.aside, "tmp"),
-		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C", "TERM=dumb", "COLUMNS=1000", // lines stay whole
+	env := []string{"PATH=" + s.client.bin() + ":" + os.Getenv("PATH"), "HOME=" + s.home,
+		"TMPDIR=" + filepath.Join(s.aside, "tmp"),
+		// lines stay whole
+		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C", "TERM=dumb", "COLUMNS=1000",
 		"DESCARTES_BASELINE=off"} // verify fails until a task is done
 	if s.client.env != nil {
 		env = append(env, s.client.env(s.url)...)
@@ -267,7 +277,8 @@ func (s *stage) begin(t *testing.T, verb string, flags ...string) *launched {
 	}
 	argv := []string{path, "loop", verb}
 	if verb != "resume" {
-		argv = append(argv, "--tag", "t", "--backend", s.client.name, "--verify", `test "$(cat "$SCUD_TASK_ID.txt")" = good`)
+		argv = append(argv, "--tag", "t", "--backend", s.client.name, "--verify",
+			`test "$(cat "$SCUD_TASK_ID.txt")" = good`)
 	}
 	r := s.launch(t, append(argv, flags...), s.env())
 	s.seen.follow(t, r)
@@ -359,7 +370,8 @@ func TestAgentsAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for pid, p := range everything() {
-		if ns, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/ns/net"); err == nil && ns == own && pid != os.Getpid() && !p.dead && pid != os.Getppid() {
+		if ns, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/ns/net"); err == nil && ns == own &&
+			pid != os.Getpid() && !p.dead && pid != os.Getppid() {
 			t.Errorf("%d %s", pid, p.line)
 		}
 	}

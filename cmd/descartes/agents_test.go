@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"descartes/internal/config"
+	"descartes/config"
 	"descartes/internal/proc"
 	"descartes/launch"
 )
@@ -37,7 +37,8 @@ func TestAgentsDone(t *testing.T) {
 		s := newStage(t, c)
 		r := s.does(t, exitDone, "start")
 		s.calm(t, "1", "2", "3")
-		if log := s.git(t, "log", "--format=%s"); log != "feat(t): complete wave 2\nfeat(t): complete wave 1\nstart\n" {
+		if log := s.git(t, "log",
+			"--format=%s"); log != "feat(t): complete wave 2\nfeat(t): complete wave 1\nstart\n" {
 			t.Errorf("commits:\n%s", log)
 		}
 		if got := s.ended(t); !slices.Equal(got, []string{"1 1 verified", "2 1 verified", "3 1 verified"}) {
@@ -61,7 +62,8 @@ func (s *stage) costs(t *testing.T, n int) {
 				t.Errorf("task %s: %d tokens, of a client that tells none", e.Task, e.Detail.InputTokens)
 			}
 		} else if e.Detail.InputTokens < 2400 || e.Detail.OutputTokens < 68 {
-			t.Errorf("task %s: %d tokens in, %d out, of a model that told 2400 and 68", e.Task, e.Detail.InputTokens, e.Detail.OutputTokens)
+			t.Errorf("task %s: %d tokens in, %d out, of a model that told 2400 and 68", e.Task, e.Detail.InputTokens,
+				e.Detail.OutputTokens)
 		}
 		if (e.Detail.USD != nil) != s.client.dollars {
 			t.Errorf("task %s: dollars %v", e.Task, e.Detail.USD)
@@ -77,16 +79,19 @@ func lastLines(text string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// TestAgentsBlocked: one says that it is blocked, one never passes; what both wrote is taken back, and the third is held.
+// TestAgentsBlocked: one says that it is blocked, one never passes; what both wrote is taken back, and the third is
+// held.
 func TestAgentsBlocked(t *testing.T) {
 	each(t, func(t *testing.T, c client) {
 		s := newStage(t, c,
-			of("1", 0, turn{Text: "I try.", Shell: "echo half > half.txt"}, turn{Text: "No key is there.\n\nTASK_BLOCKED: no key for the alpha service"}),
+			of("1", 0, turn{Text: "I try.", Shell: "echo half > half.txt"},
+				turn{Text: "No key is there.\n\nTASK_BLOCKED: no key for the alpha service"}),
 			of("2", 0, turn{Text: "I try.", Shell: "echo bad > 2.txt"}, turn{Text: claim}))
 		r := s.does(t, exitBlocked, "start", "--max-attempts", "2")
 		s.calm(t)
 		out := readText(t, r.stdout)
-		for _, want := range []string{"blocked: 1 Write the alpha file: no key for the alpha service", "blocked: 2 Write the beta file: verify failed", "held: 3 Write the gamma file"} {
+		for _, want := range []string{"blocked: 1 Write the alpha file: no key for the alpha service",
+			"blocked: 2 Write the beta file: verify failed", "held: 3 Write the gamma file"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("no %q in\n%s", want, out)
 			}
@@ -133,7 +138,8 @@ func TestAgentsUsage(t *testing.T) {
 			command = c.name
 		}
 		r := s.does(t, exitAgent, "start", "--command", command+" --no-such-option")
-		if out := readText(t, r.stdout); !strings.Contains(out, "does not accept its command line: ") || len(s.ended(t)) != 1 {
+		if out := readText(t, r.stdout); !strings.Contains(out, "does not accept its command line: ") ||
+			len(s.ended(t)) != 1 {
 			t.Errorf("attempts %q\n%s", s.ended(t), out)
 		}
 		t.Log(grep(readText(t, r.stdout), "command line"))
@@ -156,13 +162,14 @@ func TestAgentsModel(t *testing.T) {
 		t.Log(grep(readText(t, r.stdout), "stopped"))
 	})
 	// One that both know is asked for by its name.
-	with(t, []client{codexClient(), claudeClient(), newestClaude(), qwenClient(), copilotClient()}, func(t *testing.T, c client) {
-		s := newStage(t, c)
-		s.does(t, exitDone, "start", "--model", "other-model")
-		if asked := readText(t, s.asked); !strings.Contains(asked, `"model":"other-model"`) {
-			t.Errorf("it was not asked for:\n%s", asked)
-		}
-	})
+	with(t, []client{codexClient(), claudeClient(), newestClaude(), qwenClient(), copilotClient()},
+		func(t *testing.T, c client) {
+			s := newStage(t, c)
+			s.does(t, exitDone, "start", "--model", "other-model")
+			if asked := readText(t, s.asked); !strings.Contains(asked, `"model":"other-model"`) {
+				t.Errorf("it was not asked for:\n%s", asked)
+			}
+		})
 }
 
 // TestAgentsContinue: a loop goes on with one conversation, and each iteration costs what it costs.
@@ -173,7 +180,8 @@ func TestAgentsContinue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := s.launch(t, []string{path, "loop", "start", "--prompt", "Go on.", "--backend", c.name, "--continue", "--max-iterations", "4"}, s.env())
+		r := s.launch(t, []string{path, "loop", "start", "--prompt", "Go on.", "--backend", c.name, "--continue",
+			"--max-iterations", "4"}, s.env())
 		s.seen.follow(t, r)
 		s.ends(t, r, exitLimit)
 		session, first, n := "", 0.0, 0
@@ -227,10 +235,12 @@ func TestAgentsACP(t *testing.T) {
 			t.Log(lastLines(readText(t, r.stdout), 3))
 		})
 		t.Run(c.name+" blocked", func(t *testing.T) {
-			s := newStage(t, c, of("1", 0, turn{Text: "I try.", Shell: "echo half > half.txt"}, turn{Text: "No key is there.\n\nTASK_BLOCKED: no key for the alpha service"}))
+			s := newStage(t, c, of("1", 0, turn{Text: "I try.", Shell: "echo half > half.txt"},
+				turn{Text: "No key is there.\n\nTASK_BLOCKED: no key for the alpha service"}))
 			r := s.does(t, exitBlocked, "start")
 			s.calm(t, "2")
-			if out := readText(t, r.stdout); !strings.Contains(out, "blocked: 1 Write the alpha file: no key for the alpha service") {
+			if out := readText(t, r.stdout); !strings.Contains(out,
+				"blocked: 1 Write the alpha file: no key for the alpha service") {
 				t.Errorf("got\n%s", out)
 			}
 		})
@@ -243,15 +253,19 @@ func TestAgentsSandbox(t *testing.T) {
 	each(t, func(t *testing.T, c client) {
 		for _, mode := range []string{"auto", "strict"} {
 			t.Run(mode, func(t *testing.T) {
-				s := newStage(t, c, of("1", 0, turn{Text: "I write it.", Shell: "(setsid tail -f /dev/null >/dev/null 2>&1 &) ; echo x > {{aside}}/outside; " + writes("1")}, turn{Text: claim}))
-				s.file(t, filepath.Join(s.root, "descartes.yaml"), "sandbox_domains: [\""+strings.TrimPrefix(strings.TrimSuffix(s.url, "/s/main"), "http://")+"\"]\n")
+				s := newStage(t, c, of("1", 0, turn{Text: "I write it.",
+					Shell: "(setsid tail -f /dev/null >/dev/null 2>&1 &) ; echo x > {{aside}}/outside; " +
+						writes("1")}, turn{Text: claim}))
+				s.file(t, filepath.Join(s.root, "descartes.yaml"),
+					"sandbox_domains: [\""+strings.TrimPrefix(strings.TrimSuffix(s.url, "/s/main"), "http://")+"\"]\n")
 				s.git(t, "add", "descartes.yaml")
 				s.git(t, "commit", "-q", "--amend", "-C", "HEAD")
 				f, err := config.ReadFile(filepath.Join(s.root, "descartes.yaml"), true)
 				if err != nil {
 					t.Fatal(err)
 				}
-				r := s.begin(t, "start", "--trust", config.TrustDigest(f.Demands(s.root)), "--sandbox", mode, "--timeout", "60", "--max-attempts", "1", "--on-limit", "stop")
+				r := s.begin(t, "start", "--trust", config.TrustDigest(f.Demands(s.root)), "--sandbox", mode,
+					"--timeout", "60", "--max-attempts", "1", "--on-limit", "stop")
 				code := r.wait(t)
 				s.nothingLeft(t)
 				out := readText(t, r.stdout) + readText(t, r.stderr)
@@ -516,7 +530,8 @@ func (s *stage) left(t *testing.T) (found []kin) {
 		environ = append([]byte{0}, environ...)
 		cwd, _ := os.Readlink(dir + "cwd")
 		_, ours := s.seen.seen[kin{pid, p.start}]
-		if !p.dead && (ours || bytes.Contains(environ, mark) || bytes.Contains(environ, home) || strings.HasPrefix(cwd, s.root)) {
+		if !p.dead && (ours || bytes.Contains(environ, mark) || bytes.Contains(environ, home) ||
+			strings.HasPrefix(cwd, s.root)) {
 			found = append(found, kin{pid, p.start})
 		}
 	}
@@ -552,7 +567,8 @@ func (s *stage) named(list []kin) string {
 
 // limited is a model whose quota is used up in the middle of task 2, for some seconds.
 func limited(seconds int) rule {
-	return of("2", 0, turn{Text: "I write it.", Shell: writes("2")}, turn{Fault: "usagelimit", FaultFor: seconds, Text: claim})
+	return of("2", 0, turn{Text: "I write it.", Shell: writes("2")},
+		turn{Fault: "usagelimit", FaultFor: seconds, Text: claim})
 }
 
 // TestAgentsLimitWaits: the loop waits for the reset that the client tells, and goes on without an attempt used up.
@@ -567,8 +583,8 @@ func TestAgentsLimitWaits(t *testing.T) {
 	})
 }
 
-// TestAgentsLimitStops: with --on-limit stop the loop ends with 75, and a resume after the reset goes on, again without
-// an attempt used up.
+// TestAgentsLimitStops: with --on-limit stop the loop ends with 75, and a resume after the reset goes on, again
+// without an attempt used up.
 func TestAgentsLimitStops(t *testing.T) {
 	each(t, func(t *testing.T, c client) {
 		const lasts = 10
@@ -612,7 +628,8 @@ func (s *stage) wasLimited(t *testing.T) {
 // TestAgentsLimitSlept: a client that would sleep until the reset, an hour, without a word is ended at once.
 func TestAgentsLimitSlept(t *testing.T) {
 	staged(t)
-	s := newStage(t, opencodeClient(), of("1", 0, turn{Fault: "usagelimit", FaultTimes: 1, RetryAfter: 3600, Text: "I write it.", Shell: writes("1")}, turn{Text: claim}))
+	s := newStage(t, opencodeClient(), of("1", 0, turn{Fault: "usagelimit", FaultTimes: 1, RetryAfter: 3600,
+		Text: "I write it.", Shell: writes("1")}, turn{Text: claim}))
 	r := s.does(t, exitQuota, "start", "--max-attempts", "1", "--on-limit", "stop")
 	t.Log(grep(readText(t, r.stdout), "stopped"))
 	s.does(t, exitDone, "resume", "--on-limit", "stop") // given anew, it asks at once
@@ -625,7 +642,8 @@ func TestAgentsFallback(t *testing.T) {
 	c, other := claudeClient(), codexClient()
 	own := c.env
 	c.env, c.files = func(url string) []string { return append(own(url), other.env(url)...) }, other.files
-	s := newStage(t, c, of("2", 0, turn{Fault: "usagelimit", FaultTimes: 1, ResetIn: 3600, Text: "I write it.", Shell: writes("2")}, turn{Text: claim}))
+	s := newStage(t, c, of("2", 0, turn{Fault: "usagelimit", FaultTimes: 1, ResetIn: 3600, Text: "I write it.",
+		Shell: writes("2")}, turn{Text: claim}))
 	r := s.does(t, exitDone, "start", "--max-attempts", "1", "--fallback", "codex")
 	s.calm(t, "1", "2", "3")
 	s.wasLimited(t)
@@ -637,7 +655,8 @@ func TestAgentsFallback(t *testing.T) {
 // TestAgentsOverloaded: a service that is overloaded once stops nothing.
 func TestAgentsOverloaded(t *testing.T) {
 	each(t, func(t *testing.T, c client) {
-		s := newStage(t, c, of("1", 0, turn{Fault: "overloaded", FaultTimes: 1, Text: "I write it.", Shell: writes("1")}, turn{Text: claim}))
+		s := newStage(t, c, of("1", 0, turn{Fault: "overloaded", FaultTimes: 1, Text: "I write it.",
+			Shell: writes("1")}, turn{Text: claim}))
 		s.does(t, exitDone, "start")
 		s.calm(t, "1", "2", "3")
 		t.Logf("%q", s.ended(t))
@@ -647,7 +666,8 @@ func TestAgentsOverloaded(t *testing.T) {
 // TestAgentsPassing: where the client gives up at once, the next attempt gets past it.
 func TestAgentsPassing(t *testing.T) {
 	staged(t)
-	s := newStage(t, codexClient(), of("1", 0, turn{Fault: "overloaded", FaultTimes: 1, Text: "I write it.", Shell: writes("1")}, turn{Text: claim}))
+	s := newStage(t, codexClient(), of("1", 0, turn{Fault: "overloaded", FaultTimes: 1, Text: "I write it.",
+		Shell: writes("1")}, turn{Text: claim}))
 	config := filepath.Join(s.home, ".codex", "config.toml")
 	s.file(t, config, readText(t, config)+"request_max_retries = 0\nstream_max_retries = 0\n")
 	s.does(t, exitDone, "start")
@@ -664,7 +684,8 @@ func TestAgentsUnauthorized(t *testing.T) {
 		r := s.does(t, exitAgent, "start")
 		s.calm(t)
 		out := readText(t, r.stdout) + readText(t, r.stderr)
-		if words := map[string]string{"claude": "Not logged in", "codex": "401", "opencode": "Incorrect API key", "qwen": "Incorrect API key", "copilot": "401"}[c.name]; !strings.Contains(out, words) {
+		if words := map[string]string{"claude": "Not logged in", "codex": "401", "opencode": "Incorrect API key",
+			"qwen": "Incorrect API key", "copilot": "401"}[c.name]; !strings.Contains(out, words) {
 			t.Errorf("no %q in\n%s", words, out)
 		}
 		if got := s.ended(t); len(got) != 1 {
@@ -685,7 +706,8 @@ func TestAgentsRefusedKey(t *testing.T) {
 	r := s.does(t, exitAgent, "start")
 	s.calm(t)
 	out := readText(t, r.stdout) + readText(t, r.stderr)
-	if !strings.Contains(out, "Claude cannot go on: authentication_failed, status 401") || time.Since(r.began) > time.Minute {
+	if !strings.Contains(out, "Claude cannot go on: authentication_failed, status 401") ||
+		time.Since(r.began) > time.Minute {
 		t.Errorf("after %v:\n%s", time.Since(r.began), out)
 	}
 }

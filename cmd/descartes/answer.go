@@ -27,18 +27,17 @@ func newAnswerCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "answer [task] [text]", Aliases: []string{"accept"},
 		Short: "Answer an agent's question, and try its task again",
-		Long: `Answer an agent's question, and try its task again.
-
-An agent that asks blocks its task until somebody answers. The answer becomes part of every later
-spec of the task, and the task is pending again; a running loop tries it when it has nothing else to
-do. A prompt loop whose agent asks ends with exit code 7; resumed, its prompt has the answer.
+		Long: `Answer an agent's question. The answer becomes part of every later spec of the task, and the
+task is pending again; a run under way tries it when it has nothing else to do.
 
   descartes answer                   every open question
   descartes answer 3                 task 3's question, and its earlier answers
   descartes answer 3 "Use tabs."     answer it; - is standard input
   descartes answer 3 --edit          write the answer in $EDITOR
   descartes answer --name ID "SQL."  answer the agent of a prompt loop
-  descartes answer 3 --accept        take the kept work of a blocked task as it is
+  descartes answer 3 --accept        take the kept work of a blocked task
+
+A prompt loop whose agent asks ends with exit code 7; resumed, its prompt has the answer.
 
 With --accept the next run merges the kept work of the task's last attempt with what was verified since, and marks the task
 done (accepted): no agent works on it. The checks run once now, on what the merge makes: where they fail, later tasks will
@@ -68,7 +67,8 @@ fail with them, so you are asked, and a script needs --yes. The checks of a wave
 	}
 	a.register(cmd, "print it as JSON")
 	f := cmd.Flags()
-	f.BoolVar(&accepts, "accept", false, "accept the kept work of a blocked task, as your own decision: the next run merges it")
+	f.BoolVar(&accepts, "accept", false,
+		"accept the kept work of a blocked task, as your own decision: the next run merges it")
 	by.register(cmd)
 	f.BoolVar(&edit, "edit", false, "write the answer in $EDITOR")
 	f.StringVar(&name, "name", "", "`id` of a prompt loop")
@@ -105,7 +105,7 @@ func (a *app) answerTask(id string, edit bool, args []string) error {
 	how := "it is pending, and its next agent gets the answer"
 	switch {
 	case d.by != "":
-		how = "loop " + d.by + " is running and tries the task again in its next free slot"
+		how = "run " + d.by + " is running and tries the task again in its next free slot"
 	case d.From != d.To:
 		how = fmt.Sprintf("%s -> %s, and its next agent gets the answer", d.From, d.To)
 	}
@@ -124,23 +124,25 @@ func (a *app) answerLoop(name string, edit bool, args []string) error {
 	}
 	id := s.State.ID
 	if s.State.Kind == store.KindTag {
-		return badInput("leave --name out, and name the task", "loop %s works on the tasks of tag %q", id, s.State.Tag)
+		return badInput("leave --name out, and name the task", "run %s works on the tasks of tag %q", id, s.State.Tag)
 	}
 	open, err := a.home.Asks(*s)
 	if err != nil {
 		return err
 	}
 	if len(args) == 0 && !edit {
-		return a.showAnswers(store.LoopKey(id), "loop "+id, store.TaskID{}, open, a.here())
+		return a.showAnswers(store.LoopKey(id), "run "+id, store.TaskID{}, open, a.here())
 	}
 	if s.State.Completed {
-		return badInput("start another one", "loop %s has ended (%s)", id, journal.Ending(s.State.ExitReason.Type).Words())
+		return badInput("start another one", "run %s has ended (%s)", id,
+			journal.Ending(s.State.ExitReason.Type).Words())
 	}
 	text, err := a.answerText(open, edit, args)
 	if err != nil {
 		return err
 	}
-	if err := a.home.Answer(a.ctx(), atomicfile.OS(), store.LoopKey(id), store.Answer{Text: text, At: time.Now(), Question: asked(open)}); err != nil {
+	if err := a.home.Answer(a.ctx(), atomicfile.OS(), store.LoopKey(id),
+		store.Answer{Text: text, At: time.Now(), Question: asked(open)}); err != nil {
 		return err
 	}
 	var d decided
@@ -152,7 +154,7 @@ func (a *app) answerLoop(name string, edit bool, args []string) error {
 		Question string `json:"question"`
 		Answer   string `json:"answer"`
 		Next     string `json:"next"`
-	}{id, asked(open), text, d.Next}, "loop "+id+": answered; its next agent gets the answer\n"+d.next())
+	}{id, asked(open), text, d.Next}, "run "+id+": answered; its next agent gets the answer\n"+d.next())
 }
 
 func asked(open *store.Question) string {
@@ -185,7 +187,8 @@ func (a *app) answerText(open *store.Question, edit bool, args []string) (text s
 	case edit:
 		text = "\n\n" + cutHere + "\n"
 		if open != nil {
-			text += "\n" + terminal.Clean(strings.TrimSpace(open.Task+" "+open.Title)) + "\n\n" + terminal.CleanLines(open.Question) + "\n"
+			text += "\n" + terminal.Clean(strings.TrimSpace(open.Task+" "+open.Title)) + "\n\n" +
+				terminal.CleanLines(open.Question) + "\n"
 		}
 		text, err = edited(a.ctx(), "answer.md", text)
 		text, _, _ = strings.Cut(text, cutHere)
@@ -196,8 +199,10 @@ func (a *app) answerText(open *store.Question, edit bool, args []string) (text s
 	default:
 		text = args[0]
 	}
-	if text = strings.TrimSpace(text); err == nil && (text == "" || len(text) > store.MaxAnswer || !utf8.ValidString(text) || strings.ContainsRune(text, 0)) {
-		err = badInput("put a longer text into a file of the project, and name that file in the answer", "an answer is UTF-8 text of 1 to %d bytes, this one has %d", store.MaxAnswer, len(text))
+	if text = strings.TrimSpace(text); err == nil && (text == "" || len(text) > store.MaxAnswer ||
+		!utf8.ValidString(text) || strings.ContainsRune(text, 0)) {
+		err = badInput("put a longer text into a file of the project, and name that file in the answer",
+			"an answer is UTF-8 text of 1 to %d bytes, this one has %d", store.MaxAnswer, len(text))
 	}
 	return text, err
 }
@@ -217,13 +222,15 @@ func (d *decided) next() string {
 	return "next: " + terminal.Clean(d.Next) + "\n"
 }
 
-// decide keeps a person's decision about a task and makes the task pending; a running loop, which owns the statuses of its tag, takes it up itself.
-// check has the last word before.
-func (a *app) decide(c loop.ScudConfig, file *tasks.File, t *tasks.Task, said store.Answer, check func() error) (*decided, error) {
+// decide keeps a person's decision about a task and makes the task pending; a running loop, which owns the statuses of
+// its tag, takes it up itself. check has the last word before.
+func (a *app) decide(c loop.ScudConfig, file *tasks.File, t *tasks.Task, said store.Answer,
+	check func() error) (*decided, error) {
 	if check == nil {
 		check = func() error { return nil }
 	}
-	d := &decided{statusChange: statusChange{Task: store.TaskID{ID: t.ID, Numeric: t.Numeric}, From: t.Status, To: tasks.Pending, File: store.Relative(a.root, file.Path())}}
+	d := &decided{statusChange: statusChange{Task: store.TaskID{ID: t.ID, Numeric: t.Numeric}, From: t.Status,
+		To: tasks.Pending, File: store.Relative(a.root, file.Path())}}
 	if who, owned := a.home.Owner(file); owned && who.Tag == file.Tag() {
 		h, err := journal.Load(a.home.Events(who.Loop))
 		if said.Question == "" && (err != nil || h.Task(t.ID).Blocked == nil) {
@@ -272,7 +279,8 @@ func answerable(root string, t *tasks.Task, file *tasks.File, c loop.ScudConfig)
 	case t.Status == tasks.Pending || t.Status == tasks.InProgress:
 		return nil
 	case t.Status == tasks.Done:
-		return badInput("descartes tasks set "+terminal.Quote(t.ID)+" pending"+listFlags(root, file.Tag(), c.TasksFile)+" has it done again", "task %s is done", t.ID)
+		return badInput("descartes tasks set "+terminal.Quote(t.ID)+" pending"+
+			listFlags(root, file.Tag(), c.TasksFile)+" has it done again", "task %s is done", t.ID)
 	}
 	if err := tasks.CanChange(t.Status, tasks.Pending); err != nil {
 		return badInput("", "task %s: %w", t.ID, err)

@@ -13,12 +13,13 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/terminal"
+	"descartes/launch"
 	"descartes/loop/store"
 	"descartes/view"
 )
 
-// app is one call of a command: the project, list or loop that it is about, where it prints, and whether as JSON. A command's constructor declares one,
-// binds its flags, and gives the command's work to does.
+// app is one call of a command: the project, list or loop that it is about, where it prints, and whether as JSON. A
+// command's constructor declares one, binds its flags, and gives the command's work to does.
 type app struct {
 	settings
 	json bool
@@ -92,7 +93,18 @@ func (a *app) refs() ([]gitops.Ref, error) {
 	return repo.Refs(a.ctx(), "refs/descartes/")
 }
 
-// loop is the loop of that name; without one the last that began or, where it may run only once, the one that is running.
+// refsOf are the same where no call has the repository open, with that name in front.
+func refsOf(ctx context.Context, root, of string) ([]gitops.Ref, error) {
+	repo, err := openRepo(ctx, root, nil)
+	if err != nil {
+		return nil, nil
+	}
+	defer repo.Close()
+	return repo.Refs(ctx, "refs/descartes/"+of)
+}
+
+// loop is the loop of that name; without one the last that began or, where it may run only once, the one that is
+// running.
 func (a *app) loop(name string) (*store.Saved, error) { return lookUp(a.root, a.Dir, name, "") }
 
 // here is the flag that a command to type needs if it is typed in another project.
@@ -103,8 +115,8 @@ func lookUp(root, dir, name, stateFile string) (s *store.Saved, err error) {
 	home := store.NewHome(root)
 	switch {
 	case stateFile != "":
-		path := absolute(dir, stateFile)
-		st, err := store.LoadState(path)
+		path := launch.Absolute(dir, stateFile)
+		st, err := home.Load(path)
 		return &store.Saved{Path: path, State: st}, err
 	case name != "":
 		s, err = home.Find(name)
@@ -126,11 +138,26 @@ func accountOf(root string, s store.Saved) (*view.Loop, error) {
 	return l, err
 }
 
+// lookAround looks at what a run left for its user to bring back, and leaves out what is here already.
+func lookAround(ctx context.Context, l *view.Loop) {
+	repo, err := openRepo(ctx, l.Run.Root, nil)
+	if err != nil {
+		return
+	}
+	defer repo.Close()
+	l.Lost, _ = repo.NotBack(ctx, l.ID) // without them it says less
+	head, err := repo.Head(ctx)
+	if at, rerr := repo.RefCommit("refs/heads/" + l.Run.Outcome.Branch); err == nil && rerr == nil && at != "" &&
+		l.Run.Outcome.Branch != "" && repo.LeadsTo(ctx, head.Hash, at) {
+		l.Run.Outcome.Branch = ""
+	}
+}
+
 func noLoop(name, root string) error {
 	if name == "" {
-		return badInput("descartes run --help", "no loop was started in %s", root)
+		return badInput("descartes run --help", "no run was started in %s", root)
 	}
-	return badInput("descartes status --all"+fromHere(root), "no loop %q", name)
+	return badInput("descartes status --all"+fromHere(root), "no run %q", name)
 }
 
 // oneArg is the argument, or what the flag of the same meaning says.

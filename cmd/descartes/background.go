@@ -19,8 +19,9 @@ import (
 // detachedVar marks a run in the background, for the process that started it with --detach.
 const detachedVar = "DESCARTES_DETACHED"
 
-// background starts the same command again in its own session if --detach asks for that. The caller still sees everything up to the first attempt,
-// and ends with the exit code it would have in the foreground. away says that this process is finished.
+// background starts the same command again in its own session if --detach asks for that. The caller still sees
+// everything up to the first attempt, and ends with the exit code it would have in the foreground. away says that this
+// process is finished.
 func (s *settings) background(cmd *cobra.Command, root string) (away bool, err error) {
 	switch {
 	case !s.Detach || s.DryRun:
@@ -30,7 +31,8 @@ func (s *settings) background(cmd *cobra.Command, root string) (away bool, err e
 		s.ready = proc.NewReady()
 		return false, nil
 	case s.JSON:
-		return true, badInput("leave --json out here: descartes watch --json prints the events", "--detach and --json: a run in the background has no stdout")
+		return true, badInput("leave --json out here: descartes watch --json prints the events",
+			"--detach and --json: a run in the background has no stdout")
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -44,7 +46,8 @@ func (s *settings) background(cmd *cobra.Command, root string) (away bool, err e
 	ch := make(chan os.Signal, 4)
 	signal.Notify(ch, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(ch)
-	b, err := proc.StartBackground(append([]string{self}, os.Args[1:]...), append(os.Environ(), detachedVar+"=1"), stdin, cmd.OutOrStdout(), cmd.ErrOrStderr())
+	b, err := proc.StartBackground(append([]string{self}, os.Args[1:]...), append(os.Environ(), detachedVar+"=1"),
+		stdin, cmd.OutOrStdout(), cmd.ErrOrStderr())
 	if err != nil {
 		return true, err
 	}
@@ -69,7 +72,7 @@ func (s *settings) background(cmd *cobra.Command, root string) (away bool, err e
 func detachedText(root, id string, pid int) string {
 	var s strings.Builder
 	there := fromHere(root)
-	fmt.Fprintf(&s, "\nloop %s runs in the background (pid %d); closing this terminal does not end it\n", id, pid)
+	fmt.Fprintf(&s, "\nrun %s continues in the background (pid %d); closing this terminal does not end it\n", id, pid)
 	for _, l := range [][2]string{
 		{"watch", "descartes watch " + id + there},
 		{"output", "descartes logs -f --name " + id + there},

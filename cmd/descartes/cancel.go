@@ -27,9 +27,9 @@ func newRequestCmd(r store.Request, done, short string) *cobra.Command {
 	var name string
 	var now, undo bool
 	cmd := &cobra.Command{
-		Use:   string(r) + " [loop]",
+		Use:   string(r) + " [run]",
 		Short: short,
-		Args:  takes(0, 1, "at most one loop"),
+		Args:  takes(0, 1, "at most one run"),
 		RunE: a.does(func(args []string) error {
 			name := oneArg(args, name)
 			id, kind, err := liveOne(a.home, name)
@@ -53,13 +53,13 @@ func newRequestCmd(r store.Request, done, short string) *cobra.Command {
 			case now:
 				when = "now: its agent is interrupted"
 			}
-			return a.print(fmt.Sprintf("loop %s will be %s %s\n", id, done, when))
+			return a.print(fmt.Sprintf("run %s will be %s %s\n", id, done, when))
 		}),
 	}
 	a.flags(cmd, "")
-	cmd.Flags().StringVar(&name, "name", "", "`id` of the loop")
+	cmd.Flags().StringVar(&name, "name", "", "`id` of the run")
 	cmd.Flags().BoolVar(&now, "now", false, "interrupt the running agent")
-	cmd.Flags().BoolVar(&undo, "undo", false, "take the request back, as long as the loop has not stopped")
+	cmd.Flags().BoolVar(&undo, "undo", false, "take the request back, as long as the run has not stopped")
 	oneOf(cmd, "now", "undo")
 	return cmd
 }
@@ -79,16 +79,18 @@ func (a *app) takeBack(id string, r store.Request) error {
 	asked, now := a.home.Asked(id)
 	switch {
 	case now:
-		return badInput(fmt.Sprintf("descartes resume --name %s resumes it when it has ended", id), "loop %s is ending: what was asked with --now cannot be taken back", id)
+		return badInput(fmt.Sprintf("descartes resume --name %s resumes it when it has ended", id),
+			"run %s is ending: what was asked with --now cannot be taken back", id)
 	case asked == "":
-		return badInput("", "loop %s was not asked to %s", id, r)
+		return badInput("", "run %s was not asked to %s", id, r)
 	case asked != r:
-		return badInput(fmt.Sprintf("descartes %s %s --undo", asked, id), "loop %s was not asked to %s, but to %s", id, r, asked)
+		return badInput(fmt.Sprintf("descartes %s %s --undo", asked, id), "run %s was not asked to %s, but to %s", id,
+			r, asked)
 	}
 	if err := a.home.ClearRequest(id); err != nil {
 		return err
 	}
-	return a.print(fmt.Sprintf("loop %s keeps running: the request to %s is taken back\n", id, r))
+	return a.print(fmt.Sprintf("run %s keeps running: the request to %s is taken back\n", id, r))
 }
 
 // cancelDead marks a loop without a process as cancelled; live says that only one with a process can do what is asked.
@@ -97,14 +99,14 @@ func (a *app) cancelDead(name string, live bool) error {
 	if err != nil {
 		return err
 	}
-	who := "loop " + s.State.ID
+	who := "run " + s.State.ID
 	switch {
 	case s.State.Completed:
 		return badInput("", "%s has ended (%s)", who, journal.Ending(s.State.ExitReason.Type).Words())
 	case live:
 		return badInput("descartes resume --name "+s.State.ID, "%s is not running", who)
 	case s.State.ID == "":
-		who = "the loop of " + filepath.Base(s.Path)
+		who = "the run of " + filepath.Base(s.Path)
 	}
 	if err := loop.CancelDead(a.ctx(), atomicfile.OS(), a.home, *s, time.Now); err != nil {
 		return err
@@ -125,7 +127,8 @@ func liveOne(home store.Home, name string) (id, kind string, err error) {
 		names = append(names, id)
 	}
 	if len(names) > 1 {
-		return "", "", badInput("name one of them", "%d loops are running here: %s", len(names), strings.Join(names, ", "))
+		return "", "", badInput("name one of them", "%d runs are running here: %s", len(names),
+			strings.Join(names, ", "))
 	}
 	return id, kind, nil
 }
@@ -137,7 +140,7 @@ func (a *app) dormant(name string) (*store.Saved, error) {
 	}
 	s, err := lastOpen(a.home)
 	if err != nil {
-		return nil, badInput("descartes status --all", "no loop is running here")
+		return nil, badInput("descartes status --all", "no run is under way here")
 	}
 	return s, nil
 }

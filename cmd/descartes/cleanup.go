@@ -12,6 +12,7 @@ import (
 
 	"descartes/agent/process"
 	"descartes/gitops"
+	"descartes/launch"
 	"descartes/loop"
 	"descartes/loop/store"
 )
@@ -23,8 +24,8 @@ func newCleanupCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cleanup",
 		Short: "Remove what old runs left: logs, kept refs, unused copies of the project",
-		Long: `Remove what old runs left: the logs and kept refs of loops that are over, refs of loops that are gone, slots that
-nobody uses, and at any age those of projects whose folder is gone. What a live loop, one that can be resumed, or the last one of a tag needs stays. No file of
+		Long: `Remove what old runs left: the logs and kept refs of runs that are over, refs of runs that are gone,
+unused copies of the project, and at any age those of projects whose folder is gone. What a live run, one that can be resumed, or the last one of a tag needs stays. No file of
 yours, no branch and no commit on a branch is touched.`,
 		Args: takes(0, 0, ""),
 		RunE: a.does(func([]string) error {
@@ -40,7 +41,8 @@ yours, no branch and no commit on a branch is touched.`,
 			if !a.cmd.Flags().Changed("older-than") {
 				unused = 7 * 24 * time.Hour
 			}
-			list, err := a.home.Leftovers(a.ctx(), repo, poolOf(a.root), now.Add(-age), now.Add(-unused), loop.HoldsWork)
+			list, err := a.home.Leftovers(a.ctx(), repo, launch.PoolOf(a.root), now.Add(-age), now.Add(-unused),
+				loop.HoldsWork)
 			switch {
 			case err != nil:
 				return err
@@ -49,7 +51,8 @@ yours, no branch and no commit on a branch is touched.`,
 			case dry:
 				return a.print(leftovers(list) + "\nnothing is removed: --dry-run\n")
 			}
-			left, err := a.home.Remove(a.ctx(), repo, poolOf(a.root), list, store.Holder{PID: os.Getpid(), Loop: "cleanup", At: now})
+			left, err := a.home.Remove(a.ctx(), repo, launch.PoolOf(a.root), list,
+				store.Holder{PID: os.Getpid(), Loop: "cleanup", At: now})
 			if err != nil {
 				return err
 			}
@@ -64,7 +67,8 @@ yours, no branch and no commit on a branch is touched.`,
 		}),
 	}
 	a.flags(cmd, "")
-	cmd.Flags().StringVar(&older, "older-than", "14d", "remove what has not been used for this long: 14d, 36h; 0 for all; slots go after 7d where it is not given")
+	cmd.Flags().StringVar(&older, "older-than", "14d",
+		"remove what has not been used for this long: 14d, 36h; 0 for all; slots go after 7d where it is not given")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "list it and remove nothing")
 	return cmd
 }

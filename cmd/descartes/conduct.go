@@ -17,7 +17,6 @@ import (
 
 	"descartes/agent/process"
 	"descartes/internal/atomicfile"
-	"descartes/internal/notify"
 	"descartes/internal/oneline"
 	"descartes/internal/redact"
 	"descartes/internal/terminal"
@@ -28,11 +27,13 @@ import (
 	"descartes/loop/mode"
 	"descartes/loop/store"
 	"descartes/view"
+	"descartes/view/notify"
 	"descartes/view/print"
 )
 
 // execute prepares a run of any kind, does it, and reports.
 func execute(cmd *cobra.Command, s *settings, w launch.Want) error {
+	garbage(50) // a run lasts, beside agents that want the memory, and waits most of the time
 	ctx := cmd.Context()
 	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), s.JSON, s.CI)
 	p.times = s.Times
@@ -50,7 +51,8 @@ func execute(cmd *cobra.Command, s *settings, w launch.Want) error {
 		if len(r.Tag.Ahead) > 0 {
 			where = " on the branch " + r.Options.Branch
 		}
-		p.say("nothing left to do in tag %s%s: %s done", r.Name(), where, terminal.Count(r.Tag.Graph.Counts().Total, "task"))
+		p.say("nothing left to do in tag %s%s: %s done", r.Name(), where,
+			terminal.Count(r.Tag.Graph.Counts().Total, "task"))
 		if r.Pushed {
 			p.say("the branch %s is pushed now, which an earlier run could not do", r.Options.Branch)
 		}
@@ -80,8 +82,10 @@ func execute(cmd *cobra.Command, s *settings, w launch.Want) error {
 	defer said.Flush()
 	c := conduct{r: r, s: s, p: p, h: h, notices: notices}
 	if c.once = mode.Kind(w.Kind); w.Once != "" || r.Mode != nil {
-		c.log = &mode.Session{Root: r.Root, Kind: c.once, Run: r.Mode, Task: strings.TrimPrefix(r.Config.Git.CommitTemplate, "prompt: iteration 1 - "),
-			Show: func(w io.Writer) mode.Shown { return readable(w, r.Backends[0].Format, r.Root) }, People: said, Redact: r.Redact, Began: time.Now()}
+		c.log = &mode.Session{Root: r.Root, Kind: c.once, Run: r.Mode,
+			Task: strings.TrimPrefix(r.Config.Git.CommitTemplate, "prompt: iteration 1 - "),
+			Show: func(w io.Writer) mode.Shown { return readable(w, r.Backends[0].Format, r.Root) }, People: said,
+			Redact: r.Redact, Began: time.Now()}
 		c.said = said
 	} else {
 		c.once = ""
@@ -91,7 +95,8 @@ func execute(cmd *cobra.Command, s *settings, w launch.Want) error {
 
 // want completes what a command wants run.
 func (s *settings) want(cmd *cobra.Command, w launch.Want) launch.Want {
-	w.Settings, w.Dir, w.Stdin, w.Fleet, w.VerifyFrom, w.Front = &s.Settings, s.dirPath(), cmd.InOrStdin(), &fleetRun{}, s.verifyFrom, s.front
+	w.Settings, w.Dir, w.Stdin, w.Fleet, w.VerifyFrom, w.Front = &s.Settings, s.dirPath(), cmd.InOrStdin(),
+		&fleetRun{}, s.verifyFrom, s.front
 	o := &w.Options
 	o.Command, o.Own, o.Anew, o.Session = cmp.Or(o.Command, "loop"), s.reports(), s.asksAnew(), session()
 	return w
@@ -161,8 +166,10 @@ func agrees(ctx context.Context, r *launch.Run, p *printer, h *person) {
 			c.LoopState = map[bool]string{true: loop.LoopStateDelete, false: loop.LoopStateKeep}[yes]
 		}
 	default:
-		p.say("%s", map[string]string{loop.LoopStateDelete: gate.Disclosure + " y", loop.LoopStateKeep: gate.Disclosure + " n",
-			"": gate.Disclosure + " n, but descartes cancel deletes it (--set loop_state=keep or delete answers otherwise)"}[c.LoopState])
+		p.say("%s", map[string]string{loop.LoopStateDelete: gate.Disclosure + " y",
+			loop.LoopStateKeep: gate.Disclosure + " n",
+			"": gate.Disclosure +
+				" n, but descartes cancel deletes it (--set loop_state=keep or delete answers otherwise)"}[c.LoopState])
 	}
 }
 
@@ -173,7 +180,8 @@ func noticesOf(r *launch.Run, p *printer) (*notify.Notifier, error) {
 			_, _ = p.text.term.Write([]byte{'\a'}) // a screen never fails
 		}
 	}
-	n, err := notify.New(notify.Options{Targets: r.Config.Notify, On: r.Config.NotifyOn, Env: os.Environ(), Redact: r.Redact, Bell: bell, Warn: p.warn})
+	n, err := notify.New(notify.Options{Targets: r.Config.Notify, On: r.Config.NotifyOn, Env: os.Environ(),
+		Redact: r.Redact, Bell: bell, Warn: p.warn})
 	if err != nil {
 		return nil, badInput("", "%w", err)
 	}
@@ -208,7 +216,8 @@ func (c *conduct) run(cmd *cobra.Command) error {
 		return err
 	}
 	ctx := context.WithoutCancel(cmd.Context())
-	more, board := view.Closing{Step: r.Options.Scope.Step, Took: took, Later: r.Tag != nil && !r.Anew, Update: r.Updates(ctx, e)}, (*view.Board)(nil)
+	more, board := view.Closing{Step: r.Options.Scope.Step, Took: took, Later: r.Tag != nil && !r.Anew,
+		Update: r.Updates(ctx, e)}, (*view.Board)(nil)
 	if n := r.Occupied(); n > 1<<30 {
 		more.Pool = process.Size(n)
 	}
@@ -223,6 +232,7 @@ func (c *conduct) run(cmd *cobra.Command) error {
 		}
 	}
 	sum := view.Ended(c.reported(e), board, more)
+	lookAround(ctx, sum)
 	if e.Baseline == nil {
 		p.tell(print.Summary(sum, p.paint, p.box))
 	}
@@ -244,12 +254,14 @@ func (c *conduct) run(cmd *cobra.Command) error {
 
 // reported is a run that is over as its reports take it.
 func (c *conduct) reported(e launch.Ended) view.Run {
-	return view.Run{Here: fromHere(c.r.Root), Root: c.r.Root, Outcome: e.Outcome, ID: e.ID, Path: e.Path, State: e.State, History: e.History, Loose: e.Loose}
+	return view.Run{Here: fromHere(c.r.Root), Root: c.r.Root, Outcome: e.Outcome, ID: e.ID, Path: e.Path,
+		State: e.State, History: e.History, Loose: e.Loose}
 }
 
 // boardAfter is the board when a run is over: the graph was kept up to date by the run itself.
 func boardAfter(r *launch.Run, st *store.State) *view.Board {
-	return &view.Board{Root: r.Root, Scud: r.Config.Scud, File: r.Tag.File, Graph: r.Tag.Graph, Commits: st.WaveCommits, Grades: st.Grades, Here: fromHere(r.Root, r.Config.Scud.TasksFile)}
+	return &view.Board{Root: r.Root, Scud: r.Config.Scud, File: r.Tag.File, Graph: r.Tag.Graph,
+		Commits: st.WaveCommits, Grades: st.Grades, Here: fromHere(r.Root, r.Config.Scud.TasksFile)}
 }
 
 // work runs it, and reports to people meanwhile.
@@ -262,7 +274,8 @@ func (c *conduct) work(cmd *cobra.Command) (e launch.Ended, took time.Duration, 
 	ctx, stop := in.watch(cmd.Context(), func(text string) { p.say("%s", text) })
 	waits := context.AfterFunc(ctx, func() { close(p.cut) })
 	asked, heard := func() {}, false
-	h := launch.Hooks{Soft: in.soft, Program: "descartes " + version(), Code: func(out loop.Outcome) int { return c.s.exits(c.code(out)) }}
+	h := launch.Hooks{Soft: in.soft, Program: "descartes " + version(),
+		Code: func(out loop.Outcome) int { return c.s.exits(c.code(out)) }}
 	var followers inOrder
 	observe := c.s.letGo(r.Root, p, func(e journal.Event) {
 		p.view.begin(e.Loop)
@@ -306,31 +319,28 @@ func (c *conduct) work(cmd *cobra.Command) (e launch.Ended, took time.Duration, 
 // inOrder does one thing after the other in a goroutine of its own: a run never waits for those who follow it.
 type inOrder struct {
 	mu   sync.Mutex
-	next []func()
-	busy bool
+	next []func() // what is being done first
 	work sync.WaitGroup
 }
 
 func (q *inOrder) add(do func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.next = append(q.next, do); !q.busy {
-		q.busy = true
+	if q.next = append(q.next, do); len(q.next) == 1 {
 		q.work.Go(q.run)
 	}
 }
 
 func (q *inOrder) run() {
-	for {
+	for more := true; more; {
 		q.mu.Lock()
-		if q.busy = len(q.next) > 0; !q.busy {
-			q.mu.Unlock()
-			return
-		}
 		do := q.next[0]
-		q.next = q.next[1:]
 		q.mu.Unlock()
 		do()
+		q.mu.Lock()
+		q.next = q.next[1:]
+		more = len(q.next) > 0
+		q.mu.Unlock()
 	}
 }
 
@@ -357,7 +367,9 @@ func (c *conduct) view(cmd *cobra.Command, in *interrupts) *runView {
 func tellBaseline(w *redact.Writer, b *loop.Baseline, log string) {
 	fmt.Fprintf(w, "error: %s\n", terminal.Clean(b.Reason()))
 	lines := b.Output()
-	if why := b.Result.Why; why != "" && !slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, why) }) { // the line that says how
+	// the line that says how
+	if why := b.Result.Why; why != "" && !slices.ContainsFunc(lines,
+		func(l string) bool { return strings.Contains(l, why) }) {
 		lines = append([]string{why, "..."}, lines...)
 	}
 	for _, line := range lines {
@@ -365,7 +377,8 @@ func tellBaseline(w *redact.Writer, b *loop.Baseline, log string) {
 	}
 	fmt.Fprintf(w, "all of it: %s\n", terminal.Clean(log))
 	if len(b.Dangling) > 0 {
-		fmt.Fprintf(w, "links that lead somewhere in your tree and nowhere in slot %d: %s\n", b.Slot, terminal.Clean(oneline.List(b.Dangling)))
+		fmt.Fprintf(w, "links that lead somewhere in your tree and nowhere in slot %d: %s\n", b.Slot,
+			terminal.Clean(oneline.List(b.Dangling)))
 	}
 	if b.Slot > 0 {
 		fmt.Fprintf(w, "it ran in slot %d, a copy of the project: if it passes in your own tree, the copy lacks something\n", b.Slot)
@@ -374,14 +387,16 @@ func tellBaseline(w *redact.Writer, b *loop.Baseline, log string) {
 	_ = w.Flush()
 }
 
-// reportIdle writes the reports that were asked for where no loop runs because none is needed, or because everything left is blocked: a nightly job
-// collects them each night.
+// reportIdle writes the reports that were asked for where no loop runs because none is needed, or because everything
+// left is blocked: a nightly job collects them each night.
 func (s *settings) reportIdle(r *launch.Run, p *printer, refused problems) error {
 	none := len(refused) > 0 && refused.code() == exitBlocked
 	if s.DryRun || r.Tag == nil || len(refused) > 0 && !none {
 		return nil
 	}
-	e := view.Run{Here: fromHere(r.Root), Root: r.Root, Outcome: loop.Outcome{Ending: journal.AllDone, Message: "nothing left to do"}, History: journal.NewState(), State: &store.State{Tag: r.Name(), Config: *r.Config}}
+	e := view.Run{Here: fromHere(r.Root), Root: r.Root, Outcome: loop.Outcome{Ending: journal.AllDone,
+		Message: "nothing left to do"}, History: journal.NewState(),
+		State: &store.State{Tag: r.Name(), Config: *r.Config}}
 	if none {
 		e.Outcome = loop.Outcome{Ending: journal.TasksBlocked, Message: refused[0].Message}
 	}

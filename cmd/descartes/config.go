@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"descartes/internal/complete"
-	"descartes/internal/config"
+	"descartes/cmd/descartes/complete"
+	"descartes/config"
 	"descartes/internal/redact"
 	"descartes/internal/terminal"
 )
@@ -40,7 +40,8 @@ one like "git.", prints only what it names.`,
 			}
 			rows := [][]string{{"SETTING", "VALUE", "SOURCE"}}
 			for _, one := range list {
-				rows = append(rows, []string{one.Key, terminal.Fit(terminal.Clean(one.Text()), 60), cmp.Or(one.From, one.Source)})
+				rows = append(rows, []string{one.Key, terminal.Fit(terminal.Clean(one.Text()), 60),
+					cmp.Or(one.From, one.Source)})
 			}
 			w := redact.Of(a.Secrets(os.Environ())).Writer(a.out())
 			return errors.Join(show(w, a.json, list, table(rows)), w.Flush())

@@ -5,7 +5,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -52,7 +51,8 @@ func TestCrashRandom(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("%d kills over %d runs; an undisturbed run takes %v", k.kills.Load(), k.runs.Load(), whole.Round(time.Millisecond))
+	t.Logf("%d kills over %d runs; an undisturbed run takes %v", k.kills.Load(), k.runs.Load(),
+		whole.Round(time.Millisecond))
 }
 
 // run is one run with its kills.
@@ -93,8 +93,10 @@ func newGateField(t *testing.T) *field {
 	if err := os.WriteFile(f.aside+"/gate.sh", []byte(script), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	f.flags = []string{"--command", "sh " + f.aside + "/gate.sh", "--prompt", "go", "--auto-commit", "--json", "--max-iterations", "30",
-		"--criterion", "a :: test -e no-such-file", "--criterion", "b", "--set", "shape=tool", "--set", "reversibility=2B"}
+	f.flags = []string{"--command", "sh " + f.aside + "/gate.sh", "--prompt", "go", "--auto-commit", "--json",
+		"--max-iterations", "30",
+		"--criterion", "a :: test -e no-such-file", "--criterion", "b", "--set", "shape=tool", "--set",
+		"reversibility=2B"}
 	return f
 }
 
@@ -160,15 +162,14 @@ func (f *field) checkGate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, problems, err := gate.DecodeState(file); err != nil || len(problems) > 0 || s.Breaker.Stuck != 5 || s.State != "paused" {
+	if s, problems, err := gate.DecodeState(file); err != nil || len(problems) > 0 || s.Breaker.Stuck != 5 ||
+		s.State != "paused" {
 		t.Errorf("the state file says %s: %v, %v", file, problems, err)
 	}
 	if out := f.git(t, "status", "--porcelain"); out != "" {
 		t.Errorf("left uncommitted:\n%s", out)
 	}
 }
-
-const crashToken = "tok-0123456789-abcdef"
 
 // TestCrashMask kills the program when it is about to overwrite a secret in a log: whoever goes on does it.
 func TestCrashMask(t *testing.T) {
@@ -218,21 +219,6 @@ func TestCrashMask(t *testing.T) {
 	}
 }
 
-// leaks lists the files of the loops that have the secret.
-func (f *field) leaks(t *testing.T) (found []string) {
-	t.Helper()
-	err := filepath.WalkDir(f.root+"/.descartes", func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() && strings.Contains(readText(t, path), crashToken) {
-			found = append(found, path)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return found
-}
-
 // repeated is how many iterations an undisturbed loop of newRepeatField takes.
 const repeated = 3
 
@@ -242,29 +228,26 @@ func newRepeatField(t *testing.T, flags ...string) *field {
 	t.Helper()
 	f := newField(t, smallPlan())
 	script := "echo $DESCARTES_ITERATION >>" + f.aside + "/calls\necho work >work-$DESCARTES_ITERATION.txt\n" +
-		"if [ $DESCARTES_ITERATION -ge " + strconv.Itoa(repeated) + " ]; then echo '<promise>COMPLETE</promise>'; else echo more; fi\n"
+		"if [ $DESCARTES_ITERATION -ge " + strconv.Itoa(repeated) +
+		" ]; then echo '<promise>COMPLETE</promise>'; else echo more; fi\n"
 	if err := os.WriteFile(f.aside+"/repeat.sh", []byte(script), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	f.flags = append([]string{"--command", "sh " + f.aside + "/repeat.sh", "--prompt", "go", "--auto-commit", "--json"}, flags...)
+	f.flags = append([]string{"--command", "sh " + f.aside + "/repeat.sh", "--prompt", "go", "--auto-commit",
+		"--json"}, flags...)
 	return f
 }
 
 // TestCrashRepeat kills a prompt loop at points of each kind, every third time also while it is taken up again: its
 // counter never goes back, an iteration runs again only until it is committed, and each is committed once.
-func TestCrashRepeat(t *testing.T) { crashRepeat(t) }
-
-// TestCrashRepeatSlot does the same in a slot.
-func TestCrashRepeatSlot(t *testing.T) { crashRepeat(t) }
-
-func crashRepeat(t *testing.T, flags ...string) {
-	f := newRepeatField(t, flags...)
+func TestCrashRepeat(t *testing.T) {
+	f := newRepeatField(t)
 	chosen := f.undisturbed(t, 1, exitDone)
 	f.checkRepeat(t)
 	for i, at := range chosen {
 		t.Run(at.String(), func(t *testing.T) {
 			t.Parallel()
-			f := newRepeatField(t, flags...)
+			f := newRepeatField(t)
 			f.fallRepeat(t, at)
 			if i%3 == 0 {
 				f.fallRepeat(t, place{chosen[i*5%len(chosen)].kind, 1})
@@ -361,7 +344,8 @@ func (f *field) checkRepeat(t *testing.T) {
 	if out := f.git(t, "status", "--porcelain"); out != "" {
 		t.Errorf("left uncommitted:\n%s", out)
 	}
-	subjects := strings.Fields(strings.ReplaceAll(f.git(t, "log", "--reverse", "--format=%s", "HEAD"), "loop: iteration ", ""))[1:]
+	subjects := strings.Fields(strings.ReplaceAll(f.git(t, "log", "--reverse", "--format=%s", "HEAD"),
+		"loop: iteration ", ""))[1:]
 	var want []string
 	for _, n := range slices.Compact(slices.Clone(calls)) {
 		want = append(want, strconv.Itoa(n))

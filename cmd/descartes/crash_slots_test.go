@@ -38,17 +38,21 @@ func TestCrashInPlace(t *testing.T) {
 	crashEach(t, p, 2, asItIs, "--in-place")
 }
 
-// TestCrashSlotsStory is a tag of 60 tasks in 6 waves, in which some meet, two do not go together and one hangs, killed five times.
+// TestCrashSlotsStory is a tag of 60 tasks in 6 waves, in which some meet, two do not go together and one hangs,
+// killed five times.
 func TestCrashSlotsStory(t *testing.T) {
-	slotsLikeSerial(t, fieldPlan{size: 60, width: 10, apart: true, slots: 4, meeting: []int{1, 2, 3, 31, 32}, clashing: []int{14, 15}, hanging: []int{25}, flaky: []int{8, 47}}, 5)
+	slotsLikeSerial(t, fieldPlan{size: 60, width: 10, apart: true, slots: 4, meeting: []int{1, 2, 3, 31, 32},
+		clashing: []int{14, 15}, hanging: []int{25}, flaky: []int{8, 47}}, 5)
 }
 
-// TestCrashSlotsMany kills a run of 200 tasks in 8 slots at any moment, 20 times: nothing is lost and nothing is done twice.
+// TestCrashSlotsMany kills a run of 200 tasks in 8 slots at any moment, 20 times: nothing is lost and nothing is done
+// twice.
 func TestCrashSlotsMany(t *testing.T) {
 	seed := uint64(number(t, "DESCARTES_CRASH_SEED", int(time.Now().UnixNano()&(1<<40-1))))
 	t.Logf("DESCARTES_CRASH_SEED=%d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	f := newField(t, fieldPlan{size: 200, width: 40, apart: true, slots: 8, meeting: []int{5, 6, 7}, refused: []int{40}, flaky: []int{11, 90}, strays: []int{3, 60}, committers: []int{9}}, randomFlags()...)
+	f := newField(t, fieldPlan{size: 200, width: 40, apart: true, slots: 8, meeting: []int{5, 6, 7},
+		refused: []int{40}, flaky: []int{11, 90}, strays: []int{3, 60}, committers: []int{9}}, randomFlags()...)
 	for k := range 20 {
 		if f.over(t) {
 			break

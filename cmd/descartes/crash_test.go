@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// TestCrashPoints kills the program at points of each kind in a run of 12 tasks, and of every second kind in one of 50.
+// TestCrashPoints kills the program at points of each kind in a run of 12 tasks, and of every second kind in one of
+// 50.
 func TestCrashPoints(t *testing.T) {
 	t.Run("12 tasks", func(t *testing.T) { crashEach(t, smallPlan(), 1, asItIs) })
 	t.Run("50 tasks", func(t *testing.T) { crashEach(t, largePlan(), 2, asItIs) })
@@ -86,15 +87,17 @@ func (p place) String() string { return fmt.Sprint(p.n, " ", p.kind) }
 // varying are the parts of a point's name that are not the same in each run.
 var varying = regexp.MustCompile(`loop-[0-9a-f]+|/[0-9]+|\b[0-9a-f]{40}\b`)
 
-// places chooses among the points of an undisturbed run, which are listed in a file. What happens in which order may differ
-// from run to run, so that a point is known by its kind. Of every few kinds it takes one point: the first, the second or a late
-// one, by the hour. DESCARTES_CRASH_EVERY=1 takes all points, and DESCARTES_CRASH_SHARD=2/4 the second quarter of what is taken.
+// places chooses among the points of an undisturbed run, which are listed in a file. What happens in which order may
+// differ from run to run, so that a point is known by its kind. Of every few kinds it takes one point: the first, the
+// second or a late one, by the hour. DESCARTES_CRASH_EVERY=1 takes all points, and DESCARTES_CRASH_SHARD=2/4 the
+// second quarter of what is taken.
 func places(t *testing.T, list string, every int) (chosen []place) {
 	t.Helper()
 	times := map[string]int{}
 	var kinds []string
 	for name := range strings.Lines(readText(t, list)) {
-		kind := varying.ReplaceAllStringFunc(strings.TrimSpace(name), func(s string) string { return strings.Repeat("/", strings.Count(s, "/")) + "*" })
+		kind := varying.ReplaceAllStringFunc(strings.TrimSpace(name),
+			func(s string) string { return strings.Repeat("/", strings.Count(s, "/")) + "*" })
 		if times[kind]++; times[kind] == 1 {
 			kinds = append(kinds, kind)
 		}
@@ -108,7 +111,8 @@ func places(t *testing.T, list string, every int) (chosen []place) {
 	} else {
 		for i, kind := range kinds {
 			if (i+rotating(every))%every == 0 {
-				chosen = append(chosen, place{kind, []int{1, min(2, times[kind]), max(1, times[kind]*2/3)}[(i+rotating(3))%3]})
+				chosen = append(chosen, place{kind, []int{1, min(2, times[kind]),
+					max(1, times[kind]*2/3)}[(i+rotating(3))%3]})
 			}
 		}
 	}
@@ -127,7 +131,8 @@ func places(t *testing.T, list string, every int) (chosen []place) {
 	return chosen
 }
 
-// undisturbed runs a field's loop to its end, which the exit code tells, and chooses the places where others like it are killed.
+// undisturbed runs a field's loop to its end, which the exit code tells, and chooses the places where others like it
+// are killed.
 func (f *field) undisturbed(t *testing.T, every, want int) []place {
 	t.Helper()
 	list := filepath.Join(f.aside, "points")
@@ -138,8 +143,8 @@ func (f *field) undisturbed(t *testing.T, every, want int) []place {
 	return places(t, list, every)
 }
 
-// crashEach kills a run of a plan at points of every few kinds, in fields that prepare has its way with: every third one also while
-// it is resumed. Then it is finished.
+// crashEach kills a run of a plan at points of every few kinds, in fields that prepare has its way with: every third
+// one also while it is resumed. Then it is finished.
 func crashEach(t *testing.T, p fieldPlan, every int, prepare func(*testing.T, *field), flags ...string) {
 	f := newField(t, p, flags...)
 	prepare(t, f)

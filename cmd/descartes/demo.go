@@ -66,14 +66,19 @@ func (d *demo) run(dir string) error {
 		want int
 		args []string
 	}{
-		{"A new repository with a plan, ten tasks and no program yet. This is what there is to do:", exitDone, []string{"descartes", "waves", "--tag", "tally"}},
+		{"A new repository with a plan, ten tasks and no program yet. This is what there is to do:", exitDone,
+			[]string{"descartes", "waves", "--tag", "tally"}},
 		{"Every attempt at a task is a fresh run of the agent, here a script. A task is done when the project\nbuilds and its tests pass. Tasks 4 and 6 are not done at the first attempt.",
 			exitBlocked, []string{"descartes", "run", "tally", "--plan", "plan.md", "--command", d.agent}},
-		{"Task 4 failed once. Its second agent was a new process that knew nothing of the first. Its spec said:", exitDone, []string{"descartes", "spec", "4", "--attempt", "2"}},
-		{"That was enough. This is what agent and verification printed then:", exitDone, []string{"descartes", "logs", "4"}},
+		{"Task 4 failed once. Its second agent was a new process that knew nothing of the first. Its spec said:",
+			exitDone, []string{"descartes", "spec", "4", "--attempt", "2"}},
+		{"That was enough. This is what agent and verification printed then:", exitDone,
+			[]string{"descartes", "logs", "4"}},
 		{"Seven tasks are done, so there is a program:", exitDone, []string{"go", "run", "./cmd/tally", "plan.md"}},
-		{"Task 6 failed three times. Its files are what they were before, and what its agents wrote is kept:", exitDone, []string{"descartes", "why", "6"}},
-		{"There is one commit per wave, and the working tree is clean:", exitDone, []string{"git", "log", "--graph", "--oneline"}},
+		{"Task 6 failed three times. Its files are what they were before, and what its agents wrote is kept:",
+			exitDone, []string{"descartes", "why", "6"}},
+		{"There is one commit per wave, and the working tree is clean:", exitDone,
+			[]string{"git", "log", "--graph", "--oneline"}},
 		{"In short:", exitDone, []string{"descartes", "status"}},
 	} {
 		d.say(step.says)
@@ -91,7 +96,8 @@ func (d *demo) run(dir string) error {
 			d.where("resume")
 			return quiet(code)
 		case code != step.want:
-			return fmt.Errorf("the demo went wrong: %s ended with exit status %d, it should be %d", strings.Join(words, " "), code, step.want)
+			return fmt.Errorf("the demo went wrong: %s ended with exit status %d, it should be %d",
+				strings.Join(words, " "), code, step.want)
 		}
 	}
 	d.say("Two tasks were left, as planned: blocked tasks are exit code 3. To look around:")
@@ -99,7 +105,8 @@ func (d *demo) run(dir string) error {
 	return nil
 }
 
-// types runs a command as if it had been typed. A run is shown live at a terminal; of a spec only what is said of the last attempt.
+// types runs a command as if it had been typed. A run is shown live at a terminal; of a spec only what is said of the
+// last attempt.
 func (d *demo) types(args []string) (int, error) {
 	ctx, in := d.cmd.Context(), io.Reader(strings.NewReader(""))
 	switch {
@@ -148,7 +155,8 @@ func (d *demo) prepare(dir string) error {
 	if err := errors.Join(installDemo("project", d.project), installDemo("agent", script)); err != nil {
 		return fmt.Errorf("prepare the demo: %w", err)
 	}
-	if err := errors.Join(demoEnvironment(), os.Setenv("XDG_STATE_HOME", filepath.Join(dir, "state")), os.Chdir(d.project)); err != nil {
+	if err := errors.Join(demoEnvironment(), os.Setenv("XDG_STATE_HOME", filepath.Join(dir, "state")),
+		os.Chdir(d.project)); err != nil {
 		return fmt.Errorf("prepare the demo: %w", err)
 	}
 	for _, args := range [][]string{
@@ -166,12 +174,13 @@ func (d *demo) prepare(dir string) error {
 	return nil
 }
 
-// demoEnvironment keeps the person's own git and Go settings out of the demo, and the demo off the network. Its caller keeps remembered quotas out of
-// both.
+// demoEnvironment keeps the person's own git and Go settings out of the demo, and the demo off the network. Its caller
+// keeps remembered quotas out of both.
 func demoEnvironment() error {
 	var errs []error
 	for _, kv := range os.Environ() {
-		if name, _, _ := strings.Cut(kv, "="); strings.HasPrefix(name, "GIT_") || strings.HasPrefix(name, "DESCARTES_") {
+		if name, _, _ := strings.Cut(kv, "="); strings.HasPrefix(name, "GIT_") ||
+			strings.HasPrefix(name, "DESCARTES_") {
 			errs = append(errs, os.Unsetenv(name))
 		}
 	}
@@ -190,13 +199,14 @@ func demoEnvironment() error {
 func (d *demo) output(ctx context.Context, args ...string) ([]byte, error) {
 	r, err := proc.Output(ctx, proc.Call{Argv: args, Dir: d.project, Env: os.Environ()})
 	if err == nil && r.Code != 0 {
-		err = fmt.Errorf("%s: exit status %d: %s", strings.Join(args, " "), r.Code, strings.TrimSpace(string(r.Stderr)))
+		err = fmt.Errorf("%s: exit status %d: %s", strings.Join(args, " "), r.Code,
+			strings.TrimSpace(string(r.Stderr)))
 	}
 	return r.Stdout, err
 }
 
-// demoFiles holds the demo's project and its agent. Go files and go.mod have the suffix .txt, so that they belong to the demo's module and not to
-// ours.
+// demoFiles holds the demo's project and its agent. Go files and go.mod have the suffix .txt, so that they belong to
+// the demo's module and not to ours.
 //
 //go:embed all:demo
 var demoFiles embed.FS

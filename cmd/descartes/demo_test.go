@@ -20,7 +20,8 @@ func TestInstallDemo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"project/go.mod", "project/plan.md", "project/.scud/tasks/tally.json", "agent/agent.sh", "agent/steps/9/cmd/tally/main.go"} {
+	for _, name := range []string{"project/go.mod", "project/plan.md", "project/.scud/tasks/tally.json",
+		"agent/agent.sh", "agent/steps/9/cmd/tally/main.go"} {
 		if _, err := os.Stat(filepath.Join(dir, filepath.FromSlash(name))); err != nil {
 			t.Error(err)
 		}
@@ -78,7 +79,8 @@ func TestDemo(t *testing.T) {
 		"$ descartes spec 4 --attempt 2\n", "counts 24 characters, want 20",
 		"$ descartes logs 4\n", "TASK_COMPLETE",
 		"$ go run ./cmd/tally plan.md\n", "characters      2,015\n",
-		"$ git log --graph --oneline\n", "feat(tally): wave 4, 1 of 2 tasks\n", "feat(tally): complete wave 1\n", "plan tally\n",
+		"$ git log --graph --oneline\n", "feat(tally): wave 4, 1 of 2 tasks\n", "feat(tally): complete wave 1\n",
+		"plan tally\n",
 		"$ descartes status\n", "7/10",
 		"cd " + terminal.Quote(filepath.Join(dir, "tally")) + "\n",
 	} {

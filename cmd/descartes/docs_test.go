@@ -25,8 +25,8 @@ func TestDocs(t *testing.T) {
 	docs.Block(t, "CONTRIBUTING.md", "house", house(t))
 }
 
-// commandTree is every command that a person can see, parents first, in the order of the help: the program's own, and what cobra
-// adds when it runs.
+// commandTree is every command that a person can see, parents first, in the order of the help: the program's own, and
+// what cobra adds when it runs.
 func commandTree() (list []*cobra.Command) {
 	root := newRootCmd()
 	root.InitDefaultCompletionCmd()
@@ -46,7 +46,8 @@ func commandTree() (list []*cobra.Command) {
 	return list
 }
 
-// commandsPage is what --help says, command by command. What a command has in common with an earlier one is a link to that.
+// commandsPage is what --help says, command by command. What a command has in common with an earlier one is a link to
+// that.
 func commandsPage() string {
 	var list, b strings.Builder
 	link := func(path string) string { return "[`" + path + "`](#" + strings.ReplaceAll(path, " ", "-") + ")" }
@@ -91,16 +92,19 @@ func commandsPage() string {
 			}
 		})
 		about, _, _ = strings.Cut(about, "\nWhat to run:")
-		fmt.Fprintf(&b, "```\n%s\n%s```\n\nIt also takes these flags of %s: %s.\n", about, flags.String(), link(many.CommandPath()), strings.Join(common, ", "))
+		fmt.Fprintf(&b, "```\n%s\n%s```\n\nIt also takes these flags of %s: %s.\n", about, flags.String(),
+			link(many.CommandPath()), strings.Join(common, ", "))
 	}
 	return "# Commands and flags\n\nWhat `descartes COMMAND --help` prints. A flag can also be given in the environment, as the\n[settings](settings.md) say, " +
-		"and every command ends with one of the [exit codes](reference.md#exit-codes).\n\n" + list.String() + b.String()
+		"and every command ends with one of the [exit codes](reference.md#exit-codes).\n\n" + list.String() +
+		b.String()
 }
 
 // exitCodesTable is exitTable in Markdown.
 func exitCodesTable() string {
 	rows, begins := []string{}, regexp.MustCompile(`^  (\d+) +(.*)$`)
-	for line := range strings.SplitSeq(strings.TrimSuffix(strings.TrimPrefix(exitTable, "Exit codes:\n"), "\n"), "\n") {
+	for line := range strings.SplitSeq(strings.TrimSuffix(strings.TrimPrefix(exitTable, "Exit codes:\n"), "\n"),
+		"\n") {
 		if m := begins.FindStringSubmatch(line); m != nil {
 			rows = append(rows, "| "+m[1]+" | "+m[2])
 		} else {
@@ -111,7 +115,8 @@ func exitCodesTable() string {
 }
 
 // varies is what one session shows otherwise than the next.
-var varies = regexp.MustCompile(`["']?sh .*/agent\.sh["']*|(?m:^\d\d:\d\d:\d\d)|loop-[0-9a-f]{4}|\b[0-9a-f]{7}\b|\b[0-9][0-9.m]*s\b|\(cached\)`)
+var varies = regexp.MustCompile(
+	`["']?sh .*/agent\.sh["']*|(?m:^\d\d:\d\d:\d\d)|loop-[0-9a-f]{4}|\b[0-9a-f]{7}\b|\b[0-9][0-9.m]*s\b|\(cached\)`)
 
 // fenced is the text of a page's blocks of one language.
 func fenced(page, language string) (text string) {
@@ -138,7 +143,8 @@ func TestTutorial(t *testing.T) {
 	}
 	sh := exec.CommandContext(t.Context(), "sh", "-e")
 	sh.Dir = t.TempDir()
-	sh.Env = append(os.Environ(), "HOME="+sh.Dir, "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=You", "GIT_AUTHOR_EMAIL=you@example.org",
+	sh.Env = append(os.Environ(), "HOME="+sh.Dir, "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=You",
+		"GIT_AUTHOR_EMAIL=you@example.org",
 		"GIT_COMMITTER_NAME=You", "GIT_COMMITTER_EMAIL=you@example.org", "DESCARTES_SANDBOX=off")
 	sh.Stdin = strings.NewReader(strings.ReplaceAll(fenced(page, "sh"), "sleep 2\n", ""))
 	out, err := sh.CombinedOutput()
@@ -146,7 +152,8 @@ func TestTutorial(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	printed := strings.Split(varies.ReplaceAllString(string(out), "~"), "\n")
-	for line := range strings.SplitSeq(varies.ReplaceAllString(fenced(page, "console")+fenced(read("README.md"), "console"), "~"), "\n") {
+	for line := range strings.SplitSeq(varies.ReplaceAllString(fenced(page, "console")+
+		fenced(read("README.md"), "console"), "~"), "\n") {
 		if line != "..." && !strings.HasPrefix(line, "$ ") && !slices.Contains(printed, line) {
 			t.Errorf("a page shows a line that is not printed:\n%s", line)
 		}

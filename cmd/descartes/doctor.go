@@ -18,7 +18,6 @@ import (
 	"descartes/agent"
 	"descartes/agent/stream"
 	"descartes/gitops"
-	"descartes/internal/notify"
 	"descartes/internal/proc"
 	"descartes/internal/terminal"
 	"descartes/launch"
@@ -27,26 +26,30 @@ import (
 	"descartes/loop/store"
 	"descartes/tasks"
 	"descartes/verify"
+	"descartes/view/notify"
 )
 
 func newDoctorCmd() *cobra.Command {
 	s := &settings{}
 	var clear bool
 	cmd := &cobra.Command{
-		Use:   "doctor",
+		Use:   "doctor [tag | file]",
 		Short: "Check what is missing here, and say how to get it",
 		Long: `Check what descartes needs here, and say how to get what is missing. Nothing is changed.
 
-Given the flags of start, it checks the run that these would start, and runs its verify command once
+Given what run is given, it checks the run that this would start, and runs its verify command once
 unless --baseline off is given.
 
-Exit codes: 0 it could start, 2 it could not, 4 no loop can run on this system.`,
-		Args: takes(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+Exit codes: 0 it could start, 2 it could not, 4 nothing can run on this system.`,
+		Args: takes(0, 1, "one tag or file"),
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if clear {
 				return forget(cmd.OutOrStdout())
 			}
 			root, err := findRoot(s.Dir)
+			if err == nil {
+				err = s.source(cmd, args)
+			}
 			if err != nil {
 				return err
 			}
@@ -82,11 +85,7 @@ type doctor struct {
 
 // good reports what is as it should be; where a run cannot start, that is said of nothing that it would do.
 func (d *doctor) good(what, found string) {
-	mark := d.paint.In(terminal.Green, "ok ")
-	if d.ill {
-		mark = "   "
-	}
-	fmt.Fprintf(d.w, "%s %-12s %s\n", mark, what, terminal.Clean(found))
+	fmt.Fprintf(d.w, "%s %-12s %s\n", d.paint.In(terminal.Green, "ok "), what, terminal.Clean(found))
 }
 
 // bad reports something without which a loop cannot run; lacking something it can do without.
@@ -118,7 +117,8 @@ func (d *doctor) git(ctx context.Context, root string) {
 	}
 	d.good("git program", "git "+version.String()+" ("+path+")")
 	if version.Before(gitops.OldestMerging) {
-		d.lacking("slots", fmt.Sprintf("several tasks at the same time need git %s or newer", gitops.OldestMerging), "")
+		d.lacking("slots", fmt.Sprintf("several tasks at the same time need git %s or newer", gitops.OldestMerging),
+			"")
 	}
 }
 
@@ -132,6 +132,10 @@ func (d *doctor) repository(ctx context.Context) {
 	head, err := repo.Head(ctx)
 	if err == nil {
 		d.good("repository", repo.Root()+", branch "+cmp.Or(strings.TrimPrefix(head.Branch, "refs/heads/"), "none"))
+		if head.Hash == "" {
+			d.lacking("commit", "there is none yet, and agents work in copies of what is committed",
+				`git add -A && git commit -m "Before descartes"`)
+		}
 		_, _, err = repo.Author(ctx)
 	}
 	if err != nil {
@@ -139,7 +143,8 @@ func (d *doctor) repository(ctx context.Context) {
 	}
 }
 
-// agents reports on every client of the table but the chosen one, after what matters for this run, and on used-up accounts.
+// agents reports on every client of the table but the chosen one, after what matters for this run, and on used-up
+// accounts.
 func (d *doctor) agents(cfg loop.Config, chosen string) {
 	defer d.limits()
 	table, err := agent.NewTable(cfg.Backends)
@@ -159,16 +164,19 @@ func (d *doctor) agents(cfg loop.Config, chosen string) {
 			continue
 		}
 		d.good("agent", name+": "+path+", called as "+b.CommandLine(""))
-		for _, l := range b.Preflight(launch.Host(cfg, b, d.root, "")) {
+		for _, l := range b.Preflight(launch.Host(cfg, b, d.root)) {
 			d.lacking("agent", name+": "+l.What, l.Fix)
 		}
 	}
 	if len(missing) > 0 {
-		d.lacking("others", "not on PATH: "+strings.Join(missing, ", "), "descartes doctor --backend "+missing[0]+` says how to install that one; or give any program with --command "my-agent --flag"`)
+		d.lacking("others", "not on PATH: "+strings.Join(missing, ", "),
+			"descartes doctor --backend "+missing[0]+
+				` says how to install that one; or give any program with --command "my-agent --flag"`)
 	}
 }
 
-// chosen reports on the agent of the run, which is asked for its version if it is one that we know: any other program may do anything.
+// chosen reports on the agent of the run, which is asked for its version if it is one that we know: any other program
+// may do anything.
 func (d *doctor) chosen(ctx context.Context, b agent.Backend, model string) {
 	path, err := proc.Look(b.Command[0], d.root, d.env)
 	if err != nil {
@@ -178,14 +186,15 @@ func (d *doctor) chosen(ctx context.Context, b agent.Backend, model string) {
 	if b.Known() {
 		text += " (" + cmp.Or(d.version(ctx, path), "version unknown") + ")"
 	}
-	if text += ", called as " + b.CommandLine(model); model != "" && len(b.ModelArgs) == 0 && b.Format != stream.FormatACP {
+	if text += ", called as " + b.CommandLine(model); model != "" && len(b.ModelArgs) == 0 &&
+		b.Format != stream.FormatACP {
 		text += ", model " + model + " is not passed to it"
 	}
 	d.good("agent", text)
 }
 
-// version is the first line of a program's answer about its version. It runs in a folder of its own, which is also its home: a wrapper under a
-// client's name may write where it stands, and clients leave settings and caches behind.
+// version is the first line of a program's answer about its version. It runs in a folder of its own, which is also its
+// home: a wrapper under a client's name may write where it stands, and clients leave settings and caches behind.
 func (d *doctor) version(ctx context.Context, path string) string {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
@@ -195,7 +204,8 @@ func (d *doctor) version(ctx context.Context, path string) string {
 	}
 	defer os.RemoveAll(dir)
 	env := slices.Clone(d.env)
-	for _, name := range []string{"HOME", "TMPDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR", "COPILOT_HOME"} {
+	for _, name := range []string{"HOME", "TMPDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME",
+		"XDG_STATE_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR", "COPILOT_HOME"} {
 		env = append(env, name+"="+dir)
 	}
 	reply, err := proc.Output(ctx, proc.Call{Argv: []string{path, "--version"}, Dir: dir, Env: env})
@@ -224,7 +234,8 @@ func (d *doctor) check(cmd *cobra.Command, s *settings, wrong error) {
 	}
 	d.trust(s)
 	var err error
-	if name := planHere(d.root); name != "" && len(tasks.Known(d.root)) == 0 && s.Scud.Tag == "" && s.Scud.TasksFile == "" && w.Kind == store.KindTag {
+	if name := planHere(d.root); name != "" && len(tasks.Known(d.root)) == 0 && s.Scud.Tag == "" &&
+		s.Scud.TasksFile == "" && w.Kind == store.KindTag {
 		d.good("tasks", name+" has some; "+hintOfTasks(d.root))
 		if err = s.source(cmd, []string{filepath.Join(d.root, name)}); err == nil {
 			_, err = s.load()
@@ -295,7 +306,8 @@ func (d *doctor) trust(s *settings) {
 	case refused != nil:
 		d.bad("trust", refused.Error(), refused.hint())
 	case len(all) > 0:
-		d.good("trust", s.file.Name+" asks for "+terminal.Count(len(all), "thing")+" that you have trusted or decided by flags")
+		d.good("trust", s.file.Name+" asks for "+terminal.Count(len(all), "thing")+
+			" that you have trusted or decided by flags")
 	}
 }
 
@@ -323,7 +335,8 @@ func (d *doctor) baseline(ctx context.Context, r *launch.Run) (err error) {
 	defer func() { err = errors.Join(err, commands.Close()) }()
 	_, withheld := launch.Withheld(*c, r.Backends[0], d.env)
 	for i := range checks {
-		q := loop.Timed(c, verify.Request{Label: "baseline", Dir: r.Root, Log: filepath.Join(dir, "baseline.log"), Redact: r.Redact})
+		q := loop.Timed(c, verify.Request{Label: "baseline", Dir: r.Root, Log: filepath.Join(dir, "baseline.log"),
+			Redact: r.Redact})
 		b, err := loop.TryBaseline(ctx, commands.Verifier(), q, &attempt.Command{Check: checks[i]}, withheld)
 		switch {
 		case err != nil:
@@ -355,7 +368,7 @@ func (d *doctor) baseline(ctx context.Context, r *launch.Run) (err error) {
 
 // forget forgets which accounts are out of quota.
 func forget(w io.Writer) error {
-	cleared, err := launch.Accounts(nil, "").Clear("")
+	cleared, err := launch.Accounts(nil, "").Clear()
 	if err != nil {
 		return err
 	}
@@ -369,6 +382,7 @@ func (d *doctor) limits() {
 		d.lacking("quota", err.Error(), "")
 	}
 	for _, l := range list {
-		d.lacking("quota", fmt.Sprintf("%s is used up until %s: %s; remembered from %s", l.Account, terminal.Moment(l.Until), l.Reason, l.By()), "descartes doctor --clear forgets it")
+		d.lacking("quota", fmt.Sprintf("%s is used up until %s: %s; remembered from %s", l.Account,
+			terminal.Moment(l.Until), l.Reason, l.By()), "descartes doctor --clear forgets it")
 	}
 }

@@ -19,7 +19,8 @@ import (
 	"descartes/tasks"
 )
 
-// Exit codes. exitTable says what they mean; only exitCode, promptCode and codeOf choose one.
+// Exit codes. exitTable says what they mean. exitCode and promptCode choose that of a run that ended, codeOf that of an
+// error; a command that knows better says so where it fails.
 const (
 	exitDone        = 0
 	exitError       = 1
@@ -37,15 +38,15 @@ const (
 const exitTable = `Exit codes:
   0    everything asked for is done (plan, build: also at the limit of
        iterations)
-  1    an internal error, or one of the machine
+  1    an internal or system error
   2    usage or input: flags, missing tag, plan or spec, unreadable task file,
-       unsafe tree, tag already running, verify fails before any task
+       uncommitted changes, tag already running, verify fails before any task
   3    ended with tasks blocked by failed verification or by their agent, or a
        check fails on the work as a whole (build: tests fail beyond the retries)
   4    the agent cannot be run, or keeps crashing
   5    git refused (the work is kept, and where it is kept is said)
   6    a limit was reached with work left: iterations, cost, deadline
-  7    waits for a person: paused, a gate's question, a blocker, an open breaker
+  7    waits for a person: paused, a gate's question, a blocker, or repeated failures
   75   provider quota used up: with --on-limit stop, or longer than max_wait
   130  interrupted (Ctrl-C or cancel), with the state saved
   143  the same after SIGTERM; the end of a terminal (SIGHUP) ends no run
@@ -95,7 +96,8 @@ func exitCode(out loop.Outcome, blocked int) int {
 	return code
 }
 
-// promptCode is exitCode for a prompt loop. For plan and build the limit of iterations is no failure; for a prompt that runs once it is.
+// promptCode is exitCode for a prompt loop. For plan and build the limit of iterations is no failure; for a prompt
+// that runs once it is.
 func promptCode(kind mode.Kind, out loop.Outcome) int {
 	limit := out.Ending == journal.LimitReached
 	switch {
@@ -117,6 +119,7 @@ type failure struct {
 
 func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
+func (f *failure) Code() int     { return f.code }
 
 // badInput is a mistake in what the user gave: exit 2.
 func badInput(hint, format string, args ...any) error {
@@ -128,7 +131,8 @@ type quiet int
 
 func (q quiet) Error() string { return fmt.Sprintf("exit status %d", int(q)) }
 
-// interrupted is why a command that a signal ended has no result. ctx is of signal.NotifyContext, whose cause only has the signal's name.
+// interrupted is why a command that a signal ended has no result. ctx is of signal.NotifyContext, whose cause only has
+// the signal's name.
 func interrupted(ctx context.Context) error {
 	code := exitInterrupted
 	if strings.HasPrefix(context.Cause(ctx).Error(), syscall.SIGTERM.String()) {
@@ -154,10 +158,11 @@ func printError(w io.Writer, err error) int {
 	return codeOf(err)
 }
 
-// Errors of other packages that the user can do something about: Next says what, as far as it is known, and Near which words there are in place of a
-// wrong one.
+// Errors of other packages that the user can do something about: Next says what, as far as it is known, and Near which
+// words there are in place of a wrong one.
 type (
 	adviser interface{ Next() string }
+	coder   interface{ Code() int } // its exit status
 	nearer  interface {
 		Near() (wrong string, known []string)
 	}
@@ -165,12 +170,13 @@ type (
 
 // codeOf is the exit status of an error that stopped a command.
 func codeOf(err error) int {
-	var f *failure
+	var own coder
 	var a adviser
 	switch {
-	case errors.As(err, &f):
-		return f.code
-	case errors.As(err, &a), errors.Is(err, tasks.ErrLocked), errors.Is(err, gitops.ErrNotRepo), errors.Is(err, gitops.ErrBare), errors.Is(err, fs.ErrNotExist):
+	case errors.As(err, &own):
+		return own.Code()
+	case errors.As(err, &a), errors.Is(err, tasks.ErrLocked), errors.Is(err, gitops.ErrNotRepo),
+		errors.Is(err, gitops.ErrBare), errors.Is(err, fs.ErrNotExist):
 		return exitInput
 	}
 	return exitError
@@ -203,7 +209,8 @@ func hintOf(err error) string {
 	case errors.Is(err, gitops.ErrBare):
 		return "work in a clone, or in a git worktree, of it"
 	case errors.As(err, &damage):
-		return "move " + damage.Path + " away: a prompt loop then resumes from its state file; for a tag, move the state file away too and start again: the task file is enough"
+		return "move " + damage.Path +
+			" away: a prompt loop then resumes from its state file; for a tag, move the state file away too and start again: the task file is enough"
 	}
 	return ""
 }
@@ -232,14 +239,11 @@ func (p problems) code() int {
 	code := 0
 	for _, one := range p {
 		c := exitInput
-		var f *failure
 		var none *loop.NothingRunsError
-		var own interface{ Code() int }
+		var own coder
 		switch {
 		case errors.As(one.Err, &own):
 			c = own.Code()
-		case errors.As(one.Err, &f):
-			c = f.code
 		case errors.As(one.Err, &none) && none.Blocked > 0:
 			c = exitBlocked // as the run that blocked them
 		}

@@ -53,7 +53,8 @@ func TestExitCode(t *testing.T) {
 		if c.want == 130 || c.want == 143 {
 			want = c.want
 		}
-		if got := exitCode(loop.Outcome{Ending: c.ending, Crashed: c.crashed, Unpushed: "git push"}, c.blocked); got != want {
+		if got := exitCode(loop.Outcome{Ending: c.ending, Crashed: c.crashed, Unpushed: "git push"},
+			c.blocked); got != want {
 			t.Errorf("%s, not pushed: got %d, want %d", c.ending, got, want)
 		}
 	}
@@ -62,7 +63,8 @@ func TestExitCode(t *testing.T) {
 // TestExitTable finds each exit code in the help.
 func TestExitTable(t *testing.T) {
 	t.Parallel()
-	for _, code := range []int{exitDone, exitError, exitInput, exitBlocked, exitAgent, exitGit, exitLimit, exitWaits, exitQuota, exitInterrupted, exitTerminated} {
+	for _, code := range []int{exitDone, exitError, exitInput, exitBlocked, exitAgent, exitGit, exitLimit, exitWaits,
+		exitQuota, exitInterrupted, exitTerminated} {
 		if !strings.Contains(exitTable, fmt.Sprintf("\n  %-3d  ", code)) {
 			t.Errorf("the help does not say what exit code %d means", code)
 		}
@@ -82,13 +84,19 @@ func TestReport(t *testing.T) {
 		{quiet(6), 6, ""},
 		{io.ErrUnexpectedEOF, 1, "error: unexpected EOF\n"},
 		{badInput("do it", "%q is bad", "x\x1b[31m"), 2, "error: \"x\\x1b[31m\" is bad\nhint: do it\n"},
-		{fmt.Errorf("open: %w", gitops.ErrBare), 2, "error: open: a bare repository has no working tree\nhint: work in a clone, or in a git worktree, of it\n"},
+		{fmt.Errorf("open: %w", gitops.ErrBare), 2,
+			"error: open: a bare repository has no working tree\nhint: work in a clone, or in a git worktree, of it\n"},
 		{&tasks.FormatError{Path: "a.json", Line: 3, Reason: "odd\nmore"}, 2, "error: a.json:3: odd more\n"},
-		{fmt.Errorf("save x: %w", tasks.ErrLocked), 2, "error: save x: another program (scud?) holds its lock\nhint: wait until scud"},
+		{fmt.Errorf("save x: %w", tasks.ErrLocked), 2,
+			"error: save x: another program (scud?) holds its lock\nhint: wait until scud"},
 		{problems{agent}, 4, "error: no program\n"},
 		{problems{agent, input}, 2, "error: no program\nerror: no plan\nhint: write one\n"},
-		{&store.BusyError{Holder: store.Holder{Loop: "l", Tag: "x"}}, 2, "error: loop l over tag \"x\" is running in this working tree"},
-		{&store.BusyError{Holder: store.Holder{Loop: "l"}}, 2, "error: loop l is running (pid"},
+		{&store.BusyError{Holder: store.Holder{Loop: "l", Tag: "x"}}, 2,
+			"error: run l over tag \"x\" is running in this working tree"},
+		{&store.BusyError{Holder: store.Holder{Loop: "l"}}, 2, "error: run l is running (pid"},
+		{&store.BusyError{Holder: store.Holder{PID: 7, Tag: "x"}}, 2,
+			"error: another command over tag \"x\" is running in this working tree (pid 7"},
+		{&store.BusyError{Path: "lock"}, 2, "error: lock is locked by another process\nhint: try again"},
 	} {
 		var b strings.Builder
 		if got := printError(&b, c.err); got != c.want || !strings.HasPrefix(b.String(), c.text) {

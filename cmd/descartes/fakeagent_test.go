@@ -21,8 +21,8 @@ import (
 //
 //	TASK: action        TASK/ATTEMPT: action        *: action
 //
-// where a prompt loop's iteration is its task, and those that fit the task and attempt at hand are done in order. Each run adds a line
-// "task/attempt" to $AGENT.calls.
+// where a prompt loop's iteration is its task, and those that fit the task and attempt at hand are done in order. Each
+// run adds a line "task/attempt" to $AGENT.calls.
 func fakeAgent() {
 	if err := actAsTold(); err != nil {
 		fmt.Fprintln(os.Stderr, "fakeagent:", err)
@@ -162,9 +162,11 @@ func addTo(name, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// signalLoop sends a signal to the loop that runs this agent, in a project beside its plan, and returns the loop's journal.
+// signalLoop sends a signal to the loop that runs this agent, in a project beside its plan, and returns the loop's
+// journal.
 func signalLoop(name string) (events string, err error) {
-	runs, err := filepath.Glob(filepath.Join(filepath.Dir(os.Getenv("AGENT")), "*", ".descartes", "runs", os.Getenv("DESCARTES_LOOP_ID")))
+	runs, err := filepath.Glob(filepath.Join(filepath.Dir(os.Getenv("AGENT")), "*", ".descartes", "runs",
+		os.Getenv("DESCARTES_LOOP_ID")))
 	if err != nil || len(runs) == 0 {
 		return "", fmt.Errorf("the loop's folder is not found: %v", err)
 	}
@@ -180,7 +182,8 @@ func signalLoop(name string) (events string, err error) {
 	if err := json.Unmarshal(lock, &who); err != nil {
 		return "", err
 	}
-	sig := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "KILL": syscall.SIGKILL}[name]
+	sig := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP,
+		"KILL": syscall.SIGKILL}[name]
 	return filepath.Join(home, "runs", os.Getenv("DESCARTES_LOOP_ID"), "events.ndjson"), syscall.Kill(who.PID, sig)
 }
 

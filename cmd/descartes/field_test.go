@@ -17,9 +17,9 @@ import (
 	"time"
 
 	"descartes/internal/proc"
-	"descartes/internal/receipt"
 	"descartes/launch"
 	"descartes/loop/journal"
+	"descartes/loop/receipt"
 	"descartes/loop/store"
 	"descartes/tasks"
 )
@@ -42,7 +42,8 @@ func (f *field) verifyLine() string {
 	p := &f.plan
 	line := `if [ -z "$DESCARTES_ATTEMPT" ]; then ! cat work-*.txt | grep -v "^good "; else read -r word rest <work-$SCUD_TASK_ID.txt && [ "$word" = good ]; fi || exit 1; `
 	if len(p.clashing) > 0 {
-		line += fmt.Sprintf(`[ -e fixed.txt ] || [ ! -e work-%d.txt ] || [ ! -e work-%d.txt ] || exit 1; `, p.clashing[0], p.clashing[1])
+		line += fmt.Sprintf(`[ -e fixed.txt ] || [ ! -e work-%d.txt ] || [ ! -e work-%d.txt ] || exit 1; `,
+			p.clashing[0], p.clashing[1])
 	}
 	return line + `true`
 }
@@ -55,7 +56,8 @@ func newField(t *testing.T, p fieldPlan, flags ...string) *field {
 		t.Fatal(err)
 	}
 	f := &field{root: filepath.Join(dir, "project"), aside: filepath.Join(dir, "aside"), plan: p}
-	f.flags = append([]string{"--tag", "t", "--command", "sh " + f.aside + "/agent.sh " + f.aside, "--verify", f.verifyLine(), "--json"}, flags...)
+	f.flags = append([]string{"--tag", "t", "--command", "sh " + f.aside + "/agent.sh " + f.aside, "--verify",
+		f.verifyLine(), "--json"}, flags...)
 	if p.slots > 0 {
 		f.flags = append(f.flags, "-j", strconv.Itoa(p.slots))
 	}
@@ -96,13 +98,16 @@ func (f *field) put(t *testing.T, name, text string) {
 
 func fieldEnv(more ...string) []string {
 	state := "XDG_STATE_HOME=" + os.Getenv("XDG_STATE_HOME")
-	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", state, "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C",
-		"DESCARTES_SANDBOX=off", "DESCARTES_BASELINE=off"}, more...) // its agents keep books outside the repository, and verify reads them
+	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", state, "GIT_CONFIG_GLOBAL=/dev/null",
+		"GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C",
+		// its agents keep books outside the repository, and verify reads them
+		"DESCARTES_SANDBOX=off", "DESCARTES_BASELINE=off"}, more...)
 }
 
 func (f *field) git(t *testing.T, args ...string) string {
 	t.Helper()
-	r, err := proc.Output(context.Background(), proc.Call{Argv: append([]string{"git"}, args...), Dir: f.root, Env: fieldEnv()})
+	r, err := proc.Output(context.Background(), proc.Call{Argv: append([]string{"git"}, args...), Dir: f.root,
+		Env: fieldEnv()})
 	if err != nil || r.Code != 0 {
 		t.Fatalf("git %s: exit %d, %v\n%s%s", strings.Join(args, " "), r.Code, err, r.Stdout, r.Stderr)
 	}
@@ -116,7 +121,8 @@ var program = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(filepath.Dir(self), "descartes-under-test")
-	r, err := proc.Output(context.Background(), proc.Call{Argv: []string{"go", "build", "-buildvcs=false", "-tags", fieldTags, "-o", path, "."}})
+	r, err := proc.Output(context.Background(), proc.Call{Argv: []string{"go", "build", "-buildvcs=false", "-tags",
+		fieldTags, "-o", path, "."}})
 	if err == nil && r.Code != 0 {
 		err = fmt.Errorf("go build: %s", r.Stderr)
 	}
@@ -222,6 +228,25 @@ func (r *launched) announced(t *testing.T) (done []string) {
 		}
 	}
 	return done
+}
+
+const crashToken = "tok-0123456789-abcdef"
+
+// leaks lists the files of the loops and of their slots that have the secret.
+func (f *field) leaks(t *testing.T) (found []string) {
+	t.Helper()
+	for _, dir := range []string{f.root + "/.descartes", launch.PoolOf(f.root)} {
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.Type().IsRegular() && strings.Contains(readText(t, path), crashToken) {
+				found = append(found, path)
+			}
+			return err
+		})
+		if err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+	}
+	return found
 }
 
 func readText(t *testing.T, path string) string {
@@ -334,7 +359,8 @@ func (f *field) over(t *testing.T) bool {
 	return slices.ContainsFunc(all, func(s store.Saved) bool { return s.State != nil && s.State.Completed })
 }
 
-// promise records in the ledger what the run had announced as done, and what it had verified where no two tasks meet: that is not made again.
+// promise records in the ledger what the run had announced as done, and what it had verified where no two tasks meet:
+// that is not made again.
 func (f *field) promise(t *testing.T, r *launched) {
 	t.Helper()
 	var b strings.Builder
@@ -342,7 +368,8 @@ func (f *field) promise(t *testing.T, r *launched) {
 		b.WriteString("verified " + id + " 0\n")
 	}
 	for _, e := range f.journal(t) {
-		if e.Type == journal.TaskDone || f.plan.apart && len(f.plan.meeting)+len(f.plan.clashing) == 0 && e.Verdict == journal.Verified {
+		if e.Type == journal.TaskDone || f.plan.apart && len(f.plan.meeting)+len(f.plan.clashing) == 0 &&
+			e.Verdict == journal.Verified {
 			b.WriteString("verified " + e.Task + " 0\n")
 		}
 	}
@@ -407,7 +434,9 @@ func (f *field) checkReceipts(t *testing.T) {
 		if slices.Sort(want); !slices.Equal(have, want) {
 			t.Errorf("commit %.12s holds the tasks %v and has receipts of %v", on, want, have)
 		}
-		if saved := readText(t, filepath.Join(f.root, ".descartes", "receipts", on+".jsonl")); !strings.HasPrefix(noted[on], saved) { // what is said of the loop comes later
+		// what is said of the run comes later
+		if saved := readText(t, filepath.Join(f.root, ".descartes", "receipts", on+".jsonl")); !strings.HasPrefix(
+			noted[on], saved) {
 			t.Errorf("the copy of the note on %.12s says something else", on)
 		}
 	}
@@ -483,7 +512,8 @@ func (f *field) checkRepository(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("HEAD holds the work %v, want %v", got, want)
 	}
-	if bad := f.git(t, "grep", "-c", "", "HEAD", "--", "work-*"); strings.Count(bad, "\n") != len(want) || strings.Contains(bad, ":0") {
+	if bad := f.git(t, "grep", "-c", "", "HEAD", "--", "work-*"); strings.Count(bad, "\n") != len(want) ||
+		strings.Contains(bad, ":0") {
 		t.Errorf("HEAD holds empty work:\n%s", bad)
 	}
 	for _, id := range done {
@@ -496,7 +526,8 @@ func (f *field) checkRepository(t *testing.T) {
 // checkCommits: one commit for each wave, and each done task in exactly one.
 func (f *field) checkCommits(t *testing.T) {
 	t.Helper()
-	log := f.git(t, "log", "--reverse", "--format=%(trailers:key=Descartes-Wave,valueonly,separator=%x20)|%(trailers:key=Descartes-Task,valueonly,separator=%x20)", "HEAD")
+	log := f.git(t, "log", "--reverse",
+		"--format=%(trailers:key=Descartes-Wave,valueonly,separator=%x20)|%(trailers:key=Descartes-Task,valueonly,separator=%x20)", "HEAD")
 	lines := strings.Split(strings.TrimSpace(log), "\n")[1:] // the first is the user's
 	var waves, of []string
 	for _, line := range lines {
@@ -533,8 +564,10 @@ func (f *field) checkLeavings(t *testing.T) {
 		rel, _ := filepath.Rel(f.root, path)
 		name := e.Name()
 		switch {
-		case rel == ".git/descartes-loop", strings.HasPrefix(rel, ".git/descartes-tags"): // locks of the working tree are never unlinked
-		case strings.HasPrefix(rel, ".git/") && (strings.HasSuffix(name, ".lock") || strings.HasPrefix(name, "descartes-") && !f.killed),
+		// locks of the working tree are never unlinked
+		case rel == ".git/descartes-loop", strings.HasPrefix(rel, ".git/descartes-tags"):
+		case strings.HasPrefix(rel, ".git/") && (strings.HasSuffix(name, ".lock") ||
+			strings.HasPrefix(name, "descartes-") && !f.killed),
 			strings.Contains(name, ".tmp-"):
 			t.Errorf("%s is left", rel)
 		}
@@ -563,12 +596,14 @@ type fieldPlan struct {
 
 // smallPlan has four waves, each with something that ends well.
 func smallPlan() fieldPlan {
-	return fieldPlan{size: 12, width: 3, flaky: []int{1, 7}, refused: []int{5}, strays: []int{4}, committers: []int{6}, stagers: []int{5, 10}}
+	return fieldPlan{size: 12, width: 3, flaky: []int{1, 7}, refused: []int{5}, strays: []int{4}, committers: []int{6},
+		stagers: []int{5, 10}}
 }
 
 // largePlan has five waves.
 func largePlan() fieldPlan {
-	return fieldPlan{size: 50, width: 10, flaky: []int{3, 14, 27, 38}, refused: []int{12}, hopeless: []int{25}, strays: []int{9, 31}, committers: []int{14}, stagers: []int{25}}
+	return fieldPlan{size: 50, width: 10, flaky: []int{3, 14, 27, 38}, refused: []int{12}, hopeless: []int{25},
+		strays: []int{9, 31}, committers: []int{14}, stagers: []int{25}}
 }
 
 // outcome is the state that a plan must end in: done, blocked and held tasks.

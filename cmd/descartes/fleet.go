@@ -11,17 +11,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"descartes/config"
 	"descartes/fleet"
 	"descartes/gitops"
-	"descartes/internal/config"
 	"descartes/internal/proc"
 	"descartes/launch"
 	"descartes/loop"
 	"descartes/loop/workspace"
 )
 
-// fleetProgram is this program with Temporal's SDK in it: the same code, built with the tag fleet. Called by that name its commands are those of
-// descartes fleet, and those of descartes behind the word descartes.
+// fleetProgram is this program with Temporal's SDK in it: the same code, built with the tag fleet. Called by that name
+// its commands are those of descartes fleet, and those of descartes behind the word descartes.
 const fleetProgram = "descartes-fleet"
 
 // fleetArgs are a command line of descartes that does what one of descartes-fleet says.
@@ -60,12 +60,14 @@ attempts of a run.`,
 func findFleet(dir string) (string, error) {
 	program, err := proc.LookBeside(fleetProgram, dir, os.Environ())
 	if err != nil {
-		return "", &failure{code: exitInput, err: err, hint: "make " + fleetProgram + " in a checkout of descartes, and put it beside descartes"}
+		return "", &failure{code: exitInput, err: err, hint: "make " + fleetProgram +
+			" in a checkout of descartes, and put it beside descartes"}
 	}
 	return program, nil
 }
 
-// handOver has the fleet's program do a run whose attempts workers make. One that is missing is a problem of the run's, named with the others.
+// handOver has the fleet's program do a run whose attempts workers make. One that is missing is a problem of the
+// run's, named with the others.
 func (s *settings) handOver(address string) error {
 	if address == "" || dial != nil || s.DryRun || s.Detach && os.Getenv(detachedVar) == "" {
 		return nil
@@ -95,7 +97,8 @@ func (*fleetRun) Check(ctx context.Context, r *launch.Run) (wrong []error, notes
 	}
 	for _, id := range r.Tag.Graph.Leaves() {
 		if _, err := fleet.Labels(r.Tag.Needs(id)); err != nil {
-			no("a need of a task is a label that workers have: descartes-fleet worker --labels", "task %s needs labels that no worker can have: %w", id, err)
+			no("needs must be worker labels: descartes-fleet worker --labels",
+				"task %s needs labels that no worker can have: %w", id, err)
 		}
 	}
 	if real, err := filepath.EvalSymlinks(r.Root); err == nil && real != r.Repo.Root() && r.Root != r.Repo.Root() {
@@ -113,7 +116,8 @@ func (*fleetRun) Check(ctx context.Context, r *launch.Run) (wrong []error, notes
 	case err != nil:
 		wrong = append(wrong, err)
 	case len(url) > longestURL:
-		no("git remote set-url "+remote+" URL", "the URL of the remote %s has %d characters; at most %d travel", remote, len(url), longestURL)
+		no("git remote set-url "+remote+" URL", "the URL of the remote %s has %d characters; at most %d travel",
+			remote, len(url), longestURL)
 	case login:
 		notes = append(notes, "the login in the URL of "+remote+" stays here: each worker needs its own")
 	}
@@ -142,19 +146,28 @@ func (f *fleetRun) Join(ctx context.Context, r *launch.Run, l *loop.Loop, cfg lo
 	if address == config.DefaultAddress {
 		address = ""
 	}
-	carrier, err := dial(ctx, address)
+	note := func(text string) { _ = l.Warn(text) }
+	var wait func(string)
+	if r.Options.Resume != "" { // its attempts go on meanwhile
+		wait = note
+	}
+	carrier, err := dial(ctx, address, wait)
 	if err == nil {
-		err = f.Start(ctx, fleet.Options{Repo: r.Repo, Remote: remote, Config: cfg, Carrier: carrier, Note: func(text string) { _ = l.Warn(text) },
-			Hello: fleet.Hello{Tag: cfg.Scud.Tag, Loop: fleet.NameLoop(l.ID(), r.Root+"\n"+l.State().StartedAt.UTC().Format(time.RFC3339Nano)), Host: fleet.Host()}})
+		err = f.Start(ctx, fleet.Options{Repo: r.Repo, Remote: remote, Config: cfg, Carrier: carrier,
+			Note: note,
+			Hello: fleet.Hello{Tag: cfg.Scud.Tag, Loop: fleet.NameLoop(l.ID(),
+				r.Root+"\n"+l.State().StartedAt.UTC().Format(time.RFC3339Nano)), Host: fleet.Host()}})
 	}
 	if _, taken := errors.AsType[*fleet.TakenError](err); taken {
 		return badInput(fleetProgram+" status lists what is under way", "--fleet: %w", err)
 	}
 	if _, git := errors.AsType[*workspace.GitError](err); git {
-		return &failure{code: exitGit, err: fmt.Errorf("--fleet: %w", err), hint: "orders and results travel as refs below refs/descartes: let the remote take them"}
+		return &failure{code: exitGit, err: fmt.Errorf("--fleet: %w", err),
+			hint: "orders and results travel as refs below refs/descartes: let the remote take them"}
 	}
 	if err != nil {
-		return &failure{code: exitError, err: fmt.Errorf("--fleet: %w", err), hint: fleetProgram + " status says what there is; " + fleetProgram + " dev starts a server to try it"}
+		return &failure{code: exitError, err: fmt.Errorf("--fleet: %w", err),
+			hint: fleetProgram + " status says what there is; " + fleetProgram + " dev starts a server to try it"}
 	}
 	return nil
 }

@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"syscall"
 	"time"
 
-	"descartes/gitops"
 	"descartes/loop"
 	"descartes/loop/journal"
 	"descartes/loop/store"
@@ -107,7 +105,8 @@ func (a *follower) over(ctx context.Context) error {
 		s = a.saved
 	}
 	if a.end == nil {
-		return &failure{code: exitError, err: fmt.Errorf("loop %s was killed", id), hint: resumeOf(a.root, id, s.Path) + " resumes it"}
+		return &failure{code: exitError, err: fmt.Errorf("run %s was killed", id),
+			hint: resumeOf(a.root, id, s.Path) + " resumes it"}
 	}
 	l, err := accountOf(a.root, *s)
 	if err != nil {
@@ -119,27 +118,15 @@ func (a *follower) over(ctx context.Context) error {
 		code = d.Code
 	}
 	if l.Board != nil || l.Prompt() {
-		l.Run.Outcome, l.Took, l.Kept = out, a.end.TS.Sub(a.began), a.kept(ctx, l.ID)
+		l.Run.Outcome, l.Took = out, a.end.TS.Sub(a.began)
+		lookAround(ctx, l)
+		l.Kept, _ = refsOf(ctx, a.root, l.ID+"/") // without them it says less
 		a.p.tell(print.Summary(l, a.p.paint, a.p.box))
 	}
 	if code != exitDone && a.ends {
 		return quiet(code)
 	}
 	return nil
-}
-
-// kept returns the loop's attempts in the repository; none if that cannot be read.
-func (a *follower) kept(ctx context.Context, id string) []gitops.Ref {
-	repo, err := openRepo(ctx, a.root, nil)
-	if err != nil {
-		return nil
-	}
-	defer repo.Close()
-	refs, err := repo.Refs(ctx, "refs/descartes/"+id+"/")
-	if err != nil {
-		return nil
-	}
-	return slices.Clip(refs)
 }
 
 // leaves says that a loop that was watched keeps running.
@@ -149,5 +136,5 @@ func (a *follower) leaves() string {
 		how = fmt.Sprintf(" (%d/%d done)", l.Tasks.Done, l.Tasks.Total)
 	}
 	id := a.saved.State.ID
-	return fmt.Sprintf("loop %s keeps running%s: descartes watch %s%s", id, how, id, fromHere(a.root))
+	return fmt.Sprintf("run %s keeps running%s: descartes watch %s%s", id, how, id, fromHere(a.root))
 }

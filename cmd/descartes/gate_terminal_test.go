@@ -25,7 +25,8 @@ func TestGateAsksAtATerminal(t *testing.T) {
 	if err := os.Mkdir(work, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("descartes", "loop", "start", "--command", "fakeagent", "--prompt", "Fix it", "--criterion", "a", "--criterion", "b", "--set", "shape=colleague", "--sandbox", "off", "--env-pass", "AGENT")
+	cmd := exec.Command("descartes", "loop", "start", "--command", "fakeagent", "--prompt", "Fix it", "--criterion",
+		"a", "--criterion", "b", "--set", "shape=colleague", "--sandbox", "off", "--env-pass", "AGENT")
 	cmd.Dir, cmd.Env = work, append(os.Environ(), "AGENT="+filepath.Join(dir, "agent"), "HOME="+dir, "TERM=dumb")
 	a := startAtTerminal(t, cmd, 0, 0)
 	for _, step := range []struct{ question, answer string }{
@@ -41,14 +42,16 @@ func TestGateAsksAtATerminal(t *testing.T) {
 		a.shows("\n") // the echo of the answer
 	}
 	code, text := a.ended()
-	if code != exitDone || !strings.Contains(text, "completed: every criterion is met and a person confirmed it") || !strings.Contains(text, "G1: Decomposed into 2 steps:") {
+	if code != exitDone || !strings.Contains(text, "completed: every criterion is met and a person confirmed it") ||
+		!strings.Contains(text, "G1: Decomposed into 2 steps:") {
 		t.Errorf("exit status %d; it showed:\n%s", code, text)
 	}
 	if _, err := os.Stat(filepath.Join(work, ".loop", "state.json")); err != nil {
 		t.Errorf("a person had it kept: %v", err)
 	}
 	prompt, err := os.ReadFile(filepath.Join(dir, "p3.txt"))
-	if err != nil || !strings.Contains(string(prompt), "A person looked at the result and says that it is not done yet") {
+	if err != nil || !strings.Contains(string(prompt),
+		"A person looked at the result and says that it is not done yet") {
 		t.Errorf("the third prompt is\n%s\n%v", prompt, err)
 	}
 }
@@ -59,7 +62,8 @@ func TestGateAsksUntilItIsCancelled(t *testing.T) {
 		return
 	}
 	work := t.TempDir()
-	cmd := exec.Command("descartes", "loop", "start", "--command", "fakeagent", "--prompt", "Fix it", "--criterion", "a", "--set", "shape=colleague", "--sandbox", "off",
+	cmd := exec.Command("descartes", "loop", "start", "--command", "fakeagent", "--prompt", "Fix it", "--criterion",
+		"a", "--set", "shape=colleague", "--sandbox", "off",
 		"--set", "loop_state=delete", "--name", "asks")
 	cmd.Dir, cmd.Env = work, append(os.Environ(), "HOME="+work, "TERM=dumb")
 	a := startAtTerminal(t, cmd, 0, 0)

@@ -17,7 +17,8 @@ import (
 // helpWidth is the width of help in columns.
 const helpWidth = 80
 
-// help prints a command's text, how to call it, the commands below it, and its flags; with --all every flag, and the exit codes.
+// help prints a command's text, how to call it, the commands below it, and its flags; with --all every flag, and the
+// exit codes.
 func help(cmd *cobra.Command, _ []string) {
 	w := cmd.OutOrStdout()
 	text, codes := strings.CutSuffix(cmp.Or(cmd.Long, cmd.Short), exitTable)
@@ -25,7 +26,7 @@ func help(cmd *cobra.Command, _ []string) {
 		fmt.Fprint(w, exitTable)
 		return
 	}
-	if short(cmd) && len(flagsOf(cmd)) > fewFlags { // what it does, and examples
+	if short(cmd) { // what it does, and examples
 		n := 0
 		text = strings.Join(slices.DeleteFunc(strings.Split(text, "\n\n"), func(part string) bool {
 			plain := !strings.HasPrefix(part, " ")
@@ -39,8 +40,9 @@ func help(cmd *cobra.Command, _ []string) {
 	if cmd.HasAvailableSubCommands() {
 		use = cmd.CommandPath() + " [command]"
 	}
-	fmt.Fprintf(w, "%s\n\nUsage:\n  %s\n", inColumns(strings.TrimRight(text, "\n ")), use)
+	fmt.Fprintf(w, "%s\n\nUsage: %s\n", inColumns(strings.TrimRight(text, "\n ")), use)
 	if !cmd.HasParent() {
+		fmt.Fprintln(w)
 		everyDay(w, cmd)
 		return
 	}
@@ -89,7 +91,7 @@ func everyDay(w io.Writer, root *cobra.Command) {
 	for _, g := range all[1:] {
 		helpLine(w, g[0], 18, strings.Join(g[1:], " "))
 	}
-	fmt.Fprint(w, "\ndescartes COMMAND --help says more about a command, descartes exit-codes about how it ends.\n")
+	fmt.Fprint(w, "\ndescartes COMMAND --help says more; descartes exit-codes, how a command ends.\n")
 }
 
 // inColumns fills the paragraphs of a text; examples, which are indented, stay as they are.
@@ -100,13 +102,14 @@ func inColumns(text string) string {
 			parts[i] = strings.Join(terminal.Wrap(strings.ReplaceAll(part, "\n", " "), helpWidth), "\n")
 		}
 	}
-	return strings.Join(parts, "\n\n")
+	return strings.ReplaceAll(strings.Join(parts, "\n\n"), "\n\n\t", "\n\t") // of completion
 }
 
 // flagGroups are the parts of a long list of flags. What follows a bar in one of them is shown with --all only.
 func flagGroups() [][]string {
 	return [][]string{
-		{"What to run:", "tag", "plan", "prompt-file", "retry-blocked", "task", "|", "prompt", "tasks-file", "spec-file", "max-spec-tokens"},
+		{"What to run:", "tag", "plan", "prompt-file", "retry-blocked", "task", "|", "prompt", "tasks-file",
+			"spec-file", "max-spec-tokens"},
 		{"Agent:", "backend", "command", "model", "fallback", "on-limit", "|", "timeout", "idle-timeout"},
 		{"When a task is done:", "verify", "baseline", "|", "review"},
 		{"Limits:", "max-attempts", "max-cost", "deadline", "|", "max-iterations", "max-total-iterations", "breaker"},
@@ -114,8 +117,10 @@ func flagGroups() [][]string {
 		{"Git:", "branch", "push", "no-commit", "|", "auto-commit"},
 		{"Sandbox:", "sandbox", "|", "env-pass", "trust"},
 		{"Reports:", "ci", "json", "notify", "|", "plain", "junit", "summary", "ok-exit"},
-		{"Only where a prompt is repeated:", "|", "completion-promise", "gate", "criterion", "continue", "no-confirm", "yes", "replan"},
-		{"The run:", "dry-run", "detach", "set", "clear", "last", "step", "|", "working-dir", "help", "name", "state-file", "config"},
+		{"Only where a prompt is repeated:", "replan", "|", "completion-promise", "gate", "criterion", "continue",
+			"no-confirm", "yes"},
+		{"The run:", "dry-run", "detach", "set", "clear", "last", "step", "|", "working-dir", "help", "name",
+			"state-file", "config"},
 	}
 }
 
@@ -139,8 +144,8 @@ func short(cmd *cobra.Command) bool {
 	return all != nil && all.Hidden && all.Value.String() == "false"
 }
 
-// helpFlags prints flags. A command with --all prints them in full, by group if they are many, only then; without, those that people often type, a
-// line each.
+// helpFlags prints flags. A command with --all prints them in full, by group if they are many, only then; without,
+// those that people often type, a line each, and those of run, if it takes many of them, by name.
 func helpFlags(w io.Writer, cmd *cobra.Command) {
 	left, short := flagsOf(cmd), short(cmd)
 	print := func(title string, names []string) {
@@ -155,25 +160,52 @@ func helpFlags(w io.Writer, cmd *cobra.Command) {
 			}
 		}
 	}
-	groups, own := flagGroups(), slices.Sorted(maps.Keys(left))
-	if len(left) > fewFlags {
-		own = slices.DeleteFunc(own, func(name string) bool {
-			return slices.ContainsFunc(groups, func(g []string) bool { return slices.Contains(g, name) })
-		})
-	}
+	groups := flagGroups()
+	run, _, _ := cmd.Root().Find([]string{"run"})
+	grouped := len(left) > fewFlags && (!short || cmd == run)
+	own, named := ownFlags(left, flagsOf(run), groups, grouped, short)
 	print("\nFlags:\n", own)
-	if len(left) > fewFlags {
-		for i, g := range groups {
-			title := "\n" + g[0] + "\n"
-			if short {
-				title = map[bool]string{true: "\nFlags:\n"}[i == 0 && len(own) == 0]
-			}
-			print(title, g[1:])
+	for i, g := range groups {
+		switch {
+		case !grouped:
+		case !short:
+			print("\n"+g[0]+"\n", g[1:])
+		case i == 0 && len(own) == 0:
+			print("\nFlags:\n", g[1:])
+		default:
+			print("", g[1:])
 		}
 	}
-	if short {
-		fmt.Fprintf(w, "\n%s --help --all says more. The keys of --set: descartes config show\n", cmd.CommandPath())
+	if short && !grouped && named != "" {
+		fmt.Fprintf(w, "\n%s\n", inColumns("Flags of descartes run that it takes:"+named))
 	}
+	if short {
+		fmt.Fprint(w, "\n--help --all says more; the keys of --set: descartes config show\n")
+	}
+}
+
+// ownFlags returns the names of the flags that stand under no group, and in the short help of a command with many
+// those that it shares with run, which are only named.
+func ownFlags(left, run map[string]*pflag.Flag, groups [][]string, grouped, short bool) (own []string, named string) {
+	grouping := map[string]bool{}
+	for _, g := range groups {
+		rare := false
+		for _, name := range g[1:] {
+			rare = rare || name == "|"
+			f, same := left[name], run[name]
+			shared := len(left) > fewFlags && f != nil && same != nil && f.Usage == same.Usage
+			if shared && !rare {
+				named += " --" + name
+			}
+			grouping[name] = grouped || short && (shared || rare)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(left)) {
+		if !grouping[name] {
+			own = append(own, name)
+		}
+	}
+	return own, named
 }
 
 // helpFlag prints a flag as pflag does, with its type and its default, or in one line.

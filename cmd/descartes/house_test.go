@@ -17,8 +17,8 @@ import (
 	"descartes/internal/docs"
 )
 
-// house draws the table of imports, without the arrows that follow from others and without what only helps, and lists what each
-// package owns, in the words of its own comment.
+// house draws the table of imports, without the arrows that follow from others and without what only helps, and lists
+// what each package owns, in the words of its own comment.
 func house(t *testing.T) string {
 	t.Helper()
 	table := arrows()
@@ -59,7 +59,8 @@ func house(t *testing.T) string {
 	}
 	slices.Sort(lines)
 	var b strings.Builder
-	fmt.Fprintf(&b, "```mermaid\nflowchart TD\n%s```\n\n| package | what it owns or does |\n|---|---|\n", strings.Join(lines, ""))
+	fmt.Fprintf(&b, "```mermaid\nflowchart TD\n%s```\n\n| package | what it owns or does |\n|---|---|\n",
+		strings.Join(lines, ""))
 	for _, pkg := range packages {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", pkg, owns(t, pkg))
 	}

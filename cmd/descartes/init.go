@@ -18,8 +18,8 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"descartes/agent"
+	"descartes/config"
 	"descartes/internal/atomicfile"
-	"descartes/internal/config"
 	"descartes/internal/plainfile"
 	"descartes/internal/proc"
 	"descartes/internal/terminal"
@@ -43,15 +43,12 @@ func newInitCmd() *cobra.Command {
 		Short: "Write descartes.yaml: what to run, which agent, which check",
 		Long: `Write a short descartes.yaml: what to run, which agent, and the command that decides whether a task is done. At a terminal it
 asks, and offers what it finds in the project; it runs nothing of that. A project without tasks and without a plan gets a sample.
+An existing file is left alone, unless --force replaces it.
 
-  descartes init
   descartes init --yes         # what it finds, without questions
-  descartes init --full        # a commented descartes.yaml with every setting
   descartes init --claude      # /ralph-wiggum:ralph-loop, :cancel-ralph, :help
   descartes init --opencode    # /ralph-wiggum/ralph-loop and so on
-  descartes init --speckit     # the implement step of Spec Kit's workflow
-
-An existing file is left alone, unless --force replaces it.`,
+  descartes init --speckit     # the implement step of Spec Kit's workflow`,
 		Args: takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			root, err := findRoot(dir)
@@ -102,14 +99,18 @@ type initWriter struct {
 
 // project writes what a project needs to start: settings, and a sample if there is nothing to run.
 func (w *initWriter) project(cmd *cobra.Command, full, yes bool) {
-	a := w.found()
+	a, typed := w.found(), false
 	if full {
 		w.file("project/descartes.yaml", loop.SettingsFile)
 	} else {
 		if h := newPerson(cmd.InOrStdin(), cmd.OutOrStdout()); h != nil && !yes && !w.dryRun {
 			w.err = a.ask(cmd.Context(), h, w.root)
+			typed = a.command != ""
 		}
 		w.put(loop.SettingsFile, a.yaml())
+	}
+	if typed && slices.Contains(w.lines, "wrote "+loop.SettingsFile) && byPerson("trust") == nil && w.err == nil {
+		w.err = trustWritten(w.root)
 	}
 	if a.source == sampleTag && len(tasks.Known(w.root)) == 0 {
 		w.file("project/sample.json", filepath.Join(".scud", "tasks", sampleTag+".json"))
@@ -119,7 +120,8 @@ func (w *initWriter) project(cmd *cobra.Command, full, yes bool) {
 	}
 	if !full && !w.dryRun && a.source != sampleTag {
 		if a.verify == "" || a.verify == loop.NoVerify {
-			w.lines = append(w.lines, "no command decides yet whether a task is done: set verify in "+loop.SettingsFile)
+			w.lines = append(w.lines, "no command decides yet whether a task is done: set verify in "+
+				loop.SettingsFile)
 		} else { // it is the repository's, and this is no sandbox
 			w.lines = append(w.lines, "verify: "+terminal.Clean(a.verify)+" (descartes doctor tries it)")
 		}
@@ -132,17 +134,26 @@ func (w *initWriter) project(cmd *cobra.Command, full, yes bool) {
 	if full { // its settings are all comments
 		run += " " + terminal.Quote(cmp.Or(a.plan, a.source))
 	}
-	switch {
-	case full && a.verify != "":
+	if full && a.verify != "" {
 		run += " --verify " + terminal.Quote(a.verify)
-	case a.verify == "":
-		run += " --verify " + loop.NoVerify
 	}
 	w.next(list)
-	if _, err := os.Stat(filepath.Join(launch.GitTop(w.root), ".git")); err == nil {
-		w.next(`git add -A && git commit -m "Before descartes"`)
+	if _, err := os.Stat(filepath.Join(launch.GitTop(w.root), ".git")); err != nil {
+		w.next("git init")
 	}
-	w.next(run)
+	names := "-A" // the first commit; a later one leaves alone what a person is at
+	if repo, err := openRepo(cmd.Context(), w.root, nil); err == nil {
+		if head, err := repo.Head(cmd.Context()); err == nil && head.Hash != "" {
+			names = loop.SettingsFile
+		}
+		w.err = repo.Close()
+	}
+	for _, name := range []string{a.plan, ".scud"} {
+		if _, err := os.Stat(filepath.Join(w.root, name)); err == nil && name != "" && names != "-A" {
+			names += " " + terminal.Quote(name)
+		}
+	}
+	w.next("git add "+names+` && git commit -m "Before descartes"`, run)
 }
 
 // sampleTag is the list for a project without one, and sampleVerify its verify command.
@@ -202,7 +213,7 @@ func hintOfTasks(root string) string {
 	if name := planHere(root); name != "" {
 		return "descartes run " + name + " runs the tasks of that plan"
 	}
-	return "descartes init makes a sample list, and docs/task-formats.md says which formats are read"
+	return "descartes init makes a sample list; descartes tasks import plan.md makes one of a plan"
 }
 
 // takePlan chooses a plan to run, if it is one.
@@ -237,16 +248,20 @@ func (a *answers) ask(ctx context.Context, h *person, root string) error {
 		if slices.Contains(a.known, s) || s == sampleTag {
 			a.source, a.plan = s, ""
 		} else if !a.takePlan(root, s) {
-			return fmt.Errorf("%s is neither a tag (%s) nor a plan with tasks", s, strings.Join(append(a.known, sampleTag), ", "))
+			return fmt.Errorf("%s is neither a tag (%s) nor a plan with tasks", s,
+				strings.Join(append(a.known, sampleTag), ", "))
 		}
 		return nil
-	}}, {"Which agent? " + strings.Join(names, ", ") + ", or a command line", a.agent, func(s string) error { return a.takeAgent(s, root) }},
-		{"Which command decides whether a task is done?", a.verify, func(s string) error { a.verify = s; return nil }}} {
+	}}, {"Which agent? " + strings.Join(names, ", ") + ", or a command line", a.agent,
+		func(s string) error { return a.takeAgent(s, root) }},
+		{"Which command decides whether a task is done?", a.verify,
+			func(s string) error { a.verify = s; return nil }}} {
 		err := errors.New("")
 		for try := 0; err != nil; try++ {
 			answer, ok := h.line(ctx, fmt.Sprintf("%s [%s]", q.question, cmp.Or(q.offered, "none")))
 			if !ok || try == 5 {
-				return badInput("descartes init --yes asks nothing", "init was left before its end: nothing is written")
+				return badInput("descartes init --yes asks nothing",
+					"init was left before its end: nothing is written")
 			}
 			if answer == "" {
 				break
@@ -271,7 +286,8 @@ func (a *answers) takeAgent(s, root string) error {
 		return err
 	}
 	if _, err := proc.Look(words[0], root, os.Environ()); err != nil || known {
-		return fmt.Errorf("%s is neither a backend nor a program on PATH; a command line looks like: my-agent --yes", words[0])
+		return fmt.Errorf("%s is neither a backend nor a program on PATH; a command line looks like: my-agent --yes",
+			words[0])
 	}
 	a.agent, a.command = "", s
 	return nil
@@ -293,6 +309,16 @@ func (a *answers) yaml() []byte {
 		set("  backend_type", a.agent)
 	}
 	set("command", a.command)
+	words, _ := config.SplitCommand("command", a.command) // takeAgent could
+	var named []string                                    // shown as if they were typed for a run
+	for _, word := range words {
+		if info, err := os.Stat(word); err == nil && filepath.IsAbs(word) && info.Mode().IsRegular() {
+			named = append(named, word)
+		}
+	}
+	if text, err := yaml.Marshal(map[string][]string{"sandbox_read": named}); err == nil && len(named) > 0 {
+		b.Write(text)
+	}
 	if set("verify", a.verify); a.verify == "" {
 		b.WriteString("# verify: make test    # the command that decides whether a task is done\n")
 	} else if a.verify == sampleVerify {
@@ -302,10 +328,12 @@ func (a *answers) yaml() []byte {
 	return []byte(b.String())
 }
 
-// speckit makes descartes a step of Spec Kit's workflow: a step type, and an overlay that puts it in place of implement.
+// speckit makes descartes a step of Spec Kit's workflow: a step type, and an overlay that puts it in place of
+// implement.
 func (w *initWriter) speckit() {
 	if fi, err := os.Stat(filepath.Join(w.root, ".specify")); err != nil || !fi.IsDir() {
-		w.err = badInput("specify init --here makes it one", "init --speckit: %s is not a Spec Kit project: it has no folder .specify", w.root)
+		w.err = badInput("specify init --here makes it one",
+			"init --speckit: %s is not a Spec Kit project: it has no folder .specify", w.root)
 		return
 	}
 	w.tree("speckit", filepath.Join(".specify", "workflows"))

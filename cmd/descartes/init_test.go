@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"descartes/internal/config"
+	"descartes/config"
 )
 
 // TestInitSettings reads the settings that init writes with every comment that holds a setting taken
@@ -87,7 +87,8 @@ func TestInitDefaults(t *testing.T) {
 	}
 }
 
-// TestInitAsks answers the three questions as a person does: what is wrong is asked again, an empty line takes what is offered, an end writes nothing.
+// TestInitAsks answers the three questions as a person does: what is wrong is asked again, an empty line takes what is
+// offered, an end writes nothing.
 func TestInitAsks(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -102,13 +103,17 @@ func TestInitAsks(t *testing.T) {
 		want  answers
 		fails bool
 	}{
-		"as offered":       {typed: "\n\n\n", want: offered},
-		"a plan":           {typed: "prose.md\ntodo.md\nnope\ncodex\ngo test ./...\n", want: answers{source: "todo", plan: "todo.md", agent: "codex", verify: "go test ./...", known: offered.known}},
-		"a command line":   {typed: "\nno-such-agent --yes\ngeneric\nsh agent.sh\n\n", want: answers{source: "shop", command: "sh agent.sh", verify: "make test", known: offered.known}},
-		"out of the tree":  {typed: "../todo.md\nshop\n\n\n", want: offered},
-		"left in between":  {typed: "\ncodex\n", fails: true},
-		"never an answer":  {typed: strings.Repeat("nothing\n", 9), fails: true},
-		"the sample after": {typed: "sample\n\nnone\n", want: answers{source: "sample", agent: "claude", verify: "none", known: offered.known}},
+		"as offered": {typed: "\n\n\n", want: offered},
+		"a plan": {typed: "prose.md\ntodo.md\nnope\ncodex\ngo test ./...\n",
+			want: answers{source: "todo", plan: "todo.md", agent: "codex", verify: "go test ./...",
+				known: offered.known}},
+		"a command line": {typed: "\nno-such-agent --yes\ngeneric\nsh agent.sh\n\n",
+			want: answers{source: "shop", command: "sh agent.sh", verify: "make test", known: offered.known}},
+		"out of the tree": {typed: "../todo.md\nshop\n\n\n", want: offered},
+		"left in between": {typed: "\ncodex\n", fails: true},
+		"never an answer": {typed: strings.Repeat("nothing\n", 9), fails: true},
+		"the sample after": {typed: "sample\n\nnone\n", want: answers{source: "sample", agent: "claude",
+			verify: "none", known: offered.known}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

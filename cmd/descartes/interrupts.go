@@ -40,8 +40,8 @@ func (i *interrupts) press() {
 	}
 }
 
-// watch catches signals until stop is called. The second Ctrl-C or SIGTERM ends the context. Losing the terminal ends nothing: output is lost, but
-// the journal has it. A signal that our parent made us ignore stays ignored.
+// watch catches signals until stop is called. The second Ctrl-C or SIGTERM ends the context. Losing the terminal ends
+// nothing: output is lost, but the journal has it. A signal that our parent made us ignore stays ignored.
 func (i *interrupts) watch(ctx context.Context, say func(string)) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	i.soft = make(chan struct{})
@@ -94,9 +94,6 @@ func (i *interrupts) watch(ctx context.Context, say func(string)) (_ context.Con
 		}
 	}()
 	return ctx, func() {
-		if !signal.Ignored(syscall.SIGHUP) { // the exit code and what is left to do after the run survive the terminal, too
-			signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
-		}
 		signal.Stop(ch)
 		signal.Stop(broken)
 		close(quit)
@@ -112,7 +109,8 @@ func cutShort(cause, err error) error {
 	case cause == nil || err == nil:
 		return err
 	case errors.Is(cause, loop.ErrTerminated):
-		return &failure{code: exitTerminated, err: fmt.Errorf("terminated while starting, nothing was started: %w", err)}
+		return &failure{code: exitTerminated, err: fmt.Errorf("terminated while starting, nothing was started: %w",
+			err)}
 	}
 	return &failure{code: exitInterrupted, err: fmt.Errorf("interrupted while starting, nothing was started: %w", err)}
 }

@@ -18,8 +18,9 @@ type jobStep struct {
 	With, Env        map[string]string
 }
 
-// jobCmd is "job github|action|gitlab NAME=VALUE...": do in the current directory, which is a fresh clone, what the job for GitHub in docs/ci.md, action.yml or
-// the job for GitLab there does, with those inputs or variables. What its steps print is the output, and "job passed" or "job failed" the last line of it.
+// jobCmd is "job github|action|gitlab NAME=VALUE...": do in the current directory, which is a fresh clone, what the
+// job for GitHub in docs/ci.md, action.yml or the job for GitLab there does, with those inputs or variables. What its
+// steps print is the output, and "job passed" or "job failed" the last line of it.
 func jobCmd(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: job github|action|gitlab NAME=VALUE...")
@@ -202,20 +203,21 @@ func (j *nightJob) wanted(condition string) bool {
 
 // expand fills expressions in.
 func (j *nightJob) expand(text string) string {
-	return regexp.MustCompile(`\$\{\{ ([a-z]+)\.([A-Za-z_-]+) \}\}`).ReplaceAllStringFunc(text, func(found string) string {
-		kind, name, _ := strings.Cut(strings.Trim(found, "${} "), ".")
-		value, ok := j.inputs[name]
-		switch {
-		case kind == "inputs" && ok:
-			return value
-		case kind == "secrets", found == "${{ github.token }}":
-			return "value-of-" + name
-		case found == "${{ github.action_path }}":
-			return j.top
-		}
-		j.ts.Fatalf("expression %s", found)
-		return ""
-	})
+	return regexp.MustCompile(`\$\{\{ ([a-z]+)\.([A-Za-z_-]+) \}\}`).ReplaceAllStringFunc(text,
+		func(found string) string {
+			kind, name, _ := strings.Cut(strings.Trim(found, "${} "), ".")
+			value, ok := j.inputs[name]
+			switch {
+			case kind == "inputs" && ok:
+				return value
+			case kind == "secrets", found == "${{ github.token }}":
+				return "value-of-" + name
+			case found == "${{ github.action_path }}":
+				return j.top
+			}
+			j.ts.Fatalf("expression %s", found)
+			return ""
+		})
 }
 
 // run runs lines of bash with variables, and takes in what they add to the path.

@@ -12,16 +12,20 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// allowedInJUnit is what the schema of Jenkins' xUnit plugin (junit-10.xsd) knows: the attributes and children of each element, in their order
-// where it asks for one.
+// allowedInJUnit is what the schema of Jenkins' xUnit plugin (junit-10.xsd) knows: the attributes and children of each
+// element, in their order where it asks for one.
 var allowedInJUnit = map[string]struct{ attributes, needed, children []string }{
-	"":           {children: []string{"testsuites"}},
-	"testsuites": {attributes: []string{"name", "time", "tests", "failures", "errors"}, children: []string{"testsuite"}},
-	"testsuite": {attributes: []string{"name", "tests", "failures", "errors", "group", "time", "skipped", "timestamp", "hostname", "id", "package", "file", "log", "url"},
-		needed: []string{"name", "tests", "failures", "errors"}, children: []string{"testsuite", "properties", "testcase", "system-out", "system-err"}},
+	"": {children: []string{"testsuites"}},
+	"testsuites": {attributes: []string{"name", "time", "tests", "failures", "errors"},
+		children: []string{"testsuite"}},
+	"testsuite": {attributes: []string{"name", "tests", "failures", "errors", "group", "time", "skipped", "timestamp",
+		"hostname", "id", "package", "file", "log", "url"},
+		needed:   []string{"name", "tests", "failures", "errors"},
+		children: []string{"testsuite", "properties", "testcase", "system-out", "system-err"}},
 	"properties": {children: []string{"property"}},
 	"property":   {attributes: []string{"name", "value"}, needed: []string{"name", "value"}},
-	"testcase":   {attributes: []string{"name", "time", "classname", "group"}, needed: []string{"name"}, children: []string{"skipped", "error", "failure", "system-out", "system-err"}},
+	"testcase": {attributes: []string{"name", "time", "classname", "group"}, needed: []string{"name"},
+		children: []string{"skipped", "error", "failure", "system-out", "system-err"}},
 	"skipped":    {attributes: []string{"type", "message"}},
 	"failure":    {attributes: []string{"type", "message"}},
 	"system-out": {},
@@ -63,8 +67,8 @@ func keepsToSchema(text string) (wrong []string) {
 	}
 }
 
-// junitCmd is "junit FILE": the report keeps to Jenkins' schema, and two consumers read the same in it. What they read, a line for each
-// property, case and sum, is the output.
+// junitCmd is "junit FILE": the report keeps to Jenkins' schema, and two consumers read the same in it. What they
+// read, a line for each property, case and sum, is the output.
 func junitCmd(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: junit FILE")
@@ -91,7 +95,8 @@ func ingested(text string) (string, error) {
 	}
 	var b strings.Builder
 	for _, s := range suites {
-		fmt.Fprintf(&b, "suite %s: %d tests, %d failed, %d skipped\n", s.Name, s.Totals.Tests, s.Totals.Failed, s.Totals.Skipped)
+		fmt.Fprintf(&b, "suite %s: %d tests, %d failed, %d skipped\n", s.Name, s.Totals.Tests, s.Totals.Failed,
+			s.Totals.Skipped)
 		var props []string
 		for name, value := range s.Properties {
 			props = append(props, name+"="+value)
@@ -140,7 +145,8 @@ func decoded(text string) (string, error) {
 			}
 			writeCase(&b, state, c.Classname, c.Name, message, body)
 		}
-		if s.Tests != again.Tests || s.Failures != again.Failures || s.Skipped != again.Skipped || s.Errors != again.Errors {
+		if s.Tests != again.Tests || s.Failures != again.Failures || s.Skipped != again.Skipped ||
+			s.Errors != again.Errors {
 			return "", fmt.Errorf("suite %s does not add up", s.Name)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"descartes/internal/complete"
-	"descartes/internal/config"
+	"descartes/cmd/descartes/complete"
+	"descartes/config"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/store"
@@ -26,7 +26,8 @@ import (
 func leaf(b *view.Board, id string) (*tasks.Task, error) {
 	t, err := need(b, id)
 	if err == nil && t.Container() {
-		err = badInput("its subtasks are: "+view.IDList(b.Detail(t).Children), "task %s has subtasks and never runs", t.ID)
+		err = badInput("its subtasks are: "+view.IDList(b.Detail(t).Children), "task %s has subtasks and never runs",
+			t.ID)
 	}
 	return t, err
 }
@@ -79,7 +80,8 @@ func (l *settings) list(say io.Writer) (root string, c loop.ScudConfig, err erro
 	if root, err = l.read(); err != nil {
 		return root, c, err
 	}
-	c = loop.ScudConfig{Tag: l.Scud.Tag, TasksFile: l.Scud.TasksFile, PlanPath: l.Scud.PlanPath, OpenInDone: l.Scud.OpenInDone}
+	c = loop.ScudConfig{Tag: l.Scud.Tag, TasksFile: l.Scud.TasksFile, PlanPath: l.Scud.PlanPath,
+		OpenInDone: l.Scud.OpenInDone}
 	if l.Given("tasks-file") && !l.Given("tag") { // the tag of the settings is that of another file
 		c.Tag = ""
 	}
@@ -179,9 +181,11 @@ func activeTag(say io.Writer, root string) (string, error) {
 		if _, err := tasks.Open(root, tag); err != nil && !errors.As(err, &missing) {
 			return "", err
 		}
-		return "", badInput("name one with --tag: "+strings.Join(known, ", "), "%s says that the tag is %q, which no task file has", store.Relative(root, from), tag)
+		return "", badInput("name one with --tag: "+strings.Join(known, ", "),
+			"%s says that the tag is %q, which no task file has", store.Relative(root, from), tag)
 	case len(known) > 1:
-		fmt.Fprintf(say, "note: tag %s, which %s names\n", terminal.Clean(tag), terminal.Clean(store.Relative(root, from)))
+		fmt.Fprintf(say, "note: tag %s, which %s names\n", terminal.Clean(tag),
+			terminal.Clean(store.Relative(root, from)))
 	}
 	return tag, nil
 }
@@ -209,7 +213,7 @@ func noTag(root string) error {
 	}
 	hint := "write .scud/tasks/<tag>.json first, or make one of a plan: descartes tasks import plan.md"
 	if name := planHere(root); name != "" {
-		hint = "descartes tasks import " + name + " makes one of the plan"
+		hint = "descartes waves --plan " + terminal.Quote(name) + " shows the tasks of that plan"
 	}
 	return badInput(hint, "there are no task files in %s", filepath.Join(root, ".scud", "tasks"))
 }
@@ -251,7 +255,8 @@ func need(b *view.Board, id string) (*tasks.Task, error) {
 		for _, one := range b.File.Tasks() {
 			ids = append(ids, one.ID)
 		}
-		return nil, badInput(cmp.Or(didYouMean(id, ids), "descartes tasks list"+b.Named()), "tag %q has no task %q", b.File.Tag(), id)
+		return nil, badInput(cmp.Or(didYouMean(id, ids), "descartes tasks list"+b.Named()), "tag %q has no task %q",
+			b.File.Tag(), id)
 	}
 	return t, nil
 }

@@ -18,7 +18,7 @@ import (
 
 	"descartes/agent"
 	"descartes/agent/render"
-	"descartes/internal/config"
+	"descartes/config"
 	"descartes/internal/plainfile"
 	"descartes/internal/redact"
 	"descartes/internal/terminal"
@@ -46,16 +46,20 @@ last attempt, of every one that runs with --follow, of all with --all.`,
 			case err != nil:
 				return err
 			case attempt > 0:
-				at := slices.IndexFunc(list, func(a *journal.Attempt) bool { return a.Number == attempt && v.task != "" })
+				at := slices.IndexFunc(list, func(a *journal.Attempt) bool {
+					return a.Number == attempt && v.task != ""
+				})
 				if at < 0 {
-					return badInput("the last one has number "+strconv.Itoa(list[last].Number), "there is no attempt %d of task %q", attempt, v.task)
+					return badInput("the last one has number "+strconv.Itoa(list[last].Number),
+						"there is no attempt %d of task %q", attempt, v.task)
 				}
 				if list = list[at:]; !follow {
 					list = list[:1]
 				}
 			case all:
 			case follow && v.task == "":
-				runs := slices.DeleteFunc(slices.Clone(list), func(a *journal.Attempt) bool { return a.Over() || a.Phase == journal.PhaseOpen })
+				runs := slices.DeleteFunc(slices.Clone(list),
+					func(a *journal.Attempt) bool { return a.Over() || a.Phase == journal.PhaseOpen })
 				if list = list[last:]; len(runs) > 0 {
 					list = runs
 				}
@@ -75,10 +79,10 @@ last attempt, of every one that runs with --follow, of all with --all.`,
 	}
 	v.flags(cmd, "")
 	f := cmd.Flags()
-	f.StringVar(&name, "name", "", "`id` of the loop (default: the live one, or the last)")
+	f.StringVar(&name, "name", "", "`id` of the run (default: the live one, or the last)")
 	f.IntVar(&attempt, "attempt", 0, "number of the attempt (default: the last)")
 	f.BoolVar(&all, "all", false, "every attempt, from the first on")
-	f.BoolVarP(&follow, "follow", "f", false, "keep printing while the loop runs")
+	f.BoolVarP(&follow, "follow", "f", false, "keep printing until the run ends")
 	f.BoolVar(&v.raw, "raw", false, "print the log as the agent wrote it")
 	f.BoolVar(&v.held, "holdout", false, "what the held-out checks printed, which no agent sees")
 	return cmd
@@ -117,7 +121,7 @@ func (v *logs) of(name, task string) (list []*journal.Attempt, err error) {
 	}
 	list, err = v.more()
 	if err == nil && len(list) == 0 {
-		err = badInput("descartes status "+id+v.here(), "loop %s has no attempt of %q", id, task)
+		err = badInput("descartes status "+id+v.here(), "run %s has no attempt of %q", id, task)
 	}
 	return list, err
 }
@@ -130,7 +134,8 @@ func (v *logs) more() (list []*journal.Attempt, err error) {
 		v.state.Apply(&events[i])
 	}
 	for _, a := range v.state.Attempts[known:] {
-		if v.task == "" || a.Task == v.task && a.Iteration == 0 || a.Iteration > 0 && strconv.Itoa(a.Iteration) == v.task {
+		if v.task == "" || a.Task == v.task && a.Iteration == 0 || a.Iteration > 0 &&
+			strconv.Itoa(a.Iteration) == v.task {
 			list = append(list, a)
 		}
 	}
@@ -258,7 +263,8 @@ func (v *logs) aside(a *journal.Attempt, d *journal.Detail) error {
 func (v *logs) whole(a *journal.Attempt) error {
 	o, err := v.begin(a)
 	if errors.Is(err, fs.ErrNotExist) {
-		return badInput("descartes status "+v.saved.State.ID+v.here(), "the log of attempt %d of %q is gone", a.Number, a.Task)
+		return badInput("descartes status "+v.saved.State.ID+v.here(), "the log of attempt %d of %q is gone", a.Number,
+			a.Task)
 	}
 	if err != nil {
 		return err

@@ -13,17 +13,22 @@ import (
 
 	"descartes/agent"
 	"descartes/agent/acp"
-	"descartes/internal/config"
+	"descartes/config"
 	"descartes/internal/proc"
 	"descartes/internal/redact"
 	"descartes/internal/sandbox"
 )
 
 func main() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400) // the heap is a few megabytes: most commands end before it is worth a look
-	}
+	garbage(400) // the heap is a few megabytes: most commands end before it is worth a look
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// garbage bounds the garbage in the heap, in percent of what is in use, unless the user does.
+func garbage(percent int) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(percent)
+	}
 }
 
 // run is the whole program except os.Exit.

@@ -56,7 +56,8 @@ func TestMan(t *testing.T) {
 	if err != nil {
 		return // nothing here reads them; their text has been checked
 	}
-	if out, err := exec.Command(groff, append([]string{"-man", "-Tutf8", "-ww", "-z"}, pages...)...).CombinedOutput(); err != nil || len(out) > 0 {
+	if out, err := exec.Command(groff, append([]string{"-man", "-Tutf8", "-ww", "-z"},
+		pages...)...).CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("groff: %v\n%s", err, out)
 	}
 }

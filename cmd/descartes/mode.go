@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"descartes/internal/config"
+	"descartes/config"
 	"descartes/launch"
 	"descartes/loop"
 	"descartes/loop/mode"
@@ -37,8 +37,9 @@ func newModeCmd(kind mode.Kind, use, short, long string) *cobra.Command {
 	s.register(cmd, func(one *config.Setting) bool { return ofRun(one) || kind == mode.Build })
 	f := cmd.Flags()
 	for _, one := range config.All() {
-		if fl := f.Lookup(one.Flag); fl != nil && one.Help != "" {
-			fl.Hidden = !one.Is("mode") && !one.Is("build") || kind == mode.Prompt && (one.Is("gate") || one.Flag == "review")
+		if fl := f.Lookup(one.Flag); fl != nil && one.Help != "" && one.Flag != "allow-dirty" {
+			fl.Hidden = !one.Is("mode") && !one.Is("build") || kind == mode.Prompt &&
+				(one.Is("gate") || one.Flag == "review")
 		}
 	}
 	f.Lookup("max-iterations").Usage = "iterations, also as the argument (default 10)"
@@ -49,8 +50,9 @@ func runMode(cmd *cobra.Command, kind mode.Kind, s *settings, args []string) err
 	f := cmd.Flags()
 	var wrong error
 	f.Visit(func(fl *pflag.Flag) {
-		if fl.Hidden && wrong == nil {
-			wrong = badInput(cmd.CommandPath()+" --help", "%s does not take --%s: that is for start", cmd.CommandPath(), fl.Name)
+		if fl.Hidden && wrong == nil && fl.Name != "allow-dirty" {
+			wrong = badInput(cmd.CommandPath()+" --help", "%s does not take --%s: that is for start",
+				cmd.CommandPath(), fl.Name)
 		}
 	})
 	if wrong != nil {
@@ -62,17 +64,20 @@ func runMode(cmd *cobra.Command, kind mode.Kind, s *settings, args []string) err
 		case err != nil || n < 1:
 			return badInput("", "max_iterations %q: must be a number of at least 1", args[0])
 		case f.Changed("max-iterations") && f.Lookup("max-iterations").Value.String() != args[0]:
-			return badInput("", "max_iterations %d and --max-iterations %d mean the same; give one", n, s.MaxIterations)
+			return badInput("", "max_iterations %d and --max-iterations %d mean the same; give one", n,
+				s.MaxIterations)
 		}
 		if err := f.Set("max-iterations", args[0]); err != nil {
 			return err
 		}
 	}
+	s.building = kind == mode.Build
 	root, away, err := s.begin(cmd)
 	if away || err != nil {
 		return err
 	}
-	w := launch.Want{Root: root, Kind: string(kind), Anew: true, Options: loop.StartOptions{Name: s.Name, Command: string(kind)}}
+	w := launch.Want{Root: root, Kind: string(kind), Anew: true,
+		Options: loop.StartOptions{Name: s.Name, Command: string(kind)}}
 	if kind == mode.Prompt {
 		w.Once = args[0]
 	}

@@ -13,7 +13,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// errand is a command that an agent or a verify command wants run beside it: in the same folder, but in the user's own tree.
+// errand is a command that an agent or a verify command wants run beside it: in the same folder, but in the user's own
+// tree.
 type errand struct {
 	Dir  string
 	Args []string

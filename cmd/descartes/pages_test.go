@@ -3,27 +3,30 @@ package main
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"fmt"
 	"net/url"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"unicode"
 
 	"github.com/spf13/pflag"
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
-	"github.com/yuin/goldmark/extension"
 	"github.com/yuin/goldmark/text"
 	"gopkg.in/yaml.v3"
 	"mvdan.cc/sh/v3/syntax"
 
-	"descartes/internal/config"
+	"descartes/config"
 	"descartes/internal/docs"
+	"descartes/internal/terminal"
 )
 
 // pages are what people read of the repository, by their paths from its top, and parsed.
@@ -58,7 +61,10 @@ type page struct {
 }
 
 // block is code on a page: fenced with its language, indented, or within a line.
-type block struct{ language, text string }
+type block struct {
+	language, text string
+	shown          bool // indented, as what is to be typed is
+}
 
 func readPage(source []byte) *page {
 	p := &page{}
@@ -79,7 +85,7 @@ func readPage(source []byte) *page {
 			}
 		}
 	}
-	tree := goldmark.New(goldmark.WithExtensions(extension.GFM)).Parser().Parse(text.NewReader(source))
+	tree := goldmark.DefaultParser().Parse(text.NewReader(source))
 	_ = ast.Walk(tree, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if !entering {
 			return ast.WalkContinue, nil
@@ -103,11 +109,11 @@ func readPage(source []byte) *page {
 				raw(string(segment.Value(source)))
 			}
 		case *ast.FencedCodeBlock:
-			p.blocks = append(p.blocks, block{string(n.Language(source)), code(n)})
+			p.blocks = append(p.blocks, block{language: string(n.Language(source)), text: code(n)})
 		case *ast.CodeBlock:
-			p.blocks = append(p.blocks, block{"", code(n)})
+			p.blocks = append(p.blocks, block{text: code(n), shown: true})
 		case *ast.CodeSpan:
-			p.blocks = append(p.blocks, block{"", plain(n, source)})
+			p.blocks = append(p.blocks, block{text: plain(n, source)})
 		}
 		return ast.WalkContinue, nil
 	})
@@ -149,7 +155,8 @@ func anchorOf(heading string) string {
 	}, heading)
 }
 
-// TestLinks follows every link from a page to another place of the repository, and finds every page of docs/ in its table of contents.
+// TestLinks follows every link from a page to another place of the repository, and finds every page of docs/ in its
+// table of contents.
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	all := pages(t)
@@ -175,13 +182,15 @@ func TestLinks(t *testing.T) {
 		}
 	}
 	for name := range all {
-		if dir, file := path.Split(name); dir == "docs/" && file != "README.md" && !slices.Contains(all["docs/README.md"].links, file) {
+		if dir, file := path.Split(name); dir == "docs/" && file != "README.md" &&
+			!slices.Contains(all["docs/README.md"].links, file) {
 			t.Errorf("docs/README.md does not list %s", file)
 		}
 	}
 }
 
-// TestVariables finds every environment variable that the program reads by name, or gives to agents and checks, on the page about them.
+// TestVariables finds every environment variable that the program reads by name, or gives to agents and checks, on the
+// page about them.
 func TestVariables(t *testing.T) {
 	t.Parallel()
 	root, found := docs.Root(t), 0
@@ -208,7 +217,8 @@ func TestVariables(t *testing.T) {
 			}
 			for _, m := range named.FindAllSubmatch(source, -1) {
 				found++
-				if name := append(m[1], m[2]...); !bytes.Contains(page, []byte("`"+string(name)+"`")) && !flagVariable(string(name)) {
+				if name := append(m[1], m[2]...); !bytes.Contains(page, []byte("`"+string(name)+"`")) &&
+					!flagVariable(string(name)) {
 					t.Errorf("%s: docs/reference.md does not have %s", file, name)
 				}
 			}
@@ -224,6 +234,30 @@ func flagVariable(name string) bool {
 	return slices.ContainsFunc(config.All(), func(s *config.Setting) bool { return s.Variable() == name })
 }
 
+// TestComparison: each row of the table says where it comes from, in the same order.
+func TestComparison(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile(filepath.Join(docs.Root(t), "docs", "comparison.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims, sources, _ := strings.Cut(string(source), "\n## Sources\n")
+	row := regexp.MustCompile(`(?m)^\|(.*)\|$`)
+	said, from := row.FindAllStringSubmatch(claims, -1), row.FindAllStringSubmatch(sources, -1)
+	if len(said) != len(from) || len(said) < 10 {
+		t.Fatalf("%d rows, %d with sources", len(said), len(from))
+	}
+	for i := 2; i < len(said); i++ { // below the heads
+		what, where := strings.Split(said[i][1], "|"), strings.Split(from[i][1], "|")
+		for k := range what {
+			if claim := strings.TrimSpace(what[k]); k > 0 && claim != "-" && !strings.Contains(where[k], "[") ||
+				what[0] != where[0] {
+				t.Errorf("%s: %q has no source in %q", what[0], claim, where[k])
+			}
+		}
+	}
+}
+
 // TestReadme keeps README so short that it is read.
 func TestReadme(t *testing.T) {
 	t.Parallel()
@@ -236,8 +270,114 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// TestTyped parses every command line of the pages and of the action for GitHub as the program would: the commands, their flags, and how
-// many arguments they take.
+// night is what a block that looks at a run has before it: one whose task 6 is blocked.
+const night = "touch ~/night; descartes run feature-x >../night.out || test $? = 3; rm ~/night"
+
+// lasting are lines that do not end by themselves, and foreign those that need what no test has; other tests see to
+// most of them.
+var (
+	lasting = regexp.MustCompile(`^descartes serve`)
+	foreign = regexp.MustCompile(
+		`^(make (demo|test|install)|cd |descartes (demo|init|run -j 4$|run --dry-run))|signers$|refs/notes|git config --global`)
+)
+
+// ends are lines that end with another code than 0.
+var ends = map[string]int{
+	"descartes resume release-1":                             exitLimit,
+	"descartes tasks plan":                                   exitWaits, // nobody says yes
+	"descartes start --backend claude --prompt-file SPEC.md": exitWaits,
+}
+
+// TestLines types each line that the pages show indented, block by block, into a shell of a project that has what the
+// pages speak of: lists, a plan, documents, a remote, and clients that are scripts.
+func TestLines(t *testing.T) {
+	t.Parallel()
+	stand, err := filepath.Abs(filepath.Join(docs.Root(t), "testdata", "pages"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var typed atomic.Int32
+	t.Run("pages", func(t *testing.T) {
+		for name, p := range pages(t) {
+			if name == "docs/fleet.md" || name == "CONTRIBUTING.md" || !strings.HasPrefix(name, "docs/") &&
+				name != "README.md" {
+				continue // machines; the source
+			}
+			for i, b := range p.blocks {
+				if !b.shown || !strings.Contains(b.text, "descartes ") {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s/%d", path.Base(name), i), func(t *testing.T) {
+					t.Parallel()
+					typed.Add(int32(typeBlock(t, stand, b.text)))
+				})
+			}
+		}
+	})
+	if n := typed.Load(); n < 60 && !t.Failed() && flag.Lookup("test.run").Value.String() == "" {
+		t.Errorf("only %d lines are typed", n)
+	}
+}
+
+// typeBlock types a block's lines, and returns how many these are.
+func typeBlock(t *testing.T, stand, text string) (n int) {
+	dir := t.TempDir()
+	var script strings.Builder
+	fmt.Fprintf(&script, "set -e\nexec 2>&1 </dev/null\ncp -r %s/. .\nfor c in codex gemini my-agent; do ln -s claude bin/$c; done\n",
+		terminal.Quote(stand))
+	script.WriteString("git init -q --bare hub; cd project; git init -q -b main; git remote add origin ../hub\n")
+	if strings.Contains(text, "feature-y") {
+		script.WriteString("sed s/feature-x/feature-y/ .scud/tasks/feature-x.json >.scud/tasks/feature-y.json\n")
+	}
+	if strings.Contains(text, "descartes trust") {
+		script.WriteString("echo 'notify: [\"true\"]' >descartes.yaml\n")
+	}
+	script.WriteString("git add -A; git commit -qm start; git push -qu origin main\n")
+	lines := strings.Split(strings.ReplaceAll(strings.TrimSpace(text), "\\\n", ""), "\n")
+	looks := regexp.MustCompile(
+		`^(descartes (status|watch|logs|why|resume|recheck|rewind|cleanup|report)|git (diff|notes|fetch))`)
+	switch {
+	case strings.Contains(text, "release-1"):
+		script.WriteString("descartes start --backend claude --name release-1 --prompt 'Go on.' --max-iterations 1 --completion-promise NEVER || test $? = 6\n")
+	case looks.MatchString(lines[0]):
+		script.WriteString(night + "\n")
+	}
+	script.WriteString("set +e\n")
+	words := strings.NewReplacer("COMMIT", "$(git notes --ref descartes list | head -1 | cut -d' ' -f2)", "REF",
+		"$(git for-each-ref --format='%(refname)' 'refs/descartes/*/tasks/6/1')",
+		"FILE", "bad.txt")
+	for _, line := range lines {
+		line = strings.TrimSpace(line)
+		if line == "" || foreign.MatchString(line) {
+			continue
+		}
+		want := 0
+		for begins, code := range ends {
+			if strings.HasPrefix(line, begins) {
+				want = code
+			}
+		}
+		if lasting.MatchString(line) {
+			line, want = "timeout 2 "+line, 124
+		}
+		n++
+		fmt.Fprintf(&script, "echo %s\n%s\ngot=$?; test $got = %d || { echo \"it ends with $got, not %d\"; exit 99; }\n",
+			terminal.Quote("$ "+line), words.Replace(line), want, want)
+	}
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", script.String())
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_STATE_HOME="+filepath.Join(dir, "state"), "GIT_CONFIG_NOSYSTEM=1",
+		"GIT_AUTHOR_NAME=You", "GIT_AUTHOR_EMAIL=you@example.org", "GIT_COMMITTER_NAME=You",
+		"GIT_COMMITTER_EMAIL=you@example.org", "DESCARTES_SANDBOX=off", "IS_SANDBOX=1", "BROWSER=true",
+		"PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	return n
+}
+
+// TestTyped parses every command line of the pages and of the action for GitHub as the program would: the commands,
+// their flags, and how many arguments they take.
 func TestTyped(t *testing.T) {
 	t.Parallel()
 	all := pages(t)
@@ -245,7 +385,7 @@ func TestTyped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all["action.yml"] = &page{blocks: []block{{"yaml", string(action)}}}
+	all["action.yml"] = &page{blocks: []block{{language: "yaml", text: string(action)}}}
 	others := []string{"docs/migrating.md", "docs/fleet.md"} // which have those of other programs
 	flags, flagName := map[string]bool{"--scud-tag": true}, regexp.MustCompile(`^(--[a-z][a-z-]+)`)
 	for _, c := range commandTree() {

@@ -23,8 +23,9 @@ type person struct {
 	soft    <-chan struct{} // closed by Ctrl-C, which is no answer
 }
 
-// newPerson is who types on in and reads out, nil where one of these is no terminal. The goroutine that reads ends with the program: a read of a
-// terminal cannot be ended. It only reads when asked: everything else typed belongs to a view.
+// newPerson is who types on in and reads out, nil where one of these is no terminal. The goroutine that reads ends
+// with the program: a read of a terminal cannot be ended. It only reads when asked: everything else typed belongs to a
+// view.
 func newPerson(in io.Reader, out io.Writer) *person {
 	if !terminal.IsTerminal(out) {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// On Windows every command that would start something is refused, with one sentence and exit code 4; the others run. Elsewhere
-// all do.
+// On Windows every command that would start something is refused, with one sentence and exit code 4; the others run.
+// Elsewhere all do.
 func TestRunsOnWindows(t *testing.T) {
 	t.Parallel()
 	var refused []string
@@ -25,7 +25,8 @@ func TestRunsOnWindows(t *testing.T) {
 		}
 		var f *failure
 		if err := runsOn("windows", cmd); errors.As(err, &f) {
-			if f.code != exitAgent || f.hint == "" || len("error: "+err.Error()) > helpWidth || len("hint: "+f.hint) > helpWidth {
+			if f.code != exitAgent || f.hint == "" || len("error: "+err.Error()) > helpWidth ||
+				len("hint: "+f.hint) > helpWidth {
 				t.Errorf("%s: %d %q, %q", cmd.CommandPath(), f.code, err, f.hint)
 			}
 			refused = append(refused, strings.TrimPrefix(cmd.CommandPath(), "descartes "))
@@ -35,20 +36,22 @@ func TestRunsOnWindows(t *testing.T) {
 		}
 	}
 	walk(newRootCmd())
-	for _, c := range []string{"run", "start", "loop start", "step", "loop step", "resume", "loop resume", "plan", "build", "prompt", "demo"} {
+	for _, c := range []string{"run", "start", "loop start", "step", "loop step", "resume", "loop resume", "plan",
+		"build", "prompt", "demo"} {
 		if !slices.Contains(refused, c) {
 			t.Errorf("%s is not refused", c)
 		}
 	}
-	for _, c := range []string{"waves", "spec", "tasks", "tasks list", "tasks set", "tasks import", "report", "config show", "init", "doctor", "version", "status", "why"} {
+	for _, c := range []string{"waves", "spec", "tasks", "tasks list", "tasks set", "tasks import", "report",
+		"config show", "init", "doctor", "version", "status", "why"} {
 		if slices.Contains(refused, c) {
 			t.Errorf("%s is refused", c)
 		}
 	}
 }
 
-// The flags of the release's configuration give the program its version, its commit and the commit's day: the linker passes over a name that it
-// does not know.
+// The flags of the release's configuration give the program its version, its commit and the commit's day: the linker
+// passes over a name that it does not know.
 func TestReleaseVersion(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", ".goreleaser.yaml"))
 	if err != nil {
@@ -67,7 +70,8 @@ func TestReleaseVersion(t *testing.T) {
 	if b.ID != "descartes" || b.Main != "./cmd/descartes" {
 		t.Fatalf("the first build is %+v", b)
 	}
-	flags := strings.NewReplacer("{{ .Version }}", "1.2.3", "{{ .FullCommit }}", "0123456789abcdef0123456789abcdef01234567", "{{ .CommitDate }}", "2026-11-22T10:00:00Z").
+	flags := strings.NewReplacer("{{ .Version }}", "1.2.3", "{{ .FullCommit }}",
+		"0123456789abcdef0123456789abcdef01234567", "{{ .CommitDate }}", "2026-11-22T10:00:00Z").
 		Replace(strings.Join(b.Ldflags, " "))
 	for name, variable := range map[string]*string{"release": &release, "commit": &commit, "date": &date} {
 		_, value, ok := strings.Cut(flags, "-X main."+name+"=")
@@ -77,7 +81,8 @@ func TestReleaseVersion(t *testing.T) {
 		defer func(was string) { *variable = was }(*variable)
 		*variable, _, _ = strings.Cut(value, " ")
 	}
-	if got, want := versionLine(), "v1.2.3 (0123456789ab, 2026-11-22) "+runtime.Version()+" "+runtime.GOOS+"/"+runtime.GOARCH; got != want {
+	if got, want := versionLine(), "v1.2.3 (0123456789ab, 2026-11-22) "+runtime.Version()+" "+runtime.GOOS+"/"+
+		runtime.GOARCH; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if n := strings.Count(flags, "-X "); n != 3 {

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"descartes/config"
 	"descartes/gitops"
-	"descartes/internal/config"
 	"descartes/internal/terminal"
 	"descartes/launch"
 	"descartes/loop"
@@ -22,9 +22,6 @@ import (
 	"descartes/tasks"
 	"descartes/view"
 )
-
-// poolOf is the folder with the slots of a project, "" without a state directory.
-func poolOf(root string) string { return launch.PoolOf(root) }
 
 func registerDir(cmd *cobra.Command, dir *string) {
 	cmd.Flags().StringVar(dir, "working-dir", ".", "work as if started in this `directory`")
@@ -50,8 +47,8 @@ func writeJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// findRoot returns the project's folder: the nearest one with .scud at or above dir, up to the top of the git working tree; else that top; without
-// git, dir itself.
+// findRoot returns the project's folder: the nearest one with .scud at or above dir, up to the top of the git working
+// tree; else that top; without git, dir itself.
 func findRoot(dir string) (string, error) {
 	dir, err := realDir(dir)
 	if err != nil {
@@ -85,7 +82,8 @@ func findRoot(dir string) (string, error) {
 func hasRoom(root string) error {
 	path := filepath.Join(root, ".descartes")
 	if fi, err := os.Stat(path); err == nil && !fi.IsDir() {
-		return badInput("move it away: descartes keeps its files in a directory of that name", "%s is not a directory", path)
+		return badInput("move it away: descartes keeps its files in a directory of that name", "%s is not a directory",
+			path)
 	}
 	return nil
 }
@@ -114,15 +112,13 @@ func inProject(root, dir, path string) string {
 	return store.Relative(root, path)
 }
 
-func absolute(dir, path string) string { return launch.Absolute(dir, path) }
-
 // session identifies the session of the program that started us: resume prefers a loop of the same session.
 func session() string {
 	return cmp.Or(os.Getenv("DESCARTES_SESSION_ID"), os.Getenv("CLAUDE_CODE_SESSION_ID"))
 }
 
-// fromHere is the flag that a command needs if it is typed in another project than root's. Below that folder it is needed because of paths, which
-// begin where they are typed.
+// fromHere is the flag that a command needs if it is typed in another project than root's. Below that folder it is
+// needed because of paths, which begin where they are typed.
 func fromHere(root string, paths ...string) string {
 	dir, _ := realDir(".")
 	if here, err := findRoot("."); err == nil && here == root && (dir == root || strings.Join(paths, "") == "") {

@@ -39,7 +39,8 @@ func TestProviderSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 		s, err := parsed(t, dir, c.args...)
-		if err != nil || s.OnLimit != c.onLimit || s.MaxWaitSecs != c.maxWait || strings.Join(s.Fallback, " ") != c.fallback {
+		if err != nil || s.OnLimit != c.onLimit || s.MaxWaitSecs != c.maxWait ||
+			strings.Join(s.Fallback, " ") != c.fallback {
 			t.Errorf("%q %q: got %s, %d, %q, %v", c.yaml, c.args, s.OnLimit, s.MaxWaitSecs, s.Fallback, err)
 		}
 		if s.asksAnew() != slices.Contains(c.args, "--on-limit") {

@@ -17,15 +17,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"descartes/config"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
-	"descartes/internal/config"
 	"descartes/internal/plainfile"
-	"descartes/internal/receipt"
 	"descartes/launch"
 	"descartes/loop"
 	"descartes/loop/attempt"
 	"descartes/loop/lab"
+	"descartes/loop/receipt"
 	"descartes/loop/store"
 	"descartes/loop/workspace"
 	"descartes/tasks"
@@ -41,9 +41,9 @@ func newRecheckCmd() *cobra.Command {
 		Long: `Run the checks again on the commits of done tasks, and say of each receipt whether it holds.
 Each commit is checked out in a copy of the project; your files stay as they are.
 
-  descartes recheck --tag x          every commit of the tag in HEAD's history
+  descartes recheck --tag x               the tag's commits in HEAD's history
   descartes recheck --commit HEAD~2       one commit
-  descartes recheck --branch main..HEAD   what a branch brings, after a rebase too
+  descartes recheck --branch main..HEAD   what a branch brings, also rebased
 
 A task's own check, which its list or plan names, runs too. With --branch the checks and
 the allowed signers are those of --verify and --allowed-signers, else of descartes.yaml and
@@ -59,13 +59,16 @@ recheck, 5 git refused.`,
 		RunE: k.does(func([]string) error { return k.run() }),
 	}
 	more := []string{"verify", "sandbox", "config", "trust"}
-	k.settings.register(cmd, func(one *config.Setting) bool { return one.Is("look") || slices.Contains(more, one.Flag) })
+	k.settings.register(cmd, func(one *config.Setting) bool {
+		return one.Is("look") || slices.Contains(more, one.Flag)
+	})
 	f := cmd.Flags()
 	f.Lookup("tag").Usage = "only the receipts of this tag"
 	f.Lookup("verify").Usage = "command to run instead of the settings' checks"
 	f.StringVar(&k.commit, "commit", "", "only this commit")
 	f.StringVar(&k.branch, "branch", "", "the commits of a range A..B")
-	f.StringVar(&k.signers, "allowed-signers", "", "file of allowed signers, in ssh's format: an unsigned receipt does not hold")
+	f.StringVar(&k.signers, "allowed-signers", "",
+		"file of allowed signers, in ssh's format: an unsigned receipt does not hold")
 	f.BoolVar(&k.every, "every", false, "a commit without a receipt does not hold, either")
 	f.BoolVar(&k.json, "json", false, "print it as JSON")
 	oneOf(cmd, "commit", "branch")
@@ -106,7 +109,8 @@ func (k *recheck) run() (err error) {
 		return err
 	}
 	if c.All = k.AllChecks; len(c.Checks) == 0 {
-		return badInput(`--verify "make test"`, "there are no checks to run: none in %s, and none found from the project's files", out.Settings)
+		return badInput(`--verify "make test"`,
+			"there are no checks to run: none in %s, and none found from the project's files", out.Settings)
 	}
 	if c.Signers, err = k.allowed(ctx); err != nil {
 		return err
@@ -144,7 +148,8 @@ func (k *recheck) run() (err error) {
 	}
 	claims := 0
 	if out.Verdict, claims = receipt.Total(out.Commits); claims == 0 {
-		return badInput("git fetch origin "+receipt.NotesRef+":"+receipt.NotesRef+" brings the receipts that were pushed", "there is nothing to recheck: no receipt is about %s", what)
+		return badInput("git fetch origin "+receipt.NotesRef+":"+receipt.NotesRef+
+			" brings the receipts that were pushed", "there is nothing to recheck: no receipt is about %s", what)
 	}
 	if k.every && slices.ContainsFunc(out.Commits, func(l receipt.Looked) bool { return len(l.Claims) == 0 }) {
 		out.Verdict = receipt.HoldsNot
@@ -177,13 +182,15 @@ func (k *recheck) ends(ctx context.Context) (err error) {
 		k.from, err = k.git.ForkOf(ctx, k.from, k.to)
 	}
 	if err == nil && k.from == "" {
-		err = badInput("git fetch --unshallow, where the clone is shallow", "--branch %s: the two have no commit in common", k.branch)
+		err = badInput("git fetch --unshallow, where the clone is shallow",
+			"--branch %s: the two have no commit in common", k.branch)
 	}
 	return err
 }
 
-// checks are those to run, and where they come from: --verify, the settings, where the branch began if there is one, the tag's last run, or what the
-// project's files suggest. Checks for the end of a run only run with all_checks, on the last commit.
+// checks are those to run, and where they come from: --verify, the settings, where the branch began if there is one,
+// the tag's last run, or what the project's files suggest. Checks for the end of a run only run with all_checks, on
+// the last commit.
 func (k *recheck) checks(ctx context.Context) (list []verify.Check, from string, err error) {
 	dir, from := k.root, "your settings"
 	if k.from != "" {
@@ -232,7 +239,8 @@ func (k *recheck) checks(ctx context.Context) (list []verify.Check, from string,
 	return list, from, nil
 }
 
-// own are the checks that the list has for a task, as it was where the branch began if git has it. What it brings needs trust.
+// own are the checks that the list has for a task, as it was where the branch began if git has it. What it brings
+// needs trust.
 func (k *recheck) own(ctx context.Context, r *receipt.Receipt) ([]verify.Check, error) {
 	job := k.job(r)
 	if job == nil {
@@ -255,7 +263,8 @@ func (k *recheck) own(ctx context.Context, r *receipt.Receipt) ([]verify.Check, 
 	if !ok || t.Verify == "" {
 		return nil, nil
 	}
-	return loop.OwnChecks(t), k.trusted(k.cmd, k.root, config.TaskChecks(store.Relative(k.root, list.Path()), []tasks.Task{*t})...)
+	return loop.OwnChecks(t), k.trusted(k.cmd, k.root, config.TaskChecks(store.Relative(k.root, list.Path()),
+		[]tasks.Task{*t})...)
 }
 
 // job is the list that a receipt is about, as it is now, nil where there is none.
@@ -274,14 +283,15 @@ func (k *recheck) job(r *receipt.Receipt) *loop.Job {
 
 // fileAt is a file of the project at a commit, nil where there was none.
 func (k *recheck) fileAt(ctx context.Context, commit, name string) ([]byte, error) {
-	below, err := filepath.Rel(k.git.Root(), absolute(k.root, name))
+	below, err := filepath.Rel(k.git.Root(), launch.Absolute(k.root, name))
 	if err != nil {
 		return nil, err
 	}
 	return k.git.FileAt(ctx, commit, path.Clean(filepath.ToSlash(below)), 64<<20)
 }
 
-// allowed returns the signers that count: those of the flag, else of the file from the settings, as it was where the branch began.
+// allowed returns the signers that count: those of the flag, else of the file from the settings, as it was where the
+// branch began.
 func (k *recheck) allowed(ctx context.Context) (*receipt.Signers, error) {
 	switch name := k.Receipts.Signers; {
 	case k.signers != "":
@@ -293,7 +303,8 @@ func (k *recheck) allowed(ctx context.Context) (*receipt.Signers, error) {
 	}
 	text, err := k.fileAt(ctx, k.from, k.Receipts.Signers)
 	if err == nil && text == nil {
-		err = badInput("--allowed-signers names another", "receipts.signers: commit %.12s has no %s", k.from, k.Receipts.Signers)
+		err = badInput("--allowed-signers names another", "receipts.signers: commit %.12s has no %s", k.from,
+			k.Receipts.Signers)
 	}
 	if err != nil {
 		return nil, err
@@ -301,8 +312,8 @@ func (k *recheck) allowed(ctx context.Context) (*receipt.Signers, error) {
 	return receipt.ReadSigners(text)
 }
 
-// commits are the commits to check, oldest first, and what they are: without a flag those in HEAD's history that have receipts of the tag, and what
-// else their loops have committed since: somebody may have removed its receipts.
+// commits are the commits to check, oldest first, and what they are: without a flag those in HEAD's history that have
+// receipts of the tag, and what else their loops have committed since: somebody may have removed its receipts.
 func (k *recheck) commits(ctx context.Context, notes map[string][]byte) (list []string, what string, err error) {
 	switch {
 	case k.branch != "":
@@ -351,7 +362,8 @@ func (k *recheck) commits(ctx context.Context, notes map[string][]byte) (list []
 }
 
 // bench is a copy of the project to run checks in with those settings, and what runs one there.
-func (a *app) bench(ctx context.Context, c *loop.Config) (*lab.Lab, func(context.Context, gitops.Tree, verify.Check) (verify.Result, error), error) {
+func (a *app) bench(ctx context.Context, c *loop.Config) (*lab.Lab,
+	func(context.Context, gitops.Tree, verify.Check) (verify.Result, error), error) {
 	if err := a.home.Make(atomicfile.OS()); err != nil {
 		return nil, nil, err
 	}
@@ -368,12 +380,16 @@ func (a *app) bench(ctx context.Context, c *loop.Config) (*lab.Lab, func(context
 		}
 		return commands.Verifier(), commands.Close, nil
 	}
-	pool := workspace.PoolOptions{Repo: a.git, FS: atomicfile.OS(), Place: poolOf(a.root), Root: a.root, Dir: a.root, Shown: r.Box.Mounts(), Fresh: c.Pool.Fresh, MaxCopy: c.Pool.MaxCopy, Keep: c.Pool.Keep, Setup: c.Pool.Setup}
-	work := lab.New(lab.Options{Clone: true, Pool: pool, Files: files, Log: log, Shown: store.Relative(a.root, log), Redact: r.Redact, Setup: seconds(c.Pool.SetupTimeout), Start: start,
+	pool := workspace.PoolOptions{Repo: a.git, FS: atomicfile.OS(), Place: launch.PoolOf(a.root), Root: a.root,
+		Dir:   a.root,
+		Shown: r.Box.Mounts(), Fresh: c.Pool.Fresh, MaxCopy: c.Pool.MaxCopy, Keep: c.Pool.Keep, Setup: c.Pool.Setup}
+	work := lab.New(lab.Options{Clone: true, Pool: pool, Files: files, Log: log, Shown: store.Relative(a.root, log),
+		Redact: r.Redact, Setup: seconds(c.Pool.SetupTimeout), Start: start,
 		Warn: func(string) error { return nil }})
 	clocks := attempt.Clocks{Timeout: seconds(c.VerifyTimeoutSecs), Idle: seconds(c.VerifyIdleSecs)}
 	return work, func(ctx context.Context, tree gitops.Tree, one verify.Check) (verify.Result, error) {
-		res, _, err := work.Run(ctx, attempt.Experiment{Name: "recheck " + one.Title(), Tree: tree, Check: one, Log: filepath.Join(files, "recheck.log"), Clocks: clocks})
+		res, _, err := work.Run(ctx, attempt.Experiment{Name: "recheck " + one.Title(), Tree: tree, Check: one,
+			Log: filepath.Join(files, "recheck.log"), Clocks: clocks})
 		return res, err
 	}, nil
 }
@@ -398,7 +414,8 @@ func (k *recheck) confirm(list []receipt.Looked) error {
 				continue
 			}
 			if job := k.job(&c.Receipt); job != nil {
-				add = append(add, receipt.Confirmed{Tag: c.Tag, Task: c.Task, Commit: c.Receipt.Commit.Hash, Inputs: job.Inputs(c.Task), At: time.Now().UTC()})
+				add = append(add, receipt.Confirmed{Tag: c.Tag, Task: c.Task, Commit: c.Receipt.Commit.Hash,
+					Inputs: job.Inputs(c.Task), At: time.Now().UTC()})
 			}
 		}
 	}
@@ -407,7 +424,7 @@ func (k *recheck) confirm(list []receipt.Looked) error {
 
 // readSigners reads whose signatures count.
 func readSigners(root, path string) (s *receipt.Signers, err error) {
-	text, err := plainfile.Read("", absolute(root, path), config.MaxFile)
+	text, err := plainfile.Read("", launch.Absolute(root, path), config.MaxFile)
 	if err == nil {
 		s, err = receipt.ReadSigners(text)
 	}

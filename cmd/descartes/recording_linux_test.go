@@ -23,14 +23,14 @@ import (
 	"github.com/charmbracelet/x/vt"
 	"golang.org/x/sys/unix"
 
-	"descartes/internal/config"
+	"descartes/config"
 	"descartes/internal/docs"
 )
 
 var recordTo = flag.String("recording", "", "record the demo in this file, an animated SVG")
 
-// TestRecording records a few lines at a terminal and reads the picture again. make recording records the demo: what is typed
-// there is run by the real program.
+// TestRecording records a few lines at a terminal and reads the picture again. make recording records the demo: what
+// is typed there is run by the real program.
 func TestRecording(t *testing.T) {
 	t.Parallel()
 	r := newRecording(t, 40, 6)
@@ -43,7 +43,8 @@ func TestRecording(t *testing.T) {
 	if err := wellFormed(picture); err != nil {
 		t.Fatalf("%v\n%s", err, picture)
 	}
-	for _, want := range []string{`class="c1 b"`, `>red</text>`, `>&lt; plain</text>`, "@keyframes", "prefers-color-scheme: dark"} {
+	for _, want := range []string{`class="c1 b"`, `>red</text>`, `>&lt; plain</text>`, "@keyframes",
+		"prefers-color-scheme: dark"} {
 		if !bytes.Contains(picture, []byte(want)) {
 			t.Errorf("the picture has no %s:\n%s", want, picture)
 		}
@@ -94,7 +95,8 @@ func wellFormed(text []byte) error {
 // recordDemo is a recording of the demo's project, whose agents think for a moment so that they can be seen at work.
 func recordDemo(t *testing.T) []byte {
 	project := filepath.Join(t.TempDir(), "tally")
-	for part, to := range map[string]string{"project": project, "agent": filepath.Join(project, ".agent")} { // which Go does not build
+	// which Go does not build
+	for part, to := range map[string]string{"project": project, "agent": filepath.Join(project, ".agent")} {
 		if err := installDemo(part, to); err != nil {
 			t.Fatal(err)
 		}
@@ -107,9 +109,11 @@ func recordDemo(t *testing.T) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	environment := []string{"DESCARTES_TRUST=" + config.TrustDigest(f.Demands(project)), "GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_CONFIG_NOSYSTEM=1", "TERM=xterm-256color", "NO_COLOR=",
+	environment := []string{"DESCARTES_TRUST=" + config.TrustDigest(f.Demands(project)),
+		"GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_CONFIG_NOSYSTEM=1", "TERM=xterm-256color", "NO_COLOR=",
 		"GOFLAGS=-mod=mod -trimpath", "GOPROXY=off", "GOTOOLCHAIN=local", "CGO_ENABLED=0"}
-	for _, line := range []string{"git init -q -b main", "git config user.name Demo", "git config user.email demo@example.org", "git add -A", "git commit -q -m 'plan tally'"} {
+	for _, line := range []string{"git init -q -b main", "git config user.name Demo",
+		"git config user.email demo@example.org", "git add -A", "git commit -q -m 'plan tally'"} {
 		cmd := exec.Command("sh", "-c", line)
 		cmd.Dir, cmd.Env = project, append(os.Environ(), environment...)
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -168,7 +172,8 @@ func (r *recording) step(t *testing.T, dir string, environment []string, line st
 	if !ok {
 		t.Fatal("no terminal is left")
 	}
-	if err := unix.IoctlSetWinsize(int(theirs.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: uint16(r.rows), Col: uint16(r.cols)}); err != nil {
+	if err := unix.IoctlSetWinsize(int(theirs.Fd()), unix.TIOCSWINSZ,
+		&unix.Winsize{Row: uint16(r.rows), Col: uint16(r.cols)}); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("sh", "-c", line)
@@ -244,7 +249,8 @@ func (r *recording) row(y int) string {
 		text, end := "", x
 		for end < r.cols {
 			c := r.screen.CellAt(end, y)
-			if c == nil || first == nil || !c.Style.Equal(&first.Style) || strings.HasSuffix(text, " ") && c.Content == " " {
+			if c == nil || first == nil || !c.Style.Equal(&first.Style) || strings.HasSuffix(text, " ") &&
+				c.Content == " " {
 				break
 			}
 			text += cmp.Or(c.Content, " ")
@@ -256,7 +262,8 @@ func (r *recording) row(y int) string {
 		}
 		class, back := classes(&first.Style)
 		if back != "" {
-			fmt.Fprintf(&b, `<rect x="%d" width="%d" height="%d" class="%s"/>`, x*cellWidth, (end-x)*cellWidth, cellHeight, back)
+			fmt.Fprintf(&b, `<rect x="%d" width="%d" height="%d" class="%s"/>`, x*cellWidth, (end-x)*cellWidth,
+				cellHeight, back)
 		}
 		if words := strings.TrimLeft(text, " "); strings.TrimSpace(words) != "" {
 			at := x + len(text) - len(words)

@@ -7,20 +7,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/internal/redact"
-	"descartes/internal/web"
 	"descartes/loop/store"
 	"descartes/view/print"
+	"descartes/view/web"
 )
 
 func newReportCmd() *cobra.Command {
 	var a app
 	var format string
 	cmd := &cobra.Command{
-		Use:   "report [loop]",
-		Short: "Print the result of a loop, as a page or for a program",
-		Long: `Print the result of a loop: as Markdown, as one HTML file with the board and who
-worked when, as JUnit, or as JSON. The default is the running loop, or the last one.`,
-		Args: takes(0, 1, "at most one loop"),
+		Use:   "report [run]",
+		Short: "Print the result of a run, as a page or for a program",
+		Long: `Print the result of a run: as Markdown, as one HTML file with the board and who
+worked when, as JUnit, or as JSON. The default is the run under way, or the last one.`,
+		Args: takes(0, 1, "at most one run"),
 		RunE: a.does(func(args []string) error {
 			s, err := a.loop(oneArg(args, ""))
 			if err != nil {

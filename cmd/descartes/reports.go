@@ -11,6 +11,7 @@ import (
 	"descartes/internal/plainfile"
 	"descartes/internal/redact"
 	"descartes/internal/terminal"
+	"descartes/launch"
 	"descartes/loop/store"
 	"descartes/view"
 	"descartes/view/print"
@@ -26,7 +27,8 @@ func (s *settings) check(root string) error {
 	}
 	for _, code := range s.OkExit {
 		if n, err := strconv.Atoi(code); err != nil || n < 1 || n > 255 || n == exitError || n == exitInput {
-			return badInput("for example --ok-exit 6", "--ok-exit %q is not an exit status that may count as success", code)
+			return badInput("for example --ok-exit 6", "--ok-exit %q is not an exit status that may count as success",
+				code)
 		}
 	}
 	if s.Name != "" {
@@ -43,7 +45,7 @@ func (s *settings) checkReports(root string) error {
 		if one.path == "" {
 			continue
 		}
-		path := absolute(s.dirPath(), one.path)
+		path := launch.Absolute(s.dirPath(), one.path)
 		if err := plainfile.Writable(root, path); err != nil {
 			return badInput("", "%s %w", one.flag, err)
 		}
@@ -68,7 +70,7 @@ func (s *settings) reports() []string {
 		if p == "" {
 			continue
 		}
-		p = absolute(s.dirPath(), p)
+		p = launch.Absolute(s.dirPath(), p)
 		if real, err := realDir(filepath.Dir(p)); err == nil {
 			p = filepath.Join(real, filepath.Base(p))
 		}
@@ -106,10 +108,12 @@ func (s *settings) report(sum *view.Loop, p *printer, m *redact.Redactor) error 
 	sum.Away = s.CI || page != "" || inJob()
 	var errs []error
 	if s.JUnit != "" {
-		errs = append(errs, writeReport(sum.Run.Root, absolute(s.dirPath(), s.JUnit), m.Bytes(print.JUnit(sum))))
+		errs = append(errs, writeReport(sum.Run.Root, launch.Absolute(s.dirPath(), s.JUnit),
+			m.Bytes(print.JUnit(sum))))
 	}
 	if s.Summary != "" {
-		errs = append(errs, writeReport(sum.Run.Root, absolute(s.dirPath(), s.Summary), m.Bytes(print.Markdown(sum))))
+		errs = append(errs, writeReport(sum.Run.Root, launch.Absolute(s.dirPath(), s.Summary),
+			m.Bytes(print.Markdown(sum))))
 	}
 	if page != "" {
 		if err := appendTo(page, m.Bytes(print.Markdown(sum))); err != nil {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"descartes/internal/config"
+	"descartes/config"
 	"descartes/internal/terminal"
 	"descartes/launch"
 	"descartes/loop"
@@ -25,18 +25,18 @@ func newResumeCmd() *cobra.Command {
 	s := &settings{}
 	var last, step bool
 	cmd := &cobra.Command{
-		Use:   "resume [loop]",
-		Short: "Resume a loop where it stopped, with its saved settings",
-		Long: `Resume a loop where it stopped, with its saved settings. Limits may be changed.
+		Use:   "resume [run]",
+		Short: "Resume a run where it stopped, with its saved settings",
+		Long: `Resume a run where it stopped, with its saved settings. Limits may be changed.
 
-Without a name it is the loop of .descartes/loop-state.json, or else the last one that has not ended.
+Without a name it is the run of .descartes/loop-state.json, or else the last one that has not ended.
 
 ` + exitTable,
-		Args: takes(0, 1, "at most one loop"),
+		Args: takes(0, 1, "at most one run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				if s.Name != "" && s.Name != args[0] {
-					return badInput("", "two loops are named: %q and %q", args[0], s.Name)
+					return badInput("", "two runs are named: %q and %q", args[0], s.Name)
 				}
 				s.Name = args[0]
 			}
@@ -45,9 +45,9 @@ Without a name it is the loop of .descartes/loop-state.json, or else the last on
 	}
 	s.register(cmd, ofResume)
 	f := cmd.Flags()
-	f.Lookup("name").Usage = "`id` of the loop"
-	f.Lookup("state-file").Usage = "state `file` of the loop"
-	f.BoolVar(&last, "last", false, "the last loop that has not ended, whatever its name")
+	f.Lookup("name").Usage = "`id` of the run"
+	f.Lookup("state-file").Usage = "state `file` of the run"
+	f.BoolVar(&last, "last", false, "the last run that has not ended, whatever its name")
 	f.BoolVar(&step, "step", false, "run only the next unfinished wave, even after a step that is done")
 	return cmd
 }
@@ -74,12 +74,15 @@ func resume(cmd *cobra.Command, s *settings, last, step bool) error {
 		return err
 	}
 	if step && saved.State.Kind != store.KindTag {
-		return badInput("descartes resume --name "+saved.State.ID+" resumes it", "--step is for the tasks of a tag; loop %s has no waves", saved.State.ID)
+		return badInput("descartes resume --name "+saved.State.ID+" resumes it",
+			"--step is for the tasks of a tag; run %s has no waves", saved.State.ID)
 	}
 	retry := s.Scud.RetryBlocked
 	stepped := step && saved.State.Completed && saved.State.ExitReason.Type == string(journal.StepDone)
 	if saved.State.Completed && !stepped && !retry && !reopened(root, saved.State) {
-		return badInput(resumeHint(root, saved), "nothing to resume: loop %s has ended (%s)", cmp.Or(saved.State.ID, "of "+store.Relative(root, saved.Path)), journal.Ending(saved.State.ExitReason.Type).Words())
+		return badInput(resumeHint(root, saved), "nothing to resume: run %s has ended (%s)",
+			cmp.Or(saved.State.ID, "of "+store.Relative(root, saved.Path)),
+			journal.Ending(saved.State.ExitReason.Type).Words())
 	}
 	was, err := unhidden(root, saved.State, cmd.Flags().Changed("notify"))
 	if err != nil {
@@ -93,11 +96,14 @@ func resume(cmd *cobra.Command, s *settings, last, step bool) error {
 	}
 	s.Typed = was.Typed.And(s.TypedFlags(root, s.dirPath()))
 	if err := s.Check(); err != nil {
-		return badInput("correct it there, or start another loop", "%s: config.%w", store.Relative(root, saved.Path), err)
+		return badInput("correct it there, or start another run", "%s: config.%w",
+			store.Relative(root, store.NewHome(root).Given(saved)), err)
 	}
-	w := launch.Want{Root: root, Kind: saved.State.Kind, Options: loop.StartOptions{Resume: saved.Path, Yes: s.Yes, Scope: loop.Scope{Step: step}}}
+	w := launch.Want{Root: root, Kind: saved.State.Kind, Options: loop.StartOptions{Resume: saved.Path, Yes: s.Yes,
+		Scope: loop.Scope{Step: step}}}
 	if w.Kind != store.KindTag && store.NewHome(root).IsLive(*saved) {
-		return badInput("descartes status --name "+saved.State.ID+"; descartes cancel "+saved.State.ID, "loop %s is running already", saved.State.ID)
+		return badInput("descartes status --name "+saved.State.ID+"; descartes cancel "+saved.State.ID,
+			"run %s is running already", saved.State.ID)
 	}
 	if stepped { // each step is a loop of its own, unless one has tasks left
 		w.Options.Resume = ""
@@ -110,26 +116,32 @@ func resume(cmd *cobra.Command, s *settings, last, step bool) error {
 	return execute(cmd, s, w)
 }
 
-// unhidden returns a loop's settings with the values of secrets, which its state file lacks. notify says that the notices' targets are given anew.
+// unhidden returns a loop's settings with the values of secrets, which its state file lacks. notify says that the
+// notices' targets are given anew.
 func unhidden(root string, st *store.State, notify bool) (loop.Config, error) {
 	var file loop.Config // resuming needs nothing of it but what it has of these
 	saved := st.Config
-	if f, err := config.ReadFile(cmp.Or(saved.SettingsFile, filepath.Join(root, loop.SettingsFile)), false); err == nil {
+	if f, err := config.ReadFile(cmp.Or(saved.SettingsFile, filepath.Join(root, loop.SettingsFile)),
+		false); err == nil {
 		file = f.Config
-		saved.Pool.Keep, saved.FinalCheck = file.Pool.Keep, file.FinalCheck // corrected where a commit did not pass by itself
+		// corrected where a commit did not pass by itself
+		saved.Pool.Keep, saved.FinalCheck = file.Pool.Keep, file.FinalCheck
 	}
 	if notify {
 		saved.Notify = nil
 	}
 	cfg, missing := config.Reveal(saved, os.Environ(), file)
 	if len(missing) > 0 {
-		return cfg, badInput("set "+strings.Join(missing, ", ")+" again, or put back into descartes.yaml what was there",
-			"loop %s was started with a command or variables that contain the value of %s, which no state file keeps", st.ID, strings.Join(missing, ", "))
+		return cfg, badInput("set "+strings.Join(missing, ", ")+
+			" again, or put back into descartes.yaml what was there",
+			"run %s was started with a command or variables that contain the value of %s, which no state file keeps",
+			st.ID, strings.Join(missing, ", "))
 	}
 	return cfg, nil
 }
 
-// reopened reports whether a loop that ended with blocked tasks has a pending one again, for example after descartes answer: it can be resumed.
+// reopened reports whether a loop that ended with blocked tasks has a pending one again, for example after descartes
+// answer: it can be resumed.
 func reopened(root string, st *store.State) bool {
 	if journal.Ending(st.ExitReason.Type) != journal.TasksBlocked {
 		return false
@@ -138,8 +150,9 @@ func reopened(root string, st *store.State) bool {
 	if err != nil {
 		return false
 	}
-	return slices.ContainsFunc(st.BlockedTasks, func(b store.Blocked) bool {
-		t, ok := file.Task(b.Task.ID)
+	h, err := journal.Load(store.NewHome(root).Events(st.ID))
+	return err == nil && slices.ContainsFunc(h.Blocked(), func(b *journal.Event) bool {
+		t, ok := file.Task(b.Task)
 		return ok && t.Status == tasks.Pending && file.Holds(tasks.Blocked)
 	})
 }
@@ -169,9 +182,10 @@ func findSaved(root string, s *settings, last, step bool) (*store.Saved, error) 
 		return found, err
 	}
 	if !last {
-		st, err := store.LoadState(home.Default())
+		st, err := home.Load(home.Default())
 		def := store.Saved{Path: home.Default(), State: st}
-		if err == nil && (!st.Completed || s.Scud.RetryBlocked || reopened(root, st) || step && st.ExitReason.Type == string(journal.StepDone)) && !home.IsLive(def) {
+		if err == nil && (!st.Completed || s.Scud.RetryBlocked || reopened(root, st) || step &&
+			st.ExitReason.Type == string(journal.StepDone)) && !home.IsLive(def) {
 			return &def, nil
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -181,21 +195,26 @@ func findSaved(root string, s *settings, last, step bool) (*store.Saved, error) 
 	return lastOpen(home)
 }
 
-// lastOpen chooses the loop to resume if none is named. Interrupted or paused ones come before stopped ones, those of our session before others, then
-// the most recent one. It takes a live one only if there is no other.
+// lastOpen chooses the loop to resume if none is named. Interrupted or paused ones come before stopped ones, those of
+// our session before others, then the most recent one. It takes a live one only if there is no other.
 func lastOpen(home store.Home) (*store.Saved, error) {
 	all, err := home.List()
 	if err != nil {
 		return nil, err
 	}
-	open := slices.DeleteFunc(slices.Clone(all), func(s store.Saved) bool { return s.State == nil || s.Archived || s.State.Completed })
+	open := slices.DeleteFunc(slices.Clone(all), func(s store.Saved) bool {
+		return s.State == nil || s.Archived || s.State.Completed
+	})
 	if len(open) == 0 && len(all) == 0 {
-		return nil, badInput("descartes run --help", "nothing to resume: no loop was started here")
+		return nil, badInput("descartes run --help", "nothing to resume: no run was started here")
 	} else if len(open) == 0 {
-		return nil, badInput("--retry-blocked tries blocked tasks again; descartes status --all shows all", "nothing to resume: %s, all ended", terminal.Count(len(all), "loop"))
+		return nil, badInput("descartes run starts another, with --retry-blocked blocked tasks again; descartes status --all shows all",
+			"nothing to resume: %s, all ended", terminal.Count(len(all), "run"))
 	}
 	rank := func(s *store.Saved) (n int) {
-		for i, good := range []bool{session() != "" && s.State.Session == session(), slices.Contains([]string{"", "running", string(journal.Paused)}, s.State.ExitReason.Type), !home.IsLive(*s)} {
+		for i, good := range []bool{session() != "" && s.State.Session == session(),
+			slices.Contains([]string{"", "running", string(journal.Paused)}, s.State.ExitReason.Type),
+			!home.IsLive(*s)} {
 			if good {
 				n += 1 << i
 			}

@@ -19,9 +19,9 @@ func newRewindCmd() *cobra.Command {
 	var force, dry bool
 	cmd := &cobra.Command{
 		Use:   "rewind --to-wave N",
-		Short: "Go back to the state after a wave: commits, files, statuses and loops together",
+		Short: "Go back to the state after a wave: commits, files, statuses and runs together",
 		Long: `Go back to the state after a wave of a tag. The branch and its files go back to where they were when the wave was
-committed, the tasks of later waves become pending again, and the tag's loops are updated. A branch, descartes/before-rewind-<commit>,
+committed, the tasks of later waves become pending again, and the tag's runs are updated. A branch, descartes/before-rewind-<commit>,
 keeps the old state. --to-wave 0 is the state before the first wave.
 
 It does not go back over uncommitted changes, pushed commits or commits of others, unless --force is given. Even then
@@ -43,7 +43,9 @@ func (a *app) rewind(wave int, force, dry bool) error {
 		return err
 	}
 	if wave < 0 {
-		return badInput("descartes waves"+listFlags(a.root, c.Tag, c.TasksFile)+" shows them; 0 is the state before the first", "--to-wave is needed: the number of the wave to go back to")
+		return badInput("descartes waves"+listFlags(a.root, c.Tag, c.TasksFile)+
+			" shows them; 0 is the state before the first",
+			"--to-wave is needed: the number of the wave to go back to")
 	}
 	job, found := loop.Load(a.root, loop.Config{Scud: c})
 	if job == nil {
@@ -69,7 +71,8 @@ func (a *app) rewind(wave int, force, dry bool) error {
 			return err
 		}
 		if len(left) > 0 {
-			return badInput("commit or move them, and try again", "the working tree cannot go back, and nothing was touched: %s", leftText(left))
+			return badInput("commit or move them, and try again",
+				"the working tree cannot go back, and nothing was touched: %s", leftText(left))
 		}
 	}
 	to, went, kept := fmt.Sprintf("the state after wave %d", w.Wave), "is back at", "kept as"
@@ -81,7 +84,8 @@ func (a *app) rewind(wave int, force, dry bool) error {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "tag %s %s %s\n", w.Tag, went, to)
-	fmt.Fprintf(&b, "%s: %.12s -> %.12s (%s, %s %s)\n", cmp.Or(w.Branch, "HEAD"), w.From, w.To, terminal.Count(len(w.Commits), "commit"), kept, w.Keep)
+	fmt.Fprintf(&b, "%s: %.12s -> %.12s (%s, %s %s)\n", cmp.Or(w.Branch, "HEAD"), w.From, w.To,
+		terminal.Count(len(w.Commits), "commit"), kept, w.Keep)
 	if len(w.Tasks) > 0 {
 		fmt.Fprintf(&b, "to do again: %s\n", strings.Join(w.Tasks, ", "))
 	}
@@ -92,21 +96,25 @@ func (a *app) rewind(wave int, force, dry bool) error {
 		return a.show(w, terminal.CleanLines(b.String()))
 	}
 	last, err := a.home.LastOf(w.Tag)
-	fmt.Fprintf(&b, "next: %s\nor: git merge --ff-only %s\nnote: the merge brings it all back\n", startAgain(listFlags(a.root, w.Tag, c.TasksFile), last), w.Keep)
+	fmt.Fprintf(&b, "next: %s\nor: git merge --ff-only %s\nnote: the merge brings it all back\n",
+		startAgain(listFlags(a.root, w.Tag, c.TasksFile), last), w.Keep)
 	return cmp.Or(a.show(w, terminal.CleanLines(b.String())), err)
 }
 
 // forced is everything that only --force allows.
 func forced(w *loop.Rewind) (found problems) {
 	if len(w.Dirty) > 0 {
-		found = append(found, loop.Problem{Message: (&loop.DirtyError{Paths: w.Dirty}).Error(), Hint: "commit them, or use --force: what is not in the way stays as it is"})
+		found = append(found, loop.Problem{Message: (&loop.DirtyError{Paths: w.Dirty}).Error(),
+			Hint: "commit them, or use --force: what is not in the way stays as it is"})
 	}
 	if len(w.Pushed) > 0 {
-		found = append(found, loop.Problem{Message: "the commits were pushed: " + strings.Join(w.Pushed, ", ") + " has them", Hint: "use git revert; --force goes back only here"})
+		found = append(found, loop.Problem{Message: "the commits were pushed: " + strings.Join(w.Pushed, ", ") +
+			" has them", Hint: "use git revert; --force goes back only here"})
 	}
 	if len(w.Foreign) > 0 {
 		found = append(found, loop.Problem{Hint: "--force takes them back too; " + w.Keep + " keeps them",
-			Message: fmt.Sprintf("%s would go too, made by no loop over tag %q: %s", terminal.Count(len(w.Foreign), "commit"), w.Tag, strings.Join(w.Foreign, "; "))})
+			Message: fmt.Sprintf("%s would go too, made by no run over tag %q: %s",
+				terminal.Count(len(w.Foreign), "commit"), w.Tag, strings.Join(w.Foreign, "; "))})
 	}
 	return found
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"descartes/internal/complete"
-	"descartes/internal/config"
+	"descartes/cmd/descartes/complete"
+	"descartes/config"
 	"descartes/internal/terminal"
 )
 
@@ -40,7 +40,8 @@ and committed. descartes demo shows it in a temporary repository.`,
 		if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 			cause := wrong.Unwrap()
 			if n, ok := errors.AsType[*strconv.NumError](cause); ok {
-				cause = fmt.Errorf("%q is not %s", n.Num, map[bool]string{true: "true or false", false: "a number"}[n.Func == "ParseBool"])
+				cause = fmt.Errorf("%q is not %s", n.Num, map[bool]string{true: "true or false",
+					false: "a number"}[n.Func == "ParseBool"])
 			}
 			err = fmt.Errorf("--%s %w", wrong.GetFlag().Name, cause)
 		}
@@ -55,8 +56,10 @@ and committed. descartes demo shows it in a temporary repository.`,
 	})
 	// Cobra would use a template for this, and with templates the linker keeps every method of every type.
 	root.Flags().BoolP("version", "v", false, "version for descartes")
-	root.AddCommand(newRunCmd(), newStartCmd(), newStepCmd(), newResumeCmd(), newPlanCmd(), newBuildCmd(), newPromptCmd(), newDemoCmd(), newStatusCmd(), newWatchCmd(), newLogsCmd(), newServeCmd(),
-		newAnswerCmd(), newPauseCmd(), newCancelCmd(), newRewindCmd(), newWhyCmd(), newReportCmd(), newRecheckCmd(), newWavesCmd(), newSpecCmd(), newTasksCmd(),
+	root.AddCommand(newRunCmd(), newStartCmd(), newStepCmd(), newResumeCmd(), newPlanCmd(), newBuildCmd(),
+		newPromptCmd(), newDemoCmd(), newStatusCmd(), newWatchCmd(), newLogsCmd(), newServeCmd(),
+		newAnswerCmd(), newPauseCmd(), newCancelCmd(), newRewindCmd(), newWhyCmd(), newReportCmd(), newRecheckCmd(),
+		newWavesCmd(), newSpecCmd(), newTasksCmd(),
 		newInitCmd(), newDoctorCmd(), newConfigCmd(), newTrustCmd(), newCleanupCmd(), newFleetCmd(), newVersionCmd())
 	loops := newLoopCmd()
 	loops.Hidden = true
@@ -65,7 +68,8 @@ and committed. descartes demo shows it in a temporary repository.`,
 	return root
 }
 
-// offerWords has every argument and flag say what a shell may offer there. Only a shell asks, by cobra's hidden command.
+// offerWords has every argument and flag say what a shell may offer there. Only a shell asks, by cobra's hidden
+// command.
 func offerWords(root *cobra.Command) {
 	complete.Project{Root: func(f *pflag.FlagSet) (string, error) {
 		return findRoot(complete.Value(f, "working-dir"))
@@ -74,17 +78,18 @@ func offerWords(root *cobra.Command) {
 
 // moved says what to type in place of a command of earlier days.
 func moved(words string) string {
-	return map[string]string{"descartes limits": "descartes doctor", "descartes tasks show": "descartes why TASK", "descartes tasks next": "descartes waves"}[words]
+	return map[string]string{"descartes limits": "descartes doctor", "descartes tasks show": "descartes why TASK",
+		"descartes tasks next": "descartes waves"}[words]
 }
 
 // newLoopCmd has the commands under the name that others gave them. loop --resume NAME and --resume-last are resume.
 func newLoopCmd() *cobra.Command {
 	s := &settings{}
 	var last bool
-	cmd := newGroup("loop", "Start, watch, stop and resume loops")
+	cmd := newGroup("loop", "Start, watch, stop and resume runs")
 	s.register(cmd, func(one *config.Setting) bool { return ofResume(one) && one.Flag != "name" })
-	cmd.Flags().StringVar(&s.Name, "resume", "", "resume this loop")
-	cmd.Flags().BoolVar(&last, "resume-last", false, "resume the last loop that has not ended")
+	cmd.Flags().StringVar(&s.Name, "resume", "", "resume this run")
+	cmd.Flags().BoolVar(&last, "resume-last", false, "resume the last run that has not ended")
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = true })
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if last || s.Name != "" {
@@ -92,7 +97,8 @@ func newLoopCmd() *cobra.Command {
 		}
 		return groupRun(cmd, args)
 	}
-	cmd.AddCommand(newStartCmd(), newStepCmd(), newStatusCmd(), newResumeCmd(), newCancelCmd(), newPauseCmd(), newWatchCmd(), newLogsCmd())
+	cmd.AddCommand(newStartCmd(), newStepCmd(), newStatusCmd(), newResumeCmd(), newCancelCmd(), newPauseCmd(),
+		newWatchCmd(), newLogsCmd())
 	return cmd
 }
 
@@ -108,7 +114,8 @@ const (
 	noLoops  = "use WSL; waves, spec, tasks, report, config and init work here too"
 )
 
-// runsOn refuses a command that starts agents or verify commands, or changes the working tree, on a system where descartes cannot do that.
+// runsOn refuses a command that starts agents or verify commands, or changes the working tree, on a system where
+// descartes cannot do that.
 func runsOn(system string, cmd *cobra.Command) error {
 	if system != "windows" {
 		return nil
@@ -120,7 +127,8 @@ func runsOn(system string, cmd *cobra.Command) error {
 	return nil
 }
 
-// groups are the parts of the list of commands, in the order in which help shows them: first what people type every day.
+// groups are the parts of the list of commands, in the order in which help shows them: first what people type every
+// day.
 func groups() [][]string {
 	return [][]string{
 		{"Every day:", "init", "doctor", "waves", "run", "watch", "why", "answer", "resume"},
@@ -147,7 +155,8 @@ func groupRun(cmd *cobra.Command, args []string) error {
 	for _, c := range offered(cmd) {
 		names = append(names, c.Name())
 	}
-	return badInput(cmp.Or(moved(cmd.CommandPath()+" "+args[0]), didYouMean(args[0], names), cmd.CommandPath()+" --help"), "%s: there is no command %q", cmd.CommandPath(), args[0])
+	return badInput(cmp.Or(moved(cmd.CommandPath()+" "+args[0]), didYouMean(args[0], names),
+		cmd.CommandPath()+" --help"), "%s: there is no command %q", cmd.CommandPath(), args[0])
 }
 
 // didYouMean is a hint at known words close to a wrong one, or "". Closeness is cobra's, which has it for commands.
@@ -175,7 +184,8 @@ func nearFlag(cmd *cobra.Command, err error) string {
 	if cmd.Flags().Lookup("set") != nil {
 		for _, one := range config.All() {
 			last := one.Key[strings.LastIndexByte(one.Key, '.')+1:]
-			if word := strings.ReplaceAll(unknown.GetSpecifiedName(), "-", "_"); one.YAML && (last == word || last == word+"_secs") {
+			if word := strings.ReplaceAll(unknown.GetSpecifiedName(), "-", "_"); one.YAML &&
+				(last == word || last == word+"_secs") {
 				return "--set " + one.Key + "=VALUE"
 			}
 		}
@@ -196,7 +206,8 @@ func nearFlag(cmd *cobra.Command, err error) string {
 func takes(least, most int, names string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {
-			return badInput(cmd.CommandPath()+" --help", "%s takes %s, got %d", cmd.CommandPath(), cmp.Or(names, "no arguments"), len(args))
+			return badInput(cmd.CommandPath()+" --help", "%s takes %s, got %d", cmd.CommandPath(),
+				cmp.Or(names, "no arguments"), len(args))
 		}
 		return nil
 	}

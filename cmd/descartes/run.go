@@ -10,15 +10,16 @@ import (
 	"strings"
 	"syscall"
 
-	"descartes/internal/plainfile"
-	"descartes/tasks/plan"
-
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
-	"descartes/internal/config"
+	"descartes/config"
+	"descartes/internal/plainfile"
 	"descartes/internal/terminal"
+	"descartes/launch"
 	"descartes/loop"
 	"descartes/tasks"
+	"descartes/tasks/plan"
 )
 
 // newRunCmd is start for somebody who names what is to be run in the way that comes first to mind.
@@ -49,8 +50,8 @@ are verified and committed; or repeat the prompt in a file.
 	return cmd
 }
 
-// importsPlan reports whether the plan may stand in for a missing list: it was named for this run, or the tag is the settings file's own. Where only the
-// tag was named it may be mistyped.
+// importsPlan reports whether the plan may stand in for a missing list: it was named for this run, or the tag is the
+// settings file's own. Where only the tag was named it may be mistyped.
 func (s *settings) importsPlan() bool { return s.Given("plan") || !s.Given("tag") }
 
 // source sets the flag that the argument, a tag or a file, stands for.
@@ -69,7 +70,7 @@ func (s *settings) source(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	known := tasks.Known(root)
-	path := absolute(s.dirPath(), what)
+	path := launch.Absolute(s.dirPath(), what)
 	fi, err := os.Stat(path)
 	switch {
 	case slices.Contains(known, what):
@@ -102,6 +103,12 @@ func (s *settings) source(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return badInput("", "%w", err)
 	}
+	return planOrPrompt(f, what, text)
+}
+
+// planOrPrompt sets the flags that a text stands for, which is a plan if it has tasks, and else a prompt if its name
+// says so.
+func planOrPrompt(f *pflag.FlagSet, what string, text []byte) error {
 	doc, err := plan.Parse(what, text)
 	if err == nil {
 		_, err = doc.Tasks()
@@ -110,7 +117,9 @@ func (s *settings) source(cmd *cobra.Command, args []string) error {
 		if strings.Contains(strings.ToLower(filepath.Base(what)), "prompt") {
 			return f.Set("prompt-file", what)
 		}
-		return badInput("descartes tasks plan "+terminal.Quote(what)+" has an agent write them; to repeat it as a prompt: descartes run --prompt-file "+terminal.Quote(what), "%s has no tasks", what)
+		return badInput("descartes tasks plan "+terminal.Quote(what)+
+			" has an agent write them; to repeat it as a prompt: descartes run --prompt-file "+terminal.Quote(what),
+			"%s has no tasks", what)
 	}
 	if front, _ := plan.ReadFrontMatter(text); front.Tag == "" {
 		tag, err := tagOfPlan(what)

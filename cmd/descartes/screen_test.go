@@ -25,7 +25,8 @@ func TestRunOutlivesItsTerminal(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "agent"), []byte(script), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("descartes", "loop", "start", "--command", "fakeagent", "--prompt", "Fix it", "--sandbox", "off", "--env-pass", "AGENT", "--name", "night")
+	cmd := exec.Command("descartes", "loop", "start", "--command", "fakeagent", "--prompt", "Fix it", "--sandbox",
+		"off", "--env-pass", "AGENT", "--name", "night")
 	cmd.Dir, cmd.Env = work, append(os.Environ(), "AGENT="+filepath.Join(dir, "agent"), "HOME="+dir)
 	a := startAtTerminal(t, cmd, 0, 0)
 	if err := await(filepath.Join(dir, "started")); err != nil {

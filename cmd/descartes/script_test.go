@@ -57,14 +57,16 @@ func (s stateless) Run() int {
 	return s.m.Run()
 }
 
-// inMemory makes a folder on a disk in memory, where programs may run and there is room for them: the repositories of the tests come to
-// a million files, which take a real disk twice the time. It returns "" where there is none.
+// inMemory makes a folder on a disk in memory, where programs may run and there is room for them: the repositories of
+// the tests come to a million files, which take a real disk twice the time. It returns "" where there is none.
 func inMemory() string {
 	dir, err := os.MkdirTemp("/dev/shm", "descartes-test-")
 	if err != nil {
 		return ""
 	}
-	if exec.Command("sh", "-c", `cp /bin/true "$0" && "$0"/true && test "$(df -Pk "$0" | awk 'END { print $4 }')" -gt 1500000`, dir).Run() != nil {
+	if exec.Command("sh", "-c",
+		`cp /bin/true "$0" && "$0"/true && test "$(df -Pk "$0" | awk 'END { print $4 }')" -gt 1500000`,
+		dir).Run() != nil {
 		os.RemoveAll(dir)
 		return ""
 	}
@@ -98,7 +100,8 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// runScripts runs each script in a folder of its own: in memory, except where it tries the sandbox, which hides what is below /dev.
+// runScripts runs each script in a folder of its own: in memory, except where it tries the sandbox, which hides what
+// is below /dev.
 func runScripts(t *testing.T, p testscript.Params) {
 	t.Helper()
 	var sandboxed []string
@@ -143,7 +146,7 @@ func setupScript(env *testscript.Env) error {
 	env.Setenv("BOTH", filepath.Join(libraries, "both.sh"))
 	env.Setenv("SHAPES", filepath.Join(libraries, "shapes.sh"))
 	env.Setenv("AGENT", filepath.Join(env.WorkDir, "agent"))
-	config := "[user]\n\tname = Test\n\temail = test@example.org\n[init]\n\tdefaultBranch = main\n[advice]\n\tdetachedHead = false\n"
+	config := "[user]\n\tname = Test\n\temail = test@example.org\n[init]\n\tdefaultBranch = main\n[advice]\n\tdetachedHead = false\n[maintenance]\n\tauto = false\n"
 	if err := os.MkdirAll(filepath.Join(env.WorkDir, "home"), 0o777); err != nil {
 		return err
 	}
@@ -159,7 +162,8 @@ func condition(name string) (bool, error) {
 	case "root":
 		return os.Geteuid() == 0, nil
 	case "sandbox":
-		return exec.Command("bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-pid", "true").Run() == nil, nil
+		return exec.Command("bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-pid",
+			"true").Run() == nil, nil
 	}
 	return false, fmt.Errorf("unknown condition %s", name)
 }

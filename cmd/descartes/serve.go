@@ -16,8 +16,8 @@ import (
 
 	"descartes/agent/render"
 	"descartes/internal/proc"
-	"descartes/internal/web"
 	"descartes/loop/store"
+	"descartes/view/web"
 )
 
 func newServeCmd() *cobra.Command {
@@ -25,8 +25,8 @@ func newServeCmd() *cobra.Command {
 	var addr string
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Show the loops of the project in a browser",
-		Long: `Show the loops of the project in a browser, live, until Ctrl-C.
+		Short: "Show the runs of the project in a browser",
+		Long: `Show the runs of the project in a browser, live, until Ctrl-C.
 
 The first line printed is the address to open. It contains a key, without which nothing is shown: whoever reads this
 terminal can look at the page and press its buttons, which run the same commands as a person would. Only this
@@ -85,7 +85,8 @@ func runSelf(ctx context.Context, root, stdin string, args ...string) (string, e
 	if err != nil {
 		return "", fmt.Errorf("find our own program: %w", err)
 	}
-	r, err := proc.Output(ctx, proc.Call{Argv: append([]string{self}, args...), Dir: root, Env: os.Environ(), Stdin: []byte(stdin)})
+	r, err := proc.Output(ctx, proc.Call{Argv: append([]string{self}, args...), Dir: root, Env: os.Environ(),
+		Stdin: []byte(stdin)})
 	if err == nil && r.Code != exitDone {
 		err = errors.New(strings.TrimPrefix(strings.TrimSpace(string(r.Stderr)), "error: "))
 	}

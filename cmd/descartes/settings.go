@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"descartes/internal/config"
+	"descartes/config"
 	"descartes/internal/proc"
 	"descartes/launch"
 	"descartes/loop"
@@ -15,13 +15,15 @@ import (
 	"descartes/tasks"
 )
 
-// settings are the settings of a command. A flag overrides the environment, which overrides descartes.yaml, which overrides the default.
+// settings are the settings of a command. A flag overrides the environment, which overrides descartes.yaml, which
+// overrides the default.
 type settings struct {
 	config.Settings
 	verifyFrom string          // where a verify command comes from that the plan gives
 	front      []tasks.Finding // what is wrong with the plan's front matter
 	file       *config.File    // as it was read
 	fileName   string          // of it, in messages
+	building   bool            // what runs are the tasks of IMPLEMENTATION_PLAN.md
 	ready      *proc.Ready     // where a run in the background says that it has begun
 }
 
@@ -40,7 +42,8 @@ func (s *settings) register(cmd *cobra.Command, which func(*config.Setting) bool
 	}
 }
 
-// ofRun are the settings of start; ofStart those of a command that only examines a start; ofResume those that may be changed for a resumed loop.
+// ofRun are the settings of start; ofStart those of a command that only examines a start; ofResume those that may be
+// changed for a resumed loop.
 func ofRun(one *config.Setting) bool    { return !one.Is("build") }
 func ofStart(one *config.Setting) bool  { return ofRun(one) && !one.Is("run") }
 func ofResume(one *config.Setting) bool { return one.Is("resume") }
@@ -80,7 +83,7 @@ func (s *settings) read() (root string, err error) {
 	}
 	path, must := filepath.Join(root, loop.SettingsFile), s.File != ""
 	if must {
-		if path, err = filepath.Abs(absolute(s.Dir, s.File)); err != nil {
+		if path, err = filepath.Abs(launch.Absolute(s.Dir, s.File)); err != nil {
 			return "", err
 		}
 	}
@@ -104,16 +107,17 @@ func (s *settings) dirPath() string {
 	return s.Dir
 }
 
-// asksAnew reports whether a person wants the providers asked, whatever is recorded about their quotas: by giving --on-limit again.
+// asksAnew reports whether a person wants the providers asked, whatever is recorded about their quotas: by giving
+// --on-limit again.
 func (s *settings) asksAnew() bool { return s.IsTyped("on-limit") != "" }
 
 // stateAt is where the state of a prompt loop should be, by its flag or in the settings file; "" is the usual place.
 func (s *settings) stateAt(root string) string {
 	switch {
 	case s.StatePath != "":
-		return absolute(s.dirPath(), s.StatePath)
+		return launch.Absolute(s.dirPath(), s.StatePath)
 	case s.StateFile != "":
-		return absolute(root, s.StateFile)
+		return launch.Absolute(root, s.StateFile)
 	}
 	return ""
 }

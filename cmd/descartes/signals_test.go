@@ -61,7 +61,8 @@ func (r *launched) signal(t *testing.T, sig syscall.Signal) {
 
 // stopped checks a run that a signal ended in its first attempt: its exit status, that nothing is left
 // running, and that what is saved says how it ended. It returns the attempt's verdict.
-func (f *field) stopped(t *testing.T, r *launched, code int, ending journal.Ending, status tasks.Status) (verdict string) {
+func (f *field) stopped(t *testing.T, r *launched, code int, ending journal.Ending,
+	status tasks.Status) (verdict string) {
 	t.Helper()
 	if got := r.wait(t); got != code {
 		t.Fatalf("exit %d, want %d\n%s", got, code, r.errors(t))
@@ -190,7 +191,8 @@ func (f *field) shim(t *testing.T) int {
 	return 0
 }
 
-// The supervising process dies under a running agent: that costs the attempt, no process of the agent survives it, and the run goes on.
+// The supervising process dies under a running agent: that costs the attempt, no process of the agent survives it, and
+// the run goes on.
 func TestSignalKillOfShim(t *testing.T) {
 	t.Parallel()
 	f, r := held(t)

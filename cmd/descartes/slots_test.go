@@ -8,16 +8,47 @@ import (
 	"syscall"
 	"testing"
 
+	"descartes/launch"
 	"descartes/loop/journal"
 )
 
-// TestSlotsKilled: what a run with slots comes to is what one agent at a time comes to, also where tasks meet, one breaks another's work, one hangs,
-// and the run is killed on the way.
+// TestSlotsKilled: what a run with slots comes to is what one agent at a time comes to, also where tasks meet, one
+// breaks another's work, one hangs, and the run is killed on the way.
 func TestSlotsKilled(t *testing.T) {
-	slotsLikeSerial(t, fieldPlan{size: 12, width: 6, apart: true, slots: 4, meeting: []int{1, 2}, clashing: []int{3, 4}}, 2)
+	slotsLikeSerial(t, fieldPlan{size: 12, width: 6, apart: true, slots: 4, meeting: []int{1, 2},
+		clashing: []int{3, 4}}, 2)
 }
 
-// slotsLikeSerial runs a plan one task at a time and then in slots, killed so often, and compares what the two come to.
+// TestMaskKilled kills a run while it checks what several tasks came to, when the log has a secret that nobody has
+// masked yet: whoever resumes it masks that.
+func TestMaskKilled(t *testing.T) {
+	f := newField(t, fieldPlan{size: 4, width: 2, apart: true, slots: 2})
+	f.flags[slices.Index(f.flags, "--verify")+1] = `[ -n "$DESCARTES_ATTEMPT" ] || { echo $MY_TOKEN; echo >` +
+		f.aside +
+		`/printed; while [ ! -e ` + f.aside + `/go ]; do sleep 0.02; done; }`
+	f.flags = append(f.flags, "--env-pass", "MY_TOKEN")
+	f.env = []string{"MY_TOKEN=" + crashToken}
+	r := f.begin(t, "start")
+	until(t, "a check between attempts", func() bool { return !r.alive() || readText(t, f.aside+"/printed") != "" })
+	if _ = r.p.Kill(); r.wait(t) != -int(syscall.SIGKILL) {
+		t.Fatalf("it ended before the kill:\n%s", r.errors(t))
+	}
+	if len(f.leaks(t)) == 0 {
+		t.Fatal("no log has the secret: nothing is left to mask")
+	}
+	if err := os.WriteFile(f.aside+"/go", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if r := f.begin(t, "resume"); r.wait(t) != exitDone {
+		t.Fatalf("after the kill: %s", r.errors(t))
+	}
+	if found := f.leaks(t); len(found) > 0 {
+		t.Errorf("the secret is in %q", found)
+	}
+}
+
+// slotsLikeSerial runs a plan one task at a time and then in slots, killed so often, and compares what the two come
+// to.
 func slotsLikeSerial(t *testing.T, p fieldPlan, kills int) {
 	one := p
 	one.slots = 0
@@ -70,7 +101,9 @@ func (f *field) done(t *testing.T) (n int) {
 func (f *field) apart(t *testing.T) string {
 	t.Helper()
 	lines := strings.SplitAfter(f.git(t, "ls-tree", "-r", "HEAD"), "\n")
-	return strings.Join(slices.DeleteFunc(lines, func(l string) bool { return strings.HasSuffix(l, "\tshared.txt\n") }), "")
+	return strings.Join(slices.DeleteFunc(lines, func(l string) bool {
+		return strings.HasSuffix(l, "\tshared.txt\n")
+	}), "")
 }
 
 // met is what they wrote to the same file, in an order of its own.
@@ -85,13 +118,14 @@ const checkSlot = 3001
 // checkSlots: a run leaves its slots, for the next one, and its refs, and cleanup removes them.
 func (f *field) checkSlots(t *testing.T) {
 	t.Helper()
-	entries, err := os.ReadDir(poolOf(f.root))
+	entries, err := os.ReadDir(launch.PoolOf(f.root))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
 		name := strings.TrimSuffix(strings.TrimSuffix(e.Name(), ".lock"), ".files")
-		if n, err := strconv.Atoi(name); name != "objects" && name != "project" && n != checkSlot && (err != nil || n < 1 || n > f.plan.slots) {
+		if n, err := strconv.Atoi(name); name != "objects" && name != "project" && n != checkSlot &&
+			(err != nil || n < 1 || n > f.plan.slots) {
 			t.Errorf("%s is left in the pool of %d slots", e.Name(), f.plan.slots)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"descartes/internal/config"
+	"descartes/config"
 	"descartes/internal/proc"
 	"descartes/internal/terminal"
 	"descartes/loop"
@@ -29,7 +29,7 @@ func newSpecCmd() *cobra.Command {
 		Long: `Print the exact prompt that a task's agent gets.
 
 Plan, spec files and limits come from the flags and from descartes.yaml, as for start; without
-them, from the last loop over the tag. From the second attempt on, the prompt has what that loop
+them, from the last run over the tag. From the second attempt on, the prompt has what that run
 recorded of the attempt before.`,
 		Args: takes(1, 1, "one task"),
 		RunE: a.does(func(args []string) error {
@@ -44,7 +44,8 @@ recorded of the attempt before.`,
 				return a.print(explained(spec))
 			}
 			if spec.Over {
-				a.warn(fmt.Sprintf("about %d tokens, over --max-spec-tokens %d", spec.Tokens, a.Scud.Spec.MaxSpecTokens))
+				a.warn(fmt.Sprintf("about %d tokens, over --max-spec-tokens %d", spec.Tokens,
+					a.Scud.Spec.MaxSpecTokens))
 			}
 			if spec.Thin {
 				a.warn("this spec is thin: the task has only a title, and no plan section is about it; give the task a description, or name a plan with --plan")
@@ -61,7 +62,8 @@ recorded of the attempt before.`,
 	return cmd
 }
 
-// spec builds the text of a task's next attempt, or of the one asked for. What neither flag nor file says is that of the tag's last loop.
+// spec builds the text of a task's next attempt, or of the one asked for. What neither flag nor file says is that of
+// the tag's last loop.
 func (a *app) spec(id string, attempt int) (spec specbuild.Spec, err error) {
 	if attempt < 0 {
 		return spec, badInput("", "--attempt %d: must be at least 1", attempt)
@@ -79,7 +81,8 @@ func (a *app) spec(id string, attempt int) (spec specbuild.Spec, err error) {
 	of := ""
 	if last != nil {
 		of = last.State.ID
-		a.Adopt(last.State.Config, "completion_promise", "baseline", "verify", "scud.verification_command", "scud.plan_path", "scud.handoff_path", "scud.max_iterations_per_task",
+		a.Adopt(last.State.Config, "completion_promise", "baseline", "verify", "scud.verification_command",
+			"scud.plan_path", "scud.handoff_path", "scud.max_iterations_per_task",
 			"scud.spec.spec_template", "scud.spec.additional_specs", "scud.spec.max_spec_tokens", "scud.spec.cut")
 	}
 	if a.Scud.VerificationCommand == "" && len(a.Checks) == 0 {
@@ -141,7 +144,11 @@ func explained(spec specbuild.Spec) string {
 // edited lets a person change a text in their editor: $VISUAL, else $EDITOR, else vi. name is that of the
 // file it is shown in. A text of which the editor says that it failed is not taken.
 func edited(ctx context.Context, name, text string) (string, error) {
-	line := cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR"), "vi")
+	line := cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR"))
+	if line == "" && !terminal.IsTerminal(os.Stdin) {
+		return "", badInput("type the answer after the task", "--edit: there is no terminal for an editor")
+	}
+	line = cmp.Or(line, "vi")
 	argv, err := config.SplitCommand("EDITOR", line)
 	if err != nil {
 		return "", err

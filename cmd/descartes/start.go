@@ -20,17 +20,16 @@ func newStartCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "start",
 		Short: "Run the tasks of a tag, wave by wave, or repeat a prompt until the agent says that it is done",
-		Long: `Run the tasks of a tag, wave by wave, until they are verified and committed.
+		Long: `Run the tasks of a tag, wave by wave, until they are verified and committed; or repeat a prompt until the agent's final
+message has the promise.
 
   descartes start --tag feature-x --plan plan.md --verify "make test"
-
-Or repeat a prompt until the agent's final message has the promise:
 
   descartes start --command "claude -p" --max-iterations 20 \
     --prompt "Do it. Output <promise>COMPLETE</promise> when done."
 
 A flag beats DESCARTES_<FLAG> in the environment, that beats descartes.yaml, that beats the default.
-Where a loop over the tag was killed or stopped, start resumes it.
+Where a run over the tag was killed or stopped, start resumes it.
 
 ` + exitTable,
 		Args: takes(0, 0, ""),
@@ -42,25 +41,34 @@ Where a loop over the tag was killed or stopped, start resumes it.
 	return cmd
 }
 
+// onlyTag takes the project's only tag, or that of its plan, where nothing says what to run.
+func (s *settings) onlyTag(root string) (err error) {
+	if s.Scud.Tag != "" || s.Prompt != "" || s.IsTyped("prompt", "prompt-file", "tasks-file") != "" ||
+		len(s.front) > 0 {
+		return nil
+	}
+	switch known := tasks.Known(root); {
+	case len(known) > 1:
+		return noTag(root)
+	case onlyPlan(root, s.Scud):
+		s.Scud.Tag, err = tagOfPlan(s.Scud.PlanPath)
+	default:
+		s.Scud.Tag = strings.Join(known, "")
+	}
+	return err
+}
+
 // startRun is start, step and run.
 func startRun(cmd *cobra.Command, s *settings, scope loop.Scope) error {
 	root, away, err := s.begin(cmd)
 	if away || err != nil {
 		return err
 	}
-	if s.Scud.Tag == "" && s.Prompt == "" && s.IsTyped("prompt", "prompt-file", "tasks-file") == "" && len(s.front) == 0 {
-		switch known := tasks.Known(root); {
-		case len(known) > 1:
-			return noTag(root)
-		case onlyPlan(root, s.Scud):
-			if s.Scud.Tag, err = tagOfPlan(s.Scud.PlanPath); err != nil {
-				return err
-			}
-		default:
-			s.Scud.Tag = strings.Join(known, "")
-		}
+	if err := s.onlyTag(root); err != nil {
+		return err
 	}
-	w := launch.Want{Root: root, Kind: store.KindTag, Anew: true, Imports: s.importsPlan(), Options: loop.StartOptions{Name: s.Name, Scope: scope}}
+	w := launch.Want{Root: root, Kind: store.KindTag, Anew: true, Imports: s.importsPlan(),
+		Options: loop.StartOptions{Name: s.Name, Scope: scope}}
 	if prompt, err := s.isPrompt(root); err != nil {
 		return err
 	} else if prompt && scope.Step {
@@ -74,7 +82,7 @@ func startRun(cmd *cobra.Command, s *settings, scope loop.Scope) error {
 		return err
 	}
 	if s.StatePath != "" {
-		w.Options.StatePath = absolute(s.dirPath(), s.StatePath)
+		w.Options.StatePath = launch.Absolute(s.dirPath(), s.StatePath)
 	}
 	old, err := unfinished(root, s.Scud.Tag)
 	if err != nil {
@@ -84,14 +92,16 @@ func startRun(cmd *cobra.Command, s *settings, scope loop.Scope) error {
 	if s.Given("max-iterations") {
 		limit = &s.MaxIterations
 	}
-	if old != nil && *limit > 0 && old.State.Iteration >= *limit && old.State.ExitReason.Type == string(journal.LimitReached) {
+	if old != nil && *limit > 0 && old.State.Iteration >= *limit &&
+		old.State.ExitReason.Type == string(journal.LimitReached) {
 		*limit += old.State.Iteration // it is this start's
 	}
 	if old != nil {
 		w.Options.Resume = old.Path
 		if file := old.State.Config.Scud.TasksFile; file != given && given != "" {
 			return badInput("descartes resume --name "+old.State.ID+" resumes it",
-				"loop %s over tag %q (%s) has tasks left, and runs on %s", old.State.ID, old.State.Tag, standing(old.State), cmp.Or(file, old.State.TaskFile))
+				"run %s over tag %q (%s) has tasks left, and runs on %s", old.State.ID, old.State.Tag,
+				standing(old.State), cmp.Or(file, old.State.TaskFile))
 		}
 	}
 	if err := s.free(root, w.Options, old); err != nil {
@@ -134,21 +144,24 @@ func (s *settings) startPrompt(cmd *cobra.Command, w launch.Want) error {
 	return execute(cmd, s, w)
 }
 
-// isPrompt reports whether the run is a loop over a prompt, and rejects flags that the loop cannot use. What was typed outranks the environment and
-// descartes.yaml.
+// isPrompt reports whether the run is a loop over a prompt, and rejects flags that the loop cannot use. What was typed
+// outranks the environment and descartes.yaml.
 func (s *settings) isPrompt(root string) (bool, error) {
 	tag, prompt := s.IsTyped("tag") != "", s.IsTyped("prompt", "prompt-file") != ""
 	switch {
 	case tag && prompt:
-		return false, badInput("put what every task's agent should read into a --spec-file", "--prompt is for a loop over a prompt, not over the tasks of a tag")
+		return false, badInput("put what every task's agent should read into a --spec-file",
+			"--prompt is for a run over a prompt, not over the tasks of a tag")
 	case !prompt && (tag || s.Scud.Tag != "" || s.IsTyped("tasks-file") != ""):
 		if name := s.TypedFor("prompt"); name != "" {
-			return false, badInput("each attempt at a task is a fresh agent", "--%s is for a loop over a prompt, not over the tasks of a tag", name)
+			return false, badInput("each attempt at a task is a fresh agent",
+				"--%s is for a run over a prompt, not over the tasks of a tag", name)
 		}
 		return false, nil
 	case prompt || s.Prompt != "":
 		if name := s.TypedFor("tag"); name != "" {
-			return false, badInput("descartes run --help", "--%s is for a loop over the tasks of a tag, not over a prompt", name)
+			return false, badInput("descartes run --help",
+				"--%s is for a run over the tasks of a tag, not over a prompt", name)
 		}
 		return true, nil
 	}
@@ -157,6 +170,10 @@ func (s *settings) isPrompt(root string) (bool, error) {
 	}
 	hint := "descartes tasks list shows the tags"
 	if len(tasks.Known(root)) == 0 {
+		var broken *tasks.FormatError
+		if err := noTag(root); errors.As(err, &broken) {
+			return false, err
+		}
 		hint = hintOfTasks(root)
 	}
 	return false, badInput(hint, "what should run? Neither a task list nor a prompt was given")
@@ -179,27 +196,30 @@ func (s *settings) free(root string, opt loop.StartOptions, old *store.Saved) er
 	if old != nil {
 		if s.Name != "" && s.Name != old.State.ID || opt.StatePath != "" && opt.StatePath != old.Path {
 			return badInput("descartes resume --name "+old.State.ID+" resumes it",
-				"loop %s over tag %q (%s) has tasks left: a start resumes it under its own name and state file", old.State.ID, old.State.Tag, standing(old.State))
+				"run %s over tag %q (%s) has tasks left: a start resumes it under its own name and state file",
+				old.State.ID, old.State.Tag, standing(old.State))
 		}
 		return nil
 	}
 	if s.Name != "" {
 		taken, err := store.NewHome(root).Find(s.Name)
 		if err == nil && taken != nil {
-			err = badInput("choose another name; descartes status --all shows those in use", "a loop named %q exists", s.Name)
+			err = badInput("choose another name; descartes status --all shows those in use", "a run named %q exists",
+				s.Name)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	if opt.StatePath != "" {
-		st, err := store.LoadState(opt.StatePath)
+		st, err := store.NewHome(root).Load(opt.StatePath)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
 			return badInput("choose another --state-file", "%w", err)
 		case !st.Completed:
-			return badInput("descartes resume --state-file "+s.StatePath, "%s belongs to loop %s (%s), which can be resumed", s.StatePath, st.ID, standing(st))
+			return badInput("descartes resume --state-file "+s.StatePath,
+				"%s belongs to run %s (%s), which can be resumed", s.StatePath, st.ID, standing(st))
 		}
 	}
 	return nil

@@ -16,9 +16,9 @@ func newStatusCmd() *cobra.Command {
 	var name, stateFile string
 	var verbose, all bool
 	cmd := &cobra.Command{
-		Use: "status [loop]", Aliases: []string{"list"},
-		Short: "Show the loop that is running, or the last one",
-		Args:  takes(0, 1, "at most one loop"),
+		Use: "status [run]", Aliases: []string{"list"},
+		Short: "Show the run under way, or the last one",
+		Args:  takes(0, 1, "at most one run"),
 		RunE: a.does(func(args []string) error {
 			if all || a.cmd.CalledAs() == "list" {
 				return a.loops(all)
@@ -28,9 +28,9 @@ func newStatusCmd() *cobra.Command {
 	}
 	a.flags(cmd, "print the status as JSON")
 	f := cmd.Flags()
-	f.StringVar(&name, "name", "", "`id` of the loop")
-	f.StringVar(&stateFile, "state-file", "", "state `file` of the loop")
-	f.BoolVar(&all, "all", false, "every loop of the project, a line each")
+	f.StringVar(&name, "name", "", "`id` of the run")
+	f.StringVar(&stateFile, "state-file", "", "state `file` of the run")
+	f.BoolVar(&all, "all", false, "every run of the project, a line each")
 	f.BoolVarP(&verbose, "verbose", "v", false, "show the settings too")
 	return cmd
 }
@@ -45,6 +45,7 @@ func (a *app) status(name, stateFile string, verbose bool) error {
 	if err != nil {
 		return err
 	}
+	lookAround(a.ctx(), l)
 	l.Act(viewed{a.root, func() (*store.Saved, error) { return s, nil }}.action)
 	w := a.out()
 	text := print.Status(l, terminal.Colours(terminal.IsTerminal(w)), terminal.HasRoom(w), verbose)

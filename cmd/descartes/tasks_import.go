@@ -31,9 +31,7 @@ func newTasksImportCmd() *cobra.Command {
 
 Tasks are found in headings "Task 1: Title", in phases with their items, in tables and in checklists,
 where [x] is done; dependencies in "Depends on: 1, 2", "(blocked by 3)", "blocks 4" and tables. Phases
-wait for the phase before them, unless the plan says what their tasks wait for.
-
-Items that are numbered on from phase to phase keep their numbers.
+wait for the phase before them, unless the plan says what their tasks wait for. Items that are numbered on from phase to phase keep their numbers.
 
 A tag that already has tasks is never changed. A dependency on a task that the plan does not have is an error.`,
 		Args: takes(0, 1, "one plan"),
@@ -47,9 +45,11 @@ A tag that already has tasks is never changed. A dependency on a task that the p
 	a.flags(cmd, "print the tasks as JSON")
 	f := cmd.Flags()
 	f.StringVar(&a.Scud.PlanPath, "plan", "", "plan `file`")
-	f.StringVar(&a.Scud.Tag, "tag", "", "`tag` that the tasks get (default: the one in the plan's front matter, else the plan's name)")
+	f.StringVar(&a.Scud.Tag, "tag", "",
+		"`tag` that the tasks get (default: the one in the plan's front matter, else the plan's name)")
 	f.BoolVar(&dryRun, "dry-run", false, "print what would be written, and write nothing")
-	f.BoolVar(&force, "force", false, "import it even if dependencies name missing tasks; the tasks that need those are held")
+	f.BoolVar(&force, "force", false,
+		"import it even if dependencies name missing tasks; the tasks that need those are held")
 	return cmd
 }
 
@@ -82,7 +82,9 @@ func (a *app) importPlan(name string, dryRun, force bool) (err error) {
 	case job == nil || len(found) > 0:
 		return problems(found)
 	case job.File.IsPlan():
-		return badInput("descartes waves --plan "+terminal.Quote(c.PlanPath)+" shows its tasks, descartes run "+terminal.Quote(c.PlanPath)+" runs them", "%s has boxes: they are its statuses, and a run ticks them", c.PlanPath)
+		return badInput("descartes waves --plan "+terminal.Quote(c.PlanPath)+" shows its tasks, descartes run "+
+			terminal.Quote(c.PlanPath)+" runs them", "%s has boxes: they are its statuses, and a run ticks them",
+			c.PlanPath)
 	case job.Import == nil:
 		return taken(a.root, job.File, "")
 	}
@@ -91,7 +93,8 @@ func (a *app) importPlan(name string, dryRun, force bool) (err error) {
 		return err
 	}
 	if missing := missingOf(job.Graph.Problems()); len(missing) > 0 && !force {
-		return append(missing, loop.Problem{Message: "nothing is imported", Hint: "correct the plan, or import it as it is with --force: such tasks are held"})
+		return append(missing, loop.Problem{Message: "nothing is imported",
+			Hint: "correct the plan, or import it as it is with --force: such tasks are held"})
 	}
 	verb := "dry run: would write"
 	if !dryRun {
@@ -115,7 +118,8 @@ func (a *app) importPlan(name string, dryRun, force bool) (err error) {
 	if n.Done > 0 {
 		done = fmt.Sprintf(", %d of them done", n.Done)
 	}
-	out += fmt.Sprintf("%s %s: %s of %s%s\n", verb, terminal.Clean(file), terminal.Count(n.Total, "task"), terminal.Clean(c.PlanPath), done)
+	out += fmt.Sprintf("%s %s: %s of %s%s\n", verb, terminal.Clean(file), terminal.Count(n.Total, "task"),
+		terminal.Clean(c.PlanPath), done)
 	return a.show(importJSON{c.Tag, c.PlanPath, file, !dryRun, b.Details(), b.PlanFindings(odd)}, out)
 }
 
@@ -133,11 +137,13 @@ func missingOf(found []scheduler.Problem) (list problems) {
 func tagOfPlan(path string) (string, error) {
 	tag := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	if err := tasks.ValidTag(tag); err != nil {
-		return "", badInput("name the tag with --tag, or with tag: in the plan's front matter", "the plan's name makes no tag: %w", err)
+		return "", badInput("name the tag with --tag, or with tag: in the plan's front matter",
+			"the plan's name makes no tag: %w", err)
 	}
 	return tag, nil
 }
 
 func taken(root string, file *tasks.File, hint string) error {
-	return badInput(cmp.Or(hint, "choose another --tag, or move that file away: an import never changes a task list"), "tag %q has tasks already, in %s", file.Tag(), store.Relative(root, file.Path()))
+	return badInput(cmp.Or(hint, "choose another --tag, or move that file away: an import never changes a task list"),
+		"tag %q has tasks already, in %s", file.Tag(), store.Relative(root, file.Path()))
 }

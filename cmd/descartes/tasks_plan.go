@@ -20,9 +20,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/agent"
+	"descartes/config"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
-	"descartes/internal/config"
 	"descartes/internal/plainfile"
 	"descartes/internal/sandbox"
 	"descartes/internal/terminal"
@@ -46,15 +46,16 @@ func newTasksPlanCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan [file]",
 		Short: "Have the agent make tasks of a document, or split a task",
-		Long: `Have the agent make tasks of a document, such as a PRD, or split one task. The
-agent reads the project and changes nothing. Its answer is checked: ids, titles,
-dependencies, circles, sizes. A wrong one goes back to it. You see the waves and
-what would change, and nothing is written before you say yes.
+		Long: `Have the agent make tasks of a document, such as a PRD, or split one task. You see
+the waves and what would change, and nothing is written before you say yes.
 
   descartes tasks plan PRD.md                  a new list, named after the file
   descartes tasks plan PRD.md --tag x --add    more tasks for a list
   descartes tasks plan - --tag x               the document on standard input
   descartes tasks plan --expand 3              split task 3
+
+The agent reads the project and changes nothing. Its answer is checked: ids, titles, dependencies, circles, sizes. A wrong
+one goes back to it.
 
 Without a terminal nothing is written unless --yes is given. The answer is kept
 in .descartes/breakdown/answer.json: --answer takes it, as it is or as you have
@@ -65,8 +66,11 @@ changed it, and no agent is asked.`,
 			return nil, cobra.ShellCompDirectiveDefault
 		},
 	}
-	more := []string{"backend", "command", "model", "fallback", "timeout", "idle-timeout", "deadline", "max-cost", "sandbox", "env-pass", "max-spec-tokens", "config", "trust"}
-	x.settings.register(cmd, func(one *config.Setting) bool { return one.Is("look") || slices.Contains(more, one.Flag) })
+	more := []string{"backend", "command", "model", "fallback", "timeout", "idle-timeout", "deadline", "max-cost",
+		"sandbox", "env-pass", "max-spec-tokens", "config", "trust"}
+	x.settings.register(cmd, func(one *config.Setting) bool {
+		return one.Is("look") || slices.Contains(more, one.Flag)
+	})
 	f := cmd.Flags()
 	f.Lookup("tag").Usage = "`tag` that gets the tasks (default: the one in the document's front matter, else the file's name)"
 	f.Lookup("max-spec-tokens").Usage = "what the agent gets about the project besides the document, in tokens"
@@ -75,7 +79,8 @@ changed it, and no agent is asked.`,
 	f.StringVar(&x.b.Ask, "prompt", "", "extra instructions for the agent")
 	f.StringVar(&x.answer, "answer", "", "take the tasks from this `file` and ask no agent")
 	f.BoolVar(&x.add, "add", false, "add the tasks to a list that has some already")
-	f.IntVar(&x.b.Most, "max-tasks", 0, fmt.Sprintf("`N` tasks at most (default %d, with --expand %d)", planTasks, splitTasks))
+	f.IntVar(&x.b.Most, "max-tasks", 0, fmt.Sprintf("`N` tasks at most (default %d, with --expand %d)", planTasks,
+		splitTasks))
 	f.IntVar(&x.tries, "max-answers", 3, "`N` answers at most, before one that can be taken")
 	f.BoolVar(&x.yes, "yes", false, "write the tasks without a question")
 	f.BoolVar(&x.dryRun, "dry-run", false, "show the tasks, and write no list")
@@ -196,7 +201,6 @@ func (x *tasksPlan) document(name string) error {
 	if err != nil {
 		return err
 	}
-	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	if err := specbuild.CheckDocument(text); err != nil {
 		return badInput("", "%s %w", name, err)
 	}
@@ -215,19 +219,10 @@ func (x *tasksPlan) document(name string) error {
 
 // readFile reads a file that was named; - is standard input.
 func (x *tasksPlan) readFile(name string, limit int64) (text []byte, err error) {
-	if name == "-" {
-		if text, err = io.ReadAll(io.LimitReader(x.cmd.InOrStdin(), limit+1)); int64(len(text)) > limit {
-			err = &plainfile.Error{Reason: fmt.Sprintf("has more than %d bytes", limit)}
-		}
-	} else {
-		text, err = plainfile.Read(x.root, absolute(x.dirPath(), name), limit)
-	}
-	var refused *plainfile.Error
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		err = errors.New("no such file")
-	case errors.As(err, &refused):
-		return nil, badInput("", "%s %s", name, refused.Reason)
+	if name != "-" {
+		text, err = launch.ReadText(x.root, launch.Absolute(x.dirPath(), name), limit)
+	} else if text, err = io.ReadAll(io.LimitReader(x.cmd.InOrStdin(), limit+1)); int64(len(text)) > limit {
+		err = fmt.Errorf("it has more than %d bytes", limit)
 	}
 	if err != nil {
 		return nil, badInput("", "%s: %w", name, err)
@@ -343,8 +338,9 @@ func (x *tasksPlan) asked(ctx context.Context, r *launch.Run, cfg loop.Config) (
 	defer func() { err = errors.Join(err, commands.Close()) }()
 	a := &breakdown.Asker{Dir: dir, Workspace: ws, Start: workspace.Start{Base: base}, Note: x.p.warn,
 		Runner: &attempt.Runner{Agent: commands.Agents(), Redact: r.Redact, Dir: dir, Repo: r.Repo},
-		Input: attempt.Input{Name: x.b.Tag, Env: []string{"DESCARTES_TAG=" + x.b.Tag}, Agent: attempt.Clocks{Timeout: seconds(cfg.TimeoutSecs), Idle: seconds(cfg.IdleTimeoutSecs),
-			Start: seconds(cfg.StartTimeoutSecs), Exit: seconds(cfg.ExitGraceSecs), Spin: cfg.SpinLimit}},
+		Input: attempt.Input{Name: x.b.Tag, Env: []string{"DESCARTES_TAG=" + x.b.Tag},
+			Agent: attempt.Clocks{Timeout: seconds(cfg.TimeoutSecs), Idle: seconds(cfg.IdleTimeoutSecs),
+				Start: seconds(cfg.StartTimeoutSecs), Exit: seconds(cfg.ExitGraceSecs), Spin: cfg.SpinLimit}},
 		Ended: func(_ attempt.With, res agent.Result) {
 			d := &journal.Detail{Exit: journal.Exit{End: string(res.End)}}
 			if c := res.Cost; c != nil {
@@ -360,14 +356,19 @@ func (x *tasksPlan) asked(ctx context.Context, r *launch.Run, cfg loop.Config) (
 	if err := a.Clear(); err != nil {
 		return nil, err
 	}
-	list, raw, err := breakdown.Ask(ctx, x.b, x.tries, func(ctx context.Context, n int, prompt string) (string, error) {
+	list, raw, err := breakdown.Ask(ctx, x.b, x.tries, func(ctx context.Context, n int, prompt string) (string,
+		error) {
 		if cfg.Deadline != nil && !time.Now().Before(*cfg.Deadline) {
-			return "", &failure{code: exitLimit, err: fmt.Errorf("the deadline %s has passed", cfg.Deadline.Format(time.RFC3339))}
+			return "", &failure{code: exitLimit, err: fmt.Errorf("the deadline %s has passed",
+				cfg.Deadline.Format(time.RFC3339))}
 		}
 		if cfg.MaxCostUSD > 0 && x.cost.USD != nil && *x.cost.USD >= cfg.MaxCostUSD {
-			return "", &failure{code: exitLimit, err: fmt.Errorf("the agent cost %s, the limit is %s, and no answer can be taken yet", x.cost.Dollars(), journal.Dollars(cfg.MaxCostUSD))}
+			return "", &failure{code: exitLimit, err: fmt.Errorf(
+				"the agent cost %s, the limit is %s, and no answer can be taken yet", x.cost.Dollars(),
+				journal.Dollars(cfg.MaxCostUSD))}
 		}
-		x.p.say("asking for tasks (answer %d of at most %d); the agent's log: %s", n, x.tries, store.Relative(x.root, a.Log(n)))
+		x.p.say("asking for tasks (answer %d of at most %d); the agent's log: %s", n, x.tries,
+			store.Relative(x.root, a.Log(n)))
 		x.p.text.Flush()
 		return a.Ask(ctx, n, prompt)
 	})
@@ -376,10 +377,13 @@ func (x *tasksPlan) asked(ctx context.Context, r *launch.Run, cfg loop.Config) (
 	var ended *breakdown.EndedError
 	switch {
 	case errors.As(err, &refused):
-		return nil, faulty(exitBlocked, "the agent's logs are in "+store.Relative(x.root, dir)+"; --max-answers gives it more tries, --prompt tells it more", refused)
+		return nil, faulty(exitBlocked, "the agent's logs are in "+store.Relative(x.root, dir)+
+			"; --max-answers gives it more tries, --prompt tells it more", refused)
 	case errors.As(err, &ended):
-		codes := map[agent.End]int{agent.Limited: exitQuota, agent.TimedOut: exitLimit, agent.Idled: exitLimit, agent.Finished: exitBlocked}
-		return nil, &failure{code: cmp.Or(codes[ended.Result.End], exitAgent), err: err, hint: "the agent's log: " + store.Relative(x.root, ended.Log)}
+		codes := map[agent.End]int{agent.Limited: exitQuota, agent.TimedOut: exitLimit, agent.Idled: exitLimit,
+			agent.Finished: exitBlocked}
+		return nil, &failure{code: cmp.Or(codes[ended.Result.End], exitAgent), err: err,
+			hint: "the agent's log: " + store.Relative(x.root, ended.Log)}
 	case err != nil:
 		return nil, err
 	}
@@ -392,8 +396,10 @@ func (x *tasksPlan) asked(ctx context.Context, r *launch.Run, cfg loop.Config) (
 // kept is where the last answer lies that could be taken.
 func (x *tasksPlan) kept() string { return filepath.Join(x.home.Breakdown(), "answer.json") }
 
-// workspace is where the agent reads the project. The sandbox lets it change nothing there; without one it reads a copy of it.
-func (x *tasksPlan) workspace(ctx context.Context, r *launch.Run, cfg loop.Config) (_ breakdown.Workspace, base gitops.Tree, free func() error, err error) {
+// workspace is where the agent reads the project. The sandbox lets it change nothing there; without one it reads a
+// copy of it.
+func (x *tasksPlan) workspace(ctx context.Context, r *launch.Run, cfg loop.Config) (_ breakdown.Workspace,
+	base gitops.Tree, free func() error, err error) {
 	fixed := []string{settingsPath(x.root, cfg)}
 	if x.file != nil {
 		fixed = append(fixed, x.file.Path())
@@ -404,7 +410,8 @@ func (x *tasksPlan) workspace(ctx context.Context, r *launch.Run, cfg loop.Confi
 		return workspace.NewFolder(atomicfile.OS(), x.root, x.root, fixed), "", func() error { return nil }, nil
 	}
 	if r.Repo, err = x.repo(); errors.Is(err, gitops.ErrNotRepo) {
-		err = badInput("git init, or a sandbox (descartes doctor says what is missing)", "without a sandbox and without git the agent would work in your own files")
+		err = badInput("git init, or a sandbox (descartes doctor says what is missing)",
+			"without a sandbox and without git the agent would work in your own files")
 	}
 	if err == nil {
 		base, err = r.Repo.Snapshot(ctx)
@@ -412,7 +419,8 @@ func (x *tasksPlan) workspace(ctx context.Context, r *launch.Run, cfg loop.Confi
 	if err != nil {
 		return nil, "", nil, err
 	}
-	pool := workspace.NewPool(workspace.PoolOptions{Repo: r.Repo, FS: atomicfile.OS(), Place: poolOf(x.root), Root: x.root, Dir: x.root, Fixed: fixed, Shown: r.Box.Mounts()})
+	pool := workspace.NewPool(workspace.PoolOptions{Repo: r.Repo, FS: atomicfile.OS(), Place: launch.PoolOf(x.root),
+		Root: x.root, Dir: x.root, Fixed: fixed, Shown: r.Box.Mounts()})
 	slot, err := pool.Take(ctx, 0)
 	if err != nil {
 		return nil, "", nil, err
@@ -448,7 +456,8 @@ func (x *tasksPlan) offer(ctx context.Context, list []tasks.Task) error {
 	}
 	written := x.yes
 	if !x.json {
-		x.p.tell("\n" + print.Waves(b, x.p.paint, x.p.width) + "\n" + head + "\n" + change.Text(x.p.paint, x.p.width) + "\n")
+		x.p.tell("\n" + print.Waves(b, x.p.paint, x.p.width) + "\n" + head + "\n" + change.Text(x.p.paint, x.p.width) +
+			"\n")
 		if !x.yes && !x.dryRun {
 			written, _ = atTerminal(x.cmd, x.p, false).yes(ctx, "Write it?", true)
 		}
@@ -459,14 +468,16 @@ func (x *tasksPlan) offer(ctx context.Context, list []tasks.Task) error {
 		}
 	}
 	if x.json {
-		err := writeJSON(x.out(), planJSON{Tag: x.Scud.Tag, File: where, Written: written, Change: change, Tasks: b.Details(), Cost: x.cost})
+		err := writeJSON(x.out(), planJSON{Tag: x.Scud.Tag, File: where, Written: written, Change: change,
+			Tasks: b.Details(), Cost: x.cost})
 		if err != nil {
 			return err
 		}
 	}
 	if written {
 		x.p.say("wrote %s: %s", terminal.Clean(where), terminal.Count(len(list), "task"))
-		x.p.say("next: descartes start%s%s", listFlags(x.root, x.Scud.Tag, x.Scud.TasksFile), x.Typed.Without("timeout"))
+		x.p.say("next: descartes start%s%s", listFlags(x.root, x.Scud.Tag, x.Scud.TasksFile),
+			x.Typed.Without("timeout"))
 		return nil
 	}
 	x.p.say("nothing is written; --yes writes it")
@@ -475,7 +486,8 @@ func (x *tasksPlan) offer(ctx context.Context, list []tasks.Task) error {
 		for _, word := range append(slices.Clone(os.Args[1:]), "--answer", store.Relative(x.root, x.kept()), "--yes") {
 			words = append(words, terminal.Quote(word))
 		}
-		x.p.say("the answer is kept: change it if you like, and take it without asking the agent again:\n%s", strings.Join(words, " "))
+		x.p.say("the answer is kept: change it if you like, and take it without asking the agent again:\n%s",
+			strings.Join(words, " "))
 	}
 	if x.dryRun {
 		return nil

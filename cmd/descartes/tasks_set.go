@@ -12,6 +12,7 @@ import (
 
 	"descartes/internal/atomicfile"
 	"descartes/internal/terminal"
+	"descartes/launch"
 	"descartes/loop"
 	"descartes/loop/journal"
 	"descartes/loop/store"
@@ -47,7 +48,8 @@ func (a *app) setStatus(id, word string) error {
 	if err := tasks.CanChange(t.Status, to); err != nil {
 		return badInput("", "task %s: %w", t.ID, err)
 	}
-	change := statusChange{Task: store.TaskID{ID: t.ID, Numeric: t.Numeric}, From: t.Status, To: to, File: store.Relative(a.root, file.Path())}
+	change := statusChange{Task: store.TaskID{ID: t.ID, Numeric: t.Numeric}, From: t.Status, To: to,
+		File: store.Relative(a.root, file.Path())}
 	if !file.Holds(to) {
 		return badInput("this file knows only done and pending", "%s has no word for %s", change.File, to)
 	}
@@ -63,11 +65,12 @@ func (a *app) setStatus(id, word string) error {
 	return a.show(change, terminal.CleanLines(text))
 }
 
-// settable is a task whose status may be set by hand. A live loop takes that in when it starts its next task, like any edit of the list; it has
-// the last word on a task that is under way, and on whether one that it ended is to be done again, and one in the project's folder on all.
+// settable is a task whose status may be set by hand. A live loop takes that in when it starts its next task, like any
+// edit of the list; it has the last word on a task that is under way, and on whether one that it ended is to be done
+// again, and one in the project's folder on all.
 func (a *app) settable(file *tasks.File, c loop.ScudConfig, id string, to tasks.Status) (*tasks.Task, error) {
 	who, live := a.home.Owner(file)
-	if !live || workspace.Here(poolOf(a.root)) {
+	if !live || workspace.Here(launch.PoolOf(a.root)) {
 		return ownTask(a.ctx(), a.home, file, c, id)
 	}
 	known, err := journal.Load(a.home.Events(who.Loop))
@@ -85,12 +88,14 @@ func (a *app) settable(file *tasks.File, c loop.ScudConfig, id string, to tasks.
 }
 
 func noTask(root string, file *tasks.File, c loop.ScudConfig, id string) error {
-	return badInput("descartes tasks list"+listFlags(root, file.Tag(), c.TasksFile), "tag %q has no task %q", file.Tag(), id)
+	return badInput("descartes tasks list"+listFlags(root, file.Tag(), c.TasksFile), "tag %q has no task %q",
+		file.Tag(), id)
 }
 
 // ownTask is a task whose status may be changed by hand: no live loop owns its list, and the list has what dead
 // ones could not write any more.
-func ownTask(ctx context.Context, home store.Home, file *tasks.File, c loop.ScudConfig, id string) (*tasks.Task, error) {
+func ownTask(ctx context.Context, home store.Home, file *tasks.File, c loop.ScudConfig, id string) (*tasks.Task,
+	error) {
 	if err := unowned(home, file); err != nil {
 		return nil, err
 	}
@@ -110,7 +115,8 @@ func unowned(home store.Home, file *tasks.File) error {
 	if !owned {
 		return nil
 	}
-	return &failure{code: exitInput, err: &store.BusyError{Holder: who}, hint: "descartes pause " + who.Loop + " first: a running loop owns the statuses in its task file"}
+	return &failure{code: exitInput, err: &store.BusyError{Holder: who},
+		hint: "descartes pause " + who.Loop + " first: a run under way owns the statuses in its task file"}
 }
 
 // unwritable is a list that its owner does not let us write: the user's to change.

@@ -39,7 +39,8 @@ func haveTerminals(t *testing.T) bool {
 	return true
 }
 
-// startAtTerminal starts a program at a terminal of that size, as the leader of its session; 0 by 0 is a terminal that has none.
+// startAtTerminal starts a program at a terminal of that size, as the leader of its session; 0 by 0 is a terminal that
+// has none.
 func startAtTerminal(t *testing.T, cmd *exec.Cmd, columns, rows uint16) *terminalRun {
 	t.Helper()
 	ours, theirs, ok := pseudoTerminal(t)
@@ -47,7 +48,8 @@ func startAtTerminal(t *testing.T, cmd *exec.Cmd, columns, rows uint16) *termina
 		t.Fatal("this machine has no pseudo terminal left")
 	}
 	defer theirs.Close()
-	if err := unix.IoctlSetWinsize(int(theirs.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: columns, Row: rows}); err != nil {
+	if err := unix.IoctlSetWinsize(int(theirs.Fd()), unix.TIOCSWINSZ,
+		&unix.Winsize{Col: columns, Row: rows}); err != nil {
 		t.Fatal(err)
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs, theirs, theirs
@@ -118,4 +120,47 @@ func (s *shownText) text() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.b.String()
+}
+
+// TestInitTrusts: the agent's command that a person types into init needs no second word; one that stood in the file
+// before does.
+func TestInitTrusts(t *testing.T) {
+	if !haveTerminals(t) {
+		return
+	}
+	elsewhere := t.TempDir() + "/agent.sh"
+	if err := os.WriteFile(elsewhere, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		before, agent, want string
+	}{{"", "sh ./agent.sh", "  command: sh ./agent.sh\ntrusted\n"},
+		{"", "sh " + elsewhere, "  sandbox_read: " + elsewhere + "\ntrusted\n"},
+		{"command: sh ./evil.sh\n", "sh ./agent.sh",
+			"  command: sh ./evil.sh\nnot trusted; descartes trust does\n"}} {
+		dir := t.TempDir()
+		env := append(os.Environ(), "HOME="+dir, "XDG_STATE_HOME="+dir+"/state", "TERM=dumb")
+		if c.before != "" {
+			if err := os.WriteFile(dir+"/descartes.yaml", []byte(c.before), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cmd := exec.Command("descartes", "init")
+		cmd.Dir, cmd.Env = dir, env
+		a := startAtTerminal(t, cmd, 0, 0)
+		a.shows("What should be done?")
+		a.press("\n")
+		a.shows("Which agent?")
+		a.press(c.agent + "\n")
+		a.shows("Which command decides")
+		a.press("\n")
+		if code, text := a.ended(); code != exitDone {
+			t.Fatalf("exit status %d: %s", code, text)
+		}
+		show := exec.Command("descartes", "trust", "--show")
+		show.Dir, show.Env = dir, env
+		if out, err := show.Output(); err != nil || !strings.HasSuffix(string(out), c.want) {
+			t.Errorf("%v, %q, want %q", err, out, c.want)
+		}
+	}
 }

@@ -13,12 +13,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"descartes/config"
 	"descartes/gitops"
-	"descartes/internal/config"
 	"descartes/internal/redact"
 	"descartes/internal/terminal"
 	"descartes/launch"
 	"descartes/loop"
+	"descartes/loop/mode"
 	"descartes/loop/store"
 )
 
@@ -36,16 +37,16 @@ func newTrustCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trust",
 		Short: "Trust what descartes.yaml runs, reaches and reads",
-		Long: `Trust what descartes.yaml runs, reaches and reads beyond what a run does without it.
+		Long: `Trust what descartes.yaml runs, reaches and reads.
 
-A repository brings its descartes.yaml: another agent program, variables, a wider sandbox, whom notify calls, a fleet, and
-with sandbox: off every command, those that the tasks of a list name too. A start at a terminal asks once; without one it refuses (exit 2) until you have run this
-command. Trust is saved as a digest in your own state directory: when the file asks for more, you are asked again. Flags
-that you type need no trust. docs/sandbox-and-secrets.md lists the settings.
+A repository brings its descartes.yaml, which may name another agent program, variables, a wider sandbox, whom notify calls,
+a fleet, and with sandbox: off every command, those of the tasks of a list too. A start at a terminal asks once; without one
+it refuses (exit 2) until you have run this command. Trust is saved as a digest in your own state directory: when the file
+asks for more, you are asked again. Flags that you type need no trust. docs/sandbox-and-secrets.md lists the settings.
 
   descartes trust --show       what it asks for, and whether that is trusted
   descartes trust              trust it
-  descartes trust --digest     for CI: DESCARTES_TRUST=<digest>, or start --trust <digest>
+  descartes trust --digest     for CI: DESCARTES_TRUST=<digest>
   descartes trust --forget     trust nothing of this project any more
 `,
 		Args: takes(0, 0, ""),
@@ -106,15 +107,20 @@ that you type need no trust. docs/sandbox-and-secrets.md lists the settings.
 	return cmd
 }
 
-// demands are what needs the user's trust: what the settings file asks for and, without a sandbox, the commands that the plan and the tasks bring.
+// demands are what needs the user's trust: what the settings file asks for and, without a sandbox, the commands that
+// the plan and the tasks bring.
 func (s *settings) demands(root string) []config.Ask {
 	all := s.file.Demands(root)
 	if s.Sandbox != "off" {
 		return all
 	}
 	c := s.Scud
+	if s.building {
+		c = loop.ScudConfig{TasksFile: mode.Open(root).Plan}
+	}
 	if strings.HasPrefix(s.verifyFrom, "front matter") {
-		all = append(all, config.Ask{Key: c.PlanPath + ": verify", Text: c.VerificationCommand, Names: []string{"sandbox"}})
+		all = append(all, config.Ask{Key: c.PlanPath + ": verify", Text: c.VerificationCommand,
+			Names: []string{"sandbox"}})
 	}
 	if c.Tag == "" && c.PlanPath != "" {
 		c.Tag, _ = tagOfPlan(c.PlanPath)
@@ -137,7 +143,23 @@ func trustOf(root string, m *redact.Redactor) (*config.Trust, error) {
 	return &config.Trust{Dir: filepath.Join(dir, "trust"), Root: root, Redact: m}, nil
 }
 
-// untrusted returns what the settings file wants that nobody has trusted, or nil. What the user's flags or variables decide needs no trust.
+// trustWritten trusts a settings file that init has just written, of what a person typed.
+func trustWritten(root string) error {
+	s := settings{Settings: config.New()}
+	s.Dir = root
+	_, err := s.read()
+	if err != nil {
+		return err
+	}
+	t, err := trustOf(root, redact.Of(s.Secrets(os.Environ())))
+	if err != nil {
+		return err
+	}
+	return t.Add(s.file.Demands(root), time.Now().UTC().Truncate(time.Second))
+}
+
+// untrusted returns what the settings file wants that nobody has trusted, or nil. What the user's flags or variables
+// decide needs no trust.
 func (s *settings) untrusted(root string, more ...config.Ask) (refused *untrustedError, err error) {
 	all := s.demands(root)
 	for _, one := range more {
@@ -147,7 +169,9 @@ func (s *settings) untrusted(root string, more ...config.Ask) (refused *untruste
 		}
 		all = append(all, one)
 	}
-	needed := slices.DeleteFunc(slices.Clone(all), func(a config.Ask) bool { return slices.ContainsFunc(a.Names, s.Given) })
+	needed := slices.DeleteFunc(slices.Clone(all), func(a config.Ask) bool {
+		return slices.ContainsFunc(a.Names, s.Given)
+	})
 	digest := config.TrustDigest(all)
 	if given := strings.TrimPrefix(strings.TrimSpace(s.Trust), "sha256:"); len(needed) == 0 || given == digest {
 		return nil, nil
@@ -156,7 +180,11 @@ func (s *settings) untrusted(root string, more ...config.Ask) (refused *untruste
 	if s.SettingsFile != "" {
 		refused.flags = " --config " + terminal.Quote(s.File)
 	}
-	for _, f := range [][2]string{{"--tag ", s.Scud.Tag}, {"--tasks-file ", s.Scud.TasksFile}, {"--plan ", s.Scud.PlanPath}} {
+	file := s.Scud.TasksFile
+	if s.building {
+		file = mode.Open(root).Plan
+	}
+	for _, f := range [][2]string{{"--tag ", s.Scud.Tag}, {"--tasks-file ", file}, {"--plan ", s.Scud.PlanPath}} {
 		if f[1] != "" && len(all) > len(s.file.Demands(root)) {
 			refused.flags += " " + f[0] + terminal.Quote(terminal.Clean(f[1]))
 		}
@@ -178,8 +206,9 @@ func settingsPath(root string, c loop.Config) string {
 	return cmp.Or(c.SettingsFile, filepath.Join(root, loop.SettingsFile))
 }
 
-// trusted asks the person at the terminal to trust what the settings file wants; without a terminal it refuses. Every command that acts on
-// the settings calls it first; those that only look do not. Without a sandbox more are what a list brings besides.
+// trusted asks the person at the terminal to trust what the settings file wants; without a terminal it refuses. Every
+// command that acts on the settings calls it first; those that only look do not. Without a sandbox more are what a
+// list brings besides.
 func (s *settings) trusted(cmd *cobra.Command, root string, more ...config.Ask) error {
 	if err := brought(cmd.Context(), root); err != nil {
 		return err
@@ -193,13 +222,14 @@ func (s *settings) trusted(cmd *cobra.Command, root string, more ...config.Ask) 
 	case yes:
 		return refused.trust.Add(refused.all, time.Now().UTC().Truncate(time.Second))
 	case answered:
-		return badInput("correct it, or give what you want by flags", "%s is not trusted, and nothing was started", refused.file)
+		return badInput("correct it, or give what you want by flags", "%s is not trusted, and nothing was started",
+			refused.file)
 	}
 	return badInput(refused.hint(), "%w", refused)
 }
 
-// brought refuses a .descartes that came with the repository: the states in it would decide what runs, and with which rights. The
-// receipts decide nothing.
+// brought refuses a .descartes that came with the repository: the states in it would decide what runs, and with which
+// rights. The receipts decide nothing.
 func brought(ctx context.Context, root string) error {
 	held, err := gitops.Held(ctx, root, os.Environ(), ".descartes")
 	if err != nil {
@@ -208,7 +238,8 @@ func brought(ctx context.Context, root string) error {
 	for _, file := range held {
 		if file != ".descartes/.gitignore" && !strings.HasPrefix(file, ".descartes/receipts/") {
 			return badInput("git rm -r .descartes, where you did not make it; git rm -r --cached .descartes, where you did",
-				"git has %s, so it came with the repository; what it says of runs would need no trust", terminal.Quote(file))
+				"git has %s, so it came with the repository; what it says of runs would need no trust",
+				terminal.Quote(file))
 		}
 	}
 	return nil

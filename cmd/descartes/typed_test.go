@@ -16,10 +16,13 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/pflag"
+
+	"descartes/config"
 )
 
-// typedCmd is "typed N SOURCE PATTERN": what the first group of the pattern finds in stdout, stderr or a file is typed as it stands into a shell, here,
-// and must exit with N. What follows sees its output.
+// typedCmd is "typed N SOURCE PATTERN": what the first group of the pattern finds in stdout, stderr or a file is typed
+// as it stands into a shell, here, and must exit with N. What follows sees its output.
 func typedCmd(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: typed N stdout|stderr|FILE PATTERN")
@@ -49,8 +52,8 @@ func typedCmd(ts *testscript.TestScript, neg bool, args []string) {
 // commandIn is a command of ours in a text, with the flags that follow it.
 var commandIn = regexp.MustCompile(`descartes((?: [a-z][a-z-]*)+)((?: +(?:--?[a-z][a-z-]*|[^- ;,()]\S*|%\S*|<\S*))*)`)
 
-// TestCommandsInMessages reads every text that the program may print and finds the commands that it names. Each has to be a command, with flags that
-// it has, and some script has to type it.
+// TestCommandsInMessages reads every text that the program may print and finds the commands that it names. Each has to
+// be a command, with flags that it has, and some script has to type it.
 func TestCommandsInMessages(t *testing.T) {
 	typed := typedInScripts(t)
 	for place, text := range texts(t) {
@@ -84,10 +87,108 @@ func TestCommandsInMessages(t *testing.T) {
 				}
 				return true
 			}) {
-				t.Errorf("%s: no script types what stands here: descartes %s %s: %q", place, path, strings.Join(flags, " "), text)
+				t.Errorf("%s: no script types what stands here: descartes %s %s: %q", place, path,
+					strings.Join(flags, " "), text)
 			}
 		}
 	}
+}
+
+// TestFlagsInHints: what a hint names without the command that it belongs to is a flag or a setting of ours, and some
+// script gives it.
+func TestFlagsInHints(t *testing.T) {
+	t.Parallel()
+	known, given := map[string]bool{}, ""
+	for _, c := range commandTree() {
+		c.Flags().VisitAll(func(f *pflag.Flag) { known["--"+f.Name] = true })
+	}
+	files, err := filepath.Glob(filepath.Join("..", "..", "testdata", "script", "*.txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		given += string(b)
+	}
+	found, others := 0, regexp.MustCompile(
+		`^(git|go|make|mkdir|specify|ssh-keygen|claude|npm|descartes-fleet|cosign)\b`)
+	for place, hint := range hints(t) {
+		if others.MatchString(hint) {
+			continue
+		}
+		for _, m := range regexp.MustCompile(`(--[a-z][a-z-]*)(?:[ =]([a-z_.]+)=)?`).FindAllStringSubmatch(hint, -1) {
+			found++
+			if m[1] == "--set" && config.Find(m[2]) == nil || !known[m[1]] {
+				t.Errorf("%s: no command takes %s: %q", place, m[0], hint)
+			}
+			if !strings.Contains(given, strings.TrimSuffix(m[0], "=")) {
+				t.Errorf("%s: no script gives %s: %q", place, m[0], hint)
+			}
+		}
+	}
+	if found < 30 {
+		t.Errorf("only %d flags are found in hints", found)
+	}
+}
+
+// hints are the literals of the program's hints, by place.
+func hints(t *testing.T) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, dir := range []string{"cmd/descartes", "launch", "config", "loop", "tasks"} {
+		files, err := filepath.Glob(filepath.Join("..", "..", dir, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range files {
+			if strings.HasSuffix(path, "_test.go") || strings.Contains(path, "fleet") { // another program
+				continue
+			}
+			set := token.NewFileSet()
+			file, err := parser.ParseFile(set, path, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			take := func(n ast.Node) {
+				ast.Inspect(n, func(n ast.Node) bool {
+					if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+						if text, err := strconv.Unquote(lit.Value); err == nil {
+							out[strings.TrimPrefix(set.Position(lit.Pos()).String(), "../../")] = text
+						}
+					}
+					return true
+				})
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.CallExpr:
+					name := ""
+					switch f := n.Fun.(type) {
+					case *ast.Ident:
+						name = f.Name
+					case *ast.SelectorExpr:
+						name = f.Sel.Name
+					}
+					if (name == "badInput" || name == "Wrong") && len(n.Args) > 0 {
+						take(n.Args[0])
+					}
+				case *ast.KeyValueExpr:
+					if key, ok := n.Key.(*ast.Ident); ok && strings.EqualFold(key.Name, "hint") {
+						take(n.Value)
+					}
+				case *ast.FuncDecl:
+					if n.Name.Name == "Next" {
+						take(n.Body)
+					}
+				}
+				return true
+			})
+		}
+	}
+	return out
 }
 
 // sentences name a command, and are not to be typed.
@@ -97,9 +198,11 @@ func sentences() []string {
 		"open the address that descartes serve has printed: it has the key to this page",
 		"the demo went wrong: descartes spec ended with exit status %d",
 		"start another with descartes start",
-		"\ndescartes COMMAND --help says more about a command, descartes exit-codes about how it ends.\n",
-		"descartes init --yes asks nothing",                          // of a terminal that went away: init.txtar runs it
-		"Implementation plan not found. Run 'descartes plan' first.", // the words that such a loop's users look for; its hint has the command
+		"\ndescartes COMMAND --help says more; descartes exit-codes, how a command ends.\n",
+		// of a terminal that went away: init.txtar runs it
+		"descartes init --yes asks nothing",
+		// the words that such a loop's users look for; its hint has the command
+		"Implementation plan not found. Run 'descartes plan' first.",
 	}
 }
 
@@ -136,7 +239,8 @@ func texts(t *testing.T) map[string]string {
 		if d.IsDir() && (slices.Contains([]string{"testdata", ".git", "demo"}, d.Name())) {
 			return filepath.SkipDir
 		}
-		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || d.Name() == "fleet_temporal.go" { // another program
+		// another program
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || d.Name() == "fleet_temporal.go" {
 			return nil
 		}
 		set := token.NewFileSet()

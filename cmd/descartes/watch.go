@@ -22,26 +22,27 @@ import (
 	"descartes/gitops"
 	"descartes/internal/plainfile"
 	"descartes/internal/terminal"
-	"descartes/internal/tui"
+	"descartes/launch"
 	"descartes/loop"
 	"descartes/loop/journal"
 	"descartes/loop/store"
 	"descartes/view"
+	"descartes/view/tui"
 )
 
 func newWatchCmd() *cobra.Command {
 	var a app
 	var plain bool
 	cmd := &cobra.Command{
-		Use: "watch [loop]", Aliases: []string{"attach"}, // which was plain
+		Use: "watch [run]", Aliases: []string{"attach"}, // which was plain
 		Short: "Show a run live: what is done, what runs, logs, specs and diffs",
-		Long: `Show a loop live: the one named, the one that is running, or the last. It is the view that run has at a
-terminal; ? there lists its keys. Leaving it leaves the loop running.
+		Long: `Show a run live: the one named, the one under way, or the last. It is the view that run has at a
+terminal; ? there lists its keys. Leaving it does not stop the run.
 
-Without a terminal, and with --plain, it prints a line for each event until the loop ends; --plain ends with the
-loop's exit code.
+Without a terminal, and with --plain, it prints a line for each event until the run ends; --plain ends with the
+run's exit code.
 `,
-		Args: takes(0, 1, "at most one loop"),
+		Args: takes(0, 1, "at most one run"),
 		RunE: a.does(func(args []string) error {
 			name := oneArg(args, "")
 			if _, _, err := liveOne(a.home, name); err != nil { // several
@@ -54,7 +55,7 @@ loop's exit code.
 			return a.watch(s, plain || a.cmd.CalledAs() == "attach")
 		}),
 	}
-	a.flags(cmd, "print the events as JSON lines, until the loop ends")
+	a.flags(cmd, "print the events as JSON lines, until the run ends")
 	cmd.Flags().BoolVar(&plain, "plain", false, "a line for each event, even at a terminal")
 	return cmd
 }
@@ -77,7 +78,7 @@ func (a *app) watch(s *store.Saved, plain bool) error {
 	case <-ctx.Done():
 	}
 	if err := v.Close(false); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("show the loop: %w", err)
+		return fmt.Errorf("show the run: %w", err)
 	}
 	if a.home.IsLive(*s) {
 		p.say("%s", f.leaves())
@@ -93,12 +94,13 @@ func (a *app) watch(s *store.Saved, plain bool) error {
 	return f.over(ctx)
 }
 
-// viewable is the terminal that a view reads keys from; ok is false where there is no person, or one who wants plain lines, and where the
-// terminal cannot do more than those.
+// viewable is the terminal that a view reads keys from; ok is false where there is no person, or one who wants plain
+// lines, and where the terminal cannot do more than those.
 func viewable(cmd *cobra.Command, p *printer, plain bool) (in *os.File, ok bool) {
 	in, ok = cmd.InOrStdin().(*os.File)
 	term := os.Getenv("TERM")
-	ok = ok && !plain && p.lines == nil && p.text.term != nil && terminal.IsTerminal(in) && term != "" && term != "dumb" && terminal.Columns(in) > 0
+	ok = ok && !plain && p.lines == nil && p.text.term != nil && terminal.IsTerminal(in) && term != "" &&
+		term != "dumb" && terminal.Columns(in) > 0
 	return in, ok
 }
 
@@ -141,7 +143,7 @@ func (v *runView) start() {
 			w.release(!over)
 		}
 		if !over {
-			v.p.tell("the loop keeps running here, in plain lines; descartes watch shows it again\n")
+			v.p.tell("the run keeps running here, in plain lines; descartes watch shows it again\n")
 		}
 	})
 }
@@ -207,13 +209,16 @@ func (v viewed) options(in *os.File, p *printer) tui.Options {
 	request := func(r store.Request, flags ...string) (string, error) {
 		return v.runs("", func(s *store.Saved) []string { return append([]string{string(r), s.State.ID}, flags...) })
 	}
-	return tui.Options{Root: v.root, In: in, Out: viewScreen{p.text.term, p.text.term.W.(*os.File)}, Env: os.Environ(), Find: v.find,
+	return tui.Options{Root: v.root, In: in, Out: viewScreen{p.text.term, p.text.term.W.(*os.File)}, Env: os.Environ(),
+		Find: v.find,
 		Request: func(r store.Request, now bool) (string, error) {
 			return request(r, map[bool][]string{true: {"--now"}}[now]...)
 		},
 		TakeBack: func(r store.Request) (string, error) { return request(r, "--undo") },
 		Proceed: func() (string, error) {
-			return v.runs("", func(s *store.Saved) []string { return []string{"resume", "--name", s.State.ID, "--yes", "--detach"} })
+			return v.runs("", func(s *store.Saved) []string {
+				return []string{"resume", "--name", s.State.ID, "--yes", "--detach"}
+			})
 		},
 		Answer: func(task, text string) (string, error) {
 			return v.runs(cmp.Or(text, "Try it again."), func(s *store.Saved) []string {
@@ -229,7 +234,7 @@ func (v viewed) options(in *os.File, p *printer) tui.Options {
 	}
 }
 
-// viewScreen is the terminal as the view writes to it: a terminal that takes nothing holds nobody up.
+// viewScreen is the terminal as the view writes to it: writes never block.
 type viewScreen struct {
 	*terminal.Screen
 	*os.File
@@ -240,7 +245,7 @@ func (s viewScreen) Write(p []byte) (int, error) { return s.Screen.Write(p) }
 func (v viewed) found() (*store.Saved, error) {
 	s, err := v.find()
 	if err == nil && s == nil {
-		err = errors.New("the loop is still starting")
+		err = errors.New("the run is still starting")
 	}
 	return s, err
 }
@@ -263,18 +268,15 @@ func (v viewed) spec(ctx context.Context, a *journal.Attempt) (string, error) {
 	}
 	home := store.NewHome(v.root)
 	if a.Iteration > 0 {
-		return loop.IterationPrompt(home, poolOf(v.root), s.State, a)
+		return loop.IterationPrompt(home, launch.PoolOf(v.root), s.State, a)
 	}
 	job, found := loop.Load(v.root, s.State.Config)
 	if job == nil {
 		return "", problems(found)
 	}
-	var refs []gitops.Ref
-	if repo, err := openRepo(ctx, v.root, nil); err == nil { // nothing is kept outside a repository
-		defer repo.Close()
-		if refs, err = repo.Refs(ctx, "refs/descartes/"); err != nil {
-			return "", err
-		}
+	refs, err := refsOf(ctx, v.root, "")
+	if err != nil {
+		return "", err
 	}
 	req, err := loop.NextSpec(home, s.State.ID, s.State.Tag, a.Task, a.Number, refs)
 	if err != nil {

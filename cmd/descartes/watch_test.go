@@ -33,7 +33,8 @@ func atView(t *testing.T, agent string, args ...string) *viewAt {
 }
 
 func loopStart(args ...string) []string {
-	return append([]string{"loop", "start", "--command", "fakeagent", "--sandbox", "off", "--env-pass", "AGENT", "--no-commit"}, args...)
+	return append([]string{"loop", "start", "--command", "fakeagent", "--sandbox", "off", "--env-pass", "AGENT",
+		"--no-commit"}, args...)
 }
 
 // newView makes the project; nil where the machine has no pseudo terminals.
@@ -72,7 +73,8 @@ func (v *viewAt) commit(message string) {
 func (v *viewAt) descartes(args ...string) *exec.Cmd {
 	cmd := exec.Command("descartes", args...)
 	cmd.Dir = filepath.Join(v.dir, "work")
-	cmd.Env = append(os.Environ(), "AGENT="+filepath.Join(v.dir, "agent"), "HOME="+v.dir, "TERM=xterm-256color", "LANG=C.UTF-8", "NO_COLOR=1")
+	cmd.Env = append(os.Environ(), "AGENT="+filepath.Join(v.dir, "agent"), "HOME="+v.dir, "TERM=xterm-256color",
+		"LANG=C.UTF-8", "NO_COLOR=1")
 	return cmd
 }
 
@@ -107,7 +109,8 @@ func (v *viewAt) ends(code int) string {
 // TestViewOfATag looks at a run while it works, opens and closes pages, and finds the summary in the normal screen.
 func TestViewOfATag(t *testing.T) {
 	t.Parallel()
-	v := atView(t, "1: say I look around.\n1: await ../go\n1: write slugs.txt x\n1: say TASK_COMPLETE\n", "--tag", "x", "--verify", "true")
+	v := atView(t, "1: say I look around.\n1: await ../go\n1: write slugs.txt x\n1: say TASK_COMPLETE\n", "--tag", "x",
+		"--verify", "true")
 	if v == nil {
 		return
 	}
@@ -126,8 +129,8 @@ func TestViewOfATag(t *testing.T) {
 	}
 }
 
-// TestViewOfABuild shows a mode's iterations in the view, with what the agent is given and says; the session log has what it said, and the
-// normal screen nothing of it.
+// TestViewOfABuild shows a mode's iterations in the view, with what the agent is given and says; the session log has
+// what it said, and the normal screen nothing of it.
 func TestViewOfABuild(t *testing.T) {
 	t.Parallel()
 	v := newView(t, "1: say I look around.\n1: write slugs.txt x\n2: say Second look.\n2: await ../go\n2: write two.txt x\n2: say <promise>COMPLETE</promise>\n")
@@ -170,13 +173,13 @@ func TestViewOfAPromptIsLeft(t *testing.T) {
 	v.start("prompt", "p.md", "--command", "fakeagent", "--sandbox", "off", "--env-pass", "AGENT")
 	v.shows("Look around.", "Running", "I look around.")
 	v.press("qk")
-	v.shows(leftScreen, "the loop keeps running here, in plain lines")
+	v.shows(leftScreen, "the run keeps running here, in plain lines")
 	v.write("go", "")
 	v.shows("All of it.\r\n", "session log: ")
 	v.ends(exitDone)
 }
 
-// TestWatch looks at the loop of another process, and leaves it running.
+// TestWatch looks at the run of another process, and leaves it running.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	v := newView(t, "1: write ../started x\n1: await ../go\n1: write slugs.txt x\n1: say TASK_COMPLETE\n")
@@ -234,7 +237,7 @@ func TestStatusFitsItsTerminal(t *testing.T) {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
-	if !strings.Contains(text, "  Take back: descartes pause "+name+" --undo\r\n") {
+	if !strings.Contains(text, "  Undo: descartes pause "+name+" --undo\r\n") {
 		t.Errorf("it shows\n%s", text)
 	}
 	v.write("go", "")
@@ -250,7 +253,8 @@ func TestViewRetries(t *testing.T) {
 	if v == nil {
 		return
 	}
-	v.write("work/.scud/tasks/y.json", `{"tag":"y","tasks":[{"id":1,"title":"Slugs","status":"pending"},{"id":2,"title":"Store","status":"pending"}]}`)
+	v.write("work/.scud/tasks/y.json",
+		`{"tag":"y","tasks":[{"id":1,"title":"Slugs","status":"pending"},{"id":2,"title":"Store","status":"pending"}]}`)
 	v.start(loopStart("--tag", "y", "--verify", "true", "--allow-dirty")...)
 	v.shows("Blocked: 1", "no key", "2 Store") // the view writes what is new in a line
 	v.press("r")
@@ -274,7 +278,7 @@ func TestViewIsLeft(t *testing.T) {
 	v.press("q")
 	v.shows("keep it running, in plain lines")
 	v.press("k")
-	v.shows(leftScreen, "the loop keeps running here, in plain lines")
+	v.shows(leftScreen, "the run keeps running here, in plain lines")
 	v.press("\x03")
 	v.shows("interrupted: the running attempt is finished first; Ctrl-C again interrupts it\r\n")
 	v.press("\x03")
@@ -311,7 +315,8 @@ func TestViewAsks(t *testing.T) {
 	v.press("y")
 	v.shows("All criteria met. Confirm done?")
 	v.press("y")
-	if after := v.ends(exitDone); !strings.Contains(after, "completed: every criterion is met and a person confirmed it") {
+	if after := v.ends(exitDone); !strings.Contains(after,
+		"completed: every criterion is met and a person confirmed it") {
 		t.Errorf("the normal screen has\n%s", after)
 	}
 }
@@ -325,12 +330,14 @@ func TestViewAsksInABuild(t *testing.T) {
 	}
 	v.write("work/IMPLEMENTATION_PLAN.md", "- [ ] Slugs\n")
 	v.commit("plan")
-	v.start("build", "3", "--command", "fakeagent", "--sandbox", "off", "--env-pass", "AGENT", "--verify", "true", "--criterion", "a", "--set", "shape=colleague", "--set", "loop_state=delete")
+	v.start("build", "3", "--command", "fakeagent", "--sandbox", "off", "--env-pass", "AGENT", "--verify", "true",
+		"--criterion", "a", "--set", "shape=colleague", "--set", "loop_state=delete")
 	v.shows("The run asks", "Here is 1 step. Proceed?")
 	v.press("y")
 	v.shows("All criteria met. Confirm done?")
 	v.press("y")
-	if after := v.ends(exitDone); !strings.Contains(after, "completed: every criterion is met and a person confirmed it") {
+	if after := v.ends(exitDone); !strings.Contains(after,
+		"completed: every criterion is met and a person confirmed it") {
 		t.Errorf("the normal screen has\n%s", after)
 	}
 }

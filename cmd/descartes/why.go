@@ -9,7 +9,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/oneline"
-	"descartes/internal/receipt"
+	"descartes/loop/receipt"
 	"descartes/tasks"
 	"descartes/view"
 	"descartes/view/print"
@@ -95,8 +95,8 @@ func (a *app) markStale(b *view.Board) error {
 	return err
 }
 
-// commitOf is the newest commit that claims to contain a loop's work on a task, or "". Without a loop it takes one of any loop over the tag: ids of
-// other tags look alike.
+// commitOf is the newest commit that claims to contain a loop's work on a task, or "". Without a loop it takes one of
+// any loop over the tag: ids of other tags look alike.
 func commitOf(ctx context.Context, repo *gitops.Repo, tag, loop, task string) string {
 	task = oneline.Text(task)
 	head, err := repo.Head(ctx)
@@ -108,7 +108,8 @@ func commitOf(ctx context.Context, repo *gitops.Repo, tag, loop, task string) st
 		return ""
 	}
 	for _, c := range slices.Backward(found) {
-		if !slices.Contains(c.Trailers["Descartes-Task"], task) || loop != "" && !slices.Contains(c.Trailers["Descartes-Loop"], loop) {
+		if !slices.Contains(c.Trailers["Descartes-Task"], task) || loop != "" &&
+			!slices.Contains(c.Trailers["Descartes-Loop"], loop) {
 			continue
 		}
 		if by, _ := c.Wave(); loop == "" && (by == "" || !strings.Contains(c.Subject, "("+tag+")")) {

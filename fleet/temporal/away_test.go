@@ -3,8 +3,11 @@
 package temporal
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +35,37 @@ func partition(t *testing.T, silent string) (w *town, run *program, server *wall
 	return w, run, server, release
 }
 
+// TestDeadWorker: status has a worker that waits for work, for as long as that, and none that is dead, after less than
+// the heartbeat.
+func TestDeadWorker(t *testing.T) {
+	w := newTown(t, plan{tasks: 1, width: 1, workers: 2, slots: 1})
+	listed := func(i int) bool {
+		t.Helper()
+		p := w.start(w.dir, "descartes-fleet", "status", "--json")
+		<-p.over
+		var s Status
+		if err := json.Unmarshal([]byte(p.out.String()), &s); err != nil {
+			t.Fatalf("%v: %s", err, p.out)
+		}
+		return slices.ContainsFunc(s.Workers, func(x Seen) bool {
+			return strings.HasSuffix(x.Name, fmt.Sprintf("@%d", w.workers[i].cmd.Process.Pid))
+		})
+	}
+	w.until("both are there", func() bool { return listed(0) && listed(1) })
+	w.workers[1].kill()
+	for killed := time.Now(); listed(1); time.Sleep(time.Second) {
+		if !listed(0) {
+			t.Error("a worker that waits is not listed")
+		}
+		if gone := time.Since(killed); gone > heartbeat {
+			t.Fatalf("a worker that was killed is listed after %v", gone)
+		}
+	}
+	if !listed(0) {
+		t.Error("a worker that waits is not listed")
+	}
+}
+
 // TestShortPartition: a worker that is cut off for less than the heartbeat ends what it has begun.
 func TestShortPartition(t *testing.T) {
 	w, run, server, release := partition(t, "60s")
@@ -46,8 +80,8 @@ func TestShortPartition(t *testing.T) {
 	}
 }
 
-// TestLongPartition: of a worker that is cut off for longer another one takes over; its agents end, what it sends later changes nothing, and
-// it works as before when it is back.
+// TestLongPartition: of a worker that is cut off for longer another one takes over; its agents end, what it sends
+// later changes nothing, and it works as before when it is back.
 func TestLongPartition(t *testing.T) {
 	w, run, server, release := partition(t, "8s")
 	mine := w.hold(".0")
@@ -84,10 +118,14 @@ func TestServerAway(t *testing.T) {
 	run := w.run()
 	w.until("four agents are at work", func() bool { return w.attempts() == 4 })
 	w.server.kill()
-	w.until("the run says it", func() bool { return strings.Contains(run.out.String(), "the Temporal server does not answer") })
+	w.until("the run says it", func() bool {
+		return strings.Contains(run.out.String(), "the Temporal server does not answer")
+	})
 	w.serve()
 	release()
-	w.until("the run says that it is over", func() bool { return strings.Contains(run.out.String(), "the Temporal server answers again") })
+	w.until("the run says that it is over", func() bool {
+		return strings.Contains(run.out.String(), "the Temporal server answers again")
+	})
 	w.ends(run)
 	w.whole(run, "tally", 1, 8)
 	if n := w.attempts(); n != 8 {
@@ -95,7 +133,8 @@ func TestServerAway(t *testing.T) {
 	}
 }
 
-// TestServerAwayLong: what ends while the server is away for longer than the heartbeat is not made again, and the agents are not ended.
+// TestServerAwayLong: what ends while the server is away for longer than the heartbeat is not made again, and the
+// agents are not ended.
 func TestServerAwayLong(t *testing.T) {
 	w := newTown(t, plan{tasks: 8, width: 4, workers: 2, slots: 2, silent: "4s"})
 	release := w.hold("")
@@ -103,13 +142,64 @@ func TestServerAwayLong(t *testing.T) {
 	w.until("four agents are at work", func() bool { return w.attempts() == 4 })
 	w.server.kill()
 	release()
-	w.until("their results are on the remote", func() bool { return strings.Count(w.git(w.bare, "for-each-ref", "refs/descartes"), "/results/") == 4 })
+	w.until("their results are on the remote", func() bool {
+		return strings.Count(w.git(w.bare, "for-each-ref", "refs/descartes"), "/results/") == 4
+	})
 	time.Sleep(5 * time.Second) // until the server would have given them up
 	w.serve()
 	w.ends(run)
 	w.whole(run, "tally", 1, 8)
 	if n := w.attempts(); n != 8 {
 		t.Errorf("%d agents ran for 8 tasks:\n%s", n, w.ledger())
+	}
+}
+
+// TestResumeServerAway: a run that is resumed waits for the server, and takes over what was made meanwhile.
+func TestResumeServerAway(t *testing.T) {
+	w := newTown(t, plan{tasks: 4, width: 4, workers: 1, slots: 4, silent: "120s"})
+	release := w.hold("")
+	run := w.run()
+	w.until("four agents are at work", func() bool { return w.attempts() == 4 })
+	run.kill()
+	w.server.kill()
+	run = w.start(w.project, "descartes", "loop", "resume", "--last", "--plain")
+	w.last = run.out
+	w.until("the run says it", func() bool {
+		return exited(run) || strings.Contains(run.out.String(), "the Temporal server does not answer")
+	})
+	w.serve()
+	release()
+	w.ends(run)
+	w.whole(run, "tally", 1, 4)
+	if n := w.attempts(); n != 4 {
+		t.Errorf("%d agents ran for 4 tasks:\n%s", n, w.ledger())
+	}
+}
+
+// TestAllKilled: a worker, the run and the server are killed, and the server is away for longer than the heartbeat.
+// What others have verified meanwhile is used and made once; only what the worker had under way is made again.
+func TestAllKilled(t *testing.T) {
+	w := newTown(t, plan{tasks: 8, width: 4, workers: 2, slots: 2, silent: "60s"})
+	release := w.hold("")
+	run := w.run()
+	w.until("four agents are at work", func() bool { return w.on(0) == 2 && w.on(1) == 2 })
+	w.workers[1].kill()
+	run.kill()
+	w.server.kill()
+	killed := time.Now()
+	release()
+	w.until("the other worker's results are on the remote", func() bool {
+		return strings.Count(w.git(w.bare, "for-each-ref", "refs/descartes"), "/results/") == 2
+	})
+	run = w.start(w.project, "descartes", "loop", "resume", "--last", "--plain")
+	w.last = run.out
+	time.Sleep(time.Until(killed.Add(90 * time.Second)))
+	w.serve()
+	w.work(1)
+	w.ends(run)
+	w.whole(run, "tally", 1, 8)
+	if n := w.attempts(); n != 10 {
+		t.Errorf("%d agents ran for 8 tasks, of which two were killed:\n%s", n, w.ledger())
 	}
 }
 
@@ -122,7 +212,8 @@ func TestRemoteAway(t *testing.T) {
 	w.remote.set(refuses)
 	release()
 	w.until("the workers say it", func() bool {
-		return strings.Contains(w.workers[0].out.String(), "does not answer") && strings.Contains(w.workers[1].out.String(), "does not answer")
+		return strings.Contains(w.workers[0].out.String(), "does not answer") &&
+			strings.Contains(w.workers[1].out.String(), "does not answer")
 	})
 	w.remote.set(through)
 	w.ends(run)
@@ -142,7 +233,9 @@ func TestRemoteAwayFromRun(t *testing.T) {
 	w.until("four agents are at work", func() bool { return w.attempts() == 4 })
 	git.set(refuses)
 	release()
-	w.until("the run says it", func() bool { return strings.Contains(run.out.String(), "the remote origin does not answer") })
+	w.until("the run says it", func() bool {
+		return strings.Contains(run.out.String(), "the remote origin does not answer")
+	})
 	git.set(through)
 	w.ends(run)
 	w.whole(run, "tally", 1, 8)
@@ -160,7 +253,8 @@ func TestRemoteRefuses(t *testing.T) {
 	}
 	run := w.run()
 	w.ends(run)
-	if code, said := run.cmd.ProcessState.ExitCode(), run.out.String(); code != 5 || !strings.Contains(said, "no refs below descartes here") || !strings.Contains(said, "hint: ") {
+	if code, said := run.cmd.ProcessState.ExitCode(), run.out.String(); code != 5 ||
+		!strings.Contains(said, "no refs below descartes here") || !strings.Contains(said, "hint: ") {
 		t.Errorf("exit status %d:\n%s", code, said)
 	}
 	if w.attempts() != 0 || w.git(w.project, "status", "--porcelain") != "" {
@@ -174,8 +268,8 @@ func TestRemoteRefuses(t *testing.T) {
 	w.whole(run, "tally", 1, 4)
 }
 
-// TestTwoRuns: a tag of a repository has one run, wherever the other one is; one that was killed makes room, and waits until the other one is
-// over when it comes back.
+// TestTwoRuns: a tag of a repository has one run, wherever the other one is; one that was killed makes room, and waits
+// until the other one is over when it comes back.
 func TestTwoRuns(t *testing.T) {
 	w := newTown(t, plan{tasks: 8, width: 4, workers: 2, slots: 2})
 	clone := filepath.Join(w.dir, "clone")
@@ -187,7 +281,8 @@ func TestTwoRuns(t *testing.T) {
 	w.until("the first one has begun", func() bool { return w.attempts() == 4 })
 	second := w.runIn(clone, "tally", "--name", "nightly") // of the same name, too
 	w.ends(second)
-	if code, said := second.cmd.ProcessState.ExitCode(), second.out.String(); code == 0 || !strings.Contains(said, "runs tally already (loop nightly)") {
+	if code, said := second.cmd.ProcessState.ExitCode(), second.out.String(); code == 0 ||
+		!strings.Contains(said, "runs tally already (run nightly)") {
 		t.Errorf("exit status %d:\n%s", code, said)
 	}
 	first.kill()
@@ -207,7 +302,8 @@ func TestTwoRuns(t *testing.T) {
 	})
 	again := w.run("--name", "nightly")
 	w.ends(again)
-	if code, said := again.cmd.ProcessState.ExitCode(), again.out.String(); code == 0 || !strings.Contains(said, "runs tally already (loop nightly)") {
+	if code, said := again.cmd.ProcessState.ExitCode(), again.out.String(); code == 0 ||
+		!strings.Contains(said, "runs tally already (run nightly)") {
 		t.Errorf("exit status %d:\n%s", code, said)
 	}
 	release()
@@ -231,19 +327,23 @@ func TestFullDisk(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newTown(t, plan{tasks: 8, width: 4, slots: 2})
-			if err := os.WriteFile(filepath.Join(w.project, "large"), []byte(strings.Repeat("0123456789abcdef", 1<<17)), 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(w.project, "large"),
+				[]byte(strings.Repeat("0123456789abcdef", 1<<17)), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			w.git(w.project, "add", "-A")
 			w.git(w.project, "commit", "-qm", "large")
 			small := filepath.Join(w.dir, "small")
-			if err := os.WriteFile(small, []byte("#!/bin/sh\n"+c.begin+"exec \""+filepath.Join(w.bin, "descartes-fleet")+"\" \"$@\" --min-free-disk 1\n"), 0o755); err != nil {
+			if err := os.WriteFile(small, []byte("#!/bin/sh\n"+c.begin+"exec \""+
+				filepath.Join(w.bin, "descartes-fleet")+"\" \"$@\" --min-free-disk 1\n"), 0o755); err != nil {
 				t.Fatal(err)
 			}
 			w.workers = make([]*program, 2)
 			w.workers[0] = w.startWith([]string{"MACHINE=0"}, w.dir, small, w.workerArgs(0)...)
 			run := w.run()
-			w.until("the small one has tried", func() bool { return strings.Contains(w.workers[0].out.String(), "ended without a result") })
+			w.until("the small one has tried", func() bool {
+				return strings.Contains(w.workers[0].out.String(), "ended without a result")
+			})
 			w.work(1)
 			w.ends(run)
 			w.whole(run, "tally", 1, 8)

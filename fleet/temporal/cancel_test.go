@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// stubborn is an agent that ignores the request to end, with a tree of processes below it, one of which hides in a session of its own.
+// stubborn is an agent that ignores the request to end, with a tree of processes below it, one of which hides in a
+// session of its own.
 const stubborn = `#!/bin/sh
 trap '' TERM INT HUP
 setsid sleep %[1]s &
@@ -24,11 +25,13 @@ sh -c 'trap "" TERM; sleep %[1]s; sleep %[1]s' &
 wait
 `
 
-// TestEnds: whatever ends an attempt, all its processes are dead soon after: descartes cancel --now, Ctrl-C, a worker that is stopped or killed.
+// TestEnds: whatever ends an attempt, all its processes are dead soon after: descartes cancel --now, Ctrl-C, a worker
+// that is stopped or killed.
 func TestEnds(t *testing.T) {
 	w := newTown(t, plan{tasks: 1, width: 1, workers: 1, slots: 2})
 	marker := fmt.Sprintf("%d.25", 100000+os.Getpid())
-	if err := os.WriteFile(filepath.Join(w.project, "agent.sh"), fmt.Appendf(nil, stubborn, marker), 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(w.project, "agent.sh"), fmt.Appendf(nil, stubborn, marker),
+		0o755); err != nil {
 		t.Fatal(err)
 	}
 	w.git(w.project, "commit", "-qam", "a stubborn agent")

@@ -9,7 +9,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"strings"
@@ -22,20 +21,22 @@ import (
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"descartes/fleet"
 )
 
-// Server says where Temporal is. What is not said here is as Temporal's own tools have it: TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE,
-// TEMPORAL_API_KEY, TEMPORAL_TLS_CLIENT_CERT_PATH and so on, or its configuration file.
+// Server says where Temporal is. What is not said here is as Temporal's own tools have it: TEMPORAL_ADDRESS,
+// TEMPORAL_NAMESPACE, TEMPORAL_API_KEY, TEMPORAL_TLS_CLIENT_CERT_PATH and so on, or its configuration file.
 type Server struct {
 	Address   string
 	Namespace string
-	KeyFile   string // 64 hexadecimal digits: with them everything in the history is encrypted; "" encrypts nothing
+	KeyFile   string       // 64 hexadecimal digits: with them everything in the history is encrypted; "" encrypts nothing
+	Wait      func(string) // waits for a server that does not answer, and hears of it; nil: gives up
 }
 
-// connectFor is how long a server is waited for.
+// connectFor is how long a server may take to answer.
 const connectFor = 10 * time.Second
 
 // Fleet is a connection to the server.
@@ -49,7 +50,8 @@ type Fleet struct {
 	server     *fleet.Reach
 }
 
-// silentVar is the variable that says how long a worker may be silent, such as 2m, before another one makes its attempts.
+// silentVar is the variable that says how long a worker may be silent, such as 2m, before another one makes its
+// attempts.
 const silentVar = "DESCARTES_FLEET_SILENT"
 
 // Dial connects to the server.
@@ -67,24 +69,43 @@ func (s Server) Dial(ctx context.Context) (f *Fleet, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("read Temporal's settings: %w", err)
 	}
-	if s.Address != "" {
-		opt.HostPort = s.Address
-	}
-	if s.Namespace != "" {
-		opt.Namespace = s.Namespace
-	}
+	opt.HostPort, opt.Namespace = cmp.Or(s.Address, opt.HostPort), cmp.Or(s.Namespace, opt.Namespace)
 	opt.DataConverter = f.converter
 	if s.KeyFile != "" {
 		opt.FailureConverter = failures(f.converter)
 	}
 	opt.Identity = fmt.Sprintf("%s@%d", fleet.Host(), os.Getpid())
-	opt.Logger = log.NewStructuredLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
-	ctx, done := context.WithTimeout(ctx, connectFor)
-	defer done()
-	if f.client, err = client.DialContext(ctx, opt); err != nil {
-		return nil, fmt.Errorf("no Temporal server answers at %s: %w", cmp.Or(opt.HostPort, client.DefaultHostPort), err)
+	opt.ConnectionOptions.DialOptions = append(opt.ConnectionOptions.DialOptions,
+		grpc.WithChainUnaryInterceptor(askOften))
+	opt.Logger = log.NewStructuredLogger(slog.New(slog.DiscardHandler))
+	connect := func() (err error) {
+		ctx, done := context.WithTimeout(ctx, connectFor)
+		defer done()
+		if f.client, err = client.DialContext(ctx, opt); err != nil {
+			err = fmt.Errorf("no Temporal server answers at %s: %w", cmp.Or(opt.HostPort, client.DefaultHostPort), err)
+		}
+		return err
 	}
-	return f, nil
+	if s.Wait == nil {
+		return f, connect()
+	}
+	f.server.Note = s.Wait
+	return f, f.server.Do(ctx, 0, connect)
+}
+
+// askEvery is how often a program that waits for work asks again: the server knows by that alone that it is there. (It
+// complains below 20 s.)
+const askEvery = 25 * time.Second
+
+// askOften ends a question for work in time; the SDK has each wait for a minute.
+func askOften(ctx context.Context, method string, req, reply any, c *grpc.ClientConn, call grpc.UnaryInvoker,
+	opts ...grpc.CallOption) error {
+	if strings.HasSuffix(method, "/PollWorkflowTaskQueue") {
+		asked, done := context.WithTimeout(ctx, askEvery)
+		defer done()
+		ctx = asked
+	}
+	return call(ctx, method, req, reply, c, opts...)
 }
 
 // Close ends the connection.
@@ -100,7 +121,8 @@ func (s Server) converter() (converter.DataConverter, error) {
 	}
 	key, err := hex.DecodeString(strings.TrimSpace(string(text)))
 	if err != nil || len(key) != 32 {
-		return nil, fmt.Errorf("%s holds no key of 64 hexadecimal digits; make one with: openssl rand -hex 32", s.KeyFile)
+		return nil, fmt.Errorf("%s holds no key of 64 hexadecimal digits; make one with: openssl rand -hex 32",
+			s.KeyFile)
 	}
 	block, err := aes.NewCipher(key)
 	if err != nil {
@@ -115,7 +137,8 @@ func (s Server) converter() (converter.DataConverter, error) {
 
 // failures encrypts the text of failures as well.
 func failures(c converter.DataConverter) converter.FailureConverter {
-	return temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{DataConverter: c, EncodeCommonAttributes: true})
+	return temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{DataConverter: c,
+		EncodeCommonAttributes: true})
 }
 
 // sealed encrypts payloads with AES-GCM.
@@ -136,7 +159,8 @@ func (s *sealed) Encode(list []*commonpb.Payload) ([]*commonpb.Payload, error) {
 		if _, err := rand.Read(nonce); err != nil {
 			return nil, err
 		}
-		out[i] = &commonpb.Payload{Metadata: map[string][]byte{converter.MetadataEncoding: []byte(encoding)}, Data: s.Seal(nonce, nonce, plain, nil)}
+		out[i] = &commonpb.Payload{Metadata: map[string][]byte{converter.MetadataEncoding: []byte(encoding)},
+			Data: s.Seal(nonce, nonce, plain, nil)}
 	}
 	return out, nil
 }

@@ -21,10 +21,11 @@ import (
 	"descartes/fleet"
 )
 
-// TestAttempt: a worker that is lost, cannot make an attempt or hands it back is followed by another one, and what the last of them says counts; an order
-// that nobody may make is tried once.
+// TestAttempt: a worker that is lost, cannot make an attempt or hands it back is followed by another one, and what the
+// last of them says counts; an order that nobody may make is tried once.
 func TestAttempt(t *testing.T) {
-	a := ask{fleet.Ask{Loop: "loop-1", Tag: "x", Task: "3", Title: strings.Repeat("long ", 100), Try: 2, Limit: 3600, Needs: []string{"go", "gpu"}}, heartbeat}
+	a := ask{fleet.Ask{Loop: "loop-1", Tag: "x", Task: "3", Title: strings.Repeat("long ", 100), Try: 2, Limit: 3600,
+		Needs: []string{"go", "gpu"}}, heartbeat}
 	many := make([]error, 200)
 	for i := range many {
 		many[i] = handBack(noQuota, "no quota", time.Second, fleet.Wait{For: "quota"})
@@ -53,27 +54,32 @@ func TestAttempt(t *testing.T) {
 				}
 				return fleet.Kept{Commit: "made", Verdict: "failed"}, nil
 			}, activity.RegisterOptions{Name: makeActivity})
-			if err := env.SetTypedSearchAttributesOnStart(temporal.NewSearchAttributes(byVerdict.ValueSet("none yet"))); err != nil {
+			if err := env.SetTypedSearchAttributesOnStart(temporal.NewSearchAttributes(
+				byVerdict.ValueSet("none yet"))); err != nil {
 				t.Fatal(err)
 			}
 			if c.want != "" { // Temporal's page shows what came of it
-				env.OnUpsertTypedSearchAttributes(temporal.NewSearchAttributes(byVerdict.ValueSet("failed"))).Return(nil).Once()
+				env.OnUpsertTypedSearchAttributes(temporal.NewSearchAttributes(byVerdict.ValueSet("failed"))).Return(
+					nil).Once()
 			}
 			env.ExecuteWorkflow(attemptWorkflow, a)
 			env.AssertExpectations(t)
 			var k fleet.Kept
-			if err := env.GetWorkflowResult(&k); (err != nil) != (c.want == "") || k.Commit != c.want || tries != c.tries {
+			if err := env.GetWorkflowResult(&k); (err != nil) != (c.want == "") || k.Commit != c.want ||
+				tries != c.tries {
 				t.Errorf("got %q, %v after %d tries, want %q after %d", k.Commit, err, tries, c.want, c.tries)
 			}
 		})
 	}
 }
 
-// TestSealed: payloads come back as they were, the server sees nothing of them, and none of another key's or without one is taken.
+// TestSealed: payloads come back as they were, the server sees nothing of them, and none of another key's or without
+// one is taken.
 func TestSealed(t *testing.T) {
 	key := func(b byte) string {
 		path := filepath.Join(t.TempDir(), "key")
-		if err := os.WriteFile(path, []byte(hex.EncodeToString([]byte(strings.Repeat(string(b), 32)))+"\n"), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(hex.EncodeToString([]byte(strings.Repeat(string(b), 32)))+"\n"),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 		return path
@@ -109,7 +115,9 @@ func TestSealed(t *testing.T) {
 	if err := sealer.FromPayloads(plain, &back); err == nil {
 		t.Error("what nobody encrypted is taken")
 	}
-	if err := sealer.FromPayloads(&commonpb.Payloads{Payloads: []*commonpb.Payload{{Metadata: map[string][]byte{converter.MetadataEncoding: []byte(encoding)}, Data: []byte("x")}}}, &back); err == nil {
+	if err := sealer.FromPayloads(&commonpb.Payloads{Payloads: []*commonpb.Payload{
+		{Metadata: map[string][]byte{converter.MetadataEncoding: []byte(encoding)}, Data: []byte("x")}}},
+		&back); err == nil {
 		t.Error("half a payload is taken")
 	}
 	short := filepath.Join(t.TempDir(), "short")
@@ -125,9 +133,12 @@ func TestSealed(t *testing.T) {
 
 func TestAccepts(t *testing.T) {
 	w := Worker{Repos: []string{"https://host/team/*", "git@host:one.git", "/srv/git/?.git"}}
-	for url, want := range map[string]bool{"https://host/team/a.git": true, "https://host/team/b/c.git": true, "https://host/teams/a.git": false, "https://host.evil/team/a.git": false,
-		"git@host:one.git": true, "git@host:two.git": false, "/srv/git/a.git": true, "/srv/git/ab.git": false, "": false,
-		"https://host/team/../secret.git": false, "https://host/team/%2E%2e/secret.git": false, "https://host/team/..": false, "https://host/team/a..b.git": true} {
+	for url, want := range map[string]bool{"https://host/team/a.git": true, "https://host/team/b/c.git": true,
+		"https://host/teams/a.git": false, "https://host.evil/team/a.git": false,
+		"git@host:one.git": true, "git@host:two.git": false, "/srv/git/a.git": true, "/srv/git/ab.git": false,
+		"":                                false,
+		"https://host/team/../secret.git": false, "https://host/team/%2E%2e/secret.git": false,
+		"https://host/team/..": false, "https://host/team/a..b.git": true} {
 		if got := w.accepts(url); got != want {
 			t.Errorf("%q: got %v, want %v", url, got, want)
 		}

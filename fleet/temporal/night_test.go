@@ -21,13 +21,25 @@ var (
 func TestNight(t *testing.T) {
 	w := newTown(t, plan{tasks: *tasks, width: max(1, *tasks/5), workers: 4, slots: 4, silent: "60s", agent: 1})
 	began := time.Now()
-	p := w.run("--max-attempts", "20") // one whose changes conflict counts, and a task may meet others again and again
+	// one whose changes conflict counts, and a task may meet others again and again
+	p := w.run("--max-attempts", "20")
+	for more, next := true, *tasks/10; more; next += *tasks / 10 { // what grows shows
+		for n := 0; more && n < next; n = w.attempts() {
+			select {
+			case <-p.over:
+				more = false
+			case <-time.After(time.Second / 2):
+			}
+		}
+		n := w.attempts()
+		t.Logf("%d attempts in %v; %s; refs on the remote: %d", n, time.Since(began).Round(time.Second/10),
+			w.figures(n, p), strings.Count(w.git(w.bare, "for-each-ref"), "\n"))
+	}
 	w.ends(p)
 	w.whole(p, "tally", 1, *tasks)
 	if n := w.journal("tally")["attempt_started"]; w.attempts() != n {
 		t.Errorf("%d agents ran for %d attempts", w.attempts(), n)
 	}
-	t.Logf("%d tasks, %d attempts in %v; %s", *tasks, w.attempts(), time.Since(began).Round(time.Second/10), w.figures(w.attempts(), p))
 	out := w.start(w.project, "descartes", "loop", "logs", "7", "--attempt", "1")
 	if <-out.over; !strings.Contains(out.out.String(), "task 7") {
 		t.Errorf("the log of task 7: %s", out.out)
@@ -69,6 +81,10 @@ func TestKills(t *testing.T) {
 					t.Log("kill the server")
 					w.server.kill()
 					w.serve()
+					// it began while there was none
+					if exited(p) && strings.Contains(p.out.String(), "no Temporal server answers") {
+						p = w.run()
+					}
 				}
 			}
 			w.ends(p)

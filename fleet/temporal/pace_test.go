@@ -14,7 +14,8 @@ import (
 func TestPace(t *testing.T) {
 	w := newTown(t, plan{tasks: 80, width: 80, workers: 2, slots: 4, silent: "60s"})
 	text := strings.Replace(agentText, "sleep 0.4", "sleep 1", 1)
-	if err := os.WriteFile(filepath.Join(w.project, "agent.sh"), []byte(strings.Replace(text, "*0)", "none)", 1)), 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(w.project, "agent.sh"), []byte(strings.Replace(text, "*0)", "none)", 1)),
+		0o755); err != nil {
 		t.Fatal(err)
 	}
 	w.git(w.project, "commit", "-qam", "one second")
@@ -30,10 +31,13 @@ func TestPace(t *testing.T) {
 	w.git(w.project, "add", "-A")
 	w.git(w.project, "commit", "-qm", "more")
 	began = time.Now()
-	p = w.start(w.project, "descartes", "loop", "start", "--scud-tag", "local", "--command", "./agent.sh", "--verify", "test -d out", "-j", "8", "--plain")
+	p = w.start(w.project, "descartes", "loop", "start", "--scud-tag", "local", "--command", "./agent.sh", "--verify",
+		"test -d out", "-j", "8", "--plain")
 	w.ends(p)
 	local := time.Since(began)
-	t.Logf("here: CPU of an attempt %v", ((p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()) / 80).Round(time.Millisecond))
+	t.Logf("here: CPU of an attempt %v", ((p.cmd.ProcessState.UserTime() +
+		p.cmd.ProcessState.SystemTime()) / 80).Round(time.Millisecond))
 	load, _ := os.ReadFile("/proc/loadavg")
-	t.Logf("80 tasks of a second, 8 at a time: %v by workers, %v here, %.2f times as long; load %s", fleet.Round(time.Second/10), local.Round(time.Second/10), float64(fleet)/float64(local), load)
+	t.Logf("80 tasks of a second, 8 at a time: %v by workers, %v here, %.2f times as long; load %s",
+		fleet.Round(time.Second/10), local.Round(time.Second/10), float64(fleet)/float64(local), load)
 }

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// With -postgres the server is Temporal's own on PostgreSQL, as a team has it, and not the development server. Its programs, server and sql, are those of the
-// module go.temporal.io/server; the folder has them.
+// With -postgres the server is Temporal's own on PostgreSQL, as a team has it, and not the development server. Its
+// programs, server and sql, are those of the module go.temporal.io/server; the folder has them.
 var postgres = flag.String("postgres", "", "folder of Temporal's server and sql programs: test on PostgreSQL")
 
 // database is a PostgreSQL server of a town's own.
@@ -23,7 +23,8 @@ type database struct {
 	dir, port string
 }
 
-// serveOnPostgres starts Temporal's server on the town's database, which it makes at first. Whoever kills the server leaves the database running.
+// serveOnPostgres starts Temporal's server on the town's database, which it makes at first. Whoever kills the server
+// leaves the database running.
 func (w *town) serveOnPostgres() {
 	w.t.Helper()
 	first := w.database == nil
@@ -34,16 +35,20 @@ func (w *town) serveOnPostgres() {
 	if first {
 		w.configure(port)
 		for name, schema := range map[string]string{"temporal": "temporal", "visibility": "visibility"} {
-			for _, args := range [][]string{{"create-database"}, {"setup-schema", "-v", "0.0"}, {"update-schema", "--schema-name", "postgresql/v12/" + schema}} {
-				w.must("sql", append([]string{"--plugin", "postgres12", "--endpoint", "127.0.0.1", "--port", w.database.port, "--user", "temporal", "--database", name}, args...)...)
+			for _, args := range [][]string{{"create-database"}, {"setup-schema", "-v", "0.0"},
+				{"update-schema", "--schema-name", "postgresql/v12/" + schema}} {
+				w.must("sql", append([]string{"--plugin", "postgres12", "--endpoint", "127.0.0.1", "--port",
+					w.database.port, "--user", "temporal", "--database", name}, args...)...)
 			}
 		}
 	}
-	w.server = w.start(w.database.dir, filepath.Join(*postgres, "server"), "--root", w.database.dir, "--config", "config", "--env", "test", "--allow-no-auth", "start")
+	w.server = w.start(w.database.dir, filepath.Join(*postgres, "server"), "--root", w.database.dir, "--config",
+		"config", "--env", "test", "--allow-no-auth", "start")
 	if !first {
 		return
 	}
-	w.eventually("temporal", "operator", "namespace", "create", "--namespace", "default", "--retention", "72h", "--address", w.address)
+	w.eventually("temporal", "operator", "namespace", "create", "--namespace", "default", "--retention", "72h",
+		"--address", w.address)
 	args := []string{"operator", "search-attribute", "create", "--address", w.address}
 	for _, one := range SearchAttributes() {
 		name, kind, _ := strings.Cut(one, "=")
@@ -79,12 +84,14 @@ func (w *town) newDatabase() *database {
 		}
 		return found[len(found)-1]
 	}
-	initdb := exec.Command(find("initdb"), "-D", filepath.Join(dir, "data"), "-U", "temporal", "-A", "trust", "-E", "UTF8", "--no-sync")
+	initdb := exec.Command(find("initdb"), "-D", filepath.Join(dir, "data"), "-U", "temporal", "-A", "trust", "-E",
+		"UTF8", "--no-sync")
 	initdb.Dir, initdb.SysProcAttr = dir, as
 	if b, err := initdb.CombinedOutput(); err != nil {
 		w.t.Fatalf("initdb: %v\n%s", err, b)
 	}
-	p := &program{cmd: exec.Command(find("postgres"), "-D", filepath.Join(dir, "data"), "-h", "127.0.0.1", "-p", d.port, "-k", dir), out: &output{}, over: make(chan struct{})}
+	p := &program{cmd: exec.Command(find("postgres"), "-D", filepath.Join(dir, "data"), "-h", "127.0.0.1", "-p",
+		d.port, "-k", dir), out: &output{}, over: make(chan struct{})}
 	p.cmd.Dir, p.cmd.SysProcAttr, p.cmd.Stdout, p.cmd.Stderr, p.cmd.WaitDelay = dir, as, p.out, p.out, time.Second
 	if err := p.cmd.Start(); err != nil {
 		w.t.Fatal(err)
@@ -111,10 +118,12 @@ func (w *town) configure(port string) {
 		if service != "frontend" {
 			at = freePort()
 		}
-		text += fmt.Sprintf("  %s: {rpc: {grpcPort: %s, membershipPort: %s, bindOnLocalHost: true}}\n", service, at, freePort())
+		text += fmt.Sprintf("  %s: {rpc: {grpcPort: %s, membershipPort: %s, bindOnLocalHost: true}}\n", service, at,
+			freePort())
 	}
 	text += "clusterMetadata: {enableGlobalNamespace: false, failoverVersionIncrement: 10, masterClusterName: active, currentClusterName: active, clusterInformation: {active: {enabled: true, initialFailoverVersion: 1, rpcName: frontend, rpcAddress: \"" + w.address + "\"}}}\n" +
-		"dcRedirectionPolicy: {policy: noop}\ndynamicConfigClient: {filepath: " + filepath.Join(w.database.dir, "dynamic.yaml") + ", pollInterval: 60s}\n"
+		"dcRedirectionPolicy: {policy: noop}\ndynamicConfigClient: {filepath: " +
+		filepath.Join(w.database.dir, "dynamic.yaml") + ", pollInterval: 60s}\n"
 	if err := os.Mkdir(filepath.Join(w.database.dir, "config"), 0o755); err != nil {
 		w.t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package temporal
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
@@ -22,8 +22,9 @@ import (
 	"descartes/fleet"
 )
 
-// Search attributes by which Temporal's own page and tools find what belongs to a tag, task, wave or loop, and what came of it. A server has to know them
-// first; on one that does not, workflows have none. They are never encrypted: no title is among them.
+// Search attributes by which Temporal's own page and tools find what belongs to a tag, task, wave or loop, and what
+// came of it. A server has to know them first; on one that does not, workflows have none. They are never encrypted: no
+// title is among them.
 var (
 	byTag     = temporal.NewSearchAttributeKeyKeyword("DescartesTag")
 	byTask    = temporal.NewSearchAttributeKeyKeyword("DescartesTask")
@@ -41,7 +42,8 @@ func SearchAttributes() (list []string) {
 }
 
 // start starts a workflow that can be found by these search attributes, where the server knows them.
-func (f *Fleet) start(ctx context.Context, o client.StartWorkflowOptions, by []temporal.SearchAttributeUpdate, workflow string, arg any) (client.WorkflowRun, error) {
+func (f *Fleet) start(ctx context.Context, o client.StartWorkflowOptions, by []temporal.SearchAttributeUpdate,
+	workflow string, arg any) (client.WorkflowRun, error) {
 	o.TaskQueue = Queue
 	if !f.unsearched.Load() {
 		o.TypedSearchAttributes = temporal.NewSearchAttributes(by...)
@@ -58,12 +60,14 @@ func (f *Fleet) start(ctx context.Context, o client.StartWorkflowOptions, by []t
 const helloMemo = "run"
 
 // Claim makes this the only run of its tag. Of a run that was killed and is resumed it takes over.
-func (f *Fleet) Claim(ctx context.Context, h fleet.Hello, note func(string), lost func(error)) (release func(), err error) {
+func (f *Fleet) Claim(ctx context.Context, h fleet.Hello, note func(string), lost func(error)) (release func(),
+	err error) {
 	f.server.Note = note
 	over := make(chan struct{})
 	queue := Queue + "-run/" + h.Loop
 	holder := worker.New(f.client, queue, worker.Options{DisableWorkflowWorker: true, WorkerStopTimeout: time.Second})
-	holder.RegisterActivityWithOptions(func(ctx context.Context) error { return hold(ctx, over) }, activity.RegisterOptions{Name: holdActivity})
+	holder.RegisterActivityWithOptions(func(ctx context.Context) error { return hold(ctx, over) },
+		activity.RegisterOptions{Name: holdActivity})
 	decider := worker.New(f.client, Queue, worker.Options{LocalActivityWorkerOnly: true})
 	decide(decider)
 	for _, k := range []worker.Worker{holder, decider} {
@@ -128,8 +132,9 @@ func hold(ctx context.Context, over chan struct{}) error {
 // own starts the workflow that keeps others from the tag.
 func (f *Fleet) own(ctx context.Context, h fleet.Hello, queue string) (client.WorkflowRun, error) {
 	sum := sha256.Sum256([]byte(h.Remote + "\n" + h.Tag))
-	o := client.StartWorkflowOptions{ID: "run/" + h.Tag + "/" + hex.EncodeToString(sum[:8]), WorkflowExecutionErrorWhenAlreadyStarted: true, Memo: map[string]any{helloMemo: h},
-		StaticSummary: fmt.Sprintf("run of %s by %s, loop %s", h.Tag, h.Host, h.Loop)}
+	o := client.StartWorkflowOptions{ID: "run/" + h.Tag + "/" + hex.EncodeToString(sum[:8]),
+		WorkflowExecutionErrorWhenAlreadyStarted: true, Memo: map[string]any{helloMemo: h},
+		StaticSummary: fmt.Sprintf("%s by %s, run %s", h.Tag, h.Host, h.Loop)}
 	by := []temporal.SearchAttributeUpdate{byTag.ValueSet(h.Tag), byLoop.ValueSet(h.Loop)}
 	run, err := f.start(ctx, o, by, runWorkflow, queue)
 	if _, taken := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); !taken {
@@ -139,19 +144,19 @@ func (f *Fleet) own(ctx context.Context, h fleet.Hello, queue string) (client.Wo
 	if err != nil {
 		return nil, fmt.Errorf("ask who runs %s: %w", h.Tag, err)
 	}
-	if who := f.hello(desc.GetWorkflowExecutionInfo()); who.Loop != h.Loop {
+	var who fleet.Hello
+	if f.memo(desc.GetWorkflowExecutionInfo(), helloMemo, &who); who.Loop != h.Loop {
 		return nil, &fleet.TakenError{Hello: who}
 	}
 	o.WorkflowIDConflictPolicy = enumspb.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING
 	return f.start(ctx, o, by, runWorkflow, queue)
 }
 
-// hello reads who made a claim.
-func (f *Fleet) hello(e *workflowpb.WorkflowExecutionInfo) (h fleet.Hello) {
-	if p := e.GetMemo().GetFields()[helloMemo]; p != nil {
-		_ = f.converter.FromPayload(p, &h) // of another version, perhaps
+// memo reads what a workflow's memo has.
+func (f *Fleet) memo(e *workflowpb.WorkflowExecutionInfo, key string, to any) {
+	if p := e.GetMemo().GetFields()[key]; p != nil {
+		_ = f.converter.FromPayload(p, to) // of another version, perhaps
 	}
-	return h
 }
 
 // How often an attempt is looked at while it is made, and how much longer that is for each other one.
@@ -168,11 +173,16 @@ func (f *Fleet) Carry(ctx context.Context, a fleet.Ask, hear func(fleet.Report) 
 	defer watched()
 	var run client.WorkflowRun
 	if err := f.server.Do(ctx, 0, func() (err error) {
-		run, err = f.start(ctx, client.StartWorkflowOptions{ID: a.ID(), WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-			WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE, StaticSummary: a.String(), EnableEagerStart: true,
-			Priority: temporal.Priority{PriorityKey: rank(&a), FairnessKey: a.Loop}, // a small run does not wait for the end of a large one
+		run, err = f.start(ctx, client.StartWorkflowOptions{ID: a.ID(),
+			WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+			WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE, StaticSummary: a.String(),
+			EnableEagerStart: true,
+			// a small run does not wait for the end of a large one
+			Priority: temporal.Priority{PriorityKey: rank(&a), FairnessKey: a.Loop},
 			Memo:     map[string]any{needsMemo: a.Needs}},
-			[]temporal.SearchAttributeUpdate{byTag.ValueSet(a.Tag), byTask.ValueSet(a.Task), byWave.ValueSet(int64(a.Wave)), byLoop.ValueSet(a.Loop), byVerdict.ValueSet("none yet")}, attemptWorkflow, ask{a, f.silent})
+			[]temporal.SearchAttributeUpdate{byTag.ValueSet(a.Tag), byTask.ValueSet(a.Task),
+				byWave.ValueSet(int64(a.Wave)), byLoop.ValueSet(a.Loop), byVerdict.ValueSet("none yet")},
+			attemptWorkflow, ask{a, f.silent})
 		return err
 	}); err != nil {
 		return kept, err
@@ -187,7 +197,7 @@ func (f *Fleet) Carry(ctx context.Context, a fleet.Ask, hear func(fleet.Report) 
 	cancelled := ctx.Done()
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	var seen state
+	var seen fleet.Report
 	for {
 		select {
 		case err := <-over:
@@ -200,15 +210,11 @@ func (f *Fleet) Carry(ctx context.Context, a fleet.Ask, hear func(fleet.Report) 
 		case <-tick.C:
 			tick.Reset(lookEvery + time.Duration(f.inFlight.Load())*lookMore)
 			now := f.look(asked, &a)
-			if now == seen || now == (state{}) {
+			if now == seen || now == (fleet.Report{}) {
 				continue
 			}
 			seen = now
-			r := fleet.Report{Live: &now.live}
-			if now.live.Run == "" {
-				r = fleet.Report{Wait: &now.wait}
-			}
-			if err := hear(r); err != nil {
+			if err := hear(now); err != nil {
 				_ = cancel() // nobody waits for it any more
 				return fleet.Kept{}, err
 			}
@@ -216,31 +222,25 @@ func (f *Fleet) Carry(ctx context.Context, a fleet.Ask, hear func(fleet.Report) 
 	}
 }
 
-// state is how an attempt stands that is under way: who has it, or what it waits for.
-type state struct {
-	live fleet.Live
-	wait fleet.Wait
-}
-
 // mostRefusals is how many workers have to lack quota for an attempt before none is believed to have any.
 const mostRefusals = 3
 
 // look asks how an attempt stands.
-func (f *Fleet) look(ctx context.Context, a *fleet.Ask) (s state) {
+func (f *Fleet) look(ctx context.Context, a *fleet.Ask) (r fleet.Report) {
 	ctx, done := context.WithTimeout(ctx, connectFor)
 	defer done()
 	desc, err := f.client.DescribeWorkflowExecution(ctx, a.ID(), "")
 	if f.server.Heard(err); err != nil {
-		return s
+		return r
 	}
 	for _, p := range desc.GetPendingActivities() {
 		if p.GetState() == enumspb.PENDING_ACTIVITY_STATE_STARTED {
-			s.live = f.beatOf(p).Live
+			r.Live = f.beatOf(p).Live
 			continue
 		}
-		s.wait = f.waits(p, a.Needs)
+		r.Wait = f.waits(p, a.Needs)
 	}
-	return s
+	return r
 }
 
 // waits says what an attempt waits for that no worker has.
@@ -277,7 +277,7 @@ type beat struct {
 // beatOf is what a worker said last of an attempt.
 func (f *Fleet) beatOf(p *workflowpb.PendingActivityInfo) (b beat) {
 	if details := p.GetHeartbeatDetails().GetPayloads(); len(details) > 0 {
-		_ = f.converter.FromPayloads(&commonpb.Payloads{Payloads: details[:1]}, &b) // of another version, perhaps
+		_ = f.converter.FromPayload(details[0], &b) // of another version, perhaps
 	}
 	return b
 }
@@ -296,15 +296,7 @@ func why(err error) error {
 
 // rank is the priority of an attempt for the server, which begins with the smallest.
 func rank(a *fleet.Ask) int {
-	switch a.Rank {
-	case "critical":
-		return 1
-	case "high":
-		return 2
-	case "low":
-		return 4
-	}
-	return 3
+	return cmp.Or(map[string]int{"critical": 1, "high": 2, "low": 4}[a.Rank], 3)
 }
 
 // away reports whether the server did not answer, or cannot at this moment: asking again may help.
@@ -317,7 +309,8 @@ func away(err error) bool {
 		return false
 	}
 	switch said.Status().Code() {
-	case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Aborted, codes.Internal, codes.Canceled:
+	case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Aborted, codes.Internal,
+		codes.Canceled:
 		return true
 	}
 	return false

@@ -24,8 +24,8 @@ import (
 // biggest is how many bytes a payload, or a failure, may have.
 const biggest = 4 << 10
 
-// stored collects everything that the server has of its workflows: what they were started with, how they stand, what their workers said, and
-// their histories.
+// stored collects everything that the server has of its workflows: what they were started with, how they stand, what
+// their workers said, and their histories.
 func (w *town) stored(key string) (all []byte, histories int) {
 	w.t.Helper()
 	f, err := Server{Address: w.address, KeyFile: key}.Dial(w.t.Context())
@@ -58,7 +58,8 @@ func (w *town) stored(key string) (all []byte, histories int) {
 		}
 	}
 	for token, first := []byte(nil), true; first || len(token) > 0; first = false {
-		list, err := c.ListWorkflow(w.t.Context(), &workflowservice.ListWorkflowExecutionsRequest{PageSize: 100, NextPageToken: token})
+		list, err := c.ListWorkflow(w.t.Context(), &workflowservice.ListWorkflowExecutionsRequest{PageSize: 100,
+			NextPageToken: token})
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -69,7 +70,8 @@ func (w *town) stored(key string) (all []byte, histories int) {
 			if desc, err := c.DescribeWorkflowExecution(w.t.Context(), id, run); err == nil {
 				add(desc)
 			}
-			for h := c.GetWorkflowHistory(w.t.Context(), id, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); h.HasNext(); {
+			for h := c.GetWorkflowHistory(w.t.Context(), id, run, false,
+				enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); h.HasNext(); {
 				event, err := h.Next()
 				if err != nil {
 					w.t.Fatal(err)
@@ -82,8 +84,8 @@ func (w *town) stored(key string) (all []byte, histories int) {
 	return all, histories
 }
 
-// TestSecrets: no key, token, password or login of anybody's is stored by the server, whatever fails; with a key nothing that people wrote is; and
-// everything that is stored is small.
+// TestSecrets: no key, token, password or login of anybody's is stored by the server, whatever fails; with a key
+// nothing that people wrote is; and everything that is stored is small.
 func TestSecrets(t *testing.T) {
 	const login, apiKey, agentKey = "hunter2hunter2", "tmprl-0123456789abcdef", "sk-ant-0123456789abcdef"
 	secrets := []string{login, apiKey, agentKey}
@@ -97,7 +99,8 @@ func TestSecrets(t *testing.T) {
 				}
 				return path
 			}
-			for name, value := range map[string]string{"TEMPORAL_API_KEY": apiKey, "TEMPORAL_TLS": "false", "ANTHROPIC_API_KEY": agentKey} {
+			for name, value := range map[string]string{"TEMPORAL_API_KEY": apiKey, "TEMPORAL_TLS": "false",
+				"ANTHROPIC_API_KEY": agentKey} {
 				t.Setenv(name, value)
 			}
 			if sealed {
@@ -107,28 +110,36 @@ func TestSecrets(t *testing.T) {
 			w := newTown(t, plan{tasks: 1, width: 1, slots: 1})
 			with := strings.Replace(w.url, "://", "://me:"+login+"@", 1)
 			w.git(w.project, "remote", "set-url", "origin", with)
-			tag, id, title := strings.Repeat("t", 100), strings.Repeat("9", 100), "Wordsmith "+strings.Repeat("ü", 3000)
-			list, err := json.Marshal(map[string]any{"tag": tag, "tasks": []map[string]any{{"id": id, "title": title, "status": "pending"}, {"id": "2", "title": "Other", "status": "pending"}}})
+			tag, id, title := strings.Repeat("t", 100), strings.Repeat("9", 100),
+				"Wordsmith "+strings.Repeat("ü", 3000)
+			list, err := json.Marshal(map[string]any{"tag": tag,
+				"tasks": []map[string]any{{"id": id, "title": title, "status": "pending"},
+					{"id": "2", "title": "Other", "status": "pending"}}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			agent := strings.Replace(agentText, "sleep 0.4", "sleep 5; env; echo '"+agentKey+"'; cat $DESCARTES_FLEET_KEY_FILE", 1)
-			for path, text := range map[string]string{".scud/tasks/" + tag + ".json": string(list), "agent.sh": agent} {
+			agent := strings.Replace(agentText, "sleep 0.4",
+				"sleep 5; env; echo '"+agentKey+"'; cat $DESCARTES_FLEET_KEY_FILE", 1)
+			for path, text := range map[string]string{".scud/tasks/" + tag + ".json": string(list),
+				"agent.sh": agent} {
 				if err := os.WriteFile(filepath.Join(w.project, path), []byte(text), 0o755); err != nil {
 					t.Fatal(err)
 				}
 			}
 			w.git(w.project, "add", "-A")
 			w.git(w.project, "commit", "-qm", "list")
-			// A worker looks for the remote elsewhere, where none is, and git says so with the URL that its settings make of it.
+			// A worker looks for the remote elsewhere, where none is, and git says so with the URL that its settings
+			// make of it.
 			host := strings.TrimSuffix(with, "tally.git")
-			t.Setenv("GIT_CONFIG_GLOBAL", write("gitconfig", "[url \""+host+strings.Repeat("long/", 100)+"\"]\n\tinsteadOf = "+w.url+"\n"))
+			t.Setenv("GIT_CONFIG_GLOBAL", write("gitconfig",
+				"[url \""+host+strings.Repeat("long/", 100)+"\"]\n\tinsteadOf = "+w.url+"\n"))
 			w.workers = append(w.workers, nil)
 			w.work(0)
 			if err := os.Unsetenv("GIT_CONFIG_GLOBAL"); err != nil {
 				t.Fatal(err)
 			}
-			p := w.start(w.project, "descartes", "loop", "start", "--scud-tag", tag, "--command", "./agent.sh", "--verify", "test -d out", "--fleet", "-j", "2", "--plain")
+			p := w.start(w.project, "descartes", "loop", "start", "--scud-tag", tag, "--command", "./agent.sh",
+				"--verify", "test -d out", "--fleet", "-j", "2", "--plain")
 			t.Cleanup(p.kill)
 			var all []byte
 			until := func(what string, there func() bool) {
@@ -149,7 +160,8 @@ func TestSecrets(t *testing.T) {
 			until("a failure is stored", func() bool {
 				b, _ := w.stored(key)
 				all = append(all, b...)
-				return bytes.Contains(b, []byte("could not make the attempt")) || bytes.Contains(b, []byte("Encoded failure"))
+				return bytes.Contains(b, []byte("could not make the attempt")) ||
+					bytes.Contains(b, []byte("Encoded failure"))
 			})
 			w.workers = append(w.workers, nil)
 			w.slots = 2
@@ -176,7 +188,8 @@ func TestSecrets(t *testing.T) {
 					t.Errorf("the server stores %s: %q", s, all[max(0, i-200):i+20])
 				}
 			}
-			for _, plain := range []string{"Wordsmith", strings.TrimPrefix(w.url, "http://"), "could not make the attempt"} {
+			for _, plain := range []string{"Wordsmith", strings.TrimPrefix(w.url, "http://"),
+				"could not make the attempt"} {
 				if got := bytes.Contains(all, []byte(plain)); got == sealed {
 					t.Errorf("%.40q is stored: %v", plain, got)
 				}

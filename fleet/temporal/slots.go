@@ -8,8 +8,9 @@ import (
 	"go.temporal.io/sdk/worker"
 )
 
-// slots are those of one worker. All its queues share them. The SDK reserves a slot before it polls a queue, and an idle poll would keep it from
-// the other queues: so a poll only waits until there is a free one, and an attempt takes it when it comes. One that comes too many is handed back.
+// slots are those of one worker. All its queues share them. The SDK reserves a slot before it polls a queue, and an
+// idle poll would keep it from the other queues: so a poll only waits until there is a free one, and an attempt takes
+// it when it comes. One that comes too many is handed back.
 type slots struct {
 	room func() string // why no attempt may begin now, "" where one may
 
@@ -19,7 +20,8 @@ type slots struct {
 	changed chan struct{} // closed when one becomes free
 }
 
-// How long a worker leaves the queues to others after an attempt that it could not make, and when it looks at a full disk again.
+// How long a worker leaves the queues to others after an attempt that it could not make, and when it looks at a full
+// disk again.
 const (
 	stepAside = 3 * time.Second
 	lookAgain = 5 * time.Second
@@ -84,11 +86,17 @@ func (s *slots) ReleaseSlot(worker.SlotReleaseInfo) {}
 // MaxSlots is unknown to the SDK: permits are no slots.
 func (s *slots) MaxSlots() int { return 0 }
 
-// tuner has a queue polled as the slots allow.
+// tuner has a queue polled as the slots allow. What decides has two slots of its own: with one it would ask by turns
+// for what is new and for what it has begun.
 func (s *slots) tuner() (worker.WorkerTuner, error) {
-	one, err := worker.NewFixedSizeSlotSupplier(2)
+	decide, err := worker.NewFixedSizeSlotSupplier(2)
 	if err != nil {
 		return nil, err
 	}
-	return worker.NewCompositeTuner(worker.CompositeTunerOptions{ActivitySlotSupplier: s, WorkflowSlotSupplier: one, LocalActivitySlotSupplier: one, NexusSlotSupplier: one, SessionActivitySlotSupplier: one})
+	none, err := worker.NewFixedSizeSlotSupplier(1) // of what there is none the SDK keeps one ready, too
+	if err != nil {
+		return nil, err
+	}
+	return worker.NewCompositeTuner(worker.CompositeTunerOptions{ActivitySlotSupplier: s, WorkflowSlotSupplier: decide,
+		LocalActivitySlotSupplier: none, NexusSlotSupplier: none, SessionActivitySlotSupplier: none})
 }

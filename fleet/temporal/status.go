@@ -46,7 +46,7 @@ type Underway struct {
 const slotsMark = ": slots "
 
 const (
-	goneAfter = 75 * time.Second // a worker asks again once a minute
+	goneAfter = askEvery + 10*time.Second
 	mostShown = 200
 )
 
@@ -65,14 +65,17 @@ func (f *Fleet) Status(ctx context.Context) (s Status, err error) {
 	}
 	slices.SortFunc(s.Workers, func(a, b Seen) int { return strings.Compare(a.Name, b.Name) })
 	list, err := f.client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{PageSize: mostShown,
-		Query: fmt.Sprintf("WorkflowType IN ('%s', '%s') AND ExecutionStatus = 'Running'", attemptWorkflow, runWorkflow)})
+		Query: fmt.Sprintf("WorkflowType IN ('%s', '%s') AND ExecutionStatus = 'Running'", attemptWorkflow,
+			runWorkflow)})
 	if err != nil {
 		return s, fmt.Errorf("ask for the attempts: %w", err)
 	}
 	s.More = len(list.GetNextPageToken()) > 0
 	for _, e := range list.GetExecutions() {
 		if e.GetType().GetName() == runWorkflow {
-			s.Runs = append(s.Runs, f.hello(e))
+			var h fleet.Hello
+			f.memo(e, helloMemo, &h)
+			s.Runs = append(s.Runs, h)
 		} else if u := f.underway(ctx, e); u.ID != "" {
 			if s.Attempts = append(s.Attempts, u); u.On != "" {
 				if at := slices.IndexFunc(s.Workers, func(w Seen) bool { return w.Name == u.On }); at >= 0 {
@@ -81,26 +84,26 @@ func (f *Fleet) Status(ctx context.Context) (s Status, err error) {
 			}
 		}
 	}
-	slices.SortFunc(s.Attempts, func(a, b Underway) int { return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.ID, b.ID)) })
+	slices.SortFunc(s.Attempts, func(a, b Underway) int {
+		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.ID, b.ID))
+	})
 	return s, nil
 }
 
 // underway asks for one attempt; it has no id if it has ended meanwhile.
 func (f *Fleet) underway(ctx context.Context, e *workflowpb.WorkflowExecutionInfo) (u Underway) {
-	a := fleet.Ask{}
+	var needs []string
 	desc, err := f.client.DescribeWorkflowExecution(ctx, e.GetExecution().GetWorkflowId(), "")
 	if err != nil || desc.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		return u
 	}
 	u.ID, u.Since = e.GetExecution().GetWorkflowId(), e.GetStartTime().AsTime()
-	if p := e.GetMemo().GetFields()[needsMemo]; p != nil {
-		_ = f.converter.FromPayload(p, &a.Needs) // of another version, perhaps
-	}
+	f.memo(e, needsMemo, &needs)
 	for _, p := range desc.GetPendingActivities() {
 		if p.GetState() == enumspb.PENDING_ACTIVITY_STATE_STARTED {
 			u.On, _, _ = strings.Cut(p.GetLastWorkerIdentity(), slotsMark)
 		} else {
-			u.Waits = f.waits(p, a.Needs).For
+			u.Waits = f.waits(p, needs).For
 		}
 		if app := f.failure(p); app != nil && app.Type() == notMade {
 			u.Last = app.Message()
@@ -119,7 +122,7 @@ func (s *Status) Print(w io.Writer, now time.Time) {
 		say("worker %s: %d of its slots in use: %s", x.Name, x.Used, x.Has)
 	}
 	for _, h := range s.Runs {
-		say("run of %s by %s, loop %s", h.Tag, h.Host, fleet.LoopName(h.Loop))
+		say("%s by %s, run %s", h.Tag, h.Host, fleet.LoopName(h.Loop))
 	}
 	for _, x := range s.Attempts {
 		where := "on " + x.On

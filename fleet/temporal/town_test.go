@@ -82,8 +82,10 @@ func (w *town) startWith(env []string, dir, name string, args ...string) *progra
 	p := &program{cmd: exec.Command(name, args...), out: &output{}, over: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr, p.cmd.WaitDelay = dir, p.out, p.out, time.Second
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	p.cmd.Env = slices.Concat(os.Environ(), []string{"PATH=" + w.bin + ":" + os.Getenv("PATH"), "HOME=" + w.dir, "XDG_STATE_HOME=" + w.dir + "/state", "XDG_CACHE_HOME=" + w.dir + "/cache", "GIT_CONFIG_NOSYSTEM=1",
-		"TEMPORAL_ADDRESS=" + w.address, silentVar + "=" + w.silent, "DESCARTES_SANDBOX=off", "DESCARTES_BASELINE=off", "DESCARTES_ENV_PASS=LEDGER,MACHINE,HOLD", "LEDGER=" + w.agents, "HOLD=" + w.dir + "/hold"}, env)
+	p.cmd.Env = slices.Concat(os.Environ(), []string{"PATH=" + w.bin + ":" + os.Getenv("PATH"), "HOME=" + w.dir,
+		"XDG_STATE_HOME=" + w.dir + "/state", "XDG_CACHE_HOME=" + w.dir + "/cache", "GIT_CONFIG_NOSYSTEM=1",
+		"TEMPORAL_ADDRESS=" + w.address, silentVar + "=" + w.silent, "DESCARTES_SANDBOX=off", "DESCARTES_BASELINE=off",
+		"DESCARTES_ENV_PASS=LEDGER,MACHINE,HOLD", "LEDGER=" + w.agents, "HOLD=" + w.dir + "/hold"}, env)
 	if err := p.cmd.Start(); err != nil {
 		w.t.Fatal(err)
 	}
@@ -133,7 +135,7 @@ echo "$DESCARTES_TASK_ID/$DESCARTES_ATTEMPT on $MACHINE" >>"$LEDGER"
 echo "task $DESCARTES_TASK_ID"
 sleep 0.4
 while [ -e "$HOLD" ] || [ -e "$HOLD.$MACHINE" ]; do sleep 0.1; done
-mkdir -p out && echo "$DESCARTES_TASK_ID" >"out/$DESCARTES_TASK_ID"
+out=out/h${DESCARTES_TASK_ID%??} && mkdir -p $out && echo "$DESCARTES_TASK_ID" >"$out/$DESCARTES_TASK_ID"
 case $DESCARTES_TASK_ID in *0)
 	[ ! -e shared ] || sed -i '/^<<<<<<< /d; /^=======$/d; /^>>>>>>> /d; /^|||||||/d' shared
 	grep -qsx "$DESCARTES_TASK_ID" shared || echo "$DESCARTES_TASK_ID" >>shared ;;
@@ -166,7 +168,8 @@ func newTown(t *testing.T, p plan) *town {
 			return
 		}
 		for name, tag := range map[string]string{"descartes": "", "descartes-fleet": "fleet"} {
-			build := exec.Command("go", "build", "-tags", tag, "-o", filepath.Join(programs.dir, name), "./cmd/descartes")
+			build := exec.Command("go", "build", "-tags", tag, "-o", filepath.Join(programs.dir, name),
+				"./cmd/descartes")
 			build.Dir = "../.."
 			if b, err := build.CombinedOutput(); err != nil {
 				programs.err = fmt.Errorf("%w\n%s", err, b)
@@ -182,7 +185,8 @@ func newTown(t *testing.T, p plan) *town {
 	if p.silent == "" {
 		p.silent = "5s"
 	}
-	w := &town{t: t, dir: dir, bin: programs.dir, project: filepath.Join(dir, "project"), agents: filepath.Join(dir, "ledger"), silent: p.silent, slots: p.slots}
+	w := &town{t: t, dir: dir, bin: programs.dir, project: filepath.Join(dir, "project"),
+		agents: filepath.Join(dir, "ledger"), silent: p.silent, slots: p.slots}
 	w.address = "127.0.0.1:" + freePort()
 	t.Cleanup(w.end)
 	w.serve()
@@ -195,11 +199,19 @@ func newTown(t *testing.T, p plan) *town {
 	return w
 }
 
-// freePort is one that nobody listens on now, and that Temporal can write down in PostgreSQL: as a number of two bytes, with a sign.
+// ports are those that freePort has named.
+var ports = map[string]bool{}
+
+// freePort is one that nobody listens on now, that no other program of the tests gets, nor the system gives to a
+// connection, and that Temporal can write down in PostgreSQL: as a number of two bytes, with a sign.
 func freePort() string {
 	for {
-		port := strconv.Itoa(10000 + rand.IntN(22000))
+		port := strconv.Itoa(10000 + rand.IntN(20000))
+		if ports[port] {
+			continue
+		}
 		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			ports[port] = true
 			l.Close()
 			return port
 		}
@@ -236,7 +248,7 @@ func (w *town) serve() {
 			if <-p.over; p.cmd.ProcessState.Success() {
 				return
 			}
-			if time.Now().After(deadline) {
+			if exited(w.server) || time.Now().After(deadline) {
 				w.t.Fatalf("no server: %s\n%s", p.out, w.server.out)
 			}
 		}
@@ -250,7 +262,9 @@ func (w *town) host() {
 	w.git(w.dir, "init", "-q", "--bare", w.bare)
 	w.git(w.bare, "config", "http.receivepack", "true")
 	core := strings.TrimSpace(w.git(w.dir, "--exec-path"))
-	s := httptest.NewServer(&cgi.Handler{Path: filepath.Join(core, "git-http-backend"), Env: []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "HOME=" + w.dir}, InheritEnv: []string{"PATH"}, Stderr: io.Discard})
+	s := httptest.NewServer(&cgi.Handler{Path: filepath.Join(core, "git-http-backend"),
+		Env:        []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "HOME=" + w.dir},
+		InheritEnv: []string{"PATH"}, Stderr: io.Discard})
 	s.Config.Handler = http.HandlerFunc(s.Config.Handler.ServeHTTP)
 	w.t.Cleanup(s.Close)
 	w.remote = newWall(w.t, s.Listener.Addr().String())
@@ -264,7 +278,8 @@ func (w *town) make(p plan) {
 	if err := os.WriteFile(filepath.Join(w.project, "agent.sh"), []byte(text), 0o755); err != nil {
 		w.t.Fatal(err)
 	}
-	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"config", "user.name", "me"}, {"config", "user.email", "me@example.org"}, {"add", "-A"}, {"commit", "-qm", "start"},
+	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"config", "user.name", "me"},
+		{"config", "user.email", "me@example.org"}, {"add", "-A"}, {"commit", "-qm", "start"},
 		{"remote", "add", "origin", w.url}, {"push", "-q", "origin", "main"}} {
 		w.git(w.project, args...)
 	}
@@ -304,17 +319,20 @@ func (w *town) work(i int, env ...string) {
 	if old := w.workers[i]; old != nil {
 		old.kill()
 	}
-	w.workers[i] = w.startWith(append([]string{"MACHINE=" + strconv.Itoa(i)}, env...), w.dir, "descartes-fleet", w.workerArgs(i)...)
+	w.workers[i] = w.startWith(append([]string{"MACHINE=" + strconv.Itoa(i)}, env...), w.dir, "descartes-fleet",
+		w.workerArgs(i)...)
 }
 
 func (w *town) workerArgs(i int) []string {
-	return []string{"worker", "--no-sandbox", "--repo", w.url, "--slots", strconv.Itoa(w.slots), "--repo-cache", filepath.Join(w.dir, fmt.Sprintf("machine%d", i))}
+	return []string{"worker", "--no-sandbox", "--repo", w.url, "--slots", strconv.Itoa(w.slots), "--repo-cache",
+		filepath.Join(w.dir, fmt.Sprintf("machine%d", i))}
 }
 
 func (w *town) run(args ...string) *program { return w.runIn(w.project, "tally", args...) }
 
 func (w *town) runIn(dir, tag string, args ...string) *program {
-	p := w.start(dir, "descartes", append([]string{"loop", "start", "--scud-tag", tag, "--command", "./agent.sh", "--verify", "test -d out", "--fleet", "-j", "16", "--plain"}, args...)...)
+	p := w.start(dir, "descartes", append([]string{"loop", "start", "--scud-tag", tag, "--command", "./agent.sh",
+		"--verify", "test -d out", "--fleet", "-j", "16", "--plain"}, args...)...)
 	w.last = p.out
 	return p
 }
@@ -331,15 +349,21 @@ func (w *town) ends(p *program) {
 	}
 }
 
-// whole checks what a run has come to: each task verified and integrated once, each in one commit, task list and journal agree, nothing left on
-// the remote, and no process.
+// whole checks what a run has come to: each task verified and integrated once, each in one commit, task list and
+// journal agree, nothing left on the remote, and no process.
 func (w *town) whole(p *program, tag string, from, to int) {
 	w.t.Helper()
 	if !p.cmd.ProcessState.Success() {
 		w.t.Fatalf("the run ended with %v:\n%s", p.cmd.ProcessState, p.out)
 	}
 	for i := from; i <= to; i++ {
-		if b, err := os.ReadFile(filepath.Join(w.project, "out", strconv.Itoa(i))); err != nil || strings.TrimSpace(string(b)) != strconv.Itoa(i) {
+		id := strconv.Itoa(i)
+		folder := id
+		if len(id) > 1 {
+			folder = id[:len(id)-2]
+		}
+		if b, err := os.ReadFile(filepath.Join(w.project, "out", "h"+folder, id)); err != nil ||
+			strings.TrimSpace(string(b)) != strconv.Itoa(i) {
 			w.t.Errorf("task %d: %q, %v", i, b, err)
 		}
 	}
@@ -445,7 +469,8 @@ func (w *town) ours() (left []string) {
 		}
 		b, _ = os.ReadFile(filepath.Dir(path) + "/cmdline")
 		line := strings.TrimSpace(strings.ReplaceAll(string(b), "\x00", " "))
-		if kept := strings.HasSuffix(line, " __shim") || strings.HasSuffix(line, " cat-file --batch"); line == "" || len(mine) > 0 && kept {
+		if kept := strings.HasSuffix(line, " __shim") || strings.HasSuffix(line, " cat-file --batch"); line == "" ||
+			len(mine) > 0 && kept {
 			continue // it is a zombie, or a worker keeps it for the next attempt
 		}
 		left = append(left, fmt.Sprintf("%d %s", pid, line))
@@ -465,12 +490,11 @@ func (w *town) nothingLeft() {
 	w.t.Errorf("processes are left:\n%s", strings.Join(left, "\n"))
 }
 
-// figures are what n attempts have cost until now, by program.
+// figures are what n attempts have cost until now, by program: CPU of each of them, and memory.
 func (w *town) figures(n int, run *program) string {
 	var b strings.Builder
-	cpu := run.cmd.ProcessState.UserTime() + run.cmd.ProcessState.SystemTime()
-	fmt.Fprintf(&b, "CPU of an attempt: run %v", (cpu / time.Duration(n)).Round(time.Millisecond))
-	programs := map[string]*program{"server": w.server}
+	fmt.Fprintf(&b, "CPU of an attempt and memory")
+	programs := map[string]*program{"run": run, "server": w.server}
 	for i, p := range w.workers {
 		programs[fmt.Sprintf("worker %d", i)] = p
 	}
@@ -478,30 +502,56 @@ func (w *town) figures(n int, run *program) string {
 		programs["database"] = w.database.program
 	}
 	for _, name := range slices.Sorted(maps.Keys(programs)) {
-		dir := fmt.Sprintf("/proc/%d/", programs[name].cmd.Process.Pid)
-		stat, _ := os.ReadFile(dir + "stat")
-		status, _ := os.ReadFile(dir + "status")
-		_, after, _ := strings.Cut(string(stat), ") ")
-		ticks := 0 // hundredths of a second, of its children that have ended too
-		for _, field := range strings.Fields(after)[11:15] {
-			t, _ := strconv.Atoi(field)
-			ticks += t
+		p := programs[name]
+		cpu, size := time.Duration(0), "over"
+		if exited(p) {
+			cpu = p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
+		} else if status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid)); err == nil {
+			_, size, _ = strings.Cut(string(status), "VmRSS:")
+			size, _, _ = strings.Cut(size, "\n")
+			cpu = used(p.cmd.Process.Pid)
 		}
-		_, most, _ := strings.Cut(string(status), "VmHWM:")
-		most, _, _ = strings.Cut(most, "\n")
-		fmt.Fprintf(&b, "; %s %v, %s", name, (time.Duration(ticks) * 10 * time.Millisecond / time.Duration(n)).Round(time.Millisecond), strings.TrimSpace(most))
+		fmt.Fprintf(&b, "; %s %v, %s", name, (cpu / time.Duration(max(1, n))).Round(time.Millisecond),
+			strings.TrimSpace(size))
 	}
 	if w.database != nil {
 		size := int64(0)
-		_ = filepath.WalkDir(filepath.Join(w.database.dir, "data", "base"), func(_ string, d os.DirEntry, _ error) error {
-			if fi, err := d.Info(); err == nil && fi.Mode().IsRegular() {
-				size += fi.Size()
-			}
-			return nil
-		})
-		fmt.Fprintf(&b, "; %d bytes of database in all", size)
+		_ = filepath.WalkDir(filepath.Join(w.database.dir, "data", "base"),
+			func(_ string, d os.DirEntry, err error) error {
+				if err != nil {
+					return nil
+				}
+				if fi, err := d.Info(); err == nil && fi.Mode().IsRegular() {
+					size += fi.Size()
+				}
+				return nil
+			})
+		fmt.Fprintf(&b, "; %d MB of database", size>>20)
 	}
 	return b.String()
+}
+
+// used is the CPU of a process, and of its children, the ended ones too.
+func used(pid int) time.Duration {
+	dir := fmt.Sprintf("/proc/%d/", pid)
+	stat, _ := os.ReadFile(dir + "stat")
+	_, after, _ := strings.Cut(string(stat), ") ")
+	ticks := 0 // hundredths of a second
+	for i, field := range strings.Fields(after) {
+		if t, _ := strconv.Atoi(field); i >= 11 && i < 15 {
+			ticks += t
+		}
+	}
+	sum := time.Duration(ticks) * 10 * time.Millisecond
+	lists, _ := filepath.Glob(dir + "task/*/children")
+	for _, path := range lists {
+		list, _ := os.ReadFile(path)
+		for _, child := range strings.Fields(string(list)) {
+			pid, _ := strconv.Atoi(child)
+			sum += used(pid)
+		}
+	}
+	return sum
 }
 
 // ledger is what the agents wrote.

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// wall stands between two programs: it lets everything through, or nothing, or refuses connections. What it held back comes later, as after
-// a partition.
+// wall stands between two programs: it lets everything through, or nothing, or refuses connections. What it held back
+// comes later, as after a partition.
 type wall struct {
 	l  net.Listener
 	to string

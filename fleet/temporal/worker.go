@@ -63,7 +63,8 @@ func (w *Worker) Serve(ctx context.Context, f *Fleet) (err error) {
 		if err != nil {
 			return err
 		}
-		k := worker.New(f.client, queue, worker.Options{Identity: id, Tuner: tuner, WorkerStopTimeout: stopFor, DisableWorkflowWorker: queue != Queue, DisableEagerActivities: true})
+		k := worker.New(f.client, queue, worker.Options{Identity: id, Tuner: tuner, WorkerStopTimeout: stopFor,
+			DisableWorkflowWorker: queue != Queue, DisableEagerActivities: true})
 		if k.RegisterActivityWithOptions(w.make, activity.RegisterOptions{Name: makeActivity}); queue == Queue {
 			decide(k)
 		}
@@ -87,28 +88,24 @@ func (w *Worker) room() string {
 	}
 	switch was := w.said; {
 	case why != "" && was == "":
-		w.print("no attempt begins here now: %s (--min-free-disk)", why)
+		w.tell("no attempt begins here now: %s (--min-free-disk)", why)
 	case why == "" && was != "":
-		w.print("there is room on the disk again: attempts begin here")
+		w.tell("there is room on the disk again: attempts begin here")
 	}
 	w.said = why
 	return why
 }
 
-func (w *Worker) print(format string, args ...any) {
-	fmt.Fprintf(w.Log, "%s %s\n", time.Now().Format(time.TimeOnly), terminal.Clean(fmt.Sprintf(format, args...)))
-}
-
 // tell prints what happened.
 func (w *Worker) tell(format string, args ...any) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.print(format, args...)
+	fmt.Fprintf(w.Log, "%s %s\n", time.Now().Format(time.TimeOnly), terminal.Clean(fmt.Sprintf(format, args...)))
 }
 
 // handBack gives an attempt to others that was not begun. It is no failure.
 func handBack(kind, why string, after time.Duration, details ...any) error {
-	return temporal.NewApplicationErrorWithOptions(why, kind, temporal.ApplicationErrorOptions{NextRetryDelay: after, Category: temporal.ApplicationErrorCategoryBenign, Details: details})
+	return temporal.NewApplicationErrorWithOptions(why, kind,
+		temporal.ApplicationErrorOptions{NextRetryDelay: after, Category: temporal.ApplicationErrorCategoryBenign,
+			Details: details})
 }
 
 // mostTries is how many workers may begin one attempt.
@@ -117,10 +114,12 @@ const mostTries = 20
 // make makes one attempt.
 func (w *Worker) make(ctx context.Context, a fleet.Ask) (kept fleet.Kept, err error) {
 	if !w.accepts(a.Remote) {
-		return kept, temporal.NewNonRetryableApplicationError(fmt.Sprintf("no worker may work for %s: --repo names those that it works for", a.Remote), refused, nil)
+		return kept, temporal.NewNonRetryableApplicationError(
+			fmt.Sprintf("no worker may work for %s: --repo names those that it works for", a.Remote), refused, nil)
 	}
 	if !w.slots.take() {
-		return kept, handBack(handedBack, "all slots of "+fleet.Host()+" are in use", 200*time.Millisecond) // each poll that was under way brings one at most
+		// each poll that was under way brings one at most
+		return kept, handBack(handedBack, "all slots of "+fleet.Host()+" are in use", 200*time.Millisecond)
 	}
 	defer func() { w.slots.give(err == nil) }()
 	for _, l := range a.Needs {
@@ -138,10 +137,12 @@ func (w *Worker) make(ctx context.Context, a fleet.Ask) (kept fleet.Kept, err er
 		}
 	}
 	if before.Tries >= mostTries {
-		return kept, temporal.NewNonRetryableApplicationError(fmt.Sprintf("%d workers began it, and none brought it to an end; the last was %s", before.Tries, before.Live.Host), refused, nil)
+		return kept, temporal.NewNonRetryableApplicationError(
+			fmt.Sprintf("%d workers began it, and none brought it to an end; the last was %s", before.Tries,
+				before.Live.Host), refused, nil)
 	}
 	info := activity.GetInfo(ctx)
-	what := fmt.Sprintf("task %s, attempt %d of loop %s", a.Task, a.Try, fleet.LoopName(a.Loop))
+	what := fmt.Sprintf("task %s, attempt %d of run %s", a.Task, a.Try, fleet.LoopName(a.Loop))
 	mctx, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
 	p := w.startPulse(ctx, beat{Tries: before.Tries + 1}, end)
@@ -162,7 +163,8 @@ func (w *Worker) make(ctx context.Context, a fleet.Ask) (kept fleet.Kept, err er
 	default:
 		if q, out := errors.AsType[*fleet.QuotaError](err); out {
 			p.say(before) // it is no try
-			err = handBack(noQuota, q.Error(), min(time.Second<<min(info.Attempt, 5), max(time.Second, time.Until(q.Until))), q.Wait)
+			err = handBack(noQuota, q.Error(), min(time.Second<<min(info.Attempt, 5),
+				max(time.Second, time.Until(q.Until))), q.Wait)
 		} else if loop.DiskFull(err) {
 			w.mu.Lock()
 			w.full = time.Now()
@@ -170,15 +172,17 @@ func (w *Worker) make(ctx context.Context, a fleet.Ask) (kept fleet.Kept, err er
 			p.say(before) // it is no try
 			err = handBack(handedBack, fmt.Sprintf("the disk of %s is full: %v", fleet.Host(), err), time.Second)
 		} else {
-			err = temporal.NewApplicationError(fmt.Sprintf("%s could not make the attempt: %v", fleet.Host(), err), notMade)
+			err = temporal.NewApplicationError(fmt.Sprintf("%s could not make the attempt: %v", fleet.Host(), err),
+				notMade)
 		}
 	}
 	w.tell("%s ended without a result: %v", what, why(err))
 	return fleet.Kept{}, err
 }
 
-// pulse tells the server that an attempt is being made, and hears there whether it is still wanted. While the server is away the attempt goes on: its result is kept
-// on the remote, where the next worker looks for it. (The SDK's own heartbeat ends an activity once a report has failed for some seconds.)
+// pulse tells the server that an attempt is being made, and hears there whether it is still wanted. While the server
+// is away the attempt goes on: its result is kept on the remote, where the next worker looks for it. (The SDK's own
+// heartbeat ends an activity once a report has failed for some seconds.)
 type pulse struct {
 	stop func()
 
@@ -213,7 +217,9 @@ func (w *Worker) startPulse(ctx context.Context, b beat, end context.CancelCause
 			if last {
 				return
 			}
-			if _, gone := errors.AsType[*serviceerror.NotFound](err); gone || errors.Is(err, activity.ErrActivityReset) { // another worker has it, or nobody wants it
+			// another worker has it, or nobody wants it
+			if _, gone := errors.AsType[*serviceerror.NotFound](err); gone ||
+				errors.Is(err, activity.ErrActivityReset) {
 				end(fleet.ErrDropped)
 			} else if temporal.IsCanceledError(err) {
 				end(nil)
@@ -247,9 +253,11 @@ func (p *pulse) say(b beat) {
 	p.now, p.last = b, true
 }
 
-// accepts reports whether the worker works for a repository. A URL with a way up in its path may lead out of what a pattern allows.
+// accepts reports whether the worker works for a repository. A URL with a way up in its path may lead out of what a
+// pattern allows.
 func (w *Worker) accepts(url string) bool {
-	if slices.Contains(strings.FieldsFunc(url, func(r rune) bool { return r == '/' || r == '\\' || r == ':' }), "..") || strings.Contains(strings.ToLower(url), "%2e") {
+	if slices.Contains(strings.FieldsFunc(url, func(r rune) bool { return r == '/' || r == '\\' || r == ':' }),
+		"..") || strings.Contains(strings.ToLower(url), "%2e") {
 		return false
 	}
 	return slices.ContainsFunc(w.Repos, func(pattern string) bool {

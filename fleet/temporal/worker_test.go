@@ -17,11 +17,17 @@ import (
 	"errors"
 )
 
-// TestSlots: queues are polled while a slot is free and the disk has room, and not by a worker that has just failed at an attempt; no poll keeps a slot.
+// TestSlots: queues are polled while a slot is free and the disk has room, and not by a worker that has just failed at
+// an attempt; no poll keeps a slot.
 func TestSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		full := ""
-		s := &slots{free: 1, changed: make(chan struct{}), room: func() string { return full }}
+		var full time.Time // until when
+		s := &slots{free: 1, changed: make(chan struct{}), room: func() string {
+			if time.Now().Before(full) {
+				return "no room"
+			}
+			return ""
+		}}
 		const never = time.Minute
 		expect := func(what string, want time.Duration) {
 			t.Helper()
@@ -44,14 +50,14 @@ func TestSlots(t *testing.T) {
 		s.take()
 		s.give(false)
 		expect("it could not be made here", stepAside)
-		full = "no room"
+		full = time.Now().Add(never + time.Second)
 		expect("full disk", never)
-		time.AfterFunc(time.Second, func() { full = "" })
 		expect("room again", lookAgain)
 	})
 }
 
-// TestHandsBack: a worker begins no attempt for which it has no slot, label or room, and hands it back as one that may be made elsewhere.
+// TestHandsBack: a worker begins no attempt for which it has no slot, label or room, and hands it back as one that may
+// be made elsewhere.
 func TestHandsBack(t *testing.T) {
 	for _, c := range []struct {
 		name, kind   string
@@ -64,7 +70,8 @@ func TestHandsBack(t *testing.T) {
 		{name: "no label", slots: 1, needs: []string{"go", "gpu"}, kind: handedBack},
 		{name: "no room", slots: 1, least: 1 << 60, kind: handedBack},
 		{name: "too many tries", slots: 1, tries: mostTries, kind: refused},
-		{name: "no order", slots: 1, needs: []string{"go"}, kind: refused, begins: true}, // its names do not fit together
+		// its names do not fit together
+		{name: "no order", slots: 1, needs: []string{"go"}, kind: refused, begins: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := &Worker{Repos: []string{"*"}, Labels: []string{"go"}, Least: c.least, Log: io.Discard}
@@ -81,12 +88,14 @@ func TestHandsBack(t *testing.T) {
 			if c.tries > 0 {
 				env.SetHeartbeatDetails(beat{Tries: c.tries})
 			}
-			_, err := env.ExecuteActivity(makeActivity, fleet.Ask{Remote: "/x", Loop: "l.0123abcd", Task: "3", Try: 1, Needs: c.needs})
+			_, err := env.ExecuteActivity(makeActivity, fleet.Ask{Remote: "/x", Loop: "l.0123abcd", Task: "3", Try: 1,
+				Needs: c.needs})
 			app, _ := errors.AsType[*temporal.ApplicationError](err)
 			if app == nil || app.Type() != c.kind || began != c.begins || c.begins && last.Tries != 1 {
 				t.Errorf("got %v, begun: %v, %d tries; want %s", err, began, last.Tries, c.kind)
 			}
-			if back := c.kind == handedBack; app != nil && (back != (app.NextRetryDelay() > 0) || app.NonRetryable() == back) {
+			if back := c.kind == handedBack; app != nil && (back != (app.NextRetryDelay() > 0) ||
+				app.NonRetryable() == back) {
 				t.Errorf("it is not offered again soon: %v", app.NextRetryDelay())
 			}
 			if c.slots > 0 && !w.slots.take() {
@@ -96,7 +105,8 @@ func TestHandsBack(t *testing.T) {
 	}
 }
 
-// TestPulse: the attempt ends when somebody cancels it, and has no result where another worker has it; a server that does not answer ends nothing.
+// TestPulse: the attempt ends when somebody cancels it, and has no result where another worker has it; a server that
+// does not answer ends nothing.
 func TestPulse(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -1,5 +1,5 @@
-// Package atomicfile owns replacing a file so that every reader, also one after a power cut, sees the old or the new bytes
-// and never a mixture.
+// Package atomicfile owns replacing a file so that every reader, also one after a power cut, sees the old or the new
+// bytes and never a mixture.
 package atomicfile
 
 import (
@@ -150,7 +150,8 @@ func Clean(fsys FS, path string) (int, error) {
 		if _, err := hex.DecodeString(random); !ok || err != nil || len(random) != tempHex {
 			continue
 		}
-		if err := removed(fsys.Remove(filepath.Join(dir, e.Name()))); err != nil { // another start may be doing the same
+		// another start may be doing the same
+		if err := removed(fsys.Remove(filepath.Join(dir, e.Name()))); err != nil {
 			return count, err
 		}
 		count++

@@ -89,12 +89,14 @@ func TestWriteRefuses(t *testing.T) {
 
 func TestWriteRefusesDevice(t *testing.T) {
 	t.Parallel()
-	if err := Write(OS(), os.DevNull, []byte("x"), 0o600); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+	if err := Write(OS(), os.DevNull, []byte("x"), 0o600); err == nil ||
+		!strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// faultFS fails its k-th operation with err; a failing write has written half of its bytes first. Short makes that write report no error.
+// faultFS fails its k-th operation with err; a failing write has written half of its bytes first. Short makes that
+// write report no error.
 type faultFS struct {
 	FS
 	at, count int
@@ -176,7 +178,8 @@ func TestWriteEveryFault(t *testing.T) {
 	}
 	for _, existing := range []bool{true, false} {
 		for k := 1; k <= clean.count; k++ {
-			for _, fault := range []faultFS{{err: syscall.ENOSPC}, {err: syscall.EIO}, {err: syscall.EIO, short: true}} {
+			for _, fault := range []faultFS{{err: syscall.ENOSPC}, {err: syscall.EIO},
+				{err: syscall.EIO, short: true}} {
 				if fault.short && clean.log[k-1] != "write" {
 					continue
 				}
@@ -219,7 +222,8 @@ func TestClean(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "x.json")
-	for _, name := range []string{"x.json", ".x.json.tmp-0123abcd", ".x.json.tmp-zz23abcd", ".x.json.tmp-0123", ".y.json.tmp-0123abcd", ".x.json.tmp-ffffffff"} {
+	for _, name := range []string{"x.json", ".x.json.tmp-0123abcd", ".x.json.tmp-zz23abcd", ".x.json.tmp-0123",
+		".y.json.tmp-0123abcd", ".x.json.tmp-ffffffff"} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,5 @@
-// Package crash owns the named points at which a test may kill the program: one between any two writes that must survive.
+// Package crash owns the named points at which a test may kill the program: one between any two writes that must
+// survive.
 //
 // Without the build tag crashpoints, Point is empty. With it, two variables of the environment act:
 //

@@ -24,7 +24,8 @@ func TestPointKillsAtK(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for at, want := range map[string]string{"1": "one\n", "2": "one\ntwo\n", "3": "one\ntwo\nthree\n", "4": "one\ntwo\nthree\n",
+	for at, want := range map[string]string{"1": "one\n", "2": "one\ntwo\n", "3": "one\ntwo\nthree\n",
+		"4":    "one\ntwo\nthree\n",
 		"1 t*": "one\ntwo\n", "2 t*": "one\ntwo\nthree\n"} {
 		list := filepath.Join(t.TempDir(), "points")
 		env := append(os.Environ(), "DESCARTES_CRASH_AT="+at, "DESCARTES_CRASH_COUNT_FILE="+list)

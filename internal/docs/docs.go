@@ -1,5 +1,5 @@
-// Package docs keeps the generated parts of the documentation current. The package that owns a fact makes the text in its
-// test TestDocs; make docs runs those with -update, which writes what they made.
+// Package docs keeps the generated parts of the documentation current. The package that owns a fact makes the text in
+// its test TestDocs; make docs runs those with -update, which writes what they made.
 package docs
 
 import (
@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// Update is the flag -update of the tests that import this package: golden text and documentation are written, not compared.
+// Update is the flag -update of the tests that import this package: golden text and documentation are written, not
+// compared.
 var Update = flag.Bool("update", false, "write golden text and generated documentation")
 
 // Root is the top of the repository, as a path from the folder of the running test.
@@ -43,8 +44,8 @@ func Page(t testing.TB, name, text string) {
 	}
 }
 
-// Block checks that a part of a file is that text. It stands between <!-- generated: BLOCK --> and <!-- end: BLOCK -->.
-// All blocks of a file belong to the tests of one package: those of several run at the same time.
+// Block checks that a part of a file is that text. It stands between <!-- generated: BLOCK --> and <!-- end: BLOCK
+// -->. All blocks of a file belong to the tests of one package: those of several run at the same time.
 func Block(t testing.TB, name, block, text string) {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(Root(t), filepath.FromSlash(name)))

@@ -57,7 +57,8 @@ func TestStale(t *testing.T) {
 			t.Errorf("%s: got %q", what, got)
 		}
 	}
-	if got := report(func(t testing.TB) { Block(t, "docs/a.md", "list", "") }); !strings.Contains(got, "<!-- generated: list -->") {
+	if got := report(func(t testing.TB) { Block(t, "docs/a.md", "list", "") }); !strings.Contains(got,
+		"<!-- generated: list -->") {
 		t.Errorf("no such block: got %q", got)
 	}
 	*Update = true

@@ -11,14 +11,23 @@ type File struct {
 
 // files are the lock files by name.
 var files = map[string]File{
-	"go.sum": {}, "go.work.sum": {}, "Cargo.lock": {}, "rebar.lock": {}, "paket.lock": {Update: "dotnet paket restore"}, "gradle.lockfile": {}, "flake.lock": {}, "cabal.project.freeze": {},
-	"stack.yaml.lock": {}, "package-lock.json": {Update: "npm ci"}, "npm-shrinkwrap.json": {Update: "npm ci"}, "yarn.lock": {Update: "yarn install"},
-	"pnpm-lock.yaml": {Update: "pnpm install"}, "bun.lock": {Update: "bun install"}, "bun.lockb": {Update: "bun install"}, "deno.lock": {Update: "deno install"},
-	"uv.lock": {Update: "uv sync"}, "poetry.lock": {Update: "poetry install"}, "pdm.lock": {Update: "pdm sync"}, "Pipfile.lock": {Update: "pipenv sync"}, "pixi.lock": {Update: "pixi install"},
-	"conda-lock.yml": {Update: "conda-lock install"}, "Gemfile.lock": {Update: "bundle install"}, "composer.lock": {Update: "composer install"}, "mix.lock": {Update: "mix deps.get"},
-	"packages.lock.json": {Update: "dotnet restore"}, "pubspec.lock": {Update: "dart pub get"}, "Podfile.lock": {Update: "pod install"}, "Package.resolved": {Update: "swift package resolve"},
-	"Manifest.toml": {Update: "julia --project -e 'using Pkg; Pkg.instantiate()'"}, "renv.lock": {Update: "Rscript -e 'renv::restore()'"},
-	"requirements.txt": {Update: "pip install -r requirements.txt", ByHand: true}, ".gitmodules": {Update: "git submodule update --init", ByHand: true},
+	"go.sum": {}, "go.work.sum": {}, "Cargo.lock": {}, "rebar.lock": {},
+	"paket.lock": {Update: "dotnet paket restore"}, "gradle.lockfile": {}, "flake.lock": {},
+	"cabal.project.freeze": {},
+	"stack.yaml.lock":      {}, "package-lock.json": {Update: "npm ci"}, "npm-shrinkwrap.json": {Update: "npm ci"},
+	"yarn.lock":      {Update: "yarn install"},
+	"pnpm-lock.yaml": {Update: "pnpm install"}, "bun.lock": {Update: "bun install"},
+	"bun.lockb": {Update: "bun install"}, "deno.lock": {Update: "deno install"},
+	"uv.lock": {Update: "uv sync"}, "poetry.lock": {Update: "poetry install"}, "pdm.lock": {Update: "pdm sync"},
+	"Pipfile.lock": {Update: "pipenv sync"}, "pixi.lock": {Update: "pixi install"},
+	"conda-lock.yml": {Update: "conda-lock install"}, "Gemfile.lock": {Update: "bundle install"},
+	"composer.lock": {Update: "composer install"}, "mix.lock": {Update: "mix deps.get"},
+	"packages.lock.json": {Update: "dotnet restore"}, "pubspec.lock": {Update: "dart pub get"},
+	"Podfile.lock": {Update: "pod install"}, "Package.resolved": {Update: "swift package resolve"},
+	"Manifest.toml":    {Update: "julia --project -e 'using Pkg; Pkg.instantiate()'"},
+	"renv.lock":        {Update: "Rscript -e 'renv::restore()'"},
+	"requirements.txt": {Update: "pip install -r requirements.txt", ByHand: true},
+	".gitmodules":      {Update: "git submodule update --init", ByHand: true},
 }
 
 // Of looks up a file by the last part of its path.

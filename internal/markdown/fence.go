@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// maxMarkers is the number of quote and list markers that a line may begin with. goldmark is quadratic in them: 100 KB of "> > >" costs it
-// a second.
+// maxMarkers is the number of quote and list markers that a line may begin with. goldmark is quadratic in them: 100 KB
+// of "> > >" costs it a second.
 const maxMarkers = 16
 
 // Span is a range of lines, the last one included; both count from 0.
@@ -103,7 +103,9 @@ func pairFences(fences []fence, lines int, line func(int) string) []Span {
 		open := fences[i]
 		end, ok := nestedClose(fences, i, line)
 		if size, known := unclosed[open.char]; !ok && (!known || open.size < size) {
-			end = i + 1 + slices.IndexFunc(fences[i+1:], func(f fence) bool { return f.char == open.char && f.size >= open.size && f.info == "" })
+			end = i + 1 + slices.IndexFunc(fences[i+1:], func(f fence) bool {
+				return f.char == open.char && f.size >= open.size && f.info == ""
+			})
 			if ok = end > i; !ok {
 				unclosed[open.char] = open.size
 			}

@@ -1,5 +1,6 @@
-// Package markdown is the one reader of Markdown documents that people write: plans, checklists, criteria. It finds headings, list
-// entries and their boxes, line by line and with their places in the source, and tells them from code, comments and front matter.
+// Package markdown is the one reader of Markdown documents that people write: plans, checklists, criteria. It finds
+// headings, list entries and their boxes, line by line and with their places in the source, and tells them from code,
+// comments and front matter.
 package markdown
 
 import (
@@ -65,10 +66,11 @@ type Document struct {
 	fences []Span
 }
 
-// Parse reads a document. Headings are what CommonMark takes for headings outside of lists and quotes, with allowances for documents as
-// they are written: fences may nest (see pairFences), front matter and comments are no text, and where headings are written with # a line of
-// dashes under a paragraph is a rule, not a heading; underlined with equals signs only the first heading may be. Entries of lists count
-// wherever they stand. An error continues a sentence: "has 3 lines: at most 2 are allowed".
+// Parse reads a document. Headings are what CommonMark takes for headings outside of lists and quotes, with allowances
+// for documents as they are written: fences may nest (see pairFences), front matter and comments are no text, and
+// where headings are written with # a line of dashes under a paragraph is a rule, not a heading; underlined with
+// equals signs only the first heading may be. Entries of lists count wherever they stand. An error continues a
+// sentence: "has 3 lines: at most 2 are allowed".
 func Parse(src string) (*Document, error) {
 	d := &Document{Source: src}
 	d.split()
@@ -148,7 +150,8 @@ func (d *Document) EntryEnd(n, end int) int {
 // BoldLine reports whether a whole line is in bold.
 func BoldLine(s string) bool {
 	s = strings.TrimSuffix(s, ":")
-	return len(s) > 4 && strings.HasPrefix(s, "**") && strings.HasSuffix(s, "**") && !strings.Contains(s[2:len(s)-2], "**")
+	return len(s) > 4 && strings.HasPrefix(s, "**") && strings.HasSuffix(s, "**") &&
+		!strings.Contains(s[2:len(s)-2], "**")
 }
 
 // split finds the lines.
@@ -199,7 +202,8 @@ func (d *Document) frontMatter() {
 	}
 }
 
-// scan hides fenced code, and returns the lines that are too deep for goldmark and an upper bound of the number of headings.
+// scan hides fenced code, and returns the lines that are too deep for goldmark and an upper bound of the number of
+// headings.
 func (d *Document) scan() (deep []int, headings int) {
 	var fences []fence
 	for n := d.Body; n < len(d.Lines); n++ {
@@ -277,8 +281,9 @@ func (d *Document) mask(deep []int) []byte {
 	return out
 }
 
-// forget empties paragraphs as soon as goldmark has closed them: nobody reads them, and its pass over inline text would otherwise build a
-// node for each of their lines, a third of the time of a parse. The text over a line of dashes stays, because it becomes a heading.
+// forget empties paragraphs as soon as goldmark has closed them: nobody reads them, and its pass over inline text
+// would otherwise build a node for each of their lines, a third of the time of a parse. The text over a line of dashes
+// stays, because it becomes a heading.
 type forget struct{}
 
 func (forget) Transform(node *ast.Paragraph, reader text.Reader, _ parser.Context) {
@@ -287,7 +292,8 @@ func (forget) Transform(node *ast.Paragraph, reader text.Reader, _ parser.Contex
 		return
 	}
 	next, _ := reader.PeekLine()
-	if next = bytes.TrimSpace(next); len(next) > 0 && (len(bytes.Trim(next, "-")) == 0 || len(bytes.Trim(next, "=")) == 0) {
+	if next = bytes.TrimSpace(next); len(next) > 0 && (len(bytes.Trim(next, "-")) == 0 ||
+		len(bytes.Trim(next, "=")) == 0) {
 		return
 	}
 	first := lines.At(0)
@@ -295,8 +301,8 @@ func (forget) Transform(node *ast.Paragraph, reader text.Reader, _ parser.Contex
 	lines.Set(0, text.NewSegment(first.Start, first.Start))
 }
 
-// parseBlocks finds headings by the rules of CommonMark; inline text is never parsed, which is several times faster and free of the
-// quadratic cases.
+// parseBlocks finds headings by the rules of CommonMark; inline text is never parsed, which is several times faster
+// and free of the quadratic cases.
 func parseBlocks(masked []byte) ast.Node {
 	blocks := parser.NewParser(
 		parser.WithBlockParsers(parser.DefaultBlockParsers()...),
@@ -406,8 +412,8 @@ var (
 	strong = strings.NewReplacer("**", "", "~~", "")
 )
 
-// Inline is a text without bold, struck through text and link targets. Single stars and underscores stay: they are in paths more often
-// than not. So does code.
+// Inline is a text without bold, struck through text and link targets. Single stars and underscores stay: they are in
+// paths more often than not. So does code.
 func Inline(s string) string {
 	if strings.ContainsAny(s, "*[~") {
 		s = strong.Replace(link.ReplaceAllString(s, "$1"))

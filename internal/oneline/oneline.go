@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Text is s without line breaks, control characters, and what turns the direction of text.
@@ -35,4 +36,13 @@ func Clip(s string, n int) string {
 		return s
 	}
 	return strings.TrimRight(strings.ToValidUTF8(s[:n], ""), " \t\n") + "…"
+}
+
+// Last is the end of a text, at most n bytes of it, not through a character.
+func Last(s string, n int) string {
+	at := max(0, len(s)-n)
+	for at < len(s) && !utf8.RuneStart(s[at]) {
+		at++
+	}
+	return s[at:]
 }

@@ -29,7 +29,8 @@ func TestText(t *testing.T) {
 
 func TestList(t *testing.T) {
 	t.Parallel()
-	if got, want := List(strings.Split("a b\n c d e f g h i j", " ")), "a, b, c, d, e, f, g, h and 2 more"; got != want {
+	if got, want := List(strings.Split("a b\n c d e f g h i j", " ")),
+		"a, b, c, d, e, f, g, h and 2 more"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

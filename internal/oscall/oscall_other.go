@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Clock is a time that no later change of a file can be stamped before: files are stamped by the clock that programs read.
+// Clock is a time that no later change of a file can be stamped before: files are stamped by the clock that programs
+// read.
 func Clock() (time.Time, error) { return time.Now(), nil }
 
 // Sync waits until a file is on the disk. On macOS os.File.Sync is F_FULLFSYNC, the only call there that reaches it.

@@ -22,7 +22,8 @@ type Timespec struct{ Sec, Nsec int64 }
 // Unix is the same as two numbers.
 func (t Timespec) Unix() (sec, nsec int64) { return t.Sec, t.Nsec }
 
-// Stat_t is what is known of a file. Windows has one clock for content and name, and says neither owner nor number here.
+// Stat_t is what is known of a file. Windows has one clock for content and name, and says neither owner nor number
+// here.
 type Stat_t struct {
 	Ino        uint64
 	Mode, Uid  uint32
@@ -63,8 +64,10 @@ func Free(dir string) (int64, error) {
 // ProgramName is not looked up here.
 func ProgramName(int) string { return "" }
 
-// SignalName is the usual name of a signal, such as SIGKILL, by the numbers that Linux and macOS share; "" if it is none of them.
+// SignalName is the usual name of a signal, such as SIGKILL, by the numbers that Linux and macOS share; "" if it is
+// none of them.
 func SignalName(n int) string {
-	return map[int]string{1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT", 8: "SIGFPE", 9: "SIGKILL",
+	return map[int]string{1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT", 8: "SIGFPE",
+		9:  "SIGKILL",
 		11: "SIGSEGV", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM"}[n]
 }

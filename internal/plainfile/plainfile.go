@@ -1,5 +1,5 @@
-// Package plainfile owns opening and removing files in places where an agent may have left something else: a link that leads
-// out of the project, a FIFO, a device, a file without end.
+// Package plainfile owns opening and removing files in places where an agent may have left something else: a link that
+// leads out of the project, a FIFO, a device, a file without end.
 package plainfile
 
 import (

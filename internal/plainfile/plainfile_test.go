@@ -17,7 +17,8 @@ func world(t *testing.T) (project, outside string) {
 	t.Helper()
 	top := t.TempDir()
 	project, outside = filepath.Join(top, "project"), filepath.Join(top, "outside")
-	for _, dir := range []string{filepath.Join(project, ".git"), filepath.Join(project, "docs"), filepath.Join(outside, ".git")} {
+	for _, dir := range []string{filepath.Join(project, ".git"), filepath.Join(project, "docs"),
+		filepath.Join(outside, ".git")} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -25,7 +26,8 @@ func world(t *testing.T) (project, outside string) {
 	write(t, filepath.Join(project, "docs", "a.md"), "inside")
 	write(t, filepath.Join(outside, "key"), "secret")
 	for name, to := range map[string]string{
-		"within": "docs/a.md", "folder": "docs", "out": outside + "/key", "up": "../outside/key", "otherrepo": "../outside", "zero": "/dev/zero",
+		"within": "docs/a.md", "folder": "docs", "out": outside + "/key", "up": "../outside/key",
+		"otherrepo": "../outside", "zero": "/dev/zero",
 		"circle": "circle", "dangling": "docs/none",
 	} {
 		if err := os.Symlink(to, filepath.Join(project, name)); err != nil {
@@ -81,7 +83,8 @@ func TestRead(t *testing.T) {
 		switch {
 		case test.reason == "" && (err != nil || string(b) != test.want):
 			t.Errorf("%q, %s: got %q, %v, want %q", test.root, test.path, b, err, test.want)
-		case test.reason != "" && (!errors.As(err, &refused) || !strings.Contains(err.Error(), test.reason) || !strings.HasPrefix(err.Error(), test.path)):
+		case test.reason != "" && (!errors.As(err, &refused) || !strings.Contains(err.Error(), test.reason) ||
+			!strings.HasPrefix(err.Error(), test.path)):
 			t.Errorf("%q, %s: got %q, %v, want an error with %q", test.root, test.path, b, err, test.reason)
 		}
 	}
@@ -101,7 +104,8 @@ func TestSettle(t *testing.T) {
 	for path, want := range map[string]string{
 		"docs/a.md": "", "docs/new.md": "", "new/new.md": "", filepath.Join(outside, "new"): "",
 		filepath.Join(outside, "link"): "is a link",
-		"within":                       "is a link", "folder/a.md": "is a link", "out": "is a link", "otherrepo/new": "is a link", "dangling": "is a link", "fifo": "is a FIFO",
+		"within":                       "is a link", "folder/a.md": "is a link", "out": "is a link",
+		"otherrepo/new": "is a link", "dangling": "is a link", "fifo": "is a FIFO",
 		"docs": "is a directory", "docs/a.md/x": "is a file", "/dev/null": "",
 	} {
 		err := Writable(project, path)

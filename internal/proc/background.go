@@ -26,7 +26,8 @@ func StartBackground(argv, env []string, stdin *os.File, stdout, stderr io.Write
 		return nil, fmt.Errorf("start in the background: %w", err)
 	}
 	defer theirs.Close()
-	b := &Background{ready: ready, cmd: &exec.Cmd{Path: argv[0], Args: argv, Env: env, Stdout: stdout, Stderr: stderr, ExtraFiles: []*os.File{theirs}, WaitDelay: waitDelay, SysProcAttr: ownSession()}}
+	b := &Background{ready: ready, cmd: &exec.Cmd{Path: argv[0], Args: argv, Env: env, Stdout: stdout, Stderr: stderr,
+		ExtraFiles: []*os.File{theirs}, WaitDelay: waitDelay, SysProcAttr: ownSession()}}
 	if stdin != nil {
 		b.cmd.Stdin = stdin
 	}

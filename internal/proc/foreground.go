@@ -16,9 +16,9 @@ func Become(program string, args []string) error {
 	return fmt.Errorf("run %s: %w", program, syscall.Exec(program, append([]string{program}, args...), os.Environ()))
 }
 
-// Attend runs a program with our own standard streams, such as a person's editor, to its end and returns its exit status, 128 and the
-// signal's number where a signal ended it, as a shell would. Signals that ask us to end are left to the program, which gets its own. An env
-// of nil is ours.
+// Attend runs a program with our own standard streams, such as a person's editor, to its end and returns its exit
+// status, 128 and the signal's number where a signal ended it, as a shell would. Signals that ask us to end are left
+// to the program, which gets its own. An env of nil is ours.
 func Attend(ctx context.Context, argv []string, dir string, env []string) (int, error) {
 	if err := (process.Command{Argv: argv, Dir: dir}).Check(); err != nil {
 		return 127, err

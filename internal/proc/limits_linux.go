@@ -39,7 +39,8 @@ func (s *server) limit(j *job) (*limiter, error) {
 		return nil, nil
 	}
 	s.limited++
-	return &limiter{memory: c.Memory, procs: c.Procs, disk: newDisk(j), last: time.Now(), group: makeGroup(groupPlace(), "descartes-"+strconv.Itoa(os.Getpid())+"-"+strconv.Itoa(s.limited), c)}, nil
+	return &limiter{memory: c.Memory, procs: c.Procs, disk: newDisk(j), last: time.Now(),
+		group: makeGroup(groupPlace(), "descartes-"+strconv.Itoa(os.Getpid())+"-"+strconv.Itoa(s.limited), c)}, nil
 }
 
 // within has a command born inside the group.
@@ -203,7 +204,8 @@ func (d *disk) grown() bool { return d.limits.Disk > 0 && d.used()-d.before > d.
 // used is what the folders and the logs take, in bytes.
 func (d *disk) used() (n int64) {
 	for _, dir := range d.dirs {
-		_ = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, _ error) error { // what goes or is closed meanwhile does not count
+		// what goes or is closed meanwhile does not count
+		_ = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, _ error) error {
 			var st syscall.Stat_t
 			if syscall.Lstat(path, &st) == nil {
 				n += st.Blocks * 512
@@ -232,7 +234,8 @@ func (d *disk) shorten() {
 		if d.limits.Log <= 0 || err != nil || info.Size()-d.held[n] <= 2*half {
 			continue
 		}
-		_ = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, d.held[n]+half, info.Size()-d.held[n]-2*half)
+		_ = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, d.held[n]+half,
+			info.Size()-d.held[n]-2*half)
 	}
 }
 
@@ -258,12 +261,14 @@ type group struct {
 	memory, procs bool // it limits them
 }
 
-// groupPlace is the folder in which groups can be made: beside our own, for one with members has no children with limits.
+// groupPlace is the folder in which groups can be made: beside our own, for one with members has no children with
+// limits.
 func groupPlace() string {
 	const root = "/sys/fs/cgroup"
 	b, _ := os.ReadFile("/proc/self/cgroup")
 	for line := range strings.Lines(string(b)) {
-		if own, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok && own != "/" && !strings.Contains(own, "..") {
+		if own, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok && own != "/" &&
+			!strings.Contains(own, "..") {
 			return filepath.Dir(filepath.Join(root, own))
 		}
 	}
@@ -274,7 +279,8 @@ func groupPlace() string {
 func makeGroup(place, name string, c process.Limits) *group {
 	on, _ := os.ReadFile(filepath.Join(place, "cgroup.subtree_control"))
 	controllers := strings.Fields(string(on))
-	g := &group{memory: c.Memory > 0 && slices.Contains(controllers, "memory"), procs: c.Procs > 0 && slices.Contains(controllers, "pids")}
+	g := &group{memory: c.Memory > 0 && slices.Contains(controllers, "memory"), procs: c.Procs > 0 &&
+		slices.Contains(controllers, "pids")}
 	dir := filepath.Join(place, name)
 	if !g.memory && !g.procs || os.Mkdir(dir, 0o755) != nil {
 		return nil
@@ -314,7 +320,8 @@ func (g *group) counter(file, name string) (n int) {
 // Ceilings says by what means limits are kept here. It makes a group for that, and removes it.
 func Ceilings() string {
 	k := &limiter{memory: 1 << 40, procs: 1 << 15}
-	k.group = makeGroup(groupPlace(), "descartes-try-"+strconv.Itoa(os.Getpid()), process.Limits{Memory: k.memory, Procs: k.procs})
+	k.group = makeGroup(groupPlace(), "descartes-try-"+strconv.Itoa(os.Getpid()),
+		process.Limits{Memory: k.memory, Procs: k.procs})
 	memory, procs := k.blind()
 	k.remove()
 	switch {

@@ -40,13 +40,15 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// TestDiskLimits ends what writes too much, into its tree, its temporary files or its log, also what ends by itself before it is looked at,
-// and what leaves too little of the disk to others.
+// TestDiskLimits ends what writes too much, into its tree, its temporary files or its log, also what ends by itself
+// before it is looked at, and what leaves too little of the disk to others.
 func TestDiskLimits(t *testing.T) {
 	t.Parallel()
 	s := startShim(t, ShimConfig{})
-	for name, script := range map[string]string{"tree": "head -c 3000000 /dev/zero >new", "below": "mkdir a; cd a; head -c 3000000 /dev/zero >new", "temp": "head -c 3000000 /dev/zero >../../temp/new",
-		"log": "head -c 3000000 /dev/zero", "less": "head -c 100000 /dev/zero >new; rm old", "again": "head -c 3000000 /dev/zero >old"} {
+	for name, script := range map[string]string{"tree": "head -c 3000000 /dev/zero >new",
+		"below": "mkdir a; cd a; head -c 3000000 /dev/zero >new", "temp": "head -c 3000000 /dev/zero >../../temp/new",
+		"log": "head -c 3000000 /dev/zero", "less": "head -c 100000 /dev/zero >new; rm old",
+		"again": "head -c 3000000 /dev/zero >old"} {
 		for _, rest := range []string{"", "; sleep 600"} {
 			if rest != "" && (name == "less" || name == "again") {
 				continue
@@ -54,7 +56,8 @@ func TestDiskLimits(t *testing.T) {
 			dir := t.TempDir()
 			for path, size := range map[string]int{"top/.git/config": 1, "top/sub/old": 3 << 20, "temp/old": 1 << 20} {
 				path = filepath.Join(dir, path)
-				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, make([]byte, size), 0o600)); err != nil {
+				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700),
+					os.WriteFile(path, make([]byte, size), 0o600)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -77,7 +80,8 @@ func TestDiskLimits(t *testing.T) {
 	}
 }
 
-// TestLogLimit takes little of the disk for what a command prints without end, and loses neither its beginning nor its end.
+// TestLogLimit takes little of the disk for what a command prints without end, and loses neither its beginning nor its
+// end.
 func TestLogLimit(t *testing.T) {
 	t.Parallel()
 	s := startShim(t, ShimConfig{})
@@ -133,14 +137,16 @@ func TestGroup(t *testing.T) {
 	if g := makeGroup(dir, "none", limits); g != nil {
 		t.Errorf("without controllers: got %+v", g)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("cpu memory pids\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("cpu memory pids\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	g := makeGroup(dir, "x", limits)
 	if g == nil || !g.memory || !g.procs {
 		t.Fatalf("got %+v", g)
 	}
-	for name, want := range map[string]string{"memory.max": "5242880", "memory.swap.max": "0", "memory.oom.group": "1", "pids.max": "7"} {
+	for name, want := range map[string]string{"memory.max": "5242880", "memory.swap.max": "0", "memory.oom.group": "1",
+		"pids.max": "7"} {
 		if b, err := os.ReadFile(filepath.Join(dir, "x", name)); err != nil || string(b) != want {
 			t.Errorf("%s: got %q, %v", name, b, err)
 		}

@@ -20,7 +20,9 @@ func TestListening(t *testing.T) {
 	}
 	port := l.Addr().(*net.TCPAddr).Port
 	finds := func(in string) bool {
-		return slices.ContainsFunc(Listening(in), func(x Listener) bool { return x.PID == os.Getpid() && x.Port == port && x.Name != "" })
+		return slices.ContainsFunc(Listening(in), func(x Listener) bool {
+			return x.PID == os.Getpid() && x.Port == port && x.Name != ""
+		})
 	}
 	if finds(dir) {
 		t.Error("it does not work in that folder yet")

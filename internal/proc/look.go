@@ -51,7 +51,8 @@ func Look(program, dir string, env []string) (string, error) {
 func lookInside(c *process.Command, env []string) (string, error) {
 	path := under(c.Dir, c.Argv[0])
 	below, err := filepath.Rel(c.Limits.Place, path)
-	if c.Limits.Tree == "" || err != nil || !filepath.IsLocal(below) || !isPath(c.Argv[0]) || filepath.IsAbs(c.Argv[0]) {
+	if c.Limits.Tree == "" || err != nil || !filepath.IsLocal(below) || !isPath(c.Argv[0]) ||
+		filepath.IsAbs(c.Argv[0]) {
 		return Look(c.Argv[0], c.Dir, env)
 	}
 	if _, err := firstExecutable(under(c.Limits.Tree, below), env); err != nil {
@@ -112,14 +113,16 @@ func lookup(env []string, name string) string {
 }
 
 // searched are variables with search paths.
-var searched = []string{"PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FRAMEWORK_PATH", "DYLD_FALLBACK_LIBRARY_PATH", "DYLD_FALLBACK_FRAMEWORK_PATH",
+var searched = []string{"PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FRAMEWORK_PATH",
+	"DYLD_FALLBACK_LIBRARY_PATH", "DYLD_FALLBACK_FRAMEWORK_PATH",
 	"PYTHONPATH", "PERL5LIB", "RUBYLIB", "NODE_PATH"}
 
 // preloaded are variables with names of libraries, which are searched, or their paths.
 var preloaded = []string{"LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES"}
 
-// Anchored is an environment whose search paths hold absolute paths only. An empty or a relative one means the folder that a program happens
-// to work in, where an agent may have left a library or a program of its own. Libraries below project ("" for none) are left out too.
+// Anchored is an environment whose search paths hold absolute paths only. An empty or a relative one means the folder
+// that a program happens to work in, where an agent may have left a library or a program of its own. Libraries below
+// project ("" for none) are left out too.
 func Anchored(env []string, project string) (out []string) {
 	for _, kv := range env {
 		name, value, _ := strings.Cut(kv, "=")
@@ -146,8 +149,9 @@ func Anchored(env []string, project string) (out []string) {
 	return out
 }
 
-// Outside is an environment whose PATH has no folder of the project that dir lies in: an activated virtual environment or node_modules/.bin is
-// an agent's to write, and what we run ourselves is held in by nothing. PATH is the last variable of it.
+// Outside is an environment whose PATH has no folder of the project that dir lies in: an activated virtual environment
+// or node_modules/.bin is an agent's to write, and what we run ourselves is held in by nothing. PATH is the last
+// variable of it.
 func Outside(env []string, dir string) []string {
 	project, err := filepath.Abs(dir) // "" is where we work
 	if err != nil {

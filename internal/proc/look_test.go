@@ -7,13 +7,17 @@ import (
 	"testing"
 )
 
-// Search paths lead nowhere that an agent may write: not to the folder where a program works, nor with libraries to the project.
+// Search paths lead nowhere that an agent may write: not to the folder where a program works, nor with libraries to
+// the project.
 func TestAnchored(t *testing.T) {
-	env := []string{"PATH=/bin:bin::/repo/bin:.", "LD_LIBRARY_PATH=:/cuda:lib:/repo/lib:/repository", "LD_PRELOAD=./x.so libjemalloc.so /repo/x.so:/usr/lib/y.so",
+	env := []string{"PATH=/bin:bin::/repo/bin:.", "LD_LIBRARY_PATH=:/cuda:lib:/repo/lib:/repository",
+		"LD_PRELOAD=./x.so libjemalloc.so /repo/x.so:/usr/lib/y.so",
 		"PYTHONPATH=:", "LD_AUDIT=x/y.so", "OTHER=./a:"}
 	for project, want := range map[string][]string{
-		"":      {"PATH=/bin:/repo/bin", "LD_LIBRARY_PATH=/cuda:/repo/lib:/repository", "LD_PRELOAD=libjemalloc.so:/repo/x.so:/usr/lib/y.so", "OTHER=./a:"},
-		"/repo": {"PATH=/bin:/repo/bin", "LD_LIBRARY_PATH=/cuda:/repository", "LD_PRELOAD=libjemalloc.so:/usr/lib/y.so", "OTHER=./a:"},
+		"": {"PATH=/bin:/repo/bin", "LD_LIBRARY_PATH=/cuda:/repo/lib:/repository",
+			"LD_PRELOAD=libjemalloc.so:/repo/x.so:/usr/lib/y.so", "OTHER=./a:"},
+		"/repo": {"PATH=/bin:/repo/bin", "LD_LIBRARY_PATH=/cuda:/repository",
+			"LD_PRELOAD=libjemalloc.so:/usr/lib/y.so", "OTHER=./a:"},
 	} {
 		if got := Anchored(env, project); !slices.Equal(got, want) {
 			t.Errorf("project %q:\n got %q\nwant %q", project, got, want)
@@ -21,7 +25,8 @@ func TestAnchored(t *testing.T) {
 	}
 }
 
-// What we run ourselves is found nowhere in the project that a folder lies in, neither by a link nor from a folder below.
+// What we run ourselves is found nowhere in the project that a folder lies in, neither by a link nor from a folder
+// below.
 func TestOutside(t *testing.T) {
 	top := t.TempDir()
 	for _, dir := range []string{".git", "sub", ".venv/bin"} {

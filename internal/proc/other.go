@@ -23,7 +23,8 @@ func becomeShim() {
 	for fd := requestFD; fd < 256; fd++ {
 		syscall.CloseOnExec(fd)
 	}
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGTSTP)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT,
+		syscall.SIGTSTP)
 }
 
 func groupLeft(pgid int) bool { return syscall.Kill(-pgid, 0) == nil }

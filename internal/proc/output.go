@@ -47,7 +47,8 @@ type Reply struct {
 // no error.
 func (s *Shim) Output(ctx context.Context, call Call, scratch string, grace time.Duration) (r Reply, err error) {
 	name := strings.Join(call.Argv[:min(2, len(call.Argv))], " ")
-	c := process.Command{Label: name, Argv: call.Argv, Dir: call.Dir, Env: call.Env, Stdout: scratch + ".out", Stderr: scratch + ".err", Leave: true, Grace: grace}
+	c := process.Command{Label: name, Argv: call.Argv, Dir: call.Dir, Env: call.Env, Stdout: scratch + ".out",
+		Stderr: scratch + ".err", Leave: true, Grace: grace}
 	defer func() {
 		for _, file := range []string{c.Stdin, c.Stdout, c.Stderr} {
 			_ = os.Remove(file)

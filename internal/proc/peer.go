@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"sync"
 	"syscall"
 	"time"
 
@@ -18,13 +19,15 @@ type Peer struct {
 	Out io.ReadCloser  // its standard output; to be read to its end
 
 	cmd   *exec.Cmd
+	once  sync.Once // starts what collects it: nobody waits while it is merely there
 	ended chan struct{}
 	exit  process.Exit
 }
 
-// StartPeer starts a program in our directory, with our environment and our standard error if env is nil: it is in our group, and ends with us where a
-// Shim runs us. With an env it is one of ours that ends when its input does, in a group of its own, so that Ctrl-C is ours to pass on, and what it
-// complains of is lost. A program that cannot be found is an ErrNoProgram.
+// StartPeer starts a program in our directory, with our environment and our standard error if env is nil: it is in our
+// group, and ends with us where a Shim runs us. With an env it is one of ours that ends when its input does, in a
+// group of its own, so that Ctrl-C is ours to pass on, and what it complains of is lost. A program that cannot be
+// found is an ErrNoProgram.
 func StartPeer(argv, env []string) (*Peer, error) {
 	if err := (process.Command{Argv: argv}).Check(); err != nil {
 		return nil, err
@@ -38,7 +41,8 @@ func StartPeer(argv, env []string) (*Peer, error) {
 		return nil, fmt.Errorf("start %s: %w", argv[0], err)
 	}
 	defer theirs.Close()
-	p := &Peer{Out: out, cmd: &exec.Cmd{Path: path, Args: argv, Env: env, Stdout: theirs, Stderr: os.Stderr}, ended: make(chan struct{})}
+	p := &Peer{Out: out, cmd: &exec.Cmd{Path: path, Args: argv, Env: env, Stdout: theirs, Stderr: os.Stderr},
+		ended: make(chan struct{})}
 	if env != nil {
 		p.cmd.Stderr, p.cmd.SysProcAttr = nil, ownGroup()
 	}
@@ -50,7 +54,6 @@ func StartPeer(argv, env []string) (*Peer, error) {
 		return nil, fmt.Errorf("start %s: %w", argv[0], err)
 	}
 	p.exit.Start = time.Now()
-	go p.wait()
 	return p, nil
 }
 
@@ -75,6 +78,7 @@ func (p *Peer) wait() {
 // Ended waits at most the time given for the program's own end; false if it
 // still runs.
 func (p *Peer) Ended(within time.Duration) (process.Exit, bool) {
+	p.once.Do(func() { go p.wait() })
 	timer := time.NewTimer(within)
 	defer timer.Stop()
 	select {

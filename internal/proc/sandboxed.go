@@ -40,7 +40,8 @@ const (
 	relayLast = 512
 	// maxStatus bounds what bubblewrap may tell of itself.
 	maxStatus = 4 << 10
-	// Where bubblewrap finds its end of the status pipe and its own arguments: the first descriptors after the standard ones.
+	// Where bubblewrap finds its end of the status pipe and its own arguments: the first descriptors after the
+	// standard ones.
 	statusFD = "3"
 	argsFD   = "4"
 )
@@ -84,8 +85,8 @@ func (j *job) wrap(files []*os.File) (theirs []*os.File, err error) {
 	return append(theirs, status), nil
 }
 
-// closed gives bubblewrap its arguments by a file, the variables of the command among them: it starts without any, since a library that one
-// of them names would run outside, and nobody reads them in a list of processes.
+// closed gives bubblewrap its arguments by a file, the variables of the command among them: it starts without any,
+// since a library that one of them names would run outside, and nobody reads them in a list of processes.
 func (j *job) closed(files []*os.File, wrap, env []string) ([]*os.File, []string, error) {
 	var args []string
 	for _, kv := range env {
@@ -205,7 +206,8 @@ func (w *sandboxed) complaint() string {
 
 // deadly reports whether a signal is one that ends processes.
 func deadly(sig syscall.Signal) bool {
-	return 0 < sig && sig <= syscall.SIGTERM || sig == syscall.SIGXCPU || sig == syscall.SIGXFSZ || sig == syscall.SIGSYS
+	return 0 < sig && sig <= syscall.SIGTERM || sig == syscall.SIGXCPU || sig == syscall.SIGXFSZ ||
+		sig == syscall.SIGSYS
 }
 
 // spared is skip and the wrapper itself: bubblewrap's own process would die of

@@ -70,7 +70,8 @@ func newServer() (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{null: null, base: os.Environ(), requests: make(chan request), children: make(chan os.Signal, 1), stuck: map[int]bool{}}
+	s := &server{null: null, base: os.Environ(), requests: make(chan request), children: make(chan os.Signal, 1),
+		stuck: map[int]bool{}}
 	signal.Notify(s.children, syscall.SIGCHLD)
 	go func() {
 		defer close(s.requests)

@@ -73,7 +73,8 @@ func (s *Shim) connect() (*link, error) {
 		return nil, fmt.Errorf("start shim: %w", err)
 	}
 	defer theirOut.Close()
-	l := &link{look: time.Second, patience: 4 * killBound, replies: replies, requests: requests, hear: gob.NewDecoder(replies), tell: gob.NewEncoder(requests)}
+	l := &link{look: time.Second, patience: 4 * killBound, replies: replies, requests: requests,
+		hear: gob.NewDecoder(replies), tell: gob.NewEncoder(requests)}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		l.close()
@@ -210,8 +211,9 @@ func (s *Shim) hand(c *process.Command) error {
 // and was killed for it.
 func (s *Shim) ended(c process.Command, why process.Why, start time.Time) process.Exit {
 	how, killed, err := s.clean()
-	e := process.Exit{Label: c.Label, Why: why, Signal: int(syscall.SIGKILL), Start: start, End: time.Now(), Left: killed,
-		Err: "the supervising process (" + shimName + ") did not answer any more: " + how}
+	e := process.Exit{Label: c.Label, Why: why, Signal: int(syscall.SIGKILL), Start: start, End: time.Now(),
+		Left: killed,
+		Err:  "the supervising process (" + shimName + ") did not answer any more: " + how}
 	e.Took = e.End.Sub(e.Start)
 	if err != nil {
 		e.Err = joinText(e.Err, err.Error())
@@ -245,7 +247,8 @@ func (s *Shim) Close() error {
 	l := s.live
 	s.live = nil
 	s.pid.Store(0)
-	if how := l.bury(); strings.HasPrefix(how, "exit status ") && how != "exit status 0" { // killed it did nothing wrong
+	// killed it did nothing wrong
+	if how := l.bury(); strings.HasPrefix(how, "exit status ") && how != "exit status 0" {
 		return fmt.Errorf("close shim: %s", how)
 	}
 	return nil
@@ -277,9 +280,10 @@ type link struct {
 // continues at once.
 const stoppedLooks = 3
 
-// watch kills a shim that does not answer long after it should have, or that stays stopped: what runs under a shim can stop it with
-// SIGSTOP, as often as it is continued, and then no deadline acts there. It also tells the shim to end its command when
-// ctx ends. done ends the watch and says why the shim was killed, "" where it was not. After it nobody but the next command writes to the shim.
+// watch kills a shim that does not answer long after it should have, or that stays stopped: what runs under a shim can
+// stop it with SIGSTOP, as often as it is continued, and then no deadline acts there. It also tells the shim to end
+// its command when ctx ends. done ends the watch and says why the shim was killed, "" where it was not. After it
+// nobody but the next command writes to the shim.
 func (l *link) watch(ctx context.Context, c process.Command) (done func() process.Why) {
 	over, killed := make(chan struct{}), make(chan process.Why, 1)
 	go func() { killed <- l.watchdog(ctx, c, over) }()

@@ -52,7 +52,8 @@ func TestShimDies(t *testing.T) {
 	if err := syscall.Kill(s.PID(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if e, err := s.Run(t.Context(), sh("second", "true")); err != nil || e.Why != process.Exited && e.Why != process.Stopped {
+	if e, err := s.Run(t.Context(), sh("second", "true")); err != nil || e.Why != process.Exited &&
+		e.Why != process.Stopped {
 		t.Errorf("second: %+v, %v", e, err)
 	}
 	if e := run(t, s, sh("third", "exit 3")); e.Code != 3 {
@@ -60,8 +61,8 @@ func TestShimDies(t *testing.T) {
 	}
 }
 
-// What hides in a session of its own with an empty environment is found where the dead shim's orphans become ours. Not parallel:
-// they become this process's, whoever's they are.
+// What hides in a session of its own with an empty environment is found where the dead shim's orphans become ours. Not
+// parallel: they become this process's, whoever's they are.
 func TestShimDiesOverHidden(t *testing.T) {
 	dir := t.TempDir()
 	s := startShim(t, ShimConfig{})
@@ -134,8 +135,9 @@ func TestStoppedShim(t *testing.T) {
 	}{
 		{process.TimedOut, func(c *process.Command) { c.Timeout = 50 * time.Millisecond }},
 		{process.Cancelled, func(*process.Command) {}},
-		{process.Stopped, func(*process.Command) {}},                             // without any deadline
-		{process.Stopped, func(c *process.Command) { c.Idle = 2 * time.Second }}, // which a busy machine does not reach before the shim is stopped
+		{process.Stopped, func(*process.Command) {}}, // without any deadline
+		// which a busy machine does not reach before the shim is stopped
+		{process.Stopped, func(c *process.Command) { c.Idle = 2 * time.Second }},
 	} {
 		t.Run(string(tt.why), func(t *testing.T) {
 			t.Parallel()
@@ -157,7 +159,9 @@ func TestStoppedShim(t *testing.T) {
 			}()
 			begun := time.Now()
 			e, err := s.Run(ctx, c)
-			if err != nil || e.Why != tt.why || e.Label != "stopper" || e.Signal != int(syscall.SIGKILL) || e.Took <= 0 || e.Err == "" { // a parallel test may sweep up what was left
+			// a parallel test may sweep up what was left
+			if err != nil || e.Why != tt.why || e.Label != "stopper" || e.Signal != int(syscall.SIGKILL) ||
+				e.Took <= 0 || e.Err == "" {
 				t.Errorf("got %+v, %v", e, err)
 			}
 			if took := time.Since(begun); took > time.Minute {
@@ -216,7 +220,9 @@ func TestOwnBinaryRemoved(t *testing.T) {
 	}
 	// By a shell: a file just written may still be open in a child that another
 	// test is about to start.
-	reply, err := Output(t.Context(), Call{Argv: []string{"sh", "-c", `for i in 1 2 3 4 5 6 7 8 9; do "$0" __unlinked; c=$?; test $c = 126 || break; sleep 0.05; done; exit $c`, copied}})
+	reply, err := Output(t.Context(), Call{Argv: []string{"sh", "-c",
+		`for i in 1 2 3 4 5 6 7 8 9; do "$0" __unlinked; c=$?; test $c = 126 || break; sleep 0.05; done; exit $c`,
+		copied}})
 	if err != nil || reply.Code != 7 {
 		t.Errorf("%d %s %v", reply.Code, reply.Stderr, err)
 	}

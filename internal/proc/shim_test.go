@@ -106,7 +106,8 @@ func TestRunEnds(t *testing.T) {
 		{"three", []string{"sh", "-c", "exit 3"}, process.Exited, 3, 0, ""},
 		{"signal", []string{"sh", "-c", "kill -KILL $$"}, process.Signaled, 0, 9, ""},
 		{"segv", []string{"sh", "-c", "kill -SEGV $$"}, process.Signaled, 0, 11, ""},
-		{"missing", []string{"descartes-no-such-program"}, process.NotStarted, 127, 0, "descartes-no-such-program: no such program on PATH"},
+		{"missing", []string{"descartes-no-such-program"}, process.NotStarted, 127, 0,
+			"descartes-no-such-program: no such program on PATH"},
 		{"missing path", []string{"/no/such/program"}, process.NotStarted, 127, 0, "no such program"},
 		{"not executable", []string{plain}, process.NotStarted, 126, 0, "not executable"},
 		{"directory", []string{dir}, process.NotStarted, 126, 0, "is a directory"},
@@ -115,7 +116,8 @@ func TestRunEnds(t *testing.T) {
 		{"through a file", []string{plain + "/x"}, process.NotStarted, 127, 0, "no such program"},
 	} {
 		e := run(t, s, process.Command{Label: tt.name, Argv: tt.argv})
-		if e.Label != tt.name || e.Why != tt.why || e.Code != tt.code || e.Signal != tt.sig || !strings.Contains(e.Err, tt.err) {
+		if e.Label != tt.name || e.Why != tt.why || e.Code != tt.code || e.Signal != tt.sig ||
+			!strings.Contains(e.Err, tt.err) {
 			t.Errorf("%s: got %+v", tt.name, e)
 		}
 		if e.Start.IsZero() || e.End.Before(e.Start) {
@@ -254,12 +256,14 @@ func TestDeadlines(t *testing.T) {
 
 	c := sh("timeout", "echo started; exec sleep 600")
 	c.Timeout, c.Stdout = 100*time.Millisecond, out
-	if e := run(t, s, c); e.Why != process.TimedOut || e.Signal != int(syscall.SIGTERM) || e.End.Sub(e.Start) < c.Timeout {
+	if e := run(t, s, c); e.Why != process.TimedOut || e.Signal != int(syscall.SIGTERM) ||
+		e.End.Sub(e.Start) < c.Timeout {
 		t.Errorf("timeout: %+v", e)
 	}
 	c = sh("stubborn", "trap '' TERM; while :; do sleep 0.01; done")
 	c.Timeout, c.Grace = time.Second, 100*time.Millisecond
-	if e := run(t, s, c); e.Why != process.TimedOut || e.Signal != int(syscall.SIGKILL) || e.End.Sub(e.Start) < 1100*time.Millisecond {
+	if e := run(t, s, c); e.Why != process.TimedOut || e.Signal != int(syscall.SIGKILL) ||
+		e.End.Sub(e.Start) < 1100*time.Millisecond {
 		t.Errorf("ignores TERM: %+v", e)
 	}
 	c = sh("polite", "trap 'echo bye; exit 5' TERM; echo ready; while :; do sleep 0.01; done")

@@ -25,7 +25,8 @@ func TestSweepFindsNothing(t *testing.T) {
 // stray starts a process that nobody supervises.
 func stray(t *testing.T, env []string, script string) *os.Process {
 	t.Helper()
-	p, err := os.StartProcess("/bin/sh", []string{"sh", "-c", script}, &os.ProcAttr{Env: env, Sys: &syscall.SysProcAttr{Setpgid: true}})
+	p, err := os.StartProcess("/bin/sh", []string{"sh", "-c", script},
+		&os.ProcAttr{Env: env, Sys: &syscall.SysProcAttr{Setpgid: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,10 @@ func TestSweepSparesOthers(t *testing.T) {
 	s := startShim(t, ShimConfig{Cookie: cookie})
 	dir := t.TempDir()
 	go func() {
-		eventually(t, "the command of the living shim", func() bool { _, err := os.Stat(filepath.Join(dir, "up")); return err == nil })
+		eventually(t, "the command of the living shim", func() bool {
+			_, err := os.Stat(filepath.Join(dir, "up"))
+			return err == nil
+		})
 		stray(t, []string{path, CookieVar + "=" + cookie}, "env -i setsid sleep 997 & sleep 997")
 		eventually(t, "the stray", func() bool { return len(carriers(cookie)) >= 4 })
 		n, err := Sweep(cookie)

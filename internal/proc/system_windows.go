@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Windows starts short programs, such as git and an editor, and no shim: what a shim does for a command, its descriptors and
-// its tree, would be pipes by name and a job object. Start says so before a loop comes to it.
+// Windows starts short programs, such as git and an editor, and no shim: what a shim does for a command, its
+// descriptors and its tree, would be pipes by name and a job object. Start says so before a loop comes to it.
 
 const shimName = "descartes-shim"
 

@@ -102,7 +102,8 @@ func stat(pid int) (info, bool) {
 		}
 		return n
 	}
-	i := info{pid: pid, state: f[0][0], parent: number(1), group: number(2), session: number(3), start: number(19), threads: number(17)}
+	i := info{pid: pid, state: f[0][0], parent: number(1), group: number(2), session: number(3), start: number(19),
+		threads: number(17)}
 	if err != nil {
 		return info{}, false
 	}
@@ -280,7 +281,9 @@ func Within(dirs ...string) map[int][]string {
 	for _, pid := range list {
 		at := "/proc/" + strconv.Itoa(pid)
 		cwd, err := os.Readlink(at + "/cwd")
-		if err != nil || !slices.ContainsFunc(dirs, func(d string) bool { return cwd == d || strings.HasPrefix(cwd, d+"/") }) {
+		if err != nil || !slices.ContainsFunc(dirs, func(d string) bool {
+			return cwd == d || strings.HasPrefix(cwd, d+"/")
+		}) {
 			continue
 		}
 		if b, err := os.ReadFile(at + "/cmdline"); err == nil && len(b) > 0 {

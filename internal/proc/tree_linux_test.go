@@ -162,7 +162,8 @@ func TestNoSurvivorsOfAKilledOrchestrator(t *testing.T) {
 			t.Run(fmt.Sprint(shape.name, "/shim too ", shimToo), func(t *testing.T) {
 				t.Parallel()
 				cookie, dir := rand.Text(), t.TempDir()
-				orch, err := os.StartProcess(self(t), []string{"orchestrator", "__orchestrate", dir, cookie, shape.script},
+				orch, err := os.StartProcess(self(t), []string{"orchestrator", "__orchestrate", dir, cookie,
+					shape.script},
 					&os.ProcAttr{Env: os.Environ()})
 				if err != nil {
 					t.Fatal(err)
@@ -196,7 +197,9 @@ func TestNoSurvivorsOfAKilledOrchestrator(t *testing.T) {
 					}
 					return
 				}
-				eventually(t, "everything to end", func() bool { return len(carriers(cookie))+len(shims(cookie)) == 0 })
+				eventually(t, "everything to end", func() bool {
+					return len(carriers(cookie))+len(shims(cookie)) == 0
+				})
 			})
 		}
 	}
@@ -214,7 +217,8 @@ func TestNested(t *testing.T) {
 			eventually(t, "the inner tree to be up", func() bool { return len(carriers(inner)) >= 3 })
 			cancel()
 		}()
-		e, err := s.Run(ctx, process.Command{Label: "outer", Argv: []string{self(t), "__orchestrate", dir, inner, script}, Grace: time.Second})
+		e, err := s.Run(ctx, process.Command{Label: "outer",
+			Argv: []string{self(t), "__orchestrate", dir, inner, script}, Grace: time.Second})
 		if err != nil || e.Why != process.Cancelled {
 			t.Errorf("got %+v, %v", e, err)
 		}
@@ -285,12 +289,14 @@ func TestSignals(t *testing.T) {
 	s := startShim(t, ShimConfig{})
 	run(t, s, sh("first", "true"))
 	pid := s.PID()
-	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGTSTP, syscall.SIGPIPE, syscall.SIGUSR1} {
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT,
+		syscall.SIGTSTP, syscall.SIGPIPE, syscall.SIGUSR1} {
 		if err := syscall.Kill(pid, sig); err != nil {
 			t.Fatal(err)
 		}
 	}
-	c := process.Command{Label: "status", Argv: []string{"grep", "-E", "^(SigBlk|SigIgn)", "/proc/self/status"}, Stdout: out}
+	c := process.Command{Label: "status", Argv: []string{"grep", "-E", "^(SigBlk|SigIgn)", "/proc/self/status"},
+		Stdout: out}
 	if e := run(t, s, c); e.Why != process.Exited || s.PID() != pid {
 		t.Errorf("after signals: %+v", e)
 	}

@@ -20,7 +20,8 @@ func TestExitString(t *testing.T) {
 		{process.Exit{Why: process.Exited, Code: 3}, "exit status 3"},
 		{process.Exit{Why: process.Signaled, Signal: 9}, "ended by signal 9 (SIGKILL)"},
 		{process.Exit{Why: process.Signaled, Signal: 99}, "ended by signal 99 (unknown)"},
-		{process.Exit{Why: process.NotStarted, Code: 127, Err: "x: no such program on PATH"}, "x: no such program on PATH"},
+		{process.Exit{Why: process.NotStarted, Code: 127, Err: "x: no such program on PATH"},
+			"x: no such program on PATH"},
 		{process.Exit{Why: process.TimedOut, Code: 1}, "timeout"},
 	} {
 		if got := tt.e.String(); got != tt.want {
@@ -28,7 +29,8 @@ func TestExitString(t *testing.T) {
 		}
 	}
 	long := &process.TooLongError{What: "argument 1 of sh", Len: 200000}
-	if got, want := long.Error(), "argument 1 of sh is 200000 bytes long, and the system allows at most 131071"; got != want {
+	if got, want := long.Error(),
+		"argument 1 of sh is 200000 bytes long, and the system allows at most 131071"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -50,7 +52,8 @@ func TestChildren(t *testing.T) {
 	if _, ok := stat(-1); ok {
 		t.Error("process -1")
 	}
-	if self, ok := stat(os.Getpid()); !ok || self.parent != os.Getppid() || self.group != syscall.Getpgrp() || self.start == 0 {
+	if self, ok := stat(os.Getpid()); !ok || self.parent != os.Getppid() || self.group != syscall.Getpgrp() ||
+		self.start == 0 {
 		t.Errorf("ourselves: %+v", self)
 	}
 	wrong := info{pid: p.Pid, start: 1}
@@ -67,7 +70,8 @@ func besideStuck() int {
 	if err != nil {
 		return 1
 	}
-	pid, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", "exec sleep 997"}, &syscall.ProcAttr{Env: s.base, Files: []uintptr{s.null.Fd(), s.null.Fd(), s.null.Fd()}})
+	pid, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", "exec sleep 997"},
+		&syscall.ProcAttr{Env: s.base, Files: []uintptr{s.null.Fd(), s.null.Fd(), s.null.Fd()}})
 	if err != nil {
 		return 2
 	}
@@ -81,7 +85,8 @@ func besideStuck() int {
 		if err != nil {
 			return 9
 		}
-		if e.Err != "" || e.Why == process.Exited && e.Code != 3 || time.Since(start) > time.Minute || len(tree()) != 1 {
+		if e.Err != "" || e.Why == process.Exited && e.Code != 3 || time.Since(start) > time.Minute ||
+			len(tree()) != 1 {
 			return 10 + n
 		}
 	}

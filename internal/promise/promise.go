@@ -136,7 +136,8 @@ func tagged(line, word string) bool {
 // word's own or after it.
 func said(line Line, word string) bool {
 	emphasis := strings.Trim(line.Text, " *_")
-	return strings.EqualFold(line.Text, word) || strings.EqualFold(emphasis, word) || strings.EqualFold(line.Bare(), word)
+	return strings.EqualFold(line.Text, word) || strings.EqualFold(emphasis, word) ||
+		strings.EqualFold(line.Bare(), word)
 }
 
 // closed takes a closing full stop or exclamation mark off, and emphasis before it.
@@ -157,8 +158,10 @@ func closes(line, word string) bool {
 	}
 	before := strings.TrimRight(rest[:at], "*_")
 	last, _ := utf8.DecodeLastRuneInString(before)
-	return (before == "" || last == ' ' || last >= utf8.RuneSelf && last != '”' && last != '“' && last != '»' && last != '«') && !spoken.MatchString(strings.TrimRight(before[max(0, len(before)-256):], " \t*_`"))
+	return (before == "" || last == ' ' || last >= utf8.RuneSelf && last != '”' && last != '“' && last != '»' &&
+		last != '«') && !spoken.MatchString(strings.TrimRight(before[max(0, len(before)-256):], " \t*_`"))
 }
 
 // spoken begins a sentence about a tag that stands at its end.
-var spoken = lazyregexp.New(`(?i)\b(not|never|cannot|until|unless|once|when|whenever|if|will|would|should|output(s|ting)?|emit|say|reply|respond|tag|promise|i['’]ll)\b[^.!?]*$|n['’]t\b[^.!?]*$`)
+var spoken = lazyregexp.New(
+	`(?i)\b(not|never|cannot|until|unless|once|when|whenever|if|will|would|should|output(s|ting)?|emit|say|reply|respond|tag|promise|i['’]ll)\b[^.!?]*$|n['’]t\b[^.!?]*$`)

@@ -14,27 +14,14 @@ import (
 // chunk is how much of a file is looked at at a time, at least.
 const chunk = 256 << 10
 
-// File masks a file in place from an offset on, in constant memory: nothing in it moves, and a file without a
-// secret is only read. masked says whether there was one. To mask it twice is to mask it once. A file that is gone, or that is no regular file any
-// more, is left alone: whoever reads it finds that out.
-func (m *Redactor) File(path string, from int64) (masked bool, err error) {
-	f, from, size, err := m.open(path, from, 0)
-	if f == nil || err != nil {
-		return false, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	if masked, err = m.overwrite(f, from, size); err != nil {
-		return masked, fmt.Errorf("mask %s: %w", path, err)
-	}
-	return masked, nil
-}
-
 // slack is how much longer than asked for Log leaves a log, rather than to cut it for less than the line that says so.
 const slack = 4 << 10
 
-// Log masks a log from an offset on, as File does, and of what is longer than most keeps the head and the tail, with a
-// line between them that says how much is missing. most 0 cuts nothing. left is by how much the log is shorter now.
-// What is left out is not read, however long it is.
+// Log masks a file in place from an offset on, in constant memory, and of what is longer than most keeps the head and
+// the tail, with a line between them that says how much is missing. most 0 cuts nothing, and then nothing in the file
+// moves; one without a secret is only read. left is by how much the file is shorter now. What is left out is not read,
+// however long it is. To mask a file twice is to mask it once. A file that is gone, or that is no regular file any
+// more, is left alone: whoever reads it finds that out.
 func (m *Redactor) Log(path string, from, most int64) (left int64, err error) {
 	f, from, size, err := m.open(path, from, most)
 	if f == nil || err != nil {
@@ -54,12 +41,13 @@ func (m *Redactor) Log(path string, from, most int64) (left int64, err error) {
 		}
 	}
 	if m != nil {
-		if _, err := m.overwrite(f, from, end); err != nil {
+		if err := m.overwrite(f, from, end); err != nil {
 			return size - end, fmt.Errorf("mask %s: %w", path, err)
 		}
 	}
 	if most > 0 && size > from+most+slack {
-		gap := fmt.Sprintf("\n--- %d bytes of output are left out here: the log is limited (max_log) ---\n", size-from-2*(most/2))
+		gap := fmt.Sprintf("\n--- %d bytes of output are left out here: the log is limited (max_log) ---\n",
+			size-from-2*(most/2))
 		if end, err = splice(f, head, end-most/2, end, gap); err != nil {
 			return size - end, fmt.Errorf("shorten %s: %w", path, err)
 		}
@@ -80,7 +68,8 @@ func splice(f *os.File, from, to, size int64, text string) (int64, error) {
 	return size, f.Truncate(size)
 }
 
-// open opens a file to mask and to shorten it; nil where there is nothing to do. from is 0 for a file that is shorter now.
+// open opens a file to mask and to shorten it; nil where there is nothing to do. from is 0 for a file that is shorter
+// now.
 func (m *Redactor) open(path string, from, most int64) (f *os.File, begin, size int64, err error) {
 	if path == "" || m == nil && most <= 0 {
 		return nil, 0, 0, nil
@@ -109,7 +98,7 @@ func (m *Redactor) open(path string, from, most int64) (f *os.File, begin, size 
 
 // overwrite masks a file from an offset on. Chunks overlap by what a needle may have in the one before. The buffer
 // keeps what the file held, so that a needle is found that shares bytes with a masked one.
-func (m *Redactor) overwrite(f *os.File, from, size int64) (masked bool, err error) {
+func (m *Redactor) overwrite(f *os.File, from, size int64) error {
 	buf := make([]byte, min(max(chunk, 4*int64(m.longest)), max(size-from, 512)))
 	stars := bytes.Repeat([]byte{'*'}, min(len(buf), 4<<10))
 	var spans []span
@@ -117,7 +106,7 @@ func (m *Redactor) overwrite(f *os.File, from, size int64) (masked bool, err err
 	for at := from; ; {
 		n, err := f.ReadAt(buf[kept:], at+int64(kept))
 		if err != nil && err != io.EOF {
-			return masked, err
+			return err
 		}
 		have := buf[:kept+n]
 		spans = m.find(have, spans[:0])
@@ -126,14 +115,13 @@ func (m *Redactor) overwrite(f *os.File, from, size int64) (masked bool, err err
 			for s.from < s.to {
 				k := min(s.to-s.from, len(stars))
 				if _, err := f.WriteAt(stars[:k], at+int64(s.from)); err != nil {
-					return masked, err
+					return err
 				}
-				masked = true
 				s.from += k
 			}
 		}
 		if n == 0 || err == io.EOF {
-			return masked, nil
+			return nil
 		}
 		kept = min(len(have), m.longest-1)
 		copy(buf, have[len(have)-kept:])

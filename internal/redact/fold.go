@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Programs break base64 into lines: base64 at 76 columns, PEM at 64, YAML with an indent; in a JSON string the break is \n. Such a
-// break may be anywhere, so what is folded is looked for in the text without its breaks.
+// Programs break base64 into lines: base64 at 76 columns, PEM at 64, YAML with an indent; in a JSON string the break
+// is \n. Such a break may be anywhere, so what is folded is looked for in the text without its breaks.
 
 // maxIndent bounds the blanks that a folded line may begin with.
 const maxIndent = 32
@@ -114,8 +114,8 @@ func (k *breaks) next(from int) int {
 	return k.line
 }
 
-// breakAt is the length of the line break that b begins with, with the indent after it: a newline, or its escape in a string within a
-// string; 0 for none.
+// breakAt is the length of the line break that b begins with, with the indent after it: a newline, or its escape in a
+// string within a string; 0 for none.
 func breakAt(b []byte) (n int) {
 	if n < len(b) && b[n] == '\r' {
 		n++

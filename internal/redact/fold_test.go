@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// A value whose base64 is broken into lines, of any width, with any break, wherever the value begins in what was encoded.
+// A value whose base64 is broken into lines, of any width, with any break, wherever the value begins in what was
+// encoded.
 func TestFolded(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("0123456789abcdefghij-", 40)
@@ -34,7 +35,8 @@ func TestFolded(t *testing.T) {
 func checkFolded(t *testing.T, m *Redactor, text string, least int) {
 	t.Helper()
 	want := m.Text(text)
-	if n := strings.Count(want, "*"); n < least || len(want) != len(text) || !strings.HasPrefix(want, "before: ") || !strings.HasSuffix(want, " after") {
+	if n := strings.Count(want, "*"); n < least || len(want) != len(text) || !strings.HasPrefix(want, "before: ") ||
+		!strings.HasSuffix(want, " after") {
 		t.Fatalf("%q became %q: %d of at least %d letters are masked", text, want, n, least)
 	}
 	var out bytes.Buffer
@@ -56,11 +58,12 @@ func TestFoldedAtAChunksEnd(t *testing.T) {
 	coded := base64.StdEncoding.EncodeToString([]byte(value))
 	path := filepath.Join(t.TempDir(), "log")
 	for before := chunk - len(coded) - 4; before < chunk+2; before += 5 {
-		if err := os.WriteFile(path, []byte(strings.Repeat(" ", before)+coded[:30]+"\n"+coded[30:]+"\n"), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(strings.Repeat(" ", before)+coded[:30]+"\n"+coded[30:]+"\n"),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
-		if masked, err := m.File(path, 0); err != nil || !masked {
-			t.Fatalf("%d before it: %v, %v", before, masked, err)
+		if _, err := m.Log(path, 0, 0); err != nil {
+			t.Fatalf("%d before it: %v", before, err)
 		}
 		b, err := os.ReadFile(path)
 		if err != nil {

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// A log over its limit keeps head and tail, says what is missing, and shows no part of a secret, wherever the cut falls.
+// A log over its limit keeps head and tail, says what is missing, and shows no part of a secret, wherever the cut
+// falls.
 func TestLogIsCut(t *testing.T) {
 	t.Parallel()
 	const key = "sk-0123456789-abcdefghijklmnop"
@@ -28,9 +29,11 @@ func TestLogIsCut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		head, tail, _ := strings.Cut(string(b), fmt.Sprintf("\n--- %d bytes of output are left out here: the log is limited (max_log) ---\n", len(text)-most))
+		head, tail, _ := strings.Cut(string(b), fmt.Sprintf(
+			"\n--- %d bytes of output are left out here: the log is limited (max_log) ---\n", len(text)-most))
 		if want := before + masked(half, key)[:most/2]; head != want || tail != backwards(want[len(before):]) {
-			t.Fatalf("key at %d: the log is %.40q...%q, then %q...%.40q", at, head, last(head, 50), tail[:min(50, len(tail))], last(tail, 40))
+			t.Fatalf("key at %d: the log is %.40q...%q, then %q...%.40q", at, head, last(head, 50),
+				tail[:min(50, len(tail))], last(tail, 40))
 		}
 		if left != int64(len(before)+len(text)-len(b)) {
 			t.Errorf("left out %d, of %d bytes there are %d", left, len(before)+len(text), len(b))

@@ -29,19 +29,27 @@ func TestForms(t *testing.T) {
 		}
 		return strings.Trim(strings.TrimSuffix(b.String(), "\n"), `"`)
 	}
-	lower := strings.NewReplacer("%2F", "%2f", "%2B", "%2b", "%3C", "%3c", "%3E", "%3e", "%7E", "~", "%C3%A9", "%c3%a9").Replace(url.QueryEscape(secret))
+	lower := strings.NewReplacer("%2F", "%2f", "%2B", "%2b", "%3C", "%3c", "%3E", "%3e", "%7E", "~", "%C3%A9",
+		"%c3%a9").Replace(url.QueryEscape(secret))
 	for name, form := range map[string]string{
-		"raw": secret, "json of Go": js(secret, true), "json": js(secret, false), "json of Python": strings.ReplaceAll(js(secret, false), "é", `\u00e9`),
-		"json of PHP": strings.ReplaceAll(js(secret, false), "/", `\/`), "json in json": js(js(secret, false), false),
-		"query": url.QueryEscape(secret), "path": url.PathEscape(secret), "lower": lower, "component": strings.ReplaceAll(url.QueryEscape(secret), "%21", "!"),
-		"base64": base64.StdEncoding.EncodeToString([]byte(secret)), "base64 raw url": base64.RawURLEncoding.EncodeToString([]byte(secret)),
-		"a line": "MIIEpAIBAAKCAQEA7bq", "all lines": "-----BEGIN KEY-----\nMIIEpAIBAAKCAQEA7bq\nq2hd83/Lk1v5Uu0x9aa\n-----END KEY-----",
+		"raw": secret, "json of Go": js(secret, true), "json": js(secret, false),
+		"json of Python": strings.ReplaceAll(js(secret, false), "é", `\u00e9`),
+		"json of PHP":    strings.ReplaceAll(js(secret, false), "/", `\/`),
+		"json in json":   js(js(secret, false), false),
+		"query":          url.QueryEscape(secret), "path": url.PathEscape(secret), "lower": lower,
+		"component":      strings.ReplaceAll(url.QueryEscape(secret), "%21", "!"),
+		"base64":         base64.StdEncoding.EncodeToString([]byte(secret)),
+		"base64 raw url": base64.RawURLEncoding.EncodeToString([]byte(secret)),
+		"a line":         "MIIEpAIBAAKCAQEA7bq",
+		"all lines":      "-----BEGIN KEY-----\nMIIEpAIBAAKCAQEA7bq\nq2hd83/Lk1v5Uu0x9aa\n-----END KEY-----",
 	} {
 		bare := strings.TrimRight(form, "=")
-		for _, around := range [][2]string{{"", ""}, {"a line before\nkey=", ";\nafter"}, {form[:1], form[len(form)-1:]}} {
+		for _, around := range [][2]string{{"", ""}, {"a line before\nkey=", ";\nafter"},
+			{form[:1], form[len(form)-1:]}} {
 			text := around[0] + form + around[1]
 			got := m.Text(text)
-			if len(got) != len(text) || strings.Contains(got, bare) || !strings.Contains(got, strings.Repeat("*", len(bare))) {
+			if len(got) != len(text) || strings.Contains(got, bare) ||
+				!strings.Contains(got, strings.Repeat("*", len(bare))) {
 				t.Errorf("%s: %q became %q", name, text, got)
 			}
 		}
@@ -67,7 +75,8 @@ func TestNothingToMask(t *testing.T) {
 		}
 	}
 	m := New([]string{"hunter2-hunter2"})
-	for _, text := range []string{"", "hunter2", "hunter2-hunter", "the hunter has two hunters2", strings.Repeat("hunter2 ", 999)} {
+	for _, text := range []string{"", "hunter2", "hunter2-hunter", "the hunter has two hunters2",
+		strings.Repeat("hunter2 ", 999)} {
 		if got := m.Text(text); got != text {
 			t.Errorf("%q became %q", text, got)
 		}
@@ -75,7 +84,7 @@ func TestNothingToMask(t *testing.T) {
 }
 
 func fileErr(m *Redactor, path string, from int64) error {
-	_, err := m.File(path, from)
+	_, err := m.Log(path, from, 0)
 	return err
 }
 
@@ -106,7 +115,9 @@ func TestMaskProperty(t *testing.T) {
 		if m == nil {
 			return
 		}
-		pieces := rapid.SliceOf(rapid.OneOf(word(0), rapid.SampledFrom(values), rapid.Map(rapid.IntRange(0, len(m.needles)-1), func(i int) string { return string(m.needles[i]) }))).Draw(t, "pieces")
+		pieces := rapid.SliceOf(rapid.OneOf(word(0), rapid.SampledFrom(values),
+			rapid.Map(rapid.IntRange(0, len(m.needles)-1), func(i int) string { return string(m.needles[i]) }))).Draw(
+			t, "pieces")
 		text := strings.Join(pieces, "")
 		want := string(naive(m.needles, []byte(text)))
 		if got := m.Text(text); got != want {
@@ -156,9 +167,9 @@ func TestFileBorders(t *testing.T) {
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, first := range []bool{true, false} {
-		if masked, err := m.File(path, 0); masked != first || err != nil {
-			t.Fatal(masked, err)
+	for range 2 {
+		if left, err := m.Log(path, 0, 0); left != 0 || err != nil {
+			t.Fatal(left, err)
 		}
 		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
 			t.Fatalf("masked otherwise (%d bytes of %d), %v", len(got), len(want), err)
@@ -191,7 +202,8 @@ func TestFileOdd(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, _ := os.ReadFile(mine)
-		if masked := from == 999; strings.HasPrefix(string(got), secret) == masked || strings.HasSuffix(string(got), secret) {
+		if masked := from == 999; strings.HasPrefix(string(got), secret) == masked ||
+			strings.HasSuffix(string(got), secret) {
 			t.Errorf("from %d: %s", from, got)
 		}
 	}

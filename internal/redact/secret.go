@@ -23,8 +23,8 @@ func Of(list []Secret) *Redactor {
 	return New(values)
 }
 
-// Parts are the parts of a variable's value that are secret: what looks like a credential, and what the words name. A word is
-// the name of a variable, with ! in front of one that holds no secret.
+// Parts are the parts of a variable's value that are secret: what looks like a credential, and what the words name. A
+// word is the name of a variable, with ! in front of one that holds no secret.
 func Parts(name, value string, words []string) []string {
 	value = strings.TrimSpace(value)
 	if slices.Contains(words, "!"+name) || len(value) < MinLength {
@@ -42,7 +42,8 @@ func Parts(name, value string, words []string) []string {
 		return nil
 	}
 	out := []string{value}
-	if kind, rest, ok := strings.Cut(value, " "); ok && slices.Contains([]string{"bearer", "basic", "token"}, strings.ToLower(kind)) {
+	if kind, rest, ok := strings.Cut(value, " "); ok && slices.Contains([]string{"bearer", "basic", "token"},
+		strings.ToLower(kind)) {
 		out = append(out, strings.TrimSpace(rest))
 	}
 	return append(out, members(value)...)
@@ -76,16 +77,20 @@ func credential(name string) bool {
 	name = strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 	parts := strings.Split(name, "_")
 	switch parts[len(parts)-1] {
-	case "URL", "URI", "ENDPOINT", "HOST", "PORT", "FILE", "PATH", "DIR", "HOME", "SOCK", "SOCKET", "TYPE", "METHOD", "NAME", "USER", "USERNAME", "TTL", "EXPIRY",
-		"EXPIRES", "LENGTH", "SIZE", "LIMIT", "COUNT", "MODE", "ENABLED", "SCOPE", "SCOPES", "REGION", "VERSION", "COMMAND", "PROVIDER", "HELPER":
+	case "URL", "URI", "ENDPOINT", "HOST", "PORT", "FILE", "PATH", "DIR", "HOME", "SOCK", "SOCKET", "TYPE", "METHOD",
+		"NAME", "USER", "USERNAME", "TTL", "EXPIRY",
+		"EXPIRES", "LENGTH", "SIZE", "LIMIT", "COUNT", "MODE", "ENABLED", "SCOPE", "SCOPES", "REGION", "VERSION",
+		"COMMAND", "PROVIDER", "HELPER":
 		return false
 	}
-	for _, word := range []string{"TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "API_KEY", "APIKEY", "CREDENTIAL", "PRIVATE_KEY"} {
+	for _, word := range []string{"TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "API_KEY", "APIKEY",
+		"CREDENTIAL", "PRIVATE_KEY"} {
 		if strings.Contains(name, word) {
 			return true
 		}
 	}
-	return slices.ContainsFunc(parts[min(1, len(parts)-1):], func(p string) bool { return p == "KEY" || p == "KEYS" || p == "PASS" || p == "AUTHORIZATION" }) ||
+	return slices.ContainsFunc(parts[min(1, len(parts)-1):],
+		func(p string) bool { return p == "KEY" || p == "KEYS" || p == "PASS" || p == "AUTHORIZATION" }) ||
 		slices.ContainsFunc(parts, func(p string) bool { return strings.HasSuffix(p, "AUTH") })
 }
 
@@ -93,7 +98,8 @@ func credential(name string) bool {
 // no number.
 func guarded(name, value string) bool {
 	name = strings.ToUpper(name)
-	strong := strings.Contains(name, "PASS") || strings.Contains(name, "SECRET") // whose value may be a word that somebody thought of
+	// whose value may be a word that somebody thought of
+	strong := strings.Contains(name, "PASS") || strings.Contains(name, "SECRET")
 	distinct := map[rune]bool{}
 	for _, r := range value {
 		distinct[r] = true
@@ -103,7 +109,8 @@ func guarded(name, value string) bool {
 		return false
 	case regexp.MustCompile(`^[a-z][a-z0-9+.-]*://[^@?#]*$`).MatchString(value):
 		return false
-	case slices.Contains([]string{"disabled", "enabled", "required", "optional", "anonymous", "password", "keyboard-interactive", "publickey", "default", "keychain",
+	case slices.Contains([]string{"disabled", "enabled", "required", "optional", "anonymous", "password",
+		"keyboard-interactive", "publickey", "default", "keychain",
 		"external", "internal", "automatic", "interactive", "undefined", "changeme"}, strings.ToLower(value)):
 		return false
 	case strong:
@@ -115,7 +122,8 @@ func guarded(name, value string) bool {
 // isPath reports whether a value names a file that is there, or might be made in a folder that is. A key may begin
 // with a slash too.
 func isPath(value string) bool {
-	if !strings.HasPrefix(value, "/") && !strings.HasPrefix(value, "~/") && !strings.HasPrefix(value, "./") && !strings.HasPrefix(value, "../") {
+	if !strings.HasPrefix(value, "/") && !strings.HasPrefix(value, "~/") && !strings.HasPrefix(value, "./") &&
+		!strings.HasPrefix(value, "../") {
 		return false
 	}
 	if value[0] != '/' {

@@ -48,7 +48,8 @@ func attack(args []string) int {
 			through("mounted")
 		}
 		for _, path := range args[1:] {
-			if unix.Mount("none", path, "", unix.MS_REMOUNT|unix.MS_BIND, "") == nil && os.WriteFile(path+"/escaped", nil, 0o600) == nil {
+			if unix.Mount("none", path, "", unix.MS_REMOUNT|unix.MS_BIND, "") == nil &&
+				os.WriteFile(path+"/escaped", nil, 0o600) == nil {
 				through("made writable " + path)
 			}
 			if unix.Unmount(path, unix.MNT_DETACH) == nil {
@@ -64,7 +65,8 @@ func attack(args []string) int {
 			}
 		}
 	case "chroot": // out of it by a directory kept open
-		if f, err := os.Open("/"); err == nil && os.Mkdir("jail", 0o700) == nil && unix.Chroot("jail") == nil && f.Chdir() == nil {
+		if f, err := os.Open("/"); err == nil && os.Mkdir("jail", 0o700) == nil && unix.Chroot("jail") == nil &&
+			f.Chdir() == nil {
 			for range 20 {
 				_ = os.Chdir("..")
 			}
@@ -127,8 +129,10 @@ func attack(args []string) int {
 			f.Close()
 		}
 	case "kernel":
-		for _, name := range []string{"/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname", "/proc/sysrq-trigger", "/sys/kernel/uevent_helper",
-			"/sys/fs/cgroup/cgroup.procs", "/sys/fs/cgroup/memory/release_agent", "/proc/sys/fs/binfmt_misc/register", "/dev/mem", "/dev/kmsg", "/proc/kcore"} {
+		for _, name := range []string{"/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname",
+			"/proc/sysrq-trigger", "/sys/kernel/uevent_helper",
+			"/sys/fs/cgroup/cgroup.procs", "/sys/fs/cgroup/memory/release_agent", "/proc/sys/fs/binfmt_misc/register",
+			"/dev/mem", "/dev/kmsg", "/proc/kcore"} {
 			if f, err := os.OpenFile(name, os.O_WRONLY, 0); err == nil {
 				f.Close()
 				through("opened " + name)

@@ -8,12 +8,15 @@ import (
 	"testing"
 )
 
-// What a tool fetched may be written in auto; what runs by itself at its next call may not, and a home without caches stays without.
+// What a tool fetched may be written in auto; what runs by itself at its next call may not, and a home without caches
+// stays without.
 func TestCaches(t *testing.T) {
 	t.Parallel()
 	home, top, bin := t.TempDir(), t.TempDir(), t.TempDir()
-	for _, dir := range []string{".gradle/init.d", ".gradle/wrapper/dists", ".julia/config", ".julia/packages", ".sbt/1.0", ".sbt/boot", ".mix/archives", ".deno/bin",
-		".cache/pre-commit/repo", ".cache/gitstatus", ".cache/p10k-instant-prompt-me.zsh", ".cache/zcompdump-x", ".cache/pip", ".npm/_npx/x", ".npm/_cacache",
+	for _, dir := range []string{".gradle/init.d", ".gradle/wrapper/dists", ".julia/config", ".julia/packages",
+		".sbt/1.0", ".sbt/boot", ".mix/archives", ".deno/bin",
+		".cache/pre-commit/repo", ".cache/gitstatus", ".cache/p10k-instant-prompt-me.zsh", ".cache/zcompdump-x",
+		".cache/pip", ".npm/_npx/x", ".npm/_cacache",
 		".pub-cache/bin", ".pub-cache/hosted", ".yarn/bin", ".yarn/berry/cache", ".cargo/bin", "go/bin"} {
 		if err := os.MkdirAll(filepath.Join(home, dir), 0o755); err != nil {
 			t.Fatal(err)
@@ -25,16 +28,22 @@ func TestCaches(t *testing.T) {
 		}
 	}
 	cache := filepath.Join(t.TempDir(), "cache")
-	box, err := New(Config{Mode: Auto, Root: top, Top: top, Env: []string{"HOME=" + home, "PATH=" + bin}, Cache: cache, UID: 1000, Bwrap: "bwrap"})
+	box, err := New(Config{Mode: Auto, Root: top, Top: top, Env: []string{"HOME=" + home, "PATH=" + bin}, Cache: cache,
+		UID: 1000, Bwrap: "bwrap"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]bool{
-		".gradle/init.d": false, ".gradle/wrapper/dists": false, ".gradle/caches": true, ".gradle/daemon": true, ".gradle/init.gradle": false,
-		".julia/config": false, ".julia/packages": true, ".sbt/1.0": false, ".sbt/boot": true, ".mix/archives": false, ".deno/bin": false,
-		".cache/pre-commit": false, ".cache/pre-commit/repo": false, ".cache/gitstatus": false, ".cache/p10k-instant-prompt-me.zsh": false, ".cache/zcompdump-x": false, ".cache/pip": true, ".npm/_cacache": true,
-		".cache/prek": false, ".cache/bazelisk": true, // only one of them is installed
-		".pub-cache/bin": false, ".pub-cache/hosted": true, ".yarn/bin": false, ".yarn/berry/cache": true, ".cargo/bin": false, ".cargo/registry": true, "go/bin": false,
+		".gradle/init.d": false, ".gradle/wrapper/dists": false, ".gradle/caches": true, ".gradle/daemon": true,
+		".gradle/init.gradle": false,
+		".julia/config":       false, ".julia/packages": true, ".sbt/1.0": false, ".sbt/boot": true,
+		".mix/archives": false, ".deno/bin": false,
+		".cache/pre-commit": false, ".cache/pre-commit/repo": false, ".cache/gitstatus": false,
+		".cache/p10k-instant-prompt-me.zsh": false, ".cache/zcompdump-x": false, ".cache/pip": true,
+		".npm/_cacache": true,
+		".cache/prek":   false, ".cache/bazelisk": true, // only one of them is installed
+		".pub-cache/bin": false, ".pub-cache/hosted": true, ".yarn/bin": false, ".yarn/berry/cache": true,
+		".cargo/bin": false, ".cargo/registry": true, "go/bin": false,
 	} {
 		in, ok := box.nearest(filepath.Join(home, path))
 		if got := ok && in.how.writes(); got != want {
@@ -42,7 +51,8 @@ func TestCaches(t *testing.T) {
 		}
 	}
 	line := strings.Join(box.Wrap(t.TempDir()), " ")
-	for _, want := range []string{"--setenv GOMODCACHE " + cache + "/GOMODCACHE", "--bind " + cache + "/own-_npx " + home + "/.npm/_npx",
+	for _, want := range []string{"--setenv GOMODCACHE " + cache + "/GOMODCACHE",
+		"--bind " + cache + "/own-_npx " + home + "/.npm/_npx",
 		"--setenv MAVEN_ARGS -Dmaven.repo.local=" + cache + "/MAVEN_ARGS", "--bind " + cache + "/GOMODCACHE"} {
 		if !strings.Contains(line, want) {
 			t.Errorf("no %q in %s", want, line)
@@ -65,16 +75,20 @@ func TestCaches(t *testing.T) {
 	}
 }
 
-// A link that a command left in what it may write leads the next one nowhere: not to more that may be written, nor to what is hidden.
+// A link that a command left in what it may write leads the next one nowhere: not to more that may be written, nor to
+// what is hidden.
 func TestLinksInCaches(t *testing.T) {
 	t.Parallel()
 	home, top, data := t.TempDir(), t.TempDir(), t.TempDir()
 	if err := os.MkdirAll(filepath.Join(home, ".ssh", "keys"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	config := Config{Mode: Auto, Root: top, Top: top, Agent: "opencode", Cache: filepath.Join(t.TempDir(), "cache"), UID: 1000, Bwrap: "bwrap", Write: []string{data, data + "/in"},
-		Env: []string{"HOME=" + home, "PATH=" + home + "/.cache/bin", "GOCACHE=" + home + "/.cache/go-build", "PIP_CACHE_DIR=" + top + "/.pip"}}
-	for link, to := range map[string]string{home + "/.cache/go-build": home, home + "/.cache/opencode": home, home + "/.cache/pnpm": home + "/.ssh", home + "/.ssh/dlx": home + "/.ssh/keys",
+	config := Config{Mode: Auto, Root: top, Top: top, Agent: "opencode", Cache: filepath.Join(t.TempDir(), "cache"),
+		UID: 1000, Bwrap: "bwrap", Write: []string{data, data + "/in"},
+		Env: []string{"HOME=" + home, "PATH=" + home + "/.cache/bin", "GOCACHE=" + home + "/.cache/go-build",
+			"PIP_CACHE_DIR=" + top + "/.pip"}}
+	for link, to := range map[string]string{home + "/.cache/go-build": home, home + "/.cache/opencode": home,
+		home + "/.cache/pnpm": home + "/.ssh", home + "/.ssh/dlx": home + "/.ssh/keys",
 		home + "/.cache/bin": home + "/.ssh/keys", data + "/in": home, top + "/.pip": home} {
 		if err := os.MkdirAll(filepath.Dir(link), 0o700); err != nil {
 			t.Fatal(err)

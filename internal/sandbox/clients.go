@@ -10,27 +10,37 @@ import (
 // client is what is known of the clients of one kind.
 type client struct {
 	places []string // below a home, where they keep what they know: login, settings, sessions
-	made   int      // how many of those are made where they are missing: a program that never ran before must be able to
-	moved  string   // variable that names such a place
-	vars   []string // of their model's provider, and their settings
-	hosts  []string // of their model's provider
+	// how many of those are made where they are missing: a program that never ran before must be able to
+	made  int
+	moved string   // variable that names such a place
+	vars  []string // of their model's provider, and their settings
+	hosts []string // of their model's provider
 }
 
 func clients() map[string]client {
 	return map[string]client{
-		"claude": {[]string{".claude", ".claude.json", ".config/claude", ".local/share/claude", ".local/state/claude", "Library/Keychains"}, 1, "CLAUDE_CONFIG_DIR", // it keeps its login in the keychain of macOS
-			[]string{"ANTHROPIC_*", "CLAUDE_*", "IS_SANDBOX", "DISABLE_*", "BASH_DEFAULT_TIMEOUT_MS", "BASH_MAX_*", "MAX_THINKING_TOKENS",
-				"MAX_MCP_OUTPUT_TOKENS", "MCP_TIMEOUT", "MCP_TOOL_TIMEOUT", "ENABLE_TOOL_SEARCH", "API_TIMEOUT_MS", "USE_BUILTIN_RIPGREP"},
+		// it keeps its login in the keychain of macOS
+		"claude": {[]string{".claude", ".claude.json", ".config/claude", ".local/share/claude", ".local/state/claude",
+			"Library/Keychains"}, 1, "CLAUDE_CONFIG_DIR",
+			[]string{"ANTHROPIC_*", "CLAUDE_*", "IS_SANDBOX", "DISABLE_*", "BASH_DEFAULT_TIMEOUT_MS", "BASH_MAX_*",
+				"MAX_THINKING_TOKENS",
+				"MAX_MCP_OUTPUT_TOKENS", "MCP_TIMEOUT", "MCP_TOOL_TIMEOUT", "ENABLE_TOOL_SEARCH", "API_TIMEOUT_MS",
+				"USE_BUILTIN_RIPGREP"},
 			[]string{"api.anthropic.com", "console.anthropic.com", "platform.claude.com", "claude.ai"}},
 		"codex": {[]string{".codex"}, 1, "CODEX_HOME", []string{"OPENAI_*", "CODEX_*", "AZURE_OPENAI_*"},
 			[]string{"api.openai.com", "auth.openai.com", "chatgpt.com", "*.openai.azure.com"}},
 		"gemini": {[]string{".gemini"}, 1, "", append([]string{"GEMINI_*"}, google...),
-			[]string{"generativelanguage.googleapis.com", "cloudcode-pa.googleapis.com", "oauth2.googleapis.com", "*.aiplatform.googleapis.com", "aiplatform.googleapis.com", "accounts.google.com"}},
-		"opencode": {[]string{".config/opencode", ".local/share/opencode", ".local/state/opencode", ".cache/opencode", ".opencode"}, 4, "OPENCODE_CONFIG_DIR", nil,
-			[]string{"opencode.ai", "models.dev", "openrouter.ai", "api.mistral.ai", "api.groq.com", "api.deepseek.com", "api.x.ai"}},
-		"qwen": {[]string{".qwen"}, 1, "QWEN_HOME", []string{"OPENAI_*", "QWEN_*", "DASHSCOPE_*", "BAILIAN_*", "MODELSCOPE_*"},
+			[]string{"generativelanguage.googleapis.com", "cloudcode-pa.googleapis.com", "oauth2.googleapis.com",
+				"*.aiplatform.googleapis.com", "aiplatform.googleapis.com", "accounts.google.com"}},
+		"opencode": {[]string{".config/opencode", ".local/share/opencode", ".local/state/opencode", ".cache/opencode",
+			".opencode"}, 4, "OPENCODE_CONFIG_DIR", nil,
+			[]string{"opencode.ai", "models.dev", "openrouter.ai", "api.mistral.ai", "api.groq.com",
+				"api.deepseek.com", "api.x.ai"}},
+		"qwen": {[]string{".qwen"}, 1, "QWEN_HOME", []string{"OPENAI_*", "QWEN_*", "DASHSCOPE_*", "BAILIAN_*",
+			"MODELSCOPE_*"},
 			[]string{"dashscope.aliyuncs.com", "dashscope-intl.aliyuncs.com", "chat.qwen.ai", "portal.qwen.ai"}},
-		"copilot": {[]string{".copilot", ".config/github-copilot"}, 1, "COPILOT_HOME", []string{"COPILOT_*", "GH_TOKEN", "GITHUB_TOKEN", "GH_HOST"},
+		"copilot": {[]string{".copilot", ".config/github-copilot"}, 1, "COPILOT_HOME",
+			[]string{"COPILOT_*", "GH_TOKEN", "GITHUB_TOKEN", "GH_HOST"},
 			[]string{"api.github.com", "github.com", "*.githubcopilot.com"}},
 		"cline":  {places: []string{".cline", ".config/cline"}, moved: "CLINE_DIR"},
 		"amp":    {places: []string{".config/amp", ".local/share/amp"}},
@@ -87,9 +97,12 @@ HF_* HUGGINGFACE_* AIDER_* GOOSE_* AMP_* CURSOR_* CLINE_* CRUSH_* KIRO_* VERCEL_
 
 // moved has the variables by which programs find a place of the home elsewhere, and where below.
 var moved = [][2]string{
-	{"XDG_CONFIG_HOME", ".config/"}, {"XDG_DATA_HOME", ".local/share/"}, {"XDG_STATE_HOME", ".local/state/"}, {"XDG_CACHE_HOME", ".cache/"},
-	{"npm_config_cache", ".npm/"}, {"NPM_CONFIG_CACHE", ".npm/"}, {"CARGO_HOME", ".cargo/"}, {"GRADLE_USER_HOME", ".gradle/"}, {"GOPATH", "go/"},
-	{"HF_HOME", ".cache/huggingface/"}, {"COMPOSER_HOME", ".composer/"}, {"HEX_HOME", ".hex/"}, {"PUB_CACHE", ".pub-cache/"},
+	{"XDG_CONFIG_HOME", ".config/"}, {"XDG_DATA_HOME", ".local/share/"}, {"XDG_STATE_HOME", ".local/state/"},
+	{"XDG_CACHE_HOME", ".cache/"},
+	{"npm_config_cache", ".npm/"}, {"NPM_CONFIG_CACHE", ".npm/"}, {"CARGO_HOME", ".cargo/"},
+	{"GRADLE_USER_HOME", ".gradle/"}, {"GOPATH", "go/"},
+	{"HF_HOME", ".cache/huggingface/"}, {"COMPOSER_HOME", ".composer/"}, {"HEX_HOME", ".hex/"},
+	{"PUB_CACHE", ".pub-cache/"},
 	{"GEMINI_CLI_HOME/.gemini", ".gemini"},
 }
 
@@ -123,7 +136,8 @@ func (b *Box) conceal(path string) {
 }
 
 // login lets an agent have what it keeps and hides what others do, but where a link makes
-// it the same place. One that nobody knows may be any. The verify command, which anybody's tests are part of, sees none of it.
+// it the same place. One that nobody knows may be any. The verify command, which anybody's tests are part of, sees
+// none of it.
 func (b *Box) login() {
 	var hidden, shown []string
 	known := clients()

@@ -92,7 +92,8 @@ func common(known []string, name string) bool {
 // passes by its first letters only stops here.
 func secret(name string) bool {
 	name = strings.ToUpper(name)
-	for _, word := range []string{"TOKEN", "SECRET", "PASSW", "CREDENTIAL", "API_KEY", "APIKEY", "ACCESS_KEY", "PRIVATE_KEY", "_AUTH"} {
+	for _, word := range []string{"TOKEN", "SECRET", "PASSW", "CREDENTIAL", "API_KEY", "APIKEY", "ACCESS_KEY",
+		"PRIVATE_KEY", "_AUTH"} {
 		if strings.Contains(name, word) {
 			return true
 		}

@@ -27,12 +27,15 @@ func TestPart(t *testing.T) {
 		p           Passing
 		base, agent string // besides those above
 	}{
-		{Passing{Backend: "claude"}, "", "ANTHROPIC_API_KEY CLAUDE_CODE_USE_BEDROCK CLAUDE_CODE_OAUTH_TOKEN IS_SANDBOX"},
+		{Passing{Backend: "claude"}, "",
+			"ANTHROPIC_API_KEY CLAUDE_CODE_USE_BEDROCK CLAUDE_CODE_OAUTH_TOKEN IS_SANDBOX"},
 		{Passing{Backend: "codex"}, "", "OPENAI_API_KEY"},
 		{Passing{Backend: "gemini"}, "", "GEMINI_API_KEY GOOGLE_CLOUD_PROJECT"},
 		{Passing{Backend: "copilot"}, "", "GH_TOKEN"},
-		{Passing{Backend: "generic"}, "", "ANTHROPIC_API_KEY CLAUDE_CODE_USE_BEDROCK CLAUDE_CODE_OAUTH_TOKEN OPENAI_API_KEY GEMINI_API_KEY GOOGLE_CLOUD_PROJECT IS_SANDBOX"},
-		{Passing{Backend: "codex", Pass: []string{"MYAPP_*", "DATABASE_URL", "GIT_*", "SSH_AUTH_SOCK", "LD_*"}, Own: []string{"FOO"}}, "DATABASE_URL MYAPP_MODE MYAPP_PORT", "OPENAI_API_KEY FOO"},
+		{Passing{Backend: "generic"}, "",
+			"ANTHROPIC_API_KEY CLAUDE_CODE_USE_BEDROCK CLAUDE_CODE_OAUTH_TOKEN OPENAI_API_KEY GEMINI_API_KEY GOOGLE_CLOUD_PROJECT IS_SANDBOX"},
+		{Passing{Backend: "codex", Pass: []string{"MYAPP_*", "DATABASE_URL", "GIT_*", "SSH_AUTH_SOCK", "LD_*"},
+			Own: []string{"FOO"}}, "DATABASE_URL MYAPP_MODE MYAPP_PORT", "OPENAI_API_KEY FOO"},
 	} {
 		c.p.Strict = true
 		got := c.p.Part(env)
@@ -83,7 +86,9 @@ func TestSecretsStay(t *testing.T) {
 func TestPartOpen(t *testing.T) {
 	env := strings.Fields(`PATH=p MYAPP_MODE=m AWS_PROFILE=dev AWS_SECRET_ACCESS_KEY=x DATABASE_URL=plain STRIPE_KEY=secret ANTHROPIC_API_KEY=k ANTHROPIC_BASE_URL=u
 		OPENAI_API_KEY=k OPENAI_ORG=o GIT_DIR=x NODE_OPTIONS=n SSH_AUTH_SOCK=s EMPTY_KEY= OWN_KEY=secret`)
-	p := Passing{Backend: "claude", Own: []string{"OWN_*"}, Credential: func(_, value string) bool { return value == "secret" }}
+	p := Passing{Backend: "claude", Own: []string{"OWN_*"}, Credential: func(_, value string) bool {
+		return value == "secret"
+	}}
 	got := p.Part(env)
 	for _, c := range []struct {
 		what      string
@@ -100,7 +105,8 @@ func TestPartOpen(t *testing.T) {
 		}
 	}
 	p.Pass = []string{"STRIPE_*", "GIT_*"}
-	if got := p.Part(env); !slices.Contains(names(got.Base), "STRIPE_KEY") || slices.Contains(names(got.Base), "GIT_DIR") {
+	if got := p.Part(env); !slices.Contains(names(got.Base), "STRIPE_KEY") ||
+		slices.Contains(names(got.Base), "GIT_DIR") {
 		t.Errorf("passed on besides: %v", names(got.Base))
 	}
 }
@@ -111,16 +117,20 @@ func TestHosts(t *testing.T) {
 		host, port string
 		want       bool
 	}{
-		{"api.example.org", "443", true}, {"api.example.org", "80", true}, {"api.example.org", "22", false}, {"x.api.example.org", "443", false},
-		{"a.example.net", "443", true}, {"a.b.example.net", "443", true}, {"example.net", "443", false}, {"badexample.net", "443", false},
-		{"10.0.0.7", "443", true}, {"10.0.0.8", "443", false}, {"git.example.com", "22", true}, {"git.example.com", "443", false}, {"::1", "8080", true},
+		{"api.example.org", "443", true}, {"api.example.org", "80", true}, {"api.example.org", "22", false},
+		{"x.api.example.org", "443", false},
+		{"a.example.net", "443", true}, {"a.b.example.net", "443", true}, {"example.net", "443", false},
+		{"badexample.net", "443", false},
+		{"10.0.0.7", "443", true}, {"10.0.0.8", "443", false}, {"git.example.com", "22", true},
+		{"git.example.com", "443", false}, {"::1", "8080", true},
 		{"127.0.0.1", "443", false},
 	} {
 		if got := allowed(list, c.host, c.port); got != c.want {
 			t.Errorf("%s:%s: got %v", c.host, c.port, got)
 		}
 	}
-	for word, want := range map[string]bool{"a.org": true, "*.a.org": true, "a.org:8443": true, "10.0.0.7": true, "[::1]:80": true, "": false, "http://x": false, "a b": false, "*": false, "a.org:x": false, "a/b": false} {
+	for word, want := range map[string]bool{"a.org": true, "*.a.org": true, "a.org:8443": true, "10.0.0.7": true,
+		"[::1]:80": true, "": false, "http://x": false, "a b": false, "*": false, "a.org:x": false, "a/b": false} {
 		if got := ValidHost(word); got != want {
 			t.Errorf("ValidHost(%q) = %v", word, got)
 		}

@@ -19,7 +19,8 @@ func ValidHost(word string) bool {
 }
 
 func isName(host string) bool {
-	return host != "" && strings.Trim(strings.ToLower(host), "abcdefghijklmnopqrstuvwxyz0123456789.-_") == "" && !strings.HasPrefix(host, ".")
+	return host != "" && strings.Trim(strings.ToLower(host), "abcdefghijklmnopqrstuvwxyz0123456789.-_") == "" &&
+		!strings.HasPrefix(host, ".")
 }
 
 // isPort is false for what is not as a number is written, too.
@@ -53,7 +54,8 @@ func allowed(list []string, host, port string) bool {
 			return false
 		}
 		suffix, below := strings.CutPrefix(name, "*")
-		return name == host || below && isName && strings.HasPrefix(suffix, ".") && strings.HasSuffix(host, suffix) && len(host) > len(suffix)
+		return name == host || below && isName && strings.HasPrefix(suffix, ".") && strings.HasSuffix(host, suffix) &&
+			len(host) > len(suffix)
 	})
 }
 
@@ -70,7 +72,8 @@ func public(a netip.Addr) bool {
 	if !a.IsGlobalUnicast() || a.IsPrivate() {
 		return false
 	}
-	for _, block := range []string{"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "198.18.0.0/15", "240.0.0.0/4", "64:ff9b::/96", "2002::/16", "fec0::/10"} {
+	for _, block := range []string{"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "198.18.0.0/15", "240.0.0.0/4",
+		"64:ff9b::/96", "2002::/16", "fec0::/10"} {
 		if netip.MustParsePrefix(block).Contains(a) {
 			return false
 		}

@@ -41,7 +41,8 @@ func TestEnds(t *testing.T) {
 	} {
 		e, text := w.run("sh", "-c", c.script)
 		if e.Why != c.why || e.Code != c.code || e.Signal != c.signal {
-			t.Errorf("%s: got %s %d %d, want %s %d %d\n%s", c.script, e.Why, e.Code, e.Signal, c.why, c.code, c.signal, text)
+			t.Errorf("%s: got %s %d %d, want %s %d %d\n%s", c.script, e.Why, e.Code, e.Signal, c.why, c.code, c.signal,
+				text)
 		}
 	}
 	if e, _ := w.run("no-such-program"); e.Why != process.NotStarted || e.Code != 127 {
@@ -54,7 +55,9 @@ func TestEnds(t *testing.T) {
 	if e, _ := w.run("./broken"); e.Why != process.NotStarted || !strings.Contains(e.Err, "execvp") {
 		t.Errorf("no such interpreter: got %+v", e)
 	}
-	if e, text := w.run("sh", "-c", "cat; pwd; echo $TMPDIR; echo x >$TMPDIR/y; echo 1 >file; echo err >&2"); e.Code != 0 || text != "the prompt\n"+w.project+"\n/tmp\nerr\n" {
+	if e, text := w.run("sh", "-c",
+		"cat; pwd; echo $TMPDIR; echo x >$TMPDIR/y; echo 1 >file; echo err >&2"); e.Code != 0 ||
+		text != "the prompt\n"+w.project+"\n/tmp\nerr\n" {
 		t.Errorf("got %v, %q", e, text)
 	}
 	if b, err := os.ReadFile(w.project + "/file"); err != nil || string(b) != "1\n" {
@@ -87,10 +90,12 @@ func TestGrace(t *testing.T) {
 			}
 		}()
 		log := filepath.Join(t.TempDir(), "log")
-		e, err := w.shim.Run(ctx, process.Command{Label: "x", Argv: []string{"sh", "-c", c.script}, Dir: w.project, Stdout: log, Stderr: log, Grace: time.Second, Limits: w.box.Limits(tmp)})
+		e, err := w.shim.Run(ctx, process.Command{Label: "x", Argv: []string{"sh", "-c", c.script}, Dir: w.project,
+			Stdout: log, Stderr: log, Grace: time.Second, Limits: w.box.Limits(tmp)})
 		cancel()
 		text, _ := os.ReadFile(log)
-		if err != nil || e.Why != process.Cancelled || !strings.HasSuffix(string(text), c.want) || c.want == "" && len(text) > 0 {
+		if err != nil || e.Why != process.Cancelled || !strings.HasSuffix(string(text), c.want) || c.want == "" &&
+			len(text) > 0 {
 			t.Errorf("%s: got %+v, %v, %q", c.script, e, err, text)
 		}
 	}
@@ -102,7 +107,9 @@ func TestProxy(t *testing.T) {
 	if w == nil {
 		return
 	}
-	web := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { io.WriteString(rw, "hello "+r.Host) }))
+	web := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		io.WriteString(rw, "hello "+r.Host)
+	}))
 	defer web.Close()
 	w.proxy.upstream = func(*url.URL) (*url.URL, error) { return nil, nil }
 	w.proxy.lookup = func(_ context.Context, host string) ([]netip.Addr, error) {
@@ -122,7 +129,8 @@ func TestProxy(t *testing.T) {
 		return (&net.Dialer{}).DialContext(ctx, network, web.Listener.Addr().String())
 	}
 	ask := func(text string) string { // through the proxy, with the shell's own means
-		return `p=${HTTPS_PROXY##*:}; exec 3<>/dev/tcp/127.0.0.1/$p; printf '` + text + `\r\n\r\n' >&3; head -c 300 <&3`
+		return `p=${HTTPS_PROXY##*:}; exec 3<>/dev/tcp/127.0.0.1/$p; printf '` + text +
+			`\r\n\r\n' >&3; head -c 300 <&3`
 	}
 	if _, err := proc.Look("bash", "/", os.Environ()); err != nil {
 		t.Log("no bash on this machine")
@@ -130,7 +138,8 @@ func TestProxy(t *testing.T) {
 	}
 	for _, c := range []struct{ request, want string }{
 		{`GET http://allowed.test/ HTTP/1.1\r\nHost: allowed.test`, "hello allowed.test"},
-		{`CONNECT allowed.test:443 HTTP/1.1\r\nHost: x\r\n\r\nGET / HTTP/1.1\r\nHost: inner\r\nConnection: close`, "hello inner"},
+		{`CONNECT allowed.test:443 HTTP/1.1\r\nHost: x\r\n\r\nGET / HTTP/1.1\r\nHost: inner\r\nConnection: close`,
+			"hello inner"},
 		{`CONNECT other.test:443 HTTP/1.1\r\nHost: x`, "is not among the hosts"},
 		{`CONNECT a.below.test:443 HTTP/1.1\r\nHost: x`, "is an address of this machine"},
 	} {
@@ -213,13 +222,16 @@ func TestPlaces(t *testing.T) {
 			! echo 1 2>/dev/null >` + w.project + `/.git/config && ! echo 1 2>/dev/null >` + w.project + `/.git/worktrees/wt/commondir && ! echo 1 2>/dev/null >` + w.project + `/.git/worktrees/wt/index`},
 		{"a tree below what is hidden", func(c *Config) { c.Top, c.Root = w.home+"/.aws/deep", w.home+"/.aws/deep" },
 			`cd ` + w.home + `/.aws/deep && echo 1 >file && ! cat ../credentials 2>/dev/null && ! echo 1 2>/dev/null >../credentials`},
-		{"TMPDIR in the tree", func(c *Config) { c.Env = append(c.Env, "TMPDIR="+w.project+"/tmp") }, `echo 1 >tmp/y && test -e tmp/x && echo 1 >"$TMPDIR/z" && ! test -e tmp/z`},
-		{"the home is the tree", func(c *Config) { c.Env[1] = "HOME=" + w.project }, `echo 1 >x && ! echo 1 2>/dev/null >.git/config`},
+		{"TMPDIR in the tree", func(c *Config) { c.Env = append(c.Env, "TMPDIR="+w.project+"/tmp") },
+			`echo 1 >tmp/y && test -e tmp/x && echo 1 >"$TMPDIR/z" && ! test -e tmp/z`},
+		{"the home is the tree", func(c *Config) { c.Env[1] = "HOME=" + w.project },
+			`echo 1 >x && ! echo 1 2>/dev/null >.git/config`},
 		{"a home that is missing", func(c *Config) { c.Env[1] = "HOME=/nonexistent" }, `echo 1 >file`},
 		{"granted places", func(c *Config) {
 			c.Write, c.Read = []string{w.other}, []string{w.home + "/.config/gh"}
 		}, `echo 1 >../other/new && cat "$HOME/.config/gh/hosts.yml" >/dev/null && ! echo 1 2>/dev/null >"$HOME/.config/gh/hosts.yml"`},
-		{"verify sees no login", func(c *Config) { c.Role = Verify }, `! cat "$HOME/.claude/settings.json" 2>/dev/null && echo 1 >file`},
+		{"verify sees no login", func(c *Config) { c.Role = Verify },
+			`! cat "$HOME/.claude/settings.json" 2>/dev/null && echo 1 >file`},
 	} {
 		for _, mode := range []Mode{Auto, Strict} {
 			cfg := w.config(mode)
@@ -248,7 +260,8 @@ func BenchmarkSpawn(b *testing.B) {
 	log := w.base + "/bench"
 	run := func(bounds process.Limits) time.Duration {
 		start := time.Now()
-		if e, err := w.shim.Run(b.Context(), process.Command{Label: "x", Argv: []string{"/bin/sh", "-c", "true"}, Dir: w.project, Stdout: log, Stderr: log, Limits: bounds}); err != nil || e.Code != 0 {
+		if e, err := w.shim.Run(b.Context(), process.Command{Label: "x", Argv: []string{"/bin/sh", "-c", "true"},
+			Dir: w.project, Stdout: log, Stderr: log, Limits: bounds}); err != nil || e.Code != 0 {
 			b.Fatal(e, err)
 		}
 		return time.Since(start)
@@ -276,8 +289,8 @@ func BenchmarkSpawn(b *testing.B) {
 	b.ReportMetric(float64(h)/float64(p), "ratio-p50")
 }
 
-// TestFreshHome: in a home in which no program ever ran, those that keep a cache there find a place for it. In a strict
-// sandbox it is the agent's own alone.
+// TestFreshHome: in a home in which no program ever ran, those that keep a cache there find a place for it. In a
+// strict sandbox it is the agent's own alone.
 func TestFreshHome(t *testing.T) {
 	for mode, place := range map[Mode]string{Auto: ".cache/go-build", Strict: ".cache/opencode/bin"} {
 		w := newWorld(t, mode)

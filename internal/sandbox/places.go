@@ -15,27 +15,47 @@ import (
 // home. They cannot be read in a sandbox.
 func secrets() []string {
 	return []string{
-		".ssh", ".aws", ".gnupg", ".netrc", ".kube", ".npmrc", ".pypirc", ".git-credentials", ".azure", ".oci", ".vault-token",
-		".password-store", ".docker/config.json", ".docker/run", ".docker/contexts", ".colima", ".terraform.d", ".terraformrc",
-		".config/gh", ".config/hub", ".config/glab-cli", ".config/git/credentials", ".config/gcloud", ".config/op", ".config/rclone",
-		".config/doctl", ".config/heroku", ".config/containers", ".config/sops", ".config/age", ".config/google-chrome", ".config/chromium",
-		".config/systemd", ".config/autostart", ".local/share/keyrings", ".local/share/kwalletd", ".mozilla", ".thunderbird", ".pki",
-		".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".composer/auth.json", ".m2/settings-security.xml",
-		".m2/settings.xml", ".yarnrc", ".yarnrc.yml", ".wgetrc", ".env", ".gradle/gradle.properties", ".gradle/develocity/keys.properties",
-		".gradle/enterprise/keys.properties", ".cache/huggingface/token", ".cache/huggingface/stored_tokens", ".huggingface/token", ".huggingface/stored_tokens",
-		".ivy2/.credentials", ".sbt/.credentials", ".coursier/credentials.properties", ".config/coursier/credentials.properties", ".hex/hex.config",
-		".pub-cache/credentials.json", ".config/dart/pub-credentials.json", ".config/dart/pub-tokens.json", ".config/composer/auth.json", ".local/share/gem/credentials",
-		".bundle/config", ".julia/servers", ".local/share/uv/credentials", ".config/pypoetry/auth.toml", ".config/configstore", ".config/netlify", ".netlify",
-		".config/twine", ".config/nats", ".config/helm", ".config/syncthing", ".local/state/syncthing", ".mutt", ".muttrc", ".config/mutt", ".config/neomutt",
-		".config/BraveSoftware", ".config/microsoft-edge", ".config/vivaldi", ".config/opera", ".librewolf", "snap/firefox", "snap/chromium",
-		".config/Bitwarden", ".config/Bitwarden CLI", ".config/1Password", ".authinfo", ".authinfo.gpg", ".config/hcloud", ".config/linode-cli",
+		".ssh", ".aws", ".gnupg", ".netrc", ".kube", ".npmrc", ".pypirc", ".git-credentials", ".azure", ".oci",
+		".vault-token",
+		".password-store", ".docker/config.json", ".docker/run", ".docker/contexts", ".colima", ".terraform.d",
+		".terraformrc",
+		".config/gh", ".config/hub", ".config/glab-cli", ".config/git/credentials", ".config/gcloud", ".config/op",
+		".config/rclone",
+		".config/doctl", ".config/heroku", ".config/containers", ".config/sops", ".config/age",
+		".config/google-chrome", ".config/chromium",
+		".config/systemd", ".config/autostart", ".local/share/keyrings", ".local/share/kwalletd", ".mozilla",
+		".thunderbird", ".pki",
+		".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".composer/auth.json",
+		".m2/settings-security.xml",
+		".m2/settings.xml", ".yarnrc", ".yarnrc.yml", ".wgetrc", ".env", ".gradle/gradle.properties",
+		".gradle/develocity/keys.properties",
+		".gradle/enterprise/keys.properties", ".cache/huggingface/token", ".cache/huggingface/stored_tokens",
+		".huggingface/token", ".huggingface/stored_tokens",
+		".ivy2/.credentials", ".sbt/.credentials", ".coursier/credentials.properties",
+		".config/coursier/credentials.properties", ".hex/hex.config",
+		".pub-cache/credentials.json", ".config/dart/pub-credentials.json", ".config/dart/pub-tokens.json",
+		".config/composer/auth.json", ".local/share/gem/credentials",
+		".bundle/config", ".julia/servers", ".local/share/uv/credentials", ".config/pypoetry/auth.toml",
+		".config/configstore", ".config/netlify", ".netlify",
+		".config/twine", ".config/nats", ".config/helm", ".config/syncthing", ".local/state/syncthing", ".mutt",
+		".muttrc", ".config/mutt", ".config/neomutt",
+		".config/BraveSoftware", ".config/microsoft-edge", ".config/vivaldi", ".config/opera", ".librewolf",
+		"snap/firefox", "snap/chromium",
+		".config/Bitwarden", ".config/Bitwarden CLI", ".config/1Password", ".authinfo", ".authinfo.gpg",
+		".config/hcloud", ".config/linode-cli",
 		".pgpass", ".my.cnf", ".s3cfg", ".boto", ".fly", ".config/fly", ".wrangler", ".databrickscfg", ".snowflake",
-		".local/state/descartes", ".local/state/descartes-fleet", ".config/stripe", ".config/ngrok", ".ngrok2", ".config/vercel", ".local/share/com.vercel.cli", ".config/pulumi", ".pulumi/credentials.json",
-		".config/github-copilot", ".msmtprc", ".config/msmtp", ".electrum", ".bitcoin", ".ethereum/keystore", ".config/solana", ".config/Exodus",
-		".config/temporalio", "Library/Application Support/temporalio", ".config/Code/User/globalStorage", ".config/Cursor/User/globalStorage",
-		"Library/Cookies", "Library/Safari", "Library/Mail", "Library/Messages", "Library/Application Support/Google/Chrome", "Library/Application Support/Chromium",
-		"Library/Application Support/Firefox", "Library/Application Support/BraveSoftware", "Library/Application Support/Microsoft Edge", "Library/Application Support/Arc",
-		"Library/Application Support/1Password", "Library/Group Containers/2BUA8C4S2C.com.1password", "Library/Application Support/Bitwarden",
+		".local/state/descartes", ".local/state/descartes-fleet", ".config/stripe", ".config/ngrok", ".ngrok2",
+		".config/vercel", ".local/share/com.vercel.cli", ".config/pulumi", ".pulumi/credentials.json",
+		".config/github-copilot", ".msmtprc", ".config/msmtp", ".electrum", ".bitcoin", ".ethereum/keystore",
+		".config/solana", ".config/Exodus",
+		".config/temporalio", "Library/Application Support/temporalio", ".config/Code/User/globalStorage",
+		".config/Cursor/User/globalStorage",
+		"Library/Cookies", "Library/Safari", "Library/Mail", "Library/Messages",
+		"Library/Application Support/Google/Chrome", "Library/Application Support/Chromium",
+		"Library/Application Support/Firefox", "Library/Application Support/BraveSoftware",
+		"Library/Application Support/Microsoft Edge", "Library/Application Support/Arc",
+		"Library/Application Support/1Password", "Library/Group Containers/2BUA8C4S2C.com.1password",
+		"Library/Application Support/Bitwarden",
 		"Library/Application Support/com.apple.TCC", "Library/LaunchAgents", "Library/Containers/com.docker.docker",
 		"Library/Application Support/Code/User/globalStorage", "Library/Application Support/Cursor/User/globalStorage",
 		".bash_history", ".zsh_history", ".psql_history", ".mysql_history", ".python_history", ".node_repl_history",
@@ -46,7 +66,8 @@ func secrets() []string {
 // system are the folders that programs are installed in: all that a strict
 // sandbox has of the machine. Elsewhere lie other people's work and sockets.
 func system() []string {
-	return []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/gnu", "/snap", "/sys"}
+	return []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/gnu",
+		"/snap", "/sys"}
 }
 
 // secretVars name places of such stores, by a variable.
@@ -59,8 +80,9 @@ DESCARTES_FLEET_KEY_FILE TEMPORAL_CONFIG_FILE TEMPORAL_TLS_CLIENT_KEY_PATH
 `)
 }
 
-// caches are what build tools write below a home: what they fetched and built, not the folders beside it whose scripts, settings and
-// programs run by themselves at the user's next call (~/.gradle/init.d, ~/.sbt/1.0, ~/.deno/bin and the like).
+// caches are what build tools write below a home: what they fetched and built, not the folders beside it whose
+// scripts, settings and programs run by themselves at the user's next call (~/.gradle/init.d, ~/.sbt/1.0, ~/.deno/bin
+// and the like).
 func caches() []string {
 	return append(strings.Fields(`
 .cache Library/Caches go/pkg .npm .cargo/registry .cargo/git .cargo/.package-cache .cargo/.package-cache-mutate
@@ -72,13 +94,18 @@ func caches() []string {
 `), below(".gradle", gradleCaches())...)
 }
 
-// launched are places in caches with programs that run outside later without being built again: those of git hooks, of shells and of launchers.
-// Each has the launcher that makes it; "" for one that a shell or an editor keeps. A star at the end stands for any end of a name that is there.
+// launched are places in caches with programs that run outside later without being built again: those of git hooks, of
+// shells and of launchers. Each has the launcher that makes it; "" for one that a shell or an editor keeps. A star at
+// the end stands for any end of a name that is there.
 func launched() [][2]string {
-	return [][2]string{{".cache/pre-commit", "pre-commit"}, {".cache/prek", "prek"}, {".cache/trunk", "trunk"}, {".npm/_npx", "npx"}, {".cache/pnpm/dlx", "pnpm"},
-		{".cache/node/corepack", "corepack"}, {".cache/pipx", "pipx"}, {".cache/bazelisk", "bazelisk"}, {"Library/Caches/bazelisk", "bazelisk"},
-		{"Library/Caches/pnpm/dlx", "pnpm"}, {".cache/gitstatus", ""}, {".cache/zsh", ""}, {".cache/oh-my-zsh", ""}, {".cache/antidote", ""}, {".cache/wal", ""},
-		{".cache/p10k-*", ""}, {".cache/zcompdump*", ""}, {".cache/prezto", ""}, {".cache/zsh4humans", ""}, {".cache/fish", ""}, {".cache/nvim/luac", ""}}
+	return [][2]string{{".cache/pre-commit", "pre-commit"}, {".cache/prek", "prek"}, {".cache/trunk", "trunk"},
+		{".npm/_npx", "npx"}, {".cache/pnpm/dlx", "pnpm"},
+		{".cache/node/corepack", "corepack"}, {".cache/pipx", "pipx"}, {".cache/bazelisk", "bazelisk"},
+		{"Library/Caches/bazelisk", "bazelisk"},
+		{"Library/Caches/pnpm/dlx", "pnpm"}, {".cache/gitstatus", ""}, {".cache/zsh", ""}, {".cache/oh-my-zsh", ""},
+		{".cache/antidote", ""}, {".cache/wal", ""},
+		{".cache/p10k-*", ""}, {".cache/zcompdump*", ""}, {".cache/prezto", ""}, {".cache/zsh4humans", ""},
+		{".cache/fish", ""}, {".cache/nvim/luac", ""}}
 }
 
 // refetched are those of them that a launcher fills again from what it fetched.
@@ -151,8 +178,10 @@ func (b *Box) hide() {
 	for _, path := range []string{"/etc/shadow", "/etc/gshadow", "/proc/kcore", "/run", "/var/run"} {
 		b.add(path, hidden)
 	}
-	for _, path := range []string{"/run/systemd/resolve/stub-resolv.conf", "/run/systemd/resolve/resolv.conf", "/run/resolvconf/resolv.conf",
-		"/run/NetworkManager/resolv.conf", "/run/NetworkManager/no-stub-resolv.conf", "/run/current-system", "/run/opengl-driver", "/run/wrappers"} {
+	for _, path := range []string{"/run/systemd/resolve/stub-resolv.conf", "/run/systemd/resolve/resolv.conf",
+		"/run/resolvconf/resolv.conf",
+		"/run/NetworkManager/resolv.conf", "/run/NetworkManager/no-stub-resolv.conf", "/run/current-system",
+		"/run/opengl-driver", "/run/wrappers"} {
 		b.add(path, readable)
 	}
 	real, err := filepath.EvalSymlinks(b.env["TMPDIR"])
@@ -199,8 +228,8 @@ func (b *Box) open() {
 	}
 }
 
-// launchers lets commands run the programs that are in caches, and change none that runs outside later. Those that a launcher fetches again
-// come from a place of the run's own.
+// launchers lets commands run the programs that are in caches, and change none that runs outside later. Those that a
+// launcher fetches again come from a place of the run's own.
 func (b *Box) launchers() {
 	own := b.c.Cache != "" && b.c.Mode == Auto && b.c.Role != HeldOut && b.c.Mounts()
 	for _, l := range launched() {
@@ -232,22 +261,27 @@ func (b *Box) installed(program string) bool {
 	return err == nil
 }
 
-// makeCaches gives the build tools that are here a place for their caches where the home lacks it: in one that is read-only they could make
-// none. It is a folder of the run, which a variable leads them to; nothing is made in the home but what a tool's own folder there lacks.
+// makeCaches gives the build tools that are here a place for their caches where the home lacks it: in one that is
+// read-only they could make none. It is a folder of the run, which a variable leads them to; nothing is made in the
+// home but what a tool's own folder there lacks.
 func (b *Box) makeCaches() {
 	if b.c.Cache == "" || b.c.Mode != Auto || b.c.Role == HeldOut || b.home == "" {
 		return
 	}
-	for _, path := range append(below(filepath.Join(b.home, ".gradle"), gradleCaches()), below(filepath.Join(b.home, ".cargo"), []string{"registry", "git"})...) {
+	for _, path := range append(below(filepath.Join(b.home, ".gradle"), gradleCaches()),
+		below(filepath.Join(b.home, ".cargo"), []string{"registry", "git"})...) {
 		_ = os.Mkdir(path, 0o755)
 	}
 	for _, t := range []struct{ program, set, folder string }{
-		{"", "XDG_CACHE_HOME=", ".cache"}, {"go", "GOMODCACHE=", "go/pkg"}, {"npm", "npm_config_cache=", ".npm"}, {"cargo", "CARGO_HOME=", ".cargo"},
-		{"mvn", "MAVEN_ARGS=-Dmaven.repo.local=", ".m2/repository"}, {"gradle", "GRADLE_USER_HOME=", ".gradle"}, {"dotnet", "NUGET_PACKAGES=", ".nuget/packages"},
+		{"", "XDG_CACHE_HOME=", ".cache"}, {"go", "GOMODCACHE=", "go/pkg"}, {"npm", "npm_config_cache=", ".npm"},
+		{"cargo", "CARGO_HOME=", ".cargo"},
+		{"mvn", "MAVEN_ARGS=-Dmaven.repo.local=", ".m2/repository"}, {"gradle", "GRADLE_USER_HOME=", ".gradle"},
+		{"dotnet", "NUGET_PACKAGES=", ".nuget/packages"},
 	} {
 		name, _, _ := strings.Cut(t.set, "=")
 		_, err := os.Lstat(filepath.Join(b.home, t.folder))
-		if err == nil || b.env[name] != "" || t.program == "go" && b.env["GOPATH"] != "" || t.program != "" && !b.installed(t.program) {
+		if err == nil || b.env[name] != "" || t.program == "go" && b.env["GOPATH"] != "" || t.program != "" &&
+			!b.installed(t.program) {
 			continue
 		}
 		dir := filepath.Join(b.c.Cache, name)
@@ -268,14 +302,32 @@ func (b *Box) show(path string) {
 		return
 	}
 	in, ok := b.nearest(real)
-	if ok && in.how == hidden && in.path != real || private(filepath.Dir(real)) ||
-		!ok && b.c.Mode == Strict && !slices.ContainsFunc(system(), func(dir string) bool { return within(real, dir) }) {
+	if ok && in.how == hidden && in.path != real || private(filepath.Dir(real)) || !ok && b.strange(real) {
 		b.add(real, readable)
 	}
 }
 
-// program makes the agent's program visible, wherever it lies, with what is beside it where that may be part of it: the packages that it is
-// made of, the folder that a link leads into, and one of the user's own among temporary files, but in a strict sandbox.
+// strange reports whether a place is none of the system's, of which alone a strict sandbox shows all.
+func (b *Box) strange(real string) bool {
+	return b.c.Mode == Strict && !slices.ContainsFunc(system(), func(dir string) bool { return within(real, dir) })
+}
+
+// Hides reports whether there is such a file, and commands do not see it.
+func (b *Box) Hides(path string) bool {
+	info, err := os.Stat(path)
+	real, ok := b.resolve(path)
+	if err != nil || !info.Mode().IsRegular() || !ok || b.c.Mode == Off || within(real, b.c.Top) {
+		return false
+	}
+	if in, ok := b.nearest(real); ok {
+		return in.how == hidden
+	}
+	return private(real) || b.strange(real)
+}
+
+// program makes the agent's program visible, wherever it lies, with what is beside it where that may be part of it:
+// the packages that it is made of, the folder that a link leads into, and one of the user's own among temporary files,
+// but in a strict sandbox.
 func (b *Box) program() {
 	path := b.c.Program
 	real, ok := b.resolve(path)
@@ -295,8 +347,8 @@ func (b *Box) program() {
 	}
 }
 
-// view puts a working copy in the place of the working tree and confines nothing, but .descartes is read-only there: it is the loop's own, and
-// a git clean would empty it.
+// view puts a working copy in the place of the working tree and confines nothing, but .descartes is read-only there:
+// it is the loop's own, and a git clean would empty it.
 func (b *Box) view() {
 	b.mounts = append(b.mounts, mount{path: b.c.Top, how: writable, from: b.c.Slot.Tree})
 	b.add(filepath.Join(b.c.Root, ".descartes"), readable)
@@ -308,7 +360,8 @@ func (b *Box) view() {
 	b.shown()
 }
 
-// slot puts a working copy in the place of the working tree. Of .descartes there is only what is shown. Its .git is the agent's.
+// slot puts a working copy in the place of the working tree. Of .descartes there is only what is shown. Its .git is
+// the agent's.
 func (b *Box) slot() {
 	cache, err := filepath.EvalSymlinks(b.c.Cache) // it may lie in .descartes
 	b.mounts = slices.DeleteFunc(b.mounts, func(m mount) bool {
@@ -335,7 +388,8 @@ func (b *Box) shown() {
 // builds is where held-out checks keep what they build.
 func (h Held) builds() string { return filepath.Join(h.Own, ".builds") }
 
-// held hides the held-out checks with all that could tell of them: what they printed and built, and the copies of the project that they ran in.
+// held hides the held-out checks with all that could tell of them: what they printed and built, and the copies of the
+// project that they ran in.
 func (b *Box) held() {
 	h := b.c.Held
 	if h.Dir == "" {
@@ -353,7 +407,8 @@ func (b *Box) held() {
 	b.add(h.Own, hidden)
 }
 
-// here names the working tree where it is no slot. The repository is for reading, wherever it lies: nobody commits beside us.
+// here names the working tree where it is no slot. The repository is for reading, wherever it lies: nobody commits
+// beside us.
 func (b *Box) here() {
 	b.add(b.c.Top, writable)
 	dot := filepath.Join(b.c.Top, ".git")

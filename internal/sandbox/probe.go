@@ -45,7 +45,8 @@ func (b *Box) Probe(ctx context.Context) (userns bool, err error) {
 // lacking says that a system has nothing to hold commands in.
 func lacking(system string) *CannotError {
 	if system == "darwin" {
-		return &CannotError{Why: "there is no " + SandboxExec + " here", Fix: "macOS brings it; run in a container or a virtual machine instead"}
+		return &CannotError{Why: "there is no " + SandboxExec + " here",
+			Fix: "macOS brings it; run in a container or a virtual machine instead"}
 	}
 	return &CannotError{Why: "bubblewrap (bwrap) is not on PATH", Fix: installFix}
 }
@@ -82,16 +83,19 @@ func (b *Box) try(ctx context.Context) error {
 		fix = remedy(words)
 	}
 	line := words[strings.LastIndexByte(words, '\n')+1:]
-	return &CannotError{Why: name + " cannot start anything here: " + strings.TrimPrefix(strings.TrimPrefix(line, "bwrap: "), "sandbox-exec: "), Fix: fix}
+	return &CannotError{Why: name + " cannot start anything here: " +
+		strings.TrimPrefix(strings.TrimPrefix(line, "bwrap: "), "sandbox-exec: "), Fix: fix}
 }
 
-const seatbeltFix = "see what " + SandboxExec + " -p '(version 1)(allow default)' /usr/bin/true says; one sandbox cannot start in another"
+const seatbeltFix = "see what " + SandboxExec +
+	" -p '(version 1)(allow default)' /usr/bin/true says; one sandbox cannot start in another"
 
 const installFix = "install bubblewrap (apt, dnf, pacman, apk and zypper all call it that)"
 
 // remedy is what helps against what bubblewrap said.
 func remedy(words string) string {
-	denied := strings.Contains(words, "ermission denied") || strings.Contains(words, "not permitted") || strings.Contains(words, "No permissions")
+	denied := strings.Contains(words, "ermission denied") || strings.Contains(words, "not permitted") ||
+		strings.Contains(words, "No permissions")
 	switch {
 	case !denied:
 		return "see what bwrap --ro-bind / / true says"

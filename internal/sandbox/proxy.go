@@ -65,7 +65,8 @@ func StartProxy(hosts []string) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the sandbox's proxy: %w", err)
 	}
-	p := &Proxy{hosts: hosts, dir: dir, slots: make(chan struct{}, proxyConns), upstream: httpproxy.FromEnvironment().ProxyFunc(), dial: (&net.Dialer{Timeout: proxyTimeout}).DialContext,
+	p := &Proxy{hosts: hosts, dir: dir, slots: make(chan struct{}, proxyConns),
+		upstream: httpproxy.FromEnvironment().ProxyFunc(), dial: (&net.Dialer{Timeout: proxyTimeout}).DialContext,
 		lookup: func(ctx context.Context, host string) ([]netip.Addr, error) {
 			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 		}}
@@ -84,7 +85,9 @@ func StartProxy(hosts []string) (*Proxy, error) {
 			DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) { return p.reach(ctx, addr) }},
 		FlushInterval: -1,
 		ErrorLog:      silent,
-		ErrorHandler:  func(w http.ResponseWriter, _ *http.Request, err error) { refuse(w, http.StatusForbidden, err) },
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			refuse(w, http.StatusForbidden, err)
+		},
 	}
 	p.wg.Go(func() { _ = p.server.Serve(listen) })
 	return p, nil
@@ -101,7 +104,8 @@ func (p *Proxy) Close() error {
 	return errors.Join(err, os.RemoveAll(p.dir))
 }
 
-// Refused lists the hosts, with ports other than the usual ones, that were asked for and are not of the list, since it was called last.
+// Refused lists the hosts, with ports other than the usual ones, that were asked for and are not of the list, since it
+// was called last.
 func (p *Proxy) Refused() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -208,7 +212,8 @@ func (p *Proxy) reach(ctx context.Context, target string) (net.Conn, error) {
 		u.Scheme = "http"
 	}
 	if up, err := p.upstream(u); err != nil {
-		return nil, errors.New("HTTP_PROXY or HTTPS_PROXY names no proxy: it should be http://host:port") // its value may hold a password
+		// its value may hold a password
+		return nil, errors.New("HTTP_PROXY or HTTPS_PROXY names no proxy: it should be http://host:port")
 	} else if up != nil {
 		return p.through(ctx, up, target)
 	}
@@ -234,14 +239,16 @@ func (p *Proxy) reach(ctx context.Context, target string) (net.Conn, error) {
 // name: networks that have one often resolve no others.
 func (p *Proxy) through(ctx context.Context, up *url.URL, target string) (net.Conn, error) {
 	if up.Scheme != "http" || up.Hostname() == "" {
-		return nil, fmt.Errorf("the proxy %s://%s cannot be used from a strict sandbox, only http:// ones", up.Scheme, up.Host)
+		return nil, fmt.Errorf("the proxy %s://%s cannot be used from a strict sandbox, only http:// ones", up.Scheme,
+			up.Host)
 	}
 	c, err := p.dial(ctx, "tcp", net.JoinHostPort(up.Hostname(), cmp.Or(up.Port(), "80")))
 	if err != nil {
 		return nil, err
 	}
 	defer context.AfterFunc(ctx, func() { c.Close() })()
-	r := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: target}, Host: target, Header: http.Header{"User-Agent": {""}}}
+	r := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: target}, Host: target,
+		Header: http.Header{"User-Agent": {""}}}
 	if u := up.User; u != nil {
 		pass, _ := u.Password()
 		r.Header.Set("Proxy-Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(u.Username()+":"+pass)))

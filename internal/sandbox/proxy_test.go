@@ -121,22 +121,32 @@ func TestRefused(t *testing.T) {
 	get := "GET http://allowed.test/ HTTP/1.1\r\nHost: allowed.test\r\n"
 	post := "POST http://allowed.test/ HTTP/1.1\r\nHost: allowed.test\r\n"
 	words := []string{"\r\n\r\n", "CONNECT " + strings.Repeat("a", 1<<17)}
-	for _, target := range []string{"/", "https://allowed.test/", "ftp://allowed.test/", "http:///x", "http://allowed.test@other.test/", `http://allowed.test\@other.test/`,
-		"http://allowed.test#.other.test/", "http://allowed.test%2eother.test/", "http://allowed.test/\x00", "http://other.test/", "http://other.test:443/",
+	for _, target := range []string{"/", "https://allowed.test/", "ftp://allowed.test/", "http:///x",
+		"http://allowed.test@other.test/", `http://allowed.test\@other.test/`,
+		"http://allowed.test#.other.test/", "http://allowed.test%2eother.test/", "http://allowed.test/\x00",
+		"http://other.test/", "http://other.test:443/",
 		"http://allowed.test:22/", "http://169.254.169.254/latest/"} {
 		words = append(words, "GET "+target+" HTTP/1.1\r\nHost: allowed.test\r\n\r\n")
 	}
 	for _, target := range []string{
-		"allowed.test\r\nX: y:443", "allowed.test\r:443", "allowed.test\n:443", "allowed.test%0d%0a:443", "allowed.test\x00.other.test:443", "allowed.test\t:443", // a host with the end of a line in it
-		"allowed.test", "allowed.test:", ":443", "allowed.test:0", "allowed.test:00443", "allowed.test:+443", "allowed.test:65979", "allowed.test:443:443", // 65979 is 443 and 65536
-		"http://allowed.test:443", "allowed.test:443/", ".allowed.test:443", strings.Repeat("a", 256) + ":443", "localhost:443",
-		"2001:db8::1:443", "[2001:db8::1:443", "[allowed.test]:443", "[127.0.0.1]:443", "[fe80::1%25lo]:443", "[2001:db8::2]:443", "[2001:db8::1]:80", "[::ffff:127.0.0.1]:443"} {
+		// a host with the end of a line in it
+		"allowed.test\r\nX: y:443", "allowed.test\r:443", "allowed.test\n:443", "allowed.test%0d%0a:443",
+		"allowed.test\x00.other.test:443", "allowed.test\t:443",
+		// 65979 is 443 and 65536
+		"allowed.test", "allowed.test:", ":443", "allowed.test:0", "allowed.test:00443", "allowed.test:+443",
+		"allowed.test:65979", "allowed.test:443:443",
+		"http://allowed.test:443", "allowed.test:443/", ".allowed.test:443", strings.Repeat("a", 256) + ":443",
+		"localhost:443",
+		"2001:db8::1:443", "[2001:db8::1:443", "[allowed.test]:443", "[127.0.0.1]:443", "[fe80::1%25lo]:443",
+		"[2001:db8::2]:443", "[2001:db8::1]:80", "[::ffff:127.0.0.1]:443"} {
 		words = append(words, "CONNECT "+target+" HTTP/1.1\r\n\r\n")
 	}
-	for _, head := range []string{"Name : x", " folded", "nonsense", "X: a\x00b", "X: a\rHost: b", "Host: other.test", "X: " + strings.Repeat("a", 1<<20)} {
+	for _, head := range []string{"Name : x", " folded", "nonsense", "X: a\x00b", "X: a\rHost: b", "Host: other.test",
+		"X: " + strings.Repeat("a", 1<<20)} {
 		words = append(words, get+head+"\r\n\r\n")
 	}
-	for _, head := range []string{"Content-Length: 3\r\nContent-Length: 4", "Content-Length: 3, 4", "Content-Length: +3", "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity",
+	for _, head := range []string{"Content-Length: 3\r\nContent-Length: 4", "Content-Length: 3, 4",
+		"Content-Length: +3", "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity",
 		"Transfer-Encoding: gzip, chunked", "Transfer-Encoding: xchunked"} { // one request in another
 		words = append(words, post+head+"\r\n\r\n0\r\n\r\n")
 	}
@@ -150,10 +160,12 @@ func TestRefused(t *testing.T) {
 // TestForward: a host gets one request, whole, its head in one form, and nothing of what follows it.
 func TestForward(t *testing.T) {
 	const answer = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello"
-	o := newOffice(t, []string{"allowed.test", "allowed.test:8080", "[2001:db8::1]", "localhost:11434", "127.0.0.1:8080"}, answer)
+	o := newOffice(t, []string{"allowed.test", "allowed.test:8080", "[2001:db8::1]", "localhost:11434",
+		"127.0.0.1:8080"}, answer)
 	next := "GET http://other.test/ HTTP/1.1\r\nHost: other.test\r\n\r\n"
 	for _, c := range []struct{ words, want string }{
-		{"GET http://allowed.test/a?b=c HTTP/1.1\r\nHost: other.test\r\nA: b\r\n\r\n" + next, "GET allowed.test/a?b=c A=b"},
+		{"GET http://allowed.test/a?b=c HTTP/1.1\r\nHost: other.test\r\nA: b\r\n\r\n" + next,
+			"GET allowed.test/a?b=c A=b"},
 		{"GET HTTP://allowed.test HTTP/1.0\r\n\r\n", "GET allowed.test/"},
 		{"GET http://allowed.test?x HTTP/1.1\r\nHost: x\r\n\r\n", "GET allowed.test/?x"},
 		{"GET http://allowed.test:8080/ HTTP/1.1\r\nHost: x\r\n\r\n", "GET allowed.test:8080/"},
@@ -162,13 +174,15 @@ func TestForward(t *testing.T) {
 		{"GET http://127.0.0.1:8080/ HTTP/1.1\r\nHost: x\r\n\r\n", "GET 127.0.0.1:8080/"},
 		// What concerns the connection alone is not passed on; what frames the body cannot be named away.
 		{"POST http://allowed.test/ HTTP/1.1\r\nHost: x\r\nConnection: X-Hop, content-length, keep-alive\r\nX-Hop: 1\r\nProxy-Authorization: Basic x\r\n" +
-			"Proxy-Connection: keep-alive\r\nKeep-Alive: 5\r\nContent-Length: 3\r\nB: c\r\n\r\nEND" + next, "POST allowed.test/ B=c END"},
+			"Proxy-Connection: keep-alive\r\nKeep-Alive: 5\r\nContent-Length: 3\r\nB: c\r\n\r\nEND" + next,
+			"POST allowed.test/ B=c END"},
 		{"POST http://allowed.test/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: Chunked\r\n\r\n5;a=\"b\"\r\nfirst\r\n00003\r\nEND\r\n0\r\nTrailer: x\r\nContent-Length: 9\r\n\r\n" + next,
 			"POST allowed.test/ firstEND"},
 		// A length that is told twice is told once.
 		{"POST http://allowed.test/ HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nEND\r\n0\r\n\r\n" + next, "POST allowed.test/ END"},
 	} {
-		if got := o.ask(t, c.words); !strings.HasPrefix(got, "HTTP/1.") || !strings.Contains(got, " 200 OK\r\n") || !strings.Contains(got, "hello") || strings.Count(got, "HTTP/1") != 1 {
+		if got := o.ask(t, c.words); !strings.HasPrefix(got, "HTTP/1.") || !strings.Contains(got, " 200 OK\r\n") ||
+			!strings.Contains(got, "hello") || strings.Count(got, "HTTP/1") != 1 {
 			t.Errorf("%q: got %q", c.words, got)
 		}
 		seen := bufio.NewReader(strings.NewReader(<-o.got))
@@ -191,7 +205,8 @@ func TestForward(t *testing.T) {
 			t.Errorf("%q: the host got %q, %v, then %q, want %q", c.words, got, err, rest, c.want)
 		}
 	}
-	for _, body := range []string{"x\r\n", "-1\r\n", "+3\r\nabc\r\n", "3\r\nabcd\r\n", "ffffffffffffffffff\r\n", "\r\n", strings.Repeat("0", 5000) + "\r\n"} {
+	for _, body := range []string{"x\r\n", "-1\r\n", "+3\r\nabc\r\n", "3\r\nabcd\r\n", "ffffffffffffffffff\r\n",
+		"\r\n", strings.Repeat("0", 5000) + "\r\n"} {
 		o.ask(t, "POST http://allowed.test/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"+body)
 		if seen := <-o.got; strings.Contains(seen, "0\r\n\r\n") {
 			t.Errorf("a body %.30q is told to be whole: %q", body, seen)
@@ -202,7 +217,8 @@ func TestForward(t *testing.T) {
 // TestTunnel: what stands behind the head of a tunnel's request is the first of what goes through it.
 func TestTunnel(t *testing.T) {
 	o := newOffice(t, []string{"allowed.test", "[2001:db8::1]"}, "bytes")
-	for _, target := range []string{"allowed.test:443", "ALLOWED.test.:443", "[2001:db8::1]:443", "[2001:DB8::1]:443"} {
+	for _, target := range []string{"allowed.test:443", "ALLOWED.test.:443", "[2001:db8::1]:443",
+		"[2001:DB8::1]:443"} {
 		got := o.ask(t, "CONNECT "+target+" HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nfirst END")
 		if got != "HTTP/1.1 200 Connection established\r\n\r\nbytes" {
 			t.Errorf("%s: got %q", target, got)
@@ -214,7 +230,8 @@ func TestTunnel(t *testing.T) {
 	}
 }
 
-// TestPatience: a client that takes its time over a head is sent away, however it keeps at it, and only so many are served at once.
+// TestPatience: a client that takes its time over a head is sent away, however it keeps at it, and only so many are
+// served at once.
 func TestPatience(t *testing.T) {
 	was := proxyTimeout
 	proxyTimeout = 200 * time.Millisecond

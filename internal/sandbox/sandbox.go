@@ -64,12 +64,13 @@ type Config struct {
 // Mounts reports whether a slot can be seen at the project's path: bubblewrap can do that, macOS cannot.
 func (c Config) Mounts() bool { return c.Bwrap != "" }
 
-// Slot is a working copy that is seen in the place of the working tree, at the same path: commands find the same absolute
-// paths in it, and neither the user's files nor the user's .git. The zero value is none.
+// Slot is a working copy that is seen in the place of the working tree, at the same path: commands find the same
+// absolute paths in it, and neither the user's files nor the user's .git. The zero value is none.
 type Slot struct {
-	Tree    string            // the copy, with a .git of its own
-	Objects map[string]string // folders of objects that repositories in it borrow, by the paths at which they look for them
-	Shown   []string          // folders of .descartes that are seen, read-only
+	Tree string // the copy, with a .git of its own
+	// folders of objects that repositories in it borrow, by the paths at which they look for them
+	Objects map[string]string
+	Shown   []string // folders of .descartes that are seen, read-only
 }
 
 // Held are checks that no agent sees, nor the verify command. The zero value is none.
@@ -120,8 +121,8 @@ const (
 
 func (h how) writes() bool { return h == writable || h == granted }
 
-// New works out what a command may touch. With Config.Cache it makes the agent's own folders in the home where they are missing, because a
-// mount needs a place.
+// New works out what a command may touch. With Config.Cache it makes the agent's own folders in the home where they
+// are missing, because a mount needs a place.
 func New(c Config) (*Box, error) {
 	b := &Box{c: c, env: map[string]string{}}
 	for _, kv := range c.Env {
@@ -138,7 +139,8 @@ func New(c Config) (*Box, error) {
 		}
 	}
 	if b.c.Top == "/" {
-		return nil, &CannotError{Why: "the working tree is the root of the file system", Fix: "work in a folder of its own"}
+		return nil, &CannotError{Why: "the working tree is the root of the file system",
+			Fix: "work in a folder of its own"}
 	}
 	if c.Mode == Off {
 		b.view()
@@ -189,8 +191,8 @@ func (b *Box) confine() {
 // Wraps reports whether commands run in anything of the box's.
 func (b *Box) Wraps() bool { return b.c.Mode != Off || len(b.mounts) > 0 }
 
-// resolve is a place without links. It is false for one that does not exist, and for one that a link leads out of what commands write: an earlier
-// command can have made it.
+// resolve is a place without links. It is false for one that does not exist, and for one that a link leads out of what
+// commands write: an earlier command can have made it.
 func (b *Box) resolve(path string) (real string, ok bool) {
 	real, err := filepath.EvalSymlinks(path)
 	return real, err == nil && filepath.IsAbs(real) && !slices.ContainsFunc(b.written, func(w [2]string) bool {
@@ -247,14 +249,17 @@ func (b *Box) order() {
 		}
 	}
 	all := append(b.mounts, between...)
-	slices.SortStableFunc(all, func(a, b mount) int { return cmp.Or(strings.Compare(a.path, b.path), int(b.how)-int(a.how)) })
+	slices.SortStableFunc(all, func(a, b mount) int {
+		return cmp.Or(strings.Compare(a.path, b.path), int(b.how)-int(a.how))
+	})
 	b.mounts = slices.CompactFunc(all, func(a, b mount) bool { return a.path == b.path })
 }
 
 // nearest is the mount that a place is in.
 func (b *Box) nearest(path string) (found mount, ok bool) {
 	for _, m := range b.mounts {
-		if within(path, m.path) && (!ok || len(m.path) > len(found.path) || len(m.path) == len(found.path) && m.how > found.how) {
+		if within(path, m.path) && (!ok || len(m.path) > len(found.path) || len(m.path) == len(found.path) &&
+			m.how > found.how) {
 			found, ok = m, true
 		}
 	}
@@ -273,8 +278,8 @@ const (
 	insideSelf   = "/run/descartes/" // and our program's own name
 )
 
-// Wrap is the command line up to the program of what holds it in. tmp is a folder for the command's temporary files, which the
-// caller makes and removes. It is nil where nothing holds commands in.
+// Wrap is the command line up to the program of what holds it in. tmp is a folder for the command's temporary files,
+// which the caller makes and removes. It is nil where nothing holds commands in.
 func (b *Box) Wrap(tmp string) []string {
 	switch {
 	case !b.Wraps():
@@ -289,7 +294,8 @@ func (b *Box) Wrap(tmp string) []string {
 	if b.c.Mode == Off {
 		return b.mount(append(v, "--dev-bind", "/", "/"), tmp)
 	}
-	v = append(b.base(v), "--bind", filepath.Join(tmp, "tmp"), insideTmp, "--bind", filepath.Join(tmp, "var"), insideVarTmp)
+	v = append(b.base(v), "--bind", filepath.Join(tmp, "tmp"), insideTmp, "--bind", filepath.Join(tmp, "var"),
+		insideVarTmp)
 	v = b.mount(v, tmp)
 	for _, m := range b.mounts { // what was hidden is nobody's to fill
 		if m.sealed || m.how == hidden && !m.file && m.path != b.home && !within(m.path, "/run") {
@@ -331,7 +337,8 @@ func (b *Box) mount(v []string, tmp string) []string {
 	return v
 }
 
-// variables are those that a command gets in any sandbox, NAME=value; tmp is its folder of temporary files as it sees it.
+// variables are those that a command gets in any sandbox, NAME=value; tmp is its folder of temporary files as it sees
+// it.
 func (b *Box) variables(tmp string) []string {
 	v, caches := []string{"TMPDIR=" + tmp}, ""
 	switch {
@@ -350,23 +357,26 @@ func (b *Box) variables(tmp string) []string {
 
 // unset are variables that lead to places outside.
 func unset() []string {
-	return []string{"XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "SSH_AUTH_SOCK", "GPG_AGENT_INFO", "TMP", "TEMP", "TEMPDIR"}
+	return []string{"XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "SSH_AUTH_SOCK", "GPG_AGENT_INFO", "TMP", "TEMP",
+		"TEMPDIR"}
 }
 
-// blanks are the files that stand where one is hidden, by the ends of names: nothing, or the least that whoever reads it takes for a file of its
-// kind. Maven and composer end with an error where theirs is empty.
+// blanks are the files that stand where one is hidden, by the ends of names: nothing, or the least that whoever reads
+// it takes for a file of its kind. Maven and composer end with an error where theirs is empty.
 var blanks = map[string]string{"": "", ".json": "{}\n", ".xml": "<settings/>\n"}
 
 // base adds what holds for every place.
 func (b *Box) base(v []string) []string {
-	v = append(v, "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
+	v = append(v, "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc", "--unshare-uts",
+		"--unshare-cgroup-try")
 	if b.c.Mode == Strict {
 		v = append(v, "--unshare-net")
 	}
 	if b.c.UID == 0 && !b.c.Userns {
 		// Root stays root to the files of the tree, whoever owns them. Everything that changes the machine is gone.
 		v = append(v, "--cap-drop", "ALL")
-		for _, c := range []string{"DAC_OVERRIDE", "CHOWN", "FOWNER", "FSETID", "SETUID", "SETGID", "KILL", "NET_BIND_SERVICE"} {
+		for _, c := range []string{"DAC_OVERRIDE", "CHOWN", "FOWNER", "FSETID", "SETUID", "SETGID", "KILL",
+			"NET_BIND_SERVICE"} {
 			v = append(v, "--cap-add", "CAP_"+c)
 		}
 		if b.c.Mode == Auto {
@@ -382,7 +392,8 @@ func (b *Box) base(v []string) []string {
 	}
 	v = append(v, "--dev", "/dev", "--proc", "/proc")
 	// Root may write most of these without any right at all.
-	for _, path := range []string{"/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/scsi", "/proc/acpi"} {
+	for _, path := range []string{"/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs",
+		"/proc/scsi", "/proc/acpi"} {
 		v = append(v, "--ro-bind-try", path, path)
 	}
 	for _, name := range unset() {

@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// On macOS the sandbox is sandbox-exec with a profile made of the same places. A profile can only forbid: what bubblewrap hides is
-// refused there, and nothing can be seen at another place than its own, so a slot is worked in where it lies.
+// On macOS the sandbox is sandbox-exec with a profile made of the same places. A profile can only forbid: what
+// bubblewrap hides is refused there, and nothing can be seen at another place than its own, so a slot is worked in
+// where it lies.
 
 // seatbelt is the command line up to the program where macOS holds it in.
 func (b *Box) seatbelt(tmp string) []string {
@@ -18,8 +19,8 @@ func (b *Box) seatbelt(tmp string) []string {
 	return append(v, b.c.Seatbelt, "-p", b.Profile(tmp))
 }
 
-// Profile is what sandbox-exec is given, rule by rule: of those that fit a call the last one decides. tmp is the command's folder of
-// temporary files.
+// Profile is what sandbox-exec is given, rule by rule: of those that fit a call the last one decides. tmp is the
+// command's folder of temporary files.
 func (b *Box) Profile(tmp string) string {
 	p := rules
 	if b.c.Mode == Strict {
@@ -53,8 +54,8 @@ func (b *Box) Profile(tmp string) string {
 	return p + "(allow file-read-metadata (vnode-type DIRECTORY))\n" // a path through a hidden folder can be followed
 }
 
-// rules stand first. Writing, and a second name by which something could be written, is for the places named later; nobody is asked to do something
-// outside, and the user's other programs keep their variables to themselves.
+// rules stand first. Writing, and a second name by which something could be written, is for the places named later;
+// nobody is asked to do something outside, and the user's other programs keep their variables to themselves.
 const rules = `(version 1)
 (allow default)
 (deny file-write* file-link)

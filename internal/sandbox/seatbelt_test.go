@@ -17,8 +17,8 @@ import (
 
 var profileRule = regexp.MustCompile(`^\((allow|deny) ([a-z*][a-z* -]*[a-z*])(?: \((.*)\))?\)$`)
 
-// permits evaluates a profile as macOS does: of the rules for an operation whose place fits, the last one decides. Filters of other
-// kinds than places fit nothing.
+// permits evaluates a profile as macOS does: of the rules for an operation whose place fits, the last one decides.
+// Filters of other kinds than places fit nothing.
 func permits(t *testing.T, profile, op, path string) bool {
 	t.Helper()
 	allowed := false
@@ -48,7 +48,8 @@ func fits(t *testing.T, filter, path string) bool {
 		return true
 	}
 	fitting := false
-	for _, m := range regexp.MustCompile(`(subpath|literal|regex) (#?"(?:[^"\\]|\\.)*")`).FindAllStringSubmatch(filter, -1) {
+	for _, m := range regexp.MustCompile(`(subpath|literal|regex) (#?"(?:[^"\\]|\\.)*")`).FindAllStringSubmatch(filter,
+		-1) {
 		if m[1] == "regex" {
 			fitting = fitting || regexp.MustCompile(strings.Trim(m[2], `#"`)).MatchString(path)
 			continue
@@ -74,9 +75,13 @@ func belt(t *testing.T) (home, project string) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(base) })
 	home, project = filepath.Join(base, "home"), filepath.Join(base, `pro "ject`)
-	for _, file := range []string{home + "/.ssh/id", home + "/.bashrc", home + "/Library/Caches/go-build/x", home + "/Library/Keychains/login.keychain-db",
-		home + "/Library/LaunchAgents/x.plist", home + "/.claude/settings.json", home + "/.codex/auth.json", home + "/notes/x", project + "/file", project + "/.git/config",
-		project + "/.git/HEAD", project + "/.git/hooks/pre-commit", project + "/.scud/tasks/t.json", home + "/.local/state/descartes/pool/p/1/tree/file", home + "/.local/state/descartes/pool/p/1/tree/.scud/tasks/t.json",
+	for _, file := range []string{home + "/.ssh/id", home + "/.bashrc", home + "/Library/Caches/go-build/x",
+		home + "/Library/Keychains/login.keychain-db",
+		home + "/Library/LaunchAgents/x.plist", home + "/.claude/settings.json", home + "/.codex/auth.json",
+		home + "/notes/x", project + "/file", project + "/.git/config",
+		project + "/.git/HEAD", project + "/.git/hooks/pre-commit", project + "/.scud/tasks/t.json",
+		home + "/.local/state/descartes/pool/p/1/tree/file",
+		home + "/.local/state/descartes/pool/p/1/tree/.scud/tasks/t.json",
 		project + "/descartes.yaml", project + "/.env"} {
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			t.Fatal(err)
@@ -88,12 +93,14 @@ func belt(t *testing.T) (home, project string) {
 	return home, project
 }
 
-// A profile allows and forbids what the mounts of bubblewrap do: each row is an operation on a place, in the home (~) or the project.
+// A profile allows and forbids what the mounts of bubblewrap do: each row is an operation on a place, in the home (~)
+// or the project.
 func TestProfile(t *testing.T) {
 	t.Parallel()
 	home, project := belt(t)
 	const tmp, pool = "/private/tmp/descartes-1", "~/.local/state/descartes/pool/p/"
-	slot := Slot{Tree: home + "/.local/state/descartes/pool/p/1/tree", Objects: map[string]string{home + "/.local/state/descartes/pool/p/objects": project + "/.git/objects"}}
+	slot := Slot{Tree: home + "/.local/state/descartes/pool/p/1/tree",
+		Objects: map[string]string{home + "/.local/state/descartes/pool/p/objects": project + "/.git/objects"}}
 	for _, test := range []struct {
 		name       string
 		c          Config
@@ -115,15 +122,22 @@ func TestProfile(t *testing.T) {
 			no: "file-read-data ~/.bashrc,file-read-data ~/notes/x,file-write-data ~/Library/Caches/go-build/x,file-read-data /Users/other/x,file-read-data /private/tmp/x," +
 				"file-write-create /private/tmp/x,network-outbound /private/var/run/docker.sock,network-outbound /private/var/run/mDNSResponder",
 			text: `(allow network-outbound (remote ip "localhost:*"))`},
-		{name: "verify", c: Config{Mode: Auto, Role: Verify}, yes: "file-write-data file", no: "file-read-data ~/.claude/settings.json,file-read-data ~/Library/Keychains/login.keychain-db"},
-		{name: "reads", c: Config{Mode: Auto, Reads: true}, yes: "file-read-data file,file-read-data .git/HEAD", no: "file-write-data file,file-write-create new,file-write-data .git/HEAD,file-link file"},
+		{name: "verify", c: Config{Mode: Auto, Role: Verify}, yes: "file-write-data file",
+			no: "file-read-data ~/.claude/settings.json,file-read-data ~/Library/Keychains/login.keychain-db"},
+		{name: "reads", c: Config{Mode: Auto, Reads: true}, yes: "file-read-data file,file-read-data .git/HEAD",
+			no: "file-write-data file,file-write-create new,file-write-data .git/HEAD,file-link file"},
 		{name: "slot", c: Config{Mode: Auto, Slot: slot},
-			yes: "file-write-data " + pool + "1/tree/file,file-read-data file,file-read-data " + pool + "1/tree/.scud/tasks/t.json,file-read-data " + pool + "objects",
-			no:  "file-write-data file,file-write-data .git/HEAD,file-write-create " + pool + "2,file-read-data " + pool + "2/tree/x,file-write-data " + pool + "1/tree/.scud/tasks/t.json,file-write-unlink " + pool + "1/tree"},
-		{name: "named", c: Config{Mode: Auto, Write: []string{home + "/notes"}, Read: []string{home + "/.ssh"}}, yes: "file-write-data ~/notes/x,file-read-data ~/.ssh/id", no: "file-write-data ~/.ssh/id"},
+			yes: "file-write-data " + pool + "1/tree/file,file-read-data file,file-read-data " + pool +
+				"1/tree/.scud/tasks/t.json,file-read-data " + pool + "objects",
+			no: "file-write-data file,file-write-data .git/HEAD,file-write-create " + pool + "2,file-read-data " +
+				pool + "2/tree/x,file-write-data " + pool + "1/tree/.scud/tasks/t.json,file-write-unlink " + pool +
+				"1/tree"},
+		{name: "named", c: Config{Mode: Auto, Write: []string{home + "/notes"}, Read: []string{home + "/.ssh"}},
+			yes: "file-write-data ~/notes/x,file-read-data ~/.ssh/id", no: "file-write-data ~/.ssh/id"},
 	} {
 		c := test.c
-		c.Root, c.Top, c.Env, c.Agent, c.UID, c.Seatbelt, c.Self = project, project, []string{"HOME=" + home, "PATH=/usr/bin"}, "claude", 1000, SandboxExec, "/usr/local/bin/descartes"
+		c.Root, c.Top, c.Env, c.Agent, c.UID, c.Seatbelt, c.Self = project, project,
+			[]string{"HOME=" + home, "PATH=/usr/bin"}, "claude", 1000, SandboxExec, "/usr/local/bin/descartes"
 		box, err := New(c)
 		if err != nil {
 			t.Fatal(err)
@@ -148,8 +162,8 @@ func TestProfile(t *testing.T) {
 	}
 }
 
-// Through sandbox-exec, here a script that checks how it is called, how a command ends, what it prints and what it reads come
-// through, and its variables lead to its own folder. A copy of the project is worked in where it lies.
+// Through sandbox-exec, here a script that checks how it is called, how a command ends, what it prints and what it
+// reads come through, and its variables lead to its own folder. A copy of the project is worked in where it lies.
 func TestSeatbeltRuns(t *testing.T) {
 	t.Parallel()
 	home, project := belt(t)
@@ -166,14 +180,17 @@ exec "$@"
 `), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	box, err := New(Config{Mode: Auto, Root: project, Top: project, Env: []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}, Agent: "claude", UID: 1000, Seatbelt: fake, Self: exe})
+	box, err := New(Config{Mode: Auto, Root: project, Top: project,
+		Env: []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}, Agent: "claude", UID: 1000, Seatbelt: fake,
+		Self: exe})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := box.Probe(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	shim, err := proc.Start(proc.ShimConfig{Argv: []string{exe, proc.ShimCommand}, Env: append(os.Environ(), "SSH_AUTH_SOCK=/x", "TEMP=/x")})
+	shim, err := proc.Start(proc.ShimConfig{Argv: []string{exe, proc.ShimCommand},
+		Env: append(os.Environ(), "SSH_AUTH_SOCK=/x", "TEMP=/x")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +199,8 @@ exec "$@"
 		script, out string
 		exit        process.Exit
 	}{
-		{"cat; echo ${SSH_AUTH_SOCK-none} ${TEMP-none}; test -d $TMPDIR && : >$TMPDIR/x", "input\nnone none\n", process.Exit{Why: process.Exited}},
+		{"cat; echo ${SSH_AUTH_SOCK-none} ${TEMP-none}; test -d $TMPDIR && : >$TMPDIR/x", "input\nnone none\n",
+			process.Exit{Why: process.Exited}},
 		{"echo out; echo err >&2; exit 65", "out\nerr\n", process.Exit{Why: process.Exited, Code: 65}},
 		{"kill -KILL $$", "", process.Exit{Why: process.Signaled, Signal: 9}},
 	} {
@@ -194,12 +212,14 @@ exec "$@"
 		if err := os.WriteFile(in, []byte("input\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		exit, err := shim.Run(t.Context(), process.Command{Argv: []string{"sh", "-c", test.script}, Dir: project, Stdin: in, Stdout: out, Stderr: out, Limits: box.Limits(tmp)})
+		exit, err := shim.Run(t.Context(), process.Command{Argv: []string{"sh", "-c", test.script}, Dir: project,
+			Stdin: in, Stdout: out, Stderr: out, Limits: box.Limits(tmp)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		text, err := os.ReadFile(out)
-		if err != nil || string(text) != test.out || exit.Why != test.exit.Why || exit.Code != test.exit.Code || exit.Signal != test.exit.Signal {
+		if err != nil || string(text) != test.out || exit.Why != test.exit.Why || exit.Code != test.exit.Code ||
+			exit.Signal != test.exit.Signal {
 			t.Errorf("%s: %v, %+v, printed %q", test.script, err, exit, text)
 		}
 	}
@@ -210,15 +230,19 @@ func TestSeatbeltRefuses(t *testing.T) {
 	t.Parallel()
 	home, project := belt(t)
 	fake := filepath.Join(home, "sandbox-exec")
-	if err := os.WriteFile(fake, []byte("#!/bin/sh\necho 'sandbox-exec: sandbox_apply: Operation not permitted' >&2\nexit 71\n"), 0o755); err != nil {
+	if err := os.WriteFile(fake,
+		[]byte("#!/bin/sh\necho 'sandbox-exec: sandbox_apply: Operation not permitted' >&2\nexit 71\n"),
+		0o755); err != nil {
 		t.Fatal(err)
 	}
-	box, err := New(Config{Mode: Auto, Root: project, Top: project, Env: []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}, UID: 1000, Seatbelt: fake})
+	box, err := New(Config{Mode: Auto, Root: project, Top: project,
+		Env: []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}, UID: 1000, Seatbelt: fake})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = box.Probe(t.Context())
-	if want := "sandbox-exec cannot start anything here: sandbox_apply: Operation not permitted"; err == nil || err.Error() != want {
+	if want := "sandbox-exec cannot start anything here: sandbox_apply: Operation not permitted"; err == nil ||
+		err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 	for system, want := range map[string]string{"darwin": "sandbox-exec", "linux": "bubblewrap"} {

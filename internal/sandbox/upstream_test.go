@@ -34,7 +34,8 @@ func TestOfficeProxy(t *testing.T) {
 	}
 }
 
-// TestDirect: what the user lists of this machine goes through the proxy, the rest of the loopback is the sandbox's own.
+// TestDirect: what the user lists of this machine goes through the proxy, the rest of the loopback is the sandbox's
+// own.
 func TestDirect(t *testing.T) {
 	for hosts, want := range map[string]string{
 		"allowed.test *.localhost":             "localhost,127.0.0.1,::1",

@@ -45,9 +45,11 @@ func newWorld(tb testing.TB, mode Mode) *world {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = plainfile.RemoveAll(base) })
-	w := &world{tb: tb, base: base, home: base + "/home", project: base + "/project", other: base + "/other", aside: base + "/aside", agent: "claude"}
+	w := &world{tb: tb, base: base, home: base + "/home", project: base + "/project", other: base + "/other",
+		aside: base + "/aside", agent: "claude"}
 	for _, repo := range []string{w.project, w.other} {
-		for _, file := range []string{"hooks/pre-commit.sample", "info/exclude", "info/attributes", "objects/x", "refs/x", "index", "config", "modules/sub/config",
+		for _, file := range []string{"hooks/pre-commit.sample", "info/exclude", "info/attributes", "objects/x",
+			"refs/x", "index", "config", "modules/sub/config",
 			"modules/sub/HEAD", "modules/sub/hooks/x", "worktrees/b/gitdir"} {
 			w.write(repo+"/.git/"+file, "[core]\n")
 		}
@@ -57,7 +59,8 @@ func newWorld(tb testing.TB, mode Mode) *world {
 	w.write(w.project+"/.husky/pre-commit", "#!/bin/sh\n")
 	w.write(w.project+"/.scud/tasks/t.json", "{}\n")
 	w.write(w.project+"/.descartes/runs/r/events.ndjson", "{}\n")
-	for _, file := range []string{".ssh/id_ed25519", ".aws/credentials", ".netrc", ".config/gh/hosts.yml", ".gnupg/key", ".npmrc", ".kube/config", ".docker/config.json"} {
+	for _, file := range []string{".ssh/id_ed25519", ".aws/credentials", ".netrc", ".config/gh/hosts.yml",
+		".gnupg/key", ".npmrc", ".kube/config", ".docker/config.json"} {
 		w.write(w.home+"/"+file, "SECRET\n")
 	}
 	for _, file := range logins() {
@@ -102,7 +105,8 @@ func (w *world) services() {
 	}
 	w.socket(w.home + "/.docker/run/docker.sock")
 	w.socket(w.aside + "/agent.sock")
-	victim, err := os.StartProcess("/bin/sh", []string{"sh", "-c", "sleep 1000"}, &os.ProcAttr{Env: []string{"MINE=SECRET-of-the-host"}, Sys: &syscall.SysProcAttr{Setpgid: true}})
+	victim, err := os.StartProcess("/bin/sh", []string{"sh", "-c", "sleep 1000"},
+		&os.ProcAttr{Env: []string{"MINE=SECRET-of-the-host"}, Sys: &syscall.SysProcAttr{Setpgid: true}})
 	if err != nil {
 		w.tb.Fatal(err)
 	}
@@ -135,7 +139,8 @@ func (w *world) config(mode Mode) Config {
 	if err != nil {
 		w.tb.Fatal(err)
 	}
-	c := Config{Mode: mode, Root: w.project, Top: w.project, Env: w.env(), Agent: w.agent, Program: self, Self: self, UID: os.Geteuid(), Cache: w.base + "/tmp/cache", Keep: []string{w.project + "/.husky"}}
+	c := Config{Mode: mode, Root: w.project, Top: w.project, Env: w.env(), Agent: w.agent, Program: self, Self: self,
+		UID: os.Geteuid(), Cache: w.base + "/tmp/cache", Keep: []string{w.project + "/.husky"}}
 	if path, err := proc.Look("bwrap", "/", os.Environ()); err == nil {
 		c.Bwrap = path
 	}
@@ -160,7 +165,8 @@ func (w *world) start(mode Mode) {
 			w.box.c.Userns = true
 		}
 	}
-	if w.shim, err = proc.Start(proc.ShimConfig{Argv: []string{c.Self, proc.ShimCommand}, Env: w.env(), Cookie: rand.Text()}); err != nil {
+	if w.shim, err = proc.Start(proc.ShimConfig{Argv: []string{c.Self, proc.ShimCommand}, Env: w.env(),
+		Cookie: rand.Text()}); err != nil {
 		w.tb.Fatal(err)
 	}
 	w.tb.Cleanup(func() { _ = w.shim.Close() })
@@ -192,7 +198,8 @@ func (w *world) run(argv ...string) (process.Exit, string) {
 	log, in := fmt.Sprintf("%s/log-%d", w.base, w.runs), w.base+"/prompt"
 	w.write(log, "earlier\n")
 	w.write(in, "the prompt\n")
-	e, err := w.shim.Run(context.Background(), process.Command{Label: "x", Argv: argv, Dir: w.project, Stdin: in, Stdout: log, Stderr: log, Limits: w.box.Limits(tmp)})
+	e, err := w.shim.Run(context.Background(), process.Command{Label: "x", Argv: argv, Dir: w.project, Stdin: in,
+		Stdout: log, Stderr: log, Limits: w.box.Limits(tmp)})
 	if err != nil {
 		w.tb.Fatal(err)
 	}
@@ -221,7 +228,8 @@ func (w *world) guarded() map[string]string {
 		rel := strings.TrimPrefix(path, w.base+"/")
 		open := strings.HasPrefix(rel, "log-") || strings.HasPrefix(rel, "tmp") || rel == "." || rel == w.base
 		if inside, ok := strings.CutPrefix(rel, "project/"); ok {
-			open = !strings.HasPrefix(inside, ".scud") && !strings.HasPrefix(inside, ".descartes") && !strings.HasPrefix(inside, ".husky") && !strings.HasPrefix(inside, ".git")
+			open = !strings.HasPrefix(inside, ".scud") && !strings.HasPrefix(inside, ".descartes") &&
+				!strings.HasPrefix(inside, ".husky") && !strings.HasPrefix(inside, ".git")
 		}
 		if open || strings.HasPrefix(rel, "home/.claude") || strings.HasPrefix(rel, "home/.cache") {
 			return nil

@@ -9,8 +9,10 @@ import (
 // Screen hands text to a terminal, a pipe or a file in a goroutine of its own: one that takes nothing (Ctrl-S, a
 // connection that stalls, a program that does not read) must not hold up a run, and one that is gone must not end it.
 type Screen struct {
-	W     io.Writer
-	Until <-chan struct{} // of a pipe or a file: Write waits until it has everything, or this is closed. nil: a terminal, which drops what it cannot take
+	W io.Writer
+	// of a pipe or a file: Write waits until it has everything, or this is closed. nil: a terminal, which drops what
+	// it cannot take
+	Until <-chan struct{}
 
 	mu   sync.Mutex
 	text []byte        // not written yet
@@ -66,8 +68,8 @@ func (t *Screen) drain() {
 	}
 }
 
-// Wait returns when everything is written, or after as long as anybody would wait for a terminal. What does not take anything even then, and is no
-// terminal, gets nothing more.
+// Wait returns when everything is written, or after as long as anybody would wait for a terminal. What does not take
+// anything even then, and is no terminal, gets nothing more.
 func (t *Screen) Wait() {
 	t.mu.Lock()
 	idle := t.idle

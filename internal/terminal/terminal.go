@@ -1,5 +1,5 @@
-// Package terminal owns the form in which text reaches a person: safe to print, cut to its columns, coloured or not, with
-// counts, times and durations in words.
+// Package terminal owns the form in which text reaches a person: safe to print, cut to its columns, coloured or not,
+// with counts, times and durations in words.
 package terminal
 
 import (
@@ -15,6 +15,8 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/term"
+
+	"descartes/internal/lazyregexp"
 )
 
 // Clean makes foreign text safe for a terminal and fit for one line: titles, reasons and file names
@@ -31,8 +33,9 @@ func Clean(s string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// visible is a character, or what stands for one that a terminal or a reader would take for something else: escape sequences
-// begin with control characters, the older half of which are one byte and the newer ones two; others turn the direction of text.
+// visible is a character, or what stands for one that a terminal or a reader would take for something else: escape
+// sequences begin with control characters, the older half of which are one byte and the newer ones two; others turn
+// the direction of text.
 func visible(r rune) rune {
 	if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029' {
 		return '\uFFFD'
@@ -85,6 +88,17 @@ func visibleLines(text []byte) []byte {
 	}, text)
 }
 
+// Strip removes a terminal's control sequences from a text: colours, cursor movements, titles, links, and whatever
+// else begins with ESC.
+func Strip(s string) string {
+	if strings.IndexByte(s, 0x1b) < 0 {
+		return s
+	}
+	return sequence.ReplaceAllString(s, "")
+}
+
+var sequence = lazyregexp.New("\x1b(?:\\[[ -?]*[@-~]?|\\][^\a\x1b\n]*(?:\a|\x1b\\\\)?|[@-Z\\\\^_])?")
+
 func plain(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {
@@ -118,8 +132,8 @@ func FitWords(s string, n int) string {
 	return cut
 }
 
-// Wrap breaks a clean text into lines of at most n columns, at words where it can; 0 keeps its lines as they are. What a
-// line is indented by, its other lines are too.
+// Wrap breaks a clean text into lines of at most n columns, at words where it can; 0 keeps its lines as they are. What
+// a line is indented by, its other lines are too.
 func Wrap(s string, n int) []string { return Hang(s, n, 0) }
 
 // Hang is Wrap with lines that are indented further than the one that they continue. The text may be painted.
@@ -224,7 +238,8 @@ func (p Paint) In(colour, s string) string {
 
 // Quote is a word as it is typed in a shell.
 func Quote(word string) string {
-	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%") == "" {
+	if word != "" && strings.Trim(word,
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%") == "" {
 		return word
 	}
 	if !strings.ContainsAny(word, "\"$`\\!") {
@@ -259,21 +274,18 @@ func Duration(d time.Duration) string {
 	return text
 }
 
-// Spell is a time to wait in a person's words.
+// Spell is a time that goes by, or that somebody waits.
 func Spell(d time.Duration) string {
-	d = d.Round(time.Second)
-	days, h, m, s := int(d/(24*time.Hour)), int(d/time.Hour)%24, int(d/time.Minute)%60, int(d/time.Second)%60
-	switch {
-	case days > 0:
-		return fmt.Sprintf("%d d %d h", days, h)
-	case h > 0:
-		return fmt.Sprintf("%d h %d min", h, m)
-	case m >= 10:
-		return fmt.Sprintf("%d min", m)
-	case m > 0:
-		return fmt.Sprintf("%d min %d s", m, s)
+	switch s := int(max(d, 0).Seconds()); {
+	case s >= 48*3600:
+		return fmt.Sprintf("%dd%02dh", s/86400, s/3600%24)
+	case s >= 3600:
+		return fmt.Sprintf("%dh%02dm", s/3600, s/60%60)
+	case s >= 60:
+		return fmt.Sprintf("%dm%02ds", s/60, s%60)
+	default:
+		return fmt.Sprintf("%ds", s)
 	}
-	return fmt.Sprintf("%d s", s)
 }
 
 // Moment is a point in time as a person says it.

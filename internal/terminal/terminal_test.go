@@ -40,7 +40,8 @@ func TestFit(t *testing.T) {
 func TestBox(t *testing.T) {
 	t.Parallel()
 	p := Paint(true)
-	got := Box("SCUD Loop: x", []string{"Wave 1: " + p.In(Green, "████") + " Complete", strings.Repeat("very long ", 20), "日本"})
+	got := Box("SCUD Loop: x", []string{"Wave 1: " + p.In(Green, "████") + " Complete",
+		strings.Repeat("very long ", 20), "日本"})
 	for line := range strings.Lines(got) {
 		if n := Width(strings.TrimSuffix(line, "\n")); n != BoxWidth+2 {
 			t.Errorf("%d columns, want %d: %q", n, BoxWidth+2, line)
@@ -49,8 +50,10 @@ func TestBox(t *testing.T) {
 }
 
 func TestDuration(t *testing.T) {
-	for d, want := range map[time.Duration]string{1234 * time.Millisecond: "1.2s", 59 * time.Second: "59s", time.Minute: "1m", 100 * time.Second: "1m40s", 101 * time.Second: "1m41s",
-		10 * time.Minute: "10m", time.Hour: "1h", time.Hour + 20*time.Second: "1h0m20s", time.Hour + 10*time.Minute: "1h10m"} {
+	for d, want := range map[time.Duration]string{1234 * time.Millisecond: "1.2s", 59 * time.Second: "59s",
+		time.Minute: "1m", 100 * time.Second: "1m40s", 101 * time.Second: "1m41s",
+		10 * time.Minute: "10m", time.Hour: "1h", time.Hour + 20*time.Second: "1h0m20s",
+		time.Hour + 10*time.Minute: "1h10m"} {
 		if got := Duration(d); got != want {
 			t.Errorf("%v: got %q, want %q", d, got, want)
 		}
@@ -73,6 +76,26 @@ func TestHang(t *testing.T) {
 	} {
 		if got := ansi.Strip(strings.Join(Hang(c.in, c.n, c.further), "|")); got != c.want {
 			t.Errorf("%q: got %q, want %q", c.in, got, c.want)
+		}
+	}
+}
+
+func TestStrip(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ text, want string }{
+		{"none", "none"},
+		{"\x1b[1;31mred\x1b[0m", "red"},
+		{"\x1b]0;title\aa\x1b]8;;url\x1b\\b\x1b]open\nc", "ab\nc"},
+		{"a\x1b", "a"},
+		{"a\x1b[", "a"},
+		{"a\x1b[12", "a"},
+		{"a\x1b[1\nb", "a\nb"},
+		{"a\x1b]title", "a"},
+		{"a\x1bMb", "ab"},
+		{"a\x1b7b", "a7b"},
+	} {
+		if got := Strip(tt.text); got != tt.want {
+			t.Errorf("%q: got %q, want %q", tt.text, got, tt.want)
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// Package attempt runs one attempt at a piece of work: an agent, the verify command, and the verdict. Its input and result are plain data, so that
-// another machine can run it. It knows no other attempt and no journal.
+// Package attempt runs one attempt at a piece of work: an agent, the verify command, and the verdict. Its input and
+// result are plain data, so that another machine can run it. It knows no other attempt and no journal.
 package attempt
 
 import (
@@ -86,9 +86,10 @@ type Result struct {
 	Work    workspace.Result
 	Changed int // files that differed when the agent ended: later build output is not work
 	Verdict verify.Verdict
-	Paced   bool         // of one that met a limit: whoever made it keeps the next one from asking the same account too early
-	Grade   verify.Grade // of verified work; "" is the best grade, or unknown
-	Reason  string
+	// of one that met a limit: whoever made it keeps the next one from asking the same account too early
+	Paced  bool
+	Grade  verify.Grade // of verified work; "" is the best grade, or unknown
+	Reason string
 
 	Looks     []Looked   // the looks that examined it, in order
 	Objection *Objection // the last look's objection, or nil
@@ -112,10 +113,12 @@ const (
 
 // Step is one moment of an attempt, reported while it runs.
 type Step struct {
-	Moment  Moment
-	Number  int       // of a step that another machine reports: from 1
-	Ref     string    // of Placed: of that machine's reports
-	Who     string    // of Waits: what for; of Placed: the machine; of Ended: the part of it; of Looking, Consulted and of what a look notes: the look
+	Moment Moment
+	Number int    // of a step that another machine reports: from 1
+	Ref    string // of Placed: of that machine's reports
+	// of Waits: what for; of Placed: the machine; of Ended: the part of it; of Looking, Consulted and of what a look
+	// notes: the look
+	Who     string
 	Until   time.Time // of Waits; zero where nobody knows
 	Lines   []string  // Noted
 	Command Command   // Started, Checked
@@ -141,8 +144,8 @@ type Runner struct {
 	Lab   Lab          // nil without git
 	Below string       // folder commands run in, below the repository's top; "." is the top
 
-	// Choose picks what a consulted agent runs with now; among is sorted best first. It waits if the providers require it, and returns ErrRunEnds if
-	// the run ends instead. If nil, the first is taken.
+	// Choose picks what a consulted agent runs with now; among is sorted best first. It waits if the providers require
+	// it, and returns ErrRunEnds if the run ends instead. If nil, the first is taken.
 	Choose func(ctx context.Context, among []With) (With, error)
 }
 
@@ -163,8 +166,8 @@ type run struct {
 	res     Result
 }
 
-// Run runs an attempt in a prepared workspace. Cancelling ctx interrupts its processes; what they left is still examined. observe is called with each
-// step; its error ends the attempt without a result.
+// Run runs an attempt in a prepared workspace. Cancelling ctx interrupts its processes; what they left is still
+// examined. observe is called with each step; its error ends the attempt without a result.
 func (r *Runner) Run(ctx context.Context, ws Workspace, in Input, observe func(*Step) error) (Result, error) {
 	a := &run{Runner: r, ws: ws, in: &in, observe: observe}
 	if err := a.agent(ctx); err != nil {
@@ -211,12 +214,11 @@ func (a *run) agent(ctx context.Context) (err error) {
 	return a.gather(q)
 }
 
-// Killed completes the log of an attempt whose run was killed before it could mask secrets and add the agent's standard error.
+// Killed completes the log of an attempt whose run was killed before it could mask its prompt and add the agent's
+// standard error. Who resumes the run masks all its logs.
 func (r *Runner) Killed(log string) error {
-	for _, path := range []string{log, r.errors(), r.PromptFile()} {
-		if _, err := r.Redact.File(path, 0); err != nil {
-			return err
-		}
+	if _, err := r.Redact.Log(r.PromptFile(), 0, 0); err != nil {
+		return err
 	}
 	return r.gather(agent.Request{Log: log, ErrLog: r.errors()})
 }
@@ -226,7 +228,9 @@ func (a *run) anew(ctx context.Context, q agent.Request) (err error) {
 	if err := a.gather(q); err != nil {
 		return err
 	}
-	if err := a.tell(Step{Moment: Noted, Lines: []string{"a fresh agent: its client no longer has the session to continue (" + oneline.Text(a.res.Agent.Reason) + ")"}}); err != nil {
+	if err := a.tell(Step{Moment: Noted,
+		Lines: []string{"a fresh agent: its client no longer has the session to continue (" +
+			oneline.Text(a.res.Agent.Reason) + ")"}}); err != nil {
 		return err
 	}
 	if fi, err := os.Stat(q.Log); err == nil {
@@ -240,9 +244,11 @@ func (a *run) anew(ctx context.Context, q agent.Request) (err error) {
 
 // request is the agent's part of an attempt; part says what the agent is run for.
 func (r *Runner) request(in *Input, part, file string) agent.Request {
-	return agent.Request{Label: in.Name + " " + part, Backend: in.Backend, Model: in.Model, Promise: in.Promise, Session: in.Session, Spent: in.Spent, Keep: in.Keep, Words: in.Words,
+	return agent.Request{Label: in.Name + " " + part, Backend: in.Backend, Model: in.Model, Promise: in.Promise,
+		Session: in.Session, Spent: in.Spent, Keep: in.Keep, Words: in.Words,
 		Prompt: in.Prompt, PromptFile: file, Env: r.environment(in), Log: in.Log, ErrLog: r.errors(), Redact: r.Redact,
-		Timeout: in.Agent.Timeout, Idle: in.Agent.Idle, Grace: cmp.Or(r.Grace, Grace), Clocks: agent.Clocks{Start: in.Agent.Start, Exit: in.Agent.Exit, Spin: in.Agent.Spin}}
+		Timeout: in.Agent.Timeout, Idle: in.Agent.Idle, Grace: cmp.Or(r.Grace, Grace),
+		Clocks: agent.Clocks{Start: in.Agent.Start, Exit: in.Agent.Exit, Spin: in.Agent.Spin}}
 }
 
 func (r *Runner) environment(in *Input) []string {
@@ -297,29 +303,34 @@ func (a *run) answered(ctx context.Context) (err error) {
 		return err
 	}
 	a.res.Changed = len(a.res.Work.Changed)
-	if r := &a.res.Agent; r.End == agent.Finished && a.res.Changed == 0 && !r.Complete && r.Blocked == "" && r.Question == "" && !a.in.Always {
+	if r := &a.res.Agent; r.End == agent.Finished && a.res.Changed == 0 && !r.Complete && r.Blocked == "" &&
+		r.Question == "" && !a.in.Always {
 		r.Question = agent.ToReader(r.Final) // whoever did nothing has a reason
 	}
 	return a.tell(Step{Moment: Answered})
 }
 
-// conclude reaches the verdict, and for a task its grade. An attempt fails if its work is lost, if its git took back earlier work, or if it made
-// something no commit can contain.
+// conclude reaches the verdict, and for a task its grade. An attempt fails if its work is lost, if its git took back
+// earlier work, or if it made something no commit can contain.
 func (a *run) conclude() {
 	r := &a.res.Agent
-	a.res.Verdict, a.res.Reason = verify.Judge(verify.Facts{AgentEnd: string(r.End), AgentReason: r.Reason, Blocked: r.Blocked, Question: oneline.Text(r.Question),
+	a.res.Verdict, a.res.Reason = verify.Judge(verify.Facts{AgentEnd: string(r.End), AgentReason: r.Reason,
+		Blocked: r.Blocked, Question: oneline.Text(r.Question),
 		Complete: r.Complete, Changed: a.res.Changed > 0, Verify: a.res.Verify, None: !a.in.decided()})
-	if lost := cmp.Or(a.res.Work.Lost, a.res.Work.TookBack); lost != "" && (a.res.Verdict == verify.Verified || a.res.Verdict == verify.Failed) {
+	if lost := cmp.Or(a.res.Work.Lost, a.res.Work.TookBack); lost != "" &&
+		(a.res.Verdict == verify.Verified || a.res.Verdict == verify.Failed) {
 		a.res.Verdict, a.res.Reason = verify.Failed, lost
 	}
 	if a.res.Work.Removed && !a.in.Always {
 		a.res.Verdict, a.res.Reason = verify.Cancelled, a.res.Work.Lost
 	}
-	if out := a.res.Work.LeftOut; len(out) > 0 && (a.res.Verdict == verify.Verified || a.res.Reason == verify.NoSignal) {
+	if out := a.res.Work.LeftOut; len(out) > 0 && (a.res.Verdict == verify.Verified ||
+		a.res.Reason == verify.NoSignal) {
 		a.res.Verdict, a.res.Reason = verify.Failed, "it left what no commit can contain: "+workspace.Reasons(out)
 	}
 	if text := strings.TrimSpace(r.Final); a.res.Reason == verify.NoSignal && text != "" {
-		a.res.Reason += "; " + verify.Said + oneline.Clip(oneline.Text(text[strings.LastIndexByte(text, '\n')+1:]), 200)
+		a.res.Reason += "; " + verify.Said + oneline.Clip(oneline.Text(text[strings.LastIndexByte(text, '\n')+1:]),
+			200)
 	}
 	if a.res.Verdict != verify.Verified || a.in.Always {
 		return
@@ -344,8 +355,8 @@ func (a *run) noted() error {
 	return nil
 }
 
-// lingering is how long a run that has to stop still examines what its attempt left. What takes longer, such as files of many gigabytes, is left to
-// the run that resumes it.
+// lingering is how long a run that has to stop still examines what its attempt left. What takes longer, such as files
+// of many gigabytes, is left to the run that resumes it.
 const lingering = 10 * time.Second
 
 // Linger returns a context that outlasts ctx by that time.

@@ -19,22 +19,44 @@ import (
 func TestDataSurvivesJSON(t *testing.T) {
 	usd := 0.25
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	in := Input{Name: "3 1", Needs: []string{"gpu"}, Backend: "claude", Model: "m", Promise: "DONE", Session: "s", Spent: &agent.Tokens{Input: 1, CacheRead: 1, CacheWrite: 1, Output: 1}, Keep: true, Words: 9, Prompt: "do\n", Env: []string{"A=b"}, Log: "/x/log", Always: true,
-		Agent: Clocks{Timeout: time.Hour, Idle: time.Minute, Start: time.Second, Exit: 2 * time.Second, Spin: 7}, Clocks: Clocks{Timeout: time.Minute},
-		Checks: []Command{{Check: verify.Check{Name: "one", Run: "true", Timeout: time.Minute, When: verify.AtWave, Retry: 1, Results: []string{"a.xml"}}, Bar: &verify.Bar{Before: &results.Set{Passed: []string{"t"}, More: 1}, Failed: true, Known: true, Fewer: true}, Criterion: true}}, All: true, Better: true, Base: "b", First: "f", Review: &Review{Among: []With{{"codex", "m"}}, Known: []Known{{"t", "w"}},
-			Opinion: specbuild.Opinion{Tag: "x", Tasks: []specbuild.Reviewed{{Name: "Task 1", Criteria: []specbuild.Criterion{{Text: "c", Shared: true}}}}, Wave: 1, Ask: "a", Checks: []specbuild.PassedCheck{{Name: "n"}}, DiffStat: "s", Diff: "d", Whole: true, Unread: "u"}},
-		Guard: &Guard{Levels: map[string]guard.Level{"all": guard.Fail}, Allow: []string{"tests"}, Protect: []string{"*.sql"}, Yes: []string{"q"}}, Prove: true, Mutants: 3, Holdout: &Holdout{Run: "true", Dir: "/d", Log: "/l", Timeout: time.Second}}
+	in := Input{Name: "3 1", Needs: []string{"gpu"}, Backend: "claude", Model: "m", Promise: "DONE", Session: "s",
+		Spent: &agent.Tokens{Input: 1, CacheRead: 1, CacheWrite: 1, Output: 1}, Keep: true, Words: 9, Prompt: "do\n",
+		Env: []string{"A=b"}, Log: "/x/log", Always: true,
+		Agent:  Clocks{Timeout: time.Hour, Idle: time.Minute, Start: time.Second, Exit: 2 * time.Second, Spin: 7},
+		Clocks: Clocks{Timeout: time.Minute},
+		Checks: []Command{{Check: verify.Check{Name: "one", Run: "true", Timeout: time.Minute, When: verify.AtWave,
+			Retry: 1, Results: []string{"a.xml"}}, Bar: &verify.Bar{
+			Before: &results.Set{Passed: []string{"t"}, More: 1}, Failed: true, Known: true, Fewer: true},
+			Criterion: true}}, All: true, Better: true, Base: "b", First: "f",
+		Review: &Review{Among: []With{{"codex", "m"}}, Known: []Known{{"t", "w"}},
+			Opinion: specbuild.Opinion{Tag: "x", Tasks: []specbuild.Reviewed{
+				{Name: "Task 1", Criteria: []specbuild.Criterion{{Text: "c", Shared: true}}}}, Wave: 1, Ask: "a",
+				Checks: []specbuild.PassedCheck{{Name: "n"}}, DiffStat: "s", Diff: "d", Whole: true, Unread: "u"}},
+		Guard: &Guard{Levels: map[string]guard.Level{"all": guard.Fail}, Allow: []string{"tests"},
+			Protect: []string{"*.sql"}, Yes: []string{"q"}}, Prove: true, Mutants: 3,
+		Holdout: &Holdout{Run: "true", Dir: "/d", Log: "/l", Timeout: time.Second}}
 	through(t, in)
-	through(t, Result{Changed: 1, Paced: true, Verdict: verify.Verified, Reason: "verify passed", Grade: verify.RegressionOnly,
-		Agent: agent.Result{End: agent.Finished, Cause: agent.Budget, Code: 1, Signal: 9, Reason: "r", Until: at, Final: "f", Complete: true, Blocked: "b", Question: "q",
-			Notes: []string{"n"}, Cost: &agent.Cost{USD: &usd, Estimated: true, Tokens: &agent.Tokens{Input: 1, Output: 2, CacheRead: 3, CacheWrite: 4}}, Session: "s", Gone: true, Model: "m",
+	through(t, Result{Changed: 1, Paced: true, Verdict: verify.Verified, Reason: "verify passed",
+		Grade: verify.RegressionOnly,
+		Agent: agent.Result{End: agent.Finished, Cause: agent.Budget, Code: 1, Signal: 9, Reason: "r", Until: at,
+			Final: "f", Complete: true, Blocked: "b", Question: "q",
+			Notes: []string{"n"}, Cost: &agent.Cost{USD: &usd, Estimated: true,
+				Tokens: &agent.Tokens{Input: 1, Output: 2, CacheRead: 3, CacheWrite: 4}}, Session: "s", Gone: true,
+			Model:  "m",
 			Events: 5, Unknown: 1, Duration: time.Second, Bytes: 10},
-		Verify: &verify.Result{Name: "n", Command: "c", Passed: true, Code: 1, Signal: 2, TimedOut: true, Cancelled: true, Overran: "o", Tail: "t", Duration: time.Second, Tests: &results.Set{Failed: []string{"f"}}, Unread: "u", Change: &results.Change{Broken: []string{"f"}}, Known: 1, Standing: true, Tries: 2, Flaky: []string{"x"}},
+		Verify: &verify.Result{Name: "n", Command: "c", Passed: true, Code: 1, Signal: 2, TimedOut: true,
+			Cancelled: true, Overran: "o", Tail: "t", Duration: time.Second,
+			Tests: &results.Set{Failed: []string{"f"}}, Unread: "u", Change: &results.Change{Broken: []string{"f"}},
+			Known: 1, Standing: true, Tries: 2, Flaky: []string{"x"}},
 		Checks: []Ran{{Command: Command{Check: verify.Check{Run: "true"}}, Result: verify.Result{Passed: true}}},
-		Looks:  []Looked{{Name: "guard", Objects: true, Said: []string{"s"}, Shown: []string{"e"}, Agent: &agent.Result{End: agent.Finished}, Took: time.Second}}, Objection: &Objection{By: "guard", Reason: "r", Detail: "d", Ask: true},
-		Work: workspace.Result{Before: "1", Seen: "2", After: "3", Changed: []gitops.Change{{Op: 'A', Path: "a"}}, Left: []string{"l"},
-			Grown: []gitops.Change{{Op: 'M', Path: "go.sum"}}, Uncovered: []string{"u"}, LeftOut: []gitops.LeftOut{{Path: "p", Why: "w"}},
-			Old: []gitops.LeftOut{{Path: "o", Why: "w"}}, Nested: []string{"n"}, Commits: "c"}})
+		Looks: []Looked{{Name: "guard", Objects: true, Said: []string{"s"}, Shown: []string{"e"},
+			Agent: &agent.Result{End: agent.Finished}, Took: time.Second}},
+		Objection: &Objection{By: "guard", Reason: "r", Detail: "d", Ask: true},
+		Work: workspace.Result{Before: "1", Seen: "2", After: "3", Changed: []gitops.Change{{Op: 'A', Path: "a"}},
+			Left:  []string{"l"},
+			Grown: []gitops.Change{{Op: 'M', Path: "go.sum"}}, Uncovered: []string{"u"},
+			LeftOut: []gitops.LeftOut{{Path: "p", Why: "w"}},
+			Old:     []gitops.LeftOut{{Path: "o", Why: "w"}}, Nested: []string{"n"}, Commits: "c"}})
 }
 
 func through[T any](t *testing.T, v T) {
@@ -61,7 +83,8 @@ func missing(t *testing.T, name string, v reflect.Value) {
 		missing(t, name, v.Elem())
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if f := v.Type().Field(i); f.IsExported() && v.Field(i).IsZero() && name != "Result.Checks" && name != "Input.Clocks" {
+			if f := v.Type().Field(i); f.IsExported() && v.Field(i).IsZero() && name != "Result.Checks" &&
+				name != "Input.Clocks" {
 				t.Errorf("%s.%s is not in the example", name, f.Name)
 			}
 		}

@@ -39,7 +39,8 @@ func (r *Result) Failed() *verify.Result {
 	return nil
 }
 
-// grade is how much a pass of the checks proves: "" if a test went from red to green or was added, or if that is unknown.
+// grade is how much a pass of the checks proves: "" if a test went from red to green or was added, or if that is
+// unknown.
 func (r *Result) grade() verify.Grade {
 	told := false
 	for i := range r.Checks {
@@ -70,8 +71,8 @@ func (r *Result) Remarks() string {
 	return strings.Join(list, "; ")
 }
 
-// commands runs the commands that check the work, if there is work. After a failed check the rest is skipped, unless the input asks for all; criteria
-// are always checked.
+// commands runs the commands that check the work, if there is work. After a failed check the rest is skipped, unless
+// the input asks for all; criteria are always checked.
 func (a *run) commands(ctx context.Context) (ran bool, err error) {
 	end, verifies, criteria := a.res.Agent.End, a.verifies(), 0
 	for _, c := range a.in.Checks {
@@ -121,7 +122,9 @@ func (a *run) command(ctx context.Context, c Command, part string) (verify.Resul
 	if err := a.tell(Step{Moment: Started, Command: c}); err != nil {
 		return verify.Result{}, err
 	}
-	q := verify.Request{Label: a.in.Name + " " + part, Dir: a.ws.Dir(), Files: a.ws.Files(), Env: a.environment(a.in), Log: a.in.Log, Redact: a.Redact, Timeout: a.in.Clocks.Timeout, Idle: a.in.Clocks.Idle, Grace: cmp.Or(a.Grace, Grace)}
+	q := verify.Request{Label: a.in.Name + " " + part, Dir: a.ws.Dir(), Files: a.ws.Files(), Env: a.environment(a.in),
+		Log: a.in.Log, Redact: a.Redact, Timeout: a.in.Clocks.Timeout, Idle: a.in.Clocks.Idle,
+		Grace: cmp.Or(a.Grace, Grace)}
 	res, err := Check(ctx, a.Verify, q, &c)
 	if err != nil {
 		return res, fmt.Errorf("verify the work: %w", err)
@@ -132,7 +135,8 @@ func (a *run) command(ctx context.Context, c Command, part string) (verify.Resul
 	return res, a.tell(Step{Moment: Checked, Command: c, Verify: res})
 }
 
-// Check runs a command and measures the result by its bar. A failed command is run again as often as its settings allow.
+// Check runs a command and measures the result by its bar. A failed command is run again as often as its settings
+// allow.
 func Check(ctx context.Context, v Verifier, q verify.Request, c *Command) (res verify.Result, err error) {
 	for tries := 1; ; tries++ {
 		before := res

@@ -19,8 +19,10 @@ type With struct {
 	Model   string // "": the program's own choice
 }
 
-// Consult runs an agent that is only asked for words, in a prepared workspace; who names its purpose. In the sandbox it can only read the tree.
-func (r *Runner) Consult(ctx context.Context, ws Workspace, in Input, who string, observe func(*Step) error) (agent.Result, error) {
+// Consult runs an agent that is only asked for words, in a prepared workspace; who names its purpose. In the sandbox
+// it can only read the tree.
+func (r *Runner) Consult(ctx context.Context, ws Workspace, in Input, who string,
+	observe func(*Step) error) (agent.Result, error) {
 	q := r.request(&in, who, filepath.Join(r.Dir, who+".md"))
 	q.Dir, q.Reads = ws.Dir(), true
 	res, err := r.Agent.Run(ctx, q)
@@ -45,8 +47,9 @@ type Question struct {
 	Tree   gitops.Tree // the tree it is about
 }
 
-// Consult asks an agent for words about the work in the workspace. Its changes there are undone and reported. Its cost counts like any agent's. If
-// its provider is out of quota or fails, the same agent or the next is asked, as the run's settings say. A request to stop is a context.Canceled.
+// Consult asks an agent for words about the work in the workspace. Its changes there are undone and reported. Its cost
+// counts like any agent's. If its provider is out of quota or fails, the same agent or the next is asked, as the run's
+// settings say. A request to stop is a context.Canceled.
 func (s *Subject) Consult(ctx context.Context, q Question) (agent.Result, error) {
 	if err := s.Working(); err != nil {
 		return agent.Result{}, err
@@ -64,12 +67,15 @@ func (s *Subject) Consult(ctx context.Context, q Question) (agent.Result, error)
 			}
 		}
 		in.Backend, in.Model = with.Backend, with.Model
-		res, err := s.untouched(ctx, q.Who, func() (agent.Result, error) { return s.Runner.Consult(ctx, s.Workspace, in, q.Who, s.run.observe) })
+		res, err := s.untouched(ctx, q.Who, func() (agent.Result, error) {
+			return s.Runner.Consult(ctx, s.Workspace, in, q.Who, s.run.observe)
+		})
 		if err != nil {
 			return res, err
 		}
 		s.looked.Agent, s.looked.With = &res, with
-		if err := s.run.tell(Step{Moment: Consulted, Who: s.looked.Name, Agent: &res, With: with, Tree: q.Tree, Log: in.Log}); err != nil {
+		if err := s.run.tell(Step{Moment: Consulted, Who: s.looked.Name, Agent: &res, With: with, Tree: q.Tree,
+			Log: in.Log}); err != nil {
 			return res, err
 		}
 		switch {
@@ -82,8 +88,10 @@ func (s *Subject) Consult(ctx context.Context, q Question) (agent.Result, error)
 	}
 }
 
-// Ask asks an agent for words in a prepared workspace, outside of any attempt. Its changes there are undone, and notes say so.
-func (r *Runner) Ask(ctx context.Context, ws Workspace, in Input, q Question) (res agent.Result, notes []string, err error) {
+// Ask asks an agent for words in a prepared workspace, outside of any attempt. Its changes there are undone, and notes
+// say so.
+func (r *Runner) Ask(ctx context.Context, ws Workspace, in Input, q Question) (res agent.Result, notes []string,
+	err error) {
 	hear := func(s *Step) error {
 		notes = append(notes, s.Lines...)
 		return nil
@@ -128,7 +136,8 @@ func (s *Subject) untouched(ctx context.Context, who string, run func() (agent.R
 // maxAnswers limits how many objects in an agent's last words are tried.
 const maxAnswers = 2000
 
-// Decode reads the last JSON object with the member from an agent's last words into v. The rest of the words does not matter.
+// Decode reads the last JSON object with the member from an agent's last words into v. The rest of the words does not
+// matter.
 func Decode(words, member string, v any) error {
 	var last json.RawMessage
 	for at, seen := strings.IndexByte(words, '{'), 0; at >= 0 && at < len(words) && seen < maxAnswers; seen++ {

@@ -31,9 +31,10 @@ var (
 	afterReadOnly  = lazyregexp.New(`(?i)read-only file system[:,]? *(?:\w+ )?['"\\]*(/[^\s'"\\:,]+)`)
 )
 
-// Denied lists what the sandbox refused an attempt, each with the setting that allows it: hosts that its proxy refused, and paths that a program
-// called read-only in the log. Agents have sandboxes of their own: in the project ours keeps no more than .git, .scud and what is protected (a folder
-// ends in a slash), and a refusal elsewhere is not ours. One that no program printed is unknown.
+// Denied lists what the sandbox refused an attempt, each with the setting that allows it: hosts that its proxy
+// refused, and paths that a program called read-only in the log. Agents have sandboxes of their own: in the project
+// ours keeps no more than .git, .scud and what is protected (a folder ends in a slash), and a refusal elsewhere is not
+// ours. One that no program printed is unknown.
 func Denied(root string, protected []string, log string, hosts []string) (list []string) {
 	for _, host := range hosts {
 		list = append(list, "the network to "+host+"; sandbox_domains: ["+host+"] in descartes.yaml opens it")
@@ -44,7 +45,8 @@ func Denied(root string, protected []string, log string, hosts []string) (list [
 		}
 		if rel, err := filepath.Rel(root, path); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
 			parts := strings.Split(rel, "/")
-			if parts[0] == ".scud" || slices.Contains(parts, ".git") || slices.ContainsFunc(protected, func(p string) bool { return below(path, p) }) {
+			if parts[0] == ".scud" || slices.Contains(parts, ".git") ||
+				slices.ContainsFunc(protected, func(p string) bool { return below(path, p) }) {
 				list = append(list, "writing to "+rel+", which no attempt may change")
 			}
 			continue
@@ -93,8 +95,10 @@ func readOnlyPaths(log string) (paths []string) {
 	if err != nil {
 		return nil
 	}
-	for _, m := range slices.Concat(beforeReadOnly.FindAllStringSubmatch(string(text), 100), afterReadOnly.FindAllStringSubmatch(string(text), 100)) {
-		if path := m[1]; strings.Contains(path, "/") || !strings.EqualFold(path, "EROFS") && strings.Contains(path, ".") {
+	for _, m := range slices.Concat(beforeReadOnly.FindAllStringSubmatch(string(text), 100),
+		afterReadOnly.FindAllStringSubmatch(string(text), 100)) {
+		if path := m[1]; strings.Contains(path, "/") || !strings.EqualFold(path, "EROFS") &&
+			strings.Contains(path, ".") {
 			paths = append(paths, filepath.Clean(path))
 		}
 	}
@@ -108,8 +112,8 @@ type Withheld struct {
 	Verify []string
 }
 
-// Missed says which withheld variables an attempt may have failed for: those that its failed verification, or its crashed agent, mentions. Each is
-// reported once in a run; said records that.
+// Missed says which withheld variables an attempt may have failed for: those that its failed verification, or its
+// crashed agent, mentions. Each is reported once in a run; said records that.
 func (w *Withheld) Missed(said map[string]bool, res agent.Result, check *verify.Result) (message string) {
 	var names []string
 	look := func(text string, among []string) {
@@ -129,5 +133,6 @@ func (w *Withheld) Missed(said map[string]bool, res agent.Result, check *verify.
 	if len(names) == 0 {
 		return ""
 	}
-	return "the failure names variables of yours that were withheld: " + oneline.List(names) + "; pass them on with --env-pass, or with env_pass in descartes.yaml"
+	return "the failure names variables of yours that were withheld: " + oneline.List(names) +
+		"; pass them on with --env-pass, or with env_pass in descartes.yaml"
 }

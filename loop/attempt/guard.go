@@ -79,7 +79,9 @@ func (s *Subject) tellTakenBack(ctx context.Context, tree gitops.Tree) error {
 
 // weigh reports what the guard found, and objects where a level asks for that.
 func (s *Subject) weigh(found []guard.Finding) (*Objection, error) {
-	found = slices.DeleteFunc(found, func(f guard.Finding) bool { return f.Level == guard.Ask && s.Input.Guard.answered(f) })
+	found = slices.DeleteFunc(found, func(f guard.Finding) bool {
+		return f.Level == guard.Ask && s.Input.Guard.answered(f)
+	})
 	for i := range found {
 		if s.Input.Always && found[i].Level == guard.Ask { // no answer reaches an iteration
 			found[i].Level = guard.Fail
@@ -99,7 +101,9 @@ func (s *Subject) weigh(found []guard.Finding) (*Objection, error) {
 	}
 	switch guard.Worst(found) {
 	case guard.Fail:
-		return &Objection{Reason: "the checks got weaker: " + summary(found) + "; to allow it: " + guard.Permit(found, !s.Input.Always), Detail: "What the work changed in the checks:\n\n" + lines(found, guard.Fail) +
+		return &Objection{Reason: "the checks got weaker: " + summary(found) + "; to allow it: " +
+			guard.Permit(found, !s.Input.Always), Detail: "What the work changed in the checks:\n\n" +
+			lines(found, guard.Fail) +
 			"\nUndo this, and do the task without it. New tests and stricter checks are welcome. Where the task\ncannot be done otherwise, say so: TASK_BLOCKED and the reason."}, nil
 	case guard.Ask:
 		return &Objection{Reason: "may the work do this to the checks?", Detail: lines(found, guard.Ask) +
@@ -108,7 +112,8 @@ func (s *Subject) weigh(found []guard.Finding) (*Objection, error) {
 	return nil, nil
 }
 
-// Again is the guard's look at verified work that another machine sent: whatever that machine reports, the trees are here.
+// Again is the guard's look at verified work that another machine sent: whatever that machine reports, the trees are
+// here.
 func Again(ctx context.Context, repo *gitops.Repo, in *Input, res *Result, observe func(*Step) error) error {
 	if res.Verdict != verify.Verified || !guards(in) {
 		return nil
@@ -181,7 +186,8 @@ func (g *Guard) answered(f guard.Finding) bool {
 	return false
 }
 
-// asChecked examines the work as it was when the checks began, if they changed it: a running script can restore itself.
+// asChecked examines the work as it was when the checks began, if they changed it: a running script can restore
+// itself.
 func (s *Subject) asChecked(ctx context.Context, tree gitops.Tree) ([]guard.Finding, error) {
 	seen := s.Result.Work.Seen
 	if seen == "" || seen == tree {
@@ -290,7 +296,8 @@ func (s *Subject) hidden(in *guard.Input) (out []guard.Change) {
 				return errors.Join(err, fs.SkipAll)
 			}
 			if d.IsDir() {
-				if name := d.Name(); file != dir && (name == ".git" || name == ".descartes" || name == "node_modules" || strings.Contains(name, "venv") || name == "target") {
+				if name := d.Name(); file != dir && (name == ".git" || name == ".descartes" ||
+					name == "node_modules" || strings.Contains(name, "venv") || name == "target") {
 					return fs.SkipDir
 				}
 				return nil
@@ -343,18 +350,24 @@ func version(c *gitops.Contents, path string, limit int64) (*guard.Version, erro
 
 // places are where ignored tools of checks are installed, and how many of their files are examined.
 var places = []string{
-	"node_modules/.bin", "node_modules/jest*", "node_modules/@jest", "node_modules/vitest", "node_modules/@vitest", "node_modules/mocha", "node_modules/chai", "node_modules/ava", "node_modules/tap", "node_modules/typescript/bin", "node_modules/eslint/bin",
-	"*venv*/bin", "*venv*/lib/python*/site-packages/*.pth", "*venv*/lib/python*/site-packages/*customize.py", "*venv*/lib/python*/site-packages/_pytest", "*venv*/lib/python*/site-packages/pytest", "*venv*/lib/python*/site-packages/pluggy",
+	"node_modules/.bin", "node_modules/jest*", "node_modules/@jest", "node_modules/vitest", "node_modules/@vitest",
+	"node_modules/mocha", "node_modules/chai", "node_modules/ava", "node_modules/tap", "node_modules/typescript/bin",
+	"node_modules/eslint/bin",
+	"*venv*/bin", "*venv*/lib/python*/site-packages/*.pth", "*venv*/lib/python*/site-packages/*customize.py",
+	"*venv*/lib/python*/site-packages/_pytest", "*venv*/lib/python*/site-packages/pytest",
+	"*venv*/lib/python*/site-packages/pluggy",
 	"vendor/bin", "vendor/bundle/ruby/*/gems/rspec*", "vendor/phpunit",
 }
 
 const mostInstalled = 5000
 
-// installed finds tools of the checks, in ignored places, that were written since the agent began although no file that lists the tools changed.
+// installed finds tools of the checks, in ignored places, that were written since the agent began although no file
+// that lists the tools changed.
 func (s *Subject) installed(in *guard.Input) []guard.Finding {
 	level := in.LevelOf("installed")
 	fi, err := os.Stat(s.PromptFile())
-	if level == guard.Off || err != nil || slices.ContainsFunc(in.Changes, func(c guard.Change) bool { return guard.Installs(c.Path) }) {
+	if level == guard.Off || err != nil || slices.ContainsFunc(in.Changes,
+		func(c guard.Change) bool { return guard.Installs(c.Path) }) {
 		return nil
 	}
 	seen, first, n := 0, "", 0
@@ -394,5 +407,6 @@ func (s *Subject) installed(in *guard.Input) []guard.Finding {
 	return []guard.Finding{{Rule: "installed", Path: path.Clean(filepath.ToSlash(rel)), Text: text, Level: level}}
 }
 
-// written reports whether a file was written at a time or later. The prompt was written just before the agent began, perhaps in the same tick.
+// written reports whether a file was written at a time or later. The prompt was written just before the agent began,
+// perhaps in the same tick.
 func written(fi fs.FileInfo, since time.Time) bool { return !fi.ModTime().Before(since) }

@@ -29,7 +29,8 @@ func heldOut(ctx context.Context, s *Subject) (*Objection, error) {
 		return nil, fmt.Errorf("make the folder of their log: %w", err)
 	}
 	env := append(s.Input.Env[:len(s.Input.Env):len(s.Input.Env)], "DESCARTES_HOLDOUT="+h.Dir)
-	res, _, err := s.inLab(ctx, Experiment{Name: s.Input.Name + " holdout", Tree: tree, Check: verify.Check{Run: h.Run, Timeout: h.Timeout}, Env: env, Log: h.Log, Clocks: s.Input.Clocks, Held: true})
+	res, _, err := s.inLab(ctx, Experiment{Name: s.Input.Name + " holdout", Tree: tree,
+		Check: verify.Check{Run: h.Run, Timeout: h.Timeout}, Env: env, Log: h.Log, Clocks: s.Input.Clocks, Held: true})
 	if err != nil || res.Passed {
 		return nil, err
 	}

@@ -94,8 +94,8 @@ func (s *Subject) Tree(ctx context.Context) (gitops.Tree, error) {
 	return s.Repo.TreeWith(ctx, s.Result.Work.After, s.Result.Work.Before, s.Result.Work.Left)
 }
 
-// Lab runs commands on trees, one at a time, in a slot of its own that attempts never use. It returns the text of the file that the command leaves in
-// its folder; nil: it left none.
+// Lab runs commands on trees, one at a time, in a slot of its own that attempts never use. It returns the text of the
+// file that the command leaves in its folder; nil: it left none.
 type Lab interface {
 	Run(ctx context.Context, x Experiment) (verify.Result, []byte, error)
 }
@@ -116,7 +116,8 @@ type Experiment struct {
 
 // like is a check on a tree as the attempt's own ran: with its environment and clocks, and a log beside the attempt's.
 func (s *Subject) like(tree gitops.Tree, c verify.Check, part string) Experiment {
-	return Experiment{Name: s.Input.Name + " " + part, Tree: tree, Check: c, Env: s.Input.Env, Log: strings.TrimSuffix(s.Input.Log, ".log") + ".lab.log", Clocks: s.Input.Clocks}
+	return Experiment{Name: s.Input.Name + " " + part, Tree: tree, Check: c, Env: s.Input.Env,
+		Log: strings.TrimSuffix(s.Input.Log, ".log") + ".lab.log", Clocks: s.Input.Clocks}
 }
 
 // inLab is Lab.Run, but a request to stop is an error, since nothing is known then.
@@ -136,18 +137,20 @@ func (r *Result) Passed() bool {
 	return r.Objection == nil && (r.Verify == nil || r.Verify.Passed)
 }
 
-// looks runs the looks on an attempt that passed. An iteration of a prompt is examined whatever its agent said: its gate may end the loop without the
-// agent's word.
+// looks runs the looks on an attempt that passed. An iteration of a prompt is examined whatever its agent said: its
+// gate may end the loop without the agent's word.
 func (a *run) looks(ctx context.Context) error {
 	r := &a.res
-	if r.Verdict != verify.Verified && !(a.in.Always && r.Verdict != verify.Cancelled && r.Work.Lost == "" && r.Work.TookBack == "" && r.Agent.End == agent.Finished && r.Passed()) {
+	if r.Verdict != verify.Verified && !(a.in.Always && r.Verdict != verify.Cancelled && r.Work.Lost == "" &&
+		r.Work.TookBack == "" && r.Agent.End == agent.Finished && r.Passed()) {
 		return nil
 	}
 	for _, look := range a.Looks {
 		if !look.On(a.in) {
 			continue
 		}
-		s := &Subject{Runner: a.Runner, Workspace: a.ws, Input: a.in, Result: r, run: a, looked: &Looked{Name: look.Name}}
+		s := &Subject{Runner: a.Runner, Workspace: a.ws, Input: a.in, Result: r, run: a,
+			looked: &Looked{Name: look.Name}}
 		began := time.Now()
 		objection, err := look.At(ctx, s)
 		stopped := errors.Is(err, context.Canceled) && ctx.Err() != nil || errors.Is(err, ErrRunEnds)

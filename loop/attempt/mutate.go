@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"descartes/gitops"
 	"descartes/internal/oneline"
 	"descartes/verify"
 	"descartes/verify/guard"
@@ -30,16 +31,7 @@ func mutate(ctx context.Context, s *Subject) (*Objection, error) {
 	if err != nil {
 		return nil, err
 	}
-	var files []mutants.File
-	for _, f := range mutants.Changed(diff) {
-		rel, inside := strings.CutPrefix(f.Path, s.Below+"/")
-		if s.Below == "." {
-			rel, inside = f.Path, true
-		}
-		if test, beside := guard.OfTests(f.Path); inside && !test && !beside {
-			files = append(files, mutants.File{Path: path.Clean(rel), Lines: f.Lines})
-		}
-	}
+	files := s.mutable(mutants.Changed(diff))
 	var tests []string
 	for _, c := range s.Input.Checks {
 		if !c.Criterion {
@@ -53,30 +45,9 @@ func mutate(ctx context.Context, s *Subject) (*Objection, error) {
 		if len(of) == 0 || left == 0 {
 			continue
 		}
-		x := s.like(tree, verify.Check{Run: tool.Command(of, left, strings.Join(tests, " && "))}, tool.Name)
-		x.Base = s.base()
-		if x.Clocks.Idle = 0; x.Clocks.Timeout == 0 {
-			x.Clocks.Timeout = time.Hour
-		}
-		x.Leaves = mutants.Report
-		res, report, err := s.inLab(ctx, x)
+		list, why, err := s.faults(ctx, tool, tree, of, left, strings.Join(tests, " && "))
 		if err != nil {
 			return nil, err
-		}
-		why := ""
-		switch {
-		case res.Code == mutants.Missing && report == nil:
-			why = "it is not installed; " + tool.Install
-		case report == nil && res.TimedOut:
-			why = res.Overran
-		case report == nil:
-			why = fmt.Sprintf("it ended with exit status %d and made no report; see the log %s", res.Code, path.Base(x.Log))
-		}
-		var list []mutants.Fault
-		if why == "" {
-			if list, err = tool.Read(report, of, left); err != nil {
-				why = oneline.Text(err.Error())
-			}
 		}
 		if why != "" {
 			if err := s.Note(fmt.Sprintf("no small faults were tried by %s: %s", tool.Name, why)); err != nil {
@@ -105,6 +76,50 @@ func mutate(ctx context.Context, s *Subject) (*Objection, error) {
 		parts := strings.SplitN(line, ":", 3)
 		places[i] = strings.Join(parts[:2], ":")
 	}
-	return &Objection{Reason: fmt.Sprintf("no test catches %d of %d small faults put into what it changed: %s", len(survivors), tried, oneline.List(slices.Compact(places))),
-		Detail: "With each of these small faults in the code all tests still pass:\n\n" + strings.Join(named, "\n") + "\n\nTest what these lines do."}, nil
+	return &Objection{Reason: fmt.Sprintf("no test catches %d of %d small faults put into what it changed: %s",
+		len(survivors), tried, oneline.List(slices.Compact(places))),
+		Detail: "With each of these small faults in the code all tests still pass:\n\n" + strings.Join(named, "\n") +
+			"\n\nTest what these lines do."}, nil
+}
+
+// mutable are the files among those that are in reach of the checks, and no tests.
+func (s *Subject) mutable(changed []mutants.File) (files []mutants.File) {
+	for _, f := range changed {
+		rel, inside := strings.CutPrefix(f.Path, s.Below+"/")
+		if s.Below == "." {
+			rel, inside = f.Path, true
+		}
+		if test, beside := guard.OfTests(f.Path); inside && !test && !beside {
+			files = append(files, mutants.File{Path: path.Clean(rel), Lines: f.Lines})
+		}
+	}
+	return files
+}
+
+// faults has a tool put at most left faults into files; why says why it tried none.
+func (s *Subject) faults(ctx context.Context, tool *mutants.Tool, tree gitops.Tree, files []mutants.File, left int,
+	tests string) (list []mutants.Fault, why string, err error) {
+	x := s.like(tree, verify.Check{Run: tool.Command(files, left, tests)}, tool.Name)
+	x.Base = s.base()
+	if x.Clocks.Idle = 0; x.Clocks.Timeout == 0 {
+		x.Clocks.Timeout = time.Hour
+	}
+	x.Leaves = mutants.Report
+	res, report, err := s.inLab(ctx, x)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case report != nil:
+		if list, err = tool.Read(report, files, left); err != nil {
+			why = oneline.Text(err.Error())
+		}
+	case res.Code == mutants.Missing:
+		why = "it is not installed; " + tool.Install
+	case res.TimedOut:
+		why = res.Overran
+	default:
+		why = fmt.Sprintf("it ended with exit status %d and made no report; see the log %s", res.Code,
+			path.Base(x.Log))
+	}
+	return list, why, nil
 }

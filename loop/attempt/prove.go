@@ -12,7 +12,8 @@ import (
 	"descartes/verify/results"
 )
 
-// tests returns the test files that the work added or changed, and what tests read: expected output, fixtures, helpers.
+// tests returns the test files that the work added or changed, and what tests read: expected output, fixtures,
+// helpers.
 func (s *Subject) tests(ctx context.Context, tree gitops.Tree) (tests, all []string, err error) {
 	changed, err := s.Repo.Changed(ctx, s.base(), tree)
 	if err != nil {
@@ -43,8 +44,8 @@ func failsMore(before, now *verify.Result) bool {
 	return before.Tests != nil && now.Tests != nil && len(results.Compare(before.Tests, now.Tests).Broken) > 0
 }
 
-// prove runs the checks with the work's tests on everything else as it was before: a test must fail there that passes without those tests. A build
-// error counts as a failure.
+// prove runs the checks with the work's tests on everything else as it was before: a test must fail there that passes
+// without those tests. A build error counts as a failure.
 func prove(ctx context.Context, s *Subject) (*Objection, error) {
 	tree, err := s.Tree(ctx)
 	if err != nil {
@@ -89,6 +90,7 @@ func prove(ctx context.Context, s *Subject) (*Objection, error) {
 		}
 	}
 	return &Objection{Reason: "its tests prove nothing: they also pass without its other changes",
-		Detail: "With these test files, and every other file as it was before, all checks pass:\n\n" + strings.Join(tests[:min(len(tests), 50)], "\n") +
+		Detail: "With these test files, and every other file as it was before, all checks pass:\n\n" +
+			strings.Join(tests[:min(len(tests), 50)], "\n") +
 			"\n\nWrite tests that fail without what the task asks for, and pass with it."}, nil
 }

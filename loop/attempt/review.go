@@ -102,8 +102,10 @@ type Judgement struct {
 	Reasons []string // with the criteria that are not met
 }
 
-// judge asks every reviewer and combines the answers: one rejection rejects; without one, an unsure reviewer makes it a question.
-func (r *Review) judge(o specbuild.Opinion, tree gitops.Tree, ask func(prompt string) (words, ended string, err error)) (Judgement, error) {
+// judge asks every reviewer and combines the answers: one rejection rejects; without one, an unsure reviewer makes it
+// a question.
+func (r *Review) judge(o specbuild.Opinion, tree gitops.Tree,
+	ask func(prompt string) (words, ended string, err error)) (Judgement, error) {
 	known := slices.DeleteFunc(slices.Clone(r.Known), func(k Known) bool { return k.Tree != string(tree) })
 	if len(r.Team) == 0 {
 		return one(o, &known, ask)
@@ -128,9 +130,11 @@ func (r *Review) judge(o specbuild.Opinion, tree gitops.Tree, ask func(prompt st
 	return all, nil
 }
 
-// one asks a reviewer up to twice until its opinion is readable; an unreadable opinion is unsure. Known answers are used first, in their order,
-// instead of calling ask. An approval that calls one of the task's own criteria unmet is a rejection.
-func one(o specbuild.Opinion, known *[]Known, ask func(prompt string) (words, ended string, err error)) (Judgement, error) {
+// one asks a reviewer up to twice until its opinion is readable; an unreadable opinion is unsure. Known answers are
+// used first, in their order, instead of calling ask. An approval that calls one of the task's own criteria unmet is a
+// rejection.
+func one(o specbuild.Opinion, known *[]Known, ask func(prompt string) (words, ended string, err error)) (Judgement,
+	error) {
 	for range 2 {
 		words, ended := "", ""
 		if len(*known) > 0 {
@@ -156,18 +160,22 @@ func one(o specbuild.Opinion, known *[]Known, ask func(prompt string) (words, en
 		}
 		return j, nil
 	}
-	return Judgement{Verdict: Unsure, Reasons: []string{"Is the work what was asked for? The reviewer's answer cannot be read: " + oneline.Text(o.Unread)}}, nil
+	return Judgement{Verdict: Unsure,
+		Reasons: []string{"Is the work what was asked for? The reviewer's answer cannot be read: " +
+			oneline.Text(o.Unread)}}, nil
 }
 
 // changes adds the difference between two trees to an opinion, and says if it is cut.
-func changes(ctx context.Context, repo *gitops.Repo, o *specbuild.Opinion, from, to gitops.Tree) (cut bool, err error) {
+func changes(ctx context.Context, repo *gitops.Repo, o *specbuild.Opinion, from, to gitops.Tree) (cut bool,
+	err error) {
 	if o.DiffStat, err = repo.DiffStat(ctx, from, to); err != nil {
 		return false, err
 	}
 	if o.Diff, err = repo.Patch(ctx, from, to, specbuild.OpinionDiff); err != nil {
 		return false, err
 	}
-	o.Whole = o.Diff == "" || !strings.HasSuffix(o.Diff, " bytes of the diff left out]\n") && o.Diff != o.DiffStat // no line of a diff begins with a bracket
+	// no line of a diff begins with a bracket
+	o.Whole = o.Diff == "" || !strings.HasSuffix(o.Diff, " bytes of the diff left out]\n") && o.Diff != o.DiffStat
 	return !o.Whole, nil
 }
 
@@ -180,7 +188,8 @@ func review(ctx context.Context, s *Subject) (*Objection, error) {
 	o := r.Opinion
 	for _, c := range s.Result.Checks {
 		if !c.Command.Criterion {
-			o.Checks = append(o.Checks, specbuild.PassedCheck{Name: c.Command.Name, Command: c.Command.Run, Output: c.Result.Tail})
+			o.Checks = append(o.Checks, specbuild.PassedCheck{Name: c.Command.Name, Command: c.Command.Run,
+				Output: c.Result.Tail})
 		}
 	}
 	tree, err := s.Tree(ctx)
@@ -214,7 +223,8 @@ var signal = lazyregexp.New(`(?mi)^\W*EXIT_SIGNAL\W+true\b`)
 func claims(r *agent.Result) bool { return r.Complete || signal.MatchString(r.Final) }
 
 // Review asks a second agent about the difference between two trees, in a prepared workspace that holds the second.
-func (r *Runner) Review(ctx context.Context, ws Workspace, in Input, from, to gitops.Tree, observe func(*Step) error) (Judgement, error) {
+func (r *Runner) Review(ctx context.Context, ws Workspace, in Input, from, to gitops.Tree,
+	observe func(*Step) error) (Judgement, error) {
 	a := &run{Runner: r, ws: ws, in: &in, observe: observe}
 	s := &Subject{Runner: r, Workspace: ws, Input: &in, Result: &a.res, run: a, looked: &Looked{Name: "review"}}
 	return s.opinion(ctx, in.Review.Opinion, from, to)
@@ -228,7 +238,9 @@ func (s *Subject) opinion(ctx context.Context, o specbuild.Opinion, from, to git
 		return Judgement{}, err
 	}
 	if cut {
-		if err := s.Note(fmt.Sprintf("the diff is longer than the %d KiB that the reviewer is shown; it can read the files", specbuild.OpinionDiff>>10)); err != nil {
+		if err := s.Note(fmt.Sprintf(
+			"the diff is longer than the %d KiB that the reviewer is shown; it can read the files",
+			specbuild.OpinionDiff>>10)); err != nil {
 			return Judgement{}, err
 		}
 	}

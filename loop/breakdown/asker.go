@@ -31,10 +31,11 @@ type Asker struct {
 	Workspace Workspace
 	Start     workspace.Start // what they see
 	Dir       string          // of their logs
-	Among     []attempt.With  // what they may be run with: the next one takes over where one is out of quota or keeps failing
-	Input     attempt.Input   // without a prompt and a log
-	Note      func(line string)
-	Ended     func(with attempt.With, res agent.Result)
+	// what they may be run with: the next one takes over where one is out of quota or keeps failing
+	Among []attempt.With
+	Input attempt.Input // without a prompt and a log
+	Note  func(line string)
+	Ended func(with attempt.With, res agent.Result)
 }
 
 // EndedError says that an agent came to no answer.
@@ -65,11 +66,12 @@ func (a *Asker) Clear() error {
 	return err
 }
 
-// Ask is the last words of an agent that is asked for the nth time. One that comes to no end of its own is an *EndedError, a request to stop
-// context.Canceled.
+// Ask is the last words of an agent that is asked for the nth time. One that comes to no end of its own is an
+// *EndedError, a request to stop context.Canceled.
 func (a *Asker) Ask(ctx context.Context, n int, prompt string) (string, error) {
 	in := a.Input
-	in.Name, in.Log, in.Words = fmt.Sprintf("%s %s %d", in.Name, who, n), filepath.Join(a.Dir, strconv.Itoa(n)+".log"), maxWords
+	in.Name, in.Log, in.Words = fmt.Sprintf("%s %s %d", in.Name, who, n), filepath.Join(a.Dir, strconv.Itoa(n)+".log"),
+		maxWords
 	in.Env = append(slices.Clip(in.Env), "DESCARTES_ATTEMPT="+strconv.Itoa(n))
 	for {
 		with, start := a.Among[0], a.Start
@@ -77,7 +79,8 @@ func (a *Asker) Ask(ctx context.Context, n int, prompt string) (string, error) {
 		if _, err := a.Workspace.Prepare(ctx, start); err != nil {
 			return "", err
 		}
-		res, notes, err := a.Runner.Ask(ctx, a.Workspace, in, attempt.Question{Who: who, Among: []attempt.With{with}, Prompt: prompt})
+		res, notes, err := a.Runner.Ask(ctx, a.Workspace, in,
+			attempt.Question{Who: who, Among: []attempt.With{with}, Prompt: prompt})
 		for _, line := range append(notes, res.Notes...) {
 			a.Note(line)
 		}
@@ -88,7 +91,8 @@ func (a *Asker) Ask(ctx context.Context, n int, prompt string) (string, error) {
 		switch {
 		case res.End == agent.Finished && res.Blocked == "":
 			return res.Final, nil
-		case len(a.Among) > 1 && (res.End == agent.Limited || res.End == agent.Refused || res.Cause == agent.Transient):
+		case len(a.Among) > 1 && (res.End == agent.Limited || res.End == agent.Refused ||
+			res.Cause == agent.Transient):
 			a.Note(fmt.Sprintf("%s takes over: %s", a.Among[1].Backend, res.Reason))
 			a.Among = a.Among[1:]
 			continue

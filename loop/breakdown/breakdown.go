@@ -1,5 +1,5 @@
-// Package breakdown has an agent break a document, or one task, down into tasks, and checks its answer. Nothing but the answer's JSON is
-// read, and nothing of that which is not named here.
+// Package breakdown has an agent break a document, or one task, down into tasks, and checks its answer. Nothing but
+// the answer's JSON is read, and nothing of that which is not named here.
 package breakdown
 
 import (
@@ -35,9 +35,10 @@ func (e *RefusedError) Error() string {
 	return "the answer is no task list that can be used:"
 }
 
-// Ask asks until an answer can be taken, so many times at most: each refused one goes back with its faults. It returns the tasks, and the
-// answer as it was given. Where none can be taken the error is a *RefusedError.
-func Ask(ctx context.Context, b specbuild.Breakdown, times int, ask func(ctx context.Context, number int, prompt string) (words string, err error)) ([]tasks.Task, []byte, error) {
+// Ask asks until an answer can be taken, so many times at most: each refused one goes back with its faults. It returns
+// the tasks, and the answer as it was given. Where none can be taken the error is a *RefusedError.
+func Ask(ctx context.Context, b specbuild.Breakdown, times int,
+	ask func(ctx context.Context, number int, prompt string) (words string, err error)) ([]tasks.Task, []byte, error) {
 	for number := 1; ; number++ {
 		words, err := ask(ctx, number, specbuild.BreakdownPrompt(b))
 		if err != nil {
@@ -77,7 +78,8 @@ const (
 	maxPath       = 200
 )
 
-// Read takes the tasks out of an agent's last words, and says what is wrong with them. raw is the JSON that was looked at.
+// Read takes the tasks out of an agent's last words, and says what is wrong with them. raw is the JSON that was looked
+// at.
 func Read(words string, b *specbuild.Breakdown) (list []tasks.Task, raw []byte, faults []string) {
 	var object json.RawMessage
 	if err := attempt.Decode(words, "tasks", &object); err != nil {
@@ -96,7 +98,8 @@ func Read(words string, b *specbuild.Breakdown) (list []tasks.Task, raw []byte, 
 		least = 2
 	}
 	if n := len(answer.Tasks); n < least || n > b.Most {
-		return nil, raw, []string{fmt.Sprintf("it has %d %s, %d to %d are wanted", n, map[bool]string{true: "task", false: "tasks"}[n == 1], least, b.Most)}
+		return nil, raw, []string{fmt.Sprintf("it has %d %s, %d to %d are wanted", n,
+			map[bool]string{true: "task", false: "tasks"}[n == 1], least, b.Most)}
 	}
 	r := &reader{b: b, titles: map[string]string{}, known: map[string]bool{}}
 	for i := range b.Standing {
@@ -149,7 +152,8 @@ func (r *reader) task(i int, raw json.RawMessage) tasks.Task {
 	if got := idOf(a.ID); got != said {
 		r.fault(said, "its id has to be %s, and is %.40s", said, a.ID)
 	}
-	t := tasks.Task{ID: own, Title: strings.TrimSpace(a.Title), Description: r.text(said, "description", a.Description), Details: r.text(said, "details", a.Details),
+	t := tasks.Task{ID: own, Title: strings.TrimSpace(a.Title),
+		Description: r.text(said, "description", a.Description), Details: r.text(said, "details", a.Details),
 		TestStrategy: r.text(said, "test_strategy", a.TestStrategy), Status: tasks.Pending}
 	switch n := utf8.RuneCountInString(t.Title); {
 	case n == 0:
@@ -228,7 +232,8 @@ func (r *reader) acceptance(id string, list []string) string {
 	}
 	var lines []string
 	for _, entry := range list {
-		if entry = strings.Join(strings.Fields(entry), " "); utf8.RuneCountInString(entry) > maxEntry || !plain(entry) {
+		if entry = strings.Join(strings.Fields(entry), " "); utf8.RuneCountInString(entry) > maxEntry ||
+			!plain(entry) {
 			r.fault(id, "an entry of acceptance has to be one line of at most %d characters", maxEntry)
 		} else if entry != "" {
 			lines = append(lines, "- "+entry)
@@ -247,7 +252,8 @@ func (r *reader) scope(id string, list []string) (out []string) {
 		clean := path.Clean(p)
 		switch {
 		case p == "":
-		case len(p) > maxPath, !plain(p), strings.ContainsAny(p, ",|\\"), path.IsAbs(p), clean == "..", strings.HasPrefix(clean, "../"):
+		case len(p) > maxPath, !plain(p), strings.ContainsAny(p, ",|\\"), path.IsAbs(p), clean == "..",
+			strings.HasPrefix(clean, "../"):
 			r.fault(id, "%q in scope is no path below the project", oneline.Clip(p, 80))
 		default:
 			out = append(out, p)
@@ -269,7 +275,8 @@ func (r *reader) dependencies(list []tasks.Task) {
 			case on == own:
 				r.fault(said, "it depends on itself")
 			case !ids[on] && r.b.Split != nil:
-				r.fault(said, "it depends on task %.60q, which is not one of the parts", strings.TrimPrefix(on, r.b.Split.ID+"."))
+				r.fault(said, "it depends on task %.60q, which is not one of the parts",
+					strings.TrimPrefix(on, r.b.Split.ID+"."))
 			case !ids[on] && !r.known[on]:
 				r.fault(said, "it depends on task %.60q, which does not exist", on)
 			}
@@ -284,7 +291,9 @@ func (r *reader) circles(list []tasks.Task) {
 		all = append(slices.Clone(r.b.Standing), list...)
 	}
 	for _, p := range scheduler.New(all, scheduler.Options{}).Problems() {
-		ours := slices.ContainsFunc(p.Tasks, func(id string) bool { return slices.ContainsFunc(list, func(t tasks.Task) bool { return t.ID == id }) })
+		ours := slices.ContainsFunc(p.Tasks, func(id string) bool {
+			return slices.ContainsFunc(list, func(t tasks.Task) bool { return t.ID == id })
+		})
 		if ours {
 			r.faults = append(r.faults, p.Message)
 		}

@@ -16,11 +16,12 @@ func (c *Criteria) Starting() string {
 	if c.Caps.BudgetUSD > 0 {
 		budget = money(c.Caps.BudgetUSD)
 	}
-	return fmt.Sprintf("[LOOP] Starting | Shape: %s (%d/10) | Workflow: %s | Steps: %d | Budget: %s", c.Shape, c.Score, c.Workflow, len(c.Steps), budget)
+	return fmt.Sprintf("[LOOP] Starting | Shape: %s (%d/10) | Workflow: %s | Steps: %d | Budget: %s", c.Shape, c.Score,
+		c.Workflow, len(c.Steps), budget)
 }
 
-// Before announces an iteration, counted from 1. cost is the loop's cost so far, nil if unknown; most is the largest number of iterations, less than
-// 1 for no limit.
+// Before announces an iteration, counted from 1. cost is the loop's cost so far, nil if unknown; most is the largest
+// number of iterations, less than 1 for no limit.
 func (c *Criteria) Before(iteration, most int, cost *float64) string {
 	of, spent, step := "", "$?", cmp.Or(c.Step(), "verify all criteria")
 	if most > 0 {
@@ -40,9 +41,11 @@ func (c *Criteria) after(step string, before int) string {
 	done := c.done()
 	next := cmp.Or(cmp.Or(c.Step(), c.Next), "none")
 	if len(done) > before && slices.Contains(done, step) || step == "" && c.Signal {
-		return fmt.Sprintf("[LOOP] ✓ %s complete | Progress: %d/%d | Next: %s", cmp.Or(step, "verify all criteria"), len(done), len(c.Steps), next)
+		return fmt.Sprintf("[LOOP] ✓ %s complete | Progress: %d/%d | Next: %s", cmp.Or(step, "verify all criteria"),
+			len(done), len(c.Steps), next)
 	}
-	return fmt.Sprintf("[LOOP] … %s not complete | Progress: %d/%d | Next: %s", cmp.Or(step, "verify all criteria"), len(done), len(c.Steps), cmp.Or(c.Next, next))
+	return fmt.Sprintf("[LOOP] … %s not complete | Progress: %d/%d | Next: %s", cmp.Or(step, "verify all criteria"),
+		len(done), len(c.Steps), cmp.Or(c.Next, next))
 }
 
 func (c *Criteria) decomposed() []string {
@@ -103,10 +106,12 @@ func (c *Criteria) Box() string {
 	if len(rest) > 0 {
 		lines = append(lines, "Unverified: "+strings.Join(rest, ", "))
 	}
-	lines = append(lines, fmt.Sprintf("Criteria: %d/%d met", len(c.Asked.Criteria)-len(rest), len(c.Asked.Criteria)), "Reversible: "+string(c.Class))
+	lines = append(lines, fmt.Sprintf("Criteria: %d/%d met", len(c.Asked.Criteria)-len(rest), len(c.Asked.Criteria)),
+		"Reversible: "+string(c.Class))
 	verdict := c.Verdict()
 	light := map[string]string{Ship: "🟢", Monitor: "🟡", Research: "🔴"}[verdict]
-	return fmt.Sprintf("╭─ %s %s %s╮\n│ %s\n╰%s╯\n", light, verdict, strings.Repeat("─", boxWidth-6-len(verdict)), strings.Join(lines, "\n│ "), strings.Repeat("─", boxWidth))
+	return fmt.Sprintf("╭─ %s %s %s╮\n│ %s\n╰%s╯\n", light, verdict, strings.Repeat("─", boxWidth-6-len(verdict)),
+		strings.Join(lines, "\n│ "), strings.Repeat("─", boxWidth))
 }
 
 // boxWidth is the inner width of the frame in columns.
@@ -114,8 +119,9 @@ const boxWidth = 37
 
 // StateFile is the new text of .loop/state.json, with fields that others put into it.
 func (c *Criteria) StateFile() []byte {
-	st := LoopState{Spec: c.Spec, ExitSignal: c.Signal, Iteration: c.Iteration, State: c.State, Status: map[string]Met{},
-		Steps: append([]string{}, c.Steps...), Completed: append([]string{}, c.done()...), Remaining: []string{}}
+	st := LoopState{Spec: c.Spec, ExitSignal: c.Signal, Iteration: c.Iteration, State: c.State,
+		Status: map[string]Met{},
+		Steps:  append([]string{}, c.Steps...), Completed: append([]string{}, c.done()...), Remaining: []string{}}
 	for _, k := range c.Asked.Criteria {
 		st.Criteria = append(st.Criteria, k.Text)
 		m := c.Status[k.Text]

@@ -14,9 +14,9 @@ type fields struct {
 	body   []string        // its lines, without quote marks
 }
 
-// lastBlock finds the last block that begins with ---NAME--- and ends with ---END_NAME---, with another of the ends, or with its fence or the
-// message. Blocks may be in fenced code, in a quote or in emphasis, and their lines in a list: agents write them like that. The second result is the
-// message without its blocks.
+// lastBlock finds the last block that begins with ---NAME--- and ends with ---END_NAME---, with another of the ends,
+// or with its fence or the message. Blocks may be in fenced code, in a quote or in emphasis, and their lines in a
+// list: agents write them like that. The second result is the message without its blocks.
 func lastBlock(message, name string) (f fields, rest string, ok bool) {
 	var out []string
 	inside, blank := false, false
@@ -27,7 +27,8 @@ func lastBlock(message, name string) (f fields, rest string, ok bool) {
 			blank = false
 		case inside && (marker == "END_"+name || marker == "END_STATUS" || marker == "END"):
 			f.closed, inside = true, false
-		case inside && (strings.HasPrefix(strings.TrimSpace(line), "```") || strings.HasPrefix(strings.TrimSpace(line), "~~~")):
+		case inside && (strings.HasPrefix(strings.TrimSpace(line), "```") ||
+			strings.HasPrefix(strings.TrimSpace(line), "~~~")):
 			inside = false
 			out = append(out, line)
 		case inside && blank && !f.known(line): // words after an unclosed block

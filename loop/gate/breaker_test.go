@@ -19,19 +19,27 @@ func TestBreakerOpens(t *testing.T) {
 	}{
 		{"no progress 3 times", Limits{}, []Facts{{}, {}, {}}, 3, "3 iterations in a row"},
 		{"progress in between", Limits{}, []Facts{{}, {}, {Changed: moved}, {}, {}}, 0, ""},
-		{"a checked item is progress", Limits{}, []Facts{{}, {}, {Before: parsed("- [ ] a"), After: parsed("- [x] a")}, {}, {}}, 0, ""},
+		{"a checked item is progress", Limits{}, []Facts{{}, {}, {Before: parsed("- [ ] a"), After: parsed("- [x] a")},
+			{}, {}}, 0, ""},
 		{"nobody looks at changes", Limits{}, []Facts{{Unwatched: true}, {Unwatched: true}, {Unwatched: true}}, 0, ""},
-		{"same error 5 times, with changes", Limits{}, same(5, moved), 5, "the same error came 5 times in a row: open /tmp/x4: no such file, after 4s"},
+		{"same error 5 times, with changes", Limits{}, same(5, moved), 5,
+			"the same error came 5 times in a row: open /tmp/x4: no such file, after 4s"},
 		{"same error 4 times", Limits{}, same(4, moved), 0, ""},
-		{"same failing verify 5 times", Limits{}, verify(5, moved), 5, "the same error came 5 times in a row: --- FAIL: TestA (0.04s)"},
-		{"another error in between", Limits{}, append(append(same(3, moved), Facts{Err: "other", Changed: moved}), same(3, moved)...), 0, ""},
-		{"output shrinks by 70 %", Limits{}, []Facts{{OutputBytes: 1000, Changed: moved}, {OutputBytes: 300}}, 2, "from 1000 bytes to 300"},
+		{"same failing verify 5 times", Limits{}, verify(5, moved), 5,
+			"the same error came 5 times in a row: --- FAIL: TestA (0.04s)"},
+		{"another error in between", Limits{}, append(append(same(3, moved), Facts{Err: "other", Changed: moved}),
+			same(3, moved)...), 0, ""},
+		{"output shrinks by 70 %", Limits{}, []Facts{{OutputBytes: 1000, Changed: moved}, {OutputBytes: 300}}, 2,
+			"from 1000 bytes to 300"},
 		{"output shrinks by 69 %", Limits{}, []Facts{{OutputBytes: 1000, Changed: moved}, {OutputBytes: 310}}, 0, ""},
-		{"output shrinks bit by bit", Limits{}, []Facts{{OutputBytes: 1000, Changed: moved}, {OutputBytes: 500}, {OutputBytes: 250}}, 3, "from 1000 bytes to 250"},
-		{"output shrinks with progress", Limits{}, []Facts{{OutputBytes: 1000, Changed: moved}, {OutputBytes: 10, Changed: moved}}, 0, ""},
+		{"output shrinks bit by bit", Limits{}, []Facts{{OutputBytes: 1000, Changed: moved}, {OutputBytes: 500},
+			{OutputBytes: 250}}, 3, "from 1000 bytes to 250"},
+		{"output shrinks with progress", Limits{}, []Facts{{OutputBytes: 1000, Changed: moved},
+			{OutputBytes: 10, Changed: moved}}, 0, ""},
 		{"little output shrinks", Limits{}, []Facts{{OutputBytes: 400, Changed: moved}, {OutputBytes: 1}}, 0, ""},
 		{"limits of one's own", Limits{NoProgress: 1}, []Facts{{}}, 1, "1 iteration in a row"},
-		{"switched off", Limits{NoProgress: -1, SameError: -1, Shrink: -1}, []Facts{{Err: "x"}, {Err: "x"}, {Err: "x"}, {Err: "x"}, {Err: "x"}, {Err: "x"}}, 0, ""},
+		{"switched off", Limits{NoProgress: -1, SameError: -1, Shrink: -1},
+			[]Facts{{Err: "x"}, {Err: "x"}, {Err: "x"}, {Err: "x"}, {Err: "x"}, {Err: "x"}}, 0, ""},
 	} {
 		var b Breaker
 		opened := 0
@@ -60,7 +68,8 @@ func same(n int, changed []string) []Facts {
 func verify(n int, changed []string) []Facts {
 	var out []Facts
 	for i := range n {
-		out = append(out, Facts{Verify: &Check{Output: fmt.Sprintf("ok a %d\n--- FAIL: TestA (0.0%ds)\nexit status 1", i, i)}, Changed: changed})
+		out = append(out, Facts{Verify: &Check{Output: fmt.Sprintf("ok a %d\n--- FAIL: TestA (0.0%ds)\nexit status 1",
+			i, i)}, Changed: changed})
 	}
 	return out
 }

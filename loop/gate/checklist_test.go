@@ -129,6 +129,23 @@ func TestNewlyChecked(t *testing.T) {
 	}
 }
 
+func TestUntick(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ was, now, want string }{
+		{"- [ ] a\n- [x] b", "- [✓] a\n- [x] b", "- [ ] a\n- [x] b"},
+		{"- [x] a\n- [ ] a", "- [x] a\n- [x] a", "- [x] a\n- [ ] a"},
+		{"- [ ] a\n- [x] a", "- [x] a\n- [x] a", "- [ ] a\n- [x] a"},
+		{"- [x] a\n- [ ] a\n- [ ] a", "- [x] a\n- [ ] a\n- [X] a", "- [x] a\n- [ ] a\n- [ ] a"},
+		{"- [x] a\n- [ ] a", "- [ ] a\n- [x] a", "- [ ] a\n- [x] a"},
+		{"- [x] a", "- [x] a\n- [x] a", "- [x] a\n- [ ] a"},
+		{"- [x] a\n- [ ] b", "- [ ] b\n- [x] a", "- [ ] b\n- [x] a"},
+	} {
+		if got := Untick(c.now, parsed(c.was)); got != c.want {
+			t.Errorf("%q after %q: got %q, want %q", c.now, c.was, got, c.want)
+		}
+	}
+}
+
 func TestOpenCountsTheWorkItself(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -41,8 +41,8 @@ func (c Clarity) Lines() []string {
 	return out
 }
 
-// Score judges how clear a spec is by what can be counted in it: targets, places, prohibitions, criteria and their commands. The same text always
-// gets the same score, and a person can overrule it by choosing the shape.
+// Score judges how clear a spec is by what can be counted in it: targets, places, prohibitions, criteria and their
+// commands. The same text always gets the same score, and a person can overrule it by choosing the shape.
 func Score(spec string, a Asked) Clarity {
 	spec = oneline.Clip(spec, 256<<10)
 	points := func(two, one bool) int {
@@ -63,10 +63,12 @@ func Score(spec string, a Asked) Clarity {
 	}
 	return Clarity{
 		{"Outcome", points(targetText.MatchString(spec), described), "p95 latency <100ms"},
-		{"Scope", points(placeText.MatchString(linkText.ReplaceAllString(spec, "")), described), "Fix /api/auth/token"},
+		{"Scope", points(placeText.MatchString(linkText.ReplaceAllString(spec, "")), described),
+			"Fix /api/auth/token"},
 		{"Constraints", min(2, len(limitText.FindAllString(spec, 2))+len(a.MustNot)), "No new deps, <500 LOC"},
 		{"Success", min(2, criteria+commands), `--criterion "tests pass :: make test"`},
-		{"Done", points(endText.MatchString(spec) || commands > 0 && commands == criteria, criteria > 0), "Done when the PR is merged"},
+		{"Done", points(endText.MatchString(spec) || commands > 0 && commands == criteria, criteria > 0),
+			"Done when the PR is merged"},
 	}
 }
 
@@ -75,12 +77,15 @@ const enoughWords = 6
 
 var (
 	// A number that is compared, a share, a measure (100ms), or a literal result (returns 200).
-	targetText = lazyregexp.New(`[^\s]*\s?[<>≤≥=]\s?\d[^\s]*|\d+(\.\d+)?\s?(%|[a-zµ]{1,4}\b)|(returns|prints|exits with|responds with) \S+`)
+	targetText = lazyregexp.New(
+		`[^\s]*\s?[<>≤≥=]\s?\d[^\s]*|\d+(\.\d+)?\s?(%|[a-zµ]{1,4}\b)|(returns|prints|exits with|responds with) \S+`)
 	// A path, a file, a function or code in backquotes; not "client/server", whose parts are two words.
-	placeText = lazyregexp.New("`[^`\\s]+`|[\\w.-]*/[\\w.-]+/[\\w./-]*|(^|\\s)\\.{0,2}/[\\w./-]+\\w|\\b[\\w-]+/(\\s|$)|\\b[\\w/-]{2,}\\.[a-z]{1,4}\\b|\\w+\\(\\)|\\b[a-z]+_[a-z]\\w*")
+	placeText = lazyregexp.New(
+		"`[^`\\s]+`|[\\w.-]*/[\\w.-]+/[\\w./-]*|(^|\\s)\\.{0,2}/[\\w./-]+\\w|\\b[\\w-]+/(\\s|$)|\\b[\\w/-]{2,}\\.[a-z]{1,4}\\b|\\w+\\(\\)|\\b[a-z]+_[a-z]\\w*")
 	linkText  = lazyregexp.New(`\w+://\S+`)
 	limitText = lazyregexp.New(`(?i)\b(no|not|never|without|only|keep|existing)\b[^.,;\n]*|[<≤]\s?\d[^.,;\n]*`)
-	endText   = lazyregexp.New(`(?i)\b(done|finished|over|complete) (when|once|as soon as)\b[^.\n]*|\buntil\b[^.\n]*|\b(merged|released|deployed)\b[^.\n]*`)
+	endText   = lazyregexp.New(
+		`(?i)\b(done|finished|over|complete) (when|once|as soon as)\b[^.\n]*|\buntil\b[^.\n]*|\b(merged|released|deployed)\b[^.\n]*`)
 )
 
 // Shape says how much a loop asks along the way.
@@ -114,11 +119,13 @@ func (s Shape) String() string {
 type VagueError struct{ Clarity Clarity }
 
 func (e *VagueError) Error() string {
-	return fmt.Sprintf("the spec scores %d of 10 for clarity, and 5 are needed to start:\n  %s", e.Clarity.Total(), strings.Join(e.Clarity.Lines(), "\n  "))
+	return fmt.Sprintf("the spec scores %d of 10 for clarity, and 5 are needed to start:\n  %s", e.Clarity.Total(),
+		strings.Join(e.Clarity.Lines(), "\n  "))
 }
 
-// SelectShape returns the shape for a score; asked is auto, tool, colleague or intent. auto and intent reject a spec below 5 with a *VagueError;
-// intent rejects every spec, since its work is to make one clearer. Asking for tool or colleague by name means that the spec is good enough.
+// SelectShape returns the shape for a score; asked is auto, tool, colleague or intent. auto and intent reject a spec
+// below 5 with a *VagueError; intent rejects every spec, since its work is to make one clearer. Asking for tool or
+// colleague by name means that the spec is good enough.
 func SelectShape(asked string, c Clarity) (Shape, error) {
 	switch Shape(asked) {
 	case "", "auto":
@@ -156,7 +163,8 @@ var (
 func Classify(spec string) Reversibility {
 	spec = oneline.Clip(spec, 256<<10)
 	says := func(text *lazyregexp.Regexp) bool {
-		return slices.ContainsFunc(text.FindAllStringIndex(spec, 100), func(at []int) bool { return !negated.MatchString(spec[max(0, at[0]-60):at[0]]) })
+		return slices.ContainsFunc(text.FindAllStringIndex(spec, 100),
+			func(at []int) bool { return !negated.MatchString(spec[max(0, at[0]-60):at[0]]) })
 	}
 	switch {
 	case says(type1Text):
@@ -207,14 +215,16 @@ var (
 	refactorText = lazyregexp.New(`(?i)\b(refactor(s|ing)?|clean ?up|reorganize|migrat(es?|ion))\b`)
 )
 
-// DetectWorkflow counts the indicators of each workflow in a spec; among equals the first mentioned wins. A spec without any is A.
+// DetectWorkflow counts the indicators of each workflow in a spec; among equals the first mentioned wins. A spec
+// without any is A.
 func DetectWorkflow(spec string) Workflow {
 	best, most, first := Build, 0, len(spec)
 	for _, kind := range []struct {
 		w    Workflow
 		text *lazyregexp.Regexp
 	}{{Build, buildText}, {Debug, debugText}, {Refactor, refactorText}} {
-		if at := kind.text.FindAllStringIndex(oneline.Clip(spec, 256<<10), -1); len(at) > most || len(at) == most && most > 0 && at[0][0] < first {
+		if at := kind.text.FindAllStringIndex(oneline.Clip(spec, 256<<10), -1); len(at) > most || len(at) == most &&
+			most > 0 && at[0][0] < first {
 			best, most, first = kind.w, len(at), at[0][0]
 		}
 	}
@@ -223,7 +233,8 @@ func DetectWorkflow(spec string) Workflow {
 
 // Name is the workflow with its letter: "A (Build)".
 func (w Workflow) Name() string {
-	return fmt.Sprintf("%s (%s)", string(w), map[Workflow]string{Build: "Build", Debug: "Debug", Refactor: "Refactor"}[w])
+	return fmt.Sprintf("%s (%s)", string(w), map[Workflow]string{Build: "Build", Debug: "Debug",
+		Refactor: "Refactor"}[w])
 }
 
 // Gate is what the workflow requires before its work, as the prompt says it.

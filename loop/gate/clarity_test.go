@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The cells of the rubric that a spec fills by itself: each alone gives its column's points. What is not in a list or a command is
-// counted for no success.
+// The cells of the rubric that a spec fills by itself: each alone gives its column's points. What is not in a list or
+// a command is counted for no success.
 func TestClarityRubric(t *testing.T) {
 	t.Parallel()
 	one, two := []Criterion{{Text: "tests pass"}}, []Criterion{{Text: "tests pass"}, {Text: "manual QA"}}
@@ -17,7 +17,8 @@ func TestClarityRubric(t *testing.T) {
 		points [3]string
 		asked  [3]Asked
 	}{
-		{"Outcome", 0, [3]string{"Make it better", "Improve the performance of our login page", "p95 latency <100ms"}, [3]Asked{}},
+		{"Outcome", 0, [3]string{"Make it better", "Improve the performance of our login page", "p95 latency <100ms"},
+			[3]Asked{}},
 		{"Scope", 1, [3]string{"Fix the app", "Fix what is broken in auth", "Fix /api/auth/token"}, [3]Asked{}},
 		{"Constraints", 2, [3]string{"", "Use existing stack", "No new deps, <500 LOC"}, [3]Asked{}},
 		{"Success", 3, [3]string{}, [3]Asked{{}, {Criteria: one}, {Criteria: two}}},
@@ -46,7 +47,8 @@ func TestClarityOfWholeSpecs(t *testing.T) {
 		{"Make the app faster", Asked{Criteria: one}, 2, Intent},
 		{"", Asked{}, 0, Intent},
 		{"Improve the performance of our auth. Use existing stack.", Asked{Criteria: one}, 5, Colleague},
-		{"p95 latency <100ms. Fix /api/auth/token. No new deps, <500 LOC. PR merged to main.", Asked{Criteria: bound}, 10, Tool},
+		{"p95 latency <100ms. Fix /api/auth/token. No new deps, <500 LOC. PR merged to main.", Asked{Criteria: bound},
+			10, Tool},
 		{"Migrate all useState hooks in /components to the new pattern. No new dependencies. Done when the PR is ready for review.", Asked{Criteria: bound}, 8, Tool},
 		{"Implement authentication for the pages of administrators", Asked{Criteria: bound}, 6, Colleague},
 	} {
@@ -68,7 +70,8 @@ func TestShapeSelection(t *testing.T) {
 		}
 		return c
 	}
-	for score, want := range []Shape{Intent, Intent, Intent, Intent, Intent, Colleague, Colleague, Colleague, Tool, Tool, Tool} {
+	for score, want := range []Shape{Intent, Intent, Intent, Intent, Intent, Colleague, Colleague, Colleague, Tool,
+		Tool, Tool} {
 		got, err := SelectShape("auto", clarity(score))
 		var vague *VagueError
 		if got != want || (want == Intent) != errors.As(err, &vague) {
@@ -87,7 +90,8 @@ func TestShapeSelection(t *testing.T) {
 		t.Error("an unknown shape is taken")
 	}
 	_, err := SelectShape("auto", Score("Fix auth", Asked{Criteria: []Criterion{{Text: "a"}}}))
-	if err == nil || !strings.Contains(err.Error(), "2 of 10") || !strings.Contains(err.Error(), "Constraints 0/2  clearer: No new deps") {
+	if err == nil || !strings.Contains(err.Error(), "2 of 10") ||
+		!strings.Contains(err.Error(), "Constraints 0/2  clearer: No new deps") {
 		t.Errorf("got %v, want the score and what is missing", err)
 	}
 }
@@ -107,10 +111,12 @@ func TestReversibilityTable(t *testing.T) {
 		{"1 schema changes", "add a column to the schema", Type1, true, true},
 		{"1 public APIs", "change the public API of the client", Type1, true, true},
 		{"2B where nothing is known", "add a page", Type2B, true, false},
-		{"what must not happen does not count", "rename the helper, no schema change, no new dependencies", Type2A, false, false},
+		{"what must not happen does not count", "rename the helper, no schema change, no new dependencies", Type2A,
+			false, false},
 	} {
 		got := Classify(c.spec)
-		if got != c.want || got.Checkpoint() != c.checkpoint || got.Precheck() != c.precheck || !strings.HasPrefix(got.Text(), string(got)) {
+		if got != c.want || got.Checkpoint() != c.checkpoint || got.Precheck() != c.precheck ||
+			!strings.HasPrefix(got.Text(), string(got)) {
 			t.Errorf("%s: got %s, want %s", c.row, got, c.want)
 		}
 	}
@@ -157,9 +163,11 @@ func TestWorkflowTable(t *testing.T) {
 func TestScopeNamesAPlace(t *testing.T) {
 	t.Parallel()
 	for spec, want := range map[string]int{
-		"Fix main.go": 2, "Fix src/auth.ts": 2, "Fix ./run": 2, "Fix a/b/c": 2, "Fix parseToken()": 2, "Fix `Parse`": 2, "Fix parse_token": 2, "Fix docs/": 2,
-		"Fix client/server talk": 0, "Fix CI/CD jobs": 0, "Fix login, e.g. at night": 0, "Fix version 1.2 login": 0, "Fix login, see https://example.com/a/b/c": 0,
-		"Fix everything in the whole old project": 1,
+		"Fix main.go": 2, "Fix src/auth.ts": 2, "Fix ./run": 2, "Fix a/b/c": 2, "Fix parseToken()": 2,
+		"Fix `Parse`": 2, "Fix parse_token": 2, "Fix docs/": 2,
+		"Fix client/server talk": 0, "Fix CI/CD jobs": 0, "Fix login, e.g. at night": 0, "Fix version 1.2 login": 0,
+		"Fix login, see https://example.com/a/b/c": 0,
+		"Fix everything in the whole old project":  1,
 	} {
 		if d := Score(spec, Asked{})[1]; d.Points != want {
 			t.Errorf("%q: got %d, want %d", spec, d.Points, want)

@@ -15,9 +15,9 @@ import (
 	"descartes/internal/oneline"
 )
 
-// Criteria is the gate that ends a loop when every criterion is met with evidence and the agent signals that it is done. A criterion with a command
-// is met when the command says so, whatever the agent says. Make one with NewCriteria; call Begin before the first iteration, and Answer after a
-// Decision that waits for a person.
+// Criteria is the gate that ends a loop when every criterion is met with evidence and the agent signals that it is
+// done. A criterion with a command is met when the command says so, whatever the agent says. Make one with
+// NewCriteria; call Begin before the first iteration, and Answer after a Decision that waits for a person.
 type Criteria struct {
 	Spec     string        `json:"spec"`
 	Asked    Asked         `json:"asked"`
@@ -28,18 +28,19 @@ type Criteria struct {
 	Caps     Caps          `json:"caps,omitzero"`
 	Freely   bool          `json:"proceed_without_confirmation,omitempty"` // G1, G2 and G3 do not ask
 
-	Steps     []string        `json:"steps,omitempty"`
-	Completed []string        `json:"completed_steps,omitempty"`
-	Status    map[string]Met  `json:"criteria_status"` // by a criterion's text
-	Signal    bool            `json:"exit_signal,omitempty"`
-	Iteration int             `json:"iteration,omitempty"`
-	State     string          `json:"status,omitempty"`
-	Next      string          `json:"next,omitempty"` // what the agent says it does next
-	Count     Counts          `json:"counts,omitzero"`
-	Waiting   string          `json:"waiting,omitempty"`      // gate or breaker that waits for an answer
-	Begun     bool            `json:"begun,omitempty"`        // G1 has passed
-	Agreed    bool            `json:"agreed,omitempty"`       // the pre-check agreed
-	Others    json.RawMessage `json:"others_state,omitempty"` // .loop/state.json as it was last read, for fields of others
+	Steps     []string       `json:"steps,omitempty"`
+	Completed []string       `json:"completed_steps,omitempty"`
+	Status    map[string]Met `json:"criteria_status"` // by a criterion's text
+	Signal    bool           `json:"exit_signal,omitempty"`
+	Iteration int            `json:"iteration,omitempty"`
+	State     string         `json:"status,omitempty"`
+	Next      string         `json:"next,omitempty"` // what the agent says it does next
+	Count     Counts         `json:"counts,omitzero"`
+	Waiting   string         `json:"waiting,omitempty"` // gate or breaker that waits for an answer
+	Begun     bool           `json:"begun,omitempty"`   // G1 has passed
+	Agreed    bool           `json:"agreed,omitempty"`  // the pre-check agreed
+	// .loop/state.json as it was last read, for fields of others
+	Others json.RawMessage `json:"others_state,omitempty"`
 }
 
 // Options are the settings of a criteria loop.
@@ -68,8 +69,10 @@ func NewCriteria(o Options) (*Criteria, error) {
 	if o.Reversibility == "" {
 		o.Reversibility = Classify(o.Spec)
 	}
-	c := &Criteria{Spec: o.Spec, Asked: o.Asked, Shape: shape, Score: clarity.Total(), Workflow: DetectWorkflow(o.Spec), Class: o.Reversibility,
-		Caps: o.Caps.orDefault(), Freely: o.Freely, Steps: StepsOf(o.Spec, o.Asked), Status: map[string]Met{}, State: "in_progress"}
+	c := &Criteria{Spec: o.Spec, Asked: o.Asked, Shape: shape, Score: clarity.Total(),
+		Workflow: DetectWorkflow(o.Spec), Class: o.Reversibility,
+		Caps: o.Caps.orDefault(), Freely: o.Freely, Steps: StepsOf(o.Spec, o.Asked), Status: map[string]Met{},
+		State: "in_progress"}
 	for _, k := range o.Asked.Criteria {
 		c.Status[k.Text] = Met{Verification: k.Verification}
 	}
@@ -102,8 +105,8 @@ type Command struct{ Name, Run string }
 // mustNotName is the name of a mustNot condition's command.
 func mustNotName(c Criterion) string { return "mustNot: " + c.Text }
 
-// Commands are the commands to run after each iteration. The command of a mustNot condition tests the condition: exit status 0 means that it has
-// become true.
+// Commands are the commands to run after each iteration. The command of a mustNot condition tests the condition: exit
+// status 0 means that it has become true.
 func (c *Criteria) Commands() []Command {
 	var out []Command
 	for _, k := range c.Asked.Criteria {
@@ -228,11 +231,13 @@ func (c *Criteria) g2(d *Decision, step string, before int) {
 	c.Waiting, c.State = "G2", "paused"
 }
 
-// Begin says whether an iteration may start: before the first one, and when the loop is resumed. Class 1 needs its pre-check first, a colleague's
-// loop its G1; Show announces the loop. A question that was open when the loop stopped is still open.
+// Begin says whether an iteration may start: before the first one, and when the loop is resumed. Class 1 needs its
+// pre-check first, a colleague's loop its G1; Show announces the loop. A question that was open when the loop stopped
+// is still open.
 func (c *Criteria) Begin(time.Time) Decision {
 	if c.Waiting != "" && c.Begun {
-		return Decision{Kind: Ask, Gate: c.Waiting, Reason: "the loop waits for an answer at " + c.Waiting, Question: "It stopped at: " + c.Waiting + ". Continue?"}
+		return Decision{Kind: Ask, Gate: c.Waiting, Reason: "the loop waits for an answer at " + c.Waiting,
+			Question: "It stopped at: " + c.Waiting + ". Continue?"}
 	}
 	d := Decision{Kind: Continue, Reason: c.Starting(), Show: []string{c.Starting()}}
 	switch {
@@ -255,27 +260,31 @@ func (c *Criteria) Begin(time.Time) Decision {
 	return d
 }
 
-// Precheck takes the result of the pre-check that class 1 needs. If it does not agree, the loop does not start, and its words say why.
+// Precheck takes the result of the pre-check that class 1 needs. If it does not agree, the loop does not start, and
+// its words say why.
 func (c *Criteria) Precheck(r Check) Decision {
 	if !r.Passed {
-		return Decision{Kind: Blocked, Reason: "the pre-check does not agree: " + cmp.Or(oneLine(r.Output, 500), "missing")}
+		return Decision{Kind: Blocked, Reason: "the pre-check does not agree: " +
+			cmp.Or(oneLine(r.Output, 500), "missing")}
 	}
 	c.Agreed = true
 	return c.Begin(time.Time{})
 }
 
-// Answer takes a person's answer to the last question: of Begin, or of a Decision that asked or opened a breaker. Without an open question it returns
-// Continue.
+// Answer takes a person's answer to the last question: of Begin, or of a Decision that asked or opened a breaker.
+// Without an open question it returns Continue.
 func (c *Criteria) Answer(yes bool) Decision {
 	waited := c.Waiting
 	c.Waiting, c.State = "", "in_progress"
 	switch {
 	case waited == "G3" && yes:
 		c.State = "complete"
-		return Decision{Kind: Done, Reason: "every criterion is met and a person confirmed it", Show: []string{c.Finished()}}
+		return Decision{Kind: Done, Reason: "every criterion is met and a person confirmed it",
+			Show: []string{c.Finished()}}
 	case waited == "G3":
 		c.Signal = false
-		return Decision{Kind: Continue, Reason: "a person says that it is not done", Prompt: "A person looked at the result and says that it is not done yet. Verify each criterion again, by running it.\n"}
+		return Decision{Kind: Continue, Reason: "a person says that it is not done",
+			Prompt: "A person looked at the result and says that it is not done yet. Verify each criterion again, by running it.\n"}
 	case waited != "" && !yes:
 		c.Waiting, c.State = waited, "paused"
 		return Decision{Kind: Blocked, Reason: "a person said no at " + waited}
@@ -299,7 +308,8 @@ func (c *Criteria) done() []string {
 	unmet := c.Unmet()
 	var out []string
 	for _, s := range c.Steps {
-		if _, criterion := c.Status[s]; criterion && !slices.Contains(unmet, s) || !criterion && slices.Contains(c.Completed, s) {
+		if _, criterion := c.Status[s]; criterion && !slices.Contains(unmet, s) || !criterion &&
+			slices.Contains(c.Completed, s) {
 			out = append(out, s)
 		}
 	}
@@ -385,9 +395,11 @@ func (n *Counts) add(f Facts, unmet []string, l Caps) (breaker, why string) {
 	case l.FileEdits > 0 && edits >= l.FileEdits:
 		return BreakEdits, fmt.Sprintf("%s was edited %d times in one iteration, likely thrashing", file, edits)
 	case l.Unmet > 0 && n.Stuck >= l.Unmet:
-		return BreakCriteria, fmt.Sprintf("the same criteria were unmet after %d iterations in a row: %s", n.Stuck, list(unmet, 5))
+		return BreakCriteria, fmt.Sprintf("the same criteria were unmet after %d iterations in a row: %s", n.Stuck,
+			list(unmet, 5))
 	case l.BudgetUSD > 0 && f.CostUSD != nil && *f.CostUSD > l.BudgetUSD:
-		return BreakBudget, fmt.Sprintf("the loop has cost %s, more than its budget of %s", money(*f.CostUSD), money(l.BudgetUSD))
+		return BreakBudget, fmt.Sprintf("the loop has cost %s, more than its budget of %s", money(*f.CostUSD),
+			money(l.BudgetUSD))
 	case l.Iterations > 0 && f.Iteration >= l.Iterations:
 		if f.Iteration == 1 {
 			return BreakIterations, "1 iteration is over"
@@ -417,8 +429,9 @@ type statement struct {
 	blocked string
 }
 
-// listen reads .loop/state.json, the last ---LOOP_STATUS--- block (or, in its other dialect, ---RALPH_STATUS---) and the tags of the final message.
-// The block outranks the file, which the loop itself wrote before; the tag <loop-complete> is a signal if there is no block.
+// listen reads .loop/state.json, the last ---LOOP_STATUS--- block (or, in its other dialect, ---RALPH_STATUS---) and
+// the tags of the final message. The block outranks the file, which the loop itself wrote before; the tag
+// <loop-complete> is a signal if there is no block.
 func (c *Criteria) listen(f Facts, d *Decision) statement {
 	s := c.readState(f.State, d)
 	done, blocked, inner := tags(f.Final)
@@ -449,8 +462,8 @@ func (c *Criteria) listen(f Facts, d *Decision) statement {
 	return s
 }
 
-// readState takes over what the agent wrote into the file: which criteria are met, which steps are complete. The agent cannot change the criteria
-// themselves.
+// readState takes over what the agent wrote into the file: which criteria are met, which steps are complete. The agent
+// cannot change the criteria themselves.
 func (c *Criteria) readState(src []byte, d *Decision) statement {
 	if src == nil {
 		return statement{}
@@ -466,19 +479,21 @@ func (c *Criteria) readState(src []byte, d *Decision) statement {
 		c.state(k, st.Status[k], d)
 	}
 	for _, k := range c.Asked.Criteria {
-		if len(st.Criteria) > 0 && !slices.ContainsFunc(st.Criteria, func(s string) bool { return name(s) == name(k.Text) }) {
+		if len(st.Criteria) > 0 && !slices.ContainsFunc(st.Criteria,
+			func(s string) bool { return name(s) == name(k.Text) }) {
 			d.warn("the criterion %q is missing from .loop/state.json; it still counts", k.Text)
 		}
 	}
 	if n := len(st.Steps); n > 0 && n <= maxCriteria {
 		c.Steps = st.Steps
 	}
-	c.Completed = slices.DeleteFunc(slices.Clone(st.Completed), func(s string) bool { return !slices.Contains(c.Steps, s) })
+	c.Completed = slices.DeleteFunc(slices.Clone(st.Completed),
+		func(s string) bool { return !slices.Contains(c.Steps, s) })
 	return statement{signal: st.ExitSignal}
 }
 
-// readBlock reads a block's CRITERIA and NEXT. CRITERIA is a JSON object, on one line or several, of booleans or of {"met": ..., "verification":
-// ...}; otherwise "name: true" lines are read.
+// readBlock reads a block's CRITERIA and NEXT. CRITERIA is a JSON object, on one line or several, of booleans or of
+// {"met": ..., "verification": ...}; otherwise "name: true" lines are read.
 func (c *Criteria) readBlock(b *fields, d *Decision) {
 	if next := cmp.Or(b.values["NEXT"], b.values["RECOMMENDATION"]); next != "" {
 		c.Next = oneLine(next, 300)
@@ -523,7 +538,8 @@ func (c *Criteria) state(said string, m Met, d *Decision) {
 		c.Status[k.Text] = m
 		return
 	}
-	if unknown := fmt.Sprintf("%q is not a criterion of this loop", oneLine(said, 80)); !slices.Contains(d.Warnings, unknown) {
+	if unknown := fmt.Sprintf("%q is not a criterion of this loop", oneLine(said, 80)); !slices.Contains(d.Warnings,
+		unknown) {
 		d.warn("%s", unknown)
 	}
 }
@@ -578,8 +594,8 @@ func (c *Criteria) violated(f Facts) string {
 
 var loopTag = lazyregexp.New("^[\\s>*_]*(?:`[\\s*_]*<loop-(complete|blocked)>.*`\\s*$|<loop-(complete|blocked)>)")
 
-// tags finds <loop-complete> and <loop-blocked> at the start of a line outside code, the last of either. inner is what is between the tag and its
-// end, or the end of the message.
+// tags finds <loop-complete> and <loop-blocked> at the start of a line outside code, the last of either. inner is what
+// is between the tag and its end, or the end of the message.
 func tags(message string) (done, blocked bool, inner string) {
 	doc := document(message)
 	from, tag := -1, ""

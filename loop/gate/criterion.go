@@ -212,9 +212,10 @@ func sectionOf(title string) string {
 	return ""
 }
 
-// ParseShape reads the criteria, mustNot and verification sections of a SHAPE.md. A section begins at a heading or at a line such as "criteria:", in
-// fenced YAML or outside; its entries are list items, "name: value" lines or rows of a table. The rest of the document is ignored. A document with
-// neither criteria nor mustNot is an error: its author meant to ask something.
+// ParseShape reads the criteria, mustNot and verification sections of a SHAPE.md. A section begins at a heading or at
+// a line such as "criteria:", in fenced YAML or outside; its entries are list items, "name: value" lines or rows of a
+// table. The rest of the document is ignored. A document with neither criteria nor mustNot is an error: its author
+// meant to ask something.
 func ParseShape(text string) (Asked, error) {
 	if len(text) > 1<<20 {
 		return Asked{}, errors.New("SHAPE.md is larger than 1 MiB")
@@ -266,8 +267,8 @@ func ParseShape(text string) (Asked, error) {
 	return a, errors.Join(CheckCriteria(a.Criteria), CheckCriteria(a.MustNot))
 }
 
-// verificationRow reads a row of the table Criterion, Verification Type, Command/Method. A method that is one piece of code becomes the command, if
-// the type is execution output.
+// verificationRow reads a row of the table Criterion, Verification Type, Command/Method. A method that is one piece of
+// code becomes the command, if the type is execution output.
 func verificationRow(row string, how, commands map[string]string) {
 	cells := markdown.Cells(row)
 	if len(cells) < 2 {

@@ -28,18 +28,21 @@ func TestParseCriterion(t *testing.T) {
 		{strings.Repeat("x", 2000), Criterion{}, "longer"},
 	} {
 		got, err := ParseCriterion(c.in)
-		if c.err == "" && (err != nil || got != c.want) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+		if c.err == "" && (err != nil || got != c.want) || c.err != "" &&
+			(err == nil || !strings.Contains(err.Error(), c.err)) {
 			t.Errorf("%q: got %+v, %v, want %+v, %q", oneline.Clip(c.in, 40), got, err, c.want, c.err)
 		}
 	}
-	if _, err := ParseCriteria([]string{"Tests pass", "tests  PASS :: x"}); err == nil || !strings.Contains(err.Error(), "same name") {
+	if _, err := ParseCriteria([]string{"Tests pass", "tests  PASS :: x"}); err == nil ||
+		!strings.Contains(err.Error(), "same name") {
 		t.Errorf("two of one name: %v", err)
 	}
 }
 
 func TestParseYAML(t *testing.T) {
 	t.Parallel()
-	want := Asked{Criteria: []Criterion{{Text: "tests pass", Command: "make test"}, {Text: "UI renders", Verification: "observation"}}}
+	want := Asked{Criteria: []Criterion{{Text: "tests pass", Command: "make test"},
+		{Text: "UI renders", Verification: "observation"}}}
 	for _, src := range []string{
 		"- tests pass :: make test\n- {text: UI renders, verification: observation}\n",
 		"- \"tests pass :: make test\"\n- criterion: UI renders\n  verification: observation\n",
@@ -75,8 +78,9 @@ func TestParseYAML(t *testing.T) {
 func TestParseShape(t *testing.T) {
 	t.Parallel()
 	want := Asked{
-		Criteria: []Criterion{{Text: "tests pass", Command: "npm test", Verification: "execution output"}, {Text: "UI: it renders", Verification: "observation"}},
-		MustNot:  []Criterion{{Text: "new dependencies"}},
+		Criteria: []Criterion{{Text: "tests pass", Command: "npm test", Verification: "execution output"},
+			{Text: "UI: it renders", Verification: "observation"}},
+		MustNot: []Criterion{{Text: "new dependencies"}},
 	}
 	for name, text := range map[string]string{
 		"plain": "criteria:\n- tests pass :: npm test\n- \"UI: it renders\"\n\nmustNot:\n- new dependencies\n\nverification:\n- tests pass: execution output\n- \"UI: it renders\": observation\n",
@@ -91,7 +95,8 @@ func TestParseShape(t *testing.T) {
 			t.Errorf("%s: got %+v, %v, want %+v", name, got, err, want)
 		}
 	}
-	for text, says := range map[string]string{"": "has no criteria", "criteria:\n": "has no criteria", "criteria:\n- a\n- A\n": "same name", "criteria:\n- :: x\n": "no text"} {
+	for text, says := range map[string]string{"": "has no criteria", "criteria:\n": "has no criteria",
+		"criteria:\n- a\n- A\n": "same name", "criteria:\n- :: x\n": "no text"} {
 		if _, err := ParseShape(text); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: got %v, want %q", text, err, says)
 		}
@@ -138,11 +143,13 @@ func TestStateOfTheExample(t *testing.T) {
 	if err != nil || len(problems) > 0 {
 		t.Fatalf("%v, %q", err, problems)
 	}
-	if s.Iteration != 2 || !s.Status["no lint errors"].Met || s.Breaker.LastUnmet != "tests pass" || len(s.Remaining) != 2 {
+	if s.Iteration != 2 || !s.Status["no lint errors"].Met || s.Breaker.LastUnmet != "tests pass" ||
+		len(s.Remaining) != 2 {
 		t.Errorf("got %+v", s)
 	}
 	var got, want any
-	if err := errors.Join(json.Unmarshal(s.Encode(nil), &got), json.Unmarshal([]byte(seedState), &want)); err != nil || !reflect.DeepEqual(got, want) {
+	if err := errors.Join(json.Unmarshal(s.Encode(nil), &got), json.Unmarshal([]byte(seedState), &want)); err != nil ||
+		!reflect.DeepEqual(got, want) {
 		t.Errorf("got back %v, %v", got, err)
 	}
 }
@@ -170,7 +177,8 @@ func TestStateForms(t *testing.T) {
 		`{"criteriaStatus":{"a":{"met":true,"verification":5}}}`: 1,
 		`{"spec":null}`: 0,
 	} {
-		if s, problems, err := DecodeState([]byte(in)); err != nil || len(problems) != n || s.Status["a"].Met && n != 1 {
+		if s, problems, err := DecodeState([]byte(in)); err != nil || len(problems) != n || s.Status["a"].Met &&
+			n != 1 {
 			t.Errorf("%s: got %+v, %q, %v, want %d problems", in, s, problems, err, n)
 		}
 	}

@@ -1,8 +1,10 @@
-// Package gate decides when a loop that repeats one prompt ends: by a promise, by a status block that is compared with what can be checked, or by
-// criteria. It is a function of what an iteration left behind: it runs nothing, reads no file and knows no clock.
+// Package gate decides when a loop that repeats one prompt ends: by a promise, by a status block that is compared with
+// what can be checked, or by criteria. It is a function of what an iteration left behind: it runs nothing, reads no
+// file and knows no clock.
 //
-// A gate is a value. Decide takes the facts of each iteration, in order, and changes only the gate's own exported fields, which encode to JSON and
-// back: a resumed loop gives the gate its saved fields and continues with the same counts. Asking a gate twice about one iteration counts it twice.
+// A gate is a value. Decide takes the facts of each iteration, in order, and changes only the gate's own exported
+// fields, which encode to JSON and back: a resumed loop gives the gate its saved fields and continues with the same
+// counts. Asking a gate twice about one iteration counts it twice.
 package gate
 
 import (
@@ -87,8 +89,10 @@ func (d *Decision) warn(format string, args ...any) {
 // oneItem warns of an iteration that checked off several items of the plan, where one is asked for.
 func (d *Decision) oneItem(f Facts) {
 	if fresh := NewlyChecked(f.Before, f.After); len(fresh) > 1 {
-		d.warn("%d items were checked off in one iteration, where one is asked for: %s", len(fresh), list(texts(fresh), 5))
-		d.Prompt += "Complete exactly ONE task per iteration. The last one checked off " + fmt.Sprint(len(fresh)) + ".\n"
+		d.warn("%d items were checked off in one iteration, where one is asked for: %s", len(fresh),
+			list(texts(fresh), 5))
+		d.Prompt += "Complete exactly ONE task per iteration. The last one checked off " + fmt.Sprint(len(fresh)) +
+			".\n"
 	}
 }
 
@@ -112,7 +116,8 @@ func (p *Promise) Decide(f Facts) Decision {
 
 // Instructions says how to promise.
 func (p *Promise) Instructions() string {
-	return "When the task is completely finished, and only then, end your final message with this line:\n\n<promise>" + promise.Word(p.Word) + "</promise>\n"
+	return "When the task is completely finished, and only then, end your final message with this line:\n\n<promise>" +
+		promise.Word(p.Word) + "</promise>\n"
 }
 
 // count writes a number with its noun: "1 item", "2 items".
@@ -188,8 +193,8 @@ var (
 	figureRow = lazyregexp.New(`#[T#]*#`)
 )
 
-// Signature is an error without what differs from run to run: numbers, times, addresses, hashes, paths of temporary files, and the directories of
-// other paths. Two errors are the same if their signatures are.
+// Signature is an error without what differs from run to run: numbers, times, addresses, hashes, paths of temporary
+// files, and the directories of other paths. Two errors are the same if their signatures are.
 func Signature(text string) string {
 	text = squeeze(oneline.Clip(strings.ToValidUTF8(text, ""), signatureLimit))
 	text = tempPath.ReplaceAllString(text, "<path>")
@@ -204,8 +209,8 @@ func Signature(text string) string {
 	return oneline.Clip(figureRow.ReplaceAllString(text, "#"), signatureLimit)
 }
 
-// failure returns the signature of what went wrong in an iteration, and the line that shows it, or "". Of a failed verification the lines about an
-// error count, or else the last one.
+// failure returns the signature of what went wrong in an iteration, and the line that shows it, or "". Of a failed
+// verification the lines about an error count, or else the last one.
 func failure(f Facts) (signature, shown string) {
 	if f.Err != "" {
 		return "iteration: " + Signature(f.Err), oneLine(f.Err, 300)

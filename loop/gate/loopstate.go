@@ -57,7 +57,8 @@ func (m *Met) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// DecodeState reads the file. Values of the wrong type are named in problems; an error means that this is no such file at all.
+// DecodeState reads the file. Values of the wrong type are named in problems; an error means that this is no such file
+// at all.
 func DecodeState(src []byte) (s *LoopState, problems []string, err error) {
 	if len(src) > 8<<20 {
 		return nil, nil, errors.New(".loop/state.json is larger than 8 MiB")
@@ -75,13 +76,15 @@ func DecodeState(src []byte) (s *LoopState, problems []string, err error) {
 	}
 	for _, k := range slices.Sorted(maps.Keys(s.Status)) {
 		if s.Status[k].unclear {
-			problems = append(problems, fmt.Sprintf(".loop/state.json: criteriaStatus of %q is neither true nor false", oneLine(k, 80)))
+			problems = append(problems, fmt.Sprintf(".loop/state.json: criteriaStatus of %q is neither true nor false",
+				oneLine(k, 80)))
 		}
 	}
 	return s, problems, nil
 }
 
-// Encode writes the file over what was there before: fields that we do not know stay. The same state gives the same bytes.
+// Encode writes the file over what was there before: fields that we do not know stay. The same state gives the same
+// bytes.
 func (s *LoopState) Encode(before []byte) []byte {
 	tree := func(src []byte) (t map[string]any) {
 		d := json.NewDecoder(bytes.NewReader(src))

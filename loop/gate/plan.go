@@ -10,14 +10,17 @@ import (
 	"descartes/internal/lazyregexp"
 	"descartes/internal/markdown"
 	"descartes/internal/oneline"
+	"descartes/tasks"
 	"descartes/tasks/plan"
+	"descartes/tasks/prose"
 )
 
 // maxItems limits how many entries of a plan are read.
 const maxItems = 10000
 
-// Plan is the checklist of an IMPLEMENTATION_PLAN.md: a prioritised list of tasks, with the done ones checked. Other text is only read for its
-// headings and for missing specs. Where each task has a box, the items are those of the tasks that a run over the plan has.
+// Plan is the checklist of an IMPLEMENTATION_PLAN.md: a prioritised list of tasks, with the done ones checked. Other
+// text is only read for its headings and for missing specs. Where each task has a box, the items are those of the
+// tasks that a run over the plan has.
 type Plan struct {
 	Items        []Item
 	MissingSpecs []string // what "Missing specs identified:" names
@@ -37,6 +40,7 @@ type Item struct {
 	Blocks   bool     // it says that others wait for it
 	Waits    bool     // it says that it waits, or is marked [!]
 	Detail   []string // lines below it that are not entries
+	Verify   string   // the command that checks it, of an item that a run over the plan has
 	mark     int      // where the mark in its box is
 }
 
@@ -53,12 +57,22 @@ func ParsePlan(text string) Plan {
 		list = nil
 	}
 	var p planReader
+	own := map[int]string{} // by line
+	if list != nil {
+		entries, _ := list.Tasks() // a plan with boxes has some
+		for _, t := range entries {
+			own[t.Line-1] = t.Verify
+		}
+	}
 	for n := range doc.Lines {
 		l := doc.Lines[n]
 		if list != nil && !list.Within(n) { // a run over the plan takes it for no work
 			l.Box = 0
 		}
-		p.line(&l, doc.Words(n))
+		before := len(p.plan.Items)
+		if p.line(&l, doc.Words(n)); len(p.plan.Items) > before {
+			p.plan.Items[before].Verify = own[n]
+		}
 	}
 	return p.plan
 }
@@ -66,22 +80,10 @@ func ParsePlan(text string) Plan {
 // Untick returns the text of a plan without the ticks that it has and was has not.
 func Untick(text string, was *Plan) string {
 	now := ParsePlan(text)
-	ticked := map[string]int{}
-	for _, it := range was.Items {
-		if it.Checked {
-			ticked[key(it.Text)]++
-		}
-	}
-	for i := len(now.Items) - 1; i >= 0; i-- {
-		it := &now.Items[i]
-		if !it.Checked {
-			continue
-		}
-		if k := key(it.Text); ticked[k] > 0 {
-			ticked[k]--
-		} else if it.mark > 0 {
-			_, size := utf8.DecodeRuneInString(text[it.mark:])
-			text = text[:it.mark] + " " + text[it.mark+size:]
+	for _, i := range slices.Backward(ticked(was, &now)) {
+		if at := now.Items[i].mark; at > 0 {
+			_, size := utf8.DecodeRuneInString(text[at:])
+			text = text[:at] + " " + text[at+size:]
 		}
 	}
 	return text
@@ -154,14 +156,10 @@ func (p *planReader) item(l *markdown.Line, box rune, text string) {
 	for len(p.indents) > 0 && p.indents[len(p.indents)-1] >= l.Indent {
 		p.indents, p.parents = p.indents[:len(p.indents)-1], p.parents[:len(p.parents)-1]
 	}
-	it := Item{Text: text, Depth: len(p.indents), Section: p.section, Priority: rank(text), mark: l.Mark}
-	switch box {
-	case 'x', 'X', '✓', '✔', '✅', '☑':
-		it.Checked = true
-	case '!':
-		it.Waits = true
-	}
-	it.Blocks, it.Waits = blocksText.MatchString(text), it.Waits || waitsText.MatchString(text)
+	status := tasks.BoxStatus(box)
+	it := Item{Text: text, Checked: status == tasks.Done, Depth: len(p.indents), Section: p.section,
+		Priority: rank(text), Blocks: blocksText.MatchString(text),
+		Waits: status == tasks.Blocked || waitsText.MatchString(text), mark: l.Mark}
 	if len(p.parents) > 0 {
 		above := &p.plan.Items[p.parents[len(p.parents)-1]]
 		above.Parent = true
@@ -227,8 +225,8 @@ func rank(text string) int {
 	return NoPriority
 }
 
-// Open returns the unchecked items, in the plan's order. An item with entries of its own only counts once all of those are checked: the entries are
-// the work.
+// Open returns the unchecked items, in the plan's order. An item with entries of its own only counts once all of those
+// are checked: the entries are the work.
 func (p *Plan) Open() []Item {
 	if p == nil {
 		return nil
@@ -254,30 +252,64 @@ func (p *Plan) openBelow(i int) bool {
 	return false
 }
 
-// NewlyChecked returns the items without entries of their own that are checked in after and were not in before. An item is identified by its words
-// without a closing bracket, so that adding or removing a note makes no new item. Without a plan before there is nothing to compare with.
+// NewlyChecked returns the items of Ticked without entries of their own.
 func NewlyChecked(before, after *Plan) []Item {
+	return slices.DeleteFunc(Ticked(before, after), func(it Item) bool { return it.Parent })
+}
+
+// Ticked returns the items that are checked in after and were not in before. An item is identified by its words
+// without a closing bracket, so that adding or removing a note makes no new item. Without a plan before there is
+// nothing to compare with.
+func Ticked(before, after *Plan) []Item {
 	if before == nil || after == nil {
 		return nil
 	}
-	was := map[string]int{}
-	for _, it := range before.Items {
-		if it.Checked {
-			was[key(it.Text)]++
-		}
-	}
 	var fresh []Item
-	for _, it := range after.Items {
-		if !it.Checked {
-			continue
-		}
-		if k := key(it.Text); was[k] > 0 {
-			was[k]--
-		} else if !it.Parent {
-			fresh = append(fresh, it)
-		}
+	for _, i := range ticked(before, after) {
+		fresh = append(fresh, after.Items[i])
 	}
 	return fresh
+}
+
+// ticked are the places of Ticked's items. Items with equal words are told apart by their order; moving them ticks
+// none.
+func ticked(before, after *Plan) (places []int) {
+	was, more := map[string][]bool{}, map[string]int{}
+	for _, it := range before.Items {
+		k := key(it.Text)
+		if was[k] = append(was[k], it.Checked); it.Checked {
+			more[k]--
+		}
+	}
+	for _, it := range after.Items {
+		if it.Checked {
+			more[key(it.Text)]++
+		}
+	}
+	met := map[string]int{}
+	for i, it := range after.Items {
+		k := key(it.Text)
+		n := met[k]
+		if met[k]++; it.Checked && more[k] > 0 && (n >= len(was[k]) || !was[k][n]) {
+			more[k]--
+			places = append(places, i)
+		}
+	}
+	return places
+}
+
+// Check is the command that the plan has for an item, in whatever words another version of the plan has it; "" for
+// none. Items with equal words have to pass what any of them names.
+func (p *Plan) Check(item string) string {
+	var all []string
+	if p != nil {
+		for _, it := range p.Items {
+			if it.Verify != "" && key(it.Text) == key(item) && !slices.Contains(all, it.Verify) {
+				all = append(all, it.Verify)
+			}
+		}
+	}
+	return prose.Both(all)
 }
 
 // key identifies an item.
@@ -318,9 +350,9 @@ const (
 	RowNothing  = "Nothing is left"
 )
 
-// Choose returns the most important remaining task. Blockers come before failing tests, those before priority, and among items of one priority the
-// one with the clearest spec wins: one that a spec file is named for, then the one with the most detail, then the first. Items that wait for others
-// come last.
+// Choose returns the most important remaining task. Blockers come before failing tests, those before priority, and
+// among items of one priority the one with the clearest spec wins: one that a spec file is named for, then the one
+// with the most detail, then the first. Items that wait for others come last.
 func Choose(p *Plan, s Situation) Choice {
 	open := candidates(p)
 	if blockers := slices.DeleteFunc(slices.Clone(open), func(it Item) bool { return !it.Blocks }); len(blockers) > 0 {
@@ -339,11 +371,13 @@ func Choose(p *Plan, s Situation) Choice {
 	it, same := best(open, s.Specs)
 	for _, name := range specNames(it) {
 		if !there(name, s.Specs) {
-			return Choice{Item: &it, Row: RowSpecGone, Reason: fmt.Sprintf("its spec %s does not exist", name), Replan: true}
+			return Choice{Item: &it, Row: RowSpecGone, Reason: fmt.Sprintf("its spec %s does not exist", name),
+				Replan: true}
 		}
 	}
 	if same > 1 {
-		return Choice{Item: &it, Row: RowClearest, Reason: fmt.Sprintf("of %d tasks of the same priority its spec is the clearest", same)}
+		return Choice{Item: &it, Row: RowClearest, Reason: fmt.Sprintf(
+			"of %d tasks of the same priority its spec is the clearest", same)}
 	}
 	return Choice{Item: &it, Row: RowPriority, Reason: "it has the highest priority"}
 }
@@ -390,7 +424,9 @@ func Words(text string) string { return " " + strings.Join(words(text), " ") + "
 func Mentions(said, spec string) bool {
 	base := path.Base(spec)
 	name := words(strings.TrimSuffix(base, path.Ext(base)))
-	return len(name) > 0 && !slices.ContainsFunc(name, func(w string) bool { return !strings.Contains(said, " "+w+" ") })
+	return len(name) > 0 && !slices.ContainsFunc(name, func(w string) bool {
+		return !strings.Contains(said, " "+w+" ")
+	})
 }
 
 // there reports whether one of the spec files has the name of another path to it.
@@ -427,15 +463,15 @@ func (c Choice) Text() string {
 	return "No item of IMPLEMENTATION_PLAN.md is unchecked. Compare the specs with the code: if something is missing, add it to the plan and do ONE task; if nothing is, say so in the status block."
 }
 
-// Planner decides, in a build that may plan again, whether the next iteration plans or builds. It plans at most every other time, and only once for
-// each spec, so that a gap that planning cannot close does not stop the building.
+// Planner decides, in a build that may plan again, whether the next iteration plans or builds. It plans at most every
+// other time, and only once for each spec, so that a gap that planning cannot close does not stop the building.
 type Planner struct {
 	Planned bool     `json:"planned,omitempty"` // the last iteration planned
 	Asked   []string `json:"asked,omitempty"`   // specs it was planned for
 }
 
-// Replan reports whether to plan next, and why. plan is nil without an IMPLEMENTATION_PLAN.md; verifyFails says that the verify command ran and
-// failed; specs are the existing spec files.
+// Replan reports whether to plan next, and why. plan is nil without an IMPLEMENTATION_PLAN.md; verifyFails says that
+// the verify command ran and failed; specs are the existing spec files.
 func (p *Planner) Replan(plan *Plan, verifyFails bool, specs []string) (replan bool, why string) {
 	last := p.Planned
 	p.Planned = false

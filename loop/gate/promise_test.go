@@ -16,8 +16,10 @@ func TestPromised(t *testing.T) {
 		{"tag as the last thing", "All green. <promise>COMPLETE</promise>", "COMPLETE", true},
 		{"tag as the last thing, in emphasis", "All green. **<promise>COMPLETE</promise>**.", "COMPLETE", true},
 		{"tag in the middle of a line", "Finished: <promise>COMPLETE</promise> and now I rest.", "COMPLETE", false},
-		{"tag at the end of an earlier line", "All green. <promise>COMPLETE</promise>\nNext I look again.", "COMPLETE", false},
-		{"refused in the middle", "I will not output <promise>COMPLETE</promise> yet.\nTests fail.", "COMPLETE", false},
+		{"tag at the end of an earlier line", "All green. <promise>COMPLETE</promise>\nNext I look again.", "COMPLETE",
+			false},
+		{"refused in the middle", "I will not output <promise>COMPLETE</promise> yet.\nTests fail.", "COMPLETE",
+			false},
 		{"refused as the last words", "I will not output <promise>COMPLETE</promise>", "COMPLETE", false},
 		{"quoted", "> <promise>COMPLETE</promise>", "COMPLETE", false},
 		{"quoted, words after it", "You asked for\n> <promise>COMPLETE</promise>\nbut tests fail.", "COMPLETE", false},
@@ -26,7 +28,8 @@ func TestPromised(t *testing.T) {
 		{"after a quote", "> End with <promise>COMPLETE</promise>\n\n<promise>COMPLETE</promise>", "COMPLETE", true},
 		{"backquotes", "`<promise>COMPLETE</promise>`", "COMPLETE", false},
 		{"fenced", "```\n<promise>COMPLETE</promise>\n```", "COMPLETE", false},
-		{"fenced with a language, then words", "```text\n<promise>COMPLETE</promise>\n```\nis what I would say.", "COMPLETE", false},
+		{"fenced with a language, then words", "```text\n<promise>COMPLETE</promise>\n```\nis what I would say.",
+			"COMPLETE", false},
 		{"fence that is never closed", "```\n<promise>COMPLETE</promise>", "COMPLETE", false},
 		{"after a fence", "```\nok\n```\n<promise>COMPLETE</promise>", "COMPLETE", true},
 		{"three lines", "<promise>\nCOMPLETE\n</promise>", "COMPLETE", true},
@@ -54,7 +57,8 @@ func TestPromised(t *testing.T) {
 		{"no word", "", "", false},
 		{"no word, empty tag", "<promise></promise>", "", false},
 		{"carriage returns", "ok\r\n<promise>COMPLETE</promise>\r\n", "COMPLETE", true},
-		{"said again after a refusal", "I will not output <promise>X</promise> yet.\n...\n<promise>X</promise>", "X", true},
+		{"said again after a refusal", "I will not output <promise>X</promise> yet.\n...\n<promise>X</promise>", "X",
+			true},
 	} {
 		if got := Promised(c.final, c.word); got != c.want {
 			t.Errorf("%s: Promised(%q, %q) = %v, want %v", c.name, c.final, c.word, got, c.want)
@@ -68,7 +72,8 @@ func TestPromiseGate(t *testing.T) {
 	if d := p.Decide(Facts{Final: "<promise>OK</promise>"}); d.Kind != Done {
 		t.Errorf("got %v, want done", d)
 	}
-	if d := p.Decide(Facts{Final: "<promise>OK</promise>", Err: "timed out"}); d.Kind != Continue || !strings.Contains(d.Reason, "timed out") {
+	if d := p.Decide(Facts{Final: "<promise>OK</promise>", Err: "timed out"}); d.Kind != Continue ||
+		!strings.Contains(d.Reason, "timed out") {
 		t.Errorf("got %v, want the failure to outrank the promise", d)
 	}
 	if d := p.Decide(Facts{Final: "soon"}); d.Kind != Continue || d.Reason == "" {

@@ -37,22 +37,31 @@ func TestParseReportForms(t *testing.T) {
 	}{
 		{"plain", "---RALPH_STATUS---\n" + done + "---END_RALPH_STATUS---", Complete, true, ""},
 		{"fenced", "```\n---RALPH_STATUS---\n" + done + "---END_RALPH_STATUS---\n```\nbye", Complete, true, ""},
-		{"fenced, no end", "```\n---RALPH_STATUS---\n" + done + "```\nEXIT_SIGNAL: false", Complete, true, "no ---END"},
-		{"bold", "**---RALPH_STATUS---**\n**STATUS:** COMPLETE\n**EXIT_SIGNAL**: **true**\n**---END_RALPH_STATUS---**", Complete, true, ""},
+		{"fenced, no end", "```\n---RALPH_STATUS---\n" + done + "```\nEXIT_SIGNAL: false", Complete, true,
+			"no ---END"},
+		{"bold", "**---RALPH_STATUS---**\n**STATUS:** COMPLETE\n**EXIT_SIGNAL**: **true**\n**---END_RALPH_STATUS---**",
+			Complete, true, ""},
 		{"heading", "### ---RALPH_STATUS---\n" + done + "### ---END_RALPH_STATUS---", Complete, true, ""},
-		{"quoted", "> ---RALPH_STATUS---\n> STATUS: COMPLETE\n> EXIT_SIGNAL: true\n> ---END_RALPH_STATUS---", Complete, true, ""},
-		{"list", "---RALPH_STATUS---\n- STATUS: COMPLETE\n- EXIT_SIGNAL: true\n---END_RALPH_STATUS---", Complete, true, ""},
+		{"quoted", "> ---RALPH_STATUS---\n> STATUS: COMPLETE\n> EXIT_SIGNAL: true\n> ---END_RALPH_STATUS---", Complete,
+			true, ""},
+		{"list", "---RALPH_STATUS---\n- STATUS: COMPLETE\n- EXIT_SIGNAL: true\n---END_RALPH_STATUS---", Complete, true,
+			""},
 		{"blanks and case", "  --- ralph_status ---  \n status :  complete \nexit signal = TRUE\n--- End Ralph Status ---", Complete, true, ""},
 		{"carriage returns", "---RALPH_STATUS---\r\nSTATUS: COMPLETE\r\nEXIT_SIGNAL: true\r\n---END_RALPH_STATUS---\r\n", Complete, true, ""},
 		{"short end", "---RALPH_STATUS---\n" + done + "---END_STATUS---", Complete, true, ""},
 		{"no end", "---RALPH_STATUS---\n" + done, Complete, true, "no ---END"},
 		{"no end, words after it", "---RALPH_STATUS---\n" + done + "\nSo it is: done.", Complete, true, "no ---END"},
-		{"the last of two counts", "---RALPH_STATUS---\n" + done + "---END_RALPH_STATUS---\n" + seedBlock, InProgress, false, ""},
-		{"the choices are no values", "---RALPH_STATUS---\nSTATUS: IN_PROGRESS | COMPLETE | BLOCKED\nEXIT_SIGNAL: false | true\n---END_RALPH_STATUS---", "", false, "not true or false"},
-		{"out of range", "---RALPH_STATUS---\nSTATUS: SUPERB\nEXIT_SIGNAL: true\n---END_RALPH_STATUS---", "", true, `STATUS is "SUPERB"`},
+		{"the last of two counts", "---RALPH_STATUS---\n" + done + "---END_RALPH_STATUS---\n" + seedBlock, InProgress,
+			false, ""},
+		{"the choices are no values",
+			"---RALPH_STATUS---\nSTATUS: IN_PROGRESS | COMPLETE | BLOCKED\nEXIT_SIGNAL: false | true\n---END_RALPH_STATUS---", "", false, "not true or false"},
+		{"out of range", "---RALPH_STATUS---\nSTATUS: SUPERB\nEXIT_SIGNAL: true\n---END_RALPH_STATUS---", "", true,
+			`STATUS is "SUPERB"`},
 		{"signal twice", "---RALPH_STATUS---\nSTATUS: COMPLETE\nEXIT_SIGNAL: true\nEXIT_SIGNAL: false\n---END_RALPH_STATUS---", Complete, false, "twice"},
-		{"signal missing", "---RALPH_STATUS---\nSTATUS: COMPLETE\n---END_RALPH_STATUS---", Complete, false, "EXIT_SIGNAL is missing"},
-		{"signal not clear", "---RALPH_STATUS---\nSTATUS: COMPLETE\nEXIT_SIGNAL: true, almost\n---END_RALPH_STATUS---", Complete, false, "not true or false"},
+		{"signal missing", "---RALPH_STATUS---\nSTATUS: COMPLETE\n---END_RALPH_STATUS---", Complete, false,
+			"EXIT_SIGNAL is missing"},
+		{"signal not clear", "---RALPH_STATUS---\nSTATUS: COMPLETE\nEXIT_SIGNAL: true, almost\n---END_RALPH_STATUS---",
+			Complete, false, "not true or false"},
 		{"the other name", "---LOOP_STATUS---\n" + done + "---END_LOOP_STATUS---", Complete, true, ""},
 		{"empty", "---RALPH_STATUS---\n---END_RALPH_STATUS---", "", false, "STATUS is missing"},
 	} {
@@ -60,7 +69,9 @@ func TestParseReportForms(t *testing.T) {
 		if !ok || r.Status != c.status || r.ExitSignal != c.exit {
 			t.Errorf("%s: got %+v, %v, want %q, %v", c.name, r, ok, c.status, c.exit)
 		}
-		named := slices.ContainsFunc(r.Problems, func(p string) bool { return c.problem != "" && strings.Contains(p, c.problem) })
+		named := slices.ContainsFunc(r.Problems, func(p string) bool {
+			return c.problem != "" && strings.Contains(p, c.problem)
+		})
 		if named != (c.problem != "") || c.problem == "" && len(r.Problems) > 0 {
 			t.Errorf("%s: problems %q, want one with %q", c.name, r.Problems, c.problem)
 		}

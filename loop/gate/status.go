@@ -13,9 +13,9 @@ import (
 // NeedIndicators is how often a final message must say that the work is done.
 const NeedIndicators = 2
 
-// Status is the gate with two conditions: the final message says at least twice that the work is done, and its ---RALPH_STATUS--- block has
-// EXIT_SIGNAL: true. Both only count if what can be checked agrees: no unchecked item in IMPLEMENTATION_PLAN.md, verify passes, no error in the
-// iteration. A circuit breaker stops a loop without progress.
+// Status is the gate with two conditions: the final message says at least twice that the work is done, and its
+// ---RALPH_STATUS--- block has EXIT_SIGNAL: true. Both only count if what can be checked agrees: no unchecked item in
+// IMPLEMENTATION_PLAN.md, verify passes, no error in the iteration. A circuit breaker stops a loop without progress.
 type Status struct {
 	Limits  Limits  `json:"limits,omitzero"`
 	Breaker Breaker `json:"breaker,omitzero"`
@@ -59,11 +59,12 @@ func (s *Status) Decide(f Facts) Decision {
 
 const tryAgain = "The circuit breaker is open. Let one iteration try?"
 
-// Begin says whether an iteration may start: before the first one, and when the loop is resumed. An open breaker prevents it until its cooldown is
-// over.
+// Begin says whether an iteration may start: before the first one, and when the loop is resumed. An open breaker
+// prevents it until its cooldown is over.
 func (s *Status) Begin(now time.Time) Decision {
 	if ok, until := s.Breaker.Ready(now, s.Limits); !ok {
-		return Decision{Kind: Open, Until: until, Reason: "the circuit breaker is open: " + s.Breaker.Evidence, Question: tryAgain}
+		return Decision{Kind: Open, Until: until, Reason: "the circuit breaker is open: " + s.Breaker.Evidence,
+			Question: tryAgain}
 	}
 	return Decision{Kind: Continue, Reason: "the circuit breaker is " + string(s.Breaker.state())}
 }
@@ -71,7 +72,8 @@ func (s *Status) Begin(now time.Time) Decision {
 // Answer takes what a person says while the breaker is open: yes allows one iteration at once.
 func (s *Status) Answer(yes bool) Decision {
 	if !yes && s.Breaker.State == BreakerOpen {
-		return Decision{Kind: Open, Until: s.Breaker.OpenedAt.Add(s.Limits.orDefault().Cooldown), Reason: "the circuit breaker stays open: " + s.Breaker.Evidence}
+		return Decision{Kind: Open, Until: s.Breaker.OpenedAt.Add(s.Limits.orDefault().Cooldown),
+			Reason: "the circuit breaker stays open: " + s.Breaker.Evidence}
 	}
 	s.Breaker.HalfOpen()
 	return Decision{Kind: Continue, Reason: "the circuit breaker is " + string(s.Breaker.state())}
@@ -88,13 +90,16 @@ func (s *Status) exit(r Report, ok bool, f Facts) (bool, string) {
 	case !ok:
 		return false, "there is no status block"
 	case r.ExitSignal && said < NeedIndicators:
-		return false, fmt.Sprintf("EXIT_SIGNAL is true, but the message says only %s that the work is done: a signal without evidence", times(said))
+		return false, fmt.Sprintf(
+			"EXIT_SIGNAL is true, but the message says only %s that the work is done: a signal without evidence",
+			times(said))
 	case !r.ExitSignal && said >= NeedIndicators:
 		return false, fmt.Sprintf("the message says %s that the work is done, but EXIT_SIGNAL is false", times(said))
 	case !r.ExitSignal:
 		return false, "EXIT_SIGNAL is false"
 	case len(open) > 0:
-		return false, fmt.Sprintf("IMPLEMENTATION_PLAN.md has %s: %s", count(len(open), "unchecked item"), list(texts(open), 3))
+		return false, fmt.Sprintf("IMPLEMENTATION_PLAN.md has %s: %s", count(len(open), "unchecked item"),
+			list(texts(open), 3))
 	case f.Verify != nil && !f.Verify.Passed:
 		return false, f.Verify.failure() + ": fix that first"
 	case tests == Failing:
@@ -106,10 +111,12 @@ func (s *Status) exit(r Report, ok bool, f Facts) (bool, string) {
 	if f.After == nil {
 		plan = "there is no IMPLEMENTATION_PLAN.md"
 	}
-	return true, fmt.Sprintf("the message says %s that the work is done, EXIT_SIGNAL is true, %s and tests pass", times(said), plan)
+	return true, fmt.Sprintf("the message says %s that the work is done, EXIT_SIGNAL is true, %s and tests pass",
+		times(said), plan)
 }
 
-// Tests says whether tests pass. A verify command that ran outranks a report that does not know, but a report of failing tests counts besides it.
+// Tests says whether tests pass. A verify command that ran outranks a report that does not know, but a report of
+// failing tests counts besides it.
 func Tests(r Report, verify *Check) string {
 	switch {
 	case verify != nil && !verify.Passed, r.Tests == Failing:
@@ -194,8 +201,9 @@ const (
 	NotRun  = "NOT_RUN"
 )
 
-// ParseReport reads the last ---RALPH_STATUS--- block of a message, or else the last ---LOOP_STATUS--- block with the same fields; ok is false
-// without either. A block that shows the choices, as in "STATUS: IN_PROGRESS | COMPLETE | BLOCKED", counts as one without values: it can end nothing.
+// ParseReport reads the last ---RALPH_STATUS--- block of a message, or else the last ---LOOP_STATUS--- block with the
+// same fields; ok is false without either. A block that shows the choices, as in "STATUS: IN_PROGRESS | COMPLETE |
+// BLOCKED", counts as one without values: it can end nothing.
 func ParseReport(message string) (r Report, ok bool) {
 	f, _, ok := lastBlock(message, "RALPH_STATUS")
 	if !ok {
@@ -207,9 +215,11 @@ func ParseReport(message string) (r Report, ok bool) {
 	if f.values["STATUS"] == "" {
 		problem("STATUS is missing")
 	}
-	r.Status = f.word("STATUS", []string{InProgress, Complete, IsBlocked}, map[string]string{"COMPLETED": Complete}, problem)
+	r.Status = f.word("STATUS", []string{InProgress, Complete, IsBlocked}, map[string]string{"COMPLETED": Complete},
+		problem)
 	r.Tests = f.word("TESTS_STATUS", []string{Passing, Failing, NotRun},
-		map[string]string{"PASS": Passing, "PASSED": Passing, "FAIL": Failing, "FAILED": Failing, "NONE": NotRun, "N/A": NotRun}, problem)
+		map[string]string{"PASS": Passing, "PASSED": Passing, "FAIL": Failing, "FAILED": Failing, "NONE": NotRun,
+			"N/A": NotRun}, problem)
 	r.ExitSignal = f.signal(problem)
 	r.Recommendation = f.values["RECOMMENDATION"]
 	if !f.closed {
@@ -221,20 +231,24 @@ func ParseReport(message string) (r Report, ok bool) {
 var (
 	saysDone = lazyregexp.New(`(?i)\b(done|completed?|finished)\b`)
 	// Other words for the same.
-	donePhrase = lazyregexp.New(`(?i)\b(ready (for review|to (merge|ship))|nothing (is |else )?(left|remains|to do)( to (do|be done))?|` +
-		`no (remaining (tasks|work)|(meaningful )?(tasks|work) (remain|remains|remaining|left)|further work))\b`)
+	donePhrase = lazyregexp.New(
+		`(?i)\b(ready (for review|to (merge|ship))|nothing (is |else )?(left|remains|to do)( to (do|be done))?|` +
+			`no (remaining (tasks|work)|(meaningful )?(tasks|work) (remain|remains|remaining|left)|further work))\b`)
 	partlyDone = lazyregexp.New(`(?i)\byet\b|\b\d{1,2}(\.\d+)? ?%`)
 	// What denies or postpones what follows it.
-	denial = lazyregexp.New(`(?i)\b(not|never|cannot|without|until|unless|when|whenever|once|if|before|will|would|should|must|could|might|may|far|neither|nor|none|` +
-		`nothing|almost|nearly|partially|partly|half|mostly|remaining)\b|n['’]t\b|\b(no(\W+\w+){0,2}|to( be| get)?|an?|the)\W+$`)
-	command  = lazyregexp.New(`(?i)^complete (the|an?|this|that|these|those|it|them|all|each|every|my|your|our|its|task|step)\b`)
+	denial = lazyregexp.New(
+		`(?i)\b(not|never|cannot|without|until|unless|when|whenever|once|if|before|will|would|should|must|could|might|may|far|neither|nor|none|` +
+			`nothing|almost|nearly|partially|partly|half|mostly|remaining)\b|n['’]t\b|\b(no(\W+\w+){0,2}|to( be| get)?|an?|the)\W+$`)
+	command = lazyregexp.New(
+		`(?i)^complete (the|an?|this|that|these|those|it|them|all|each|every|my|your|our|its|task|step)\b`)
 	question = lazyregexp.New(`[^.!?]*\?`)
 	clauses  = lazyregexp.New(`[.!;,](\s|$)|\bbut\b`)
 )
 
-// Indicators counts how often a message says that the work is done: the words done, complete, completed and finished, and phrases such as "ready for
-// review" or "nothing left to do". It does not count what is denied ("not all tasks are done yet"), hoped for ("once it is done"), partial ("almost
-// done", "80% complete"), asked or commanded ("complete the API"), in code, in an unchecked box, or in a status block, which counts by itself.
+// Indicators counts how often a message says that the work is done: the words done, complete, completed and finished,
+// and phrases such as "ready for review" or "nothing left to do". It does not count what is denied ("not all tasks are
+// done yet"), hoped for ("once it is done"), partial ("almost done", "80% complete"), asked or commanded ("complete
+// the API"), in code, in an unchecked box, or in a status block, which counts by itself.
 func Indicators(message string) (n int) {
 	for _, name := range []string{"RALPH_STATUS", "LOOP_STATUS"} {
 		_, message, _ = lastBlock(message, name)
@@ -290,7 +304,8 @@ func (l Limits) orDefault() Limits {
 	return l
 }
 
-// Output below minOutput bytes is too little to tell that it shrinks; outputWindow is how many iterations are compared.
+// Output below minOutput bytes is too little to tell that it shrinks; outputWindow is how many iterations are
+// compared.
 const (
 	minOutput    = 500
 	outputWindow = 5
@@ -315,15 +330,16 @@ func (b *Breaker) state() BreakerState {
 	return b.State
 }
 
-// Begin says which run the breaker watches. It forgets other runs, so that a breaker left open by an earlier run never stops a new one.
+// Begin says which run the breaker watches. It forgets other runs, so that a breaker left open by an earlier run never
+// stops a new one.
 func (b *Breaker) Begin(run string) {
 	if b.Run != run {
 		*b = Breaker{Run: run}
 	}
 }
 
-// Ready reports whether an iteration may start. After its cooldown a breaker becomes half-open and allows one iteration; until is when that will be.
-// A clock set back does not extend the wait beyond the cooldown.
+// Ready reports whether an iteration may start. After its cooldown a breaker becomes half-open and allows one
+// iteration; until is when that will be. A clock set back does not extend the wait beyond the cooldown.
 func (b *Breaker) Ready(now time.Time, l Limits) (ok bool, until time.Time) {
 	if b.State != BreakerOpen {
 		return true, time.Time{}
@@ -359,13 +375,16 @@ func (b *Breaker) Add(f Facts, l Limits) bool {
 	b.tally(progress, signature)
 	var why []string
 	if l.NoProgress > 0 && b.NoProgress >= l.NoProgress {
-		why = append(why, fmt.Sprintf("%s in a row changed no file and checked off no item", count(b.NoProgress, "iteration")))
+		why = append(why, fmt.Sprintf("%s in a row changed no file and checked off no item",
+			count(b.NoProgress, "iteration")))
 	}
 	if l.SameError > 0 && b.SameError >= l.SameError {
 		why = append(why, fmt.Sprintf("the same error came %d times in a row: %s", b.SameError, shown))
 	}
 	if shrunk && !progress {
-		why = append(why, fmt.Sprintf("without any progress the agent's output shrank by %d %% or more: from %d bytes to %d", l.Shrink, from, f.OutputBytes))
+		why = append(why, fmt.Sprintf(
+			"without any progress the agent's output shrank by %d %% or more: from %d bytes to %d", l.Shrink, from,
+			f.OutputBytes))
 	}
 	if b.State == BreakerHalfOpen && len(why) == 0 {
 		if progress && f.Err == "" {

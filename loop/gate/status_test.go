@@ -31,14 +31,16 @@ func TestExitDecisionTable(t *testing.T) {
 		{">= 2 occurrences, true: EXIT", twice, "true", Done},
 	} {
 		var s Status
-		d := s.Decide(Facts{Final: c.words + "\n" + block("COMPLETE", "PASSING", c.signal), After: parsed("- [x] a"), Verify: pass(true), Changed: []string{"a"}})
+		d := s.Decide(Facts{Final: c.words + "\n" + block("COMPLETE", "PASSING", c.signal), After: parsed("- [x] a"),
+			Verify: pass(true), Changed: []string{"a"}})
 		if d.Kind != c.want || d.Reason == "" {
 			t.Errorf("%s: got %s (%s), want %s", c.row, d.Kind, d.Reason, c.want)
 		}
 	}
 }
 
-// The rows of the seed's loop decision table. Words and signal that say done end the loop whatever STATUS says: with BLOCKED it ends as blocked.
+// The rows of the seed's loop decision table. Words and signal that say done end the loop whatever STATUS says: with
+// BLOCKED it ends as blocked.
 func TestLoopDecisionTable(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -46,21 +48,27 @@ func TestLoopDecisionTable(t *testing.T) {
 		want                             Kind
 		reason                           string
 	}{
-		{"IN_PROGRESS, Yes, Any: loop back", "IN_PROGRESS", "- [ ] a", "PASSING", "false", Continue, "EXIT_SIGNAL is false"},
-		{"IN_PROGRESS, Yes, FAILING: loop back", "IN_PROGRESS", "- [ ] a", "FAILING", "true", Continue, "1 unchecked item"},
-		{"IN_PROGRESS, No, FAILING: fix failures first", "IN_PROGRESS", "- [x] a", "FAILING", "true", Continue, "fix that first"},
+		{"IN_PROGRESS, Yes, Any: loop back", "IN_PROGRESS", "- [ ] a", "PASSING", "false", Continue,
+			"EXIT_SIGNAL is false"},
+		{"IN_PROGRESS, Yes, FAILING: loop back", "IN_PROGRESS", "- [ ] a", "FAILING", "true", Continue,
+			"1 unchecked item"},
+		{"IN_PROGRESS, No, FAILING: fix failures first", "IN_PROGRESS", "- [x] a", "FAILING", "true", Continue,
+			"fix that first"},
 		{"BLOCKED, Any, Any: report blocker", "BLOCKED", "- [ ] a", "FAILING", "false", Blocked, "need the key"},
 		{"BLOCKED, No, PASSING: report blocker", "BLOCKED", "- [x] a", "PASSING", "true", Blocked, "need the key"},
 		{"COMPLETE, No, PASSING: exit gate passes", "COMPLETE", "- [x] a", "PASSING", "true", Done, ""},
-		{"COMPLETE, No, PASSING: exit gate fails", "COMPLETE", "- [x] a", "PASSING", "false", Continue, "EXIT_SIGNAL is false"},
+		{"COMPLETE, No, PASSING: exit gate fails", "COMPLETE", "- [x] a", "PASSING", "false", Continue,
+			"EXIT_SIGNAL is false"},
 		{"IN_PROGRESS, No, PASSING, signal and words say done", "IN_PROGRESS", "- [x] a", "PASSING", "true", Done, ""},
 		{"nothing said, No, PASSING, signal and words say done", "", "- [x] a", "PASSING", "true", Done, ""},
 		{"no known word, No, PASSING, signal and words say done", "SUPERB", "- [x] a", "PASSING", "true", Done, ""},
 		{"COMPLETE, Yes, against the plan", "COMPLETE", "- [x] a\n- [ ] b", "PASSING", "true", Continue, `"b"`},
-		{"COMPLETE, No, NOT_RUN without verify", "COMPLETE", "- [x] a", "NOT_RUN", "true", Continue, "nothing shows that tests pass"},
+		{"COMPLETE, No, NOT_RUN without verify", "COMPLETE", "- [x] a", "NOT_RUN", "true", Continue,
+			"nothing shows that tests pass"},
 	} {
 		var s Status
-		d := s.Decide(Facts{Final: twice + block(c.status, c.tests, c.signal), After: parsed(c.plan), Changed: []string{"a"}})
+		d := s.Decide(Facts{Final: twice + block(c.status, c.tests, c.signal), After: parsed(c.plan),
+			Changed: []string{"a"}})
 		if d.Kind != c.want || !strings.Contains(d.Reason, c.reason) {
 			t.Errorf("%s: got %s (%s), want %s with %q", c.row, d.Kind, d.Reason, c.want, c.reason)
 		}
@@ -70,7 +78,8 @@ func TestLoopDecisionTable(t *testing.T) {
 // The rows of the seed's exit evaluation table, as far as they can be checked.
 func TestExitEvaluationTable(t *testing.T) {
 	t.Parallel()
-	good := Facts{Final: twice + block("COMPLETE", "NOT_RUN", "true"), After: parsed("- [x] a"), Verify: pass(true), Changed: []string{"a"}}
+	good := Facts{Final: twice + block("COMPLETE", "NOT_RUN", "true"), After: parsed("- [x] a"), Verify: pass(true),
+		Changed: []string{"a"}}
 	for _, c := range []struct {
 		row    string
 		change func(*Facts)
@@ -81,7 +90,8 @@ func TestExitEvaluationTable(t *testing.T) {
 		{"no plan", func(f *Facts) { f.After = nil }, Done, "no IMPLEMENTATION_PLAN.md"},
 		{"Tasks remaining?", func(f *Facts) { f.After = parsed("- [ ] a") }, Continue, "unchecked item"},
 		{"Tests passing?", func(f *Facts) { f.Verify = pass(false) }, Continue, "verify fails"},
-		{"Tests passing? The agent says no", func(f *Facts) { f.Final = twice + block("COMPLETE", "FAILING", "true") }, Continue, "tests fail"},
+		{"Tests passing? The agent says no", func(f *Facts) { f.Final = twice + block("COMPLETE", "FAILING", "true") },
+			Continue, "tests fail"},
 		{"Errors in iteration?", func(f *Facts) { f.Err = "the agent crashed (exit 1)" }, Continue, "crashed"},
 		{"no status block", func(f *Facts) { f.Final = twice }, Continue, "no status block"},
 	} {
@@ -94,16 +104,21 @@ func TestExitEvaluationTable(t *testing.T) {
 	}
 }
 
+// Each gate asks for one task in an iteration, and warns of more.
 func TestOneTaskPerIteration(t *testing.T) {
 	t.Parallel()
-	var s Status
-	d := s.Decide(Facts{Final: block("IN_PROGRESS", "PASSING", "false"), Before: parsed("- [ ] a\n- [ ] b"), After: parsed("- [x] a\n- [x] b")})
-	if len(d.Warnings) != 1 || !strings.Contains(d.Warnings[0], `2 items were checked off in one iteration, where one is asked for: "a", "b"`) || !strings.Contains(d.Prompt, "ONE task") {
-		t.Errorf("got warnings %q, prompt %q", d.Warnings, d.Prompt)
-	}
-	d = s.Decide(Facts{Final: block("IN_PROGRESS", "PASSING", "false"), Before: parsed("- [ ] a\n- [ ] b"), After: parsed("- [x] a\n- [ ] b")})
-	if len(d.Warnings) != 0 {
-		t.Errorf("got warnings %q for one item", d.Warnings)
+	for name, g := range map[string]interface{ Decide(Facts) Decision }{
+		"promise": &Promise{Word: "DONE"}, "status": &Status{}, "criteria": newCriteria(t, Options{}),
+	} {
+		for after, want := range map[string]int{"- [x] a\n- [x] b": 1, "- [x] a\n- [ ] b": 0} {
+			d := g.Decide(Facts{Final: block("IN_PROGRESS", "PASSING", "false"), Before: parsed("- [ ] a\n- [ ] b"),
+				After: parsed(after), Changed: []string{"a"}})
+			warned := strings.Count(strings.Join(d.Warnings, "\n"),
+				`2 items were checked off in one iteration, where one is asked for: "a", "b"`)
+			if warned != want || strings.Count(d.Prompt, "ONE task") != want {
+				t.Errorf("%s, %q: got warnings %q, prompt %q", name, after, d.Warnings, d.Prompt)
+			}
+		}
 	}
 }
 
@@ -152,9 +167,12 @@ func TestStatusIsNeverDoneWithoutEveryCondition(t *testing.T) {
 	pick := func(list ...string) string { return list[rnd.IntN(len(list))] }
 	done := 0
 	var s Status
-	for range 5000 {
-		final := pick("", "Done.", twice, "It is not done.") + pick("", "\n```\n") + pick("", block(pick("COMPLETE", "IN_PROGRESS", "BLOCKED", "?"), pick("PASSING", "FAILING", "NOT_RUN"), pick("true", "false", "?")))
-		f := Facts{Final: final, After: parsed(pick("- [x] a", "- [ ] a", "- [x] a\n  - [ ] b")), Err: pick("", "", "boom"), OutputBytes: rnd.Int64N(2000)}
+	for range 500 {
+		final := pick("", "Done.", twice, "It is not done.") + pick("", "\n```\n") +
+			pick("", block(pick("COMPLETE", "IN_PROGRESS", "BLOCKED", "?"), pick("PASSING", "FAILING", "NOT_RUN"),
+				pick("true", "false", "?")))
+		f := Facts{Final: final, After: parsed(pick("- [x] a", "- [ ] a", "- [x] a\n  - [ ] b")),
+			Err: pick("", "", "boom"), OutputBytes: rnd.Int64N(2000)}
 		if rnd.IntN(2) == 0 {
 			f.Verify = pass(rnd.IntN(2) == 0)
 		}
@@ -166,7 +184,8 @@ func TestStatusIsNeverDoneWithoutEveryCondition(t *testing.T) {
 		}
 		done++
 		r, ok := ParseReport(f.Final)
-		if !ok || !r.ExitSignal || Indicators(f.Final) < 2 || len(f.After.Open()) > 0 || f.Err != "" || f.Verify != nil && !f.Verify.Passed || Tests(r, f.Verify) != Passing {
+		if !ok || !r.ExitSignal || Indicators(f.Final) < 2 || len(f.After.Open()) > 0 || f.Err != "" ||
+			f.Verify != nil && !f.Verify.Passed || Tests(r, f.Verify) != Passing {
 			t.Fatalf("done with %+v", f)
 		}
 	}
@@ -198,10 +217,12 @@ func TestStatusOpensAndResumes(t *testing.T) {
 		s = back
 	}
 	d := s.Decide(idle(3, at))
-	if d.Kind != Open || !strings.Contains(d.Reason, "3 iterations in a row changed no file and checked off no item") || !d.Until.Equal(at.Add(30*time.Minute)) {
+	if d.Kind != Open || !strings.Contains(d.Reason,
+		"3 iterations in a row changed no file and checked off no item") || !d.Until.Equal(at.Add(30*time.Minute)) {
 		t.Errorf("got %s %q until %s", d.Kind, d.Reason, d.Until)
 	}
-	if d := s.Begin(at.Add(time.Minute)); d.Kind != Open || !d.Until.Equal(at.Add(30*time.Minute)) || d.Question == "" {
+	if d := s.Begin(at.Add(time.Minute)); d.Kind != Open || !d.Until.Equal(at.Add(30*time.Minute)) ||
+		d.Question == "" {
 		t.Errorf("taken up again at once: got %+v", d)
 	}
 	if d := s.Answer(false); d.Kind != Open {
@@ -229,7 +250,8 @@ func TestOneItem(t *testing.T) {
 	f := Facts{Final: "done", Before: parsed("- [ ] a\n- [ ] b\n"), After: parsed("- [x] a\n- [x] b\n")}
 	for _, g := range []interface{ Decide(Facts) Decision }{&Promise{Word: "X"}, &Status{}, &Criteria{}} {
 		d := g.Decide(f)
-		if !strings.Contains(strings.Join(d.Warnings, "\n"), "2 items were checked off") || !strings.Contains(d.Prompt, "exactly ONE task") {
+		if !strings.Contains(strings.Join(d.Warnings, "\n"), "2 items were checked off") ||
+			!strings.Contains(d.Prompt, "exactly ONE task") {
 			t.Errorf("%T: warnings %q, prompt %q", g, d.Warnings, d.Prompt)
 		}
 	}

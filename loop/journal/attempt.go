@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Attempt is one attempt at a task, or one run of an iteration of a prompt loop, as far as it has come. Only State changes it.
+// Attempt is one attempt at a task, or one run of an iteration of a prompt loop, as far as it has come. Only State
+// changes it.
 type Attempt struct {
 	Key
 	Of    int // number of the last one that the task may have, or iterations the loop may have
@@ -64,14 +65,16 @@ type Finish struct {
 	Ended   time.Time
 	Verdict Verdict
 	Reason  string
-	Settled time.Time // of a verified attempt: when it was integrated or rejected; zero before, and if integration is not a step of its own
-	Unfit   bool      // verified, but not integrated: Reason says why
-	Changes string    // of a task's: files by name if it was verified, else a diff stat
-	Base    string    // the tree before its task's first attempt
-	After   string    // the tree it left
-	Ref     string    // ref that keeps it
-	Commit  string    // of an iteration
-	Result  *Detail   // measurements of its steps
+	// of a verified attempt: when it was integrated or rejected; zero before, and if integration is not a step of its
+	// own
+	Settled time.Time
+	Unfit   bool    // verified, but not integrated: Reason says why
+	Changes string  // of a task's: files by name if it was verified, else a diff stat
+	Base    string  // the tree before its task's first attempt
+	After   string  // the tree it left
+	Ref     string  // ref that keeps it
+	Commit  string  // of an iteration
+	Result  *Detail // measurements of its steps
 }
 
 // Place is that in words; "" for a folder without git.
@@ -124,7 +127,9 @@ func (a *Attempt) Seconds() float64 {
 
 // checked records a check's result. A check that ran again because the run was killed counts once.
 func (a *Attempt) checked(d *Detail) {
-	if at := slices.IndexFunc(a.Checks, func(c *Detail) bool { return c.Check == d.Check && c.Command == d.Command }); at >= 0 {
+	if at := slices.IndexFunc(a.Checks, func(c *Detail) bool {
+		return c.Check == d.Check && c.Command == d.Command
+	}); at >= 0 {
 		a.Checks[at] = d
 		return
 	}
@@ -174,7 +179,8 @@ func (s *State) begin(e *Event) *Attempt {
 
 func (s *State) add(e *Event) *Attempt {
 	s.stop(s.running(e))
-	a := &Attempt{Key: e.Key(), Of: e.Of, Title: e.Title, Wave: e.Wave, Round: e.Round, Seat: Seat{Slot: e.Slot}, Start: Start{Started: e.TS}}
+	a := &Attempt{Key: e.Key(), Of: e.Of, Title: e.Title, Wave: e.Wave, Round: e.Round, Seat: Seat{Slot: e.Slot},
+		Start: Start{Started: e.TS}}
 	s.Attempts, s.Running = append(s.Attempts, a), append(s.Running, a)
 	return a
 }
@@ -193,7 +199,8 @@ func (s *State) attemptOf(e *Event) *Attempt {
 func (s *State) ended(e *Event) {
 	a := s.attemptOf(e)
 	a.Waits = ""
-	a.Finish = Finish{Ended: e.TS, Verdict: e.Verdict, Reason: e.Reason, Base: s.Task(e.Task).Base, After: e.Tree, Ref: e.Ref, Result: e.Detail,
+	a.Finish = Finish{Ended: e.TS, Verdict: e.Verdict, Reason: e.Reason, Base: s.Task(e.Task).Base, After: e.Tree,
+		Ref: e.Ref, Result: e.Detail,
 		Commit: e.Commit, Changes: e.Message, Settled: a.Settled}
 	s.Ended = append(s.Ended, a)
 	if a.Verdict == Verified {
@@ -230,8 +237,8 @@ func (a *Attempt) Ran() string {
 	return a.Agent.Model
 }
 
-// VerifiedBy returns the task's last attempt that was verified before at, or nil. Times are compared as the journal has them: the monotonic
-// readings of two calls of the coarse clock within one tick are in no order.
+// VerifiedBy returns the task's last attempt that was verified before at, or nil. Times are compared as the journal
+// has them: the monotonic readings of two calls of the coarse clock within one tick are in no order.
 func (s *State) VerifiedBy(task string, at time.Time) *Attempt {
 	for _, a := range slices.Backward(s.Ended) {
 		if a.Task == task && a.Verdict == Verified && !a.Unfit && !a.Ended.Round(0).After(at.Round(0)) {

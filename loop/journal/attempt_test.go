@@ -23,13 +23,17 @@ func TestPhases(t *testing.T) {
 		{Event{Type: VerifyFinished, Detail: &Detail{Checked: Checked{Baseline: true, Passed: true}}}, ""},
 		{Event{Type: AttemptStarted, Unit: Unit{Task: "1", Attempt: 1}}, "1/1 agent"},
 		{Event{Type: AttemptStarted, Unit: Unit{Task: "2", Attempt: 1}}, "1/1 agent, 2/1 agent"},
-		{Event{Type: AgentFinished, Unit: Unit{Task: "1", Attempt: 1}, Detail: &Detail{Exit: Exit{End: EndFinished}}}, "1/1 agent, 2/1 agent"},
+		{Event{Type: AgentFinished, Unit: Unit{Task: "1", Attempt: 1}, Detail: &Detail{Exit: Exit{End: EndFinished}}},
+			"1/1 agent, 2/1 agent"},
 		{Event{Type: VerifyStarted, Unit: Unit{Task: "1", Attempt: 1}}, "1/1 verify, 2/1 agent"},
-		{Event{Type: LimitWaiting, Unit: Unit{Task: "3"}, Detail: &Detail{Exit: Exit{Until: &reset}, Client: Client{Backend: "claude"}}}, "1/1 verify, 2/1 agent, 3 waits"},
-		{Event{Type: AttemptFinished, Unit: Unit{Task: "1", Attempt: 1}, Verdict: Verified}, "1/1 integrating, 2/1 agent, 3 waits"},
+		{Event{Type: LimitWaiting, Unit: Unit{Task: "3"}, Detail: &Detail{Exit: Exit{Until: &reset},
+			Client: Client{Backend: "claude"}}}, "1/1 verify, 2/1 agent, 3 waits"},
+		{Event{Type: AttemptFinished, Unit: Unit{Task: "1", Attempt: 1}, Verdict: Verified},
+			"1/1 integrating, 2/1 agent, 3 waits"},
 		{Event{Type: Integrated, Unit: Unit{Task: "1", Attempt: 1}}, "2/1 agent, 3 waits"},
 		{Event{Type: TaskDone, Unit: Unit{Task: "1", Attempt: 1}}, "2/1 agent, 3 waits"},
-		{Event{Type: AttemptFinished, Unit: Unit{Task: "2", Attempt: 1}, Verdict: Failed}, "3 waits, and nothing else"},
+		{Event{Type: AttemptFinished, Unit: Unit{Task: "2", Attempt: 1}, Verdict: Failed},
+			"3 waits, and nothing else"},
 		{Event{Type: AttemptStarted, Unit: Unit{Task: "3", Attempt: 1}}, "3/1 agent"},
 		{Event{Type: AttemptStarted, Unit: Unit{Task: "2", Attempt: 2}}, "2/2 agent, 3/1 agent"},
 		{Event{Type: LoopResumed, Reason: ReasonAnswered, Tasks: []string{"4"}}, "2/2 agent, 3/1 agent"},
@@ -62,9 +66,11 @@ func TestWaiting(t *testing.T) {
 		want  string
 	}{
 		{Event{Type: AttemptStarted, Unit: Unit{Task: "1", Attempt: 1, Slot: 2}}, "slot 2"},
-		{Event{Type: AttemptWaiting, Unit: Unit{Task: "1", Attempt: 1}, Reason: "a worker with gpu"}, "waits for a worker with gpu"},
+		{Event{Type: AttemptWaiting, Unit: Unit{Task: "1", Attempt: 1}, Reason: "a worker with gpu"},
+			"waits for a worker with gpu"},
 		{Event{Type: AttemptPlaced, Unit: Unit{Task: "1", Attempt: 1, Host: "a"}, Ref: "r1"}, "on a"},
-		{Event{Type: AttemptWaiting, Unit: Unit{Task: "1", Attempt: 1}, Reason: "a free slot"}, "waits for a free slot"},
+		{Event{Type: AttemptWaiting, Unit: Unit{Task: "1", Attempt: 1}, Reason: "a free slot"},
+			"waits for a free slot"},
 		{Event{Type: AttemptPlaced, Unit: Unit{Task: "1", Attempt: 1, Host: "a"}, Ref: "r1"}, "on a"},
 		{Event{Type: AttemptWaiting, Unit: Unit{Task: "1", Attempt: 1}, Reason: "quota"}, "waits for quota"},
 		{Event{Type: LoopResumed, Reason: ReasonTakeover}, "on a"},
@@ -80,7 +86,8 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
-// A worker of a fleet that is lost takes back what it reported, whatever that was; one that is still there after the run was resumed does not.
+// A worker of a fleet that is lost takes back what it reported, whatever that was; one that is still there after the
+// run was resumed does not.
 func TestPlaced(t *testing.T) {
 	t.Parallel()
 	now := clock()
@@ -101,13 +108,16 @@ func TestPlaced(t *testing.T) {
 		{&Event{TS: now(), Type: TaskStarted, Unit: Unit{Task: "1"}, Base: "t"}, ""},
 		{one(AttemptStarted, 0, &Detail{}), "agent 0 steps 0 checks"},
 		{placed("r1"), "agent 0 steps 0 checks"},
-		{one(AgentFinished, 2, &Detail{Exit: Exit{End: EndFinished}, Client: Client{Backend: "claude"}, Spent: Spent{USD: &usd}}), "agent 2 steps 0 checks, answered"},
+		{one(AgentFinished, 2, &Detail{Exit: Exit{End: EndFinished}, Client: Client{Backend: "claude"},
+			Spent: Spent{USD: &usd}}), "agent 2 steps 0 checks, answered"},
 		{one(VerifyStarted, 3, nil), "verify 3 steps 0 checks, answered"},
-		{one(VerifyFinished, 4, &Detail{Checked: Checked{Command: "true", Passed: true}}), "verify 4 steps 1 checks, answered"},
+		{one(VerifyFinished, 4, &Detail{Checked: Checked{Command: "true", Passed: true}}),
+			"verify 4 steps 1 checks, answered"},
 		{&Event{TS: now(), Type: LoopResumed}, "open 4 steps 1 checks, answered"},
 		{placed("r1"), "verify 4 steps 1 checks, answered"},
 		{placed("r2"), "agent 0 steps 0 checks"},
-		{one(AgentFinished, 2, &Detail{Exit: Exit{End: EndFinished}, Client: Client{Backend: "claude"}, Spent: Spent{USD: &usd}}), "agent 2 steps 0 checks, answered"},
+		{one(AgentFinished, 2, &Detail{Exit: Exit{End: EndFinished}, Client: Client{Backend: "claude"},
+			Spent: Spent{USD: &usd}}), "agent 2 steps 0 checks, answered"},
 		{one(AttemptFinished, 0, &Detail{Client: Client{Backend: "claude"}}), ""},
 	} {
 		if step.event.Type == AttemptFinished {
@@ -154,9 +164,11 @@ func TestIterationInSlot(t *testing.T) {
 		{Type: LoopStarted}, {Type: IterationStarted, Unit: Unit{Iteration: 1, Attempt: 1, Slot: 1}},
 		{Type: AgentFinished, Unit: Unit{Iteration: 1, Attempt: 1}, Detail: &Detail{Exit: Exit{End: EndFinished}}},
 		{Type: Integrated, Unit: Unit{Iteration: 1, Attempt: 1}, Commit: "c"},
-		{Type: IterationFinished, Unit: Unit{Iteration: 1, Attempt: 1}, Verdict: Done, Commit: "c", Detail: &Detail{Exit: Exit{End: EndFinished, Seconds: 2}}},
+		{Type: IterationFinished, Unit: Unit{Iteration: 1, Attempt: 1}, Verdict: Done, Commit: "c",
+			Detail: &Detail{Exit: Exit{End: EndFinished, Seconds: 2}}},
 	})
-	if len(s.Attempts) != 1 || len(s.Ended) != 1 || len(s.Running) != 0 || s.Attempts[0].Slot != 1 || s.Attempts[0].Seconds() != 2 {
+	if len(s.Attempts) != 1 || len(s.Ended) != 1 || len(s.Running) != 0 || s.Attempts[0].Slot != 1 ||
+		s.Attempts[0].Seconds() != 2 {
 		t.Errorf("got %d attempts, %d ended, %d running", len(s.Attempts), len(s.Ended), len(s.Running))
 	}
 }

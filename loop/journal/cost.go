@@ -6,16 +6,17 @@ import (
 	"strconv"
 )
 
-// Cost is the cost of agents' runs, as far as they reported it. Unknown costs are counted, never taken as zero: if Unknown is not 0, the true sum of
-// dollars is larger.
+// Cost is the cost of agents' runs, as far as they reported it. Unknown costs are counted, never taken as zero: if
+// Unknown is not 0, the true sum of dollars is larger.
 type Cost struct {
-	USD           *float64 `json:"usd"` // nil if no run reported it
-	InputTokens   *int64   `json:"input_tokens"`
-	OutputTokens  *int64   `json:"output_tokens"`
-	Estimated     bool     `json:"estimated,omitempty"`               // some of the dollars are computed from tokens at the settings' prices
-	Runs          int      `json:"runs,omitempty"`                    // agent runs
-	Unknown       int      `json:"unknown_attempts,omitempty"`        // runs with unknown dollars
-	UnknownTokens int      `json:"unknown_tokens_attempts,omitempty"` // runs with unknown tokens
+	USD          *float64 `json:"usd"` // nil if no run reported it
+	InputTokens  *int64   `json:"input_tokens"`
+	OutputTokens *int64   `json:"output_tokens"`
+	// some of the dollars are computed from tokens at the settings' prices
+	Estimated     bool `json:"estimated,omitempty"`
+	Runs          int  `json:"runs,omitempty"`                    // agent runs
+	Unknown       int  `json:"unknown_attempts,omitempty"`        // runs with unknown dollars
+	UnknownTokens int  `json:"unknown_tokens_attempts,omitempty"` // runs with unknown tokens
 }
 
 // Add adds one run of an agent. A run that was refused without a token cost nothing.

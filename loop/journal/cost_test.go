@@ -21,23 +21,29 @@ func TestCostSums(t *testing.T) {
 		{Detail{Spent: Spent{USD: usd(0.1), InputTokens: 1000, OutputTokens: 5}}, "$0.10"},
 		{Detail{Spent: Spent{USD: usd(0.2)}}, "$0.30"},
 		{Detail{Spent: Spent{USD: usd(0)}}, "$0.30"},
-		{Detail{Spent: Spent{USD: usd(0.4), Estimated: true, InputTokens: 11345, OutputTokens: 673}}, "$0.70 (estimated)"},
+		{Detail{Spent: Spent{USD: usd(0.4), Estimated: true, InputTokens: 11345, OutputTokens: 673}},
+			"$0.70 (estimated)"},
 		{Detail{Exit: Exit{End: "crashed"}}, "at least $0.70 (estimated), 1 attempt unknown"},
-		{Detail{Exit: Exit{End: "limited"}, Spent: Spent{InputTokens: 1}}, "at least $0.70 (estimated), 2 attempts unknown"},
-		{Detail{Exit: Exit{End: "refused"}, Spent: Spent{USD: usd(0.3)}}, "at least $1.00 (estimated), 2 attempts unknown"},
+		{Detail{Exit: Exit{End: "limited"}, Spent: Spent{InputTokens: 1}},
+			"at least $0.70 (estimated), 2 attempts unknown"},
+		{Detail{Exit: Exit{End: "refused"}, Spent: Spent{USD: usd(0.3)}},
+			"at least $1.00 (estimated), 2 attempts unknown"},
 	} {
 		c.Add(&tt.d)
 		if got := c.Dollars(); got != tt.want {
 			t.Errorf("got %s, want %s", got, tt.want)
 		}
 	}
-	if got := c.Text(); got != "at least $1.00 (estimated), 2 attempts unknown, at least 12346 tokens in, 678 out" || c.UnknownTokens != 4 {
+	if got := c.Text(); got != "at least $1.00 (estimated), 2 attempts unknown, at least 12346 tokens in, 678 out" ||
+		c.UnknownTokens != 4 {
 		t.Errorf("%s of %+v", got, c)
 	}
-	if got := (Cost{}).Plus(c).Plus(Cost{USD: usd(1), Runs: 1}); *got.USD != 2 || got.Unknown != 2 || got.Runs != c.Runs+1 || *got.InputTokens != 12346 {
+	if got := (Cost{}).Plus(c).Plus(Cost{USD: usd(1), Runs: 1}); *got.USD != 2 || got.Unknown != 2 ||
+		got.Runs != c.Runs+1 || *got.InputTokens != 12346 {
 		t.Errorf("plus: %+v", got)
 	}
-	for n, want := range map[float64]string{0: "$0.00", 0.00001: "$0.0001", 0.0042: "$0.0042", 0.01: "$0.01", 12.345: "$12.35"} {
+	for n, want := range map[float64]string{0: "$0.00", 0.00001: "$0.0001", 0.0042: "$0.0042", 0.01: "$0.01",
+		12.345: "$12.35"} {
 		if got := Dollars(n); got != want {
 			t.Errorf("%g: %s, want %s", n, got, want)
 		}

@@ -32,15 +32,16 @@ const (
 	TaskBlocked     Type = "task_blocked"
 	TaskHeld        Type = "task_held"
 	WaveCommitted   Type = "wave_committed"
-	ListChanged     Type = "list_changed" // by somebody else: Tasks are new, to be done in Wave or later, or blocked no more
-	LimitWaiting    Type = "limit_waiting"
-	BreakerOpened   Type = "breaker_opened"
-	Warning         Type = "warning"
-	LoopStopping    Type = "loop_stopping" // Ctrl-C in its terminal: it ends with its running attempts
-	LoopPaused      Type = "loop_paused"
-	LoopResumed     Type = "loop_resumed"
-	LoopFinished    Type = "loop_finished"
-	LoopRewound     Type = "loop_rewound" // a person took back what came after a wave
+	// by somebody else: Tasks are new, to be done in Wave or later, or blocked no more
+	ListChanged   Type = "list_changed"
+	LimitWaiting  Type = "limit_waiting"
+	BreakerOpened Type = "breaker_opened"
+	Warning       Type = "warning"
+	LoopStopping  Type = "loop_stopping" // Ctrl-C in its terminal: it ends with its running attempts
+	LoopPaused    Type = "loop_paused"
+	LoopResumed   Type = "loop_resumed"
+	LoopFinished  Type = "loop_finished"
+	LoopRewound   Type = "loop_rewound" // a person took back what came after a wave
 
 	// Of prompt loops. agent_finished, verify_started and verify_finished come between the two.
 	IterationStarted  Type = "iteration_started"
@@ -57,34 +58,43 @@ type Event struct {
 	Unit
 	Verdict Verdict `json:"verdict,omitempty"` // of an attempt, an iteration, a blocked task, a gate
 	Reason  string  `json:"reason,omitempty"`
-	Message string  `json:"message,omitempty"` // of a verified attempt: what it delivers to others; of any other: its changes
+	// of a verified attempt: what it delivers to others; of any other: its changes
+	Message string `json:"message,omitempty"`
 
 	Detail *Detail  `json:"detail,omitempty"`
-	Tasks  []string `json:"tasks,omitempty"`  // tasks it is about
-	Paths  []string `json:"paths,omitempty"`  // of an iteration: the first paths that its agent changed; of what could not be integrated: those in conflict
+	Tasks  []string `json:"tasks,omitempty"` // tasks it is about
+	// of an iteration: the first paths that its agent changed; of what could not be integrated: those in conflict
+	Paths  []string `json:"paths,omitempty"`
 	Branch string   `json:"branch,omitempty"` // HEAD's branch before an attempt
-	Base   string   `json:"base,omitempty"`   // tree before the task's first attempt; of a committed iteration: the tree that what its commit leaves out is compared with
-	Tree   string   `json:"tree,omitempty"`   // tree after the event
-	Ref    string   `json:"ref,omitempty"`    // where the attempt is kept, or what the machine of a fleet that has it reports
-	Commit string   `json:"commit,omitempty"` // commit that was made, or that the branch went back to; HEAD's when an attempt, an iteration or a task begins
+	// tree before the task's first attempt; of a committed iteration: the tree that what its commit leaves out is
+	// compared with
+	Base string `json:"base,omitempty"`
+	Tree string `json:"tree,omitempty"` // tree after the event
+	// where the attempt is kept, or what the machine of a fleet that has it reports
+	Ref string `json:"ref,omitempty"`
+	// commit that was made, or that the branch went back to; HEAD's when an attempt, an iteration or a task begins
+	Commit string `json:"commit,omitempty"`
 
 	Lines []string        `json:"lines,omitempty"` // what the gate tells people about an iteration
 	Next  string          `json:"next,omitempty"`  // what it adds to the next iteration's prompt
 	Gate  json.RawMessage `json:"gate,omitempty"`  // the gate's state after an iteration
 }
 
-// Unit is what an event is about: a wave, a task, one of its attempts, an iteration; nothing of it if it is about the whole loop.
+// Unit is what an event is about: a wave, a task, one of its attempts, an iteration; nothing of it if it is about the
+// whole loop.
 type Unit struct {
-	Wave      int    `json:"wave,omitempty"`
-	Task      string `json:"task,omitempty"`
-	Title     string `json:"title,omitempty"`
-	Attempt   int    `json:"attempt,omitempty"`
-	Round     int    `json:"round,omitempty"`     // of a candidate: number of the first attempt of its round
-	Slot      int    `json:"slot,omitempty"`      // slot an attempt runs in; 0 for a folder without git
-	Host      string `json:"host,omitempty"`      // other machine that has the attempt
-	Step      int    `json:"step,omitempty"`      // of what that machine reports about the attempt: its number, from 1
-	Of        int    `json:"of,omitempty"`        // number of the last attempt that the task may have, or tasks of the wave
-	Iteration int    `json:"iteration,omitempty"` // of a prompt loop, from 1; in its first event: iterations before the journal began
+	Wave    int    `json:"wave,omitempty"`
+	Task    string `json:"task,omitempty"`
+	Title   string `json:"title,omitempty"`
+	Attempt int    `json:"attempt,omitempty"`
+	Round   int    `json:"round,omitempty"` // of a candidate: number of the first attempt of its round
+	Slot    int    `json:"slot,omitempty"`  // slot an attempt runs in; 0 for a folder without git
+	Host    string `json:"host,omitempty"`  // other machine that has the attempt
+	Step    int    `json:"step,omitempty"`  // of what that machine reports about the attempt: its number, from 1
+	// number of the last attempt that the task may have, or tasks of the wave
+	Of int `json:"of,omitempty"`
+	// of a prompt loop, from 1; in its first event: iterations before the journal began
+	Iteration int `json:"iteration,omitempty"`
 }
 
 func (e *Event) at() int64 { return e.Seq }
@@ -100,16 +110,18 @@ func (e *Event) Spoken() Speech {
 // Key is the attempt or iteration that it is about.
 func (u *Unit) Key() Key { return Key{u.Task, u.Iteration, u.Attempt} }
 
-// Verdict is the result of an attempt or an iteration, or what a gate says between two of these: one of its own words, too.
+// Verdict is the result of an attempt or an iteration, or what a gate says between two of these: one of its own words,
+// too.
 type Verdict string
 
 const (
-	Verified  Verdict = "verified"
-	Failed    Verdict = "failed"
-	Blocked   Verdict = "blocked" // by its agent
-	Crashed   Verdict = "crashed"
-	TimedOut  Verdict = "timeout"
-	Limited   Verdict = "limited"   // the provider's quota is used up: not an attempt, and an iteration is repeated under its number
+	Verified Verdict = "verified"
+	Failed   Verdict = "failed"
+	Blocked  Verdict = "blocked" // by its agent
+	Crashed  Verdict = "crashed"
+	TimedOut Verdict = "timeout"
+	// the provider's quota is used up: not an attempt, and an iteration is repeated under its number
+	Limited   Verdict = "limited"
 	Cancelled Verdict = "cancelled" // by a person, a reboot or a kill: not an attempt
 	Dropped   Verdict = "dropped"   // another candidate was taken
 
@@ -138,13 +150,14 @@ const (
 	CauseTransient = "transient"
 )
 
-// NotIntegrated begins the reason of an attempt that was verified but could not be integrated.
-const NotIntegrated = "not integrated: "
+// NotIntegrated begins the reason of an attempt that was verified but could not be merged.
+const NotIntegrated = "not merged: "
 
 // Killed is the reason of an attempt, or an iteration, whose run was killed: it counts for nothing.
 const Killed = "the run was killed"
 
-// NotCommitted is the reason of an iteration that is made again, since git refused its commit or somebody's commit conflicts with it.
+// NotCommitted is the reason of an iteration that is made again, since git refused its commit or somebody's commit
+// conflicts with it.
 const NotCommitted = "its work could not be committed"
 
 // Reasons that classify an event.
@@ -208,8 +221,9 @@ type Detail struct {
 	Checked
 	Files
 	Closing
-	Look       string  `json:"look,omitempty"`  // name of the look that started
-	Looks      []Look  `json:"looks,omitempty"` // looks at a verified attempt; the last may object, with the reason and output of the attempt's end
+	Look string `json:"look,omitempty"` // name of the look that started
+	// looks at a verified attempt; the last may object, with the reason and output of the attempt's end
+	Looks      []Look  `json:"looks,omitempty"`
 	Grade      Grade   `json:"grade,omitempty"` // of a verified attempt
 	SpecTokens int     `json:"spec_tokens,omitempty"`
 	Inputs     *Inputs `json:"inputs,omitempty"` // of an attempt that begins
@@ -237,12 +251,13 @@ type Client struct {
 
 // Spent is what a run of an agent was charged for.
 type Spent struct {
-	USD          *float64 `json:"usd,omitempty"`
-	Estimated    bool     `json:"estimated,omitempty"`    // the dollars are computed from tokens at the settings' prices
-	InputTokens  int64    `json:"input_tokens,omitempty"` // including cached ones
-	OutputTokens int64    `json:"output_tokens,omitempty"`
-	CacheRead    int64    `json:"cache_read_tokens,omitempty"`
-	CacheWrite   int64    `json:"cache_write_tokens,omitempty"`
+	USD *float64 `json:"usd,omitempty"`
+	// the dollars are computed from tokens at the settings' prices
+	Estimated    bool  `json:"estimated,omitempty"`
+	InputTokens  int64 `json:"input_tokens,omitempty"` // including cached ones
+	OutputTokens int64 `json:"output_tokens,omitempty"`
+	CacheRead    int64 `json:"cache_read_tokens,omitempty"`
+	CacheWrite   int64 `json:"cache_write_tokens,omitempty"`
 }
 
 // Speech is what an agent's own words say, and what a person should know of its run.
@@ -257,11 +272,13 @@ type Speech struct {
 
 // Checked is the result of a check.
 type Checked struct {
-	Command  string   `json:"command,omitempty"`  // of a verification that decides about a task
-	Check    string   `json:"check,omitempty"`    // its name, if there are several
-	At       string   `json:"at,omitempty"`       // of a check on the whole state, not of an attempt: merge, wave or end
-	Why      string   `json:"why,omitempty"`      // why it failed, if there are several
-	Baseline bool     `json:"baseline,omitempty"` // verify ran on a tree without unverified work: before the first attempt, or without a blocked task's work
+	Command string `json:"command,omitempty"` // of a verification that decides about a task
+	Check   string `json:"check,omitempty"`   // its name, if there are several
+	// of a check on the whole state, not of an attempt: merge, wave or end
+	At  string `json:"at,omitempty"`
+	Why string `json:"why,omitempty"` // why it failed, if there are several
+	// verify ran on a tree without unverified work: before the first attempt, or without a blocked task's work
+	Baseline bool     `json:"baseline,omitempty"`
 	Standing bool     `json:"standing,omitempty"` // it also failed before the first attempt, and decides nothing
 	Passed   bool     `json:"passed,omitempty"`
 	Tries    int      `json:"tries,omitempty"`         // number of runs, if it ran again
@@ -285,8 +302,10 @@ type Files struct {
 type Closing struct {
 	Totals   *Totals `json:"totals,omitempty"`   // of a run's end: the loop's totals so far
 	Unpushed string  `json:"unpushed,omitempty"` // of a run's end: the command that does what --push could not
-	Commits  int     `json:"commits,omitempty"`  // of a run's end: so many of the branch's newest commits have all of the loop's
-	Merging  string  `json:"merging,omitempty"`  // of a run's end: what to type to have its work in the working tree, where that could not follow
+	// of a run's end: so many of the branch's newest commits have all of the loop's
+	Commits int `json:"commits,omitempty"`
+	// of a run's end: what to type to have its work in the working tree, where that could not follow
+	Merging string `json:"merging,omitempty"`
 }
 
 // Inputs are digests, SHA-256 in hex, of what an attempt is made from.
@@ -362,9 +381,10 @@ type Grades map[string]Grade
 type Totals struct {
 	Tasks      *TaskCounts `json:"tasks,omitempty"`      // of a tag
 	Iterations *int        `json:"iterations,omitempty"` // of a prompt
-	Attempts   int         `json:"attempts"`             // that count towards the limit; of a prompt: runs of its iterations
-	Commits    int         `json:"commits"`
-	Cost       Cost        `json:"cost"`
+	// that count towards the limit; of a prompt: runs of its iterations
+	Attempts int  `json:"attempts"`
+	Commits  int  `json:"commits"`
+	Cost     Cost `json:"cost"`
 }
 
 // TaskCounts counts a tag's tasks by state. All others add up to Total.
@@ -381,6 +401,37 @@ type TaskCounts struct {
 // Begins reports whether the event begins a run of the loop.
 func (e *Event) Begins() bool {
 	return e.Type == LoopStarted || e.Type == LoopResumed && e.Reason != ReasonAnswered
+}
+
+// End is how a run ended by this event; nil if it did not.
+func (e *Event) End() *End {
+	switch e.Type {
+	case LoopPaused, LoopFinished:
+		return &End{Ending: Ending(e.Reason), Message: e.Message, Event: e}
+	case LoopRewound:
+		return &End{Ending: Rewound, Message: fmt.Sprintf("went back to the state after wave %d", e.Wave)}
+	}
+	return nil
+}
+
+// Totals are the loop's at the end of a run; nil if the event has none.
+func (e *Event) Totals() *Totals {
+	if e == nil || e.Detail == nil {
+		return nil
+	}
+	return e.Detail.Totals
+}
+
+// Counted is how many attempts, or iterations of a prompt, the loop had made by then.
+func (e *Event) Counted() int {
+	switch t := e.Totals(); {
+	case t == nil:
+		return 0
+	case t.Iterations != nil:
+		return *t.Iterations
+	default:
+		return t.Attempts
+	}
 }
 
 // Words is the ending for people.
@@ -419,14 +470,15 @@ func parse(line []byte) (Event, error) {
 // Line returns the event as in its journal, with the newline.
 func (e *Event) Line() ([]byte, error) { return e.appendLine(nil) }
 
-// Transient reports whether an agent's run ended by a fault of its provider that a later run may not meet. A client that a signal ended ran out of
-// memory or into a fault of its own, perhaps because of the task: such an attempt counts.
+// Transient reports whether an agent's run ended by a fault of its provider that a later run may not meet. A client
+// that a signal ended ran out of memory or into a fault of its own, perhaps because of the task: such an attempt
+// counts.
 func (d *Detail) Transient() bool {
 	return d.End == EndCrashed && d.Cause == CauseTransient && d.Signal == 0
 }
 
-// Texts returns the members with the words of others, for masking, but not the names needed to read the journal again: task ids, paths, refs and
-// hashes.
+// Texts returns the members with the words of others, for masking, but not the names needed to read the journal again:
+// task ids, paths, refs and hashes.
 func (e *Event) Texts() []*string {
 	texts := []*string{&e.Title, &e.Reason, &e.Message, &e.Next}
 	for i := range e.Lines {

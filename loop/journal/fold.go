@@ -2,7 +2,6 @@ package journal
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -41,11 +40,12 @@ var changes = map[Type]func(*State, *Event){
 	GateSpoke:         (*State).gateSpoke,
 }
 
-// Durable reports whether an event of this type must be on disk before it is announced. After a power cut another one is at worst repeated, never lost:
-// an attempt that had started starts again.
+// Durable reports whether an event of this type must be on disk before it is announced. After a power cut another one
+// is at worst repeated, never lost: an attempt that had started starts again.
 func (t Type) Durable() bool {
 	switch t {
-	case LoopStarted, LoopPaused, LoopFinished, LoopRewound, WaveCommitted, BreakerOpened, TaskDone, TaskBlocked, Integrated, IterationStarted, IterationFinished, GateSpoke:
+	case LoopStarted, LoopPaused, LoopFinished, LoopRewound, WaveCommitted, BreakerOpened, TaskDone, TaskBlocked,
+		Integrated, IterationStarted, IterationFinished, GateSpoke:
 		return true
 	}
 	return false
@@ -102,7 +102,8 @@ func (s *State) loopBegan(e *Event) {
 	}
 	for _, t := range s.records(e.Tasks) {
 		if e.Reason == ReasonRetry {
-			s.retried = append(s.retried, cmp.Or(t.Blocked, &Event{Unit: Unit{Task: t.ID}})) // an earlier loop blocked it: only the id is known
+			// an earlier loop blocked it: only the id is known
+			s.retried = append(s.retried, cmp.Or(t.Blocked, &Event{Unit: Unit{Task: t.ID}}))
 		}
 		t.Tries, t.Blocked = Tries{}, nil
 		s.change(t, StandIdle)
@@ -124,7 +125,7 @@ func (s *State) loopEnded(e *Event) {
 	s.endWaits(e.TS)
 	s.wait(Wait{For: end.waitsFor(), Since: e.TS, Reason: strings.TrimPrefix(end.Words(), "user ")})
 	s.Providers.loopEnded(end)
-	s.Finished = &End{Ending: end, Message: e.Message, Event: e}
+	s.Finished = e.End()
 	if end == BaselineFails { // the tasks that were to be retried stay blocked
 		for _, b := range s.retried {
 			t := s.record(b.Task)
@@ -156,11 +157,11 @@ func (s *State) loopRewound(e *Event) {
 		c.Pass = Pass{}
 	}
 	s.Wave, s.Rewound, s.BreakerOpenings = min(s.Wave, e.Wave), len(s.Ended), nil
-	s.Finished = &End{Ending: Rewound, Message: fmt.Sprintf("went back to the state after wave %d", e.Wave)}
+	s.Finished = e.End()
 }
 
 func (s *State) waveCommitted(e *Event) {
-	s.WaveCommits = append(s.WaveCommits, WaveCommit{e.Wave, e.Commit, e.TS, e.Tasks})
+	s.WaveCommits = append(s.WaveCommits, WaveCommit{e.Wave, e.Commit, e.TS, e.Tasks, e.Message})
 	for _, t := range s.Tasks { // every commit contains the whole task file
 		t.GivenUp = nil
 	}
@@ -255,8 +256,8 @@ func (s *State) attemptWaiting(e *Event) {
 	}
 }
 
-// attemptPlaced notes which worker of a fleet has an attempt. A new one starts from the beginning: what a lost one reported counts no more, apart
-// from what it cost.
+// attemptPlaced notes which worker of a fleet has an attempt. A new one starts from the beginning: what a lost one
+// reported counts no more, apart from what it cost.
 func (s *State) attemptPlaced(e *Event) {
 	a := s.running(e)
 	if a == nil {

@@ -54,8 +54,8 @@ func (f *Follower) Next() ([]Event, error) {
 // watchEvery is how often a journal that is watched is read.
 const watchEvery = 250 * time.Millisecond
 
-// Watch yields what is written to the journal at path, from its first event on: at once, and then time and again, also if nothing is new, and a last
-// time when ctx has ended. It ends with an error, too.
+// Watch yields what is written to the journal at path, from its first event on: at once, and then time and again, also
+// if nothing is new, and a last time when ctx has ended. It ends with an error, too.
 func Watch(ctx context.Context, path string) iter.Seq2[[]Event, error] {
 	return func(yield func([]Event, error) bool) {
 		f, tick := Follow(path), time.NewTicker(watchEvery)

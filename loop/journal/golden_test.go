@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Events of every type, with every member, are read and written again byte for byte: --json prints them, and other programs read them.
+// Events of every type, with every member, are read and written again byte for byte: --json prints them, and other
+// programs read them.
 func TestLinesStay(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile(filepath.Join("testdata", "lines.ndjson"))

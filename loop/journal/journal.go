@@ -1,8 +1,8 @@
-// Package journal owns the record of a run: its events, their lines on disk, appending and following them, and State, the one account of a run that
-// results from folding them. It decides nothing.
+// Package journal owns the record of a run: its events, their lines on disk, appending and following them, and State,
+// the one account of a run that results from folding them. It decides nothing.
 //
-// Of our packages it imports those that replace, read and break files in tests: a damaged journal is replaced, only a regular file of bounded size is
-// read, and every append is a crash point.
+// Of our packages it imports those that replace, read and break files in tests: a damaged journal is replaced, only a
+// regular file of bounded size is read, and every append is a crash point.
 package journal
 
 import (
@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"descartes/internal/atomicfile"
@@ -20,9 +21,10 @@ import (
 	"descartes/internal/plainfile"
 )
 
-// Journal is the append-only record of a loop, and the truth about everything that the task file does not contain. A transition is one line, appended
-// in one write; a durable one is on disk before Append returns. After a failed write the journal accepts nothing more: a line after a torn one would
-// make the whole unreadable. It is not safe for concurrent use.
+// Journal is the append-only record of a loop, and the truth about everything that the task file does not contain. A
+// transition is one line, appended in one write; a durable one is on disk before Append returns. After a failed write
+// the journal accepts nothing more: a line after a torn one would make the whole unreadable. It is not safe for
+// concurrent use.
 type Journal struct {
 	fs      atomicfile.FS
 	path    string
@@ -42,8 +44,9 @@ const maxSize = 4 << 30
 
 // Recover reads a journal's bytes. good is the length of the part that can be trusted.
 //
-// A durable event was synced, with all before it, before the next event was written. So a bad line before such an event was damaged later: that is an
-// error. If no such event follows the first bad line, nothing from there on was announced, and it is dropped.
+// A durable event was synced, with all before it, before the next event was written. So a bad line before such an
+// event was damaged later: that is an error. If no such event follows the first bad line, nothing from there on was
+// announced, and it is dropped.
 func Recover(name string, data []byte) (events []Event, good int, err error) {
 	bad, badLine, badErr, durable := -1, 0, error(nil), false
 	line := 0
@@ -103,6 +106,35 @@ func ReadEvents(path string) ([]Event, error) {
 	return events, err
 }
 
+// maxTail is where the last begin or end of a run is looked for, in bytes from a journal's end: after an end next to
+// nothing follows.
+const maxTail = 256 << 10
+
+// Last is the last event that began or ended a run; nil if none is near the journal's end: then a run is at work, or
+// was killed.
+func Last(path string) (*Event, error) {
+	f, err := plainfile.Open("", path)
+	if err != nil {
+		return nil, fmt.Errorf("read events: %w", err)
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("read events: %w", err)
+	}
+	tail, err := io.ReadAll(io.NewSectionReader(f, max(0, fi.Size()-maxTail), maxTail))
+	if err != nil {
+		return nil, fmt.Errorf("read events: %w", err)
+	}
+	lines := bytes.Split(tail, []byte("\n"))
+	for _, line := range slices.Backward(lines[:len(lines)-1]) { // what has no newline is torn
+		if e, err := parse(line); err == nil && (e.End() != nil || e.Type == LoopStarted || e.Type == LoopResumed) {
+			return &e, nil
+		}
+	}
+	return nil, nil
+}
+
 // Load folds the journal at path. A missing file gives the state of an unknown loop.
 func Load(path string) (*State, error) {
 	events, err := ReadEvents(path)
@@ -156,7 +188,8 @@ func syncParents(fsys atomicfile.FS, path string, n int) error {
 	return nil
 }
 
-// Append numbers the events, writes them in one write, and syncs if one of them is durable. It completes the events in place.
+// Append numbers the events, writes them in one write, and syncs if one of them is durable. It completes the events in
+// place.
 func (j *Journal) Append(events ...*Event) error {
 	if j.broken != nil {
 		return j.broken
@@ -241,7 +274,8 @@ func (j *Journal) intact() bool {
 	if err != nil {
 		return !errors.Is(err, fs.ErrNotExist)
 	}
-	return j.stamp == nil || os.SameFile(fi, j.stamp) && fi.Size() == j.stamp.Size() && fi.ModTime().Equal(j.stamp.ModTime())
+	return j.stamp == nil || os.SameFile(fi, j.stamp) && fi.Size() == j.stamp.Size() &&
+		fi.ModTime().Equal(j.stamp.ModTime())
 }
 
 // Heal restores the journal if somebody changed or deleted it while it was open.
@@ -250,7 +284,7 @@ func (j *Journal) Heal() (bool, error) {
 		return false, nil
 	}
 	if j.copy == nil {
-		return false, fmt.Errorf("%s was changed while the loop was running", j.path)
+		return false, fmt.Errorf("%s was changed during the run", j.path)
 	}
 	data, err := io.ReadAll(io.NewSectionReader(j.copy, 0, 1<<40))
 	if err != nil {

@@ -14,7 +14,6 @@ type Prompt struct {
 	Base    string    // the tree before the last iteration, and before those whose work is uncommitted
 	Since   time.Time // when Base was taken
 	Failing bool      // the last run of the verify command did not pass
-	Words   string    // of the last iteration's agent
 	Owed    string    // the tree before the first iteration with uncommitted work, or ""
 	Again   bool      // the last iteration will be repeated
 	Failed  int       // how often it was repeated because it failed
@@ -39,7 +38,6 @@ func (p *Prompt) start(e *Event) {
 }
 
 func (p *Prompt) agentFinished(d *Detail) {
-	p.Words = d.Words
 	if p.Asked++; d.Question == "" {
 		p.Asked = 0
 	}
@@ -49,7 +47,8 @@ func (p *Prompt) agentFinished(d *Detail) {
 	if p.Session != d.Session {
 		p.Session, p.Spent = d.Session, Tokens{}
 	}
-	p.Spent = Tokens{p.Spent.Input + d.InputTokens, p.Spent.CacheRead + d.CacheRead, p.Spent.CacheWrite + d.CacheWrite, p.Spent.Output + d.OutputTokens}
+	p.Spent = Tokens{p.Spent.Input + d.InputTokens, p.Spent.CacheRead + d.CacheRead, p.Spent.CacheWrite + d.CacheWrite,
+		p.Spent.Output + d.OutputTokens}
 }
 
 // Tokens are what runs of an agent were charged for.

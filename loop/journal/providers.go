@@ -2,8 +2,8 @@ package journal
 
 import "time"
 
-// Providers is what a loop knows about its agents' providers. Only State.Apply changes it, from the journal's events, so that a resumed loop waits
-// for the rest of a wait, not for all of it again.
+// Providers is what a loop knows about its agents' providers. Only State.Apply changes it, from the journal's events,
+// so that a resumed loop waits for the rest of a wait, not for all of it again.
 type Providers struct {
 	Of    map[string]*Provider // by backend
 	Since time.Time            // start of the current waiting, which no attempt has got past; zero if there is none
@@ -67,7 +67,8 @@ func (p *Providers) attempt(e *Event) {
 	s := p.Get(d.Backend)
 	switch {
 	case e.Verdict == Limited || e.Type == LookAnswered && d.End == EndLimited:
-		if s.Reason, s.Met = e.Reason, e.TS; s.Limits == 0 || !e.TS.Before(s.Until) { // else it ran when the limit was met
+		// else it ran when the limit was met
+		if s.Reason, s.Met = e.Reason, e.TS; s.Limits == 0 || !e.TS.Before(s.Until) {
 			s.Limits++
 		}
 		s.Guess = !p.said

@@ -2,21 +2,25 @@ package journal
 
 import "testing"
 
-// A round of candidates counts as one attempt of its task, and each of them toward the limit of all. The next one is given the one that came
-// furthest, whichever ended last.
+// A round of candidates counts as one attempt of its task, and each of them toward the limit of all. The next one is
+// given the one that came furthest, whichever ended last.
 func TestRound(t *testing.T) {
 	s := NewState()
 	s.Apply(&Event{Type: TaskStarted, Unit: Unit{Task: "1"}, Base: "base"})
 	begin := func(number, round int) {
-		s.Apply(&Event{Type: AttemptStarted, Unit: Unit{Task: "1", Attempt: number, Round: round, Slot: number}, Tree: "base", Detail: &Detail{}})
+		s.Apply(&Event{Type: AttemptStarted, Unit: Unit{Task: "1", Attempt: number, Round: round, Slot: number},
+			Tree: "base", Detail: &Detail{}})
 	}
 	end := func(number, round int, v Verdict, tree string, d Detail) {
-		s.Apply(&Event{Type: AttemptFinished, Unit: Unit{Task: "1", Attempt: number, Round: round}, Verdict: v, Tree: tree, Detail: &d})
+		s.Apply(&Event{Type: AttemptFinished, Unit: Unit{Task: "1", Attempt: number, Round: round}, Verdict: v,
+			Tree: tree, Detail: &d})
 	}
 	want := func(what string, counted, all, best int, tree string) {
 		t.Helper()
-		if u := s.Task("1"); u.Counted != counted || s.Iteration != all || u.Failure.Attempt != best || u.Tree != tree {
-			t.Errorf("%s: counted %d, in all %d, best %d, tree %s; want %d, %d, %d, %s", what, u.Counted, s.Iteration, u.Failure.Attempt, u.Tree, counted, all, best, tree)
+		if u := s.Task("1"); u.Counted != counted || s.Iteration != all || u.Failure.Attempt != best ||
+			u.Tree != tree {
+			t.Errorf("%s: counted %d, in all %d, best %d, tree %s; want %d, %d, %d, %s", what, u.Counted, s.Iteration,
+				u.Failure.Attempt, u.Tree, counted, all, best, tree)
 		}
 	}
 	begin(2, 1)
@@ -28,7 +32,8 @@ func TestRound(t *testing.T) {
 	}
 	end(3, 1, Crashed, "three", Detail{Exit: Exit{End: EndCrashed}})
 	want("crashed", 1, 3, 3, "three")
-	end(1, 1, Failed, "one", Detail{Exit: Exit{End: EndFinished}, Files: Files{Changed: 1}, Checked: Checked{Output: "FAIL"}})
+	end(1, 1, Failed, "one", Detail{Exit: Exit{End: EndFinished}, Files: Files{Changed: 1},
+		Checked: Checked{Output: "FAIL"}})
 	want("failed", 1, 3, 1, "one")
 	end(2, 1, TimedOut, "two", Detail{Exit: Exit{End: EndTimedOut}})
 	want("timed out", 1, 3, 1, "one")

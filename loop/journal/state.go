@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// State is the one account of a loop: the fold of its events. Both replay and the live run change it only through Apply, so that a resumed loop knows
-// exactly what the first one knew.
+// State is the one account of a loop: the fold of its events. Both replay and the live run change it only through
+// Apply, so that a resumed loop knows exactly what the first one knew.
 type State struct {
 	Run
 	Tasks     map[string]*Task // those that events are about; Task answers for others too
@@ -27,14 +27,15 @@ type State struct {
 
 // Run is what belongs to the whole loop.
 type Run struct {
-	Seq         int64     // last event
-	At          time.Time // its time
-	Started     time.Time
-	Begun       time.Time // the last run
-	Stopping    time.Time // when Ctrl-C asked the run to end after its running attempts; zero if it did not, or the run is over
-	Finished    *End      // end of the last run; nil during a run
-	Branch      string    // of a run in slots: the ref that receives the commits; "" if unknown
-	Current     string    // the task started last, if neither done nor blocked
+	Seq     int64     // last event
+	At      time.Time // its time
+	Started time.Time
+	Begun   time.Time // the last run
+	// when Ctrl-C asked the run to end after its running attempts; zero if it did not, or the run is over
+	Stopping    time.Time
+	Finished    *End   // end of the last run; nil during a run
+	Branch      string // of a run in slots: the ref that receives the commits; "" if unknown
+	Current     string // the task started last, if neither done nor blocked
 	Wave        int
 	Iteration   int
 	Tree        string
@@ -51,7 +52,8 @@ type Run struct {
 
 // NewState is the state of a loop without events.
 func NewState() *State {
-	return &State{Tasks: map[string]*Task{}, flaky: map[Flaky]int{}, Reviews: map[int][]*Detail{}, Providers: NewProviders()}
+	return &State{Tasks: map[string]*Task{}, flaky: map[Flaky]int{}, Reviews: map[int][]*Detail{},
+		Providers: NewProviders()}
 }
 
 // Left are the starts of the attempts that have not ended: what a killed run was at.
@@ -65,17 +67,12 @@ func (s *State) Left() (open []*Event) {
 	return open
 }
 
-// Unfinished reports whether a dead loop left a tree that no event describes: with an open attempt, or with a given-up task's work that was not yet
-// taken back.
+// Unfinished reports whether a dead loop left a tree that no event describes: with an open attempt, or with a given-up
+// task's work that was not yet taken back.
 func (s *State) Unfinished() bool { return len(s.Left()) > 0 || s.Current != "" }
 
-// After returns the commits after a wave: those after its last commit or, without one, from a later wave's first commit on.
+// After returns the commits from the first one of a later wave on, the rest of an earlier wave among them.
 func After(commits []WaveCommit, wave int) []WaveCommit {
-	for i := len(commits) - 1; i >= 0; i-- {
-		if commits[i].Wave == wave {
-			return commits[i+1:]
-		}
-	}
 	for i, c := range commits {
 		if c.Wave > wave {
 			return commits[i:]
@@ -124,6 +121,8 @@ type WaveCommit struct {
 	Commit string
 	At     time.Time
 	Tasks  []string
+
+	Subject string
 }
 
 // End is how a run ended.

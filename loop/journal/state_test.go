@@ -34,15 +34,18 @@ func before(t *testing.T) map[string][]Event {
 
 // random is a run of several attempts at once, in no order that an engine would keep to.
 func random(r *rand.Rand, n int) []Event {
-	types := []Type{LoopStarted, LoopResumed, WaveStarted, TaskStarted, AttemptStarted, AgentFinished, VerifyStarted, VerifyFinished,
-		AttemptFinished, Integrated, TaskDone, TaskBlocked, WaveCommitted, LimitWaiting, BreakerOpened, Warning, LoopStopping, LoopPaused, LoopFinished, ListChanged,
+	types := []Type{LoopStarted, LoopResumed, WaveStarted, TaskStarted, AttemptStarted, AgentFinished, VerifyStarted,
+		VerifyFinished,
+		AttemptFinished, Integrated, TaskDone, TaskBlocked, WaveCommitted, LimitWaiting, BreakerOpened, Warning,
+		LoopStopping, LoopPaused, LoopFinished, ListChanged,
 		IterationStarted, IterationFinished, GateSpoke}
 	verdicts := []Verdict{Verified, Failed, Blocked, Crashed, TimedOut, Limited, Cancelled}
 	decisions := []Verdict{Continue, Done, "ask", Retry, Limited, Cancelled}
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	out := make([]Event, n)
 	for i := range out {
-		e := Event{Seq: int64(i + 1), TS: at.Add(time.Duration(i) * time.Second), Loop: "x", Type: types[r.IntN(len(types))]}
+		e := Event{Seq: int64(i + 1), TS: at.Add(time.Duration(i) * time.Second), Loop: "x",
+			Type: types[r.IntN(len(types))]}
 		if r.IntN(8) > 0 {
 			e.Task, e.Attempt, e.Wave = fmt.Sprint(1+r.IntN(4)), 1+r.IntN(3), 1+r.IntN(2)
 		}
@@ -68,7 +71,8 @@ func random(r *rand.Rand, n int) []Event {
 		}
 		if r.IntN(2) == 0 {
 			usd := float64(r.IntN(10)) / 10
-			e.Detail = &Detail{Exit: Exit{End: []string{"finished", "crashed", "refused"}[r.IntN(3)], Seconds: 1}, Files: Files{Changed: r.IntN(2)}, Spent: Spent{USD: &usd}, Client: Client{Backend: "claude"}}
+			e.Detail = &Detail{Exit: Exit{End: []string{"finished", "crashed", "refused"}[r.IntN(3)], Seconds: 1},
+				Files: Files{Changed: r.IntN(2)}, Spent: Spent{USD: &usd}, Client: Client{Backend: "claude"}}
 		}
 		out[i] = e
 	}
@@ -160,7 +164,8 @@ func TestAfter(t *testing.T) {
 		waves    []int
 		to, left int
 	}{
-		{[]int{1, 2, 3}, 2, 2}, {[]int{1, 2, 3}, 3, 3}, {[]int{1, 2, 3}, 0, 0}, {[]int{1, 1, 2, 2}, 1, 2}, {[]int{2, 1, 3}, 1, 2},
+		{[]int{1, 2, 3}, 2, 2}, {[]int{1, 2, 3}, 3, 3}, {[]int{1, 2, 3}, 0, 0}, {[]int{1, 1, 2, 2}, 1, 2},
+		{[]int{2, 1, 3}, 1, 0}, {[]int{1, 2, 1}, 1, 1},
 		{[]int{1, 3}, 2, 1}, {[]int{3}, 2, 0}, {nil, 0, 0}, {[]int{1}, 7, 1},
 	} {
 		all := commits(c.waves...)
@@ -174,22 +179,27 @@ func TestAfter(t *testing.T) {
 func TestTasksSideBySide(t *testing.T) {
 	t.Parallel()
 	s := Fold([]Event{
-		{Type: TaskStarted, Unit: Unit{Task: "1"}, Base: "T0", Commit: "c0"}, {Type: AttemptStarted, Unit: Unit{Task: "1", Attempt: 1, Slot: 1}, Tree: "T0"},
-		{Type: TaskStarted, Unit: Unit{Task: "2"}, Base: "T0", Commit: "c0"}, {Type: AttemptStarted, Unit: Unit{Task: "2", Attempt: 1, Slot: 2}, Tree: "T0"},
+		{Type: TaskStarted, Unit: Unit{Task: "1"}, Base: "T0", Commit: "c0"},
+		{Type: AttemptStarted, Unit: Unit{Task: "1", Attempt: 1, Slot: 1}, Tree: "T0"},
+		{Type: TaskStarted, Unit: Unit{Task: "2"}, Base: "T0", Commit: "c0"},
+		{Type: AttemptStarted, Unit: Unit{Task: "2", Attempt: 1, Slot: 2}, Tree: "T0"},
 		{Type: AgentFinished, Unit: Unit{Task: "1"}, Detail: &Detail{}},
 	})
 	if open := s.Left(); len(open) != 2 || open[0].Slot != 1 || open[1].Slot != 2 {
 		t.Fatalf("under way: %+v", open)
 	}
 	for _, e := range []Event{
-		{Type: AttemptFinished, Unit: Unit{Task: "1", Attempt: 1}, Verdict: Verified, Tree: "T1", Detail: &Detail{}}, {Type: Integrated, Unit: Unit{Task: "1"}, Tree: "T1", Commit: "c0"}, {Type: TaskDone, Unit: Unit{Task: "1"}},
+		{Type: AttemptFinished, Unit: Unit{Task: "1", Attempt: 1}, Verdict: Verified, Tree: "T1", Detail: &Detail{}},
+		{Type: Integrated, Unit: Unit{Task: "1"}, Tree: "T1", Commit: "c0"}, {Type: TaskDone, Unit: Unit{Task: "1"}},
 		{Type: AttemptFinished, Unit: Unit{Task: "2", Attempt: 1}, Verdict: Verified, Tree: "T2", Detail: &Detail{}},
-		{Type: Integrated, Unit: Unit{Task: "2"}, Tree: "T1", Commit: "c0", Verdict: Failed, Reason: "its changes conflict"},
+		{Type: Integrated, Unit: Unit{Task: "2"}, Tree: "T1", Commit: "c0", Verdict: Failed,
+			Reason: "its changes conflict"},
 	} {
 		s.Apply(&e)
 	}
 	one, two := s.Task("1"), s.Task("2")
-	if v := s.Uncommitted(); !slices.Equal(v, []string{"1"}) || two.Failure.Reason != "its changes conflict" || two.Base != "T1" || two.Tree != "T1" || one.Stand != StandDone {
+	if v := s.Uncommitted(); !slices.Equal(v, []string{"1"}) || two.Failure.Reason != "its changes conflict" ||
+		two.Base != "T1" || two.Tree != "T1" || one.Stand != StandDone {
 		t.Errorf("after the integration: verified %v, tasks %+v, %+v", v, one, two)
 	}
 	s.Apply(&Event{Type: WaveCommitted, Tasks: []string{"1"}, Commit: "c1", Tree: "T1+"})
@@ -216,7 +226,8 @@ func FuzzFold(f *testing.F) {
 		}
 		f.Add(data)
 	}
-	f.Add([]byte(`{"type":"wave_committed","wave":2}` + "\n" + `{"type":"loop_rewound","wave":1,"tasks":["1"]}` + "\n" + `{"type":"attempt_finished","verdict":"verified"}`))
+	f.Add([]byte(`{"type":"wave_committed","wave":2}` + "\n" + `{"type":"loop_rewound","wave":1,"tasks":["1"]}` +
+		"\n" + `{"type":"attempt_finished","verdict":"verified"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var events []Event
 		for line := range bytes.SplitSeq(data, []byte("\n")) {
@@ -247,9 +258,11 @@ func BenchmarkFold(b *testing.B) {
 		wave = append(wave, id)
 		add(Event{Type: TaskStarted, Unit: Unit{Task: id}})
 		add(Event{Type: AttemptStarted, Unit: Unit{Task: id, Attempt: 1}})
-		add(Event{Type: AgentFinished, Unit: Unit{Task: id, Attempt: 1}, Detail: &Detail{Exit: Exit{End: EndFinished}, Speech: Speech{Words: "done"}}})
+		add(Event{Type: AgentFinished, Unit: Unit{Task: id, Attempt: 1},
+			Detail: &Detail{Exit: Exit{End: EndFinished}, Speech: Speech{Words: "done"}}})
 		add(Event{Type: VerifyStarted, Unit: Unit{Task: id, Attempt: 1}})
-		add(Event{Type: AttemptFinished, Unit: Unit{Task: id, Attempt: 1}, Verdict: Verified, Detail: &Detail{Exit: Exit{End: EndFinished}, Files: Files{Changed: 1}}})
+		add(Event{Type: AttemptFinished, Unit: Unit{Task: id, Attempt: 1}, Verdict: Verified,
+			Detail: &Detail{Exit: Exit{End: EndFinished}, Files: Files{Changed: 1}}})
 		add(Event{Type: TaskDone, Unit: Unit{Task: id, Attempt: 1}})
 		if i%100 == 99 {
 			add(Event{Type: WaveCommitted, Unit: Unit{Wave: i / 100}, Tasks: wave})
@@ -265,15 +278,20 @@ func BenchmarkFold(b *testing.B) {
 func TestDoneTasksComeBack(t *testing.T) {
 	s := NewState()
 	for i, e := range []*Event{
-		{Type: TaskStarted, Unit: Unit{Task: "2"}}, {Type: AttemptStarted, Unit: Unit{Task: "2", Attempt: 1}}, {Type: TaskStarted, Unit: Unit{Task: "1"}}, {Type: AttemptStarted, Unit: Unit{Task: "1", Attempt: 1}},
-		{Type: AttemptFinished, Unit: Unit{Task: "2", Attempt: 1}, Verdict: Verified, Ref: "r2"}, {Type: Integrated, Unit: Unit{Task: "2", Attempt: 1}}, {Type: TaskDone, Unit: Unit{Task: "2", Attempt: 1}},
-		{Type: AttemptFinished, Unit: Unit{Task: "1", Attempt: 1}, Verdict: Verified, Ref: "r1"}, {Type: Integrated, Unit: Unit{Task: "1", Attempt: 1}}, {Type: TaskDone, Unit: Unit{Task: "1", Attempt: 1}},
-		{Type: Integrated, Unit: Unit{Task: "2", Attempt: 1}, Verdict: Failed, Reason: "clash", Paths: []string{"f"}}, {Type: Integrated, Unit: Unit{Task: "1", Attempt: 1}, Verdict: Failed, Reason: "clash", Paths: []string{"f"}},
+		{Type: TaskStarted, Unit: Unit{Task: "2"}}, {Type: AttemptStarted, Unit: Unit{Task: "2", Attempt: 1}},
+		{Type: TaskStarted, Unit: Unit{Task: "1"}}, {Type: AttemptStarted, Unit: Unit{Task: "1", Attempt: 1}},
+		{Type: AttemptFinished, Unit: Unit{Task: "2", Attempt: 1}, Verdict: Verified, Ref: "r2"},
+		{Type: Integrated, Unit: Unit{Task: "2", Attempt: 1}}, {Type: TaskDone, Unit: Unit{Task: "2", Attempt: 1}},
+		{Type: AttemptFinished, Unit: Unit{Task: "1", Attempt: 1}, Verdict: Verified, Ref: "r1"},
+		{Type: Integrated, Unit: Unit{Task: "1", Attempt: 1}}, {Type: TaskDone, Unit: Unit{Task: "1", Attempt: 1}},
+		{Type: Integrated, Unit: Unit{Task: "2", Attempt: 1}, Verdict: Failed, Reason: "clash", Paths: []string{"f"}},
+		{Type: Integrated, Unit: Unit{Task: "1", Attempt: 1}, Verdict: Failed, Reason: "clash", Paths: []string{"f"}},
 	} {
 		e.Seq = int64(i + 1)
 		s.Apply(e)
 	}
-	if !slices.Equal(s.Back(), []string{"2", "1"}) || len(s.Verified()) != 0 || !s.Task("1").Open() || s.Task("1").Counted != 0 || s.Task("2").Counted != 0 {
+	if !slices.Equal(s.Back(), []string{"2", "1"}) || len(s.Verified()) != 0 || !s.Task("1").Open() ||
+		s.Task("1").Counted != 0 || s.Task("2").Counted != 0 {
 		t.Errorf("back %v, verified %v, tasks %+v, %+v", s.Back(), s.Verified(), s.Task("1"), s.Task("2"))
 	}
 	if got := s.TakeChanges(0); got["1"] != "pending" || got["2"] != "pending" {

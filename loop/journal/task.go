@@ -238,8 +238,9 @@ func (s *State) TakeChanges(seq int64) map[string]string {
 	return out
 }
 
-// finishAttempt applies the end of an attempt. Several simultaneous attempts at one task, its candidates, are a round: it counts as one attempt at the
-// task, and the next one starts from the candidate that came furthest. Toward the limit of all attempts each counts.
+// finishAttempt applies the end of an attempt. Several simultaneous attempts at one task, its candidates, are a round:
+// it counts as one attempt at the task, and the next one starts from the candidate that came furthest. Toward the
+// limit of all attempts each counts.
 func (s *State) finishAttempt(t *Task, e *Event) {
 	t.Ref = cmp.Or(e.Ref, t.Ref)
 	d, alone := e.Detail, e.Round == 0
@@ -277,7 +278,8 @@ func (s *State) finishAttempt(t *Task, e *Event) {
 	}
 	t.OtherEnds = t.OtherEnds || e.Verdict != Crashed
 	was, now := t.Failure, s.failure(e)
-	if by := was.rank() - now.rank(); !alone && was.Round == e.Round && (by > 0 || by == 0 && was.Attempt < now.Attempt) {
+	if by := was.rank() - now.rank(); !alone && was.Round == e.Round &&
+		(by > 0 || by == 0 && was.Attempt < now.Attempt) {
 		return
 	}
 	if t.Failure = now; !alone {
@@ -285,7 +287,8 @@ func (s *State) finishAttempt(t *Task, e *Event) {
 	}
 }
 
-// integrate applies the fate of a verified result: either it is now part of the state, or the task is retried on the state as it is.
+// integrate applies the fate of a verified result: either it is now part of the state, or the task is retried on the
+// state as it is.
 func (s *State) integrate(t *Task, e *Event) {
 	if e.Verdict == "" {
 		s.takeIn(t, e)
@@ -340,7 +343,8 @@ func (f *Failure) rank() int {
 }
 
 func (s *State) failure(e *Event) Failure {
-	f := Failure{Attempt: e.Attempt, Round: e.Round, Verdict: e.Verdict, Reason: e.Reason, DiffStat: e.Message, Result: e.Detail}
+	f := Failure{Attempt: e.Attempt, Round: e.Round, Verdict: e.Verdict, Reason: e.Reason, DiffStat: e.Message,
+		Result: e.Detail}
 	if a := s.Attempt(e.Key()); a != nil {
 		for _, c := range a.Checks {
 			if c.Check != "" {
@@ -366,5 +370,6 @@ type VerifiedTask struct {
 func (v *VerifiedTask) at() int64 { return v.seq }
 
 func verifiedTask(t *Task, e *Event) *VerifiedTask {
-	return &VerifiedTask{Task: e.Task, Attempt: e.Attempt, Wave: e.Wave, Base: t.Base, Tree: e.Tree, Ref: t.Ref, seq: e.Seq}
+	return &VerifiedTask{Task: e.Task, Attempt: e.Attempt, Wave: e.Wave, Base: t.Base, Tree: e.Tree, Ref: t.Ref,
+		seq: e.Seq}
 }

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Known is what is known about a check on all verified work so far: what failed before the first attempt, less what has passed since, plus added
-// tests.
+// Known is what is known about a check on all verified work so far: what failed before the first attempt, less what
+// has passed since, plus added tests.
 type Known struct {
 	Check   string
 	Command string
@@ -26,8 +26,8 @@ func knownOf(d *Detail) *Known {
 	return k
 }
 
-// after returns what is known once a verified attempt is part of the state: what failed and now passes raises the bar for all later ones. was is what
-// was known when the attempt began. It does not change k.
+// after returns what is known once a verified attempt is part of the state: what failed and now passes raises the bar
+// for all later ones. was is what was known when the attempt began. It does not change k.
 func (k *Known) after(d *Detail, was *Known) *Known {
 	next := *k
 	if !d.Standing {
@@ -128,7 +128,8 @@ func (s *State) known() (list []*Known) {
 	return list
 }
 
-// noteCheck applies the end of a check: at once if it ran on a tree without unverified work, else once the attempt is verified.
+// noteCheck applies the end of a check: at once if it ran on a tree without unverified work, else once the attempt is
+// verified.
 func (s *State) noteCheck(e *Event) {
 	d := e.Detail
 	c := s.Checks.Named(d.Check)

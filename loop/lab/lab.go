@@ -34,7 +34,8 @@ type Options struct {
 	Clone  bool // commands see a project as a fresh clone has it, where that is possible
 }
 
-// Lab is one slot, and one for the held-out checks, taken when they are first needed and kept until Close. Safe for concurrent use: its users take turns.
+// Lab is one slot, and one for the held-out checks, taken when they are first needed and kept until Close. Safe for
+// concurrent use: its users take turns.
 type Lab struct {
 	opt  Options
 	pool *workspace.Pool
@@ -90,7 +91,8 @@ func (l *Lab) Run(ctx context.Context, x attempt.Experiment) (res verify.Result,
 		return verify.Result{}, nil, err
 	}
 	env := append(x.Env[:len(x.Env):len(x.Env)], l.slot.Env()...)
-	q := verify.Request{Label: x.Name, Dir: l.slot.Dir(), Files: l.slot.Files(), Env: env, Held: x.Held, Log: x.Log, Redact: l.opt.Redact, Timeout: x.Clocks.Timeout, Idle: x.Clocks.Idle, Grace: attempt.Grace}
+	q := verify.Request{Label: x.Name, Dir: l.slot.Dir(), Files: l.slot.Files(), Env: env, Held: x.Held, Log: x.Log,
+		Redact: l.opt.Redact, Timeout: x.Clocks.Timeout, Idle: x.Clocks.Idle, Grace: attempt.Grace}
 	if res, err = attempt.Check(ctx, l.verify, q, &attempt.Command{Check: x.Check}); err != nil {
 		return res, nil, err
 	}
@@ -115,7 +117,8 @@ func (l *Lab) prepare(ctx context.Context, x attempt.Experiment) error {
 			return err
 		}
 	}
-	_, err := l.slot.Prepare(ctx, workspace.Start{Base: cmp.Or(x.Base, x.Tree), Before: x.Tree, Aside: filepath.Join(l.opt.Files, "lab")})
+	_, err := l.slot.Prepare(ctx, workspace.Start{Base: cmp.Or(x.Base, x.Tree), Before: x.Tree,
+		Aside: filepath.Join(l.opt.Files, "lab")})
 	if why := workspace.LeadsBack(err); why != "" && l.opt.Clone {
 		l.opt.Clone = false
 		if err := errors.Join(l.opt.Warn(why), l.leave()); err != nil {
@@ -156,7 +159,8 @@ func (l *Lab) open(ctx context.Context) error {
 
 // setUp runs the project's set-up command in the slot.
 func (l *Lab) setUp(ctx context.Context, slot *workspace.Slot) error {
-	return SetUp(ctx, l.verify, slot, Setup{Command: l.opt.Pool.Setup, Log: l.opt.Log, Shown: l.opt.Shown, Redact: l.opt.Redact, Timeout: l.opt.Setup, Held: l.held == nil})
+	return SetUp(ctx, l.verify, slot, Setup{Command: l.opt.Pool.Setup, Log: l.opt.Log, Shown: l.opt.Shown,
+		Redact: l.opt.Redact, Timeout: l.opt.Setup, Held: l.held == nil})
 }
 
 // Setup is a run of the set-up command of a project's slots.
@@ -171,14 +175,16 @@ type Setup struct {
 
 // SetUp runs the set-up command in a slot. Where a request to stop ends it, that is a context.Canceled.
 func SetUp(ctx context.Context, v attempt.Verifier, slot *workspace.Slot, s Setup) error {
-	res, err := v.Run(ctx, verify.Request{Label: "setup", Command: s.Command, Dir: slot.Dir(), Env: slot.Env(), Held: s.Held, Log: s.Log, Redact: s.Redact, Timeout: s.Timeout, Grace: attempt.Grace})
+	res, err := v.Run(ctx, verify.Request{Label: "setup", Command: s.Command, Dir: slot.Dir(), Env: slot.Env(),
+		Held: s.Held, Log: s.Log, Redact: s.Redact, Timeout: s.Timeout, Grace: attempt.Grace})
 	switch {
 	case err != nil:
 		return fmt.Errorf("set up slot %d: %w", slot.Number, err)
 	case res.Cancelled:
 		return ErrSetupStopped
 	case !res.Passed:
-		return fmt.Errorf("pool.setup in slot %d: `%s`%s (see %s)", slot.Number, oneline.Text(s.Command), strings.TrimPrefix(res.Reason(), "verify"), s.Shown)
+		return fmt.Errorf("pool.setup in slot %d: `%s`%s (see %s)", slot.Number, oneline.Text(s.Command),
+			strings.TrimPrefix(res.Reason(), "verify"), s.Shown)
 	}
 	return nil
 }

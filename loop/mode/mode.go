@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,6 +37,9 @@ type Run struct {
 	spec   string
 	before *gate.Plan
 	choice gate.Choice
+	first  *gate.Plan // as the loop began, or without git as the iteration found it: whose checks count
+	ticked []string   // by this try, with checks of their own that did not run
+	owed   []string   // those of the try before, which this one has to pass
 }
 
 // Replans reports whether a build may plan again.
@@ -58,9 +62,10 @@ func (r *Run) Task() (kind Kind, task, spec string) { return r.at, r.task, r.spe
 // Before reads the plan and chooses what the iteration is about. One that is repeated stays with it, though
 // its agent may have checked it off.
 func (r *Run) Before(t *loop.Iteration) *loop.Outcome {
-	if t.Try > 1 && r.task != "" {
+	if r.owed, r.ticked = r.ticked, nil; t.Try > 1 && r.task != "" {
 		return nil
 	}
+	r.owed = nil
 	r.here = r.Project.in(t)
 	if r.Kind == Prompt { // which is about itself
 		r.at, r.task = Prompt, ""
@@ -71,7 +76,11 @@ func (r *Run) Before(t *loop.Iteration) *loop.Outcome {
 	if err != nil {
 		return &loop.Outcome{Ending: journal.OwnError, Message: err.Error()}
 	}
-	r.before, r.at, r.task, r.spec = plan, r.Kind, "", ""
+	r.before, r.at, r.task, r.spec, r.first = plan, r.Kind, "", "", plan
+	if src := t.Was(r.Project.Plan); src != nil {
+		first := gate.ParsePlan(string(src))
+		r.first = &first
+	}
 	r.choice = gate.Choice{}
 	if a, ok := r.Gate.(*Alternate); ok && a.plans(t, plan, r.here.Specs()) {
 		r.at = Plan
@@ -84,14 +93,17 @@ func (r *Run) Before(t *loop.Iteration) *loop.Outcome {
 		}
 	case Build:
 		if plan == nil {
-			return &loop.Outcome{Ending: journal.PlanMissing, Message: "Implementation plan not found. Run 'descartes plan' first."}
+			return &loop.Outcome{Ending: journal.PlanMissing,
+				Message: "Implementation plan not found. Run 'descartes plan' first."}
 		}
 		specs := r.here.Specs()
 		c := gate.Choose(plan, gate.Situation{TestsFail: t.Failing && t.Try == 1, Specs: specs})
 		r.choice = c
 		switch {
-		case c.Row == gate.RowNothing && len(plan.Items) > 0 && t.Number == 1 && t.Try == 1 && r.promised() && !r.Replans():
-			return &loop.Outcome{Ending: journal.GateDone, Message: "nothing is left to build: every item of " + r.Project.Plan + " is checked off (tests were not run)"}
+		case c.Row == gate.RowNothing && len(plan.Items) > 0 && t.Number == 1 && t.Try == 1 && r.promised() &&
+			!r.Replans():
+			return &loop.Outcome{Ending: journal.GateDone, Message: "nothing is left to build: every item of " +
+				r.Project.Plan + " is checked off (tests were not run)"}
 		case c.Item != nil:
 			r.task, r.spec = c.Item.Text, SpecOf(c.Item.Text+" "+strings.Join(c.Item.Detail, " "), specs)
 		default:
@@ -115,7 +127,8 @@ func (r *Run) Announce(t *loop.Iteration) (lines []string) {
 		return nil
 	}
 	if t.Number == 1 && t.Try == 1 {
-		lines = append(lines, "I'm starting the autonomous loop. Loading context and beginning "+strings.ToUpper(doing)+" mode.")
+		lines = append(lines, "I'm starting the autonomous loop. Loading context and beginning "+
+			strings.ToUpper(doing)+" mode.")
 	}
 	if t.Number == 1 && t.Try == 1 && r.at == Build && !r.Replans() {
 		gap, why := new(gate.Planner).Replan(r.before, false, r.here.Specs())
@@ -155,6 +168,12 @@ func (r *Run) Compose(t *loop.Iteration) (string, bool) {
 	} else if !r.promised() && r.at == r.Kind {
 		parts = append(parts, strings.TrimSpace(r.Gate.Instructions()))
 	}
+	if own := r.Own(t); len(own) > 0 {
+		parts = append(parts, "Besides the tests this has to pass, as the plan says; that the plan says otherwise by then changes nothing:\n")
+		for _, c := range own {
+			parts[len(parts)-1] += "\n    " + strings.ReplaceAll(c.Verify, "\n", "\n    ")
+		}
+	}
 	if t.Next != "" {
 		parts = append(parts, strings.TrimRight(t.Next, "\n"))
 	}
@@ -167,12 +186,28 @@ func (r *Run) variables(t *loop.Iteration) Variables {
 	if len(r.here.Specs()) > 0 {
 		specs = "specs/"
 	}
-	return Variables{Mode: r.at, Iteration: t.Number, Max: t.Max, Try: t.Try, Task: r.task, Spec: r.spec, PlanFile: r.Project.Plan, Specs: specs,
-		Test: r.Test, Promise: r.Promise, Root: cmp.Or(r.Shown, t.Seen(r.Project.Root)), Start: r.Now().Format(time.RFC3339), Alone: r.Alone}
+	return Variables{Mode: r.at, Iteration: t.Number, Max: t.Max, Try: t.Try, Task: r.task, Spec: r.spec,
+		PlanFile: r.Project.Plan, Specs: specs,
+		Test: r.Test, Promise: r.Promise, Root: cmp.Or(r.Shown, t.Seen(r.Project.Root)),
+		Start: r.Now().Format(time.RFC3339), Alone: r.Alone}
 }
 
 // Checks: only what was built is tested.
 func (r *Run) Checks(*loop.Iteration) bool { return r.at == Build }
+
+// Own are the checks that the plan has for the task at hand, or for those that the last try ticked in its place.
+func (r *Run) Own(*loop.Iteration) (list []gate.Item) {
+	about := r.owed
+	if len(about) == 0 && r.choice.Item != nil && r.at == Build {
+		about = []string{r.choice.Item.Text}
+	}
+	for _, item := range about {
+		if command := r.first.Check(item); command != "" {
+			list = append(list, gate.Item{Text: item, Verify: command})
+		}
+	}
+	return list
+}
 
 // Facts tells the gate of the plan, before and after.
 func (r *Run) Facts(it *loop.Iteration) error {
@@ -181,7 +216,14 @@ func (r *Run) Facts(it *loop.Iteration) error {
 		return err
 	}
 	if it.Facts.After = after; r.at == Build { // planning may tick what it finds done
-		it.Facts.Before = r.before
+		it.Facts.Before, r.ticked = r.before, nil
+		ran := r.Own(it)
+		for _, item := range gate.Ticked(r.before, after) {
+			command := r.first.Check(item.Text)
+			if command != "" && !slices.ContainsFunc(ran, func(c gate.Item) bool { return c.Verify == command }) {
+				r.ticked = append(r.ticked, item.Text)
+			}
+		}
 	}
 	if text, ok := r.unticked(); ok && r.Fails(it).Reason != "" {
 		plan := gate.ParsePlan(text)
@@ -213,6 +255,13 @@ func (r *Run) TakeBack(*loop.Iteration) map[string][]byte {
 func (r *Run) Fails(it *loop.Iteration) loop.Failure {
 	f := it.Facts
 	switch {
+	case r.Kind == Plan && f.After == nil && f.Err == "" &&
+		(it.Number >= it.Max || says(f.Final) || gate.Promised(f.Final, r.Promise)):
+		return loop.Failure{Reason: "it ended without writing " + r.Project.Plan, Ending: journal.PlanMissing}
+	case len(r.ticked) > 0 && r.at == Build:
+		return loop.Failure{Reason: fmt.Sprintf(
+			"it ticked %q, whose own check did not run: the next try has to pass it", r.ticked[0]),
+			Ending: journal.TestsFailed}
 	case !r.promised() && says(f.Final): // the gate has the say
 	case f.Verify != nil && !f.Verify.Passed:
 		ending := journal.TestsFailed

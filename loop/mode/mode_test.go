@@ -31,14 +31,15 @@ func TestTestCommand(t *testing.T) {
 		"label, bare":       {"Test: go test ./...\n", "go test ./..."},
 		"heading and fence": {"# Agents\n## Build\n```bash\nmake\n```\n## Running tests\n\nFirst set up.\n\n```bash\n# all of them\n$ npm test -- --ci\nnpm run lint\n```\n", "npm test -- --ci"},
 		"heading, inline":   {"## Validation\nRun `pytest -q` after each change.\n", "pytest -q"},
-		"sub-heading":       {"## Testing\n### Unit\n```\nmake unit\n```\n## Other\n```\nmake other\n```\n", "make unit"},
-		"on a line":         {"Always run the tests with `cargo test`.\n", "cargo test"},
-		"a file is none":    {"Tests are described in `docs/testing.md`; run `make t`.\n", "make t"},
-		"other language":    {"## Tests\n```go\nfunc TestX(t *testing.T) {}\n```\nRun `go test`.\n", "go test"},
-		"not latest":        {"The latest version is `v1`.\n", ""},
-		"open fence":        {"## Tests\n```\nmake test\n", "make test"},
+		"sub-heading": {"## Testing\n### Unit\n```\nmake unit\n```\n## Other\n```\nmake other\n```\n",
+			"make unit"},
+		"on a line":      {"Always run the tests with `cargo test`.\n", "cargo test"},
+		"a file is none": {"Tests are described in `docs/testing.md`; run `make t`.\n", "make t"},
+		"other language": {"## Tests\n```go\nfunc TestX(t *testing.T) {}\n```\nRun `go test`.\n", "go test"},
+		"not latest":     {"The latest version is `v1`.\n", ""},
+		"open fence":     {"## Tests\n```\nmake test\n", "make test"},
 	} {
-		if got := testCommand(tc.text); got != tc.want {
+		if got := TestCommand(tc.text); got != tc.want {
 			t.Errorf("%s: got %q, want %q", name, got, tc.want)
 		}
 	}
@@ -52,8 +53,10 @@ func TestText(t *testing.T) {
 		if err != nil || file != "" {
 			t.Fatalf("%s: %q, %v", k, file, err)
 		}
-		v := Variables{Mode: k, Iteration: 3, Max: 10, Task: "Add a parser", Spec: "specs/parser.md", PlanFile: "IMPLEMENTATION_PLAN.md", Specs: "specs/", Test: "make test", Promise: "COMPLETE"}
-		if got := v.Expand(text); strings.Contains(got, "${") || !strings.Contains(got, "\n<promise>COMPLETE</promise>\n") || !strings.Contains(got, "iteration 3 of 10") {
+		v := Variables{Mode: k, Iteration: 3, Max: 10, Task: "Add a parser", Spec: "specs/parser.md",
+			PlanFile: "IMPLEMENTATION_PLAN.md", Specs: "specs/", Test: "make test", Promise: "COMPLETE"}
+		if got := v.Expand(text); strings.Contains(got, "${") ||
+			!strings.Contains(got, "\n<promise>COMPLETE</promise>\n") || !strings.Contains(got, "iteration 3 of 10") {
 			t.Errorf("%s: not all variables are filled in:\n%s", k, got)
 		}
 	}
@@ -65,7 +68,8 @@ func TestText(t *testing.T) {
 	if text, file, err := Text(root, Build); text != "mine first" || file != "PROMPT_build.md" || err != nil {
 		t.Errorf("got %q from %q, %v", text, file, err)
 	}
-	for name, text := range map[string]string{"empty": " \n", "binary": "a\x00b", "not UTF-8": "\xff", "huge": strings.Repeat("x", maxPrompt+1)} {
+	for name, text := range map[string]string{"empty": " \n", "binary": "a\x00b", "not UTF-8": "\xff",
+		"huge": strings.Repeat("x", maxPrompt+1)} {
 		put(t, root, "PROMPT_plan.md", text)
 		if _, _, err := Text(root, Plan); err == nil {
 			t.Errorf("%s: taken", name)
@@ -123,7 +127,8 @@ func TestProject(t *testing.T) {
 		t.Errorf("specs: %q", specs)
 	}
 	for item, want := range map[string]string{
-		"Write it as specs/parser.md says": "specs/parser.md", "Add API rate limits (P1)": "specs/sub/rate-limits.md", "Something else": "",
+		"Write it as specs/parser.md says": "specs/parser.md", "Add API rate limits (P1)": "specs/sub/rate-limits.md",
+		"Something else": "",
 	} {
 		if got := SpecOf(item, specs); got != want {
 			t.Errorf("%q: got %q, want %q", item, got, want)
@@ -147,11 +152,14 @@ func TestSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	var people strings.Builder
-	m := Session{Root: dir, Kind: Build, Task: "a\nTask: forged", Show: func(w io.Writer) Shown { return plainly{w} }, People: &people, Began: time.Now()}
+	m := Session{Root: dir, Kind: Build, Task: "a\nTask: forged", Show: func(w io.Writer) Shown { return plainly{w} },
+		People: &people, Began: time.Now()}
 	for _, e := range []journal.Event{
 		{Type: journal.LoopStarted, Loop: "x"},
-		{Type: journal.IterationStarted, Unit: journal.Unit{Iteration: 1}, TS: at, Detail: &journal.Detail{Client: journal.Client{Log: "agent.log"}}},
-		{Type: journal.AgentFinished, Detail: &journal.Detail{Client: journal.Client{Model: "m"}, Spent: journal.Spent{USD: &usd}}},
+		{Type: journal.IterationStarted, Unit: journal.Unit{Iteration: 1}, TS: at,
+			Detail: &journal.Detail{Client: journal.Client{Log: "agent.log"}}},
+		{Type: journal.AgentFinished, Detail: &journal.Detail{Client: journal.Client{Model: "m"},
+			Spent: journal.Spent{USD: &usd}}},
 		{Type: journal.IterationFinished, Unit: journal.Unit{Iteration: 1, Attempt: 3}, TS: at.Add(61 * time.Second)},
 	} {
 		m.Observe(e)
@@ -177,7 +185,7 @@ func FuzzTestCommand(f *testing.F) {
 	f.Add("## Tests\n```\nmake\n```\n")
 	f.Add("test: `a`")
 	f.Fuzz(func(t *testing.T, text string) {
-		if got := testCommand(text); strings.ContainsAny(got, "\n") {
+		if got := TestCommand(text); strings.ContainsAny(got, "\n") {
 			t.Errorf("got %q", got)
 		}
 	})

@@ -80,7 +80,8 @@ func (p Project) Specs() []string {
 		if err != nil || len(out) >= maxSpecs {
 			return fs.SkipAll // what cannot be read is no spec
 		}
-		if rel, err := filepath.Rel(p.Root, name); err == nil && d.Type().IsRegular() && strings.EqualFold(path.Ext(name), ".md") {
+		if rel, err := filepath.Rel(p.Root, name); err == nil && d.Type().IsRegular() &&
+			strings.EqualFold(path.Ext(name), ".md") {
 			out = append(out, filepath.ToSlash(rel))
 		}
 		return nil
@@ -105,12 +106,13 @@ func (p Project) TestCommand() string {
 	if err != nil {
 		return ""
 	}
-	return testCommand(string(b))
+	return TestCommand(string(b))
 }
 
-// testCommand looks for, in this order: a line "Test: `command`"; the first fenced command, or the first
-// command in backquotes, below a heading that speaks of tests; a command in backquotes on a line that does.
-func testCommand(text string) string {
+// TestCommand is the command that a text gives for tests. It looks for, in this order: a line "Test: `command`"; the
+// first fenced command, or the first command in backquotes, below a heading that speaks of tests; a command in
+// backquotes on a line that does.
+func TestCommand(text string) string {
 	doc, err := markdown.Parse(text)
 	if err != nil {
 		return ""
@@ -125,7 +127,8 @@ func testCommand(text string) string {
 				section, level = about, l.Level
 			}
 		case doc.Fenced(n) && (strings.HasPrefix(line, "```") || strings.HasPrefix(line, "~~~")):
-			shell = slices.Contains([]string{"", "sh", "bash", "shell", "console", "zsh", "text"}, strings.ToLower(strings.Trim(line, "`~ ")))
+			shell = slices.Contains([]string{"", "sh", "bash", "shell", "console", "zsh", "text"},
+				strings.ToLower(strings.Trim(line, "`~ ")))
 		case doc.Fenced(n):
 			if section && shell && !strings.HasPrefix(line, "#") {
 				fenced = cmp.Or(fenced, strings.TrimPrefix(line, "$ "))
@@ -148,7 +151,8 @@ func testCommand(text string) string {
 
 var (
 	aboutTests = lazyregexp.New(`(?i)\b(tests?|testing|validation|verify|verification)\b`)
-	testLabel  = lazyregexp.New("(?i)^[-*+ ]*[*_`]*(?:tests?|test command|run (?:the )?tests|testing)[*_` ]*:[*_ ]*(.*?\\S)[*_ ]*$")
+	testLabel  = lazyregexp.New(
+		"(?i)^[-*+ ]*[*_`]*(?:tests?|test command|run (?:the )?tests|testing)[*_` ]*:[*_ ]*(.*?\\S)[*_ ]*$")
 )
 
 var codeSpan = lazyregexp.New("`\\s*(?:\\$ )?([^`]*?)\\s*`")
@@ -157,7 +161,8 @@ var codeSpan = lazyregexp.New("`\\s*(?:\\$ )?([^`]*?)\\s*`")
 func inline(line string) string {
 	for _, m := range codeSpan.FindAllStringSubmatch(line, -1) {
 		first, _, _ := strings.Cut(m[1], " ")
-		if m[1] != "" && !strings.HasSuffix(first, ".md") && !strings.HasSuffix(first, "/") && !strings.ContainsAny(first, "<>(){}") {
+		if m[1] != "" && !strings.HasSuffix(first, ".md") && !strings.HasSuffix(first, "/") &&
+			!strings.ContainsAny(first, "<>(){}") {
 			return m[1]
 		}
 	}

@@ -36,7 +36,8 @@ const maxPrompt = 4 << 20
 // Text is a mode's prompt before its variables are filled in, and the file it comes from, relative to
 // root: PROMPT_<mode>.md or prompts/<mode>.md where the project has one, else ours, which is "".
 func Text(root string, k Kind) (text, file string, err error) {
-	for _, name := range []string{"PROMPT_" + string(k) + ".md", filepath.Join("prompts", string(k)+".md"), filepath.Join("prompts", "PROMPT_"+string(k)+".md")} {
+	for _, name := range []string{"PROMPT_" + string(k) + ".md", filepath.Join("prompts", string(k)+".md"),
+		filepath.Join("prompts", "PROMPT_"+string(k)+".md")} {
 		text, err := ReadPrompt(root, filepath.Join(root, name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -83,7 +84,8 @@ type Variables struct {
 	Alone     bool   // the agent may not use agents of its own
 }
 
-// What ${SUB_AGENTS} says. How many is the agent's to choose: clients differ in what they allow, and accounts in what they pay.
+// What ${SUB_AGENTS} says. How many is the agent's to choose: clients differ in what they allow, and accounts in what
+// they pay.
 const (
 	subAgents = "If you can start sub-agents, let them read and search, several at a time and each with one question, and keep your own context for\n" +
 		"deciding and writing: once about half of it is used, have others read. Only one of you builds or runs tests at a time."
@@ -103,9 +105,12 @@ func (v Variables) Expand(text string) string {
 	}
 	values := map[string]string{
 		"SUB_AGENTS": agents,
-		"MODE":       string(v.Mode), "ITERATION": strconv.Itoa(v.Iteration), "MAX_ITERATIONS": strconv.Itoa(v.Max), "RETRY": strconv.Itoa(max(0, v.Try-1)),
-		"TASK_DESCRIPTION": task, "TASK": task, "ASSOCIATED_SPEC": spec, "SPEC": spec, "PLAN_FILE": v.PlanFile, "SPECS": specs, "SPECS_DIR": specs,
-		"TEST_COMMAND": cmp.Or(v.Test, "as AGENTS.md says"), "PROMISE": v.Promise, "PROJECT_DIR": v.Root, "TIMESTAMP": v.Start,
+		"MODE":       string(v.Mode), "ITERATION": strconv.Itoa(v.Iteration), "MAX_ITERATIONS": strconv.Itoa(v.Max),
+		"RETRY":            strconv.Itoa(max(0, v.Try-1)),
+		"TASK_DESCRIPTION": task, "TASK": task, "ASSOCIATED_SPEC": spec, "SPEC": spec, "PLAN_FILE": v.PlanFile,
+		"SPECS": specs, "SPECS_DIR": specs,
+		"TEST_COMMAND": cmp.Or(v.Test, "as AGENTS.md says"), "PROMISE": v.Promise, "PROJECT_DIR": v.Root,
+		"TIMESTAMP": v.Start,
 	}
 	return variable.ReplaceAllStringFunc(text, func(name string) string {
 		if value, ok := values[name[2:len(name)-1]]; ok {

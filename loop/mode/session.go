@@ -54,8 +54,8 @@ type Shown interface {
 	Told() (messages, requests int) // how many so far; 0 where the agent's stream has none
 }
 
-// Session writes the session log of a run, and shows what its agents say while they say it. Its methods belong to the run's own
-// goroutine.
+// Session writes the session log of a run, and shows what its agents say while they say it. Its methods belong to the
+// run's own goroutine.
 type Session struct {
 	Root   string
 	Kind   Kind
@@ -103,7 +103,8 @@ func (m *Session) begin(e journal.Event) {
 	}
 	m.detail, m.started = nil, e.TS
 	m.printf(thick+"ITERATION %d\n"+thick+"Mode: %s\nTask: %s\nSpec: %s\nStart Time: %s\n"+thin,
-		e.Iteration, kind, cmp.Or(oneline.Text(m.Redact.Text(task)), "-"), cmp.Or(oneline.Text(spec), "-"), e.TS.Format(time.RFC3339))
+		e.Iteration, kind, cmp.Or(oneline.Text(m.Redact.Text(task)), "-"), cmp.Or(oneline.Text(spec), "-"),
+		e.TS.Format(time.RFC3339))
 	record := &sticky{w: m.log}
 	text := m.Show(io.MultiWriter(m.People, record))
 	t := &tailReader{path: filepath.Join(m.Root, e.Detail.Log), over: make(chan struct{})}
@@ -144,8 +145,10 @@ func (m *Session) finish(e journal.Event) {
 	}
 	m.total = e.Iteration
 	messages, requests := m.told()
-	m.printf(thin+"ITERATION %d COMPLETE\nEnd Time: %s\nDuration: %s\n", e.Iteration, e.TS.Format(time.RFC3339), e.TS.Sub(m.started).Round(time.Second))
-	for _, x := range [][2]string{{"API Requests", known(requests)}, {"Model", model}, {"Messages", known(messages)}, {"Cost", cost}} {
+	m.printf(thin+"ITERATION %d COMPLETE\nEnd Time: %s\nDuration: %s\n", e.Iteration, e.TS.Format(time.RFC3339),
+		e.TS.Sub(m.started).Round(time.Second))
+	for _, x := range [][2]string{{"API Requests", known(requests)}, {"Model", model}, {"Messages", known(messages)},
+		{"Cost", cost}} {
 		if x[1] != "" {
 			m.printf("%s: %s\n", x[0], oneline.Text(x[1]))
 		}
@@ -161,8 +164,11 @@ func (m *Session) Close(out loop.Outcome, code int) (path string, err error) {
 	if m.log == nil {
 		return "", m.err
 	}
-	m.printf(thick+"SESSION SUMMARY\n"+thick+"Total Iterations: %d\nSuccessful: %d\nFailed: %d\nTotal Duration: %s\nExit Reason: %s\nExit Code: %d\n"+thick, m.total, m.good, m.failed,
-		time.Since(m.Began).Round(time.Second), oneline.Text(m.Redact.Text(cmp.Or(out.Message, strings.ReplaceAll(string(out.Ending), "_", " ")))), code)
+	m.printf(thick+"SESSION SUMMARY\n"+thick+
+		"Total Iterations: %d\nSuccessful: %d\nFailed: %d\nTotal Duration: %s\nExit Reason: %s\nExit Code: %d\n"+thick,
+		m.total, m.good, m.failed,
+		time.Since(m.Began).Round(time.Second), oneline.Text(
+			m.Redact.Text(cmp.Or(out.Message, strings.ReplaceAll(string(out.Ending), "_", " ")))), code)
 	if err := errors.Join(m.err, m.log.Close()); err != nil {
 		return m.path, fmt.Errorf("the session log %s is not complete: %w", m.path, err)
 	}

@@ -100,9 +100,11 @@ func (h Home) Answer(ctx context.Context, fsys atomicfile.FS, tag string, a Answ
 }
 
 // EditAnswers changes a tag's answers. A nil result of edit leaves the file alone.
-func (h Home) EditAnswers(ctx context.Context, fsys atomicfile.FS, tag string, edit func([]Answer) []Answer) (err error) {
+func (h Home) EditAnswers(ctx context.Context, fsys atomicfile.FS, tag string,
+	edit func([]Answer) []Answer) (err error) {
 	path := h.AnswerFile(tag)
-	lk, err := TakeLock(ctx, LockOf(path), LockWait, Holder{PID: os.Getpid(), Host: Hostname(), Tag: tag, At: time.Now()})
+	lk, err := TakeLock(ctx, LockOf(path), LockWait, Holder{PID: os.Getpid(), Host: Hostname(), Tag: tag,
+		At: time.Now()})
 	if err != nil {
 		return err
 	}

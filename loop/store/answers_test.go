@@ -18,7 +18,8 @@ func TestAnswersAccumulate(t *testing.T) {
 		t.Fatalf("without a file: %v, %v", got, err)
 	}
 	say := func(task, text string) error {
-		return home.Answer(t.Context(), atomicfile.OS(), "x", Answer{Task: task, Question: "why?", Text: text, At: time.Unix(1, 0)})
+		return home.Answer(t.Context(), atomicfile.OS(), "x",
+			Answer{Task: task, Question: "why?", Text: text, At: time.Unix(1, 0)})
 	}
 	for n := range maxAnswers + 5 {
 		for range 2 { // the second time is none
@@ -31,7 +32,8 @@ func TestAnswersAccumulate(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := home.Answers("x")
-	if err != nil || len(got) != maxAnswers+1 || got[0].Text != "5" || got[maxAnswers-1].Text != fmt.Sprint(maxAnswers+4) || got[maxAnswers].Task != "2" {
+	if err != nil || len(got) != maxAnswers+1 || got[0].Text != "5" ||
+		got[maxAnswers-1].Text != fmt.Sprint(maxAnswers+4) || got[maxAnswers].Task != "2" {
 		t.Errorf("%d answers, first %+v, %v", len(got), got[0], err)
 	}
 	if fi, err := os.Stat(home.AnswerFile("x")); err != nil || fi.Mode().Perm() != 0o600 {
@@ -59,7 +61,8 @@ func TestAnswersAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for n := range 16 {
 		all.Go(func() {
-			if err := home.Answer(t.Context(), atomicfile.OS(), "x", Answer{Task: fmt.Sprint(n), Text: "yes", At: time.Unix(1, 0)}); err != nil {
+			if err := home.Answer(t.Context(), atomicfile.OS(), "x",
+				Answer{Task: fmt.Sprint(n), Text: "yes", At: time.Unix(1, 0)}); err != nil {
 				t.Error(err)
 			}
 		})

@@ -38,8 +38,10 @@ func TestJournalsOfTheVersionBefore(t *testing.T) {
 			if s.Kind == KindTag {
 				s.Tag = want["tag"].(string)
 			}
-			Fill(s, journal.Fold(events), func(id string) TaskID { return TaskID{ID: id, Numeric: json.Valid([]byte(id))} })
-			if data, err = s.encode(); err != nil {
+			Fill(s, journal.Fold(events), func(id string) TaskID {
+				return TaskID{ID: id, Numeric: json.Valid([]byte(id))}
+			})
+			if data, err = s.encode(nil); err != nil {
 				t.Fatal(err)
 			}
 			var got map[string]any

@@ -53,7 +53,8 @@ func (h Home) Leftovers(ctx context.Context, repo *gitops.Repo, pool string, bef
 	found := map[string]*Leftover{}
 	for _, s := range saved {
 		if s.State != nil && !needed[s.State.ID] && s.Path != h.Default() {
-			found[s.State.ID] = &Leftover{Kind: "run", Name: s.State.ID, Why: "its loop is over", Last: s.State.lastActivity(), paths: []string{s.Path, LockOf(s.Path)}}
+			found[s.State.ID] = &Leftover{Kind: "run", Name: s.State.ID, Why: "its run is over",
+				Last: s.State.lastActivity(), paths: []string{s.Path, LockOf(s.Path)}}
 		} else if s.State != nil {
 			needed[s.State.ID] = true
 		}
@@ -63,7 +64,7 @@ func (h Home) Leftovers(ctx context.Context, repo *gitops.Repo, pool string, bef
 			continue
 		}
 		if found[r.Name()] == nil {
-			found[r.Name()] = &Leftover{Kind: "run", Name: r.Name(), Why: "its loop's state is gone"}
+			found[r.Name()] = &Leftover{Kind: "run", Name: r.Name(), Why: "its run's state is gone"}
 		}
 		l := found[r.Name()]
 		l.paths = append(l.paths, h.Run(r.Name()))
@@ -82,7 +83,7 @@ func (h Home) Leftovers(ctx context.Context, repo *gitops.Repo, pool string, bef
 			continue
 		}
 		if found[id] == nil {
-			found[id] = &Leftover{Kind: "refs", Name: id, Why: "its loop is gone"}
+			found[id] = &Leftover{Kind: "refs", Name: id, Why: "its run is gone"}
 		}
 		for _, r := range list {
 			found[id].Refs, found[id].Last = append(found[id].Refs, r.Name), later(found[id].Last, r.When)
@@ -92,16 +93,19 @@ func (h Home) Leftovers(ctx context.Context, repo *gitops.Repo, pool string, bef
 }
 
 // removable are the leftovers of loops that are old enough, and those of no loop.
-func (h Home) removable(ctx context.Context, repo *gitops.Repo, pool string, found map[string]*Leftover, slots map[int]bool, saved []Saved, before, slotsBefore time.Time) ([]Leftover, error) {
+func (h Home) removable(ctx context.Context, repo *gitops.Repo, pool string, found map[string]*Leftover,
+	slots map[int]bool, saved []Saved, before, slotsBefore time.Time) ([]Leftover, error) {
 	var out []Leftover
 	for _, l := range found {
 		if l.Last.Before(before) {
 			out = append(out, *l)
 		}
 	}
-	if builds, _ := filepath.Glob(filepath.Join(h.Private(".builds"), "*")); len(builds) > 0 && !slices.ContainsFunc(saved, h.IsLive) {
+	if builds, _ := filepath.Glob(filepath.Join(h.Private(".builds"), "*")); len(builds) > 0 &&
+		!slices.ContainsFunc(saved, h.IsLive) {
 		if last := newest(builds...); last.Before(before) {
-			out = append(out, Leftover{Kind: "builds", Name: "holdout", Why: "no loop runs", Last: last, paths: []string{h.Private(".builds")}})
+			out = append(out, Leftover{Kind: "builds", Name: "holdout", Why: "no run is under way", Last: last,
+				paths: []string{h.Private(".builds")}})
 		}
 	}
 	for _, l := range oldSlots(pool, slotsBefore) {
@@ -120,14 +124,17 @@ func (h Home) removable(ctx context.Context, repo *gitops.Repo, pool string, fou
 		out = append(out, l)
 	}
 	for place, root := range workspace.Abandoned(pool) {
-		out = append(out, Leftover{Kind: "pool", Name: root, Why: "its project is gone", Last: newest(place), paths: []string{place}})
+		out = append(out, Leftover{Kind: "pool", Name: root, Why: "its project is gone", Last: newest(place),
+			paths: []string{place}})
 	}
 	for i := range out {
 		for _, path := range out[i].paths {
 			out[i].Size += workspace.Weight(path)
 		}
 	}
-	slices.SortFunc(out, func(a, b Leftover) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(out, func(a, b Leftover) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+	})
 	return out, nil
 }
 
@@ -168,7 +175,8 @@ func oldSlots(pool string, before time.Time) (out []Leftover) {
 		if s.Busy || s.Whole && !s.Last.Before(before) {
 			continue
 		}
-		l := Leftover{Kind: "slot", Name: fmt.Sprint(s.Number), Why: "nobody uses it", Last: s.Last, paths: []string{s.Dir}, slot: s.Number}
+		l := Leftover{Kind: "slot", Name: fmt.Sprint(s.Number), Why: "nobody uses it", Last: s.Last,
+			paths: []string{s.Dir}, slot: s.Number}
 		if !s.Whole {
 			l.Why = "it was never finished"
 		}
@@ -178,7 +186,8 @@ func oldSlots(pool string, before time.Time) (out []Leftover) {
 }
 
 // Remove removes what Leftovers listed. It skips and returns what is in use by now.
-func (h Home) Remove(ctx context.Context, repo *gitops.Repo, pool string, list []Leftover, who Holder) (left []string, err error) {
+func (h Home) Remove(ctx context.Context, repo *gitops.Repo, pool string, list []Leftover, who Holder) (left []string,
+	err error) {
 	if slices.ContainsFunc(list, func(l Leftover) bool { return l.Kind != "pool" }) {
 		ids, err := TakeLock(ctx, LockOf(h.ids()), LockWait, who) // so that no loop starts meanwhile
 		if err != nil {

@@ -162,7 +162,8 @@ func FileName(id string) string {
 
 // Relative is a path the way a person in the project's folder would type it.
 func Relative(root, path string) string {
-	if rel, err := filepath.Rel(root, path); err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
+	if rel, err := filepath.Rel(root, path); err == nil && rel != ".." &&
+		!strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
 		return rel
 	}
 	return path

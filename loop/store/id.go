@@ -17,7 +17,7 @@ import (
 // ValidID checks a loop's id: 1 to 64 of the letters a to z, digits and dashes.
 func ValidID(id string) error {
 	if len(id) < 1 || len(id) > 64 || strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
-		return fmt.Errorf("loop name %q: use 1 to 64 of a-z, 0-9 and -", id)
+		return fmt.Errorf("run name %q: use 1 to 64 of a-z, 0-9 and -", id)
 	}
 	return nil
 }
@@ -27,14 +27,14 @@ func (h Home) NewID(command string) (string, error) {
 	for range 100 {
 		var b [2]byte
 		if _, err := rand.Read(b[:]); err != nil {
-			return "", fmt.Errorf("draw a loop id: %w", err)
+			return "", fmt.Errorf("draw a run id: %w", err)
 		}
 		id := command + "-" + hex.EncodeToString(b[:])
 		if !h.taken(id) {
 			return id, nil
 		}
 	}
-	return "", errors.New("draw a loop id: none is free: clear out .descartes/archive and .descartes/runs")
+	return "", errors.New("draw a run id: none is free: clear out .descartes/archive and .descartes/runs")
 }
 
 func (h Home) taken(id string) bool {
@@ -47,17 +47,17 @@ func (h Home) taken(id string) bool {
 }
 
 // archive moves a finished loop's state out of the way.
-func (h Home) archive(fsys atomicfile.FS, s *State, path string) error {
-	if path == h.Archived(s.ID) {
-		return nil
+func (h Home) archive(fsys atomicfile.FS, path string) error {
+	s, err := LoadState(path)
+	if err != nil || path == h.Archived(s.ID) {
+		return err
 	}
 	if s.ID == "" { // written by another program
 		id, err := h.NewID("loop")
 		if err != nil {
 			return err
 		}
-		named := *s
-		named.ID, s = id, &named
+		s.ID = id
 	}
 	if _, err := atomicfile.Clean(fsys, h.Archived(s.ID)); err != nil {
 		return fmt.Errorf("archive %s: %w", path, err)
@@ -86,7 +86,7 @@ func (h Home) FreeID(name, command string) (string, error) {
 		return "", err
 	}
 	if h.taken(name) {
-		return "", fmt.Errorf("a loop named %q exists: descartes status --all shows it; choose another name", name)
+		return "", fmt.Errorf("a run named %q exists: descartes status --all shows it; choose another name", name)
 	}
 	return name, nil
 }
@@ -102,7 +102,7 @@ func (h Home) FreePath(fsys atomicfile.FS, id, name, asked string) (string, erro
 		path = h.Default()
 	}
 	_, busy := Live(LockOf(path))
-	old, err := LoadState(path)
+	old, err := h.Load(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !busy:
 		return path, nil
@@ -111,9 +111,9 @@ func (h Home) FreePath(fsys atomicfile.FS, id, name, asked string) (string, erro
 	}
 	if busy || !old.Completed {
 		if asked != "" {
-			who, what := "a loop", "can be resumed"
+			who, what := "a run", "can be resumed"
 			if old != nil {
-				who = "loop " + old.ID
+				who = "run " + old.ID
 			}
 			if busy {
 				what = "is running"
@@ -122,7 +122,7 @@ func (h Home) FreePath(fsys atomicfile.FS, id, name, asked string) (string, erro
 		}
 		return h.Named(id), nil
 	}
-	return path, h.archive(fsys, old, path)
+	return path, h.archive(fsys, path)
 }
 
 // ArchiveEnded archives the state files of named prompt loops that have ended; a tag loop can still be resumed to
@@ -133,13 +133,14 @@ func (h Home) ArchiveEnded(fsys atomicfile.FS, but string) error {
 		return err
 	}
 	for _, s := range all {
-		if s.State == nil || s.Archived || s.State.Kind == KindTag || !s.State.Completed || s.Path == but || s.Path != h.Named(s.State.ID) {
+		if s.State == nil || s.Archived || s.State.Kind == KindTag || !s.State.Completed || s.Path == but ||
+			s.Path != h.Named(s.State.ID) {
 			continue
 		}
 		if _, busy := Live(LockOf(s.Path)); busy {
 			continue
 		}
-		if err := h.archive(fsys, s.State, s.Path); err != nil {
+		if err := h.archive(fsys, s.Path); err != nil {
 			return err
 		}
 	}

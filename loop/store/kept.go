@@ -27,7 +27,8 @@ func (h Home) KeptWork(repo *gitops.Repo, loop, task string, attempt int) (base,
 	}
 	a := known.Attempt(journal.Key{Task: task, Number: attempt})
 	if a == nil || a.Base == "" {
-		return "", "", fmt.Errorf("the journal of loop %s does not say what attempt %d at task %s started from", loop, attempt, task)
+		return "", "", fmt.Errorf("the journal of run %s does not say what attempt %d at task %s started from", loop,
+			attempt, task)
 	}
 	work, err = repo.CommitTree(commit)
 	return gitops.Tree(a.Base), work, err

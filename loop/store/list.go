@@ -28,7 +28,11 @@ type Saved struct {
 func (h Home) List() ([]Saved, error) {
 	out := []Saved{}
 	add := func(path string, archived bool) {
-		s, err := LoadState(path)
+		read := h.Load
+		if archived { // for good: it says all
+			read = LoadState
+		}
+		s, err := read(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			return
 		}
@@ -38,7 +42,7 @@ func (h Home) List() ([]Saved, error) {
 	for _, dir := range []string{"loops", "archive"} {
 		files, err := os.ReadDir(filepath.Join(string(h), dir))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("list loops: %w", err)
+			return nil, fmt.Errorf("list runs: %w", err)
 		}
 		for _, f := range files {
 			if filepath.Ext(f.Name()) == ".json" {
@@ -74,10 +78,11 @@ func (h Home) addElsewhere(out []Saved) []Saved {
 	for _, run := range runs {
 		b, err := plainfile.Read("", h.elsewhere(run.Name()), 1<<16)
 		path := strings.TrimSuffix(string(b), "\n")
-		if err != nil || !filepath.IsAbs(path) || slices.ContainsFunc(out, func(s Saved) bool { return s.Path == path }) {
+		if err != nil || !filepath.IsAbs(path) || slices.ContainsFunc(out,
+			func(s Saved) bool { return s.Path == path }) {
 			continue
 		}
-		s, err := LoadState(path)
+		s, err := h.Load(path)
 		if errors.Is(err, fs.ErrNotExist) || err == nil && s.ID != run.Name() {
 			continue
 		}
@@ -109,8 +114,8 @@ func (h Home) Live() (live []Holder) {
 	return live
 }
 
-// Owner returns the live loop that a change of a task list would disturb: one over its tag, else one that uses the same
-// task file or mirror.
+// Owner returns the live loop that a change of a task list would disturb: one over its tag, else one that uses the
+// same task file or mirror.
 func (h Home) Owner(file *tasks.File) (owner Holder, owned bool) {
 	files := FilesOf(file)
 	for _, who := range h.Live() {

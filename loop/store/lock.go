@@ -18,7 +18,8 @@ import (
 	"descartes/internal/plainfile"
 )
 
-// The locks of a project are flocks, which the kernel frees when their process dies. Whoever takes several takes them in this order:
+// The locks of a project are flocks, which the kernel frees when their process dies. Whoever takes several takes them
+// in this order:
 //
 //	ids   .descartes/loops.lock   while a run begins: it looks who is live, and takes its id; so do a rewind and a cleanup, which no run may join
 //	tag   TagLock                 for a tag run's whole life
@@ -64,7 +65,14 @@ type BusyError struct {
 }
 
 func (e *BusyError) Error() string {
-	name, does := "loop "+e.Holder.Loop, "is running"
+	name, does := "run "+e.Holder.Loop, "is running"
+	switch {
+	case e.Holder.Loop != "":
+	case e.Holder.PID != 0: // a rewind or an answer
+		name = "another command"
+	default: // unsigned: none of ours, or one that is about to sign
+		return e.Path + " is locked by another process"
+	}
 	if e.Holder.Tag != "" {
 		name, does = fmt.Sprintf("%s over tag %q", name, e.Holder.Tag), "is running in this working tree"
 	}
@@ -76,6 +84,9 @@ func (e *BusyError) Error() string {
 
 // Next is what to do about it.
 func (e *BusyError) Next() string {
+	if e.Holder.Loop == "" {
+		return "try again when it has ended"
+	}
 	return "descartes status " + e.Holder.Loop + ", or descartes cancel " + e.Holder.Loop
 }
 
@@ -157,8 +168,9 @@ func (h Home) HoldTree(ctx context.Context, repo *gitops.Repo, who Holder) (rele
 	return func() error { return errors.Join(tree.Release(), ids.Release()) }, nil
 }
 
-// Beside returns a *BusyError for a live run beside which another cannot be: one over the same tag, and where either has the project's own folder any.
-// repo is nil without git. The answer holds for as long as the caller has the lock of the ids.
+// Beside returns a *BusyError for a live run beside which another cannot be: one over the same tag, and where either
+// has the project's own folder any. repo is nil without git. The answer holds for as long as the caller has the lock
+// of the ids.
 func (h Home) Beside(ctx context.Context, repo *gitops.Repo, who Holder) error {
 	ctx, cancel := context.WithTimeout(ctx, LockWait)
 	defer cancel()

@@ -39,7 +39,8 @@ func (h Home) Questions(file *tasks.File) ([]Question, error) {
 			now = t.Status
 		}
 		answered := slices.ContainsFunc(answers, func(a Answer) bool { return a.Task == q.Task && a.At.After(q.At) })
-		if q.Question != "" && (now == tasks.Blocked || now == tasks.Pending && !answered && !file.Holds(tasks.Blocked)) {
+		if q.Question != "" && (now == tasks.Blocked || now == tasks.Pending && !answered &&
+			!file.Holds(tasks.Blocked)) {
 			out = append(out, q)
 		}
 	}
@@ -63,7 +64,8 @@ func (h Home) Asks(s Saved) (*Question, error) {
 	if err != nil || slices.ContainsFunc(answers, func(a Answer) bool { return a.At.After(last.TS) }) {
 		return nil, err
 	}
-	return &Question{Loop: s.State.ID, Title: oneline.Text(s.State.Config.Prompt), Question: last.Detail.Question, At: last.TS}, nil
+	return &Question{Loop: s.State.ID, Title: oneline.Text(s.State.Config.Prompt), Question: last.Detail.Question,
+		At: last.TS}, nil
 }
 
 // lastAsked returns why the tag's loops last gave up each task, with or without a question, and the statuses that the
@@ -81,7 +83,8 @@ func (h Home) lastAsked(tag string) (map[string]Question, map[string]tasks.Statu
 		}
 		maps.Copy(status, v.Changes)
 		for _, b := range v.State.BlockedTasks {
-			last[b.Task.ID] = Question{Loop: s.State.ID, Task: b.Task.ID, Title: b.Title, Question: b.Question, At: b.At}
+			last[b.Task.ID] = Question{Loop: s.State.ID, Task: b.Task.ID, Title: b.Title, Question: b.Question,
+				At: b.At}
 		}
 	}
 	return last, status, nil

@@ -30,10 +30,10 @@ func (h Home) Ask(fsys atomicfile.FS, id string, r Request, now bool) error {
 		text += " " + nowWord
 	}
 	if err := os.MkdirAll(filepath.Dir(h.control(id)), 0o755); err != nil {
-		return fmt.Errorf("ask loop %s: %w", id, err)
+		return fmt.Errorf("ask run %s: %w", id, err)
 	}
 	if err := atomicfile.Write(fsys, h.control(id), []byte(text+"\n"), 0o644); err != nil {
-		return fmt.Errorf("ask loop %s: %w", id, err)
+		return fmt.Errorf("ask run %s: %w", id, err)
 	}
 	return nil
 }

@@ -13,8 +13,8 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"descartes/config"
 	"descartes/internal/atomicfile"
-	"descartes/internal/config"
 	"descartes/internal/plainfile"
 	"descartes/loop/journal"
 )
@@ -22,8 +22,9 @@ import (
 // StateVersion is the version of state files that this program reads and writes.
 const StateVersion = "1.0"
 
-// State is a loop's state file: a snapshot of the journal up to Seq, for people, for other programs, and for
-// continuing without the journal. The journal is the truth.
+// State is a loop's state file: a snapshot of the journal up to Seq, for people and for other programs. Of one that a
+// loop of ours wrote nothing but the id is read: what the loop was given is in its folder (givenFile), the rest in its
+// journal. One of another program, which has neither, is where its loop goes on from.
 type State struct {
 	Version         string             `json:"version"`
 	ID              string             `json:"id"`
@@ -46,14 +47,15 @@ type State struct {
 	BlockedTasks    []Blocked          `json:"blocked_tasks"`
 	Cost            *journal.Cost      `json:"cost,omitempty"`
 	TaskFile        string             `json:"task_file,omitempty"`
-	Entries         []Entry            `json:"plan_entries,omitempty"` // of a plan with boxes, in its order: what it calls them may be a place
-	Grades          journal.Grades     `json:"grades,omitempty"`       // of tasks that are done
-	Tree            string             `json:"tree,omitempty"`         // the working tree when the loop ended
-	Seq             int64              `json:"seq"`                    // the task file and this file include events up to this one
-	Session         string             `json:"session_id,omitempty"`   // id from the program that started it
-	Gate            json.RawMessage    `json:"gate,omitempty"`         // the state of a prompt loop's gate
-	PID             int                `json:"pid"`
-	Host            string             `json:"host,omitempty"`
+	// of a plan with boxes, in its order: what it calls them may be a place
+	Entries []Entry         `json:"plan_entries,omitempty"`
+	Grades  journal.Grades  `json:"grades,omitempty"`     // of tasks that are done
+	Tree    string          `json:"tree,omitempty"`       // the working tree when the loop ended
+	Seq     int64           `json:"seq"`                  // the task file and this file include events up to this one
+	Session string          `json:"session_id,omitempty"` // id from the program that started it
+	Gate    json.RawMessage `json:"gate,omitempty"`       // the state of a prompt loop's gate
+	PID     int             `json:"pid"`
+	Host    string          `json:"host,omitempty"`
 }
 
 // ExitReason says why a loop ended, or that it runs.
@@ -80,6 +82,7 @@ type IterationSummary struct {
 type WaveCommit struct {
 	Wave      int       `json:"wave"`
 	Hash      string    `json:"commit_hash"`
+	Subject   string    `json:"-"` // the journal has it
 	Timestamp time.Time `json:"timestamp"`
 	Tasks     []TaskID  `json:"tasks_completed"`
 }
@@ -175,7 +178,7 @@ func ParseState(path string, data []byte) (*State, error) {
 		return nil, &StateError{path, "it is cut short or not JSON: " + err.Error()}
 	}
 	if v.Version == nil {
-		return nil, &StateError{path, "it is not a loop's state file: no version"}
+		return nil, &StateError{path, "it is not a run's state file: no version"}
 	}
 	if *v.Version != StateVersion {
 		return nil, &VersionError{Path: path, Version: *v.Version}
@@ -189,7 +192,7 @@ func ParseState(path string, data []byte) (*State, error) {
 
 // Save replaces the state file at path.
 func (s *State) Save(fsys atomicfile.FS, path string) error {
-	b, err := s.encode()
+	b, err := s.encode(nil)
 	if err != nil {
 		return fmt.Errorf("encode state: %w", err)
 	}
@@ -202,7 +205,8 @@ func (s *State) Save(fsys atomicfile.FS, path string) error {
 	return nil
 }
 
-// summaries are the last runs of agents. earlier are those of the state file, which a prompt loop may have had before its journal began.
+// summaries are the last runs of agents. earlier are those of the state file, which a prompt loop may have had before
+// its journal began.
 func summaries(earlier []IterationSummary, h *journal.State) []IterationSummary {
 	list := []IterationSummary{}
 	for _, s := range earlier {
@@ -211,7 +215,8 @@ func summaries(earlier []IterationSummary, h *journal.State) []IterationSummary 
 		}
 	}
 	for i, a := range h.Ended {
-		s := IterationSummary{Iteration: a.Iteration - 1, Attempt: a.Number, CompletedAt: a.Ended, Verdict: string(a.Verdict), Commit: a.Commit}
+		s := IterationSummary{Iteration: a.Iteration - 1, Attempt: a.Number, CompletedAt: a.Ended,
+			Verdict: string(a.Verdict), Commit: a.Commit}
 		switch {
 		case a.Task != "":
 			s.Iteration, s.Task = i, a.Task
@@ -278,10 +283,12 @@ func (s *State) complete(path string) error {
 }
 
 // ofTags are the members that only a tag loop's state has.
-var ofTags = []string{"tag", "current_wave", "total_waves", "tasks_completed", "tasks_total", "iteration_count", "wave_commits", "blocked_tasks"}
+var ofTags = []string{"tag", "current_wave", "total_waves", "tasks_completed", "tasks_total", "iteration_count",
+	"wave_commits", "blocked_tasks"}
 
-// encode returns the state file's text. It does not escape < and >, so that tags in prompts stay readable.
-func (s *State) encode() ([]byte, error) {
+// encode returns the state's text with only some members; nil for all that its kind has. It does not escape < and >,
+// so that tags in prompts stay readable.
+func (s *State) encode(only []string) ([]byte, error) {
 	out := *s
 	if s.Kind != KindTag {
 		out.Config.Scud = config.ScudConfig{}
@@ -294,7 +301,7 @@ func (s *State) encode() ([]byte, error) {
 	}
 	members := []string{}
 	gjson.ParseBytes(b.Bytes()).ForEach(func(k, v gjson.Result) bool {
-		if s.Kind == KindTag || !slices.Contains(ofTags, k.Str) {
+		if only == nil && (s.Kind == KindTag || !slices.Contains(ofTags, k.Str)) || slices.Contains(only, k.Str) {
 			members = append(members, k.Raw+":"+v.Raw)
 		}
 		return true

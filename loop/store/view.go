@@ -67,8 +67,10 @@ func (h Home) CatchUp(ctx context.Context, fsys atomicfile.FS, file *tasks.File,
 	return nil
 }
 
-func (h Home) catchUp(ctx context.Context, fsys atomicfile.FS, s Saved, file *tasks.File, now func() time.Time) (err error) {
-	lk, err := TakeLock(ctx, LockOf(s.Path), LockWait, Holder{Host: Hostname(), Loop: s.State.ID, Tag: s.State.Tag, At: now()})
+func (h Home) catchUp(ctx context.Context, fsys atomicfile.FS, s Saved, file *tasks.File,
+	now func() time.Time) (err error) {
+	lk, err := TakeLock(ctx, LockOf(s.Path), LockWait, Holder{Host: Hostname(), Loop: s.State.ID, Tag: s.State.Tag,
+		At: now()})
 	if err != nil {
 		return err
 	}
@@ -89,7 +91,7 @@ func (h Home) catchUp(ctx context.Context, fsys atomicfile.FS, s Saved, file *ta
 	if err := file.Save(v.Changes); err != nil {
 		return fmt.Errorf("save task file: %w", err)
 	}
-	return v.State.Save(fsys, s.Path)
+	return errors.Join(v.State.Save(fsys, s.Path), h.Listed(fsys, s.State.ID, v.State.Seq))
 }
 
 // Fill copies what the journal says into a state.
@@ -107,24 +109,25 @@ func Fill(s *State, h *journal.State, id func(string) TaskID) {
 	}
 	s.WaveCommits, s.BlockedTasks = []WaveCommit{}, []Blocked{}
 	for _, e := range h.WaveCommits {
-		w := WaveCommit{Wave: e.Wave, Hash: e.Commit, Timestamp: e.At}
+		w := WaveCommit{Wave: e.Wave, Hash: e.Commit, Subject: e.Subject, Timestamp: e.At}
 		for _, t := range e.Tasks {
 			w.Tasks = append(w.Tasks, id(t))
 		}
 		s.WaveCommits = append(s.WaveCommits, w)
 	}
 	for _, e := range h.Blocked() {
-		s.BlockedTasks = append(s.BlockedTasks, Blocked{Task: id(e.Task), Title: e.Title, Reason: e.Reason, Question: e.Spoken().Question, Denied: e.Spoken().Denied, Attempts: e.Attempt, At: e.TS})
+		s.BlockedTasks = append(s.BlockedTasks, Blocked{Task: id(e.Task), Title: e.Title, Reason: e.Reason,
+			Question: e.Spoken().Question, Denied: e.Spoken().Denied, Attempts: e.Attempt, At: e.TS})
 	}
 	if h.Cost.Runs > 0 {
 		cost := h.Cost
 		s.Cost = &cost
 	}
 	s.Gate = h.Prompt.Gate
-	s.Completed, s.ExitReason = false, ExitReason{Type: "running"}
-	if f := h.Finished; f != nil {
-		s.ExitReason = ExitReason{Type: string(f.Ending), Message: f.Message}
-		s.Completed = f.Ending.Final() || f.Ending == journal.BaselineFails && h.Iteration == 0 // nothing is left to resume
+	if s.ends(h.Finished, h.Iteration); h.Finished != nil {
 		s.CurrentTask = ""
+		if t := h.Finished.Event.Totals(); t != nil && t.Tasks != nil {
+			s.TasksCompleted, s.TasksTotal = t.Tasks.Done, t.Tasks.Total
+		}
 	}
 }

@@ -17,8 +17,10 @@ import (
 	"descartes/internal/plainfile"
 )
 
-// written are the names of files in which tools write full paths: editable installs and virtual environments, build systems, settings.
-var written = []string{"*.pth", "*.egg-link", "activate", "CMakeCache.txt", "build.ninja", "config.status", "Makefile", "*.mk", ".env*"}
+// written are the names of files in which tools write full paths: editable installs and virtual environments, build
+// systems, settings.
+var written = []string{"*.pth", "*.egg-link", "activate", "CMakeCache.txt", "build.ninja", "config.status", "Makefile",
+	"*.mk", ".env*"}
 
 // leads reports whether a file may lead out of its slot: a link, or a file in which tools write full paths.
 func leads(name string, mode fs.FileMode) bool {
@@ -76,8 +78,8 @@ func (s *Slot) Dangling(ctx context.Context) ([]string, error) {
 	}), err
 }
 
-// apart refuses a slot of attempts or of checks at a path of its own in which something leads back into the user's tree: a check would test what is there, and an
-// agent could write there. What the set-up command made anew does not.
+// apart refuses a slot of attempts or of checks at a path of its own in which something leads back into the user's
+// tree: a check would test what is there, and an agent could write there. What the set-up command made anew does not.
 func (p *Pool) apart(ctx context.Context, s *Slot) error {
 	if p.opt.Shown || s.here() || s.alone || s.Number >= firstLab && !s.forChecks() {
 		return nil
@@ -93,8 +95,9 @@ func (p *Pool) apart(ctx context.Context, s *Slot) error {
 		}
 	}
 	if len(back) > 0 {
-		return &gitops.RefusedError{Reason: fmt.Sprintf("nothing mounts slots at the project's path here, and in slot %d files lead back into your tree, where agents and checks would end up: %s", s.Number, oneline.List(back)),
-			Hint: "have pool.setup make them anew, let -j 1 work in this folder itself, or install bubblewrap"}
+		return &gitops.RefusedError{
+			Reason: fmt.Sprintf("nothing mounts slots at the project's path here, and in slot %d files lead back into your tree, where agents and checks would end up: %s", s.Number, oneline.List(back)),
+			Hint:   "have pool.setup make them anew, let -j 1 work in this folder itself, or install bubblewrap"}
 	}
 	s.alone = true
 	return nil

@@ -12,9 +12,10 @@ import (
 	"descartes/gitops"
 )
 
-// firstCheck is the number of the first check slot. Of what git ignores it has only what a fresh clone with its set-up would have: the folders of
-// package managers and what pool.keep names, as the user has them, and what pool.setup makes. No attempt works there, and what a check leaves is
-// removed before the next one, so what passes there passes anywhere.
+// firstCheck is the number of the first check slot. Of what git ignores it has only what a fresh clone with its set-up
+// would have: the folders of package managers and what pool.keep names, as the user has them, and what pool.setup
+// makes. No attempt works there, and what a check leaves is removed before the next one, so what passes there passes
+// anywhere.
 const firstCheck = 3001
 
 // TakeCheck gives the caller a check slot.
@@ -23,17 +24,20 @@ func (p *Pool) TakeCheck(ctx context.Context) (*Slot, error) { return p.take(ctx
 func (s *Slot) forChecks() bool { return s.Number >= firstCheck }
 
 // installed are what package managers make of a lock file.
-var installed = gitops.NewPatterns([]string{"node_modules", "bower_components", "jspm_packages", "elm-stuff", ".yarn", ".pnp.*", ".venv", "venv", "*.egg-info", ".tox", ".nox", "vendor", ".bundle",
+var installed = gitops.NewPatterns([]string{"node_modules", "bower_components", "jspm_packages", "elm-stuff", ".yarn",
+	".pnp.*", ".venv", "venv", "*.egg-info", ".tox", ".nox", "vendor", ".bundle",
 	"Pods", "Carthage", "deps", ".dart_tool", ".stack-work", ".gradle"})
 
 // idle are what programs leave that no command passes because of.
-var idle = gitops.NewPatterns([]string{"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".idea", ".vscode", ".DS_Store", "*.swp", "*~"})
+var idle = gitops.NewPatterns([]string{"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".idea",
+	".vscode", ".DS_Store", "*.swp", "*~"})
 
 // products are where builds put what they make, besides folders whose names begin with a dot.
 var products = gitops.NewPatterns([]string{".*", "build", "dist", "out", "target", "obj", "coverage", "tmp"})
 
 // source are the extensions of files that people, and agents, write.
-var source = strings.Fields(".go .py .js .jsx .mjs .cjs .ts .tsx .vue .svelte .rs .java .kt .scala .c .h .cc .cpp .hpp .cs .rb .php .pl .lua .swift .ex .exs .erl .hs .sh .sql .html .css .scss .proto")
+var source = strings.Fields(
+	".go .py .js .jsx .mjs .cjs .ts .tsx .vue .svelte .rs .java .kt .scala .c .h .cc .cpp .hpp .cs .rb .php .pl .lua .swift .ex .exs .erl .hs .sh .sql .html .css .scss .proto")
 
 func among(name string, list gitops.Patterns) bool {
 	meant, _ := list.Match(strings.TrimSuffix(name, "/"))
@@ -63,7 +67,8 @@ const mostBeside = 20
 // mostHidden bounds the ignored files that are looked at for hidden ones.
 const mostHidden = 20000
 
-// hidden lists the source files among what git ignores there that were written since the attempt began: no commit will have them.
+// hidden lists the source files among what git ignores there that were written since the attempt began: no commit will
+// have them.
 func (s *Slot) hidden(ctx context.Context, ignored []string) (files []string, err error) {
 	if len(ignored) == 0 {
 		return nil, nil
@@ -84,7 +89,8 @@ func (s *Slot) hidden(ctx context.Context, ignored []string) (files []string, er
 			case e.IsDir() && (s.pool.kept(name) || among(name, idle) || among(name, products)):
 				return fs.SkipDir
 			case e.Type().IsRegular() && slices.Contains(source, path.Ext(name)) && !s.pool.kept(name):
-				if fi, err := e.Info(); err == nil && (!mine(name) || fi.ModTime().After(s.start.Since)) { // a copy has the time of the user's
+				// a copy has the time of the user's
+				if fi, err := e.Info(); err == nil && (!mine(name) || fi.ModTime().After(s.start.Since)) {
 					files = append(files, name)
 				}
 			}

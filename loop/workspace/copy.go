@@ -20,7 +20,8 @@ import (
 	"descartes/internal/oscall"
 )
 
-// copies are the ignored files of the user's tree: test credentials, packages, build folders. Each slot gets the first of them.
+// copies are the ignored files of the user's tree: test credentials, packages, build folders. Each slot gets the first
+// of them.
 type copies struct {
 	root    string
 	entries []entry         // folders before what is in them
@@ -37,7 +38,8 @@ type entry struct {
 	err  error // it cannot be copied, which is said at every start
 }
 
-// planCopies measures what git ignores and takes the smallest first, up to the limit: half a folder would be worse than none.
+// planCopies measures what git ignores and takes the smallest first, up to the limit: half a folder would be worse
+// than none.
 func planCopies(ctx context.Context, root string, list []string, limit int64) (*copies, error) {
 	type tree struct { // a file, or a folder that is ignored as a whole
 		size    int64
@@ -103,9 +105,11 @@ type copier struct {
 	folders  []entry // that were made
 }
 
-// into brings a slot up to date, and returns what it has now and what could not be copied. was says what was copied into it before: only what the user
-// changed or deleted since then is touched, and what attempts made stays. Files that are tracked there are left alone. A full disk is an error.
-func (c *copies) into(ctx context.Context, tree string, was map[string]stamp, tracked map[string]string) (now map[string]stamp, bad []string, err error) {
+// into brings a slot up to date, and returns what it has now and what could not be copied. was says what was copied
+// into it before: only what the user changed or deleted since then is touched, and what attempts made stays. Files
+// that are tracked there are left alone. A full disk is an error.
+func (c *copies) into(ctx context.Context, tree string, was map[string]stamp,
+	tracked map[string]string) (now map[string]stamp, bad []string, err error) {
 	w := &copier{root: c.root}
 	if w.from, err = os.OpenRoot(c.root); err != nil {
 		return nil, nil, err

@@ -35,7 +35,8 @@ func LookAt(path string) Look {
 	k.to, _ = os.Readlink(path)
 	var st oscall.Stat_t
 	if real, err := filepath.EvalSymlinks(path); err == nil && oscall.Lstat(real, &st) == nil {
-		k.there, k.ino, k.size, k.mtime, k.ctime, k.mode = true, st.Ino, st.Size, st.Mtim, st.Ctim, fs.FileMode(st.Mode)&fs.ModePerm
+		k.there, k.ino, k.size, k.mtime, k.ctime, k.mode = true, st.Ino, st.Size, st.Mtim, st.Ctim,
+			fs.FileMode(st.Mode)&fs.ModePerm
 	}
 	return k
 }
@@ -108,7 +109,8 @@ func clearWay(dir string) error {
 	return nil
 }
 
-// Files are files that attempts must not change: the settings, which name commands, and lists that would be read instead of the loop's own.
+// Files are files that attempts must not change: the settings, which name commands, and lists that would be read
+// instead of the loop's own.
 type Files struct {
 	root  string // the project's folder
 	at    string // where the files are: in root, or in its copy in a slot
@@ -134,7 +136,8 @@ func (g *Files) remember(paths []string) {
 	g.files = now
 }
 
-// PutBack restores changed files and reports them; changed versions are kept in the folder aside. who is the part of an attempt that changed them.
+// PutBack restores changed files and reports them; changed versions are kept in the folder aside. who is the part of
+// an attempt that changed them.
 func (g *Files) PutBack(fsys atomicfile.FS, who, aside string) (notes []string, err error) {
 	for i, k := range g.files {
 		if k.Same() {
@@ -153,7 +156,8 @@ func (g *Files) PutBack(fsys atomicfile.FS, who, aside string) (notes []string, 
 		g.files[i].Look = LookAt(k.Path)
 		verb, done := "changed", "put back"
 		switch {
-		case !k.there && now != nil && len(now) == 0: // a mount of the sandbox leaves an empty file where it needs a place
+		// a mount of the sandbox leaves an empty file where it needs a place
+		case !k.there && now != nil && len(now) == 0:
 			continue
 		case !k.there:
 			verb, done = "made", "removed"

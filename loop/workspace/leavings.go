@@ -10,9 +10,10 @@ import (
 	"descartes/internal/lockfile"
 )
 
-// leavings parts what changed after the agent's end into files that only a verification made and that git does not ignore (a binary, a report, a
-// cache), which are nobody's work, and the rest, which is: lock files of package managers too, which a build updates for the project. all are the
-// changes of the whole attempt: a file that the agent deleted is no new one.
+// leavings parts what changed after the agent's end into files that only a verification made and that git does not
+// ignore (a binary, a report, a cache), which are nobody's work, and the rest, which is: lock files of package
+// managers too, which a build updates for the project. all are the changes of the whole attempt: a file that the agent
+// deleted is no new one.
 func leavings(changed, all []gitops.Change) (left []string, work []gitops.Change) {
 	made := map[string]bool{}
 	for _, c := range all {
@@ -29,8 +30,8 @@ func leavings(changed, all []gitops.Change) (left []string, work []gitops.Change
 	return left, work
 }
 
-// uncovered returns files that git ignored before the attempt and that now look like additions, changed or not, except in folders that the attempt
-// moved: those of the user's, and what is older than began.
+// uncovered returns files that git ignored before the attempt and that now look like additions, changed or not, except
+// in folders that the attempt moved: those of the user's, and what is older than began.
 func (s *Slot) uncovered(ctx context.Context, changed []gitops.Change, began time.Time) ([]string, error) {
 	var added []string
 	gone := map[string]bool{}
@@ -50,5 +51,7 @@ func (s *Slot) uncovered(ctx context.Context, changed []gitops.Change, began tim
 		return nil, err
 	}
 	old := s.git.OlderThan(added, began)
-	return slices.DeleteFunc(added, func(p string) bool { return gone[path.Base(p)] || !ignored(p) && !slices.Contains(old, p) }), nil
+	return slices.DeleteFunc(added, func(p string) bool {
+		return gone[path.Base(p)] || !ignored(p) && !slices.Contains(old, p)
+	}), nil
 }

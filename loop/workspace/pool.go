@@ -42,16 +42,18 @@ type PoolOptions struct {
 	MaxCopy int64    // bytes of ignored files to copy into a slot; 0 copies none
 	Keep    []string // ignored files that a check slot has too, as patterns
 
-	Setup string                                   // command to run once in each slot, and again when a lock file changed
+	// command to run once in each slot, and again when a lock file changed
+	Setup string
 	Run   func(ctx context.Context, s *Slot) error // runs it
-	Say   func(line string) error                  // tells people what is set back in the project's own folder, before it is
+	// tells people what is set back in the project's own folder, before it is
+	Say func(line string) error
 }
 
-// Pool makes a project's slots and hands them out. A slot is made once and stays for later runs. Several loops may use slots of one project: each slot
-// has a lock. Safe for concurrent use.
+// Pool makes a project's slots and hands them out. A slot is made once and stays for later runs. Several loops may use
+// slots of one project: each slot has a lock. Safe for concurrent use.
 //
-// The slots lie in the user's state folder, not below the project, where gofmt, eslint and find would list them, and not in .git, where find would too.
-// No sandbox may write there: what git reads about a slot decides what runs.
+// The slots lie in the user's state folder, not below the project, where gofmt, eslint and find would list them, and
+// not in .git, where find would too. No sandbox may write there: what git reads about a slot decides what runs.
 type Pool struct {
 	opt PoolOptions
 
@@ -76,7 +78,8 @@ func objects(place string) string { return filepath.Join(place, "objects") }
 // rootLink is the link of a place to the project's folder.
 func rootLink(place string) string { return filepath.Join(place, "project") }
 
-// Abandoned lists the places beside a place whose projects are not there any more, by the folders in which these were. Nobody uses a slot of theirs.
+// Abandoned lists the places beside a place whose projects are not there any more, by the folders in which these were.
+// Nobody uses a slot of theirs.
 func Abandoned(place string) map[string]string {
 	gone := map[string]string{}
 	pools := filepath.Dir(place)
@@ -88,7 +91,8 @@ func Abandoned(place string) map[string]string {
 			continue
 		}
 		_, missing := os.Lstat(root)
-		if errors.Is(missing, fs.ErrNotExist) && !slices.ContainsFunc(Slots(other), func(s SlotInfo) bool { return s.Busy }) {
+		if errors.Is(missing, fs.ErrNotExist) && !slices.ContainsFunc(Slots(other),
+			func(s SlotInfo) bool { return s.Busy }) {
 			gone[other] = root
 		}
 	}
@@ -102,7 +106,8 @@ func SlotFiles(place string, number int, loop string) string {
 
 func (p *Pool) dir(number int) string { return filepath.Join(p.opt.Place, strconv.Itoa(number)) }
 
-// lockSlot locks a slot; nil if another process has it. The lock file is never removed, so that two processes cannot lock different files.
+// lockSlot locks a slot; nil if another process has it. The lock file is never removed, so that two processes cannot
+// lock different files.
 func lockSlot(place string, number int) (*flock.Flock, error) {
 	path := filepath.Join(place, strconv.Itoa(number)+".lock")
 	if err := os.MkdirAll(place, 0o700); err != nil {
@@ -116,14 +121,15 @@ func lockSlot(place string, number int) (*flock.Flock, error) {
 	return f, nil
 }
 
-// Take gives the caller a slot: the one with a number, or with 0 the first free one. It returns nil if that number is taken. Its first Prepare makes
-// the slot if it does not exist.
+// Take gives the caller a slot: the one with a number, or with 0 the first free one. It returns nil if that number is
+// taken. Its first Prepare makes the slot if it does not exist.
 func (p *Pool) Take(ctx context.Context, number int) (*Slot, error) {
 	switch {
 	case p.opt.Here && number == 0:
 		s, err := p.take(ctx, hereSlot, true)
 		if s == nil && err == nil {
-			err = gitErr("take this folder", &gitops.RefusedError{Reason: "another run works in it", Hint: "descartes status --all shows it; wait for its end"})
+			err = gitErr("take this folder", &gitops.RefusedError{Reason: "another run works in it",
+				Hint: "descartes status --all shows it; wait for its end"})
 		}
 		return s, err
 	case number > 0 && p.opt.Here != (number == hereSlot): // the run that used it worked elsewhere
@@ -227,11 +233,13 @@ func (p *Pool) record(s *Slot, name string, what any) error {
 func (p *Pool) open(ctx context.Context, s *Slot) (err error) {
 	s.state, err = readState(p.dir(s.Number))
 	if s.here() {
-		s.git, err = p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Pin: s.ref("base"), Here: true, Loop: p.opt.Loop, Shut: p.opt.Shut, Say: p.opt.Say})
+		s.git, err = p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Pin: s.ref("base"), Here: true,
+			Loop: p.opt.Loop, Shut: p.opt.Shut, Say: p.opt.Say})
 		return err
 	}
 	if err == nil {
-		s.git, err = p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Objects: objects(p.opt.Place), Pin: s.ref("base")})
+		s.git, err = p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Objects: objects(p.opt.Place),
+			Pin: s.ref("base")})
 		if _, broken := errors.AsType[*gitops.BrokenSlotError](err); !broken {
 			return err
 		}
@@ -248,7 +256,8 @@ func (p *Pool) remake(ctx context.Context, s *Slot) (err error) {
 		return fmt.Errorf("remove slot %d: %w", s.Number, err)
 	}
 	s.current, s.state = false, slotState{}
-	s.git, err = p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Objects: objects(p.opt.Place), Pin: s.ref("base")})
+	s.git, err = p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Objects: objects(p.opt.Place),
+		Pin: s.ref("base")})
 	return err
 }
 
@@ -317,8 +326,8 @@ func (p *Pool) setupKey(ctx context.Context, s *Slot) (string, error) {
 	return hex.EncodeToString(sum[:16]), err
 }
 
-// copyInto copies what git ignores in the user's tree and the slot does not have as it is there. A slot records what it was given: what its attempts
-// made of that stays.
+// copyInto copies what git ignores in the user's tree and the slot does not have as it is there. A slot records what
+// it was given: what its attempts made of that stays.
 func (p *Pool) copyInto(ctx context.Context, s *Slot) error {
 	if s.here() {
 		return nil
@@ -361,7 +370,8 @@ func (p *Pool) copyInto(ctx context.Context, s *Slot) error {
 			p.notes = append(p.notes, "ignored files that could not be copied into the slots: "+oneline.List(bad))
 		}
 		if empty := s.git.EmptyModules(); len(empty) > 0 && p.opt.Setup == "" {
-			p.notes = append(p.notes, "submodules are empty folders in the slots (pool.setup can check them out): "+Reasons(empty))
+			p.notes = append(p.notes, "submodules are empty folders in the slots (pool.setup can check them out): "+
+				Reasons(empty))
 		}
 	}
 	return nil

@@ -19,8 +19,8 @@ import (
 	"descartes/internal/plainfile"
 )
 
-// Slot is a working copy of the project for one attempt at a time. It is separate from the user's tree and .git: the next Prepare undoes what an
-// attempt did to its own. Pool makes it and takes it back.
+// Slot is a working copy of the project for one attempt at a time. It is separate from the user's tree and .git: the
+// next Prepare undoes what an attempt did to its own. Pool makes it and takes it back.
 type Slot struct {
 	Number int
 	try
@@ -75,8 +75,8 @@ func (s *Slot) Host(path string) string {
 // Tree is the top of the working copy.
 func (s *Slot) Tree() string { return s.git.Tree() }
 
-// Env is extra environment for commands if no sandbox mounts the slot at the project's path: it keeps git from finding the user's repository,
-// whatever happened to the slot's own.
+// Env is extra environment for commands if no sandbox mounts the slot at the project's path: it keeps git from finding
+// the user's repository, whatever happened to the slot's own.
 func (s *Slot) Env() []string {
 	if s.pool.opt.Shown || s.here() {
 		return nil
@@ -90,7 +90,8 @@ func (s *Slot) Objects() map[string]string { return s.git.Objects() }
 // Repo is the slot's working tree with the user's objects and refs.
 func (s *Slot) Repo() *gitops.Repo { return s.git.Repo }
 
-// Refs is the prefix of the refs that protect the objects of a place's slots. Several projects in one repository have several places.
+// Refs is the prefix of the refs that protect the objects of a place's slots. Several projects in one repository have
+// several places.
 func Refs(place string) string { return "refs/descartes/pool/" + filepath.Base(place) + "/" }
 
 // ref is a ref that protects the slot's objects from pruning.
@@ -98,8 +99,8 @@ func (s *Slot) ref(what string) string {
 	return fmt.Sprintf("%s%d/%s", Refs(s.pool.opt.Place), s.Number, what)
 }
 
-// Prepare sets up the slot for an attempt: the user's branch, a commit with the tree Base, the files of Before. A slot that cannot be set up is made
-// again.
+// Prepare sets up the slot for an attempt: the user's branch, a commit with the tree Base, the files of Before. A slot
+// that cannot be set up is made again.
 func (s *Slot) Prepare(ctx context.Context, start Start) (Stand, error) {
 	stand, err := s.aim(ctx, start)
 	if err != nil {
@@ -145,7 +146,8 @@ func (s *Slot) aim(ctx context.Context, start Start) (Stand, error) {
 	head = gitops.Head{Branch: cmp.Or(start.Branch, head.Branch), Hash: cmp.Or(start.At, head.Hash)}
 	tree, err := repo.CommitTree(head.Hash)
 	if err == nil && tree != start.Base { // HEAD would show what is verified as the attempt's own changes
-		head.Hash, err = repo.Link(ctx, head.Hash, gitops.Link{Tree: start.Base, When: gitops.Now(), Message: "descartes: verified so far\n\nWhat the finished tasks have changed. No branch names this commit."})
+		head.Hash, err = repo.Link(ctx, head.Hash, gitops.Link{Tree: start.Base, When: gitops.Now(),
+			Message: "descartes: verified so far\n\nWhat the finished tasks have changed. No branch names this commit."})
 	}
 	if err != nil {
 		return Stand{}, gitErr("take the slot's base", err)
@@ -182,11 +184,12 @@ func (s *Slot) bring(ctx context.Context) error {
 	return nil
 }
 
-// Repair collects the attempt's own commits, and restores the files that it must not change. A deleted slot is made again at once, and the attempt
-// has no result.
+// Repair collects the attempt's own commits, and restores the files that it must not change. A deleted slot is made
+// again at once, and the attempt has no result.
 func (s *Slot) Repair(ctx context.Context, who string) ([]string, error) {
 	if s.here() && !s.git.There() {
-		return nil, gitErr("look at the work", &gitops.RefusedError{Reason: "the " + who + " deleted or replaced this folder", Hint: "clone the repository again"})
+		return nil, gitErr("look at the work", &gitops.RefusedError{Reason: "the " + who +
+			" deleted or replaced this folder", Hint: "clone the repository again"})
 	}
 	if !s.git.There() {
 		s.lost = fmt.Sprintf("slot %d was deleted during the %s, with what it had written there", s.Number, who)
@@ -217,7 +220,8 @@ func (s *Slot) Repair(ctx context.Context, who string) ([]string, error) {
 	case errors.Is(err, gitops.ErrNoRepository):
 		if !s.bare {
 			s.bare = true
-			notes = append(notes, "the "+who+" destroyed the .git of its slot, which is made again; its files are kept, but commits it made there may be lost")
+			notes = append(notes, "the "+who+
+				" destroyed the .git of its slot, which is made again; its files are kept, but commits it made there may be lost")
 		}
 	case err != nil:
 		return notes, gitErr("collect the commits of the "+who, err)
@@ -227,7 +231,8 @@ func (s *Slot) Repair(ctx context.Context, who string) ([]string, error) {
 	return notes, nil
 }
 
-// Settle says that all commands in the slot have ended: whoever changes the project's own folder from now on is somebody else.
+// Settle says that all commands in the slot have ended: whoever changes the project's own folder from now on is
+// somebody else.
 func (s *Slot) Settle(ctx context.Context) error {
 	if !s.here() {
 		return nil
@@ -242,7 +247,8 @@ func (s *Slot) Settle(ctx context.Context) error {
 	return nil
 }
 
-// Interrupted deals with what a killed run left in the project's own folder, and with what happened there since. made is the run's own last commit.
+// Interrupted deals with what a killed run left in the project's own folder, and with what happened there since. made
+// is the run's own last commit.
 func (s *Slot) Interrupted(ctx context.Context, made string) error {
 	if err := s.git.Interrupted(ctx, made); err != nil {
 		return gitErr("look at what a killed run left", err)
@@ -354,7 +360,8 @@ func (s *Slot) ignored(ctx context.Context) (func(path string) bool, error) {
 	return func(path string) bool { return c.all[path] }, err
 }
 
-// Result is what the attempt left in the end. verified says that commands ran after the agent: new files of theirs are not work.
+// Result is what the attempt left in the end. verified says that commands ran after the agent: new files of theirs are
+// not work.
 func (s *Slot) Result(ctx context.Context, verified bool) (Result, error) {
 	r := s.seen
 	if verified {
@@ -432,14 +439,17 @@ func (s *Slot) Restore(ctx context.Context, to gitops.Tree) error {
 	return nil
 }
 
-// Holds is the tree that the slot holds of an attempt that a killed run began at a time, and the tip of its own commits; nothing if the slot was deleted
-// or another run used it since, or if it is the project's own folder: see Interrupted.
+// Holds is the tree that the slot holds of an attempt that a killed run began at a time, and the tip of its own
+// commits; nothing if the slot was deleted or another run used it since, or if it is the project's own folder: see
+// Interrupted.
 func (s *Slot) Holds(ctx context.Context, began time.Time) (r Result, err error) {
-	files, err := os.Lstat(filepath.Dir(SlotFiles(s.pool.opt.Place, s.Number, "loop"))) // each run that uses the slot has a folder there
+	// each run that uses the slot has a folder there
+	files, err := os.Lstat(filepath.Dir(SlotFiles(s.pool.opt.Place, s.Number, "loop")))
 	if s.here() || s.git.New() || err != nil || files.ModTime().After(began) {
 		return Result{}, nil
 	}
-	if r.Commits, err = s.git.Commits(ctx, s.ref("commits"), s.git.Tip(ctx)); err != nil && !errors.Is(err, gitops.ErrNoRepository) {
+	if r.Commits, err = s.git.Commits(ctx, s.ref("commits"), s.git.Tip(ctx)); err != nil &&
+		!errors.Is(err, gitops.ErrNoRepository) {
 		return r, err
 	}
 	if r.After, err = s.git.Snapshot(ctx); err == nil {

@@ -37,12 +37,14 @@ func newProject(t *testing.T, script string) *project {
 		t.Fatal(err)
 	}
 	p.sh(p.dir, "git init -q -b main .; echo '*' >.descartes/.gitignore; printf '*.log\\nbuild/\\nnode_modules/\\n.env\\n' >.gitignore; echo one >a; git add .; git commit -qm first; "+script)
-	p.repo, err = gitops.Open(t.Context(), gitops.Options{Dir: p.dir, Env: p.env, Protect: []string{".descartes/", ".scud/"}})
+	p.repo, err = gitops.Open(t.Context(), gitops.Options{Dir: p.dir, Env: p.env,
+		Protect: []string{".descartes/", ".scud/"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.repo.Close() })
-	p.opt = PoolOptions{Repo: p.repo, FS: atomicfile.OS(), Place: filepath.Join(base, "pool"), Root: p.dir, Dir: p.dir, MaxCopy: 1 << 20}
+	p.opt = PoolOptions{Repo: p.repo, FS: atomicfile.OS(), Place: filepath.Join(base, "pool"), Root: p.dir, Dir: p.dir,
+		MaxCopy: 1 << 20}
 	return p
 }
 
@@ -101,13 +103,15 @@ func paths(changes []gitops.Change) (out []string) {
 	return out
 }
 
-// An attempt runs in a slot, and the user's tree stays as it is. What only a verification made is not there for the next attempt.
+// An attempt runs in a slot, and the user's tree stays as it is. What only a verification made is not there for the
+// next attempt.
 func TestSlot(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, "echo SECRET >.env; mkdir build; echo o >build/o; echo mine >untracked; echo edited >a")
 	s := p.take(NewPool(p.opt), 0)
 	stand := p.prepare(s, Start{})
-	if got := p.sh(s.Tree(), "cat a .env build/o; ls; git status --porcelain; git log --format=%s"); got != "one\nSECRET\no\na\nbuild\nfirst\n" {
+	if got := p.sh(s.Tree(),
+		"cat a .env build/o; ls; git status --porcelain; git log --format=%s"); got != "one\nSECRET\no\na\nbuild\nfirst\n" {
 		t.Errorf("the slot holds: %q", got)
 	}
 	if stand.Head.Branch != "refs/heads/main" || stand.Tree == "" {
@@ -121,18 +125,22 @@ func TestSlot(t *testing.T) {
 	if !slices.Equal(r.Left, []string{"report"}) || len(r.Grown) != 1 {
 		t.Errorf("left %v, grown %v", r.Left, r.Grown)
 	}
-	if told := r.Notes(); len(notes) > 0 || !strings.Contains(told[0], "the attempt committed by itself, up to "+r.Commits[:12]) {
+	if told := r.Notes(); len(notes) > 0 || !strings.Contains(told[0],
+		"the attempt committed by itself, up to "+r.Commits[:12]) {
 		t.Errorf("notes: %q, %q", notes, told)
 	}
-	if got := p.sh(p.dir, "git log --format=%s "+r.Commits+"; cat a untracked; git status --porcelain"); got != "mine\nfirst\nedited\nmine\n M a\n?? untracked\n" {
+	if got := p.sh(p.dir, "git log --format=%s "+r.Commits+
+		"; cat a untracked; git status --porcelain"); got != "mine\nfirst\nedited\nmine\n M a\n?? untracked\n" {
 		t.Errorf("the user's tree: %q", got)
 	}
 	p.prepare(s, Start{Before: r.After}) // the next attempt of the task
-	if got := p.sh(s.Tree(), "cat a; git status --porcelain; git log --format=%s; cat .env"); got != "one\ntwo\n M a\n?? go.sum\n?? n\nfirst\nSECRET2\n" {
+	if got := p.sh(s.Tree(),
+		"cat a; git status --porcelain; git log --format=%s; cat .env"); got != "one\ntwo\n M a\n?? go.sum\n?? n\nfirst\nSECRET2\n" {
 		t.Errorf("the second attempt finds: %q", got)
 	}
 	p.prepare(s, Start{Base: r.After}) // another task, on top of this one
-	if got := p.sh(s.Tree(), "git status --porcelain; git log --format=%s; git diff --name-only HEAD~1"); got != "descartes: verified so far\nfirst\na\ngo.sum\nn\n" {
+	if got := p.sh(s.Tree(),
+		"git status --porcelain; git log --format=%s; git diff --name-only HEAD~1"); got != "descartes: verified so far\nfirst\na\ngo.sum\nn\n" {
 		t.Errorf("another task finds: %q", got)
 	}
 	p.sh(p.dir, "git reflog expire --expire=now --all; git gc -q --prune=now")
@@ -229,11 +237,13 @@ func TestCopies(t *testing.T) {
 	s := p.take(pool, 0)
 	p.prepare(s, Start{})
 	got := p.sh(s.Tree(), "cat build/deep/d build/in build/abs sub/build/s x.log; readlink build/abs build/out build/etc; test -x build/run; test -p build/pipe; stat -c '%a' build/deep; stat -c %y build/deep/d | cut -c1-10; stat -c %s build/big; ls")
-	if want := "d\nd\none\ns\nl\n../a\n" + filepath.Dir(p.dir) + "/outside\n/etc/hostname\n750\n2001-02-03\n921600\na\nbuild\nsub\nx.log\n"; got != want {
+	if want := "d\nd\none\ns\nl\n../a\n" + filepath.Dir(p.dir) +
+		"/outside\n/etc/hostname\n750\n2001-02-03\n921600\na\nbuild\nsub\nx.log\n"; got != want {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
 	notes := strings.Join(pool.Notes(), "\n")
-	for _, want := range []string{"more than 1 MiB would be copied (pool.max_copy): node_modules (1.2 MiB)", "build/sock (it is not a file)"} {
+	for _, want := range []string{"more than 1 MiB would be copied (pool.max_copy): node_modules (1.2 MiB)",
+		"build/sock (it is not a file)"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("the notes lack %q:\n%s", want, notes)
 		}
@@ -257,7 +267,8 @@ func TestCopiesStayInTheSlot(t *testing.T) {
 	}
 }
 
-// The next run's copies go around what attempts left in their way: no link is followed, closed folders are opened, what they deleted stays so.
+// The next run's copies go around what attempts left in their way: no link is followed, closed folders are opened,
+// what they deleted stays so.
 func TestCopiesAgain(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, "mkdir src build build/shut build/gone; echo s >src/s; git add src; git commit -qm src; echo 1 >build/x; echo 1 >build/shut/y; echo 1 >build/gone/z; echo 1 >.env")
@@ -270,7 +281,8 @@ func TestCopiesAgain(t *testing.T) {
 	}
 	s = p.take(NewPool(p.opt), 1)
 	p.prepare(s, Start{})
-	if got := p.sh(s.Tree(), "cat build/x build/shut/y .env; ls src built.log; git status --porcelain"); got != "22\n22\n22\nbuilt.log:\nshut\nx\n\nsrc:\ns\n" {
+	if got := p.sh(s.Tree(),
+		"cat build/x build/shut/y .env; ls src built.log; git status --porcelain"); got != "22\n22\n22\nbuilt.log:\nshut\nx\n\nsrc:\ns\n" {
 		t.Errorf("the slot holds: %q", got)
 	}
 	p.sh(s.Tree(), "chmod 500 build/shut; rm build/x")
@@ -328,7 +340,8 @@ func TestDiskFull(t *testing.T) {
 	if err := os.MkdirAll(small, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=512k", "none", small).CombinedOutput(); err != nil {
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=512k", "none",
+		small).CombinedOutput(); err != nil {
 		t.Logf("no small disk can be mounted here: %s", out)
 		return
 	}
@@ -357,7 +370,9 @@ func TestFixedFilesOfASlot(t *testing.T) {
 	if len(r.Changed) != 0 {
 		t.Errorf("changed: %v", paths(r.Changed))
 	}
-	if all := strings.Join(notes, "\n"); !strings.Contains(all, ".scud/t.json, which was put back") || !strings.Contains(all, "descartes.yaml, which was put back") || !strings.Contains(all, "destroyed the .git of its slot") {
+	if all := strings.Join(notes, "\n"); !strings.Contains(all, ".scud/t.json, which was put back") ||
+		!strings.Contains(all, "descartes.yaml, which was put back") ||
+		!strings.Contains(all, "destroyed the .git of its slot") {
 		t.Errorf("notes: %s", all)
 	}
 	if got := p.sh(p.dir, "cat .scud/t.json descartes.yaml"); got != "list\ncommand: x\n" {

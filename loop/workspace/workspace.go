@@ -1,5 +1,6 @@
-// Package workspace is where attempts run: a slot, or a folder without git. It records the state before an attempt, undoes what attempts must not do,
-// and says what an attempt changed. It knows neither tasks nor the journal: it returns what it restored, in lines for people.
+// Package workspace is where attempts run: a slot, or a folder without git. It records the state before an attempt,
+// undoes what attempts must not do, and says what an attempt changed. It knows neither tasks nor the journal: it
+// returns what it restored, in lines for people.
 package workspace
 
 import (
@@ -18,10 +19,13 @@ type Start struct {
 	Base   gitops.Tree // before the first attempt at the same work; "" is the tree of HEAD
 	At     string      // its branch's commit; "" is the user's
 	Branch string      // its branch; "" is the user's
-	Whole  bool        // its work is all that differs from Base, not from Before: it owns the uncommitted work of earlier attempts
-	Since  time.Time   // start of the first attempt at the same work, by the clock of file times; zero is now
-	Named  []string    // files of the user's, from the repository's top on, that are in the slot as he has them, and no work where git does not have them so
-	Aside  string      // the log without its ending: restored files' changed versions are kept beside it
+	// its work is all that differs from Base, not from Before: it owns the uncommitted work of earlier attempts
+	Whole bool
+	Since time.Time // start of the first attempt at the same work, by the clock of file times; zero is now
+	// files of the user's, from the repository's top on, that are in the slot as he has them, and no work where git
+	// does not have them so
+	Named []string
+	Aside string // the log without its ending: restored files' changed versions are kept beside it
 }
 
 // Stand is the state before an attempt; zero for a folder.
@@ -53,7 +57,8 @@ type Result struct {
 	TookBack  string           // what its own git took back of earlier work, or ""
 }
 
-// Named are files of the user's that an attempt had as he has them, and that git does not have so: what it changed in them is not its work.
+// Named are files of the user's that an attempt had as he has them, and that git does not have so: what it changed in
+// them is not its work.
 type Named struct {
 	Paths    []string
 	Was, Has gitops.Tree // trees with them, before and after it; the same if it left them alone
@@ -75,14 +80,17 @@ func (r *Result) Notes() (notes []string) {
 		}
 	}
 	if r.Commits != "" {
-		notes = append(notes, fmt.Sprintf("the attempt committed by itself, up to %.12s; its commits are kept", r.Commits))
+		notes = append(notes, fmt.Sprintf("the attempt committed by itself, up to %.12s; its commits are kept",
+			r.Commits))
 	}
-	add(MadeByVerify, oneline.List(slices.DeleteFunc(slices.Clone(r.Left), func(p string) bool { return slices.Contains(r.Uncovered, p) })))
+	add(MadeByVerify, oneline.List(slices.DeleteFunc(slices.Clone(r.Left),
+		func(p string) bool { return slices.Contains(r.Uncovered, p) })))
 	add("the verification changed files, which count as part of the work: ", Paths(r.Grown))
 	if r.Lost == "" { // which names them
 		add("files inside a submodule were edited, which no commit here will contain: ", oneline.List(r.Nested))
 	}
-	add("git repositories that the attempt made in the project are taken as files, without their history: ", oneline.List(r.United))
+	add("git repositories that the attempt made in the project are taken as files, without their history: ",
+		oneline.List(r.United))
 	add("files of yours that git ignored before the attempt stay where they are and in no commit, though the attempt changed what is ignored or staged them by force: ", oneline.List(r.Uncovered))
 	add("the attempt wrote source files that git ignores, which no commit will have: ", oneline.List(r.Hidden))
 	add("in no snapshot and no commit: ", Reasons(r.Old))

@@ -1,4 +1,5 @@
-// Package plan owns Markdown plans, each read once: the tasks in one, what they depend on, and what it says about a task of any list.
+// Package plan owns Markdown plans, each read once: the tasks in one, what they depend on, and what it says about a
+// task of any list.
 package plan
 
 import (
@@ -17,8 +18,8 @@ import (
 // MaxBytes is how large a plan may be. Beyond it a plan is a data file.
 const MaxBytes = 8 << 20
 
-// Document is a plan: its headings, list entries and tables, the tasks in it, and which of its sections are about which task. It does not
-// change after Parse.
+// Document is a plan: its headings, list entries and tables, the tasks in it, and which of its sections are about
+// which task. It does not change after Parse.
 type Document struct {
 	Name string // as given to Parse
 
@@ -59,8 +60,8 @@ const (
 	maxHeads  = 50_000
 )
 
-// Parse reads a plan; name is used in messages. One that is larger than MaxBytes or is not text is a *tasks.FormatError; one without tasks
-// is not.
+// Parse reads a plan; name is used in messages. One that is larger than MaxBytes or is not text is a
+// *tasks.FormatError; one without tasks is not.
 func Parse(name string, src []byte) (*Document, error) {
 	if len(src) > MaxBytes {
 		return nil, &tasks.FormatError{Path: name, Reason: fmt.Sprintf("larger than %d MiB", MaxBytes>>20)}
@@ -92,12 +93,12 @@ func Parse(name string, src []byte) (*Document, error) {
 	return d, nil
 }
 
-// Tasks returns the tasks in the order of the plan, or a *tasks.FormatError if it has none or too many. Their lists are shared: the caller
-// must not change them.
+// Tasks returns the tasks in the order of the plan, or a *tasks.FormatError if it has none or too many. Their lists
+// are shared: the caller must not change them.
 //
-// Tasks are headings "Task N: Title", or else phases with their items (numbered headings, checklists, numbered lists), or else the rows of
-// a table, phases alone, a checklist, numbered headings, or the list under a heading such as "Tasks" or "Plan". Phases wait for the
-// phase before them, except where the plan states dependencies.
+// Tasks are headings "Task N: Title", or else phases with their items (numbered headings, checklists, numbered lists),
+// or else the rows of a table, phases alone, a checklist, numbered headings, or the list under a heading such as
+// "Tasks" or "Plan". Phases wait for the phase before them, except where the plan states dependencies.
 func (d *Document) Tasks() ([]tasks.Task, error) {
 	if d.fault != nil {
 		return nil, d.fault
@@ -202,24 +203,30 @@ func (d *Document) isTitle(i int) bool {
 // isCriteria reports whether a folded heading stands over the checks that work must pass.
 func isCriteria(heading string) bool {
 	switch heading {
-	case "automated verification", "manual verification", "verification", "definition of done", "done when", "success metrics", "validation":
+	case "automated verification", "manual verification", "verification", "definition of done", "done when",
+		"success metrics", "validation":
 		return true
 	}
-	return strings.HasSuffix(heading, "criteria") || strings.HasSuffix(heading, "checklist") || strings.HasPrefix(heading, "checkpoint") ||
+	return strings.HasSuffix(heading, "criteria") || strings.HasSuffix(heading, "checklist") ||
+		strings.HasPrefix(heading, "checkpoint") ||
 		strings.HasPrefix(heading, "success criteria") || strings.HasPrefix(heading, "acceptance criteria")
 }
 
-// isBackground reports whether a folded heading stands over what is no work to do: what is there already, what is left out, how it is
-// checked.
+// isBackground reports whether a folded heading stands over what is no work to do: what is there already, what is left
+// out, how it is checked.
 func isBackground(heading string) bool {
 	switch heading {
-	case "overview", "summary", "executive summary", "introduction", "background", "context", "motivation", "goals", "non-goals",
-		"problem statement", "current state", "current state analysis", "what exists", "desired end state", "desired state",
+	case "overview", "summary", "executive summary", "introduction", "background", "context", "motivation", "goals",
+		"non-goals",
+		"problem statement", "current state", "current state analysis", "what exists", "desired end state",
+		"desired state",
 		"what we're not doing", "what we are not doing", "what we’re not doing", "out of scope", "scope",
-		"testing strategy", "test strategy", "testing", "test plan", "manual testing", "manual testing steps", "key discoveries",
+		"testing strategy", "test strategy", "testing", "test plan", "manual testing", "manual testing steps",
+		"key discoveries",
 		"key findings", "references", "related", "notes", "performance considerations", "security considerations",
 		"open questions", "risks", "risk assessment", "table of contents", "contents", "appendix", "timeline",
-		"rollback plan", "scud task mapping", "task mapping", "changelog", "prerequisites", "requirements", "assumptions":
+		"rollback plan", "scud task mapping", "task mapping", "changelog", "prerequisites", "requirements",
+		"assumptions":
 		return true
 	}
 	return isCriteria(heading)
@@ -228,18 +235,20 @@ func isBackground(heading string) bool {
 // isAside reports whether boxes under a folded heading of the background are no tasks either.
 func isAside(heading string) bool {
 	switch heading {
-	case "what we're not doing", "what we are not doing", "what we’re not doing", "out of scope", "non-goals", "open questions", "risks",
+	case "what we're not doing", "what we are not doing", "what we’re not doing", "out of scope", "non-goals",
+		"open questions", "risks",
 		"risk assessment", "assumptions", "prerequisites", "what exists", "current state", "current state analysis":
 		return true
 	}
 	return isCriteria(heading)
 }
 
-// isRoutine reports whether a folded heading is one that every plan has, so that it says nothing about a task; what is under it may be about
-// one.
+// isRoutine reports whether a folded heading is one that every plan has, so that it says nothing about a task; what is
+// under it may be about one.
 func isRoutine(heading string) bool {
 	switch heading {
-	case "goal", "approach", "implementation approach", "implementation phases", "phases", "changes", "changes required",
+	case "goal", "approach", "implementation approach", "implementation phases", "phases", "changes",
+		"changes required",
 		"required changes", "files to modify", "new files", "modified files", "dependencies", "next steps",
 		"design decisions", "details", "work items":
 		return true
@@ -250,7 +259,8 @@ func isRoutine(heading string) bool {
 // isList reports whether the entries under a folded heading are tasks, where nothing else in the plan is.
 func isList(heading string) bool {
 	switch heading {
-	case "plan", "tasks", "task list", "steps", "implementation", "implementation plan", "implementation steps", "todo":
+	case "plan", "tasks", "task list", "steps", "implementation", "implementation plan", "implementation steps",
+		"todo":
 		return true
 	}
 	return false

@@ -8,7 +8,8 @@ import (
 
 // Phases wait for each other, and an item has the number of its phase before its own.
 func Example() {
-	p, err := plan.Parse("PLAN.md", []byte("# Shop\n\n## Phase 1: Store\n\n- [x] Schema\n- [ ] Import (depends on 1.1)\n\n## Phase 2: Pages\n\n1. Catalogue\n2. Basket\n"))
+	p, err := plan.Parse("PLAN.md",
+		[]byte("# Shop\n\n## Phase 1: Store\n\n- [x] Schema\n- [ ] Import (depends on 1.1)\n\n## Phase 2: Pages\n\n1. Catalogue\n2. Basket\n"))
 	if err != nil {
 		panic(err)
 	}

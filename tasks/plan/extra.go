@@ -22,7 +22,8 @@ func (d *Document) Extra(existing []tasks.Task) (more map[string][]string, confl
 	}
 	more = map[string][]string{}
 	work := 0
-	// needs reports whether a task, or what is in it, waits for another one. Where that takes too long, the scheduler is left to name the circle.
+	// needs reports whether a task, or what is in it, waits for another one. Where that takes too long, the scheduler
+	// is left to name the circle.
 	needs := func(id, on string) bool {
 		const most = 2_000_000
 		met := map[string]bool{}
@@ -57,7 +58,8 @@ func (d *Document) Extra(existing []tasks.Task) (more map[string][]string, confl
 			id, known := same[t.ID]
 			on, alsoKnown := same[said]
 			switch {
-			case !known || !alsoKnown || id == on || slices.Contains(existing[index[id]].DependsOn, on) || slices.Contains(more[id], on):
+			case !known || !alsoKnown || id == on || slices.Contains(existing[index[id]].DependsOn, on) ||
+				slices.Contains(more[id], on):
 			case !needs(on, id):
 				more[id] = append(more[id], on)
 			default:

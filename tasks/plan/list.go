@@ -13,8 +13,9 @@ import (
 	"descartes/tasks/prose"
 )
 
-// Open is tasks.OpenPath that also reads a plan whose tasks have boxes: these are their statuses. known, which may be nil, returns the tasks of the
-// tag as they were known last, with ids and titles: most ids are places in the plan, and somebody may have added an entry since.
+// Open is tasks.OpenPath that also reads a plan whose tasks have boxes: these are their statuses. known, which may be
+// nil, returns the tasks of the tag as they were known last, with ids and titles: most ids are places in the plan, and
+// somebody may have added an entry since.
 func Open(path, tag string, known func(tag string) []tasks.Task) (*tasks.File, error) {
 	f, err := tasks.OpenPath(path, tag)
 	var other *tasks.FormatError
@@ -30,7 +31,8 @@ func Open(path, tag string, known func(tag string) []tasks.Task) (*tasks.File, e
 	if known != nil {
 		was = known(tag)
 	}
-	list, notBoxed := tasks.OpenBoxes(path, tag, was, func(src string, was []tasks.Task) ([]tasks.Task, []tasks.Finding, [][][2]int, error) {
+	list, notBoxed := tasks.OpenBoxes(path, tag, was, func(src string, was []tasks.Task) ([]tasks.Task,
+		[]tasks.Finding, [][][2]int, error) {
 		return boxed(path, src, was)
 	})
 	if notBoxed != nil {
@@ -41,7 +43,8 @@ func Open(path, tag string, known func(tag string) []tasks.Task) (*tasks.File, e
 
 // Boxed reports whether every task of the plan is an entry with a box.
 func (d *Document) Boxed() bool {
-	return len(d.tasks) > 0 && !slices.ContainsFunc(d.tasks, func(t task) bool { return t.Container() || d.md.Lines[t.Line-1].Box == 0 })
+	return len(d.tasks) > 0 && !slices.ContainsFunc(d.tasks,
+		func(t task) bool { return t.Container() || d.md.Lines[t.Line-1].Box == 0 })
 }
 
 // Within reports whether a line, from 0, belongs to a task.
@@ -71,8 +74,8 @@ func boxed(path, src string, was []tasks.Task) ([]tasks.Task, []tasks.Finding, [
 	return list, d.findings, places, nil
 }
 
-// keepIDs gives tasks with the titles of known ones the ids of these, equal titles in their order. Any other one whose place was another's gets the
-// next free number.
+// keepIDs gives tasks with the titles of known ones the ids of these, equal titles in their order. Any other one whose
+// place was another's gets the next free number.
 func keepIDs(list, was []tasks.Task) {
 	known, taken := map[string][]string{}, map[string]bool{} // by title; by id
 	for _, t := range was {

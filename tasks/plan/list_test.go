@@ -18,7 +18,9 @@ func TestKnownEntries(t *testing.T) {
 		"moved":         {"1 A, 2 B, 3 C", "- [ ] C\n- [ ] **A**\n- [ ] b.\n", "3 C, 1 A, 2 b."},
 		"gone":          {"1 A, 2 B", "- [ ] B\n- [ ] N\n- [ ] M\n", "2 B, 3 N, 4 M"},
 		"equal titles":  {"1 A, 2 A, 3 B", "- [ ] N\n- [ ] A\n- [ ] A\n- [ ] A\n", "4 N, 1 A, 2 A, 5 A"},
-		"in phases":     {"1.1 A, 2.1 B", "## Phase 1: X\n- [ ] N\n- [ ] A\n## Phase 2: Y\n- [ ] M\n- [ ] B (depends on 2.1)\n", "1.2 N, 1.1 A, 2.2 M <- 1.2,1.1, 2.1 B <- 2.2"},
+		"in phases": {"1.1 A, 2.1 B",
+			"## Phase 1: X\n- [ ] N\n- [ ] A\n## Phase 2: Y\n- [ ] M\n- [ ] B (depends on 2.1)\n",
+			"1.2 N, 1.1 A, 2.2 M <- 1.2,1.1, 2.1 B <- 2.2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -11,9 +11,10 @@ import (
 	"descartes/tasks/prose"
 )
 
-// findMarkers fills the table of explicit markers: in headings, entries and lines that begin with one, then in tables. A table may add what the others do not say, or
-// name a part of the same section. Of places within each other the innermost counts: where a phase is marked with all its tasks and its items
-// with one each, the item is the task's section.
+// findMarkers fills the table of explicit markers: in headings, entries and lines that begin with one, then in tables.
+// A table may add what the others do not say, or name a part of the same section. Of places within each other the
+// innermost counts: where a phase is marked with all its tasks and its items with one each, the item is the task's
+// section.
 func (d *Document) findMarkers() {
 	d.marks = map[string][]span{}
 	for i, h := range d.heads {
@@ -21,7 +22,8 @@ func (d *Document) findMarkers() {
 	}
 	for n := range d.md.Lines {
 		text, head := strings.TrimLeft(d.words[n], "_*> "), d.headAt(n)
-		scud := strings.Index(strings.ToLower(text), "scud task") // "(Tasks 1-3)" may refer to anything, but in a heading
+		// "(Tasks 1-3)" may refer to anything, but in a heading
+		scud := strings.Index(strings.ToLower(text), "scud task")
 		switch kind := d.md.Lines[n].Kind; {
 		case kind == markdown.Entry && scud >= 0:
 			d.mark(text, span{first: n, end: d.md.EntryEnd(n, len(d.md.Lines)), head: head})
@@ -64,7 +66,8 @@ func (d *Document) innermost() {
 
 var markerText = lazyregexp.New(`(?i)\bscud tasks?\b[ :#]*|\(\s*tasks?\b[ :#]*`)
 
-// markerIn finds "SCUD Task 3", "SCUD Tasks 3.1, 3.2" and, in parentheses alone, "(Task 3)". It returns the marker and the ids.
+// markerIn finds "SCUD Task 3", "SCUD Tasks 3.1, 3.2" and, in parentheses alone, "(Task 3)". It returns the marker and
+// the ids.
 func markerIn(s string) (string, []string) {
 	for _, at := range markerText.FindAllStringIndex(s, -1) {
 		ids, after := idList(s[at[1]:])
@@ -100,7 +103,9 @@ func (d *Document) tableMarkers(t *table, earlier map[string][]span) {
 	section := -1
 	for _, word := range []string{"section", "heading", "plan", "item", "phase"} {
 		if section < 0 {
-			section = slices.IndexFunc(t.head, func(h string) bool { return strings.Contains(strings.ToLower(h), word) })
+			section = slices.IndexFunc(t.head, func(h string) bool {
+				return strings.Contains(strings.ToLower(h), word)
+			})
 		}
 	}
 	for _, r := range t.rows {
@@ -119,8 +124,8 @@ func (d *Document) tableMarkers(t *table, earlier map[string][]span) {
 	}
 }
 
-// headings are those that a reference names: by their text, or by their numbers as in "2.1", "Phase 2", "Phase 1.3a" (a part of 1.3) or
-// "Phase 4.2-4.3". One that fits two headings names none.
+// headings are those that a reference names: by their text, or by their numbers as in "2.1", "Phase 2", "Phase 1.3a"
+// (a part of 1.3) or "Phase 4.2-4.3". One that fits two headings names none.
 func (d *Document) headings(ref string) (all []int) {
 	ref = strings.TrimLeft(ref, "§# ")
 	one := func(is func(h *heading) bool) bool {

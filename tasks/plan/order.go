@@ -12,8 +12,8 @@ import (
 // subject is who a statement is about: a task, or a phase where there is no task.
 type subject struct{ task, phase int }
 
-// readPhase reads what the heading of a phase and the lines down to its first heading or task say about its order. A phase that is a task by itself
-// states it as one.
+// readPhase reads what the heading of a phase and the lines down to its first heading or task say about its order. A
+// phase that is a task by itself states it as one.
 func (r *reader) readPhase(k int) {
 	f := &r.phases[k]
 	end := f.end
@@ -29,7 +29,8 @@ func (r *reader) readPhase(k int) {
 	}
 }
 
-// statements reads one line, and reports whether it says nothing but what something waits for. Tables are read elsewhere.
+// statements reads one line, and reports whether it says nothing but what something waits for. Tables are read
+// elsewhere.
 func (r *reader) statements(who subject, n int) (alone bool) {
 	l, text := &r.md.Lines[n], r.words[n]
 	if l.Kind == markdown.Hidden || l.Kind == markdown.Blank || strings.HasPrefix(text, "|") {
@@ -42,7 +43,8 @@ func (r *reader) statements(who subject, n int) (alone bool) {
 		return false
 	}
 	r.open = nil
-	if l.Kind == markdown.Heading && slices.Contains([]string{"dependencies", "depends on", "blocked by"}, prose.Fold(text)) {
+	if l.Kind == markdown.Heading && slices.Contains([]string{"dependencies", "depends on", "blocked by"},
+		prose.Fold(text)) {
 		text = "dependencies:"
 	}
 	for _, s := range prose.Statements(text) {
@@ -58,7 +60,8 @@ func (r *reader) statements(who subject, n int) (alone bool) {
 	return alone
 }
 
-// take reads ids, then names: titles, ids, ids without a digit as in "Task A". One that names nothing is a finding and drops no other.
+// take reads ids, then names: titles, ids, ids without a digit as in "Task A". One that names nothing is a finding and
+// drops no other.
 func (r *reader) take(who subject, line int, s prose.Statement) {
 	const most = 1000
 	if s.Strong && !s.Blocks && (s.Text == "" || prose.SaysNone(s.Text)) {
@@ -85,7 +88,8 @@ func (r *reader) take(who subject, line int, s prose.Statement) {
 	var unknown []string
 	for _, part := range parts {
 		id := strings.TrimRight(strings.TrimSpace(part), ".")
-		if refs, rest := prose.Refs(part); prose.IsList(refs, strings.TrimSpace(rest)) && strings.Trim(rest, " .") == "" {
+		if refs, rest := prose.Refs(part); prose.IsList(refs, strings.TrimSpace(rest)) &&
+			strings.Trim(rest, " .") == "" {
 			r.linkAll(who, line, s, refs)
 		} else if i, ok := r.called[prose.Fold(part)]; ok && i >= 0 {
 			r.connect(who, s, []int{i})
@@ -135,14 +139,15 @@ func (r *reader) link(who subject, line int, s prose.Statement, ref prose.Ref) {
 	}
 	r.note(line, id, "dependency", fmt.Sprintf("%s: there is no %s %s in the plan", name, what, ref.ID))
 	// Something that could be one of the plan's ids holds the task, rather than letting it start too early.
-	if who.task >= 0 && !s.Blocks && !ref.Phase && (prose.IsDotted(ref.ID) || r.stems[strings.TrimRight(ref.ID, "0123456789")]) {
+	if who.task >= 0 && !s.Blocks && !ref.Phase && (prose.IsDotted(ref.ID) ||
+		r.stems[strings.TrimRight(ref.ID, "0123456789")]) {
 		r.state(who)
 		r.say(who.task, ref.ID)
 	}
 }
 
-// resolve finds what a reference in a phase means: the task of that id, else the one of that number in the same phase, else all tasks
-// of the phase of that number.
+// resolve finds what a reference in a phase means: the task of that id, else the one of that number in the same phase,
+// else all tasks of the phase of that number.
 func (r *reader) resolve(ref prose.Ref, from int) []int {
 	if !ref.Phase {
 		ids := []string{ref.ID, strings.ToUpper(ref.ID)}
@@ -155,7 +160,8 @@ func (r *reader) resolve(ref prose.Ref, from int) []int {
 			}
 		}
 	}
-	if k, ok := r.phaseIDs[strings.ToLower(ref.ID)]; ok && (ref.Phase || !ref.Word) && k != from && len(r.phases[k].tasks) > 0 {
+	if k, ok := r.phaseIDs[strings.ToLower(ref.ID)]; ok && (ref.Phase || !ref.Word) && k != from &&
+		len(r.phases[k].tasks) > 0 {
 		return r.phases[k].tasks
 	}
 	return nil

@@ -18,9 +18,10 @@ const (
 	RuleMarker  = "marker"       // the plan says so: "(SCUD Task 3)", "SCUD Task 3:", a table
 	RuleHeading = "task heading" // a heading "Task <id>"
 	RuleTask    = "plan task"    // a task of the plan with the same id and title: the list was imported from it
-	RuleTitle   = "title"        // a heading or checklist entry whose words are all in the title, or the other way round
-	RuleParent  = "parent"       // the section of the task that this one is a part of
-	RuleOutline = "outline"      // nothing fits: overview and list of headings
+	// a heading or checklist entry whose words are all in the title, or the other way round
+	RuleTitle   = "title"
+	RuleParent  = "parent"  // the section of the task that this one is a part of
+	RuleOutline = "outline" // nothing fits: overview and list of headings
 )
 
 // Section is what a plan says about one task. It has either Parts or, with RuleOutline, Overview and Outline.
@@ -65,8 +66,8 @@ const (
 
 // Section finds what the plan says about a task. parents are its containers, outermost first.
 //
-// A section is the heading and everything up to the next heading of the same or a higher level. If no rule is sure it returns the outline: a
-// wrong section is worse than none.
+// A section is the heading and everything up to the next heading of the same or a higher level. If no rule is sure it
+// returns the outline: a wrong section is worse than none.
 func (d *Document) Section(t tasks.Task, parents []tasks.Task) Section {
 	rule, found := d.find(t, parents)
 	if rule == RuleOutline {
@@ -81,7 +82,9 @@ func (d *Document) Section(t tasks.Task, parents []tasks.Task) Section {
 		s.Parts = append(s.Parts, d.part(at))
 		if c := d.criteria(at); c.end > 0 && !c.inside(found...) {
 			part := d.part(c)
-			if known := slices.ContainsFunc(s.Criteria, func(o Part) bool { return o.FirstLine == part.FirstLine }); !known && len(part.Text) <= maxCriteria {
+			if known := slices.ContainsFunc(s.Criteria, func(o Part) bool {
+				return o.FirstLine == part.FirstLine
+			}); !known && len(part.Text) <= maxCriteria {
 				s.Criteria = append(s.Criteria, part)
 			}
 		}
@@ -97,7 +100,8 @@ func (d *Document) Section(t tasks.Task, parents []tasks.Task) Section {
 // General is what the plan says of every task: its introduction and its sections of rules.
 func (d *Document) General() []Part { return d.general }
 
-// Find returns the sections whose headings, outermost first, its own last, are as wanted; those within another one left out.
+// Find returns the sections whose headings, outermost first, its own last, are as wanted; those within another one
+// left out.
 func (d *Document) Find(is func(path []string) bool) (list []Part) {
 	end := 0
 	for i := range d.heads {
@@ -153,7 +157,8 @@ func (d *Document) part(at span) Part {
 	text := strings.ReplaceAll(d.md.Source[d.md.Offset(at.first):d.md.Offset(at.end)], "\r\n", "\n")
 	text = strings.TrimRight(text, " \t\n")
 	text = strings.TrimRight(strings.TrimSuffix(text, "\n---"), " \t\n")
-	return Part{Heading: d.path(at.head), Text: text, FirstLine: at.first + 1, LastLine: at.first + 1 + strings.Count(text, "\n")}
+	return Part{Heading: d.path(at.head), Text: text, FirstLine: at.first + 1,
+		LastLine: at.first + 1 + strings.Count(text, "\n")}
 }
 
 // path is the text of a heading and of those around it, outermost first.
@@ -202,15 +207,16 @@ func (d *Document) criteria(at span) span {
 }
 
 // rules recognises the heading of a section that every task has to keep to.
-var rules = lazyregexp.New(`^(?:(?:the|our|project|coding|code|global|general|ground|house|engineering|technical|design|implementation|development|style|key|core|hard|non-functional) )*` +
-	`(?:rules|constraints|conventions|guidelines|principles|standards|invariants)(?: (?:and|&) (?:\w+ )?(?:rules|constraints|conventions|guidelines|principles|standards|assumptions|invariants))*$` +
-	`|^(?:(?:explicit )?non-goals|out of scope|what we(?:'|’)?re not doing|what (?:we are|this is) not doing)$`)
+var rules = lazyregexp.New(
+	`^(?:(?:the|our|project|coding|code|global|general|ground|house|engineering|technical|design|implementation|development|style|key|core|hard|non-functional) )*` +
+		`(?:rules|constraints|conventions|guidelines|principles|standards|invariants)(?: (?:and|&) (?:\w+ )?(?:rules|constraints|conventions|guidelines|principles|standards|assumptions|invariants))*$` +
+		`|^(?:(?:explicit )?non-goals|out of scope|what we(?:'|’)?re not doing|what (?:we are|this is) not doing)$`)
 
 // overviewHeading recognises the heading over what the plan is about.
 var overviewHeading = lazyregexp.New(`^(?:overview|(?:executive )?summary|introduction|goals?|objective)$`)
 
-// findGeneral finds what is said of every task: the plan's introduction, which is what comes before its first section, and its sections of
-// rules, constraints or conventions.
+// findGeneral finds what is said of every task: the plan's introduction, which is what comes before its first section,
+// and its sections of rules, constraints or conventions.
 func (d *Document) findGeneral() {
 	intro := span{d.md.Body, len(d.md.Lines), -1, ""}
 	if len(d.heads) > 0 {
@@ -220,7 +226,8 @@ func (d *Document) findGeneral() {
 		}
 	}
 	intro = d.shorten(intro, maxGeneral)
-	if part := d.part(intro); len(d.heads) > 0 && part.Text != "" && (intro.head < 0 || strings.Contains(part.Text, "\n")) {
+	if part := d.part(intro); len(d.heads) > 0 && part.Text != "" &&
+		(intro.head < 0 || strings.Contains(part.Text, "\n")) {
 		d.general = append(d.general, part)
 	}
 	for i := range d.heads {
@@ -240,8 +247,8 @@ func (d *Document) findGeneral() {
 	d.outlined = d.headingList()
 }
 
-// headingList is the headings of the plan, indented by level, without those that every phase has. A plan with too many of them loses the
-// deepest levels first.
+// headingList is the headings of the plan, indented by level, without those that every phase has. A plan with too many
+// of them loses the deepest levels first.
 func (d *Document) headingList() string {
 	var list []string
 	total := 0
@@ -249,7 +256,8 @@ func (d *Document) headingList() string {
 		list = list[:0]
 		for i := range d.heads {
 			if h := &d.heads[i]; h.level <= deepest && (h.level <= 2 || !isRoutine(prose.Fold(h.text))) {
-				list = append(list, fmt.Sprintf("%s- %s (line %d)", strings.Repeat("  ", h.level-1), oneline.Clip(h.text, 120), h.line+1))
+				list = append(list, fmt.Sprintf("%s- %s (line %d)", strings.Repeat("  ", h.level-1),
+					oneline.Clip(h.text, 120), h.line+1))
 			}
 		}
 		total = max(total, len(list))

@@ -86,7 +86,8 @@ func mapping(p *Document, list []tasks.Task) string {
 			fmt.Fprintf(&b, "    lines %d-%d: %s\n", part.FirstLine, part.LastLine, strings.Join(part.Heading, " > "))
 		}
 		for _, part := range s.Criteria {
-			fmt.Fprintf(&b, "    criteria %d-%d: %s\n", part.FirstLine, part.LastLine, strings.Join(part.Heading, " > "))
+			fmt.Fprintf(&b, "    criteria %d-%d: %s\n", part.FirstLine, part.LastLine,
+				strings.Join(part.Heading, " > "))
 		}
 	}
 	return b.String()
@@ -122,7 +123,8 @@ func TestMapping(t *testing.T) {
 			golden(t, name+".map", got+"\nheadings\n"+p.outlined+"\n"+tasksAndWaves(t, p))
 
 			crlf := strings.ReplaceAll(string(src), "\n", "\r\n")
-			for how, text := range map[string]string{"CRLF": crlf, "CR": strings.ReplaceAll(crlf, "\r\n", "\r"), "BOM": markdown.BOM + string(src)} {
+			for how, text := range map[string]string{"CRLF": crlf, "CR": strings.ReplaceAll(crlf, "\r\n", "\r"),
+				"BOM": markdown.BOM + string(src)} {
 				if other := mapping(fromPlan(t, text), list); other != got {
 					t.Errorf("with %s the mapping is\n%s", how, other)
 				}
@@ -157,15 +159,17 @@ func TestHeadings(t *testing.T) {
 		src  string
 		want []string
 	}{
-		"plain":                 {"# A\n## B ##\n### *C* `d` [e](f)\n", []string{"1 A@1", "2 B@2", "3 *C* `d` e@3"}},
-		"bash comments":         {"# A\n```bash\n# b\n## c\n```\n## D\n", []string{"1 A@1", "2 D@6"}},
-		"tilde fence":           {"# A\n~~~\n```\n# b\n~~~\n## D\n", []string{"1 A@1", "2 D@6"}},
-		"indented code":         {"# A\n\n    # b\n\n## D\n", []string{"1 A@1", "2 D@5"}},
-		"nested fence":          {"# A\n```markdown\n# b\n```go\n# c\n```\n# d\n```\n## D\n", []string{"1 A@1", "2 D@9"}},
+		"plain":         {"# A\n## B ##\n### *C* `d` [e](f)\n", []string{"1 A@1", "2 B@2", "3 *C* `d` e@3"}},
+		"bash comments": {"# A\n```bash\n# b\n## c\n```\n## D\n", []string{"1 A@1", "2 D@6"}},
+		"tilde fence":   {"# A\n~~~\n```\n# b\n~~~\n## D\n", []string{"1 A@1", "2 D@6"}},
+		"indented code": {"# A\n\n    # b\n\n## D\n", []string{"1 A@1", "2 D@5"}},
+		"nested fence": {"# A\n```markdown\n# b\n```go\n# c\n```\n# d\n```\n## D\n",
+			[]string{"1 A@1", "2 D@9"}},
 		"nested bare fence":     {"# A\n```md\n# b\n\n```\n# c\n```\n\n# d\n```\n## D\n", []string{"1 A@1", "2 D@11"}},
 		"nested twice":          {"# A\n````md\n```\n# c\n````\n## D\n", []string{"1 A@1", "2 D@6"}},
 		"nested in plain fence": {"# A\n```\nprompt\n```sh\n# c\n```\n# d\n```\n## D\n", []string{"1 A@1", "2 D@9"}},
-		"two markdown fences":   {"# A\n```md\n# b\n```\n\n## C\n\n```md\n# d\n```\n## D\n", []string{"1 A@1", "2 C@6", "2 D@11"}},
+		"two markdown fences": {"# A\n```md\n# b\n```\n\n## C\n\n```md\n# d\n```\n## D\n",
+			[]string{"1 A@1", "2 C@6", "2 D@11"}},
 		"forgotten close":       {"# A\n```go\nx\n\n## B\n\ntext\n", []string{"1 A@1", "2 B@5"}},
 		"forgotten then closed": {"# A\n```go\nx\n## B\n```go\ny\n```\n## C\n", []string{"1 A@1", "2 C@8"}},
 		"markdown not closed":   {"# A\n```md\n# b\n```go\nx\n```\n\n## C\n", []string{"1 A@1", "2 C@8"}},
@@ -230,33 +234,47 @@ func TestRules(t *testing.T) {
 		"marker of a namespace":   {"# P\n## a (SCUD Task 3)\n## b\n", "auth:3", "x", RuleMarker, 2},
 		"parentheses":             {"# P\n## a (Task 3)\n## b\n", "3", "x", RuleMarker, 2},
 		"parentheses in a remark": {"# P\n## a (after Task 3)\n## b\n", "3", "x", RuleOutline, 0},
-		"table":                   {"# P\n| Task | Section |\n|--|--|\n| 3 | b |\n## a\n## b\n", "3", "x", RuleMarker, 6},
-		"table of titles":         {"# P\n| Task | Phase |\n|--|--|\n| 3 mice | b |\n## a\n## b\n", "3", "x", RuleOutline, 0},
-		"table, section twice":    {"# P\n| Task | Section |\n|--|--|\n| 3 | b |\n## b\n## b\n", "3", "x", RuleOutline, 0},
-		"table in a fence":        {"# P\n```\n| Task | Section |\n|--|--|\n| 3 | b |\n```\n## b\n", "3", "x", RuleOutline, 0},
-		"heading":                 {"# P\n### Task 3: Name\n## b\n", "3", "x", RuleHeading, 2},
-		"heading, end":            {"# P\n### Task 3\n## b\n", "3", "x", RuleHeading, 2},
-		"heading, dash":           {"# P\n### Task 3 — Name\n## b\n", "3", "x", RuleHeading, 2},
-		"heading, tight colon":    {"# P\n### Task 3:Name\n## b\n", "3", "x", RuleHeading, 2},
-		"heading, longer number":  {"# P\n### Task 10: Name\n## b\n", "1", "x", RuleOutline, 0},
-		"heading, ordinal":        {"# P\n### Task 1st\n## b\n", "1", "x", RuleOutline, 0},
-		"heading, subtask":        {"# P\n### Task 1.2 Name\n## b\n", "1", "x", RuleOutline, 0},
-		"heading, zero":           {"# P\n### Task 1.10 Name\n### Task 1.1 Other\n", "1.1", "x", RuleHeading, 3},
-		"heading before title":    {"# P\n## Task 3: Other\n## Paint the shed\n", "3", "Paint the shed", RuleHeading, 2},
-		"title":                   {"# P\n## 1. Paint the shed\n## 2. Mow the lawn\n", "2", "Paint shed", RuleTitle, 2},
-		"title, no clear winner":  {"# P\n## A\n### Tests\n## B\n### Tests\n", "7", "Tests", RuleOutline, 0},
-		"title by phase":          {"# P\n## Shed\n### Tests\n## Lawn\n### Tests\n", "7", "Tests of the lawn", RuleTitle, 5},
-		"title, all but one word": {"# P\n## 1. Check the shed door\n## 2. Paint the fence\n", "7", "Repair the shed door", RuleTitle, 2},
-		"title, of two the whole": {"# P\n## Web socket server\n## Web socket\n", "7", "Web socket and sessions", RuleTitle, 3},
-		"title of its own list":   {"# P\n## Phase 1: A\n1. Paint\n2. Mow\n## Phase 2: B\n1. Paint\n", "2.1", "paint", RuleTask, 6},
-		"title, boilerplate":      {"# P\n## Testing Strategy\n## b\n", "7", "Testing strategy", RuleOutline, 0},
-		"title of the plan":       {"# Paint the shed\n## a\n## b\n", "7", "Paint the shed", RuleOutline, 0},
-		"title, background":       {"# P\n## Current State Analysis\n### Paint store\n## b\n", "7", "Paint store", RuleOutline, 0},
-		"title, other script":     {"# P\n## 1. 設定を読む\n## 2. 出力する\n", "9", "設定を読む", RuleTitle, 2},
-		"number, other text":      {"# P\n## 3. Roof\n## 4. Cellar\n", "3", "Garden fence", RuleOutline, 0},
-		"number collides":         {"# P\n## Phase 2: Doors\n### 2.1 Hinges\n## Phase 3: Locks\n", "2.1", "Bolts", RuleOutline, 0},
-		"checklist":               {"# P\n## Open\n- [ ] Paint the shed (P1)\n- [ ] Mow the lawn\n", "1", "Mow lawn", RuleTitle, 4},
-		"checklist of checks":     {"# P\n## Success Criteria\n- [ ] Shed is painted\n", "1", "Painted shed", RuleOutline, 0},
+		"table": {"# P\n| Task | Section |\n|--|--|\n| 3 | b |\n## a\n## b\n", "3", "x", RuleMarker,
+			6},
+		"table of titles": {"# P\n| Task | Phase |\n|--|--|\n| 3 mice | b |\n## a\n## b\n", "3", "x",
+			RuleOutline, 0},
+		"table, section twice": {"# P\n| Task | Section |\n|--|--|\n| 3 | b |\n## b\n## b\n", "3", "x", RuleOutline,
+			0},
+		"table in a fence": {"# P\n```\n| Task | Section |\n|--|--|\n| 3 | b |\n```\n## b\n", "3", "x",
+			RuleOutline, 0},
+		"heading":                {"# P\n### Task 3: Name\n## b\n", "3", "x", RuleHeading, 2},
+		"heading, end":           {"# P\n### Task 3\n## b\n", "3", "x", RuleHeading, 2},
+		"heading, dash":          {"# P\n### Task 3 — Name\n## b\n", "3", "x", RuleHeading, 2},
+		"heading, tight colon":   {"# P\n### Task 3:Name\n## b\n", "3", "x", RuleHeading, 2},
+		"heading, longer number": {"# P\n### Task 10: Name\n## b\n", "1", "x", RuleOutline, 0},
+		"heading, ordinal":       {"# P\n### Task 1st\n## b\n", "1", "x", RuleOutline, 0},
+		"heading, subtask":       {"# P\n### Task 1.2 Name\n## b\n", "1", "x", RuleOutline, 0},
+		"heading, zero":          {"# P\n### Task 1.10 Name\n### Task 1.1 Other\n", "1.1", "x", RuleHeading, 3},
+		"heading before title": {"# P\n## Task 3: Other\n## Paint the shed\n", "3", "Paint the shed", RuleHeading,
+			2},
+		"title": {"# P\n## 1. Paint the shed\n## 2. Mow the lawn\n", "2", "Paint shed", RuleTitle,
+			2},
+		"title, no clear winner": {"# P\n## A\n### Tests\n## B\n### Tests\n", "7", "Tests", RuleOutline, 0},
+		"title by phase": {"# P\n## Shed\n### Tests\n## Lawn\n### Tests\n", "7", "Tests of the lawn",
+			RuleTitle, 5},
+		"title, all but one word": {"# P\n## 1. Check the shed door\n## 2. Paint the fence\n", "7",
+			"Repair the shed door", RuleTitle, 2},
+		"title, of two the whole": {"# P\n## Web socket server\n## Web socket\n", "7", "Web socket and sessions",
+			RuleTitle, 3},
+		"title of its own list": {"# P\n## Phase 1: A\n1. Paint\n2. Mow\n## Phase 2: B\n1. Paint\n", "2.1", "paint",
+			RuleTask, 6},
+		"title, boilerplate": {"# P\n## Testing Strategy\n## b\n", "7", "Testing strategy", RuleOutline, 0},
+		"title of the plan":  {"# Paint the shed\n## a\n## b\n", "7", "Paint the shed", RuleOutline, 0},
+		"title, background": {"# P\n## Current State Analysis\n### Paint store\n## b\n", "7", "Paint store",
+			RuleOutline, 0},
+		"title, other script": {"# P\n## 1. 設定を読む\n## 2. 出力する\n", "9", "設定を読む", RuleTitle, 2},
+		"number, other text":  {"# P\n## 3. Roof\n## 4. Cellar\n", "3", "Garden fence", RuleOutline, 0},
+		"number collides": {"# P\n## Phase 2: Doors\n### 2.1 Hinges\n## Phase 3: Locks\n", "2.1", "Bolts",
+			RuleOutline, 0},
+		"checklist": {"# P\n## Open\n- [ ] Paint the shed (P1)\n- [ ] Mow the lawn\n", "1", "Mow lawn",
+			RuleTitle, 4},
+		"checklist of checks": {"# P\n## Success Criteria\n- [ ] Shed is painted\n", "1", "Painted shed", RuleOutline,
+			0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -311,7 +329,8 @@ func TestOutlineIsBounded(t *testing.T) {
 		fmt.Fprintf(&b, "## Phase %d: %s\n\n### a\n\n### b\n\n", i, strings.Repeat("long ", 60))
 	}
 	s := fromPlan(t, b.String()).Section(tasks.Task{ID: "x"}, nil)
-	if len(s.Overview.Text) > maxGeneral || len(s.Outline) > maxOutline*160 || !strings.Contains(s.Outline, "more headings") {
+	if len(s.Overview.Text) > maxGeneral || len(s.Outline) > maxOutline*160 ||
+		!strings.Contains(s.Outline, "more headings") {
 		t.Errorf("%d bytes: %s", len(s.Outline), s.Outline)
 	}
 }
@@ -331,14 +350,23 @@ func TestRestartingNumbers(t *testing.T) {
 		id         string
 		rule, head string
 	}{
-		"another task of the same number":   {headings, list("1", "Build the lexer", "2", "Write the parser", "3", "Implement code generator", "4", "Linker", "5", "Run optimizer passes"), "3", RuleTitle, "Task 1: Code generator"},
-		"the number and the title":          {headings, list("1", "Build the lexer", "2", "Write the parser", "3", "Optimizer passes"), "3", RuleTitle, "Task 3: Optimizer passes"},
-		"the title alone":                   {headings, list("1", "Build the lexer", "5", "Run the optimizer passes"), "5", RuleTitle, "Task 3: Optimizer passes"},
-		"a number and nothing else":         {headings, list("1", "Build the lexer", "3", "Documentation"), "3", RuleOutline, ""},
-		"one word of an item":               {items, list("1", "Login page", "2", "Retry uploads on failure"), "2", RuleOutline, ""},
-		"one word of an item, dotted":       {items, list("1.1", "Login page", "1.2", "Retry uploads on failure"), "1.2", RuleOutline, ""},
-		"one word, with a parent":           {items, list("1", "Login page", "2", "Retry uploads on failure"), "2", RuleOutline, ""},
-		"one of two, by its title":          {headings, list("1", "Write a code generator", "2", "Lexer"), "1", RuleTitle, "Task 1: Code generator"},
+		"another task of the same number": {headings, list("1", "Build the lexer", "2", "Write the parser", "3",
+			"Implement code generator", "4", "Linker", "5", "Run optimizer passes"), "3", RuleTitle,
+			"Task 1: Code generator"},
+		"the number and the title": {headings, list("1", "Build the lexer", "2", "Write the parser", "3",
+			"Optimizer passes"), "3", RuleTitle, "Task 3: Optimizer passes"},
+		"the title alone": {headings, list("1", "Build the lexer", "5", "Run the optimizer passes"),
+			"5", RuleTitle, "Task 3: Optimizer passes"},
+		"a number and nothing else": {headings, list("1", "Build the lexer", "3", "Documentation"), "3",
+			RuleOutline, ""},
+		"one word of an item": {items, list("1", "Login page", "2", "Retry uploads on failure"), "2",
+			RuleOutline, ""},
+		"one word of an item, dotted": {items, list("1.1", "Login page", "1.2", "Retry uploads on failure"),
+			"1.2", RuleOutline, ""},
+		"one word, with a parent": {items, list("1", "Login page", "2", "Retry uploads on failure"), "2",
+			RuleOutline, ""},
+		"one of two, by its title": {headings, list("1", "Write a code generator", "2", "Lexer"), "1",
+			RuleTitle, "Task 1: Code generator"},
 		"a table names a task heading":      {table, list("1", "Quux"), "1", RuleMarker, "Task 10: Foo"},
 		"a table names one of two":          {table, list("2", "Quux"), "2", RuleOutline, ""},
 		"one word where numbers are unique": {unique, list("1", "Pages", "2", "Upload things"), "2", RuleOutline, ""},

@@ -36,7 +36,8 @@ func (d *Document) findTables() {
 			continue
 		}
 		t := table{head: d.cells(n - 1)}
-		for n++; n < len(d.md.Lines) && is(n) && !(n+1 < len(d.md.Lines) && markdown.IsDelimiterRow(d.md.Line(n+1))); n++ {
+		for n++; n < len(d.md.Lines) && is(n) && !(n+1 < len(d.md.Lines) &&
+			markdown.IsDelimiterRow(d.md.Line(n+1))); n++ {
 			t.rows = append(t.rows, row{n, d.cells(n)})
 		}
 		if len(t.rows) > 0 {

@@ -60,7 +60,8 @@ func (d *Document) readTasks() {
 	case r.addItems(r.entries(0, len(d.md.Lines), func(l *markdown.Line) bool { return l.Box != 0 })):
 	case len(numbered) > 1 && r.addItems(numbered), r.listed():
 	default:
-		d.fault = &NoTasksError{tasks.FormatError{Path: d.Name, Reason: `the file has no tasks: expected headings "Task 1: Title" or "Phase 1: Title", a checklist, a table of tasks or a list under "Tasks"`}}
+		d.fault = &NoTasksError{tasks.FormatError{Path: d.Name,
+			Reason: `the file has no tasks: expected headings "Task 1: Title" or "Phase 1: Title", a checklist, a table of tasks or a list under "Tasks"`}}
 		return
 	}
 	if len(d.tasks) > maxTasks {
@@ -78,7 +79,9 @@ func (d *Document) readTasks() {
 	}
 	r.tableRows()
 	if r.order(); r.links > maxLinks {
-		d.refuse(0, fmt.Sprintf("the plan has more than %d dependencies: state what tasks of large phases wait for, or split the phases", maxLinks))
+		d.refuse(0, fmt.Sprintf(
+			"the plan has more than %d dependencies: state what tasks of large phases wait for, or split the phases",
+			maxLinks))
 	}
 }
 
@@ -107,7 +110,8 @@ func (d *Document) note(line int, id, kind, message string) {
 	}
 }
 
-// findPhases fills the list of phases: the headings with the largest of the words for one, those within another left out.
+// findPhases fills the list of phases: the headings with the largest of the words for one, those within another left
+// out.
 func (r *reader) findPhases() {
 	for _, word := range prose.PhaseWords() {
 		known := map[string]int{} // id to line
@@ -118,7 +122,8 @@ func (r *reader) findPhases() {
 				continue
 			}
 			if first, ok := known[h.id]; ok {
-				r.note(h.line, "", "line", fmt.Sprintf("a second %s %s: only the one in line %d counts", word, h.id, first))
+				r.note(h.line, "", "line", fmt.Sprintf("a second %s %s: only the one in line %d counts", word, h.id,
+					first))
 				continue
 			}
 			known[h.id], end = h.line+1, h.end
@@ -145,7 +150,8 @@ func (r *reader) phaseAt(line int) int {
 
 // headTask is the task of a heading.
 func headTask(h *heading) task {
-	return task{Task: tasks.Task{ID: h.id, Title: h.title, Status: h.status, Line: h.line + 1}, settled: h.settled, last: h.end}
+	return task{Task: tasks.Task{ID: h.id, Title: h.title, Status: h.status, Line: h.line + 1}, settled: h.settled,
+		last: h.end}
 }
 
 func (t *task) span(d *Document) span {
@@ -164,8 +170,8 @@ func (r *reader) add(t task) {
 	r.tasks = append(r.tasks, t)
 }
 
-// taskHeadings makes a task of each heading "Task N". One in the section of another is a part of it. Where each phase counts anew, these are its
-// items.
+// taskHeadings makes a task of each heading "Task N". One in the section of another is a part of it. Where each phase
+// counts anew, these are its items.
 func (r *reader) taskHeadings() bool {
 	var list []int
 	seen := map[string]int{} // by id: 1 + the phase
@@ -196,7 +202,8 @@ func (r *reader) taskHeadings() bool {
 // phaseItems makes tasks of the items in phases, and of phases without any, if some phase has items.
 func (r *reader) phaseItems() bool {
 	items := make([][]task, len(r.phases))
-	some, through, last := false, len(r.phases) > 1, 0 // through: numbered on from phase to phase, so that the numbers are ids
+	// through: numbered on from phase to phase, so that the numbers are ids
+	some, through, last := false, len(r.phases) > 1, 0
 	for i := range r.phases {
 		items[i] = r.itemsOf(&r.phases[i])
 		some, through = some || len(items[i]) > 0, through && len(items[i]) > 0
@@ -269,8 +276,8 @@ func (r *reader) headingItems(i, end int) (items []task) {
 	return items
 }
 
-// listed makes tasks of the lists under headings such as "Tasks", or else of one directly under a title that says that it is a plan: of
-// their numbered entries, or of all if none has a number.
+// listed makes tasks of the lists under headings such as "Tasks", or else of one directly under a title that says that
+// it is a plan: of their numbered entries, or of all if none has a number.
 func (r *reader) listed() bool {
 	var items []task
 	for _, whole := range []bool{false, true} {
@@ -278,7 +285,8 @@ func (r *reader) listed() bool {
 		for i := range r.heads {
 			h := &r.heads[i]
 			title := prose.Fold(h.title)
-			if h.line < end || h.background || whole && (i > 0 || !planTitle.MatchString(title)) || !whole && (r.isTitle(i) || !isList(title)) {
+			if h.line < end || h.background || whole && (i > 0 || !planTitle.MatchString(title)) || !whole &&
+				(r.isTitle(i) || !isList(title)) {
 				continue
 			}
 			if end = h.end; whole && len(r.heads) > 1 {
@@ -314,7 +322,8 @@ func (r *reader) entries(first, end int, match func(*markdown.Line) bool) (items
 		if l.Kind != markdown.Entry || !match(l) {
 			continue
 		}
-		if head := r.headAt(n); head >= 0 && (r.heads[head].aside || r.heads[head].background && (l.Box == 0 || len(r.phases) > 0)) {
+		if head := r.headAt(n); head >= 0 && (r.heads[head].aside || r.heads[head].background &&
+			(l.Box == 0 || len(r.phases) > 0)) {
 			continue
 		}
 		t := r.entryTask(n)
@@ -339,8 +348,8 @@ func (d *Document) entryTask(n int) task {
 	return t
 }
 
-// nameItems gives the items of a phase their ids: what they have if that is one of its own (2.1, T004), else the number of the phase
-// and their own, else their place. A prefix of "" is for lists outside of phases.
+// nameItems gives the items of a phase their ids: what they have if that is one of its own (2.1, T004), else the
+// number of the phase and their own, else their place. A prefix of "" is for lists outside of phases.
 func nameItems(items []task, prefix string) {
 	seen := map[string]bool{}
 	unique := true
@@ -373,7 +382,8 @@ func (r *reader) enter() bool {
 			return false
 		}
 		if first, ok := r.index[t.ID]; ok {
-			r.note(t.Line-1, t.ID, "duplicate", fmt.Sprintf("task %s: the id is already used in line %d: this task is ignored", t.ID, kept[first].Line))
+			r.note(t.Line-1, t.ID, "duplicate", fmt.Sprintf(
+				"task %s: the id is already used in line %d: this task is ignored", t.ID, kept[first].Line))
 			continue
 		}
 		t.Numeric = plainNumber(t.ID)
@@ -409,7 +419,8 @@ func plainNumber(id string) bool {
 // checks recognises a folded heading over how a task is checked.
 var checks = lazyregexp.New(`criteria|verification|test(ing)? strategy|definition of done|done when|^test(s|ing)$`)
 
-// readTask reads the lines of a task: its text, and what that says about its status, its priority, its own check and what it waits for.
+// readTask reads the lines of a task: its text, and what that says about its status, its priority, its own check and
+// what it waits for.
 func (r *reader) readTask(i int) {
 	t := &r.tasks[i]
 	var text, checked []string
@@ -446,7 +457,8 @@ func (r *reader) readTask(i int) {
 		}
 	}
 	t.Verify = cmp.Or(prose.Verify(r.md, t.Line, t.last), t.Verify)
-	t.Title, t.Description, t.TestStrategy = prose.WithoutStatements(t.Title), cmp.Or(t.Description, prose.Block(text)), prose.Block(checked)
+	t.Title, t.Description, t.TestStrategy = prose.WithoutStatements(t.Title),
+		cmp.Or(t.Description, prose.Block(text)), prose.Block(checked)
 	switch {
 	case !t.settled && boxes > 0 && ticked == boxes:
 		t.Status = tasks.Done

@@ -51,10 +51,11 @@ func (d *Document) indexTitles() {
 	d.titles = x
 }
 
-// byTitle is the heading or list entry that a title names: all of its words but one are in the title, or all of the title's in it. One common
-// word is not enough unless it is all there is. Of several the one with the most common words counts, then one that
-// is wholly in the title, equal to it, in the parent's section, under headings with more of its words, a heading; between two that are left nothing does. Elsewhere than in the
-// parent's section a subtask's own has to be equal.
+// byTitle is the heading or list entry that a title names: all of its words but one are in the title, or all of the
+// title's in it. One common word is not enough unless it is all there is. Of several the one with the most common
+// words counts, then one that is wholly in the title, equal to it, in the parent's section, under headings with more
+// of its words, a heading; between two that are left nothing does. Elsewhere than in the parent's section a subtask's
+// own has to be equal.
 func (d *Document) byTitle(want []string, above []span) (best span, ok bool) {
 	x := &d.titles
 	own := map[int]int{}
@@ -99,8 +100,8 @@ func (d *Document) byTitle(want []string, above []span) (best span, ok bool) {
 	return best, ok
 }
 
-// words are the words of a text that say what it is about, each once, in their order: folded, cut to their stem, identifiers taken apart
-// (LoopConfig, loop_config), without articles, prepositions and remarks in parentheses.
+// words are the words of a text that say what it is about, each once, in their order: folded, cut to their stem,
+// identifiers taken apart (LoopConfig, loop_config), without articles, prepositions and remarks in parentheses.
 func words(text string) (list []string) {
 	if marker, _ := markerIn(text); marker != "" {
 		text = strings.Replace(text, marker, "", 1)

@@ -31,8 +31,10 @@ func sameTasks(t *testing.T, p *Document, f *tasks.File) {
 	}
 	for i, want := range list {
 		got := f.Tasks()[i]
-		if got.ID != want.ID || got.Title != want.Title || got.Status != want.Status || got.Parent != want.Parent || got.Numeric != want.Numeric ||
-			got.Description != want.Description || got.TestStrategy != want.TestStrategy || got.Priority != want.Priority ||
+		if got.ID != want.ID || got.Title != want.Title || got.Status != want.Status || got.Parent != want.Parent ||
+			got.Numeric != want.Numeric ||
+			got.Description != want.Description || got.TestStrategy != want.TestStrategy ||
+			got.Priority != want.Priority ||
 			!slices.Equal(got.DependsOn, want.DependsOn) || !slices.Equal(got.Children, want.Children) {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
@@ -95,7 +97,8 @@ func TestWriteRefuses(t *testing.T) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "tasks.json"), []byte(`{"x":{"tasks":[{"id":"1"}]}}`), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "tasks.json"), []byte(`{"x":{"tasks":[{"id":"1"}]}}`),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := p.Write(root, "x"); !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), "tasks.json") {
@@ -111,22 +114,28 @@ func TestWriteRefuses(t *testing.T) {
 
 func TestExtra(t *testing.T) {
 	t.Parallel()
-	list := []tasks.Task{{ID: "1", Title: "A"}, {ID: "2", Title: "B", DependsOn: []string{"1"}}, {ID: "3", Title: "C", Children: []string{"3.1"}},
-		{ID: "3.1", Title: "D", Parent: "3", DependsOn: []string{"2"}}, {ID: "1.1", Title: "Reader"}, {ID: "1.2", Title: "Other"}}
+	list := []tasks.Task{{ID: "1", Title: "A"}, {ID: "2", Title: "B", DependsOn: []string{"1"}},
+		{ID: "3", Title: "C", Children: []string{"3.1"}},
+		{ID: "3.1", Title: "D", Parent: "3", DependsOn: []string{"2"}}, {ID: "1.1", Title: "Reader"},
+		{ID: "1.2", Title: "Other"}}
 	for name, c := range map[string]struct {
 		src       string
 		want      map[string][]string
 		conflicts int
 	}{
-		"new":              {"## Task 1: x\n## Task 2: y\nDepends on: 1\n## Task 3: z\nDepends on: 1, 2, 7\n", map[string][]string{"3": {"1", "2"}}, 1},
-		"known":            {"## Task 1: x\n## Task 2: y\nDepends on: 1\n", map[string][]string{}, 0},
-		"reverse":          {"## Task 1: x\nDepends on: 2\n## Task 2: y\n", map[string][]string{}, 1},
-		"round about":      {"## Task 1: x\nDepends on: 3\n## Task 3: y\n", map[string][]string{}, 1},
-		"a circle of both": {"## Task 1: x\nBlocked by: 1.1\n## Task 1.1: y\nBlocked by: 2\n## Task 2: z\n", map[string][]string{"1": {"1.1"}}, 1},
-		"phases imply":     {"## Phase 1: x\n### Task 1: x\n## Phase 2: y\n### Task 3: z\n", map[string][]string{}, 0},
-		"other numbers":    {"## Phase 1: x\n#### 1.1 Reader\n#### 1.2 Writer\nDepends on: 1.1\n", map[string][]string{}, 0},
-		"marked":           {"## Phase 1: x\n#### 1. Reader (SCUD Task 3)\n#### 2. Writer (SCUD Tasks 4, 5)\n#### 3. Other (SCUD Task 1)\n#### 4. None (SCUD Task 9)\nDepends on: 3\n## Phase 2: y\n#### 1. Last (SCUD Task 1.2)\nDepends on: 1.1, 1.2, 1.4\n", map[string][]string{"1.2": {"3"}}, 0},
-		"same titles":      {"## Phase 1: x\n#### 1.1 Reader\nDepends on: 1.2\n#### 1.2 `Other`\n", map[string][]string{"1.1": {"1.2"}}, 0},
+		"new": {"## Task 1: x\n## Task 2: y\nDepends on: 1\n## Task 3: z\nDepends on: 1, 2, 7\n",
+			map[string][]string{"3": {"1", "2"}}, 1},
+		"known":       {"## Task 1: x\n## Task 2: y\nDepends on: 1\n", map[string][]string{}, 0},
+		"reverse":     {"## Task 1: x\nDepends on: 2\n## Task 2: y\n", map[string][]string{}, 1},
+		"round about": {"## Task 1: x\nDepends on: 3\n## Task 3: y\n", map[string][]string{}, 1},
+		"a circle of both": {"## Task 1: x\nBlocked by: 1.1\n## Task 1.1: y\nBlocked by: 2\n## Task 2: z\n",
+			map[string][]string{"1": {"1.1"}}, 1},
+		"phases imply": {"## Phase 1: x\n### Task 1: x\n## Phase 2: y\n### Task 3: z\n", map[string][]string{}, 0},
+		"other numbers": {"## Phase 1: x\n#### 1.1 Reader\n#### 1.2 Writer\nDepends on: 1.1\n", map[string][]string{},
+			0},
+		"marked": {"## Phase 1: x\n#### 1. Reader (SCUD Task 3)\n#### 2. Writer (SCUD Tasks 4, 5)\n#### 3. Other (SCUD Task 1)\n#### 4. None (SCUD Task 9)\nDepends on: 3\n## Phase 2: y\n#### 1. Last (SCUD Task 1.2)\nDepends on: 1.1, 1.2, 1.4\n", map[string][]string{"1.2": {"3"}}, 0},
+		"same titles": {"## Phase 1: x\n#### 1.1 Reader\nDepends on: 1.2\n#### 1.2 `Other`\n",
+			map[string][]string{"1.1": {"1.2"}}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -143,15 +152,17 @@ func TestExtra(t *testing.T) {
 	}
 }
 
-// FuzzFromPlan: no text makes the reader panic; what it finds is a list without duplicates and without circles of its own making, and
-// is read back the same from the file that is made of it.
+// FuzzFromPlan: no text makes the reader panic; what it finds is a list without duplicates and without circles of its
+// own making, and is read back the same from the file that is made of it.
 func FuzzParse(f *testing.F) {
 	if src, err := os.ReadFile(filepath.Join("testdata", "plan.md")); err == nil {
 		f.Add(string(src))
 	}
 	for _, src := range []string{
-		"---\ntag: x\n---\n## Task 1: A\nDepends on: 2\n## Task 2: B (blocks 1)\n", "## Phase 1: A\n- [x] 1.1 a\n## Phase 2\n1. b\n2. c (depends on Phase 1)\n",
-		"| ID | Task | Depends on |\n|--|--|--|\n| 1 | A | |\n| 2 | B | 1-2, T3–T5 |\n", "- [ ] T001 [P] x\n\t- [ ] y\n", "**Task 1: A**\n<!--\n-->\n```\n",
+		"---\ntag: x\n---\n## Task 1: A\nDepends on: 2\n## Task 2: B (blocks 1)\n",
+		"## Phase 1: A\n- [x] 1.1 a\n## Phase 2\n1. b\n2. c (depends on Phase 1)\n",
+		"| ID | Task | Depends on |\n|--|--|--|\n| 1 | A | |\n| 2 | B | 1-2, T3–T5 |\n",
+		"- [ ] T001 [P] x\n\t- [ ] y\n", "**Task 1: A**\n<!--\n-->\n```\n",
 		"## Phase 1\n### Task 1: a\nDepends on: Phase 2\n## Phase 2 (parallel with Phase 1)\n### Task 1: b\n#### Task 1.1: c\n",
 	} {
 		f.Add(src)
@@ -172,7 +183,8 @@ func FuzzParse(f *testing.F) {
 		}
 		for i, want := range list {
 			got := file.Tasks()[i]
-			if got.ID != want.ID || got.Status != want.Status || got.Title != want.Title || got.Parent != want.Parent || !slices.Equal(got.DependsOn, want.DependsOn) {
+			if got.ID != want.ID || got.Status != want.Status || got.Title != want.Title ||
+				got.Parent != want.Parent || !slices.Equal(got.DependsOn, want.DependsOn) {
 				t.Fatalf("%q: got %+v, want %+v", src, got, want)
 			}
 		}
@@ -202,7 +214,8 @@ func TestPlanList(t *testing.T) {
 		t.Error("a tag that is a path: got no error")
 	}
 	got, wrong := ReadFrontMatter([]byte("---\ntag: x\nverify: make test\nspec_files: [A.md]\n---\n# Plan\n"))
-	if len(wrong) > 0 || got.Tag != "x" || got.Verify != "make test" || !slices.Equal(got.SpecFiles, []string{"A.md"}) {
+	if len(wrong) > 0 || got.Tag != "x" || got.Verify != "make test" ||
+		!slices.Equal(got.SpecFiles, []string{"A.md"}) {
 		t.Errorf("front matter: got %+v", got)
 	}
 	if got, wrong := ReadFrontMatter([]byte("# Plan\n")); got.Tag != "" || len(wrong) > 0 {
@@ -212,7 +225,9 @@ func TestPlanList(t *testing.T) {
 
 // FuzzBoxes: ticking every box of a plan and taking the ticks away again changes nothing but the boxes, and ids stay.
 func FuzzBoxes(f *testing.F) {
-	for _, text := range []string{"# Plan\n\n- [ ] One\n  - [x] part\n* [ ] Two\r\n", "---\ntag: x\n---\n## Phase 1\n- [x] a\n- [ ] a\n## Phase 2\n- [ ] b (depends on 1.2)\n  Verify: `make`\n", "\ufeff- [-] a\n\n```\n- [ ] b\n```\n1. [✓] c"} {
+	for _, text := range []string{"# Plan\n\n- [ ] One\n  - [x] part\n* [ ] Two\r\n",
+		"---\ntag: x\n---\n## Phase 1\n- [x] a\n- [ ] a\n## Phase 2\n- [ ] b (depends on 1.2)\n  Verify: `make`\n",
+		"\ufeff- [-] a\n\n```\n- [ ] b\n```\n1. [✓] c"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -1,5 +1,5 @@
-// Package prose owns how people write about tasks: ids and references to them, statements of order ("depends on 1, 2"), priorities. It
-// knows no file and no format.
+// Package prose owns how people write about tasks: ids and references to them, statements of order ("depends on 1,
+// 2"), priorities. It knows no file and no format.
 package prose
 
 import (
@@ -16,40 +16,26 @@ import (
 // MaxID is how long an id may be, in bytes.
 const MaxID = 100
 
-func IsNumber(s string) bool {
-	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
-			return false
-		}
-	}
-	return s != ""
-}
+func IsNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
 // IDProblem says what is wrong with an id, or "".
 func IDProblem(id string) string {
-	ok := id != "" && len(id) <= MaxID && idStart(id)
-	for _, r := range id {
-		ok = ok && idRune(r)
-	}
-	if ok {
+	if len(id) <= MaxID && idStart(id) && strings.IndexFunc(id, notInID) < 0 {
 		return ""
 	}
 	return fmt.Sprintf("the id %q: it may have letters, digits, - _ . and :, begins with a letter, a digit or _, and is at most %d bytes long", Short(id), MaxID)
 }
 
 func idStart(id string) bool {
-	r, _ := utf8.DecodeRuneInString(id)
-	return idRune(r) && r != '-' && r != '.' && r != ':'
+	return id != "" && !strings.ContainsAny(id[:1], "-.:") && !notInID([]rune(id)[0])
 }
 
-func idRune(r rune) bool {
-	if r < utf8.RuneSelf {
-		return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '-' || r == '_' || r == '.' || r == ':'
-	}
-	return unicode.IsLetter(r) || unicode.IsDigit(r)
+func notInID(r rune) bool {
+	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.:", r)
 }
 
-// Numbered splits "Task 3: Title", "Phase 2 - Name", "2.1 Name" and "4. Name". Without a number, id is "" and the title is all.
+// Numbered splits "Task 3: Title", "Phase 2 - Name", "2.1 Name" and "4. Name". Without a number, id is "" and the
+// title is all.
 func Numbered(s string) (word, id, title string) {
 	text := s
 	first, after, _ := strings.Cut(s, " ")
@@ -60,7 +46,8 @@ func Numbered(s string) (word, id, title string) {
 	next, _ := utf8.DecodeRuneInString(rest)
 	title = strings.TrimLeft(rest, " .):]-–—")
 	switch {
-	case id == "" || !idStart(id) || ordinal.MatchString(id) || rest != "" && (unicode.IsLetter(next) || unicode.IsDigit(next)):
+	case id == "" || !idStart(id) || ordinal.MatchString(id) || rest != "" &&
+		(unicode.IsLetter(next) || unicode.IsDigit(next)):
 	case word == "task" || word == "subtask":
 		if strings.ContainsAny(id, "0123456789") || strings.HasPrefix(rest, ":") {
 			return word, id, title
@@ -77,7 +64,7 @@ func Numbered(s string) (word, id, title string) {
 
 // cutID takes what may be in an id off the start of a text, without a mark at its end.
 func cutID(s string) (id, rest string) {
-	n := strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf || r == ':' || !idRune(r) })
+	n := strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf || r == ':' || notInID(r) })
 	if n < 0 {
 		n = len(s)
 	}
@@ -89,7 +76,8 @@ var (
 	ordinal = lazyregexp.New(`^[0-9]+(st|nd|rd|th)$`)
 	dotted  = lazyregexp.New(`^[0-9]+(\.[0-9]+)*\.?$`)
 	code    = lazyregexp.New(`^[A-Z]{1,8}[-_]*[0-9][0-9.a-h-]*$`)
-	none    = lazyregexp.New(`(?i)^\s*(?:(?:-|–|—|none|nothing|n/a|na|no|nil|no dependencies|no other tasks?)\s*(?:[).;,(].*)?$|(?:none|nothing) )`)
+	none    = lazyregexp.New(
+		`(?i)^\s*(?:(?:-|–|—|none|nothing|n/a|na|no|nil|no dependencies|no other tasks?)\s*(?:[).;,(].*)?$|(?:none|nothing) )`)
 	clause  = lazyregexp.New(`^[-*+>| _]*$|[(\[,;.:|–—-] *$`)
 	listEnd = lazyregexp.New(`^ *(?:$|[).;,\]|(–—-])`)
 )
@@ -148,8 +136,9 @@ type Text interface {
 	Fenced(n int) bool  // it belongs to a block of code, or is one of its fences
 }
 
-// Verify is the command that says how the task in lines from to last is checked: what is in backticks in the lines "Verify: `make test`", else what
-// follows, or the block of code below. Of several each has to pass. It is "" where there is none.
+// Verify is the command that says how the task in lines from to last is checked: what is in backticks in the lines
+// "Verify: `make test`", else what follows, or the block of code below. Of several each has to pass. It is "" where
+// there is none.
 func Verify(t Text, from, last int) string {
 	var all []string
 	for n := from; n < last; n++ {
@@ -171,10 +160,15 @@ func Verify(t Text, from, last int) string {
 			}
 		}
 	}
-	if len(all) < 2 {
-		return strings.Join(all, "")
+	return Both(all)
+}
+
+// Both is the command that passes where each of some does.
+func Both(commands []string) string {
+	if len(commands) < 2 {
+		return strings.Join(commands, "")
 	}
-	return "(" + strings.Join(all, "\n) && (") + "\n)"
+	return "(" + strings.Join(commands, "\n) && (") + "\n)"
 }
 
 // blockBelow is the block of code that begins at line n, blank lines aside.
@@ -202,7 +196,8 @@ func Block(lines []string) string {
 		b.WriteString(strings.TrimRight(line[min(len(line), max(common, 0)):], " \t"))
 		b.WriteByte('\n')
 	}
-	return strings.Trim(strings.TrimSuffix(strings.TrimRight(b.String(), "\n"), "\n---"), "\n") // a rule before the next heading
+	// a rule before the next heading
+	return strings.Trim(strings.TrimSuffix(strings.TrimRight(b.String(), "\n"), "\n---"), "\n")
 }
 
 // maxTitle is where headings and titles are cut.
@@ -238,12 +233,14 @@ type Statement struct {
 }
 
 // keyword begins a statement.
-var keyword = lazyregexp.New(`(?i)(?:^|[^a-z0-9])((?:depends (?:up)?on|dependent on|blocked (?:by|on))\b|((?:in )?parallel (?:with|to))\b|(?:dependencies|dependency|depends|deps):|(blocks)\b)`)
+var keyword = lazyregexp.New(
+	`(?i)(?:^|[^a-z0-9])((?:depends (?:up)?on|dependent on|blocked (?:by|on))\b|((?:in )?parallel (?:with|to))\b|(?:dependencies|dependency|depends|deps):|(blocks)\b)`)
 
 // Statements finds the statements of a line.
 func Statements(line string) []Statement {
 	const most, longest = 8, 4000
-	line = strings.NewReplacer("**", "", "`", "", "__", "").Replace(line[:min(len(line), longest)]) // what is longer is no statement
+	// what is longer is no statement
+	line = strings.NewReplacer("**", "", "`", "", "__", "").Replace(line[:min(len(line), longest)])
 	var list []Statement
 	for _, at := range keyword.FindAllStringSubmatchIndex(line, most) {
 		x := Statement{
@@ -254,7 +251,8 @@ func Statements(line string) []Statement {
 		}
 		refs, rest := Refs(x.Text)
 		x.Alone = strings.Trim(line[:at[2]], "-*+> _") == "" &&
-			(len(refs) > 0 && strings.Trim(rest, " .*`_") == "" || SaysNone(x.Text) && !strings.ContainsAny(strings.TrimRight(x.Text, ". "), ").;,("))
+			(len(refs) > 0 && strings.Trim(rest, " .*`_") == "" || SaysNone(x.Text) &&
+				!strings.ContainsAny(strings.TrimRight(x.Text, ". "), ").;,("))
 		list = append(list, x)
 	}
 	return list
@@ -269,12 +267,13 @@ const (
 )
 
 var (
-	oneRef    = lazyregexp.New(`(?i)^[ #\[]*(?:(` + words + `)s? +[ #\[]*)?` + refID + `(?: *(?:–|—|- |to |through |\.\.) *` + refID + `)?\]*(?: *\([^)]*\))?`)
+	oneRef = lazyregexp.New(`(?i)^[ #\[]*(?:(` + words + `)s? +[ #\[]*)?` + refID +
+		`(?: *(?:–|—|- |to |through |\.\.) *` + refID + `)?\]*(?: *\([^)]*\))?`)
 	separator = lazyregexp.New(`^ *(?:(?:,|&|\+|/|and |or ) *)+`)
 )
 
-// Refs reads "1, 2", "Task 3 and Task 4", "T001-T004", "Phases 1 & 2" and returns what follows. Remarks in parentheses after an
-// id are skipped.
+// Refs reads "1, 2", "Task 3 and Task 4", "T001-T004", "Phases 1 & 2" and returns what follows. Remarks in parentheses
+// after an id are skipped.
 func Refs(s string) (refs []Ref, rest string) {
 	const most, longest = 1000, 1000
 	phase, word := false, false

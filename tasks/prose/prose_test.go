@@ -35,8 +35,10 @@ func TestStatements(t *testing.T) {
 func TestAlone(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]bool{
-		"Depends on: Task 3 and T004": true, "**Depends on:** 1.": true, "- Dependencies: none": true, "Blocked by: T001-T003": true, "Depends on: Phases 1 & 2": true,
-		"Depends on: 1, because of the schema": false, "It depends on 1": false, "Depends on the weather": false, "Do it (depends on 1)": false, "Dependencies: none, but see the notes": false, "": false,
+		"Depends on: Task 3 and T004": true, "**Depends on:** 1.": true, "- Dependencies: none": true,
+		"Blocked by: T001-T003": true, "Depends on: Phases 1 & 2": true,
+		"Depends on: 1, because of the schema": false, "It depends on 1": false, "Depends on the weather": false,
+		"Do it (depends on 1)": false, "Dependencies: none, but see the notes": false, "": false,
 	} {
 		if list := Statements(line); len(list) > 0 && list[0].Alone != want || want && len(list) == 0 {
 			t.Errorf("%q: got %+v, want %v", line, list, want)
@@ -46,7 +48,8 @@ func TestAlone(t *testing.T) {
 
 func TestLeadingID(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]string{"T001 Title": "T001", "2.1 Title": "2.1", "Task 3: Title": "3", "1st title": "", "Title": "", "AUTH-3 Log in": "AUTH-3"} {
+	for text, want := range map[string]string{"T001 Title": "T001", "2.1 Title": "2.1", "Task 3: Title": "3",
+		"1st title": "", "Title": "", "AUTH-3 Log in": "AUTH-3"} {
 		if got, _ := LeadingID(text); got != want {
 			t.Errorf("%s: got %q, want %q", text, got, want)
 		}
@@ -65,8 +68,10 @@ func (w written) Fenced(n int) bool {
 func TestVerify(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"Verify: `make test`": "make test", "- **Verify:** go test ./a ": "go test ./a", "  * verify: `a | b`": "a | b", "Verify that it works": "", "Verify:": "", "We verify: `x`": "",
-		"Verify: a\n\nVerify: `b; c` and `d`": "(a\n) && (b; c\n) && (d\n)", "Verify:\n\n  ```sh\n  a\n  b\n  ```\nVerify: no\n": "(set -e\na\nb\n) && (no\n)", "```\nVerify: no\n```": "",
+		"Verify: `make test`": "make test", "- **Verify:** go test ./a ": "go test ./a",
+		"  * verify: `a | b`": "a | b", "Verify that it works": "", "Verify:": "", "We verify: `x`": "",
+		"Verify: a\n\nVerify: `b; c` and `d`":               "(a\n) && (b; c\n) && (d\n)",
+		"Verify:\n\n  ```sh\n  a\n  b\n  ```\nVerify: no\n": "(set -e\na\nb\n) && (no\n)", "```\nVerify: no\n```": "",
 		"Verify:\n```\nnever ended": "", "Verify:\nprose": "",
 	} {
 		lines := written(strings.Split(text, "\n"))

@@ -35,12 +35,14 @@ func floor(tasks, agent string) error {
 	for id := 1; id <= n; id++ {
 		env[len(env)-1] = "DESCARTES_TASK_ID=" + strconv.Itoa(id)
 		for _, command := range []string{agent, "true"} {
-			cmd := exec.Cmd{Path: sh, Args: []string{"sh", "-c", command}, Env: env, Stdin: null, Stdout: null, Stderr: null}
+			cmd := exec.Cmd{Path: sh, Args: []string{"sh", "-c", command}, Env: env, Stdin: null, Stdout: null,
+				Stderr: null}
 			if err := cmd.Run(); err != nil {
 				return err
 			}
 		}
-		if _, err := fmt.Fprintf(journal, "{\"seq\":%d,\"type\":\"task_done\",\"task\":\"%d\"}\n", id, id); err != nil {
+		if _, err := fmt.Fprintf(journal, "{\"seq\":%d,\"type\":\"task_done\",\"task\":\"%d\"}\n", id,
+			id); err != nil {
 			return err
 		}
 		if err := journal.Sync(); err != nil {

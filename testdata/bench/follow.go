@@ -17,8 +17,8 @@ import (
 	"descartes/internal/proc"
 )
 
-// followArg makes this program follow an agent that prints a file, and say what that cost of its own, shim and agent not counted:
-// `bench follow BACKEND FILE`.
+// followArg makes this program follow an agent that prints a file, and say what that cost of its own, shim and agent
+// not counted: `bench follow BACKEND FILE`.
 const followArg = "follow"
 
 // stream is a file of one kind of lines.
@@ -29,7 +29,8 @@ type stream struct {
 
 // plainStream is what clients print, with tool results of 10 MB.
 func plainStream() stream {
-	return stream{"claude", `{"type":"user","message":{"content":[{"type":"tool_result","content":"`, `func main() {\n\tfmt.Println(\"hello\")\n}\n`, `"}]}}` + "\n", 10 << 20}
+	return stream{"claude", `{"type":"user","message":{"content":[{"type":"tool_result","content":"`,
+		`func main() {\n\tfmt.Println(\"hello\")\n}\n`, `"}]}}` + "\n", 10 << 20}
 }
 
 // write makes a file of about that size, and returns its path.
@@ -122,7 +123,8 @@ func follow(name, path string) error {
 func agentRun(sh *proc.Shim, dir string, b agent.Backend, script string) error {
 	b.Command, b.Prompt, b.StdinArgs = []string{"/bin/sh", "-c", script}, agent.ByStdin, nil
 	_, err := agent.NewRunner(sh, b).Run(context.Background(), agent.Request{Label: "bench", Prompt: "Do it.\n",
-		PromptFile: filepath.Join(dir, "prompt"), Log: filepath.Join(dir, "log"), ErrLog: filepath.Join(dir, "err"), Timeout: time.Hour, Idle: agent.DefaultIdle,
+		PromptFile: filepath.Join(dir, "prompt"), Log: filepath.Join(dir, "log"), ErrLog: filepath.Join(dir, "err"),
+		Timeout: time.Hour, Idle: agent.DefaultIdle,
 		Clocks: agent.Clocks{Start: agent.DefaultStart, Exit: agent.DefaultExit}})
 	return err
 }

@@ -109,7 +109,8 @@ func comparisons() []comparison {
 		{"size of the binary", "25 MB", size},
 	}
 	if _, err := exec.LookPath("bwrap"); err == nil {
-		list = slices.Insert(list, 1, comparison{"one attempt, 10,000 files, sandbox", "200 ms", attempt(10_000, "auto")})
+		list = slices.Insert(list, 1, comparison{"one attempt, 10,000 files, sandbox", "200 ms",
+			attempt(10_000, "auto")})
 	}
 	return list
 }

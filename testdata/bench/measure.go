@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"descartes/loop/journal"
 )
 
 // runner is one run of the bench.
@@ -62,7 +64,8 @@ func (b *runner) tag(s shape, agent, sandbox string, flags ...string) (cost, err
 
 // start runs the loop over the list in a repository.
 func (b *runner) start(dir, agent, sandbox string, flags ...string) (cost, error) {
-	args := []string{"loop", "start", "--scud-tag", "t", "--no-commit", "--verify", "true", "--sandbox", sandbox, "--command", "sh -c '" + agent + "'"}
+	args := []string{"loop", "start", "--scud-tag", "t", "--no-commit", "--verify", "true", "--sandbox", sandbox,
+		"--command", "sh -c '" + agent + "'"}
 	return b.run(dir, b.binary, append(args, flags...)...)
 }
 
@@ -100,7 +103,8 @@ func (b *runner) pairs(x, y func() (cost, error)) (wall, cpu float64, mx, my cos
 	return median(walls), median(cpus), mx, my, nil
 }
 
-// attempt measures what one attempt costs above the floor in a tree of that many files: the difference of a run with many and one with few.
+// attempt measures what one attempt costs above the floor in a tree of that many files: the difference of a run with
+// many and one with few.
 func attempt(files int, sandbox string) func(*runner) (row, error) {
 	return func(b *runner) (row, error) {
 		const few, many = 2, 22
@@ -143,7 +147,8 @@ const noop = "echo TASK_COMPLETE"
 
 // fresh forgets the runs in a repository, not its slots.
 func (b *runner) fresh(dir string, s shape) error {
-	return errors.Join(os.RemoveAll(filepath.Join(dir, ".descartes")), s.write(filepath.Join(dir, ".scud", "tasks", "t.json")))
+	return errors.Join(os.RemoveAll(filepath.Join(dir, ".descartes")),
+		s.write(filepath.Join(dir, ".scud", "tasks", "t.json")))
 }
 
 // firstSlot is what a run takes longer where its slot is still to be made.
@@ -173,11 +178,33 @@ func firstSlot(files int) func(*runner) (row, error) {
 	}
 }
 
-// busy is the part of the time in which slots are at work.
+// busy is the part of the time in which slots have an attempt, from its start to its verdict, by the journal.
 func busy(tasks, slots int) func(*runner) (row, error) {
 	return func(b *runner) (row, error) {
-		c, err := b.tag(wide(tasks), "sleep 1; "+noop, "off", "-j", strconv.Itoa(slots))
-		return row{wall: fmt.Sprintf("%.0f %%", 100*float64(tasks)/float64(slots)/c.wall.Seconds()), note: fmt.Sprintf("%.1f s", c.wall.Seconds())}, err
+		dir, err := b.repository(wide(tasks))
+		if err != nil {
+			return row{}, err
+		}
+		defer os.RemoveAll(dir)
+		c, err := b.start(dir, "sleep 1; "+noop, "off", "-j", strconv.Itoa(slots))
+		if err != nil {
+			return row{}, err
+		}
+		journals, err := filepath.Glob(filepath.Join(dir, ".descartes", "runs", "*", "events.ndjson"))
+		if err != nil || len(journals) != 1 {
+			return row{}, errors.Join(err, fmt.Errorf("%d journals", len(journals)))
+		}
+		events, err := journal.Load(journals[0])
+		if err != nil {
+			return row{}, err
+		}
+		var sum time.Duration
+		for _, a := range events.Attempts {
+			sum += a.Ended.Sub(a.Started)
+		}
+		part := func(d time.Duration) float64 { return 100 * d.Seconds() / float64(slots) / c.wall.Seconds() }
+		return row{wall: fmt.Sprintf("%.0f %%", part(sum)), note: fmt.Sprintf("%.1f s; agents %.0f %%",
+			c.wall.Seconds(), part(time.Duration(tasks)*time.Second))}, nil
 	}
 }
 
@@ -189,7 +216,8 @@ func parallel(tasks, slots int) func(*runner) (row, error) {
 			return row{}, err
 		}
 		all, err := b.tag(wide(tasks), "sleep 1; "+noop, "off", "-j", strconv.Itoa(slots))
-		return row{wall: ratio(float64(one.wall) / float64(all.wall)), note: fmt.Sprintf("%.1f s, %.1f s", one.wall.Seconds(), all.wall.Seconds())}, err
+		return row{wall: ratio(float64(one.wall) / float64(all.wall)),
+			note: fmt.Sprintf("%.1f s, %.1f s", one.wall.Seconds(), all.wall.Seconds())}, err
 	}
 }
 
@@ -205,14 +233,16 @@ func loops(n int) func(*runner) (row, error) {
 			if err := b.fresh(dir, wide(1)); i == 0 && err != nil {
 				return row{}, err
 			}
-			if _, err := b.run(dir, b.binary, "loop", "start", "--prompt", "x", "--name", fmt.Sprint("l", i), "--max-iterations", "1", "--ok-exit", "6", "--command", "true", "--sandbox", "off"); err != nil {
+			if _, err := b.run(dir, b.binary, "loop", "start", "--prompt", "x", "--name", fmt.Sprint("l", i),
+				"--max-iterations", "1", "--ok-exit", "6", "--command", "true", "--sandbox", "off"); err != nil {
 				return row{}, err
 			}
 		}
 		wall, cpu, x, _, err := b.pairs(
 			func() (cost, error) { return b.run(dir, b.binary, "loop", "list") },
 			func() (cost, error) { return b.run(dir, b.binary, "version") })
-		return row{wall: fmt.Sprintf("%.0f ms", float64(x.wall)/1e6), cpu: ratio(cpu), note: ratio(wall) + " times the start of the program"}, err
+		return row{wall: fmt.Sprintf("%.0f ms", float64(x.wall)/1e6), cpu: ratio(cpu),
+			note: ratio(wall) + " times the start of the program"}, err
 	}
 }
 

@@ -85,17 +85,26 @@ func (t Turn) full() string {
 func beginOnly(s *sse, c *Conv) {
 	switch c.API {
 	case "anthropic":
-		s.send("message_start", m{"type": "message_start", "message": m{"id": id("msg"), "type": "message", "role": "assistant", "model": c.Model,
-			"content": []any{}, "stop_reason": nil, "stop_sequence": nil, "usage": m{"input_tokens": 1200, "output_tokens": 1}}})
-		s.send("content_block_start", m{"type": "content_block_start", "index": 0, "content_block": m{"type": "text", "text": ""}})
-		s.send("content_block_delta", m{"type": "content_block_delta", "index": 0, "delta": m{"type": "text_delta", "text": "I begin"}})
+		s.send("message_start", m{"type": "message_start", "message": m{"id": id("msg"), "type": "message",
+			"role": "assistant", "model": c.Model,
+			"content": []any{}, "stop_reason": nil, "stop_sequence": nil,
+			"usage": m{"input_tokens": 1200, "output_tokens": 1}}})
+		s.send("content_block_start", m{"type": "content_block_start", "index": 0,
+			"content_block": m{"type": "text", "text": ""}})
+		s.send("content_block_delta", m{"type": "content_block_delta", "index": 0,
+			"delta": m{"type": "text_delta", "text": "I begin"}})
 	case "chat":
-		s.send("", m{"id": id("chatcmpl"), "object": "chat.completion.chunk", "created": time.Now().Unix(), "model": c.Model,
-			"choices": []any{m{"index": 0, "delta": m{"role": "assistant", "content": "I begin"}, "finish_reason": nil}}})
+		s.send("", m{"id": id("chatcmpl"), "object": "chat.completion.chunk", "created": time.Now().Unix(),
+			"model": c.Model,
+			"choices": []any{m{"index": 0, "delta": m{"role": "assistant", "content": "I begin"},
+				"finish_reason": nil}}})
 	case "responses":
-		s.send("response.created", m{"type": "response.created", "sequence_number": 0, "response": m{"id": id("resp"), "object": "response", "status": "in_progress", "model": c.Model, "output": []any{}}})
+		s.send("response.created", m{"type": "response.created", "sequence_number": 0,
+			"response": m{"id": id("resp"), "object": "response", "status": "in_progress", "model": c.Model,
+				"output": []any{}}})
 	case "gemini":
-		s.send("", m{"candidates": []any{m{"content": m{"role": "model", "parts": []any{m{"text": "I begin"}}}, "index": 0}}, "modelVersion": c.Model})
+		s.send("", m{"candidates": []any{m{"content": m{"role": "model", "parts": []any{m{"text": "I begin"}}},
+			"index": 0}}, "modelVersion": c.Model})
 	}
 }
 
@@ -119,7 +128,8 @@ func answerAnthropic(w http.ResponseWriter, c *Conv, t Turn, call *Call) {
 	if call != nil {
 		stop = "tool_use"
 	}
-	usage := m{"input_tokens": u.Input - u.CacheRead, "cache_creation_input_tokens": 0, "cache_read_input_tokens": u.CacheRead, "output_tokens": u.Output, "service_tier": "standard"}
+	usage := m{"input_tokens": u.Input - u.CacheRead, "cache_creation_input_tokens": 0,
+		"cache_read_input_tokens": u.CacheRead, "output_tokens": u.Output, "service_tier": "standard"}
 	if !c.Stream {
 		var content []any
 		if t.Think != "" {
@@ -131,7 +141,8 @@ func answerAnthropic(w http.ResponseWriter, c *Conv, t Turn, call *Call) {
 		if call != nil {
 			content = append(content, m{"type": "tool_use", "id": id("toolu"), "name": call.Name, "input": call.Args})
 		}
-		writeJSON(w, 200, m{"id": id("msg"), "type": "message", "role": "assistant", "model": c.Model, "content": content,
+		writeJSON(w, 200, m{"id": id("msg"), "type": "message", "role": "assistant", "model": c.Model,
+			"content":     content,
 			"stop_reason": stop, "stop_sequence": nil, "usage": usage})
 		return
 	}
@@ -141,7 +152,8 @@ func answerAnthropic(w http.ResponseWriter, c *Conv, t Turn, call *Call) {
 		start[k] = v
 	}
 	start["output_tokens"] = 1
-	s.send("message_start", m{"type": "message_start", "message": m{"id": id("msg"), "type": "message", "role": "assistant", "model": c.Model,
+	s.send("message_start", m{"type": "message_start", "message": m{"id": id("msg"), "type": "message",
+		"role": "assistant", "model": c.Model,
 		"content": []any{}, "stop_reason": nil, "stop_sequence": nil, "usage": start}})
 	i := 0
 	block := func(open m, deltas []m, pause time.Duration) {
@@ -154,7 +166,9 @@ func answerAnthropic(w http.ResponseWriter, c *Conv, t Turn, call *Call) {
 		i++
 	}
 	if t.Think != "" {
-		block(m{"type": "thinking", "thinking": "", "signature": ""}, []m{{"type": "thinking_delta", "thinking": t.Think}, {"type": "signature_delta", "signature": "ZmFrZQ=="}}, 0)
+		block(m{"type": "thinking", "thinking": "", "signature": ""},
+			[]m{{"type": "thinking_delta", "thinking": t.Think}, {"type": "signature_delta", "signature": "ZmFrZQ=="}},
+			0)
 	}
 	if t.Text != "" || call == nil {
 		parts, pause := chunks(t)
@@ -166,23 +180,27 @@ func answerAnthropic(w http.ResponseWriter, c *Conv, t Turn, call *Call) {
 	}
 	if call != nil {
 		b, _ := json.Marshal(call.Args)
-		block(m{"type": "tool_use", "id": id("toolu"), "name": call.Name, "input": m{}}, []m{{"type": "input_json_delta", "partial_json": string(b)}}, 0)
+		block(m{"type": "tool_use", "id": id("toolu"), "name": call.Name, "input": m{}},
+			[]m{{"type": "input_json_delta", "partial_json": string(b)}}, 0)
 	}
-	s.send("message_delta", m{"type": "message_delta", "delta": m{"stop_reason": stop, "stop_sequence": nil}, "usage": usage})
+	s.send("message_delta", m{"type": "message_delta", "delta": m{"stop_reason": stop, "stop_sequence": nil},
+		"usage": usage})
 	s.send("message_stop", m{"type": "message_stop"})
 }
 
 func answerChat(w http.ResponseWriter, c *Conv, t Turn, call *Call) {
 	u := t.usage()
 	usage := m{"prompt_tokens": u.Input, "completion_tokens": u.Output, "total_tokens": u.Input + u.Output,
-		"prompt_tokens_details": m{"cached_tokens": u.CacheRead}, "completion_tokens_details": m{"reasoning_tokens": u.Reasoning}}
+		"prompt_tokens_details":     m{"cached_tokens": u.CacheRead},
+		"completion_tokens_details": m{"reasoning_tokens": u.Reasoning}}
 	cid, now := id("chatcmpl"), time.Now().Unix()
 	stop := "stop"
 	var tc m
 	if call != nil {
 		stop = "tool_calls"
 		b, _ := json.Marshal(call.Args)
-		tc = m{"index": 0, "id": id("call"), "type": "function", "function": m{"name": call.Name, "arguments": string(b)}}
+		tc = m{"index": 0, "id": id("call"), "type": "function",
+			"function": m{"name": call.Name, "arguments": string(b)}}
 	}
 	if !c.Stream {
 		msg := m{"role": "assistant", "content": t.full()}
@@ -212,19 +230,23 @@ func answerChat(w http.ResponseWriter, c *Conv, t Turn, call *Call) {
 		chunk(m{"tool_calls": []any{tc}}, nil)
 	}
 	chunk(m{}, stop)
-	s.send("", m{"id": cid, "object": "chat.completion.chunk", "created": now, "model": c.Model, "choices": []any{}, "usage": usage})
+	s.send("", m{"id": cid, "object": "chat.completion.chunk", "created": now, "model": c.Model, "choices": []any{},
+		"usage": usage})
 	s.raw("[DONE]")
 }
 
 func answerResponses(w http.ResponseWriter, c *Conv, t Turn, call *Call) {
 	u := t.usage()
 	rid := id("resp")
-	usage := m{"input_tokens": u.Input, "input_tokens_details": m{"cached_tokens": u.CacheRead}, "output_tokens": u.Output,
+	usage := m{"input_tokens": u.Input, "input_tokens_details": m{"cached_tokens": u.CacheRead},
+		"output_tokens":         u.Output,
 		"output_tokens_details": m{"reasoning_tokens": u.Reasoning}, "total_tokens": u.Input + u.Output}
 	var output []any
 	resp := func(status string) m {
-		r := m{"id": rid, "object": "response", "created_at": time.Now().Unix(), "status": status, "model": c.Model, "output": output,
-			"parallel_tool_calls": false, "tool_choice": "auto", "tools": []any{}, "error": nil, "incomplete_details": nil}
+		r := m{"id": rid, "object": "response", "created_at": time.Now().Unix(), "status": status, "model": c.Model,
+			"output":              output,
+			"parallel_tool_calls": false, "tool_choice": "auto", "tools": []any{}, "error": nil,
+			"incomplete_details": nil}
 		if status == "completed" {
 			r["usage"] = usage
 		}
@@ -233,7 +255,8 @@ func answerResponses(w http.ResponseWriter, c *Conv, t Turn, call *Call) {
 	text := t.full()
 	var items []m
 	if t.Think != "" {
-		items = append(items, m{"type": "reasoning", "id": id("rs"), "summary": []any{m{"type": "summary_text", "text": t.Think}}})
+		items = append(items, m{"type": "reasoning", "id": id("rs"),
+			"summary": []any{m{"type": "summary_text", "text": t.Think}}})
 	}
 	if text != "" || call == nil {
 		items = append(items, m{"type": "message", "id": id("msg"), "status": "completed", "role": "assistant",
@@ -241,11 +264,13 @@ func answerResponses(w http.ResponseWriter, c *Conv, t Turn, call *Call) {
 	}
 	if call != nil {
 		if call.Name == "local_shell" {
-			items = append(items, m{"type": "local_shell_call", "id": id("lsh"), "call_id": id("call"), "status": "completed",
+			items = append(items, m{"type": "local_shell_call", "id": id("lsh"), "call_id": id("call"),
+				"status": "completed",
 				"action": m{"type": "exec", "command": []any{"bash", "-lc", t.Shell}, "env": m{}}})
 		} else {
 			b, _ := json.Marshal(call.Args)
-			items = append(items, m{"type": "function_call", "id": id("fc"), "call_id": id("call"), "status": "completed", "name": call.Name, "arguments": string(b)})
+			items = append(items, m{"type": "function_call", "id": id("fc"), "call_id": id("call"),
+				"status": "completed", "name": call.Name, "arguments": string(b)})
 		}
 	}
 	if !c.Stream {
@@ -278,17 +303,23 @@ func answerResponses(w http.ResponseWriter, c *Conv, t Turn, call *Call) {
 		send("response.output_item.added", m{"output_index": i, "item": open})
 		switch it["type"] {
 		case "message":
-			send("response.content_part.added", m{"item_id": it["id"], "output_index": i, "content_index": 0, "part": m{"type": "output_text", "text": "", "annotations": []any{}}})
+			send("response.content_part.added", m{"item_id": it["id"], "output_index": i, "content_index": 0,
+				"part": m{"type": "output_text", "text": "", "annotations": []any{}}})
 			parts, pause := chunks(t)
 			for _, p := range parts {
-				send("response.output_text.delta", m{"item_id": it["id"], "output_index": i, "content_index": 0, "delta": p})
+				send("response.output_text.delta", m{"item_id": it["id"], "output_index": i, "content_index": 0,
+					"delta": p})
 				time.Sleep(pause)
 			}
-			send("response.output_text.done", m{"item_id": it["id"], "output_index": i, "content_index": 0, "text": text})
-			send("response.content_part.done", m{"item_id": it["id"], "output_index": i, "content_index": 0, "part": m{"type": "output_text", "text": text, "annotations": []any{}}})
+			send("response.output_text.done", m{"item_id": it["id"], "output_index": i, "content_index": 0,
+				"text": text})
+			send("response.content_part.done", m{"item_id": it["id"], "output_index": i, "content_index": 0,
+				"part": m{"type": "output_text", "text": text, "annotations": []any{}}})
 		case "function_call":
-			send("response.function_call_arguments.delta", m{"item_id": it["id"], "output_index": i, "delta": it["arguments"]})
-			send("response.function_call_arguments.done", m{"item_id": it["id"], "output_index": i, "arguments": it["arguments"]})
+			send("response.function_call_arguments.delta", m{"item_id": it["id"], "output_index": i,
+				"delta": it["arguments"]})
+			send("response.function_call_arguments.done", m{"item_id": it["id"], "output_index": i,
+				"arguments": it["arguments"]})
 		}
 		send("response.output_item.done", m{"output_index": i, "item": it})
 		output = append(output, it)
@@ -298,7 +329,8 @@ func answerResponses(w http.ResponseWriter, c *Conv, t Turn, call *Call) {
 
 func answerGemini(w http.ResponseWriter, c *Conv, t Turn, call *Call) {
 	u := t.usage()
-	usage := m{"promptTokenCount": u.Input, "candidatesTokenCount": u.Output, "totalTokenCount": u.Input + u.Output + u.Reasoning,
+	usage := m{"promptTokenCount": u.Input, "candidatesTokenCount": u.Output,
+		"totalTokenCount":         u.Input + u.Output + u.Reasoning,
 		"cachedContentTokenCount": u.CacheRead, "thoughtsTokenCount": u.Reasoning}
 	part := func(parts []any, fin bool) m {
 		cand := m{"content": m{"role": "model", "parts": parts}, "index": 0}

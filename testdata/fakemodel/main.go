@@ -99,7 +99,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.other(w, r, path)
 		return
 	}
-	e.API, e.Model, e.Stream, e.Side, e.Tools, e.Done, e.UserLen = c.API, c.Model, c.Stream, c.side(), len(c.Tools), c.Done, len(c.User)
+	e.API, e.Model, e.Stream, e.Side, e.Tools, e.Done, e.UserLen = c.API, c.Model, c.Stream, c.side(), len(c.Tools),
+		c.Done, len(c.User)
 	if c.side() {
 		s.log(e)
 		t := Turn{Text: "Fake title"}
@@ -122,7 +123,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e.Fault = t.Fault
 		s.log(e)
 		if !doFault(w, r, c, t) {
-			writeJSON(w, 500, map[string]any{"error": map[string]any{"message": "fakemodel: unknown fault " + t.Fault}})
+			writeJSON(w, 500, map[string]any{"error": map[string]any{"message": "fakemodel: unknown fault " +
+				t.Fault}})
 		}
 		if r.Context().Err() != nil {
 			e.Gone = true
@@ -197,13 +199,15 @@ func (s *server) other(w http.ResponseWriter, r *http.Request, path string) {
 	case strings.HasSuffix(path, ":countTokens"):
 		writeJSON(w, 200, map[string]any{"totalTokens": 1200})
 	case strings.HasSuffix(path, "/models"):
-		mod := map[string]any{"id": "fake-model", "object": "model", "type": "model", "display_name": "Fake", "created": 0, "owned_by": "fake",
+		mod := map[string]any{"id": "fake-model", "object": "model", "type": "model", "display_name": "Fake",
+			"created": 0, "owned_by": "fake",
 			"name": "models/fake-model", "slug": "fake-model"}
 		writeJSON(w, 200, map[string]any{"object": "list", "data": []any{mod}, "models": []any{}})
 	case path == "/__scenarios":
 		writeJSON(w, 200, s.script.names())
 	default:
-		writeJSON(w, 404, map[string]any{"error": map[string]any{"message": "fakemodel: nothing at " + r.Method + " " + path}})
+		writeJSON(w, 404, map[string]any{"error": map[string]any{"message": "fakemodel: nothing at " + r.Method + " " +
+			path}})
 	}
 }
 

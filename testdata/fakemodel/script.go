@@ -132,12 +132,16 @@ func builtin() *Script {
 		"trap": one(Turn{Text: "Looking.", Shell: "echo '<promise>COMPLETE</promise>' | tee trap.txt"},
 			Turn{Text: "The tool printed a promise, but I am not finished."}),
 		// The model says the promise before a tool call, then takes it back.
-		"early":   one(Turn{Text: "<promise>COMPLETE</promise> soon; one more step.", Shell: "echo more >> fake.txt"}, Turn{Text: "Not finished after all."}),
-		"think":   one(Turn{Think: "If all is well I will say <promise>COMPLETE</promise>.", Shell: "echo hi"}, Turn{Think: "Not yet.", Text: "Still working."}),
-		"loop":    one(Turn{Text: "Again.", Shell: "echo again >> loop.txt"}), // never ends by itself
-		"failing": one(Turn{Text: "Running the tests.", Shell: "echo 'FAIL: 1 test' >&2; exit 3"}, Turn{Text: "The tests fail; I could not fix them."}),
-		"sleep":   one(Turn{Text: "Sleeping.", Shell: "tail -f /dev/null"}, done),
-		"orphan":  one(Turn{Text: "Starting a server.", Shell: "(tail -f /dev/null >/dev/null 2>&1 &) ; echo started"}, done),
+		"early": one(Turn{Text: "<promise>COMPLETE</promise> soon; one more step.", Shell: "echo more >> fake.txt"},
+			Turn{Text: "Not finished after all."}),
+		"think": one(Turn{Think: "If all is well I will say <promise>COMPLETE</promise>.", Shell: "echo hi"},
+			Turn{Think: "Not yet.", Text: "Still working."}),
+		"loop": one(Turn{Text: "Again.", Shell: "echo again >> loop.txt"}), // never ends by itself
+		"failing": one(Turn{Text: "Running the tests.", Shell: "echo 'FAIL: 1 test' >&2; exit 3"},
+			Turn{Text: "The tests fail; I could not fix them."}),
+		"sleep": one(Turn{Text: "Sleeping.", Shell: "tail -f /dev/null"}, done),
+		"orphan": one(Turn{Text: "Starting a server.", Shell: "(tail -f /dev/null >/dev/null 2>&1 &) ; echo started"},
+			done),
 		"slow":    one(Turn{Text: strings.Repeat("word ", 40) + doneText, ChunkMS: 500}),
 		"late":    one(Turn{Text: doneText, DelayMS: 20000}),
 		"bigtext": one(Turn{Text: doneText, TextBytes: 3 << 20}),

@@ -41,14 +41,16 @@ func (n *night) laws() {
 	n.leftOver()
 }
 
-// named: who is done is named by one commit, nobody by two, and a commit brings the work of those whom it names. What the user amended counts once.
+// named: who is done is named by one commit, nobody by two, and a commit brings the work of those whom it names. What
+// the user amended counts once.
 func (n *night) named(done map[int]bool) {
 	if n.mode == "no-commit" {
 		n.uncommitted(done)
 		return
 	}
 	by := map[int][]string{}
-	for line := range strings.Lines(n.git("log", "--exclude=descartes/before-rewind-*", "--branches", "--format=%H %P|%(trailers:key=Descartes-Task,valueonly,separator=%x20)")) {
+	for line := range strings.Lines(n.git("log", "--exclude=descartes/before-rewind-*", "--branches",
+		"--format=%H %P|%(trailers:key=Descartes-Task,valueonly,separator=%x20)")) {
 		commits, trailers, _ := strings.Cut(strings.TrimSpace(line), "|")
 		hash, parents, _ := strings.Cut(commits, " ")
 		names := map[int]bool{}
@@ -124,7 +126,8 @@ func sorted(ids map[int]bool) []int { return slices.Sorted(maps.Keys(ids)) }
 func (n *night) verified() {
 	for hash := range strings.FieldsSeq(n.git("log", "--branches", "--format=%H", "--grep=^Descartes-Wave: ")) {
 		dir := filepath.Join(n.top, "tree-"+hash)
-		cmd := exec.Command("sh", "-c", "mkdir -p $1 && git archive $0 | tar x -C $1 && cd $1 && sh tools/verify.sh", hash, dir)
+		cmd := exec.Command("sh", "-c", "mkdir -p $1 && git archive $0 | tar x -C $1 && cd $1 && sh tools/verify.sh",
+			hash, dir)
 		cmd.Dir, cmd.Env = n.dir, n.env
 		if out, err := cmd.CombinedOutput(); err != nil && !n.user.took {
 			n.bad("commit %.9s does not pass: %v: %s", hash, err, out)
@@ -203,12 +206,14 @@ func (n *night) usersRepository() {
 	}
 	now := n.git("show-ref")
 	for ref := range strings.Lines(n.refs) {
-		if ref = strings.TrimSpace(ref); !strings.Contains(now, ref) && !strings.HasSuffix(ref, " refs/heads/main") && !strings.HasSuffix(ref, " refs/stash") {
+		if ref = strings.TrimSpace(ref); !strings.Contains(now, ref) && !strings.HasSuffix(ref, " refs/heads/main") &&
+			!strings.HasSuffix(ref, " refs/stash") {
 			n.bad("%s is gone or moved", ref)
 		}
 	}
 	for branch := range strings.FieldsSeq(n.git("for-each-ref", "--format=%(refname:short)", "refs/heads")) {
-		if branch != "main" && branch != "side" && branch != "descartes/t" && !strings.HasPrefix(branch, "user-") && (n.mode != "rewind" || !strings.HasPrefix(branch, "descartes/before-rewind-")) {
+		if branch != "main" && branch != "side" && branch != "descartes/t" && !strings.HasPrefix(branch, "user-") &&
+			(n.mode != "rewind" || !strings.HasPrefix(branch, "descartes/before-rewind-")) {
 			n.bad("the branch %s is new", branch)
 		}
 	}
@@ -266,7 +271,8 @@ func (n *night) leftOver() {
 		n.bad("processes are left: %v", left)
 		n.killAll(left, nil)
 	}
-	for _, glob := range []string{".git/*.lock", ".git/refs/*/*.lock", ".git/index.*", ".scud/tasks/*tmp*", ".scud/tasks/.*"} {
+	for _, glob := range []string{".git/*.lock", ".git/refs/*/*.lock", ".git/index.*", ".scud/tasks/*tmp*",
+		".scud/tasks/.*"} {
 		if found, _ := filepath.Glob(filepath.Join(n.dir, glob)); len(found) > 0 {
 			n.bad("left over: %v", found)
 		}

@@ -1,6 +1,6 @@
-// Command nights runs a descartes program through random nights: graphs of tasks, agents that get in each other's way, kills, and a user at work in the
-// same repository. After each it checks by git and the files alone what may never happen. It shares no code with descartes: what both got wrong the
-// same way would pass.
+// Command nights runs a descartes program through random nights: graphs of tasks, agents that get in each other's way,
+// kills, and a user at work in the same repository. After each it checks by git and the files alone what may never
+// happen. It shares no code with descartes: what both got wrong the same way would pass.
 //
 //	make test-nights RUNS=20 SEED=1
 package main
@@ -64,6 +64,7 @@ func run(binary string, first uint64, runs int, mode string) (broken int, err er
 		_ = os.RemoveAll(n.top)
 	}
 	_ = os.Remove(dir)
-	fmt.Printf("%d nights, %d kills, %d nights broke a law, %s\n", runs, kills, broken, time.Since(start).Round(time.Second))
+	fmt.Printf("%d nights, %d kills, %d nights broke a law, %s\n", runs, kills, broken,
+		time.Since(start).Round(time.Second))
 	return broken, nil
 }

@@ -20,10 +20,12 @@ var (
 
 	modes    = []string{"slots", "one", "candidates", "step", "rewind", "no-commit", "in-place"}
 	flavours = []string{"plain", "plain", "plain", "autocrlf", "filter", "hooks", "hooks", "ignorecase", "packed"}
-	deeds    = []string{"line", "line", "end", "end", "rename", "delete", "edit", "mode", "link", "crlf", "binary", "case_", "ignore", "folder", "define", "call", "call"}
-	misdeeds = []string{"", "", "", "", "", "", "commit", "commit", "amend", "reset", "stash", "clean", "switch", "force", "litter", "gc", "rmgit", "stay"}
-	mild     = []string{"", "", "litter", "stay"} // for agents in the user's own folder
-	fates    = []string{"", "", "", "", "", "", "", "", "", "fail 1", "fail 1", "fail 99", "die 1", "sleep 1"}
+	deeds    = []string{"line", "line", "end", "end", "rename", "delete", "edit", "mode", "link", "crlf", "binary",
+		"case_", "ignore", "folder", "define", "call", "call"}
+	misdeeds = []string{"", "", "", "", "", "", "commit", "commit", "amend", "reset", "stash", "clean", "switch",
+		"force", "litter", "gc", "rmgit", "stay"}
+	mild  = []string{"", "", "litter", "stay"} // for agents in the user's own folder
+	fates = []string{"", "", "", "", "", "", "", "", "", "fail 1", "fail 1", "fail 99", "die 1", "sleep 1"}
 )
 
 const list = ".scud/tasks/t.json"
@@ -58,12 +60,14 @@ type night struct {
 
 func pick[T any](r *rand.Rand, of []T) T { return of[r.IntN(len(of))] }
 
-// draws returns one of a night's independent sources: what one of them is asked for does not depend on how long a process took.
+// draws returns one of a night's independent sources: what one of them is asked for does not depend on how long a
+// process took.
 func draws(seed, which uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, which)) }
 
 func newNight(seed uint64, mode, top, bin string) *night {
 	r := draws(seed, 1)
-	n := &night{seed: seed, bin: bin, top: top, dir: filepath.Join(top, "repo"), mode: pick(r, append(modes, "slots", "slots", "slots", "slots")), flavour: pick(r, flavours),
+	n := &night{seed: seed, bin: bin, top: top, dir: filepath.Join(top, "repo"),
+		mode: pick(r, append(modes, "slots", "slots", "slots", "slots")), flavour: pick(r, flavours),
 		sandbox: pick(r, []string{"off", "off", "auto"}), parallel: 2 + r.IntN(3)}
 	if mode != "" {
 		n.mode = mode
@@ -113,7 +117,8 @@ func (n *night) bad(format string, args ...any) {
 // try runs git in the project and returns what it printed, without the space around it.
 func (n *night) try(args ...string) (string, error) {
 	cmd := exec.Command("git", args...)
-	cmd.Dir, cmd.Env = n.dir, slices.DeleteFunc(slices.Clone(n.env), func(v string) bool { return v == n.token() }) // who kills the run does not kill the user's own
+	// who kills the run does not kill the user's own
+	cmd.Dir, cmd.Env = n.dir, slices.DeleteFunc(slices.Clone(n.env), func(v string) bool { return v == n.token() })
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("git %s: %w: %s", strings.Join(args, " "), err, out)
@@ -194,14 +199,16 @@ func (n *night) make() (err error) {
 		n.git("config", "filter.up.smudge", "tr A-Z a-z")
 		n.write(".gitattributes", "misc/*.txt filter=up\n")
 	case "hooks":
-		for _, h := range []string{"pre-commit", "commit-msg", "post-commit", "reference-transaction", "post-checkout"} {
+		for _, h := range []string{"pre-commit", "commit-msg", "post-commit", "reference-transaction",
+			"post-checkout"} {
 			n.write(".git/hooks/"+h, fmt.Sprintf("#!/bin/sh\nsleep 0.%02d\n", r.IntN(15)))
 			if err := os.Chmod(filepath.Join(n.dir, ".git/hooks", h), 0o755); err != nil {
 				return err
 			}
 		}
 	}
-	for _, args := range [][]string{{"add", "-A"}, {"commit", "-qm", "base"}, {"branch", "side"}, {"tag", "v1"}, {"notes", "add", "-m", "mine"}} {
+	for _, args := range [][]string{{"add", "-A"}, {"commit", "-qm", "base"}, {"branch", "side"}, {"tag", "v1"},
+		{"notes", "add", "-m", "mine"}} {
 		if _, err := n.try(args...); err != nil {
 			return err
 		}
@@ -229,7 +236,8 @@ func (n *night) part(r *rand.Rand, t *task) string {
 	case "end":
 		what, line = fmt.Sprintf("line %d end", 1+r.IntN(3)), " line"
 	}
-	return fmt.Sprintf("sleep 0.%02d\n%s\nsleep 0.%02d\n%s\nwork%s\n%s\n", r.IntN(35), early(wrong), r.IntN(20), what, line, late(wrong)+fate)
+	return fmt.Sprintf("sleep 0.%02d\n%s\nsleep 0.%02d\n%s\nwork%s\n%s\n", r.IntN(35), early(wrong), r.IntN(20), what,
+		line, late(wrong)+fate)
 }
 
 // late are the misdeeds that come when the work is there; the others would destroy it.

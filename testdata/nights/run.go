@@ -21,7 +21,8 @@ const (
 )
 
 // ways to end a command early, some more often than others.
-var ways = []string{"kill", "kill", "kill", "group", "tree", "agents", "shim", "git", "TERM", "Ctrl-C", "Ctrl-C twice", "two", "pause", "cancel"}
+var ways = []string{"kill", "kill", "kill", "group", "tree", "agents", "shim", "git", "TERM", "Ctrl-C", "Ctrl-C twice",
+	"two", "pause", "cancel"}
 
 type command struct {
 	*exec.Cmd
@@ -78,7 +79,8 @@ func (n *night) end(c *command) int {
 
 // next is the next command of a night's run.
 func (n *night) next(r *rand.Rand, first bool) []string {
-	args := []string{"--scud-tag", "t", "--command", "sh tools/agent.sh", "--verify", "sh tools/verify.sh", "--sandbox", n.sandbox, "--breaker", "off", "--max-attempts", "4",
+	args := []string{"--scud-tag", "t", "--command", "sh tools/agent.sh", "--verify", "sh tools/verify.sh",
+		"--sandbox", n.sandbox, "--breaker", "off", "--max-attempts", "4",
 		"--max-iterations", "3000", "--env-pass", "LEDGER,NIGHT_TOKEN", "-j", strconv.Itoa(n.parallel)}
 	switch n.mode {
 	case "step":
@@ -89,7 +91,8 @@ func (n *night) next(r *rand.Rand, first bool) []string {
 		args = append(args, "--in-place")
 	}
 	again := r.IntN(10) < 7
-	if _, err := os.Stat(filepath.Join(n.dir, ".descartes", "loop-state.json")); !first && again && err == nil && n.codes[len(n.codes)-1] != 2 {
+	if _, err := os.Stat(filepath.Join(n.dir, ".descartes", "loop-state.json")); !first && again && err == nil &&
+		n.codes[len(n.codes)-1] != 2 {
 		return []string{"resume"}
 	}
 	return append([]string{"start"}, args...)
@@ -152,7 +155,8 @@ func (n *night) moment(r *rand.Rand) time.Duration {
 func (n *night) ready() bool {
 	status := n.statuses()
 	return slices.ContainsFunc(n.tasks, func(t *task) bool {
-		return status[t.ID] != "done" && status[t.ID] != "blocked" && !slices.ContainsFunc(t.Needs, func(need int) bool { return status[need] != "done" })
+		return status[t.ID] != "done" && status[t.ID] != "blocked" &&
+			!slices.ContainsFunc(t.Needs, func(need int) bool { return status[need] != "done" })
 	})
 }
 
@@ -190,7 +194,9 @@ func (n *night) disturb(r *rand.Rand, c *command, way string) {
 		c.within(moment)
 		c.signal(syscall.SIGKILL)
 	case "shim": // of a slot: the run goes on
-		n.killAll(all, func(p process) bool { return p.pid != c.Process.Pid && strings.HasPrefix(p.name, "descartes") })
+		n.killAll(all, func(p process) bool {
+			return p.pid != c.Process.Pid && strings.HasPrefix(p.name, "descartes")
+		})
 	case "git":
 		n.killAll(all, is("git"))
 		c.within(moment / 6)
@@ -232,7 +238,8 @@ func (n *night) own() (own []process) {
 		}
 		stat, _ := os.ReadFile(dir + "/stat")
 		open, end := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')')
-		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil && open > 0 && end+2 < len(stat) && !bytes.ContainsAny(stat[end+2:end+3], "ZX") {
+		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil && open > 0 && end+2 < len(stat) &&
+			!bytes.ContainsAny(stat[end+2:end+3], "ZX") {
 			own = append(own, process{pid, string(stat[open+1 : end])})
 		}
 	}
@@ -264,7 +271,8 @@ func (n *night) rewind(r *rand.Rand) {
 		}
 	}
 	switch {
-	case code == 0 && !strings.Contains(n.git("branch", "--format=%(refname:short)", "--contains", was), "descartes/before-rewind-"):
+	case code == 0 && !strings.Contains(n.git("branch", "--format=%(refname:short)", "--contains", was),
+		"descartes/before-rewind-"):
 		n.bad("no branch before-rewind has %s, which was rewound", was)
 	case code != 0 && code != 2: // there was no later wave
 		n.bad("the rewind ends with %d", code)

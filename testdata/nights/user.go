@@ -116,11 +116,13 @@ func (u *user) act(c int) {
 		blob := u.blob(name)
 		if _, err := u.try("commit", "-q", "-m", fmt.Sprintf("user %d", c), "--", name); err == nil {
 			u.staged[name] = blob
-			u.commits = append(u.commits, u.git("log", "--branches", "-1", "--format=%H", fmt.Sprintf("--grep=^user %d$", c)))
+			u.commits = append(u.commits, u.git("log", "--branches", "-1", "--format=%H",
+				fmt.Sprintf("--grep=^user %d$", c)))
 		}
 	case "stash":
 		u.save(name, fmt.Sprintf("stash %d\n", c))
-		_, _ = u.try("stash", "push", "-q", "--", name) // where another git has the index it may fail after the stash was made
+		// where another git has the index it may fail after the stash was made
+		_, _ = u.try("stash", "push", "-q", "--", name)
 		if at := u.git("rev-parse", "refs/stash"); at != u.stashes[len(u.stashes)-1] {
 			u.stashes = append(u.stashes, at)
 			text, _ := os.ReadFile(filepath.Join(u.dir, name))
@@ -153,7 +155,8 @@ func (u *user) act(c int) {
 			return
 		}
 		u.moved = true
-		if _, err := u.try("commit", "-q", "--amend", "--only", "--allow-empty", "-m", fmt.Sprintf("user %d amended", c)); err == nil {
+		if _, err := u.try("commit", "-q", "--amend", "--only", "--allow-empty", "-m",
+			fmt.Sprintf("user %d amended", c)); err == nil {
 			u.took = u.took || !strings.HasPrefix(u.git("log", "-1", "--format=%s", "HEAD@{1}"), "user ")
 			u.commits[last] = u.git("rev-parse", "HEAD")
 		}
@@ -163,7 +166,8 @@ func (u *user) act(c int) {
 // tidy is what a person does when git refused: he looks for what the run kept, and merges it.
 func (u *user) tidy() {
 	u.git("checkout", "-q", "main")
-	for _, ref := range strings.Fields(u.git("for-each-ref", "--format=%(refname)", "refs/descartes/*/trunk", "refs/heads/descartes/t")) {
+	for _, ref := range strings.Fields(u.git("for-each-ref", "--format=%(refname)", "refs/descartes/*/trunk",
+		"refs/heads/descartes/t")) {
 		u.moved = true
 		if _, err := u.try("merge", "-q", "--no-edit", ref); err != nil {
 			u.git("merge", "--abort")

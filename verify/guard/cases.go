@@ -87,7 +87,8 @@ func isMark(lang *language, text string) bool {
 	if strings.HasPrefix(text, "@test ") || strings.HasPrefix(text, "@moduletag") { // of bats, of Elixir
 		return false
 	}
-	return marks.MatchString(text) && !strings.Contains(text, "@Test void ") && (lang.cases == nil || !lang.cases.MatchString(text))
+	return marks.MatchString(text) && !strings.Contains(text, "@Test void ") &&
+		(lang.cases == nil || !lang.cases.MatchString(text))
 }
 
 // begins is the case or group that a line begins, nil where it begins none.
@@ -129,7 +130,8 @@ func firstGroup(re *lazyregexp.Regexp, s string) string {
 	return ""
 }
 
-// ends reports whether a line comes after a case: it is no deeper than the case's first line, and does not close it or what it is given.
+// ends reports whether a line comes after a case: it is no deeper than the case's first line, and does not close it or
+// what it is given.
 func ends(c *testCase, l line) bool {
 	if l.indent > c.first.indent {
 		return false
@@ -162,7 +164,8 @@ func (p *parsed) take(c *testCase, l line) {
 var said = lazyregexp.New(`^(?:#!?\[|// Output:)|bats:focus`)
 
 func isComment(lang *language, text string) bool {
-	return !said.MatchString(text) && (strings.HasPrefix(text, lang.comment) || strings.HasPrefix(text, "/*") || strings.HasPrefix(text, "* "))
+	return !said.MatchString(text) && (strings.HasPrefix(text, lang.comment) || strings.HasPrefix(text, "/*") ||
+		strings.HasPrefix(text, "* "))
 }
 
 // text is the case's lines as one string.
@@ -175,7 +178,8 @@ func text(lines []line) string {
 	return b.String()
 }
 
-// match pairs the tests of before with those of after: by file and full name, by file and own name, by name, by their lines.
+// match pairs the tests of before with those of after: by file and full name, by file and own name, by name, by their
+// lines.
 func match(before, after []*testCase) {
 	type key struct{ file, name string }
 	for _, by := range []func(*testCase) key{
@@ -208,7 +212,8 @@ func match(before, after []*testCase) {
 				continue
 			}
 			s := similar(c.lines, d.lines)
-			if x, y := words(c.own), words(d.own); c.file == d.file && len(d.asserts) >= len(c.asserts) && min(len(x), len(y)) > 2 {
+			if x, y := words(c.own), words(d.own); c.file == d.file && len(d.asserts) >= len(c.asserts) &&
+				min(len(x), len(y)) > 2 {
 				s = max(s, share(x, y)-0.1)
 			}
 			if s >= most {
@@ -271,7 +276,8 @@ func meaty(lines []line) (out []line) {
 	return out
 }
 
-var literals = lazyregexp.New("\"(?:[^\"\\\\]|\\\\.)*\"|'(?:[^'\\\\]|\\\\.)*'|`[^`]*`|\\b\\d[\\w.]*\\b|\\b(?:true|false|True|False|nil|None|null)\\b")
+var literals = lazyregexp.New(
+	"\"(?:[^\"\\\\]|\\\\.)*\"|'(?:[^'\\\\]|\\\\.)*'|`[^`]*`|\\b\\d[\\w.]*\\b|\\b(?:true|false|True|False|nil|None|null)\\b")
 
 // mask is a line without the values that stand in it.
 func mask(s string) string { return literals.ReplaceAllString(s, "§") }

@@ -14,10 +14,11 @@ import (
 
 // checks is what the commands run, found in the files as they were before.
 type checks struct {
-	base     func(string) ([]byte, bool)
-	scripts  map[string]string   // of the checks: path to what runs it, for people
-	product  map[string]string   // programs of the project itself, that the checks run: path to what runs it
-	missing  map[string]string   // what did not exist, and is sourced or would be a script of the checks: path to what runs it
+	base    func(string) ([]byte, bool)
+	scripts map[string]string // of the checks: path to what runs it, for people
+	product map[string]string // programs of the project itself, that the checks run: path to what runs it
+	// what did not exist, and is sourced or would be a script of the checks: path to what runs it
+	missing  map[string]string
 	targets  map[string][]string // path of a makefile to the targets that are asked for
 	packages map[string][]string // path of a package.json to the scripts that are run
 	programs map[string]bool     // first words
@@ -31,10 +32,11 @@ const (
 	deepest      = 8
 )
 
-// follow finds the scripts, targets and package scripts that decide whether the commands pass. A command whose output is piped into another
-// one, or substituted, does not decide: it is what is checked.
+// follow finds the scripts, targets and package scripts that decide whether the commands pass. A command whose output
+// is piped into another one, or substituted, does not decide: it is what is checked.
 func follow(commands []string, base func(string) ([]byte, bool)) *checks {
-	c := &checks{base: base, scripts: map[string]string{}, product: map[string]string{}, missing: map[string]string{}, targets: map[string][]string{}, packages: map[string][]string{}, programs: map[string]bool{}}
+	c := &checks{base: base, scripts: map[string]string{}, product: map[string]string{}, missing: map[string]string{},
+		targets: map[string][]string{}, packages: map[string][]string{}, programs: map[string]bool{}}
 	for _, command := range commands {
 		c.shell(command, ".", "", "the check", 0)
 	}
@@ -58,11 +60,20 @@ func (c *checks) shell(src, dir, self, by string, deep int) {
 	if err != nil {
 		return // the shell will not run it either
 	}
-	at := &place{dir: dir, self: self, by: by, deep: deep}
-	subject := subjects(f, src)
-	syntax.Walk(f, func(n syntax.Node) bool {
+	c.walk(f, subjects(f, src), &place{dir: dir, self: self, by: by, deep: deep})
+}
+
+// walk follows the calls in a part of a shell text, except in subjects.
+func (c *checks) walk(part syntax.Node, subject map[*syntax.Stmt]bool, at *place) {
+	syntax.Walk(part, func(n syntax.Node) bool {
 		switch n := n.(type) {
 		case *syntax.CmdSubst, *syntax.ProcSubst:
+			return false
+		case *syntax.Subshell: // a cd in it ends with it
+			inside := *at
+			for _, s := range n.Stmts {
+				c.walk(s, subject, &inside)
+			}
 			return false
 		case *syntax.Stmt:
 			return !subject[n]
@@ -81,11 +92,13 @@ func subjects(f *syntax.File, src string) map[*syntax.Stmt]bool {
 		case *syntax.BinaryCmd:
 			if n.Op == syntax.Pipe || n.Op == syntax.PipeAll {
 				right, ok := n.Y.Cmd.(*syntax.CallExpr)
-				out[n.X] = !ok || len(right.Args) == 0 || !slices.Contains([]string{"tee", "cat", "tail"}, right.Args[0].Lit())
+				out[n.X] = !ok || len(right.Args) == 0 || !slices.Contains([]string{"tee", "cat", "tail"},
+					right.Args[0].Lit())
 			}
 		case *syntax.Stmt:
 			for _, r := range n.Redirs {
-				if to := r.Word.Lit(); r.Op != syntax.RdrIn && r.Op != syntax.DplOut && to != "" && !strings.HasPrefix(to, "/dev/") && strings.Count(src, to) > 1 {
+				if to := r.Word.Lit(); r.Op != syntax.RdrIn && r.Op != syntax.DplOut && to != "" &&
+					!strings.HasPrefix(to, "/dev/") && strings.Count(src, to) > 1 {
 					out[n] = true
 				}
 			}
@@ -119,11 +132,13 @@ func literal(w *syntax.Word) (s string, whole bool) {
 
 // Words that run what follows them, and what reads its script from its first argument.
 var (
-	wrapper     = lazyregexp.New(`^(?:env|time|timeout|exec|command|nice|nohup|sudo|xvfb-run|npx|bunx|then|do|if|eval|builtin|stdbuf|caffeinate|\w+=.*)$`)
-	interpreter = lazyregexp.New(`^(?:sh|bash|dash|zsh|ksh|source|\.|python[\d.]*|pypy3?|node|nodejs|ruby|perl|php|deno|bun|ts-node|tsx|lua|Rscript|pwsh|babel-node)$`)
-	option      = lazyregexp.New(`^(?:-|\d|[^/]*=)`)
-	runs        = lazyregexp.New(`^(?:(?:poetry|uv|pipenv|pdm|hatch) run|bundle exec|(?:yarn|pnpm) exec)$`)
-	shellName   = lazyregexp.New(`^(?:sh|bash|dash|zsh|ksh)$`)
+	wrapper = lazyregexp.New(
+		`^(?:env|time|timeout|exec|command|nice|nohup|sudo|xvfb-run|npx|bunx|then|do|if|eval|builtin|stdbuf|caffeinate|\w+=.*)$`)
+	interpreter = lazyregexp.New(
+		`^(?:sh|bash|dash|zsh|ksh|source|\.|python[\d.]*|pypy3?|node|nodejs|ruby|perl|php|deno|bun|ts-node|tsx|lua|Rscript|pwsh|babel-node)$`)
+	option    = lazyregexp.New(`^(?:-|\d|[^/]*=)`)
+	runs      = lazyregexp.New(`^(?:(?:poetry|uv|pipenv|pdm|hatch) run|bundle exec|(?:yarn|pnpm) exec)$`)
+	shellName = lazyregexp.New(`^(?:sh|bash|dash|zsh|ksh)$`)
 )
 
 func (c *checks) call(args []*syntax.Word, at *place) {
@@ -164,7 +179,8 @@ func (c *checks) command(words []string, at *place) {
 	case interpreter.MatchString(name):
 		for i, w := range rest {
 			switch {
-			case shellName.MatchString(name) && strings.HasPrefix(w, "-") && strings.HasSuffix(w, "c") && i+1 < len(rest):
+			case shellName.MatchString(name) && strings.HasPrefix(w, "-") && strings.HasSuffix(w, "c") &&
+				i+1 < len(rest):
 				c.shell(rest[i+1], at.dir, at.self, at.by, at.deep+1)
 				return
 			case w == "-m" && i+1 < len(rest):
@@ -222,11 +238,14 @@ func (c *checks) script(word string, at *place, sourced bool) {
 
 // Where projects keep what checks them, and how they name it.
 var (
-	toolFolder = lazyregexp.New(`(?i)(?:^|/)(?:tests?|specs?|__tests__|t|e2e|checks?|qa|scripts?|tools?|hack|\.?ci|build|\.github|\.gitlab|\.circleci|\.buildkite|\.husky|\.githooks|node_modules|\.?venv)/`)
-	toolName   = lazyregexp.New(`(?i)(?:^|[^a-z])(?:run|do|all)?(?:tests?|testing|checks?|verify|verification|validate|lint|specs?|ci|e2e|smoke|presubmit|precommit)(?:[^a-z]|$)`)
+	toolFolder = lazyregexp.New(
+		`(?i)(?:^|/)(?:tests?|specs?|__tests__|t|e2e|checks?|qa|scripts?|tools?|hack|\.?ci|build|\.github|\.gitlab|\.circleci|\.buildkite|\.husky|\.githooks|node_modules|\.?venv)/`)
+	toolName = lazyregexp.New(
+		`(?i)(?:^|[^a-z])(?:run|do|all)?(?:tests?|testing|checks?|verify|verification|validate|lint|specs?|ci|e2e|smoke|presubmit|precommit)(?:[^a-z]|$)`)
 )
 
-// ofTools reports whether a script that a check runs belongs to the checks by its folder or its name. Any other one is what is checked.
+// ofTools reports whether a script that a check runs belongs to the checks by its folder or its name. Any other one is
+// what is checked.
 func ofTools(file string) bool {
 	return toolFolder.MatchString(file) || toolName.MatchString(path.Base(file))
 }
@@ -235,60 +254,72 @@ var shebang = lazyregexp.New(`^#!.*\b(?:sh|bash|dash|zsh|ksh)\b`)
 
 func isShell(file string, data []byte) bool {
 	first, _, _ := bytes.Cut(data, []byte("\n"))
-	return strings.HasSuffix(file, ".sh") || strings.HasSuffix(file, ".bash") || shebang.Match(first) || path.Ext(file) == "" && !bytes.HasPrefix(first, []byte("#!")) && !bytes.Contains(data, []byte{0})
+	return strings.HasSuffix(file, ".sh") || strings.HasSuffix(file, ".bash") || shebang.Match(first) ||
+		path.Ext(file) == "" && !bytes.HasPrefix(first, []byte("#!")) && !bytes.Contains(data, []byte{0})
 }
 
 // make follows the targets that make or just is called for.
 func (c *checks) make(program string, args []string, at *place) {
-	dir, file, goals := at.dir, "", []string(nil)
+	dir, file, goals := makeArgs(args)
+	dir = path.Join(at.dir, dir)
+	names := makefiles
+	switch {
+	case file != "":
+		names = []string{file}
+	case program == "just":
+		names = []string{"justfile", "Justfile", ".justfile"}
+	}
+	for _, name := range names {
+		if data, ok := c.base(path.Join(dir, name)); ok {
+			c.goals(path.Join(dir, name), string(data), goals, dir, at)
+			return
+		}
+	}
+}
+
+// makeArgs reads the arguments of make or just.
+func makeArgs(args []string) (dir, file string, goals []string) {
 	for i := 0; i < len(args); i++ {
-		switch a := args[i]; {
-		case (a == "-C" || a == "-f" || a == "--file" || a == "--directory" || a == "--justfile") && i+1 < len(args):
+		a, valued := args[i], i+1 < len(args)
+		switch {
+		case (a == "-C" || a == "--directory") && valued:
 			i++
-			if a == "-C" || a == "--directory" {
-				dir = path.Join(dir, args[i])
-			} else {
-				file = args[i]
-			}
-		case (a == "-j" || a == "-l") && i+1 < len(args) && strings.Trim(args[i+1], "0123456789") == "":
+			dir = path.Join(dir, args[i])
+		case (a == "-f" || a == "--file" || a == "--justfile") && valued:
+			i++
+			file = args[i]
+		case (a == "-j" || a == "-l") && valued && strings.Trim(args[i+1], "0123456789") == "":
 			i++
 		case strings.HasPrefix(a, "-") || strings.Contains(a, "=") || a == "" || strings.HasPrefix(a, "$"):
 		default:
 			goals = append(goals, a)
 		}
 	}
-	names := makefiles
-	if program == "just" {
-		names = []string{"justfile", "Justfile", ".justfile"}
+	return dir, file, goals
+}
+
+// goals follows the recipes of a makefile, run in dir, that the goals need; without goals, those of its first target.
+func (c *checks) goals(file, text string, goals []string, dir string, at *place) {
+	if at.deep >= deepest {
+		return
 	}
-	if file != "" {
-		names = []string{file}
+	m := readMake(text, func(name string) (string, bool) {
+		b, ok := c.base(path.Join(dir, name))
+		return string(b), ok
+	})
+	if len(goals) == 0 && m.first != "" {
+		goals = []string{m.first}
 	}
-	for _, name := range names {
-		file := path.Join(dir, name)
-		data, ok := c.base(file)
-		if !ok {
+	for _, goal := range goals {
+		if slices.Contains(c.targets[file], goal) {
 			continue
 		}
-		m := readMake(string(data), func(name string) (string, bool) { b, ok := c.base(path.Join(dir, name)); return string(b), ok })
-		if len(goals) == 0 && m.first != "" {
-			goals = []string{m.first}
-		}
-		if at.deep >= deepest {
-			return
-		}
-		for _, goal := range goals {
-			if slices.Contains(c.targets[file], goal) {
-				continue
-			}
-			c.targets[file] = append(c.targets[file], goal)
-			for _, t := range m.uses([]string{goal}) {
-				for _, cmd := range m.commands(t) {
-					c.shell(cmd, dir, "", file+": "+t, at.deep+1)
-				}
+		c.targets[file] = append(c.targets[file], goal)
+		for _, t := range m.uses([]string{goal}) {
+			for _, cmd := range m.commands(t) {
+				c.shell(cmd, dir, "", file+": "+t, at.deep+1)
 			}
 		}
-		return
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package guard finds what a change did to the checks that judge it: tests deleted, skipped or emptied, the checks' own scripts and settings
-// made weaker, their tools replaced. It reads two versions of files and runs nothing.
+// Package guard finds what a change did to the checks that judge it: tests deleted, skipped or emptied, the checks'
+// own scripts and settings made weaker, their tools replaced. It reads two versions of files and runs nothing.
 package guard
 
 import (
@@ -58,15 +58,17 @@ func (l Level) rank() int { return slices.Index([]Level{Off, Warn, Ask, Fail}, l
 // Input is what is looked at.
 type Input struct {
 	Changes  []Change
-	Commands []string                         // of the checks
-	Base     func(path string) ([]byte, bool) // a file as it was before, whether it changed or not; false where there is none
-	There    func(dir string) bool            // whether a folder existed before
+	Commands []string // of the checks
+	// a file as it was before, whether it changed or not; false where there is none
+	Base  func(path string) ([]byte, bool)
+	There func(dir string) bool // whether a folder existed before
 	Settings
 }
 
 // Settings say what counts.
 type Settings struct {
-	Levels map[string]Level                             // by rule, by group, or All; what is missing has its rule's default
+	// by rule, by group, or All; what is missing has its rule's default
+	Levels map[string]Level
 	Allow  []string                                     // rules and groups that the task may set off
 	Named  func(path string) (protected, excepted bool) // by the user; nil: nothing
 }

@@ -136,8 +136,11 @@ func TestFind(t *testing.T) {
 func TestTooLong(t *testing.T) {
 	t.Parallel()
 	long := &Version{Long: true}
-	got := found(Find(Input{Changes: []Change{{Path: "a_test.go", Before: long, After: &Version{Data: []byte("package a\n")}}, {Path: "tox.ini", Before: long, After: long}, {Path: "a.go", Before: long, After: long}, {Path: "b_test.go", Before: long}}}))
-	if want := []string{"fail test-deleted b_test.go", "fail too-long a_test.go", "fail too-long tox.ini"}; !slices.Equal(got, want) {
+	got := found(Find(Input{Changes: []Change{{Path: "a_test.go", Before: long,
+		After: &Version{Data: []byte("package a\n")}}, {Path: "tox.ini", Before: long, After: long},
+		{Path: "a.go", Before: long, After: long}, {Path: "b_test.go", Before: long}}}))
+	if want := []string{"fail test-deleted b_test.go", "fail too-long a_test.go",
+		"fail too-long tox.ini"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -169,7 +172,8 @@ func FuzzFind(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, path string, before, after []byte) {
-		in := Input{Commands: []string{"make test; sh a.sh", "npm test", string(after)}, Changes: []Change{{Path: path, Before: &Version{Data: before}, After: &Version{Data: after}}}}
+		in := Input{Commands: []string{"make test; sh a.sh", "npm test", string(after)},
+			Changes: []Change{{Path: path, Before: &Version{Data: before}, After: &Version{Data: after}}}}
 		in.Base = func(string) ([]byte, bool) { return before, true }
 		for _, x := range Find(in) {
 			if x.Level == "" || x.Text == "" || strings.ContainsAny(x.Text, "\n\r") {

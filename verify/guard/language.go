@@ -39,7 +39,8 @@ var languages = sync.OnceValue(func() []*language {
 			trivial:  re(`\b(?:assert|require)\.(?:True\(t, true|False\(t, false|Equal\(t, (?:true, true|1, 1)\))`),
 		},
 		{ // Python
-			files: re(`\.py$`), test: re(`(?:^|/)(?:test_[^/]*|[^/]*_tests?|tests?)\.py$|(?:^|/)tests?/(?:.*/)?[^/]*\.py$`), comment: "#",
+			files: re(`\.py$`), test: re(
+				`(?:^|/)(?:test_[^/]*|[^/]*_tests?|tests?)\.py$|(?:^|/)tests?/(?:.*/)?[^/]*\.py$`), comment: "#",
 			cases:    re(`^(?:async )?def (test\w*)\(`),
 			groups:   re(`^class (\w+)`),
 			asserts:  re(`^assert\b|\bself\.(?:assert\w+|fail\w*)\(|\bpytest\.(?:raises|fail|warns|deprecated_call)\(|\b(?:np|numpy|torch|tm|pd)\.testing\.assert_\w+|\b(?:assert|check|verify|expect|validate|ensure)_\w+\(|^with raises\(`),
@@ -48,7 +49,8 @@ var languages = sync.OnceValue(func() []*language {
 			trivial:  re(`^assert (?:True|1|not False|not None|["'][^"']+["'])\s*(?:,.*|#.*)?$|\bassertTrue\(True\b|\bassertFalse\(False\b|^assert .*\bor True\b|\bassertEqual\((?:1, 1|True, True)\)`),
 		},
 		{ // JavaScript and TypeScript
-			files: re(`\.[cm]?[jt]sx?$|\.(?:vue|svelte)$`), test: re(`[._-](?:test|spec|e2e|cy|tests|specs)\.[cm]?[jt]sx?$|(?:^|/)(?:__tests__|tests?|specs?|e2e|cypress)/.*\.[cm]?[jt]sx?$|(?:^|/)tests?\.[cm]?[jt]sx?$`), comment: "//",
+			files: re(`\.[cm]?[jt]sx?$|\.(?:vue|svelte)$`), test: re(
+				`[._-](?:test|spec|e2e|cy|tests|specs)\.[cm]?[jt]sx?$|(?:^|/)(?:__tests__|tests?|specs?|e2e|cypress)/.*\.[cm]?[jt]sx?$|(?:^|/)tests?\.[cm]?[jt]sx?$`), comment: "//",
 			cases:   re(`^(?:await )?(?:[xf]?(?:it|test|specify|Scenario)|Deno\.test|t\.test)(?:\.\w+)*(?:\([^()]*\)|` + "`[^`]*`" + `)?\s*\(\s*` + quoted),
 			groups:  re(`^(?:[xf]?(?:describe|context|suite))(?:\.\w+)*(?:\([^()]*\))?\s*\(\s*` + quoted),
 			asserts: re(`\b(?:expect|check|verify|should)\w*(?:\.\w+)*\(|\bassert(?:\.\w+)*\(|\.should\b|\bshould\.\w+|\bt\.(?:is|deepEqual|true|false|throws\w*|equals?|ok|notOk|same|not|assert|like|snapshot|truthy|falsy|fail|pass|plan|regex|strictEqual|notThrows\w*)\(|\.expect\(|\bsinon\.assert\.|\.(?:to|not)\.(?:be|equal|have|eql|throw)\b`),
@@ -67,7 +69,9 @@ var languages = sync.OnceValue(func() []*language {
 			trivial:  re(`\bassert!\(true\b|\bassert_eq!\((?:true, true|1, 1)\)|\bassert!\(.*\|\| true\)`),
 		},
 		{ // Java, Kotlin, Scala, Groovy
-			files: re(`\.(?:java|kts?|scala|groovy)$`), test: re(`(?:^|/)src/(?:test|it|\w+Test)/|(?:Tests?|IT|Spec|TestCase|Suite)\.(?:java|kt|scala|groovy)$`), comment: "//",
+			files: re(`\.(?:java|kts?|scala|groovy)$`), test: re(
+				`(?:^|/)src/(?:test|it|\w+Test)/|(?:Tests?|IT|Spec|TestCase|Suite)\.(?:java|kt|scala|groovy)$`),
+			comment: "//",
 			cases:   re("^(?:(?:public|private|protected|internal|open|override|suspend|final|static|abstract|async)\\s+)*(?:void|fun|def|[\\w<>\\[\\], ]+)\\s+(\\w+|`[^`]+`|\"[^\"]+\")\\s*\\(|^(?:test|it|it should|property)\\s*\\(?\\s*\"([^\"]+)\""),
 			marked:  re(`^@(?:org\.junit\.)?(?:Test|ParameterizedTest|RepeatedTest|TestFactory|Property)\b|^(?:test|it|property)\s*\(`),
 			named:   re(`^test[A-Z_]`),
@@ -85,7 +89,8 @@ var languages = sync.OnceValue(func() []*language {
 			trivial: re(`\bAssert\.(?:True|IsTrue)\(true\)|\bAssert\.Pass\(`),
 		},
 		{ // Ruby
-			files: re(`\.rb$`), test: re(`_(?:spec|test)\.rb$|(?:^|/)(?:spec|test)/.*\.rb$|(?:^|/)test_[^/]*\.rb$`), comment: "#",
+			files: re(`\.rb$`), test: re(`_(?:spec|test)\.rb$|(?:^|/)(?:spec|test)/.*\.rb$|(?:^|/)test_[^/]*\.rb$`),
+			comment: "#",
 			cases:   re(`^[xf]?(?:it|specify|scenario|example|test)\s*\(?\s*` + quoted + `|^def (test_\w+)`),
 			groups:  re(`^(?:RSpec\.)?[xf]?(?:describe|context|feature)\s*\(?\s*(?:` + quoted + `|([\w:]+))`),
 			asserts: re(`\bexpect\s*[({]|\.should(?:_not)?\b|\b(?:assert|refute)(?:_\w+)?\b|\b(?:must|wont)_\w+|\bis_expected\b`),
@@ -111,10 +116,12 @@ var languages = sync.OnceValue(func() []*language {
 		{ // Elixir
 			files: re(`\.exs?$`), test: re(`_test\.exs$`), comment: "#",
 			cases: re(`^test "([^"]+)"`), groups: re(`^describe "([^"]+)"`), asserts: re(`\b(?:assert|refute)\w*\b`),
-			skips: re(`^@(?:module|describe)?tag:? ?:?skip\b`), focuses: re(`^@tag :focus`), trivial: re(`\bassert true\b`),
+			skips: re(`^@(?:module|describe)?tag:? ?:?skip\b`), focuses: re(`^@tag :focus`),
+			trivial: re(`\bassert true\b`),
 		},
 		{ // C and C++
-			files: re(`\.(?:c|cc|cpp|cxx|h|hpp|m|mm)$`), test: re(`(?i)(?:^|/|_|-)(?:unit)?tests?[^/]*\.\w+$|(?:^|/)(?:unit)?tests?/`), comment: "//",
+			files: re(`\.(?:c|cc|cpp|cxx|h|hpp|m|mm)$`), test: re(
+				`(?i)(?:^|/|_|-)(?:unit)?tests?[^/]*\.\w+$|(?:^|/)(?:unit)?tests?/`), comment: "//",
 			cases:    re(`^(?:TEST|TEST_F|TEST_P|TYPED_TEST|BOOST_(?:AUTO|FIXTURE)_TEST_CASE|TEST_CASE|SCENARIO|START_TEST)\s*\(\s*([^){]+)\)|^(?:static )?(?:void|int) (test_\w+)\s*\(`),
 			asserts:  re(`\b(?:ASSERT|EXPECT|CHECK|REQUIRE|BOOST_(?:CHECK|REQUIRE|TEST)|TEST_ASSERT|ck_assert|cr_assert|g_assert|assert)(?:_\w+)?\s*\(`),
 			skips:    re(`\bDISABLED_|\bGTEST_SKIP\b|\[!shouldfail\]|\[\.\w*\]|\bTEST_IGNORE\b`),
@@ -122,14 +129,19 @@ var languages = sync.OnceValue(func() []*language {
 			trivial:  re(`\b(?:EXPECT|ASSERT)_TRUE\(true\)|\bREQUIRE\(true\)|\bassert\((?:1|true)\)`),
 		},
 		{ // shell
-			files: re(`\.(?:sh|bash|bats|zsh)$`), test: re(`\.bats$|(?:^|/)(?:tests?|t|spec)/.*\.(?:sh|bash)$|[._-]tests?\.(?:sh|bash)$|(?:^|/)tests?[^/]*\.(?:sh|bash)$`), comment: "#",
-			cases:   re(`^@test "([^"]+)"|^@test '([^']+)'|^test_expect_(?:success|failure)\s+(?:[A-Z0-9_,!]+ )?` + quoted + `|^(?:function )?(test_?\w+)\s*\(\)`),
+			files: re(`\.(?:sh|bash|bats|zsh)$`),
+			test:  re(`\.bats$|(?:^|/)(?:tests?|t|spec)/.*\.(?:sh|bash)$|[._-]tests?\.(?:sh|bash)$|(?:^|/)tests?[^/]*\.(?:sh|bash)$`), comment: "#",
+			cases: re(`^@test "([^"]+)"|^@test '([^']+)'|^test_expect_(?:success|failure)\s+(?:[A-Z0-9_,!]+ )?` +
+				quoted + `|^(?:function )?(test_?\w+)\s*\(\)`),
 			asserts: re(`\bassert\w*\b|^(?:!\s*)?(?:\[{1,2}|test)\s|\bgrep\s+-\w*q|\bgrep\b.*(?:>\s*/dev/null|$)|^(?:!\s*)?(?:diff|cmp|test_cmp)\b|\bexit [1-9]|\bfail\b|\|\|\s*(?:exit|return|die|fail)|^(?:refute|run)\b|&&\s*test\b|^case\b`),
-			skips:   re(`^skip\b|^test_expect_failure\b`), focuses: re(`bats:focus`), trivial: re(`^(?:true|:)$|\[\s*1\s*(?:=|-eq)\s*1\s*\]`),
+			skips:   re(`^skip\b|^test_expect_failure\b`), focuses: re(`bats:focus`),
+			trivial: re(`^(?:true|:)$|\[\s*1\s*(?:=|-eq)\s*1\s*\]`),
 		},
 		{ // scripts of Go's testscript
 			files: re(`\.txtar$`), test: re(`\.txtar$`), comment: "#",
-			cases: re(`^\x00`), asserts: re(`^(?:!\s|\?\s)?\s*(?:\[[^\]]*\]\s*)*(?:!\s)?(?:exec|stdout|stderr|cmp|cmpenv|grep|exists|go|wait)\b`), skips: re(`^(?:\[[^\]]*\]\s*)?(?:skip|stop)\b`), trivial: re(`^exec true$`),
+			cases: re(`^\x00`), asserts: re(
+				`^(?:!\s|\?\s)?\s*(?:\[[^\]]*\]\s*)*(?:!\s)?(?:exec|stdout|stderr|cmp|cmpenv|grep|exists|go|wait)\b`),
+			skips: re(`^(?:\[[^\]]*\]\s*)?(?:skip|stop)\b`), trivial: re(`^exec true$`),
 		},
 	}
 })
@@ -144,7 +156,8 @@ func languageOf(file string) *language {
 	return nil
 }
 
-// isTest reports whether a file holds tests, by its path. Rust's stand anywhere, and are looked for in all of its files.
+// isTest reports whether a file holds tests, by its path. Rust's stand anywhere, and are looked for in all of its
+// files.
 func isTest(file string) bool {
 	l := languageOf(file)
 	if l == nil || neverRun(file) {
@@ -165,7 +178,8 @@ func OfTests(file string) (test, beside bool) {
 func neverRun(file string) bool {
 	goFile := strings.HasSuffix(file, ".go")
 	for part := range strings.SplitSeq(path.Dir(file), "/") {
-		if part == "node_modules" || goFile && (part == "testdata" || part != "." && strings.HasPrefix(part, ".") || strings.HasPrefix(part, "_")) {
+		if part == "node_modules" || goFile && (part == "testdata" || part != "." && strings.HasPrefix(part, ".") ||
+			strings.HasPrefix(part, "_")) {
 			return true
 		}
 	}

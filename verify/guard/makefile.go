@@ -25,14 +25,20 @@ type makeRule struct {
 	at      int
 }
 
+// withParameters is how just names a recipe that has them: serve port='80' *args.
+const withParameters = `@?[\w-]+(?:\s+[*+$]?\w+(?:=(?:'[^']*'|"[^"]*"|\w+))?)+`
+
 var (
-	ruleLine    = lazyregexp.New(`^(@?[^\s:=#][^:=#]*?)\s*::?(?:\s+([^=].*)?)?$`)
-	assignment  = lazyregexp.New(`^(?:export\s+|override\s+|private\s+)*(?:define\s+([\w.]+)|([\w.]+)\s*(?:\?|\+|:{1,3}|!)?=)`)
-	ownVariable = lazyregexp.New(`^[^\s:=#][^:=#]*::?\s*((?:(?:export|override|private)\s+)*[\w.]+\s*(?:\?|\+|:{1,3}|!)?=.*)$`)
-	included    = lazyregexp.New(`^[-s]?include\s+(.+)$`)
-	reference   = lazyregexp.New(`\$[({]([\w.]+)[)}]|\{\{\s*(\w+)`)
-	evaluated   = lazyregexp.New(`^\$[({](?:call|foreach|shell|if|or|and)\b|\$[({]eval\b`)
-	globalMake  = lazyregexp.New(`^(?:\.SHELLFLAGS|SHELL|MAKEFLAGS|GNUMAKEFLAGS|\.IGNORE|\.DEFAULT\w*|\.ONESHELL|(?:export\s+)?PATH|unexport|(?:export\s+)?(?:GOFLAGS|PYTEST_ADDOPTS|BASH_ENV|ENV|PYTHONPATH|NODE_OPTIONS))\b`)
+	ruleLine   = lazyregexp.New(`^(@?[^\s:=#][^:=#]*?|` + withParameters + `)\s*::?(?:\s+([^=].*)?)?$`)
+	assignment = lazyregexp.New(
+		`^(?:export\s+|override\s+|private\s+)*(?:define\s+([\w.]+)|([\w.]+)\s*(?:\?|\+|:{1,3}|!)?=)`)
+	ownVariable = lazyregexp.New(
+		`^[^\s:=#][^:=#]*::?\s*((?:(?:export|override|private)\s+)*[\w.]+\s*(?:\?|\+|:{1,3}|!)?=.*)$`)
+	included   = lazyregexp.New(`^[-s]?include\s+(.+)$`)
+	reference  = lazyregexp.New(`\$[({]([\w.]+)[)}]|\{\{\s*(\w+)`)
+	evaluated  = lazyregexp.New(`^\$[({](?:call|foreach|shell|if|or|and)\b|\$[({]eval\b`)
+	globalMake = lazyregexp.New(
+		`^(?:\.SHELLFLAGS|SHELL|MAKEFLAGS|GNUMAKEFLAGS|\.IGNORE|\.DEFAULT\w*|\.ONESHELL|(?:export\s+)?PATH|unexport|(?:export\s+)?(?:GOFLAGS|PYTEST_ADDOPTS|BASH_ENV|ENV|PYTHONPATH|NODE_OPTIONS))\b`)
 )
 
 // readMake reads a makefile with those that it includes.
@@ -45,57 +51,73 @@ func readMake(src string, read func(string) (string, bool)) *makeText {
 func (m *makeText) read(src string, read func(string) (string, bool), deep int) {
 	const joined = "\x00" // lines of which the first ends with a backslash
 	src = strings.ReplaceAll(strings.ReplaceAll(src, "\r\n", "\n"), "\\\n", joined)
-	var now []*makeRule
+	var now []*makeRule // whose recipe may follow
 	next := 1
 	for raw := range strings.SplitSeq(src, "\n") {
 		at := next
 		next += strings.Count(raw, joined) + 1
 		raw = strings.ReplaceAll(raw, joined, " ")
 		s := strings.TrimSpace(raw)
-		if len(now) > 0 && s != "" && (raw[0] == '\t' || raw[0] == ' ') {
-			if !strings.HasPrefix(s, "#") {
-				for _, r := range now {
-					if len(r.recipe) == 0 || r.recipe[len(r.recipe)-1].indent != r.at {
-						r.bodies++
-					}
-					r.recipe = append(r.recipe, line{at, s, r.at})
-				}
+		inRecipe := len(now) > 0 && s != "" && (raw[0] == '\t' || raw[0] == ' ')
+		switch {
+		case s == "" || strings.HasPrefix(s, "#"):
+		case inRecipe:
+			for _, r := range now {
+				r.add(line{n: at, text: s})
 			}
-			continue
+		default:
+			now = m.statement(line{n: at, text: s}, now, read, deep)
 		}
-		if s == "" || strings.HasPrefix(s, "#") {
-			continue
+	}
+}
+
+// add adds a line to the recipe that stands below the rule's last line; where it is the first there, that is one more
+// body.
+func (r *makeRule) add(l line) {
+	if len(r.recipe) == 0 || r.recipe[len(r.recipe)-1].indent != r.at {
+		r.bodies++
+	}
+	l.indent = r.at
+	r.recipe = append(r.recipe, l)
+}
+
+// statement takes a line that is no recipe's, and returns the rules whose recipe may follow it: now, where the line
+// ends none.
+func (m *makeText) statement(l line, now []*makeRule, read func(string) (string, bool), deep int) []*makeRule {
+	if globalMake.MatchString(l.text) || evaluated.MatchString(l.text) {
+		m.special = append(m.special, l)
+	}
+	if inc := included.FindStringSubmatch(l.text); inc != nil {
+		m.include(l, inc[1], read, deep)
+		return now
+	}
+	own := firstGroup(ownVariable, l.text) // of a target
+	if name := firstGroup(assignment, cmp.Or(own, l.text)); name != "" {
+		m.vars[name] = append(m.vars[name], l)
+		if globalMake.MatchString(own) {
+			m.special = append(m.special, l)
 		}
-		if globalMake.MatchString(s) || evaluated.MatchString(s) {
-			m.special = append(m.special, line{n: at, text: s})
+		return nil
+	}
+	if r := ruleLine.FindStringSubmatch(l.text); r != nil {
+		return m.rule(r[1], r[2], l.n)
+	}
+	if strings.HasPrefix(l.text, "if") || l.text == "else" || l.text == "endif" {
+		return now
+	}
+	return nil
+}
+
+// include reads the files that a line includes.
+func (m *makeText) include(l line, names string, read func(string) (string, bool), deep int) {
+	for name := range strings.FieldsSeq(names) {
+		if m.files++; m.files > mostFollowed || deep >= deepest {
+			return
 		}
-		if inc := included.FindStringSubmatch(s); inc != nil {
-			for name := range strings.FieldsSeq(inc[1]) {
-				if m.files++; m.files > mostFollowed || deep >= deepest {
-					break
-				}
-				if text, ok := read(name); ok {
-					m.read(text, read, deep+1)
-				} else if strings.ContainsAny(name, "*?[") && !strings.HasSuffix(strings.TrimRight(name, ")}"), ".d") {
-					m.special = append(m.special, line{n: at, text: s}) // which files it reads is not known
-				}
-			}
-			continue
-		}
-		own := firstGroup(ownVariable, s) // of a target
-		if name := firstGroup(assignment, cmp.Or(own, s)); name != "" {
-			if m.vars[name] = append(m.vars[name], line{n: at, text: s}); globalMake.MatchString(own) {
-				m.special = append(m.special, line{n: at, text: s})
-			}
-			now = nil
-			continue
-		}
-		if r := ruleLine.FindStringSubmatch(s); r != nil {
-			now = m.rule(r[1], r[2], at)
-			continue
-		}
-		if !strings.HasPrefix(s, "if") && s != "else" && s != "endif" {
-			now = nil
+		if text, ok := read(name); ok {
+			m.read(text, read, deep+1)
+		} else if strings.ContainsAny(name, "*?[") && !strings.HasSuffix(strings.TrimRight(name, ")}"), ".d") {
+			m.special = append(m.special, l) // which files it reads is not known
 		}
 	}
 }

@@ -114,7 +114,8 @@ func (m *mover) moved(x line) bool {
 func (l *look) fresh(p *parsed) {
 	for _, c := range p.cases {
 		if c.pair == nil && len(c.skips) > 0 && !c.group {
-			l.add("new-skipped", c.file, c.skips[0].n, "the new test %s is skipped: %s", c.title(), short(c.skips[0].text))
+			l.add("new-skipped", c.file, c.skips[0].n, "the new test %s is skipped: %s", c.title(),
+				short(c.skips[0].text))
 		}
 	}
 	if len(p.cases) == 0 || p.cases[0].pair == nil {
@@ -140,12 +141,15 @@ func (l *look) deleted(c Change, old, now *parsed) {
 		switch {
 		case tests > 0 && len(lost) == tests:
 			if l.subjectGone(old.all()) {
-				l.add("removed-code", c.Path, 0, "the file with %s was deleted, and so was the code that it tests", plural(tests, "test"))
+				l.add("removed-code", c.Path, 0, "the file with %s was deleted, and so was the code that it tests",
+					plural(tests, "test"))
 			} else {
-				l.add("test-deleted", c.Path, 0, "%s with %s", or(c.After == nil, "deleted", "no test file any more:"), plural(tests, "test"))
+				l.add("test-deleted", c.Path, 0, "%s with %s", or(c.After == nil, "deleted", "no test file any more:"),
+					plural(tests, "test"))
 			}
 			return
-		case isTest(c.Path) && tests == 0 && len(old.rest.asserts) > 0 && c.After == nil && !l.textKept(old.rest.lines):
+		case isTest(c.Path) && tests == 0 && len(old.rest.asserts) > 0 && c.After == nil &&
+			!l.textKept(old.rest.lines):
 			l.add("test-deleted", c.Path, 0, "deleted with %s", plural(len(old.rest.asserts), "assertion"))
 			return
 		case len(lost) == 0:
@@ -158,7 +162,8 @@ func (l *look) deleted(c Change, old, now *parsed) {
 		}
 		lines := t.lines
 		if l.subjectGone(lines) {
-			l.add("removed-code", c.Path, t.first.n, "the test %s was deleted, and so was the code that it tests", t.title())
+			l.add("removed-code", c.Path, t.first.n, "the test %s was deleted, and so was the code that it tests",
+				t.title())
 			continue
 		}
 		l.add("case-deleted", c.Path, t.first.n, "the test %s was deleted", t.title())
@@ -170,7 +175,8 @@ var lastOne = lazyregexp.New(`\.(?:py|sh|bash|rb)$`)
 
 var shellTests = lazyregexp.New(`\.(?:sh|bash|bats)$`)
 
-// twice finds tests that another one of the same name takes the place of, and programs that a function of the file takes the place of.
+// twice finds tests that another one of the same name takes the place of, and programs that a function of the file
+// takes the place of.
 func (l *look) twice(old, now *parsed) {
 	if now == nil {
 		return
@@ -191,28 +197,34 @@ func (l *look) twice(old, now *parsed) {
 	}
 	for _, c := range now.cases {
 		if is[c.name]++; !c.group && was[c.name] == 1 && is[c.name] == 2 {
-			l.add("assertion-removed", c.file, c.first.n, "the test %s is written a second time: only the last one runs", c.title())
+			l.add("assertion-removed", c.file, c.first.n,
+				"the test %s is written a second time: only the last one runs", c.title())
 		}
 	}
 }
 
-var system = lazyregexp.New(`_(?:aix|android|darwin|dragonfly|freebsd|illumos|ios|js|linux|netbsd|openbsd|plan9|solaris|wasip1|windows|386|amd64|arm|arm64|loong64|mips\w*|ppc64\w*|riscv64|s390x|wasm)_test\.go$`)
+var system = lazyregexp.New(
+	`_(?:aix|android|darwin|dragonfly|freebsd|illumos|ios|js|linux|netbsd|openbsd|plan9|solaris|wasip1|windows|386|amd64|arm|arm64|loong64|mips\w*|ppc64\w*|riscv64|s390x|wasm)_test\.go$`)
 
 // Names and folders by which runners know tests.
 var (
-	testName   = lazyregexp.New(`(?:[._-](?:tests?|specs?)\.\w+|(?:^|/)(?:test|spec)[_-][^/]*|(?:Tests?|Spec|IT)\.\w+|\.bats)$`)
+	testName = lazyregexp.New(
+		`(?:[._-](?:tests?|specs?)\.\w+|(?:^|/)(?:test|spec)[_-][^/]*|(?:Tests?|Spec|IT)\.\w+|\.bats)$`)
 	testFolder = lazyregexp.New(`(?:^|/)(?:tests?|specs?|__tests__|t|e2e)/`)
 	byName     = lazyregexp.New(`_test\.go$|\.(?:test|spec)\.\w+$|\.rs$`) // wherever they are
 )
 
-// elsewhere finds tests that are in a file now which runners may pass over: by its name, by its folder, or because only some systems have it.
+// elsewhere finds tests that are in a file now which runners may pass over: by its name, by its folder, or because
+// only some systems have it.
 func (l *look) elsewhere(c Change, old *parsed) {
 	for _, t := range old.cases {
 		if t.pair == nil || t.pair.file == c.Path || t.group {
 			continue
 		}
-		if to := t.pair.file; testName.MatchString(c.Path) && !testName.MatchString(to) || testFolder.MatchString(c.Path) && !testFolder.MatchString(to) && !byName.MatchString(to) {
-			l.add("test-excluded", to, 0, "tests of %s are now in a file that a runner may skip because of its name or folder", c.Path)
+		if to := t.pair.file; testName.MatchString(c.Path) && !testName.MatchString(to) ||
+			testFolder.MatchString(c.Path) && !testFolder.MatchString(to) && !byName.MatchString(to) {
+			l.add("test-excluded", to, 0,
+				"tests of %s are now in a file that a runner may skip because of its name or folder", c.Path)
 			return
 		}
 		if system.MatchString(t.pair.file) && !system.MatchString(c.Path) {
@@ -232,7 +244,8 @@ func or(b bool, yes, no string) string {
 // textKept reports whether a new test file contains most of a deleted file.
 func (l *look) textKept(was []line) bool {
 	for _, d := range l.in.Changes {
-		if d.Before == nil && d.After != nil && (isTest(d.Path) || path.Base(path.Dir(d.Path)) == "tests") && similar(was, split(d.After)) > 0.5 {
+		if d.Before == nil && d.After != nil && (isTest(d.Path) || path.Base(path.Dir(d.Path)) == "tests") &&
+			similar(was, split(d.After)) > 0.5 {
 			return true
 		}
 	}
@@ -254,9 +267,12 @@ func (l *look) compare(lang *language, old, now *testCase, m *mover) {
 
 // early ends a test before its assertions, or catches what they say.
 var (
-	never   = lazyregexp.New(`\bfalse && |&& false\b|\|\| true\b|\bFalse and |\band False\b|\bor True\b|\bif \(?(?:0|false) `)
-	early   = lazyregexp.New(`^(?:return(?: 0| nil| None| true| True)?;?|if \(?(?:false|False|0)\b.*|if \(?(?:true|True|1)\)? ?\{? ?return.*|if false.*)$`)
-	swallow = lazyregexp.New(`^except(?: \(?(?:Exception|AssertionError|BaseException)\b.*)?:(?:\s*pass)?$|\bcatch\s*(?:\(\w*\s*\w*\))?\s*\{\s*\}|\bcontextlib\.suppress\((?:Exception|AssertionError|BaseException)|\brescue\s*(?:Exception)?\s*(?:=>\s*\w+)?$|\bif _ ?= recover\(\)|\bdefer func\(\) ?\{ ?_? ?=? ?recover\(\)`)
+	never = lazyregexp.New(
+		`\bfalse && |&& false\b|\|\| true\b|\bFalse and |\band False\b|\bor True\b|\bif \(?(?:0|false) `)
+	early = lazyregexp.New(
+		`^(?:return(?: 0| nil| None| true| True)?;?|if \(?(?:false|False|0)\b.*|if \(?(?:true|True|1)\)? ?\{? ?return.*|if false.*)$`)
+	swallow = lazyregexp.New(
+		`^except(?: \(?(?:Exception|AssertionError|BaseException)\b.*)?:(?:\s*pass)?$|\bcatch\s*(?:\(\w*\s*\w*\))?\s*\{\s*\}|\bcontextlib\.suppress\((?:Exception|AssertionError|BaseException)|\brescue\s*(?:Exception)?\s*(?:=>\s*\w+)?$|\bif _ ?= recover\(\)|\bdefer func\(\) ?\{ ?_? ?=? ?recover\(\)`)
 )
 
 // ends finds lines that end an existing test early or hide that it fails.
@@ -281,7 +297,8 @@ func (l *look) ends(now *testCase, added []line) {
 			l.add("assertion-removed", now.file, x.n, "%s ends before its assertions: %s", now.title(), short(x.text))
 		}
 		if never.MatchString(x.text) && len(now.asserts) > 0 {
-			l.add("assertion-weakened", now.file, x.n, "%s has a condition that never changes: %s", now.title(), short(x.text))
+			l.add("assertion-weakened", now.file, x.n, "%s has a condition that never changes: %s", now.title(),
+				short(x.text))
 		}
 		if swallow.MatchString(x.text) {
 			l.add("assertion-weakened", now.file, x.n, "%s hides its failures: %s", now.title(), short(x.text))
@@ -316,13 +333,15 @@ func (l *look) assertions(lang *language, old, now *testCase, added []line, m *m
 		}
 	}
 	if fewer := len(old.asserts) - len(now.asserts); fewer > 0 && len(gone) > 0 && !l.subjectGone(gone) {
-		l.add("assertion-removed", now.file, gone[0].n, "%s has %s fewer: %s", now.title(), plural(min(fewer, len(gone)), "assertion"), short(gone[0].text))
+		l.add("assertion-removed", now.file, gone[0].n, "%s has %s fewer: %s", now.title(),
+			plural(min(fewer, len(gone)), "assertion"), short(gone[0].text))
 		return
 	} else if fewer <= 0 {
 		changed = append(changed, gone...)
 	}
 	if len(changed) > 0 {
-		l.add("expected-changed", now.file, changed[0].n, "%s: %s of its text changed: %s", now.title(), plural(len(changed), "line"), short(changed[0].text))
+		l.add("expected-changed", now.file, changed[0].n, "%s: %s of its text changed: %s", now.title(),
+			plural(len(changed), "line"), short(changed[0].text))
 	}
 }
 
@@ -341,8 +360,9 @@ func rewritten(x line, gained []line) bool {
 }
 
 var (
-	definition = lazyregexp.New(`\b(?:func(?: \([^)]*\))?|def|fn|function|class|struct|enum|trait|interface|type|module|fun|macro_rules!|mod)\s+(\w+)|\b(?:const|let|var|val)\s+(\w+)\s*[:=]|^(?:exports|module\.exports|\w+)\.(\w+)\s*=|^(?:(?:public|private|protected|static|final|async)\s+)+[\w<>\[\]]*\s*(\w+)\s*\(|^pub (?:const|static) (\w+)`)
-	word       = lazyregexp.New(`\w{3,}`)
+	definition = lazyregexp.New(
+		`\b(?:func(?: \([^)]*\))?|def|fn|function|class|struct|enum|trait|interface|type|module|fun|macro_rules!|mod)\s+(\w+)|\b(?:const|let|var|val)\s+(\w+)\s*[:=]|^(?:exports|module\.exports|\w+)\.(\w+)\s*=|^(?:(?:public|private|protected|static|final|async)\s+)+[\w<>\[\]]*\s*(\w+)\s*\(|^pub (?:const|static) (\w+)`)
+	word = lazyregexp.New(`\w{3,}`)
 )
 
 // subjectGone reports whether a test speaks of something that the code defined before and does not define any more.
@@ -357,7 +377,8 @@ func (l *look) subjectGone(lines []line) bool {
 			was, is := split(c.Before), split(c.After)
 			for _, x := range minus(was, is) {
 				for _, m := range definition.FindAllStringSubmatch(x.text, -1) {
-					if name := strings.Join(m[1:], ""); len(name) >= 4 || len(m[1]) == 3 { // a short name of a variable says little
+					// a short name of a variable says little
+					if name := strings.Join(m[1:], ""); len(name) >= 4 || len(m[1]) == 3 {
 						l.removed[name] = true
 					}
 				}

@@ -47,7 +47,8 @@ type Tool struct {
 	Install string // the command that installs it
 	Project string // pattern of the file that a project in its language has
 	suffix  *lazyregexp.Regexp
-	// command puts faults into files: at most n where the tool knows such a number. test is the command that has to notice them.
+	// command puts faults into files: at most n where the tool knows such a number. test is the command that has to
+	// notice them.
 	command func(files []File, n int, test string) string
 	report
 }
@@ -63,12 +64,15 @@ type report struct {
 func Tools() []*Tool {
 	ours := report{"files", "file_name", "mutations", "line", "status", "type"}
 	return []*Tool{
-		{"gremlins", "go install github.com/go-gremlins/gremlins/cmd/gremlins@latest", "go.mod", lazyregexp.New(`\.go$`), gremlins, ours},
+		{"gremlins", "go install github.com/go-gremlins/gremlins/cmd/gremlins@latest", "go.mod",
+			lazyregexp.New(`\.go$`), gremlins, ours},
 		{"cosmic-ray", "pip install cosmic-ray", "*.py", lazyregexp.New(`\.py$`), cosmicRay, ours},
-		{"stryker", "npm install --save-dev @stryker-mutator/core", "package.json", lazyregexp.New(`\.(?:[cm]?[jt]s|[jt]sx|vue|svelte)$`), stryker,
+		{"stryker", "npm install --save-dev @stryker-mutator/core", "package.json",
+			lazyregexp.New(`\.(?:[cm]?[jt]s|[jt]sx|vue|svelte)$`), stryker,
 			report{"files", "name", "mutants", "location.start.line", "status", "[mutatorName,replacement]"}},
 		{"cargo-mutants", "cargo install cargo-mutants", "Cargo.toml", lazyregexp.New(`\.rs$`), cargo,
-			report{"outcomes", "scenario.Mutant.file", "@this", "scenario.Mutant.span.start.line", "summary", "scenario.Mutant.name"}},
+			report{"outcomes", "scenario.Mutant.file", "@this", "scenario.Mutant.span.start.line", "summary",
+				"scenario.Mutant.name"}},
 	}
 }
 
@@ -101,7 +105,8 @@ func (r report) read(text []byte) (list []Fault, err error) {
 			if fate.unrun {
 				what += ", in code that no test runs"
 			}
-			list = append(list, Fault{cmp.Or(file.Get(r.name).String(), name.String()), int(m.Get(r.line).Int()), what, fate.survived})
+			list = append(list, Fault{cmp.Or(file.Get(r.name).String(), name.String()), int(m.Get(r.line).Int()), what,
+				fate.survived})
 		}
 		return true
 	})
@@ -131,7 +136,9 @@ func (t *Tool) Read(report []byte, files []File, n int) ([]Fault, error) {
 		return nil, fmt.Errorf("read the report of %s: %w", t.Name, err)
 	}
 	all = slices.DeleteFunc(all, func(f Fault) bool { return !fresh(f, files) })
-	slices.SortStableFunc(all, func(a, b Fault) int { return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line)) })
+	slices.SortStableFunc(all, func(a, b Fault) int {
+		return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line))
+	})
 	if len(all) <= n {
 		return all, nil
 	}
@@ -145,7 +152,8 @@ func (t *Tool) Read(report []byte, files []File, n int) ([]Fault, error) {
 // fresh reports whether a fault is in a changed line.
 func fresh(f Fault, files []File) bool {
 	return slices.ContainsFunc(files, func(c File) bool {
-		return c.Path == path.Clean(f.Path) && slices.ContainsFunc(c.Lines, func(l Lines) bool { return f.Line >= l.First && f.Line <= l.Last })
+		return c.Path == path.Clean(f.Path) && slices.ContainsFunc(c.Lines,
+			func(l Lines) bool { return f.Line >= l.First && f.Line <= l.Last })
 	})
 }
 
@@ -187,7 +195,8 @@ func Changed(diff string) (files []File) {
 
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// aside runs commands of tools that copy the folder which they run in: in a copy without .git and .descartes, whose .git leads to the project's.
+// aside runs commands of tools that copy the folder which they run in: in a copy without .git and .descartes, whose
+// .git leads to the project's.
 func aside(commands string) string {
 	return "here=$PWD top=$(git rev-parse --show-toplevel) below=$(git rev-parse --show-prefix) && copy=$(mktemp -d) || exit 1\n" +
 		"trap 'rm -rf \"$copy\"' EXIT\n" +
@@ -210,9 +219,11 @@ func stryker(files []File, _ int, _ string) string {
 			ranges = append(ranges, fmt.Sprintf("%s:%d-%d", f.Path, l.First, l.Last))
 		}
 	}
-	return "test -x node_modules/.bin/stryker || command -v stryker >/dev/null || exit " + strconv.Itoa(Missing) + "\n" +
+	return "test -x node_modules/.bin/stryker || command -v stryker >/dev/null || exit " + strconv.Itoa(Missing) +
+		"\n" +
 		aside("rm -rf reports/mutation/mutation.json\n"+
-			"PATH=$PWD/node_modules/.bin:$PATH stryker run --mutate "+quote(strings.Join(ranges, ","))+" --reporters json --allowEmpty\n"+
+			"PATH=$PWD/node_modules/.bin:$PATH stryker run --mutate "+quote(strings.Join(ranges, ","))+
+			" --reporters json --allowEmpty\n"+
 			"cp reports/mutation/mutation.json \"$here/"+Report+"\"")
 }
 
@@ -228,8 +239,8 @@ func cargo(_ []File, n int, _ string) string {
 			"cp \"$out/mutants.out/outcomes.json\" \"$here/"+Report+"\"; rm -rf \"$out\"")
 }
 
-// faults applies to each file what cosmic-ray would, one after the other, and runs the tests. The tool itself knows no number of faults, and its
-// filter for changed lines none of new files.
+// faults applies to each file what cosmic-ray would, one after the other, and runs the tests. The tool itself knows no
+// number of faults, and its filter for changed lines none of new files.
 const faults = `
 import json, subprocess, sys
 wanted, most, test = json.loads(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
@@ -269,5 +280,6 @@ func cosmicRay(files []File, n int, test string) string {
 		"printf '[cosmic-ray]\\nmodule-path = %s\\ntimeout = 60.0\\nexcluded-modules = []\\ntest-command = \"true\"\\n[cosmic-ray.distributor]\\nname = \"local\"\\n' " + quote(string(paths)) + " >.descartes-faults.toml\n" +
 		"rm -f .descartes-faults.sqlite\n" +
 		"cosmic-ray init .descartes-faults.toml .descartes-faults.sqlite &&\n" +
-		"cosmic-ray dump .descartes-faults.sqlite | PYTHONDONTWRITEBYTECODE=1 python3 -c " + quote(faults) + " " + quote(string(wanted)) + " " + strconv.Itoa(n) + " " + quote(test) + " " + Report
+		"cosmic-ray dump .descartes-faults.sqlite | PYTHONDONTWRITEBYTECODE=1 python3 -c " + quote(faults) + " " +
+		quote(string(wanted)) + " " + strconv.Itoa(n) + " " + quote(test) + " " + Report
 }

@@ -18,10 +18,14 @@ const (
 func TestRead(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ tool, report, path, want string }{
-		{"gremlins", gremlinsReport, "a.go", "a.go:10: CONDITIONALS_BOUNDARY, in code that no test runs! a.go:10: CONDITIONALS_NEGATION a.go:11: CONDITIONALS_BOUNDARY!"},
-		{"stryker", strykerReport, "src/a.js", "src/a.js:2: ConditionalExpression: true src/a.js:7: EqualityOperator: n > 10! src/a.js:8: ArrowFunction: () => undefined, in code that no test runs!"},
-		{"cargo-mutants", cargoReport, "src/lib.rs", "src/lib.rs:2: replace one -> String with String::new()! src/lib.rs:6: replace > with == in big"},
-		{"cosmic-ray", cosmicReport, "pkg/a.py", "pkg/a.py:3: ReplaceComparisonOperator_Gt_Eq! pkg/a.py:4: NumberReplacer"},
+		{"gremlins", gremlinsReport, "a.go",
+			"a.go:10: CONDITIONALS_BOUNDARY, in code that no test runs! a.go:10: CONDITIONALS_NEGATION a.go:11: CONDITIONALS_BOUNDARY!"},
+		{"stryker", strykerReport, "src/a.js",
+			"src/a.js:2: ConditionalExpression: true src/a.js:7: EqualityOperator: n > 10! src/a.js:8: ArrowFunction: () => undefined, in code that no test runs!"},
+		{"cargo-mutants", cargoReport, "src/lib.rs",
+			"src/lib.rs:2: replace one -> String with String::new()! src/lib.rs:6: replace > with == in big"},
+		{"cosmic-ray", cosmicReport, "pkg/a.py",
+			"pkg/a.py:3: ReplaceComparisonOperator_Gt_Eq! pkg/a.py:4: NumberReplacer"},
 	} {
 		tool := Tools()[slices.IndexFunc(Tools(), func(x *Tool) bool { return x.Name == test.tool })]
 		list, err := tool.Read([]byte(test.report), []File{{Path: test.path, Lines: []Lines{{1, 20}}}}, 10)
@@ -32,10 +36,12 @@ func TestRead(t *testing.T) {
 		if s := strings.Join(got, " "); err != nil || s != test.want {
 			t.Errorf("%s: got %q, %v\nwant %q", test.tool, s, err, test.want)
 		}
-		if list, err := tool.Read([]byte(test.report), []File{{Path: test.path, Lines: []Lines{{3, 3}}}}, 10); err != nil || len(list) > 1 {
+		if list, err := tool.Read([]byte(test.report), []File{{Path: test.path, Lines: []Lines{{3, 3}}}},
+			10); err != nil || len(list) > 1 {
 			t.Errorf("%s: faults in lines that did not change: %v, %v", test.tool, list, err)
 		}
-		if list, err := tool.Read([]byte(test.report), []File{{Path: test.path, Lines: []Lines{{1, 20}}}}, 1); err != nil || len(list) != 1 {
+		if list, err := tool.Read([]byte(test.report), []File{{Path: test.path, Lines: []Lines{{1, 20}}}},
+			1); err != nil || len(list) != 1 {
 			t.Errorf("%s: one fault was asked for: %v, %v", test.tool, list, err)
 		}
 		if _, err := tool.Read([]byte("no report"), nil, 1); err == nil {

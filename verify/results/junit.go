@@ -71,7 +71,8 @@ func (f *Files) Read() (s *Set, none bool, err error) {
 	none = true
 	left := int64(maxBytes)
 	for path, info := range now {
-		if was := f.before[path]; was != nil && os.SameFile(was, info) && was.ModTime().Equal(info.ModTime()) && was.Size() == info.Size() {
+		if was := f.before[path]; was != nil && os.SameFile(was, info) && was.ModTime().Equal(info.ModTime()) &&
+			was.Size() == info.Size() {
 			continue
 		}
 		if left -= info.Size(); left < 0 {
@@ -103,7 +104,8 @@ func (f *Files) read(path string, to *collector) (err error) {
 // readJUnit reads the test cases of a JUnit XML file, in whatever suites they stand.
 func readJUnit(r io.Reader, to *collector) error {
 	d := xml.NewDecoder(r)
-	d.CharsetReader = func(_ string, in io.Reader) (io.Reader, error) { return in, nil } // names are made valid where they are kept
+	// names are made valid where they are kept
+	d.CharsetReader = func(_ string, in io.Reader) (io.Reader, error) { return in, nil }
 	name, state, suites := "", passed, 0
 	inside := false
 	for {

@@ -54,8 +54,9 @@ var (
 	pyVerbose = lazyregexp.New(`^(\S+::.+?) (PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)\b`)
 	pyWorker  = lazyregexp.New(`^\[gw\d+\] (?:\[ *\d+%\] )?(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS) (\S+::.+?)\s*$`)
 	pySummary = lazyregexp.New(`^(PASSED|FAILED|ERROR|XFAIL|XPASS) (\S+::.+?|\S+\.py)(?: - .*)?$`)
-	pyTotals  = lazyregexp.New(`^(?:=+ )?((?:no tests ran|\d+ [a-z]+)(?:, \d+ [a-z]+)*) in [\d.]+s(?: \([\d:]+\))?(?: =+)?$`)
-	pyCount   = lazyregexp.New(`(\d+) (passed|failed|errors?|skipped|xfailed|xpassed)\b`)
+	pyTotals  = lazyregexp.New(
+		`^(?:=+ )?((?:no tests ran|\d+ [a-z]+)(?:, \d+ [a-z]+)*) in [\d.]+s(?: \([\d:]+\))?(?: =+)?$`)
+	pyCount = lazyregexp.New(`(\d+) (passed|failed|errors?|skipped|xfailed|xpassed)\b`)
 )
 
 func (o *output) line(s string) {
@@ -205,7 +206,8 @@ func (o *output) set() *Set {
 	return s
 }
 
-// wholePackages adds the packages that failed though none of their tests did: in TestMain, by a panic or by a limit of time.
+// wholePackages adds the packages that failed though none of their tests did: in TestMain, by a panic or by a limit of
+// time.
 func (o *output) wholePackages() {
 	for pkg, known := range o.pkgs {
 		if !known {

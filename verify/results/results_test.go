@@ -42,24 +42,34 @@ func TestOutput(t *testing.T) {
 		want *Set
 	}{
 		"go test -json": {"make[1]: Entering directory\n" + golang + "make: *** [test] Error 1\n",
-			&Set{Passed: []string{"s.TestA/one", "s.TestB", "s/b.TestX"}, Failed: []string{"s.TestA", "s.TestA/two", "s/b (package)", "s/c (build)"}, Skipped: []string{"s.TestC"}}},
-		"go without tests":   {`{"Action":"start","Package":"x"}` + "\n" + `{"Action":"skip","Package":"x","Elapsed":0}` + "\n", &Set{}},
-		"node --test":        {tap, &Set{Passed: []string{"in", "one", "sub"}, Failed: []string{"two"}, Skipped: []string{"skipped", "todo"}}},
-		"TAP, plan at end":   {"ok 1\nnot ok 2 - b\nok 3 - b\n1..3\n", &Set{Passed: []string{"b (2)", "test 1"}, Failed: []string{"b"}}},
-		"TAP of nothing":     {"TAP version 14\n1..0 # SKIP nothing\n", &Set{}},
-		"pytest -v":          {pytestVerbose, &Set{Passed: []string{"tests/test_a.py::test_one"}, Failed: []string{"tests/test_a.py::test_e", "tests/test_a.py::test_two[a b]"}, Skipped: []string{"tests/test_a.py::TestC::test_m", "tests/test_a.py::test_x"}}},
-		"pytest":             {pytestPlain, &Set{Failed: []string{"tests/test_a.py::test_two", "tests/test_b.py"}, More: 3, Omitted: 1}},
-		"pytest in colour":   {"\x1b[32m\x1b[1m2 passed\x1b[0m\x1b[32m in 0.01s\x1b[0m\n", &Set{More: 2}},
-		"pytest -n":          {"[gw0] [ 50%] PASSED a.py::x \n[gw1] [100%] FAILED a.py::y \n=== 1 failed, 1 passed in 61.20s (0:01:01) ===\n", &Set{Passed: []string{"a.py::x"}, Failed: []string{"a.py::y"}}},
-		"pytest of nothing":  {"collected 0 items\n\n============ no tests ran in 0.00s ============\n", &Set{}},
-		"all skipped":        {"===== 3 skipped in 0.01s =====\n", &Set{Omitted: 3}},
-		"two tools":          {"TAP version 13\nok 1 - a\n1..1\n=== 1 passed in 0.01s ===\n", &Set{Passed: []string{"a"}, More: 1}},
+			&Set{Passed: []string{"s.TestA/one", "s.TestB", "s/b.TestX"},
+				Failed:  []string{"s.TestA", "s.TestA/two", "s/b (package)", "s/c (build)"},
+				Skipped: []string{"s.TestC"}}},
+		"go without tests": {`{"Action":"start","Package":"x"}` + "\n" +
+			`{"Action":"skip","Package":"x","Elapsed":0}` + "\n", &Set{}},
+		"node --test": {tap, &Set{Passed: []string{"in", "one", "sub"}, Failed: []string{"two"},
+			Skipped: []string{"skipped", "todo"}}},
+		"TAP, plan at end": {"ok 1\nnot ok 2 - b\nok 3 - b\n1..3\n",
+			&Set{Passed: []string{"b (2)", "test 1"}, Failed: []string{"b"}}},
+		"TAP of nothing": {"TAP version 14\n1..0 # SKIP nothing\n", &Set{}},
+		"pytest -v": {pytestVerbose, &Set{Passed: []string{"tests/test_a.py::test_one"},
+			Failed:  []string{"tests/test_a.py::test_e", "tests/test_a.py::test_two[a b]"},
+			Skipped: []string{"tests/test_a.py::TestC::test_m", "tests/test_a.py::test_x"}}},
+		"pytest": {pytestPlain, &Set{Failed: []string{"tests/test_a.py::test_two", "tests/test_b.py"},
+			More: 3, Omitted: 1}},
+		"pytest in colour":  {"\x1b[32m\x1b[1m2 passed\x1b[0m\x1b[32m in 0.01s\x1b[0m\n", &Set{More: 2}},
+		"pytest -n":         {"[gw0] [ 50%] PASSED a.py::x \n[gw1] [100%] FAILED a.py::y \n=== 1 failed, 1 passed in 61.20s (0:01:01) ===\n", &Set{Passed: []string{"a.py::x"}, Failed: []string{"a.py::y"}}},
+		"pytest of nothing": {"collected 0 items\n\n============ no tests ran in 0.00s ============\n", &Set{}},
+		"all skipped":       {"===== 3 skipped in 0.01s =====\n", &Set{Omitted: 3}},
+		"two tools": {"TAP version 13\nok 1 - a\n1..1\n=== 1 passed in 0.01s ===\n",
+			&Set{Passed: []string{"a"}, More: 1}},
 		"go test":            {"ok  \tx\t0.1s\nok  \ty\t(cached)\nFAIL\tz\t0.2s\n", nil},
 		"TAP without a plan": {"ok 1 - a\nnot ok 2 - b\n", nil},
 		"a build":            {"{\"version\": 1}\n12 files in 0.3s\nPASSED everything\nok\n", nil},
 		"nothing":            {"", nil},
 		"a long line":        {strings.Repeat("x", maxLine*3) + "\n=== 1 passed in 0.01s ===\n", &Set{More: 1}},
-		"a name of many":     {"1..1\nok 1 - " + strings.Repeat("ä", 400) + "\n", &Set{Passed: []string{nameOf(strings.Repeat("ä", 400))}}},
+		"a name of many": {"1..1\nok 1 - " + strings.Repeat("ä", 400) + "\n",
+			&Set{Passed: []string{nameOf(strings.Repeat("ä", 400))}}},
 	} {
 		got, err := Output(strings.NewReader(c.text))
 		if err != nil || !reflect.DeepEqual(got, c.want) {
@@ -129,7 +139,8 @@ func TestFiles(t *testing.T) {
 	write("out/again.xml", strings.Replace(old, `name="old"`, `name="anew"`, 1))
 	write("a/b/deep.xml", `<testsuite><testcase classname="d" name="deep"/><testcase classname="c" name="fails"/></testsuite>`)
 	set, none, err := f.Read()
-	want := &Set{Passed: []string{"alone", "c.anew", "d.deep"}, Failed: []string{"c.both", "c.errs", "c.fails"}, Skipped: []string{"c.off"}}
+	want := &Set{Passed: []string{"alone", "c.anew", "d.deep"}, Failed: []string{"c.both", "c.errs", "c.fails"},
+		Skipped: []string{"c.off"}}
 	if err != nil || none || !reflect.DeepEqual(set, want) {
 		t.Errorf("got %+v, %v, want %+v", set, err, want)
 	}
@@ -167,13 +178,19 @@ func TestCompare(t *testing.T) {
 		before, now *Set
 		want        Change
 	}{
-		"the same":          {before, before, Change{}},
-		"fixed and added":   {before, &Set{Passed: []string{"a", "b", "c", "e"}, Failed: []string{"d"}}, Change{Fixed: []string{"c"}, Added: []string{"e"}}},
-		"broken":            {before, &Set{Passed: []string{"a"}, Failed: []string{"b", "c", "d"}}, Change{Broken: []string{"b"}}},
-		"gone":              {before, &Set{Passed: []string{"a"}, Failed: []string{"d"}, Skipped: []string{"b"}}, Change{Gone: []string{"b", "c"}, Fewer: 2}},
-		"renamed":           {before, &Set{Passed: []string{"a", "z"}, Failed: []string{"c", "d"}}, Change{Added: []string{"z"}, Gone: []string{"b"}}},
-		"a new one fails":   {before, &Set{Passed: []string{"a", "b"}, Failed: []string{"c", "d", "e"}}, Change{Broken: []string{"e"}}},
-		"numbers: better":   {&Set{Failed: []string{"c"}, More: 4}, &Set{More: 6}, Change{Fixed: []string{"c"}, More: 1}},
+		"the same": {before, before, Change{}},
+		"fixed and added": {before, &Set{Passed: []string{"a", "b", "c", "e"}, Failed: []string{"d"}},
+			Change{Fixed: []string{"c"}, Added: []string{"e"}}},
+		"broken": {before, &Set{Passed: []string{"a"}, Failed: []string{"b", "c", "d"}},
+			Change{Broken: []string{"b"}}},
+		"gone": {before, &Set{Passed: []string{"a"}, Failed: []string{"d"}, Skipped: []string{"b"}},
+			Change{Gone: []string{"b", "c"}, Fewer: 2}},
+		"renamed": {before, &Set{Passed: []string{"a", "z"}, Failed: []string{"c", "d"}},
+			Change{Added: []string{"z"}, Gone: []string{"b"}}},
+		"a new one fails": {before, &Set{Passed: []string{"a", "b"}, Failed: []string{"c", "d", "e"}},
+			Change{Broken: []string{"e"}}},
+		"numbers: better": {&Set{Failed: []string{"c"}, More: 4}, &Set{More: 6},
+			Change{Fixed: []string{"c"}, More: 1}},
 		"numbers: the same": {&Set{Failed: []string{"c"}, More: 4}, &Set{Failed: []string{"c"}, More: 4}, Change{}},
 		"numbers: fewer":    {&Set{Failed: []string{"c"}, More: 4}, &Set{More: 3}, Change{Fewer: 2}},
 	} {

@@ -39,7 +39,9 @@ func ChangeOf(was, now *tasks.File) Change {
 			c.Added = append(c.Added, t.ID)
 			continue
 		}
-		for _, f := range []ChangedField{{t.ID, "status", string(old.Status), string(t.Status)}, {t.ID, "title", old.Title, t.Title}, {t.ID, "depends on", strings.Join(old.DependsOn, ", "), strings.Join(t.DependsOn, ", ")}} {
+		for _, f := range []ChangedField{{t.ID, "status", string(old.Status), string(t.Status)},
+			{t.ID, "title", old.Title, t.Title}, {t.ID, "depends on", strings.Join(old.DependsOn, ", "),
+				strings.Join(t.DependsOn, ", ")}} {
 			if f.From != f.To {
 				c.Changed = append(c.Changed, f)
 			}
@@ -68,11 +70,13 @@ func (c Change) Text(p terminal.Paint, width int) string {
 		fmt.Fprintf(&s, "%s %s  %s\n", p.In(terminal.Red, "-"), terminal.Clean(id), terminal.Clean(t.Title))
 	}
 	for _, f := range c.Changed {
-		fmt.Fprintf(&s, "%s %s  %s: %s -> %s\n", p.In(terminal.Yellow, "~"), terminal.Clean(f.Task), f.Field, terminal.Clean(f.From), terminal.Clean(f.To))
+		fmt.Fprintf(&s, "%s %s  %s: %s -> %s\n", p.In(terminal.Yellow, "~"), terminal.Clean(f.Task), f.Field,
+			terminal.Clean(f.From), terminal.Clean(f.To))
 	}
 	for _, id := range c.Added {
 		t, _ := c.now.Task(id)
-		fmt.Fprintf(&s, "%s %s  %s%s\n", p.In(terminal.Green, "+"), terminal.Clean(id), terminal.Clean(t.Title), terminal.Clean(aside(t)))
+		fmt.Fprintf(&s, "%s %s  %s%s\n", p.In(terminal.Green, "+"), terminal.Clean(id), terminal.Clean(t.Title),
+			terminal.Clean(aside(t)))
 		text := t.Description
 		if text == "" || !c.now.Holds(tasks.Blocked) && t.Details != "" { // a Markdown list has the headings there
 			text = t.Details

@@ -3,6 +3,7 @@ package print
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,32 +28,19 @@ func NewEvents(paint terminal.Paint) *Events {
 
 // Line takes an event into account and is what it says to a person, "" if it is not worth a line.
 func (p *Events) Line(e *journal.Event) string {
-	d := e.Detail
-	if d == nil {
-		d = &journal.Detail{}
-	}
+	d := cmp.Or(e.Detail, &journal.Detail{})
 	name, reason := terminal.Clean(e.Task)+" "+terminal.FitWords(terminal.Clean(e.Title), 40), terminal.Clean(e.Reason)
 	yellow := func(word string) string { return p.paint.In(terminal.Yellow, word) }
 	switch e.Type {
 	case journal.LoopStarted:
 		return fmt.Sprintf("run %s started", e.Loop)
 	case journal.LoopResumed:
-		if n := len(e.Tasks); n > 0 {
-			return fmt.Sprintf("run %s resumed, %s tried again", e.Loop, terminal.Count(n, "blocked task"))
-		}
-		return fmt.Sprintf("run %s resumed", e.Loop)
+		return resumed(e)
 	case journal.ListChanged:
 		p.Waves = e.Of
 		return "task list changed: " + terminal.Clean(e.Message)
 	case journal.WaveStarted:
-		s := fmt.Sprintf("wave %d", e.Wave)
-		if p.Waves > 0 {
-			s += fmt.Sprintf(" of %d", max(p.Waves, e.Wave))
-		}
-		if e.Of > 0 {
-			s += ": " + terminal.Count(e.Of, "task")
-		}
-		return p.paint.In(terminal.Bold, s)
+		return p.wave(e)
 	case journal.AttemptStarted:
 		return "  " + name + " " + p.started(e, d)
 	case journal.AttemptWaiting:
@@ -62,50 +50,29 @@ func (p *Events) Line(e *journal.Event) string {
 		cost.Add(e.Detail)
 		p.costs[e.Task] = cost
 	case journal.AttemptFinished: // the end of a task has its own line
-		if e.Verdict != journal.Verified && e.Verdict != journal.Blocked && e.Verdict != journal.Limited {
-			return fmt.Sprintf("  %s attempt %d %s: %s", name, e.Attempt, yellow(view.VerdictWord(e.Verdict)), reason) + leftover(e, d)
+		if !slices.Contains([]journal.Verdict{journal.Verified, journal.Blocked, journal.Limited}, e.Verdict) {
+			return fmt.Sprintf("  %s attempt %d %s: %s", name, e.Attempt, yellow(view.VerdictWord(e.Verdict)),
+				reason) + leftover(e, d)
 		}
 	case journal.Integrated:
 		if e.Verdict != "" {
-			return fmt.Sprintf("  %s attempt %d %s: %s", name, e.Attempt, yellow("not integrated"), reason)
+			return fmt.Sprintf("  %s attempt %d %s: %s", name, e.Attempt, yellow("not merged"), reason)
 		}
 	case journal.TaskDone:
-		word := "done"
-		if d.Grade != "" {
-			word = "done (" + string(d.Grade) + ")"
-		}
-		if reason != "" {
-			reason = ": " + reason
-		}
-		return "  " + name + " " + p.paint.In(terminal.Green, word) + p.since(e) + reason
+		return "  " + name + " " + p.done(e, d)
 	case journal.TaskBlocked:
-		return fmt.Sprintf("  %s %s after %s: %s", name, p.paint.In(terminal.Red, "blocked"), terminal.Count(e.Attempt, "attempt"), reason)
+		return fmt.Sprintf("  %s %s after %s: %s", name, p.paint.In(terminal.Red, "blocked"),
+			terminal.Count(e.Attempt, "attempt"), reason)
 	case journal.TaskHeld:
 		return fmt.Sprintf("  %s %s: %s", name, yellow("held"), reason)
 	case journal.WaveCommitted:
-		files := ""
-		if e.Of > 0 {
-			files = " (" + terminal.Count(e.Of, "file") + ")"
-		}
-		what := fmt.Sprintf("wave %d", e.Wave)
-		if e.Task != "" { // a commit of its own
-			what = "task " + terminal.Clean(e.Task)
-		}
-		return fmt.Sprintf("%s committed %s%s", what, p.paint.In(terminal.Bold, view.Short(e.Commit)), files)
+		return p.committed(e)
 	case journal.LimitWaiting:
 		return "  " + waits(e, d, name)
 	case journal.Warning:
-		about := ""
-		if e.Task != "" {
-			about = "task " + terminal.Clean(e.Task) + ": "
-		}
-		return yellow("warning:") + " " + about + terminal.Clean(e.Message)
+		return p.warning(e)
 	case journal.IterationStarted:
-		line := fmt.Sprintf("[loop %s iteration %d/%d]", e.Loop, e.Iteration, e.Of) // a marker for programs
-		if e.Attempt > 1 {
-			line += fmt.Sprintf(" again, time %d", e.Attempt)
-		}
-		return strings.Join(append([]string{line}, clean(e.Lines)...), "\n")
+		return strings.Join(append([]string{marker(e)}, clean(e.Lines)...), "\n")
 	case journal.IterationFinished:
 		if e.Detail != nil {
 			return "  " + p.iteration(e, d)
@@ -120,6 +87,71 @@ func (p *Events) Line(e *journal.Event) string {
 		}
 	}
 	return ""
+}
+
+func resumed(e *journal.Event) string {
+	if n := len(e.Tasks); n > 0 {
+		return fmt.Sprintf("run %s resumed, %s tried again", e.Loop, terminal.Count(n, "blocked task"))
+	}
+	return fmt.Sprintf("run %s resumed", e.Loop)
+}
+
+// wave says that a wave starts.
+func (p *Events) wave(e *journal.Event) string {
+	s := fmt.Sprintf("wave %d", e.Wave)
+	if p.Waves > 0 {
+		s += fmt.Sprintf(" of %d", max(p.Waves, e.Wave))
+	}
+	if e.Of > 0 {
+		s += ": " + terminal.Count(e.Of, "task")
+	}
+	return p.paint.In(terminal.Bold, s)
+}
+
+// done says that a task is done, behind its name.
+func (p *Events) done(e *journal.Event, d *journal.Detail) string {
+	word := "done"
+	if d.Grade != "" {
+		word = "done (" + string(d.Grade) + ")"
+	}
+	said := p.paint.In(terminal.Green, word) + p.since(e)
+	if e.Reason != "" {
+		said += ": " + terminal.Clean(e.Reason)
+	}
+	return said
+}
+
+// committed says which commit holds a wave, or a task.
+func (p *Events) committed(e *journal.Event) string {
+	what := fmt.Sprintf("wave %d", e.Wave)
+	if e.Task != "" { // a commit of its own
+		what = "task " + terminal.Clean(e.Task)
+	}
+	said := what + " committed " + p.paint.In(terminal.Bold, view.Short(e.Commit))
+	if e.Message != "" {
+		said += " " + terminal.Fit(terminal.Clean(e.Message), 60)
+	}
+	if e.Of > 0 {
+		said += " (" + terminal.Count(e.Of, "file") + ")"
+	}
+	return said
+}
+
+func (p *Events) warning(e *journal.Event) string {
+	about := ""
+	if e.Task != "" {
+		about = "task " + terminal.Clean(e.Task) + ": "
+	}
+	return p.paint.In(terminal.Yellow, "warning:") + " " + about + terminal.Clean(e.Message)
+}
+
+// marker is how programs know that an iteration starts.
+func marker(e *journal.Event) string {
+	line := fmt.Sprintf("[loop %s iteration %d/%d]", e.Loop, e.Iteration, e.Of)
+	if e.Attempt > 1 {
+		line += fmt.Sprintf(" again, time %d", e.Attempt)
+	}
+	return line
 }
 
 func clean(lines []string) (out []string) {
@@ -229,8 +261,8 @@ func (p *Events) iteration(e *journal.Event, d *journal.Detail) string {
 	return s
 }
 
-// check announces a check that is of no attempt: before the first one, without the work of a blocked task, or on the work as a whole. How one ended that
-// failed has lines of its own.
+// check announces a check that is of no attempt: before the first one, without the work of a blocked task, or on the
+// work as a whole. How one ended that failed has lines of its own.
 func check(e *journal.Event, d *journal.Detail) string {
 	name, began, took := "verify", e.Type == journal.VerifyStarted, " in "+seconds(d.Seconds)
 	if d.Check != "" {
@@ -262,7 +294,7 @@ func check(e *journal.Event, d *journal.Detail) string {
 	case began && d.Alone:
 		return "baseline: " + name + " runs as a fresh clone has the project"
 	case began:
-		return "baseline: " + name + " runs once before the first attempt"
+		return "baseline: checking that " + name + " passes before any task"
 	case d.Passed:
 		return "baseline: " + name + " passes," + took
 	case e.Message != "":

@@ -1,5 +1,5 @@
-// Package print owns the account of a run as text: a line for each event, status, waves, why, the summary at the end, Markdown, JUnit. It prints nothing
-// itself and decides nothing. Pages have their layout in a template beside it.
+// Package print owns the account of a run as text: a line for each event, status, waves, why, the summary at the end,
+// Markdown, JUnit. It prints nothing itself and decides nothing. Pages have their layout in a template beside it.
 package print
 
 import (
@@ -36,12 +36,15 @@ var files embed.FS
 // layouts are the templates. What they get is clean where they say so.
 var layouts = sync.OnceValue(func() *template.Template {
 	hang := func(indent, further int, words ...any) string {
-		text := strings.ReplaceAll("\n"+terminal.CleanLines(strings.TrimSpace(join(words...))), "\n", "\n"+strings.Repeat(" ", indent))
+		text := strings.ReplaceAll("\n"+terminal.CleanLines(strings.TrimSpace(join(words...))), "\n",
+			"\n"+strings.Repeat(" ", indent))
 		return strings.Join(terminal.Hang(text[1:], width, further), "\n")
 	}
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		"clean": func(words ...any) string { return terminal.Clean(join(words...)) }, "md": func(words ...any) string { return md(join(words...)) },
-		"hang": hang, "count": terminal.Count, "short": view.Short, "seconds": seconds, "took": terminal.Duration, "upper": upper, "folded": folded,
+		"clean": func(words ...any) string { return terminal.Clean(join(words...)) },
+		"md":    func(words ...any) string { return md(join(words...)) },
+		"hang":  hang, "count": terminal.Count, "short": view.Short, "seconds": seconds, "took": terminal.Duration,
+		"upper": upper, "folded": folded,
 		"dollars": func(c journal.Cost) string { return c.Dollars() },
 	}).ParseFS(files, "*.tmpl"))
 })

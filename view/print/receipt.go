@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"descartes/internal/receipt"
 	"descartes/internal/terminal"
+	"descartes/loop/receipt"
 	"descartes/verify"
 )
 
@@ -13,7 +13,8 @@ import (
 func RecheckHead(checks []verify.Check, from string, signed bool) string {
 	p := &text{}
 	for _, c := range checks {
-		p.say("%s", strings.Join(terminal.Hang(fmt.Sprintf("check: %s: %s (from %s)", c.Title(), terminal.Clean(c.Run), from), width, 2), "\n"))
+		p.say("%s", strings.Join(terminal.Hang(fmt.Sprintf("check: %s: %s (from %s)", c.Title(), terminal.Clean(c.Run),
+			from), width, 2), "\n"))
 	}
 	if signed {
 		p.say("signatures: by an allowed signer, or the receipt does not hold")

@@ -35,7 +35,8 @@ func iterations(l *view.Loop) (out []*iteration) {
 			out = append(out, &iteration{})
 		}
 		it := out[len(out)-1]
-		it.Attempt, it.Runs, it.seconds, it.Cost, it.State = a, it.Runs+1, it.seconds+a.Seconds(), it.Cost.Plus(a.Attempt.Cost), l.Story(a)
+		it.Attempt, it.Runs, it.seconds, it.Cost, it.State = a, it.Runs+1, it.seconds+a.Seconds(),
+			it.Cost.Plus(a.Attempt.Cost), l.Story(a)
 	}
 	return out
 }
@@ -82,8 +83,9 @@ type words struct {
 	Text    string `xml:",chardata"`
 }
 
-// JUnit is a run as a test report: a suite per wave and a case per task, or a case per iteration; and one of the run's end, if the others do not say it
-// all. It keeps to the schema of Jenkins' xUnit plugin (junit-10.xsd), which allows less than others do.
+// JUnit is a run as a test report: a suite per wave and a case per task, or a case per iteration; and one of the run's
+// end, if the others do not say it all. It keeps to the schema of Jenkins' xUnit plugin (junit-10.xsd), which allows
+// less than others do.
 func JUnit(l *view.Loop) []byte {
 	name, end := terminal.Clean(l.Name()), &words{Message: terminal.Clean(l.Ending())}
 	all := suites{Name: name}
@@ -91,15 +93,17 @@ func JUnit(l *view.Loop) []byte {
 		all.Suites = []suite{{Name: name, Cases: iterationCases(l, end)}}
 	} else {
 		all.Suites = waveSuites(l, name)
-		if l.Broke() {
+		if l.Broke() || l.Board == nil { // without its list nothing else says how it ended
 			if l.Run.Outcome.Ending == journal.BaselineFails {
 				end.Text = terminal.CleanLines(strings.TrimSpace(l.Run.History.BaselineOutput))
 			}
-			all.Suites = append(all.Suites, suite{Name: name + " run", Cases: []testcase{{Name: "end of the run", Class: name, Failure: end}}})
+			all.Suites = append(all.Suites, suite{Name: name + " run",
+				Cases: []testcase{{Name: "end of the run", Class: name, Failure: end}}})
 		}
 	}
 	var props []property
-	for _, p := range append(append([]view.Fact{{Name: "loop", Text: l.ID}, {Name: "ended", Text: l.Ending()}}, l.Facts()...), view.Fact{Name: "next", Text: l.Next().OneLine("")}) {
+	for _, p := range append(append([]view.Fact{{Name: "loop", Text: l.ID}, {Name: "ended", Text: l.Ending()}},
+		l.Facts()...), view.Fact{Name: "next", Text: l.Next().OneLine("")}) {
 		props = append(props, property{p.Name, terminal.Clean(p.Text)})
 	}
 	time := func(n float64) string { return fmt.Sprintf("%.3f", n) }
@@ -156,7 +160,8 @@ func waveSuites(l *view.Loop, tag string) (out []suite) {
 	if len(l.Checks) > 0 {
 		one := suite{Name: tag + " checks"}
 		for _, t := range l.Checks {
-			c := testcase{Name: terminal.Clean("check " + t.Check), Class: tag, seconds: t.Seconds, Out: fmt.Sprintf("%s, %d failed, %d flaky", terminal.Count(t.Runs, "run"), t.Failed, t.Flaky)}
+			c := testcase{Name: terminal.Clean("check " + t.Check), Class: tag, seconds: t.Seconds,
+				Out: fmt.Sprintf("%s, %d failed, %d flaky", terminal.Count(t.Runs, "run"), t.Failed, t.Flaky)}
 			if t.Fails != "" {
 				c.Failure = &words{Message: terminal.Clean(t.Fails)}
 			}
@@ -167,12 +172,13 @@ func waveSuites(l *view.Loop, tag string) (out []suite) {
 	return out
 }
 
-// iterationCases are iterations as test cases. One that failed fails only if the loop ended with it: else a later one went on from what it had left, and
-// the end of the loop says what came of that.
+// iterationCases are iterations as test cases. One that failed fails only if the loop ended with it: else a later one
+// went on from what it had left, and the end of the loop says what came of that.
 func iterationCases(l *view.Loop, end *words) (cases []testcase) {
 	list, class, over := iterations(l), terminal.Clean(l.Kind), l.Run.Outcome.Ending.Final() && !l.Run.Live
 	for i, it := range list {
-		c, state, last := testcase{Name: it.Subject(), Class: class, seconds: it.seconds}, terminal.Clean(it.State), i == len(list)-1
+		c, state, last := testcase{Name: it.Subject(), Class: class, seconds: it.seconds}, terminal.Clean(it.State),
+			i == len(list)-1
 		switch {
 		case it.Failed() && last && !l.Run.Live && !over:
 			c.Failure = &words{Message: state, Text: it.Output()}
@@ -228,7 +234,8 @@ func Markdown(l *view.Loop) []byte {
 		for i := range w.Tasks {
 			t := task{Task: &w.Tasks[i]}
 			if _, failed := t.Ended(); failed != nil && t.State != "done" && failed.Output() != "" {
-				t.Tail = &view.Fact{Name: fmt.Sprintf("%s %s, attempt %d: %s", t.ID.ID, t.Title, failed.Number, failed.Reason), Text: failed.Output()}
+				t.Tail = &view.Fact{Name: fmt.Sprintf("%s %s, attempt %d: %s", t.ID.ID, t.Title, failed.Number,
+					failed.Reason), Text: failed.Output()}
 			}
 			one.Tasks = append(one.Tasks, t)
 		}
@@ -258,7 +265,8 @@ func colours(l *view.Loop) (out string) {
 			seen[t.State] = true
 		}
 	}
-	for _, c := range [][2]string{{"done", "fill:#d5f0d5,stroke:#2a7d2a"}, {"blocked", "fill:#f8d0d0,stroke:#a02020"}, {"held", "fill:#f6e6c0,stroke:#8a6d1a"}, {"running", "fill:#d3e4f8,stroke:#1f5fa8"}} {
+	for _, c := range [][2]string{{"done", "fill:#d5f0d5,stroke:#2a7d2a"}, {"blocked", "fill:#f8d0d0,stroke:#a02020"},
+		{"held", "fill:#f6e6c0,stroke:#8a6d1a"}, {"running", "fill:#d3e4f8,stroke:#1f5fa8"}} {
 		if seen[c[0]] {
 			out += "  classDef " + c[0] + " " + c[1] + ",color:#000\n"
 		}
@@ -274,7 +282,8 @@ func folded(heading, body string) string {
 	for strings.Contains(body, fence) {
 		fence += "`"
 	}
-	return fmt.Sprintf("\n<details><summary>%s</summary>\n\n%s\n%s\n%s\n\n</details>\n", md(heading), fence, strings.Join(lines[max(0, len(lines)-most):], "\n"), fence)
+	return fmt.Sprintf("\n<details><summary>%s</summary>\n\n%s\n%s\n%s\n\n</details>\n", md(heading), fence,
+		strings.Join(lines[max(0, len(lines)-most):], "\n"), fence)
 }
 
 // md makes foreign text harmless in a table of Markdown.

@@ -11,7 +11,8 @@ import (
 	"descartes/view"
 )
 
-// Summary is the end of a run: bars on a terminal, then what is done, blocked and held, the cost, and what to type next.
+// Summary is the end of a run: bars on a terminal, then what is done, blocked and held, the cost, and what to type
+// next.
 func Summary(l *view.Loop, paint terminal.Paint, boxed bool) string {
 	t, out := &text{}, &l.Run.Outcome
 	t.say("")
@@ -63,8 +64,8 @@ type status struct {
 	History                              []view.Past
 }
 
-// Status says how a run stands: what runs, how far it is and when it may end, then the wave bars of a tag, or the last iterations. The settings of a
-// tag's run are for who asks for them.
+// Status says how a run stands: what runs, how far it is and when it may end, then the wave bars of a tag, or the last
+// iterations. The settings of a tag's run are for who asks for them.
 func Status(l *view.Loop, p terminal.Paint, boxed, verbose bool) string {
 	now := time.Now()
 	s := status{Lines: l.Lines(now), Facts: l.Facts(), Questions: Questions(l.Questions), Underway: l.Underway(now)}
@@ -78,7 +79,9 @@ func Status(l *view.Loop, p terminal.Paint, boxed, verbose bool) string {
 		s.Config = l.Config()
 	}
 	if l.Prompt() {
-		s.Lines = append(s.Lines, view.Fact{Name: "Progress", Text: fmt.Sprintf("%s %.0f%% (%d/%d iterations)", blocks(l.Share()), 100*l.Share(), l.Iteration, l.MaxIteration)})
+		s.Lines = append(s.Lines, view.Fact{Name: "Progress",
+			Text: fmt.Sprintf("%s %.0f%% (%d/%d iterations)", blocks(l.Share()), 100*l.Share(), l.Iteration,
+				l.MaxIteration)})
 		s.History = l.History(10)
 	}
 	return draw("status", s)
@@ -91,7 +94,8 @@ func blocks(share float64) string {
 	return strings.Repeat("█", full) + strings.Repeat("░", barWidth-full)
 }
 
-// Loops are the runs of a project, the last one last. Of those that are over only the last are listed, unless all are asked for.
+// Loops are the runs of a project, the last one last. Of those that are over only the last are listed, unless all are
+// asked for.
 func Loops(list []view.Listed, all bool) string {
 	if len(list) == 0 {
 		return "no run was started here\n"
@@ -136,7 +140,8 @@ func table(rows [][]string) string {
 func Questions(list []view.Question) string {
 	t := &text{}
 	for _, q := range list {
-		t.say("asks: %s %s\n%s  %s", terminal.Clean(q.Who()), terminal.Fit(terminal.Clean(q.Title), 60), terminal.Indent(q.Question), q.Command)
+		t.say("asks: %s %s\n%s  %s", terminal.Clean(q.Who()), terminal.Fit(terminal.Clean(q.Title), 60),
+			terminal.Indent(q.Question), q.Command)
 	}
 	return t.String()
 }

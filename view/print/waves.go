@@ -3,6 +3,7 @@ package print
 import (
 	"cmp"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -14,7 +15,8 @@ import (
 // Waves is the plan of a tag, in lines of so many columns if titles can give way; 0 is any length.
 func Waves(b *view.Board, p terminal.Paint, width int) string {
 	t, all := &text{}, b.Report()
-	t.say("%s: %s in %s (%s)%s", b.File.Tag(), terminal.Count(b.Graph.Counts().Total, "task"), terminal.Count(len(all.Waves), "wave"), terminal.Clean(all.Source), b.Tally())
+	t.say("%s: %s in %s (%s)%s", b.File.Tag(), terminal.Count(b.Graph.Counts().Total, "task"),
+		terminal.Count(len(all.Waves), "wave"), terminal.Clean(all.Source), b.Tally())
 	ids := 0
 	for _, w := range all.Waves {
 		for _, one := range w.Tasks {
@@ -67,7 +69,8 @@ func (t *text) task(one *view.Task, p terminal.Paint, ids, width int) {
 	}
 	t.say("  %s  %s%s  %s%s", id, p.In(one.Stand.Colour(), state), gap, title, after)
 	if one.Verify != "" && one.Stand != view.Done {
-		indent, line := strings.Repeat(" ", terminal.Width("  "+id+"  "+state+gap+"  ")), "verify: "+terminal.Clean(one.Verify)
+		indent, line := strings.Repeat(" ", terminal.Width("  "+id+"  "+state+gap+"  ")),
+			"verify: "+terminal.Clean(one.Verify)
 		if width > 0 {
 			line = terminal.Fit(line, max(least, width-len(indent)))
 		}
@@ -103,7 +106,8 @@ func Mermaid(b *view.Board) string {
 		t.say("  subgraph wave%d [Wave %d]", w.Number, w.Number)
 		for _, one := range w.Tasks {
 			node[one.ID.ID] = fmt.Sprintf("t%d", len(node)+1)
-			t.say("    %s[\"%s\"]:::%s", node[one.ID.ID], quote.Replace(terminal.Clean(one.ID.ID+" "+one.Title)), one.State)
+			t.say("    %s[\"%s\"]:::%s", node[one.ID.ID], quote.Replace(terminal.Clean(one.ID.ID+" "+one.Title)),
+				one.State)
 		}
 		t.say("  end")
 	}
@@ -133,7 +137,8 @@ func bars(l *view.Loop, p terminal.Paint, boxed, all bool) string {
 	var lines []string
 	for _, w := range l.Waves {
 		bar := w.Bar()
-		lines = append(lines, fmt.Sprintf("Wave %d: %s %s", w.Number, p.In(bar.Colour(), blocks(bar.Share())), bar.Words(l.Run.Live)))
+		lines = append(lines, fmt.Sprintf("Wave %d: %s %s", w.Number, p.In(bar.Colour(), blocks(bar.Share())),
+			bar.Words(l.Run.Live)))
 	}
 	if now == 0 {
 		now = len(lines)
@@ -152,13 +157,18 @@ func bars(l *view.Loop, p terminal.Paint, boxed, all bool) string {
 	if all {
 		lines = append(lines, current(l)...)
 	}
-	if n := len(l.Blocked); n > 0 {
-		lines = append(lines, "", fmt.Sprintf("Blocked Tasks: %d", n))
+	blocked := slices.DeleteFunc(slices.Clone(l.Blocked), func(b store.Blocked) bool { return b.Question != "" })
+	if len(blocked) > 0 { // what is asked has lines of its own
+		lines = append(lines, "", fmt.Sprintf("Blocked Tasks: %d", len(blocked)))
 	}
-	for _, b := range l.Blocked {
-		lines = append(lines, fmt.Sprintf("  - Task %s: \"%s\" (%s)", terminal.Clean(b.Task.ID), terminal.Fit(terminal.Clean(b.Title), 40), terminal.Clean(b.Reason)))
+	for _, b := range blocked {
+		lines = append(lines, fmt.Sprintf("  - Task %s: \"%s\" (%s)", terminal.Clean(b.Task.ID),
+			terminal.Fit(terminal.Clean(b.Title), 40), terminal.Clean(b.Reason)))
 	}
-	title := "SCUD Loop: " + terminal.Clean(l.Name())
+	title := terminal.Clean(l.Name())
+	if filepath.Base(filepath.Dir(filepath.Dir(l.Board.File.Path()))) == ".scud" { // SCUD's own words
+		title = "SCUD Loop: " + title
+	}
 	if boxed {
 		return terminal.Box(title, lines)
 	}
@@ -202,7 +212,8 @@ func Tasks(b *view.Board) string {
 	list := b.Details()
 	ids, states := 0, 0
 	for _, d := range list {
-		ids, states = max(ids, terminal.Width(terminal.Clean(d.ID.ID))), max(states, terminal.Width(terminal.Clean(string(d.Status))))
+		ids, states = max(ids, terminal.Width(terminal.Clean(d.ID.ID))),
+			max(states, terminal.Width(terminal.Clean(string(d.Status))))
 	}
 	t := &text{}
 	for _, d := range list {
@@ -218,7 +229,8 @@ func Tasks(b *view.Board) string {
 		if d.Stale != nil {
 			title += fmt.Sprintf("  (stale: %s)", terminal.Clean(d.Stale.String()))
 		}
-		t.say("%s%s  %s%s  %s", id, strings.Repeat(" ", ids-terminal.Width(id)), status, strings.Repeat(" ", states-terminal.Width(status)), title)
+		t.say("%s%s  %s%s  %s", id, strings.Repeat(" ", ids-terminal.Width(id)), status,
+			strings.Repeat(" ", states-terminal.Width(status)), title)
 	}
 	return t.String()
 }

@@ -26,7 +26,8 @@ func TestTaskLine(t *testing.T) {
 		{"2", "Two", "held", "blocked by 1", 0, "  2     held     Two  (blocked by 1)\n"},
 	} {
 		s := &text{}
-		s.task(&view.Task{ID: store.TaskID{ID: c.id}, Title: c.title, Stand: view.Stand(c.state), Cause: c.cause}, false, 4, c.width)
+		s.task(&view.Task{ID: store.TaskID{ID: c.id}, Title: c.title, Stand: view.Stand(c.state), Cause: c.cause},
+			false, 4, c.width)
 		if s.String() != c.want {
 			t.Errorf("%+v: got %q", c, s.String())
 		}

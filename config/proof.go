@@ -1,0 +1,87 @@
+package config
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"descartes/tasks"
+)
+
+// ProofConfig asks for more proof than a passing verify command.
+type ProofConfig struct {
+	Holdout HoldoutConfig `json:"holdout,omitzero"`
+	Review  ReviewConfig  `json:"review,omitzero"`
+	Prove   string        `json:"prove,omitempty" words:"off|red-without" open:"off" in:"mode resume" trust:"no" help:"red-without: tests that an attempt adds or changes must fail without the rest of its work, on a copy of the project; a task's own prove overrides this (default: off)"`
+
+	Mutants int `json:"mutants,omitempty" least:"0" in:"mode resume" trust:"no" help:"have the language's mutation tool put this many small faults into what an attempt changed; the tests must catch each (default: none)"`
+
+	ProvesSome bool `json:"proves_some,omitempty" yaml:"-"` // tasks that ask for it themselves
+}
+
+// HoldoutConfig is a command with checks that no agent sees.
+type HoldoutConfig struct {
+	Run     string `json:"run,omitempty" trust:"confined" help:"command that checks a verified attempt with tests that no agent sees; $DESCARTES_HOLDOUT is their folder"`
+	Dir     string `json:"dir,omitempty" type:"path" trust:"outside" help:"folder of those tests, outside the project"`
+	Timeout int    `json:"timeout_secs,omitempty" yaml:"timeout" type:"time" trust:"no" help:"time limit for that command (default: that of the verify command)"`
+}
+
+// ReviewConfig has a second agent review work that has passed everything else.
+type ReviewConfig struct {
+	Backend string   `json:"backend,omitempty" flag:"review" arg:"backend" in:"mode resume" trust:"no" help:"backend that reviews verified work; off: no review"`
+	Model   string   `json:"model,omitempty" trust:"no" help:"model that the reviewer uses"`
+	Prompt  string   `json:"prompt,omitempty" trust:"no" help:"what the reviewer looks at besides the task and its criteria"`
+	Team    []string `json:"team,omitempty" type:"lines" trust:"no" help:"what each of several reviewers looks at alone, such as security; one rejection rejects"`
+	On      string   `json:"on,omitempty" words:"task|wave" trust:"no" help:"what the reviewer reads: each task's verified attempt, or each wave before its commit (default: task)"`
+}
+
+// What a review may be of.
+const (
+	ReviewTask = "task"
+	ReviewWave = "wave"
+)
+
+// Reviews says what a second agent reviews: ReviewTask, ReviewWave, or "" for nothing.
+func (c *Config) Reviews() string {
+	r := c.Review
+	if r.Backend == "off" || r.Backend == "" && r.Model == "" && r.Prompt == "" && r.On == "" && len(r.Team) == 0 {
+		return ""
+	}
+	return cmp.Or(r.On, ReviewTask)
+}
+
+// Reviewers lists what the reviewer may run with, best first: its own settings, then the fallbacks.
+func (c *Config) Reviewers() []Choice { return c.chain(c.Review.Backend, c.Review.Model, "") }
+
+// NeedsLab reports whether commands run on trees other than those that attempts work in.
+func (c *Config) NeedsLab() bool {
+	return c.Holdout.Run != "" || c.proves() || c.ProvesSome || c.Mutants > 0
+}
+
+const redWithout = "red-without"
+
+func (c *ProofConfig) proves() bool { return c.Prove == redWithout }
+
+// ProveOf reports whether the tests of an attempt at a task must fail without the rest of its work; nil stands for an
+// iteration.
+func (c *Config) ProveOf(t *tasks.Task) bool {
+	if t != nil && t.Prove != "" {
+		return t.Prove == redWithout
+	}
+	return c.proves()
+}
+
+// Folder is the tests' folder, with links followed if it exists.
+func (h HoldoutConfig) Folder(root string) string {
+	dir := h.Dir
+	if rest, ok := strings.CutPrefix(dir, "~/"); ok {
+		dir = filepath.Join(os.Getenv("HOME"), rest)
+	} else if !filepath.IsAbs(dir) {
+		dir = filepath.Join(root, dir)
+	}
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		return real
+	}
+	return dir
+}
