@@ -382,6 +382,8 @@ func (w *Why) toDo(cause string, commit func(loop string) string) {
 	case w.live():
 		w.Loop = w.view.State.ID
 		w.say("Run %s will get to it.", w.Loop)
+	case w.view != nil && journal.Ending(w.view.State.ExitReason.Type) == journal.BaselineFails:
+		w.say("Run %s started no agent: %s.", w.view.State.ID, w.view.State.ExitReason.Message)
 	default:
 		w.say("No run is under way.")
 	}

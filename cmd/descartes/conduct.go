@@ -270,8 +270,8 @@ func (c *conduct) work(cmd *cobra.Command) (e launch.Ended, took time.Duration, 
 	home, began := store.NewHome(r.Root), time.Now()
 	in := interrupts{unit: view.Unit(r.Kind)}
 	p.view = c.view(cmd, &in)
-	defer p.view.end()
 	ctx, stop := in.watch(cmd.Context(), func(text string) { p.say("%s", text) })
+	defer p.view.end(ctx)
 	waits := context.AfterFunc(ctx, func() { close(p.cut) })
 	asked, heard := func() {}, false
 	h := launch.Hooks{Soft: in.soft, Program: "descartes " + version(),
@@ -301,7 +301,7 @@ func (c *conduct) work(cmd *cobra.Command) (e launch.Ended, took time.Duration, 
 	}
 	e, err = r.Do(ctx, h)
 	followers.wait()
-	p.view.end()
+	p.view.end(ctx)
 	cut := context.Cause(ctx)
 	waits()
 	stop()

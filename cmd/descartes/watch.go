@@ -77,7 +77,7 @@ func (a *app) watch(s *store.Saved, plain bool) error {
 	case <-v.Done():
 	case <-ctx.Done():
 	}
-	if err := v.Close(false); err != nil && ctx.Err() == nil {
+	if err := v.Close(ctx); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("show the run: %w", err)
 	}
 	if a.home.IsLive(*s) {
@@ -156,15 +156,15 @@ func (v *runView) writers() []*liveWriter {
 	return []*liveWriter{v.p.text, v.said}
 }
 
-// end takes the view away: the run is over.
-func (v *runView) end() {
+// end takes the view away: the run is over. An answer that is being written may be finished, until ctx ends.
+func (v *runView) end(ctx context.Context) {
 	if v == nil || v.late == nil {
 		return
 	}
 	v.over.Store(true)
 	v.once.Do(func() {}) // it has not begun, and does not any more
 	if view := v.view.Load(); view != nil {
-		if err := view.Close(true); err != nil {
+		if err := view.Close(ctx); err != nil {
 			v.p.text.release(false)
 			v.p.warn("the live view: " + err.Error())
 		}

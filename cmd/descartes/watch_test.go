@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"descartes/internal/terminal"
@@ -265,6 +266,51 @@ func TestViewRetries(t *testing.T) {
 	if after := v.ends(exitDone); !strings.Contains(after, "done 2/2 ") {
 		t.Errorf("the normal screen has\n%s", after)
 	}
+}
+
+// TestEndWaitsForAnAnswer has a run end while a person writes an answer: the view stays until it is given.
+func TestEndWaitsForAnAnswer(t *testing.T) {
+	t.Parallel()
+	v := newView(t, "1: say TASK_BLOCKED: no key\n2: await ../go\n2: write two.txt x\n2: say TASK_COMPLETE\n")
+	if v == nil {
+		return
+	}
+	v.write("work/.scud/tasks/y.json",
+		`{"tag":"y","tasks":[{"id":1,"title":"Slugs","status":"pending"},{"id":2,"title":"Store","status":"pending"}]}`)
+	v.start(loopStart("--tag", "y", "--verify", "true", "--name", "y")...)
+	v.shows("Blocked: 1")
+	v.press("r")
+	v.shows("Try task 1 again")
+	v.press("Use ")
+	v.write("go", "")
+	v.shows("the run has ended; your answer is kept for the next one")
+	v.press("hers\r")
+	if after := v.ends(exitBlocked); !strings.Contains(after, "descartes resume --name y") {
+		t.Errorf("the normal screen has\n%s", after)
+	}
+	out, err := v.descartes("spec", "1", "--tag", "y").Output()
+	if err != nil || !strings.Contains(string(out), "Use hers") {
+		t.Errorf("the next agent is given (%v)\n%s", err, out)
+	}
+}
+
+// TestEndedWhileAnswering ends a run by a signal while a person writes an answer, and so the view.
+func TestEndedWhileAnswering(t *testing.T) {
+	t.Parallel()
+	v := newView(t, "1: say TASK_BLOCKED: no key\n2: await ../never\n")
+	if v == nil {
+		return
+	}
+	v.write("work/.scud/tasks/y.json",
+		`{"tag":"y","tasks":[{"id":1,"title":"Slugs","status":"pending"},{"id":2,"title":"Store","status":"pending"}]}`)
+	v.start(loopStart("--tag", "y", "--verify", "true")...)
+	v.shows("Blocked: 1")
+	v.press("r")
+	v.shows("Try task 1 again")
+	if err := v.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	v.ends(exitTerminated)
 }
 
 // TestViewIsLeft leaves the view of a run that goes on in plain lines, and ends that by Ctrl-C as ever.

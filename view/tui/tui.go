@@ -48,7 +48,6 @@ type Options struct {
 type View struct {
 	program *tea.Program
 	over    chan struct{}
-	once    sync.Once
 	work    sync.WaitGroup
 	err     error
 }
@@ -80,15 +79,10 @@ func (v *View) follow(ctx context.Context, opt Options) {
 // Done is closed when the view is gone: a person left it, or the terminal is gone.
 func (v *View) Done() <-chan struct{} { return v.over }
 
-// Close ends the view, if patient once nobody writes an answer any more. The terminal is what it was when it returns.
-func (v *View) Close(patient bool) error {
-	v.once.Do(func() {
-		if patient {
-			v.program.Send(closeMsg{})
-		} else {
-			v.program.Quit()
-		}
-	})
+// Close ends the view once nobody writes an answer any more, or ctx ends. The terminal is what it was when it returns.
+func (v *View) Close(ctx context.Context) error {
+	defer context.AfterFunc(ctx, v.program.Quit)()
+	v.program.Send(closeMsg{})
 	<-v.over
 	return v.err
 }
