@@ -53,7 +53,7 @@ func arrows() map[string][]string {
 			"internal/markdown", "internal/promise", "internal/terminal"},
 		"verify":            {"agent/process", "internal/plainfile", "verify/results"},
 		"verify/results":    {"internal/plainfile"},
-		"gitops":            {"internal/proc", "internal/crash", "internal/oscall", "internal/plainfile"},
+		"gitops":            {"internal/oneline", "internal/proc", "internal/crash", "internal/oscall", "internal/plainfile"},
 		"internal/lockfile": {},
 		"verify/guard":      {"internal/lockfile"},
 		"verify/mutants":    {},
