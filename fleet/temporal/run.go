@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -305,13 +306,6 @@ func away(err error) bool {
 		return true
 	}
 	said, ok := errors.AsType[serviceerror.ServiceError](err)
-	if !ok {
-		return false
-	}
-	switch said.Status().Code() {
-	case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Aborted, codes.Internal,
-		codes.Canceled:
-		return true
-	}
-	return false
+	return ok && slices.Contains([]codes.Code{codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted,
+		codes.Aborted, codes.Internal, codes.Canceled}, said.Status().Code())
 }

@@ -77,9 +77,10 @@ func (f *Fleet) Status(ctx context.Context) (s Status, err error) {
 			f.memo(e, helloMemo, &h)
 			s.Runs = append(s.Runs, h)
 		} else if u := f.underway(ctx, e); u.ID != "" {
-			if s.Attempts = append(s.Attempts, u); u.On != "" {
-				if at := slices.IndexFunc(s.Workers, func(w Seen) bool { return w.Name == u.On }); at >= 0 {
-					s.Workers[at].Used++
+			s.Attempts = append(s.Attempts, u)
+			for i := range s.Workers {
+				if s.Workers[i].Name == u.On {
+					s.Workers[i].Used++
 				}
 			}
 		}
@@ -93,11 +94,11 @@ func (f *Fleet) Status(ctx context.Context) (s Status, err error) {
 // underway asks for one attempt; it has no id if it has ended meanwhile.
 func (f *Fleet) underway(ctx context.Context, e *workflowpb.WorkflowExecutionInfo) (u Underway) {
 	var needs []string
-	desc, err := f.client.DescribeWorkflowExecution(ctx, e.GetExecution().GetWorkflowId(), "")
-	if err != nil || desc.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
-		return u
-	}
 	u.ID, u.Since = e.GetExecution().GetWorkflowId(), e.GetStartTime().AsTime()
+	desc, err := f.client.DescribeWorkflowExecution(ctx, u.ID, "")
+	if err != nil || desc.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		return Underway{}
+	}
 	f.memo(e, needsMemo, &needs)
 	for _, p := range desc.GetPendingActivities() {
 		if p.GetState() == enumspb.PENDING_ACTIVITY_STATE_STARTED {
