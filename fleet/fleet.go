@@ -6,7 +6,6 @@ package fleet
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -159,9 +158,7 @@ var (
 
 // Labels sorts labels of a worker or needs of a task, each once.
 func Labels(list []string) ([]string, error) {
-	out := slices.Clone(list)
-	slices.Sort(out)
-	out = slices.Compact(out)
+	out := slices.Compact(slices.Sorted(slices.Values(list)))
 	for _, l := range out {
 		if !label.MatchString(l) {
 			return nil, fmt.Errorf("%q is not a label: small letters, digits, - _ and . make one, at most 32 of them",
@@ -175,7 +172,7 @@ func Labels(list []string) ([]string, error) {
 // it from others.
 func NameLoop(id, mark string) string {
 	sum := sha256.Sum256([]byte(mark))
-	return id + "." + hex.EncodeToString(sum[:4])
+	return fmt.Sprintf("%s.%x", id, sum[:4])
 }
 
 // LoopName is a loop's own id.
@@ -216,7 +213,7 @@ func namesOf(loop, task string, try int) (n names, err error) {
 	folder := store.FileName(task)
 	if len(folder) > maxTask {
 		sum := sha256.Sum256([]byte(task))
-		folder = "%-" + hex.EncodeToString(sum[:16]) // as no other id has it
+		folder = fmt.Sprintf("%%-%x", sum[:16]) // as no other id has it
 	}
 	at := fmt.Sprintf("/%s/%d", folder, try)
 	return names{prefix + orders + at, prefix + results + at, prefix + reports + at}, nil

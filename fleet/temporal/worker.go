@@ -86,10 +86,10 @@ func (w *Worker) room() string {
 	if why == "" && time.Since(w.full) < 10*lookAgain {
 		why = "an attempt found no space on the disk"
 	}
-	switch was := w.said; {
-	case why != "" && was == "":
+	switch {
+	case why != "" && w.said == "":
 		w.tell("no attempt begins here now: %s (--min-free-disk)", why)
-	case why == "" && was != "":
+	case why == "" && w.said != "":
 		w.tell("there is room on the disk again: attempts begin here")
 	}
 	w.said = why
@@ -264,7 +264,7 @@ func (w *Worker) accepts(url string) bool {
 		if prefix, all := strings.CutSuffix(pattern, "*"); all && strings.HasPrefix(url, prefix) {
 			return true
 		}
-		ok, err := path.Match(pattern, url)
-		return ok && err == nil
+		ok, _ := path.Match(pattern, url) // not for a pattern that is none
+		return ok
 	})
 }
