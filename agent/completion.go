@@ -9,6 +9,9 @@ import (
 	"descartes/internal/promise"
 )
 
+// Asks is what the reason of an attempt begins with whose agent asks.
+const Asks = "it asks: "
+
 const (
 	doneWord = "TASK_COMPLETE"
 	stopWord = "TASK_BLOCKED"
@@ -40,7 +43,7 @@ func claims(own, word string) (complete bool, blocked, asks string) {
 		} else if reason, ok := after(stopWord, line.Text); ok {
 			stopped, blocked, asks = n, reason, ""
 		} else if text, ok := after(askWord, line.Text); ok {
-			stopped, blocked, asks = n, "it asks: "+text, text
+			stopped, blocked, asks = n, Asks+text, text
 		}
 	}
 	if stopped > done {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"descartes/agent"
 	"descartes/gitops"
 	"descartes/internal/oneline"
 	"descartes/loop/journal"
@@ -20,6 +21,7 @@ type Kept struct {
 	Attempt         int
 	Verdict, Reason string
 	Unfit           bool   // it was verified but could not be integrated; see Reason
+	Same            bool   // it changed nothing: only what it said is kept; see KeepsWork
 	Output          string // end of its verification's output
 }
 
@@ -29,6 +31,7 @@ const maxKeptLines = 40
 const (
 	keptIndent = "    " // so that no output line looks like a trailer
 	keptUnfit  = "Descartes-Integrated: no"
+	keptSame   = "Descartes-Changed: nothing"
 )
 
 func (k *Kept) message(tag string) string {
@@ -52,8 +55,17 @@ func (k *Kept) message(tag string) string {
 	if k.Unfit {
 		b.WriteString(keptUnfit + "\n")
 	}
+	if k.Same {
+		b.WriteString(keptSame + "\n")
+	}
 	return b.String()
 }
+
+// KeepsWork reports whether a ref keeps what somebody wrote, and not only what the agent said.
+func KeepsWork(r gitops.Ref) bool { return !strings.Contains(r.Message+"\n", "\n"+keptSame+"\n") }
+
+// Asked reports whether an attempt ended for that reason because its agent asked.
+func Asked(reason string) bool { return strings.HasPrefix(reason, agent.Asks) }
 
 // ReadKept reads a task's attempt from the ref that keeps it. ok is false for any other ref.
 func ReadKept(r gitops.Ref, tag, task string) (Kept, bool) {

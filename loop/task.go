@@ -450,12 +450,14 @@ func (w *taskWork) unfit(u *unit, fate *Fate) error {
 	return w.run.record(e)
 }
 
-// keep stores the attempt as a commit of its own, so that nothing an agent wrote is lost. It stores nothing if the
-// attempt changed and committed nothing. fate is what happened to a verified attempt that could not be integrated;
-// else nil.
+// keep stores the attempt as a commit of its own, so that nothing an agent wrote or asked is lost, in other clones
+// neither. ref is "" if the attempt changed and committed nothing. fate is what happened to a verified attempt that
+// could not be integrated; else nil.
 func (w *taskWork) keep(ctx context.Context, u *unit, fate *Fate) (ref string, err error) {
 	work := &u.res.Work
-	if work.After == "" || work.After == u.base && work.Commits == "" {
+	same := work.After == u.base && work.Commits == ""
+	if work.After == "" || same && slices.Contains([]verify.Verdict{verify.Verified, verify.Cancelled, verify.Limited},
+		u.res.Verdict) {
 		return "", nil
 	}
 	var parents []string
@@ -467,7 +469,7 @@ func (w *taskWork) keep(ctx context.Context, u *unit, fate *Fate) (ref string, e
 		}
 	}
 	k := Kept{Loop: w.run.state.ID, Task: u.task.ID, Attempt: u.number, Verdict: string(u.res.Verdict),
-		Reason: u.res.Reason}
+		Reason: u.res.Reason, Same: same}
 	switch {
 	case u.res.Verdict != verify.Verified:
 		k.Output = output(&u.res)
@@ -481,6 +483,9 @@ func (w *taskWork) keep(ctx context.Context, u *unit, fate *Fate) (ref string, e
 	if _, err := w.run.tools.Repo.Keep(ctx, ref, work.After, parents,
 		w.run.tools.Redact.Text(k.message(w.run.state.Tag))); err != nil {
 		return "", gitErr("keep the work on task "+u.task.ID, err)
+	}
+	if same {
+		ref = ""
 	}
 	return ref, nil
 }

@@ -256,12 +256,14 @@ func (b *Board) Attempts(id string, refs []gitops.Ref) ([]*Attempt, error) {
 		}
 	}
 	for _, r := range refs {
-		if a := told[r.Name]; a != nil {
+		a := told[r.Name]
+		if k, ok := loop.ReadKept(r, b.File.Tag(), id); ok && a == nil {
+			a = &Attempt{Attempt: &journal.Attempt{Key: journal.Key{Task: id, Number: k.Attempt}}, Loop: k.Loop,
+				N: k.Attempt, Outcome: k.Verdict, Reason: k.Reason, At: r.When, Stand: verdictStand(k.Verdict)}
+			out = append(out, a)
+		}
+		if a != nil && loop.KeepsWork(r) {
 			a.Kept, a.Commit = &r.Name, &r.Hash
-		} else if k, ok := loop.ReadKept(r, b.File.Tag(), id); ok {
-			out = append(out, &Attempt{Attempt: &journal.Attempt{Key: journal.Key{Task: id, Number: k.Attempt}},
-				Loop: k.Loop, N: k.Attempt, Outcome: k.Verdict, Reason: k.Reason, Kept: &r.Name,
-				Commit: &r.Hash, At: r.When, Stand: verdictStand(k.Verdict)})
 		}
 	}
 	return out, nil

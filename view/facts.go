@@ -154,7 +154,9 @@ func (l *Loop) Stuck() (out facts) {
 	for _, b := range l.Blocked {
 		name, where := "blocked", "no changes"
 		prefix := store.RefPrefix(l.ID, b.Task.ID)
-		if slices.ContainsFunc(l.Kept, func(r gitops.Ref) bool { return strings.HasPrefix(r.Name, prefix) }) {
+		if slices.ContainsFunc(l.Kept, func(r gitops.Ref) bool {
+			return strings.HasPrefix(r.Name, prefix) && loop.KeepsWork(r)
+		}) {
 			where = "kept in " + prefix
 		} else if b.Question != "" { // which is shown below
 			continue
@@ -319,7 +321,7 @@ func (l *Loop) Config() (out facts) {
 
 // KeptWork says where the work of a run is that git refused.
 func (l *Loop) KeptWork() string {
-	if !l.Prompt() && len(l.Kept) == 0 {
+	if !l.Prompt() && !slices.ContainsFunc(l.Kept, loop.KeepsWork) {
 		return "your files are as they were"
 	}
 	return "what the agents wrote is kept as commits under refs/descartes/" + l.ID + "/"

@@ -11,6 +11,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/terminal"
+	"descartes/loop"
 	"descartes/loop/journal"
 	"descartes/loop/receipt"
 	"descartes/loop/store"
@@ -273,10 +274,16 @@ func (w *Why) givenUp(id string) *store.Blocked {
 func (w *Why) blocked() {
 	b := w.givenUp(w.Task.ID)
 	if b == nil {
-		w.say("Blocked in the task list; no unfinished run here blocked it.")
+		if len(w.Attempts) > 0 {
+			w.say("Blocked in the task list.")
+		} else {
+			w.say("Blocked in the task list; no run here blocked it.")
+		}
 		w.lastFailure()
 		w.Next = w.command("start --retry-blocked")
-		if w.live() {
+		if n := len(w.Attempts); n > 0 && loop.Asked(w.Attempts[n-1].Reason) {
+			w.Next = w.command("answer --edit " + terminal.Quote(w.Task.ID))
+		} else if w.live() {
 			w.Next = w.command("tasks list")
 		}
 		return

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/signal"
@@ -219,7 +220,11 @@ func (k *recheck) checks(ctx context.Context) (list []verify.Check, from string,
 		return nil, "", err
 	}
 	if k.from == "" {
-		if last, err := k.home.LastOf(k.Scud.Tag); err == nil && last != nil {
+		tag := k.Scud.Tag
+		if _, only, err := k.list(io.Discard); tag == "" && err == nil {
+			tag = only.Tag
+		}
+		if last, err := k.home.LastOf(tag); err == nil && last != nil {
 			k.Adopt(last.State.Config, "verify", "scud.verification_command")
 		}
 	}
