@@ -3,7 +3,6 @@ package gate
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -219,8 +218,28 @@ func FuzzParseShape(f *testing.F) {
 				}
 			}
 		}
-		if a, err := ParseYAML([]byte(text)); err == nil && len(a.Criteria) == 0 {
-			t.Error(fmt.Sprint("no criteria and no error: ", a))
+	})
+}
+
+// FuzzParseYAML: what is read of a file of criteria is a list that a loop can work with, with texts and bounded.
+func FuzzParseYAML(f *testing.F) {
+	for _, text := range []string{"- tests pass :: make test\n- a: b\n- text: lint clean\n  run: make lint\n",
+		"criteria: &a [x, {criterion: y, verification: read it}]\nmustNot: *a\nverification: {x: see}\n",
+		"must-not:\n- TODO left :: grep -r TODO .\n", "a: &a [*a]\n", "- !!binary x\n- [a]\n- ? {b: c}\n  : d\n", "--- 1\n"} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		a, err := ParseYAML(text)
+		if err != nil {
+			return
+		}
+		if err := CheckCriteria(a.Criteria); err != nil || len(a.Criteria) == 0 {
+			t.Errorf("%q: read %+v: %v", text, a, err)
+		}
+		for _, c := range append(a.Criteria, a.MustNot...) {
+			if c.Text == "" || len(c.Text) > maxText {
+				t.Errorf("%q: a criterion %+v", text, c)
+			}
 		}
 	})
 }

@@ -223,6 +223,30 @@ func TestPlanList(t *testing.T) {
 	}
 }
 
+// FuzzFrontMatter: what the top of a plan sets is usable as it is, whatever stands there, and each finding has a line of
+// the file.
+func FuzzFrontMatter(f *testing.F) {
+	for _, text := range []string{"---\ntag: x\nverify: make\nspec_files: [A.md, b/c.md]\n---\n# Plan\n",
+		"---\r\nscud-tag: 1\r\nspecs: a.md\r\n...\r\n", "\ufeff---\ntag: [x]\nverify: {}\nspec-file: [[]]\n---\n",
+		"---\ntag: &a ../x\nverify: *a\n---\n", "---\na: b: c\n---\n", "+++\ntag = 1\n+++\n", "---\n- tag\n---\n"} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		front, findings := ReadFrontMatter(text)
+		if front.Tag != "" && tasks.ValidTag(front.Tag) != nil {
+			t.Errorf("%q sets the tag %q", text, front.Tag)
+		}
+		if slices.Contains(front.SpecFiles, "") || front.Verify != strings.TrimSpace(front.Verify) {
+			t.Errorf("%q sets %+v", text, front)
+		}
+		for _, x := range findings {
+			if x.Line < 1 || x.Line > strings.Count(string(text), "\n")+1 || x.Message == "" {
+				t.Errorf("%q: finding %+v", text, x)
+			}
+		}
+	})
+}
+
 // FuzzBoxes: ticking every box of a plan and taking the ticks away again changes nothing but the boxes, and ids stay.
 func FuzzBoxes(f *testing.F) {
 	for _, text := range []string{"# Plan\n\n- [ ] One\n  - [x] part\n* [ ] Two\r\n",
@@ -231,7 +255,6 @@ func FuzzBoxes(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		ReadFrontMatter([]byte(text))
 		path := filepath.Join(t.TempDir(), "plan.md")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
