@@ -111,8 +111,11 @@ func (l *Loop) Here() Next {
 				return do(append(typed, "descartes why "+terminal.Quote(terminal.Clean(b.Task.ID))+tag, again)...)
 			}
 		}
-		if len(typed) > 0 {
+		switch {
+		case len(typed) > 0:
 			return do(append(typed, resume)...)
+		case l.Board.Graph.Counts().Blocked > 0: // by an earlier run
+			return do("descartes why"+tag, again+state.Config.Typed.Without("retry-blocked")+" --retry-blocked")
 		}
 		return do("descartes waves" + tag)
 	case journal.LimitReached:
@@ -245,9 +248,13 @@ func (l *Loop) Next() Next {
 	if e := l.Run.Outcome.Ending; e.Final() && e != journal.TasksBlocked {
 		n.Commands = append(n.Commands, l.Here().Commands...)
 	} else if l.Board != nil {
-		start := "descartes start" + config.ListFlags(l.Board.File.Tag(), l.Board.Scud.TasksFile) + typed
+		named := config.ListFlags(l.Board.File.Tag(), l.Board.Scud.TasksFile)
+		start := "descartes start" + named + typed
 		if l.Board.Graph.Counts().Blocked > 0 {
 			start += " --retry-blocked"
+		}
+		for _, q := range l.Questions[:min(1, len(l.Questions))] {
+			n.Commands = append(n.Commands, "descartes answer --edit "+terminal.Quote(terminal.Clean(q.Task.ID))+named)
 		}
 		n.Commands = append(n.Commands, start)
 	} else if kind := l.Run.State.Kind; kind != store.KindPrompt {

@@ -280,7 +280,9 @@ func (w *Why) blocked() {
 			w.say("Blocked in the task list; no run here blocked it.")
 		}
 		w.lastFailure()
-		w.Next = w.command("start --retry-blocked")
+		if w.Next = w.anew(); !strings.Contains(w.Next, " --retry-blocked") {
+			w.Next += " --retry-blocked"
+		}
 		if n := len(w.Attempts); n > 0 && loop.Asked(w.Attempts[n-1].Reason) {
 			w.Next = w.command("answer --edit " + terminal.Quote(w.Task.ID))
 		} else if w.live() {
