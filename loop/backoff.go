@@ -276,6 +276,11 @@ func (p *backoff) warn(err error, tell teller) error {
 	return tell(&journal.Event{Type: journal.Warning, Message: err.Error()})
 }
 
+// sleepUntil waits until a provider can be asked again, and reports whether it can, or until the run ends. A unit sleeps
+// before its attempt, see start; an agent of a look in the middle of one, see chooser. It is slow; whoever wakes up
+// calls woke.
+func (l *Loop) sleepUntil(m move) (over bool) { return l.stop.wait(l.stop.soon(), &l.tools, m.until) }
+
 // newBackoff returns a loop's backoff. Its events go into the journal, from which p is rebuilt.
 func newBackoff(tools Tools, c *Config, p *journal.Providers, loop string, anew bool) *backoff {
 	if anew {

@@ -164,7 +164,7 @@ func (w *waves) subject(wave scheduler.Wave, units []string) string {
 		case s == tasks.Done:
 			done++
 			of++
-		case !setAside(s):
+		case !s.SetAside():
 			of++
 		}
 	}

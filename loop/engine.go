@@ -318,7 +318,7 @@ func (l *Loop) start(ln *lane, u *unit) (*Outcome, error) {
 	ln.busy = stays
 	l.asleep++
 	over := false
-	l.aside(func() { over = l.stop.wait(l.stop.soon(), &l.tools, m.until) }, func() {
+	l.aside(func() { over = l.sleepUntil(m) }, func() {
 		l.asleep--
 		if over {
 			l.backoff.woke(m)
@@ -538,7 +538,7 @@ func (l *worker) chooser(u *unit) func(context.Context, []attempt.With) (attempt
 			case m.until.IsZero():
 				return attempt.With(m.choice), actx.Err()
 			}
-			over := l.run.stop.wait(l.run.stop.soon(), &l.run.tools, m.until)
+			over := l.run.sleepUntil(m)
 			l.run.say(func() {
 				if over {
 					l.run.backoff.woke(m)

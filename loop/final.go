@@ -278,15 +278,15 @@ func (w *waves) takeOut(ctx context.Context, unit string, was gitops.Tree, why *
 			fate = &Fate{Unit: id, Failure: why.Failure, Beside: "it builds on the work on task " + unit +
 				", which was taken out"}
 		}
-		if err := w.reopen(ctx, id, fate); err != nil {
+		if err := w.putBack(ctx, id, fate); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// reopen records that a unit's work is not in the trunk any more. It is slow.
-func (w *waves) reopen(ctx context.Context, id string, why *Fate) (err error) {
+// putBack records that a task's work was taken out of the trunk: the task is ready again, or blocked. It is slow.
+func (w *waves) putBack(ctx context.Context, id string, why *Fate) (err error) {
 	var u *unit
 	w.run.say(func() {
 		if v := w.run.trunk.proofs.verified(id); v != nil {
@@ -311,7 +311,7 @@ func (w *waves) reopen(ctx context.Context, id string, why *Fate) (err error) {
 	return err
 }
 
-// takenOut reopens the tasks whose work a killed run took out of the trunk and could not record. It is slow.
+// takenOut puts the tasks back whose work a killed run took out of the trunk and could not record. It is slow.
 func (w *waves) takenOut(ctx context.Context) error {
 	var lost []*journal.VerifiedTask
 	w.run.say(func() {
@@ -326,7 +326,7 @@ func (w *waves) takenOut(ctx context.Context) error {
 		}
 	})
 	for _, v := range lost {
-		if err := w.reopen(ctx, v.Task, &Fate{Unit: v.Task, Failure: &verify.Result{},
+		if err := w.putBack(ctx, v.Task, &Fate{Unit: v.Task, Failure: &verify.Result{},
 			Beside: besideOf(files(v.Hidden, v.Beside))}); err != nil {
 			return err
 		}

@@ -682,7 +682,7 @@ func NothingToDo(j *Job) (bool, error) {
 		switch s := j.Graph.State(id); {
 		case s == "done":
 			done++
-		case !setAside(j.Graph.Status(id)):
+		case !j.Graph.Status(id).SetAside():
 			return false, nil
 		}
 	}

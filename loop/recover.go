@@ -91,7 +91,7 @@ func (l *worker) holding(ctx context.Context, u *unit, open *journal.Event) (wor
 	return work, err
 }
 
-// recover reopens what a killed run took out of the trunk, and takes up the attempts that it ordered from a fleet:
+// recover puts back what a killed run took out of the trunk, and takes up the attempts that it ordered from a fleet:
 // their results are used.
 func (w *tagWork) recover() (_ *Outcome, err error) {
 	if err := w.waves.takenOut(w.run.ctx); err != nil {

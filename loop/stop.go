@@ -258,8 +258,8 @@ func (w *breaker) streak() *streak { return w.failing.learn(w.run.history) }
 
 func (s *streak) add(a *journal.Attempt) {
 	d := a.Result
-	if d == nil || !a.Verdict.Counts() || d.End == journal.EndRefused || d.Transient() {
-		return // nobody's fault
+	if d == nil || a.Verdict.Nobodys(d) {
+		return
 	}
 	if d.End == journal.EndFinished && (d.Changed > 0 || d.Claimed || a.Verdict == journal.Blocked) {
 		s.worked = true

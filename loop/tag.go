@@ -302,7 +302,7 @@ func (w *tagWork) ending() Outcome {
 		case s == scheduler.StateDone:
 		case s.Open():
 			left++
-		case !setAside(g.Status(id)):
+		case !g.Status(id).SetAside():
 			blocked++
 		}
 	}
@@ -322,9 +322,6 @@ func (w *tagWork) final(out *Outcome) bool {
 	return (out.Ending == journal.AllDone || out.Ending == journal.TasksBlocked && !w.scope.Step) &&
 		w.run.history.Worked()
 }
-
-// setAside reports whether a person took the task off the list: it need not be done.
-func setAside(s tasks.Status) bool { return s == tasks.Cancelled || s == tasks.Deferred }
 
 // waveBlocked reports whether a step's wave has a task that was given up.
 func (w *tagWork) waveBlocked() bool {

@@ -91,7 +91,7 @@ func (g *Graph) reviewStatuses() {
 		case status == tasks.Done:
 			g.problem("container-done", []string{id}, "task %s is done, but %s: they count as done with it", id,
 				subtasks)
-		case off(status):
+		case status.SetAside():
 			g.problem("container-off", []string{id}, "task %s is %s, but %s: they are held", id, status, subtasks)
 		}
 	}

@@ -69,7 +69,7 @@ func newModel(list []tasks.Task) *model {
 	slices.SortFunc(m.leaves, tasks.CompareIDs)
 	for _, l := range m.leaves {
 		for a := l; a != ""; a = m.list[a].Parent {
-			m.bad[l] = m.bad[l] || a != l && off(m.list[a].Status)
+			m.bad[l] = m.bad[l] || a != l && m.list[a].Status.SetAside()
 			for _, d := range m.list[a].DependsOn {
 				if m.list[d] == nil {
 					m.bad[l] = m.bad[l] || d != "core:1"

@@ -83,9 +83,6 @@ func (g *Graph) Status(id string) tasks.Status {
 	return g.status[i]
 }
 
-// off reports whether a container with that status takes its leaves out of the run.
-func off(s tasks.Status) bool { return s == tasks.Cancelled || s == tasks.Deferred }
-
 func (g *Graph) refresh() {
 	if g.stale {
 		g.evaluate()
@@ -133,7 +130,7 @@ func (g *Graph) effect(n *node) (satisfied, holds bool) {
 	switch {
 	case n.kind == containerOut:
 		return !n.waits, n.behind
-	case n.kind == containerIn && (off(status) || n.doubled):
+	case n.kind == containerIn && (status.SetAside() || n.doubled):
 		return false, true
 	case n.kind == containerIn:
 		return !n.waits, n.behind
@@ -284,7 +281,7 @@ func (g *Graph) isRoot(v int) bool {
 	case leaf:
 		return n.cycle > 0 || n.doubled || n.state != StateHeld
 	case containerIn:
-		return off(g.status[n.place]) || n.doubled
+		return g.status[n.place].SetAside() || n.doubled
 	}
 	return n.kind == externalTask
 }

@@ -150,6 +150,10 @@ func (s Status) Known() bool {
 	return false
 }
 
+// SetAside reports whether a person took the task off the list: nobody asks for it to be done. A container takes
+// its tasks with it.
+func (s Status) SetAside() bool { return s == Cancelled || s == Deferred }
+
 // UnknownStatus is the sentence about a task whose status is no known word.
 func UnknownStatus(id string, s Status) string {
 	if s == "awaiting-tune" {

@@ -334,16 +334,13 @@ func (b *Board) counts() (c counts, interrupted int) {
 	return c, interrupted
 }
 
-// setAside reports whether a person took a task off the list: nobody asks for it to be done.
-func setAside(s tasks.Status) bool { return s == tasks.Cancelled || s == tasks.Deferred }
-
 // SetAside counts the tasks that a person took off the list, and those that wait for one otherwise.
 func (b *Board) SetAside() (off, other int) {
 	for _, id := range b.Graph.Leaves() {
 		if b.Graph.State(id) != scheduler.StateOther {
 			continue
 		}
-		if setAside(b.Graph.Status(id)) {
+		if b.Graph.Status(id).SetAside() {
 			off++
 		} else {
 			other++
@@ -384,7 +381,7 @@ func (w *Wave) Bar() Bar {
 	for i := range w.Tasks {
 		switch t := &w.Tasks[i]; t.State {
 		case "other":
-			if setAside(t.Status) {
+			if t.Status.SetAside() {
 				n.Aside++
 				n.All--
 				continue

@@ -135,6 +135,12 @@ const (
 // Counts reports whether an attempt with this verdict uses up one of its task's.
 func (v Verdict) Counts() bool { return v != Limited && v != Cancelled && v != Dropped }
 
+// Nobodys reports whether an attempt that ended like this is nobody's failure: it was cut short, its provider had a
+// fault, or its agent refused to begin.
+func (v Verdict) Nobodys(d *Detail) bool {
+	return !v.Counts() || d != nil && (d.Transient() || d.End == EndRefused)
+}
+
 // Unjudged reports whether an iteration with this verdict had no result for a gate to judge.
 func (v Verdict) Unjudged() bool { return v == Retry || v == Limited || v == Cancelled }
 

@@ -31,32 +31,6 @@ type Task struct {
 	back  *Event // that made it come in again
 }
 
-// Stand is where a task is in a loop.
-//
-//	idle --started--> underway --done--> done
-//	underway --blocked--> blocked --retried, answered--> idle
-//	underway --its run ended--> shelved --an attempt begins--> underway
-//	done --the trunk cannot hold it any more--> shelved
-//	any --rewound, its commit was taken away--> idle
-type Stand string
-
-// The stands of tasks, as the task file calls them, but for a task whose run ended in the middle.
-const (
-	StandIdle     Stand = ""
-	StandUnderway Stand = "in-progress"
-	StandShelved  Stand = "shelved"
-	StandDone     Stand = "done"
-	StandBlocked  Stand = "blocked"
-)
-
-// status is what the task file calls it.
-func (s Stand) status() string {
-	if s == StandIdle || s == StandShelved {
-		return "pending"
-	}
-	return string(s)
-}
-
 // Tries are what counts against a task's limits since it last got new attempts.
 type Tries struct {
 	Counted       int     // attempts
@@ -82,9 +56,6 @@ type Gain struct {
 	Delivered string
 	Grade     Grade // of a done task
 }
-
-// Open reports whether it was started and is neither done nor blocked.
-func (t *Task) Open() bool { return t.Stand == StandUnderway || t.Stand == StandShelved }
 
 // Task returns what is known about a task, never nil.
 func (s *State) Task(id string) *Task {
@@ -207,37 +178,6 @@ func (s *State) ForgetWave(wave int) {
 	}
 }
 
-// change gives a task a new stand, and its status in the task file.
-func (s *State) change(t *Task, to Stand) {
-	if t.Stand, t.since = to, s.Seq; t.ID != "" {
-		s.changes = append(s.changes, t)
-	}
-}
-
-// close ends what a task that was started stands on.
-func (s *State) close(t *Task, to Stand) {
-	s.change(t, to)
-	if to == StandDone { // a later retry needs the failure for its spec
-		t.Failure, t.Blocked = Failure{}, nil
-	}
-	t.Ground, t.CutShort, t.back = Ground{}, Failure{}, nil
-	if s.Current == t.ID {
-		s.Current = ""
-	}
-}
-
-// TakeChanges returns the new statuses since the last call that events after seq gave.
-func (s *State) TakeChanges(seq int64) map[string]string {
-	out := make(map[string]string, len(s.changes))
-	for _, t := range s.changes {
-		if t.since > seq {
-			out[t.ID] = t.Stand.status()
-		}
-	}
-	s.changes = s.changes[:0]
-	return out
-}
-
 // finishAttempt applies the end of an attempt. Several simultaneous attempts at one task, its candidates, are a round:
 // it counts as one attempt at the task, and the next one starts from the candidate that came furthest. Toward the
 // limit of all attempts each counts.
@@ -253,7 +193,8 @@ func (s *State) finishAttempt(t *Task, e *Event) {
 		t.cut = e.Round
 		t.Interruptions++
 	}
-	if !e.Verdict.Counts() || d != nil && d.Transient() { // it may have cost something all the same
+	nobodys := e.Verdict.Nobodys(d)
+	if nobodys && (!e.Verdict.Counts() || d.End != EndRefused) { // it may have cost something all the same
 		if !e.Verdict.Counts() {
 			s.Iteration--
 		}
@@ -262,7 +203,7 @@ func (s *State) finishAttempt(t *Task, e *Event) {
 		}
 		return
 	}
-	if (d == nil || d.End != EndRefused) && (alone || t.counted != e.Round) { // a refusal is not the task's fault
+	if !nobodys && (alone || t.counted != e.Round) {
 		t.counted = e.Round
 		t.Counted++
 	}
