@@ -17,6 +17,8 @@ import (
 	"descartes/verify"
 )
 
+// What a person says meanwhile: accepts of kept work, and answers.
+
 func (w *taskWork) accepted(task string) *store.Accept {
 	return store.Accepted(w.run.job.answers, task)
 }

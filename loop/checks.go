@@ -19,6 +19,8 @@ import (
 	"descartes/verify/results"
 )
 
+// A run's checks apart from those of attempts: before the first, and after the last.
+
 // What to do if the verify command fails on the untouched tree, before the first agent.
 const (
 	BaselineRequire = "require" // end the run

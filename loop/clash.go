@@ -14,6 +14,8 @@ import (
 	"descartes/verify"
 )
 
+// Work that conflicts with that of others: how its next try merges the two, what is put back, and what runs apart.
+
 // merge makes a unit start from what is verified now, merged with its task's own verified work that could not be
 // integrated. Where both changed the same lines git's markers are in the files; where work that had conflicted merges
 // by now, no agent has anything to do. It is slow.

@@ -18,6 +18,8 @@ import (
 	"descartes/verify/results"
 )
 
+// Checks of what is already verified, as a fresh clone has it, and what follows where it fails there.
+
 // When what verify passed is checked again in a check slot, besides states that are merged: without a word before each
 // wave's commit.
 const (

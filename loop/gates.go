@@ -23,6 +23,8 @@ import (
 	"descartes/verify"
 )
 
+// The gates that end a prompt loop, by name.
+
 // The gates of a prompt loop, as Config.Gate names them. "" is the promise.
 const (
 	GatePromise  = "promise"

@@ -2,14 +2,15 @@ package loop
 
 import (
 	"cmp"
+	"fmt"
+	"strings"
+
 	"descartes/loop/journal"
 	"descartes/loop/store"
 	"descartes/verify"
-	"fmt"
-	"strings"
 )
 
-// This file decides when a task gets no further attempt.
+// When a task gets no further attempt.
 
 // mostCutOff is how many attempts of a task in a row may be interrupted: they do not count as attempts, but a task
 // that takes the machine down each time has to end somewhere.

@@ -11,6 +11,8 @@ import (
 	"descartes/loop/journal"
 )
 
+// What a run that stopped early leaves for the next session.
+
 // maxHandoffTasks limits each list of a handoff; the task file has all tasks.
 const maxHandoffTasks = 20
 

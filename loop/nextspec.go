@@ -9,6 +9,8 @@ import (
 	"descartes/loop/store"
 )
 
+// What an attempt's spec says of earlier ones.
+
 // NextSpec returns what the journal says for the spec of a task's next attempt, or of the attempt with that number:
 // the failure before it, and what earlier tasks had delivered by then. The next attempt at a blocked task is the one
 // --retry-blocked makes; any other attempt after a loop's end belongs to a new loop, which knows the refs of earlier

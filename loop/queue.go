@@ -12,6 +12,8 @@ import (
 	"descartes/scheduler"
 )
 
+// What runs next.
+
 // Queue picks among the job's ready tasks for that many slots. durations come from Durations, or are nil.
 func (j *Job) Queue(slots int, durations map[string]time.Duration) *scheduler.Queue {
 	return j.Graph.Queue(scheduler.QueueOptions{Slots: slots, Barrier: j.Config.Barrier, Durations: durations,

@@ -18,6 +18,8 @@ import (
 	"descartes/verify"
 )
 
+// What a killed run left behind, and what becomes of it.
+
 // killed ends an attempt that a killed run left open. It counts for nothing: a ref keeps what its slot holds, and the
 // task starts again from what this attempt had started from.
 func (w *tagWork) killed(ctx context.Context, ln *lane, open *journal.Event) error {

@@ -19,6 +19,8 @@ import (
 	"descartes/verify"
 )
 
+// Reviews by agents, of attempts and of waves.
+
 // lookReview is the look's name in journals.
 const lookReview = "review"
 
