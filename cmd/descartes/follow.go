@@ -36,33 +36,30 @@ func (a *follower) follow(ctx context.Context) error {
 	s, id := a.saved.State, a.saved.State.ID
 	a.p.events.Waves, a.p.events.Usual = s.TotalWaves, s.Config.Backend.Type
 	a.asked = requestTeller{home: a.home, id: id, kind: s.Kind, say: a.p.say}
-	f := journal.Follow(a.home.Events(id))
-	live := a.home.IsLive(*a.saved) // asked first: a loop that ended has written its end
-	events, err := f.Next()
-	if err != nil {
-		return err
-	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	a.catchUp(events)
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	for live {
-		a.asked.tell(view.Pending{Stopping: !a.run.Stopping.IsZero(), Underway: a.run.Underway()})
-		select {
-		case <-ctx.Done():
+	live := a.home.IsLive(*a.saved) // asked first: a loop that ended has written its end
+	for events, err := range journal.Watch(ctx, a.home.Events(id)) {
+		switch {
+		case err != nil:
+			return err
+		case a.run.Seq == 0:
+			a.catchUp(events)
+		default:
+			for _, e := range events {
+				a.see(e)
+				a.p.observe(e)
+			}
+		}
+		if !live {
+			break
+		}
+		if ctx.Err() != nil {
 			a.p.say("%s", a.leaves())
 			return nil
-		case <-tick.C:
 		}
+		a.asked.tell(view.Pending{Stopping: !a.run.Stopping.IsZero(), Underway: a.run.Underway()})
 		live = a.home.IsLive(*a.saved)
-		if events, err = f.Next(); err != nil {
-			return err
-		}
-		for _, e := range events {
-			a.see(e)
-			a.p.observe(e)
-		}
 	}
 	return a.over(context.WithoutCancel(ctx))
 }

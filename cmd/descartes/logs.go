@@ -94,7 +94,6 @@ type logs struct {
 	raw, held bool // as it was written; what the held-out checks printed
 	task      string
 	saved     *store.Saved
-	journal   *journal.Follower
 	state     *journal.State
 	reader    *logReader
 	width     int
@@ -115,23 +114,24 @@ func (v *logs) of(name, task string) (list []*journal.Attempt, err error) {
 	}
 	id := v.saved.State.ID
 	v.task, v.width, v.raw = task, terminal.Columns(v.out()), v.raw || v.held
-	v.journal, v.state = journal.Follow(v.home.Events(id)), journal.NewState()
+	v.state = journal.NewState()
 	if v.reader, err = newLogReader(v.root, v.saved.State); err != nil {
 		return nil, err
 	}
-	list, err = v.more()
-	if err == nil && len(list) == 0 {
+	events, err := journal.Follow(v.home.Events(id)).Next()
+	if list = v.more(events); err == nil && len(list) == 0 {
 		err = badInput("descartes status "+id+v.here(), "run %s has no attempt of %q", id, task)
 	}
 	return list, err
 }
 
-// more takes in the journal's new events, and returns the attempts that they begin.
-func (v *logs) more() (list []*journal.Attempt, err error) {
-	events, err := v.journal.Next()
+// more takes in what is new of the journal's events, and returns the attempts that they begin.
+func (v *logs) more(events []journal.Event) (list []*journal.Attempt) {
 	known := len(v.state.Attempts)
 	for i := range events {
-		v.state.Apply(&events[i])
+		if events[i].Seq > v.state.Seq {
+			v.state.Apply(&events[i])
+		}
 	}
 	for _, a := range v.state.Attempts[known:] {
 		if v.task == "" || a.Task == v.task && a.Iteration == 0 || a.Iteration > 0 &&
@@ -139,7 +139,7 @@ func (v *logs) more() (list []*journal.Attempt, err error) {
 			list = append(list, a)
 		}
 	}
-	return list, err
+	return list
 }
 
 // logOf is the log of an attempt.
@@ -276,20 +276,17 @@ func (v *logs) whole(a *journal.Attempt) error {
 func (v *logs) live(list []*journal.Attempt) error {
 	ctx, stop := signal.NotifyContext(v.ctx(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
 	defer func() {
 		for _, o := range v.open {
 			o.file.Close()
 		}
 	}()
-	for list = slices.Clone(list); ; {
-		over := !v.home.IsLive(*v.saved)
-		more, err := v.more()
+	list, over := slices.Clone(list), !v.home.IsLive(*v.saved)
+	for events, err := range journal.Watch(ctx, v.home.Events(v.saved.State.ID)) {
 		if err != nil {
 			return err
 		}
-		list = append(list, more...)
+		list = append(list, v.more(events)...)
 		for _, o := range slices.Clone(v.open) {
 			if _, err := io.Copy(o, o.file); err != nil {
 				return err
@@ -309,14 +306,11 @@ func (v *logs) live(list []*journal.Attempt) error {
 			}
 		}
 		if list = later; over && len(v.open) == 0 {
-			return nil
+			break
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+		over = !v.home.IsLive(*v.saved)
 	}
+	return nil
 }
 
 // logReader knows how a loop's agents print, and its secrets: the log of a running attempt is not masked yet.
