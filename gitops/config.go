@@ -60,14 +60,14 @@ type person struct{ name, email string }
 // fallbackPerson signs what is kept where git knows nobody: nothing an agent made is lost for want of a name.
 var fallbackPerson = person{"descartes", "descartes@localhost"}
 
-// Author returns whom the commits will name. Where git's configuration names nobody, it returns a RefusedError. The
-// answer is the same for all of a run, whatever an agent does to the settings.
-func (r *Repo) Author(context.Context) (name, email string, err error) {
-	p, err := r.person("author")
+// Author is a RefusedError where git's configuration does not say whom commits will name. The answer is the same for
+// all of a run, whatever an agent does to the settings.
+func (r *Repo) Author() error {
+	_, err := r.person("author")
 	if err == nil {
 		_, err = r.person("committer")
 	}
-	return p.name, p.email, err
+	return err
 }
 
 // person is who is named in a role, by git's rules with user.useConfigOnly: no name is made up from the login and the

@@ -95,7 +95,7 @@ func TestIdentityMissing(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer r.Close()
-		_, _, err = r.Author(t.Context())
+		err = r.Author()
 		var refused *RefusedError
 		if !errors.As(err, &refused) || !strings.Contains(refused.Reason, tt.missing) ||
 			!strings.Contains(refused.Hint, "user.name") {

@@ -149,7 +149,7 @@ func Prepare(ctx context.Context, w Want) (*Run, Problems) {
 				g.Class)
 		}
 	}
-	r.warn(ctx)
+	r.warn()
 	return r, r.found
 }
 
@@ -391,7 +391,7 @@ func (r *Run) openRepo(ctx context.Context) {
 		return
 	}
 	if g.AutoCommit || r.Kind != store.KindTag {
-		if _, _, err := repo.Author(ctx); err != nil {
+		if err := repo.Author(); err != nil {
 			r.wrong(err)
 		}
 	}
@@ -765,7 +765,7 @@ func (r *Run) inRepo(paths []string) (out []string) {
 }
 
 // warn says what may surprise a person: another program's loop, limits that cannot act, quotas that are used up.
-func (r *Run) warn(ctx context.Context) {
+func (r *Run) warn() {
 	// the plugin's file stays as it is
 	if _, err := os.Lstat(filepath.Join(r.Root, ".claude", "ralph-loop.local.md")); err == nil {
 		r.note("this run overrides Ralph Loop. The ralph-loop plugin's state file is unchanged; cancel the ralph loop separately if you want it gone.")

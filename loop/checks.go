@@ -278,11 +278,10 @@ func (l *checks) baseline(ln *lane) (*Outcome, error) {
 // first runs a check before the first attempt; nil if it passed before on the same tree.
 func (l *checks) first(ln *lane, c verify.Check, known bool) (*Baseline, error) {
 	ctx, before := l.run.ctx, l.run.holds()
-	passed, err := l.passedBefore(ctx, before, &c)
 	// otherwise the test results are needed
-	if err != nil || passed && (l.run.history.Checks.Named(c.Name).Known != nil ||
+	if l.passedBefore(ctx, before, &c) && (l.run.history.Checks.Named(c.Name).Known != nil ||
 		!l.last.passes.Named(c.Name).Pass.Told) {
-		return nil, err
+		return nil, nil
 	}
 	b, err := l.untouched(ln, before, "", &attempt.Command{Check: c})
 	if err == nil && (b.Result.Passed || known && b.comparable()) && !c.At(verify.AtEnd) {
@@ -374,8 +373,8 @@ func (w *breaker) recheck(u *unit) error {
 		return nil
 	}
 	now, c := w.run.holds(), &attempt.Command{Check: list[at], Bar: w.run.checks.bar(&list[at], "", false)}
-	if known, err := w.run.checks.passedBefore(w.run.ctx, now, &list[at]); err != nil || !known {
-		return err
+	if !w.run.checks.passedBefore(w.run.ctx, now, &list[at]) {
+		return nil
 	}
 	u.lane.busy = true
 	var b *Baseline
@@ -503,11 +502,7 @@ func (l *checks) pass(ln *lane, when verify.When, wave int, fewer bool) error {
 	for _, c := range checks {
 		state := l.run.holds()
 		var passed bool
-		var err error
-		if l.run.say(func() { passed, err = l.passedBefore(ctx, state, &c.Check) }); err != nil || passed {
-			if err != nil {
-				return err
-			}
+		if l.run.say(func() { passed = l.passedBefore(ctx, state, &c.Check) }); passed {
 			continue
 		}
 		if l.run.ctx.Err() != nil {
@@ -552,22 +547,19 @@ func (l *checks) request(ln *lane, label, log string, tasks ...string) verify.Re
 }
 
 // passedBefore reports whether the same check last passed on this very tree, in this loop or in the tag's last one.
-func (l *checks) passedBefore(ctx context.Context, now gitops.Tree, c *verify.Check) (bool, error) {
+func (l *checks) passedBefore(ctx context.Context, now gitops.Tree, c *verify.Check) bool {
 	p := l.run.history.Checks.Named(c.Name).Pass
 	if p.Tree == "" {
 		p = l.last.passes.Named(c.Name).Pass
 	}
 	if p.Tree == "" || p.Command != l.run.tools.Redact.Text(c.Run) {
-		return false, nil
+		return false
 	}
 	if p.Tree == string(now) {
-		return true, nil
+		return true
 	}
 	changed, err := l.run.tools.Repo.Changed(ctx, gitops.Tree(p.Tree), now)
-	if err != nil {
-		return false, nil // its objects are gone: verifying again only costs time
-	}
-	return len(changed) == 0, nil
+	return err == nil && len(changed) == 0 // its objects may be gone: verifying again only costs time
 }
 
 // before is what earlier loops recorded about their checks.

@@ -80,7 +80,7 @@ func Start(ctx context.Context, root string, j Source, tools Tools, opt StartOpt
 	}
 	s.PID, s.Host = l.who.PID, l.who.Host
 	s.Completed, s.ExitReason = false, store.ExitReason{Type: "running"}
-	if _, err := atomicfile.Clean(tools.FS, path); err != nil { // half written by a killed loop
+	if err := atomicfile.Clean(tools.FS, path); err != nil { // half written by a killed loop
 		return l, fmt.Errorf("remove temporary files of %s: %w", path, err)
 	}
 	if err := begin(ctx, l, path, opt); err != nil {

@@ -112,7 +112,7 @@ func (f *File) change(edit func(now *File) ([]byte, error)) error {
 func (f *File) Clean() error {
 	release, err := lockList(f.path, false, lockWaits())
 	if err == nil {
-		_, err = atomicfile.Clean(atomicfile.OS(), f.real)
+		err = atomicfile.Clean(atomicfile.OS(), f.real)
 		release()
 	}
 	return err

@@ -76,7 +76,7 @@ func (a *app) person() *person {
 // repo is the project's repository; does closes it.
 func (a *app) repo() (_ *gitops.Repo, err error) {
 	if a.git == nil {
-		a.git, err = openRepo(a.ctx(), a.root, nil)
+		a.git, err = openRepo(a.ctx(), a.root)
 	}
 	return a.git, err
 }
@@ -95,7 +95,7 @@ func (a *app) refs() ([]gitops.Ref, error) {
 
 // refsOf are the same where no call has the repository open, with that name in front.
 func refsOf(ctx context.Context, root, of string) ([]gitops.Ref, error) {
-	repo, err := openRepo(ctx, root, nil)
+	repo, err := openRepo(ctx, root)
 	if err != nil {
 		return nil, nil
 	}
@@ -140,7 +140,7 @@ func accountOf(root string, s store.Saved) (*view.Loop, error) {
 
 // lookAround looks at what a run left for its user to bring back, and leaves out what is here already.
 func lookAround(ctx context.Context, l *view.Loop) {
-	repo, err := openRepo(ctx, l.Run.Root, nil)
+	repo, err := openRepo(ctx, l.Run.Root)
 	if err != nil {
 		return
 	}

@@ -123,7 +123,7 @@ func (d *doctor) git(ctx context.Context, root string) {
 }
 
 func (d *doctor) repository(ctx context.Context) {
-	repo, err := openRepo(ctx, d.root, nil)
+	repo, err := openRepo(ctx, d.root)
 	if err != nil {
 		d.bad("repository", err.Error(), hintOf(err))
 		return
@@ -136,7 +136,7 @@ func (d *doctor) repository(ctx context.Context) {
 			d.lacking("commit", "there is none yet, and agents work in copies of what is committed",
 				`git add -A && git commit -m "Before descartes"`)
 		}
-		_, _, err = repo.Author(ctx)
+		err = repo.Author()
 	}
 	if err != nil {
 		d.bad("repository", err.Error(), hintOf(err))

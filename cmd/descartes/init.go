@@ -142,7 +142,7 @@ func (w *initWriter) project(cmd *cobra.Command, full, yes bool) {
 		w.next("git init")
 	}
 	names := "-A" // the first commit; a later one leaves alone what a person is at
-	if repo, err := openRepo(cmd.Context(), w.root, nil); err == nil {
+	if repo, err := openRepo(cmd.Context(), w.root); err == nil {
 		if head, err := repo.Head(cmd.Context()); err == nil && head.Hash != "" {
 			names = loop.SettingsFile
 		}

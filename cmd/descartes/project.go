@@ -137,12 +137,9 @@ func resumeOf(root, id, path string) string {
 	return view.ResumeCommand(root, id, path, fromHere(root))
 }
 
-// openRepo opens the repository that holds root. What loop.Protected names is no part of an attempt's work.
-func openRepo(ctx context.Context, root string, job *loop.Job) (*gitops.Repo, error) {
-	if job == nil {
-		return launch.OpenRepo(ctx, root, &loop.Config{}, nil)
-	}
-	return launch.OpenRepo(ctx, root, &job.Config, job.File)
+// openRepo opens the repository that holds root.
+func openRepo(ctx context.Context, root string) (*gitops.Repo, error) {
+	return launch.OpenRepo(ctx, root, &loop.Config{}, nil)
 }
 
 // unfinished is the loop over a tag that a new start resumes, or nil.

@@ -10,6 +10,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/terminal"
+	"descartes/launch"
 	"descartes/loop"
 )
 
@@ -54,7 +55,7 @@ func (a *app) rewind(wave int, force, dry bool) error {
 	if err := unowned(a.home, job.File); err != nil {
 		return err
 	}
-	if a.git, err = openRepo(a.ctx(), a.root, job); err != nil {
+	if a.git, err = launch.OpenRepo(a.ctx(), a.root, &job.Config, job.File); err != nil {
 		return err
 	}
 	w, err := loop.PlanRewind(a.ctx(), job, a.git, wave)

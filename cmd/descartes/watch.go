@@ -294,7 +294,7 @@ func (v viewed) diff(ctx context.Context, a *journal.Attempt) (string, error) {
 	if a.After == "" || a.Before == "" {
 		return "the diff is there when the attempt has ended", nil
 	}
-	repo, err := openRepo(ctx, v.root, nil)
+	repo, err := openRepo(ctx, v.root)
 	if err != nil {
 		return "", err
 	}

@@ -133,18 +133,17 @@ func Probe(fsys FS, path string) error {
 	return errors.Join(f.Close(), removed(fsys.Remove(temp)))
 }
 
-// Clean removes the temporary files that killed writers of path left, and returns how many. Call it only when no
-// other process can be writing path.
-func Clean(fsys FS, path string) (int, error) {
+// Clean removes the temporary files that killed writers of path left. Call it only when no other process can be
+// writing path.
+func Clean(fsys FS, path string) error {
 	dir, prefix := filepath.Dir(path), "."+filepath.Base(path)+tempMark
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
+		return nil
 	}
 	if err != nil {
-		return 0, err
+		return err
 	}
-	count := 0
 	for _, e := range entries {
 		random, ok := strings.CutPrefix(e.Name(), prefix)
 		if _, err := hex.DecodeString(random); !ok || err != nil || len(random) != tempHex {
@@ -152,11 +151,10 @@ func Clean(fsys FS, path string) (int, error) {
 		}
 		// another start may be doing the same
 		if err := removed(fsys.Remove(filepath.Join(dir, e.Name()))); err != nil {
-			return count, err
+			return err
 		}
-		count++
 	}
-	return count, nil
+	return nil
 }
 
 // Replacer is Write on a given file system, for callers that should know neither it nor permissions.

@@ -168,13 +168,12 @@ func (s *State) stop(a *Attempt) {
 }
 
 // begin adds an attempt that an event begins.
-func (s *State) begin(e *Event) *Attempt {
+func (s *State) begin(e *Event) {
 	a := s.add(e)
 	a.Begin, a.Before, a.Phase, a.Since = e, e.Tree, PhaseAgent, e.TS
 	if d := e.Detail; d != nil {
 		a.Client, a.Inputs = d.Client, d.Inputs
 	}
-	return a
 }
 
 func (s *State) add(e *Event) *Attempt {

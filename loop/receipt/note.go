@@ -122,7 +122,7 @@ func Save(fsys atomicfile.FS, dir, commit string, text []byte) error {
 		return err
 	}
 	path := filepath.Join(dir, commit+".jsonl")
-	if _, err := atomicfile.Clean(fsys, path); err != nil { // of a run that was killed
+	if err := atomicfile.Clean(fsys, path); err != nil { // of a run that was killed
 		return err
 	}
 	return atomicfile.Write(fsys, path, text, 0o644)

@@ -126,7 +126,7 @@ func (k *Recheck) Commit(ctx context.Context, hash string) (l Looked, err error)
 			return l, err
 		}
 	}
-	if err := k.unproven(ctx, hash, &l); err != nil {
+	if err := k.unproven(hash, &l); err != nil {
 		return l, err
 	}
 	if len(l.Claims) == 0 {
@@ -232,7 +232,7 @@ func (k *Recheck) differences(r *Receipt, own []verify.Check) []string {
 
 // unproven adds the tasks that a commit says it holds, and that no receipt is about. A commit names its loop; which
 // tag that was of, other notes of the loop say.
-func (k *Recheck) unproven(ctx context.Context, hash string, l *Looked) error {
+func (k *Recheck) unproven(hash string, l *Looked) error {
 	c, err := k.Repo.ReadCommit(hash)
 	if err != nil {
 		return err

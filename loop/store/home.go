@@ -132,7 +132,7 @@ func (h Home) Make(fsys atomicfile.FS) error {
 		return fmt.Errorf("make %s: %w", h, err)
 	}
 	ignore := filepath.Join(string(h), ".gitignore")
-	if _, err := atomicfile.Clean(fsys, ignore); err != nil {
+	if err := atomicfile.Clean(fsys, ignore); err != nil {
 		return fmt.Errorf("make %s: %w", h, err)
 	}
 	if b, err := plainfile.Read("", ignore, 1<<10); err == nil && strings.TrimSpace(string(b)) == "*" {

@@ -59,7 +59,7 @@ func (h Home) archive(fsys atomicfile.FS, path string) error {
 		}
 		s.ID = id
 	}
-	if _, err := atomicfile.Clean(fsys, h.Archived(s.ID)); err != nil {
+	if err := atomicfile.Clean(fsys, h.Archived(s.ID)); err != nil {
 		return fmt.Errorf("archive %s: %w", path, err)
 	}
 	if err := s.Save(fsys, h.Archived(s.ID)); err != nil {

@@ -24,7 +24,7 @@ func (l *look) files() {
 		if c.After != nil && c.After.Long || c.Before != nil && c.Before.Long {
 			if isTest(c.Path) && c.After == nil {
 				l.add("test-deleted", c.Path, 0, "deleted, with more than %d KiB of tests", MaxFile>>10)
-			} else if _, what := l.part(c.Path); what != "" {
+			} else if what := l.part(c.Path); what != "" {
 				l.add("too-long", c.Path, 0, "%s was changed, and is too long to check, or one file too many", what)
 			}
 			continue
@@ -38,25 +38,23 @@ func (l *look) files() {
 	l.snapshots()
 }
 
-// part is what a path is to the checks: the group of its rules, and what it is in words; "" for nothing.
-func (l *look) part(p string) (group, what string) {
+// part is what a path is to the checks, in words; "" for nothing.
+func (l *look) part(p string) string {
 	k := kindOf(p)
 	switch {
 	case l.checks.scripts[p] != "":
-		return "checks", "a script of the checks"
+		return "a script of the checks"
 	case len(l.checks.targets[p]) > 0, len(l.checks.packages[p]) > 0, strings.HasSuffix(p, ".mk") &&
 		len(l.checks.targets) > 0:
-		return "checks", "a file of the checks"
+		return "a file of the checks"
 	case isTest(p):
-		return "tests", "a test file"
+		return "a test file"
 	case golden.MatchString(p):
-		return "tests", "expected output or a fixture"
-	case k == "environment":
-		return "checks", ""
-	case k != "":
-		return or(k == "ci", "ci", "checks"), "a file of settings of the checks"
+		return "expected output or a fixture"
+	case k != "" && k != "environment":
+		return "a file of settings of the checks"
 	}
-	return or(libraryOfTests(p), "checks", ""), ""
+	return ""
 }
 
 // isLink finds links in the place of files of the checks, or of folders with them.
@@ -64,14 +62,14 @@ func (l *look) isLink(c Change) bool {
 	if c.After == nil || c.After.Kind != Link {
 		return false
 	}
-	_, what := l.part(c.Path)
+	what := l.part(c.Path)
 	switch {
 	case c.Before != nil && c.Before.Kind == Link && string(c.Before.Data) == string(c.After.Data):
 		return true
 	case c.Before == nil:
 		what = or(l.tool(c.Path), "a program", "")
 		for _, d := range l.in.Changes {
-			if _, was := l.part(d.Path); was != "" && strings.HasPrefix(d.Path, c.Path+"/") && d.Before != nil &&
+			if was := l.part(d.Path); was != "" && strings.HasPrefix(d.Path, c.Path+"/") && d.Before != nil &&
 				d.After == nil {
 				what = "a folder with " + was
 				break

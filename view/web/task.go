@@ -238,7 +238,7 @@ func (s *Server) streamLog(w http.ResponseWriter, r *http.Request) {
 			if err != nil && err != io.EOF {
 				return
 			}
-			if over = !s.working(r, a); over {
+			if over = !s.working(r); over {
 				_ = text.Close() // into memory
 			}
 		}
@@ -259,7 +259,7 @@ func (s *Server) streamLog(w http.ResponseWriter, r *http.Request) {
 }
 
 // working reports whether something may still be added to an attempt's log.
-func (s *Server) working(r *http.Request, a *view.Attempt) bool {
+func (s *Server) working(r *http.Request) bool {
 	_, now, err := s.one(r)
 	return err == nil && now.Stand == view.Running && now.Phase != journal.PhaseIntegrating
 }
