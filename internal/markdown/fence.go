@@ -44,14 +44,7 @@ const nestWindow = 256
 // that is indented less than its list item asks for is common, and CommonMark then turns the rest of
 // the document inside out.
 func readFence(n int, line string) (fence, bool) {
-	s := trimIndent(line)
-	for range maxMarkers {
-		rest, ok := cutMarker(s)
-		if !ok {
-			break
-		}
-		s = trimIndent(rest)
-	}
+	s, _ := behindMarkers(line)
 	if len(s) < 3 || s[0] != '`' && s[0] != '~' {
 		return fence{}, false
 	}
@@ -69,6 +62,14 @@ func readFence(n int, line string) (fence, bool) {
 
 func trimIndent(s string) string { return strings.TrimLeft(s, " \t") }
 
+// digits is the length of the number that a text begins with.
+func digits(s string) (n int) {
+	for n < len(s) && n < 9 && s[n] >= '0' && s[n] <= '9' {
+		n++
+	}
+	return n
+}
+
 // cutMarker takes one quote or list marker off the start of a line.
 func cutMarker(s string) (string, bool) {
 	if s == "" {
@@ -80,11 +81,7 @@ func cutMarker(s string) (string, bool) {
 	if len(s) > 1 && (s[0] == '-' || s[0] == '*' || s[0] == '+') && s[1] == ' ' {
 		return s[2:], true
 	}
-	i := 0
-	for i < len(s) && i < 9 && s[i] >= '0' && s[i] <= '9' {
-		i++
-	}
-	if i > 0 && i+1 < len(s) && (s[i] == '.' || s[i] == ')') && s[i+1] == ' ' {
+	if i := digits(s); i > 0 && i+1 < len(s) && (s[i] == '.' || s[i] == ')') && s[i+1] == ' ' {
 		return s[i+2:], true
 	}
 	return s, false

@@ -217,7 +217,7 @@ func (d *Document) scan() (deep []int, headings int) {
 		}
 		if f, ok := readFence(n, line); ok {
 			fences = append(fences, f)
-		} else if len(line)-len(bare) > maxIndent || markersOf(bare) > maxMarkers {
+		} else if _, markers := behindMarkers(bare); len(line)-len(bare) > maxIndent || markers > maxMarkers {
 			deep = append(deep, n)
 		}
 	}
@@ -228,17 +228,17 @@ func (d *Document) scan() (deep []int, headings int) {
 	return deep, headings
 }
 
-// markersOf counts the quote and list markers at the start of a line.
-func markersOf(line string) int {
-	count := 0
-	for {
-		rest, ok := cutMarker(trimIndent(line))
-		if !ok || count > maxMarkers {
-			return count
+// behindMarkers is what follows the quote and list markers at the start of a line, and the number of these. Those
+// beyond maxMarkers stay, but for one.
+func behindMarkers(line string) (rest string, count int) {
+	for rest = trimIndent(line); count <= maxMarkers; count++ {
+		text, ok := cutMarker(rest)
+		if !ok {
+			break
 		}
-		line = rest
-		count++
+		rest = trimIndent(text)
 	}
+	return rest, count
 }
 
 // comments hides <!-- ... --> that begins a line: templates explain themselves in such, with sample tasks.
@@ -354,10 +354,7 @@ func (l *Line) classify(line string) {
 		l.Kind = Blank
 		return
 	}
-	n := 0
-	for n < len(bare) && n < 9 && bare[n] >= '0' && bare[n] <= '9' {
-		n++
-	}
+	n := digits(bare)
 	number := bare[:n]
 	switch {
 	case n > 0 && n < len(bare) && (bare[n] == '.' || bare[n] == ')'):

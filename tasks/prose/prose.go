@@ -4,11 +4,9 @@ package prose
 
 import (
 	"fmt"
-	"slices"
+	"math"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"descartes/internal/lazyregexp"
 )
@@ -20,43 +18,32 @@ func IsNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") =
 
 // IDProblem says what is wrong with an id, or "".
 func IDProblem(id string) string {
-	if len(id) <= MaxID && idStart(id) && strings.IndexFunc(id, notInID) < 0 {
+	if len(id) <= MaxID && whole.MatchString(id) {
 		return ""
 	}
 	return fmt.Sprintf("the id %q: it may have letters, digits, - _ . and :, begins with a letter, a digit or _, and is at most %d bytes long", Short(id), MaxID)
-}
-
-func idStart(id string) bool {
-	return id != "" && !strings.ContainsAny(id[:1], "-.:") && !notInID([]rune(id)[0])
-}
-
-func notInID(r rune) bool {
-	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.:", r)
 }
 
 // Numbered splits "Task 3: Title", "Phase 2 - Name", "2.1 Name" and "4. Name". Without a number, id is "" and the
 // title is all.
 func Numbered(s string) (word, id, title string) {
 	text := s
-	first, after, _ := strings.Cut(s, " ")
-	if w := strings.ToLower(strings.Trim(first, ":[")); isNumberedWord(w) {
-		word, text = w, strings.TrimLeft(after, " #[")
+	if m := numbered.FindStringSubmatch(s); m != nil {
+		word, text = strings.ToLower(m[1]), s[len(m[0]):]
 	}
 	id, rest := cutID(text)
-	next, _ := utf8.DecodeRuneInString(rest)
 	title = strings.TrimLeft(rest, " .):]-–—")
 	switch {
-	case id == "" || !idStart(id) || ordinal.MatchString(id) || rest != "" &&
-		(unicode.IsLetter(next) || unicode.IsDigit(next)):
+	case !whole.MatchString(id) || ordinal.MatchString(id) || letter.MatchString(rest):
 	case word == "task" || word == "subtask":
 		if strings.ContainsAny(id, "0123456789") || strings.HasPrefix(rest, ":") {
 			return word, id, title
 		}
 	case word != "":
-		if IsDotted(id) || len(id) == 1 && (rest == "" || next != ' ') {
+		if IsDotted(id) || len(id) == 1 && !strings.HasPrefix(rest, " ") {
 			return word, id, title
 		}
-	case IsDotted(id) && title != "" && (strings.Contains(id, ".") || next == '.' || next == ')' || next == ':'):
+	case IsDotted(id) && title != "" && (strings.Contains(id, ".") || strings.IndexAny(rest, ".):") == 0):
 		return "", id, title
 	}
 	return "", "", s
@@ -64,20 +51,23 @@ func Numbered(s string) (word, id, title string) {
 
 // cutID takes what may be in an id off the start of a text, without a mark at its end.
 func cutID(s string) (id, rest string) {
-	n := strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf || r == ':' || notInID(r) })
-	if n < 0 {
-		n = len(s)
-	}
-	id = strings.TrimRight(s[:n], ".-_")
+	id = strings.TrimRight(head.FindString(s), ".-_")
 	return id, s[len(id):]
 }
 
 var (
-	ordinal = lazyregexp.New(`^[0-9]+(st|nd|rd|th)$`)
-	dotted  = lazyregexp.New(`^[0-9]+(\.[0-9]+)*\.?$`)
-	code    = lazyregexp.New(`^[A-Z]{1,8}[-_]*[0-9][0-9.a-h-]*$`)
-	none    = lazyregexp.New(
+	whole  = lazyregexp.New(`^[\pL\p{Nd}_][\pL\p{Nd}_.:-]*$`)
+	head   = lazyregexp.New(`^[\w.-]*`)
+	letter = lazyregexp.New(`^[\pL\p{Nd}]`)
+	// what numbers follow
+	numbered = lazyregexp.New(`(?i)^[:\[]*(task|subtask|item|` + phaseWords + `)[:\[]*(?: [ #\[]*|$)`)
+	ordinal  = lazyregexp.New(`^[0-9]+(st|nd|rd|th)$`)
+	dotted   = lazyregexp.New(`^[0-9]+(\.[0-9]+)*\.?$`)
+	code     = lazyregexp.New(`^[A-Z]{1,8}[-_]*[0-9][0-9.a-h-]*$`)
+	none     = lazyregexp.New(
 		`(?i)^\s*(?:(?:-|–|—|none|nothing|n/a|na|no|nil|no dependencies|no other tasks?)\s*(?:[).;,(].*)?$|(?:none|nothing) )`)
+	alone = lazyregexp.New(
+		"(?i)^ *(?:-|–|—|none|nothing|n/a|na|no|nil|no dependencies|no other tasks?)?[ .*`_]*$")
 	clause  = lazyregexp.New(`^[-*+>| _]*$|[(\[,;.:|–—-] *$`)
 	listEnd = lazyregexp.New(`^ *(?:$|[).;,\]|(–—-])`)
 )
@@ -85,14 +75,10 @@ var (
 // IsDotted reports whether id is made of numbers and dots.
 func IsDotted(id string) bool { return dotted.MatchString(id) }
 
-func isNumberedWord(w string) bool {
-	return w == "task" || w == "subtask" || w == "item" || slices.Contains(PhaseWords(), w)
-}
+const phaseWords = `phase|milestone|stage|sprint|iteration|part|wave|step`
 
 // PhaseWords are the words for parts of a plan that follow each other, the largest first.
-func PhaseWords() []string {
-	return []string{"phase", "milestone", "stage", "sprint", "iteration", "part", "wave", "step"}
-}
+func PhaseWords() []string { return strings.Split(phaseWords, "|") }
 
 // LeadingID splits "T001 Title", "2.1 Title", "Task 3: Title".
 func LeadingID(s string) (id, title string) {
@@ -185,15 +171,15 @@ func blockBelow(t Text, n, last int) string {
 
 // Block joins lines, without their common indentation and without blank lines around them.
 func Block(lines []string) string {
-	common := -1
+	common := math.MaxInt
 	for _, line := range lines {
-		if bare := strings.TrimLeft(line, " \t"); bare != "" && (common < 0 || len(line)-len(bare) < common) {
-			common = len(line) - len(bare)
+		if bare := strings.TrimLeft(line, " \t"); bare != "" {
+			common = min(common, len(line)-len(bare))
 		}
 	}
 	var b strings.Builder
 	for _, line := range lines {
-		b.WriteString(strings.TrimRight(line[min(len(line), max(common, 0)):], " \t"))
+		b.WriteString(strings.TrimRight(line[min(len(line), common):], " \t"))
 		b.WriteByte('\n')
 	}
 	// a rule before the next heading
@@ -249,10 +235,8 @@ func Statements(line string) []Statement {
 			Strong: clause.MatchString(line[:at[2]]), // begins a clause of its own
 			Text:   strings.TrimLeft(line[at[3]:], " :*"),
 		}
-		refs, rest := Refs(x.Text)
-		x.Alone = strings.Trim(line[:at[2]], "-*+> _") == "" &&
-			(len(refs) > 0 && strings.Trim(rest, " .*`_") == "" || SaysNone(x.Text) &&
-				!strings.ContainsAny(strings.TrimRight(x.Text, ". "), ").;,("))
+		_, rest := Refs(x.Text)
+		x.Alone = strings.Trim(line[:at[2]], "-*+> _") == "" && x.Text != "" && alone.MatchString(rest)
 		list = append(list, x)
 	}
 	return list
@@ -263,11 +247,11 @@ func SaysNone(s string) bool { return none.MatchString(s) }
 
 const (
 	refID = `((?:[a-z_][a-z_.-]*)?[0-9](?:[a-z0-9._-]*[a-z0-9])?)`
-	words = `subtask|task|item|story|storie|phase|milestone|stage|sprint|iteration|part|wave|step`
+	words = `(subtask|task|item|story|storie)|(` + phaseWords + `)`
 )
 
 var (
-	oneRef = lazyregexp.New(`(?i)^[ #\[]*(?:(` + words + `)s? +[ #\[]*)?` + refID +
+	oneRef = lazyregexp.New(`(?i)^[ #\[]*(?:(?:` + words + `)s? +[ #\[]*)?` + refID +
 		`(?: *(?:–|—|- |to |through |\.\.) *` + refID + `)?\]*(?: *\([^)]*\))?`)
 	separator = lazyregexp.New(`^ *(?:(?:,|&|\+|/|and |or ) *)+`)
 )
@@ -279,23 +263,19 @@ func Refs(s string) (refs []Ref, rest string) {
 	phase, word := false, false
 	for len(refs) < most {
 		m := oneRef.FindStringSubmatch(s[:min(len(s), longest)])
-		if m == nil || len(m[2]) > MaxID {
+		if m == nil || len(m[3]) > MaxID {
 			break
 		}
-		if m[1] != "" {
-			word, phase = true, slices.Contains(PhaseWords(), strings.ToLower(m[1]))
+		if m[1]+m[2] != "" {
+			word, phase = true, m[2] != ""
 		}
-		lo, hi := m[2], m[3]
+		lo, hi := m[3], m[4]
 		if hi == "" {
 			lo, hi, _ = strings.Cut(lo, "-")
 		}
-		list, ok := idRange(lo, hi)
-		switch {
-		case ok:
-		case m[3] != "":
-			list = []string{m[2], m[3]}
-		default:
-			list = m[2:3]
+		list := idRange(lo, hi)
+		if list == nil {
+			list = strings.Fields(m[3] + " " + m[4])
 		}
 		for _, id := range list {
 			refs = append(refs, Ref{ID: id, Phase: phase, Word: word || CodeID(id)})
@@ -311,20 +291,19 @@ func Refs(s string) (refs []Ref, rest string) {
 }
 
 // idRange are the ids from lo to hi, if these differ in their last number and are not too many.
-func idRange(lo, hi string) ([]string, bool) {
+func idRange(lo, hi string) (list []string) {
 	const most = 100
 	stem := strings.TrimRight(lo, "0123456789")
 	from, to := lo[len(stem):], strings.TrimPrefix(hi, stem)
 	a, errA := strconv.Atoi(from)
 	b, errB := strconv.Atoi(to)
 	if errA != nil || errB != nil || b < a || b-a > most || !IsNumber(to) {
-		return nil, false
+		return nil
 	}
-	var list []string
 	for ; a <= b; a++ {
 		list = append(list, fmt.Sprintf("%s%0*d", stem, len(from), a))
 	}
-	return list, true
+	return list
 }
 
 // IsList reports whether what was read is a list of ids rather than the start of a sentence ("blocks 3 other tasks").
@@ -335,8 +314,10 @@ func IsList(refs []Ref, rest string) bool {
 // WithoutStatements drops what a title says about order in parentheses: it is in other fields.
 func WithoutStatements(title string) string {
 	title = remark.ReplaceAllStringFunc(title, func(s string) string {
-		if statesOrder(strings.Trim(s, " ()")) {
-			return ""
+		for _, x := range Statements(strings.Trim(s, " ()")) {
+			if refs, rest := Refs(x.Text); IsList(refs, rest) || SaysNone(x.Text) {
+				return ""
+			}
 		}
 		return s
 	})
@@ -344,13 +325,6 @@ func WithoutStatements(title string) string {
 }
 
 var remark = lazyregexp.New(`\s*\([^)]*\)`)
-
-func statesOrder(s string) bool {
-	return slices.ContainsFunc(Statements(s), func(x Statement) bool {
-		refs, rest := Refs(x.Text)
-		return IsList(refs, rest) || SaysNone(x.Text)
-	})
-}
 
 // Short shortens a foreign text for a message.
 func Short(text string) string {
