@@ -113,7 +113,7 @@ func (d *Document) note(line int, id, kind, message string) {
 // findPhases fills the list of phases: the headings with the largest of the words for one, those within another left
 // out.
 func (r *reader) findPhases() {
-	for _, word := range prose.PhaseWords() {
+	for _, word := range prose.PhaseWords {
 		known := map[string]int{} // id to line
 		end := 0
 		for i := range r.heads {

@@ -34,7 +34,7 @@ func Numbered(s string) (word, id, title string) {
 	id, rest := cutID(text)
 	title = strings.TrimLeft(rest, " .):]-–—")
 	switch {
-	case !whole.MatchString(id) || ordinal.MatchString(id) || letter.MatchString(rest):
+	case !whole.MatchString(id) || ordinal.MatchString(id):
 	case word == "task" || word == "subtask":
 		if strings.ContainsAny(id, "0123456789") || strings.HasPrefix(rest, ":") {
 			return word, id, title
@@ -56,9 +56,8 @@ func cutID(s string) (id, rest string) {
 }
 
 var (
-	whole  = lazyregexp.New(`^[\pL\p{Nd}_][\pL\p{Nd}_.:-]*$`)
-	head   = lazyregexp.New(`^[\w.-]*`)
-	letter = lazyregexp.New(`^[\pL\p{Nd}]`)
+	whole = lazyregexp.New(`^[\pL\p{Nd}_][\pL\p{Nd}_.:-]*$`)
+	head  = lazyregexp.New(`^[\w.-]*`)
 	// what numbers follow
 	numbered = lazyregexp.New(`(?i)^[:\[]*(task|subtask|item|` + phaseWords + `)[:\[]*(?: [ #\[]*|$)`)
 	ordinal  = lazyregexp.New(`^[0-9]+(st|nd|rd|th)$`)
@@ -78,7 +77,7 @@ func IsDotted(id string) bool { return dotted.MatchString(id) }
 const phaseWords = `phase|milestone|stage|sprint|iteration|part|wave|step`
 
 // PhaseWords are the words for parts of a plan that follow each other, the largest first.
-func PhaseWords() []string { return strings.Split(phaseWords, "|") }
+var PhaseWords = strings.Split(phaseWords, "|")
 
 // LeadingID splits "T001 Title", "2.1 Title", "Task 3: Title".
 func LeadingID(s string) (id, title string) {
@@ -87,7 +86,7 @@ func LeadingID(s string) (id, title string) {
 	}
 	id, rest := cutID(s)
 	rest = strings.TrimLeft(rest, ".")
-	if !CodeID(id) || !strings.HasPrefix(rest, " ") && !strings.HasPrefix(rest, ":") {
+	if !CodeID(id) || strings.IndexAny(rest, " :") != 0 {
 		return "", s
 	}
 	return id, strings.TrimLeft(rest, " .:-–—")
@@ -163,13 +162,13 @@ func blockBelow(t Text, n, last int) string {
 		n++
 	}
 	var lines []string
-	for n++; n < last && t.Fenced(n-1) && t.Fenced(n); n++ {
+	for n++; n+1 < last && t.Fenced(n-1) && t.Fenced(n+1); n++ { // behind the last one is the fence that ends it
 		lines = append(lines, t.Line(n))
 	}
-	return Block(lines[:max(0, len(lines)-1)]) // the fence that ends it
+	return Block(lines)
 }
 
-// Block joins lines, without their common indentation and without blank lines around them.
+// Block joins lines, which it changes, without their common indentation and without blank lines around them.
 func Block(lines []string) string {
 	common := math.MaxInt
 	for _, line := range lines {
@@ -177,24 +176,16 @@ func Block(lines []string) string {
 			common = min(common, len(line)-len(bare))
 		}
 	}
-	var b strings.Builder
-	for _, line := range lines {
-		b.WriteString(strings.TrimRight(line[min(len(line), common):], " \t"))
-		b.WriteByte('\n')
+	for i, line := range lines {
+		lines[i] = strings.TrimRight(line[min(len(line), common):], " \t")
 	}
 	// a rule before the next heading
-	return strings.Trim(strings.TrimSuffix(strings.TrimRight(b.String(), "\n"), "\n---"), "\n")
+	return strings.Trim(strings.TrimSuffix(strings.TrimRight(strings.Join(lines, "\n"), "\n"), "\n---"), "\n")
 }
 
-// maxTitle is where headings and titles are cut.
-const maxTitle = 500
-
-// Clip shortens a long text.
+// Clip cuts a heading or title to at most 500 bytes.
 func Clip(s string) string {
-	if len(s) <= maxTitle {
-		return s
-	}
-	return strings.ToValidUTF8(s[:maxTitle], "")
+	return strings.ToValidUTF8(s[:min(len(s), 500)], "")
 }
 
 // Fold normalizes a heading or title, so that two spellings of one are equal: case, spaces and punctuation around it.
@@ -260,7 +251,7 @@ var (
 // after an id are skipped.
 func Refs(s string) (refs []Ref, rest string) {
 	const most, longest = 1000, 1000
-	phase, word := false, false
+	var phase, word bool
 	for len(refs) < most {
 		m := oneRef.FindStringSubmatch(s[:min(len(s), longest)])
 		if m == nil || len(m[3]) > MaxID {
@@ -297,7 +288,7 @@ func idRange(lo, hi string) (list []string) {
 	from, to := lo[len(stem):], strings.TrimPrefix(hi, stem)
 	a, errA := strconv.Atoi(from)
 	b, errB := strconv.Atoi(to)
-	if errA != nil || errB != nil || b < a || b-a > most || !IsNumber(to) {
+	if errA != nil || errB != nil || b < a || b-a > most {
 		return nil
 	}
 	for ; a <= b; a++ {
