@@ -8,6 +8,7 @@
 package scheduler
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -61,8 +62,6 @@ type Graph struct {
 	openInDone bool
 	stale      bool // a status has changed since evaluate
 	counts     Counts
-	met        []int // by vertex: the last walk that came by, of Graph.before
-	walks      int
 }
 
 type kind uint8
@@ -103,7 +102,7 @@ type otherTask struct {
 // graph keeps the list, which must not change; statuses are copied.
 func New(list []tasks.Task, opt Options) *Graph {
 	g := &Graph{list: list, status: make([]tasks.Status, len(list)), index: make(map[string]int, len(list)),
-		openInDone: opt.OpenInDone}
+		openInDone: opt.OpenInDone, stale: true}
 	for i := range list {
 		g.status[i] = list[i].Status
 	}
@@ -111,10 +110,10 @@ func New(list []tasks.Task, opt Options) *Graph {
 	g.relate()
 	g.number()
 	g.connect(opt)
-	g.layer(nil)
+	g.Number(nil)
 	if len(g.sorted) < len(g.nodes)-1 {
 		g.findCycles()
-		g.layer(nil)
+		g.Number(nil)
 	}
 	g.evaluate()
 	g.reviewStatuses()
@@ -134,10 +133,7 @@ func (g *Graph) arrange() {
 		g.index[id] = i
 		g.order = append(g.order, i)
 	}
-	byID := func(a, b int) int { return tasks.CompareIDs(g.list[a].ID, g.list[b].ID) }
-	if !slices.IsSortedFunc(g.order, byID) {
-		slices.SortFunc(g.order, byID)
-	}
+	slices.SortFunc(g.order, func(a, b int) int { return tasks.CompareIDs(g.list[a].ID, g.list[b].ID) })
 	g.rank = make([]int, len(g.list))
 	for r, i := range g.order {
 		g.rank[i] = r
@@ -146,24 +142,25 @@ func (g *Graph) arrange() {
 
 // family is which task contains which.
 type family struct {
-	parent []int // by place, -1 for none
-	depth  []int // by place
-	inward []int // first places, each container before what is in it
+	parent   []int   // by place, -1 for none
+	children [][]int // by place
+	depth    []int   // by place
+	inward   []int   // first places, each container before what is in it
 }
 
 // relate finds each task's container. Package tasks reads no circle of parents.
 func (g *Graph) relate() {
-	f := family{parent: slices.Repeat([]int{-1}, len(g.list)), depth: make([]int, len(g.list))}
-	children := make([][]int, len(g.list))
+	f := family{parent: slices.Repeat([]int{-1}, len(g.list)), children: make([][]int, len(g.list)),
+		depth: make([]int, len(g.list))}
 	for _, i := range g.order {
 		if p, ok := g.index[g.list[i].Parent]; ok {
-			f.parent[i], children[p] = p, append(children[p], i)
+			f.parent[i], f.children[p] = p, append(f.children[p], i)
 		} else {
 			f.inward = append(f.inward, i)
 		}
 	}
 	for k := 0; k < len(f.inward); k++ {
-		for _, c := range children[f.inward[k]] {
+		for _, c := range f.children[f.inward[k]] {
 			f.depth[c] = f.depth[f.inward[k]] + 1
 			f.inward = append(f.inward, c)
 		}
@@ -183,17 +180,11 @@ func (f *family) contains(a, b int) bool {
 
 // number gives every task its vertices.
 func (g *Graph) number() {
-	container := make([]bool, len(g.list))
-	for _, p := range g.family.parent {
-		if p >= 0 {
-			container[p] = true
-		}
-	}
 	g.in, g.out = make([]int, len(g.list)), make([]int, len(g.list))
 	g.nodes = make([]node, 1, len(g.list)+2)
 	for _, i := range g.order {
 		doubled := len(g.duplicates[i]) > 0 && g.reviewDuplicates(i)
-		if !container[i] {
+		if len(g.family.children[i]) == 0 {
 			g.in[i] = g.vertex(node{kind: leaf, place: i, doubled: doubled})
 			g.out[i] = g.in[i]
 			continue
@@ -221,9 +212,6 @@ func (g *Graph) Added() []Dependency { return g.added }
 // neighbours of each vertex.
 func (g *Graph) connect(opt Options) {
 	lib := graph.NewWithStore(graph.IntHash, graph.Store[int, int](&store{}), graph.Directed())
-	for v := 1; v < len(g.nodes); v++ {
-		must(lib.AddVertex(v))
-	}
 	edge := func(from, to int) { must(lib.AddEdge(from, to)) }
 	outsiders := map[string]int{}
 	for _, i := range g.order {
@@ -241,17 +229,12 @@ func (g *Graph) connect(opt Options) {
 			v, ok := outsiders[id]
 			if !ok {
 				v = g.vertex(node{kind: externalTask, outside: lookUp(id, opt)})
-				must(lib.AddVertex(v))
 				outsiders[id] = v
 			}
 			edge(v, g.in[i])
-			switch other := g.nodes[v].outside; {
-			case other.err != nil:
-				g.problem("missing", []string{g.list[i].ID}, "task %s depends on %s, which cannot be looked up: %v",
-					g.list[i].ID, id, other.err)
-			case other.status == "":
-				g.problem("missing", []string{g.list[i].ID}, "task %s depends on %s, which does not exist",
-					g.list[i].ID, id)
+			if other := g.nodes[v].outside; other.status == "" {
+				g.problem("missing", []string{g.list[i].ID}, "task %s depends on %s, which %s", g.list[i].ID, id,
+					other.because())
 			}
 		}
 		for _, j := range g.extra(i, opt.More) {
@@ -273,14 +256,12 @@ func must(err error) {
 	}
 }
 
-// store keeps the edges of a dominikbraun graph in a slice, see the comment of the package. Vertices come in order
-// from 1, and an edge may be there twice, which does no harm here.
+// store keeps the edges of a dominikbraun graph in a slice, see the comment of the package. It has every vertex, and an
+// edge may be there twice, which does no harm here.
 type store struct {
 	graph.Store[int, int] // nil: what is not below is never called
 	edges                 []graph.Edge[int]
 }
-
-func (s *store) AddVertex(int, int, graph.VertexProperties) error { return nil }
 
 func (s *store) Vertex(v int) (int, graph.VertexProperties, error) {
 	return v, graph.VertexProperties{}, nil
@@ -325,6 +306,17 @@ func (g *Graph) sensible(i, j int) bool {
 		return true
 	}
 	return false
+}
+
+// because says why what depends on it has to wait.
+func (o *otherTask) because() string {
+	switch {
+	case o.err != nil:
+		return fmt.Sprintf("cannot be looked up: %v", o.err)
+	case o.status == "":
+		return "does not exist"
+	}
+	return "of another tag is " + string(o.status)
 }
 
 // lookUp finds out about an id that is not in the list.
@@ -374,12 +366,10 @@ func (g *Graph) leaf(id string) (*node, bool) {
 
 // Number numbers the waves anew: a leaf's wave is at least least[id], and still after those of all that it depends on.
 // A wave may then be empty.
-func (g *Graph) Number(least map[string]int) { g.layer(least) }
-
-// layer sorts the vertices, dependencies first, and puts every leaf that is on no cycle into its wave. Every cycle has
-// a leaf, and cycles are cut at their leaves, once they are known: until then what is on or behind a cycle is left
-// out.
-func (g *Graph) layer(least map[string]int) {
+//
+// It sorts the vertices, dependencies first, and puts every leaf that is on no cycle into its wave. Every cycle has a
+// leaf, and cycles are cut at their leaves, once they are known: until then what is on or behind a cycle is left out.
+func (g *Graph) Number(least map[string]int) {
 	g.sorted, g.waves = make([]int, 0, len(g.nodes)), nil
 	open := make([]int, len(g.nodes)) // predecessors still to come
 	for v := 1; v < len(g.nodes); v++ {
@@ -462,46 +452,46 @@ func (g *Graph) Deps(id string) []string {
 	if !ok {
 		return nil
 	}
-	return g.ids(g.leavesBefore(g.in[i], func(*node) bool { return true }))
+	return g.ids(g.leavesBefore(g.in[i], nil))
 }
 
-// before returns the vertices before v that match, of those that are behind others only the others.
-func (g *Graph) before(v int, match, behind func(v int) bool) (found []int) {
-	if g.met == nil {
-		g.met = make([]int, len(g.nodes))
-	}
-	g.walks++
-	stack := []int{v}
-	for len(stack) > 0 {
+// walk goes from v where next leads, by each vertex once, and returns those that visit finds; it goes on behind those
+// where visit says so.
+func walk(v int, next [][]int, visit func(v int) (found, on bool)) (list []int) {
+	met := map[int]bool{}
+	for stack := []int{v}; len(stack) > 0; {
 		top := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
-		for _, p := range g.pred[top] {
-			if g.met[p] == g.walks || !match(p) {
+		for _, n := range next[top] {
+			if met[n] {
 				continue
 			}
-			g.met[p] = g.walks
-			if behind(p) {
-				stack = append(stack, p)
-			} else {
-				found = append(found, p)
+			met[n] = true
+			found, on := visit(n)
+			if found {
+				list = append(list, n)
+			}
+			if on {
+				stack = append(stack, n)
 			}
 		}
 	}
-	return found
+	return list
 }
 
-// leavesBefore returns the places of the leaves before a vertex that match, walking through containers that match.
+// leavesBefore returns the places of the leaves before a vertex that match, walking through containers that match; a
+// nil match is all.
 func (g *Graph) leavesBefore(v int, match func(*node) bool) (places []int) {
-	for _, p := range g.before(v, func(p int) bool { return match(&g.nodes[p]) },
-		func(p int) bool { return g.nodes[p].inside() }) {
-		if n := &g.nodes[p]; n.kind == leaf {
+	walk(v, g.pred, func(p int) (found, on bool) {
+		n := &g.nodes[p]
+		ok := match == nil || match(n)
+		if ok && n.kind == leaf {
 			places = append(places, n.place)
 		}
-	}
+		return false, ok && (n.kind == containerIn || n.kind == containerOut)
+	})
 	return places
 }
-
-func (n *node) inside() bool { return n.kind == containerIn || n.kind == containerOut }
 
 // ids sorts places and names them.
 func (g *Graph) ids(places []int) []string {

@@ -123,13 +123,14 @@ func (g *Graph) knots() (knots [][]int) {
 		if over[v] {
 			continue
 		}
-		after, before := reach(v, g.succ, over), reach(v, g.pred, over)
-		var knot []int
-		for k := range after {
-			if before[k] {
-				knot = append(knot, k)
-				over[k] = true
-			}
+		after := map[int]bool{}
+		walk(v, g.succ, func(k int) (found, on bool) {
+			after[k] = !over[k]
+			return false, after[k]
+		})
+		knot := walk(v, g.pred, func(k int) (found, on bool) { return after[k], after[k] })
+		for _, k := range knot {
+			over[k] = true
 		}
 		if over[v] = true; len(knot) > 1 {
 			slices.SortFunc(knot, g.compare)
@@ -137,22 +138,6 @@ func (g *Graph) knots() (knots [][]int) {
 		}
 	}
 	return knots
-}
-
-// reach returns the vertices to which next leads from v, without those that are over.
-func reach(v int, next [][]int, over []bool) map[int]bool {
-	met := map[int]bool{}
-	for stack := []int{v}; len(stack) > 0; {
-		top := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		for _, n := range next[top] {
-			if !met[n] && !over[n] {
-				met[n] = true
-				stack = append(stack, n)
-			}
-		}
-	}
-	return met
 }
 
 // compare orders the vertices of tasks by what they stand for, so that names do not depend on the order of the input.
@@ -178,15 +163,12 @@ func (g *Graph) nameCycle(knot []int) {
 	c := cycle{path: g.path(steps)}
 	for _, s := range steps {
 		c.tasks = append(c.tasks, g.list[s.from].ID)
-	}
-	named := map[string]bool{}
-	for _, id := range c.tasks {
-		named[id] = true
+		delete(member, g.in[s.from])
 	}
 	var others []string
 	for _, v := range knot {
-		if id := g.list[g.nodes[v].place].ID; g.nodes[v].kind == leaf && !named[id] {
-			others = append(others, id)
+		if member[v] && g.nodes[v].kind == leaf {
+			others = append(others, g.name(v))
 		}
 	}
 	c.tasks = append(c.tasks, others...)

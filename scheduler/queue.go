@@ -45,7 +45,7 @@ type Now struct {
 
 // Queue returns the queue of the graph. Priorities, paths and durations are taken as they are now.
 func (g *Graph) Queue(opt QueueOptions) *Queue {
-	g.refresh()
+	g.evaluate()
 	q := &Queue{g: g, opt: opt, order: g.Leaves(), scopes: g.scopes()}
 	priority, path := g.urgency(opt.Durations)
 	slices.SortStableFunc(q.order, func(a, b string) int {

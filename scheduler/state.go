@@ -61,7 +61,7 @@ func (c *Counts) count(s State) {
 
 // Counts returns how many leaves are in which state now.
 func (g *Graph) Counts() Counts {
-	g.refresh()
+	g.evaluate()
 	return g.counts
 }
 
@@ -83,14 +83,11 @@ func (g *Graph) Status(id string) tasks.Status {
 	return g.status[i]
 }
 
-func (g *Graph) refresh() {
-	if g.stale {
-		g.evaluate()
-	}
-}
-
-// evaluate works out what follows from the statuses of the list, for every vertex.
+// evaluate works out what follows from the statuses of the list, for every vertex, where one has changed.
 func (g *Graph) evaluate() {
+	if !g.stale {
+		return
+	}
 	g.stale, g.counts = false, Counts{}
 	for _, i := range g.family.inward {
 		n := &g.nodes[g.in[i]]
@@ -172,14 +169,14 @@ func (g *Graph) stateOf(n *node) State {
 
 // Ready reports whether a leaf may be started: it is pending or in-progress, and everything it depends on is done.
 func (g *Graph) Ready(id string) bool {
-	g.refresh()
+	g.evaluate()
 	n, ok := g.leaf(id)
 	return ok && (n.state == StateReady || n.state == StateRunning)
 }
 
 // State returns where a task stands. An unknown id is "other".
 func (g *Graph) State(id string) State {
-	g.refresh()
+	g.evaluate()
 	if n, ok := g.leaf(id); ok {
 		return n.state
 	}
@@ -192,7 +189,7 @@ func (g *Graph) State(id string) State {
 
 // Why says what a task waits for, what holds it, or its odd status; "" where its state needs no reason.
 func (g *Graph) Why(id string) string {
-	g.refresh()
+	g.evaluate()
 	i, ok := g.index[id]
 	if !ok {
 		return "no such task"
@@ -233,7 +230,7 @@ func otherBecause(s tasks.Status) string {
 func (g *Graph) containerState(i int) State {
 	urgent := []State{StateRunning, StateReady, StateWaiting, StateBlocked, StateHeld, StateOther, StateDone}
 	best := len(urgent) - 1
-	for _, k := range g.leavesBefore(g.out[i], func(*node) bool { return true }) {
+	for _, k := range g.leavesBefore(g.out[i], nil) {
 		best = min(best, slices.Index(urgent, g.nodes[g.in[k]].state))
 	}
 	return urgent[best]
@@ -243,7 +240,7 @@ func (g *Graph) containerState(i int) State {
 // deferred, on a cycle and so on, of missing tasks, of tasks of other tags. It is false unless the state of the leaf
 // is held.
 func (g *Graph) Held(id string) (root []string, held bool) {
-	g.refresh()
+	g.evaluate()
 	n, ok := g.leaf(id)
 	switch {
 	case !ok || n.state != StateHeld:
@@ -269,7 +266,9 @@ func (g *Graph) name(v int) string {
 
 // rootsOf returns the vertices that hold v by themselves, in natural order of their ids.
 func (g *Graph) rootsOf(v int) []int {
-	roots := g.before(v, func(p int) bool { return g.nodes[p].holds }, func(p int) bool { return !g.isRoot(p) })
+	roots := walk(v, g.pred, func(p int) (found, on bool) {
+		return g.nodes[p].holds && g.isRoot(p), g.nodes[p].holds && !g.isRoot(p)
+	})
 	slices.SortFunc(roots, func(a, b int) int { return tasks.CompareIDs(g.name(a), g.name(b)) })
 	return roots
 }
@@ -310,12 +309,8 @@ func (g *Graph) heldBecause(v int) string {
 func (g *Graph) rootBecause(root int) string {
 	n, id := &g.nodes[root], g.name(root)
 	switch {
-	case n.kind == externalTask && n.outside.err != nil:
-		return fmt.Sprintf("task %s cannot be looked up: %v", id, n.outside.err)
-	case n.kind == externalTask && n.outside.status == "":
-		return fmt.Sprintf("task %s does not exist", id)
 	case n.kind == externalTask:
-		return fmt.Sprintf("task %s of another tag is %s", id, n.outside.status)
+		return fmt.Sprintf("task %s %s", id, n.outside.because())
 	case n.cycle > 0:
 		return fmt.Sprintf("task %s is on a cycle", id)
 	case n.doubled:
