@@ -187,7 +187,11 @@ func (w *Why) done(commit func(loop string) string) {
 	}
 	w.failures()
 	if w.Commit != "" {
-		w.say("Commit %s contains it.", Short(w.Commit))
+		if a.Ref == "" && a.Kept == nil {
+			w.say("It changed nothing that git keeps: commit %s has only its status.", Short(w.Commit))
+		} else {
+			w.say("Commit %s contains it.", Short(w.Commit))
+		}
 		w.Next = "git show --stat " + Short(w.Commit)
 		w.proof()
 		return
