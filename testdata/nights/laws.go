@@ -36,7 +36,7 @@ func (n *night) laws() {
 	n.onlyOnce()
 	n.usersFiles()
 	n.usersRepository()
-	n.followed(done)
+	n.followed()
 	n.ending(done)
 	n.leftOver()
 }
@@ -237,7 +237,7 @@ func reversed(list []string) []string {
 }
 
 // followed: where nobody was in the way, the user's files are those of the branch, but for what is his.
-func (n *night) followed(done map[int]bool) {
+func (n *night) followed() {
 	if n.user.rough || n.exit() != 0 && n.exit() != 3 {
 		return
 	}
