@@ -102,22 +102,7 @@ func (l *Loop) Here() Next {
 		}
 		return do("descartes step" + tag + state.Config.Typed.String())
 	case journal.TasksBlocked:
-		var typed []string
-		if asked := l.Questions; len(asked) > 0 {
-			typed = append(typed, "descartes answer --edit "+terminal.Quote(terminal.Clean(asked[0].Task.ID))+tag)
-		}
-		for _, b := range state.BlockedTasks {
-			if b.Question == "" {
-				return do(append(typed, "descartes why "+terminal.Quote(terminal.Clean(b.Task.ID))+tag, again)...)
-			}
-		}
-		switch {
-		case len(typed) > 0:
-			return do(append(typed, resume)...)
-		case l.Board.Graph.Counts().Blocked > 0: // by an earlier run
-			return do("descartes why"+tag, again+state.Config.Typed.Without("retry-blocked")+" --retry-blocked")
-		}
-		return do("descartes waves" + tag)
+		return l.unblock(tag, again, resume)
 	case journal.LimitReached:
 		return do(fmt.Sprintf("%s --max-iterations %d", resume, 2*max(1, state.Config.Scud.MaxTotalIterations)))
 	case journal.BreakerOpen:
@@ -150,6 +135,26 @@ func (l *Loop) Here() Next {
 		return n
 	}
 	return l.Run.next(resume)
+}
+
+// unblock is what to do after a run that left tasks blocked: answer, look, and try again.
+func (l *Loop) unblock(tag, again, resume string) Next {
+	var typed []string
+	if asked := l.Questions; len(asked) > 0 {
+		typed = append(typed, "descartes answer --edit "+terminal.Quote(terminal.Clean(asked[0].Task.ID))+tag)
+	}
+	for _, b := range l.Run.State.BlockedTasks {
+		if b.Question == "" {
+			return do(append(typed, "descartes why "+terminal.Quote(terminal.Clean(b.Task.ID))+tag, again)...)
+		}
+	}
+	switch {
+	case len(typed) > 0:
+		return do(append(typed, resume)...)
+	case l.Board.Graph.Counts().Blocked > 0: // by an earlier run
+		return do("descartes why"+tag, again+l.Run.State.Config.Typed.Without("retry-blocked")+" --retry-blocked")
+	}
+	return do("descartes waves" + tag)
 }
 
 // Resume is the command that resumes this loop.

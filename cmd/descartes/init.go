@@ -127,6 +127,11 @@ func (w *initWriter) project(cmd *cobra.Command, full, yes bool) {
 		}
 	}
 	w.next("descartes doctor")
+	w.toRun(cmd.Context(), a, full)
+}
+
+// toRun says what to type until the first run.
+func (w *initWriter) toRun(ctx context.Context, a *answers, full bool) {
 	list, run := "descartes waves --tag "+terminal.Quote(a.source), "descartes run"
 	if a.plan != "" {
 		list = "descartes tasks import " + terminal.Quote(a.plan) + " --dry-run"
@@ -142,8 +147,8 @@ func (w *initWriter) project(cmd *cobra.Command, full, yes bool) {
 		w.next("git init")
 	}
 	names := "-A" // the first commit; a later one leaves alone what a person is at
-	if repo, err := openRepo(cmd.Context(), w.root); err == nil {
-		if head, err := repo.Head(cmd.Context()); err == nil && head.Hash != "" {
+	if repo, err := openRepo(ctx, w.root); err == nil {
+		if head, err := repo.Head(ctx); err == nil && head.Hash != "" {
 			names = loop.SettingsFile
 		}
 		w.err = repo.Close()
