@@ -322,11 +322,9 @@ type logReader struct {
 }
 
 func newLogReader(root string, s *store.State) (*logReader, error) {
-	cfg, err := unhidden(root, s, true)
-	if err != nil {
-		cfg = s.Config // what it hides is not known here either
-	}
-	r := &logReader{redact: redact.Of(cfg.Secrets(os.Environ())), root: root}
+	cfg, m := shown(root, s)
+	r := &logReader{redact: m, root: root}
+	var err error
 	if r.usual, _, err = config.ResolveBackend(cfg); err != nil {
 		return nil, err
 	}

@@ -2,11 +2,9 @@ package main
 
 import (
 	"bytes"
-	"os"
 
 	"github.com/spf13/cobra"
 
-	"descartes/internal/redact"
 	"descartes/loop/store"
 	"descartes/view/print"
 	"descartes/view/web"
@@ -61,9 +59,6 @@ func reportOn(root string, s *store.Saved, format string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cfg, err := unhidden(root, s.State, true)
-	if err != nil {
-		cfg = s.State.Config // what it hides is not known here either
-	}
-	return redact.Of(cfg.Secrets(os.Environ())).Text(b.String()), nil
+	_, m := shown(root, s.State)
+	return m.Text(b.String()), nil
 }

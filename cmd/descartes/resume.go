@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/config"
+	"descartes/internal/redact"
 	"descartes/internal/terminal"
 	"descartes/launch"
 	"descartes/loop"
@@ -138,6 +139,15 @@ func unhidden(root string, st *store.State, notify bool) (loop.Config, error) {
 			st.ID, strings.Join(missing, ", "))
 	}
 	return cfg, nil
+}
+
+// shown are a run's settings for whoever only looks at it, and what takes its secrets out of what is shown.
+func shown(root string, st *store.State) (loop.Config, *redact.Redactor) {
+	cfg, err := unhidden(root, st, true)
+	if err != nil {
+		cfg = st.Config // what it hides is not known here either
+	}
+	return cfg, redact.Of(cfg.Secrets(os.Environ()))
 }
 
 // reopened reports whether a loop that ended with blocked tasks has a pending one again, for example after descartes

@@ -13,10 +13,7 @@ func newTasksListCmd() *cobra.Command {
 		Short: "List the tasks of a tag",
 		Args:  takes(0, 0, ""),
 		RunE: a.does(func([]string) error {
-			b, err := a.board()
-			if err == nil {
-				err = a.markStale(b)
-			}
+			b, err := a.proven()
 			if err != nil {
 				return err
 			}

@@ -15,10 +15,7 @@ func newWavesCmd() *cobra.Command {
 		Short: "Show the waves of a tag: what is ready, what is held and why",
 		Args:  takes(0, 0, ""),
 		RunE: a.does(func([]string) error {
-			b, err := a.board()
-			if err == nil {
-				err = a.markStale(b)
-			}
+			b, err := a.proven()
 			if err != nil {
 				return err
 			}

@@ -32,14 +32,11 @@ and the next command. Without a task: of every blocked one.`,
 }
 
 func (a *app) why(args []string) error {
-	b, err := a.board()
+	b, err := a.proven()
 	if err != nil {
 		return err
 	}
 	refs, err := a.refs()
-	if err == nil {
-		err = a.markStale(b)
-	}
 	if err != nil {
 		return err
 	}
@@ -78,21 +75,25 @@ func (a *app) why(args []string) error {
 	return a.show(whys, strings.Join(texts, "\n"))
 }
 
-// markStale adds the receipts of its tasks to a board, if a repository can be read.
-func (a *app) markStale(b *view.Board) error {
+// proven is the board with the receipts of its tasks, if a repository can be read.
+func (a *app) proven() (*view.Board, error) {
+	b, err := a.board()
+	if err != nil {
+		return nil, err
+	}
 	repo, err := a.repo()
 	if err != nil {
-		return nil
+		return b, nil
 	}
 	notes, err := readReceipts(a.ctx(), a.root, repo)
 	if err != nil || len(notes) == 0 {
-		return err
+		return b, err
 	}
 	confirmed, err := receipt.ReadConfirmed(a.home.Receipts())
 	if err == nil {
 		b.MarkStale(notes, confirmed)
 	}
-	return err
+	return b, err
 }
 
 // commitOf is the newest commit that claims to contain a loop's work on a task, or "". Without a loop it takes one of
