@@ -165,7 +165,6 @@ func (e *checkEntry) cutMarks(s string) string {
 
 func (checklist) Read(t *text, f *File) *problem {
 	c := t.entries
-	var m family
 	for i := range c.list {
 		e := &c.list[i]
 		l := &c.md.Lines[e.line]
@@ -189,11 +188,11 @@ func (checklist) Read(t *text, f *File) *problem {
 			continue
 		}
 		if up, ok := f.index[t.ID[:dot]]; ok {
-			t.Parent, m.explicit = t.ID[:dot], true
+			t.Parent = t.ID[:dot]
 			f.sites[i].up = up + 1
 		}
 	}
-	f.relate(&m)
+	f.relate(false)
 	if !c.order(f) {
 		return &problem{0, "the file has too many tasks marked [P] in consecutive groups: their dependencies cannot be listed"}
 	}

@@ -10,34 +10,10 @@ import (
 
 const parentMark = "[PARENT] " // how the oldest SCUD files mark a container
 
-// family is what the entries of a list say about parents and subtasks.
-type family struct {
-	listed     map[int][]string // by place: the subtasks a task lists
-	marked     map[int]bool     // by place: called a parent in its title
-	explicit   bool             // some task names its parent or its subtasks
-	namespaced bool             // some id has the prefix of the tag
-}
-
-func (m *family) list(i int, children []string) {
-	if len(children) == 0 {
-		return
-	}
-	if m.listed == nil {
-		m.listed = map[int][]string{}
-	}
-	m.listed[i] = append(m.listed[i], children...)
-}
-
-func (m *family) mark(i int) {
-	if m.marked == nil {
-		m.marked = map[int]bool{}
-	}
-	m.marked[i] = true
-}
-
 // relate makes Parent and Children agree, name only tasks of the list and contain no cycle. A task's own Parent
-// outranks another task's list of subtasks.
-func (f *File) relate(m *family) {
+// outranks another task's list of subtasks. With dots nothing but ids says in the whole list which task belongs to
+// which, as in the oldest SCUD files.
+func (f *File) relate(dots bool) {
 	for i := range f.tasks {
 		t := &f.tasks[i]
 		_, ok := f.index[t.Parent]
@@ -54,9 +30,9 @@ func (f *File) relate(m *family) {
 		}
 	}
 	for i := range f.tasks {
-		f.adopt(i, m.listed[i])
+		f.adopt(i, f.sites[i].children)
 	}
-	f.adoptDotted(m)
+	f.adoptDotted(dots)
 	f.breakCircles()
 	for i := range f.tasks {
 		if p, ok := f.index[f.tasks[i].Parent]; ok {
@@ -64,7 +40,7 @@ func (f *File) relate(m *family) {
 		}
 	}
 	for i := range f.tasks {
-		if m.marked[i] && !f.tasks[i].Container() && f.index[f.tasks[i].ID] == i {
+		if f.sites[i].marked && !f.tasks[i].Container() && f.index[f.tasks[i].ID] == i {
 			f.note(i, "family", "its title calls it a parent, but it has no subtasks")
 		}
 	}
@@ -89,25 +65,24 @@ func (f *File) adopt(i int, children []string) {
 	}
 }
 
-// adoptDotted takes 3.1 for a child of 3 if 3 is expanded and nothing else names its children, or if only dots say in
-// the whole list which task belongs to which, as in the oldest SCUD files. Either way it is reported.
-func (f *File) adoptDotted(m *family) {
+// adoptDotted takes 3.1 for a child of 3 if 3 is expanded and nothing else names its children, or with dots. Either way
+// it is reported.
+func (f *File) adoptDotted(dots bool) {
 	taken := map[string]bool{}
 	for i := range f.tasks {
 		taken[f.tasks[i].Parent] = true
 	}
-	dots := !m.explicit && len(m.listed) == 0 && (m.namespaced || len(m.marked) > 0)
 	for i := range f.tasks {
 		t := &f.tasks[i]
 		up := t.ID[:max(0, strings.LastIndexByte(t.ID, '.'))]
 		p, ok := f.index[up]
 		switch {
 		case !ok || t.Parent != "" || f.index[t.ID] != i:
-		case !dots && (f.tasks[p].Status != Expanded || taken[up] || len(m.listed[p]) > 0):
+		case !dots && (f.tasks[p].Status != Expanded || taken[up] || len(f.sites[p].children) > 0):
 			f.note(i, "family", fmt.Sprintf(
 				"its id looks like that of a subtask of %s, but nothing else says so: it is a task of its own", up))
 		default:
-			if t.Parent = up; !m.marked[p] {
+			if t.Parent = up; !f.sites[p].marked {
 				f.note(i, "family", fmt.Sprintf("taken for a subtask of %s by its id", up))
 			}
 		}

@@ -53,11 +53,13 @@ type span struct{ start, end int }
 
 // site is the place of a task and its status in the source.
 type site struct {
-	span          // of the status; where there is none yet, before goes there first
-	before string // ,"status":
-	more   []span // other boxes that are ticked with it
-	at     int    // where the task begins
-	up     int    // 1 + the place of the task that it is written in, 0 for none
+	span              // of the status; where there is none yet, before goes there first
+	before   string   // ,"status":
+	children []string // ids of the subtasks that the task lists
+	marked   bool     // called a parent in its title
+	more     []span   // other boxes that are ticked with it
+	at       int      // where the task begins
+	up       int      // 1 + the place of the task that it is written in, 0 for none
 }
 
 // FormatError says that a file is not a task file, and where.

@@ -119,12 +119,13 @@ func notJSON(src string, start int, err error) *problem {
 // reader decodes the tasks of one array. The document is valid JSON: only its meaning can be wrong.
 type reader struct {
 	*File
-	line   int // of the byte at seen
-	seen   int
-	family family
-	notes  []note
-	deps   bool // some task has dependencies
-	alike  int  // 1 + where the first task is that looks like another program's
+	line     int // of the byte at seen
+	seen     int
+	explicit bool // some task names its parent or its subtasks
+	oldest   bool // an id has the prefix of the tag, or a title the mark of a parent
+	notes    []note
+	deps     bool // some task has dependencies
+	alike    int  // 1 + where the first task is that looks like another program's
 }
 
 // note is a finding about a task whose id is not complete yet.
@@ -135,15 +136,14 @@ type note struct {
 
 // entry is one task object while it is read.
 type entry struct {
-	task     Task
-	index    int
-	site     site
-	depth    int
-	children []string // ids, as the file lists them
-	deps     bool     // has a list of dependencies
-	flag     bool     // has a boolean "completed"
-	key, id  gjson.Result
-	status   int // how many status members
+	task    Task
+	index   int
+	site    site
+	depth   int
+	deps    bool // has a list of dependencies
+	flag    bool // has a boolean "completed"
+	key, id gjson.Result
+	status  int // how many status members
 }
 
 func (r *reader) about(e *entry, kind, message string) {
@@ -235,7 +235,7 @@ func (r *reader) member(e *entry, key, v gjson.Result) *problem {
 		return r.subtasks(e, v)
 	case "parent_id", "parentId", "parentTaskId":
 		if parent := r.own(v); parent != "" {
-			t.Parent, r.family.explicit = parent, true
+			t.Parent, r.explicit = parent, true
 		}
 	case "completed":
 		e.flag = e.flag || v.IsBool()
@@ -268,7 +268,7 @@ func (r *reader) id(e *entry, key, v gjson.Result) *problem {
 	}
 	e.key, e.id = key, v
 	e.task.ID, e.task.Numeric = r.own(v), v.Type == gjson.Number
-	r.family.namespaced = r.family.namespaced || e.task.ID != strings.TrimSpace(plain(v))
+	r.oldest = r.oldest || e.task.ID != strings.TrimSpace(plain(v))
 	if reason := prose.IDProblem(e.task.ID); reason != "" {
 		return &problem{v.Index, reason}
 	}
@@ -309,7 +309,7 @@ func (r *reader) complete() *problem {
 	for _, n := range r.notes {
 		r.note(n.task, n.kind, n.message)
 	}
-	r.relate(&r.family)
+	r.relate(!r.explicit && r.oldest)
 	return nil
 }
 

@@ -169,15 +169,13 @@ func (scg) Read(t *text, f *File) *problem {
 	for i := range f.tasks {
 		f.tasks[i].DependsOn = unique(f.tasks[i].DependsOn)
 	}
-	r.family.explicit = true // there is a section for it
-	f.relate(&r.family)
+	f.relate(false) // there is a section for it
 	return nil
 }
 
 // graphReader decodes one phase.
 type graphReader struct {
 	*File
-	family family
 	detail []string // of the text that is being read
 	field  *string  // that gets it; nil for none
 }
@@ -216,20 +214,19 @@ func (r *graphReader) node(l graphLine, text string) *problem {
 	priority := map[string]string{"C": "critical", "H": "high", "L": "low"}[field(5)]
 	t := Task{ID: ownID(r.tag, field(1)), Complexity: field(4), Priority: cmp.Or(priority, prose.Priority(field(5)), "medium"), RawStatus: letter,
 		Line: l.number}
-	var marked bool
-	if t.Title, marked = strings.CutPrefix(escapes.Replace(field(2)), parentMark); marked {
-		r.family.mark(i)
-	}
+	s := site{at: l.start}
+	t.Title, s.marked = strings.CutPrefix(escapes.Replace(field(2)), parentMark)
 	known := len(letter) == 1 && strings.Contains(letters, letter)
 	if t.Status = Pending; known {
 		t.Status = lettered[strings.Index(letters, letter)]
 		t.RawStatus = string(t.Status)
 	}
-	start := l.start + at[6] + strings.Index(text[at[6]:at[7]], letter)
+	s.start = l.start + at[6] + strings.Index(text[at[6]:at[7]], letter)
 	if letter == "" && at[7] > at[6] {
-		start++
+		s.start++
 	}
-	if p := r.add(t, site{span: span{start, start + len(letter)}, at: l.start}); p != nil {
+	s.end = s.start + len(letter)
+	if p := r.add(t, s); p != nil {
 		return p
 	}
 	if at[12] >= 0 {
@@ -290,13 +287,11 @@ func (r *graphReader) relation(l graphLine, text string) {
 	case "@edges":
 		r.depend(i, right)
 	case "@parents":
-		var children []string
 		for id := range strings.SplitSeq(right, ",") {
 			if id = ownID(r.tag, strings.TrimSpace(id)); id != "" {
-				children = append(children, id)
+				r.sites[i].children = append(r.sites[i].children, id)
 			}
 		}
-		r.family.list(i, children)
 	case "@agents":
 		t.AgentType = first
 		t.ModelTier, _, _ = strings.Cut(rest, "|")

@@ -105,7 +105,7 @@ func (r *reader) list(array gjson.Result, up *entry) *problem {
 		case !isID(v):
 			return &problem{v.Index, "a subtask must be an object or be given by its id"}
 		}
-		up.children = append(up.children, r.own(v))
+		up.site.children = append(up.site.children, r.own(v))
 		return nil
 	})
 }
@@ -140,9 +140,8 @@ func (r *reader) object(v gjson.Result, up *entry, nth int) *problem {
 	}
 	if rest, ok := strings.CutPrefix(e.task.Title, parentMark); ok {
 		e.task.Title = rest
-		r.family.mark(e.index)
+		e.site.marked, r.oldest = true, true
 	}
-	r.family.list(e.index, e.children)
 	r.finish(e, "status")
 	return nil
 }

@@ -56,7 +56,7 @@ func (r *reader) subtasks(e *entry, v gjson.Result) *problem {
 	}
 	before := len(r.tasks)
 	p := r.list(v, e)
-	r.family.explicit = r.family.explicit || len(r.tasks) > before || len(e.children) > 0
+	r.explicit = r.explicit || len(r.tasks) > before || len(e.site.children) > 0
 	return p
 }
 
