@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
-	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -128,7 +127,7 @@ func (s Server) converter() (converter.DataConverter, error) {
 	if err != nil {
 		return nil, err
 	}
-	sealer, err := cipher.NewGCM(block)
+	sealer, err := cipher.NewGCMWithRandomNonce(block)
 	if err != nil {
 		return nil, err
 	}
@@ -155,12 +154,8 @@ func (s *sealed) Encode(list []*commonpb.Payload) ([]*commonpb.Payload, error) {
 		if err != nil {
 			return nil, err
 		}
-		nonce := make([]byte, s.NonceSize())
-		if _, err := rand.Read(nonce); err != nil {
-			return nil, err
-		}
 		out[i] = &commonpb.Payload{Metadata: map[string][]byte{converter.MetadataEncoding: []byte(encoding)},
-			Data: s.Seal(nonce, nonce, plain, nil)}
+			Data: s.Seal(nil, nil, plain, nil)}
 	}
 	return out, nil
 }
@@ -169,10 +164,10 @@ func (s *sealed) Encode(list []*commonpb.Payload) ([]*commonpb.Payload, error) {
 func (s *sealed) Decode(list []*commonpb.Payload) ([]*commonpb.Payload, error) {
 	out := make([]*commonpb.Payload, len(list))
 	for i, p := range list {
-		if string(p.Metadata[converter.MetadataEncoding]) != encoding || len(p.Data) < s.NonceSize() {
+		if string(p.Metadata[converter.MetadataEncoding]) != encoding {
 			return nil, errors.New("a payload is not encrypted: is --key-file missing somewhere?")
 		}
-		plain, err := s.Open(nil, p.Data[:s.NonceSize()], p.Data[s.NonceSize():], nil)
+		plain, err := s.Open(nil, nil, p.Data, nil)
 		if err != nil {
 			return nil, errors.New("a payload was encrypted with another key")
 		}
