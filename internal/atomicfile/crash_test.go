@@ -54,13 +54,24 @@ func TestKilledAtEveryPoint(t *testing.T) {
 		if want := map[bool]string{true: "old", false: "new bytes"}[k < 3]; string(text) != want {
 			t.Errorf("killed at point %d: the file holds %q, want %q", k, text, want)
 		}
-		if n, err := Clean(OS(), path); err != nil || n > 1 || (n == 1) != (k < 3) {
-			t.Errorf("killed at point %d: %d temporary files, %v", k, n, err)
+		if left := temporaries(t, path); len(left) > 1 || (len(left) == 1) != (k < 3) {
+			t.Errorf("killed at point %d: the temporary files are %q", k, left)
 		}
-		for _, name := range names(t, filepath.Dir(path)) {
-			if strings.Contains(name, tempMark) {
-				t.Errorf("killed at point %d: %s is left", k, name)
-			}
+		if err := Clean(OS(), path); err != nil {
+			t.Errorf("killed at point %d: %v", k, err)
+		}
+		if left := temporaries(t, path); len(left) > 0 {
+			t.Errorf("killed at point %d: %q left after cleaning", k, left)
 		}
 	}
+}
+
+// temporaries names the files that an unfinished Write left beside path.
+func temporaries(t *testing.T, path string) (left []string) {
+	for _, name := range names(t, filepath.Dir(path)) {
+		if strings.Contains(name, tempMark) {
+			left = append(left, name)
+		}
+	}
+	return left
 }
