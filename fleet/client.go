@@ -178,8 +178,8 @@ func (c *Client) follows(ctx context.Context, slot int, next *progress) (refspec
 	if before == nil {
 		return nil, nil
 	}
-	for _, ref := range before.had {
-		refspecs = append(refspecs, ":"+ref)
+	if slices.Contains(before.had, before.result) {
+		refspecs = []string{":" + before.result}
 	}
 	return refspecs, c.remote.forget(ctx, append(before.had, before.order)...)
 }

@@ -148,7 +148,8 @@ type making struct {
 	*mirror
 	Ask
 	names
-	run string
+	run  string
+	told bool // the remote has a report
 
 	mu    sync.Mutex
 	steps []attempt.Step
@@ -479,8 +480,8 @@ func (s *making) saw(step *attempt.Step, log string) {
 	}
 }
 
-// deliver puts what came of the attempt on the remote in the place of its order, with the trees that it names. Where
-// another worker was there first, its result counts.
+// deliver puts what came of the attempt on the remote in the place of its order and report, with the trees that it
+// names. Where another worker was there first, its result counts.
 func (s *making) deliver(ctx context.Context, out *Outcome, log string) (kept Kept, err error) {
 	files := map[string][]byte{}
 	prefix := strings.TrimSuffix(log, "log")
@@ -512,7 +513,11 @@ func (s *making) deliver(ctx context.Context, out *Outcome, log string) (kept Ke
 	if err != nil {
 		return kept, err
 	}
-	if err = s.remote.send(ctx, commit+":"+s.result, s.order+"@"+s.Commit); err != nil {
+	refspecs := []string{commit + ":" + s.result, s.order + "@" + s.Commit}
+	if s.told {
+		refspecs = append(refspecs, ":"+s.report)
+	}
+	if err = s.remote.send(ctx, refspecs...); err != nil {
 		return s.made(ctx, fmt.Errorf("send the result: %w", err))
 	}
 	return Kept{commit, string(out.Result.Verdict)}, nil
@@ -530,7 +535,7 @@ func readLog(path string) ([]byte, error) {
 // How often a log that grows is sent, and how long after a step: at least, and in what sending took.
 const (
 	logEvery, logShare   = 10 * time.Second, 20
-	stepAfter, stepShare = time.Second / 2, 4
+	stepAfter, stepShare = 2 * time.Second, 4
 )
 
 // follow sends log and steps while there come more. done ends that.
@@ -567,6 +572,7 @@ func (s *making) follow(ctx context.Context, log string, hear func(Live)) (done 
 				continue
 			}
 			hear(Live{Host: Host(), Run: s.run, Commit: commit})
+			s.told = true
 			had, before, took = tree, commit, time.Since(began)
 		}
 	})

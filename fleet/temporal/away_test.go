@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"go.temporal.io/api/workflowservice/v1"
 )
 
 // partition is a town whose first worker is behind walls, with an agent in each slot.
@@ -152,6 +154,24 @@ func TestServerAwayLong(t *testing.T) {
 	if n := w.attempts(); n != 8 {
 		t.Errorf("%d agents ran for 8 tasks:\n%s", n, w.ledger())
 	}
+	w.until("the server knows what came of them", func() bool {
+		return w.found(`DescartesTag = "tally" AND DescartesVerdict = "verified"`) == 8
+	})
+}
+
+// found counts the workflows that Temporal's tools find.
+func (w *town) found(query string) int {
+	w.t.Helper()
+	f, err := Server{Address: w.address}.Dial(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer f.Close()
+	n, err := f.client.CountWorkflow(w.t.Context(), &workflowservice.CountWorkflowExecutionsRequest{Query: query})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return int(n.GetCount())
 }
 
 // TestResumeServerAway: a run that is resumed waits for the server, and takes over what was made meanwhile.
@@ -266,6 +286,21 @@ func TestRemoteRefuses(t *testing.T) {
 	run = w.run()
 	w.ends(run)
 	w.whole(run, "tally", 1, 4)
+}
+
+// TestUnsearched: a server that knows no search attributes carries attempts as well.
+func TestUnsearched(t *testing.T) {
+	w := newTown(t, plan{tasks: 2, width: 1, workers: 1, slots: 2})
+	var args []string
+	for _, one := range SearchAttributes() {
+		name, _, _ := strings.Cut(one, "=")
+		args = append(args, "--name", name)
+	}
+	w.eventually("temporal", append([]string{"operator", "search-attribute", "remove", "--yes", "--address", w.address},
+		args...)...)
+	run := w.run()
+	w.ends(run)
+	w.whole(run, "tally", 1, 2)
 }
 
 // TestTwoRuns: a tag of a repository has one run, wherever the other one is; one that was killed makes room, and waits

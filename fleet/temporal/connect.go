@@ -44,9 +44,8 @@ type Fleet struct {
 	converter converter.DataConverter
 	silent    time.Duration // after which a worker is given up
 
-	inFlight   atomic.Int64 // attempts of this run that the server has
-	unsearched atomic.Bool  // the server does not know the search attributes
-	server     *fleet.Reach
+	inFlight atomic.Int64 // attempts of this run that the server has
+	server   *fleet.Reach
 }
 
 // silentVar is the variable that says how long a worker may be silent, such as 2m, before another one makes its

@@ -127,7 +127,9 @@ func (w *town) configure(port string) {
 	if err := os.Mkdir(filepath.Join(w.database.dir, "config"), 0o755); err != nil {
 		w.t.Fatal(err)
 	}
-	for name, content := range map[string]string{"config/test.yaml": text, "dynamic.yaml": string(b)} {
+	// else the server knows search attributes only a minute after they were made
+	dynamic := string(b) + "\nsystem.forceSearchAttributesCacheRefreshOnRead:\n- value: true\n"
+	for name, content := range map[string]string{"config/test.yaml": text, "dynamic.yaml": dynamic} {
 		if err := os.WriteFile(filepath.Join(w.database.dir, name), []byte(content), 0o644); err != nil {
 			w.t.Fatal(err)
 		}

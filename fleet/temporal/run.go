@@ -45,12 +45,9 @@ func SearchAttributes() (list []string) {
 // start starts a workflow that can be found by these search attributes, where the server knows them.
 func (f *Fleet) start(ctx context.Context, o client.StartWorkflowOptions, by []temporal.SearchAttributeUpdate,
 	workflow string, arg any) (client.WorkflowRun, error) {
-	o.TaskQueue = Queue
-	if !f.unsearched.Load() {
-		o.TypedSearchAttributes = temporal.NewSearchAttributes(by...)
-	}
+	o.TaskQueue, o.TypedSearchAttributes = Queue, temporal.NewSearchAttributes(by...)
 	run, err := f.client.ExecuteWorkflow(ctx, o, workflow, arg)
-	if _, bad := errors.AsType[*serviceerror.InvalidArgument](err); bad && !f.unsearched.Swap(true) {
+	if _, bad := errors.AsType[*serviceerror.InvalidArgument](err); bad {
 		o.TypedSearchAttributes = temporal.SearchAttributes{}
 		return f.client.ExecuteWorkflow(ctx, o, workflow, arg)
 	}
