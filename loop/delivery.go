@@ -31,12 +31,17 @@ type delivery struct {
 func (w *delivery) keepTry(ctx context.Context, it *Iteration, head string, work *workspace.Result,
 	why string) (ref string, err error) {
 	ref = w.tryRef(it)
+	return ref, w.keep(ctx, ref, it, head, work, why)
+}
+
+func (w *delivery) keep(ctx context.Context, ref string, it *Iteration, head string, work *workspace.Result,
+	why string) error {
 	parents := slices.DeleteFunc([]string{head, work.Commits}, func(hash string) bool { return hash == "" })
 	if _, err := w.run.tools.Repo.Keep(ctx, ref, work.After, slices.Compact(parents),
 		fmt.Sprintf("run %s: iteration %d: %s", w.run.state.ID, it.Number, why)); err != nil {
-		return "", gitErr("keep what an iteration left", err)
+		return gitErr("keep what an iteration left", err)
 	}
-	return ref, nil
+	return nil
 }
 
 // uncommitted ends an iteration whose work could not be committed. It is made again: on top of what somebody committed
@@ -71,10 +76,10 @@ func (w *delivery) published(ctx context.Context, base string) (string, error) {
 	return last, nil
 }
 
-// takeBack takes out of the work of a failed iteration what only success may claim.
+// takeBack takes out of an iteration's work what only success may claim.
 func (w *delivery) takeBack(ctx context.Context, u *unit) error {
 	work := &u.res.Work
-	if work.After == "" || w.prompt.gate.fails(u).Reason == "" {
+	if work.After == "" {
 		return nil
 	}
 	files := map[string][]byte{}
@@ -96,7 +101,10 @@ func (w *delivery) takeBack(ctx context.Context, u *unit) error {
 	if err != nil {
 		return gitErr("take back what a failed iteration claimed", err)
 	}
-	work.After = after
+	if work.After = after; w.prompt.gate.fails(u).Reason == "" {
+		return w.prompt.note(fmt.Sprintf("iteration %d planned, and ticked what was not done: "+
+			"it stays open until a build passes its tests", u.it.Number))
+	}
 	return nil
 }
 
@@ -107,20 +115,36 @@ func putAside(from, to string) {
 	}
 }
 
-// withoutOurs takes what a criteria loop and its agent write below .loop out of the work.
-func (w *delivery) withoutOurs(ctx context.Context, work *workspace.Result) error {
-	if w.prompt.gate.criteria() == nil || w.run.tools.Repo == nil {
+// withoutOurs takes out of the work what a criteria loop and its agent write below .loop, and what the iteration's
+// rules do not take, which a ref keeps.
+func (w *delivery) withoutOurs(ctx context.Context, u *unit) error {
+	work, criteria := &u.res.Work, w.prompt.gate.criteria() != nil
+	if w.run.tools.Repo == nil || work.After == "" {
 		return nil
 	}
-	var paths []string
-	work.Changed = slices.DeleteFunc(slices.Clone(work.Changed), func(c gitops.Change) bool {
-		if ours(c.Path) {
+	var paths, beside []string
+	changed := slices.DeleteFunc(slices.Clone(work.Changed), func(c gitops.Change) bool {
+		mine := ours(c.Path) && criteria
+		if mine {
 			paths = append(paths, c.Path)
+		} else if mine = !w.prompt.job.Rules.Takes(c.Path); mine {
+			beside = append(beside, c.Path)
 		}
-		return ours(c.Path)
+		return mine
 	})
+	if u.it.Beside = len(beside) > 0; u.it.Beside {
+		ref := w.tryRef(u.it) + "-code"
+		if err := w.keep(ctx, ref, u.it, u.stand.Head.Hash, work, "what planning wrote"); err != nil {
+			return err
+		}
+		if err := w.prompt.note(fmt.Sprintf("iteration %d planned, and wrote what is no document (%s): "+
+			"that is in no commit, but kept as %s", u.it.Number, oneline.List(beside), ref)); err != nil {
+			return err
+		}
+	}
 	var err error
-	if work.After, err = w.run.tools.Repo.TreeWith(ctx, work.After, work.Before, paths); err != nil {
+	work.Changed, work.Left = changed, append(work.Left, beside...)
+	if work.After, err = w.run.tools.Repo.TreeWith(ctx, work.After, work.Before, append(paths, beside...)); err != nil {
 		return gitErr("take the work of an iteration", err)
 	}
 	return nil

@@ -25,6 +25,7 @@ type Iteration struct {
 	// set after it has ended
 	Facts   gate.Facts
 	Watched bool // Facts.Changed is known
+	Beside  bool // it changed what its rules do not take
 
 	slot    *workspace.Slot          // slot it runs in; nil: a folder without git
 	seen    bool                     // a sandbox mounts the slot at the project's path
@@ -74,7 +75,8 @@ type Rules interface {
 	Checks(*Iteration) bool     // whether to run the verify command after it
 	Own(*Iteration) []gate.Item // whose own checks it has to pass besides
 	Facts(*Iteration) error     // completes the facts for the gate
-	// after a failure: files below the project as they are kept, without what only success may claim
+	Takes(path string) bool     // whether a change of a file is its work
+	// files below the project as they are kept, without what only success may claim
 	TakeBack(*Iteration) map[string][]byte
 	Fails(*Iteration) Failure         // whether to repeat the iteration; failed work is not committed
 	Retries() int                     // how often one iteration is repeated after a failure

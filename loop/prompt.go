@@ -41,6 +41,8 @@ func (Plain) Own(*Iteration) []gate.Item { return nil }
 
 func (Plain) Facts(*Iteration) error { return nil }
 
+func (Plain) Takes(string) bool { return true }
+
 func (Plain) TakeBack(*Iteration) map[string][]byte { return nil }
 
 func (Plain) Fails(*Iteration) Failure { return Failure{} }
@@ -456,7 +458,7 @@ func (w *promptWork) finish(u *unit) (*Outcome, error) {
 	} else if res.Verdict == verify.Cancelled && res.Agent.End == agent.Finished { // neither does a look that was stopped
 		res.Agent.End, res.Agent.Reason = agent.Cancelled, res.Reason
 	}
-	if err := errors.Join(w.countEdits(u), w.delivery.withoutOurs(ctx, &res.Work)); err != nil {
+	if err := errors.Join(w.countEdits(u), w.delivery.withoutOurs(ctx, u)); err != nil {
 		return nil, err
 	}
 	it.Facts, it.Watched = w.facts(u), res.Work.After != ""

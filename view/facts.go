@@ -195,7 +195,10 @@ func (l *Loop) Head() string {
 	r := &l.Run
 	if l.Board == nil {
 		word := "stopped"
-		if r.State.Completed {
+		switch {
+		case r.State.Completed && r.State.Iteration == 0: // and nothing was verified
+			word = "nothing to do"
+		case r.State.Completed:
 			word = "completed"
 		}
 		return word + ": " + terminal.Clean(cmp.Or(r.Outcome.Message, r.Outcome.Ending.Words()))

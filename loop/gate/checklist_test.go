@@ -140,9 +140,12 @@ func TestUntick(t *testing.T) {
 		{"- [x] a", "- [x] a\n- [x] a", "- [x] a\n- [ ] a"},
 		{"- [x] a\n- [ ] b", "- [ ] b\n- [x] a", "- [ ] b\n- [x] a"},
 	} {
-		if got := Untick(c.now, parsed(c.was)); got != c.want {
+		if got := Untick(c.now, parsed(c.was), true); got != c.want {
 			t.Errorf("%q after %q: got %q, want %q", c.now, c.was, got, c.want)
 		}
+	}
+	if got, want := Untick("- [x] a\n- [x] new", parsed("- [ ] a"), false), "- [ ] a\n- [x] new"; got != want {
+		t.Errorf("without fresh ones: got %q, want %q", got, want)
 	}
 }
 

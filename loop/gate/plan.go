@@ -77,11 +77,15 @@ func ParsePlan(text string) Plan {
 	return p.plan
 }
 
-// Untick returns the text of a plan without the ticks that it has and was has not.
-func Untick(text string, was *Plan) string {
-	now := ParsePlan(text)
+// Untick returns the text of a plan without the ticks that it has and was has not; those of entries that are new
+// remain if fresh is false.
+func Untick(text string, was *Plan, fresh bool) string {
+	now, known := ParsePlan(text), map[string]bool{}
+	for _, it := range was.Items {
+		known[key(it.Text)] = true
+	}
 	for _, i := range slices.Backward(ticked(was, &now)) {
-		if at := now.Items[i].mark; at > 0 {
+		if at := now.Items[i].mark; at > 0 && (fresh || known[key(now.Items[i].Text)]) {
 			_, size := utf8.DecodeRuneInString(text[at:])
 			text = text[:at] + " " + text[at+size:]
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -102,8 +103,8 @@ func (r *Run) Before(t *loop.Iteration) *loop.Outcome {
 		switch {
 		case c.Row == gate.RowNothing && len(plan.Items) > 0 && t.Number == 1 && t.Try == 1 && r.promised() &&
 			!r.Replans():
-			return &loop.Outcome{Ending: journal.GateDone, Message: "nothing is left to build: every item of " +
-				r.Project.Plan + " is checked off (tests were not run)"}
+			return &loop.Outcome{Ending: journal.GateDone, Message: "every item of " +
+				r.Project.Plan + " is checked off; no test was run, so nothing was verified"}
 		case c.Item != nil:
 			r.task, r.spec = c.Item.Text, SpecOf(c.Item.Text+" "+strings.Join(c.Item.Detail, " "), specs)
 		default:
@@ -225,29 +226,36 @@ func (r *Run) Facts(it *loop.Iteration) error {
 			}
 		}
 	}
-	if text, ok := r.unticked(); ok && r.Fails(it).Reason != "" {
-		plan := gate.ParsePlan(text)
+	if back := r.TakeBack(it); back != nil {
+		plan := gate.ParsePlan(string(back[r.Project.Plan]))
 		it.Facts.After = &plan
 	}
 	return nil
 }
 
-// unticked is the plan without the ticks of the build at hand; ok is false where it has none.
-func (r *Run) unticked() (text string, ok bool) {
+// unticked is the plan without the ticks of the iteration at hand; ok is false where it has none. What planning adds
+// as found done keeps its tick, unless the same iteration wrote more than documents.
+func (r *Run) unticked(it *loop.Iteration) (text string, ok bool) {
 	was, err := r.here.planText()
-	if r.at != Build || r.before == nil || err != nil {
+	if r.at == Prompt || r.at == Build && r.before == nil || err != nil {
 		return "", false
 	}
-	text = gate.Untick(was, r.before)
+	text = gate.Untick(was, cmp.Or(r.before, &gate.Plan{}), r.at == Build || it.Beside)
 	return text, text != was
 }
 
-// TakeBack returns the plan without the ticks of a build: another agent would take its items for done.
-func (r *Run) TakeBack(*loop.Iteration) map[string][]byte {
-	if text, ok := r.unticked(); ok {
+// TakeBack returns the plan without the ticks of planning, or of a build that failed: another agent would take its
+// items for done.
+func (r *Run) TakeBack(it *loop.Iteration) map[string][]byte {
+	if text, ok := r.unticked(it); ok && (r.at == Plan || r.Fails(it).Reason != "") {
 		return map[string][]byte{r.Project.Plan: []byte(text)}
 	}
 	return nil
+}
+
+// Takes: planning writes documents, and no code.
+func (r *Run) Takes(path string) bool {
+	return r.at != Plan || slices.Contains([]string{".md", ".markdown", ".mdx"}, strings.ToLower(filepath.Ext(path)))
 }
 
 // Fails: an agent that failed, tests that do not pass, an iteration that changed nothing and does not
@@ -265,7 +273,7 @@ func (r *Run) Fails(it *loop.Iteration) loop.Failure {
 	case !r.promised() && says(f.Final): // the gate has the say
 	case f.Verify != nil && !f.Verify.Passed:
 		ending := journal.TestsFailed
-		_, ticked := r.unticked()
+		_, ticked := r.unticked(it)
 		if plan, err := r.here.ReadPlan(); err == nil && r.Replans() && len(plan.Open()) == 0 && !ticked {
 			ending = "" // it is planned again, which is where the reason must be looked for
 		}
