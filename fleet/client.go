@@ -74,7 +74,7 @@ func (c *Client) Start(ctx context.Context, o Options) (err error) {
 	if head, herr := o.Repo.Head(ctx); herr == nil && head.Hash != "" {
 		at = append(at, head.Hash)
 	}
-	ref := prefix + opened
+	ref := prefix + "run"
 	if _, err = o.Repo.Keep(ctx, ref, o.Repo.EmptyTree(), at, "descartes: a fleet works on this run"); err == nil {
 		if err = o.Repo.Send(ctx, o.Remote, "+"+ref+":"+ref); err != nil {
 			err = &workspace.GitError{What: fmt.Sprintf("push to the remote %s, below refs/descartes", o.Remote),
@@ -98,38 +98,34 @@ func (c *Client) over() error {
 func (c *Client) Run(ctx context.Context, o loop.Order, observe func(*attempt.Step) error) (res attempt.Result,
 	err error) {
 	ask := Ask{Remote: c.url, Loop: c.opt.Hello.Loop, Tag: o.Tag, Task: o.Task, Title: cut(o.Title, maxTitle),
-		Wave: o.Wave, Try: o.Try, Limit: limit(&o.Input),
-		Rank: o.Rank, Backend: o.Input.Backend}
+		Wave: o.Wave, Try: o.Try, Limit: limit(&o.Input), Rank: o.Rank, Backend: o.Input.Backend}
 	if ask.Needs, err = Labels(o.Input.Needs); err != nil {
 		return res, fmt.Errorf("the needs of task %s: %w", o.Task, err)
 	}
 	if err := c.over(); err != nil {
 		return res, err
 	}
-	told := &progress{c: c, observe: observe, log: &follower{repo: c.opt.Repo, path: o.Input.Log}, ref: o.Ref,
-		n: o.Steps, answered: o.Told}
-	if told.names, err = namesOf(ask.Loop, o.Task, o.Try); err != nil {
+	p := &progress{c: c, o: o, observe: observe, run: o.Ref, n: o.Steps, answered: o.Told}
+	if p.ref, err = refOf(ask.Loop, o.Task, o.Try); err != nil {
 		return res, err
 	}
+	there := false
 	if o.Again { // whoever was killed had kept it here before anybody could make it
-		if ask.Commit, err = c.opt.Repo.RefCommit(told.order); err == nil && ask.Commit == "" {
-			return lost(o, "descartes was stopped before the attempt was ordered", told)
+		if ask.Commit, err = c.opt.Repo.RefCommit(p.ref); err == nil && ask.Commit == "" {
+			return p.lost("descartes was stopped before the attempt was ordered")
 		}
-		if there, terr := c.remote.there(ctx, told.result); err == nil && terr == nil && there {
-			return c.take(ctx, o, "", told)
+		if there, _ = c.remote.there(ctx, p.ref); there {
+			p.ordered = ask.Commit
+			if out, err := p.fetch(ctx, &p.tip); err == nil && out.Result != nil {
+				return p.take(ctx, &out)
+			}
 		}
+		_ = os.Remove(o.Input.Log) // all of it comes again
 	} else {
-		ask.Commit, err = c.keep(ctx, told.order, o)
+		ask.Commit, err = c.keep(ctx, p.ref, o)
 	}
-	if err == nil {
-		var over []string
-		if over, err = c.follows(ctx, o.Slot, told); err == nil {
-			err = c.remote.send(ctx, append(over, "+"+told.order+":"+told.order)...)
-		}
-	}
-	if err != nil && ctx.Err() == nil {
-		err = &workspace.GitError{What: fmt.Sprintf("send the order of task %s to the remote %s", o.Task,
-			c.opt.Remote), Err: err}
+	if p.ordered = ask.Commit; err == nil {
+		err = c.send(ctx, p, there)
 	}
 	if err != nil {
 		return res, err
@@ -142,10 +138,10 @@ func (c *Client) Run(ctx context.Context, o loop.Order, observe func(*attempt.St
 			return stop
 		}
 		if r.Live.Run != "" {
-			stop = told.live(ctx, r.Live)
+			stop = p.live(ctx, r.Live)
 		} else if stop = observe(&attempt.Step{Moment: attempt.Waits, Who: r.Wait.For,
 			Until: r.Wait.Until}); stop == nil {
-			told.placed = false
+			p.placed = false
 			if refused = c.tooLong(&r.Wait, began); refused != nil {
 				return ErrDropped
 			}
@@ -153,35 +149,53 @@ func (c *Client) Run(ctx context.Context, o loop.Order, observe func(*attempt.St
 		return stop
 	})
 	if refused != nil {
-		return ended(o, *refused, told)
+		return p.ended(*refused)
 	}
 	if stop != nil {
 		return res, stop
 	}
 	gctx, done := attempt.Linger(ctx)
 	defer done()
-	if err != nil {
-		// else its worker made it, and the server did not hear of that
-		if there, _ := c.remote.there(gctx, told.result); !there {
-			return lost(o, cut(err.Error(), 1000), told)
-		}
+	var out Outcome
+	p.tip = kept.Commit
+	got := c.remote.Do(gctx, reachFor, func() (err error) { out, err = p.fetch(gctx, &p.tip); return err })
+	switch {
+	case got == nil && out.Result != nil: // also where the server did not hear of it
+		return p.take(gctx, &out)
+	case err != nil:
+		return p.lost(cut(err.Error(), 1000))
+	case got == nil:
+		return p.lost("its result cannot be read")
 	}
-	return c.take(gctx, o, kept.Commit, told)
+	if there, terr := c.remote.there(gctx, p.ref); terr == nil && !there {
+		return p.lost("its result is no longer on the remote " + c.opt.Remote)
+	}
+	return res, &workspace.GitError{What: fmt.Sprintf("fetch the result of task %s from the remote %s", o.Task,
+		c.opt.Remote), Err: got}
 }
 
-// follows forgets the attempt that a slot had before, and returns what removes it from the remote.
-func (c *Client) follows(ctx context.Context, slot int, next *progress) (refspecs []string, err error) {
+// send puts an order on the remote if it is not there, in the place of the attempt that the slot had before.
+func (c *Client) send(ctx context.Context, p *progress, there bool) error {
 	c.mu.Lock()
-	before := c.last[slot]
-	c.last[slot] = next
+	before := c.last[p.o.Slot]
+	c.last[p.o.Slot] = p
 	c.mu.Unlock()
-	if before == nil {
-		return nil, nil
+	if there {
+		return nil
 	}
-	if slices.Contains(before.had, before.result) {
-		refspecs = []string{":" + before.result}
+	refspecs := []string{p.ordered + ":" + p.ref}
+	if before != nil {
+		refspecs = append(refspecs, ":"+before.ref)
+		if err := c.remote.forget(ctx, before.ref); err != nil {
+			return err
+		}
 	}
-	return refspecs, c.remote.forget(ctx, append(before.had, before.order)...)
+	err := c.remote.send(ctx, refspecs...)
+	if err != nil && ctx.Err() == nil {
+		err = &workspace.GitError{What: fmt.Sprintf("send the order of task %s to the remote %s", p.o.Task,
+			c.opt.Remote), Err: err}
+	}
+	return err
 }
 
 // limit is after how many seconds an attempt is over at the latest, whatever becomes of its worker.
@@ -230,41 +244,28 @@ func (c *Client) stand(ctx context.Context, tree gitops.Tree) (_ string, err err
 	return c.stands, err
 }
 
-// take fetches a result, and reports the steps that led to it. A commit of "" is whatever the remote has.
-func (c *Client) take(ctx context.Context, o loop.Order, commit string, told *progress) (res attempt.Result,
-	err error) {
-	if err := c.remote.Do(ctx, reachFor, func() error { return told.fetch(ctx, told.result, &commit) }); err != nil {
-		if there, terr := c.remote.there(ctx, told.result); terr == nil && !there {
-			return lost(o, "its result is no longer on the remote "+c.opt.Remote, told)
-		}
-		return res, &workspace.GitError{What: fmt.Sprintf("fetch the result of task %s from the remote %s", o.Task,
-			c.opt.Remote), Err: err}
-	}
-	out, err := outcomeAt(ctx, c.opt.Repo, commit)
-	if err != nil {
-		return lost(o, fmt.Sprintf("its result cannot be read: %v", err), told)
-	}
+// take reports the steps that led to a result, and settles that.
+func (p *progress) take(ctx context.Context, out *Outcome) (res attempt.Result, err error) {
 	if out.Version != version {
-		return res, fmt.Errorf("another version of descartes, on %s, made the result of task %s: all machines of a fleet need the same one", out.Host, o.Task)
+		return res, fmt.Errorf("another version of descartes, on %s, made the result of task %s: all machines of a fleet need the same one", out.Host, p.o.Task)
 	}
-	if err := told.place(out.Host, told.report+"-"+out.Run); err != nil {
-		return res, err
+	if err = p.place(out.Host, out.Run); err == nil {
+		err = p.logs(ctx, out)
 	}
-	if err := told.log.finish(ctx, commit, &out); err != nil {
-		return res, err
+	if err == nil {
+		err = p.tell(out)
 	}
-	if err := told.tell(out.Steps, &out.Result); err != nil {
-		return out.Result, err
+	if err != nil {
+		return *out.Result, err
 	}
-	return c.settle(ctx, o, out.Host, out.Result, told.observe)
+	return p.settle(ctx, out.Host, *out.Result)
 }
 
 // settle makes of a worker's result what the same attempt could have come to here: its work is all that differs from
 // what it was given, without what no attempt may change, and the guard has seen it. A tree that nobody could check out
 // fails the attempt.
-func (c *Client) settle(ctx context.Context, o loop.Order, host string, res attempt.Result,
-	observe func(*attempt.Step) error) (attempt.Result, error) {
-	repo, work := c.opt.Repo, &res.Work
+func (p *progress) settle(ctx context.Context, host string, res attempt.Result) (attempt.Result, error) {
+	repo, work, o := p.c.opt.Repo, &res.Work, &p.o
 	work.Before = o.Start.Before
 	if o.Start.Whole && o.Start.Base != "" {
 		work.Before = o.Start.Base
@@ -297,7 +298,7 @@ func (c *Client) settle(ctx context.Context, o loop.Order, host string, res atte
 	if len(undone) > 0 {
 		line := fmt.Sprintf("the attempt on %s changed what no attempt may change, which was undone: %s", host,
 			oneline.List(undone))
-		if err := observe(&attempt.Step{Moment: attempt.Noted, Lines: []string{line}}); err != nil {
+		if err := p.observe(&attempt.Step{Moment: attempt.Noted, Lines: []string{line}}); err != nil {
 			return res, err
 		}
 	}
@@ -308,7 +309,7 @@ func (c *Client) settle(ctx context.Context, o loop.Order, host string, res atte
 	work.Changed = slices.DeleteFunc(changed, func(one gitops.Change) bool {
 		return slices.Contains(work.Left, one.Path)
 	})
-	return res, attempt.Again(ctx, repo, &o.Input, &res, observe)
+	return res, attempt.Again(ctx, repo, &o.Input, &res, p.observe)
 }
 
 // tooLong is the result of an attempt that would wait for a quota longer than the run waits; nil where it waits.
@@ -324,18 +325,18 @@ func (c *Client) tooLong(w *Wait, began time.Time) *attempt.Result {
 }
 
 // lost is the result of an attempt that no worker brought to an end: it counts as interrupted.
-func lost(o loop.Order, why string, told *progress) (attempt.Result, error) {
-	return ended(o, attempt.Result{Agent: agent.Result{End: agent.Cancelled, Code: -1, Reason: why},
-		Verdict: verify.Cancelled, Reason: why}, told)
+func (p *progress) lost(why string) (attempt.Result, error) {
+	return p.ended(attempt.Result{Agent: agent.Result{End: agent.Cancelled, Code: -1, Reason: why},
+		Verdict: verify.Cancelled, Reason: why})
 }
 
 // ended is the result of an attempt that no worker began or brought to an end.
-func ended(o loop.Order, res attempt.Result, told *progress) (attempt.Result, error) {
-	res.Work.Before, res.Work.Seen, res.Work.After = o.Start.Before, o.Start.Before, o.Start.Before
-	if told.answered {
+func (p *progress) ended(res attempt.Result) (attempt.Result, error) {
+	res.Work.Before, res.Work.Seen, res.Work.After = p.o.Start.Before, p.o.Start.Before, p.o.Start.Before
+	if p.answered {
 		return res, nil
 	}
-	return res, told.observe(&attempt.Step{Moment: attempt.Answered, Result: &res})
+	return res, p.observe(&attempt.Step{Moment: attempt.Answered, Result: &res})
 }
 
 // Close releases the tag. Where the run has ended, it removes from the remote what nobody needs there any more.
@@ -355,8 +356,7 @@ func (c *Client) Close(ctx context.Context, ended bool) error {
 // patience is how long the end of a run waits for the remote.
 const patience = 20 * time.Second
 
-// clear removes the orders, logs and results of a run that has ended: what came of them is kept under the attempts'
-// own refs.
+// clear removes the attempts of a run that has ended: what came of them is kept under refs of the run's own.
 func (c *Client) clear(ctx context.Context) error {
 	prefix, err := below(c.opt.Hello.Loop)
 	if err != nil {
@@ -366,12 +366,12 @@ func (c *Client) clear(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var gone []string // orders first: with its order an attempt is withdrawn
-	for _, name := range slices.Sorted(maps.Keys(there)) {
-		gone = append(gone, ":"+name)
-	}
-	for chunk := range slices.Chunk(gone, 100) {
-		if err := c.opt.Repo.Send(ctx, c.opt.Remote, chunk...); err != nil {
+	for chunk := range slices.Chunk(slices.Sorted(maps.Keys(there)), 100) {
+		var gone []string
+		for _, name := range chunk {
+			gone = append(gone, ":"+name)
+		}
+		if err := c.opt.Repo.Send(ctx, c.opt.Remote, gone...); err != nil {
 			return err
 		}
 	}
@@ -386,42 +386,47 @@ func (c *Client) clear(ctx context.Context) error {
 	return c.opt.Repo.DeleteRefs(ctx, mine...)
 }
 
-// fetch brings one of the attempt's refs here, if it is still the commit that was named.
-func (p *progress) fetch(ctx context.Context, ref string, commit *string) error {
-	if err := p.c.remote.pull.move(ctx, "+"+ref+":"+ref); err != nil {
-		return err
-	}
-	if !slices.Contains(p.had, ref) {
-		p.had = append(p.had, ref)
-	}
-	return p.c.remote.at(ref, commit)
-}
-
 // progress reports the steps of an attempt to its run, each of them once. Those of a worker that was lost are taken
 // back when another one has the attempt.
 type progress struct {
 	c        *Client
+	o        loop.Order
 	observe  func(*attempt.Step) error
-	log      *follower
-	names             // a worker's reports are in report-RUN
-	ref      string   // of the worker's reports
-	n        int      // how many of its steps the run knows
-	answered bool     // the agent's end is one of them
-	placed   bool     // the run knows who has it
-	had      []string // refs that came from the remote
+	ref      string
+	ordered  string // commit of the order
+	tip      string // of what is known
+	run      string // of the worker whose steps the run knows
+	n        int    // how many of them
+	answered bool   // the agent's end is one of them
+	placed   bool   // the run knows who has it
+	size     int    // bytes of the worker's log that are here
+}
+
+// fetch brings the attempt's ref here, if it is still the commit that was named, and comes from the order.
+func (p *progress) fetch(ctx context.Context, commit *string) (out Outcome, err error) {
+	if err = p.c.remote.pull.move(ctx, "+"+p.ref+":"+p.ref); err == nil {
+		err = p.c.remote.at(ctx, p.ref, p.ordered, commit)
+	}
+	if err != nil {
+		return out, err
+	}
+	return outcomeAt(ctx, p.c.opt.Repo, *commit)
 }
 
 // place reports which worker has the attempt.
-func (p *progress) place(host, ref string) error {
-	if p.placed && ref == p.ref {
+func (p *progress) place(host, run string) error {
+	if p.placed && run == p.run {
 		return nil
 	}
-	if ref != p.ref {
-		p.ref, p.n, p.answered = ref, 0, false
-		p.log.begin(host)
+	if p.placed = true; run != p.run {
+		p.run, p.n, p.answered = run, 0, false
+		if p.size > 0 {
+			// as the log
+			_ = write(p.o.Input.Log, os.O_APPEND, []byte("\n--- the worker was lost; "+host+" begins anew ---\n"))
+			p.size = 0
+		}
 	}
-	p.placed = true
-	return p.observe(&attempt.Step{Moment: attempt.Placed, Who: host, Ref: ref})
+	return p.observe(&attempt.Step{Moment: attempt.Placed, Who: host, Ref: run})
 }
 
 // live takes in what a worker reports so far. What cannot be read now comes with the result.
@@ -429,33 +434,30 @@ func (p *progress) live(ctx context.Context, l Live) error {
 	if !runName.MatchString(l.Run) {
 		return nil
 	}
-	ref, commit := p.report+"-"+l.Run, l.Commit
-	if err := p.place(l.Host, ref); err != nil || commit == "" || p.fetch(ctx, ref, &commit) != nil {
+	if err := p.place(l.Host, l.Run); err != nil || l.Commit == "" {
 		return err
 	}
-	if b, err := p.c.opt.Repo.FileAt(ctx, commit, logFile, maxLog); err == nil {
-		p.log.more(b)
-	}
-	var steps []attempt.Step
-	b, err := p.c.opt.Repo.FileAt(ctx, commit, stepsFile, maxOrder)
-	if err != nil || json.Unmarshal(b, &steps) != nil {
+	p.tip = l.Commit
+	out, err := p.fetch(ctx, &p.tip)
+	if err != nil || out.Result != nil {
 		return nil
 	}
-	return p.tell(steps, &attempt.Result{})
+	_ = p.logs(ctx, &out)
+	return p.tell(&out)
 }
 
-// tell reports those of a worker's steps that the run does not know. so is the default result.
-func (p *progress) tell(steps []attempt.Step, so *attempt.Result) error {
-	for i := p.n; i < len(steps); i++ {
-		s := &steps[i]
+// tell reports those of a worker's steps that the run does not know.
+func (p *progress) tell(out *Outcome) error {
+	for i := p.n; i < len(out.Steps); i++ {
+		s := &out.Steps[i]
 		if s.Number = i + 1; s.Result == nil {
-			s.Result = so
+			s.Result = cmp.Or(out.Result, &attempt.Result{})
 		}
 		if s.Log != "" {
 			if !besideName.MatchString(s.Log) {
 				return fmt.Errorf("a worker reports a log called %q", s.Log)
 			}
-			s.Log = p.log.beside(s.Log)
+			s.Log = p.beside(s.Log)
 		}
 		p.answered = p.answered || s.Moment == attempt.Answered
 		if err := p.observe(s); err != nil {
@@ -466,60 +468,37 @@ func (p *progress) tell(steps []attempt.Step, so *attempt.Result) error {
 	return nil
 }
 
-// follower writes the log of an attempt as it comes from its worker.
-type follower struct {
-	repo *gitops.Repo
-	path string
-	size int // bytes of the worker's log so far: another worker begins anew
-}
-
-// begin says when another worker takes over.
-func (f *follower) begin(host string) {
-	if f.size > 0 {
-		_ = appendTo(f.path, []byte("\n--- the worker was lost; "+host+" begins anew ---\n")) // as more
-		f.size = 0
-	}
-}
-
-// more appends what is new of a log. What cannot be written now comes with the result.
-func (f *follower) more(b []byte) {
-	if len(b) > f.size && appendTo(f.path, b[f.size:]) == nil {
-		f.size = len(b)
-	}
-}
-
 // beside is where a further log of that name lies.
-func (f *follower) beside(name string) string { return strings.TrimSuffix(f.path, "log") + name }
+func (p *progress) beside(name string) string { return strings.TrimSuffix(p.o.Input.Log, "log") + name }
 
-// finish writes the rest, and further logs.
-func (f *follower) finish(ctx context.Context, commit string, out *Outcome) error {
+// logs writes what is new of a worker's log, and further ones.
+func (p *progress) logs(ctx context.Context, out *Outcome) error {
 	for _, name := range out.Beside {
 		if !besideName.MatchString(name) {
 			return fmt.Errorf("%s sent a log called %q", out.Host, name)
 		}
-		b, err := f.repo.FileAt(ctx, commit, name, maxLog)
+		b, err := p.c.opt.Repo.FileAt(ctx, p.tip, name, maxLog)
 		if err == nil {
-			err = appendTo(f.beside(name), b)
+			err = write(p.beside(name), os.O_TRUNC, b)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	b, err := f.repo.FileAt(ctx, commit, logFile, maxLog)
-	if err != nil {
-		return err
+	b, err := p.c.opt.Repo.FileAt(ctx, p.tip, logFile, maxLog)
+	if err == nil && len(b) > p.size {
+		if err = write(p.o.Input.Log, os.O_APPEND, b[p.size:]); err == nil {
+			p.size = len(b)
+		}
 	}
-	if f.size > len(b) {
-		f.size = 0
-	}
-	return appendTo(f.path, b[f.size:])
+	return err
 }
 
-func appendTo(path string, b []byte) (err error) {
+func write(path string, how int, b []byte) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|how, 0o600)
 	if err != nil {
 		return err
 	}

@@ -106,42 +106,42 @@ type Order struct {
 	Config  config.Config `json:"config"`
 }
 
-// Outcome is what lies in the commit of a result, as result.json, beside the attempt's log.
+// Outcome is what a worker has made of an attempt so far: it lies in the commits that follow the order's under the
+// attempt's ref, as made.json, beside the log.
 type Outcome struct {
-	Version int            `json:"version"`
-	Host    string         `json:"host"`
-	Run     string         `json:"run"`
-	Result  attempt.Result `json:"result"`
-	Steps   []attempt.Step `json:"steps"`
+	Version int             `json:"version"`
+	Host    string          `json:"host"`
+	Run     string          `json:"run"`
+	Steps   []attempt.Step  `json:"steps"`
+	Result  *attempt.Result `json:"result,omitempty"` // nil: it is under way
 	// names of further logs, which lie beside it; a step's log is one of these
 	Beside []string `json:"beside,omitempty"`
 }
 
-// outcomeAt reads the result of a commit.
+// outcomeAt reads what a commit has; nothing is in that of an order.
 func outcomeAt(ctx context.Context, repo *gitops.Repo, commit string) (out Outcome, err error) {
-	b, err := repo.FileAt(ctx, commit, resultFile, maxOrder)
-	if err == nil {
-		err = json.Unmarshal(b, &out)
+	b, err := repo.FileAt(ctx, commit, madeFile, maxOrder)
+	if err != nil || b == nil {
+		return out, err
 	}
-	if err == nil && !runName.MatchString(out.Run) {
+	if err = json.Unmarshal(b, &out); err == nil && !runName.MatchString(out.Run) {
 		err = fmt.Errorf("%q is no name of a try", out.Run)
 	}
 	return out, err
 }
 
 // version is that of the content of orders and results.
-const version = 3
+const version = 4
 
-// The files of orders, results and reports.
+// The files of an attempt's commits.
 const (
-	orderFile  = "order.json"
-	resultFile = "result.json"
-	stepsFile  = "steps.json"
-	logFile    = "log"
+	orderFile = "order.json" // each of them has it
+	madeFile  = "made.json"
+	logFile   = "log"
 )
 
 const (
-	maxOrder = 16 << 20 // bytes of an order, or of a result without its log
+	maxOrder = 16 << 20 // bytes of an order, or of an outcome without its log
 	maxLog   = 1 << 30
 )
 
@@ -181,14 +181,6 @@ func LoopName(name string) string {
 	return id
 }
 
-// The parts of a loop's refs on the remote, and here. Those of orders are the first in the order of the alphabet.
-const (
-	orders  = "orders"
-	reports = "reports" // steps and log of an attempt under way, one for each worker that began it
-	results = "results"
-	opened  = "run" // says that the remote takes what a run puts there
-)
-
 // below is the prefix of everything of a loop on the remote.
 func below(name string) (string, error) {
 	if !loopName.MatchString(name) {
@@ -198,25 +190,22 @@ func below(name string) (string, error) {
 	return "refs/descartes/" + id + "/fleet/" + mark + "/", nil
 }
 
-// names are the refs of an attempt.
-type names struct{ order, result, report string }
-
-// namesOf names them. Different tasks have different ones; a long id gets some that are made of it.
-func namesOf(loop, task string, try int) (n names, err error) {
+// refOf is the ref of an attempt: the order, and on top of that what its workers make of it. Different tasks have
+// different ones; a long id gets one that is made of it.
+func refOf(loop, task string, try int) (string, error) {
 	prefix, err := below(loop)
 	if err == nil && (task == "" || try < 1) {
 		err = fmt.Errorf("attempt %d at task %q has no name that a ref can have", try, task)
 	}
 	if err != nil {
-		return n, err
+		return "", err
 	}
 	folder := store.FileName(task)
 	if len(folder) > maxTask {
 		sum := sha256.Sum256([]byte(task))
 		folder = fmt.Sprintf("%%-%x", sum[:16]) // as no other id has it
 	}
-	at := fmt.Sprintf("/%s/%d", folder, try)
-	return names{prefix + orders + at, prefix + results + at, prefix + reports + at}, nil
+	return fmt.Sprintf("%stasks/%s/%d", prefix, folder, try), nil
 }
 
 // maxTask bounds the bytes of a task's id in a ref: it is the name of a folder.

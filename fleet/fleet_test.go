@@ -17,6 +17,7 @@ import (
 	"descartes/gitops"
 	"descartes/loop"
 	"descartes/loop/attempt"
+	"descartes/loop/workspace"
 )
 
 // TestGrants: an order has no more of a worker than the worker grants.
@@ -55,7 +56,7 @@ func TestGrants(t *testing.T) {
 // TestRef: no name of a loop or task leads a ref elsewhere.
 func TestRef(t *testing.T) {
 	const name = "loop-1.0123abcd"
-	const at = "refs/descartes/loop-1/fleet/0123abcd/orders/"
+	const at = "refs/descartes/loop-1/fleet/0123abcd/tasks/"
 	for _, c := range []struct{ loop, task, want string }{
 		{name, "3", at + "3/2"}, {name, "1.2", at + "1.2/2"}, {name, "auth:7", at + "auth%3a7/2"},
 		{name, "1/2", at + "1%2f2/2"}, {name, "1_2", at + "1_2/2"},
@@ -66,9 +67,9 @@ func TestRef(t *testing.T) {
 		{"../x.0123abcd", "3", ""}, {"", "3", ""}, {"loop-1", "3", ""}, {"loop-1.0123abcd/..", "3", ""},
 		{"loop-1.0123ABCD", "3", ""}, {"loop-1.\n123abcd", "3", ""}, {name + "\n", "3", ""},
 	} {
-		got, err := namesOf(c.loop, c.task, 2)
-		if got.order != c.want || (err != nil) != (c.want == "") {
-			t.Errorf("%q %q: got %q, %v, want %q", c.loop, c.task, got.order, err, c.want)
+		got, err := refOf(c.loop, c.task, 2)
+		if got != c.want || (err != nil) != (c.want == "") {
+			t.Errorf("%q %q: got %q, %v, want %q", c.loop, c.task, got, err, c.want)
 		}
 	}
 }
@@ -78,13 +79,6 @@ func TestNameLoop(t *testing.T) {
 	a, b := NameLoop("nightly", "/a\n1"), NameLoop("nightly", "/a\n2")
 	if a == b || LoopName(a) != "nightly" || LoopName(b) != "nightly" {
 		t.Errorf("got %q and %q", a, b)
-	}
-	for _, id := range []string{"nightly", "results", "fleet"} {
-		n, err := namesOf(NameLoop(id, "x"), results, 1)
-		if err != nil || n.report == n.result || n.order == n.result || n.order > min(n.report, n.result) ||
-			n.report != strings.Replace(n.result, "/results/results/", "/reports/results/", 1) {
-			t.Errorf("%+v, %v", n, err)
-		}
 	}
 }
 
@@ -98,7 +92,7 @@ func TestReadOrder(t *testing.T) {
 		string(good): true,
 		strings.Replace(string(good), "{", `{"later":1,`, 1):                   false,
 		strings.Replace(string(good), `"config":{`, `"config":{"later":1,`, 1): false,
-		strings.Replace(string(good), `"version":3`, `"version":4`, 1):         false,
+		strings.Replace(string(good), `"version":4`, `"version":5`, 1):         false,
 		string(good[:len(good)/2]):                                             false, "": false,
 	} {
 		if _, err := readOrder([]byte(text)); (err == nil) != want || !want &&
@@ -218,7 +212,7 @@ func TestSendsLittle(t *testing.T) {
 	for try, most := range []int{100, 10, 10} { // other tasks have made so many files since HEAD, or one
 		tree = add(run, max(1, 50-50*try))
 		a := Ask{Remote: url, Loop: "l.0123abcd", Task: "1", Try: try + 1}
-		n, err := namesOf(a.Loop, a.Task, a.Try)
+		ref, err := refOf(a.Loop, a.Task, a.Try)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -228,26 +222,28 @@ func TestSendsLittle(t *testing.T) {
 			When: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
-		if a.Commit, err = c.keep(t.Context(), n.order, o); err != nil {
+		if a.Commit, err = c.keep(t.Context(), ref, o); err != nil {
 			t.Fatal(err)
 		}
 		came()
-		if err := run.Send(t.Context(), url, n.order+":"+n.order); err != nil {
+		if err := run.Send(t.Context(), url, ref+":"+ref); err != nil {
 			t.Fatal(err)
 		}
 		if got := came(); got > most {
 			t.Errorf("order %d brought %d objects, want %d at most", a.Try, got, most)
 		}
-		s := &making{mirror: &mirror{remote: newRemote(there, url, func(string) {})}, Ask: a, names: n}
-		if err := s.fetch(t.Context(), "+"+n.order+":"+n.order); err != nil {
+		s := &making{mirror: &mirror{remote: newRemote(there, url, func(string) {})}, Ask: a, ref: ref, run: "1-x"}
+		if kept, err := s.look(t.Context()); err != nil || kept.Commit != "" {
+			t.Fatal(kept, err)
+		}
+		if s.order, err = there.FileAt(t.Context(), a.Commit, orderFile, maxOrder); err != nil {
 			t.Fatal(err)
 		}
-		out := Outcome{Version: version, Run: "1-x"}
-		out.Result.Work.After = add(there, 1)
-		if _, err := s.deliver(t.Context(), &out, filepath.Join(dir, "log")); err != nil {
+		res := attempt.Result{Work: workspace.Result{After: add(there, 1)}}
+		if _, err := s.deliver(t.Context(), &res, filepath.Join(dir, "log")); err != nil {
 			t.Fatal(err)
 		}
-		if err := run.Fetch(t.Context(), url, n.result+":"+n.result); err != nil {
+		if err := run.Fetch(t.Context(), url, ref+":"+ref); err != nil {
 			t.Fatal(err)
 		}
 		if got := came(); got > 10 {

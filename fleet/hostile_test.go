@@ -58,7 +58,7 @@ func TestHostileOrder(t *testing.T) {
 		o := Order{Version: version}
 		o.Config.Command = "touch " + mark
 		a := Ask{Remote: remote, Loop: "l.0123abcd", Task: "1", Try: i + 1}
-		refs, err := namesOf(a.Loop, a.Task, a.Try)
+		ref, err := refOf(a.Loop, a.Task, a.Try)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,7 +75,7 @@ func TestHostileOrder(t *testing.T) {
 				if a.Commit == "" {
 					a.Commit = commit
 				}
-				err = run.Send(t.Context(), remote, commit+":"+refs.order)
+				err = run.Send(t.Context(), remote, commit+":"+ref)
 			}
 		}
 		if err != nil {

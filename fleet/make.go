@@ -24,7 +24,6 @@ import (
 	"descartes/agent/quota"
 	"descartes/config"
 	"descartes/gitops"
-	"descartes/internal/atomicfile"
 	"descartes/internal/oscall"
 	"descartes/internal/proc"
 	"descartes/internal/redact"
@@ -59,11 +58,12 @@ type mirror struct {
 
 // lane is where the attempts of a run are made one after the other.
 type lane struct {
-	key    string // of the run and its settings
-	logs   string // folder
-	slot   *workspace.Slot
-	runner *attempt.Runner
-	end    []func() error
+	key      string // of the run and its settings
+	logs     string // folder
+	slot     *workspace.Slot
+	runner   *attempt.Runner
+	accounts *quota.Accounts
+	end      []func() error
 }
 
 func (l *lane) close() (err error) {
@@ -147,43 +147,38 @@ type making struct {
 	*Maker
 	*mirror
 	Ask
-	names
-	run  string
-	told bool // the remote has a report
+	ref   string
+	run   string
+	tip   string // of the ref
+	order []byte
 
 	mu    sync.Mutex
 	steps []attempt.Step
-	wake  chan struct{} // there are more steps
 }
 
 // Make makes an attempt, or finds the result of a worker that made it before. run tells this try from others. hear
-// hears what others may see of it. The end of ctx interrupts the agent, and what that left is the result, unless the
-// cause is ErrDropped. Errors have none of this machine's secrets.
+// hears what others may see of it, from when it has begun. The end of ctx interrupts the agent, and what that left is
+// the result, unless the cause is ErrDropped. Errors have none of this machine's secrets.
 func (m *Maker) Make(ctx context.Context, a Ask, run string, hear func(Live)) (kept Kept, err error) {
 	defer func() {
 		if err != nil {
 			err = &cleanError{err, unsecret(err.Error())}
 		}
 	}()
-	s := &making{Maker: m, Ask: a, run: run, wake: make(chan struct{}, 1)}
-	if s.names, err = namesOf(a.Loop, a.Task, a.Try); err != nil {
+	s := &making{Maker: m, Ask: a, run: run}
+	if s.ref, err = refOf(a.Loop, a.Task, a.Try); err != nil {
 		return kept, &RefusedError{err.Error()}
 	}
-	if s.report += "-" + run; !hash.MatchString(a.Commit) || !runName.MatchString(run) {
+	if !hash.MatchString(a.Commit) || !runName.MatchString(run) {
 		return kept, &RefusedError{"the order's names do not fit together"}
 	}
-	hear(Live{Host: Host(), Run: run})
 	if s.mirror, err = m.copyOf(ctx, a.Remote); err != nil {
 		return kept, err
 	}
-	if err := s.fetch(ctx, "+"+s.order+":"+s.order); err != nil {
-		return s.made(ctx, fmt.Errorf("fetch the order: %w", err))
+	if kept, err = s.look(ctx); err == nil && kept.Commit == "" {
+		kept, err = s.make(ctx, hear)
 	}
-	order, err := s.read(ctx)
-	if err == nil {
-		kept, err = s.make(ctx, order, hear)
-	}
-	return kept, errors.Join(err, s.forget(context.WithoutCancel(ctx), s.order))
+	return kept, errors.Join(err, s.forget(context.WithoutCancel(ctx), s.ref))
 }
 
 // cleanError is an error in words that others may read.
@@ -234,40 +229,24 @@ func (m *Maker) copyOf(ctx context.Context, url string) (*mirror, error) {
 	return r, nil
 }
 
-// made finds the result of another worker, where git refused what an attempt needs. One without order and result is
-// wanted by nobody: its run is over.
-func (s *making) made(ctx context.Context, why error) (kept Kept, err error) {
-	there, err := s.there(ctx, s.result)
-	if err == nil && !there {
-		if there, err = s.there(ctx, s.order); err == nil && !there {
+// look brings the attempt's ref here. kept has the result of whoever made it, no commit where nobody has. An attempt
+// that is not there is wanted by nobody: its run is over.
+func (s *making) look(ctx context.Context) (kept Kept, err error) {
+	if err := s.fetch(ctx, "+"+s.ref+":"+s.ref); err != nil {
+		if there, terr := s.there(ctx, s.ref); terr == nil && !there {
 			return kept, &RefusedError{"its run has withdrawn the order"}
 		}
-		return kept, errors.Join(why, err)
+		return kept, fmt.Errorf("fetch the order: %w", err)
 	}
-	if err == nil {
-		err = s.fetch(ctx, "+"+s.result+":"+s.result)
+	s.tip = ""
+	if err := s.at(ctx, s.ref, s.Commit, &s.tip); err != nil {
+		return kept, err
 	}
-	if err == nil {
-		err = s.at(s.result, &kept.Commit)
+	out, err := outcomeAt(ctx, s.repo, s.tip)
+	if err == nil && out.Result != nil {
+		kept = Kept{s.tip, string(out.Result.Verdict)}
 	}
-	if err != nil {
-		return kept, errors.Join(why, err)
-	}
-	out, err := outcomeAt(ctx, s.repo, kept.Commit)
-	kept.Verdict = string(out.Result.Verdict)
 	return kept, err
-}
-
-// read reads the order, which is the one that was named.
-func (s *making) read(ctx context.Context) (o Order, err error) {
-	if err := s.at(s.order, &s.Commit); err != nil {
-		return o, err
-	}
-	b, err := s.repo.FileAt(ctx, s.Commit, orderFile, maxOrder)
-	if err != nil {
-		return o, err
-	}
-	return readOrder(b)
 }
 
 // readOrder reads an order. A setting that is not known here would not hold here: no worker makes an attempt without
@@ -282,11 +261,18 @@ func readOrder(b []byte) (o Order, err error) {
 	return o, nil
 }
 
-// make makes the attempt in a slot, and sends what came of it.
-func (s *making) make(ctx context.Context, order Order, hear func(Live)) (kept Kept, err error) {
-	o, cfg := &order.Order, order.Config
+// make makes the attempt, and sends what came of it.
+func (s *making) make(ctx context.Context, hear func(Live)) (kept Kept, err error) {
+	if s.order, err = s.repo.FileAt(ctx, s.Commit, orderFile, maxOrder); err != nil {
+		return kept, err
+	}
+	order, err := readOrder(s.order)
+	if err != nil {
+		return kept, err
+	}
+	o, cfg := &order.Order, &order.Config
 	cfg.Fleet, cfg.FleetRemote, cfg.SettingsFile, cfg.Typed = "", "", "", nil // nobody typed anything here
-	if why := s.Grants.refuses(&cfg, s.root); s.Confine && why != "" {
+	if why := s.Grants.refuses(cfg, s.root); s.Confine && why != "" {
 		return kept, errors.New(why)
 	}
 	if o.Input.Holdout != nil || cfg.Holdout.Run != "" { // they would show a folder of this machine
@@ -300,60 +286,51 @@ func (s *making) make(ctx context.Context, order Order, hear func(Live)) (kept K
 	if s.Confine && cfg.Sandbox == string(sandbox.Off) {
 		cfg.Sandbox = string(sandbox.Auto)
 	}
-	backend, _, err := config.ResolveBackend(cfg)
+	l, err := s.lane(ctx, cfg)
 	if err != nil {
 		return kept, err
 	}
-	backends, err := config.OtherBackends(cfg)
-	if err != nil {
-		return kept, err
+	kept, err = s.makeIn(ctx, l, &order, hear)
+	if _, out := errors.AsType[*QuotaError](err); err != nil && !out { // whatever it left
+		return kept, errors.Join(err, l.close())
 	}
-	backends = append([]agent.Backend{backend}, backends...)
-	accounts := launch.Accounts(backends, s.root)
-	if r, out := accounts.Known(o.Input.Backend, time.Now()); out {
+	s.Maker.mu.Lock()
+	defer s.Maker.mu.Unlock()
+	s.idle = append(s.idle, l)
+	return kept, err
+}
+
+// makeIn makes it in a lane's slot.
+func (s *making) makeIn(ctx context.Context, l *lane, order *Order, hear func(Live)) (kept Kept, err error) {
+	start, input, at := order.Order.Start, order.Order.Input, &order.Order.At
+	if r, out := l.accounts.Known(input.Backend, time.Now()); out {
 		return kept, &QuotaError{Wait{For: fmt.Sprintf("quota: account %s of %s has none until %s", r.Account, Host(),
 			r.Until.Local().Format("Mon 2 Jan 15:04")), Until: r.Until, Reason: r.Reason}}
 	}
-	l, err := s.lane(ctx, &cfg, backends)
-	if err != nil {
-		return kept, err
-	}
-	defer func() {
-		if err != nil { // whatever it left
-			err = errors.Join(err, l.close())
-			return
-		}
-		s.Maker.mu.Lock()
-		defer s.Maker.mu.Unlock()
-		s.idle = append(s.idle, l)
-	}()
 	log := filepath.Join(l.logs, fmt.Sprintf("%d-%s.log", s.Try, s.run))
-	start, input := o.Start, o.Input
-	start.At, start.Branch, start.Aside, start.Since, start.Named = o.At.Hash, o.At.Branch, log+".aside", time.Time{},
-		nil
+	start.At, start.Branch, start.Aside, start.Since, start.Named = at.Hash, at.Branch, log+".aside", time.Time{}, nil
 	if _, err := l.slot.Prepare(ctx, start); err != nil {
 		return kept, err
 	}
 	input.Log, input.Name, input.Env = log, s.ID(), append(input.Env, l.slot.Env()...)
+	hear(Live{Host: Host(), Run: s.run})
 	following := s.follow(ctx, log, hear)
-	out := Outcome{Version: version, Host: Host(), Run: s.run}
-	out.Result, err = l.runner.Run(ctx, l.slot, input, func(step *attempt.Step) error { s.saw(step, log); return nil })
+	res, err := l.runner.Run(ctx, l.slot, input, func(step *attempt.Step) error { s.saw(step, log); return nil })
 	following()
-	out.Steps = s.steps
 	if cause := context.Cause(ctx); errors.Is(cause, ErrDropped) {
 		return kept, cause
 	}
 	if err != nil {
 		return kept, err
 	}
-	switch out.Result.Verdict {
+	switch res.Verdict {
 	case verify.Failed, verify.Crashed, verify.TimedOut: // not its fault, where the disk is full
-		if why := loop.Room(oscall.Free, cfg.MinFreeDisk, s.root); why != "" {
+		if why := loop.Room(oscall.Free, order.Config.MinFreeDisk, s.root); why != "" {
 			return kept, fmt.Errorf("%s: %w", why, syscall.ENOSPC)
 		}
 	}
-	if r := &out.Result.Agent; r.End == agent.Limited {
-		out.Result.Paced = true
+	if r := &res.Agent; r.End == agent.Limited {
+		res.Paced = true
 		now, until := time.Now(), r.Until
 		if until.IsZero() {
 			until = now.Add(unsaid)
@@ -361,16 +338,16 @@ func (s *making) make(ctx context.Context, order Order, hear func(Live)) (kept K
 		// which Until says
 		what, _, _ := strings.Cut(r.Reason, "; resets ")
 		// else the next attempt meets it too
-		_ = accounts.Note(quota.Record{Backend: input.Backend, Until: until,
+		_ = l.accounts.Note(quota.Record{Backend: input.Backend, Until: until,
 			Reason: cut(l.runner.Redact.Text(what), maxTitle), Loop: LoopName(s.Loop), At: now})
 	}
 	gctx, done := attempt.Linger(ctx)
 	defer done()
-	return s.deliver(gctx, &out, log)
+	return s.deliver(gctx, &res, log)
 }
 
 // lane takes one that an attempt of the same run left, or makes one, in the place of another run's.
-func (s *making) lane(ctx context.Context, cfg *config.Config, backends []agent.Backend) (l *lane, err error) {
+func (s *making) lane(ctx context.Context, cfg *config.Config) (l *lane, err error) {
 	settings, err := json.Marshal(cfg)
 	if err != nil {
 		return nil, err
@@ -397,58 +374,36 @@ func (s *making) lane(ctx context.Context, cfg *config.Config, backends []agent.
 	if err != nil {
 		return l, err
 	}
-	box, err := launch.FindSandbox(ctx, launch.Place{Root: s.root, Dir: s.root, Top: s.root}, *cfg, backends[0])
-	if err == nil && s.Confine && box.Mode == sandbox.Off {
-		err = fmt.Errorf("this worker runs agents in a sandbox only, and has none: %s", box.Note)
+	place := s.root + ".pool"
+	bench, wrong := launch.Bench(ctx, s.root, place, cfg, false)
+	if len(wrong) > 0 {
+		return l, errors.New(wrong[0].Message)
 	}
-	if err != nil {
-		return l, err
+	if bench.Repo = s.repo; s.Confine && bench.Box.Mode == sandbox.Off {
+		return l, fmt.Errorf("this worker runs agents in a sandbox only, and has none: %s", bench.Box.Note)
 	}
-	place := filepath.Join(filepath.Dir(s.root), filepath.Base(s.root)+".pool")
-	commands := func(slot *workspace.Slot, dir string) (attempt.Agent, attempt.Verifier, func() error, error) {
-		q := launch.CommandsOf{Config: *cfg, Sandbox: box, Backends: backends, Files: dir, Dir: s.root,
-			Cookie: launch.Cookie(fmt.Sprintf("%s/slot-%d", s.root, slot.Number))}
-		q.Sandbox.Slot = sandbox.Slot{Tree: slot.Tree(), Objects: slot.Objects(), Shown: []string{dir}}
-		var c launch.Commands
-		if err := c.Start(q); err != nil {
-			return nil, nil, nil, err
-		}
-		return c.Agents(), c.Verifier(), c.Close, nil
+	l.accounts, l.logs = launch.Accounts(bench.Backends, s.root), filepath.Join(store.NewHome(s.root).Run(s.Loop), "logs")
+	setup := bench.Setup(filepath.Join(l.logs, "setup-"+s.run+".log"))
+	commands, pool := new(launch.Commands), bench.Slots()
+	pool.Run = func(ctx context.Context, slot *workspace.Slot) error {
+		return lab.SetUp(ctx, commands.Verifier(), slot, setup)
 	}
-	l.logs = filepath.Join(store.NewHome(s.root).Run(s.Loop), "logs")
-	if err := os.MkdirAll(l.logs, 0o755); err != nil {
-		return l, err
-	}
-	setup := lab.Setup{Command: cfg.Pool.Setup, Log: filepath.Join(l.logs, "setup-"+s.run+".log"),
-		Redact: redact.Of(cfg.Secrets(os.Environ())), Timeout: time.Duration(cfg.Pool.SetupTimeout) * time.Second}
-	setup.Shown = setup.Log
-	var verifier attempt.Verifier
-	pool := workspace.PoolOptions{Repo: s.repo, FS: atomicfile.OS(), Place: place, Root: s.root, Dir: s.root,
-		Shown: box.Mounts(), Fresh: cfg.Pool.Fresh, Setup: cfg.Pool.Setup,
-		Run: func(ctx context.Context, slot *workspace.Slot) error { return lab.SetUp(ctx, verifier, slot, setup) }}
 	if l.slot, err = workspace.NewPool(pool).Take(ctx, 0); err != nil {
 		return l, err
 	}
 	l.end = append(l.end, l.slot.Close)
 	dir := workspace.SlotFiles(place, l.slot.Number, s.Loop)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := errors.Join(os.MkdirAll(l.logs, 0o755), os.MkdirAll(dir, 0o755)); err != nil {
 		return l, err
 	}
-	agents, verifier, end, err := commands(l.slot, dir)
-	if err != nil {
+	if commands, err = bench.StartSlot(l.slot, dir); err != nil {
 		return l, err
 	}
-	l.end = append(l.end, end)
-	l.runner = &attempt.Runner{Grace: grace, Agent: agents, Verify: verifier, Redact: setup.Redact, Dir: dir,
-		Looks: attempt.Looks(), Repo: s.repo, Below: "."}
+	l.end = append(l.end, commands.Close)
+	l.runner = &attempt.Runner{Grace: grace, Agent: commands.Agents(), Verify: commands.Verifier(),
+		Redact: bench.Redact, Dir: dir, Looks: attempt.Looks(), Repo: s.repo, Below: "."}
 	if cfg.NeedsLab() {
-		looks := lab.New(lab.Options{Pool: pool, Files: filepath.Join(dir, "lab"), Log: setup.Log, Shown: setup.Log,
-			Redact: setup.Redact, Setup: setup.Timeout,
-			Start: func(slot *workspace.Slot, dir string) (attempt.Verifier, func() error, error) {
-				_, v, end, err := commands(slot, dir)
-				return v, end, err
-			},
-			Warn: func(string) error { return nil }})
+		looks := bench.Lab(filepath.Join(dir, "lab"), setup.Log, false)
 		l.end = append(l.end, looks.Close)
 		l.runner.Lab = looks
 	}
@@ -474,122 +429,101 @@ func (s *making) saw(step *attempt.Step, log string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.steps = append(s.steps, one)
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
 }
 
-// deliver puts what came of the attempt on the remote in the place of its order and report, with the trees that it
-// names. Where another worker was there first, its result counts.
-func (s *making) deliver(ctx context.Context, out *Outcome, log string) (kept Kept, err error) {
-	files := map[string][]byte{}
-	prefix := strings.TrimSuffix(log, "log")
-	found, err := filepath.Glob(prefix + "*.log")
-	if err != nil {
-		return kept, err
-	}
-	for _, path := range found {
-		if name := strings.TrimPrefix(path, prefix); besideName.MatchString(name) {
-			out.Beside = append(out.Beside, name)
-			if files[name], err = readLog(path); err != nil {
-				return kept, err
+// outcome is what is known of the attempt now.
+func (s *making) outcome() Outcome {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Outcome{Version: version, Host: Host(), Run: s.run, Steps: slices.Clone(s.steps)}
+}
+
+// add puts an outcome on top of the attempt's ref, with the log so far, and at its end with further logs and the trees
+// that it names. push does so.
+func (s *making) add(ctx context.Context, out Outcome, log string, push func(context.Context, ...string) error) error {
+	files, prefix := map[string][]byte{orderFile: s.order}, strings.TrimSuffix(log, "log")
+	names, work := []string{logFile}, workspace.Result{}
+	if out.Result != nil {
+		found, err := filepath.Glob(prefix + "*.log")
+		if err != nil {
+			return err
+		}
+		for _, path := range found {
+			if name := strings.TrimPrefix(path, prefix); besideName.MatchString(name) {
+				out.Beside = append(out.Beside, name)
 			}
 		}
+		work = out.Result.Work
 	}
-	if files[logFile], err = readLog(log); err != nil {
-		return kept, err
+	for _, name := range append(names, out.Beside...) {
+		b, err := os.ReadFile(prefix + name)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		files[name] = b
 	}
-	if files[resultFile], err = json.Marshal(out); err != nil {
-		return kept, err
+	var err error
+	if files[madeFile], err = json.Marshal(out); err != nil {
+		return err
 	}
-	work := &out.Result.Work
 	tree, err := s.repo.Bundle(ctx, files, work.Seen, work.After)
 	if err != nil {
-		return kept, err
+		return err
 	}
-	commit, err := s.repo.Link(ctx, s.Commit, gitops.Link{Tree: tree, Second: work.Commits, When: time.Now(),
-		Message: fmt.Sprintf("descartes: result of attempt %d at task %s, made by %s", s.Try, s.Task, out.Host)})
-	if err != nil {
-		return kept, err
+	commit, err := s.repo.Link(ctx, s.tip, gitops.Link{Tree: tree, Second: work.Commits, When: time.Now(),
+		Message: fmt.Sprintf("descartes: attempt %d at task %s, made by %s", s.Try, s.Task, out.Host)})
+	if err == nil {
+		err = push(ctx, commit+":"+s.ref+"^"+s.tip)
 	}
-	refspecs := []string{commit + ":" + s.result, s.order + "@" + s.Commit}
-	if s.told {
-		refspecs = append(refspecs, ":"+s.report)
+	if err == nil {
+		s.tip = commit
 	}
-	if err = s.remote.send(ctx, refspecs...); err != nil {
-		return s.made(ctx, fmt.Errorf("send the result: %w", err))
-	}
-	return Kept{commit, string(out.Result.Verdict)}, nil
+	return err
 }
 
-// readLog is a log, nothing where there is none.
-func readLog(path string) ([]byte, error) {
-	b, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		err = nil
+// deliver puts the result on the remote. Where another worker was there first, its result counts.
+func (s *making) deliver(ctx context.Context, res *attempt.Result, log string) (kept Kept, err error) {
+	out := s.outcome()
+	out.Result = res
+	for {
+		err := s.add(ctx, out, log, s.send)
+		if err == nil {
+			return Kept{s.tip, string(res.Verdict)}, nil
+		}
+		before := s.tip // a worker that has given the attempt up may have said more of it
+		if kept, lerr := s.look(ctx); lerr != nil || kept.Commit != "" {
+			return kept, lerr
+		} else if s.tip == before {
+			return kept, fmt.Errorf("send the result: %w", err)
+		}
 	}
-	return b, err
 }
 
-// How often a log that grows is sent, and how long after a step: at least, and in what sending took.
-const (
-	logEvery, logShare   = 10 * time.Second, 20
-	stepAfter, stepShare = 2 * time.Second, 4
-)
+// How often log and steps are sent: at most, and as a share of what sending takes.
+const logEvery, logShare = 10 * time.Second, 20
 
 // follow sends log and steps while there come more. done ends that.
 func (s *making) follow(ctx context.Context, log string, hear func(Live)) (done func()) {
 	ctx, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		var had gitops.Tree
-		before := ""
 		var took time.Duration
-		for {
+		for had := 0; ; {
 			select {
 			case <-ctx.Done():
 				return
 			case <-time.After(max(logEvery, logShare*took)):
-			case <-s.wake:
-				select {
-				case <-ctx.Done():
-					return
-				case <-time.After(max(stepAfter, stepShare*took)): // more of them may follow at once
-				}
 			}
-			began := time.Now()
-			tree, err := s.soFar(ctx, log)
-			if err != nil || tree == had {
-				continue
+			began, out, now := time.Now(), s.outcome(), 0
+			if fi, err := os.Stat(log); err == nil {
+				now = int(fi.Size())
 			}
-			commit, err := s.repo.Link(ctx, before, gitops.Link{Tree: tree, When: began,
-				Message: "descartes: log so far"})
-			if err == nil {
-				err = s.push.move(ctx, "+"+commit+":"+s.report)
+			if now += len(out.Steps); now == had || s.add(ctx, out, log, s.push.move) != nil {
+				continue // it comes with the result
 			}
-			if err != nil { // it comes with the result
-				continue
-			}
-			hear(Live{Host: Host(), Run: s.run, Commit: commit})
-			s.told = true
-			had, before, took = tree, commit, time.Since(began)
+			hear(Live{Host: out.Host, Run: s.run, Commit: s.tip})
+			had, took = now, time.Since(began)
 		}
 	})
 	return func() { stop(); wg.Wait() }
-}
-
-// soFar is what others may see of the attempt now.
-func (s *making) soFar(ctx context.Context, log string) (gitops.Tree, error) {
-	text, err := readLog(log)
-	if err != nil {
-		return "", err
-	}
-	s.mu.Lock()
-	steps, err := json.Marshal(s.steps)
-	s.mu.Unlock()
-	if err != nil {
-		return "", err
-	}
-	return s.repo.Bundle(ctx, map[string][]byte{logFile: text, stepsFile: steps})
 }

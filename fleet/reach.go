@@ -56,10 +56,10 @@ func (r *remote) there(ctx context.Context, ref string) (bool, error) {
 	return len(names) > 0, err
 }
 
-// at is the commit of a ref here; where one was named, it is that.
-func (r *remote) at(ref string, named *string) error {
+// at is the commit of a ref here, which comes from another one; where one was named, it is that.
+func (r *remote) at(ctx context.Context, ref, from string, named *string) error {
 	at, err := r.repo.RefCommit(ref)
-	if *named = cmp.Or(*named, at); err == nil && at != *named {
+	if *named = cmp.Or(*named, at); err == nil && (at != *named || !r.repo.LeadsTo(ctx, at, from)) {
 		err = fmt.Errorf("%s is %.12s there, and %.12s was named", ref, at, *named)
 	}
 	return err

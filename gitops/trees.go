@@ -463,13 +463,13 @@ func (r *Repo) RemoteURL(ctx context.Context, remote string) (url string, login 
 }
 
 // Send is Push without the hooks that people have for their own pushes. "+" forces a ref, as git has it, and an empty
-// source deletes one. REF@COMMIT deletes it if that is where it is; else nothing at all is sent.
+// source deletes one. SOURCE:REF^COMMIT moves it only from that commit.
 func (r *Repo) Send(ctx context.Context, remote string, refspecs ...string) error {
 	args, refspecs := []string{"push", "-q"}, slices.Clone(refspecs)
 	for i, spec := range refspecs {
-		if at := strings.LastIndex(spec, "@"); at >= 0 && !strings.Contains(spec, ":") {
-			args = append(args, "--atomic", "--force-with-lease="+spec[:at]+":"+spec[at+1:])
-			refspecs[i] = ":" + spec[:at]
+		if move, from, leased := strings.Cut(spec, "^"); leased {
+			_, ref, _ := strings.Cut(move, ":")
+			args, refspecs[i] = append(args, "--force-with-lease="+ref+":"+from), move
 		}
 	}
 	_, err := r.cli.run(ctx, gitCall{options: givingUp, args: slices.Concat(args, []string{"--", remote}, refspecs),

@@ -113,8 +113,8 @@ func TestContents(t *testing.T) {
 	}
 }
 
-// TestSend: a ref takes the place of another one on a remote, or nothing is sent; what travels is a tree byte for
-// byte, whatever the attributes say.
+// TestSend: a ref moves from where it was last seen, and from nowhere else; what travels is a tree byte for byte,
+// whatever the attributes say.
 func TestSend(t *testing.T) {
 	t.Parallel()
 	s, r := start(t)
@@ -125,23 +125,35 @@ func TestSend(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	commit, err := r.Link(t.Context(), "", Link{Tree: tree, When: time.Now(), Message: "x"})
-	if err != nil {
-		t.Fatal(err)
+	var chain []string
+	for on := ""; len(chain) < 3; chain = append(chain, on) {
+		if on, err = r.Link(t.Context(), on, Link{Tree: tree, When: time.Now(), Message: "x"}); err != nil {
+			t.Fatal(err)
+		}
 	}
-	const order, result = "refs/descartes/a@b/order", "refs/descartes/a@b/result"
-	if err := r.Send(t.Context(), "remote.git", commit+":"+order); err != nil {
-		t.Fatal(err)
+	const ref = "refs/descartes/a@b/1"
+	for _, c := range []struct {
+		spec string
+		ok   bool
+	}{{chain[0] + ":" + ref, true}, {chain[2] + ":" + ref + "^" + chain[1], false},
+		{chain[1] + ":" + ref + "^" + chain[0], true}, {chain[1] + ":" + ref + "^" + chain[0], true},
+		{chain[2] + ":" + ref + "^" + chain[1], true}, {":" + ref + "^" + chain[1], false}} {
+		if err := r.Send(t.Context(), "remote.git", c.spec); (err == nil) != c.ok {
+			t.Errorf("%s: %v", c.spec, err)
+		}
 	}
-	if err := r.Send(t.Context(), "remote.git", commit+":"+result, order+"@"+commit); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Send(t.Context(), "remote.git", commit+":refs/descartes/late", order+"@"+commit); err == nil {
-		t.Error("a ref that is gone was replaced")
-	}
+	commit := chain[2]
 	if names, err := r.RemoteRefs(t.Context(), "remote.git", "*"); err != nil || len(names) != 1 ||
-		names[result] != commit {
+		names[ref] != commit {
 		t.Errorf("on the remote: %v, %v", names, err)
+	}
+	for _, c := range []struct {
+		spec string
+		ok   bool
+	}{{":" + ref + "^" + commit, true}, {commit + ":" + ref + "^" + chain[1], false}} {
+		if err := r.Send(t.Context(), "remote.git", c.spec); (err == nil) != c.ok {
+			t.Errorf("%s: %v", c.spec, err)
+		}
 	}
 	if b, err := r.FileAt(t.Context(), commit, "log", 100); err != nil || string(b) != "a\r\nb\n" {
 		t.Errorf("log: %q, %v", b, err)

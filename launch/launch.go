@@ -153,10 +153,10 @@ func Prepare(ctx context.Context, w Want) (*Run, Problems) {
 	return r, r.found
 }
 
-// Bench prepares commands that run beside all runs, such as a recheck of what was committed. agents says that agents
-// are among them.
-func Bench(ctx context.Context, root string, c *config.Config, agents bool) (*Run, Problems) {
-	r := &Run{Want: Want{Root: root}, Config: c, pool: PoolOf(root), secrets: c.Secrets(os.Environ())}
+// Bench prepares commands that run beside all runs, such as a recheck of what was committed; pool is the folder with
+// their slots. agents says that agents are among them, whose programs have to be here.
+func Bench(ctx context.Context, root, pool string, c *config.Config, agents bool) (*Run, Problems) {
+	r := &Run{Want: Want{Root: root}, Config: c, pool: pool, secrets: c.Secrets(os.Environ())}
 	r.Redact = redact.Of(r.secrets)
 	if r.resolve() && agents {
 		r.checkAgents()

@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"sync"
+	"time"
 
 	"descartes/config"
 	"descartes/gitops"
@@ -19,6 +20,7 @@ import (
 	"descartes/loop"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
+	"descartes/loop/lab"
 	"descartes/loop/store"
 	"descartes/loop/workspace"
 )
@@ -120,6 +122,34 @@ func (r *Run) StartSlot(s *workspace.Slot, dir string) (*Commands, error) {
 	}
 	c := new(Commands)
 	return c, c.Start(q)
+}
+
+// Slots says how to make the slots of a bench.
+func (r *Run) Slots() workspace.PoolOptions {
+	c := &r.Config.Pool
+	return workspace.PoolOptions{Repo: r.Repo, FS: atomicfile.OS(), Place: r.pool, Root: r.Root, Dir: r.Root,
+		Shown: r.Box.Mounts(), Fresh: c.Fresh, MaxCopy: c.MaxCopy, Keep: c.Keep, Setup: c.Setup}
+}
+
+// Setup is the set-up command of these slots.
+func (r *Run) Setup(log string) lab.Setup {
+	return lab.Setup{Command: r.Config.Pool.Setup, Log: log, Shown: store.Relative(r.Root, log), Redact: r.Redact,
+		Timeout: time.Duration(r.Config.Pool.SetupTimeout) * time.Second}
+}
+
+// Lab is a bench for commands on trees of the project. Its files are in a folder; log is of the set-up command. clone
+// is as lab.Options has it.
+func (r *Run) Lab(files, log string, clone bool) *lab.Lab {
+	setup := r.Setup(log)
+	return lab.New(lab.Options{Clone: clone, Pool: r.Slots(), Files: files, Log: log, Shown: setup.Shown,
+		Redact: r.Redact, Setup: setup.Timeout, Warn: func(string) error { return nil },
+		Start: func(s *workspace.Slot, dir string) (attempt.Verifier, func() error, error) {
+			c, err := r.StartSlot(s, dir)
+			if err != nil {
+				return nil, nil, err
+			}
+			return c.Verifier(), c.Close, nil
+		}})
 }
 
 // Commands describes how to start the run's commands: files is the folder for their files, and name marks their

@@ -87,7 +87,7 @@ func (direct) Carry(ctx context.Context, a fleet.Ask, hear func(fleet.Report) er
 		}
 		if tamper := os.Getenv("FLEET_TAMPER"); err == nil && tamper != "" {
 			id, mark, _ := strings.Cut(a.Loop, ".")
-			b, err := exec.Command("sh", "-e", tamper, fmt.Sprintf("refs/descartes/%s/fleet/%s/results/%s/%d", id,
+			b, err := exec.Command("sh", "-e", tamper, fmt.Sprintf("refs/descartes/%s/fleet/%s/tasks/%s/%d", id,
 				mark, a.Task, a.Try), kept.Commit, a.Task).Output()
 			if err != nil {
 				panic(err)

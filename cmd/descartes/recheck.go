@@ -372,25 +372,12 @@ func (a *app) bench(ctx context.Context, c *loop.Config) (*lab.Lab,
 	if err := a.home.Make(atomicfile.OS()); err != nil {
 		return nil, nil, err
 	}
-	r, found := launch.Bench(ctx, a.root, c, false)
+	r, found := launch.Bench(ctx, a.root, launch.PoolOf(a.root), c, false)
 	if r.Repo = a.git; len(found) > 0 {
 		return nil, nil, problems(found)
 	}
 	files := a.home.Recheck()
-	log := filepath.Join(files, "setup.log")
-	start := func(s *workspace.Slot, dir string) (attempt.Verifier, func() error, error) {
-		commands, err := r.StartSlot(s, dir)
-		if err != nil {
-			return nil, nil, err
-		}
-		return commands.Verifier(), commands.Close, nil
-	}
-	pool := workspace.PoolOptions{Repo: a.git, FS: atomicfile.OS(), Place: launch.PoolOf(a.root), Root: a.root,
-		Dir:   a.root,
-		Shown: r.Box.Mounts(), Fresh: c.Pool.Fresh, MaxCopy: c.Pool.MaxCopy, Keep: c.Pool.Keep, Setup: c.Pool.Setup}
-	work := lab.New(lab.Options{Clone: true, Pool: pool, Files: files, Log: log, Shown: store.Relative(a.root, log),
-		Redact: r.Redact, Setup: seconds(c.Pool.SetupTimeout), Start: start,
-		Warn: func(string) error { return nil }})
+	work := r.Lab(files, filepath.Join(files, "setup.log"), true)
 	clocks := attempt.Clocks{Timeout: seconds(c.VerifyTimeoutSecs), Idle: seconds(c.VerifyIdleSecs)}
 	return work, func(ctx context.Context, tree gitops.Tree, one verify.Check) (verify.Result, error) {
 		res, _, err := work.Run(ctx, attempt.Experiment{Name: "recheck " + one.Title(), Tree: tree, Check: one,

@@ -302,7 +302,7 @@ func (x *tasksPlan) tasks(ctx context.Context) ([]tasks.Task, error) {
 		}
 		return list, nil
 	}
-	r, found := launch.Bench(ctx, x.root, &x.Config, true)
+	r, found := launch.Bench(ctx, x.root, launch.PoolOf(x.root), &x.Config, true)
 	x.p.text.redact = r.Redact
 	if len(found) > 0 {
 		return nil, problems(found)

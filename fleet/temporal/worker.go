@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.temporal.io/api/serviceerror"
@@ -33,7 +34,7 @@ type Worker struct {
 	Log    io.Writer
 
 	report func(ctx context.Context, token []byte, details ...any) error
-	slots  *slots
+	slots  slots
 
 	mu   sync.Mutex
 	full time.Time // when an attempt last found the disk full
@@ -46,7 +47,7 @@ const stopFor = 20 * time.Second
 // Serve works until ctx ends. What is under way then is given back: another worker makes it.
 func (w *Worker) Serve(ctx context.Context, f *Fleet) (err error) {
 	w.report, w.Note = f.client.RecordActivityHeartbeat, func(text string) { w.tell("%s", text) }
-	w.slots = &slots{free: w.Slots, changed: make(chan struct{}), room: w.room}
+	w.slots = newSlots(w.Slots)
 	id := fmt.Sprintf("%s@%d%s%d", fleet.Host(), os.Getpid(), slotsMark, w.Slots)
 	if len(w.Labels) > 0 {
 		id += ", labels " + strings.Join(w.Labels, ",")
@@ -83,7 +84,7 @@ func (w *Worker) room() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	why := loop.Room(oscall.Free, w.Least, w.Cache)
-	if why == "" && time.Since(w.full) < 10*lookAgain {
+	if why == "" && time.Since(w.full) < fullFor {
 		why = "an attempt found no space on the disk"
 	}
 	switch {
@@ -111,6 +112,13 @@ func handBack(kind, why string, after time.Duration, details ...any) error {
 // mostTries is how many workers may begin one attempt.
 const mostTries = 20
 
+// How long a slot of a worker that could not make an attempt is left out, so that others come first, and how long a
+// disk that was full is believed to be.
+const (
+	stepAside = 3 * time.Second
+	fullFor   = 50 * time.Second
+)
+
 // make makes one attempt.
 func (w *Worker) make(ctx context.Context, a fleet.Ask) (kept fleet.Kept, err error) {
 	if !w.accepts(a.Remote) {
@@ -121,7 +129,13 @@ func (w *Worker) make(ctx context.Context, a fleet.Ask) (kept fleet.Kept, err er
 		// each poll that was under way brings one at most
 		return kept, handBack(handedBack, "all slots of "+fleet.Host()+" are in use", 200*time.Millisecond)
 	}
-	defer func() { w.slots.give(err == nil) }()
+	defer func() {
+		if err == nil {
+			w.slots.give(0)
+		} else {
+			w.slots.give(stepAside)
+		}
+	}()
 	for _, l := range a.Needs {
 		if !slices.Contains(w.Labels, l) {
 			return kept, handBack(handedBack, fleet.Host()+" has no "+l, stepAside-time.Second)
@@ -145,10 +159,12 @@ func (w *Worker) make(ctx context.Context, a fleet.Ask) (kept fleet.Kept, err er
 	what := fmt.Sprintf("task %s, attempt %d of run %s", a.Task, a.Try, fleet.LoopName(a.Loop))
 	mctx, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
-	p := w.startPulse(ctx, beat{Tries: before.Tries + 1}, end)
-	defer p.stop()
+	var now atomic.Pointer[beat]
+	now.Store(&before)
+	defer w.pulse(ctx, &now, end)()
 	w.tell("%s", what)
-	kept, err = w.Make(mctx, a, fmt.Sprintf("%d-%s", info.Attempt, info.WorkflowExecution.RunID[:8]), p.hear)
+	kept, err = w.Make(mctx, a, fmt.Sprintf("%d-%s", info.Attempt, info.WorkflowExecution.RunID[:8]),
+		func(l fleet.Live) { now.Store(&beat{l, before.Tries + 1}) })
 	cause := context.Cause(mctx)
 	switch _, no := errors.AsType[*fleet.RefusedError](err); {
 	case err == nil:
@@ -162,14 +178,12 @@ func (w *Worker) make(ctx context.Context, a fleet.Ask) (kept fleet.Kept, err er
 		err = temporal.NewCanceledError()
 	default:
 		if q, out := errors.AsType[*fleet.QuotaError](err); out {
-			p.say(before) // it is no try
 			err = handBack(noQuota, q.Error(), min(time.Second<<min(info.Attempt, 5),
 				max(time.Second, time.Until(q.Until))), q.Wait)
 		} else if loop.DiskFull(err) {
 			w.mu.Lock()
 			w.full = time.Now()
 			w.mu.Unlock()
-			p.say(before) // it is no try
 			err = handBack(handedBack, fmt.Sprintf("the disk of %s is full: %v", fleet.Host(), err), time.Second)
 		} else {
 			err = temporal.NewApplicationError(fmt.Sprintf("%s could not make the attempt: %v", fleet.Host(), err),
@@ -180,43 +194,23 @@ func (w *Worker) make(ctx context.Context, a fleet.Ask) (kept fleet.Kept, err er
 	return fleet.Kept{}, err
 }
 
-// pulse tells the server that an attempt is being made, and hears there whether it is still wanted. While the server
-// is away the attempt goes on: its result is kept on the remote, where the next worker looks for it. (The SDK's own
-// heartbeat ends an activity once a report has failed for some seconds.)
-type pulse struct {
-	stop func()
-
-	mu   sync.Mutex
-	now  beat
-	last bool // the end has something to say
-}
-
 const (
 	beatEvery = time.Second // a cancelled attempt is to end soon
 	reportFor = 5 * time.Second
 )
 
-// startPulse reports b, and what is heard later, until stop. end ends the attempt.
-func (w *Worker) startPulse(ctx context.Context, b beat, end context.CancelCauseFunc) *pulse {
-	info, stopped := activity.GetInfo(ctx), activity.GetWorkerStopChannel(ctx)
-	p := &pulse{now: b}
-	quit, over := make(chan struct{}), make(chan struct{})
-	ctx = context.WithoutCancel(ctx)
-	p.stop = sync.OnceFunc(func() { close(quit); <-over })
-	go func() {
-		defer close(over)
-		tick := time.NewTicker(beatEvery)
-		defer tick.Stop()
-		for last := false; ; {
-			p.mu.Lock()
-			b := p.now
-			p.mu.Unlock()
+// pulse tells the server what is known of an attempt while it is made, until stop, and hears there whether it is still
+// wanted. While the server is away the attempt goes on: its result is kept on the remote, where the next worker looks
+// for it. (The SDK's own heartbeat ends an activity once a report has failed for some seconds.)
+func (w *Worker) pulse(ctx context.Context, now *atomic.Pointer[beat], end context.CancelCauseFunc) (stop func()) {
+	token, stopped := activity.GetInfo(ctx).TaskToken, activity.GetWorkerStopChannel(ctx)
+	ctx, quit := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
 			rctx, done := context.WithTimeout(ctx, reportFor)
-			err := w.report(rctx, info.TaskToken, b)
+			err := w.report(rctx, token, *now.Load())
 			done()
-			if last {
-				return
-			}
 			// another worker has it, or nobody wants it
 			if _, gone := errors.AsType[*serviceerror.NotFound](err); gone ||
 				errors.Is(err, activity.ErrActivityReset) {
@@ -228,29 +222,13 @@ func (w *Worker) startPulse(ctx context.Context, b beat, end context.CancelCause
 			case <-stopped:
 				stopped = nil
 				end(fleet.ErrDropped)
-			case <-quit:
-				if last = p.last; !last {
-					return
-				}
-			case <-tick.C:
+			case <-ctx.Done():
+				return
+			case <-time.After(beatEvery):
 			}
 		}
-	}()
-	return p
-}
-
-// hear takes in what others may see of the attempt.
-func (p *pulse) hear(l fleet.Live) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.now.Live = l
-}
-
-// say replaces all that is reported, and has it reported before the end.
-func (p *pulse) say(b beat) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.now, p.last = b, true
+	})
+	return func() { quit(); wg.Wait() }
 }
 
 // accepts reports whether the worker works for a repository. A URL with a way up in its path may lead out of what a

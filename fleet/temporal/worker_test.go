@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,17 +18,11 @@ import (
 	"errors"
 )
 
-// TestSlots: queues are polled while a slot is free and the disk has room, and not by a worker that has just failed at
-// an attempt; no poll keeps a slot.
+// TestSlots: queues are polled while a slot is free, and no poll keeps one; that of an attempt which could not be made
+// is left out for a while.
 func TestSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var full time.Time // until when
-		s := &slots{free: 1, changed: make(chan struct{}), room: func() string {
-			if time.Now().Before(full) {
-				return "no room"
-			}
-			return ""
-		}}
+		s := newSlots(1)
 		const never = time.Minute
 		expect := func(what string, want time.Duration) {
 			t.Helper()
@@ -45,14 +40,11 @@ func TestSlots(t *testing.T) {
 			t.Error("one slot is not one attempt")
 		}
 		expect("no slot", never)
-		time.AfterFunc(3*time.Second, func() { s.give(true) })
+		time.AfterFunc(3*time.Second, func() { s.give(0) })
 		expect("it becomes free", 3*time.Second)
 		s.take()
-		s.give(false)
+		s.give(stepAside)
 		expect("it could not be made here", stepAside)
-		full = time.Now().Add(never + time.Second)
-		expect("full disk", never)
-		expect("room again", lookAgain)
 	})
 }
 
@@ -71,12 +63,13 @@ func TestHandsBack(t *testing.T) {
 		{name: "no room", slots: 1, least: 1 << 60, kind: handedBack},
 		{name: "too many tries", slots: 1, tries: mostTries, kind: refused},
 		// its names do not fit together
-		{name: "no order", slots: 1, needs: []string{"go"}, kind: refused, begins: true},
+		{name: "no order", slots: 1, needs: []string{"go"}, kind: refused, begins: true}, // and it is no try
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			w := &Worker{Repos: []string{"*"}, Labels: []string{"go"}, Least: c.least, Log: io.Discard}
 			w.Cache = t.TempDir()
-			w.slots = &slots{free: c.slots, changed: make(chan struct{}), room: w.room}
+			w.slots = newSlots(c.slots)
 			var last beat
 			began := false
 			w.report = func(_ context.Context, _ []byte, details ...any) error {
@@ -91,15 +84,15 @@ func TestHandsBack(t *testing.T) {
 			_, err := env.ExecuteActivity(makeActivity, fleet.Ask{Remote: "/x", Loop: "l.0123abcd", Task: "3", Try: 1,
 				Needs: c.needs})
 			app, _ := errors.AsType[*temporal.ApplicationError](err)
-			if app == nil || app.Type() != c.kind || began != c.begins || c.begins && last.Tries != 1 {
+			if app == nil || app.Type() != c.kind || began != c.begins || last.Tries != 0 {
 				t.Errorf("got %v, begun: %v, %d tries; want %s", err, began, last.Tries, c.kind)
 			}
 			if back := c.kind == handedBack; app != nil && (back != (app.NextRetryDelay() > 0) ||
 				app.NonRetryable() == back) {
 				t.Errorf("it is not offered again soon: %v", app.NextRetryDelay())
 			}
-			if c.slots > 0 && !w.slots.take() {
-				t.Error("its slot is not given back")
+			if c.slots > 0 { // its slot is given back
+				_, _ = w.slots.ReserveSlot(t.Context(), nil)
 			}
 		})
 	}
@@ -127,13 +120,15 @@ func TestPulse(t *testing.T) {
 			env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
 			env.RegisterActivityWithOptions(func(ctx context.Context) error {
 				mctx, end := context.WithCancelCause(context.WithoutCancel(ctx))
-				p := w.startPulse(ctx, beat{}, end)
+				var now atomic.Pointer[beat]
+				now.Store(&beat{})
+				stop := w.pulse(ctx, &now, end)
 				<-reports
 				<-reports // the second begins when the first was taken in
 				if got := context.Cause(mctx); !errors.Is(got, c.want) {
 					t.Errorf("got %v, want %v", got, c.want)
 				}
-				p.stop()
+				stop()
 				return nil
 			}, activity.RegisterOptions{Name: makeActivity})
 			if _, err := env.ExecuteActivity(makeActivity); err != nil {
