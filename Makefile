@@ -66,7 +66,7 @@ test-fleet: ## a fleet on this machine with a real server on PostgreSQL, and kil
 	go vet -tags fleet ./fleet/... ./cmd/descartes
 	go test -count=1 -tags fleet ./cmd/descartes -run '^TestDeploy'
 	$(if $(POSTGRES),GOBIN=$(POSTGRES) go install -ldflags "-s -w" go.temporal.io/server/cmd/server@v1.29.1 go.temporal.io/server/cmd/tools/sql@v1.29.1)
-	PATH="$$PATH:$$(go env GOPATH)/bin" go test -count=1 -timeout 120m -tags fleet ./fleet/temporal -v -args -runs $(or $(RUNS),3) -postgres "$(POSTGRES)"
+	PATH="$$PATH:$$(go env GOPATH)/bin" go test -count=1 -timeout 120m -parallel 3 -tags fleet ./fleet/temporal -v -args -runs $(or $(RUNS),3) -postgres "$(POSTGRES)"
 
 docs: ## renew what docs/ has from the code: commands, settings, exit codes, rules of the guard, schemas
 	go test -count=1 ./cmd/descartes ./config ./view ./verify/guard -run '^TestDocs$$' -update

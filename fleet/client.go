@@ -35,9 +35,6 @@ type Client struct {
 	mu   sync.Mutex
 	gone error             // why the run has to end
 	last map[int]*progress // attempt of each slot: when that has another one, the journal has its end
-
-	base   gitops.Tree // with which the last order begins
-	stands string      // see stand
 }
 
 // Options say where a Client's orders go.
@@ -205,9 +202,9 @@ func limit(in *attempt.Input) int {
 	return int((2*sum + time.Hour).Seconds())
 }
 
-// keep makes the commit of an order. What the attempt begins with is its parents and its folders: who fetches it has
-// all that, and git, which looks for what the other side has in a commit's parents alone, sends none of it again with
-// the result.
+// keep makes the commit of an order. What the attempt begins with is its parent, mostly the trunk's commit, and its
+// folders: who fetches it has all that, and git, which looks for what the other side has in a commit's parents alone,
+// sends none of it again with the result.
 func (c *Client) keep(ctx context.Context, ref string, o loop.Order) (commit string, err error) {
 	b, err := json.Marshal(Order{Version: version, Order: o, Config: c.opt.Config})
 	if err != nil {
@@ -216,32 +213,14 @@ func (c *Client) keep(ctx context.Context, ref string, o loop.Order) (commit str
 	if len(b) > maxOrder {
 		return "", fmt.Errorf("the order of task %s has %d bytes, more than %d", o.Task, len(b), maxOrder)
 	}
-	base, err := c.stand(ctx, cmp.Or(o.Start.Base, o.Start.Before))
-	if err != nil {
-		return "", err
-	}
 	trees := []gitops.Tree{o.Start.Before, o.Start.Base, o.Input.Base}
 	slices.Sort(trees)
 	tree, err := c.opt.Repo.Bundle(ctx, map[string][]byte{orderFile: b}, slices.Compact(trees)...)
 	if err != nil {
 		return "", err
 	}
-	return c.opt.Repo.Keep(ctx, ref, tree, []string{base, o.At.Hash},
+	return c.opt.Repo.Keep(ctx, ref, tree, []string{o.At.Hash},
 		fmt.Sprintf("descartes: attempt %d at task %s", o.Try, o.Task))
-}
-
-// stand is a commit of a tree that attempts begin with, on top of that of the one before: git sends what is new since
-// then.
-func (c *Client) stand(ctx context.Context, tree gitops.Tree) (_ string, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if tree != c.base || c.stands == "" {
-		if c.stands, err = c.opt.Repo.Link(ctx, c.stands, gitops.Link{Tree: tree, When: time.Now(),
-			Message: "descartes: what attempts begin with"}); err == nil {
-			c.base = tree
-		}
-	}
-	return c.stands, err
 }
 
 // take reports the steps that led to a result, and settles that.

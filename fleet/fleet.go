@@ -99,6 +99,9 @@ func (e *TakenError) Error() string {
 		e.Tag, LoopName(e.Loop))
 }
 
+// Next is what to do about it.
+func (e *TakenError) Next() string { return "descartes-fleet status lists what is under way" }
+
 // Order is what lies in the commit that an Ask names, as order.json.
 type Order struct {
 	Version int           `json:"version"`

@@ -218,10 +218,11 @@ func TestSendsLittle(t *testing.T) {
 		}
 		o := loop.Order{Task: "1", Try: a.Try}
 		o.Start.Base = tree
-		if o.At.Hash, err = run.Link(t.Context(), head, gitops.Link{Tree: tree, Message: "verified so far",
+		if head, err = run.Link(t.Context(), head, gitops.Link{Tree: tree, Message: "verified so far",
 			When: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
+		o.At.Hash = head
 		if a.Commit, err = c.keep(t.Context(), ref, o); err != nil {
 			t.Fatal(err)
 		}

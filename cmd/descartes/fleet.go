@@ -158,16 +158,12 @@ func (f *fleetRun) Join(ctx context.Context, r *launch.Run, l *loop.Loop, cfg lo
 			Hello: fleet.Hello{Tag: cfg.Scud.Tag, Loop: fleet.NameLoop(l.ID(),
 				r.Root+"\n"+l.State().StartedAt.UTC().Format(time.RFC3339Nano)), Host: fleet.Host()}})
 	}
-	if _, taken := errors.AsType[*fleet.TakenError](err); taken {
-		return badInput(fleetProgram+" status lists what is under way", "--fleet: %w", err)
-	}
 	if _, git := errors.AsType[*workspace.GitError](err); git {
 		return &failure{code: exitGit, err: fmt.Errorf("--fleet: %w", err),
 			hint: "orders and results travel as refs below refs/descartes: let the remote take them"}
 	}
 	if err != nil {
-		return &failure{code: exitError, err: fmt.Errorf("--fleet: %w", err),
-			hint: fleetProgram + " status says what there is; " + fleetProgram + " dev starts a server to try it"}
+		err = fmt.Errorf("--fleet: %w", err)
 	}
-	return nil
+	return err
 }

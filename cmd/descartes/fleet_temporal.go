@@ -174,10 +174,6 @@ trying things: it has no authentication. What it stores stays in --dir.`,
 				return fmt.Errorf("make the server's folder: %w", err)
 			}
 			at := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-			if c, err := net.DialTimeout("tcp", at, time.Second); err == nil {
-				_ = c.Close()
-				return fmt.Errorf("something listens on %s already; --port chooses another one", at)
-			}
 			fmt.Fprintf(cmd.OutOrStdout(),
 				"server: %s, its own page: http://127.0.0.1:%d\nnext: descartes-fleet worker --address %s --repo URL\n      descartes run TAG --fleet=%s\nCtrl-C ends it\n", at, port+1000, at, at)
 			args := []string{"server", "start-dev", "--ip", "127.0.0.1", "--port", strconv.Itoa(port), "--ui-port",

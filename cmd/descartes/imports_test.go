@@ -102,9 +102,10 @@ func arrows() map[string][]string {
 		"launch": {"agent", "agent/process", "agent/quota", "agent/stream", "gitops", "internal/atomicfile",
 			"config", "internal/lockfile", "internal/oneline", "internal/oscall", "internal/plainfile",
 			"internal/proc", "internal/redact", "internal/sandbox", "internal/terminal", "loop", "loop/attempt",
-			"loop/gate", "loop/journal", "loop/mode", "loop/store", "loop/workspace", "tasks", "tasks/plan", "verify"},
+			"loop/gate", "loop/journal", "loop/lab", "loop/mode", "loop/store", "loop/workspace", "tasks",
+			"tasks/plan", "verify"},
 		// both ends of it
-		"fleet": {"agent", "agent/process", "agent/quota", "gitops", "internal/atomicfile", "config",
+		"fleet": {"agent", "agent/process", "agent/quota", "gitops", "config",
 			"internal/oneline", "internal/oscall", "internal/proc", "internal/redact", "internal/sandbox", "launch",
 			"loop", "loop/attempt", "loop/lab", "loop/store", "loop/workspace", "verify"},
 		"fleet/temporal": {"fleet", "internal/oscall", "internal/terminal", "loop"},

@@ -80,7 +80,8 @@ func (s Server) Dial(ctx context.Context) (f *Fleet, err error) {
 		ctx, done := context.WithTimeout(ctx, connectFor)
 		defer done()
 		if f.client, err = client.DialContext(ctx, opt); err != nil {
-			err = fmt.Errorf("no Temporal server answers at %s: %w", cmp.Or(opt.HostPort, client.DefaultHostPort), err)
+			err = fmt.Errorf("no Temporal server answers at %s (descartes-fleet dev starts one to try it): %w",
+				cmp.Or(opt.HostPort, client.DefaultHostPort), err)
 		}
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 
 // TestPace measures real attempts: 80 tasks of a second by two workers of four slots, and by this machine alone.
 func TestPace(t *testing.T) {
-	w := newTown(t, plan{tasks: 80, width: 80, workers: 2, slots: 4, silent: "60s"})
+	w := newTown(t, plan{tasks: 80, width: 80, workers: 2, slots: 4, silent: "60s", alone: true})
 	text := strings.Replace(agentText, "sleep 0.4", "sleep 1", 1)
 	if err := os.WriteFile(filepath.Join(w.project, "agent.sh"), []byte(strings.Replace(text, "*0)", "none)", 1)),
 		0o755); err != nil {

@@ -207,8 +207,8 @@ func (f *Fleet) Carry(ctx context.Context, a fleet.Ask, hear func(fleet.Report) 
 			}
 		case <-tick.C:
 			tick.Reset(lookEvery + time.Duration(f.inFlight.Load())*lookMore)
-			now := f.look(asked, &a)
-			if now == seen || now == (fleet.Report{}) {
+			now, _, err := f.look(asked, a.ID())
+			if f.server.Heard(err); now == seen || now == (fleet.Report{}) {
 				continue
 			}
 			seen = now
@@ -223,48 +223,44 @@ func (f *Fleet) Carry(ctx context.Context, a fleet.Ask, hear func(fleet.Report) 
 // mostRefusals is how many workers have to lack quota for an attempt before none is believed to have any.
 const mostRefusals = 3
 
-// look asks how an attempt stands.
-func (f *Fleet) look(ctx context.Context, a *fleet.Ask) (r fleet.Report) {
+// look asks how an attempt stands. It has no id if it has ended, and no report if the server did not say.
+func (f *Fleet) look(ctx context.Context, id string) (r fleet.Report, u Underway, err error) {
 	ctx, done := context.WithTimeout(ctx, connectFor)
 	defer done()
-	desc, err := f.client.DescribeWorkflowExecution(ctx, a.ID(), "")
-	if f.server.Heard(err); err != nil {
-		return r
+	desc, err := f.client.DescribeWorkflowExecution(ctx, id, "")
+	info := desc.GetWorkflowExecutionInfo()
+	if err != nil || info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		return r, u, err
 	}
+	u.ID, u.Since = id, info.GetStartTime().AsTime()
 	for _, p := range desc.GetPendingActivities() {
+		said := failures(f.converter).FailureToError(p.GetLastFailure())
+		app, _ := errors.AsType[*temporal.ApplicationError](said)
+		if said != nil && (app == nil || app.Type() == notMade) {
+			u.Last = why(said).Error()
+		}
 		if p.GetState() == enumspb.PENDING_ACTIVITY_STATE_STARTED {
 			r.Live = f.beatOf(p).Live
+			u.On, _, _ = strings.Cut(p.GetLastWorkerIdentity(), slotsMark)
 			continue
 		}
-		r.Wait = f.waits(p, a.Needs)
-	}
-	return r
-}
-
-// waits says what an attempt waits for that no worker has.
-func (f *Fleet) waits(p *workflowpb.PendingActivityInfo, needs []string) (w fleet.Wait) {
-	if app := f.failure(p); app != nil && app.Type() == noQuota && app.Details(&w) == nil {
-		if p.GetAttempt() <= mostRefusals { // there may be one with another account
-			w.Reason = ""
+		if app == nil || app.Type() != noQuota || app.Details(&r.Wait) != nil {
+			var needs []string
+			if f.memo(info, needsMemo, &needs); len(needs) > 0 {
+				r.Wait.For = "a worker with " + strings.Join(needs, " and ")
+			} else {
+				r.Wait.For = "a free worker"
+			}
+		} else if p.GetAttempt() <= mostRefusals { // there may be one with another account
+			r.Wait.Reason = ""
 		}
-		return w
+		u.Waits = r.Wait.For
 	}
-	if w.For = "a free worker"; len(needs) > 0 {
-		w.For = "a worker with " + strings.Join(needs, " and ")
-	}
-	return w
+	return r, u, nil
 }
 
 // needsMemo has what an attempt needs.
 const needsMemo = "needs"
-
-// failure is why a worker did not make an attempt; nil for none.
-func (f *Fleet) failure(p *workflowpb.PendingActivityInfo) (app *temporal.ApplicationError) {
-	if p.GetLastFailure() != nil {
-		app, _ = errors.AsType[*temporal.ApplicationError](failures(f.converter).FailureToError(p.GetLastFailure()))
-	}
-	return app
-}
 
 // beat is what a worker says of an attempt while it makes it.
 type beat struct {
@@ -286,7 +282,10 @@ func why(err error) error {
 		return errors.New("it was cancelled")
 	} else if app, ok := errors.AsType[*temporal.ApplicationError](err); ok {
 		return errors.New(app.Message())
-	} else if _, ok := errors.AsType[*temporal.TimeoutError](err); ok {
+	} else if late, ok := errors.AsType[*temporal.TimeoutError](err); ok {
+		if late.TimeoutType() == enumspb.TIMEOUT_TYPE_HEARTBEAT {
+			return errors.New("its worker was lost")
+		}
 		return errors.New("no worker made it in time")
 	}
 	return err

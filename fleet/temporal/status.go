@@ -10,7 +10,6 @@ import (
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
-	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 
 	"descartes/fleet"
@@ -76,7 +75,7 @@ func (f *Fleet) Status(ctx context.Context) (s Status, err error) {
 			var h fleet.Hello
 			f.memo(e, helloMemo, &h)
 			s.Runs = append(s.Runs, h)
-		} else if u := f.underway(ctx, e); u.ID != "" {
+		} else if _, u, err := f.look(ctx, e.GetExecution().GetWorkflowId()); err == nil && u.ID != "" {
 			s.Attempts = append(s.Attempts, u)
 			for i := range s.Workers {
 				if s.Workers[i].Name == u.On {
@@ -89,28 +88,6 @@ func (f *Fleet) Status(ctx context.Context) (s Status, err error) {
 		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.ID, b.ID))
 	})
 	return s, nil
-}
-
-// underway asks for one attempt; it has no id if it has ended meanwhile.
-func (f *Fleet) underway(ctx context.Context, e *workflowpb.WorkflowExecutionInfo) (u Underway) {
-	var needs []string
-	u.ID, u.Since = e.GetExecution().GetWorkflowId(), e.GetStartTime().AsTime()
-	desc, err := f.client.DescribeWorkflowExecution(ctx, u.ID, "")
-	if err != nil || desc.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
-		return Underway{}
-	}
-	f.memo(e, needsMemo, &needs)
-	for _, p := range desc.GetPendingActivities() {
-		if p.GetState() == enumspb.PENDING_ACTIVITY_STATE_STARTED {
-			u.On, _, _ = strings.Cut(p.GetLastWorkerIdentity(), slotsMark)
-		} else {
-			u.Waits = f.waits(p, needs).For
-		}
-		if app := f.failure(p); app != nil && app.Type() == notMade {
-			u.Last = app.Message()
-		}
-	}
-	return u
 }
 
 // Print prints it for people.

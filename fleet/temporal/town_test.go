@@ -154,11 +154,15 @@ type plan struct {
 	tasks, width   int // of which so many need no other one
 	workers, slots int
 	silent         string
-	agent          int // tenths of a second that an agent takes
+	agent          int  // tenths of a second that an agent takes
+	alone          bool // no other test runs meanwhile
 }
 
 func newTown(t *testing.T, p plan) *town {
 	t.Helper()
+	if !p.alone { // most of them wait most of the time
+		t.Parallel()
+	}
 	temporal, err := exec.LookPath("temporal")
 	if err != nil {
 		t.Fatal("the temporal program is not on the PATH: go install github.com/temporalio/cli/cmd/temporal@v1.5.1")
@@ -200,20 +204,18 @@ func newTown(t *testing.T, p plan) *town {
 }
 
 // ports are those that freePort has named.
-var ports = map[string]bool{}
+var ports sync.Map
 
 // freePort is one that nobody listens on now, that no other program of the tests gets, nor the system gives to a
 // connection, and that Temporal can write down in PostgreSQL: as a number of two bytes, with a sign.
 func freePort() string {
 	for {
 		port := strconv.Itoa(10000 + rand.IntN(20000))
-		if ports[port] {
-			continue
-		}
 		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
-			ports[port] = true
 			l.Close()
-			return port
+			if _, named := ports.LoadOrStore(port, true); !named {
+				return port
+			}
 		}
 	}
 }
