@@ -50,7 +50,7 @@ func TestDeadWorker(t *testing.T) {
 			t.Fatalf("%v: %s", err, p.out)
 		}
 		return slices.ContainsFunc(s.Workers, func(x Seen) bool {
-			return strings.HasSuffix(x.Name, fmt.Sprintf("@%d", w.workers[i].cmd.Process.Pid))
+			return strings.HasSuffix(x.Name, fmt.Sprintf("@%d (1 slot)", w.workers[i].cmd.Process.Pid))
 		})
 	}
 	w.until("both are there", func() bool { return listed(0) && listed(1) })
@@ -356,6 +356,7 @@ func TestTwoRuns(t *testing.T) {
 
 // TestFullDisk: what a worker has no room for another one makes, and no attempt counts for it.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ name, begin, says string }{
 		{"full disk", "[ \"$1\" = inside ] || exec unshare -Urm \"$0\" inside \"$@\"\nshift\nmkdir -p machine0 && mount -t tmpfs -o size=3m none machine0\n", "the disk of "},
 		{"size of files", "ulimit -f 512\n", "could not make the attempt"},

@@ -99,7 +99,7 @@ const askEvery = 25 * time.Second
 // askOften ends a question for work in time; the SDK has each wait for a minute.
 func askOften(ctx context.Context, method string, req, reply any, c *grpc.ClientConn, call grpc.UnaryInvoker,
 	opts ...grpc.CallOption) error {
-	if strings.HasSuffix(method, "/PollWorkflowTaskQueue") {
+	if strings.HasSuffix(method, "/PollActivityTaskQueue") {
 		asked, done := context.WithTimeout(ctx, askEvery)
 		defer done()
 		ctx = asked

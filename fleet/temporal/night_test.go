@@ -48,6 +48,7 @@ func TestNight(t *testing.T) {
 
 // TestKills: whatever is killed, whenever, a night ends as it should.
 func TestKills(t *testing.T) {
+	t.Parallel()
 	if *seed == 0 {
 		*seed = rand.Uint64()
 	}

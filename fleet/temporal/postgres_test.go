@@ -4,7 +4,6 @@ package temporal
 
 import (
 	"flag"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,8 +31,17 @@ func (w *town) serveOnPostgres() {
 		w.database = w.newDatabase()
 	}
 	_, port, _ := strings.Cut(w.address, ":")
+	dynamic := filepath.Join(w.database.dir, "dynamic.yaml")
 	if first {
-		w.configure(port)
+		// else the server knows search attributes only a minute after they were made
+		b, err := os.ReadFile("../../deploy/dynamicconfig.yaml")
+		if err == nil {
+			err = os.WriteFile(dynamic, append(b,
+				"\nsystem.forceSearchAttributesCacheRefreshOnRead:\n- value: true\n"...), 0o644)
+		}
+		if err != nil {
+			w.t.Fatal(err)
+		}
 		for name, schema := range map[string]string{"temporal": "temporal", "visibility": "visibility"} {
 			for _, args := range [][]string{{"create-database"}, {"setup-schema", "-v", "0.0"},
 				{"update-schema", "--schema-name", "postgresql/v12/" + schema}} {
@@ -42,8 +50,9 @@ func (w *town) serveOnPostgres() {
 			}
 		}
 	}
-	w.server = w.start(w.database.dir, filepath.Join(*postgres, "server"), "--root", w.database.dir, "--config",
-		"config", "--env", "test", "--allow-no-auth", "start")
+	w.server = w.startWith([]string{"TEMPORAL_PORT=" + port, "POSTGRES=127.0.0.1:" + w.database.port, "SHARDS=64",
+		"DYNAMIC_CONFIG=" + dynamic}, "../..", filepath.Join(*postgres, "server"), "--config", "deploy", "--env", "temporal",
+		"--allow-no-auth", "start")
 	if !first {
 		return
 	}
@@ -99,41 +108,6 @@ func (w *town) newDatabase() *database {
 	go func() { _ = p.cmd.Wait(); close(p.over) }()
 	d.program = p
 	return d
-}
-
-// configure writes the server's settings: those of deploy/dynamicconfig.yaml among them.
-func (w *town) configure(port string) {
-	w.t.Helper()
-	b, err := os.ReadFile("../../deploy/dynamicconfig.yaml")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	store := func(name string, most int) string {
-		return fmt.Sprintf("    %s:\n      sql: {pluginName: postgres12, databaseName: %s, connectAddr: \"127.0.0.1:%s\", connectProtocol: tcp, user: temporal, maxConns: %d, maxIdleConns: %d, maxConnLifetime: 1h}\n", name, name, w.database.port, most, most)
-	}
-	text := "log: {stdout: true, level: error}\npersistence:\n  defaultStore: temporal\n  visibilityStore: visibility\n  numHistoryShards: 64\n  datastores:\n" + store("temporal", 20) + store("visibility", 5) +
-		"global: {membership: {maxJoinDuration: 30s, broadcastAddress: 127.0.0.1}}\nservices:\n"
-	for _, service := range []string{"frontend", "matching", "history", "worker"} {
-		at := port
-		if service != "frontend" {
-			at = freePort()
-		}
-		text += fmt.Sprintf("  %s: {rpc: {grpcPort: %s, membershipPort: %s, bindOnLocalHost: true}}\n", service, at,
-			freePort())
-	}
-	text += "clusterMetadata: {enableGlobalNamespace: false, failoverVersionIncrement: 10, masterClusterName: active, currentClusterName: active, clusterInformation: {active: {enabled: true, initialFailoverVersion: 1, rpcName: frontend, rpcAddress: \"" + w.address + "\"}}}\n" +
-		"dcRedirectionPolicy: {policy: noop}\ndynamicConfigClient: {filepath: " +
-		filepath.Join(w.database.dir, "dynamic.yaml") + ", pollInterval: 60s}\n"
-	if err := os.Mkdir(filepath.Join(w.database.dir, "config"), 0o755); err != nil {
-		w.t.Fatal(err)
-	}
-	// else the server knows search attributes only a minute after they were made
-	dynamic := string(b) + "\nsystem.forceSearchAttributesCacheRefreshOnRead:\n- value: true\n"
-	for name, content := range map[string]string{"config/test.yaml": text, "dynamic.yaml": dynamic} {
-		if err := os.WriteFile(filepath.Join(w.database.dir, name), []byte(content), 0o644); err != nil {
-			w.t.Fatal(err)
-		}
-	}
 }
 
 // must runs a program of Temporal's until it succeeds: PostgreSQL needs a moment.

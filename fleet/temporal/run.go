@@ -240,8 +240,7 @@ func (f *Fleet) look(ctx context.Context, id string) (r fleet.Report, u Underway
 			u.Last = why(said).Error()
 		}
 		if p.GetState() == enumspb.PENDING_ACTIVITY_STATE_STARTED {
-			r.Live = f.beatOf(p).Live
-			u.On, _, _ = strings.Cut(p.GetLastWorkerIdentity(), slotsMark)
+			r.Live, u.On = f.beatOf(p).Live, p.GetLastWorkerIdentity()
 			continue
 		}
 		if app == nil || app.Type() != noQuota || app.Details(&r.Wait) != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -24,12 +25,10 @@ type Status struct {
 	More     bool          `json:"more,omitempty"` // there is more under way than is listed
 }
 
-// Seen is a worker that asked for work lately.
+// Seen is a worker that asked for work lately, or has some.
 type Seen struct {
-	Name string    `json:"name"`
-	Has  string    `json:"has"`  // slots and labels, in words
-	Used int       `json:"used"` // slots
-	Last time.Time `json:"last"`
+	Name string `json:"name"` // with its slots and labels
+	Used int    `json:"used"` // slots
 }
 
 // Underway is an attempt that is not over.
@@ -41,9 +40,6 @@ type Underway struct {
 	Last  string    `json:"last,omitempty"`  // why the worker before did not make it
 }
 
-// slotsMark is what the identity of a worker has, and that of no other program.
-const slotsMark = ": slots "
-
 const (
 	goneAfter = askEvery + 10*time.Second
 	mostShown = 200
@@ -52,17 +48,16 @@ const (
 // Status asks the server.
 func (f *Fleet) Status(ctx context.Context) (s Status, err error) {
 	s = Status{Workers: []Seen{}, Runs: []fleet.Hello{}, Attempts: []Underway{}}
-	q, err := f.client.DescribeTaskQueue(ctx, Queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
+	q, err := f.client.DescribeTaskQueue(ctx, Queue, enumspb.TASK_QUEUE_TYPE_ACTIVITY)
 	if err != nil {
 		return s, fmt.Errorf("ask for the workers: %w", err)
 	}
+	used := map[string]int{}
 	for _, p := range q.GetPollers() {
-		name, has, ok := strings.Cut(p.GetIdentity(), slotsMark)
-		if last := p.GetLastAccessTime().AsTime(); ok && time.Since(last) < goneAfter {
-			s.Workers = append(s.Workers, Seen{Name: name, Has: has, Last: last})
+		if time.Since(p.GetLastAccessTime().AsTime()) < goneAfter {
+			used[p.GetIdentity()] = 0
 		}
 	}
-	slices.SortFunc(s.Workers, func(a, b Seen) int { return strings.Compare(a.Name, b.Name) })
 	list, err := f.client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{PageSize: mostShown,
 		Query: fmt.Sprintf("WorkflowType IN ('%s', '%s') AND ExecutionStatus = 'Running'", attemptWorkflow,
 			runWorkflow)})
@@ -76,13 +71,13 @@ func (f *Fleet) Status(ctx context.Context) (s Status, err error) {
 			f.memo(e, helloMemo, &h)
 			s.Runs = append(s.Runs, h)
 		} else if _, u, err := f.look(ctx, e.GetExecution().GetWorkflowId()); err == nil && u.ID != "" {
-			s.Attempts = append(s.Attempts, u)
-			for i := range s.Workers {
-				if s.Workers[i].Name == u.On {
-					s.Workers[i].Used++
-				}
+			if s.Attempts = append(s.Attempts, u); u.On != "" {
+				used[u.On]++
 			}
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(used)) {
+		s.Workers = append(s.Workers, Seen{name, used[name]})
 	}
 	slices.SortFunc(s.Attempts, func(a, b Underway) int {
 		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.ID, b.ID))
@@ -97,14 +92,16 @@ func (s *Status) Print(w io.Writer, now time.Time) {
 		say("no worker asks for work; descartes-fleet worker starts one")
 	}
 	for _, x := range s.Workers {
-		say("worker %s: %d of its slots in use: %s", x.Name, x.Used, x.Has)
+		say("worker %s: %d in use", x.Name, x.Used)
 	}
 	for _, h := range s.Runs {
 		say("%s by %s, run %s", h.Tag, h.Host, fleet.LoopName(h.Loop))
 	}
 	for _, x := range s.Attempts {
-		where := "on " + x.On
-		if x.Waits != "" {
+		where := "with the server" // it begins, or its result is being recorded
+		if x.On != "" {
+			where = "on " + x.On
+		} else if x.Waits != "" {
 			where = "waits for " + x.Waits
 		}
 		if say("%s: %s, %s", x.ID, now.Sub(x.Since).Round(time.Second), where); x.Last != "" {

@@ -207,10 +207,11 @@ func newTown(t *testing.T, p plan) *town {
 var ports sync.Map
 
 // freePort is one that nobody listens on now, that no other program of the tests gets, nor the system gives to a
-// connection, and that Temporal can write down in PostgreSQL: as a number of two bytes, with a sign.
+// connection, and that Temporal can write down in PostgreSQL: as a number of two bytes, with a sign. The seven that
+// follow belong to it.
 func freePort() string {
 	for {
-		port := strconv.Itoa(10000 + rand.IntN(20000))
+		port := strconv.Itoa(10000 + 8*rand.IntN(2500))
 		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
 			l.Close()
 			if _, named := ports.LoadOrStore(port, true); !named {

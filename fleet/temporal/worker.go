@@ -48,10 +48,8 @@ const stopFor = 20 * time.Second
 func (w *Worker) Serve(ctx context.Context, f *Fleet) (err error) {
 	w.report, w.Note = f.client.RecordActivityHeartbeat, func(text string) { w.tell("%s", text) }
 	w.slots = newSlots(w.Slots)
-	id := fmt.Sprintf("%s@%d%s%d", fleet.Host(), os.Getpid(), slotsMark, w.Slots)
-	if len(w.Labels) > 0 {
-		id += ", labels " + strings.Join(w.Labels, ",")
-	}
+	id := fmt.Sprintf("%s@%d (%s)", fleet.Host(), os.Getpid(), strings.Join(append([]string{
+		terminal.Count(w.Slots, "slot")}, w.Labels...), ", "))
 	queues := []string{Queue}
 	for _, l := range w.Labels {
 		queues = append(queues, queueOf([]string{l}))
