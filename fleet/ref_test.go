@@ -55,6 +55,9 @@ func ordered(t *testing.T) (p *progress, one, two *making) {
 		if kept, err := s.look(t.Context()); err != nil || kept.Commit != "" || s.tip != p.ordered {
 			t.Fatal(kept, err)
 		}
+		if s.order, err = s.repo.FileAt(t.Context(), s.tip, orderFile, maxOrder); err != nil {
+			t.Fatal(err)
+		}
 		return s
 	}
 	return p, look("one"), look("two")

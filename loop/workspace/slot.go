@@ -123,7 +123,7 @@ func (s *Slot) Prepare(ctx context.Context, start Start) (Stand, error) {
 // Aim is Prepare for an attempt on another machine: it pins the start here and changes no file of the slot.
 func (s *Slot) Aim(ctx context.Context, start Start) (Stand, error) {
 	stand, err := s.aim(ctx, start)
-	if err == nil && s.head.Hash != "" {
+	if err == nil && s.head.Hash != start.At { // else the run's own refs lead to it
 		if err = s.pool.opt.Repo.SetRef(ctx, s.ref("base"), s.head.Hash, "descartes: pinned"); err != nil {
 			return Stand{}, gitErr("pin the slot's base", err)
 		}
