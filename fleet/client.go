@@ -124,6 +124,10 @@ func (c *Client) Run(ctx context.Context, o loop.Order, observe func(*attempt.St
 	if p.ordered = ask.Commit; err == nil {
 		err = c.send(ctx, p, there)
 	}
+	if err != nil && ctx.Err() == nil {
+		err = &workspace.GitError{What: fmt.Sprintf("send the order of task %s to the remote %s", o.Task,
+			c.opt.Remote), Err: err}
+	}
 	if err != nil {
 		return res, err
 	}
@@ -161,14 +165,13 @@ func (c *Client) Run(ctx context.Context, o loop.Order, observe func(*attempt.St
 		return p.take(gctx, &out)
 	case err != nil:
 		return p.lost(cut(err.Error(), 1000))
+	case gitops.Unreachable(got):
+		return res, &workspace.GitError{What: fmt.Sprintf("fetch the result of task %s from the remote %s", o.Task,
+			c.opt.Remote), Err: got}
 	case got == nil:
-		return p.lost("its result cannot be read")
+		return p.lost("its worker left no result on the remote " + c.opt.Remote)
 	}
-	if there, terr := c.remote.there(gctx, p.ref); terr == nil && !there {
-		return p.lost("its result is no longer on the remote " + c.opt.Remote)
-	}
-	return res, &workspace.GitError{What: fmt.Sprintf("fetch the result of task %s from the remote %s", o.Task,
-		c.opt.Remote), Err: got}
+	return p.lost("its result cannot be taken: " + got.Error()) // it is gone, or not what was named
 }
 
 // send puts an order on the remote if it is not there, in the place of the attempt that the slot had before.
@@ -187,12 +190,7 @@ func (c *Client) send(ctx context.Context, p *progress, there bool) error {
 			return err
 		}
 	}
-	err := c.remote.send(ctx, refspecs...)
-	if err != nil && ctx.Err() == nil {
-		err = &workspace.GitError{What: fmt.Sprintf("send the order of task %s to the remote %s", p.o.Task,
-			c.opt.Remote), Err: err}
-	}
-	return err
+	return c.remote.send(ctx, refspecs...)
 }
 
 // limit is after how many seconds an attempt is over at the latest, whatever becomes of its worker.

@@ -84,7 +84,7 @@ type Order struct {
 	// it has another attempt only when the journal has the end of this one
 	Slot  int             `json:"-"`
 	Again bool            `json:"-"` // an earlier run gave the same order
-	Ref   string          `json:"-"` // of such an order: the ref of the reports that the journal has
+	Ref   string          `json:"-"` // of such an order: of the machine whose steps the journal has
 	Steps int             `json:"-"` // and their number
 	Told  bool            `json:"-"` // they tell how its agent ended
 	At    gitops.Head     `json:"at"`

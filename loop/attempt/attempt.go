@@ -115,7 +115,7 @@ const (
 type Step struct {
 	Moment Moment
 	Number int    // of a step that another machine reports: from 1
-	Ref    string // of Placed: of that machine's reports
+	Ref    string // of Placed: tells what that machine reports from what another one did
 	// of Waits: what for; of Placed: the machine; of Ended: the part of it; of Looking, Consulted and of what a look
 	// notes: the look
 	Who     string
