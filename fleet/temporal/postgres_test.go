@@ -50,7 +50,7 @@ func (w *town) serveOnPostgres() {
 			}
 		}
 	}
-	w.server = w.startWith([]string{"TEMPORAL_PORT=" + port, "POSTGRES=127.0.0.1:" + w.database.port, "SHARDS=64",
+	w.server = w.startWith([]string{"SERVER_PORT=" + port, "POSTGRES=127.0.0.1:" + w.database.port, "SHARDS=64",
 		"DYNAMIC_CONFIG=" + dynamic}, "../..", filepath.Join(*postgres, "server"), "--config", "deploy", "--env", "temporal",
 		"--allow-no-auth", "start")
 	if !first {

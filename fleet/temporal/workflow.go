@@ -15,7 +15,7 @@ import (
 )
 
 // Queue is the task queue of workers, and of what decides. Its name has the version of what is said over it.
-const Queue = "descartes-2"
+const Queue = "descartes-3"
 
 // queueOf is the task queue of attempts with these needs: that of the first label. A worker without the others hands
 // them back.

@@ -35,7 +35,7 @@ type Seat struct {
 	Slot    int    // 0 for a folder without git
 	Host    string // fleet machine that has it, or had it last; "" for this one
 	Waits   string // what it waits for until a machine of a fleet takes it; "" where it does not
-	Reports string // ref of what that machine reports; another ref is another worker, which starts from the beginning
+	Reports string // of which try of that machine's its steps are; another one starts from the beginning
 	Steps   int    // of its reports: how many the journal has
 }
 
