@@ -272,6 +272,7 @@ func (s *making) make(ctx context.Context, hear func(Live)) (kept Kept, err erro
 	}
 	o, cfg := &order.Order, &order.Config
 	cfg.Fleet, cfg.FleetRemote, cfg.SettingsFile, cfg.Typed = "", "", "", nil // nobody typed anything here
+	cfg.Pool.MaxCopy = 0                                                      // there are no ignored files
 	if why := s.Grants.refuses(cfg, s.root); s.Confine && why != "" {
 		return kept, errors.New(why)
 	}

@@ -29,6 +29,7 @@ func (w *town) serveOnPostgres() {
 	first := w.database == nil
 	if first {
 		w.database = w.newDatabase()
+		w.listens("127.0.0.1:" + w.database.port)
 	}
 	_, port, _ := strings.Cut(w.address, ":")
 	dynamic := filepath.Join(w.database.dir, "dynamic.yaml")
@@ -56,6 +57,7 @@ func (w *town) serveOnPostgres() {
 	if !first {
 		return
 	}
+	w.listens(w.address)
 	w.eventually("temporal", "operator", "namespace", "create", "--namespace", "default", "--retention", "72h",
 		"--address", w.address)
 	args := []string{"operator", "search-attribute", "create", "--address", w.address}

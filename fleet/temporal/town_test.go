@@ -246,7 +246,8 @@ func (w *town) serve() {
 	} else {
 		w.server = w.start(w.dir, "descartes-fleet", "dev", "--port", port, "--dir", filepath.Join(w.dir, "server"))
 	}
-	for deadline := time.Now().Add(3 * time.Minute); ; {
+	w.listens(w.address)
+	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
 		if p := w.start(w.dir, "descartes-fleet", "status"); true {
 			if <-p.over; p.cmd.ProcessState.Success() {
 				return
@@ -254,6 +255,19 @@ func (w *town) serve() {
 			if exited(w.server) || time.Now().After(deadline) {
 				w.t.Fatalf("no server: %s\n%s", p.out, w.server.out)
 			}
+		}
+	}
+}
+
+// listens waits until something listens at an address: asking a server that is not there yet takes a program each time.
+func (w *town) listens(address string) {
+	w.t.Helper()
+	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		if c, err := net.Dial("tcp", address); err == nil {
+			c.Close()
+			return
+		} else if w.server != nil && exited(w.server) || time.Now().After(deadline) {
+			w.t.Fatalf("%v\n%s", err, w.server.said())
 		}
 	}
 }
