@@ -111,20 +111,25 @@ func (c *Client) Run(ctx context.Context, o loop.Order, observe func(*attempt.St
 		if ask.Commit, err = c.opt.Repo.RefCommit(p.ref); err == nil && ask.Commit == "" {
 			return p.lost("descartes was stopped before the attempt was ordered")
 		}
-		if there, _ = c.remote.there(ctx, p.ref); there {
-			p.ordered = ask.Commit
+		_ = os.Remove(o.Input.Log) // all of it comes again
+		p.ordered = ask.Commit
+		if err == nil {
+			err = c.remote.Do(ctx, reachFor, func() (err error) { there, err = c.remote.there(ctx, p.ref); return err })
+		}
+		if there {
 			if out, err := p.fetch(ctx, &p.tip); err == nil && out.Result != nil {
 				return p.take(ctx, &out)
 			}
 		}
-		_ = os.Remove(o.Input.Log) // all of it comes again
 	} else {
 		ask.Commit, err = c.keep(ctx, p.ref, o)
 	}
 	if p.ordered = ask.Commit; err == nil {
 		err = c.send(ctx, p, there)
 	}
-	if err != nil && ctx.Err() == nil {
+	if err != nil && ctx.Err() != nil {
+		return p.lost("it was cancelled")
+	} else if err != nil {
 		err = &workspace.GitError{What: fmt.Sprintf("send the order of task %s to the remote %s", o.Task,
 			c.opt.Remote), Err: err}
 	}
@@ -186,9 +191,7 @@ func (c *Client) send(ctx context.Context, p *progress, there bool) error {
 	refspecs := []string{p.ordered + ":" + p.ref}
 	if before != nil {
 		refspecs = append(refspecs, ":"+before.ref)
-		if err := c.remote.forget(ctx, before.ref); err != nil {
-			return err
-		}
+		c.remote.forget(ctx, before.ref)
 	}
 	return c.remote.send(ctx, refspecs...)
 }
@@ -196,7 +199,8 @@ func (c *Client) send(ctx context.Context, p *progress, there bool) error {
 // limit is after how many seconds an attempt is over at the latest, whatever becomes of its worker.
 func limit(in *attempt.Input) int {
 	// a check is run again where it is flaky
-	sum := cmp.Or(in.Agent.Timeout, 24*time.Hour) + time.Duration(2*len(in.Checks))*in.Clocks.Timeout
+	sum := cmp.Or(in.Agent.Timeout, 24*time.Hour) +
+		time.Duration(2*len(in.Checks))*cmp.Or(in.Clocks.Timeout, 24*time.Hour)
 	return int((2*sum + time.Hour).Seconds())
 }
 
@@ -223,9 +227,7 @@ func (c *Client) keep(ctx context.Context, ref string, o loop.Order) (commit str
 
 // take reports the steps that led to a result, and settles that.
 func (p *progress) take(ctx context.Context, out *Outcome) (res attempt.Result, err error) {
-	if out.Version != version {
-		return res, fmt.Errorf("another version of descartes, on %s, made the result of task %s: all machines of a fleet need the same one", out.Host, p.o.Task)
-	}
+	ctx = context.WithoutCancel(ctx) // it is made
 	if err = p.place(out.Host, out.Run); err == nil {
 		err = p.logs(ctx, out)
 	}
@@ -248,7 +250,7 @@ func (p *progress) settle(ctx context.Context, host string, res attempt.Result) 
 		work.Before = o.Start.Base
 	}
 	// no agent made them there
-	if work.Commits != "" && (o.At.Hash == "" || !repo.LeadsTo(ctx, work.Commits, o.At.Hash)) {
+	if !hash.MatchString(work.Commits) || (o.At.Hash == "" || !repo.LeadsTo(ctx, work.Commits, o.At.Hash)) {
 		work.Commits = ""
 	}
 	var undone []string
@@ -381,7 +383,7 @@ type progress struct {
 
 // fetch brings the attempt's ref here, if it is still the commit that was named, and comes from the order.
 func (p *progress) fetch(ctx context.Context, commit *string) (out Outcome, err error) {
-	if err = p.c.remote.pull.move(ctx, "+"+p.ref+":"+p.ref); err == nil {
+	if err = p.c.remote.pull.move(ctx, p.ref+":"+p.ref); err == nil {
 		err = p.c.remote.at(ctx, p.ref, p.ordered, commit)
 	}
 	if err != nil {
@@ -431,9 +433,6 @@ func (p *progress) tell(out *Outcome) error {
 			s.Result = cmp.Or(out.Result, &attempt.Result{})
 		}
 		if s.Log != "" {
-			if !besideName.MatchString(s.Log) {
-				return fmt.Errorf("a worker reports a log called %q", s.Log)
-			}
 			s.Log = p.beside(s.Log)
 		}
 		p.answered = p.answered || s.Moment == attempt.Answered
@@ -450,23 +449,25 @@ func (p *progress) beside(name string) string { return strings.TrimSuffix(p.o.In
 
 // logs writes what is new of a worker's log, and further ones.
 func (p *progress) logs(ctx context.Context, out *Outcome) error {
-	for _, name := range out.Beside {
-		if !besideName.MatchString(name) {
-			return fmt.Errorf("%s sent a log called %q", out.Host, name)
-		}
+	read := func(name string) []byte {
 		b, err := p.c.opt.Repo.FileAt(ctx, p.tip, name, maxLog)
-		if err == nil {
-			err = write(p.beside(name), os.O_TRUNC, b)
-		}
 		if err != nil {
+			return []byte(err.Error() + "\n")
+		}
+		return b
+	}
+	for _, name := range out.Beside {
+		if err := write(p.beside(name), os.O_TRUNC, read(name)); err != nil {
 			return err
 		}
 	}
-	b, err := p.c.opt.Repo.FileAt(ctx, p.tip, logFile, maxLog)
-	if err == nil && len(b) > p.size {
-		if err = write(p.o.Input.Log, os.O_APPEND, b[p.size:]); err == nil {
-			p.size = len(b)
-		}
+	b := read(logFile)
+	if len(b) <= p.size {
+		return nil
+	}
+	err := write(p.o.Input.Log, os.O_APPEND, b[p.size:])
+	if err == nil {
+		p.size = len(b)
 	}
 	return err
 }

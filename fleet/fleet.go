@@ -127,8 +127,19 @@ func outcomeAt(ctx context.Context, repo *gitops.Repo, commit string) (out Outco
 	if err != nil || b == nil {
 		return out, err
 	}
-	if err = json.Unmarshal(b, &out); err == nil && !runName.MatchString(out.Run) {
+	if err = json.Unmarshal(b, &out); err == nil && out.Version != version {
+		err = fmt.Errorf("another version of descartes, on %s, made it: all machines of a fleet need the same one", out.Host)
+	} else if err == nil && !runName.MatchString(out.Run) {
 		err = fmt.Errorf("%q is no name of a try", out.Run)
+	}
+	names := slices.Clone(out.Beside)
+	for _, s := range out.Steps {
+		names = append(names, s.Log)
+	}
+	for _, name := range names {
+		if err == nil && name != "" && !besideName.MatchString(name) {
+			err = fmt.Errorf("%q is no name of a log", name)
+		}
 	}
 	return out, err
 }

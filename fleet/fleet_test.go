@@ -234,7 +234,7 @@ func TestSendsLittle(t *testing.T) {
 			t.Errorf("order %d brought %d objects, want %d at most", a.Try, got, most)
 		}
 		s := &making{mirror: &mirror{remote: newRemote(there, url, func(string) {})}, Ask: a, ref: ref, run: "1-x"}
-		if kept, err := s.look(t.Context()); err != nil || kept.Commit != "" {
+		if kept, err := s.look(t.Context(), fetchFor); err != nil || kept.Commit != "" {
 			t.Fatal(kept, err)
 		}
 		if s.order, err = there.FileAt(t.Context(), a.Commit, orderFile, maxOrder); err != nil {

@@ -175,10 +175,11 @@ func (m *Maker) Make(ctx context.Context, a Ask, run string, hear func(Live)) (k
 	if s.mirror, err = m.copyOf(ctx, a.Remote); err != nil {
 		return kept, err
 	}
-	if kept, err = s.look(ctx); err == nil && kept.Commit == "" {
+	if kept, err = s.look(ctx, fetchFor); err == nil && kept.Commit == "" {
 		kept, err = s.make(ctx, hear)
 	}
-	return kept, errors.Join(err, s.forget(context.WithoutCancel(ctx), s.ref))
+	s.forget(context.WithoutCancel(ctx), s.ref)
+	return kept, err
 }
 
 // cleanError is an error in words that others may read.
@@ -229,10 +230,11 @@ func (m *Maker) copyOf(ctx context.Context, url string) (*mirror, error) {
 	return r, nil
 }
 
-// look brings the attempt's ref here. kept has the result of whoever made it, no commit where nobody has. An attempt
+// look brings the attempt's ref here, for which it waits so long. kept has the result of whoever made it, no commit where nobody has. An attempt
 // that is not there is wanted by nobody: its run is over.
-func (s *making) look(ctx context.Context) (kept Kept, err error) {
-	if err := s.fetch(ctx, "+"+s.ref+":"+s.ref); err != nil {
+func (s *making) look(ctx context.Context, most time.Duration) (kept Kept, err error) {
+	err = s.Do(ctx, most, func() error { return s.pull.move(ctx, "+"+s.ref+":"+s.ref) })
+	if err != nil {
 		if there, terr := s.there(ctx, s.ref); terr == nil && !there {
 			return kept, &RefusedError{"its run has withdrawn the order"}
 		}
@@ -308,7 +310,8 @@ func (s *making) makeIn(ctx context.Context, l *lane, order *Order, hear func(Li
 		return kept, &QuotaError{Wait{For: fmt.Sprintf("quota: account %s of %s has none until %s", r.Account, Host(),
 			r.Until.Local().Format("Mon 2 Jan 15:04")), Until: r.Until, Reason: r.Reason}}
 	}
-	log := filepath.Join(l.logs, fmt.Sprintf("%d-%s.log", s.Try, s.run))
+	sum := sha256.Sum256([]byte(s.ref)) // tries at several tasks may have one name
+	log := filepath.Join(l.logs, fmt.Sprintf("%x-%s.log", sum[:8], s.run))
 	start.At, start.Branch, start.Aside, start.Since, start.Named = at.Hash, at.Branch, log+".aside", time.Time{}, nil
 	if _, err := l.slot.Prepare(ctx, start); err != nil {
 		return kept, err
@@ -425,6 +428,7 @@ func (s *making) saw(step *attempt.Step, log string) {
 	}
 	if one.Result = nil; step.Moment == attempt.Answered { // the others' is the last one
 		so := *step.Result
+		so.Work.Changed = nil // the trees say it
 		one.Result = &so
 	}
 	s.mu.Lock()
@@ -466,6 +470,8 @@ func (s *making) add(ctx context.Context, out Outcome, log string, push func(con
 	var err error
 	if files[madeFile], err = json.Marshal(out); err != nil {
 		return err
+	} else if n := len(files[madeFile]); n > maxOrder {
+		return &RefusedError{fmt.Sprintf("its result has %d bytes, more than %d", n, maxOrder)}
 	}
 	tree, err := s.repo.Bundle(ctx, files, work.Seen, work.After)
 	if err != nil {
@@ -485,14 +491,14 @@ func (s *making) add(ctx context.Context, out Outcome, log string, push func(con
 // deliver puts the result on the remote. Where another worker was there first, its result counts.
 func (s *making) deliver(ctx context.Context, res *attempt.Result, log string) (kept Kept, err error) {
 	out := s.outcome()
-	out.Result = res
+	out.Result, res.Work.Changed = res, nil // which the trees say
 	for {
 		err := s.add(ctx, out, log, s.send)
 		if err == nil {
 			return Kept{s.tip, string(res.Verdict)}, nil
 		}
 		before := s.tip // a worker that has given the attempt up may have said more of it
-		if kept, lerr := s.look(ctx); lerr != nil || kept.Commit != "" {
+		if kept, lerr := s.look(ctx, reachFor); lerr != nil || kept.Commit != "" {
 			return kept, lerr
 		} else if s.tip == before {
 			return kept, fmt.Errorf("send the result: %w", err)
@@ -519,8 +525,12 @@ func (s *making) follow(ctx context.Context, log string, hear func(Live)) (done 
 			if fi, err := os.Stat(log); err == nil {
 				now = int(fi.Size())
 			}
-			if now += len(out.Steps); now == had || s.add(ctx, out, log, s.push.move) != nil {
-				continue // it comes with the result
+			if now += len(out.Steps); now == had {
+				continue
+			}
+			if s.add(ctx, out, log, s.push.move) != nil {
+				_, _ = s.look(ctx, fetchFor) // where it goes the next time
+				continue
 			}
 			hear(Live{Host: out.Host, Run: s.run, Commit: s.tip})
 			had, took = now, time.Since(began)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -45,11 +46,6 @@ func (r *remote) send(ctx context.Context, refspecs ...string) error {
 	return r.Do(ctx, reachFor, func() error { return r.push.move(ctx, refspecs...) })
 }
 
-// fetch brings refs here, for a worker.
-func (r *remote) fetch(ctx context.Context, refspecs ...string) error {
-	return r.Do(ctx, fetchFor, func() error { return r.pull.move(ctx, refspecs...) })
-}
-
 // there reports whether the remote has a ref.
 func (r *remote) there(ctx context.Context, ref string) (bool, error) {
 	names, err := r.repo.RemoteRefs(ctx, r.name, ref)
@@ -68,15 +64,15 @@ func (r *remote) at(ctx context.Context, ref, from string, named *string) error 
 // mostSpent is how many refs are kept that nobody needs any more.
 const mostSpent = 64
 
-// forget removes refs here, once there are enough of them.
-func (r *remote) forget(ctx context.Context, refs ...string) error {
+// forget removes a ref here, once there are enough of them. Nobody needs it any more, and nobody misses its end.
+func (r *remote) forget(ctx context.Context, ref string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.spent = append(r.spent, refs...); len(r.spent) < mostSpent {
-		return nil
+	if r.spent = append(r.spent, ref); len(r.spent) >= mostSpent {
+		slices.Sort(r.spent)
+		_ = r.repo.DeleteRefs(ctx, slices.Compact(r.spent)...)
+		r.spent = nil
 	}
-	refs, r.spent = r.spent, nil
-	return r.repo.DeleteRefs(ctx, refs...)
 }
 
 // convoy moves refs. What is to go while git is under way, or within as much time as it took, goes together in its

@@ -36,7 +36,9 @@ func (r *Repo) Received(ctx context.Context, base, tree Tree) (kept Tree, undone
 	if err == nil {
 		kept, err = r.edit(ctx, base, edits)
 	}
-	if err != nil {
+	if err != nil && ctx.Err() != nil {
+		return "", nil, err
+	} else if err != nil {
 		return "", nil, &ReceivedError{err}
 	}
 	slices.Sort(undone)

@@ -100,7 +100,7 @@ func (r *Run) Do(ctx context.Context, h Hooks) (e Ended, err error) {
 		}
 		defer func() { // where it was cut short, its refs are for the run that resumes it
 			err = errors.Join(err, r.Fleet.Close(context.WithoutCancel(ctx), err == nil &&
-				e.Ending != journal.GitRefused))
+				e.Ending != journal.GitRefused && len(e.History.Left()) == 0))
 		}()
 	}
 	out, err := l.Run(ctx, h.Soft)

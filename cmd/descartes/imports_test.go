@@ -108,7 +108,7 @@ func arrows() map[string][]string {
 		"fleet": {"agent", "agent/process", "agent/quota", "gitops", "config",
 			"internal/oneline", "internal/oscall", "internal/proc", "internal/redact", "internal/sandbox", "launch",
 			"loop", "loop/attempt", "loop/lab", "loop/store", "loop/workspace", "verify"},
-		"fleet/temporal": {"fleet", "internal/oscall", "internal/terminal", "loop"},
+		"fleet/temporal": {"fleet", "internal/oneline", "internal/oscall", "internal/terminal", "loop"},
 	}
 }
 

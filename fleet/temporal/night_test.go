@@ -14,7 +14,7 @@ import (
 var (
 	runs  = flag.Int("runs", 3, "nights with kills")
 	seed  = flag.Uint64("seed", 0, "of the kills; 0 draws one")
-	tasks = flag.Int("tasks", 200, "of a long night")
+	tasks = flag.Int("tasks", 100, "of a long night")
 )
 
 // TestNight: a fleet does what one machine would, over several waves and with files that several tasks change.

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"descartes/fleet"
+	"descartes/internal/oneline"
 )
 
 // Search attributes by which Temporal's own page and tools find what belongs to a tag, task, wave or loop, and what
@@ -245,12 +246,13 @@ func (f *Fleet) look(ctx context.Context, id string) (r fleet.Report, u Underway
 		}
 		if app == nil || app.Type() != noQuota || app.Details(&r.Wait) != nil {
 			var needs []string
+			if r.Wait.For = "a free worker"; u.Last != "" {
+				r.Wait.For = "another worker: " + oneline.Text(u.Last)
+			}
 			if f.memo(info, needsMemo, &needs); len(needs) > 0 {
 				r.Wait.For = "a worker with " + strings.Join(needs, " and ")
-			} else {
-				r.Wait.For = "a free worker"
 			}
-		} else if p.GetAttempt() <= mostRefusals { // there may be one with another account
+		} else if f.beatOf(p).Refusals < mostRefusals { // there may be one with another account
 			r.Wait.Reason = ""
 		}
 		u.Waits = r.Wait.For
@@ -265,6 +267,8 @@ const needsMemo = "needs"
 type beat struct {
 	Live  fleet.Live `json:"live"`
 	Tries int        `json:"tries"` // workers that began it, this one included
+	// workers in a row that had no quota for it
+	Refusals int `json:"refusals,omitempty"`
 }
 
 // beatOf is what a worker said last of an attempt.

@@ -107,7 +107,7 @@ func TestSecrets(t *testing.T) {
 				key = write("key", strings.Repeat("0f", 32))
 				t.Setenv("DESCARTES_FLEET_KEY_FILE", key)
 			}
-			w := newTown(t, plan{tasks: 1, width: 1, slots: 1})
+			w := newTown(t, plan{tasks: 1, width: 1, slots: 1, alone: true})
 			with := strings.Replace(w.url, "://", "://me:"+login+"@", 1)
 			w.git(w.project, "remote", "set-url", "origin", with)
 			tag, id, title := strings.Repeat("t", 100), strings.Repeat("9", 100),

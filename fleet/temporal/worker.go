@@ -158,11 +158,18 @@ func (w *Worker) make(ctx context.Context, a fleet.Ask) (kept fleet.Kept, err er
 	mctx, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
 	var now atomic.Pointer[beat]
-	now.Store(&before)
-	defer w.pulse(ctx, &now, end)()
+	now.Store(&beat{Live: before.Live, Tries: before.Tries + 1})
+	stop := sync.OnceFunc(w.pulse(ctx, &now, end))
+	defer stop()
+	noTry := func() { // the next worker is told so
+		stop()
+		rctx, done := context.WithTimeout(ctx, reportFor)
+		defer done()
+		_ = w.report(rctx, info.TaskToken, before)
+	}
 	w.tell("%s", what)
-	kept, err = w.Make(mctx, a, fmt.Sprintf("%d-%s", info.Attempt, info.WorkflowExecution.RunID[:8]),
-		func(l fleet.Live) { now.Store(&beat{l, before.Tries + 1}) })
+	kept, err = w.Make(mctx, a, fmt.Sprintf("%d-%s", info.Attempt, info.WorkflowExecution.RunID),
+		func(l fleet.Live) { now.Store(&beat{Live: l, Tries: before.Tries + 1}) })
 	cause := context.Cause(mctx)
 	switch _, no := errors.AsType[*fleet.RefusedError](err); {
 	case err == nil:
@@ -176,12 +183,15 @@ func (w *Worker) make(ctx context.Context, a fleet.Ask) (kept fleet.Kept, err er
 		err = temporal.NewCanceledError()
 	default:
 		if q, out := errors.AsType[*fleet.QuotaError](err); out {
+			before.Refusals++
+			noTry()
 			err = handBack(noQuota, q.Error(), min(time.Second<<min(info.Attempt, 5),
 				max(time.Second, time.Until(q.Until))), q.Wait)
 		} else if loop.DiskFull(err) {
 			w.mu.Lock()
 			w.full = time.Now()
 			w.mu.Unlock()
+			noTry()
 			err = handBack(handedBack, fmt.Sprintf("the disk of %s is full: %v", fleet.Host(), err), time.Second)
 		} else {
 			err = temporal.NewApplicationError(fmt.Sprintf("%s could not make the attempt: %v", fleet.Host(), err),
