@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"descartes/agent"
@@ -32,8 +33,9 @@ type Client struct {
 	remote  *remote
 	release func()
 
+	gone atomic.Pointer[error] // why the run has to end
+
 	mu   sync.Mutex
-	gone error             // why the run has to end
 	last map[int]*progress // attempt of each slot: when that has another one, the journal has its end
 }
 
@@ -59,20 +61,14 @@ func (c *Client) Start(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	o.Hello.Remote = c.url
-	c.release, err = o.Carrier.Claim(ctx, o.Hello, o.Note, func(err error) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.gone = err
-	})
+	c.release, err = o.Carrier.Claim(ctx, o.Hello, o.Note, func(err error) { c.gone.Store(&err) })
 	if err != nil {
 		return err
 	}
-	var at []string // with the history that orders build on
-	if head, herr := o.Repo.Head(ctx); herr == nil && head.Hash != "" {
-		at = append(at, head.Hash)
-	}
+	head, _ := o.Repo.Head(ctx) // with the history that orders build on, where there is one
 	ref := prefix + "run"
-	if _, err = o.Repo.Keep(ctx, ref, o.Repo.EmptyTree(), at, "descartes: a fleet works on this run"); err == nil {
+	if _, err = o.Repo.Keep(ctx, ref, o.Repo.EmptyTree(), []string{head.Hash},
+		"descartes: a fleet works on this run"); err == nil {
 		if err = o.Repo.Send(ctx, o.Remote, "+"+ref+":"+ref); err != nil {
 			err = &workspace.GitError{What: fmt.Sprintf("push to the remote %s, below refs/descartes", o.Remote),
 				Err: err}
@@ -86,9 +82,10 @@ func (c *Client) Start(ctx context.Context, o Options) (err error) {
 
 // over is why the run has to end, or nil.
 func (c *Client) over() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.gone
+	if err := c.gone.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // Run has an attempt made.

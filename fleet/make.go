@@ -423,9 +423,7 @@ const grace = 2 * time.Second
 // saw remembers a step, for the run.
 func (s *making) saw(step *attempt.Step, log string) {
 	one := *step
-	if step.Log != "" {
-		one.Log = strings.TrimPrefix(step.Log, strings.TrimSuffix(log, "log"))
-	}
+	one.Log = strings.TrimPrefix(step.Log, strings.TrimSuffix(log, "log"))
 	if one.Result = nil; step.Moment == attempt.Answered { // the others' is the last one
 		so := *step.Result
 		so.Work.Changed = nil // the trees say it

@@ -182,7 +182,7 @@ trying things: it has no authentication. What it stores stays in --dir.`,
 			for _, setting := range serverSettings() {
 				args = append(args, "--dynamic-config-value", setting)
 			}
-			for _, one := range temporal.SearchAttributes() {
+			for _, one := range temporal.SearchAttributes {
 				args = append(args, "--search-attribute", one)
 			}
 			return proc.Become(program, args)

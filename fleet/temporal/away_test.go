@@ -292,7 +292,7 @@ func TestRemoteRefuses(t *testing.T) {
 func TestUnsearched(t *testing.T) {
 	w := newTown(t, plan{tasks: 2, width: 1, workers: 1, slots: 2})
 	var args []string
-	for _, one := range SearchAttributes() {
+	for _, one := range SearchAttributes {
 		name, _, _ := strings.Cut(one, "=")
 		args = append(args, "--name", name)
 	}

@@ -72,7 +72,6 @@ func (s Server) Dial(ctx context.Context) (f *Fleet, err error) {
 	if s.KeyFile != "" {
 		opt.FailureConverter = failures(f.converter)
 	}
-	opt.Identity = fmt.Sprintf("%s@%d", fleet.Host(), os.Getpid())
 	opt.ConnectionOptions.DialOptions = append(opt.ConnectionOptions.DialOptions,
 		grpc.WithChainUnaryInterceptor(askOften))
 	opt.Logger = log.NewStructuredLogger(slog.New(slog.DiscardHandler))

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +71,17 @@ func TestAttempt(t *testing.T) {
 				t.Errorf("got %q, %v after %d tries, want %q after %d", k.Commit, err, tries, c.want, c.tries)
 			}
 		})
+	}
+}
+
+// TestSearchAttributes: what a server is told of is what workflows have.
+func TestSearchAttributes(t *testing.T) {
+	var want []string
+	for _, k := range []temporal.SearchAttributeKey{byTag, byTask, byLoop, byWave, byVerdict} {
+		want = append(want, k.GetName()+"="+k.GetValueType().String())
+	}
+	if !slices.Equal(SearchAttributes, want) {
+		t.Errorf("got %q, want %q", SearchAttributes, want)
 	}
 }
 

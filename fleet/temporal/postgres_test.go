@@ -61,7 +61,7 @@ func (w *town) serveOnPostgres() {
 	w.eventually("temporal", "operator", "namespace", "create", "--namespace", "default", "--retention", "72h",
 		"--address", w.address)
 	args := []string{"operator", "search-attribute", "create", "--address", w.address}
-	for _, one := range SearchAttributes() {
+	for _, one := range SearchAttributes {
 		name, kind, _ := strings.Cut(one, "=")
 		args = append(args, "--name", name, "--type", kind)
 	}

@@ -36,12 +36,8 @@ var (
 )
 
 // SearchAttributes are their names and types, as name=Type.
-func SearchAttributes() (list []string) {
-	for _, k := range []temporal.SearchAttributeKey{byTag, byTask, byLoop, byWave, byVerdict} {
-		list = append(list, k.GetName()+"="+k.GetValueType().String())
-	}
-	return list
-}
+var SearchAttributes = []string{"DescartesTag=Keyword", "DescartesTask=Keyword", "DescartesLoop=Keyword",
+	"DescartesWave=Int", "DescartesVerdict=Keyword"}
 
 // start starts a workflow that can be found by these search attributes, where the server knows them.
 func (f *Fleet) start(ctx context.Context, o client.StartWorkflowOptions, by []temporal.SearchAttributeUpdate,

@@ -143,11 +143,7 @@ func (w *Worker) make(ctx context.Context, a fleet.Ask) (kept fleet.Kept, err er
 		return kept, handBack(handedBack, fleet.Host()+": "+full, time.Second)
 	}
 	var before beat // of whoever had it before, if anybody had
-	if activity.HasHeartbeatDetails(ctx) {
-		if err := activity.GetHeartbeatDetails(ctx, &before); err != nil {
-			return kept, err
-		}
-	}
+	_ = activity.GetHeartbeatDetails(ctx, &before)
 	if before.Tries >= mostTries {
 		return kept, temporal.NewNonRetryableApplicationError(
 			fmt.Sprintf("%d workers began it, and none brought it to an end; the last was %s", before.Tries,
