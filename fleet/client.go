@@ -124,14 +124,15 @@ func (c *Client) Run(ctx context.Context, o loop.Order, observe func(*attempt.St
 	if p.ordered = ask.Commit; err == nil {
 		err = c.send(ctx, p, there)
 	}
-	if err != nil && ctx.Err() != nil {
-		return p.lost("it was cancelled")
-	} else if err != nil {
-		err = &workspace.GitError{What: fmt.Sprintf("send the order of task %s to the remote %s", o.Task,
+	switch {
+	case err == nil:
+	case ctx.Err() == nil:
+		return res, &workspace.GitError{What: fmt.Sprintf("send the order of task %s to the remote %s", o.Task,
 			c.opt.Remote), Err: err}
-	}
-	if err != nil {
+	case o.Again: // it is for the next resume
 		return res, err
+	default:
+		return p.lost("it was cancelled")
 	}
 	began := time.Now()
 	var stop error              // why nobody waits for it any more

@@ -230,8 +230,8 @@ func (m *Maker) copyOf(ctx context.Context, url string) (*mirror, error) {
 	return r, nil
 }
 
-// look brings the attempt's ref here, for which it waits so long. kept has the result of whoever made it, no commit where nobody has. An attempt
-// that is not there is wanted by nobody: its run is over.
+// look brings the attempt's ref here, for which it waits so long. kept has the result of whoever made it, no commit
+// where nobody has. An attempt that is not there is wanted by nobody: its run is over.
 func (s *making) look(ctx context.Context, most time.Duration) (kept Kept, err error) {
 	err = s.Do(ctx, most, func() error { return s.pull.move(ctx, "+"+s.ref+":"+s.ref) })
 	if err != nil {

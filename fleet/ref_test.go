@@ -300,7 +300,7 @@ func TestCancelledOrder(t *testing.T) {
 	}
 }
 
-// TestSettles: an interruption makes no failure of verified work, and what is no commit's id is no commit of an agent's.
+// TestSettles: an interruption makes no failure of verified work, and what is no id of a commit is no agent's commit.
 func TestSettles(t *testing.T) {
 	p, _, _ := ordered(t)
 	run := p.c.opt.Repo
@@ -350,8 +350,8 @@ func TestManyFiles(t *testing.T) {
 	}
 }
 
-// TestLostAnswer: a report that arrived, though nobody heard so, keeps no later one back; an attempt that comes twice is
-// forgotten once.
+// TestLostAnswer: a report that arrived, though nobody heard so, keeps no later one back; an attempt that comes twice
+// is forgotten once.
 func TestLostAnswer(t *testing.T) {
 	_, one, _ := ordered(t)
 	log := filepath.Join(t.TempDir(), "log")
