@@ -28,7 +28,7 @@ demo: build ## watch a sample tag run from end to end, in a temporary repository
 # Many tests wait for processes: more of them at a time than there are processors take a quarter less time.
 test: ## build everything and run every test
 	go build $(STAMP) ./...
-	go test -parallel 4 -timeout 30m ./...
+	go test -parallel 4 -timeout 60m ./...
 
 check: ## formatting, vet, and the race detector where it matters
 	@unformatted="$$(gofmt -l .)"; test -z "$$unformatted" || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }
@@ -37,7 +37,7 @@ check: ## formatting, vet, and the race detector where it matters
 	go vet -tags "agents fleet" ./cmd/descartes ./fleet/...
 	for system in $(SYSTEMS); do echo "go vet for $$system"; GOOS=$${system%/*} GOARCH=$${system#*/} go vet ./... || exit 1; done
 	@test -n "$(RACE)" || echo "no C compiler: the tests run without the race detector"
-	$(if $(RACE),CGO_ENABLED=1) go test $(RACE) $(RACED)
+	$(if $(RACE),CGO_ENABLED=1) go test -timeout 60m $(RACE) $(RACED)
 
 bench: build ## measure against the goals; prints a table, fails never (three minutes)
 	-go run ./testdata/bench -binary ./descartes
