@@ -39,7 +39,7 @@ import (
 //	blocked      ready        answered, or to be tried again
 //	committed    ready        rewound, or taken away from the branch
 type unit struct {
-	lane    *lane       // where it runs
+	lane    *lane       // where it runs; nil while it waits for a provider
 	task    *tasks.Task // nil: an iteration of a prompt
 	it      *Iteration  // nil: a task
 	number  int         // attempt of the task within the loop, or try of the iteration
@@ -314,8 +314,10 @@ func (l *Loop) start(ln *lane, u *unit) (*Outcome, error) {
 		return l.work.conclude(u)
 	}
 	l.takenBack()
-	stays := u.task == nil || u.round != nil // its lane is not for others meanwhile
-	ln.busy = stays
+	stays := u.task == nil || u.round != nil // nobody else wants its lane meanwhile
+	if !stays {
+		u.leave()
+	}
 	l.asleep++
 	over := false
 	l.aside(func() { over = l.sleepUntil(m) }, func() {
@@ -347,6 +349,14 @@ func (l *worker) putToWork(u *unit) {
 		u.cancel()
 		l.run.endWith(l.run.work.conclude(u))
 	})
+}
+
+// leave frees the unit's lane. A unit that waits for a provider, or to be merged beside others, has none: others work
+// there by now.
+func (u *unit) leave() {
+	if u.lane != nil {
+		u.lane.busy, u.lane = false, nil
+	}
 }
 
 // idle reports whether a unit did not begin, or has no result.

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"descartes/agent"
+	"descartes/agent/quota"
 	"descartes/gitops"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
@@ -125,6 +126,38 @@ func TestGoldenIsWhole(t *testing.T) {
 			t.Errorf("no trace ends with %s", e[1])
 		}
 	}
+}
+
+// Tasks that all wait for a quota, which another run met, wake while one of them has the only lane.
+func TestWakesWithoutLane(t *testing.T) {
+	t.Parallel()
+	known := accountsIn(t)
+	known.IDs[""] = "one"
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, listOf([]string{"1", "2", "3", "4"}))
+		s.known = known
+		if err := known.Note(quota.Record{Until: time.Now().Add(12 * time.Second), Reason: "quota",
+			Loop: "other", At: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []string{"1", "2", "3", "4"} {
+			s.steps[id+".1"] = []string{"5s", "works"}
+		}
+		s.perform("")
+		slept := 0
+		for _, e := range s.moves {
+			if e.Type == journal.LimitWaiting {
+				slept++
+			}
+		}
+		if slept != 4 || len(s.ran) != 4 {
+			t.Errorf("%d tasks waited, and %v ran", slept, s.ran)
+		}
+		if got := s.git("ls-tree", "--name-only", "HEAD", "1.txt", "2.txt", "3.txt", "4.txt"); strings.Count(got,
+			"txt") != 4 {
+			t.Errorf("HEAD has %s", got)
+		}
+	})
 }
 
 // TestKilledAtEachEvent has a run die right after every second of its events; with DESCARTES_CRASH_EVERY=1 after each,
@@ -239,6 +272,7 @@ type stage struct {
 	began  time.Time
 	steps  map[string][]string // by attempt
 	looks  int                 // reviews so far
+	at     map[string]string   // by folder: the attempt whose agent works there
 	free   int64
 	ran    []string // attempts that agents made
 
@@ -287,7 +321,8 @@ func play(t *testing.T, script string) string {
 
 func newStage(t *testing.T, list string) *stage {
 	t.Helper()
-	s := &stage{world: newWorld(t, list), t: t, began: time.Now(), steps: map[string][]string{}, free: 1 << 40}
+	s := &stage{world: newWorld(t, list), t: t, began: time.Now(), steps: map[string][]string{},
+		at: map[string]string{}, free: 1 << 40}
 	s.now = time.Now
 	s.world.free = func(string) (int64, error) { s.mu.Lock(); defer s.mu.Unlock(); return s.free, nil }
 	s.tell = func(e journal.Event) {
@@ -449,7 +484,16 @@ func (s *stage) Run(ctx context.Context, r agent.Request) (agent.Result, error) 
 	}
 	steps := s.steps[key]
 	s.ran = append(s.ran, key)
+	if other := s.at[r.Dir]; other != "" {
+		s.t.Errorf("the agents of %s and %s are in one lane", other, key)
+	}
+	s.at[r.Dir] = key
 	s.mu.Unlock()
+	defer func() { s.mu.Lock(); defer s.mu.Unlock(); delete(s.at, r.Dir) }()
+	if id := env["DESCARTES_TASK_ID"]; id != "" && env["DESCARTES_REVIEW"] == "" &&
+		!strings.HasPrefix(r.Prompt, "# Task "+id) {
+		s.t.Errorf("the agent of task %s got another prompt:\n%s", id, r.Prompt)
+	}
 	if !slices.ContainsFunc(steps, func(step string) bool { _, err := time.ParseDuration(step); return err == nil }) {
 		n, _ := strconv.Atoi(unit) // no two end together
 		steps = slices.Insert(slices.Clone(steps), 0, fmt.Sprint(1000+10*n, "ms"))

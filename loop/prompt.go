@@ -429,7 +429,7 @@ func (w *promptWork) repair(u *unit, who string) ([]string, error) {
 // conclude has the trunk commit what an iteration changed, asks the gate, and records the end.
 func (w *promptWork) conclude(u *unit) (*Outcome, error) {
 	if u.idle() {
-		u.lane.busy = false
+		u.leave()
 		return u.over, u.err
 	}
 	var out *Outcome

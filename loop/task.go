@@ -168,7 +168,7 @@ func (w *taskWork) closes(units []string) bool {
 func (w *tagWork) conclude(u *unit) (*Outcome, error) {
 	switch {
 	case u.idle():
-		u.lane.busy = false
+		u.leave()
 		return w.dropped(u, u.over), u.err
 	case u.merges:
 		return nil, w.task.integrate(u)
@@ -347,8 +347,7 @@ func (w *taskWork) integrate(u *unit, end ...*journal.Event) error {
 	}
 	// a ref keeps its work, and one lane is enough to check all that wait
 	if w.folds = append(w.folds, u); len(w.folds) > 1 && !w.tag.waves.perTask() {
-		u.lane.busy = false
-		u.lane = nil
+		u.leave()
 	} else {
 		u.lane.busy = true
 	}
