@@ -442,6 +442,10 @@ func (r *Run) confine(ctx context.Context) {
 	if r.Box, err = FindSandbox(ctx, at, *c, usual); err != nil {
 		r.wrong(err)
 	}
+	if r.Settings.CI && c.Fleet == "" && r.Box.Lacking != nil && err == nil {
+		// nobody reads a warning, and a job holds what its later steps trust
+		r.wrong(&StrictError{*r.Box.Lacking, "--ci starts no agent without a sandbox"})
+	}
 	c.SandboxInForce = r.Box.Note
 	if _, err := os.Lstat(filepath.Join(top, ".git")); err == nil {
 		if err := CheckPool(r.Root); err != nil {

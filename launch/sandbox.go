@@ -36,9 +36,12 @@ type Sandbox struct {
 }
 
 // StrictError says that there is no sandbox where nothing may run without one.
-type StrictError struct{ sandbox.CannotError }
+type StrictError struct {
+	sandbox.CannotError
+	Wanted string // the flag that forbids it, and what it says
+}
 
-func (e *StrictError) Error() string { return "--sandbox strict: " + e.Why }
+func (e *StrictError) Error() string { return e.Wanted + ": " + e.Why }
 
 // Next is what to do about it.
 func (e *StrictError) Next() string { return e.Fix + "; or run without it: --sandbox off" }
@@ -74,7 +77,7 @@ func FindSandbox(ctx context.Context, at Place, cfg config.Config, b agent.Backe
 	case !errors.As(err, &s.Lacking):
 		return s, err
 	case s.Mode == sandbox.Strict:
-		return s, &StrictError{*s.Lacking}
+		return s, &StrictError{*s.Lacking, "--sandbox strict"}
 	}
 	s.Mode, s.Note = sandbox.Off, "none ("+s.Lacking.Why+")"
 	s.mountOnly(ctx)

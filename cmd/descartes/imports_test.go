@@ -29,7 +29,7 @@ func arrows() map[string][]string {
 		"internal/docs":       {}, // only tests import it
 		"internal/markdown":   {},
 		"internal/lazyregexp": {},
-		"internal/redact":     {"internal/crash"},
+		"internal/redact":     {"internal/crash", "internal/lazyregexp"},
 		"internal/plainfile":  {},
 		// what proves a task's work; ssh-keygen and gpg sign it
 		"loop/receipt": {"gitops", "verify", "internal/atomicfile", "internal/plainfile", "internal/proc",

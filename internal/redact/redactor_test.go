@@ -16,6 +16,34 @@ import (
 
 const secret = `s3cr/t+"<k>&y~é!x`
 
+// What holds a secret, by its name or by the beginning that its maker gave it.
+func TestParts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, value, want string }{
+		{"STRIPE", "sk_live_stripesecret1234", "sk_live_stripesecret1234"},
+		{"FIREBASE", "AIzaSyFirebaseSecretKey1234567890", "AIzaSyFirebaseSecretKey1234567890"},
+		{"NIX_CONFIG", "access-tokens = github.com=ghp_nixsecret123", "ghp_nixsecret123"},
+		{"SLACK", "https://hooks.slack.com/services/T0/B0/path", "https://hooks.slack.com/services/T0/B0/path"},
+		{"WEBHOOK_URL", "https://example.com/hook/longsecretpath", "https://example.com/hook/longsecretpath"},
+		{"WEBHOOK_TIMEOUT", "30 seconds", ""},
+		{"GH_PAT", "ghp-patsecret1234567", "ghp-patsecret1234567"},
+		{"GOPATH", "golang-and-more1", ""},
+		{"MYSQL_PWD", "mysqlsecret1", "mysqlsecret1"},
+		{"OLDPWD", "/nowhere/here1", ""},
+		{"JWT", "eyJh.eyJ1c2.jwtsecretsig", "eyJh.eyJ1c2.jwtsecretsig"},
+		{"CI_JOB_JWT_V2", "eyJhbGciOi.sig", "eyJhbGciOi.sig"},
+		{"OP_SESSION_x", "opsession12345678", "opsession12345678"},
+		{"BUNDLE_GEMS__EXAMPLE__COM", "user:bundlesecret1", "user:bundlesecret1"},
+		{"BUNDLE_BUILD__NOKOGIRI", "--use-system-libraries=1", ""},
+		{"AZURE_STORAGE_CONNECTION_STRING", "Protocol=https;AccountKey=azkey==", "Protocol=https;AccountKey=azkey=="},
+		{"BRANCH", "task-12345-sk-something", ""},
+	} {
+		if got := strings.Join(Parts(c.name, c.value, nil), " "); got != c.want {
+			t.Errorf("%s=%s: got %q, want %q", c.name, c.value, got, c.want)
+		}
+	}
+}
+
 // Each form of a value, bare and inside other text.
 func TestForms(t *testing.T) {
 	t.Parallel()

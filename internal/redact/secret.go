@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"descartes/internal/lazyregexp"
 )
 
 // Secret is a value that is shown nowhere, and the variable that has it.
@@ -38,16 +40,32 @@ func Parts(name, value string, words []string) []string {
 			return []string{word, rawPassword(value)}
 		}
 	}
-	if !credential(name) || !guarded(name, value) {
-		return nil
+	var out []string
+	for _, token := range known.FindAllString(value, -1) {
+		if len(token) >= MinLength {
+			out = append(out, token)
+		}
 	}
-	out := []string{value}
+	if !credential(name) || !guarded(name, value) {
+		return out
+	}
+	out = append(out, value)
 	if kind, rest, ok := strings.Cut(value, " "); ok && slices.Contains([]string{"bearer", "basic", "token"},
 		strings.ToLower(kind)) {
 		out = append(out, strings.TrimSpace(rest))
 	}
 	return append(out, members(value)...)
 }
+
+// known finds tokens by the beginnings that their makers give them, and addresses that are secrets themselves.
+var known = lazyregexp.New(`\b(?:` + strings.Join([]string{
+	`sk-[\w-]{16,}`, `[sr]k_live_\w{10,}`, `whsec_\w{10,}`, `AIza[\w-]{24,}`, `ya29\.[\w-]{16,}`,
+	`gh[pousr]_\w{10,}`, `github_pat_\w{16,}`, `gl[a-z]{2,5}-[\w-]{16,}`, `npm_\w{20,}`, `pypi-[\w-]{16,}`,
+	`xox[a-z]-[\w-]{10,}`, `xapp-[\w-]{10,}`, `SG\.[\w-]{16,}\.[\w-]{16,}`, `hf_\w{16,}`, `dop_v1_\w{16,}`,
+	`A(?:KIA|SIA)[A-Z0-9]{16}\b`, `eyJ[\w-]{8,}\.eyJ[\w-]{4,}\.[\w-]{8,}`,
+	`https://hooks\.slack\.com/[\w/-]{10,}`, `https://(?:\w+\.)?discord(?:app)?\.com/api/webhooks/[\w/-]{6,}`,
+	`https://[\w.-]+\.webhook\.office\.com/[^\s"']{10,}`,
+}, "|") + `)`)
 
 // rawPassword is a URL's password as written.
 func rawPassword(value string) string {
@@ -76,12 +94,19 @@ func members(value string) (out []string) {
 func credential(name string) bool {
 	name = strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 	parts := strings.Split(name, "_")
+	if slices.Contains(parts, "WEBHOOK") || strings.Contains(name, "CONNECTION_STRING") || bundlerHost(name) {
+		return true
+	}
 	switch parts[len(parts)-1] {
 	case "URL", "URI", "ENDPOINT", "HOST", "PORT", "FILE", "PATH", "DIR", "HOME", "SOCK", "SOCKET", "TYPE", "METHOD",
 		"NAME", "USER", "USERNAME", "TTL", "EXPIRY",
 		"EXPIRES", "LENGTH", "SIZE", "LIMIT", "COUNT", "MODE", "ENABLED", "SCOPE", "SCOPES", "REGION", "VERSION",
 		"COMMAND", "PROVIDER", "HELPER":
 		return false
+	}
+	if last := parts[len(parts)-1]; last == "PAT" || len(parts) > 1 && last == "PWD" ||
+		slices.Contains(parts, "JWT") || strings.HasPrefix(name, "OP_SESSION_") {
+		return true
 	}
 	for _, word := range []string{"TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "API_KEY", "APIKEY",
 		"CREDENTIAL", "PRIVATE_KEY"} {
@@ -94,12 +119,22 @@ func credential(name string) bool {
 		slices.ContainsFunc(parts, func(p string) bool { return strings.HasSuffix(p, "AUTH") })
 }
 
+// bundlerHost reports whether a variable is Bundler's login at a host: two underscores stand for each dot.
+func bundlerHost(name string) bool {
+	rest, ok := strings.CutPrefix(name, "BUNDLE_")
+	if !ok || !strings.Contains(rest, "__") {
+		return false
+	}
+	kind, _, _ := strings.Cut(rest, "__")
+	return !slices.Contains([]string{"BUILD", "LOCAL", "MIRROR"}, kind)
+}
+
 // guarded reports whether a value is one that could be guessed only by knowing it: no path, no address, no word,
 // no number.
 func guarded(name, value string) bool {
 	name = strings.ToUpper(name)
 	// whose value may be a word that somebody thought of
-	strong := strings.Contains(name, "PASS") || strings.Contains(name, "SECRET")
+	strong := strings.Contains(name, "PASS") || strings.Contains(name, "SECRET") || strings.HasSuffix(name, "_PWD")
 	distinct := map[rune]bool{}
 	for _, r := range value {
 		distinct[r] = true
@@ -107,6 +142,8 @@ func guarded(name, value string) bool {
 	switch {
 	case len(distinct) < 4, isPath(value):
 		return false
+	case strings.Contains(name, "WEBHOOK"): // who knows the address may use it
+		return strings.Contains(value, "://")
 	case regexp.MustCompile(`^[a-z][a-z0-9+.-]*://[^@?#]*$`).MatchString(value):
 		return false
 	case slices.Contains([]string{"disabled", "enabled", "required", "optional", "anonymous", "password",

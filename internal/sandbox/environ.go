@@ -82,7 +82,7 @@ func Matches(list []string, name string) bool {
 // common reports whether every command gets a variable: what a shell, a
 // network behind a proxy, and a build need.
 func common(known []string, name string) bool {
-	if slices.Contains(known, name) || process.Personal(name) || strings.HasPrefix(name, "DESCARTES_") {
+	if slices.Contains(known, name) || process.Personal(name) || strings.HasPrefix(name, "DESCARTES_") { // the others are refused
 		return true
 	}
 	return !secret(name) && slices.ContainsFunc(prefixes(), func(p string) bool { return strings.HasPrefix(name, p) })
@@ -98,7 +98,7 @@ func secret(name string) bool {
 			return true
 		}
 	}
-	return strings.HasSuffix(name, "_KEY") || strings.HasSuffix(name, "_PAT") || strings.HasSuffix(name, "_PASS")
+	return name == "NIX_CONFIG" || strings.HasSuffix(name, "_KEY") || strings.HasSuffix(name, "_PAT") || strings.HasSuffix(name, "_PASS")
 }
 
 // Names are those of the variables that are not passed on, though a setting could. Empty ones are left out.

@@ -54,6 +54,24 @@ func TestPart(t *testing.T) {
 	}
 }
 
+// TestControls: what tells a CI system what to do, and our own settings, reach nobody, whatever a setting asks for.
+func TestControls(t *testing.T) {
+	names := strings.Fields(`GITHUB_ENV GITHUB_PATH GITHUB_OUTPUT GITHUB_STATE GITHUB_STEP_SUMMARY FORGEJO_ENV GITEA_PATH
+		ACTIONS_RUNTIME_URL ACTIONS_ID_TOKEN_REQUEST_URL BUILDKITE_ENV_FILE BUILDKITE_AGENT_JOB_API_SOCKET DRONE_OUTPUT
+		BITBUCKET_PIPELINES_VARIABLES_PATH DESCARTES_NOTIFY DESCARTES_FLEET_GIT_TOKEN DESCARTES_FLEET_KEY DESCARTES_TRUST`)
+	var env []string
+	for _, name := range names {
+		env = append(env, name+"=x")
+	}
+	env = append(env, "GITHUB_ACTIONS=true", "GITHUB_SHA=1", "DESCARTES_TASK_ID=1")
+	for _, p := range []Passing{{}, {Strict: true}, {Pass: names, Own: names}, {Strict: true, Pass: names}} {
+		got := p.Part(env)
+		if slices.Sort(names); !slices.Equal(slices.Sorted(slices.Values(got.Never)), names) {
+			t.Errorf("%+v: never passed on are %v, want %v", p, got.Never, names)
+		}
+	}
+}
+
 // TestSecretsStay plants forty secrets: no verify command gets one, and no agent that it is not for.
 func TestSecretsStay(t *testing.T) {
 	var env []string

@@ -175,7 +175,8 @@ func (b *Box) hide() {
 	}
 	// In /run lie sockets of other programs: containers, keys, desktops. What a
 	// build needs of it comes back.
-	for _, path := range []string{"/etc/shadow", "/etc/gshadow", "/proc/kcore", "/run", "/var/run"} {
+	for _, path := range []string{"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/opasswd",
+		"/etc/security/opasswd", "/proc/kcore", "/run", "/var/run"} {
 		b.add(path, hidden)
 	}
 	for _, path := range []string{"/run/systemd/resolve/stub-resolv.conf", "/run/systemd/resolve/resolv.conf",
