@@ -14,7 +14,7 @@ test check: export CGO_ENABLED := 0
 # What make snapshot runs where goreleaser is not installed.
 GORELEASER := v2.16.0
 
-.PHONY: build demo test check bench descartes-fleet test-crash test-nights test-agents test-browser test-fleet docs man recording screenshots vendor-htmx fuzz snapshot install clean help
+.PHONY: build demo test check bench descartes-fleet test-crash test-sim test-nights test-agents test-browser test-fleet docs man recording screenshots vendor-htmx fuzz snapshot install clean help
 
 build: ## build ./descartes
 	CGO_ENABLED=0 go build $(STAMP) -trimpath -ldflags "-s -w" -o descartes ./cmd/descartes
@@ -46,6 +46,9 @@ bench: build ## measure against the goals; prints a table, fails never (three mi
 
 test-crash: ## kill the program between any two writes, then resume (ten minutes; DESCARTES_CRASH_EVERY=1: at each place; DESCARTES_CRASH_SHARD=1/4: a quarter)
 	go test -count=1 -timeout 60m -tags crashpoints -run 'Crash|Kill|WriteFails' ./...
+
+test-sim: ## random nights of the machines that decide, without a process (NIGHTS=n; SEED=s the first; FAULTS=pattern plants faults, . all of them: minutes)
+	go test -count=1 -timeout 0 -v -run '$(if $(FAULTS),TestFaults$$,TestNights$$)' ./scheduler/sim -args $(if $(FAULTS),-faults '$(FAULTS)',-nights $(or $(NIGHTS),100000) -seed $(or $(SEED),0))
 
 test-nights: build ## random runs with kills and a user at work, judged by git and the files alone (Linux; RUNS=n, three minutes for 10; SEED=s repeats one)
 	go run ./testdata/nights -binary ./descartes -runs $(or $(RUNS),$(if $(SEED),1,10)) -seed $(or $(SEED),0)

@@ -44,6 +44,7 @@ func arrows() map[string][]string {
 		"tasks/plan":    {"tasks", "tasks/prose", "internal/markdown", "internal/oneline"},
 		"tasks/prose":   {},
 		"scheduler":     {"tasks", "internal/oneline"},
+		"scheduler/sim": {"scheduler"}, // only tests and make test-sim play it
 		"specbuild":     {"tasks", "tasks/plan", "tasks/prose", "internal/markdown", "internal/oneline"},
 		"agent/quota":   {"internal/atomicfile", "internal/plainfile"},
 		"agent/stream":  {"agent/quota"},

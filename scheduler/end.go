@@ -1,0 +1,139 @@
+package scheduler
+
+import (
+	"slices"
+	"time"
+)
+
+// Stops is what a person, a signal or the machine said since the run was started.
+type Stops struct {
+	Paused  bool
+	Stopped bool
+	Now     bool
+	Term    bool
+	Lost    bool // a commit of ours is gone from the branch
+	Trouble Trouble
+}
+
+// noChecks: a run that is stopped or out of time starts none that is not an attempt's.
+func (s *Stops) noChecks(now time.Time, l Limits) bool {
+	return s.Paused || s.Stopped || s.Lost || s.Trouble.Code > 0 || isPast(now, l.Deadline)
+}
+
+func isPast(now, deadline time.Time) bool { return !deadline.IsZero() && !now.Before(deadline) }
+
+// halts are the reasons why no agent starts; none while some may. What is made is checked, merged and committed all
+// the same.
+func (r *Run) halts(s *survey) (why []string) {
+	l := r.Limits
+	for _, x := range []struct {
+		is  bool
+		why string
+	}{
+		{r.Stops.Trouble.Code > 0, "trouble"}, {r.Stops.Stopped, "stopped"}, {r.Stops.Paused, "paused"}, {r.Stops.Lost, "lost"},
+		{r.Baseline == Failed && r.Settings.Baseline == "require", "baseline"}, {r.givenUp(0) != nil, "checks"}, {r.Breaker.isOpen(), "breaker"},
+		{isPast(s.now, l.Deadline), "deadline"}, {l.USD > 0 && r.USD >= l.USD, "cost"},
+		{l.OnLimitStop && slices.ContainsFunc(r.Tasks, func(t *Task) bool { return r.isOut(t, s) }), "quota"},
+	} {
+		if x.is {
+			why = append(why, x.why)
+		}
+	}
+	return why
+}
+
+// isOut reports whether a task that may still come waits for quota.
+func (r *Run) isOut(t *Task, s *survey) bool {
+	list := t.Accounts
+	if t.Stage == Reviewing {
+		list = t.Review
+	} else if t.Stage != Pending || s.held[t.at] {
+		return false
+	}
+	account, at := r.Accounts.pick(list, s.now)
+	return account == "" && !at.IsZero() && !r.Accounts.rests(list, s.now)
+}
+
+// codes of the reasons to end, in the order in which they count.
+var codes = []struct {
+	why  string
+	code int
+}{{"baseline", 2}, {"term", 143}, {"stopped", 130}, {"aside", 5}, {"quota", 75}, {"agent", 4}, {"blocked", 3}, {"limit", 6}, {"cost", 6},
+	{"deadline", 6}, {"paused", 7}, {"lost", 7}, {"breaker", 7}, {"asks", 7}}
+
+// end says how the run ends, when nothing is left to do.
+func (r *Run) end(s *survey) End {
+	why := map[string]bool{}
+	left, blocked, crashed, asks := false, 0, 0, 0
+	for i, t := range r.Tasks {
+		if r.Waves.Upto > 0 && t.Wave > r.Waves.Upto && !t.isOurs() {
+			continue
+		}
+		switch {
+		case t.Stage == Blocked && t.Asks:
+			asks++
+		case t.Stage == Blocked:
+			if blocked++; t.Crashed > 0 && t.Crashed == t.Spent {
+				crashed++
+			}
+		case s.held[i]:
+			if s.never[i] {
+				blocked++
+			}
+		case !t.isOver():
+			left = true
+			r.whyLeft(t, s, why)
+		}
+	}
+	why["blocked"] = blocked > 0
+	why["asks"] = asks > 0
+	why["agent"] = why["agent"] || blocked > 0 && crashed == blocked
+	why["aside"] = r.Trunk.Aside
+	why["baseline"] = slices.Contains(s.halts, "baseline")
+	for _, h := range s.halts {
+		why[h] = why[h] || left
+	}
+	why["term"] = left && r.Stops.Term
+	if t := r.Stops.Trouble; t.Code > 0 {
+		return End{t.Why, t.Code}
+	}
+	for _, c := range codes {
+		if why[c.why] {
+			return End{c.why, c.code}
+		}
+	}
+	if left {
+		return End{"left", 1}
+	}
+	return End{"done", 0}
+}
+
+// whyLeft says what a task waits for that does not come in this run.
+func (r *Run) whyLeft(t *Task, s *survey, why map[string]bool) {
+	list := t.Accounts
+	switch {
+	case len(s.halts) > 0:
+		return
+	case t.Stage == Reviewing:
+		list = t.Review
+	case !r.isReady(t, s), r.meetsAtPath(t, s):
+		return
+	case !t.Look && r.Attempts >= r.Limits.Total:
+		why["limit"] = true
+		return
+	}
+	account, at := r.Accounts.pick(list, s.now)
+	switch {
+	case account == "" && !at.IsZero():
+		why["quota"] = true
+	default: // no account is left, or no lane has its labels
+		why["agent"] = true
+	}
+}
+
+// rests reports whether somebody's turn is kept, for seconds.
+func (a *Accounts) rests(list []string, now time.Time) bool {
+	return slices.ContainsFunc(list, func(x string) bool {
+		return !a.isDead(x) && !a.Until[x].After(now) && a.Rest[x].After(now)
+	})
+}

@@ -1,0 +1,250 @@
+package scheduler
+
+import (
+	"slices"
+	"time"
+)
+
+// Settings are how a run goes; they hold until it ends.
+type Settings struct {
+	Barrier      bool // a wave ends before the next one starts
+	Step         bool // one wave
+	PerTask      bool // commit: task
+	WaveChecks   bool // checks with when: wave
+	EndCheck     bool // checks with when: end
+	RespectScope bool
+	Breaker      int      // tasks in a row; 0: off
+	Baseline     string   // require, warn, known; "" or off
+	Accounts     []string // of tasks that the run adds
+}
+
+// Limits are what a run may use; a person may change them while it is on.
+type Limits struct {
+	Attempts    int // of a task
+	Total       int
+	USD         float64 // 0: none
+	TaskUSD     float64
+	Deadline    time.Time
+	MaxWait     time.Duration // for an account; 0: for ever
+	OnLimitStop bool
+}
+
+// interruptions of one task in a row after which a person has to look.
+const maxCuts = 10
+
+type Lane struct {
+	Number int
+	Labels []string
+}
+
+// Run says what a run over the tasks of a tag does next. It is a pure state machine, as etcd's raft is one: events go
+// in, actions come out, and there is no clock, file, process, goroutine or lock in it. Only Apply changes it.
+//
+//	journal --Apply--> Run --Next(now)--> actions --(executor)--> events, each journaled, then applied
+//
+// A task's way: pending -> running -> made -> checking (-> reviewing -> made) -> merged -> done; task.go has the
+// table.
+//
+// Laws, which a simulator holds at every step by books of its own (scheduler/sim):
+//
+//   - one attempt a lane; a task starts only from a trunk that has all that it needs, and the branch's own commits;
+//   - no agent starts into a known limit, beyond a limit, after a stop, pause, deadline, cost or open breaker;
+//   - no lane stands idle that a task may have, no check tree that a commit may have, no commit is late or early;
+//   - a more urgent task is never passed over;
+//   - one thing at a time at the trunk; nothing merged leaves it but by a rewind; every tip was checked, or accepted;
+//   - every task is in the branch once; done is what the branch has, or a person's word, or was shown;
+//   - a kill costs at most the step that it cut; an agent's finished work is never made again by it;
+//   - at an end nothing is at work, what was merged is committed or the reason is said, nothing that could run is left;
+//   - the journal folded again gives the same run.
+type Run struct {
+	Settings Settings
+	Limits   Limits
+	Tasks    []*Task // in the order of the list, then what the run added
+	Lanes    []Lane
+	Accounts Accounts
+	Breaker  Breaker
+	Trunk    Trunk
+	Waves    WaveCommits
+	Stops    Stops
+	Attempts int
+	USD      float64
+	Worked   bool     // an agent of this run has done something
+	Baseline Result   // of the branch's tip; "": not known
+	Known    []string // failures of the trunk that count for nothing
+	Ended    string
+
+	turns    int
+	byID     map[string]*Task
+	links    links
+	renumber bool // stages or needs changed by which waves have their numbers
+}
+
+func NewRun() *Run {
+	return &Run{byID: map[string]*Task{}, Accounts: newAccounts()}
+}
+
+// Apply folds one event into the run.
+func (r *Run) Apply(e Event) {
+	switch e := e.(type) {
+	case Resumed:
+		r.resumed(e)
+	case AttemptStarted:
+		r.attemptStarted(e)
+	case AttemptEnded:
+		r.attemptEnded(e)
+	case CheckStarted:
+		if r.Trunk.Busy = "check"; e.Purpose == OfAttempt {
+			r.move(r.byID[e.Task], Checking, -1)
+		}
+	case CheckEnded:
+		r.checkEnded(e)
+	case WaveCheckStarted:
+		r.Waves.Checking = true
+	case WaveCheckEnded:
+		r.waveCheckEnded(e)
+	case TakeInStarted:
+		r.Trunk.Busy = "take in"
+	case TakeInEnded:
+		r.takeInEnded(e)
+	case CommitStarted:
+		r.commitStarted()
+	case Committed:
+		r.committed(e)
+	case BranchMoved:
+		r.Trunk.Moved = max(r.Trunk.Moved, e.Upto)
+		r.Stops.Lost = r.Stops.Lost || e.Lost
+	case ListChanged:
+		r.changeList(e.List)
+	case LimitsChanged:
+		r.setLimits(e.Limits)
+	case LaneCame:
+		r.Lanes = append(r.Lanes, e.Lane)
+	case LaneGone:
+		r.Lanes = slices.DeleteFunc(r.Lanes, func(l Lane) bool { return l.Number == e.Number })
+		if t := r.inLane(e.Number); t != nil {
+			r.interrupt(t)
+		}
+	case LimitMet:
+		r.Accounts.exhaust(e.Account, e.Until)
+	case Trouble:
+		r.Stops.Trouble = e
+	case Requested:
+		r.requested(e)
+	case Rewound:
+		r.rewound(e)
+	case Ended:
+		r.Ended = e.Why
+	}
+	if r.renumber {
+		r.numberWaves()
+	}
+}
+
+func (r *Run) requested(e Requested) {
+	t := r.byID[e.Task]
+	switch e.Request {
+	case Pause, Go:
+		r.Stops.Paused = e.Request == Pause
+	case Stop:
+		r.Stops.Stopped = true
+	case StopNow, Term:
+		r.Stops.Stopped, r.Stops.Now = true, true
+		r.Stops.Term = r.Stops.Term || e.Request == Term
+	case Retry:
+		if t.Stage == Blocked {
+			t.reopen()
+			r.move(t, Pending, -1)
+		}
+	case Accept: // a person's word instead of the checks'; it needs a commit, and a trunk that has what it stands on
+		if t.Stage == Blocked && t.Kept && r.hasNeeds(t) {
+			t.Accepted, t.Reviewed, t.Asks = true, false, false
+			r.move(t, Made, -1)
+		}
+	}
+}
+
+// setLimits puts limits in force. What has used up a lower one is blocked; what was blocked by one waits for a person.
+func (r *Run) setLimits(l Limits) {
+	r.Limits = l
+	for _, t := range r.Tasks {
+		if t.Stage == Pending && r.isSpent(t) {
+			r.move(t, Blocked, -1)
+		}
+	}
+}
+
+// resumed takes git's word for what is in, and the journal's for the rest.
+func (r *Run) resumed(e Resumed) {
+	r.Settings, r.Lanes = e.Settings, slices.Clone(e.Lanes)
+	r.Stops, r.Ended, r.Worked = Stops{}, "", false
+	r.Accounts.resumed()
+	r.Breaker.resumed()
+	r.Waves.resumed(e.Wave)
+	r.Trunk.resumed(e)
+	if r.Baseline == Failed && r.Settings.Baseline == "require" {
+		r.Baseline = "" // he may have mended it
+	}
+	r.Limits = e.Limits
+	r.relist(e.List)
+	place := map[string]int{}
+	for i, entry := range r.Trunk.Chain {
+		if t := r.byID[entry.Task]; t != nil {
+			place[entry.Task] = i + 1
+			r.sawCheck(t, i+1)
+			r.Trunk.Taken = max(r.Trunk.Taken, t.Takes)
+		}
+	}
+	kept := map[string]bool{}
+	for _, k := range e.Kept { // its end is not in the journal, its commit is under its ref
+		if t := r.byID[k.Task]; t.Stage == Running && place[k.Task] == 0 {
+			kept[k.Task] = true
+			r.USD, t.USD = r.USD+k.USD, t.USD+k.USD
+			t.Kept, t.Look, t.Cuts = true, false, 0
+			r.move(t, Made, -1)
+		}
+	}
+	for _, t := range r.Tasks {
+		t.Facts.Listed = slices.Contains(e.Listed, t.ID)
+		in := place[t.ID]
+		switch {
+		case in > 0 && in <= r.Trunk.In:
+			if t.Stage != Done {
+				r.moveTo(t, Done)
+			}
+		case in > 0:
+			if t.Stage != Merged {
+				r.moveTo(t, Merged)
+			}
+		case kept[t.ID]:
+		case t.Stage == Checking:
+			r.move(t, Made, -1)
+		case t.Lane >= 0 && slices.Contains(e.Alive, t.ID):
+		case t.Lane >= 0:
+			r.interrupt(t)
+		case t.isIn(): // a person took it out
+			t.reopen()
+			r.move(t, Pending, -1)
+		}
+	}
+	for _, t := range r.Tasks {
+		r.applyWord(t)
+	}
+	r.setLimits(e.Limits)
+	r.numberWaves()
+	r.Waves.Upto = 0
+	if r.Settings.Step {
+		r.Waves.Upto = r.survey(time.Time{}).open
+	}
+}
+
+// moveTo moves a task to where git has it, whatever the journal knew.
+func (r *Run) moveTo(t *Task, to Stage) {
+	if t.Stage == Done || t.Stage == Running {
+		r.move(t, Pending, -1)
+	}
+	if to == Done && (t.Stage == Checking || t.Stage == Made) {
+		r.move(t, Merged, -1)
+	}
+	t.ByHand = false
+	r.move(t, to, -1)
+}

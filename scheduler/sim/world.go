@@ -1,0 +1,832 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+
+	"descartes/scheduler"
+	"strings"
+	"time"
+)
+
+// world is git, agents, providers, a fleet and a person. What it did and was asked stands in its books; it never asks
+// the run.
+type world struct {
+	*rand.Rand
+	seed     uint64
+	now      time.Time
+	run      *scheduler.Run
+	b        *books
+	list     []scheduler.Listed
+	set      scheduler.Settings
+	lim      scheduler.Limits
+	lanes    []scheduler.Lane
+	journal  []scheduler.Event
+	durable  int // of the journal
+	doing    []work
+	fleet    bool
+	broken   string // what every agent, or every check, dies of tonight
+	trunk    []scheduler.Entry
+	branch   []string // tasks in the run's branch
+	aside    bool     // it is one of our own
+	waves    int      // the highest that has a commit there
+	inList   []string // what the list of the branch calls blocked, or done without a commit
+	users    int      // commits of the user
+	bad      map[int]scheduler.Result
+	quota    map[string]time.Time
+	refused  map[string]bool
+	stats    map[string]int
+	attempts int
+	kills    int
+}
+
+type work struct {
+	ends   time.Time
+	action scheduler.Action
+	effect func() scheduler.Event
+}
+
+// brokenLaw is how a night stops that breaks one.
+type brokenLaw struct{ why string }
+
+func (w *world) failf(format string, args ...any) { panic(brokenLaw{fmt.Sprintf(format, args...)}) }
+
+// account is what a person reads to see what went wrong: the journal, and the tasks by run and by books.
+func (w *world) account() string {
+	var s strings.Builder
+	for i, e := range w.journal {
+		fmt.Fprintf(&s, "%3d %s\n", i, short(e))
+	}
+	for _, t := range w.run.Tasks {
+		n := w.b.notes[t.ID]
+		if n == nil {
+			fmt.Fprintf(&s, "%s %s, not in the books\n", t.ID, t.Stage)
+			continue
+		}
+		fmt.Fprintf(&s, "%s %s wave %d needs %v, by the books %s:\n      %+v\n      %+v\n", t.ID, t.Stage, t.Wave, t.Needs,
+			w.b.is(n), *n, t.Facts)
+	}
+	fmt.Fprintf(&s, "%+v\n%+v %+v\n", w.run.Trunk, w.run.Waves, w.run.Breaker)
+	return s.String()
+}
+
+func short(e scheduler.Event) string {
+	s := strings.TrimPrefix(fmt.Sprintf("%T%+v", e, e), "scheduler.")
+	for _, x := range []string{" Signature:", " Until:0001-01-01 00:00:00 +0000 UTC", " USD:0", " Kept:false", " Paths:[]", " Changed:false", " Known:[]", " Task:}", " Aside:false", " Lost:false"} {
+		s = strings.ReplaceAll(strings.ReplaceAll(s, x+" ", " "), x+"}", "}")
+	}
+	return s
+}
+
+func (w *world) record(e scheduler.Event) {
+	w.journal = append(w.journal, e)
+	w.run.Apply(e)
+	w.b.note(e)
+	name, _, _ := strings.Cut(strings.TrimPrefix(fmt.Sprintf("%T", e), "scheduler."), "{")
+	switch e := e.(type) {
+	case scheduler.AttemptEnded:
+		name += " " + string(e.Outcome)
+	case scheduler.CheckEnded:
+		name += " " + string(e.Purpose) + " " + string(e.Result)
+	case scheduler.WaveCheckEnded:
+		name += " " + string(e.Result)
+	case scheduler.TakeInEnded:
+		name += " " + string(e.Result)
+	case scheduler.Committed:
+		name += " " + string(e.Result)
+	case scheduler.Requested:
+		name += " " + string(e.Request)
+	case scheduler.Ended:
+		name += fmt.Sprintf(" %s %d", e.Why, e.Code)
+	}
+	w.stats[name]++
+}
+
+// start does one action, and judges that it is the one to do. What led to it is durable before.
+func (w *world) start(a scheduler.Action, d *day) {
+	in := time.Duration(1+w.IntN(200)) * time.Second
+	switch a := a.(type) {
+	case scheduler.Attempt:
+		w.judgeAttempt(a, d)
+		w.record(scheduler.AttemptStarted(a))
+		w.later(in, a, func() scheduler.Event { return w.agent(a) })
+	case scheduler.Check:
+		w.judgeCheck(a, d)
+		w.record(scheduler.CheckStarted{Purpose: a.Purpose, Task: a.Task})
+		w.later(in, a, func() scheduler.Event { return w.check(a) })
+	case scheduler.TakeIn:
+		if w.b.busy != "" || !w.b.takeDue(d) || a.Upto != w.b.moved {
+			w.failf("%+v: busy %q, due %v, the branch has %d", a, w.b.busy, w.b.takeDue(d), w.b.moved)
+		}
+		w.record(scheduler.TakeInStarted{Upto: a.Upto})
+		w.later(in, a, func() scheduler.Event { return w.takeIn(a) })
+	case scheduler.WaveCheck:
+		wave, tip := w.b.waveDue(d, w.now)
+		if a != (scheduler.WaveCheck{Wave: wave, Tip: tip}) {
+			w.failf("%+v, due is that of wave %d at %d", a, wave, tip)
+		}
+		w.record(scheduler.WaveCheckStarted(a))
+		w.later(3*in, a, func() scheduler.Event {
+			return scheduler.WaveCheckEnded{Wave: a.Wave, Tip: a.Tip, Result: []scheduler.Result{scheduler.Passed, scheduler.Passed, scheduler.Failed, scheduler.Failed, scheduler.Cut}[w.IntN(5)]}
+		})
+	case scheduler.Commit:
+		due := w.b.commitDue(d, false)
+		if due.Wave == 0 && w.quiet(d) {
+			due = w.b.commitDue(d, true)
+		}
+		if w.b.busy != "" || w.b.takeDue(d) || a != due {
+			w.failf("%+v: busy %q, take in %v, due is %+v", a, w.b.busy, w.b.takeDue(d), due)
+		}
+		w.record(scheduler.CommitStarted{Wave: a.Wave, Tip: a.Tip})
+		writes := w.blockedNow()
+		w.later(time.Duration(w.IntN(5))*time.Second, a, func() scheduler.Event { return w.commit(a, writes) })
+	case scheduler.End:
+		w.judgeEnd(a, d)
+		w.record(scheduler.Ended(a))
+	}
+	w.durable = len(w.journal) // before what it says is started
+}
+
+func (w *world) later(in time.Duration, a scheduler.Action, effect func() scheduler.Event) {
+	w.doing = append(w.doing, work{w.now.Add(in), a, effect})
+}
+
+func (w *world) judgeAttempt(a scheduler.Attempt, d *day) {
+	n := w.b.notes[a.Task]
+	if n == nil {
+		w.failf("%+v: there is no such task", a)
+	}
+	i := slices.IndexFunc(w.b.freeLanes(), func(l scheduler.Lane) bool { return l.Number == a.Lane })
+	if i < 0 {
+		w.failf("%+v: the lane is not free", a)
+	}
+	lane := w.b.freeLanes()[i]
+	if why := w.b.mayStart(n, w.b.day(w.now)); why != "" {
+		w.failf("%+v: %s", a, why)
+	}
+	switch account, _, _ := w.b.account(n, w.now); {
+	case d.halt:
+		w.failf("%+v: nobody may start now: open breaker %+v, stopped %v, paused %v, %v of %v", a, w.b.open, w.b.stopped, w.b.paused, w.b.usd, w.b.lim.USD)
+	case account != a.Account:
+		w.failf("%+v: it is the turn of %q", a, account)
+	case w.b.beyond(n):
+		w.failf("%+v: beyond the total of %d", a, w.b.lim.Total)
+	case n.place == "" && w.b.usedUp(n):
+		w.failf("%+v: it has used up what it may", a)
+	case a.Purpose != n.purposeOf():
+		w.failf("%+v: it is for %s", a, n.purposeOf())
+	case !w.b.fits(n, lane, d, w.now):
+		w.failf("%+v: not in this lane", a)
+	}
+	key := d.keys[a.Task]
+	for id, o := range w.b.notes {
+		if k, ok := d.keys[id]; ok && slices.Compare(k[:], key[:]) < 0 && w.b.fits(o, lane, w.b.day(w.now), w.now) {
+			w.failf("%+v: %s comes before it: %v, %v", a, id, k, key)
+		}
+	}
+	w.attempts++
+}
+
+func (w *world) judgeCheck(a scheduler.Check, d *day) {
+	known := slices.Sorted(maps.Keys(w.b.known))
+	next := w.b.checkDue()
+	needs := w.b.set.Baseline != "" && w.b.set.Baseline != "off" && w.b.baseline == ""
+	quiet := w.b.quiet(w.now)
+	switch {
+	case w.b.busy != "" || w.b.takeDue(d) || w.b.commitDue(d, false).Wave > 0 || w.b.now:
+		w.failf("%+v: something else comes first", a)
+	case a.Purpose == scheduler.Baseline && (!needs || quiet):
+		w.failf("%+v: no baseline is due", a)
+	case a.Purpose == scheduler.Recheck && (w.b.doubt.task != a.Task || quiet):
+		w.failf("%+v: no recheck is due", a)
+	case a.Purpose == scheduler.Baseline, a.Purpose == scheduler.Recheck:
+	case next == nil || next.id != a.Task:
+		w.failf("%+v: another one was made before it, or none is", a)
+	case !quiet && (needs || w.b.doubt.task != ""):
+		w.failf("%+v: baseline or recheck come before it", a)
+	case a.Checked != (next.approved && next.passedOn == len(w.b.chain)):
+		w.failf("%+v: passed on %d of %d", a, next.passedOn, len(w.b.chain))
+	}
+	if got := slices.Sorted(slices.Values(a.Known)); a.Purpose != scheduler.Baseline && !slices.Equal(got, known) {
+		w.failf("%+v: known are %v", a, known)
+	}
+}
+
+// quiet: nothing is at work, nothing may be, nothing is waited for.
+func (w *world) quiet(d *day) bool {
+	return !w.b.atWork() && w.idle(d) == "" && w.b.waits(d, w.now).IsZero()
+}
+
+// idle says what could be at work and is not.
+func (w *world) idle(d *day) string {
+	for _, l := range w.b.freeLanes() {
+		for id, n := range w.b.notes {
+			if w.b.fits(n, l, d, w.now) {
+				return fmt.Sprintf("lane %d is free, and %s could have it", l.Number, id)
+			}
+		}
+	}
+	if wave, _ := w.b.waveDue(d, w.now); wave > 0 {
+		return fmt.Sprintf("the checks of wave %d are due", wave)
+	}
+	if w.b.busy != "" {
+		return ""
+	}
+	needs := w.b.set.Baseline != "" && w.b.set.Baseline != "off" && w.b.baseline == "" && !w.b.quiet(w.now)
+	switch c := w.b.commitDue(d, false); {
+	case w.b.takeDue(d):
+		return "the branch's own commits could be taken in"
+	case c.Wave > 0:
+		return fmt.Sprintf("wave %d could be committed", c.Wave)
+	case w.b.now:
+	case w.b.checkDue() != nil, needs, w.b.doubt.task != "" && !w.b.quiet(w.now):
+		return "a commit could be checked"
+	}
+	return ""
+}
+
+func (w *world) judgeEnd(a scheduler.End, d *day) {
+	if !w.quiet(d) {
+		w.failf("%+v: at work: %v; %s; waits %v", a, w.b.atWork(), w.idle(d), w.b.waits(d, w.now))
+	}
+	if c := w.b.commitDue(d, true); c.Wave > 0 {
+		w.failf("%+v, and wave %d has what is in no commit", a, c.Wave)
+	}
+	if code := w.b.code(d, w.now); a.Code != code {
+		w.failf("%+v, should be %d", a, code)
+	}
+	if a.Code == 1 && w.b.trouble.Code == 0 {
+		w.failf("%+v: something is left, and nobody knows why", a)
+	}
+	if a.Code == 0 {
+		for _, l := range w.list {
+			if n := w.b.notes[l.ID]; l.Word == "" && !slices.Contains(w.branch, l.ID) && !n.unchanged && !d.held[l.ID] && !(w.b.upto > 0 && n.waveNo > w.b.upto) {
+				w.failf("done, and %s is not in the branch", l.ID)
+			}
+		}
+	}
+}
+
+func (w *world) agent(a scheduler.Attempt) scheduler.Event {
+	e := scheduler.AttemptEnded{Task: a.Task, Outcome: scheduler.Finished, USD: float64(w.IntN(3)), Kept: w.IntN(3) == 0}
+	n := w.IntN(24)
+	switch {
+	case w.refused[a.Account]:
+		e.Outcome = scheduler.Refused
+		return e
+	case w.quota[a.Account].After(w.now):
+		e.Outcome, e.Until, e.USD = scheduler.OutOfQuota, w.quota[a.Account], 0
+		return e
+	case w.broken == "agents" && n < 18, w.broken == "provider" && n < 4:
+		e.Outcome, e.Signature = scheduler.Crashed, "crash"
+		return e
+	case w.broken == "cuts" && n < 22:
+		e.Outcome = scheduler.Cancelled
+		return e
+	case w.broken == "provider" && n < 20:
+		e.Outcome, e.Until = scheduler.Fault, w.now.Add([]time.Duration{5, 30, 120}[w.IntN(3)]*time.Second)
+		return e
+	}
+	switch {
+	case n == 0:
+		w.quota[a.Account] = w.now.Add(time.Duration(1+w.IntN(600)) * time.Second)
+		e.Outcome, e.Until = scheduler.OutOfQuota, w.quota[a.Account]
+	case n == 1:
+		e.Outcome = scheduler.Cancelled
+	case n == 2 && w.IntN(3) == 0:
+		e.Outcome, w.refused[a.Account] = scheduler.Refused, true
+	case n == 3:
+		e.Outcome, e.Until = scheduler.Fault, w.now.Add(time.Duration(5+w.IntN(30))*time.Second)
+	case a.Purpose == scheduler.Review && n < 7:
+		e.Outcome = []scheduler.Outcome{scheduler.Rejected, scheduler.Crashed, scheduler.TimedOut, scheduler.Rejected}[max(n-3, 0)]
+	case a.Purpose == scheduler.Review:
+		e.Outcome = scheduler.Approved
+	case n == 4:
+		e.Outcome = []scheduler.Outcome{scheduler.GaveUp, scheduler.Asks, scheduler.TooLong}[w.IntN(3)]
+	case n == 5, n == 6:
+		e.Outcome, e.Signature = []scheduler.Outcome{scheduler.Crashed, scheduler.Nothing}[n-5], []string{"crash", "nothing"}[n-5]
+	case n == 7:
+		e.Outcome = []scheduler.Outcome{scheduler.TimedOut, scheduler.Unstorable}[w.IntN(2)]
+	case n == 8, n == 9 && a.Purpose == scheduler.SecondLook:
+		e.Outcome = scheduler.Unchanged
+		if a.Purpose == scheduler.SecondLook || w.b.notes[a.Task].isOurs() {
+			e.Signature = "nothing"
+		}
+	case n < 16 && a.Purpose == scheduler.SecondLook:
+		e.Outcome = scheduler.Shown
+	case n == 10 && len(w.b.notes[a.Task].paths) > 0 && a.Purpose == scheduler.Work:
+		e.Outcome = scheduler.Clean
+	}
+	return e
+}
+
+func (w *world) check(a scheduler.Check) scheduler.Event {
+	e := scheduler.CheckEnded{Purpose: a.Purpose, Task: a.Task, Result: scheduler.Passed}
+	n := w.IntN(16)
+	red := w.broken == "checks" && n < 14
+	switch {
+	case a.Checked:
+	case n == 15:
+		e.Result = scheduler.Cut
+		return e
+	case a.Purpose == scheduler.Baseline, a.Purpose == scheduler.Recheck:
+		if red || n < 4 {
+			e.Result, e.Signature, e.Known = scheduler.Failed, []string{"red 0", "red 1"}[min(n, 1)], []string{"old failure"}
+		}
+		return e
+	case n == 14 && len(w.trunk) > 0 || w.broken == "clashes" && n < 8:
+		e.Result = scheduler.Clashed
+		for p := range 3 {
+			if w.IntN(2) == 0 {
+				e.Paths = append(e.Paths, fmt.Sprint("file ", p))
+			}
+		}
+		return e
+	case red || n < 3:
+		e.Result, e.Signature = scheduler.Failed, []string{"red 0", "red 1"}[min(n, 1)]
+		if !w.b.notes[a.Task].accepted {
+			return e
+		}
+		e.Known = []string{fmt.Sprint("failure of ", a.Task)}
+	}
+	if e.Changed = !a.Checked && w.IntN(2) == 0; a.Purpose == scheduler.OfAttempt && !(w.b.reviewed(w.b.notes[a.Task]) && !w.b.notes[a.Task].accepted &&
+		!(w.b.notes[a.Task].approved && !e.Changed)) {
+		if slices.Contains(w.trunk, scheduler.Entry{Task: a.Task}) {
+			w.failf("%+v: the trunk has it already", a)
+		}
+		w.trunk = append(w.trunk, scheduler.Entry{Task: a.Task}) // the trunk's ref, with its old value
+	}
+	return e
+}
+
+func (w *world) takeIn(a scheduler.TakeIn) scheduler.Event {
+	e := scheduler.TakeInEnded{Upto: a.Upto, Result: scheduler.Passed}
+	for i := w.taken(w.trunk) + 1; i <= a.Upto; i++ {
+		if r := w.bad[i]; r != "" && e.Result != scheduler.Clashed {
+			e.Result = r
+		}
+	}
+	if w.bad[a.Upto] == scheduler.Passed { // the newest one mends what was wrong
+		e.Result = scheduler.Passed
+	}
+	if e.Result == scheduler.Passed {
+		w.trunk = append(w.trunk, scheduler.Entry{Upto: a.Upto})
+	}
+	return e
+}
+
+// taken is the last of the user's commits that a trunk has.
+func (w *world) taken(trunk []scheduler.Entry) (n int) {
+	for _, x := range trunk {
+		m := 0
+		fmt.Sscanf(x.Task, "take-in-%d", &m)
+		n = max(n, x.Upto, m)
+	}
+	return n
+}
+
+func (w *world) blockedNow() (ids []string) {
+	for id, n := range w.b.notes {
+		if w.b.is(n) == "blocked" || n.unchanged {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+func (w *world) commit(a scheduler.Commit, writes []string) scheduler.Event {
+	e := scheduler.Committed{Wave: a.Wave, Tip: a.Tip, Result: scheduler.Passed, Aside: a.Aside}
+	if w.aside = w.aside || a.Aside; !w.aside {
+		if w.taken(w.trunk) < w.users {
+			e.Result = scheduler.Moved
+			return e
+		}
+		if w.taken(w.trunk[:a.Tip]) < w.users && w.IntN(4) == 0 {
+			e.Result = scheduler.Failed
+			return e
+		}
+	}
+	n := 0
+	for _, x := range w.trunk[:a.Tip] {
+		if x.Task != "" && !slices.Contains(w.branch, x.Task) {
+			w.branch = append(w.branch, x.Task)
+			n++
+		}
+	}
+	slices.Sort(writes)
+	slices.Sort(w.inList)
+	if n == 0 && slices.Equal(writes, w.inList) {
+		w.failf("a commit of nothing: %+v", a)
+	}
+	if a.Wave < scheduler.EndWave {
+		w.waves = max(w.waves, a.Wave)
+	}
+	w.inList = writes
+	return e
+}
+
+// kill: what is not durable is lost, what was done is done.
+func (w *world) kill() {
+	w.kills++
+	lost := 0
+	if w.IntN(2) == 0 {
+		lost = len(w.journal) - w.durable
+	}
+	var kept []scheduler.Kept
+	var again []work
+	for _, e := range w.journal[len(w.journal)-lost:] {
+		e, ok := e.(scheduler.AttemptEnded)
+		if ok && w.fleet { // it is told again
+			again = append(again, work{w.now, scheduler.Attempt{Task: e.Task, Lane: w.laneOf(e.Task)}, func() scheduler.Event { return e }})
+		} else if ok && (e.Outcome == scheduler.Finished || e.Outcome == scheduler.Clean) {
+			kept = append(kept, scheduler.Kept{Task: e.Task, USD: e.USD})
+		}
+	}
+	for _, d := range w.doing {
+		a, ok := d.action.(scheduler.Attempt)
+		switch {
+		case ok && w.fleet: // it goes on without us
+			again = append(again, d)
+		case ok && a.Purpose != scheduler.Review && w.IntN(3) == 0: // its agent ended, and nobody was told
+			kept = append(kept, scheduler.Kept{Task: a.Task, USD: 1})
+		case !ok && w.IntN(2) == 0:
+			d.effect()
+		}
+	}
+	w.doing = again
+	w.journal = w.journal[:len(w.journal)-lost]
+	w.stats["events lost"] += lost
+	w.replay()
+	w.resume(kept)
+}
+
+// laneOf is the lane in which a task's last attempt was started.
+func (w *world) laneOf(task string) int {
+	for _, e := range slices.Backward(w.journal) {
+		if e, ok := e.(scheduler.AttemptStarted); ok && e.Task == task {
+			return e.Lane
+		}
+	}
+	return -1
+}
+
+func (w *world) replay() {
+	w.run, w.b = scheduler.NewRun(), newBooks()
+	for _, e := range w.journal {
+		w.run.Apply(e)
+		w.b.note(e)
+	}
+}
+
+func (w *world) resume(kept []scheduler.Kept) {
+	var alive []string
+	for _, d := range w.doing {
+		if a, ok := d.action.(scheduler.Attempt); ok {
+			alive = append(alive, a.Task)
+		}
+	}
+	in := 0
+	for in < len(w.trunk) && (w.trunk[in].Task == "" || slices.Contains(w.branch, w.trunk[in].Task)) {
+		in++
+	}
+	w.record(scheduler.Resumed{Settings: w.set, Limits: w.lim, List: w.list, Lanes: slices.Clone(w.lanes), Chain: slices.Clone(w.trunk), In: in, Moved: w.users, Aside: w.aside, Wave: w.waves, Listed: slices.Clone(w.inList), Alive: alive, Kept: kept})
+}
+
+// sameAgain: the journal folded again gives the same run.
+func (w *world) sameAgain() {
+	r := scheduler.NewRun()
+	for _, e := range w.journal {
+		r.Apply(e)
+	}
+	if !reflect.DeepEqual(r, w.run) {
+		w.failf("folded again:\n%+v\nhere:\n%+v", r, w.run)
+	}
+}
+
+func newWorld(seed uint64) *world {
+	w := &world{Rand: rand.New(rand.NewPCG(seed, 1)), seed: seed, now: time.Unix(1_000_000, 0), bad: map[int]scheduler.Result{}, quota: map[string]time.Time{},
+		refused: map[string]bool{}, stats: map[string]int{}}
+	w.fleet = w.IntN(3) == 0
+	if w.IntN(3) == 0 {
+		w.broken = []string{"agents", "checks", "provider", "clashes", "cuts"}[w.IntN(5)]
+	}
+	for range 1 + w.IntN(9) {
+		w.list = append(w.list, w.newTask())
+	}
+	if w.IntN(10) == 0 {
+		w.list[0].Needs = []string{[]string{"ghost", w.list[len(w.list)-1].ID}[w.IntN(2)]}
+	}
+	w.set = scheduler.Settings{Barrier: w.IntN(4) == 0, Step: w.IntN(8) == 0, PerTask: w.IntN(4) == 0, WaveChecks: w.IntN(3) == 0, EndCheck: w.IntN(5) == 0,
+		RespectScope: w.IntN(3) == 0, Breaker: []int{0, 2, 3}[w.IntN(3)], Baseline: []string{"", "off", "require", "warn", "known"}[w.IntN(5)],
+		Accounts: []string{"b", "a"}}
+	w.limits()
+	for i := range []int{1, 1, 2, 3, 4}[w.IntN(5)] {
+		w.lanes = append(w.lanes, w.newLane(i))
+	}
+	w.run, w.b = scheduler.NewRun(), newBooks()
+	return w
+}
+
+// play is a night, and the mornings after it.
+func (w *world) play() {
+	w.resume(nil)
+	mornings := w.IntN(4)
+	for step := 0; ; step++ {
+		if step > 3000 {
+			w.failf("no end")
+		}
+		w.drain()
+		if w.b.ended {
+			w.sameAgain()
+			if mornings == 0 {
+				return
+			}
+			mornings--
+			w.morning()
+			continue
+		}
+		if step < 600 && w.person() {
+			continue
+		}
+		slices.SortStableFunc(w.doing, func(a, b work) int { return a.ends.Compare(b.ends) })
+		wakes := w.run.Wakes(w.now)
+		if want := w.b.waits(w.b.day(w.now), w.now); !wakes.Equal(want) {
+			w.failf("asks again at %v, an account comes back at %v", wakes, want)
+		}
+		if len(w.doing) == 0 || !wakes.IsZero() && wakes.Before(w.doing[0].ends) {
+			if wakes.IsZero() {
+				w.failf("nothing at work, nothing to wait for, no end")
+			}
+			w.now = wakes
+			continue
+		}
+		d := w.doing[0]
+		w.doing, w.now = w.doing[1:], later(w.now, d.ends)
+		w.record(d.effect())
+		if w.IntN(60) == 0 {
+			w.kill()
+		}
+	}
+}
+
+// drain starts all that there is to do, and judges that nothing was left out.
+func (w *world) drain() {
+	for range 100 {
+		todo := w.run.Next(w.now)
+		d := w.b.day(w.now)
+		if len(todo) == 0 {
+			if w.b.ended {
+				return
+			}
+			if why := w.idle(d); why != "" {
+				w.failf("%s", why)
+			}
+			if w.b.busy == "" && !slices.Equal(w.b.chain, w.trunk) {
+				w.failf("the trunk is %v, by the books %v", w.trunk, w.b.chain)
+			}
+			return
+		}
+		for _, a := range todo {
+			w.start(a, d)
+		}
+	}
+	w.failf("there is always something to start")
+}
+
+func (w *world) limits() {
+	w.lim = scheduler.Limits{Attempts: 1 + w.IntN(3), Total: 5 + w.IntN(40), OnLimitStop: w.IntN(6) == 0}
+	if w.IntN(4) == 0 {
+		w.lim.Deadline = w.now.Add(time.Duration(w.IntN(3000)) * time.Second)
+	}
+	if w.IntN(5) == 0 {
+		w.lim.USD = w.b.total() + float64(3+w.IntN(25))
+	}
+	if w.IntN(5) == 0 {
+		w.lim.TaskUSD = float64(2 + w.IntN(5))
+	}
+	if w.IntN(3) == 0 {
+		w.lim.MaxWait = time.Duration(w.IntN(400)) * time.Second
+	}
+}
+
+func (b *books) total() float64 {
+	if b == nil {
+		return 0
+	}
+	return b.usd
+}
+
+func (w *world) newLane(n int) scheduler.Lane {
+	l := scheduler.Lane{Number: n, Labels: []string{"any"}}
+	if n == 0 || w.IntN(3) == 0 {
+		l.Labels = append(l.Labels, "gpu")
+	}
+	return l
+}
+
+func (w *world) newTask() scheduler.Listed {
+	l := scheduler.Listed{ID: fmt.Sprint(len(w.list) + 1), Rank: w.IntN(3), Hours: float64(w.IntN(4)), Accounts: []string{"a", "b"}}
+	for slices.ContainsFunc(w.list, func(o scheduler.Listed) bool { return o.ID == l.ID }) || w.b != nil && w.b.notes[l.ID] != nil {
+		l.ID += "+"
+	}
+	switch w.IntN(4) {
+	case 0:
+		l.Accounts = []string{"a"}
+	case 1:
+		l.Accounts = []string{"b", "a"}
+	}
+	if w.IntN(4) == 0 {
+		l.Review = []string{"a", "r"}
+	}
+	for _, o := range w.list {
+		if w.IntN(4) == 0 {
+			l.Needs = append(l.Needs, o.ID)
+		}
+	}
+	if w.IntN(3) == 0 {
+		l.Scope = []string{fmt.Sprint("file ", w.IntN(3))}
+	}
+	if w.IntN(5) == 0 {
+		l.Labels = []string{"gpu"}
+	}
+	return l
+}
+
+// person may do something, or a machine may.
+func (w *world) person() bool {
+	switch w.IntN(70) {
+	case 0:
+		w.kill()
+	case 1:
+		w.record(scheduler.Requested{Request: scheduler.Pause})
+	case 2:
+		w.record(scheduler.Requested{Request: scheduler.Go})
+	case 3, 4: // he commits
+		w.users++
+		w.bad[w.users] = []scheduler.Result{"", "", "", scheduler.Clashed, scheduler.Failed, scheduler.Passed}[w.IntN(6)]
+		w.record(scheduler.BranchMoved{Upto: w.users})
+	case 5, 6:
+		w.edit()
+	case 7: // a machine goes, and what it does with it
+		if i := w.IntN(len(w.lanes)); w.fleet && len(w.lanes) > 1 {
+			n := w.lanes[i].Number
+			w.lanes = slices.Delete(w.lanes, i, i+1)
+			w.doing = slices.DeleteFunc(w.doing, func(d work) bool { a, ok := d.action.(scheduler.Attempt); return ok && a.Lane == n })
+			w.record(scheduler.LaneGone{Number: n})
+		}
+	case 8:
+		if w.fleet {
+			for n := range 5 {
+				if !slices.ContainsFunc(w.lanes, func(l scheduler.Lane) bool { return l.Number == n }) {
+					w.lanes = append(w.lanes, w.newLane(n))
+					w.record(scheduler.LaneCame{Lane: w.lanes[len(w.lanes)-1]})
+					break
+				}
+			}
+		}
+	case 9:
+		if w.IntN(6) == 0 {
+			w.record(scheduler.Requested{Request: []scheduler.Request{scheduler.Stop, scheduler.Stop, scheduler.StopNow, scheduler.Term}[w.IntN(4)]})
+			if w.b.now { // what is at work is cut short
+				for i := range w.doing {
+					w.doing[i].ends = w.now
+					switch a := w.doing[i].action.(type) {
+					case scheduler.Attempt:
+						w.doing[i].effect = func() scheduler.Event { return scheduler.AttemptEnded{Task: a.Task, Outcome: scheduler.Cancelled} }
+					case scheduler.Check:
+						w.doing[i].effect = func() scheduler.Event {
+							return scheduler.CheckEnded{Purpose: a.Purpose, Task: a.Task, Result: scheduler.Cut}
+						}
+					}
+				}
+			}
+		}
+	case 10: // another run met a limit
+		until := w.now.Add(time.Duration(1+w.IntN(500)) * time.Second)
+		w.quota["a"] = later(w.quota["a"], until)
+		w.record(scheduler.LimitMet{Account: "a", Until: until})
+	case 11, 12: // he answers while it runs
+		for _, id := range slices.Sorted(maps.Keys(w.b.notes)) {
+			if w.b.is(w.b.notes[id]) == "blocked" && w.IntN(2) == 0 {
+				w.record(scheduler.Requested{Request: []scheduler.Request{scheduler.Retry, scheduler.Retry, scheduler.Accept}[w.IntN(3)], Task: id})
+				break
+			}
+		}
+	case 13:
+		if w.limits(); w.IntN(2) == 0 {
+			w.record(scheduler.LimitsChanged{Limits: w.lim})
+		}
+	case 14:
+		if w.IntN(8) == 0 {
+			w.record(scheduler.Trouble{Why: "disk full", Code: []int{1, 5}[w.IntN(2)]})
+		}
+	case 15:
+		if len(w.branch) > 0 && w.IntN(3) == 0 { // he takes one of ours out
+			w.record(scheduler.BranchMoved{Upto: w.users, Lost: true})
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+func (w *world) edit() {
+	w.list = slices.Clone(w.list)
+	i := w.IntN(len(w.list))
+	l := &w.list[i]
+	switch w.IntN(6) {
+	case 0:
+		if len(w.list) < 14 {
+			w.list = slices.Insert(w.list, i, w.newTask())
+		}
+	case 1:
+		if id := l.ID; len(w.list) > 1 {
+			w.list = slices.Delete(w.list, i, i+1)
+			for k := range w.list {
+				if w.IntN(4) > 0 {
+					w.list[k].Needs = slices.DeleteFunc(slices.Clone(w.list[k].Needs), func(n string) bool { return n == id })
+				}
+			}
+		}
+	case 2, 3:
+		l.Word = []scheduler.Word{"", scheduler.ByHand, scheduler.PutAside}[w.IntN(3)]
+	case 4:
+		l.Rank = w.IntN(3)
+	case 5: // needs, without a circle
+		l.Needs = nil
+		for _, o := range w.list[:i] {
+			if w.IntN(3) == 0 && !w.reaches(o.ID, l.ID, 0) {
+				l.Needs = append(l.Needs, o.ID)
+			}
+		}
+	}
+	w.record(scheduler.ListChanged{List: w.list})
+}
+
+// reaches reports whether a task needs another one.
+func (w *world) reaches(id, other string, depth int) bool {
+	n := w.b.notes[id]
+	return id == other || depth > 40 || n != nil && slices.ContainsFunc(w.b.needs(n), func(x string) bool { return w.reaches(x, other, depth+1) })
+}
+
+// morning: he looks at what came, and resumes.
+func (w *world) morning() {
+	lost := w.b.lost
+	w.refused = map[string]bool{}
+	if w.limits(); w.IntN(2) == 0 {
+		w.lim = scheduler.Limits{Attempts: 3, Total: w.b.attempts + 30}
+	}
+	w.lim.Total += w.b.attempts
+	if w.IntN(3) == 0 {
+		w.set.Step, w.broken = false, ""
+	}
+	w.replay()
+	w.resume(nil)
+	if lost || w.IntN(5) == 0 {
+		w.rewind()
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.b.notes)) {
+		if w.b.is(w.b.notes[id]) == "blocked" && w.IntN(3) > 0 {
+			w.record(scheduler.Requested{Request: []scheduler.Request{scheduler.Retry, scheduler.Retry, scheduler.Accept}[w.IntN(3)], Task: id})
+		}
+	}
+}
+
+// rewind cuts trunk and branch after some commit.
+func (w *world) rewind() {
+	to := w.IntN(len(w.trunk) + 1)
+	cut := map[string]bool{}
+	for _, x := range w.trunk[to:] {
+		cut[x.Task] = true
+	}
+	w.trunk = slices.Clone(w.trunk[:to])
+	w.branch = slices.DeleteFunc(slices.Clone(w.branch), func(id string) bool { return cut[id] })
+	w.waves = 0
+	for _, id := range w.branch {
+		if n := w.b.notes[id].waveNo; n < scheduler.EndWave {
+			w.waves = max(w.waves, n)
+		}
+	}
+	in := 0
+	for in < len(w.trunk) && (w.trunk[in].Task == "" || slices.Contains(w.branch, w.trunk[in].Task)) {
+		in++
+	}
+	var open []string
+	for id, n := range w.b.notes {
+		if n.place == "made" || n.place == "review" || w.b.is(n) == "blocked" && w.IntN(2) == 0 || n.unchanged && w.IntN(2) == 0 {
+			open = append(open, id)
+		}
+	}
+	slices.Sort(open)
+	w.record(scheduler.Rewound{Chain: slices.Clone(w.trunk), In: in, Moved: w.users, Wave: w.waves, Open: open})
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
