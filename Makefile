@@ -48,7 +48,7 @@ test-crash: ## kill the program between any two writes, then resume (ten minutes
 	go test -count=1 -timeout 60m -tags crashpoints -run 'Crash|Kill|WriteFails' ./...
 
 test-sim: ## random nights of the machines that decide, without a process (NIGHTS=n; SEED=s the first; FAULTS=pattern plants faults, . all of them: minutes)
-	go test -count=1 -timeout 0 -v -run '$(if $(FAULTS),TestFaults$$,TestNights$$)' ./scheduler/sim -args $(if $(FAULTS),-faults '$(FAULTS)',-nights $(or $(NIGHTS),100000) -seed $(or $(SEED),0))
+	go test -count=1 -timeout 0 -v -run '$(if $(FAULTS),TestFaults$$,TestNights$$)' ./scheduler/sim ./scheduler/prompt -args $(if $(FAULTS),-faults '$(FAULTS)',-nights $(or $(NIGHTS),100000) -seed $(or $(SEED),0))
 
 test-nights: build ## random runs with kills and a user at work, judged by git and the files alone (Linux; RUNS=n, three minutes for 10; SEED=s repeats one)
 	go run ./testdata/nights -binary ./descartes -runs $(or $(RUNS),$(if $(SEED),1,10)) -seed $(or $(SEED),0)

@@ -41,15 +41,16 @@ func arrows() map[string][]string {
 		"internal/sandbox": {"internal/oscall", "agent/process", "internal/proc"},
 		"tasks": {"internal/atomicfile", "internal/crash", "internal/markdown", "internal/plainfile",
 			"tasks/prose"},
-		"tasks/plan":    {"tasks", "tasks/prose", "internal/markdown", "internal/oneline"},
-		"tasks/prose":   {},
-		"scheduler":     {"tasks", "internal/oneline"},
-		"scheduler/sim": {"scheduler"}, // only tests and make test-sim play it
-		"specbuild":     {"tasks", "tasks/plan", "tasks/prose", "internal/markdown", "internal/oneline"},
-		"agent/quota":   {"internal/atomicfile", "internal/plainfile"},
-		"agent/stream":  {"agent/quota"},
-		"agent/render":  {"agent/stream", "internal/terminal"}, // what it shows is safe for a terminal
-		"agent/process": {"internal/oscall"},
+		"tasks/plan":       {"tasks", "tasks/prose", "internal/markdown", "internal/oneline"},
+		"tasks/prose":      {},
+		"scheduler":        {"tasks", "internal/oneline"},
+		"scheduler/prompt": {},            // like scheduler.Run, it decides and does nothing
+		"scheduler/sim":    {"scheduler"}, // only tests and make test-sim play it
+		"specbuild":        {"tasks", "tasks/plan", "tasks/prose", "internal/markdown", "internal/oneline"},
+		"agent/quota":      {"internal/atomicfile", "internal/plainfile"},
+		"agent/stream":     {"agent/quota"},
+		"agent/render":     {"agent/stream", "internal/terminal"}, // what it shows is safe for a terminal
+		"agent/process":    {"internal/oscall"},
 		"agent": {"internal/oscall", "internal/oneline", "agent/process", "agent/quota", "agent/stream",
 			"internal/markdown", "internal/promise", "internal/terminal"},
 		"verify":            {"agent/process", "internal/plainfile", "verify/results"},

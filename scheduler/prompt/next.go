@@ -1,0 +1,190 @@
+package prompt
+
+import (
+	"slices"
+	"time"
+)
+
+// Why is how a run ends.
+type Why string
+
+const (
+	IsDone     Why = "done"
+	Nothing    Why = "nothing to do" // of a build whose plan has no open item
+	Stopped    Why = "stopped"
+	Terminated Why = "terminated"
+	IsApart    Why = "apart"   // the user's tree could not take it
+	IsClash    Why = "clash"   // the user's commits and ours do not go together
+	GitRefuses Why = "git"     // the last try's commit was refused, by git or by a hook
+	Quota      Why = "quota"   // used up, and the wait is too long
+	Crashing   Why = "crashes" // in a row
+	NobodyCan  Why = "nobody can"
+	OwnError   Why = "error"
+	AgentFails Why = "agent fails"
+	TestsFail  Why = "tests fail"
+	NoPlan     Why = "no plan"
+	AtLimit    Why = "limit"
+	AtCost     Why = "cost"
+	AtDeadline Why = "deadline"
+	Paused     Why = "paused"
+	Asks       Why = "asks"
+	IsBlocked  Why = "blocked"
+	IsOpen     Why = "breaker"
+)
+
+// Code is the exit code of an ending.
+func Code(why Why, m Mode) int {
+	switch why {
+	case IsDone, Nothing:
+		return 0
+	case Stopped:
+		return 130
+	case Terminated:
+		return 143
+	case IsApart, IsClash, GitRefuses:
+		return 5
+	case Quota:
+		return 75
+	case Crashing, NobodyCan, AgentFails:
+		return 4
+	case TestsFail:
+		return 3
+	case NoPlan:
+		return 2
+	case AtLimit:
+		if m == Plan || m == Build { // their seed says so
+			return 0
+		}
+		return 6
+	case AtCost, AtDeadline:
+		return 6
+	case Paused, Asks, IsBlocked, IsOpen:
+		return 7
+	}
+	return 1
+}
+
+// Next is what is to begin now; nothing while something is under way, or while an account rests.
+func (r *Run) Next(now time.Time) (a Action, ok bool) {
+	if r.Ended != "" {
+		return a, false
+	}
+	switch r.Stage {
+	case Running, Checking, Reviewing, Delivering, Asking:
+		return a, false
+	}
+	if why := r.Halt.Broken; why != "" { // what it left stays where it is; a resume does it again
+		return r.end([]Why{why}), true
+	}
+	switch r.Stage {
+	case Ready: // what passed is delivered, whatever was asked
+		return Action{Do: Deliver, Try: r.At.Try, Apart: r.At.Plans, From: r.At.From}, true
+	case Made:
+		if why := r.atOnce(); why != "" { // it stays under its ref; a resume checks it without an agent
+			return r.end([]Why{why}), true
+		}
+		return Action{Do: Check, Try: r.At.Try, Apart: r.At.Plans, From: r.At.From}, true
+	}
+	if list := r.endings(now); len(list) > 0 { // no agent starts
+		return r.end(list), true
+	}
+	if r.asks() {
+		return Action{Do: Ask, What: r.Say.What}, true
+	}
+	account, wake, why := r.Accounts.pick(now, &r.Limits)
+	switch {
+	case why != "":
+		return r.end([]Why{why}), true
+	case !wake.IsZero():
+		return a, false
+	case r.Stage == Checked:
+		return Action{Do: Review, Try: r.At.Try, Account: account}, true
+	case r.Say.Word == First:
+		return Action{Do: Precheck, Account: account}, true
+	}
+	return Action{Do: Iterate, Try: r.following(), Account: account, From: r.Then.Owed, Plans: r.Then.Plans}, true
+}
+
+func (r *Run) following() Try {
+	if r.Then.Again {
+		return Try{r.At.Try.Number, r.At.Try.Try + 1}
+	}
+	return Try{r.At.Try.Number + 1, 1}
+}
+
+// asks reports whether a person has to be asked, and was not yet.
+func (r *Run) asks() bool {
+	return r.Stage == Idle && (r.Say.Word == Wait || r.Say.Word == Open) && !r.Halt.Alone
+}
+
+func (r *Run) end(list []Why) Action {
+	return Action{Do: End, Why: list[0], Also: list[1:], Code: Code(list[0], r.Settings.Mode)}
+}
+
+// atOnce is a request after which nothing more is checked.
+func (r *Run) atOnce() Why {
+	switch r.Halt.Request {
+	case StopNow:
+		return Stopped
+	case Terminate:
+		return Terminated
+	}
+	return ""
+}
+
+// endings are the reasons that apply to start no agent, the one that decides the exit code first. Those of a row that
+// has between count between two iterations alone.
+func (r *Run) endings(now time.Time) (list []Why) {
+	l := &r.Limits
+	atLimit := r.At.Try.Number >= l.Iterations && !r.Then.Again
+	spent := r.spent() && !r.Then.Again
+	const between, always = true, false
+	for _, x := range []struct {
+		when bool
+		why  Why
+		is   bool
+	}{
+		{between, IsDone, r.Say.Word == Done},
+		{between, r.Halt.Lacks, r.Halt.Lacks == Nothing},
+		{always, Terminated, r.Halt.Request == Terminate},
+		{always, Stopped, r.Halt.Request == Stop || r.Halt.Request == StopNow},
+		{between, IsApart, r.Halt.Apart},
+		{between, IsClash, r.Halt.Clashed},
+		{between, GitRefuses, spent && r.Rows.Cause == ByGit || r.Rows.Refusals > mostRefusals},
+		{between, Crashing, r.Rows.Crashes.open(l) || atLimit && r.Rows.Crashes.Row >= l.Iterations},
+		{between, AgentFails, spent && r.Rows.Cause == ByAgent},
+		{between, TestsFail, spent && r.Rows.Cause == ByTests},
+		{between, NoPlan, r.Halt.Lacks == NoPlan || spent && r.Rows.Cause == ByPlan},
+		{between, AtLimit, atLimit},
+		{always, AtDeadline, !l.Deadline.IsZero() && !now.Before(l.Deadline)},
+		{always, AtCost, l.USD > 0 && r.USD >= l.USD},
+		{always, Paused, r.Halt.Request == Pause},
+		{between, IsBlocked, r.Say.Word == Blocked},
+		{between, IsOpen, r.Say.Word == Open && r.Halt.Alone},
+		{between, Asks, r.Say.Word == Wait && r.Halt.Alone},
+	} {
+		if x.is && (x.when == always || r.Stage == Idle) {
+			list = append(list, x.why)
+		}
+	}
+	// whatever else ends it, the last try's work is in no commit
+	if n := len(list); n > 0 && r.Rows.Cause == ByGit && !slices.Contains(list, GitRefuses) {
+		first := []Why{IsDone, Nothing, Terminated, Stopped}
+		at := slices.IndexFunc(list, func(w Why) bool { return !slices.Contains(first, w) })
+		if at < 0 {
+			at = n
+		}
+		list = slices.Insert(list, at, GitRefuses)
+	}
+	return list
+}
+
+// Wakes is when Next may say something new without an event; zero for never.
+func (r *Run) Wakes(now time.Time) time.Time {
+	free := r.Ended == "" && r.Halt.Broken == "" && (r.Stage == Idle || r.Stage == Checked)
+	if !free || len(r.endings(now)) > 0 || r.asks() {
+		return time.Time{}
+	}
+	_, wake, _ := r.Accounts.pick(now, &r.Limits)
+	return wake
+}

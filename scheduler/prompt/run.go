@@ -1,0 +1,354 @@
+// Package prompt says what a loop over one prompt does next. It is a pure state machine: events go in, actions come
+// out, and there is no clock, file, process, goroutine or lock in it.
+//
+//	journal --Apply--> Run --Next(now)--> actions --(executor)--> events, each journaled, then applied
+//
+// An iteration's way: idle -> running (its agent works) -> made (its commit is under its ref) -> checking (merged onto
+// the tip, hooks, checks) -> checked -> reviewing (where a review is asked for) -> ready -> delivering (to the branch,
+// or to the user's tree) -> idle. One thing at a time is under way.
+//
+// The laws, which the simulator judges at every step by the world's own books:
+//   - the number of an iteration is in the journal before its agent starts, never goes back and never passes the limit
+//   - no agent starts after a stop, pause, deadline, cost or limit, into a known limit, while a question or a breaker
+//     is open
+//   - the gate hears of every try that ended by itself, once, and before the next agent starts
+//   - done is only what a try said that passed its checks and whose work is where it belongs
+//   - what did not pass is in no commit; it is under its ref, the next try goes on from it, and the commit that passes
+//     has both
+//   - a commit is what was checked, on the tip on which it was checked
+//   - an agent's finished work is neither made again nor forgotten because of a kill; a kill costs at most the step
+//     that it cut
+//   - a question waits for its answer, a breaker for its time or a person
+//   - the run ends when a reason is there, with the first of the reasons, and never without one
+//   - the journal folded again gives the same run
+package prompt
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Stage is where the iteration at hand stands.
+type Stage string
+
+const (
+	Idle       Stage = "idle" // the next iteration, a question, or the end
+	Running    Stage = "running"
+	Made       Stage = "made"
+	Checking   Stage = "checking"
+	Checked    Stage = "checked" // it passed, and a review is to look at it
+	Reviewing  Stage = "reviewing"
+	Ready      Stage = "ready" // it passed, and is not yet where it belongs
+	Delivering Stage = "delivering"
+	Asking     Stage = "asking" // a person, or a pre-check
+)
+
+var stages = map[Stage][]Stage{
+	Idle:       {Running, Asking},
+	Running:    {Made, Idle}, // idle: it counts for nothing, failed before any check, or a kill cut it
+	Made:       {Checking},
+	Checking:   {Checked, Ready, Made, Idle}, // made: cut; idle: it failed or clashed, or nothing is to be delivered
+	Checked:    {Reviewing},
+	Reviewing:  {Ready, Checked, Idle}, // checked: cut, or its account has no quota; idle: it objects
+	Ready:      {Delivering},
+	Delivering: {Idle, Ready, Made}, // ready: cut; made: the branch moved, so it is checked again
+	Asking:     {Idle},
+}
+
+// Cause is why a try failed. It decides how a run ends that has no tries left.
+type Cause string
+
+const (
+	ByTests Cause = "tests"
+	ByAgent Cause = "agent"
+	ByGit   Cause = "git"
+	ByPlan  Cause = "plan" // it ends without one
+)
+
+// Iteration is the try of one that is at hand, or the last.
+type Iteration struct {
+	Try      Try
+	Account  string
+	From     Try  // whose work it goes on from
+	Plans    bool // it is a planning iteration of a build
+	Left     Left
+	Found    Found
+	Approved bool // by a review: it is not looked at again where only the branch moved
+}
+
+// Following is what is known of the next one.
+type Following struct {
+	Again bool // it has the same number
+	Plans bool
+	Owed  Try // whose ref has work that is in no commit: the next one goes on from it
+}
+
+// Rows count what failed.
+type Rows struct {
+	Tries    int // of the iteration
+	Cause    Cause
+	Crashes  CrashRow
+	Refusals int // commits since one was taken
+}
+
+// Halt is what keeps the next agent from being started, besides limits and what the gate says.
+type Halt struct {
+	Request Request
+	Clashed bool // with what the user committed: a person merges, or it is made again
+	Apart   bool // the user's tree could not take it
+	Lacks   Why  // what an iteration would have needed
+	Broken  Why  // what could not be done
+	Alone   bool // nobody was there to answer, or he said no
+}
+
+// Run is a prompt loop. Only Apply changes it.
+type Run struct {
+	Settings Settings
+	Limits   Limits
+	Accounts Accounts
+	Gate     Gate
+	Say      Say // the gate's last word
+
+	Stage Stage
+	At    Iteration
+	Then  Following
+	Rows  Rows
+	Halt  Halt
+	USD   float64
+	Ended Why
+}
+
+// New is a run before its first event. The gate is its own: a run that folds the journal again gets a new one.
+func New(s Settings, accounts []string, g Gate) *Run {
+	return &Run{Settings: s, Accounts: newAccounts(accounts), Gate: g, Stage: Idle, Say: Say{Word: Continue}}
+}
+
+// move is the only writer of the stage.
+func (r *Run) move(to Stage) {
+	if !slices.Contains(stages[r.Stage], to) {
+		panic(fmt.Sprintf("iteration %d.%d: %s -> %s", r.At.Try.Number, r.At.Try.Try, r.Stage, to))
+	}
+	r.Stage = to
+}
+
+// Apply folds one line of the journal.
+func (r *Run) Apply(l Entry) {
+	switch e := l.Event.(type) {
+	case Resumed:
+		r.resumed(e, l.When)
+	case Started:
+		r.started(e)
+	case Unprepared:
+		r.Halt.Lacks = e.Why
+	case AgentEnded:
+		r.agentEnded(e.Left, l.When)
+	case CheckStarted:
+		r.move(Checking)
+	case CheckEnded:
+		r.checkEnded(e, l.When)
+	case ReviewStarted:
+		r.At.Account = e.Account
+		r.move(Reviewing)
+	case Reviewed:
+		r.reviewed(e.Opinion, l.When)
+	case DeliverStarted:
+		r.move(Delivering)
+	case Delivered:
+		r.delivered(e, l.When)
+	case PrecheckStarted:
+		r.At.Account = e.Account
+		r.move(Asking)
+	case Prechecked:
+		r.prechecked(e.Opinion, l.When)
+	case AskStarted:
+		r.move(Asking)
+	case Answered:
+		r.answered(e.Answer, l.When)
+	case LimitMet:
+		r.Accounts.limited(e.Account, e.Until, l.When)
+	case Asked:
+		r.asked(e.Request)
+	case LimitsChanged:
+		r.Limits = e.Limits
+	case Broken:
+		r.Halt.Broken = e.Why
+		r.recover(Resumed{}, l.When)
+	case Ended:
+		r.Ended = e.Why
+	}
+}
+
+func (r *Run) started(e Started) {
+	if e.Try.Try == 1 {
+		r.Rows.Tries, r.Rows.Cause = 0, ""
+	}
+	r.At = Iteration{Try: e.Try, Account: e.Account, From: r.Then.Owed, Plans: r.Then.Plans}
+	r.Then.Again = false
+	r.move(Running)
+}
+
+// agentEnded takes what a try's agent left. Whatever its end, what it changed is under its ref, and owed.
+func (r *Run) agentEnded(left Left, at time.Time) {
+	r.At.Left = left
+	r.USD += left.USD
+	if left.Changed && r.Settings.Place != Folder {
+		r.Then.Owed = r.At.Try
+	}
+	switch left.Verdict {
+	case Limited, Faulty, Refused:
+		r.account(left.Verdict, left.Until, at)
+		r.Then.Again = true
+		r.move(Idle)
+	case Cancelled: // it has had its number, and says nothing about the agent; the last one has it again
+		r.Then.Again = r.At.Try.Number >= r.Limits.Iterations
+		r.move(Idle)
+	case Crashed, Failed:
+		r.Rows.Crashes.add(left.Verdict == Crashed)
+		r.fail(ByAgent, at)
+	default:
+		r.Rows.Crashes.add(false)
+		r.Accounts.worked(r.At.Account)
+		r.move(Made)
+	}
+}
+
+// account takes an end that counts for nothing: it is the account's.
+func (r *Run) account(v Verdict, until, at time.Time) {
+	switch v {
+	case Limited:
+		r.Accounts.limited(r.At.Account, until, at)
+	case Faulty:
+		r.Accounts.faulty(r.At.Account, until)
+	case Refused:
+		r.Accounts.of(r.At.Account).Unusable = true
+	}
+}
+
+func (r *Run) checkEnded(e CheckEnded, at time.Time) {
+	switch e.Verdict {
+	case Cancelled:
+		r.move(Made)
+	case Clashed: // its work stays under its ref: a person merges it, or it is made again on what he committed
+		r.Halt.Clashed, r.Then.Again, r.Then.Owed = true, true, r.At.From
+		r.move(Idle)
+	case Failed:
+		r.At.Found = e.Found
+		r.fail(ByTests, at)
+	case Passed:
+		r.At.Found = e.Found
+		r.passed(at)
+	}
+}
+
+// passed says what becomes of work whose checks pass.
+func (r *Run) passed(at time.Time) {
+	said, last := r.At.Left.Said, r.At.Try.Number >= r.Limits.Iterations
+	switch {
+	case r.Settings.Mode == Plan && r.At.Found.NoPlan && (said.Promise || last):
+		r.fail(ByPlan, at)
+	case r.Settings.Claims && !r.delivers() && !said.Promise && !said.Question:
+		r.fail(ByAgent, at)
+	case !r.delivers():
+		r.settle(true, at)
+	case r.Settings.Review && !r.At.Plans && !r.At.Approved:
+		r.move(Checked)
+	default:
+		r.move(Ready)
+	}
+}
+
+// delivers reports whether the try at hand has something to deliver.
+func (r *Run) delivers() bool {
+	if r.At.Plans {
+		return r.At.Left.Changed
+	}
+	return r.Then.Owed != Try{}
+}
+
+// reviewed takes what a review says of work that passed. An objection is as if its checks had failed.
+func (r *Run) reviewed(o Opinion, at time.Time) {
+	r.USD += o.USD
+	switch o.Verdict {
+	case Limited, Faulty, Refused:
+		r.account(o.Verdict, o.Until, at)
+		r.move(Checked)
+	case Cancelled:
+		r.move(Checked)
+	case Passed:
+		r.At.Approved = true
+		r.move(Ready)
+	default:
+		r.At.Found.Error = "review"
+		r.fail(ByTests, at)
+	}
+}
+
+func (r *Run) delivered(e Delivered, at time.Time) {
+	switch e.Verdict {
+	case Passed:
+		r.landed(at)
+	case Moved:
+		r.move(Made)
+	case Cancelled:
+		r.move(Ready)
+	case Failed:
+		r.Rows.Refusals++
+		r.At.Found.Error = e.Error
+		r.fail(ByGit, at)
+	case Refused: // all of it stays under its ref, and the run ends with that; who resumes leaves it there
+		r.Halt.Apart, r.Then.Owed = true, Try{}
+		r.settle(false, at)
+	}
+}
+
+// landed ends a try whose work is where it belongs. What a planning iteration went on from is still owed.
+func (r *Run) landed(at time.Time) {
+	r.Rows.Refusals, r.Then.Owed = 0, Try{}
+	if r.At.Plans {
+		r.Then.Owed = r.At.From
+	}
+	r.settle(true, at)
+}
+
+// fail ends a try that did not pass: the same number again where its mode says so, else the next one goes on from it.
+func (r *Run) fail(why Cause, at time.Time) {
+	r.Rows.Tries, r.Rows.Cause = r.Rows.Tries+1, why
+	r.settle(false, at)
+	switch n := r.Settings.retries(); {
+	case n == 0:
+	case r.Rows.Tries <= n:
+		r.Then.Again, r.Then.Plans = true, r.At.Plans
+	case r.Then.Plans: // the reason is looked for by planning again
+		r.Rows.Tries = 0
+	}
+}
+
+// spent reports whether the iteration has had all its tries. A loop has none: a failure is the next one's news.
+func (r *Run) spent() bool {
+	return r.Settings.Mode != Loop && r.Rows.Tries > r.Settings.retries()
+}
+
+// settle is the end of every try that ended by itself, and the one place where the gate hears of it.
+func (r *Run) settle(passed bool, at time.Time) {
+	if r.Stage != Idle {
+		r.move(Idle)
+	}
+	r.Then.Again, r.Then.Plans = false, r.Settings.Replan && r.At.Found.Replan
+	if passed {
+		r.Rows.Tries, r.Rows.Cause = 0, ""
+	}
+	if r.At.Plans { // that a plan is complete ends no build
+		return
+	}
+	left := &r.At.Left
+	r.Say = r.Gate.Hear(&Heard{At: at, Said: left.Said, Found: r.At.Found, Changed: left.Changed, Bytes: left.Bytes,
+		Edits: left.Edits, Blind: r.Settings.Place == Folder, Passed: passed, Error: cmp.Or(left.Error, r.At.Found.Error)})
+	switch {
+	case r.Say.Word == Done && !passed: // whatever a gate is
+		r.Say = Say{Word: Continue}
+	case r.Say.Word == Continue && left.asks():
+		r.Say = Say{Word: Wait, What: OfAgent}
+	}
+}
