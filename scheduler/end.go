@@ -7,12 +7,13 @@ import (
 
 // Stops is what a person, a signal or the machine said since the run was started.
 type Stops struct {
-	Paused  bool
-	Stopped bool
-	Now     bool
-	Term    bool
-	Lost    bool // a commit of ours is gone from the branch
-	Trouble Trouble
+	Paused   bool
+	Stopped  bool
+	Now      bool
+	Term     bool
+	Lost     bool // a commit of ours is gone from the branch
+	Unpushed bool // the last push failed
+	Trouble  Trouble
 }
 
 // noChecks: a run that is stopped or out of time starts none that is not an attempt's.
@@ -47,7 +48,7 @@ func (r *Run) isOut(t *Task, s *survey) bool {
 	list := t.Accounts
 	if t.Stage == Reviewing {
 		list = t.Review
-	} else if t.Stage != Pending || s.held[t.at] {
+	} else if t.Stage != Pending || s.held[t.at] || r.Settings.Only != "" && !r.isInStep(t) {
 		return false
 	}
 	account, at := r.Accounts.pick(list, s.now)
@@ -58,7 +59,7 @@ func (r *Run) isOut(t *Task, s *survey) bool {
 var codes = []struct {
 	why  string
 	code int
-}{{"baseline", 2}, {"term", 143}, {"stopped", 130}, {"aside", 5}, {"quota", 75}, {"agent", 4}, {"blocked", 3}, {"limit", 6}, {"cost", 6},
+}{{"baseline", 2}, {"term", 143}, {"stopped", 130}, {"aside", 5}, {"push", 5}, {"quota", 75}, {"agent", 4}, {"blocked", 3}, {"limit", 6}, {"cost", 6},
 	{"deadline", 6}, {"paused", 7}, {"lost", 7}, {"breaker", 7}, {"asks", 7}}
 
 // end says how the run ends, when nothing is left to do.
@@ -66,7 +67,7 @@ func (r *Run) end(s *survey) End {
 	why := map[string]bool{}
 	left, blocked, crashed, asks := false, 0, 0, 0
 	for i, t := range r.Tasks {
-		if r.Waves.Upto > 0 && t.Wave > r.Waves.Upto && !t.isOurs() {
+		if !r.isInStep(t) {
 			continue
 		}
 		switch {
@@ -89,6 +90,7 @@ func (r *Run) end(s *survey) End {
 	why["asks"] = asks > 0
 	why["agent"] = why["agent"] || blocked > 0 && crashed == blocked
 	why["aside"] = r.Trunk.Aside
+	why["push"] = r.Stops.Unpushed
 	why["baseline"] = slices.Contains(s.halts, "baseline")
 	for _, h := range s.halts {
 		why[h] = why[h] || left

@@ -99,6 +99,9 @@ type LimitMet struct { // by another run, or remembered
 	Until   time.Time
 }
 
+// Pushed is how a push ended. The executor pushes after commits and once more before a run ends.
+type Pushed struct{ Result Result }
+
 // Trouble is what cannot be done: disk full, git refused. The run ends with its code, and nothing is started.
 type Trouble struct {
 	Why  string
@@ -142,6 +145,7 @@ func (LimitsChanged) event()    {}
 func (LaneCame) event()         {}
 func (LaneGone) event()         {}
 func (LimitMet) event()         {}
+func (Pushed) event()           {}
 func (Trouble) event()          {}
 func (Requested) event()        {}
 func (Rewound) event()          {}

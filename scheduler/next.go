@@ -223,10 +223,15 @@ func (r *Run) isReady(t *Task, s *survey) bool {
 		return false
 	case len(r.Lanes) == 1 && s.underWay > 0: // with one lane an agent sees what the one before it made
 		return false
-	case r.Waves.Upto > 0 && t.Wave > r.Waves.Upto && !t.isOurs():
+	case !r.isInStep(t):
 		return false
 	}
 	return t.isOurs() || t.Wave <= s.going || len(r.Lanes) > 1 && !r.Settings.Barrier && !r.Settings.Step
+}
+
+// isInStep reports whether a step is for a task: its wave, or the one task that was named. Without one all are.
+func (r *Run) isInStep(t *Task) bool {
+	return t.isOurs() || (r.Waves.Upto == 0 || t.Wave <= r.Waves.Upto) && (r.Settings.Only == "" || t.ID == r.Settings.Only)
 }
 
 // meetsAtPath reports whether what is under way keeps a task from starting, by its paths.

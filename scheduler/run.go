@@ -7,11 +7,12 @@ import (
 
 // Settings are how a run goes; they hold until it ends.
 type Settings struct {
-	Barrier      bool // a wave ends before the next one starts
-	Step         bool // one wave
-	PerTask      bool // commit: task
-	WaveChecks   bool // checks with when: wave
-	EndCheck     bool // checks with when: end
+	Barrier      bool   // a wave ends before the next one starts
+	Step         bool   // one wave
+	Only         string // of step --task: no other task starts, but those that the run adds
+	PerTask      bool   // commit: task
+	WaveChecks   bool   // checks with when: wave
+	EndCheck     bool   // checks with when: end
 	RespectScope bool
 	Breaker      int      // tasks in a row; 0: off
 	Baseline     string   // require, warn, known; "" or off
@@ -126,6 +127,8 @@ func (r *Run) Apply(e Event) {
 		}
 	case LimitMet:
 		r.Accounts.exhaust(e.Account, e.Until)
+	case Pushed:
+		r.Stops.Unpushed = e.Result != Passed
 	case Trouble:
 		r.Stops.Trouble = e
 	case Requested:

@@ -31,7 +31,7 @@ func (r *Run) commit(s *survey, last bool) (c Commit, ok bool) {
 		c.Aside = true // they clash and nobody could mend it, or are red together
 	}
 	limit := len(k.Chain)
-	gate := r.Settings.WaveChecks && !r.Settings.PerTask
+	gate := r.Settings.WaveChecks && !r.commitsEachTask()
 	if gate {
 		limit = k.Good
 	}
@@ -39,7 +39,7 @@ func (r *Run) commit(s *survey, last bool) (c Commit, ok bool) {
 	for i := k.In; i < limit; i++ {
 		if t := r.byID[k.Chain[i].Task]; t != nil {
 			work = first(work, t.Wave)
-			if gate || last || r.Settings.PerTask || t.Wave < s.open {
+			if gate || last || r.commitsEachTask() || t.Wave < s.open {
 				due = first(due, t.Wave)
 			}
 		}
@@ -131,3 +131,7 @@ func (r *Run) waveCheckEnded(e WaveCheckEnded) {
 		w.Again = again
 	}
 }
+
+// commitsEachTask: commit: task says so; and a step for one task does not wait for the rest of its wave, whose checks
+// come with the run that ends it.
+func (r *Run) commitsEachTask() bool { return r.Settings.PerTask || r.Settings.Only != "" }

@@ -42,6 +42,7 @@ type books struct {
 	now       bool
 	term      bool
 	lost      bool
+	unpushed  bool
 	trouble   scheduler.Trouble
 	attempts  int
 	usd       float64
@@ -320,6 +321,8 @@ func (b *books) note(e scheduler.Event) {
 	case scheduler.LimitMet:
 		b.until[e.Account] = later(b.until[e.Account], e.Until)
 		delete(b.faults, e.Account)
+	case scheduler.Pushed:
+		b.unpushed = e.Result != scheduler.Passed
 	case scheduler.Trouble:
 		b.trouble = e
 	case scheduler.Requested:
@@ -604,6 +607,7 @@ func (b *books) waveChecked(e scheduler.WaveCheckEnded) {
 func (b *books) resume(e scheduler.Resumed) {
 	b.set, b.lanes, b.lim = e.Settings, slices.Clone(e.Lanes), e.Limits
 	b.paused, b.stopped, b.now, b.term, b.lost, b.trouble, b.ended = false, false, false, false, false, scheduler.Trouble{}, false
+	b.unpushed = false
 	b.worked, b.busy, b.wave, b.redOnce, b.doubt = false, "", scheduler.WaveCheck{}, scheduler.WaveCheck{}, failure{}
 	b.rest, b.faults, b.refused = map[string]time.Time{}, map[string]int{}, map[string]bool{}
 	if b.open.signature != "" {
@@ -765,7 +769,7 @@ func (b *books) day(now time.Time) *day {
 	}
 	d.out = false
 	for id, n := range b.notes {
-		if d.is[id] == "open" && !d.held[id] || n.place == "review" {
+		if d.is[id] == "open" && !d.held[id] && (b.set.Only == "" || b.set.Only == id || n.isOurs()) || n.place == "review" {
 			if a, at, resting := b.account(n, now); a == "" && !at.IsZero() && !resting {
 				d.out = true
 			}
@@ -889,6 +893,8 @@ func (b *books) mayStart(n *note, d *day) string {
 		return "the branch has new commits"
 	case b.upto > 0 && n.waveNo > b.upto && !n.isOurs():
 		return "it is of a later step"
+	case b.set.Only != "" && b.set.Only != n.id && !n.isOurs():
+		return "the step is for another task"
 	case b.set.Baseline != "" && b.set.Baseline != "off" && b.baseline == "":
 		return "the baseline is not known"
 	case (len(b.lanes) == 1 || b.set.Barrier || b.set.Step) && n.waveNo > d.going && !n.isOurs():
@@ -1002,7 +1008,7 @@ func (b *books) commitDue(d *day, last bool) (c scheduler.Commit) {
 	default:
 		c.Aside = true
 	}
-	gate := b.set.WaveChecks && !b.set.PerTask
+	gate := b.set.WaveChecks && !b.eachTask()
 	due, list, waits := false, 0, false
 	for i, x := range b.chain {
 		n := b.notes[x.Task]
@@ -1014,7 +1020,7 @@ func (b *books) commitDue(d *day, last bool) (c scheduler.Commit) {
 			continue
 		}
 		c.Wave, c.Tip = earliest(c.Wave, n.waveNo), i+1
-		due = due || gate || last || b.set.PerTask || n.waveNo < d.open
+		due = due || gate || last || b.eachTask() || n.waveNo < d.open
 	}
 	for id, n := range b.notes {
 		if (d.is[id] == "blocked" || n.unchanged && d.is[id] == "done") && !n.listed && (last || n.waveNo < d.open) {
@@ -1085,7 +1091,7 @@ func (b *books) code(d *day, now time.Time) int {
 	left, blocked, crashed, asks := false, 0, 0, 0
 	quota, agent, total := false, false, false
 	for id, n := range b.notes {
-		if b.upto > 0 && n.waveNo > b.upto && !n.isOurs() {
+		if !n.isOurs() && (b.upto > 0 && n.waveNo > b.upto || b.set.Only != "" && b.set.Only != id) {
 			continue
 		}
 		switch is := d.is[id]; {
@@ -1124,7 +1130,7 @@ func (b *books) code(d *day, now time.Time) int {
 		return 143
 	case left && b.stopped:
 		return 130
-	case b.aside:
+	case b.aside, b.unpushed:
 		return 5
 	case quota || left && b.lim.OnLimitStop && d.out:
 		return 75
@@ -1157,3 +1163,6 @@ func earliest(a, b int) int {
 	}
 	return min(a, b)
 }
+
+// eachTask: every merge is committed at once.
+func (b *books) eachTask() bool { return b.set.PerTask || b.set.Only != "" }

@@ -23,7 +23,7 @@ var faults = []struct{ name, file, old, new string }{
 	{"total not counted", "attempt.go", `r.Attempts++`, `_ = r.Attempts`},
 	{"breaker ignored", "end.go", `{r.Breaker.isOpen(), "breaker"}`, `{false, "breaker"}`},
 	{"on-limit stop ignored", "end.go", `{l.OnLimitStop && `, `{false && `},
-	{"waves out of order", "waves.go", `r.Settings.PerTask || t.Wave < s.open {`, `r.Settings.PerTask || t.Wave != s.open {`},
+	{"waves out of order", "waves.go", `r.commitsEachTask() || t.Wave < s.open {`, `r.commitsEachTask() || t.Wave != s.open {`},
 	{"priority ignored", "next.go", `cmp.Or(turn(a)-turn(b), s.rank[a.at]-s.rank[b.at])`, `turn(a) - turn(b)`},
 	{"only lane 0", "next.go", `if !taken[l.Number] {`, `if !taken[l.Number] && l.Number == 0 {`},
 	{"no fallback", "accounts.go", `range list {`, `range list[:min(1, len(list))] {`},
@@ -84,7 +84,7 @@ var faults = []struct{ name, file, old, new string }{
 	{"codes in another order", "end.go", `{"quota", 75}, {"agent", 4}, {"blocked", 3}`, `{"blocked", 3}, {"quota", 75}, {"agent", 4}`},
 	{"a word about work at hand is lost", "task.go", `r.applyWord(t) // what`, `_ = t // what`},
 	{"baseline ignored", "end.go", `{r.Baseline == Failed && r.Settings.Baseline == "require", "baseline"}`, `{false, "baseline"}`},
-	{"a step takes the next wave", "next.go", `case r.Waves.Upto > 0 && t.Wave > r.Waves.Upto && !t.isOurs():`, `case r.Waves.Upto < 0:`},
+	{"a step takes the next wave", "next.go", `r.Waves.Upto == 0 || t.Wave <= r.Waves.Upto`, `r.Waves.Upto >= 0`},
 	{"no barrier", "next.go", `len(r.Lanes) > 1 && !r.Settings.Barrier &&`, `len(r.Lanes) > 1 &&`},
 	{"scope ignored", "next.go", `r.Settings.RespectScope && slices`, `r.Settings.Step && slices`},
 	{"labels ignored", "next.go", `purpose == Review || hasLabels(l, t.Labels)`, `l.Number >= 0`},
@@ -96,6 +96,9 @@ var faults = []struct{ name, file, old, new string }{
 	{"an opened circle has no depths", "list.go", `if len(r.links.order) < len(r.Tasks) { // a circle`, `if len(r.links.order) > len(r.Tasks) { // a circle`},
 	{"a list alone for work that waits", "waves.go", `i < len(k.Chain) && !last; i++`, `i < 0; i++`},
 	{"an end with work in no commit", "waves.go", `gate || last || r`, `gate || r`},
+	{"a step takes another task", "next.go", `r.Settings.Only == "" || t.ID == r.Settings.Only`, `r.turns >= 0`},
+	{"a push that failed is forgotten", "end.go", `why["push"] = r.Stops.Unpushed`, `why["push"] = false`},
+	{"a push that failed is remembered for ever", "run.go", `r.Stops.Unpushed = e.Result != Passed`, `r.Stops.Unpushed = r.Stops.Unpushed || e.Result != Passed`},
 	{"dropped tasks come back", "list.go", `t.Gone = t.Gone || !t.isOurs()`, `t.Gone = !t.isOurs()`},
 }
 

@@ -263,7 +263,8 @@ func (w *world) judgeEnd(a scheduler.End, d *day) {
 	}
 	if a.Code == 0 {
 		for _, l := range w.list {
-			if n := w.b.notes[l.ID]; l.Word == "" && !slices.Contains(w.branch, l.ID) && !n.unchanged && !d.held[l.ID] && !(w.b.upto > 0 && n.waveNo > w.b.upto) {
+			if n := w.b.notes[l.ID]; l.Word == "" && !slices.Contains(w.branch, l.ID) && !n.unchanged && !d.held[l.ID] && !(w.b.upto > 0 && n.waveNo > w.b.upto) &&
+				(w.set.Only == "" || w.set.Only == l.ID) {
 				w.failf("done, and %s is not in the branch", l.ID)
 			}
 		}
@@ -522,6 +523,9 @@ func newWorld(seed uint64) *world {
 	w.set = scheduler.Settings{Barrier: w.IntN(4) == 0, Step: w.IntN(8) == 0, PerTask: w.IntN(4) == 0, WaveChecks: w.IntN(3) == 0, EndCheck: w.IntN(5) == 0,
 		RespectScope: w.IntN(3) == 0, Breaker: []int{0, 2, 3}[w.IntN(3)], Baseline: []string{"", "off", "require", "warn", "known"}[w.IntN(5)],
 		Accounts: []string{"b", "a"}}
+	if w.set.Step && w.IntN(2) == 0 {
+		w.set.Only = w.list[w.IntN(len(w.list))].ID
+	}
 	w.limits()
 	for i := range []int{1, 1, 2, 3, 4}[w.IntN(5)] {
 		w.lanes = append(w.lanes, w.newLane(i))
@@ -723,6 +727,8 @@ func (w *world) person() bool {
 		if w.IntN(8) == 0 {
 			w.record(scheduler.Trouble{Why: "disk full", Code: []int{1, 5}[w.IntN(2)]})
 		}
+	case 16:
+		w.record(scheduler.Pushed{Result: []scheduler.Result{scheduler.Passed, scheduler.Failed}[w.IntN(2)]})
 	case 15:
 		if len(w.branch) > 0 && w.IntN(3) == 0 { // he takes one of ours out
 			w.record(scheduler.BranchMoved{Upto: w.users, Lost: true})
@@ -781,7 +787,7 @@ func (w *world) morning() {
 	}
 	w.lim.Total += w.b.attempts
 	if w.IntN(3) == 0 {
-		w.set.Step, w.broken = false, ""
+		w.set.Step, w.set.Only, w.broken = false, "", ""
 	}
 	w.replay()
 	w.resume(nil)
