@@ -99,7 +99,7 @@ type LimitMet struct { // by another run, or remembered
 	Until   time.Time
 }
 
-// Pushed is how a push ended. The executor pushes after commits and once more before a run ends.
+// Pushed is how a push ended. It comes before the Committed of what was pushed, or before Ended, which asks Next again.
 type Pushed struct{ Result Result }
 
 // Trouble is what cannot be done: disk full, git refused. The run ends with its code, and nothing is started.

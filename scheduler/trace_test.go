@@ -103,10 +103,12 @@ func (tr *trace) do(d *datadriven.TestData) []string {
 	a := wordsOf(d)
 	switch d.Cmd {
 	case "start":
+		tr.run, tr.start, tr.now = NewRun(), Resumed{}, epoch
 		tr.start.List = readList(d.Input)
 		tr.start.Settings = Settings{Barrier: a.has("barrier"), Step: a.has("step"), PerTask: a.has("per-task"), WaveChecks: a.has("wave-checks"),
-			EndCheck: a.has("end-check"), Breaker: a.number("breaker", 3), Baseline: a.key["baseline"], Accounts: []string{"main"}}
-		tr.start.Limits = Limits{Attempts: a.number("attempts", 3), Total: a.number("total", 100), OnLimitStop: a.has("on-limit-stop")}
+			EndCheck: a.has("end-check"), Only: a.key["only"], Breaker: a.number("breaker", 3), Baseline: a.key["baseline"], Accounts: []string{"main"}}
+		tr.start.Limits = Limits{Attempts: a.number("attempts", 3), Total: a.number("total", 100), USD: float64(a.number("usd", 0)),
+			TaskUSD: float64(a.number("task-usd", 0)), OnLimitStop: a.has("on-limit-stop")}
 		tr.start.Limits.MaxWait, _ = time.ParseDuration(a.key["max-wait"])
 		if d, err := time.ParseDuration(a.key["deadline"]); err == nil {
 			tr.start.Limits.Deadline = epoch.Add(d)
@@ -116,7 +118,7 @@ func (tr *trace) do(d *datadriven.TestData) []string {
 		}
 		tr.start.Moved = a.number("branch", 0)
 		tr.apply(tr.start)
-	case "kill": // and resume: merged= and kept= are what happened, and nobody wrote down; lost= is how many events were not durable
+	case "kill", "resume": // and resume: merged= and kept= are what happened, and nobody wrote down; lost= is how many events were not durable
 		for _, id := range a.list("merged") {
 			tr.run.Trunk.Chain = append(tr.run.Trunk.Chain, Entry{Task: id})
 		}
@@ -126,8 +128,10 @@ func (tr *trace) do(d *datadriven.TestData) []string {
 		k := &tr.run.Trunk
 		tr.start.Chain, tr.start.In, tr.start.Moved, tr.start.Wave, tr.start.Aside = k.Chain, k.In, k.Moved, tr.run.Waves.Committed, k.Aside
 		tr.apply(tr.start)
+		tr.start.Kept = nil
 	case "ended":
-		e := AttemptEnded{Task: a.plain[0], Outcome: Outcome(strings.Join(a.plain[1:], " ")), Signature: a.key["by"]}
+		e := AttemptEnded{Task: a.plain[0], Outcome: Outcome(strings.Join(a.plain[1:], " ")), Signature: a.key["by"],
+			USD: float64(a.number("usd", 0)), Kept: a.key["kept"] != ""}
 		if d, err := time.ParseDuration(a.key["until"]); err == nil {
 			e.Until = epoch.Add(d)
 		}
@@ -148,6 +152,28 @@ func (tr *trace) do(d *datadriven.TestData) []string {
 		tr.apply(BranchMoved{Upto: a.number("upto", 1)})
 	case "ask":
 		tr.apply(Requested{Request(strings.ReplaceAll(a.plain[0], "-", " ")), strings.Join(a.plain[1:], "")})
+	case "list":
+		tr.start.List = readList(d.Input)
+		tr.apply(ListChanged{tr.start.List})
+	case "limits":
+		tr.apply(LimitsChanged{Limits{Attempts: a.number("attempts", 3), Total: a.number("total", 100),
+			USD: float64(a.number("usd", 0))}})
+	case "lane":
+		if a.plain[0] == "gone" {
+			tr.apply(LaneGone{a.number("n", 0)})
+		} else {
+			tr.apply(LaneCame{Lane{Number: a.number("n", 0)}})
+		}
+	case "pushed":
+		tr.apply(Pushed{Result(a.plain[0])})
+	case "trouble":
+		tr.apply(Trouble{strings.Join(a.plain, " "), a.number("code", 1)})
+	case "rewound": // a person takes the trunk back to these
+		var chain []Entry
+		for _, id := range a.list("to") {
+			chain = append(chain, Entry{Task: id})
+		}
+		tr.apply(Rewound{Chain: chain, In: len(chain), Wave: a.number("wave", 0), Open: a.list("open")})
 	case "at":
 		d, _ := time.ParseDuration(a.plain[0])
 		tr.now = epoch.Add(d)
