@@ -16,9 +16,9 @@ import (
 	"descartes/config"
 	"descartes/gitops"
 	"descartes/internal/lazyregexp"
+	"descartes/internal/safename"
 	"descartes/loop"
 	"descartes/loop/attempt"
-	"descartes/loop/store"
 )
 
 // Carrier takes orders to workers. It is safe for concurrent use.
@@ -214,16 +214,8 @@ func refOf(loop, task string, try int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	folder := store.FileName(task)
-	if len(folder) > maxTask {
-		sum := sha256.Sum256([]byte(task))
-		folder = fmt.Sprintf("%%-%x", sum[:16]) // as no other id has it
-	}
-	return fmt.Sprintf("%stasks/%s/%d", prefix, folder, try), nil
+	return fmt.Sprintf("%stasks/%s/%d", prefix, safename.Of(task), try), nil
 }
-
-// maxTask bounds the bytes of a task's id in a ref: it is the name of a folder.
-const maxTask = 200
 
 // cut is the beginning of a text.
 func cut(s string, most int) string { return strings.ToValidUTF8(s[:min(len(s), most)], "") }

@@ -9,6 +9,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/oneline"
+	"descartes/internal/safename"
 	"descartes/loop/journal"
 	"descartes/loop/store"
 	"descartes/verify"
@@ -41,7 +42,7 @@ func (w *taskWork) merge(u *unit, f journal.Failure) error {
 		u.marked = append(slices.Clone(u.marked), c.Path)
 	}
 	if err == nil {
-		_, err = w.run.tools.Repo.Keep(w.run.ctx, "refs/descartes/"+w.run.state.ID+"/start/"+store.FileName(u.task.ID),
+		_, err = w.run.tools.Repo.Keep(w.run.ctx, "refs/descartes/"+w.run.state.ID+"/start/"+safename.Of(u.task.ID),
 			tree, []string{tip, commit}, "descartes: start of attempt "+strconv.Itoa(u.number))
 	}
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/oneline"
+	"descartes/internal/safename"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
 	"descartes/loop/store"
@@ -320,7 +321,7 @@ func (t *trunk) begin(ctx context.Context) error {
 // aside is the branch for commits that the user's own tree cannot follow.
 func (t *trunk) aside() string { return asideOf(cmp.Or(t.run.state.Tag, t.run.state.ID)) }
 
-func asideOf(name string) string { return "refs/heads/descartes/" + store.FileName(name) }
+func asideOf(name string) string { return "refs/heads/descartes/" + safename.Of(name) }
 
 // head is the commit of the branch.
 func (t *trunk) head(ctx context.Context) (string, error) {

@@ -70,10 +70,11 @@ func arrows() map[string][]string {
 		// nothing imports it but cmd
 		"view/notify": {"internal/proc", "internal/redact", "internal/terminal", "loop/journal", "loop/store",
 			"view"},
-		"internal/oneline": {},
-		"internal/oscall":  {},
+		"internal/oneline":  {},
+		"internal/safename": {},
+		"internal/oscall":   {},
 		"loop/workspace": {"agent/process", "gitops", "internal/lockfile", "internal/oscall", "internal/atomicfile",
-			"internal/crash", "internal/oneline", "internal/plainfile"},
+			"internal/crash", "internal/oneline", "internal/plainfile", "internal/safename"},
 		"loop/attempt": {"agent", "specbuild", "verify", "verify/guard", "verify/results", "verify/mutants",
 			"gitops", "loop/workspace", "internal/redact", "internal/oneline", "internal/plainfile"},
 		"loop/lab": {"internal/oneline", "internal/plainfile", "internal/redact", "loop/attempt",
@@ -87,11 +88,11 @@ func arrows() map[string][]string {
 		"loop/journal": {"internal/atomicfile", "internal/crash", "internal/plainfile"},
 		// state files hold settings; a cleanup takes slots, too
 		"loop/store": {"gitops", "internal/atomicfile", "config", "internal/oneline", "internal/oscall",
-			"internal/plainfile", "loop/journal", "loop/workspace", "tasks"},
+			"internal/plainfile", "internal/safename", "loop/journal", "loop/workspace", "tasks"},
 		"loop": {"loop/store", "verify/guard", "loop/receipt", "agent/quota", "verify/results", "loop/gate",
 			"loop/lab", "agent/render", "loop/attempt", "loop/workspace", "internal/oneline", "loop/journal", "config",
 			"scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile",
-			"internal/crash", "internal/redact", "internal/plainfile"},
+			"internal/crash", "internal/redact", "internal/plainfile", "internal/safename"},
 		"cmd/descartes": {"loop/breakdown", "fleet", "fleet/temporal", "cmd/descartes/complete", "loop/lab",
 			"loop/receipt", "view/notify", "view/tui", "view/web", "loop/attempt", "loop/workspace", "agent/process",
 			"agent/render", "agent/stream", "view", "view/print", "internal/terminal", "config", "loop", "loop/gate",
@@ -108,7 +109,7 @@ func arrows() map[string][]string {
 			"tasks/plan", "verify"},
 		// both ends of it
 		"fleet": {"agent", "agent/process", "agent/quota", "gitops", "config",
-			"internal/oneline", "internal/oscall", "internal/proc", "internal/redact", "internal/sandbox", "launch",
+			"internal/oneline", "internal/oscall", "internal/proc", "internal/redact", "internal/safename", "internal/sandbox", "launch",
 			"loop", "loop/attempt", "loop/lab", "loop/store", "loop/workspace", "verify"},
 		"fleet/temporal": {"fleet", "internal/oneline", "internal/oscall", "internal/terminal", "loop"},
 	}

@@ -14,6 +14,7 @@ import (
 
 	"descartes/internal/atomicfile"
 	"descartes/internal/plainfile"
+	"descartes/internal/safename"
 )
 
 // Answer is a person's reply about a blocked task: to the question its agent asked, or unasked. Answers belong to the
@@ -54,7 +55,7 @@ type answerFile struct {
 
 // AnswerFile is the path of a tag's answers.
 func (h Home) AnswerFile(tag string) string {
-	return filepath.Join(string(h), "answers", FileName(tag)+".json")
+	return filepath.Join(string(h), "answers", safename.Of(tag)+".json")
 }
 
 // Answers reads a tag's answers, oldest first. It returns none if nobody has answered, and none in a fresh clone.

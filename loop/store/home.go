@@ -11,6 +11,7 @@ import (
 
 	"descartes/internal/atomicfile"
 	"descartes/internal/plainfile"
+	"descartes/internal/safename"
 	"descartes/loop/workspace"
 )
 
@@ -43,7 +44,7 @@ func (h Home) NamedLog(id, name string) string { return filepath.Join(h.Run(id),
 
 // Log is the log of one attempt: agent and verification.
 func (h Home) Log(id, task string, attempt int) string {
-	return h.NamedLog(id, fmt.Sprintf("%s-%d", FileName(task), attempt))
+	return h.NamedLog(id, fmt.Sprintf("%s-%d", safename.Of(task), attempt))
 }
 
 // IterationLog is the log of one iteration: agent and verification. A repeated iteration has several.
@@ -142,22 +143,6 @@ func (h Home) Make(fsys atomicfile.FS) error {
 		return fmt.Errorf("make %s: %w", h, err)
 	}
 	return nil
-}
-
-// FileName turns any task id into one component of a path or a ref. Different ids give different names.
-func FileName(id string) string {
-	var b strings.Builder
-	for i := range len(id) {
-		c := id[i]
-		word := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_'
-		inner := c == '.' && i > 0 && i+1 < len(id) && id[i-1] != '.' && !strings.HasPrefix(id[i:], ".lock")
-		if word || inner {
-			b.WriteByte(c)
-		} else {
-			fmt.Fprintf(&b, "%%%02x", c)
-		}
-	}
-	return b.String()
 }
 
 // Relative is a path the way a person in the project's folder would type it.

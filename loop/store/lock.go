@@ -16,6 +16,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/oscall"
 	"descartes/internal/plainfile"
+	"descartes/internal/safename"
 )
 
 // The locks of a project are flocks, which the kernel frees when their process dies. Whoever takes several takes them
@@ -251,7 +252,7 @@ func Retake(locks []*Lock) ([]*Lock, error) {
 
 // TagLock is the lock of the runs over a tag. It is in the git directory, which survives whoever deletes .descartes.
 func TagLock(gitDir, tag string) string {
-	return filepath.Join(gitDir, "descartes-tags", FileName(tag))
+	return filepath.Join(gitDir, "descartes-tags", safename.Of(tag))
 }
 
 // TreeLock is the lock of a working tree, in the git directory too.

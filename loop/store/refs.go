@@ -1,11 +1,13 @@
 package store
 
+import "descartes/internal/safename"
+
 // TrunkRef names the tip of a loop's trunk.
 func TrunkRef(id string) string { return "refs/descartes/" + id + "/trunk" }
 
 // TagTrunkRef names the trunk of the last loop over a tag: the next one goes on from what no branch has of it, in any
 // clone.
-func TagTrunkRef(tag string) string { return tagRefs + FileName(tag) + "/trunk" }
+func TagTrunkRef(tag string) string { return tagRefs + safename.Of(tag) + "/trunk" }
 
 const (
 	poolRefs = "refs/descartes/pool/"
@@ -14,5 +16,5 @@ const (
 
 // RefPrefix is the prefix of the refs that keep a task's attempts.
 func RefPrefix(id, task string) string {
-	return "refs/descartes/" + id + "/tasks/" + FileName(task) + "/"
+	return "refs/descartes/" + id + "/tasks/" + safename.Of(task) + "/"
 }

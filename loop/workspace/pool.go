@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -66,10 +67,17 @@ type Pool struct {
 // NewPool returns a pool without making slots.
 func NewPool(o PoolOptions) *Pool { return &Pool{opt: o} }
 
+// longest bounds the bytes of a project's own name in that of its place.
+const longest = 200
+
 // PlaceOf is the folder with the slots of the project at root, below state, the user's folder for our state.
 func PlaceOf(state, root string) string {
 	sum := sha256.Sum256([]byte(root))
-	return filepath.Join(state, "pool", filepath.Base(root)+"-"+hex.EncodeToString(sum[:6]))
+	name := filepath.Base(root)
+	if len(name) > longest { // a file's name has 255 at most
+		name = strings.ToValidUTF8(name[:longest], "")
+	}
+	return filepath.Join(state, "pool", name+"-"+hex.EncodeToString(sum[:6]))
 }
 
 // objects is the path through which the .git of each slot of a place reaches the repository's objects.

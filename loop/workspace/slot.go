@@ -17,6 +17,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/oneline"
 	"descartes/internal/plainfile"
+	"descartes/internal/safename"
 )
 
 // Slot is a working copy of the project for one attempt at a time. It is separate from the user's tree and .git: the
@@ -92,7 +93,9 @@ func (s *Slot) Repo() *gitops.Repo { return s.git.Repo }
 
 // Refs is the prefix of the refs that protect the objects of a place's slots. Several projects in one repository have
 // several places.
-func Refs(place string) string { return "refs/descartes/pool/" + filepath.Base(place) + "/" }
+func Refs(place string) string {
+	return "refs/descartes/pool/" + safename.Of(filepath.Base(place)) + "/"
+}
 
 // ref is a ref that protects the slot's objects from pruning.
 func (s *Slot) ref(what string) string {
