@@ -161,11 +161,11 @@ var literally = []string{"--literal-pathspecs"}
 // run returns standard output.
 func (c *cli) run(ctx context.Context, call gitCall) ([]byte, error) {
 	argv := append([]string{c.program, "-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "core.fsmonitor=false",
-		"-c", "core.protectHFS=true"}, c.version.durable()...)
+		"-c", "core.protectHFS=true", "-c", "core.ignoreStat=false"}, c.version.durable()...)
 	env := slices.Clip(call.env)
 	if call.index != "" {
 		env = append(env, "GIT_INDEX_FILE="+call.index)
-		argv = append(argv, "-c", "core.splitIndex=false")
+		argv = append(append(argv, "-c", "core.splitIndex=false"), seesAll...)
 	}
 	if !call.hooks { // those have the user's own PATH
 		env = append(env, outside(c.env, c.l.root))
@@ -191,6 +191,12 @@ func (c *cli) run(ctx context.Context, call gitCall) ([]byte, error) {
 	}
 	return reply.Stdout, nil
 }
+
+// seesAll are options for an index of ours: git looks at all that a file system says of a file, and finds edits that
+// keep time and size; untracked files are looked for, not remembered; and a submodule is one, whatever settings leave
+// out of a status.
+var seesAll = []string{"-c", "core.checkStat=default", "-c", "core.trustctime=true", "-c", "core.untrackedCache=false",
+	"-c", "diff.ignoreSubmodules=none"}
 
 // full returns an error if the disk where git's output goes has no room.
 func (c *cli) full() error {

@@ -107,12 +107,14 @@ func (s *Slot) open(ctx context.Context, git *cli, opt Options) (err error) {
 	if err := s.lay(); err != nil {
 		return fmt.Errorf("make the slot %s: %w", s.dir, err)
 	}
-	git.env = append(git.env, "GIT_DIR="+s.git, "GIT_WORK_TREE="+s.tree, "GIT_CONFIG_COUNT=5",
+	git.env = append(git.env, "GIT_DIR="+s.git, "GIT_WORK_TREE="+s.tree, "GIT_CONFIG_COUNT=7",
 		"GIT_CONFIG_KEY_0=core.sparseCheckout", "GIT_CONFIG_VALUE_0=false",
 		"GIT_CONFIG_KEY_1=core.splitIndex", "GIT_CONFIG_VALUE_1=false",
 		"GIT_CONFIG_KEY_2=core.untrackedCache", "GIT_CONFIG_VALUE_2=false",
 		"GIT_CONFIG_KEY_3=submodule.recurse", "GIT_CONFIG_VALUE_3=false", // into what an agent's settings say
-		"GIT_CONFIG_KEY_4=core.ignoreCase", fmt.Sprintf("GIT_CONFIG_VALUE_4=%t", s.ignoresCase()))
+		"GIT_CONFIG_KEY_4=core.ignoreCase", fmt.Sprintf("GIT_CONFIG_VALUE_4=%t", s.ignoresCase()),
+		"GIT_CONFIG_KEY_5=core.checkStat", "GIT_CONFIG_VALUE_5=default", // edits that keep time and size are found
+		"GIT_CONFIG_KEY_6=core.trustctime", "GIT_CONFIG_VALUE_6=true")
 	if s.user.set != nil { // the repository is the same
 		s.Repo = newRepo(opt, git, s.user.set, s.user.own)
 		if err = s.clearSlot(ctx); err == nil {
@@ -135,6 +137,26 @@ func (s *Slot) open(ctx context.Context, git *cli, opt Options) (err error) {
 		}
 	}
 	s.config = s.agentConfig()
+	return s.showEdits(ctx)
+}
+
+// showEdits takes the marks out of our index that hide edits from git: with core.ignoreStat an older run set them, and
+// in place they are the user's.
+func (s *Slot) showEdits(ctx context.Context) error {
+	b, err := s.cli.run(ctx, gitCall{args: []string{"ls-files", "-v", "-z"}})
+	var hidden []string
+	for _, entry := range nulSplit(b) {
+		if flag, path, _ := strings.Cut(entry, " "); flag == strings.ToLower(flag) {
+			hidden = append(hidden, path)
+		}
+	}
+	if err == nil && len(hidden) > 0 {
+		_, err = s.cli.run(ctx, gitCall{args: []string{"update-index", "--no-assume-unchanged", "-z", "--stdin"},
+			stdin: nulJoin(hidden)})
+	}
+	if err != nil {
+		return &BrokenSlotError{s.dir, err}
+	}
 	return nil
 }
 

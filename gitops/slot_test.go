@@ -365,3 +365,56 @@ func headTree(t *testing.T, r *Repo) Tree {
 	}
 	return tree
 }
+
+// TestSlotSeesEdits: no setting of the user's, and no mark that one left, hides an edit from a snapshot.
+func TestSlotSeesEdits(t *testing.T) {
+	t.Parallel()
+	const sameTimeAndSize = // a second later: git does not look closer
+	"touch -r a ../time; s=$(date +%s); while test $(date +%s) = $s; do sleep 0.05; done; echo eno >a; touch -r ../time a"
+	for setting, edit := range map[string]string{
+		"core.ignoreStat true":      "echo edit >a",
+		"core.checkStat minimal":    sameTimeAndSize,
+		"core.trustctime false":     sameTimeAndSize,
+		"core.untrackedCache true":  "echo edit >new",
+		"status.showUntracked no":   "echo edit >new",
+		"core.sparseCheckout true":  "echo edit >new",
+		"feature.manyFiles true":    "echo edit >d/new",
+		"diff.ignoreSubmodules all": "echo edit >a",
+	} {
+		t.Run(setting, func(t *testing.T) {
+			t.Parallel()
+			s := newSandbox(t)
+			s.sh(slotBase + "; touch -t 202401020304 a; git config " + setting)
+			r := s.reopen(".descartes/")
+			slot, in := prepared(t, s, r)
+			was := snap(t, slot.Repo)
+			in.sh(edit)
+			if snap(t, slot.Repo) == was {
+				t.Errorf("the snapshot lacks the edit")
+			}
+			prepare(t, r, slot, "", false)
+			if got := snap(t, slot.Repo); got != was {
+				t.Errorf("the next attempt starts from %s, want %s", got, was)
+			}
+		})
+	}
+	t.Run("marks of an older run", func(t *testing.T) {
+		t.Parallel()
+		s := newSandbox(t)
+		s.sh(slotBase)
+		r := s.reopen(".descartes/")
+		slot, _ := prepared(t, s, r)
+		was := snap(t, slot.Repo)
+		if _, err := slot.cli.run(t.Context(), gitCall{args: []string{"update-index", "--assume-unchanged", "a"}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := slot.Close(); err != nil {
+			t.Fatal(err)
+		}
+		slot, in := prepared(t, s, s.reopen(".descartes/"))
+		in.sh("echo edit >a")
+		if snap(t, slot.Repo) == was {
+			t.Errorf("the snapshot lacks the edit")
+		}
+	})
+}
