@@ -155,6 +155,7 @@ func (s *Settings) complete() error {
 	if s.Given("command") && strings.TrimSpace(s.Command) == "" {
 		return Wrong("leave it out to run the backend's own program", "--command is empty")
 	}
+	s.forgetFileAgent()
 	for _, t := range [][2]string{{"commit_template", s.Git.CommitTemplate},
 		{"branch_template", s.Git.BranchTemplate}} {
 		if err := CheckTemplate(t[1]); err != nil {
@@ -176,6 +177,22 @@ func (s *Settings) complete() error {
 		return Wrong("4G is four GiB", "max_memory %d: no agent runs in less than 16 MiB", s.MaxMemory)
 	}
 	return s.completeLimits()
+}
+
+// forgetFileAgent drops what descartes.yaml says of how its agent is called where another command was typed: the typed
+// program is called in its own way, unless --backend is typed, too.
+func (s *Settings) forgetFileAgent() {
+	switch s.from[Find("command")].kind {
+	case "flag", "environment":
+	default:
+		return
+	}
+	for _, key := range []string{"args", "backend.backend_type", "backend.prompt_mode", "backend.output_format"} {
+		if one := Find(key); s.from[one].kind == "file" {
+			one.value(s).SetZero()
+			delete(s.from, one)
+		}
+	}
 }
 
 // completeLimits decides what a run does when its provider's quota is used up.

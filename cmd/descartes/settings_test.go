@@ -80,6 +80,41 @@ scud:
 	}
 }
 
+// A command that is typed is called in its own way, and not as the agent of descartes.yaml.
+func TestTypedCommand(t *testing.T) {
+	for _, c := range []struct {
+		yaml         string
+		args         []string
+		backend, out string
+	}{
+		{"backend:\n  backend_type: claude\n", nil, "claude", "stream-json"},
+		{"backend:\n  backend_type: claude\n", []string{"--command", "sh agent.sh"}, "generic", "text"},
+		{"backend:\n  backend_type: codex\n", []string{"--command", "claude -p"}, "claude", "stream-json"},
+		{"args: [--fast]\nbackend:\n  backend_type: claude\n  output_format: json\n",
+			[]string{"--command", "sh agent.sh"}, "generic", "text"},
+		{"backend:\n  backend_type: claude\n", []string{"--command", "sh agent.sh", "--backend", "codex"}, "codex",
+			"stream-json"},
+		{"command: sh agent.sh\nbackend:\n  backend_type: claude\n", nil, "claude", "stream-json"},
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "descartes.yaml"), []byte(c.yaml), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		s, err := parsed(t, dir, c.args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, saved, err := config.ResolveBackend(s.Config)
+		if err != nil || b.Name != c.backend || saved.OutputFormat != c.out {
+			t.Errorf("%q with %q: got backend %s that prints %s, error %v; want %s, %s", c.yaml, c.args, b.Name,
+				saved.OutputFormat, err, c.backend, c.out)
+		}
+		if typed := len(c.args) > 0; typed && slices.Contains(b.Command, "--fast") {
+			t.Errorf("%q with %q: got the file's arguments: %q", c.yaml, c.args, b.Command)
+		}
+	}
+}
+
 func TestSettingsFileErrors(t *testing.T) {
 	for yaml, want := range map[string]string{
 		"comand: x\n":                         "line 1: unknown setting comand",
