@@ -408,7 +408,7 @@ func (s *stage) set(words string) (opt StartOptions) {
 		case "yes":
 			opt.Yes = true
 		case "step":
-			opt.Scope = Scope{Step: true, Task: value}
+			opt.Scope = store.Scope{Step: true, Task: value}
 		default:
 			s.t.Fatalf("no setting %q", word)
 		}

@@ -10,12 +10,31 @@ import (
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
 	"descartes/loop/store"
+	"descartes/verify"
 )
 
 // looking is a look that objects to the attempts at a task for as long as the function says so.
 func looking(name string, at func(s *attempt.Subject) *attempt.Objection) attempt.Look {
 	return attempt.Look{Name: name, On: func(*attempt.Input) bool { return true },
 		At: func(_ context.Context, s *attempt.Subject) (*attempt.Objection, error) { return at(s), s.Working() }}
+}
+
+// What a check printed that passed is not what an attempt failed with.
+func TestOutputOfFailure(t *testing.T) {
+	for _, c := range []struct {
+		res  attempt.Result
+		want string
+	}{
+		{attempt.Result{Verify: &verify.Result{Tail: "FAIL: sum"}}, "FAIL: sum"},
+		{attempt.Result{Verify: &verify.Result{Passed: true, Tail: "ok"}, Verdict: verify.Failed,
+			Reason: "conflict markers are left in list.txt"}, ""},
+		{attempt.Result{Verify: &verify.Result{Passed: true, Tail: "ok"},
+			Objection: &attempt.Objection{Detail: "sum_test.go lost a test"}}, "sum_test.go lost a test"},
+	} {
+		if got := output(&c.res); got != c.want {
+			t.Errorf("%+v: got %q, want %q", c.res, got, c.want)
+		}
+	}
 }
 
 // An attempt that passed its verification fails where a look objects. The next one hears why, later looks are not

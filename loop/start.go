@@ -20,7 +20,7 @@ type StartOptions struct {
 	Command   string // first part of a drawn id
 	StatePath string // "": the default one, or the one for Name
 	Resume    string // state file of the loop to resume; "" resumes the tag's unfinished one, or starts a new one
-	Scope     Scope
+	Scope     store.Scope
 	Saved     *Config  // the settings to store in the state file; nil: the job's own
 	Own       []string // files that may be uncommitted at the start: reports that this call writes
 	Session   string   // id from the program that started descartes, or ""

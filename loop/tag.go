@@ -17,16 +17,10 @@ import (
 	"descartes/verify"
 )
 
-// Scope limits a run to one wave or one task.
-type Scope struct {
-	Step bool
-	Task string // implies Step
-}
-
 // tagWork runs a tag: its tasks, wave by wave, each with several attempts.
 type tagWork struct {
 	run      *Loop
-	scope    Scope
+	scope    store.Scope
 	queue    *queue
 	task     *taskWork
 	rounds   *rounds
@@ -82,7 +76,7 @@ func (j *Job) choose(ctx context.Context, l *Loop, opt StartOptions) (path strin
 		return "", err
 	}
 	s := l.state
-	s.Kind, s.Tag, s.TaskFile = store.KindTag, j.File.Tag(), l.relative(j.File.Path())
+	s.Kind, s.Tag, s.TaskFile, s.Scope = store.KindTag, j.File.Tag(), l.relative(j.File.Path()), opt.Scope
 	l.who.Loop = s.ID
 	if err := l.locks.take(ctx, store.TagLock(l.tools.Repo.Dir(), s.Tag)); err != nil {
 		return "", err

@@ -516,14 +516,15 @@ func (w *taskWork) describe(u *unit, end *journal.Event) {
 	}
 }
 
-// output is what an attempt failed with: the end of the verify command's output, or the look's objection.
+// output is what an attempt failed with: the end of the failed verify command's output, or the look's objection. What
+// a check printed that passed is no failure.
 func output(res *attempt.Result) string {
 	switch {
 	case res.Objection != nil && res.Objection.Ask:
 		return ""
 	case res.Objection != nil:
 		return tail(res.Objection.Detail, maxWords)
-	case res.Verify != nil:
+	case res.Verify != nil && !res.Verify.Passed:
 		return res.Verify.Tail
 	}
 	return ""

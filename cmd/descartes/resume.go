@@ -100,8 +100,12 @@ func resume(cmd *cobra.Command, s *settings, last, step bool) error {
 		return badInput("correct it there, or start another run", "%s: config.%w",
 			store.Relative(root, store.NewHome(root).Given(saved)), err)
 	}
+	scope := saved.State.Scope
+	if step {
+		scope = store.Scope{Step: true}
+	}
 	w := launch.Want{Root: root, Kind: saved.State.Kind, Options: loop.StartOptions{Resume: saved.Path, Yes: s.Yes,
-		Scope: loop.Scope{Step: step}}}
+		Scope: scope}}
 	if w.Kind != store.KindTag && store.NewHome(root).IsLive(*saved) {
 		return badInput("descartes status --name "+saved.State.ID+"; descartes cancel "+saved.State.ID,
 			"run %s is running already", saved.State.ID)

@@ -18,6 +18,7 @@ import (
 	"descartes/internal/terminal"
 	"descartes/launch"
 	"descartes/loop"
+	"descartes/loop/store"
 	"descartes/tasks"
 	"descartes/tasks/plan"
 )
@@ -43,7 +44,7 @@ are verified and committed; or repeat the prompt in a file.
 			if err := s.source(cmd, args); err != nil {
 				return err
 			}
-			return startRun(cmd, s, loop.Scope{})
+			return startRun(cmd, s, store.Scope{})
 		},
 	}
 	s.register(cmd, ofRun)

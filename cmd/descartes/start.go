@@ -34,7 +34,7 @@ Where a run over the tag was killed or stopped, start resumes it.
 ` + exitTable,
 		Args: takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return startRun(cmd, s, loop.Scope{})
+			return startRun(cmd, s, store.Scope{})
 		},
 	}
 	s.register(cmd, ofRun)
@@ -59,7 +59,7 @@ func (s *settings) onlyTag(root string) (err error) {
 }
 
 // startRun is start, step and run.
-func startRun(cmd *cobra.Command, s *settings, scope loop.Scope) error {
+func startRun(cmd *cobra.Command, s *settings, scope store.Scope) error {
 	root, away, err := s.begin(cmd)
 	if away || err != nil {
 		return err

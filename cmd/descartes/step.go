@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"descartes/loop"
+	"descartes/loop/store"
 )
 
 func newStepCmd() *cobra.Command {
@@ -20,7 +20,7 @@ func newStepCmd() *cobra.Command {
 			if err := s.source(cmd, args); err != nil {
 				return err
 			}
-			return startRun(cmd, s, loop.Scope{Step: true, Task: task})
+			return startRun(cmd, s, store.Scope{Step: true, Task: task})
 		},
 	}
 	s.register(cmd, ofRun)

@@ -37,6 +37,7 @@ type State struct {
 	ExitReason      ExitReason         `json:"exit_reason"`
 	Summaries       []IterationSummary `json:"iteration_summaries"`
 	Tag             string             `json:"tag"`
+	Scope           Scope              `json:"scope,omitzero"`
 	CurrentWave     int                `json:"current_wave"`
 	TotalWaves      int                `json:"total_waves"`
 	TasksCompleted  int                `json:"tasks_completed"`
@@ -56,6 +57,12 @@ type State struct {
 	Gate    json.RawMessage `json:"gate,omitempty"`       // the state of a prompt loop's gate
 	PID     int             `json:"pid"`
 	Host    string          `json:"host,omitempty"`
+}
+
+// Scope limits a run to one wave or one task. A resume has the scope of the run that it resumes.
+type Scope struct {
+	Step bool   `json:"step,omitempty"` // one wave
+	Task string `json:"task,omitempty"` // one task; implies Step
 }
 
 // ExitReason says why a loop ended, or that it runs.
