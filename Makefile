@@ -7,8 +7,9 @@ STAMP := -buildvcs=$(shell git rev-parse --verify -q HEAD >/dev/null 2>&1 && ech
 # The race detector needs a C compiler; the packages named here start goroutines or processes.
 RACE  := $(shell test "$$(go env CGO_ENABLED)" = 1 && command -v $$(go env CC) >/dev/null 2>&1 && echo -race)
 RACED := ./internal/... ./agent ./verify ./gitops ./loop/... ./view/... ./launch
-# Systems besides the one that this is, which everything has to build for.
-SYSTEMS := darwin/amd64 darwin/arm64 windows/amd64
+# Systems besides the one that this is, which everything has to build for. TestArchitectures has nothing here depend on
+# the processor, so that darwin/arm64 stands for darwin/amd64.
+SYSTEMS := darwin/arm64 windows/amd64
 # As the program is built, which starts a quarter sooner.
 test check: export CGO_ENABLED := 0
 # What make snapshot runs where goreleaser is not installed.
@@ -25,19 +26,20 @@ descartes-fleet: ## build ./descartes-fleet: descartes with Temporal's SDK in it
 demo: build ## watch a sample tag run from end to end, in a temporary repository
 	@./descartes demo
 
-# Many tests wait for processes: more of them at a time than there are processors take a quarter less time.
-test: ## build everything and run every test
+# Many tests wait for processes: more of them at a time than there are processors take a quarter less time. Each runs
+# once, and is vetted by make check.
+TESTS := go test -vet=off -parallel 4 -timeout 60m
+test: ## build everything and run every test, with the race detector where it matters
 	go build $(STAMP) ./...
-	go test -parallel 4 -timeout 60m ./...
+	@test -n "$(RACE)" || echo "no C compiler: the tests run without the race detector"
+	$(if $(RACE),CGO_ENABLED=1) $(TESTS) $(RACE) $(RACED)
+	raced="$$(go list $(RACED))" && $(TESTS) $$(go list ./... | grep -vxF "$$raced")
 
-check: ## formatting, vet, and the race detector where it matters
+check: ## formatting, and vet for every system
 	@unformatted="$$(gofmt -l .)"; test -z "$$unformatted" || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }
 	go vet ./... ./testdata/bench ./testdata/fakemodel ./testdata/nights
-	go vet -tags crashpoints ./...
-	go vet -tags "agents fleet" ./cmd/descartes ./fleet/...
+	go vet -tags "agents browser crashpoints fleet" ./...
 	for system in $(SYSTEMS); do echo "go vet for $$system"; GOOS=$${system%/*} GOARCH=$${system#*/} go vet ./... || exit 1; done
-	@test -n "$(RACE)" || echo "no C compiler: the tests run without the race detector"
-	$(if $(RACE),CGO_ENABLED=1) go test -timeout 60m $(RACE) $(RACED)
 
 bench: build ## measure against the goals; prints a table, fails never (three minutes)
 	-go run ./testdata/bench -binary ./descartes
@@ -57,7 +59,6 @@ test-agents: ## run claude (two versions), codex, opencode, gemini, qwen, copilo
 	@sh testdata/test-agents.sh
 
 test-browser: ## the page of descartes serve in a headless Chromium
-	go vet -tags browser ./view/web
 	go test -count=1 -tags browser -run 'Browser|Access|Many' -v ./view/web
 
 # Temporal's server as a team has it, where PostgreSQL is installed; POSTGRES= tests on the development server.

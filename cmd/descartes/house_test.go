@@ -5,7 +5,10 @@ import (
 	"go/doc"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"maps"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -88,4 +91,33 @@ func owns(t *testing.T, pkg string) string {
 	}
 	t.Fatalf("package %s has no comment", pkg)
 	return ""
+}
+
+// TestArchitectures: nothing here depends on the processor, so that what builds for a system on one builds on all.
+func TestArchitectures(t *testing.T) {
+	t.Parallel()
+	var known []string
+	list, err := exec.Command("go", "tool", "dist", "list").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pair := range strings.FieldsSeq(string(list)) {
+		_, arch, _ := strings.Cut(pair, "/")
+		known = append(known, arch)
+	}
+	tagged := regexp.MustCompile(`(?m)^//go:build .*\b(?:` + strings.Join(known, "|") + `)\b`)
+	named := regexp.MustCompile(`_(?:` + strings.Join(known, "|") + `)(?:_test)?\.go$|\.s$`)
+	err = filepath.WalkDir(docs.Root(t), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !named.MatchString(path) && !strings.HasSuffix(path, ".go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if named.MatchString(path) || tagged.Match(text) {
+			t.Errorf("%s is for some processors only: have make check vet darwin/amd64 too", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
