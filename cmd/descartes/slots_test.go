@@ -29,12 +29,9 @@ func TestMaskKilled(t *testing.T) {
 	f.flags = append(f.flags, "--env-pass", "MY_TOKEN")
 	f.env = []string{"MY_TOKEN=" + crashToken}
 	r := f.begin(t, "start")
-	until(t, "a check between attempts", func() bool { return !r.alive() || readText(t, f.aside+"/printed") != "" })
+	until(t, "a check between attempts", func() bool { return !r.alive() || readText(t, f.aside+"/printed") != "" && len(f.leaks(t)) > 0 })
 	if _ = r.p.Kill(); r.wait(t) != -int(syscall.SIGKILL) {
 		t.Fatalf("it ended before the kill:\n%s", r.errors(t))
-	}
-	if len(f.leaks(t)) == 0 {
-		t.Fatal("no log has the secret: nothing is left to mask")
 	}
 	if err := os.WriteFile(f.aside+"/go", nil, 0o644); err != nil {
 		t.Fatal(err)
