@@ -58,7 +58,11 @@ func (e *Error) Near() (wrong string, known []string) {
 		return e.Unknown, e.Known
 	}
 	for _, one := range All() {
-		if last := one.Key[strings.LastIndexByte(one.Key, '.')+1:]; one.YAML && !slices.Contains(known, last) {
+		last := one.Key[strings.LastIndexByte(one.Key, '.')+1:]
+		if last == e.Unknown { // it stands in the wrong place: the word itself is right
+			return "", nil
+		}
+		if one.YAML && !slices.Contains(known, last) {
 			known = append(known, last)
 		}
 	}

@@ -156,6 +156,11 @@ func (s *Settings) complete() error {
 		return Wrong("leave it out to run the backend's own program", "--command is empty")
 	}
 	s.forgetFileAgent()
+	if text := s.Scud.Spec.SpecTemplate; text != "" && !slices.ContainsFunc([]string{"{task}", "{plan}", "{custom}",
+		"{verification}"}, func(name string) bool { return strings.Contains(text, name) }) {
+		return Wrong(`give the text, as in --set scud.spec.spec_template="$(cat FILE)"`,
+			"scud.spec.spec_template %q has none of {task} {plan} {custom} {verification}: no spec would say its task", text)
+	}
 	for _, t := range [][2]string{{"commit_template", s.Git.CommitTemplate},
 		{"branch_template", s.Git.BranchTemplate}} {
 		if err := CheckTemplate(t[1]); err != nil {

@@ -33,7 +33,6 @@ import (
 
 // execute prepares a run of any kind, does it, and reports.
 func execute(cmd *cobra.Command, s *settings, w launch.Want) error {
-	garbage(50) // a run lasts, beside agents that want the memory, and waits most of the time
 	ctx := cmd.Context()
 	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), s.JSON, s.CI)
 	p.times = s.Times
@@ -145,7 +144,11 @@ func dry(cmd *cobra.Command, r *launch.Run, p *printer, asJSON bool) error {
 		p.say("")
 		fmt.Fprint(p.text, print.Waves(b, p.paint, p.width))
 	default:
-		p.say("\n%s", terminal.CleanLines(strings.TrimRight(r.Config.Prompt, "\n")))
+		text := r.Config.Prompt
+		if r.Mode != nil {
+			text = cmp.Or(r.Mode.First(r.Config.MaxIterations), text)
+		}
+		p.say("\n%s", terminal.CleanLines(strings.TrimRight(text, "\n")))
 		if plan != nil {
 			p.tell(plan.Text())
 		}

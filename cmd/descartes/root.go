@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -32,7 +33,9 @@ and committed. descartes demo shows it in a temporary repository.`,
 			}
 			return groupRun(cmd, args)
 		},
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return runsOn(runtime.GOOS, cmd) },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			return cmp.Or(runsOn(runtime.GOOS, cmd), typedOnly(cmd, os.Getenv))
+		},
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
 	root.SetHelpFunc(help)
@@ -65,6 +68,16 @@ and committed. descartes demo shows it in a temporary repository.`,
 	loops.Hidden = true
 	root.AddCommand(loops, &cobra.Command{Use: "exit-codes", Short: "What each exit code means", Long: exitTable})
 	root.InitDefaultCompletionCmd("")
+	root.InitDefaultHelpCmd()
+	if c, _, err := root.Find([]string{"help"}); err == nil { // cobra's own shows the first screen for any word
+		c.Run, c.RunE = nil, func(_ *cobra.Command, args []string) error {
+			about, rest, err := root.Find(args)
+			if err == nil && len(rest) == 0 {
+				return about.Help()
+			}
+			return cmp.Or(err, groupRun(about, rest))
+		}
+	}
 	return root
 }
 
@@ -125,6 +138,25 @@ func runsOn(system string, cmd *cobra.Command) error {
 		return &failure{code: exitAgent, err: errors.New(noAgents), hint: noLoops}
 	}
 	return nil
+}
+
+// typedOnly refuses a variable for a flag that has none: who exports DESCARTES_DRY_RUN wants nothing touched.
+func typedOnly(cmd *cobra.Command, env func(string) string) (err error) {
+	held := map[string]bool{"help": true, "version": true, "all": true} // these only show something
+	for _, one := range config.All() {
+		held[one.Flag] = one.Variable() != ""
+	}
+	// These tell agents and checks what they work on, and those may call descartes.
+	ours := []string{"DESCARTES_ATTEMPT", "DESCARTES_HOLDOUT", "DESCARTES_PROMPT", "DESCARTES_PROMPT_FILE",
+		"DESCARTES_TAG"}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		name := "DESCARTES_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		if text := env(name); text != "" && !held[f.Name] && !slices.Contains(ours, name) && err == nil {
+			err = badInput("unset "+name+", and type --"+f.Name+" where you want it",
+				"%s=%q in the environment: --%s is typed, and has no variable", name, text, f.Name)
+		}
+	})
+	return err
 }
 
 // groups are the parts of the list of commands, in the order in which help shows them: first what people type every

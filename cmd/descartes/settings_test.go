@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -117,14 +119,15 @@ func TestTypedCommand(t *testing.T) {
 
 func TestSettingsFileErrors(t *testing.T) {
 	for yaml, want := range map[string]string{
-		"comand: x\n":                         "line 1: unknown setting comand",
-		"scud:\n  tag: x\n  verify: make\n":   "line 3: unknown setting verify",
-		"iteration_timeout_secs: soon\n":      `line 1: "soon" is neither a number of seconds`,
-		"command: [a\n":                       "line 1",
-		"on_limit: never\n":                   "on_limit: \"never\" is not one of wait, stop",
-		"verify_timeout_secs: -1\n":           `line 1: "-1" is out of range`,
-		"git:\n  hooks: maybe\n":              "git.hooks",
-		"scud:\n  max_iterations_per_task: 0": "scud.max_iterations_per_task: 0: must be at least 1",
+		"comand: x\n":                                  "line 1: unknown setting comand",
+		"scud:\n  tag: x\n  verify: make\n":            "line 3: unknown setting verify",
+		"iteration_timeout_secs: soon\n":               `line 1: "soon" is neither a number of seconds`,
+		"command: [a\n":                                "line 1",
+		"on_limit: never\n":                            "on_limit: \"never\" is not one of wait, stop",
+		"verify_timeout_secs: -1\n":                    `line 1: "-1" is out of range`,
+		"git:\n  hooks: maybe\n":                       "git.hooks",
+		"scud:\n  max_iterations_per_task: 0":          "scud.max_iterations_per_task: 0: must be at least 1",
+		"scud:\n  spec:\n    spec_template: layout.md": `scud.spec.spec_template "layout.md" has none of {task}`,
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "descartes.yaml"), []byte(yaml), 0o666); err != nil {
@@ -276,5 +279,62 @@ func TestFlagCount(t *testing.T) {
 	}
 	if n > 60 || shown > 30 {
 		t.Errorf("%d settings have a flag, and help shows %d of them", n, shown)
+	}
+}
+
+// A variable for a flag that has none is refused by every command with that flag, and one for a setting by none; what
+// tells an agent its task stops no command that the agent types.
+func TestTypedOnly(t *testing.T) {
+	t.Parallel()
+	root := newRootCmd()
+	for words, refused := range map[string]string{
+		"run":          "DESCARTES_DRY_RUN DESCARTES_JSON DESCARTES_YES DESCARTES_DETACH DESCARTES_NAME DESCARTES_WORKING_DIR",
+		"loop start":   "DESCARTES_DRY_RUN DESCARTES_STATE_FILE",
+		"build":        "DESCARTES_DRY_RUN",
+		"tasks import": "DESCARTES_DRY_RUN DESCARTES_FORCE",
+		"cleanup":      "DESCARTES_DRY_RUN",
+		"report":       "DESCARTES_FORMAT",
+	} {
+		cmd, _, err := root.Find(strings.Fields(words))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name := range strings.FieldsSeq(refused + " DESCARTES_VERIFY DESCARTES_TAG DESCARTES_VERSION") {
+			env := func(asked string) string { return map[string]string{name: "true"}[asked] }
+			err, want := typedOnly(cmd, env), strings.Contains(refused, name)
+			if (err != nil) != want || err != nil && codeOf(err) != exitInput {
+				t.Errorf("%s with %s: got %v", words, name, err)
+			}
+		}
+	}
+}
+
+// A word that a message names as unknown is never offered as the one that is meant.
+func TestMisplacedSetting(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "descartes.yaml"),
+		[]byte("backends:\n  x: {command: ./x.sh, prompt_mode: stdin}\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	_, err := parsed(t, dir)
+	var near interface{ Near() (string, []string) }
+	if !errors.As(err, &near) {
+		t.Fatalf("got %v", err)
+	}
+	if wrong, known := near.Near(); wrong != "" || len(known) > 0 {
+		t.Errorf("%q may be one of %q", wrong, known)
+	}
+}
+
+// The action's shell ends a step where a program writes into a pipe that nobody reads: it has no head behind a pipe.
+func TestActionPipes(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("..", "..", "action.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cut := regexp.MustCompile(`descartes [^\n|]*\|[^|]`).FindString(string(text)); cut != "" {
+		t.Errorf("%q ends with 141 where the rest of the pipe reads less", cut)
 	}
 }

@@ -66,6 +66,7 @@ type answered struct {
 	Priority     string            `json:"priority"`
 	Complexity   *int              `json:"complexity"`
 	DependsOn    []json.RawMessage `json:"depends_on"`
+	Dependencies []json.RawMessage `json:"dependencies"` // Task Master's word for them
 	Scope        []string          `json:"scope"`
 }
 
@@ -183,7 +184,7 @@ func (r *reader) task(i int, raw json.RawMessage) tasks.Task {
 			r.fault(said, "complexity %d is not one of 1, 2, 3, 5 and 8", *c)
 		}
 	}
-	for _, on := range a.DependsOn {
+	for _, on := range append(a.DependsOn, a.Dependencies...) {
 		t.DependsOn = append(t.DependsOn, r.own(idOf(on)))
 	}
 	t.Scope = r.scope(said, a.Scope)

@@ -87,6 +87,10 @@ func TestRead(t *testing.T) {
 		!slices.Equal(got.Scope, []string{"a/**"}) {
 		t.Errorf("got %+v", got)
 	}
+	if list, _, faults = Read(answer(task("8", `, "dependencies": ["A-1"]`)), b); len(faults) > 0 ||
+		!slices.Equal(list[0].DependsOn, []string{"A-1"}) {
+		t.Errorf("in Task Master's word: %v, %q", list, faults)
+	}
 	b.Split = &tasks.Task{ID: "7"}
 	list, _, faults = Read(answer(task("1", ""), task("2", `, "depends_on": [1]`)), b)
 	if len(faults) > 0 || list[1].ID != "7.2" || list[1].DependsOn[0] != "7.1" {

@@ -153,6 +153,16 @@ func title(text string) string {
 	return ""
 }
 
+// First is the prompt that an iteration would get first, as the project is now; "" where there would be none.
+func (r *Run) First(max int) string {
+	t := &loop.Iteration{Number: 1, Try: 1, Max: max}
+	if r.Before(t) != nil {
+		return ""
+	}
+	text, _ := r.Compose(t)
+	return text
+}
+
 // Compose makes the iteration's prompt.
 func (r *Run) Compose(t *loop.Iteration) (string, bool) {
 	text := r.Text
