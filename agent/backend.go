@@ -58,6 +58,7 @@ type Backend struct {
 
 	// Expressions for lines on standard error that mean a used-up quota. A run that prints one is ended at once.
 	StderrLimit []string
+	StderrAway  string // what it prints on standard error when its provider does not answer and it tries again
 
 	// SessionArgs are added, with {session} filled in, to continue a conversation; none: it cannot.
 	SessionArgs []string
@@ -203,6 +204,9 @@ func (b Backend) environ(r Request) (env []string) {
 	for _, name := range b.UnsetEnv {
 		env = append(env, name+"=")
 	}
+	if b.Format == stream.FormatACP {
+		env = append(env, acpEnv()...)
+	}
 	for _, name := range slices.Sorted(maps.Keys(b.Env)) {
 		env = append(env, name+"="+b.Env[name])
 	}
@@ -214,6 +218,12 @@ func (b Backend) environ(r Request) (env []string) {
 		env = append(env, PromptVar+"="+r.Prompt)
 	}
 	return env
+}
+
+// acpEnv has Claude Code run its commands and subagents to their end, and wake nobody later: by the protocol a turn
+// ends with its answer, and what the agent says after that has no end that could be waited for.
+func acpEnv() []string {
+	return []string{"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS=1", "CLAUDE_CODE_DISABLE_CRON=1"}
 }
 
 // With returns the backend with the user's command. Options of the backend that the command lacks are added with their

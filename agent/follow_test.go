@@ -179,7 +179,7 @@ func TestClockJump(t *testing.T) {
 			f.clock.began = jumped(t, time.Now().Add(-11*time.Minute), hours)
 			f.clock.ends, f.clock.ended = f.transcript.progress.ends, 0
 			if now := time.Since(f.clock.began); f.clock.check(&f.transcript.progress, now,
-				f.transcript.started()) == nil {
+				f.transcript.started(), f.transcript.claims) == nil {
 				t.Errorf("set by %d hours: not ended after %v", hours, now)
 			}
 		}

@@ -177,7 +177,7 @@ func (r *Runner) conclude(res *Result, h *said, q Request, exit process.Exit) {
 		return
 	}
 	told := s.failure(q)
-	if r.quota(res, s, told, q, exit) {
+	if !spent(told.Text) && r.quota(res, s, told, q, exit) {
 		return
 	}
 	cause := r.cause(told, exit)
@@ -244,8 +244,8 @@ func (r *Runner) quota(res *Result, s *progress, told stream.Event, q Request, e
 	}
 	if s.limited {
 		name, ok = cmp.Or(quota.Kind(s.limit.Word), cmp.Or(name, "usage limit")), true
-		if !s.limit.Until.IsZero() {
-			until = s.limit.Until
+		if at := quota.Ahead(s.limit.Until, exit.End); !at.IsZero() {
+			until = at
 		}
 	}
 	if ok {
@@ -339,6 +339,8 @@ var (
 	hopelessWords = oneOf(`\bmodels?\b.{0,100}\b(not found|does not exist|is not supported)`, `insufficient_quota`,
 		`exceeded your current quota`,
 		`to use \w+ with your .{0,20}plan, upgrade`, `billing.hard.limit`)
+	// spentWords name money that is used up: a person has to add some, or to raise a cap.
+	spentWords = oneOf(`\bout of credits\b`, `\bspend(ing)? cap\b`)
 	// bareWords are fatal in an error without a status.
 	bareWords = oneOf(`quota exceeded`, `unauthorized`)
 )
@@ -355,8 +357,11 @@ func fatalWords(text string) bool {
 // hopeless reports whether waiting cannot fix a client's error, whatever its status. An error that says when to ask
 // again is not hopeless.
 func hopeless(text string) bool {
-	return !saysWhen(text) && (hopelessWords.MatchString(text) || loginWords.MatchString(text))
+	return !saysWhen(text) && (hopelessWords.MatchString(text) || loginWords.MatchString(text)) || spent(text)
 }
+
+// spent reports whether an error is that money is used up, and does not say when there is new one.
+func spent(text string) bool { return !saysWhen(text) && spentWords.MatchString(text) }
 
 // saysWhen reports whether an error says when to ask again: "Please retry in 33.5s".
 func saysWhen(text string) bool {

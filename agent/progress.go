@@ -25,6 +25,7 @@ type progress struct {
 	spoke, acted           bool // any words, any tool
 	retries, retryStatus   int
 	retrying               string // the client's last words, if they say that it tries again
+	away                   bool   // as its provider does not answer
 	moved                  int64  // events besides those
 	refused                int    // how many of them, in a row, report a refused key
 	refusal                string // the client's word for that
@@ -37,16 +38,17 @@ type progress struct {
 	troubled               bool         // nothing was said or done after it
 	ended                  bool
 	end                    stream.Event
-	ends                   int64 // how often an end was reported
-	more                   bool  // something started after it
-	steps                  int   // turns in a row in which nothing was said or done
-	overflows              int   // of the context window, since the last tool call
+	ends                   int64    // how often an end was reported
+	more                   bool     // something started after it
+	pending                []string // the client's words for what it waits for before it goes on by itself
+	steps                  int      // turns in a row in which nothing was said or done
+	overflows              int      // of the context window, since the last tool call
 }
 
 // apply takes the next event.
 func (s *progress) apply(e stream.Event) {
 	if e.Kind != stream.Retry {
-		s.retrying, s.moved = "", s.moved+1
+		s.retrying, s.away, s.moved = "", false, s.moved+1
 	}
 	switch e.Kind {
 	case stream.Session:
@@ -83,6 +85,11 @@ func (s *progress) apply(e stream.Event) {
 		s.denied = noted(s.denied, e.Word)
 	case stream.Kept:
 		s.kept = noted(s.kept, e.Word)
+	case stream.Pending:
+		s.pending = slices.DeleteFunc(s.pending, func(word string) bool { return word == e.Word })
+		if e.OK {
+			s.pending = append(s.pending, e.Word)
+		}
 	case stream.Usage:
 		s.use(e)
 	case stream.End:
@@ -93,7 +100,7 @@ func (s *progress) apply(e stream.Event) {
 // retry counts a try of the client's own, and those in a row whose key is refused.
 func (s *progress) retry(e stream.Event) {
 	s.retrying = cmp.Or(e.Text, e.Word, "it tries again")
-	s.retries, s.retryStatus, s.refusal = s.retries+1, e.Status, e.Word
+	s.retries, s.retryStatus, s.refusal, s.away = s.retries+1, e.Status, e.Word, e.Away
 	if s.refused++; e.Status != 401 && e.Status != 403 {
 		s.refused = 0
 	}

@@ -117,6 +117,9 @@ func TestRecordedStreams(t *testing.T) {
 		t.Run(c.File, func(t *testing.T) {
 			t.Parallel()
 			res := judged(t, c.backend(t), c.stream, c.exit())
+			if c.Signal != nil && c.Outcome != "killed" && c.Outcome != "stuck" { // it would have gone on for hours
+				res = cutShort(t, c)
+			}
 			want := c.Outcome
 			switch want {
 			case "stuck": // somebody has to end it
@@ -139,6 +142,32 @@ func TestRecordedStreams(t *testing.T) {
 			}
 		})
 	}
+}
+
+// cutShort is the result of a case whose client says no more, and which its clocks end before it has been silent for too
+// long.
+func cutShort(tb testing.TB, c recorded) Result {
+	tb.Helper()
+	b := c.backend(tb)
+	r := NewRunner(nil, b)
+	q := Request{Prompt: recordedPrompt, Log: filepath.Join("testdata", "streams", c.File)}
+	p := newTranscript(b.Format, q)
+	if err := p.take(bytes.NewReader(c.stream), pieceSize); err != nil {
+		tb.Fatal(err)
+	}
+	f := &watchdog{clock: newClocks(b.Format, Clocks{}, DefaultIdle, time.Now())}
+	for now := time.Duration(0); f.why == nil && now < 3*time.Minute; now += time.Second {
+		f.why = f.clock.check(&p.progress, now, true, p.claims)
+	}
+	if f.why == nil {
+		tb.Fatal("its clocks do not end it")
+	}
+	f.why.read = int64(len(c.stream))
+	res, err := r.result(q, process.Exit{Why: process.Cancelled, End: recordedAt()}, f)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return res
 }
 
 // listenTo reads a case's words alone.
@@ -183,27 +212,28 @@ func TestReasons(t *testing.T) {
 		byFile[c.File] = c
 	}
 	for file, want := range map[string]string{
-		"claude-usagelimit.ndjson":        "Claude's 5-hour limit; resets Fri 20 Nov 21:32 (in 1 h 32 min)",
-		"claude-usagelimit-opus.ndjson":   "Claude's weekly Opus limit; resets Mon 23 Nov 20:33 (in 3 d)",
-		"claude-usagelimit-apikey.ndjson": "Claude's account rate limit is used up; it does not say when it resets",
-		"codex-usagelimit-week.ndjson":    "Codex's usage limit; resets Mon 23 Nov 20:33 (in 3 d)",
-		"codex-usagelimit.ndjson":         "Codex's usage limit; resets Fri 20 Nov 21:10 (in 1 h 10 min)",
-		"opencode-midlimit.ndjson":        "opencode's usage limit; resets Fri 20 Nov 21:42 (in 1 h 43 min)",
-		"gemini-usagelimit.ndjson":        "Gemini's daily quota is used up; it does not say when it resets",
-		"claude-unauthorized.ndjson":      "Claude cannot go on: Invalid API key · Fix external API key (it tried 10 times more)",
-		"claude-maxbudget.ndjson":         "Claude stopped at a limit of its own: Reached maximum budget ($0.03)",
-		"codex-stall.ndjson":              "Codex failed: stream disconnected before completion: idle timeout waiting for SSE",
-		"gemini-overloaded.ndjson":        "Gemini failed: The model is overloaded. Please try again later.",
-		"qwen-unauthorized.ndjson":        "Qwen cannot go on: 401 Incorrect API key provided.",
-		"qwen-0.24.4-nomodel.ndjson":      "Qwen cannot go on: 404 The model `fake-model` does not exist or you do not have access to it.",
-		"qwen-0.24.4-unauthorized.ndjson": "Qwen cannot go on: 401 Incorrect API key provided.",
-		"copilot-quota.ndjson":            "Copilot cannot go on: Failed to get response from the AI model; retried 5 times (total retry wait time: 57.18 seconds) Last error: 429 You exceeded your current quota, please check your plan and billing details. (it tried 6 times more)",
-		"gemini-toolong.ndjson":           "Gemini failed: The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
-		"copilot-rpd.ndjson":              "Copilot's daily limit; resets Fri 20 Nov 22:07 (in 2 h 7 min)",
-		"claude-spend.ndjson":             "Claude's usage limit; resets Tue 1 Dec 00:00 (in 10 d 4 h)",
-		"opencode-freeday.ndjson":         "opencode's daily limit; resets Wed 25 Nov 00:00 (in 4 d 4 h)",
-		"codex-hardlimit.ndjson":          "Codex cannot go on: Billing hard limit has been reached",
-		"qwen-maxturns.ndjson":            "Qwen stopped at a limit of its own: exit status 53",
+		"claude-usagelimit.ndjson":                      "Claude's 5-hour limit; resets Fri 20 Nov 21:32 (in 1 h 32 min)",
+		"claude-usagelimit-opus.ndjson":                 "Claude's weekly Opus limit; resets Mon 23 Nov 20:33 (in 3 d)",
+		"claude-usagelimit-apikey.ndjson":               "Claude's account rate limit is used up; it does not say when it resets",
+		"codex-usagelimit-week.ndjson":                  "Codex's usage limit; resets Mon 23 Nov 20:33 (in 3 d)",
+		"codex-usagelimit.ndjson":                       "Codex's usage limit; resets Fri 20 Nov 21:10 (in 1 h 10 min)",
+		"opencode-midlimit.ndjson":                      "opencode's usage limit; resets Fri 20 Nov 21:42 (in 1 h 43 min)",
+		"gemini-usagelimit.ndjson":                      "Gemini's daily quota is used up; it does not say when it resets",
+		"claude-unauthorized.ndjson":                    "Claude cannot go on: Invalid API key · Fix external API key (it tried 10 times more)",
+		"claude-maxbudget.ndjson":                       "Claude stopped at a limit of its own: Reached maximum budget ($0.03)",
+		"codex-stall.ndjson":                            "Codex failed: stream disconnected before completion: idle timeout waiting for SSE",
+		"gemini-overloaded.ndjson":                      "Gemini failed: The model is overloaded. Please try again later.",
+		"qwen-unauthorized.ndjson":                      "Qwen cannot go on: 401 Incorrect API key provided.",
+		"qwen-0.24.4-nomodel.ndjson":                    "Qwen cannot go on: 404 The model `fake-model` does not exist or you do not have access to it.",
+		"qwen-0.24.4-unauthorized.ndjson":               "Qwen cannot go on: 401 Incorrect API key provided.",
+		"copilot-quota.ndjson":                          "Copilot cannot go on: Failed to get response from the AI model; retried 5 times (total retry wait time: 57.18 seconds) Last error: 429 You exceeded your current quota, please check your plan and billing details. (it tried 6 times more)",
+		"gemini-toolong.ndjson":                         "Gemini failed: The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+		"copilot-rpd.ndjson":                            "Copilot's daily limit; resets Fri 20 Nov 22:07 (in 2 h 7 min)",
+		"claude-spend.ndjson":                           "Claude's usage limit; resets Tue 1 Dec 00:00 (in 10 d 4 h)",
+		"opencode-freeday.ndjson":                       "opencode's daily limit; resets Wed 25 Nov 00:00 (in 4 d 4 h)",
+		"codex-0.171.0-workspace-out-of-credits.ndjson": "Codex cannot go on: Your workspace is out of credits. Add credits to continue.",
+		"codex-hardlimit.ndjson":                        "Codex cannot go on: Billing hard limit has been reached",
+		"qwen-maxturns.ndjson":                          "Qwen stopped at a limit of its own: exit status 53",
 	} {
 		c := byFile[file]
 		if got := judged(t, c.backend(t), c.stream, c.exit()).Reason; got != want {
@@ -260,6 +290,48 @@ func TestStreamsInPieces(t *testing.T) {
 			if string(s.message.buf) != string(whole.message.buf) || s.ended != whole.ended || s.end != whole.end ||
 				s.tokens != whole.tokens || s.events != whole.events {
 				t.Errorf("%s %s: got %+v, want %+v", c.File, name, s, whole)
+			}
+		}
+	}
+}
+
+// A client that waits for its own work is not ended for staying after a result, unless that claims the task. A result
+// after which nothing is pending is its last.
+func TestWaitsForItsOwnWork(t *testing.T) {
+	t.Parallel()
+	const (
+		begun  = `{"type":"system","subtype":"background_tasks_changed","tasks":[{"task_id":"b"}]}` + "\n"
+		over   = `{"type":"system","subtype":"background_tasks_changed","tasks":[]}` + "\n"
+		wakes  = `{"type":"assistant","message":{"content":[{"type":"tool_use","name":"ScheduleWakeup"}]},"parent_tool_use_id":null}` + "\n"
+		woken  = `{"type":"command_lifecycle","state":"started","wakeup_source":"loop_wakeup"}` + "\n"
+		waits  = `{"type":"result","is_error":false,"result":"I wait."}` + "\n"
+		claims = `{"type":"result","is_error":false,"result":"<promise>COMPLETE</promise>"}` + "\n"
+		stops  = `{"type":"result","is_error":false,"result":"TASK_BLOCKED: no key"}` + "\n"
+	)
+	for _, tt := range []struct {
+		stream string
+		ends   bool
+	}{
+		{waits, true},
+		{begun + waits, false},
+		{begun + over + waits, true},
+		{begun + waits + over, true}, // it did not go on
+		{begun + claims, true},       // a server that was left running
+		{begun + stops, true},
+		{wakes + waits, false},
+		{wakes + waits + woken + waits, true},
+		{begun + wakes + woken + waits, false},
+		{begun + wakes + over + waits, false},
+	} {
+		p := newTranscript(stream.FormatClaude, Request{})
+		if err := p.take(strings.NewReader(tt.stream), 100); err != nil {
+			t.Fatal(err)
+		}
+		c := newClocks(stream.FormatClaude, Clocks{Exit: DefaultExit}, DefaultIdle, time.Now())
+		for now := time.Minute; now < DefaultIdle; now += time.Minute {
+			if why := c.check(&p.progress, now, true, p.claims); (why != nil) != (tt.ends && now > time.Minute) {
+				t.Errorf("%s: after %v: %v", tt.stream, now, why)
+				break
 			}
 		}
 	}

@@ -13,7 +13,10 @@ import (
 
 // opencodeLimit is what opencode logs of a used-up quota, its free models' included: "Rate limit exceeded. Please try
 // again later."
-const opencodeLimit = `AI_APICallError: .*(usage limit|quota|Rate limit exceeded\. Please try again later)`
+const opencodeLimit = `AI_APICallError: .*((?i:usage limit|quota|rate limit .*\bper[- ]day\b|try again in \d+ ?h)|Rate limit exceeded\. Please try again later)`
+
+// opencodeAway is what it logs of a provider that does not answer.
+const opencodeAway = `AI_APICallError: (Cannot connect to API|Unable to connect)`
 
 // builtin returns the known backends. It is a function so that nothing is built before it is needed and nobody changes
 // it.
@@ -44,6 +47,7 @@ func builtin() []Backend {
 			ModelArgs: []string{"-m", "{model}"},
 			// It then sleeps until the quota is renewed, be it for days.
 			StderrLimit: []string{opencodeLimit},
+			StderrAway:  opencodeAway,
 			SessionArgs: []string{"--session", "{session}"},
 			Subjects: [][]string{{"--auto", "--dangerously-skip-permissions", "--yolo", "--agent plan"},
 				{"-m", "--model"}, {"--session", "-s", "--continue", "-c"}},
@@ -81,6 +85,7 @@ func builtin() []Backend {
 			ExitCodes: map[int]Cause{41: Fatal, 42: Fatal, 52: Fatal, 53: Budget, 55: Fatal,
 				// HTTP statuses modulo 256
 				144: Fatal, 145: Fatal, 147: Fatal, 173: Transient, 244: Transient, 247: Transient},
+			StderrAway: `Attempt \d+ failed\. Retrying with backoff\.\.\. .*\bfetch failed\b`,
 		},
 		{
 			Name: "copilot",
@@ -131,6 +136,7 @@ func builtin() []Backend {
 			Env:     map[string]string{"OPENCODE_DISABLE_AUTOUPDATE": "1"},
 			// As opencode's.
 			StderrLimit: []string{opencodeLimit},
+			StderrAway:  opencodeAway,
 		},
 		{
 			Name:   "generic", // the user says which program

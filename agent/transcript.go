@@ -80,6 +80,12 @@ func (h *transcript) Read(p []byte) (int, error) {
 // started reports whether an event or some text came.
 func (h *transcript) started() bool { return h.text || h.progress.events+h.progress.noise > 0 }
 
+// claims reports whether its last words say that the task is done, or cannot be.
+func (h *transcript) claims() bool {
+	s := h.said()
+	return s.complete || s.blocked != ""
+}
+
 // said returns what the agent said. Completion words count only in its own words.
 func (h *transcript) said() *said {
 	out, words := &said{}, h.words

@@ -140,10 +140,10 @@ func (f *watchdog) look(all bool) {
 	f.looked = now
 	s := &f.transcript.progress
 	if all && !(s.ended && s.end.OK) { // a run that ended well met no limit
-		f.why = f.errs.look()
+		f.why = f.errs.look(s)
 	}
 	if f.why == nil {
-		f.why = f.clock.check(s, now, !all || f.transcript.started())
+		f.why = f.clock.check(s, now, !all || f.transcript.started(), f.transcript.claims)
 	}
 	if f.why != nil {
 		f.why.read = f.read
@@ -174,6 +174,15 @@ const overflowLimit = 5
 // refusedLimit is how often a client may try a refused key. Some try ten times, for three minutes.
 const refusedLimit = 3
 
+// A provider that does not answer is reported after awayAtFirst, or after awayAtWork by an agent that has something to
+// lose. A client that does not even try again after "429 Too Many Requests" waits for a quota: after sleepLimit it is
+// used up.
+const (
+	awayAtFirst = 20 * time.Second
+	awayAtWork  = 2 * time.Minute
+	sleepLimit  = 2 * time.Minute
+)
+
 // cutoff is why the watchdog ended a run.
 type cutoff struct {
 	clock cutoffKind
@@ -191,6 +200,8 @@ const (
 	cutoffErrors   cutoffKind = "stderr" // found there, not a time
 	cutoffRefused  cutoffKind = "refused"
 	cutoffRetries  cutoffKind = "retries"
+	cutoffAway     cutoffKind = "away"
+	cutoffSleeps   cutoffKind = "sleeps"
 )
 
 func (h *cutoff) Error() string { return "ended: " + string(h.clock) }
@@ -202,8 +213,11 @@ type clocks struct {
 	idle   time.Duration // since the last sign of life other than the client's word that it tries again
 	ends   int64         // end events seen
 	ended  time.Duration
+	claims bool  // the last of them came after words that claim a result
 	steps  int64 // events other than such words
 	moved  time.Duration
+	tries  int // such words
+	tried  time.Duration
 }
 
 // newClocks are all off for plain text.
@@ -215,16 +229,27 @@ func newClocks(format string, limits Clocks, idle time.Duration, began time.Time
 }
 
 // check returns whether it is time to end the run. started says that it printed something, or that its output was not
-// examined yet.
-func (c *clocks) check(s *progress, now time.Duration, started bool) *cutoff {
+// examined yet; claims, whether its last words claim a result. While the client waits for its own work, an end without
+// such words is not the last one, and only silence ends the run.
+func (c *clocks) check(s *progress, now time.Duration, started bool, claims func() bool) *cutoff {
 	if s.ends != c.ends {
-		c.ends, c.ended = s.ends, now
+		c.ends, c.ended, c.claims = s.ends, now, claims()
+	}
+	if len(s.pending) > 0 && !c.claims {
+		c.ended = now
 	}
 	if s.moved != c.steps {
 		c.steps, c.moved = s.moved, now
 	}
+	if s.retries != c.tries {
+		c.tries, c.tried = s.retries, now
+	}
 	l := c.limits
 	switch {
+	case c.idle > 0 && s.retrying != "" && s.retryStatus == 429 && now-c.tried >= sleepLimit:
+		return &cutoff{clock: cutoffSleeps}
+	case c.idle > 0 && s.away && now-c.moved >= awayLimit(s):
+		return &cutoff{clock: cutoffAway, words: s.retrying}
 	case c.idle > 0 && s.retrying != "" && now-c.moved >= c.idle: // its output alone would keep it alive forever
 		return &cutoff{clock: cutoffRetries, words: s.retrying}
 	case !started && l.Start > 0 && now >= l.Start:
@@ -240,6 +265,13 @@ func (c *clocks) check(s *progress, now time.Duration, started bool) *cutoff {
 		return &cutoff{clock: cutoffExit}
 	}
 	return nil
+}
+
+func awayLimit(s *progress) time.Duration {
+	if s.spoke || s.acted {
+		return awayAtWork
+	}
+	return awayAtFirst
 }
 
 // cutOff judges a run that the watchdog ended.
@@ -278,6 +310,11 @@ func (r *Runner) cutOff(res *Result, h *said, q Request, exit process.Exit, why 
 		res.End, res.Cause, res.Code, res.Signal = Crashed, Transient, 0, 0 // its provider's fault
 		res.Reason = fmt.Sprintf("%s did nothing but try again for %v and was ended: %s", who, q.Idle,
 			sentence(why.words))
+	case cutoffAway:
+		res.End, res.Cause, res.Code, res.Signal = Crashed, Transient, 0, 0
+		res.Reason = fmt.Sprintf("%s cannot reach its provider: %s", who, sentence(why.words))
+	case cutoffSleeps:
+		r.limited(res, "rate limit", time.Time{}, exit.End)
 	case cutoffErrors:
 		r.limitFromErrors(res, why.words, exit.End)
 	}
@@ -291,11 +328,7 @@ func (r *Runner) limitFromErrors(res *Result, line string, now time.Time) {
 		res.End, res.Cause, res.Reason = Refused, Fatal, r.backend.title()+" cannot go on: "+sentence(line)
 		return
 	}
-	until := quota.Reset(line, now)
-	if !until.After(now) {
-		until = time.Time{}
-	}
-	r.limited(res, name, until, now)
+	r.limited(res, name, quota.Reset(line, now), now)
 }
 
 // errorWatch searches what a running client prints on standard error for lines about a used-up quota. Some clients
@@ -304,7 +337,8 @@ type errorWatch struct {
 	path string
 	at   int64 // read up to here
 	any  []*regexp.Regexp
-	rest []byte // read but not examined: the beginning of a line
+	away *regexp.Regexp // a try that found no provider; nil if there is nothing to look for
+	rest []byte         // read but not examined: the beginning of a line
 }
 
 const (
@@ -314,11 +348,14 @@ const (
 
 // errorWatch is nil if there is nothing to look for.
 func (b Backend) errorWatch(q Request) *errorWatch {
-	any := b.limitPatterns()
-	if len(any) == 0 || q.ErrLog == "" || q.ErrLog == q.Log {
+	w := &errorWatch{path: q.ErrLog, at: q.ErrOffset, any: b.limitPatterns()}
+	if b.StderrAway != "" {
+		w.away = regexp.MustCompile(b.StderrAway)
+	}
+	if len(w.any) == 0 && w.away == nil || q.ErrLog == "" || q.ErrLog == q.Log {
 		return nil
 	}
-	return &errorWatch{path: q.ErrLog, at: q.ErrOffset, any: any}
+	return w
 }
 
 // limitPatterns are the expressions of StderrLimit, which NewTable has checked.
@@ -331,8 +368,8 @@ func (b Backend) limitPatterns() (list []*regexp.Regexp) {
 	return list
 }
 
-// look reads on, and returns whether the run must end.
-func (w *errorWatch) look() *cutoff {
+// look reads on, and returns whether the run must end. It tells s of the client's tries to reach its provider.
+func (w *errorWatch) look(s *progress) *cutoff {
 	if w == nil {
 		return nil
 	}
@@ -354,6 +391,11 @@ func (w *errorWatch) look() *cutoff {
 	w.rest = bytes.Clone(text[max(end, len(text)-errorLine):])
 	if line, found := limitLine(w.any, text[:end]); found {
 		return &cutoff{clock: cutoffErrors, words: line}
+	}
+	if w.away != nil {
+		if line, found := limitLine([]*regexp.Regexp{w.away}, text[:end]); found {
+			s.apply(stream.Event{Kind: stream.Retry, Text: line, Away: true})
+		}
 	}
 	return nil
 }

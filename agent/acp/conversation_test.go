@@ -333,8 +333,9 @@ func TestModel(t *testing.T) {
 // A session in which nothing may be written is no use, unless it was asked for.
 func TestMode(t *testing.T) {
 	t.Parallel()
-	// the latter is an argument
-	for scenario, want := range map[string]string{"reads": `"modeId":"full-access"`, "read-only": ""} {
+	// the scenario is an argument
+	for scenario, want := range map[string]string{"reads": `"modeId":"full-access"`, "read-only": "",
+		"trusted": `"modeId":"full-access"`, "-c sandbox_mode=workspace-write": ""} {
 		out := play(t, t.TempDir(), scenario)
 		if e := out.last(); !e.OK || !strings.Contains(out.text(), want) || want == "" && out.text() != "" {
 			t.Errorf("%s: got %+v", scenario, out)

@@ -10,22 +10,34 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// mayWrite leaves a mode in which nothing can be written, codex-acp's first, unless the program's arguments ask for
-// it. Its "auto" has a sandbox of its own, in which no command runs in a plain container or in ours: what may be
-// touched is up to the latter, as with codex itself.
+// fullAccess are the words for the mode in which an agent has no sandbox of its own: codex-acp's is "full-access" up to
+// 0.16, "agent-full-access" later.
+const fullAccess = "full-access"
+
+// mayWrite chooses full access in every session of an agent that knows it, unless the program's arguments ask for
+// less. Codex-acp starts a project's first session in "read-only" and, as full access makes it trust the project, all
+// others in "auto". That has a sandbox of its own, in which no command runs in a plain container or in ours: what may
+// be touched is up to the latter, as with codex itself.
 func (b *conversation) mayWrite(ctx context.Context, session gjson.Result) error {
-	const reads = "read-only"
-	if session.Get("modes.currentModeId").Str != reads || slices.ContainsFunc(b.argv,
-		func(arg string) bool { return strings.Contains(arg, reads) }) {
+	current := session.Get("modes.currentModeId").Str
+	if strings.Contains(current, fullAccess) || slices.ContainsFunc(b.argv, asksLess) {
 		return nil
 	}
-	for _, id := range []string{"full-access", "auto"} {
-		if session.Get(`modes.availableModes.#(id=="` + id + `")`).Exists() {
-			return b.rpc.call(ctx, "session/set_mode", map[string]any{"sessionId": session.Get("sessionId").Str,
-				"modeId": id}, &struct{}{})
-		}
+	modes := session.Get("modes.availableModes.#.id").Array()
+	wanted := slices.IndexFunc(modes, func(id gjson.Result) bool { return strings.Contains(id.Str, fullAccess) })
+	if wanted < 0 && current == "read-only" { // of a version without full access
+		wanted = slices.IndexFunc(modes, func(id gjson.Result) bool { return id.Str == "auto" })
 	}
-	return nil
+	if wanted < 0 {
+		return nil
+	}
+	return b.rpc.call(ctx, "session/set_mode", map[string]any{"sessionId": session.Get("sessionId").Str,
+		"modeId": modes[wanted].Str}, &struct{}{})
+}
+
+// asksLess reports whether an argument of codex's asks for a sandbox of its own.
+func asksLess(arg string) bool {
+	return strings.Contains(arg, "read-only") || strings.Contains(arg, "workspace-write")
 }
 
 // model is one that an agent offers.

@@ -341,8 +341,10 @@ func scenarios() map[string]func(*script) {
 							"options": []any{map[string]any{"value": "big", "name": "Big One"}}}}}}})
 			a.setModel("session/set_config_option")
 		},
-		"reads":     actReads,
-		"read-only": actReads,
+		"reads":                           actReads("read-only"),
+		"read-only":                       actReads("read-only"),
+		"trusted":                         actReads("auto"),
+		"-c sandbox_mode=workspace-write": actReads("auto"),
 		"names-later": func(a *script) { // what is run and written, as claude-agent-acp does
 			a.start()
 			options := []any{map[string]any{"optionId": "once", "kind": "allow_once"}}
@@ -400,13 +402,15 @@ func (a *script) setModel(method string) {
 	a.stop("end_turn")
 }
 
-// actReads has modes, of which the first may write nothing.
-func actReads(a *script) {
+// actReads has codex-acp's modes, and begins in this one.
+func actReads(mode string) func(*script) { return func(a *script) { a.beginIn(mode) } }
+
+func (a *script) beginIn(mode string) {
 	a.await("initialize")
 	a.answer(json.RawMessage("1"), map[string]any{"protocolVersion": 1})
 	a.await("session/new")
 	a.answer(json.RawMessage("2"), map[string]any{"sessionId": "s1",
-		"modes": map[string]any{"currentModeId": "read-only", "availableModes": []any{
+		"modes": map[string]any{"currentModeId": mode, "availableModes": []any{
 			map[string]any{"id": "read-only"}, map[string]any{"id": "auto"}, map[string]any{"id": "full-access"}}}})
 	a.setModel("session/set_mode")
 }

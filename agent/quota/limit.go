@@ -14,15 +14,17 @@ import (
 const longestFault = 10 * time.Minute
 
 // Told reads what a client said of the end of a run: which quota is used up, and when it resets. "Rate limit reached
-// for M on tokens per min" is none, as the client or the next attempt gets past it, unless it takes hours.
+// for M on tokens per min" is none, as the client or the next attempt gets past it, unless it takes long.
 func Told(text string, now time.Time) (name string, until time.Time, ok bool) {
 	until = Reset(text, now)
 	if name, ok = Named(text); ok {
 		return name, until, true
 	}
-	long := until.Sub(now) > longestFault && strings.Contains(strings.ToLower(text), "rate limit")
-	return "rate limit", until, long
+	return "rate limit", until, until.Sub(now) > longestFault && refusals.MatchString(text)
 }
+
+// refusals are words for a request that came too early, beside which a long wait is a quota's.
+var refusals = lazyregexp.New(`(?i)rate.?limit|too many requests|\b429\b|exhausted|\b(?:retry|again) (?:in|after|at)\b`)
 
 // Named looks for what clients say of a used-up quota, and gives it a name.
 func Named(text string) (name string, ok bool) {
@@ -37,9 +39,10 @@ var phrases = []struct {
 	words *lazyregexp.Regexp
 	name  string
 }{
-	{lazyregexp.New(`(?i)hit your (.{0,40}?) ?limit\b`), "$1 limit"},
+	{lazyregexp.New(`(?i)(?:hit|reached) your (.{0,40}?) ?limit\b`), "$1 limit"},
 	{lazyregexp.New(`(?i)(usage|\d+-hour|hour|hourly|daily|weekly|session|opus|sonnet|spending) limit (?:has been )?reached`), "$1 limit"},
 	{lazyregexp.New(`(?i)out of (extra usage)`), "$1"},
+	{lazyregexp.New(`(?i)\b(individual) quota reached`), "$1 quota"},
 	{lazyregexp.New(`(?i)exhausted your (daily quota|capacity)`), "$1"},
 	{lazyregexp.New(`(?i)exceed your account's rate limit`), "account rate limit"},
 	// OpenAI, OpenRouter

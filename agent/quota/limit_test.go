@@ -14,7 +14,12 @@ func TestFind(t *testing.T) {
 		limit bool
 		until time.Time
 	}{
-		{"Claude AI usage limit reached|1750708800", true, time.Unix(1750708800, 0)},
+		{"Claude AI usage limit reached|1795210344", true, time.Unix(1795210344, 0)},
+		{"Claude AI usage limit reached|1750708800", true, time.Time{}}, // long ago
+		{"You've reached your Opus limit · resets Dec 1, 5pm (UTC)", true, time.Date(2026, 12, 1, 17, 0, 0, 0, time.UTC)},
+		{"Individual quota reached. Upgrade for more. Resets in 143h52m5s", true, now.Add(143*time.Hour + 52*time.Minute + 5*time.Second)},
+		{"You've hit your session limit. It resets at 05:40", true, day(21, 5, 40)},
+		{"You've hit your session limit. It resets at 21:40 UTC.", true, day(20, 21, 40)},
 		{"5-hour limit reached ∙ resets 3pm", true, day(20, 15, 0)},
 		{"5-hour limit reached ∙ resets 2pm", true, day(21, 14, 0)},
 		{"You've hit your limit · resets 1pm (Europe/Lisbon)", true, day(21, 13, 0)},
@@ -60,6 +65,12 @@ func TestTold(t *testing.T) {
 			"daily limit", 2*time.Hour + 7*time.Minute + 12*time.Second},
 		{"Rate limit reached for M on tokens per min (TPM). Please try again in 1m26.4s.", "", 0},
 		{"the request ended after 2 hours", "", 0},
+		{"Request timed out after 900 seconds", "", 0},
+		{"[API Error: Resource has been exhausted (e.g. check quota).\nSuggested retry after 7200s.]", "rate limit",
+			2 * time.Hour},
+		{"Resource has been exhausted (e.g. check quota).\nSuggested retry after 20s.", "", 0},
+		{"timestamp=2026-11-20T14:30:00.000Z level=ERROR error=\"AI_APICallError: Rate limit reached for M on requests per day (RPD): Limit 200. Please try again in 2h7m12s.\"",
+			"daily limit", 2*time.Hour + 7*time.Minute + 12*time.Second},
 	} {
 		name, until, ok := Told(tt.text, now)
 		if ok != (tt.name != "") || ok && (name != tt.name || until.Sub(now) != tt.wait) {

@@ -13,15 +13,17 @@ import (
 // Reset reads when a limit ends: "|1750708800", "in 5 days 22 hours",
 // "after 8h32m10s", "at Nov 23rd, 2026 8:33 PM", "resets Nov 23, 8:33pm
 // (Europe/Lisbon)", "resets 9:32pm (UTC)", "at 9:10 PM", "on 2026-12-01 at 00:00
-// UTC". Without a zone it is the local one, without a date the next such time;
-// zero means that there is none.
+// UTC", "resets at 05:40". Without a zone it is the local one, without a date the next such time;
+// zero means that there is none. What lies in the past is none, such as the time at which a log has the line.
 func Reset(line string, now time.Time) time.Time {
 	if m := regexp.MustCompile(`\|(\d{10}|\d{13})\b`).FindStringSubmatch(line); m != nil {
-		return epochText(m[1])
+		if at := Ahead(epochText(m[1]), now); !at.IsZero() {
+			return at
+		}
 	}
-	if m := regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)`).FindString(
-		line); m != "" {
-		if at, err := time.Parse(time.RFC3339, m); err == nil {
+	for _, m := range regexp.MustCompile(
+		`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)`).FindAllString(line, 8) {
+		if at, err := time.Parse(time.RFC3339, m); err == nil && at.After(now) {
 			return at
 		}
 	}
@@ -31,14 +33,22 @@ func Reset(line string, now time.Time) time.Time {
 			zone = time.UTC
 		}
 		if at, err := time.ParseInLocation("2006-01-02 15:04:05", m[1]+" "+m[2]+cmp.Or(m[3], ":00"),
-			zone); err == nil {
+			zone); err == nil && at.After(now) {
 			return at
 		}
 	}
 	if d, ok := resetAfter(line); ok {
 		return now.Add(d)
 	}
-	return resetClock(line, now)
+	return Ahead(resetClock(line, now), now)
+}
+
+// Ahead is a reset that lies ahead, or did lately; zero for another one.
+func Ahead(at, now time.Time) time.Time {
+	if now.Sub(at) > lately {
+		return time.Time{}
+	}
+	return at
 }
 
 // dated is a date and a time of day as digits.
@@ -94,17 +104,21 @@ const lately = 2 * time.Minute
 func resetClock(line string, now time.Time) time.Time {
 	m := regexp.MustCompile(
 		`(?i)(?:resets?(?: at)?|again at|until) +(?:([a-z]{3})[a-z]* +(\d{1,2})(?:st|nd|rd|th)?,?(?: +(\d{4}),?)?(?: +at)? +)?` +
-			`(\d{1,2})(?::(\d{2}))? ?([ap]m)(?: *\(([^)]+)\))?`).FindStringSubmatch(line)
+			`(\d{1,2})(?:(?::(\d{2}))? ?([ap]m)|:(\d{2})\b)(?: *\(([^)]+)\)| *(UTC|GMT)\b)?`).FindStringSubmatch(line)
 	if m == nil {
 		return time.Time{}
 	}
 	zone := now.Location()
-	if m[7] != "" {
-		if z, err := time.LoadLocation(strings.TrimSpace(m[7])); err == nil {
+	if name := cmp.Or(m[8], m[9]); name != "" {
+		if z, err := time.LoadLocation(strings.TrimSpace(name)); err == nil {
 			zone = z
 		}
 	}
-	clock, err := time.Parse("3:04pm", m[4]+":"+cmp.Or(m[5], "00")+strings.ToLower(m[6]))
+	layout, text := "3:04pm", m[4]+":"+cmp.Or(m[5], "00")+strings.ToLower(m[6])
+	if m[6] == "" {
+		layout, text = "15:04", m[4]+":"+m[7]
+	}
+	clock, err := time.Parse(layout, text)
 	if err != nil {
 		return time.Time{}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"descartes/agent/quota"
@@ -38,11 +39,15 @@ type claudeLine struct {
 		ResetsAt float64 `json:"resetsAt"`
 		Overage  bool    `json:"isUsingOverage"` // goes on, for money
 	} `json:"rate_limit_info"`
+	Tasks   []struct{} `json:"tasks"`         // that run in the background now
+	State   string     `json:"state"`         // of a command
+	Wakes   string     `json:"wakeup_source"` // of a command that the client gives itself
 	Message struct {
 		Model   string `json:"model"`
 		Content []struct {
 			Type string `json:"type"`
 			Text string `json:"text"`
+			Name string `json:"name"` // of a tool
 		} `json:"content"`
 	} `json:"message"`
 }
@@ -78,10 +83,22 @@ func skimClaude(kind string, head []byte, tell func(Event)) bool {
 		return false
 	}
 	if has(`"type":"tool_use"`) || has(`"type":"server_tool_use"`) || has(`"type":"mcp_tool_use"`) {
+		if slices.ContainsFunc(wakers(), func(name string) bool { return has(`"` + name + `"`) }) {
+			return false
+		}
 		tell(Event{Kind: Tool})
 	}
 	return true
 }
+
+// What the client waits for after a result, before it goes on by itself.
+const (
+	background = "background" // commands and subagents
+	wakeup     = "wakeup"
+)
+
+// wakers are the tools with which an agent has itself asked again.
+func wakers() []string { return []string{"ScheduleWakeup", "CronCreate"} }
 
 func readClaude(line []byte, tell func(Event)) LineKind {
 	var e claudeLine
@@ -93,8 +110,11 @@ func readClaude(line []byte, tell func(Event)) LineKind {
 		switch e.Subtype {
 		case "init":
 			tell(Event{Kind: Session, ID: e.ID, Model: e.Model})
+			tell(Event{Kind: Begin})
+		case "background_tasks_changed":
+			tell(Event{Kind: Pending, Word: background, OK: len(e.Tasks) > 0})
 		case "api_retry":
-			tell(Event{Kind: Retry, Status: e.status(), Word: e.word()})
+			tell(Event{Kind: Retry, Status: e.status(), Word: e.word(), Away: e.status() == 0})
 		}
 	case "rate_limit_event":
 		if e.Limit.Status == "rejected" && !e.Limit.Overage {
@@ -106,6 +126,10 @@ func readClaude(line []byte, tell func(Event)) LineKind {
 		e.message(tell)
 	case "result":
 		e.result(tell)
+	case "command_lifecycle":
+		if e.Wakes != "" && e.State == "started" {
+			tell(Event{Kind: Pending, Word: wakeup})
+		}
 	case "user", "stream_event": // with its type not in front
 	default:
 		return Unknown
@@ -131,13 +155,14 @@ func (e *claudeLine) failure() string {
 
 func (e *claudeLine) message(tell func(Event)) {
 	var text string // after the last tool call
-	said, acted := false, false
+	said, acted, woken := false, false, false
 	for _, block := range e.Message.Content {
 		switch block.Type {
 		case "text":
 			text, said = block.Text, true
 		case "tool_use", "server_tool_use", "mcp_tool_use":
 			text, said, acted = "", false, true
+			woken = woken || slices.Contains(wakers(), block.Name)
 		}
 	}
 	switch {
@@ -147,6 +172,9 @@ func (e *claudeLine) message(tell func(Event)) {
 	default:
 		if acted {
 			tell(Event{Kind: Tool})
+		}
+		if woken {
+			tell(Event{Kind: Pending, Word: wakeup, OK: true})
 		}
 		if said {
 			tell(Event{Kind: Text, Text: text, Whole: true})

@@ -3,7 +3,10 @@ package stream
 import (
 	"bytes"
 	"cmp"
+	"strconv"
 	"strings"
+
+	"descartes/internal/lazyregexp"
 )
 
 // codexLine is what is read of a line of `codex exec --json`, of old versions
@@ -86,17 +89,30 @@ func readCodex(line []byte, tell func(Event)) LineKind {
 	case "turn.failed":
 		tell(Event{Kind: End, Text: lastOf(e.Failure.Message)})
 	case "error":
-		kind := Trouble
 		if strings.HasPrefix(e.Message, "Reconnecting...") {
-			kind = Retry
+			tell(codexRetry(e.Message))
+		} else {
+			tell(Event{Kind: Trouble, Text: lastOf(e.Message)})
 		}
-		tell(Event{Kind: kind, Text: lastOf(e.Message)})
 	case "item.started", "item.updated", "item.completed":
 		return e.item(tell)
 	default:
 		return Unknown
 	}
 	return Known
+}
+
+// codexStatus is how codex names the answer that it tries again after.
+var codexStatus = lazyregexp.New(`\bstatus:? (\d{3})\b`)
+
+// codexRetry reads the words of a try of its own, which have all that it tells.
+func codexRetry(words string) Event {
+	e := Event{Kind: Retry, Text: lastOf(words), Away: strings.Contains(words, "waiting for network") ||
+		strings.Contains(words, "error sending request")}
+	if m := codexStatus.FindStringSubmatch(words); m != nil {
+		e.Status, _ = strconv.Atoi(m[1])
+	}
+	return e
 }
 
 // item tells of a step. Items of type error are warnings; the list of
@@ -132,7 +148,7 @@ func (e *codexEvent) old(tell func(Event)) LineKind {
 	case "token_count":
 		tell(e.Info.Total.event())
 	case "stream_error":
-		tell(Event{Kind: Retry, Text: lastOf(e.Message)})
+		tell(codexRetry(e.Message))
 	case "error":
 		tell(Event{Kind: End, Text: lastOf(e.Message)})
 	case "task_complete":

@@ -9,8 +9,9 @@ type Event struct {
 	Kind   Kind
 	Text   string // of Text; the client's own words of an error or a bad end
 	Whole  bool   // the text is a whole message, not a piece of one
-	OK     bool   // of End: the run went well
+	OK     bool   // of End: the run went well; of Pending: there is some
 	Maybe  bool   // of End: another turn may follow
+	Away   bool   // of Retry: the provider did not answer at all
 	Status int    // HTTP status of an error, 0 where not told
 	Word   string // the client's word for an error, a limit or a refused tool
 	Model  string
@@ -37,6 +38,7 @@ const (
 	Allowed      // it no longer does
 	Denied       // the client refused the agent a tool
 	Kept         // we did
+	Pending      // OK: the client waits for work of its own, by the Word for it, and goes on when that ends
 	Usage
 	End
 )
