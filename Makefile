@@ -55,7 +55,7 @@ test-sim: ## random nights of the machines that decide, without a process (NIGHT
 test-nights: build ## random runs with kills and a user at work, judged by git and the files alone (Linux; RUNS=n, three minutes for 10; SEED=s repeats one)
 	go run ./testdata/nights -binary ./descartes -runs $(or $(RUNS),$(if $(SEED),1,10)) -seed $(or $(SEED),0)
 
-test-agents: ## run claude (two versions), codex, opencode, gemini, qwen, copilot against a scripted model (AGENTS_CACHE=dir keeps them; AGENTS_TESTS=pattern; 20 minutes)
+test-agents: ## run claude, codex, opencode, gemini, qwen, copilot, also by ACP, against a scripted model (AGENTS_CACHE=dir keeps them; AGENTS_TESTS=pattern; 20 minutes)
 	@sh testdata/test-agents.sh
 
 test-browser: ## the page of descartes serve in a headless Chromium

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -13,15 +14,18 @@ import (
 	"testing"
 	"time"
 
+	"descartes/config"
 	"descartes/loop/journal"
 )
 
 // client is one real agent program.
 type client struct {
 	name    string // of its backend
-	version string // "" for the one that all tests were written with
+	program string // its file and its folder of AGENTS_PROGRAMS; "" is name
 	tokens  bool   // it tells them
 	dollars bool
+	// settings are the project's descartes.yaml, which is trusted; "" for none
+	settings string
 	// env has what leads it to the model at url, and files what it needs below its home.
 	env   func(url string) []string
 	files func(url string) map[string]string
@@ -37,32 +41,38 @@ func clients() []client {
 
 // everyClient are all that testdata/test-agents.sh installs, but for those that are spoken with by the protocol.
 func everyClient() []client {
-	return append(clients(), newestClaude(), geminiClient(), qwenClient(), copilotClient())
+	return append(clients(), geminiClient(), qwenClient(), copilotClient())
 }
 
-// newest names the newest claude, which is installed beside the one that is older.
-const newest = "newest"
+// acpClients are those that speak the Agent Client Protocol: all of npm's.
+func acpClients() []client {
+	opencode, gemini := opencodeClient(), geminiClient()
+	opencode.name, opencode.program = "opencode-acp", "opencode"
+	gemini.name, gemini.program = "gemini-acp", "gemini"
+	return []client{opencode, gemini,
+		byProtocol(claudeClient(), "claude-agent-acp", "claude-agent-acp"),
+		byProtocol(codexClient(), "codex-acp", "codex-acp"),
+		byProtocol(qwenClient(), "qwen-acp", "qwen --acp --yolo"),
+		byProtocol(copilotClient(), "copilot-acp", "copilot --acp --allow-all --no-auto-update")}
+}
 
-func newestClaude() client {
-	c := claudeClient()
-	c.version = newest
+// byProtocol is a client whose backend a project's settings add.
+func byProtocol(c client, name, command string) client {
+	program, _, _ := strings.Cut(command, " ")
+	c.name, c.program = name, program
+	c.settings = "backends:\n  " + name + ":\n    command: " + command + "\n    prompt: stdin\n    parser: acp\n"
 	return c
-}
-
-// title tells clients of one backend apart.
-func (c client) title() string {
-	if c.version != "" {
-		return c.name + " " + c.version
-	}
-	return c.name
 }
 
 // bin is where its program is.
 func (c client) bin() string {
-	if c.version == newest {
-		return os.Getenv("AGENTS_NEWEST")
-	}
-	return os.Getenv("AGENTS_BIN")
+	return filepath.Join(os.Getenv("AGENTS_PROGRAMS"), cmp.Or(c.program, c.name), "node_modules", ".bin")
+}
+
+// missing reports whether it could not be installed.
+func (c client) missing() bool {
+	_, err := os.Stat(filepath.Join(c.bin(), cmp.Or(c.program, c.name)))
+	return err != nil
 }
 
 func geminiClient() client {
@@ -126,13 +136,27 @@ func opencodeClient() client {
 // turn is what the model does when it is asked once, rule what it does in one conversation; testdata/fakemodel says
 // more.
 type turn struct {
-	Text       string `json:"text,omitempty"`
-	Shell      string `json:"shell,omitempty"`
-	Fault      string `json:"fault,omitempty"`
-	FaultTimes int    `json:"fault_times,omitempty"`
-	FaultFor   int    `json:"fault_for,omitempty"`
-	RetryAfter int    `json:"retry_after,omitempty"`
-	ResetIn    int    `json:"reset_in,omitempty"`
+	Text       string  `json:"text,omitempty"`
+	Tool       *tool   `json:"tool,omitempty"`
+	HTTP       *answer `json:"http,omitempty"` // of the fault "http"
+	Shell      string  `json:"shell,omitempty"`
+	Fault      string  `json:"fault,omitempty"`
+	FaultTimes int     `json:"fault_times,omitempty"`
+	FaultFor   int     `json:"fault_for,omitempty"`
+	RetryAfter int     `json:"retry_after,omitempty"`
+	ResetIn    int     `json:"reset_in,omitempty"`
+}
+
+// tool is a call of the first tool that is offered with such a name.
+type tool struct {
+	Name string         `json:"name"`
+	Args map[string]any `json:"args"`
+}
+
+type answer struct {
+	Status  int               `json:"status"`
+	Headers map[string]string `json:"headers,omitempty"`
+	Body    any               `json:"body"`
 }
 
 type rule struct {
@@ -170,11 +194,16 @@ type stage struct {
 	seen   *family // what the program started
 }
 
-// staged makes sure that the clients are there.
-func staged(t *testing.T) {
+// staged skips a test whose clients could not be installed.
+func staged(t *testing.T, list ...client) {
 	t.Helper()
-	if os.Getenv("AGENTS_BIN") == "" || os.Getenv("AGENTS_NEWEST") == "" || os.Getenv("AGENTS_MODEL") == "" {
+	if os.Getenv("AGENTS_PROGRAMS") == "" || os.Getenv("AGENTS_MODEL") == "" {
 		t.Fatal("no agent programs: make test-agents installs them and runs this test")
+	}
+	for _, c := range list {
+		if c.missing() {
+			t.Skipf("%s could not be installed", c.name)
+		}
 	}
 }
 
@@ -210,6 +239,9 @@ func newStage(t *testing.T, c client, rules ...rule) *stage {
 {"id":3,"title":"Write the gamma file","status":"pending","complexity":1,"depends_on":[1,2]}
 ]}
 `)
+	if c.settings != "" {
+		s.file(t, filepath.Join(s.root, "descartes.yaml"), c.settings)
+	}
 	s.git(t, "init", "-q", "-b", "main")
 	s.git(t, "config", "user.name", "A U Thor")
 	s.git(t, "config", "user.email", "author@example.org")
@@ -279,6 +311,13 @@ func (s *stage) begin(t *testing.T, verb string, flags ...string) *launched {
 	if verb != "resume" {
 		argv = append(argv, "--tag", "t", "--backend", s.client.name, "--verify",
 			`test "$(cat "$SCUD_TASK_ID.txt")" = good`)
+	}
+	if s.client.settings != "" {
+		f, err := config.ReadFile(filepath.Join(s.root, "descartes.yaml"), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		argv = append(argv, "--trust", config.TrustDigest(f.Demands(s.root)))
 	}
 	r := s.launch(t, append(argv, flags...), s.env())
 	s.seen.follow(t, r)
@@ -350,8 +389,12 @@ func (s *stage) calm(t *testing.T, done ...string) {
 			t.Errorf("%q is not in git:\n%s", strings.TrimSpace(line), got)
 		}
 	}
-	if n := strings.Count(got, "\n"); n != len(done)+2 {
-		t.Errorf("git has %d files, want %d:\n%s", n, len(done)+2, got)
+	files := len(done) + 2
+	if s.client.settings != "" {
+		files++
+	}
+	if n := strings.Count(got, "\n"); n != files {
+		t.Errorf("git has %d files, want %d:\n%s", n, files, got)
 	}
 }
 

@@ -25,9 +25,11 @@ func each(t *testing.T, test func(t *testing.T, c client)) { with(t, clients(), 
 
 // with runs a test with some clients.
 func with(t *testing.T, list []client, test func(t *testing.T, c client)) {
-	staged(t)
 	for _, c := range list {
-		t.Run(c.title(), func(t *testing.T) { test(t, c) })
+		t.Run(c.name, func(t *testing.T) {
+			staged(t, c)
+			test(t, c)
+		})
 	}
 }
 
@@ -111,7 +113,6 @@ func TestAgentsCommand(t *testing.T) {
 	}{
 		{codexClient(), "codex exec -s read-only", exitBlocked},
 		{claudeClient(), "claude -p --permission-mode plan", exitBlocked},
-		{newestClaude(), "claude -p --permission-mode plan", exitBlocked},
 		{qwenClient(), "qwen --approval-mode plan", exitBlocked},
 		{geminiClient(), "gemini --approval-mode yolo", exitDone},
 		{qwenClient(), "qwen --approval-mode=yolo", exitDone},
@@ -162,7 +163,7 @@ func TestAgentsModel(t *testing.T) {
 		t.Log(grep(readText(t, r.stdout), "stopped"))
 	})
 	// One that both know is asked for by its name.
-	with(t, []client{codexClient(), claudeClient(), newestClaude(), qwenClient(), copilotClient()},
+	with(t, []client{codexClient(), claudeClient(), qwenClient(), copilotClient()},
 		func(t *testing.T, c client) {
 			s := newStage(t, c)
 			s.does(t, exitDone, "start", "--model", "other-model")
@@ -174,7 +175,7 @@ func TestAgentsModel(t *testing.T) {
 
 // TestAgentsContinue: a loop goes on with one conversation, and each iteration costs what it costs.
 func TestAgentsContinue(t *testing.T) {
-	with(t, []client{claudeClient(), newestClaude(), opencodeClient()}, func(t *testing.T, c client) {
+	with(t, []client{claudeClient(), opencodeClient()}, func(t *testing.T, c client) {
 		s := newStage(t, c, rule{Turns: []turn{{Text: "Not yet."}}})
 		path, err := program()
 		if err != nil {
@@ -208,43 +209,116 @@ func TestAgentsContinue(t *testing.T) {
 	})
 }
 
-// acpClients are those that speak the Agent Client Protocol.
-func acpClients() []client {
-	opencode, gemini := opencodeClient(), geminiClient()
-	opencode.name, gemini.name = "opencode-acp", "gemini-acp"
-	return []client{opencode, gemini}
+// TestAgentsACP: three tasks by the protocol, one after the other: what the first session leaves behind keeps no later
+// one from its work. Opencode tells the last answer's tokens alone, which count as unknown; only it and claude know
+// prices.
+func TestAgentsACP(t *testing.T) {
+	with(t, acpClients(), func(t *testing.T, c client) {
+		s := newStage(t, c)
+		r := s.does(t, exitDone, "start")
+		s.calm(t, "1", "2", "3")
+		if got := s.ended(t); !slices.Equal(got, []string{"1 1 verified", "2 1 verified", "3 1 verified"}) {
+			t.Errorf("attempts %q", got)
+		}
+		for _, e := range s.journal(t) {
+			if e.Type == "agent_finished" && (e.Detail.USD != nil) != c.dollars {
+				t.Errorf("task %s: dollars %v", e.Task, e.Detail.USD)
+			}
+		}
+		t.Log(lastLines(readText(t, r.stdout), 3))
+	})
 }
 
-// TestAgentsACP: three tasks by the protocol, one of them blocked by its agent's own words.
-func TestAgentsACP(t *testing.T) {
-	staged(t)
-	for _, c := range acpClients() {
-		t.Run(c.name, func(t *testing.T) {
-			s := newStage(t, c)
-			r := s.does(t, exitDone, "start")
-			s.calm(t, "1", "2", "3")
-			if got := s.ended(t); !slices.Equal(got, []string{"1 1 verified", "2 1 verified", "3 1 verified"}) {
-				t.Errorf("attempts %q", got)
-			}
-			// opencode tells the last answer's tokens alone, which count as unknown, and gemini knows no prices.
-			for _, e := range s.journal(t) {
-				if e.Type == "agent_finished" && (e.Detail.USD != nil) != (c.name == "opencode-acp") {
-					t.Errorf("task %s: dollars %v", e.Task, e.Detail.USD)
-				}
-			}
-			t.Log(lastLines(readText(t, r.stdout), 3))
+// TestAgentsACPBlocked: a task is blocked by its agent's own words.
+func TestAgentsACPBlocked(t *testing.T) {
+	with(t, acpClients(), func(t *testing.T, c client) {
+		s := newStage(t, c, of("1", 0, turn{Text: "I try.", Shell: "echo half > half.txt"},
+			turn{Text: "No key is there.\n\nTASK_BLOCKED: no key for the alpha service"}))
+		r := s.does(t, exitBlocked, "start")
+		s.calm(t, "2")
+		if out := readText(t, r.stdout); !strings.Contains(out,
+			"blocked: 1 Write the alpha file: no key for the alpha service") {
+			t.Errorf("got\n%s", out)
+		}
+	})
+}
+
+// builds is a shell command in the background that takes longer than an agent that has ended may stay.
+func builds(task string) *tool {
+	return &tool{Name: "Bash", Args: map[string]any{"run_in_background": true, "description": "build",
+		"command": "i=0; while [ $i -lt 15 ]; do i=$((i+1)); sleep 1; done; " + writes(task)}}
+}
+
+// TestAgentsBackground: an agent that waits for its own command goes on when that ends.
+func TestAgentsBackground(t *testing.T) {
+	with(t, []client{claudeClient()}, func(t *testing.T, c client) {
+		s := newStage(t, c,
+			rule{Match: "(?s)# Task 1: .*<task-notification>", Turns: []turn{{Text: claim}}},
+			of("1", 0, turn{Text: "I build.", Tool: builds("1")}, turn{Text: "The build runs."}))
+		s.does(t, exitDone, "start", "--max-attempts", "1")
+		s.calm(t, "1", "2", "3")
+	})
+	// By the protocol it runs in the foreground, and is over when the agent says so.
+	with(t, []client{byProtocol(claudeClient(), "claude-agent-acp", "claude-agent-acp")}, func(t *testing.T, c client) {
+		s := newStage(t, c, of("1", 0, turn{Text: "I build.", Tool: builds("1")}, turn{Text: claim}))
+		s.does(t, exitDone, "start", "--max-attempts", "1")
+		s.calm(t, "1", "2", "3")
+	})
+}
+
+// TestAgentsWakeup: an agent that has itself asked again in a minute goes on then.
+func TestAgentsWakeup(t *testing.T) {
+	with(t, []client{claudeClient()}, func(t *testing.T, c client) {
+		s := newStage(t, c,
+			rule{Match: "(?s)# Task 1: .*WAKEUP-7", Turns: []turn{{}, {Text: "I write it.", Shell: writes("1")}, {Text: claim}}},
+			of("1", 0, turn{Text: "I wait.", Tool: &tool{Name: "ScheduleWakeup", Args: map[string]any{"delaySeconds": 60,
+				"prompt": "WAKEUP-7 go on", "reason": "the build"}}}, turn{Text: "I go on in a minute."}))
+		s.does(t, exitDone, "start", "--max-attempts", "1")
+		s.calm(t, "1", "2", "3")
+	})
+}
+
+// TestAgentsHours: a service that asks to be left alone for hours is out of quota, however its client says so.
+func TestAgentsHours(t *testing.T) {
+	with(t, []client{claudeClient(), codexClient(), geminiClient()}, func(t *testing.T, c client) {
+		s := newStage(t, c, of("1", 0, turn{Fault: "ratelimit", RetryAfter: 7632}))
+		r := s.does(t, exitQuota, "start", "--max-attempts", "1", "--on-limit", "stop")
+		t.Log(grep(readText(t, r.stdout), "stopped"))
+	})
+}
+
+// TestAgentsCredits: a workspace without credits needs a person, at once.
+func TestAgentsCredits(t *testing.T) {
+	with(t, []client{codexClient()}, func(t *testing.T, c client) {
+		s := newStage(t, c, of("1", 0, turn{Fault: "http", HTTP: &answer{Status: 429,
+			Headers: map[string]string{"x-codex-rate-limit-reached-type": "workspace_owner_credits_depleted"},
+			Body:    map[string]any{"error": map[string]any{"type": "usage_limit_reached", "message": "limit"}}}}))
+		r := s.does(t, exitAgent, "start")
+		if out := readText(t, r.stdout) + readText(t, r.stderr); !strings.Contains(out, "out of credits") ||
+			len(s.ended(t)) != 1 {
+			t.Errorf("attempts %q\n%s", s.ended(t), out)
+		}
+	})
+}
+
+// TestAgentsAway: a provider that does not answer is said within half a minute.
+func TestAgentsAway(t *testing.T) {
+	with(t, []client{claudeClient(), codexClient(), geminiClient()}, func(t *testing.T, c client) {
+		s := newStage(t, c)
+		if err := s.model.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		r := s.begin(t, "start")
+		until(t, "the word that the provider is away", func() bool {
+			return strings.Contains(readText(t, r.stdout), "cannot reach its provider")
 		})
-		t.Run(c.name+" blocked", func(t *testing.T) {
-			s := newStage(t, c, of("1", 0, turn{Text: "I try.", Shell: "echo half > half.txt"},
-				turn{Text: "No key is there.\n\nTASK_BLOCKED: no key for the alpha service"}))
-			r := s.does(t, exitBlocked, "start")
-			s.calm(t, "2")
-			if out := readText(t, r.stdout); !strings.Contains(out,
-				"blocked: 1 Write the alpha file: no key for the alpha service") {
-				t.Errorf("got\n%s", out)
-			}
-		})
-	}
+		t.Logf("after %v: %s", time.Since(r.began).Round(time.Second), grep(readText(t, r.stdout), "cannot reach"))
+		for range 2 {
+			_ = r.p.Signal(syscall.SIGINT)
+		}
+		r.wait(t)
+		s.nothingLeft(t)
+	})
 }
 
 // TestAgentsSandbox: in a sandbox the clients work as without one, their tools write nowhere but in the project, and
@@ -574,7 +648,7 @@ func limited(seconds int) rule {
 // TestAgentsLimitWaits: the loop waits for the reset that the client tells, and goes on without an attempt used up.
 // Other clients tell none, and a loop waits a quarter of an hour for them.
 func TestAgentsLimitWaits(t *testing.T) {
-	with(t, []client{claudeClient(), newestClaude(), codexClient()}, func(t *testing.T, c client) {
+	with(t, []client{claudeClient(), codexClient()}, func(t *testing.T, c client) {
 		s := newStage(t, c, limited(6))
 		r := s.does(t, exitDone, "start", "--max-attempts", "1", "--on-limit", "wait")
 		s.calm(t, "1", "2", "3")
@@ -627,7 +701,7 @@ func (s *stage) wasLimited(t *testing.T) {
 
 // TestAgentsLimitSlept: a client that would sleep until the reset, an hour, without a word is ended at once.
 func TestAgentsLimitSlept(t *testing.T) {
-	staged(t)
+	staged(t, opencodeClient())
 	s := newStage(t, opencodeClient(), of("1", 0, turn{Fault: "usagelimit", FaultTimes: 1, RetryAfter: 3600,
 		Text: "I write it.", Shell: writes("1")}, turn{Text: claim}))
 	r := s.does(t, exitQuota, "start", "--max-attempts", "1", "--on-limit", "stop")
@@ -638,8 +712,8 @@ func TestAgentsLimitSlept(t *testing.T) {
 
 // TestAgentsFallback: where one client's quota is used up another takes over, and no attempt is used up by that.
 func TestAgentsFallback(t *testing.T) {
-	staged(t)
 	c, other := claudeClient(), codexClient()
+	staged(t, c, other)
 	own := c.env
 	c.env, c.files = func(url string) []string { return append(own(url), other.env(url)...) }, other.files
 	s := newStage(t, c, of("2", 0, turn{Fault: "usagelimit", FaultTimes: 1, ResetIn: 3600, Text: "I write it.",
@@ -665,7 +739,7 @@ func TestAgentsOverloaded(t *testing.T) {
 
 // TestAgentsPassing: where the client gives up at once, the next attempt gets past it.
 func TestAgentsPassing(t *testing.T) {
-	staged(t)
+	staged(t, codexClient())
 	s := newStage(t, codexClient(), of("1", 0, turn{Fault: "overloaded", FaultTimes: 1, Text: "I write it.",
 		Shell: writes("1")}, turn{Text: claim}))
 	config := filepath.Join(s.home, ".codex", "config.toml")
@@ -697,7 +771,7 @@ func TestAgentsUnauthorized(t *testing.T) {
 
 // TestAgentsRefusedKey: the client itself would try a plain key ten times more, for three minutes.
 func TestAgentsRefusedKey(t *testing.T) {
-	staged(t)
+	staged(t, claudeClient())
 	c := claudeClient()
 	c.env = func(url string) []string {
 		return []string{"ANTHROPIC_BASE_URL=" + url, "ANTHROPIC_API_KEY=dummy", "IS_SANDBOX=1"}

@@ -37,23 +37,25 @@ type server struct {
 
 // An entry is one line of the request log. It never holds a credential.
 type entry struct {
-	N        int    `json:"n"`
-	MS       int64  `json:"ms"`
-	Method   string `json:"method"`
-	Path     string `json:"path"`
-	Scenario string `json:"scenario,omitempty"`
-	API      string `json:"api,omitempty"`
-	Model    string `json:"model,omitempty"`
-	Stream   bool   `json:"stream,omitempty"`
-	Side     bool   `json:"side,omitempty"`
-	Tools    int    `json:"tools,omitempty"`
-	Done     int    `json:"done"`
-	Turn     int    `json:"turn"`
-	Fault    string `json:"fault,omitempty"`
-	UserLen  int    `json:"user_len,omitempty"`
-	BodyLen  int    `json:"body_len,omitempty"`
-	Agent    string `json:"agent,omitempty"`
-	Gone     bool   `json:"gone,omitempty"` // the client left before the answer was over
+	N        int      `json:"n"`
+	MS       int64    `json:"ms"`
+	Method   string   `json:"method"`
+	Path     string   `json:"path"`
+	Scenario string   `json:"scenario,omitempty"`
+	API      string   `json:"api,omitempty"`
+	Model    string   `json:"model,omitempty"`
+	Stream   bool     `json:"stream,omitempty"`
+	Side     bool     `json:"side,omitempty"`
+	Tools    int      `json:"tools,omitempty"`
+	Done     int      `json:"done"`
+	Turn     int      `json:"turn"`
+	Fault    string   `json:"fault,omitempty"`
+	UserLen  int      `json:"user_len,omitempty"`
+	BodyLen  int      `json:"body_len,omitempty"`
+	Agent    string   `json:"agent,omitempty"`
+	Used     *Usage   `json:"used,omitempty"`
+	Names    []string `json:"names,omitempty"`
+	Gone     bool     `json:"gone,omitempty"` // the client left before the answer was over
 }
 
 func (s *server) log(e *entry) {
@@ -101,13 +103,18 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	e.API, e.Model, e.Stream, e.Side, e.Tools, e.Done, e.UserLen = c.API, c.Model, c.Stream, c.side(), len(c.Tools),
 		c.Done, len(c.User)
+	for _, t := range c.Tools {
+		e.Names = append(e.Names, t.Name)
+	}
 	if c.side() {
-		s.log(e)
 		t := Turn{Text: "Fake title"}
+		u := t.usage()
+		e.Used = &u
 		if c.JSON != nil {
 			b, _ := json.Marshal(fit(c.JSON))
 			t.Text = string(b)
 		}
+		s.log(e)
 		answer(w, c, t)
 		return
 	}
@@ -132,6 +139,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
+	u := t.usage()
+	e.Used = &u
 	s.log(e)
 	if t.DelayMS > 0 {
 		select {
