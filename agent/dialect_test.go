@@ -59,7 +59,7 @@ func TestDialectOddities(t *testing.T) {
 				`{"type":"text","part":{"text":"TASK_COMPLETE"}}`, `{"type":"step_finish","part":{"reason":"stop"}}`},
 			"complete"},
 		{"did not recover", "opencode", 1, []string{`{"type":"text","part":{"text":"TASK_COMPLETE"}}`,
-			`{"type":"error","error":{"name":"ContextOverflowError","data":{"message":"too long"}}}`}, "crashed"},
+			`{"type":"error","error":{"name":"ContextOverflowError","data":{"message":"too long"}}}`}, "blocked"},
 		{"starts and is gone", "opencode", 0, []string{`{"type":"step_start"}`}, "retryable"},
 		{"the client's own text", "opencode", 0,
 			[]string{`{"type":"text","part":{"synthetic":true,"text":"TASK_COMPLETE"}}`,

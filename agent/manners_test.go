@@ -65,7 +65,7 @@ func manners() []manner {
 		{name: "spins", want: "crashed", only: "opencode codex", change: func(q *Request) { q.Clocks.Spin = 20 },
 			reason: "20 steps in a row"},
 		{name: "spins", want: "killed", only: "opencode codex", change: timeout},
-		{name: "overflows", want: "crashed", only: "opencode", change: func(q *Request) { q.Clocks.Spin = 20 },
+		{name: "overflows", want: "blocked", only: "opencode", change: func(q *Request) { q.Clocks.Spin = 20 },
 			reason: "exceeds the context window of this model. (5 times"},
 		{name: "large line", want: "complete", only: "claude text"},
 	}
@@ -117,7 +117,7 @@ func TestManners(t *testing.T) {
 
 func (m manner) check(t *testing.T, dialect string, res Result, q Request) {
 	t.Helper()
-	if got := outcome(res); got != m.want || !strings.Contains(res.Reason, m.reason) ||
+	if got := outcome(res); got != m.want || !strings.Contains(res.Reason+res.Blocked, m.reason) ||
 		!strings.Contains(strings.Join(res.Notes, "\n"), m.note) {
 		t.Errorf("%s: %s: got %s, want %s: %+v", dialect, m.name, got, m.want, res)
 	}

@@ -192,6 +192,10 @@ func (r *Runner) conclude(res *Result, h *said, q Request, exit process.Exit) {
 		res.End, res.Blocked = Finished, r.backend.title()+" takes no prompt of this length: "+limit
 		return
 	}
+	if told.Word == stream.Overflow || overflowWords.MatchString(told.Text) {
+		res.End, res.Blocked = Finished, r.backend.title()+"'s conversation grew longer than its model takes: "+words
+		return
+	}
 	if s.retries > 1 {
 		words += fmt.Sprintf(" (it tried %d times more)", s.retries)
 	}
@@ -291,8 +295,6 @@ func (r *Runner) cause(told stream.Event, exit process.Exit) Cause {
 		}
 	}
 	switch {
-	case overflowWords.MatchString(told.Text): // of this task; the next one is another matter
-		return ""
 	case hopeless(told.Text):
 		return Fatal
 	case status == 408 || status == 409 || status == 425 || status == 429 || status >= 500:
@@ -306,7 +308,7 @@ func (r *Runner) cause(told stream.Event, exit process.Exit) Cause {
 	case "billing_error", "invalid_request", "model_not_found", "authentication_failed", "authentication",
 		"not_started":
 		return Fatal
-	case "refusal", stream.Overflow: // of this task
+	case "refusal": // of this task
 		return ""
 	}
 	if regexp.MustCompile(`(?i)\bloop (was |has been )?detect`).MatchString(told.Text) { // of this task too

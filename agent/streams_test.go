@@ -105,6 +105,8 @@ func outcome(r Result) string {
 		return "killed"
 	case r.End == Finished && r.Complete:
 		return "complete"
+	case r.End == Finished && r.Blocked != "":
+		return "blocked"
 	case r.End == Finished:
 		return "incomplete"
 	}
@@ -133,7 +135,7 @@ func TestRecordedStreams(t *testing.T) {
 			if res.Unknown != 0 {
 				t.Errorf("%d of %d events unknown", res.Unknown, res.Events)
 			}
-			if bad := want != "complete" && want != "incomplete"; bad == (res.Reason == "") {
+			if bad := want != "complete" && want != "incomplete"; bad == (res.Reason+res.Blocked == "") {
 				t.Errorf("reason %q", res.Reason)
 			}
 			told := listenTo(t, c)
@@ -197,7 +199,8 @@ func TestCutStreams(t *testing.T) {
 				if exit.Why == process.TimedOut && res.End != TimedOut {
 					t.Errorf("cut at %d: %+v", n, res)
 				}
-				if c.ExitCode != nil && *c.ExitCode != 0 && exit.Why == process.Exited && res.End == Finished {
+				if c.ExitCode != nil && *c.ExitCode != 0 && exit.Why == process.Exited && res.End == Finished &&
+					res.Blocked == "" {
 					t.Errorf("cut at %d, exit status %d: %+v", n, *c.ExitCode, res)
 				}
 			}
@@ -227,7 +230,7 @@ func TestReasons(t *testing.T) {
 		"qwen-0.24.4-nomodel.ndjson":                    "Qwen cannot go on: 404 The model `fake-model` does not exist or you do not have access to it.",
 		"qwen-0.24.4-unauthorized.ndjson":               "Qwen cannot go on: 401 Incorrect API key provided.",
 		"copilot-quota.ndjson":                          "Copilot cannot go on: Failed to get response from the AI model; retried 5 times (total retry wait time: 57.18 seconds) Last error: 429 You exceeded your current quota, please check your plan and billing details. (it tried 6 times more)",
-		"gemini-toolong.ndjson":                         "Gemini failed: The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+		"gemini-toolong.ndjson":                         "Gemini's conversation grew longer than its model takes: The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
 		"copilot-rpd.ndjson":                            "Copilot's daily limit; resets Fri 20 Nov 22:07 (in 2 h 7 min)",
 		"claude-spend.ndjson":                           "Claude's usage limit; resets Tue 1 Dec 00:00 (in 10 d 4 h)",
 		"opencode-freeday.ndjson":                       "opencode's daily limit; resets Wed 25 Nov 00:00 (in 4 d 4 h)",
@@ -236,7 +239,8 @@ func TestReasons(t *testing.T) {
 		"qwen-maxturns.ndjson":                          "Qwen stopped at a limit of its own: exit status 53",
 	} {
 		c := byFile[file]
-		if got := judged(t, c.backend(t), c.stream, c.exit()).Reason; got != want {
+		res := judged(t, c.backend(t), c.stream, c.exit())
+		if got := res.Reason + res.Blocked; got != want {
 			t.Errorf("%s: got %q, want %q", file, got, want)
 		}
 	}
@@ -253,7 +257,8 @@ func TestCostOfStreams(t *testing.T) {
 		}
 		switch c.File {
 		case "claude-ok.ndjson":
-			if cost == nil || *cost.Tokens != both || usd != 0.01785 {
+			// with a title that it asked for besides
+			if cost == nil || *cost.Tokens != (Tokens{Input: 3600, CacheRead: 600, Output: 102}) || usd != 0.01785 {
 				t.Errorf("%s: %+v", c.File, cost)
 			}
 		case "claude-2.1.330-resumed.ndjson": // not the 0.01416 of the whole session

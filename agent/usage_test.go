@@ -52,3 +52,25 @@ func TestRefusedCommandLine(t *testing.T) {
 		t.Errorf("one that said something first: %+v", res)
 	}
 }
+
+// The name of a model is told at the end too, and costs have every model's tokens.
+func TestModelsOfStreams(t *testing.T) {
+	t.Parallel()
+	res := told(t, "gemini", 0, `{"type":"init","session_id":"s","model":"auto"}`,
+		`{"type":"message","role":"assistant","content":"TASK_COMPLETE"}`,
+		`{"type":"result","status":"success","stats":{"models":{"flash":{"output_tokens":5},"pro":{"output_tokens":50}}}}`)
+	if res.Model != "pro" {
+		t.Errorf("gemini: %+v", res)
+	}
+	res = told(t, "copilot", 0, `{"type":"assistant.message","data":{"content":"TASK_COMPLETE","model":"gpt-9"}}`,
+		`{"type":"result","sessionId":"s","exitCode":0}`)
+	if res.Model != "gpt-9" || res.Session != "s" {
+		t.Errorf("copilot: %+v", res)
+	}
+	const since = `"model_usage_since_last_result":{"big":{"inputTokens":100,"outputTokens":10,"costUSD":1},"small":{"inputTokens":7,"outputTokens":3,"cacheReadInputTokens":5,"costUSD":0.5}}`
+	line := `{"type":"result","is_error":false,"result":"TASK_COMPLETE","usage":{"input_tokens":100,"output_tokens":10},` + since + `}`
+	res = told(t, "claude", 0, line, line)
+	if want := (Tokens{Input: 224, CacheRead: 10, Output: 26}); res.Cost == nil || *res.Cost.Tokens != want || *res.Cost.USD != 3 {
+		t.Errorf("claude: got %+v, want %+v", res.Cost, want)
+	}
+}

@@ -300,9 +300,9 @@ func (r *Runner) cutOff(res *Result, h *said, q Request, exit process.Exit, why 
 			"%s went round in circles and was ended: %d steps in a row without a word, a tool call or a token", who,
 			q.Clocks.Spin)
 	case cutoffOverflow: // the task's doing
-		res.End = Crashed
-		res.Reason = fmt.Sprintf("%s failed: %s (%d times without getting further)", who, sentence(why.words),
-			overflowLimit)
+		res.End, res.Blocked = Finished, fmt.Sprintf(
+			"%s's conversation grew longer than its model takes: %s (%d times without getting further)", who,
+			sentence(why.words), overflowLimit)
 	case cutoffRefused:
 		res.End, res.Cause = Refused, Fatal
 		res.Reason = fmt.Sprintf("%s cannot go on: %s (it was ended after %d tries)", who, why.words, refusedLimit)

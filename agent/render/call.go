@@ -58,8 +58,14 @@ type line struct {
 		ExitCode *int   `json:"exit_code"`
 		Server   string `json:"server"`
 		Tool     string `json:"tool"`
-		Query    string `json:"query"`
-		Changes  []struct {
+		Result   struct {
+			Content json.RawMessage `json:"content"`
+		} `json:"result"`
+		Error struct {
+			Message string `json:"message"`
+		} `json:"error"`
+		Query   string `json:"query"`
+		Changes []struct {
 			Path string `json:"path"`
 			Kind string `json:"kind"`
 		} `json:"changes"`
@@ -243,7 +249,7 @@ func (l *line) codex(tell func(act)) {
 		}
 	case "mcp_tool_call", "collab_tool_call":
 		tell(act{kind: Call, id: i.ID, tool: strings.Trim(i.Server+" "+i.Tool, " ")})
-		result("")
+		result(cmp.Or(i.Error.Message, textOf(i.Result.Content)))
 	case "web_search":
 		tell(act{kind: Call, id: i.ID, tool: i.Type, text: i.Query})
 	case "reasoning":

@@ -13,24 +13,24 @@ import (
 // claudeLine is what is read of a line of Claude Code's stream-json, and of
 // those that speak like it (Qwen Code, Amp, Cursor).
 type claudeLine struct {
-	Type       string          `json:"type"`
-	Subtype    string          `json:"subtype"`
-	ID         string          `json:"session_id"`
-	Model      string          `json:"model"`
-	Parent     string          `json:"parent_tool_use_id"`
-	Error      json.RawMessage `json:"error"` // a word of an assistant or a retry, or an object
-	Status     number          `json:"error_status"`
-	APIStatus  number          `json:"api_error_status"`
-	IsError    bool            `json:"is_error"`
-	Result     string          `json:"result"`
-	Errors     []string        `json:"errors"`
-	USD        float64         `json:"total_cost_usd"`
-	Turns      number          `json:"num_turns"`
-	SinceModel map[string]struct {
-		USD float64 `json:"costUSD"`
-	} `json:"model_usage_since_last_result"`
-	Usage  claudeUsage `json:"usage"`
-	Denied []struct {
+	Type      string          `json:"type"`
+	Subtype   string          `json:"subtype"`
+	ID        string          `json:"session_id"`
+	Model     string          `json:"model"`
+	Parent    string          `json:"parent_tool_use_id"`
+	Error     json.RawMessage `json:"error"` // a word of an assistant or a retry, or an object
+	Status    number          `json:"error_status"`
+	APIStatus number          `json:"api_error_status"`
+	IsError   bool            `json:"is_error"`
+	Result    string          `json:"result"`
+	Errors    []string        `json:"errors"`
+	USD       float64         `json:"total_cost_usd"`
+	Turns     number          `json:"num_turns"`
+	// of every model, subagents and compaction with it: since the start, and since the last result
+	AllModels   map[string]modelUsage `json:"modelUsage"`
+	SinceModels map[string]modelUsage `json:"model_usage_since_last_result"`
+	Usage       claudeUsage           `json:"usage"` // of the main conversation's last turn
+	Denied      []struct {
 		Tool string `json:"tool_name"`
 	} `json:"permission_denials"`
 	Limit struct {
@@ -58,6 +58,25 @@ type claudeUsage struct {
 	CacheRead  number `json:"cache_read_input_tokens"`
 	CacheWrite number `json:"cache_creation_input_tokens"`
 	Total      number `json:"total_tokens"`
+}
+
+// modelUsage is what one model was used for.
+type modelUsage struct {
+	Input      number  `json:"inputTokens"`
+	Output     number  `json:"outputTokens"`
+	CacheRead  number  `json:"cacheReadInputTokens"`
+	CacheWrite number  `json:"cacheCreationInputTokens"`
+	USD        float64 `json:"costUSD"`
+}
+
+// allTokens sums up models.
+func allTokens(models map[string]modelUsage) (sum Tokens) {
+	for _, m := range models {
+		read, write := m.CacheRead.int(), m.CacheWrite.int()
+		sum = sum.Plus(Tokens{Input: m.Input.int() + read + write, CacheRead: read, CacheWrite: write,
+			Output: m.Output.int()})
+	}
+	return sum
 }
 
 // tokens counts cached input in, as qwen does and claude does not.
@@ -189,9 +208,12 @@ func (e *claudeLine) result(tell func(Event)) {
 		tell(Event{Kind: Denied, Word: d.Tool})
 	}
 	usage := Event{Kind: Usage, Tokens: e.Usage.tokens(), USD: e.USD, Requests: int(e.Turns.int())}
-	if e.SinceModel != nil { // then the total is the session's, of the runs before a --resume too
-		usage.USD, usage.Add = 0, true
-		for _, m := range e.SinceModel {
+	if len(e.AllModels) > 0 {
+		usage.Tokens = allTokens(e.AllModels)
+	}
+	if e.SinceModels != nil { // then the total is the session's, of the runs before a --resume too
+		usage.Tokens, usage.USD, usage.Add = allTokens(e.SinceModels), 0, true
+		for _, m := range e.SinceModels {
 			usage.USD += m.USD
 		}
 	}

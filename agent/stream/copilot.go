@@ -12,6 +12,7 @@ type copilotLine struct {
 	Code *number `json:"exitCode"`
 	Data struct {
 		Content string            `json:"content"`
+		Model   string            `json:"model"`
 		Parent  string            `json:"parentToolCallId"` // the tool call that a subagent works for
 		Tools   []json.RawMessage `json:"toolRequests"`
 		Error   string            `json:"errorType"`
@@ -50,6 +51,9 @@ func readCopilot(line []byte, tell func(Event)) LineKind {
 	case "assistant.message":
 		if d.Parent != "" {
 			return Known
+		}
+		if d.Model != "" {
+			tell(Event{Kind: Session, Model: d.Model})
 		}
 		if d.Content != "" {
 			tell(Event{Kind: Text, Text: d.Content, Whole: true})

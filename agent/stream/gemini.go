@@ -1,5 +1,10 @@
 package stream
 
+import (
+	"maps"
+	"slices"
+)
+
 // geminiLine is what is read of a line of `gemini --output-format stream-json`.
 type geminiLine struct {
 	Type     string `json:"type"`
@@ -17,6 +22,9 @@ type geminiLine struct {
 		Input  number `json:"input_tokens"`
 		Output number `json:"output_tokens"`
 		Cached number `json:"cached"`
+		Models map[string]struct {
+			Output number `json:"output_tokens"`
+		} `json:"models"`
 	} `json:"stats"`
 }
 
@@ -47,6 +55,9 @@ func readGemini(line []byte, tell func(Event)) LineKind {
 			tell(Event{Kind: Trouble, Text: lastOf(e.Message)})
 		}
 	case "result":
+		if name := e.model(); name != "" {
+			tell(Event{Kind: Session, Model: name})
+		}
 		tell(Event{Kind: Usage, Tokens: Tokens{Input: e.Stats.Input.int(), CacheRead: e.Stats.Cached.int(),
 			Output: e.Stats.Output.int()}})
 		tell(Event{Kind: End, OK: e.Status == "success", Text: lastOf(e.Failure.Message)})
@@ -54,4 +65,15 @@ func readGemini(line []byte, tell func(Event)) LineKind {
 		return Unknown
 	}
 	return Known
+}
+
+// model is the one that wrote most of the answers: another may choose it, and the start may say only "auto".
+func (e *geminiLine) model() (name string) {
+	most := 0.0
+	for _, m := range slices.Sorted(maps.Keys(e.Stats.Models)) {
+		if out := float64(e.Stats.Models[m].Output); name == "" || out > most {
+			name, most = m, out
+		}
+	}
+	return name
 }
