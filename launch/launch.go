@@ -844,8 +844,11 @@ func (r *Run) listWarnings() (out []string) {
 	for _, p := range job.Graph.Problems() {
 		out = append(out, p.Message)
 	}
+	if left := job.LeftOut(); left != "" {
+		out = append([]string{left}, out...)
+	}
 	for _, f := range job.File.Findings() {
-		if !slices.Contains(out, f.Message) && f.Kind != "duplicate" {
+		if !slices.Contains(out, f.Message) && f.Kind != "duplicate" && f.Kind != tasks.KindLeft {
 			out = append(out, Placed(path, f))
 		}
 	}
@@ -854,7 +857,9 @@ func (r *Run) listWarnings() (out []string) {
 		odd = append(odd, job.Import.Findings()...)
 	}
 	for _, f := range odd {
-		out = append(out, Placed(r.Config.Scud.PlanPath, f))
+		if f.Kind != tasks.KindLeft {
+			out = append(out, Placed(r.Config.Scud.PlanPath, f))
+		}
 	}
 	if n := len(out) - 10; n > 0 {
 		out = append(out[:10], fmt.Sprintf("and %d more: descartes tasks check%s", n,

@@ -520,6 +520,15 @@ func (j *Job) take(file *tasks.File, more map[string][]string) {
 // Tasks are those of the list, each with its check, which a plan beside the list may have.
 func (j *Job) Tasks() []tasks.Task { return j.all }
 
+// LeftOut says which lines of the list, or of the plan that it is made of, look like work and are no tasks; "" for none.
+func (j *Job) LeftOut() string {
+	findings := j.File.Findings()
+	if j.Import != nil {
+		findings = j.Import.Findings()
+	}
+	return tasks.LeftOut(findings)
+}
+
 // graph is the graph of a list, which gets the plan's checks where it has none.
 func (j *Job) graph(list []tasks.Task) *scheduler.Graph {
 	c := &j.Config.Scud

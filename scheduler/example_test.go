@@ -25,8 +25,8 @@ func Example() {
 	}
 	q := g.Queue(scheduler.QueueOptions{Slots: 2, RespectScope: true})
 	fmt.Println("start", q.Next(scheduler.Now{Free: 2}))
-	g.SetStatus("3", tasks.InProgress)
-	for _, w := range q.Waiting(scheduler.Now{Running: []string{"3"}, Free: 1}) {
+	g.SetStatus("2", tasks.InProgress)
+	for _, w := range q.Waiting(scheduler.Now{Running: []string{"2"}, Free: 1}) {
 		fmt.Println(w.Task, w)
 	}
 	// Output:
@@ -34,7 +34,7 @@ func Example() {
 	// wave 2 [2]
 	// wave 3 [4]
 	// task 5 depends on 9, which does not exist
-	// start [3]
-	// 2 waiting because it may change the same files as task 3: cmd/main.go
+	// start [2]
+	// 3 waiting because it may change the same files as task 2: cmd/main.go
 	// 4 waiting for 2, 3
 }

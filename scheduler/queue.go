@@ -26,8 +26,8 @@ type QueueOptions struct {
 }
 
 // Queue chooses among the ready tasks of a graph. The task of the higher priority comes first: its own, or that of a
-// task that waits for it. Then comes the one with the longest path of work behind it, then the one of the earlier
-// wave, then the lower id. A queue follows the statuses of its graph, and is as little safe for concurrent use.
+// task that waits for it. Then comes, with several slots, the one with the longest path of work behind it, then the one
+// that stands first in the list. A queue follows the statuses of its graph, and is as little safe for concurrent use.
 type Queue struct {
 	g      *Graph
 	opt    QueueOptions
@@ -50,19 +50,16 @@ func (g *Graph) Queue(opt QueueOptions) *Queue {
 	priority, path := g.urgency(opt.Durations)
 	slices.SortStableFunc(q.order, func(a, b string) int {
 		va, vb := g.in[g.index[a]], g.in[g.index[b]]
-		wave := cmp.Compare(g.nodes[va].wave, g.nodes[vb].wave)
-		if opt.Barrier && wave != 0 {
-			return wave
+		if opt.Barrier && g.nodes[va].wave != g.nodes[vb].wave {
+			return cmp.Compare(g.nodes[va].wave, g.nodes[vb].wave)
 		}
 		if c := cmp.Compare(priority[va], priority[vb]); c != 0 {
 			return c
 		}
-		if opt.Slots > 1 {
-			if c := cmp.Compare(path[vb], path[va]); c != 0 {
-				return c
-			}
+		if c := cmp.Compare(path[vb], path[va]); opt.Slots > 1 && c != 0 {
+			return c
 		}
-		return wave
+		return cmp.Compare(g.index[a], g.index[b])
 	})
 	return q
 }

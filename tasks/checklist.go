@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -75,21 +76,25 @@ func BoxStatus(mark rune) Status {
 
 // entries are those of a checklist.
 type entries struct {
-	md     *markdown.Document
-	list   []checkEntry
-	strays []int // lines of entries with a box and without an id, or that were meant to be entries: "-[ ] T001"
+	md   *markdown.Document
+	list []checkEntry
+	left []Finding
 }
 
 type checkEntry struct {
 	line, last int // last: behind what is nested in it
 	id, title  string
+	whole      string // the title with what was taken for an id
 	parallel   bool
+	optional   bool   // "- [ ] 7.9* Title"
 	story      string // of the mark [US1]
 	heads      []int  // lines of the headings around it, outermost first
+	under      prose.Section
 }
 
-// readEntries finds the entries. It rejects lists whose entries have no ids: positions are no ids, because the list
-// changes. If some ids are codes like T001, a mere number is none.
+// readEntries finds the entries. A list is a checklist if at least half of its entries have ids; one without gets its
+// title for an id, because its place changes. Criteria are no entries, nor is what stands without an id in a section
+// that is not about work.
 func readEntries(src string) (*entries, *problem) {
 	md, err := markdown.Parse(src)
 	if err != nil {
@@ -97,7 +102,6 @@ func readEntries(src string) (*entries, *problem) {
 	}
 	c := &entries{md: md}
 	var heads []int
-	codes := false
 	for n := range md.Lines {
 		switch l := &md.Lines[n]; {
 		case l.Kind == markdown.Heading:
@@ -106,35 +110,36 @@ func readEntries(src string) (*entries, *problem) {
 			}
 			heads = append(slices.Clip(heads), n)
 		case l.Kind == markdown.Entry && l.Box != 0:
-			e := checkEntry{line: n, heads: heads}
-			e.id, e.title = prose.LeadingID(e.cutMarks(markdown.Inline(prose.Clip(md.Words(n)))))
-			if e.title = e.cutMarks(e.title); e.title == "" {
-				e.title = "Task " + e.id
-			}
-			codes = codes || prose.CodeID(e.id)
-			c.list = append(c.list, e)
+			c.list = append(c.list, c.entry(n, heads))
 		case l.Kind != markdown.Hidden:
-			if m := nearEntry.FindStringSubmatch(md.Line(n)); m != nil && prose.CodeID(m[1]) {
-				c.strays = append(c.strays, n)
+			switch m := nearEntry.FindStringSubmatch(md.Line(n)); {
+			case m == nil:
+			case m[1] == "*":
+				c.leave(n, "it is optional")
+			case prose.CodeID(m[1]):
+				c.leave(n, `an entry begins with a box and an id, as in "- [ ] T001"`)
 			}
 		}
 	}
-	c.list = slices.DeleteFunc(c.list, func(e checkEntry) bool {
-		stray := e.id == "" || codes && !prose.CodeID(e.id)
-		if stray {
-			c.strays = append(c.strays, e.line)
+	boxes := len(c.list)
+	c.choose()
+	named := 0
+	for _, e := range c.list {
+		if e.id != "" {
+			named++
 		}
-		return stray
-	})
+	}
 	switch {
 	case len(c.list) > maxEntries:
 		return nil, &problem{0, fmt.Sprintf("the file has more than %d tasks", maxEntries)}
-	case len(c.list) == 0 && len(c.strays) > 0:
-		return nil, &problem{md.Lines[c.strays[0]].Start,
+	case boxes > 0 && 2*named < max(1, len(c.list)):
+		first := slices.IndexFunc(md.Lines, func(l markdown.Line) bool { return l.Box != 0 })
+		return nil, &problem{md.Lines[first].Start,
 			`the entries of this checklist have no ids (as in "- [ ] T001 Title"), and not each of its tasks has a box`}
 	case len(c.list) == 0:
 		return nil, &problem{0, `the file has no tasks: expected a checklist such as "- [ ] T001 Title"`}
 	}
+	c.nameEntries()
 	end := len(md.Lines)
 	for k := range slices.Backward(c.list) {
 		c.list[k].last = md.EntryEnd(c.list[k].line, end)
@@ -143,22 +148,119 @@ func readEntries(src string) (*entries, *problem) {
 	return c, nil
 }
 
+// leave notes a line that looks like an entry and is none.
+func (c *entries) leave(n int, reason string) {
+	c.left = append(c.left, Finding{Line: n + 1, Kind: KindLeft,
+		Message: fmt.Sprintf("%q is not a task: %s", prose.Short(strings.TrimSpace(c.md.Line(n))), reason)})
+}
+
+// entry reads one entry with a box, below the headings in these lines.
+func (c *entries) entry(n int, heads []int) checkEntry {
+	e := checkEntry{line: n, heads: heads}
+	e.whole = e.cutMarks(markdown.Inline(prose.Clip(c.md.Words(n))))
+	e.id, e.title = prose.LeadingID(e.whole)
+	e.optional = e.id != "" && strings.HasPrefix(e.title, "* ")
+	if e.title = e.cutMarks(e.title); e.title == "" {
+		e.title = "Task " + e.id
+	}
+	for _, h := range heads {
+		text := markdown.Inline(prose.Clip(c.md.Words(h)))
+		if _, number, _ := prose.Numbered(text); number == "" {
+			e.under = max(e.under, prose.SectionOf(prose.Fold(text)))
+		}
+	}
+	return e
+}
+
+// choose leaves out criteria, what has no id where that is no work, what is optional, and the parts of an entry that
+// have no id of their own. A word like ES2023 that no other entry's id resembles begins a title, and so does a mere
+// number among codes.
+func (c *entries) choose() {
+	stems, outside := map[string]int{}, map[string]bool{}
+	codes := false
+	for _, e := range c.list {
+		stems[stem(e.id)]++
+		outside[stem(e.id)] = outside[stem(e.id)] || e.id != "" && e.under < prose.Checklist
+		codes = codes || prose.CodeID(e.id) && e.under < prose.Checklist
+	}
+	for i := range c.list {
+		e := &c.list[i]
+		alone := prose.CodeID(e.id) && stems[stem(e.id)] == 1 && len(c.list) > 1 &&
+			strings.HasPrefix(e.whole, e.id+" ")
+		if alone || e.id != "" && codes && prose.IsNumber(e.id) {
+			e.id, e.title = "", e.whole
+		}
+	}
+	indent := math.MaxInt // of the entry with an id that the next ones may stand below
+	c.list = slices.DeleteFunc(c.list, func(e checkEntry) bool {
+		reason, at := "", c.md.Lines[e.line].Indent
+		if at <= indent {
+			indent = math.MaxInt
+		}
+		switch {
+		case e.under >= prose.Checklist && (e.id == "" || !outside[stem(e.id)]):
+			return true // a criterion
+		case e.optional:
+			reason = "it is optional"
+		case e.id != "":
+			indent = at
+		case at > indent:
+			return true // a part of the entry above
+		case e.under >= prose.Background:
+			reason = "it has no id, and its section is about no work"
+		}
+		if reason != "" {
+			c.leave(e.line, reason)
+		}
+		return reason != ""
+	})
+}
+
+// stem is what an id begins with, before its number.
+func stem(id string) string {
+	return id[:len(id)-len(strings.TrimLeft(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-_"))]
+}
+
+// nameEntries gives entries without an id one that stays when the list changes: the words of the title.
+func (c *entries) nameEntries() {
+	taken := map[string]bool{}
+	for _, e := range c.list {
+		taken[e.id] = true
+	}
+	for i := range c.list {
+		e := &c.list[i]
+		for k := 1; e.id == ""; k++ {
+			id := prose.Slug(e.title)
+			if k > 1 {
+				id = fmt.Sprint(id, "-", k)
+			}
+			if !taken[id] {
+				e.id, taken[id] = id, true
+			}
+		}
+	}
+}
+
 var (
 	nearEntry = lazyregexp.New(`^\s*[-*+]\s*\[\s*[xX]?\s*\]\s*(\S+)`) // -[ ] T002, - [] T003, - [ ]T004
 	storyMark = lazyregexp.New(`(?i)^US\d+$`)
-	mark      = lazyregexp.New(`^\[([^\]]{0,12})\] *([^(]|$)`)
+	mark      = lazyregexp.New(`^(?:\[([^\]]{0,12})\]|\((P)\)) *([^(]|$)`)
 )
 
-// cutMarks drops [P] and other short words in brackets off the start.
+// cutMarks drops [P], (P) and other short words in brackets off the start.
 func (e *checkEntry) cutMarks(s string) string {
 	for m := mark.FindStringSubmatchIndex(s); m != nil; m = mark.FindStringSubmatchIndex(s) {
-		switch word := s[m[2]:m[3]]; {
+		word := "P"
+		if m[2] >= 0 {
+			word = s[m[2]:m[3]]
+		}
+		switch {
 		case strings.EqualFold(word, "P"):
 			e.parallel = true
 		case storyMark.MatchString(word):
 			e.story = strings.ToUpper(word)
 		}
-		s = s[m[4]:]
+		s = s[m[6]:]
 	}
 	return s
 }
@@ -172,24 +274,25 @@ func (checklist) Read(t *text, f *File) *problem {
 		task := Task{ID: e.id, Title: e.title, Description: c.around(e), Details: c.nested(e),
 			Verify: prose.Verify(c.md, e.line+1, e.last), Status: status,
 			RawStatus: string(status), Priority: "medium", Story: e.story, Line: e.line + 1}
-		if p := f.add(task, site{span: span{l.Mark, l.Mark + len(string(l.Box))}, at: l.Start}); p != nil {
+		if p := f.add(task, site{span: span{l.Mark, l.MarkEnd}, at: l.Start}); p != nil {
 			return p
 		}
+		if l.Box == '?' {
+			f.findings = append(f.findings, UnknownMark(e.line+1, e.id, strings.TrimSpace(c.md.Line(e.line))))
+		}
 	}
-	for _, n := range c.strays {
-		f.findings = append(f.findings, Finding{Line: n + 1, Kind: "line",
-			Message: fmt.Sprintf(`%q is not a task: an entry begins with a box and an id, as in "- [ ] T001"`,
-				prose.Short(strings.TrimSpace(c.md.Line(n))))})
-	}
-	for i := range f.tasks { // 1.1 is a part of 1, if the list has both
+	f.findings = append(f.findings, c.left...)
+	for i := range f.tasks { // 1.1 is a part of 1, or of 1.0, if the list has both
 		t := &f.tasks[i]
 		dot := strings.LastIndexByte(t.ID, '.')
 		if dot <= 0 || f.index[t.ID] != i {
 			continue
 		}
-		if up, ok := f.index[t.ID[:dot]]; ok {
-			t.Parent = t.ID[:dot]
-			f.sites[i].up = up + 1
+		for _, id := range []string{t.ID[:dot], t.ID[:dot] + ".0"} {
+			if up, ok := f.index[id]; ok && up != i && t.Parent == "" {
+				t.Parent = id
+				f.sites[i].up = up + 1
+			}
 		}
 	}
 	f.relate(false)

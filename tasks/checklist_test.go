@@ -61,7 +61,7 @@ func TestChecklist(t *testing.T) {
 		"T010 in-progress Endpoint in src/api/albums.go (depends on T011) <- T009",
 		"T011 pending Logging <- T010",
 	})
-	sameLines(t, findingLines(f), []string{"61 line", "46 dependency"})
+	sameLines(t, findingLines(f), []string{"61 left", "46 dependency"})
 	x, _ := f.Task("T008")
 	if x.Description != "Phase 3: User Story 1 - Browse albums (Priority: P1) 🎯 MVP > Implementation for User Story 1" || x.Story != "US1" {
 		t.Errorf("got %+v", x)
@@ -83,7 +83,23 @@ func TestChecklistForms(t *testing.T) {
 		"numbers and parts": {
 			"# Plan\n- [ ] 1. Set up\n- [ ] 2. Models\n- [x] 2.1 User\n  - _Requirements: 1.1_\n- [ ] 2.2 Item\n- [ ]* 2.3 optional\n- [ ] 3. API\n",
 			[]string{"1 pending Set up", "2 pending Models", "2.1 done User <- 1 in 2", "2.2 pending Item <- 2.1 in 2",
-				"3 pending API <- 2.2"}, nil},
+				"3 pending API <- 2.2"}, []string{"7 left"}},
+		"letters behind numbers": {"## 2. A\n- [ ] 2.1 a\n## 2a. B\n- [ ] 2a.1 b\n- [x ] 2a.2 c\n- [] 3.1 e\n",
+			[]string{"2.1 pending a", "2a.1 pending b <- 2.1", "2a.2 done c <- 2a.1", "3.1 pending e <- 2a.2"}, nil},
+		"words behind numbers": {"- [ ] T031 a\n- [ x] T031-MIN b\n",
+			[]string{"T031 pending a", "T031-MIN done b <- T031"}, nil},
+		"no id": {"- [x] P0-1: a\n- [x] P0-2: b\n- [ ] Export as CSV\n- [ ] Export as CSV\n",
+			[]string{"P0-1 done a", "P0-2 done b <- P0-1", "export-as-csv pending Export as CSV <- P0-2",
+				"export-as-csv-2 pending Export as CSV <- export-as-csv"}, nil},
+		"criteria": {"## 1. Do\n- [ ] 1.1 a\n- [ ] 1.2 b\n## Acceptance Criteria\n- [x] AC-1: c\n- [ ] d\n## 2. Verification\n- [ ] 2.1 e\n",
+			[]string{"1.1 pending a", "1.2 pending b <- 1.1", "2.1 pending e <- 1.2"}, nil},
+		"parts of 1.0": {"- [ ] 1.0 A\n  - [ ] 1.1 a\n  - [ ] 1.2 b\n- [ ] 2.0 B\n",
+			[]string{"1.0 pending A", "1.1 pending a in 1.0", "1.2 pending b <- 1.1 in 1.0", "2.0 pending B <- 1.2"}, nil},
+		"optional and beside": {"- [ ] 1.1 (P) a\n- [ ] 1.2 (P) b\n- [ ] 1.3* (P) c\n- [ ] 1.4 d\n",
+			[]string{"1.1 pending a", "1.2 pending b", "1.4 pending d <- 1.1,1.2"}, []string{"3 left"}},
+		"a word with a digit": {"- [ ] T1 a\n- [ ] T2 b\n- [ ] ES2023 targets\n- [ ] 3 of them\n",
+			[]string{"T1 pending a", "T2 pending b <- T1", "es2023-targets pending ES2023 targets <- T2",
+				"3-of-them pending 3 of them <- es2023-targets"}, nil},
 		"openspec": {"## 1. Server\n- [ ] 1.1 A\n- [ ] 1.2 B\n## 2. Client\n- [ ] 2.1 C\n",
 			[]string{"1.1 pending A", "1.2 pending B <- 1.1", "2.1 pending C <- 1.2"}, nil},
 		"mark first": {"- [ ] [P] T1 A\n- [ ] [P] T2: B\n- [ ] T3 [x](y)\n",
@@ -97,7 +113,7 @@ func TestChecklistForms(t *testing.T) {
 				"T3 pending c (depends on Phase 1) <- T1,T2"}, nil},
 		"CRLF, BOM": {"\ufeff* [X] T1 a\r\n1. [ ] T2 b\r\n", []string{"T1 done a", "T2 pending b <- T1"}, nil},
 		"other boxes": {"- [-] T1 a\n- [>] T2 b\n- [!] T3 c\n- [?] T4 d\n",
-			[]string{"T1 cancelled a", "T2 deferred b <- T1", "T3 blocked c <- T2"}, nil},
+			[]string{"T1 cancelled a", "T2 deferred b <- T1", "T3 blocked c <- T2", "T4 pending d <- T3"}, []string{"4 box"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -241,6 +241,29 @@ func (f *File) Tasks() []Task { return f.tasks }
 // Findings returns what the reader had to assume, in file order.
 func (f *File) Findings() []Finding { return f.findings }
 
+// LeftOut says in one line which lines look like work and are no tasks, and why: the findings of this kind. It is ""
+// without any.
+func LeftOut(findings []Finding) string {
+	const most = 3
+	var shown []string
+	count := 0
+	for _, f := range findings {
+		if f.Kind != KindLeft {
+			continue
+		}
+		if count++; count <= most {
+			shown = append(shown, fmt.Sprintf("line %d: %s", f.Line, f.Message))
+		}
+	}
+	switch {
+	case count == 0:
+		return ""
+	case count > most:
+		shown = append(shown, "...")
+	}
+	return fmt.Sprintf("left out: %d (%s)", count, strings.Join(shown, "; "))
+}
+
 // Task returns the first task with that id. "tag:id" is the same as "id".
 func (f *File) Task(id string) (*Task, bool) {
 	i, ok := f.index[ownID(f.tag, id)]

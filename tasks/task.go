@@ -89,9 +89,19 @@ func (t *Task) attribute(name, text string) bool {
 type Finding struct {
 	Line int    // 0: not about one place
 	ID   string // the task, "" if none
-	// Kind is "duplicate", "unknown-status", "dependency", "family", "member", "line", "tag", "source" or "gone".
+	// Kind is "duplicate", "unknown-status", "dependency", "family", "member", "line", "tag", "source", "gone",
+	// "box" or KindLeft.
 	Kind    string
 	Message string
+}
+
+// KindLeft is the kind of findings about lines that look like work and are no tasks. See LeftOut.
+const KindLeft = "left"
+
+// UnknownMark is the finding about a mark in a box that nobody knows.
+func UnknownMark(line int, id, text string) Finding {
+	return Finding{Line: line, ID: id, Kind: "box",
+		Message: fmt.Sprintf("task %s: the mark in its box is not known (%s): it counts as open", id, prose.Short(text))}
 }
 
 // Status is what a task file says about a task. The nine constants are all that SCUD knows; a file may hold other
@@ -188,18 +198,17 @@ func CompareIDs(a, b string) int {
 	return cmp.Or(slices.CompareFunc(strings.Split(a, "."), strings.Split(b, "."), comparePart), strings.Compare(a, b))
 }
 
+// comparePart compares the numbers that two parts begin with, then what follows: 7, 7a, 7b, 8. A part without a number
+// comes last.
 func comparePart(a, b string) int {
-	number := prose.IsNumber(a)
-	switch {
-	case number != prose.IsNumber(b) && number:
-		return -1
-	case number != prose.IsNumber(b):
-		return 1
-	case number:
-		a, b = strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
-		return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
+	restA, restB := strings.TrimLeft(a, "0123456789"), strings.TrimLeft(b, "0123456789")
+	numberA, numberB := a[:len(a)-len(restA)], b[:len(b)-len(restB)]
+	if numberA == "" || numberB == "" {
+		return cmp.Or(cmp.Compare(len(numberB), len(numberA)), strings.Compare(a, b))
 	}
-	return strings.Compare(a, b)
+	numberA, numberB = strings.TrimLeft(numberA, "0"), strings.TrimLeft(numberB, "0")
+	return cmp.Or(cmp.Compare(len(numberA), len(numberB)), strings.Compare(numberA, numberB),
+		strings.Compare(restA, restB))
 }
 
 // TagError says that a text cannot be a tag.

@@ -10,7 +10,7 @@ import (
 
 func TestCompareIDs(t *testing.T) {
 	t.Parallel()
-	sorted := []string{"0", "01", "1", "1.1", "1.2", "1.9", "1.10", "1.10.1", "1.a", "2", "9", "10", "10.1",
+	sorted := []string{"0", "01", "1", "1.1", "1.2", "1.9", "1.10", "1.10.1", "1.a", "2", "7", "7a", "7b", "8", "9", "10", "10.1",
 		"99999999999999999999", "100000000000000000000",
 		"HAM-1", "a", "a.2", "a.10", "b", "core:4", "setup-repo"}
 	shuffled := slices.Clone(sorted)
@@ -26,7 +26,7 @@ func TestCompareIDs(t *testing.T) {
 func TestCompareIDsIsAnOrder(t *testing.T) {
 	t.Parallel()
 	ids := []string{"", ".", "..", "1", "01", "001", "1.", ".1", "1.0", "1.00", "a", "a.", "1.a", "a.1", "10", "1..2",
-		"0", "00"}
+		"0", "00", "1a", "01a", "1b", "a1"}
 	for _, a := range ids {
 		for _, b := range ids {
 			if CompareIDs(a, b) != -CompareIDs(b, a) || (CompareIDs(a, b) == 0) != (a == b) {

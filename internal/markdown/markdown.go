@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"sort"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/yuin/goldmark/ast"
@@ -52,8 +53,9 @@ type Line struct {
 	Indent     int    // columns before the marker of an entry, or before a text
 	Text       int    // where the words of a heading or an entry begin, behind the box
 	Number     string // before an entry: "3" for "3."
-	Box        rune   // the mark in an entry's box, 0 where it has none
-	Mark       int    // where that is
+	Box        rune   // the mark in an entry's box, 0 where it has none; ? for one that nobody knows
+	Mark       int    // where that is, with blanks around it
+	MarkEnd    int    // where it ends
 }
 
 // Document is a text and what its lines are. It does not change after Parse.
@@ -367,21 +369,44 @@ func (l *Line) classify(line string) {
 		return // 1.5 or **bold**
 	}
 	l.Kind, l.Number, l.Text = Entry, number, l.End-len(rest)
-	if len(rest) < 3 || rest[0] != '[' {
-		return
+	if box, size := readBox(rest); size > 0 {
+		l.Box, l.Mark, l.MarkEnd, l.Text = box, l.Text+1, l.Text+size-1, l.Text+size
 	}
-	box, size := utf8.DecodeRuneInString(rest[1:])
-	if !strings.ContainsRune(Boxes, box) || !strings.HasPrefix(rest[1+size:], "]") {
-		return
-	}
-	if behind := rest[size+2:]; behind != "" && behind[0] != ' ' && behind[0] != '\t' {
-		return // a link
-	}
-	l.Box, l.Mark, l.Text = box, l.Text+1, l.Text+2+size
 }
 
 // Boxes are what people put in a box.
 const Boxes = " xX✓✔✅☑~/-!>"
+
+// boxWords are words that people put in a box.
+var boxWords = map[string]rune{"done": 'x', "todo": ' ', "wip": '~'}
+
+// readBox reads the box that a text begins with, and returns its mark and its length with the brackets: 0 for none.
+// Other signs than those of Boxes are a question mark; a letter, a number or a word in brackets is no box, nor is what
+// a link follows.
+func readBox(s string) (mark rune, size int) {
+	const longest = 16
+	end := strings.IndexByte(s[:min(len(s), longest)], ']')
+	if end < 0 || s[0] != '[' || len(s) > end+1 && s[end+1] != ' ' && s[end+1] != '\t' {
+		return 0, 0
+	}
+	text := strings.TrimSpace(strings.ReplaceAll(s[1:end], "\ufe0f", "")) // which makes an emoji of a sign
+	word, known := boxWords[strings.ToLower(text)]
+	switch one, n := utf8.DecodeRuneInString(text); {
+	case text == "":
+		mark = ' '
+	case known:
+		mark = word
+	case n < len(text):
+		return 0, 0
+	case strings.ContainsRune(Boxes, one):
+		mark = one
+	case unicode.IsLetter(one) || unicode.IsDigit(one):
+		return 0, 0
+	default:
+		mark = '?'
+	}
+	return mark, end + 1
+}
 
 // IsDelimiterRow recognises the second line of a table: |---|:--:|
 func IsDelimiterRow(s string) bool {

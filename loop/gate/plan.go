@@ -5,7 +5,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"descartes/internal/lazyregexp"
 	"descartes/internal/markdown"
@@ -41,7 +40,7 @@ type Item struct {
 	Waits    bool     // it says that it waits, or is marked [!]
 	Detail   []string // lines below it that are not entries
 	Verify   string   // the command that checks it, of an item that a run over the plan has
-	mark     int      // where the mark in its box is
+	mark     [2]int   // where the mark in its box is
 }
 
 // ParsePlan reads a plan. It understands entries behind -, *, + and numbers, at any depth, and x, X
@@ -85,9 +84,8 @@ func Untick(text string, was *Plan, fresh bool) string {
 		known[key(it.Text)] = true
 	}
 	for _, i := range slices.Backward(ticked(was, &now)) {
-		if at := now.Items[i].mark; at > 0 && (fresh || known[key(now.Items[i].Text)]) {
-			_, size := utf8.DecodeRuneInString(text[at:])
-			text = text[:at] + " " + text[at+size:]
+		if at := now.Items[i].mark; at[0] > 0 && (fresh || known[key(now.Items[i].Text)]) {
+			text = text[:at[0]] + " " + text[at[1]:]
 		}
 	}
 	return text
@@ -163,7 +161,7 @@ func (p *planReader) item(l *markdown.Line, box rune, text string) {
 	status := tasks.BoxStatus(box)
 	it := Item{Text: text, Checked: status == tasks.Done, Depth: len(p.indents), Section: p.section,
 		Priority: rank(text), Blocks: blocksText.MatchString(text),
-		Waits: status == tasks.Blocked || waitsText.MatchString(text), mark: l.Mark}
+		Waits: status == tasks.Blocked || waitsText.MatchString(text), mark: [2]int{l.Mark, l.MarkEnd}}
 	if len(p.parents) > 0 {
 		above := &p.plan.Items[p.parents[len(p.parents)-1]]
 		above.Parent = true

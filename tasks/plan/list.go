@@ -66,7 +66,7 @@ func boxed(path, src string, was []tasks.Task) ([]tasks.Task, []tasks.Finding, [
 	for i := range d.tasks {
 		for n := list[i].Line - 1; n < d.tasks[i].last; n++ {
 			if l := &d.md.Lines[n]; l.Box != 0 {
-				places[i] = append(places[i], [2]int{l.Mark, l.Mark + len(string(l.Box))})
+				places[i] = append(places[i], [2]int{l.Mark, l.MarkEnd})
 			}
 		}
 	}

@@ -5,8 +5,10 @@ package prose
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"descartes/internal/lazyregexp"
 )
@@ -24,30 +26,37 @@ func IDProblem(id string) string {
 	return fmt.Sprintf("the id %q: it may have letters, digits, - _ . and :, begins with a letter, a digit or _, and is at most %d bytes long", Short(id), MaxID)
 }
 
-// Numbered splits "Task 3: Title", "Phase 2 - Name", "2.1 Name" and "4. Name". Without a number, id is "" and the
-// title is all.
+// Numbered splits "Task 3: Title", "Phase 2 - Name", "第2阶段", "2.1 Name" and "4. Name"; the word is the English one.
+// Without a number, id is "" and the title is all. A word is no number: of tasks only a letter ("Task A") or a name with
+// a hyphen ("Task setup-db") is.
 func Numbered(s string) (word, id, title string) {
 	text := s
+	if m := counted.FindStringSubmatch(s); m != nil {
+		return canonical[m[2]], m[1], strings.TrimLeft(s[len(m[0]):], behindID)
+	}
 	if m := numbered.FindStringSubmatch(s); m != nil {
-		word, text = strings.ToLower(m[1]), s[len(m[0]):]
+		word, text = canonical[strings.ToLower(m[1]+m[2])], s[len(m[0]):]
 	}
 	id, rest := cutID(text)
-	title = strings.TrimLeft(rest, " .):]-–—")
+	title = strings.TrimLeft(rest, behindID)
+	closed := strings.IndexAny(rest, ".):：、）") == 0
 	switch {
-	case !whole.MatchString(id) || ordinal.MatchString(id):
+	case !whole.MatchString(id) || ordinal.MatchString(id) || strings.HasPrefix(rest, "+"):
 	case word == "task" || word == "subtask":
-		if strings.ContainsAny(id, "0123456789") || strings.HasPrefix(rest, ":") {
+		if strings.ContainsAny(id, "0123456789") || closed && (len(id) == 1 || strings.ContainsAny(id, "-_")) {
 			return word, id, title
 		}
 	case word != "":
 		if IsDotted(id) || len(id) == 1 && !strings.HasPrefix(rest, " ") {
 			return word, id, title
 		}
-	case IsDotted(id) && title != "" && (strings.Contains(id, ".") || strings.IndexAny(rest, ".):") == 0):
+	case IsDotted(id) && title != "" && (strings.Contains(id, ".") || closed):
 		return "", id, title
 	}
 	return "", "", s
 }
+
+const behindID = " .):]-–—·：、）"
 
 // cutID takes what may be in an id off the start of a text, without a mark at its end.
 func cutID(s string) (id, rest string) {
@@ -58,26 +67,27 @@ func cutID(s string) (id, rest string) {
 var (
 	whole = lazyregexp.New(`^[\pL\p{Nd}_][\pL\p{Nd}_.:-]*$`)
 	head  = lazyregexp.New(`^[\w.-]*`)
-	// what numbers follow
-	numbered = lazyregexp.New(`(?i)^[:\[]*(task|subtask|item|` + phaseWords + `)[:\[]*(?: [ #\[]*|$)`)
+	// what numbers follow; words that are written without a space behind them come last
+	numbered = lazyregexp.New(`(?i)^[:\[]*(?:(` + anyOf(numberedWords) + `)[:\[]*(?: [ #\[]*|$)|(` + unspaced + `)[ #]*)`)
+	counted  = lazyregexp.New(`^第 ?([0-9]+) ?(` + unspaced + `)`)
 	ordinal  = lazyregexp.New(`^[0-9]+(st|nd|rd|th)$`)
-	dotted   = lazyregexp.New(`^[0-9]+(\.[0-9]+)*\.?$`)
-	code     = lazyregexp.New(`^[A-Z]{1,8}[-_]*[0-9][0-9.a-h-]*$`)
+	dotted   = lazyregexp.New(`^[0-9]+[a-h]?(\.[0-9]+[a-h]?)*\.?$`)
+	code     = lazyregexp.New(`^[A-Z]{1,8}[-_]*[0-9][0-9.a-h-]*(?:-[A-Z]{1,8})?$`)
 	none     = lazyregexp.New(
-		`(?i)^\s*(?:(?:-|–|—|none|nothing|n/a|na|no|nil|no dependencies|no other tasks?)\s*(?:[).;,(].*)?$|(?:none|nothing) )`)
+		`(?i)^\s*(?:(?:-|–|—|none|nothing|n/a|na|no|nil|no dependencies|no other tasks?|` + noneWords + `)\s*(?:[).;,(].*)?$|(?:none|nothing) )`)
 	alone = lazyregexp.New(
 		"(?i)^ *(?:-|–|—|none|nothing|n/a|na|no|nil|no dependencies|no other tasks?)?[ .*`_]*$")
 	clause  = lazyregexp.New(`^[-*+>| _]*$|[(\[,;.:|–—-] *$`)
 	listEnd = lazyregexp.New(`^ *(?:$|[).;,\]|(–—-])`)
 )
 
+const noneWords = `keine|aucune?|ninguna?|nenhuma?|нет|无|無|なし|없음`
+
 // IsDotted reports whether id is made of numbers and dots.
 func IsDotted(id string) bool { return dotted.MatchString(id) }
 
-const phaseWords = `phase|milestone|stage|sprint|iteration|part|wave|step`
-
-// PhaseWords are the words for parts of a plan that follow each other, the largest first.
-var PhaseWords = strings.Split(phaseWords, "|")
+// unspaced are the words of languages that put no space before a number.
+const unspaced = `任务|任務|タスク|작업|태스크|子任务|阶段|階段|フェーズ|フェイズ|단계|里程碑|マイルストーン|迭代|部分|步骤|步驟|ステップ|手順`
 
 // LeadingID splits "T001 Title", "2.1 Title", "Task 3: Title".
 func LeadingID(s string) (id, title string) {
@@ -86,10 +96,10 @@ func LeadingID(s string) (id, title string) {
 	}
 	id, rest := cutID(s)
 	rest = strings.TrimLeft(rest, ".")
-	if !CodeID(id) || strings.IndexAny(rest, " :") != 0 {
+	if !CodeID(id) || strings.IndexAny(rest, " :：") != 0 {
 		return "", s
 	}
-	return id, strings.TrimLeft(rest, " .:-–—")
+	return id, strings.TrimLeft(rest, behindID)
 }
 
 // CodeID reports whether a word is an id like T001, US-12 or AUTH-3.1: capital letters, then a number.
@@ -211,7 +221,8 @@ type Statement struct {
 
 // keyword begins a statement.
 var keyword = lazyregexp.New(
-	`(?i)(?:^|[^a-z0-9])((?:depends (?:up)?on|dependent on|blocked (?:by|on))\b|((?:in )?parallel (?:with|to))\b|(?:dependencies|dependency|depends|deps):|(blocks)\b)`)
+	`(?i)(?:^|[^a-z0-9])((?:depends (?:up)?on|dependent on|blocked (?:by|on))\b|((?:in )?parallel (?:with|to))\b|(?:` +
+		anyOf(labels, "depends") + `) ?[:：]|(blocks)\b)`)
 
 // Statements finds the statements of a line.
 func Statements(line string) []Statement {
@@ -224,7 +235,7 @@ func Statements(line string) []Statement {
 			Blocks: at[6] >= 0,
 			Beside: at[4] >= 0,
 			Strong: clause.MatchString(line[:at[2]]), // begins a clause of its own
-			Text:   strings.TrimLeft(line[at[3]:], " :*"),
+			Text:   strings.TrimLeft(line[at[3]:], " :：*"),
 		}
 		_, rest := Refs(x.Text)
 		x.Alone = strings.Trim(line[:at[2]], "-*+> _") == "" && x.Text != "" && alone.MatchString(rest)
@@ -238,13 +249,15 @@ func SaysNone(s string) bool { return none.MatchString(s) }
 
 const (
 	refID = `((?:[a-z_][a-z_.-]*)?[0-9](?:[a-z0-9._-]*[a-z0-9])?)`
-	words = `(subtask|task|item|story|storie)|(` + phaseWords + `)`
 )
 
+// words are those of references, tasks and phases, with or without the space that separates them from a number.
+var words = `(storie|` + anyOf(numberedWords, "task", "subtask", "item") + `)|(` + anyOf(numberedWords, PhaseWords...) + `)`
+
 var (
-	oneRef = lazyregexp.New(`(?i)^[ #\[]*(?:(?:` + words + `)s? +[ #\[]*)?` + refID +
+	oneRef = lazyregexp.New(`(?i)^[ #\[]*(?:(?:` + words + `)s?(?: group)?(?: +|#)[ #\[]*|(` + unspaced + `) *)?` + refID +
 		`(?: *(?:–|—|- |to |through |\.\.) *` + refID + `)?\]*(?: *\([^)]*\))?`)
-	separator = lazyregexp.New(`^ *(?:(?:,|&|\+|/|and |or ) *)+`)
+	separator = lazyregexp.New(`^ *(?:(?:,|，|、|&|\+|/|and |or ) *)+`)
 )
 
 // Refs reads "1, 2", "Task 3 and Task 4", "T001-T004", "Phases 1 & 2" and returns what follows. Remarks in parentheses
@@ -254,19 +267,19 @@ func Refs(s string) (refs []Ref, rest string) {
 	var phase, word bool
 	for len(refs) < most {
 		m := oneRef.FindStringSubmatch(s[:min(len(s), longest)])
-		if m == nil || len(m[3]) > MaxID {
+		if m == nil || len(m[4]) > MaxID {
 			break
 		}
-		if m[1]+m[2] != "" {
-			word, phase = true, m[2] != ""
+		if m[1]+m[2]+m[3] != "" {
+			word, phase = true, m[2] != "" || slices.Contains(PhaseWords, canonical[m[3]])
 		}
-		lo, hi := m[3], m[4]
+		lo, hi := m[4], m[5]
 		if hi == "" {
 			lo, hi, _ = strings.Cut(lo, "-")
 		}
 		list := idRange(lo, hi)
 		if list == nil {
-			list = strings.Fields(m[3] + " " + m[4])
+			list = strings.Fields(m[4] + " " + m[5])
 		}
 		for _, id := range list {
 			refs = append(refs, Ref{ID: id, Phase: phase, Word: word || CodeID(id)})
@@ -324,4 +337,21 @@ func Short(text string) string {
 		return text
 	}
 	return strings.ToValidUTF8(text[:limit], "") + "..."
+}
+
+// Slug is an id made of the first words of a title.
+func Slug(title string) string {
+	const longest = 40
+	words := strings.FieldsFunc(strings.ToLower(title), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.Is(unicode.Nd, r) })
+	slug := ""
+	for _, w := range words {
+		if slug != "" && len(slug)+len(w) >= longest {
+			break
+		}
+		slug = strings.TrimPrefix(slug+"-"+Clip(w[:min(len(w), longest)]), "-")
+	}
+	if IDProblem(slug) != "" {
+		return "entry"
+	}
+	return slug
 }

@@ -1,0 +1,174 @@
+package prose
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A table of words that people use in plans: English, German, French, Spanish, Portuguese, Russian, Chinese, Japanese
+// and Korean. What is added here is read everywhere.
+
+// numberedWords are what numbers follow in headings and references, each with those that mean the same.
+var numberedWords = map[string][]string{
+	"task":    {"task", "aufgabe", "tâche", "tarea", "tarefa", "задача", "任务", "任務", "タスク", "작업", "태스크"},
+	"subtask": {"subtask", "sub-task", "teilaufgabe", "sous-tâche", "subtarea", "subtarefa", "подзадача", "子任务"},
+	"item":    {"item", "story"},
+	"phase": {"phase", "fase", "этап", "фаза", "阶段", "階段", "フェーズ", "フェイズ", "단계",
+		"페이즈"},
+	"milestone": {"milestone", "meilenstein", "jalon", "hito", "marco", "веха", "里程碑", "マイルストーン", "마일스톤"},
+	"stage":     {"stage", "étape", "etapa"},
+	"sprint":    {"sprint", "спринт", "スプリント", "스프린트"},
+	"iteration": {"iteration", "itération", "iteración", "iteração", "итерация", "迭代"},
+	"part":      {"part", "teil", "partie", "parte", "часть", "部分"},
+	"wave":      {"wave", "welle", "vague", "ola", "onda", "волна"},
+	"step":      {"step", "schritt", "paso", "passo", "шаг", "步骤", "步驟", "ステップ", "手順", "스텝"},
+}
+
+// PhaseWords are the words for parts of a plan that follow each other, the largest first.
+var PhaseWords = []string{"phase", "milestone", "stage", "sprint", "iteration", "part", "wave", "step"}
+
+// canonical is the English word for one of the table.
+var canonical = invert(numberedWords)
+
+func invert(table map[string][]string) map[string]string {
+	words := map[string]string{}
+	for word, same := range table {
+		for _, s := range same {
+			words[s] = word
+		}
+	}
+	return words
+}
+
+// anyOf is an expression for the words of a table, or for those of some of its rows. The longest come first, so that
+// none hides another.
+func anyOf(table map[string][]string, rows ...string) string {
+	var all []string
+	for row, same := range table {
+		if len(rows) == 0 || slices.Contains(rows, row) {
+			for _, s := range same {
+				all = append(all, regexp.QuoteMeta(s))
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b string) int {
+		if len(a) != len(b) {
+			return len(b) - len(a)
+		}
+		return strings.Compare(a, b)
+	})
+	return strings.Join(all, "|")
+}
+
+// labels are what stands before a colon, or at the head of a column.
+var labels = map[string][]string{
+	"depends": {"dependencies", "dependency", "depends on", "depends", "deps", "blocked by",
+		"abhängigkeiten", "abhängig von", "hängt ab von", "dépendances", "dépend de", "dependencias", "depende de",
+		"dependências", "зависимости", "зависит от", "依赖", "依赖项", "依赖关系", "前置任务", "依賴", "依存", "依存関係",
+		"의존성", "선행 작업"},
+	"after": {"prerequisites", "after", "needs"}, // only at the head of a column
+	"status": {"status", "state", "done", "statut", "état", "estado", "статус", "состояние", "状态", "狀態", "ステータス",
+		"状態", "상태"},
+	"priority": {"priority", "prio", "priorität", "priorité", "prioridad", "prioridade", "приоритет", "优先级", "優先度",
+		"우선순위"},
+	"title": {"title", "task", "tasks", "name", "task name", "work item", "item", "story", "titel", "aufgabe", "titre",
+		"tâche", "título", "tarea", "tarefa", "задача", "название", "任务", "标题", "名称", "タスク", "作業", "작업"},
+	"text": {"description", "summary", "details", "beschreibung", "descripción", "descrição", "описание", "描述", "说明",
+		"説明", "설명"},
+	"id": {"id", "#", "no", "no.", "nr", "nr.", "number", "task id", "task #", "task no", "task no.", "phase", "step",
+		"issue", "ticket", "key", "номер", "序号", "编号", "番号", "번호"},
+}
+
+var labelOf = invert(labels)
+
+// Label is what a label or the head of a column means: "depends", "status", "priority", "title", "text", "id", or "".
+func Label(s string) string { return labelOf[Fold(strings.Trim(s, "*_`：:"))] }
+
+// statusWords are words for a status in other languages, and others than the task formats have.
+var statusWords = map[string][]string{
+	"done": {"done", "complete", "completed", "finished", "implemented", "shipped", "merged", "closed", "erledigt",
+		"fertig", "abgeschlossen", "terminé", "terminée", "fait", "completado", "completada", "hecho", "hecha",
+		"terminado", "concluído", "concluída", "concluido", "feito", "готово", "выполнено", "завершено", "сделано",
+		"已完成", "完成", "完了", "完了済み", "済", "완료", "완료됨"},
+	"in-progress": {"in arbeit", "begonnen", "en cours", "en progreso", "en curso", "em andamento", "в работе",
+		"в процессе", "进行中", "進行中", "作業中", "진행 중", "진행중", "wip"},
+	"pending": {"open", "todo", "to do", "not started", "offen", "à faire", "pendiente", "pendente", "не начато",
+		"ожидает", "待开发", "待办", "未开始", "待处理", "未着手", "대기", "예정"},
+	"blocked":   {"blockiert", "bloqué", "bloqueado", "заблокировано", "阻塞", "已阻塞", "ブロック中"},
+	"cancelled": {"abgebrochen", "annulé", "cancelado", "отменено", "已取消", "取消", "中止", "취소"},
+}
+
+var statusOf = invert(statusWords)
+
+// Status is the task formats' word for a word of the table, or "". What follows a done word in remarks, as a date, does
+// not count.
+func Status(s string) string { return statusOf[Fold(strings.Trim(s, "*_✅✓✔☑️ "))] }
+
+// Section is what a heading says about the entries below it.
+type Section uint8
+
+// The kinds of sections.
+const (
+	Unknown    Section = iota
+	Work               // a list of tasks
+	Background         // no work; boxes there are tasks where nothing else is
+	Checklist          // a list of checks, or of tasks where nothing else is
+	Aside              // no work, with or without boxes
+	Criteria           // what work must pass
+)
+
+var sectionWords = map[Section][]string{
+	Work: {"plan", "tasks", "task list", "steps", "implementation", "implementation plan", "implementation steps", "todo",
+		"to do", "todos", "deliverables", "action items", "work items", "implementation order", "task breakdown",
+		"aufgaben", "schritte", "umsetzung", "tâches", "étapes", "tareas", "pasos", "tarefas", "passos", "задачи", "шаги",
+		"план", "任务", "任务列表", "任务清单", "步骤", "实施步骤", "实现顺序", "计划", "タスク", "タスク一覧", "手順", "作業",
+		"작업", "할 일", "작업 목록"},
+	Background: {"overview", "summary", "executive summary", "introduction", "background", "context", "motivation",
+		"goals", "problem statement", "desired end state", "desired state", "scope", "testing strategy", "test strategy",
+		"testing", "test plan", "manual testing", "manual testing steps", "key discoveries", "key findings", "references",
+		"related", "notes", "performance considerations", "security considerations", "table of contents", "contents",
+		"appendix", "timeline", "rollback plan", "scud task mapping", "task mapping", "changelog", "requirements",
+		"überblick", "übersicht", "zusammenfassung", "ziele", "hintergrund", "anforderungen", "contexte", "résumé",
+		"objectifs", "contexto", "resumen", "objetivos", "resumo", "requisitos", "обзор", "контекст", "цели", "требования",
+		"概述", "背景", "目标", "需求", "概要", "目的", "要件", "개요", "배경", "목표"},
+	Aside: {"non-goals", "current state", "current state analysis", "what exists", "what we're not doing",
+		"what we are not doing", "what we’re not doing", "out of scope", "open questions", "risks", "risk assessment",
+		"prerequisites", "assumptions", "nicht-ziele", "offene fragen", "risiken", "voraussetzungen", "hors périmètre",
+		"risques", "prérequis", "fuera de alcance", "riesgos", "fora de escopo", "riscos", "вне рамок", "риски",
+		"非目标", "范围外", "风险", "前提条件", "スコープ外", "リスク", "범위 외", "위험"},
+	Criteria: {"automated verification", "manual verification", "verification", "definition of done", "done when",
+		"success metrics", "validation", "abnahmekriterien", "akzeptanzkriterien", "erfolgskriterien", "kriterien",
+		"critères d'acceptation", "critères de succès", "critères", "criterios de aceptación", "criterios de éxito",
+		"criterios", "critérios de aceitação", "critérios de sucesso", "critérios", "критерии приёмки",
+		"критерии приемки", "критерии готовности", "критерии", "验收标准", "验证标准", "完成标准", "成功标准", "验收",
+		"验收条件", "受け入れ基準", "受入基準", "完了条件", "成功基準", "検証", "수용 기준", "인수 조건", "완료 조건", "검증"},
+}
+
+var sectionOf = func() map[string]Section {
+	all := map[string]Section{}
+	for _, kind := range slices.Sorted(maps.Keys(sectionWords)) {
+		for _, s := range sectionWords[kind] {
+			all[s] = kind
+		}
+	}
+	return all
+}()
+
+// SectionOf says what a folded heading stands over.
+func SectionOf(heading string) Section {
+	if kind, ok := sectionOf[heading]; ok {
+		return kind
+	}
+	switch {
+	case strings.HasSuffix(heading, "criteria") || strings.HasPrefix(heading, "success criteria") ||
+		strings.HasPrefix(heading, "acceptance") || strings.HasPrefix(heading, "checkpoint"):
+		return Criteria
+	case strings.HasPrefix(heading, "deliverables"):
+		return Work
+	case strings.HasSuffix(heading, "checklist"):
+		return Checklist
+	}
+	return Unknown
+}
