@@ -41,19 +41,21 @@ type Document struct {
 
 // heading is a heading of the document itself, or a line in bold that begins like one.
 type heading struct {
-	level      int
-	line       int // its first line, from 0
-	end        int // the line behind its section
-	parent     int // index of the enclosing heading, -1 at the top
-	text       string
-	word       string // "task", "phase" or another word that numbers follow; "" where it begins with its number
-	id         string // the number, "" if it has none
-	title      string // what follows the number
-	status     tasks.Status
-	settled    bool // the heading says the status
-	background bool // about no work to do, like all under it
-	aside      bool // not even where it has boxes
+	level   int
+	line    int // its first line, from 0
+	end     int // the line behind its section
+	parent  int // index of the enclosing heading, -1 at the top
+	text    string
+	word    string // "task", "phase" or another word that numbers follow; "" where it begins with its number
+	id      string // the number, "" if it has none
+	title   string // what follows the number
+	status  tasks.Status
+	settled bool          // the heading says the status
+	section prose.Section // what it stands over, or a heading around it
 }
+
+// background reports whether the heading is about no work to do, like all under it.
+func (h *heading) background() bool { return h.section >= prose.Background }
 
 const (
 	boldLevel = 7 // of a line in bold that begins like a heading
@@ -126,7 +128,7 @@ func (d *Document) outline() {
 			continue
 		}
 		h.split()
-		if h.level < boldLevel || h.word != "" && h.title != "" && len(d.heads) < maxHeads {
+		if h.level < boldLevel || (h.word != "" || strings.Contains(h.id, ".")) && h.title != "" && len(d.heads) < maxHeads {
 			d.heads = append(d.heads, h)
 		}
 	}
@@ -137,12 +139,15 @@ func (d *Document) outline() {
 			d.heads[open[len(open)-1]].end = h.line
 			open = open[:len(open)-1]
 		}
-		h.background = h.word == "" && isBackground(prose.Fold(h.title))
-		h.aside = h.background && isAside(prose.Fold(h.title))
 		if len(open) > 0 {
 			h.parent = open[len(open)-1]
-			h.background = h.background || d.heads[h.parent].background
-			h.aside = h.aside || d.heads[h.parent].aside
+		}
+		if h.word == "" {
+			h.section = prose.SectionOf(prose.Fold(h.title))
+		}
+		// what is said of a section holds for all in it, but for tasks: some plans put them below the last of all
+		if h.parent >= 0 && h.word != "task" && h.word != "subtask" {
+			h.section = max(h.section, d.heads[h.parent].section)
 		}
 		open = append(open, i)
 	}
@@ -156,17 +161,56 @@ func (h *heading) split() {
 	text, status, settled := cutStatus(h.text)
 	h.status, h.settled = status, settled
 	h.word, h.id, h.title = prose.Numbered(text)
+	if h.id == "" {
+		if m := codeHeading.FindStringSubmatch(text); m != nil && !noTaskCodes[strings.TrimRight(m[2], "-")] {
+			h.word, h.id, h.title = "unit", m[1], m[3]
+		} else if m := sectionHeading.FindStringSubmatch(text); m != nil && !noTaskWords[strings.ToLower(m[1])] {
+			h.word, h.id, h.title = "section", m[2], m[3]
+		}
+	}
 	if title, status, ok := cutStatus(h.title); ok && !settled {
 		h.title, h.status, h.settled = title, status, true // "2. ✅ Title"
 	}
+	if folded := prose.Fold(h.title); h.word != "" && strings.HasSuffix(text, h.id+" "+h.title) &&
+		(strings.HasPrefix(folded, "acceptance") || strings.HasPrefix(folded, "success criteria")) {
+		h.word, h.id = "", "" // "Task 1 Acceptance Criteria:" is about a task, and is none
+	}
 }
 
-// mark is a box or a tick at one end of a heading.
-var mark = lazyregexp.New(`^(?:\[(.)\]|✅|✓|✔️|✔|☑)|(?:\[(.)\]|✅|✓|✔️|✔|☑)$`)
+var (
+	codeHeading    = lazyregexp.New(`^(([A-Z]{1,8}-?)[0-9]+[a-h]?(?:\.[0-9]+)*)(?:[.:] +| +[—–-] +)(\S.*)$`)
+	sectionHeading = lazyregexp.New(`^(\pL[\pL-]{2,19}) ([0-9]+[a-h]?)(?:[.:：] *| +[—–-] +)(\S.*)$`)
+
+	// what such a heading numbers that is no task
+	noTaskCodes = set("AC ADR BR C D EC FR G H K KD NF NFR P Q R REQ RISK SC V")
+	noTaskWords = set("alternative appendix approach assumption attempt case chapter concern criterion day decision draft " +
+		"example figure finding goal hypothesis iteration level objective observation open option problem principle question " +
+		"reason requirement review risk round scenario section table test tier version week")
+)
+
+func set(words string) map[string]bool {
+	in := map[string]bool{}
+	for _, w := range strings.Fields(words) {
+		in[w] = true
+	}
+	return in
+}
+
+var (
+	// mark is a box or a tick at one end of a heading.
+	mark = lazyregexp.New(`^(?:\[(.)\]|✅|✓|✔️|✔|☑)|(?:\[(.)\]|✅|✓|✔️|✔|☑)$`)
+	// doneWord is such a word at the end, maybe with a date.
+	doneWord = lazyregexp.New(`(?i)\s*(?:[(\[]\s*(?:[✅✓✔]\x{fe0f}?\s*)?|[—–-]\s+(?:[✅✓✔]\x{fe0f}?\s*)?|[✅✓✔]\x{fe0f}?\s*)` +
+		`(?:done|completed?|finished|implemented|shipped|merged)\b` +
+		`(?:[\s,:–-]*(?:on |in |at )?(?:[a-z]{3,9}\.? )?[0-9][0-9./: -]*)?[)\]]?$`)
+)
 
 // cutStatus takes marks of status off a heading: a box, a tick, a word in parentheses or behind a dash at the end.
 func cutStatus(s string) (rest string, status tasks.Status, settled bool) {
 	s, status = strings.TrimSpace(s), tasks.Pending
+	if at := doneWord.FindStringIndex(s); at != nil && at[0] > 0 {
+		s, status, settled = s[:at[0]], tasks.Done, true
+	}
 	for m := mark.FindStringSubmatch(s); m != nil; m = mark.FindStringSubmatch(s) {
 		box := m[1] + m[2]
 		if box != "" && !strings.Contains(markdown.Boxes, box) || m[0] == s {
@@ -177,13 +221,21 @@ func cutStatus(s string) (rest string, status tasks.Status, settled bool) {
 		}
 		s = strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(s, m[0]), m[0]))
 	}
-	if open := strings.LastIndexAny(s, "([—"); open > 0 {
+	if open := strings.LastIndexAny(s, "([—（"); open > 0 {
 		_, n := utf8.DecodeRuneInString(s[open:])
-		if known, ok := tasks.ParseStatus(strings.Trim(s[open+n:], ")] .✅✓")); ok && known != tasks.Expanded {
+		if known, ok := statusWord(strings.Trim(s[open+n:], ")] .✅✓）")); ok && known != tasks.Expanded {
 			status, settled, s = known, true, strings.TrimRight(strings.TrimSpace(s[:open]), " -–:")
 		}
 	}
 	return s, status, settled
+}
+
+// statusWord reads a word for a status.
+func statusWord(s string) (tasks.Status, bool) {
+	if known := prose.Status(s); known != "" {
+		return tasks.Status(known), true
+	}
+	return tasks.ParseStatus(s)
 }
 
 // headAt is the last heading up to a line, -1 for none.
@@ -200,49 +252,6 @@ func (d *Document) isTitle(i int) bool {
 	return i == 0 && d.heads[0].level == 1 && d.heads[0].end == len(d.md.Lines) && len(d.heads) > 1
 }
 
-// isCriteria reports whether a folded heading stands over the checks that work must pass.
-func isCriteria(heading string) bool {
-	switch heading {
-	case "automated verification", "manual verification", "verification", "definition of done", "done when",
-		"success metrics", "validation":
-		return true
-	}
-	return strings.HasSuffix(heading, "criteria") || strings.HasSuffix(heading, "checklist") ||
-		strings.HasPrefix(heading, "checkpoint") ||
-		strings.HasPrefix(heading, "success criteria") || strings.HasPrefix(heading, "acceptance criteria")
-}
-
-// isBackground reports whether a folded heading stands over what is no work to do: what is there already, what is left
-// out, how it is checked.
-func isBackground(heading string) bool {
-	switch heading {
-	case "overview", "summary", "executive summary", "introduction", "background", "context", "motivation", "goals",
-		"non-goals",
-		"problem statement", "current state", "current state analysis", "what exists", "desired end state",
-		"desired state",
-		"what we're not doing", "what we are not doing", "what we’re not doing", "out of scope", "scope",
-		"testing strategy", "test strategy", "testing", "test plan", "manual testing", "manual testing steps",
-		"key discoveries",
-		"key findings", "references", "related", "notes", "performance considerations", "security considerations",
-		"open questions", "risks", "risk assessment", "table of contents", "contents", "appendix", "timeline",
-		"rollback plan", "scud task mapping", "task mapping", "changelog", "prerequisites", "requirements",
-		"assumptions":
-		return true
-	}
-	return isCriteria(heading)
-}
-
-// isAside reports whether boxes under a folded heading of the background are no tasks either.
-func isAside(heading string) bool {
-	switch heading {
-	case "what we're not doing", "what we are not doing", "what we’re not doing", "out of scope", "non-goals",
-		"open questions", "risks",
-		"risk assessment", "assumptions", "prerequisites", "what exists", "current state", "current state analysis":
-		return true
-	}
-	return isCriteria(heading)
-}
-
 // isRoutine reports whether a folded heading is one that every plan has, so that it says nothing about a task; what is
 // under it may be about one.
 func isRoutine(heading string) bool {
@@ -253,15 +262,5 @@ func isRoutine(heading string) bool {
 		"design decisions", "details", "work items":
 		return true
 	}
-	return isBackground(heading) || isList(heading)
-}
-
-// isList reports whether the entries under a folded heading are tasks, where nothing else in the plan is.
-func isList(heading string) bool {
-	switch heading {
-	case "plan", "tasks", "task list", "steps", "implementation", "implementation plan", "implementation steps",
-		"todo":
-		return true
-	}
-	return false
+	return prose.SectionOf(heading) != prose.Unknown
 }

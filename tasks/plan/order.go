@@ -43,8 +43,7 @@ func (r *reader) statements(who subject, n int) (alone bool) {
 		return false
 	}
 	r.open = nil
-	if l.Kind == markdown.Heading && slices.Contains([]string{"dependencies", "depends on", "blocked by"},
-		prose.Fold(text)) {
+	if l.Kind == markdown.Heading && prose.Label(text) == "depends" {
 		text = "dependencies:"
 	}
 	for _, s := range prose.Statements(text) {
@@ -158,6 +157,12 @@ func (r *reader) resolve(ref prose.Ref, from int) []int {
 			if i, ok := r.index[id]; ok {
 				return []int{i}
 			}
+		}
+		if i, ok := r.unpadded[strings.TrimLeft(ref.ID, "0")]; ok {
+			return []int{i}
+		}
+		if i, ok := r.index[strings.TrimLeft(ref.ID, "0")]; ok {
+			return []int{i}
 		}
 	}
 	if k, ok := r.phaseIDs[strings.ToLower(ref.ID)]; ok && (ref.Phase || !ref.Word) && k != from &&

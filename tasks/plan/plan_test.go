@@ -83,7 +83,7 @@ func TestPlanTaskHeadings(t *testing.T) {
 		"comment and code": {
 			"<!--\n## Task 1: no\n-->\n```\n## Task 2: no\n```\n## Task 3: yes\n<!-- ## Task 4: no -->\n",
 			[]string{"3 pending yes"}, nil},
-		"duplicate": {"## Task 1: A\n## Task 1: B\n", []string{"1 pending A"}, []string{"2 duplicate"}},
+		"duplicate": {"## Task 1: A\n## Task 1: B\n", []string{"1 pending A", "1-2 pending B"}, []string{"2 line"}},
 		"CRLF and BOM": {"\ufeff## Task 1: A\r\nDepends on: 2\r\n## Task 2: B\r\n",
 			[]string{"1 pending A <- 2", "2 pending B"}, nil},
 		"odd ids": {"## Task A1: x\n## Task #2: y\n## Task 1st: no\n## Task list\n## Task setup-db: z\n",
@@ -133,7 +133,8 @@ func TestPlanPhases(t *testing.T) {
 		"items": {
 			"# P\n## Overview\n1. not a task\n## Phase 1: First\n### Overview\nx\n### Changes Required:\n#### 1. Reader\nread it\n#### 2. Writer\n### Success Criteria:\n#### Automated Verification:\n- [ ] `make test`\n" +
 				"## Phase 2: Second\n### Changes\n#### 1. Printer\n```sh\n# 2. no heading\n```\n## Testing Strategy\n- [ ] no task\n",
-			[]string{"1.1 pending Reader", "1.2 pending Writer", "2.1 pending Printer <- 1.1,1.2"}, nil},
+			[]string{"1.1 pending Reader", "1.2 pending Writer", "2.1 pending Printer <- 1.1,1.2"},
+			[]string{"21 left"}},
 		"dotted": {
 			"## Phase 1: First\n#### 1.1 Reader\n#### 1.2: Writer\n## Phase 2: Second\n#### 2.1 Printer (depends on 1.2)\n#### 2.2 Other\n",
 			[]string{"1.1 pending Reader", "1.2 pending Writer", "2.1 pending Printer <- 1.2",
@@ -153,7 +154,8 @@ func TestPlanPhases(t *testing.T) {
 			[]string{"1.1 pending Reader", "2.1 done Writer <- 1.1"}, nil},
 		"alone": {
 			"## Phase 1: A\ntext\n## Phase 2: B\ntext\n## Phase 3: C\nDepends on: 1\n## Phase 4: D (in parallel with Phase 3)\n## Phase 4: again\n",
-			[]string{"1 pending A", "2 pending B <- 1", "3 pending C <- 1", "4 pending D <- 3"}, []string{"8 line"}},
+			[]string{"1 pending A", "2 pending B <- 1", "3 pending C <- 1", "4 pending D <- 3",
+				"4-2 pending again <- 4"}, []string{"8 line"}},
 		"beside": {
 			"## Phase 1: A\n#### 1. a\n## Phase 2: B\n#### 1. b\n## Phase 3: C\nRuns in parallel with Phase 2.\n#### 1. c\n## Phase 4: D\n#### 1. d\n",
 			[]string{"1.1 pending a", "2.1 pending b <- 1.1", "3.1 pending c <- 2.1", "4.1 pending d <- 3.1"}, nil},

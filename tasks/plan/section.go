@@ -198,7 +198,8 @@ func (d *Document) criteria(at span) span {
 	}
 	for ; up >= 0 && !d.isTitle(up); up = d.heads[up].parent {
 		for i := up + 1; i < len(d.heads) && d.heads[i].line < d.heads[up].end; i++ {
-			if d.heads[i].parent == up && isCriteria(prose.Fold(d.heads[i].text)) {
+			if h := &d.heads[i]; h.parent == up && h.word == "" && d.heads[up].section < prose.Checklist &&
+				h.section >= prose.Checklist && h.section != prose.Aside {
 				return d.section(i, "")
 			}
 		}

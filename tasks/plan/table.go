@@ -54,21 +54,23 @@ func (d *Document) cells(line int) []string {
 	return cells
 }
 
-// column is the first one with a head such as these, in lower case; -1 for none.
-func (t *table) column(names ...string) int {
-	return slices.IndexFunc(t.head, func(h string) bool { return slices.Contains(names, strings.ToLower(h)) })
+// column is the first one whose head means this, -1 for none.
+func (t *table) column(label string) int {
+	return slices.IndexFunc(t.head, func(h string) bool { return prose.Label(h) == label })
 }
 
 func (t *table) after() int {
-	return t.column("depends on", "dependencies", "depends", "prerequisites", "deps", "blocked by", "after")
+	if at := t.column("depends"); at >= 0 {
+		return at
+	}
+	return t.column("after")
 }
 
 // names is what a row is about: the number in its first columns, its title, and the column of that, -1 for none.
 func (t *table) names(r row) (ref prose.Ref, title string, numbered bool) {
-	id := t.column("id", "#", "no", "no.", "nr", "number", "task id", "task #", "task no", "task no.", "phase", "step")
-	at := t.column("title", "task", "tasks", "name", "task name", "work item", "item", "story")
+	id, at := t.column("id"), t.column("title")
 	if at < 0 {
-		at = t.column("description", "summary", "details")
+		at = t.column("text")
 	}
 	title = prose.Clip(r.cell(at))
 	text := r.cell(id)
@@ -84,29 +86,36 @@ func (t *table) names(r row) (ref prose.Ref, title string, numbered bool) {
 	return ref, title, id >= 0
 }
 
-// tableTasks makes tasks of the first table that has a title in each row, and a number or dependencies.
+// tableTasks makes tasks of the rows of tables that have a title in each row, and a number, a status or dependencies.
 func (r *reader) tableTasks() bool {
+	var all []task
 	for i := range r.tables {
 		t := &r.tables[i]
-		var items []task
-		for _, row := range t.rows {
-			ref, title, numbered := t.names(row)
-			if title == "" || ref.Phase || t.after() < 0 && (ref.ID == "" || !numbered) {
-				break
-			}
-			x := task{Task: tasks.Task{ID: ref.ID, Title: title, Line: row.line + 1}, last: row.line + 1}
-			if text := row.cell(t.column("description", "summary", "details")); text != title {
-				x.Description = text
-			}
-			x.attribute("status", row.cell(t.column("status", "state", "done")))
-			x.attribute("priority", row.cell(t.column("priority", "prio")))
-			items = append(items, x)
+		items := r.rowTasks(t)
+		if head := r.headAt(t.rows[0].line); head >= 0 && r.heads[head].background() {
+			continue
 		}
-		if len(items) == len(t.rows) && r.addItems(items) {
-			return true
-		}
+		all = append(all, items...)
 	}
-	return false
+	return r.addItems(all)
+}
+
+// rowTasks are the tasks of one table, none where not each row has a title.
+func (r *reader) rowTasks(t *table) (items []task) {
+	for _, row := range t.rows {
+		ref, title, numbered := t.names(row)
+		if title == "" || ref.Phase || t.after() < 0 && t.column("status") < 0 && (ref.ID == "" || !numbered) {
+			return nil
+		}
+		x := task{Task: tasks.Task{ID: ref.ID, Title: title, Line: row.line + 1}, last: row.line + 1, own: ref.ID}
+		if text := row.cell(t.column("text")); text != title {
+			x.Description = text
+		}
+		x.attribute("status", row.cell(t.column("status")))
+		x.attribute("priority", row.cell(t.column("priority")))
+		items = append(items, x)
+	}
+	return items
 }
 
 // tableRows takes what the tables say tasks and phases wait for.

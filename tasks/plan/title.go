@@ -38,7 +38,7 @@ func (d *Document) indexTitles() {
 		if !d.isTitle(i) {
 			x.words[i] = words(h.title)
 		}
-		if !h.background && !d.isTitle(i) && !isRoutine(prose.Fold(h.title)) {
+		if !h.background() && !d.isTitle(i) && !isRoutine(prose.Fold(h.title)) {
 			add(candidate{d.section(i, fmt.Sprintf("heading %q has its words", h.text)), h.parent, x.words[i]})
 		}
 	}
