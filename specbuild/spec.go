@@ -6,6 +6,7 @@ package specbuild
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -13,6 +14,7 @@ import (
 	"descartes/internal/markdown"
 	"descartes/tasks"
 	"descartes/tasks/plan"
+	"descartes/tasks/prose"
 )
 
 // Request is everything that an attempt's text is made of. Only Task is required; empty parts are left out.
@@ -201,7 +203,27 @@ func newDraft(req Request) *draft {
 	}
 	d.readBeside()
 	d.gather()
+	if s := d.section; s != nil { // a list that was made of the plan has the plan's text in its tasks
+		s.Parts = slices.DeleteFunc(s.Parts, func(p plan.Part) bool { return says(&req.Task, p.Text) })
+	}
 	return d
+}
+
+// says reports whether a task's own texts have every line of a part of the plan, but for headings and for what it waits
+// for, which it has in other fields.
+func says(t *tasks.Task, part string) bool {
+	own := map[string]bool{"": true}
+	for line := range strings.Lines(lineEnds(strings.Join([]string{t.Description, t.Details, t.TestStrategy,
+		t.Acceptance}, "\n"))) {
+		own[strings.TrimSpace(line)] = true
+	}
+	for line := range strings.Lines(part) {
+		order := slices.ContainsFunc(prose.Statements(line), func(s prose.Statement) bool { return s.Alone })
+		if line = strings.TrimSpace(line); !own[line] && !strings.HasPrefix(line, "#") && !order {
+			return false
+		}
+	}
+	return len(own) > 1
 }
 
 // parts are the names that a template may use, in the order of the built-in layout.

@@ -196,6 +196,8 @@ func (r *reader) member(e *entry, key, v gjson.Result) *problem {
 		return r.id(e, key, v)
 	case "title":
 		t.Title = plain(v)
+	case "name": // Shrimp's word
+		t.Title = cmp.Or(t.Title, plain(v))
 	case "description":
 		t.Description = plain(v)
 	case "details":
@@ -287,6 +289,9 @@ func (e *entry) mark(v gjson.Result) string {
 func (r *reader) dependencies(e *entry, v gjson.Result) {
 	e.deps = true
 	for _, d := range v.Array() {
+		if d.IsObject() && d.Get("taskId").Exists() { // as Shrimp writes it
+			d = d.Get("taskId")
+		}
 		id := r.own(d)
 		if !isID(d) || id == "" {
 			id = prose.Short(d.Raw)

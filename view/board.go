@@ -494,6 +494,9 @@ func (b *Board) Report() WavesJSON {
 	for _, f := range b.job.Conflicts {
 		out.Problems = append(out.Problems, Problem{"plan", b.ids([]string{f.ID}), f.Message})
 	}
+	if left := b.job.LeftOut(); left != "" {
+		out.Problems = append(out.Problems, Problem{"account", []store.TaskID{}, left})
+	}
 	for _, message := range b.Elsewhere() {
 		out.Problems = append(out.Problems, Problem{"source", []store.TaskID{}, message})
 	}

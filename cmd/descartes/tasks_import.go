@@ -77,14 +77,13 @@ func (a *app) importPlan(name string, dryRun, force bool) (err error) {
 	if err = cmp.Or(err, tasks.ValidTag(c.Tag)); err != nil {
 		return err
 	}
+	if list, err := loop.OpenTasks(a.root, loop.ScudConfig{TasksFile: c.PlanPath}); err == nil {
+		return a.isList(list, dryRun)
+	}
 	job, found := loop.LoadOrImport(a.root, loop.Config{Scud: loop.ScudConfig{Tag: c.Tag, PlanPath: c.PlanPath}})
 	switch {
 	case job == nil || len(found) > 0:
 		return problems(found)
-	case job.File.IsPlan():
-		return badInput("descartes waves --plan "+terminal.Quote(c.PlanPath)+" shows its tasks, descartes run "+
-			terminal.Quote(c.PlanPath)+" runs them", "%s has boxes: they are its statuses, and a run ticks them",
-			c.PlanPath)
 	case job.Import == nil:
 		return taken(a.root, job.File, "")
 	}
@@ -121,6 +120,26 @@ func (a *app) importPlan(name string, dryRun, force bool) (err error) {
 	out += fmt.Sprintf("%s %s: %s of %s%s\n", verb, terminal.Clean(file), terminal.Count(n.Total, "task"),
 		terminal.Clean(c.PlanPath), done)
 	return a.show(importJSON{c.Tag, c.PlanPath, file, !dryRun, b.Details(), b.PlanFindings(odd)}, out)
+}
+
+// isList says that a file needs no import: its boxes are the statuses of its tasks, which a dry run shows.
+func (a *app) isList(list *tasks.File, dryRun bool) error {
+	name := a.Scud.PlanPath
+	if !dryRun {
+		return badInput("descartes waves --tasks-file "+terminal.Quote(name)+" shows its tasks, descartes run "+
+			terminal.Quote(name)+" runs them", "%s has boxes: they are its statuses, and a run ticks them", name)
+	}
+	job, found := loop.Load(a.root, loop.Config{Scud: loop.ScudConfig{Tag: list.Tag(), TasksFile: name}})
+	if job == nil || len(found) > 0 {
+		return problems(found)
+	}
+	b, err := view.NewBoard(job)
+	if err != nil {
+		return err
+	}
+	out := print.Waves(b, terminal.Colours(terminal.IsTerminal(a.out())), terminal.Columns(a.out())) +
+		fmt.Sprintf("\n%s runs as it is, without an import: descartes run %s\n", terminal.Clean(name), terminal.Quote(name))
+	return a.show(importJSON{list.Tag(), name, name, false, b.Details(), b.PlanFindings(a.front)}, out)
 }
 
 // missingOf are the dependencies on tasks that a list does not have.
