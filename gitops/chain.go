@@ -156,10 +156,14 @@ func (r *Repo) Chain(ctx context.Context, tip, until, trailer string) (links []C
 	return links, rest, nil
 }
 
-// News are the commits that lead to a commit and not to another, "" for all, and whose message has a line; oldest
-// first.
-func (r *Repo) News(ctx context.Context, than, to, line string) (list []ChainLink, err error) {
-	args := []string{"rev-list", "--reverse", "--topo-order", "--fixed-strings", "--grep=" + line, to}
+// News are the commits that lead to a commit and not to another, "" for all, oldest first; with a key those that have
+// such a trailer, and with a value that value whole.
+func (r *Repo) News(ctx context.Context, than, to, key, value string) (list []ChainLink, err error) {
+	args := []string{"rev-list", "--reverse", "--topo-order"}
+	if key != "" {
+		args = append(args, "--fixed-strings", "--grep="+key) // what its text may have is read as trailers below
+	}
+	args = append(args, to)
 	if than != "" {
 		args = append(args, "^"+than)
 	}
@@ -172,7 +176,9 @@ func (r *Repo) News(ctx context.Context, than, to, line string) (list []ChainLin
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, c)
+		if has := c.Trailers[key]; key == "" || len(has) > 0 && (value == "" || slices.Contains(has, value)) {
+			list = append(list, c)
+		}
 	}
 	return list, nil
 }

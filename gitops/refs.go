@@ -73,6 +73,16 @@ func (r *Repo) listRefs(ctx context.Context, below ...string) (map[string]string
 	return found, nil
 }
 
+// RefsWith lists the refs of a pattern, as git for-each-ref has it, that contain a commit.
+func (r *Repo) RefsWith(ctx context.Context, commit, pattern string) ([]string, error) {
+	b, err := r.cli.run(ctx, gitCall{args: []string{"for-each-ref", "--format=%(refname)", "--contains=" + commit,
+		pattern}})
+	if err != nil {
+		return nil, fmt.Errorf("list the refs that contain %s: %w", shortHash(commit), err)
+	}
+	return strings.Fields(string(b)), nil
+}
+
 // privateRefs is where attempts are kept. Only the loop that holds the working tree's lock writes there.
 const privateRefs = "refs/descartes/"
 

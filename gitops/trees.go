@@ -603,7 +603,7 @@ func (r *Repo) Resolve(ctx context.Context, rev string) (string, error) {
 
 // Between describes the commits that to has and from does not: the paths that any of them changes, and their messages.
 func (r *Repo) Between(ctx context.Context, from, to string) (paths []string, text string, err error) {
-	news, err := r.News(ctx, from, to, "")
+	news, err := r.News(ctx, from, to, "", "")
 	for _, c := range news {
 		steps, serr := r.stepsOf(ctx, c.Parent(), c.Hash)
 		paths, text, err = append(paths, sortedKeys(steps)...), text+c.Message+"\n", cmp.Or(err, serr)

@@ -77,6 +77,7 @@ func (c coded) Unwrap() error { return c.error }
 const (
 	machineFails = 1
 	agentFails   = 4
+	gitFails     = 5
 )
 
 // Run is a run of any kind, ready to start: everything is read and checked, nothing but what Want.Fetches asks for is
@@ -90,7 +91,7 @@ type Run struct {
 	Repo     *gitops.Repo    // nil where git is not needed
 	Here     bool            // the agent works in the project's own folder
 	Idle     bool            // every task is done already
-	Pushed   bool            // and now the branch is on its remote, which an earlier run could not reach
+	Pushed   string          // and this branch is on its remote now, to which an earlier run could not push it
 	Backends []agent.Backend // that the run may use, the usual one first
 	Box      Sandbox
 	Redact   *redact.Redactor
@@ -120,7 +121,14 @@ func Prepare(ctx context.Context, w Want) (*Run, Problems) {
 		r.readGate()
 	}
 	if r.Idle && len(r.found) == 0 {
-		return r, nil
+		if r.Config.Git.Push && r.Fetches {
+			repo, err := OpenRepo(ctx, r.Root, r.Config, r.Tag.File)
+			if r.Repo = repo; err != nil {
+				r.wrong(err)
+			}
+			r.pushIdle(ctx)
+		}
+		return r, r.found
 	}
 	r.openRepo(ctx)
 	if known {
@@ -150,6 +158,9 @@ func Prepare(ctx context.Context, w Want) (*Run, Problems) {
 		}
 	}
 	r.warn()
+	if r.Idle && r.Config.Git.Push && r.Fetches {
+		r.pushIdle(ctx)
+	}
 	return r, r.found
 }
 
@@ -633,9 +644,8 @@ func (r *Run) goOnFrom(ctx context.Context, branch string, away bool) (err error
 			files = map[string][]byte{list: r.Tag.File.Bytes()}
 		}
 	}
-	remote, theirs := "", ""
 	if r.Config.Git.Push && r.Fetches && away {
-		if remote, theirs, err = r.fetch(ctx, branch, list); err != nil {
+		if err = r.fetch(ctx, branch, list); err != nil {
 			return err
 		}
 	}
@@ -655,26 +665,73 @@ func (r *Run) goOnFrom(ctx context.Context, branch string, away bool) (err error
 		r.Idle = r.Idle && !r.loose
 	}
 	r.note("%s", note)
-	if !r.Idle || remote == "" || ahead == theirs {
+	return nil
+}
+
+// pushIdle pushes the branch of a run that has nothing to do, if its remote lacks what that has: an earlier run may have
+// been refused, or ended before it could. Until the remote has it the work is not where it belongs.
+func (r *Run) pushIdle(ctx context.Context) {
+	if r.Repo == nil || len(r.found) > 0 {
+		return
+	}
+	if err := r.pushBranch(ctx); err != nil {
+		r.wrong(coded{fmt.Errorf("every task is done, and that is not pushed: %w", err), gitFails})
+	}
+}
+
+func (r *Run) pushBranch(ctx context.Context) error {
+	head, err := r.Repo.Head(ctx)
+	if err != nil {
+		return err
+	}
+	ref := head.Branch
+	if name := (config.Names{Tag: r.Name()}).Expand(r.Config.Git.Branch); name != "" {
+		ref = "refs/heads/" + name
+	}
+	ours, err := r.Repo.RefCommit(ref)
+	if err != nil || ref == "" || ours == "" { // no run made it
+		return err
+	}
+	branch := strings.TrimPrefix(ref, "refs/heads/")
+	remote, err := r.Repo.Remote(ref)
+	if err != nil {
+		return err
+	}
+	theirs, err := r.Repo.FetchRef(ctx, remote, ref)
+	if err != nil {
+		return cannotFetch(remote, ref, err)
+	}
+	if theirs != "" && r.Repo.LeadsTo(ctx, theirs, ours) {
 		return nil
 	}
-	if err := r.Repo.Push(ctx, remote, []string{"refs/heads/" + branch}); err != nil {
-		return config.Wrong("git push "+remote+" "+branch+" says more",
-			"every task is done, and %s cannot be pushed: %w", branch, err)
+	if theirs != "" && !r.Repo.LeadsTo(ctx, ours, theirs) {
+		if ref == head.Branch {
+			return config.Wrong(fmt.Sprintf("git pull --no-rebase %s %s && git push %[1]s %[2]s", remote, branch),
+				"%s has commits on %s that are not here", remote, branch)
+		}
+		list, _ := Below(r.Repo.Root(), r.Tag.File.Target())
+		if err := r.fetch(ctx, branch, list); err != nil {
+			return err
+		}
 	}
-	r.Pushed = true
+	if err := r.Repo.Push(ctx, remote, []string{ref}); err != nil {
+		return config.Wrong("git push "+remote+" "+branch+" says more", "%s: %w", branch, err)
+	}
+	r.Pushed = branch
 	return nil
 }
 
 // fetch brings a branch that a run is to push up to what other clones have pushed, by a merge where both moved on;
-// list is the task list in the repository. at is what the remote has as the branch, "" for nothing.
-func (r *Run) fetch(ctx context.Context, branch, list string) (remote, at string, err error) {
+// list is the task list in the repository.
+func (r *Run) fetch(ctx context.Context, branch, list string) error {
 	ref := "refs/heads/" + branch
-	if remote, err = r.Repo.Remote(ref); err != nil {
-		return "", "", fmt.Errorf("--push: %w", err)
+	remote, err := r.Repo.Remote(ref)
+	if err != nil {
+		return fmt.Errorf("--push: %w", err)
 	}
-	if at, err = r.Repo.FetchRef(ctx, remote, ref); err != nil {
-		return "", "", cannotFetch(remote, ref, err)
+	at, err := r.Repo.FetchRef(ctx, remote, ref)
+	if err != nil {
+		return cannotFetch(remote, ref, err)
 	}
 	if at != "" {
 		var files map[string][]byte
@@ -685,18 +742,18 @@ func (r *Run) fetch(ctx context.Context, branch, list string) (remote, at string
 			r.Tag.GoOn(r.listAt(ctx, r.Tag.File, at, list))
 			b, err := r.Tag.File.With(r.Tag.Ahead)
 			if err != nil {
-				return "", "", err
+				return err
 			}
 			files = map[string][]byte{list: b}
 		}
 		if err := r.Repo.TakeTheirs(ctx, branch, remote, at, files); err != nil {
-			return "", "", err
+			return err
 		}
 	}
 	if r.Tag == nil {
-		return remote, at, nil
+		return nil
 	}
-	return remote, at, r.fetchTrunk(ctx, remote, ref)
+	return r.fetchTrunk(ctx, remote, ref)
 }
 
 // fetchTrunk takes over what a run elsewhere verified over the tag and could not commit: it counts as done.

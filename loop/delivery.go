@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"descartes/agent"
 	"descartes/config"
 	"descartes/gitops"
 	"descartes/internal/crash"
@@ -101,7 +100,7 @@ func (w *delivery) takeBack(ctx context.Context, u *unit) error {
 	if err != nil {
 		return gitErr("take back what a failed iteration claimed", err)
 	}
-	if work.After = after; w.prompt.gate.fails(u).Reason == "" {
+	if work.After = after; w.prompt.gate.unfit(u) == "" {
 		return w.prompt.note(fmt.Sprintf("iteration %d planned, and ticked what was not done: "+
 			"it stays open until a build passes its tests", u.it.Number))
 	}
@@ -180,7 +179,7 @@ func (w *delivery) deliver(ctx context.Context, u *unit) error {
 	return nil
 }
 
-// tryRef keeps a try of an iteration that counts for nothing.
+// tryRef keeps a try of an iteration whose work is in no commit; iterationRef names the last one.
 func (w *delivery) tryRef(it *Iteration) string {
 	return fmt.Sprintf("refs/descartes/%s/iteration-%d-%d", w.run.state.ID, it.Number, it.Try)
 }
@@ -195,7 +194,7 @@ func (w *delivery) commit(ctx context.Context, u *unit) error {
 	if !w.run.config.Git.AutoCommit || work.After == "" {
 		return nil
 	}
-	if w.prompt.gate.fails(u).Reason != "" || u.res.Agent.End == agent.Cancelled && len(w.run.checks.all()) > 0 {
+	if w.prompt.gate.unfit(u) != "" {
 		return nil // the next iteration continues from it
 	}
 	if work.After == u.it.base && len(w.run.trunk.units) == 0 {
@@ -210,7 +209,7 @@ func (w *delivery) commit(ctx context.Context, u *unit) error {
 // commitSlot commits what an iteration changed in its slot, and moves the user's branch.
 func (w *delivery) commitSlot(ctx context.Context, u *unit) error {
 	t, gctx := w.run.trunk, context.WithoutCancel(ctx)
-	t.unchecked = u.res.Agent.End != agent.Finished || !u.res.Passed() || !w.prompt.job.Rules.Checks(u.it)
+	t.unchecked = !w.prompt.job.Rules.Checks(u.it)
 	tree := u.res.Work.After
 	unit := iterationUnit(strconv.Itoa(u.it.Number))
 	t.kept = w.tryRef(u.it)
@@ -347,7 +346,7 @@ func (w *delivery) message(u *unit) string {
 
 // checkpoint keeps the tree after an iteration as a ref below refs/descartes/<loop>/, the start as iteration-0: if the
 // work is of a class that asks for it, the agent committed by itself, or a slot has uncommitted work.
-func (w *delivery) checkpoint(ctx context.Context, u *unit) (err error) {
+func (w *delivery) checkpoint(ctx context.Context, u *unit) error {
 	c, work := w.prompt.gate.criteria(), &u.res.Work
 	class := c != nil && c.Class.Checkpoint()
 	open := w.run.trunk != nil && u.it.commit == "" && work.After != u.it.base
@@ -359,8 +358,12 @@ func (w *delivery) checkpoint(ctx context.Context, u *unit) (err error) {
 			return err
 		}
 	}
-	if _, err = w.keepIteration(ctx, u, u.it.Number, work.After); err == nil {
-		u.it.ref = w.iterationRef(u.it.Number)
+	kept, err := w.keepIteration(ctx, u, u.it.Number, work.After)
+	if err != nil {
+		return err
+	}
+	if u.it.ref = w.iterationRef(u.it.Number); open && !w.loose() {
+		err = w.run.tools.Repo.SetRef(ctx, w.tryRef(u.it), kept, "descartes: in no commit")
 	}
 	return err
 }

@@ -95,6 +95,11 @@ func (w *gating) criteria() *gate.Criteria {
 	return c
 }
 
+// blockable is a gate by whose format an agent can say that it cannot continue; why is "" if it does not.
+type blockable interface {
+	Blocked(final string) (why string)
+}
+
 // restore puts back the gate's state from when the loop stopped. The request itself comes from the settings: limits
 // may be new, and the journal holds no secrets.
 func (w *gating) restore() error {
@@ -356,7 +361,11 @@ func (w *gating) decide(u *unit, end *journal.Event) (gate.Decision, error) {
 func (w *gating) ask(u *unit) gate.Decision {
 	switch {
 	case w.prompt.job.Gate != nil:
-		return w.prompt.job.Gate.Decide(u.it.Facts)
+		d := w.prompt.job.Gate.Decide(u.it.Facts)
+		if why := u.res.Unfit(); d.Kind == gate.Done && why != "" {
+			d.Kind, d.Reason = gate.Continue, why
+		}
+		return d
 	case u.it.Facts.Err == "":
 		return gate.Decision{Kind: gate.Done, Reason: "the command succeeded"}
 	}

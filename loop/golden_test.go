@@ -534,6 +534,14 @@ func (s *stage) Run(ctx context.Context, r agent.Request) (agent.Result, error) 
 			res.Complete = false
 		case "promises":
 			res.Final = "<promise>COMPLETE</promise>"
+		case "claims": // to each gate
+			res.Final = "All is done. The work is complete.\n\n<promise>COMPLETE</promise>\n\n---RALPH_STATUS---\n" +
+				"STATUS: COMPLETE\nTESTS_STATUS: PASSING\nEXIT_SIGNAL: true\n---END_RALPH_STATUS---\n\n---LOOP_STATUS---\n" +
+				"EXIT_SIGNAL: true\nCRITERIA: {\"a\": {\"met\": true, \"verification\": \"observation\"}}\n" +
+				"---END_STATUS---\n\n<promise>COMPLETE</promise>"
+		case "blocked": // by its work, and says so in each format
+			res.Complete, res.Blocked = false, "no key"
+			res.Final = strings.ReplaceAll(res.Final, "EXIT_SIGNAL: true", "STATUS: BLOCKED\nEXIT_SIGNAL: true")
 		case "idle": // changes nothing, says nothing
 			works, res.Complete = "", false
 		case "blocks":

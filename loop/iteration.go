@@ -24,8 +24,9 @@ type Iteration struct {
 
 	// set after it has ended
 	Facts   gate.Facts
-	Watched bool // Facts.Changed is known
-	Beside  bool // it changed what its rules do not take
+	Watched bool   // Facts.Changed is known
+	Beside  bool   // it changed what its rules do not take
+	Unfit   string // why its work is in no commit, before its rules are asked; "" for nothing
 
 	slot    *workspace.Slot          // slot it runs in; nil: a folder without git
 	seen    bool                     // a sandbox mounts the slot at the project's path
@@ -78,7 +79,7 @@ type Rules interface {
 	Takes(path string) bool     // whether a change of a file is its work
 	// files below the project as they are kept, without what only success may claim
 	TakeBack(*Iteration) map[string][]byte
-	Fails(*Iteration) Failure         // whether to repeat the iteration; failed work is not committed
+	Fails(*Iteration) Failure         // whether to repeat the iteration; what failed is in no commit
 	Retries() int                     // how often one iteration is repeated after a failure
 	Apart() bool                      // commit its changes without those of earlier failed iterations
 	Subject(*Iteration) (line string) // first line of the commit message; "": the settings' template

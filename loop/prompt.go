@@ -462,6 +462,7 @@ func (w *promptWork) finish(u *unit) (*Outcome, error) {
 		return nil, err
 	}
 	it.Facts, it.Watched = w.facts(u), res.Work.After != ""
+	it.Unfit = res.Unfit()
 	if out := res.Work.LeftOut; len(out) > 0 {
 		if err := w.note(fmt.Sprintf("iteration %d left what no commit can contain: %s", it.Number,
 			workspace.Reasons(out))); err != nil {
@@ -515,7 +516,10 @@ func IterationPrompt(h store.Home, pool string, s *store.State, a *journal.Attem
 // facts are what the gate sees.
 func (w *promptWork) facts(u *unit) gate.Facts {
 	res := &u.res
-	f := gate.Facts{Iteration: u.it.Number, Final: res.Agent.Final, OutputBytes: res.Agent.Bytes,
+	if g, ok := deciding(w.job.Gate).(blockable); ok && res.Agent.End == agent.Finished {
+		res.Agent.Blocked = cmp.Or(res.Agent.Blocked, g.Blocked(res.Agent.Final))
+	}
+	f := gate.Facts{Iteration: u.it.Number, Final: res.Agent.Final, Blocked: res.Agent.Blocked, OutputBytes: res.Agent.Bytes,
 		Now: w.run.tools.Now(), CostUSD: w.run.history.Cost.USD,
 		Unwatched: res.Work.After == "", State: u.it.file, Edits: u.it.edits}
 	for _, ran := range res.Checks {
@@ -734,6 +738,9 @@ func (w *gating) fails(u *unit) Failure {
 	}
 	return w.prompt.job.Rules.Fails(u.it)
 }
+
+// unfit says why an iteration's work is in no commit: an attempt's reasons, or those of its rules.
+func (w *gating) unfit(u *unit) string { return cmp.Or(u.res.Unfit(), w.fails(u).Reason) }
 
 // failureText tells the next iteration's agent how the verification failed, or what a look objects to.
 func (w *gating) failureText(u *unit) string {

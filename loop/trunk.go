@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -194,7 +195,7 @@ func aheadOf(ctx context.Context, repo *gitops.Repo, on, aside string) (at strin
 	if repo.LeadsTo(ctx, on, at) || holds(ctx, repo, on, at) {
 		return "", false, err
 	}
-	list, err := repo.News(ctx, on, at, "Descartes-Loop: ")
+	list, err := repo.News(ctx, on, at, "Descartes-Loop", "")
 	return at, len(list) > 0, err
 }
 
@@ -220,16 +221,37 @@ func leftBy(ctx context.Context, repo *gitops.Repo, branch, tag string, done fun
 			oneline.List(last.units), oneline.List(again)),
 			Hint: repo.Merging(ctx, ref) + ", or set the others to pending too, then start again"}
 	}
-	for _, id := range last.units {
-		// somebody did
-		if news, err := repo.News(ctx, last.on, head, "Descartes-Task: "+id); err != nil || len(news) > 0 {
-			return nil, err
-		}
+	if did, err := committedSince(ctx, repo, last, head); err != nil || did {
+		return nil, err
 	}
 	return last, nil
 }
 
-// leaveTrunk keeps the trunk for the next run over the tag if it has work that no branch has.
+// committedSince reports whether runs that go on from a trunk committed all its units since. A trailer names a task
+// without its tag, so only those of these runs count: other tags have tasks with the same ids.
+func committedSince(ctx context.Context, repo *gitops.Repo, last *chain, head string) (bool, error) {
+	news, err := repo.News(ctx, last.on, head, "Descartes-Task", "")
+	if err != nil || len(news) == 0 {
+		return false, err
+	}
+	runs, err := repo.RefsWith(ctx, last.tip, store.TrunkRef("*"))
+	if err != nil {
+		return false, err
+	}
+	done := map[string]bool{}
+	for _, c := range news {
+		if slices.ContainsFunc(c.Trailers["Descartes-Loop"],
+			func(id string) bool { return slices.Contains(runs, store.TrunkRef(id)) }) {
+			for _, id := range c.Trailers["Descartes-Task"] {
+				done[id] = true
+			}
+		}
+	}
+	return !slices.ContainsFunc(last.units, func(id string) bool { return !done[id] }), nil
+}
+
+// leaveTrunk keeps the trunk for the next run over the tag if it has work that no branch has. A ref that is there it
+// removes only where it is this working tree's: else others go on from it.
 func (t *trunk) leaveTrunk(ctx context.Context) error {
 	ref := store.TagTrunkRef(t.run.state.Tag)
 	if t.run.state.Kind != store.KindTag || !t.saved {
@@ -240,13 +262,25 @@ func (t *trunk) leaveTrunk(ctx context.Context) error {
 	case err != nil || was == t.tip:
 	case len(t.units) > 0:
 		err = t.repo.MoveRef(ctx, ref, was, t.tip, "descartes: the trunk of run "+t.run.state.ID)
-	case was != "":
+	case was != "" && t.owns(ctx, was):
 		t.merged, err = was, t.run.tools.Repo.DeleteRefs(ctx, ref)
 	}
 	if err != nil {
 		return gitErr("keep the trunk", err)
 	}
 	return nil
+}
+
+// owns reports whether the run went on from a trunk, or one in this working tree made it.
+func (t *trunk) owns(ctx context.Context, tip string) bool {
+	if t.repo.LeadsTo(ctx, t.tip, tip) {
+		return true
+	}
+	refs, err := t.run.tools.Repo.RefsWith(ctx, tip, store.TrunkRef("*"))
+	return err == nil && slices.ContainsFunc(refs, func(ref string) bool {
+		_, err := os.Stat(t.run.home.Run(strings.Split(ref, "/")[2]))
+		return err == nil
+	})
 }
 
 // ground is the commit that a new run starts from. Where an earlier run left commits on the branch aside, it goes on
@@ -356,7 +390,7 @@ func (t *trunk) made(ctx context.Context) int {
 	if err != nil || head == "" || len(t.links) == 0 || t.links[0].head == "" {
 		return 0
 	}
-	all, err := t.run.tools.Repo.News(ctx, t.links[0].head, head, "")
+	all, err := t.run.tools.Repo.News(ctx, t.links[0].head, head, "", "")
 	ours := slices.IndexFunc(all, func(c gitops.ChainLink) bool {
 		return slices.Contains(c.Trailers["Descartes-Loop"], t.run.state.ID)
 	})
@@ -642,7 +676,7 @@ func (t *trunk) recorded(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	news, err := repo.News(ctx, made.Parent(), last, "Descartes-Loop: "+t.run.state.ID)
+	news, err := repo.News(ctx, made.Parent(), last, "Descartes-Loop", t.run.state.ID)
 	for _, c := range news {
 		err = errors.Join(err, t.committedAs(ctx, c))
 	}
@@ -658,15 +692,12 @@ func (t *trunk) catchUp(ctx context.Context, ln *lane, head string) error {
 			return err
 		}
 	}
-	news, err := repo.News(ctx, t.on, head, "Descartes-Loop: "+t.run.state.ID)
+	news, err := repo.News(ctx, t.on, head, "Descartes-Loop", t.run.state.ID)
 	if err != nil {
 		return err
 	}
 	var has []string
 	for _, c := range news {
-		if !slices.Contains(c.Trailers["Descartes-Loop"], t.run.state.ID) {
-			continue
-		}
 		has = append(has, c.Trailers["Descartes-Task"]...)
 		for _, n := range c.Trailers["Descartes-Iteration"] {
 			has = append(has, iterationUnit(n))
@@ -767,7 +798,7 @@ func (t *trunk) stillThere(ctx context.Context, head string) error {
 	if is, err := t.repo.CommitTree(head); err != nil || is == was { // only words have changed
 		return err
 	}
-	there, err := t.run.tools.Repo.News(ctx, "", head, "Descartes-Loop: "+t.run.state.ID)
+	there, err := t.run.tools.Repo.News(ctx, "", head, "Descartes-Loop", t.run.state.ID)
 	if err != nil {
 		return err
 	}

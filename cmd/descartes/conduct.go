@@ -52,8 +52,8 @@ func execute(cmd *cobra.Command, s *settings, w launch.Want) error {
 		}
 		p.say("nothing left to do in tag %s%s: %s done", r.Name(), where,
 			terminal.Count(r.Tag.Graph.Counts().Total, "task"))
-		if r.Pushed {
-			p.say("the branch %s is pushed now, which an earlier run could not do", r.Options.Branch)
+		if r.Pushed != "" {
+			p.say("the branch %s is pushed now, which an earlier run could not do", r.Pushed)
 		}
 		if text := r.Elsewhere(ctx); text != "" {
 			p.say("%s", terminal.Clean(text))

@@ -322,7 +322,7 @@ func (k *recheck) allowed(ctx context.Context) (*receipt.Signers, error) {
 func (k *recheck) commits(ctx context.Context, notes map[string][]byte) (list []string, what string, err error) {
 	switch {
 	case k.branch != "":
-		news, err := k.git.News(ctx, k.from, k.to, "")
+		news, err := k.git.News(ctx, k.from, k.to, "", "")
 		for _, c := range news {
 			if len(c.Parents) < 2 {
 				list = append(list, c.Hash)
@@ -357,7 +357,7 @@ func (k *recheck) commits(ctx context.Context, notes map[string][]byte) (list []
 		return nil, what, nil
 	}
 	list = []string{first}
-	since, err := k.git.News(ctx, first, head.Hash, "")
+	since, err := k.git.News(ctx, first, head.Hash, "", "")
 	for _, c := range since {
 		if loop, tasks := c.Wave(); len(c.Parents) < 2 && (noted[c.Hash] || loops[loop] && len(tasks) > 0) {
 			list = append(list, c.Hash)

@@ -104,13 +104,12 @@ func commitOf(ctx context.Context, repo *gitops.Repo, tag, loop, task string) st
 	if err != nil || head.Hash == "" {
 		return ""
 	}
-	found, err := repo.News(ctx, "", head.Hash, "Descartes-Task: "+task)
+	found, err := repo.News(ctx, "", head.Hash, "Descartes-Task", task)
 	if err != nil {
 		return ""
 	}
 	for _, c := range slices.Backward(found) {
-		if !slices.Contains(c.Trailers["Descartes-Task"], task) || loop != "" &&
-			!slices.Contains(c.Trailers["Descartes-Loop"], loop) {
+		if loop != "" && !slices.Contains(c.Trailers["Descartes-Loop"], loop) {
 			continue
 		}
 		if by, _ := c.Wave(); loop == "" && (by == "" || !strings.Contains(c.Subject, "("+tag+")")) {

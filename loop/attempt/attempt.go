@@ -197,6 +197,9 @@ func (r *Runner) Run(ctx context.Context, ws Workspace, in Input, observe func(*
 	if err := a.looks(ctx); err != nil {
 		return a.res, err
 	}
+	if why := a.res.Unfit(); why != "" && a.res.Verdict == verify.Verified {
+		a.res.Verdict, a.res.Reason = verify.Failed, why
+	}
 	return a.res, a.noted()
 }
 

@@ -1,6 +1,7 @@
 package attempt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -135,6 +136,24 @@ func (s *Subject) inLab(ctx context.Context, x Experiment) (verify.Result, []byt
 // Passed reports whether the verify command, if it ran, and the looks let the work pass.
 func (r *Result) Passed() bool {
 	return r.Objection == nil && (r.Verify == nil || r.Verify.Passed)
+}
+
+// Unfit says why an attempt's work may be in no commit, "" where it may. It decides for tasks and iterations alike, and
+// with every gate: what an agent says of its work takes nothing in.
+func (r *Result) Unfit() string {
+	switch v := r.Verify; {
+	case r.Agent.End != agent.Finished:
+		return cmp.Or(r.Agent.Reason, string(r.Agent.End))
+	case r.Agent.Blocked != "":
+		return "the agent is blocked: " + r.Agent.Blocked
+	case r.Work.Lost != "" || r.Work.TookBack != "":
+		return cmp.Or(r.Work.Lost, r.Work.TookBack)
+	case r.Objection != nil:
+		return r.Objection.Reason
+	case v != nil && !v.Passed:
+		return v.Reason()
+	}
+	return ""
 }
 
 // looks runs the looks on an attempt that passed. An iteration of a prompt is examined whatever its agent said: its

@@ -434,11 +434,8 @@ type statement struct {
 // <loop-complete> is a signal if there is no block.
 func (c *Criteria) listen(f Facts, d *Decision) statement {
 	s := c.readState(f.State, d)
-	done, blocked, inner := tags(f.Final)
-	b, _, ok := lastBlock(f.Final, "LOOP_STATUS")
-	if !ok {
-		b, _, ok = lastBlock(f.Final, "RALPH_STATUS")
-	}
+	done, _, inner := tags(f.Final)
+	b, ok := statusBlock(f.Final)
 	switch {
 	case ok:
 		s.signal = b.signal(func(format string, args ...any) { d.warn("status block: "+format, args...) })
@@ -453,13 +450,29 @@ func (c *Criteria) listen(f Facts, d *Decision) statement {
 		d.warn("the final message has no ---LOOP_STATUS--- block")
 		d.Prompt += "Your last message had no ---LOOP_STATUS--- block. End every message with it, in exactly the format below.\n"
 	}
+	s.blocked = c.Blocked(f.Final)
+	return s
+}
+
+// statusBlock is the block of a final message, in the criteria gate's format or the status gate's.
+func statusBlock(final string) (b fields, ok bool) {
+	if b, _, ok = lastBlock(final, "LOOP_STATUS"); !ok {
+		b, _, ok = lastBlock(final, "RALPH_STATUS")
+	}
+	return b, ok
+}
+
+// Blocked is what an agent says it needs that cannot continue, "" if it can.
+func (c *Criteria) Blocked(final string) string {
+	_, blocked, inner := tags(final)
+	b, ok := statusBlock(final)
 	switch {
 	case blocked:
-		s.blocked = cmp.Or(oneLine(inner, 500), "it gives no reason")
+		return cmp.Or(oneLine(inner, 500), "it gives no reason")
 	case ok && fieldKey(b.values["STATUS"]) == IsBlocked:
-		s.blocked = cmp.Or(oneLine(cmp.Or(b.values["RECOMMENDATION"], b.values["NEXT"]), 500), "it gives no reason")
+		return cmp.Or(oneLine(cmp.Or(b.values["RECOMMENDATION"], b.values["NEXT"]), 500), "it gives no reason")
 	}
-	return s
+	return ""
 }
 
 // readState takes over what the agent wrote into the file: which criteria are met, which steps are complete. The agent

@@ -42,6 +42,7 @@ type Facts struct {
 	Iteration int    // from 1
 	Final     string // the agent's final message
 	Err       string // why the iteration failed: crash, timeout, git; "" if it did not
+	Blocked   string // why the agent cannot continue; "" if it can
 	Changed   []string
 	Unwatched bool   // Changed is unknown: an iteration without an error counts as progress
 	Verify    *Check // nil: there is no verify command, or it did not run

@@ -41,7 +41,7 @@ func (s *Status) Decide(f Facts) Decision {
 	done, why := s.exit(r, ok, f)
 	switch {
 	case r.Status == IsBlocked:
-		d.Kind, d.Reason = Blocked, "the agent is blocked: "+blocker(r, f.Final)
+		d.Kind, d.Reason = Blocked, "the agent is blocked: "+s.Blocked(f.Final)
 	case done:
 		d.Kind, d.Reason = Done, why
 	case open:
@@ -154,8 +154,12 @@ If you cannot go on without a person, set STATUS: BLOCKED and say in RECOMMENDAT
 // Prompt is Instructions with the next task according to plan and tests.
 func (s *Status) Prompt(c Choice) string { return c.Text() + "\n\n" + s.Instructions() }
 
-// blocker is what a blocked agent says it needs.
-func blocker(r Report, final string) string {
+// Blocked is what an agent says it needs that cannot continue, "" if it can.
+func (s *Status) Blocked(final string) string {
+	r, _ := ParseReport(final)
+	if r.Status != IsBlocked {
+		return ""
+	}
 	if r.Recommendation != "" {
 		return oneLine(r.Recommendation, 500)
 	}

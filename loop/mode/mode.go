@@ -254,10 +254,10 @@ func (r *Run) unticked(it *loop.Iteration) (text string, ok bool) {
 	return text, text != was
 }
 
-// TakeBack returns the plan without the ticks of planning, or of a build that failed: another agent would take its
-// items for done.
+// TakeBack returns the plan without the ticks of planning, or of a build whose work is in no commit: another agent would
+// take its items for done.
 func (r *Run) TakeBack(it *loop.Iteration) map[string][]byte {
-	if text, ok := r.unticked(it); ok && (r.at == Plan || r.Fails(it).Reason != "") {
+	if text, ok := r.unticked(it); ok && (r.at == Plan || it.Unfit != "" || r.Fails(it).Reason != "") {
 		return map[string][]byte{r.Project.Plan: []byte(text)}
 	}
 	return nil
@@ -280,7 +280,7 @@ func (r *Run) Fails(it *loop.Iteration) loop.Failure {
 		return loop.Failure{Reason: fmt.Sprintf(
 			"it ticked %q, whose own check did not run: the next try has to pass it", r.ticked[0]),
 			Ending: journal.TestsFailed}
-	case !r.promised() && says(f.Final): // the gate has the say
+	case !r.promised() && f.Blocked != "": // the gate ends the loop
 	case f.Verify != nil && !f.Verify.Passed:
 		ending := journal.TestsFailed
 		_, ticked := r.unticked(it)
