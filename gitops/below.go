@@ -96,15 +96,16 @@ func (s *Slot) Below(ctx context.Context, tip string) (b Below, err error) {
 
 // reflog is what the attempt added to the reflog of HEAD. It follows no link out of the attempt's repository.
 func (s *Slot) reflog() ([]byte, error) {
-	root, err := s.root.OpenRoot(".git")
+	dot, root := ".git", s.root
 	if s.here {
-		root, err = os.OpenRoot(s.user.l.gitDir)
+		user, err := os.OpenRoot(s.user.l.gitDir)
+		if err != nil {
+			return nil, nil // it destroyed its repository, which is reported elsewhere
+		}
+		defer user.Close()
+		dot, root = ".", user
 	}
-	if err != nil {
-		return nil, nil // it destroyed its repository, which is reported elsewhere
-	}
-	defer root.Close()
-	f, err := root.OpenFile(filepath.Join("logs", "HEAD"), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := root.OpenFile(filepath.Join(dot, "logs", "HEAD"), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil
 	}

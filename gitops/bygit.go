@@ -19,7 +19,7 @@ import (
 // Protected paths stay as the repository's index has them.
 func (c *cli) snapshot(ctx context.Context) (Tree, error) {
 	from, was := filepath.Join(c.l.gitDir, "index"), Tree("")
-	if c.unites && c.tree != "" && exists(c.last) { // of the same attempt
+	if c.slot && c.tree != "" && exists(c.last) { // of the same attempt
 		from, was = c.last, c.tree
 	}
 	index, err := c.indexCopy(from)
@@ -40,8 +40,9 @@ func (c *cli) snapshot(ctx context.Context) (Tree, error) {
 	return c.tree, nil
 }
 
-// addAll is `git add -A` but for protected paths. A repository that the index does not know becomes files in a slot;
-// elsewhere it stays one, and git cannot record it without a commit. same says that the index had it all.
+// addAll is `git add -A` but for protected paths, and for repositories in the working tree: those that an index or
+// .gitmodules knows have the commit that is checked out there, any other is left out. same says that the index had it
+// all.
 func (c *cli) addAll(ctx context.Context, index string, guard protection) (same bool, err error) {
 	inner, gone, err := c.nested(ctx, index)
 	if err == nil {
@@ -50,85 +51,101 @@ func (c *cli) addAll(ctx context.Context, index string, guard protection) (same 
 	if err != nil {
 		return false, err
 	}
-	var skip []string
-	var bare []LeftOut
+	odd, err := c.survey(ctx)
+	if err != nil {
+		return false, err
+	}
+	if err := odd.unreadable(inner); err != nil {
+		return false, err
+	}
+	new, bare, err := c.newRepos(ctx, index, odd.repos, inner)
+	if err != nil {
+		return false, err
+	}
+	c.whole = c.whole && len(new) == 0
+	inner, bare = append(inner, new...), append(bare, odd.large...)
+	skip := slices.Clone(guard)
 	for _, n := range inner {
 		skip = append(skip, n.path)
 	}
+	for _, x := range bare {
+		skip = append(skip, x.Path)
+	}
+	args := []string{"add", "-A", "-v", "--ignore-errors", "--", "."}
+	for _, p := range skip {
+		args = append(args, ":(top,exclude,literal)"+strings.TrimSuffix(p, "/"))
+	}
 	for tries := 0; ; tries++ {
-		args := []string{"add", "-A", "-v", "--ignore-errors", "--", "."}
-		for _, p := range append(skip, guard...) {
-			args = append(args, ":(top,exclude,literal)"+strings.TrimSuffix(p, "/"))
-		}
 		said := ""
 		added, err := c.run(ctx, gitCall{options: []string{"-c", "core.safecrlf=false", "-c",
 			"core.sparseCheckout=false"}, args: args, index: index, warned: &said})
-		again, uerr := c.unite(ctx, index, said)
-		if uerr != nil {
-			return false, uerr
-		}
-		if again || c.unites && tries == 0 && strings.Contains(said, "Permission denied") && loosen(c.l.root) {
+		if c.slot && tries == 0 && strings.Contains(said, "Permission denied") && loosen(c.l.root) {
 			continue
 		}
-		if c.out = append(leftByGit(err), bare...); err == nil || onlyIgnored(err) {
+		failed, _ := errors.AsType[*gitError](err)
+		switch {
+		case err == nil || onlyIgnored(err):
+			c.out = bare
 			return len(added) == 0 && c.whole, c.setNested(ctx, index, inner)
-		}
-		// a file that grows
-		if said, ok := errors.AsType[*gitError](err); ok && tries < 5 &&
-			strings.Contains(said.said, "unstable object source") {
-			continue
-		}
-		empty := named(said, "error: '", "' does not have a commit checked out")
-		if len(empty) == 0 && len(c.out) > len(bare) {
-			return false, c.setNested(ctx, index, inner)
-		}
-		if len(empty) == 0 || slices.Contains(skip, empty[0]) {
-			return false, err
-		}
-		for _, path := range empty {
-			skip = append(skip, path)
-			bare = append(bare, LeftOut{path, "a git repository without a commit"})
-		}
-	}
-}
-
-// unite makes files of repositories that git add met in a slot for the first time: a commit could at most name theirs.
-// Those that .gitmodules names stay. It reports whether there is more to add.
-func (c *cli) unite(ctx context.Context, index, said string) (again bool, err error) {
-	if !c.unites {
-		return false, nil
-	}
-	found := named(said, "warning: adding embedded git repository: ", "")
-	if len(found) > 0 {
-		c.whole = false
-		names := c.moduleNames(ctx, "--file", ".gitmodules")
-		found = slices.DeleteFunc(found, func(path string) bool { return names[strings.TrimSuffix(path, "/")] != "" })
-		if err := c.forget(ctx, index, found); err != nil {
-			return false, err
-		}
-	}
-	for _, path := range append(found, named(said, "error: '", "' does not have a commit checked out")...) {
-		path = strings.TrimSuffix(path, "/")
-		dot := filepath.Join(c.l.root, path, ".git")
-		loosen(dot)
-		if err := os.RemoveAll(dot); err != nil {
-			return false, err
-		}
-		c.united, again = append(c.united, path), true
-	}
-	return again, nil
-}
-
-// named finds what lines of git's have between two texts.
-func named(said, before, after string) (names []string) {
-	for line := range strings.Lines(said) {
-		if rest, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), before); ok {
-			if name, ok := strings.CutSuffix(rest, after); ok {
-				names = append(names, name)
+		case failed != nil && tries < 5 && strings.Contains(failed.said, "unstable object source"): // a file that grows
+		case failed != nil && failed.code == 1:
+			left, err := c.notAdded(ctx, index, skip, failed)
+			if c.out = append(left, bare...); err == nil && len(left) == 0 {
+				err = failed
 			}
+			return false, errors.Join(err, c.setNested(ctx, index, inner))
+		default:
+			return false, c.blame(ctx, err)
 		}
 	}
-	return names
+}
+
+// blame says whether it is the working tree's own fault that git cannot store it.
+func (c *cli) blame(ctx context.Context, err error) error {
+	if errors.Is(err, ErrTooLong) {
+		return &UnstorableError{err.Error()}
+	}
+	if failed, ok := errors.AsType[*gitError](err); ok && c.slot && c.full() == nil {
+		if _, perr := c.feed(ctx, []byte(c.scratch), "hash-object", "-w", "--stdin"); perr == nil {
+			return &UnstorableError{failed.Error()}
+		}
+	}
+	return err
+}
+
+// notAdded lists what `git add --ignore-errors` left in the working tree, and why.
+func (c *cli) notAdded(ctx context.Context, index string, skip protection, failed *gitError) (out []LeftOut, err error) {
+	b, err := c.run(ctx, gitCall{args: []string{"ls-files", "-z", "-o", "-m", "--exclude-standard"}, index: index})
+	if err != nil {
+		return nil, err
+	}
+	paths := slices.DeleteFunc(nulSplit(b), skip.covers)
+	slices.Sort(paths)
+	paths = slices.Compact(paths)
+	entries := map[string]treeItem{}
+	for _, path := range paths {
+		entries[path] = treeItem{modeRegular, strings.Repeat("1", len(c.zero))}
+	}
+	names := c.scratchIndex()
+	defer os.Remove(names)
+	refused, err := c.refusedNames(ctx, names, entries)
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range paths {
+		fi, serr := os.Lstat(filepath.Join(c.l.root, path))
+		switch {
+		case serr != nil: // deleted
+		case slices.Contains(refused, path):
+			out = append(out, LeftOut{path, whyName})
+		case !fi.Mode().IsRegular() && fi.Mode()&os.ModeSymlink == 0 && !fi.IsDir():
+			out = append(out, LeftOut{path, "it is not a file"})
+		default:
+			first, _, _ := strings.Cut(failed.said, "\n")
+			out = append(out, LeftOut{path, "git cannot add it: " + strings.TrimPrefix(first, "error: ")})
+		}
+	}
+	return out, nil
 }
 
 // onlyIgnored reports whether git add did everything and only complains that a path it had to leave out is ignored.
@@ -137,41 +154,6 @@ func onlyIgnored(err error) bool {
 	return errors.As(err, &ge) && ge.code == 1 && strings.HasPrefix(ge.said,
 		"The following paths are ignored by one of your .gitignore files:") &&
 		!strings.Contains(ge.said, "error: ") && !strings.Contains(ge.said, "fatal: ")
-}
-
-// leftByGit reads from the words of `git add --ignore-errors` what it could not add.
-func leftByGit(err error) []LeftOut {
-	var ge *gitError
-	if !errors.As(err, &ge) || ge.code != 1 {
-		return nil
-	}
-	var out []LeftOut
-	why := ""
-	for line := range strings.Lines(ge.said) {
-		text, ok := strings.CutPrefix(strings.TrimSpace(line), "error: ")
-		if !ok {
-			continue
-		}
-		if path, ok := strings.CutSuffix(text, ": can only add regular files, symbolic links or git-directories"); ok {
-			out = append(out, LeftOut{path, "it is not a file"})
-			continue
-		}
-		path, named := strings.CutPrefix(text, "unable to index file '")
-		if !named {
-			if path, named = strings.CutPrefix(text, "unable to add '"); named {
-				path = strings.TrimSuffix(path, " to index")
-			}
-		}
-		switch {
-		case !named:
-			why = text
-		case strings.HasPrefix(why, "invalid path"):
-			out = append(out, LeftOut{strings.TrimSuffix(path, "'"), whyName})
-		default:
-			out = append(out, LeftOut{strings.TrimSuffix(path, "'"), "git cannot add it: " + why})
-		}
-	}
-	return out
 }
 
 // scratchIndex names a file that is nobody's yet.
@@ -239,8 +221,18 @@ func (c *cli) commitIndex(ctx context.Context, tree Tree) (string, error) {
 
 // setEntries puts entries into an index, removals first, so that a file may take a directory's place.
 func (c *cli) setEntries(ctx context.Context, index string, entries map[string]treeItem) error {
+	refused, err := c.refusedNames(ctx, index, entries)
+	if err == nil && len(refused) > 0 {
+		return &RefusedError{Reason: "a tree holds the unsafe name " + strconv.Quote(refused[0])}
+	}
+	return err
+}
+
+// refusedNames is setEntries that lists the names that git did not take.
+func (c *cli) refusedNames(ctx context.Context, index string, entries map[string]treeItem) (refused []string, err error) {
 	var removed, set bytes.Buffer
-	for _, p := range slices.Sorted(maps.Keys(entries)) {
+	paths := slices.Sorted(maps.Keys(entries))
+	for _, p := range paths {
 		if e := entries[p]; e.mode == 0 {
 			fmt.Fprintf(&removed, "0 %s\t%s\x00", c.zero, p)
 		} else {
@@ -249,12 +241,17 @@ func (c *cli) setEntries(ctx context.Context, index string, entries map[string]t
 	}
 	removed.Write(set.Bytes())
 	said := ""
-	_, err := c.run(ctx, gitCall{args: []string{"update-index", "-z", "--index-info"}, index: index,
+	_, err = c.run(ctx, gitCall{args: []string{"update-index", "-z", "--index-info"}, index: index,
 		stdin: removed.Bytes(), warned: &said})
-	if bad := named(said, "Ignoring path ", ""); err == nil && len(bad) > 0 {
-		return &RefusedError{Reason: "a tree holds the unsafe name " + strconv.Quote(bad[0])}
+	if err != nil || said == "" {
+		return nil, err
 	}
-	return err
+	b, err := c.run(ctx, gitCall{args: []string{"ls-files", "-z"}, index: index})
+	taken := map[string]bool{}
+	for _, p := range nulSplit(b) {
+		taken[p] = true
+	}
+	return slices.DeleteFunc(paths, func(p string) bool { return taken[p] || entries[p].mode == 0 }), err
 }
 
 // lockedBy explains a lock file that did not go away.

@@ -42,8 +42,7 @@ type cli struct {
 	tree    Tree      // that it took; "" if none
 	out     []LeftOut // what the last snapshot could not take
 	whole   bool      // no repository lies in the working tree but those that an attempt made
-	unites  bool      // snapshots make files of repositories in the working tree
-	united  []string  // the folders of those
+	slot    bool      // the working tree is a slot's
 
 	patience time.Duration // with a command that may wait for a pipe
 }

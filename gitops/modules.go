@@ -219,9 +219,8 @@ func (s *Slot) checkOutModules(ctx context.Context, tree Tree, fresh bool) error
 			continue
 		}
 		s.empty = append(s.empty, LeftOut{n.path, why})
-		dir := filepath.Join(s.tree, filepath.FromSlash(n.path))
-		loosen(dir)
-		if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o777)); err != nil {
+		loosen(filepath.Join(s.tree, filepath.FromSlash(n.path)))
+		if err := errors.Join(s.root.RemoveAll(n.path), s.root.Mkdir(n.path, 0o777)); err != nil {
 			return err
 		}
 	}
@@ -364,9 +363,19 @@ func (c *cli) holds(path string) bool {
 	return exists(filepath.Join(c.l.root, path)) && linkAbove(c.l.root, path) == ""
 }
 
-// checkedOut is the commit that is checked out in another repository, "" where unknown. It runs nothing that the
-// repository's configuration names, and does not hang where a pipe replaces one of its files.
+// checkedOut is the commit that is checked out in another repository, "" where unknown. In a slot, where an agent wrote
+// that repository, git is not asked. In the user's own tree git runs nothing that the repository's configuration names,
+// and does not hang where a pipe replaces one of its files.
 func (c *cli) checkedOut(ctx context.Context, dir string) string {
+	if c.slot {
+		root, err := os.OpenRoot(c.l.root)
+		rel, rerr := filepath.Rel(c.l.root, dir)
+		if err != nil || rerr != nil {
+			return ""
+		}
+		defer root.Close()
+		return headIn(root, filepath.ToSlash(rel))
+	}
 	ctx, cancel := context.WithTimeout(ctx, 5*c.patience)
 	defer cancel()
 	hash, _ := c.run(ctx, gitCall{options: []string{"--git-dir=" + filepath.Join(dir, ".git")},

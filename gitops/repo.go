@@ -179,7 +179,9 @@ type layout struct {
 // (a repository of somebody else, of a format that it does not know) is a RefusedError.
 func locate(ctx context.Context, program string, opt Options) (layout, error) {
 	git := &cli{program: program, env: gitEnv(opt.Env, opt.Dir), l: layout{root: opt.Dir}}
-	b, err := git.run(ctx, gitCall{args: []string{"rev-parse", "--show-toplevel", "--git-dir", "--git-common-dir"}})
+	// a folder of a clone may be laid out as a repository: its config would be obeyed
+	b, err := git.run(ctx, gitCall{options: []string{"-c", "safe.bareRepository=explicit"},
+		args: []string{"rev-parse", "--show-toplevel", "--git-dir", "--git-common-dir"}})
 	var said *gitError
 	if errors.As(err, &said) {
 		return layout{}, layoutError(opt.Dir, said)
@@ -208,6 +210,9 @@ func locate(ctx context.Context, program string, opt Options) (layout, error) {
 		}
 	}
 	l := layout{root: lines[0], gitDir: lines[1], commonDir: lines[2]}
+	if l.gitDir == dir || strings.HasPrefix(dir, l.gitDir+"/") { // git before 2.38
+		return layout{}, fmt.Errorf("%s: %w", opt.Dir, ErrBare)
+	}
 	if dir != l.root && !strings.HasPrefix(dir, l.root+"/") {
 		return layout{}, &RefusedError{Reason: "core.worktree puts the working tree at " + l.root,
 			Hint: "git config --unset core.worktree, or start there"}
@@ -221,7 +226,7 @@ func layoutError(dir string, e *gitError) error {
 	switch {
 	case strings.Contains(why, "not a git repository"), strings.Contains(why, "gitfile"):
 		return fmt.Errorf("%s: %w", dir, ErrNotRepo)
-	case strings.Contains(why, "must be run in a work tree"):
+	case strings.Contains(why, "must be run in a work tree"), strings.Contains(why, "safe.bareRepository"):
 		return fmt.Errorf("%s: %w", dir, ErrBare)
 	case strings.Contains(why, "dubious ownership"):
 		return &RefusedError{Reason: dir + " belongs to another user, and git refuses to work there",

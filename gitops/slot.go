@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"descartes/internal/crash"
+	"descartes/internal/plainfile"
 	"descartes/internal/proc"
 )
 
@@ -127,7 +129,7 @@ func (s *Slot) open(ctx context.Context, git *cli, opt Options) (err error) {
 		s.Repo = nil
 		return &BrokenSlotError{s.dir, err}
 	}
-	s.byGit, s.cli.unites, s.lender = cmp.Or(s.byGit, s.user.byGit), !s.here, s.user.l
+	s.byGit, s.cli.slot, s.lender = cmp.Or(s.byGit, s.user.byGit), !s.here, s.user.l
 	if s.user.diffs != nil {
 		s.diffs, s.Repo.objects = s.user.diffs, s.user.objects
 	}
@@ -259,7 +261,7 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 	if !s.There() {
 		return errors.New("its working tree was replaced")
 	}
-	s.cli.united, s.cli.whole, s.cli.tree = nil, false, ""
+	s.cli.whole, s.cli.tree = false, ""
 	if s.here {
 		return s.prepareHere(ctx, at, tree)
 	}
@@ -272,6 +274,9 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 	}
 	crash.Point("git: slot started")
 	first := s.New()
+	if err := s.sweep(ctx); err != nil {
+		return err
+	}
 	if err := s.checkOut(ctx, string(head)); err != nil {
 		return err
 	}
@@ -371,9 +376,6 @@ func (s *Slot) Snapshot(ctx context.Context) (Tree, error) {
 	return s.Repo.Snapshot(ctx)
 }
 
-// United lists the folders in which the attempt made git repositories. Snapshots have their files.
-func (s *Slot) United() []string { return s.cli.united }
-
 // checkOut makes index and tracked files those of a tree.
 func (s *Slot) checkOut(ctx context.Context, tree string) error {
 	s.listed = nil
@@ -437,11 +439,16 @@ func (s *Slot) asUsers(ctx context.Context, tree string, first bool) error {
 func (s *Slot) Loosen() bool { return loosen(s.tree) }
 
 // loosen makes folders writable that their owner closed: nothing in them could be removed.
-func loosen(root string) (done bool) {
-	_ = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
-		if e != nil && e.IsDir() {
+func loosen(dir string) (done bool) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return false
+	}
+	defer root.Close()
+	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if e != nil && e.IsDir() && path != dir {
 			if fi, ierr := e.Info(); ierr == nil && fi.Mode().Perm()&0o700 != 0o700 {
-				done = os.Chmod(path, fi.Mode().Perm()|0o700) == nil || done // before the walk enters it
+				done = root.Chmod(path[len(dir)+1:], fi.Mode().Perm()|0o700) == nil || done // before the walk enters it
 			}
 		}
 		return nil
@@ -452,10 +459,9 @@ func loosen(root string) (done bool) {
 // agentRepository writes the agent's .git anew: the repository's branches and tags, borrowed objects, settings that
 // run no program of ours. The index knows the files' times, so that the agent's first git status is quick.
 func (s *Slot) agentRepository(ctx context.Context, at Head, index []byte) error {
-	dir := filepath.Join(s.tree, ".git")
-	if err := os.RemoveAll(dir); err != nil {
-		loosen(dir)
-		if err := os.RemoveAll(dir); err != nil {
+	if err := s.root.RemoveAll(".git"); err != nil {
+		loosen(s.tree)
+		if err := s.root.RemoveAll(".git"); err != nil {
 			return err
 		}
 	}
@@ -490,12 +496,12 @@ func (s *Slot) agentRepository(ctx context.Context, at Head, index []byte) error
 		}
 	}
 	for _, d := range []string{"objects/info", "objects/pack", "refs/heads", "refs/tags", "info", "hooks"} {
-		if err := os.MkdirAll(filepath.Join(dir, d), 0o777); err != nil {
+		if err := s.root.MkdirAll(filepath.Join(".git", d), 0o777); err != nil {
 			return err
 		}
 	}
 	for _, name := range sortedKeys(files) {
-		if err := os.WriteFile(filepath.Join(dir, name), files[name], 0o666); err != nil {
+		if err := s.root.WriteFile(filepath.Join(".git", name), files[name], 0o666); err != nil {
 			return err
 		}
 	}
@@ -592,16 +598,26 @@ func (s *Slot) collect(ctx context.Context, base, tip string) error {
 	case s.has(ctx, tip):
 		return nil
 	}
-	if err := s.bring(ctx, filepath.Join(s.tree, ".git", "objects"), tip, base); err != nil {
+	if err := s.bring(ctx, tip, base); err != nil {
 		return fmt.Errorf("%w: %w", ErrNoRepository, err)
 	}
 	return nil
 }
 
-// bring copies what a commit needs and the repository lacks from a foreign object directory.
-func (s *Slot) bring(ctx context.Context, objects, tip, base string) error {
+// maxCommitted bounds, in bytes, the objects that an agent's commits may bring.
+const maxCommitted = 16 << 30
+
+// bring stores what a commit needs and the repository lacks. git reads no folder of the agent's: its objects are taken
+// out of it first, as plain files.
+func (s *Slot) bring(ctx context.Context, tip, base string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, slotPatience, errors.New("its objects took too long to read"))
 	defer cancel()
+	objects := filepath.Join(s.git, "incoming")
+	err := s.takeObjects(ctx, objects)
+	defer os.RemoveAll(objects)
+	if err != nil {
+		return err
+	}
 	want := tip + "\n"
 	if base != "" {
 		want += "^" + base + "\n"
@@ -613,8 +629,78 @@ func (s *Slot) bring(ctx context.Context, objects, tip, base string) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.cli.run(ctx, gitCall{args: []string{"unpack-objects", "-q", "--strict"}, stdin: pack})
+	_, err = s.cli.run(ctx, gitCall{args: []string{"unpack-objects", "-q", "--strict",
+		"--max-input-size=" + strconv.Itoa(maxCommitted)}, stdin: pack})
 	return err
+}
+
+// takeObjects gives the agent's objects another name in a folder of ours. What is no plain file, lies behind a link
+// that leads out of the slot, or is no object (alternates, indexes of several packs) stays behind.
+func (s *Slot) takeObjects(ctx context.Context, to string) error {
+	slot, err := os.OpenRoot(s.dir)
+	if err != nil {
+		return err
+	}
+	defer slot.Close()
+	from, err := filepath.Rel(s.dir, filepath.Join(s.tree, ".git", "objects"))
+	if err != nil {
+		return err
+	}
+	if to, err = filepath.Rel(s.dir, to); err != nil {
+		return err
+	}
+	if err := slot.RemoveAll(to); err != nil {
+		return err
+	}
+	var bytes int64
+	return fs.WalkDir(slot.FS(), filepath.ToSlash(from), func(name string, d fs.DirEntry, err error) error {
+		if err != nil || ctx.Err() != nil {
+			return cmp.Or(err, context.Cause(ctx))
+		}
+		rel := strings.TrimPrefix(name, filepath.ToSlash(from))
+		switch at := to + rel; {
+		case rel == "/info":
+			return fs.SkipDir
+		case d.IsDir():
+			return slot.MkdirAll(at, 0o777)
+		case !d.Type().IsRegular() || !anObject(rel):
+			return nil
+		default:
+			err := slot.Link(name, at)
+			if err != nil { // the disk has no such names
+				err = copyIn(slot, name, at)
+			}
+			fi, lerr := slot.Lstat(at)
+			if err = cmp.Or(err, lerr); err != nil {
+				return err
+			}
+			if !fi.Mode().IsRegular() {
+				return slot.Remove(at)
+			}
+			if bytes += fi.Size(); bytes > maxCommitted {
+				return fmt.Errorf("its objects have more than %d GB", maxCommitted>>30)
+			}
+			return nil
+		}
+	})
+}
+
+// anObject reports whether a file in a folder of objects holds one, or a pack of them.
+func anObject(rel string) bool {
+	dir, name := path.Split(strings.TrimPrefix(rel, "/"))
+	if dir == "pack/" {
+		return strings.HasPrefix(name, "pack-") && (strings.HasSuffix(name, ".pack") || strings.HasSuffix(name, ".idx"))
+	}
+	return isID(strings.TrimSuffix(dir, "/") + name)
+}
+
+// copyIn copies a plain file below a folder.
+func copyIn(root *os.Root, from, to string) error {
+	b, err := plainfile.ReadIn(root, from, maxCommitted)
+	if err != nil {
+		return err
+	}
+	return root.WriteFile(to, b, 0o444)
 }
 
 // Ignored lists what git ignores in the working tree; folders ignored as a whole end in a slash. Protected paths are

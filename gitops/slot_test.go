@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // slotOf opens a slot of a repository, in the repository's own ignored folder.
@@ -415,6 +416,84 @@ func TestSlotSeesEdits(t *testing.T) {
 		in.sh("echo edit >a")
 		if snap(t, slot.Repo) == was {
 			t.Errorf("the snapshot lacks the edit")
+		}
+	})
+}
+
+// What an agent makes of its .git leads to no other repository of the user's: nothing of it is read, named or stored.
+func TestSlotLinksLeadNowhere(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]string{
+		"links":      "for n in objects refs packed-refs; do rm -rf .git/$n; ln -s $VICTIM/$n .git/$n; done; echo ref: refs/heads/main >.git/HEAD",
+		"alternates": "echo $VICTIM/objects >.git/objects/info/alternates; cat $VICTIM/refs/heads/main >.git/HEAD",
+		"a gitfile":  "rm -rf .git; echo gitdir: $VICTIM >.git",
+		"commondir":  "echo $VICTIM >.git/commondir",
+		"a link":     "rm -rf .git; ln -s $VICTIM .git",
+		"packs":      "rm -rf .git/objects/pack; ln -s $VICTIM/objects/pack .git/objects/pack; cat $VICTIM/refs/heads/main >.git/HEAD",
+		"FIFO":       "rm -rf .git; mkfifo .git",
+		"FIFO logs":  "rm -rf .git/logs; mkfifo .git/logs",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSandbox(t)
+			s.sh(slotBase + "\ngit init -q -b main ../victim; cd ../victim; echo secret >s; git add s; git commit -qm secret; git gc -q")
+			slot, in := prepared(t, s, s.reopen(".descartes/"))
+			victim := filepath.Join(filepath.Dir(s.dir), "victim", ".git")
+			in.sh("VICTIM=" + victim + "; " + strings.ReplaceAll(script, "$VICTIM/refs/heads/main", "$VICTIM/packed-refs | sed -n 's/ refs.*//p'"))
+			secret := strings.TrimSpace(s.git("--git-dir="+victim, "rev-parse", "main"))
+			tip := slot.Tip(t.Context())
+			if _, err := slot.Below(t.Context(), tip); err != nil {
+				t.Error(err)
+			}
+			got, err := slot.Commits(t.Context(), "refs/descartes/x/1/1", tip)
+			if got != "" || name != "FIFO logs" && !errors.Is(err, ErrNoRepository) {
+				t.Errorf("commits: got %q %v", got, err)
+			}
+			if slot.has(t.Context(), secret) {
+				t.Error("the other repository's commit is here")
+			}
+		})
+	}
+}
+
+// What git cannot store, or waits for, is the fault of the attempt that left it; the slot's next state has none of it.
+func TestSlotUnstorable(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]string{
+		"FIFO of rules":     "mkdir s; mkfifo s/.gitignore",
+		"FIFO of attrs":     "mkfifo .gitattributes",
+		"rules without end": "truncate -s 300M .gitignore",
+		"encoding":          "printf '* working-tree-encoding=UTF-16 text\\n' >.gitattributes; echo x >x",
+		"nested HEAD":       "mkdir -p n/.git/refs n/.git/objects; mkfifo n/.git/HEAD",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSandbox(t)
+			s.sh(slotBase)
+			r := s.reopen(".descartes/")
+			slot, in := prepared(t, s, r)
+			in.sh(script)
+			_, err := slot.Snapshot(t.Context())
+			if _, is := errors.AsType[*UnstorableError](err); !is {
+				t.Errorf("snapshot: got %v", err)
+			}
+			prepare(t, r, slot, "", false)
+			if out := in.git("status", "--porcelain"); out != "" {
+				t.Errorf("git status: %s", out)
+			}
+		})
+	}
+	t.Run("a file without end", func(t *testing.T) {
+		t.Parallel()
+		s := newSandbox(t)
+		s.sh(slotBase)
+		slot, in := prepared(t, s, s.reopen(".descartes/"))
+		in.sh("truncate -s 200G big; echo fine >fine")
+		if _, err := slot.Snapshot(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if left, _ := slot.LeftOut(time.Time{}); len(left) != 1 || left[0].Path != "big" {
+			t.Errorf("left out: %v", left)
 		}
 	})
 }

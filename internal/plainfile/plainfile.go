@@ -54,14 +54,7 @@ func Read(root, path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(b)) > limit {
-		err = &Error{path, fmt.Sprintf("has more than %d bytes", limit)}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return b, nil
+	return readUpTo(f, path, limit)
 }
 
 // Writable says whether a file of ours may be written at path: no link is on the way to it in the project, and it is
@@ -210,4 +203,33 @@ func kind(m fs.FileMode) string {
 		return "a file"
 	}
 	return "something else"
+}
+
+// ReadIn returns the bytes of a regular file below an open folder. Links that lead out of it are not followed, and
+// nothing waits; more than limit bytes are an *Error.
+func ReadIn(root *os.Root, name string, limit int64) ([]byte, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, explain(name, err)
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !fi.Mode().IsRegular():
+		return nil, &Error{name, notRegular(fi.Mode())}
+	}
+	return readUpTo(f, name, limit)
+}
+
+func readUpTo(f *os.File, path string, limit int64) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(b)) > limit {
+		err = &Error{path, fmt.Sprintf("has more than %d bytes", limit)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
 }

@@ -48,6 +48,8 @@ type try struct {
 	below   gitops.Below
 	lost    string // see Result
 	removed bool   // see Result
+
+	unstored bool // git cannot store what it left
 }
 
 // Dir is where commands run: the project's own folder, if a sandbox mounts the slot there.
@@ -295,7 +297,11 @@ func (s *Slot) Look(ctx context.Context) (Result, error) {
 		s.lost = cmp.Or(s.lost, edited+"; commit that in the submodule")
 	}
 	r.Lost, r.Removed = s.lost, s.removed
-	r.Seen, r.United = r.After, s.git.United()
+	r.Seen = r.After
+	if s.unstored {
+		s.seen = r
+		return r, nil
+	}
 	ignored, err := s.git.Ignored(ctx)
 	if err == nil {
 		r.Hidden, err = s.hidden(ctx, ignored)
@@ -319,6 +325,11 @@ func (s *Slot) look(ctx context.Context, r *Result) (err error) {
 		}
 		if err == nil {
 			break
+		}
+		if odd, is := errors.AsType[*gitops.UnstorableError](err); is {
+			s.unstored, s.lost = true, cmp.Or(s.lost, odd.Error())
+			r.After, r.Changed, r.Commits = r.Before, nil, s.commits
+			return nil
 		}
 		if try == 2 || ctx.Err() != nil {
 			return gitErr("snapshot the work", err)
@@ -367,7 +378,7 @@ func (s *Slot) ignored(ctx context.Context) (func(path string) bool, error) {
 // not work.
 func (s *Slot) Result(ctx context.Context, verified bool) (Result, error) {
 	r := s.seen
-	if verified {
+	if verified && !s.unstored {
 		if err := s.look(ctx, &r); err != nil {
 			return r, err
 		}
@@ -407,6 +418,9 @@ func (s *Slot) Result(ctx context.Context, verified bool) (Result, error) {
 	})
 	if r.TookBack, err = s.tookBack(ctx, r.After); err != nil {
 		return r, gitErr("compare the work with what its own git went back to", err)
+	}
+	if s.unstored {
+		return r, nil
 	}
 	written, err := s.git.NestedEdits(ctx, s.began)
 	if err != nil {
@@ -457,6 +471,9 @@ func (s *Slot) Holds(ctx context.Context, began time.Time) (r Result, err error)
 	}
 	if r.After, err = s.git.Snapshot(ctx); err == nil {
 		err = s.modules(ctx, &r)
+	}
+	if _, is := errors.AsType[*gitops.UnstorableError](err); is {
+		return Result{}, nil
 	}
 	return r, err
 }

@@ -50,7 +50,6 @@ type Result struct {
 	Alone     bool             // its slot had nothing that a check slot lacks
 	Beside    []string         // else what of that git ignores, the first of it
 	Hidden    []string         // source files that it wrote and git ignores
-	United    []string         // folders in which it made git repositories, taken as files
 	Commits   string           // tip of the agent's own commits
 	Lost      string           // why its work is lost, or ""
 	Removed   bool             // somebody else did that
@@ -89,8 +88,6 @@ func (r *Result) Notes() (notes []string) {
 	if r.Lost == "" { // which names them
 		add("files inside a submodule were edited, which no commit here will contain: ", oneline.List(r.Nested))
 	}
-	add("git repositories that the attempt made in the project are taken as files, without their history: ",
-		oneline.List(r.United))
 	add("files of yours that git ignored before the attempt stay where they are and in no commit, though the attempt changed what is ignored or staged them by force: ", oneline.List(r.Uncovered))
 	add("the attempt wrote source files that git ignores, which no commit will have: ", oneline.List(r.Hidden))
 	add("in no snapshot and no commit: ", Reasons(r.Old))

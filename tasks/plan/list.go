@@ -4,14 +4,17 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"descartes/internal/plainfile"
 	"descartes/tasks"
 	"descartes/tasks/prose"
 )
+
+// maxPlan bounds, in bytes, a plan whose front matter is read.
+const maxPlan = 64 << 20
 
 // Open is tasks.OpenPath that also reads a plan whose tasks have boxes: these are their statuses. known, which may be
 // nil, returns the tasks of the tag as they were known last, with ids and titles: most ids are places in the plan, and
@@ -23,7 +26,10 @@ func Open(path, tag string, known func(tag string) []tasks.Task) (*tasks.File, e
 		return f, err
 	}
 	if tag == "" {
-		src, _ := os.ReadFile(path) // it was just read
+		src, rerr := plainfile.Read("", path, maxPlan)
+		if rerr != nil { // it is no file, which err says
+			return nil, err
+		}
 		front, _ := ReadFrontMatter(src)
 		tag = cmp.Or(front.Tag, strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)))
 	}
