@@ -38,7 +38,8 @@ test: ## build everything and run every test, with the race detector where it ma
 check: ## formatting, and vet for every system
 	@unformatted="$$(gofmt -l .)"; test -z "$$unformatted" || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }
 	go vet ./... ./testdata/bench ./testdata/fakemodel ./testdata/nights
-	go vet -tags "agents browser crashpoints fleet" ./...
+	go vet -tags crashpoints ./...
+	go vet -tags "agents fleet" ./cmd/descartes ./fleet/...
 	for system in $(SYSTEMS); do echo "go vet for $$system"; GOOS=$${system%/*} GOARCH=$${system#*/} go vet ./... || exit 1; done
 
 bench: build ## measure against the goals; prints a table, fails never (three minutes)
@@ -59,6 +60,7 @@ test-agents: ## run claude, codex, opencode, gemini, qwen, copilot, also by ACP,
 	@sh testdata/test-agents.sh
 
 test-browser: ## the page of descartes serve in a headless Chromium
+	go vet -tags browser ./view/web
 	go test -count=1 -tags browser -run 'Browser|Access|Many' -v ./view/web
 
 # Temporal's server as a team has it, where PostgreSQL is installed; POSTGRES= tests on the development server.
