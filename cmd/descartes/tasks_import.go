@@ -77,14 +77,14 @@ func (a *app) importPlan(name string, dryRun, force bool) (err error) {
 	if err = cmp.Or(err, tasks.ValidTag(c.Tag)); err != nil {
 		return err
 	}
-	if list, err := loop.OpenTasks(a.root, loop.ScudConfig{TasksFile: c.PlanPath}); err == nil {
-		return a.isList(list, dryRun)
-	}
 	job, found := loop.LoadOrImport(a.root, loop.Config{Scud: loop.ScudConfig{Tag: c.Tag, PlanPath: c.PlanPath}})
 	switch {
 	case job == nil || len(found) > 0:
 		return problems(found)
 	case job.Import == nil:
+		if list, err := loop.OpenTasks(a.root, loop.ScudConfig{TasksFile: c.PlanPath}); err == nil {
+			return a.isList(list, dryRun)
+		}
 		return taken(a.root, job.File, "")
 	}
 	b, err := view.NewBoard(job)
@@ -124,9 +124,12 @@ func (a *app) importPlan(name string, dryRun, force bool) (err error) {
 
 // isList says that a file needs no import: its boxes are the statuses of its tasks, which a dry run shows.
 func (a *app) isList(list *tasks.File, dryRun bool) error {
-	name := a.Scud.PlanPath
+	name, flag := a.Scud.PlanPath, "--tasks-file "
+	if list.IsPlan() {
+		flag = "--plan "
+	}
 	if !dryRun {
-		return badInput("descartes waves --tasks-file "+terminal.Quote(name)+" shows its tasks, descartes run "+
+		return badInput("descartes waves "+flag+terminal.Quote(name)+" shows its tasks, descartes run "+
 			terminal.Quote(name)+" runs them", "%s has boxes: they are its statuses, and a run ticks them", name)
 	}
 	job, found := loop.Load(a.root, loop.Config{Scud: loop.ScudConfig{Tag: list.Tag(), TasksFile: name}})
