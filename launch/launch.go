@@ -453,7 +453,7 @@ func (r *Run) confine(ctx context.Context) {
 	if r.Box, err = FindSandbox(ctx, at, *c, usual); err != nil {
 		r.wrong(err)
 	}
-	if r.Settings.CI && c.Fleet == "" && r.Box.Lacking != nil && err == nil {
+	if r.Settings != nil && r.Settings.CI && c.Fleet == "" && r.Box.Lacking != nil && err == nil {
 		// nobody reads a warning, and a job holds what its later steps trust
 		r.wrong(&StrictError{*r.Box.Lacking, "--ci starts no agent without a sandbox"})
 	}

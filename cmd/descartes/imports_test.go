@@ -41,7 +41,7 @@ func arrows() map[string][]string {
 		"internal/sandbox": {"internal/oscall", "agent/process", "internal/proc"},
 		"tasks": {"internal/atomicfile", "internal/crash", "internal/markdown", "internal/plainfile",
 			"tasks/prose"},
-		"tasks/plan":       {"tasks", "tasks/prose", "internal/markdown", "internal/oneline"},
+		"tasks/plan":       {"tasks", "tasks/prose", "internal/markdown", "internal/oneline", "internal/plainfile"},
 		"tasks/prose":      {},
 		"scheduler":        {"tasks", "internal/oneline"},
 		"scheduler/prompt": {},            // like scheduler.Run, it decides and does nothing
