@@ -49,7 +49,10 @@ func EnvironmentText(cfg config.Config, b agent.Backend, env []string) string {
 	if names := parted.Names(); len(names) > 0 {
 		text += "; withheld: " + terminal.Few(names, withheldShown) + " (--env-pass passes them on)"
 	}
-	if names := slices.Sorted(slices.Values(parted.Never)); len(names) > 0 {
+	never := slices.DeleteFunc(slices.Clone(parted.Never), func(name string) bool { // settings of ours are no news
+		return strings.HasPrefix(name, "DESCARTES_")
+	})
+	if names := slices.Sorted(slices.Values(never)); len(names) > 0 {
 		text += "; never passed on: " + terminal.Few(names, neededShown)
 	}
 	return text
