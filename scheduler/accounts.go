@@ -1,72 +1,107 @@
 package scheduler
 
 import (
-	"maps"
+	"slices"
 	"time"
 )
 
 // Accounts is whose quota can be used. A wait is a time in here, whoever met the limit; it is no goroutine and keeps
-// no lane.
+// no lane. Times are computed by the executor and come in events.
 type Accounts struct {
-	Until   map[string]time.Time // out of quota until then
-	Rest    map[string]time.Time // after a passing fault of its provider: its turn is kept
-	Faults  map[string]int       // in a row
-	Refused map[string]bool      // its login or command line, in this run
+	until   map[string]time.Time // out of quota until then
+	rest    map[string]time.Time // after a passing fault of its provider: its turn is kept
+	faults  map[string]int       // in a row
+	refused map[string]bool      // its login or command line, in this run
 }
 
 // rests of an account before the next one's turn comes; the executor knows how long each is.
 const maxRests = 3
 
-func newAccounts() Accounts {
+// NewAccounts returns accounts of which nothing is known.
+func NewAccounts() Accounts {
 	return Accounts{map[string]time.Time{}, map[string]time.Time{}, map[string]int{}, map[string]bool{}}
 }
 
-// resumed: quota is the world's, but a person may have logged in, and a provider may have recovered.
-func (a *Accounts) resumed() {
-	until := maps.Clone(a.Until)
-	*a = newAccounts()
-	a.Until = until
-}
-
-func (a *Accounts) exhaust(account string, until time.Time) {
-	if until.After(a.Until[account]) {
-		a.Until[account] = until
+// AccountOn names an account as a worker's machine has it, whose logins and quotas are its own; "" is this machine.
+func AccountOn(worker, account string) string {
+	if worker == "" {
+		return account
 	}
-	delete(a.Faults, account)
+	return account + "@" + worker
 }
 
-func (a *Accounts) fault(account string, until time.Time) {
-	a.Faults[account]++
-	a.Rest[account] = until
+// Forget lets all of them be asked again: a person may have logged in, and a provider may have recovered. Anew also
+// forgets the limits that were met.
+func (a *Accounts) Forget(anew bool) {
+	until := a.until
+	*a = NewAccounts()
+	if !anew {
+		a.until = until
+	}
 }
 
-func (a *Accounts) worked(account string) { delete(a.Faults, account) }
+// Exhaust notes that an account has no quota before that time.
+func (a *Accounts) Exhaust(account string, until time.Time) {
+	if until.After(a.until[account]) {
+		a.until[account] = until
+	}
+	delete(a.faults, account)
+}
+
+// Fault notes a passing fault of an account's provider, after which it rests.
+func (a *Accounts) Fault(account string, until time.Time) {
+	a.faults[account]++
+	a.rest[account] = until
+}
+
+// Refuse notes that a login or command line is refused.
+func (a *Accounts) Refuse(account string) { a.refused[account] = true }
+
+// Worked ends a row of faults.
+func (a *Accounts) Worked(account string) { delete(a.faults, account) }
 
 func (a *Accounts) isDead(account string) bool {
-	return a.Refused[account] || a.Faults[account] > maxRests
+	return a.refused[account] || a.faults[account] > maxRests
 }
 
-// pick says whose turn it is: an account; or a time at which one will be usable; or neither, when none of them is in
-// this run.
-func (a *Accounts) pick(list []string, now time.Time) (account string, at time.Time) {
+// Pick says whose turn it is: an account; or a time at which one will be usable; or neither, when none of them is in
+// this run. resting: somebody's turn is kept until then, which takes seconds and is no wait for quota.
+func (a *Accounts) Pick(list []string, now time.Time) (account string, at time.Time, resting bool) {
 	for _, x := range list {
 		if a.isDead(x) {
 			continue
 		}
-		if u := a.Until[x]; u.After(now) {
+		if u := a.until[x]; u.After(now) {
 			if at.IsZero() || u.Before(at) {
 				at = u
 			}
 			continue
 		}
-		if rest := a.Rest[x]; rest.After(now) { // seconds: the next one's turn comes only when it does not help
-			return "", earlier(rest, at)
+		if rest := a.rest[x]; rest.After(now) { // the next one's turn comes only when that does not help
+			return "", earlier(rest, at), true
 		}
-		return x, time.Time{}
+		return x, time.Time{}, false
 	}
-	return "", at
+	return "", at, false
 }
 
+// pickOn is Pick for a worker's machine.
+func (a *Accounts) pickOn(worker string, list []string, now time.Time) (account string, at time.Time, resting bool) {
+	if worker == "" {
+		return a.Pick(list, now)
+	}
+	names := make([]string, len(list))
+	for i, x := range list {
+		names[i] = AccountOn(worker, x)
+	}
+	account, at, resting = a.Pick(names, now)
+	if i := slices.Index(names, account); i >= 0 {
+		account = list[i]
+	}
+	return account, at, resting
+}
+
+// earlier is the earlier of two times; the second may be none.
 func earlier(a, b time.Time) time.Time {
 	if b.IsZero() || a.Before(b) {
 		return a

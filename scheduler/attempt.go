@@ -27,15 +27,15 @@ func (r *Run) attemptEnded(e AttemptEnded) {
 	purpose := t.Purpose
 	switch e.Outcome { // what it says of the account, and of the agent
 	case OutOfQuota:
-		r.Accounts.exhaust(t.Account, e.Until)
+		r.Accounts.Exhaust(t.Account, e.Until)
 	case Fault:
-		r.Accounts.fault(t.Account, e.Until)
+		r.Accounts.Fault(t.Account, e.Until)
 	case Refused:
-		r.Accounts.Refused[t.Account] = true
+		r.Accounts.Refuse(t.Account)
 	case Finished, Unchanged, Shown, GaveUp, Asks, Approved, Rejected:
 		r.Worked = true
-		r.Breaker.worked()
-		r.Accounts.worked(t.Account)
+		r.Breaker.Worked()
+		r.Accounts.Worked(t.Account)
 	}
 	if purpose == Review {
 		r.reviewEnded(t, e.Outcome)
@@ -105,7 +105,7 @@ func (r *Run) interrupt(t *Task) {
 
 // failAttempt counts an attempt. Without a signature it says nothing about the machine, and ends the breaker's row.
 func (r *Run) failAttempt(t *Task, signature string, byAgent bool) {
-	r.Breaker.failed(t.ID, signature, byAgent, r.Settings.Breaker)
+	r.Breaker.Failed(t.ID, signature, byAgent, r.Settings.Breaker)
 	t.Cuts = 0
 	if t.Spent++; byAgent {
 		t.Crashed++
@@ -156,7 +156,7 @@ func (r *Run) attemptChecked(t *Task, e CheckEnded) {
 		r.Known = union(r.Known, e.Known)
 		r.merge(t)
 	case e.Result == Passed:
-		r.Breaker.passed()
+		r.Breaker.Passed()
 		if len(t.Review) == 0 || t.Reviewed && !e.Changed {
 			r.merge(t)
 			return

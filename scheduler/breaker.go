@@ -2,78 +2,93 @@ package scheduler
 
 import "slices"
 
-// Breaker ends a run in which one thing fails whatever the task is: three tasks in a row, by one signature.
+// Breaker ends a run in which one thing fails whatever is tried: several tries in a row, by one signature. A run over
+// tasks counts tasks, for one stubborn task is no breakdown; a prompt loop counts what crashed.
 type Breaker struct {
 	row
-	Opened row // what opened it, until the next resume
-	Half   row // what had opened it before that: one more of the same opens it again
-	Doubt  row // a check took its only task's last attempt: is it the task, or the trunk?
+	opened row // what opened it, until the next resume
+	half   row // what had opened it before that: one more of the same opens it again
+	doubt  row // a check took its only task's last attempt: is it the task, or the trunk?
 }
 
-// row is who failed, one after the other, in the same way. Tasks, not attempts: one stubborn task is no breakdown.
+// row is who failed, one after the other, in the same way.
 type row struct {
-	Tasks     []string
-	Signature string
-	ByAgent   bool // agents crash, or do nothing: one that does something ends the row
+	names     []string
+	signature string
+	byAgent   bool // agents crash, or do nothing: one that does something ends the row
 }
 
-func (b *Breaker) isOpen() bool { return b.Opened.Signature != "" }
+// IsOpen reports whether no agent may start.
+func (b *Breaker) IsOpen() bool { return b.opened.signature != "" }
 
-// failed: without a signature it says nothing about the machine, and ends the row.
-func (b *Breaker) failed(task, signature string, byAgent bool, limit int) {
-	if signature == "" || signature != b.Signature {
-		b.row = row{Signature: signature}
+// InRow is how many failed in the same way, one after the other.
+func (b *Breaker) InRow() int { return len(b.names) }
+
+// Failed notes a failure of a name. Without a signature it says nothing about the machine, and ends the row. limit is
+// how many open the breaker; 0: any number may fail.
+func (b *Breaker) Failed(name, signature string, byAgent bool, limit int) {
+	if signature == "" || signature != b.signature {
+		b.row = row{signature: signature}
 	}
-	if signature != b.Half.Signature {
-		b.Half = row{}
+	if signature != b.half.signature {
+		b.half = row{}
 	}
-	if b.ByAgent = byAgent; signature == "" || limit == 0 {
+	if b.byAgent = byAgent; signature == "" {
 		return
 	}
-	if !slices.Contains(b.Tasks, task) {
-		b.Tasks = append(slices.Clone(b.Tasks), task)
+	if !slices.Contains(b.names, name) {
+		b.names = append(slices.Clone(b.names), name)
 	}
-	if b.Half.Signature != "" || len(b.Tasks) >= limit {
+	if limit > 0 && (b.half.signature != "" || len(b.names) >= limit) {
 		b.open(b.row)
 	}
 }
 
 func (b *Breaker) open(by row) {
-	if !b.isOpen() {
-		b.Opened = by
+	if !b.IsOpen() {
+		b.opened = by
 	}
 }
 
-// worked: an agent did something. What checks say is another matter.
-func (b *Breaker) worked() {
-	if b.ByAgent {
+// Worked: an agent did something. What checks say is another matter.
+func (b *Breaker) Worked() {
+	if b.byAgent {
 		b.row = row{}
 	}
-	if b.Half.ByAgent {
-		b.Half = row{}
+	if b.half.byAgent {
+		b.half = row{}
 	}
 }
 
-// passed: a commit passed its checks.
-func (b *Breaker) passed() { b.row, b.Half = row{}, row{} }
+// Passed ends every row: a commit passed its checks.
+func (b *Breaker) Passed() { b.row, b.half = row{}, row{} }
 
 // blocked: the checks took a task's last attempt, and nobody else failed so.
 func (b *Breaker) blocked(task string, limit int) {
-	if limit > 0 && !b.isOpen() && len(b.Tasks) == 1 && b.Tasks[0] == task {
-		b.Doubt = b.row
+	if limit > 0 && !b.IsOpen() && len(b.names) == 1 && b.names[0] == task {
+		b.doubt = b.row
 	}
+}
+
+// doubted is the task whose failure may be the trunk's; "": none is.
+func (b *Breaker) doubted() string {
+	if len(b.doubt.names) == 0 {
+		return ""
+	}
+	return b.doubt.names[0]
 }
 
 // rechecked: the untouched tip fails too, or does not.
 func (b *Breaker) rechecked(signature string) {
-	if signature != "" && signature == b.Doubt.Signature {
-		b.open(b.Doubt)
+	if signature != "" && signature == b.doubt.signature {
+		b.open(b.doubt)
 	}
-	b.Doubt = row{}
+	b.doubt = row{}
 }
 
-func (b *Breaker) resumed() {
-	if b.Doubt = (row{}); b.isOpen() {
-		b.row, b.Opened, b.Half = row{}, row{}, b.Opened
+// Resumed leaves an open breaker half open.
+func (b *Breaker) Resumed() {
+	if b.doubt = (row{}); b.IsOpen() {
+		b.row, b.opened, b.half = row{}, row{}, b.opened
 	}
 }

@@ -17,23 +17,21 @@ type Stops struct {
 }
 
 // noChecks: a run that is stopped or out of time starts none that is not an attempt's.
-func (s *Stops) noChecks(now time.Time, l Limits) bool {
-	return s.Paused || s.Stopped || s.Lost || s.Trouble.Code > 0 || isPast(now, l.Deadline)
+func (s *Stops) noChecks(now time.Time, l *Limits) bool {
+	return s.Paused || s.Stopped || s.Lost || s.Trouble.Code > 0 || l.IsLate(now)
 }
-
-func isPast(now, deadline time.Time) bool { return !deadline.IsZero() && !now.Before(deadline) }
 
 // halts are the reasons why no agent starts; none while some may. What is made is checked, merged and committed all
 // the same.
 func (r *Run) halts(s *survey) (why []string) {
-	l := r.Limits
+	l := &r.Limits
 	for _, x := range []struct {
 		is  bool
 		why string
 	}{
 		{r.Stops.Trouble.Code > 0, "trouble"}, {r.Stops.Stopped, "stopped"}, {r.Stops.Paused, "paused"}, {r.Stops.Lost, "lost"},
-		{r.Baseline == Failed && r.Settings.Baseline == "require", "baseline"}, {r.givenUp(0) != nil, "checks"}, {r.Breaker.isOpen(), "breaker"},
-		{isPast(s.now, l.Deadline), "deadline"}, {l.USD > 0 && r.USD >= l.USD, "cost"},
+		{r.Baseline == Failed && r.Settings.Baseline == "require", "baseline"}, {r.givenUp(0) != nil, "checks"}, {r.Breaker.IsOpen(), "breaker"},
+		{l.IsLate(s.now), "deadline"}, {l.IsSpent(r.USD), "cost"},
 		{l.OnLimitStop && slices.ContainsFunc(r.Tasks, func(t *Task) bool { return r.isOut(t, s) }), "quota"},
 	} {
 		if x.is {
@@ -51,8 +49,8 @@ func (r *Run) isOut(t *Task, s *survey) bool {
 	} else if t.Stage != Pending || s.held[t.at] || r.Settings.Only != "" && !r.isInStep(t) {
 		return false
 	}
-	account, at := r.Accounts.pick(list, s.now)
-	return account == "" && !at.IsZero() && !r.Accounts.rests(list, s.now)
+	account, at, resting := r.Accounts.Pick(list, s.now)
+	return account == "" && !at.IsZero() && !resting
 }
 
 // codes of the reasons to end, in the order in which they count.
@@ -124,18 +122,11 @@ func (r *Run) whyLeft(t *Task, s *survey, why map[string]bool) {
 		why["limit"] = true
 		return
 	}
-	account, at := r.Accounts.pick(list, s.now)
+	account, at, _ := r.Accounts.Pick(list, s.now)
 	switch {
 	case account == "" && !at.IsZero():
 		why["quota"] = true
 	default: // no account is left, or no lane has its labels
 		why["agent"] = true
 	}
-}
-
-// rests reports whether somebody's turn is kept, for seconds.
-func (a *Accounts) rests(list []string, now time.Time) bool {
-	return slices.ContainsFunc(list, func(x string) bool {
-		return !a.isDead(x) && !a.Until[x].After(now) && a.Rest[x].After(now)
-	})
 }

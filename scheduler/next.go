@@ -124,11 +124,11 @@ func (r *Run) atTrunk(s *survey) Action {
 	if r.Stops.Now {
 		return nil
 	}
-	if r.needsBaseline() && !r.Stops.noChecks(s.now, r.Limits) {
+	if r.needsBaseline() && !r.Stops.noChecks(s.now, &r.Limits) {
 		return Check{Purpose: Baseline}
 	}
-	if d := r.Breaker.Doubt; len(d.Tasks) > 0 && !r.Stops.noChecks(s.now, r.Limits) {
-		return Check{Purpose: Recheck, Task: d.Tasks[0], Known: r.Known}
+	if task := r.Breaker.doubted(); task != "" && !r.Stops.noChecks(s.now, &r.Limits) {
+		return Check{Purpose: Recheck, Task: task, Known: r.Known}
 	}
 	var next *Task
 	for _, t := range r.Tasks {
@@ -199,14 +199,14 @@ func (r *Run) attempts(s *survey) (todo []Action) {
 func (r *Run) purposeOf(t *Task, now time.Time) (account string, p Purpose) {
 	switch {
 	case t.Stage == Reviewing:
-		account, _ = r.Accounts.pick(t.Review, now)
+		account, _, _ = r.Accounts.Pick(t.Review, now)
 		return account, Review
 	case t.Look:
 		p = SecondLook
 	default:
 		p = Work
 	}
-	account, _ = r.Accounts.pick(t.Accounts, now)
+	account, _, _ = r.Accounts.Pick(t.Accounts, now)
 	return account, p
 }
 
@@ -286,7 +286,7 @@ func (r *Run) wakes(s *survey, idle bool) (at time.Time) {
 		return at
 	}
 	for _, t := range r.Tasks {
-		if u := r.waitsUntil(t, s); !u.IsZero() && !(idle && r.isTooLong(u, s.now)) {
+		if u := r.waitsUntil(t, s); !u.IsZero() && !(idle && r.Limits.IsTooLong(u, s.now)) {
 			at = earlier(u, at)
 		}
 	}
@@ -301,11 +301,6 @@ func (r *Run) waitsUntil(t *Task, s *survey) time.Time {
 	} else if !r.isReady(t, s) || r.meetsAtPath(t, s) || !t.Look && r.Attempts >= r.Limits.Total {
 		return time.Time{}
 	}
-	_, at := r.Accounts.pick(list, s.now)
+	_, at, _ := r.Accounts.Pick(list, s.now)
 	return at
-}
-
-func (r *Run) isTooLong(until, now time.Time) bool {
-	l := r.Limits
-	return l.MaxWait > 0 && until.Sub(now) > l.MaxWait || !l.Deadline.IsZero() && !until.Before(l.Deadline)
 }

@@ -19,17 +19,6 @@ type Settings struct {
 	Accounts     []string // of tasks that the run adds
 }
 
-// Limits are what a run may use; a person may change them while it is on.
-type Limits struct {
-	Attempts    int // of a task
-	Total       int
-	USD         float64 // 0: none
-	TaskUSD     float64
-	Deadline    time.Time
-	MaxWait     time.Duration // for an account; 0: for ever
-	OnLimitStop bool
-}
-
 // interruptions of one task in a row after which a person has to look.
 const maxCuts = 10
 
@@ -81,7 +70,7 @@ type Run struct {
 }
 
 func NewRun() *Run {
-	return &Run{byID: map[string]*Task{}, Accounts: newAccounts()}
+	return &Run{byID: map[string]*Task{}, Accounts: NewAccounts()}
 }
 
 // Apply folds one event into the run.
@@ -126,7 +115,7 @@ func (r *Run) Apply(e Event) {
 			r.interrupt(t)
 		}
 	case LimitMet:
-		r.Accounts.exhaust(e.Account, e.Until)
+		r.Accounts.Exhaust(e.Account, e.Until)
 	case Pushed:
 		r.Stops.Unpushed = e.Result != Passed
 	case Trouble:
@@ -180,8 +169,8 @@ func (r *Run) setLimits(l Limits) {
 func (r *Run) resumed(e Resumed) {
 	r.Settings, r.Lanes = e.Settings, slices.Clone(e.Lanes)
 	r.Stops, r.Ended, r.Worked = Stops{}, "", false
-	r.Accounts.resumed()
-	r.Breaker.resumed()
+	r.Accounts.Forget(false)
+	r.Breaker.Resumed()
 	r.Waves.resumed(e.Wave)
 	r.Trunk.resumed(e)
 	if r.Baseline == Failed && r.Settings.Baseline == "require" {

@@ -2,127 +2,58 @@ package scheduler
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/datadriven"
+	"descartes/scheduler/trace"
 )
 
-// trace plays a file of testdata: a command says what happens, and what is below it is what the run does then. All
-// that it wants to do is started at once; the commands say how it ends. go test ./scheduler -run Traces -rewrite
-// writes what is so now.
-type trace struct {
-	t     *testing.T
+// player plays a run: all that it wants to do is started at once, the commands say how it ends.
+type player struct {
 	run   *Run
 	start Resumed
 	now   time.Time
 }
 
-var epoch = time.Unix(0, 0).UTC()
-
 func TestTraces(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		if !strings.HasSuffix(path, ".txt") {
-			return
-		}
-		tr := &trace{t: t, run: NewRun(), now: epoch}
-		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			return strings.Join(tr.do(d), "\n") + "\n"
-		})
-	})
-}
-
-// args are a command's words: plain ones in order, key=value by key.
-type args struct {
-	plain []string
-	key   map[string]string
-}
-
-func wordsOf(d *datadriven.TestData) args {
-	var fields []string
-	for _, a := range d.CmdArgs {
-		f := a.Key
-		if len(a.Vals) > 0 {
-			f += "=" + strings.Join(a.Vals, ",")
-		}
-		fields = append(fields, f)
-	}
-	return split(fields)
-}
-
-func split(fields []string) args {
-	a := args{key: map[string]string{}}
-	for _, f := range fields {
-		if k, v, ok := strings.Cut(f, "="); ok {
-			a.key[k] = v
-		} else {
-			a.plain = append(a.plain, f)
-		}
-	}
-	return a
-}
-
-func (a args) list(key string) []string {
-	if a.key[key] == "" {
-		return nil
-	}
-	return strings.Split(a.key[key], ",")
-}
-
-func (a args) number(key string, or int) int {
-	if n, err := strconv.Atoi(a.key[key]); err == nil {
-		return n
-	}
-	return or
-}
-
-func (a args) has(word string) bool {
-	for _, p := range a.plain {
-		if p == word {
-			return true
-		}
-	}
-	return false
+	trace.Play(t, func(*testing.T) trace.Player { return &player{run: NewRun(), now: trace.Epoch} })
 }
 
 // readList reads a list of tasks, one a line.
 func readList(text string) (list []Listed) {
 	for line := range strings.Lines(text) {
-		a := split(strings.Fields(line))
-		list = append(list, Listed{ID: a.plain[0], Needs: a.list("needs"), Rank: a.number("rank", 0),
-			Hours: float64(a.number("hours", 0)), Scope: a.list("scope"), Labels: a.list("labels"),
-			Accounts: append(a.list("accounts"), "main")[:max(1, len(a.list("accounts")))], Review: a.list("review"),
-			Word: Word(a.key["word"])})
+		a := trace.Split(strings.Fields(line))
+		list = append(list, Listed{ID: a.Plain[0], Needs: a.List("needs"), Rank: a.Number("rank", 0),
+			Hours: float64(a.Number("hours", 0)), Scope: a.List("scope"), Labels: a.List("labels"),
+			Accounts: append(a.List("accounts"), "main")[:max(1, len(a.List("accounts")))], Review: a.List("review"),
+			Word: Word(a.Value("word"))})
 	}
 	return list
 }
 
-func (tr *trace) do(d *datadriven.TestData) []string {
-	a := wordsOf(d)
-	switch d.Cmd {
+// Happen is a command of a trace.
+func (tr *player) Happen(command string, a trace.Args, input string) ([]string, bool) {
+	switch command {
 	case "start":
-		tr.run, tr.start, tr.now = NewRun(), Resumed{}, epoch
-		tr.start.List = readList(d.Input)
-		tr.start.Settings = Settings{Barrier: a.has("barrier"), Step: a.has("step"), PerTask: a.has("per-task"), WaveChecks: a.has("wave-checks"),
-			EndCheck: a.has("end-check"), Only: a.key["only"], Breaker: a.number("breaker", 3), Baseline: a.key["baseline"], Accounts: []string{"main"}}
-		tr.start.Limits = Limits{Attempts: a.number("attempts", 3), Total: a.number("total", 100), USD: float64(a.number("usd", 0)),
-			TaskUSD: float64(a.number("task-usd", 0)), OnLimitStop: a.has("on-limit-stop")}
-		tr.start.Limits.MaxWait, _ = time.ParseDuration(a.key["max-wait"])
-		if d, err := time.ParseDuration(a.key["deadline"]); err == nil {
-			tr.start.Limits.Deadline = epoch.Add(d)
-		}
-		for n := range a.number("j", 1) {
+		tr.run, tr.start, tr.now = NewRun(), Resumed{}, trace.Epoch
+		tr.start.List = readList(input)
+		tr.start.Settings = Settings{Barrier: a.Has("barrier"), Step: a.Has("step"), PerTask: a.Has("per-task"), WaveChecks: a.Has("wave-checks"),
+			EndCheck: a.Has("end-check"), Only: a.Value("only"), Breaker: a.Number("breaker", 3), Baseline: a.Value("baseline"), Accounts: []string{"main"}}
+		tr.start.Limits = Limits{Attempts: a.Number("attempts", 3), Total: a.Number("total", 100),
+			TaskUSD: float64(a.Number("task-usd", 0))}
+		tr.start.Limits.USD, tr.start.Limits.OnLimitStop = float64(a.Number("usd", 0)), a.Has("on-limit-stop")
+		tr.start.Limits.MaxWait, tr.start.Limits.Deadline = a.Duration("max-wait"), a.At("deadline")
+		for n := range a.Number("j", 1) {
 			tr.start.Lanes = append(tr.start.Lanes, Lane{Number: n})
 		}
-		tr.start.Moved = a.number("branch", 0)
+		tr.start.Moved = a.Number("branch", 0)
 		tr.apply(tr.start)
 	case "kill", "resume": // and resume: merged= and kept= are what happened, and nobody wrote down; lost= is how many events were not durable
-		for _, id := range a.list("merged") {
+		for _, id := range a.List("merged") {
 			tr.run.Trunk.Chain = append(tr.run.Trunk.Chain, Entry{Task: id})
 		}
-		for _, id := range a.list("kept") {
+		for _, id := range a.List("kept") {
 			tr.start.Kept = append(tr.start.Kept, Kept{Task: id})
 		}
 		k := &tr.run.Trunk
@@ -130,63 +61,60 @@ func (tr *trace) do(d *datadriven.TestData) []string {
 		tr.apply(tr.start)
 		tr.start.Kept = nil
 	case "ended":
-		e := AttemptEnded{Task: a.plain[0], Outcome: Outcome(strings.Join(a.plain[1:], " ")), Signature: a.key["by"],
-			USD: float64(a.number("usd", 0)), Kept: a.key["kept"] != ""}
-		if d, err := time.ParseDuration(a.key["until"]); err == nil {
-			e.Until = epoch.Add(d)
-		}
+		e := AttemptEnded{Task: a.Plain[0], Outcome: Outcome(strings.Join(a.Plain[1:], " ")), Signature: a.Value("by"),
+			USD: float64(a.Number("usd", 0)), Kept: a.Value("kept") != "", Until: a.At("until")}
 		tr.apply(e)
 	case "checked":
 		p := OfAttempt
-		if a.plain[0] == "baseline" || a.plain[0] == "recheck" {
-			p, a.plain[0] = Purpose(a.plain[0]), ""
+		if a.Plain[0] == "baseline" || a.Plain[0] == "recheck" {
+			p, a.Plain[0] = Purpose(a.Plain[0]), ""
 		}
-		tr.apply(CheckEnded{Purpose: p, Task: a.plain[0], Result: Result(a.plain[1]), Signature: a.key["by"], Paths: a.list("paths")})
+		tr.apply(CheckEnded{Purpose: p, Task: a.Plain[0], Result: Result(a.Plain[1]), Signature: a.Value("by"), Paths: a.List("paths")})
 	case "wave":
-		tr.apply(WaveCheckEnded{a.number("n", 1), a.number("tip", 0), Result(a.plain[0])})
+		tr.apply(WaveCheckEnded{a.Number("n", 1), a.Number("tip", 0), Result(a.Plain[0])})
 	case "taken":
-		tr.apply(TakeInEnded{a.number("upto", 1), Result(a.plain[0])})
+		tr.apply(TakeInEnded{a.Number("upto", 1), Result(a.Plain[0])})
 	case "committed":
-		tr.apply(Committed{a.number("n", 1), a.number("tip", 0), Passed, a.has("aside")})
+		tr.apply(Committed{a.Number("n", 1), a.Number("tip", 0), Passed, a.Has("aside")})
 	case "branch":
-		tr.apply(BranchMoved{Upto: a.number("upto", 1)})
+		tr.apply(BranchMoved{Upto: a.Number("upto", 1)})
 	case "ask":
-		tr.apply(Requested{Request(strings.ReplaceAll(a.plain[0], "-", " ")), strings.Join(a.plain[1:], "")})
+		tr.apply(Requested{Request(strings.ReplaceAll(a.Plain[0], "-", " ")), strings.Join(a.Plain[1:], "")})
 	case "list":
-		tr.start.List = readList(d.Input)
+		tr.start.List = readList(input)
 		tr.apply(ListChanged{tr.start.List})
 	case "limits":
-		tr.apply(LimitsChanged{Limits{Attempts: a.number("attempts", 3), Total: a.number("total", 100),
-			USD: float64(a.number("usd", 0))}})
+		tr.apply(LimitsChanged{Limits{Attempts: a.Number("attempts", 3), Total: a.Number("total", 100),
+			Bounds: Bounds{USD: float64(a.Number("usd", 0))}}})
 	case "lane":
-		if a.plain[0] == "gone" {
-			tr.apply(LaneGone{a.number("n", 0)})
+		if a.Plain[0] == "gone" {
+			tr.apply(LaneGone{a.Number("n", 0)})
 		} else {
-			tr.apply(LaneCame{Lane{Number: a.number("n", 0)}})
+			tr.apply(LaneCame{Lane{Number: a.Number("n", 0)}})
 		}
 	case "pushed":
-		tr.apply(Pushed{Result(a.plain[0])})
+		tr.apply(Pushed{Result(a.Plain[0])})
 	case "trouble":
-		tr.apply(Trouble{strings.Join(a.plain, " "), a.number("code", 1)})
+		tr.apply(Trouble{strings.Join(a.Plain, " "), a.Number("code", 1)})
 	case "rewound": // a person takes the trunk back to these
 		var chain []Entry
-		for _, id := range a.list("to") {
+		for _, id := range a.List("to") {
 			chain = append(chain, Entry{Task: id})
 		}
-		tr.apply(Rewound{Chain: chain, In: len(chain), Wave: a.number("wave", 0), Open: a.list("open")})
+		tr.apply(Rewound{Chain: chain, In: len(chain), Wave: a.Number("wave", 0), Open: a.List("open")})
 	case "at":
-		d, _ := time.ParseDuration(a.plain[0])
-		tr.now = epoch.Add(d)
+		d, _ := time.ParseDuration(a.Plain[0])
+		tr.now = trace.Epoch.Add(d)
 	default:
-		d.Fatalf(tr.t, "what is %q?", d.Cmd)
+		return nil, false
 	}
-	return tr.drain()
+	return tr.drain(), true
 }
 
-func (tr *trace) apply(e Event) { tr.run.Apply(e) }
+func (tr *player) apply(e Event) { tr.run.Apply(e) }
 
 // drain starts what there is to do.
-func (tr *trace) drain() (out []string) {
+func (tr *player) drain() (out []string) {
 	for todo := tr.run.Next(tr.now); len(todo) > 0; todo = tr.run.Next(tr.now) {
 		for _, x := range todo {
 			switch x := x.(type) {
@@ -222,7 +150,7 @@ func (tr *trace) drain() (out []string) {
 	}
 	out = append(out, "= "+strings.Join(stages, ", "))
 	if at := tr.run.Wakes(tr.now); !at.IsZero() {
-		out = append(out, fmt.Sprintf("= asks again at %v", at.Sub(epoch)))
+		out = append(out, fmt.Sprintf("= asks again at %v", at.Sub(trace.Epoch)))
 	}
 	return out
 }

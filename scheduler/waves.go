@@ -73,7 +73,7 @@ func first(a, b int) int {
 
 // waveCheck is the check of a wave, or of the end, that is due.
 func (r *Run) waveCheck(s *survey) (WaveCheck, bool) {
-	if r.Waves.Checking || r.Stops.noChecks(s.now, r.Limits) {
+	if r.Waves.Checking || r.Stops.noChecks(s.now, &r.Limits) {
 		return WaveCheck{}, false
 	}
 	if r.Waves.Again { // on the same commit, before it counts

@@ -44,8 +44,10 @@ func arrows() map[string][]string {
 		"tasks/plan":       {"tasks", "tasks/prose", "internal/markdown", "internal/oneline", "internal/plainfile"},
 		"tasks/prose":      {},
 		"scheduler":        {"tasks", "internal/oneline"},
-		"scheduler/prompt": {},            // like scheduler.Run, it decides and does nothing
+		"scheduler/plant":  {},            // only tests import it
+		"scheduler/prompt": {"scheduler"}, // its accounts, bounds and breaker; like scheduler.Run, it decides and does nothing
 		"scheduler/sim":    {"scheduler"}, // only tests and make test-sim play it
+		"scheduler/trace":  {},            // only tests import it
 		"specbuild":        {"tasks", "tasks/plan", "tasks/prose", "internal/markdown", "internal/oneline"},
 		"agent/quota":      {"internal/atomicfile", "internal/plainfile"},
 		"agent/stream":     {"agent/quota"},

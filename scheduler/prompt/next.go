@@ -91,7 +91,7 @@ func (r *Run) Next(now time.Time) (a Action, ok bool) {
 	if r.asks() {
 		return Action{Do: Ask, What: r.Say.What}, true
 	}
-	account, wake, why := r.Accounts.pick(now, &r.Limits)
+	account, wake, why := r.pick(now)
 	switch {
 	case why != "":
 		return r.end([]Why{why}), true
@@ -151,13 +151,13 @@ func (r *Run) endings(now time.Time) (list []Why) {
 		{between, IsApart, r.Halt.Apart},
 		{between, IsClash, r.Halt.Clashed},
 		{between, GitRefuses, spent && r.Rows.Cause == ByGit || r.Rows.Refusals > mostRefusals},
-		{between, Crashing, r.Rows.Crashes.open(l) || atLimit && r.Rows.Crashes.Row >= l.Iterations},
+		{between, Crashing, r.Rows.Crashes.IsOpen() || atLimit && r.Rows.Crashes.InRow() >= l.Iterations},
 		{between, AgentFails, spent && r.Rows.Cause == ByAgent},
 		{between, TestsFail, spent && r.Rows.Cause == ByTests},
 		{between, NoPlan, r.Halt.Lacks == NoPlan || spent && r.Rows.Cause == ByPlan},
 		{between, AtLimit, atLimit},
-		{always, AtDeadline, !l.Deadline.IsZero() && !now.Before(l.Deadline)},
-		{always, AtCost, l.USD > 0 && r.USD >= l.USD},
+		{always, AtDeadline, l.IsLate(now)},
+		{always, AtCost, l.IsSpent(r.USD)},
 		{always, Paused, r.Halt.Request == Pause},
 		{between, IsBlocked, r.Say.Word == Blocked},
 		{between, IsOpen, r.Say.Word == Open && r.Halt.Alone},
@@ -185,6 +185,23 @@ func (r *Run) Wakes(now time.Time) time.Time {
 	if !free || len(r.endings(now)) > 0 || r.asks() {
 		return time.Time{}
 	}
-	_, wake, _ := r.Accounts.pick(now, &r.Limits)
+	_, wake, _ := r.pick(now)
 	return wake
+}
+
+// pick says who works now: an account, or when to look again, or why nobody can.
+func (r *Run) pick(now time.Time) (account string, wake time.Time, why Why) {
+	account, wake, resting := r.Accounts.Pick(r.Names, now)
+	l := &r.Limits
+	switch {
+	case account != "":
+		return account, time.Time{}, ""
+	case wake.IsZero():
+		return "", wake, NobodyCan
+	case resting && !l.Deadline.IsZero() && l.Deadline.Before(wake):
+		return "", l.Deadline, ""
+	case !resting && (l.OnLimitStop || l.IsTooLong(wake, now)):
+		return "", time.Time{}, Quota
+	}
+	return "", wake, ""
 }

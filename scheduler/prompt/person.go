@@ -25,7 +25,7 @@ func (r *Run) prechecked(o Opinion, at time.Time) {
 	r.move(Idle)
 	switch o.Verdict {
 	case Limited, Faulty, Refused:
-		r.account(o.Verdict, o.Until, at)
+		r.account(o.Verdict, o.Until)
 	case Cancelled:
 	default:
 		r.Say = r.Gate.Agreed(o.Verdict == Passed, at)
@@ -61,7 +61,7 @@ func (r *Run) resumed(e Resumed, at time.Time) {
 	r.Ended, r.Limits = "", e.Limits
 	r.Halt.Request, r.Halt.Alone, r.Halt.Lacks, r.Halt.Broken = "", false, "", ""
 	if went || e.Anew {
-		r.Accounts.forget(e.Anew)
+		r.Accounts.Forget(e.Anew)
 	}
 	if went && r.Say.Word == Blocked { // he has seen to it; what is heard from here on he has not
 		r.Say = Say{Word: Continue}
@@ -83,7 +83,7 @@ func (r *Run) resumed(e Resumed, at time.Time) {
 
 // again gives what an end took: tries, one more crash, what a person left aside.
 func (r *Run) again() {
-	r.Rows.Crashes.resumed(&r.Limits)
+	r.Rows.Crashes.Resumed()
 	if r.spent() {
 		r.Then.Again, r.Rows.Tries = true, 0
 	}

@@ -7,6 +7,10 @@
 // the tip, hooks, checks) -> checked -> reviewing (where a review is asked for) -> ready -> delivering (to the branch,
 // or to the user's tree) -> idle. One thing at a time is under way.
 //
+// Accounts, bounds and the breaker are those of package scheduler, where a run over tasks is decided. This is a package
+// beside it and no type in it: nearly each of its words (stage, limits, resumed, started, made) means another thing
+// there, and neither machine knows the other.
+//
 // The laws, which the simulator judges at every step by the world's own books:
 //   - the number of an iteration is in the journal before its agent starts, never goes back and never passes the limit
 //   - no agent starts after a stop, pause, deadline, cost or limit, into a known limit, while a question or a breaker
@@ -28,6 +32,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"descartes/scheduler"
 )
 
 // Stage is where the iteration at hand stands.
@@ -89,8 +95,8 @@ type Following struct {
 type Rows struct {
 	Tries    int // of the iteration
 	Cause    Cause
-	Crashes  CrashRow
-	Refusals int // commits since one was taken
+	Crashes  scheduler.Breaker // of the tries whose agents crashed
+	Refusals int               // commits since one was taken
 }
 
 // Halt is what keeps the next agent from being started, besides limits and what the gate says.
@@ -107,7 +113,8 @@ type Halt struct {
 type Run struct {
 	Settings Settings
 	Limits   Limits
-	Accounts Accounts
+	Accounts scheduler.Accounts
+	Names    []string // of the accounts, in the order in which they are tried
 	Gate     Gate
 	Say      Say // the gate's last word
 
@@ -122,7 +129,7 @@ type Run struct {
 
 // New is a run before its first event. The gate is its own: a run that folds the journal again gets a new one.
 func New(s Settings, accounts []string, g Gate) *Run {
-	return &Run{Settings: s, Accounts: newAccounts(accounts), Gate: g, Stage: Idle, Say: Say{Word: Continue}}
+	return &Run{Settings: s, Accounts: scheduler.NewAccounts(), Names: accounts, Gate: g, Stage: Idle, Say: Say{Word: Continue}}
 }
 
 // move is the only writer of the stage.
@@ -167,7 +174,7 @@ func (r *Run) Apply(l Entry) {
 	case Answered:
 		r.answered(e.Answer, l.When)
 	case LimitMet:
-		r.Accounts.limited(e.Account, e.Until, l.When)
+		r.Accounts.Exhaust(e.Account, e.Until)
 	case Asked:
 		r.asked(e.Request)
 	case LimitsChanged:
@@ -198,31 +205,40 @@ func (r *Run) agentEnded(left Left, at time.Time) {
 	}
 	switch left.Verdict {
 	case Limited, Faulty, Refused:
-		r.account(left.Verdict, left.Until, at)
+		r.account(left.Verdict, left.Until)
 		r.Then.Again = true
 		r.move(Idle)
 	case Cancelled: // it has had its number, and says nothing about the agent; the last one has it again
 		r.Then.Again = r.At.Try.Number >= r.Limits.Iterations
 		r.move(Idle)
 	case Crashed, Failed:
-		r.Rows.Crashes.add(left.Verdict == Crashed)
+		r.crashed(left.Verdict == Crashed)
 		r.fail(ByAgent, at)
 	default:
-		r.Rows.Crashes.add(false)
-		r.Accounts.worked(r.At.Account)
+		r.crashed(false)
+		r.Accounts.Worked(r.At.Account)
 		r.move(Made)
 	}
 }
 
+// crashed keeps the row of tries whose agents crashed. Every one of them is a name of its own.
+func (r *Run) crashed(is bool) {
+	if !is {
+		r.Rows.Crashes.Passed()
+		return
+	}
+	r.Rows.Crashes.Failed(fmt.Sprintf("%d.%d", r.At.Try.Number, r.At.Try.Try), "crash", true, r.Limits.Crashes)
+}
+
 // account takes an end that counts for nothing: it is the account's.
-func (r *Run) account(v Verdict, until, at time.Time) {
+func (r *Run) account(v Verdict, until time.Time) {
 	switch v {
 	case Limited:
-		r.Accounts.limited(r.At.Account, until, at)
+		r.Accounts.Exhaust(r.At.Account, until)
 	case Faulty:
-		r.Accounts.faulty(r.At.Account, until)
+		r.Accounts.Fault(r.At.Account, until)
 	case Refused:
-		r.Accounts.of(r.At.Account).Unusable = true
+		r.Accounts.Refuse(r.At.Account)
 	}
 }
 
@@ -272,7 +288,7 @@ func (r *Run) reviewed(o Opinion, at time.Time) {
 	r.USD += o.USD
 	switch o.Verdict {
 	case Limited, Faulty, Refused:
-		r.account(o.Verdict, o.Until, at)
+		r.account(o.Verdict, o.Until)
 		r.move(Checked)
 	case Cancelled:
 		r.move(Checked)

@@ -16,7 +16,7 @@ var (
 
 func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{Rand: rand.New(rand.NewPCG(seed, 4)), t: t, seed: seed, now: midnight, phase: "idle", word: Continue,
-		refs: map[Try][]string{}, known: map[string]mark{}, quota: map[string]time.Time{}, rest: map[string]time.Time{},
+		refs: map[Try][]string{}, known: map[string]time.Time{}, quota: map[string]time.Time{}, rest: map[string]time.Time{},
 		faults: map[string]int{}, unusable: map[string]bool{}}
 	w.night.ends = map[string]int{}
 	w.cur = &try{left: &Left{}}
@@ -49,7 +49,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	if l.Iterations = 1 + w.IntN(15); w.set.Mode == Once {
 		l.Iterations = 1
 	}
-	l.Crashes, l.StopAtOnce = []int{0, 3, 5, 5}[w.IntN(4)], w.IntN(6) == 0
+	l.Crashes, l.OnLimitStop = []int{0, 3, 5, 5}[w.IntN(4)], w.IntN(6) == 0
 	if w.IntN(4) == 0 {
 		l.Deadline = w.now.Add(time.Duration(w.IntN(3000)) * time.Second)
 	}

@@ -42,7 +42,7 @@ type world struct {
 	owed      []string // pieces that ended tries made and that are nowhere but under a ref
 	gone      []string // set aside with a person's knowledge: they never come back by themselves
 	usd       float64
-	known     map[string]mark
+	known     map[string]time.Time
 	quota     map[string]time.Time // the truth
 	rest      map[string]time.Time
 	faults    map[string]int
@@ -75,8 +75,6 @@ type world struct {
 	checkedOn int
 	checked   []string
 }
-
-type mark struct{ met, until time.Time }
 
 // try is what the world knows of one.
 type try struct {
@@ -208,33 +206,33 @@ func (w *world) place() []string {
 
 // pick is who may work, by the books.
 func (w *world) pick() (account string, wake time.Time, why Why) {
-	var hold mark
+	d := w.limits.Deadline
 	for _, a := range w.names {
 		switch {
-		case w.unusable[a]:
-		case w.known[a].until.After(w.now):
-			if hold.until.IsZero() || w.known[a].until.Before(hold.until) {
-				hold = w.known[a]
+		case w.unusable[a], w.faults[a] > 3:
+		case w.known[a].After(w.now):
+			if wake.IsZero() || w.known[a].Before(wake) {
+				wake = w.known[a]
 			}
-		case w.rest[a].After(w.now) && w.faults[a] > 3:
 		case w.rest[a].After(w.now):
-			if d := w.limits.Deadline; !d.IsZero() && d.Before(w.rest[a]) {
-				return "", d, ""
+			for _, other := range []time.Time{w.rest[a], d} {
+				if !other.IsZero() && (wake.IsZero() || other.Before(wake)) {
+					wake = other
+				}
 			}
-			return "", w.rest[a], ""
+			return "", wake, ""
 		default:
 			return a, time.Time{}, ""
 		}
 	}
-	if hold.until.IsZero() {
-		return "", time.Time{}, NobodyCan
+	if wake.IsZero() {
+		return "", wake, NobodyCan
 	}
-	d := w.limits.Deadline
-	long := w.limits.MaxWait > 0 && hold.until.Sub(hold.met) > w.limits.MaxWait
-	if w.limits.StopAtOnce || long || !d.IsZero() && d.Before(hold.until) {
+	long := w.limits.MaxWait > 0 && wake.Sub(w.now) > w.limits.MaxWait
+	if w.limits.OnLimitStop || long || !d.IsZero() && !wake.Before(d) {
 		return "", time.Time{}, Quota
 	}
-	return "", hold.until, ""
+	return "", wake, ""
 }
 
 func (w *world) mode3() bool { return w.set.Mode == Plan || w.set.Mode == Build }

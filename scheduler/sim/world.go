@@ -601,7 +601,8 @@ func (w *world) drain() {
 }
 
 func (w *world) limits() {
-	w.lim = scheduler.Limits{Attempts: 1 + w.IntN(3), Total: 5 + w.IntN(40), OnLimitStop: w.IntN(6) == 0}
+	w.lim = scheduler.Limits{Attempts: 1 + w.IntN(3), Total: 5 + w.IntN(40)}
+	w.lim.OnLimitStop = w.IntN(6) == 0
 	if w.IntN(4) == 0 {
 		w.lim.Deadline = w.now.Add(time.Duration(w.IntN(3000)) * time.Second)
 	}

@@ -1,0 +1,175 @@
+package prompt
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"descartes/scheduler/trace"
+)
+
+// player plays a prompt loop: what it wants to do is started at once, the commands say what comes of it.
+//
+//	start MODE PLACE GATE: loop, plan, build, prompt; branch, tree, folder; promise, exit, status, criteria
+type player struct {
+	run    *Run
+	now    time.Time
+	limits Limits
+}
+
+func TestTraces(t *testing.T) {
+	trace.Play(t, func(*testing.T) trace.Player { return &player{} })
+}
+
+func (p *player) apply(e Event) { p.run.Apply(Entry{p.now, e}) }
+
+// drain starts what there is to do; would: it only says what that is.
+func (p *player) drain(would bool) (lines []string) {
+	for a, ok := p.run.Next(p.now); ok; a, ok = p.run.Next(p.now) {
+		if would {
+			return append(lines, "would "+p.word(a))
+		}
+		lines = append(lines, p.word(a))
+		switch a.Do {
+		case Iterate:
+			p.apply(Started{a.Try, a.Account})
+		case Precheck:
+			p.apply(PrecheckStarted{a.Account})
+		case Check:
+			p.apply(CheckStarted{})
+		case Review:
+			p.apply(ReviewStarted{a.Account})
+		case Deliver:
+			p.apply(DeliverStarted{})
+		case Ask:
+			p.apply(AskStarted{})
+		case End:
+			p.apply(Ended{a.Why})
+		}
+	}
+	if len(lines) == 0 {
+		lines = append(lines, "= "+string(p.run.Stage))
+	}
+	if at := p.run.Wakes(p.now); !at.IsZero() {
+		lines = append(lines, fmt.Sprintf("= asks again at %v", at.Sub(trace.Epoch)))
+	}
+	return lines
+}
+
+func (p *player) word(a Action) string {
+	s := string(a.Do)
+	switch a.Do {
+	case Iterate:
+		if s += fmt.Sprintf(" %d.%d", a.Try.Number, a.Try.Try); a.Account != "a" {
+			s += " by " + a.Account
+		}
+		if a.From != (Try{}) {
+			s += fmt.Sprintf(" from %d.%d", a.From.Number, a.From.Try)
+		}
+		if a.Plans {
+			s += " plans"
+		}
+	case Check, Deliver:
+		if a.Apart {
+			s += " apart"
+		}
+	case Ask:
+		s += " " + string(a.What)
+	case End:
+		s += fmt.Sprintf(" %s, exit %d", a.Why, a.Code)
+	}
+	return s
+}
+
+// Happen is a command of a trace.
+func (p *player) Happen(command string, words trace.Args, _ string) ([]string, bool) {
+	is := words.Has
+	number := func(key string) int { return words.Number(key, 0) }
+	verdict := func(names map[string]Verdict) Verdict {
+		for w, v := range names {
+			if is(w) {
+				return v
+			}
+		}
+		return Passed
+	}
+	opinion := func() Opinion { return Opinion{Verdict: verdict(map[string]Verdict{"no": Failed, "cut": Cancelled})} }
+	switch command {
+	case "start":
+		p.now = trace.Epoch
+		set := Settings{Mode: Mode(words.Plain[0]), Place: Place(words.Plain[1]), Replan: is("replan"), Review: is("review")}
+		var g Gate = &Promise{Any: words.Plain[2] == "exit"}
+		switch words.Plain[2] {
+		case "status":
+			g = &Status{}
+		case "criteria":
+			g = &Criteria{Count: 2, Colleague: is("colleague"), Hard: is("hard"), Command: is("precheck")}
+		case "promise":
+			set.Claims = set.Mode == Plan || set.Mode == Build
+		}
+		p.run, p.limits = New(set, []string{"a", "b"}[:1+number("fallback")], g), Limits{Iterations: 20, Crashes: 5}
+		p.resume(words)
+	case "resume", "kill":
+		p.resume(words)
+	case "agent":
+		l := Left{Changed: !is("idle"), Until: words.At("until"), Bytes: number("bytes"), Edits: number("edits")}
+		l.Verdict = verdict(map[string]Verdict{"crashes": Crashed, "hangs": Failed, "limit": Limited, "fault": Faulty,
+			"login": Refused, "cut": Cancelled})
+		l.Said = Said{Promise: is("promises"), Indicators: number("done"), Block: is("block"), Signal: is("signal"),
+			Blocked: is("blocked"), Question: is("asks"), Met: []Proof{Unmet, Unmet}}
+		for i := range number("met") {
+			l.Said.Met[i] = Observed
+		}
+		if l.Verdict == Crashed {
+			l.Error = "exit status"
+		}
+		p.apply(AgentEnded{l})
+	case "check":
+		e := CheckEnded{Verdict: verdict(map[string]Verdict{"fails": Failed, "clashes": Clashed, "cut": Cancelled})}
+		if e.Verdict == Failed {
+			e.Found.Error = "tests"
+		}
+		e.Found.NoPlan, e.Found.Replan, e.Found.PlanOpen = is("no-plan"), is("replan"), is("open")
+		if is("command-fails") {
+			e.Found.Commands = []Proof{NotCommand, ""}
+		}
+		p.apply(e)
+	case "review":
+		p.apply(Reviewed{opinion()})
+	case "precheck":
+		p.apply(Prechecked{opinion()})
+	case "deliver":
+		p.apply(Delivered{Verdict: verdict(map[string]Verdict{"refused": Failed, "moved": Moved, "in-the-way": Refused})})
+	case "broken":
+		p.apply(Broken{Why(words.Plain[0])})
+	case "answer":
+		p.apply(Answered{Answer(words.Plain[0])})
+	case "lacks":
+		p.apply(Unprepared{Why(strings.Join(words.Plain, " "))})
+	case "at":
+		d, _ := time.ParseDuration(words.Plain[0])
+		p.now = trace.Epoch.Add(d)
+	case "ask":
+		p.apply(Asked{Request(words.Plain[0])})
+	default:
+		return nil, false
+	}
+	return p.drain(is("would")), true
+}
+
+// resume starts, goes on after an end, or after a kill.
+func (p *player) resume(a trace.Args) {
+	if n := a.Number("max", 0); n > 0 {
+		p.limits.Iterations = n
+	}
+	p.limits.OnLimitStop = p.limits.OnLimitStop || a.Has("stop-at-limit")
+	if d := a.Duration("max-wait"); d > 0 {
+		p.limits.MaxWait = d
+	}
+	e := Resumed{Limits: p.limits, Yes: a.Has("yes"), Anew: a.Has("anew"), Landed: a.Has("landed"), Plans: a.Has("plans")}
+	if a.Has("left") {
+		e.Left = &Left{Verdict: Passed, Changed: true}
+	}
+	p.apply(e)
+}
