@@ -922,6 +922,9 @@ func (r *Run) listWarnings() (out []string) {
 		out = append(out[:10], fmt.Sprintf("and %d more: descartes tasks check%s", n,
 			config.ListFlags(r.Name(), r.Config.Scud.TasksFile)))
 	}
+	if n := job.Unordered(); n > 1 && r.Config.Slots() > 1 {
+		r.note("the plan states no dependencies: its %d tasks may run at the same time", n)
+	}
 	if added := job.Graph.Added(); len(added) > 0 {
 		var list []string
 		for _, d := range added {

@@ -521,12 +521,31 @@ func (j *Job) take(file *tasks.File, more map[string][]string) {
 func (j *Job) Tasks() []tasks.Task { return j.all }
 
 // LeftOut says which lines of the list, or of the plan that it is made of, look like work and are no tasks; "" for none.
-func (j *Job) LeftOut() string {
-	findings := j.File.Findings()
-	if j.Import != nil {
-		findings = j.Import.Findings()
+func (j *Job) LeftOut() string { return tasks.LeftOut(j.Account()) }
+
+// Account is what the reader of the list had to say about it, or that of the plan from which all its tasks are.
+func (j *Job) Account() []tasks.Finding {
+	if j.plan == nil || j.Import == nil && !j.ofPlan() {
+		return j.File.Findings()
 	}
-	return tasks.LeftOut(findings)
+	return j.plan.Findings()
+}
+
+// ofPlan reports whether the list was made of the plan beside it.
+func (j *Job) ofPlan() bool {
+	list, err := j.plan.Tasks()
+	return err == nil && !slices.ContainsFunc(list, func(t tasks.Task) bool {
+		known, ok := j.File.Task(t.ID)
+		return !ok || known.Title != t.Title
+	})
+}
+
+// Unordered is how many tasks of a plan would run at the same time only because it says nothing about their order.
+func (j *Job) Unordered() int {
+	if j.Import == nil && !j.File.IsPlan() && (j.plan == nil || !j.ofPlan()) || len(j.Graph.Waves()) != 1 {
+		return 0
+	}
+	return len(j.Runnable())
 }
 
 // graph is the graph of a list, which gets the plan's checks where it has none.

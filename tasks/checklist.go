@@ -115,7 +115,7 @@ func readEntries(src string) (*entries, *problem) {
 			switch m := nearEntry.FindStringSubmatch(md.Line(n)); {
 			case m == nil:
 			case m[1] == "*":
-				c.leave(n, "it is optional")
+				c.leave(n, optional)
 			case prose.CodeID(m[1]):
 				c.leave(n, `an entry begins with a box and an id, as in "- [ ] T001"`)
 			}
@@ -148,9 +148,12 @@ func readEntries(src string) (*entries, *problem) {
 	return c, nil
 }
 
+const optional = "it is optional"
+
 // leave notes a line that looks like an entry and is none.
 func (c *entries) leave(n int, reason string) {
-	c.left = append(c.left, Finding{Line: n + 1, Kind: KindLeft,
+	box := c.md.Lines[n].Box
+	c.left = append(c.left, Finding{Line: n + 1, Kind: KindLeft, Closed: reason == optional || BoxStatus(box) == Done,
 		Message: fmt.Sprintf("%q is not a task: %s", prose.Short(strings.TrimSpace(c.md.Line(n))), reason)})
 }
 
@@ -201,7 +204,7 @@ func (c *entries) choose() {
 		case e.under >= prose.Checklist && (e.id == "" || !outside[stem(e.id)]):
 			return true // a criterion
 		case e.optional:
-			reason = "it is optional"
+			reason = optional
 		case e.id != "":
 			indent = at
 		case at > indent:

@@ -7,8 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/tidwall/gjson"
 
 	"descartes/internal/markdown"
 	"descartes/internal/plainfile"
@@ -29,7 +32,7 @@ type Format interface {
 }
 
 // formats are all kinds of lists; the first that matches counts.
-var formats = []Format{scg{}, checklist{}, taskMaster{}, scud{}, prd{}}
+var formats = []Format{scg{}, checklist{}, beads{}, shrimp{}, taskMaster{}, scud{}, prd{}}
 
 // File is one tag of one task file as it was read: its bytes, its tasks, and where each status is. It is not safe for
 // concurrent use.
@@ -91,10 +94,11 @@ var noTag = &problem{0, "the file does not have the tag"}
 type text struct {
 	path, src string
 	format    Format
-	document           // of JSON
-	phases    []phase  // of SCG
-	entries   *entries // of Markdown
-	was       []Task   // of a plan with boxes that was read before
+	document                 // of JSON
+	phases    []phase        // of SCG
+	entries   *entries       // of Markdown
+	issues    []gjson.Result // of beads
+	was       []Task         // of a plan with boxes that was read before
 	wrong     *problem
 }
 
@@ -262,6 +266,11 @@ func LeftOut(findings []Finding) string {
 		shown = append(shown, "...")
 	}
 	return fmt.Sprintf("left out: %d (%s)", count, strings.Join(shown, "; "))
+}
+
+// LeftOpen reports whether there are such lines that somebody waits for.
+func LeftOpen(findings []Finding) bool {
+	return slices.ContainsFunc(findings, func(f Finding) bool { return f.Kind == KindLeft && !f.Closed })
 }
 
 // Task returns the first task with that id. "tag:id" is the same as "id".

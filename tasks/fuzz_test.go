@@ -32,7 +32,7 @@ func FuzzOpen(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string, which uint8) {
 		file, err := Parse("x.json", "x", []byte(text))
-		if err != nil || file.format == (prd{}) { // FuzzStories is about those
+		if err != nil || file.format == (prd{}) || file.format == (shrimp{}) { // with words of their own
 			return
 		}
 		if string(file.Bytes()) != text {

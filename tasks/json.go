@@ -200,9 +200,9 @@ func (r *reader) member(e *entry, key, v gjson.Result) *problem {
 		t.Title = cmp.Or(t.Title, plain(v))
 	case "description":
 		t.Description = plain(v)
-	case "details":
+	case "details", "implementationGuide": // Shrimp's
 		t.Details = plain(v)
-	case "test_strategy", "testStrategy":
+	case "test_strategy", "testStrategy", "verificationCriteria": // Shrimp's
 		t.TestStrategy = bullets(v)
 	case "acceptance", "acceptance_criteria", "acceptanceCriteria":
 		t.Acceptance = bullets(v)

@@ -93,6 +93,7 @@ type Finding struct {
 	// "box" or KindLeft.
 	Kind    string
 	Message string
+	Closed  bool // of KindLeft: nobody waits for it, since its box is ticked or it is optional
 }
 
 // KindLeft is the kind of findings about lines that look like work and are no tasks. See LeftOut.

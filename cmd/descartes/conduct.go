@@ -26,6 +26,7 @@ import (
 	"descartes/loop/journal"
 	"descartes/loop/mode"
 	"descartes/loop/store"
+	"descartes/tasks"
 	"descartes/view"
 	"descartes/view/notify"
 	"descartes/view/print"
@@ -57,6 +58,10 @@ func execute(cmd *cobra.Command, s *settings, w launch.Want) error {
 		}
 		if text := r.Elsewhere(ctx); text != "" {
 			p.say("%s", terminal.Clean(text))
+		}
+		if left := r.Tag.LeftOut(); tasks.LeftOpen(r.Tag.Account()) {
+			return badInput("make tasks of these lines, or tick them; descartes tasks check"+
+				listFlags(r.Root, r.Name(), r.Tag.Config.Scud.TasksFile)+" names them all", "nothing else is left to do, but %s", left)
 		}
 		return s.reportIdle(r, p, nil)
 	}

@@ -20,6 +20,7 @@ import (
 	"descartes/agent"
 	"descartes/config"
 	"descartes/internal/atomicfile"
+	"descartes/internal/lazyregexp"
 	"descartes/internal/plainfile"
 	"descartes/internal/proc"
 	"descartes/internal/terminal"
@@ -203,9 +204,27 @@ func (w *initWriter) found() *answers {
 	return a
 }
 
-// planHere returns the plan with tasks in one of the usual places, or "".
+// planHere returns the Markdown with tasks that a person would take for the project's plan, or "": one in a usual place,
+// else one whose name says that it has tasks, else one in the top folder.
 func planHere(root string) string {
-	for _, name := range []string{"plan.md", "PLAN.md", "docs/plan.md", "IMPLEMENTATION_PLAN.md"} {
+	const most = 40 // files that are read
+	names := []string{"plan.md", "PLAN.md", "docs/plan.md", "IMPLEMENTATION_PLAN.md"}
+	var others []string
+	for _, pattern := range []string{"*.md", ".*/*.md", "docs/*.md", "docs/plans/*.md", "plans/*.md", "tasks/*.md",
+		"specs/*.md"} {
+		found, _ := fs.Glob(os.DirFS(root), pattern)
+		for _, name := range found {
+			switch lower := strings.ToLower(name); {
+			case slices.ContainsFunc([]string{"plan", "todo", "task", "roadmap", "backlog", "checklist", "milestone"},
+				func(word string) bool { return strings.Contains(lower, word) }):
+				names = append(names, name)
+			case pattern == "*.md" && !notPlan.MatchString(lower):
+				others = append(others, name)
+			}
+		}
+	}
+	names = append(names, others...)
+	for _, name := range names[:min(len(names), most)] {
 		if new(answers).takePlan(root, name) {
 			return name
 		}
@@ -213,10 +232,14 @@ func planHere(root string) string {
 	return ""
 }
 
+// notPlan are documents that every project has.
+var notPlan = lazyregexp.New(
+	`^(readme|changelog|changes|history|contributing|contributors|code_of_conduct|security|license|agents|claude|gemini|support|governance|prompt)`)
+
 // hintOfTasks is what to type in a project without a task list.
 func hintOfTasks(root string) string {
 	if name := planHere(root); name != "" {
-		return "descartes run " + name + " runs the tasks of that plan"
+		return "descartes run " + terminal.Quote(name) + " runs the tasks of that plan"
 	}
 	return "descartes init makes a sample list; descartes tasks import plan.md makes one of a plan"
 }

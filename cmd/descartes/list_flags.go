@@ -127,9 +127,36 @@ func (l *settings) models(c loop.ScudConfig) loop.Config {
 	return cfg
 }
 
-// chooseSource completes which list is meant: the file of the tag's unfinished loop, or the tag that
-// is the active one, or the only one there is. Where a state file chose the tag, say hears of it.
+// lastList is the file that the last run over tasks was given as its list, "" where its list has a place of its own.
+func lastList(root string) string {
+	home := store.NewHome(root)
+	all, _ := home.List() // of a home that cannot be read the command itself says so
+	var last *store.Saved
+	for i := range all {
+		if s := &all[i]; s.State != nil && s.State.Kind == store.KindTag &&
+			(last == nil || home.Active(s).After(home.Active(last))) {
+			last = s
+		}
+	}
+	if last == nil || last.State.Config.Scud.TasksFile == "" {
+		return ""
+	}
+	c := view.ListOf(last.State)
+	if _, err := loop.OpenTasks(root, c); err != nil {
+		return ""
+	}
+	return c.TasksFile
+}
+
+// chooseSource completes which list is meant: the file of the last run where it has no other place, the file of the
+// tag's unfinished loop, or the tag that is the active one, or the only one there is. Where nothing in the command
+// line says so and there are others, say hears of it.
 func chooseSource(say io.Writer, root string, c *loop.ScudConfig) error {
+	if c.Tag == "" && c.TasksFile == "" && c.PlanPath == "" {
+		if c.TasksFile = lastList(root); c.TasksFile != "" && len(tasks.Known(root)) > 0 {
+			fmt.Fprintf(say, "note: %s, the list of the last run\n", terminal.Clean(c.TasksFile))
+		}
+	}
 	if c.Tag == "" && c.TasksFile != "" {
 		return tagOfFile(root, c)
 	}
@@ -155,6 +182,10 @@ func chooseSource(say io.Writer, root string, c *loop.ScudConfig) error {
 	}
 	if c.TasksFile == "" {
 		old, err := unfinished(root, c.Tag)
+		var missing *tasks.NotFoundError
+		if _, listed := tasks.Open(root, c.Tag); err == nil && old == nil && errors.As(listed, &missing) {
+			old, err = store.NewHome(root).LastOf(c.Tag)
+		}
 		if err != nil || old == nil {
 			return err
 		}

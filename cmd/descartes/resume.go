@@ -160,14 +160,10 @@ func reopened(root string, st *store.State) bool {
 	if journal.Ending(st.ExitReason.Type) != journal.TasksBlocked {
 		return false
 	}
-	file, err := loop.OpenTasks(root, view.ListOf(st))
-	if err != nil {
-		return false
-	}
+	job, _ := loop.Load(root, loop.Config{Scud: view.ListOf(st)})
 	h, err := journal.Load(store.NewHome(root).Events(st.ID))
-	return err == nil && slices.ContainsFunc(h.Blocked(), func(b *journal.Event) bool {
-		t, ok := file.Task(b.Task)
-		return ok && t.Status == tasks.Pending && file.Holds(tasks.Blocked)
+	return job != nil && err == nil && slices.ContainsFunc(h.Blocked(), func(b *journal.Event) bool {
+		return job.Graph.Status(b.Task) == tasks.Pending
 	})
 }
 

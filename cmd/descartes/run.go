@@ -120,7 +120,7 @@ func planOrPrompt(f *pflag.FlagSet, what string, text []byte) error {
 		}
 		return badInput("descartes tasks plan "+terminal.Quote(what)+
 			" has an agent write them; to repeat it as a prompt: descartes run --prompt-file "+terminal.Quote(what),
-			"%s has no tasks", what)
+			"%w", err)
 	}
 	if front, _ := plan.ReadFrontMatter(text); front.Tag == "" {
 		tag, err := tagOfPlan(what)

@@ -47,6 +47,11 @@ func (s *settings) onlyTag(root string) (err error) {
 		len(s.front) > 0 {
 		return nil
 	}
+	if s.Scud.PlanPath == "" && s.Scud.TasksFile == "" {
+		if s.Scud.TasksFile = lastList(root); s.Scud.TasksFile != "" {
+			return tagOfFile(root, &s.Scud)
+		}
+	}
 	switch known := tasks.Known(root); {
 	case len(known) > 1:
 		return noTag(root)

@@ -172,8 +172,9 @@ func (r *reader) account(by level, said map[int]bool) {
 	}
 	reason := fmt.Sprintf("the tasks of this plan are its %s (as in %q)", by.name, by.example)
 	leave := func(n int, reason string) {
-		r.note(n, "", tasks.KindLeft, fmt.Sprintf("%q is not a task: %s",
-			prose.Short(strings.TrimSpace(r.md.Line(n))), reason))
+		r.findings = append(r.findings, tasks.Finding{Line: n + 1, Kind: tasks.KindLeft,
+			Closed:  tasks.BoxStatus(r.md.Lines[n].Box) == tasks.Done,
+			Message: fmt.Sprintf("%q is not a task: %s", prose.Short(strings.TrimSpace(r.md.Line(n))), reason)})
 	}
 	rows := map[int]bool{}
 	for i := range r.tables {
