@@ -28,8 +28,8 @@ func main() {
 
 // run is the whole program except os.Exit.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	// The supervising process is started once per loop and never reads flags.
-	if len(args) == 1 && args[0] == proc.ShimCommand {
+	// The supervising processes, one for each lane and one for each command in a sandbox, never read flags.
+	if len(args) > 0 && args[0] == proc.ShimCommand {
 		return proc.Serve()
 	}
 	if len(args) > 1 && args[0] == sandbox.NetCommand {

@@ -25,8 +25,8 @@ type sandboxed struct {
 	theirs []*os.File // the command's ends, until it is started
 	relays []*relay
 	copied sync.WaitGroup
-	status *os.File // bubblewrap writes here what became of the program; nil where nobody does
-	report []byte   // what it wrote
+	status *os.File // bubblewrap writes here which processes it made; nil where nobody does
+	end    *os.File // and the program's supervisor how it ended
 }
 
 // relay copies what a command prints to where it belongs.
@@ -38,13 +38,20 @@ type relay struct {
 const (
 	// relayLast is how much a relay keeps.
 	relayLast = 512
-	// maxStatus bounds what bubblewrap may tell of itself.
+	// maxStatus bounds what bubblewrap and a supervisor may tell of themselves.
 	maxStatus = 4 << 10
-	// Where bubblewrap finds its end of the status pipe and its own arguments: the first descriptors after the
-	// standard ones.
+	// The first descriptors after the standard ones: where bubblewrap says what it made, where the supervisor says how
+	// the program ended, our own program, which need not be seen at any path inside, and bubblewrap's arguments.
 	statusFD = "3"
-	argsFD   = "4"
+	endFD    = "4"
+	selfFD   = "5"
+	argsFD   = "6"
 )
+
+// superviser is the command line of a supervisor up to its program's own.
+func superviser() []string {
+	return []string{"/proc/self/fd/" + selfFD, ShimCommand, superviseWord, endFD}
+}
 
 // wrap returns the files that a wrapped command is started with instead.
 func (j *job) wrap(files []*os.File) (theirs []*os.File, err error) {
@@ -78,11 +85,19 @@ func (j *job) wrap(files []*os.File) (theirs []*os.File, err error) {
 	if j.cmd.Limits.Bare {
 		return theirs, nil
 	}
-	var status *os.File
+	var status, end *os.File
 	if w.status, status, err = w.pipe(); err != nil {
 		return nil, err
 	}
-	return append(theirs, status), nil
+	if w.end, end, err = w.pipe(); err != nil {
+		return nil, err
+	}
+	self, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return nil, err
+	}
+	w.theirs = append(w.theirs, self)
+	return append(theirs, status, end, self), nil
 }
 
 // closed gives bubblewrap its arguments by a file, the variables of the command among them: it starts without any,
@@ -126,9 +141,8 @@ func (w *sandboxed) close() {
 	for _, r := range w.relays {
 		r.from.Close()
 	}
-	if w.status != nil {
-		w.status.Close()
-	}
+	w.status.Close() // nil does not mind
+	w.end.Close()
 }
 
 // Write never fails: a log that cannot be written to loses text, as it would if the
@@ -148,32 +162,56 @@ func (w *sandboxed) drain() {
 	w.copied.Wait()
 }
 
-// unwrap reads bubblewrap's report once the command is over: how the program inside ended, or that it never ran,
-// which is a fault and no result. A program killed by a signal shows as 128 and its number; a program that exits with
-// that status looks the same, but that is rare.
+// unwrap reads the supervisor's word once the command is over: how the program inside ended, or that it never ran. Only
+// that word counts. A sandbox that never came up is a fault and no result; a supervisor that says nothing more was
+// killed by what it supervised.
 func (j *job) unwrap() (fault error) {
 	w := j.sandboxed
 	if w == nil {
 		return nil
 	}
 	w.drain()
-	if j.exit.Why != process.Exited || w.status == nil {
+	if w.end == nil {
 		return nil
 	}
-	w.first()
-	if !bytes.Contains(w.report, []byte(`"exit-code"`)) && j.exit.Code != 0 {
-		words := w.complaint()
-		fault = fmt.Errorf("start %s in the sandbox: %s", j.cmd.Argv[0], words)
-		if !strings.HasPrefix(words, "execvp ") {
-			return fault
+	there, end := w.said()
+	switch {
+	case j.exit.Why != process.Exited && j.exit.Why != process.Signaled: // we ended it
+	case !there:
+		return fmt.Errorf("start %s in the sandbox: %s", j.cmd.Argv[0], w.complaint())
+	case !end.Over:
+		j.exit.Why, j.exit.Code, j.exit.Signal = process.Signaled, 0, int(syscall.SIGKILL)
+		j.exit.Err = joinText(j.exit.Err, "its supervisor in the sandbox was killed")
+	case end.Err != "":
+		j.notStarted(fmt.Errorf("start %s in the sandbox: %s", j.cmd.Argv[0], end.Err))
+	case end.Signal != 0:
+		j.exit.Why, j.exit.Code, j.exit.Signal = process.Signaled, 0, end.Signal
+	default:
+		j.exit.Why, j.exit.Code, j.exit.Signal = process.Exited, end.Code, 0
+		// What stands between the two says it as a shell does.
+		if sig := syscall.Signal(end.Code - 128); len(j.cmd.Limits.Inside) > 0 && deadly(sig) {
+			j.exit.Why, j.exit.Code, j.exit.Signal = process.Signaled, 0, int(sig)
 		}
-		j.exit.Why, j.exit.Code, j.exit.Err = process.NotStarted, 126, fault.Error() // the program's own fault
-		return nil
-	}
-	if sig := syscall.Signal(j.exit.Code - 128); deadly(sig) {
-		j.exit.Why, j.exit.Code, j.exit.Signal = process.Signaled, 0, int(sig)
 	}
 	return nil
+}
+
+// deadly reports whether a signal is one that ends processes.
+func deadly(sig syscall.Signal) bool {
+	return 0 < sig && sig <= syscall.SIGTERM || sig == syscall.SIGXCPU || sig == syscall.SIGXFSZ ||
+		sig == syscall.SIGSYS
+}
+
+// said is what the supervisor has said: that it is there, and how its program ended.
+func (w *sandboxed) said() (there bool, end supervised) {
+	_ = w.end.SetReadDeadline(time.Now().Add(killBound))
+	for in := json.NewDecoder(io.LimitReader(w.end, maxStatus)); ; there = true {
+		var next supervised
+		if in.Decode(&next) != nil {
+			return there, end
+		}
+		end = next
+	}
 }
 
 // first is the first process of a sandbox that has ended, bubblewrap's own, 0 if unknown.
@@ -182,14 +220,11 @@ func (w *sandboxed) first() int {
 	if w == nil || w.status == nil {
 		return 0
 	}
-	if w.report == nil {
-		_ = w.status.SetReadDeadline(time.Now().Add(killBound))
-		w.report, _ = io.ReadAll(io.LimitReader(w.status, maxStatus))
-	}
+	_ = w.status.SetReadDeadline(time.Now().Add(killBound))
 	var told struct {
 		PID int `json:"child-pid"`
 	}
-	_ = json.NewDecoder(bytes.NewReader(w.report)).Decode(&told)
+	_ = json.NewDecoder(io.LimitReader(w.status, maxStatus)).Decode(&told)
 	return told.PID
 }
 
@@ -202,12 +237,6 @@ func (w *sandboxed) complaint() string {
 		}
 	}
 	return "bubblewrap ended without starting it"
-}
-
-// deadly reports whether a signal is one that ends processes.
-func deadly(sig syscall.Signal) bool {
-	return 0 < sig && sig <= syscall.SIGTERM || sig == syscall.SIGXCPU || sig == syscall.SIGXFSZ ||
-		sig == syscall.SIGSYS
 }
 
 // spared is skip and the wrapper itself: bubblewrap's own process would die of

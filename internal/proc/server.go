@@ -39,9 +39,12 @@ type server struct {
 	limited  int            // commands with limits so far
 }
 
-// Serve is the main function of the hidden command. It returns when the
-// lifeline closes, with the exit code for the process.
+// Serve is the main function of the hidden command, as a shim or as the supervisor of one program in a sandbox. It
+// returns the exit code for the process: a shim's when the lifeline closes, a supervisor's when its program is over.
 func Serve() int {
+	if len(os.Args) > 2 && os.Args[2] == superviseWord {
+		return supervise(os.Args[3:])
+	}
 	runtime.LockOSThread() // children get the signal mask of the thread that starts them
 	becomeShim()
 	s, err := newServer()
@@ -285,7 +288,7 @@ func (s *server) spawn(j *job) (fault error) {
 		j.notStarted(err)
 		return nil
 	}
-	argv, files := c.Argv, []*os.File{j.in, j.out, j.to}
+	argv, files, inside := c.Argv, []*os.File{j.in, j.out, j.to}, c.Limits.Inside
 	if wrap := c.Limits.Wrap; len(wrap) > 0 {
 		if files, err = j.wrap(files); err != nil {
 			return fmt.Errorf("start %s in the sandbox: %w", c.Argv[0], err)
@@ -295,11 +298,12 @@ func (s *server) spawn(j *job) (fault error) {
 			if files, wrap, err = j.closed(files, wrap, env); err != nil {
 				return fmt.Errorf("start %s in the sandbox: %w", c.Argv[0], err)
 			}
+			inside = slices.Concat(superviser(), inside)
 		}
 		env = slices.DeleteFunc(env, func(kv string) bool {
 			return !c.Limits.Bare && !strings.HasPrefix(kv, CookieVar+"=") || process.Loads(kv)
 		})
-		argv = slices.Concat(wrap, []string{"--"}, c.Limits.Inside, []string{path}, c.Argv[1:])
+		argv = slices.Concat(wrap, []string{"--"}, inside, []string{path}, c.Argv[1:])
 		path = wrap[0]
 	}
 	if j.limiter, err = s.limit(j); err != nil {
@@ -326,13 +330,8 @@ tries:
 		return nil
 	case err == syscall.EAGAIN || err == syscall.ENOMEM || err == syscall.EMFILE || err == syscall.ENFILE:
 		return fmt.Errorf("start %s: %w", c.Argv[0], err)
-	case err == syscall.E2BIG:
-		err = errors.New("arguments and environment are longer than the system allows")
-	case err == syscall.ENOENT:
-		// It was there a moment ago: the interpreter of its first line is not.
-		err = errors.New("its interpreter (the first line of the script) does not exist")
 	}
-	j.notStarted(fmt.Errorf("%s: %w", c.Argv[0], err))
+	j.notStarted(fmt.Errorf("%s: %w", c.Argv[0], unstarted(err)))
 	return nil
 }
 

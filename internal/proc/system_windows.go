@@ -69,3 +69,6 @@ func Within(...string) map[int][]string { return nil }
 
 // Ceilings says by what means limits are kept here: none.
 func Ceilings() string { return "not kept on this system" }
+
+// Untraceable does nothing: no sandbox here has a supervisor.
+func Untraceable() error { return nil }

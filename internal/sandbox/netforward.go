@@ -21,6 +21,11 @@ func Netforward(args []string, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "descartes: this command is for use inside a sandbox only")
 		return 2
 	}
+	// The supervisor takes our end for the program's.
+	if err := proc.Untraceable(); err != nil {
+		fmt.Fprintln(stderr, "descartes: the way to the proxy:", err)
+		return 126
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		fmt.Fprintln(stderr, "descartes: the way to the proxy:", err)

@@ -28,7 +28,7 @@ func main() {
 		}
 		return
 	}
-	if len(os.Args) == 2 && os.Args[1] == proc.ShimCommand {
+	if len(os.Args) > 1 && os.Args[1] == proc.ShimCommand {
 		os.Exit(proc.Serve())
 	}
 	if len(os.Args) == 4 && os.Args[1] == followArg {
