@@ -19,19 +19,35 @@ import (
 	"descartes/internal/lazyregexp"
 )
 
-// Clean makes foreign text safe for a terminal and fit for one line: titles, reasons and file names
-// come from files that anybody may have written.
+// Clean makes foreign text safe for a terminal and for the log of a CI system, and fit for one line: titles, reasons
+// and file names come from files that anybody may have written.
 func Clean(s string) string {
 	if plain(s) {
-		return s
+		return inert(s)
 	}
-	return strings.Map(func(r rune) rune {
+	return inert(strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || r == '\r' {
 			return ' '
 		}
 		return visible(r)
-	}, strings.ToValidUTF8(s, "\uFFFD"))
+	}, strings.ToValidUTF8(s, "\uFFFD")))
 }
+
+// inert is a text without what a CI system takes for a command in the log of a job: "::name" where a line may come to
+// begin, "##[name]" anywhere, "##vso[" and "##teamcity[". A blank makes words of it; std::vector stays.
+func inert(s string) string {
+	if !strings.Contains(s, "::") && !strings.Contains(s, "##") {
+		return s
+	}
+	return command.ReplaceAllStringFunc(s, func(found string) string {
+		for strings.Contains(found, "::") {
+			found = strings.ReplaceAll(found, "::", ": :")
+		}
+		return strings.ReplaceAll(found, "##", "## ")
+	})
+}
+
+var command = lazyregexp.New(`(?:^|[\s\x{FFFD}])::+[A-Za-z]|##\w*\[`)
 
 // visible is a character, or what stands for one that a terminal or a reader would take for something else: escape
 // sequences begin with control characters, the older half of which are one byte and the newer ones two; others turn
@@ -167,7 +183,7 @@ func Hang(s string, n, further int) (lines []string) {
 					continue
 				}
 				head := ansi.Truncate(word, n-used, "")
-				lines, word = append(lines, row+head), ansi.TruncateLeft(word, Width(head), "")
+				lines, word = append(lines, row+head), inert(ansi.TruncateLeft(word, Width(head), ""))
 			}
 		}
 		if row != begin {

@@ -24,6 +24,34 @@ func TestClean(t *testing.T) {
 	}
 }
 
+// No clean text begins a command of a CI system, at whichever word a line is broken.
+func TestInert(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"::error file=a.go::forged":    ": :error file=a.go::forged",
+		"  ::add-mask::x":              "  : :add-mask::x",
+		"a title ::group::x":           "a title : :group::x",
+		"\r::error::x":                 " : :error::x",
+		"\x1b::error::x":               "\uFFFD: :error::x",
+		":::error::x":                  ": : :error::x",
+		"##[error]x":                   "## [error]x",
+		"x##[set-output name=a]1":      "x## [set-output name=a]1",
+		"##vso[task.setvariable]":      "## vso[task.setvariable]",
+		"##teamcity[message]":          "## teamcity[message]",
+		"std::vector<int> a; Foo::Bar": "std::vector<int> a; Foo::Bar",
+		"a :: b, ::1, ## Title [x]":    "a :: b, ::1, ## Title [x]",
+	} {
+		if got := CleanLines(in); got != want {
+			t.Errorf("CleanLines(%q): got %q, want %q", in, got, want)
+		}
+	}
+	for _, line := range Hang(Clean(strings.Repeat("x", 20)+"::error::forged"), 20, 0) {
+		if strings.HasPrefix(line, "::") {
+			t.Errorf("a word broken before its colons: %q", line)
+		}
+	}
+}
+
 func TestFit(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
