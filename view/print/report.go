@@ -4,7 +4,9 @@ import (
 	"encoding/xml"
 	"fmt"
 	"strings"
+	"unicode"
 
+	"descartes/internal/lazyregexp"
 	"descartes/internal/terminal"
 	"descartes/loop/journal"
 	"descartes/view"
@@ -282,11 +284,34 @@ func folded(heading, body string) string {
 	for strings.Contains(body, fence) {
 		fence += "`"
 	}
-	return fmt.Sprintf("\n<details><summary>%s</summary>\n\n%s\n%s\n%s\n\n</details>\n", md(heading), fence,
+	return fmt.Sprintf("\n<details><summary>%s</summary>\n\n%s\n%s\n%s\n\n</details>\n",
+		strings.ReplaceAll(uncalled(heading), "[", "&#91;"), fence,
 		strings.Join(lines[max(0, len(lines)-most):], "\n"), fence)
 }
 
-// md makes foreign text harmless in a table of Markdown.
+// md is foreign text as text of Markdown, in a table too: no link, image, emphasis or HTML, and nothing that a forge
+// acts on. An underscore inside a word is one.
 func md(s string) string {
-	return strings.NewReplacer("|", `\|`, "<", "&lt;", ">", "&gt;", "`", "'").Replace(terminal.Clean(s))
+	var b strings.Builder
+	runes := []rune(uncalled(s))
+	word := func(at int) bool {
+		return 0 <= at && at < len(runes) && (unicode.IsLetter(runes[at]) || unicode.IsDigit(runes[at]))
+	}
+	for at, r := range runes {
+		if strings.ContainsRune(`\*[|~`, r) || r == '_' && !(word(at-1) && word(at+1)) {
+			b.WriteByte('\\')
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }
+
+// uncalled is foreign text as text of HTML that calls nobody and closes nothing: a forge that shows it notifies @name,
+// and closes the issue in "closes #1", "fixes owner/name#1", "resolves GH-1" and "closes https://forge/name/issues/1".
+// A character without width goes between.
+func uncalled(s string) string {
+	s = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "`", "'").Replace(terminal.Clean(s))
+	return called.ReplaceAllString(s, "$1\u200b$2")
+}
+
+var called = lazyregexp.New(`(@|#|\bGH-|\b(?:issues|pull|merge_requests|work_items)/)(\w)`)
