@@ -290,7 +290,8 @@ func folded(heading, body string) string {
 }
 
 // md is foreign text as text of Markdown, in a table too: no link, image, emphasis or HTML, and nothing that a forge
-// acts on. An underscore inside a word is one.
+// acts on. An underscore inside a word is
+// one, and so is a bracket that begins no link.
 func md(s string) string {
 	var b strings.Builder
 	runes := []rune(uncalled(s))
@@ -298,7 +299,8 @@ func md(s string) string {
 		return 0 <= at && at < len(runes) && (unicode.IsLetter(runes[at]) || unicode.IsDigit(runes[at]))
 	}
 	for at, r := range runes {
-		if strings.ContainsRune(`\*[|~`, r) || r == '_' && !(word(at-1) && word(at+1)) {
+		link := r == ']' && at+1 < len(runes) && (runes[at+1] == '(' || runes[at+1] == '[')
+		if link || strings.ContainsRune(`\*|~`, r) || r == '_' && !(word(at-1) && word(at+1)) {
 			b.WriteByte('\\')
 		}
 		b.WriteRune(r)
