@@ -9,12 +9,13 @@ func (r *Run) attemptStarted(e AttemptStarted) {
 	} else {
 		r.move(t, Running, e.Lane)
 		t.Number++
-		t.Accepted, t.Reviewed, t.PassedOn = false, false, -1
+		t.Accepted, t.Reviewed, t.On = false, false, Basis{}
+		t.From = len(r.Trunk.Entries)
 	}
 	if e.Purpose == Work {
 		r.Attempts++
 	}
-	t.Account, t.Purpose = e.Account, e.Purpose
+	t.Account, t.Worker, t.Purpose = e.Account, r.workerOf(e.Lane), e.Purpose
 }
 
 func (r *Run) attemptEnded(e AttemptEnded) {
@@ -24,18 +25,18 @@ func (r *Run) attemptEnded(e AttemptEnded) {
 	}
 	r.USD, t.USD = r.USD+e.USD, t.USD+e.USD
 	t.Kept = t.Kept || e.Kept
-	purpose := t.Purpose
+	purpose, account := t.Purpose, AccountOn(t.Worker, t.Account)
 	switch e.Outcome { // what it says of the account, and of the agent
 	case OutOfQuota:
-		r.Accounts.Exhaust(t.Account, e.Until)
+		r.Accounts.Exhaust(account, e.Until)
 	case Fault:
-		r.Accounts.Fault(t.Account, e.Until)
+		r.Accounts.Fault(account, e.Until)
 	case Refused:
-		r.Accounts.Refuse(t.Account)
+		r.Accounts.Refuse(account)
 	case Finished, Unchanged, Shown, GaveUp, Asks, Approved, Rejected:
 		r.Worked = true
 		r.Breaker.Worked()
-		r.Accounts.Worked(t.Account)
+		r.Accounts.Worked(account)
 	}
 	if purpose == Review {
 		r.reviewEnded(t, e.Outcome)
@@ -52,11 +53,17 @@ func (r *Run) attemptEnded(e AttemptEnded) {
 		t.Cuts, t.Look, t.Kept = 0, false, true
 		r.move(t, Made, -1)
 	case Shown:
-		t.Look, t.Unchanged = false, true
+		if t.Look = false; r.Settings.Careful {
+			t.Shown, t.Asks = true, true
+			r.move(t, Blocked, -1)
+			break
+		}
+		t.Unchanged = true
 		r.move(t, Done, -1)
 	case Unchanged:
 		t.Cuts = 0
-		if t.Look = purpose == Work && !t.isOurs(); t.Look { // a CHECK that fails, commits that clash: nothing shows that these are done
+		// a CHECK that fails, commits that clash: nothing shows that these are done
+		if t.Look = purpose == Work && !t.isOurs(); t.Look {
 			r.retry(t)
 		} else {
 			r.failAttempt(t, e.Signature, true)
@@ -84,7 +91,7 @@ func (r *Run) reviewEnded(t *Task, o Outcome) {
 	case Rejected:
 		r.failAttempt(t, "", false)
 	case OutOfQuota, Fault, Refused:
-		r.move(t, Reviewing, -1)
+		r.review(t)
 	default:
 		r.interrupt(t)
 	}
@@ -97,7 +104,7 @@ func (r *Run) interrupt(t *Task) {
 	case t.Cuts >= maxCuts:
 		r.move(t, Blocked, -1)
 	case t.Stage == Reviewing:
-		r.move(t, Reviewing, -1)
+		r.review(t)
 	default:
 		r.retry(t)
 	}
@@ -129,65 +136,13 @@ func (r *Run) isSpent(t *Task) bool {
 
 func (r *Run) moneySpent(t *Task) bool { return r.Limits.TaskUSD > 0 && t.USD >= r.Limits.TaskUSD }
 
-func (r *Run) checkEnded(e CheckEnded) {
-	r.Trunk.Busy = ""
-	switch {
-	case e.Purpose == Baseline && e.Result == Cut:
-	case e.Purpose == Baseline:
-		if r.Baseline = e.Result; r.Settings.Baseline == "known" {
-			r.Known = union(r.Known, e.Known)
-		}
-	case e.Purpose == Recheck && e.Result == Cut:
-	case e.Purpose == Recheck:
-		if e.Result == Passed {
-			e.Signature = ""
-		}
-		r.Breaker.rechecked(e.Signature)
-	default:
-		r.attemptChecked(r.byID[e.Task], e)
-	}
-}
-
-func (r *Run) attemptChecked(t *Task, e CheckEnded) {
-	switch {
-	case e.Result == Cut:
-		r.move(t, Made, -1)
-	case t.Accepted && e.Result != Clashed: // a person's word: what is red is known from now on
-		r.Known = union(r.Known, e.Known)
-		r.merge(t)
-	case e.Result == Passed:
-		r.Breaker.Passed()
-		if len(t.Review) == 0 || t.Reviewed && !e.Changed {
-			r.merge(t)
-			return
-		}
-		t.Reviewed, t.PassedOn = false, len(r.Trunk.Chain)
-		if r.moneySpent(t) {
-			r.move(t, Blocked, -1)
-			return
-		}
-		r.move(t, Reviewing, -1)
-	case e.Result == Failed:
-		r.failAttempt(t, e.Signature, false)
-		if t.Stage == Blocked {
-			r.Breaker.blocked(t.ID, r.Settings.Breaker)
-		}
-	case e.Result == Clashed:
-		t.Clashes = union(t.Clashes, e.Paths)
-		if t.Accepted {
-			t.Accepted = false
-			r.move(t, Blocked, -1)
-			return
-		}
-		r.retry(t)
-	}
-}
-
+// union is a, and what b has besides.
 func union(a, b []string) []string {
+	has := set(a)
 	a = slices.Clone(a)
 	for _, s := range b {
-		if !slices.Contains(a, s) {
-			a = append(a, s)
+		if !has[s] {
+			has[s], a = true, append(a, s)
 		}
 	}
 	return a

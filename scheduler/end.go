@@ -11,14 +11,14 @@ type Stops struct {
 	Stopped  bool
 	Now      bool
 	Term     bool
-	Lost     bool // a commit of ours is gone from the branch
-	Unpushed bool // the last push failed
+	Lost     []string // tasks whose commits are gone from the branch
+	Unpushed bool     // the last push failed
 	Trouble  Trouble
 }
 
 // noChecks: a run that is stopped or out of time starts none that is not an attempt's.
 func (s *Stops) noChecks(now time.Time, l *Limits) bool {
-	return s.Paused || s.Stopped || s.Lost || s.Trouble.Code > 0 || l.IsLate(now)
+	return s.Paused || s.Stopped || len(s.Lost) > 0 || s.Trouble.Code > 0 || l.IsLate(now)
 }
 
 // halts are the reasons why no agent starts; none while some may. What is made is checked, merged and committed all
@@ -29,8 +29,9 @@ func (r *Run) halts(s *survey) (why []string) {
 		is  bool
 		why string
 	}{
-		{r.Stops.Trouble.Code > 0, "trouble"}, {r.Stops.Stopped, "stopped"}, {r.Stops.Paused, "paused"}, {r.Stops.Lost, "lost"},
-		{r.Baseline == Failed && r.Settings.Baseline == "require", "baseline"}, {r.givenUp(0) != nil, "checks"}, {r.Breaker.IsOpen(), "breaker"},
+		{r.Stops.Trouble.Code > 0, "trouble"}, {r.Stops.Stopped, "stopped"}, {r.Stops.Paused, "paused"},
+		{len(r.Stops.Lost) > 0, "lost"}, {r.Baseline == Failed && r.Settings.Baseline == "require", "baseline"},
+		{r.givenUp(0) != nil, "checks"}, {r.Breaker.IsOpen(), "breaker"},
 		{l.IsLate(s.now), "deadline"}, {l.IsSpent(r.USD), "cost"},
 		{l.OnLimitStop && slices.ContainsFunc(r.Tasks, func(t *Task) bool { return r.isOut(t, s) }), "quota"},
 	} {
@@ -43,22 +44,22 @@ func (r *Run) halts(s *survey) (why []string) {
 
 // isOut reports whether a task that may still come waits for quota.
 func (r *Run) isOut(t *Task, s *survey) bool {
-	list := t.Accounts
-	if t.Stage == Reviewing {
-		list = t.Review
-	} else if t.Stage != Pending || s.held[t.at] || r.Settings.Only != "" && !r.isInStep(t) {
+	if t.Stage != Reviewing && (t.Stage != Pending || s.held[t.at] || r.Settings.Only != "" && !r.isInStep(t)) {
 		return false
 	}
-	account, at, resting := r.Accounts.Pick(list, s.now)
-	return account == "" && !at.IsZero() && !resting
+	q := r.quotaOf(t, s.now)
+	return !q.can && !q.at.IsZero() && !q.resting
 }
 
 // codes of the reasons to end, in the order in which they count.
 var codes = []struct {
 	why  string
 	code int
-}{{"baseline", 2}, {"term", 143}, {"stopped", 130}, {"aside", 5}, {"push", 5}, {"quota", 75}, {"agent", 4}, {"blocked", 3}, {"limit", 6}, {"cost", 6},
-	{"deadline", 6}, {"paused", 7}, {"lost", 7}, {"breaker", 7}, {"asks", 7}}
+}{
+	{"baseline", 2}, {"step", 2}, {"term", 143}, {"stopped", 130}, {"aside", 5}, {"push", 5},
+	{"quota", 75}, {"agent", 4}, {"blocked", 3}, {"limit", 6}, {"cost", 6}, {"deadline", 6},
+	{"paused", 7}, {"lost", 7}, {"breaker", 7}, {"asks", 7},
+}
 
 // end says how the run ends, when nothing is left to do.
 func (r *Run) end(s *survey) End {
@@ -93,38 +94,47 @@ func (r *Run) end(s *survey) End {
 	for _, h := range s.halts {
 		why[h] = why[h] || left
 	}
+	if t := r.byID[r.Settings.Only]; t != nil { // it is not its turn
+		why["step"] = t.Stage == Pending && !s.held[t.at] && !r.hasNeeds(t)
+	}
+	why["lost"] = len(r.Stops.Lost) > 0
 	why["term"] = left && r.Stops.Term
 	if t := r.Stops.Trouble; t.Code > 0 {
-		return End{t.Why, t.Code}
+		return End{Why: t.Why, Code: t.Code}
 	}
 	for _, c := range codes {
 		if why[c.why] {
-			return End{c.why, c.code}
+			return r.endBy(c.why, c.code)
 		}
 	}
 	if left {
-		return End{"left", 1}
+		return End{Why: "left", Code: 1}
 	}
-	return End{"done", 0}
+	return End{Why: "done"}
+}
+
+func (r *Run) endBy(why string, code int) End {
+	e := End{Why: why, Code: code}
+	if why == "lost" {
+		e.Tasks = r.Stops.Lost
+	}
+	return e
 }
 
 // whyLeft says what a task waits for that does not come in this run.
 func (r *Run) whyLeft(t *Task, s *survey, why map[string]bool) {
-	list := t.Accounts
 	switch {
 	case len(s.halts) > 0:
 		return
 	case t.Stage == Reviewing:
-		list = t.Review
 	case !r.isReady(t, s), r.meetsAtPath(t, s):
 		return
 	case !t.Look && r.Attempts >= r.Limits.Total:
 		why["limit"] = true
 		return
 	}
-	account, at, _ := r.Accounts.Pick(list, s.now)
-	switch {
-	case account == "" && !at.IsZero():
+	switch q := r.quotaOf(t, s.now); {
+	case !q.can && !q.at.IsZero():
 		why["quota"] = true
 	default: // no account is left, or no lane has its labels
 		why["agent"] = true

@@ -14,7 +14,8 @@ type Resumed struct {
 	Lanes    []Lane
 	Chain    []Entry  // the trunk, in order
 	In       int      // how many of its entries the branch has
-	Moved    int      // commits of the branch that are not ours
+	Branch   []string // commits of the branch that are not ours, in order
+	Lost     []string // tasks of which the trunk has a commit that was in the branch, and is gone from it
 	Aside    bool     // the run's branch is descartes/<tag>
 	Wave     int      // the highest wave of which the branch has a commit
 	Listed   []string // tasks that the branch's list calls blocked or done without a commit
@@ -47,6 +48,8 @@ type AttemptEnded struct {
 type CheckStarted struct {
 	Purpose Purpose
 	Task    string
+	On      []string // tasks before it, of which the check is not over
+	Review  ReviewIf
 }
 
 type CheckEnded struct {
@@ -59,19 +62,25 @@ type CheckEnded struct {
 	Known     []string // failures of a red baseline, or of accepted work: from now on they are the trunk's
 }
 
-type WaveCheckStarted struct{ Wave, Tip int }
+type WaveCheckStarted struct {
+	Wave, Tip int
+	Checks    []string // by name
+}
 
 type WaveCheckEnded struct {
 	Wave, Tip int
 	Result    Result
+	Failed    []string // which of them
 }
 
-type TakeInStarted struct{ Upto int }
+type TakeInStarted struct{ Commit string }
 
 type TakeInEnded struct {
-	Upto   int
+	Commit string
 	Result Result
 }
+
+type CutStarted struct{ Tip int } // a Rewound ends it
 
 type CommitStarted struct{ Wave, Tip int }
 
@@ -82,8 +91,8 @@ type Committed struct {
 }
 
 type BranchMoved struct {
-	Upto int  // how many commits it has that are not ours
-	Lost bool // one of ours is gone from it
+	Commits []string // that are not ours, and new
+	Lost    []string // tasks whose commits are gone from it
 }
 
 type ListChanged struct{ List []Listed }
@@ -96,6 +105,7 @@ type LaneGone struct{ Number int }
 
 type LimitMet struct { // by another run, or remembered
 	Account string
+	Worker  string // whose account that is; "": this machine's
 	Until   time.Time
 }
 
@@ -113,19 +123,20 @@ type Requested struct {
 	Task    string
 }
 
-// Rewound is a person's, while no run is live. Open are the tasks whose work stood on what was cut, or that he opened
-// with it.
+// Rewound is a person's, while no run is live, or what a CutTrunk came to. Open are the tasks whose work stood on what
+// was cut, or that he opened with it.
 type Rewound struct {
-	Chain []Entry
-	In    int
-	Moved int
-	Wave  int
-	Open  []string
+	Chain  []Entry
+	In     int
+	Branch []string
+	Wave   int
+	Open   []string
 }
 
 type Ended struct {
-	Why  string
-	Code int
+	Why   string
+	Code  int
+	Tasks []string
 }
 
 func (Resumed) event()          {}
@@ -137,6 +148,7 @@ func (WaveCheckStarted) event() {}
 func (WaveCheckEnded) event()   {}
 func (TakeInStarted) event()    {}
 func (TakeInEnded) event()      {}
+func (CutStarted) event()       {}
 func (CommitStarted) event()    {}
 func (Committed) event()        {}
 func (BranchMoved) event()      {}
@@ -197,6 +209,15 @@ const (
 	Moved   Result = "moved" // the branch is another one by now
 )
 
+// ReviewIf says when what passes is not merged, because a review of it comes first.
+type ReviewIf string
+
+const (
+	NoReview  ReviewIf = ""
+	IfChanged ReviewIf = "if changed" // it was approved: only where the merge changed files of the attempt
+	Always    ReviewIf = "always"
+)
+
 type Request string
 
 const (
@@ -219,16 +240,31 @@ type Attempt struct {
 	Purpose Purpose
 }
 
+// Check is of a commit, merged onto the trunk's tip. What passes is the next tip, but where the checks of others are
+// not over, on whose merge it stands (On): then it is only said whether it passes, and a Check that has only to merge
+// follows.
 type Check struct {
 	Purpose Purpose
 	Task    string
-	Checked bool // the merge of this commit and this tip has passed already (before its review): it is only merged
+	On      []string
+	Review  ReviewIf
+	Checked bool // this commit has passed on this tip already: it is only merged
 	Known   []string
 }
 
-type TakeIn struct{ Upto int }
+// TakeIn is of the branch's commits up to this one.
+type TakeIn struct{ Commit string }
 
-type WaveCheck struct{ Wave, Tip int }
+type WaveCheck struct {
+	Wave, Tip int
+	Checks    []string
+}
+
+// CutTrunk ends the trunk at an entry: what stood behind it is gone from the branch. Its Rewound opens these tasks too.
+type CutTrunk struct {
+	Tip  int
+	Open []string
+}
 
 type Commit struct {
 	Wave, Tip int
@@ -237,13 +273,15 @@ type Commit struct {
 }
 
 type End struct {
-	Why  string
-	Code int
+	Why   string
+	Code  int
+	Tasks []string // whose commits are gone from the branch
 }
 
 func (Attempt) action()   {}
 func (Check) action()     {}
 func (TakeIn) action()    {}
 func (WaveCheck) action() {}
+func (CutTrunk) action()  {}
 func (Commit) action()    {}
 func (End) action()       {}

@@ -12,7 +12,14 @@ type links struct {
 // changeList makes the tasks those of a list that a person changed.
 func (r *Run) changeList(list []Listed) {
 	r.relist(list)
+	r.applyWords()
+}
+
+func (r *Run) applyWords() {
 	for _, t := range r.Tasks {
+		if t.Stage == Reviewing && t.Lane < 0 {
+			r.review(t)
+		}
 		r.applyWord(t)
 	}
 }
@@ -25,7 +32,7 @@ func (r *Run) relist(list []Listed) {
 		listed[l.ID] = true
 		t := r.byID[l.ID]
 		if t == nil {
-			t = &Task{Stage: Pending, Lane: -1, Facts: Facts{PassedOn: -1}, Floor: floor}
+			t = &Task{Stage: Pending, Lane: -1, Floor: floor}
 			r.byID[l.ID] = t
 		}
 		t.Listed, t.Gone = l, false
@@ -45,14 +52,14 @@ func (r *Run) relist(list []Listed) {
 func (t *Task) isIn() bool { return t.Stage == Merged || t.Stage == Done && !t.ByHand && !t.Unchanged }
 
 // isOurs reports whether the run added a task.
-func (t *Task) isOurs() bool { return t.OfCheck || t.Takes > 0 }
+func (t *Task) isOurs() bool { return t.Check != "" || t.Takes != "" }
 
 // addTask gives the run a task of its own, which needs nothing but the trunk. One that was put aside comes back.
 func (r *Run) addTask(ours Task) {
 	t := r.byID[ours.ID]
 	if t == nil {
 		t = &ours
-		t.Stage, t.Lane, t.PassedOn = Pending, -1, -1
+		t.Stage, t.Lane = Pending, -1
 		r.byID[t.ID] = t
 		r.Tasks = append(r.Tasks, t)
 	}

@@ -17,13 +17,17 @@ type survey struct {
 	going    int       // the first that the branch does not have yet
 	underWay int       // made, checking, reviewing
 	paths    map[string]bool
+	trees    int          // for checks
+	taking   *Task        // that takes in commits which clash, while it is open
+	takeDue  bool         // the branch has commits that are to be taken in first
 	untried  map[int]bool // waves with tasks that had no attempt
 	halts    []string     // why no agent starts
 }
 
 func (r *Run) survey(now time.Time) *survey {
 	n := len(r.Tasks)
-	s := &survey{now: now, held: make([]bool, n), rank: make([]int, n), hours: make([]float64, n), open: EndWave + 1, going: EndWave + 1}
+	s := &survey{now: now, held: make([]bool, n), rank: make([]int, n), hours: make([]float64, n),
+		open: EndWave + 1, going: EndWave + 1, trees: r.checkTrees()}
 	order, tied := r.openOrder()
 	s.never = tied
 	for i, t := range r.Tasks {
@@ -35,6 +39,7 @@ func (r *Run) survey(now time.Time) *survey {
 		for _, k := range r.links.needs[i] {
 			if o := r.Tasks[k]; r.Tasks[i].Stage == Pending && (s.held[k] || o.Stage == Blocked || o.Stage == Aside) {
 				s.held[i] = true
+				s.never[i] = s.never[i] || s.never[k] && o.Stage == Pending
 			}
 		}
 	}
@@ -55,6 +60,9 @@ func (r *Run) survey(now time.Time) *survey {
 		if !t.isOver() && !s.held[i] {
 			s.going = min(s.going, t.Wave)
 		}
+		if t.Takes != "" && !t.isFinal() {
+			s.taking = t
+		}
 		if t.isAtWork() {
 			s.occupy(t, r.Settings.RespectScope)
 			if t.Stage != Running {
@@ -68,6 +76,7 @@ func (r *Run) survey(now time.Time) *survey {
 			s.untried[t.Wave] = true
 		}
 	}
+	s.takeDue = r.takeDue(s) || r.Trunk.Busy == "take in"
 	s.halts = r.halts(s)
 	return s
 }
@@ -89,6 +98,12 @@ func (s *survey) occupy(t *Task, scope bool) {
 func (r *Run) Next(now time.Time) []Action {
 	if r.Ended != "" {
 		return nil
+	}
+	if len(r.Trunk.Lost) > 0 { // before anything else, and when what a fleet still makes has ended
+		if r.isAtWork() {
+			return nil
+		}
+		return []Action{r.cut()}
 	}
 	s := r.survey(now)
 	var todo []Action
@@ -112,34 +127,29 @@ func (r *Run) Next(now time.Time) []Action {
 
 // atTrunk is the one thing to do there: take in, commit, check.
 func (r *Run) atTrunk(s *survey) Action {
-	if r.Trunk.Busy != "" {
+	switch {
+	case len(r.Stops.Lost) > 0: // the trunk has what a person took out of the branch
 		return nil
-	}
-	if r.takeDue() && !r.Stops.Now {
-		return TakeIn{r.Trunk.Moved}
+	case r.Trunk.Busy != "" && (r.Trunk.Busy != "check" || r.Trunk.Checks >= s.trees):
+		return nil
+	case r.takeDue(s) && !r.Stops.Now:
+		return r.whenFree(TakeIn{r.Trunk.Branch[len(r.Trunk.Branch)-1]})
 	}
 	if c, ok := r.commit(s, false); ok {
-		return c
+		return r.whenFree(c)
 	}
 	if r.Stops.Now {
 		return nil
 	}
-	if r.needsBaseline() && !r.Stops.noChecks(s.now, &r.Limits) {
-		return Check{Purpose: Baseline}
-	}
-	if task := r.Breaker.doubted(); task != "" && !r.Stops.noChecks(s.now, &r.Limits) {
-		return Check{Purpose: Recheck, Task: task, Known: r.Known}
-	}
-	var next *Task
-	for _, t := range r.Tasks {
-		if t.Stage == Made && (next == nil || t.Reviewed && !next.Reviewed || t.Reviewed == next.Reviewed && t.Turn < next.Turn) {
-			next = t
-		}
-	}
-	if next == nil {
+	return r.checkDue(s)
+}
+
+// whenFree is an action that waits for the checks at work, and starts before another one.
+func (r *Run) whenFree(a Action) Action {
+	if r.Trunk.Busy != "" {
 		return nil
 	}
-	return Check{OfAttempt, next.ID, next.Reviewed && next.PassedOn == len(r.Trunk.Chain), r.Known}
+	return a
 }
 
 func (r *Run) needsBaseline() bool {
@@ -175,11 +185,17 @@ func (r *Run) attempts(s *survey) (todo []Action) {
 	slices.SortStableFunc(order, func(a, b *Task) int { return r.compare(a, b, s) })
 	started := r.Attempts
 	for _, t := range order {
-		account, purpose := r.purposeOf(t, s.now)
-		if account == "" || purpose != Review && r.meetsAtPath(t, s) || purpose == Work && started >= r.Limits.Total {
+		purpose, accounts := r.turnOf(t)
+		if purpose != Review && r.meetsAtPath(t, s) || purpose == Work && started >= r.Limits.Total {
 			continue
 		}
-		i := slices.IndexFunc(free, func(l Lane) bool { return purpose == Review || hasLabels(l, t.Labels) })
+		account := ""
+		i := slices.IndexFunc(free, func(l Lane) bool {
+			if l.suits(t, purpose) {
+				account, _, _ = r.Accounts.pickOn(l.Worker, accounts, s.now)
+			}
+			return account != ""
+		})
 		if i < 0 {
 			continue
 		}
@@ -195,22 +211,57 @@ func (r *Run) attempts(s *survey) (todo []Action) {
 	return todo
 }
 
-// purposeOf is what an agent of a task would be for, and by whose account.
-func (r *Run) purposeOf(t *Task, now time.Time) (account string, p Purpose) {
+// turnOf is what an agent of a task would be for, and whose quota it may use.
+func (r *Run) turnOf(t *Task) (p Purpose, accounts []string) {
 	switch {
 	case t.Stage == Reviewing:
-		account, _, _ = r.Accounts.Pick(t.Review, now)
-		return account, Review
+		return Review, t.Review
 	case t.Look:
-		p = SecondLook
-	default:
-		p = Work
+		return SecondLook, t.Accounts
 	}
-	account, _, _ = r.Accounts.Pick(t.Accounts, now)
-	return account, p
+	return Work, t.Accounts
 }
 
-func hasLabels(l Lane, labels []string) bool {
+// suits reports whether a lane has what a task needs; a review needs nothing.
+func (l *Lane) suits(t *Task, p Purpose) bool { return p == Review || hasLabels(l, t.Labels) }
+
+// workerOf is the machine of a lane.
+func (r *Run) workerOf(lane int) string {
+	for _, l := range r.Lanes {
+		if l.Number == lane {
+			return l.Worker
+		}
+	}
+	return ""
+}
+
+// quota is how things stand with the accounts of a task, over the lanes that it could have: can, one can be used now;
+// else at, when the first can, and whether that is only a rest. A worker's machine has accounts of its own.
+type quota struct {
+	can, resting bool
+	at           time.Time
+}
+
+func (r *Run) quotaOf(t *Task, now time.Time) (q quota) {
+	purpose, accounts := r.turnOf(t)
+	last, first := "", true
+	for i := range r.Lanes {
+		l := &r.Lanes[i]
+		if !l.suits(t, purpose) || !first && l.Worker == last {
+			continue
+		}
+		last, first = l.Worker, false
+		account, at, resting := r.Accounts.pickOn(l.Worker, accounts, now)
+		q.can = q.can || account != ""
+		q.resting = q.resting || resting
+		if account == "" && !at.IsZero() {
+			q.at = earlier(at, q.at)
+		}
+	}
+	return q
+}
+
+func hasLabels(l *Lane, labels []string) bool {
 	return !slices.ContainsFunc(labels, func(x string) bool { return !slices.Contains(l.Labels, x) })
 }
 
@@ -219,7 +270,7 @@ func (r *Run) isReady(t *Task, s *survey) bool {
 	switch {
 	case t.Stage != Pending, s.held[t.at], !r.hasNeeds(t):
 		return false
-	case r.takeDue() || r.Trunk.Busy == "take in", r.needsBaseline(): // it starts from the branch as it is, and not before that is known
+	case s.takeDue, r.needsBaseline(): // it starts from the branch as it is, and not before that is known
 		return false
 	case len(r.Lanes) == 1 && s.underWay > 0: // with one lane an agent sees what the one before it made
 		return false
@@ -231,7 +282,8 @@ func (r *Run) isReady(t *Task, s *survey) bool {
 
 // isInStep reports whether a step is for a task: its wave, or the one task that was named. Without one all are.
 func (r *Run) isInStep(t *Task) bool {
-	return t.isOurs() || (r.Waves.Upto == 0 || t.Wave <= r.Waves.Upto) && (r.Settings.Only == "" || t.ID == r.Settings.Only)
+	return t.isOurs() ||
+		(r.Waves.Upto == 0 || t.Wave <= r.Waves.Upto) && (r.Settings.Only == "" || t.ID == r.Settings.Only)
 }
 
 // meetsAtPath reports whether what is under way keeps a task from starting, by its paths.
@@ -268,12 +320,13 @@ func (r *Run) waitsForOthers(t *Task, s *survey) bool {
 }
 
 func (r *Run) isAtWork() bool {
-	return r.Trunk.Busy != "" || r.Waves.Checking || slices.ContainsFunc(r.Tasks, func(t *Task) bool { return t.Lane >= 0 })
+	return r.Trunk.Busy != "" || len(r.Waves.Checking) > 0 ||
+		slices.ContainsFunc(r.Tasks, func(t *Task) bool { return t.Lane >= 0 })
 }
 
 // Wakes is when to ask Next again although nothing happened; zero: not at all.
 func (r *Run) Wakes(now time.Time) time.Time {
-	if r.Ended != "" {
+	if r.Ended != "" || len(r.Trunk.Lost) > 0 {
 		return time.Time{}
 	}
 	return r.wakes(r.survey(now), !r.isAtWork())
@@ -295,12 +348,9 @@ func (r *Run) wakes(s *survey, idle bool) (at time.Time) {
 
 // waitsUntil is when an account of a task that could start can be used again.
 func (r *Run) waitsUntil(t *Task, s *survey) time.Time {
-	list := t.Accounts
-	if t.Stage == Reviewing && t.Lane < 0 {
-		list = t.Review
-	} else if !r.isReady(t, s) || r.meetsAtPath(t, s) || !t.Look && r.Attempts >= r.Limits.Total {
+	if !(t.Stage == Reviewing && t.Lane < 0) &&
+		(!r.isReady(t, s) || r.meetsAtPath(t, s) || !t.Look && r.Attempts >= r.Limits.Total) {
 		return time.Time{}
 	}
-	_, at, _ := r.Accounts.Pick(list, s.now)
-	return at
+	return r.quotaOf(t, s.now).at
 }

@@ -14,9 +14,10 @@ import (
 // TestPure holds that what decides reads no clock and no disk, starts no goroutine and takes no lock, and that one
 // function writes stage and lane.
 func TestPure(t *testing.T) {
-	ours := []string{"descartes/tasks", "descartes/internal/oneline", "descartes/scheduler", "github.com/dominikbraun/graph"}
-	forbidden := []string{"os", "os/exec", "os/signal", "io/fs", "io/ioutil", "sync", "sync/atomic", "context", "math/rand",
-		"math/rand/v2", "crypto/rand", "net", "net/http", "syscall", "runtime"}
+	ours := []string{"descartes/tasks", "descartes/internal/oneline", "descartes/scheduler",
+		"github.com/dominikbraun/graph"}
+	forbidden := []string{"os", "os/exec", "os/signal", "io/fs", "io/ioutil", "sync", "sync/atomic", "context",
+		"math/rand", "math/rand/v2", "crypto/rand", "net", "net/http", "syscall", "runtime"}
 	clock := []string{"Now", "Since", "Until", "After", "AfterFunc", "Sleep", "NewTimer", "NewTicker", "Tick"}
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -67,7 +68,7 @@ func impure(fn *ast.FuncDecl, clock []string) (wrong []string) {
 		case *ast.AssignStmt:
 			for _, l := range n.Lhs {
 				s, ok := l.(*ast.SelectorExpr)
-				if ok && (s.Sel.Name == "Stage" || s.Sel.Name == "Lane") && !slices.Contains([]string{"move", "addTask"}, fn.Name.Name) {
+				if ok && (s.Sel.Name == "Stage" || s.Sel.Name == "Lane") && fn.Name.Name != "move" && fn.Name.Name != "addTask" {
 					wrong = append(wrong, "writes "+s.Sel.Name)
 				}
 			}

@@ -11,9 +11,11 @@ type Settings struct {
 	Step         bool   // one wave
 	Only         string // of step --task: no other task starts, but those that the run adds
 	PerTask      bool   // commit: task
-	WaveChecks   bool   // checks with when: wave
-	EndCheck     bool   // checks with when: end
+	Careful      bool   // care: careful: a person says whether a task is done for which nothing had to be done
 	RespectScope bool
+	WaveChecks   []string // checks with when: wave, by name
+	EndChecks    []string // checks with when: end
+	ChecksAtOnce int      // how many commits are checked at a time, each on what those before it would be; 0 is 1
 	Breaker      int      // tasks in a row; 0: off
 	Baseline     string   // require, warn, known; "" or off
 	Accounts     []string // of tasks that the run adds
@@ -22,9 +24,12 @@ type Settings struct {
 // interruptions of one task in a row after which a person has to look.
 const maxCuts = 10
 
+// Lane is a place for one attempt at a time: a slot, or one on a worker's machine.
 type Lane struct {
 	Number int
 	Labels []string
+	Worker string // its machine, which has accounts of its own; "": this one
+	Checks bool   // its worker takes checks, too
 }
 
 // Run says what a run over the tasks of a tag does next. It is a pure state machine, as etcd's raft is one: events go
@@ -83,26 +88,25 @@ func (r *Run) Apply(e Event) {
 	case AttemptEnded:
 		r.attemptEnded(e)
 	case CheckStarted:
-		if r.Trunk.Busy = "check"; e.Purpose == OfAttempt {
-			r.move(r.byID[e.Task], Checking, -1)
-		}
+		r.checkStarted(e)
 	case CheckEnded:
 		r.checkEnded(e)
 	case WaveCheckStarted:
-		r.Waves.Checking = true
+		r.Waves.Checking = slices.Clone(e.Checks)
 	case WaveCheckEnded:
 		r.waveCheckEnded(e)
 	case TakeInStarted:
 		r.Trunk.Busy = "take in"
 	case TakeInEnded:
 		r.takeInEnded(e)
+	case CutStarted:
+		r.Trunk.Busy = "cut"
 	case CommitStarted:
 		r.commitStarted()
 	case Committed:
 		r.committed(e)
 	case BranchMoved:
-		r.Trunk.Moved = max(r.Trunk.Moved, e.Upto)
-		r.Stops.Lost = r.Stops.Lost || e.Lost
+		r.branchMoved(e)
 	case ListChanged:
 		r.changeList(e.List)
 	case LimitsChanged:
@@ -115,7 +119,7 @@ func (r *Run) Apply(e Event) {
 			r.interrupt(t)
 		}
 	case LimitMet:
-		r.Accounts.Exhaust(e.Account, e.Until)
+		r.Accounts.Exhaust(AccountOn(e.Worker, e.Account), e.Until)
 	case Pushed:
 		r.Stops.Unpushed = e.Result != Passed
 	case Trouble:
@@ -148,7 +152,11 @@ func (r *Run) requested(e Requested) {
 			r.move(t, Pending, -1)
 		}
 	case Accept: // a person's word instead of the checks'; it needs a commit, and a trunk that has what it stands on
-		if t.Stage == Blocked && t.Kept && r.hasNeeds(t) {
+		switch {
+		case t.Stage == Blocked && t.Shown:
+			t.Asks, t.Unchanged = false, true
+			r.move(t, Done, -1)
+		case t.Stage == Blocked && t.Kept && r.hasNeeds(t):
 			t.Accepted, t.Reviewed, t.Asks = true, false, false
 			r.move(t, Made, -1)
 		}
@@ -172,20 +180,20 @@ func (r *Run) resumed(e Resumed) {
 	r.Accounts.Forget(false)
 	r.Breaker.Resumed()
 	r.Waves.resumed(e.Wave)
-	r.Trunk.resumed(e)
+	r.trunkResumed(e)
 	if r.Baseline == Failed && r.Settings.Baseline == "require" {
 		r.Baseline = "" // he may have mended it
 	}
 	r.Limits = e.Limits
 	r.relist(e.List)
 	place := map[string]int{}
-	for i, entry := range r.Trunk.Chain {
+	for i, entry := range r.Trunk.Entries {
 		if t := r.byID[entry.Task]; t != nil {
 			place[entry.Task] = i + 1
 			r.sawCheck(t, i+1)
-			r.Trunk.Taken = max(r.Trunk.Taken, t.Takes)
 		}
 	}
+	listed, alive := set(e.Listed), set(e.Alive)
 	kept := map[string]bool{}
 	for _, k := range e.Kept { // its end is not in the journal, its commit is under its ref
 		if t := r.byID[k.Task]; t.Stage == Running && place[k.Task] == 0 {
@@ -196,7 +204,7 @@ func (r *Run) resumed(e Resumed) {
 		}
 	}
 	for _, t := range r.Tasks {
-		t.Facts.Listed = slices.Contains(e.Listed, t.ID)
+		t.Facts.Listed = listed[t.ID]
 		in := place[t.ID]
 		switch {
 		case in > 0 && in <= r.Trunk.In:
@@ -209,8 +217,9 @@ func (r *Run) resumed(e Resumed) {
 			}
 		case kept[t.ID]:
 		case t.Stage == Checking:
+			r.keepCheck(t)
 			r.move(t, Made, -1)
-		case t.Lane >= 0 && slices.Contains(e.Alive, t.ID):
+		case t.Lane >= 0 && alive[t.ID]:
 		case t.Lane >= 0:
 			r.interrupt(t)
 		case t.isIn(): // a person took it out
@@ -218,9 +227,7 @@ func (r *Run) resumed(e Resumed) {
 			r.move(t, Pending, -1)
 		}
 	}
-	for _, t := range r.Tasks {
-		r.applyWord(t)
-	}
+	r.applyWords()
 	r.setLimits(e.Limits)
 	r.numberWaves()
 	r.Waves.Upto = 0
@@ -229,9 +236,17 @@ func (r *Run) resumed(e Resumed) {
 	}
 }
 
+func set(list []string) map[string]bool {
+	m := make(map[string]bool, len(list))
+	for _, x := range list {
+		m[x] = true
+	}
+	return m
+}
+
 // moveTo moves a task to where git has it, whatever the journal knew.
 func (r *Run) moveTo(t *Task, to Stage) {
-	if t.Stage == Done || t.Stage == Running {
+	if t.Stage == Running {
 		r.move(t, Pending, -1)
 	}
 	if to == Done && (t.Stage == Checking || t.Stage == Made) {

@@ -18,7 +18,8 @@ const (
 )
 
 // stages is every way that a task may take. Done straight from pending, blocked and aside is a person's word; merged
-// from pending is what a start finds in the trunk of an earlier run; blocked from pending is a limit that was lowered.
+// from pending is what a start finds in the trunk of an earlier run, and from done what the branch lost; blocked from
+// pending is a limit that was lowered.
 var stages = map[Stage]string{
 	Pending:   "running blocked merged done aside",
 	Running:   "made pending blocked done",
@@ -26,7 +27,7 @@ var stages = map[Stage]string{
 	Checking:  "merged reviewing made pending blocked",
 	Reviewing: "reviewing made pending blocked",
 	Merged:    "done pending",
-	Done:      "pending aside",
+	Done:      "pending aside merged",
 	Blocked:   "pending made merged done aside",
 	Aside:     "pending merged done",
 }
@@ -75,12 +76,13 @@ type Task struct {
 	Stage   Stage
 	Lane    int // -1: none
 	Account string
+	Worker  string  // whose account that is
 	Purpose Purpose // of the agent that has it
 	Wave    int
-	Floor   int // no wave below this one: it came later
-	Turn    int // of what is made: first made, first checked
-	OfCheck bool
-	Takes   int // it takes in the branch's commits up to this one
+	Floor   int    // no wave below this one: it came later
+	Turn    int    // of what is made: first made, first checked
+	Check   string // the check that fails, which it is to mend
+	Takes   string // it takes in the branch's commits up to this one
 
 	Facts
 	Clashes []string // paths at which it clashed
@@ -99,9 +101,11 @@ type Facts struct {
 	Look      bool    // its agent found nothing to do: a second one looks
 	Kept      bool    // a commit of its stands under its ref
 	Reviewed  bool    // what is made was approved
-	PassedOn  int     // how many entries the tip had on which it passed before its review; -1: none
+	From      int     // how many entries the trunk had that its last agent started from
+	On        Basis   // what its commit was checked on, last
 	Asks      bool
 	Accepted  bool
+	Shown     bool // nothing had to be done, and a person says whether that is done
 	Unchanged bool // done, and nothing had to be
 	ByHand    bool // done, says the list
 	Gone      bool // the list no longer has it
@@ -111,7 +115,7 @@ type Facts struct {
 
 // reopen forgets how a task's attempts went.
 func (t *Task) reopen() {
-	t.Facts = Facts{Number: t.Number, PassedOn: -1, Gone: t.Gone, Listed: t.Facts.Listed, Writing: t.Writing, Kept: t.Kept}
+	t.Facts = Facts{Number: t.Number, Gone: t.Gone, Listed: t.Facts.Listed, Writing: t.Writing, Kept: t.Kept, From: t.From}
 }
 
 // isAtWork reports whether somebody works on it: a person's word about it waits.
@@ -137,7 +141,7 @@ func (r *Run) move(t *Task, to Stage, lane int) {
 		t.Turn = r.turns
 	}
 	if t.Stage, t.Lane = to, lane; lane < 0 {
-		t.Account, t.Purpose = "", ""
+		t.Account, t.Worker, t.Purpose = "", "", ""
 	}
 	if to == Pending || to == Blocked {
 		r.applyWord(t) // what the list says of it holds from here on

@@ -38,8 +38,10 @@ func (tr *player) Happen(command string, a trace.Args, input string) ([]string, 
 	case "start":
 		tr.run, tr.start, tr.now = NewRun(), Resumed{}, trace.Epoch
 		tr.start.List = readList(input)
-		tr.start.Settings = Settings{Barrier: a.Has("barrier"), Step: a.Has("step"), PerTask: a.Has("per-task"), WaveChecks: a.Has("wave-checks"),
-			EndCheck: a.Has("end-check"), Only: a.Value("only"), Breaker: a.Number("breaker", 3), Baseline: a.Value("baseline"), Accounts: []string{"main"}}
+		tr.start.Settings = Settings{Barrier: a.Has("barrier"), Step: a.Has("step"), PerTask: a.Has("per-task"),
+			WaveChecks: a.List("wave-checks"), EndChecks: a.List("end-checks"), Only: a.Value("only"),
+			Breaker: a.Number("breaker", 3), Baseline: a.Value("baseline"), Careful: a.Has("careful"),
+			ChecksAtOnce: a.Number("checks-at-once", 0), RespectScope: a.Has("respect-scope"), Accounts: []string{"main"}}
 		tr.start.Limits = Limits{Attempts: a.Number("attempts", 3), Total: a.Number("total", 100),
 			TaskUSD: float64(a.Number("task-usd", 0))}
 		tr.start.Limits.USD, tr.start.Limits.OnLimitStop = float64(a.Number("usd", 0)), a.Has("on-limit-stop")
@@ -47,19 +49,24 @@ func (tr *player) Happen(command string, a trace.Args, input string) ([]string, 
 		for n := range a.Number("j", 1) {
 			tr.start.Lanes = append(tr.start.Lanes, Lane{Number: n})
 		}
-		tr.start.Moved = a.Number("branch", 0)
+		for i, worker := range a.List("workers") { // one lane each, behind our own
+			tr.start.Lanes = append(tr.start.Lanes, Lane{Number: a.Number("j", 1) + i, Worker: worker, Checks: a.Has("checks")})
+		}
+		tr.start.Branch = a.List("branch")
 		tr.apply(tr.start)
-	case "kill", "resume": // and resume: merged= and kept= are what happened, and nobody wrote down; lost= is how many events were not durable
+	case "kill", "resume":
+		// and resume: merged= and kept= are what happened, and nobody wrote down; alive= is what a fleet still makes
+		tr.start.Kept, tr.start.Alive, tr.start.Lost = nil, a.List("alive"), a.List("lost")
 		for _, id := range a.List("merged") {
-			tr.run.Trunk.Chain = append(tr.run.Trunk.Chain, Entry{Task: id})
+			tr.run.Trunk.Entries = append(tr.run.Trunk.Entries, Entry{Task: id})
 		}
 		for _, id := range a.List("kept") {
 			tr.start.Kept = append(tr.start.Kept, Kept{Task: id})
 		}
 		k := &tr.run.Trunk
-		tr.start.Chain, tr.start.In, tr.start.Moved, tr.start.Wave, tr.start.Aside = k.Chain, k.In, k.Moved, tr.run.Waves.Committed, k.Aside
+		tr.start.Chain, tr.start.In, tr.start.Branch, tr.start.Wave = k.Entries, k.In, k.Branch, tr.run.Waves.Committed
+		tr.start.Aside, tr.start.Limits = k.Aside, tr.run.Limits
 		tr.apply(tr.start)
-		tr.start.Kept = nil
 	case "ended":
 		e := AttemptEnded{Task: a.Plain[0], Outcome: Outcome(strings.Join(a.Plain[1:], " ")), Signature: a.Value("by"),
 			USD: float64(a.Number("usd", 0)), Kept: a.Value("kept") != "", Until: a.At("until")}
@@ -69,15 +76,30 @@ func (tr *player) Happen(command string, a trace.Args, input string) ([]string, 
 		if a.Plain[0] == "baseline" || a.Plain[0] == "recheck" {
 			p, a.Plain[0] = Purpose(a.Plain[0]), ""
 		}
-		tr.apply(CheckEnded{Purpose: p, Task: a.Plain[0], Result: Result(a.Plain[1]), Signature: a.Value("by"), Paths: a.List("paths")})
+		tr.apply(CheckEnded{Purpose: p, Task: a.Plain[0], Result: Result(a.Plain[1]), Signature: a.Value("by"),
+			Paths: a.List("paths"), Changed: a.Has("changed"), Known: a.List("known")})
 	case "wave":
-		tr.apply(WaveCheckEnded{a.Number("n", 1), a.Number("tip", 0), Result(a.Plain[0])})
+		e := WaveCheckEnded{Wave: a.Number("n", 1), Tip: a.Number("tip", 0), Result: Passed, Failed: a.List("failed")}
+		if len(e.Failed) > 0 {
+			e.Result = Failed
+		} else if a.Has("cut") {
+			e.Result = Cut
+		}
+		tr.apply(e)
 	case "taken":
-		tr.apply(TakeInEnded{a.Number("upto", 1), Result(a.Plain[0])})
+		tr.apply(TakeInEnded{a.Value("commit"), Result(a.Plain[0])})
 	case "committed":
-		tr.apply(Committed{a.Number("n", 1), a.Number("tip", 0), Passed, a.Has("aside")})
+		e := Committed{a.Number("n", 1), a.Number("tip", 0), Passed, a.Has("aside")}
+		for _, r := range []Result{Failed, Moved} {
+			if a.Has(string(r)) {
+				e.Result = r
+			}
+		}
+		tr.apply(e)
 	case "branch":
-		tr.apply(BranchMoved{Upto: a.Number("upto", 1)})
+		tr.apply(BranchMoved{a.List("commits"), a.List("lost")})
+	case "limit": // of an account, met by another run
+		tr.apply(LimitMet{a.Plain[0], a.Value("worker"), a.At("until")})
 	case "ask":
 		tr.apply(Requested{Request(strings.ReplaceAll(a.Plain[0], "-", " ")), strings.Join(a.Plain[1:], "")})
 	case "list":
@@ -101,7 +123,7 @@ func (tr *player) Happen(command string, a trace.Args, input string) ([]string, 
 		for _, id := range a.List("to") {
 			chain = append(chain, Entry{Task: id})
 		}
-		tr.apply(Rewound{Chain: chain, In: len(chain), Wave: a.Number("wave", 0), Open: a.List("open")})
+		tr.apply(Rewound{chain, len(chain), tr.run.Trunk.Branch, a.Number("wave", 0), a.List("open")})
 	case "at":
 		d, _ := time.ParseDuration(a.Plain[0])
 		tr.now = trace.Epoch.Add(d)
@@ -122,27 +144,37 @@ func (tr *player) drain() (out []string) {
 				out = append(out, fmt.Sprintf("attempt at %s: %s, lane %d, account %s", x.Task, x.Purpose, x.Lane, x.Account))
 				tr.apply(AttemptStarted(x))
 			case Check:
-				known := ""
+				more := ""
 				if x.Checked {
-					known = ", has passed: only merged"
+					more = ", has passed: only merged"
 				}
-				out = append(out, strings.TrimSpace(fmt.Sprintf("check of %s %s", x.Purpose, x.Task))+known)
-				tr.apply(CheckStarted{x.Purpose, x.Task})
+				if len(x.On) > 0 {
+					more += " on " + strings.Join(x.On, ", ")
+				}
+				out = append(out, strings.TrimSpace(fmt.Sprintf("check of %s %s", x.Purpose, x.Task))+more)
+				tr.apply(CheckStarted{x.Purpose, x.Task, x.On, x.Review})
 			case TakeIn:
-				out = append(out, fmt.Sprintf("take in the branch's commits up to %d", x.Upto))
-				tr.apply(TakeInStarted{x.Upto})
+				out = append(out, "take in the branch's commits up to "+x.Commit)
+				tr.apply(TakeInStarted(x))
 			case WaveCheck:
-				out = append(out, fmt.Sprintf("checks of wave %d at entry %d", x.Wave, x.Tip))
+				out = append(out, fmt.Sprintf("checks of %s at entry %d: %s", wave(x.Wave), x.Tip, strings.Join(x.Checks, ", ")))
 				tr.apply(WaveCheckStarted(x))
 			case Commit:
 				more := map[bool]string{true: ", continued"}[x.Continued] + map[bool]string{true: ", aside"}[x.Aside]
-				out = append(out, fmt.Sprintf("commit wave %d up to entry %d%s", x.Wave, x.Tip, more))
+				out = append(out, fmt.Sprintf("commit %s up to entry %d%s", wave(x.Wave), x.Tip, more))
 				tr.apply(CommitStarted{x.Wave, x.Tip})
+			case CutTrunk:
+				out = append(out, fmt.Sprintf("cut the trunk at entry %d", x.Tip)+opens(x.Open))
+				tr.apply(CutStarted{x.Tip})
 			case End:
-				out = append(out, fmt.Sprintf("end: %s, exit %d", x.Why, x.Code))
+				of := strings.Join(append([]string{""}, x.Tasks...), " ")
+				out = append(out, fmt.Sprintf("end: %s%s, exit %d", x.Why, of, x.Code))
 				tr.apply(Ended(x))
 			}
 		}
+	}
+	if void := tr.run.Void(); len(void) > 0 {
+		out = append(out, "= in vain: "+strings.Join(void, ", "))
 	}
 	var stages []string
 	for _, t := range tr.run.Tasks {
@@ -153,4 +185,18 @@ func (tr *player) drain() (out []string) {
 		out = append(out, fmt.Sprintf("= asks again at %v", at.Sub(trace.Epoch)))
 	}
 	return out
+}
+
+func wave(n int) string {
+	if n == EndWave {
+		return "the end"
+	}
+	return fmt.Sprint("wave ", n)
+}
+
+func opens(ids []string) string {
+	if len(ids) == 0 {
+		return ""
+	}
+	return ", opens " + strings.Join(ids, ", ")
 }

@@ -2,66 +2,86 @@ package scheduler
 
 import (
 	"cmp"
-	"fmt"
+	"slices"
 )
 
-// Entry is a commit of the trunk: a task's merge, or the branch's own commits.
-type Entry struct {
-	Task string
-	Upto int // the branch's own, up to this one
-}
-
-// Trunk is the chain of everything merged. It only grows, but by a rewind.
+// Trunk is the chain of everything merged, what is at work at it, and what the branch got that is not ours.
 type Trunk struct {
-	Chain   []Entry
-	In      int    // entries that the branch has
-	Good    int    // entries that the checks of waves passed
-	EndGood int    // entries that the checks of the end passed
-	Busy    string // what is at work at it: one thing at a time
-	Moved   int    // the branch's own commits
-	Taken   int    // those in the trunk
-	Refused int    // up to here they clash, or are red with ours
-	Aside   bool   // the run's branch is descartes/<tag>, from its first commit there on
+	Chain
+	Busy    string   // "take in", "commit", "cut" or "check": one thing at a time
+	Checks  int      // that are at work
+	Alone   bool     // it is one beside which there is no other: of the tip itself
+	Line    []string // tasks that are merged in this order if their checks pass
+	Branch  []string // the branch's own commits
+	Taken   int      // how many of them the trunk has
+	Refused int      // so many were tried: they clash, or are red with ours
+	Aside   bool     // the run's branch is descartes/<tag>, from its first commit there on
+	Lost    []string // tasks whose commits the branch no longer has
 }
 
-func (k *Trunk) resumed(e Resumed) {
-	good, endGood := min(k.Good, len(e.Chain)), min(k.EndGood, len(e.Chain))
-	*k = Trunk{Chain: append([]Entry{}, e.Chain...), In: e.In, Good: good, EndGood: endGood, Moved: e.Moved, Aside: e.Aside}
-	for _, x := range k.Chain {
-		k.Taken = max(k.Taken, x.Upto)
+func (r *Run) trunkResumed(e Resumed) {
+	k := &r.Trunk
+	*k = Trunk{Chain: newChain(e.Chain, e.In, k.Passed), Branch: slices.Clone(e.Branch), Aside: e.Aside,
+		Lost: slices.Clone(e.Lost)}
+	k.In = k.pass(k.In)
+	k.Taken = r.takenBy(k.Entries)
+}
+
+// takenBy is how many of the branch's own commits these entries have.
+func (r *Run) takenBy(entries []Entry) (n int) {
+	at := make(map[string]int, len(r.Trunk.Branch))
+	for i, c := range r.Trunk.Branch {
+		at[c] = i + 1
 	}
-	k.pass()
+	for _, x := range entries {
+		if t := r.byID[x.Task]; t != nil {
+			n = max(n, at[t.Takes])
+		}
+		n = max(n, at[x.Commit])
+	}
+	return n
 }
 
-// pass goes over entries that are the branch's own: it has them, and no check of ours judges them.
-func (k *Trunk) pass() {
-	for _, n := range []*int{&k.In, &k.Good, &k.EndGood} {
-		for *n < len(k.Chain) && k.Chain[*n].Task == "" {
-			*n++
+func (r *Run) branchMoved(e BranchMoved) {
+	k := &r.Trunk
+	for _, c := range e.Commits {
+		if !slices.Contains(k.Branch, c) {
+			k.Branch = append(slices.Clone(k.Branch), c)
 		}
 	}
+	r.Stops.Lost = union(r.Stops.Lost, e.Lost)
 }
 
 // merge: a checked commit is the next tip.
 func (r *Run) merge(t *Task) {
-	r.Trunk.Chain = append(r.Trunk.Chain, Entry{Task: t.ID})
-	r.Trunk.Taken = max(r.Trunk.Taken, t.Takes)
-	r.sawCheck(t, len(r.Trunk.Chain))
+	k := &r.Trunk
+	k.add(Entry{Task: t.ID})
+	if len(k.Line) > 0 && k.Line[0] == t.ID {
+		k.Line = k.Line[1:]
+	}
+	if t.Takes != "" {
+		k.Taken = max(k.Taken, slices.Index(k.Branch, t.Takes)+1)
+	}
+	r.sawCheck(t, len(k.Entries))
 	r.move(t, Merged, -1)
-	if t.Takes > 0 {
-		r.dropOurs(func(o *Task) bool { return o.Takes > 0 })
+	if t.Takes != "" {
+		r.dropOurs(func(o *Task) bool { return o.Takes != "" })
 	}
 }
 
-// sawCheck: the checks of an attempt at a CHECK ran it besides: that of a wave, or those of waves and of the end. What
-// stands in the trunk up to it is seen, then.
+// sawCheck: the checks of an attempt at a CHECK ran it besides: that of a wave, or one of the end and those of waves.
+// What stands in the trunk up to it is seen, then.
 func (r *Run) sawCheck(t *Task, tip int) {
-	if !t.OfCheck {
+	if t.Check == "" {
 		return
 	}
-	r.Waves.Again = false
-	if r.Trunk.Good = max(r.Trunk.Good, tip); t.Wave == EndWave {
-		r.Trunk.EndGood = max(r.Trunk.EndGood, tip)
+	seen := []string{t.Check}
+	if t.Wave == EndWave {
+		seen = append(seen, r.Settings.WaveChecks...)
+	}
+	for _, name := range seen {
+		r.Trunk.sawPass(name, tip)
+		r.Waves.mended(name)
 	}
 }
 
@@ -77,32 +97,25 @@ func (r *Run) dropOurs(which func(*Task) bool) {
 
 // takeDue reports whether the branch has commits that nobody tried to take in. One task at a time does what does not
 // go by itself.
-func (r *Run) takeDue() bool {
-	return r.Trunk.Moved > max(r.Trunk.Taken, r.Trunk.Refused) && r.taking() == nil
-}
-
-// taking is the task that takes in commits which clash, while it is open.
-func (r *Run) taking() *Task {
-	for _, t := range r.Tasks {
-		if t.Takes > 0 && !t.isFinal() {
-			return t
-		}
-	}
-	return nil
+func (r *Run) takeDue(s *survey) bool {
+	k := &r.Trunk
+	return len(k.Branch) > max(k.Taken, k.Refused) && s.taking == nil
 }
 
 func (r *Run) takeInEnded(e TakeInEnded) {
 	k := &r.Trunk
+	upto := slices.Index(k.Branch, e.Commit) + 1
 	switch k.Busy = ""; e.Result {
 	case Passed:
-		k.Chain, k.Taken = append(k.Chain, Entry{Upto: e.Upto}), e.Upto
-		k.pass()
+		k.add(Entry{Commit: e.Commit})
+		r.dropLine()
+		k.Taken = max(k.Taken, upto)
 		r.dropOurs(func(t *Task) bool { return true }) // his commit may have mended it: tried again
 	case Clashed:
-		k.Refused = e.Upto
-		r.addTask(Task{Listed: Listed{ID: fmt.Sprint("take-in-", e.Upto)}, Wave: r.firstLoose(), Takes: e.Upto})
+		k.Refused = upto
+		r.addTask(Task{Listed: Listed{ID: "take-in-" + e.Commit}, Wave: r.firstLoose(), Takes: e.Commit})
 	case Failed: // red together: nobody's attempt pays, his next commit is tried again
-		k.Refused = e.Upto
+		k.Refused = upto
 	}
 }
 
@@ -129,16 +142,18 @@ func (r *Run) committed(e Committed) {
 	k := &r.Trunk
 	if k.Busy = ""; e.Result != Passed {
 		if e.Result == Failed { // what the checks passed and the branch's own commits are red together: they look at both
-			k.Good = k.In
+			for name, n := range k.Passed {
+				k.Passed[name] = min(n, k.In)
+			}
 		}
 		return
 	}
-	k.In, k.Aside = max(k.In, e.Tip), k.Aside || e.Aside
-	k.pass()
+	was := k.In
+	k.In, k.Aside = k.pass(max(k.In, e.Tip)), k.Aside || e.Aside
 	if e.Wave < EndWave {
 		r.Waves.Committed = max(r.Waves.Committed, e.Wave)
 	}
-	for _, x := range k.Chain[:k.In] {
+	for _, x := range k.Entries[was:k.In] {
 		if t := r.byID[x.Task]; t != nil && t.Stage == Merged {
 			r.move(t, Done, -1)
 		}
@@ -148,26 +163,43 @@ func (r *Run) committed(e Committed) {
 	}
 }
 
+// cut is what follows when commits of ours are gone from the branch, and a person resumes: he has rewound it. The
+// trunk ends before the first of them, and what was made on more than that is made again.
+func (r *Run) cut() CutTrunk {
+	tip := len(r.Trunk.Entries)
+	for i, x := range r.Trunk.Entries {
+		if x.Task != "" && slices.Contains(r.Trunk.Lost, x.Task) {
+			tip = i
+			break
+		}
+	}
+	c := CutTrunk{Tip: tip}
+	for _, t := range r.Tasks {
+		if (t.Stage == Made || t.Stage == Reviewing) && t.From > tip {
+			c.Open = append(c.Open, t.ID)
+		}
+	}
+	return c
+}
+
 // rewound: a person took the trunk back to an entry. Tasks of ours that are not in it were made for a trunk that is no
 // more.
 func (r *Run) rewound(e Rewound) {
 	k := &r.Trunk
 	in := map[string]bool{}
-	taken := 0
 	for _, x := range e.Chain {
 		in[x.Task] = true
-		taken = max(taken, x.Upto)
 	}
-	*k = Trunk{Chain: append([]Entry{}, e.Chain...), In: e.In, Good: min(k.Good, len(e.Chain)), EndGood: min(k.EndGood, len(e.Chain)), Moved: e.Moved, Aside: k.Aside}
-	open := map[string]bool{}
-	for _, id := range e.Open {
-		open[id] = true
-	}
+	*k = Trunk{Chain: newChain(e.Chain, e.In, k.Passed), Branch: slices.Clone(e.Branch), Aside: k.Aside}
+	k.In = k.pass(k.In)
+	k.Taken = r.takenBy(k.Entries)
+	open := set(e.Open)
 	for _, t := range r.Tasks {
-		if t.PassedOn = -1; in[t.ID] {
-			k.Taken = max(k.Taken, t.Takes)
+		t.On = Basis{}
+		if in[t.ID] {
 			continue
 		}
+		t.Kept = t.Kept && t.From <= len(e.Chain) // what stands on more would bring it back
 		t.Gone = t.Gone || t.isOurs()
 		if t.isIn() || open[t.ID] && t.Stage != Aside && !t.ByHand {
 			if t.reopen(); t.Stage == Pending {
@@ -179,8 +211,6 @@ func (r *Run) rewound(e Rewound) {
 			r.applyWord(t)
 		}
 	}
-	k.Taken = max(k.Taken, taken)
-	k.pass()
-	r.Waves.Again, r.Waves.Committed = false, e.Wave
+	r.Waves.Red, r.Waves.Committed = nil, e.Wave
 	r.renumber = true
 }

@@ -1,21 +1,29 @@
 package scheduler
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // EndWave is where a task of the checks of the end stands: behind all waves, and in none.
 const EndWave = 1 << 30
 
-// WaveCommits is what a run knows of them beside its tasks.
+// WaveCommits is what a run knows of waves beside their tasks.
 type WaveCommits struct {
-	Committed int  // the highest of which the branch has a commit
-	Upto      int  // of step: the wave that was open at the start; 0: all
-	Checking  bool // a check of one, or of the end, is at work
-	Again     bool // it failed once, and runs once more at the same tip
-	Wave, Tip int  // of that check
+	Committed int      // the highest of which the branch has a commit
+	Upto      int      // of step: the wave that was open at the start; 0: all
+	Checking  []string // names of the checks of a wave, or of the end, that are at work
+	Red       []string // names of those that failed once, and run once more at the same tip
+	Wave, Tip int      // of these
 }
 
 func (w *WaveCommits) resumed(committed int) {
-	w.Committed, w.Checking, w.Again = committed, false, false
+	w.Committed, w.Checking, w.Red = committed, nil, nil
+}
+
+// mended: a check that failed once passed in another way.
+func (w *WaveCommits) mended(check string) {
+	w.Red = slices.DeleteFunc(slices.Clone(w.Red), func(name string) bool { return name == check })
 }
 
 // commit is what the branch gets now, if anything. A wave is committed when nothing more comes of it and of those
@@ -24,20 +32,22 @@ func (w *WaveCommits) resumed(committed int) {
 func (r *Run) commit(s *survey, last bool) (c Commit, ok bool) {
 	k := &r.Trunk
 	switch {
-	case k.Aside, k.Taken == k.Moved:
-	case r.taking() != nil || k.Refused < k.Moved:
+	case len(r.Stops.Lost) > 0: // it would bring back what a person took out
+		return c, false
+	case k.Aside, k.Taken == len(k.Branch):
+	case s.taking != nil || k.Refused < len(k.Branch):
 		return c, false
 	default:
 		c.Aside = true // they clash and nobody could mend it, or are red together
 	}
-	limit := len(k.Chain)
-	gate := r.Settings.WaveChecks && !r.commitsEachTask()
+	limit := len(k.Entries)
+	gate := len(r.Settings.WaveChecks) > 0 && !r.commitsEachTask()
 	if gate {
-		limit = k.Good
+		limit = k.passed(r.Settings.WaveChecks)
 	}
 	work, due := 0, 0 // the first wave that gains work by it, and the first that is due
 	for i := k.In; i < limit; i++ {
-		if t := r.byID[k.Chain[i].Task]; t != nil {
+		if t := r.byID[k.Entries[i].Task]; t != nil {
 			work = first(work, t.Wave)
 			if gate || last || r.commitsEachTask() || t.Wave < s.open {
 				due = first(due, t.Wave)
@@ -49,13 +59,13 @@ func (r *Run) commit(s *survey, last bool) (c Commit, ok bool) {
 		c.Continued = work <= r.Waves.Committed
 		return c, true
 	}
-	for _, t := range r.Tasks { // nothing of it was verified: the list alone, so that the next clone does not pay again
+	for _, t := range r.Tasks { // nothing was verified: the list alone, so that the next clone does not pay again
 		if (t.Stage == Blocked || t.Unchanged && t.Stage == Done) && !t.Facts.Listed && (last || t.Wave < s.open) {
 			due = first(due, t.Wave)
 		}
 	}
-	for i := k.In; i < len(k.Chain) && !last; i++ { // work of that wave, whose checks come first, brings it
-		if t := r.byID[k.Chain[i].Task]; t != nil && t.Wave < s.open {
+	for i := k.In; i < len(k.Entries) && !last; i++ { // work of that wave, whose checks come first, brings it
+		if t := r.byID[k.Entries[i].Task]; t != nil && t.Wave < s.open {
 			return c, false
 		}
 	}
@@ -71,33 +81,41 @@ func first(a, b int) int {
 	return min(a, b)
 }
 
-// waveCheck is the check of a wave, or of the end, that is due.
-func (r *Run) waveCheck(s *survey) (WaveCheck, bool) {
-	if r.Waves.Checking || r.Stops.noChecks(s.now, &r.Limits) {
-		return WaveCheck{}, false
+// waveCheck is what checks of a wave, or of the end, are due.
+func (r *Run) waveCheck(s *survey) (c WaveCheck, ok bool) {
+	w, k := &r.Waves, &r.Trunk
+	if len(w.Checking) > 0 || r.Stops.noChecks(s.now, &r.Limits) {
+		return c, false
 	}
-	if r.Waves.Again { // on the same commit, before it counts
-		return WaveCheck{r.Waves.Wave, r.Waves.Tip}, true
+	if len(w.Red) > 0 { // on the same commit, before it counts
+		return WaveCheck{w.Wave, w.Tip, slices.Clone(w.Red)}, true
 	}
-	k := &r.Trunk
-	wave := 0
-	if r.Settings.WaveChecks {
-		for _, x := range k.Chain[k.Good:] {
+	c.Tip = len(k.Entries)
+	for _, name := range r.Settings.WaveChecks {
+		lacks := false
+		for _, x := range k.Entries[k.Passed[name]:] {
 			if t := r.byID[x.Task]; t != nil && t.Wave < s.open && t.Wave < EndWave {
-				wave = first(wave, t.Wave)
+				c.Wave, lacks = first(c.Wave, t.Wave), true
+			}
+		}
+		if lacks {
+			c.Checks = append(c.Checks, name)
+		}
+	}
+	if c.Wave == 0 && s.open > EndWave && k.In == len(k.Entries) {
+		for _, name := range r.Settings.EndChecks {
+			if k.pass(k.Passed[name]) < k.In {
+				c.Wave, c.Checks = EndWave, append(c.Checks, name)
 			}
 		}
 	}
-	if wave == 0 && r.Settings.EndCheck && s.open > EndWave && k.In == len(k.Chain) && k.EndGood < k.In {
-		wave = EndWave
-	}
-	return WaveCheck{wave, len(k.Chain)}, wave > 0 && r.givenUp(wave) == nil
+	return c, c.Wave > 0 && r.givenUp(c.Wave) == nil
 }
 
 // givenUp is the blocked task of a check that fails: no other is added before a person tries it again, or commits.
 func (r *Run) givenUp(wave int) *Task {
 	for _, t := range r.Tasks {
-		if t.OfCheck && t.Stage == Blocked && (wave == 0 || t.Wave == wave) {
+		if t.Check != "" && t.Stage == Blocked && (wave == 0 || t.Wave == wave) {
 			return t
 		}
 	}
@@ -105,31 +123,41 @@ func (r *Run) givenUp(wave int) *Task {
 }
 
 func (r *Run) waveCheckEnded(e WaveCheckEnded) {
-	w, k := &r.Waves, &r.Trunk
-	again := w.Again
-	w.Checking, w.Again = false, false
-	switch {
-	case e.Result == Passed && e.Wave == EndWave:
-		k.EndGood = max(k.EndGood, e.Tip)
-		k.pass()
-	case e.Result == Passed:
-		k.Good = max(k.Good, e.Tip)
-		k.pass()
-	case e.Result == Failed && !again:
-		w.Again, w.Wave, w.Tip = true, e.Wave, e.Tip
-	case e.Result == Failed:
-		name := fmt.Sprintf("check-%d-CHECK", e.Wave)
-		if e.Wave == EndWave {
-			name = "check-end-CHECK"
-		}
-		id := name
-		for n := 2; r.byID[id] != nil && r.byID[id].Stage != Aside; n++ {
-			id = fmt.Sprintf("%s-%d", name, n) // the one before it is in the trunk, and stays there
-		}
-		r.addTask(Task{Listed: Listed{ID: id}, Wave: e.Wave, OfCheck: true})
-	default: // cut short
-		w.Again = again
+	w := &r.Waves
+	ran := w.Checking
+	if w.Checking = nil; e.Result == Cut {
+		return
 	}
+	for _, name := range ran {
+		if e.Result == Passed || !slices.Contains(e.Failed, name) {
+			r.Trunk.sawPass(name, e.Tip)
+			w.mended(name)
+		}
+	}
+	var again []string
+	for _, name := range e.Failed {
+		switch {
+		case !slices.Contains(ran, name):
+		case slices.Contains(w.Red, name):
+			r.addTask(Task{Listed: Listed{ID: r.checkID(e.Wave, name)}, Wave: e.Wave, Check: name})
+		default:
+			again = append(again, name)
+		}
+	}
+	w.Red, w.Wave, w.Tip = again, e.Wave, e.Tip
+}
+
+// checkID names the task of a check that fails; one before it that is in the trunk stays there.
+func (r *Run) checkID(wave int, check string) string {
+	name := fmt.Sprintf("check-%d-%s", wave, check)
+	if wave == EndWave {
+		name = "check-end-" + check
+	}
+	id := name
+	for n := 2; r.byID[id] != nil && r.byID[id].Stage != Aside; n++ {
+		id = fmt.Sprintf("%s-%d", name, n)
+	}
+	return id
 }
 
 // commitsEachTask: commit: task says so; and a step for one task does not wait for the rest of its wave, whose checks

@@ -129,7 +129,8 @@ type Run struct {
 
 // New is a run before its first event. The gate is its own: a run that folds the journal again gets a new one.
 func New(s Settings, accounts []string, g Gate) *Run {
-	return &Run{Settings: s, Accounts: scheduler.NewAccounts(), Names: accounts, Gate: g, Stage: Idle, Say: Say{Word: Continue}}
+	return &Run{Settings: s, Accounts: scheduler.NewAccounts(), Names: accounts, Gate: g, Stage: Idle,
+		Say: Say{Word: Continue}}
 }
 
 // move is the only writer of the stage.

@@ -201,7 +201,8 @@ func TestNights(t *testing.T) {
 		}
 	}
 	d := time.Since(start)
-	t.Logf("%d nights from seed %d, %d tries, %d heard by gates, %d deliveries, %d kills, %.0f nights a second", *nights, *first,
+	t.Logf("%d nights from seed %d, %d tries, %d heard by gates, %d deliveries, %d kills, %.0f nights a second", *nights,
+		*first,
 		all.iterations, all.heard, all.commits, all.kills, float64(*nights)/d.Seconds())
 	for _, k := range slices.Sorted(maps.Keys(ends)) {
 		t.Logf("  %-20s %d", k, ends[k])

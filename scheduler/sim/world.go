@@ -34,8 +34,10 @@ type world struct {
 	aside    bool     // it is one of our own
 	waves    int      // the highest that has a commit there
 	inList   []string // what the list of the branch calls blocked, or done without a commit
-	users    int      // commits of the user
-	bad      map[int]scheduler.Result
+	users    []string // commits of the user
+	lost     []string // tasks whose commits he took out of the branch, and the trunk still has
+	bad      map[string]scheduler.Result
+	passed   map[string]string // of a task's commit: the tip on which its checks passed last
 	quota    map[string]time.Time
 	refused  map[string]bool
 	stats    map[string]int
@@ -75,7 +77,8 @@ func (w *world) account() string {
 
 func short(e scheduler.Event) string {
 	s := strings.TrimPrefix(fmt.Sprintf("%T%+v", e, e), "scheduler.")
-	for _, x := range []string{" Signature:", " Until:0001-01-01 00:00:00 +0000 UTC", " USD:0", " Kept:false", " Paths:[]", " Changed:false", " Known:[]", " Task:}", " Aside:false", " Lost:false"} {
+	for _, x := range []string{" Signature:", " Until:0001-01-01 00:00:00 +0000 UTC", " USD:0", " Kept:false", " Paths:[]",
+		" Changed:false", " Known:[]", " Task:", " Aside:false", " Lost:[]", " On:[]", " Review:", " Worker:", " Failed:[]"} {
 		s = strings.ReplaceAll(strings.ReplaceAll(s, x+" ", " "), x+"}", "}")
 	}
 	return s
@@ -112,33 +115,32 @@ func (w *world) start(a scheduler.Action, d *day) {
 	case scheduler.Attempt:
 		w.judgeAttempt(a, d)
 		w.record(scheduler.AttemptStarted(a))
-		w.later(in, a, func() scheduler.Event { return w.agent(a) })
+		worker := w.b.workerOf(a.Lane)
+		w.later(in, a, func() scheduler.Event { return w.agent(a, worker) })
 	case scheduler.Check:
-		w.judgeCheck(a, d)
-		w.record(scheduler.CheckStarted{Purpose: a.Purpose, Task: a.Task})
-		w.later(in, a, func() scheduler.Event { return w.check(a) })
+		w.judgeTrunk(a)
+		w.record(scheduler.CheckStarted{Purpose: a.Purpose, Task: a.Task, On: a.On, Review: a.Review})
+		base := content(w.trunk, a.On)
+		w.later(in, a, func() scheduler.Event { return w.check(a, base) })
 	case scheduler.TakeIn:
-		if w.b.busy != "" || !w.b.takeDue(d) || a.Upto != w.b.moved {
-			w.failf("%+v: busy %q, due %v, the branch has %d", a, w.b.busy, w.b.takeDue(d), w.b.moved)
-		}
-		w.record(scheduler.TakeInStarted{Upto: a.Upto})
+		w.judgeTrunk(a)
+		w.record(scheduler.TakeInStarted(a))
 		w.later(in, a, func() scheduler.Event { return w.takeIn(a) })
 	case scheduler.WaveCheck:
-		wave, tip := w.b.waveDue(d, w.now)
-		if a != (scheduler.WaveCheck{Wave: wave, Tip: tip}) {
-			w.failf("%+v, due is that of wave %d at %d", a, wave, tip)
+		if due := w.b.waveDue(d); !reflect.DeepEqual(&a, due) {
+			w.failf("%+v, due is %+v", a, due)
 		}
 		w.record(scheduler.WaveCheckStarted(a))
-		w.later(3*in, a, func() scheduler.Event {
-			return scheduler.WaveCheckEnded{Wave: a.Wave, Tip: a.Tip, Result: []scheduler.Result{scheduler.Passed, scheduler.Passed, scheduler.Failed, scheduler.Failed, scheduler.Cut}[w.IntN(5)]}
-		})
+		w.later(3*in, a, func() scheduler.Event { return w.waveCheck(a) })
+	case scheduler.CutTrunk:
+		w.judgeTrunk(a)
+		w.record(scheduler.CutStarted{Tip: a.Tip})
+		w.later(time.Second, a, func() scheduler.Event { return w.cut(a.Tip, a.Open) })
 	case scheduler.Commit:
-		due := w.b.commitDue(d, false)
-		if due.Wave == 0 && w.quiet(d) {
-			due = w.b.commitDue(d, true)
-		}
-		if w.b.busy != "" || w.b.takeDue(d) || a != due {
-			w.failf("%+v: busy %q, take in %v, due is %+v", a, w.b.busy, w.b.takeDue(d), due)
+		if w.b.commitDue(d, false).Wave > 0 || !w.quiet(d) {
+			w.judgeTrunk(a)
+		} else if due := w.b.commitDue(d, true); a != due {
+			w.failf("%+v: nothing else is to be done, and due is %+v", a, due)
 		}
 		w.record(scheduler.CommitStarted{Wave: a.Wave, Tip: a.Tip})
 		writes := w.blockedNow()
@@ -167,119 +169,116 @@ func (w *world) judgeAttempt(a scheduler.Attempt, d *day) {
 	if why := w.b.mayStart(n, w.b.day(w.now)); why != "" {
 		w.failf("%+v: %s", a, why)
 	}
-	switch account, _, _ := w.b.account(n, w.now); {
+	switch account, _, _ := w.b.account(n, lane.Worker, w.now); {
 	case d.halt:
-		w.failf("%+v: nobody may start now: open breaker %+v, stopped %v, paused %v, %v of %v", a, w.b.open, w.b.stopped, w.b.paused, w.b.usd, w.b.lim.USD)
+		w.failf("%+v: nobody may start now: open breaker %+v, stopped %v, paused %v, %v of %v", a, w.b.open, w.b.stopped,
+			w.b.paused, w.b.usd, w.b.lim.USD)
 	case account != a.Account:
 		w.failf("%+v: it is the turn of %q", a, account)
 	case w.b.beyond(n):
 		w.failf("%+v: beyond the total of %d", a, w.b.lim.Total)
-	case n.place == "" && w.b.usedUp(n):
+	case n.work == "" && w.b.usedUp(n):
 		w.failf("%+v: it has used up what it may", a)
 	case a.Purpose != n.purposeOf():
 		w.failf("%+v: it is for %s", a, n.purposeOf())
-	case !w.b.fits(n, lane, d, w.now):
+	case !n.suits(lane):
 		w.failf("%+v: not in this lane", a)
 	}
-	key := d.keys[a.Task]
-	for id, o := range w.b.notes {
-		if k, ok := d.keys[id]; ok && slices.Compare(k[:], key[:]) < 0 && w.b.fits(o, lane, w.b.day(w.now), w.now) {
-			w.failf("%+v: %s comes before it: %v, %v", a, id, k, key)
+	mine, today := d.keys[n.at], w.b.day(w.now)
+	for _, o := range w.b.all {
+		if k := d.keys[o.at]; k != (key{}) && slices.Compare(k[:], mine[:]) < 0 && w.b.fits(o, lane, today) {
+			w.failf("%+v: %s comes before it: %v, %v", a, o.id, k, mine)
 		}
 	}
 	w.attempts++
 }
 
-func (w *world) judgeCheck(a scheduler.Check, d *day) {
-	known := slices.Sorted(maps.Keys(w.b.known))
-	next := w.b.checkDue()
-	needs := w.b.set.Baseline != "" && w.b.set.Baseline != "off" && w.b.baseline == ""
-	quiet := w.b.quiet(w.now)
-	switch {
-	case w.b.busy != "" || w.b.takeDue(d) || w.b.commitDue(d, false).Wave > 0 || w.b.now:
-		w.failf("%+v: something else comes first", a)
-	case a.Purpose == scheduler.Baseline && (!needs || quiet):
-		w.failf("%+v: no baseline is due", a)
-	case a.Purpose == scheduler.Recheck && (w.b.doubt.task != a.Task || quiet):
-		w.failf("%+v: no recheck is due", a)
-	case a.Purpose == scheduler.Baseline, a.Purpose == scheduler.Recheck:
-	case next == nil || next.id != a.Task:
-		w.failf("%+v: another one was made before it, or none is", a)
-	case !quiet && (needs || w.b.doubt.task != ""):
-		w.failf("%+v: baseline or recheck come before it", a)
-	case a.Checked != (next.approved && next.passedOn == len(w.b.chain)):
-		w.failf("%+v: passed on %d of %d", a, next.passedOn, len(w.b.chain))
+// judgeTrunk holds that an action is the one to be done at the trunk now.
+func (w *world) judgeTrunk(a scheduler.Action) {
+	if due := w.b.atTrunk(w.b.day(w.now)); !sameAction(a, due) {
+		w.failf("%T%+v at the trunk, due is %T%+v; busy %q", a, a, due, due, w.b.busy)
 	}
-	if got := slices.Sorted(slices.Values(a.Known)); a.Purpose != scheduler.Baseline && !slices.Equal(got, known) {
-		w.failf("%+v: known are %v", a, known)
+}
+
+func sameAction(a, b scheduler.Action) bool {
+	x, ok := a.(scheduler.Check)
+	y, also := b.(scheduler.Check)
+	if !ok || !also {
+		return reflect.DeepEqual(a, b)
 	}
+	return x.Purpose == y.Purpose && x.Task == y.Task && slices.Equal(x.On, y.On) && x.Checked == y.Checked &&
+		x.Review == y.Review && slices.Equal(slices.Sorted(slices.Values(x.Known)), y.Known)
 }
 
 // quiet: nothing is at work, nothing may be, nothing is waited for.
 func (w *world) quiet(d *day) bool {
-	return !w.b.atWork() && w.idle(d) == "" && w.b.waits(d, w.now).IsZero()
+	return !w.b.atWork() && w.idle(d) == "" && w.b.waits(d).IsZero()
 }
 
 // idle says what could be at work and is not.
 func (w *world) idle(d *day) string {
-	for _, l := range w.b.freeLanes() {
-		for id, n := range w.b.notes {
-			if w.b.fits(n, l, d, w.now) {
-				return fmt.Sprintf("lane %d is free, and %s could have it", l.Number, id)
+	if !d.halt {
+		for _, l := range w.b.freeLanes() {
+			for _, n := range w.b.all {
+				if w.b.fits(n, l, d) {
+					return fmt.Sprintf("lane %d is free, and %s could have it", l.Number, n.id)
+				}
 			}
 		}
 	}
-	if wave, _ := w.b.waveDue(d, w.now); wave > 0 {
-		return fmt.Sprintf("the checks of wave %d are due", wave)
+	if c := w.b.waveDue(d); c != nil {
+		return fmt.Sprintf("the checks of wave %d are due", c.Wave)
 	}
-	if w.b.busy != "" {
-		return ""
-	}
-	needs := w.b.set.Baseline != "" && w.b.set.Baseline != "off" && w.b.baseline == "" && !w.b.quiet(w.now)
-	switch c := w.b.commitDue(d, false); {
-	case w.b.takeDue(d):
-		return "the branch's own commits could be taken in"
-	case c.Wave > 0:
-		return fmt.Sprintf("wave %d could be committed", c.Wave)
-	case w.b.now:
-	case w.b.checkDue() != nil, needs, w.b.doubt.task != "" && !w.b.quiet(w.now):
-		return "a commit could be checked"
+	if a := w.b.atTrunk(d); a != nil {
+		return fmt.Sprintf("due at the trunk: %T%+v", a, a)
 	}
 	return ""
 }
 
 func (w *world) judgeEnd(a scheduler.End, d *day) {
 	if !w.quiet(d) {
-		w.failf("%+v: at work: %v; %s; waits %v", a, w.b.atWork(), w.idle(d), w.b.waits(d, w.now))
+		w.failf("%+v: at work: %v; %s; waits %v", a, w.b.atWork(), w.idle(d), w.b.waits(d))
 	}
 	if c := w.b.commitDue(d, true); c.Wave > 0 {
 		w.failf("%+v, and wave %d has what is in no commit", a, c.Wave)
 	}
-	if code := w.b.code(d, w.now); a.Code != code {
+	if code := w.b.code(d); a.Code != code {
 		w.failf("%+v, should be %d", a, code)
+	}
+	if a.Why == "lost" && !slices.Equal(a.Tasks, w.b.lost) {
+		w.failf("%+v, and the branch lost %v", a, w.b.lost)
 	}
 	if a.Code == 1 && w.b.trouble.Code == 0 {
 		w.failf("%+v: something is left, and nobody knows why", a)
 	}
 	if a.Code == 0 {
 		for _, l := range w.list {
-			if n := w.b.notes[l.ID]; l.Word == "" && !slices.Contains(w.branch, l.ID) && !n.unchanged && !d.held[l.ID] && !(w.b.upto > 0 && n.waveNo > w.b.upto) &&
-				(w.set.Only == "" || w.set.Only == l.ID) {
+			if n := w.b.notes[l.ID]; l.Word == "" && !slices.Contains(w.branch, l.ID) && !n.unchanged && !d.held[n.at] &&
+				!(w.b.upto > 0 && n.waveNo > w.b.upto) && (w.set.Only == "" || w.set.Only == l.ID) {
 				w.failf("done, and %s is not in the branch", l.ID)
 			}
 		}
 	}
 }
 
-func (w *world) agent(a scheduler.Attempt) scheduler.Event {
+// login is an account as a machine has it.
+func login(account, worker string) string {
+	if worker == "" {
+		return account
+	}
+	return account + "@" + worker
+}
+
+func (w *world) agent(a scheduler.Attempt, worker string) scheduler.Event {
+	who := login(a.Account, worker)
 	e := scheduler.AttemptEnded{Task: a.Task, Outcome: scheduler.Finished, USD: float64(w.IntN(3)), Kept: w.IntN(3) == 0}
 	n := w.IntN(24)
 	switch {
-	case w.refused[a.Account]:
+	case w.refused[who]:
 		e.Outcome = scheduler.Refused
 		return e
-	case w.quota[a.Account].After(w.now):
-		e.Outcome, e.Until, e.USD = scheduler.OutOfQuota, w.quota[a.Account], 0
+	case w.quota[who].After(w.now):
+		e.Outcome, e.Until, e.USD = scheduler.OutOfQuota, w.quota[who], 0
 		return e
 	case w.broken == "agents" && n < 18, w.broken == "provider" && n < 4:
 		e.Outcome, e.Signature = scheduler.Crashed, "crash"
@@ -288,29 +287,33 @@ func (w *world) agent(a scheduler.Attempt) scheduler.Event {
 		e.Outcome = scheduler.Cancelled
 		return e
 	case w.broken == "provider" && n < 20:
-		e.Outcome, e.Until = scheduler.Fault, w.now.Add([]time.Duration{5, 30, 120}[w.IntN(3)]*time.Second)
+		e.Outcome, e.Until = scheduler.Fault, w.now.Add(oneOf[time.Duration](w, 5, 30, 120)*time.Second)
 		return e
 	}
 	switch {
 	case n == 0:
-		w.quota[a.Account] = w.now.Add(time.Duration(1+w.IntN(600)) * time.Second)
-		e.Outcome, e.Until = scheduler.OutOfQuota, w.quota[a.Account]
+		w.quota[who] = w.now.Add(time.Duration(1+w.IntN(600)) * time.Second)
+		e.Outcome, e.Until = scheduler.OutOfQuota, w.quota[who]
 	case n == 1:
 		e.Outcome = scheduler.Cancelled
 	case n == 2 && w.IntN(3) == 0:
-		e.Outcome, w.refused[a.Account] = scheduler.Refused, true
+		e.Outcome, w.refused[who] = scheduler.Refused, true
 	case n == 3:
 		e.Outcome, e.Until = scheduler.Fault, w.now.Add(time.Duration(5+w.IntN(30))*time.Second)
 	case a.Purpose == scheduler.Review && n < 7:
-		e.Outcome = []scheduler.Outcome{scheduler.Rejected, scheduler.Crashed, scheduler.TimedOut, scheduler.Rejected}[max(n-3, 0)]
+		ends := []scheduler.Outcome{scheduler.Rejected, scheduler.Crashed, scheduler.TimedOut, scheduler.Rejected}
+		e.Outcome = ends[max(n-3, 0)]
 	case a.Purpose == scheduler.Review:
 		e.Outcome = scheduler.Approved
 	case n == 4:
-		e.Outcome = []scheduler.Outcome{scheduler.GaveUp, scheduler.Asks, scheduler.TooLong}[w.IntN(3)]
+		e.Outcome = oneOf(w, scheduler.GaveUp, scheduler.Asks, scheduler.TooLong)
 	case n == 5, n == 6:
-		e.Outcome, e.Signature = []scheduler.Outcome{scheduler.Crashed, scheduler.Nothing}[n-5], []string{"crash", "nothing"}[n-5]
+		e.Outcome, e.Signature = scheduler.Crashed, "crash"
+		if n == 6 {
+			e.Outcome, e.Signature = scheduler.Nothing, "nothing"
+		}
 	case n == 7:
-		e.Outcome = []scheduler.Outcome{scheduler.TimedOut, scheduler.Unstorable}[w.IntN(2)]
+		e.Outcome = oneOf(w, scheduler.TimedOut, scheduler.Unstorable)
 	case n == 8, n == 9 && a.Purpose == scheduler.SecondLook:
 		e.Outcome = scheduler.Unchanged
 		if a.Purpose == scheduler.SecondLook || w.b.notes[a.Task].isOurs() {
@@ -324,13 +327,27 @@ func (w *world) agent(a scheduler.Attempt) scheduler.Event {
 	return e
 }
 
-func (w *world) check(a scheduler.Check) scheduler.Event {
+// content is what a tip has, with merges behind it.
+func content(trunk []scheduler.Entry, on []string) string {
+	var s strings.Builder
+	for _, x := range trunk {
+		s.WriteString(x.Task + x.Commit + " ")
+	}
+	for _, id := range on {
+		s.WriteString(id + " ")
+	}
+	return s.String()
+}
+
+// check merges a commit onto what its base is, and checks that. What passes on the tip is the next one, if nobody has
+// to review it.
+func (w *world) check(a scheduler.Check, base string) scheduler.Event {
 	e := scheduler.CheckEnded{Purpose: a.Purpose, Task: a.Task, Result: scheduler.Passed}
 	n := w.IntN(16)
 	red := w.broken == "checks" && n < 14
 	switch {
 	case a.Checked:
-	case n == 15:
+	case n == 15 || w.b.isVoid(a.Task) && w.IntN(2) == 0:
 		e.Result = scheduler.Cut
 		return e
 	case a.Purpose == scheduler.Baseline, a.Purpose == scheduler.Recheck:
@@ -353,72 +370,131 @@ func (w *world) check(a scheduler.Check) scheduler.Event {
 		}
 		e.Known = []string{fmt.Sprint("failure of ", a.Task)}
 	}
-	if e.Changed = !a.Checked && w.IntN(2) == 0; a.Purpose == scheduler.OfAttempt && !(w.b.reviewed(w.b.notes[a.Task]) && !w.b.notes[a.Task].accepted &&
-		!(w.b.notes[a.Task].approved && !e.Changed)) {
-		if slices.Contains(w.trunk, scheduler.Entry{Task: a.Task}) {
+	e.Changed = !a.Checked && w.IntN(2) == 0
+	if a.Checked && w.passed[a.Task] != base {
+		w.failf("%+v: it passed on %q, and the tip is %q", a, w.passed[a.Task], base)
+	}
+	if w.passed[a.Task] = ""; e.Result == scheduler.Passed {
+		w.passed[a.Task] = base
+	}
+	reviewed := a.Review == scheduler.Always || a.Review == scheduler.IfChanged && e.Changed
+	if a.Purpose == scheduler.OfAttempt && len(a.On) == 0 && !reviewed {
+		switch {
+		case slices.Contains(w.trunk, scheduler.Entry{Task: a.Task}):
 			w.failf("%+v: the trunk has it already", a)
+		case content(w.trunk, nil) != base:
+			w.failf("%+v: it is merged onto a tip on which it was not checked", a)
 		}
 		w.trunk = append(w.trunk, scheduler.Entry{Task: a.Task}) // the trunk's ref, with its old value
 	}
 	return e
 }
 
-func (w *world) takeIn(a scheduler.TakeIn) scheduler.Event {
-	e := scheduler.TakeInEnded{Upto: a.Upto, Result: scheduler.Passed}
-	for i := w.taken(w.trunk) + 1; i <= a.Upto; i++ {
-		if r := w.bad[i]; r != "" && e.Result != scheduler.Clashed {
-			e.Result = r
+func (w *world) waveCheck(a scheduler.WaveCheck) scheduler.Event {
+	e := scheduler.WaveCheckEnded{Wave: a.Wave, Tip: a.Tip, Result: scheduler.Passed}
+	if w.IntN(5) == 0 {
+		e.Result = scheduler.Cut
+		return e
+	}
+	for _, name := range a.Checks {
+		if w.IntN(2) == 0 {
+			e.Result, e.Failed = scheduler.Failed, append(e.Failed, name)
 		}
-	}
-	if w.bad[a.Upto] == scheduler.Passed { // the newest one mends what was wrong
-		e.Result = scheduler.Passed
-	}
-	if e.Result == scheduler.Passed {
-		w.trunk = append(w.trunk, scheduler.Entry{Upto: a.Upto})
 	}
 	return e
 }
 
-// taken is the last of the user's commits that a trunk has.
+// cut takes trunk and branch back.
+func (w *world) cut(to int, open []string) scheduler.Event {
+	gone := map[string]bool{}
+	for _, x := range w.trunk[to:] {
+		gone[x.Task] = true
+	}
+	w.trunk, w.lost = slices.Clone(w.trunk[:to]), nil
+	w.branch = slices.DeleteFunc(slices.Clone(w.branch), func(id string) bool { return gone[id] })
+	w.waves = 0
+	for _, id := range w.branch {
+		if n := w.b.notes[id].waveNo; n < scheduler.EndWave {
+			w.waves = max(w.waves, n)
+		}
+	}
+	return scheduler.Rewound{Chain: slices.Clone(w.trunk), In: w.in(), Branch: slices.Clone(w.users), Wave: w.waves,
+		Open: open}
+}
+
+// in is how much of the trunk the branch has.
+func (w *world) in() (n int) {
+	for n < len(w.trunk) && (w.trunk[n].Task == "" || slices.Contains(w.branch, w.trunk[n].Task)) {
+		n++
+	}
+	return n
+}
+
+func (w *world) takeIn(a scheduler.TakeIn) scheduler.Event {
+	e := scheduler.TakeInEnded{Commit: a.Commit, Result: scheduler.Passed}
+	upto := slices.Index(w.users, a.Commit) + 1
+	for _, c := range w.users[min(w.taken(w.trunk), upto):upto] {
+		if r := w.bad[c]; r != "" && e.Result != scheduler.Clashed {
+			e.Result = r
+		}
+	}
+	if w.bad[a.Commit] == scheduler.Passed { // the newest one mends what was wrong
+		e.Result = scheduler.Passed
+	}
+	if e.Result == scheduler.Passed {
+		w.trunk = append(w.trunk, scheduler.Entry{Commit: a.Commit})
+	}
+	return e
+}
+
+// taken is how many of the user's commits a trunk has.
 func (w *world) taken(trunk []scheduler.Entry) (n int) {
 	for _, x := range trunk {
-		m := 0
-		fmt.Sscanf(x.Task, "take-in-%d", &m)
-		n = max(n, x.Upto, m)
+		c := x.Commit
+		if of, ok := strings.CutPrefix(x.Task, "take-in-"); ok {
+			c = of
+		}
+		if c != "" {
+			n = max(n, slices.Index(w.users, c)+1)
+		}
 	}
 	return n
 }
 
 func (w *world) blockedNow() (ids []string) {
-	for id, n := range w.b.notes {
+	for _, n := range w.b.all {
 		if w.b.is(n) == "blocked" || n.unchanged {
-			ids = append(ids, id)
+			ids = append(ids, n.id)
 		}
 	}
+	slices.Sort(ids)
 	return ids
 }
 
 func (w *world) commit(a scheduler.Commit, writes []string) scheduler.Event {
 	e := scheduler.Committed{Wave: a.Wave, Tip: a.Tip, Result: scheduler.Passed, Aside: a.Aside}
-	if w.aside = w.aside || a.Aside; !w.aside {
-		if w.taken(w.trunk) < w.users {
+	if w.aside = w.aside || a.Aside; w.aside {
+		w.lost = nil // a branch of our own has it all
+	} else {
+		if w.taken(w.trunk) < len(w.users) || len(w.lost) > 0 {
 			e.Result = scheduler.Moved
 			return e
 		}
-		if w.taken(w.trunk[:a.Tip]) < w.users && w.IntN(4) == 0 {
+		if w.taken(w.trunk[:a.Tip]) < len(w.users) && w.IntN(4) == 0 {
 			e.Result = scheduler.Failed
 			return e
 		}
 	}
 	n := 0
 	for _, x := range w.trunk[:a.Tip] {
+		if slices.Contains(w.lost, x.Task) {
+			w.failf("%+v brings back %s, which he took out", a, x.Task)
+		}
 		if x.Task != "" && !slices.Contains(w.branch, x.Task) {
 			w.branch = append(w.branch, x.Task)
 			n++
 		}
 	}
-	slices.Sort(writes)
-	slices.Sort(w.inList)
 	if n == 0 && slices.Equal(writes, w.inList) {
 		w.failf("a commit of nothing: %+v", a)
 	}
@@ -441,7 +517,8 @@ func (w *world) kill() {
 	for _, e := range w.journal[len(w.journal)-lost:] {
 		e, ok := e.(scheduler.AttemptEnded)
 		if ok && w.fleet { // it is told again
-			again = append(again, work{w.now, scheduler.Attempt{Task: e.Task, Lane: w.laneOf(e.Task)}, func() scheduler.Event { return e }})
+			a := scheduler.Attempt{Task: e.Task, Lane: w.laneOf(e.Task)}
+			again = append(again, work{w.now, a, func() scheduler.Event { return e }})
 		} else if ok && (e.Outcome == scheduler.Finished || e.Outcome == scheduler.Clean) {
 			kept = append(kept, scheduler.Kept{Task: e.Task, USD: e.USD})
 		}
@@ -489,11 +566,9 @@ func (w *world) resume(kept []scheduler.Kept) {
 			alive = append(alive, a.Task)
 		}
 	}
-	in := 0
-	for in < len(w.trunk) && (w.trunk[in].Task == "" || slices.Contains(w.branch, w.trunk[in].Task)) {
-		in++
-	}
-	w.record(scheduler.Resumed{Settings: w.set, Limits: w.lim, List: w.list, Lanes: slices.Clone(w.lanes), Chain: slices.Clone(w.trunk), In: in, Moved: w.users, Aside: w.aside, Wave: w.waves, Listed: slices.Clone(w.inList), Alive: alive, Kept: kept})
+	w.record(scheduler.Resumed{Settings: w.set, Limits: w.lim, List: w.list, Lanes: slices.Clone(w.lanes),
+		Chain: slices.Clone(w.trunk), In: w.in(), Branch: slices.Clone(w.users), Lost: slices.Clone(w.lost), Aside: w.aside,
+		Wave: w.waves, Listed: slices.Clone(w.inList), Alive: alive, Kept: kept})
 }
 
 // sameAgain: the journal folded again gives the same run.
@@ -508,26 +583,34 @@ func (w *world) sameAgain() {
 }
 
 func newWorld(seed uint64) *world {
-	w := &world{Rand: rand.New(rand.NewPCG(seed, 1)), seed: seed, now: time.Unix(1_000_000, 0), bad: map[int]scheduler.Result{}, quota: map[string]time.Time{},
+	w := &world{Rand: rand.New(rand.NewPCG(seed, 1)), seed: seed, now: time.Unix(1_000_000, 0),
+		bad: map[string]scheduler.Result{}, quota: map[string]time.Time{}, passed: map[string]string{},
 		refused: map[string]bool{}, stats: map[string]int{}}
 	w.fleet = w.IntN(3) == 0
 	if w.IntN(3) == 0 {
-		w.broken = []string{"agents", "checks", "provider", "clashes", "cuts"}[w.IntN(5)]
+		w.broken = oneOf(w, "agents", "checks", "provider", "clashes", "cuts")
 	}
 	for range 1 + w.IntN(9) {
 		w.list = append(w.list, w.newTask())
 	}
 	if w.IntN(10) == 0 {
-		w.list[0].Needs = []string{[]string{"ghost", w.list[len(w.list)-1].ID}[w.IntN(2)]}
+		w.list[0].Needs = []string{oneOf(w, "ghost", w.list[len(w.list)-1].ID)}
 	}
-	w.set = scheduler.Settings{Barrier: w.IntN(4) == 0, Step: w.IntN(8) == 0, PerTask: w.IntN(4) == 0, WaveChecks: w.IntN(3) == 0, EndCheck: w.IntN(5) == 0,
-		RespectScope: w.IntN(3) == 0, Breaker: []int{0, 2, 3}[w.IntN(3)], Baseline: []string{"", "off", "require", "warn", "known"}[w.IntN(5)],
-		Accounts: []string{"b", "a"}}
+	w.set = scheduler.Settings{Barrier: w.IntN(4) == 0, Step: w.IntN(8) == 0, PerTask: w.IntN(4) == 0,
+		RespectScope: w.IntN(3) == 0, Careful: w.IntN(4) == 0, Breaker: oneOf(w, 0, 2, 3),
+		Baseline: oneOf(w, "", "off", "require", "warn", "known"), Accounts: []string{"b", "a"},
+		ChecksAtOnce: oneOf(w, 0, 1, 2, 2, 3)}
+	if w.IntN(3) == 0 {
+		w.set.WaveChecks = []string{"CHECK", "LINT"}[:1+w.IntN(2)]
+	}
+	if w.IntN(5) == 0 {
+		w.set.EndChecks = []string{"SUITE", "DOCS"}[:1+w.IntN(2)]
+	}
 	if w.set.Step && w.IntN(2) == 0 {
 		w.set.Only = w.list[w.IntN(len(w.list))].ID
 	}
 	w.limits()
-	for i := range []int{1, 1, 2, 3, 4}[w.IntN(5)] {
+	for i := range oneOf(w, 1, 1, 2, 3, 4) {
 		w.lanes = append(w.lanes, w.newLane(i))
 	}
 	w.run, w.b = scheduler.NewRun(), newBooks()
@@ -557,7 +640,7 @@ func (w *world) play() {
 		}
 		slices.SortStableFunc(w.doing, func(a, b work) int { return a.ends.Compare(b.ends) })
 		wakes := w.run.Wakes(w.now)
-		if want := w.b.waits(w.b.day(w.now), w.now); !wakes.Equal(want) {
+		if want := w.b.waits(w.b.day(w.now)); !wakes.Equal(want) {
 			w.failf("asks again at %v, an account comes back at %v", wakes, want)
 		}
 		if len(w.doing) == 0 || !wakes.IsZero() && wakes.Before(w.doing[0].ends) {
@@ -588,7 +671,10 @@ func (w *world) drain() {
 			if why := w.idle(d); why != "" {
 				w.failf("%s", why)
 			}
-			if w.b.busy == "" && !slices.Equal(w.b.chain, w.trunk) {
+			if got, want := w.run.Void(), w.b.void(); !slices.Equal(got, want) {
+				w.failf("%v are checked in vain, by the books %v", got, want)
+			}
+			if w.b.busy != "cut" && !slices.Equal(w.b.chain, w.trunk) {
 				w.failf("the trunk is %v, by the books %v", w.trunk, w.b.chain)
 			}
 			return
@@ -626,6 +712,9 @@ func (b *books) total() float64 {
 
 func (w *world) newLane(n int) scheduler.Lane {
 	l := scheduler.Lane{Number: n, Labels: []string{"any"}}
+	if w.fleet && w.IntN(2) == 0 {
+		l.Worker, l.Checks = oneOf(w, "w1", "w2"), w.IntN(3) == 0
+	}
 	if n == 0 || w.IntN(3) == 0 {
 		l.Labels = append(l.Labels, "gpu")
 	}
@@ -633,8 +722,10 @@ func (w *world) newLane(n int) scheduler.Lane {
 }
 
 func (w *world) newTask() scheduler.Listed {
-	l := scheduler.Listed{ID: fmt.Sprint(len(w.list) + 1), Rank: w.IntN(3), Hours: float64(w.IntN(4)), Accounts: []string{"a", "b"}}
-	for slices.ContainsFunc(w.list, func(o scheduler.Listed) bool { return o.ID == l.ID }) || w.b != nil && w.b.notes[l.ID] != nil {
+	l := scheduler.Listed{ID: fmt.Sprint(len(w.list) + 1), Rank: w.IntN(3), Hours: float64(w.IntN(4)),
+		Accounts: []string{"a", "b"}}
+	same := func(o scheduler.Listed) bool { return o.ID == l.ID }
+	for slices.ContainsFunc(w.list, same) || w.b != nil && w.b.notes[l.ID] != nil {
 		l.ID += "+"
 	}
 	switch w.IntN(4) {
@@ -670,16 +761,20 @@ func (w *world) person() bool {
 	case 2:
 		w.record(scheduler.Requested{Request: scheduler.Go})
 	case 3, 4: // he commits
-		w.users++
-		w.bad[w.users] = []scheduler.Result{"", "", "", scheduler.Clashed, scheduler.Failed, scheduler.Passed}[w.IntN(6)]
-		w.record(scheduler.BranchMoved{Upto: w.users})
+		c := fmt.Sprint("u", len(w.users)+1)
+		w.users = append(slices.Clip(w.users), c)
+		w.bad[c] = oneOf(w, "", "", "", scheduler.Clashed, scheduler.Failed, scheduler.Passed)
+		w.record(scheduler.BranchMoved{Commits: []string{c}})
 	case 5, 6:
 		w.edit()
 	case 7: // a machine goes, and what it does with it
 		if i := w.IntN(len(w.lanes)); w.fleet && len(w.lanes) > 1 {
 			n := w.lanes[i].Number
 			w.lanes = slices.Delete(w.lanes, i, i+1)
-			w.doing = slices.DeleteFunc(w.doing, func(d work) bool { a, ok := d.action.(scheduler.Attempt); return ok && a.Lane == n })
+			w.doing = slices.DeleteFunc(w.doing, func(d work) bool {
+				a, ok := d.action.(scheduler.Attempt)
+				return ok && a.Lane == n
+			})
 			w.record(scheduler.LaneGone{Number: n})
 		}
 	case 8:
@@ -694,13 +789,16 @@ func (w *world) person() bool {
 		}
 	case 9:
 		if w.IntN(6) == 0 {
-			w.record(scheduler.Requested{Request: []scheduler.Request{scheduler.Stop, scheduler.Stop, scheduler.StopNow, scheduler.Term}[w.IntN(4)]})
+			stop := oneOf(w, scheduler.Stop, scheduler.Stop, scheduler.StopNow, scheduler.Term)
+			w.record(scheduler.Requested{Request: stop})
 			if w.b.now { // what is at work is cut short
 				for i := range w.doing {
 					w.doing[i].ends = w.now
 					switch a := w.doing[i].action.(type) {
 					case scheduler.Attempt:
-						w.doing[i].effect = func() scheduler.Event { return scheduler.AttemptEnded{Task: a.Task, Outcome: scheduler.Cancelled} }
+						w.doing[i].effect = func() scheduler.Event {
+							return scheduler.AttemptEnded{Task: a.Task, Outcome: scheduler.Cancelled}
+						}
 					case scheduler.Check:
 						w.doing[i].effect = func() scheduler.Event {
 							return scheduler.CheckEnded{Purpose: a.Purpose, Task: a.Task, Result: scheduler.Cut}
@@ -711,12 +809,16 @@ func (w *world) person() bool {
 		}
 	case 10: // another run met a limit
 		until := w.now.Add(time.Duration(1+w.IntN(500)) * time.Second)
-		w.quota["a"] = later(w.quota["a"], until)
-		w.record(scheduler.LimitMet{Account: "a", Until: until})
+		worker := ""
+		if w.fleet {
+			worker = oneOf(w, "", "w1", "w2")
+		}
+		w.quota[login("a", worker)] = later(w.quota[login("a", worker)], until)
+		w.record(scheduler.LimitMet{Account: "a", Worker: worker, Until: until})
 	case 11, 12: // he answers while it runs
 		for _, id := range slices.Sorted(maps.Keys(w.b.notes)) {
 			if w.b.is(w.b.notes[id]) == "blocked" && w.IntN(2) == 0 {
-				w.record(scheduler.Requested{Request: []scheduler.Request{scheduler.Retry, scheduler.Retry, scheduler.Accept}[w.IntN(3)], Task: id})
+				w.record(scheduler.Requested{Request: w.answer(), Task: id})
 				break
 			}
 		}
@@ -726,13 +828,13 @@ func (w *world) person() bool {
 		}
 	case 14:
 		if w.IntN(8) == 0 {
-			w.record(scheduler.Trouble{Why: "disk full", Code: []int{1, 5}[w.IntN(2)]})
+			w.record(scheduler.Trouble{Why: "disk full", Code: oneOf(w, 1, 5)})
 		}
 	case 16:
-		w.record(scheduler.Pushed{Result: []scheduler.Result{scheduler.Passed, scheduler.Failed}[w.IntN(2)]})
+		w.record(scheduler.Pushed{Result: oneOf(w, scheduler.Passed, scheduler.Failed)})
 	case 15:
-		if len(w.branch) > 0 && w.IntN(3) == 0 { // he takes one of ours out
-			w.record(scheduler.BranchMoved{Upto: w.users, Lost: true})
+		if w.IntN(3) == 0 {
+			w.takeOut()
 		}
 	default:
 		return false
@@ -740,11 +842,21 @@ func (w *world) person() bool {
 	return true
 }
 
+func (w *world) answer() scheduler.Request {
+	return oneOf(w, scheduler.Retry, scheduler.Retry, scheduler.Accept)
+}
+
+func oneOf[T any](w *world, list ...T) T { return list[w.IntN(len(list))] }
+
 func (w *world) edit() {
 	w.list = slices.Clone(w.list)
 	i := w.IntN(len(w.list))
 	l := &w.list[i]
-	switch w.IntN(6) {
+	switch w.IntN(7) {
+	case 6:
+		if l.Review = nil; w.IntN(2) == 0 {
+			l.Review = []string{"a", "r"}
+		}
 	case 0:
 		if len(w.list) < 14 {
 			w.list = slices.Insert(w.list, i, w.newTask())
@@ -759,7 +871,7 @@ func (w *world) edit() {
 			}
 		}
 	case 2, 3:
-		l.Word = []scheduler.Word{"", scheduler.ByHand, scheduler.PutAside}[w.IntN(3)]
+		l.Word = oneOf(w, "", scheduler.ByHand, scheduler.PutAside)
 	case 4:
 		l.Rank = w.IntN(3)
 	case 5: // needs, without a circle
@@ -776,12 +888,12 @@ func (w *world) edit() {
 // reaches reports whether a task needs another one.
 func (w *world) reaches(id, other string, depth int) bool {
 	n := w.b.notes[id]
-	return id == other || depth > 40 || n != nil && slices.ContainsFunc(w.b.needs(n), func(x string) bool { return w.reaches(x, other, depth+1) })
+	further := func(x string) bool { return w.reaches(x, other, depth+1) }
+	return id == other || depth > 40 || n != nil && slices.ContainsFunc(n.needs(), further)
 }
 
 // morning: he looks at what came, and resumes.
 func (w *world) morning() {
-	lost := w.b.lost
 	w.refused = map[string]bool{}
 	if w.limits(); w.IntN(2) == 0 {
 		w.lim = scheduler.Limits{Attempts: 3, Total: w.b.attempts + 30}
@@ -792,43 +904,44 @@ func (w *world) morning() {
 	}
 	w.replay()
 	w.resume(nil)
-	if lost || w.IntN(5) == 0 {
+	if len(w.lost) == 0 && w.IntN(5) == 0 {
 		w.rewind()
 	}
 	for _, id := range slices.Sorted(maps.Keys(w.b.notes)) {
 		if w.b.is(w.b.notes[id]) == "blocked" && w.IntN(3) > 0 {
-			w.record(scheduler.Requested{Request: []scheduler.Request{scheduler.Retry, scheduler.Retry, scheduler.Accept}[w.IntN(3)], Task: id})
+			w.record(scheduler.Requested{Request: w.answer(), Task: id})
 		}
 	}
 }
 
-// rewind cuts trunk and branch after some commit.
-func (w *world) rewind() {
-	to := w.IntN(len(w.trunk) + 1)
-	cut := map[string]bool{}
-	for _, x := range w.trunk[to:] {
-		cut[x.Task] = true
+// takeOut resets the branch to what it was before a commit of ours. What comes after it is gone with it.
+func (w *world) takeOut() {
+	if w.aside || len(w.branch) == 0 || len(w.lost) > 0 {
+		return
 	}
-	w.trunk = slices.Clone(w.trunk[:to])
-	w.branch = slices.DeleteFunc(slices.Clone(w.branch), func(id string) bool { return cut[id] })
-	w.waves = 0
-	for _, id := range w.branch {
-		if n := w.b.notes[id].waveNo; n < scheduler.EndWave {
-			w.waves = max(w.waves, n)
+	at := slices.IndexFunc(w.trunk, func(x scheduler.Entry) bool { return x.Task == w.branch[w.IntN(len(w.branch))] })
+	for _, x := range w.trunk[max(at, 0):] {
+		if slices.Contains(w.branch, x.Task) {
+			w.lost = append(w.lost, x.Task)
 		}
 	}
-	in := 0
-	for in < len(w.trunk) && (w.trunk[in].Task == "" || slices.Contains(w.branch, w.trunk[in].Task)) {
-		in++
+	if len(w.lost) == 0 {
+		return
 	}
+	w.branch = slices.DeleteFunc(slices.Clone(w.branch), func(id string) bool { return slices.Contains(w.lost, id) })
+	w.record(scheduler.BranchMoved{Lost: slices.Clone(w.lost)})
+}
+
+// rewind is a person's: trunk and branch end at some commit.
+func (w *world) rewind() {
 	var open []string
-	for id, n := range w.b.notes {
-		if n.place == "made" || n.place == "review" || w.b.is(n) == "blocked" && w.IntN(2) == 0 || n.unchanged && w.IntN(2) == 0 {
-			open = append(open, id)
+	for _, n := range w.b.all {
+		if n.work == "made" || n.work == "review" || (w.b.is(n) == "blocked" || n.unchanged) && w.IntN(2) == 0 {
+			open = append(open, n.id)
 		}
 	}
 	slices.Sort(open)
-	w.record(scheduler.Rewound{Chain: slices.Clone(w.trunk), In: in, Moved: w.users, Wave: w.waves, Open: open})
+	w.record(w.cut(w.IntN(len(w.trunk)+1), open))
 }
 
 func later(a, b time.Time) time.Time {

@@ -1,0 +1,276 @@
+package scheduler
+
+import (
+	"cmp"
+	"slices"
+)
+
+// The check is the merge: what passes on the tip is the next tip. Several can be at work, each on what the ones before
+// it would be: then a result counts when these are merged, and a check on what will never be is repeated.
+
+// checkTrees is how many checks can be at work.
+func (r *Run) checkTrees() int {
+	workers := map[string]bool{}
+	for _, l := range r.Lanes {
+		if l.Checks && l.Worker != "" {
+			workers[l.Worker] = true
+		}
+	}
+	return max(1, r.Settings.ChecksAtOnce, len(workers))
+}
+
+// checkDue is the check that starts next. First made, first checked, but for what a review let through.
+func (r *Run) checkDue(s *survey) Action {
+	k := &r.Trunk
+	if k.Checks >= s.trees || k.Checks > 0 && r.checksAlone() {
+		return nil
+	}
+	if r.needsBaseline() && !r.Stops.noChecks(s.now, &r.Limits) {
+		return r.alone(Check{Purpose: Baseline})
+	}
+	if task := r.Breaker.doubted(); task != "" && !r.Stops.noChecks(s.now, &r.Limits) {
+		return r.alone(Check{Purpose: Recheck, Task: task, Known: r.Known})
+	}
+	if len(k.Line) > 0 {
+		if t := r.byID[k.Line[0]]; t.Stage == Made { // those before it are merged, and it has passed on that
+			return Check{Purpose: OfAttempt, Task: t.ID, Checked: true, Known: r.Known}
+		}
+	}
+	line := set(k.Line)
+	var next *Task
+	for _, t := range r.Tasks {
+		if t.Stage != Made || line[t.ID] {
+			continue
+		}
+		if next == nil || t.Reviewed && !next.Reviewed || t.Reviewed == next.Reviewed && t.Turn < next.Turn {
+			next = t
+		}
+	}
+	if next == nil {
+		return nil
+	}
+	c := Check{Purpose: OfAttempt, Task: next.ID, On: slices.Clone(k.Line), Review: next.reviewIf(), Known: r.Known}
+	switch passed := next.On.Passed && k.stands(&next.On, k.Line); {
+	case next.Accepted: // a person's word, and nobody else's commit stands on it before it is merged
+		return r.alone(c)
+	case passed && len(k.Line) > 0: // before a kill; it waits for those
+		return nil
+	case passed:
+		c.Checked, c.Review = true, NoReview
+	}
+	return c
+}
+
+// alone is a check beside which no other is at work.
+func (r *Run) alone(c Check) Action {
+	if r.Trunk.Checks > 0 {
+		return nil
+	}
+	return c
+}
+
+// checksAlone reports whether what is at work is such a check.
+func (r *Run) checksAlone() bool {
+	return r.Trunk.Alone || slices.ContainsFunc(r.Tasks, func(t *Task) bool { return t.Stage == Checking && t.Accepted })
+}
+
+func (r *Run) checkStarted(e CheckStarted) {
+	k := &r.Trunk
+	k.Busy, k.Checks = "check", k.Checks+1
+	if e.Purpose != OfAttempt {
+		k.Alone = true
+		return
+	}
+	t := r.byID[e.Task]
+	if !t.On.Passed || len(e.On) > 0 || !k.stands(&t.On, nil) {
+		t.On = Basis{Tip: len(k.Entries), With: slices.Clone(e.On)}
+	}
+	t.On.Review = e.Review
+	r.move(t, Checking, -1)
+	if e.Review != Always && !slices.Contains(k.Line, t.ID) {
+		k.Line = append(slices.Clone(k.Line), t.ID)
+	}
+}
+
+// reviewIf says whether a review comes before the merge of a task's commit.
+func (t *Task) reviewIf() ReviewIf {
+	switch {
+	case len(t.Review) == 0 || t.Accepted:
+		return NoReview
+	case t.Reviewed:
+		return IfChanged
+	}
+	return Always
+}
+
+// merges reports whether what passed so is merged. What was asked for when the check started holds, for the executor
+// went by that.
+func (b *Basis) merges(e *CheckEnded) bool {
+	return e.Result == Passed && (b.Review == NoReview || b.Review == IfChanged && !e.Changed)
+}
+
+func (r *Run) checkEnded(e CheckEnded) {
+	k := &r.Trunk
+	if k.Checks--; k.Checks == 0 {
+		k.Busy = ""
+	}
+	switch {
+	case e.Purpose == OfAttempt:
+		r.attemptChecked(r.byID[e.Task], e)
+		return
+	case e.Result == Cut:
+	case e.Purpose == Baseline:
+		if r.Baseline = e.Result; r.Settings.Baseline == "known" {
+			r.Known = union(r.Known, e.Known)
+		}
+	case e.Result == Passed:
+		r.Breaker.rechecked("")
+	default:
+		r.Breaker.rechecked(e.Signature)
+	}
+	k.Alone = false
+}
+
+func (r *Run) attemptChecked(t *Task, e CheckEnded) {
+	k := &r.Trunk
+	switch {
+	case e.Result == Cut || t.On.Void:
+		r.repeatCheck(t)
+	case len(k.Entries) < t.On.Tip+len(t.On.With): // it counts when those before it are merged
+		t.On.Held = &e
+		if !t.On.merges(&e) {
+			r.leaveLine(t)
+		}
+	default:
+		r.judge(t, e)
+		r.judgeHeld()
+	}
+}
+
+// judgeHeld: those before them are merged, so what was said of these counts.
+func (r *Run) judgeHeld() {
+	var ready []*Task
+	for _, t := range r.Tasks {
+		if t.On.Held != nil && len(r.Trunk.Entries) >= t.On.Tip+len(t.On.With) {
+			ready = append(ready, t)
+		}
+	}
+	slices.SortFunc(ready, func(a, b *Task) int { return cmp.Compare(a.Turn, b.Turn) })
+	for _, t := range ready {
+		if e := t.On.Held; e != nil {
+			t.On.Held = nil
+			r.judge(t, *e)
+		}
+	}
+}
+
+// repeatCheck: the check is repeated, not the agent.
+func (r *Run) repeatCheck(t *Task) {
+	t.On.Void, t.On.Held = false, nil
+	r.move(t, Made, -1)
+	r.leaveLine(t)
+}
+
+// keepCheck: a kill does not have a check repeated that is over, although it waits for those before it.
+func (r *Run) keepCheck(t *Task) {
+	h := t.On.Held
+	t.On.Passed = t.On.Passed || h != nil && t.On.merges(h)
+	t.On.Held, t.On.Void = nil, false
+}
+
+// leaveLine: it is not merged now, so what was checked on that has to be checked again.
+func (r *Run) leaveLine(t *Task) {
+	k := &r.Trunk
+	i := slices.Index(k.Line, t.ID)
+	if i < 0 {
+		return
+	}
+	k.Line = slices.Clone(k.Line[:i])
+	for _, o := range r.Tasks {
+		if o.Stage != Checking || !slices.Contains(o.On.With, t.ID) {
+			continue
+		}
+		if o.On.Held != nil {
+			o.On.Held = nil
+			r.move(o, Made, -1)
+		} else {
+			o.On.Void = true
+		}
+	}
+}
+
+// dropLine: the branch's own commits are the tip, so what was checked ahead is checked again. Nothing is at work.
+func (r *Run) dropLine() {
+	r.Trunk.Line = nil
+	for _, t := range r.Tasks {
+		if t.Stage == Checking {
+			r.repeatCheck(t)
+		}
+	}
+}
+
+// Void are tasks whose checks are at work in vain: the executor may cut them short.
+func (r *Run) Void() (ids []string) {
+	for _, t := range r.Tasks {
+		if t.Stage == Checking && t.On.Void {
+			ids = append(ids, t.ID)
+		}
+	}
+	return ids
+}
+
+// judge is what follows from a check that counts.
+func (r *Run) judge(t *Task, e CheckEnded) {
+	switch {
+	case t.Accepted && e.Result != Clashed: // a person's word: what is red is known from now on
+		r.Known = union(r.Known, e.Known)
+		r.merge(t)
+		return
+	case e.Result == Passed:
+		r.Breaker.Passed()
+		if t.On.merges(&e) {
+			r.mergePassed(t)
+			return
+		}
+		t.Reviewed, t.On.Passed = false, true
+		if r.moneySpent(t) && len(t.Review) > 0 {
+			r.move(t, Blocked, -1)
+		} else {
+			r.review(t)
+		}
+	case e.Result == Failed:
+		r.failAttempt(t, e.Signature, false)
+		if t.Stage == Blocked {
+			r.Breaker.blocked(t.ID, r.Settings.Breaker)
+		}
+	case e.Result == Clashed:
+		t.Clashes = union(t.Clashes, e.Paths)
+		if t.Accepted {
+			t.Accepted = false
+			r.move(t, Blocked, -1)
+		} else {
+			r.retry(t)
+		}
+	}
+	r.leaveLine(t)
+}
+
+// review has a task wait for its reviewer. Where the list asks for none any more it is as if he had approved.
+func (r *Run) review(t *Task) {
+	if len(t.Review) > 0 {
+		r.move(t, Reviewing, -1)
+		return
+	}
+	t.Reviewed = true
+	r.move(t, Made, -1)
+}
+
+// mergePassed: the executor has merged what passed on the tip; what passed on others' commits it merges now.
+func (r *Run) mergePassed(t *Task) {
+	if len(t.On.With) > 0 && !t.On.Passed {
+		t.On.Passed = true
+		r.move(t, Made, -1)
+		return
+	}
+	r.merge(t)
+}
