@@ -579,6 +579,20 @@ func (s *Slot) Commits(ctx context.Context, ref, tip string) (string, error) {
 	return tip, s.SetRef(ctx, ref, tip, "descartes: commits of an attempt")
 }
 
+// Said is what the commits that the agent made since Prepare, up to tip, say: their messages.
+func (s *Slot) Said(ctx context.Context, tip string) (string, error) {
+	base, err := s.base(ctx)
+	if err != nil {
+		return "", err
+	}
+	news, err := s.News(ctx, base, tip, "", "")
+	var text strings.Builder
+	for _, c := range news {
+		text.WriteString(c.Message + "\n")
+	}
+	return text.String(), err
+}
+
 // base is the commit that Prepare set.
 func (s *Slot) base(ctx context.Context) (string, error) {
 	if s.at.Hash != "" {

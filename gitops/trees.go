@@ -601,14 +601,14 @@ func (r *Repo) Resolve(ctx context.Context, rev string) (string, error) {
 	return strings.TrimSpace(string(b)), err
 }
 
-// Between describes the commits that to has and from does not: the paths that any of them changes, and their messages.
-func (r *Repo) Between(ctx context.Context, from, to string) (paths []string, text string, err error) {
+// Between lists the paths that any of the commits changes that to has and from does not.
+func (r *Repo) Between(ctx context.Context, from, to string) (paths []string, err error) {
 	news, err := r.News(ctx, from, to, "", "")
 	for _, c := range news {
 		steps, serr := r.stepsOf(ctx, c.Parent(), c.Hash)
-		paths, text, err = append(paths, sortedKeys(steps)...), text+c.Message+"\n", cmp.Or(err, serr)
+		paths, err = append(paths, sortedKeys(steps)...), cmp.Or(err, serr)
 	}
-	return paths, text, err
+	return paths, err
 }
 
 // ForkOf is the newest commit that two have in common, "" where there is none.

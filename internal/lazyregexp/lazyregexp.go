@@ -78,3 +78,7 @@ func (r *Regexp) Split(s string, n int) []string {
 func (r *Regexp) ExpandString(dst []byte, template, s string, match []int) []byte {
 	return r.compiled().ExpandString(dst, template, s, match)
 }
+
+func (r *Regexp) FindAllIndex(b []byte, n int) [][]int { return r.compiled().FindAllIndex(b, n) }
+
+func (r *Regexp) FindIndex(b []byte) []int { return r.compiled().FindIndex(b) }

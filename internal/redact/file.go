@@ -183,9 +183,14 @@ func (w *Writer) Flush() error {
 func (m *Redactor) unended(b []byte) int {
 	most := len(b)
 	if m.folded != nil {
-		most = m.folded.openFolded(b, m.longest)
+		most = min(m.folded.openFolded(b, m.longest), m.openPainted(b))
 	}
-	for at := max(0, len(b)-len(m.needles[0])+1); at < most; at++ {
+	return min(most, m.begun(b))
+}
+
+// begun is where the first needle may begin that goes on after b; len(b) if none.
+func (m *Redactor) begun(b []byte) int {
+	for at := max(0, len(b)-len(m.needles[0])+1); at < len(b); at++ {
 		if !m.begins[b[at]] {
 			continue
 		}
@@ -195,5 +200,5 @@ func (m *Redactor) unended(b []byte) int {
 			}
 		}
 	}
-	return most
+	return len(b)
 }

@@ -46,7 +46,7 @@ func (m *Redactor) findFolded(b []byte, spans []span) []span {
 			}
 		}
 		if len(text) >= m.window {
-			for _, s := range m.find(text, nil) {
+			for _, s := range m.search(text, nil) {
 				spans = append(spans, span{at[s.from], at[s.to-1] + 1})
 			}
 		}
@@ -74,7 +74,7 @@ func (m *Redactor) openFolded(b []byte, most int) int {
 			i++
 		}
 	}
-	if hold := m.unended(text); hold < len(text) {
+	if hold := m.begun(text); hold < len(text) {
 		return at[hold]
 	}
 	return len(b)

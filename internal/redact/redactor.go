@@ -35,9 +35,11 @@ func New(values []string) *Redactor {
 	if m == nil {
 		return nil
 	}
+	painted := m.longest + maxPaint
 	if m.folded = newMask(broken); m.folded != nil {
 		m.longest = max(m.longest, 2*m.folded.longest+maxIndent)
 	}
+	m.longest = max(m.longest, painted)
 	return m
 }
 
@@ -80,9 +82,22 @@ func blockOf(a, b byte) uint16 { return uint16(a) | uint16(b)<<8 }
 type span struct{ from, to int }
 
 // find lists what is to be masked in b, in order and joined where it touches: every occurrence of every needle,
-// also of those that overlap. It is the search of Wu and Manber: two bytes at the window's end tell how far the
-// next needle is away at least, so that most bytes of ordinary text are never looked at.
+// also of those that overlap, that have a line break within, or a colour.
 func (m *Redactor) find(b []byte, spans []span) []span {
+	plain := m.search(b, spans)
+	all := m.findPainted(b, plain)
+	if m.folded != nil {
+		all = m.folded.findFolded(b, all)
+	}
+	if len(all) > len(plain) {
+		return join(all)
+	}
+	return plain
+}
+
+// search finds needles as they are. It is the search of Wu and Manber: two bytes at the window's end tell how far the
+// next needle is away at least, so that most bytes of ordinary text are never looked at.
+func (m *Redactor) search(b []byte, spans []span) []span {
 	last := m.window - 2
 	for at := last; at+1 < len(b); {
 		block := blockOf(b[at], b[at+1])
@@ -98,12 +113,6 @@ func (m *Redactor) find(b []byte, spans []span) []span {
 			}
 		}
 		at++
-	}
-	if m.folded == nil {
-		return spans
-	}
-	if all := m.folded.findFolded(b, spans); len(all) > len(spans) {
-		return join(all)
 	}
 	return spans
 }

@@ -25,23 +25,25 @@ import (
 	"descartes/internal/lockfile"
 	"descartes/internal/oneline"
 	"descartes/internal/plainfile"
+	"descartes/internal/redact"
 )
 
 // PoolOptions say how to make a project's slots.
 type PoolOptions struct {
 	Repo    *gitops.Repo
 	FS      atomicfile.FS
-	Loop    string   // whose runs they serve; "" is none
-	Place   string   // folder with the project's slots, in no tree that a user's tools walk
-	Root    string   // the project's folder
-	Dir     string   // where commands would run in the user's tree
-	Fixed   []string // files of the project that attempts must not change
-	Shown   bool     // commands see the slot at the project's path
-	Here    bool     // the one slot for attempts is the project's own folder
-	Shut    bool     // no command can write to the project's own .git
-	Fresh   bool     // remove ignored files after each attempt
-	MaxCopy int64    // bytes of ignored files to copy into a slot; 0 copies none
-	Keep    []string // ignored files that a check slot has too, as patterns
+	Loop    string           // whose runs they serve; "" is none
+	Place   string           // folder with the project's slots, in no tree that a user's tools walk
+	Root    string           // the project's folder
+	Dir     string           // where commands would run in the user's tree
+	Fixed   []string         // files of the project that attempts must not change
+	Shown   bool             // commands see the slot at the project's path
+	Here    bool             // the one slot for attempts is the project's own folder
+	Shut    bool             // no command can write to the project's own .git
+	Fresh   bool             // remove ignored files after each attempt
+	MaxCopy int64            // bytes of ignored files to copy into a slot; 0 copies none
+	Keep    []string         // ignored files that a check slot has too, as patterns
+	Redact  *redact.Redactor // secrets that no commit of an agent's may say; nil: none
 
 	// command to run once in each slot, and again when a lock file changed
 	Setup string

@@ -216,11 +216,7 @@ func (s *Slot) Repair(ctx context.Context, who string) ([]string, error) {
 	if len(below.Forks) > 0 {
 		s.below = below
 	}
-	if s.here() {
-		tip, err = s.git.SetHeadBack(ctx)
-	} else {
-		tip, err = s.git.Commits(ctx, s.ref("commits"), tip)
-	}
+	tip, secret, err := s.collect(ctx, tip)
 	switch {
 	case errors.Is(err, gitops.ErrNoRepository):
 		if !s.bare {
@@ -230,10 +226,32 @@ func (s *Slot) Repair(ctx context.Context, who string) ([]string, error) {
 		}
 	case err != nil:
 		return notes, gitErr("collect the commits of the "+who, err)
-	case tip != "":
+	case secret && !s.told[tip]:
+		s.told[tip] = true
+		notes = append(notes, "a commit of the "+who+
+			" has a secret in its message: its files are kept, its own commits are not")
+	case tip != "" && !secret:
 		s.commits = tip
 	}
 	return notes, nil
+}
+
+// collect brings the attempt's own commits up to tip into the repository and returns the last one, "" where there are
+// none. Nothing names them where one says a secret.
+func (s *Slot) collect(ctx context.Context, tip string) (last string, secret bool, err error) {
+	if s.here() {
+		last, err = s.git.SetHeadBack(ctx)
+	} else {
+		last, err = s.git.Commits(ctx, s.ref("commits"), tip)
+	}
+	if err != nil || last == "" {
+		return "", false, err
+	}
+	said, err := s.git.Said(ctx, last)
+	if secret = err == nil && s.pool.opt.Redact.Text(said) != said; secret {
+		err = s.pool.opt.Repo.DeleteRefs(ctx, s.ref("commits"))
+	}
+	return last, secret, err
 }
 
 // Settle says that all commands in the slot have ended: whoever changes the project's own folder from now on is
@@ -465,9 +483,12 @@ func (s *Slot) Holds(ctx context.Context, began time.Time) (r Result, err error)
 	if s.here() || s.git.New() || err != nil || files.ModTime().After(began) {
 		return Result{}, nil
 	}
-	if r.Commits, err = s.git.Commits(ctx, s.ref("commits"), s.git.Tip(ctx)); err != nil &&
-		!errors.Is(err, gitops.ErrNoRepository) {
+	last, secret, err := s.collect(ctx, s.git.Tip(ctx))
+	if err != nil && !errors.Is(err, gitops.ErrNoRepository) {
 		return r, err
+	}
+	if !secret {
+		r.Commits = last
 	}
 	if r.After, err = s.git.Snapshot(ctx); err == nil {
 		err = s.modules(ctx, &r)
