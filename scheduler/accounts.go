@@ -48,6 +48,9 @@ func (a *Accounts) Exhaust(account string, until time.Time) {
 	delete(a.faults, account)
 }
 
+// Clear forgets a limit that was met: a person says that it holds no more.
+func (a *Accounts) Clear(account string) { delete(a.until, account) }
+
 // Fault notes a passing fault of an account's provider, after which it rests.
 func (a *Accounts) Fault(account string, until time.Time) {
 	a.faults[account]++

@@ -109,6 +109,11 @@ type LimitMet struct { // by another run, or remembered
 	Until   time.Time
 }
 
+type LimitCleared struct { // by a person, who knows better
+	Account string
+	Worker  string
+}
+
 // Pushed is how a push ended. It comes before the Committed of what was pushed, or before Ended, which asks Next again.
 type Pushed struct{ Result Result }
 
@@ -157,6 +162,7 @@ func (LimitsChanged) event()    {}
 func (LaneCame) event()         {}
 func (LaneGone) event()         {}
 func (LimitMet) event()         {}
+func (LimitCleared) event()     {}
 func (Pushed) event()           {}
 func (Trouble) event()          {}
 func (Requested) event()        {}
@@ -221,13 +227,14 @@ const (
 type Request string
 
 const (
-	Pause   Request = "pause"
-	Go      Request = "go"
-	Stop    Request = "stop"     // start no agent
-	StopNow Request = "stop now" // a second Ctrl-C, cancel --now: check nothing more
-	Term    Request = "term"     // SIGTERM
-	Retry   Request = "retry"    // or answered
-	Accept  Request = "accept"
+	Pause    Request = "pause"
+	PauseNow Request = "pause now" // check nothing more
+	Go       Request = "go"
+	Stop     Request = "stop"     // start no agent
+	StopNow  Request = "stop now" // a second Ctrl-C, cancel --now: check nothing more
+	Term     Request = "term"     // SIGTERM
+	Retry    Request = "retry"    // or answered
+	Accept   Request = "accept"
 )
 
 // Action is what the executor does next. It journals the event that says so before it starts.

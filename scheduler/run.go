@@ -51,6 +51,28 @@ type Lane struct {
 //   - a kill costs at most the step that it cut; an agent's finished work is never made again by it;
 //   - at an end nothing is at work, what was merged is committed or the reason is said, nothing that could run is left;
 //   - the journal folded again gives the same run.
+//
+// Where a rule stands: task.go has the stages and what the list says of a task, attempt.go how agents' runs end,
+// check.go how checks do, trunk.go and chain.go what is merged, taken in, committed and cut, waves.go when a wave is
+// committed and checked, next.go who starts next and with whose quota, accounts.go waits and rests, breaker.go failures
+// in a row, limits.go what may be used, list.go a changed list and the waves' numbers, end.go why no agent starts and
+// how a run ends.
+//
+// What comes in events, because it needs git, a clock, processes or text, is the executor's: whether an agent claims or
+// changed something, asks, gives up or was cut short; that its work merges cleanly by now, or has markers left (Failed);
+// what its check said, with hooks, holdout, old judges and every command of it in one (the signature of a failure has no
+// numbers, times and paths); how long an account rests, with its jitter; which files a merge changed; what of the branch
+// is ours, by trailers, or by a merge that changes nothing; on which branch the run is, on a detached HEAD and with
+// --branch; that a worker is gone; that pause --now cuts agents short and checks not;
+// pushes, receipts, handoff, notes and files of the run.
+//
+// What the list says is its source's: parts and containers, which statuses are a person's words and which are an older
+// copy of ours, a list that cannot be read, brings a command that nobody trusts, or gives a task at work parts or a
+// circle (it stays as last read until that is over), scopes as paths, labels, which tasks have a review, and the order.
+//
+// What a command refuses before anything starts (2) never comes here: a tag that runs, a missing plan, a task for a step
+// that is not ready, an accept of what has no kept commit, a rewind of what was pushed, work that another branch of the
+// tag has. It asks whether a red task shall be accepted, and looks at the checks first.
 type Run struct {
 	Settings Settings
 	Limits   Limits
@@ -120,6 +142,8 @@ func (r *Run) Apply(e Event) {
 		}
 	case LimitMet:
 		r.Accounts.Exhaust(AccountOn(e.Worker, e.Account), e.Until)
+	case LimitCleared:
+		r.Accounts.Clear(AccountOn(e.Worker, e.Account))
 	case Pushed:
 		r.Stops.Unpushed = e.Result != Passed
 	case Trouble:
@@ -139,8 +163,10 @@ func (r *Run) Apply(e Event) {
 func (r *Run) requested(e Requested) {
 	t := r.byID[e.Task]
 	switch e.Request {
-	case Pause, Go:
-		r.Stops.Paused = e.Request == Pause
+	case Pause, PauseNow:
+		r.Stops.Paused, r.Stops.Now = true, r.Stops.Now || e.Request == PauseNow
+	case Go:
+		r.Stops.Paused, r.Stops.Now = false, r.Stops.Now && r.Stops.Stopped
 	case Stop:
 		r.Stops.Stopped = true
 	case StopNow, Term:

@@ -149,8 +149,11 @@ func (r *Run) move(t *Task, to Stage, lane int) {
 }
 
 func (r *Run) inLane(lane int) *Task {
+	if lane < 0 {
+		return nil
+	}
 	for _, t := range r.Tasks {
-		if lane >= 0 && t.Lane == lane {
+		if t.Lane == lane {
 			return t
 		}
 	}

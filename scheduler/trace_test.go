@@ -98,6 +98,8 @@ func (tr *player) Happen(command string, a trace.Args, input string) ([]string, 
 		tr.apply(e)
 	case "branch":
 		tr.apply(BranchMoved{a.List("commits"), a.List("lost")})
+	case "clear": // a person forgets what is remembered of an account
+		tr.apply(LimitCleared{a.Plain[0], a.Value("worker")})
 	case "limit": // of an account, met by another run
 		tr.apply(LimitMet{a.Plain[0], a.Value("worker"), a.At("until")})
 	case "ask":

@@ -44,11 +44,7 @@ func (r *Run) takenBy(entries []Entry) (n int) {
 
 func (r *Run) branchMoved(e BranchMoved) {
 	k := &r.Trunk
-	for _, c := range e.Commits {
-		if !slices.Contains(k.Branch, c) {
-			k.Branch = append(slices.Clone(k.Branch), c)
-		}
-	}
+	k.Branch = union(k.Branch, e.Commits)
 	r.Stops.Lost = union(r.Stops.Lost, e.Lost)
 }
 
@@ -166,9 +162,9 @@ func (r *Run) committed(e Committed) {
 // cut is what follows when commits of ours are gone from the branch, and a person resumes: he has rewound it. The
 // trunk ends before the first of them, and what was made on more than that is made again.
 func (r *Run) cut() CutTrunk {
-	tip := len(r.Trunk.Entries)
+	tip, lost := len(r.Trunk.Entries), set(r.Trunk.Lost)
 	for i, x := range r.Trunk.Entries {
-		if x.Task != "" && slices.Contains(r.Trunk.Lost, x.Task) {
+		if lost[x.Task] {
 			tip = i
 			break
 		}

@@ -176,6 +176,8 @@ func (r *Run) Apply(l Entry) {
 		r.answered(e.Answer, l.When)
 	case LimitMet:
 		r.Accounts.Exhaust(e.Account, e.Until)
+	case LimitCleared:
+		r.Accounts.Clear(e.Account)
 	case Asked:
 		r.asked(e.Request)
 	case LimitsChanged:

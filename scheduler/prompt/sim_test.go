@@ -147,6 +147,9 @@ func (w *world) happens() bool {
 			w.quota["a"] = until
 		}
 		w.tell(LimitMet{"a", until})
+	case 12:
+		delete(w.quota, "a")
+		w.tell(LimitCleared{"a"})
 	case 9:
 		l := w.limits
 		if l.Iterations += w.IntN(4); l.USD > 0 {

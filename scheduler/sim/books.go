@@ -367,6 +367,12 @@ func (b *books) note(e scheduler.Event) {
 		}
 		b.until[login] = later(b.until[login], e.Until)
 		delete(b.faults, login)
+	case scheduler.LimitCleared:
+		login := e.Account
+		if e.Worker != "" {
+			login += "@" + e.Worker
+		}
+		delete(b.until, login)
 	case scheduler.Pushed:
 		b.unpushed = e.Result != scheduler.Passed
 	case scheduler.Trouble:
@@ -389,8 +395,12 @@ func (b *books) asked(e scheduler.Requested) {
 	switch e.Request {
 	case scheduler.Pause:
 		b.paused = true
+	case scheduler.PauseNow:
+		b.paused, b.now = true, true
 	case scheduler.Go:
-		b.paused = false
+		if b.paused = false; !b.stopped {
+			b.now = false
+		}
 	case scheduler.Stop:
 		b.stopped = true
 	case scheduler.StopNow, scheduler.Term:

@@ -757,7 +757,12 @@ func (w *world) person() bool {
 	case 0:
 		w.kill()
 	case 1:
-		w.record(scheduler.Requested{Request: scheduler.Pause})
+		if w.IntN(4) > 0 {
+			w.record(scheduler.Requested{Request: scheduler.Pause})
+		} else {
+			w.record(scheduler.Requested{Request: scheduler.PauseNow})
+			w.cutShort()
+		}
 	case 2:
 		w.record(scheduler.Requested{Request: scheduler.Go})
 	case 3, 4: // he commits
@@ -791,21 +796,7 @@ func (w *world) person() bool {
 		if w.IntN(6) == 0 {
 			stop := oneOf(w, scheduler.Stop, scheduler.Stop, scheduler.StopNow, scheduler.Term)
 			w.record(scheduler.Requested{Request: stop})
-			if w.b.now { // what is at work is cut short
-				for i := range w.doing {
-					w.doing[i].ends = w.now
-					switch a := w.doing[i].action.(type) {
-					case scheduler.Attempt:
-						w.doing[i].effect = func() scheduler.Event {
-							return scheduler.AttemptEnded{Task: a.Task, Outcome: scheduler.Cancelled}
-						}
-					case scheduler.Check:
-						w.doing[i].effect = func() scheduler.Event {
-							return scheduler.CheckEnded{Purpose: a.Purpose, Task: a.Task, Result: scheduler.Cut}
-						}
-					}
-				}
-			}
+			w.cutShort()
 		}
 	case 10: // another run met a limit
 		until := w.now.Add(time.Duration(1+w.IntN(500)) * time.Second)
@@ -815,6 +806,10 @@ func (w *world) person() bool {
 		}
 		w.quota[login("a", worker)] = later(w.quota[login("a", worker)], until)
 		w.record(scheduler.LimitMet{Account: "a", Worker: worker, Until: until})
+	case 17: // he clears what is remembered
+		a := oneOf(w, "a", "b")
+		delete(w.quota, a)
+		w.record(scheduler.LimitCleared{Account: a})
 	case 11, 12: // he answers while it runs
 		for _, id := range slices.Sorted(maps.Keys(w.b.notes)) {
 			if w.b.is(w.b.notes[id]) == "blocked" && w.IntN(2) == 0 {
@@ -840,6 +835,27 @@ func (w *world) person() bool {
 		return false
 	}
 	return true
+}
+
+// cutShort: what is at work is, when nothing more shall be checked.
+func (w *world) cutShort() {
+	for i := range w.doing {
+		if !w.b.now {
+			return
+		}
+		d := &w.doing[i]
+		switch a := d.action.(type) {
+		case scheduler.Attempt:
+			d.effect = func() scheduler.Event {
+				return scheduler.AttemptEnded{Task: a.Task, Outcome: scheduler.Cancelled}
+			}
+		case scheduler.Check:
+			d.effect = func() scheduler.Event {
+				return scheduler.CheckEnded{Purpose: a.Purpose, Task: a.Task, Result: scheduler.Cut}
+			}
+		}
+		d.ends = w.now
+	}
 }
 
 func (w *world) answer() scheduler.Request {
