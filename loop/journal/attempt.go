@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -202,6 +203,10 @@ func (s *State) ended(e *Event) {
 		Ref: e.Ref, Result: e.Detail,
 		Commit: e.Commit, Changes: e.Message, Settled: a.Settled}
 	s.Ended = append(s.Ended, a)
+	if a.Agent == nil && e.Verdict == Cancelled && strings.HasPrefix(e.Reason, Killed) {
+		s.spend(e) // its agent could not report any more: its cost is unknown, not nothing
+		a.Cost.Add(e.Detail)
+	}
 	if a.Verdict == Verified {
 		a.Phase, a.Since = PhaseIntegrating, e.TS
 		return

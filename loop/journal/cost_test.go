@@ -56,3 +56,31 @@ func TestCostSums(t *testing.T) {
 		t.Errorf("ten times $0.10 are %g", sum)
 	}
 }
+
+// The agent of an attempt, or an iteration, that was killed with its run could not report its cost. One that had
+// reported before counts once.
+func TestCostOfTheKilled(t *testing.T) {
+	t.Parallel()
+	usd, cut := 0.5, &Detail{Exit: Exit{End: EndCancelled}}
+	ended := Detail{Exit: Exit{End: EndFinished}, Spent: Spent{USD: &usd, InputTokens: 10, OutputTokens: 2}}
+	one, two, third := Unit{Task: "1", Attempt: 1}, Unit{Task: "2", Attempt: 1}, Unit{Iteration: 3, Attempt: 1}
+	s := Fold([]Event{
+		{Type: AttemptStarted, Unit: one}, {Type: AgentFinished, Unit: one, Detail: &ended},
+		{Type: AttemptFinished, Unit: one, Verdict: Cancelled, Reason: Killed, Detail: cut},
+		{Type: AttemptStarted, Unit: two},
+		{Type: AttemptFinished, Unit: two, Verdict: Cancelled, Reason: Killed, Detail: cut},
+		{Type: IterationStarted, Unit: third},
+		{Type: IterationFinished, Unit: third, Verdict: Cancelled, Reason: Killed + " after its commit", Detail: cut},
+	})
+	if got, want := s.Cost.Text(), "at least $0.50, 2 attempts unknown, at least 10 tokens in, 2 out"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	for task, want := range map[string]string{"1": "$0.50, 10 tokens in, 2 out", "2": "unknown"} {
+		if got := s.Task(task).Cost.Text(); got != want {
+			t.Errorf("task %s: got %s, want %s", task, got, want)
+		}
+	}
+	if a := s.Attempt(Key{Task: "2", Number: 1}); a.Cost.Unknown != 1 {
+		t.Errorf("attempt: %+v", a.Cost)
+	}
+}
