@@ -58,7 +58,8 @@ type Backend struct {
 
 	// Expressions for lines on standard error that mean a used-up quota. A run that prints one is ended at once.
 	StderrLimit []string
-	StderrAway  string // what it prints on standard error when its provider does not answer and it tries again
+	// What it prints on standard error alone of its own tries to reach its provider.
+	StderrTries []Try
 
 	// SessionArgs are added, with {session} filled in, to continue a conversation; none: it cannot.
 	SessionArgs []string
@@ -71,6 +72,14 @@ type Backend struct {
 	// other of the group is added. "--mode plan" is the option with that value, "-c key" a setting given with -c or
 	// --config.
 	Subjects [][]string
+}
+
+// Try is how a client says that it tries again: Words match a line, of which a group in them, if any, tells one try
+// from the next.
+type Try struct {
+	Words  string // a regular expression
+	Status int    // of the provider's answer; 0 where it is not told
+	Away   bool   // there was no answer
 }
 
 // title is the program's name in a sentence.

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"unsafe"
 
 	"descartes/agent/process"
+	"descartes/agent/stream"
 )
 
 // live feeds a file to a follower while it reads it.
@@ -182,6 +184,58 @@ func TestClockJump(t *testing.T) {
 				f.transcript.started(), f.transcript.claims) == nil {
 				t.Errorf("set by %d hours: not ended after %v", hours, now)
 			}
+		}
+	}
+}
+
+// A client that says on standard error alone that it waits is out of quota when it has slept for two minutes; the same
+// try said again is no other one. One that tries on, or that its provider answers, is not.
+func TestSleepsAfterRefusal(t *testing.T) {
+	t.Parallel()
+	b, _ := Lookup("qwen")
+	for _, tt := range []struct {
+		name   string
+		says   func(second int) string
+		answer int // the second in which there is one
+		ends   int // 0 for not
+	}{
+		{"sleeps", func(s int) string {
+			return fmt.Sprintf("[qwen-code] Waiting for API capacity... attempt 8, retry in %ds\n", 500-s)
+		}, 0, 150},
+		{"tries on", func(s int) string {
+			return fmt.Sprintf("[qwen-code] Waiting for API capacity... attempt %d, retry in 9s\n", s)
+		}, 0, 0},
+		{"is answered", func(s int) string {
+			return map[bool]string{true: "[qwen-code] Waiting for API capacity... attempt 8, retry in 30s\n"}[s == 30]
+		}, 60, 0},
+	} {
+		q := Request{ErrLog: filepath.Join(t.TempDir(), "err")}
+		errs, p := b.errorWatch(q), newTranscript(b.Format, q)
+		clock := newClocks(b.Format, Clocks{Start: DefaultStart}, DefaultIdle, time.Now())
+		var printed []byte
+		ended := 0
+		for second := 0; second < 600 && ended == 0; second += 30 {
+			if second > 0 {
+				printed = append(printed, tt.says(second)...)
+				if err := os.WriteFile(q.ErrLog, printed, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if second == tt.answer {
+				p.progress.apply(stream.Event{Kind: stream.Text, Text: "Hello."})
+			}
+			if why := errs.look(&p.progress); why != nil {
+				t.Fatalf("%s: %v", tt.name, why)
+			}
+			now := time.Duration(second) * time.Second
+			if why := clock.check(&p.progress, now, tt.answer > 0 && second >= tt.answer, p.claims); why != nil {
+				if ended = second; why.clock != cutoffSleeps {
+					t.Errorf("%s: %v", tt.name, why)
+				}
+			}
+		}
+		if ended != tt.ends {
+			t.Errorf("%s: ended after %d s, want %d", tt.name, ended, tt.ends)
 		}
 	}
 }

@@ -177,7 +177,7 @@ func (r *Runner) conclude(res *Result, h *said, q Request, exit process.Exit) {
 		return
 	}
 	told := s.failure(q)
-	if !spent(told.Text) && r.quota(res, s, told, q, exit) {
+	if !quota.Spent(told.Text) && r.quota(res, s, told, q, exit) {
 		return
 	}
 	cause := r.cause(told, exit)
@@ -263,6 +263,13 @@ func (r *Runner) limitOnErrors(text string, now time.Time) (name string, until t
 	if name, until, ok = quota.Find(text, now); ok {
 		return name, until, ok
 	}
+	for _, t := range r.backend.tries() {
+		if line, found := limitLine([]*regexp.Regexp{t.words}, []byte(text)); found && t.Status == 429 {
+			if name, until, ok = quota.Told(line, now); ok {
+				return name, until, ok
+			}
+		}
+	}
 	line, ok := limitLine(r.backend.limitPatterns(), []byte(text))
 	if !ok || fatalWords(line) {
 		return "", until, false
@@ -333,16 +340,11 @@ var (
 	oversizeWords = oneOf(`input exceeds the maximum length of \d+ characters`, `input_too_large`)
 	// loginWords are whole phrases, fatal even among the agent's own words.
 	loginWords = oneOf(`not logged in`, `(invalid|incorrect) api key`, `api key not valid`,
-		`credit balance is too low`, `cannot be used with root`,
+		`cannot be used with root`,
 		`oauth token has expired`, `authentication_(error|failed)`, `no authentication information found`,
 		`no auth type is selected`)
-	// hopelessWords are fatal whatever the status: agents report an unknown model as their own server's error 500, and
-	// used-up money as 429.
-	hopelessWords = oneOf(`\bmodels?\b.{0,100}\b(not found|does not exist|is not supported)`, `insufficient_quota`,
-		`exceeded your current quota`,
-		`to use \w+ with your .{0,20}plan, upgrade`, `billing.hard.limit`)
-	// spentWords name money that is used up: a person has to add some, or to raise a cap.
-	spentWords = oneOf(`\bout of credits\b`, `\bspend(ing)? cap\b`)
+	// modelWords are fatal whatever the status: agents report an unknown model as their own server's error 500.
+	modelWords = oneOf(`\bmodels?\b.{0,100}\b(not found|(?:does|may) not exist|is not supported)`)
 	// bareWords are fatal in an error without a status.
 	bareWords = oneOf(`quota exceeded`, `unauthorized`)
 )
@@ -353,21 +355,14 @@ func oneOf(words ...string) *lazyregexp.Regexp {
 
 // fatalWords reports whether a client's error is one that waiting does not fix.
 func fatalWords(text string) bool {
-	return hopeless(text) || !saysWhen(text) && bareWords.MatchString(text)
+	return hopeless(text) || !quota.SaysWhen(text) && bareWords.MatchString(text)
 }
 
-// hopeless reports whether waiting cannot fix a client's error, whatever its status. An error that says when to ask
-// again is not hopeless.
+// hopeless reports whether waiting cannot fix a client's error, whatever its status: used-up money comes as 429. An
+// error that says when to ask again is not hopeless.
 func hopeless(text string) bool {
-	return !saysWhen(text) && (hopelessWords.MatchString(text) || loginWords.MatchString(text)) || spent(text)
-}
-
-// spent reports whether an error is that money is used up, and does not say when there is new one.
-func spent(text string) bool { return !saysWhen(text) && spentWords.MatchString(text) }
-
-// saysWhen reports whether an error says when to ask again: "Please retry in 33.5s".
-func saysWhen(text string) bool {
-	return regexp.MustCompile(`(?i)\b(retry|again) (in|after) +\d`).MatchString(text)
+	return quota.Spent(text) ||
+		!quota.SaysWhen(text) && (modelWords.MatchString(text) || loginWords.MatchString(text))
 }
 
 // loggedError is the last error in a log of key="value" lines.
@@ -416,7 +411,7 @@ func noSession(text string) bool {
 // refusalIn looks for a client's refusal in what a failed run printed as text.
 func refusalIn(text string) (line string, ok bool) {
 	for l := range strings.Lines(text) {
-		if loginWords.MatchString(l) {
+		if loginWords.MatchString(l) || quota.Spent(l) {
 			line, ok = oneline.Clip(strings.TrimSpace(l), 200), true
 		}
 	}

@@ -23,6 +23,7 @@ type progress struct {
 	session, model         string
 	message                tail // own words since the last tool call
 	spoke, acted           bool // any words, any tool
+	delegated              bool // to subagents whose cost is not in its own
 	retries, retryStatus   int
 	retrying               string // the client's last words, if they say that it tries again
 	away                   bool   // as its provider does not answer
@@ -70,6 +71,8 @@ func (s *progress) apply(e stream.Event) {
 		s.message.reset()
 		s.acted, s.troubled = true, false
 		s.steps, s.overflows, s.refused, s.more = 0, 0, 0, true
+	case stream.Delegated:
+		s.delegated = true
 	case stream.Retry:
 		s.retry(e)
 	case stream.Trouble:
@@ -153,7 +156,7 @@ func (s *progress) line(kind stream.LineKind, _ []byte, whole bool) {
 func (s *progress) counted(whole *progress) {
 	s.events, s.unknown, s.noise, s.tooLong = whole.events, whole.unknown, whole.noise, whole.tooLong
 	s.tokens, s.usd = whole.tokens, whole.usd
-	s.spoke, s.acted = whole.spoke, whole.acted
+	s.spoke, s.acted, s.delegated = whole.spoke, whole.acted, whole.delegated
 }
 
 // cost is the run's cost, nil if unknown. Clients print zeros for what they do not know: an answer costs tokens, and
@@ -180,6 +183,9 @@ func (s *progress) notes(owner string, exit process.Exit, good bool) (notes []st
 	}
 	if len(s.kept) > 0 {
 		notes = append(notes, "descartes did not allow: "+oneline.Clip(strings.Join(s.kept, "; "), 300))
+	}
+	if s.delegated && s.cost() != nil {
+		notes = append(notes, owner+" leaves out what its subagents cost: this is the cost of the main conversation")
 	}
 	switch {
 	case !s.ended && s.troubled && s.trouble.Word == "exited":

@@ -6,6 +6,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -22,8 +24,19 @@ type recorded struct {
 	ExitCode *int    `json:"exit_code"`
 	Signal   *string `json:"sent_signal"`
 	Outcome  string
-	Promise  bool `json:"promise_in_final_text"`
+	Promise  bool   `json:"promise_in_final_text"`
+	Stderr   string // the file of what it printed there; "" where that does not matter
 	stream   []byte
+}
+
+// request is that of a run which has printed what was recorded.
+func (c recorded) request() Request {
+	dir := filepath.Join("testdata", "streams")
+	q := Request{Prompt: recordedPrompt, Log: filepath.Join(dir, c.File)}
+	if c.Stderr != "" {
+		q.ErrLog = filepath.Join(dir, c.Stderr)
+	}
+	return q
 }
 
 func cases(tb testing.TB) (all []recorded) {
@@ -118,7 +131,10 @@ func TestRecordedStreams(t *testing.T) {
 	for _, c := range cases(t) {
 		t.Run(c.File, func(t *testing.T) {
 			t.Parallel()
-			res := judged(t, c.backend(t), c.stream, c.exit())
+			res, err := NewRunner(nil, c.backend(t)).result(c.request(), c.exit(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
 			if c.Signal != nil && c.Outcome != "killed" && c.Outcome != "stuck" { // it would have gone on for hours
 				res = cutShort(t, c)
 			}
@@ -152,14 +168,17 @@ func cutShort(tb testing.TB, c recorded) Result {
 	tb.Helper()
 	b := c.backend(tb)
 	r := NewRunner(nil, b)
-	q := Request{Prompt: recordedPrompt, Log: filepath.Join("testdata", "streams", c.File)}
+	q := c.request()
 	p := newTranscript(b.Format, q)
 	if err := p.take(bytes.NewReader(c.stream), pieceSize); err != nil {
 		tb.Fatal(err)
 	}
-	f := &watchdog{clock: newClocks(b.Format, Clocks{}, DefaultIdle, time.Now())}
+	f := &watchdog{errs: b.errorWatch(q),
+		clock: newClocks(b.Format, Clocks{Start: DefaultStart}, DefaultIdle, time.Now())}
 	for now := time.Duration(0); f.why == nil && now < 3*time.Minute; now += time.Second {
-		f.why = f.clock.check(&p.progress, now, true, p.claims)
+		if f.why = f.errs.look(&p.progress); f.why == nil {
+			f.why = f.clock.check(&p.progress, now, p.started(), p.claims)
+		}
 	}
 	if f.why == nil {
 		tb.Fatal("its clocks do not end it")
@@ -170,6 +189,32 @@ func cutShort(tb testing.TB, c recorded) Result {
 		tb.Fatal(err)
 	}
 	return res
+}
+
+// Each expression for a client's standard error stands for a line that it has printed there.
+func TestErrorsAreRecorded(t *testing.T) {
+	t.Parallel()
+	printed := map[string][]byte{} // by the client's name
+	for _, c := range cases(t) {
+		if c.Stderr != "" {
+			text, err := os.ReadFile(c.request().ErrLog)
+			if err != nil {
+				t.Fatal(err)
+			}
+			printed[c.Backend] = append(printed[c.Backend], text...)
+		}
+	}
+	for _, b := range builtin() {
+		words := b.StderrLimit
+		for _, try := range b.StderrTries {
+			words = append(words, try.Words)
+		}
+		for _, re := range words {
+			if !regexp.MustCompile(re).Match(printed[strings.TrimSuffix(b.Name, "-acp")]) {
+				t.Errorf("%s: no recording has %s", b.Name, re)
+			}
+		}
+	}
 }
 
 // listenTo reads a case's words alone.
@@ -237,9 +282,21 @@ func TestReasons(t *testing.T) {
 		"codex-0.171.0-workspace-out-of-credits.ndjson": "Codex cannot go on: Your workspace is out of credits. Add credits to continue.",
 		"codex-hardlimit.ndjson":                        "Codex cannot go on: Billing hard limit has been reached",
 		"qwen-maxturns.ndjson":                          "Qwen stopped at a limit of its own: exit status 53",
+		"claude-2.1.332-extra-usage.ndjson":             "Claude's extra usage limit; resets Sun 29 Nov 22:00 (in 9 d 2 h)",
+		"claude-2.1.332-zai-week.ndjson":                "Claude's Weekly/Monthly limit; resets Sun 22 Nov 19:04 (in 1 d 23 h)",
+		"codex-0.171.0-spend-cap.ndjson":                "Codex cannot go on: You hit your spend cap set by the owner of your workspace. Ask an owner to increase your spend cap to continue.",
+		"codex-0.171.0-429-retry-after-hours.ndjson":    "Codex's rate limit is used up; it does not say when it resets",
+		"gemini-hours.ndjson":                           "Gemini's rate limit; resets Fri 20 Nov 22:00 (in 2 h)",
+		"gemini-individual-quota.ndjson":                "Gemini's Individual quota; resets Thu 26 Nov 19:52 (in 5 d 23 h)",
+		"opencode-hours.ndjson":                         "opencode's daily limit; resets Fri 20 Nov 22:07 (in 2 h 7 min)",
+		"opencode-429-retry-after.ndjson":               "opencode's rate limit is used up; it does not say when it resets",
+		"qwen-0.24.4-hours.ndjson":                      "Qwen's rate limit; resets Fri 20 Nov 22:06 (in 2 h 7 min)",
 	} {
 		c := byFile[file]
 		res := judged(t, c.backend(t), c.stream, c.exit())
+		if c.Signal != nil {
+			res = cutShort(t, c)
+		}
 		if got := res.Reason + res.Blocked; got != want {
 			t.Errorf("%s: got %q, want %q", file, got, want)
 		}
@@ -272,6 +329,15 @@ func TestCostOfStreams(t *testing.T) {
 		case "codex-ok.ndjson", "gemini-ok.ndjson", "qwen-ok.ndjson", "qwen-0.24.4-ok.ndjson", "cline-ok.ndjson":
 			if cost == nil || *cost.Tokens != both || cost.USD != nil {
 				t.Errorf("%s: %+v", c.File, cost)
+			}
+		case "claude-2.1.332-subagent.ndjson":
+			if cost == nil || *cost.Tokens != (Tokens{Input: 4800, CacheRead: 800, Output: 136}) || usd != 0.00944 {
+				t.Errorf("%s: %+v", c.File, cost)
+			}
+		case "codex-0.171.0-subagent.ndjson", "opencode-subagent.ndjson":
+			if notes := judged(t, c.backend(t), c.stream, c.exit()).Notes; !slices.ContainsFunc(notes,
+				func(n string) bool { return strings.Contains(n, "leaves out what its subagents cost") }) {
+				t.Errorf("%s: notes %q", c.File, notes)
 			}
 		case "copilot-ok.ndjson", "claude-truncated.ndjson", "gemini-nomodel.ndjson", "codex-quota.ndjson":
 			if cost != nil {

@@ -13,10 +13,14 @@ import (
 
 // opencodeLimit is what opencode logs of a used-up quota, its free models' included: "Rate limit exceeded. Please try
 // again later."
-const opencodeLimit = `AI_APICallError: .*((?i:usage limit|quota|rate limit .*\bper[- ]day\b|try again in \d+ ?h)|Rate limit exceeded\. Please try again later)`
+const opencodeLimit = `AI_APICallError: .*((?i:usage limit|quota)|Rate limit exceeded\. Please try again later)`
 
-// opencodeAway is what it logs of a provider that does not answer.
-const opencodeAway = `AI_APICallError: (Cannot connect to API|Unable to connect)`
+// opencodeTries are what it logs before it tries again, which its events do not tell. After 429 it sleeps for as long
+// as the provider asks.
+func opencodeTries() []Try {
+	return []Try{{Words: `AI_APICallError: (?:Cannot connect to API|Unable to connect)`, Away: true},
+		{Words: `AI_APICallError: .*(?i:rate.?limit|too many requests|\b429\b|exhausted)`, Status: 429}}
+}
 
 // builtin returns the known backends. It is a function so that nothing is built before it is needed and nobody changes
 // it.
@@ -47,7 +51,7 @@ func builtin() []Backend {
 			ModelArgs: []string{"-m", "{model}"},
 			// It then sleeps until the quota is renewed, be it for days.
 			StderrLimit: []string{opencodeLimit},
-			StderrAway:  opencodeAway,
+			StderrTries: opencodeTries(),
 			SessionArgs: []string{"--session", "{session}"},
 			Subjects: [][]string{{"--auto", "--dangerously-skip-permissions", "--yolo", "--agent plan"},
 				{"-m", "--model"}, {"--session", "-s", "--continue", "-c"}},
@@ -85,7 +89,9 @@ func builtin() []Backend {
 			ExitCodes: map[int]Cause{41: Fatal, 42: Fatal, 52: Fatal, 53: Budget, 55: Fatal,
 				// HTTP statuses modulo 256
 				144: Fatal, 145: Fatal, 147: Fatal, 173: Transient, 244: Transient, 247: Transient},
-			StderrAway: `Attempt \d+ failed\. Retrying with backoff\.\.\. .*\bfetch failed\b`,
+			StderrTries: []Try{
+				{Words: `(Attempt \d+) failed\. Retrying with backoff\.\.\. .*\bfetch failed\b`, Away: true},
+				{Words: `(Attempt \d+) failed with status 429\. Retrying with backoff`, Status: 429}},
 		},
 		{
 			Name: "copilot",
@@ -116,8 +122,10 @@ func builtin() []Backend {
 				{"-m", "--model"},
 				{"--resume", "-r", "--continue", "-c", "--session-id"}},
 			ExitCodes: map[int]Cause{41: Fatal, 42: Fatal, 52: Fatal, 53: Budget, 55: Budget},
-			// It asks again for hours, and its events do not say so.
+			// Without it, it sleeps for hours and says nothing at all.
+			Env:         map[string]string{"QWEN_CODE_UNATTENDED_RETRY": "1"},
 			StderrLimit: []string{`\[API Error: 429 .*(usage limit|quota)`},
+			StderrTries: []Try{{Words: `Waiting for API capacity\.\.\. (attempt \d+), retry in \d+s`, Status: 429}},
 		},
 		{
 			Name:    "gemini-acp",
@@ -136,7 +144,7 @@ func builtin() []Backend {
 			Env:     map[string]string{"OPENCODE_DISABLE_AUTOUPDATE": "1"},
 			// As opencode's.
 			StderrLimit: []string{opencodeLimit},
-			StderrAway:  opencodeAway,
+			StderrTries: opencodeTries(),
 		},
 		{
 			Name:   "generic", // the user says which program

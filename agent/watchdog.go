@@ -252,7 +252,7 @@ func (c *clocks) check(s *progress, now time.Duration, started bool, claims func
 		return &cutoff{clock: cutoffAway, words: s.retrying}
 	case c.idle > 0 && s.retrying != "" && now-c.moved >= c.idle: // its output alone would keep it alive forever
 		return &cutoff{clock: cutoffRetries, words: s.retrying}
-	case !started && l.Start > 0 && now >= l.Start:
+	case !started && s.retrying == "" && l.Start > 0 && now >= l.Start:
 		return &cutoff{clock: cutoffStart}
 	case l.Spin > 0 && s.overflows >= overflowLimit:
 		return &cutoff{clock: cutoffOverflow, words: s.trouble.Text}
@@ -323,22 +323,32 @@ func (r *Runner) cutOff(res *Result, h *said, q Request, exit process.Exit, why 
 // limitFromErrors derives a limit from a line on standard error about a used-up quota. Waiting does not renew every
 // quota.
 func (r *Runner) limitFromErrors(res *Result, line string, now time.Time) {
-	name, known := quota.Named(line)
-	if !known && fatalWords(line) {
+	if name, until, known := quota.Told(line, now); known && !quota.Spent(line) {
+		r.limited(res, name, until, now)
+		return
+	}
+	if fatalWords(line) {
 		res.End, res.Cause, res.Reason = Refused, Fatal, r.backend.title()+" cannot go on: "+sentence(line)
 		return
 	}
-	r.limited(res, name, quota.Reset(line, now), now)
+	r.limited(res, "usage limit", quota.Reset(line, now), now)
 }
 
 // errorWatch searches what a running client prints on standard error for lines about a used-up quota. Some clients
 // then sleep until it is renewed, for hours, and say so nowhere else.
 type errorWatch struct {
-	path string
-	at   int64 // read up to here
-	any  []*regexp.Regexp
-	away *regexp.Regexp // a try that found no provider; nil if there is nothing to look for
-	rest []byte         // read but not examined: the beginning of a line
+	path  string
+	at    int64 // read up to here
+	any   []*regexp.Regexp
+	tries []*try
+	rest  []byte // read but not examined: the beginning of a line
+}
+
+// try looks for lines about the client's own tries.
+type try struct {
+	Try
+	words *regexp.Regexp
+	last  string // of its lines, what tells one try from the next
 }
 
 const (
@@ -348,14 +358,18 @@ const (
 
 // errorWatch is nil if there is nothing to look for.
 func (b Backend) errorWatch(q Request) *errorWatch {
-	w := &errorWatch{path: q.ErrLog, at: q.ErrOffset, any: b.limitPatterns()}
-	if b.StderrAway != "" {
-		w.away = regexp.MustCompile(b.StderrAway)
-	}
-	if len(w.any) == 0 && w.away == nil || q.ErrLog == "" || q.ErrLog == q.Log {
+	w := &errorWatch{path: q.ErrLog, at: q.ErrOffset, any: b.limitPatterns(), tries: b.tries()}
+	if len(w.any) == 0 && len(w.tries) == 0 || q.ErrLog == "" || q.ErrLog == q.Log {
 		return nil
 	}
 	return w
+}
+
+func (b Backend) tries() (list []*try) {
+	for _, t := range b.StderrTries {
+		list = append(list, &try{Try: t, words: regexp.MustCompile(t.Words)})
+	}
+	return list
 }
 
 // limitPatterns are the expressions of StderrLimit, which NewTable has checked.
@@ -392,12 +406,26 @@ func (w *errorWatch) look(s *progress) *cutoff {
 	if line, found := limitLine(w.any, text[:end]); found {
 		return &cutoff{clock: cutoffErrors, words: line}
 	}
-	if w.away != nil {
-		if line, found := limitLine([]*regexp.Regexp{w.away}, text[:end]); found {
-			s.apply(stream.Event{Kind: stream.Retry, Text: line, Away: true})
+	for _, t := range w.tries {
+		if line, found := limitLine([]*regexp.Regexp{t.words}, text[:end]); found {
+			if _, _, limited := quota.Told(line, time.Now()); limited && t.Status == 429 {
+				return &cutoff{clock: cutoffErrors, words: line}
+			}
+			t.again(line, s)
 		}
 	}
 	return nil
+}
+
+// again tells s of a try, unless that is the one that it was told of before.
+func (t *try) again(line string, s *progress) {
+	if m := t.words.FindStringSubmatch(line); len(m) > 1 {
+		if m[1] == t.last && s.retrying != "" {
+			return
+		}
+		t.last = m[1]
+	}
+	s.apply(stream.Event{Kind: stream.Retry, Text: line, Status: t.Status, Away: t.Away})
 }
 
 // limitLine returns the last line that matches one of the expressions, from the match on: what is before it belongs to

@@ -34,39 +34,6 @@ func Named(text string) (name string, ok bool) {
 	return "usage limit", strings.Contains(strings.ToLower(text), "usage limit")
 }
 
-// phrases are providers' and clients' words for a used-up quota, and its name.
-var phrases = []struct {
-	words *lazyregexp.Regexp
-	name  string
-}{
-	{lazyregexp.New(`(?i)(?:hit|reached) your (.{0,40}?) ?limit\b`), "$1 limit"},
-	{lazyregexp.New(`(?i)(usage|\d+-hour|hour|hourly|daily|weekly|session|opus|sonnet|spending) limit (?:has been )?reached`), "$1 limit"},
-	{lazyregexp.New(`(?i)out of (extra usage)`), "$1"},
-	{lazyregexp.New(`(?i)\b(individual) quota reached`), "$1 quota"},
-	{lazyregexp.New(`(?i)exhausted your (daily quota|capacity)`), "$1"},
-	{lazyregexp.New(`(?i)exceed your account's rate limit`), "account rate limit"},
-	// OpenAI, OpenRouter
-	{lazyregexp.New(`(?i)rate limit (?:reached|exceeded)\b.{0,160}\bper[- ]day\b`), "daily limit"},
-	{lazyregexp.New(`(?i)\b(hour|week|month) allocated quota exceeded`), "$1 quota"}, // DashScope's plans
-	{lazyregexp.New(`(?i)(weekly/monthly) limit exhausted`), "$1 limit"},             // Z.ai
-	{lazyregexp.New(`使用上限`), "usage limit"},                                          // Z.ai
-}
-
-// Phrase is Named for text that may be the agent's own.
-func Phrase(text string) (name string, ok bool) {
-	text = strings.ReplaceAll(text, "’", "'")
-	for _, p := range phrases {
-		if at := p.words.FindStringSubmatchIndex(text); at != nil {
-			name = strings.TrimSpace(string(p.words.ExpandString(nil, p.name, text, at)))
-			if name == "limit" {
-				name = "usage limit"
-			}
-			return name, true
-		}
-	}
-	return "", false
-}
-
 // Kind is the name of a limit that claude's stream tells of.
 func Kind(word string) string {
 	switch word {

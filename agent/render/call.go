@@ -49,15 +49,17 @@ type line struct {
 	} `json:"part"`
 
 	Item struct { // codex
-		ID       string `json:"id"`
-		Type     string `json:"type"`
-		Text     string `json:"text"`
-		Status   string `json:"status"`
-		Command  string `json:"command"`
-		Output   string `json:"aggregated_output"`
-		ExitCode *int   `json:"exit_code"`
-		Server   string `json:"server"`
-		Tool     string `json:"tool"`
+		ID       string          `json:"id"`
+		Type     string          `json:"type"`
+		Text     string          `json:"text"`
+		Status   string          `json:"status"`
+		Command  string          `json:"command"`
+		Output   string          `json:"aggregated_output"`
+		ExitCode *int            `json:"exit_code"`
+		Server   string          `json:"server"`
+		Tool     string          `json:"tool"`
+		Prompt   string          `json:"prompt"` // to a subagent
+		Input    json.RawMessage `json:"arguments"`
 		Result   struct {
 			Content json.RawMessage `json:"content"`
 		} `json:"result"`
@@ -248,7 +250,7 @@ func (l *line) codex(tell func(act)) {
 			}
 		}
 	case "mcp_tool_call", "collab_tool_call":
-		tell(act{kind: Call, id: i.ID, tool: strings.Trim(i.Server+" "+i.Tool, " ")})
+		tell(act{kind: Call, id: i.ID, tool: strings.Trim(i.Server+" "+i.Tool, " "), input: i.Input, text: i.Prompt})
 		result(cmp.Or(i.Error.Message, textOf(i.Result.Content)))
 	case "web_search":
 		tell(act{kind: Call, id: i.ID, tool: i.Type, text: i.Query})

@@ -17,6 +17,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"os"
 	"strings"
@@ -62,10 +63,12 @@ type Renderer struct {
 
 	format string
 	show   func(Item)
-	line   []byte // the beginning of one
-	size   int    // of a line that is too long; 0 where it is not
-	words  []byte // of a message that comes in pieces
-	said   string // the last whole message
+	line   []byte          // the beginning of one
+	size   int             // of a line that is too long; 0 where it is not
+	words  []byte          // of a message that comes in pieces
+	said   string          // the last whole message
+	heard  map[uint64]bool // whole messages of its own, by their hashes
+	result bool            // the line is the client's report of an end, with a message that it may have shown before
 	model  string
 	open   bool   // a message in pieces is open
 	last   string // the last note, without its figures
@@ -81,7 +84,7 @@ type Renderer struct {
 
 // New makes a Renderer for a log of a format of package stream; show is called for each item.
 func New(format string, show func(Item)) *Renderer {
-	return &Renderer{format: format, show: show, calls: map[string]string{}}
+	return &Renderer{format: format, show: show, calls: map[string]string{}, heard: map[uint64]bool{}}
 }
 
 // Told is how many messages of the agent's own the log has so far, and how many requests to its model the client
@@ -159,9 +162,10 @@ func (r *Renderer) read(text []byte) {
 
 // event shows what a line of events holds; ok is false where it is none.
 func (r *Renderer) event(text []byte) (ok bool) {
-	if !spoken(text) {
+	if r.result = false; !spoken(text) {
 		var l line
 		if stream.Decode(text, &l) {
+			r.result = l.Type == "result"
 			if l.Type == "system" && l.Cwd != "" {
 				r.Root = l.Cwd
 			}
@@ -235,14 +239,18 @@ func (r *Renderer) remember(id, tool string) {
 	r.calls[id] = tool
 }
 
-// say shows a whole message, once: a client may repeat it, as its result.
+// say shows a whole message, once: a client may repeat it in its result, which may come late: after those of a turn
+// that followed.
 func (r *Renderer) say(text string, inner bool) {
-	if text = strings.Trim(text, "\n"); text == "" || text == r.said {
+	text = strings.Trim(text, "\n")
+	hash := fnv.New64a()
+	_, _ = io.WriteString(hash, text)
+	if text == "" || text == r.said || r.result && r.heard[hash.Sum64()] {
 		return
 	}
 	r.give(Item{Kind: Text, Text: text, Inner: inner})
 	if !inner {
-		r.said = text
+		r.said, r.heard[hash.Sum64()] = text, true
 		r.messages++
 	}
 }
@@ -299,7 +307,7 @@ func (r *Renderer) told(e stream.Event) {
 		r.usage, r.usd, r.requests = r.usage.Plus(e.Tokens), r.usd+e.USD, r.requests+e.Requests
 	case stream.End:
 		r.ended(e)
-	case stream.Begin, stream.Allowed:
+	case stream.Begin, stream.Allowed, stream.Delegated, stream.Pending:
 	}
 }
 

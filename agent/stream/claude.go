@@ -134,6 +134,8 @@ func readClaude(line []byte, tell func(Event)) LineKind {
 			tell(Event{Kind: Pending, Word: background, OK: len(e.Tasks) > 0})
 		case "api_retry":
 			tell(Event{Kind: Retry, Status: e.status(), Word: e.word(), Away: e.status() == 0})
+		case "retry": // qwen's, whose standard error says why
+			tell(Event{Kind: Retry})
 		}
 	case "rate_limit_event":
 		if e.Limit.Status == "rejected" && !e.Limit.Overage {

@@ -48,9 +48,12 @@ func (u codexUsage) event() Event {
 		CacheWrite: u.CacheWrite.int(), Output: u.Output.int()}}
 }
 
+// codexAgents is the item with which it has a subagent work, or waits for one.
+const codexAgents = "collab_tool_call"
+
 // codexTools are the items that are steps which do something.
 func codexTools() []string {
-	return []string{"command_execution", "file_change", "mcp_tool_call", "web_search", "collab_tool_call"}
+	return []string{"command_execution", "file_change", "mcp_tool_call", "web_search", codexAgents}
 }
 
 // skimCodex tells of a step without its output.
@@ -62,6 +65,9 @@ func skimCodex(kind string, head []byte, tell func(Event)) bool {
 	for _, tool := range codexTools() {
 		if bytes.Contains(head, []byte(`"type":"`+tool+`"`)) {
 			tell(Event{Kind: Tool})
+			if tool == codexAgents {
+				tell(Event{Kind: Delegated})
+			}
 			return true
 		}
 	}
@@ -124,7 +130,10 @@ func (e *codexEvent) item(tell func(Event)) LineKind {
 			tell(Event{Kind: Text, Text: e.Item.Text, Whole: true})
 		}
 	case "reasoning", "todo_list", "error":
-	case "command_execution", "file_change", "mcp_tool_call", "web_search", "collab_tool_call":
+	case codexAgents:
+		tell(Event{Kind: Tool})
+		tell(Event{Kind: Delegated})
+	case "command_execution", "file_change", "mcp_tool_call", "web_search":
 		tell(Event{Kind: Tool})
 	default:
 		return Unknown

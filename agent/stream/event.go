@@ -28,17 +28,18 @@ type Event struct {
 type Kind int
 
 const (
-	Session Kind = iota
-	Begin        // a turn begins: an end told before was none
-	Text         // the top-level agent's own words
-	Tool         // what was said before is no last word any more
-	Retry        // the client tries again by itself
-	Trouble      // an error that need not be the end
-	Limit        // the provider refused: a quota is used up
-	Allowed      // it no longer does
-	Denied       // the client refused the agent a tool
-	Kept         // we did
-	Pending      // OK: the client waits for work of its own, by the Word for it, and goes on when that ends
+	Session   Kind = iota
+	Begin          // a turn begins: an end told before was none
+	Text           // the top-level agent's own words
+	Tool           // what was said before is no last word any more
+	Delegated      // a subagent was given work, whose cost the client leaves out of its own
+	Retry          // the client tries again by itself
+	Trouble        // an error that need not be the end
+	Limit          // the provider refused: a quota is used up
+	Allowed        // it no longer does
+	Denied         // the client refused the agent a tool
+	Kept           // we did
+	Pending        // OK: the client waits for work of its own, by the Word for it, and goes on when that ends
 	Usage
 	End
 )

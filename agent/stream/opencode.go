@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"bytes"
 	"regexp"
 	"strconv"
 
@@ -13,6 +14,7 @@ type opencodeLine struct {
 	ID   string `json:"sessionID"`
 	Part struct {
 		Reason    string  `json:"reason"`
+		Tool      string  `json:"tool"`
 		Text      string  `json:"text"`
 		Synthetic bool    `json:"synthetic"`
 		USD       float64 `json:"cost"`
@@ -36,9 +38,15 @@ type opencodeLine struct {
 	} `json:"error"`
 }
 
-func skimOpencode(kind string, _ []byte, tell func(Event)) bool {
+// opencodeAgents is the tool that has a subagent work, in a session of its own that is not printed.
+const opencodeAgents = "task"
+
+func skimOpencode(kind string, head []byte, tell func(Event)) bool {
 	if kind == "tool_use" {
 		tell(Event{Kind: Tool})
+		if bytes.Contains(head, []byte(`"tool":"`+opencodeAgents+`"`)) {
+			tell(Event{Kind: Delegated})
+		}
 		return true
 	}
 	return false
@@ -63,6 +71,9 @@ func readOpencode(line []byte, tell func(Event)) LineKind {
 		}
 	case "tool_use", "tool":
 		tell(Event{Kind: Tool})
+		if e.Part.Tool == opencodeAgents {
+			tell(Event{Kind: Delegated})
+		}
 	case "step_finish":
 		t := e.Part.Tokens
 		read, write := t.Cache.Read.int(), t.Cache.Write.int() // which it leaves out of its input

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -402,20 +401,5 @@ func (s *stage) calm(t *testing.T, done ...string) {
 func (s *stage) clear(t *testing.T) {
 	for _, p := range s.left(t) {
 		_ = syscall.Kill(p.pid, syscall.SIGKILL)
-	}
-}
-
-// TestAgentsAlone comes last: in the namespace nothing runs but the tests themselves.
-func TestAgentsAlone(t *testing.T) {
-	staged(t)
-	own, err := os.Readlink("/proc/self/ns/net")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for pid, p := range everything() {
-		if ns, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/ns/net"); err == nil && ns == own &&
-			pid != os.Getpid() && !p.dead && pid != os.Getppid() {
-			t.Errorf("%d %s", pid, p.line)
-		}
 	}
 }

@@ -23,10 +23,11 @@ import (
 // each runs a test with the clients that go through all of them.
 func each(t *testing.T, test func(t *testing.T, c client)) { with(t, clients(), test) }
 
-// with runs a test with some clients.
+// with runs a test with some clients, as many at a time as there are processors: each waits as much as it works.
 func with(t *testing.T, list []client, test func(t *testing.T, c client)) {
 	for _, c := range list {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			staged(t, c)
 			test(t, c)
 		})
@@ -258,11 +259,22 @@ func TestAgentsBackground(t *testing.T) {
 		s.does(t, exitDone, "start", "--max-attempts", "1")
 		s.calm(t, "1", "2", "3")
 	})
-	// By the protocol it runs in the foreground, and is over when the agent says so.
+	// By the protocol none is offered, and no tool to be woken later: a call of one is refused, and starts nothing.
 	with(t, []client{byProtocol(claudeClient(), "claude-agent-acp", "claude-agent-acp")}, func(t *testing.T, c client) {
-		s := newStage(t, c, of("1", 0, turn{Text: "I build.", Tool: builds("1")}, turn{Text: claim}))
+		s := newStage(t, c, of("1", 0, turn{Text: "I build.", Tool: builds("other")},
+			turn{Text: "I build.", Shell: "i=0; while [ $i -lt 15 ]; do i=$((i+1)); sleep 1; done; " + writes("1")},
+			turn{Text: claim}))
 		s.does(t, exitDone, "start", "--max-attempts", "1")
 		s.calm(t, "1", "2", "3")
+		asked := readText(t, s.asked)
+		for _, name := range []string{"ScheduleWakeup", "CronCreate"} {
+			if strings.Contains(asked, `"`+name+`"`) {
+				t.Errorf("the tool %s is offered", name)
+			}
+		}
+		if !strings.Contains(asked, `"Bash"`) {
+			t.Errorf("no tools are offered:\n%s", asked)
+		}
 	})
 }
 
@@ -278,27 +290,121 @@ func TestAgentsWakeup(t *testing.T) {
 	})
 }
 
-// TestAgentsHours: a service that asks to be left alone for hours is out of quota, however its client says so.
+// TestAgentsHours: a service that asks to be left alone for hours is out of quota, however its client says so, and if
+// that only sleeps.
 func TestAgentsHours(t *testing.T) {
-	with(t, []client{claudeClient(), codexClient(), geminiClient()}, func(t *testing.T, c client) {
-		s := newStage(t, c, of("1", 0, turn{Fault: "ratelimit", RetryAfter: 7632}))
-		r := s.does(t, exitQuota, "start", "--max-attempts", "1", "--on-limit", "stop")
-		t.Log(grep(readText(t, r.stdout), "stopped"))
+	const asks = 2*time.Hour + 7*time.Minute + 12*time.Second
+	for _, tt := range []struct {
+		c    client
+		body any // nil is a limit of the minute, as its headers know better
+		told bool
+	}{
+		{claudeClient(), nil, false},
+		{codexClient(), nil, false},
+		{geminiClient(), map[string]any{"error": map[string]any{"code": 429, "status": "RESOURCE_EXHAUSTED",
+			"message": "Resource has been exhausted (e.g. check quota).", "details": []any{map[string]any{
+				"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": fmt.Sprintf("%.0fs", asks.Seconds())}}}}, true},
+		{opencodeClient(), perDay(asks), true},
+		{qwenClient(), nil, true},
+		{copilotClient(), perDay(asks), true},
+	} {
+		with(t, []client{tt.c}, func(t *testing.T, c client) {
+			refused := turn{Fault: "ratelimit", RetryAfter: int(asks.Seconds())}
+			if tt.body != nil {
+				refused = turn{Fault: "http", HTTP: &answer{Status: 429, Body: tt.body,
+					Headers: map[string]string{"retry-after": strconv.Itoa(int(asks.Seconds()))}}}
+			}
+			s := newStage(t, c, of("1", 0, refused))
+			r := s.does(t, exitQuota, "start", "--max-attempts", "1", "--on-limit", "stop")
+			if took := time.Since(r.began); took > 4*time.Minute {
+				t.Errorf("it took %v", took)
+			}
+			if out := grep(readText(t, r.stdout), "stopped"); strings.Contains(out, "(in 2 h ") != tt.told {
+				t.Errorf("says when: want %v: %s", tt.told, out)
+			}
+			if got := s.ended(t); !slices.Equal(got, []string{"1 1 limited"}) {
+				t.Errorf("attempts %q", got)
+			}
+			t.Log(grep(readText(t, r.stdout), "stopped"))
+		})
+	}
+}
+
+// perDay is OpenAI's answer to one request of a day too many.
+func perDay(wait time.Duration) any {
+	return map[string]any{"error": map[string]any{"type": "requests", "code": "rate_limit_exceeded",
+		"message": "Rate limit reached for fake-model in organization org-1 on requests per day (RPD): Limit 200, Used 200, " +
+			"Requested 1. Please try again in " + wait.String() + "."}}
+}
+
+// TestAgentsCredits: a workspace without credits, or at its cap, needs a person, at once.
+func TestAgentsCredits(t *testing.T) {
+	for reached, words := range map[string]string{"workspace_owner_credits_depleted": "out of credits",
+		"workspace_member_usage_limit_reached": "spend cap"} {
+		with(t, []client{codexClient()}, func(t *testing.T, c client) {
+			s := newStage(t, c, of("1", 0, turn{Fault: "http", HTTP: &answer{Status: 429,
+				Headers: map[string]string{"x-codex-rate-limit-reached-type": reached},
+				Body:    map[string]any{"error": map[string]any{"type": "usage_limit_reached", "message": "limit"}}}}))
+			r := s.does(t, exitAgent, "start")
+			if out := readText(t, r.stdout) + readText(t, r.stderr); !strings.Contains(out, words) ||
+				len(s.ended(t)) != 1 {
+				t.Errorf("attempts %q\n%s", s.ended(t), out)
+			}
+		})
+	}
+}
+
+// TestAgentsOverflow: a conversation that the model does not take blocks its task; the rest runs on.
+func TestAgentsOverflow(t *testing.T) {
+	with(t, []client{codexClient(), geminiClient(), copilotClient()}, func(t *testing.T, c client) {
+		s := newStage(t, c, of("1", 0, turn{Fault: "toolong"}))
+		r := s.does(t, exitBlocked, "start")
+		s.calm(t, "2")
+		if got := s.ended(t); !slices.Equal(got, []string{"1 1 blocked", "2 1 verified"}) {
+			t.Errorf("attempts %q", got)
+		}
+		t.Log(grep(readText(t, r.stdout), "blocked"))
 	})
 }
 
-// TestAgentsCredits: a workspace without credits needs a person, at once.
-func TestAgentsCredits(t *testing.T) {
-	with(t, []client{codexClient()}, func(t *testing.T, c client) {
-		s := newStage(t, c, of("1", 0, turn{Fault: "http", HTTP: &answer{Status: 429,
-			Headers: map[string]string{"x-codex-rate-limit-reached-type": "workspace_owner_credits_depleted"},
-			Body:    map[string]any{"error": map[string]any{"type": "usage_limit_reached", "message": "limit"}}}}))
-		r := s.does(t, exitAgent, "start")
-		if out := readText(t, r.stdout) + readText(t, r.stderr); !strings.Contains(out, "out of credits") ||
-			len(s.ended(t)) != 1 {
-			t.Errorf("attempts %q\n%s", s.ended(t), out)
-		}
-	})
+// TestAgentsSubagent: what a subagent says is not its agent's word; what it cost is in the sum, or said to be left out.
+func TestAgentsSubagent(t *testing.T) {
+	for _, tt := range []struct {
+		c    client
+		tool tool
+	}{
+		{claudeClient(), tool{"Agent", map[string]any{"description": "sub", "prompt": "SUBWORK-7",
+			"subagent_type": "general-purpose", "run_in_background": false}}},
+		{codexClient(), tool{"spawn_agent", map[string]any{"message": "SUBWORK-7"}}},
+		{opencodeClient(), tool{"task", map[string]any{"description": "sub", "prompt": "SUBWORK-7",
+			"subagent_type": "general"}}},
+		{qwenClient(), tool{"agent", map[string]any{"description": "sub", "prompt": "SUBWORK-7",
+			"subagent_type": "general-purpose"}}},
+		{copilotClient(), tool{"task", map[string]any{"description": "sub", "prompt": "SUBWORK-7", "name": "sub",
+			"agent_type": "general-purpose", "mode": "sync"}}},
+	} {
+		with(t, []client{tt.c}, func(t *testing.T, c client) {
+			s := newStage(t, c,
+				rule{Match: `SUBWORK-7`, Turns: []turn{{Text: "TASK_BLOCKED: the subagent has no key"}}},
+				of("1", 0, turn{Text: "I ask a subagent.", Tool: &tt.tool},
+					turn{Text: "I write it.", Shell: writes("1")}, turn{Text: claim}))
+			r := s.does(t, exitDone, "start", "--max-attempts", "1")
+			s.calm(t, "1", "2", "3")
+			if asked := readText(t, s.asked); !strings.Contains(asked, `"rule":0`) {
+				t.Errorf("no subagent asked the model:\n%s", asked)
+			}
+			out := readText(t, r.stdout)
+			told := strings.Contains(out, "leaves out what its subagents cost")
+			if want := c.name == "codex" || c.name == "opencode"; told != want {
+				t.Errorf("says that the cost is not whole: %v\n%s", told, out)
+			}
+			for _, e := range s.journal(t) {
+				if e.Type == "agent_finished" && e.Task == "1" && c.tokens && !told && e.Detail.InputTokens < 4800 {
+					t.Errorf("%d tokens in, of a model that told 4800", e.Detail.InputTokens)
+				}
+			}
+		})
+	}
 }
 
 // TestAgentsAway: a provider that does not answer is said within half a minute.
@@ -432,13 +538,7 @@ func (s *stage) tools(t *testing.T, r *launched) {
 		if !r.alive() {
 			t.Fatalf("it ended:\n%s", s.story(t))
 		}
-		n, all := 0, everything()
-		for _, k := range s.left(t) {
-			if strings.HasPrefix(all[k.pid].line, "tail -f /dev/null") {
-				n++
-			}
-		}
-		return n == 2
+		return s.tails() == 2
 	})
 }
 
@@ -486,8 +586,11 @@ func TestAgentsKilled(t *testing.T) {
 			} else { // the watcher ends all by itself
 				until(t, "the end of all", func() bool { return len(s.left(t)) == 0 })
 			}
-			s.does(t, exitDone, "resume")
+			r = s.does(t, exitDone, "resume")
 			s.calm(t, "1", "2", "3")
+			if out := readText(t, r.stdout); c.dollars && !strings.Contains(out, ", 1 attempt unknown") {
+				t.Errorf("the cost of the killed attempt is not called unknown:\n%s", out)
+			}
 		}
 	})
 }
@@ -515,6 +618,7 @@ type kin struct {
 type family struct {
 	mu   sync.Mutex
 	seen map[kin]string // to its command line
+	met  map[int]bool   // every process of the machine at the last look: it is read once, for there may be many
 }
 
 // follow looks below a launch until that has ended.
@@ -538,15 +642,26 @@ func (f *family) follow(t *testing.T, r *launched) {
 
 // look adds what is below a process now, and below what was below it before.
 func (f *family) look(root int) {
-	all := everything()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.seen == nil {
 		f.seen = map[kin]string{}
 	}
+	here, fresh := map[int]bool{}, map[int]procStat{}
+	for _, pid := range processes() {
+		if here[pid] = true; !f.met[pid] {
+			if p, ok := processOf(pid); ok {
+				fresh[pid] = p
+			}
+		}
+	}
+	f.met = here
 	in := map[int]bool{root: true}
 	for k := range f.seen {
-		if p, ok := all[k.pid]; ok && p.start == k.start {
+		if !here[k.pid] {
+			continue
+		}
+		if p, ok := processOf(k.pid); ok && p.start == k.start {
 			in[k.pid] = true
 			if p.line != "" {
 				f.seen[k] = p.line // it may have become another program
@@ -555,7 +670,7 @@ func (f *family) look(root int) {
 	}
 	for grown := true; grown; {
 		grown = false
-		for pid, p := range all {
+		for pid, p := range fresh {
 			if in[p.parent] && !in[pid] {
 				in[pid], grown = true, true
 				f.seen[kin{pid, p.start}] = p.line
@@ -571,22 +686,44 @@ type procStat struct {
 	dead        bool
 }
 
+// processes are the machine's, by their numbers.
+func processes() (list []int) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			list = append(list, pid)
+		}
+	}
+	return list
+}
+
+// processOf is what there is to know of one; not ok where it has gone.
+func processOf(pid int) (procStat, bool) {
+	dir := fmt.Sprintf("/proc/%d/", pid)
+	b, err := os.ReadFile(dir + "stat")
+	end := bytes.LastIndexByte(b, ')')
+	if err != nil || end < 0 {
+		return procStat{}, false
+	}
+	fields := strings.Fields(string(b[end+1:])) // from the state on
+	parent, _ := strconv.Atoi(fields[1])
+	line, _ := os.ReadFile(dir + "cmdline")
+	return procStat{parent: parent, start: fields[19], dead: fields[0] == "Z" || fields[0] == "X",
+		line: string(bytes.ReplaceAll(line, []byte{0}, []byte{' '}))}, true
+}
+
 // everything is the machine's processes.
 func everything() map[int]procStat {
 	all := map[int]procStat{}
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, path := range stats {
-		b, err := os.ReadFile(path)
-		end := bytes.LastIndexByte(b, ')')
-		if err != nil || end < 0 {
-			continue
+	for _, pid := range processes() {
+		if p, ok := processOf(pid); ok {
+			all[pid] = p
 		}
-		fields := strings.Fields(string(b[end+1:])) // from the state on
-		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		parent, _ := strconv.Atoi(fields[1])
-		line, _ := os.ReadFile(filepath.Dir(path) + "/cmdline")
-		all[pid] = procStat{parent: parent, start: fields[19], dead: fields[0] == "Z" || fields[0] == "X",
-			line: string(bytes.ReplaceAll(line, []byte{0}, []byte{' '}))}
 	}
 	return all
 }
@@ -794,4 +931,19 @@ func grep(text, word string) string {
 		}
 	}
 	return ""
+}
+
+// TestAgentsAlone is the last: in the namespace nothing runs any more but the tests themselves.
+func TestAgentsAlone(t *testing.T) {
+	staged(t)
+	own, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pid, p := range everything() {
+		if ns, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/ns/net"); err == nil && ns == own &&
+			pid != os.Getpid() && !p.dead && pid != os.Getppid() {
+			t.Errorf("%d %s", pid, p.line)
+		}
+	}
 }

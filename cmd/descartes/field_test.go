@@ -188,7 +188,7 @@ func (f *field) launch(t *testing.T, argv, env []string) *launched {
 }
 
 // patience is how long anything may take on a machine that has other things to do.
-const patience = 3 * time.Minute
+const patience = 5 * time.Minute
 
 // wait waits for the end and returns the exit status, or minus the number of the signal.
 func (r *launched) wait(t *testing.T) int {

@@ -48,6 +48,7 @@ type entry struct {
 	Side     bool     `json:"side,omitempty"`
 	Tools    int      `json:"tools,omitempty"`
 	Done     int      `json:"done"`
+	Rule     *int     `json:"rule,omitempty"` // of the script, that the turn is of
 	Turn     int      `json:"turn"`
 	Fault    string   `json:"fault,omitempty"`
 	UserLen  int      `json:"user_len,omitempty"`
@@ -125,7 +126,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	t, rule, i := sc.pick(c.User, c.Done)
-	e.Turn = i
+	e.Rule, e.Turn = &rule, i
 	if s.faulty(fmt.Sprintf("%s/%d/%d", full, rule, i), &t) {
 		e.Fault = t.Fault
 		s.log(e)
