@@ -229,11 +229,9 @@ func (b Backend) environ(r Request) (env []string) {
 	return env
 }
 
-// acpEnv has Claude Code run its commands and subagents to their end, and wake nobody later: by the protocol a turn
-// ends with its answer, and what the agent says after that has no end that could be waited for.
-func acpEnv() []string {
-	return []string{"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS=1", "CLAUDE_CODE_DISABLE_CRON=1"}
-}
+// acpEnv has Claude Code run its commands and subagents to their end: by the protocol a turn ends with its answer, and
+// what the agent says after that has no end that could be waited for.
+func acpEnv() []string { return []string{"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS=1"} }
 
 // With returns the backend with the user's command. Options of the backend that the command lacks are added with their
 // values: without them the program would wait for a person, or print what nobody can read. Nothing is added about a

@@ -251,7 +251,7 @@ func (b *conversation) converse(ctx context.Context, prompt string) event {
 	if err != nil {
 		return b.failure("session/new", err, first.AuthMethods)
 	}
-	if err := b.mayWrite(ctx, session); err != nil {
+	if err := b.chooseMode(ctx, session); err != nil {
 		return b.failure("session/set_mode", err, first.AuthMethods)
 	}
 	model, err := b.chooseModel(ctx, session)
@@ -272,11 +272,17 @@ func (b *conversation) converse(ctx context.Context, prompt string) event {
 	return ending(stop.StopReason)
 }
 
+// meta is for claude-agent-acp alone: a turn is all that there is, so the agent gets no tool to be woken after it.
+func meta() map[string]any {
+	return map[string]any{"claudeCode": map[string]any{"options": map[string]any{"disallowedTools": stream.Wakers()}}}
+}
+
 // open starts a session. If the agent wants a login first, it gets one that needs nobody: a key in the environment.
 func (b *conversation) open(ctx context.Context, methods []authMethod) (session gjson.Result, err error) {
 	var raw json.RawMessage
 	ask := func() error {
-		return b.rpc.call(ctx, "session/new", map[string]any{"cwd": b.tree.dir, "mcpServers": []any{}}, &raw)
+		return b.rpc.call(ctx, "session/new", map[string]any{"cwd": b.tree.dir, "mcpServers": []any{}, "_meta": meta()},
+			&raw)
 	}
 	err = ask()
 	if told, ok := errors.AsType[*rpcError](err); ok && told.Code == wantsLogin {

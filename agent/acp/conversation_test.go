@@ -335,7 +335,8 @@ func TestMode(t *testing.T) {
 	t.Parallel()
 	// the scenario is an argument
 	for scenario, want := range map[string]string{"reads": `"modeId":"full-access"`, "read-only": "",
-		"trusted": `"modeId":"full-access"`, "-c sandbox_mode=workspace-write": ""} {
+		"trusted": `"modeId":"full-access"`, "-c sandbox_mode=workspace-write": "",
+		"judges": `"modeId":"default"`, "plans": ""} {
 		out := play(t, t.TempDir(), scenario)
 		if e := out.last(); !e.OK || !strings.Contains(out.text(), want) || want == "" && out.text() != "" {
 			t.Errorf("%s: got %+v", scenario, out)

@@ -14,19 +14,29 @@ import (
 // 0.16, "agent-full-access" later.
 const fullAccess = "full-access"
 
-// mayWrite chooses full access in every session of an agent that knows it, unless the program's arguments ask for
-// less. Codex-acp starts a project's first session in "read-only" and, as full access makes it trust the project, all
-// others in "auto". That has a sandbox of its own, in which no command runs in a plain container or in ours: what may
-// be touched is up to the latter, as with codex itself.
-func (b *conversation) mayWrite(ctx context.Context, session gjson.Result) error {
+// chooseMode chooses, unless the program's arguments ask for less, the mode in which what may be touched is up to our
+// sandbox and our answers, in every session anew.
+//
+// That is full access where an agent knows it, as codex with its own command line has it. Codex-acp starts a project's
+// first session in "read-only" and, as full access makes it trust the project, all others in "auto", whose sandbox runs
+// no command in a plain container or in ours. Claude-agent-acp starts in "auto" too, in which its model refuses tools
+// and nobody is asked: in "default" we are.
+func (b *conversation) chooseMode(ctx context.Context, session gjson.Result) error {
 	current := session.Get("modes.currentModeId").Str
 	if strings.Contains(current, fullAccess) || slices.ContainsFunc(b.argv, asksLess) {
 		return nil
 	}
 	modes := session.Get("modes.availableModes.#.id").Array()
-	wanted := slices.IndexFunc(modes, func(id gjson.Result) bool { return strings.Contains(id.Str, fullAccess) })
-	if wanted < 0 && current == "read-only" { // of a version without full access
-		wanted = slices.IndexFunc(modes, func(id gjson.Result) bool { return id.Str == "auto" })
+	offered := func(fits func(id string) bool) int {
+		return slices.IndexFunc(modes, func(id gjson.Result) bool { return fits(id.Str) })
+	}
+	wanted := offered(func(id string) bool { return strings.Contains(id, fullAccess) })
+	switch {
+	case wanted >= 0:
+	case current == "read-only": // of a version of codex-acp without full access
+		wanted = offered(func(id string) bool { return id == "auto" })
+	case current == "auto":
+		wanted = offered(func(id string) bool { return id == "default" })
 	}
 	if wanted < 0 {
 		return nil

@@ -344,6 +344,8 @@ func scenarios() map[string]func(*script) {
 		"reads":                           actReads("read-only"),
 		"read-only":                       actReads("read-only"),
 		"trusted":                         actReads("auto"),
+		"judges":                          actJudges("auto"),
+		"plans":                           actJudges("plan"),
 		"-c sandbox_mode=workspace-write": actReads("auto"),
 		"names-later": func(a *script) { // what is run and written, as claude-agent-acp does
 			a.start()
@@ -402,16 +404,25 @@ func (a *script) setModel(method string) {
 	a.stop("end_turn")
 }
 
-// actReads has codex-acp's modes, and begins in this one.
-func actReads(mode string) func(*script) { return func(a *script) { a.beginIn(mode) } }
+// actReads has codex-acp's modes, and begins in this one; actJudges has those of claude-agent-acp.
+func actReads(mode string) func(*script) {
+	return func(a *script) { a.beginIn(mode, "read-only", "auto", "full-access") }
+}
 
-func (a *script) beginIn(mode string) {
+func actJudges(mode string) func(*script) {
+	return func(a *script) { a.beginIn(mode, "default", "acceptEdits", "plan", "auto", "bypassPermissions") }
+}
+
+func (a *script) beginIn(mode string, modes ...string) {
+	var offered []any
+	for _, id := range modes {
+		offered = append(offered, map[string]any{"id": id})
+	}
 	a.await("initialize")
 	a.answer(json.RawMessage("1"), map[string]any{"protocolVersion": 1})
 	a.await("session/new")
 	a.answer(json.RawMessage("2"), map[string]any{"sessionId": "s1",
-		"modes": map[string]any{"currentModeId": mode, "availableModes": []any{
-			map[string]any{"id": "read-only"}, map[string]any{"id": "auto"}, map[string]any{"id": "full-access"}}}})
+		"modes": map[string]any{"currentModeId": mode, "availableModes": offered}})
 	a.setModel("session/set_mode")
 }
 

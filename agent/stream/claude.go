@@ -102,7 +102,7 @@ func skimClaude(kind string, head []byte, tell func(Event)) bool {
 		return false
 	}
 	if has(`"type":"tool_use"`) || has(`"type":"server_tool_use"`) || has(`"type":"mcp_tool_use"`) {
-		if slices.ContainsFunc(wakers(), func(name string) bool { return has(`"` + name + `"`) }) {
+		if slices.ContainsFunc(Wakers(), func(name string) bool { return has(`"` + name + `"`) }) {
 			return false
 		}
 		tell(Event{Kind: Tool})
@@ -116,8 +116,8 @@ const (
 	wakeup     = "wakeup"
 )
 
-// wakers are the tools with which an agent has itself asked again.
-func wakers() []string { return []string{"ScheduleWakeup", "CronCreate"} }
+// Wakers are the tools of Claude Code with which an agent has itself asked again later.
+func Wakers() []string { return []string{"ScheduleWakeup", "CronCreate"} }
 
 func readClaude(line []byte, tell func(Event)) LineKind {
 	var e claudeLine
@@ -183,7 +183,7 @@ func (e *claudeLine) message(tell func(Event)) {
 			text, said = block.Text, true
 		case "tool_use", "server_tool_use", "mcp_tool_use":
 			text, said, acted = "", false, true
-			woken = woken || slices.Contains(wakers(), block.Name)
+			woken = woken || slices.Contains(Wakers(), block.Name)
 		}
 	}
 	switch {

@@ -357,6 +357,16 @@ func (s *stage) story(t *testing.T) string {
 	return b.String() + "--- requests\n" + readText(t, s.asked)
 }
 
+// logOf is the path of an attempt's log: "1-2" is of task 1's second.
+func (s *stage) logOf(t *testing.T, attempt string) string {
+	t.Helper()
+	logs, err := filepath.Glob(s.root + "/.descartes/runs/*/logs/" + attempt + ".log")
+	if err != nil || len(logs) != 1 {
+		t.Fatalf("logs of %s: %q, %v", attempt, logs, err)
+	}
+	return logs[0]
+}
+
 // ended are the attempts' ends as the journal has them: "task attempt verdict".
 func (s *stage) ended(t *testing.T) (list []string) {
 	t.Helper()

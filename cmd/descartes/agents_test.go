@@ -122,7 +122,7 @@ func TestAgentsCommand(t *testing.T) {
 	} {
 		with(t, []client{tt.c}, func(t *testing.T, c client) {
 			s := newStage(t, c)
-			s.does(t, tt.code, "start", "--command", tt.command, "--max-attempts", "1", "--timeout", "60")
+			s.does(t, tt.code, "start", "--command", tt.command, "--max-attempts", "1", "--timeout", "240")
 			_, err := os.Stat(filepath.Join(s.root, "1.txt"))
 			if written := err == nil; written != (tt.code == exitDone) {
 				t.Errorf("%s: the file is there: %v\n%s", tt.command, written, s.story(t))
@@ -259,23 +259,27 @@ func TestAgentsBackground(t *testing.T) {
 		s.does(t, exitDone, "start", "--max-attempts", "1")
 		s.calm(t, "1", "2", "3")
 	})
-	// By the protocol none is offered, and no tool to be woken later: a call of one is refused, and starts nothing.
+	// By the protocol neither that is to be had, and the agent learns so at once, nor a tool to be woken later.
 	with(t, []client{byProtocol(claudeClient(), "claude-agent-acp", "claude-agent-acp")}, func(t *testing.T, c client) {
 		s := newStage(t, c, of("1", 0, turn{Text: "I build.", Tool: builds("other")},
 			turn{Text: "I build.", Shell: "i=0; while [ $i -lt 15 ]; do i=$((i+1)); sleep 1; done; " + writes("1")},
 			turn{Text: claim}))
 		s.does(t, exitDone, "start", "--max-attempts", "1")
 		s.calm(t, "1", "2", "3")
-		asked := readText(t, s.asked)
-		for _, name := range []string{"ScheduleWakeup", "CronCreate"} {
-			if strings.Contains(asked, `"`+name+`"`) {
-				t.Errorf("the tool %s is offered", name)
-			}
+		log, asked := readText(t, s.logOf(t, "1-1")), readText(t, s.asked)
+		if n := strings.Count(log, `"status":"failed"`); n != 1 {
+			t.Errorf("%d calls were refused, want 1:\n%s", n, log)
 		}
-		if !strings.Contains(asked, `"Bash"`) {
-			t.Errorf("no tools are offered:\n%s", asked)
+		if strings.Contains(asked, `"ScheduleWakeup"`) || !strings.Contains(asked, `"Bash"`) {
+			t.Errorf("tools are offered:\n%s", asked)
 		}
 	})
+}
+
+// wakeup is a call that has the client ask the model again in a minute.
+func wakeup() *tool {
+	return &tool{Name: "ScheduleWakeup", Args: map[string]any{"delaySeconds": 60, "prompt": "WAKEUP-7 go on",
+		"reason": "the build"}}
 }
 
 // TestAgentsWakeup: an agent that has itself asked again in a minute goes on then.
@@ -283,8 +287,7 @@ func TestAgentsWakeup(t *testing.T) {
 	with(t, []client{claudeClient()}, func(t *testing.T, c client) {
 		s := newStage(t, c,
 			rule{Match: "(?s)# Task 1: .*WAKEUP-7", Turns: []turn{{}, {Text: "I write it.", Shell: writes("1")}, {Text: claim}}},
-			of("1", 0, turn{Text: "I wait.", Tool: &tool{Name: "ScheduleWakeup", Args: map[string]any{"delaySeconds": 60,
-				"prompt": "WAKEUP-7 go on", "reason": "the build"}}}, turn{Text: "I go on in a minute."}))
+			of("1", 0, turn{Text: "I wait.", Tool: wakeup()}, turn{Text: "I go on in a minute."}))
 		s.does(t, exitDone, "start", "--max-attempts", "1")
 		s.calm(t, "1", "2", "3")
 	})
@@ -445,7 +448,7 @@ func TestAgentsSandbox(t *testing.T) {
 					t.Fatal(err)
 				}
 				r := s.begin(t, "start", "--trust", config.TrustDigest(f.Demands(s.root)), "--sandbox", mode,
-					"--timeout", "60", "--max-attempts", "1", "--on-limit", "stop")
+					"--timeout", "240", "--max-attempts", "1", "--on-limit", "stop")
 				code := r.wait(t)
 				s.nothingLeft(t)
 				out := readText(t, r.stdout) + readText(t, r.stderr)
