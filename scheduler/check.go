@@ -257,12 +257,10 @@ func (r *Run) judge(t *Task, e CheckEnded) {
 
 // review has a task wait for its reviewer. Where the list asks for none any more it is as if he had approved.
 func (r *Run) review(t *Task) {
-	if len(t.Review) > 0 {
-		r.move(t, Reviewing, -1)
-		return
+	if r.move(t, Reviewing, -1); len(t.Review) == 0 {
+		t.Reviewed = true
+		r.move(t, Made, -1)
 	}
-	t.Reviewed = true
-	r.move(t, Made, -1)
 }
 
 // mergePassed: the executor has merged what passed on the tip; what passed on others' commits it merges now.

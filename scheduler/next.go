@@ -130,7 +130,7 @@ func (r *Run) atTrunk(s *survey) Action {
 	switch {
 	case len(r.Stops.Lost) > 0: // the trunk has what a person took out of the branch
 		return nil
-	case r.Trunk.Busy != "" && (r.Trunk.Busy != "check" || r.Trunk.Checks >= s.trees):
+	case r.Trunk.Busy != "" && r.Trunk.Busy != "check":
 		return nil
 	case r.takeDue(s) && !r.Stops.Now:
 		return r.whenFree(TakeIn{r.Trunk.Branch[len(r.Trunk.Branch)-1]})

@@ -63,11 +63,26 @@ func (tr *player) Happen(command string, a trace.Args, input string) ([]string, 
 		for _, id := range a.List("kept") {
 			tr.start.Kept = append(tr.start.Kept, Kept{Task: id})
 		}
+		tr.start.Listed = nil
+		for _, t := range tr.run.Tasks {
+			if t.Facts.Listed {
+				tr.start.Listed = append(tr.start.Listed, t.ID)
+			}
+		}
 		k := &tr.run.Trunk
 		tr.start.Chain, tr.start.In, tr.start.Branch, tr.start.Wave = k.Entries, k.In, k.Branch, tr.run.Waves.Committed
 		tr.start.Aside, tr.start.Limits = k.Aside, tr.run.Limits
 		tr.apply(tr.start)
+		for _, id := range a.List("retry") {
+			tr.apply(Requested{Retry, id})
+		}
+		for _, id := range a.List("accept") {
+			tr.apply(Requested{Accept, id})
+		}
 	case "ended":
+		if t := tr.run.byID[a.Plain[0]]; t == nil || t.Lane < 0 {
+			return []string{"! no agent works at it"}, true
+		}
 		e := AttemptEnded{Task: a.Plain[0], Outcome: Outcome(strings.Join(a.Plain[1:], " ")), Signature: a.Value("by"),
 			USD: float64(a.Number("usd", 0)), Kept: a.Value("kept") != "", Until: a.At("until")}
 		tr.apply(e)
@@ -75,6 +90,8 @@ func (tr *player) Happen(command string, a trace.Args, input string) ([]string, 
 		p := OfAttempt
 		if a.Plain[0] == "baseline" || a.Plain[0] == "recheck" {
 			p, a.Plain[0] = Purpose(a.Plain[0]), ""
+		} else if tr.run.byID[a.Plain[0]].Stage != Checking {
+			return []string{"! no check of it is at work"}, true
 		}
 		tr.apply(CheckEnded{Purpose: p, Task: a.Plain[0], Result: Result(a.Plain[1]), Signature: a.Value("by"),
 			Paths: a.List("paths"), Changed: a.Has("changed"), Known: a.List("known")})

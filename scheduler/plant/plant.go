@@ -70,7 +70,7 @@ func Find(t *testing.T, pattern string, run func(args ...string) ([]byte, error)
 			continue
 		}
 		planted++
-		out, err := run("test", "-vet=off", "-overlay", overlay(t, f), "-run", "TestNights$", ".", "-args", "-nights",
+		out, err := run("test", "-vet=off", "-ldflags=-s -w", "-overlay", overlay(t, f), "-run", "TestNights$", ".", "-args", "-nights",
 			fmt.Sprint(Nights))
 		switch m := law.FindAllStringSubmatch(string(out), -1); {
 		case err == nil:

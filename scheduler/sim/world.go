@@ -869,8 +869,15 @@ func (w *world) edit() {
 	i := w.IntN(len(w.list))
 	l := &w.list[i]
 	switch w.IntN(7) {
-	case 6:
-		if l.Review = nil; w.IntN(2) == 0 {
+	case 6: // most of all while a reviewer is waited for
+		for k := range w.list {
+			if n := w.b.notes[w.list[k].ID]; n != nil && n.work == "review" {
+				l = &w.list[k]
+			}
+		}
+		if len(l.Review) > 0 {
+			l.Review = nil
+		} else {
 			l.Review = []string{"a", "r"}
 		}
 	case 0:
