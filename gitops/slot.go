@@ -299,7 +299,7 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 	if fresh { // ignored files too
 		clean = append(clean, "-x")
 	}
-	if err := s.insist(ctx, clean...); err != nil {
+	if err := s.insist(ctx, gitCall{args: clean}); err != nil {
 		return err
 	}
 	if err := s.checkOutModules(ctx, tree, fresh); err != nil {
@@ -376,17 +376,19 @@ func (s *Slot) Snapshot(ctx context.Context) (Tree, error) {
 	return s.Repo.Snapshot(ctx)
 }
 
-// checkOut makes index and tracked files those of a tree.
+// checkOut makes index and tracked files those of a tree. A file that git-lfs cannot make, because of what an agent
+// committed, stays its pointer: it costs no other attempt its slot.
 func (s *Slot) checkOut(ctx context.Context, tree string) error {
 	s.listed = nil
-	return s.insist(ctx, "read-tree", "--reset", "-u", tree)
+	return s.insist(ctx, gitCall{options: []string{"-c", "filter.lfs.required=false"},
+		args: []string{"read-tree", "--reset", "-u", tree}})
 }
 
 // insist runs a git command again where folders that an attempt closed kept it from its work.
-func (s *Slot) insist(ctx context.Context, args ...string) error {
-	_, err := s.cli.run(ctx, gitCall{args: args})
+func (s *Slot) insist(ctx context.Context, call gitCall) error {
+	_, err := s.cli.run(ctx, call)
 	if err != nil && ctx.Err() == nil && s.Loosen() {
-		_, err = s.cli.run(ctx, gitCall{args: args})
+		_, err = s.cli.run(ctx, call)
 	}
 	return err
 }
