@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -19,6 +20,17 @@ const probeBound = 10 * time.Second
 type CannotError struct{ Why, Fix string }
 
 func (e *CannotError) Error() string { return e.Why }
+
+// Next is what to do about it.
+func (e *CannotError) Next() string { return e.Fix }
+
+// Old says of what bubblewrap answers to --version that it makes a missing mount point through a link outside
+// (CVE-2026-87766), as those before 0.12 do. What is no version of it is not old.
+func Old(answer string) bool {
+	var major, minor int
+	n, _ := fmt.Sscanf(answer, "bubblewrap %d.%d", &major, &minor)
+	return n == 2 && major == 0 && minor < 12
+}
 
 // Probe runs bubblewrap, or sandbox-exec, once, with every mount of an agent's run. That a
 // program of its name is there says nothing: half of the machines forbid it to

@@ -148,7 +148,28 @@ func New(c Config) (*Box, error) {
 		b.confine()
 	}
 	b.order()
-	return b, nil
+	return b, b.straight()
+}
+
+// straight refuses a slot with a link where something is mounted, or on the way there: bubblewrap before 0.12 makes
+// what is missing at the link's end, outside (CVE-2026-87766).
+func (b *Box) straight() error {
+	if b.c.Slot.Tree == "" || !b.c.Mounts() {
+		return nil
+	}
+	for _, m := range b.mounts {
+		if !within(m.path, b.c.Top) {
+			continue
+		}
+		for path := m.path; path != b.c.Top; path = filepath.Dir(path) {
+			if fi, err := os.Lstat(b.copied(path)); err == nil && fi.Mode()&os.ModeSymlink != 0 {
+				name, _ := filepath.Rel(b.c.Top, path)
+				return &CannotError{Why: name + " is a link in what the run starts from, and no sandbox can be put over it",
+					Fix: "commit a file or folder in its place there"}
+			}
+		}
+	}
+	return nil
 }
 
 // confine names all places of a sandbox.
