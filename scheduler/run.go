@@ -58,21 +58,25 @@ type Lane struct {
 // in a row, limits.go what may be used, list.go a changed list and the waves' numbers, end.go why no agent starts and
 // how a run ends.
 //
-// What comes in events, because it needs git, a clock, processes or text, is the executor's: whether an agent claims or
-// changed something, asks, gives up or was cut short; that its work merges cleanly by now, or has markers left (Failed);
-// what its check said, with hooks, holdout, old judges and every command of it in one (the signature of a failure has no
-// numbers, times and paths); how long an account rests, with its jitter; which files a merge changed; what of the branch
-// is ours, by trailers, or by a merge that changes nothing; on which branch the run is, on a detached HEAD and with
-// --branch; that a worker is gone; that pause --now cuts agents short and checks not;
-// pushes, receipts, handoff, notes and files of the run.
+// What comes in events, because it needs git, a clock, processes or text, is the executor's: whether an agent claims
+// or changed something, asks, gives up or was cut short; that its work merges cleanly by now, or has markers left
+// (Failed); what its check said, with hooks, holdout, old judges and every command of it in one (the signature of a
+// failure has no numbers, times and paths); how long an account rests, with its jitter; which files a merge changed;
+// what of the branch is ours, by trailers, or by a merge that changes nothing; on which branch the run is, on a
+// detached HEAD and with --branch; that a worker is gone; that pause --now cuts agents short and checks not; pushes,
+// receipts, handoff, notes and files of the run.
 //
-// What the list says is its source's: parts and containers, which statuses are a person's words and which are an older
-// copy of ours, a list that cannot be read, brings a command that nobody trusts, or gives a task at work parts or a
-// circle (it stays as last read until that is over), scopes as paths, labels, which tasks have a review, and the order.
+// What the list says is its source's: parts and containers, which statuses are a person's words and which are an
+// older copy of ours, a list that cannot be read, brings a command that nobody trusts, or gives a task at work parts
+// or a circle (it stays as last read until that is over), scopes as paths, labels, which tasks have a review, and the
+// order.
 //
-// What a command refuses before anything starts (2) never comes here: a tag that runs, a missing plan, a task for a step
-// that is not ready, an accept of what has no kept commit, a rewind of what was pushed, work that another branch of the
-// tag has. It asks whether a red task shall be accepted, and looks at the checks first.
+// What a command refuses before anything starts (2) never comes here: a tag that runs, a missing plan, a task for a
+// step that is not ready, an accept of what has no kept commit, a rewind of what was pushed, work that another branch
+// of the tag has. It asks whether a red task shall be accepted, and looks at the checks first.
+//
+// And there is none of this: several candidates of one task, a review of a whole wave, checks when something is merged
+// besides those of the attempt, merged work that is taken out again, an agent that works where the user does.
 type Run struct {
 	Settings Settings
 	Limits   Limits

@@ -23,7 +23,7 @@ const (
 var stages = map[Stage]string{
 	Pending:   "running blocked merged done aside",
 	Running:   "made pending blocked done",
-	Made:      "checking pending blocked merged",
+	Made:      "checking pending merged",
 	Checking:  "merged reviewing made pending blocked",
 	Reviewing: "reviewing made pending blocked",
 	Merged:    "done pending",

@@ -1,7 +1,9 @@
 package scheduler
 
 import (
+	"flag"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,10 +16,33 @@ type player struct {
 	run   *Run
 	start Resumed
 	now   time.Time
+	seen  map[string]bool // rows of the stage table, requests, endings
 }
 
+// TestTraces plays the traces, which between them show every row of the stage table, every request and every ending.
 func TestTraces(t *testing.T) {
-	trace.Play(t, func(*testing.T) trace.Player { return &player{run: NewRun(), now: trace.Epoch} })
+	seen := map[string]bool{}
+	trace.Play(t, func(*testing.T) trace.Player { return &player{run: NewRun(), now: trace.Epoch, seen: seen} })
+	if strings.Contains(flag.Lookup("test.run").Value.String(), "/") {
+		return
+	}
+	var want []string
+	for from, list := range stages {
+		for to := range strings.FieldsSeq(list) {
+			want = append(want, string(from)+" -> "+to)
+		}
+	}
+	for _, r := range []Request{Pause, PauseNow, Go, Stop, StopNow, Term, Retry, Accept} {
+		want = append(want, "request "+string(r))
+	}
+	for _, c := range codes {
+		want = append(want, "end "+c.why)
+	}
+	for _, w := range want {
+		if !seen[w] {
+			t.Errorf("no trace shows %s", w)
+		}
+	}
 }
 
 // readList reads a list of tasks, one a line.
@@ -72,6 +97,11 @@ func (tr *player) Happen(command string, a trace.Args, input string) ([]string, 
 		k := &tr.run.Trunk
 		tr.start.Chain, tr.start.In, tr.start.Branch, tr.start.Wave = k.Entries, k.In, k.Branch, tr.run.Waves.Committed
 		tr.start.Aside, tr.start.Limits = k.Aside, tr.run.Limits
+		for i, x := range k.Entries {
+			if slices.Contains(tr.start.Lost, x.Task) {
+				tr.start.In = min(tr.start.In, i)
+			}
+		}
 		tr.apply(tr.start)
 		for _, id := range a.List("retry") {
 			tr.apply(Requested{Retry, id})
@@ -152,7 +182,28 @@ func (tr *player) Happen(command string, a trace.Args, input string) ([]string, 
 	return tr.drain(), true
 }
 
-func (tr *player) apply(e Event) { tr.run.Apply(e) }
+func (tr *player) apply(e Event) {
+	was := map[string]Stage{}
+	for _, t := range tr.run.Tasks {
+		was[t.ID] = t.Stage
+	}
+	tr.run.Apply(e)
+	for _, t := range tr.run.Tasks {
+		from := was[t.ID]
+		if from == "" {
+			from = Pending
+		}
+		tr.seen[string(from)+" -> "+string(t.Stage)] = true
+	}
+	switch e := e.(type) {
+	case Requested:
+		tr.seen["request "+string(e.Request)] = true
+	case Ended:
+		tr.seen["end "+e.Why] = true
+	case AttemptStarted: // also one that goes on in its stage
+		tr.seen[string(was[e.Task])+" -> "+string(tr.run.byID[e.Task].Stage)] = true
+	}
+}
 
 // drain starts what there is to do.
 func (tr *player) drain() (out []string) {

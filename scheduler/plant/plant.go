@@ -70,8 +70,8 @@ func Find(t *testing.T, pattern string, run func(args ...string) ([]byte, error)
 			continue
 		}
 		planted++
-		out, err := run("test", "-vet=off", "-ldflags=-s -w", "-overlay", overlay(t, f), "-run", "TestNights$", ".", "-args", "-nights",
-			fmt.Sprint(Nights))
+		out, err := run("test", "-vet=off", "-ldflags=-s -w", "-overlay", overlay(t, f), "-run", "TestNights$", ".", "-args",
+			"-nights", fmt.Sprint(Nights))
 		switch m := law.FindAllStringSubmatch(string(out), -1); {
 		case err == nil:
 			t.Errorf("%-60s not found in %d nights", f.name, Nights)

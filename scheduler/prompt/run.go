@@ -7,6 +7,12 @@
 // the tip, hooks, checks) -> checked -> reviewing (where a review is asked for) -> ready -> delivering (to the branch,
 // or to the user's tree) -> idle. One thing at a time is under way.
 //
+// What comes in events is the executor's: what an agent said in its own final message, what it left and why it ended,
+// what checks and commands of criteria found, whether the plan is there and open, whose answer it is; the texts of
+// prompts, context and questions, the session that --continue goes on with, documents and ticks of a plan, files,
+// flags and locks. An agent's own commits, and files that follow, are inside a delivery; one that a kill cut short is
+// finished before the Resumed that tells of it.
+//
 // Accounts, bounds and the breaker are those of package scheduler, where a run over tasks is decided. This is a package
 // beside it and no type in it: nearly each of its words (stage, limits, resumed, started, made) means another thing
 // there, and neither machine knows the other.

@@ -113,7 +113,7 @@ func (p *player) Happen(command string, words trace.Args, _ string) ([]string, b
 	case "resume", "kill":
 		p.resume(words)
 	case "agent":
-		l := Left{Changed: !is("idle"), Until: words.At("until"), Bytes: number("bytes"), Edits: number("edits")}
+		l := Left{Changed: !is("idle"), USD: float64(number("usd")), Until: words.At("until"), Bytes: number("bytes"), Edits: number("edits")}
 		l.Verdict = verdict(map[string]Verdict{"crashes": Crashed, "hangs": Failed, "limit": Limited, "fault": Faulty,
 			"login": Refused, "cut": Cancelled})
 		l.Said = Said{Promise: is("promises"), Indicators: number("done"), Block: is("block"), Signal: is("signal"),
@@ -141,6 +141,16 @@ func (p *player) Happen(command string, words trace.Args, _ string) ([]string, b
 		p.apply(Prechecked{opinion()})
 	case "deliver":
 		p.apply(Delivered{Verdict: verdict(map[string]Verdict{"refused": Failed, "moved": Moved, "in-the-way": Refused})})
+	case "limits": // raised or lowered while it is on
+		if n := number("max"); n > 0 {
+			p.limits.Iterations = n
+		}
+		p.limits.USD = float64(number("usd"))
+		p.apply(LimitsChanged{p.limits})
+	case "limit": // met by another run
+		p.apply(LimitMet{words.Plain[0], words.At("until")})
+	case "clear":
+		p.apply(LimitCleared{words.Plain[0]})
 	case "broken":
 		p.apply(Broken{Why(words.Plain[0])})
 	case "answer":
@@ -162,6 +172,12 @@ func (p *player) Happen(command string, words trace.Args, _ string) ([]string, b
 func (p *player) resume(a trace.Args) {
 	if n := a.Number("max", 0); n > 0 {
 		p.limits.Iterations = n
+	}
+	if n := a.Number("usd", 0); n > 0 {
+		p.limits.USD = float64(n)
+	}
+	if d := a.At("deadline"); !d.IsZero() {
+		p.limits.Deadline = d
 	}
 	p.limits.OnLimitStop = p.limits.OnLimitStop || a.Has("stop-at-limit")
 	if d := a.Duration("max-wait"); d > 0 {
