@@ -197,9 +197,9 @@ type authMethod struct {
 
 // stopped is the answer to session/prompt.
 type stopped struct {
-	StopReason string     `json:"stopReason"`
-	Usage      *turnUsage `json:"usage"`
-	Meta       metaTokens `json:"_meta"`
+	StopReason string          `json:"stopReason"`
+	Usage      *turnUsage      `json:"usage"`
+	Meta       json.RawMessage `json:"_meta"`
 }
 
 // turnUsage is a turn's usage; ours is a session of one turn.
@@ -218,14 +218,34 @@ func (u turnUsage) lastOnly(context int64) bool {
 	return context > 0 && u.Input+u.CacheRead+u.CacheWrite <= context
 }
 
-// metaTokens is where gemini reports tokens.
-type metaTokens struct {
-	Quota struct {
-		Tokens struct {
-			Input  int64 `json:"input_tokens"`
-			Output int64 `json:"output_tokens"`
-		} `json:"token_count"`
-	} `json:"quota"`
+// quotas is what gemini and claude-agent-acp report beside the protocol: by model, subagents and compaction included,
+// and in sum. model is the one that wrote most.
+func (s stopped) quotas() (model string, all turnUsage) {
+	quota := gjson.GetBytes(s.Meta, "quota")
+	read := func(count gjson.Result) turnUsage {
+		number := func(names ...string) (n int64) {
+			for _, name := range names {
+				n = max(n, count.Get(name).Int())
+			}
+			return n
+		}
+		return turnUsage{Input: number("inputTokens", "input_tokens"), Output: number("outputTokens", "output_tokens"),
+			CacheRead: number("cachedInputTokens"), CacheWrite: number("cachedWriteTokens"),
+			Total: number("totalTokens")}
+	}
+	most := int64(-1)
+	for _, row := range quota.Get("model_usage").Array() {
+		u := read(row.Get("token_count"))
+		if name := row.Get("model").Str; name != "" && u.Output > most {
+			model, most = name, u.Output
+		}
+		all = turnUsage{Input: all.Input + u.Input, Output: all.Output + u.Output,
+			CacheRead: all.CacheRead + u.CacheRead, CacheWrite: all.CacheWrite + u.CacheWrite, Total: all.Total + u.Total}
+	}
+	if sum := read(quota.Get("token_count")); all.Input+all.Output < sum.Input+sum.Output {
+		all = sum
+	}
+	return model, all
 }
 
 // converse hands over the prompt and returns the last event: "end", or "exited"
@@ -379,15 +399,21 @@ func ending(reason string) event {
 	return e
 }
 
-// account prints what the turn used, if reported.
+// account prints what the turn used, and the model that the session's beginning may have called "auto", if reported.
 func (b *conversation) account(s stopped) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if u := s.Usage; u != nil && !(b.acted && u.lastOnly(b.used.Context)) {
+	model, all := s.quotas()
+	u := s.Usage
+	if u == nil || u.Input+u.Output < all.Input+all.Output {
+		u = &all
+	}
+	if u.Input+u.Output > 0 && !(b.acted && u.lastOnly(b.used.Context)) {
 		b.used.Input, b.used.Output, b.used.Thought = u.Input, u.Output, u.Thought
 		b.used.CacheRead, b.used.CacheWrite, b.used.Total = u.CacheRead, u.CacheWrite, u.Total
-	} else if t := s.Meta.Quota.Tokens; t.Input+t.Output > 0 {
-		b.used.Input, b.used.Output = t.Input, t.Output
+	}
+	if model != "" {
+		b.log.print(event{Type: "session", ID: b.session, Model: model})
 	}
 	if b.used != (usage{}) {
 		u := b.used

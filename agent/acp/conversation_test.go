@@ -361,13 +361,19 @@ func TestCallsAreNamed(t *testing.T) {
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	for scenario, want := range map[string]usage{"last-only": {USD: 0.5, Context: 1400},
-		"meta": {Input: 7, Output: 3}} {
-		if got := play(t, t.TempDir(), scenario).of("usage"); len(got) != 1 || *got[0].ACPUsage != want {
+		"meta": {Input: 7, Output: 3}, "models' meta": {Input: 90, Output: 4, CacheRead: 6, Total: 100}} {
+		out := play(t, t.TempDir(), scenario)
+		if got := out.of("usage"); len(got) != 1 || *got[0].ACPUsage != want {
+			t.Errorf("%s: got %+v", scenario, got)
+		}
+		if got := out.of("session"); strings.Contains(scenario, "meta") && got[len(got)-1].Model != "writer" {
 			t.Errorf("%s: got %+v", scenario, got)
 		}
 	}
-	if got := play(t, t.TempDir(), "no-models").of("usage"); got != nil {
-		t.Errorf("nothing was told: %+v", got)
+	for _, scenario := range []string{"no-models", "odd meta"} {
+		if out := play(t, t.TempDir(), scenario); out.of("usage") != nil || !out.last().OK {
+			t.Errorf("%s: nothing was told: %+v", scenario, out)
+		}
 	}
 }
 

@@ -378,7 +378,21 @@ func scenarios() map[string]func(*script) {
 			a.start()
 			a.answer(a.prompt, map[string]any{"stopReason": "end_turn",
 				"_meta": map[string]any{"quota": map[string]any{
-					"token_count": map[string]any{"input_tokens": 7, "output_tokens": 3}}}})
+					"token_count": map[string]any{"input_tokens": 7, "output_tokens": 3}, "model_usage": []any{
+						map[string]any{"model": "router", "token_count": map[string]any{"input_tokens": 2, "output_tokens": 1}},
+						map[string]any{"model": "writer", "token_count": map[string]any{"input_tokens": 5, "output_tokens": 2}}}}}})
+		},
+		"models' meta": func(a *script) {
+			a.start()
+			a.answer(a.prompt, map[string]any{"stopReason": "end_turn",
+				"usage": map[string]any{"inputTokens": 70, "outputTokens": 3, "cachedReadTokens": 5, "totalTokens": 78},
+				"_meta": map[string]any{"quota": map[string]any{"model_usage": []any{map[string]any{"model": "writer",
+					"token_count": map[string]any{"inputTokens": 90, "outputTokens": 4, "cachedInputTokens": 6,
+						"totalTokens": 100}}}}}})
+		},
+		"odd meta": func(a *script) {
+			a.start()
+			a.answer(a.prompt, map[string]any{"stopReason": "end_turn", "_meta": map[string]any{"quota": "plenty"}})
 		},
 	}
 }
