@@ -15,7 +15,9 @@ import (
 // inherits all.
 func TestWithheld(t *testing.T) {
 	t.Parallel()
-	claude, _ := agent.Lookup("claude")
+	usual, _ := agent.Lookup("claude")
+	other, _ := agent.Lookup("codex")
+	claude := []agent.Backend{usual}
 	env := []string{"PATH=/bin", "LANG=C", "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI", "ANTHROPIC_API_KEY=sk-ant-1"}
 	var cfg config.Config
 	agents, verify := Withheld(cfg, claude, env)
@@ -27,6 +29,13 @@ func TestWithheld(t *testing.T) {
 	}
 	if text := EnvironmentText(cfg, claude, env); !strings.Contains(text, "withheld: AWS_SECRET_ACCESS_KEY") {
 		t.Errorf("said: %s", text)
+	}
+	for _, backends := range [][]agent.Backend{{other}, {other, usual}} {
+		agents, _ := Withheld(cfg, backends, env)
+		if slices.Contains(agents, "ANTHROPIC_API_KEY") != (len(backends) == 1) ||
+			!slices.Contains(agents, "AWS_SECRET_ACCESS_KEY") {
+			t.Errorf("%d backends: withheld from agents: %q", len(backends), agents)
+		}
 	}
 	cfg.VerifyEnv = "inherit"
 	if _, verify := Withheld(cfg, claude, env); verify != nil {

@@ -23,10 +23,15 @@ func Part(cfg config.Config, b agent.Backend, env []string) sandbox.Parted {
 		Credential: func(name, value string) bool { return len(redact.Parts(name, value, words)) > 0 }}.Part(env)
 }
 
-// Withheld names the variables that agents and the verify command do not get.
-func Withheld(cfg config.Config, b agent.Backend, env []string) (agents, verify []string) {
-	parted := Part(cfg, b, env)
+// Withheld names the variables that no agent gets, and those that the verify command does not.
+func Withheld(cfg config.Config, backends []agent.Backend, env []string) (agents, verify []string) {
+	parted := Part(cfg, backends[0], env)
 	agents = parted.Names()
+	for _, b := range backends[1:] { // what a fallback gets is not withheld
+		left := Part(cfg, b, env)
+		names := left.Names()
+		agents = slices.DeleteFunc(agents, func(name string) bool { return !slices.Contains(names, name) })
+	}
 	if !verifyInherits(cfg) {
 		parted.Left = append(parted.Left, parted.Agent...)
 		verify = parted.Names()
@@ -42,11 +47,11 @@ const (
 	withheldShown = 12
 )
 
-// EnvironmentText says how many variables agents get, and names those that are withheld.
-func EnvironmentText(cfg config.Config, b agent.Backend, env []string) string {
-	parted := Part(cfg, b, env)
+// EnvironmentText says how many variables the usual agent gets, and names those that none gets.
+func EnvironmentText(cfg config.Config, backends []agent.Backend, env []string) string {
+	parted := Part(cfg, backends[0], env)
 	text := fmt.Sprintf("%s passed on", terminal.Count(len(parted.Base)+len(parted.Agent), "variable"))
-	if names := parted.Names(); len(names) > 0 {
+	if names, _ := Withheld(cfg, backends, env); len(names) > 0 {
 		text += "; withheld: " + terminal.Few(names, withheldShown) + " (--env-pass passes them on)"
 	}
 	never := slices.DeleteFunc(slices.Clone(parted.Never), func(name string) bool { // settings of ours are no news

@@ -72,7 +72,7 @@ func (r *Run) Lines() (list []Line) {
 		say("ceilings", "kept by %s", proc.Ceilings())
 	}
 	if len(r.Backends) > 0 {
-		say("environment", "%s", EnvironmentText(*c, r.Backends[0], os.Environ()))
+		say("environment", "%s", EnvironmentText(*c, r.Backends, os.Environ()))
 	}
 	return list
 }

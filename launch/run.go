@@ -77,7 +77,7 @@ func (r *Run) Do(ctx context.Context, h Hooks) (e Ended, err error) {
 		Observe: h.Observe, Code: h.Code, Ask: h.Ask, Accounts: Accounts(r.Backends, r.Root), Refused: refused,
 		Slot: slot, Shown: r.Box.Mounts(),
 		Here: r.Here, Pool: r.pool, Named: r.inRepo(r.brought), Looks: attempt.Looks(), Program: h.Program}
-	tools.Withheld.Agents, tools.Withheld.Verify = Withheld(*r.Config, r.Backends[0], os.Environ())
+	tools.Withheld.Agents, tools.Withheld.Verify = Withheld(*r.Config, r.Backends, os.Environ())
 	away := r.Config.Fleet != ""
 	if away { // its workers have accounts of their own
 		tools.Away, tools.Accounts = r.Fleet, nil

@@ -341,7 +341,7 @@ func (d *doctor) baseline(ctx context.Context, r *launch.Run) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, commands.Close()) }()
-	_, withheld := launch.Withheld(*c, r.Backends[0], d.env)
+	_, withheld := launch.Withheld(*c, r.Backends, d.env)
 	for i := range checks {
 		q := loop.Timed(c, verify.Request{Label: "baseline", Dir: r.Root, Log: filepath.Join(dir, "baseline.log"),
 			Redact: r.Redact})
