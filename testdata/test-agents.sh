@@ -73,8 +73,10 @@ code=$(cat "$scratch/code")
 # A line for each client: the tests below a test's name begin with its name.
 echo
 while read -r name package; do
+	version=${package##*@}
+	[ -f "$programs/$name/installed" ] || version=missing
 	sed -n 's/^ *--- \([A-Z]*\): TestAgents[A-Za-z]*\/\([^ /#]*\).*/\1 \2/p' "$scratch/out" |
-		awk -v name="$name" -v version="${package##*@}" '
+		awk -v name="$name" -v version="$version" '
 			$2 == name || $2 == name "-acp" && (name == "gemini" || name == "opencode" || name == "qwen" || name == "copilot") {
 				n[$1]++ }
 			END { printf "test-agents: %-16s %-8s passed %d, failed %d, skipped %d\n", name, version, n["PASS"], n["FAIL"], n["SKIP"] }'
