@@ -60,7 +60,7 @@ type Basis struct {
 	Review ReviewIf    // whether a review comes before the merge
 	Passed bool        // it passed on that
 	Void   bool        // that will never be: the check is repeated, whatever it says
-	Held   *CheckEnded // what the check said; it counts when those before it are merged
+	Said   *CheckEnded // by the check; it counts when those before it are merged
 }
 
 // stands reports whether the chain, and after it these tasks, is what the basis says.

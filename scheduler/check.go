@@ -137,28 +137,28 @@ func (r *Run) attemptChecked(t *Task, e CheckEnded) {
 	case e.Result == Cut || t.On.Void:
 		r.repeatCheck(t)
 	case len(k.Entries) < t.On.Tip+len(t.On.With): // it counts when those before it are merged
-		t.On.Held = &e
+		t.On.Said = &e
 		if !t.On.merges(&e) {
 			r.leaveLine(t)
 		}
 	default:
 		r.judge(t, e)
-		r.judgeHeld()
+		r.judgeWaiting()
 	}
 }
 
-// judgeHeld: those before them are merged, so what was said of these counts.
-func (r *Run) judgeHeld() {
+// judgeWaiting: those before them are merged, so what was said of these counts.
+func (r *Run) judgeWaiting() {
 	var ready []*Task
 	for _, t := range r.Tasks {
-		if t.On.Held != nil && len(r.Trunk.Entries) >= t.On.Tip+len(t.On.With) {
+		if t.On.Said != nil && len(r.Trunk.Entries) >= t.On.Tip+len(t.On.With) {
 			ready = append(ready, t)
 		}
 	}
 	slices.SortFunc(ready, func(a, b *Task) int { return cmp.Compare(a.Turn, b.Turn) })
 	for _, t := range ready {
-		if e := t.On.Held; e != nil {
-			t.On.Held = nil
+		if e := t.On.Said; e != nil {
+			t.On.Said = nil
 			r.judge(t, *e)
 		}
 	}
@@ -166,16 +166,16 @@ func (r *Run) judgeHeld() {
 
 // repeatCheck: the check is repeated, not the agent.
 func (r *Run) repeatCheck(t *Task) {
-	t.On.Void, t.On.Held = false, nil
+	t.On.Void, t.On.Said = false, nil
 	r.move(t, Made, -1)
 	r.leaveLine(t)
 }
 
 // keepCheck: a kill does not have a check repeated that is over, although it waits for those before it.
 func (r *Run) keepCheck(t *Task) {
-	h := t.On.Held
+	h := t.On.Said
 	t.On.Passed = t.On.Passed || h != nil && t.On.merges(h)
-	t.On.Held, t.On.Void = nil, false
+	t.On.Said, t.On.Void = nil, false
 }
 
 // leaveLine: it is not merged now, so what was checked on that has to be checked again.
@@ -190,8 +190,8 @@ func (r *Run) leaveLine(t *Task) {
 		if o.Stage != Checking || !slices.Contains(o.On.With, t.ID) {
 			continue
 		}
-		if o.On.Held != nil {
-			o.On.Held = nil
+		if o.On.Said != nil {
+			o.On.Said = nil
 			r.move(o, Made, -1)
 		} else {
 			o.On.Void = true

@@ -1,5 +1,6 @@
 // Package scheduler owns the graph of a task list: what is wrong with it, its waves, what is ready, what is held by
-// which root cause, and which ready task goes first. It runs nothing.
+// which root cause, and which ready task goes first; and Run, which says what a run over its tasks does next. It runs
+// nothing.
 //
 // Vertices and edges are those of a dominikbraun graph, with a store of slices: its own of maps in maps, and the maps
 // of neighbours that it makes of them, take six times as long (BenchmarkLibrary, BenchmarkNew). Layers and cycles are

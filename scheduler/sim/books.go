@@ -70,7 +70,7 @@ type check struct {
 	review scheduler.ReviewIf
 	ahead  int  // how many of these were not merged when it was started
 	void   bool // what it stands on was given up
-	held   *scheduler.CheckEnded
+	said   *scheduler.CheckEnded
 }
 
 type failure struct {
@@ -609,15 +609,15 @@ func (b *books) checked(e scheduler.CheckEnded) {
 	if e.Purpose != scheduler.OfAttempt {
 		task = ""
 	}
-	c := b.checks[slices.IndexFunc(b.checks, func(c *check) bool { return c.task == task && c.held == nil })]
-	others := func(o *check) bool { return o != c && o.held == nil }
+	c := b.checks[slices.IndexFunc(b.checks, func(c *check) bool { return c.task == task && c.said == nil })]
+	others := func(o *check) bool { return o != c && o.said == nil }
 	if b.busy = ""; slices.ContainsFunc(b.checks, others) {
 		b.busy = "check"
 	}
 	n := b.notes[task]
 	switch {
 	case task != "" && e.Result != scheduler.Cut && !c.void && len(c.base) > len(b.chain): // of what will be merged first
-		c.held = &e
+		c.said = &e
 		if !c.merges(&e) {
 			b.giveUp(n)
 		}
@@ -643,15 +643,15 @@ func (b *books) checked(e scheduler.CheckEnded) {
 		b.doubt = failure{}
 	default:
 		b.counts(n, c, e)
-		b.countHeld()
+		b.countWaiting()
 	}
 }
 
-// countHeld: what was said of commits counts when those before them are merged, first made first.
-func (b *books) countHeld() {
+// countWaiting: what was said of commits counts when those before them are merged, first made first.
+func (b *books) countWaiting() {
 	var due []*check
 	for _, c := range b.checks {
-		if c.held != nil && len(c.base) <= len(b.chain) {
+		if c.said != nil && len(c.base) <= len(b.chain) {
 			due = append(due, c)
 		}
 	}
@@ -659,7 +659,7 @@ func (b *books) countHeld() {
 	for _, c := range due {
 		if slices.Contains(b.checks, c) {
 			b.checks = slices.DeleteFunc(slices.Clone(b.checks), func(o *check) bool { return o == c })
-			b.counts(b.notes[c.task], c, *c.held)
+			b.counts(b.notes[c.task], c, *c.said)
 		}
 	}
 }
@@ -675,7 +675,7 @@ func (b *books) giveUp(n *note) {
 		if !slices.Contains(c.base[min(len(b.chain), len(c.base)):], scheduler.Entry{Task: n.id}) {
 			continue
 		}
-		if c.void = true; c.held != nil {
+		if c.void = true; c.said != nil {
 			b.notes[c.task].work = "made"
 			b.checks = slices.DeleteFunc(slices.Clone(b.checks), func(o *check) bool { return o == c })
 		}
@@ -871,7 +871,7 @@ func (b *books) resume(e scheduler.Resumed) {
 		case n.work == "check":
 			n.work = "made"
 			for _, c := range b.checks { // over, and waiting for others
-				h := c.held
+				h := c.said
 				if c.task == id && h != nil && c.merges(h) {
 					n.passedOn = c.base
 				}

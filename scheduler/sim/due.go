@@ -447,7 +447,7 @@ func (b *books) cutDue() scheduler.CutTrunk {
 
 func (b *books) checksAtWork() (n int) {
 	for _, c := range b.checks {
-		if c.held == nil {
+		if c.said == nil {
 			n++
 		}
 	}
@@ -468,7 +468,7 @@ func (b *books) trees() int {
 // checkDue is the check that has to be started next, a tree for it being there.
 func (b *books) checkDue(d *day) scheduler.Action {
 	for _, c := range b.checks {
-		if c.held == nil && (c.task == "" || b.notes[c.task].accepted) {
+		if c.said == nil && (c.task == "" || b.notes[c.task].accepted) {
 			return nil // beside these there is no other
 		}
 	}
