@@ -16,10 +16,11 @@ import (
 const opencodeLimit = `AI_APICallError: .*((?i:usage limit|quota)|Rate limit exceeded\. Please try again later)`
 
 // opencodeTries are what it logs before it tries again, which its events do not tell. After 429 it sleeps for as long
-// as the provider asks.
+// as the provider asks; a title, which its small model writes, keeps nobody waiting.
 func opencodeTries() []Try {
-	return []Try{{Words: `AI_APICallError: (?:Cannot connect to API|Unable to connect)`, Away: true},
-		{Words: `AI_APICallError: .*(?i:rate.?limit|too many requests|\b429\b|exhausted)`, Status: 429}}
+	return []Try{{Words: `\bsmall=false\b.*AI_APICallError: (?:Cannot connect to API|Unable to connect)`, Away: true},
+		{Words: `\bsmall=false\b.*AI_APICallError: .*(?i:rate.?limit|too many requests|\b429\b|exhausted)`,
+			Status: 429}}
 }
 
 // builtin returns the known backends. It is a function so that nothing is built before it is needed and nobody changes
