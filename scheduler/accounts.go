@@ -67,6 +67,12 @@ func (a *Accounts) isDead(account string) bool {
 	return a.refused[account] || a.faults[account] > maxRests
 }
 
+// Until is when an account has quota again, as far as that is known.
+func (a *Accounts) Until(account string) time.Time { return a.until[account] }
+
+// Rest is when an account has rested from a fault of its provider.
+func (a *Accounts) Rest(account string) time.Time { return a.rest[account] }
+
 // Pick says whose turn it is: an account; or a time at which one will be usable; or neither, when none of them is in
 // this run. resting: somebody's turn is kept until then, which takes seconds and is no wait for quota.
 func (a *Accounts) Pick(list []string, now time.Time) (account string, at time.Time, resting bool) {

@@ -124,6 +124,8 @@ func (r *Run) end(list []Why) Action {
 // atOnce is a request after which nothing more is checked.
 func (r *Run) atOnce() Why {
 	switch r.Halt.Request {
+	case PauseNow:
+		return Paused
 	case StopNow:
 		return Stopped
 	case Terminate:
@@ -158,7 +160,7 @@ func (r *Run) endings(now time.Time) (list []Why) {
 		{between, AtLimit, atLimit},
 		{always, AtDeadline, l.IsLate(now)},
 		{always, AtCost, l.IsSpent(r.USD)},
-		{always, Paused, r.Halt.Request == Pause},
+		{always, Paused, r.Halt.Request == Pause || r.Halt.Request == PauseNow},
 		{between, IsBlocked, r.Say.Word == Blocked},
 		{between, IsOpen, r.Say.Word == Open && r.Halt.Alone},
 		{between, Asks, r.Say.Word == Wait && r.Halt.Alone},

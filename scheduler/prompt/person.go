@@ -18,7 +18,7 @@ func (r *Run) asked(q Request) {
 }
 
 // rank orders what can be asked: none is weakened by a later one.
-func rank(q Request) int { return slices.Index([]Request{Pause, Stop, StopNow, Terminate}, q) }
+func rank(q Request) int { return slices.Index([]Request{Pause, Stop, PauseNow, StopNow, Terminate}, q) }
 
 func (r *Run) prechecked(o Opinion, at time.Time) {
 	r.USD += o.USD
@@ -68,7 +68,7 @@ func (r *Run) resumed(e Resumed, at time.Time) {
 	}
 	r.recover(e, at)
 	if r.At.Try == (Try{}) {
-		r.Then.Plans = e.Plans
+		r.Then.Plans, r.At.Try.Number = e.Plans, e.Number
 	}
 	if went {
 		r.again()

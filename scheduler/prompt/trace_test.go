@@ -183,7 +183,8 @@ func (p *player) resume(a trace.Args) {
 	if d := a.Duration("max-wait"); d > 0 {
 		p.limits.MaxWait = d
 	}
-	e := Resumed{Limits: p.limits, Yes: a.Has("yes"), Anew: a.Has("anew"), Landed: a.Has("landed"), Plans: a.Has("plans")}
+	e := Resumed{Limits: p.limits, Yes: a.Has("yes"), Anew: a.Has("anew"), Landed: a.Has("landed"), Plans: a.Has("plans"),
+		Number: a.Number("number", 0)}
 	if a.Has("left") {
 		e.Left = &Left{Verdict: Passed, Changed: true}
 	}
