@@ -21,6 +21,7 @@ import (
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
 	"descartes/loop/lab"
+	"descartes/loop/run"
 	"descartes/loop/store"
 	"descartes/loop/workspace"
 )
@@ -41,6 +42,18 @@ type Ended struct {
 	State    *store.State
 	History  *journal.State
 	Loose    []string // tasks whose work is in no commit
+}
+
+// engine is what makes a run: that of package run for prompt loops, where Executes asks for it, else the one of package
+// loop.
+type engine interface {
+	Run(ctx context.Context, soft <-chan struct{}) (loop.Outcome, error)
+	ID() string
+	StatePath() string
+	State() *store.State
+	History() *journal.State
+	Uncommitted() []string
+	Close() error
 }
 
 // Do runs it to its end.
@@ -82,7 +95,14 @@ func (r *Run) Do(ctx context.Context, h Hooks) (e Ended, err error) {
 	if away { // its workers have accounts of their own
 		tools.Away, tools.Accounts = r.Fleet, nil
 	}
-	l, err := loop.Start(ctx, r.Root, source, tools, r.Options)
+	var l engine
+	var tag *loop.Loop
+	if r.Executes && r.Tag == nil && !r.Here {
+		l, err = run.Start(ctx, r.Root, r.Prompt, tools, r.Options)
+	} else {
+		tag, err = loop.Start(ctx, r.Root, source, tools, r.Options)
+		l = tag
+	}
 	if err != nil {
 		return e, err
 	}
@@ -95,7 +115,7 @@ func (r *Run) Do(ctx context.Context, h Hooks) (e Ended, err error) {
 	}
 	defer func() { err = errors.Join(err, commands.Close()) }()
 	if away {
-		if err := r.Fleet.Join(ctx, r, l, saved); err != nil {
+		if err := r.Fleet.Join(ctx, r, tag, saved); err != nil {
 			return e, err
 		}
 		defer func() { // where it was cut short, its refs are for the run that resumes it

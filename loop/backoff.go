@@ -80,7 +80,7 @@ func (p *backoff) over(choices []Choice, tell teller) (*Outcome, error) {
 func (p *backoff) after(c Choice, r agent.Result, reason string, tell teller) (*time.Time, error) {
 	now := p.tools.Now().Round(0)
 	s := p.providers.Get(c.Backend)
-	until := pause(s, r, now)
+	until := Rest(s, r, now)
 	if r.End == agent.Limited {
 		reset := r.Until.Round(0)
 		if reset.Before(now) {
@@ -233,7 +233,7 @@ func (p *backoff) tooLong(m move) *Outcome {
 	case !m.limited: // a short rest
 	case p.maxWait > 0 && m.until.After(since.Add(p.maxWait)):
 		return &Outcome{Ending: journal.QuotaUsedUp, Message: m.because("; the wait would be longer than max_wait: " +
-			shortDuration(p.maxWait)), Until: m.until}
+			ShortDuration(p.maxWait)), Until: m.until}
 	case p.deadline != nil && m.until.After(*p.deadline):
 		return &Outcome{Ending: journal.QuotaUsedUp, Message: m.because("; that is after the deadline"),
 			Until: m.until}
@@ -241,8 +241,8 @@ func (p *backoff) tooLong(m move) *Outcome {
 	return nil
 }
 
-// shortDuration prints 6h, not 6h0m0s.
-func shortDuration(d time.Duration) string {
+// ShortDuration prints 6h, not 6h0m0s.
+func ShortDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")
@@ -308,9 +308,9 @@ func fault(r agent.Result) bool {
 	return r.End == agent.Crashed && r.Cause == agent.Transient && r.Signal == 0
 }
 
-// pause returns until when a provider must rest after an agent run that ended like this: zero unless it met a limit or
+// Rest returns until when a provider must rest after an agent run that ended like this: zero unless it met a limit or
 // a passing fault.
-func pause(s *journal.Provider, r agent.Result, now time.Time) time.Time {
+func Rest(s *journal.Provider, r agent.Result, now time.Time) time.Time {
 	limits := s.Limits
 	if limits > 0 && now.Before(s.Until) {
 		limits-- // nobody starts into a known limit: this agent ran when it was met, and meets the same one

@@ -312,8 +312,15 @@ func (l *checks) unknown(c *verify.Check, now *results.Set) (list []string) {
 
 // bar is what a check requires besides exit status 0, for an attempt at a task or, with "", for all verified work.
 func (l *checks) bar(c *verify.Check, task string, fewer bool) *verify.Bar {
-	b := &verify.Bar{Known: l.run.config.Baseline == BaselineKnown, Fewer: fewer}
-	if k := l.run.history.KnownAt(task, c.Name); k != nil && k.Command == l.run.tools.Redact.Text(c.Run) {
+	b := Bar(l.run.config, l.run.history, task, c, l.run.tools.Redact.Text)
+	b.Fewer = fewer
+	return b
+}
+
+// Bar is what a check requires besides exit status 0, by what the journal knows of it; mask masks its secrets there.
+func Bar(c *Config, h *journal.State, task string, check *verify.Check, mask func(string) string) *verify.Bar {
+	b := &verify.Bar{Known: c.Baseline == BaselineKnown}
+	if k := h.KnownAt(task, check.Name); k != nil && k.Command == mask(check.Run) {
 		if b.Failed = k.Failed; k.Told {
 			b.Before = &results.Set{Passed: k.Passes, Failed: k.Fails, More: k.More}
 		}
@@ -420,7 +427,7 @@ func (l *checks) untouched(ln *lane, before gitops.Tree, task string, c *attempt
 		return nil, err
 	}
 	e := &journal.Event{Type: journal.VerifyFinished, Unit: journal.Unit{Task: task}, Tree: string(before),
-		Detail: verifyDetail(b.Result)}
+		Detail: VerifyDetail(b.Result)}
 	e.Detail.Baseline, e.Detail.Alone, e.Detail.Command = true, ln == l.run.lanes.checker, c.Run
 	if t := b.Result.Tests; t != nil && task == "" {
 		e.Detail.Tests.Passes, e.Detail.Tests.Fails = t.Passed, t.Failed
@@ -453,7 +460,7 @@ func (l *checks) onState(ctx context.Context, ln *lane, state gitops.Tree, when 
 	if err != nil || c.Name == "" {
 		return res, err
 	}
-	e := &journal.Event{Type: journal.VerifyFinished, Tree: string(state), Detail: verifyDetail(res)}
+	e := &journal.Event{Type: journal.VerifyFinished, Tree: string(state), Detail: VerifyDetail(res)}
 	e.Detail.At, e.Detail.Command = string(when), c.Run
 	if err := l.tidy(u); err != nil {
 		return res, err

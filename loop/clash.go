@@ -88,7 +88,7 @@ func (t *trunk) putBack(ctx context.Context, fate *Fate, head string, has []stri
 		e := &journal.Event{Type: journal.Integrated, Unit: journal.Unit{Wave: v.Wave, Task: v.Task,
 			Title: t.run.job.title(v.Task), Attempt: v.Attempt}, Tree: string(base),
 			Verdict: journal.Failed, Reason: fate.Reason(), Paths: fate.paths(),
-			Detail: &journal.Detail{Checked: journal.Checked{Output: tail(fate.Detail(), maxWords)}}}
+			Detail: &journal.Detail{Checked: journal.Checked{Output: Tail(fate.Detail(), MaxWords)}}}
 		if err := t.run.tell(e); err != nil {
 			return false, err
 		}

@@ -36,7 +36,7 @@ func TestCostSurvives(t *testing.T) {
 	start.Tree = l.history.Tree
 	begin := l.event(journal.TaskStarted, u)
 	begin.Base = l.history.Tree
-	if err := l.record(begin, start, agentEnd(l.event(journal.AgentFinished, u), dear, u.with, maxWords)); err != nil {
+	if err := l.record(begin, start, AgentEnd(l.event(journal.AgentFinished, u), dear, u.with, MaxWords)); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.Close(); err != nil {

@@ -123,7 +123,7 @@ func (w *delivery) withoutOurs(ctx context.Context, u *unit) error {
 	}
 	var paths, beside []string
 	changed := slices.DeleteFunc(slices.Clone(work.Changed), func(c gitops.Change) bool {
-		mine := ours(c.Path) && criteria
+		mine := OfLoopFile(c.Path) && criteria
 		if mine {
 			paths = append(paths, c.Path)
 		} else if mine = !w.prompt.job.Rules.Takes(c.Path); mine {
@@ -305,7 +305,7 @@ func (w *delivery) own(ctx context.Context, u *unit, tip string) (own, why strin
 	}
 	for _, path := range paths {
 		if slices.Contains(work.Left, path) || slices.Contains(work.Named.Paths, path) || repo.Protects(path) ||
-			w.prompt.gate.criteria() != nil && ours(path) {
+			w.prompt.gate.criteria() != nil && OfLoopFile(path) {
 			return "", "contains " + path + ", which is no work", nil
 		}
 	}

@@ -94,7 +94,7 @@ func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 	l.ctx = ctx
 	l.running.Store(true)
 	l.stop = &stopper{ctx: ctx, soft: soft, ask: func() (store.Request, bool) { return l.home.Asked(l.state.ID) },
-		marked: l.saver.own.marked}
+		marked: l.saver.own.Marked}
 	l.stop.now, l.stop.atOnce = context.WithCancel(ctx)
 	l.stop.renew()
 	l.soft, l.tick = soft, time.NewTicker(pollEvery)
@@ -416,7 +416,7 @@ func (l *worker) announce(u *unit, moves bool) (in attempt.Input, err error) {
 	if l.run.out != nil || l.run.err != nil {
 		return in, nil
 	}
-	if u.over = cmp.Or(l.run.stop.asked(), usedUp(l.run.config, l.run.tools.Now(),
+	if u.over = cmp.Or(l.run.stop.asked(), UsedUp(l.run.config, l.run.tools.Now(),
 		l.run.history.Cost)); u.over != nil {
 		return in, nil
 	}
@@ -458,7 +458,7 @@ func (l *worker) ends(u *unit) *journal.Event {
 	}
 	e.Detail = &journal.Detail{Client: journal.Client{Backend: u.with.Backend, Model: u.with.Model,
 		Log: l.run.relative(u.log)}, Files: journal.Files{Changed: len(res.Work.Changed), Left: res.Work.Left},
-		Looks: looked(res),
+		Looks: Looked(res),
 		Exit: journal.Exit{End: string(res.Agent.End), Cause: string(res.Agent.Cause), Code: res.Agent.Code,
 			Signal: res.Agent.Signal, Seconds: max(0, l.run.tools.Now().Sub(u.started).Seconds())}}
 	return e
@@ -536,7 +536,7 @@ func (l *worker) chooser(u *unit) func(context.Context, []attempt.With) (attempt
 					l.run.takenBack()
 				} else if err == nil && m.end == nil {
 					err = l.run.backoff.tellSwitch(m, l.teller(u))
-					m.end = usedUp(l.run.config, l.run.tools.Now(), l.run.history.Cost)
+					m.end = UsedUp(l.run.config, l.run.tools.Now(), l.run.history.Cost)
 				}
 			})
 			switch {
@@ -574,7 +574,7 @@ func (l *Loop) limits() *Outcome {
 	if out := l.work.limit(); out != nil {
 		return out
 	}
-	return usedUp(l.config, l.tools.Now(), l.history.Cost)
+	return UsedUp(l.config, l.tools.Now(), l.history.Cost)
 }
 
 // of is the lane with a slot.

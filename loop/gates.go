@@ -73,8 +73,8 @@ func criteriaOptions(c *Config) gate.Options {
 	return o
 }
 
-// deciding returns the gate that decides, without a wrapper around it.
-func deciding(g Gate) Gate {
+// Deciding returns the gate that decides, without a wrapper around it.
+func Deciding(g Gate) Gate {
 	for {
 		outer, ok := g.(interface{ Within() Gate })
 		if !ok {
@@ -91,7 +91,7 @@ type gating struct {
 }
 
 func (w *gating) criteria() *gate.Criteria {
-	c, _ := deciding(w.prompt.job.Gate).(*gate.Criteria)
+	c, _ := Deciding(w.prompt.job.Gate).(*gate.Criteria)
 	return c
 }
 
@@ -103,7 +103,7 @@ type blockable interface {
 // restore puts back the gate's state from when the loop stopped. The request itself comes from the settings: limits
 // may be new, and the journal holds no secrets.
 func (w *gating) restore() error {
-	if s, ok := deciding(w.prompt.job.Gate).(*gate.Status); ok {
+	if s, ok := Deciding(w.prompt.job.Gate).(*gate.Status); ok {
 		defer func(l gate.Limits) { s.Limits = l; s.Breaker.Begin(w.run.state.ID) }(s.Limits)
 	}
 	if c := w.criteria(); c != nil {
@@ -167,7 +167,7 @@ const PrecheckAgent = "agent"
 // a person. A loop resumed after the cooldown continues half-open, with one iteration that has to make progress;
 // before the cooldown only with a person's yes. A breaker belongs to its loop: a new loop starts with it closed.
 func (w *gating) begin(ln *lane) (*Outcome, error) {
-	a, ok := deciding(w.prompt.job.Gate).(asker)
+	a, ok := Deciding(w.prompt.job.Gate).(asker)
 	if !ok {
 		return nil, nil
 	}
@@ -205,7 +205,7 @@ func (w *gating) begin(ln *lane) (*Outcome, error) {
 func (w *gating) answered(d gate.Decision) (*Outcome, error) {
 	for {
 		out := w.outcome(d)
-		a, ok := deciding(w.prompt.job.Gate).(asker)
+		a, ok := Deciding(w.prompt.job.Gate).(asker)
 		if out == nil || !ok || d.Question == "" {
 			return out, nil
 		}
@@ -242,7 +242,7 @@ func (w *gating) reply(question string) (yes, answered bool) {
 func (w *gating) spoke(d gate.Decision) error {
 	e := &journal.Event{Type: journal.GateSpoke, Unit: journal.Unit{Iteration: w.run.history.Iteration},
 		Verdict: journal.Verdict(d.Kind), Reason: cmp.Or(d.Gate, d.Breaker), Message: d.Reason, Next: d.Prompt,
-		Lines: eachLine(d.Show)}
+		Lines: EachLine(d.Show)}
 	if d.Kind == gate.Ask && d.Question != "" {
 		e.Message = d.Question
 	}
@@ -261,8 +261,8 @@ func (w *gating) spoke(d gate.Decision) error {
 	return w.run.saveFiles()
 }
 
-// eachLine splits texts into their lines.
-func eachLine(texts []string) (out []string) {
+// EachLine splits texts into their lines.
+func EachLine(texts []string) (out []string) {
 	for _, t := range texts {
 		out = append(out, strings.Split(strings.TrimRight(t, "\n"), "\n")...)
 	}
@@ -292,7 +292,7 @@ func (w *gating) precheck(ctx context.Context, ln *lane) (gate.Check, error) {
 		check.Passed, check.Output = res.Passed, cmp.Or(endOf(res.Tail), res.Reason())
 		return check, nil
 	}
-	in := w.prompt.run.worker.input(u, precheckPrompt(c.Prompt))
+	in := w.prompt.run.worker.input(u, PrecheckPrompt(c.Prompt))
 	in.Session, in.Spent, in.Keep = "", nil, false
 	var res agent.Result
 	var err error
@@ -303,7 +303,7 @@ func (w *gating) precheck(ctx context.Context, ln *lane) (gate.Check, error) {
 	if err != nil {
 		return check, err
 	}
-	if err := w.run.tell(agentEnd(&journal.Event{}, res, u.with, maxFinal)); err != nil {
+	if err := w.run.tell(AgentEnd(&journal.Event{}, res, u.with, MaxFinal)); err != nil {
 		return check, err
 	}
 	check.Passed = res.End == agent.Finished && gate.Promised(res.Final, "AGREED")
@@ -322,9 +322,9 @@ func (w *gating) leftAlone(ctx context.Context, ln *lane) error {
 }
 
 // endOf returns the end of what was printed.
-func endOf(text string) string { return strings.TrimSpace(tail(text, 500)) }
+func endOf(text string) string { return strings.TrimSpace(Tail(text, 500)) }
 
-func precheckPrompt(spec string) string {
+func PrecheckPrompt(spec string) string {
 	return `# Adversarial pre-check
 
 The work below is hard to undo. Change nothing. Look for reasons not to do it: data that would be lost, users that would break, no way back, a forgotten step, a smaller change that would do.
@@ -343,12 +343,12 @@ Otherwise say in a few lines what must be settled first.
 // decide asks the mode and the gate about an iteration, and records what they say in its end event.
 func (w *gating) decide(u *unit, end *journal.Event) (gate.Decision, error) {
 	d := w.ask(u)
-	end.Verdict, end.Lines, end.Message = journal.Verdict(d.Kind), eachLine(d.Show), d.Reason
+	end.Verdict, end.Lines, end.Message = journal.Verdict(d.Kind), EachLine(d.Show), d.Reason
 	var err error
 	if end.Gate, err = w.state(); err != nil {
 		return d, err
 	}
-	end.Next = joinText(d.Prompt, w.failureText(u))
+	end.Next = JoinText(d.Prompt, FailureText(&u.res))
 	for _, text := range d.Warnings {
 		if err := w.prompt.note(text); err != nil {
 			return d, err
@@ -447,7 +447,7 @@ func (w *gating) holdLoopFile(ctx context.Context) (note string, err error) {
 		}
 		return "", err
 	}
-	if b := readLoopFile(w.prompt.job.Dir); len(b) > 0 && !w.run.resumed {
+	if b := ReadLoopFile(w.prompt.job.Dir); len(b) > 0 && !w.run.resumed {
 		aside := filepath.Join(w.run.home.Run(w.run.state.ID), "loop-state-before.json")
 		if err := atomicfile.Write(w.run.tools.FS, aside, b, 0o644); err != nil {
 			return "", fmt.Errorf("keep the old %s/state.json: %w", loopDir, err)
@@ -478,8 +478,8 @@ func (e *LoopFileError) Next() string {
 	return "wait until it has ended, or start in a git worktree of its own"
 }
 
-// readLoopFile reads the file; nil if it is missing or unreadable.
-func readLoopFile(dir string) []byte {
+// ReadLoopFile reads the file; nil if it is missing or unreadable.
+func ReadLoopFile(dir string) []byte {
 	path := loopFile(dir)
 	if plainfile.Writable(dir, path) != nil { // writing it reports the problem
 		return nil
@@ -511,14 +511,15 @@ func (w *gating) writeLoopFile() (notes []string) {
 		return nil
 	}
 	for _, dir := range slices.Compact([]string{w.prompt.job.Dir, w.agentDir()}) {
-		if err := w.putLoopFile(dir, w.loopFileText(c)); err != nil {
+		if err := PutLoopFile(w.run.tools.FS, dir, w.loopFileText(c)); err != nil {
 			return []string{err.Error()}
 		}
 	}
 	return nil
 }
 
-func (w *gating) putLoopFile(dir string, text []byte) error {
+// PutLoopFile writes .loop/state.json in a folder.
+func PutLoopFile(fsys atomicfile.FS, dir string, text []byte) error {
 	path := loopFile(dir)
 	if err := plainfile.Writable(dir, path); err != nil {
 		return err
@@ -528,11 +529,11 @@ func (w *gating) putLoopFile(dir string, text []byte) error {
 	}
 	ignore := filepath.Join(filepath.Dir(path), ".gitignore")
 	if _, err := os.Lstat(ignore); errors.Is(err, fs.ErrNotExist) {
-		if err := atomicfile.Write(w.run.tools.FS, ignore, []byte(ignoreAll), 0o644); err != nil {
+		if err := atomicfile.Write(fsys, ignore, []byte(ignoreAll), 0o644); err != nil {
 			return fmt.Errorf("write %s/.gitignore: %w", loopDir, err)
 		}
 	}
-	if err := atomicfile.Write(w.run.tools.FS, path, text, 0o644); err != nil {
+	if err := atomicfile.Write(fsys, path, text, 0o644); err != nil {
 		return fmt.Errorf("write %s/state.json: %w", loopDir, err)
 	}
 	return nil
@@ -554,19 +555,20 @@ func (w *gating) endLoopFile(out *Outcome) error {
 	if asked, _ := w.run.home.Asked(w.run.state.ID); asked == store.RequestCancel {
 		cancelled = out.Ending == journal.UserCancelled
 	}
-	if dropsLoopFile(*w.run.config, out.Ending.Final(), cancelled) {
-		return errors.Join(removeLoopFile(w.prompt.job.Dir), removeLoopFile(w.agentDir()))
+	if DropsLoopFile(*w.run.config, out.Ending.Final(), cancelled) {
+		return errors.Join(RemoveLoopFile(w.prompt.job.Dir), RemoveLoopFile(w.agentDir()))
 	}
 	return nil
 }
 
-func dropsLoopFile(c Config, completed, cancelled bool) bool {
+// DropsLoopFile reports whether the file goes when a loop ends.
+func DropsLoopFile(c Config, completed, cancelled bool) bool {
 	return c.Gate == GateCriteria && (cancelled && c.LoopState != LoopStateKeep || completed &&
 		c.LoopState == LoopStateDelete)
 }
 
-// removeLoopFile removes the file, and its folder if nothing else is in it.
-func removeLoopFile(dir string) error {
+// RemoveLoopFile removes the file, and its folder if nothing else is in it.
+func RemoveLoopFile(dir string) error {
 	path := loopFile(dir)
 	if plainfile.Writable(dir, path) != nil {
 		return nil // it was never written

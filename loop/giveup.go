@@ -59,7 +59,7 @@ func (w *taskWork) block(u *unit) error {
 		e.Detail = &journal.Detail{Speech: journal.Speech{Denied: u.denied}}
 	}
 	if asked {
-		e.Detail.Question = tail(question(&u.res), maxWords)
+		e.Detail.Question = Tail(question(&u.res), MaxWords)
 	}
 	return w.run.record(e)
 }

@@ -37,14 +37,14 @@ func (w *tagWork) handoffText(out *Outcome) string {
 				fmt.Fprintf(&b, " (%s)", e.Ref)
 			}
 			b.WriteString("\n")
-			if words := lastWords(w.run.history.Task(e.Task).Failure.Result); words != "" {
+			if words := LastWords(w.run.history.Task(e.Task).Failure.Result); words != "" {
 				fmt.Fprintf(&b, "  Its agent's last words: %s\n", words)
 			}
 		}
 	}
 	w.handoffNext(&b)
 	fmt.Fprintf(&b, "\n### Continue\n\n    descartes resume --name %s%s\n", w.run.state.ID,
-		more(out, w.run.config, w.run.config.Scud.MaxTotalIterations))
+		More(out, w.run.config, w.run.config.Scud.MaxTotalIterations))
 	if len(w.run.history.Blocked()) > 0 {
 		fmt.Fprintf(&b, "    descartes answer %s%s --edit     # tell a blocked task's agent something\n    descartes resume --name %s --retry-blocked\n",
 			config.ShellWord(w.run.history.Blocked()[0].Task),
@@ -53,8 +53,8 @@ func (w *tagWork) handoffText(out *Outcome) string {
 	return b.String()
 }
 
-// more returns the flags with which a loop can continue after it met a limit or asked a person.
-func more(out *Outcome, c *Config, most int) string {
+// More returns the flags with which a loop can continue after it met a limit or asked a person.
+func More(out *Outcome, c *Config, most int) string {
 	switch out.Ending {
 	case journal.LimitReached:
 		return fmt.Sprintf(" --max-iterations %d", 2*max(1, most))
@@ -77,7 +77,7 @@ func (w *tagWork) handoffCurrent(b *strings.Builder) {
 	fmt.Fprintf(b, "\n### Half done\n\n- %s %s", oneline.Text(id), oneline.Text(w.run.job.title(id)))
 	if f := w.run.history.Task(id).Failure; f.Verdict != "" {
 		fmt.Fprintf(b, ": attempt %d %s (%s)", f.Attempt, oneline.Text(string(f.Verdict)), oneline.Text(f.Reason))
-		if words := lastWords(f.Result); words != "" {
+		if words := LastWords(f.Result); words != "" {
 			fmt.Fprintf(b, "\n  Its agent's last words: %s", words)
 		}
 	}
@@ -103,10 +103,10 @@ func (w *tagWork) handoffNext(b *strings.Builder) {
 	}
 }
 
-// lastWords is the end of the agent's message, on one line.
-func lastWords(d *journal.Detail) string {
+// LastWords is the end of the agent's message, on one line.
+func LastWords(d *journal.Detail) string {
 	if d == nil {
 		return ""
 	}
-	return strings.TrimSpace(tail(strings.Join(strings.Fields(d.Words), " "), 400))
+	return strings.TrimSpace(Tail(strings.Join(strings.Fields(d.Words), " "), 400))
 }

@@ -28,11 +28,12 @@ type Iteration struct {
 	Beside  bool   // it changed what its rules do not take
 	Unfit   string // why its work is in no commit, before its rules are asked; "" for nothing
 
-	slot    *workspace.Slot          // slot it runs in; nil: a folder without git
-	seen    bool                     // a sandbox mounts the slot at the project's path
-	was     func(name string) []byte // a file as it was when the loop began; nil without git
-	base    gitops.Tree              // the tree that its commit is compared with
-	owed    gitops.Tree              // the tree that what its commit leaves out is compared with, or ""
+	Slot    *workspace.Slot          // slot it runs in; nil: a folder without git
+	Mounted bool                     // a sandbox mounts the slot at the project's path
+	Began   func(name string) []byte // a file as it was when the loop began; nil without git
+
+	base    gitops.Tree // the tree that its commit is compared with
+	owed    gitops.Tree // the tree that what its commit leaves out is compared with, or ""
 	edits   map[string]int
 	file    []byte // .loop/state.json as the agent left it
 	commit  string
@@ -44,15 +45,15 @@ type Iteration struct {
 
 // At is the path of a project's file for the iteration, in its slot if it has one.
 func (it *Iteration) At(path string) string {
-	if it.slot == nil {
+	if it.Slot == nil {
 		return path
 	}
-	return it.slot.Host(path)
+	return it.Slot.Host(path)
 }
 
 // Seen is At as the iteration's agent sees it.
 func (it *Iteration) Seen(path string) string {
-	if it.seen {
+	if it.Mounted {
 		return path
 	}
 	return it.At(path)
@@ -60,10 +61,10 @@ func (it *Iteration) Seen(path string) string {
 
 // Was is a file of the project as it was when the loop began; nil where it was not there, or there is no git.
 func (it *Iteration) Was(name string) []byte {
-	if it.was == nil {
+	if it.Began == nil {
 		return nil
 	}
-	return it.was(name)
+	return it.Began(name)
 }
 
 // Rules are what differs between the kinds of prompt loops. Plain has none of its own.

@@ -91,7 +91,7 @@ func load(root string, cfg Config, imports bool) (*Job, []Problem) {
 		note(err, "")
 	}
 	for _, p := range cfg.Scud.Spec.AdditionalSpecs {
-		text, err := readText(root, p, maxSpecFile)
+		text, err := ReadText(root, p, maxSpecFile)
 		if err != nil {
 			note(fmt.Errorf("spec file: %w", err), "")
 			continue
@@ -99,7 +99,7 @@ func load(root string, cfg Config, imports bool) (*Job, []Problem) {
 		j.specs = append(j.specs, specbuild.File{Name: p, Text: text})
 	}
 	if p := cfg.Scud.HandoffPath; p != "" {
-		if j.hand, err = readText(root, p, store.MaxHandoff); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if j.hand, err = ReadText(root, p, store.MaxHandoff); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			note(fmt.Errorf("handoff: %w", err), "") // a missing one is written when the loop stops
 		}
 	}
@@ -155,7 +155,7 @@ func (j *Job) readStories() error {
 		return nil
 	}
 	path := filepath.Join(filepath.Dir(j.File.Path()), "spec.md")
-	text, err := readText(j.Root, path, maxSpecFile)
+	text, err := ReadText(j.Root, path, maxSpecFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -217,7 +217,7 @@ func (j *Job) readBeside() {
 			if filepath.Ext(path) != ".md" {
 				continue
 			}
-			if text, err := readText(j.Root, path, maxSpecFile); err == nil { // otherwise only its name is mentioned
+			if text, err := ReadText(j.Root, path, maxSpecFile); err == nil { // otherwise only its name is mentioned
 				if p, err := plan.Parse(name, []byte(text)); err == nil {
 					b.Texts = append(b.Texts, p)
 				}
@@ -236,15 +236,15 @@ func globQuote(path string) string {
 
 // PlanText reads a plan of bounded size. Its path is relative to root, or absolute.
 func PlanText(root, path string) (string, error) {
-	text, err := readText(root, path, maxSpecFile*2)
+	text, err := ReadText(root, path, maxSpecFile*2)
 	if err != nil {
 		return "", fmt.Errorf("plan: %w", err)
 	}
 	return text, nil
 }
 
-// readText reads a text file of bounded size. path is relative to root, or absolute.
-func readText(root, path string, limit int64) (string, error) {
+// ReadText reads a text file of bounded size. path is relative to root, or absolute.
+func ReadText(root, path string, limit int64) (string, error) {
 	b, err := plainfile.Read(root, path, limit)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", &missingFile{path}
@@ -794,8 +794,8 @@ func Timed(c *Config, q verify.Request) verify.Request {
 	return q
 }
 
-// verifyDetail is a result of the verify command for its event.
-func verifyDetail(res verify.Result) *journal.Detail {
+// VerifyDetail is a result of the verify command for its event.
+func VerifyDetail(res verify.Result) *journal.Detail {
 	d := &journal.Detail{Checked: journal.Checked{Check: res.Name, Passed: res.Passed, Digest: res.Digest,
 		Tries: res.Tries, Flaky: res.Flaky, Standing: res.Standing},
 		Exit: journal.Exit{Code: res.Code, Signal: res.Signal, TimedOut: res.TimedOut,
@@ -817,8 +817,8 @@ const NoVerify = config.NoVerify
 // DefaultTotalIterations is the default limit of attempts for a tag of n tasks.
 func DefaultTotalIterations(n int) int { return max(100, 3*n) }
 
-// usedUp returns the outcome if the deadline or the budget is used up, else nil.
-func usedUp(c *Config, now time.Time, cost journal.Cost) *Outcome {
+// UsedUp returns the outcome if the deadline or the budget is used up, else nil.
+func UsedUp(c *Config, now time.Time, cost journal.Cost) *Outcome {
 	switch {
 	case c.Deadline != nil && !now.Before(*c.Deadline):
 		return &Outcome{Ending: journal.DeadlinePast, Message: "the deadline " + c.Deadline.Format(time.RFC3339) +
@@ -903,8 +903,8 @@ func Room(free func(dir string) (int64, error), least int64, dirs ...string) str
 
 func mebibytes(n int64) string { return fmt.Sprintf("%.0f MiB", float64(n)/(1<<20)) }
 
-// denied lists what the sandbox refused the attempt with that log.
-func (t *Tools) denied(c *Config, root string, list *tasks.File, log string) []string {
+// Denied lists what the sandbox refused the attempt with that log.
+func (t *Tools) Denied(c *Config, root string, list *tasks.File, log string) []string {
 	if !c.Confined() {
 		return nil
 	}

@@ -25,7 +25,7 @@ type Kept struct {
 	Output          string // end of its verification's output
 }
 
-// maxKeptLines limits the output in a commit's message, besides maxWords.
+// maxKeptLines limits the output in a commit's message, besides MaxWords.
 const maxKeptLines = 40
 
 const (
@@ -43,7 +43,7 @@ func (k *Kept) message(tag string) string {
 	}
 	fmt.Fprintf(&b, "%s: task %s attempt %d: %s%s\n\n%s\n\n", tag, id, k.Attempt, k.Verdict, unfit,
 		oneline.Text(k.Reason))
-	lines := strings.Split(strings.TrimRight(tail(k.Output, maxWords), "\n"), "\n")
+	lines := strings.Split(strings.TrimRight(Tail(k.Output, MaxWords), "\n"), "\n")
 	if strings.TrimSpace(k.Output) != "" {
 		for _, line := range lines[max(0, len(lines)-maxKeptLines):] {
 			b.WriteString(keptIndent + oneline.Text(strings.ReplaceAll(line, "\t", keptIndent)) + "\n")

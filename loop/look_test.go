@@ -31,7 +31,7 @@ func TestOutputOfFailure(t *testing.T) {
 		{attempt.Result{Verify: &verify.Result{Passed: true, Tail: "ok"},
 			Objection: &attempt.Objection{Detail: "sum_test.go lost a test"}}, "sum_test.go lost a test"},
 	} {
-		if got := output(&c.res); got != c.want {
+		if got := Output(&c.res); got != c.want {
 			t.Errorf("%+v: got %q, want %q", c.res, got, c.want)
 		}
 	}

@@ -229,7 +229,7 @@ type Loop struct {
 func (l *Loop) ID() string { return l.state.ID }
 
 // StatePath is the loop's state file.
-func (l *Loop) StatePath() string { return l.saver.own.path }
+func (l *Loop) StatePath() string { return l.saver.own.Path }
 
 // History is what the loop's journal says, once its run is over.
 func (l *Loop) History() *journal.State { return l.history }
@@ -334,23 +334,23 @@ func (l *worker) step(u *unit, s *attempt.Step) error {
 	case attempt.Ended:
 		return l.heal(u, s.Who)
 	case attempt.Answered:
-		words := maxWords
+		words := MaxWords
 		if u.it != nil {
-			words = maxFinal
+			words = MaxFinal
 		}
-		e := agentEnd(l.run.event(journal.AgentFinished, u), s.Result.Agent, u.with, words)
+		e := AgentEnd(l.run.event(journal.AgentFinished, u), s.Result.Agent, u.with, words)
 		e.Detail.Changed = s.Result.Changed
-		return l.run.record(withNotes(e)...)
+		return l.run.record(WithNotes(e)...)
 	case attempt.Started:
 		e := l.run.event(journal.VerifyStarted, u)
-		nameCheck(e, s.Command)
+		NameCheck(e, s.Command)
 		return l.run.record(e)
 	case attempt.Checked:
 		e := l.run.event(journal.VerifyFinished, u)
-		e.Detail = verifyDetail(s.Verify)
+		e.Detail = VerifyDetail(s.Verify)
 		e.Detail.Check = ""
-		if nameCheck(e, s.Command); e.Detail.Check != "" && !s.Verify.Passed {
-			e.Detail.Why, e.Detail.Output = s.Verify.Reason(), tail(s.Verify.Tail, maxWords)
+		if NameCheck(e, s.Command); e.Detail.Check != "" && !s.Verify.Passed {
+			e.Detail.Why, e.Detail.Output = s.Verify.Reason(), Tail(s.Verify.Tail, MaxWords)
 		}
 		if u.it != nil && (s.Command.Criterion || s.Command.Name == "" && s.Verify.Tests == nil) {
 			return l.run.record(e)
@@ -381,18 +381,18 @@ func (l *worker) step(u *unit, s *attempt.Step) error {
 // was paid for.
 func (l *worker) consulted(u *unit, s *attempt.Step) error {
 	with := Choice(s.With)
-	e := agentEnd(l.run.event(journal.LookAnswered, u), *s.Agent, with, maxFinal)
+	e := AgentEnd(l.run.event(journal.LookAnswered, u), *s.Agent, with, MaxFinal)
 	e.Type, e.Detail.Look, e.Detail.Tree, e.Detail.Log = journal.LookAnswered, s.Who, string(s.Tree),
 		l.run.relative(s.Log)
 	var err error
 	if e.Detail.Until, err = l.run.backoff.after(with, *s.Agent, s.Agent.Reason, l.teller(u)); err != nil {
 		return err
 	}
-	return l.run.record(withNotes(e)...)
+	return l.run.record(WithNotes(e)...)
 }
 
-// nameCheck sets which command an event is about.
-func nameCheck(e *journal.Event, c attempt.Command) {
+// NameCheck sets which command an event is about.
+func NameCheck(e *journal.Event, c attempt.Command) {
 	switch {
 	case c.Criterion:
 		e.Title = c.Name
@@ -488,7 +488,7 @@ func (l *Loop) record(events ...*journal.Event) error {
 		return nil
 	}
 	for _, e := range events {
-		redactEvent(l.tools.Redact, e)
+		RedactEvent(l.tools.Redact, e)
 	}
 	if err := l.journal.Append(events...); err != nil {
 		return err
@@ -564,8 +564,8 @@ func (l *Loop) relative(path string) string {
 	return path
 }
 
-// redactEvent masks secrets in the words of others within an event.
-func redactEvent(m *redact.Redactor, e *journal.Event) {
+// RedactEvent masks secrets in the words of others within an event.
+func RedactEvent(m *redact.Redactor, e *journal.Event) {
 	if m == nil {
 		return
 	}

@@ -274,7 +274,7 @@ func recordedLoop(t *testing.T, dir string, rec *recorder) *Loop {
 	if l.journal, _, err = journal.Open(rec, home.Events("x"), "x", l.tools.Now); err != nil {
 		t.Fatal(err)
 	}
-	l.saver = &saver{fs: rec, file: j.File, own: &ownState{fs: rec, path: home.Default()}, sync: l.journal.Sync,
+	l.saver = &saver{fs: rec, file: j.File, own: &OwnState{FS: rec, Path: home.Default()}, sync: l.journal.Sync,
 		state: l.State, pending: map[string]tasks.Status{},
 		listed: func(seq int64) error { return home.Listed(rec, "x", seq) }}
 	return l

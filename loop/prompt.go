@@ -115,7 +115,7 @@ func (w *promptWork) replay(ctx context.Context, events []journal.Event, start *
 		w.run.history.Apply(&events[i])
 	}
 	if p := w.run.config.PromptHandoff; p != "" {
-		if w.hand, err = readText(w.run.root, p, store.MaxHandoff); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if w.hand, err = ReadText(w.run.root, p, store.MaxHandoff); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("handoff: %w", err)
 		}
 	}
@@ -198,13 +198,13 @@ func (w *promptWork) recover() (*Outcome, error) { return w.gate.begin(w.run.lan
 // iteration returns the unit of an iteration.
 func (w *promptWork) iteration(ln *lane, number, try int) *unit {
 	b := &w.run.history.Prompt
-	it := &Iteration{Number: number, Try: try, Max: w.run.config.MaxIterations, Next: joinText(b.Next...),
+	it := &Iteration{Number: number, Try: try, Max: w.run.config.MaxIterations, Next: JoinText(b.Next...),
 		Failing: b.Failing}
 	u := &unit{lane: ln, it: it, number: try, log: w.run.home.IterationLog(w.run.state.ID, number, try)}
 	if ln.slot == nil {
 		return u
 	}
-	it.slot, it.seen = ln.slot, w.run.tools.Shown
+	it.Slot, it.Mounted = ln.slot, w.run.tools.Shown
 	if w.delivery.loose() {
 		u.from = w.asItIs
 		return u
@@ -278,7 +278,7 @@ func iterations(n int) string {
 
 // begin makes the text for an iteration's agent: the composed one with the handoff and a person's answers.
 func (w *promptWork) begin(u *unit, _ bool) (s specbuild.Spec, _ []*journal.Event, _ *Outcome, err error) {
-	u.it.was = w.was(u)
+	u.it.Began = w.was(u)
 	if out := w.job.Rules.Before(u.it); out != nil { // the rules read the slot's files
 		return s, nil, out, nil
 	}
@@ -294,10 +294,10 @@ func (w *promptWork) begin(u *unit, _ bool) (s specbuild.Spec, _ []*journal.Even
 	if answers, err := w.answers(); err != nil {
 		return s, nil, nil, err
 	} else if len(answers) > 0 {
-		more = joinText(more, specbuild.Answered(answers))
+		more = JoinText(more, specbuild.Answered(answers))
 	}
 	if more != "" {
-		s.Text = joinText(s.Text, more) + "\n"
+		s.Text = JoinText(s.Text, more) + "\n"
 	}
 	if n, most := specbuild.Tokens(s.Text), w.run.config.Scud.Spec.MaxSpecTokens; most > 0 && n > most && !w.large {
 		w.large = true
@@ -312,7 +312,7 @@ func (w *promptWork) begin(u *unit, _ bool) (s specbuild.Spec, _ []*journal.Even
 	first.Title, first.Lines = w.job.Rules.About(), w.job.Rules.Announce(u.it)
 	if c := w.gate.criteria(); c != nil {
 		first.Lines = append(first.Lines, c.Before(u.it.Number, u.it.Max, w.costSoFar()))
-		if err := w.gate.putLoopFile(w.gate.agentDir(), w.gate.loopFileText(c)); err != nil { // the slot was cleaned
+		if err := PutLoopFile(w.run.tools.FS, w.gate.agentDir(), w.gate.loopFileText(c)); err != nil { // the slot was cleaned
 			w.run.held = append(w.run.held, &journal.Event{Type: journal.Warning,
 				Unit: journal.Unit{Iteration: w.run.history.Iteration}, Message: err.Error()})
 		}
@@ -339,7 +339,7 @@ func (w *promptWork) compose(it *Iteration) string {
 	if len(parts) == 1 && it.Next == "" {
 		return c.Prompt // byte for byte
 	}
-	return joinText(append(parts, it.Next)...) + "\n"
+	return JoinText(append(parts, it.Next)...) + "\n"
 }
 
 // costSoFar is the loop's cost so far; nil if unknown.
@@ -421,7 +421,7 @@ func (w *promptWork) repair(u *unit, who string) ([]string, error) {
 		return nil, nil
 	}
 	if who == "attempt" {
-		u.it.file = readLoopFile(w.gate.agentDir())
+		u.it.file = ReadLoopFile(w.gate.agentDir())
 	}
 	return w.gate.writeLoopFile(), nil
 }
@@ -516,7 +516,7 @@ func IterationPrompt(h store.Home, pool string, s *store.State, a *journal.Attem
 // facts are what the gate sees.
 func (w *promptWork) facts(u *unit) gate.Facts {
 	res := &u.res
-	if g, ok := deciding(w.job.Gate).(blockable); ok && res.Agent.End == agent.Finished {
+	if g, ok := Deciding(w.job.Gate).(blockable); ok && res.Agent.End == agent.Finished {
 		res.Agent.Blocked = cmp.Or(res.Agent.Blocked, g.Blocked(res.Agent.Final))
 	}
 	f := gate.Facts{Iteration: u.it.Number, Final: res.Agent.Final, Blocked: res.Agent.Blocked, OutputBytes: res.Agent.Bytes,
@@ -529,7 +529,7 @@ func (w *promptWork) facts(u *unit) gate.Facts {
 		}
 	}
 	for _, c := range res.Work.Changed {
-		if !ours(c.Path) {
+		if !OfLoopFile(c.Path) {
 			f.Changed = append(f.Changed, c.Path)
 		}
 	}
@@ -576,8 +576,8 @@ func (w *promptWork) countEdits(u *unit) error {
 	return nil
 }
 
-// ours reports whether a path is .loop or below it, which belongs to the loop and is nobody's work.
-func ours(path string) bool { return strings.Contains("/"+path+"/", "/"+loopDir+"/") }
+// OfLoopFile reports whether a path is .loop or below it, which belongs to the loop and is nobody's work.
+func OfLoopFile(path string) bool { return strings.Contains("/"+path+"/", "/"+loopDir+"/") }
 
 // judge asks the gate about an iteration, records its end, and returns an outcome if the run ends.
 func (w *gating) judge(u *unit) (*Outcome, error) {
@@ -660,31 +660,31 @@ func (w *gating) ended(u *unit) (end *journal.Event, troubled bool) {
 	}
 	end.Detail.Passed, end.Detail.Words = res.Verify != nil && res.Passed(), store.Preview(res.Agent.Final)
 	troubled = res.Agent.End != agent.Finished || !res.Passed()
-	if denied := w.run.tools.denied(w.run.config, w.run.root, nil, u.log); troubled {
-		end.Detail.Denied, end.Detail.Output = denied, output(res)
+	if denied := w.run.tools.Denied(w.run.config, w.run.root, nil, u.log); troubled {
+		end.Detail.Denied, end.Detail.Output = denied, Output(res)
 	}
-	for _, c := range res.Work.Changed[:min(len(res.Work.Changed), maxChanged)] {
+	for _, c := range res.Work.Changed[:min(len(res.Work.Changed), MaxChanged)] {
 		end.Paths = append(end.Paths, c.Path)
 	}
 	return end, troubled
 }
 
-// maxChanged limits the changed paths of an iteration in the journal.
-const maxChanged = 100
+// MaxChanged limits the changed paths of an iteration in the journal.
+const MaxChanged = 100
 
 // question returns the agent's open question: it asks with TASK_QUESTION; or it ended well, claimed nothing and
 // changed nothing, so running it again is useless. If changes are not recorded, it has to ask the latter twice in a
 // row.
 func (w *gating) question(u *unit) string {
 	if o := u.res.Objection; o != nil && o.Ask {
-		return tail(o.Question(), maxWords)
+		return Tail(o.Question(), MaxWords)
 	}
 	r, work := &u.res.Agent, &u.res.Work
 	done := len(work.Changed) > 0 || work.Named.Changed() || work.After == "" && w.run.history.Prompt.Asked < 2
 	if r.End != agent.Finished || r.Complete || done && r.Blocked == "" {
 		return ""
 	}
-	return tail(r.Question, maxWords)
+	return Tail(r.Question, MaxWords)
 }
 
 // ends records an iteration's end and saves the state.
@@ -719,10 +719,10 @@ func (w *gating) repeats(u *unit, end *journal.Event) (_ *Outcome, done bool, _ 
 	refused := ""
 	if u.it.refused != "" {
 		refused = "The commit of this iteration's last try was refused. Fix what it says:\n\n" +
-			tail(u.it.refused, maxWords) + "\n"
+			Tail(u.it.refused, MaxWords) + "\n"
 	}
 	end.Verdict, end.Reason, end.Next = journal.Retry, f.Reason,
-		joinText(joinText(w.run.history.Prompt.Kept...), w.failureText(u), refused)
+		JoinText(JoinText(w.run.history.Prompt.Kept...), FailureText(&u.res), refused)
 	out, err := w.record(u, end)
 	if out == nil && err == nil && failed >= most {
 		out = &Outcome{Ending: f.Ending, Message: fmt.Sprintf("iteration %d failed %d times: %s", u.it.Number, most+1,
@@ -742,13 +742,13 @@ func (w *gating) fails(u *unit) Failure {
 // unfit says why an iteration's work is in no commit: an attempt's reasons, or those of its rules.
 func (w *gating) unfit(u *unit) string { return cmp.Or(u.res.Unfit(), w.fails(u).Reason) }
 
-// failureText tells the next iteration's agent how the verification failed, or what a look objects to.
-func (w *gating) failureText(u *unit) string {
-	v := u.res.Verify
-	if why := u.res.Work.TookBack; why != "" {
+// FailureText tells the next iteration's agent how the verification failed, or what a look objects to.
+func FailureText(res *attempt.Result) string {
+	v := res.Verify
+	if why := res.Work.TookBack; why != "" {
 		return "The changes of the last iteration were not taken: " + why + "\n"
 	}
-	if o := u.res.Objection; o != nil {
+	if o := res.Objection; o != nil {
 		text := fmt.Sprintf("After the last iteration the %s objected: %s", o.By, o.Reason)
 		if o.Detail == "" {
 			return text + "\n"
@@ -768,11 +768,11 @@ func fenced(text string) string {
 	for strings.Contains(text, fence) {
 		fence += "`"
 	}
-	return fmt.Sprintf("%s\n%s\n%s\n", fence, strings.TrimRight(tail(text, maxWords), "\n"), fence)
+	return fmt.Sprintf("%s\n%s\n%s\n", fence, strings.TrimRight(Tail(text, MaxWords), "\n"), fence)
 }
 
-// joinText joins parts of a prompt with blank lines.
-func joinText(parts ...string) string {
+// JoinText joins parts of a prompt with blank lines.
+func JoinText(parts ...string) string {
 	var out []string
 	for _, p := range parts {
 		if p = strings.TrimRight(p, "\n"); strings.TrimSpace(p) != "" {
@@ -828,15 +828,15 @@ func (w *promptWork) handoff(out *Outcome) string {
 			fmt.Fprintf(&b, "- it changed %s\n", oneline.Text(
 				strings.Join(e.Paths[:min(maxHandoffTasks, len(e.Paths))], ", ")))
 		}
-		if words := lastWords(w.run.history.Attempts[len(w.run.history.Attempts)-1].Agent); words != "" {
+		if words := LastWords(w.run.history.Attempts[len(w.run.history.Attempts)-1].Agent); words != "" {
 			fmt.Fprintf(&b, "- its agent's last words: %s\n", words)
 		}
 		if next := strings.TrimSpace(e.Next); next != "" {
-			fmt.Fprintf(&b, "\n%s\n", tail(next, maxWords))
+			fmt.Fprintf(&b, "\n%s\n", Tail(next, MaxWords))
 		}
 	}
 	fmt.Fprintf(&b, "\n### Continue\n\n    descartes resume --name %s%s\n    descartes answer --name %s --edit     # tell the next iteration's agent something\n",
-		w.run.state.ID, more(out, w.run.config, w.run.config.MaxIterations), w.run.state.ID)
+		w.run.state.ID, More(out, w.run.config, w.run.config.MaxIterations), w.run.state.ID)
 	return b.String()
 }
 
@@ -861,7 +861,7 @@ func MostBeside(c Config) int {
 	}
 	longest := 0
 	for _, one := range c.ChecksOf(false) {
-		longest = max(longest, len(one.Run)+maxWords+256)
+		longest = max(longest, len(one.Run)+MaxWords+256)
 	}
 	n += longest
 	if c.Confined() {

@@ -27,7 +27,7 @@ func (w *tagWork) killed(ctx context.Context, ln *lane, open *journal.Event) err
 	if !ok { // the list no longer has it
 		return errors.New("task " + open.Task +
 			" was under way when the run was killed, and is no longer in the task file; put it back, or remove " +
-			w.run.relative(w.run.saver.own.path))
+			w.run.relative(w.run.saver.own.Path))
 	}
 	if done, err := w.task.wasVerified(u, open); done || err != nil {
 		return err
@@ -122,7 +122,7 @@ func (w *taskWork) ordered(ln *lane, open *journal.Event) (*unit, error) {
 	if !ok {
 		return nil, errors.New("task " + open.Task +
 			" was ordered from the fleet, and is no longer in the task file; put it back, or remove " +
-			w.run.relative(w.run.saver.own.path))
+			w.run.relative(w.run.saver.own.Path))
 	}
 	u.started, u.again, u.begun, u.after = open.TS, true, false, w.after // its input is made anew
 	if open.Round > 0 {
@@ -172,8 +172,8 @@ func (w *taskWork) underway(ln *lane, t *tasks.Task, number, of int) *unit {
 		with: w.run.config.Choices(t)[0]}
 }
 
-// agentEnd fills an event with how an agent's run ended, and up to words bytes of its last message.
-func agentEnd(e *journal.Event, r agent.Result, with Choice, words int) *journal.Event {
+// AgentEnd fills an event with how an agent's run ended, and up to words bytes of its last message.
+func AgentEnd(e *journal.Event, r agent.Result, with Choice, words int) *journal.Event {
 	e.Type, e.Reason, e.Detail = journal.AgentFinished, r.Reason, agentDetail(r, with, words)
 	return e
 }
@@ -182,8 +182,8 @@ func agentEnd(e *journal.Event, r agent.Result, with Choice, words int) *journal
 func agentDetail(r agent.Result, with Choice, words int) *journal.Detail {
 	d := &journal.Detail{Exit: journal.Exit{End: string(r.End), Cause: string(r.Cause), Code: r.Code, Signal: r.Signal,
 		Seconds: r.Duration.Seconds()}, Speech: journal.Speech{Claimed: r.Complete, Blocked: r.Blocked,
-		Question: tail(r.Question, maxWords), Notes: slices.Clone(r.Notes[:min(len(r.Notes), maxNotes)]),
-		Words: tail(r.Final, words)}, Client: journal.Client{Session: r.Session, Anew: r.Gone,
+		Question: Tail(r.Question, MaxWords), Notes: slices.Clone(r.Notes[:min(len(r.Notes), maxNotes)]),
+		Words: Tail(r.Final, words)}, Client: journal.Client{Session: r.Session, Anew: r.Gone,
 		Model: cmp.Or(r.Model, with.Model), Backend: with.Backend}}
 	if !r.Until.IsZero() {
 		d.Until = &r.Until
@@ -197,9 +197,9 @@ func agentDetail(r agent.Result, with Choice, words int) *journal.Detail {
 	return d
 }
 
-// withNotes returns the event of an agent's end and a warning for each of its notes. They are written together: a
+// WithNotes returns the event of an agent's end and a warning for each of its notes. They are written together: a
 // journal that has the first has all of them.
-func withNotes(e *journal.Event) []*journal.Event {
+func WithNotes(e *journal.Event) []*journal.Event {
 	events := []*journal.Event{e}
 	for _, note := range e.Detail.Notes {
 		w := &journal.Event{Type: journal.Warning, Unit: journal.Unit{Wave: e.Wave, Task: e.Task, Title: e.Title,
@@ -212,15 +212,15 @@ func withNotes(e *journal.Event) []*journal.Event {
 // maxNotes limits the notes per run in the journal.
 const maxNotes = 20
 
-// maxWords limits, in bytes, an agent's last words in the journal; its log has all of them.
-const maxWords = 4 << 10
+// MaxWords limits, in bytes, an agent's last words in the journal; its log has all of them.
+const MaxWords = 4 << 10
 
-// maxFinal limits, in bytes, the final message in the journal of an iteration or a review: as long as what is read of
+// MaxFinal limits, in bytes, the final message in the journal of an iteration or a review: as long as what is read of
 // one.
-const maxFinal = 16 << 10
+const MaxFinal = 16 << 10
 
-// tail is the end of s, at most n bytes of whole characters.
-func tail(s string, n int) string {
+// Tail is the end of s, at most n bytes of whole characters.
+func Tail(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}

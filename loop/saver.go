@@ -20,7 +20,7 @@ import (
 type saver struct {
 	fs      atomicfile.FS
 	file    *tasks.File
-	own     *ownState
+	own     *OwnState
 	sync    func() error // makes the journal durable first: the state must never be ahead of it
 	state   func() *store.State
 	pending map[string]tasks.Status
@@ -100,7 +100,7 @@ func (s *saver) write() error {
 		}
 		s.news = false
 	}
-	if err := s.own.save(state); err != nil {
+	if err := s.own.Save(state); err != nil {
 		return err
 	}
 	s.saved = state.Seq
@@ -178,41 +178,41 @@ func (s *saver) intact() bool {
 	return s.seen.Same() && (s.mirror == nil || s.mirror.seen.Same())
 }
 
-// ownState is a live loop's state file. Another program may mark the loop as cancelled there, which ends it at its
+// OwnState is a live loop's state file. Another program may mark the loop as cancelled there, which ends it at its
 // next boundary.
-type ownState struct {
-	fs   atomicfile.FS
-	path string
+type OwnState struct {
+	FS   atomicfile.FS
+	Path string
 
 	mu        sync.Mutex
 	seen      workspace.Look // zero until we have written it
 	cancelled bool
 }
 
-// save replaces the file, and remembers what another program wrote into it.
-func (o *ownState) save(s *store.State) error {
+// Save replaces the file, and remembers what another program wrote into it.
+func (o *OwnState) Save(s *store.State) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.look()
-	if err := s.Save(o.fs, o.path); err != nil {
+	if err := s.Save(o.FS, o.Path); err != nil {
 		return err
 	}
-	o.seen = workspace.LookAt(o.path)
+	o.seen = workspace.LookAt(o.Path)
 	return nil
 }
 
-// marked reports whether another program marked the loop as cancelled.
-func (o *ownState) marked() bool {
+// Marked reports whether another program marked the loop as cancelled.
+func (o *OwnState) Marked() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.look()
 	return o.cancelled
 }
 
-func (o *ownState) look() {
+func (o *OwnState) look() {
 	if o.cancelled || o.seen.Path == "" || o.seen.Same() {
 		return
 	}
-	s, err := store.LoadState(o.path)
+	s, err := store.LoadState(o.Path)
 	o.cancelled = err == nil && s.ExitReason.Type == string(journal.UserCancelled)
 }

@@ -154,7 +154,7 @@ func begin(ctx context.Context, l *Loop, path string, opt StartOptions) error {
 		return err
 	}
 	l.journal = j
-	l.saver = &saver{fs: l.tools.FS, own: &ownState{fs: l.tools.FS, path: path}, sync: l.journal.Sync, state: l.State,
+	l.saver = &saver{fs: l.tools.FS, own: &OwnState{FS: l.tools.FS, Path: path}, sync: l.journal.Sync, state: l.State,
 		pending: map[string]tasks.Status{},
 		busy:    func() bool { return l.tools.Repo != nil && l.tools.Repo.Underway() != "" },
 		saved:   l.state.Seq,

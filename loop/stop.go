@@ -190,10 +190,10 @@ func CancelDead(ctx context.Context, fsys atomicfile.FS, home store.Home, s stor
 		return err
 	}
 	v.State.Seq = s.State.Seq
-	if err := v.State.Save(fsys, s.Path); err != nil || !dropsLoopFile(s.State.Config, false, true) {
+	if err := v.State.Save(fsys, s.Path); err != nil || !DropsLoopFile(s.State.Config, false, true) {
 		return err
 	}
-	return removeLoopFile(cmp.Or(s.State.Config.WorkingDirectory, root))
+	return RemoveLoopFile(cmp.Or(s.State.Config.WorkingDirectory, root))
 }
 
 // DefaultBreaker is how many tasks in a row must fail in the same way to open the breaker. BreakerOff disables it.

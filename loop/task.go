@@ -445,7 +445,7 @@ func (w *taskWork) unfit(u *unit, fate *Fate) error {
 	e := w.run.event(journal.Integrated, u)
 	e.Tree, e.Commit = string(w.run.trunk.tree), w.run.trunk.tip
 	e.Verdict, e.Reason, e.Paths, e.Detail = journal.Failed, u.res.Reason, fate.paths(),
-		&journal.Detail{Checked: journal.Checked{Output: tail(fate.Detail(), maxWords)}}
+		&journal.Detail{Checked: journal.Checked{Output: Tail(fate.Detail(), MaxWords)}}
 	return w.run.record(e)
 }
 
@@ -471,7 +471,7 @@ func (w *taskWork) keep(ctx context.Context, u *unit, fate *Fate) (ref string, e
 		Reason: u.res.Reason, Same: same}
 	switch {
 	case u.res.Verdict != verify.Verified:
-		k.Output = output(&u.res)
+		k.Output = Output(&u.res)
 	case u.res.Grade == verify.Accepted:
 		k.Verdict = string(verify.Accepted)
 	}
@@ -508,22 +508,22 @@ func delivered(changed []gitops.Change) string {
 // describe adds to a failed attempt's event what the next attempt learns.
 func (w *taskWork) describe(u *unit, end *journal.Event) {
 	res := &u.res
-	end.Detail.Words, end.Detail.Question = tail(res.Agent.Final, maxWords), tail(question(res), maxWords)
-	u.denied = w.run.tools.denied(w.run.config, w.run.root, w.run.job.File, u.log)
+	end.Detail.Words, end.Detail.Question = Tail(res.Agent.Final, MaxWords), Tail(question(res), MaxWords)
+	u.denied = w.run.tools.Denied(w.run.config, w.run.root, w.run.job.File, u.log)
 	end.Detail.Denied, end.Message = u.denied, u.stat
-	if end.Detail.Output = output(res); res.Verify != nil {
+	if end.Detail.Output = Output(res); res.Verify != nil {
 		end.Detail.Code, end.Detail.TimedOut = res.Verify.Code, res.Verify.TimedOut
 	}
 }
 
-// output is what an attempt failed with: the end of the failed verify command's output, or the look's objection. What
+// Output is what an attempt failed with: the end of the failed verify command's output, or the look's objection. What
 // a check printed that passed is no failure.
-func output(res *attempt.Result) string {
+func Output(res *attempt.Result) string {
 	switch {
 	case res.Objection != nil && res.Objection.Ask:
 		return ""
 	case res.Objection != nil:
-		return tail(res.Objection.Detail, maxWords)
+		return Tail(res.Objection.Detail, MaxWords)
 	case res.Verify != nil && !res.Verify.Passed:
 		return res.Verify.Tail
 	}
@@ -538,8 +538,8 @@ func question(res *attempt.Result) string {
 	return res.Agent.Question
 }
 
-// looked are the looks at an attempt, for the journal.
-func looked(res *attempt.Result) (list []journal.Look) {
+// Looked are the looks at an attempt, for the journal.
+func Looked(res *attempt.Result) (list []journal.Look) {
 	for _, l := range res.Looks {
 		kept := journal.Look{Name: l.Name, Objects: l.Objects, Said: l.Said[:min(len(l.Said), maxNotes)],
 			Shown: l.Shown[:min(len(l.Shown), maxNotes)], Seconds: l.Took.Seconds()}

@@ -107,8 +107,13 @@ func arrows() map[string][]string {
 		"launch": {"agent", "agent/process", "agent/quota", "agent/stream", "gitops", "internal/atomicfile",
 			"config", "internal/lockfile", "internal/oneline", "internal/oscall", "internal/plainfile",
 			"internal/proc", "internal/redact", "internal/sandbox", "internal/terminal", "loop", "loop/attempt",
-			"loop/gate", "loop/journal", "loop/lab", "loop/mode", "loop/store", "loop/workspace", "tasks",
+			"loop/gate", "loop/journal", "loop/lab", "loop/mode", "loop/run", "loop/store", "loop/workspace", "tasks",
 			"tasks/plan", "verify"},
+		// does what scheduler/prompt decides
+		"loop/run": {"agent", "agent/quota", "agent/render", "config", "gitops", "internal/atomicfile", "internal/crash",
+			"internal/oneline", "internal/plainfile", "internal/redact", "internal/safename", "loop", "loop/attempt",
+			"loop/gate", "loop/journal", "loop/lab", "loop/store", "loop/workspace", "scheduler/prompt", "specbuild",
+			"tasks", "verify"},
 		// both ends of it
 		"fleet": {"agent", "agent/process", "agent/quota", "gitops", "config",
 			"internal/oneline", "internal/oscall", "internal/proc", "internal/redact", "internal/safename", "internal/sandbox", "launch",

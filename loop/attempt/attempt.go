@@ -166,9 +166,18 @@ type run struct {
 	res     Result
 }
 
-// Run runs an attempt in a prepared workspace. Cancelling ctx interrupts its processes; what they left is still
-// examined. observe is called with each step; its error ends the attempt without a result.
+// Run runs an attempt in a prepared workspace: Make, then Judge.
 func (r *Runner) Run(ctx context.Context, ws Workspace, in Input, observe func(*Step) error) (Result, error) {
+	res, err := r.Make(ctx, ws, in, observe)
+	if err != nil {
+		return res, err
+	}
+	return r.Judge(ctx, ws, in, res, observe)
+}
+
+// Make runs an attempt's agent in a prepared workspace. Cancelling ctx interrupts its processes; what they left is
+// still examined. observe is called with each step; its error ends the attempt without a result.
+func (r *Runner) Make(ctx context.Context, ws Workspace, in Input, observe func(*Step) error) (Result, error) {
 	a := &run{Runner: r, ws: ws, in: &in, observe: observe}
 	if err := a.agent(ctx); err != nil {
 		return a.res, err
@@ -178,9 +187,15 @@ func (r *Runner) Run(ctx context.Context, ws Workspace, in Input, observe func(*
 	if err := a.over(gctx, "attempt"); err != nil {
 		return a.res, err
 	}
-	if err := a.answered(gctx); err != nil {
-		return a.res, err
-	}
+	return a.res, a.answered(gctx)
+}
+
+// Judge runs the checks and the looks on what an agent made, and reaches the verdict. ctx and observe are as in Make.
+func (r *Runner) Judge(ctx context.Context, ws Workspace, in Input, made Result, observe func(*Step) error) (Result,
+	error) {
+	a := &run{Runner: r, ws: ws, in: &in, observe: observe, res: made}
+	gctx, done := Linger(ctx)
+	defer done()
 	ran, err := a.commands(ctx)
 	if err != nil {
 		return a.res, err

@@ -47,6 +47,8 @@ const (
 	IterationStarted  Type = "iteration_started"
 	IterationFinished Type = "iteration_finished"
 	GateSpoke         Type = "gate" // what the gate says between iterations: at the start, a question, an answer
+	// what the run does besides: it begins a check or a delivery, or heard a request
+	Step Type = "step"
 )
 
 // Event is one line of a loop's journal. What a type does not use is absent.
@@ -78,6 +80,7 @@ type Event struct {
 	Lines []string        `json:"lines,omitempty"` // what the gate tells people about an iteration
 	Next  string          `json:"next,omitempty"`  // what it adds to the next iteration's prompt
 	Gate  json.RawMessage `json:"gate,omitempty"`  // the gate's state after an iteration
+	Run   json.RawMessage `json:"run,omitempty"`   // what the run itself takes from this line when it is resumed
 }
 
 // Unit is what an event is about: a wave, a task, one of its attempts, an iteration; nothing of it if it is about the

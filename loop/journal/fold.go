@@ -38,6 +38,7 @@ var changes = map[Type]func(*State, *Event){
 	IterationStarted:  (*State).iterationStarted,
 	IterationFinished: (*State).iterationFinished,
 	GateSpoke:         (*State).gateSpoke,
+	Step:              func(*State, *Event) {},
 }
 
 // Durable reports whether an event of this type must be on disk before it is announced. After a power cut another one
@@ -45,7 +46,7 @@ var changes = map[Type]func(*State, *Event){
 func (t Type) Durable() bool {
 	switch t {
 	case LoopStarted, LoopPaused, LoopFinished, LoopRewound, WaveCommitted, BreakerOpened, TaskDone, TaskBlocked,
-		Integrated, IterationStarted, IterationFinished, GateSpoke:
+		Integrated, IterationStarted, IterationFinished, GateSpoke, Step:
 		return true
 	}
 	return false

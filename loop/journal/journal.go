@@ -199,7 +199,9 @@ func (j *Journal) Append(events ...*Event) error {
 	seq := j.seq
 	for _, e := range events {
 		seq++
-		e.Seq, e.TS, e.Loop = seq, j.now(), j.loop
+		if e.Seq, e.Loop = seq, j.loop; e.TS.IsZero() {
+			e.TS = j.now()
+		}
 		var err error
 		if j.buf, err = e.appendLine(j.buf); err != nil {
 			return err

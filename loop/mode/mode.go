@@ -57,6 +57,38 @@ func (r *Run) Retries() int {
 // Apart says that what a build plans is committed without what it built and did not pass.
 func (r *Run) Apart() bool { return r.Kind == Build && r.at == Plan }
 
+// First reports whether the first iteration of a build that plans again plans.
+func (r *Run) First(t *loop.Iteration) (bool, error) {
+	a, ok := r.Gate.(*Alternate)
+	if !ok {
+		return false, nil
+	}
+	project := r.Project.in(t)
+	plan, err := project.ReadPlan()
+	if err != nil {
+		return false, err
+	}
+	a.Plans, a.Why = a.Planner.Replan(plan, false, project.Specs())
+	return a.Plans, nil
+}
+
+// Again reports whether one plans after an iteration, and why.
+func (r *Run) Again(t *loop.Iteration) (bool, string) {
+	a, ok := r.Gate.(*Alternate)
+	if !ok {
+		return false, ""
+	}
+	f := t.Facts
+	return a.Planner.Replan(f.After, f.Verify != nil && !f.Verify.Passed, a.specs())
+}
+
+// Planning says whether the next iteration plans.
+func (r *Run) Planning(plans bool) {
+	if a, ok := r.Gate.(*Alternate); ok {
+		a.Plans, a.told = plans, true
+	}
+}
+
 // Task is what the iteration at hand is about, and the spec that goes with it.
 func (r *Run) Task() (kind Kind, task, spec string) { return r.at, r.task, r.spec }
 
@@ -153,8 +185,8 @@ func title(text string) string {
 	return ""
 }
 
-// First is the prompt that an iteration would get first, as the project is now; "" where there would be none.
-func (r *Run) First(max int) string {
+// Preview is the prompt that an iteration would get first, as the project is now; "" where there would be none.
+func (r *Run) Preview(max int) string {
 	t := &loop.Iteration{Number: 1, Try: 1, Max: max}
 	if r.Before(t) != nil {
 		return ""
@@ -330,6 +362,7 @@ type Alternate struct {
 	Plans   bool   // the next iteration plans
 	Why     string // and why
 	specs   func() []string
+	told    bool // Plans is whoever runs the loop's to say
 }
 
 // NewAlternate makes a gate around inner; specs lists the project's spec files.
@@ -339,7 +372,7 @@ func NewAlternate(inner loop.Gate, specs func() []string) *Alternate {
 
 // plans decides about an iteration; of the first nobody has judged anything.
 func (a *Alternate) plans(t *loop.Iteration, plan *gate.Plan, specs []string) bool {
-	if t.Number == 1 && t.Try == 1 {
+	if t.Number == 1 && t.Try == 1 && !a.told {
 		a.Plans, a.Why = a.Planner.Replan(plan, false, specs)
 	}
 	return a.Plans

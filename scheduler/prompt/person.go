@@ -18,7 +18,9 @@ func (r *Run) asked(q Request) {
 }
 
 // rank orders what can be asked: none is weakened by a later one.
-func rank(q Request) int { return slices.Index([]Request{Pause, Stop, PauseNow, StopNow, Terminate}, q) }
+func rank(q Request) int {
+	return slices.Index([]Request{Pause, Stop, PauseNow, StopNow, Terminate}, q)
+}
 
 func (r *Run) prechecked(o Opinion, at time.Time) {
 	r.USD += o.USD

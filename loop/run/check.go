@@ -1,0 +1,239 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"descartes/agent"
+	"descartes/gitops"
+	"descartes/internal/oneline"
+	"descartes/loop"
+	"descartes/loop/attempt"
+	"descartes/loop/gate"
+	"descartes/loop/journal"
+	"descartes/loop/workspace"
+	"descartes/scheduler/prompt"
+	"descartes/verify"
+)
+
+// checked is what a check came to.
+type checked struct {
+	verdict prompt.Verdict
+	clash   *gitops.RefusedError // with what the user committed meanwhile
+	loop.Failure
+	notes []string
+}
+
+// check merges a try's work onto the branch's tip and runs its checks there. Where nothing was committed meanwhile that
+// is the slot as the agent left it.
+func check(ctx context.Context, p *place, job *loop.PromptJob, t *try, usd *float64,
+	mask func([]byte) []byte, tell func(*attempt.Step) error) (c checked, err error) {
+	gctx, done := attempt.Linger(ctx)
+	defer done()
+	tip := t.tip
+	if p.kind != prompt.Folder {
+		if met, err := merged(gctx, p, t); err != nil || met != nil {
+			return checked{verdict: prompt.Clashed, clash: met}, err
+		}
+	}
+	before, commits := t.res.Work.After, t.res.Work.Commits
+	if t.res, err = p.runner.Judge(ctx, p.ws, t.in, t.res, tell); err != nil {
+		return c, err
+	}
+	t.res.Work.Commits = cmp.Or(t.res.Work.Commits, commits) // those of a slot that was prepared for the check are older
+	if v := t.res.Verify; v != nil && v.Cancelled || t.res.Verdict == verify.Cancelled &&
+		t.res.Agent.End == agent.Finished { // it says nothing about the work
+		return checked{verdict: prompt.Cancelled}, nil
+	}
+	if err := withoutOurs(gctx, p, job, t); err != nil {
+		return c, err
+	}
+	if err := facts(job, t, usd); err != nil {
+		return c, err
+	}
+	c.Failure = job.Rules.Fails(t.it)
+	if c.verdict = prompt.Passed; t.it.Unfit != "" || c.Ending == journal.TestsFailed {
+		c.verdict = prompt.Failed // what else its rules say the machine decides by what was found
+	}
+	if c.notes, err = takeBack(gctx, p, job, t); err != nil {
+		return c, err
+	}
+	c.notes = append(c.notes, t.notes...)
+	t.notes = nil
+	if (t.res.Work.After != before || t.tip != tip) && p.kind != prompt.Folder {
+		err = keepWork(gctx, p, job, t, "checked", mask)
+	}
+	return c, err
+}
+
+// merged brings a try's work onto the branch's tip, where that has moved or the slot has something else.
+func merged(ctx context.Context, p *place, t *try) (*gitops.RefusedError, error) {
+	tip, base, tree := t.tip, t.base, t.res.Work.After
+	if p.kind == prompt.Branch {
+		var err error
+		if tip, err = p.head(ctx); err != nil {
+			return nil, err
+		}
+		if base, err = p.repo.CommitTree(tip); err != nil {
+			return nil, gitErr("read the branch", err)
+		}
+		var met []gitops.Conflict
+		switch {
+		case t.plans: // committed without the failed work that it went on from
+			tree, met, err = p.repo.MergeTrees(ctx, t.before, base, tree)
+		case tip != t.tip && t.kept.commit != "":
+			tree, met, err = p.repo.Merge(ctx, tip, t.kept.commit)
+		}
+		if err != nil {
+			return nil, gitErr("merge what was committed meanwhile", err)
+		}
+		if len(met) > 0 {
+			return clashes(ctx, p, t, met), nil
+		}
+	}
+	if tree == t.res.Work.After && p.holds == t.Try && tip == t.tip {
+		return nil, nil
+	}
+	t.tip, t.base = tip, base
+	start := workspace.Start{Base: base, Before: tree, At: tip, Whole: true, Since: t.since, Named: p.named}
+	if _, err := p.ws.Prepare(ctx, start); err != nil {
+		return nil, err
+	}
+	p.holds = t.Try
+	commits := t.res.Work.Commits
+	work, err := p.ws.Look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	work.Commits = cmp.Or(work.Commits, commits)
+	t.res.Work, t.res.Changed = work, len(work.Changed)
+	return nil, nil
+}
+
+// clashes says that somebody else's commit and the work do not merge.
+func clashes(ctx context.Context, p *place, t *try, met []gitops.Conflict) *gitops.RefusedError {
+	list := make([]string, len(met))
+	for i, c := range met {
+		list[i] = c.String()
+	}
+	return &gitops.RefusedError{
+		Reason: fmt.Sprintf("commit iteration %d: somebody committed meanwhile, and the verified work conflicts with that: merge conflict with the work merged meanwhile: %s",
+			t.Number, oneline.List(list)),
+		Hint: p.repo.Merging(ctx, p.tryRef(t.Try)) + ", then resume the run"}
+}
+
+// takeBack takes out of a try's work what only success may claim.
+func takeBack(ctx context.Context, p *place, job *loop.PromptJob, t *try) (notes []string, err error) {
+	work := &t.res.Work
+	if work.After == "" {
+		return nil, nil
+	}
+	files := map[string][]byte{}
+	for name, data := range job.Rules.TakeBack(t.it) {
+		rel, err := filepath.Rel(p.repo.Root(), filepath.Join(p.root, name))
+		if err != nil || !filepath.IsLocal(rel) {
+			return nil, fmt.Errorf("take back %s: it is not below the repository", name)
+		}
+		rel = filepath.ToSlash(rel)
+		if slices.ContainsFunc(work.Changed, func(c gitops.Change) bool { return c.Path == rel }) {
+			files[rel] = data
+		}
+	}
+	if len(files) == 0 {
+		return nil, nil
+	}
+	if work.After, err = p.repo.WithContent(ctx, work.After, files); err != nil {
+		return nil, gitErr("take back what a failed iteration claimed", err)
+	}
+	if t.it.Unfit == "" && job.Rules.Fails(t.it).Reason == "" {
+		notes = append(notes, fmt.Sprintf("iteration %d planned, and ticked what was not done: "+
+			"it stays open until a build passes its tests", t.Number))
+	}
+	return notes, nil
+}
+
+// facts notes what the gate sees of a try, and its rules, which read the slot as the try left it.
+func facts(job *loop.PromptJob, t *try, usd *float64) error {
+	res := &t.res
+	if g, ok := loop.Deciding(job.Gate).(interface{ Blocked(string) string }); ok && res.Agent.End == agent.Finished {
+		res.Agent.Blocked = cmp.Or(res.Agent.Blocked, g.Blocked(res.Agent.Final))
+	}
+	was := t.it.Facts // what is known since its agent ended
+	f := gate.Facts{Iteration: t.Number, Final: res.Agent.Final, Blocked: res.Agent.Blocked,
+		OutputBytes: res.Agent.Bytes, CostUSD: usd, Unwatched: res.Work.After == "", State: was.State, Edits: was.Edits}
+	for _, ran := range res.Checks {
+		if ran.Command.Criterion {
+			f.Checks = append(f.Checks, gate.Check{Name: ran.Command.Name, Passed: ran.Result.Passed,
+				Output: ran.Result.Tail})
+		}
+	}
+	for _, c := range res.Work.Changed {
+		if !loop.OfLoopFile(c.Path) {
+			f.Changed = append(f.Changed, c.Path)
+		}
+	}
+	if n := &res.Work.Named; n.Changed() {
+		f.Changed = append(f.Changed, n.Paths...)
+	}
+	if res.Agent.End != agent.Finished {
+		f.Err = cmp.Or(res.Agent.Reason, string(res.Agent.End))
+	}
+	promised := job.Config.Promised()
+	if v := res.Verify; v != nil {
+		f.Verify = &gate.Check{Name: v.Command, Passed: v.Passed, Output: v.Tail, Why: v.Why}
+		if !v.Passed && promised && f.Err == "" {
+			f.Err = v.Reason()
+		}
+	}
+	if why := res.Work.TookBack; why != "" {
+		f.Err = cmp.Or(f.Err, why)
+	}
+	if o := res.Objection; o != nil { // as if the verification had failed
+		f.Verify = &gate.Check{Name: o.By, Output: o.Detail, Objects: o.Reason}
+		if promised && f.Err == "" {
+			f.Err = o.Reason
+		}
+	}
+	t.it.Facts, t.it.Unfit, t.it.Watched = f, res.Unfit(), res.Work.After != ""
+	return job.Rules.Facts(t.it)
+}
+
+// signature tells one failure from another. It is a digest, so that the journal has no secret of what failed.
+func signature(text string) string {
+	if text == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(gate.Signature(text)))
+	return hex.EncodeToString(sum[:6])
+}
+
+// found is what a check found, in the machine's words.
+func found(t *try, c *checked) prompt.Found {
+	f := prompt.Found{NoPlan: c.Ending == journal.PlanMissing}
+	switch v := t.res.Verify; {
+	case v != nil && !v.Passed:
+		shown, _ := gate.Failed(v.Tail)
+		f.Error = signature(shown)
+	case c.verdict == prompt.Failed:
+		f.Error = signature(cmp.Or(c.Reason, t.it.Unfit))
+	}
+	return f
+}
+
+// asksPerson is a question that a person has to answer before another agent is asked, or "".
+func asksPerson(t *try, asked int) string {
+	if o := t.res.Objection; o != nil && o.Ask {
+		return loop.Tail(o.Question(), loop.MaxWords)
+	}
+	r, work := &t.res.Agent, &t.res.Work
+	did := len(work.Changed) > 0 || work.Named.Changed() || work.After == "" && asked < 2
+	if r.End != agent.Finished || r.Complete || did && r.Blocked == "" {
+		return ""
+	}
+	return loop.Tail(r.Question, loop.MaxWords)
+}

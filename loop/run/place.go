@@ -1,0 +1,266 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"descartes/gitops"
+	"descartes/internal/oneline"
+	"descartes/internal/plainfile"
+	"descartes/internal/safename"
+	"descartes/loop"
+	"descartes/loop/attempt"
+	"descartes/loop/store"
+	"descartes/loop/workspace"
+	"descartes/scheduler/prompt"
+)
+
+// place is where the run's agents and checks work, and where what passed goes: a slot and a branch, a slot and the
+// user's tree, or a folder without git. One action at a time has it.
+type place struct {
+	kind   prompt.Place
+	id     string       // of the run
+	root   string       // of the project
+	dir    string       // where commands run in it
+	repo   *gitops.Repo // nil: a folder
+	branch string       // ref that receives the commits; "" for a detached HEAD
+	named  []string     // files that every attempt has as the user has them
+	made   bool         // the branch was asked for by name: that it is not checked out is no news
+	inTree func(ctx context.Context, do func() error) error
+	seats
+
+	holds  prompt.Try // whose files the slot has; zero: nobody's
+	strays bool       // it was said that the branch is not checked out any more
+}
+
+// seats are the slot and what works in it.
+type seats struct {
+	pool   *workspace.Pool // nil: a folder
+	slot   *workspace.Slot // nil: a folder
+	ws     loop.Workspace
+	runner *attempt.Runner
+	end    func() error
+}
+
+func gitErr(what string, err error) error { return &workspace.GitError{What: what, Err: err} }
+
+func isGit(err error) bool {
+	_, git := errors.AsType[*workspace.GitError](err)
+	return git
+}
+
+// number is the slot's; 0 for a folder.
+func (p *place) number() int {
+	if p.slot == nil {
+		return 0
+	}
+	return p.slot.Number
+}
+
+// env is what commands get besides.
+func (p *place) env() []string {
+	if p.slot == nil {
+		return nil
+	}
+	return p.slot.Env()
+}
+
+// tryRef keeps what a try left; iterationRef names the last try of an iteration.
+func (p *place) tryRef(t prompt.Try) string {
+	return fmt.Sprintf("refs/descartes/%s/iteration-%d-%d", p.id, t.Number, t.Try)
+}
+
+func (p *place) iterationRef(n int) string {
+	return fmt.Sprintf("refs/descartes/%s/iteration-%d", p.id, n)
+}
+
+// last is the ref of the last commit that was made for the branch, set before the branch moves.
+func (p *place) last() string { return "refs/descartes/" + p.id + "/commit" }
+
+// aside is the branch for commits that the user's own tree cannot follow.
+func (p *place) aside() string { return "refs/heads/descartes/" + safename.Of(p.id) }
+
+func shortRef(ref string) string { return strings.TrimPrefix(ref, "refs/heads/") }
+
+// take opens the slot with a number, or with 0 the first free one; false if another run has it.
+func (p *place) take(ctx context.Context, t *loop.Tools, home store.Home, number int) (bool, error) {
+	slot, err := p.pool.Take(ctx, number)
+	if slot == nil || err != nil {
+		return false, err
+	}
+	dir := home.SlotFiles(t.Pool, p.id, slot.Number)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return false, errors.Join(fmt.Errorf("make the folder of slot %d: %w", slot.Number, err), slot.Close())
+	}
+	a, v, end, err := t.Slot(slot, dir)
+	if err != nil {
+		return false, errors.Join(err, slot.Close())
+	}
+	p.slot, p.ws = slot, slot
+	p.runner = &attempt.Runner{Agent: a, Verify: v, Redact: t.Redact, Dir: dir, Looks: t.Looks, Repo: p.repo}
+	p.end = func() error { return errors.Join(end(), plainfile.RemoveAll(dir), slot.Close()) }
+	return true, nil
+}
+
+// close ends the processes of the slot and releases it.
+func (p *place) close() error {
+	if p.end == nil {
+		return nil
+	}
+	return p.end()
+}
+
+// head is the commit of the branch.
+func (p *place) head(ctx context.Context) (string, error) {
+	head, err := p.repo.Head(ctx)
+	if err != nil {
+		return "", gitErr("read the branch", err)
+	}
+	if p.branch == "" || p.branch == head.Branch {
+		return head.Hash, nil
+	}
+	at, err := p.repo.RefCommit(p.branch)
+	if err != nil {
+		return "", gitErr("read the branch", err)
+	}
+	if at == "" {
+		return "", gitErr("read the branch", &gitops.RefusedError{Reason: "the branch " + shortRef(p.branch) +
+			", which gets the commits, is gone", Hint: "git branch " + shortRef(p.branch) + ", then resume the run"})
+	}
+	return at, nil
+}
+
+// makeBranch makes a branch at HEAD, if there is none.
+func (p *place) makeBranch(ctx context.Context, ref string) error {
+	at, err := p.repo.RefCommit(ref)
+	if err == nil && at == "" {
+		var head gitops.Head
+		if head, err = p.repo.Head(ctx); err == nil && head.Hash != "" {
+			err = p.repo.SetRef(ctx, ref, head.Hash, "descartes: made")
+		}
+	}
+	if err != nil {
+		return gitErr("make the branch "+shortRef(ref), err)
+	}
+	return nil
+}
+
+// ground is what a try starts from, and what its work is compared with.
+type ground struct {
+	tip    string      // the branch's commit
+	base   gitops.Tree // what work that is in no commit is compared with: the branch's tip, or the user's tree
+	before gitops.Tree // what the agent finds: base with what earlier tries left
+	stand  workspace.Stand
+}
+
+// prepare gives the slot what a try starts from: the branch's tip, or the user's tree as it is, with the work of an
+// earlier try where there is some that is in no commit.
+func (p *place) prepare(ctx context.Context, from prompt.Try, since time.Time, log string) (g ground, err error) {
+	p.holds = prompt.Try{}
+	start := workspace.Start{Since: since, Aside: strings.TrimSuffix(log, ".log"), Named: p.named}
+	if p.kind == prompt.Folder {
+		g.stand, err = p.ws.Prepare(ctx, start)
+		return g, err
+	}
+	if p.kind == prompt.Branch {
+		if g.tip, err = p.head(ctx); err != nil {
+			return g, err
+		}
+		g.base, err = p.repo.CommitTree(g.tip)
+	} else {
+		err = p.inTree(ctx, func() (err error) {
+			if err = p.repo.FinishArrival(ctx); err == nil {
+				g.base, err = p.repo.Snapshot(ctx)
+			}
+			return err
+		})
+	}
+	if err != nil {
+		return g, gitErr("take what there is", err)
+	}
+	if g.before = g.base; from != (prompt.Try{}) {
+		if err := p.continues(ctx, &g, from); err != nil {
+			return g, gitErr("take what the last iteration left", err)
+		}
+	}
+	start.Base, start.Before, start.At, start.Whole = g.base, g.before, g.tip, g.base != g.before
+	g.stand, err = p.ws.Prepare(ctx, start)
+	return g, err
+}
+
+// continues puts an earlier try's work on top of what there is. Where the two do not go together the agent finds the
+// work as it was, and its check will say so.
+func (p *place) continues(ctx context.Context, g *ground, from prompt.Try) error {
+	left, err := p.repo.RefCommit(p.tryRef(from))
+	if err != nil || left == "" {
+		return cmp.Or(err, fmt.Errorf("%s is gone", p.tryRef(from)))
+	}
+	made, err := p.repo.ReadCommit(left)
+	if err != nil {
+		return err
+	}
+	if p.kind == prompt.Branch {
+		tree, met, err := p.repo.Merge(ctx, g.tip, left)
+		if err == nil && len(met) == 0 {
+			g.before = tree
+			return nil
+		}
+		g.tip = made.Parent()
+		g.before = made.Tree
+		g.base, err = p.repo.CommitTree(g.tip)
+		return err
+	}
+	base, err := p.repo.CommitTree(made.Parent())
+	if err != nil {
+		return err
+	}
+	tree, met, err := p.repo.MergeTrees(ctx, base, g.base, made.Tree)
+	if err == nil && len(met) > 0 {
+		tree = g.base
+	}
+	g.before = tree
+	return err
+}
+
+// keep keeps what a try left under its ref. note goes into the commit's message.
+func (p *place) keep(ctx context.Context, t prompt.Try, g *ground, work *workspace.Result, why, note string) (ref,
+	commit string, err error) {
+	on := g.tip
+	if p.kind == prompt.Tree { // the user's tree as it was is no commit
+		if on, err = p.repo.Link(ctx, g.stand.Head.Hash, gitops.Link{Tree: g.base, When: time.Unix(0, 0).UTC(),
+			Message: "descartes: your tree as it was. No branch names this commit."}); err != nil {
+			return "", "", gitErr("keep what an iteration left", err)
+		}
+	}
+	parents := slices.DeleteFunc([]string{on, work.Commits}, func(hash string) bool { return hash == "" })
+	message := fmt.Sprintf("run %s: iteration %d: %s", p.id, t.Number, oneline.Text(why))
+	if note != "" {
+		message += "\n\n" + note
+	}
+	ref = p.tryRef(t)
+	commit, err = p.repo.Keep(ctx, ref, work.After, slices.Compact(parents), message)
+	if err == nil {
+		err = p.repo.SetRef(ctx, p.iterationRef(t.Number), commit, "descartes: the last try")
+	}
+	if err != nil {
+		return "", "", gitErr("keep what an iteration left", err)
+	}
+	return ref, commit, nil
+}
+
+// elsewhere is the branch that receives the commits if it is not checked out, else "".
+func (p *place) elsewhere(ctx context.Context) string {
+	if p.kind != prompt.Branch {
+		return ""
+	}
+	if head, err := p.repo.Head(ctx); err != nil || head.Branch == p.branch {
+		return ""
+	}
+	return shortRef(p.branch)
+}

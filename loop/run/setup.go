@@ -1,0 +1,17 @@
+package run
+
+import (
+	"context"
+	"fmt"
+
+	"descartes/loop/lab"
+	"descartes/loop/workspace"
+)
+
+// setUp runs the set-up command in the slot. Whatever asks the run to stop ends it: it can simply be done again.
+func (r *Run) setUp(ctx context.Context, slot *workspace.Slot) error {
+	log := r.home.NamedLog(r.place.id, fmt.Sprintf("setup-%d", slot.Number))
+	c := &r.job.Config.Pool
+	return lab.SetUp(ctx, r.place.runner.Verify, slot, lab.Setup{Command: c.Setup, Log: log,
+		Shown: relative(r.root, log), Redact: r.tools.Redact, Timeout: seconds(c.SetupTimeout)})
+}

@@ -1,0 +1,353 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"descartes/gitops"
+	"descartes/internal/atomicfile"
+	"descartes/loop"
+	"descartes/loop/attempt"
+	"descartes/loop/journal"
+	"descartes/loop/store"
+	"descartes/loop/workspace"
+	"descartes/scheduler/prompt"
+)
+
+// Start begins a run of a prompt loop, or resumes one: it takes the locks, opens the journal and folds it. The first
+// event is written by Run. The caller closes the run.
+func Start(ctx context.Context, root string, job *loop.PromptJob, tools loop.Tools, opt loop.StartOptions) (_ *Run,
+	err error) {
+	if job.Rules == nil {
+		job.Rules = loop.Plain{}
+	}
+	r := &Run{root: root, job: job, tools: tools, home: store.NewHome(root), options: opt,
+		did: make(chan func() error), said: make(chan report), told: told{missing: map[string]bool{}}}
+	r.locks = &locks{who: store.Holder{PID: os.Getpid(), Host: store.Hostname(), At: tools.Now()}}
+	r.book = &book{history: journal.NewState(), redact: tools.Redact, observe: tools.Observe, root: root,
+		state: &store.State{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.Close())
+		}
+	}()
+	ids, err := r.home.LockIDs(ctx, r.locks.who) // others may start at the same time
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, ids.Release()) }()
+	if err := r.home.Beside(ctx, tools.Repo, r.locks.who); err != nil {
+		return r, err
+	}
+	if tools.Repo != nil {
+		if err := tools.Repo.Claim(); err != nil {
+			return r, err
+		}
+	}
+	if err := r.home.Make(tools.FS); err != nil {
+		return r, err
+	}
+	path, err := r.choose(ctx)
+	if err != nil {
+		return r, err
+	}
+	if err := r.open(ctx, path); err != nil {
+		return r, err
+	}
+	return r, r.home.ArchiveEnded(tools.FS, path)
+}
+
+// choose resumes the given loop, or names another, and takes the lock of its state file.
+func (r *Run) choose(ctx context.Context) (path string, err error) {
+	s, opt := r.book.state, &r.options
+	if path = opt.Resume; path == "" {
+		if s.ID, err = r.home.FreeID(opt.Name, opt.Command); err != nil {
+			return "", err
+		}
+		s.StartedAt = r.tools.Now()
+		if path, err = r.home.FreePath(r.tools.FS, s.ID, opt.Name, opt.StatePath); err != nil {
+			return "", err
+		}
+	} else if saved, err := store.LoadState(path); err == nil {
+		r.locks.who.Loop = saved.ID
+	}
+	r.locks.who.Loop = cmp.Or(s.ID, r.locks.who.Loop)
+	if err := r.locks.take(ctx, store.LockOf(path)); err != nil {
+		return "", err
+	}
+	if opt.Resume != "" { // read under its lock: another process may have resumed it meanwhile
+		saved, err := r.home.Load(path)
+		if err != nil {
+			return "", err
+		}
+		if saved.Completed {
+			return "", &loop.StaleError{Path: path}
+		}
+		if *s = *saved; s.ID == "" {
+			if s.ID, err = r.home.NewID(opt.Command); err != nil {
+				return "", err
+			}
+		}
+	}
+	r.locks.who.Loop = s.ID
+	s.Kind, s.Version, s.Config, s.Session = r.job.Kind, store.StateVersion, r.job.Config, opt.Session
+	if opt.Saved != nil {
+		s.Config = *opt.Saved
+	}
+	s.PID, s.Host = r.locks.who.PID, r.locks.who.Host
+	s.Completed, s.ExitReason = false, store.ExitReason{Type: "running"}
+	if err := atomicfile.Clean(r.tools.FS, path); err != nil { // half written by a killed loop
+		return "", fmt.Errorf("remove temporary files of %s: %w", path, err)
+	}
+	return path, r.locks.all[0].Sign(r.locks.who)
+}
+
+// open opens the journal and folds it.
+func (r *Run) open(ctx context.Context, path string) (err error) {
+	id := r.ID()
+	b := r.book
+	var events []journal.Event
+	if b.journal, events, err = journal.Open(r.tools.FS, r.home.Events(id), id, r.tools.Now); err != nil {
+		return err
+	}
+	b.own = &loop.OwnState{FS: r.tools.FS, Path: path}
+	if err := os.MkdirAll(r.home.Run(id)+"/logs", 0o755); err != nil {
+		return fmt.Errorf("make the run's folder: %w", err)
+	}
+	if err := r.home.NoteState(r.tools.FS, id, path); err != nil {
+		return err
+	}
+	if err := r.home.ClearRequest(id); err != nil {
+		return err
+	}
+	r.voice = &voice{gate: r.job.Gate, precheck: r.job.Config.Precheck != ""}
+	r.place = &place{kind: placeOf(r.job, r.tools.Repo), id: id, root: r.root, dir: r.job.Dir, repo: r.tools.Repo,
+		named: r.tools.Named, inTree: r.inTree}
+	r.machine = prompt.New(settingsOf(r.job, r.place.kind), accountsOf(&r.job.Config), r.voice)
+	if err := r.fold(events); err != nil {
+		return err
+	}
+	if err := r.chooseBranch(ctx); err != nil {
+		return err
+	}
+	return r.home.Give(r.tools.FS, b.state)
+}
+
+// fold takes in the journal of earlier runs.
+func (r *Run) fold(events []journal.Event) error {
+	r.voice.folds = true
+	for i := range events {
+		r.book.history.Apply(&events[i])
+		e, says, err := carriedBy(&events[i])
+		if err != nil {
+			return err
+		}
+		if e != nil {
+			r.voice.told = says
+			r.machine.Apply(prompt.Entry{When: events[i].TS, Event: e})
+		}
+	}
+	r.voice.folds, r.voice.told = false, nil
+	if err := r.voice.restore(r.ID(), r.book.history.Prompt.Gate); err != nil {
+		return err
+	}
+	var err error
+	r.told.gate, err = r.voice.state()
+	return err
+}
+
+// chooseBranch finds the branch that receives the commits: the one made for the run, else the one checked out at its
+// start; "" for a detached HEAD. Once commits went aside the later ones do too.
+func (r *Run) chooseBranch(ctx context.Context) error {
+	if r.place.kind != prompt.Branch {
+		return nil
+	}
+	name := cmp.Or(r.job.Config.Git.Branch, r.options.Branch)
+	r.place.made = name != "" || r.job.Config.Git.CreateBranch
+	if r.place.branch = r.book.history.Branch; r.place.branch != "" {
+		if at, err := r.tools.Repo.RefCommit(r.place.aside()); err != nil {
+			return gitErr("read the branch", err)
+		} else if last, err := r.tools.Repo.RefCommit(r.place.last()); err == nil && at != "" && at == last {
+			r.place.branch = r.place.aside()
+		}
+		return nil
+	}
+	if name != "" {
+		r.place.branch = "refs/heads/" + name
+		return nil
+	}
+	head, err := r.tools.Repo.Head(ctx)
+	if err != nil {
+		return gitErr("read HEAD", err)
+	}
+	r.place.branch = head.Branch
+	return nil
+}
+
+func placeOf(job *loop.PromptJob, repo *gitops.Repo) prompt.Place {
+	switch {
+	case repo == nil:
+		return prompt.Folder
+	case job.Config.Git.AutoCommit:
+		return prompt.Branch
+	}
+	return prompt.Tree
+}
+
+func settingsOf(job *loop.PromptJob, where prompt.Place) prompt.Settings {
+	s := prompt.Settings{Mode: prompt.Loop, Place: where}
+	switch job.Kind {
+	case store.KindPlan:
+		s.Mode = prompt.Plan
+	case store.KindBuild:
+		s.Mode = prompt.Build
+	}
+	if pl, ok := job.Rules.(planner); ok {
+		s.Replan = pl.Replans()
+	}
+	s.Claims = s.Mode != prompt.Loop && job.Config.Promised()
+	return s
+}
+
+// accountsOf are the accounts that the run may use, best first.
+func accountsOf(c *loop.Config) (names []string) {
+	for _, one := range c.Choices(nil) {
+		names = append(names, one.Backend)
+	}
+	return names
+}
+
+// mostCrashes is how many iterations in a row may crash if the breaker's setting says nothing.
+const mostCrashes = 5
+
+// limitsOf are the limits in the settings.
+func limitsOf(c *loop.Config) prompt.Limits {
+	l := prompt.Limits{Iterations: c.MaxIterations}
+	l.USD, l.MaxWait, l.OnLimitStop = c.MaxCostUSD, seconds(c.MaxWaitSecs), c.OnLimit == loop.OnLimitStop
+	if c.Deadline != nil {
+		l.Deadline = *c.Deadline
+	}
+	if c.Breaker >= 0 {
+		l.Crashes = cmp.Or(c.Breaker, mostCrashes)
+	}
+	return l
+}
+
+// locks are those that the run has until it ends.
+type locks struct {
+	who store.Holder
+	all []*store.Lock
+}
+
+// take gets a lock that the run has until it ends.
+func (l *locks) take(ctx context.Context, path string) error {
+	k, err := store.TakeLock(ctx, path, store.LockWait, l.who)
+	if err == nil {
+		l.all = append(l.all, k)
+	}
+	return err
+}
+
+// treeSaid is how long a run waits for the working tree before it says so.
+const treeSaid = 5 * time.Second
+
+// inTree calls do while nobody else writes in the user's working tree or moves his branch. It is slow.
+func (r *Run) inTree(ctx context.Context, do func() error) error {
+	path := store.TreeLock(r.tools.Repo.Dir())
+	for wait, said := treeSaid, false; ; wait = time.Minute {
+		k, err := store.TakeLock(ctx, path, wait, r.locks.who)
+		if err == nil {
+			return errors.Join(do(), k.Release())
+		}
+		if errors.Is(err, context.Canceled) {
+			return fmt.Errorf("the wait for others that write in this working tree was stopped: %w", err)
+		}
+		busy, ok := errors.AsType[*store.BusyError](err)
+		if !ok || busy.Holder.Here {
+			return err
+		}
+		if said {
+			continue
+		}
+		said = true
+		if err := r.tell(&attempt.Step{Moment: attempt.Noted, Lines: []string{"waiting for run " + busy.Holder.Loop +
+			", which writes in this working tree"}}); err != nil {
+			return err
+		}
+	}
+}
+
+// Close releases the run's files and locks. What was recorded is on disk before it returns.
+func (r *Run) Close() error {
+	var errs []error
+	if r.place != nil {
+		errs = append(errs, r.place.close())
+	}
+	if r.book.journal != nil {
+		if err := r.book.journal.Close(); !r.ends.full || !loop.DiskFull(err) {
+			errs = append(errs, err)
+		}
+	}
+	for _, k := range r.locks.all {
+		errs = append(errs, k.Release())
+	}
+	return errors.Join(errs...)
+}
+
+// seat opens the slot, or the folder, in which the run works; number is the slot of a killed try, or 0.
+func (r *Run) seat(ctx context.Context, number int) error {
+	p, c := r.place, &r.job.Config
+	fixed, _ := loop.Protected(c, r.root, nil)
+	if p.kind == prompt.Folder {
+		p.ws = workspace.NewFolder(r.tools.FS, r.root, p.dir, fixed)
+		p.runner = &attempt.Runner{Agent: r.tools.Agent, Verify: r.tools.Verify, Redact: r.tools.Redact,
+			Dir: r.home.SlotFiles("", p.id, 0), Looks: r.tools.Looks}
+		return nil
+	}
+	if r.options.Branch != "" {
+		if err := p.inTree(ctx, func() error {
+			return r.tools.Repo.TakeBranch(ctx, r.options.Branch, false, nil)
+		}); err != nil {
+			return gitErr("take the branch "+r.options.Branch, err)
+		}
+		if err := p.makeBranch(ctx, "refs/heads/"+r.options.Branch); err != nil {
+			return err
+		}
+	}
+	p.pool = workspace.NewPool(workspace.PoolOptions{Repo: p.repo, Loop: p.id, FS: r.tools.FS, Place: r.tools.Pool,
+		Root: r.root, Dir: p.dir, Shown: r.tools.Shown, Fixed: fixed, Shut: c.Confined(), Fresh: c.Pool.Fresh,
+		MaxCopy: c.Pool.MaxCopy, Keep: c.Pool.Keep, Redact: r.tools.Redact, Setup: c.Pool.Setup, Say: r.note,
+		Run: func(ctx context.Context, s *workspace.Slot) error { return r.setUp(ctx, s) }})
+	for _, n := range []int{number, 0} {
+		if got, err := p.take(ctx, &r.tools, r.home, n); got || err != nil {
+			return err
+		}
+	}
+	return errors.New("no slot is free")
+}
+
+// note tells people something, from an action's goroutine.
+func (r *Run) note(line string) error {
+	return r.tell(&attempt.Step{Moment: attempt.Noted, Lines: []string{line}})
+}
+
+// hand is the text of the handoff file.
+func (r *Run) hand() (string, error) {
+	path := r.job.Config.PromptHandoff
+	if path == "" {
+		return "", nil
+	}
+	text, err := loop.ReadText(r.root, path, store.MaxHandoff)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("handoff: %w", err)
+	}
+	return text, nil
+}
