@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -228,11 +227,11 @@ func (c *cli) setEntries(ctx context.Context, index string, entries map[string]t
 	return err
 }
 
-// refusedNames is setEntries that lists the names that git did not take.
-func (c *cli) refusedNames(ctx context.Context, index string, entries map[string]treeItem) (refused []string, err error) {
+// indexInfo is what git update-index --index-info reads to have entries set; mode 0 removes one. What makes room comes
+// first.
+func (c *cli) indexInfo(entries map[string]treeItem) []byte {
 	var removed, set bytes.Buffer
-	paths := slices.Sorted(maps.Keys(entries))
-	for _, p := range paths {
+	for _, p := range sortedKeys(entries) {
 		if e := entries[p]; e.mode == 0 {
 			fmt.Fprintf(&removed, "0 %s\t%s\x00", c.zero, p)
 		} else {
@@ -240,9 +239,14 @@ func (c *cli) refusedNames(ctx context.Context, index string, entries map[string
 		}
 	}
 	removed.Write(set.Bytes())
+	return removed.Bytes()
+}
+
+// refusedNames is setEntries that lists the names that git did not take.
+func (c *cli) refusedNames(ctx context.Context, index string, entries map[string]treeItem) (refused []string, err error) {
 	said := ""
 	_, err = c.run(ctx, gitCall{args: []string{"update-index", "-z", "--index-info"}, index: index,
-		stdin: removed.Bytes(), warned: &said})
+		stdin: c.indexInfo(entries), warned: &said})
 	if err != nil || said == "" {
 		return nil, err
 	}
@@ -251,7 +255,7 @@ func (c *cli) refusedNames(ctx context.Context, index string, entries map[string
 	for _, p := range nulSplit(b) {
 		taken[p] = true
 	}
-	return slices.DeleteFunc(paths, func(p string) bool { return taken[p] || entries[p].mode == 0 }), err
+	return slices.DeleteFunc(sortedKeys(entries), func(p string) bool { return taken[p] || entries[p].mode == 0 }), err
 }
 
 // lockedBy explains a lock file that did not go away.

@@ -15,31 +15,18 @@ import (
 	"time"
 
 	"descartes/internal/crash"
+	"descartes/internal/oscall"
 	"descartes/internal/plainfile"
 )
 
 // Advance moves a branch, "" being a detached HEAD, from one commit to a later one; from is "" on an unborn branch. If
-// it is checked out here, files and index move too, as git merge --ff-only does it. What the user has changed there is
-// never touched: if some of it is in the way, nothing moves, and it is returned, sorted by path. Files that have the
-// later commit's content already are no obstacle. Protected files stay as they are; the index gets the commit's
-// content of them. A branch that another working tree has, or is rebasing, stays too. cut says that a kill cut an
-// earlier call short: git may have written half a file.
-func (r *Repo) Advance(ctx context.Context, branch, from, to string, cut bool) (left []LeftOut, err error) {
-	at, _, err := r.head(ctx)
-	how := fastForward
-	if from == "" { // where git merge overwrites ignored files
-		how = switchTo
-	}
-	switch why := ""; {
-	case err != nil:
-	case at == branch:
-		left, err = r.moveHead(ctx, from, to, cut, how)
-	default:
-		if why = r.usedBy(ctx, branch); why != "" {
-			return []LeftOut{{shortBranch(branch), why}}, nil
-		}
-		err = r.MoveRef(ctx, branch, from, to, "descartes: forward")
-	}
+// it is checked out here, files and index move too: all of that, or nothing. What the user has changed there is never
+// touched: if some of it is in the way, nothing moves, and it is returned, sorted by path. Files that have the later
+// commit's content already are no obstacle. Protected files stay as they are; the index gets the commit's content of
+// them. A branch that another working tree has, or is rebasing, stays too. cut says that a kill cut an earlier call
+// short: git may have written half a file.
+func (r *Repo) Advance(ctx context.Context, branch, from, to string, cut bool) ([]LeftOut, error) {
+	left, err := r.follow(ctx, branch, from, to, cut)
 	if err != nil {
 		return nil, fmt.Errorf("move %s forward to %s: %w", cmp.Or(branch, "HEAD"), shortHash(to), err)
 	}
@@ -48,8 +35,11 @@ func (r *Repo) Advance(ctx context.Context, branch, from, to string, cut bool) (
 
 // Back moves HEAD's branch, files and index to an earlier commit, as Advance does to a later one. again says that an
 // earlier call was cut short.
-func (r *Repo) Back(ctx context.Context, from, to string, again bool) ([]LeftOut, error) {
-	left, err := r.moveHead(ctx, from, to, again, switchTo)
+func (r *Repo) Back(ctx context.Context, from, to string, again bool) (left []LeftOut, err error) {
+	branch, _, err := r.head(ctx)
+	if err == nil {
+		left, err = r.follow(ctx, branch, from, to, again)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("move back to %s: %w", shortHash(to), err)
 	}
@@ -62,7 +52,7 @@ func (r *Repo) MovedFiles(ctx context.Context, from, to string) (moved []string,
 	if err != nil {
 		return nil, err
 	}
-	files, err := r.onDisk(ctx, steps)
+	files, err := r.onDisk(ctx, steps, nil)
 	for name, s := range steps {
 		if files[name] == s.is {
 			moved = append(moved, name)
@@ -159,81 +149,255 @@ func (r *Repo) usedBy(ctx context.Context, branch string) string {
 	return ""
 }
 
-// fastForward and switchTo are git's commands for a move to a later commit and to any, whatever the user's settings
-// make of them.
-var (
-	fastForward = []string{"merge", "--ff-only", "--no-overwrite-ignore", "--no-autostash", "--no-squash",
-		"--no-verify-signatures", "-q"}
-	switchTo = []string{"switch", "--no-overwrite-ignore", "--no-recurse-submodules", "--no-track", "-q"}
-)
+// mostFollowed is how often a branch may be checked out while it is about to move.
+const mostFollowed = 5
 
-func (r *Repo) moveHead(ctx context.Context, from, to string, cut bool, how []string) ([]LeftOut, error) {
-	if left, err := r.awaitIndex(ctx); err != nil || len(left) > 0 {
-		return left, err
-	}
-	branch, at, err := r.head(ctx)
-	if err != nil || at == to {
-		return nil, err
-	}
-	if at != from {
-		return nil, &RefusedError{Reason: fmt.Sprintf("HEAD is at %s, not at %s", shortHash(at), shortHash(from)),
-			Hint: "somebody committed or switched branches meanwhile; merge " + shortHash(to) +
-				" by hand: git merge " + shortHash(to)}
-	}
-	if what := r.Underway(); what != "" {
-		return []LeftOut{{cmp.Or(shortBranch(branch), "HEAD"), what}}, nil
-	}
-	steps, err := r.stepsOf(ctx, from, to)
-	if err != nil {
-		return nil, err
-	}
-	if left := r.lost(steps); len(left) > 0 {
-		return left, nil
-	}
-	if cut { // git wrote the index when it had all files
-		if err := r.carry(ctx, steps, ""); err != nil {
+// follow moves a branch, and what is checked out with it. Everything is looked at first; then the branch and HEAD are
+// locked, and HEAD is looked at once more: from there on nobody commits or switches until all has moved.
+func (r *Repo) follow(ctx context.Context, branch, from, to string, cut bool) (left []LeftOut, err error) {
+	for range mostFollowed {
+		at, tip, err := r.head(ctx)
+		if err != nil {
 			return nil, err
 		}
+		var m *move
+		if at == branch {
+			if tip == to {
+				return nil, nil
+			}
+			if tip != from {
+				return nil, movedOn(cmp.Or(branch, "HEAD"), tip, from)
+			}
+			if m, left, err = r.lookAhead(ctx, branch, from, to, cut); err != nil || len(left) > 0 {
+				return left, err
+			}
+		}
+		ref, err := r.hold(ctx, cmp.Or(branch, "HEAD"), from, to)
+		if err != nil {
+			return nil, err
+		}
+		now, _, err := r.head(ctx)
+		switch {
+		case err != nil:
+		case now == branch && m == nil:
+			ref.release()
+			continue
+		case now == branch:
+			left, err = r.carryOut(ctx, m, ref)
+		case branch == "":
+			left = []LeftOut{{shortBranch(now), "it was checked out meanwhile"}}
+		default: // nothing of his moves
+			if why := r.usedBy(ctx, branch); why != "" {
+				left = []LeftOut{{shortBranch(branch), why}}
+			} else {
+				err = ref.commit()
+			}
+		}
+		ref.release()
+		return left, err
 	}
-	set, was, all, err := r.arrived(ctx, steps)
+	return nil, &RefusedError{Reason: shortBranch(branch) + " is checked out again and again"}
+}
+
+// movedOn says that a ref is not where it is to move from.
+func movedOn(ref, tip, from string) error {
+	return &RefusedError{Reason: fmt.Sprintf("%s is at %s, not at %s", shortBranch(ref), shortHash(tip), shortHash(from)),
+		Hint: "somebody committed or switched branches meanwhile; look at git log, then try again"}
+}
+
+// move is what it takes to bring index and files from one commit to another.
+type move struct {
+	from, to Tree
+	steps    map[string]step
+	// what the index is to say before files move, since they are there or stay as they are, and what it said
+	set, was map[string]treeItem
+	moves    map[string]step // where git has to touch the file
+}
+
+// lookAhead finds what moves, and what is in the way of it.
+func (r *Repo) lookAhead(ctx context.Context, branch, from, to string, cut bool) (m *move, left []LeftOut, err error) {
+	if left, err := r.awaitIndex(ctx); err != nil || len(left) > 0 {
+		return nil, left, err
+	}
+	if what := r.Underway(); what != "" {
+		return nil, []LeftOut{{cmp.Or(shortBranch(branch), "HEAD"), what}}, nil
+	}
+	m = &move{set: map[string]treeItem{}, was: map[string]treeItem{}, moves: map[string]step{}}
+	if m.from, err = r.CommitTree(from); err == nil {
+		m.to, err = r.CommitTree(to)
+	}
 	if err == nil {
-		err = r.onIndex(ctx, func() error { return r.cli.setEntries(ctx, "", set) })
+		m.steps, err = r.stepsOf(ctx, from, to)
 	}
+	if err == nil && cut { // git wrote the index when it had all files
+		err = r.carry(ctx, m.steps, "")
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	staged, err := r.cli.stagedAt(ctx, "", m.steps)
+	if err != nil {
+		return nil, nil, err
+	}
+	if staged.unmerged {
+		return nil, []LeftOut{{"the index", "a merge is not finished"}}, nil
+	}
+	files, err := r.onDisk(ctx, m.steps, staged.hidden)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, name := range sortedKeys(m.steps) {
+		s, in := m.steps[name], staged.items[name]
+		switch why := r.lost(m.steps, name); {
+		case r.guard.covers(name) && in != s.is, in != s.is && in == s.was && files[name] == s.is:
+			m.set[name], m.was[name] = s.is, in
+		case why != "":
+			left = append(left, LeftOut{name, why})
+		case in == s.is: // git leaves the file as it is
+		case in != s.was || s.was.mode != 0 && r.edited(name, s.was, files[name]):
+			left = append(left, LeftOut{name, "it was changed here, and the commit changes it too"})
+		default:
+			m.moves[name] = s
+		}
+	}
+	left = append(left, r.inTheWay(m)...)
+	slices.SortFunc(left, func(a, b LeftOut) int { return strings.Compare(a.Path, b.Path) })
+	if left = slices.Compact(left); len(left) == 0 {
+		err = r.closed(m)
+	}
+	return m, left, err
+}
+
+// lost says why git would remove for a commit what no commit has: what is behind a link in a folder's place, and what
+// is in a submodule.
+func (r *Repo) lost(steps map[string]step, name string) string {
+	s := steps[name]
+	if dir := linkAbove(r.l.root, name); dir != "" && steps[dir].was.mode != modeLink {
+		return dir + " is a link here, and the commit changes what is in it"
+	}
+	if s.was.mode == modeGitlink && s.is.mode != modeGitlink && s.is.mode != 0 {
+		if inside, err := fs.ReadDir(r.root.FS(), name); err == nil && len(inside) > 0 {
+			return "it holds a submodule, and the commit replaces it"
+		}
+	}
+	return ""
+}
+
+// edited reports whether the user changed a file that git tracks: now is what lies there.
+func (r *Repo) edited(name string, was, now treeItem) bool {
+	fi, err := r.root.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission): // git brings it back; closed tells of that
+		return false
+	case err == nil && fi.IsDir() && was.mode == modeGitlink:
+		return false
+	}
+	return now != was
+}
+
+// inTheWay is what lies where the commit adds something. Git overwrites it, where it ignores that, without a word.
+func (r *Repo) inTheWay(m *move) (left []LeftOut) {
+	for name, s := range m.moves {
+		if s.was.mode != 0 {
+			continue
+		}
+		if why := r.lost(m.steps, name); why != "" {
+			left = append(left, LeftOut{name, why})
+			continue
+		}
+		// what is behind a link that goes is not in the way
+		for way := cmp.Or(linkAbove(r.l.root, name), name); way != "."; way = path.Dir(way) {
+			fi, err := r.root.Lstat(way)
+			if err != nil {
+				continue
+			}
+			switch {
+			case fi.IsDir() && way == name && s.is.mode == modeGitlink && exists(filepath.Join(r.l.root, way, ".git")):
+			case fi.IsDir() && way == name && r.holdsOther(m, way):
+				left = append(left, LeftOut{way, "it holds untracked files, and the commit replaces it"})
+			case !fi.IsDir() && m.steps[way].was.mode == 0:
+				left = append(left, LeftOut{way, "it exists here and is untracked, and the commit adds it"})
+			}
+			break
+		}
+	}
+	return left
+}
+
+// holdsOther reports whether something lies in a folder that the move does not take away.
+func (r *Repo) holdsOther(m *move, dir string) (other bool) {
+	err := fs.WalkDir(r.root.FS(), dir, func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && (m.steps[name].was.mode == 0 || m.steps[name].is.mode != 0) {
+			other = true
+			return fs.SkipAll
+		}
+		return err
+	})
+	return other || err != nil
+}
+
+// closed is a *RefusedError where a folder does not let its files be replaced: git would find that out half-way.
+func (r *Repo) closed(m *move) error {
+	open := map[string]bool{".": false}
+	for _, name := range sortedKeys(m.moves) {
+		dir := path.Dir(name)
+		for dir != "." && !isFolder(filepath.Join(r.l.root, dir)) { // it is to come
+			dir = path.Dir(dir)
+		}
+		if !open[dir] {
+			if err := oscall.Writable(filepath.Join(r.l.root, dir)); err != nil {
+				return &RefusedError{Reason: fmt.Sprintf("%s is read-only (%v), and the commit changes %s in it: nothing was moved",
+					dir, err, name), Hint: "chmod u+rwx " + shellWord(dir) + ", or what lets you write there, then try again"}
+			}
+			open[dir] = true
+		}
+	}
+	return nil
+}
+
+func isFolder(at string) bool {
+	fi, err := os.Lstat(at)
+	return err == nil && fi.IsDir()
+}
+
+// carryOut moves index, files and the branch that is held. Where git gives up in the midst of the files they go back.
+func (r *Repo) carryOut(ctx context.Context, m *move, ref *heldRef) ([]LeftOut, error) {
+	if left := r.inTheWay(m); len(left) > 0 {
+		return left, nil
+	}
+	err := r.onIndex(ctx, func() error { return r.cli.refresh(ctx, m.set) })
 	if err != nil {
 		return nil, err
 	}
 	crash.Point("git: index ahead of the files")
-	if all { // git trips over a file in a folder's place
-		return nil, r.MoveRef(ctx, cmp.Or(branch, "HEAD"), from, to, "descartes: forward")
+	if len(m.moves) > 0 { // else git trips over a file in a folder's place
+		call := gitCall{args: []string{"read-tree", "-m", "-u", "--no-recurse-submodules", string(m.from), string(m.to)}}
+		err = r.onIndex(ctx, func() error { _, err := r.cli.run(ctx, call); return err })
 	}
-	said := ""
-	call := gitCall{options: slices.Concat(lockWait, r.asKeeper()), args: slices.Clone(how),
-		env: []string{"GIT_REFLOG_ACTION=descartes"}, warned: &said}
-	if how[0] == "switch" && branch != "" {
-		call.args = append(call.args, "-C", shortBranch(branch))
-	} else if how[0] == "switch" {
-		call.args = append(call.args, "--detach")
-	}
-	call.args = append(call.args, to)
-	if err = r.onIndex(ctx, func() error { _, err := r.cli.run(ctx, call); return err }); err == nil {
+	if err == nil {
 		crash.Point("git: files moved forward")
-		return nil, nil
-	}
-	if strings.Contains(said, "cannot lock ref") { // the files have moved: the next call sets the ref
-		return nil, err
+		return nil, ref.commit() // where that fails, the next call does it
 	}
 	ctx = context.WithoutCancel(ctx)
-	if back := r.onIndex(ctx, func() error { return r.cli.setEntries(ctx, "", was) }); back != nil {
-		return nil, errors.Join(err, back)
+	back := r.onIndex(ctx, func() error { return r.cli.refresh(ctx, m.was) })
+	if back == nil {
+		back = r.carry(ctx, m.moves, "")
 	}
-	if left := inTheWay(said); len(left) > 0 {
-		return left, nil
-	}
-	if refused, ok := errors.AsType[*gitError](err); ok {
+	if refused, ok := errors.AsType[*gitError](err); ok && back == nil {
 		return nil, &RefusedError{Reason: "git cannot update the working tree: " + refused.said,
-			Hint: "commit or stash what was changed there, and try again"}
+			Hint: "nothing was moved; commit or stash what was changed there, and try again"}
 	}
-	return nil, err
+	return nil, errors.Join(err, back)
+}
+
+// refresh makes the index say something at paths, and look again at files of which only the times have changed.
+func (c *cli) refresh(ctx context.Context, set map[string]treeItem) error {
+	_, err := c.run(ctx, gitCall{args: []string{"update-index", "--refresh", "-z", "--index-info"},
+		stdin: c.indexInfo(set)})
+	if exitCode(err) == 1 { // some are changed
+		err = nil
+	}
+	return err
 }
 
 // awaitIndex waits for a git command of somebody else's that has locked the index, such as git commit -a. It returns
@@ -290,23 +454,6 @@ func (r *Repo) stepsOf(ctx context.Context, before, at string) (map[string]step,
 	return steps, err
 }
 
-// lost is what git would remove for a commit although no commit has it: a link in a folder's place, and what is in a
-// submodule.
-func (r *Repo) lost(steps map[string]step) (left []LeftOut) {
-	for _, name := range sortedKeys(steps) {
-		s := steps[name]
-		if dir := linkAbove(r.l.root, name); dir != "" && steps[dir].was.mode != modeLink {
-			left = append(left, LeftOut{name, dir + " is a link here, and the commit changes what is in it"})
-		}
-		if s.was.mode == modeGitlink && s.is.mode != modeGitlink && s.is.mode != 0 {
-			if inside, err := fs.ReadDir(r.root.FS(), name); err == nil && len(inside) > 0 {
-				left = append(left, LeftOut{name, "it holds a submodule, and the commit replaces it"})
-			}
-		}
-	}
-	return left
-}
-
 // linkAbove is the folder of a path that is a link, "" for none.
 func linkAbove(root, name string) string {
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
@@ -317,28 +464,6 @@ func linkAbove(root, name string) string {
 	return ""
 }
 
-// arrived gives what the index is to say before git moves files: the later content where the working tree has it, and
-// at protected paths whatever they have. was is what the index said there. all: git has no file to move.
-func (r *Repo) arrived(ctx context.Context, steps map[string]step) (set, was map[string]treeItem, all bool,
-	err error) {
-	staged, err := r.cli.stagedAt(ctx, "", steps)
-	if err != nil {
-		return nil, nil, false, err
-	}
-	files, err := r.onDisk(ctx, steps)
-	set, was, all = map[string]treeItem{}, map[string]treeItem{}, true
-	for name, s := range steps {
-		switch in := staged[name]; {
-		case in == s.is:
-		case in == s.was && files[name] == s.is, in.mode != unmerged && r.guard.covers(name):
-			set[name], was[name] = s.is, in
-		default:
-			all = false
-		}
-	}
-	return set, was, all, err
-}
-
 // carry completes a move of files to a commit that a kill cut short, or undoes it where that is "": those that are as
 // git found them, that it wrote or had begun to write, or that are not there, become as the commit or the index has
 // them. What somebody changed since stays, and so does what the index has of the move.
@@ -347,22 +472,24 @@ func (r *Repo) carry(ctx context.Context, steps map[string]step, commit string) 
 	if err != nil {
 		return err
 	}
-	files, err := r.onDisk(ctx, steps)
+	files, err := r.onDisk(ctx, steps, staged.hidden)
 	if err != nil {
 		return err
 	}
-	var put []string
+	var put, folders []string
 	undo := commit == ""
 	for name, s := range steps {
 		now, want, other := files[name], s.is, s.was
 		if undo {
 			want, other = other, want
 		}
-		_, gone := r.root.Lstat(name)
+		fi, gone := r.root.Lstat(name)
 		switch {
-		case undo && staged[name] != s.was, r.guard.covers(name), s.was.mode == modeGitlink, s.is.mode == modeGitlink,
+		case undo && staged.items[name] != s.was, r.guard.covers(name), s.was.mode == modeGitlink, s.is.mode == modeGitlink,
 			linkAbove(r.l.root, name) != "", now == want && gone == nil:
 		// somebody changed it since
+		case gone == nil && fi.IsDir() && want.mode != 0:
+			folders = append(folders, name)
 		case gone == nil && (now != other || other.mode == 0) && !r.written(ctx, name, now, s.is):
 		case want.mode != 0:
 			put = append(put, name)
@@ -370,7 +497,30 @@ func (r *Repo) carry(ctx context.Context, steps map[string]step, commit string) 
 			err = errors.Join(err, r.root.Remove(name))
 		}
 	}
+	for _, name := range folders {
+		if r.removeEmpty(name) {
+			put = append(put, name)
+		}
+	}
 	return errors.Join(err, r.putBack(ctx, commit, put))
+}
+
+// removeEmpty removes a folder in which no file is left.
+func (r *Repo) removeEmpty(dir string) bool {
+	var dirs []string
+	err := fs.WalkDir(r.root.FS(), dir, func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			err = fs.ErrExist
+		}
+		dirs = append(dirs, name)
+		return err
+	})
+	for _, name := range slices.Backward(dirs) {
+		if err == nil {
+			err = r.root.Remove(name)
+		}
+	}
+	return err == nil
 }
 
 // putBack writes files as a commit has them, or as the index has them if that is "".
@@ -388,8 +538,8 @@ func (r *Repo) putBack(ctx context.Context, commit string, names []string) (err 
 	return r.onIndex(ctx, func() error { _, err := r.cli.run(ctx, call); return err })
 }
 
-// onDisk is what git would store of files.
-func (r *Repo) onDisk(ctx context.Context, steps map[string]step) (map[string]treeItem, error) {
+// onDisk is what git would store of files, those too from whose changes it looks away.
+func (r *Repo) onDisk(ctx context.Context, steps map[string]step, hidden []string) (map[string]treeItem, error) {
 	files := map[string]step{}
 	for name := range steps {
 		if fi, err := r.root.Lstat(name); err == nil && (fi.Mode().IsRegular() || fi.Mode()&fs.ModeSymlink != 0) &&
@@ -397,9 +547,15 @@ func (r *Repo) onDisk(ctx context.Context, steps map[string]step) (map[string]tr
 			files[name] = step{}
 		}
 	}
+	if len(files) == 0 {
+		return nil, nil
+	}
 	// it knows the modes where the file system does not
 	index, err := r.cli.indexCopy(filepath.Join(r.l.gitDir, "index"))
 	defer os.Remove(index)
+	if err == nil {
+		err = r.cli.unhide(ctx, index, hidden)
+	}
 	if err == nil {
 		_, err = r.cli.run(ctx, gitCall{args: []string{"update-index", "--add", "--replace", "--info-only", "-z",
 			"--stdin"}, index: index, stdin: nulJoin(sortedKeys(files))})
@@ -407,7 +563,8 @@ func (r *Repo) onDisk(ctx context.Context, steps map[string]step) (map[string]tr
 	if err != nil {
 		return nil, err
 	}
-	return r.cli.stagedAt(ctx, index, files)
+	at, err := r.cli.stagedAt(ctx, index, files)
+	return at.items, err
 }
 
 // written reports whether git wrote a file, or was killed while it did.
@@ -423,55 +580,32 @@ func (r *Repo) written(ctx context.Context, name string, now, is treeItem) bool 
 	return err == nil && bytes.HasPrefix(whole, begun)
 }
 
-// inTheWay reads from git's words which files of the user's it does not overwrite.
-func inTheWay(said string) (left []LeftOut) {
-	why := ""
-	for line := range strings.Lines(said) {
-		if name, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "\t"); ok && why != "" {
-			left = append(left, LeftOut{name, why})
-			continue
-		}
-		switch {
-		case strings.HasPrefix(line, "error: Your local changes to the following files"):
-			why = "it was changed here, and the commit changes it too"
-		case strings.HasPrefix(line, "error: The following untracked working tree files"):
-			why = "it exists here and is untracked, and the commit adds it"
-		case strings.HasPrefix(line, "error: Updating the following directories"):
-			why = "it holds untracked files, and the commit replaces it"
-		case strings.Contains(line, "unmerged files"):
-			left, why = append(left, LeftOut{"the index", "a merge is not finished"}), ""
-		default:
-			why = ""
-		}
-	}
-	slices.SortFunc(left, func(a, b LeftOut) int { return strings.Compare(a.Path, b.Path) })
-	return left
+// staged is what an index has at some paths.
+type staged struct {
+	items    map[string]treeItem
+	hidden   []string // of them: git takes it that their files are as the index has them
+	unmerged bool     // a merge is not finished, at these paths or at others
 }
 
-// unmerged is the mode of an entry whose merge is not finished.
-const unmerged = 1
-
-// stagedAt is what an index, "" being the repository's own, has at paths.
-func (c *cli) stagedAt(ctx context.Context, index string, steps map[string]step) (map[string]treeItem, error) {
-	b, err := c.run(ctx, gitCall{args: []string{"ls-files", "-z", "-s"}, index: index})
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]treeItem{}
+// stagedAt reads an index, "" being the repository's own.
+func (c *cli) stagedAt(ctx context.Context, index string, steps map[string]step) (st staged, err error) {
+	b, err := c.run(ctx, gitCall{args: []string{"ls-files", "-z", "-s", "-v"}, index: index})
+	st.items = map[string]treeItem{}
 	for _, line := range nulSplit(b) {
 		head, name, _ := strings.Cut(line, "\t")
+		var flag string
+		var item treeItem
+		var stage int
+		if _, err := fmt.Sscanf(head, "%s %o %s %d", &flag, &item.mode, &item.id, &stage); err != nil {
+			return st, fmt.Errorf("git ls-files says %q: %w", line, err)
+		}
+		st.unmerged = st.unmerged || stage > 0
 		if _, ok := steps[name]; !ok {
 			continue
 		}
-		var item treeItem
-		var stage int
-		if _, err := fmt.Sscanf(head, "%o %s %d", &item.mode, &item.id, &stage); err != nil {
-			return nil, fmt.Errorf("git ls-files says %q: %w", line, err)
+		if st.items[name] = item; flag == "S" || flag == strings.ToLower(flag) {
+			st.hidden = append(st.hidden, name)
 		}
-		if stage > 0 {
-			item.mode = unmerged
-		}
-		out[name] = item
 	}
-	return out, nil
+	return st, err
 }

@@ -1,10 +1,13 @@
 package gitops
 
 import (
+	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -140,17 +143,11 @@ func TestForwardTouchesNothingOfTheUsers(t *testing.T) {
 // Somebody else's git locks the index after ours has looked: ours waits, and tries again.
 func TestForwardAwaitsTheIndex(t *testing.T) {
 	t.Parallel()
-	for _, command := range []string{"--index-info", "merge"} {
+	for _, command := range []string{"--index-info", "read-tree"} {
 		s := newBase(t, ahead+"echo next >f")
 		r := s.reopen()
-		program := filepath.Join(t.TempDir(), "git")
-		faster := "#!/bin/sh\ncase \" $* \" in *\" " + command +
-			" \"*) mkdir ../once 2>/dev/null && { touch .git/index.lock; (until test -e ../seen; do sleep 0.01; done; rm .git/index.lock) & };; esac\n" +
-			r.cli.program + " \"$@\"; code=$?; test -d ../once && touch ../seen; exit $code\n"
-		if err := os.WriteFile(program, []byte(faster), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		r.cli.program = program
+		s.meanwhile(r, command,
+			"touch .git/index.lock; (until test -e ../seen; do sleep 0.01; done; rm .git/index.lock) &")
 		left, err := forward(t, r, strings.TrimSpace(s.git("rev-parse", "base")),
 			strings.TrimSpace(s.git("rev-parse", "next")), false)
 		if err != nil || left != nil {
@@ -159,6 +156,146 @@ func TestForwardAwaitsTheIndex(t *testing.T) {
 		if got := s.git("status", "--porcelain"); got != "" {
 			t.Errorf("%s: %s", command, got)
 		}
+	}
+}
+
+// meanwhile has somebody act, once, when a repository runs a git command.
+func (s *sandbox) meanwhile(r *Repo, command, act string) {
+	s.t.Helper()
+	program := filepath.Join(s.t.TempDir(), "git")
+	text := fmt.Sprintf(`#!/bin/sh
+case " $* " in *" %s "*) (cd %s && mkdir ../once 2>/dev/null && { %s
+}) >%[2]s/../meanwhile 2>&1 </dev/null;; esac
+%[4]s "$@"; code=$?
+test -d %[2]s/../once && touch %[2]s/../seen
+exit $code
+`, command, s.dir, act, r.cli.program)
+	if err := os.WriteFile(program, []byte(text), 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+	r.cli.program = program
+}
+
+// TestFollowMeetsTheUser: he commits, switches or writes between our look and our move. His commit stays on its
+// branch, what he wrote stays, no branch gets ours but the one that was meant, and files and index are a commit's.
+func TestFollowMeetsTheUser(t *testing.T) {
+	t.Parallel()
+	const commit = "echo mine >racing; git add racing; git commit -qm racing"
+	for _, tt := range []struct {
+		name, at, act string
+		main          string // where that is afterwards: at from, at to, or at his commit
+		status        string
+	}{
+		{"switches before the lock", "update-ref", "git checkout -q -b feature", "to", ""},
+		{"switches under the lock", "read-tree", "git checkout -q -b feature", "to", ""},
+		{"commits before the lock", "update-ref", commit, "racing", ""},
+		{"commits under the lock", "read-tree", commit, "to", "A  racing\n"},
+		{"writes what git ignores", "update-ref", "echo secret >.git/info/exclude; echo mine >secret", "from", ""},
+	} {
+		for _, way := range []string{"forward", "back", "first"} {
+			t.Run(way+", "+tt.name, func(t *testing.T) {
+				t.Parallel()
+				s := newBase(t, `git tag a; echo 2 >f; echo theirs >secret; git add -A; git commit -qm b; git tag b; git reset -q --hard a`)
+				from, to := strings.TrimSpace(s.git("rev-parse", "a")), strings.TrimSpace(s.git("rev-parse", "b"))
+				if way == "first" {
+					s.sh("git update-ref -d HEAD; git rm -rfq .; git clean -fdxq; git tag -d a")
+					from = ""
+				}
+				r := s.reopen()
+				s.meanwhile(r, tt.at, tt.act)
+				var left []LeftOut
+				var err error
+				if way == "back" {
+					left, err = r.Back(t.Context(), from, to, false)
+				} else {
+					left, err = forward(t, r, from, to, false)
+				}
+				if (tt.main == "to") != (err == nil && left == nil) {
+					t.Errorf("it says %v %v", left, err)
+				}
+				main, _ := s.tryGit("rev-parse", "-q", "--verify", "main")
+				subject, _ := s.tryGit("log", "-1", "--format=%s", "main")
+				switch main = strings.TrimSpace(main); {
+				case tt.main == "from" && main == from, tt.main == "to" && main == to,
+					tt.main == "racing" && subject == "racing\n":
+				default:
+					t.Errorf("main is at %s %s, want %s", main, subject, tt.main)
+				}
+				if got := s.git("status", "--porcelain"); got != tt.status {
+					t.Errorf("status:\n%s", got)
+				}
+				if at, code := s.tryGit("rev-parse", "-q", "--verify", "feature"); code == 0 &&
+					strings.TrimSpace(at) != from {
+					t.Errorf("feature is at %s", at)
+				}
+				if b, rerr := os.ReadFile(s.path("secret")); tt.main == "from" && string(b) != "mine\n" {
+					t.Errorf("what he wrote is %q now, %v", b, rerr)
+				}
+				s.sh("test -z \"$(find .git -name '*.lock')\"")
+			})
+		}
+	}
+}
+
+// ordinary runs the test as somebody who is bound by modes: as another user where this is root, who is not.
+func ordinary(t *testing.T) bool {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		return true
+	}
+	dir, err := os.MkdirTemp("", "ordinary")
+	if err == nil {
+		err = os.Chmod(dir, 0o777)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	c := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v") // its folder is ours alone
+	c.Dir, c.Env = "/", append(os.Environ(), "TMPDIR="+dir)
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out, err := c.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+		t.Errorf("as another user: %v\n%s", err, out)
+	}
+	return false
+}
+
+// TestFollowAllOrNothing: where a folder is closed, or git gives up in the midst of the files, nothing has moved.
+func TestFollowAllOrNothing(t *testing.T) {
+	if !ordinary(t) {
+		return
+	}
+	for _, tt := range []struct{ name, setup, want string }{
+		{"a changed file", "chmod 555 src/a", "src/a is read-only"},
+		{"a removed file", "chmod 555 docs", "docs is read-only"},
+		{"a new folder", "chmod 555 .", "read-only"},
+		{"a folder that cannot be searched", "chmod 444 src", "src"},
+		{"a filter that fails", "git config filter.bad.required true; git config filter.bad.smudge false; git config filter.bad.clean cat; echo 'swap/y filter=bad' >.git/info/attributes", "swap/y"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newBase(t, ahead)
+			base, next := strings.TrimSpace(s.git("rev-parse", "base")), strings.TrimSpace(s.git("rev-parse", "next"))
+			t.Cleanup(func() { s.sh("chmod -R u+rwX .") })
+			s.sh("echo mine >way; " + tt.setup)
+			r := s.reopen()
+			left, err := forward(t, r, base, next, false)
+			if err == nil || left != nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v %v, want %s", left, err, tt.want)
+			}
+			s.sh("chmod -R u+rwX .; rm -f .git/info/attributes")
+			if got := s.git("status", "--porcelain", "--branch"); got != "## main\n M way\n" ||
+				strings.TrimSpace(s.git("rev-parse", "HEAD")) != base {
+				t.Errorf("status afterwards:\n%s", got)
+			}
+			if left, err := forward(t, r, base, next, true); err != nil || left != nil {
+				t.Errorf("when the way is free again: %v %v", left, err)
+			}
+			if got := s.git("status", "--porcelain", "--branch"); got != "## main\n M way\n" ||
+				strings.TrimSpace(s.git("rev-parse", "HEAD")) != next {
+				t.Errorf("status at the end:\n%s", got)
+			}
+		})
 	}
 }
 
@@ -174,7 +311,7 @@ func TestForwardProtectedUnbornAndElsewhere(t *testing.T) {
 		t.Errorf("a protected file: %s", got)
 	}
 	if _, err := forward(t, r, base, strings.TrimSpace(s.git("rev-parse", "base~1")), false); err == nil ||
-		!strings.Contains(err.Error(), "HEAD is at "+next[:12]+", not at "+base[:12]) {
+		!strings.Contains(err.Error(), "main is at "+next[:12]+", not at "+base[:12]) {
 		t.Errorf("HEAD is elsewhere: %v", err)
 	}
 	r = s.reopen()

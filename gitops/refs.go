@@ -1,10 +1,13 @@
 package gitops
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +17,7 @@ import (
 	"descartes/internal/crash"
 	"descartes/internal/lazyregexp"
 	"descartes/internal/oscall"
+	"descartes/internal/proc"
 )
 
 // head says where HEAD is: the branch that it names ("" when detached) and the commit ("" on a branch without one).
@@ -137,6 +141,107 @@ func (r *Repo) updateRefs(ctx context.Context, message, commands string) error {
 		return lockedBy(m[1], err)
 	}
 	return err
+}
+
+// heldRef is a ref that is about to move, locked with HEAD where that names it: nobody else moves either, and git lets
+// go of both when we die.
+type heldRef struct {
+	peer *proc.Peer // nil once it has ended
+	name string
+	said *bufio.Reader
+}
+
+// saysReady is the first version whose update-ref says at once that it has the locks.
+var saysReady = Version{2, 34}
+
+// hold locks a ref that is at from, "" being none, for a move to a commit.
+func (r *Repo) hold(ctx context.Context, name, from, to string) (*heldRef, error) {
+	command := "update " + name + "\x00" + to + "\x00" + from + "\x00"
+	if from == "" {
+		command = "create " + name + "\x00" + to + "\x00"
+	}
+	const message = "descartes: forward"
+	for range 2 {
+		crash.Point("git: before " + name)
+		argv := append([]string{r.cli.program, "-C", r.l.gitDir, "--git-dir=" + r.l.gitDir, "-c",
+			"core.hooksPath=" + os.DevNull}, slices.Concat(r.cli.version.durable(), lockWait, r.asKeeper())...)
+		peer, err := proc.StartPeer(append(argv, "update-ref", "--no-deref", "-m", message, "-z", "--stdin"),
+			append(slices.Clip(r.cli.env), outside(r.cli.env, r.l.root)))
+		if err != nil {
+			return nil, err
+		}
+		h := &heldRef{peer: peer, name: name, said: bufio.NewReader(peer.Out)}
+		if h.ask("start\x00"+command+"prepare\x00", "prepare", r.cli.version.Before(saysReady), r.lockOf(name)) {
+			return h, nil
+		}
+		h.release()
+		if at, rerr := r.RefCommit(name); rerr == nil && at != from {
+			return nil, movedOn(name, at, from)
+		}
+		// what git complained of is lost
+		if err := r.updateRefs(ctx, message, "start\x00"+command+"prepare\x00abort\x00"); err != nil {
+			return nil, err
+		}
+	}
+	return nil, &RefusedError{Reason: "git cannot lock " + shortBranch(name), Hint: "try again"}
+}
+
+// lockOf is the file that locks a ref, where refs are files.
+func (r *Repo) lockOf(name string) string {
+	if name == "HEAD" {
+		return filepath.Join(r.l.gitDir, "HEAD.lock")
+	}
+	return filepath.Join(r.l.commonDir, filepath.FromSlash(name)+".lock")
+}
+
+// ask gives git commands, and waits until it says that it has done the last. One that is mute about it is believed by
+// the lock that it makes.
+func (h *heldRef) ask(commands, last string, mute bool, lock string) bool {
+	if _, err := io.WriteString(h.peer.In, commands); err != nil {
+		return false
+	}
+	for mute {
+		if exists(lock) {
+			return true
+		}
+		if _, ended := h.peer.Ended(10 * time.Millisecond); ended {
+			return false
+		}
+	}
+	for {
+		line, err := h.said.ReadString('\n')
+		if err != nil {
+			return false
+		}
+		if line == last+": ok\n" {
+			return true
+		}
+	}
+}
+
+// commit moves the ref.
+func (h *heldRef) commit() error {
+	_, err := io.WriteString(h.peer.In, "commit\x00")
+	if err = cmp.Or(err, h.peer.In.Close()); err == nil {
+		if exit, ended := h.peer.Ended(slotPatience); !ended || exit.Code != 0 || exit.Signal != 0 {
+			err = errors.New("git update-ref gave up")
+		}
+	}
+	h.release()
+	if err != nil {
+		return fmt.Errorf("move %s: %w", h.name, err)
+	}
+	crash.Point("git: after " + h.name)
+	return nil
+}
+
+// release lets go of a ref that has not moved.
+func (h *heldRef) release() {
+	if h.peer != nil {
+		h.peer.End(lockPatience)
+		h.peer.Out.Close()
+		h.peer = nil
+	}
 }
 
 // CanBranch reports, as a RefusedError, why a run cannot commit to a branch of that name: what it has conflicts with

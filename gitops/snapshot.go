@@ -63,14 +63,24 @@ func (r *Repo) bareIndex(ctx context.Context) (index string, err error) {
 	if err != nil || len(flagged) == 0 {
 		return "", err
 	}
-	index, err = r.cli.indexCopy(filepath.Join(r.l.gitDir, "index"))
-	for _, as := range []string{"--no-assume-unchanged", "--no-skip-worktree"} {
-		if err == nil {
-			_, err = r.cli.run(ctx, gitCall{args: []string{"update-index", as, "-z", "--stdin"}, index: index,
-				stdin: nulJoin(flagged)})
-		}
+	if index, err = r.cli.indexCopy(filepath.Join(r.l.gitDir, "index")); err == nil {
+		err = r.cli.unhide(ctx, index, flagged)
 	}
 	return index, err
+}
+
+// unhide takes the flags from files in an index that make git look away from them.
+func (c *cli) unhide(ctx context.Context, index string, paths []string) error {
+	for _, as := range []string{"--no-assume-unchanged", "--no-skip-worktree"} {
+		if len(paths) == 0 {
+			break
+		}
+		if _, err := c.run(ctx, gitCall{args: []string{"update-index", as, "-z", "--stdin"}, index: index,
+			stdin: nulJoin(paths)}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // LeftOut is a path that could not be dealt with, and why.

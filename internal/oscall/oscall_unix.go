@@ -41,5 +41,8 @@ func Free(dir string) (int64, error) {
 	return int64(st.Bavail) * int64(st.Bsize), nil
 }
 
+// Writable reports why entries of a folder cannot be made and removed, nil where they can.
+func Writable(dir string) error { return unix.Access(dir, unix.W_OK|unix.X_OK) }
+
 // SignalName is the usual name of a signal, such as SIGKILL; "" if there is none.
 func SignalName(n int) string { return unix.SignalName(unix.Signal(n)) }

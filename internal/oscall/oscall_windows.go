@@ -48,6 +48,9 @@ func Lstat(path string, st *Stat_t) error {
 // Flock is not possible.
 func Flock(int, int) error { return errors.ErrUnsupported }
 
+// Writable does not know.
+func Writable(string) error { return nil }
+
 // Free is what a program may still write below a folder, in bytes.
 func Free(dir string) (int64, error) {
 	name, err := windows.UTF16PtrFromString(dir)
