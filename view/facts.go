@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -322,12 +323,31 @@ func (l *Loop) Config() (out facts) {
 	return out
 }
 
-// KeptWork says where the work of a run is that git refused.
-func (l *Loop) KeptWork() string {
-	if !l.Prompt() && !slices.ContainsFunc(l.Kept, loop.KeepsWork) {
-		return "your files are as they were"
+// KeptWork says where the work is of a run that git refused, by the refs that are there: what keeps it, and of what
+// nothing does, "" for neither.
+func (l *Loop) KeptWork() (kept, lost string) {
+	refs, there := "refs/descartes/"+l.ID+"/", map[string]bool{}
+	for _, r := range l.Kept {
+		there[r.Name] = loop.KeepsWork(r)
+		if of := strings.TrimPrefix(r.Name, refs); there[r.Name] &&
+			(strings.HasPrefix(of, "tasks/") || strings.HasPrefix(of, "iteration-")) {
+			kept = "what the agents wrote is kept as commits under " + refs
+		}
 	}
-	return "what the agents wrote is kept as commits under refs/descartes/" + l.ID + "/"
+	var names []string
+	for _, a := range l.Run.History.Attempts {
+		ref := fmt.Sprintf("%siteration-%d-%d", refs, a.Iteration, a.Number)
+		if a.Task != "" {
+			ref = store.RefPrefix(l.ID, a.Task) + strconv.Itoa(a.Number)
+		}
+		if !a.Over() && !there[ref] {
+			names = append(names, AttemptOf(l.Run.Root, l.ID, a, false).Subject())
+		}
+	}
+	if len(names) > 0 {
+		lost = "what the last agent of " + terminal.Few(names, 12) + " wrote: no ref of this run has it"
+	}
+	return kept, lost
 }
 
 // Underway is what is worked on, what each does and since when, and what waits for a provider.

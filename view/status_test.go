@@ -12,6 +12,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/loop/journal"
 	"descartes/loop/store"
@@ -99,6 +100,37 @@ func TestStatusOfSeveralAttempts(t *testing.T) {
 	}
 	if l.Stand != Running || l.Task("2").Last().Doing() != "verify runs" || l.Task("3").Stand != Waiting {
 		t.Errorf("somebody runs it: %s, %+v", l.Stand, l.Task("2"))
+	}
+}
+
+// What git refused to store is not called kept: only a ref that is there keeps something.
+func TestKeptWork(t *testing.T) {
+	t.Parallel()
+	history := &journal.State{Attempts: []*journal.Attempt{
+		{Key: journal.Key{Task: "1", Number: 1}, Finish: journal.Finish{Verdict: journal.Verified}},
+		{Key: journal.Key{Task: "2", Number: 3}, Progress: journal.Progress{Agent: &journal.Detail{}}},
+		{Key: journal.Key{Iteration: 4, Number: 1}}}}
+	for _, tt := range []struct {
+		refs       []string
+		kept, lost string
+	}{
+		{nil, "", "2, iteration 4 "},
+		{[]string{"trunk", "commit", "tasks/22/3", "iteration-4-11"}, "under refs/descartes/x/", "2, iteration 4 "},
+		{[]string{"tasks/1/1", "tasks/2/2"}, "under refs/descartes/x/", "2, iteration 4 "},
+		{[]string{"trunk", "tasks/2/3"}, "under refs/descartes/x/", "of iteration 4 "},
+		{[]string{"tasks/2/3", "iteration-4-1"}, "under refs/descartes/x/", ""},
+		{[]string{"trunk", "commit"}, "", "2, iteration 4 "},
+	} {
+		l := &Loop{Run: Run{ID: "x", History: history}}
+		l.ID = "x"
+		for _, name := range tt.refs {
+			l.Kept = append(l.Kept, gitops.Ref{Name: "refs/descartes/x/" + name})
+		}
+		kept, lost := l.KeptWork()
+		if !strings.Contains(kept, tt.kept) || (kept == "") != (tt.kept == "") || !strings.Contains(lost, tt.lost) ||
+			(lost == "") != (tt.lost == "") {
+			t.Errorf("%v: kept %q, lost %q", tt.refs, kept, lost)
+		}
 	}
 }
 

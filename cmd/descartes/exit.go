@@ -44,7 +44,7 @@ const exitTable = `Exit codes:
   3    ended with tasks blocked by failed verification or by their agent, or a
        check fails on the work as a whole (build: tests fail beyond the retries)
   4    the agent cannot be run, or keeps crashing
-  5    git refused (the work is kept, and where it is kept is said)
+  5    git refused (what is kept, and where, is said)
   6    a limit was reached with work left: iterations, cost, deadline
   7    waits for a person: paused, a gate's question, a blocker, or repeated failures
   75   provider quota used up: with --on-limit stop, or longer than max_wait

@@ -104,6 +104,9 @@ func startRun(cmd *cobra.Command, s *settings, scope store.Scope) error {
 	if old != nil {
 		w.Options.Resume = old.Path
 		if file := old.State.Config.Scud.TasksFile; file != given && given != "" {
+			if err := live(old.Path); err != nil {
+				return err
+			}
 			return badInput("descartes resume --name "+old.State.ID+" resumes it",
 				"run %s over tag %q (%s) has tasks left, and runs on %s", old.State.ID, old.State.Tag,
 				standing(old.State), cmp.Or(file, old.State.TaskFile))
@@ -184,6 +187,16 @@ func (s *settings) isPrompt(root string) (bool, error) {
 	return false, badInput(hint, "what should run? Neither a task list nor a prompt was given")
 }
 
+// live says that the loop with a state file is running, nil if it is not.
+func live(statePath string) error {
+	who, busy := store.Live(store.LockOf(statePath))
+	if !busy {
+		return nil
+	}
+	err := &store.BusyError{Path: statePath, Holder: who}
+	return badInput(err.Next(), "%w", err)
+}
+
 // standing is how a loop stands that can be resumed, in few words.
 func standing(s *store.State) string {
 	switch e := journal.Ending(s.ExitReason.Type); e {
@@ -200,6 +213,9 @@ func standing(s *store.State) string {
 func (s *settings) free(root string, opt loop.StartOptions, old *store.Saved) error {
 	if old != nil {
 		if s.Name != "" && s.Name != old.State.ID || opt.StatePath != "" && opt.StatePath != old.Path {
+			if err := live(old.Path); err != nil {
+				return err
+			}
 			return badInput("descartes resume --name "+old.State.ID+" resumes it",
 				"run %s over tag %q (%s) has tasks left: a start resumes it under its own name and state file",
 				old.State.ID, old.State.Tag, standing(old.State))
@@ -222,6 +238,8 @@ func (s *settings) free(root string, opt loop.StartOptions, old *store.Saved) er
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
 			return badInput("choose another --state-file", "%w", err)
+		case live(opt.StatePath) != nil:
+			return live(opt.StatePath)
 		case !st.Completed:
 			return badInput("descartes resume --state-file "+s.StatePath,
 				"%s belongs to run %s (%s), which can be resumed", s.StatePath, st.ID, standing(st))

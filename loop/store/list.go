@@ -210,8 +210,7 @@ func (h Home) Of(tag string) ([]Saved, error) {
 	return all, err
 }
 
-// Unfinished finds the tag's last loop that can be resumed: killed, interrupted, paused or stopped by a limit. A live
-// loop does not count.
+// Unfinished finds the tag's last loop that runs or can be resumed: killed, interrupted, paused or stopped by a limit.
 func (h Home) Unfinished(tag string) (*Saved, error) {
 	all, err := h.Of(tag)
 	for _, s := range slices.Backward(all) {

@@ -28,7 +28,12 @@ func Summary(l *view.Loop, paint terminal.Paint, boxed bool) string {
 		}
 	}
 	if out.Ending == journal.GitRefused {
-		t.say("kept: %s", l.KeptWork())
+		kept, lost := l.KeptWork()
+		for _, one := range [][2]string{{"kept", kept}, {"not kept", lost}} {
+			if one[1] != "" {
+				t.say("%s: %s", one[0], one[1])
+			}
+		}
 	}
 	t.facts("%s: %s", l.Facts())
 	if l.Step {
