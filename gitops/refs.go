@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -75,6 +76,20 @@ func (r *Repo) listRefs(ctx context.Context, below ...string) (map[string]string
 		found[name] = hash
 	}
 	return found, nil
+}
+
+// NoRoom names a ref that keeps another from being made, as a file does a folder: "" for none.
+func (r *Repo) NoRoom(ctx context.Context, ref string) (string, error) {
+	for above := path.Dir(ref); above != "refs/heads" && above != "."; above = path.Dir(above) {
+		if at, err := r.RefCommit(above); err != nil || at != "" {
+			return above, err
+		}
+	}
+	below, err := r.listRefs(ctx, ref+"/")
+	if len(below) == 0 {
+		return "", err
+	}
+	return sortedKeys(below)[0], err
 }
 
 // RefsWith lists the refs of a pattern, as git for-each-ref has it, that contain a commit.

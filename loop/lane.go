@@ -180,7 +180,7 @@ func (l *lanes) openSlots(ctx context.Context, n int) error {
 		}
 	}
 	if err := l.run.trunk.finish(ctx); err != nil {
-		return err
+		return gitErr("finish the last commit", err)
 	}
 	for _, e := range l.run.history.Left() {
 		if len(l.all) > 0 && e.Slot == l.all[0].number() && o.Here {

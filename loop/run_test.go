@@ -169,6 +169,35 @@ func TestUsersChangesStay(t *testing.T) {
 	}
 }
 
+// Where the user's files are in the way, and a branch of his is where the commits would go, each start refuses with
+// what is in the way, until it is gone.
+func TestNoRoomForTheBranchAside(t *testing.T) {
+	t.Parallel()
+	for _, branch := range []string{"descartes", "descartes/x/mine"} {
+		t.Run(branch, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, `{"tag":"x","tasks":[{"id":1,"title":"One","status":"pending"}]}`)
+			w.git("branch", branch)
+			w.write("task-1.txt", "mine\n")
+			for range 2 {
+				out := w.mustRun(StartOptions{}, journal.GitRefused)
+				for _, want := range []string{"task-1.txt (it exists here", "git branch -m " + branch + " "} {
+					if !strings.Contains(out.Message, want) {
+						t.Errorf("no %q in %s", want, out.Message)
+					}
+				}
+			}
+			if err := os.Remove(filepath.Join(w.dir, "task-1.txt")); err != nil {
+				t.Fatal(err)
+			}
+			w.mustRun(StartOptions{}, journal.AllDone)
+			if got := w.git("show", "HEAD:task-1.txt"); got != "done" || len(w.runs) != 1 {
+				t.Errorf("%q, %v", got, w.runs)
+			}
+		})
+	}
+}
+
 // Interruptions are no attempts, but one that takes the machine down each time has to end somewhere.
 func TestInterruptionsAreNoAttempts(t *testing.T) {
 	t.Parallel()

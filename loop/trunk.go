@@ -594,10 +594,22 @@ func (t *trunk) giveWay(ctx context.Context, commit string, left []gitops.LeftOu
 	if err != nil {
 		return err
 	}
-	if at != "" && at != commit && !repo.LeadsTo(ctx, commit, at) {
-		return &gitops.RefusedError{
-			Reason: fmt.Sprintf("your working tree cannot follow (%s), and the branch %s, where the commits would go, has commits that they lack", workspace.Reasons(left), name),
-			Hint:   "git branch -m " + name + " ANOTHER-NAME, then resume the run"}
+	taken, why := "", ""
+	if at == "" {
+		taken, err = repo.NoRoom(ctx, t.aside())
+		taken = shortRef(taken)
+		why = "cannot be made beside the branch " + taken
+	} else if at != commit && !repo.LeadsTo(ctx, commit, at) {
+		taken, why = name, "has commits that they lack"
+	}
+	if err != nil {
+		return err
+	}
+	if taken != "" {
+		return &gitops.RefusedError{Reason: fmt.Sprintf(
+			"your working tree cannot follow (%s), and the branch %s, where the commits would go, %s",
+			workspace.Reasons(left), name, why),
+			Hint: "git branch -m " + taken + " ANOTHER-NAME, then resume the run"}
 	}
 	if at != commit {
 		if err := repo.MoveRef(ctx, t.aside(), at, commit,
