@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
+
+	"descartes/internal/oneline"
 )
 
 // Link is a commit to be added to a chain of commits.
@@ -101,12 +104,53 @@ type ChainLink struct {
 // Parent is its first parent, "" for none.
 func (c *ChainLink) Parent() string { return first(c.Parents) }
 
-// Wave says, by its trailers, which loop made it for a wave, and of which tasks; "" where none did.
-func (c *ChainLink) Wave() (loop string, tasks []string) {
-	if len(c.Trailers["Descartes-Wave"]) == 0 {
-		return "", nil
+// Wave says, by its trailers, which loop made it for a wave; "" where none did.
+func (c *ChainLink) Wave() string {
+	if len(c.Trailers[taskKey]) == 0 || len(c.Trailers["Descartes-Wave"]) == 0 {
+		return ""
 	}
-	return first(c.Trailers["Descartes-Loop"]), c.Trailers["Descartes-Task"]
+	return first(c.Trailers["Descartes-Loop"])
+}
+
+const taskKey = "Descartes-Task"
+
+// Named is a task that a commit names.
+type Named struct {
+	Tag  string // "" in commits of earlier versions: it is that of their loop
+	Task string
+}
+
+// idParts keep a slash in an id apart from the one before it.
+var idParts = strings.NewReplacer("%", "%25", "/", "%2F")
+
+// Trailer is the line of a commit's message that names it.
+func (n Named) Trailer() string {
+	return taskKey + ": " + oneline.Text(n.Tag) + "/" + idParts.Replace(oneline.Text(n.Task))
+}
+
+// Tasks are those that its trailers name.
+func (c *ChainLink) Tasks() (list []Named) {
+	for _, value := range c.Trailers[taskKey] {
+		n := Named{Task: value}
+		if at := strings.LastIndexByte(value, '/'); at >= 0 {
+			n.Tag, n.Task = value[:at], value[at+1:]
+			if id, err := url.PathUnescape(n.Task); err == nil {
+				n.Task = id
+			}
+		}
+		list = append(list, n)
+	}
+	return list
+}
+
+// TasksOf are the tasks of a tag that it names, where a loop over that tag made it.
+func (c *ChainLink) TasksOf(tag string) (ids []string) {
+	for _, n := range c.Tasks() {
+		if n.Tag == "" || n.Tag == oneline.Text(tag) {
+			ids = append(ids, n.Task)
+		}
+	}
+	return ids
 }
 
 func first(list []string) string {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -175,5 +176,23 @@ func TestNamedAgain(t *testing.T) {
 	}
 	if names != 3 {
 		t.Errorf("named %d times", names)
+	}
+}
+
+// A trailer names a task whole, with its tag: no other tag's, whatever slashes the two have.
+func TestNamedTasks(t *testing.T) {
+	t.Parallel()
+	for _, n := range []Named{{"x", "1"}, {"x", "12"}, {"a", "b/1"}, {"a/b", "1"}, {"x", "50%"}, {"x", "%2F"}, {"é f", "a b"}} {
+		c := ChainLink{Trailers: trailers("subject\n\n" + n.Trailer() + "\n")}
+		if got := c.Tasks(); len(got) != 1 || got[0] != n {
+			t.Errorf("%q: got %v", n.Trailer(), got)
+		}
+		if got := c.TasksOf("a"); (len(got) == 1) != (n.Tag == "a") {
+			t.Errorf("%q: of a: %v", n.Trailer(), got)
+		}
+	}
+	old := ChainLink{Trailers: trailers("subject\n\nDescartes-Task: 7\n")}
+	if got := old.Tasks(); len(got) != 1 || got[0] != (Named{Task: "7"}) || !slices.Equal(old.TasksOf("a"), []string{"7"}) {
+		t.Errorf("of an earlier version: %v", got)
 	}
 }

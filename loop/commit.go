@@ -202,7 +202,7 @@ func (w *waves) message(subject string, number int, done []string, blocked []*jo
 	for _, e := range blocked { // why is in the report
 		fmt.Fprintf(&b, "- %s %s (blocked)\n", e.Task, oneline.Text(e.Title))
 	}
-	b.WriteString("\n" + strings.Join(waveTrailers(w.run.state.ID, number, done), "\n") + "\n")
+	b.WriteString("\n" + strings.Join(waveTrailers(w.run.state.ID, w.run.state.Tag, number, done), "\n") + "\n")
 	if w.run.config.Git.CostTrailer {
 		cost := w.costOf(done)
 		fmt.Fprintf(&b, "Descartes-Cost: %s\n", cost.Text())
@@ -211,10 +211,10 @@ func (w *waves) message(subject string, number int, done []string, blocked []*jo
 }
 
 // waveTrailers are the trailers that identify a wave's commit.
-func waveTrailers(loop string, number int, done []string) []string {
+func waveTrailers(loop, tag string, number int, done []string) []string {
 	lines := []string{"Descartes-Loop: " + loop, fmt.Sprintf("Descartes-Wave: %d", number)}
 	for _, id := range done {
-		lines = append(lines, "Descartes-Task: "+id)
+		lines = append(lines, gitops.Named{Tag: tag, Task: id}.Trailer())
 	}
 	return lines
 }

@@ -50,8 +50,8 @@ func (k *Kept) message(tag string) string {
 		}
 		b.WriteString("\n")
 	}
-	fmt.Fprintf(&b, "Descartes-Loop: %s\nDescartes-Task: %s\nDescartes-Attempt: %d\nDescartes-Verdict: %s\n", k.Loop,
-		id, k.Attempt, k.Verdict)
+	fmt.Fprintf(&b, "Descartes-Loop: %s\n%s\nDescartes-Attempt: %d\nDescartes-Verdict: %s\n", k.Loop,
+		gitops.Named{Tag: tag, Task: id}.Trailer(), k.Attempt, k.Verdict)
 	if k.Unfit {
 		b.WriteString(keptUnfit + "\n")
 	}

@@ -26,7 +26,7 @@ func TestRunTwoWaves(t *testing.T) {
 		t.Errorf("wave 2 holds:\n%s", got)
 	}
 	if got := w.git("log", "-1", "--format=%(trailers:key=Descartes-Task,valueonly)"); strings.TrimSpace(
-		got) != "2\n3" {
+		got) != "x/2\nx/3" {
 		t.Errorf("trailers: %q", got)
 	}
 	if got := strings.Count(w.read(".scud/tasks/x.json"), `"done"`); got != 3 {

@@ -221,15 +221,15 @@ func leftBy(ctx context.Context, repo *gitops.Repo, branch, tag string, done fun
 			oneline.List(last.units), oneline.List(again)),
 			Hint: repo.Merging(ctx, ref) + ", or set the others to pending too, then start again"}
 	}
-	if did, err := committedSince(ctx, repo, last, head); err != nil || did {
+	if did, err := committedSince(ctx, repo, last, head, tag); err != nil || did {
 		return nil, err
 	}
 	return last, nil
 }
 
-// committedSince reports whether runs that go on from a trunk committed all its units since. A trailer names a task
-// without its tag, so only those of these runs count: other tags have tasks with the same ids.
-func committedSince(ctx context.Context, repo *gitops.Repo, last *chain, head string) (bool, error) {
+// committedSince reports whether all units of a tag's trunk were committed since. Trailers of earlier versions name a
+// task without its tag: they count where runs made them that go on from the trunk.
+func committedSince(ctx context.Context, repo *gitops.Repo, last *chain, head, tag string) (bool, error) {
 	news, err := repo.News(ctx, last.on, head, "Descartes-Task", "")
 	if err != nil || len(news) == 0 {
 		return false, err
@@ -240,14 +240,15 @@ func committedSince(ctx context.Context, repo *gitops.Repo, last *chain, head st
 	}
 	done := map[string]bool{}
 	for _, c := range news {
-		if slices.ContainsFunc(c.Trailers["Descartes-Loop"],
-			func(id string) bool { return slices.Contains(runs, store.TrunkRef(id)) }) {
-			for _, id := range c.Trailers["Descartes-Task"] {
-				done[id] = true
+		ours := slices.ContainsFunc(c.Trailers["Descartes-Loop"],
+			func(id string) bool { return slices.Contains(runs, store.TrunkRef(id)) })
+		for _, n := range c.Tasks() {
+			if n.Tag == oneline.Text(tag) || n.Tag == "" && ours {
+				done[n.Task] = true
 			}
 		}
 	}
-	return !slices.ContainsFunc(last.units, func(id string) bool { return !done[id] }), nil
+	return !slices.ContainsFunc(last.units, func(id string) bool { return !done[oneline.Text(id)] }), nil
 }
 
 // leaveTrunk keeps the trunk for the next run over the tag if it has work that no branch has. A ref that is there it
@@ -710,7 +711,7 @@ func (t *trunk) catchUp(ctx context.Context, ln *lane, head string) error {
 	}
 	var has []string
 	for _, c := range news {
-		has = append(has, c.Trailers["Descartes-Task"]...)
+		has = append(has, c.TasksOf(t.run.state.Tag)...)
 		for _, n := range c.Trailers["Descartes-Iteration"] {
 			has = append(has, iterationUnit(n))
 		}
@@ -780,7 +781,7 @@ func (t *trunk) committedAs(ctx context.Context, c gitops.ChainLink) error {
 		func(w journal.WaveCommit) bool { return w.Commit == c.Hash }) {
 		return nil
 	}
-	_, tasks := c.Wave()
+	tasks := c.TasksOf(t.run.state.Tag)
 	number, err := strconv.Atoi(numbers[0])
 	if err != nil || slices.ContainsFunc(t.waveCommits(), func(w journal.WaveCommit) bool {
 		return w.Wave == number && slices.Equal(w.Tasks, tasks)
@@ -821,7 +822,7 @@ func (t *trunk) stillThere(ctx context.Context, head string) error {
 		}
 		for _, id := range w.Tasks {
 			named := func(c gitops.ChainLink) bool {
-				return slices.Contains(c.Trailers["Descartes-Task"], oneline.Text(id))
+				return slices.Contains(c.TasksOf(t.run.state.Tag), oneline.Text(id))
 			}
 			t.run.say(func() {
 				if !t.run.history.Task(id).Gone && t.done(id) && !slices.ContainsFunc(there, named) {

@@ -359,7 +359,7 @@ func (k *recheck) commits(ctx context.Context, notes map[string][]byte) (list []
 	list = []string{first}
 	since, err := k.git.News(ctx, first, head.Hash, "", "")
 	for _, c := range since {
-		if loop, tasks := c.Wave(); len(c.Parents) < 2 && (noted[c.Hash] || loops[loop] && len(tasks) > 0) {
+		if by := c.Wave(); len(c.Parents) < 2 && (noted[c.Hash] || by != "" && loops[by]) {
 			list = append(list, c.Hash)
 		}
 	}

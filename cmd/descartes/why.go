@@ -97,23 +97,23 @@ func (a *app) proven() (*view.Board, error) {
 }
 
 // commitOf is the newest commit that claims to contain a loop's work on a task, or "". Without a loop it takes one of
-// any loop over the tag: ids of other tags look alike.
+// any loop over the tag; one of an earlier version, which names no tag, where its subject has the tag.
 func commitOf(ctx context.Context, repo *gitops.Repo, tag, loop, task string) string {
-	task = oneline.Text(task)
+	task, tag = oneline.Text(task), oneline.Text(tag)
 	head, err := repo.Head(ctx)
 	if err != nil || head.Hash == "" {
 		return ""
 	}
-	found, err := repo.News(ctx, "", head.Hash, "Descartes-Task", task)
+	found, err := repo.News(ctx, "", head.Hash, "", "")
 	if err != nil {
 		return ""
 	}
 	for _, c := range slices.Backward(found) {
-		if loop != "" && !slices.Contains(c.Trailers["Descartes-Loop"], loop) {
+		ours := slices.Contains(c.Trailers["Descartes-Loop"], loop)
+		if loop != "" && !ours || !slices.ContainsFunc(c.Tasks(), func(n gitops.Named) bool {
+			return n.Task == task && (n.Tag == tag || n.Tag == "" && (ours || strings.Contains(c.Subject, "("+tag+")")))
+		}) {
 			continue
-		}
-		if by, _ := c.Wave(); loop == "" && (by == "" || !strings.Contains(c.Subject, "("+tag+")")) {
-			return ""
 		}
 		return c.Hash
 	}

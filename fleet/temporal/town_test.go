@@ -405,7 +405,7 @@ func (w *town) whole(p *program, tag string, from, to int) {
 	}
 	seen := map[string]int{}
 	for _, id := range strings.Fields(w.git(w.project, "log", "--format=%(trailers:key=Descartes-Task,valueonly)")) {
-		seen[id]++
+		seen[filepath.Base(id)]++ // behind its tag
 	}
 	shared, _ := os.ReadFile(filepath.Join(w.project, "shared"))
 	for i := from; i <= to; i++ {

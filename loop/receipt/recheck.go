@@ -2,6 +2,7 @@ package receipt
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -230,18 +231,19 @@ func (k *Recheck) differences(r *Receipt, own []verify.Check) []string {
 	return out
 }
 
-// unproven adds the tasks that a commit says it holds, and that no receipt is about. A commit names its loop; which
-// tag that was of, other notes of the loop say.
+// unproven adds the tasks that a commit says it holds, and that no receipt is about. Which tag an earlier version's
+// was of, other notes of its loop say.
 func (k *Recheck) unproven(hash string, l *Looked) error {
 	c, err := k.Repo.ReadCommit(hash)
 	if err != nil {
 		return err
 	}
-	loop, tasks := c.Wave()
-	for _, task := range tasks {
-		if !slices.ContainsFunc(l.Claims, func(c Rechecked) bool { return c.Task == task }) &&
-			(k.Tag == "" || k.Tag == k.tags[loop]) {
-			l.Claims = append(l.Claims, Rechecked{Tag: k.tags[loop], Task: task, Loop: loop, Commit: hash,
+	loop := c.Wave()
+	for _, n := range c.Tasks() {
+		tag := cmp.Or(n.Tag, k.tags[loop])
+		if loop != "" && !slices.ContainsFunc(l.Claims, func(c Rechecked) bool { return c.Task == n.Task }) &&
+			(k.Tag == "" || k.Tag == tag) {
+			l.Claims = append(l.Claims, Rechecked{Tag: tag, Task: n.Task, Loop: loop, Commit: hash,
 				Found: "nothing", Verdict: CannotTell, Notes: []string{},
 				Reasons: []string{"the commit says that it contains the task, but the task has no receipt"}})
 		}

@@ -55,7 +55,7 @@ func (n *night) named(done map[int]bool) {
 		hash, parents, _ := strings.Cut(commits, " ")
 		names := map[int]bool{}
 		for f := range strings.FieldsSeq(trailers) {
-			id, _ := strconv.Atoi(f)
+			id, _ := strconv.Atoi(filepath.Base(f)) // behind its tag
 			by[id], names[id] = append(by[id], hash), true
 		}
 		brings := n.works(hash)
