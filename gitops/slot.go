@@ -145,6 +145,9 @@ func (s *Slot) open(ctx context.Context, git *cli, opt Options) (err error) {
 // showEdits takes the marks out of our index that hide edits from git: with core.ignoreStat an older run set them, and
 // in place they are the user's.
 func (s *Slot) showEdits(ctx context.Context) error {
+	if s.New() {
+		return nil
+	}
 	b, err := s.cli.run(ctx, gitCall{args: []string{"ls-files", "-v", "-z"}})
 	var hidden []string
 	for _, entry := range nulSplit(b) {

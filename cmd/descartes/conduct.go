@@ -236,13 +236,13 @@ func (c *conduct) run(cmd *cobra.Command) error {
 	}
 	if r.Tag != nil {
 		board = boardAfter(r, e.State)
-		if len(e.State.BlockedTasks) > 0 || e.Ending == journal.GitRefused {
-			refs, rerr := r.Repo.Refs(ctx, "refs/descartes/"+e.ID+"/")
-			if rerr != nil {
-				p.warn(rerr.Error())
-			}
-			more.Kept = refs
+	}
+	if r.Repo != nil && (len(e.State.BlockedTasks) > 0 || e.Ending == journal.GitRefused) {
+		refs, rerr := r.Repo.Refs(ctx, "refs/descartes/"+e.ID+"/")
+		if rerr != nil {
+			p.warn(rerr.Error())
 		}
+		more.Kept = refs
 	}
 	sum := view.Ended(c.reported(e), board, more)
 	lookAround(ctx, sum)
