@@ -93,6 +93,7 @@ type Run struct {
 	Here     bool            // the agent works in the project's own folder
 	Idle     bool            // every task is done already
 	Pushed   string          // and this branch is on its remote now, to which an earlier run could not push it
+	Unpushed string          // what that did not take besides
 	Backends []agent.Backend // that the run may use, the usual one first
 	Box      Sandbox
 	Redact   *redact.Redactor
@@ -669,8 +670,8 @@ func (r *Run) goOnFrom(ctx context.Context, branch string, away bool) (err error
 	return nil
 }
 
-// pushIdle pushes the branch of a run that has nothing to do, if its remote lacks what that has: an earlier run may have
-// been refused, or ended before it could. Until the remote has it the work is not where it belongs.
+// pushIdle pushes for a run that has nothing to do what earlier ones over its tag made: one may have been refused, or
+// ended before it could. Until the remote has it the work is not where it belongs.
 func (r *Run) pushIdle(ctx context.Context) {
 	if r.Repo == nil || len(r.found) > 0 {
 		return
@@ -702,10 +703,8 @@ func (r *Run) pushBranch(ctx context.Context) error {
 	if err != nil {
 		return cannotFetch(remote, ref, err)
 	}
-	if theirs != "" && r.Repo.LeadsTo(ctx, theirs, ours) {
-		return nil
-	}
-	if theirs != "" && !r.Repo.LeadsTo(ctx, ours, theirs) {
+	there := theirs != "" && r.Repo.LeadsTo(ctx, theirs, ours)
+	if theirs != "" && !there && !r.Repo.LeadsTo(ctx, ours, theirs) {
 		if ref == head.Branch {
 			return config.Wrong(fmt.Sprintf("git pull --no-rebase %s %s && git push %[1]s %[2]s", remote, branch),
 				"%s has commits on %s that are not here", remote, branch)
@@ -715,10 +714,24 @@ func (r *Run) pushBranch(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := r.Repo.Push(ctx, remote, []string{ref}); err != nil {
+	p := loop.Pushing{Branch: ref, Tag: r.Name()}
+	loops, err := store.NewHome(r.Root).Of(p.Tag)
+	if err != nil {
+		return err
+	}
+	for _, s := range loops {
+		p.Loops = append(p.Loops, s.State.ID)
+	}
+	notes, err := p.Push(ctx, r.Repo, remote)
+	if err != nil {
 		return config.Wrong("git push "+remote+" "+branch+" says more", "%s: %w", branch, err)
 	}
-	r.Pushed = branch
+	if notes != nil {
+		r.Unpushed = notes.Error()
+	}
+	if !there {
+		r.Pushed = branch
+	}
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"descartes/gitops"
 	"descartes/loop/journal"
 	"descartes/loop/receipt"
 	"descartes/loop/store"
@@ -31,21 +32,11 @@ func (l *closing) push(out *Outcome) error {
 		}
 		branch = head.Branch
 	}
-	var specs []string
-	own := "refs/descartes/" + l.run.state.ID + "/"
-	// otherwise the run ended before the branch was made
-	if at, err := l.run.tools.Repo.RefCommit(branch); err == nil && at != "" {
-		specs = append(specs, branch)
-	}
-	if at, err := l.run.tools.Repo.RefCommit(store.TagTrunkRef(l.run.state.Tag)); l.run.state.Tag != "" &&
-		err == nil && at != "" {
-		specs = append(specs, store.TagTrunkRef(l.run.state.Tag))
-	}
-	// these move from run to run
-	specs = append(specs, own+"*:"+own+"*", "^"+own+"trunk", "^"+own+"start/*", "^"+own+"commit", "^"+own+"baseline")
+	p := Pushing{Branch: branch, Tag: l.run.state.Tag, Loops: []string{l.run.state.ID}}
+	specs := p.specs(l.run.tools.Repo)
 	remote, err := l.run.tools.Repo.Remote(branch)
 	all := specs
-	if l.hasNotes() {
+	if hasNotes(l.run.tools.Repo) {
 		all = append(slices.Clip(specs), receipt.NotesRef)
 	}
 	command := fmt.Sprintf("git push %s '%s'", cmp.Or(remote, "REMOTE"), strings.Join(all, "' '"))
@@ -63,7 +54,7 @@ func (l *closing) push(out *Outcome) error {
 					}
 				}
 			}
-			if notes := l.pushNotes(pctx, remote); notes != nil {
+			if notes := pushNotes(pctx, l.run.tools.Repo, remote); notes != nil {
 				return l.run.Warn(fmt.Sprintf(
 					"the work of this run is pushed, its receipts are not: %v; to push them: git push %s %s", notes,
 					remote, receipt.NotesRef))
@@ -84,19 +75,55 @@ func (l *closing) push(out *Outcome) error {
 	return l.run.Warn(fmt.Sprintf("the work of this run is not pushed: %v; to push it: %s", err, command))
 }
 
+// Pushing is what --push sends besides receipts.
+type Pushing struct {
+	Branch string // "refs/heads/x", which may not be there: the run ended before it was made
+	Tag    string // "" for a loop without one
+	Loops  []string
+}
+
+// specs are for git push: the branch, the tag's trunk, where that has what no branch has, and the kept attempts.
+func (p Pushing) specs(repo *gitops.Repo) (specs []string) {
+	refs := []string{p.Branch}
+	if p.Tag != "" {
+		refs = append(refs, store.TagTrunkRef(p.Tag))
+	}
+	for _, ref := range refs {
+		if at, err := repo.RefCommit(ref); err == nil && at != "" {
+			specs = append(specs, ref)
+		}
+	}
+	for _, id := range p.Loops { // what is left out moves from run to run
+		own := "refs/descartes/" + id + "/"
+		specs = append(specs, own+"*:"+own+"*", "^"+own+"trunk", "^"+own+"start/*", "^"+own+"commit", "^"+own+"baseline")
+	}
+	return specs
+}
+
+// Push sends it, and the receipts. A remote that does not take those leaves notes.
+func (p Pushing) Push(ctx context.Context, repo *gitops.Repo, remote string) (notes, err error) {
+	if err = repo.Push(ctx, remote, p.specs(repo)); err == nil {
+		notes = pushNotes(ctx, repo, remote)
+	}
+	if notes != nil {
+		notes = fmt.Errorf("receipts are not pushed: %w; to push them: git push %s %s", notes, remote, receipt.NotesRef)
+	}
+	return notes, err
+}
+
 // hasNotes reports whether there are receipts.
-func (l *closing) hasNotes() bool {
-	at, err := l.run.tools.Repo.RefCommit(receipt.NotesRef)
+func hasNotes(repo *gitops.Repo) bool {
+	at, err := repo.RefCommit(receipt.NotesRef)
 	return err == nil && at != ""
 }
 
 // pushNotes merges the receipts that others pushed into ours and pushes the result. It never forces.
-func (l *closing) pushNotes(ctx context.Context, remote string) error {
-	if !l.hasNotes() {
+func pushNotes(ctx context.Context, repo *gitops.Repo, remote string) error {
+	if !hasNotes(repo) {
 		return nil
 	}
-	if err := l.run.tools.Repo.MergeNotes(ctx, remote, receipt.NotesRef); err != nil {
+	if err := repo.MergeNotes(ctx, remote, receipt.NotesRef); err != nil {
 		return err
 	}
-	return l.run.tools.Repo.Push(ctx, remote, []string{receipt.NotesRef})
+	return repo.Push(ctx, remote, []string{receipt.NotesRef})
 }

@@ -56,6 +56,9 @@ func execute(cmd *cobra.Command, s *settings, w launch.Want) error {
 		if r.Pushed != "" {
 			p.say("the branch %s is pushed now, which an earlier run could not do", r.Pushed)
 		}
+		if r.Unpushed != "" {
+			p.warn(r.Unpushed)
+		}
 		if text := r.Elsewhere(ctx); text != "" {
 			p.say("%s", terminal.Clean(text))
 		}
