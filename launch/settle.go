@@ -23,7 +23,7 @@ import (
 	"descartes/loop/mode"
 	"descartes/loop/store"
 	"descartes/tasks"
-	"descartes/tasks/plan"
+	"descartes/tasks/front"
 	"descartes/verify"
 )
 
@@ -51,15 +51,15 @@ func FromPlan(s *config.Settings, root string) (verifyFrom string, findings []ta
 	if c.PlanPath == "" || err != nil {
 		return "", nil, nil
 	}
-	front, findings := plan.ReadFrontMatter([]byte(text))
-	c.Tag = cmp.Or(c.Tag, front.Tag)
-	if c.VerificationCommand == "" && len(s.Checks) == 0 && front.Verify != "" {
-		c.VerificationCommand, verifyFrom = front.Verify, "front matter of "+c.PlanPath
+	matter, findings := front.Read([]byte(text))
+	c.Tag = cmp.Or(c.Tag, matter.Tag)
+	if c.VerificationCommand == "" && len(s.Checks) == 0 && matter.Verify != "" {
+		c.VerificationCommand, verifyFrom = matter.Verify, "front matter of "+c.PlanPath
 	}
 	if len(c.Spec.AdditionalSpecs) > 0 {
 		return verifyFrom, findings, nil
 	}
-	for _, p := range front.SpecFiles {
+	for _, p := range matter.SpecFiles {
 		// As in descartes.yaml, a path is relative to the project; one beside the plan is found too.
 		if beside := filepath.Join(filepath.Dir(Absolute(root, c.PlanPath)), p); !filepath.IsAbs(p) {
 			_, here := os.Stat(filepath.Join(root, p))

@@ -48,8 +48,8 @@ func checkSpec(t *testing.T, p *plan.Document, spec Spec) {
 		t.Fatalf("bad text %q", spec.Text)
 	}
 	for _, s := range spec.Sources {
-		if s.File != "" && (s.FirstLine < 1 || s.LastLine < s.FirstLine || s.LastLine > p.Lines()) {
-			t.Fatalf("bad source %+v of %d lines", s, p.Lines())
+		if s.File != "" && (s.FirstLine < 1 || s.LastLine < s.FirstLine || s.LastLine > p.Length()) {
+			t.Fatalf("bad source %+v of %d lines", s, p.Length())
 		}
 	}
 }

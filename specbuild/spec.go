@@ -332,7 +332,7 @@ func (d *draft) plan(w *writer) {
 			at := w.Len()
 			w.WriteString("\n" + s.Outline + "\n")
 			w.sources = append(w.sources, Source{Part: "outline", File: d.Plan.Name, FirstLine: 1,
-				LastLine: d.Plan.Lines(), Tokens: Tokens(w.String()[at:]), Rule: d.rule()})
+				LastLine: d.Plan.Length(), Tokens: Tokens(w.String()[at:]), Rule: d.rule()})
 		}
 		return
 	}

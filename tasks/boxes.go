@@ -1,10 +1,18 @@
 package tasks
 
-import "errors"
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
 
-// BoxReader reads a document whose tasks are entries with boxes, which its caller knows to read. was are the tasks as
-// known before: their ids stay. boxes are the places of each task's boxes in src, its own first.
-type BoxReader func(src string, was []Task) (list []Task, findings []Finding, boxes [][][2]int, err error)
+	"descartes/tasks/prose"
+)
+
+// BoxReader reads a document whose tasks are entries with boxes, which its caller knows to read. boxes are the places
+// of each task's boxes in src, its own first.
+type BoxReader func(src string) (list []Task, findings []Finding, boxes [][][2]int, err error)
 
 // boxes is a document in which a task is done when its box is ticked.
 type boxes struct{ read BoxReader }
@@ -23,7 +31,7 @@ func (*boxes) Match(*text) bool    { return false } // no file says so by itself
 func (*boxes) Tags(*text) []string { return nil }
 
 func (b *boxes) Read(t *text, f *File) *problem {
-	list, findings, places, err := b.read(t.src, t.was)
+	list, findings, places, err := b.read(t.src)
 	var wrong *FormatError
 	if errors.As(err, &wrong) {
 		return &problem{0, wrong.Reason}
@@ -31,6 +39,7 @@ func (b *boxes) Read(t *text, f *File) *problem {
 	if err != nil {
 		return &problem{0, "the file " + err.Error()}
 	}
+	keepIDs(list, t.was)
 	for i, task := range list {
 		s := site{}
 		for k, at := range places[i] {
@@ -70,4 +79,41 @@ func (f *File) again(src string) (*text, error) {
 		return nil, t.refuse(p)
 	}
 	return t, nil
+}
+
+// keepIDs gives tasks with the titles of known ones the ids of these, equal titles in their order. Any other one whose
+// place was another's gets the next free number.
+func keepIDs(list, was []Task) {
+	known, taken := map[string][]string{}, map[string]bool{} // by title; by id
+	for _, t := range was {
+		title := prose.Fold(t.Title)
+		known[title], taken[t.ID] = append(known[title], t.ID), true
+	}
+	now := map[string]string{} // by the id that the place gives
+	for i := range list {
+		if title := prose.Fold(list[i].Title); len(known[title]) > 0 {
+			now[list[i].ID], known[title] = known[title][0], known[title][1:]
+		}
+	}
+	tried := map[string]int{} // by the phase
+	for i := range list {
+		id := list[i].ID
+		if now[id] != "" {
+			continue
+		}
+		free, phase := id, id[:1+strings.LastIndex(id, ".")]
+		for taken[free] {
+			tried[phase]++
+			free = fmt.Sprint(phase, tried[phase])
+		}
+		now[id], taken[free] = free, true
+	}
+	for i := range list {
+		t := &list[i]
+		t.ID, t.DependsOn = now[t.ID], slices.Clone(t.DependsOn)
+		t.Numeric = t.Numeric && prose.PlainNumber(t.ID)
+		for k, on := range t.DependsOn {
+			t.DependsOn[k] = cmp.Or(now[on], on)
+		}
+	}
 }

@@ -1,7 +1,9 @@
 package tasks
 
 import (
+	"cmp"
 	"fmt"
+	"iter"
 	"math"
 	"path/filepath"
 	"slices"
@@ -9,6 +11,7 @@ import (
 
 	"descartes/internal/lazyregexp"
 	"descartes/internal/markdown"
+	"descartes/tasks/outline"
 	"descartes/tasks/prose"
 )
 
@@ -58,25 +61,11 @@ func binary(t *Task, s Status, yes, no string) (Status, string) {
 }
 
 // BoxStatus is the status that a mark in a box stands for.
-func BoxStatus(mark rune) Status {
-	switch mark {
-	case 'x', 'X', '✓', '✔', '✅', '☑':
-		return Done
-	case '~', '/':
-		return InProgress
-	case '-':
-		return Cancelled
-	case '>':
-		return Deferred
-	case '!':
-		return Blocked
-	}
-	return Pending
-}
+func BoxStatus(mark rune) Status { return Status(prose.BoxStatus(mark)) }
 
 // entries are those of a checklist.
 type entries struct {
-	md   *markdown.Document
+	md   *outline.Document
 	list []checkEntry
 	left []Finding
 }
@@ -88,29 +77,24 @@ type checkEntry struct {
 	parallel   bool
 	optional   bool   // "- [ ] 7.9* Title"
 	story      string // of the mark [US1]
-	heads      []int  // lines of the headings around it, outermost first
+	head       int    // of the heading around it, -1 for none
 	under      prose.Section
+	base       string // the id as written, where an entry above has it too
 }
 
 // readEntries finds the entries. A list is a checklist if at least half of its entries have ids; one without gets its
 // title for an id, because its place changes. Criteria are no entries, nor is what stands without an id in a section
 // that is not about work.
 func readEntries(src string) (*entries, *problem) {
-	md, err := markdown.Parse(src)
+	md, err := outline.Read(src)
 	if err != nil {
 		return nil, &problem{0, "the file " + err.Error()}
 	}
 	c := &entries{md: md}
-	var heads []int
 	for n := range md.Lines {
 		switch l := &md.Lines[n]; {
-		case l.Kind == markdown.Heading:
-			for len(heads) > 0 && md.Lines[heads[len(heads)-1]].Level >= l.Level {
-				heads = heads[:len(heads)-1]
-			}
-			heads = append(slices.Clip(heads), n)
 		case l.Kind == markdown.Entry && l.Box != 0:
-			c.list = append(c.list, c.entry(n, heads))
+			c.list = append(c.list, c.entry(n))
 		case l.Kind != markdown.Hidden:
 			switch m := nearEntry.FindStringSubmatch(md.Line(n)); {
 			case m == nil:
@@ -157,22 +141,32 @@ func (c *entries) leave(n int, reason string) {
 		Message: fmt.Sprintf("%q is not a task: %s", prose.Short(strings.TrimSpace(c.md.Line(n))), reason)})
 }
 
-// entry reads one entry with a box, below the headings in these lines.
-func (c *entries) entry(n int, heads []int) checkEntry {
-	e := checkEntry{line: n, heads: heads}
-	e.whole = e.cutMarks(markdown.Inline(prose.Clip(c.md.Words(n))))
+// entry reads one entry with a box.
+func (c *entries) entry(n int) checkEntry {
+	e := checkEntry{line: n, head: c.md.HeadAt(n)}
+	e.whole = e.cutMarks(prose.Clip(c.md.Plain(n)))
 	e.id, e.title = prose.LeadingID(e.whole)
 	e.optional = e.id != "" && strings.HasPrefix(e.title, "* ")
 	if e.title = e.cutMarks(e.title); e.title == "" {
 		e.title = "Task " + e.id
 	}
-	for _, h := range heads {
-		text := markdown.Inline(prose.Clip(c.md.Words(h)))
-		if _, number, _ := prose.Numbered(text); number == "" {
-			e.under = max(e.under, prose.SectionOf(prose.Fold(text)))
+	for h := range c.headsOf(&e) {
+		if h.ID == "" {
+			e.under = max(e.under, prose.SectionOf(prose.Fold(h.Text)))
 		}
 	}
 	return e
+}
+
+// headsOf are the headings around an entry, innermost first.
+func (c *entries) headsOf(e *checkEntry) iter.Seq[*outline.Heading] {
+	return func(yield func(*outline.Heading) bool) {
+		for i := e.head; i >= 0; i = c.md.Heads[i].Parent {
+			if h := &c.md.Heads[i]; h.Level < outline.BoldLevel && !yield(h) {
+				return
+			}
+		}
+	}
 }
 
 // choose leaves out criteria, what has no id where that is no work, what is optional, and the parts of an entry that
@@ -224,23 +218,31 @@ func stem(id string) string {
 	return id[:len(id)-len(strings.TrimLeft(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-_"))]
 }
 
-// nameEntries gives entries without an id one that stays when the list changes: the words of the title.
+// nameEntries gives entries without an id one that stays when the list changes: the words of the title. The second entry
+// of an id is one of its own.
 func (c *entries) nameEntries() {
-	taken := map[string]bool{}
+	lines := map[string]int{} // from 1, by id
 	for _, e := range c.list {
-		taken[e.id] = true
+		if lines[e.id] == 0 && e.id != "" {
+			lines[e.id] = e.line + 1
+		}
 	}
 	for i := range c.list {
 		e := &c.list[i]
-		for k := 1; e.id == ""; k++ {
-			id := prose.Slug(e.title)
-			if k > 1 {
-				id = fmt.Sprint(id, "-", k)
-			}
-			if !taken[id] {
-				e.id, taken[id] = id, true
-			}
+		first := lines[e.id]
+		e.base = cmp.Or(e.id, prose.Slug(e.title))
+		if e.id != "" && first == e.line+1 {
+			continue
 		}
+		id := e.base
+		for k := 2; lines[id] > 0; k++ {
+			id = fmt.Sprint(e.base, "-", k)
+		}
+		if e.id != "" {
+			c.left = append(c.left, Finding{Line: e.line + 1, ID: id, Kind: "line",
+				Message: fmt.Sprintf("a second task %s: it is %s here, and the first one is in line %d", e.id, id, first)})
+		}
+		e.id, lines[id] = id, e.line+1
 	}
 }
 
@@ -285,16 +287,21 @@ func (checklist) Read(t *text, f *File) *problem {
 		}
 	}
 	f.findings = append(f.findings, c.left...)
-	for i := range f.tasks { // 1.1 is a part of 1, or of 1.0, if the list has both
-		t := &f.tasks[i]
-		dot := strings.LastIndexByte(t.ID, '.')
-		if dot <= 0 || f.index[t.ID] != i {
-			continue
+	first, above := map[string]int{}, map[string]int{} // places by the id as written
+	for i := range c.list {
+		if _, ok := first[c.list[i].base]; !ok {
+			first[c.list[i].base] = i
 		}
-		for _, id := range []string{t.ID[:dot], t.ID[:dot] + ".0"} {
-			if up, ok := f.index[id]; ok && up != i && t.Parent == "" {
-				t.Parent = id
-				f.sites[i].up = up + 1
+	}
+	for i := range f.tasks { // 1.1 is a part of 1, or of 1.0, if the list has both: of the last one above, else of the first
+		base := c.list[i].base
+		above[base] = i
+		dot := strings.LastIndexByte(base, '.')
+		for _, places := range []map[string]int{above, first} {
+			for _, id := range []string{base[:max(0, dot)], base[:max(0, dot)] + ".0"} {
+				if up, ok := places[id]; ok && dot > 0 && c.list[up].base != base && f.tasks[i].Parent == "" {
+					f.tasks[i].Parent, f.sites[i].up = c.list[up].id, up+1
+				}
 			}
 		}
 	}
@@ -304,7 +311,7 @@ func (checklist) Read(t *text, f *File) *problem {
 	}
 	for i := range c.list {
 		for n := c.list[i].line; n < c.list[i].last && f.index[c.list[i].id] == i; n++ {
-			for _, s := range prose.Statements(markdown.Inline(c.md.Words(n))) {
+			for _, s := range prose.Statements(c.md.Plain(n)) {
 				c.take(f, i, s)
 			}
 		}
@@ -315,11 +322,12 @@ func (checklist) Read(t *text, f *File) *problem {
 // around names the headings around an entry, without the title of the document.
 func (c *entries) around(e *checkEntry) string {
 	var names []string
-	for _, n := range e.heads {
-		if c.md.Lines[n].Level > 1 {
-			names = append(names, strings.TrimRight(markdown.Inline(prose.Clip(c.md.Words(n))), "# "))
+	for h := range c.headsOf(e) {
+		if h.Level > 1 {
+			names = append(names, strings.TrimRight(h.Text, "# "))
 		}
 	}
+	slices.Reverse(names)
 	return strings.Join(names, " > ")
 }
 
@@ -342,7 +350,7 @@ func (c *entries) order(f *File) bool {
 	}
 	return f.queue(places, func(before, after int) bool {
 		a, b := &c.list[before], &c.list[after]
-		return a.parallel && b.parallel && slices.Equal(a.heads, b.heads)
+		return a.parallel && b.parallel && a.head == b.head
 	})
 }
 

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"descartes/tasks/prose"
 )
 
 // taskLines shows tasks, one line for each: id, status, title, dependencies, container.
@@ -107,7 +109,10 @@ func TestChecklistForms(t *testing.T) {
 		"P to P": {"## A\n- [ ] T1 [P] a\n- [ ] T2 [P] b\n## B\n- [ ] T3 [P] c\n",
 			[]string{"T1 pending a", "T2 pending b", "T3 pending c <- T1,T2"}, nil},
 		"duplicate": {"- [ ] T1 a\n- [x] T1 b\n- [ ] T2 c\n",
-			[]string{"T1 pending a", "T1 done b", "T2 pending c <- T1"}, []string{"2 duplicate"}},
+			[]string{"T1 pending a", "T1-2 done b <- T1", "T2 pending c <- T1-2"}, []string{"2 line"}},
+		"numbers restart": {"## A\n- [x] 1. a\n  - [x] 1.1 b\n## B\n- [ ] 1. c\n  - [ ] 1.1 d\n",
+			[]string{"1 done a", "1.1 done b in 1", "1-2 pending c", "1.1-2 pending d <- 1.1 in 1-2"},
+			[]string{"5 line", "6 line"}},
 		"strangers": {"- [ ] T1 a (depends on T9)\n- [ ] T2 [P] b (blocks T3)\n- [ ] T3 [P] c (depends on Phase 1)\n",
 			[]string{"T1 pending a (depends on T9)", "T2 pending b (blocks T3) <- T1",
 				"T3 pending c (depends on Phase 1) <- T1,T2"}, nil},
@@ -255,13 +260,32 @@ func TestOtherSources(t *testing.T) {
 	}
 }
 
-// FuzzChecklist: no text makes the reader panic, and setting statuses changes boxes only.
+// FuzzChecklist: no text makes the reader panic, setting statuses changes boxes only, and each line with a box is an
+// entry, in one, a criterion, or left out, which is said.
 func FuzzChecklist(f *testing.F) {
 	if src, err := os.ReadFile(filepath.Join("testdata", "speckit", "tasks.md")); err == nil {
 		f.Add(string(src), uint8(0))
 	}
 	f.Add("- [ ] 1. a\n  - [x] 1.1 b\r\n  - [~] 1.2 c (depends on 1.1, blocks 3-4)\n* [-] T3 [P] x", uint8(3))
-	f.Fuzz(func(t *testing.T, src string, which uint8) { checkBinary(t, "tasks.md", src, which) })
+	f.Add("## Notes\n- [ ] a\n## 2. Validation\n- [ ] 2.1 b\n  - [ ] c\n## Done when\n- [ ] d\n- [ ] 2.2* e\n- [ ] 2.1 f", uint8(1))
+	f.Fuzz(func(t *testing.T, src string, which uint8) {
+		checkBinary(t, "tasks.md", src, which)
+		if c, p := readEntries(src); p == nil {
+			checkAccount(t, c)
+		}
+	})
+}
+
+func checkAccount(t *testing.T, c *entries) {
+	t.Helper()
+	for n := range c.md.Lines {
+		entry := c.entry(n)
+		in := slices.ContainsFunc(c.list, func(e checkEntry) bool { return e.line <= n && n < e.last })
+		said := slices.ContainsFunc(c.left, func(f Finding) bool { return f.Line == n+1 && f.Kind == KindLeft })
+		if c.md.Lines[n].Box != 0 && !in && !said && entry.under < prose.Checklist {
+			t.Fatalf("line %d of %q is lost", n+1, c.md.Source)
+		}
+	}
 }
 
 // checkBinary edits statuses of a list and reads it again.

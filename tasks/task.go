@@ -90,7 +90,7 @@ type Finding struct {
 	Line int    // 0: not about one place
 	ID   string // the task, "" if none
 	// Kind is "duplicate", "unknown-status", "dependency", "family", "member", "line", "tag", "source", "gone",
-	// "box" or KindLeft.
+	// "box", "label" or KindLeft.
 	Kind    string
 	Message string
 	Closed  bool // of KindLeft: nobody waits for it, since its box is ticked or it is optional

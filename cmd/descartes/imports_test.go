@@ -40,8 +40,12 @@ func arrows() map[string][]string {
 		// mounts, variables and the proxy of what proc starts
 		"internal/sandbox": {"internal/oscall", "agent/process", "internal/proc"},
 		"tasks": {"internal/atomicfile", "internal/crash", "internal/markdown", "internal/plainfile",
-			"tasks/prose"},
-		"tasks/plan":       {"tasks", "tasks/prose", "internal/markdown", "internal/oneline", "internal/plainfile"},
+			"tasks/outline", "tasks/prose"},
+		"tasks/plan": {"tasks", "tasks/front", "tasks/outline", "tasks/prose", "internal/markdown", "internal/oneline",
+			"internal/plainfile"},
+		// what a checklist and a plan are read from, once
+		"tasks/outline":    {"internal/markdown", "tasks/prose"},
+		"tasks/front":      {"internal/markdown", "tasks"},
 		"tasks/prose":      {},
 		"scheduler":        {"tasks", "internal/oneline"},
 		"scheduler/plant":  {},            // only tests import it
@@ -99,7 +103,7 @@ func arrows() map[string][]string {
 			"loop/receipt", "view/notify", "view/tui", "view/web", "loop/attempt", "loop/workspace", "agent/process",
 			"agent/render", "agent/stream", "view", "view/print", "internal/terminal", "config", "loop", "loop/gate",
 			"loop/journal", "loop/mode", "loop/store", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks",
-			"tasks/plan", "internal/atomicfile", "agent/acp", "internal/oneline", "internal/redact",
+			"tasks/front", "tasks/plan", "internal/atomicfile", "agent/acp", "internal/oneline", "internal/redact",
 			"internal/plainfile", "internal/proc", "internal/sandbox", "launch"},
 		"loop/mode": {"internal/oneline", "loop", "loop/gate", "loop/journal", "loop/store", "internal/markdown",
 			"internal/plainfile", "internal/redact"},
@@ -108,7 +112,7 @@ func arrows() map[string][]string {
 			"config", "internal/lockfile", "internal/oneline", "internal/oscall", "internal/plainfile",
 			"internal/proc", "internal/redact", "internal/sandbox", "internal/terminal", "loop", "loop/attempt",
 			"loop/gate", "loop/journal", "loop/lab", "loop/mode", "loop/run", "loop/store", "loop/workspace", "tasks",
-			"tasks/plan", "verify"},
+			"tasks/front", "verify"},
 		// does what scheduler/prompt decides
 		"loop/run": {"agent", "agent/quota", "agent/render", "config", "gitops", "internal/atomicfile", "internal/crash",
 			"internal/oneline", "internal/plainfile", "internal/redact", "internal/safename", "loop", "loop/attempt",

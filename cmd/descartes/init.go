@@ -27,6 +27,7 @@ import (
 	"descartes/launch"
 	"descartes/loop"
 	"descartes/tasks"
+	"descartes/tasks/front"
 	"descartes/tasks/plan"
 	"descartes/verify"
 )
@@ -258,8 +259,8 @@ func (a *answers) takePlan(root, name string) bool {
 	if err != nil || perr != nil {
 		return false
 	}
-	if front, _ := plan.ReadFrontMatter([]byte(text)); front.Tag != "" {
-		tag = front.Tag
+	if matter, _ := front.Read([]byte(text)); matter.Tag != "" {
+		tag = matter.Tag
 	}
 	a.source, a.plan = tag, name
 	return true

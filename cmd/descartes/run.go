@@ -20,6 +20,7 @@ import (
 	"descartes/loop"
 	"descartes/loop/store"
 	"descartes/tasks"
+	"descartes/tasks/front"
 	"descartes/tasks/plan"
 )
 
@@ -122,7 +123,7 @@ func planOrPrompt(f *pflag.FlagSet, what string, text []byte) error {
 			" has an agent write them; to repeat it as a prompt: descartes run --prompt-file "+terminal.Quote(what),
 			"%w", err)
 	}
-	if front, _ := plan.ReadFrontMatter(text); front.Tag == "" {
+	if matter, _ := front.Read(text); matter.Tag == "" {
 		tag, err := tagOfPlan(what)
 		if err != nil {
 			return err

@@ -35,7 +35,7 @@ import (
 	"descartes/loop/workspace"
 	"descartes/specbuild"
 	"descartes/tasks"
-	"descartes/tasks/plan"
+	"descartes/tasks/front"
 	"descartes/verify"
 	"descartes/view"
 	"descartes/view/print"
@@ -205,8 +205,8 @@ func (x *tasksPlan) document(name string) error {
 		return badInput("", "%s %w", name, err)
 	}
 	x.b.Name, x.b.Document = filepath.Base(name), string(text)
-	if front, _ := plan.ReadFrontMatter(text); x.Scud.Tag == "" {
-		x.Scud.Tag = front.Tag
+	if matter, _ := front.Read(text); x.Scud.Tag == "" {
+		x.Scud.Tag = matter.Tag
 	}
 	if x.Scud.Tag == "" && name == "-" {
 		return badInput("--tag NAME", "a document on standard input has no name that could be its tag")

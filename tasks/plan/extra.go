@@ -93,7 +93,7 @@ func (d *Document) Checks(list []tasks.Task) map[string]string {
 
 // among is the task of a list that a task of the plan is.
 func (t *task) among(list []tasks.Task, index map[string]int) (string, bool) {
-	if marker, ids := markerIn(t.Title); marker != "" {
+	if marker, ids := prose.Marker(t.Title); marker != "" {
 		_, ok := index[ids[0]]
 		return ids[0], ok && len(ids) == 1
 	}

@@ -3,14 +3,13 @@ package plan
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"descartes/internal/plainfile"
 	"descartes/tasks"
-	"descartes/tasks/prose"
+	"descartes/tasks/front"
 )
 
 // maxPlan bounds, in bytes, a plan whose front matter is read.
@@ -30,16 +29,15 @@ func Open(path, tag string, known func(tag string) []tasks.Task) (*tasks.File, e
 		if rerr != nil { // it is no file, which err says
 			return nil, err
 		}
-		front, _ := ReadFrontMatter(src)
-		tag = cmp.Or(front.Tag, strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)))
+		matter, _ := front.Read(src)
+		tag = cmp.Or(matter.Tag, strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)))
 	}
 	var was []tasks.Task
 	if known != nil {
 		was = known(tag)
 	}
-	list, notBoxed := tasks.OpenBoxes(path, tag, was, func(src string, was []tasks.Task) ([]tasks.Task,
-		[]tasks.Finding, [][][2]int, error) {
-		return boxed(path, src, was)
+	list, notBoxed := tasks.OpenBoxes(path, tag, was, func(src string) ([]tasks.Task, []tasks.Finding, [][][2]int, error) {
+		return boxed(path, src)
 	})
 	if notBoxed != nil {
 		return nil, err
@@ -50,7 +48,7 @@ func Open(path, tag string, known func(tag string) []tasks.Task) (*tasks.File, e
 // Boxed reports whether every task of the plan is an entry with a box.
 func (d *Document) Boxed() bool {
 	return len(d.tasks) > 0 && !slices.ContainsFunc(d.tasks,
-		func(t task) bool { return t.Container() || d.md.Lines[t.Line-1].Box == 0 })
+		func(t task) bool { return t.Container() || d.Lines[t.Line-1].Box == 0 })
 }
 
 // Within reports whether a line, from 0, belongs to a task.
@@ -59,7 +57,7 @@ func (d *Document) Within(line int) bool {
 }
 
 // boxed reads a plan as a list whose statuses are boxes.
-func boxed(path, src string, was []tasks.Task) ([]tasks.Task, []tasks.Finding, [][][2]int, error) {
+func boxed(path, src string) ([]tasks.Task, []tasks.Finding, [][][2]int, error) {
 	d, err := Parse(path, []byte(src))
 	if err != nil {
 		return nil, nil, nil, err
@@ -71,48 +69,10 @@ func boxed(path, src string, was []tasks.Task) ([]tasks.Task, []tasks.Finding, [
 	places := make([][][2]int, len(list))
 	for i := range d.tasks {
 		for n := list[i].Line - 1; n < d.tasks[i].last; n++ {
-			if l := &d.md.Lines[n]; l.Box != 0 {
+			if l := &d.Lines[n]; l.Box != 0 {
 				places[i] = append(places[i], [2]int{l.Mark, l.MarkEnd})
 			}
 		}
 	}
-	keepIDs(list, was)
 	return list, d.findings, places, nil
-}
-
-// keepIDs gives tasks with the titles of known ones the ids of these, equal titles in their order. Any other one whose
-// place was another's gets the next free number.
-func keepIDs(list, was []tasks.Task) {
-	known, taken := map[string][]string{}, map[string]bool{} // by title; by id
-	for _, t := range was {
-		title := prose.Fold(t.Title)
-		known[title], taken[t.ID] = append(known[title], t.ID), true
-	}
-	now := map[string]string{} // by the id that the place gives
-	for i := range list {
-		if title := prose.Fold(list[i].Title); len(known[title]) > 0 {
-			now[list[i].ID], known[title] = known[title][0], known[title][1:]
-		}
-	}
-	tried := map[string]int{} // by the phase
-	for i := range list {
-		id := list[i].ID
-		if now[id] != "" {
-			continue
-		}
-		free, phase := id, id[:1+strings.LastIndex(id, ".")]
-		for taken[free] {
-			tried[phase]++
-			free = fmt.Sprint(phase, tried[phase])
-		}
-		now[id], taken[free] = free, true
-	}
-	for i := range list {
-		t := &list[i]
-		t.ID, t.DependsOn = now[t.ID], slices.Clone(t.DependsOn)
-		t.Numeric = t.Numeric && plainNumber(t.ID)
-		for k, on := range t.DependsOn {
-			t.DependsOn[k] = cmp.Or(now[on], on)
-		}
-	}
 }

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"descartes/internal/lazyregexp"
 	"descartes/internal/markdown"
+	"descartes/tasks/outline"
 	"descartes/tasks/prose"
 )
 
@@ -17,23 +17,23 @@ import (
 // section.
 func (d *Document) findMarkers() {
 	d.marks = map[string][]span{}
-	for i, h := range d.heads {
-		d.mark(h.text, d.section(i, ""))
+	for i, h := range d.Heads {
+		d.mark(h.Text, d.section(i, ""))
 	}
-	for n := range d.md.Lines {
-		text, head := strings.TrimLeft(d.words[n], "_*> "), d.headAt(n)
+	for n := range d.Lines {
+		text, head := strings.TrimLeft(d.Plain(n), "_*> "), d.HeadAt(n)
 		// "(Tasks 1-3)" may refer to anything, but in a heading
 		scud := strings.Index(strings.ToLower(text), "scud task")
-		switch kind := d.md.Lines[n].Kind; {
+		switch kind := d.Lines[n].Kind; {
 		case kind == markdown.Entry && scud >= 0:
-			d.mark(text, span{first: n, end: d.md.EntryEnd(n, len(d.md.Lines)), head: head})
-		case kind == markdown.Text && scud == 0 && head >= 0 && !d.isTitle(head):
+			d.mark(text, span{first: n, end: d.EntryEnd(n, len(d.Lines)), head: head})
+		case kind == markdown.Text && scud == 0 && head >= 0 && !d.IsTitle(head):
 			d.mark(text, d.section(head, ""))
 		}
 	}
 	d.innermost()
 	earlier := maps.Clone(d.marks)
-	for _, t := range d.tables {
+	for _, t := range d.Tables {
 		d.tableMarkers(&t, earlier)
 	}
 	d.innermost()
@@ -41,7 +41,7 @@ func (d *Document) findMarkers() {
 
 // mark notes what a text marks.
 func (d *Document) mark(text string, at span) {
-	if marker, ids := markerIn(text); len(ids) > 0 {
+	if marker, ids := prose.Marker(text); len(ids) > 0 {
 		at.how = fmt.Sprintf("%q marks it (%s)", text, marker)
 		d.marked(ids, at)
 	}
@@ -64,57 +64,27 @@ func (d *Document) innermost() {
 	}
 }
 
-var markerText = lazyregexp.New(`(?i)\bscud tasks?\b[ :#]*|\(\s*tasks?\b[ :#]*`)
-
-// markerIn finds "SCUD Task 3", "SCUD Tasks 3.1, 3.2" and, in parentheses alone, "(Task 3)". It returns the marker and
-// the ids.
-func markerIn(s string) (string, []string) {
-	for _, at := range markerText.FindAllStringIndex(s, -1) {
-		ids, after := idList(s[at[1]:])
-		start := at[0]
-		if s[start] == '(' {
-			start++
-			if !strings.HasPrefix(after, ")") {
-				continue
-			}
-		}
-		if len(ids) > 0 {
-			return strings.TrimSpace(s[start : len(s)-len(after)]), ids
-		}
-	}
-	return "", nil
-}
-
-// idList reads "3", "3.1, 3.2", "3 and 4", "3-5" and returns what follows.
-func idList(s string) (ids []string, rest string) {
-	refs, rest := prose.Refs(s)
-	for _, r := range refs {
-		ids = append(ids, r.ID)
-	}
-	return ids, rest
-}
-
 // tableMarkers reads a table that has a column of task ids and a column of plan sections.
-func (d *Document) tableMarkers(t *table, earlier map[string][]span) {
-	task := slices.IndexFunc(t.head, func(h string) bool {
+func (d *Document) tableMarkers(t *outline.Table, earlier map[string][]span) {
+	task := slices.IndexFunc(t.Head, func(h string) bool {
 		h = strings.TrimSuffix(strings.TrimPrefix(strings.ToLower(h), "scud "), "s")
 		return slices.Contains([]string{"task", "task id", "id", "task #"}, h)
 	})
 	section := -1
 	for _, word := range []string{"section", "heading", "plan", "item", "phase"} {
 		if section < 0 {
-			section = slices.IndexFunc(t.head, func(h string) bool {
+			section = slices.IndexFunc(t.Head, func(h string) bool {
 				return strings.Contains(strings.ToLower(h), word)
 			})
 		}
 	}
-	for _, r := range t.rows {
-		ids, rest := idList(strings.TrimPrefix(strings.ToLower(r.cell(task)), "scud "))
+	for _, r := range t.Rows {
+		ids, rest := prose.IDs(strings.TrimPrefix(strings.ToLower(r.Cell(task)), "scud "))
 		if strings.TrimSpace(rest) != "" {
 			continue // a title that begins with a number
 		}
-		for _, i := range d.headings(r.cell(section)) {
-			at := d.section(i, fmt.Sprintf("table row in line %d maps it to %q", r.line+1, r.cell(section)))
+		for _, i := range d.headings(r.Cell(section)) {
+			at := d.section(i, fmt.Sprintf("table row in line %d maps it to %q", r.Line+1, r.Cell(section)))
 			for _, id := range ids {
 				if earlier[id] == nil || at.inside(earlier[id]...) {
 					d.marked([]string{id}, at)
@@ -128,16 +98,16 @@ func (d *Document) tableMarkers(t *table, earlier map[string][]span) {
 // (a part of 1.3) or "Phase 4.2-4.3". One that fits two headings names none.
 func (d *Document) headings(ref string) (all []int) {
 	ref = strings.TrimLeft(ref, "§# ")
-	one := func(is func(h *heading) bool) bool {
-		first := slices.IndexFunc(d.heads, func(h heading) bool { return is(&h) })
-		if first < 0 || slices.ContainsFunc(d.heads[first+1:], func(h heading) bool { return is(&h) }) {
+	one := func(is func(h *outline.Heading) bool) bool {
+		first := slices.IndexFunc(d.Heads, func(h outline.Heading) bool { return is(&h) })
+		if first < 0 || slices.ContainsFunc(d.Heads[first+1:], func(h outline.Heading) bool { return is(&h) }) {
 			return false
 		}
 		all = append(all, first)
 		return true
 	}
 	text := prose.Fold(ref)
-	if text == "" || one(func(h *heading) bool { return prose.Fold(h.text) == text || prose.Fold(h.title) == text }) {
+	if text == "" || one(func(h *outline.Heading) bool { return prose.Fold(h.Text) == text || prose.Fold(h.Title) == text }) {
 		return all
 	}
 	refs, rest := prose.Refs(ref)
@@ -147,8 +117,8 @@ func (d *Document) headings(ref string) (all []int) {
 	word, _, worded := strings.Cut(strings.ToLower(ref), " ")
 	for _, r := range refs[:min(len(refs), maxSpans)] {
 		id := strings.TrimRight(r.ID, "abcdefgh")
-		if !one(func(h *heading) bool {
-			return h.id == id && (h.word == "" || !worded || strings.TrimSuffix(word, "s") == h.word)
+		if !one(func(h *outline.Heading) bool {
+			return h.ID == id && (h.Word == "" || !worded || strings.TrimSuffix(word, "s") == h.Word)
 		}) {
 			return nil
 		}

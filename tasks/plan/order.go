@@ -16,15 +16,15 @@ type subject struct{ task, phase int }
 // phase that is a task by itself states it as one.
 func (r *reader) readPhase(k int) {
 	f := &r.phases[k]
-	end := f.end
-	if f.head+1 < len(r.heads) {
-		end = min(end, r.heads[f.head+1].line)
+	end := f.End
+	if f.head+1 < len(r.Heads) {
+		end = min(end, r.Heads[f.head+1].Line)
 	}
 	for _, i := range f.tasks {
 		end = min(end, r.tasks[i].Line-1)
 	}
 	r.open = nil
-	for n := f.line; n < end; n++ {
+	for n := f.Line; n < end; n++ {
 		r.statements(subject{-1, k}, n)
 	}
 }
@@ -32,7 +32,7 @@ func (r *reader) readPhase(k int) {
 // statements reads one line, and reports whether it says nothing but what something waits for. Tables are read
 // elsewhere.
 func (r *reader) statements(who subject, n int) (alone bool) {
-	l, text := &r.md.Lines[n], r.words[n]
+	l, text := &r.Lines[n], r.Plain(n)
 	if l.Kind == markdown.Hidden || l.Kind == markdown.Blank || strings.HasPrefix(text, "|") {
 		return false
 	}
@@ -56,7 +56,28 @@ func (r *reader) statements(who subject, n int) (alone bool) {
 		}
 		alone = alone || s.Alone
 	}
+	if name, value, ok := prose.Labelled(text); ok && l.Kind != markdown.Heading && who.task >= 0 && !alone {
+		r.unknownLabel(who.task, n, name, value)
+	}
 	return alone
+}
+
+// unknownLabel says that a line only names tasks, behind a label that is no word for an order here.
+func (r *reader) unknownLabel(i, line int, name, value string) {
+	for part := range strings.SplitSeq(value, ",") {
+		refs, rest := prose.Refs(part)
+		k, known := r.called[prose.Fold(part)]
+		known = known && k >= 0 && k != i && r.Heads[max(0, r.HeadAt(r.tasks[k].Line-1))].Word == "section"
+		if !known && (len(refs) == 0 || strings.Trim(rest, " .") != "" || slices.ContainsFunc(refs, func(x prose.Ref) bool {
+			at, ok := r.index[x.ID]
+			return x.Phase || !x.Word || !ok || at == i
+		})) {
+			return
+		}
+	}
+	t := r.tasks[i].ID
+	r.note(line, t, "label", fmt.Sprintf("task %s: %q names tasks, but %q is no word for an order that is known here: ignored",
+		t, prose.Short(strings.TrimSpace(value)), name))
 }
 
 // take reads ids, then names: titles, ids, ids without a digit as in "Task A". One that names nothing is a finding and
@@ -151,7 +172,7 @@ func (r *reader) resolve(ref prose.Ref, from int) []int {
 	if !ref.Phase {
 		ids := []string{ref.ID, strings.ToUpper(ref.ID)}
 		if from >= 0 {
-			ids = append(ids, r.phases[from].id+"."+ref.ID)
+			ids = append(ids, r.phases[from].ID+"."+ref.ID)
 		}
 		for _, id := range ids {
 			if i, ok := r.index[id]; ok {

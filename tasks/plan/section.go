@@ -10,6 +10,7 @@ import (
 	"descartes/internal/markdown"
 	"descartes/internal/oneline"
 	"descartes/tasks"
+	"descartes/tasks/outline"
 	"descartes/tasks/prose"
 )
 
@@ -71,7 +72,7 @@ const (
 func (d *Document) Section(t tasks.Task, parents []tasks.Task) Section {
 	rule, found := d.find(t, parents)
 	if rule == RuleOutline {
-		return Section{Rule: rule, Why: "no section fits the task", Outline: d.outlined, Overview: d.overview}
+		return Section{Rule: rule, Why: "no section fits the task", Outline: d.contents, Overview: d.overview}
 	}
 	s := Section{Rule: rule, Why: found[0].how}
 	if len(found) > 1 {
@@ -104,16 +105,16 @@ func (d *Document) General() []Part { return d.general }
 // left out.
 func (d *Document) Find(is func(path []string) bool) (list []Part) {
 	end := 0
-	for i := range d.heads {
-		if h := &d.heads[i]; h.line >= end && h.level < boldLevel && is(d.path(i)) {
-			list, end = append(list, d.part(d.section(i, ""))), h.end
+	for i := range d.Heads {
+		if h := &d.Heads[i]; h.Line >= end && h.Level < outline.BoldLevel && is(d.path(i)) {
+			list, end = append(list, d.part(d.section(i, ""))), h.End
 		}
 	}
 	return list
 }
 
-// Lines is the number of lines.
-func (d *Document) Lines() int { return len(d.md.Lines) }
+// Length is the number of lines.
+func (d *Document) Length() int { return len(d.Lines) }
 
 // find tries the rules in order.
 func (d *Document) find(t tasks.Task, parents []tasks.Task) (rule string, found []span) {
@@ -123,9 +124,9 @@ func (d *Document) find(t tasks.Task, parents []tasks.Task) (rule string, found 
 	}
 	if i, ok := d.index[id]; ok {
 		at, x := d.tasks[i].span(d), &d.tasks[i]
-		switch headed := at.head >= 0 && d.heads[at.head].line == at.first; {
+		switch headed := at.head >= 0 && d.Heads[at.head].Line == at.first; {
 		case headed && !x.made:
-			return RuleHeading, []span{d.section(at.head, fmt.Sprintf("heading %q", d.heads[at.head].text))}
+			return RuleHeading, []span{d.section(at.head, fmt.Sprintf("heading %q", d.Heads[at.head].Text))}
 		case prose.Fold(x.Title) == prose.Fold(t.Title):
 			at.how = "the plan's own task of this name"
 			return RuleTask, []span{at}
@@ -137,7 +138,7 @@ func (d *Document) find(t tasks.Task, parents []tasks.Task) (rule string, found 
 			above = nil
 		}
 	}
-	if at, ok := d.byTitle(words(t.Title), above); ok {
+	if at, ok := d.byTitle(prose.Keywords(t.Title), above); ok {
 		return RuleTitle, []span{at}
 	}
 	if above != nil {
@@ -149,12 +150,12 @@ func (d *Document) find(t tasks.Task, parents []tasks.Task) (rule string, found 
 
 // section is that of a heading.
 func (d *Document) section(i int, how string) span {
-	return span{d.heads[i].line, d.heads[i].end, i, how}
+	return span{d.Heads[i].Line, d.Heads[i].End, i, how}
 }
 
 // part cuts a span out of the plan, without blank lines and a rule at its end.
 func (d *Document) part(at span) Part {
-	text := strings.ReplaceAll(d.md.Source[d.md.Offset(at.first):d.md.Offset(at.end)], "\r\n", "\n")
+	text := strings.ReplaceAll(d.Source[d.Offset(at.first):d.Offset(at.end)], "\r\n", "\n")
 	text = strings.TrimRight(text, " \t\n")
 	text = strings.TrimRight(strings.TrimSuffix(text, "\n---"), " \t\n")
 	return Part{Heading: d.path(at.head), Text: text, FirstLine: at.first + 1,
@@ -163,8 +164,8 @@ func (d *Document) part(at span) Part {
 
 // path is the text of a heading and of those around it, outermost first.
 func (d *Document) path(i int) (path []string) {
-	for ; i >= 0; i = d.heads[i].parent {
-		path = append(path, d.heads[i].text)
+	for ; i >= 0; i = d.Heads[i].Parent {
+		path = append(path, d.Heads[i].Text)
 	}
 	slices.Reverse(path)
 	return path
@@ -178,9 +179,9 @@ func (d *Document) Shorten(p Part, size int) Part {
 }
 
 func (d *Document) shorten(at span, size int) span {
-	start, block, n := d.md.Offset(at.first), 0, at.first
-	for ; n < at.end && d.md.Offset(n+1)-start <= size; n++ {
-		if d.md.Lines[n].Kind == markdown.Blank {
+	start, block, n := d.Offset(at.first), 0, at.first
+	for ; n < at.end && d.Offset(n+1)-start <= size; n++ {
+		if d.Lines[n].Kind == markdown.Blank {
 			block = n + 1
 		}
 	}
@@ -193,13 +194,13 @@ func (d *Document) shorten(at span, size int) span {
 // criteria is the success criteria of the nearest section around that has any, those of the whole plan left out.
 func (d *Document) criteria(at span) span {
 	up := at.head
-	if up >= 0 && d.heads[up].line == at.first {
-		up = d.heads[up].parent
+	if up >= 0 && d.Heads[up].Line == at.first {
+		up = d.Heads[up].Parent
 	}
-	for ; up >= 0 && !d.isTitle(up); up = d.heads[up].parent {
-		for i := up + 1; i < len(d.heads) && d.heads[i].line < d.heads[up].end; i++ {
-			if h := &d.heads[i]; h.parent == up && h.word == "" && d.heads[up].section < prose.Checklist &&
-				h.section >= prose.Checklist && h.section != prose.Aside {
+	for ; up >= 0 && !d.IsTitle(up); up = d.Heads[up].Parent {
+		for i := up + 1; i < len(d.Heads) && d.Heads[i].Line < d.Heads[up].End; i++ {
+			if h := &d.Heads[i]; h.Parent == up && h.Word == "" && d.Heads[up].Section < prose.Checklist &&
+				h.Section >= prose.Checklist && h.Section != prose.Aside {
 				return d.section(i, "")
 			}
 		}
@@ -207,8 +208,8 @@ func (d *Document) criteria(at span) span {
 	return span{}
 }
 
-// rules recognises the heading of a section that every task has to keep to.
-var rules = lazyregexp.New(
+// ruleHeading recognises the heading of a section that every task has to keep to.
+var ruleHeading = lazyregexp.New(
 	`^(?:(?:the|our|project|coding|code|global|general|ground|house|engineering|technical|design|implementation|development|style|key|core|hard|non-functional) )*` +
 		`(?:rules|constraints|conventions|guidelines|principles|standards|invariants)(?: (?:and|&) (?:\w+ )?(?:rules|constraints|conventions|guidelines|principles|standards|assumptions|invariants))*$` +
 		`|^(?:(?:explicit )?non-goals|out of scope|what we(?:'|’)?re not doing|what (?:we are|this is) not doing)$`)
@@ -219,23 +220,23 @@ var overviewHeading = lazyregexp.New(`^(?:overview|(?:executive )?summary|introd
 // findGeneral finds what is said of every task: the plan's introduction, which is what comes before its first section,
 // and its sections of rules, constraints or conventions.
 func (d *Document) findGeneral() {
-	intro := span{d.md.Body, len(d.md.Lines), -1, ""}
-	if len(d.heads) > 0 {
-		intro.end = d.heads[0].line
-		if d.isTitle(0) {
-			intro = span{d.heads[0].line, d.heads[1].line, 0, ""}
+	intro := span{d.Body, len(d.Lines), -1, ""}
+	if len(d.Heads) > 0 {
+		intro.end = d.Heads[0].Line
+		if d.IsTitle(0) {
+			intro = span{d.Heads[0].Line, d.Heads[1].Line, 0, ""}
 		}
 	}
 	intro = d.shorten(intro, maxGeneral)
-	if part := d.part(intro); len(d.heads) > 0 && part.Text != "" &&
+	if part := d.part(intro); len(d.Heads) > 0 && part.Text != "" &&
 		(intro.head < 0 || strings.Contains(part.Text, "\n")) {
 		d.general = append(d.general, part)
 	}
-	for i := range d.heads {
+	for i := range d.Heads {
 		at := d.shorten(d.section(i, ""), maxGeneral)
-		switch up, text := d.heads[i].parent, prose.Fold(d.heads[i].text); {
-		case d.isTitle(i) || up >= 0 && !d.isTitle(up):
-		case rules.MatchString(text):
+		switch up, text := d.Heads[i].Parent, prose.Fold(d.Heads[i].Text); {
+		case d.IsTitle(i) || up >= 0 && !d.IsTitle(up):
+		case ruleHeading.MatchString(text):
 			d.general = append(d.general, d.part(at))
 		case overviewHeading.MatchString(text) && d.overview == nil:
 			part := d.part(at)
@@ -245,7 +246,7 @@ func (d *Document) findGeneral() {
 	if part := d.part(intro); d.overview == nil && part.Text != "" {
 		d.overview = &part
 	}
-	d.outlined = d.headingList()
+	d.contents = d.headingList()
 }
 
 // headingList is the headings of the plan, indented by level, without those that every phase has. A plan with too many
@@ -253,12 +254,12 @@ func (d *Document) findGeneral() {
 func (d *Document) headingList() string {
 	var list []string
 	total := 0
-	for deepest := boldLevel - 1; deepest == boldLevel-1 || deepest > 0 && len(list) > maxOutline; deepest-- {
+	for deepest := outline.BoldLevel - 1; deepest == outline.BoldLevel-1 || deepest > 0 && len(list) > maxOutline; deepest-- {
 		list = list[:0]
-		for i := range d.heads {
-			if h := &d.heads[i]; h.level <= deepest && (h.level <= 2 || !isRoutine(prose.Fold(h.text))) {
-				list = append(list, fmt.Sprintf("%s- %s (line %d)", strings.Repeat("  ", h.level-1),
-					oneline.Clip(h.text, 120), h.line+1))
+		for i := range d.Heads {
+			if h := &d.Heads[i]; h.Level <= deepest && (h.Level <= 2 || !prose.Routine(prose.Fold(h.Text))) {
+				list = append(list, fmt.Sprintf("%s- %s (line %d)", strings.Repeat("  ", h.Level-1),
+					oneline.Clip(h.Text, 120), h.Line+1))
 			}
 		}
 		total = max(total, len(list))

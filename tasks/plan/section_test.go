@@ -120,7 +120,7 @@ func TestMapping(t *testing.T) {
 			src, list := planFile(t, name), taskFile(t, name)
 			p := fromPlan(t, string(src))
 			got := mapping(p, list)
-			golden(t, name+".map", got+"\nheadings\n"+p.outlined+"\n"+tasksAndWaves(t, p))
+			golden(t, name+".map", got+"\nheadings\n"+p.contents+"\n"+tasksAndWaves(t, p))
 
 			crlf := strings.ReplaceAll(string(src), "\n", "\r\n")
 			for how, text := range map[string]string{"CRLF": crlf, "CR": strings.ReplaceAll(crlf, "\r\n", "\r"),
@@ -146,8 +146,8 @@ func TestNoSections(t *testing.T) {
 // headingsOf shows the headings of a plan as "level text@line".
 func headingsOf(p *Document) []string {
 	var out []string
-	for _, h := range p.heads {
-		out = append(out, fmt.Sprintf("%d %s@%d", h.level, h.text, h.line+1))
+	for _, h := range p.Heads {
+		out = append(out, fmt.Sprintf("%d %s@%d", h.Level, h.Text, h.Line+1))
 	}
 	return out
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
-	"unicode"
 
 	"descartes/tasks/prose"
 )
@@ -26,26 +24,26 @@ type candidate struct {
 
 // indexTitles fills the index. Background and what every plan has is about no task, nor is the title of the document.
 func (d *Document) indexTitles() {
-	x := titles{byWord: map[string][]int{}, words: make([][]string, len(d.heads))}
+	x := titles{byWord: map[string][]int{}, words: make([][]string, len(d.Heads))}
 	add := func(c candidate) {
 		for _, w := range c.words {
 			x.byWord[w] = append(x.byWord[w], len(x.list))
 		}
 		x.list = append(x.list, c)
 	}
-	for i := range d.heads {
-		h := &d.heads[i]
-		if !d.isTitle(i) {
-			x.words[i] = words(h.title)
+	for i := range d.Heads {
+		h := &d.Heads[i]
+		if !d.IsTitle(i) {
+			x.words[i] = prose.Keywords(h.Title)
 		}
-		if !h.background() && !d.isTitle(i) && !isRoutine(prose.Fold(h.title)) {
-			add(candidate{d.section(i, fmt.Sprintf("heading %q has its words", h.text)), h.parent, x.words[i]})
+		if !h.Background() && !d.IsTitle(i) && !prose.Routine(prose.Fold(h.Title)) {
+			add(candidate{d.section(i, fmt.Sprintf("heading %q has its words", h.Text)), h.Parent, x.words[i]})
 		}
 	}
 	for i := range d.tasks {
-		if at := d.tasks[i].span(d); at.head < 0 || d.heads[at.head].line != at.first {
+		if at := d.tasks[i].span(d); at.head < 0 || d.Heads[at.head].Line != at.first {
 			at.how = fmt.Sprintf("%q has its words", prose.Short(d.tasks[i].Title))
-			add(candidate{at, at.head, words(d.tasks[i].Title)})
+			add(candidate{at, at.head, prose.Keywords(d.tasks[i].Title)})
 		}
 	}
 	d.titles = x
@@ -70,7 +68,7 @@ func (d *Document) byTitle(want []string, above []span) (best span, ok bool) {
 		whole, total := n == len(c.words), n
 		equal := whole && n == len(want)
 		met := slices.Clone(c.words)
-		for up := c.up; up >= 0; up = d.heads[up].parent {
+		for up := c.up; up >= 0; up = d.Heads[up].Parent {
 			for _, w := range x.words[up] {
 				if slices.Contains(want, w) && !slices.Contains(met, w) {
 					met, total = append(met, w), total+1
@@ -98,43 +96,4 @@ func (d *Document) byTitle(want []string, above []span) (best span, ok bool) {
 		}
 	}
 	return best, ok
-}
-
-// words are the words of a text that say what it is about, each once, in their order: folded, cut to their stem,
-// identifiers taken apart (LoopConfig, loop_config), without articles, prepositions and remarks in parentheses.
-func words(text string) (list []string) {
-	if marker, _ := markerIn(text); marker != "" {
-		text = strings.Replace(text, marker, "", 1)
-	}
-	if short, _, ok := strings.Cut(text, " ("); ok && short != "" {
-		text = short
-	}
-	prev := rune(0)
-	var b strings.Builder
-	for _, r := range text {
-		switch {
-		case !unicode.IsLetter(r) && !unicode.IsDigit(r):
-			if r == '\'' || r == '’' {
-				continue
-			}
-			b.WriteByte(' ')
-		case unicode.IsUpper(r) && unicode.IsLower(prev):
-			b.WriteByte(' ')
-			fallthrough
-		default:
-			b.WriteRune(unicode.ToLower(r))
-		}
-		prev = r
-	}
-	const stop = " a an the of and or to for in on with from by into via at as is be are it its that this all any new when if not s "
-	for _, w := range strings.Fields(b.String()) {
-		if strings.Contains(stop, " "+w+" ") {
-			continue
-		}
-		const stem = 5 // runes, so that "update", "updates" and "updating" agree
-		if r := []rune(strings.TrimSuffix(w, "s")); !slices.Contains(list, string(r[:min(len(r), stem)])) {
-			list = append(list, string(r[:min(len(r), stem)]))
-		}
-	}
-	return list
 }

@@ -213,38 +213,6 @@ func TestPlanList(t *testing.T) {
 	if _, err := p.List(root, "../x"); err == nil {
 		t.Error("a tag that is a path: got no error")
 	}
-	got, wrong := ReadFrontMatter([]byte("---\ntag: x\nverify: make test\nspec_files: [A.md]\n---\n# Plan\n"))
-	if len(wrong) > 0 || got.Tag != "x" || got.Verify != "make test" ||
-		!slices.Equal(got.SpecFiles, []string{"A.md"}) {
-		t.Errorf("front matter: got %+v", got)
-	}
-	if got, wrong := ReadFrontMatter([]byte("# Plan\n")); got.Tag != "" || len(wrong) > 0 {
-		t.Errorf("no front matter: got %+v", got)
-	}
-}
-
-// FuzzFrontMatter: what the top of a plan sets is usable as it is, whatever stands there, and each finding has a line of
-// the file.
-func FuzzFrontMatter(f *testing.F) {
-	for _, text := range []string{"---\ntag: x\nverify: make\nspec_files: [A.md, b/c.md]\n---\n# Plan\n",
-		"---\r\nscud-tag: 1\r\nspecs: a.md\r\n...\r\n", "\ufeff---\ntag: [x]\nverify: {}\nspec-file: [[]]\n---\n",
-		"---\ntag: &a ../x\nverify: *a\n---\n", "---\na: b: c\n---\n", "+++\ntag = 1\n+++\n", "---\n- tag\n---\n"} {
-		f.Add([]byte(text))
-	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		front, findings := ReadFrontMatter(text)
-		if front.Tag != "" && tasks.ValidTag(front.Tag) != nil {
-			t.Errorf("%q sets the tag %q", text, front.Tag)
-		}
-		if slices.Contains(front.SpecFiles, "") || front.Verify != strings.TrimSpace(front.Verify) {
-			t.Errorf("%q sets %+v", text, front)
-		}
-		for _, x := range findings {
-			if x.Line < 1 || x.Line > strings.Count(string(text), "\n")+1 || x.Message == "" {
-				t.Errorf("%q: finding %+v", text, x)
-			}
-		}
-	})
 }
 
 // FuzzBoxes: ticking every box of a plan and taking the ticks away again changes nothing but the boxes, and ids stay.

@@ -18,6 +18,11 @@ const MaxID = 100
 
 func IsNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
+// PlainNumber reports whether an id can be written as a JSON number and is read back the same.
+func PlainNumber(id string) bool {
+	return IsNumber(id) && len(id) < 16 && (id == "0" || id[0] != '0')
+}
+
 // IDProblem says what is wrong with an id, or "".
 func IDProblem(id string) string {
 	if len(id) <= MaxID && whole.MatchString(id) {
@@ -32,13 +37,20 @@ func IDProblem(id string) string {
 func Numbered(s string) (word, id, title string) {
 	text := s
 	if m := counted.FindStringSubmatch(s); m != nil {
-		return canonical[m[2]], m[1], strings.TrimLeft(s[len(m[0]):], behindID)
+		number := m[1]
+		if at := strings.Index(hanNumbers, number); at%len("一") == 0 {
+			number = strconv.Itoa(1 + at/len("一"))
+		}
+		return canonical[m[2]], number, strings.TrimLeft(s[len(m[0]):], behindID)
+	}
+	if m := hanNumbered.FindStringSubmatch(s); m != nil { // 阶段一：
+		return canonical[m[1]], strconv.Itoa(1 + strings.Index(hanNumbers, m[2])/len("一")), s[len(m[0]):]
 	}
 	if m := numbered.FindStringSubmatch(s); m != nil {
 		word, text = canonical[strings.ToLower(m[1]+m[2])], s[len(m[0]):]
 	}
 	id, rest := cutID(text)
-	title = strings.TrimLeft(rest, behindID)
+	title = rest[len(delimiter.FindString(rest)):]
 	closed := strings.IndexAny(rest, ".):：、）") == 0
 	switch {
 	case !whole.MatchString(id) || ordinal.MatchString(id) || strings.HasPrefix(rest, "+"):
@@ -58,6 +70,8 @@ func Numbered(s string) (word, id, title string) {
 
 const behindID = " .):]-–—·：、）"
 
+const hanNumbers = "一二三四五六七八九十"
+
 // cutID takes what may be in an id off the start of a text, without a mark at its end.
 func cutID(s string) (id, rest string) {
 	id = strings.TrimRight(head.FindString(s), ".-_")
@@ -69,11 +83,14 @@ var (
 	head  = lazyregexp.New(`^[\w.-]*`)
 	// what numbers follow; words that are written without a space behind them come last
 	numbered = lazyregexp.New(`(?i)^[:\[]*(?:(` + anyOf(numberedWords) + `)[:\[]*(?: [ #\[]*|$)|(` + unspaced + `)[ #]*)`)
-	counted  = lazyregexp.New(`^第 ?([0-9]+) ?(` + unspaced + `)`)
-	ordinal  = lazyregexp.New(`^[0-9]+(st|nd|rd|th)$`)
-	dotted   = lazyregexp.New(`^[0-9]+[a-h]?(\.[0-9]+[a-h]?)*\.?$`)
-	code     = lazyregexp.New(`^[A-Z]{1,8}[-_]*[0-9][0-9.a-h-]*(?:-[A-Z]{1,8})?$`)
-	none     = lazyregexp.New(
+	counted  = lazyregexp.New(`^第 ?([0-9]+|[` + hanNumbers + `]) ?(` + unspaced + `)`)
+	// the same behind the word
+	hanNumbered = lazyregexp.New(`^(` + unspaced + `) ?([` + hanNumbers + `])[：:、.． ] *`)
+	delimiter   = lazyregexp.New(`^[\])）.:：、]*(?: *(?:[-–—·]|[:：])+(?: +|$))? *`)
+	ordinal     = lazyregexp.New(`^[0-9]+(st|nd|rd|th)$`)
+	dotted      = lazyregexp.New(`^[0-9]+[a-hA-H]?(\.[0-9]+[a-hA-H]?)*\.?$`)
+	code        = lazyregexp.New(`^[A-Z]{1,8}[-_]*[0-9][0-9.a-h-]*(?:-[A-Z]{1,8})?$`)
+	none        = lazyregexp.New(
 		`(?i)^\s*(?:(?:-|–|—|none|nothing|n/a|na|no|nil|no dependencies|no other tasks?|` + noneWords + `)\s*(?:[).;,(].*)?$|(?:none|nothing) )`)
 	alone = lazyregexp.New(
 		"(?i)^ *(?:-|–|—|none|nothing|n/a|na|no|nil|no dependencies|no other tasks?)?[ .*`_]*$")
@@ -87,7 +104,7 @@ const noneWords = `keine|aucune?|ninguna?|nenhuma?|нет|无|無|なし|없음`
 func IsDotted(id string) bool { return dotted.MatchString(id) }
 
 // unspaced are the words of languages that put no space before a number.
-const unspaced = `任务|任務|タスク|작업|태스크|子任务|阶段|階段|フェーズ|フェイズ|단계|里程碑|マイルストーン|迭代|部分|步骤|步驟|ステップ|手順`
+const unspaced = `任务|任務|タスク|작업|태스크|子任务|阶段|階段|フェーズ|フェイズ|단계|里程碑|マイルストーン|迭代|部分|步骤|步驟|ステップ|手順|周|週|주차`
 
 // LeadingID splits "T001 Title", "2.1 Title", "Task 3: Title".
 func LeadingID(s string) (id, title string) {
@@ -104,6 +121,41 @@ func LeadingID(s string) (id, title string) {
 
 // CodeID reports whether a word is an id like T001, US-12 or AUTH-3.1: capital letters, then a number.
 func CodeID(w string) bool { return code.MatchString(w) }
+
+// NoTaskCode reports whether an id is one of a criterion, a decision, a risk and the like: AC-1, NFR2. One with two
+// numbers, as P0-1, is not.
+func NoTaskCode(id string) bool {
+	stem := strings.TrimRight(strings.TrimRight(id, "0123456789.abcdefgh"), "-")
+	return noTaskCodes[stem]
+}
+
+var noTaskCodes = Set("AC ADR BR C D EC FR G H K KD NF NFR P Q R REQ RISK SC V")
+
+// Set is the words of a text.
+func Set(words string) map[string]bool {
+	in := map[string]bool{}
+	for _, w := range strings.Fields(words) {
+		in[w] = true
+	}
+	return in
+}
+
+// BoxStatus is the status that a mark in a box stands for.
+func BoxStatus(mark rune) string {
+	switch mark {
+	case 'x', 'X', '✓', '✔', '✅', '☑':
+		return "done"
+	case '~', '/':
+		return "in-progress"
+	case '-':
+		return "cancelled"
+	case '>':
+		return "deferred"
+	case '!':
+		return "blocked"
+	}
+	return "pending"
+}
 
 // Priority reads a word for a priority, or P0 to P3; "" for anything else.
 func Priority(s string) string {
@@ -178,6 +230,16 @@ func blockBelow(t Text, n, last int) string {
 	return Block(lines)
 }
 
+// Element is the text of the first element of this name.
+func Element(s, name string) string {
+	_, s, found := strings.Cut(s, "<"+name+">")
+	text, _, closed := strings.Cut(s, "</"+name+">")
+	if !found || !closed {
+		return ""
+	}
+	return Block(strings.Split(strings.TrimSpace(text), "\n"))
+}
+
 // Block joins lines, which it changes, without their common indentation and without blank lines around them.
 func Block(lines []string) string {
 	common := math.MaxInt
@@ -243,6 +305,17 @@ func Statements(line string) []Statement {
 	}
 	return list
 }
+
+// Labelled splits "Label: value" whose label has no meaning in the table of words.
+func Labelled(line string) (name, value string, ok bool) {
+	m := labelled.FindStringSubmatch(line)
+	if m == nil || Label(m[1]) != "" || len(Statements(line)) > 0 {
+		return "", "", false
+	}
+	return m[1], m[2], true
+}
+
+var labelled = lazyregexp.New(`^(\pL[\pL ]{1,40}?) ?[:：] *(\S.*)$`)
 
 // SaysNone reports whether a text says that there is nothing to wait for.
 func SaysNone(s string) bool { return none.MatchString(s) }

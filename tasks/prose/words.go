@@ -24,10 +24,12 @@ var numberedWords = map[string][]string{
 	"part":      {"part", "teil", "partie", "parte", "часть", "部分"},
 	"wave":      {"wave", "welle", "vague", "ola", "onda", "волна"},
 	"step":      {"step", "schritt", "paso", "passo", "шаг", "步骤", "步驟", "ステップ", "手順", "스텝"},
+	"week":      {"week", "woche", "semaine", "semana", "неделя", "周", "週", "주차"},
+	"day":       {"day", "tag", "jour", "día", "dia", "день"},
 }
 
 // PhaseWords are the words for parts of a plan that follow each other, the largest first.
-var PhaseWords = []string{"phase", "milestone", "stage", "sprint", "iteration", "part", "wave", "step"}
+var PhaseWords = []string{"phase", "milestone", "stage", "sprint", "iteration", "part", "wave", "step", "week", "day"}
 
 // canonical is the English word for one of the table.
 var canonical = invert(numberedWords)
@@ -64,7 +66,7 @@ func anyOf(table map[string][]string, rows ...string) string {
 
 // labels are what stands before a colon, or at the head of a column.
 var labels = map[string][]string{
-	"depends": {"dependencies", "dependency", "depends on", "depends", "deps", "blocked by",
+	"depends": {"dependencies", "dependency", "depends on", "depends", "depends-on", "deps", "blocked by",
 		"abhängigkeiten", "abhängig von", "hängt ab von", "dépendances", "dépend de", "dependencias", "depende de",
 		"dependências", "зависимости", "зависит от", "依赖", "依赖项", "依赖关系", "前置任务", "依賴", "依存", "依存関係",
 		"의존성", "선행 작업"},
@@ -77,6 +79,8 @@ var labels = map[string][]string{
 		"tâche", "título", "tarea", "tarefa", "задача", "название", "任务", "标题", "名称", "タスク", "作業", "작업"},
 	"text": {"description", "summary", "details", "beschreibung", "descripción", "descrição", "описание", "描述", "说明",
 		"説明", "설명"},
+	"criteria": {"acceptance", "acceptance criteria"}, // only at the head of a column
+	"verify":   {"verify"},                            // likewise
 	"id": {"id", "#", "no", "no.", "nr", "nr.", "number", "task id", "task #", "task no", "task no.", "phase", "step",
 		"issue", "ticket", "key", "номер", "序号", "编号", "番号", "번호"},
 }
@@ -92,12 +96,15 @@ var statusWords = map[string][]string{
 		"fertig", "abgeschlossen", "terminé", "terminée", "fait", "completado", "completada", "hecho", "hecha",
 		"terminado", "concluído", "concluída", "concluido", "feito", "готово", "выполнено", "завершено", "сделано",
 		"已完成", "完成", "完了", "完了済み", "済", "완료", "완료됨"},
-	"in-progress": {"in arbeit", "begonnen", "en cours", "en progreso", "en curso", "em andamento", "в работе",
+	"in-progress": {"in progress", "in-progress", "in_progress", "in arbeit", "begonnen", "en cours", "en progreso", "en curso", "em andamento", "в работе",
 		"в процессе", "进行中", "進行中", "作業中", "진행 중", "진행중", "wip"},
-	"pending": {"open", "todo", "to do", "not started", "offen", "à faire", "pendiente", "pendente", "не начато",
+	"pending": {"pending", "open", "todo", "to do", "not started", "offen", "à faire", "pendiente", "pendente", "не начато",
 		"ожидает", "待开发", "待办", "未开始", "待处理", "未着手", "대기", "예정"},
-	"blocked":   {"blockiert", "bloqué", "bloqueado", "заблокировано", "阻塞", "已阻塞", "ブロック中"},
-	"cancelled": {"abgebrochen", "annulé", "cancelado", "отменено", "已取消", "取消", "中止", "취소"},
+	"review":    {"review", "in review"},
+	"deferred":  {"deferred"},
+	"failed":    {"failed"},
+	"blocked":   {"blocked", "blockiert", "bloqué", "bloqueado", "заблокировано", "阻塞", "已阻塞", "ブロック中"},
+	"cancelled": {"cancelled", "canceled", "abgebrochen", "annulé", "cancelado", "отменено", "已取消", "取消", "中止", "취소"},
 }
 
 var statusOf = invert(statusWords)
@@ -125,7 +132,8 @@ var sectionWords = map[Section][]string{
 		"aufgaben", "schritte", "umsetzung", "tâches", "étapes", "tareas", "pasos", "tarefas", "passos", "задачи", "шаги",
 		"план", "任务", "任务列表", "任务清单", "步骤", "实施步骤", "实现顺序", "计划", "タスク", "タスク一覧", "手順", "作業",
 		"작업", "할 일", "작업 목록"},
-	Background: {"overview", "summary", "executive summary", "introduction", "background", "context", "motivation",
+	Background: {"current status", "status", "progress", "progress tracking", "completed", "进度", "进度追踪", "进度跟踪", "当前状态",
+		"现状", "進捗", "現状", "현재 상태", "진행 상황", "overview", "summary", "executive summary", "introduction", "background", "context", "motivation",
 		"goals", "problem statement", "desired end state", "desired state", "scope", "testing strategy", "test strategy",
 		"testing", "test plan", "manual testing", "manual testing steps", "key discoveries", "key findings", "references",
 		"related", "notes", "performance considerations", "security considerations", "table of contents", "contents",
@@ -138,7 +146,8 @@ var sectionWords = map[Section][]string{
 		"prerequisites", "assumptions", "nicht-ziele", "offene fragen", "risiken", "voraussetzungen", "hors périmètre",
 		"risques", "prérequis", "fuera de alcance", "riesgos", "fora de escopo", "riscos", "вне рамок", "риски",
 		"非目标", "范围外", "风险", "前提条件", "スコープ外", "リスク", "범위 외", "위험"},
-	Criteria: {"automated verification", "manual verification", "verification", "definition of done", "done when",
+	Criteria: {"legend", "status legend", "图例", "凡例", "범례", "легенда", // no work either, and nothing to say of it
+		"automated verification", "manual verification", "verification", "definition of done", "done when",
 		"success metrics", "validation", "abnahmekriterien", "akzeptanzkriterien", "erfolgskriterien", "kriterien",
 		"critères d'acceptation", "critères de succès", "critères", "criterios de aceptación", "criterios de éxito",
 		"criterios", "critérios de aceitação", "critérios de sucesso", "critérios", "критерии приёмки",

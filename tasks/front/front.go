@@ -1,4 +1,5 @@
-package plan
+// Package front owns the YAML at the top of a plan, which may set its tag, its check and its specs.
+package front
 
 import (
 	"fmt"
@@ -10,15 +11,15 @@ import (
 	"descartes/tasks"
 )
 
-// FrontMatter is what the YAML at the top of a plan sets; empty where it sets nothing.
-type FrontMatter struct {
+// Matter is what the YAML at the top of a plan sets; empty where it sets nothing.
+type Matter struct {
 	Tag       string
 	Verify    string
 	SpecFiles []string // as written
 }
 
-// ReadFrontMatter reads only the settings at the top of a plan, and says what is wrong with them.
-func ReadFrontMatter(src []byte) (f FrontMatter, findings []tasks.Finding) {
+// Read reads only the settings at the top of a plan, and says what is wrong with them.
+func Read(src []byte) (f Matter, findings []tasks.Finding) {
 	const maxLines, maxBytes = 200, 64 << 10 // more is no front matter
 	lines := strings.SplitAfterN(string(src), "\n", maxLines+1)
 	doc, err := markdown.Parse(strings.Join(lines[:min(len(lines), maxLines)], ""))

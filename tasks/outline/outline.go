@@ -1,0 +1,271 @@
+// Package outline owns the outline of a Markdown document that people write about tasks, read once: its headings with
+// what they number and say, and its tables. It knows no format.
+package outline
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"descartes/internal/lazyregexp"
+	"descartes/internal/markdown"
+	"descartes/tasks/prose"
+)
+
+// Document is a text, its headings and its tables. It does not change after Read.
+type Document struct {
+	*markdown.Document
+	Heads  []Heading
+	Tables []Table
+	words  []string // of each line, behind its marks and without markup
+}
+
+// Heading is a heading of the document itself, or a line in bold that begins like one.
+type Heading struct {
+	Level   int
+	Line    int // its first line, from 0
+	End     int // the line behind its section
+	Parent  int // index of the enclosing heading, -1 at the top
+	Text    string
+	Word    string        // "task", "phase" or another word that numbers follow; "" where it begins with its number
+	ID      string        // the number, "" if it has none
+	Title   string        // what follows the number
+	Status  string        // which it says, "" for none: prose's word
+	Section prose.Section // what it stands over, or a heading around it
+}
+
+// Background reports whether the heading is about no work to do, like all under it.
+func (h *Heading) Background() bool { return h.Section >= prose.Background }
+
+// IsTask reports whether the heading is one of a task, by the word for it.
+func (h *Heading) IsTask() bool { return h.Word == "task" || h.Word == "subtask" }
+
+// BoldLevel is that of a line in bold that begins like a heading.
+const BoldLevel = 7
+
+const maxHeads = 50_000
+
+// Read reads a document. An error continues a sentence.
+func Read(src string) (*Document, error) {
+	md, err := markdown.Parse(src)
+	if err != nil {
+		return nil, err
+	}
+	d := &Document{Document: md, words: make([]string, len(md.Lines))}
+	for n := range md.Lines {
+		d.words[n] = markdown.Inline(md.Words(n))
+	}
+	d.findHeads()
+	d.findTables()
+	return d, nil
+}
+
+// Plain is the text of a line, behind its marks and without markup.
+func (d *Document) Plain(n int) string { return d.words[n] }
+
+// findHeads finds the headings and where their sections end.
+func (d *Document) findHeads() {
+	for n := range d.Lines {
+		l := &d.Lines[n]
+		h := Heading{Level: l.Level, Line: n, End: len(d.Lines), Parent: -1, Text: prose.Clip(d.words[n])}
+		if l.Kind == markdown.Text && l.Indent < 4 && markdown.BoldLine(d.Words(n)) {
+			h.Level = BoldLevel
+		} else if l.Kind != markdown.Heading {
+			continue
+		}
+		h.split()
+		if h.Level < BoldLevel || (h.Word != "" || strings.Contains(h.ID, ".")) && h.Title != "" && len(d.Heads) < maxHeads {
+			d.Heads = append(d.Heads, h)
+		}
+	}
+	var open []int
+	for i := range d.Heads {
+		h := &d.Heads[i]
+		for len(open) > 0 && d.Heads[open[len(open)-1]].Level >= h.Level {
+			d.Heads[open[len(open)-1]].End = h.Line
+			open = open[:len(open)-1]
+		}
+		if h.Word == "" {
+			h.Section = prose.SectionOf(prose.Fold(h.Title))
+		}
+		if len(open) > 0 {
+			h.Parent = open[len(open)-1]
+			// what is said of a section holds for all in it, but for tasks: some plans put them below the last of all
+			if !h.IsTask() {
+				h.Section = max(h.Section, d.Heads[h.Parent].Section)
+			}
+		}
+		open = append(open, i)
+	}
+}
+
+// split takes a heading's text apart: a mark that says how far it is, the word, the number, the title.
+func (h *Heading) split() {
+	text, status := CutStatus(h.Text)
+	h.Status = status
+	h.Word, h.ID, h.Title = prose.Numbered(text)
+	if h.ID == "" {
+		if m := codeHeading.FindStringSubmatch(text); m != nil && !prose.NoTaskCode(m[1]) {
+			h.Word, h.ID, h.Title = "unit", m[1], m[2]
+		} else if m := sectionHeading.FindStringSubmatch(text); m != nil && !noTaskWords[strings.ToLower(m[1])] {
+			h.Word, h.ID, h.Title = "section", m[2], m[3]
+		}
+	}
+	if title, status := CutStatus(h.Title); status != "" && h.Status == "" {
+		h.Title, h.Status = title, status // "2. ✅ Title"
+	}
+	if folded := prose.Fold(h.Title); h.Word != "" && (severalHeading.MatchString(text) ||
+		strings.HasSuffix(text, h.ID+" "+h.Title) && prose.SectionOf(folded) == prose.Criteria &&
+			!strings.HasSuffix(folded, "ation")) { // validation, verification
+		h.Word, h.ID = "", "" // "Task 1 Acceptance Criteria:" and "Task 1, 2: Title" are about tasks, and are none
+	}
+}
+
+var (
+	codeHeading    = lazyregexp.New(`^([A-Z]{1,8}-?[0-9]+(?:-[0-9]+)?[a-h]?(?:\.[0-9]+)*)(?:[.:：] *| +[—–-] +)(\S.*)$`)
+	sectionHeading = lazyregexp.New(`^(\pL[\pL-]{2,19}) ([0-9]+[a-h]?)(?:[.:：] *| +[—–-] +)(\S.*)$`)
+	severalHeading = lazyregexp.New(`^\pL+ ?[0-9.]+(?: ?[、,，&] ?[0-9.]+)+ ?[:：]`)
+
+	// what such a heading numbers that is no task
+	noTaskWords = prose.Set("alternative appendix approach assumption attempt case challenge chapter concern criterion " +
+		"decision draft example figure finding goal hypothesis level objective observation open option problem principle " +
+		"question reason requirement review risk round scenario section table test tier version")
+)
+
+var (
+	// mark is a box or a tick at one end of a heading.
+	mark = lazyregexp.New(`^(?:\[(.)\]|✅|✓|✔️|✔|☑)|(?:\[(.)\]|✅|✓|✔️|✔|☑)$`)
+	// doneWord is such a word at the end, maybe with a date.
+	doneWord = lazyregexp.New(`(?i)\s*(?:[(\[]\s*(?:[✅✓✔]\x{fe0f}?\s*)?|[—–-]\s+(?:[✅✓✔]\x{fe0f}?\s*)?|[✅✓✔]\x{fe0f}?\s*)` +
+		`(?:done|completed?|finished|implemented|shipped|merged)\b` +
+		`(?:[\s,:–-]*(?:on |in |at )?(?:[a-z]{3,9}\.? )?[0-9][0-9./: -]*)?[)\]]?(?:\s*\([^()]*\))?$`)
+)
+
+// CutStatus takes marks of status off a heading or a cell: a box, a tick, a word in parentheses or behind a dash at the
+// end. status is "" where there is none.
+func CutStatus(s string) (rest, status string) {
+	s = strings.TrimSpace(s)
+	if at := doneWord.FindStringIndex(s); at != nil && at[0] > 0 {
+		s, status = s[:at[0]], "done"
+	}
+	for m := mark.FindStringSubmatch(s); m != nil; m = mark.FindStringSubmatch(s) {
+		box := m[1] + m[2]
+		if box != "" && !strings.Contains(markdown.Boxes, box) || m[0] == s {
+			break
+		}
+		if status = "done"; box != "" {
+			status = prose.BoxStatus([]rune(box)[0])
+		}
+		s = strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(s, m[0]), m[0]))
+	}
+	if open := strings.LastIndexAny(s, "([—（"); open > 0 {
+		_, n := utf8.DecodeRuneInString(s[open:])
+		if known := prose.Status(strings.Trim(s[open+n:], ")] .✅✓）")); known != "" {
+			status, s = known, strings.TrimRight(strings.TrimSpace(s[:open]), " -–:")
+		}
+	}
+	return s, status
+}
+
+// HeadAt is the last heading up to a line, -1 for none.
+func (d *Document) HeadAt(line int) int {
+	i, found := slices.BinarySearchFunc(d.Heads, line, func(h Heading, line int) int { return h.Line - line })
+	if !found {
+		i--
+	}
+	return i
+}
+
+// Under is what a line stands under.
+func (d *Document) Under(line int) prose.Section {
+	if i := d.HeadAt(line); i >= 0 {
+		return d.Heads[i].Section
+	}
+	return prose.Unknown
+}
+
+// IsTitle reports whether a heading is the title of the whole document.
+func (d *Document) IsTitle(i int) bool {
+	return i == 0 && d.Heads[0].Level == 1 && d.Heads[0].End == len(d.Lines) && len(d.Heads) > 1
+}
+
+// Table is a table of the document.
+type Table struct {
+	Head []string
+	Rows []Row
+}
+
+// Row is a row of a table, in a line counted from 0.
+type Row struct {
+	Line  int
+	Cells []string
+}
+
+// Cell is a cell of the row, "" where the row is too short or there is no such column.
+func (r Row) Cell(column int) string {
+	if column < 0 || column >= len(r.Cells) {
+		return ""
+	}
+	return r.Cells[column]
+}
+
+// Column is the first one whose head means one of these labels, the first label first; -1 for none.
+func (t *Table) Column(labels ...string) int {
+	for _, label := range labels {
+		if at := slices.IndexFunc(t.Head, func(h string) bool { return prose.Label(h) == label }); at >= 0 {
+			return at
+		}
+	}
+	return -1
+}
+
+// After is the column that says what a row waits for, -1 for none.
+func (t *Table) After() int { return t.Column("depends", "after") }
+
+// covered are the requirements that specd puts before what must hold.
+var covered = lazyregexp.New(`^(?:[A-Z]+[0-9.]+[ ,]*)+: *`)
+
+// Names is what a row is about: the number in its first columns, its title, and the status that stands there.
+func (t *Table) Names(r Row) (ref prose.Ref, title, status string) {
+	id, at := t.Column("id"), t.Column("title", "text", "criteria")
+	title, status = CutStatus(prose.Clip(r.Cell(at)))
+	title = title[len(covered.FindString(title)):]
+	text := title
+	if id >= 0 {
+		var said string
+		if text, said = CutStatus(r.Cell(id)); said != "" {
+			status = said
+		}
+	} else if id, rest := prose.LeadingID(title); id != "" {
+		return prose.Ref{ID: id, Word: true}, rest, status
+	}
+	if refs, rest := prose.Refs(text); len(refs) == 1 && strings.TrimSpace(rest) == "" {
+		ref = refs[0]
+	}
+	return ref, title, status
+}
+
+// findTables reads the tables. One without a blank line behind it ends where the next one begins.
+func (d *Document) findTables() {
+	is := func(n int) bool { return d.Lines[n].Kind != markdown.Hidden && strings.Contains(d.Line(n), "|") }
+	for n := 1; n < len(d.Lines); n++ {
+		if !is(n) || !is(n-1) || !markdown.IsDelimiterRow(d.Line(n)) {
+			continue
+		}
+		t := Table{Head: d.cells(n - 1)}
+		for n++; n < len(d.Lines) && is(n) && !(n+1 < len(d.Lines) && markdown.IsDelimiterRow(d.Line(n+1))); n++ {
+			t.Rows = append(t.Rows, Row{n, d.cells(n)})
+		}
+		if len(t.Rows) > 0 {
+			d.Tables = append(d.Tables, t)
+		}
+	}
+}
+
+func (d *Document) cells(line int) []string {
+	cells := markdown.Cells(d.Line(line))
+	for i, c := range cells {
+		cells[i] = markdown.Inline(c)
+	}
+	return cells
+}

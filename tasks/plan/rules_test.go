@@ -1,0 +1,74 @@
+package plan
+
+import (
+	"slices"
+	"testing"
+
+	"descartes/tasks"
+	"descartes/tasks/prose"
+)
+
+// Each rule by its example, and where two compete.
+func TestTaskRules(t *testing.T) {
+	t.Parallel()
+	checkPlans(t, map[string]planCase{
+		"elements": {"<task type=\"auto\">\n<name>Task 1: Read</name>\n<action>do</action>\n</task>\n<task><name>Write</name></task>\n- [ ] a\n- [ ] b\n- [ ] c\n",
+			[]string{"1 pending Read", "2 pending Write"}, []string{"6 left", "7 left", "8 left"}},
+		"units on two levels": {"## M0: Spike\n## Build\n### M1: Read\n- [x] a\n### M2: Write ✅ DONE (needs a look)\n",
+			[]string{"M1 done Read", "M2 done Write"}, []string{"1 left"}},
+		"codes of two numbers": {"### P0-1：Search\nx\n### P0-2: Read\n### AC-1: no\n",
+			[]string{"P0-1 pending Search", "P0-2 pending Read"}, nil},
+		"several in a heading": {"### Task 1, 2: both\n### Task 1: A\n### Task 2: B\n", []string{"1 pending A", "2 pending B"}, nil},
+		"numbers in titles":    {"### Task 1: 404: handle\n### Task 2: 3, 4: x\n", []string{"1 pending 404: handle", "2 pending 3, 4: x"}, nil},
+		"criteria of a task":   {"## Phase 1: A\n## Phase 2: B\n# End\n## Phase 1 acceptance criteria\n- [ ] x\n", []string{"1 pending A", "2 pending B <- 1"}, nil},
+		"phases spoken of elsewhere": {"## Build\n### Phase 1: A\ntext\nmore\n### Phase 2: B\n## Files\n### Phase 1: a.go\n",
+			[]string{"1 pending A", "2 pending B <- 1"}, nil},
+		"numerals of a language": {"## 阶段一：A\n- [ ] a\n## 阶段二：B\n- [ ] b\n", []string{"1.1 pending a", "2.1 pending b <- 1.1"}, nil},
+		"weeks":                  {"## Week 1: A\n- [ ] a\n## Week 2: B\n- [x] b\n", []string{"1.1 pending a", "2.1 done b <- 1.1"}, nil},
+		"a title with a dot":     {"## Task 1: .NET\n## Task 2 - x\n", []string{"1 pending .NET", "2 pending x"}, nil},
+
+		"boxes over a table of progress": {"# T\n## A\n- [ ] a\n- [ ] b\n## So far\n| Task | Status |\n|--|--|\n| Week | open |\n",
+			[]string{"1 pending a", "2 pending b"}, []string{"8 left"}},
+		"a table over fewer boxes": {"## Work\n| # | Task | Status |\n|--|--|--|\n| 1 | A | done |\n| 2 | B | |\n## Setup\n- [ ] x\n",
+			[]string{"1 done A", "2 pending B"}, []string{"7 left"}},
+		"a table of requirements": {"| ID | Name |\n|--|--|\n| FR-1 | no |\n\n| ID | Task |\n|--|--|\n| T1 | yes |\n", []string{"T1 pending yes"}, nil},
+		"specd's table": {"| id | role | files | depends-on | verify | acceptance |\n|--|--|--|--|--|--|\n| ✅ T1 | x | a.go | - | `make` | R1.1 R1.2: it reads |\n| T2 | x | b.go | T1 | true | R2: it writes |\n",
+			[]string{"T1 done it reads", "T2 pending it writes <- T1"}, nil},
+		"ids in titles of rows": {"## Phase 1: A\n| Task | Time |\n|--|--|\n| **1.1 Read** | 5 |\n| **1.2 Write** | 5 |\n",
+			[]string{"1.1 pending Read", "1.2 pending Write"}, nil},
+		"numbered headings of which most have boxes": {"### 1. A\n- [x] a\n### 2. B\n- [ ] b\n### 3. C\ntext\n",
+			[]string{"1 done A", "2 pending B", "3 pending C"}, nil},
+		"numbered headings that all have boxes": {"### 1. A\n- [x] a\n### 2. B\n- [ ] b\n", []string{"1 done a", "2 pending b"}, nil},
+		"phases of a list, headings of the work": {"### 1. A\n- [ ] a\n- [ ] b\n### 2. B\n- [ ] c\n- [ ] d\n### 3. C\n### Phase 1: Order\n1. A\n",
+			[]string{"1 pending A", "2 pending B", "3 pending C"}, []string{"8 left"}},
+		"a heading that ends with tasks": {"# X\n## Completed Work\n1. old\n## Remaining Tasks\n1. **A**\n2. B\n## Plan to reach more\n1. C\n",
+			[]string{"1 pending A", "2 pending B", "3 pending C"}, nil},
+		"a plan of bullets is prose":  {"# The plan\n\nIntent:\n\n- avoid this\n- and that\n\n## Non-goals\n", nil, nil},
+		"a legend is no work":         {"## Legend\n- [ ] open\n- [x] done\n## Work\n- [ ] a\n", []string{"1 pending a"}, nil},
+		"what stands now is no work":  {"## 当前状态\n| 任务 | 状态 |\n|--|--|\n| old | done |\n## P1: A\n## W1: B\n## W2: C\n", []string{"W1 pending B", "W2 pending C"}, nil},
+		"headings beside their tasks": {"## Phase 1: A\n### 1.1 Alone\n### 1.2 B\n#### Task 1.2.1: b\n", []string{"1.2.1 pending b"}, []string{"2 left"}},
+	})
+}
+
+// FuzzAccount: each line with a box belongs to a task, says how far one is, is a criterion, or was left out, which is
+// said.
+func FuzzAccount(f *testing.F) {
+	for _, src := range []string{"## Task 1: A\n- [ ] a\n## Notes\n- [x] b\n## Done when\n- [ ] c\n",
+		"## Step 1: A\n## Step 2: B\n- [x] Step 1: A\n- [?] x\n", "| Task | Status |\n|-|-|\n| A | x |\n- [ ] a\n- [ ] b\n",
+		"## Phase 1\n- [ ] a\n  - [ ] b\n## Legend\n- [ ] c\n# Checklist\n* [x] d\n1. [ ] e\n> - [ ] f\n"} {
+		f.Add(src)
+	}
+	f.Fuzz(func(t *testing.T, src string) {
+		p, err := Parse("plan.md", []byte(src))
+		if err != nil || p.fault != nil {
+			return
+		}
+		for n := range p.Lines {
+			said := slices.ContainsFunc(p.findings, func(x tasks.Finding) bool { return x.Line == n+1 && x.Kind == tasks.KindLeft })
+			criterion := p.Under(n) == prose.Checklist || p.Under(n) == prose.Criteria
+			if p.Lines[n].Box != 0 && !p.Within(n) && !p.mentions[n] && !criterion && !said {
+				t.Fatalf("line %d of %q is lost", n+1, src)
+			}
+		}
+	})
+}
