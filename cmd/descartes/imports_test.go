@@ -80,7 +80,7 @@ func arrows() map[string][]string {
 		"internal/safename": {},
 		"internal/oscall":   {},
 		"loop/workspace": {"agent/process", "gitops", "internal/lockfile", "internal/oscall", "internal/atomicfile",
-			"internal/crash", "internal/oneline", "internal/plainfile", "internal/safename"},
+			"internal/crash", "internal/oneline", "internal/plainfile", "internal/redact", "internal/safename"},
 		"loop/attempt": {"agent", "specbuild", "verify", "verify/guard", "verify/results", "verify/mutants",
 			"gitops", "loop/workspace", "internal/redact", "internal/oneline", "internal/plainfile"},
 		"loop/lab": {"internal/oneline", "internal/plainfile", "internal/redact", "loop/attempt",
