@@ -205,6 +205,7 @@ func (r *Run) judgedBy(t *try) {
 	t.in.Checks = checks(r.job, t.it, r.book.history, r.tools.Redact.Text)
 	// what earlier iterations did to the checks counts, committed or not
 	t.in.Base = cmp.Or(r.first(), t.base)
+	t.in.Review = review(r.job, t)
 }
 
 // costSoFar is the loop's cost so far; nil if unknown.
@@ -277,6 +278,10 @@ func (r *Run) checked(t *try, c *checked) error {
 	}
 	r.voice.facts, r.voice.unfit = t.it.Facts, t.it.Unfit
 	r.ends.failure, r.ends.clash = c.Failure, c.clash
+	t.question, r.ends.asker = asksPerson(t, r.book.history.Prompt.Asked), ""
+	if o := t.res.Objection; o != nil {
+		r.ends.asker = o.By
+	}
 	e := prompt.CheckEnded{Verdict: c.verdict}
 	if c.verdict == prompt.Passed || c.verdict == prompt.Failed {
 		e.Found = found(t, c)
@@ -354,7 +359,7 @@ func (r *Run) broke(err error) error {
 	r.ends.err = err
 	why := prompt.OwnError
 	switch asked := r.machine.Halt.Request; {
-	case asked != "" && errors.Is(err, context.Canceled):
+	case asked != "" && (errors.Is(err, context.Canceled) || isStopped(err)):
 		why = map[prompt.Request]prompt.Why{prompt.Terminate: prompt.Terminated, prompt.Pause: prompt.Paused,
 			prompt.PauseNow: prompt.Paused}[asked]
 		if why == "" {
@@ -367,6 +372,12 @@ func (r *Run) broke(err error) error {
 		why = prompt.Paused
 	}
 	return r.happened(prompt.Broken{Why: why})
+}
+
+// isStopped reports whether git was ended before it was done.
+func isStopped(err error) bool {
+	_, stopped := errors.AsType[*gitops.StoppedError](err)
+	return stopped
 }
 
 // notes are what the pool has to say of the slots that it made.

@@ -214,7 +214,7 @@ func signature(text string) string {
 
 // found is what a check found, in the machine's words.
 func found(t *try, c *checked) prompt.Found {
-	f := prompt.Found{NoPlan: c.Ending == journal.PlanMissing}
+	f := prompt.Found{NoPlan: c.Ending == journal.PlanMissing, Question: t.question != ""}
 	switch v := t.res.Verify; {
 	case v != nil && !v.Passed:
 		shown, _ := gate.Failed(v.Tail)

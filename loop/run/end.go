@@ -21,6 +21,7 @@ import (
 type endings struct {
 	request  string // why a person or a signal asked it to end
 	question string // an agent's
+	asker    string // who asks it, if not the agent of the try
 	plans    string // why the next iteration plans
 	made     string // why the last one did
 	lacks    *loop.Outcome
@@ -48,9 +49,9 @@ func (r *Run) outcome(a *prompt.Action) loop.Outcome {
 	case prompt.Nothing:
 		return *r.ends.lacks
 	case prompt.Stopped:
-		return loop.Outcome{Ending: journal.UserCancelled, Message: cmp.Or(r.ends.request, "interrupted")}
+		return loop.Outcome{Ending: journal.UserCancelled, Message: cmp.Or(r.ends.request, "interrupted") + r.cutShort()}
 	case prompt.Terminated:
-		return loop.Outcome{Ending: journal.Interrupted, Message: loop.ErrTerminated.Error()}
+		return loop.Outcome{Ending: journal.Interrupted, Message: loop.ErrTerminated.Error() + r.cutShort()}
 	case prompt.Paused:
 		if r.ends.request == "" && r.ends.err != nil {
 			return loop.Outcome{Ending: journal.Paused, Message: r.ends.err.Error()}
@@ -101,7 +102,7 @@ func (r *Run) outcome(a *prompt.Action) loop.Outcome {
 	case prompt.Asks:
 		if r.machine.Say.What == prompt.OfAgent {
 			q := cmp.Or(r.ends.question, r.lastQuestion())
-			return loop.Outcome{Ending: journal.GateAsks, Message: "the agent asks: " + oneline.Text(q), Question: q}
+			return loop.Outcome{Ending: journal.GateAsks, Message: "the " + cmp.Or(r.ends.asker, "agent") + " asks: " + oneline.Text(q), Question: q}
 		}
 		return r.asksPerson(&d)
 	case prompt.IsBlocked:
@@ -110,6 +111,14 @@ func (r *Run) outcome(a *prompt.Action) loop.Outcome {
 		return r.asksPerson(&d)
 	}
 	return r.error()
+}
+
+// cutShort says what of git's a request to stop cut short, or "".
+func (r *Run) cutShort() string {
+	if !isStopped(r.ends.err) {
+		return ""
+	}
+	return ": " + r.ends.err.Error() + "; the work is kept, and resuming the run commits it"
 }
 
 // asksPerson is the end of a run whose gate waits for a person.
@@ -231,6 +240,16 @@ func (r *Run) end(ctx context.Context, a prompt.Action) (loop.Outcome, error) {
 			out.Merging = cmp.Or(out.Merging, r.tools.Repo.Merging(ctx, out.Branch))
 		}
 		out.Commits = r.commits(ctx)
+	}
+	if pushes(&r.job.Config, &out) {
+		hooks, over := r.asks.committing(nil) // not ended by what ended the run
+		unpushed, line, err := push(hooks, r.place)
+		if over(); err != nil {
+			return out, err
+		}
+		if out.Unpushed = unpushed; line != nil {
+			lines = append(lines, line)
+		}
 	}
 	h := r.book.history
 	word := out.Ending

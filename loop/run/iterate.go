@@ -201,6 +201,31 @@ func checks(job *loop.PromptJob, it *loop.Iteration, history *journal.State, mas
 	return list
 }
 
+// review is what another agent is asked about a try: in plan and build of each that changed something, in a prompt loop
+// when the agent says that everything is done, then of all the loop's work. nil asks nobody.
+func review(job *loop.PromptJob, t *try) *attempt.Review {
+	c := &job.Config
+	if c.Reviews() == "" || t.base == "" {
+		return nil
+	}
+	r := &attempt.Review{Opinion: specbuild.Opinion{Ask: c.Review.Prompt}, Team: c.Review.Team}
+	for _, one := range c.Reviewers() {
+		r.Among = append(r.Among, attempt.With(one))
+	}
+	if r.Claims = job.Kind == store.KindPrompt; !r.Claims {
+		r.From = t.base
+	}
+	what := specbuild.Reviewed{Name: fmt.Sprintf("Iteration %d", t.Number), Text: t.in.Prompt}
+	_, criteria := loop.Deciding(job.Gate).(*gate.Criteria)
+	for _, k := range c.Criteria {
+		if k.Command == "" && criteria { // commands decide about the others
+			what.Criteria = append(what.Criteria, specbuild.Criterion{Text: k.Text})
+		}
+	}
+	r.Opinion.Tasks = []specbuild.Reviewed{what}
+	return r
+}
+
 // made runs a try's agent, and keeps what it left under the try's ref before anybody hears of its end.
 func made(ctx context.Context, p *place, job *loop.PromptJob, t *try, usd *float64,
 	mask func([]byte) []byte, tell func(*attempt.Step) error) (err error) {

@@ -373,7 +373,7 @@ func (r *Run) settle(passed bool, at time.Time) {
 	switch {
 	case r.Say.Word == Done && !passed: // whatever a gate is
 		r.Say = Say{Word: Continue}
-	case r.Say.Word == Continue && left.asks():
+	case r.Say.Word == Continue && (left.asks() || r.At.Found.Question):
 		r.Say = Say{Word: Wait, What: OfAgent}
 	}
 }

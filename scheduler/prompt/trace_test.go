@@ -130,6 +130,7 @@ func (p *player) Happen(command string, words trace.Args, _ string) ([]string, b
 		if e.Verdict == Failed {
 			e.Found.Error = "tests"
 		}
+		e.Found.Question = is("asks")
 		e.Found.NoPlan, e.Found.Replan, e.Found.PlanOpen = is("no-plan"), is("replan"), is("open")
 		if is("command-fails") {
 			e.Found.Commands = []Proof{NotCommand, ""}

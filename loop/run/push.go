@@ -1,0 +1,50 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"descartes/loop"
+	"descartes/loop/journal"
+	"descartes/scheduler/prompt"
+)
+
+// push pushes the branch with the commits, and the refs that keep tries, to the branch's remote. If it cannot, it
+// returns the command to type, with a line that says so.
+func push(ctx context.Context, p *place) (unpushed string, line *journal.Event, err error) {
+	branch := p.branch
+	if p.kind != prompt.Branch {
+		head, err := p.repo.Head(ctx)
+		if err != nil {
+			return "", nil, gitErr("read HEAD", err)
+		}
+		branch = head.Branch
+	}
+	var specs []string
+	own := "refs/descartes/" + p.id + "/"
+	if at, err := p.repo.RefCommit(branch); err == nil && at != "" {
+		specs = append(specs, branch)
+	}
+	specs = append(specs, own+"*:"+own+"*", "^"+own+"commit") // which moves from run to run
+	remote, err := p.repo.Remote(branch)
+	if err == nil {
+		if err = p.repo.Push(ctx, remote, specs); err == nil {
+			return "", nil, nil
+		}
+	}
+	if remote == "" {
+		remote = "REMOTE"
+	}
+	unpushed = fmt.Sprintf("git push %s '%s'", remote, strings.Join(specs, "' '"))
+	if moved, merr := p.repo.Moved(ctx, remote, branch); merr == nil && moved {
+		unpushed = fmt.Sprintf("git pull --no-rebase %s %s && %s", remote, shortRef(branch), unpushed)
+	}
+	return unpushed, warning(journal.Unit{}, fmt.Sprintf("the work of this run is not pushed: %v; to push it: %s", err,
+		unpushed)), nil
+}
+
+// pushes reports whether the run pushes at an end.
+func pushes(c *loop.Config, out *loop.Outcome) bool {
+	return c.Git.Push && out.Ending != journal.DiskFull && out.Ending != journal.BaselineFails
+}
