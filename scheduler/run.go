@@ -210,12 +210,14 @@ func (r *Run) resumed(e Resumed) {
 	r.Accounts.Forget(false)
 	r.Breaker.Resumed()
 	r.Waves.resumed(e.Wave)
-	r.trunkResumed(e)
+	left, isCut := r.trunkResumed(e)
 	if r.Baseline == Failed && r.Settings.Baseline == "require" {
 		r.Baseline = "" // he may have mended it
 	}
 	r.Limits = e.Limits
-	r.relist(e.List)
+	if r.relist(e.List); isCut {
+		r.wasCut(left)
+	}
 	place := map[string]int{}
 	for i, entry := range r.Trunk.Entries {
 		if t := r.byID[entry.Task]; t != nil {

@@ -82,11 +82,15 @@ func (tr *player) Happen(command string, a trace.Args, input string) ([]string, 
 	case "kill", "resume":
 		// and resume: merged= and kept= are what happened, and nobody wrote down; alive= is what a fleet still makes
 		tr.start.Kept, tr.start.Alive, tr.start.Lost = nil, a.List("alive"), a.List("lost")
-		for _, id := range a.List("merged") {
-			tr.run.Trunk.Entries = append(tr.run.Trunk.Entries, Entry{Task: id})
-		}
 		for _, id := range a.List("kept") {
 			tr.start.Kept = append(tr.start.Kept, Kept{Task: id})
+		}
+		chain := slices.Clip(tr.run.Trunk.Entries)
+		for _, id := range a.List("merged") {
+			chain = append(chain, Entry{Task: id})
+		}
+		if n := a.Number("cut", -1); n >= 0 { // and nobody was told
+			chain = chain[:n]
 		}
 		tr.start.Listed = nil
 		for _, t := range tr.run.Tasks {
@@ -95,7 +99,8 @@ func (tr *player) Happen(command string, a trace.Args, input string) ([]string, 
 			}
 		}
 		k := &tr.run.Trunk
-		tr.start.Chain, tr.start.In, tr.start.Branch, tr.start.Wave = k.Entries, k.In, k.Branch, tr.run.Waves.Committed
+		tr.start.Chain, tr.start.In, tr.start.Branch = chain, min(k.In, len(chain)), k.Branch
+		tr.start.Wave = tr.run.Waves.Committed
 		tr.start.Aside, tr.start.Limits = k.Aside, tr.run.Limits
 		for i, x := range k.Entries {
 			if slices.Contains(tr.start.Lost, x.Task) {

@@ -19,12 +19,31 @@ type Trunk struct {
 	Lost    []string // tasks whose commits the branch no longer has
 }
 
-func (r *Run) trunkResumed(e Resumed) {
+// trunkResumed takes git's word for the trunk. kept is how many entries it still has of those that the journal knew.
+func (r *Run) trunkResumed(e Resumed) (kept int, isCut bool) {
 	k := &r.Trunk
+	for kept < min(len(k.Entries), len(e.Chain)) && k.Entries[kept] == e.Chain[kept] {
+		kept++
+	}
+	isCut = kept < len(k.Entries)
 	*k = Trunk{Chain: newChain(e.Chain, e.In, k.Passed), Branch: slices.Clone(e.Branch), Aside: e.Aside,
 		Lost: slices.Clone(e.Lost)}
 	k.In = k.pass(k.In)
 	k.Taken = r.takenBy(k.Entries)
+	return kept, isCut
+}
+
+// wasCut: the trunk was cut, and a kill came before that was written down. What was made on more than is left is made
+// again, as a Rewound would have said.
+func (r *Run) wasCut(kept int) {
+	for _, t := range r.Tasks {
+		t.On = Basis{}
+		t.Kept = t.Kept && t.From <= kept
+		if t.From > kept && (t.Stage == Made || t.Stage == Checking || t.Stage == Reviewing) && t.Lane < 0 {
+			t.reopen()
+			r.move(t, Pending, -1)
+		}
+	}
 }
 
 // takenBy is how many of the branch's own commits these entries have.

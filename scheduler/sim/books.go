@@ -837,7 +837,19 @@ func (b *books) resume(e scheduler.Resumed) {
 		b.baseline = ""
 	}
 	was := b.chain
+	left := 0
+	for left < len(was) && left < len(e.Chain) && was[left] == e.Chain[left] {
+		left++
+	}
 	b.setChain(e.Chain)
+	if left < len(was) { // cut, and nobody was told
+		for _, n := range b.all {
+			n.passedOn, n.kept = nil, n.kept && n.from <= left
+			if n.from > left && (n.work == "made" || n.work == "check" || n.work == "review") && n.lane < 0 {
+				n.forget()
+			}
+		}
+	}
 	b.branch, b.refusedTo, b.committed, b.aside, b.gone = e.Branch, 0, e.Wave, e.Aside, e.Lost
 	b.in = map[string]bool{}
 	for _, x := range b.chain[:e.In] {

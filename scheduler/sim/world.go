@@ -607,7 +607,18 @@ func newWorld(seed uint64) *world {
 		w.set.EndChecks = []string{"SUITE", "DOCS"}[:1+w.IntN(2)]
 	}
 	if w.set.Step && w.IntN(2) == 0 {
-		w.set.Only = w.list[w.IntN(len(w.list))].ID
+		only := w.list[w.IntN(len(w.list))]
+		if w.set.Only = only.ID; len(only.Needs) > 0 && w.IntN(2) == 0 { // it stands behind what there is not
+			for i := range w.list {
+				switch l := &w.list[i]; l.ID {
+				case only.ID:
+				case only.Needs[0]:
+					l.Needs = []string{"ghost"}
+				default:
+					l.Word = scheduler.ByHand
+				}
+			}
+		}
 	}
 	w.limits()
 	for i := range oneOf(w, 1, 1, 2, 3, 4) {
@@ -651,6 +662,10 @@ func (w *world) play() {
 			continue
 		}
 		d := w.doing[0]
+		if _, ok := d.action.(scheduler.CutTrunk); ok && w.IntN(3) == 0 { // it may be done, and nobody wrote it down
+			w.kill()
+			continue
+		}
 		w.doing, w.now = w.doing[1:], later(w.now, d.ends)
 		w.record(d.effect())
 		if w.IntN(60) == 0 {
@@ -810,6 +825,8 @@ func (w *world) person() bool {
 		a := oneOf(w, "a", "b")
 		delete(w.quota, a)
 		w.record(scheduler.LimitCleared{Account: a})
+	case 18:
+		w.editReview()
 	case 11, 12: // he answers while it runs
 		for _, id := range slices.Sorted(maps.Keys(w.b.notes)) {
 			if w.b.is(w.b.notes[id]) == "blocked" && w.IntN(2) == 0 {
@@ -835,6 +852,23 @@ func (w *world) person() bool {
 		return false
 	}
 	return true
+}
+
+// editReview asks for a review of a task, or for none any more, most of all while it matters.
+func (w *world) editReview() {
+	w.list = slices.Clone(w.list)
+	l := &w.list[w.IntN(len(w.list))]
+	for k := range w.list {
+		if n := w.b.notes[w.list[k].ID]; n != nil && (n.work == "review" || n.work == "check") {
+			l = &w.list[k]
+		}
+	}
+	if len(l.Review) > 0 {
+		l.Review = nil
+	} else {
+		l.Review = []string{"a", "r"}
+	}
+	w.record(scheduler.ListChanged{List: w.list})
 }
 
 // cutShort: what is at work is, when nothing more shall be checked.
@@ -868,18 +902,7 @@ func (w *world) edit() {
 	w.list = slices.Clone(w.list)
 	i := w.IntN(len(w.list))
 	l := &w.list[i]
-	switch w.IntN(7) {
-	case 6: // most of all while a reviewer is waited for
-		for k := range w.list {
-			if n := w.b.notes[w.list[k].ID]; n != nil && n.work == "review" {
-				l = &w.list[k]
-			}
-		}
-		if len(l.Review) > 0 {
-			l.Review = nil
-		} else {
-			l.Review = []string{"a", "r"}
-		}
+	switch w.IntN(6) {
 	case 0:
 		if len(w.list) < 14 {
 			w.list = slices.Insert(w.list, i, w.newTask())
