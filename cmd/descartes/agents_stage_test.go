@@ -21,6 +21,7 @@ import (
 type client struct {
 	name    string // of its backend
 	program string // its file and its folder of AGENTS_PROGRAMS; "" is name
+	other   string // the folder of another one's program, which takes over from it; "" for none
 	tokens  bool   // it tells them
 	dollars bool
 	// settings are the project's descartes.yaml, which is trusted; "" for none
@@ -288,7 +289,11 @@ func (s *stage) startModel(t *testing.T) {
 
 // env is the whole environment of the program.
 func (s *stage) env() []string {
-	env := []string{"PATH=" + s.client.bin() + ":" + os.Getenv("PATH"), "HOME=" + s.home,
+	path := s.client.bin() + ":" + os.Getenv("PATH")
+	if s.client.other != "" {
+		path = s.client.other + ":" + path
+	}
+	env := []string{"PATH=" + path, "HOME=" + s.home,
 		"TMPDIR=" + filepath.Join(s.aside, "tmp"),
 		// lines stay whole
 		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C", "TERM=dumb", "COLUMNS=1000",

@@ -856,6 +856,7 @@ func TestAgentsFallback(t *testing.T) {
 	staged(t, c, other)
 	own := c.env
 	c.env, c.files = func(url string) []string { return append(own(url), other.env(url)...) }, other.files
+	c.other = other.bin()
 	s := newStage(t, c, of("2", 0, turn{Fault: "usagelimit", FaultTimes: 1, ResetIn: 3600, Text: "I write it.",
 		Shell: writes("2")}, turn{Text: claim}))
 	r := s.does(t, exitDone, "start", "--max-attempts", "1", "--fallback", "codex")
