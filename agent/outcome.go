@@ -169,6 +169,9 @@ func (r *Runner) concludeText(res *Result, h *said, q Request, exit process.Exit
 // alone is worthless: half of the clients exit with 0 after one failure or another.
 func (r *Runner) conclude(res *Result, h *said, q Request, exit process.Exit) {
 	s := h.progress
+	if s.ended && s.end.OK && !s.acted && strings.HasPrefix(h.final, "Error: ") && hopeless(h.final) {
+		s.end.OK, s.end.Text = false, h.final // copilot by ACP says its provider's error as its answer
+	}
 	good := s.ended && s.end.OK
 	res.Notes = s.notes(r.backend.title(), exit, good)
 	if good || !s.ended && !exit.Failed() && !s.limited && !s.troubled && !h.mute() {
