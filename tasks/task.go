@@ -101,8 +101,12 @@ const KindLeft = "left"
 
 // UnknownMark is the finding about a mark in a box that nobody knows.
 func UnknownMark(line int, id, text string) Finding {
+	task := ""
+	if id != "" {
+		task = "task " + id + ": "
+	}
 	return Finding{Line: line, ID: id, Kind: "box",
-		Message: fmt.Sprintf("task %s: the mark in its box is not known (%s): it counts as open", id, prose.Short(text))}
+		Message: fmt.Sprintf("%sthe mark in its box is not known (%s): it counts as open", task, prose.Short(text))}
 }
 
 // Status is what a task file says about a task. The nine constants are all that SCUD knows; a file may hold other

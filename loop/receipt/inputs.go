@@ -15,7 +15,7 @@ import (
 func TaskDigest(t *tasks.Task) string {
 	deps := slices.Clone(t.DependsOn)
 	slices.Sort(deps)
-	unticked := func(text string) string { return box.ReplaceAllString(text, "$1[ ]") }
+	unticked := func(text string) string { return box.ReplaceAllString(text, "$1[ ]$2") }
 	parts := []string{t.Title, unticked(t.Description), unticked(t.Details), strings.Join(deps, "\x00"),
 		t.TestStrategy, t.Acceptance}
 	if t.Verify != "" {
@@ -24,8 +24,8 @@ func TaskDigest(t *tasks.Task) string {
 	return digestOf(parts...)
 }
 
-// box is a box of a checklist: whether it is checked is no part of what a plan asks for.
-var box = lazyregexp.New(`(?m)^(\s*(?:[-*+]|\d+[.)])\s+)\[[xX]\]`)
+// box is a box of a checklist: its mark is no part of what a plan asks for.
+var box = lazyregexp.New(`(?m)^(\s*(?:[-*+]|\d+[.)])\s+)\[[^\]\n]{0,8}\](\s|$)`)
 
 // PlanDigest names a task's section of a plan, "" where it has none of its own.
 func PlanDigest(p *plan.Document, t tasks.Task, parents []tasks.Task) string {
@@ -35,7 +35,7 @@ func PlanDigest(p *plan.Document, t tasks.Task, parents []tasks.Task) string {
 	s := p.Section(t, parents)
 	var texts []string
 	for _, part := range slices.Concat(s.Parts, s.Criteria) {
-		texts = append(texts, box.ReplaceAllString(part.Text, "$1[ ]"))
+		texts = append(texts, box.ReplaceAllString(part.Text, "$1[ ]$2"))
 	}
 	if len(texts) == 0 {
 		return ""
