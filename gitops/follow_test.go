@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -234,68 +232,6 @@ func TestFollowMeetsTheUser(t *testing.T) {
 				s.sh("test -z \"$(find .git -name '*.lock')\"")
 			})
 		}
-	}
-}
-
-// ordinary runs the test as somebody who is bound by modes: as another user where this is root, who is not.
-func ordinary(t *testing.T) bool {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		return true
-	}
-	dir, err := os.MkdirTemp("", "ordinary")
-	if err == nil {
-		err = os.Chmod(dir, 0o777)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	c := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v") // its folder is ours alone
-	c.Dir, c.Env = "/", append(os.Environ(), "TMPDIR="+dir)
-	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-	out, err := c.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
-		t.Errorf("as another user: %v\n%s", err, out)
-	}
-	return false
-}
-
-// TestFollowAllOrNothing: where a folder is closed, or git gives up in the midst of the files, nothing has moved.
-func TestFollowAllOrNothing(t *testing.T) {
-	if !ordinary(t) {
-		return
-	}
-	for _, tt := range []struct{ name, setup, want string }{
-		{"a changed file", "chmod 555 src/a", "src/a is read-only"},
-		{"a removed file", "chmod 555 docs", "docs is read-only"},
-		{"a new folder", "chmod 555 .", "read-only"},
-		{"a folder that cannot be searched", "chmod 444 src", "src"},
-		{"a filter that fails", "git config filter.bad.required true; git config filter.bad.smudge false; git config filter.bad.clean cat; echo 'swap/y filter=bad' >.git/info/attributes", "swap/y"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			s := newBase(t, ahead)
-			base, next := strings.TrimSpace(s.git("rev-parse", "base")), strings.TrimSpace(s.git("rev-parse", "next"))
-			t.Cleanup(func() { s.sh("chmod -R u+rwX .") })
-			s.sh("echo mine >way; " + tt.setup)
-			r := s.reopen()
-			left, err := forward(t, r, base, next, false)
-			if err == nil || left != nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("got %v %v, want %s", left, err, tt.want)
-			}
-			s.sh("chmod -R u+rwX .; rm -f .git/info/attributes")
-			if got := s.git("status", "--porcelain", "--branch"); got != "## main\n M way\n" ||
-				strings.TrimSpace(s.git("rev-parse", "HEAD")) != base {
-				t.Errorf("status afterwards:\n%s", got)
-			}
-			if left, err := forward(t, r, base, next, true); err != nil || left != nil {
-				t.Errorf("when the way is free again: %v %v", left, err)
-			}
-			if got := s.git("status", "--porcelain", "--branch"); got != "## main\n M way\n" ||
-				strings.TrimSpace(s.git("rev-parse", "HEAD")) != next {
-				t.Errorf("status at the end:\n%s", got)
-			}
-		})
 	}
 }
 
