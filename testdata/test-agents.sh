@@ -64,8 +64,8 @@ code=0
 	cd cmd/descartes
 	{
 		AGENTS_PROGRAMS=$programs AGENTS_MODEL=$scratch/fakemodel $alone sh -c 'ip link set lo up && exec "$@"' sh \
-			"$scratch/descartes.test" -test.run "${AGENTS_TESTS:-Agents}" -test.timeout 90m -test.v 2>&1
-		echo $? >"$scratch/code"
+			"$scratch/descartes.test" -test.run "${AGENTS_TESTS:-Agents}" -test.timeout 90m -test.v 2>&1 || code=$?
+		echo "$code" >"$scratch/code"
 	} | tee "$scratch/out"
 )
 code=$(cat "$scratch/code")
