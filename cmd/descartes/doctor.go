@@ -197,9 +197,6 @@ func (d *doctor) chosen(ctx context.Context, b agent.Backend, model string) {
 // version is the first line of a program's answer about its version. It runs in a folder of its own, which is also its
 // home: a wrapper under a client's name may write where it stands, and clients leave settings and caches behind.
 func (d *doctor) version(ctx context.Context, path string) string {
-	if path == "" {
-		return ""
-	}
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	dir, err := os.MkdirTemp("", "descartes-doctor-")
@@ -279,9 +276,11 @@ func (d *doctor) run(ctx context.Context, r *launch.Run, found launch.Problems) 
 			d.good(l.Name, l.Text)
 		}
 	}
-	if answer := d.version(ctx, r.Box.Bwrap); r.Box.Mode != sandbox.Off && sandbox.Old(answer) {
-		d.lacking("bubblewrap", answer+": before 0.12 a link where it mounts something has files made outside (CVE-2026-87766); a run refuses such links",
-			"install a newer one where your system has it")
+	if r.Box.Mode != sandbox.Off && r.Box.Bwrap != "" {
+		if answer := d.version(ctx, r.Box.Bwrap); sandbox.Old(answer) {
+			d.lacking("bubblewrap", answer+": before 0.12 it makes files outside the sandbox where a link lies in its way (CVE-2026-87766); a run refuses such links",
+				"install a newer one where your system has it")
+		}
 	}
 	if n, err := notify.New(notify.Options{Targets: r.Config.Notify, On: r.Config.NotifyOn, Env: d.env}); err != nil {
 		d.bad("notify", err.Error(), "")

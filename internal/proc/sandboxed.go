@@ -48,8 +48,8 @@ const (
 	argsFD   = "6"
 )
 
-// superviser is the command line of a supervisor up to its program's own.
-func superviser() []string {
+// supervisorCommand is the command line of a supervisor up to its program's own.
+func supervisorCommand() []string {
 	return []string{"/proc/self/fd/" + selfFD, ShimCommand, superviseWord, endFD}
 }
 

@@ -298,7 +298,7 @@ func (s *server) spawn(j *job) (fault error) {
 			if files, wrap, err = j.closed(files, wrap, env); err != nil {
 				return fmt.Errorf("start %s in the sandbox: %w", c.Argv[0], err)
 			}
-			inside = slices.Concat(superviser(), inside)
+			inside = slices.Concat(supervisorCommand(), inside)
 		}
 		env = slices.DeleteFunc(env, func(kv string) bool {
 			return !c.Limits.Bare && !strings.HasPrefix(kv, CookieVar+"=") || process.Loads(kv)

@@ -57,7 +57,7 @@ func (m *Redactor) findPainted(b []byte, spans []span) []span {
 func (m *Redactor) openPainted(b []byte) int {
 	begin := max(0, len(b)-m.longest)
 	tail := b[begin:]
-	if cut := begun.FindIndex(tail); cut != nil {
+	if cut := cutShort.FindIndex(tail); cut != nil {
 		tail = tail[:cut[0]]
 	} else if !painted(tail) {
 		return len(b)
@@ -69,5 +69,5 @@ func (m *Redactor) openPainted(b []byte) int {
 	return len(b)
 }
 
-// begun is the beginning of a sequence in JSON at the end of a text.
-var begun = lazyregexp.New(`\\+(?:u(?:0(?:0(?:1[bB]?)?)?)?)?$`)
+// cutShort is the beginning of a sequence in JSON at the end of a text.
+var cutShort = lazyregexp.New(`\\+(?:u(?:0(?:0(?:1[bB]?)?)?)?)?$`)

@@ -35,11 +35,11 @@ func New(values []string) *Redactor {
 	if m == nil {
 		return nil
 	}
-	painted := m.longest + maxPaint
+	inColour := m.longest + maxPaint
 	if m.folded = newMask(broken); m.folded != nil {
 		m.longest = max(m.longest, 2*m.folded.longest+maxIndent)
 	}
-	m.longest = max(m.longest, painted)
+	m.longest = max(m.longest, inColour)
 	return m
 }
 
@@ -82,7 +82,7 @@ func blockOf(a, b byte) uint16 { return uint16(a) | uint16(b)<<8 }
 type span struct{ from, to int }
 
 // find lists what is to be masked in b, in order and joined where it touches: every occurrence of every needle,
-// also of those that overlap, that have a line break within, or a colour.
+// also of those that overlap, and those with a line break or a colour within.
 func (m *Redactor) find(b []byte, spans []span) []span {
 	plain := m.search(b, spans)
 	all := m.findPainted(b, plain)

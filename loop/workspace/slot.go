@@ -244,8 +244,8 @@ func (s *Slot) collect(ctx context.Context, tip string) (last string, secret boo
 	} else {
 		last, err = s.git.Commits(ctx, s.ref("commits"), tip)
 	}
-	if err != nil || last == "" {
-		return "", false, err
+	if err != nil || last == "" || s.pool.opt.Redact == nil {
+		return last, false, err
 	}
 	said, err := s.git.Said(ctx, last)
 	if secret = err == nil && s.pool.opt.Redact.Text(said) != said; secret {

@@ -290,8 +290,7 @@ func folded(heading, body string) string {
 }
 
 // md is foreign text as text of Markdown, in a table too: no link, image, emphasis or HTML, and nothing that a forge
-// acts on. An underscore inside a word is
-// one, and so is a bracket that begins no link.
+// acts on. Underscores inside words, and brackets that begin no link, stay as they are.
 func md(s string) string {
 	var b strings.Builder
 	runes := []rune(uncalled(s))
