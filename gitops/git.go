@@ -168,7 +168,7 @@ func (c *cli) run(ctx context.Context, call gitCall) ([]byte, error) {
 	}
 	if !call.hooks { // those have the user's own PATH
 		env = append(env, outside(c.env, c.l.root))
-		argv = append(append(argv, "-c", "core.hooksPath="+os.DevNull), fromHere...)
+		argv = append(append(argv, "-c", "core.hooksPath="+os.DevNull), localLFS...)
 	}
 	argv = append(append(argv, call.options...), call.args...)
 	reply, err := c.start(ctx, call.args[0], proc.Call{Argv: argv, Dir: c.l.root, Env: env, Stdin: call.stdin})
@@ -191,9 +191,9 @@ func (c *cli) run(ctx context.Context, call gitCall) ([]byte, error) {
 	return reply.Stdout, nil
 }
 
-// fromHere keeps git-lfs to the objects that the repository has: which server it would ask is said by a file of the
+// localLFS keeps git-lfs to the objects that the repository has: which server it would ask is said by a file of the
 // tree, which an agent may have written. A pointer to what nobody has stays one.
-var fromHere = []string{"-c", "lfs.url=file://" + os.DevNull, "-c", "lfs.skipdownloaderrors=true"}
+var localLFS = []string{"-c", "lfs.url=file://" + os.DevNull, "-c", "lfs.skipdownloaderrors=true"}
 
 // seesAll are options for an index of ours: git looks at all that a file system says of a file, and finds edits that
 // keep time and size; untracked files are looked for, not remembered; and a submodule is one, whatever settings leave

@@ -584,8 +584,8 @@ func (s *Slot) Commits(ctx context.Context, ref, tip string) (string, error) {
 	return tip, s.SetRef(ctx, ref, tip, "descartes: commits of an attempt")
 }
 
-// Said is what the commits that the agent made since Prepare, up to tip, say: their messages.
-func (s *Slot) Said(ctx context.Context, tip string) (string, error) {
+// Messages are those of the commits that the agent made since Prepare, up to tip, one after the other.
+func (s *Slot) Messages(ctx context.Context, tip string) (string, error) {
 	base, err := s.base(ctx)
 	if err != nil {
 		return "", err

@@ -148,12 +148,12 @@ func New(c Config) (*Box, error) {
 		b.confine()
 	}
 	b.order()
-	return b, b.straight()
+	return b, b.refuseLinks()
 }
 
-// straight refuses a slot with a link where something is mounted, or on the way there: bubblewrap before 0.12 makes
+// refuseLinks refuses a slot with a link where something is mounted, or on the way there: bubblewrap before 0.12 makes
 // what is missing at the link's end, outside (CVE-2026-87766).
-func (b *Box) straight() error {
+func (b *Box) refuseLinks() error {
 	if b.c.Slot.Tree == "" || !b.c.Mounts() {
 		return nil
 	}

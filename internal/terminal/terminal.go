@@ -23,9 +23,9 @@ import (
 // and file names come from files that anybody may have written.
 func Clean(s string) string {
 	if plain(s) {
-		return inert(s)
+		return withoutCommands(s)
 	}
-	return inert(strings.Map(func(r rune) rune {
+	return withoutCommands(strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || r == '\r' {
 			return ' '
 		}
@@ -33,9 +33,9 @@ func Clean(s string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD")))
 }
 
-// inert is a text without what a CI system takes for a command in the log of a job: "::name" where a line may come to
+// withoutCommands is a text without what a CI system takes for a command in the log of a job: "::name" where a line may come to
 // begin, "##[name]" anywhere, "##vso[" and "##teamcity[". A blank makes words of it; std::vector stays.
-func inert(s string) string {
+func withoutCommands(s string) string {
 	if !strings.Contains(s, "::") && !strings.Contains(s, "##") {
 		return s
 	}
@@ -183,7 +183,7 @@ func Hang(s string, n, further int) (lines []string) {
 					continue
 				}
 				head := ansi.Truncate(word, n-used, "")
-				lines, word = append(lines, row+head), inert(ansi.TruncateLeft(word, Width(head), ""))
+				lines, word = append(lines, row+head), withoutCommands(ansi.TruncateLeft(word, Width(head), ""))
 			}
 		}
 		if row != begin {

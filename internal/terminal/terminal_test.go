@@ -25,7 +25,7 @@ func TestClean(t *testing.T) {
 }
 
 // No clean text begins a command of a CI system, at whichever word a line is broken.
-func TestInert(t *testing.T) {
+func TestWithoutCommands(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
 		"::error file=a.go::forged":    ": :error file=a.go::forged",

@@ -247,7 +247,7 @@ func (s *Slot) collect(ctx context.Context, tip string) (last string, secret boo
 	if err != nil || last == "" || s.pool.opt.Redact == nil {
 		return last, false, err
 	}
-	said, err := s.git.Said(ctx, last)
+	said, err := s.git.Messages(ctx, last)
 	if secret = err == nil && s.pool.opt.Redact.Text(said) != said; secret {
 		err = s.pool.opt.Repo.DeleteRefs(ctx, s.ref("commits"))
 	}

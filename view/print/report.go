@@ -285,7 +285,7 @@ func folded(heading, body string) string {
 		fence += "`"
 	}
 	return fmt.Sprintf("\n<details><summary>%s</summary>\n\n%s\n%s\n%s\n\n</details>\n",
-		strings.ReplaceAll(uncalled(heading), "[", "&#91;"), fence,
+		strings.ReplaceAll(withoutMentions(heading), "[", "&#91;"), fence,
 		strings.Join(lines[max(0, len(lines)-most):], "\n"), fence)
 }
 
@@ -293,7 +293,7 @@ func folded(heading, body string) string {
 // acts on. Underscores inside words, and brackets that begin no link, stay as they are.
 func md(s string) string {
 	var b strings.Builder
-	runes := []rune(uncalled(s))
+	runes := []rune(withoutMentions(s))
 	word := func(at int) bool {
 		return 0 <= at && at < len(runes) && (unicode.IsLetter(runes[at]) || unicode.IsDigit(runes[at]))
 	}
@@ -307,10 +307,10 @@ func md(s string) string {
 	return b.String()
 }
 
-// uncalled is foreign text as text of HTML that calls nobody and closes nothing: a forge that shows it notifies @name,
+// withoutMentions is foreign text as text of HTML that calls nobody and closes nothing: a forge that shows it notifies @name,
 // and closes the issue in "closes #1", "fixes owner/name#1", "resolves GH-1" and "closes https://forge/name/issues/1".
 // A character without width goes between.
-func uncalled(s string) string {
+func withoutMentions(s string) string {
 	s = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "`", "'").Replace(terminal.Clean(s))
 	return called.ReplaceAllString(s, "$1\u200b$2")
 }
