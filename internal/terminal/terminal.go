@@ -33,8 +33,8 @@ func Clean(s string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD")))
 }
 
-// withoutCommands is a text without what a CI system takes for a command in the log of a job: "::name" where a line may come to
-// begin, "##[name]" anywhere, "##vso[" and "##teamcity[". A blank makes words of it; std::vector stays.
+// withoutCommands is a text without what a CI system takes for a command in the log of a job: "::name" where a line may
+// come to begin, "##[name]" anywhere, "##vso[" and "##teamcity[". A blank makes words of it; std::vector stays.
 func withoutCommands(s string) string {
 	if !strings.Contains(s, "::") && !strings.Contains(s, "##") {
 		return s

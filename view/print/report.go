@@ -307,9 +307,9 @@ func md(s string) string {
 	return b.String()
 }
 
-// withoutMentions is foreign text as text of HTML that calls nobody and closes nothing: a forge that shows it notifies @name,
-// and closes the issue in "closes #1", "fixes owner/name#1", "resolves GH-1" and "closes https://forge/name/issues/1".
-// A character without width goes between.
+// withoutMentions is foreign text as text of HTML that calls nobody and closes nothing: a forge that shows it notifies
+// @name, and closes the issue in "closes #1", "fixes owner/name#1", "resolves GH-1" and
+// "closes https://forge/name/issues/1". A character without width goes between.
 func withoutMentions(s string) string {
 	s = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "`", "'").Replace(terminal.Clean(s))
 	return called.ReplaceAllString(s, "$1\u200b$2")
