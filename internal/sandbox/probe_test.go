@@ -53,6 +53,9 @@ func TestLinkInTheWay(t *testing.T) {
 			if !errors.As(err, &cannot) || !strings.HasPrefix(cannot.Why, name+" is a link") || cannot.Next() == "" {
 				t.Errorf("%s, %s: got %v", mode, name, err)
 			}
+			if b, _ := filepath.Glob(base + "/*"); len(b) > 2 {
+				t.Errorf("%s: made outside: %q", name, b)
+			}
 			must(os.Remove(path))
 			must(os.Rename(path+".was", path))
 		}

@@ -147,8 +147,11 @@ func New(c Config) (*Box, error) {
 	} else {
 		b.confine()
 	}
+	if err := b.refuseLinks(); err != nil { // before anything is made for a mount
+		return nil, err
+	}
 	b.order()
-	return b, b.refuseLinks()
+	return b, nil
 }
 
 // refuseLinks refuses a slot with a link where something is mounted, or on the way there: bubblewrap before 0.12 makes

@@ -47,7 +47,7 @@ func withoutCommands(s string) string {
 	})
 }
 
-var command = lazyregexp.New(`(?:^|[\s\x{FFFD}])::+[A-Za-z]|##\w*\[`)
+var command = lazyregexp.New(`(?:^|[\s\p{Z}\x{85}\x{FFFD}])::+[A-Za-z]|##\w*\[`)
 
 // visible is a character, or what stands for one that a terminal or a reader would take for something else: escape
 // sequences begin with control characters, the older half of which are one byte and the newer ones two; others turn

@@ -28,18 +28,19 @@ func TestClean(t *testing.T) {
 func TestWithoutCommands(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
-		"::error file=a.go::forged":    ": :error file=a.go::forged",
-		"  ::add-mask::x":              "  : :add-mask::x",
-		"a title ::group::x":           "a title : :group::x",
-		"\r::error::x":                 " : :error::x",
-		"\x1b::error::x":               "\uFFFD: :error::x",
-		":::error::x":                  ": : :error::x",
-		"##[error]x":                   "## [error]x",
-		"x##[set-output name=a]1":      "x## [set-output name=a]1",
-		"##vso[task.setvariable]":      "## vso[task.setvariable]",
-		"##teamcity[message]":          "## teamcity[message]",
-		"std::vector<int> a; Foo::Bar": "std::vector<int> a; Foo::Bar",
-		"a :: b, ::1, ## Title [x]":    "a :: b, ::1, ## Title [x]",
+		"::error file=a.go::forged":         ": :error file=a.go::forged",
+		"  ::add-mask::x":                   "  : :add-mask::x",
+		"a title ::group::x":                "a title : :group::x",
+		"\r::error::x":                      " : :error::x",
+		"\x1b::error::x":                    "\uFFFD: :error::x",
+		"\u00a0::error::x a\u3000::group::": "\u00a0: :error::x a\u3000: :group::",
+		":::error::x":                       ": : :error::x",
+		"##[error]x":                        "## [error]x",
+		"x##[set-output name=a]1":           "x## [set-output name=a]1",
+		"##vso[task.setvariable]":           "## vso[task.setvariable]",
+		"##teamcity[message]":               "## teamcity[message]",
+		"std::vector<int> a; Foo::Bar":      "std::vector<int> a; Foo::Bar",
+		"a :: b, ::1, ## Title [x]":         "a :: b, ::1, ## Title [x]",
 	} {
 		if got := CleanLines(in); got != want {
 			t.Errorf("CleanLines(%q): got %q, want %q", in, got, want)

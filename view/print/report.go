@@ -312,7 +312,10 @@ func md(s string) string {
 // "closes https://forge/name/issues/1". A character without width goes between.
 func withoutMentions(s string) string {
 	s = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "`", "'").Replace(terminal.Clean(s))
-	return called.ReplaceAllString(s, "$1\u200b$2")
+	return called.ReplaceAllString(linked.ReplaceAllString(s, "$1\u200b$2"), "$1\u200b$2")
 }
+
+// linked is what a forge makes a link of where nothing else does.
+var linked = lazyregexp.New(`(?i)\b(https?|ftp|mailto|www)([:.])`)
 
 var called = lazyregexp.New(`(@|#|\bGH-|\b(?:issues|pull|merge_requests|work_items)/)(\w)`)

@@ -19,6 +19,7 @@ func TestForeignText(t *testing.T) {
 		{"<img src=x> </details>", "&lt;img src=x&gt; &lt;/details&gt;"},
 		{`a \ b | c &#64;d`, `a \ b | c &amp;#\u200b64;d`},
 		{"@team, fixes #12, closes GH-3, o/r#4", "@\u200bteam, fixes #\u200b12, closes GH-\u200b3, o/r#\u200b4"},
+		{"https://evil.example/x www.evil.example", "https\u200b://evil.example/x www\u200b.evil.example"},
 		{"closes forge.example/o/r/issues/7", "closes forge.example/o/r/issues/\u200b7"},
 	} {
 		var b strings.Builder
